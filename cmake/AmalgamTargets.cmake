@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# The functions that the folders of this repository declare their targets with.
+
+# amalgam_add_tool(<name> SOURCES <file>... [LIBS <lib>...])
+#
+# A program that is installed to bin. Without LIBS it links amalgam::hg. It sees tools/, so that
+# shared parts read "common/x.h".
+function(amalgam_add_tool name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBS")
+    amalgam_check_arguments(amalgam_add_tool "${arg_SOURCES}" "${arg_UNPARSED_ARGUMENTS}")
+    if(NOT arg_LIBS)
+        set(arg_LIBS amalgam::hg)
+    endif()
+
+    add_executable(${name} ${arg_SOURCES})
+    target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/tools")
+    target_link_libraries(${name} PRIVATE ${arg_LIBS} Threads::Threads)
+    file(RELATIVE_PATH bin_to_lib "${CMAKE_INSTALL_FULL_BINDIR}" "${CMAKE_INSTALL_FULL_LIBDIR}")
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${AMALGAM_BUILD_BINDIR}"
+        INSTALL_RPATH "$ORIGIN/${bin_to_lib}")
+    install(TARGETS ${name} RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+endfunction()
+
+# amalgam_add_test(NAME <name> SOURCES <file>... [LIBS <lib>...] [LABELS <label>...]
+#                  [TIMEOUT <seconds>] [ARGS <arg>...] [ENV <NAME=value>...] [DEPENDS <target>...]
+#                  [DEFINITIONS <def>...] [INTERNAL] [SERIAL])
+#
+# A cmocka program (target test_<name>) and its ctest entry <name>. Without LIBS it links
+# amalgam::hg (and amalgam::na through it); a test of na alone says LIBS amalgam::na. INTERNAL
+# replaces both by their static variants and adds sdk/src, to reach functions that are not
+# exported. DEPENDS: plugins or tools that have to be built before. SERIAL: no other test at the
+# same time, for tests that measure.
+function(amalgam_add_test)
+    cmake_parse_arguments(PARSE_ARGV 0 arg "INTERNAL;SERIAL" "NAME;TIMEOUT"
+        "SOURCES;LIBS;LABELS;ARGS;ENV;DEPENDS;DEFINITIONS")
+    amalgam_check_arguments(amalgam_add_test "${arg_SOURCES}" "${arg_UNPARSED_ARGUMENTS}")
+    if(NOT arg_LIBS)
+        set(arg_LIBS amalgam::hg)
+    endif()
+    if(NOT arg_TIMEOUT)
+        set(arg_TIMEOUT 60)
+    endif()
+    if(arg_INTERNAL)
+        list(TRANSFORM arg_LIBS REPLACE "^amalgam::(na|hg)$" "amalgam-\\1-testing")
+    endif()
+
+    set(target test_${arg_NAME})
+    add_executable(${target} ${arg_SOURCES})
+    target_link_libraries(${target} PRIVATE ${arg_LIBS} PkgConfig::CMOCKA Threads::Threads)
+    target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests")
+    target_compile_definitions(${target} PRIVATE ${arg_DEFINITIONS})
+    if(arg_INTERNAL)
+        target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/sdk/src")
+    endif()
+    if(arg_DEPENDS)
+        add_dependencies(${target} ${arg_DEPENDS})
+    endif()
+    add_test(NAME ${arg_NAME} COMMAND ${target} ${arg_ARGS})
+    set_tests_properties(${arg_NAME} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT}
+        ENVIRONMENT "${AMALGAM_TEST_ENVIRONMENT};${arg_ENV}" SKIP_RETURN_CODE 77)
+    if(arg_SERIAL)
+        set_tests_properties(${arg_NAME} PROPERTIES RUN_SERIAL ON)
+    endif()
+endfunction()
+
+# A second library of the objects that an existing one was compiled to: no source is compiled
+# twice, and what is tested is what is shipped.
+function(amalgam_add_static_variant target of)
+    add_library(${target} STATIC $<TARGET_OBJECTS:${of}>)
+    set_target_properties(${target} PROPERTIES LINKER_LANGUAGE C
+        ARCHIVE_OUTPUT_DIRECTORY "${AMALGAM_BUILD_LIBDIR}")
+    target_include_directories(${target} INTERFACE
+        "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/sdk/include>"
+        "$<INSTALL_INTERFACE:${AMALGAM_INSTALL_INCLUDEDIR}>")
+endfunction()
+
+# A library that is installed and exported to the CMake package. Out-of-tree users link static
+# libraries by the names amalgam::na-static and amalgam::hg-static.
+function(amalgam_install_library target)
+    install(TARGETS ${target} EXPORT amalgam
+        LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+        ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+endfunction()

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Sourced by the other scripts: the root of the repository, messages, and installing what is missing.
+
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root"
+jobs=$(nproc)
+
+say() {
+    printf '\n== %s\n' "$*"
+}
+
+die() {
+    printf '%s: %s\n' "$(basename "$0")" "$*" >&2
+    exit 1
+}
+
+# Prints the Debian packages that are missing for the named purposes: build, test, clang, tsan,
+# format. What is there is found by using it, so that the same check holds on other systems.
+missing_packages() {
+    local purpose
+    for purpose in "$@"; do
+        case $purpose in
+        build)
+            compiles gcc c '' || echo gcc libc6-dev
+            command -v cmake >/dev/null || echo cmake
+            command -v ninja >/dev/null || echo ninja-build
+            command -v pkg-config >/dev/null || echo pkg-config
+            has_module libxxhash || echo libxxhash-dev
+            has_module json-c || echo libjson-c-dev
+            ;;
+        test)
+            compiles g++ c++ '' || echo g++
+            has_module cmocka || echo libcmocka-dev
+            ;;
+        clang) compiles clang c '' && compiles clang++ c++ '' || echo clang ;;
+        tsan) compiles clang c -fsanitize=thread || echo libclang-rt-14-dev ;;
+        format) command -v clang-format >/dev/null || echo clang-format ;;
+        esac
+    done
+}
+
+# Usage: compiles <compiler> <language> <flag>; the headers show that libc6-dev or libstdc++ is there.
+compiles() {
+    local header=stdio.h
+    [ "$2" = c ] || header=string
+    command -v "$1" >/dev/null &&
+        printf '#include <%s>\nint main() { return 0; }\n' "$header" |
+        "$1" -x "$2" ${3:+"$3"} -o /dev/null - 2>/dev/null
+}
+
+has_module() {
+    command -v pkg-config >/dev/null && pkg-config --exists "$1"
+}
+
+# Usage: install_missing <purpose>...; calls apt only if something is missing.
+install_missing() {
+    local packages as_root=
+    packages=$(missing_packages "$@" | tr '\n' ' ')
+    [ -n "$packages" ] || return 0
+    say "Installing $packages"
+    command -v apt-get >/dev/null || die "missing (names of Debian packages): $packages"
+    [ "$(id -u)" -eq 0 ] || {
+        command -v sudo >/dev/null || die "missing: $packages; neither root nor sudo to install them"
+        as_root=sudo
+    }
+    $as_root apt-get -qq update
+    $as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get -qq install -y --no-install-recommends $packages >/dev/null
+    packages=$(missing_packages "$@" | tr '\n' ' ')
+    [ -z "$packages" ] || die "still missing after the installation: $packages"
+}

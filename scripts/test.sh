@@ -1,0 +1,102 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Installs what is missing, builds, and runs every test; the stages can be chosen:
+#     scripts/test.sh [format] [gcc] [clang] [asan] [tsan]
+. "$(dirname "$0")/lib.sh"
+
+main() {
+    local stages="${*:-format gcc clang asan tsan}" stage before failed=0 start=$SECONDS
+    install_for $stages
+    before=$(shared_memory)
+    for stage in $stages; do
+        say "Stage $stage"
+        run_stage "$stage" || failed=$((failed + 1))
+    done
+    say "Shared memory"
+    check_shared_memory "$before" || failed=$((failed + 1))
+
+    say "Summary"
+    printf '%-8s %-8s %8s  %s\n' stage result seconds tests "${summary[@]}"
+    if [ "$failed" -gt 0 ]; then
+        echo "FAILED: $failed of the above, after $((SECONDS - start)) s"
+        exit 1
+    fi
+    echo "PASSED: all of the above, in $((SECONDS - start)) s"
+}
+
+install_for() {
+    local stage purposes="build test"
+    for stage in "$@"; do
+        case $stage in
+        gcc | asan) ;;
+        clang | format) purposes+=" $stage" ;;
+        tsan) purposes+=" clang tsan" ;;
+        *) die "unknown stage '$stage'; there are format, gcc, clang, asan and tsan" ;;
+        esac
+    done
+    install_missing $purposes
+}
+
+summary=()
+
+# Usage: run_stage <stage>; adds a line to the summary.
+run_stage() {
+    local start=$SECONDS result=passed counts=
+    if [ "$1" = format ]; then
+        scripts/format.sh --check || result=FAILED
+    else
+        build_and_test "$1" || result=FAILED
+    fi
+    summary+=("$1" "$result" $((SECONDS - start)) "$counts")
+    [ "$result" = passed ]
+}
+
+# Usage: build_and_test <preset>; sets counts of the caller.
+build_and_test() {
+    local out="build/$1/ctest.out" status=0 wrapper total failed skipped
+    counts="not built"
+    cmake --preset "$1" && cmake --build --preset "$1" -j "$jobs" -- --quiet || return 1
+    wrapper=$(without_address_randomization "$1") || return 1
+    $wrapper ctest --preset "$1" -j "$jobs" --no-label-summary | tee "$out" || status=1
+    show_skipped "build/$1/Testing/Temporary/LastTest.log"
+
+    read -r failed total < <(sed -nE 's/.*, ([0-9]+) tests? failed out of ([0-9]+).*/\1 \2/p' "$out")
+    skipped=$(grep -c '\*\*\*Skipped' "$out")
+    counts="$((${total:-0} - ${failed:-0} - skipped)) passed, ${failed:-?} failed, $skipped skipped"
+    return $status
+}
+
+# clang's ThreadSanitizer 14 cannot place its shadow memory where the kernel randomizes widely.
+without_address_randomization() {
+    [ "$1" = tsan ] && [ "$(cat /proc/sys/vm/mmap_rnd_bits 2>/dev/null || echo 28)" -gt 28 ] ||
+        return 0
+    setarch -R true 2>/dev/null ||
+        die "vm.mmap_rnd_bits is above 28 and setarch -R is refused: run 'sysctl vm.mmap_rnd_bits=28'"
+    echo setarch -R
+}
+
+# Usage: show_skipped <ctest's log>; what was left out, and the line that says why.
+show_skipped() {
+    awk '
+        / Testing: / { test = $NF }
+        /^Command: |listed below:$/ { next }
+        / SKIPPED \]|^left out: |[Ss]kipped: / { print "not run: " test ": " $0 }
+    ' "$1" | sort -u
+}
+
+shared_memory() {
+    ls -A /dev/shm | sort
+}
+
+# Usage: check_shared_memory <listing before>
+check_shared_memory() {
+    local left
+    left=$(comm -13 <(echo "$1") <(shared_memory))
+    [ -z "$left" ] || {
+        echo "left in /dev/shm:" $left
+        return 1
+    }
+    echo "/dev/shm is as before"
+}
+
+main "$@"
