@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A class: an open transport. */
+
+#ifndef NA_CLASS_H
+#define NA_CLASS_H
+
+#include "na.h"
+#include "na/transport.h"
+#include "util/compiler.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* Counters that outlive contexts, and those of paths where speed does not matter. */
+struct na_class_counters {
+    atomic_uint_fast64_t completed; /* events given to callbacks */
+    atomic_uint_fast64_t failed;    /* with an error other than cancellation */
+    atomic_uint_fast64_t canceled;  /* with NA_CANCELED */
+    atomic_uint_fast64_t refused;   /* operations that the plugin did not accept */
+    atomic_uint_fast64_t again;     /* of these, for lack of resources */
+    atomic_uint_fast64_t
+        duplicates; /* completions of operations that were not outstanding: plugin bugs */
+    atomic_uint_fast64_t
+        forced; /* operations that a plugin left behind when a context was closed */
+};
+
+struct na_class {
+    /* Read on the hot path, never written after the class is open. */
+    struct na_plugin table;
+    struct na_plugin_class *plugin_class;
+    size_t max_unexpected_size;
+    size_t max_expected_size;
+    uint32_t max_tag;
+    bool no_block;
+    bool single_context; /* one thread at a time uses each context */
+
+    const struct na_transport *transport;
+    struct na_plugin_class_info info;
+    char *protocol;
+    char *class_name; /* as it was asked for, for the plugin */
+    char *address;
+    struct na_selection *selection;
+    bool listen;
+    uint32_t max_contexts;
+
+    pthread_mutex_t mutex; /* guards what follows */
+    struct na_context *contexts;
+    struct na_op_id *ops;
+    struct na_class *next; /* under the lock of the list of all classes */
+
+    struct na_class_counters counters;
+};
+
+/* Calls `visit` for each open class. */
+void na_class_visit(void (*visit)(struct na_class *na_class, void *arg), void *arg);
+
+/* A status that comes from a plugin. What is no code of ours is NA_FAULT. */
+static inline na_return_t na_return_from_plugin(int32_t status)
+{
+    if (util_unlikely((uint32_t) status >= NA_RETURN_MAX))
+        return NA_FAULT;
+    return (na_return_t) status;
+}
+
+#endif /* NA_CLASS_H */

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Completion: plugins report, the queue holds, NA_Trigger() calls back. Each operation completes once
+ * for each time it was posted, whatever the plugin does. */
+
+#include "na/completion.h"
+
+#include "na/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define EVENTS_IN_BLOCK 64
+
+/* One event of a multi-receive, other than the last. */
+struct na_event {
+    struct na_completion completion;
+    struct na_event *next; /* while it is free */
+};
+
+struct na_event_block {
+    struct na_event_block *next;
+    struct na_event events[EVENTS_IN_BLOCK];
+};
+
+static bool trigger_one(struct na_context *context);
+static void trigger_op(struct na_op_id *op);
+static void trigger_event(struct na_context *context, struct na_event *event);
+static void context_count(struct na_context *context, na_return_t ret);
+static bool completion_claim(struct na_op_id *op);
+static void completion_push(struct na_op_id *op, na_return_t ret);
+static bool completion_is_receive(const struct na_op_id *op);
+static void completion_receive_failed(struct na_op_id *op);
+static void completion_duplicate(const struct na_op_id *op);
+static na_return_t completion_broken(const struct na_op_id *op, const char *what);
+static void event_fill(struct na_cb_info *info, void *buf, uint64_t size,
+                       struct na_plugin_addr *source, uint32_t tag, bool last);
+static struct na_event *event_get(struct na_event_pool *pool);
+static void event_put(struct na_event_pool *pool, struct na_event *event);
+static bool event_pool_grow(struct na_event_pool *pool);
+
+na_return_t NA_Trigger(na_context_t *context, unsigned int max_count, unsigned int *actual_count)
+{
+    unsigned int count = 0;
+
+    if (util_unlikely(context == NULL)) {
+        NA_LOG_ERROR("context is NULL; pass a context of NA_Context_create()");
+        return NA_INVALID_ARG;
+    }
+    while (count < max_count && trigger_one(context))
+        count++;
+    if (actual_count != NULL)
+        *actual_count = count;
+    return NA_SUCCESS;
+}
+
+void na_completion_report(void *private_part, int32_t status)
+{
+    struct na_op_id *op = na_op_from_private(private_part);
+    na_return_t ret = na_return_from_plugin(status);
+
+    if (util_unlikely(!completion_claim(op))) {
+        completion_duplicate(op);
+        return;
+    }
+    if (util_unlikely(completion_is_receive(op))) {
+        completion_receive_failed(op);
+        if (ret == NA_SUCCESS)
+            ret = completion_broken(op, "a receive succeeded without a message");
+    }
+    completion_push(op, ret);
+}
+
+void na_completion_report_recv(void *private_part, int32_t status, uint64_t size,
+                               struct na_plugin_addr *source, uint32_t tag)
+{
+    struct na_op_id *op = na_op_from_private(private_part);
+    struct na_cb_info *info = &op->completion.info;
+    na_return_t ret = na_return_from_plugin(status);
+
+    if (util_unlikely(!completion_claim(op))) {
+        completion_duplicate(op);
+        return;
+    }
+    if (util_unlikely(ret != NA_SUCCESS)) {
+        completion_receive_failed(op);
+    } else if (util_unlikely(size > op->buf_size)) {
+        completion_receive_failed(op);
+        ret = completion_broken(op, "a message is longer than the buffer it was received in");
+    } else if (info->type == NA_CB_RECV_UNEXPECTED && source != NULL) {
+        info->info.recv_unexpected = (struct na_cb_info_recv_unexpected){
+            .actual_buf_size = (size_t) size, .source = (na_addr_t *) source, .tag = tag};
+    } else if (info->type == NA_CB_RECV_EXPECTED) {
+        info->info.recv_expected.actual_buf_size = (size_t) size;
+    } else {
+        completion_receive_failed(op);
+        ret = completion_broken(op, "a message without a sender, or one for another operation");
+    }
+    completion_push(op, ret);
+}
+
+int32_t na_completion_report_multi_recv(void *private_part, int32_t status, void *buf,
+                                        uint64_t size, struct na_plugin_addr *source, uint32_t tag,
+                                        uint32_t last)
+{
+    struct na_op_id *op = na_op_from_private(private_part);
+    struct na_context *context = op->context;
+    struct na_event *event;
+
+    if (util_unlikely((atomic_load(&op->state) & OP_STATES) != OP_POSTED ||
+                      op->completion.info.type != NA_CB_MULTI_RECV_UNEXPECTED)) {
+        completion_duplicate(op);
+        return NA_PLUGIN_FAULT;
+    }
+    if (util_unlikely(status == NA_PLUGIN_SUCCESS &&
+                      (source == NULL || buf == NULL || size > op->buf_size))) {
+        (void) completion_broken(op, "a message without a sender or outside of the buffer");
+        return NA_PLUGIN_FAULT;
+    }
+    if (last != 0) {
+        if (util_unlikely(!completion_claim(op))) {
+            completion_duplicate(op);
+            return NA_PLUGIN_FAULT;
+        }
+        event_fill(&op->completion.info, buf, size, source, tag, true);
+        completion_push(op, na_return_from_plugin(status));
+        return NA_PLUGIN_SUCCESS;
+    }
+    event = event_get(&context->pool);
+    if (event == NULL)
+        return NA_PLUGIN_NOMEM;
+    event->completion.callback = op->completion.callback;
+    event->completion.info.arg = op->completion.info.arg;
+    event->completion.info.type = NA_CB_MULTI_RECV_UNEXPECTED;
+    event->completion.info.ret = na_return_from_plugin(status);
+    event_fill(&event->completion.info, buf, size, source, tag, false);
+    mpsc_queue_push(&context->queue, &event->completion.node);
+    return NA_PLUGIN_SUCCESS;
+}
+
+void na_completion_report_nothing(struct na_op_id *op)
+{
+    if (completion_claim(op))
+        completion_push(op, NA_SUCCESS);
+}
+
+na_return_t na_event_pool_init(struct na_event_pool *pool)
+{
+    pool->free = NULL;
+    pool->blocks = NULL;
+    if (pthread_mutex_init(&pool->mutex, NULL) != 0)
+        return NA_NOMEM;
+    if (!event_pool_grow(pool)) {
+        (void) pthread_mutex_destroy(&pool->mutex);
+        return NA_NOMEM;
+    }
+    return NA_SUCCESS;
+}
+
+void na_event_pool_destroy(struct na_event_pool *pool)
+{
+    while (pool->blocks != NULL) {
+        struct na_event_block *block = pool->blocks;
+
+        pool->blocks = block->next;
+        free(block);
+    }
+    (void) pthread_mutex_destroy(&pool->mutex);
+}
+
+/* One callback. Nothing is locked while it runs, so that others can trigger, and it can as well. */
+static bool trigger_one(struct na_context *context)
+{
+    struct mpsc_queue *queue = &context->queue;
+    struct na_completion *completion;
+    struct mpsc_node *node;
+
+    if (mpsc_queue_is_empty(queue) || !mpsc_queue_try_lock(queue))
+        return false;
+    node = mpsc_queue_pop(queue);
+    if (node == NULL) {
+        mpsc_queue_unlock(queue);
+        return false;
+    }
+    completion = util_container_of(node, struct na_completion, node);
+    context_count(context, completion->info.ret);
+    mpsc_queue_unlock(queue);
+    if (util_unlikely(completion->is_event))
+        trigger_event(context, util_container_of(completion, struct na_event, completion));
+    else
+        trigger_op(util_container_of(completion, struct na_op_id, completion));
+    return true;
+}
+
+/* From the moment it is idle the operation belongs to its owner again, unless that destroyed it. */
+static void trigger_op(struct na_op_id *op)
+{
+    const struct na_cb_info info = op->completion.info;
+    const na_cb_t callback = op->completion.callback;
+    const unsigned int state = atomic_fetch_and(&op->state, ~OP_STATES);
+
+    if (callback != NULL)
+        callback(&info);
+    if (util_unlikely((state & OP_DESTROY) != 0))
+        na_op_free(op);
+}
+
+static void trigger_event(struct na_context *context, struct na_event *event)
+{
+    const struct na_cb_info info = event->completion.info;
+    const na_cb_t callback = event->completion.callback;
+
+    event_put(&context->pool, event);
+    if (callback != NULL)
+        callback(&info);
+}
+
+/* The consumer lock is held: a load and a store are enough. */
+static void context_count(struct na_context *context, na_return_t ret)
+{
+    atomic_uint_fast64_t *counter = &context->completed;
+
+    if (util_unlikely(ret != NA_SUCCESS))
+        counter = ret == NA_CANCELED ? &context->canceled : &context->failed;
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+}
+
+/* Only one thread gets to complete an operation that is outstanding. */
+static bool completion_claim(struct na_op_id *op)
+{
+    unsigned int state = OP_POSTED;
+
+    while (!atomic_compare_exchange_strong_explicit(&op->state, &state,
+                                                    OP_QUEUED | (state & OP_DESTROY),
+                                                    memory_order_acq_rel, memory_order_acquire))
+        if ((state & OP_STATES) != OP_POSTED)
+            return false;
+    return true;
+}
+
+/* The operation is no longer ours after this. */
+static void completion_push(struct na_op_id *op, na_return_t ret)
+{
+    op->completion.info.ret = ret;
+    mpsc_queue_push(&op->context->queue, &op->completion.node);
+}
+
+static bool completion_is_receive(const struct na_op_id *op)
+{
+    const unsigned int receives =
+        1u << NA_CB_RECV_UNEXPECTED | 1u << NA_CB_MULTI_RECV_UNEXPECTED | 1u << NA_CB_RECV_EXPECTED;
+
+    return (receives >> op->completion.info.type & 1u) != 0;
+}
+
+static void completion_receive_failed(struct na_op_id *op)
+{
+    struct na_cb_info *info = &op->completion.info;
+
+    memset(&info->info, 0, sizeof(info->info));
+    if (info->type == NA_CB_MULTI_RECV_UNEXPECTED)
+        info->info.multi_recv_unexpected.last = true;
+}
+
+static UTIL_COLD void completion_duplicate(const struct na_op_id *op)
+{
+    struct na_class *na_class = op->na_class;
+
+    atomic_fetch_add_explicit(&na_class->counters.duplicates, 1, memory_order_relaxed);
+    NA_LOG_ERROR(
+        "plugin %s completed operation %p, which is not outstanding as such; ignored, report "
+        "it to the plugin's maker",
+        na_class->transport->name, (const void *) op);
+}
+
+static UTIL_COLD na_return_t completion_broken(const struct na_op_id *op, const char *what)
+{
+    NA_LOG_ERROR("plugin %s reported %s; report it to the plugin's maker",
+                 op->na_class->transport->name, what);
+    return NA_PROTOCOL_ERROR;
+}
+
+static void event_fill(struct na_cb_info *info, void *buf, uint64_t size,
+                       struct na_plugin_addr *source, uint32_t tag, bool last)
+{
+    info->info.multi_recv_unexpected =
+        (struct na_cb_info_multi_recv_unexpected){.actual_buf_size = (size_t) size,
+                                                  .source = (na_addr_t *) source,
+                                                  .tag = tag,
+                                                  .actual_buf = buf,
+                                                  .last = last};
+}
+
+static struct na_event *event_get(struct na_event_pool *pool)
+{
+    struct na_event *event = NULL;
+
+    pthread_mutex_lock(&pool->mutex);
+    if (pool->free != NULL || event_pool_grow(pool)) {
+        event = pool->free;
+        pool->free = event->next;
+    }
+    pthread_mutex_unlock(&pool->mutex);
+    return event;
+}
+
+static void event_put(struct na_event_pool *pool, struct na_event *event)
+{
+    pthread_mutex_lock(&pool->mutex);
+    event->next = pool->free;
+    pool->free = event;
+    pthread_mutex_unlock(&pool->mutex);
+}
+
+static bool event_pool_grow(struct na_event_pool *pool)
+{
+    struct na_event_block *block = calloc(1, sizeof(*block));
+
+    if (block == NULL)
+        return false;
+    block->next = pool->blocks;
+    pool->blocks = block;
+    for (size_t i = 0; i < EVENTS_IN_BLOCK; i++) {
+        block->events[i].completion.is_event = true;
+        block->events[i].next = pool->free;
+        pool->free = &block->events[i];
+    }
+    return true;
+}

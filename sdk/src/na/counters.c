@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Counters of classes. */
+
+#include "na/context.h"
+#include "na/log.h"
+#include "util/text.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define COUNTERS_MAX 8
+
+static size_t counters_get(struct na_class *na_class, struct na_counter *counters);
+static void counters_print(struct na_class *na_class, void *arg);
+
+na_return_t NA_Class_get_counters(const na_class_t *na_class, struct na_counter *counters,
+                                  size_t *count_p)
+{
+    struct na_counter all[COUNTERS_MAX];
+    size_t count, fits;
+
+    if (na_class == NULL || count_p == NULL) {
+        NA_LOG_ERROR("class is %p, count_p is %p; none may be NULL", (const void *) na_class,
+                     (void *) count_p);
+        return NA_INVALID_ARG;
+    }
+    count = counters_get((struct na_class *) (uintptr_t) na_class, all);
+    fits = *count_p < count ? *count_p : count;
+    *count_p = count;
+    if (counters == NULL)
+        return NA_SUCCESS;
+    memcpy(counters, all, fits * sizeof(*counters));
+    return fits == count ? NA_SUCCESS : NA_OVERFLOW;
+}
+
+void NA_Diag_dump_counters(void)
+{
+    na_class_visit(counters_print, NULL);
+}
+
+/* Closed contexts have left theirs with the class. */
+static size_t counters_get(struct na_class *na_class, struct na_counter *counters)
+{
+    struct na_class_counters *own = &na_class->counters;
+    uint64_t completed = atomic_load(&own->completed);
+    uint64_t failed = atomic_load(&own->failed);
+    uint64_t canceled = atomic_load(&own->canceled);
+
+    pthread_mutex_lock(&na_class->mutex);
+    for (struct na_context *context = na_class->contexts; context != NULL;
+         context = context->next) {
+        completed += atomic_load_explicit(&context->completed, memory_order_relaxed);
+        failed += atomic_load_explicit(&context->failed, memory_order_relaxed);
+        canceled += atomic_load_explicit(&context->canceled, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&na_class->mutex);
+
+    const struct na_counter all[] = {
+        {"na_completed", completed},
+        {"na_failed", failed},
+        {"na_canceled", canceled},
+        {"na_refused", atomic_load(&own->refused)},
+        {"na_refused_again", atomic_load(&own->again)},
+        {"na_plugin_wrong_completions", atomic_load(&own->duplicates)},
+        {"na_plugin_left_outstanding", atomic_load(&own->forced)},
+    };
+
+    _Static_assert(sizeof(all) / sizeof(all[0]) <= COUNTERS_MAX, "all fit");
+    memcpy(counters, all, sizeof(all));
+    return sizeof(all) / sizeof(all[0]);
+}
+
+static void counters_print(struct na_class *na_class, void *arg)
+{
+    struct na_counter counters[COUNTERS_MAX];
+    struct text text = TEXT_INITIALIZER;
+    const size_t count = counters_get(na_class, counters);
+
+    (void) arg;
+    text_append(&text, "# [%d] na: counters of %s+%s:", (int) getpid(), na_class->class_name,
+                na_class->protocol);
+    for (size_t i = 0; i < count; i++)
+        text_append(&text, " %s=%llu", counters[i].name, (unsigned long long) counters[i].value);
+    text_append(&text, "\n");
+    na_log_force(NA_LOG_LEVEL_INFO, text_get(&text));
+    text_free(&text);
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The table of functions that plugins get from the core: completion, memory, log, clock. */
+
+#include "na/host.h"
+
+#include "na/completion.h"
+#include "na/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static void *host_mem_alloc(uint64_t size, uint64_t align);
+static void host_mem_free(void *ptr);
+static uint32_t host_log_enabled(uint32_t level);
+static void host_log(uint32_t level, const char *plugin, const char *function, uint32_t line,
+                     const char *message);
+static uint64_t host_clock_ns(void);
+
+_Static_assert(NA_PLUGIN_LOG_ERROR == (int) NA_LOG_LEVEL_ERROR, "same levels");
+_Static_assert(NA_PLUGIN_LOG_DEBUG == (int) NA_LOG_LEVEL_DEBUG, "same levels");
+
+const struct na_host *na_host_get(void)
+{
+    static const struct na_host host = {
+        .abi_version = NA_PLUGIN_ABI_VERSION,
+        .size = sizeof(struct na_host),
+        .op_complete = na_completion_report,
+        .op_complete_recv = na_completion_report_recv,
+        .op_complete_multi_recv = na_completion_report_multi_recv,
+        .mem_alloc = host_mem_alloc,
+        .mem_free = host_mem_free,
+        .log_enabled = host_log_enabled,
+        .log = host_log,
+        .clock_ns = host_clock_ns,
+    };
+
+    return &host;
+}
+
+static void *host_mem_alloc(uint64_t size, uint64_t align)
+{
+    void *ptr = NULL;
+
+    if (size > PTRDIFF_MAX || align > PTRDIFF_MAX || (align & (align - 1)) != 0)
+        return NULL;
+    if (align <= _Alignof(max_align_t))
+        return calloc(1, (size_t) (size > 0 ? size : 1));
+    if (posix_memalign(&ptr, (size_t) align, (size_t) (size > 0 ? size : 1)) != 0)
+        return NULL;
+    memset(ptr, 0, (size_t) size);
+    return ptr;
+}
+
+static void host_mem_free(void *ptr)
+{
+    free(ptr);
+}
+
+static uint32_t host_log_enabled(uint32_t level)
+{
+    return level < NA_LOG_LEVEL_MAX && na_log_level_enabled((enum na_log_level) level);
+}
+
+static void host_log(uint32_t level, const char *plugin, const char *function, uint32_t line,
+                     const char *message)
+{
+    char subsys[96];
+
+    if (level == 0 || level >= NA_LOG_LEVEL_MAX || message == NULL)
+        return;
+    (void) snprintf(subsys, sizeof(subsys), "na_%s", plugin != NULL ? plugin : "plugin");
+    NA_Log_write((enum na_log_level) level, subsys, function, (int) line, "%s", message);
+}
+
+static uint64_t host_clock_ns(void)
+{
+    struct timespec now;
+
+    (void) clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Init info: callers may be compiled against an older, shorter struct. */
+
+#include "na/init_info.h"
+
+#include "na/log.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Fields that an older struct has are where the current one has them. */
+#define SAME_PLACE(field)                                        \
+    _Static_assert(offsetof(struct na_init_info, field) ==       \
+                       offsetof(struct na_init_info_4_0, field), \
+                   "fields are only appended")
+SAME_PLACE(ip_subnet);
+SAME_PLACE(auth_key);
+SAME_PLACE(max_unexpected_size);
+SAME_PLACE(max_expected_size);
+SAME_PLACE(progress_mode);
+SAME_PLACE(addr_format);
+SAME_PLACE(max_contexts);
+SAME_PLACE(thread_mode);
+SAME_PLACE(request_mem_device);
+
+static const char *init_info_check(const struct na_init_info *info);
+
+na_return_t na_init_info_get(struct na_init_info *info, unsigned int version,
+                             const struct na_init_info *given, char *reason, size_t reason_size)
+{
+    struct na_init_info_4_0 old;
+    const char *wrong;
+
+    *info = NA_INIT_INFO_INITIALIZER;
+    if (given == NULL)
+        return NA_SUCCESS;
+    if (NA_VERSION_GE(version, NA_VERSION(5u, 0u))) {
+        *info = *given;
+    } else {
+        memcpy(&old, given, sizeof(old)); /* there may be no more than that */
+        info->ip_subnet = old.ip_subnet;
+        info->auth_key = old.auth_key;
+        info->max_unexpected_size = old.max_unexpected_size;
+        info->max_expected_size = old.max_expected_size;
+        info->progress_mode = old.progress_mode;
+        info->addr_format = old.addr_format;
+        info->max_contexts = old.max_contexts;
+        info->thread_mode = old.thread_mode;
+        info->request_mem_device = old.request_mem_device;
+    }
+    wrong = init_info_check(info);
+    if (wrong == NULL)
+        return NA_SUCCESS;
+    (void) snprintf(reason, reason_size,
+                    "%s of the init info is out of range (version given: %u.%u); begin with "
+                    "NA_INIT_INFO_INITIALIZER and pass the version you compile with",
+                    wrong, NA_MAJOR(version), NA_MINOR(version));
+    NA_LOG_ERROR("%s", reason);
+    return NA_INVALID_ARG;
+}
+
+/* Name of a field that makes no sense, or NULL. Unknown mode bits are let through for later versions. */
+static const char *init_info_check(const struct na_init_info *info)
+{
+    if ((unsigned int) info->addr_format > NA_ADDR_NATIVE)
+        return "addr_format";
+    if ((unsigned int) info->traffic_class > NA_TC_NETWORK_CTRL)
+        return "traffic_class";
+    return NULL;
+}

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Loads plugin files on demand. Each file has a record; what was loaded stays loaded. */
+
+#ifndef _GNU_SOURCE
+#    define _GNU_SOURCE /* dladdr1 */
+#endif
+
+#include "na/loader.h"
+
+#include "na/host.h"
+#include "na/init_string.h"
+#include "na/log.h"
+#include "na/plugin_file.h"
+#include "na/search_path.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define REASON_MAX 1024
+#define MAJORS_MAX 9 /* majors whose entry symbol is looked for to tell an old or new plugin */
+
+typedef int32_t (*entry_fn)(const struct na_host *, const struct na_plugin **, const char **);
+
+static pthread_mutex_t loader_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct na_record *loader_files;   /* records of files */
+static struct na_record *loader_missing; /* names that were not found */
+
+static na_return_t loader_load(const char *name, const char *path, uint32_t core_owner,
+                               const struct na_record **record_p);
+static bool record_is_current(const struct na_record *record, const struct stat *info);
+static na_return_t record_run(struct na_record *record, uint32_t core_owner);
+static bool record_open(struct na_record *record, uint32_t core_owner);
+static bool record_is_new(struct na_record *record);
+static bool record_is_own_symbol(const struct na_record *record, void *symbol);
+static entry_fn record_find_entry(struct na_record *record);
+static bool record_find_other_major(struct na_record *record);
+static void record_enter(struct na_record *record, entry_fn entry, struct na_transport *transport);
+static void record_set(struct na_record *record, enum na_plugin_stage stage,
+                       enum na_plugin_code code, const char *text);
+static struct na_record *record_get(struct na_record **list, const char *name, const char *path);
+static void record_missing(const char *name, const struct text *why);
+static void text_append_record(struct text *why, const struct na_record *record);
+
+na_return_t na_loader_get(const char *name, const struct na_transport **transport_p,
+                          struct text *why)
+{
+    const struct na_record *record = NULL;
+    struct na_search_path search;
+    char reason[REASON_MAX], path[PATH_MAX];
+    struct text looked = TEXT_INITIALIZER;
+    na_return_t ret;
+
+    *transport_p = NULL;
+    pthread_mutex_lock(&loader_mutex);
+    ret = na_search_path_get(&search);
+    for (size_t i = 0; i < search.count && ret == NA_SUCCESS && record == NULL; i++) {
+        const char *directory = search.directories[i];
+
+        (void) snprintf(path, sizeof(path), "%s/na_%s.so", directory, name);
+        if (!na_plugin_directory_is_safe(directory, search.core_owner, reason, sizeof(reason)))
+            text_append(&looked, "%s%s", looked.length > 0 ? ", " : "", reason);
+        else if (access(path, F_OK) != 0)
+            text_append(&looked, "%sno %s", looked.length > 0 ? ", " : "", path);
+        else
+            ret = loader_load(name, path, search.core_owner, &record);
+    }
+    if (ret == NA_SUCCESS && record == NULL) {
+        record_missing(name, &looked);
+        text_append(why, "%s", text_get(&looked));
+    } else if (ret == NA_SUCCESS && record->transport == NULL) {
+        text_append_record(why, record);
+    } else if (ret == NA_SUCCESS) {
+        *transport_p = record->transport;
+    }
+    pthread_mutex_unlock(&loader_mutex);
+    text_free(&looked);
+    na_search_path_free(&search);
+    if (ret != NA_SUCCESS)
+        return ret;
+    if (*transport_p != NULL)
+        return NA_SUCCESS;
+    return record == NULL ? NA_NOENTRY : NA_NODEV;
+}
+
+na_return_t na_loader_get_all(const struct na_transport ***transports_p, size_t *count_p,
+                              struct text *why)
+{
+    struct na_search_path search = {0};
+    struct na_candidates candidates;
+    const struct na_transport **transports = NULL;
+    size_t count = 0;
+    na_return_t ret;
+
+    ret = na_loader_list(&candidates);
+    if (ret == NA_SUCCESS)
+        ret = na_search_path_get(&search);
+    if (ret == NA_SUCCESS) {
+        transports = calloc(candidates.count + 1, sizeof(*transports));
+        if (transports == NULL)
+            ret = NA_NOMEM;
+    }
+    pthread_mutex_lock(&loader_mutex);
+    for (size_t i = 0; i < candidates.count && ret == NA_SUCCESS; i++) {
+        const struct na_candidate *candidate = &candidates.items[i];
+        const struct na_record *record = NULL;
+
+        if (candidate->name[0] == '\0' || candidate->duplicate) {
+            if (why != NULL)
+                text_append(why, "%s%s: %s", why->length > 0 ? "; " : "", candidate->path,
+                            candidate->text);
+            continue;
+        }
+        ret = loader_load(candidate->name, candidate->path, search.core_owner, &record);
+        if (ret == NA_SUCCESS && record->transport != NULL)
+            transports[count++] = record->transport;
+        else if (ret == NA_SUCCESS && why != NULL)
+            text_append_record(why, record);
+    }
+    pthread_mutex_unlock(&loader_mutex);
+    na_search_path_free(&search);
+    na_loader_list_free(&candidates);
+    if (ret != NA_SUCCESS) {
+        free(transports);
+        return ret;
+    }
+    *transports_p = transports;
+    *count_p = count;
+    return NA_SUCCESS;
+}
+
+void na_loader_lock(void)
+{
+    pthread_mutex_lock(&loader_mutex);
+}
+
+void na_loader_unlock(void)
+{
+    pthread_mutex_unlock(&loader_mutex);
+}
+
+const struct na_record *na_loader_find_record(const char *path)
+{
+    for (const struct na_record *record = loader_files; record != NULL; record = record->next)
+        if (strcmp(record->path, path) == 0)
+            return record;
+    return NULL;
+}
+
+const struct na_record *na_loader_first_missing(void)
+{
+    return loader_missing;
+}
+
+/* What was found out about a file holds until the file changes; what is loaded holds for ever. */
+static na_return_t loader_load(const char *name, const char *path, uint32_t core_owner,
+                               const struct na_record **record_p)
+{
+    struct na_record *record = record_get(&loader_files, name, path);
+    struct stat info;
+    na_return_t ret;
+
+    if (record == NULL)
+        return NA_NOMEM;
+    *record_p = record;
+    if (record->handle != NULL)
+        return NA_SUCCESS;
+    memset(&info, 0, sizeof(info));
+    if (stat(path, &info) == 0 && record->code != NA_PLUGIN_FOUND &&
+        record_is_current(record, &info))
+        return NA_SUCCESS;
+    record->inode = (uint64_t) info.st_ino;
+    record->ctime_ns =
+        (uint64_t) info.st_ctim.tv_sec * 1000000000u + (uint64_t) info.st_ctim.tv_nsec;
+    record->size = (uint64_t) info.st_size;
+    ret = record_run(record, core_owner);
+    if (ret == NA_SUCCESS && record->transport != NULL)
+        NA_LOG_INFO("%s: loaded, plugin ABI %u.%u", path, record->abi_version >> 16,
+                    record->abi_version & 0xffff);
+    else if (ret == NA_SUCCESS)
+        NA_LOG_WARNING("%s: not loaded (%s): %s", path, NA_Plugin_code_to_string(record->code),
+                       record->text != NULL ? record->text : "");
+    return ret;
+}
+
+static bool record_is_current(const struct na_record *record, const struct stat *info)
+{
+    return record->inode == (uint64_t) info->st_ino && record->size == (uint64_t) info->st_size &&
+           record->ctime_ns ==
+               (uint64_t) info->st_ctim.tv_sec * 1000000000u + (uint64_t) info->st_ctim.tv_nsec;
+}
+
+/* Takes a file through all stages. Whatever is wrong with it is in the record afterwards. */
+static na_return_t record_run(struct na_record *record, uint32_t core_owner)
+{
+    struct na_transport *transport = calloc(1, sizeof(*transport));
+    entry_fn entry;
+
+    if (transport == NULL)
+        return NA_NOMEM;
+    if (record_open(record, core_owner) && record_is_new(record)) {
+        entry = record_find_entry(record);
+        if (entry != NULL)
+            record_enter(record, entry, transport);
+    }
+    if (record->transport != transport)
+        free(transport);
+    return NA_SUCCESS;
+}
+
+static bool record_open(struct na_record *record, uint32_t core_owner)
+{
+    char resolved[PATH_MAX], reason[REASON_MAX];
+    const char *error;
+
+    if (realpath(record->path, resolved) == NULL) {
+        record_set(record, NA_PLUGIN_STAGE_SEARCH, NA_PLUGIN_MISSING,
+                   "the file, or what it links to, is not there");
+        return false;
+    }
+    if (!na_plugin_file_is_safe(resolved, core_owner, reason, sizeof(reason))) {
+        record_set(record, NA_PLUGIN_STAGE_SEARCH, NA_PLUGIN_UNSAFE, reason);
+        return false;
+    }
+    if (!na_plugin_file_is_loadable(resolved, reason, sizeof(reason))) {
+        record_set(record, NA_PLUGIN_STAGE_OPEN, NA_PLUGIN_OPEN_FAILED, reason);
+        return false;
+    }
+    record->handle = dlopen(resolved, RTLD_NOW | RTLD_LOCAL);
+    if (record->handle == NULL) {
+        error = dlerror();
+        record_set(record, NA_PLUGIN_STAGE_OPEN, NA_PLUGIN_OPEN_FAILED,
+                   error != NULL ? error : "dlopen failed");
+        return false;
+    }
+    return true;
+}
+
+/* One object is entered once, by whatever links it is reached. */
+static bool record_is_new(struct na_record *record)
+{
+    char reason[REASON_MAX];
+
+    for (struct na_record *other = loader_files; other != NULL; other = other->next) {
+        if (other == record || other->handle != record->handle)
+            continue;
+        if (strcmp(other->name, record->name) == 0) {
+            record_set(record, other->stage, other->code, other->text);
+            record->abi_version = other->abi_version;
+            record->transport = other->transport;
+        } else {
+            (void) snprintf(reason, sizeof(reason), "is a link to %.900s, which has another name",
+                            other->path);
+            record_set(record, NA_PLUGIN_STAGE_TABLE, NA_PLUGIN_INVALID_TABLE, reason);
+        }
+        return false;
+    }
+    return true;
+}
+
+/* dlsym() also finds symbols of the libraries that a plugin depends on. */
+static bool record_is_own_symbol(const struct na_record *record, void *symbol)
+{
+    struct link_map *own = NULL, *of_symbol = NULL;
+    Dl_info object;
+
+    if (dlinfo(record->handle, RTLD_DI_LINKMAP, &own) != 0)
+        return false;
+    return dladdr1(symbol, &object, (void **) &of_symbol, RTLD_DL_LINKMAP) != 0 && own == of_symbol;
+}
+
+static entry_fn record_find_entry(struct na_record *record)
+{
+    void *symbol = dlsym(record->handle, NA_PLUGIN_ENTRY_SYMBOL);
+    entry_fn entry;
+
+    _Static_assert(sizeof(entry) == sizeof(symbol), "a function's address fits into a pointer");
+    if (symbol != NULL && record_is_own_symbol(record, symbol)) {
+        memcpy(&entry, &symbol, sizeof(entry));
+        return entry;
+    }
+    if (record_find_other_major(record))
+        return NULL;
+    record_set(record, NA_PLUGIN_STAGE_ENTRY, NA_PLUGIN_NO_ENTRY,
+               symbol != NULL ? "the symbol " NA_PLUGIN_ENTRY_SYMBOL
+                                " belongs to a library that it depends on, not to the plugin"
+                              : "it does not export the symbol " NA_PLUGIN_ENTRY_SYMBOL);
+    return NULL;
+}
+
+static bool record_find_other_major(struct na_record *record)
+{
+    char name[32], reason[REASON_MAX];
+
+    for (uint32_t major = 0; major <= MAJORS_MAX; major++) {
+        const bool old = major < NA_PLUGIN_ABI_MAJOR;
+        void *symbol;
+
+        (void) snprintf(name, sizeof(name), "na_plugin_entry_v%u", major);
+        symbol = major != NA_PLUGIN_ABI_MAJOR ? dlsym(record->handle, name) : NULL;
+        if (symbol == NULL || !record_is_own_symbol(record, symbol))
+            continue;
+        (void) snprintf(
+            reason, sizeof(reason),
+            "built for plugin ABI %u, this library offers %u: build it with the headers of "
+            "this release, or %s",
+            major, NA_PLUGIN_ABI_MAJOR, old ? "use an older release" : "install a newer release");
+        record->abi_version = major << 16;
+        record_set(record, NA_PLUGIN_STAGE_ENTRY,
+                   old ? NA_PLUGIN_ABI_TOO_OLD : NA_PLUGIN_ABI_TOO_NEW, reason);
+        return true;
+    }
+    return false;
+}
+
+/* Calls the entry function, which happens once in a process. */
+static void record_enter(struct na_record *record, entry_fn entry, struct na_transport *transport)
+{
+    const struct na_plugin *plugin = NULL;
+    const char *refusal = NULL;
+    char reason[REASON_MAX] = "";
+    enum na_plugin_code code;
+
+    transport->name = record->name;
+    transport->path = record->path;
+    if (entry(na_host_get(), &plugin, &refusal) != NA_PLUGIN_SUCCESS) {
+        record_set(record, NA_PLUGIN_STAGE_ENTRY, NA_PLUGIN_REFUSED,
+                   refusal != NULL ? refusal : "the plugin gave no reason");
+        return;
+    }
+    if (plugin != NULL)
+        record->abi_version = plugin->abi_version;
+    code = na_transport_check(transport, plugin, record->name, reason, sizeof(reason));
+    if (code == NA_PLUGIN_LOADED) {
+        record_set(record, NA_PLUGIN_STAGE_READY, NA_PLUGIN_LOADED, NULL);
+        record->transport = transport;
+    } else {
+        record_set(record, NA_PLUGIN_STAGE_TABLE, code, reason);
+    }
+}
+
+static void record_set(struct na_record *record, enum na_plugin_stage stage,
+                       enum na_plugin_code code, const char *text)
+{
+    record->stage = stage;
+    record->code = code;
+    free(record->text);
+    record->text = text != NULL ? strdup(text) : NULL; /* without memory, the code has to do */
+}
+
+static struct na_record *record_get(struct na_record **list, const char *name, const char *path)
+{
+    struct na_record *record;
+
+    for (; *list != NULL; list = &(*list)->next)
+        if (strcmp((*list)->path, path) == 0)
+            return *list;
+    record = calloc(1, sizeof(*record));
+    if (record == NULL)
+        return NULL;
+    record->name = strdup(name);
+    record->path = strdup(path);
+    if (record->name == NULL || record->path == NULL) {
+        free(record->name);
+        free(record->path);
+        free(record);
+        return NULL;
+    }
+    record->code = NA_PLUGIN_FOUND;
+    *list = record;
+    return record;
+}
+
+static void record_missing(const char *name, const struct text *why)
+{
+    char file[NA_PLUGIN_NAME_MAX + 16];
+    struct na_record *record;
+
+    (void) snprintf(file, sizeof(file), "na_%s.so", name);
+    record = record_get(&loader_missing, name, file);
+    if (record != NULL)
+        record_set(record, NA_PLUGIN_STAGE_SEARCH, NA_PLUGIN_MISSING, text_get(why));
+}
+
+static void text_append_record(struct text *why, const struct na_record *record)
+{
+    text_append(why, "%s%s (%s, %s): %s", why->length > 0 ? "; " : "", record->path,
+                NA_Plugin_stage_to_string(record->stage), NA_Plugin_code_to_string(record->code),
+                record->text != NULL ? record->text : "");
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Finds plugin files, loads them on demand, and keeps a record of what became of each. */
+
+#ifndef NA_LOADER_H
+#define NA_LOADER_H
+
+#include "na/transport.h"
+#include "util/text.h"
+
+/* What is known of one file. Records live as long as the process; the loader's lock guards them. */
+struct na_record {
+    struct na_record *next;
+    char *name; /* plugin name */
+    char *path; /* file in the search path */
+    enum na_plugin_stage stage;
+    enum na_plugin_code code;
+    char *text; /* reason, or NULL */
+    uint32_t abi_version;
+    void *handle;                   /* of dlopen(), never closed */
+    struct na_transport *transport; /* NULL until it is loaded */
+    uint64_t inode, ctime_ns, size; /* the file that the result is about */
+};
+
+/* A place in the search path: a file, or a directory that cannot be used. */
+struct na_candidate {
+    char *name;     /* plugin name; empty for a directory */
+    char *path;     /* file or directory */
+    bool duplicate; /* the name was there before */
+    char *text;     /* what is wrong with the directory, or which file came first; or NULL */
+    enum na_plugin_code code; /* of a directory or a duplicate */
+};
+
+struct na_candidates {
+    size_t count, size;
+    struct na_candidate *items;
+};
+
+/*
+ * Gets the plugin whose file is na_<name>.so, the first in the search path, and loads it if need be. On
+ * failure `why` says what was looked at and what was wrong with it.
+ * NA_NOENTRY: there is no such file. NA_NODEV: it is there and cannot be loaded. NA_NOMEM.
+ */
+na_return_t na_loader_get(const char *name, const struct na_transport **transport_p,
+                          struct text *why);
+
+/*
+ * Loads every plugin in the search path. The array, in the order of the search, is to be freed by free(), the
+ * transports are not. What could not be loaded is appended to `why`, unless that is NULL.
+ */
+na_return_t na_loader_get_all(const struct na_transport ***transports_p, size_t *count_p,
+                              struct text *why);
+
+/* Lists the search path: na_*.so of each directory, by name, and directories that cannot be used. */
+na_return_t na_loader_list(struct na_candidates *candidates);
+void na_loader_list_free(struct na_candidates *candidates);
+
+/* Between these the records do not change. */
+void na_loader_lock(void);
+void na_loader_unlock(void);
+
+/* The record of a file, or NULL if nothing has asked for it yet. Locked. */
+const struct na_record *na_loader_find_record(const char *path);
+
+/* First of the records of plugins that were asked for and not found. Locked. */
+const struct na_record *na_loader_first_missing(void);
+
+#endif /* NA_LOADER_H */

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Opens what an init string asks for: each choice, and of each choice each offer, until one works. */
+
+#include "na/open.h"
+
+#include "na/init_string.h"
+#include "na/log.h"
+#include "na/select.h"
+#include "na/selection.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What is asked for, the same for all attempts. */
+struct attempt {
+    const struct na_init_choice *choice;
+    const struct na_init_info *info;
+    bool listen;
+};
+
+static na_return_t open_choice(const struct attempt *attempt, struct na_selection *selection,
+                               struct na_class **na_class_p);
+static bool was_tried(const struct na_offers *offers, size_t index);
+static na_return_t open_offer(const struct attempt *attempt, const struct na_offer *offer,
+                              struct na_class **na_class_p);
+static na_return_t class_create(const struct attempt *attempt, const struct na_offer *offer,
+                                struct na_class **na_class_p);
+static void class_free(struct na_class *na_class);
+static void fill_init(struct na_plugin_init *init, const struct attempt *attempt,
+                      const struct na_class *na_class);
+static const char *check_limits(const struct na_class *na_class);
+static void report_rest(const struct na_init_string *parsed, size_t picked,
+                        struct na_selection *selection);
+
+na_return_t na_class_open(const char *info_string, bool listen, const struct na_init_info *info,
+                          struct na_class **na_class_p, char *reason, size_t reason_size)
+{
+    struct na_selection *selection = NULL;
+    struct na_init_string parsed;
+    na_return_t ret;
+    size_t i = 0;
+
+    *na_class_p = NULL;
+    ret = na_init_string_parse(info_string, &parsed, reason, reason_size);
+    if (ret == NA_INVALID_ARG)
+        return ret;
+    if (ret == NA_SUCCESS) {
+        selection = na_selection_create(info_string);
+        ret = selection != NULL ? NA_NOENTRY : NA_NOMEM;
+    }
+    for (; i < parsed.count && ret != NA_SUCCESS && selection != NULL; i++) {
+        const struct attempt attempt = {&parsed.choices[i], info, listen};
+
+        ret = open_choice(&attempt, selection, na_class_p);
+    }
+    if (ret == NA_SUCCESS) {
+        const struct na_transport *transport = (*na_class_p)->transport;
+
+        report_rest(&parsed, i, selection);
+        (*na_class_p)->selection = selection;
+        if (!na_selection_finish(selection, na_transport_class_name(transport),
+                                 (*na_class_p)->protocol, transport->path)) {
+            (void) na_class_close(*na_class_p);
+            *na_class_p = NULL;
+            ret = NA_NOMEM;
+        }
+    } else {
+        na_selection_print(selection, reason, reason_size);
+        na_selection_free(selection);
+    }
+    na_init_string_free(&parsed);
+    if (ret == NA_NOMEM && reason[0] == '\0')
+        (void) snprintf(reason, reason_size, "out of memory");
+    if (ret != NA_SUCCESS) {
+        NA_LOG_ERROR("cannot open \"%s\" (%s): %s", info_string, NA_Error_to_string(ret), reason);
+    } else if (NA_Log_enabled(NA_LOG_LEVEL_INFO, NA_LOG_SUBSYS)) {
+        na_selection_print(selection, reason, reason_size);
+        NA_LOG_INFO("opened %s+%s for \"%s\": %s", selection->class_name, selection->protocol_name,
+                    info_string, reason);
+    }
+    return ret;
+}
+
+na_return_t na_class_close(struct na_class *na_class)
+{
+    na_return_t ret = na_return_from_plugin(na_class->table.finalize(na_class->plugin_class));
+
+    if (ret != NA_SUCCESS)
+        NA_LOG_WARNING("plugin %s had trouble closing %s+%s: %s", na_class->transport->name,
+                       na_class->class_name, na_class->protocol, NA_Error_to_string(ret));
+    class_free(na_class);
+    return ret;
+}
+
+/* One choice of the init string: its offers in turn. */
+static na_return_t open_choice(const struct attempt *attempt, struct na_selection *selection,
+                               struct na_class **na_class_p)
+{
+    const struct na_init_choice *choice = attempt->choice;
+    struct text why = TEXT_INITIALIZER;
+    struct na_offers offers;
+    char reason[256];
+    na_return_t ret;
+
+    ret = na_select(choice, &offers, &why);
+    if (ret != NA_SUCCESS)
+        na_selection_add(selection, choice->plugin,
+                         choice->protocol != NULL ? choice->protocol : "auto", false,
+                         text_get(&why));
+    else
+        ret = NA_NODEV;
+    for (size_t i = 0; i < offers.count; i++) {
+        const struct na_offer *offer = &offers.items[i];
+        const char *class_name = na_transport_class_name(offer->transport);
+
+        if (was_tried(&offers, i))
+            continue;
+        if (*na_class_p != NULL) {
+            (void) snprintf(reason, sizeof(reason),
+                            offer->usable ? "priority %d is not the highest"
+                                          : "not usable (priority %d)",
+                            offer->priority);
+            na_selection_add(selection, class_name, offer->protocol, false, reason);
+            continue;
+        }
+        if (!offer->usable) {
+            (void) snprintf(reason, sizeof(reason), "not usable here: %s",
+                            offer->reason[0] != '\0' ? offer->reason : "the plugin gave no reason");
+            na_selection_add(selection, class_name, offer->protocol, false, reason);
+            continue;
+        }
+        ret = open_offer(attempt, offer, na_class_p);
+        if (ret == NA_SUCCESS)
+            (void) snprintf(reason, sizeof(reason), "picked, priority %d%s", offer->priority,
+                            offer->node_local ? ", node-local" : "");
+        else
+            (void) snprintf(reason, sizeof(reason), "opening it failed: %s",
+                            NA_Error_to_string(ret));
+        na_selection_add(selection, class_name, offer->protocol, ret == NA_SUCCESS, reason);
+    }
+    if (*na_class_p != NULL)
+        ret = NA_SUCCESS;
+    na_offers_free(&offers);
+    text_free(&why);
+    return ret;
+}
+
+/* Several devices with one protocol are one thing to open: the plugin picks the device. */
+static bool was_tried(const struct na_offers *offers, size_t index)
+{
+    for (size_t i = 0; i < index; i++)
+        if (offers->items[i].transport == offers->items[index].transport &&
+            offers->items[i].usable == offers->items[index].usable &&
+            strcmp(offers->items[i].protocol, offers->items[index].protocol) == 0)
+            return true;
+    return false;
+}
+
+static na_return_t open_offer(const struct attempt *attempt, const struct na_offer *offer,
+                              struct na_class **na_class_p)
+{
+    struct na_class *na_class;
+    struct na_plugin_init init;
+    const char *wrong;
+    na_return_t ret;
+
+    ret = class_create(attempt, offer, &na_class);
+    if (ret != NA_SUCCESS)
+        return ret;
+    fill_init(&init, attempt, na_class);
+    na_class->info.size = sizeof(na_class->info);
+    ret = na_return_from_plugin(
+        na_class->table.initialize(&init, (struct na_host_class *) (void *) na_class,
+                                   &na_class->plugin_class, &na_class->info));
+    wrong = ret == NA_SUCCESS ? check_limits(na_class) : NULL;
+    if (wrong != NULL) {
+        NA_LOG_ERROR(
+            "plugin %s opened a class with wrong limits: %s; report it to the plugin's maker",
+            offer->transport->name, wrong);
+        ret = NA_PROTOCOL_ERROR;
+    }
+    if (ret != NA_SUCCESS) {
+        if (na_class->plugin_class != NULL)
+            (void) na_class->table.finalize(na_class->plugin_class);
+        class_free(na_class);
+        return ret;
+    }
+    na_class->max_unexpected_size = (size_t) na_class->info.max_unexpected_size;
+    na_class->max_expected_size = (size_t) na_class->info.max_expected_size;
+    na_class->max_tag = na_class->info.max_tag;
+    *na_class_p = na_class;
+    return NA_SUCCESS;
+}
+
+static na_return_t class_create(const struct attempt *attempt, const struct na_offer *offer,
+                                struct na_class **na_class_p)
+{
+    const struct na_init_choice *choice = attempt->choice;
+    struct na_class *na_class = calloc(1, sizeof(*na_class));
+
+    if (na_class == NULL)
+        return NA_NOMEM;
+    na_class->transport = offer->transport;
+    na_class->table = offer->transport->table;
+    na_class->listen = attempt->listen;
+    na_class->max_contexts = attempt->info->max_contexts > 0 ? attempt->info->max_contexts : 1;
+    na_class->no_block = (attempt->info->progress_mode & NA_NO_BLOCK) != 0;
+    na_class->single_context = (attempt->info->thread_mode & NA_THREAD_MODE_SINGLE_CTX) != 0;
+    na_class->protocol = strdup(offer->protocol);
+    na_class->class_name = strdup(choice->plugin != NULL ? choice->plugin : offer->transport->name);
+    na_class->address = choice->address != NULL ? strdup(choice->address) : NULL;
+    if (na_class->protocol == NULL || na_class->class_name == NULL ||
+        (choice->address != NULL && na_class->address == NULL) ||
+        pthread_mutex_init(&na_class->mutex, NULL) != 0) {
+        free(na_class->protocol);
+        free(na_class->class_name);
+        free(na_class->address);
+        free(na_class);
+        return NA_NOMEM;
+    }
+    *na_class_p = na_class;
+    return NA_SUCCESS;
+}
+
+static void class_free(struct na_class *na_class)
+{
+    na_selection_free(na_class->selection);
+    (void) pthread_mutex_destroy(&na_class->mutex);
+    free(na_class->protocol);
+    free(na_class->class_name);
+    free(na_class->address);
+    free(na_class);
+}
+
+static void fill_init(struct na_plugin_init *init, const struct attempt *attempt,
+                      const struct na_class *na_class)
+{
+    const struct na_init_info *info = attempt->info;
+
+    *init = (struct na_plugin_init){
+        .size = sizeof(*init),
+        .listen = attempt->listen,
+        .class_name = na_class->class_name,
+        .protocol = na_class->protocol,
+        .address = na_class->address,
+        .ip_subnet = info->ip_subnet,
+        .auth_key = info->auth_key,
+        .max_unexpected_size = info->max_unexpected_size,
+        .max_expected_size = info->max_expected_size,
+        .progress_mode = info->progress_mode,
+        .thread_mode = info->thread_mode,
+        .addr_format = (uint32_t) info->addr_format,
+        .traffic_class = (uint32_t) info->traffic_class,
+        .max_contexts = na_class->max_contexts,
+        .request_mem_device = info->request_mem_device,
+    };
+}
+
+/* What is wrong with an open class, or NULL. */
+static const char *check_limits(const struct na_class *na_class)
+{
+    const struct na_plugin_class_info *info = &na_class->info;
+
+    if (na_class->plugin_class == NULL)
+        return "there is no class";
+    if (info->unexpected_header_size > NA_HEADER_SIZE_MAX ||
+        info->expected_header_size > NA_HEADER_SIZE_MAX)
+        return "a header is too long";
+    if (info->max_unexpected_size <= info->unexpected_header_size ||
+        info->max_expected_size <= info->expected_header_size)
+        return "a message has no room for content";
+    if (info->max_unexpected_size > PTRDIFF_MAX || info->max_expected_size > PTRDIFF_MAX)
+        return "a message may be longer than memory";
+    if ((info->unexpected_header_size > 0 && na_class->table.msg_init_unexpected == NULL) ||
+        (info->expected_header_size > 0 && na_class->table.msg_init_expected == NULL))
+        return "there is a header, and no function that writes it";
+    return NULL;
+}
+
+/* Choices that nobody needed to look at. */
+static void report_rest(const struct na_init_string *parsed, size_t picked,
+                        struct na_selection *selection)
+{
+    for (size_t i = picked; i < parsed->count; i++) {
+        const struct na_init_choice *choice = &parsed->choices[i];
+
+        na_selection_add(selection, choice->plugin,
+                         choice->protocol != NULL ? choice->protocol : "auto", false,
+                         "not looked at: an earlier choice was picked");
+    }
+}

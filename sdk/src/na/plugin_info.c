@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a loaded plugin says about itself, in a form that tools can print. */
+
+#include "na/plugin_info.h"
+
+#include "na/log.h"
+#include "na/select.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define WORDS_MAX  16
+#define LIMITS_MAX 4
+
+/* The public part comes first. Descriptor data lives for ever; offers are kept for their strings. */
+struct info {
+    struct na_plugin_info info;
+    const char *class_names[NA_CLASS_NAMES_MAX + 1];
+    const char *capabilities[WORDS_MAX];
+    struct na_plugin_limit limits[LIMITS_MAX];
+    struct na_plugin_protocol *protocols;
+    struct na_offers offers;
+};
+
+static void fill_class_names(struct info *info, const struct na_transport *transport);
+static void fill_capabilities(struct info *info, const struct na_transport *transport);
+static void fill_limits(struct info *info, const struct na_transport *transport);
+static na_return_t fill_protocols(struct info *info, const struct na_transport *transport);
+
+na_return_t na_plugin_info_make(const struct na_transport *transport,
+                                const struct na_plugin_info **info_p)
+{
+    const struct na_plugin *table = &transport->table;
+    struct info *info = calloc(1, sizeof(*info));
+    na_return_t ret;
+
+    if (info == NULL)
+        return NA_NOMEM;
+    info->info.version = table->version != NULL ? table->version : "";
+    info->info.description = table->description != NULL ? table->description : "";
+    fill_class_names(info, transport);
+    fill_capabilities(info, transport);
+    fill_limits(info, transport);
+    ret = fill_protocols(info, transport);
+    if (ret != NA_SUCCESS) {
+        na_plugin_info_free(&info->info);
+        return ret;
+    }
+    *info_p = &info->info;
+    return NA_SUCCESS;
+}
+
+void na_plugin_info_free(const struct na_plugin_info *public_info)
+{
+    struct info *info = (struct info *) (uintptr_t) public_info;
+
+    if (info == NULL)
+        return;
+    na_offers_free(&info->offers);
+    free(info->protocols);
+    free(info);
+}
+
+static void fill_class_names(struct info *info, const struct na_transport *transport)
+{
+    const char *const *names = transport->table.class_names;
+    size_t count = 0;
+
+    info->class_names[count++] = transport->name;
+    for (; names != NULL && *names != NULL && count <= NA_CLASS_NAMES_MAX; names++)
+        info->class_names[count++] = *names;
+    info->info.class_names = info->class_names;
+    info->info.class_name_count = count;
+}
+
+static void fill_capabilities(struct info *info, const struct na_transport *transport)
+{
+    const uint64_t flags = transport->table.capabilities;
+    const struct {
+        bool there;
+        const char *word;
+    } words[] = {
+        {(flags & NA_PLUGIN_CAP_RMA) != 0, "rma"},
+        {(flags & NA_PLUGIN_CAP_RMA_NATIVE) != 0, "native_rma"},
+        {(flags & NA_PLUGIN_CAP_WAIT_FD) != 0, "wait_fd"},
+        {(flags & NA_PLUGIN_CAP_CANCEL_SEND) != 0, "cancel_send"},
+        {(flags & NA_PLUGIN_CAP_PEER_DEATH) != 0, "peer_death"},
+        {(flags & NA_PLUGIN_CAP_DEVICE_MEM) != 0, "device_memory"},
+        {(flags & NA_PLUGIN_CAP_FORWARD_PROG) != 0, "forward_progress"},
+        {transport->mem_segments.mem_create_segments != NULL, "memory_segments"},
+        {transport->multi_recv.msg_multi_recv_unexpected != NULL, "multi_recv"},
+        {transport->addr_serialize.addr_serialize != NULL, "addr_serialize"},
+    };
+    size_t count = 0;
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (words[i].there)
+            info->capabilities[count++] = words[i].word;
+    info->info.capabilities = info->capabilities;
+    info->info.capability_count = count;
+}
+
+/* Limits of messages are known when a class is open; these hold before. */
+static void fill_limits(struct info *info, const struct na_transport *transport)
+{
+    const uint64_t segments = transport->mem_segments.mem_create_segments != NULL
+                                  ? transport->mem_segments.max_segments
+                                  : 1;
+
+    info->limits[0] = (struct na_plugin_limit){"op_size", transport->table.op_size};
+    info->limits[1] = (struct na_plugin_limit){"op_align", transport->table.op_align};
+    info->limits[2] = (struct na_plugin_limit){"max_segments", segments};
+    info->info.limits = info->limits;
+    info->info.limit_count = 3;
+}
+
+static na_return_t fill_protocols(struct info *info, const struct na_transport *transport)
+{
+    na_return_t ret = na_offers_add(&info->offers, transport, NULL);
+
+    if (ret == NA_NOMEM)
+        return ret;
+    if (ret != NA_SUCCESS)
+        NA_LOG_WARNING("plugin %s cannot list its protocols: %s", transport->name,
+                       NA_Error_to_string(ret));
+    info->protocols = calloc(info->offers.count + 1, sizeof(*info->protocols));
+    if (info->protocols == NULL)
+        return NA_NOMEM;
+    for (size_t i = 0; i < info->offers.count; i++) {
+        const struct na_offer *offer = &info->offers.items[i];
+
+        info->protocols[i] = (struct na_plugin_protocol){.name = offer->protocol,
+                                                         .device_name = offer->device,
+                                                         .priority = offer->priority,
+                                                         .node_local = offer->node_local,
+                                                         .usable = offer->usable,
+                                                         .reason = offer->reason};
+    }
+    info->info.protocols = info->protocols;
+    info->info.protocol_count = info->offers.count;
+    return NA_SUCCESS;
+}

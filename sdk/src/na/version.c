@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Version and names of return codes. */
+
+#include "na.h"
+#include "na_ext.h"
+#include "na_plugin.h"
+
+#define X(a) #a,
+static const char *const return_names[] = {NA_RETURN_VALUES};
+#undef X
+
+/* The plugin ABI's codes are ours, so that no table translates them. */
+_Static_assert(NA_PLUGIN_SUCCESS == (int) NA_SUCCESS, "same codes");
+_Static_assert(NA_PLUGIN_AGAIN == (int) NA_AGAIN, "same codes");
+_Static_assert(NA_PLUGIN_BUSY == (int) NA_BUSY, "same codes");
+_Static_assert(NA_PLUGIN_INVALID_ARG == (int) NA_INVALID_ARG, "same codes");
+_Static_assert(NA_PLUGIN_MSGSIZE == (int) NA_MSGSIZE, "same codes");
+_Static_assert(NA_PLUGIN_OPNOTSUPPORTED == (int) NA_OPNOTSUPPORTED, "same codes");
+_Static_assert(NA_PLUGIN_HOSTUNREACH == (int) NA_HOSTUNREACH, "same codes");
+_Static_assert(NA_PLUGIN_TIMEOUT == (int) NA_TIMEOUT, "same codes");
+_Static_assert(NA_PLUGIN_CANCELED == (int) NA_CANCELED, "same codes");
+_Static_assert(NA_PLUGIN_HOSTFIREWALL == (int) NA_HOSTFIREWALL, "same codes");
+_Static_assert(NA_PLUGIN_HOSTFIREWALL + 1 == (int) NA_RETURN_MAX, "same codes");
+_Static_assert(NA_PLUGIN_MEM_READ == NA_MEM_READ_ONLY, "same flags");
+_Static_assert(NA_PLUGIN_MEM_WRITE == NA_MEM_WRITE_ONLY, "same flags");
+_Static_assert(NA_PLUGIN_MEM_TYPE_ZE == (int) NA_MEM_TYPE_ZE, "same types");
+_Static_assert(NA_PLUGIN_PROGRESS_BUSY == NA_NO_BLOCK, "same flags");
+_Static_assert(NA_PLUGIN_PROGRESS_NO_RETRY == NA_NO_RETRY, "same flags");
+_Static_assert(NA_PLUGIN_THREAD_SINGLE_CLASS == NA_THREAD_MODE_SINGLE_CLS, "same flags");
+_Static_assert(NA_PLUGIN_THREAD_SINGLE_CONTEXT == NA_THREAD_MODE_SINGLE_CTX, "same flags");
+_Static_assert(NA_PLUGIN_ADDR_NATIVE == (int) NA_ADDR_NATIVE, "same formats");
+_Static_assert(NA_PLUGIN_TC_NETWORK_CTRL == (int) NA_TC_NETWORK_CTRL, "same classes");
+_Static_assert(NA_PLUGIN_BUF_SEND == NA_SEND, "same flags");
+_Static_assert(NA_PLUGIN_BUF_RECV == NA_RECV, "same flags");
+_Static_assert(NA_PLUGIN_BUF_MULTI_RECV == NA_MULTI_RECV, "same flags");
+
+void NA_Version_get(unsigned int *major, unsigned int *minor, unsigned int *patch)
+{
+    if (major != NULL)
+        *major = NA_VERSION_MAJOR;
+    if (minor != NULL)
+        *minor = NA_VERSION_MINOR;
+    if (patch != NULL)
+        *patch = NA_VERSION_PATCH;
+}
+
+uint32_t NA_Plugin_get_abi_version(void)
+{
+    return NA_PLUGIN_ABI_VERSION;
+}
+
+const char *NA_Error_to_string(na_return_t errnum)
+{
+    if ((unsigned int) errnum >= NA_RETURN_MAX)
+        return "(unknown return code)";
+    return return_names[errnum];
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Intrusive queue with many producers and one consumer at a time. A push is wait-free: one atomic
+ * exchange. Consumers take turns by mpsc_queue_try_lock(). Header only. */
+
+#ifndef UTIL_MPSC_QUEUE_H
+#define UTIL_MPSC_QUEUE_H
+
+#include "util/compiler.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* To be embedded in what is queued. */
+struct mpsc_node {
+    _Atomic(struct mpsc_node *) next;
+};
+
+/*
+ * The stub stands in for the last element when there is none: `tail` points to it exactly when the
+ * queue is empty. Producers and the consumer write to lines of their own.
+ */
+struct mpsc_queue {
+    _Alignas(UTIL_CACHE_LINE) _Atomic(struct mpsc_node *) tail;
+    _Alignas(UTIL_CACHE_LINE) struct mpsc_node *head; /* consumer only */
+    atomic_bool locked;
+    struct mpsc_node stub;
+};
+
+static inline void mpsc_queue_init(struct mpsc_queue *queue)
+{
+    atomic_init(&queue->stub.next, NULL);
+    atomic_init(&queue->tail, &queue->stub);
+    atomic_init(&queue->locked, false);
+    queue->head = &queue->stub;
+}
+
+/* Adds a node at the end. Any thread. Also a full barrier between what precedes and what follows. */
+static inline void mpsc_queue_push(struct mpsc_queue *queue, struct mpsc_node *node)
+{
+    struct mpsc_node *previous;
+
+    atomic_store_explicit(&node->next, NULL, memory_order_relaxed);
+    previous = atomic_exchange(&queue->tail, node);
+    /* Between these two lines the node counts, but cannot be popped yet. */
+    atomic_store_explicit(&previous->next, node, memory_order_release);
+}
+
+/* False also while the first push is not finished. Any thread. */
+static inline bool mpsc_queue_is_empty(const struct mpsc_queue *queue)
+{
+    return atomic_load(&queue->tail) == &queue->stub;
+}
+
+/* Becomes the consumer, if there is none at the moment. */
+static inline bool mpsc_queue_try_lock(struct mpsc_queue *queue)
+{
+    return !atomic_load_explicit(&queue->locked, memory_order_relaxed) &&
+           !atomic_exchange_explicit(&queue->locked, true, memory_order_acquire);
+}
+
+static inline void mpsc_queue_unlock(struct mpsc_queue *queue)
+{
+    atomic_store_explicit(&queue->locked, false, memory_order_release);
+}
+
+/*
+ * Removes the first node. Consumer only. NULL when the queue is empty, and when the next push is not
+ * finished: mpsc_queue_is_empty() tells them apart.
+ */
+static inline struct mpsc_node *mpsc_queue_pop(struct mpsc_queue *queue)
+{
+    struct mpsc_node *head = queue->head, *next, *last;
+
+    next = atomic_load_explicit(&head->next, memory_order_acquire);
+    if (head == &queue->stub) {
+        if (next == NULL)
+            return NULL;
+        queue->head = head = next;
+        next = atomic_load_explicit(&head->next, memory_order_acquire);
+    }
+    if (next == NULL) {
+        /* The last one: put the stub in its place, unless somebody pushes just now. */
+        atomic_store_explicit(&queue->stub.next, NULL, memory_order_relaxed);
+        last = head;
+        if (atomic_compare_exchange_strong(&queue->tail, &last, &queue->stub)) {
+            queue->head = &queue->stub;
+            return head;
+        }
+        next = atomic_load_explicit(&head->next, memory_order_acquire);
+        if (next == NULL)
+            return NULL;
+    }
+    queue->head = next;
+    return head;
+}
+
+/* Counts the nodes whose push is finished. Consumer only; takes time with each. */
+static inline unsigned int mpsc_queue_count(const struct mpsc_queue *queue)
+{
+    const struct mpsc_node *node = queue->head;
+    unsigned int count = 0;
+
+    for (; node != NULL; node = atomic_load_explicit(&node->next, memory_order_acquire))
+        if (node != &queue->stub)
+            count++;
+    return count;
+}
+
+#endif /* UTIL_MPSC_QUEUE_H */

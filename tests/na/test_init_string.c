@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Init strings: what is understood, and that everything else is refused with reason and position. */
+
+#include "na/init_string.h"
+#include "na_test.h"
+
+static void check_one(const char *string, const char *plugin, const char *protocol,
+                      const char *address)
+{
+    struct na_init_string parsed;
+
+    assert_int_equal(na_init_string_parse(string, &parsed, NULL, 0), NA_SUCCESS);
+    assert_int_equal(parsed.count, 1);
+    if (plugin != NULL)
+        assert_string_equal(parsed.choices[0].plugin, plugin);
+    else
+        assert_null(parsed.choices[0].plugin);
+    if (protocol != NULL)
+        assert_string_equal(parsed.choices[0].protocol, protocol);
+    else
+        assert_null(parsed.choices[0].protocol);
+    if (address != NULL)
+        assert_string_equal(parsed.choices[0].address, address);
+    else
+        assert_null(parsed.choices[0].address);
+    na_init_string_free(&parsed);
+}
+
+static void every_form_of_a_choice_is_understood(void **state)
+{
+    (void) state;
+    check_one("na+sm", "na", "sm", NULL);
+    check_one("sm", NULL, "sm", NULL);
+    check_one("na+sm://", "na", "sm", NULL);
+    check_one("tcp://", NULL, "tcp", NULL);
+    check_one("ofi+tcp://localhost:3344", "ofi", "tcp", "localhost:3344");
+    check_one("ofi+tcp://[::1]:3344", "ofi", "tcp", "[::1]:3344");
+    check_one("ofi+tcp;ofi_rxm", "ofi", "tcp;ofi_rxm", NULL);
+    check_one("tcp;ofi_rxm://eth0:1", NULL, "tcp;ofi_rxm", "eth0:1");
+    check_one("fault+ofi+tcp://h:1", "fault", "ofi+tcp", "h:1");
+    check_one("my-plugin_2+udp-4.1", "my-plugin_2", "udp-4.1", NULL);
+    check_one("auto", NULL, NULL, NULL);
+    check_one("auto://localhost", NULL, NULL, "localhost");
+    check_one("autonomous", NULL, "autonomous", NULL);
+    check_one("sm://a://b+c", NULL, "sm", "a://b+c");
+}
+
+static void a_list_keeps_its_order(void **state)
+{
+    struct na_init_string parsed;
+
+    (void) state;
+    assert_int_equal(na_init_string_parse("ofi+verbs,ucx+all://h:1,auto", &parsed, NULL, 0),
+                     NA_SUCCESS);
+    assert_int_equal(parsed.count, 3);
+    assert_string_equal(parsed.choices[0].plugin, "ofi");
+    assert_string_equal(parsed.choices[0].protocol, "verbs");
+    assert_string_equal(parsed.choices[1].plugin, "ucx");
+    assert_string_equal(parsed.choices[1].address, "h:1");
+    assert_null(parsed.choices[2].plugin);
+    assert_null(parsed.choices[2].protocol);
+    na_init_string_free(&parsed);
+}
+
+static void every_malformed_string_is_refused_at_its_position(void **state)
+{
+    static const struct {
+        const char *string;
+        unsigned int position; /* of what is wrong, from 1 */
+        const char *reason;
+    } cases[] = {
+        {"", 1, "empty"},
+        {",", 1, "missing beside a comma"},
+        {",sm", 1, "missing beside a comma"},
+        {"sm,", 4, "missing beside a comma"},
+        {"sm,,tcp", 4, "missing beside a comma"},
+        {"+", 1, "plugin's name is missing"},
+        {"+sm", 1, "plugin's name is missing"},
+        {"na+", 4, "protocol's name is missing"},
+        {"na+://host", 4, "protocol's name is missing"},
+        {"://host", 1, "protocol's name is missing"},
+        {":", 1, "\"://\" is expected"},
+        {"sm:", 3, "\"://\" is expected"},
+        {"sm:/", 3, "\"://\" is expected"},
+        {"sm:1234", 3, "\"://\" is expected"},
+        {"na+sm:/x", 6, "\"://\" is expected"},
+        {" sm", 1, "only letters"},
+        {"sm ", 3, "only letters"},
+        {"na +sm", 3, "only letters"},
+        {"na+ sm", 4, "only letters"},
+        {"na+sm, tcp", 7, "only letters"},
+        {"a/b+sm", 2, "only letters"},
+        {"../x+sm", 1, "only letters"},
+        {"a.b+sm", 2, "only letters"},
+        {"na+s/m", 5, "only letters"},
+        {"na+sm\n", 6, "only letters"},
+        {"n\303\244+sm", 2, "only letters"},
+        {"na++sm", 4, "name is missing beside"},
+        {"na+sm+", 6, "name is missing beside"},
+        {"na+a++b", 5, "name is missing beside"},
+        {"auto+tcp", 5, "takes no protocol"},
+        {"sm://a b", 7, "visible"},
+        {"sm://a\tb", 7, "visible"},
+        {"sm://\303\244", 6, "visible"},
+        {"ok,sm://a\177", 10, "visible"},
+    };
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char reason[512] = "", expected[64];
+
+        print_message("  \"%s\"\n", cases[i].string);
+        assert_int_equal(NA_Check_init_string(cases[i].string, reason, sizeof(reason)),
+                         NA_INVALID_ARG);
+        assert_non_null(strstr(reason, cases[i].reason));
+        (void) snprintf(expected, sizeof(expected), "at character %u:", cases[i].position);
+        assert_non_null(strstr(reason, expected));
+        assert_null(NA_Initialize(cases[i].string, false));
+    }
+}
+
+static void null_and_overlong_strings_are_refused(void **state)
+{
+    char reason[512], *string = malloc(NA_INIT_STRING_MAX + 2), name[NA_PLUGIN_NAME_MAX + 8];
+
+    (void) state;
+    assert_non_null(string);
+    assert_int_equal(NA_Check_init_string(NULL, reason, sizeof(reason)), NA_INVALID_ARG);
+    assert_non_null(strstr(reason, "NULL"));
+    memset(string, 'a', NA_INIT_STRING_MAX + 1);
+    string[NA_INIT_STRING_MAX + 1] = '\0';
+    assert_int_equal(NA_Check_init_string(string, reason, sizeof(reason)), NA_INVALID_ARG);
+    assert_non_null(strstr(reason, "too long"));
+    string[NA_INIT_STRING_MAX] = '\0';
+    assert_int_equal(NA_Check_init_string(string, reason, sizeof(reason)), NA_SUCCESS);
+    free(string);
+
+    memset(name, 'p', sizeof(name));
+    memcpy(name + NA_PLUGIN_NAME_MAX + 1, "+tcp", 5);
+    assert_int_equal(NA_Check_init_string(name, reason, sizeof(reason)), NA_INVALID_ARG);
+    memcpy(name + NA_PLUGIN_NAME_MAX, "+tcp", 5);
+    assert_int_equal(NA_Check_init_string(name, reason, sizeof(reason)), NA_SUCCESS);
+}
+
+static void a_reason_is_cut_to_its_buffer_and_optional(void **state)
+{
+    char reason[8] = "xxxxxxx";
+
+    (void) state;
+    assert_int_equal(NA_Check_init_string("sm,", reason, sizeof(reason)), NA_INVALID_ARG);
+    assert_int_equal(strlen(reason), 7);
+    assert_int_equal(NA_Check_init_string("sm,", NULL, 0), NA_INVALID_ARG);
+    assert_int_equal(NA_Check_init_string("sm", NULL, 0), NA_SUCCESS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_form_of_a_choice_is_understood),
+        cmocka_unit_test(a_list_keeps_its_order),
+        cmocka_unit_test(every_malformed_string_is_refused_at_its_position),
+        cmocka_unit_test(null_and_overlong_strings_are_refused),
+        cmocka_unit_test(a_reason_is_cut_to_its_buffer_and_optional),
+    };
+
+    NA_Set_log_level("none");
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

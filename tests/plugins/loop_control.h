@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How tests make the loop plugin misbehave: a vendor's extension that gives this struct. */
+
+#ifndef LOOP_CONTROL_H
+#define LOOP_CONTROL_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define LOOP_CONTROL_ID "org.amalgam.test.loop/1"
+
+struct loop_control {
+    uint32_t size;
+    uint32_t reserved;
+    const char *fail;        /* name of the function that fails, or NULL */
+    int32_t fail_status;     /* and how */
+    uint32_t complete_twice; /* report each completion two times */
+    uint32_t complete_now;   /* complete inside of the call that posts */
+    uint32_t hold;           /* sends stay outstanding */
+    uint32_t leave_on_stop;  /* context_stop leaves everything outstanding */
+    uint32_t lie_about_size; /* report more bytes than the buffer has */
+    uint32_t lie_no_source;  /* report unexpected messages without a sender */
+    uint32_t refuse_after;   /* complete a send, then refuse it */
+    atomic_uint objects;     /* classes, contexts, addresses and memory handles that exist */
+    atomic_uint wakes;       /* calls of wake */
+};
+
+#endif /* LOOP_CONTROL_H */
