@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What this RPC layer offers beyond mercury.h.
+ */
+#ifndef MERCURY_EXT_H
+#define MERCURY_EXT_H
+
+#include "mercury.h"
+
+/* Counters beyond hg_diag_counters. Fields are only ever appended. */
+struct hg_ext_counters {
+    uint64_t refused_magic_count;    /* Messages that do not start like one of ours */
+    uint64_t refused_version_count;  /* Messages of another version of the wire format */
+    uint64_t refused_header_count;   /* Messages that are too short, or contradict themselves */
+    uint64_t refused_checksum_count; /* Messages whose checksum does not match */
+    uint64_t unknown_rpc_count;      /* Requests for ids not registered, one-way ones included */
+    uint64_t late_response_count;    /* Responses that nobody waits for any more */
+    uint64_t send_error_count;       /* Messages that the transport could not send */
+};
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * Read the counters of refused and dropped messages of a class.
+ *
+ * \param hg_class [IN]   class
+ * \param counters [OUT]  counters; fields that the library does not know become 0
+ * \param size [IN]       sizeof(struct hg_ext_counters) of the caller
+ *
+ * \return HG_SUCCESS; HG_INVALID_ARG if a pointer is NULL
+ *
+ * Any thread. \since 1.0
+ */
+HG_PUBLIC hg_return_t HG_Class_get_ext_counters(const hg_class_t *hg_class,
+                                                struct hg_ext_counters *counters, size_t size);
+
+/**
+ * The NA class under a class.
+ *
+ * \param hg_class [IN]  class
+ *
+ * \return the NA class, which stays the class's, or NULL
+ *
+ * Any thread. \since 1.0
+ */
+HG_PUBLIC na_class_t *HG_Class_get_na(const hg_class_t *hg_class) HG_WARN_UNUSED_RESULT;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* MERCURY_EXT_H */

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Running transfers. A transfer is cut into pieces that are in one place on both sides; a bounded
+ * number of them runs at a time, and each that ends makes room for the next. The first error stops
+ * the assignment of pieces and cancels those that run; the transfer ends when the last one ended.
+ *
+ * A piece is accounted for under the operation's lock, but handed to the transport without it, so
+ * that threads do not wait for a copy that the transport makes on the spot.
+ */
+#include "bulk/bulk_internal.h"
+#include "bulk/bulk_pool.h"
+#include "hg/hg_log.h"
+#include "util/compiler.h"
+
+#include <inttypes.h>
+
+static bool hg_bulk_op_run(struct hg_bulk_transfer *op);
+static struct hg_bulk_piece *hg_bulk_piece_next(struct hg_bulk_transfer *op);
+static struct hg_bulk_piece *hg_bulk_piece_find(struct hg_bulk_transfer *op,
+                                                enum hg_bulk_piece_state state);
+static na_return_t hg_bulk_piece_post(struct hg_bulk_piece *piece);
+static void hg_bulk_piece_posted(struct hg_bulk_piece *piece, na_return_t ret);
+static void hg_bulk_piece_done(const struct na_cb_info *info);
+static void hg_bulk_piece_end(struct hg_bulk_piece *piece, hg_return_t ret);
+static void hg_bulk_op_fail(struct hg_bulk_transfer *op, hg_return_t ret);
+static bool hg_bulk_op_finish(struct hg_bulk_transfer *op);
+static void hg_bulk_op_callback(struct hg_completion *completion);
+static void hg_bulk_holds_drop(const struct hg_bulk_holds *holds);
+
+hg_return_t hg_bulk_op_get(const struct hg_bulk_request *request, struct hg_bulk_transfer **op_p)
+{
+    struct hg_bulk_transfer *op;
+    hg_return_t ret = hg_bulk_pool_get(request->context, &op);
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    op->callback = request->callback;
+    op->arg = request->arg;
+    op->direction = request->direction;
+    op->size = request->size;
+    op->completion.run = hg_bulk_op_callback;
+    op->ret = HG_SUCCESS;
+    op->is_ended = false;
+    op->accepted = 0;
+    op->running = 0;
+    op->refused = 0;
+    op->unassigned = 0;
+    op->holds.context = request->context;
+    op->holds.origin = request->origin;
+    op->holds.local = request->local;
+    op->holds.na_addr = NULL;
+    (void) HG_Bulk_ref_incr(request->origin);
+    (void) HG_Bulk_ref_incr(request->local);
+    hg_context_op_begin(request->context);
+    *op_p = op;
+    return HG_SUCCESS;
+}
+
+void hg_bulk_op_drop(struct hg_bulk_transfer *op)
+{
+    struct hg_bulk_holds holds = op->holds;
+
+    hg_bulk_pool_put(op);
+    hg_bulk_holds_drop(&holds);
+}
+
+hg_return_t hg_bulk_op_start(struct hg_bulk_transfer *op, const struct hg_bulk_request *request,
+                             enum hg_lane lane)
+{
+    na_class_t *na_class = hg_class_get_na(request->origin->hg_class, lane);
+    na_addr_t *na_addr = hg_addr_get_na_lane(request->origin_addr, lane);
+    bool is_ended;
+    hg_return_t ret;
+
+    /* The address may be part of a handle that the program destroys at once. */
+    ret = hg_return_from_na(NA_Addr_dup(na_class, na_addr, &op->holds.na_addr));
+    if (ret != HG_SUCCESS) {
+        HG_LOG_ERROR("cannot keep the origin's address: %s", HG_Error_to_string(ret));
+        return ret;
+    }
+    op->holds.na_class = na_class;
+    op->na_context = hg_context_get_na(request->context, lane);
+    op->lane = lane;
+    op->origin_id = request->origin_id;
+    op->unassigned = request->size;
+    op->local_next = hg_bulk_cursor_at(&request->local->lanes[lane], request->local_offset);
+    op->origin_next = hg_bulk_cursor_at(&request->origin->lanes[lane], request->origin_offset);
+
+    (void) pthread_mutex_lock(&op->lock);
+    is_ended = hg_bulk_op_run(op);
+    /* Nothing was started and nobody can know the operation yet: the caller is told directly. */
+    ret = is_ended && op->accepted == 0 ? op->ret : HG_SUCCESS;
+    (void) pthread_mutex_unlock(&op->lock);
+    if (ret == HG_SUCCESS && is_ended)
+        hg_context_push(op->holds.context, &op->completion);
+    return ret;
+}
+
+void hg_bulk_op_end(struct hg_bulk_transfer *op)
+{
+    (void) pthread_mutex_lock(&op->lock);
+    op->is_ended = true;
+    (void) pthread_mutex_unlock(&op->lock);
+    hg_context_push(op->holds.context, &op->completion);
+}
+
+hg_return_t HG_Bulk_cancel(hg_op_id_t op_id)
+{
+    struct hg_bulk_transfer *op = (struct hg_bulk_transfer *) (void *) op_id;
+    bool is_ended = false;
+    bool is_retry_queued;
+    hg_context_t *context;
+
+    if (op_id == HG_OP_ID_NULL || op_id == (hg_op_id_t) (void *) HG_OP_ID_IGNORE) {
+        HG_LOG_ERROR("cannot cancel operation %p; pass one that a transfer returned",
+                     (void *) op_id);
+        return HG_INVALID_ARG;
+    }
+    (void) pthread_mutex_lock(&op->lock);
+    if (!op->is_ended) {
+        hg_bulk_op_fail(op, HG_CANCELED);
+        is_ended = hg_bulk_op_finish(op);
+    }
+    is_retry_queued = op->is_retry_queued;
+    context = op->holds.context;
+    (void) pthread_mutex_unlock(&op->lock);
+    if (is_ended)
+        hg_context_push(context, &op->completion);
+    /* It cannot end while it is queued; dequeue it. */
+    if (is_retry_queued)
+        hg_bulk_retry(context);
+    return HG_SUCCESS;
+}
+
+void hg_bulk_op_retry(struct hg_bulk_transfer *op)
+{
+    hg_context_t *context = op->holds.context;
+    bool is_ended;
+
+    (void) pthread_mutex_lock(&op->lock);
+    op->is_retry_queued = false;
+    is_ended = hg_bulk_op_run(op);
+    (void) pthread_mutex_unlock(&op->lock);
+    if (is_ended)
+        hg_context_push(context, &op->completion);
+}
+
+/*
+ * Hands out pieces as long as there are some and the transport takes them. True if the operation
+ * has ended and its completion is to be pushed. The lock is held, and released meanwhile.
+ */
+static bool hg_bulk_op_run(struct hg_bulk_transfer *op)
+{
+    struct hg_bulk_piece *piece;
+
+    while ((piece = hg_bulk_piece_next(op)) != NULL) {
+        na_return_t ret;
+
+        (void) pthread_mutex_unlock(&op->lock);
+        ret = hg_bulk_piece_post(piece);
+        (void) pthread_mutex_lock(&op->lock);
+        hg_bulk_piece_posted(piece, ret);
+        if (util_unlikely(ret == NA_AGAIN))
+            break;
+    }
+    return hg_bulk_op_finish(op);
+}
+
+/* A piece to be posted: one that was refused before, or a new one. NULL if there is none now. */
+static struct hg_bulk_piece *hg_bulk_piece_next(struct hg_bulk_transfer *op)
+{
+    struct hg_bulk_piece *piece;
+
+    if (op->ret != HG_SUCCESS)
+        return NULL;
+    if (util_unlikely(op->refused > 0)) {
+        piece = hg_bulk_piece_find(op, HG_BULK_PIECE_REFUSED);
+        op->refused--;
+        piece->state = HG_BULK_PIECE_POSTING;
+        return piece;
+    }
+    if (op->unassigned == 0 || op->running == HG_BULK_PIECES_MAX)
+        return NULL;
+    piece = hg_bulk_piece_find(op, HG_BULK_PIECE_IDLE);
+    piece->state = HG_BULK_PIECE_POSTING;
+    piece->local = op->local_next;
+    piece->origin = op->origin_next;
+    piece->size = op->unassigned;
+    if (piece->size > hg_bulk_cursor_left(&piece->local))
+        piece->size = hg_bulk_cursor_left(&piece->local);
+    if (piece->size > hg_bulk_cursor_left(&piece->origin))
+        piece->size = hg_bulk_cursor_left(&piece->origin);
+    hg_bulk_cursor_advance(&op->local_next, piece->size);
+    hg_bulk_cursor_advance(&op->origin_next, piece->size);
+    op->unassigned -= piece->size;
+    op->running++;
+    return piece;
+}
+
+static struct hg_bulk_piece *hg_bulk_piece_find(struct hg_bulk_transfer *op,
+                                                enum hg_bulk_piece_state state)
+{
+    struct hg_bulk_piece *piece = op->pieces;
+
+    /* The caller has counted that there is one. */
+    while (piece->state != state)
+        piece++;
+    return piece;
+}
+
+static na_return_t hg_bulk_piece_post(struct hg_bulk_piece *piece)
+{
+    struct hg_bulk_transfer *op = piece->op;
+    na_op_id_t *na_op = piece->na_op[op->lane];
+
+    if (util_unlikely(na_op == NULL)) {
+        na_op = NA_Op_create(op->holds.na_class, NA_OP_SINGLE);
+        if (na_op == NULL)
+            return NA_NOMEM;
+        piece->na_op[op->lane] = na_op;
+        op->na_classes[op->lane] = op->holds.na_class;
+    }
+    if (op->direction == HG_BULK_PULL)
+        return NA_Get(op->holds.na_class, op->na_context, hg_bulk_piece_done, piece,
+                      piece->local.extent->at.mem, piece->local.within,
+                      piece->origin.extent->at.mem, piece->origin.within, (size_t) piece->size,
+                      op->holds.na_addr, op->origin_id, na_op);
+    return NA_Put(op->holds.na_class, op->na_context, hg_bulk_piece_done, piece,
+                  piece->local.extent->at.mem, piece->local.within, piece->origin.extent->at.mem,
+                  piece->origin.within, (size_t) piece->size, op->holds.na_addr, op->origin_id,
+                  na_op);
+}
+
+/* Accounts for what the transport said. The piece may have ended in another thread by now. */
+static void hg_bulk_piece_posted(struct hg_bulk_piece *piece, na_return_t ret)
+{
+    struct hg_bulk_transfer *op = piece->op;
+
+    if (util_likely(ret == NA_SUCCESS)) {
+        op->accepted++;
+        if (piece->state == HG_BULK_PIECE_ENDED) {
+            hg_bulk_piece_end(piece, piece->ret);
+            return;
+        }
+        piece->state = HG_BULK_PIECE_POSTED;
+        /* A failure or cancellation meanwhile could not reach this piece. */
+        if (util_unlikely(op->ret != HG_SUCCESS))
+            (void) NA_Cancel(op->holds.na_class, op->na_context, piece->na_op[op->lane]);
+        return;
+    }
+    if (ret == NA_AGAIN && op->ret == HG_SUCCESS) {
+        piece->state = HG_BULK_PIECE_REFUSED;
+        op->refused++;
+        op->accepted++; /* it will be, or the callback tells why not */
+        hg_bulk_pool_retry_later(op);
+        return;
+    }
+    if (ret != NA_AGAIN && op->ret == HG_SUCCESS)
+        HG_LOG_ERROR("%s of %" PRIu64 " bytes not accepted by %s: %s",
+                     op->direction == HG_BULK_PULL ? "pull" : "push", piece->size,
+                     NA_Get_class_name(op->holds.na_class), NA_Error_to_string(ret));
+    hg_bulk_piece_end(piece, ret == NA_AGAIN ? HG_CANCELED : hg_return_from_na(ret));
+}
+
+/* Called by NA when a piece ended. */
+static void hg_bulk_piece_done(const struct na_cb_info *info)
+{
+    struct hg_bulk_piece *piece = info->arg;
+    struct hg_bulk_transfer *op = piece->op;
+    hg_context_t *context = op->holds.context;
+    bool is_ended = false;
+
+    (void) pthread_mutex_lock(&op->lock);
+    if (util_unlikely(piece->state == HG_BULK_PIECE_POSTING)) {
+        /* The posting thread is not back yet: it goes on. */
+        piece->state = HG_BULK_PIECE_ENDED;
+        piece->ret = hg_return_from_na(info->ret);
+    } else {
+        hg_bulk_piece_end(piece, hg_return_from_na(info->ret));
+        is_ended = hg_bulk_op_run(op);
+    }
+    (void) pthread_mutex_unlock(&op->lock);
+    if (is_ended)
+        hg_context_push(context, &op->completion);
+    /* What ended made room, perhaps for one that was refused. */
+    hg_bulk_retry(context);
+}
+
+static void hg_bulk_piece_end(struct hg_bulk_piece *piece, hg_return_t ret)
+{
+    struct hg_bulk_transfer *op = piece->op;
+
+    piece->state = HG_BULK_PIECE_IDLE;
+    op->running--;
+    if (util_unlikely(ret != HG_SUCCESS))
+        hg_bulk_op_fail(op, ret);
+}
+
+/* Keeps the first error, gives up what is not with the transport, and cancels what is. */
+static void hg_bulk_op_fail(struct hg_bulk_transfer *op, hg_return_t ret)
+{
+    if (op->ret != HG_SUCCESS)
+        return;
+    op->ret = ret;
+    op->unassigned = 0;
+    for (unsigned int i = 0; i < HG_BULK_PIECES_MAX; i++) {
+        struct hg_bulk_piece *piece = &op->pieces[i];
+
+        if (piece->state == HG_BULK_PIECE_REFUSED) {
+            piece->state = HG_BULK_PIECE_IDLE;
+            op->refused--;
+            op->running--;
+        } else if (piece->state == HG_BULK_PIECE_POSTED) {
+            (void) NA_Cancel(op->holds.na_class, op->na_context, piece->na_op[op->lane]);
+        }
+    }
+}
+
+/* True once: when nothing runs and nothing is left to run. */
+static bool hg_bulk_op_finish(struct hg_bulk_transfer *op)
+{
+    if (op->is_ended || op->running > 0 || op->unassigned > 0 || op->is_retry_queued)
+        return false;
+    op->is_ended = true;
+    return true;
+}
+
+/* Called by HG_Trigger(). The operation is free for the next transfer before its callback runs. */
+static void hg_bulk_op_callback(struct hg_completion *completion)
+{
+    struct hg_bulk_transfer *op =
+        util_container_of(completion, struct hg_bulk_transfer, completion);
+    const struct hg_cb_info info = {
+        .info.bulk = {.origin_handle = op->holds.origin,
+                      .local_handle = op->holds.local,
+                      .op = op->direction,
+                      .size = op->size},
+        .arg = op->arg,
+        .type = HG_CB_BULK,
+        .ret = op->ret,
+    };
+    struct hg_bulk_holds holds = op->holds;
+    hg_cb_t callback = op->callback;
+    hg_return_t ret = HG_SUCCESS;
+
+    hg_bulk_pool_put(op);
+    if (callback != NULL)
+        ret = callback(&info);
+    if (ret != HG_SUCCESS)
+        HG_LOG_WARNING("callback of a bulk transfer returned %s", HG_Error_to_string(ret));
+    hg_bulk_holds_drop(&holds);
+}
+
+static void hg_bulk_holds_drop(const struct hg_bulk_holds *holds)
+{
+    if (holds->na_addr != NULL)
+        NA_Addr_free(holds->na_class, holds->na_addr);
+    (void) HG_Bulk_free(holds->origin);
+    (void) HG_Bulk_free(holds->local);
+    /* Last, because the context may be destroyed now. */
+    hg_context_op_end(holds->context);
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The bulk layer's part of a context, made with its first transfer and freed with the context.
+ */
+#include "bulk/bulk_pool.h"
+
+#include "hg/hg_log.h"
+
+#include <stdlib.h>
+
+struct hg_bulk_pool {
+    pthread_mutex_t lock;
+    struct hg_bulk_transfer *free; /* not in use, last in first out: the warmest is next */
+    struct hg_bulk_transfer *made; /* all there are */
+    struct hg_bulk_transfer *retry_first;
+    struct hg_bulk_transfer *retry_last;
+    _Atomic uint32_t retry_count;
+};
+
+static hg_return_t hg_bulk_pool_of(hg_context_t *context, struct hg_bulk_pool **pool_p);
+static void hg_bulk_pool_free(void *data);
+static hg_return_t hg_bulk_op_new(struct hg_bulk_pool *pool, struct hg_bulk_transfer **op_p);
+static void hg_bulk_op_free(struct hg_bulk_transfer *op);
+
+hg_return_t hg_bulk_pool_get(hg_context_t *context, struct hg_bulk_transfer **op_p)
+{
+    struct hg_bulk_pool *pool;
+    hg_return_t ret = hg_bulk_pool_of(context, &pool);
+    struct hg_bulk_transfer *op;
+
+    if (ret != HG_SUCCESS)
+        return ret;
+    (void) pthread_mutex_lock(&pool->lock);
+    op = pool->free;
+    if (op != NULL)
+        pool->free = op->next;
+    (void) pthread_mutex_unlock(&pool->lock);
+    if (op == NULL)
+        ret = hg_bulk_op_new(pool, &op);
+    *op_p = op;
+    return ret;
+}
+
+void hg_bulk_pool_put(struct hg_bulk_transfer *op)
+{
+    struct hg_bulk_pool *pool = hg_context_get_bulk_data(op->holds.context);
+
+    (void) pthread_mutex_lock(&pool->lock);
+    op->next = pool->free;
+    pool->free = op;
+    (void) pthread_mutex_unlock(&pool->lock);
+}
+
+void hg_bulk_pool_retry_later(struct hg_bulk_transfer *op)
+{
+    struct hg_bulk_pool *pool = hg_context_get_bulk_data(op->holds.context);
+
+    if (op->is_retry_queued)
+        return;
+    op->is_retry_queued = true;
+    op->next = NULL;
+    (void) pthread_mutex_lock(&pool->lock);
+    if (pool->retry_last != NULL)
+        pool->retry_last->next = op;
+    else
+        pool->retry_first = op;
+    pool->retry_last = op;
+    (void) atomic_fetch_add_explicit(&pool->retry_count, 1, memory_order_relaxed);
+    hg_context_refused_add(op->holds.context, 1);
+    (void) pthread_mutex_unlock(&pool->lock);
+}
+
+void hg_bulk_retry(hg_context_t *context)
+{
+    struct hg_bulk_pool *pool = hg_context_get_bulk_data(context);
+    struct hg_bulk_transfer *op;
+
+    if (pool == NULL || atomic_load_explicit(&pool->retry_count, memory_order_relaxed) == 0)
+        return;
+    /* Those that are queued now; what is refused again waits for the next call. */
+    (void) pthread_mutex_lock(&pool->lock);
+    op = pool->retry_first;
+    pool->retry_first = NULL;
+    pool->retry_last = NULL;
+    hg_context_refused_add(context, -(int32_t) atomic_exchange(&pool->retry_count, 0));
+    (void) pthread_mutex_unlock(&pool->lock);
+    while (op != NULL) {
+        struct hg_bulk_transfer *next = op->next;
+
+        hg_bulk_op_retry(op);
+        op = next;
+    }
+}
+
+static hg_return_t hg_bulk_pool_of(hg_context_t *context, struct hg_bulk_pool **pool_p)
+{
+    struct hg_bulk_pool *pool = hg_context_get_bulk_data(context);
+
+    if (pool == NULL) {
+        pool = calloc(1, sizeof(*pool));
+        if (pool == NULL) {
+            HG_LOG_ERROR("cannot start a bulk transfer: out of memory");
+            return HG_NOMEM;
+        }
+        (void) pthread_mutex_init(&pool->lock, NULL);
+        if (!hg_context_set_bulk_data(context, pool, hg_bulk_pool_free)) {
+            /* Another thread was faster. */
+            hg_bulk_pool_free(pool);
+            pool = hg_context_get_bulk_data(context);
+        }
+    }
+    *pool_p = pool;
+    return HG_SUCCESS;
+}
+
+static void hg_bulk_pool_free(void *data)
+{
+    struct hg_bulk_pool *pool = data;
+
+    while (pool->made != NULL) {
+        struct hg_bulk_transfer *op = pool->made;
+
+        pool->made = op->next_made;
+        hg_bulk_op_free(op);
+    }
+    (void) pthread_mutex_destroy(&pool->lock);
+    free(pool);
+}
+
+static hg_return_t hg_bulk_op_new(struct hg_bulk_pool *pool, struct hg_bulk_transfer **op_p)
+{
+    struct hg_bulk_transfer *op = calloc(1, sizeof(*op));
+
+    if (op == NULL) {
+        HG_LOG_ERROR("cannot start a bulk transfer: out of memory");
+        return HG_NOMEM;
+    }
+    (void) pthread_mutex_init(&op->lock, NULL);
+    for (unsigned int i = 0; i < HG_BULK_PIECES_MAX; i++)
+        op->pieces[i].op = op;
+    (void) pthread_mutex_lock(&pool->lock);
+    op->next_made = pool->made;
+    pool->made = op;
+    (void) pthread_mutex_unlock(&pool->lock);
+    *op_p = op;
+    return HG_SUCCESS;
+}
+
+/* The transport's operations were kept since their first use. */
+static void hg_bulk_op_free(struct hg_bulk_transfer *op)
+{
+    for (unsigned int i = 0; i < HG_BULK_PIECES_MAX; i++)
+        for (int lane = 0; lane < HG_LANE_MAX; lane++)
+            if (op->pieces[i].na_op[lane] != NULL)
+                NA_Op_destroy(op->na_classes[lane], op->pieces[i].na_op[lane]);
+    (void) pthread_mutex_destroy(&op->lock);
+    free(op);
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Writing of descriptors, see bulk_wire.h. What was received is passed on as it came.
+ */
+#include "bulk/bulk_internal.h"
+#include "bulk/bulk_wire.h"
+#include "hg/hg_log.h"
+#include "proc/proc_internal.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static bool hg_bulk_is_eager(const struct hg_bulk *bulk, unsigned long flags);
+static bool hg_bulk_has_lane(const struct hg_bulk *bulk, int lane, unsigned long flags);
+static hg_size_t hg_bulk_regions_size(struct hg_bulk *bulk, unsigned long flags);
+static void hg_bulk_wire_write(uint8_t *buf, struct hg_bulk *bulk, unsigned long flags,
+                               hg_size_t total);
+static void hg_bulk_data_write(uint8_t *pos, const struct hg_bulk *bulk);
+static hg_return_t hg_bulk_regions_write(uint8_t *pos, const uint8_t *end, struct hg_bulk *bulk,
+                                         unsigned long flags);
+static hg_return_t hg_bulk_region_write(uint8_t **pos, const uint8_t *end, na_class_t *na_class,
+                                        const struct hg_bulk_extent *extent);
+
+hg_size_t HG_Bulk_get_serialize_size(hg_bulk_t handle, unsigned long flags)
+{
+    hg_size_t size;
+
+    if (handle == HG_BULK_NULL)
+        return 0;
+    if (handle->wire != NULL)
+        return handle->wire_size;
+    size = HG_BULK_WIRE_HEADER_SIZE + handle->addr_size;
+    if (hg_bulk_is_eager(handle, flags))
+        return size + handle->size;
+    return size + hg_bulk_regions_size(handle, flags);
+}
+
+hg_return_t HG_Bulk_serialize(void *buf, hg_size_t buf_size, unsigned long flags, hg_bulk_t handle)
+{
+    hg_size_t total = HG_Bulk_get_serialize_size(handle, flags);
+    hg_return_t ret = HG_SUCCESS;
+    uint8_t *pos = buf;
+    uint64_t checksum;
+
+    if (buf == NULL || handle == HG_BULK_NULL) {
+        HG_LOG_ERROR("cannot serialize descriptor %p to %p; pass both", (void *) handle, buf);
+        return HG_INVALID_ARG;
+    }
+    if (total > buf_size || total > UINT32_MAX) {
+        HG_LOG_ERROR("descriptor of %" PRIu64 " bytes does not fit a buffer of %" PRIu64
+                     "; ask HG_Bulk_get_serialize_size() first, and stay below 4 GiB",
+                     total, buf_size);
+        return HG_OVERFLOW;
+    }
+    if (handle->wire != NULL) {
+        memcpy(buf, handle->wire, handle->wire_size);
+        return HG_SUCCESS;
+    }
+    hg_bulk_wire_write(pos, handle, flags, total);
+    pos += HG_BULK_WIRE_HEADER_SIZE + handle->addr_size;
+    if (hg_bulk_is_eager(handle, flags))
+        hg_bulk_data_write(pos, handle);
+    else
+        ret = hg_bulk_regions_write(pos, (uint8_t *) buf + total, handle, flags);
+    if (ret != HG_SUCCESS)
+        return ret;
+
+    pos = (uint8_t *) buf + HG_BULK_WIRE_CHECKSUM_AT;
+    checksum = hg_bulk_wire_checksum(buf, (size_t) total);
+    hg_bulk_wire_put(&pos, (uint32_t) checksum, 4);
+    return HG_SUCCESS;
+}
+
+uint32_t hg_bulk_wire_checksum(const void *buf, size_t total)
+{
+    const uint8_t *bytes = buf;
+    const size_t after = HG_BULK_WIRE_CHECKSUM_AT + 4;
+    uint64_t seed = hg_proc_checksum_bytes(bytes, HG_BULK_WIRE_CHECKSUM_AT, 0);
+
+    return (uint32_t) hg_proc_checksum_bytes(bytes + after, total - after, seed);
+}
+
+/* Data go along if nobody can write them, so that a copy is as good. */
+static bool hg_bulk_is_eager(const struct hg_bulk *bulk, unsigned long flags)
+{
+    return (flags & HG_BULK_EAGER) != 0 && bulk->access == HG_BULK_READ_ONLY &&
+           bulk->mem_type == HG_MEM_TYPE_HOST && bulk->size > 0 &&
+           hg_class_has_bulk_eager(bulk->hg_class);
+}
+
+/* The main lane always, so that a third party can use the descriptor, too. */
+static bool hg_bulk_has_lane(const struct hg_bulk *bulk, int lane, unsigned long flags)
+{
+    return bulk->lanes[lane].count > 0 && (lane == HG_LANE_MAIN || (flags & HG_BULK_SM) != 0);
+}
+
+static hg_size_t hg_bulk_regions_size(struct hg_bulk *bulk, unsigned long flags)
+{
+    hg_size_t size = 0;
+
+    for (int lane = 0; lane < HG_LANE_MAX; lane++) {
+        na_class_t *na_class = hg_class_get_na(bulk->hg_class, (enum hg_lane) lane);
+        const struct hg_bulk_map *map = &bulk->lanes[lane];
+
+        if (!hg_bulk_has_lane(bulk, lane, flags))
+            continue;
+        for (uint32_t i = 0; i < map->count; i++)
+            size += HG_BULK_WIRE_REGION_SIZE +
+                    NA_Mem_handle_get_serialize_size(na_class, map->extents[i].at.mem);
+    }
+    return size;
+}
+
+/* The fixed part and the address. */
+static void hg_bulk_wire_write(uint8_t *buf, struct hg_bulk *bulk, unsigned long flags,
+                               hg_size_t total)
+{
+    bool is_eager = hg_bulk_is_eager(bulk, flags);
+    uint8_t wire_flags = bulk->access;
+
+    if (bulk->addr_size > 0)
+        wire_flags |= HG_BULK_WIRE_BOUND;
+    if (bulk->addr_is_string)
+        wire_flags |= HG_BULK_WIRE_ADDR_STRING;
+    if (is_eager)
+        wire_flags |= HG_BULK_WIRE_EAGER;
+    hg_bulk_wire_put(&buf, HG_BULK_WIRE_MAGIC, 4);
+    hg_bulk_wire_put(&buf, HG_BULK_WIRE_VERSION, 1);
+    hg_bulk_wire_put(&buf, wire_flags, 1);
+    hg_bulk_wire_put(&buf, bulk->context_id, 1);
+    hg_bulk_wire_put(&buf, (uint64_t) bulk->mem_type, 1);
+    hg_bulk_wire_put(&buf, total, 4);
+    hg_bulk_wire_put(&buf, 0, 4);
+    hg_bulk_wire_put(&buf, bulk->size, 8);
+    hg_bulk_wire_put(&buf, bulk->segment_count, 4);
+    hg_bulk_wire_put(&buf, bulk->addr_size, 4);
+    hg_bulk_wire_put(&buf, hg_bulk_registry_process(), 8);
+    hg_bulk_wire_put(&buf, hg_bulk_registry_add(bulk), 8);
+    hg_bulk_wire_put(&buf, bulk->device, 8);
+    for (int lane = 0; lane < HG_LANE_MAX; lane++) {
+        bool has_lane = !is_eager && hg_bulk_has_lane(bulk, lane, flags);
+
+        hg_bulk_wire_put(&buf, has_lane ? bulk->lanes[lane].count : 0, 4);
+    }
+    if (bulk->addr_size > 0)
+        memcpy(buf, bulk->addr_wire, bulk->addr_size);
+}
+
+static void hg_bulk_data_write(uint8_t *pos, const struct hg_bulk *bulk)
+{
+    for (uint32_t i = 0; i < bulk->memory.count; i++) {
+        const struct hg_bulk_extent *extent = &bulk->memory.extents[i];
+
+        memcpy(pos, extent->at.base, (size_t) extent->length);
+        pos += extent->length;
+    }
+}
+
+static hg_return_t hg_bulk_regions_write(uint8_t *pos, const uint8_t *end, struct hg_bulk *bulk,
+                                         unsigned long flags)
+{
+    for (int lane = 0; lane < HG_LANE_MAX; lane++) {
+        na_class_t *na_class = hg_class_get_na(bulk->hg_class, (enum hg_lane) lane);
+        const struct hg_bulk_map *map = &bulk->lanes[lane];
+
+        if (!hg_bulk_has_lane(bulk, lane, flags))
+            continue;
+        for (uint32_t i = 0; i < map->count; i++) {
+            hg_return_t ret = hg_bulk_region_write(&pos, end, na_class, &map->extents[i]);
+
+            if (ret != HG_SUCCESS)
+                return ret;
+        }
+    }
+    return HG_SUCCESS;
+}
+
+static hg_return_t hg_bulk_region_write(uint8_t **pos, const uint8_t *end, na_class_t *na_class,
+                                        const struct hg_bulk_extent *extent)
+{
+    size_t size = NA_Mem_handle_get_serialize_size(na_class, extent->at.mem);
+    na_return_t ret;
+
+    if (size > UINT32_MAX || (size_t) (end - *pos) < HG_BULK_WIRE_REGION_SIZE + size) {
+        HG_LOG_ERROR("memory handle of %s grew to %zu bytes meanwhile", NA_Get_class_name(na_class),
+                     size);
+        return HG_OVERFLOW;
+    }
+    hg_bulk_wire_put(pos, extent->length, 8);
+    hg_bulk_wire_put(pos, size, 4);
+    ret = NA_Mem_handle_serialize(na_class, *pos, size, extent->at.mem);
+    if (ret != NA_SUCCESS) {
+        HG_LOG_ERROR("memory handle of %s not serialized: %s", NA_Get_class_name(na_class),
+                     NA_Error_to_string(ret));
+        return hg_return_from_na(ret);
+    }
+    *pos += size;
+    return HG_SUCCESS;
+}

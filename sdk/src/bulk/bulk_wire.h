@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Layout of a serialized descriptor. All numbers are little-endian; nothing is aligned.
+ *
+ *     offset  bytes  field
+ *          0      4  magic
+ *          4      1  version
+ *          5      1  flags: access in the two low bits, HG_BULK_WIRE_*
+ *          6      1  context id, of a bound descriptor
+ *          7      1  memory type
+ *          8      4  size of all of this
+ *         12      4  checksum of all of this, without these four bytes
+ *         16      8  bytes that are described
+ *         24      4  segments that the origin has
+ *         28      4  bytes of the address
+ *         32      8  the origin's process, and
+ *         40      8  its name for the descriptor: both only mean something to the origin
+ *         48      8  device
+ *         56      4  regions on the main lane
+ *         60      4  regions on the shared-memory lane
+ *         64         address; then the data if they are eager, or else the regions: 8 bytes length,
+ *                    4 bytes size of the transport's memory handle, and that handle
+ */
+#ifndef HG_BULK_WIRE_H
+#define HG_BULK_WIRE_H
+
+#include "mercury_types.h"
+
+#define HG_BULK_WIRE_MAGIC       0x4b424741u /* "AGBK" */
+#define HG_BULK_WIRE_VERSION     1u
+
+#define HG_BULK_WIRE_ACCESS      0x03u
+#define HG_BULK_WIRE_BOUND       0x04u /* there is an address */
+#define HG_BULK_WIRE_ADDR_STRING 0x08u /* which is a string */
+#define HG_BULK_WIRE_EAGER       0x10u /* the data themselves are there */
+#define HG_BULK_WIRE_FLAGS       0x1fu
+
+#define HG_BULK_WIRE_HEADER_SIZE 64u
+#define HG_BULK_WIRE_REGION_SIZE 12u
+#define HG_BULK_WIRE_CHECKSUM_AT 12u
+
+/* The fixed part. */
+struct hg_bulk_wire {
+    uint32_t magic;
+    uint8_t version;
+    uint8_t flags;
+    uint8_t context_id;
+    uint8_t mem_type;
+    uint32_t total;
+    uint32_t checksum;
+    uint64_t size;
+    uint32_t segment_count;
+    uint32_t addr_size;
+    uint64_t process;
+    uint64_t key;
+    uint64_t device;
+    uint32_t region_count[2];
+};
+
+static inline void hg_bulk_wire_put(uint8_t **pos, uint64_t value, unsigned int bytes)
+{
+    for (unsigned int i = 0; i < bytes; i++)
+        (*pos)[i] = (uint8_t) (value >> (8 * i));
+    *pos += bytes;
+}
+
+static inline uint64_t hg_bulk_wire_get(const uint8_t **pos, unsigned int bytes)
+{
+    uint64_t value = 0;
+
+    for (unsigned int i = 0; i < bytes; i++)
+        value |= (uint64_t) (*pos)[i] << (8 * i);
+    *pos += bytes;
+    return value;
+}
+
+#endif /* HG_BULK_WIRE_H */

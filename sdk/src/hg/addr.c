@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Addresses: looking them up, their references, comparing and printing them.
+ */
+#include "hg/hg_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A lookup whose result waits to be triggered. */
+struct hg_lookup {
+    struct hg_completion completion;
+    hg_context_t *context;
+    hg_cb_t callback;
+    void *arg;
+    hg_addr_t addr;
+    hg_return_t ret;
+};
+
+static struct hg_addr *hg_addr_new(hg_class_t *hg_class);
+static void hg_addr_delete(struct hg_addr *addr);
+static void hg_lookup_run(struct hg_completion *completion);
+static hg_return_t hg_addr_copy(hg_class_t *hg_class, const struct hg_addr *addr,
+                                hg_addr_t *new_addr_p);
+static bool hg_addr_is_of(const hg_class_t *hg_class, const struct hg_addr *addr, const char *what);
+
+hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback, void *arg, const char *name,
+                            hg_op_id_t *op_id_p)
+{
+    struct hg_lookup *lookup;
+
+    if (context == NULL || callback == NULL || name == NULL) {
+        HG_LOG_ERROR("cannot look up \"%s\": context and callback must be given",
+                     name != NULL ? name : "NULL");
+        return HG_INVALID_ARG;
+    }
+    lookup = calloc(1, sizeof(*lookup));
+    if (lookup == NULL) {
+        HG_LOG_ERROR("cannot look up \"%s\": out of memory", name);
+        return HG_NOMEM;
+    }
+    if (op_id_p != NULL && op_id_p != HG_OP_ID_IGNORE)
+        *op_id_p = HG_OP_ID_NULL;
+    lookup->context = context;
+    lookup->callback = callback;
+    lookup->arg = arg;
+    lookup->completion.run = hg_lookup_run;
+    lookup->ret = HG_Addr_lookup2(context->hg_class, name, &lookup->addr);
+    if (lookup->ret != HG_SUCCESS)
+        lookup->addr = HG_ADDR_NULL;
+    hg_context_op_begin(context);
+    hg_context_push(context, &lookup->completion);
+    return HG_SUCCESS;
+}
+
+hg_return_t HG_Addr_lookup2(hg_class_t *hg_class, const char *name, hg_addr_t *addr_p)
+{
+    struct hg_addr *addr;
+    hg_return_t ret;
+
+    if (hg_class == NULL || name == NULL || addr_p == NULL) {
+        HG_LOG_ERROR("cannot look up \"%s\": class and result must be given",
+                     name != NULL ? name : "NULL");
+        return HG_INVALID_ARG;
+    }
+    addr = hg_addr_new(hg_class);
+    if (addr == NULL) {
+        HG_LOG_ERROR("cannot look up \"%s\": out of memory", name);
+        return HG_NOMEM;
+    }
+    ret = hg_auto_sm_lookup(hg_class, name, addr);
+    if (ret != HG_SUCCESS) {
+        HG_LOG_ERROR("cannot look up \"%s\": %s", name, HG_Error_to_string(ret));
+        hg_addr_delete(addr);
+        return ret;
+    }
+    addr->is_self =
+        NA_Addr_is_self(hg_class->lanes[addr->lane].na_class, addr->na_addr[addr->lane]);
+    *addr_p = addr;
+    return HG_SUCCESS;
+}
+
+hg_return_t HG_Addr_free(hg_class_t *hg_class, hg_addr_t addr)
+{
+    if (addr == HG_ADDR_NULL && hg_class != NULL)
+        return HG_SUCCESS;
+    if (!hg_addr_is_of(hg_class, addr, "free"))
+        return HG_INVALID_ARG;
+    if (addr->is_embedded) {
+        HG_LOG_ERROR("the address of a handle belongs to it; free only a copy by HG_Addr_dup()");
+        return HG_INVALID_ARG;
+    }
+    if (atomic_fetch_sub_explicit(&addr->ref, 1, memory_order_acq_rel) == 1)
+        hg_addr_delete(addr);
+    return HG_SUCCESS;
+}
+
+hg_return_t HG_Addr_set_remove(hg_class_t *hg_class, hg_addr_t addr)
+{
+    na_return_t na_return = NA_SUCCESS;
+    int i;
+
+    if (!hg_addr_is_of(hg_class, addr, "remove"))
+        return HG_INVALID_ARG;
+    for (i = 0; i < HG_LANE_MAX; i++) {
+        na_return_t lane_return;
+
+        if (addr->na_addr[i] == NULL)
+            continue;
+        lane_return = NA_Addr_set_remove(hg_class->lanes[i].na_class, addr->na_addr[i]);
+        if (lane_return != NA_SUCCESS)
+            na_return = lane_return;
+    }
+    return hg_return_from_na(na_return);
+}
+
+hg_return_t HG_Addr_self(hg_class_t *hg_class, hg_addr_t *addr_p)
+{
+    na_return_t na_return = NA_SUCCESS;
+    struct hg_addr *addr;
+    int i;
+
+    if (hg_class == NULL || addr_p == NULL) {
+        HG_LOG_ERROR("cannot get the own address: class %p, result %p; pass both",
+                     (void *) hg_class, (void *) addr_p);
+        return HG_INVALID_ARG;
+    }
+    addr = hg_addr_new(hg_class);
+    if (addr == NULL) {
+        HG_LOG_ERROR("cannot get the own address: out of memory");
+        return HG_NOMEM;
+    }
+    for (i = 0; i < HG_LANE_MAX && na_return == NA_SUCCESS; i++)
+        if (hg_class->lanes[i].na_class != NULL)
+            na_return = NA_Addr_self(hg_class->lanes[i].na_class, &addr->na_addr[i]);
+    if (na_return != NA_SUCCESS) {
+        HG_LOG_ERROR("cannot get the own address: %s", NA_Error_to_string(na_return));
+        hg_addr_delete(addr);
+        return hg_return_from_na(na_return);
+    }
+    addr->is_self = true;
+    *addr_p = addr;
+    return HG_SUCCESS;
+}
+
+hg_return_t HG_Addr_dup(hg_class_t *hg_class, hg_addr_t addr, hg_addr_t *new_addr_p)
+{
+    if (!hg_addr_is_of(hg_class, addr, "duplicate") || new_addr_p == NULL)
+        return HG_INVALID_ARG;
+    if (addr->is_embedded)
+        return hg_addr_copy(hg_class, addr, new_addr_p);
+    atomic_fetch_add_explicit(&addr->ref, 1, memory_order_relaxed);
+    *new_addr_p = addr;
+    return HG_SUCCESS;
+}
+
+uint8_t HG_Addr_cmp(hg_class_t *hg_class, hg_addr_t addr1, hg_addr_t addr2)
+{
+    int i;
+
+    if (addr1 == addr2)
+        return HG_TRUE;
+    if (hg_class == NULL || addr1 == HG_ADDR_NULL || addr2 == HG_ADDR_NULL)
+        return HG_FALSE;
+    if (addr1->is_self && addr2->is_self)
+        return HG_TRUE;
+    for (i = 0; i < HG_LANE_MAX; i++)
+        if (addr1->na_addr[i] != NULL && addr2->na_addr[i] != NULL)
+            return NA_Addr_cmp(hg_class->lanes[i].na_class, addr1->na_addr[i], addr2->na_addr[i])
+                       ? HG_TRUE
+                       : HG_FALSE;
+    return HG_FALSE;
+}
+
+hg_return_t HG_Addr_to_string(hg_class_t *hg_class, char *buf, hg_size_t *buf_size_p,
+                              hg_addr_t addr)
+{
+    if (buf_size_p == NULL || !hg_addr_is_of(hg_class, addr, "print"))
+        return HG_INVALID_ARG;
+    return hg_auto_sm_to_string(buf, buf_size_p, addr);
+}
+
+enum hg_lane hg_addr_get_lane(const struct hg_addr *addr)
+{
+    return (enum hg_lane) addr->lane;
+}
+
+na_addr_t *hg_addr_get_na(const struct hg_addr *addr)
+{
+    return addr->na_addr[addr->lane];
+}
+
+na_addr_t *hg_addr_get_na_lane(const struct hg_addr *addr, enum hg_lane lane)
+{
+    return addr->na_addr[lane];
+}
+
+bool hg_addr_is_self(const struct hg_addr *addr)
+{
+    return addr->is_self;
+}
+
+hg_class_t *hg_addr_get_class(const struct hg_addr *addr)
+{
+    return addr->hg_class;
+}
+
+hg_addr_t hg_addr_wrap(hg_class_t *hg_class, enum hg_lane lane, na_addr_t *na_addr)
+{
+    struct hg_addr *addr = hg_addr_new(hg_class);
+
+    if (addr == NULL) {
+        NA_Addr_free(hg_class->lanes[lane].na_class, na_addr);
+        return HG_ADDR_NULL;
+    }
+    addr->lane = (uint8_t) lane;
+    addr->na_addr[lane] = na_addr;
+    addr->is_self = NA_Addr_is_self(hg_class->lanes[lane].na_class, na_addr);
+    return addr;
+}
+
+static void hg_lookup_run(struct hg_completion *completion)
+{
+    struct hg_lookup *lookup = util_container_of(completion, struct hg_lookup, completion);
+    const struct hg_cb_info info = {
+        .info.lookup.addr = lookup->addr,
+        .arg = lookup->arg,
+        .type = HG_CB_LOOKUP,
+        .ret = lookup->ret,
+    };
+    hg_context_t *context = lookup->context;
+    hg_cb_t callback = lookup->callback;
+
+    free(lookup);
+    (void) callback(&info);
+    hg_context_op_end(context);
+}
+
+static struct hg_addr *hg_addr_new(hg_class_t *hg_class)
+{
+    struct hg_addr *addr = calloc(1, sizeof(*addr));
+
+    if (addr == NULL)
+        return NULL;
+    addr->hg_class = hg_class;
+    atomic_init(&addr->ref, 1);
+    atomic_fetch_add_explicit(&hg_class->addr_count, 1, memory_order_relaxed);
+    return addr;
+}
+
+static void hg_addr_delete(struct hg_addr *addr)
+{
+    hg_class_t *hg_class = addr->hg_class;
+    int i;
+
+    for (i = 0; i < HG_LANE_MAX; i++)
+        if (addr->na_addr[i] != NULL)
+            NA_Addr_free(hg_class->lanes[i].na_class, addr->na_addr[i]);
+    free(addr);
+    atomic_fetch_sub_explicit(&hg_class->addr_count, 1, memory_order_release);
+}
+
+/* A stand-alone address for one that is part of a handle. */
+static hg_return_t hg_addr_copy(hg_class_t *hg_class, const struct hg_addr *addr,
+                                hg_addr_t *new_addr_p)
+{
+    struct hg_addr *copy = hg_addr_new(hg_class);
+    na_return_t na_return = NA_SUCCESS;
+    int i;
+
+    if (copy == NULL) {
+        HG_LOG_ERROR("cannot duplicate an address: out of memory");
+        return HG_NOMEM;
+    }
+    copy->lane = addr->lane;
+    copy->is_self = addr->is_self;
+    for (i = 0; i < HG_LANE_MAX && na_return == NA_SUCCESS; i++)
+        if (addr->na_addr[i] != NULL)
+            na_return =
+                NA_Addr_dup(hg_class->lanes[i].na_class, addr->na_addr[i], &copy->na_addr[i]);
+    if (na_return != NA_SUCCESS) {
+        HG_LOG_ERROR("cannot duplicate an address: %s", NA_Error_to_string(na_return));
+        hg_addr_delete(copy);
+        return hg_return_from_na(na_return);
+    }
+    *new_addr_p = copy;
+    return HG_SUCCESS;
+}
+
+static bool hg_addr_is_of(const hg_class_t *hg_class, const struct hg_addr *addr, const char *what)
+{
+    if (hg_class != NULL && addr != NULL && addr->hg_class == hg_class)
+        return true;
+    HG_LOG_ERROR("cannot %s an address: class %p, address %p%s", what, (const void *) hg_class,
+                 (const void *) addr,
+                 hg_class != NULL && addr != NULL ? " belongs to another class" : "; pass both");
+    return false;
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * auto_sm: a second lane through a node-local transport, and the address strings that say where a peer is on
+ * both lanes.
+ *
+ * An address string is "<main>", or with the second lane "<main>;sm=<node>@<address>", where <node>
+ * names the machine and <address> is the peer's on its second lane. A peer that was only seen on the second lane
+ * has an empty <main>.
+ */
+#include "hg/hg_private.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define HG_SM_MARK "sm="
+
+static bool hg_auto_sm_pick(char *info_string, size_t size);
+static void hg_auto_sm_best(const struct na_plugin_record *record, int64_t *priority_p,
+                            char *info_string, size_t size);
+static bool hg_auto_sm_is_same(const na_class_t *na_class, const char *info_string);
+static void hg_node_id_read(char *node_id, size_t size);
+static hg_return_t hg_auto_sm_lookup_sm(hg_class_t *hg_class, const char *part,
+                                        struct hg_addr *addr);
+static hg_return_t hg_auto_sm_lookup_main(hg_class_t *hg_class, const char *name, size_t length,
+                                          struct hg_addr *addr);
+static hg_return_t hg_lane_to_string(const struct hg_addr *addr, enum hg_lane lane, char *buf,
+                                     size_t *size_p);
+
+void hg_auto_sm_open(hg_class_t *hg_class, const struct hg_options *options, bool listen)
+{
+    struct na_init_info na_init_info = options->na_init_info;
+    struct hg_class_lane *lane = &hg_class->lanes[HG_LANE_SM];
+    const char *info_string = options->sm_info_string;
+    char picked[128];
+
+    if (!hg_auto_sm_pick(picked, sizeof(picked))) {
+        HG_LOG_WARNING("auto_sm: no node-local transport is usable; peers on this node are "
+                       "reached as others are");
+        return;
+    }
+    if (hg_auto_sm_is_same(hg_class->lanes[HG_LANE_MAIN].na_class, picked))
+        return;
+    na_init_info.ip_subnet = NULL;
+    na_init_info.auth_key = NULL;
+    na_init_info.addr_format = NA_ADDR_UNSPEC;
+    if (info_string != NULL && strchr(info_string, '+') == NULL) {
+        /* A mere name, under which the endpoint is opened. */
+        char *string = malloc(strlen(picked) + strlen(info_string) + sizeof("://"));
+
+        if (string == NULL)
+            return;
+        (void) sprintf(string, "%s://%s", picked, info_string);
+        lane->na_class = NA_Initialize_opt2(
+            string, listen, NA_VERSION(NA_VERSION_MAJOR, NA_VERSION_MINOR), &na_init_info);
+        free(string);
+    } else {
+        lane->na_class =
+            NA_Initialize_opt2(info_string != NULL ? info_string : picked, listen,
+                               NA_VERSION(NA_VERSION_MAJOR, NA_VERSION_MINOR), &na_init_info);
+    }
+    if (lane->na_class == NULL) {
+        HG_LOG_WARNING("auto_sm: \"%s\" could not be opened; peers on this node are reached as "
+                       "others are",
+                       info_string != NULL ? info_string : picked);
+        return;
+    }
+    hg_node_id_read(hg_class->node_id, sizeof(hg_class->node_id));
+}
+
+hg_return_t hg_auto_sm_lookup(hg_class_t *hg_class, const char *name, struct hg_addr *addr)
+{
+    const char *part = strstr(name, ";" HG_SM_MARK);
+    size_t length = part != NULL ? (size_t) (part - name) : strlen(name);
+    hg_return_t ret = HG_SUCCESS, sm_ret = HG_NOENTRY;
+
+    if (part != NULL)
+        sm_ret = hg_auto_sm_lookup_sm(hg_class, part + 1, addr);
+    if (length > 0)
+        ret = hg_auto_sm_lookup_main(hg_class, name, length, addr);
+    else if (sm_ret != HG_SUCCESS)
+        ret = sm_ret;
+    addr->lane = sm_ret == HG_SUCCESS ? HG_LANE_SM : HG_LANE_MAIN;
+    return ret;
+}
+
+hg_return_t hg_auto_sm_to_string(char *buf, hg_size_t *size_p, const struct hg_addr *addr)
+{
+    size_t capacity = buf != NULL ? (size_t) *size_p : 0;
+    size_t main_size = 0, sm_size = 0, total;
+    int mark = 0;
+    hg_return_t ret;
+
+    ret = hg_lane_to_string(addr, HG_LANE_MAIN, NULL, &main_size);
+    if (ret == HG_SUCCESS)
+        ret = hg_lane_to_string(addr, HG_LANE_SM, NULL, &sm_size);
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (sm_size > 0)
+        mark = (int) (sizeof(";" HG_SM_MARK) - 1 + strlen(addr->hg_class->node_id) + 1);
+    total =
+        (main_size > 0 ? main_size - 1 : 0) + (size_t) mark + (sm_size > 0 ? sm_size - 1 : 0) + 1;
+    *size_p = total;
+    if (buf == NULL)
+        return HG_SUCCESS;
+    if (capacity < total)
+        return HG_OVERFLOW;
+
+    ret = hg_lane_to_string(addr, HG_LANE_MAIN, buf, &main_size);
+    if (ret != HG_SUCCESS || sm_size == 0)
+        return ret;
+    buf += main_size > 0 ? main_size - 1 : 0;
+    (void) sprintf(buf, ";" HG_SM_MARK "%s@", addr->hg_class->node_id);
+    return hg_lane_to_string(addr, HG_LANE_SM, buf + mark, &sm_size);
+}
+
+/* The init string of the usable node-local protocol with the highest priority. */
+static bool hg_auto_sm_pick(char *info_string, size_t size)
+{
+    struct na_plugin_record *records = NULL, *record;
+    int64_t priority = -1;
+
+    if (NA_Plugin_get_records(NA_PLUGIN_LOAD_ALL, &records) != NA_SUCCESS)
+        return false;
+    for (record = records; record != NULL; record = record->next)
+        if (record->info != NULL)
+            hg_auto_sm_best(record, &priority, info_string, size);
+    NA_Plugin_free_records(records);
+    return priority >= 0;
+}
+
+static void hg_auto_sm_best(const struct na_plugin_record *record, int64_t *priority_p,
+                            char *info_string, size_t size)
+{
+    size_t i;
+
+    for (i = 0; i < record->info->protocol_count; i++) {
+        const struct na_plugin_protocol *protocol = &record->info->protocols[i];
+        int length;
+
+        if (!protocol->node_local || !protocol->usable ||
+            (int64_t) protocol->priority <= *priority_p)
+            continue;
+        length = snprintf(info_string, size, "%s+%s", record->name, protocol->name);
+        if (length > 0 && (size_t) length < size)
+            *priority_p = (int64_t) protocol->priority;
+    }
+}
+
+/* Whether a class is what the init string would open. */
+static bool hg_auto_sm_is_same(const na_class_t *na_class, const char *info_string)
+{
+    const char *plus = strchr(info_string, '+');
+    const char *protocol = NA_Get_class_protocol(na_class);
+    const struct na_selection *selection = NA_Class_get_selection(na_class);
+    const char *name = selection != NULL ? selection->class_name : NA_Get_class_name(na_class);
+    size_t length = (size_t) (plus - info_string);
+
+    return name != NULL && protocol != NULL && strcmp(protocol, plus + 1) == 0 &&
+           ((strlen(name) == length && strncmp(name, info_string, length) == 0) ||
+            strcmp(name, "na") == 0);
+}
+
+/* Which boot of which machine this is: processes with the same one may share memory. */
+static void hg_node_id_read(char *node_id, size_t size)
+{
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t length = -1;
+
+    if (fd >= 0) {
+        length = read(fd, node_id, size - 1);
+        (void) close(fd);
+    }
+    if (length <= 0 && gethostname(node_id, size - 1) == 0)
+        length = (ssize_t) strnlen(node_id, size - 1);
+    node_id[length > 0 ? length : 0] = '\0';
+    node_id[strcspn(node_id, "\n@;")] = '\0';
+}
+
+/* Look the peer up on the second lane. That it is elsewhere, or gone, is no error of the whole. */
+static hg_return_t hg_auto_sm_lookup_sm(hg_class_t *hg_class, const char *part,
+                                        struct hg_addr *addr)
+{
+    struct hg_class_lane *lane = &hg_class->lanes[HG_LANE_SM];
+    size_t length = strlen(hg_class->node_id);
+    na_return_t na_return;
+
+    part += sizeof(HG_SM_MARK) - 1;
+    if (lane->na_class == NULL || strncmp(part, hg_class->node_id, length) != 0 ||
+        part[length] != '@')
+        return HG_HOSTUNREACH;
+    na_return = NA_Addr_lookup(lane->na_class, part + length + 1, &addr->na_addr[HG_LANE_SM]);
+    if (na_return != NA_SUCCESS) {
+        addr->na_addr[HG_LANE_SM] = NULL;
+        HG_LOG_INFO("auto_sm: \"%s\" is not reachable through shared memory: %s", part,
+                    NA_Error_to_string(na_return));
+    }
+    return hg_return_from_na(na_return);
+}
+
+static hg_return_t hg_auto_sm_lookup_main(hg_class_t *hg_class, const char *name, size_t length,
+                                          struct hg_addr *addr)
+{
+    na_class_t *na_class = hg_class->lanes[HG_LANE_MAIN].na_class;
+    na_return_t na_return;
+    char *copy;
+
+    if (name[length] == '\0') {
+        na_return = NA_Addr_lookup(na_class, name, &addr->na_addr[HG_LANE_MAIN]);
+    } else {
+        copy = strndup(name, length);
+        if (copy == NULL)
+            return HG_NOMEM;
+        na_return = NA_Addr_lookup(na_class, copy, &addr->na_addr[HG_LANE_MAIN]);
+        free(copy);
+    }
+    if (na_return != NA_SUCCESS)
+        addr->na_addr[HG_LANE_MAIN] = NULL;
+    return hg_return_from_na(na_return);
+}
+
+/* String on one lane, its size with the null byte, 0 if there is none. */
+static hg_return_t hg_lane_to_string(const struct hg_addr *addr, enum hg_lane lane, char *buf,
+                                     size_t *size_p)
+{
+    if (addr->na_addr[lane] == NULL) {
+        *size_p = 0;
+        return HG_SUCCESS;
+    }
+    return hg_return_from_na(
+        NA_Addr_to_string(addr->hg_class->lanes[lane].na_class, buf, size_p, addr->na_addr[lane]));
+}

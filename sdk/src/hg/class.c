@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Classes: opening and closing them, their settings and data.
+ */
+#include "hg/hg_private.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* All open classes, for counters of the process. */
+static pthread_mutex_t hg_classes_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct hg_class *hg_classes;
+
+static hg_return_t hg_class_open_na(hg_class_t *hg_class, const char *info_string, bool listen,
+                                    const struct hg_options *options);
+static hg_return_t hg_class_open_lanes(hg_class_t *hg_class, const struct hg_options *options);
+static hg_return_t hg_class_lane_init(struct hg_class_lane *lane);
+static void hg_class_set_options(hg_class_t *hg_class, const struct hg_options *options);
+static na_return_t hg_class_close_na(hg_class_t *hg_class);
+static void hg_class_link(hg_class_t *hg_class);
+static void hg_class_unlink(hg_class_t *hg_class);
+static hg_size_t hg_class_eager_size(const hg_class_t *hg_class, hg_op_t op);
+
+hg_class_t *HG_Init(const char *na_info_string, uint8_t na_listen)
+{
+    return HG_Init_opt2(na_info_string, na_listen, HG_VERSION(2u, 4u), NULL);
+}
+
+hg_class_t *HG_Init_opt(const char *na_info_string, uint8_t na_listen,
+                        const struct hg_init_info *hg_init_info)
+{
+    return HG_Init_opt2(na_info_string, na_listen, HG_VERSION(2u, 2u), hg_init_info);
+}
+
+hg_class_t *HG_Init_opt2(const char *na_info_string, uint8_t na_listen, unsigned int version,
+                         const struct hg_init_info *hg_init_info)
+{
+    struct hg_options options;
+    hg_class_t *hg_class;
+
+    if (hg_options_read(&options, version, hg_init_info) != HG_SUCCESS)
+        return NULL;
+    hg_class = calloc(1, sizeof(*hg_class));
+    if (hg_class == NULL) {
+        HG_LOG_ERROR("cannot open \"%s\": out of memory",
+                     na_info_string != NULL ? na_info_string : "NULL");
+        return NULL;
+    }
+    if (hg_registry_init(&hg_class->registry) != HG_SUCCESS) {
+        HG_LOG_ERROR("cannot open a class: out of memory for its registry");
+        free(hg_class);
+        return NULL;
+    }
+    (void) pthread_mutex_init(&hg_class->lock, NULL);
+    hg_class_set_options(hg_class, &options);
+    if (hg_class_open_na(hg_class, na_info_string, na_listen != 0, &options) != HG_SUCCESS)
+        goto error;
+    if (hg_class_open_lanes(hg_class, &options) != HG_SUCCESS)
+        goto error;
+    hg_class_link(hg_class);
+    return hg_class;
+
+error:
+    (void) hg_class_close_na(hg_class);
+    hg_registry_fini(&hg_class->registry);
+    (void) pthread_mutex_destroy(&hg_class->lock);
+    free(hg_class);
+    return NULL;
+}
+
+hg_return_t HG_Finalize(hg_class_t *hg_class)
+{
+    int32_t addr_count, bulk_count;
+    na_return_t na_return;
+    bool has_contexts;
+
+    if (hg_class == NULL)
+        return HG_SUCCESS;
+    addr_count = atomic_load(&hg_class->addr_count);
+    bulk_count = atomic_load(&hg_class->bulk_count);
+    (void) pthread_mutex_lock(&hg_class->lock);
+    has_contexts = hg_class->contexts != NULL;
+    (void) pthread_mutex_unlock(&hg_class->lock);
+    if (has_contexts || addr_count > 0 || bulk_count > 0) {
+        HG_LOG_ERROR("cannot close the class: %s, %" PRId32 " addresses and %" PRId32
+                     " bulk descriptors are left; destroy and free them first",
+                     has_contexts ? "contexts" : "no contexts", addr_count, bulk_count);
+        return HG_BUSY;
+    }
+
+    if (hg_class->stats)
+        hg_counters_log(hg_class, true);
+    hg_class_unlink(hg_class);
+    if (hg_class->data_free != NULL)
+        hg_class->data_free(hg_class->data);
+    hg_registry_fini(&hg_class->registry);
+    na_return = hg_class_close_na(hg_class);
+    (void) pthread_mutex_destroy(&hg_class->lock);
+    free(hg_class);
+    return hg_return_from_na(na_return);
+}
+
+const char *HG_Class_get_name(const hg_class_t *hg_class)
+{
+    return hg_class != NULL ? NA_Get_class_name(hg_class->lanes[HG_LANE_MAIN].na_class) : NULL;
+}
+
+const char *HG_Class_get_protocol(const hg_class_t *hg_class)
+{
+    return hg_class != NULL ? NA_Get_class_protocol(hg_class->lanes[HG_LANE_MAIN].na_class) : NULL;
+}
+
+bool HG_Class_is_listening(const hg_class_t *hg_class)
+{
+    return hg_class != NULL && hg_class->is_listening;
+}
+
+hg_size_t HG_Class_get_input_eager_size(const hg_class_t *hg_class)
+{
+    return hg_class != NULL ? hg_class_eager_size(hg_class, HG_INPUT) : 0;
+}
+
+hg_size_t HG_Class_get_output_eager_size(const hg_class_t *hg_class)
+{
+    return hg_class != NULL ? hg_class_eager_size(hg_class, HG_OUTPUT) : 0;
+}
+
+hg_return_t HG_Class_set_input_offset(hg_class_t *hg_class, hg_size_t offset)
+{
+    if (hg_class == NULL || offset > hg_class_eager_size(hg_class, HG_INPUT)) {
+        HG_LOG_ERROR("cannot set the input offset to %" PRIu64
+                     "; it has to be below the eager size, the class not NULL",
+                     offset);
+        return HG_INVALID_ARG;
+    }
+    hg_class->in_offset = offset;
+    return HG_SUCCESS;
+}
+
+hg_return_t HG_Class_set_output_offset(hg_class_t *hg_class, hg_size_t offset)
+{
+    if (hg_class == NULL || offset > hg_class_eager_size(hg_class, HG_OUTPUT)) {
+        HG_LOG_ERROR("cannot set the output offset to %" PRIu64
+                     "; it has to be below the eager size, the class not NULL",
+                     offset);
+        return HG_INVALID_ARG;
+    }
+    hg_class->out_offset = offset;
+    return HG_SUCCESS;
+}
+
+hg_return_t HG_Class_set_data(hg_class_t *hg_class, void *data, void (*free_callback)(void *))
+{
+    if (hg_class == NULL) {
+        HG_LOG_ERROR("cannot attach data: the class is NULL");
+        return HG_INVALID_ARG;
+    }
+    hg_class->data = data;
+    hg_class->data_free = free_callback;
+    return HG_SUCCESS;
+}
+
+void *HG_Class_get_data(const hg_class_t *hg_class)
+{
+    return hg_class != NULL ? hg_class->data : NULL;
+}
+
+hg_return_t HG_Class_set_handle_create_callback(hg_class_t *hg_class,
+                                                hg_return_t (*callback)(hg_handle_t, void *),
+                                                void *arg)
+{
+    if (hg_class == NULL) {
+        HG_LOG_ERROR("cannot set the handle-create callback: the class is NULL");
+        return HG_INVALID_ARG;
+    }
+    hg_class->handle_create = callback;
+    hg_class->handle_create_arg = arg;
+    return HG_SUCCESS;
+}
+
+na_class_t *HG_Class_get_na(const hg_class_t *hg_class)
+{
+    return hg_class != NULL ? hg_class->lanes[HG_LANE_MAIN].na_class : NULL;
+}
+
+na_class_t *hg_class_get_na(const hg_class_t *hg_class, enum hg_lane lane)
+{
+    return hg_class->lanes[lane].na_class;
+}
+
+bool hg_class_has_bulk_eager(const hg_class_t *hg_class)
+{
+    return !hg_class->no_bulk_eager;
+}
+
+struct hg_proc_class *hg_class_get_proc_class(hg_class_t *hg_class)
+{
+    return &hg_class->proc_class;
+}
+
+void hg_class_bulk_incr(hg_class_t *hg_class)
+{
+    atomic_fetch_add_explicit(&hg_class->bulk_count, 1, memory_order_relaxed);
+}
+
+void hg_class_bulk_decr(hg_class_t *hg_class)
+{
+    atomic_fetch_sub_explicit(&hg_class->bulk_count, 1, memory_order_release);
+}
+
+hg_context_t *hg_class_find_context(hg_class_t *hg_class, uint8_t id)
+{
+    hg_context_t *context;
+
+    (void) pthread_mutex_lock(&hg_class->lock);
+    for (context = hg_class->contexts; context != NULL; context = context->next)
+        if (context->id == id)
+            break;
+    (void) pthread_mutex_unlock(&hg_class->lock);
+    return context;
+}
+
+void hg_class_for_each(void (*function)(hg_class_t *hg_class, void *arg), void *arg)
+{
+    hg_class_t *hg_class;
+
+    (void) pthread_mutex_lock(&hg_classes_lock);
+    for (hg_class = hg_classes; hg_class != NULL; hg_class = hg_class->next)
+        function(hg_class, arg);
+    (void) pthread_mutex_unlock(&hg_classes_lock);
+}
+
+static void hg_class_set_options(hg_class_t *hg_class, const struct hg_options *options)
+{
+    hg_class->is_busy = (options->na_init_info.progress_mode & NA_NO_BLOCK) != 0;
+    hg_class->no_bulk_eager = options->no_bulk_eager;
+    hg_class->no_loopback = options->no_loopback;
+    hg_class->no_overflow = options->no_overflow;
+    hg_class->release_input_early = options->release_input_early;
+    hg_class->stats = options->stats;
+    hg_class->post_init = options->request_post_init;
+    hg_class->post_incr = options->request_post_incr;
+    if (options->checksum_level >= HG_CHECKSUM_RPC_HEADERS) {
+        hg_class->hash_flags |= HG_CORE_HEADER_HAS_HASH;
+        hg_class->hash_size = sizeof(struct hg_core_header_hash);
+    }
+    if (options->checksum_level >= HG_CHECKSUM_RPC_PAYLOAD)
+        hg_class->hash_flags |= HG_CORE_HEADER_HAS_PAYLOAD_HASH;
+}
+
+static hg_return_t hg_class_open_na(hg_class_t *hg_class, const char *info_string, bool listen,
+                                    const struct hg_options *options)
+{
+    struct hg_class_lane *lane = &hg_class->lanes[HG_LANE_MAIN];
+
+    if (options->na_class != NULL) {
+        lane->na_class = options->na_class;
+        hg_class->is_listening = NA_Is_listening(options->na_class);
+        return HG_SUCCESS;
+    }
+    if (info_string == NULL) {
+        HG_LOG_ERROR("cannot open a class: the init string is NULL; pass one such as \"na+sm\"");
+        return HG_INVALID_ARG;
+    }
+    lane->na_class =
+        NA_Initialize_opt2(info_string, listen, NA_VERSION(NA_VERSION_MAJOR, NA_VERSION_MINOR),
+                           &options->na_init_info);
+    if (lane->na_class == NULL) {
+        HG_LOG_ERROR("cannot open \"%s\"; see the line before", info_string);
+        return HG_NA_ERROR;
+    }
+    hg_class->owns_na_class = true;
+    hg_class->is_listening = listen;
+    return HG_SUCCESS;
+}
+
+/* Learn the limits of the main lane, and open the one for shared memory if that is wanted. */
+static hg_return_t hg_class_open_lanes(hg_class_t *hg_class, const struct hg_options *options)
+{
+    hg_return_t ret = hg_class_lane_init(&hg_class->lanes[HG_LANE_MAIN]);
+
+    if (ret != HG_SUCCESS || !options->auto_sm)
+        return ret;
+    hg_auto_sm_open(hg_class, options, hg_class->is_listening);
+    if (hg_class->lanes[HG_LANE_SM].na_class != NULL &&
+        hg_class_lane_init(&hg_class->lanes[HG_LANE_SM]) != HG_SUCCESS) {
+        (void) NA_Finalize(hg_class->lanes[HG_LANE_SM].na_class);
+        hg_class->lanes[HG_LANE_SM].na_class = NULL;
+    }
+    return HG_SUCCESS;
+}
+
+static hg_return_t hg_class_lane_init(struct hg_class_lane *lane)
+{
+    const size_t least = sizeof(struct hg_core_header) + 64;
+    uint32_t max_tag = NA_Msg_get_max_tag(lane->na_class);
+    uint32_t bits = 0;
+
+    lane->unexpected_size = NA_Msg_get_max_unexpected_size(lane->na_class);
+    lane->expected_size = NA_Msg_get_max_expected_size(lane->na_class);
+    lane->unexpected_header = NA_Msg_get_unexpected_header_size(lane->na_class);
+    lane->expected_header = NA_Msg_get_expected_header_size(lane->na_class);
+    if (lane->unexpected_size < lane->unexpected_header + least ||
+        lane->expected_size < lane->expected_header + least) {
+        HG_LOG_ERROR("messages of %zu and %zu bytes are too small for RPCs; raise "
+                     "max_unexpected_size and max_expected_size",
+                     lane->unexpected_size, lane->expected_size);
+        return HG_MSGSIZE;
+    }
+
+    /* A tag is acknowledgement bit, generation, slot. */
+    while (bits < 32 && max_tag >= (UINT32_MAX >> (31 - bits)))
+        bits++;
+    if (bits < 8) {
+        HG_LOG_ERROR("the transport's tags have %" PRIu32 " bits, 8 are needed", bits);
+        return HG_OPNOTSUPPORTED;
+    }
+    lane->ack_bit = UINT32_C(1) << (bits - 1);
+    lane->slot_bits = (bits - 1) * 2 / 3;
+    lane->slot_mask = (UINT32_C(1) << lane->slot_bits) - 1;
+    lane->generation_mask = (lane->ack_bit >> lane->slot_bits) - 1;
+    return HG_SUCCESS;
+}
+
+static na_return_t hg_class_close_na(hg_class_t *hg_class)
+{
+    na_return_t na_return = NA_SUCCESS;
+
+    if (hg_class->lanes[HG_LANE_SM].na_class != NULL)
+        na_return = NA_Finalize(hg_class->lanes[HG_LANE_SM].na_class);
+    if (hg_class->owns_na_class) {
+        na_return_t main_return = NA_Finalize(hg_class->lanes[HG_LANE_MAIN].na_class);
+
+        if (main_return != NA_SUCCESS)
+            na_return = main_return;
+    }
+    if (na_return != NA_SUCCESS)
+        HG_LOG_ERROR("closing the transport failed: %s", NA_Error_to_string(na_return));
+    return na_return;
+}
+
+static void hg_class_link(hg_class_t *hg_class)
+{
+    (void) pthread_mutex_lock(&hg_classes_lock);
+    hg_class->next = hg_classes;
+    hg_class->previous_p = &hg_classes;
+    if (hg_classes != NULL)
+        hg_classes->previous_p = &hg_class->next;
+    hg_classes = hg_class;
+    (void) pthread_mutex_unlock(&hg_classes_lock);
+}
+
+static void hg_class_unlink(hg_class_t *hg_class)
+{
+    (void) pthread_mutex_lock(&hg_classes_lock);
+    *hg_class->previous_p = hg_class->next;
+    if (hg_class->next != NULL)
+        hg_class->next->previous_p = hg_class->previous_p;
+    (void) pthread_mutex_unlock(&hg_classes_lock);
+}
+
+/* What fits on every lane. */
+static hg_size_t hg_class_eager_size(const hg_class_t *hg_class, hg_op_t op)
+{
+    hg_size_t least = HG_SIZE_MAX;
+    int i;
+
+    for (i = 0; i < HG_LANE_MAX; i++) {
+        const struct hg_class_lane *lane = &hg_class->lanes[i];
+        hg_size_t size;
+
+        if (lane->na_class == NULL)
+            continue;
+        size = op == HG_INPUT ? lane->unexpected_size - lane->unexpected_header
+                              : lane->expected_size - lane->expected_header;
+        size -= sizeof(struct hg_core_header_request) + hg_class->hash_size;
+        if (size < least)
+            least = size;
+    }
+    return least;
+}

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Small messages beside requests and responses: acknowledgements of fetched data, and the word that an
+ * origin has given a request up. They have operations and buffers of their own, because the handle that causes
+ * one can be used again before it is sent.
+ */
+#include "hg/hg_private.h"
+
+#include <endian.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How many may be on their way at once to peers that do not take them. Only given-up words are dropped. */
+#define HG_CONTROL_SENDING_MAX 64u
+
+struct hg_control {
+    hg_context_t *context;
+    na_op_id_t *op;
+    char *buf;
+    void *plugin_data;
+    size_t size;
+    na_addr_t *na_addr; /* NULL: not being sent; under the lock */
+    uint8_t lane;
+    struct hg_control *next_free;
+    struct hg_control *next_all;
+};
+
+static struct hg_control *hg_control_get(struct hg_handle *handle);
+static struct hg_control *hg_control_new(hg_context_t *context, uint8_t lane);
+static void hg_control_delete(struct hg_control *control);
+static void hg_control_put(struct hg_control *control);
+static void hg_control_sent(const struct na_cb_info *info);
+static bool hg_control_matches(const struct hg_given_up *given_up, const struct hg_handle *handle);
+
+hg_return_t hg_controls_init(struct hg_controls *controls)
+{
+    return pthread_mutex_init(&controls->lock, NULL) == 0 ? HG_SUCCESS : HG_NOMEM;
+}
+
+void hg_controls_fini(hg_context_t *context)
+{
+    struct hg_controls *controls = &context->controls;
+    struct hg_control *control = controls->all;
+    uint32_t i;
+
+    for (i = 0; i < HG_GIVEN_UP_MAX; i++)
+        if (controls->given_up[i].na_addr != NULL)
+            NA_Addr_free(context->hg_class->lanes[controls->given_up[i].lane].na_class,
+                         controls->given_up[i].na_addr);
+    while (control != NULL) {
+        struct hg_control *next = control->next_all;
+
+        hg_control_delete(control);
+        control = next;
+    }
+    (void) pthread_mutex_destroy(&controls->lock);
+}
+
+uint32_t hg_controls_cancel(hg_context_t *context)
+{
+    struct hg_controls *controls = &context->controls;
+    struct hg_control *control;
+    struct hg_handle *handle;
+    uint32_t count = 0;
+
+    (void) pthread_mutex_lock(&controls->lock);
+    for (control = controls->all; control != NULL; control = control->next_all) {
+        if (control->na_addr == NULL)
+            continue;
+        count++;
+        (void) NA_Cancel(context->hg_class->lanes[control->lane].na_class,
+                         context->na_context[control->lane], control->op);
+    }
+    for (handle = controls->awaiting; handle != NULL; handle = handle->next_awaiting) {
+        count++;
+        atomic_store(&handle->is_canceled, true);
+        (void) NA_Cancel(hg_handle_lane(handle)->na_class, hg_handle_na_context(handle),
+                         handle->ack.op);
+    }
+    (void) pthread_mutex_unlock(&controls->lock);
+    return count;
+}
+
+void hg_control_send_ack(struct hg_handle *handle, hg_return_t ret)
+{
+    const struct hg_class_lane *lane = hg_handle_lane(handle);
+    const struct hg_core_header_response header = {
+        .hg = htole16(HG_CORE_ACK_MAGIC),
+        .protocol = HG_CORE_PROTOCOL_VERSION,
+        .cookie = htole16(handle->cookie),
+        .ret_code = (uint8_t) ret,
+        .id = htole64(handle->info.id),
+    };
+    na_tag_t tag = handle->is_origin ? handle->tag | lane->ack_bit : handle->tag;
+    struct hg_control *control = hg_control_get(handle);
+    na_return_t na_return;
+
+    if (control == NULL) {
+        HG_LOG_ERROR("cannot acknowledge RPC %#" PRIx64 ": out of memory; its peer will wait",
+                     handle->info.id);
+        return;
+    }
+    na_return = NA_Msg_init_expected(lane->na_class, control->buf, control->size);
+    memcpy(control->buf + lane->expected_header, &header, sizeof(header));
+    if (na_return == NA_SUCCESS)
+        na_return = NA_Msg_send_expected(
+            lane->na_class, hg_handle_na_context(handle), hg_control_sent, control, control->buf,
+            lane->expected_header + sizeof(header), control->plugin_data, control->na_addr,
+            handle->info.context_id, tag, control->op);
+    if (na_return != NA_SUCCESS) {
+        HG_LOG_ERROR("cannot acknowledge RPC %#" PRIx64 ": %s; its peer will wait", handle->info.id,
+                     NA_Error_to_string(na_return));
+        hg_control_put(control);
+    }
+}
+
+void hg_control_send_give_up(struct hg_handle *handle)
+{
+    const struct hg_class_lane *lane = hg_handle_lane(handle);
+    const struct hg_core_header_request header = {
+        .hg = htole16(HG_CORE_GIVE_UP_MAGIC),
+        .protocol = HG_CORE_PROTOCOL_VERSION,
+        .cookie = htole16(handle->cookie),
+        .origin = handle->info.context->id,
+        .id = htole64(handle->info.id),
+    };
+    struct hg_controls *controls = &handle->info.context->controls;
+    struct hg_control *control;
+    na_return_t na_return;
+    uint32_t sending;
+
+    (void) pthread_mutex_lock(&controls->lock);
+    sending = controls->sending;
+    (void) pthread_mutex_unlock(&controls->lock);
+    control = sending < HG_CONTROL_SENDING_MAX ? hg_control_get(handle) : NULL;
+    if (control == NULL)
+        return; /* the target keeps its response, if it is a large one, until it is cancelled there */
+    na_return = NA_Msg_init_unexpected(lane->na_class, control->buf, control->size);
+    memcpy(control->buf + lane->unexpected_header, &header, sizeof(header));
+    if (na_return == NA_SUCCESS)
+        na_return = NA_Msg_send_unexpected(
+            lane->na_class, hg_handle_na_context(handle), hg_control_sent, control, control->buf,
+            lane->unexpected_header + sizeof(header), control->plugin_data, control->na_addr,
+            handle->info.context_id, handle->tag, control->op);
+    if (na_return != NA_SUCCESS)
+        hg_control_put(control);
+}
+
+void hg_control_recv_give_up(struct hg_handle *handle)
+{
+    struct hg_controls *controls = &handle->info.context->controls;
+    na_class_t *na_class = hg_handle_lane(handle)->na_class;
+    struct hg_given_up given_up = {
+        .tag = handle->tag,
+        .cookie = handle->cookie,
+        .origin = handle->info.context_id,
+        .lane = handle->lane,
+    };
+    struct hg_handle *awaiting;
+    na_addr_t *old_addr = NULL;
+    uint8_t old_lane = 0;
+
+    if (NA_Addr_dup(na_class, handle->source.na_addr[handle->lane], &given_up.na_addr) !=
+        NA_SUCCESS)
+        return;
+    (void) pthread_mutex_lock(&controls->lock);
+    for (awaiting = controls->awaiting; awaiting != NULL; awaiting = awaiting->next_awaiting)
+        if (hg_control_matches(&given_up, awaiting))
+            break;
+    if (awaiting != NULL) {
+        atomic_store(&awaiting->is_canceled, true);
+        (void) NA_Cancel(na_class, hg_handle_na_context(awaiting), awaiting->ack.op);
+        old_addr = given_up.na_addr;
+        old_lane = given_up.lane;
+    } else {
+        struct hg_given_up *slot = &controls->given_up[controls->given_up_next++ % HG_GIVEN_UP_MAX];
+
+        old_addr = slot->na_addr;
+        old_lane = slot->lane;
+        *slot = given_up;
+    }
+    (void) pthread_mutex_unlock(&controls->lock);
+    if (old_addr != NULL)
+        NA_Addr_free(handle->info.hg_class->lanes[old_lane].na_class, old_addr);
+}
+
+bool hg_control_await(struct hg_handle *handle)
+{
+    struct hg_controls *controls = &handle->info.context->controls;
+    na_addr_t *na_addr = NULL;
+    uint32_t i;
+
+    (void) pthread_mutex_lock(&controls->lock);
+    for (i = 0; i < HG_GIVEN_UP_MAX; i++) {
+        if (controls->given_up[i].na_addr == NULL ||
+            !hg_control_matches(&controls->given_up[i], handle))
+            continue;
+        na_addr = controls->given_up[i].na_addr;
+        controls->given_up[i].na_addr = NULL;
+        break;
+    }
+    if (na_addr == NULL) {
+        handle->next_awaiting = controls->awaiting;
+        controls->awaiting = handle;
+        atomic_store(&handle->is_awaited, true);
+    }
+    (void) pthread_mutex_unlock(&controls->lock);
+    if (na_addr != NULL)
+        NA_Addr_free(hg_handle_lane(handle)->na_class, na_addr);
+    return na_addr == NULL;
+}
+
+void hg_control_await_end(struct hg_handle *handle)
+{
+    struct hg_controls *controls = &handle->info.context->controls;
+    struct hg_handle **link;
+
+    (void) pthread_mutex_lock(&controls->lock);
+    for (link = &controls->awaiting; *link != NULL; link = &(*link)->next_awaiting) {
+        if (*link != handle)
+            continue;
+        *link = handle->next_awaiting;
+        break;
+    }
+    atomic_store(&handle->is_awaited, false);
+    (void) pthread_mutex_unlock(&controls->lock);
+}
+
+/* A control message to the handle's peer, counted as being sent. */
+static struct hg_control *hg_control_get(struct hg_handle *handle)
+{
+    struct hg_controls *controls = &handle->info.context->controls;
+    na_addr_t *peer = hg_addr_get_na(handle->info.addr), *na_addr = NULL;
+    struct hg_control *control;
+
+    if (NA_Addr_dup(hg_handle_lane(handle)->na_class, peer, &na_addr) != NA_SUCCESS)
+        return NULL;
+    (void) pthread_mutex_lock(&controls->lock);
+    control = controls->free[handle->lane];
+    if (control != NULL) {
+        controls->free[handle->lane] = control->next_free;
+    } else {
+        control = hg_control_new(handle->info.context, handle->lane);
+        if (control != NULL) {
+            control->next_all = controls->all;
+            controls->all = control;
+        }
+    }
+    if (control != NULL) {
+        control->na_addr = na_addr;
+        controls->sending++;
+    }
+    (void) pthread_mutex_unlock(&controls->lock);
+    if (control == NULL)
+        NA_Addr_free(hg_handle_lane(handle)->na_class, na_addr);
+    return control;
+}
+
+static struct hg_control *hg_control_new(hg_context_t *context, uint8_t lane_index)
+{
+    const struct hg_class_lane *lane = &context->hg_class->lanes[lane_index];
+    struct hg_control *control = calloc(1, sizeof(*control));
+
+    if (control == NULL)
+        return NULL;
+    control->context = context;
+    control->lane = lane_index;
+    control->size = sizeof(struct hg_core_header) + (lane->unexpected_header > lane->expected_header
+                                                         ? lane->unexpected_header
+                                                         : lane->expected_header);
+    control->op = NA_Op_create(lane->na_class, NA_OP_SINGLE);
+    control->buf = NA_Msg_buf_alloc(lane->na_class, control->size, NA_SEND, &control->plugin_data);
+    if (control->op == NULL || control->buf == NULL) {
+        hg_control_delete(control);
+        return NULL;
+    }
+    return control;
+}
+
+static void hg_control_delete(struct hg_control *control)
+{
+    na_class_t *na_class = control->context->hg_class->lanes[control->lane].na_class;
+
+    if (control->buf != NULL)
+        NA_Msg_buf_free(na_class, control->buf, control->plugin_data);
+    if (control->op != NULL)
+        NA_Op_destroy(na_class, control->op);
+    free(control);
+}
+
+static void hg_control_put(struct hg_control *control)
+{
+    struct hg_controls *controls = &control->context->controls;
+    na_addr_t *na_addr = control->na_addr;
+
+    (void) pthread_mutex_lock(&controls->lock);
+    control->na_addr = NULL;
+    control->next_free = controls->free[control->lane];
+    controls->free[control->lane] = control;
+    controls->sending--;
+    (void) pthread_mutex_unlock(&controls->lock);
+    NA_Addr_free(control->context->hg_class->lanes[control->lane].na_class, na_addr);
+}
+
+static void hg_control_sent(const struct na_cb_info *info)
+{
+    if (info->ret != NA_SUCCESS)
+        HG_LOG_DEBUG("a control message was not sent: %s", NA_Error_to_string(info->ret));
+    hg_control_put(info->arg);
+}
+
+static bool hg_control_matches(const struct hg_given_up *given_up, const struct hg_handle *handle)
+{
+    return given_up->tag == handle->tag && given_up->cookie == handle->cookie &&
+           given_up->origin == handle->info.context_id && given_up->lane == handle->lane &&
+           NA_Addr_cmp(hg_handle_lane(handle)->na_class, given_up->na_addr,
+                       handle->source.na_addr[handle->lane]);
+}

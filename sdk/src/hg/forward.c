@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The origin's side of an RPC: send the request, receive the response, complete.
+ *
+ * Two parts have to end: the send, and unless the RPC is one-way the receive, which is posted
+ * first. The last part to end queues the completion. The receive's tag holds the handle's slot, which no other
+ * handle of the context has, and a generation that changes with each use, so that the response to a use
+ * that was cancelled matches no receive; the cookie continues the generation where the tag's bits end.
+ */
+#include "hg/hg_private.h"
+
+#include <inttypes.h>
+
+static hg_return_t hg_forward_check(const struct hg_handle *handle);
+static hg_return_t hg_forward_start(struct hg_handle *handle, size_t payload, uint8_t flags,
+                                    bool *is_draining_p);
+static void hg_forward_cancel_start(struct hg_handle *handle);
+static hg_return_t hg_forward_post(struct hg_handle *handle);
+static hg_return_t hg_forward_send(struct hg_handle *handle, size_t size);
+static void hg_forward_drain(struct hg_handle *handle);
+static void hg_forward_drained(struct hg_handle *handle);
+static void hg_forward_new_tag(struct hg_handle *handle);
+static void hg_forward_sent(const struct na_cb_info *info);
+static void hg_forward_received(const struct na_cb_info *info);
+static hg_return_t hg_forward_accept(struct hg_handle *handle, size_t size);
+static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret);
+static void hg_forward_run(struct hg_completion *completion);
+
+hg_return_t HG_Forward(hg_handle_t handle, hg_cb_t callback, void *arg, void *in_struct)
+{
+    uint32_t idle = HG_HANDLE_IDLE;
+    bool is_draining = false;
+    size_t payload;
+    uint8_t flags;
+    hg_return_t ret;
+
+    ret = hg_forward_check(handle);
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (!atomic_compare_exchange_strong_explicit(&handle->state, &idle, HG_HANDLE_ACTIVE,
+                                                 memory_order_acquire, memory_order_relaxed)) {
+        HG_LOG_ERROR("cannot forward RPC %#" PRIx64 ": an operation runs on its handle; wait for "
+                     "its callback",
+                     handle->info.id);
+        return HG_BUSY;
+    }
+    handle->out.has_payload = false;
+    if (handle->out_extra.buf != NULL)
+        hg_extra_free(&handle->out_extra);
+    ret = hg_payload_encode(handle, HG_INPUT, in_struct, &payload, &flags);
+    if (ret != HG_SUCCESS)
+        goto error;
+
+    handle->callback = callback;
+    handle->arg = arg;
+    handle->completion.run = hg_forward_run;
+    handle->no_response = atomic_load_explicit(&handle->rpc->no_response, memory_order_relaxed);
+    atomic_store_explicit(&handle->ret, HG_SUCCESS, memory_order_relaxed);
+    atomic_store_explicit(&handle->is_canceled, false, memory_order_relaxed);
+    hg_handle_ref(handle);
+    ret = hg_loopback_applies(handle) ? hg_loopback_forward(handle, payload, flags)
+                                      : hg_forward_start(handle, payload, flags, &is_draining);
+    if (ret == HG_SUCCESS || is_draining)
+        return ret; /* from here on the handle may be in other hands */
+    atomic_fetch_sub_explicit(&handle->ref, 1, memory_order_relaxed);
+
+error:
+    if (handle->in_extra.buf != NULL)
+        hg_extra_free(&handle->in_extra);
+    atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_release);
+    return ret;
+}
+
+void hg_forward_part_done(struct hg_handle *handle)
+{
+    if (atomic_fetch_sub_explicit(&handle->pending, 1, memory_order_acq_rel) != 1)
+        return;
+    if (util_likely(atomic_load_explicit(&handle->state, memory_order_relaxed) == HG_HANDLE_ACTIVE))
+        hg_context_push(handle->info.context, &handle->completion);
+    else
+        hg_forward_drained(handle);
+}
+
+static hg_return_t hg_forward_check(const struct hg_handle *handle)
+{
+    if (handle == HG_HANDLE_NULL || !handle->is_origin || handle->info.addr == HG_ADDR_NULL ||
+        handle->rpc == NULL) {
+        HG_LOG_ERROR("cannot forward handle %p: it has to be made by HG_Create() and to have an "
+                     "address and an RPC",
+                     (const void *) handle);
+        return HG_INVALID_ARG;
+    }
+    if (!atomic_load_explicit(&handle->rpc->is_registered, memory_order_relaxed)) {
+        HG_LOG_ERROR("cannot forward RPC %#" PRIx64 ": it was deregistered", handle->info.id);
+        return HG_NOENTRY;
+    }
+    return HG_SUCCESS;
+}
+
+/* Post and send. On failure nothing is left behind, or *is_draining_p is set. */
+static hg_return_t hg_forward_start(struct hg_handle *handle, size_t payload, uint8_t flags,
+                                    bool *is_draining_p)
+{
+    hg_context_t *context = handle->info.context;
+    bool is_answered = !handle->no_response;
+    hg_return_t ret;
+    size_t size;
+
+    if (handle->no_response)
+        flags |= HG_CORE_HEADER_NO_RESPONSE;
+    hg_forward_new_tag(handle);
+    if (util_unlikely(handle->in_extra.buf != NULL)) {
+        flags |= HG_CORE_HEADER_MORE_DATA;
+        ret = hg_overflow_expose(handle, &handle->in, &handle->in_extra,
+                                 hg_msg_payload_offset(&handle->in, flags), &payload);
+        if (ret != HG_SUCCESS)
+            return ret;
+        hg_count(&context->counters.req_extra);
+        is_answered = true; /* if only by an acknowledgement */
+    }
+    size = hg_header_write_request(handle, &handle->in, HG_CORE_REQUEST_MAGIC, flags, payload);
+
+    atomic_store_explicit(&handle->pending, is_answered ? 2 : 1, memory_order_relaxed);
+    if (is_answered) {
+        ret = hg_forward_post(handle);
+        if (ret != HG_SUCCESS)
+            return ret;
+        /* A cancel that came before had no receive to cancel. */
+        if (util_unlikely(atomic_load(&handle->is_canceled))) {
+            hg_forward_cancel_start(handle);
+            return HG_SUCCESS;
+        }
+    }
+    hg_count(&context->counters.req_sent);
+    ret = hg_forward_send(handle, size);
+    if (util_unlikely(!is_answered))
+        hg_context_wake(context); /* nothing will come from the peer that wakes who sleeps */
+    if (util_unlikely(ret != HG_SUCCESS) && is_answered) {
+        *is_draining_p = true;
+        hg_forward_drain(handle);
+    }
+    return ret;
+}
+
+/* Cancelled before the request was sent: only the receive has to end. */
+static void hg_forward_cancel_start(struct hg_handle *handle)
+{
+    hg_handle_set_error(handle, HG_CANCELED);
+    (void) NA_Cancel(hg_handle_lane(handle)->na_class, hg_handle_na_context(handle),
+                     handle->out.op);
+    hg_forward_part_done(handle);
+}
+
+static hg_return_t hg_forward_post(struct hg_handle *handle)
+{
+    const struct hg_class_lane *lane = hg_handle_lane(handle);
+    na_return_t na_return;
+
+    na_return = NA_Msg_recv_expected(lane->na_class, hg_handle_na_context(handle),
+                                     hg_forward_received, handle, handle->out.buf, handle->out.size,
+                                     handle->out.plugin_data, hg_addr_get_na(handle->info.addr),
+                                     handle->info.context_id, handle->tag, handle->out.op);
+    if (util_unlikely(na_return != NA_SUCCESS))
+        HG_LOG_ERROR("cannot post the receive for RPC %#" PRIx64 ": %s", handle->info.id,
+                     NA_Error_to_string(na_return));
+    return hg_return_from_na(na_return);
+}
+
+static hg_return_t hg_forward_send(struct hg_handle *handle, size_t size)
+{
+    const struct hg_class_lane *lane = hg_handle_lane(handle);
+    na_return_t na_return;
+
+    na_return = NA_Msg_send_unexpected(lane->na_class, hg_handle_na_context(handle),
+                                       hg_forward_sent, handle, handle->in.buf, size,
+                                       handle->in.plugin_data, hg_addr_get_na(handle->info.addr),
+                                       handle->info.context_id, handle->tag, handle->in.op);
+    if (util_likely(na_return == NA_SUCCESS))
+        return HG_SUCCESS;
+    hg_count(&handle->info.context->counters.send_error);
+    if (na_return != NA_AGAIN)
+        HG_LOG_ERROR("cannot send RPC %#" PRIx64 ": %s", handle->info.id,
+                     NA_Error_to_string(na_return));
+    return hg_return_from_na(na_return);
+}
+
+/* The request could not be sent, but its receive is posted: take that back without a callback. */
+static void hg_forward_drain(struct hg_handle *handle)
+{
+    hg_context_op_begin(handle->info.context);
+    atomic_store(&handle->state, HG_HANDLE_DRAINING);
+    (void) NA_Cancel(hg_handle_lane(handle)->na_class, hg_handle_na_context(handle),
+                     handle->out.op);
+    hg_forward_part_done(handle);
+}
+
+static void hg_forward_drained(struct hg_handle *handle)
+{
+    hg_context_t *context = handle->info.context;
+
+    hg_extra_free(&handle->in_extra);
+    atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_release);
+    hg_handle_unref(handle);
+    hg_context_op_end(context);
+}
+
+static void hg_forward_new_tag(struct hg_handle *handle)
+{
+    const struct hg_class_lane *lane = hg_handle_lane(handle);
+
+    handle->generation++;
+    handle->tag = ((handle->generation & lane->generation_mask) << lane->slot_bits) | handle->slot;
+    handle->cookie = (uint16_t) (handle->generation >> 8);
+}
+
+static void hg_forward_sent(const struct na_cb_info *info)
+{
+    struct hg_handle *handle = info->arg;
+
+    if (util_unlikely(info->ret != NA_SUCCESS)) {
+        if (info->ret != NA_CANCELED)
+            hg_count(&handle->info.context->counters.send_error);
+        hg_handle_set_error(handle, hg_return_from_na(info->ret));
+        /* No response will come. If none was expected this finds nothing to cancel. */
+        (void) NA_Cancel(hg_handle_lane(handle)->na_class, hg_handle_na_context(handle),
+                         handle->out.op);
+    }
+    hg_forward_part_done(handle);
+}
+
+static void hg_forward_received(const struct na_cb_info *info)
+{
+    struct hg_handle *handle = info->arg;
+    hg_return_t ret;
+
+    if (util_likely(info->ret == NA_SUCCESS)) {
+        ret = hg_forward_accept(handle, info->info.recv_expected.actual_buf_size);
+        if (ret == HG_AGAIN)
+            return; /* the right response, or the rest of this one, is still to come */
+    } else {
+        ret = hg_return_from_na(info->ret);
+        if (ret == HG_CANCELED && atomic_load(&handle->is_canceled))
+            hg_control_send_give_up(handle);
+    }
+    if (util_unlikely(ret != HG_SUCCESS))
+        hg_handle_set_error(handle, ret);
+    hg_forward_part_done(handle);
+}
+
+/* Look at a response. HG_AGAIN: this part of the operation goes on. */
+static hg_return_t hg_forward_accept(struct hg_handle *handle, size_t size)
+{
+    struct hg_core_header_response header;
+    hg_return_t ret;
+
+    ret = hg_header_read_response(handle, &handle->out, size, &header);
+    if (util_unlikely(ret != HG_SUCCESS)) {
+        handle->out.has_payload = false;
+        return ret;
+    }
+    if (util_unlikely(header.cookie != handle->cookie)) {
+        hg_count(&handle->info.context->counters.late_response);
+        HG_LOG_DEBUG("dropped a late response of RPC %#" PRIx64, handle->info.id);
+        handle->out.has_payload = false;
+        ret = hg_forward_post(handle);
+        if (ret == HG_SUCCESS && atomic_load(&handle->is_canceled))
+            (void) HG_Cancel(handle);
+        return ret == HG_SUCCESS ? HG_AGAIN : ret;
+    }
+    if (header.hg == HG_CORE_ACK_MAGIC) {
+        handle->out.has_payload = false;
+        return (hg_return_t) header.ret_code;
+    }
+    hg_count(&handle->info.context->counters.resp_recv);
+    if (util_likely(!(header.flags & HG_CORE_HEADER_MORE_DATA))) {
+        if (header.ret_code != HG_SUCCESS)
+            handle->out.has_payload = false;
+        return (hg_return_t) header.ret_code;
+    }
+    ret = hg_overflow_fetch(handle, HG_OUTPUT, hg_forward_fetched);
+    if (ret == HG_SUCCESS)
+        return HG_AGAIN;
+    handle->out.has_payload = false;
+    hg_control_send_ack(handle, ret);
+    return ret;
+}
+
+/* The output that did not fit the response is here, or will not come. */
+static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret)
+{
+    hg_control_send_ack(handle, ret);
+    if (ret != HG_SUCCESS) {
+        handle->out.has_payload = false;
+        hg_handle_set_error(handle, ret);
+    }
+    hg_forward_part_done(handle);
+}
+
+static void hg_forward_run(struct hg_completion *completion)
+{
+    struct hg_handle *handle = util_container_of(completion, struct hg_handle, completion);
+    const struct hg_cb_info info = {
+        .info.forward.handle = handle,
+        .arg = handle->arg,
+        .type = HG_CB_FORWARD,
+        .ret = (hg_return_t) atomic_load_explicit(&handle->ret, memory_order_relaxed),
+    };
+    hg_cb_t callback = handle->callback;
+
+    if (util_unlikely(handle->in_extra.buf != NULL))
+        hg_extra_free(&handle->in_extra);
+    atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_release);
+    if (callback != NULL) {
+        hg_return_t ret = callback(&info);
+
+        if (util_unlikely(ret != HG_SUCCESS))
+            HG_LOG_WARNING("the callback of a forwarded RPC returned %s", HG_Error_to_string(ret));
+    }
+    hg_handle_unref(handle);
+}

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Handles: their buffers and operations, references, and what programs attach to them and ask of them.
+ */
+#include "hg/hg_private.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How many handles are made at once when a program needs one more. */
+#define HG_ORIGIN_STEP 16u
+
+/* Bytes at the front of a send buffer that start as zero. */
+#define HG_CLEARED_SIZE 512u
+
+static hg_return_t hg_handle_open(struct hg_handle *handle);
+static void hg_handle_close(struct hg_handle *handle);
+static hg_return_t hg_msg_open(const struct hg_class_lane *lane, struct hg_msg *msg, bool is_in,
+                               unsigned long na_flags);
+static void hg_msg_close(const struct hg_class_lane *lane, struct hg_msg *msg);
+static void hg_handle_release(struct hg_handle *handle);
+static hg_return_t hg_handle_set_target(struct hg_handle *handle, hg_addr_t addr, hg_id_t id);
+static hg_return_t hg_handle_prepare(struct hg_handle *handle);
+static bool hg_handle_can_set(const struct hg_handle *handle, hg_addr_t addr);
+
+hg_return_t HG_Create(hg_context_t *context, hg_addr_t addr, hg_id_t id, hg_handle_t *handle_p)
+{
+    enum hg_lane lane = addr != HG_ADDR_NULL ? (enum hg_lane) addr->lane : HG_LANE_MAIN;
+    struct hg_handle *handle;
+    hg_return_t ret;
+
+    if (context == NULL || handle_p == NULL ||
+        (addr != HG_ADDR_NULL && addr->hg_class != context->hg_class)) {
+        HG_LOG_ERROR("cannot create a handle: context %p, address %p, result %p; pass a context, "
+                     "and an address of its class",
+                     (void *) context, (void *) addr, (void *) handle_p);
+        return HG_INVALID_ARG;
+    }
+    handle = hg_pool_get(context, true, lane, HG_ORIGIN_STEP, &ret);
+    if (handle == NULL) {
+        HG_LOG_ERROR("cannot create a handle: %s", HG_Error_to_string(ret));
+        return ret;
+    }
+    atomic_store_explicit(&handle->ref, 1, memory_order_relaxed);
+    if (addr != HG_ADDR_NULL) {
+        ret = hg_handle_set_target(handle, addr, id);
+        if (ret != HG_SUCCESS)
+            goto error;
+    }
+    ret = hg_handle_prepare(handle);
+    if (ret != HG_SUCCESS)
+        goto error;
+    *handle_p = handle;
+    return HG_SUCCESS;
+
+error:
+    hg_handle_unref(handle);
+    return ret;
+}
+
+hg_return_t HG_Destroy(hg_handle_t handle)
+{
+    if (handle != HG_HANDLE_NULL)
+        hg_handle_unref(handle);
+    return HG_SUCCESS;
+}
+
+hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
+{
+    enum hg_lane lane;
+    hg_return_t ret;
+
+    if (!hg_handle_can_set(handle, addr))
+        return HG_INVALID_ARG;
+    if (atomic_load_explicit(&handle->state, memory_order_acquire) != HG_HANDLE_IDLE) {
+        HG_LOG_ERROR("cannot reset a handle on which an operation runs; wait for its callback");
+        return HG_BUSY;
+    }
+    lane = addr != HG_ADDR_NULL ? (enum hg_lane) addr->lane : (enum hg_lane) handle->lane;
+    if (lane != (enum hg_lane) handle->lane) {
+        ret = hg_handle_set_lane(handle, lane);
+        if (ret != HG_SUCCESS)
+            return ret;
+    }
+    hg_extra_free(&handle->in_extra);
+    hg_extra_free(&handle->out_extra);
+    handle->out.has_payload = false;
+    return hg_handle_set_target(handle, addr, id);
+}
+
+hg_return_t HG_Ref_incr(hg_handle_t handle)
+{
+    if (handle == HG_HANDLE_NULL) {
+        HG_LOG_ERROR("cannot add a reference: the handle is NULL");
+        return HG_INVALID_ARG;
+    }
+    hg_handle_ref(handle);
+    return HG_SUCCESS;
+}
+
+int32_t HG_Ref_get(hg_handle_t handle)
+{
+    return handle != HG_HANDLE_NULL ? atomic_load(&handle->ref) : -1;
+}
+
+const struct hg_info *HG_Get_info(hg_handle_t handle)
+{
+    return handle != HG_HANDLE_NULL ? &handle->info : NULL;
+}
+
+hg_return_t HG_Set_data(hg_handle_t handle, void *data, void (*free_callback)(void *))
+{
+    if (handle == HG_HANDLE_NULL) {
+        HG_LOG_ERROR("cannot attach data: the handle is NULL");
+        return HG_INVALID_ARG;
+    }
+    handle->data = data;
+    handle->data_free = free_callback;
+    return HG_SUCCESS;
+}
+
+void *HG_Get_data(hg_handle_t handle)
+{
+    return handle != HG_HANDLE_NULL ? handle->data : NULL;
+}
+
+hg_return_t HG_Set_target_id(hg_handle_t handle, uint8_t id)
+{
+    if (handle == HG_HANDLE_NULL) {
+        HG_LOG_ERROR("cannot set target id %u: the handle is NULL", id);
+        return HG_INVALID_ARG;
+    }
+    handle->info.context_id = id;
+    return HG_SUCCESS;
+}
+
+struct hg_handle *hg_handle_new(hg_context_t *context, bool is_origin, enum hg_lane lane,
+                                hg_return_t *ret_p)
+{
+    size_t size =
+        (sizeof(struct hg_handle) + UTIL_CACHE_LINE - 1) / UTIL_CACHE_LINE * UTIL_CACHE_LINE;
+    struct hg_handle *handle = aligned_alloc(UTIL_CACHE_LINE, size);
+
+    if (handle == NULL) {
+        *ret_p = HG_NOMEM;
+        return NULL;
+    }
+    memset(handle, 0, size);
+    handle->info.hg_class = context->hg_class;
+    handle->info.context = context;
+    handle->is_origin = is_origin;
+    handle->lane = (uint8_t) lane;
+    if (is_origin) {
+        handle->slot = atomic_fetch_add_explicit(&context->slot_count, 1, memory_order_relaxed);
+    } else {
+        handle->source.hg_class = context->hg_class;
+        handle->source.lane = (uint8_t) lane;
+        handle->source.is_embedded = true;
+        handle->info.addr = &handle->source;
+    }
+    (void) pthread_mutex_init(&handle->lock, NULL);
+    hg_proc_init(&handle->proc, context->hg_class, HG_NOHASH,
+                 hg_proc_class_get_encoding(context->hg_class));
+    hg_proc_set_handle(&handle->proc, handle);
+    *ret_p = hg_handle_open(handle);
+    if (*ret_p != HG_SUCCESS) {
+        hg_handle_delete(handle);
+        return NULL;
+    }
+    return handle;
+}
+
+void hg_handle_delete(struct hg_handle *handle)
+{
+    if (handle->data_free != NULL)
+        handle->data_free(handle->data);
+    hg_handle_close(handle);
+    hg_extra_free(&handle->in_extra);
+    hg_extra_free(&handle->out_extra);
+    hg_proc_fini(&handle->proc);
+    (void) pthread_mutex_destroy(&handle->lock);
+    free(handle);
+}
+
+hg_return_t hg_handle_open_ack(struct hg_handle *handle)
+{
+    if (handle->ack.op != NULL)
+        return HG_SUCCESS;
+    return hg_msg_open(hg_handle_lane(handle), &handle->ack, false, NA_RECV);
+}
+
+hg_return_t hg_handle_set_lane(struct hg_handle *handle, enum hg_lane lane)
+{
+    uint8_t old_lane = handle->lane;
+    hg_return_t ret;
+
+    hg_handle_close(handle);
+    handle->lane = (uint8_t) lane;
+    ret = hg_handle_open(handle);
+    if (ret == HG_SUCCESS)
+        return HG_SUCCESS;
+    HG_LOG_ERROR("cannot move a handle to another lane: %s", HG_Error_to_string(ret));
+    hg_handle_close(handle);
+    handle->lane = old_lane;
+    if (hg_handle_open(handle) != HG_SUCCESS)
+        hg_handle_close(handle);
+    return ret;
+}
+
+void hg_handle_ref(struct hg_handle *handle)
+{
+    atomic_fetch_add_explicit(&handle->ref, 1, memory_order_relaxed);
+}
+
+void hg_handle_unref(struct hg_handle *handle)
+{
+    int32_t ref = atomic_fetch_sub_explicit(&handle->ref, 1, memory_order_acq_rel);
+
+    if (ref == 1)
+        hg_handle_release(handle);
+    else if (util_unlikely(ref < 1))
+        HG_LOG_ERROR("a handle was destroyed more often than it was referenced (%" PRId32 ")", ref);
+}
+
+/* The last reference is gone: make the handle ready for its next use. */
+static void hg_handle_release(struct hg_handle *handle)
+{
+    if (handle->in_extra.buf != NULL)
+        hg_extra_free(&handle->in_extra);
+    if (handle->out_extra.buf != NULL)
+        hg_extra_free(&handle->out_extra);
+    handle->in.has_payload = false;
+    handle->out.has_payload = false;
+    atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_relaxed);
+    if (!handle->is_origin) {
+        if (util_unlikely(handle->peer != NULL))
+            hg_loopback_release(handle);
+        hg_recv_recycle(handle);
+        return;
+    }
+    if (handle->data_free != NULL)
+        handle->data_free(handle->data);
+    handle->data = NULL;
+    handle->data_free = NULL;
+    if (handle->info.addr != HG_ADDR_NULL)
+        (void) HG_Addr_free(handle->info.hg_class, handle->info.addr);
+    handle->info.addr = HG_ADDR_NULL;
+    handle->rpc = NULL;
+    hg_pool_put(&handle->info.context->origins[handle->lane], handle);
+}
+
+static bool hg_handle_can_set(const struct hg_handle *handle, hg_addr_t addr)
+{
+    if (handle != HG_HANDLE_NULL && handle->is_origin &&
+        (addr == HG_ADDR_NULL || addr->hg_class == handle->info.hg_class))
+        return true;
+    HG_LOG_ERROR("cannot reset handle %p: it has to be made by HG_Create(), and the address %p to "
+                 "be of its class",
+                 (const void *) handle, (void *) addr);
+    return false;
+}
+
+/* Exchange address and RPC, either of which may stay. */
+static hg_return_t hg_handle_set_target(struct hg_handle *handle, hg_addr_t addr, hg_id_t id)
+{
+    struct hg_rpc *rpc = handle->rpc;
+    hg_addr_t new_addr = HG_ADDR_NULL;
+    hg_return_t ret;
+
+    if (rpc == NULL || (id != 0 && id != rpc->id)) {
+        rpc = hg_registry_find(&handle->info.hg_class->registry, id);
+        if (rpc == NULL) {
+            HG_LOG_ERROR("RPC %#" PRIx64 " is not registered; call HG_Register() first", id);
+            return HG_NOENTRY;
+        }
+    }
+    if (addr != HG_ADDR_NULL) {
+        ret = HG_Addr_dup(handle->info.hg_class, addr, &new_addr);
+        if (ret != HG_SUCCESS)
+            return ret;
+        if (handle->info.addr != HG_ADDR_NULL)
+            (void) HG_Addr_free(handle->info.hg_class, handle->info.addr);
+        handle->info.addr = new_addr;
+    }
+    handle->rpc = rpc;
+    handle->info.id = rpc->id;
+    return HG_SUCCESS;
+}
+
+/* What a handle starts with each time that a program creates it. */
+static hg_return_t hg_handle_prepare(struct hg_handle *handle)
+{
+    hg_class_t *hg_class = handle->info.hg_class;
+    hg_return_t ret;
+
+    handle->info.context_id = 0;
+    if (handle->in.op == NULL) {
+        ret = hg_handle_open(handle);
+        if (ret != HG_SUCCESS)
+            return ret;
+    }
+    if (hg_class->handle_create == NULL)
+        return HG_SUCCESS;
+    ret = hg_class->handle_create(handle, hg_class->handle_create_arg);
+    if (ret != HG_SUCCESS)
+        HG_LOG_ERROR("the handle-create callback failed: %s", HG_Error_to_string(ret));
+    return ret;
+}
+
+static hg_return_t hg_handle_open(struct hg_handle *handle)
+{
+    const struct hg_class_lane *lane = hg_handle_lane(handle);
+    hg_return_t ret;
+
+    if (handle->is_origin && handle->slot > lane->slot_mask) {
+        HG_LOG_ERROR("%" PRIu32 " handles are in use, the tags of this transport allow no more; "
+                     "destroy some",
+                     handle->slot);
+        return HG_AGAIN;
+    }
+    ret = hg_msg_open(lane, &handle->in, true, handle->is_origin ? NA_SEND : NA_RECV);
+    if (ret == HG_SUCCESS)
+        ret = hg_msg_open(lane, &handle->out, false, handle->is_origin ? NA_RECV : NA_SEND);
+    return ret;
+}
+
+static void hg_handle_close(struct hg_handle *handle)
+{
+    const struct hg_class_lane *lane = hg_handle_lane(handle);
+
+    hg_msg_close(lane, &handle->in);
+    hg_msg_close(lane, &handle->out);
+    hg_msg_close(lane, &handle->ack);
+}
+
+static hg_return_t hg_msg_open(const struct hg_class_lane *lane, struct hg_msg *msg, bool is_in,
+                               unsigned long na_flags)
+{
+    na_return_t na_return = NA_SUCCESS;
+
+    msg->size = is_in ? lane->unexpected_size : lane->expected_size;
+    msg->header = is_in ? lane->unexpected_header : lane->expected_header;
+    msg->has_payload = false;
+    msg->op = NA_Op_create(lane->na_class, NA_OP_SINGLE);
+    if (msg->op == NULL)
+        return HG_NOMEM;
+    msg->buf = NA_Msg_buf_alloc(lane->na_class, msg->size, na_flags, &msg->plugin_data);
+    if (msg->buf == NULL) {
+        hg_msg_close(lane, msg);
+        return HG_NOMEM;
+    }
+    /* A reserved offset may be sent without having been written: not with old memory in it. */
+    if (na_flags & NA_SEND)
+        memset(msg->buf, 0, msg->size < HG_CLEARED_SIZE ? msg->size : HG_CLEARED_SIZE);
+    if (na_flags & NA_SEND)
+        na_return = is_in ? NA_Msg_init_unexpected(lane->na_class, msg->buf, msg->size)
+                          : NA_Msg_init_expected(lane->na_class, msg->buf, msg->size);
+    if (na_return != NA_SUCCESS)
+        hg_msg_close(lane, msg);
+    return hg_return_from_na(na_return);
+}
+
+static void hg_msg_close(const struct hg_class_lane *lane, struct hg_msg *msg)
+{
+    if (msg->buf != NULL)
+        NA_Msg_buf_free(lane->na_class, msg->buf, msg->plugin_data);
+    if (msg->op != NULL)
+        NA_Op_destroy(lane->na_class, msg->op);
+    msg->buf = NULL;
+    msg->op = NULL;
+}

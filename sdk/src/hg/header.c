@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The header of RPC messages: writing it, and checking what came from the wire.
+ */
+#include "hg/hg_private.h"
+
+#include <endian.h>
+#include <inttypes.h>
+#include <string.h>
+
+/* Flags that a message may carry; others are refused, they may change the layout. */
+#define HG_HEADER_KNOWN_FLAGS                                                          \
+    (HG_CORE_HEADER_MORE_DATA | HG_CORE_HEADER_NO_RESPONSE | HG_CORE_HEADER_PORTABLE | \
+     HG_CORE_HEADER_HAS_PAYLOAD_HASH | HG_CORE_HEADER_HAS_HASH)
+
+_Static_assert(sizeof(struct hg_core_header_request) == 16, "wire format");
+_Static_assert(sizeof(struct hg_core_header_response) == 16, "wire format");
+_Static_assert(sizeof(struct hg_core_header_hash) == 8, "wire format");
+
+static size_t hg_header_finish(struct hg_msg *msg, uint8_t flags, size_t payload);
+static void hg_header_hash(struct hg_msg *msg, uint8_t flags, size_t payload);
+static uint32_t hg_header_hash_of(const char *header, uint32_t payload_hash);
+static hg_return_t hg_header_check(struct hg_handle *handle, struct hg_msg *msg, size_t size,
+                                   uint16_t magic, uint8_t version, uint8_t flags,
+                                   bool is_known_magic);
+static hg_return_t hg_header_check_hash(struct hg_handle *handle, const struct hg_msg *msg);
+
+size_t hg_header_write_request(struct hg_handle *handle, struct hg_msg *msg, uint16_t magic,
+                               uint8_t flags, size_t payload)
+{
+    const struct hg_core_header_request header = {
+        .hg = htole16(magic),
+        .protocol = HG_CORE_PROTOCOL_VERSION,
+        .flags = flags,
+        .cookie = htole16(handle->cookie),
+        .origin = handle->info.context->id,
+        .pad = 0,
+        .id = htole64(handle->info.id),
+    };
+
+    memcpy(msg->buf + msg->header, &header, sizeof(header));
+    return hg_header_finish(msg, flags, payload);
+}
+
+size_t hg_header_write_response(struct hg_handle *handle, struct hg_msg *msg, uint16_t magic,
+                                uint8_t flags, hg_return_t ret_code, size_t payload)
+{
+    const struct hg_core_header_response header = {
+        .hg = htole16(magic),
+        .protocol = HG_CORE_PROTOCOL_VERSION,
+        .flags = flags,
+        .cookie = htole16(handle->cookie),
+        .ret_code = (uint8_t) ret_code,
+        .pad = 0,
+        .id = htole64(handle->info.id),
+    };
+
+    memcpy(msg->buf + msg->header, &header, sizeof(header));
+    return hg_header_finish(msg, flags, payload);
+}
+
+hg_return_t hg_header_read_request(struct hg_handle *handle, struct hg_msg *msg, size_t size,
+                                   struct hg_core_header_request *header)
+{
+    bool is_known;
+
+    if (size < msg->header + sizeof(*header)) {
+        hg_count(&handle->info.context->counters.refused_header);
+        HG_LOG_DEBUG("refused a request of %zu bytes, it is shorter than its header", size);
+        return HG_PROTOCOL_ERROR;
+    }
+    memcpy(header, msg->buf + msg->header, sizeof(*header));
+    header->hg = le16toh(header->hg);
+    header->cookie = le16toh(header->cookie);
+    header->id = le64toh(header->id);
+    is_known = header->hg == HG_CORE_REQUEST_MAGIC || header->hg == HG_CORE_GIVE_UP_MAGIC;
+    return hg_header_check(handle, msg, size, header->hg, header->protocol, header->flags,
+                           is_known);
+}
+
+hg_return_t hg_header_read_response(struct hg_handle *handle, struct hg_msg *msg, size_t size,
+                                    struct hg_core_header_response *header)
+{
+    hg_return_t ret;
+    bool is_known;
+
+    if (size < msg->header + sizeof(*header)) {
+        hg_count(&handle->info.context->counters.refused_header);
+        HG_LOG_DEBUG("refused a response of %zu bytes, it is shorter than its header", size);
+        return HG_PROTOCOL_ERROR;
+    }
+    memcpy(header, msg->buf + msg->header, sizeof(*header));
+    header->hg = le16toh(header->hg);
+    header->cookie = le16toh(header->cookie);
+    header->id = le64toh(header->id);
+    is_known = header->hg == HG_CORE_RESPONSE_MAGIC || header->hg == HG_CORE_ACK_MAGIC;
+    ret = hg_header_check(handle, msg, size, header->hg, header->protocol, header->flags, is_known);
+    if (ret == HG_SUCCESS && (header->ret_code >= HG_RETURN_MAX || header->id != handle->info.id)) {
+        hg_count(&handle->info.context->counters.refused_header);
+        HG_LOG_DEBUG("refused a response with code %u for RPC %#" PRIx64, header->ret_code,
+                     header->id);
+        ret = HG_PROTOCOL_ERROR;
+    }
+    return ret;
+}
+
+hg_return_t hg_header_check_payload(const struct hg_handle *handle, const struct hg_msg *msg)
+{
+    const size_t offset = hg_msg_payload_offset(msg, msg->flags);
+    struct hg_core_header_hash hash;
+
+    if (!(msg->flags & HG_CORE_HEADER_HAS_PAYLOAD_HASH))
+        return HG_SUCCESS;
+    memcpy(&hash, msg->buf + offset - sizeof(hash), sizeof(hash));
+    if (le32toh(hash.payload) == (uint32_t) hg_proc_checksum_bytes(msg->buf + offset, msg->used, 0))
+        return HG_SUCCESS;
+    hg_count(&handle->info.context->counters.refused_checksum);
+    HG_LOG_ERROR("the payload of RPC %#" PRIx64 " does not match its checksum; it was damaged",
+                 handle->info.id);
+    return HG_CHECKSUM_ERROR;
+}
+
+static size_t hg_header_finish(struct hg_msg *msg, uint8_t flags, size_t payload)
+{
+    msg->flags = flags;
+    msg->used = payload;
+    msg->has_payload = true;
+    if (util_unlikely((flags & HG_CORE_HEADER_HAS_HASH) != 0))
+        hg_header_hash(msg, flags, payload);
+    return hg_msg_payload_offset(msg, flags) + payload;
+}
+
+static void hg_header_hash(struct hg_msg *msg, uint8_t flags, size_t payload)
+{
+    char *header = msg->buf + msg->header;
+    struct hg_core_header_hash hash = {0, 0};
+
+    if (flags & HG_CORE_HEADER_HAS_PAYLOAD_HASH)
+        hash.payload = htole32((uint32_t) hg_proc_checksum_bytes(
+            msg->buf + hg_msg_payload_offset(msg, flags), payload, 0));
+    hash.header = htole32(hg_header_hash_of(header, hash.payload));
+    memcpy(header + sizeof(struct hg_core_header_request), &hash, sizeof(hash));
+}
+
+/* Checksum of the header and of the payload's checksum. */
+static uint32_t hg_header_hash_of(const char *header, uint32_t payload_hash)
+{
+    char bytes[sizeof(struct hg_core_header_request) + sizeof(payload_hash)];
+
+    memcpy(bytes, header, sizeof(struct hg_core_header_request));
+    memcpy(bytes + sizeof(struct hg_core_header_request), &payload_hash, sizeof(payload_hash));
+    return (uint32_t) hg_proc_checksum_bytes(bytes, sizeof(bytes), 0);
+}
+
+static hg_return_t hg_header_check(struct hg_handle *handle, struct hg_msg *msg, size_t size,
+                                   uint16_t magic, uint8_t version, uint8_t flags,
+                                   bool is_known_magic)
+{
+    struct hg_counters *counters = &handle->info.context->counters;
+    size_t offset;
+
+    if (util_unlikely(!is_known_magic)) {
+        hg_count(&counters->refused_magic);
+        HG_LOG_DEBUG("refused a message of %zu bytes that starts with %#x", size, magic);
+        return HG_PROTOCOL_ERROR;
+    }
+    if (util_unlikely(version != HG_CORE_PROTOCOL_VERSION)) {
+        hg_count(&counters->refused_version);
+        HG_LOG_WARNING("refused a message of wire version %u, this library has version %u; both "
+                       "sides must use the same",
+                       version, HG_CORE_PROTOCOL_VERSION);
+        return HG_PROTOCOL_ERROR;
+    }
+    offset = hg_msg_payload_offset(msg, flags);
+    if (util_unlikely((flags & ~HG_HEADER_KNOWN_FLAGS) != 0 || size < offset || size > msg->size)) {
+        hg_count(&counters->refused_header);
+        HG_LOG_DEBUG("refused a message of %zu bytes with flags %#x", size, flags);
+        return HG_PROTOCOL_ERROR;
+    }
+    msg->flags = flags;
+    msg->used = size - offset;
+    msg->has_payload = true;
+    if (util_unlikely((flags & HG_CORE_HEADER_HAS_HASH) != 0))
+        return hg_header_check_hash(handle, msg);
+    return HG_SUCCESS;
+}
+
+static hg_return_t hg_header_check_hash(struct hg_handle *handle, const struct hg_msg *msg)
+{
+    const char *header = msg->buf + msg->header;
+    struct hg_core_header_hash hash;
+
+    memcpy(&hash, header + sizeof(struct hg_core_header_request), sizeof(hash));
+    if (le32toh(hash.header) == hg_header_hash_of(header, hash.payload))
+        return HG_SUCCESS;
+    hg_count(&handle->info.context->counters.refused_checksum);
+    HG_LOG_WARNING("refused a message whose header does not match its checksum; it was damaged");
+    return HG_CHECKSUM_ERROR;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the bulk and proc layers may know of the RPC layer's inside: the NA objects under its
+ * objects, completions, and where they hang data of their own. Nothing else of src/hg is theirs to
+ * include.
+ */
+#ifndef HG_INTERNAL_H
+#define HG_INTERNAL_H
+
+#include "mercury.h"
+#include "util/mpsc_queue.h"
+
+#include <stdatomic.h>
+
+struct hg_proc_class;
+
+/*
+ * A class has one or two lanes: lane 0 is the transport of its init string; lane 1, if it is open,
+ * is shared memory towards peers on the same node (auto_sm). Contexts have the same lanes. An
+ * address has an NA address for each lane on which the peer can be reached.
+ */
+enum hg_lane {
+    HG_LANE_MAIN = 0,
+    HG_LANE_SM = 1,
+    HG_LANE_MAX = 2
+};
+
+/* Classes [any thread] */
+
+/* The class's NA class on a lane, NULL if that is not open. */
+na_class_t *hg_class_get_na(const hg_class_t *hg_class, enum hg_lane lane);
+
+/* Whether small bulk data may travel inside of descriptors. */
+bool hg_class_has_bulk_eager(const hg_class_t *hg_class);
+
+/* Where the class keeps the proc layer's settings. Never NULL. */
+struct hg_proc_class *hg_class_get_proc_class(hg_class_t *hg_class);
+
+/* Count the bulk descriptors of a class; a class that has some cannot be closed. */
+void hg_class_bulk_incr(hg_class_t *hg_class);
+void hg_class_bulk_decr(hg_class_t *hg_class);
+
+/* Contexts [any thread] */
+
+/* The context's NA context on a lane, NULL if that is not open. */
+na_context_t *hg_context_get_na(const hg_context_t *context, enum hg_lane lane);
+
+/* Count one bulk transfer. */
+void hg_context_count_bulk(hg_context_t *context);
+
+/*
+ * Count operations that still have to push a completion; a context that has some cannot be
+ * destroyed. To be called before the operation starts, and after its completion was run or it
+ * failed to start.
+ */
+void hg_context_op_begin(hg_context_t *context);
+void hg_context_op_end(hg_context_t *context);
+
+/*
+ * The bulk layer's own data of a context, NULL at first. Setting succeeds once: it returns false if
+ * another thread was faster, and then frees nothing. free_callback is called by
+ * HG_Context_destroy().
+ */
+void *hg_context_get_bulk_data(const hg_context_t *context);
+bool hg_context_set_bulk_data(hg_context_t *context, void *data, void (*free_callback)(void *));
+
+/*
+ * Count bulk transfers that the transport refused for lack of resources. While there are some, each
+ * progress calls hg_bulk_retry() and does not sleep.
+ */
+void hg_context_refused_add(hg_context_t *context, int32_t count);
+
+/* Of the bulk layer: post what was refused, as far as the transport takes it now. */
+void hg_bulk_retry(hg_context_t *context);
+
+/* Addresses [any thread] */
+
+/* The lane that messages and transfers to this peer take. */
+enum hg_lane hg_addr_get_lane(const struct hg_addr *addr);
+
+/* The NA address of the peer on that lane. It lives as long as the address. */
+na_addr_t *hg_addr_get_na(const struct hg_addr *addr);
+
+/* The NA address of the peer on a given lane, NULL if it cannot be reached there. */
+na_addr_t *hg_addr_get_na_lane(const struct hg_addr *addr, enum hg_lane lane);
+
+/* Whether it is the class's own address. */
+bool hg_addr_is_self(const struct hg_addr *addr);
+
+/* The class of an address. */
+hg_class_t *hg_addr_get_class(const struct hg_addr *addr);
+
+/*
+ * Make an address of a serialized NA address or take a counted reference to one, for descriptors
+ * that are bound. hg_addr_wrap() takes over na_addr, also if it fails (then it returns
+ * HG_ADDR_NULL).
+ */
+hg_addr_t hg_addr_wrap(hg_class_t *hg_class, enum hg_lane lane, na_addr_t *na_addr);
+
+/* Completions */
+
+/*
+ * Something to be run by HG_Trigger(), embedded in the operation that it ends. `run` may free or
+ * reuse it. It calls the program's callback; what that returns is its own business to log.
+ */
+struct hg_completion {
+    struct mpsc_node node;
+    void (*run)(struct hg_completion *completion);
+};
+
+/* Queue a completion, and wake who waits for one. [any thread] [may not block] */
+void hg_context_push(hg_context_t *context, struct hg_completion *completion);
+
+/*
+ * Wake who waits in HG_Progress() or on the wait descriptor. Also needed after an NA operation was started
+ * that may have completed within the call: its completion then waits in NA's queue for somebody to run it. Costs one
+ * load when nobody sleeps. [any thread] [may not block]
+ */
+void hg_context_wake(hg_context_t *context);
+
+/* Return codes */
+
+/* The HG code of an NA code. The common ones are numerically equal. */
+static inline hg_return_t hg_return_from_na(na_return_t na_return)
+{
+    return na_return < NA_RETURN_MAX ? (hg_return_t) na_return : HG_NA_ERROR;
+}
+
+#endif /* HG_INTERNAL_H */

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Log lines of the RPC library. The log itself is NA's, so that a program has one.
+ */
+#ifndef HG_LOG_H
+#define HG_LOG_H
+
+#include "na_ext.h"
+
+#define HG_LOG_SUBSYS "hg"
+
+#define HG_LOG_WRITE(level, ...)                                                 \
+    do {                                                                         \
+        if (NA_Log_enabled(level, HG_LOG_SUBSYS))                                \
+            NA_Log_write(level, HG_LOG_SUBSYS, __func__, __LINE__, __VA_ARGS__); \
+    } while (0)
+
+#define HG_LOG_ERROR(...)   HG_LOG_WRITE(NA_LOG_LEVEL_ERROR, __VA_ARGS__)
+#define HG_LOG_WARNING(...) HG_LOG_WRITE(NA_LOG_LEVEL_WARNING, __VA_ARGS__)
+#define HG_LOG_INFO(...)    HG_LOG_WRITE(NA_LOG_LEVEL_INFO, __VA_ARGS__)
+#define HG_LOG_DEBUG(...)   HG_LOG_WRITE(NA_LOG_LEVEL_DEBUG, __VA_ARGS__)
+
+#endif /* HG_LOG_H */

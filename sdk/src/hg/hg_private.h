@@ -1,0 +1,519 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The objects of the RPC layer, for src/hg only. Which file owns what is said at each object.
+ */
+#ifndef HG_PRIVATE_H
+#define HG_PRIVATE_H
+
+#include "hg/hg_internal.h"
+#include "hg/hg_log.h"
+#include "mercury_bulk.h"
+#include "mercury_ext.h"
+#include "proc/proc_internal.h"
+#include "util/compiler.h"
+
+#include <pthread.h>
+
+/* Options [options.c] --------------------------------------------------------------------------- */
+
+/* Checked init info. Strings belong to the caller of HG_Init_opt2() and are valid during it only. */
+struct hg_options {
+    struct na_init_info na_init_info;
+    na_class_t *na_class;
+    const char *sm_info_string;
+    uint32_t request_post_init;
+    uint32_t request_post_incr;
+    hg_checksum_level_t checksum_level;
+    bool auto_sm;
+    bool no_bulk_eager;
+    bool no_loopback;
+    bool stats;
+    bool release_input_early;
+    bool no_overflow;
+};
+
+hg_return_t hg_options_read(struct hg_options *options, unsigned int version,
+                            const struct hg_init_info *info);
+
+/* Counters [counters.c] ------------------------------------------------------------------------- */
+
+/* One set for each context; added up when asked for. */
+struct hg_counters {
+    _Atomic uint64_t req_sent;
+    _Atomic uint64_t req_recv;
+    _Atomic uint64_t resp_sent;
+    _Atomic uint64_t resp_recv;
+    _Atomic uint64_t req_extra;
+    _Atomic uint64_t resp_extra;
+    _Atomic uint64_t bulk;
+    _Atomic uint64_t refused_magic;
+    _Atomic uint64_t refused_version;
+    _Atomic uint64_t refused_header;
+    _Atomic uint64_t refused_checksum;
+    _Atomic uint64_t unknown_rpc;
+    _Atomic uint64_t late_response;
+    _Atomic uint64_t send_error;
+};
+
+static inline void hg_count(_Atomic uint64_t *counter)
+{
+    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+}
+
+/* Keep the counters of a context that is destroyed. The class's lock is held. */
+void hg_counters_retire(hg_class_t *hg_class, const hg_context_t *context);
+
+/* Write the counters of a class to the log at level info, or at level error if `force`. */
+void hg_counters_log(hg_class_t *hg_class, bool force);
+
+/* Registry [registry.c] ------------------------------------------------------------------------- */
+
+/* A registered RPC. It stays allocated until the class is closed, so that readers need no lock. */
+struct hg_rpc {
+    hg_id_t id;
+    char *name; /* NULL if registered by number; under the registry's lock */
+    _Atomic bool is_registered;
+    _Atomic bool no_response;
+    _Atomic(hg_rpc_cb_t) rpc_cb;
+    _Atomic(hg_proc_cb_t) in_proc;
+    _Atomic(hg_proc_cb_t) out_proc;
+    _Atomic(void *) data;
+    void (*data_free)(void *); /* under the registry's lock */
+};
+
+struct hg_rpc_table;
+
+struct hg_registry {
+    pthread_mutex_t lock; /* of writers */
+    _Atomic(struct hg_rpc_table *) table;
+    size_t count;
+};
+
+hg_return_t hg_registry_init(struct hg_registry *registry);
+void hg_registry_fini(struct hg_registry *registry);
+
+/* Id that a name stands for. */
+hg_id_t hg_registry_hash(const char *name);
+
+/* The RPC of an id, or NULL. [any thread], no lock. */
+struct hg_rpc *hg_registry_find(const struct hg_registry *registry, hg_id_t id);
+
+/* Add or replace an RPC. With a name: HG_EXIST if another name has this id. */
+hg_return_t hg_registry_add(struct hg_registry *registry, hg_id_t id, const char *name,
+                            hg_proc_cb_t in_proc, hg_proc_cb_t out_proc, hg_rpc_cb_t rpc_cb);
+
+/* Addresses [addr.c, auto_sm.c] ----------------------------------------------------------------- */
+
+struct hg_addr {
+    hg_class_t *hg_class;
+    na_addr_t *na_addr[HG_LANE_MAX];
+    _Atomic int32_t ref;
+    uint8_t lane;     /* that messages take */
+    bool is_self;     /* the class's own */
+    bool is_embedded; /* part of a handle: lives as long as the request; is duplicated by a copy */
+};
+
+/* Split "main;sm=node@address" and look both up; see auto_sm.c. */
+hg_return_t hg_auto_sm_lookup(hg_class_t *hg_class, const char *name, struct hg_addr *addr);
+hg_return_t hg_auto_sm_to_string(char *buf, hg_size_t *size_p, const struct hg_addr *addr);
+
+/* Open the class of lane 1 if it makes sense. Failure is not an error: the lane stays closed. */
+void hg_auto_sm_open(hg_class_t *hg_class, const struct hg_options *options, bool listen);
+
+/* Class [class.c] ------------------------------------------------------------------------------- */
+
+#define HG_NODE_ID_SIZE 40
+
+struct hg_class_lane {
+    na_class_t *na_class; /* NULL: closed */
+    size_t unexpected_size;
+    size_t expected_size;
+    size_t unexpected_header;
+    size_t expected_header;
+    uint32_t slot_bits; /* of a tag, see handle.c */
+    uint32_t slot_mask;
+    uint32_t generation_mask;
+    uint32_t ack_bit;
+};
+
+struct hg_class {
+    struct hg_class_lane lanes[HG_LANE_MAX];
+    bool is_listening;
+    bool is_busy; /* never sleeps */
+    bool owns_na_class;
+    bool no_bulk_eager;
+    bool no_loopback;
+    bool no_overflow;
+    bool release_input_early;
+    bool stats;
+    uint8_t hash_flags; /* HG_CORE_HEADER_ flags that every message carries */
+    uint32_t hash_size; /* bytes of the hash header, 0 or 8 */
+    uint32_t post_init;
+    uint32_t post_incr;
+    hg_size_t in_offset;
+    hg_size_t out_offset;
+    struct hg_registry registry;
+    struct hg_proc_class proc_class;
+    hg_return_t (*handle_create)(hg_handle_t, void *);
+    void *handle_create_arg;
+    void *data;
+    void (*data_free)(void *);
+    _Atomic int32_t addr_count;
+    _Atomic int32_t bulk_count;
+    char node_id[HG_NODE_ID_SIZE]; /* of this machine, for auto_sm */
+
+    pthread_mutex_t lock;         /* of what follows */
+    struct hg_context *contexts;  /* linked by next */
+    struct hg_counters retired;   /* sum over destroyed contexts */
+    struct hg_class *next;        /* in the list of all classes */
+    struct hg_class **previous_p; /* what points here; NULL: not in that list */
+};
+
+/* Call a function for each open class. Classes cannot be opened or closed meanwhile. */
+void hg_class_for_each(void (*function)(hg_class_t *hg_class, void *arg), void *arg);
+
+/* Pools of handles [pool.c] --------------------------------------------------------------------- */
+
+/*
+ * Handles of one kind and lane. All are kept until the context is destroyed. An origin's handle may move to
+ * the other lane by HG_Reset(): it is freed to the pool of the lane that it has then.
+ */
+struct hg_pool {
+    pthread_mutex_t lock;
+    struct hg_handle *free; /* linked by next_free, last in first out */
+    struct hg_handle *all;  /* linked by next_all */
+    uint32_t count;
+    uint32_t free_count;
+};
+
+hg_return_t hg_pool_init(struct hg_pool *pool);
+
+/* Take a handle, making `step` more if there is none; 0: NULL then. */
+struct hg_handle *hg_pool_get(hg_context_t *context, bool is_origin, enum hg_lane lane,
+                              uint32_t step, hg_return_t *ret_p);
+void hg_pool_put(struct hg_pool *pool, struct hg_handle *handle);
+
+/* Make handles ahead. */
+hg_return_t hg_pool_grow(hg_context_t *context, bool is_origin, enum hg_lane lane, uint32_t count);
+void hg_pool_fini(struct hg_pool *pool);
+
+/* Handles in use, of one kind on all lanes, with posted receives. */
+uint32_t hg_context_count_handles(hg_context_t *context, bool is_origin);
+
+/* Control messages [control.c] ------------------------------------------------------------------ */
+
+struct hg_control;
+
+/* A forward that its origin gave up, remembered for a response that comes later. */
+struct hg_given_up {
+    na_addr_t *na_addr; /* NULL: unused */
+    na_tag_t tag;
+    uint16_t cookie;
+    uint8_t origin;
+    uint8_t lane;
+};
+
+#define HG_GIVEN_UP_MAX 64
+
+struct hg_controls {
+    pthread_mutex_t lock;
+    struct hg_control *free[HG_LANE_MAX]; /* linked by next_free */
+    struct hg_control *all;               /* linked by next_all */
+    uint32_t sending;
+    struct hg_handle *awaiting; /* responses that wait to be fetched, linked by next_awaiting */
+    struct hg_given_up given_up[HG_GIVEN_UP_MAX];
+    uint32_t given_up_next;
+};
+
+hg_return_t hg_controls_init(struct hg_controls *controls);
+void hg_controls_fini(hg_context_t *context);
+
+/* Cancel control messages that are being sent, and waits for fetches; returns how many there were. */
+uint32_t hg_controls_cancel(hg_context_t *context);
+
+/* Tell the other side that what it exposed was fetched (or will not be). */
+void hg_control_send_ack(struct hg_handle *handle, hg_return_t ret);
+
+/* Tell the target that nobody will fetch its response. */
+void hg_control_send_give_up(struct hg_handle *handle);
+
+/* That message came. `handle` received it and is not kept. */
+void hg_control_recv_give_up(struct hg_handle *handle);
+
+/* Register a handle as waiting to be fetched; false if its origin gave up before. */
+bool hg_control_await(struct hg_handle *handle);
+void hg_control_await_end(struct hg_handle *handle);
+
+/* Context [context.c] --------------------------------------------------------------------------- */
+
+/* Parts of hg_context.waiters. */
+#define HG_WAITER_PROGRESS      0x00000001u /* threads asleep in HG_Progress() */
+#define HG_WAITER_PROGRESS_MASK 0x00007fffu
+#define HG_WAITER_TRIGGER       0x00008000u /* threads asleep in HG_Trigger() */
+#define HG_WAITER_TRIGGER_MASK  0x3fff8000u
+#define HG_WAITER_ARMED         0x40000000u /* the program may wait on the descriptor */
+
+struct hg_context {
+    /* Written when the context is created. */
+    hg_class_t *hg_class;
+    na_context_t *na_context[HG_LANE_MAX];
+    int epoll_fd; /* -1: the transport has no descriptors, or is busy */
+    int event_fd;
+    uint8_t id;
+    void *data;
+    void (*data_free)(void *);
+    void (*_Atomic bulk_data_free)(void *);
+    _Atomic(void *) bulk_data;
+    _Atomic int32_t refused_count; /* bulk transfers to be tried again */
+    struct hg_context *next; /* in the class; under its lock */
+
+    /* What waits to be triggered. */
+    struct mpsc_queue queue;
+
+    /* Who sleeps, and whether somebody was woken since. */
+    _Alignas(UTIL_CACHE_LINE) _Atomic uint32_t waiters;
+    _Atomic bool is_signaled;
+    _Atomic uint32_t poll_ns; /* how long to poll before sleeping */
+    pthread_mutex_t trigger_lock;
+    pthread_cond_t trigger_cond;
+
+    /* Receives of requests. */
+    _Alignas(UTIL_CACHE_LINE) _Atomic int32_t posted[HG_LANE_MAX];
+    _Atomic bool is_receiving;
+    int32_t window; /* receives to keep posted */
+
+    /* Operations that are not handles: bulk transfers, lookups, cancelled forwards. */
+    _Atomic int32_t op_count;
+
+    _Alignas(UTIL_CACHE_LINE) struct hg_counters counters;
+    _Alignas(UTIL_CACHE_LINE) struct hg_pool origins[HG_LANE_MAX];
+    struct hg_pool targets[HG_LANE_MAX];
+    _Atomic uint32_t slot_count; /* handles made by HG_Create() so far */
+    struct hg_controls controls;
+};
+
+/* The open context of a class with an id, or NULL. It is not kept from being destroyed. */
+hg_context_t *hg_class_find_context(hg_class_t *hg_class, uint8_t id);
+
+/* Progress [progress.c] ------------------------------------------------------------------------- */
+
+/* How long HG_Progress() polls before it sleeps: it adapts between these. */
+#define HG_POLL_NS_MIN 1000u
+#define HG_POLL_NS_MAX 30000u
+
+/* Poll all lanes once and run NA's callbacks. */
+hg_return_t hg_context_poll(hg_context_t *context);
+
+/* Forget that somebody was woken. */
+void hg_context_drain_event(hg_context_t *context);
+
+/* Monotonic time in nanoseconds. */
+uint64_t hg_clock_ns(void);
+
+/* Handles [handle.c] ---------------------------------------------------------------------------- */
+
+/* Where an operation on a handle is. */
+enum hg_handle_state {
+    HG_HANDLE_IDLE,     /* nothing runs */
+    HG_HANDLE_ACTIVE,   /* an operation runs; its callback will run */
+    HG_HANDLE_DRAINING, /* an operation failed to start, but part of it still has to end */
+    HG_HANDLE_DONE      /* at the target: the response was sent */
+};
+
+/* Where a request to the own address is. */
+enum hg_self_state {
+    HG_SELF_NONE,
+    HG_SELF_QUEUED,   /* its handler was not called yet */
+    HG_SELF_RUNNING,  /* it was */
+    HG_SELF_CANCELED, /* it will not be */
+    HG_SELF_ORPHAN    /* it dropped its handle without a response */
+};
+
+/* A message buffer with the NA operation that moves it. */
+struct hg_msg {
+    na_op_id_t *op;
+    char *buf; /* starts with NA's own header */
+    void *plugin_data;
+    size_t size;   /* of the buffer */
+    size_t header; /* bytes of NA's own header */
+    size_t used;   /* payload bytes behind our header, valid when has_payload */
+    uint8_t flags; /* HG_CORE_HEADER_ flags of the message that is in it */
+    bool has_payload;
+    hg_op_t kind;
+};
+
+/* Input or output that does not fit a message. */
+struct hg_extra {
+    void *buf; /* encoded data, from malloc() */
+    hg_size_t size;
+    uint64_t hash;    /* of the data, when they are fetched */
+    hg_bulk_t bulk;   /* describes buf */
+    hg_bulk_t remote; /* the peer's data while they are fetched */
+    hg_op_id_t op_id; /* fetch that runs, under the handle's lock */
+    void (*done)(struct hg_handle *handle, hg_return_t ret);
+};
+
+struct hg_handle {
+    struct hg_info info;
+    struct hg_rpc *rpc;
+    _Atomic uint32_t state; /* enum hg_handle_state */
+    _Atomic int32_t ref;
+    _Atomic int32_t pending; /* parts of the operation that still have to end */
+    _Atomic uint32_t ret;    /* first error of the operation */
+    _Atomic bool is_canceled;
+    bool is_origin;
+    bool no_response; /* of the operation that runs */
+    uint8_t lane;
+    na_tag_t tag;
+    uint16_t cookie;
+
+    hg_cb_t callback;
+    void *arg;
+    struct hg_completion completion;
+
+    struct hg_msg in;  /* request */
+    struct hg_msg out; /* response */
+
+    /* From here on: colder. */
+    struct hg_proc proc;
+    struct hg_extra in_extra;
+    struct hg_extra out_extra;
+    struct hg_msg ack;     /* made when first needed */
+    struct hg_addr source; /* at the target: the origin; info.addr points here */
+    void *data;
+    void (*data_free)(void *);
+    uint32_t slot; /* number among the origin's handles of the context */
+    uint32_t generation;
+    struct hg_handle
+        *peer;             /* other side of a request to the own address; under the origin's lock */
+    _Atomic uint32_t self; /* enum hg_self_state */
+    _Atomic bool is_posted;  /* its receive is posted */
+    _Atomic bool is_awaited; /* in the list of controls; written under its lock */
+    struct hg_handle *next_awaiting;
+    struct hg_handle *next_free;
+    struct hg_handle *next_all;
+    pthread_mutex_t lock; /* of fetches and of the peer */
+};
+
+/* Allocate a handle with its buffers and operations; free it. */
+struct hg_handle *hg_handle_new(hg_context_t *context, bool is_origin, enum hg_lane lane,
+                                hg_return_t *ret_p);
+void hg_handle_delete(struct hg_handle *handle);
+
+/* Make the buffer and operation to receive an acknowledgement, once. */
+hg_return_t hg_handle_open_ack(struct hg_handle *handle);
+
+/* Move an origin's handle to another lane: buffers and operations are made anew. */
+hg_return_t hg_handle_set_lane(struct hg_handle *handle, enum hg_lane lane);
+
+void hg_handle_ref(struct hg_handle *handle);
+void hg_handle_unref(struct hg_handle *handle);
+
+/* Keep the first error of an operation. */
+static inline void hg_handle_set_error(struct hg_handle *handle, hg_return_t ret)
+{
+    uint32_t success = HG_SUCCESS;
+
+    atomic_compare_exchange_strong(&handle->ret, &success, (uint32_t) ret);
+}
+
+static inline const struct hg_class_lane *hg_handle_lane(const struct hg_handle *handle)
+{
+    return &handle->info.hg_class->lanes[handle->lane];
+}
+
+static inline na_context_t *hg_handle_na_context(const struct hg_handle *handle)
+{
+    return handle->info.context->na_context[handle->lane];
+}
+
+/* Free what belongs to one operation: extra buffers and descriptors. */
+void hg_extra_free(struct hg_extra *extra);
+
+/* Header [header.c] ----------------------------------------------------------------------------- */
+
+#define HG_CORE_GIVE_UP_MAGIC 0x4348 /* "HC": a request's origin will not fetch its response */
+
+/* Write the header before `payload` bytes of payload; returns the size of the whole message. */
+size_t hg_header_write_request(struct hg_handle *handle, struct hg_msg *msg, uint16_t magic,
+                               uint8_t flags, size_t payload);
+size_t hg_header_write_response(struct hg_handle *handle, struct hg_msg *msg, uint16_t magic,
+                                uint8_t flags, hg_return_t ret_code, size_t payload);
+
+/*
+ * Check the header of a message of `size` bytes and set msg's flags and used. Refusing it counts it and
+ * writes a line at level debug (or warning, for another version).
+ */
+hg_return_t hg_header_read_request(struct hg_handle *handle, struct hg_msg *msg, size_t size,
+                                   struct hg_core_header_request *header);
+hg_return_t hg_header_read_response(struct hg_handle *handle, struct hg_msg *msg, size_t size,
+                                    struct hg_core_header_response *header);
+
+/* Check the payload's checksum, if it has one. */
+hg_return_t hg_header_check_payload(const struct hg_handle *handle, const struct hg_msg *msg);
+
+/* Where the payload of a message starts, and how much fits. */
+static inline size_t hg_msg_payload_offset(const struct hg_msg *msg, uint8_t flags)
+{
+    return msg->header + sizeof(struct hg_core_header_request) +
+           ((flags & HG_CORE_HEADER_HAS_HASH) ? sizeof(struct hg_core_header_hash) : 0);
+}
+
+/* Payload [payload.c] --------------------------------------------------------------------------- */
+
+/*
+ * Encode a structure behind the program's own header. Sets *payload_p and *flags_p for the header; what does
+ * not fit is left in `extra` (and then *payload_p counts only what is in the message).
+ */
+hg_return_t hg_payload_encode(struct hg_handle *handle, hg_op_t op, void *data, size_t *payload_p,
+                              uint8_t *flags_p);
+
+/* Overflow [overflow.c] ------------------------------------------------------------------------- */
+
+/*
+ * Put a description of `extra` into a message whose payload starts at `start`, behind the *payload_p bytes that
+ * are there; add its size to *payload_p.
+ */
+hg_return_t hg_overflow_expose(struct hg_handle *handle, struct hg_msg *msg, struct hg_extra *extra,
+                               size_t start, size_t *payload_p);
+
+/*
+ * Fetch what the message in `msg` describes. `done` runs inside of HG_Trigger() with the result, unless this
+ * returns an error.
+ */
+hg_return_t hg_overflow_fetch(struct hg_handle *handle, hg_op_t op,
+                              void (*done)(struct hg_handle *handle, hg_return_t ret));
+
+/* Cancel a fetch that runs. */
+void hg_overflow_cancel(struct hg_handle *handle);
+
+/* Forward, respond, receive [forward.c, respond.c, recv.c, loopback.c] -------------------------- */
+
+/* One part of the operation ended. */
+void hg_forward_part_done(struct hg_handle *handle);
+void hg_respond_part_done(struct hg_handle *handle);
+
+/* Response for the program to be told that the RPC failed; the handle is released when it is sent. */
+void hg_respond_error(struct hg_handle *handle, hg_return_t ret);
+
+/* Keep enough receives posted. */
+hg_return_t hg_recv_fill(hg_context_t *context, enum hg_lane lane);
+
+/* Post the receive of a handle that is not in use any more, or give it back to its pool. */
+void hg_recv_recycle(struct hg_handle *handle);
+
+/* Cancel all receives and wait until they ended. */
+hg_return_t hg_recv_stop(hg_context_t *context);
+
+/* Call the handler. */
+void hg_recv_dispatch(struct hg_handle *handle);
+
+bool hg_loopback_applies(const struct hg_handle *handle);
+hg_return_t hg_loopback_forward(struct hg_handle *handle, size_t payload, uint8_t flags);
+void hg_loopback_respond(struct hg_handle *handle, hg_return_t ret, size_t payload, uint8_t flags);
+hg_return_t hg_loopback_cancel(struct hg_handle *handle);
+
+/* The target's handle is released; its origin may still wait. */
+void hg_loopback_release(struct hg_handle *handle);
+
+#endif /* HG_PRIVATE_H */

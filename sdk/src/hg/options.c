@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reads the init info of any API version into checked options.
+ */
+#include "hg/hg_private.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define HG_REQUEST_POST_DEFAULT 512u
+#define HG_REQUEST_POST_MAX     (1u << 20)
+
+/* Bytes of struct hg_init_info that a version of the API knows. */
+static size_t hg_options_info_size(unsigned int version);
+static hg_return_t hg_options_check(const struct hg_init_info *info);
+
+hg_return_t hg_options_read(struct hg_options *options, unsigned int version,
+                            const struct hg_init_info *user_info)
+{
+    struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
+    hg_return_t ret;
+
+    if (user_info != NULL)
+        memcpy(&info, user_info, hg_options_info_size(version));
+    ret = hg_options_check(&info);
+    if (ret != HG_SUCCESS)
+        return ret;
+
+    memset(options, 0, sizeof(*options));
+    options->na_init_info.ip_subnet = info.na_init_info.ip_subnet;
+    options->na_init_info.auth_key = info.na_init_info.auth_key;
+    options->na_init_info.max_unexpected_size = info.na_init_info.max_unexpected_size;
+    options->na_init_info.max_expected_size = info.na_init_info.max_expected_size;
+    options->na_init_info.progress_mode = info.na_init_info.progress_mode;
+    options->na_init_info.addr_format = info.na_init_info.addr_format;
+    options->na_init_info.max_contexts = info.na_init_info.max_contexts;
+    options->na_init_info.thread_mode = info.na_init_info.thread_mode;
+    options->na_init_info.request_mem_device = info.na_init_info.request_mem_device;
+    options->na_init_info.traffic_class = info.traffic_class;
+    options->na_class = info.na_class;
+    options->sm_info_string = info.sm_info_string;
+    options->request_post_init =
+        info.request_post_init > 0 ? info.request_post_init : HG_REQUEST_POST_DEFAULT;
+    if (info.request_post_incr == 0)
+        options->request_post_incr = HG_REQUEST_POST_DEFAULT;
+    else
+        options->request_post_incr =
+            info.request_post_incr > 0 ? (uint32_t) info.request_post_incr : 0;
+    options->checksum_level = info.checksum_level;
+    options->auto_sm = info.auto_sm != 0;
+    options->no_bulk_eager = info.no_bulk_eager != 0;
+    options->no_loopback = info.no_loopback != 0;
+    options->stats = info.stats != 0;
+    options->release_input_early = info.release_input_early != 0;
+    options->no_overflow = info.no_overflow;
+    return HG_SUCCESS;
+}
+
+static size_t hg_options_info_size(unsigned int version)
+{
+    if (HG_VERSION_GE(version, HG_VERSION(2u, 4u)))
+        return sizeof(struct hg_init_info);
+    if (HG_VERSION_GE(version, HG_VERSION(2u, 3u)))
+        return offsetof(struct hg_init_info, release_input_early) + sizeof(uint8_t);
+    return offsetof(struct hg_init_info, stats) + sizeof(uint8_t);
+}
+
+static hg_return_t hg_options_check(const struct hg_init_info *info)
+{
+    if (info->request_post_init > HG_REQUEST_POST_MAX ||
+        info->request_post_incr > (int32_t) HG_REQUEST_POST_MAX) {
+        HG_LOG_ERROR("request_post_init %" PRIu32 " or request_post_incr %" PRId32
+                     " is too large, at most %u receives can be posted",
+                     info->request_post_init, info->request_post_incr, HG_REQUEST_POST_MAX);
+        return HG_INVALID_ARG;
+    }
+    if ((unsigned int) info->checksum_level > HG_CHECKSUM_RPC_PAYLOAD) {
+        HG_LOG_ERROR("checksum_level %u is none of the HG_CHECKSUM_ values",
+                     (unsigned int) info->checksum_level);
+        return HG_INVALID_ARG;
+    }
+    if ((unsigned int) info->traffic_class > NA_TC_NETWORK_CTRL) {
+        HG_LOG_ERROR("traffic_class %u is none of the NA_TC_ values",
+                     (unsigned int) info->traffic_class);
+        return HG_INVALID_ARG;
+    }
+    if (info->multi_recv_copy_threshold > 0 &&
+        info->multi_recv_copy_threshold >
+            (info->multi_recv_op_max > 0 ? info->multi_recv_op_max : 4)) {
+        HG_LOG_ERROR("multi_recv_copy_threshold %u exceeds multi_recv_op_max %u; lower it",
+                     info->multi_recv_copy_threshold, info->multi_recv_op_max);
+        return HG_INVALID_ARG;
+    }
+    return HG_SUCCESS;
+}

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Inputs and outputs: encoding them into messages, decoding them in place, and access to the bytes.
+ */
+#include "hg/hg_private.h"
+
+#include <inttypes.h>
+
+static hg_return_t hg_payload_decode(struct hg_handle *handle, hg_op_t op, void *data);
+static hg_return_t hg_payload_free(struct hg_handle *handle, hg_op_t op, void *data);
+static hg_return_t hg_payload_locate(struct hg_handle *handle, hg_op_t op, char **buf_p,
+                                     hg_size_t *size_p);
+static hg_return_t hg_payload_buf(struct hg_handle *handle, hg_op_t op, void **buf_p,
+                                  hg_size_t *size_p);
+static hg_size_t hg_payload_size(const struct hg_handle *handle, hg_op_t op);
+static hg_proc_cb_t hg_payload_proc(const struct hg_handle *handle, hg_op_t op);
+static hg_return_t hg_payload_extra_buf(struct hg_handle *handle, const struct hg_extra *extra,
+                                        void **buf_p, hg_size_t *size_p);
+static uint8_t hg_payload_proc_flags(const struct hg_handle *handle);
+
+static inline struct hg_msg *hg_payload_msg(struct hg_handle *handle, hg_op_t op)
+{
+    return op == HG_INPUT ? &handle->in : &handle->out;
+}
+
+static inline struct hg_extra *hg_payload_extra(struct hg_handle *handle, hg_op_t op)
+{
+    return op == HG_INPUT ? &handle->in_extra : &handle->out_extra;
+}
+
+static inline size_t hg_payload_reserved(const struct hg_handle *handle, hg_op_t op)
+{
+    const hg_class_t *hg_class = handle->info.hg_class;
+
+    return (size_t) (op == HG_INPUT ? hg_class->in_offset : hg_class->out_offset);
+}
+
+hg_return_t HG_Get_input(hg_handle_t handle, void *in_struct)
+{
+    hg_return_t ret = hg_payload_decode(handle, HG_INPUT, in_struct);
+
+    if (ret == HG_SUCCESS && handle->info.hg_class->release_input_early && !handle->is_origin)
+        ret = HG_Release_input_buf(handle);
+    return ret;
+}
+
+hg_return_t HG_Free_input(hg_handle_t handle, void *in_struct)
+{
+    return hg_payload_free(handle, HG_INPUT, in_struct);
+}
+
+hg_return_t HG_Get_output(hg_handle_t handle, void *out_struct)
+{
+    if (handle != HG_HANDLE_NULL && handle->no_response) {
+        HG_LOG_ERROR("RPC %#" PRIx64 " has no output: its response is disabled", handle->info.id);
+        return HG_OPNOTSUPPORTED;
+    }
+    return hg_payload_decode(handle, HG_OUTPUT, out_struct);
+}
+
+hg_return_t HG_Free_output(hg_handle_t handle, void *out_struct)
+{
+    return hg_payload_free(handle, HG_OUTPUT, out_struct);
+}
+
+hg_size_t HG_Get_input_payload_size(hg_handle_t handle)
+{
+    return handle != HG_HANDLE_NULL ? hg_payload_size(handle, HG_INPUT) : 0;
+}
+
+hg_size_t HG_Get_output_payload_size(hg_handle_t handle)
+{
+    return handle != HG_HANDLE_NULL ? hg_payload_size(handle, HG_OUTPUT) : 0;
+}
+
+hg_return_t HG_Get_input_buf(hg_handle_t handle, void **in_buf_p, hg_size_t *in_buf_size_p)
+{
+    return hg_payload_buf(handle, HG_INPUT, in_buf_p, in_buf_size_p);
+}
+
+hg_return_t HG_Release_input_buf(hg_handle_t handle)
+{
+    if (handle == HG_HANDLE_NULL) {
+        HG_LOG_ERROR("cannot release the input: the handle is NULL");
+        return HG_INVALID_ARG;
+    }
+    if (handle->is_origin)
+        return HG_SUCCESS;
+    handle->in.has_payload = false;
+    hg_extra_free(&handle->in_extra);
+    return HG_SUCCESS;
+}
+
+hg_return_t HG_Get_output_buf(hg_handle_t handle, void **out_buf_p, hg_size_t *out_buf_size_p)
+{
+    return hg_payload_buf(handle, HG_OUTPUT, out_buf_p, out_buf_size_p);
+}
+
+hg_return_t HG_Get_input_extra_buf(hg_handle_t handle, void **in_buf_p, hg_size_t *in_buf_size_p)
+{
+    return hg_payload_extra_buf(handle, handle != NULL ? &handle->in_extra : NULL, in_buf_p,
+                                in_buf_size_p);
+}
+
+hg_return_t HG_Get_output_extra_buf(hg_handle_t handle, void **out_buf_p, hg_size_t *out_buf_size_p)
+{
+    return hg_payload_extra_buf(handle, handle != NULL ? &handle->out_extra : NULL, out_buf_p,
+                                out_buf_size_p);
+}
+
+hg_return_t hg_payload_encode(struct hg_handle *handle, hg_op_t op, void *data, size_t *payload_p,
+                              uint8_t *flags_p)
+{
+    struct hg_msg *msg = hg_payload_msg(handle, op);
+    struct hg_extra *extra = hg_payload_extra(handle, op);
+    hg_proc_cb_t proc_cb = hg_payload_proc(handle, op);
+    struct hg_proc *proc = &handle->proc;
+    size_t reserved = hg_payload_reserved(handle, op);
+    hg_size_t capacity;
+    size_t start;
+    hg_return_t ret;
+
+    *flags_p = handle->info.hg_class->hash_flags;
+    if (proc->is_portable)
+        *flags_p |= HG_CORE_HEADER_PORTABLE;
+    *payload_p = reserved;
+    if (extra->buf != NULL)
+        hg_extra_free(extra);
+    if (proc_cb == NULL)
+        return HG_SUCCESS;
+    if (data == NULL) {
+        HG_LOG_ERROR("RPC %#" PRIx64 " has a proc function for this, but the structure is NULL",
+                     handle->info.id);
+        return HG_INVALID_ARG;
+    }
+
+    start = hg_msg_payload_offset(msg, *flags_p) + reserved;
+    ret = hg_proc_reset(proc, msg->buf + start, msg->size - start, HG_ENCODE);
+    if (ret != HG_SUCCESS)
+        return ret;
+    proc->flags = hg_payload_proc_flags(handle);
+    ret = proc_cb(proc, data);
+    if (ret != HG_SUCCESS) {
+        HG_LOG_ERROR("cannot encode for RPC %#" PRIx64 ": %s", handle->info.id,
+                     HG_Error_to_string(ret));
+        return ret;
+    }
+    if (util_likely(proc->extra_buf == NULL)) {
+        *payload_p += (size_t) hg_proc_get_size_used(proc);
+        return HG_SUCCESS;
+    }
+
+    extra->size = hg_proc_get_size_used(proc);
+    if (handle->info.hg_class->no_overflow) {
+        HG_LOG_ERROR("%" PRIu64 " encoded bytes of RPC %#" PRIx64
+                     " do not fit one message, and no_overflow is set",
+                     extra->size, handle->info.id);
+        return HG_MSGSIZE;
+    }
+    extra->buf = hg_proc_take_extra_buf(proc, &capacity);
+    return HG_SUCCESS;
+}
+
+static hg_return_t hg_payload_decode(struct hg_handle *handle, hg_op_t op, void *data)
+{
+    hg_proc_cb_t proc_cb = handle != HG_HANDLE_NULL ? hg_payload_proc(handle, op) : NULL;
+    hg_size_t size;
+    hg_return_t ret;
+    char *buf;
+
+    if (handle == HG_HANDLE_NULL || data == NULL || proc_cb == NULL) {
+        HG_LOG_ERROR("cannot decode: handle %p, structure %p%s", (void *) handle, data,
+                     handle != NULL && data != NULL ? ", there is no proc function" : "");
+        return HG_INVALID_ARG;
+    }
+    ret = hg_payload_locate(handle, op, &buf, &size);
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = hg_proc_reset(&handle->proc, buf, size, HG_DECODE);
+    if (ret != HG_SUCCESS)
+        return ret;
+    handle->proc.flags = hg_payload_proc_flags(handle);
+    ret = proc_cb(&handle->proc, data);
+    if (ret != HG_SUCCESS)
+        HG_LOG_ERROR("cannot decode %" PRIu64 " bytes of RPC %#" PRIx64 ": %s", size,
+                     handle->info.id, HG_Error_to_string(ret));
+    return ret;
+}
+
+/* The encoded bytes, checked. */
+static hg_return_t hg_payload_locate(struct hg_handle *handle, hg_op_t op, char **buf_p,
+                                     hg_size_t *size_p)
+{
+    const struct hg_msg *msg = hg_payload_msg(handle, op);
+    const struct hg_extra *extra = hg_payload_extra(handle, op);
+    size_t reserved = hg_payload_reserved(handle, op);
+    hg_return_t ret;
+
+    if (!msg->has_payload) {
+        HG_LOG_ERROR("the handle of RPC %#" PRIx64 " holds no %s", handle->info.id,
+                     op == HG_INPUT ? "input; was it released?" : "output; was it answered?");
+        return HG_FAULT;
+    }
+    if (((msg->flags & HG_CORE_HEADER_PORTABLE) != 0) != handle->proc.is_portable) {
+        HG_LOG_ERROR("RPC %#" PRIx64 " came in the %s encoding; both sides must use the same",
+                     handle->info.id, handle->proc.is_portable ? "raw" : "portable");
+        return HG_PROTOCOL_ERROR;
+    }
+    if (msg->flags & HG_CORE_HEADER_MORE_DATA) {
+        *buf_p = extra->buf;
+        *size_p = extra->size;
+        return extra->buf != NULL ? HG_SUCCESS : HG_FAULT;
+    }
+    ret = hg_header_check_payload(handle, msg);
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (msg->used < reserved) {
+        HG_LOG_ERROR("RPC %#" PRIx64 " has %zu bytes, the offset alone is %zu; both sides must set "
+                     "the same offset",
+                     handle->info.id, msg->used, reserved);
+        return HG_PROTOCOL_ERROR;
+    }
+    *buf_p = msg->buf + hg_msg_payload_offset(msg, msg->flags) + reserved;
+    *size_p = msg->used - reserved;
+    return HG_SUCCESS;
+}
+
+static hg_return_t hg_payload_free(struct hg_handle *handle, hg_op_t op, void *data)
+{
+    hg_proc_cb_t proc_cb = handle != HG_HANDLE_NULL ? hg_payload_proc(handle, op) : NULL;
+    hg_return_t ret;
+
+    if (handle == HG_HANDLE_NULL || data == NULL || proc_cb == NULL) {
+        HG_LOG_ERROR("cannot free decoded data: handle %p, structure %p%s", (void *) handle, data,
+                     handle != NULL && data != NULL ? ", there is no proc function" : "");
+        return HG_INVALID_ARG;
+    }
+    ret = hg_proc_reset(&handle->proc, NULL, 0, HG_FREE);
+    return ret == HG_SUCCESS ? proc_cb(&handle->proc, data) : ret;
+}
+
+/* Where a program may write its own header, or read the peer's. */
+static hg_return_t hg_payload_buf(struct hg_handle *handle, hg_op_t op, void **buf_p,
+                                  hg_size_t *size_p)
+{
+    struct hg_msg *msg;
+    bool is_received;
+    size_t offset;
+
+    if (handle == HG_HANDLE_NULL || buf_p == NULL) {
+        HG_LOG_ERROR("cannot get the buffer: handle %p, result %p; pass both", (void *) handle,
+                     (void *) buf_p);
+        return HG_INVALID_ARG;
+    }
+    msg = hg_payload_msg(handle, op);
+    is_received = handle->is_origin == (op == HG_OUTPUT);
+    if (op == HG_INPUT && is_received && !msg->has_payload) {
+        HG_LOG_ERROR("the input's buffer was released");
+        return HG_FAULT;
+    }
+    offset = hg_msg_payload_offset(
+        msg, is_received && msg->has_payload ? msg->flags : handle->info.hg_class->hash_flags);
+    *buf_p = msg->buf + offset;
+    if (size_p != NULL)
+        *size_p = msg->size - offset;
+    return HG_SUCCESS;
+}
+
+static hg_size_t hg_payload_size(const struct hg_handle *handle, hg_op_t op)
+{
+    const struct hg_msg *msg = op == HG_INPUT ? &handle->in : &handle->out;
+    const struct hg_extra *extra = op == HG_INPUT ? &handle->in_extra : &handle->out_extra;
+
+    if (!msg->has_payload)
+        return 0;
+    if (msg->flags & HG_CORE_HEADER_MORE_DATA)
+        return hg_payload_reserved(handle, op) + extra->size;
+    return msg->used;
+}
+
+static hg_return_t hg_payload_extra_buf(struct hg_handle *handle, const struct hg_extra *extra,
+                                        void **buf_p, hg_size_t *size_p)
+{
+    if (handle == HG_HANDLE_NULL || buf_p == NULL) {
+        HG_LOG_ERROR("cannot get the extra buffer: handle %p, result %p; pass both",
+                     (void *) handle, (void *) buf_p);
+        return HG_INVALID_ARG;
+    }
+    *buf_p = extra->buf;
+    if (size_p != NULL)
+        *size_p = extra->buf != NULL ? extra->size : 0;
+    return HG_SUCCESS;
+}
+
+static hg_proc_cb_t hg_payload_proc(const struct hg_handle *handle, hg_op_t op)
+{
+    if (handle->rpc == NULL)
+        return NULL;
+    return atomic_load_explicit(op == HG_INPUT ? &handle->rpc->in_proc : &handle->rpc->out_proc,
+                                memory_order_relaxed);
+}
+
+static uint8_t hg_payload_proc_flags(const struct hg_handle *handle)
+{
+    uint8_t flags = handle->lane == HG_LANE_SM ? HG_PROC_SM : 0;
+
+    if (!handle->info.hg_class->no_bulk_eager)
+        flags |= HG_PROC_BULK_EAGER;
+    return flags;
+}

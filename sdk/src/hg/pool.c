@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Pools of handles: taken and given back in constant time, last in first out so that what is taken is warm
+ * in the cache; they grow in steps and shrink when the context is destroyed.
+ */
+#include "hg/hg_private.h"
+
+static struct hg_handle *hg_pool_pop(struct hg_pool *pool);
+static struct hg_pool *hg_context_pool(hg_context_t *context, bool is_origin, enum hg_lane lane);
+static hg_return_t hg_pool_prepare(hg_class_t *hg_class, struct hg_handle *handle);
+
+hg_return_t hg_pool_init(struct hg_pool *pool)
+{
+    return pthread_mutex_init(&pool->lock, NULL) == 0 ? HG_SUCCESS : HG_NOMEM;
+}
+
+struct hg_handle *hg_pool_get(hg_context_t *context, bool is_origin, enum hg_lane lane,
+                              uint32_t step, hg_return_t *ret_p)
+{
+    struct hg_pool *pool = hg_context_pool(context, is_origin, lane);
+    struct hg_handle *handle = hg_pool_pop(pool);
+
+    *ret_p = HG_SUCCESS;
+    while (handle == NULL && step > 0) {
+        *ret_p = hg_pool_grow(context, is_origin, lane, step);
+        handle = hg_pool_pop(pool);
+        /* What could be made suffices; other threads may have taken it, then try again. */
+        if (handle == NULL && *ret_p != HG_SUCCESS)
+            break;
+    }
+    if (handle != NULL)
+        *ret_p = HG_SUCCESS;
+    return handle;
+}
+
+void hg_pool_put(struct hg_pool *pool, struct hg_handle *handle)
+{
+    (void) pthread_mutex_lock(&pool->lock);
+    handle->next_free = pool->free;
+    pool->free = handle;
+    pool->free_count++;
+    (void) pthread_mutex_unlock(&pool->lock);
+}
+
+hg_return_t hg_pool_grow(hg_context_t *context, bool is_origin, enum hg_lane lane, uint32_t count)
+{
+    struct hg_pool *pool = hg_context_pool(context, is_origin, lane);
+    uint32_t i;
+
+    for (i = 0; i < count; i++) {
+        hg_return_t ret = HG_SUCCESS;
+        struct hg_handle *handle = hg_handle_new(context, is_origin, lane, &ret);
+
+        if (handle == NULL)
+            return ret;
+        if (!is_origin) {
+            ret = hg_pool_prepare(context->hg_class, handle);
+            if (ret != HG_SUCCESS) {
+                hg_handle_delete(handle);
+                return ret;
+            }
+        }
+        (void) pthread_mutex_lock(&pool->lock);
+        handle->next_all = pool->all;
+        pool->all = handle;
+        pool->count++;
+        handle->next_free = pool->free;
+        pool->free = handle;
+        pool->free_count++;
+        (void) pthread_mutex_unlock(&pool->lock);
+    }
+    return HG_SUCCESS;
+}
+
+uint32_t hg_context_count_handles(hg_context_t *context, bool is_origin)
+{
+    uint32_t count = 0;
+    int lane;
+
+    for (lane = 0; lane < HG_LANE_MAX; lane++) {
+        struct hg_pool *pool = hg_context_pool(context, is_origin, (enum hg_lane) lane);
+
+        (void) pthread_mutex_lock(&pool->lock);
+        count += pool->count - pool->free_count;
+        (void) pthread_mutex_unlock(&pool->lock);
+    }
+    return count;
+}
+
+void hg_pool_fini(struct hg_pool *pool)
+{
+    struct hg_handle *handle = pool->all;
+
+    while (handle != NULL) {
+        struct hg_handle *next = handle->next_all;
+
+        hg_handle_delete(handle);
+        handle = next;
+    }
+    pool->all = pool->free = NULL;
+    pool->count = pool->free_count = 0;
+    (void) pthread_mutex_destroy(&pool->lock);
+}
+
+static struct hg_handle *hg_pool_pop(struct hg_pool *pool)
+{
+    struct hg_handle *handle;
+
+    (void) pthread_mutex_lock(&pool->lock);
+    handle = pool->free;
+    if (handle != NULL) {
+        pool->free = handle->next_free;
+        pool->free_count--;
+    }
+    (void) pthread_mutex_unlock(&pool->lock);
+    return handle;
+}
+
+static struct hg_pool *hg_context_pool(hg_context_t *context, bool is_origin, enum hg_lane lane)
+{
+    return is_origin ? &context->origins[lane] : &context->targets[lane];
+}
+
+/* Let the program attach its data to a handle that will receive requests. */
+static hg_return_t hg_pool_prepare(hg_class_t *hg_class, struct hg_handle *handle)
+{
+    hg_return_t ret;
+
+    if (hg_class->handle_create == NULL)
+        return HG_SUCCESS;
+    ret = hg_class->handle_create(handle, hg_class->handle_create_arg);
+    if (ret != HG_SUCCESS)
+        HG_LOG_ERROR("the handle-create callback failed: %s", HG_Error_to_string(ret));
+    return ret;
+}

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Progress and triggering: polling, sleeping, and waking who sleeps.
+ *
+ * Who goes to sleep first says so in `waiters` and then looks at the queue; who pushes first pushes and then looks at
+ * `waiters`. Both steps are sequentially consistent, so one of the two sees the other. `is_signaled` keeps all but
+ * the first of several pushes from writing to the eventfd.
+ */
+#include "hg/hg_private.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+
+#define HG_NS_PER_MS UINT64_C(1000000)
+
+/* Polls between two looks at the clock. */
+#define HG_POLLS_PER_CLOCK 16
+
+/* Callbacks of NA that are run in one go. */
+#define HG_NA_TRIGGER_MAX 64
+
+/* Without a descriptor HG_Progress() looks at the queue so often, in ms. */
+#define HG_WAIT_SLICE_MS 5u
+
+static hg_return_t hg_context_wait_busy(hg_context_t *context, unsigned int timeout);
+static hg_return_t hg_context_wait_sleeping(hg_context_t *context, unsigned int timeout);
+static hg_return_t hg_context_wait_na(hg_context_t *context, unsigned int timeout);
+static hg_return_t hg_context_poll_for(hg_context_t *context, uint64_t start, uint64_t ns);
+static bool hg_context_can_sleep(hg_context_t *context);
+static void hg_context_sleep(hg_context_t *context, uint64_t start, uint64_t end);
+static void hg_context_tune(hg_context_t *context, uint64_t slept_ns);
+static unsigned int hg_context_run(hg_context_t *context, unsigned int max_count);
+static struct hg_completion *hg_context_pop(hg_context_t *context);
+static void hg_context_wait_trigger(hg_context_t *context, uint64_t end);
+static void UTIL_COLD hg_context_signal(hg_context_t *context, uint32_t waiters);
+
+hg_return_t HG_Progress(hg_context_t *context, unsigned int timeout)
+{
+    hg_return_t ret;
+
+    if (util_unlikely(context == NULL)) {
+        HG_LOG_ERROR("cannot make progress: the context is NULL");
+        return HG_INVALID_ARG;
+    }
+    if (!mpsc_queue_is_empty(&context->queue))
+        return HG_SUCCESS;
+    ret = hg_context_poll(context);
+    if (util_unlikely(ret != HG_SUCCESS))
+        return ret;
+    if (!mpsc_queue_is_empty(&context->queue))
+        return HG_SUCCESS;
+    if (timeout == 0)
+        return HG_TIMEOUT;
+    if (context->hg_class->is_busy)
+        return hg_context_wait_busy(context, timeout);
+    return context->epoll_fd >= 0 ? hg_context_wait_sleeping(context, timeout)
+                                  : hg_context_wait_na(context, timeout);
+}
+
+hg_return_t HG_Trigger(hg_context_t *context, unsigned int timeout, unsigned int max_count,
+                       unsigned int *actual_count_p)
+{
+    unsigned int count;
+
+    if (util_unlikely(context == NULL)) {
+        HG_LOG_ERROR("cannot trigger: the context is NULL");
+        return HG_INVALID_ARG;
+    }
+    count = hg_context_run(context, max_count);
+    if (count == 0 && timeout > 0 && max_count > 0) {
+        uint64_t end = hg_clock_ns() + timeout * HG_NS_PER_MS;
+
+        do {
+            hg_context_wait_trigger(context, end);
+            count = hg_context_run(context, max_count);
+        } while (count == 0 && hg_clock_ns() < end);
+    }
+    if (actual_count_p != NULL)
+        *actual_count_p = count;
+    return count > 0 || max_count == 0 ? HG_SUCCESS : HG_TIMEOUT;
+}
+
+int HG_Event_get_wait_fd(const hg_context_t *context)
+{
+    return context != NULL ? context->epoll_fd : -1;
+}
+
+bool HG_Event_ready(hg_context_t *context)
+{
+    if (context == NULL || context->epoll_fd < 0)
+        return true;
+    hg_context_drain_event(context);
+    if (!(atomic_load(&context->waiters) & HG_WAITER_ARMED))
+        atomic_fetch_or(&context->waiters, HG_WAITER_ARMED);
+    if (mpsc_queue_is_empty(&context->queue) && hg_context_can_sleep(context))
+        return false;
+    atomic_fetch_and(&context->waiters, ~HG_WAITER_ARMED);
+    return true;
+}
+
+hg_return_t HG_Event_progress(hg_context_t *context, unsigned int *count_p)
+{
+    hg_return_t ret;
+
+    if (util_unlikely(context == NULL)) {
+        HG_LOG_ERROR("cannot make progress: the context is NULL");
+        return HG_INVALID_ARG;
+    }
+    if (atomic_load_explicit(&context->waiters, memory_order_relaxed) & HG_WAITER_ARMED)
+        atomic_fetch_and(&context->waiters, ~HG_WAITER_ARMED);
+    hg_context_drain_event(context);
+    ret = hg_context_poll(context);
+    if (count_p != NULL)
+        *count_p = mpsc_queue_is_empty(&context->queue) ? 0 : 1;
+    return ret;
+}
+
+hg_return_t HG_Event_trigger(hg_context_t *context, unsigned int max_count,
+                             unsigned int *actual_count_p)
+{
+    unsigned int count;
+
+    if (util_unlikely(context == NULL)) {
+        HG_LOG_ERROR("cannot trigger: the context is NULL");
+        return HG_INVALID_ARG;
+    }
+    count = hg_context_run(context, max_count);
+    if (actual_count_p != NULL)
+        *actual_count_p = count;
+    return HG_SUCCESS;
+}
+
+hg_return_t hg_context_poll(hg_context_t *context)
+{
+    na_return_t na_return = NA_SUCCESS;
+    int i;
+
+    if (util_unlikely(atomic_load_explicit(&context->refused_count, memory_order_relaxed) != 0))
+        hg_bulk_retry(context);
+    for (i = 0; i < HG_LANE_MAX; i++) {
+        na_return_t lane_return;
+        unsigned int count;
+
+        if (context->na_context[i] == NULL)
+            continue;
+        lane_return = NA_Poll(context->hg_class->lanes[i].na_class, context->na_context[i], NULL);
+        if (util_unlikely(lane_return != NA_SUCCESS && lane_return != NA_TIMEOUT))
+            na_return = lane_return;
+        do {
+            count = 0;
+            (void) NA_Trigger(context->na_context[i], HG_NA_TRIGGER_MAX, &count);
+        } while (count == HG_NA_TRIGGER_MAX);
+        if (util_unlikely(atomic_load_explicit(&context->posted[i], memory_order_relaxed) == 0) &&
+            atomic_load_explicit(&context->is_receiving, memory_order_relaxed))
+            (void) hg_recv_fill(context, (enum hg_lane) i);
+    }
+    return hg_return_from_na(na_return);
+}
+
+void hg_context_push(hg_context_t *context, struct hg_completion *completion)
+{
+    uint32_t waiters;
+
+    mpsc_queue_push(&context->queue, &completion->node);
+    waiters = atomic_load(&context->waiters);
+    if (util_unlikely(waiters != 0))
+        hg_context_signal(context, waiters);
+}
+
+void hg_context_wake(hg_context_t *context)
+{
+    uint32_t waiters = atomic_load(&context->waiters) & (HG_WAITER_PROGRESS_MASK | HG_WAITER_ARMED);
+
+    if (util_unlikely(waiters != 0))
+        hg_context_signal(context, waiters);
+}
+
+void hg_context_drain_event(hg_context_t *context)
+{
+    uint64_t count;
+
+    if (util_likely(!atomic_load_explicit(&context->is_signaled, memory_order_relaxed)))
+        return;
+    /* In this order: a push in between finds is_signaled set, but then its node is seen after this. */
+    while (read(context->event_fd, &count, sizeof(count)) < 0 && errno == EINTR)
+        ;
+    atomic_store(&context->is_signaled, false);
+}
+
+uint64_t hg_clock_ns(void)
+{
+    struct timespec now;
+
+    (void) clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t) now.tv_sec * UINT64_C(1000000000) + (uint64_t) now.tv_nsec;
+}
+
+static hg_return_t hg_context_wait_busy(hg_context_t *context, unsigned int timeout)
+{
+    return hg_context_poll_for(context, hg_clock_ns(), timeout * HG_NS_PER_MS);
+}
+
+/* Poll for a while, then sleep until something happens or the time is over. */
+static hg_return_t hg_context_wait_sleeping(hg_context_t *context, unsigned int timeout)
+{
+    uint64_t start = hg_clock_ns();
+    uint64_t end = start + timeout * HG_NS_PER_MS;
+    uint64_t now = start;
+
+    for (;;) {
+        uint64_t poll_ns = atomic_load_explicit(&context->poll_ns, memory_order_relaxed);
+        hg_return_t ret;
+
+        if (poll_ns > end - now)
+            poll_ns = end - now;
+        ret = hg_context_poll_for(context, now, poll_ns);
+        if (ret != HG_TIMEOUT)
+            return ret;
+        now = hg_clock_ns();
+        if (now >= end)
+            return HG_TIMEOUT;
+        hg_context_sleep(context, now, end);
+        ret = hg_context_poll(context);
+        if (ret != HG_SUCCESS)
+            return ret;
+        if (!mpsc_queue_is_empty(&context->queue))
+            return HG_SUCCESS;
+        now = hg_clock_ns();
+        if (now >= end)
+            return HG_TIMEOUT;
+    }
+}
+
+/* The transport offers no descriptor: wait inside of it, in slices. */
+static hg_return_t hg_context_wait_na(hg_context_t *context, unsigned int timeout)
+{
+    uint64_t end = hg_clock_ns() + timeout * HG_NS_PER_MS;
+
+    for (;;) {
+        uint64_t now = hg_clock_ns();
+        uint64_t left_ms = now < end ? (end - now + HG_NS_PER_MS - 1) / HG_NS_PER_MS : 0;
+        na_return_t na_return;
+        hg_return_t ret;
+
+        if (left_ms == 0)
+            return HG_TIMEOUT;
+        na_return = NA_Poll_wait(
+            context->hg_class->lanes[HG_LANE_MAIN].na_class, context->na_context[HG_LANE_MAIN],
+            left_ms < HG_WAIT_SLICE_MS ? (unsigned int) left_ms : HG_WAIT_SLICE_MS, NULL);
+        if (na_return != NA_SUCCESS && na_return != NA_TIMEOUT)
+            return hg_return_from_na(na_return);
+        ret = hg_context_poll(context);
+        if (ret != HG_SUCCESS || !mpsc_queue_is_empty(&context->queue))
+            return ret;
+    }
+}
+
+/* HG_SUCCESS when there is something to trigger, HG_TIMEOUT when the time is over. */
+static hg_return_t hg_context_poll_for(hg_context_t *context, uint64_t start, uint64_t ns)
+{
+    for (;;) {
+        int i;
+
+        for (i = 0; i < HG_POLLS_PER_CLOCK; i++) {
+            hg_return_t ret = hg_context_poll(context);
+
+            if (util_unlikely(ret != HG_SUCCESS))
+                return ret;
+            if (!mpsc_queue_is_empty(&context->queue))
+                return HG_SUCCESS;
+            util_cpu_relax();
+        }
+        if (hg_clock_ns() - start >= ns)
+            return HG_TIMEOUT;
+    }
+}
+
+static bool hg_context_can_sleep(hg_context_t *context)
+{
+    int i;
+
+    if (atomic_load_explicit(&context->refused_count, memory_order_relaxed) != 0)
+        return false;
+    for (i = 0; i < HG_LANE_MAX; i++)
+        if (context->na_context[i] != NULL &&
+            !NA_Poll_try_wait(context->hg_class->lanes[i].na_class, context->na_context[i]))
+            return false;
+    return true;
+}
+
+static void hg_context_sleep(hg_context_t *context, uint64_t start, uint64_t end)
+{
+    struct epoll_event events[HG_LANE_MAX + 1];
+    int timeout_ms = (int) ((end - start + HG_NS_PER_MS - 1) / HG_NS_PER_MS);
+    bool has_slept = false;
+
+    atomic_fetch_add(&context->waiters, HG_WAITER_PROGRESS);
+    if (mpsc_queue_is_empty(&context->queue) && hg_context_can_sleep(context)) {
+        (void) epoll_wait(context->epoll_fd, events, HG_LANE_MAX + 1, timeout_ms);
+        has_slept = true;
+    }
+    atomic_fetch_sub(&context->waiters, HG_WAITER_PROGRESS);
+    hg_context_drain_event(context);
+    if (has_slept)
+        hg_context_tune(context, hg_clock_ns() - start);
+}
+
+/*
+ * What came shortly after polling ended was worth polling longer for; what came late was not worth what was polled
+ * in vain.
+ */
+static void hg_context_tune(hg_context_t *context, uint64_t slept_ns)
+{
+    uint32_t poll_ns = atomic_load_explicit(&context->poll_ns, memory_order_relaxed);
+
+    if (slept_ns < HG_POLL_NS_MAX)
+        poll_ns = HG_POLL_NS_MAX;
+    else
+        poll_ns = poll_ns / 2 > HG_POLL_NS_MIN ? poll_ns / 2 : HG_POLL_NS_MIN;
+    atomic_store_explicit(&context->poll_ns, poll_ns, memory_order_relaxed);
+}
+
+static unsigned int hg_context_run(hg_context_t *context, unsigned int max_count)
+{
+    unsigned int count = 0;
+
+    while (count < max_count) {
+        struct hg_completion *completion = hg_context_pop(context);
+
+        if (completion == NULL)
+            break;
+        completion->run(completion);
+        count++;
+    }
+    return count;
+}
+
+static struct hg_completion *hg_context_pop(hg_context_t *context)
+{
+    struct mpsc_queue *queue = &context->queue;
+    struct mpsc_node *node;
+
+    if (mpsc_queue_is_empty(queue) || !mpsc_queue_try_lock(queue))
+        return NULL;
+    node = mpsc_queue_pop(queue);
+    mpsc_queue_unlock(queue);
+    return node != NULL ? util_container_of(node, struct hg_completion, node) : NULL;
+}
+
+/* Sleep until a completion is pushed or the time is over. */
+static void hg_context_wait_trigger(hg_context_t *context, uint64_t end)
+{
+    const struct timespec until = {.tv_sec = (time_t) (end / UINT64_C(1000000000)),
+                                   .tv_nsec = (long) (end % UINT64_C(1000000000))};
+
+    (void) pthread_mutex_lock(&context->trigger_lock);
+    atomic_fetch_add(&context->waiters, HG_WAITER_TRIGGER);
+    if (mpsc_queue_is_empty(&context->queue))
+        (void) pthread_cond_timedwait(&context->trigger_cond, &context->trigger_lock, &until);
+    atomic_fetch_sub(&context->waiters, HG_WAITER_TRIGGER);
+    (void) pthread_mutex_unlock(&context->trigger_lock);
+}
+
+static void UTIL_COLD hg_context_signal(hg_context_t *context, uint32_t waiters)
+{
+    if (waiters & HG_WAITER_TRIGGER_MASK) {
+        (void) pthread_mutex_lock(&context->trigger_lock);
+        (void) pthread_cond_signal(&context->trigger_cond);
+        (void) pthread_mutex_unlock(&context->trigger_lock);
+    }
+    if ((waiters & (HG_WAITER_PROGRESS_MASK | HG_WAITER_ARMED)) != 0 &&
+        !atomic_exchange(&context->is_signaled, true)) {
+        const uint64_t one = 1;
+
+        while (write(context->event_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+            ;
+    }
+}

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The target's side of a request: receives are posted ahead, what arrives is checked and handed to its
+ * handler.
+ *
+ * A context has many handles for requests, but posts only a window of them at a time: those are reused at
+ * once and stay warm in the cache; what the transport receives beyond waits there. A handle that is released
+ * is posted again if the window is not full, otherwise it goes back to the pool.
+ */
+#include "hg/hg_private.h"
+
+#include <inttypes.h>
+
+/* Below this part of the window more handles are posted. */
+#define HG_WINDOW_LOW(window) ((window) / 4)
+
+/* How long stopping waits for cancelled receives. */
+#define HG_STOP_NS UINT64_C(5000000000)
+
+static hg_return_t hg_recv_post(struct hg_handle *handle);
+static void hg_recv_done(const struct na_cb_info *info);
+static void hg_recv_failed(struct hg_handle *handle, na_return_t na_return);
+static hg_return_t hg_recv_accept(struct hg_handle *handle, const struct na_cb_info *info);
+static void hg_recv_fetched(struct hg_handle *handle, hg_return_t ret);
+static void hg_recv_unknown(struct hg_handle *handle);
+static void hg_recv_run(struct hg_completion *completion);
+static bool hg_recv_is_stopped(hg_context_t *context);
+static void hg_recv_cancel_all(hg_context_t *context, enum hg_lane lane);
+
+hg_return_t HG_Context_unpost(hg_context_t *context)
+{
+    if (context == NULL) {
+        HG_LOG_ERROR("cannot stop receiving: the context is NULL");
+        return HG_INVALID_ARG;
+    }
+    return hg_recv_stop(context);
+}
+
+hg_return_t hg_recv_fill(hg_context_t *context, enum hg_lane lane)
+{
+    hg_return_t ret = HG_SUCCESS;
+
+    while (ret == HG_SUCCESS && atomic_load(&context->is_receiving) &&
+           atomic_load(&context->posted[lane]) < context->window) {
+        uint32_t step = atomic_load(&context->posted[lane]) < HG_WINDOW_LOW(context->window)
+                            ? context->hg_class->post_incr
+                            : 0;
+        struct hg_handle *handle = hg_pool_get(context, false, lane, step, &ret);
+
+        if (handle == NULL)
+            break;
+        ret = hg_recv_post(handle);
+    }
+    return ret;
+}
+
+void hg_recv_recycle(struct hg_handle *handle)
+{
+    hg_context_t *context = handle->info.context;
+
+    if (handle->source.na_addr[handle->lane] != NULL) {
+        NA_Addr_free(hg_handle_lane(handle)->na_class, handle->source.na_addr[handle->lane]);
+        handle->source.na_addr[handle->lane] = NULL;
+    }
+    handle->rpc = NULL;
+    if (atomic_load_explicit(&context->is_receiving, memory_order_relaxed) &&
+        atomic_load_explicit(&context->posted[handle->lane], memory_order_relaxed) <
+            context->window)
+        (void) hg_recv_post(handle);
+    else
+        hg_pool_put(&context->targets[handle->lane], handle);
+}
+
+hg_return_t hg_recv_stop(hg_context_t *context)
+{
+    uint64_t start = hg_clock_ns();
+    hg_return_t ret = HG_SUCCESS;
+    int lane;
+
+    atomic_store(&context->is_receiving, false);
+    while (!hg_recv_is_stopped(context)) {
+        for (lane = 0; lane < HG_LANE_MAX; lane++)
+            if (atomic_load(&context->posted[lane]) > 0)
+                hg_recv_cancel_all(context, (enum hg_lane) lane);
+        ret = hg_context_poll(context);
+        if (ret != HG_SUCCESS && ret != HG_TIMEOUT)
+            return ret;
+        if (hg_clock_ns() - start > HG_STOP_NS) {
+            HG_LOG_ERROR("cannot stop receiving: the transport does not cancel its receives");
+            return HG_TIMEOUT;
+        }
+    }
+    return HG_SUCCESS;
+}
+
+void hg_recv_dispatch(struct hg_handle *handle)
+{
+    handle->completion.run = hg_recv_run;
+    hg_context_push(handle->info.context, &handle->completion);
+}
+
+/* Post the receive of a handle that nobody uses; on failure it is in the pool again. */
+static hg_return_t hg_recv_post(struct hg_handle *handle)
+{
+    const struct hg_class_lane *lane = hg_handle_lane(handle);
+    hg_context_t *context = handle->info.context;
+    const uint8_t lane_index = handle->lane;
+    na_return_t na_return;
+    int32_t posted;
+
+    posted = atomic_fetch_add_explicit(&context->posted[lane_index], 1, memory_order_relaxed);
+    atomic_store_explicit(&handle->is_posted, true, memory_order_relaxed);
+    na_return = NA_Msg_recv_unexpected(lane->na_class, hg_handle_na_context(handle), hg_recv_done,
+                                       handle, handle->in.buf, handle->in.size,
+                                       handle->in.plugin_data, handle->in.op);
+    if (util_likely(na_return == NA_SUCCESS)) {
+        if (util_unlikely(posted == 0))
+            hg_context_wake(context); /* messages may wait for just this receive */
+        return HG_SUCCESS;
+    }
+    HG_LOG_WARNING("cannot post a receive for requests: %s", NA_Error_to_string(na_return));
+    atomic_store_explicit(&handle->is_posted, false, memory_order_relaxed);
+    hg_pool_put(&context->targets[lane_index], handle);
+    atomic_fetch_sub(&context->posted[lane_index], 1);
+    return hg_return_from_na(na_return);
+}
+
+static void hg_recv_done(const struct na_cb_info *info)
+{
+    struct hg_handle *handle = info->arg;
+    hg_context_t *context = handle->info.context;
+    uint8_t lane = handle->lane;
+    int32_t posted;
+
+    atomic_store_explicit(&handle->is_posted, false, memory_order_relaxed);
+    posted = atomic_fetch_sub_explicit(&context->posted[lane], 1, memory_order_relaxed) - 1;
+    if (util_unlikely(info->ret != NA_SUCCESS))
+        hg_recv_failed(handle, info->ret);
+    else if (util_unlikely(hg_recv_accept(handle, info) != HG_SUCCESS))
+        hg_recv_recycle(handle);
+    if (util_unlikely(posted < HG_WINDOW_LOW(context->window)))
+        (void) hg_recv_fill(context, (enum hg_lane) lane);
+}
+
+static void hg_recv_failed(struct hg_handle *handle, na_return_t na_return)
+{
+    if (na_return == NA_CANCELED || !atomic_load(&handle->info.context->is_receiving)) {
+        hg_pool_put(&handle->info.context->targets[handle->lane], handle);
+        return;
+    }
+    hg_count(&handle->info.context->counters.refused_header);
+    HG_LOG_WARNING("receiving a request failed: %s", NA_Error_to_string(na_return));
+    hg_recv_recycle(handle);
+}
+
+/* Look at a request. On failure the handle is to be recycled. */
+static hg_return_t hg_recv_accept(struct hg_handle *handle, const struct na_cb_info *info)
+{
+    struct hg_counters *counters = &handle->info.context->counters;
+    struct hg_core_header_request header;
+    hg_return_t ret;
+
+    handle->source.na_addr[handle->lane] = info->info.recv_unexpected.source;
+    handle->source.is_self = false;
+    ret = hg_header_read_request(handle, &handle->in, info->info.recv_unexpected.actual_buf_size,
+                                 &header);
+    if (util_unlikely(ret != HG_SUCCESS))
+        return ret;
+    handle->tag = info->info.recv_unexpected.tag;
+    handle->cookie = header.cookie;
+    handle->info.id = header.id;
+    handle->info.context_id = header.origin;
+    if (util_unlikely(header.hg == HG_CORE_GIVE_UP_MAGIC)) {
+        hg_control_recv_give_up(handle);
+        return HG_CANCELED;
+    }
+
+    hg_count(&counters->req_recv);
+    handle->no_response = (header.flags & HG_CORE_HEADER_NO_RESPONSE) != 0;
+    handle->out.has_payload = false;
+    atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_relaxed);
+    atomic_store_explicit(&handle->ref, 1, memory_order_relaxed);
+    handle->rpc = hg_registry_find(&handle->info.hg_class->registry, header.id);
+    if (util_unlikely(handle->rpc == NULL)) {
+        hg_recv_unknown(handle);
+        return HG_SUCCESS;
+    }
+    if (util_likely(!(header.flags & HG_CORE_HEADER_MORE_DATA))) {
+        hg_recv_dispatch(handle);
+        return HG_SUCCESS;
+    }
+    ret = hg_overflow_fetch(handle, HG_INPUT, hg_recv_fetched);
+    if (ret != HG_SUCCESS)
+        hg_respond_error(handle, ret);
+    return HG_SUCCESS;
+}
+
+/* The input that did not fit the request is here; this runs inside of HG_Trigger(). */
+static void hg_recv_fetched(struct hg_handle *handle, hg_return_t ret)
+{
+    if (ret != HG_SUCCESS) {
+        HG_LOG_ERROR("cannot fetch the input of RPC %#" PRIx64 ": %s", handle->info.id,
+                     HG_Error_to_string(ret));
+        handle->in.has_payload = false;
+        hg_respond_error(handle, ret);
+        return;
+    }
+    if (handle->no_response)
+        hg_control_send_ack(handle, HG_SUCCESS);
+    hg_recv_run(&handle->completion);
+}
+
+static void hg_recv_unknown(struct hg_handle *handle)
+{
+    hg_count(&handle->info.context->counters.unknown_rpc);
+    HG_LOG_WARNING("a request came for RPC %#" PRIx64 ", which is not registered here",
+                   handle->info.id);
+    hg_respond_error(handle, HG_NOENTRY);
+}
+
+/* Call the handler, which owns the reference that the handle has. */
+static void hg_recv_run(struct hg_completion *completion)
+{
+    struct hg_handle *handle = util_container_of(completion, struct hg_handle, completion);
+    hg_rpc_cb_t rpc_cb = atomic_load_explicit(&handle->rpc->rpc_cb, memory_order_relaxed);
+    uint32_t state;
+    hg_return_t ret;
+
+    if (util_unlikely(handle->peer != NULL)) {
+        uint32_t queued = HG_SELF_QUEUED;
+
+        if (!atomic_compare_exchange_strong(&handle->self, &queued, HG_SELF_RUNNING)) {
+            hg_handle_unref(handle);
+            return;
+        }
+    }
+    if (util_unlikely(rpc_cb == NULL)) {
+        hg_recv_unknown(handle);
+        return;
+    }
+    /* Kept while the handler runs: if it fails the origin has to be told. */
+    hg_handle_ref(handle);
+    ret = rpc_cb(handle);
+    if (util_likely(ret == HG_SUCCESS)) {
+        hg_handle_unref(handle);
+        return;
+    }
+    state = HG_HANDLE_IDLE;
+    HG_LOG_ERROR("the handler of RPC %#" PRIx64 " returned %s", handle->info.id,
+                 HG_Error_to_string(ret));
+    if (!handle->no_response &&
+        atomic_compare_exchange_strong(&handle->state, &state, HG_HANDLE_ACTIVE))
+        hg_respond_error(handle, ret);
+    else
+        hg_handle_unref(handle);
+}
+
+static bool hg_recv_is_stopped(hg_context_t *context)
+{
+    int lane;
+
+    for (lane = 0; lane < HG_LANE_MAX; lane++)
+        if (atomic_load(&context->posted[lane]) > 0)
+            return false;
+    return true;
+}
+
+/* All handles are looked at: which are posted is known to themselves only. */
+static void hg_recv_cancel_all(hg_context_t *context, enum hg_lane lane)
+{
+    struct hg_handle *handle;
+
+    (void) pthread_mutex_lock(&context->targets[lane].lock);
+    handle = context->targets[lane].all;
+    (void) pthread_mutex_unlock(&context->targets[lane].lock);
+    for (; handle != NULL; handle = handle->next_all)
+        if (atomic_load_explicit(&handle->is_posted, memory_order_relaxed))
+            (void) NA_Cancel(context->hg_class->lanes[lane].na_class, context->na_context[lane],
+                             handle->in.op);
+}

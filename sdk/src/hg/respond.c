@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The target's side of a response: send it, and if it did not fit a message wait until it was fetched.
+ */
+#include "hg/hg_private.h"
+
+#include <inttypes.h>
+
+static hg_return_t hg_respond_check(const struct hg_handle *handle);
+static hg_return_t hg_respond_start(struct hg_handle *handle, uint16_t magic, hg_return_t ret_code,
+                                    size_t payload, uint8_t flags);
+static hg_return_t hg_respond_expose(struct hg_handle *handle, uint8_t flags, size_t *payload_p);
+static void hg_respond_unexpose(struct hg_handle *handle);
+static void hg_respond_sent(const struct na_cb_info *info);
+static void hg_respond_acknowledged(const struct na_cb_info *info);
+static void hg_respond_run(struct hg_completion *completion);
+
+hg_return_t HG_Respond(hg_handle_t handle, hg_cb_t callback, void *arg, void *out_struct)
+{
+    uint32_t idle = HG_HANDLE_IDLE;
+    size_t payload;
+    uint8_t flags;
+    hg_return_t ret;
+
+    ret = hg_respond_check(handle);
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (!atomic_compare_exchange_strong_explicit(&handle->state, &idle, HG_HANDLE_ACTIVE,
+                                                 memory_order_acquire, memory_order_relaxed)) {
+        HG_LOG_ERROR("cannot respond to RPC %#" PRIx64 ": its response is on its way already",
+                     handle->info.id);
+        return HG_BUSY;
+    }
+    ret = hg_payload_encode(handle, HG_OUTPUT, out_struct, &payload, &flags);
+    if (ret != HG_SUCCESS)
+        goto error;
+    handle->callback = callback;
+    handle->arg = arg;
+    handle->completion.run = hg_respond_run;
+    atomic_store_explicit(&handle->ret, HG_SUCCESS, memory_order_relaxed);
+    atomic_store_explicit(&handle->is_canceled, false, memory_order_relaxed);
+    hg_handle_ref(handle);
+    if (handle->peer != NULL) {
+        hg_loopback_respond(handle, HG_SUCCESS, payload, flags);
+        return HG_SUCCESS;
+    }
+    ret = hg_respond_start(handle, HG_CORE_RESPONSE_MAGIC, HG_SUCCESS, payload, flags);
+    if (ret == HG_SUCCESS)
+        return HG_SUCCESS;
+    atomic_fetch_sub_explicit(&handle->ref, 1, memory_order_relaxed);
+
+error:
+    if (handle->out_extra.buf != NULL)
+        hg_extra_free(&handle->out_extra);
+    atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_release);
+    return ret;
+}
+
+void hg_respond_part_done(struct hg_handle *handle)
+{
+    if (atomic_fetch_sub_explicit(&handle->pending, 1, memory_order_acq_rel) != 1)
+        return;
+    if (handle->callback != NULL) {
+        hg_context_push(handle->info.context, &handle->completion);
+    } else {
+        /* Nobody wants to know: no need to go through the queue. */
+        hg_extra_free(&handle->out_extra);
+        atomic_store_explicit(&handle->state, HG_HANDLE_DONE, memory_order_release);
+        hg_handle_unref(handle);
+    }
+}
+
+void hg_respond_error(struct hg_handle *handle, hg_return_t ret_code)
+{
+    const bool is_acknowledged = (handle->in.flags & HG_CORE_HEADER_MORE_DATA) != 0;
+    hg_return_t ret;
+
+    if (handle->no_response && !is_acknowledged) {
+        hg_handle_unref(handle);
+        return;
+    }
+    atomic_store_explicit(&handle->state, HG_HANDLE_ACTIVE, memory_order_relaxed);
+    handle->callback = NULL;
+    atomic_store_explicit(&handle->ret, HG_SUCCESS, memory_order_relaxed);
+    atomic_store_explicit(&handle->is_canceled, false, memory_order_relaxed);
+    if (handle->peer != NULL) {
+        hg_loopback_respond(handle, ret_code, 0, 0);
+        return;
+    }
+    ret = hg_respond_start(handle, handle->no_response ? HG_CORE_ACK_MAGIC : HG_CORE_RESPONSE_MAGIC,
+                           ret_code, 0, handle->info.hg_class->hash_flags);
+    if (ret != HG_SUCCESS)
+        hg_handle_unref(handle);
+}
+
+static hg_return_t hg_respond_check(const struct hg_handle *handle)
+{
+    if (handle == HG_HANDLE_NULL || handle->is_origin) {
+        HG_LOG_ERROR("cannot respond to handle %p: it has to be one that a handler received",
+                     (const void *) handle);
+        return HG_INVALID_ARG;
+    }
+    if (handle->no_response) {
+        HG_LOG_ERROR("cannot respond to RPC %#" PRIx64 ": its response is disabled",
+                     handle->info.id);
+        return HG_OPNOTSUPPORTED;
+    }
+    return HG_SUCCESS;
+}
+
+static hg_return_t hg_respond_start(struct hg_handle *handle, uint16_t magic, hg_return_t ret_code,
+                                    size_t payload, uint8_t flags)
+{
+    const struct hg_class_lane *lane = hg_handle_lane(handle);
+    bool is_fetched = handle->out_extra.buf != NULL;
+    hg_context_t *context = handle->info.context;
+    na_return_t na_return;
+    hg_return_t ret;
+    size_t size;
+
+    atomic_store_explicit(&handle->pending, is_fetched ? 2 : 1, memory_order_relaxed);
+    if (util_unlikely(is_fetched)) {
+        flags |= HG_CORE_HEADER_MORE_DATA;
+        ret = hg_respond_expose(handle, flags, &payload);
+        if (ret != HG_SUCCESS)
+            return ret;
+    }
+    size = hg_header_write_response(handle, &handle->out, magic, flags, ret_code, payload);
+    hg_count(&handle->info.context->counters.resp_sent);
+    na_return = NA_Msg_send_expected(lane->na_class, hg_handle_na_context(handle), hg_respond_sent,
+                                     handle, handle->out.buf, size, handle->out.plugin_data,
+                                     handle->source.na_addr[handle->lane], handle->info.context_id,
+                                     handle->tag, handle->out.op);
+    if (util_likely(na_return == NA_SUCCESS)) {
+        hg_context_wake(context);
+        return HG_SUCCESS;
+    }
+
+    ret = hg_return_from_na(na_return);
+    hg_count(&context->counters.send_error);
+    if (ret != HG_AGAIN)
+        HG_LOG_ERROR("cannot respond to RPC %#" PRIx64 ": %s", handle->info.id,
+                     NA_Error_to_string(na_return));
+    if (!is_fetched)
+        return ret;
+    /* The receive of the acknowledgement is posted: the error comes by the callback. */
+    hg_handle_set_error(handle, ret);
+    hg_respond_unexpose(handle);
+    hg_respond_part_done(handle);
+    return HG_SUCCESS;
+}
+
+/* Describe the output in the message, and await the word that it was fetched. */
+static hg_return_t hg_respond_expose(struct hg_handle *handle, uint8_t flags, size_t *payload_p)
+{
+    const struct hg_class_lane *lane = hg_handle_lane(handle);
+    na_return_t na_return;
+    hg_return_t ret;
+
+    ret = hg_overflow_expose(handle, &handle->out, &handle->out_extra,
+                             hg_msg_payload_offset(&handle->out, flags), payload_p);
+    if (ret == HG_SUCCESS)
+        ret = hg_handle_open_ack(handle);
+    if (ret != HG_SUCCESS)
+        return ret;
+    if (!hg_control_await(handle)) {
+        HG_LOG_DEBUG("the origin of RPC %#" PRIx64 " gave it up before the response",
+                     handle->info.id);
+        return HG_CANCELED;
+    }
+    na_return =
+        NA_Msg_recv_expected(lane->na_class, hg_handle_na_context(handle), hg_respond_acknowledged,
+                             handle, handle->ack.buf, handle->ack.size, handle->ack.plugin_data,
+                             handle->source.na_addr[handle->lane], handle->info.context_id,
+                             handle->tag | lane->ack_bit, handle->ack.op);
+    if (na_return != NA_SUCCESS) {
+        hg_control_await_end(handle);
+        HG_LOG_ERROR("cannot await that the output of RPC %#" PRIx64 " is fetched: %s",
+                     handle->info.id, NA_Error_to_string(na_return));
+        return hg_return_from_na(na_return);
+    }
+    /* What cancelled before found nothing to cancel. */
+    if (atomic_load(&handle->is_canceled))
+        hg_respond_unexpose(handle);
+    hg_count(&handle->info.context->counters.resp_extra);
+    return HG_SUCCESS;
+}
+
+static void hg_respond_unexpose(struct hg_handle *handle)
+{
+    (void) NA_Cancel(hg_handle_lane(handle)->na_class, hg_handle_na_context(handle),
+                     handle->ack.op);
+}
+
+static void hg_respond_sent(const struct na_cb_info *info)
+{
+    struct hg_handle *handle = info->arg;
+
+    if (util_unlikely(info->ret != NA_SUCCESS)) {
+        if (info->ret != NA_CANCELED)
+            hg_count(&handle->info.context->counters.send_error);
+        hg_handle_set_error(handle, hg_return_from_na(info->ret));
+        if (handle->out_extra.buf != NULL)
+            hg_respond_unexpose(handle);
+    }
+    hg_respond_part_done(handle);
+}
+
+static void hg_respond_acknowledged(const struct na_cb_info *info)
+{
+    struct hg_handle *handle = info->arg;
+    struct hg_core_header_response header;
+    hg_return_t ret = hg_return_from_na(info->ret);
+
+    hg_control_await_end(handle);
+    if (ret == HG_SUCCESS)
+        ret = hg_header_read_response(handle, &handle->ack,
+                                      info->info.recv_expected.actual_buf_size, &header);
+    if (ret == HG_SUCCESS)
+        ret = header.hg == HG_CORE_ACK_MAGIC && header.cookie == handle->cookie
+                  ? (hg_return_t) header.ret_code
+                  : HG_PROTOCOL_ERROR;
+    if (ret != HG_SUCCESS)
+        hg_handle_set_error(handle, ret);
+    hg_respond_part_done(handle);
+}
+
+static void hg_respond_run(struct hg_completion *completion)
+{
+    struct hg_handle *handle = util_container_of(completion, struct hg_handle, completion);
+    const struct hg_cb_info info = {
+        .info.respond.handle = handle,
+        .arg = handle->arg,
+        .type = HG_CB_RESPOND,
+        .ret = (hg_return_t) atomic_load_explicit(&handle->ret, memory_order_relaxed),
+    };
+    hg_return_t ret;
+
+    hg_extra_free(&handle->out_extra);
+    atomic_store_explicit(&handle->state, HG_HANDLE_DONE, memory_order_release);
+    ret = handle->callback(&info);
+    if (util_unlikely(ret != HG_SUCCESS))
+        HG_LOG_WARNING("the callback of a response returned %s", HG_Error_to_string(ret));
+    hg_handle_unref(handle);
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Processors from the inside, for the RPC and bulk layers: they embed processors, or keep them with
+ * their handles, and reset them for every message.
+ */
+#ifndef HG_PROC_INTERNAL_H
+#define HG_PROC_INTERNAL_H
+
+#include "mercury_proc.h"
+#include "mercury_proc_ext.h"
+
+#include <stdatomic.h>
+
+/* What a class remembers for its processors. Part of the HG class; zero is the initial state. */
+struct hg_proc_class {
+    _Atomic uint32_t encoding; /* an enum hg_proc_encoding */
+};
+
+/* A processor. The cursor is what inline code in programs works on. */
+struct hg_proc {
+    struct hg_proc_cursor cursor;
+    char *base; /* current buffer: the caller's, or the extra one */
+    char *end;  /* and where it ends */
+
+    hg_class_t *hg_class;
+    hg_handle_t handle;
+    hg_size_t buf_size;   /* of the caller's buffer */
+    char *extra_buf;      /* NULL while the caller's buffer suffices */
+    hg_size_t extra_size; /* 0 without an extra buffer */
+
+    uint64_t checksum;   /* seed while bytes are handled, then the result */
+    hg_proc_hash_t hash; /* width of the checksum */
+    bool is_flushed;     /* the checksum is final */
+    bool is_portable;    /* XDR instead of the memory image */
+    bool is_extra_mine;  /* the extra buffer is freed by the processor */
+    uint8_t flags;       /* HG_PROC_SM, HG_PROC_BULK_EAGER */
+};
+
+/*
+ * Initialize an embedded processor; hg_proc_reset() gives it a buffer. `hg_class` may be NULL, for
+ * messages without bulk descriptors. Allocates nothing.
+ */
+void hg_proc_init(struct hg_proc *proc, hg_class_t *hg_class, hg_proc_hash_t hash,
+                  enum hg_proc_encoding encoding);
+
+/* Free what an embedded processor holds. */
+void hg_proc_fini(struct hg_proc *proc);
+
+/*
+ * Give the extra buffer away: returns it, to be freed by free(), and its size, or NULL without one.
+ * The processor must be reset before its next use.
+ */
+void *hg_proc_take_extra_buf(struct hg_proc *proc, hg_size_t *size_p);
+
+/*
+ * Step over `size` bytes and say where they are: room is made when encoding, HG_OVERFLOW when
+ * decoding runs past the end. Not for HG_FREE.
+ */
+hg_return_t hg_proc_take(struct hg_proc *proc, hg_size_t size, char **data_p);
+
+/* Bytes that `size` of them occupy; absurd sizes stay absurd instead of wrapping. */
+static inline hg_size_t hg_proc_padded(const struct hg_proc *proc, hg_size_t size)
+{
+    return proc->is_portable && size < HG_SIZE_MAX - 3 ? (size + 3) & ~(hg_size_t) 3 : size;
+}
+
+/* HG_PROTOCOL_ERROR unless all bytes of a padding are zero. */
+hg_return_t hg_proc_padding_check(const char *padding, hg_size_t size);
+
+/* Checksum of `size` bytes as processors compute it, continuing from `seed` (0 at the start). */
+uint64_t hg_proc_checksum_bytes(const void *data, size_t size, uint64_t seed);
+
+#endif /* HG_PROC_INTERNAL_H */

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Descriptors as they travel: alone and as RPC arguments, damaged, cut off and forged.
+ */
+#include "bulk_fixture.h"
+
+#include "bulk/bulk_internal.h"
+#include "bulk/bulk_wire.h"
+#include "mercury_proc_bulk.h"
+#include "proc/proc_internal.h"
+
+#define WIRE_MAX 4096
+
+/* A serialized descriptor. */
+struct wire {
+    unsigned char bytes[WIRE_MAX];
+    hg_size_t size;
+};
+
+static void wire_make(struct wire *wire, hg_bulk_t bulk, unsigned long flags)
+{
+    wire->size = HG_Bulk_get_serialize_size(bulk, flags);
+    assert_in_range(wire->size, HG_BULK_WIRE_HEADER_SIZE, WIRE_MAX);
+    assert_int_equal(HG_Bulk_serialize(wire->bytes, wire->size, flags, bulk), HG_SUCCESS);
+}
+
+/* Makes a forged descriptor look sound. */
+static void wire_sign(struct wire *wire)
+{
+    uint8_t *pos = wire->bytes + HG_BULK_WIRE_CHECKSUM_AT;
+
+    hg_bulk_wire_put(&pos, hg_bulk_wire_checksum(wire->bytes, (size_t) wire->size), 4);
+}
+
+/* From a block of just that size, so that a read past it is noticed. */
+static hg_return_t wire_read(const struct wire *wire, hg_size_t size, hg_class_t *hg_class)
+{
+    unsigned char *copy = malloc(size > 0 ? (size_t) size : 1);
+    hg_bulk_t bulk = HG_BULK_NULL;
+    hg_return_t ret;
+
+    memcpy(copy, wire->bytes, (size_t) size);
+    ret = HG_Bulk_deserialize(hg_class, &bulk, copy, size);
+    free(copy);
+    if (ret == HG_SUCCESS)
+        assert_int_equal(HG_Bulk_free(bulk), HG_SUCCESS);
+    else
+        assert_ptr_equal(bulk, HG_BULK_NULL);
+    return ret;
+}
+
+/* The kinds of descriptors there are. */
+struct kind {
+    uint32_t count;
+    uint8_t flags;
+    unsigned long options;
+    bool is_bound;
+};
+
+static const struct kind kinds[] = {
+    {1, HG_BULK_READWRITE, 0, false},
+    {1, HG_BULK_READ_ONLY, HG_BULK_EAGER, false},
+    {3, HG_BULK_READ_ONLY, HG_BULK_EAGER, true},
+    {3, HG_BULK_WRITE_ONLY, HG_BULK_EAGER, false},
+    {2, HG_BULK_READWRITE, HG_BULK_SM, true},
+};
+
+static void kind_make(const struct kind *kind, struct pair *pair, struct memory *memory)
+{
+    static const hg_size_t sizes[3] = {40, 7, 13};
+
+    memory_make(memory, pair->origin.hg_class, kind->count, sizes, kind->flags, 3);
+    if (kind->is_bound)
+        assert_int_equal(HG_Bulk_bind(memory->bulk, pair->origin.context), HG_SUCCESS);
+}
+
+static void every_damaged_byte_is_noticed(void **state)
+{
+    struct pair *pair = *state;
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        struct memory memory;
+        struct wire wire;
+
+        kind_make(&kinds[i], pair, &memory);
+        wire_make(&wire, memory.bulk, kinds[i].options);
+        assert_int_equal(wire_read(&wire, wire.size, pair->target.hg_class), HG_SUCCESS);
+        for (hg_size_t at = 0; at < wire.size; at++) {
+            for (int bit = 0; bit < 8; bit++) {
+                hg_return_t ret;
+
+                wire.bytes[at] ^= (unsigned char) (1 << bit);
+                ret = wire_read(&wire, wire.size, pair->target.hg_class);
+                assert_true(ret == HG_PROTOCOL_ERROR || ret == HG_OVERFLOW);
+                wire.bytes[at] ^= (unsigned char) (1 << bit);
+            }
+        }
+        memory_free(&memory);
+    }
+}
+
+static void cut_off_descriptors_are_refused(void **state)
+{
+    struct pair *pair = *state;
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        struct memory memory;
+        struct wire wire;
+
+        kind_make(&kinds[i], pair, &memory);
+        wire_make(&wire, memory.bulk, kinds[i].options);
+        for (hg_size_t size = 0; size < wire.size; size++)
+            assert_int_equal(wire_read(&wire, size, pair->target.hg_class), HG_OVERFLOW);
+        /* More than it takes is the caller's business. */
+        assert_int_equal(wire_read(&wire, wire.size + 5, pair->target.hg_class), HG_SUCCESS);
+        assert_int_equal(
+            HG_Bulk_serialize(wire.bytes, wire.size - 1, kinds[i].options, memory.bulk),
+            HG_OVERFLOW);
+        memory_free(&memory);
+    }
+}
+
+/* Numbers at places of the header, each of which contradicts the rest. */
+static const struct {
+    unsigned int at;
+    unsigned int bytes;
+    uint64_t value;
+} forgeries[] = {
+    {0, 4, 0},           {4, 1, 0},    {4, 1, 2},           {5, 1, 0},
+    {5, 1, 0xff},        {5, 1, 0x07}, {5, 1, 0x0b},        {5, 1, 0x13},
+    {5, 1, 0x12},        {7, 1, 9},    {8, 4, 0},           {8, 4, 63},
+    {8, 4, 65},          {16, 8, 0},   {16, 8, 39},         {16, 8, 41},
+    {16, 8, UINT64_MAX}, {24, 4, 0},   {28, 4, 1},          {28, 4, UINT32_MAX},
+    {56, 4, 0},          {56, 4, 2},   {56, 4, UINT32_MAX}, {60, 4, 1},
+    {60, 4, UINT32_MAX}, {64, 8, 0},   {64, 8, 39},         {64, 8, 41},
+    {64, 8, UINT64_MAX}, {72, 4, 0},   {72, 4, UINT32_MAX},
+};
+
+static void forged_numbers_with_a_good_checksum_are_refused(void **state)
+{
+    struct pair *pair = *state;
+    struct memory memory;
+
+    kind_make(&kinds[0], pair, &memory);
+    for (size_t i = 0; i < sizeof(forgeries) / sizeof(forgeries[0]); i++) {
+        struct wire wire;
+        uint8_t *pos = wire.bytes + forgeries[i].at;
+
+        wire_make(&wire, memory.bulk, 0);
+        hg_bulk_wire_put(&pos, forgeries[i].value, forgeries[i].bytes);
+        wire_sign(&wire);
+        assert_int_not_equal(wire_read(&wire, wire.size, pair->target.hg_class), HG_SUCCESS);
+    }
+    memory_free(&memory);
+}
+
+static void random_forgeries_do_no_harm(void **state)
+{
+    struct pair *pair = *state;
+    unsigned int seed = 42;
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        struct memory memory;
+
+        kind_make(&kinds[i], pair, &memory);
+        for (int round = 0; round < 3000; round++) {
+            struct wire wire;
+
+            wire_make(&wire, memory.bulk, kinds[i].options);
+            for (int change = 0; change < 1 + round % 4; change++) {
+                seed = seed * 1103515245u + 12345u;
+                /* The regions behind the header are as interesting as the header. */
+                wire.bytes[(seed >> 8) % wire.size] = (unsigned char) (seed >> 20);
+            }
+            wire_sign(&wire);
+            (void) wire_read(&wire, wire.size, pair->target.hg_class);
+        }
+        memory_free(&memory);
+    }
+}
+
+static void eager_data_are_read_without_the_origin(void **state)
+{
+    struct pair *pair = *state;
+    static const hg_size_t sizes[3] = {40, 7, 13};
+    char before[60];
+    char after[60];
+    struct memory origin;
+    struct memory local;
+    hg_bulk_t eager;
+    void *ptrs[3];
+    uint32_t count = 0;
+
+    memory_make(&origin, pair->origin.hg_class, 3, sizes, HG_BULK_READ_ONLY, 1);
+    memory_make(&local, pair->target.hg_class, 2, sizes, HG_BULK_READWRITE, 2);
+    memory_get(&origin, before);
+    eager = bulk_send(origin.bulk, HG_BULK_EAGER, pair->target.hg_class);
+    memory_free(&origin);
+    assert_int_equal(HG_Bulk_access(eager, 5, 50, HG_BULK_READ_ONLY, 3, ptrs, NULL, &count),
+                     HG_SUCCESS);
+    assert_int_equal(count, 1);
+    assert_memory_equal(ptrs[0], before + 5, 50);
+    assert_int_equal(HG_Bulk_access(eager, 0, 1, HG_BULK_WRITE_ONLY, 3, ptrs, NULL, &count),
+                     HG_PERMISSION);
+    assert_int_equal(transfer(pair, HG_BULK_PULL, eager, 13, local.bulk, 0, 47), HG_SUCCESS);
+    memory_get(&local, after);
+    assert_memory_equal(after, before + 13, 47);
+    assert_int_equal(transfer(pair, HG_BULK_PUSH, eager, 0, local.bulk, 0, 47), HG_PERMISSION);
+    assert_int_equal(HG_Bulk_free(eager), HG_SUCCESS);
+    memory_free(&local);
+}
+
+static void received_descriptor_is_passed_on_as_it_came(void **state)
+{
+    struct pair *pair = *state;
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        struct memory memory;
+        struct wire first;
+        struct wire second;
+        hg_bulk_t received;
+
+        kind_make(&kinds[i], pair, &memory);
+        wire_make(&first, memory.bulk, kinds[i].options);
+        received = bulk_send(memory.bulk, kinds[i].options, pair->target.hg_class);
+        wire_make(&second, received, 0);
+        assert_int_equal(first.size, second.size);
+        assert_memory_equal(first.bytes, second.bytes, (size_t) first.size);
+        assert_int_equal(HG_Bulk_free(received), HG_SUCCESS);
+        memory_free(&memory);
+    }
+}
+
+static void descriptors_are_arguments(void **state)
+{
+    struct pair *pair = *state;
+    enum hg_proc_encoding encodings[2] = {HG_PROC_ENCODING_RAW, HG_PROC_ENCODING_PORTABLE};
+    char buf[2048];
+
+    for (int round = 0; round < 10; round++) {
+        const struct kind *kind = &kinds[round / 2];
+        uint8_t flags = (kind->options & HG_BULK_EAGER) != 0 ? HG_PROC_BULK_EAGER : 0;
+        struct memory memory;
+        struct hg_proc proc;
+        hg_bulk_t in[2];
+        hg_bulk_t out[2] = {HG_BULK_NULL, HG_BULK_NULL};
+        hg_size_t used;
+
+        kind_make(kind, pair, &memory);
+        in[0] = memory.bulk;
+        in[1] = HG_BULK_NULL;
+        hg_proc_init(&proc, pair->origin.hg_class, HG_NOHASH, encodings[round % 2]);
+        assert_int_equal(hg_proc_reset(&proc, buf, sizeof(buf), HG_ENCODE), HG_SUCCESS);
+        hg_proc_set_flags(&proc, flags);
+        assert_int_equal(hg_proc_hg_bulk_t(&proc, &in[0]), HG_SUCCESS);
+        assert_int_equal(hg_proc_hg_bulk_t(&proc, &in[1]), HG_SUCCESS);
+        used = hg_proc_get_size_used(&proc);
+
+        hg_proc_init(&proc, pair->target.hg_class, HG_NOHASH, encodings[round % 2]);
+        for (hg_size_t cut = 0; cut < used - 4; cut++) {
+            assert_int_equal(hg_proc_reset(&proc, buf, cut, HG_DECODE), HG_SUCCESS);
+            assert_int_equal(hg_proc_hg_bulk_t(&proc, &out[0]), HG_OVERFLOW);
+            assert_ptr_equal(out[0], HG_BULK_NULL);
+        }
+        assert_int_equal(hg_proc_reset(&proc, buf, used, HG_DECODE), HG_SUCCESS);
+        assert_int_equal(hg_proc_hg_bulk_t(&proc, &out[0]), HG_SUCCESS);
+        assert_int_equal(hg_proc_hg_bulk_t(&proc, &out[1]), HG_SUCCESS);
+        assert_int_equal(HG_Bulk_get_size(out[0]), memory.size);
+        assert_ptr_equal(out[1], HG_BULK_NULL);
+        assert_int_equal(hg_proc_reset(&proc, NULL, 0, HG_FREE), HG_SUCCESS);
+        assert_int_equal(hg_proc_hg_bulk_t(&proc, &out[0]), HG_SUCCESS);
+        assert_int_equal(hg_proc_hg_bulk_t(&proc, &out[1]), HG_SUCCESS);
+        assert_ptr_equal(out[0], HG_BULK_NULL);
+        memory_free(&memory);
+    }
+}
+
+static void data_travel_in_arguments_only_if_they_leave_room(void **state)
+{
+    struct pair *pair = *state;
+    static const hg_size_t sizes[1] = {1000};
+    struct memory memory;
+    struct hg_proc proc;
+    char buf[8192];
+
+    memory_make(&memory, pair->origin.hg_class, 1, sizes, HG_BULK_READ_ONLY, 3);
+    hg_proc_init(&proc, pair->origin.hg_class, HG_NOHASH, HG_PROC_ENCODING_RAW);
+    for (int round = 0; round < 3; round++) {
+        hg_size_t room = round == 1 ? 2000 : sizeof(buf);
+
+        assert_int_equal(hg_proc_reset(&proc, buf, room, HG_ENCODE), HG_SUCCESS);
+        hg_proc_set_flags(&proc, round == 2 ? 0 : HG_PROC_BULK_EAGER);
+        assert_int_equal(hg_proc_hg_bulk_t(&proc, &memory.bulk), HG_SUCCESS);
+        if (round == 0)
+            assert_true(hg_proc_get_size_used(&proc) >= 1000);
+        else
+            assert_true(hg_proc_get_size_used(&proc) < 1000);
+    }
+    hg_proc_fini(&proc);
+    memory_free(&memory);
+}
+
+static void bad_arguments_are_refused(void **state)
+{
+    struct pair *pair = *state;
+    struct memory memory;
+    struct wire wire;
+    hg_bulk_t bulk = HG_BULK_NULL;
+
+    kind_make(&kinds[0], pair, &memory);
+    wire_make(&wire, memory.bulk, 0);
+    assert_int_equal(HG_Bulk_serialize(NULL, wire.size, 0, memory.bulk), HG_INVALID_ARG);
+    assert_int_equal(HG_Bulk_serialize(wire.bytes, wire.size, 0, HG_BULK_NULL), HG_INVALID_ARG);
+    assert_int_equal(HG_Bulk_deserialize(NULL, &bulk, wire.bytes, wire.size), HG_INVALID_ARG);
+    assert_int_equal(HG_Bulk_deserialize(pair->target.hg_class, NULL, wire.bytes, wire.size),
+                     HG_INVALID_ARG);
+    assert_int_equal(HG_Bulk_deserialize(pair->target.hg_class, &bulk, NULL, wire.size),
+                     HG_INVALID_ARG);
+    memory_free(&memory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_damaged_byte_is_noticed),
+        cmocka_unit_test(cut_off_descriptors_are_refused),
+        cmocka_unit_test(forged_numbers_with_a_good_checksum_are_refused),
+        cmocka_unit_test(random_forgeries_do_no_harm),
+        cmocka_unit_test(eager_data_are_read_without_the_origin),
+        cmocka_unit_test(received_descriptor_is_passed_on_as_it_came),
+        cmocka_unit_test(descriptors_are_arguments),
+        cmocka_unit_test(data_travel_in_arguments_only_if_they_leave_room),
+        cmocka_unit_test(bad_arguments_are_refused),
+    };
+
+    /* Thousands of lines about what is refused. */
+    HG_Set_log_level("none");
+    return cmocka_run_group_tests(tests, pair_open, pair_close);
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Two classes in one process, origin and target of RPCs, for the tests of this folder. The transport is the one
+ * that the environment variable HG_TEST_INIT names, "na+sm" without it.
+ */
+#ifndef TESTS_HG_FIXTURE_H
+#define TESTS_HG_FIXTURE_H
+
+#include "mercury.h"
+#include "mercury_ext.h"
+#include "mercury_proc.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* RPCs that every class of a pair has. */
+enum {
+    RPC_NULL = 1,   /* no input, no output; responds at once */
+    RPC_ECHO = 2,   /* a blob, and the same back */
+    RPC_ONEWAY = 3, /* a blob; no response */
+    RPC_HOLD = 4,   /* a blob; the handle is kept in held */
+    RPC_FAIL = 5,   /* the handler destroys its handle and returns HG_FAULT */
+    RPC_FILL = 6,   /* a size; responds with a blob of that size */
+    RPC_MANUAL = 7  /* no procs: bytes behind the offset */
+};
+
+/* Bytes that travel as their number and themselves. */
+struct blob {
+    uint32_t size;
+    uint8_t *data;
+};
+
+hg_return_t proc_blob(hg_proc_t proc, void *data);
+hg_return_t proc_size(hg_proc_t proc, void *data);
+void blob_make(struct blob *blob, uint32_t size, uint8_t seed);
+void blob_check(const struct blob *blob, uint32_t size, uint8_t seed);
+
+/* Encoded bytes of a blob in the raw encoding. */
+#define BLOB_OVERHEAD ((hg_size_t) 4)
+
+struct side {
+    hg_class_t *hg_class;
+    hg_context_t *context;
+    atomic_int handled;   /* handlers that ran */
+    atomic_int responded; /* respond callbacks that ran */
+    hg_return_t respond_ret;
+    struct blob last; /* what RPC_ONEWAY received */
+    hg_handle_t held[64];
+    int held_count;
+    uint32_t context_id; /* of the origin, as the last handler saw it */
+};
+
+struct pair {
+    struct side origin;
+    struct side target;
+    hg_addr_t addr; /* the target, as the origin sees it */
+};
+
+/* How an operation ended. */
+struct outcome {
+    atomic_int count; /* of callbacks */
+    hg_return_t ret;
+    hg_cb_type_t type;
+};
+
+/* Init string of this run, and whether the transport is the given plugin. */
+const char *test_init_string(void);
+bool test_is_sm(void);
+
+/* Group setup and teardown with default options; *state is a struct pair. */
+int pair_setup(void **state);
+int pair_teardown(void **state);
+
+/* The same with options, NULL for the defaults. */
+void pair_open(struct pair *pair, const struct hg_init_info *info);
+void pair_close(struct pair *pair);
+
+void side_open(struct side *side, const struct hg_init_info *info);
+void side_register(struct side *side);
+void side_close(struct side *side);
+
+/* An address of `to` as `from` sees it. */
+hg_addr_t side_lookup(const struct side *from, const struct side *to);
+
+/* Progress and trigger once on one side, or on both; never waits. */
+void side_progress(const struct side *side);
+void pair_progress(const struct pair *pair);
+
+/* Progress until *counter reaches a value; fails the test after some seconds. */
+void pair_wait_for(const struct pair *pair, const atomic_int *counter, int value);
+
+/* Progress for some milliseconds. */
+void pair_run(const struct pair *pair, unsigned int ms);
+
+hg_handle_t pair_create(const struct pair *pair, hg_id_t id);
+
+/* Callback whose argument is a struct outcome. */
+hg_return_t outcome_set(const struct hg_cb_info *info);
+
+/* Forward and wait for the end; returns how it ended. */
+hg_return_t pair_call(const struct pair *pair, hg_handle_t handle, void *in);
+
+/* Forward a blob to RPC_ECHO on a fresh handle and check what comes back. */
+void pair_echo(const struct pair *pair, uint32_t size);
+
+/* Respond to the first held handle and forget it. */
+void side_respond_held(struct side *side, void *out);
+
+struct hg_diag_counters side_counters(const struct side *side);
+struct hg_ext_counters side_ext_counters(const struct side *side);
+
+#endif /* TESTS_HG_FIXTURE_H */
