@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* hg_cp copies files of any size whole or not at all, stays in its directory, and says what went
+ * wrong. */
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tool_run.h"
+
+#include <cmocka.h>
+
+#define MIB (1024UL * 1024UL)
+
+static const char *hg_cp;
+static struct tool_run run, target;
+static char dir[64], source[128], inbox[128], address[512];
+
+static int set_up(void **state)
+{
+    (void) state;
+    tool_temp_dir(dir, sizeof(dir));
+    (void) snprintf(source, sizeof(source), "%s/source", dir);
+    (void) snprintf(inbox, sizeof(inbox), "%s/inbox", dir);
+    memset(&target, 0, sizeof(target));
+    return mkdir(inbox, 0700);
+}
+
+static int tear_down(void **state)
+{
+    (void) state;
+    if (target.pid > 0)
+        (void) kill(target.pid, SIGKILL);
+    if (run.pid > 0)
+        (void) kill(run.pid, SIGCONT);
+    tool_temp_dir_remove(dir);
+    return 0;
+}
+
+/* A file with contents that are nowhere the same; zeros are written as a hole. */
+static void make_file(const char *path, unsigned long size, bool zeros)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
+    uint64_t block[512], number = 1;
+
+    assert_true(fd >= 0);
+    for (unsigned long done = 0; !zeros && done < size; done += sizeof(block)) {
+        unsigned long part = size - done < sizeof(block) ? size - done : sizeof(block);
+
+        for (size_t i = 0; i < 512; i++)
+            block[i] = number++ * UINT64_C(0x9e3779b97f4a7c15);
+        assert_int_equal(write(fd, block, part), (ssize_t) part);
+    }
+    assert_int_equal(ftruncate(fd, (off_t) size), 0);
+    assert_int_equal(close(fd), 0);
+}
+
+static void assert_same_contents(const char *a, const char *b)
+{
+    static char left[MIB], right[MIB];
+    int a_fd = open(a, O_RDONLY | O_CLOEXEC), b_fd = open(b, O_RDONLY | O_CLOEXEC);
+    ssize_t got;
+
+    assert_true(a_fd >= 0 && b_fd >= 0);
+    do {
+        got = read(a_fd, left, sizeof(left));
+        assert_true(got >= 0);
+        assert_int_equal(read(b_fd, right, sizeof(right)), got);
+        assert_int_equal(memcmp(left, right, (size_t) got), 0);
+    } while (got > 0);
+    (void) close(a_fd);
+    (void) close(b_fd);
+}
+
+/* Files in a directory; the size of the last one that is a part of a copy. */
+static unsigned int count_files(const char *path, off_t *part_size)
+{
+    DIR *entries = opendir(path);
+    unsigned int count = 0;
+    struct dirent *entry;
+    struct stat status;
+
+    assert_non_null(entries);
+    while ((entry = readdir(entries)) != NULL) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        count++;
+        if (part_size != NULL && strncmp(entry->d_name, ".hg_cp-", 7) == 0 &&
+            fstatat(dirfd(entries), entry->d_name, &status, 0) == 0)
+            *part_size = status.st_size;
+    }
+    (void) closedir(entries);
+    return count;
+}
+
+static void wait_until_part_is_written(void)
+{
+    off_t part_size = 0;
+
+    for (unsigned int i = 0; i < 20000 && part_size < (off_t) MIB; i++) {
+        (void) count_files(inbox, &part_size);
+        usleep(500);
+    }
+    assert_true(part_size >= (off_t) MIB);
+}
+
+static void wait_until_inbox_is_empty(void)
+{
+    for (unsigned int i = 0; i < 10000 && count_files(inbox, NULL) > 0; i++)
+        usleep(1000);
+    assert_int_equal(count_files(inbox, NULL), 0);
+}
+
+static void start_target(const char *option)
+{
+    tool_run_start(&target, hg_cp, "--listen", "--dir", inbox, option, NULL);
+    tool_run_first_line(&target, address, sizeof(address));
+}
+
+static void stop_target(void)
+{
+    assert_int_equal(kill(target.pid, SIGTERM), 0);
+    tool_run_wait(&target, 10);
+    assert_int_equal(target.code, 0);
+    target.pid = 0;
+}
+
+static void copies_files_of_all_sizes(void **state)
+{
+    static const unsigned long sizes[] = {0, 1, 4095, 4096, 4097, MIB - 1, MIB + 1, 100 * MIB};
+    char copy[160];
+
+    (void) state;
+    (void) snprintf(copy, sizeof(copy), "%s/copy", inbox);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        struct stat status;
+
+        make_file(source, sizes[i], false);
+        tool_run(&run, hg_cp, source, copy);
+        assert_int_equal(run.code, 0);
+        assert_non_null(strstr(run.out, "XXH3-128"));
+        assert_same_contents(source, copy);
+        assert_int_equal(stat(copy, &status), 0);
+        assert_int_equal(status.st_mode & 0137, 0);
+        assert_int_equal(unlink(copy), 0);
+        assert_int_equal(count_files(inbox, NULL), 0);
+    }
+}
+
+static void copies_with_blocks_that_do_not_fit_the_parts(void **state)
+{
+    char copy[160];
+
+    (void) state;
+    (void) snprintf(copy, sizeof(copy), "%s/source", inbox);
+    make_file(source, 5 * MIB + 77, false);
+    tool_run(&run, hg_cp, "--block-size", "100001", "--depth", "3", "--part-size", "64k", source,
+             inbox);
+    assert_int_equal(run.code, 0);
+    assert_same_contents(source, copy);
+}
+
+static void sends_files_to_a_target_that_runs_already(void **state)
+{
+    char copy[160];
+
+    (void) state;
+    make_file(source, 3 * MIB, false);
+    start_target(NULL);
+    tool_run(&run, hg_cp, "--to", address, source);
+    assert_int_equal(run.code, 0);
+    tool_run(&run, hg_cp, "--to", address, source, "other name");
+    assert_int_equal(run.code, 0);
+    (void) snprintf(copy, sizeof(copy), "%s/source", inbox);
+    assert_same_contents(source, copy);
+    (void) snprintf(copy, sizeof(copy), "%s/other name", inbox);
+    assert_same_contents(source, copy);
+    stop_target();
+}
+
+static void writes_its_address_to_a_file(void **state)
+{
+    char path[160], line[512] = "";
+    FILE *file;
+
+    (void) state;
+    (void) snprintf(path, sizeof(path), "%s/address", dir);
+    tool_run_start(&target, hg_cp, "--listen", "--dir", inbox, "--address-file", path, NULL);
+    tool_run_first_line(&target, address, sizeof(address));
+    file = fopen(path, "re");
+    assert_non_null(file);
+    assert_non_null(fgets(line, sizeof(line), file));
+    (void) fclose(file);
+    line[strcspn(line, "\n")] = '\0';
+    assert_string_equal(line, address);
+    stop_target();
+}
+
+static void target_refuses_names_that_leave_its_directory(void **state)
+{
+    static const char *const names[] = {"../stolen", "a/b", "/tmp/amalgam-stolen", "..",
+                                        ".",         "",    "line\nbreak",         ".hg_cp-fake"};
+
+    (void) state;
+    make_file(source, 100, false);
+    start_target(NULL);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        tool_run(&run, hg_cp, "--to", address, source, names[i]);
+        assert_int_equal(run.code, 1);
+        assert_non_null(strstr(run.err, "refuses the name"));
+    }
+    assert_int_equal(count_files(inbox, NULL), 0);
+    assert_int_equal(count_files(dir, NULL), 2);
+    stop_target();
+}
+
+static void overwrites_only_when_both_sides_want_it(void **state)
+{
+    char copy[160];
+
+    (void) state;
+    (void) snprintf(copy, sizeof(copy), "%s/source", inbox);
+    make_file(source, 100, false);
+    make_file(copy, 50, false);
+    start_target(NULL);
+    tool_run(&run, hg_cp, "--to", address, source);
+    assert_int_equal(run.code, 1);
+    assert_non_null(strstr(run.err, "--force"));
+    tool_run(&run, hg_cp, "--force", "--to", address, source);
+    assert_int_equal(run.code, 1);
+    stop_target();
+    start_target("--force");
+    tool_run(&run, hg_cp, "--to", address, source);
+    assert_int_equal(run.code, 1);
+    tool_run(&run, hg_cp, "--force", "--to", address, source);
+    assert_int_equal(run.code, 0);
+    assert_same_contents(source, copy);
+    stop_target();
+}
+
+static void fails_in_time_when_the_target_is_killed(void **state)
+{
+    (void) state;
+    make_file(source, 2048 * MIB, true);
+    start_target(NULL);
+    tool_run_start(&run, hg_cp, "--to", address, source, NULL);
+    wait_until_part_is_written();
+    assert_int_equal(kill(target.pid, SIGKILL), 0);
+    tool_run_wait(&target, 10);
+    target.pid = 0;
+    tool_run_wait(&run, 10);
+    assert_int_equal(run.code, 1);
+    assert_true(strlen(run.err) > 0);
+}
+
+static void target_drops_the_part_when_the_origin_is_killed(void **state)
+{
+    (void) state;
+    make_file(source, 2048 * MIB, true);
+    start_target(NULL);
+    tool_run_start(&run, hg_cp, "--to", address, source, NULL);
+    wait_until_part_is_written();
+    assert_int_equal(kill(run.pid, SIGKILL), 0);
+    tool_run_wait(&run, 10);
+    wait_until_inbox_is_empty();
+    make_file(source, 1000, false);
+    tool_run(&run, hg_cp, "--to", address, source); /* and the target serves on */
+    assert_int_equal(run.code, 0);
+    stop_target();
+}
+
+static void a_signal_removes_the_part_and_the_target(void **state)
+{
+    pid_t children[4];
+    char copy[160];
+
+    (void) state;
+    (void) snprintf(copy, sizeof(copy), "%s/copy", inbox);
+    make_file(source, 2048 * MIB, true);
+    tool_run_start(&run, hg_cp, source, copy, NULL);
+    wait_until_part_is_written();
+    assert_int_equal(tool_children(run.pid, children, 4), 1);
+    assert_int_equal(kill(run.pid, SIGINT), 0);
+    tool_run_wait(&run, 20);
+    assert_int_equal(run.code, 128 + SIGINT);
+    assert_int_equal(kill(children[0], 0), -1);
+    assert_int_equal(count_files(inbox, NULL), 0);
+}
+
+static void gives_up_when_the_target_says_nothing(void **state)
+{
+    (void) state;
+    make_file(source, 2048 * MIB, true);
+    start_target(NULL);
+    tool_run_start(&run, hg_cp, "--timeout", "1", "--to", address, source, NULL);
+    wait_until_part_is_written();
+    assert_int_equal(kill(target.pid, SIGSTOP), 0);
+    tool_run_wait(&run, 20);
+    assert_int_equal(kill(target.pid, SIGCONT), 0);
+    assert_int_equal(run.code, 1);
+    assert_non_null(strstr(run.err, "--timeout"));
+    wait_until_inbox_is_empty();
+    stop_target();
+}
+
+static void a_file_that_becomes_shorter_is_not_copied(void **state)
+{
+    (void) state;
+    make_file(source, 2048 * MIB, true);
+    start_target(NULL);
+    tool_run_start(&run, hg_cp, "--to", address, source, NULL);
+    wait_until_part_is_written();
+    assert_int_equal(kill(target.pid, SIGSTOP), 0);
+    assert_int_equal(truncate(source, MIB), 0);
+    assert_int_equal(kill(target.pid, SIGCONT), 0);
+    tool_run_wait(&run, 30);
+    assert_int_equal(run.code, 1);
+    assert_true(strlen(run.err) > 0);
+    wait_until_inbox_is_empty();
+    stop_target();
+}
+
+static void a_write_that_fails_is_reported_and_leaves_nothing(void **state)
+{
+    char copy[160];
+
+    (void) state;
+    (void) snprintf(copy, sizeof(copy), "%s/copy", inbox);
+    make_file(source, 20 * MIB, false);
+    tool_run_limit_file_size(10 * MIB);
+    tool_run(&run, hg_cp, source, copy);
+    tool_run_limit_file_size(0);
+    assert_int_equal(run.code, 1);
+    assert_non_null(strstr(run.err, "cannot write"));
+    assert_int_equal(count_files(inbox, NULL), 0);
+}
+
+static void says_what_is_wrong_with_a_source(void **state)
+{
+    char missing[160];
+
+    (void) state;
+    (void) snprintf(missing, sizeof(missing), "%s/missing", dir);
+    tool_run(&run, hg_cp, missing, inbox);
+    assert_int_equal(run.code, 1);
+    assert_non_null(strstr(run.err, "missing"));
+    tool_run(&run, hg_cp, dir, inbox);
+    assert_int_equal(run.code, 1);
+    assert_non_null(strstr(run.err, "directory"));
+    tool_run(&run, hg_cp, "/dev/null", inbox);
+    assert_int_equal(run.code, 1);
+    assert_non_null(strstr(run.err, "regular"));
+    make_file(source, 10, false);
+    tool_run(&run, hg_cp, source, "/nonexistent-directory/copy");
+    assert_int_equal(run.code, 1);
+    tool_run(&run, hg_cp, "--to", "na+sm://no-such-endpoint", source);
+    assert_int_equal(run.code, 1);
+    assert_int_equal(count_files(inbox, NULL), 0);
+}
+
+static void refuses_wrong_command_lines_with_code_2(void **state)
+{
+    (void) state;
+    tool_run(&run, hg_cp);
+    assert_int_equal(run.code, 2);
+    tool_run(&run, hg_cp, "only-one");
+    assert_int_equal(run.code, 2);
+    tool_run(&run, hg_cp, "--listen", "--to", "x");
+    assert_int_equal(run.code, 2);
+    tool_run(&run, hg_cp, "--block-size", "12", "a", "b");
+    assert_int_equal(run.code, 2);
+    tool_run(&run, hg_cp, "--part-size", "5000", "a", "b");
+    assert_int_equal(run.code, 2);
+    tool_run(&run, hg_cp, "--nonsense");
+    assert_int_equal(run.code, 2);
+    tool_run(&run, hg_cp, "--help");
+    assert_int_equal(run.code, 0);
+    assert_non_null(strstr(run.out, "--block-size"));
+}
+
+#define CP_TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(int argc, char *argv[])
+{
+    const struct CMUnitTest tests[] = {
+        CP_TEST(copies_files_of_all_sizes),
+        CP_TEST(copies_with_blocks_that_do_not_fit_the_parts),
+        CP_TEST(sends_files_to_a_target_that_runs_already),
+        CP_TEST(writes_its_address_to_a_file),
+        CP_TEST(target_refuses_names_that_leave_its_directory),
+        CP_TEST(overwrites_only_when_both_sides_want_it),
+        CP_TEST(fails_in_time_when_the_target_is_killed),
+        CP_TEST(target_drops_the_part_when_the_origin_is_killed),
+        CP_TEST(a_signal_removes_the_part_and_the_target),
+        CP_TEST(gives_up_when_the_target_says_nothing),
+        CP_TEST(a_file_that_becomes_shorter_is_not_copied),
+        CP_TEST(a_write_that_fails_is_reported_and_leaves_nothing),
+        CP_TEST(says_what_is_wrong_with_a_source),
+        CP_TEST(refuses_wrong_command_lines_with_code_2),
+    };
+
+    if (argc != 2)
+        return 2;
+    hg_cp = argv[1];
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

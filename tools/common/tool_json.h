@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Short forms of json-c calls: members that are added never fail halfway, and one way to print. */
+
+#ifndef AMALGAM_TOOL_JSON_H
+#define AMALGAM_TOOL_JSON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <json-c/json.h>
+
+/* Adds a member to an object. A NULL text and a number that is not finite become null. */
+void tool_json_add_string(struct json_object *object, const char *name, const char *text);
+void tool_json_add_uint(struct json_object *object, const char *name, uint64_t value);
+void tool_json_add_int(struct json_object *object, const char *name, int64_t value);
+void tool_json_add_bool(struct json_object *object, const char *name, bool value);
+
+/* A number with at most six significant digits. */
+void tool_json_add_number(struct json_object *object, const char *name, double value);
+
+/* Prints the object and a line end, then releases it; false when the file could not be written. */
+bool tool_json_print(FILE *file, struct json_object *object);
+
+#endif /* AMALGAM_TOOL_JSON_H */

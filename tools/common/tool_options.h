@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Parsing of option values: whole strings only, with a range, and a message that names the option. */
+
+#ifndef AMALGAM_TOOL_OPTIONS_H
+#define AMALGAM_TOOL_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A size in bytes: "4096", "64k", "1M", "2GiB"; the units are powers of two. */
+bool tool_parse_size(const char *option, const char *text, uint64_t min, uint64_t max,
+                     uint64_t *value);
+
+/* A plain decimal number. */
+bool tool_parse_uint(const char *option, const char *text, unsigned int min, unsigned int max,
+                     unsigned int *value);
+
+/* Seconds, with decimals: "2", "0.25". */
+bool tool_parse_seconds(const char *option, const char *text, double min, double max,
+                        double *value);
+
+/* Sizes separated by commas; *count is what fits, at most max_count, an error beyond. */
+bool tool_parse_size_list(const char *option, const char *text, uint64_t min, uint64_t max,
+                          uint64_t *values, size_t max_count, size_t *count);
+
+/* Writes a size for people: "4.0 KiB"; returns buf. */
+const char *tool_format_size(uint64_t size, char *buf, size_t buf_size);
+
+#endif /* AMALGAM_TOOL_OPTIONS_H */

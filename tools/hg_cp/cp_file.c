@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The file that a copy becomes. */
+
+#include "hg_cp/cp_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "common/tool_options.h"
+
+/* What the names of temporary files begin with. */
+#define TEMPORARY_PREFIX ".hg_cp-"
+
+static bool file_exists_refused(const struct cp_file *file, bool overwrite, char *text,
+                                size_t text_size);
+static bool file_has_room(const struct cp_file *file, uint64_t size, char *text, size_t text_size);
+static bool file_rename(const struct cp_file *file, bool overwrite);
+static bool file_failed(const char *what, const char *name, char *text, size_t text_size);
+
+bool cp_file_create(struct cp_file *file, int dir_fd, const char *name, uint64_t size,
+                    bool overwrite, char *text, size_t text_size)
+{
+    uint64_t number;
+
+    file->dir_fd = dir_fd;
+    file->fd = -1;
+    if (!cp_file_name_valid(name, text, text_size))
+        return false;
+    (void) snprintf(file->name, sizeof(file->name), "%s", name);
+    if (!file_exists_refused(file, overwrite, text, text_size) ||
+        !file_has_room(file, size, text, text_size))
+        return false;
+    if (getrandom(&number, sizeof(number), 0) != sizeof(number))
+        return file_failed("cannot name a temporary file for", file->name, text, text_size);
+    (void) snprintf(file->temporary_name, sizeof(file->temporary_name),
+                    TEMPORARY_PREFIX "%016" PRIx64 ".part", number);
+    file->fd = openat(dir_fd, file->temporary_name,
+                      O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    return file->fd >= 0 || file_failed("cannot create", file->name, text, text_size);
+}
+
+bool cp_file_write(const struct cp_file *file, const void *block, uint64_t size, uint64_t offset,
+                   char *text, size_t text_size)
+{
+    const char *next = block;
+
+    while (size > 0) {
+        ssize_t written = pwrite(file->fd, next, size, (off_t) offset);
+
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            return file_failed("cannot write", file->name, text, text_size);
+        next += written;
+        offset += (uint64_t) written;
+        size -= (uint64_t) written;
+    }
+    return true;
+}
+
+bool cp_file_publish(struct cp_file *file, uint32_t mode, bool overwrite, bool sync, char *text,
+                     size_t text_size)
+{
+    mode_t mask = umask(0);
+
+    (void) umask(mask);
+    if (fchmod(file->fd, (mode_t) (mode & 0777) & ~mask) != 0 || (sync && fsync(file->fd) != 0) ||
+        close(file->fd) != 0) {
+        (void) file_failed("cannot complete", file->name, text, text_size);
+        cp_file_discard(file);
+        return false;
+    }
+    file->fd = -1;
+    if (!file_rename(file, overwrite)) {
+        (void) file_failed("cannot give its name to", file->name, text, text_size);
+        cp_file_discard(file);
+        return false;
+    }
+    file->temporary_name[0] = '\0';
+    if (sync)
+        (void) fsync(file->dir_fd);
+    return true;
+}
+
+void cp_file_discard(struct cp_file *file)
+{
+    if (file->fd >= 0)
+        (void) close(file->fd);
+    file->fd = -1;
+    if (file->temporary_name[0] != '\0')
+        (void) unlinkat(file->dir_fd, file->temporary_name, 0);
+    file->temporary_name[0] = '\0';
+}
+
+bool cp_file_name_valid(const char *name, char *text, size_t text_size)
+{
+    const char *wrong = NULL;
+
+    if (name == NULL || name[0] == '\0')
+        wrong = "it is empty";
+    else if (strchr(name, '/') != NULL)
+        wrong = "it has a slash";
+    else if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+        wrong = "it is a directory";
+    else if (strncmp(name, TEMPORARY_PREFIX, sizeof(TEMPORARY_PREFIX) - 1) == 0)
+        wrong = "it looks like one of its temporary files";
+    else if (strlen(name) > NAME_MAX)
+        wrong = "it is too long";
+    for (const char *c = name; wrong == NULL && *c != '\0'; c++) {
+        if ((unsigned char) *c < ' ' || *c == 0x7f)
+            wrong = "it has a control character";
+    }
+    if (wrong != NULL)
+        (void) snprintf(text, text_size, "the target refuses the name: %s", wrong);
+    return wrong == NULL;
+}
+
+/* Without this look ahead, a refusal would come after all the data. */
+static bool file_exists_refused(const struct cp_file *file, bool overwrite, char *text,
+                                size_t text_size)
+{
+    struct stat status;
+
+    if (fstatat(file->dir_fd, file->name, &status, AT_SYMLINK_NOFOLLOW) != 0)
+        return true;
+    if (S_ISDIR(status.st_mode)) {
+        (void) snprintf(text, text_size, "'%.200s' is a directory at the target", file->name);
+        return false;
+    }
+    if (!overwrite)
+        (void) snprintf(text, text_size,
+                        "'%.200s' exists at the target; --force, on both sides, "
+                        "overwrites it",
+                        file->name);
+    return overwrite;
+}
+
+static bool file_has_room(const struct cp_file *file, uint64_t size, char *text, size_t text_size)
+{
+    char need[32], have[32];
+    struct statvfs space;
+    uint64_t room;
+
+    if (size > INT64_MAX) {
+        (void) snprintf(text, text_size, "%" PRIu64 " bytes are more than a file can have", size);
+        return false;
+    }
+    /* A file system that does not know its size says 0 blocks. */
+    if (fstatvfs(file->dir_fd, &space) != 0 || space.f_blocks == 0)
+        return true;
+    room = (uint64_t) space.f_bavail * space.f_frsize;
+    if (room >= size)
+        return true;
+    (void) snprintf(text, text_size, "no room at the target: the file has %s, %s are free",
+                    tool_format_size(size, need, sizeof(need)),
+                    tool_format_size(room, have, sizeof(have)));
+    return false;
+}
+
+/* Never replaces a file that came in the meantime, unless that is wanted. */
+static bool file_rename(const struct cp_file *file, bool overwrite)
+{
+    const char *from = file->temporary_name;
+
+    if (overwrite)
+        return renameat(file->dir_fd, from, file->dir_fd, file->name) == 0;
+    if (renameat2(file->dir_fd, from, file->dir_fd, file->name, RENAME_NOREPLACE) == 0)
+        return true;
+    if (errno != EINVAL && errno != ENOSYS)
+        return false;
+    /* A file system without that flag: a link does not replace either. */
+    return linkat(file->dir_fd, from, file->dir_fd, file->name, 0) == 0 &&
+           unlinkat(file->dir_fd, from, 0) == 0;
+}
+
+static bool file_failed(const char *what, const char *name, char *text, size_t text_size)
+{
+    (void) snprintf(text, text_size, "%s '%.200s' at the target: %s", what, name, strerror(errno));
+    return false;
+}

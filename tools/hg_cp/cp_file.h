@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The file that a copy becomes: written under a temporary name beside its place, and given its own
+ * when it is complete. The name comes from the other process and is not trusted. */
+
+#ifndef AMALGAM_CP_FILE_H
+#define AMALGAM_CP_FILE_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct cp_file {
+    int dir_fd; /* the directory, not owned */
+    int fd;     /* -1: closed */
+    char name[NAME_MAX + 1];
+    char temporary_name[64];
+};
+
+/* Checks name, and that overwriting is wanted when it exists, then creates the temporary file.
+ * False: text says why, and nothing was created. */
+bool cp_file_create(struct cp_file *file, int dir_fd, const char *name, uint64_t size,
+                    bool overwrite, char *text, size_t text_size);
+
+/* Writes a block; false: text says why. */
+bool cp_file_write(const struct cp_file *file, const void *block, uint64_t size, uint64_t offset,
+                   char *text, size_t text_size);
+
+/* Gives the file its mode and name. False: text says why, and the file is gone. */
+bool cp_file_publish(struct cp_file *file, uint32_t mode, bool overwrite, bool sync, char *text,
+                     size_t text_size);
+
+/* Removes the temporary file; allowed after any of the above. */
+void cp_file_discard(struct cp_file *file);
+
+/* True for a name that stays in its directory; otherwise text says what is wrong with it. */
+bool cp_file_name_valid(const char *name, char *text, size_t text_size);
+
+#endif /* AMALGAM_CP_FILE_H */

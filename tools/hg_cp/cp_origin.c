@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The origin: opens the copy, offers the file in parts, two of them at a time so that the target
+ * never waits for the next, and closes the copy with the digest. */
+
+#include "hg_cp/cp_origin.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "common/tool_clock.h"
+#include "common/tool_message.h"
+#include "common/tool_options.h"
+#include "common/tool_signal.h"
+#include "hg_cp/cp_progress.h"
+#include "hg_cp/cp_protocol.h"
+#include "hg_cp/cp_source.h"
+
+/* Parts that are offered at the same time; longest sleep; how long a cancelled RPC may take. */
+#define PARTS    2
+#define SLEEP_MS 100U
+#define CANCEL_S 3
+
+struct cp_origin;
+
+/* A part of the file that is offered. */
+struct origin_part {
+    struct cp_origin *origin;
+    hg_handle_t handle;
+    hg_bulk_t bulk;
+    void *memory; /* NULL: not offered */
+    uint64_t size;
+};
+
+struct cp_origin {
+    const struct cp_options *options;
+    struct tool_target *own_target;
+    struct cp_source source;
+    struct cp_progress progress;
+    hg_class_t *hg_class;
+    hg_context_t *context;
+    hg_addr_t address;
+    struct cp_rpc_ids ids;
+    hg_handle_t handle; /* of the open or close RPC */
+    struct origin_part parts[PARTS];
+    unsigned int outstanding;
+    uint64_t session;
+    bool opened;
+    uint64_t offered; /* the next part begins here */
+    uint64_t written;
+    uint64_t active_ns; /* when an answer came last */
+    bool failed;        /* said on stderr */
+};
+
+static bool origin_connect(struct cp_origin *origin, const char *address);
+static void origin_close(struct cp_origin *origin);
+static bool origin_open_copy(struct cp_origin *origin, const char *name);
+static bool origin_send(struct cp_origin *origin);
+static bool part_offer(struct origin_part *part);
+static void part_withdraw(struct origin_part *part);
+static hg_return_t part_answered(const struct hg_cb_info *info);
+static bool origin_close_copy(struct cp_origin *origin);
+static void origin_give_up(struct cp_origin *origin);
+static bool origin_call(struct cp_origin *origin, hg_id_t id, void *in);
+static hg_return_t origin_answered(const struct hg_cb_info *info);
+static bool origin_progress(struct cp_origin *origin);
+static void origin_cancel(struct cp_origin *origin);
+static void origin_fail(struct cp_origin *origin, const char *what, const char *why);
+static void origin_print(const struct cp_origin *origin, const char *name, double seconds,
+                         XXH128_hash_t digest);
+
+int cp_origin_run(const struct cp_options *options, const char *address, const char *name,
+                  struct tool_target *own_target)
+{
+    struct cp_origin origin = {.options = options, .own_target = own_target};
+    uint64_t start = tool_clock_ns();
+    bool copied = false;
+
+    if (!cp_source_open(&origin.source, options->source))
+        return TOOL_EXIT_FAILED;
+    if (origin_connect(&origin, address) && origin_open_copy(&origin, name) && origin_send(&origin))
+        copied = origin_close_copy(&origin);
+    cp_progress_end(&origin.progress);
+    if (!copied && origin.opened)
+        origin_give_up(&origin);
+    if (copied && !options->quiet)
+        origin_print(&origin, name, tool_clock_to_seconds(tool_clock_ns() - start),
+                     origin.source.digest);
+    origin_close(&origin);
+    return copied ? TOOL_EXIT_OK : TOOL_EXIT_FAILED;
+}
+
+static bool origin_connect(struct cp_origin *origin, const char *address)
+{
+    hg_return_t ret;
+
+    origin->active_ns = tool_clock_ns();
+    for (unsigned int i = 0; i < PARTS; i++)
+        origin->parts[i].origin = origin;
+    origin->hg_class = cp_protocol_class_create(origin->options->init, false);
+    if (origin->hg_class == NULL ||
+        !cp_protocol_register(origin->hg_class, NULL, NULL, NULL, &origin->ids))
+        return false;
+    origin->context = HG_Context_create(origin->hg_class);
+    if (origin->context == NULL) {
+        tool_error("cannot create a context");
+        return false;
+    }
+    ret = HG_Addr_lookup2(origin->hg_class, address, &origin->address);
+    if (ret != HG_SUCCESS)
+        tool_error("cannot reach a target at '%s': %s", address, HG_Error_to_string(ret));
+    return ret == HG_SUCCESS;
+}
+
+static void origin_close(struct cp_origin *origin)
+{
+    for (unsigned int i = 0; i < PARTS; i++)
+        part_withdraw(&origin->parts[i]);
+    if (origin->handle != HG_HANDLE_NULL)
+        (void) HG_Destroy(origin->handle);
+    if (origin->address != HG_ADDR_NULL)
+        (void) HG_Addr_free(origin->hg_class, origin->address);
+    if (origin->context != NULL)
+        (void) HG_Context_destroy(origin->context);
+    if (origin->hg_class != NULL)
+        (void) HG_Finalize(origin->hg_class);
+    cp_source_close(&origin->source);
+}
+
+static bool origin_open_copy(struct cp_origin *origin, const char *name)
+{
+    cp_open_in_t in = {.name = name,
+                       .size = origin->source.size,
+                       .mode = origin->source.status.st_mode & 0777,
+                       .force = origin->options->force};
+    cp_open_out_t out;
+    hg_return_t ret;
+
+    if (!origin_call(origin, origin->ids.open, &in))
+        return false;
+    ret = HG_Get_output(origin->handle, &out);
+    if (ret != HG_SUCCESS) {
+        origin_fail(origin, "cannot read the answer", HG_Error_to_string(ret));
+        return false;
+    }
+    origin->opened = out.status == CP_OK;
+    origin->session = out.session;
+    if (!origin->opened)
+        origin_fail(origin, "not copied", out.text);
+    (void) HG_Free_output(origin->handle, &out);
+    cp_progress_begin(&origin->progress, origin->source.size, origin->options->quiet);
+    return origin->opened;
+}
+
+static bool origin_send(struct cp_origin *origin)
+{
+    while (origin->written < origin->source.size) {
+        for (unsigned int i = 0; i < PARTS && origin->offered < origin->source.size; i++) {
+            if (origin->parts[i].memory == NULL && !part_offer(&origin->parts[i]))
+                return false;
+        }
+        if (!origin_progress(origin))
+            return false;
+        cp_progress_update(&origin->progress, origin->written);
+    }
+    return true;
+}
+
+static bool part_offer(struct origin_part *part)
+{
+    struct cp_origin *origin = part->origin;
+    uint64_t rest = origin->source.size - origin->offered;
+    cp_pull_in_t in = {.session = origin->session, .offset = origin->offered};
+    hg_return_t ret;
+
+    part->size = rest < origin->options->part_size ? rest : origin->options->part_size;
+    part->memory = cp_source_map(&origin->source, origin->offered, part->size);
+    if (part->memory == NULL) {
+        origin->failed = true;
+        return false;
+    }
+    ret = HG_Bulk_create(origin->hg_class, 1, &part->memory, &part->size, HG_BULK_READ_ONLY,
+                         &part->bulk);
+    if (ret == HG_SUCCESS)
+        ret = HG_Create(origin->context, origin->address, origin->ids.pull, &part->handle);
+    in.size = part->size;
+    in.bulk = part->bulk;
+    if (ret == HG_SUCCESS)
+        ret = HG_Forward(part->handle, part_answered, part, &in);
+    if (ret != HG_SUCCESS) {
+        origin_fail(origin, "cannot offer a part of the file", HG_Error_to_string(ret));
+        return false;
+    }
+    origin->outstanding++;
+    origin->offered += part->size;
+    return true;
+}
+
+static void part_withdraw(struct origin_part *part)
+{
+    if (part->handle != HG_HANDLE_NULL)
+        (void) HG_Destroy(part->handle);
+    if (part->bulk != HG_BULK_NULL)
+        (void) HG_Bulk_free(part->bulk);
+    if (part->memory != NULL)
+        (void) munmap(part->memory, part->size);
+    part->handle = HG_HANDLE_NULL;
+    part->bulk = HG_BULK_NULL;
+    part->memory = NULL;
+}
+
+static hg_return_t part_answered(const struct hg_cb_info *info)
+{
+    struct origin_part *part = info->arg;
+    struct cp_origin *origin = part->origin;
+    hg_return_t ret = info->ret;
+    cp_pull_out_t out;
+
+    origin->outstanding--;
+    origin->active_ns = tool_clock_ns();
+    if (ret == HG_SUCCESS)
+        ret = HG_Get_output(part->handle, &out);
+    if (ret != HG_SUCCESS) {
+        origin_fail(origin, "the target does not answer", HG_Error_to_string(ret));
+    } else {
+        if (out.status == CP_OK)
+            origin->written += part->size;
+        else
+            origin_fail(origin, "not copied", out.text);
+        (void) HG_Free_output(part->handle, &out);
+    }
+    part_withdraw(part);
+    return HG_SUCCESS;
+}
+
+static bool origin_close_copy(struct cp_origin *origin)
+{
+    cp_close_in_t in = {.session = origin->session, .keep = true};
+    XXH128_hash_t digest;
+    cp_close_out_t out;
+    hg_return_t ret;
+
+    if (!cp_source_finish(&origin->source, &digest))
+        return false;
+    in.digest_high = digest.high64;
+    in.digest_low = digest.low64;
+    if (!origin_call(origin, origin->ids.close, &in))
+        return false;
+    origin->opened = false; /* whatever the answer is, the target has ended the copy */
+    ret = HG_Get_output(origin->handle, &out);
+    if (ret != HG_SUCCESS) {
+        origin_fail(origin, "cannot read the answer", HG_Error_to_string(ret));
+        return false;
+    }
+    if (out.status != CP_OK)
+        origin_fail(origin, "not copied", out.text);
+    (void) HG_Free_output(origin->handle, &out);
+    return !origin->failed;
+}
+
+/* Tells a target that is still there to drop what it has; an error was said before. */
+static void origin_give_up(struct cp_origin *origin)
+{
+    cp_close_in_t in = {.session = origin->session, .keep = false};
+
+    origin_cancel(origin);
+    if (origin->own_target != NULL && origin->own_target->pid == 0)
+        return;
+    origin->failed = true;
+    (void) origin_call(origin, origin->ids.close, &in);
+}
+
+/* Forwards an RPC and waits for its answer, which is in origin->handle then. */
+static bool origin_call(struct cp_origin *origin, hg_id_t id, void *in)
+{
+    bool was_failed = origin->failed;
+    hg_return_t ret;
+
+    if (origin->handle != HG_HANDLE_NULL)
+        (void) HG_Destroy(origin->handle);
+    origin->handle = HG_HANDLE_NULL;
+    ret = HG_Create(origin->context, origin->address, id, &origin->handle);
+    if (ret == HG_SUCCESS)
+        ret = HG_Forward(origin->handle, origin_answered, origin, in);
+    if (ret != HG_SUCCESS) {
+        origin_fail(origin, "cannot call the target", HG_Error_to_string(ret));
+        return false;
+    }
+    origin->outstanding++;
+    origin->active_ns = tool_clock_ns();
+    origin->failed = false;
+    while (origin->outstanding > 0) {
+        if (!origin_progress(origin)) {
+            origin_cancel(origin);
+            return false;
+        }
+    }
+    origin->failed = origin->failed || was_failed;
+    return !origin->failed;
+}
+
+static hg_return_t origin_answered(const struct hg_cb_info *info)
+{
+    struct cp_origin *origin = info->arg;
+
+    origin->outstanding--;
+    origin->active_ns = tool_clock_ns();
+    if (info->ret != HG_SUCCESS)
+        origin_fail(origin, "the target does not answer", HG_Error_to_string(info->ret));
+    return HG_SUCCESS;
+}
+
+/* False when the copy cannot go on: said on stderr, or a signal came. */
+static bool origin_progress(struct cp_origin *origin)
+{
+    hg_return_t ret = cp_protocol_progress(origin->context, SLEEP_MS);
+    double silent = tool_clock_to_seconds(tool_clock_ns() - origin->active_ns);
+    char text[128];
+
+    if (ret != HG_SUCCESS)
+        origin_fail(origin, "no progress", HG_Error_to_string(ret));
+    else if (origin->own_target != NULL &&
+             !tool_target_running(origin->own_target, text, sizeof(text)))
+        origin_fail(origin, "the target process", text);
+    else if (origin->outstanding > 0 && silent > origin->options->timeout)
+        origin_fail(origin, "the target does not answer", "--timeout has passed");
+    return !origin->failed && tool_signal_received() == 0;
+}
+
+/* Nothing is in flight afterwards, so that the memory can be unmapped. */
+static void origin_cancel(struct cp_origin *origin)
+{
+    uint64_t end = tool_clock_ns() + CANCEL_S * TOOL_NS_PER_S;
+
+    if (origin->outstanding == 0)
+        return;
+    if (origin->handle != HG_HANDLE_NULL)
+        (void) HG_Cancel(origin->handle);
+    for (unsigned int i = 0; i < PARTS; i++) {
+        if (origin->parts[i].handle != HG_HANDLE_NULL)
+            (void) HG_Cancel(origin->parts[i].handle);
+    }
+    origin->failed = true; /* what comes now is a consequence and not worth a message */
+    while (origin->outstanding > 0 && tool_clock_ns() < end) {
+        if (cp_protocol_progress(origin->context, 10) != HG_SUCCESS)
+            break;
+    }
+}
+
+/* The first reason is the one that counts. */
+static void origin_fail(struct cp_origin *origin, const char *what, const char *why)
+{
+    if (!origin->failed) {
+        cp_progress_end(&origin->progress);
+        tool_error("%s: %s", what, why != NULL ? why : "");
+    }
+    origin->failed = true;
+}
+
+static void origin_print(const struct cp_origin *origin, const char *name, double seconds,
+                         XXH128_hash_t digest)
+{
+    char size[32];
+
+    printf("%s: %s in %.3f s, %.1f MBps, XXH3-128 %016" PRIx64 "%016" PRIx64 "\n", name,
+           tool_format_size(origin->source.size, size, sizeof(size)), seconds,
+           (double) origin->source.size / 1e6 / seconds, (uint64_t) digest.high64,
+           (uint64_t) digest.low64);
+}

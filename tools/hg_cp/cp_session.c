@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One copy at the target. */
+
+#include "hg_cp/cp_session.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <xxhash.h>
+
+#include "common/tool_clock.h"
+#include "hg_cp/cp_file.h"
+
+enum block_state {
+    BLOCK_FREE,
+    BLOCK_PULLING,
+    BLOCK_FULL
+};
+
+/* A piece of the file on its way. state and size change hands under the lock. */
+struct block {
+    struct cp_session *session;
+    enum block_state state;
+    void *memory;
+    hg_bulk_t bulk;
+    hg_op_id_t op;
+    uint64_t offset;
+    uint64_t size;
+};
+
+/* A part of the file that the origin has offered. */
+struct part {
+    hg_handle_t handle; /* HG_HANDLE_NULL: unused */
+    cp_pull_in_t in;
+};
+
+struct cp_session {
+    struct cp_session_options options;
+    hg_class_t *hg_class;
+    hg_context_t *context;
+    hg_addr_t origin;
+    uint64_t id;
+    uint64_t size;
+    uint32_t mode;
+    bool overwrite;
+    uint64_t active_ns;
+    uint64_t pulled; /* pulls have been started up to this offset */
+    unsigned int in_flight;
+    struct part parts[CP_PARTS_MAX];
+    void *memory; /* of all blocks */
+    struct block *blocks;
+    struct cp_file file;
+    bool writer_started;
+    pthread_t writer;
+
+    pthread_mutex_t lock; /* for what follows, and the state of blocks */
+    pthread_cond_t full;  /* a block is full, or the writer shall stop */
+    uint64_t written;     /* the file is written and digested up to this offset */
+    bool stop;
+    bool failed;
+    char text[CP_TEXT_SIZE];
+    XXH3_state_t *digest;
+};
+
+static bool session_allocate(struct cp_session *session, char *text, size_t text_size);
+static void session_fail(struct cp_session *session, const char *text);
+static void session_start_pulls(struct cp_session *session);
+static bool session_start_pull(struct cp_session *session, struct block *block);
+static hg_return_t block_pulled(const struct hg_cb_info *info);
+static void block_set_state(struct block *block, enum block_state state);
+static struct part *session_find_part(struct cp_session *session, uint64_t offset);
+static void session_answer_parts(struct cp_session *session, uint64_t written, bool failed);
+static void part_answer(struct part *part, enum cp_status status, const char *text);
+static void *writer_main(void *arg);
+static bool writer_write(struct cp_session *session, const struct block *block);
+static void session_stop_writer(struct cp_session *session);
+
+struct cp_session *cp_session_open(hg_class_t *hg_class, hg_context_t *context, hg_addr_t origin,
+                                   const struct cp_session_options *options, const cp_open_in_t *in,
+                                   char *text, size_t text_size)
+{
+    struct cp_session *session = calloc(1, sizeof(*session));
+
+    (void) snprintf(text, text_size, "the target has no memory for %u blocks of %" PRIu64 " bytes",
+                    options->depth, options->block_size);
+    if (session == NULL)
+        return NULL;
+    session->options = *options;
+    session->hg_class = hg_class;
+    session->context = context;
+    session->size = in->size;
+    session->mode = in->mode;
+    session->overwrite = in->force && options->force;
+    session->active_ns = tool_clock_ns();
+    session->file.fd = -1;
+    (void) pthread_mutex_init(&session->lock, NULL);
+    (void) pthread_cond_init(&session->full, NULL);
+    if (HG_Addr_dup(hg_class, origin, &session->origin) != HG_SUCCESS ||
+        getrandom(&session->id, sizeof(session->id), 0) != sizeof(session->id) ||
+        !session_allocate(session, text, text_size) ||
+        !cp_file_create(&session->file, options->dir_fd, in->name, in->size, session->overwrite,
+                        text, text_size))
+        goto error;
+    if (pthread_create(&session->writer, NULL, writer_main, session) != 0) {
+        (void) snprintf(text, text_size, "the target cannot start a thread");
+        goto error;
+    }
+    session->writer_started = true;
+    return session;
+error:
+    cp_session_close(session);
+    return NULL;
+}
+
+uint64_t cp_session_id(const struct cp_session *session)
+{
+    return session->id;
+}
+
+bool cp_session_belongs_to(const struct cp_session *session, hg_addr_t origin)
+{
+    return HG_Addr_cmp(session->hg_class, session->origin, origin) != 0;
+}
+
+void cp_session_pull(struct cp_session *session, hg_handle_t handle, const cp_pull_in_t *in)
+{
+    struct part *part = NULL, refused = {.handle = handle, .in = *in};
+
+    session->active_ns = tool_clock_ns();
+    for (unsigned int i = 0; i < CP_PARTS_MAX && part == NULL; i++) {
+        if (session->parts[i].handle == HG_HANDLE_NULL)
+            part = &session->parts[i];
+    }
+    if (part == NULL) {
+        part_answer(&refused, CP_FAILED, "more parts at once than the target takes");
+        return;
+    }
+    if (in->size == 0 || in->size > CP_PART_MAX || in->offset < session->pulled ||
+        in->offset > session->size || in->size > session->size - in->offset ||
+        HG_Bulk_get_size(in->bulk) < in->size) {
+        part_answer(&refused, CP_FAILED, "a part lies outside of the file, or was sent before");
+        return;
+    }
+    *part = refused;
+    cp_session_continue(session);
+}
+
+void cp_session_continue(struct cp_session *session)
+{
+    uint64_t written;
+    bool failed;
+
+    (void) pthread_mutex_lock(&session->lock);
+    written = session->written;
+    failed = session->failed;
+    (void) pthread_mutex_unlock(&session->lock);
+    session_answer_parts(session, written, failed && session->in_flight == 0);
+    if (!failed)
+        session_start_pulls(session);
+}
+
+bool cp_session_is_dead(const struct cp_session *session)
+{
+    struct cp_session *writable = (struct cp_session *) session; /* for the lock alone */
+    bool failed;
+
+    (void) pthread_mutex_lock(&writable->lock);
+    failed = session->failed;
+    (void) pthread_mutex_unlock(&writable->lock);
+    return failed && session->in_flight == 0;
+}
+
+uint64_t cp_session_active_ns(const struct cp_session *session)
+{
+    for (unsigned int i = 0; i < CP_PARTS_MAX; i++) {
+        if (session->parts[i].handle != HG_HANDLE_NULL)
+            return tool_clock_ns();
+    }
+    return session->active_ns;
+}
+
+bool cp_session_finish(struct cp_session *session, const cp_close_in_t *in, char *text,
+                       size_t text_size)
+{
+    XXH128_hash_t digest;
+
+    session_stop_writer(session); /* from here on, nothing else touches the rest */
+    if (session->failed) {
+        (void) snprintf(text, text_size, "%s", session->text);
+        return false;
+    }
+    if (session->in_flight > 0 || session->written != session->size) {
+        (void) snprintf(text, text_size, "the copy was ended at byte %" PRIu64 " of %" PRIu64,
+                        session->written, session->size);
+        return false;
+    }
+    digest = XXH3_128bits_digest(session->digest);
+    if (digest.high64 != in->digest_high || digest.low64 != in->digest_low) {
+        (void) snprintf(text, text_size,
+                        "the digests differ: %016" PRIx64 "%016" PRIx64 " was sent, %016" PRIx64
+                        "%016" PRIx64 " was written; the copy is removed",
+                        in->digest_high, in->digest_low, (uint64_t) digest.high64,
+                        (uint64_t) digest.low64);
+        return false;
+    }
+    return cp_file_publish(&session->file, session->mode, session->overwrite, session->options.sync,
+                           text, text_size);
+}
+
+void cp_session_abort(struct cp_session *session, const char *text)
+{
+    session_fail(session, text);
+    for (unsigned int i = 0; i < session->options.depth; i++) {
+        if (session->blocks[i].op != HG_OP_ID_NULL)
+            (void) HG_Bulk_cancel(session->blocks[i].op);
+    }
+    cp_session_continue(session);
+}
+
+void cp_session_close(struct cp_session *session)
+{
+    session_stop_writer(session);
+    session_answer_parts(session, 0, true);
+    cp_file_discard(&session->file);
+    for (unsigned int i = 0; session->blocks != NULL && i < session->options.depth; i++) {
+        if (session->blocks[i].bulk != HG_BULK_NULL)
+            (void) HG_Bulk_free(session->blocks[i].bulk);
+    }
+    if (session->memory != NULL)
+        (void) munmap(session->memory, session->options.depth * session->options.block_size);
+    free(session->blocks);
+    if (session->digest != NULL)
+        (void) XXH3_freeState(session->digest);
+    if (session->origin != HG_ADDR_NULL)
+        (void) HG_Addr_free(session->hg_class, session->origin);
+    (void) pthread_cond_destroy(&session->full);
+    (void) pthread_mutex_destroy(&session->lock);
+    free(session);
+}
+
+/* A small file needs less than the whole ring. */
+static bool session_allocate(struct cp_session *session, char *text, size_t text_size)
+{
+    struct cp_session_options *options = &session->options;
+    uint64_t blocks = (session->size + options->block_size - 1) / options->block_size;
+
+    if (blocks < options->depth)
+        options->depth = blocks > 0 ? (unsigned int) blocks : 1;
+    session->digest = XXH3_createState();
+    session->blocks = calloc(options->depth, sizeof(*session->blocks));
+    session->memory = mmap(NULL, options->depth * options->block_size, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (session->memory == MAP_FAILED)
+        session->memory = NULL;
+    if (session->digest == NULL || session->blocks == NULL || session->memory == NULL ||
+        XXH3_128bits_reset(session->digest) != XXH_OK)
+        return false;
+    for (unsigned int i = 0; i < options->depth; i++) {
+        struct block *block = &session->blocks[i];
+        hg_size_t size = options->block_size;
+        hg_return_t ret;
+
+        block->session = session;
+        block->memory = (char *) session->memory + i * options->block_size;
+        ret = HG_Bulk_create(session->hg_class, 1, &block->memory, &size, HG_BULK_WRITE_ONLY,
+                             &block->bulk);
+        if (ret != HG_SUCCESS) {
+            (void) snprintf(text, text_size, "the target cannot register a block: %s",
+                            HG_Error_to_string(ret));
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The first reason stays. */
+static void session_fail(struct cp_session *session, const char *text)
+{
+    (void) pthread_mutex_lock(&session->lock);
+    if (!session->failed)
+        (void) snprintf(session->text, sizeof(session->text), "%s", text);
+    session->failed = true;
+    (void) pthread_cond_signal(&session->full);
+    (void) pthread_mutex_unlock(&session->lock);
+}
+
+/* The block at offset n * block_size is always n modulo depth: the writer takes them in turns. */
+static void session_start_pulls(struct cp_session *session)
+{
+    const struct cp_session_options *options = &session->options;
+
+    while (session->pulled < session->size) {
+        struct block *block =
+            &session->blocks[session->pulled / options->block_size % options->depth];
+        bool is_free;
+
+        (void) pthread_mutex_lock(&session->lock);
+        is_free = block->state == BLOCK_FREE;
+        (void) pthread_mutex_unlock(&session->lock);
+        if (!is_free || !session_start_pull(session, block))
+            return;
+    }
+}
+
+/* False when the next part is not here yet, or the pull cannot be started. Parts begin at multiples
+ * of the block size, or else a block ends with the part. */
+static bool session_start_pull(struct cp_session *session, struct block *block)
+{
+    const struct part *part = session_find_part(session, session->pulled);
+    uint64_t in_part, rest;
+    char text[CP_TEXT_SIZE];
+    hg_return_t ret;
+
+    if (part == NULL)
+        return false;
+    in_part = session->pulled - part->in.offset;
+    rest = part->in.size - in_part;
+    block->offset = session->pulled;
+    block->size = session->options.block_size - session->pulled % session->options.block_size;
+    if (block->size > rest)
+        block->size = rest;
+    block_set_state(block, BLOCK_PULLING);
+    ret = HG_Bulk_transfer(session->context, block_pulled, block, HG_BULK_PULL, session->origin,
+                           part->in.bulk, in_part, block->bulk, 0, block->size, &block->op);
+    if (ret != HG_SUCCESS) {
+        block_set_state(block, BLOCK_FREE);
+        (void) snprintf(text, sizeof(text), "the target cannot pull: %s", HG_Error_to_string(ret));
+        session_fail(session, text);
+        return false;
+    }
+    session->pulled += block->size;
+    session->in_flight++;
+    return true;
+}
+
+static hg_return_t block_pulled(const struct hg_cb_info *info)
+{
+    struct block *block = info->arg;
+    struct cp_session *session = block->session;
+    char text[CP_TEXT_SIZE];
+
+    session->in_flight--;
+    session->active_ns = tool_clock_ns();
+    block->op = HG_OP_ID_NULL;
+    if (info->ret != HG_SUCCESS) {
+        (void) snprintf(text, sizeof(text), "pulling byte %" PRIu64 " of %" PRIu64 ": %s",
+                        block->offset, session->size, HG_Error_to_string(info->ret));
+        session_fail(session, text);
+        return HG_SUCCESS;
+    }
+    block_set_state(block, BLOCK_FULL);
+    return HG_SUCCESS;
+}
+
+static void block_set_state(struct block *block, enum block_state state)
+{
+    struct cp_session *session = block->session;
+
+    (void) pthread_mutex_lock(&session->lock);
+    block->state = state;
+    if (state == BLOCK_FULL)
+        (void) pthread_cond_signal(&session->full);
+    (void) pthread_mutex_unlock(&session->lock);
+}
+
+static struct part *session_find_part(struct cp_session *session, uint64_t offset)
+{
+    for (unsigned int i = 0; i < CP_PARTS_MAX; i++) {
+        struct part *part = &session->parts[i];
+
+        if (part->handle != HG_HANDLE_NULL && offset >= part->in.offset &&
+            offset - part->in.offset < part->in.size)
+            return part;
+    }
+    return NULL;
+}
+
+/* A part is answered when all of it is written; when the copy has failed, all are. */
+static void session_answer_parts(struct cp_session *session, uint64_t written, bool failed)
+{
+    for (unsigned int i = 0; i < CP_PARTS_MAX; i++) {
+        struct part *part = &session->parts[i];
+
+        if (part->handle == HG_HANDLE_NULL)
+            continue;
+        if (failed)
+            part_answer(part, CP_FAILED, session->text);
+        else if (part->in.offset + part->in.size <= written)
+            part_answer(part, CP_OK, "");
+    }
+}
+
+/* An origin that is gone gets no answer; nothing is to be done about that here. */
+static void part_answer(struct part *part, enum cp_status status, const char *text)
+{
+    cp_pull_out_t out = {.status = status, .text = text};
+
+    (void) HG_Respond(part->handle, NULL, NULL, &out);
+    (void) HG_Free_input(part->handle, &part->in);
+    (void) HG_Destroy(part->handle);
+    part->handle = HG_HANDLE_NULL;
+}
+
+static void *writer_main(void *arg)
+{
+    struct cp_session *session = arg;
+    const struct cp_session_options *options = &session->options;
+    uint64_t one = 1;
+
+    (void) pthread_mutex_lock(&session->lock);
+    while (!session->stop && !session->failed && session->written < session->size) {
+        struct block *block =
+            &session->blocks[session->written / options->block_size % options->depth];
+        bool written;
+
+        if (block->state != BLOCK_FULL) {
+            (void) pthread_cond_wait(&session->full, &session->lock);
+            continue;
+        }
+        (void) pthread_mutex_unlock(&session->lock);
+        written = writer_write(session, block);
+        (void) pthread_mutex_lock(&session->lock);
+        if (written) {
+            session->written += block->size;
+            block->state = BLOCK_FREE;
+        }
+        (void) !write(options->wake_fd, &one, sizeof(one));
+    }
+    (void) pthread_mutex_unlock(&session->lock);
+    return NULL;
+}
+
+static bool writer_write(struct cp_session *session, const struct block *block)
+{
+    char text[CP_TEXT_SIZE] = "the target cannot compute the digest";
+
+    if (XXH3_128bits_update(session->digest, block->memory, block->size) == XXH_OK &&
+        cp_file_write(&session->file, block->memory, block->size, block->offset, text,
+                      sizeof(text)))
+        return true;
+    session_fail(session, text);
+    return false;
+}
+
+static void session_stop_writer(struct cp_session *session)
+{
+    if (!session->writer_started)
+        return;
+    (void) pthread_mutex_lock(&session->lock);
+    session->stop = true;
+    (void) pthread_cond_signal(&session->full);
+    (void) pthread_mutex_unlock(&session->lock);
+    (void) pthread_join(session->writer, NULL);
+    session->writer_started = false;
+}

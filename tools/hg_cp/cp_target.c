@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The target: answers the RPCs, drives the sessions of all origins, waits for the transport and for
+ * the sessions' writing threads at the same time. */
+
+#include "hg_cp/cp_target.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "common/tool_clock.h"
+#include "common/tool_message.h"
+#include "common/tool_process.h"
+#include "common/tool_signal.h"
+#include "hg_cp/cp_protocol.h"
+#include "hg_cp/cp_session.h"
+
+/* Copies at the same time; callbacks run at once; longest sleep; time for cancelling at the end. */
+#define SESSIONS_MAX 64
+#define TRIGGER_MAX  16
+#define SLEEP_MS     200
+#define ABORT_MS     2000U
+
+struct cp_target {
+    const struct cp_options *options;
+    struct cp_session_options session_options;
+    hg_class_t *hg_class;
+    hg_context_t *context;
+    struct cp_session *sessions[SESSIONS_MAX];
+};
+
+static bool target_open(struct cp_target *target);
+static void target_close(struct cp_target *target);
+static bool target_report(const struct cp_target *target);
+static bool target_write_address_file(const char *path, const char *address);
+static hg_return_t target_progress(struct cp_target *target);
+static hg_return_t target_wait(struct cp_target *target, int hg_fd);
+static void target_drive_sessions(struct cp_target *target);
+static hg_return_t target_opened(hg_handle_t handle);
+static hg_return_t target_pulled(hg_handle_t handle);
+static hg_return_t target_closed(hg_handle_t handle);
+static struct cp_session **target_free_slot(struct cp_target *target);
+static struct cp_session **target_find(struct cp_target *target, hg_handle_t handle, uint64_t id);
+static struct cp_target *target_of(hg_handle_t handle);
+static hg_return_t target_bad_input(hg_handle_t handle, hg_return_t ret);
+
+int cp_target_run(const struct cp_options *options)
+{
+    struct cp_target target = {.options = options};
+    hg_return_t ret = HG_SUCCESS;
+    bool served;
+
+    served = target_open(&target) && target_report(&target);
+    while (served && tool_signal_received() == 0 && ret == HG_SUCCESS) {
+        ret = target_progress(&target);
+        target_drive_sessions(&target);
+    }
+    if (ret != HG_SUCCESS)
+        tool_error("the target stops: no progress: %s", HG_Error_to_string(ret));
+    target_close(&target);
+    return served && ret == HG_SUCCESS ? TOOL_EXIT_OK : TOOL_EXIT_FAILED;
+}
+
+static bool target_open(struct cp_target *target)
+{
+    const struct cp_options *options = target->options;
+    struct cp_session_options *session = &target->session_options;
+    struct cp_rpc_ids ids;
+
+    session->depth = options->depth;
+    session->block_size = options->block_size;
+    session->force = options->force;
+    session->sync = options->sync;
+    session->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    session->dir_fd = open(options->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (session->dir_fd < 0) {
+        tool_error("cannot use '%s' for files: %s", options->dir, strerror(errno));
+        return false;
+    }
+    if (session->wake_fd < 0) {
+        tool_error("cannot make an eventfd: %s", strerror(errno));
+        return false;
+    }
+    target->hg_class = cp_protocol_class_create(options->init, true);
+    if (target->hg_class == NULL ||
+        !cp_protocol_register(target->hg_class, target_opened, target_pulled, target_closed,
+                              &ids) ||
+        HG_Class_set_data(target->hg_class, target, NULL) != HG_SUCCESS)
+        return false;
+    target->context = HG_Context_create(target->hg_class);
+    if (target->context == NULL)
+        tool_error("cannot create a context");
+    return target->context != NULL;
+}
+
+/* Copies that are under way are given up, and what they have written is removed. */
+static void target_close(struct cp_target *target)
+{
+    uint64_t end = tool_clock_ns() + (uint64_t) ABORT_MS * 1000000;
+    bool waiting = target->context != NULL;
+
+    for (unsigned int i = 0; i < SESSIONS_MAX; i++) {
+        if (target->sessions[i] != NULL)
+            cp_session_abort(target->sessions[i], "the target was ended");
+    }
+    while (waiting && tool_clock_ns() < end) {
+        target_drive_sessions(target);
+        waiting = false;
+        for (unsigned int i = 0; i < SESSIONS_MAX; i++)
+            waiting = waiting || target->sessions[i] != NULL;
+        if (waiting && cp_protocol_progress(target->context, 10) != HG_SUCCESS)
+            break;
+    }
+    for (unsigned int i = 0; i < SESSIONS_MAX; i++) {
+        if (target->sessions[i] != NULL)
+            cp_session_close(target->sessions[i]);
+    }
+    if (target->context != NULL) {
+        (void) cp_protocol_progress(target->context, 0); /* the last answers */
+        (void) HG_Context_destroy(target->context);
+    }
+    if (target->hg_class != NULL)
+        (void) HG_Finalize(target->hg_class);
+    if (target->session_options.dir_fd >= 0)
+        (void) close(target->session_options.dir_fd);
+    if (target->session_options.wake_fd >= 0)
+        (void) close(target->session_options.wake_fd);
+}
+
+static bool target_report(const struct cp_target *target)
+{
+    const struct cp_options *options = target->options;
+    char address[TOOL_ADDRESS_SIZE];
+    hg_size_t size = sizeof(address);
+    hg_addr_t self = HG_ADDR_NULL;
+    hg_return_t ret = HG_Addr_self(target->hg_class, &self);
+
+    if (ret == HG_SUCCESS) {
+        ret = HG_Addr_to_string(target->hg_class, address, &size, self);
+        (void) HG_Addr_free(target->hg_class, self);
+    }
+    if (ret != HG_SUCCESS) {
+        tool_error("cannot get the target's own address: %s", HG_Error_to_string(ret));
+        return false;
+    }
+    if (options->address_file != NULL && !target_write_address_file(options->address_file, address))
+        return false;
+    if (options->address_fd >= 0)
+        return tool_target_report(options->address_fd, address);
+    return printf("%s\n", address) > 0 && fflush(stdout) == 0;
+}
+
+/* Whoever waits for the file finds the whole address or nothing. */
+static bool target_write_address_file(const char *path, const char *address)
+{
+    char temporary[4096];
+    FILE *file;
+    bool written;
+
+    if ((size_t) snprintf(temporary, sizeof(temporary), "%s.part", path) >= sizeof(temporary)) {
+        tool_error("--address-file: the name is too long");
+        return false;
+    }
+    file = fopen(temporary, "we");
+    written = file != NULL && fprintf(file, "%s\n", address) > 0;
+    if (file != NULL)
+        written = fclose(file) == 0 && written;
+    if (written && rename(temporary, path) == 0)
+        return true;
+    tool_error("--address-file: cannot write '%s': %s", path, strerror(errno));
+    (void) unlink(temporary);
+    return false;
+}
+
+/* Until HG_Event_ready() says that there is nothing left and the descriptor can be waited for. */
+static hg_return_t target_progress(struct cp_target *target)
+{
+    int hg_fd = HG_Event_get_wait_fd(target->context);
+    unsigned int count;
+    hg_return_t ret;
+
+    ret = HG_Event_progress(target->context, &count);
+    if (ret == HG_SUCCESS)
+        ret = HG_Event_trigger(target->context, TRIGGER_MAX, &count);
+    if (ret == HG_TIMEOUT || ret == HG_AGAIN || ret == HG_INTERRUPT)
+        ret = HG_SUCCESS;
+    if (ret != HG_SUCCESS || HG_Event_ready(target->context))
+        return ret;
+    return target_wait(target, hg_fd);
+}
+
+/* A transport that has no descriptor is asked every millisecond. */
+static hg_return_t target_wait(struct cp_target *target, int hg_fd)
+{
+    struct pollfd fds[2] = {{.fd = target->session_options.wake_fd, .events = POLLIN},
+                            {.fd = hg_fd, .events = POLLIN}};
+    uint64_t value;
+
+    if (poll(fds, hg_fd >= 0 ? 2 : 1, hg_fd >= 0 ? SLEEP_MS : 1) < 0 && errno != EINTR)
+        return HG_FAULT;
+    if ((fds[0].revents & POLLIN) != 0)
+        (void) !read(fds[0].fd, &value, sizeof(value));
+    return HG_SUCCESS;
+}
+
+/* Goes on with each copy; ends those that have failed or whose origin says nothing any more. */
+static void target_drive_sessions(struct cp_target *target)
+{
+    uint64_t timeout_ns = tool_clock_from_seconds(target->options->timeout);
+
+    for (unsigned int i = 0; i < SESSIONS_MAX; i++) {
+        struct cp_session *session = target->sessions[i];
+
+        if (session == NULL)
+            continue;
+        if (tool_clock_ns() > cp_session_active_ns(session) + timeout_ns)
+            cp_session_abort(session, "the origin sent nothing for too long");
+        cp_session_continue(session);
+        if (cp_session_is_dead(session)) {
+            target->sessions[i] = NULL;
+            cp_session_close(session);
+        }
+    }
+}
+
+static hg_return_t target_opened(hg_handle_t handle)
+{
+    struct cp_target *target = target_of(handle);
+    struct cp_session **slot = target_free_slot(target);
+    char text[CP_TEXT_SIZE] = "the target is busy with as many copies as it takes";
+    cp_open_out_t out = {.status = CP_FAILED, .text = text};
+    cp_open_in_t in;
+    hg_return_t ret = HG_Get_input(handle, &in);
+
+    if (ret != HG_SUCCESS)
+        return target_bad_input(handle, ret);
+    if (slot != NULL)
+        *slot = cp_session_open(target->hg_class, target->context, HG_Get_info(handle)->addr,
+                                &target->session_options, &in, text, sizeof(text));
+    if (slot != NULL && *slot != NULL) {
+        out.status = CP_OK;
+        out.session = cp_session_id(*slot);
+        out.text = "";
+    }
+    if (!target->options->quiet)
+        tool_note(out.status == CP_OK ? "taking '%s'" : "refused '%s': %s", in.name, text);
+    ret = HG_Respond(handle, NULL, NULL, &out);
+    (void) HG_Free_input(handle, &in);
+    (void) HG_Destroy(handle);
+    return ret;
+}
+
+static hg_return_t target_pulled(hg_handle_t handle)
+{
+    struct cp_target *target = target_of(handle);
+    cp_pull_out_t out = {.status = CP_FAILED,
+                         .text = "the target does not know this copy any more"};
+    struct cp_session **slot;
+    cp_pull_in_t in;
+    hg_return_t ret = HG_Get_input(handle, &in);
+
+    if (ret != HG_SUCCESS)
+        return target_bad_input(handle, ret);
+    slot = target_find(target, handle, in.session);
+    if (slot != NULL) {
+        cp_session_pull(*slot, handle, &in);
+        return HG_SUCCESS;
+    }
+    ret = HG_Respond(handle, NULL, NULL, &out);
+    (void) HG_Free_input(handle, &in);
+    (void) HG_Destroy(handle);
+    return ret;
+}
+
+static hg_return_t target_closed(hg_handle_t handle)
+{
+    struct cp_target *target = target_of(handle);
+    char text[CP_TEXT_SIZE] = "the target does not know this copy any more";
+    cp_close_out_t out = {.status = CP_FAILED, .text = text};
+    struct cp_session **slot;
+    cp_close_in_t in;
+    hg_return_t ret = HG_Get_input(handle, &in);
+
+    if (ret != HG_SUCCESS)
+        return target_bad_input(handle, ret);
+    slot = target_find(target, handle, in.session);
+    if (slot != NULL && in.keep && cp_session_finish(*slot, &in, text, sizeof(text))) {
+        out.status = CP_OK;
+        out.text = "";
+        cp_session_close(*slot);
+        *slot = NULL;
+    } else if (slot != NULL) {
+        /* The loop closes it when nothing is in flight. */
+        cp_session_abort(*slot, in.keep ? text : "the origin gave the copy up");
+    }
+    if (!target->options->quiet)
+        tool_note(out.status == CP_OK ? "complete" : "dropped: %s",
+                  in.keep ? text : "the origin gave the copy up");
+    ret = HG_Respond(handle, NULL, NULL, &out);
+    (void) HG_Free_input(handle, &in);
+    (void) HG_Destroy(handle);
+    return ret;
+}
+
+static struct cp_session **target_free_slot(struct cp_target *target)
+{
+    for (unsigned int i = 0; i < SESSIONS_MAX; i++) {
+        if (target->sessions[i] == NULL)
+            return &target->sessions[i];
+    }
+    return NULL;
+}
+
+/* A copy can only be gone on with by the origin that began it. */
+static struct cp_session **target_find(struct cp_target *target, hg_handle_t handle, uint64_t id)
+{
+    for (unsigned int i = 0; i < SESSIONS_MAX; i++) {
+        struct cp_session *session = target->sessions[i];
+
+        if (session != NULL && cp_session_id(session) == id &&
+            cp_session_belongs_to(session, HG_Get_info(handle)->addr))
+            return &target->sessions[i];
+    }
+    return NULL;
+}
+
+static struct cp_target *target_of(hg_handle_t handle)
+{
+    return HG_Class_get_data(HG_Get_info(handle)->hg_class);
+}
+
+static hg_return_t target_bad_input(hg_handle_t handle, hg_return_t ret)
+{
+    tool_error("cannot read the input of an RPC: %s", HG_Error_to_string(ret));
+    (void) HG_Destroy(handle);
+    return ret;
+}

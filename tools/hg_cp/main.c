@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* hg_cp: copies a file from one process to another. */
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/tool_message.h"
+#include "common/tool_process.h"
+#include "common/tool_signal.h"
+#include "hg_cp/cp_options.h"
+#include "hg_cp/cp_origin.h"
+#include "hg_cp/cp_target.h"
+
+/* How long a target may take to open its endpoint. */
+#define TARGET_TIMEOUT_MS 20000U
+
+static int copy_through_own_target(const struct cp_options *options);
+static bool split_destination(const char *destination, const char *source, char **dir, char **name);
+static const char *base_name(const char *path);
+static bool start_target(const struct cp_options *options, const char *dir,
+                         struct tool_target *target);
+
+int main(int argc, char *argv[])
+{
+    struct cp_options options;
+    int exit_code;
+
+    tool_message_set_name("hg_cp");
+    if (!cp_options_parse(argc, argv, &options, &exit_code))
+        return exit_code;
+    tool_signal_install();
+    if (options.listen)
+        return cp_target_run(&options);
+    if (options.to != NULL)
+        exit_code =
+            cp_origin_run(&options, options.to,
+                          options.name != NULL ? options.name : base_name(options.source), NULL);
+    else
+        exit_code = copy_through_own_target(&options);
+    return tool_signal_received() != 0 && exit_code != TOOL_EXIT_OK ? tool_signal_exit_code()
+                                                                    : exit_code;
+}
+
+static int copy_through_own_target(const struct cp_options *options)
+{
+    struct tool_target target = {.pid = 0};
+    char *dir = NULL, *name = NULL;
+    int exit_code = TOOL_EXIT_FAILED;
+
+    if (split_destination(options->name, options->source, &dir, &name) &&
+        start_target(options, dir, &target))
+        exit_code = cp_origin_run(options, target.address, name, &target);
+    tool_target_stop(&target);
+    free(dir);
+    free(name);
+    return exit_code;
+}
+
+/* A directory keeps the file's name; anything else is the file that it becomes. */
+static bool split_destination(const char *destination, const char *source, char **dir, char **name)
+{
+    const char *base = base_name(destination);
+    struct stat status;
+
+    if (stat(destination, &status) == 0 && S_ISDIR(status.st_mode)) {
+        *dir = strdup(destination);
+        *name = strdup(base_name(source));
+    } else {
+        size_t len = (size_t) (base - destination);
+
+        *dir = len > 0 ? strndup(destination, len) : strdup(".");
+        *name = strdup(base);
+    }
+    if (*dir == NULL || *name == NULL)
+        tool_error("no memory");
+    return *dir != NULL && *name != NULL;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash != NULL ? slash + 1 : path;
+}
+
+static bool start_target(const struct cp_options *options, const char *dir,
+                         struct tool_target *target)
+{
+    char depth[16], block_size[24], timeout[32];
+    const char *args[16];
+    size_t count = 0;
+
+    (void) snprintf(depth, sizeof(depth), "%u", options->depth);
+    (void) snprintf(block_size, sizeof(block_size), "%" PRIu64, options->block_size);
+    (void) snprintf(timeout, sizeof(timeout), "%f", options->timeout);
+    args[count++] = "--listen";
+    args[count++] = "--quiet";
+    args[count++] = "--init";
+    args[count++] = options->init;
+    args[count++] = "--dir";
+    args[count++] = dir;
+    args[count++] = "--depth";
+    args[count++] = depth;
+    args[count++] = "--block-size";
+    args[count++] = block_size;
+    args[count++] = "--timeout";
+    args[count++] = timeout;
+    if (options->force)
+        args[count++] = "--force";
+    if (options->sync)
+        args[count++] = "--sync";
+    args[count] = NULL;
+    return tool_target_start(target, args, TARGET_TIMEOUT_MS);
+}

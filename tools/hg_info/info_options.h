@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The command line of hg_info. */
+
+#ifndef AMALGAM_INFO_OPTIONS_H
+#define AMALGAM_INFO_OPTIONS_H
+
+#include <stdbool.h>
+
+struct info_options {
+    const char *init; /* the init string that is asked about, or NULL */
+    bool listen;      /* open it as a target would */
+    bool json;
+};
+
+/* Reads the command line. Returns true when there is something to do; otherwise *exit_code is set,
+ * and help or an error has been printed. */
+bool info_options_parse(int argc, char *argv[], struct info_options *options, int *exit_code);
+
+#endif /* AMALGAM_INFO_OPTIONS_H */

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* hg_info: shows the transport plugins of this machine, and what an init string picks. */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/tool_message.h"
+#include "hg_info/info_options.h"
+#include "hg_info/info_report.h"
+
+static bool info_open(const struct info_options *options, struct info_report *report,
+                      na_class_t **na_class);
+static void info_fill_endpoint(na_class_t *na_class, bool listen, struct info_endpoint *endpoint);
+
+int main(int argc, char *argv[])
+{
+    static struct info_report report; /* large for a stack */
+    size_t path_size = sizeof(report.search_path);
+    struct na_plugin_record *records = NULL;
+    struct info_options options;
+    na_class_t *na_class = NULL;
+    na_return_t ret;
+    int exit_code;
+
+    tool_message_set_name("hg_info");
+    if (!info_options_parse(argc, argv, &options, &exit_code))
+        return exit_code;
+    exit_code = TOOL_EXIT_OK;
+    /* The report says it all; what the library logs about it would say it twice. */
+    NA_Set_log_level("none");
+    if (options.init != NULL && !info_open(&options, &report, &na_class))
+        exit_code = TOOL_EXIT_FAILED;
+    /* With an init string, only what that has made the library look at is of interest. */
+    ret = NA_Plugin_get_records(options.init == NULL ? NA_PLUGIN_LOAD_ALL : 0, &records);
+    if (ret == NA_SUCCESS)
+        ret = NA_Plugin_get_search_path(report.search_path, &path_size);
+    report.records = records;
+    if (ret != NA_SUCCESS)
+        tool_error("cannot list the plugins: %s", NA_Error_to_string(ret));
+    if (ret != NA_SUCCESS || !(options.json ? info_print_json(&report) : info_print(&report)))
+        exit_code = TOOL_EXIT_FAILED;
+    NA_Plugin_free_records(records);
+    if (na_class != NULL)
+        (void) NA_Finalize(na_class);
+    return exit_code;
+}
+
+static bool info_open(const struct info_options *options, struct info_report *report,
+                      na_class_t **na_class)
+{
+    na_return_t ret = NA_Initialize_reason(options->init, options->listen, NA_VERSION(6, 0), NULL,
+                                           na_class, report->reason, sizeof(report->reason));
+
+    report->init = options->init;
+    report->opened = ret == NA_SUCCESS;
+    if (!report->opened) {
+        if (report->reason[0] == '\0')
+            (void) snprintf(report->reason, sizeof(report->reason), "%s", NA_Error_to_string(ret));
+        *na_class = NULL;
+        return false;
+    }
+    report->selection = NA_Class_get_selection(*na_class);
+    info_fill_endpoint(*na_class, options->listen, &report->endpoint);
+    return true;
+}
+
+static void info_fill_endpoint(na_class_t *na_class, bool listen, struct info_endpoint *endpoint)
+{
+    size_t size = sizeof(endpoint->address);
+    na_context_t *context = NA_Context_create(na_class);
+    na_addr_t *self = NULL;
+
+    endpoint->max_unexpected_size = NA_Msg_get_max_unexpected_size(na_class);
+    endpoint->max_expected_size = NA_Msg_get_max_expected_size(na_class);
+    endpoint->max_segments = NA_Mem_handle_get_max_segments(na_class);
+    if (context != NULL) {
+        endpoint->waits_by_descriptor = NA_Poll_get_fd(na_class, context) >= 0;
+        (void) NA_Context_destroy(na_class, context);
+    }
+    if (!listen || NA_Addr_self(na_class, &self) != NA_SUCCESS)
+        return;
+    if (NA_Addr_to_string(na_class, endpoint->address, &size, self) != NA_SUCCESS)
+        endpoint->address[0] = '\0';
+    NA_Addr_free(na_class, self);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Many contexts driven by one thread: the wait descriptors of all of them in one epoll. */
+
+#ifndef AMALGAM_PERF_EVENTS_H
+#define AMALGAM_PERF_EVENTS_H
+
+#include <stdbool.h>
+
+#include <mercury.h>
+
+struct perf_events_item {
+    hg_context_t *context;
+    bool armed; /* HG_Event_ready() said that its descriptor may be waited for */
+};
+
+struct perf_events {
+    int epoll_fd;
+    bool can_wait; /* every context has a descriptor */
+    unsigned int item_count;
+    unsigned int unarmed_count;
+    struct perf_events_item *items;
+};
+
+/* Prepares for at most count contexts; false without memory or descriptors. */
+bool perf_events_open(struct perf_events *events, unsigned int count);
+
+/* Adds a context. */
+hg_return_t perf_events_add(struct perf_events *events, hg_context_t *context);
+
+/* One round over the contexts that have something to do; sleeps at most timeout_ms when none has. */
+hg_return_t perf_events_progress(struct perf_events *events, unsigned int timeout_ms);
+
+/* Releases everything but the contexts. */
+void perf_events_close(struct perf_events *events);
+
+#endif /* AMALGAM_PERF_EVENTS_H */

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The command line of hg_perf. */
+
+#include "hg_perf/perf_options.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/tool_message.h"
+#include "common/tool_options.h"
+
+static const char help_text[] =
+    "NAME\n"
+    "    hg_perf - measure RPC, bulk data and the machine under them\n"
+    "\n"
+    "SYNOPSIS\n"
+    "    hg_perf rpc|bulk|na|idle|limits|sweep [OPTION]...\n"
+    "    hg_perf rpc|bulk|na --listen [OPTION]...\n"
+    "\n"
+    "DESCRIPTION\n"
+    "    Starts a target process of its own, measures, prints a table or JSON, and ends the "
+    "target.\n"
+    "    Origin and target run the loop of an ordinary service: trigger what is complete, "
+    "progress.\n"
+    "\n"
+    "    rpc      round trips of an RPC with --size bytes of input and of output (default 8)\n"
+    "    bulk     RPCs whose target pulls (or pushes) --size bytes (default 1M) of the origin's "
+    "memory\n"
+    "    na       the same below RPC: messages answered by messages, or --op put, --op get\n"
+    "    idle     processor time of a target that waits, with --clients connected\n"
+    "    limits   what the machine does without any of this: round trip of a cache line and of an\n"
+    "             eventfd between two processes, memcpy, process_vm_readv and process_vm_writev\n"
+    "    sweep    rpc or bulk (--kind) over --sizes and --depths; writes OUTPUT.json and "
+    "OUTPUT.svg\n"
+    "\n"
+    "OPTIONS\n"
+    "    --init STRING      init string of both sides (default na+sm)\n"
+    "    --size BYTES       payload; k, M and G are powers of 1024\n"
+    "    --in-flight N      operations that each thread keeps outstanding (default 1)\n"
+    "    --seconds S        measured time (default 2), after a warm-up of at most 0.2 s\n"
+    "    --busy             both sides poll and never sleep\n"
+    "    --threads N        threads on both sides, each with a context of its own (default 1)\n"
+    "    --clients N        origin endpoints (default 1); prints what the memory of a peer is\n"
+    "    --processes N      processes they are in (default: one each, at most 16)\n"
+    "    --push             bulk: the target writes to the origin\n"
+    "    --op OP            na: message (default), put or get\n"
+    "    --with-limits      measure the limits in the same run, and print ratios\n"
+    "    --bind CORE,CORE   cores of the origins and of the target (default: not bound)\n"
+    "    --target ADDRESS   use this target; it was started with --listen and the same --threads\n"
+    "    --listen           be a target: print the address and answer until a signal\n"
+    "    --kind rpc|bulk    sweep: what to measure (default rpc)\n"
+    "    --sizes LIST       sweep: sizes, separated by commas\n"
+    "    --depths LIST      sweep: values of --in-flight\n"
+    "    --output NAME      sweep: beginning of the file names (default hg_perf-sweep)\n"
+    "    --json             print one JSON object\n"
+    "    --help             print this text\n"
+    "\n"
+    "    Latencies are of single operations, as the origin sees them. MBps is 10^6 bytes a "
+    "second.\n"
+    "\n"
+    "EXIT STATUS\n"
+    "    0 measured, 1 failed (an operation, too), 2 wrong command line, 128+N ended by signal N\n"
+    "\n"
+    "EXAMPLES\n"
+    "    hg_perf rpc --busy --with-limits\n"
+    "    hg_perf rpc --in-flight 32 --json\n"
+    "    hg_perf bulk --size 4M --with-limits\n"
+    "    hg_perf rpc --clients 1000 --seconds 5\n";
+
+enum option_id {
+    OPTION_INIT = 256,
+    OPTION_SIZE,
+    OPTION_IN_FLIGHT,
+    OPTION_SECONDS,
+    OPTION_BUSY,
+    OPTION_THREADS,
+    OPTION_CLIENTS,
+    OPTION_PROCESSES,
+    OPTION_PUSH,
+    OPTION_OP,
+    OPTION_WITH_LIMITS,
+    OPTION_BIND,
+    OPTION_TARGET,
+    OPTION_LISTEN,
+    OPTION_KIND,
+    OPTION_SIZES,
+    OPTION_DEPTHS,
+    OPTION_OUTPUT,
+    OPTION_JSON,
+    OPTION_ADDRESS_FD,
+    OPTION_HELP
+};
+
+static const struct option long_options[] = {
+    {"init", required_argument, NULL, OPTION_INIT},
+    {"size", required_argument, NULL, OPTION_SIZE},
+    {"in-flight", required_argument, NULL, OPTION_IN_FLIGHT},
+    {"seconds", required_argument, NULL, OPTION_SECONDS},
+    {"busy", no_argument, NULL, OPTION_BUSY},
+    {"threads", required_argument, NULL, OPTION_THREADS},
+    {"clients", required_argument, NULL, OPTION_CLIENTS},
+    {"processes", required_argument, NULL, OPTION_PROCESSES},
+    {"push", no_argument, NULL, OPTION_PUSH},
+    {"op", required_argument, NULL, OPTION_OP},
+    {"with-limits", no_argument, NULL, OPTION_WITH_LIMITS},
+    {"bind", required_argument, NULL, OPTION_BIND},
+    {"target", required_argument, NULL, OPTION_TARGET},
+    {"listen", no_argument, NULL, OPTION_LISTEN},
+    {"kind", required_argument, NULL, OPTION_KIND},
+    {"sizes", required_argument, NULL, OPTION_SIZES},
+    {"depths", required_argument, NULL, OPTION_DEPTHS},
+    {"output", required_argument, NULL, OPTION_OUTPUT},
+    {"json", no_argument, NULL, OPTION_JSON},
+    {"address-fd", required_argument, NULL, OPTION_ADDRESS_FD},
+    {"help", no_argument, NULL, OPTION_HELP},
+    {NULL, 0, NULL, 0},
+};
+
+static const char *const mode_names[PERF_MODE_COUNT] = {
+    [PERF_RPC] = "rpc",       [PERF_BULK] = "bulk", [PERF_NA] = "na",
+    [PERF_LIMITS] = "limits", [PERF_IDLE] = "idle", [PERF_SWEEP] = "sweep",
+};
+
+static const char *const na_op_names[] = {
+    [PERF_NA_MESSAGE] = "message",
+    [PERF_NA_PUT] = "put",
+    [PERF_NA_GET] = "get",
+};
+
+static void options_default(struct perf_options *options);
+static bool options_mode(const char *name, struct perf_options *options);
+static bool options_read(int argc, char *argv[], struct perf_options *options, bool *help);
+static bool option_apply(struct perf_options *options, int id, const char *value);
+static bool option_bind(struct perf_options *options, const char *value);
+static bool option_choice(const char *option, const char *value, const char *const names[],
+                          unsigned int count, unsigned int *choice);
+static bool options_check(struct perf_options *options);
+static void options_fill_sweep(struct perf_options *options);
+
+bool perf_options_parse(int argc, char *argv[], struct perf_options *options, int *exit_code)
+{
+    bool help = false;
+
+    *exit_code = TOOL_EXIT_USAGE;
+    options_default(options);
+    if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0)) {
+        help = true;
+    } else if (argc < 2) {
+        *exit_code = tool_usage_error("say what to measure: rpc, bulk, na, idle, limits or sweep");
+        return false;
+    } else if (!options_mode(argv[1], options)) {
+        *exit_code = tool_usage_error("'%s' is unknown; rpc, bulk, na, idle, limits and sweep can "
+                                      "be measured",
+                                      argv[1]);
+        return false;
+    }
+    if (!help &&
+        (!options_read(argc - 1, argv + 1, options, &help) || (!help && !options_check(options)))) {
+        fprintf(stderr, "Try '%s --help'.\n", tool_message_get_name());
+        return false;
+    }
+    if (help) {
+        *exit_code = fputs(help_text, stdout) >= 0 ? TOOL_EXIT_OK : TOOL_EXIT_FAILED;
+        return false;
+    }
+    return true;
+}
+
+const char *perf_mode_name(enum perf_mode mode)
+{
+    return mode_names[mode];
+}
+
+const char *perf_na_op_name(enum perf_na_op op)
+{
+    return na_op_names[op];
+}
+
+static void options_default(struct perf_options *options)
+{
+    memset(options, 0, sizeof(*options));
+    options->init = "na+sm";
+    options->output = "hg_perf-sweep";
+    options->in_flight = 1;
+    options->threads = 1;
+    options->clients = 1;
+    options->address_fd = -1;
+    options->bind[0] = options->bind[1] = -1;
+}
+
+static bool options_mode(const char *name, struct perf_options *options)
+{
+    for (unsigned int i = 0; i < PERF_MODE_COUNT; i++) {
+        if (strcmp(name, mode_names[i]) == 0) {
+            options->mode = (enum perf_mode) i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool options_read(int argc, char *argv[], struct perf_options *options, bool *help)
+{
+    int id;
+
+    opterr = 0;
+    while ((id = getopt_long(argc, argv, ":", long_options, NULL)) != -1) {
+        if (id == OPTION_HELP) {
+            *help = true;
+            return true;
+        }
+        if (id == '?' || id == ':') {
+            tool_error(id == ':' ? "%s needs a value" : "%s is not an option, or not a whole one",
+                       argv[optind - 1]);
+            return false;
+        }
+        if (!option_apply(options, id, optarg))
+            return false;
+    }
+    if (optind < argc) {
+        tool_error("'%s' is one argument too many", argv[optind]);
+        return false;
+    }
+    return true;
+}
+
+static bool option_apply(struct perf_options *options, int id, const char *value)
+{
+    unsigned int choice;
+
+    switch (id) {
+    case OPTION_INIT:
+        options->init = value;
+        return true;
+    case OPTION_SIZE:
+        return tool_parse_size("--size", value, 1, PERF_SIZE_MAX, &options->size);
+    case OPTION_IN_FLIGHT:
+        return tool_parse_uint("--in-flight", value, 1, PERF_IN_FLIGHT_MAX, &options->in_flight);
+    case OPTION_SECONDS:
+        return tool_parse_seconds("--seconds", value, 0.01, 86400, &options->seconds);
+    case OPTION_BUSY:
+        options->busy = true;
+        return true;
+    case OPTION_THREADS:
+        return tool_parse_uint("--threads", value, 1, PERF_THREADS_MAX, &options->threads);
+    case OPTION_CLIENTS:
+        return tool_parse_uint("--clients", value, 1, PERF_CLIENTS_MAX, &options->clients);
+    case OPTION_PROCESSES:
+        return tool_parse_uint("--processes", value, 1, PERF_CLIENTS_MAX, &options->processes);
+    case OPTION_PUSH:
+        options->push = true;
+        return true;
+    case OPTION_OP:
+        if (!option_choice("--op", value, na_op_names, 3, &choice))
+            return false;
+        options->na_op = (enum perf_na_op) choice;
+        return true;
+    case OPTION_WITH_LIMITS:
+        options->with_limits = true;
+        return true;
+    case OPTION_BIND:
+        return option_bind(options, value);
+    case OPTION_TARGET:
+        options->target = value;
+        return true;
+    case OPTION_LISTEN:
+        options->listen = true;
+        return true;
+    case OPTION_KIND:
+        if (!option_choice("--kind", value, mode_names, PERF_BULK + 1, &choice))
+            return false;
+        options->sweep_mode = (enum perf_mode) choice;
+        return true;
+    case OPTION_SIZES:
+        return tool_parse_size_list("--sizes", value, 1, PERF_SIZE_MAX, options->sweep_sizes,
+                                    PERF_SWEEP_MAX, &options->sweep_size_count);
+    case OPTION_DEPTHS:
+        return tool_parse_size_list("--depths", value, 1, PERF_IN_FLIGHT_MAX, options->sweep_depths,
+                                    PERF_SWEEP_MAX, &options->sweep_depth_count);
+    case OPTION_OUTPUT:
+        options->output = value;
+        return true;
+    case OPTION_JSON:
+        options->json = true;
+        return true;
+    default: /* OPTION_ADDRESS_FD: between hg_perf and its own target */
+        return tool_parse_uint("--address-fd", value, 0, 1U << 20,
+                               (unsigned int *) &options->address_fd);
+    }
+}
+
+static bool option_bind(struct perf_options *options, const char *value)
+{
+    char rest;
+
+    if (sscanf(value, "%d,%d%c", &options->bind[0], &options->bind[1], &rest) == 2 &&
+        options->bind[0] >= 0 && options->bind[0] < 1024 && options->bind[1] >= 0 &&
+        options->bind[1] < 1024)
+        return true;
+    tool_error("--bind: '%s' is not two cores such as 0,1", value);
+    return false;
+}
+
+static bool option_choice(const char *option, const char *value, const char *const names[],
+                          unsigned int count, unsigned int *choice)
+{
+    for (*choice = 0; *choice < count; (*choice)++) {
+        if (strcmp(value, names[*choice]) == 0)
+            return true;
+    }
+    tool_error("%s: '%s' is not possible, %s and %s are", option, value, names[0],
+               names[count - 1]);
+    return false;
+}
+
+/* Fills in the defaults that depend on the mode, and refuses what does not go together. */
+static bool options_check(struct perf_options *options)
+{
+    enum perf_mode kind = options->mode == PERF_SWEEP ? options->sweep_mode : options->mode;
+    bool copies = kind == PERF_BULK || kind == PERF_LIMITS ||
+                  (kind == PERF_NA && options->na_op != PERF_NA_MESSAGE);
+
+    if (options->size == 0)
+        options->size = copies ? UINT64_C(1) << 20 : PERF_RPC_SIZE_MIN;
+    if (options->seconds <= 0)
+        options->seconds = options->mode == PERF_SWEEP ? 0.5 : 2;
+    if ((kind == PERF_RPC || kind == PERF_IDLE) &&
+        (options->size < PERF_RPC_SIZE_MIN || options->size > PERF_RPC_SIZE_MAX)) {
+        tool_error("--size: an RPC carries 8 bytes to 64M; larger data goes by bulk");
+        return false;
+    }
+    if (kind == PERF_NA && options->threads > 1) {
+        tool_error("--threads: na is measured with one thread");
+        return false;
+    }
+    if (options->threads > 1 && options->clients > 1) {
+        tool_error("--threads and --clients: only one of them can be more than 1");
+        return false;
+    }
+    if (options->listen &&
+        (options->target != NULL || options->mode == PERF_LIMITS || options->mode == PERF_SWEEP)) {
+        tool_error("--listen: only for rpc, bulk, na and idle, and without --target");
+        return false;
+    }
+    options_fill_sweep(options);
+    return true;
+}
+
+static void options_fill_sweep(struct perf_options *options)
+{
+    static const uint64_t rpc_sizes[] = {8, 64, 512, 4096, 32768, 262144};
+    static const uint64_t bulk_sizes[] = {4096, 16384, 65536, 262144, 1048576, 4194304, 16777216};
+    static const uint64_t depths[] = {1, 4, 16, 32};
+    bool bulk = options->sweep_mode == PERF_BULK;
+
+    if (options->sweep_size_count == 0) {
+        options->sweep_size_count = bulk ? 7 : 6;
+        memcpy(options->sweep_sizes, bulk ? bulk_sizes : rpc_sizes,
+               options->sweep_size_count * sizeof(options->sweep_sizes[0]));
+    }
+    if (options->sweep_depth_count == 0) {
+        options->sweep_depth_count = 4;
+        memcpy(options->sweep_depths, depths, sizeof(depths));
+    }
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a run of hg_perf is asked to do. */
+
+#ifndef AMALGAM_PERF_OPTIONS_H
+#define AMALGAM_PERF_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Most values of --sizes and --depths. */
+#define PERF_SWEEP_MAX 32
+
+/* Limits of the options; the target holds a request against them, too. */
+#define PERF_SIZE_MAX      (UINT64_C(1) << 30)
+#define PERF_RPC_SIZE_MAX  (UINT64_C(64) << 20)
+#define PERF_RPC_SIZE_MIN  8U
+#define PERF_IN_FLIGHT_MAX 4096U
+#define PERF_CLIENTS_MAX   4096U
+#define PERF_THREADS_MAX   64U
+
+enum perf_mode {
+    PERF_RPC,
+    PERF_BULK,
+    PERF_NA,
+    PERF_LIMITS,
+    PERF_IDLE,
+    PERF_SWEEP,
+    PERF_MODE_COUNT
+};
+
+/* What `hg_perf na` measures. */
+enum perf_na_op {
+    PERF_NA_MESSAGE,
+    PERF_NA_PUT,
+    PERF_NA_GET
+};
+
+struct perf_options {
+    enum perf_mode mode;
+    enum perf_mode sweep_mode; /* what the points of a sweep measure: rpc or bulk */
+    enum perf_na_op na_op;
+    const char *init;       /* init string of both sides */
+    const char *target;     /* address of a target that runs already, or NULL */
+    const char *output;     /* sweep: beginning of the names of the files it writes */
+    uint64_t size;          /* payload bytes; 0: the mode's default */
+    unsigned int in_flight; /* operations that one thread keeps outstanding */
+    unsigned int threads;   /* origin threads of one client, and target threads */
+    unsigned int clients;   /* origin endpoints */
+    unsigned int processes; /* origin processes; 0: chosen from clients */
+    double seconds;         /* measured time; 0: the mode's default */
+    bool busy;              /* neither side ever sleeps */
+    bool push;              /* bulk: the target writes instead of reading */
+    bool json;
+    bool listen;         /* be the target */
+    bool with_limits;    /* measure the machine's limits in the same run */
+    bool shared_context; /* the threads of a client share one context */
+    int address_fd;      /* target: where to report the address; -1: stdout */
+    int bind[2];         /* cores for origins and target; -1: the scheduler chooses */
+    uint64_t sweep_sizes[PERF_SWEEP_MAX];
+    size_t sweep_size_count;
+    uint64_t sweep_depths[PERF_SWEEP_MAX];
+    size_t sweep_depth_count;
+};
+
+/* Reads the command line. Returns true when there is something to do; otherwise *exit_code is set,
+ * and help or an error has been printed. */
+bool perf_options_parse(int argc, char *argv[], struct perf_options *options, int *exit_code);
+
+/* The name of a mode as written on the command line. */
+const char *perf_mode_name(enum perf_mode mode);
+
+/* The name of what `hg_perf na` measures. */
+const char *perf_na_op_name(enum perf_na_op op);
+
+#endif /* AMALGAM_PERF_OPTIONS_H */

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One measurement: starts the origin processes, leads them through the phases, adds up. */
+
+#include "hg_perf/perf_run.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/tool_clock.h"
+#include "common/tool_message.h"
+#include "common/tool_process.h"
+#include "common/tool_signal.h"
+#include "hg_perf/perf_bind.h"
+
+/* Processes that are started when --processes does not say how many. */
+#define PROCESSES_DEFAULT 16U
+
+/* How long connecting and finishing may take, beyond the measured time. */
+#define PHASE_TIMEOUT_S 120U
+
+/* Each process goes through the phases in order and waits before each until it is announced. */
+enum perf_phase {
+    PHASE_START,
+    PHASE_CONNECT,
+    PHASE_MEASURE,
+    PHASE_CLOSE,
+    PHASE_ABORT
+};
+
+struct control {
+    atomic_uint phase; /* the phase that was announced last */
+    struct perf_process processes[];
+};
+
+struct run {
+    const struct perf_options *options;
+    const char *address;
+    pid_t target_pid;
+    unsigned int process_count;
+    size_t control_size;
+    struct control *control;
+    pid_t *pids; /* 0: has ended */
+};
+
+static bool run_open(struct run *run);
+static void run_close(struct run *run);
+static bool run_start_processes(struct run *run);
+static _Noreturn void process_main(const struct run *run, unsigned int index);
+static void process_phases(const struct run *run, unsigned int index);
+static bool process_wait_phase(struct control *control, enum perf_phase phase);
+static bool run_phase(struct run *run, enum perf_phase phase, double seconds);
+static bool run_process_failed(struct run *run, unsigned int index, enum perf_phase phase);
+static bool run_measure(struct run *run, struct perf_result *result);
+static bool run_measure_idle(const struct run *run);
+static double target_cpu_seconds(pid_t pid);
+static void result_add_memory(const struct run *run, struct perf_result *result,
+                              const struct perf_memory *before, const struct perf_memory *after);
+static void result_sum(const struct run *run, struct perf_result *result);
+
+bool perf_run(const struct perf_options *options, const char *address, pid_t target_pid,
+              struct perf_result *result)
+{
+    struct run run = {.options = options, .address = address, .target_pid = target_pid};
+    struct perf_memory before, after;
+    bool memory_known, done = false;
+
+    memset(result, 0, sizeof(*result));
+    if (!run_open(&run) || !run_start_processes(&run))
+        goto out;
+    memory_known = perf_memory_measure(target_pid, run.pids, run.process_count, &before);
+    if (!run_phase(&run, PHASE_CONNECT, 0))
+        goto out;
+    if (memory_known && perf_memory_measure(target_pid, run.pids, run.process_count, &after))
+        result_add_memory(&run, result, &before, &after);
+    if (!run_measure(&run, result) || !run_phase(&run, PHASE_CLOSE, 0))
+        goto out;
+    result_sum(&run, result);
+    done = true;
+out:
+    run_close(&run);
+    return done;
+}
+
+double perf_run_warm_up(double seconds)
+{
+    double warm_up = seconds / 5;
+
+    return warm_up < 0.2 ? warm_up : 0.2;
+}
+
+static bool run_open(struct run *run)
+{
+    const struct perf_options *options = run->options;
+    unsigned int most = options->processes != 0 ? options->processes : PROCESSES_DEFAULT;
+
+    run->process_count = options->clients < most ? options->clients : most;
+    run->control_size =
+        sizeof(*run->control) + run->process_count * sizeof(run->control->processes[0]);
+    run->control =
+        mmap(NULL, run->control_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    run->pids = calloc(run->process_count, sizeof(*run->pids));
+    if (run->control != MAP_FAILED && run->pids != NULL)
+        return true;
+    tool_error("no memory to run %u processes", run->process_count);
+    return false;
+}
+
+/* Ends what still runs: processes that were told to abort have a second to clean up. */
+static void run_close(struct run *run)
+{
+    if (run->control != MAP_FAILED && run->control != NULL) {
+        atomic_store(&run->control->phase, PHASE_ABORT);
+        for (unsigned int i = 0; run->pids != NULL && i < run->process_count; i++) {
+            if (run->pids[i] > 0)
+                (void) kill(run->pids[i], SIGTERM);
+        }
+        for (unsigned int i = 0; run->pids != NULL && i < run->process_count; i++) {
+            if (run->pids[i] > 0 && !tool_process_wait(run->pids[i], 5000, NULL)) {
+                (void) kill(run->pids[i], SIGKILL);
+                (void) waitpid(run->pids[i], NULL, 0);
+            }
+        }
+        (void) munmap(run->control, run->control_size);
+    }
+    free(run->pids);
+}
+
+static bool run_start_processes(struct run *run)
+{
+    pid_t parent = getpid();
+
+    (void) fflush(NULL);
+    for (unsigned int i = 0; i < run->process_count; i++) {
+        pid_t pid = fork();
+
+        if (pid == 0) {
+            if (!tool_process_die_with_parent(parent, SIGTERM))
+                _exit(TOOL_EXIT_FAILED);
+            process_main(run, i);
+        }
+        if (pid < 0) {
+            tool_error("cannot start origin process %u of %u: %s", i + 1, run->process_count,
+                       strerror(errno));
+            return false;
+        }
+        run->pids[i] = pid;
+    }
+    return run_phase(run, PHASE_START, 0);
+}
+
+static _Noreturn void process_main(const struct run *run, unsigned int index)
+{
+    struct perf_process *process = &run->control->processes[index];
+
+    tool_signal_clear();
+    tool_process_raise_file_limit();
+    memset(&process->latency, 0, sizeof(process->latency)); /* its pages belong to no peer */
+    process_phases(run, index);
+    (void) fflush(NULL);
+    _exit(atomic_load(&process->failed) ? TOOL_EXIT_FAILED : TOOL_EXIT_OK);
+}
+
+static void process_phases(const struct run *run, unsigned int index)
+{
+    const struct perf_options *options = run->options;
+    const struct perf_origin_ops *ops =
+        options->mode == PERF_NA ? &perf_origin_na_ops : &perf_origin_hg_ops;
+    struct perf_process *process = &run->control->processes[index];
+    unsigned int clients = options->clients / run->process_count +
+                           (index < options->clients % run->process_count ? 1 : 0);
+    void *origin;
+
+    if (!perf_bind(options, PERF_BIND_ORIGIN)) {
+        atomic_store(&process->failed, true);
+        return;
+    }
+    if (!process_wait_phase(run->control, PHASE_CONNECT))
+        return;
+    origin = ops->open(options, run->address, clients, process->message, sizeof(process->message));
+    if (origin == NULL) {
+        atomic_store(&process->failed, true);
+        return;
+    }
+    atomic_store(&process->arrived, PHASE_CONNECT);
+    if (process_wait_phase(run->control, PHASE_MEASURE)) {
+        if (options->mode != PERF_IDLE)
+            ops->measure(origin, process);
+        atomic_store(&process->arrived, PHASE_MEASURE);
+        (void) process_wait_phase(run->control, PHASE_CLOSE);
+    }
+    ops->close(origin);
+    atomic_store(&process->arrived, PHASE_CLOSE);
+}
+
+/* In an origin process: false when the run is aborted. */
+static bool process_wait_phase(struct control *control, enum perf_phase phase)
+{
+    unsigned int announced;
+
+    while ((announced = atomic_load(&control->phase)) < (unsigned int) phase) {
+        if (tool_signal_received() != 0)
+            return false;
+        tool_clock_sleep_ms(1);
+    }
+    return announced != PHASE_ABORT;
+}
+
+/* Announces a phase and waits until all processes have finished it. */
+static bool run_phase(struct run *run, enum perf_phase phase, double seconds)
+{
+    uint64_t end = tool_clock_ns() + tool_clock_from_seconds(seconds + PHASE_TIMEOUT_S);
+
+    atomic_store(&run->control->phase, phase);
+    for (unsigned int i = 0; i < run->process_count;) {
+        if (atomic_load(&run->control->processes[i].arrived) >= (unsigned int) phase) {
+            i++;
+            continue;
+        }
+        if (tool_signal_received() != 0 || run_process_failed(run, i, phase))
+            return false;
+        if (tool_clock_ns() > end) {
+            tool_error("an origin process does not finish; giving up after %u s", PHASE_TIMEOUT_S);
+            return false;
+        }
+        /* While they measure, this process keeps off their cores. */
+        tool_clock_sleep_ms(phase == PHASE_MEASURE ? 20 : 1);
+    }
+    return true;
+}
+
+static bool run_process_failed(struct run *run, unsigned int index, enum perf_phase phase)
+{
+    const struct perf_process *process = &run->control->processes[index];
+    char text[128];
+    int status;
+
+    if (!tool_process_wait(run->pids[index], 0, &status) ||
+        atomic_load(&process->arrived) >= (unsigned int) phase)
+        return false;
+    run->pids[index] = 0;
+    tool_process_describe(status, text, sizeof(text));
+    if (process->message[0] != '\0')
+        tool_error("%s", process->message);
+    else
+        tool_error("origin process %u %s", index + 1, text);
+    return true;
+}
+
+static bool run_measure(struct run *run, struct perf_result *result)
+{
+    double cpu = target_cpu_seconds(run->target_pid);
+    uint64_t start = tool_clock_ns();
+    bool measured;
+
+    if (run->options->mode == PERF_IDLE) {
+        tool_clock_sleep_ms(300); /* what connecting left over is done */
+        cpu = target_cpu_seconds(run->target_pid);
+        start = tool_clock_ns();
+        measured = run_measure_idle(run);
+    } else {
+        measured = run_phase(run, PHASE_MEASURE, run->options->seconds);
+    }
+    cpu = target_cpu_seconds(run->target_pid) - cpu;
+    result->target_cpu_percent = cpu * 100 / tool_clock_to_seconds(tool_clock_ns() - start);
+    return measured;
+}
+
+static bool run_measure_idle(const struct run *run)
+{
+    uint64_t end = tool_clock_ns() + tool_clock_from_seconds(run->options->seconds);
+
+    while (tool_clock_ns() < end) {
+        if (tool_signal_received() != 0)
+            return false;
+        tool_clock_sleep_ms(10);
+    }
+    return true;
+}
+
+/* Processor time that a process has used, all its threads together. */
+static double target_cpu_seconds(pid_t pid)
+{
+    struct timespec time;
+    clockid_t clock;
+
+    if (pid <= 0 || clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &time) != 0)
+        return NAN;
+    return (double) time.tv_sec + (double) time.tv_nsec / (double) TOOL_NS_PER_S;
+}
+
+static void result_add_memory(const struct run *run, struct perf_result *result,
+                              const struct perf_memory *before, const struct perf_memory *after)
+{
+    const struct perf_options *options = run->options;
+    double clients = options->clients;
+    /* Otherwise it is the transferred buffers, above all. */
+    bool messages = options->mode == PERF_RPC || options->mode == PERF_IDLE ||
+                    (options->mode == PERF_NA && options->na_op == PERF_NA_MESSAGE);
+
+    result->memory_known = run->target_pid > 0 && messages;
+    result->peer_shared_bytes = ((double) after->shared - (double) before->shared) / clients;
+    result->peer_target_bytes =
+        ((double) after->target_private - (double) before->target_private) / clients;
+    result->origin_memory_bytes =
+        ((double) after->origin_private - (double) before->origin_private) / clients;
+    result->peer_memory_bytes = result->peer_shared_bytes + result->peer_target_bytes;
+}
+
+static void result_sum(const struct run *run, struct perf_result *result)
+{
+    result->processes = run->process_count;
+    for (unsigned int i = 0; i < run->process_count; i++) {
+        const struct perf_process *process = &run->control->processes[i];
+
+        result->count += process->count;
+        result->errors += process->errors;
+        if (process->seconds > 0)
+            result->rate_per_s += (double) process->count / process->seconds;
+        if (process->seconds > result->seconds)
+            result->seconds = process->seconds;
+        if (process->errors > 0)
+            tool_error("%s", process->message);
+        tool_histogram_merge(&result->latency, &process->latency);
+    }
+    result->bandwidth_MBps = result->rate_per_s * (double) run->options->size / 1e6;
+}

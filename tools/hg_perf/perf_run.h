@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One measurement: origin processes that connect to a target, measure at the same time, and hand
+ * their results to the process that started them through shared memory. */
+
+#ifndef AMALGAM_PERF_RUN_H
+#define AMALGAM_PERF_RUN_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/tool_histogram.h"
+#include "hg_perf/perf_memory.h"
+#include "hg_perf/perf_options.h"
+
+/* What one origin process did; lives in shared memory. */
+struct perf_process {
+    atomic_uint arrived; /* last phase that it has finished */
+    atomic_bool failed;
+    uint64_t count;                /* operations that completed in the measured time */
+    uint64_t errors;               /* operations that completed with an error */
+    double seconds;                /* the measured time */
+    struct tool_histogram latency; /* nanoseconds of each operation */
+    char message[256];             /* what went wrong first */
+};
+
+/* What all of them did. */
+struct perf_result {
+    uint64_t count;
+    uint64_t errors;
+    double seconds;
+    double rate_per_s;
+    double bandwidth_MBps;
+    double target_cpu_percent;  /* of one core; NAN when the target is not ours */
+    unsigned int processes;     /* origin processes */
+    bool memory_known;          /* the rest is valid */
+    double peer_memory_bytes;   /* shared and target-private memory that a peer adds */
+    double peer_shared_bytes;   /* of that: shared segments */
+    double peer_target_bytes;   /* of that: private memory of the target */
+    double origin_memory_bytes; /* private memory of the peer itself, endpoint and pools */
+    struct tool_histogram latency;
+};
+
+/* The origin's side of a mode, run in the origin processes. */
+struct perf_origin_ops {
+    /* Opens client_count endpoints, connects them and completes some operations; NULL: message
+     * says why. */
+    void *(*open)(const struct perf_options *options, const char *address,
+                  unsigned int client_count, char *message, size_t message_size);
+    /* Measures and fills in process. */
+    void (*measure)(void *origin, struct perf_process *process);
+    void (*close)(void *origin);
+};
+
+extern const struct perf_origin_ops perf_origin_hg_ops; /* rpc, bulk, idle */
+extern const struct perf_origin_ops perf_origin_na_ops; /* na */
+
+/* Runs a measurement against the target; target_pid is 0 when it is not ours. False: an error was
+ * said on stderr, or a signal came. */
+bool perf_run(const struct perf_options *options, const char *address, pid_t target_pid,
+              struct perf_result *result);
+
+/* Time before the measured time in which caches, pools and the scheduler settle, in seconds. */
+double perf_run_warm_up(double seconds);
+
+#endif /* AMALGAM_PERF_RUN_H */

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The target of the rpc, bulk and idle measurements. */
+
+#ifndef AMALGAM_PERF_TARGET_H
+#define AMALGAM_PERF_TARGET_H
+
+#include <stdbool.h>
+
+#include "hg_perf/perf_options.h"
+
+/* Answers until a signal asks it to stop; reports its address first. Returns the exit code. */
+int perf_target_run(const struct perf_options *options);
+
+/* Hands an address on: to the starting process when --address-fd is given, else to stdout. */
+bool perf_target_report(const struct perf_options *options, const char *address);
+
+#endif /* AMALGAM_PERF_TARGET_H */
