@@ -1,0 +1,36 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Each installed header compiles alone, in every language mode a client may use.
+. "$(dirname "$0")/common.sh"
+
+dir="$AMALGAM_WORK_DIR/headers"
+fresh_directory "$dir"
+count=0
+for header in "$AMALGAM_INCLUDEDIR"/*.h; do
+    name=$(basename "$header" .h)
+    # The second time shows that the header guards itself.
+    printf '#include <%s.h>\n#include <%s.h>\ntypedef int avoid_an_empty_unit;\n' "$name" "$name" |
+        tee "$dir/$name.c" >"$dir/$name.cpp"
+    count=$((count + 1))
+done
+
+# Usage: compile <compiler> <extension> <standard>
+compile() {
+    (cd "$dir" && "$1" -std="$3" -fsyntax-only -Wall -Wextra -pedantic -Werror \
+        -I"$AMALGAM_INCLUDEDIR" ./*."$2") || fail "$1 -std=$3"
+}
+
+for family in "gcc g++" "clang clang++"; do
+    read -r cc cxx <<<"$family"
+    command -v "$cc" >/dev/null && command -v "$cxx" >/dev/null || {
+        echo "left out: $cc or $cxx is not installed"
+        continue
+    }
+    for standard in c11 c17; do
+        compile "$cc" c "$standard"
+    done
+    for standard in c++14 c++17 c++20; do
+        compile "$cxx" cpp "$standard"
+    done
+done
+finish "$count headers"

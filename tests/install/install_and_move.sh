@@ -1,0 +1,11 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Installs the build tree into one place and moves that to another.
+. "$(dirname "$0")/common.sh"
+
+first="$AMALGAM_WORK_DIR/first"
+rm -rf "$first" "$AMALGAM_PREFIX"
+"$CMAKE" --install "$AMALGAM_BUILD_DIR" --prefix "$first" >"$AMALGAM_WORK_DIR/install.log" ||
+    fail "cmake --install failed, see $AMALGAM_WORK_DIR/install.log; is everything built?"
+[ ! -d "$first" ] || mv "$first" "$AMALGAM_PREFIX"
+finish "$(find "$AMALGAM_PREFIX" -type f | wc -l) files in $AMALGAM_PREFIX"

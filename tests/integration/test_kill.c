@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What happens to the living when the other process is killed in the middle of RPCs and of bulk
+ * transfers: everything pending completes with an error within a second, and service goes on.
+ */
+#include "child.h"
+#include "service.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define IN_FLIGHT       64
+#define BULK_SIZE       (32u << 20)
+#define ERROR_WITHIN_MS 1000
+/* Sanitizers and a loaded machine stretch the second; the point is that the wait is bounded. */
+#define SLACK_MS        2000
+
+struct pending {
+    int open; /* forwards that have not completed */
+    int answered;
+    int failed;
+    int none_left;
+};
+
+static int role_target(const char *init_string);
+static int role_origin_echo(const char *init_string, const char *address);
+static int role_origin_pull(const char *init_string, const char *address, const char *rounds);
+static void start_target(struct child *child, char *address, size_t size);
+static hg_return_t count_done(const struct hg_cb_info *info);
+static hg_handle_t forward_pull(struct service *service, hg_addr_t address, hg_bulk_t memory,
+                                uint32_t rounds, struct pending *pending);
+
+static void target_killed_fails_every_pending_forward_within_a_second(void **state)
+{
+    struct service service;
+    struct pending pending = {.open = IN_FLIGHT};
+    struct child target;
+    char address[256];
+    hg_handle_t handles[IN_FLIGHT];
+    hg_addr_t addr;
+    echo_in_t in = {.number = 1, .text = "no answer comes"};
+    long long killed;
+
+    (void) state;
+    start_target(&target, address, sizeof(address));
+    assert_true(service_open(&service, test_init_string(), false));
+    assert_int_equal(HG_Addr_lookup2(service.hg_class, address, &addr), HG_SUCCESS);
+    assert_int_equal(service_echo(&service, addr, 5, "hello", 10000), HG_SUCCESS);
+    for (int i = 0; i < IN_FLIGHT; i++) {
+        assert_int_equal(HG_Create(service.context, addr, service.silent, &handles[i]), HG_SUCCESS);
+        assert_int_equal(HG_Forward(handles[i], count_done, &pending, &in), HG_SUCCESS);
+    }
+    service_run(&service, &pending.none_left, 100);
+    assert_int_equal(pending.open, IN_FLIGHT);
+
+    child_kill(&target);
+    killed = now_ms();
+    service_run(&service, &pending.none_left, ERROR_WITHIN_MS + SLACK_MS);
+    assert_int_equal(pending.open, 0);
+    assert_int_equal(pending.failed, IN_FLIGHT);
+    assert_true(now_ms() - killed < ERROR_WITHIN_MS + SLACK_MS);
+
+    assert_int_not_equal(service_echo(&service, addr, 6, "anybody?", 3000), HG_SUCCESS);
+    for (int i = 0; i < IN_FLIGHT; i++)
+        assert_int_equal(HG_Destroy(handles[i]), HG_SUCCESS);
+    assert_int_equal(child_collect(&target, 5000), 128 + SIGKILL);
+    assert_int_equal(HG_Addr_free(service.hg_class, addr), HG_SUCCESS);
+    assert_true(service_close(&service));
+}
+
+static void origin_killed_during_rpcs_leaves_the_target_serving(void **state)
+{
+    struct service service;
+    struct child target, origin;
+    char address[256], line[64];
+    hg_addr_t addr;
+
+    (void) state;
+    start_target(&target, address, sizeof(address));
+    for (int round = 0; round < 3; round++) {
+        assert_true(child_start(&origin, (const char *const[]){"origin-echo", test_init_string(),
+                                             address, NULL}));
+        assert_true(child_read_line(&origin, line, sizeof(line), 20000));
+        child_kill(&origin);
+        assert_int_equal(child_collect(&origin, 5000), 128 + SIGKILL);
+    }
+    assert_true(service_open(&service, test_init_string(), false));
+    assert_int_equal(HG_Addr_lookup2(service.hg_class, address, &addr), HG_SUCCESS);
+    assert_int_equal(service_echo(&service, addr, 7, "still there", 10000), HG_SUCCESS);
+    HG_Addr_free(service.hg_class, addr);
+    assert_true(service_close(&service));
+    child_tell(&target, "quit");
+    assert_int_equal(child_collect(&target, 10000), 0);
+}
+
+static void origin_killed_during_bulk_fails_the_pull_and_nothing_else(void **state)
+{
+    struct service service;
+    struct child target, origin;
+    char address[256], line[64];
+    hg_addr_t addr;
+
+    (void) state;
+    start_target(&target, address, sizeof(address));
+    assert_true(child_start(&origin, (const char *const[]){"origin-pull", test_init_string(),
+                                         address, "1000000", NULL}));
+    assert_true(child_read_line(&origin, line, sizeof(line), 20000));
+    usleep(100000);
+    child_kill(&origin);
+    assert_int_equal(child_collect(&origin, 5000), 128 + SIGKILL);
+
+    assert_true(service_open(&service, test_init_string(), false));
+    assert_int_equal(HG_Addr_lookup2(service.hg_class, address, &addr), HG_SUCCESS);
+    assert_int_equal(service_echo(&service, addr, 8, "next caller", 10000), HG_SUCCESS);
+    HG_Addr_free(service.hg_class, addr);
+    assert_true(service_close(&service));
+
+    usleep((ERROR_WITHIN_MS) * 1000);
+    child_tell(&target, "quit");
+    assert_true(child_read_line(&target, line, sizeof(line), 5000));
+    assert_string_equal(line, "pulls ok 0 failed 1");
+    assert_int_equal(child_collect(&target, 10000), 0);
+}
+
+static void target_killed_during_bulk_fails_the_forward_within_a_second(void **state)
+{
+    struct service service;
+    struct pending pending = {.open = 1};
+    struct child target;
+    char address[256];
+    hg_addr_t addr;
+    hg_bulk_t memory;
+    hg_size_t size = BULK_SIZE;
+    void *buffer = calloc(1, size);
+
+    (void) state;
+    start_target(&target, address, sizeof(address));
+    assert_true(service_open(&service, test_init_string(), false));
+    assert_int_equal(HG_Addr_lookup2(service.hg_class, address, &addr), HG_SUCCESS);
+    assert_int_equal(HG_Bulk_create(service.hg_class, 1, &buffer, &size, HG_BULK_READ_ONLY, &memory),
+                     HG_SUCCESS);
+    hg_handle_t handle = forward_pull(&service, addr, memory, 1000000, &pending);
+    service_run(&service, &pending.none_left, 100);
+    assert_int_equal(pending.open, 1);
+
+    child_kill(&target);
+    service_run(&service, &pending.none_left, ERROR_WITHIN_MS + SLACK_MS);
+    assert_int_equal(pending.failed, 1);
+
+    assert_int_equal(HG_Destroy(handle), HG_SUCCESS);
+    assert_int_equal(HG_Bulk_free(memory), HG_SUCCESS);
+    assert_int_equal(child_collect(&target, 5000), 128 + SIGKILL);
+    HG_Addr_free(service.hg_class, addr);
+    assert_true(service_close(&service));
+    free(buffer);
+}
+
+static void restarted_target_is_found_and_the_dead_one_is_cleaned_up(void **state)
+{
+    struct service service;
+    struct child target;
+    char address[256];
+    hg_addr_t addr;
+    pid_t dead;
+
+    (void) state;
+    start_target(&target, address, sizeof(address));
+    dead = target.pid;
+    child_kill(&target);
+    assert_int_equal(child_collect(&target, 5000), 128 + SIGKILL);
+
+    start_target(&target, address, sizeof(address));
+    assert_false(child_left_files(dead));
+    assert_true(service_open(&service, test_init_string(), false));
+    assert_int_equal(HG_Addr_lookup2(service.hg_class, address, &addr), HG_SUCCESS);
+    assert_int_equal(service_echo(&service, addr, 9, "new life", 10000), HG_SUCCESS);
+    HG_Addr_free(service.hg_class, addr);
+    assert_true(service_close(&service));
+    child_tell(&target, "quit");
+    assert_int_equal(child_collect(&target, 10000), 0);
+    assert_false(child_left_files(target.pid));
+    assert_false(child_left_files(getpid()));
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(target_killed_fails_every_pending_forward_within_a_second),
+        cmocka_unit_test(origin_killed_during_rpcs_leaves_the_target_serving),
+        cmocka_unit_test(origin_killed_during_bulk_fails_the_pull_and_nothing_else),
+        cmocka_unit_test(target_killed_during_bulk_fails_the_forward_within_a_second),
+        cmocka_unit_test(restarted_target_is_found_and_the_dead_one_is_cleaned_up),
+    };
+
+    if (argc == 3 && strcmp(argv[1], "target") == 0)
+        return role_target(argv[2]);
+    if (argc == 4 && strcmp(argv[1], "origin-echo") == 0)
+        return role_origin_echo(argv[2], argv[3]);
+    if (argc == 5 && strcmp(argv[1], "origin-pull") == 0)
+        return role_origin_pull(argv[2], argv[3], argv[4]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+/* Serves until "quit" is read, then prints what it counted. */
+static int role_target(const char *init_string)
+{
+    struct service service;
+
+    if (!service_open(&service, init_string, true) || !service_print_address(&service))
+        return 1;
+    for (;;) {
+        fd_set readable;
+        struct timeval none = {0, 0};
+
+        service_run(&service, NULL, 20);
+        FD_ZERO(&readable);
+        FD_SET(STDIN_FILENO, &readable);
+        if (select(STDIN_FILENO + 1, &readable, NULL, NULL, &none) > 0)
+            break;
+    }
+    printf("pulls ok %u failed %u\n", service.pulls_ok, service.pulls_failed);
+    fflush(stdout);
+    return service_close(&service) ? 0 : 2;
+}
+
+/* Echoes for ever, after a first one that tells the test that it is at it. */
+static int role_origin_echo(const char *init_string, const char *address)
+{
+    struct service service;
+    hg_addr_t addr;
+
+    if (!service_open(&service, init_string, false) ||
+        HG_Addr_lookup2(service.hg_class, address, &addr) != HG_SUCCESS)
+        return 1;
+    for (uint64_t i = 0;; i++) {
+        if (service_echo(&service, addr, i, "around", 10000) != HG_SUCCESS)
+            return 2;
+        if (i == 1000) {
+            printf("running\n");
+            fflush(stdout);
+        }
+    }
+}
+
+/* Exposes memory to a target that pulls it many times. */
+static int role_origin_pull(const char *init_string, const char *address, const char *rounds)
+{
+    struct service service;
+    struct pending pending = {.open = 1};
+    hg_addr_t addr;
+    hg_bulk_t memory;
+    hg_size_t size = BULK_SIZE;
+    void *buffer = calloc(1, size);
+
+    if (!service_open(&service, init_string, false) ||
+        HG_Addr_lookup2(service.hg_class, address, &addr) != HG_SUCCESS ||
+        HG_Bulk_create(service.hg_class, 1, &buffer, &size, HG_BULK_READ_ONLY, &memory) != HG_SUCCESS)
+        return 1;
+    forward_pull(&service, addr, memory, (uint32_t) strtoul(rounds, NULL, 10), &pending);
+    service_run(&service, &pending.none_left, 50);
+    printf("running\n");
+    fflush(stdout);
+    service_run(&service, &pending.none_left, 60000);
+    return 3;
+}
+
+static void start_target(struct child *child, char *address, size_t size)
+{
+    assert_true(child_start(child, (const char *const[]){"target", test_init_string(), NULL}));
+    assert_true(child_read_line(child, address, size, 20000));
+}
+
+static hg_return_t count_done(const struct hg_cb_info *info)
+{
+    struct pending *pending = info->arg;
+
+    pending->open--;
+    if (info->ret == HG_SUCCESS)
+        pending->answered++;
+    else
+        pending->failed++;
+    pending->none_left = pending->open == 0;
+    return HG_SUCCESS;
+}
+
+static hg_handle_t forward_pull(struct service *service, hg_addr_t address, hg_bulk_t memory,
+                                uint32_t rounds, struct pending *pending)
+{
+    pull_in_t in = {.memory = memory, .rounds = rounds};
+    hg_handle_t handle = HG_HANDLE_NULL;
+
+    if (HG_Create(service->context, address, service->pull, &handle) != HG_SUCCESS ||
+        HG_Forward(handle, count_done, pending, &in) != HG_SUCCESS)
+        pending->open = -1;
+    return handle;
+}
