@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The receiving end of connections: finding new senders, parking and unparking rings, letting go of
+ * those whose sender closed or died. poll_lock is held everywhere here.
+ */
+
+#include "sm.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static void sm_doorbell_answer(struct na_plugin_context *context, uint32_t index);
+static void sm_in_ring_accept(struct na_plugin_context *context, uint32_t index,
+                              struct sm_peer_slot *slot);
+static int32_t sm_in_ring_make(struct na_plugin_context *context, uint32_t index,
+                               struct sm_peer_slot *slot, struct sm_in_ring **ring_p);
+static int32_t sm_in_ring_map(struct sm_in_ring *ring, uint64_t offset, uint32_t data_size);
+static int32_t sm_in_ring_remember(struct na_plugin_context *context, struct sm_in_ring *ring);
+static void sm_in_ring_unmap(struct sm_in_ring *ring);
+static void sm_slot_release(struct sm_peer_slot *slot);
+static struct sm_peer_slot *sm_peer_slots(struct na_plugin_context *context);
+
+void sm_doorbells_answer(struct na_plugin_context *context)
+{
+    struct sm_context_area *area = context->area;
+    uint64_t summary =
+        atomic_exchange_explicit(&area->doorbell_summary, 0, memory_order_acquire);
+
+    while (summary != 0) {
+        uint32_t word = (uint32_t) __builtin_ctzll(summary);
+        uint64_t bits = atomic_exchange_explicit(&area->doorbells[word], 0, memory_order_acquire);
+
+        summary &= summary - 1;
+        for (; bits != 0; bits &= bits - 1)
+            sm_doorbell_answer(context, word * 64 + (uint32_t) __builtin_ctzll(bits));
+    }
+    if (context->in_count >= SM_PEER_SLOTS - SM_PEER_SLOTS / 16)
+        sm_in_ring_sweep(context, SM_PEER_SLOTS); /* somebody may have found no slot */
+}
+
+/* Has the ring polled from now on. */
+void sm_in_ring_heat(struct na_plugin_context *context, struct sm_in_ring *ring)
+{
+    atomic_store_explicit(&ring->peer_slot->status, 0, memory_order_relaxed);
+    ring->idle_rounds = 0;
+    if (ring->hot_index != UINT32_MAX)
+        return;
+    ring->hot_index = context->hot_count;
+    context->hot[context->hot_count++] = ring;
+}
+
+/*
+ * Stops polling the ring. The caller has announced that (SM_RING_PARKED), run the barrier, and found
+ * the ring empty after it.
+ */
+void sm_in_ring_cool(struct na_plugin_context *context, struct sm_in_ring *ring)
+{
+    struct sm_in_ring *last;
+
+    if (ring->hot_index == UINT32_MAX)
+        return;
+    last = context->hot[--context->hot_count];
+    context->hot[ring->hot_index] = last;
+    last->hot_index = ring->hot_index;
+    ring->hot_index = UINT32_MAX;
+}
+
+/* The sender is gone and everything is read. */
+void sm_in_ring_release(struct na_plugin_context *context, struct sm_in_ring *ring)
+{
+    struct sm_peer_slot *slot = ring->peer_slot;
+
+    sm_in_ring_cool(context, ring);
+    sm_target_drop_ring(context, ring);
+    context->in[ring->index / 64][ring->index % 64] = NULL;
+    context->in_count--;
+    if (ring->stalled)
+        atomic_fetch_sub_explicit(&context->rings_stalled, 1, memory_order_relaxed);
+    sm_in_ring_unmap(ring);
+    sm_slot_release(slot);
+}
+
+/* The sender wrote what it must not: nothing of it is read any more, and nothing awaited. */
+void sm_in_ring_refuse(struct na_plugin_context *context, struct sm_in_ring *ring,
+                       const char *reason)
+{
+    if (!ring->refused)
+        SM_LOG_ERROR("%s sent what is not of this protocol (%s): closed", ring->peer->name, reason);
+    ring->refused = true;
+    atomic_store_explicit(&ring->peer_slot->status, SM_RING_REFUSED, memory_order_release);
+    sm_peer_fail(ring->peer, NA_PLUGIN_PROTOCOL_ERROR);
+    sm_target_drop_ring(context, ring);
+}
+
+/* Looks at `count` slots in turn and releases those whose sender died. */
+void sm_in_ring_sweep(struct na_plugin_context *context, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t index = context->sweep_next++ % SM_PEER_SLOTS;
+        struct sm_in_ring **page = context->in[index / 64];
+        struct sm_in_ring *ring = page != NULL ? page[index % 64] : NULL;
+
+        if (ring == NULL || ring->closing)
+            continue;
+        if (sm_peer_failure(ring->peer) == 0 && sm_peer_alive(ring->peer))
+            continue;
+        sm_peer_fail(ring->peer, NA_PLUGIN_HOSTUNREACH);
+        ring->closing = true;
+        if (!ring->refused)
+            sm_in_ring_heat(context, ring); /* drained, then released by the poll */
+        else
+            sm_in_ring_release(context, ring);
+    }
+}
+
+/* After a peer was found dead: reads what its rings still hold and has them released. */
+uint32_t sm_in_ring_settle(struct na_plugin_context *context)
+{
+    uint32_t completed = 0;
+
+    for (uint32_t word = 0; word < SM_PEER_SLOTS / 64; word++) {
+        for (uint32_t bit = 0; context->in[word] != NULL && bit < 64; bit++) {
+            struct sm_in_ring *ring = context->in[word][bit];
+            uint32_t head;
+
+            if (ring == NULL || ring->refused || sm_peer_failure(ring->peer) == 0)
+                continue;
+            ring->closing = true;
+            sm_in_ring_heat(context, ring);
+            do {
+                head = ring->head_slot;
+                completed += sm_ring_drain(context, ring);
+            } while (ring->head_slot != head);
+        }
+    }
+    return completed;
+}
+
+void sm_in_ring_release_all(struct na_plugin_context *context)
+{
+    for (uint32_t word = 0; word < SM_PEER_SLOTS / 64; word++) {
+        for (uint32_t bit = 0; context->in[word] != NULL && bit < 64; bit++)
+            if (context->in[word][bit] != NULL)
+                sm_in_ring_unmap(context->in[word][bit]);
+        sm_host->mem_free(context->in[word]);
+        context->in[word] = NULL;
+    }
+    context->in_count = 0;
+    context->hot_count = 0;
+}
+
+static void sm_doorbell_answer(struct na_plugin_context *context, uint32_t index)
+{
+    struct sm_in_ring **page = context->in[index / 64];
+    struct sm_in_ring *ring = page != NULL ? page[index % 64] : NULL;
+    struct sm_peer_slot *slot = &sm_peer_slots(context)[index];
+    uint32_t reserved, state;
+
+    reserved = atomic_load_explicit(&context->area->slots_reserved, memory_order_acquire);
+    if (index >= reserved)
+        return; /* a slot that has no memory has no ring */
+    state = sm_owner_state(atomic_load_explicit(&slot->owner, memory_order_acquire));
+    if (ring == NULL) {
+        if (state == SM_SLOT_READY || state == SM_SLOT_CLOSING)
+            sm_in_ring_accept(context, index, slot);
+        return;
+    }
+    ring->closing = ring->closing || state == SM_SLOT_CLOSING;
+    if (!ring->refused)
+        sm_in_ring_heat(context, ring);
+    else if (ring->closing)
+        sm_in_ring_release(context, ring);
+}
+
+static void sm_in_ring_accept(struct na_plugin_context *context, uint32_t index,
+                              struct sm_peer_slot *slot)
+{
+    struct sm_in_ring *ring = NULL;
+    int32_t ret = sm_in_ring_make(context, index, slot, &ring);
+
+    if (ret == NA_PLUGIN_NOMEM) { /* no memory or descriptors now: come back to it */
+        (void) atomic_fetch_or_explicit(&context->area->doorbells[index / 64],
+                                        UINT64_C(1) << (index % 64), memory_order_relaxed);
+        (void) atomic_fetch_or_explicit(&context->area->doorbell_summary,
+                                        UINT64_C(1) << (index / 64), memory_order_release);
+        return;
+    }
+    if (ret == NA_PLUGIN_NOENTRY || ret == NA_PLUGIN_HOSTUNREACH) {
+        sm_slot_release(slot); /* it died before we came to it */
+        return;
+    }
+    if (ret != NA_PLUGIN_SUCCESS) {
+        atomic_store_explicit(&slot->status, SM_RING_REFUSED, memory_order_release);
+        SM_LOG_ERROR("a sender at slot %u describes no ring (status %d): refused", index, ret);
+        return;
+    }
+    ring->closing = sm_owner_state(atomic_load_explicit(&slot->owner, memory_order_acquire)) ==
+                    SM_SLOT_CLOSING;
+    atomic_store_explicit(&slot->accepted, 1, memory_order_release);
+    sm_in_ring_heat(context, ring);
+    sm_in_ring_sweep(context, 4);
+}
+
+static int32_t sm_in_ring_make(struct na_plugin_context *context, uint32_t index,
+                               struct sm_peer_slot *slot, struct sm_in_ring **ring_p)
+{
+    char name[SM_NAME_MAX + 1];
+    uint64_t incarnation = slot->incarnation;
+    uint64_t offset = slot->ring_offset;
+    uint32_t data_size = slot->ring_data;
+    struct sm_in_ring *ring;
+    const char *reason;
+    int32_t ret;
+
+    memcpy(name, slot->name, sizeof(name));
+    name[SM_NAME_MAX] = '\0';
+    if (!sm_name_check(name, strlen(name), &reason) || incarnation == 0 ||
+        (data_size != SM_DATA_MIN && data_size != SM_DATA_MAX) ||
+        offset % (uint64_t) sysconf(_SC_PAGESIZE) != 0)
+        return NA_PLUGIN_PROTOCOL_ERROR;
+    ring = sm_host->mem_alloc(sizeof(*ring), SM_CACHE_LINE);
+    if (ring == NULL)
+        return NA_PLUGIN_NOMEM;
+    ring->peer_slot = slot;
+    ring->index = index;
+    ring->hot_index = UINT32_MAX;
+    ret = sm_peer_get(context->na_class, name, incarnation, false, &ring->peer);
+    if (ret != NA_PLUGIN_SUCCESS)
+        goto error;
+    ret = sm_in_ring_map(ring, offset, data_size);
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = sm_in_ring_remember(context, ring);
+    if (ret != NA_PLUGIN_SUCCESS)
+        goto error;
+    *ring_p = ring;
+    return NA_PLUGIN_SUCCESS;
+
+error:
+    sm_in_ring_unmap(ring);
+    return ret;
+}
+
+static int32_t sm_in_ring_map(struct sm_in_ring *ring, uint64_t offset, uint32_t data_size)
+{
+    uint64_t size = sm_layout_ring_size(data_size);
+    struct sm_segment_header header;
+    uint64_t file_size;
+    dev_t device;
+    ino_t inode;
+    int32_t ret;
+    void *map;
+    int fd;
+
+    ret = sm_segment_open(ring->peer->name, O_RDONLY, &fd, &header, &file_size, &device, &inode);
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
+    if (device != ring->peer->device || inode != ring->peer->inode)
+        ret = NA_PLUGIN_NOENTRY;
+    else if (offset > file_size || size > file_size - offset)
+        ret = NA_PLUGIN_PROTOCOL_ERROR;
+    if (ret == NA_PLUGIN_SUCCESS) {
+        map = mmap(NULL, size, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, (off_t) offset);
+        if (map == MAP_FAILED) {
+            ret = NA_PLUGIN_NOMEM;
+        } else {
+            ring->slots = map;
+            ring->data = (const uint8_t *) map + (size_t) SM_RING_SLOTS * SM_RING_SLOT;
+            ring->data_lines = data_size / SM_CACHE_LINE;
+        }
+    }
+    (void) close(fd);
+    return ret;
+}
+
+static int32_t sm_in_ring_remember(struct na_plugin_context *context, struct sm_in_ring *ring)
+{
+    struct sm_in_ring ***page = &context->in[ring->index / 64];
+
+    if (*page == NULL)
+        *page = sm_host->mem_alloc(64 * sizeof(**page), 0);
+    if (*page == NULL)
+        return NA_PLUGIN_NOMEM;
+    if (context->in_count == context->hot_capacity) {
+        uint32_t capacity = context->hot_capacity == 0 ? 16 : 2 * context->hot_capacity;
+        struct sm_in_ring **hot = sm_host->mem_alloc(capacity * sizeof(*hot), 0);
+
+        if (hot == NULL)
+            return NA_PLUGIN_NOMEM;
+        if (context->hot_count != 0)
+            memcpy(hot, context->hot, context->hot_count * sizeof(*hot));
+        sm_host->mem_free(context->hot);
+        context->hot = hot;
+        context->hot_capacity = capacity;
+    }
+    (*page)[ring->index % 64] = ring;
+    context->in_count++;
+    return NA_PLUGIN_SUCCESS;
+}
+
+static void sm_in_ring_unmap(struct sm_in_ring *ring)
+{
+    if (ring->slots != NULL)
+        (void) munmap((void *) (uintptr_t) ring->slots,
+                      sm_layout_ring_size(ring->data_lines * SM_CACHE_LINE));
+    if (ring->peer != NULL)
+        sm_peer_release(ring->peer);
+    sm_host->mem_free(ring);
+}
+
+static void sm_slot_release(struct sm_peer_slot *slot)
+{
+    atomic_store_explicit(&slot->status, 0, memory_order_relaxed);
+    atomic_store_explicit(&slot->owner, 0, memory_order_release);
+}
+
+static struct sm_peer_slot *sm_peer_slots(struct na_plugin_context *context)
+{
+    return (struct sm_peer_slot *) ((uint8_t *) context->na_class->segment.header +
+                                    sm_layout_peer_slots(context->id));
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Addresses: strings and the compact form that travels in messages. */
+
+#include "sm.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The compact form: this, then the name without a NUL. */
+struct sm_addr_packed {
+    uint32_t magic;
+    uint32_t name_length;
+    uint64_t incarnation;
+};
+
+#define SM_ADDR_MAGIC 0x52444153u
+
+static const char *sm_addr_name(const char *string);
+static uint64_t sm_addr_packed_size(struct na_plugin_class *na_class, struct na_plugin_addr *addr);
+static int32_t sm_addr_pack(struct na_plugin_class *na_class, struct na_plugin_addr *addr, void *buf,
+                            uint64_t size);
+static int32_t sm_addr_unpack(struct na_plugin_class *na_class, const void *buf, uint64_t size,
+                              uint64_t flags, struct na_plugin_addr **addr_p);
+
+const struct na_plugin_addr_serialize sm_addr_serialize_extension = {
+    .extension = {.size = sizeof(struct na_plugin_addr_serialize)},
+    .addr_serialize_size = sm_addr_packed_size,
+    .addr_serialize = sm_addr_pack,
+    .addr_deserialize = sm_addr_unpack,
+};
+
+int32_t sm_addr_lookup(struct na_plugin_class *na_class, const char *name,
+                       struct na_plugin_addr **addr_p)
+{
+    const char *endpoint = sm_addr_name(name);
+    const char *reason = "it is not of the form na+sm://<name>";
+    int32_t ret;
+
+    if (endpoint == NULL || !sm_name_check(endpoint, strlen(endpoint), &reason)) {
+        SM_LOG_ERROR("'%.100s' is not an address: %s", name, reason);
+        return NA_PLUGIN_INVALID_ARG;
+    }
+    ret = sm_peer_get(na_class, endpoint, 0, true, addr_p);
+    if (ret == NA_PLUGIN_NOENTRY)
+        SM_LOG_ERROR("'%s': no endpoint of this name lives on this node for this user", name);
+    return ret;
+}
+
+void sm_addr_free(struct na_plugin_class *na_class, struct na_plugin_addr *addr)
+{
+    (void) na_class;
+    sm_peer_release(addr);
+}
+
+int32_t sm_addr_dup(struct na_plugin_class *na_class, struct na_plugin_addr *addr,
+                    struct na_plugin_addr **addr_p)
+{
+    (void) na_class;
+    sm_peer_hold(addr);
+    *addr_p = addr;
+    return NA_PLUGIN_SUCCESS;
+}
+
+int32_t sm_addr_self(struct na_plugin_class *na_class, struct na_plugin_addr **addr_p)
+{
+    return sm_addr_dup(na_class, na_class->self, addr_p);
+}
+
+uint32_t sm_addr_is_self(struct na_plugin_class *na_class, struct na_plugin_addr *addr)
+{
+    return addr == na_class->self;
+}
+
+uint32_t sm_addr_compare(struct na_plugin_class *na_class, struct na_plugin_addr *addr1,
+                         struct na_plugin_addr *addr2)
+{
+    (void) na_class;
+    return addr1 == addr2; /* there is one object for each endpoint */
+}
+
+int32_t sm_addr_to_string(struct na_plugin_class *na_class, struct na_plugin_addr *addr, char *buf,
+                          uint64_t *size)
+{
+    uint64_t needed = sizeof(SM_ADDRESS_START) + strlen(addr->name);
+    uint64_t given = *size;
+
+    (void) na_class;
+    *size = needed;
+    if (buf == NULL)
+        return NA_PLUGIN_SUCCESS;
+    if (given < needed)
+        return NA_PLUGIN_OVERFLOW;
+    (void) snprintf(buf, given, SM_ADDRESS_START "%s", addr->name);
+    return NA_PLUGIN_SUCCESS;
+}
+
+/* Peers that nobody refers to are forgotten once they are dead, with this or without. */
+int32_t sm_addr_set_remove(struct na_plugin_class *na_class, struct na_plugin_addr *addr)
+{
+    (void) na_class;
+    if (addr != addr->na_class->self)
+        sm_peer_suspect(addr);
+    return NA_PLUGIN_SUCCESS;
+}
+
+/* What follows "://"; NULL when what precedes it is not ours. */
+static const char *sm_addr_name(const char *string)
+{
+    static const char *const starts[] = {"na+sm", "sm+sm", "sm"};
+    const char *separator = strstr(string, "://");
+
+    if (separator == NULL)
+        return string;
+    for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++)
+        if (strlen(starts[i]) == (size_t) (separator - string) &&
+            strncmp(string, starts[i], (size_t) (separator - string)) == 0)
+            return separator + 3;
+    return NULL;
+}
+
+static uint64_t sm_addr_packed_size(struct na_plugin_class *na_class, struct na_plugin_addr *addr)
+{
+    (void) na_class;
+    return sizeof(struct sm_addr_packed) + strlen(addr->name);
+}
+
+static int32_t sm_addr_pack(struct na_plugin_class *na_class, struct na_plugin_addr *addr, void *buf,
+                            uint64_t size)
+{
+    struct sm_addr_packed packed = {
+        .magic = SM_ADDR_MAGIC,
+        .name_length = (uint32_t) strlen(addr->name),
+        .incarnation = addr->incarnation,
+    };
+
+    (void) na_class;
+    if (size < sizeof(packed) + packed.name_length) {
+        SM_LOG_ERROR("an address needs %zu bytes, %llu are given",
+                     sizeof(packed) + packed.name_length, (unsigned long long) size);
+        return NA_PLUGIN_OVERFLOW;
+    }
+    memcpy(buf, &packed, sizeof(packed));
+    memcpy((uint8_t *) buf + sizeof(packed), addr->name, packed.name_length);
+    return NA_PLUGIN_SUCCESS;
+}
+
+static int32_t sm_addr_unpack(struct na_plugin_class *na_class, const void *buf, uint64_t size,
+                              uint64_t flags, struct na_plugin_addr **addr_p)
+{
+    struct sm_addr_packed packed;
+    char name[SM_NAME_MAX + 1] = {0};
+    const char *reason = "it is too short or of another kind";
+    int32_t ret;
+
+    (void) flags;
+    if (size < sizeof(packed))
+        goto refuse;
+    memcpy(&packed, buf, sizeof(packed));
+    if (packed.magic != SM_ADDR_MAGIC || packed.incarnation == 0 ||
+        packed.name_length > SM_NAME_MAX || packed.name_length > size - sizeof(packed))
+        goto refuse;
+    memcpy(name, (const uint8_t *) buf + sizeof(packed), packed.name_length);
+    if (strlen(name) != packed.name_length || !sm_name_check(name, packed.name_length, &reason))
+        goto refuse;
+    ret = sm_peer_get(na_class, name, packed.incarnation, true, addr_p);
+    if (ret == NA_PLUGIN_NOENTRY)
+        SM_LOG_ERROR("'%s': the endpoint that a serialized address means is gone", name);
+    return ret;
+
+refuse:
+    SM_LOG_ERROR("%llu bytes are not a serialized address: %s", (unsigned long long) size, reason);
+    return NA_PLUGIN_PROTOCOL_ERROR;
+}

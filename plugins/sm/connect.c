@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The sending end of a connection: made at the first message to a context of a peer. A ring in our
+ * segment and a slot in the peer's table that says where it is.
+ */
+
+#include "ring.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static int32_t sm_conn_make(struct na_plugin_addr *peer, uint32_t remote_id);
+static int32_t sm_conn_map_ring(struct sm_conn *conn);
+static int32_t sm_conn_claim_slot(struct sm_conn *conn, struct sm_peer_slot **slot_p);
+static struct sm_peer_slot *sm_conn_try_slots(struct sm_conn *conn, uint32_t count, bool reclaim);
+static int32_t sm_conn_reserve_slots(struct sm_conn *conn, uint32_t reserved);
+static void sm_conn_announce_ring(struct sm_conn *conn, struct sm_peer_slot *slot);
+static void sm_conn_ring_doorbell(struct sm_conn *conn);
+static void sm_conn_wake(struct sm_conn *conn);
+
+int32_t sm_conn_get(struct na_plugin_addr *peer, uint32_t remote_id, struct sm_conn **conn_p)
+{
+    struct sm_conn *conn;
+    int32_t ret;
+
+    if (sm_unlikely(remote_id >= peer->max_contexts)) {
+        SM_LOG_ERROR("context %u of %s, which has %u", remote_id, peer->name, peer->max_contexts);
+        return NA_PLUGIN_INVALID_ARG;
+    }
+    conn = atomic_load_explicit(&peer->conns[remote_id], memory_order_acquire);
+    if (sm_unlikely(conn == NULL)) {
+        ret = sm_conn_make(peer, remote_id);
+        if (ret != NA_PLUGIN_SUCCESS)
+            return ret;
+        conn = atomic_load_explicit(&peer->conns[remote_id], memory_order_acquire);
+    }
+    *conn_p = conn;
+    return NA_PLUGIN_SUCCESS;
+}
+
+/*
+ * Connects, with the connection's lock held. NA_PLUGIN_AGAIN when the peer's table is full at the
+ * moment; any other error is for good.
+ */
+int32_t sm_conn_establish(struct sm_conn *conn)
+{
+    struct na_plugin_class *na_class = conn->peer->na_class;
+    struct sm_peer_slot *slot = NULL;
+    int32_t ret = sm_peer_failure(conn->peer);
+
+    if (ret != 0)
+        return ret;
+    (void) pthread_mutex_lock(&na_class->connect_lock);
+    ret = sm_conn_map_ring(conn);
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = sm_conn_claim_slot(conn, &slot);
+    (void) pthread_mutex_unlock(&na_class->connect_lock);
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
+    sm_conn_announce_ring(conn, slot);
+    conn->state = SM_CONN_READY;
+    if (sm_list_empty(&conn->pending))
+        atomic_store_explicit(&conn->gate, 0, memory_order_release);
+    return NA_PLUGIN_SUCCESS;
+}
+
+/* From now on nothing is sent; the slow path fails what waits and what comes. Any thread. */
+void sm_conn_break(struct sm_conn *conn, int32_t status)
+{
+    int32_t none = 0;
+
+    (void) atomic_compare_exchange_strong_explicit(&conn->broken, &none, status,
+                                                   memory_order_acq_rel, memory_order_relaxed);
+    atomic_store_explicit(&conn->gate, 1, memory_order_release);
+}
+
+/* The class or the peer goes away: tell a living receiver, give the memory back. */
+void sm_conn_destroy(struct sm_conn *conn)
+{
+    struct na_plugin_class *na_class = conn->peer->na_class;
+    bool told = false;
+
+    if (conn->state == SM_CONN_READY && !na_class->forked) {
+        uint64_t owner = sm_owner_pack(SM_SLOT_READY, na_class->pid, na_class->pid_namespace);
+
+        if (atomic_compare_exchange_strong_explicit(
+                &conn->peer_slot->owner, &owner,
+                sm_owner_pack(SM_SLOT_CLOSING, na_class->pid, na_class->pid_namespace),
+                memory_order_release, memory_order_relaxed) &&
+            conn->peer != na_class->self && sm_peer_alive(conn->peer)) {
+            told = true;
+            sm_conn_ring_doorbell(conn);
+            if (atomic_load_explicit(&conn->context_area->flags, memory_order_seq_cst) &
+                SM_CONTEXT_ASLEEP)
+                sm_wake_peer(conn->peer, conn->remote_id);
+        }
+    }
+    if (conn->slots != NULL)
+        (void) munmap(conn->slots, conn->region_size);
+    if (conn->slots != NULL && !told) { /* a living receiver may still read it */
+        (void) pthread_mutex_lock(&na_class->connect_lock);
+        sm_region_give(&na_class->segment, conn->region, conn->region_size);
+        (void) pthread_mutex_unlock(&na_class->connect_lock);
+    }
+    sm_host->mem_free(conn);
+}
+
+/* After publishing, when the receiver's flags say that it wants to be told. */
+void sm_conn_notify_slow(struct sm_conn *conn, uint32_t status)
+{
+    if (status & SM_RING_REFUSED) {
+        sm_conn_break(conn, NA_PLUGIN_PROTOCOL_ERROR);
+        sm_backlog_add(conn);
+        return;
+    }
+    if (status & SM_RING_PARKED)
+        sm_conn_ring_doorbell(conn);
+    sm_conn_wake(conn);
+}
+
+/* Sends the byte that ends a sleep. */
+void sm_wake_peer(struct na_plugin_addr *peer, uint32_t id)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    ssize_t ret;
+
+    sm_wake_path(address.sun_path, peer->name, id);
+    do {
+        ret = sendto(peer->na_class->send_fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT,
+                     (struct sockaddr *) &address, sizeof(address));
+    } while (ret < 0 && errno == EINTR);
+    if (ret < 0 && (errno == ECONNREFUSED || errno == ENOENT))
+        sm_peer_suspect(peer);
+}
+
+static int32_t sm_conn_make(struct na_plugin_addr *peer, uint32_t remote_id)
+{
+    struct na_plugin_class *na_class = peer->na_class;
+    struct sm_conn *conn;
+    int32_t ret = NA_PLUGIN_SUCCESS;
+
+    (void) pthread_mutex_lock(&na_class->lock);
+    if (atomic_load_explicit(&peer->conns[remote_id], memory_order_relaxed) != NULL)
+        goto out;
+    conn = sm_host->mem_alloc(sizeof(*conn), _Alignof(struct sm_conn));
+    if (conn == NULL) {
+        ret = NA_PLUGIN_NOMEM;
+        goto out;
+    }
+    conn->peer = peer;
+    conn->remote_id = remote_id;
+    conn->fence = na_class->fence || peer->fence;
+    conn->lock.elide = na_class->backlog_lock.elide;
+    conn->context_area =
+        (struct sm_context_area *) ((uint8_t *) peer->base + sm_layout_context(remote_id));
+    sm_list_init(&conn->pending);
+    sm_list_init(&conn->backlog_link);
+    atomic_store_explicit(&conn->gate, 1, memory_order_relaxed);
+    atomic_store_explicit(&peer->conns[remote_id], conn, memory_order_release);
+
+out:
+    (void) pthread_mutex_unlock(&na_class->lock);
+    return ret;
+}
+
+/* connect_lock is held. Does nothing when an earlier try has done it. */
+static int32_t sm_conn_map_ring(struct sm_conn *conn)
+{
+    struct na_plugin_class *na_class = conn->peer->na_class;
+    uint64_t size = sm_layout_ring_size(na_class->ring_data);
+    uint64_t region;
+    uint8_t *ring;
+    int32_t ret;
+
+    if (conn->slots != NULL)
+        return NA_PLUGIN_SUCCESS;
+    ret = sm_region_take(&na_class->segment, size, &region);
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
+    ring = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
+                na_class->segment.fd, (off_t) region);
+    if (ring == MAP_FAILED) {
+        SM_LOG_ERROR("a ring for %s cannot be mapped (%s)", conn->peer->name, strerror(errno));
+        sm_region_give(&na_class->segment, region, size);
+        return NA_PLUGIN_NOMEM;
+    }
+    memset(ring, 0, (size_t) SM_RING_SLOTS * SM_RING_SLOT); /* the region may have been used */
+    conn->slots = (struct sm_ring_slot *) ring;
+    conn->data = ring + (size_t) SM_RING_SLOTS * SM_RING_SLOT;
+    conn->data_lines = na_class->ring_data / SM_CACHE_LINE;
+    conn->region = region;
+    conn->region_size = size;
+    return NA_PLUGIN_SUCCESS;
+}
+
+static int32_t sm_conn_claim_slot(struct sm_conn *conn, struct sm_peer_slot **slot_p)
+{
+    struct sm_context_area *area = conn->context_area;
+
+    for (;;) {
+        uint32_t reserved = atomic_load_explicit(&area->slots_reserved, memory_order_acquire);
+        int32_t ret;
+
+        if (reserved > SM_PEER_SLOTS)
+            return NA_PLUGIN_PROTOCOL_ERROR;
+        *slot_p = sm_conn_try_slots(conn, reserved, false);
+        if (*slot_p == NULL && reserved == SM_PEER_SLOTS) {
+            *slot_p = sm_conn_try_slots(conn, reserved, true);
+            if (*slot_p == NULL) {
+                sm_conn_ring_doorbell(conn); /* has it look for the dead */
+                sm_conn_wake(conn);
+                return NA_PLUGIN_AGAIN;
+            }
+        }
+        if (*slot_p != NULL)
+            return NA_PLUGIN_SUCCESS;
+        ret = sm_conn_reserve_slots(conn, reserved);
+        if (ret != NA_PLUGIN_SUCCESS)
+            return ret;
+    }
+}
+
+/* Takes a free slot; with `reclaim` also one whose taker died before it was ready. */
+static struct sm_peer_slot *sm_conn_try_slots(struct sm_conn *conn, uint32_t count, bool reclaim)
+{
+    struct na_plugin_class *na_class = conn->peer->na_class;
+    uint64_t claimed = sm_owner_pack(SM_SLOT_CLAIMED, na_class->pid, na_class->pid_namespace);
+    struct sm_peer_slot *slots =
+        (struct sm_peer_slot *) ((uint8_t *) conn->peer->base +
+                                 sm_layout_peer_slots(conn->remote_id));
+
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t owner = atomic_load_explicit(&slots[i].owner, memory_order_relaxed);
+        bool dead = reclaim && sm_owner_state(owner) == SM_SLOT_CLAIMED &&
+                    (uint32_t) owner == (uint32_t) na_class->pid_namespace &&
+                    sm_owner_pid(owner) != 0 && kill((pid_t) sm_owner_pid(owner), 0) != 0 &&
+                    errno == ESRCH;
+
+        if (owner != 0 && !dead)
+            continue;
+        if (atomic_compare_exchange_strong_explicit(&slots[i].owner, &owner, claimed,
+                                                    memory_order_acquire, memory_order_relaxed)) {
+            conn->peer_slot_index = i;
+            return &slots[i];
+        }
+    }
+    return NULL;
+}
+
+/* Backs the next few slots of the peer's table with memory. */
+static int32_t sm_conn_reserve_slots(struct sm_conn *conn, uint32_t reserved)
+{
+    struct na_plugin_addr *peer = conn->peer;
+    struct sm_segment_header header;
+    uint64_t file_size;
+    dev_t device;
+    ino_t inode;
+    int32_t ret;
+    int fd;
+
+    ret = sm_segment_open(peer->name, O_RDWR, &fd, &header, &file_size, &device, &inode);
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret == NA_PLUGIN_NOENTRY ? NA_PLUGIN_HOSTUNREACH : ret;
+    if (device != peer->device || inode != peer->inode)
+        ret = NA_PLUGIN_HOSTUNREACH;
+    else if (fallocate(fd, 0,
+                       (off_t) (sm_layout_peer_slots(conn->remote_id) +
+                                reserved * sizeof(struct sm_peer_slot)),
+                       SM_PEER_SLOTS_CHUNK * sizeof(struct sm_peer_slot)) != 0)
+        ret = NA_PLUGIN_NOMEM;
+    (void) close(fd);
+    if (ret == NA_PLUGIN_NOMEM)
+        SM_LOG_ERROR("no shared memory to connect to %s (%s); make room in " SM_DIRECTORY,
+                     peer->name, strerror(errno));
+    if (ret == NA_PLUGIN_SUCCESS)
+        (void) atomic_compare_exchange_strong_explicit(
+            &conn->context_area->slots_reserved, &reserved, reserved + SM_PEER_SLOTS_CHUNK,
+            memory_order_release, memory_order_relaxed);
+    return ret;
+}
+
+static void sm_conn_announce_ring(struct sm_conn *conn, struct sm_peer_slot *slot)
+{
+    struct na_plugin_class *na_class = conn->peer->na_class;
+
+    slot->incarnation = na_class->incarnation;
+    slot->ring_offset = conn->region;
+    slot->ring_data = na_class->ring_data;
+    slot->name_length = (uint32_t) strlen(na_class->name);
+    memcpy(slot->name, na_class->name, sizeof(slot->name));
+    atomic_store_explicit(&slot->blocked, 0, memory_order_relaxed);
+    atomic_store_explicit(&slot->head, 0, memory_order_relaxed);
+    atomic_store_explicit(&slot->status, 0, memory_order_relaxed);
+    atomic_store_explicit(&slot->accepted, 0, memory_order_relaxed);
+    conn->peer_slot = slot;
+    atomic_store_explicit(&conn->connected_slot, slot, memory_order_release);
+    atomic_store_explicit(&slot->owner,
+                          sm_owner_pack(SM_SLOT_READY, na_class->pid, na_class->pid_namespace),
+                          memory_order_release);
+    sm_conn_ring_doorbell(conn);
+    sm_conn_wake(conn);
+}
+
+static void sm_conn_ring_doorbell(struct sm_conn *conn)
+{
+    uint32_t index = conn->peer_slot_index;
+
+    (void) atomic_fetch_or_explicit(&conn->context_area->doorbells[index / 64],
+                                    UINT64_C(1) << (index % 64), memory_order_release);
+    (void) atomic_fetch_or_explicit(&conn->context_area->doorbell_summary,
+                                    UINT64_C(1) << (index / 64), memory_order_seq_cst);
+}
+
+/* Who finds the sleeper asleep wakes it, alone. */
+static void sm_conn_wake(struct sm_conn *conn)
+{
+    uint32_t flags = atomic_load_explicit(&conn->context_area->flags, memory_order_seq_cst);
+
+    if (flags & SM_CONTEXT_CLOSED) {
+        sm_conn_break(conn, NA_PLUGIN_HOSTUNREACH);
+        sm_backlog_add(conn);
+        return;
+    }
+    if ((flags & SM_CONTEXT_ASLEEP) == 0)
+        return;
+    flags = atomic_fetch_and_explicit(&conn->context_area->flags, ~SM_CONTEXT_ASLEEP,
+                                      memory_order_acq_rel);
+    if (flags & SM_CONTEXT_ASLEEP)
+        sm_wake_peer(conn->peer, conn->remote_id);
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Contexts. All of them are set up with the class, so that peers can send to one that is not created
+ * yet; creating one makes it ready for operations, stopping cancels them.
+ */
+
+#include "sm.h"
+
+static void sm_context_cancel_sends(struct na_plugin_context *context);
+
+int32_t sm_context_setup(struct na_plugin_class *na_class, uint32_t id)
+{
+    struct na_plugin_context *context = &na_class->contexts[id];
+    uint8_t *base = (uint8_t *) na_class->segment.header;
+
+    context->na_class = na_class;
+    context->id = id;
+    context->area = (struct sm_context_area *) (base + sm_layout_context(id));
+    context->poll_lock.elide = na_class->backlog_lock.elide;
+    context->match_lock.elide = na_class->backlog_lock.elide;
+    context->rma_lock.elide = na_class->backlog_lock.elide;
+    sm_list_init(&context->receives);
+    sm_list_init(&context->native);
+    sm_list_init(&context->copies);
+    sm_list_init(&context->jobs);
+    return sm_wait_setup(context);
+}
+
+/* Also after a setup that failed half way. */
+void sm_context_teardown(struct na_plugin_context *context)
+{
+    if (context->na_class == NULL)
+        return;
+    if (!context->na_class->forked)
+        (void) atomic_fetch_or_explicit(&context->area->flags, SM_CONTEXT_CLOSED,
+                                        memory_order_release);
+    (void) sm_context_stop(context);
+    (void) sm_context_destroy(context);
+    sm_target_drop_all(context);
+    sm_in_ring_release_all(context);
+    sm_wait_teardown(context);
+    sm_host->mem_free(context->expected.buckets);
+    sm_host->mem_free(context->copy_slots);
+    sm_host->mem_free(context->hot);
+    sm_host->mem_free(context->watched);
+}
+
+int32_t sm_context_create(struct na_plugin_class *na_class, struct na_host_context *host_context,
+                          uint32_t id, struct na_plugin_context **context_p)
+{
+    struct na_plugin_context *context;
+    int32_t ret;
+
+    (void) host_context;
+    if (id >= na_class->max_contexts) {
+        SM_LOG_ERROR("context %u of %u", id, na_class->max_contexts);
+        return NA_PLUGIN_INVALID_ARG;
+    }
+    context = &na_class->contexts[id];
+    if (atomic_load_explicit(&context->active, memory_order_relaxed)) {
+        SM_LOG_ERROR("context %u exists already", id);
+        return NA_PLUGIN_EXIST;
+    }
+    if (context->expected.buckets == NULL) {
+        ret = sm_expected_setup(&context->expected);
+        if (ret != NA_PLUGIN_SUCCESS)
+            return ret;
+    }
+    if (context->copy_slots == NULL) {
+        context->copy_slots = sm_host->mem_alloc(SM_COPY_TABLE * sizeof(*context->copy_slots), 0);
+        if (context->copy_slots == NULL)
+            return NA_PLUGIN_NOMEM;
+    }
+    atomic_store_explicit(&context->active, true, memory_order_release);
+    *context_p = context;
+    return NA_PLUGIN_SUCCESS;
+}
+
+int32_t sm_context_stop(struct na_plugin_context *context)
+{
+    sm_lock_take(&context->match_lock);
+    atomic_store_explicit(&context->active, false, memory_order_release);
+    sm_lock_drop(&context->match_lock);
+
+    if (!context->na_class->forked) /* a fork leaves it locked: nothing is polled any more */
+        sm_lock_take(&context->poll_lock);
+    sm_receive_cancel_all(context);
+    sm_rma_cancel_all(context);
+    sm_context_cancel_sends(context);
+    if (!context->na_class->forked)
+        sm_lock_drop(&context->poll_lock);
+    return NA_PLUGIN_SUCCESS;
+}
+
+int32_t sm_context_destroy(struct na_plugin_context *context)
+{
+    sm_lock_take(&context->match_lock);
+    sm_early_drop_all(context);
+    sm_lock_drop(&context->match_lock);
+    return NA_PLUGIN_SUCCESS;
+}
+
+int32_t sm_cancel(struct na_plugin_context *context, void *op)
+{
+    if (sm_receive_cancel(context, op) || sm_rma_cancel(context, op))
+        return NA_PLUGIN_SUCCESS;
+    (void) sm_send_cancel(context, op);
+    return NA_PLUGIN_SUCCESS; /* if none of them held it, it has just completed */
+}
+
+static void sm_context_cancel_sends(struct na_plugin_context *context)
+{
+    while (sm_send_cancel(context, NULL))
+        continue;
+}

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Opening and closing an endpoint (a class), and what a fork does to it. */
+
+#include "sm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SM_LINGER_NS UINT64_C(500000000)
+
+static int32_t sm_class_configure(struct na_plugin_class *na_class,
+                                  const struct na_plugin_init *init, const char **name_p);
+static uint32_t sm_message_limit(const struct na_plugin_init *init);
+static int32_t sm_class_open(struct na_plugin_class *na_class, const char *name);
+static void sm_class_describe(struct na_plugin_class *na_class);
+static void sm_class_fill_info(const struct na_plugin_class *na_class,
+                               struct na_plugin_class_info *info);
+static void sm_class_linger(struct na_plugin_class *na_class);
+static void sm_class_list_remove(struct na_plugin_class *na_class);
+static void sm_fork_before(void);
+static void sm_fork_parent(void);
+static void sm_fork_child(void);
+
+/* All classes of the process, for the child of a fork. */
+static pthread_mutex_t sm_classes_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct na_plugin_class *sm_classes;
+
+int32_t sm_class_initialize(const struct na_plugin_init *init, struct na_host_class *host_class,
+                            struct na_plugin_class **class_p, struct na_plugin_class_info *info)
+{
+    struct na_plugin_class *na_class;
+    const char *name = NULL;
+    int32_t ret;
+
+    (void) host_class;
+    na_class = sm_host->mem_alloc(sizeof(*na_class), _Alignof(struct na_plugin_class));
+    if (na_class == NULL)
+        return NA_PLUGIN_NOMEM;
+    na_class->segment.fd = -1;
+    na_class->send_fd = -1;
+    na_class->probe_fd = -1;
+    na_class->pid = (uint32_t) getpid();
+    (void) pthread_mutex_init(&na_class->lock, NULL);
+    (void) pthread_mutex_init(&na_class->connect_lock, NULL);
+    (void) pthread_mutex_init(&na_class->watch_lock, NULL);
+    sm_list_init(&na_class->backlog);
+    (void) pthread_mutex_lock(&sm_classes_lock);
+    na_class->next = sm_classes;
+    sm_classes = na_class;
+    (void) pthread_mutex_unlock(&sm_classes_lock);
+
+    ret = sm_class_configure(na_class, init, &name);
+    if (ret == NA_PLUGIN_SUCCESS) {
+        sm_reap_all();
+        ret = sm_class_open(na_class, name);
+    }
+    if (ret != NA_PLUGIN_SUCCESS) {
+        (void) sm_class_finalize(na_class);
+        return ret;
+    }
+    sm_class_fill_info(na_class, info);
+    *class_p = na_class;
+    return NA_PLUGIN_SUCCESS;
+}
+
+int32_t sm_class_finalize(struct na_plugin_class *na_class)
+{
+    if (na_class == NULL)
+        return NA_PLUGIN_SUCCESS;
+    sm_class_list_remove(na_class);
+    if (na_class->segment.header != NULL && !na_class->forked) {
+        sm_class_linger(na_class);
+        atomic_store_explicit(&na_class->segment.header->state, SM_STATE_CLOSED,
+                              memory_order_seq_cst);
+    }
+    for (uint32_t i = 0; na_class->contexts != NULL && i < na_class->max_contexts; i++)
+        sm_context_teardown(&na_class->contexts[i]);
+    sm_peer_destroy_all(na_class);
+    sm_host->mem_free(na_class->contexts);
+    sm_registry_destroy(&na_class->registry);
+    sm_segment_destroy(na_class);
+    if (na_class->send_fd >= 0)
+        (void) close(na_class->send_fd);
+    if (na_class->probe_fd >= 0)
+        (void) close(na_class->probe_fd);
+    (void) pthread_mutex_destroy(&na_class->lock);
+    (void) pthread_mutex_destroy(&na_class->connect_lock);
+    (void) pthread_mutex_destroy(&na_class->watch_lock);
+    sm_host->mem_free(na_class);
+    return NA_PLUGIN_SUCCESS;
+}
+
+/*
+ * A child that does not exec would keep the parent's locks and sockets alive after the parent's
+ * death: it closes them right after the fork.
+ */
+void sm_class_prepare_fork(void)
+{
+    (void) pthread_atfork(sm_fork_before, sm_fork_parent, sm_fork_child);
+}
+
+uint64_t sm_pid_namespace(void)
+{
+    struct stat status;
+
+    return stat("/proc/self/ns/pid", &status) == 0 ? (uint64_t) status.st_ino : 0;
+}
+
+static int32_t sm_class_configure(struct na_plugin_class *na_class,
+                                  const struct na_plugin_init *init, const char **name_p)
+{
+    const char *rma = secure_getenv("AMALGAM_SM_RMA");
+    const char *reason;
+    uint64_t random[4];
+
+    if (init->address != NULL && init->address[0] != '\0') {
+        if (!sm_name_check(init->address, strlen(init->address), &reason)) {
+            SM_LOG_ERROR("'%.80s' cannot name an endpoint: %s", init->address, reason);
+            return NA_PLUGIN_INVALID_ARG;
+        }
+        *name_p = init->address;
+    }
+    if (init->max_contexts == 0 || init->max_contexts > SM_MAX_CONTEXTS) {
+        SM_LOG_ERROR("%u contexts are wanted, 1 to %u are possible", init->max_contexts,
+                     SM_MAX_CONTEXTS);
+        return NA_PLUGIN_INVALID_ARG;
+    }
+    if (rma != NULL && strcmp(rma, "copy") != 0 && strcmp(rma, "auto") != 0)
+        SM_LOG_WARNING("AMALGAM_SM_RMA is '%.40s'; 'auto' and 'copy' are known: taken as auto", rma);
+    if (getrandom(random, sizeof(random), 0) != (ssize_t) sizeof(random)) {
+        SM_LOG_ERROR("no random numbers (%s)", strerror(errno));
+        return NA_PLUGIN_IO_ERROR;
+    }
+    na_class->incarnation = random[0] | 1;
+    na_class->cookie = random[1];
+    na_class->registry.salt = random[2];
+    na_class->max_contexts = init->max_contexts;
+    na_class->max_message = sm_message_limit(init);
+    na_class->ring_data =
+        na_class->max_message > SM_DATA_MIN / 4 ? SM_DATA_MAX : SM_DATA_MIN;
+    na_class->pid_namespace = sm_pid_namespace();
+    na_class->busy = (init->progress_mode & NA_PLUGIN_PROGRESS_BUSY) != 0;
+    na_class->no_retry = (init->progress_mode & NA_PLUGIN_PROGRESS_NO_RETRY) != 0;
+    na_class->force_copy = rma != NULL && strcmp(rma, "copy") == 0;
+    na_class->membarrier = sm_membarrier_register();
+    na_class->fence = !na_class->membarrier;
+    na_class->backlog_lock.elide = (init->thread_mode & NA_PLUGIN_THREAD_SINGLE_CLASS) != 0;
+    na_class->registry.lock.elide = na_class->backlog_lock.elide;
+    na_class->capabilities = NA_PLUGIN_CAP_RMA | NA_PLUGIN_CAP_CANCEL_SEND | NA_PLUGIN_CAP_PEER_DEATH;
+    if (!na_class->force_copy)
+        na_class->capabilities |= NA_PLUGIN_CAP_RMA_NATIVE;
+    if (!na_class->busy)
+        na_class->capabilities |= NA_PLUGIN_CAP_WAIT_FD;
+    return NA_PLUGIN_SUCCESS;
+}
+
+/* The larger hint, within what a ring can carry. */
+static uint32_t sm_message_limit(const struct na_plugin_init *init)
+{
+    uint64_t wanted = init->max_unexpected_size > init->max_expected_size
+                          ? init->max_unexpected_size
+                          : init->max_expected_size;
+
+    if (wanted <= SM_MESSAGE_SPACE)
+        return SM_MESSAGE_SPACE;
+    return wanted > SM_MESSAGE_MAX ? SM_MESSAGE_MAX : (uint32_t) wanted;
+}
+
+static int32_t sm_class_open(struct na_plugin_class *na_class, const char *name)
+{
+    int32_t ret;
+
+    na_class->contexts =
+        sm_host->mem_alloc(na_class->max_contexts * sizeof(*na_class->contexts), SM_CACHE_LINE);
+    if (na_class->contexts == NULL)
+        return NA_PLUGIN_NOMEM;
+    for (uint32_t i = 0; i < na_class->max_contexts; i++) {
+        na_class->contexts[i].wake_fd = -1;
+        na_class->contexts[i].timer_fd = -1;
+        na_class->contexts[i].epoll_fd = -1;
+    }
+    ret = sm_segment_create(na_class, name);
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
+    na_class->send_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    na_class->probe_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (na_class->send_fd < 0 || na_class->probe_fd < 0) {
+        SM_LOG_ERROR("no socket (%s)", strerror(errno));
+        return NA_PLUGIN_NOMEM;
+    }
+    sm_class_describe(na_class);
+    for (uint32_t i = 0; i < na_class->max_contexts; i++) {
+        ret = sm_context_setup(na_class, i);
+        if (ret != NA_PLUGIN_SUCCESS)
+            return ret;
+    }
+    sm_segment_publish(na_class);
+    return sm_peer_get(na_class, na_class->name, na_class->incarnation, false, &na_class->self);
+}
+
+static void sm_class_describe(struct na_plugin_class *na_class)
+{
+    struct sm_segment_header *header = na_class->segment.header;
+
+    header->version = SM_LAYOUT_VERSION;
+    header->max_contexts = na_class->max_contexts;
+    header->uid = (uint32_t) geteuid();
+    header->pid = na_class->pid;
+    header->pid_namespace = na_class->pid_namespace;
+    header->incarnation = na_class->incarnation;
+    header->cookie = na_class->cookie;
+    header->cookie_address = (uint64_t) (uintptr_t) &na_class->cookie;
+    header->max_unexpected = na_class->max_message;
+    header->max_expected = na_class->max_message;
+    header->flags = na_class->membarrier ? 0 : SM_ENDPOINT_FENCE;
+}
+
+static void sm_class_fill_info(const struct na_plugin_class *na_class,
+                               struct na_plugin_class_info *info)
+{
+    info->max_tag = UINT32_MAX;
+    info->capabilities = na_class->capabilities;
+    info->max_unexpected_size = na_class->max_message;
+    info->max_expected_size = na_class->max_message;
+    info->unexpected_header_size = 0;
+    info->expected_header_size = 0;
+    info->max_rma_size = 0;
+}
+
+/*
+ * A message that was sent just before closing lies in our file: give its receiver, if it lives and
+ * has not opened our ring yet, a moment to do so before the file goes.
+ */
+static void sm_class_linger(struct na_plugin_class *na_class)
+{
+    uint64_t end = sm_host->clock_ns() + SM_LINGER_NS;
+
+    for (uint32_t i = 0; i < SM_PEER_BUCKETS; i++) {
+        for (struct na_plugin_addr *peer = na_class->peers[i]; peer != NULL; peer = peer->hash_next) {
+            for (uint32_t id = 0; id < peer->max_contexts && peer != na_class->self; id++) {
+                struct sm_conn *conn =
+                    atomic_load_explicit(&peer->conns[id], memory_order_acquire);
+
+                while (conn != NULL && conn->state == SM_CONN_READY &&
+                       atomic_load_explicit(&conn->peer_slot->accepted, memory_order_acquire) == 0 &&
+                       atomic_load_explicit(&conn->peer_slot->status, memory_order_acquire) !=
+                           SM_RING_REFUSED &&
+                       sm_host->clock_ns() < end && sm_peer_alive(peer))
+                    (void) usleep(500);
+            }
+        }
+    }
+}
+
+static void sm_class_list_remove(struct na_plugin_class *na_class)
+{
+    (void) pthread_mutex_lock(&sm_classes_lock);
+    for (struct na_plugin_class **link = &sm_classes; *link != NULL; link = &(*link)->next) {
+        if (*link == na_class) {
+            *link = na_class->next;
+            break;
+        }
+    }
+    (void) pthread_mutex_unlock(&sm_classes_lock);
+}
+
+static void sm_fork_before(void)
+{
+    (void) pthread_mutex_lock(&sm_classes_lock);
+}
+
+static void sm_fork_parent(void)
+{
+    (void) pthread_mutex_unlock(&sm_classes_lock);
+}
+
+static void sm_fork_child(void)
+{
+    for (struct na_plugin_class *na_class = sm_classes; na_class != NULL;
+         na_class = na_class->next) {
+        int *descriptors[] = {&na_class->segment.fd, &na_class->send_fd, &na_class->probe_fd};
+
+        /* Other threads, which may have held locks, are not in the child. */
+        na_class->forked = true;
+        (void) pthread_mutex_init(&na_class->lock, NULL);
+        (void) pthread_mutex_init(&na_class->connect_lock, NULL);
+        atomic_store_explicit(&na_class->backlog_lock.held, 0, memory_order_relaxed);
+        atomic_store_explicit(&na_class->registry.lock.held, 0, memory_order_relaxed);
+        for (size_t i = 0; i < sizeof(descriptors) / sizeof(descriptors[0]); i++) {
+            if (*descriptors[i] >= 0)
+                (void) close(*descriptors[i]);
+            *descriptors[i] = -1;
+        }
+        for (uint32_t i = 0; na_class->contexts != NULL && i < na_class->max_contexts; i++) {
+            struct na_plugin_context *context = &na_class->contexts[i];
+
+            atomic_store_explicit(&context->active, false, memory_order_relaxed);
+            context->poll_lock.elide = false;
+            atomic_store_explicit(&context->poll_lock.held, 1, memory_order_relaxed);
+            atomic_store_explicit(&context->match_lock.held, 0, memory_order_relaxed);
+            atomic_store_explicit(&context->rma_lock.held, 0, memory_order_relaxed);
+            (void) close(context->wake_fd);
+            if (context->timer_fd >= 0)
+                (void) close(context->timer_fd);
+            if (context->epoll_fd >= 0)
+                (void) close(context->epoll_fd);
+            context->wake_fd = context->timer_fd = context->epoll_fd = -1;
+        }
+    }
+    (void) pthread_mutex_unlock(&sm_classes_lock);
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What two processes share: the segment file of an endpoint. docs/sm-layout.md explains it. */
+
+#ifndef SM_LAYOUT_H
+#define SM_LAYOUT_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SM_DIRECTORY      "/dev/shm/"
+#define SM_PREFIX         "amalgam-sm."
+#define SM_MAGIC          UINT64_C(0x4d53474c414d4101)
+#define SM_LAYOUT_VERSION 1u
+
+#define SM_NAME_MAX     63u  /* characters of an endpoint's name */
+#define SM_MAX_CONTEXTS 128u /* contexts of one endpoint */
+#define SM_CACHE_LINE   64u
+#define SM_UNIT         65536u /* every part of the base starts at a multiple: fits any page size */
+
+#define SM_RING_SLOTS    128u
+#define SM_RING_SLOT     128u /* bytes of a slot */
+#define SM_INLINE_MAX    112u /* largest payload that lies in the slot itself */
+#define SM_DATA_MIN      32768u
+#define SM_DATA_MAX      65536u
+#define SM_MESSAGE_MAX   16384u /* largest message: a quarter of the largest data area */
+#define SM_MESSAGE_SPACE 4096u  /* default limit of a message */
+
+#define SM_PEER_SLOTS       4096u /* senders that one context can be connected to */
+#define SM_DOORBELL_WORDS   (SM_PEER_SLOTS / 64u)
+#define SM_PEER_SLOTS_CHUNK 16u /* peer slots are reserved in steps of this many */
+
+/* sm_segment_header.state */
+#define SM_STATE_OPEN   1u
+#define SM_STATE_CLOSED 2u
+
+/* sm_segment_header.flags */
+#define SM_ENDPOINT_FENCE 0x1u /* senders must fence between publishing and reading flags */
+
+/* sm_context_area.flags */
+#define SM_CONTEXT_ASLEEP 0x1u /* wanted: a byte on the wake socket after publishing */
+#define SM_CONTEXT_CLOSED 0x2u /* nobody will read any more */
+
+/* sm_peer_slot.status */
+#define SM_RING_PARKED  0x1u /* not polled: set the doorbell after publishing */
+#define SM_RING_REFUSED 0x2u /* the receiver does not read this ring any more */
+
+/* State byte of sm_peer_slot.owner */
+#define SM_SLOT_FREE    0u
+#define SM_SLOT_CLAIMED 1u /* by a sender that is filling it in */
+#define SM_SLOT_READY   2u
+#define SM_SLOT_CLOSING 3u /* the sender will not write any more */
+
+/* sm_ring_slot.kind */
+#define SM_KIND_UNEXPECTED 1u
+#define SM_KIND_EXPECTED   2u
+#define SM_KIND_GET        3u /* copy RMA: asks for pieces */
+#define SM_KIND_PIECE      4u /* copy RMA: a piece that answers a get */
+#define SM_KIND_PUT        5u /* copy RMA: a piece to be written */
+#define SM_KIND_DONE       6u /* copy RMA: ends a put, or a get that failed */
+#define SM_KIND_CANCEL     7u /* copy RMA: stop sending pieces */
+
+/* Flags of a SM_KIND_PUT slot */
+#define SM_PUT_LAST 0x1u
+
+/* First bytes of a segment. Written by its owner before `magic`, which is published last. */
+struct sm_segment_header {
+    _Atomic uint64_t magic;
+    uint32_t version;
+    uint32_t max_contexts;
+    uint32_t uid;
+    uint32_t pid;
+    uint64_t pid_namespace;  /* inode number of /proc/self/ns/pid */
+    uint64_t incarnation;    /* random */
+    uint64_t cookie;         /* random; lies also at cookie_address in the owner's memory */
+    uint64_t cookie_address; /* for the probe of cross-memory attach */
+    uint32_t max_unexpected;
+    uint32_t max_expected;
+    uint32_t flags;
+    _Atomic uint32_t state;
+};
+
+/* One for each context. Each member that two processes write has a cache line of its own. */
+struct sm_context_area {
+    _Alignas(SM_CACHE_LINE) _Atomic uint32_t flags; /* SM_CONTEXT_* */
+    _Alignas(SM_CACHE_LINE) _Atomic uint64_t doorbell_summary;
+    _Alignas(SM_CACHE_LINE) _Atomic uint64_t doorbells[SM_DOORBELL_WORDS];
+    _Alignas(SM_CACHE_LINE) _Atomic uint32_t slots_reserved; /* peer slots backed by memory */
+};
+
+/* One for each sender to a context, in the receiver's segment. */
+struct sm_peer_slot {
+    /* Written by the sender. owner: state (8 bits), pid (24 bits), PID namespace (32 bits). */
+    _Alignas(SM_CACHE_LINE) _Atomic uint64_t owner;
+    uint64_t incarnation;
+    uint64_t ring_offset; /* in the sender's segment */
+    uint32_t ring_data;   /* bytes of the data area */
+    uint32_t name_length;
+    _Atomic uint32_t blocked; /* contexts (id modulo 32) to be woken when there is space again */
+
+    _Alignas(SM_CACHE_LINE) char name[SM_NAME_MAX + 1];
+
+    /* Written by the receiver. head: slot (high 32 bits), data line (low 32 bits). */
+    _Alignas(SM_CACHE_LINE) _Atomic uint64_t head;
+    _Alignas(SM_CACHE_LINE) _Atomic uint32_t status; /* SM_RING_* */
+    _Atomic uint32_t accepted;                       /* 1: the ring is mapped by the receiver */
+};
+
+/* One message. Valid when `sequence` is the position of the slot plus 1. */
+struct sm_ring_slot {
+    _Atomic uint32_t sequence;
+    uint32_t tag;
+    uint16_t length;
+    uint8_t kind;
+    uint8_t context; /* of the sender */
+    uint32_t flags;
+    uint8_t payload[SM_INLINE_MAX];
+};
+
+/* Front of the payload of SM_KIND_GET, _PIECE, _PUT, _DONE and _CANCEL. */
+struct sm_rma_header {
+    uint64_t token;  /* of the origin's operation */
+    uint64_t handle; /* GET and PUT: the target's memory handle */
+    uint64_t offset; /* GET and PUT: in the handle; PIECE: in the transfer */
+    uint64_t length; /* GET: of the transfer */
+    int32_t status;  /* DONE */
+    uint32_t reserved;
+};
+
+_Static_assert(sizeof(struct sm_segment_header) <= 128, "layout 1");
+_Static_assert(sizeof(struct sm_context_area) == 11 * SM_CACHE_LINE, "layout 1");
+_Static_assert(sizeof(struct sm_peer_slot) == 4 * SM_CACHE_LINE, "layout 1");
+_Static_assert(offsetof(struct sm_peer_slot, name) == 64, "layout 1");
+_Static_assert(offsetof(struct sm_peer_slot, head) == 128, "layout 1");
+_Static_assert(offsetof(struct sm_peer_slot, status) == 192, "layout 1");
+_Static_assert(sizeof(struct sm_ring_slot) == SM_RING_SLOT, "layout 1");
+_Static_assert(offsetof(struct sm_ring_slot, payload) == 16, "layout 1");
+_Static_assert(sizeof(struct sm_rma_header) == 40, "layout 1");
+
+/* Where things lie in a segment. */
+#define SM_CONTEXT_STRIDE (SM_UNIT + (uint64_t) SM_PEER_SLOTS * sizeof(struct sm_peer_slot))
+
+static inline uint64_t sm_layout_context(uint32_t id)
+{
+    return SM_UNIT + id * SM_CONTEXT_STRIDE;
+}
+
+static inline uint64_t sm_layout_peer_slots(uint32_t id)
+{
+    return sm_layout_context(id) + SM_UNIT;
+}
+
+static inline uint64_t sm_layout_base_size(uint32_t max_contexts)
+{
+    return sm_layout_context(max_contexts);
+}
+
+static inline uint64_t sm_layout_ring_size(uint32_t ring_data)
+{
+    return (uint64_t) SM_RING_SLOTS * SM_RING_SLOT + ring_data;
+}
+
+static inline uint64_t sm_owner_pack(uint32_t state, uint32_t pid, uint64_t pid_namespace)
+{
+    return ((uint64_t) state << 56) | ((uint64_t) (pid & 0xffffffu) << 32) |
+           (pid_namespace & 0xffffffffu);
+}
+
+static inline uint32_t sm_owner_state(uint64_t owner)
+{
+    return (uint32_t) (owner >> 56);
+}
+
+static inline uint32_t sm_owner_pid(uint64_t owner)
+{
+    return (uint32_t) (owner >> 32) & 0xffffffu;
+}
+
+#endif /* SM_LAYOUT_H */

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Peers: one object for each endpoint that a class knows, found by name and incarnation. A peer stays
+ * known without references too, because the next message may bring it up again; it goes when it is
+ * dead and unreferenced, or with the class.
+ */
+
+#include "sm.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define SM_PEER_SWEEP 4u /* buckets looked at for each new peer */
+
+static uint32_t sm_peer_hash(const char *name);
+static struct na_plugin_addr *sm_peer_find(struct na_plugin_class *na_class, const char *name,
+                                           uint64_t incarnation);
+static int32_t sm_peer_learn(struct na_plugin_class *na_class, const char *name,
+                             struct na_plugin_addr **peer_p);
+static int32_t sm_peer_make(struct na_plugin_class *na_class, const char *name,
+                            struct na_plugin_addr **peer_p);
+static void sm_peer_destroy(struct na_plugin_addr *peer);
+static void sm_peer_unlink(struct na_plugin_addr *peer);
+
+/*
+ * One reference to the endpoint at `name`. With `incarnation` not 0 only that one will do; if we know
+ * it already it need not exist any more, unless `check_alive` says so.
+ */
+int32_t sm_peer_get(struct na_plugin_class *na_class, const char *name, uint64_t incarnation,
+                    bool check_alive, struct na_plugin_addr **peer_p)
+{
+    struct na_plugin_addr *peer = NULL;
+    int32_t ret = NA_PLUGIN_SUCCESS;
+
+    (void) pthread_mutex_lock(&na_class->lock);
+    if (incarnation != 0)
+        peer = sm_peer_find(na_class, name, incarnation);
+    if (peer == NULL)
+        ret = sm_peer_learn(na_class, name, &peer);
+    if (ret == NA_PLUGIN_SUCCESS && incarnation != 0 && peer->incarnation != incarnation)
+        ret = NA_PLUGIN_NOENTRY;
+    if (ret == NA_PLUGIN_SUCCESS && check_alive &&
+        (sm_peer_failure(peer) != 0 || !sm_peer_alive(peer)))
+        ret = NA_PLUGIN_NOENTRY;
+    if (ret == NA_PLUGIN_SUCCESS) {
+        sm_peer_hold(peer);
+        *peer_p = peer;
+    }
+    (void) pthread_mutex_unlock(&na_class->lock);
+    return ret;
+}
+
+void sm_peer_release(struct na_plugin_addr *peer)
+{
+    struct na_plugin_class *na_class = peer->na_class;
+
+    if (sm_likely(sm_peer_failure(peer) == 0)) {
+        (void) atomic_fetch_sub_explicit(&peer->refs, 1, memory_order_release);
+        return;
+    }
+    (void) pthread_mutex_lock(&na_class->lock);
+    if (atomic_fetch_sub_explicit(&peer->refs, 1, memory_order_acq_rel) == 1) {
+        sm_peer_unlink(peer);
+        sm_peer_destroy(peer);
+    }
+    (void) pthread_mutex_unlock(&na_class->lock);
+}
+
+/*
+ * Looks at a few known peers that nobody refers to and forgets the dead: each new peer pays for a
+ * little, so what dead peers cost stays bounded without a timer. The class's lock is held.
+ */
+void sm_peer_sweep(struct na_plugin_class *na_class)
+{
+    for (uint32_t i = 0; i < SM_PEER_SWEEP; i++) {
+        struct na_plugin_addr **link = &na_class->peers[na_class->sweep_next++ % SM_PEER_BUCKETS];
+
+        while (*link != NULL) {
+            struct na_plugin_addr *peer = *link;
+
+            if (atomic_load_explicit(&peer->refs, memory_order_acquire) != 0 ||
+                (sm_peer_failure(peer) == 0 && sm_peer_alive(peer))) {
+                link = &peer->hash_next;
+                continue;
+            }
+            *link = peer->hash_next;
+            na_class->peer_count--;
+            sm_peer_destroy(peer);
+        }
+    }
+}
+
+void sm_peer_destroy_all(struct na_plugin_class *na_class)
+{
+    for (uint32_t i = 0; i < SM_PEER_BUCKETS; i++) {
+        while (na_class->peers[i] != NULL) {
+            struct na_plugin_addr *peer = na_class->peers[i];
+
+            na_class->peers[i] = peer->hash_next;
+            sm_peer_destroy(peer);
+        }
+    }
+}
+
+static uint32_t sm_peer_hash(const char *name)
+{
+    uint32_t hash = 2166136261u;
+
+    for (; *name != '\0'; name++)
+        hash = (hash ^ (uint8_t) *name) * 16777619u;
+    return (hash ^ (hash >> 16)) % SM_PEER_BUCKETS;
+}
+
+static struct na_plugin_addr *sm_peer_find(struct na_plugin_class *na_class, const char *name,
+                                           uint64_t incarnation)
+{
+    struct na_plugin_addr *peer = na_class->peers[sm_peer_hash(name)];
+
+    while (peer != NULL && (peer->incarnation != incarnation || strcmp(peer->name, name) != 0))
+        peer = peer->hash_next;
+    return peer;
+}
+
+/* Who is at the name now; known peers keep their object. */
+static int32_t sm_peer_learn(struct na_plugin_class *na_class, const char *name,
+                             struct na_plugin_addr **peer_p)
+{
+    struct na_plugin_addr *peer, *known;
+    uint32_t bucket = sm_peer_hash(name);
+    int32_t ret = sm_peer_make(na_class, name, &peer);
+
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
+    known = sm_peer_find(na_class, name, peer->incarnation);
+    if (known != NULL) {
+        sm_peer_destroy(peer);
+        *peer_p = known;
+        return NA_PLUGIN_SUCCESS;
+    }
+    sm_peer_sweep(na_class);
+    peer->hash_next = na_class->peers[bucket];
+    na_class->peers[bucket] = peer;
+    na_class->peer_count++;
+    *peer_p = peer;
+    return NA_PLUGIN_SUCCESS;
+}
+
+static int32_t sm_peer_make(struct na_plugin_class *na_class, const char *name,
+                            struct na_plugin_addr **peer_p)
+{
+    struct sm_segment_header header;
+    struct na_plugin_addr *peer;
+    uint64_t file_size;
+    dev_t device;
+    ino_t inode;
+    void *base;
+    int32_t ret;
+    int fd;
+
+    ret = sm_segment_open(name, O_RDWR, &fd, &header, &file_size, &device, &inode);
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
+    peer = sm_host->mem_alloc(sizeof(*peer), 0);
+    if (peer != NULL)
+        peer->conns = sm_host->mem_alloc(header.max_contexts * sizeof(*peer->conns), 0);
+    if (peer == NULL || peer->conns == NULL) {
+        ret = NA_PLUGIN_NOMEM;
+        goto out;
+    }
+    peer->base_size = sm_layout_base_size(header.max_contexts);
+    base = mmap(NULL, peer->base_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (base == MAP_FAILED) {
+        ret = NA_PLUGIN_NOMEM;
+        goto out;
+    }
+    peer->base = base;
+    peer->na_class = na_class;
+    peer->incarnation = header.incarnation;
+    peer->pid_namespace = header.pid_namespace;
+    peer->cookie = header.cookie;
+    peer->cookie_address = header.cookie_address;
+    peer->device = device;
+    peer->inode = inode;
+    peer->pid = header.pid;
+    peer->max_contexts = header.max_contexts;
+    peer->max_unexpected = header.max_unexpected;
+    peer->max_expected = header.max_expected;
+    peer->fence = (header.flags & SM_ENDPOINT_FENCE) != 0;
+    peer->same_pid_namespace =
+        header.pid_namespace != 0 && header.pid_namespace == na_class->pid_namespace;
+    memcpy(peer->name, name, strlen(name) + 1);
+    *peer_p = peer;
+
+out:
+    if (ret != NA_PLUGIN_SUCCESS && peer != NULL) {
+        sm_host->mem_free((void *) peer->conns);
+        sm_host->mem_free(peer);
+    }
+    (void) close(fd);
+    return ret;
+}
+
+static void sm_peer_destroy(struct na_plugin_addr *peer)
+{
+    for (uint32_t i = 0; i < peer->max_contexts; i++) {
+        struct sm_conn *conn = atomic_load_explicit(&peer->conns[i], memory_order_acquire);
+
+        if (conn != NULL)
+            sm_conn_destroy(conn);
+    }
+    (void) munmap(peer->base, peer->base_size);
+    sm_host->mem_free((void *) peer->conns);
+    sm_host->mem_free(peer);
+}
+
+static void sm_peer_unlink(struct na_plugin_addr *peer)
+{
+    struct na_plugin_class *na_class = peer->na_class;
+    struct na_plugin_addr **link = &na_class->peers[sm_peer_hash(peer->name)];
+
+    while (*link != NULL && *link != peer)
+        link = &(*link)->hash_next;
+    if (*link == peer) {
+        *link = peer->hash_next;
+        na_class->peer_count--;
+    }
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The sending side of a ring. Threads claim a slot and a piece of the data area with one
+ * compare-and-swap, fill them and publish the slot's sequence number; the receiver takes slots in
+ * order. Nothing but the receiver's head is read from the other side.
+ */
+
+#ifndef SM_RING_H
+#define SM_RING_H
+
+#include "sm.h"
+
+#include <string.h>
+
+static inline uint64_t sm_position_pack(uint32_t slot, uint32_t data)
+{
+    return ((uint64_t) slot << 32) | data;
+}
+
+static inline uint32_t sm_position_slot(uint64_t position)
+{
+    return (uint32_t) (position >> 32);
+}
+
+static inline uint32_t sm_position_data(uint64_t position)
+{
+    return (uint32_t) position;
+}
+
+/* Lines of the data area that a payload takes. */
+static inline uint32_t sm_ring_lines(uint32_t size)
+{
+    return size <= SM_INLINE_MAX ? 0 : (size + SM_CACHE_LINE - 1) / SM_CACHE_LINE;
+}
+
+static inline bool sm_ring_fits(const struct sm_conn *conn, uint64_t tail, uint64_t head,
+                                uint32_t lines)
+{
+    return sm_position_slot(tail) - sm_position_slot(head) < SM_RING_SLOTS &&
+           sm_position_data(tail) + lines - sm_position_data(head) <= conn->data_lines;
+}
+
+bool sm_ring_refresh(struct sm_conn *conn, uint32_t lines);
+
+/* False when the ring is full. */
+static inline bool sm_ring_claim(struct sm_conn *conn, uint32_t lines, uint64_t *position_p)
+{
+    uint64_t tail = atomic_load_explicit(&conn->tail, memory_order_relaxed);
+
+    for (;;) {
+        uint64_t head = atomic_load_explicit(&conn->head, memory_order_acquire);
+        uint64_t next;
+
+        if (sm_unlikely(!sm_ring_fits(conn, tail, head, lines))) {
+            if (!sm_ring_refresh(conn, lines))
+                return false;
+            tail = atomic_load_explicit(&conn->tail, memory_order_relaxed);
+            continue;
+        }
+        next = sm_position_pack(sm_position_slot(tail) + 1, sm_position_data(tail) + lines);
+        if (conn->lock.elide) {
+            atomic_store_explicit(&conn->tail, next, memory_order_relaxed);
+            break;
+        }
+        if (atomic_compare_exchange_weak_explicit(&conn->tail, &tail, next, memory_order_relaxed,
+                                                  memory_order_relaxed))
+            break;
+    }
+    sm_tsan_acquire(conn);
+    *position_p = tail;
+    return true;
+}
+
+/* Writes into a claimed piece of the data area, `offset` bytes after its start. */
+static inline void sm_ring_write(struct sm_conn *conn, uint64_t position, uint32_t offset,
+                                 const void *from, size_t size)
+{
+    size_t capacity = (size_t) conn->data_lines * SM_CACHE_LINE;
+    size_t at = ((size_t) sm_position_data(position) * SM_CACHE_LINE + offset) & (capacity - 1);
+    size_t first = capacity - at;
+
+    if (sm_likely(size <= first)) {
+        memcpy(conn->data + at, from, size);
+    } else {
+        memcpy(conn->data + at, from, first);
+        memcpy(conn->data, (const uint8_t *) from + first, size - first);
+    }
+}
+
+static inline struct sm_ring_slot *sm_ring_slot_at(struct sm_conn *conn, uint64_t position)
+{
+    return &conn->slots[sm_position_slot(position) % SM_RING_SLOTS];
+}
+
+/* Hands a filled slot to the receiver, and wakes it when it sleeps. */
+static inline void sm_ring_publish(struct sm_conn *conn, uint64_t position,
+                                   struct sm_ring_slot *slot)
+{
+    uint32_t status, flags;
+
+    sm_tsan_release(conn);
+    atomic_store_explicit(&slot->sequence, sm_position_slot(position) + 1, memory_order_release);
+    /*
+     * Either the receiver sees the slot, or we see that it is about to sleep: it runs membarrier
+     * between saying so and looking, which replaces our fence; without membarrier we fence.
+     */
+    if (sm_unlikely(conn->fence))
+        atomic_thread_fence(memory_order_seq_cst);
+    else
+        atomic_signal_fence(memory_order_seq_cst);
+    status = atomic_load_explicit(&conn->peer_slot->status, memory_order_relaxed);
+    flags = atomic_load_explicit(&conn->context_area->flags, memory_order_relaxed);
+    if (sm_unlikely((status | flags) != 0))
+        sm_conn_notify_slow(conn, status);
+}
+
+/* Sends one message. False when the ring is full. */
+static inline bool sm_ring_send(struct sm_conn *conn, uint8_t kind, uint32_t context, uint32_t tag,
+                                const void *payload, uint32_t size)
+{
+    struct sm_ring_slot *slot;
+    uint64_t position;
+
+    if (!sm_ring_claim(conn, sm_ring_lines(size), &position))
+        return false;
+    slot = sm_ring_slot_at(conn, position);
+    slot->tag = tag;
+    slot->length = (uint16_t) size;
+    slot->kind = kind;
+    slot->context = (uint8_t) context;
+    slot->flags = 0;
+    if (sm_likely(size <= SM_INLINE_MAX))
+        memcpy(slot->payload, payload, size);
+    else
+        sm_ring_write(conn, position, 0, payload, size);
+    sm_ring_publish(conn, position, slot);
+    return true;
+}
+
+/* Sends a piece of a transfer: `header`, then bytes of a handle's memory. False when it is full. */
+bool sm_ring_send_piece(struct sm_conn *conn, uint8_t kind, uint32_t context, uint32_t flags,
+                        const struct sm_rma_header *header, const struct na_plugin_mem *mem,
+                        uint64_t offset, uint32_t size);
+
+#endif /* SM_RING_H */

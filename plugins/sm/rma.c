@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Put and get: which of the two ways a transfer takes, its progress and its end. */
+
+#include "sm.h"
+
+static int32_t sm_rma_start(struct na_plugin_context *context, enum sm_op_kind kind,
+                            struct sm_op *op, struct na_plugin_mem *local, uint64_t local_offset,
+                            struct na_plugin_mem *remote, uint64_t remote_offset, uint64_t length,
+                            struct na_plugin_addr *addr, uint32_t remote_id);
+static int32_t sm_rma_check(const struct na_plugin_context *context,
+                            const struct na_plugin_mem *local, uint64_t local_offset,
+                            const struct na_plugin_mem *remote, uint64_t remote_offset,
+                            uint64_t length, const struct na_plugin_addr *addr);
+static uint32_t sm_native_progress(struct na_plugin_context *context);
+
+int32_t sm_put(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
+               uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
+               uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id)
+{
+    return sm_rma_start(context, SM_OP_PUT, op, local, local_offset, remote, remote_offset, length,
+                        addr, remote_id);
+}
+
+int32_t sm_get(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
+               uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
+               uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id)
+{
+    return sm_rma_start(context, SM_OP_GET, op, local, local_offset, remote, remote_offset, length,
+                        addr, remote_id);
+}
+
+/* poll_lock is held. Returns how many operations completed. */
+uint32_t sm_rma_progress(struct na_plugin_context *context)
+{
+    uint32_t completed = 0;
+
+    if (atomic_load_explicit(&context->native_count, memory_order_acquire) != 0)
+        completed += sm_native_progress(context);
+    if (atomic_load_explicit(&context->copy_count, memory_order_acquire) != 0)
+        completed += sm_copy_progress(context);
+    if (atomic_load_explicit(&context->job_count, memory_order_relaxed) != 0)
+        sm_target_progress(context);
+    return completed;
+}
+
+/* True when the context held it. */
+bool sm_rma_cancel(struct na_plugin_context *context, struct sm_op *op)
+{
+    bool found = false, now = false;
+
+    sm_lock_take(&context->rma_lock);
+    if (sm_list_contains(&context->native, op)) {
+        sm_list_remove(&op->link);
+        atomic_fetch_sub_explicit(&context->native_count, 1, memory_order_relaxed);
+        now = true;
+    } else if (op != NULL && context->native_current == op) {
+        context->native_cancel = true; /* ends after the piece that is being copied */
+        found = true;
+    } else if (sm_list_contains(&context->copies, op)) {
+        sm_copy_forget(context, op);
+        now = true;
+    }
+    sm_lock_drop(&context->rma_lock);
+    if (now)
+        sm_host->op_complete(op, NA_PLUGIN_CANCELED);
+    return found || now;
+}
+
+/* poll_lock is held, so no transfer is being copied. */
+void sm_rma_cancel_all(struct na_plugin_context *context)
+{
+    sm_lock_take(&context->rma_lock);
+    while (!sm_list_empty(&context->native)) {
+        struct sm_op *op = (struct sm_op *) context->native.next;
+
+        sm_list_remove(&op->link);
+        atomic_fetch_sub_explicit(&context->native_count, 1, memory_order_relaxed);
+        sm_host->op_complete(op, NA_PLUGIN_CANCELED);
+    }
+    while (!sm_list_empty(&context->copies)) {
+        struct sm_op *op = (struct sm_op *) context->copies.next;
+
+        sm_copy_forget(context, op);
+        sm_host->op_complete(op, NA_PLUGIN_CANCELED);
+    }
+    sm_lock_drop(&context->rma_lock);
+}
+
+/* Ends the copies whose peer failed; native ones find out themselves. poll_lock is held. */
+uint32_t sm_rma_fail_peers(struct na_plugin_context *context)
+{
+    uint32_t completed = 0;
+    struct sm_link *next;
+
+    sm_lock_take(&context->rma_lock);
+    for (struct sm_link *link = context->copies.next; link != &context->copies; link = next) {
+        struct sm_op *op = (struct sm_op *) link;
+        int32_t failure = sm_peer_failure(op->peer);
+
+        next = link->next;
+        if (failure == 0)
+            continue;
+        sm_copy_forget(context, op);
+        sm_host->op_complete(op, failure);
+        completed++;
+    }
+    sm_copy_bury(context);
+    sm_lock_drop(&context->rma_lock);
+    sm_target_drop_failed(context);
+    return completed;
+}
+
+/* Before a sleep: has the receivers wake this context when they make room. poll_lock is held. */
+void sm_rma_announce(struct na_plugin_context *context)
+{
+    sm_lock_take(&context->rma_lock);
+    for (struct sm_link *link = context->copies.next; link != &context->copies; link = link->next)
+        sm_conn_announce(((struct sm_op *) link)->conn, context);
+    sm_lock_drop(&context->rma_lock);
+    for (struct sm_link *link = context->jobs.next; link != &context->jobs; link = link->next)
+        if (((struct sm_job *) link)->conn != NULL)
+            sm_conn_announce(((struct sm_job *) link)->conn, context);
+}
+
+static int32_t sm_rma_start(struct na_plugin_context *context, enum sm_op_kind kind,
+                            struct sm_op *op, struct na_plugin_mem *local, uint64_t local_offset,
+                            struct na_plugin_mem *remote, uint64_t remote_offset, uint64_t length,
+                            struct na_plugin_addr *addr, uint32_t remote_id)
+{
+    int32_t status;
+    int32_t ret = sm_rma_check(context, local, local_offset, remote, remote_offset, length, addr);
+
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
+    op->context = context;
+    op->peer = addr;
+    op->kind = kind;
+    op->remote_id = remote_id;
+    op->local = local;
+    op->local_offset = local_offset;
+    op->remote = remote;
+    op->remote_offset = remote_offset;
+    op->size = length;
+    op->used = 0;
+    op->token = 0;
+    if (!sm_native_available(addr))
+        return sm_copy_start(context, op);
+    if (!sm_native_step(op, &status)) {
+        sm_lock_take(&context->rma_lock);
+        sm_list_append(&context->native, &op->link);
+        atomic_fetch_add_explicit(&context->native_count, 1, memory_order_release);
+        sm_lock_drop(&context->rma_lock);
+        sm_context_kick(context);
+        return NA_PLUGIN_SUCCESS;
+    }
+    if (status == NA_PLUGIN_AGAIN) /* the system has begun to refuse it */
+        return sm_copy_start(context, op);
+    sm_host->op_complete(op, status);
+    return NA_PLUGIN_SUCCESS;
+}
+
+static int32_t sm_rma_check(const struct na_plugin_context *context,
+                            const struct na_plugin_mem *local, uint64_t local_offset,
+                            const struct na_plugin_mem *remote, uint64_t remote_offset,
+                            uint64_t length, const struct na_plugin_addr *addr)
+{
+    int32_t failure = atomic_load_explicit(&addr->failure, memory_order_acquire);
+
+    if (failure != 0)
+        return failure;
+    if (!atomic_load_explicit(&context->active, memory_order_relaxed))
+        return NA_PLUGIN_FAULT;
+    if (remote->incarnation != addr->incarnation) {
+        SM_LOG_ERROR("the remote memory handle is not one of %s", addr->name);
+        return NA_PLUGIN_INVALID_ARG;
+    }
+    if (local_offset > local->length || length > local->length - local_offset ||
+        remote_offset > remote->length || length > remote->length - remote_offset) {
+        SM_LOG_ERROR("%llu bytes at offsets %llu and %llu pass the end of a handle",
+                     (unsigned long long) length, (unsigned long long) local_offset,
+                     (unsigned long long) remote_offset);
+        return NA_PLUGIN_OVERFLOW;
+    }
+    return NA_PLUGIN_SUCCESS;
+}
+
+/* One piece of the transfer whose turn it is, outside of the lock: that takes a while. */
+static uint32_t sm_native_progress(struct na_plugin_context *context)
+{
+    struct sm_op *op = NULL;
+    int32_t status = NA_PLUGIN_SUCCESS;
+    bool finished, canceled;
+
+    sm_lock_take(&context->rma_lock);
+    if (!sm_list_empty(&context->native)) {
+        op = (struct sm_op *) context->native.next;
+        sm_list_remove(&op->link);
+        context->native_current = op;
+        context->native_cancel = false;
+    }
+    sm_lock_drop(&context->rma_lock);
+    if (op == NULL)
+        return 0;
+    finished = sm_native_step(op, &status);
+
+    sm_lock_take(&context->rma_lock);
+    context->native_current = NULL;
+    canceled = context->native_cancel && !finished;
+    if (!finished && !canceled)
+        sm_list_append(&context->native, &op->link);
+    else
+        atomic_fetch_sub_explicit(&context->native_count, 1, memory_order_relaxed);
+    sm_lock_drop(&context->rma_lock);
+    if (canceled) {
+        status = NA_PLUGIN_CANCELED;
+    } else if (!finished) {
+        return 0;
+    } else if (status == NA_PLUGIN_AGAIN) {
+        op->used = 0;
+        status = sm_copy_start(context, op);
+        if (status == NA_PLUGIN_SUCCESS)
+            return 0;
+    }
+    sm_host->op_complete(op, status);
+    return 1;
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Transfers copied through the rings, for peers whose memory the system does not let us reach: the side
+ * that asks. A get is one request that is answered by pieces, a put is pieces that are answered by one
+ * word. The space in the rings is what paces them. rma_lock guards everything here.
+ */
+
+#include "ring.h"
+
+static bool sm_copy_step(struct na_plugin_context *context, struct sm_op *op, int32_t *status_p);
+static bool sm_copy_begin(struct na_plugin_context *context, struct sm_op *op, int32_t *status_p);
+static bool sm_copy_token_take(struct na_plugin_context *context, struct sm_op *op);
+static void sm_copy_token_give(struct sm_copy_slot *slot);
+static struct sm_copy_slot *sm_copy_find(struct na_plugin_context *context, uint64_t token,
+                                         const struct na_plugin_addr *peer);
+static void sm_copy_finish(struct na_plugin_context *context, struct sm_op *op,
+                           struct sm_copy_slot *slot, int32_t status);
+static bool sm_copy_send_get(struct na_plugin_context *context, struct sm_op *op);
+static bool sm_copy_send_put(struct na_plugin_context *context, struct sm_op *op);
+
+int32_t sm_copy_start(struct na_plugin_context *context, struct sm_op *op)
+{
+    struct sm_conn *conn;
+    int32_t status = NA_PLUGIN_SUCCESS;
+    int32_t ret = sm_conn_get(op->peer, op->remote_id, &conn);
+
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
+    op->conn = conn;
+    op->token = 0;
+    op->used = 0;
+    sm_lock_take(&context->rma_lock);
+    sm_list_append(&context->copies, &op->link);
+    atomic_fetch_add_explicit(&context->copy_count, 1, memory_order_release);
+    if (!sm_copy_step(context, op, &status)) {
+        sm_copy_forget(context, op);
+        ret = status;
+    }
+    sm_lock_drop(&context->rma_lock);
+    if (ret == NA_PLUGIN_SUCCESS)
+        sm_context_watch(context);
+    return ret;
+}
+
+/* Returns how many operations completed. poll_lock is held. */
+uint32_t sm_copy_progress(struct na_plugin_context *context)
+{
+    uint32_t completed = 0;
+    struct sm_link *next;
+
+    sm_lock_take(&context->rma_lock);
+    for (struct sm_link *link = context->copies.next; link != &context->copies; link = next) {
+        struct sm_op *op = (struct sm_op *) link;
+        int32_t status = NA_PLUGIN_SUCCESS;
+
+        next = link->next;
+        if (sm_copy_step(context, op, &status))
+            continue;
+        sm_copy_forget(context, op);
+        sm_host->op_complete(op, status);
+        completed++;
+    }
+    sm_lock_drop(&context->rma_lock);
+    return completed;
+}
+
+/*
+ * Takes an unfinished operation out. What still comes for it is dropped; its place in the window stays
+ * taken until the target has said its last word. rma_lock is held.
+ */
+void sm_copy_forget(struct na_plugin_context *context, struct sm_op *op)
+{
+    struct sm_copy_slot *slot = NULL;
+
+    sm_list_remove(&op->link);
+    atomic_fetch_sub_explicit(&context->copy_count, 1, memory_order_release);
+    if (op->token == 0)
+        return;
+    slot = &context->copy_slots[op->token_index];
+    slot->op = NULL;
+    if (context->na_class->forked)
+        return;
+    if (op->kind == SM_OP_PUT && op->used < op->size) {
+        sm_copy_token_give(slot); /* the target waits for nothing and will say nothing */
+    } else if (op->kind == SM_OP_GET) {
+        struct sm_rma_header header = {.token = op->token};
+
+        if (op->used == UINT64_MAX)
+            sm_copy_token_give(slot); /* was not asked for yet */
+        else if (sm_peer_failure(op->peer) == 0)
+            (void) sm_ring_send(op->conn, SM_KIND_CANCEL, context->id, 0, &header, sizeof(header));
+    }
+}
+
+/* Frees the places of operations whose target died before its last word. rma_lock is held. */
+void sm_copy_bury(struct na_plugin_context *context)
+{
+    for (uint32_t i = 0; context->copy_slots != NULL && i < SM_COPY_TABLE; i++) {
+        struct sm_copy_slot *slot = &context->copy_slots[i];
+
+        if (slot->token != 0 && slot->op == NULL && sm_peer_failure(slot->peer) != 0)
+            sm_copy_token_give(slot);
+    }
+}
+
+enum sm_verdict sm_copy_receive_piece(struct na_plugin_context *context, struct sm_in_ring *ring,
+                                      const struct sm_message *message)
+{
+    struct sm_rma_header header;
+    struct sm_copy_slot *slot;
+    enum sm_verdict verdict = SM_TAKEN;
+    uint32_t size, done = 0;
+    struct sm_cursor cursor;
+    struct sm_op *op;
+
+    if (message->size < sizeof(header))
+        return SM_BAD;
+    sm_message_copy(&header, message, 0, sizeof(header));
+    size = message->size - (uint32_t) sizeof(header);
+    sm_lock_take(&context->rma_lock);
+    slot = sm_copy_find(context, header.token, ring->peer);
+    if (slot == NULL)
+        goto out;
+    if (!slot->is_get || header.offset != slot->received || size > slot->length - slot->received) {
+        verdict = SM_BAD;
+        goto out;
+    }
+    op = slot->op;
+    if (op != NULL) {
+        sm_cursor_seek(&cursor, op->local, op->local_offset + slot->received);
+        while (done < size) {
+            uint64_t span;
+            void *to = sm_cursor_span(&cursor, size - done, &span);
+
+            sm_message_copy(to, message, (uint32_t) sizeof(header) + done, (uint32_t) span);
+            done += (uint32_t) span;
+        }
+    }
+    slot->received += size;
+    if (slot->received == slot->length) {
+        verdict = op != NULL ? SM_TAKEN_COMPLETED : SM_TAKEN;
+        sm_copy_finish(context, op, slot, NA_PLUGIN_SUCCESS);
+    }
+
+out:
+    sm_lock_drop(&context->rma_lock);
+    return verdict;
+}
+
+enum sm_verdict sm_copy_receive_done(struct na_plugin_context *context, struct sm_in_ring *ring,
+                                     const struct sm_message *message)
+{
+    struct sm_rma_header header;
+    struct sm_copy_slot *slot;
+    enum sm_verdict verdict = SM_TAKEN;
+    struct sm_op *op;
+
+    if (message->size != sizeof(header))
+        return SM_BAD;
+    sm_message_copy(&header, message, 0, sizeof(header));
+    if (header.status < NA_PLUGIN_SUCCESS || header.status > NA_PLUGIN_HOSTFIREWALL)
+        return SM_BAD;
+    sm_lock_take(&context->rma_lock);
+    slot = sm_copy_find(context, header.token, ring->peer);
+    if (slot == NULL)
+        goto out;
+    op = slot->op;
+    if (header.status == NA_PLUGIN_SUCCESS &&
+        (slot->is_get || (op != NULL && op->used < op->size))) {
+        verdict = SM_BAD; /* it cannot be done yet */
+        goto out;
+    }
+    verdict = op != NULL ? SM_TAKEN_COMPLETED : SM_TAKEN;
+    sm_copy_finish(context, op, slot, header.status);
+
+out:
+    sm_lock_drop(&context->rma_lock);
+    return verdict;
+}
+
+/* Sends what has room. False when the operation has failed. rma_lock is held. */
+static bool sm_copy_step(struct na_plugin_context *context, struct sm_op *op, int32_t *status_p)
+{
+    int32_t failure = sm_conn_prepare(op->conn);
+
+    if (failure != NA_PLUGIN_SUCCESS) {
+        *status_p = failure;
+        return failure == NA_PLUGIN_AGAIN;
+    }
+    if (op->token == 0 && !sm_copy_begin(context, op, status_p))
+        return *status_p == NA_PLUGIN_SUCCESS;
+    if (op->kind == SM_OP_GET) {
+        if (op->used == UINT64_MAX && sm_copy_send_get(context, op))
+            op->used = 0;
+        return true;
+    }
+    for (int i = 0; i < 4 && op->used < op->size; i++)
+        if (!sm_copy_send_put(context, op))
+            break;
+    return true;
+}
+
+/* False while the window is full. */
+static bool sm_copy_begin(struct na_plugin_context *context, struct sm_op *op, int32_t *status_p)
+{
+    *status_p = NA_PLUGIN_SUCCESS;
+    if (atomic_load_explicit(&op->conn->copy_active, memory_order_relaxed) >= SM_COPY_WINDOW)
+        return false;
+    if (!sm_copy_token_take(context, op))
+        return false;
+    op->used = op->kind == SM_OP_GET ? UINT64_MAX : 0; /* a get: not asked for yet */
+    return true;
+}
+
+static bool sm_copy_token_take(struct na_plugin_context *context, struct sm_op *op)
+{
+    for (uint32_t i = 0; i < SM_COPY_TABLE; i++) {
+        uint32_t index = (context->copy_next + i) % SM_COPY_TABLE;
+        struct sm_copy_slot *slot = &context->copy_slots[index];
+
+        if (slot->token != 0)
+            continue;
+        context->copy_next = index + 1;
+        context->copy_generation++;
+        slot->token = context->copy_generation * SM_COPY_TABLE + index;
+        slot->op = op;
+        slot->conn = op->conn;
+        slot->peer = op->peer;
+        sm_peer_hold(op->peer);
+        slot->is_get = op->kind == SM_OP_GET;
+        slot->length = op->size;
+        slot->received = 0;
+        op->token = slot->token;
+        op->token_index = index;
+        atomic_fetch_add_explicit(&op->conn->copy_active, 1, memory_order_relaxed);
+        return true;
+    }
+    return false;
+}
+
+static void sm_copy_token_give(struct sm_copy_slot *slot)
+{
+    atomic_fetch_sub_explicit(&slot->conn->copy_active, 1, memory_order_relaxed);
+    slot->token = 0;
+    slot->op = NULL;
+    slot->conn = NULL;
+    sm_peer_release(slot->peer);
+    slot->peer = NULL;
+}
+
+/* The token comes from a peer: it must be of an operation with that very peer. */
+static struct sm_copy_slot *sm_copy_find(struct na_plugin_context *context, uint64_t token,
+                                         const struct na_plugin_addr *peer)
+{
+    struct sm_copy_slot *slot;
+
+    if (context->copy_slots == NULL || token == 0)
+        return NULL;
+    slot = &context->copy_slots[token % SM_COPY_TABLE];
+    return slot->token == token && slot->peer == peer ? slot : NULL;
+}
+
+static void sm_copy_finish(struct na_plugin_context *context, struct sm_op *op,
+                           struct sm_copy_slot *slot, int32_t status)
+{
+    sm_copy_token_give(slot);
+    if (op == NULL)
+        return;
+    sm_list_remove(&op->link);
+    atomic_fetch_sub_explicit(&context->copy_count, 1, memory_order_release);
+    sm_host->op_complete(op, status);
+}
+
+static bool sm_copy_send_get(struct na_plugin_context *context, struct sm_op *op)
+{
+    struct sm_rma_header header = {
+        .token = op->token,
+        .handle = op->remote->key,
+        .offset = op->remote_offset,
+        .length = op->size,
+    };
+
+    if (!sm_ring_send(op->conn, SM_KIND_GET, context->id, 0, &header, sizeof(header)))
+        return false;
+    context->rma_moved++;
+    return true;
+}
+
+static bool sm_copy_send_put(struct na_plugin_context *context, struct sm_op *op)
+{
+    struct sm_conn *conn = op->conn;
+    uint64_t left = op->size - op->used;
+    uint32_t size = conn->data_lines * SM_CACHE_LINE / 4 - (uint32_t) sizeof(struct sm_rma_header);
+    struct sm_rma_header header = {
+        .token = op->token,
+        .handle = op->remote->key,
+        .offset = op->remote_offset + op->used,
+    };
+
+    if (size > left)
+        size = (uint32_t) left;
+    if (!sm_ring_send_piece(conn, SM_KIND_PUT, context->id, size == left ? SM_PUT_LAST : 0, &header,
+                            op->local, op->local_offset + op->used, size))
+        return false;
+    op->used += size;
+    context->rma_moved++;
+    return true;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Cross-memory attach: the kernel copies between two address spaces, the target does nothing. Whether
+ * it works for a peer is found out by reading the peer's cookie. The cookie is also read with every
+ * piece, so that a process that got the number of a dead one is never mistaken for it.
+ */
+
+#include "sm.h"
+
+#include <errno.h>
+#include <sys/uio.h>
+
+#define SM_VECTORS 64u
+
+static int32_t sm_cookie_check(const struct na_plugin_addr *peer);
+static int32_t sm_native_get(struct sm_op *op, const struct iovec *local, uint32_t local_count,
+                             struct iovec *remote, uint32_t remote_count, uint64_t length,
+                             uint64_t *done_p);
+static int32_t sm_native_put(const struct sm_op *op, const struct iovec *local,
+                             uint32_t local_count, const struct iovec *remote,
+                             uint32_t remote_count, uint64_t *done_p);
+static int32_t sm_native_status(const struct sm_op *op, int error);
+
+bool sm_native_available(struct na_plugin_addr *peer)
+{
+    uint32_t mode = atomic_load_explicit(&peer->rma, memory_order_relaxed);
+
+    if (sm_unlikely(mode == SM_RMA_UNKNOWN)) {
+        mode = SM_RMA_COPY;
+        if (!peer->na_class->force_copy && peer->same_pid_namespace &&
+            sm_cookie_check(peer) == NA_PLUGIN_SUCCESS)
+            mode = SM_RMA_NATIVE;
+        atomic_store_explicit(&peer->rma, mode, memory_order_relaxed);
+        SM_LOG_INFO("transfers with %s: %s", peer->name,
+                    mode == SM_RMA_NATIVE ? "cross-memory attach" : "copied through shared memory");
+    }
+    return mode == SM_RMA_NATIVE;
+}
+
+/*
+ * Copies the next piece. True when the transfer is finished, with its status; NA_PLUGIN_AGAIN means
+ * that the system refuses this way, so that the copying one must be taken.
+ */
+bool sm_native_step(struct sm_op *op, int32_t *status_p)
+{
+    struct iovec local[SM_VECTORS + 1], remote[SM_VECTORS + 1];
+    uint64_t length = op->size - op->used;
+    uint32_t local_count, remote_count;
+    struct sm_cursor cursor;
+    uint64_t done = 0, remote_length;
+    int32_t ret;
+
+    if (length > SM_RMA_CHUNK)
+        length = SM_RMA_CHUNK;
+    sm_cursor_seek(&cursor, op->remote, op->remote_offset + op->used);
+    remote_count = sm_cursor_iovecs(&cursor, length, remote, SM_VECTORS, &remote_length);
+    sm_cursor_seek(&cursor, op->local, op->local_offset + op->used);
+    local_count = sm_cursor_iovecs(&cursor, remote_length, local, SM_VECTORS, &length);
+    if (length < remote_length) {
+        sm_cursor_seek(&cursor, op->remote, op->remote_offset + op->used);
+        remote_count = sm_cursor_iovecs(&cursor, length, remote, SM_VECTORS, &remote_length);
+    }
+
+    if (op->kind == SM_OP_GET)
+        ret = sm_native_get(op, local, local_count, remote, remote_count, length, &done);
+    else
+        ret = sm_native_put(op, local, local_count, remote, remote_count, &done);
+    op->used += done;
+    *status_p = ret;
+    return ret != NA_PLUGIN_SUCCESS || op->used == op->size;
+}
+
+static int32_t sm_cookie_check(const struct na_plugin_addr *peer)
+{
+    uint64_t cookie = 0;
+    struct iovec local = {.iov_base = &cookie, .iov_len = sizeof(cookie)};
+    struct iovec remote = {.iov_base = (void *) (uintptr_t) peer->cookie_address,
+                           .iov_len = sizeof(cookie)};
+
+    if (process_vm_readv((pid_t) peer->pid, &local, 1, &remote, 1, 0) != (ssize_t) sizeof(cookie))
+        return errno == ESRCH ? NA_PLUGIN_HOSTUNREACH : NA_PLUGIN_ACCESS;
+    return cookie == peer->cookie ? NA_PLUGIN_SUCCESS : NA_PLUGIN_HOSTUNREACH;
+}
+
+/* The cookie comes last in the same call: what precedes it was read from the living peer. */
+static int32_t sm_native_get(struct sm_op *op, const struct iovec *local, uint32_t local_count,
+                             struct iovec *remote, uint32_t remote_count, uint64_t length,
+                             uint64_t *done_p)
+{
+    struct iovec mine[SM_VECTORS + 1];
+    uint64_t cookie = 0;
+    ssize_t ret;
+
+    for (uint32_t i = 0; i < local_count; i++)
+        mine[i] = local[i];
+    mine[local_count].iov_base = &cookie;
+    mine[local_count].iov_len = sizeof(cookie);
+    remote[remote_count].iov_base = (void *) (uintptr_t) op->peer->cookie_address;
+    remote[remote_count].iov_len = sizeof(cookie);
+    ret = process_vm_readv((pid_t) op->peer->pid, mine, local_count + 1, remote, remote_count + 1,
+                           0);
+    if (ret < 0)
+        return sm_native_status(op, errno);
+    if ((uint64_t) ret == length + sizeof(cookie)) {
+        *done_p = length;
+        return cookie == op->peer->cookie ? NA_PLUGIN_SUCCESS : NA_PLUGIN_HOSTUNREACH;
+    }
+    *done_p = (uint64_t) ret < length ? (uint64_t) ret : length;
+    if (*done_p == 0)
+        return NA_PLUGIN_FAULT;
+    return sm_cookie_check(op->peer); /* the next piece finds out what stopped this one */
+}
+
+static int32_t sm_native_put(const struct sm_op *op, const struct iovec *local,
+                             uint32_t local_count, const struct iovec *remote,
+                             uint32_t remote_count, uint64_t *done_p)
+{
+    int32_t status = sm_cookie_check(op->peer);
+    ssize_t ret;
+
+    if (status == NA_PLUGIN_ACCESS)
+        return sm_native_status(op, EPERM);
+    if (status != NA_PLUGIN_SUCCESS)
+        return status;
+    ret = process_vm_writev((pid_t) op->peer->pid, local, local_count, remote, remote_count, 0);
+    if (ret < 0)
+        return sm_native_status(op, errno);
+    *done_p = (uint64_t) ret;
+    return ret == 0 ? NA_PLUGIN_FAULT : NA_PLUGIN_SUCCESS;
+}
+
+static int32_t sm_native_status(const struct sm_op *op, int error)
+{
+    switch (error) {
+    case ESRCH:
+        return NA_PLUGIN_HOSTUNREACH;
+    case EPERM:
+    case ENOSYS:
+        atomic_store_explicit(&op->peer->rma, SM_RMA_COPY, memory_order_relaxed);
+        return NA_PLUGIN_AGAIN;
+    case EFAULT:
+        SM_LOG_ERROR("a transfer of %llu bytes with %s touches memory that is not mapped",
+                     (unsigned long long) op->size, op->peer->name);
+        return NA_PLUGIN_FAULT;
+    case ENOMEM:
+        return NA_PLUGIN_NOMEM;
+    default:
+        return NA_PLUGIN_IO_ERROR;
+    }
+}

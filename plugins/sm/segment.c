@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Segment files: names and paths, making our own, opening a peer's, regions for rings. */
+
+#include "sm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SM_CREATE_TRIES 64
+
+static int32_t sm_segment_make(struct sm_segment *segment, const char *name);
+static bool sm_segment_is_at_path(int fd, const char *path);
+static int32_t sm_segment_build(struct na_plugin_class *na_class);
+static int32_t sm_reserve(int fd, uint64_t offset, uint64_t size);
+static int32_t sm_segment_check(int fd, const char *path, struct sm_segment_header *copy,
+                                struct stat *status);
+static uint64_t sm_page_round(uint64_t size);
+
+bool sm_name_check(const char *name, size_t length, const char **reason_p)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+
+    *reason_p = NULL;
+    if (length == 0)
+        *reason_p = "it is empty";
+    else if (length > SM_NAME_MAX)
+        *reason_p = "it has more than 63 characters";
+    else if (strspn(name, allowed) < length)
+        *reason_p = "only letters, digits, '_', '-' and '.' are allowed";
+    else if (name[0] == '.' || memmem(name, length, "..", 2) != NULL)
+        *reason_p = "it begins with '.' or contains '..'";
+    else if (memmem(name, length, ".wake.", 6) != NULL)
+        *reason_p = "it contains '.wake.', which is reserved";
+    return *reason_p == NULL;
+}
+
+void sm_segment_path(char path[SM_PATH_MAX], const char *name)
+{
+    (void) snprintf(path, SM_PATH_MAX, SM_DIRECTORY SM_PREFIX "%u.%s", (unsigned) geteuid(), name);
+}
+
+void sm_wake_path(char path[SM_PATH_MAX], const char *name, uint32_t id)
+{
+    (void) snprintf(path, SM_PATH_MAX, SM_DIRECTORY SM_PREFIX "%u.%s.wake.%u",
+                    (unsigned) geteuid(), name, (unsigned) id);
+}
+
+/* Makes the file of our endpoint; `name` NULL picks a free `<pid>-<n>`. Not published yet. */
+int32_t sm_segment_create(struct na_plugin_class *na_class, const char *name)
+{
+    static _Atomic uint32_t counter;
+    int32_t ret = NA_PLUGIN_ADDRINUSE;
+
+    if (name != NULL) {
+        (void) snprintf(na_class->name, sizeof(na_class->name), "%s", name);
+        ret = sm_segment_make(&na_class->segment, na_class->name);
+        if (ret == NA_PLUGIN_ADDRINUSE)
+            SM_LOG_ERROR("%s: the name is taken by a living endpoint; choose another",
+                         na_class->segment.path);
+    } else {
+        for (int i = 0; i < SM_CREATE_TRIES && ret == NA_PLUGIN_ADDRINUSE; i++) {
+            (void) snprintf(na_class->name, sizeof(na_class->name), "%u-%u",
+                            (unsigned) na_class->pid,
+                            (unsigned) atomic_fetch_add_explicit(&counter, 1, memory_order_relaxed));
+            ret = sm_segment_make(&na_class->segment, na_class->name);
+        }
+    }
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
+    return sm_segment_build(na_class);
+}
+
+/* After this other processes find us. */
+void sm_segment_publish(struct na_plugin_class *na_class)
+{
+    struct sm_segment_header *header = na_class->segment.header;
+
+    atomic_store_explicit(&header->state, SM_STATE_OPEN, memory_order_relaxed);
+    atomic_store_explicit(&header->magic, SM_MAGIC, memory_order_release);
+}
+
+void sm_segment_destroy(struct na_plugin_class *na_class)
+{
+    struct sm_segment *segment = &na_class->segment;
+
+    if (segment->header != NULL)
+        (void) munmap(segment->header, segment->base_size);
+    if (segment->fd >= 0) {
+        if (!na_class->forked && sm_segment_is_at_path(segment->fd, segment->path))
+            (void) unlink(segment->path);
+        (void) close(segment->fd);
+    }
+    while (segment->free_regions != NULL) {
+        struct sm_region *region = segment->free_regions;
+
+        segment->free_regions = region->next;
+        sm_host->mem_free(region);
+    }
+    segment->header = NULL;
+    segment->fd = -1;
+}
+
+/*
+ * Opens the segment of another endpoint and reads its header into `copy`, whose plain members are
+ * safe to use afterwards: identity and layout are checked, the rest is as the peer wrote it.
+ */
+int32_t sm_segment_open(const char *name, int flags, int *fd_p, struct sm_segment_header *copy,
+                        uint64_t *file_size_p, dev_t *device_p, ino_t *inode_p)
+{
+    char path[SM_PATH_MAX];
+    struct stat status;
+    int32_t ret;
+    int fd;
+
+    sm_segment_path(path, name);
+    fd = open(path, flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) {
+        ret = errno == ENOENT ? NA_PLUGIN_NOENTRY : NA_PLUGIN_ACCESS;
+        if (ret == NA_PLUGIN_ACCESS)
+            SM_LOG_ERROR("%s cannot be opened (%s)", path, strerror(errno));
+        return ret;
+    }
+    ret = sm_segment_check(fd, path, copy, &status);
+    if (ret != NA_PLUGIN_SUCCESS) {
+        (void) close(fd);
+        return ret;
+    }
+    *fd_p = fd;
+    *file_size_p = (uint64_t) status.st_size;
+    *device_p = status.st_dev;
+    *inode_p = status.st_ino;
+    return NA_PLUGIN_SUCCESS;
+}
+
+/* A piece of our file for a ring, reserved. The class's lock is held. */
+int32_t sm_region_take(struct sm_segment *segment, uint64_t size, uint64_t *offset_p)
+{
+    int32_t ret;
+
+    size = sm_page_round(size);
+    for (struct sm_region **link = &segment->free_regions; *link != NULL; link = &(*link)->next) {
+        struct sm_region *region = *link;
+
+        if (region->size != size)
+            continue;
+        *offset_p = region->offset;
+        *link = region->next;
+        sm_host->mem_free(region);
+        return NA_PLUGIN_SUCCESS;
+    }
+    ret = sm_reserve(segment->fd, segment->file_size, size);
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
+    *offset_p = segment->file_size;
+    segment->file_size += size;
+    return NA_PLUGIN_SUCCESS;
+}
+
+void sm_region_give(struct sm_segment *segment, uint64_t offset, uint64_t size)
+{
+    struct sm_region *region = sm_host->mem_alloc(sizeof(*region), 0);
+
+    if (region == NULL)
+        return; /* the space comes back when the endpoint closes */
+    region->offset = offset;
+    region->size = sm_page_round(size);
+    region->next = segment->free_regions;
+    segment->free_regions = region;
+}
+
+/*
+ * Makes and locks the file. Between making and locking, a process that reaps may take the file for a
+ * dead one's and unlink it: then it is made again.
+ */
+static int32_t sm_segment_make(struct sm_segment *segment, const char *name)
+{
+    int fd;
+
+    sm_segment_path(segment->path, name);
+    for (int i = 0; i < SM_CREATE_TRIES; i++) {
+        fd = open(segment->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (fd < 0 && errno == EEXIST) {
+            if (sm_reap_name(name))
+                continue;
+            return NA_PLUGIN_ADDRINUSE;
+        }
+        if (fd < 0) {
+            SM_LOG_ERROR("%s cannot be made (%s)", segment->path, strerror(errno));
+            return errno == ENOSPC ? NA_PLUGIN_NOMEM : NA_PLUGIN_ACCESS;
+        }
+        if (flock(fd, LOCK_EX) == 0 && sm_segment_is_at_path(fd, segment->path)) {
+            segment->fd = fd;
+            return NA_PLUGIN_SUCCESS;
+        }
+        (void) close(fd);
+    }
+    return NA_PLUGIN_ADDRINUSE;
+}
+
+static bool sm_segment_is_at_path(int fd, const char *path)
+{
+    struct stat ours, there;
+
+    return fstat(fd, &ours) == 0 && lstat(path, &there) == 0 && ours.st_dev == there.st_dev &&
+           ours.st_ino == there.st_ino;
+}
+
+/*
+ * Reserves and maps the base. The tables of peer slots stay holes until somebody needs a slot: who
+ * takes one reserves its page first.
+ */
+static int32_t sm_segment_build(struct na_plugin_class *na_class)
+{
+    struct sm_segment *segment = &na_class->segment;
+    uint64_t base_size = sm_layout_base_size(na_class->max_contexts);
+    struct stat status;
+    void *base;
+    int32_t ret;
+
+    if (fchmod(segment->fd, 0600) != 0 || ftruncate(segment->fd, (off_t) base_size) != 0 ||
+        fstat(segment->fd, &status) != 0) {
+        SM_LOG_ERROR("%s cannot be set up (%s)", segment->path, strerror(errno));
+        return NA_PLUGIN_ACCESS;
+    }
+    ret = sm_reserve(segment->fd, 0, sizeof(struct sm_segment_header));
+    for (uint32_t i = 0; i < na_class->max_contexts && ret == NA_PLUGIN_SUCCESS; i++)
+        ret = sm_reserve(segment->fd, sm_layout_context(i), sizeof(struct sm_context_area));
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
+    base = mmap(NULL, base_size, PROT_READ | PROT_WRITE, MAP_SHARED, segment->fd, 0);
+    if (base == MAP_FAILED) {
+        SM_LOG_ERROR("%s cannot be mapped (%s)", segment->path, strerror(errno));
+        return NA_PLUGIN_NOMEM;
+    }
+    segment->header = base;
+    segment->base_size = base_size;
+    segment->file_size = base_size;
+    segment->device = status.st_dev;
+    segment->inode = status.st_ino;
+    return NA_PLUGIN_SUCCESS;
+}
+
+/* Space that is reserved cannot run out later, which would end in SIGBUS. */
+static int32_t sm_reserve(int fd, uint64_t offset, uint64_t size)
+{
+    int ret;
+
+    do {
+        ret = fallocate(fd, 0, (off_t) offset, (off_t) size);
+    } while (ret != 0 && errno == EINTR);
+    if (ret == 0)
+        return NA_PLUGIN_SUCCESS;
+    SM_LOG_ERROR("%llu bytes of shared memory cannot be reserved in " SM_DIRECTORY
+                 " (%s); make room there",
+                 (unsigned long long) size, strerror(errno));
+    return NA_PLUGIN_NOMEM;
+}
+
+static int32_t sm_segment_check(int fd, const char *path, struct sm_segment_header *copy,
+                                struct stat *status)
+{
+    uint64_t magic;
+
+    if (fstat(fd, status) != 0 || !S_ISREG(status->st_mode)) {
+        SM_LOG_ERROR("%s is not a regular file: refused", path);
+        return NA_PLUGIN_PERMISSION;
+    }
+    if (status->st_uid != geteuid() || (status->st_mode & 077) != 0) {
+        SM_LOG_ERROR("%s belongs to user %u with mode %03o, not to user %u alone: refused", path,
+                     (unsigned) status->st_uid, (unsigned) (status->st_mode & 0777),
+                     (unsigned) geteuid());
+        return NA_PLUGIN_PERMISSION;
+    }
+    if (pread(fd, copy, sizeof(*copy), 0) != (ssize_t) sizeof(*copy))
+        return NA_PLUGIN_NOENTRY; /* is being made at this moment, or was left half made */
+    magic = atomic_load_explicit(&copy->magic, memory_order_relaxed);
+    if (magic == 0)
+        return NA_PLUGIN_NOENTRY;
+    if (magic != SM_MAGIC || copy->version != SM_LAYOUT_VERSION) {
+        SM_LOG_ERROR("%s has layout %u, ours is %u: both sides need the same release", path,
+                     magic == SM_MAGIC ? copy->version : 0, SM_LAYOUT_VERSION);
+        return NA_PLUGIN_PROTOCOL_ERROR;
+    }
+    if (copy->max_contexts == 0 || copy->max_contexts > SM_MAX_CONTEXTS ||
+        copy->uid != status->st_uid || copy->max_unexpected > SM_MESSAGE_MAX ||
+        copy->max_expected > SM_MESSAGE_MAX ||
+        (uint64_t) status->st_size < sm_layout_base_size(copy->max_contexts)) {
+        SM_LOG_ERROR("%s contradicts itself: refused", path);
+        return NA_PLUGIN_PROTOCOL_ERROR;
+    }
+    return NA_PLUGIN_SUCCESS;
+}
+
+static uint64_t sm_page_round(uint64_t size)
+{
+    uint64_t page = (uint64_t) sysconf(_SC_PAGESIZE);
+
+    return (size + page - 1) / page * page;
+}

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sending messages, and the queue of those that wait for space or for a connection. */
+
+#include "ring.h"
+
+static int32_t sm_send(struct na_plugin_context *context, enum sm_op_kind kind, struct sm_op *op,
+                       const void *buf, uint64_t size, struct na_plugin_addr *dest,
+                       uint32_t dest_id, uint32_t tag);
+static int32_t sm_send_slow(struct na_plugin_context *context, struct sm_conn *conn,
+                            struct sm_op *op);
+static int32_t sm_conn_ready(struct sm_conn *conn);
+static uint32_t sm_send_flush(struct sm_conn *conn, struct na_plugin_context *poller);
+static bool sm_send_now(struct sm_conn *conn, const struct sm_op *op);
+static uint32_t sm_send_fail_all(struct sm_conn *conn, struct na_plugin_context *poller,
+                                 int32_t status);
+static void sm_send_finish(struct sm_op *op, struct na_plugin_context *poller, int32_t status);
+static struct sm_op *sm_send_find(struct sm_conn *conn, const struct na_plugin_context *context,
+                                  const struct sm_op *op);
+static struct sm_conn *sm_backlog_next(struct na_plugin_class *na_class);
+
+int32_t sm_send_unexpected(struct na_plugin_context *context, void *op, const void *buf,
+                           uint64_t size, void *data, struct na_plugin_addr *dest, uint32_t dest_id,
+                           uint32_t tag)
+{
+    (void) data;
+    return sm_send(context, SM_OP_SEND_UNEXPECTED, op, buf, size, dest, dest_id, tag);
+}
+
+int32_t sm_send_expected(struct na_plugin_context *context, void *op, const void *buf,
+                         uint64_t size, void *data, struct na_plugin_addr *dest, uint32_t dest_id,
+                         uint32_t tag)
+{
+    (void) data;
+    return sm_send(context, SM_OP_SEND_EXPECTED, op, buf, size, dest, dest_id, tag);
+}
+
+/* True when a send of this context was found and cancelled; `op` NULL takes any. */
+bool sm_send_cancel(struct na_plugin_context *context, const struct sm_op *op)
+{
+    struct na_plugin_class *na_class = context->na_class;
+    struct sm_op *found = NULL;
+
+    if (atomic_load_explicit(&context->send_count, memory_order_acquire) == 0)
+        return false;
+    /* The connections are walked under the class's lock: it keeps them and their peers alive. */
+    (void) pthread_mutex_lock(&na_class->lock);
+    for (uint32_t i = 0; i < SM_PEER_BUCKETS && found == NULL; i++) {
+        struct na_plugin_addr *peer = na_class->peers[i];
+
+        for (; peer != NULL && found == NULL; peer = peer->hash_next) {
+            for (uint32_t id = 0; id < peer->max_contexts && found == NULL; id++) {
+                struct sm_conn *conn =
+                    atomic_load_explicit(&peer->conns[id], memory_order_acquire);
+
+                if (conn != NULL)
+                    found = sm_send_find(conn, context, op);
+            }
+        }
+    }
+    (void) pthread_mutex_unlock(&na_class->lock);
+    if (found == NULL)
+        return false;
+    sm_send_finish(found, context, NA_PLUGIN_CANCELED);
+    return true;
+}
+
+/* As sm_conn_ready, for copy RMA, which has a queue of its own. */
+int32_t sm_conn_prepare(struct sm_conn *conn)
+{
+    int32_t ret;
+
+    if (sm_likely(atomic_load_explicit(&conn->connected_slot, memory_order_acquire) != NULL &&
+                  atomic_load_explicit(&conn->broken, memory_order_acquire) == 0))
+        return sm_peer_failure(conn->peer);
+    sm_lock_take(&conn->lock);
+    ret = sm_conn_ready(conn);
+    sm_lock_drop(&conn->lock);
+    return ret;
+}
+
+/* Sends what has room now. Returns how many operations completed. */
+static uint32_t sm_send_flush(struct sm_conn *conn, struct na_plugin_context *poller)
+{
+    uint32_t completed = 0;
+    int32_t ret;
+
+    sm_lock_take(&conn->lock);
+    ret = sm_conn_ready(conn);
+    if (ret != NA_PLUGIN_SUCCESS && ret != NA_PLUGIN_AGAIN) {
+        completed = sm_send_fail_all(conn, poller, ret);
+        goto out;
+    }
+    while (ret == NA_PLUGIN_SUCCESS && !sm_list_empty(&conn->pending)) {
+        struct sm_op *op = (struct sm_op *) conn->pending.next;
+
+        if (!sm_send_now(conn, op))
+            break;
+        sm_list_remove(&op->link);
+        sm_send_finish(op, poller, NA_PLUGIN_SUCCESS);
+        completed++;
+    }
+    if (ret == NA_PLUGIN_SUCCESS && sm_list_empty(&conn->pending)) {
+        atomic_store_explicit(&conn->gate, 0, memory_order_release);
+        if (atomic_load_explicit(&conn->broken, memory_order_acquire) != 0)
+            atomic_store_explicit(&conn->gate, 1, memory_order_release);
+    }
+
+out:
+    if (!sm_list_empty(&conn->pending))
+        sm_backlog_add(conn);
+    sm_lock_drop(&conn->lock);
+    return completed;
+}
+
+void sm_backlog_add(struct sm_conn *conn)
+{
+    struct na_plugin_class *na_class = conn->peer->na_class;
+
+    sm_lock_take(&na_class->backlog_lock);
+    if (!conn->in_backlog) {
+        conn->in_backlog = true;
+        sm_peer_hold(conn->peer);
+        sm_list_append(&na_class->backlog, &conn->backlog_link);
+        atomic_fetch_add_explicit(&na_class->backlog_count, 1, memory_order_release);
+    }
+    sm_lock_drop(&na_class->backlog_lock);
+}
+
+/* Tries each connection with a queue once. */
+uint32_t sm_backlog_flush(struct na_plugin_class *na_class, struct na_plugin_context *context)
+{
+    uint32_t count = atomic_load_explicit(&na_class->backlog_count, memory_order_acquire);
+    uint32_t completed = 0;
+
+    while (count-- != 0) {
+        struct sm_conn *conn = sm_backlog_next(na_class);
+        struct na_plugin_addr *peer;
+
+        if (conn == NULL)
+            break;
+        peer = conn->peer;
+        completed += sm_send_flush(conn, context);
+        sm_peer_release(peer);
+    }
+    return completed;
+}
+
+/*
+ * Before a sleep: has the receivers wake this context when they make room. False when there was room
+ * in the meantime, so that the caller should poll instead.
+ */
+bool sm_backlog_announce(struct na_plugin_class *na_class, struct na_plugin_context *context)
+{
+    if (atomic_load_explicit(&na_class->backlog_count, memory_order_acquire) == 0)
+        return true;
+    sm_lock_take(&na_class->backlog_lock);
+    for (struct sm_link *link = na_class->backlog.next; link != &na_class->backlog;
+         link = link->next) {
+        struct sm_conn *conn =
+            (struct sm_conn *) ((char *) link - offsetof(struct sm_conn, backlog_link));
+
+        sm_conn_announce(conn, context);
+    }
+    sm_lock_drop(&na_class->backlog_lock);
+    return sm_backlog_flush(na_class, context) == 0;
+}
+
+/* Asks the receiver for a wake-up of this context when it has taken something. */
+void sm_conn_announce(struct sm_conn *conn, struct na_plugin_context *context)
+{
+    struct sm_peer_slot *slot = atomic_load_explicit(&conn->connected_slot, memory_order_acquire);
+
+    if (slot == NULL)
+        return;
+    (void) atomic_fetch_or_explicit(&slot->blocked, UINT32_C(1) << (context->id % 32),
+                                    memory_order_seq_cst);
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
+static int32_t sm_send(struct na_plugin_context *context, enum sm_op_kind kind, struct sm_op *op,
+                       const void *buf, uint64_t size, struct na_plugin_addr *dest,
+                       uint32_t dest_id, uint32_t tag)
+{
+    struct sm_conn *conn;
+    int32_t ret;
+
+    ret = sm_conn_get(dest, dest_id, &conn);
+    if (sm_unlikely(ret != NA_PLUGIN_SUCCESS))
+        return ret;
+    ret = sm_peer_failure(dest);
+    if (sm_unlikely(ret != 0))
+        return ret;
+    if (sm_unlikely(!atomic_load_explicit(&context->active, memory_order_relaxed)))
+        return NA_PLUGIN_FAULT;
+    if (sm_unlikely(size > dest->max_unexpected || size > context->na_class->max_message)) {
+        SM_LOG_ERROR("a message of %llu bytes for %s, which takes up to %u",
+                     (unsigned long long) size, dest->name, dest->max_unexpected);
+        return NA_PLUGIN_MSGSIZE;
+    }
+    if (sm_likely(atomic_load_explicit(&conn->gate, memory_order_acquire) == 0 &&
+                  sm_ring_send(conn,
+                               kind == SM_OP_SEND_UNEXPECTED ? SM_KIND_UNEXPECTED : SM_KIND_EXPECTED,
+                               context->id, tag, buf, (uint32_t) size))) {
+        sm_host->op_complete(op, NA_PLUGIN_SUCCESS);
+        return NA_PLUGIN_SUCCESS;
+    }
+    op->context = context;
+    op->peer = dest;
+    op->kind = kind;
+    op->tag = tag;
+    op->send_buf = buf;
+    op->size = size;
+    return sm_send_slow(context, conn, op);
+}
+
+/* Connects, or queues behind what waits already: order is kept. */
+static int32_t sm_send_slow(struct na_plugin_context *context, struct sm_conn *conn,
+                            struct sm_op *op)
+{
+    int32_t ret;
+
+    sm_lock_take(&conn->lock);
+    ret = sm_conn_ready(conn);
+    if (ret == NA_PLUGIN_SUCCESS && sm_list_empty(&conn->pending) && sm_send_now(conn, op)) {
+        sm_host->op_complete(op, NA_PLUGIN_SUCCESS);
+        goto out;
+    }
+    if (ret != NA_PLUGIN_SUCCESS && ret != NA_PLUGIN_AGAIN)
+        goto out;
+    ret = NA_PLUGIN_AGAIN;
+    if (context->na_class->no_retry)
+        goto out;
+    ret = NA_PLUGIN_FAULT;
+    if (!atomic_load_explicit(&context->active, memory_order_acquire))
+        goto out;
+    sm_list_append(&conn->pending, &op->link);
+    atomic_fetch_add_explicit(&context->send_count, 1, memory_order_release);
+    atomic_store_explicit(&conn->gate, 1, memory_order_release);
+    sm_backlog_add(conn);
+    sm_context_watch(context);
+    ret = NA_PLUGIN_SUCCESS;
+
+out:
+    sm_lock_drop(&conn->lock);
+    return ret;
+}
+
+/*
+ * Success when messages can be written, NA_PLUGIN_AGAIN when the connection is not made yet, any other
+ * status when it will never carry one. The connection's lock is held.
+ */
+static int32_t sm_conn_ready(struct sm_conn *conn)
+{
+    int32_t ret = atomic_load_explicit(&conn->broken, memory_order_acquire);
+    uint64_t now;
+
+    if (ret == 0)
+        ret = sm_peer_failure(conn->peer);
+    if (ret != 0 || conn->state == SM_CONN_READY)
+        return ret;
+    now = sm_host->clock_ns();
+    if (now < conn->connect_next)
+        return NA_PLUGIN_AGAIN;
+    ret = sm_conn_establish(conn);
+    if (ret != NA_PLUGIN_AGAIN)
+        return ret;
+    conn->connect_next = now + SM_CONNECT_RETRY_NS;
+    if (conn->connect_since == 0)
+        conn->connect_since = now;
+    if (now - conn->connect_since < SM_CONNECT_WAIT_NS)
+        return NA_PLUGIN_AGAIN;
+    SM_LOG_ERROR("%s has no room for another sender to its context %u: %u are connected",
+                 conn->peer->name, conn->remote_id, SM_PEER_SLOTS);
+    conn->connect_since = 0; /* a later send tries again */
+    return NA_PLUGIN_BUSY;
+}
+
+static bool sm_send_now(struct sm_conn *conn, const struct sm_op *op)
+{
+    return sm_ring_send(conn,
+                        op->kind == SM_OP_SEND_UNEXPECTED ? SM_KIND_UNEXPECTED : SM_KIND_EXPECTED,
+                        op->context->id, op->tag, op->send_buf, (uint32_t) op->size);
+}
+
+static uint32_t sm_send_fail_all(struct sm_conn *conn, struct na_plugin_context *poller,
+                                 int32_t status)
+{
+    uint32_t completed = 0;
+
+    while (!sm_list_empty(&conn->pending)) {
+        struct sm_op *op = (struct sm_op *) conn->pending.next;
+
+        sm_list_remove(&op->link);
+        sm_send_finish(op, poller, status);
+        completed++;
+    }
+    return completed;
+}
+
+/* The operation may be of another context than the one that is polled: that one has to look, too. */
+static void sm_send_finish(struct sm_op *op, struct na_plugin_context *poller, int32_t status)
+{
+    struct na_plugin_context *context = op->context;
+
+    atomic_fetch_sub_explicit(&context->send_count, 1, memory_order_release);
+    sm_host->op_complete(op, status);
+    if (context != poller)
+        sm_context_kick(context);
+}
+
+static struct sm_op *sm_send_find(struct sm_conn *conn, const struct na_plugin_context *context,
+                                  const struct sm_op *op)
+{
+    struct sm_op *found = NULL;
+
+    sm_lock_take(&conn->lock);
+    for (struct sm_link *link = conn->pending.next; link != &conn->pending; link = link->next) {
+        struct sm_op *candidate = (struct sm_op *) link;
+
+        if (candidate->context != context || (op != NULL && candidate != op))
+            continue;
+        sm_list_remove(link);
+        found = candidate;
+        break;
+    }
+    sm_lock_drop(&conn->lock);
+    return found;
+}
+
+/* The reference that the backlog held passes to the caller. */
+static struct sm_conn *sm_backlog_next(struct na_plugin_class *na_class)
+{
+    struct sm_conn *conn = NULL;
+
+    sm_lock_take(&na_class->backlog_lock);
+    if (!sm_list_empty(&na_class->backlog)) {
+        struct sm_link *link = na_class->backlog.next;
+
+        conn = (struct sm_conn *) ((char *) link - offsetof(struct sm_conn, backlog_link));
+        sm_list_remove(link);
+        conn->in_backlog = false;
+        atomic_fetch_sub_explicit(&na_class->backlog_count, 1, memory_order_release);
+    }
+    sm_lock_drop(&na_class->backlog_lock);
+    return conn;
+}
