@@ -25,8 +25,7 @@ static struct sm_peer_slot *sm_peer_slots(struct na_plugin_context *context);
 void sm_doorbells_answer(struct na_plugin_context *context)
 {
     struct sm_context_area *area = context->area;
-    uint64_t summary =
-        atomic_exchange_explicit(&area->doorbell_summary, 0, memory_order_acquire);
+    uint64_t summary = atomic_exchange_explicit(&area->doorbell_summary, 0, memory_order_acquire);
 
     while (summary != 0) {
         uint32_t word = (uint32_t) __builtin_ctzll(summary);
@@ -94,11 +93,15 @@ void sm_in_ring_refuse(struct na_plugin_context *context, struct sm_in_ring *rin
     sm_target_drop_ring(context, ring);
 }
 
-/* Looks at `count` slots in turn and releases those whose sender died. */
+/* Looks at the next `count` slots and releases those whose sender died. */
 void sm_in_ring_sweep(struct na_plugin_context *context, uint32_t count)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t index = context->sweep_next++ % SM_PEER_SLOTS;
+    uint32_t reserved = atomic_load_explicit(&context->area->slots_reserved, memory_order_acquire);
+
+    if (reserved == 0 || reserved > SM_PEER_SLOTS)
+        reserved = SM_PEER_SLOTS;
+    for (uint32_t i = 0; i < count && i < reserved; i++) {
+        uint32_t index = context->sweep_next++ % reserved;
         struct sm_in_ring **page = context->in[index / 64];
         struct sm_in_ring *ring = page != NULL ? page[index % 64] : NULL;
 
@@ -196,8 +199,8 @@ static void sm_in_ring_accept(struct na_plugin_context *context, uint32_t index,
         SM_LOG_ERROR("a sender at slot %u describes no ring (status %d): refused", index, ret);
         return;
     }
-    ring->closing = sm_owner_state(atomic_load_explicit(&slot->owner, memory_order_acquire)) ==
-                    SM_SLOT_CLOSING;
+    ring->closing =
+        sm_owner_state(atomic_load_explicit(&slot->owner, memory_order_acquire)) == SM_SLOT_CLOSING;
     atomic_store_explicit(&slot->accepted, 1, memory_order_release);
     sm_in_ring_heat(context, ring);
     sm_in_ring_sweep(context, 4);
@@ -304,8 +307,10 @@ static void sm_in_ring_unmap(struct sm_in_ring *ring)
     if (ring->slots != NULL)
         (void) munmap((void *) (uintptr_t) ring->slots,
                       sm_layout_ring_size(ring->data_lines * SM_CACHE_LINE));
-    if (ring->peer != NULL)
+    if (ring->peer != NULL) {
+        atomic_fetch_sub_explicit(&ring->peer->refs, ring->references, memory_order_relaxed);
         sm_peer_release(ring->peer);
+    }
     sm_host->mem_free(ring);
 }
 

@@ -17,8 +17,8 @@ struct sm_addr_packed {
 
 static const char *sm_addr_name(const char *string);
 static uint64_t sm_addr_packed_size(struct na_plugin_class *na_class, struct na_plugin_addr *addr);
-static int32_t sm_addr_pack(struct na_plugin_class *na_class, struct na_plugin_addr *addr, void *buf,
-                            uint64_t size);
+static int32_t sm_addr_pack(struct na_plugin_class *na_class, struct na_plugin_addr *addr,
+                            void *buf, uint64_t size);
 static int32_t sm_addr_unpack(struct na_plugin_class *na_class, const void *buf, uint64_t size,
                               uint64_t flags, struct na_plugin_addr **addr_p);
 
@@ -124,8 +124,8 @@ static uint64_t sm_addr_packed_size(struct na_plugin_class *na_class, struct na_
     return sizeof(struct sm_addr_packed) + strlen(addr->name);
 }
 
-static int32_t sm_addr_pack(struct na_plugin_class *na_class, struct na_plugin_addr *addr, void *buf,
-                            uint64_t size)
+static int32_t sm_addr_pack(struct na_plugin_class *na_class, struct na_plugin_addr *addr,
+                            void *buf, uint64_t size)
 {
     struct sm_addr_packed packed = {
         .magic = SM_ADDR_MAGIC,

@@ -182,8 +182,8 @@ static int32_t sm_conn_map_ring(struct sm_conn *conn)
     ret = sm_region_take(&na_class->segment, size, &region);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
-    ring = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
-                na_class->segment.fd, (off_t) region);
+    ring = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, na_class->segment.fd,
+                (off_t) region);
     if (ring == MAP_FAILED) {
         SM_LOG_ERROR("a ring for %s cannot be mapped (%s)", conn->peer->name, strerror(errno));
         sm_region_give(&na_class->segment, region, size);
@@ -230,9 +230,8 @@ static struct sm_peer_slot *sm_conn_try_slots(struct sm_conn *conn, uint32_t cou
 {
     struct na_plugin_class *na_class = conn->peer->na_class;
     uint64_t claimed = sm_owner_pack(SM_SLOT_CLAIMED, na_class->pid, na_class->pid_namespace);
-    struct sm_peer_slot *slots =
-        (struct sm_peer_slot *) ((uint8_t *) conn->peer->base +
-                                 sm_layout_peer_slots(conn->remote_id));
+    struct sm_peer_slot *slots = (struct sm_peer_slot *) ((uint8_t *) conn->peer->base +
+                                                          sm_layout_peer_slots(conn->remote_id));
 
     for (uint32_t i = 0; i < count; i++) {
         uint64_t owner = atomic_load_explicit(&slots[i].owner, memory_order_relaxed);
@@ -278,9 +277,9 @@ static int32_t sm_conn_reserve_slots(struct sm_conn *conn, uint32_t reserved)
         SM_LOG_ERROR("no shared memory to connect to %s (%s); make room in " SM_DIRECTORY,
                      peer->name, strerror(errno));
     if (ret == NA_PLUGIN_SUCCESS)
-        (void) atomic_compare_exchange_strong_explicit(
-            &conn->context_area->slots_reserved, &reserved, reserved + SM_PEER_SLOTS_CHUNK,
-            memory_order_release, memory_order_relaxed);
+        (void) atomic_compare_exchange_strong_explicit(&conn->context_area->slots_reserved,
+                                                       &reserved, reserved + SM_PEER_SLOTS_CHUNK,
+                                                       memory_order_release, memory_order_relaxed);
     return ret;
 }
 

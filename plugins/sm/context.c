@@ -16,9 +16,9 @@ int32_t sm_context_setup(struct na_plugin_class *na_class, uint32_t id)
     context->na_class = na_class;
     context->id = id;
     context->area = (struct sm_context_area *) (base + sm_layout_context(id));
-    context->poll_lock.elide = na_class->backlog_lock.elide;
-    context->match_lock.elide = na_class->backlog_lock.elide;
-    context->rma_lock.elide = na_class->backlog_lock.elide;
+    context->poll_lock.elide = na_class->single_context;
+    context->match_lock.elide = na_class->single_context;
+    context->rma_lock.elide = na_class->single_context;
     sm_list_init(&context->receives);
     sm_list_init(&context->native);
     sm_list_init(&context->copies);

@@ -26,6 +26,7 @@ static void sm_class_list_remove(struct na_plugin_class *na_class);
 static void sm_fork_before(void);
 static void sm_fork_parent(void);
 static void sm_fork_child(void);
+static void sm_fork_reset_conns(struct na_plugin_class *na_class);
 
 /* All classes of the process, for the child of a fork. */
 static pthread_mutex_t sm_classes_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -132,7 +133,8 @@ static int32_t sm_class_configure(struct na_plugin_class *na_class,
         return NA_PLUGIN_INVALID_ARG;
     }
     if (rma != NULL && strcmp(rma, "copy") != 0 && strcmp(rma, "auto") != 0)
-        SM_LOG_WARNING("AMALGAM_SM_RMA is '%.40s'; 'auto' and 'copy' are known: taken as auto", rma);
+        SM_LOG_WARNING("AMALGAM_SM_RMA is '%.40s'; 'auto' and 'copy' are known: taken as auto",
+                       rma);
     if (getrandom(random, sizeof(random), 0) != (ssize_t) sizeof(random)) {
         SM_LOG_ERROR("no random numbers (%s)", strerror(errno));
         return NA_PLUGIN_IO_ERROR;
@@ -142,8 +144,7 @@ static int32_t sm_class_configure(struct na_plugin_class *na_class,
     na_class->registry.salt = random[2];
     na_class->max_contexts = init->max_contexts;
     na_class->max_message = sm_message_limit(init);
-    na_class->ring_data =
-        na_class->max_message > SM_DATA_MIN / 4 ? SM_DATA_MAX : SM_DATA_MIN;
+    na_class->ring_data = na_class->max_message > SM_DATA_MIN / 4 ? SM_DATA_MAX : SM_DATA_MIN;
     na_class->pid_namespace = sm_pid_namespace();
     na_class->busy = (init->progress_mode & NA_PLUGIN_PROGRESS_BUSY) != 0;
     na_class->no_retry = (init->progress_mode & NA_PLUGIN_PROGRESS_NO_RETRY) != 0;
@@ -152,7 +153,9 @@ static int32_t sm_class_configure(struct na_plugin_class *na_class,
     na_class->fence = !na_class->membarrier;
     na_class->backlog_lock.elide = (init->thread_mode & NA_PLUGIN_THREAD_SINGLE_CLASS) != 0;
     na_class->registry.lock.elide = na_class->backlog_lock.elide;
-    na_class->capabilities = NA_PLUGIN_CAP_RMA | NA_PLUGIN_CAP_CANCEL_SEND | NA_PLUGIN_CAP_PEER_DEATH;
+    na_class->single_context = init->thread_mode != 0;
+    na_class->capabilities =
+        NA_PLUGIN_CAP_RMA | NA_PLUGIN_CAP_CANCEL_SEND | NA_PLUGIN_CAP_PEER_DEATH;
     if (!na_class->force_copy)
         na_class->capabilities |= NA_PLUGIN_CAP_RMA_NATIVE;
     if (!na_class->busy)
@@ -242,13 +245,14 @@ static void sm_class_linger(struct na_plugin_class *na_class)
     uint64_t end = sm_host->clock_ns() + SM_LINGER_NS;
 
     for (uint32_t i = 0; i < SM_PEER_BUCKETS; i++) {
-        for (struct na_plugin_addr *peer = na_class->peers[i]; peer != NULL; peer = peer->hash_next) {
+        for (struct na_plugin_addr *peer = na_class->peers[i]; peer != NULL;
+             peer = peer->hash_next) {
             for (uint32_t id = 0; id < peer->max_contexts && peer != na_class->self; id++) {
-                struct sm_conn *conn =
-                    atomic_load_explicit(&peer->conns[id], memory_order_acquire);
+                struct sm_conn *conn = atomic_load_explicit(&peer->conns[id], memory_order_acquire);
 
                 while (conn != NULL && conn->state == SM_CONN_READY &&
-                       atomic_load_explicit(&conn->peer_slot->accepted, memory_order_acquire) == 0 &&
+                       atomic_load_explicit(&conn->peer_slot->accepted, memory_order_acquire) ==
+                           0 &&
                        atomic_load_explicit(&conn->peer_slot->status, memory_order_acquire) !=
                            SM_RING_REFUSED &&
                        sm_host->clock_ns() < end && sm_peer_alive(peer))
@@ -297,6 +301,7 @@ static void sm_fork_child(void)
                 (void) close(*descriptors[i]);
             *descriptors[i] = -1;
         }
+        sm_fork_reset_conns(na_class);
         for (uint32_t i = 0; na_class->contexts != NULL && i < na_class->max_contexts; i++) {
             struct na_plugin_context *context = &na_class->contexts[i];
 
@@ -314,4 +319,19 @@ static void sm_fork_child(void)
         }
     }
     (void) pthread_mutex_unlock(&sm_classes_lock);
+}
+
+static void sm_fork_reset_conns(struct na_plugin_class *na_class)
+{
+    for (uint32_t i = 0; i < SM_PEER_BUCKETS; i++) {
+        for (struct na_plugin_addr *peer = na_class->peers[i]; peer != NULL;
+             peer = peer->hash_next) {
+            for (uint32_t id = 0; id < peer->max_contexts; id++) {
+                struct sm_conn *conn = atomic_load_explicit(&peer->conns[id], memory_order_relaxed);
+
+                if (conn != NULL)
+                    atomic_store_explicit(&conn->lock.held, 0, memory_order_relaxed);
+            }
+        }
+    }
 }

@@ -8,7 +8,8 @@
 
 #define SM_EXPECTED_BUCKETS 256u
 
-static uint32_t sm_expected_hash(const struct na_plugin_addr *peer, uint32_t source_id, uint32_t tag);
+static uint32_t sm_expected_hash(const struct na_plugin_addr *peer, uint32_t source_id,
+                                 uint32_t tag);
 static void sm_expected_remove(struct na_plugin_context *context, struct sm_op *op);
 static void sm_expected_grow(struct sm_expected_table *table);
 static void sm_expected_count(struct na_plugin_context *context);
@@ -156,7 +157,8 @@ uint32_t sm_expected_fail_peers(struct na_plugin_context *context)
     return completed;
 }
 
-static uint32_t sm_expected_hash(const struct na_plugin_addr *peer, uint32_t source_id, uint32_t tag)
+static uint32_t sm_expected_hash(const struct na_plugin_addr *peer, uint32_t source_id,
+                                 uint32_t tag)
 {
     uint64_t hash = (uint64_t) (uintptr_t) peer >> 6;
 

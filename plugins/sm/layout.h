@@ -8,23 +8,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SM_DIRECTORY      "/dev/shm/"
-#define SM_PREFIX         "amalgam-sm."
-#define SM_MAGIC          UINT64_C(0x4d53474c414d4101)
-#define SM_LAYOUT_VERSION 1u
+#define SM_DIRECTORY        "/dev/shm/"
+#define SM_PREFIX           "amalgam-sm."
+#define SM_MAGIC            UINT64_C(0x4d53474c414d4101)
+#define SM_LAYOUT_VERSION   1u
 
-#define SM_NAME_MAX     63u  /* characters of an endpoint's name */
-#define SM_MAX_CONTEXTS 128u /* contexts of one endpoint */
-#define SM_CACHE_LINE   64u
-#define SM_UNIT         65536u /* every part of the base starts at a multiple: fits any page size */
+#define SM_NAME_MAX         63u  /* characters of an endpoint's name */
+#define SM_MAX_CONTEXTS     128u /* contexts of one endpoint */
+#define SM_CACHE_LINE       64u
+#define SM_UNIT             65536u /* every part of the base starts at a multiple: fits any page size */
 
-#define SM_RING_SLOTS    128u
-#define SM_RING_SLOT     128u /* bytes of a slot */
-#define SM_INLINE_MAX    112u /* largest payload that lies in the slot itself */
-#define SM_DATA_MIN      32768u
-#define SM_DATA_MAX      65536u
-#define SM_MESSAGE_MAX   16384u /* largest message: a quarter of the largest data area */
-#define SM_MESSAGE_SPACE 4096u  /* default limit of a message */
+#define SM_RING_SLOTS       128u
+#define SM_RING_SLOT        128u /* bytes of a slot */
+#define SM_INLINE_MAX       112u /* largest payload that lies in the slot itself */
+#define SM_DATA_MIN         32768u
+#define SM_DATA_MAX         65536u
+#define SM_MESSAGE_MAX      16384u /* largest message: a quarter of the largest data area */
+#define SM_MESSAGE_SPACE    4096u  /* default limit of a message */
 
 #define SM_PEER_SLOTS       4096u /* senders that one context can be connected to */
 #define SM_DOORBELL_WORDS   (SM_PEER_SLOTS / 64u)

@@ -152,8 +152,7 @@ int32_t sm_mem_deserialize(struct na_plugin_class *na_class, const void *buf, ui
         return NA_PLUGIN_NOMEM;
     memcpy(mem->segments, (const uint8_t *) buf + sizeof(packed),
            packed.segment_count * sizeof(*mem->segments));
-    if (!sm_segments_sum(mem->segments, packed.segment_count, &length) ||
-        length != packed.length) {
+    if (!sm_segments_sum(mem->segments, packed.segment_count, &length) || length != packed.length) {
         sm_mem_free(&na_class->registry, mem);
         goto refuse;
     }

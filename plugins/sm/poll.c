@@ -17,8 +17,8 @@ int32_t sm_poll(struct na_plugin_context *context, uint32_t *count)
     if (sm_unlikely(atomic_load_explicit(&context->armed, memory_order_relaxed) != 0 &&
                     atomic_load_explicit(&context->sleepers, memory_order_relaxed) == 0))
         sm_wait_disarm(context);
-    if (sm_unlikely(
-            atomic_load_explicit(&context->area->doorbell_summary, memory_order_relaxed) != 0))
+    if (sm_unlikely(atomic_load_explicit(&context->area->doorbell_summary, memory_order_relaxed) !=
+                    0))
         sm_doorbells_answer(context);
     completed = sm_poll_rings(context);
     if (sm_unlikely((atomic_load_explicit(&context->native_count, memory_order_relaxed) |

@@ -59,8 +59,9 @@ bool sm_reap_name(const char *name)
         goto out;
     if (flock(fd, LOCK_EX | LOCK_NB) != 0)
         goto out; /* its owner lives */
-    gone = lstat(path, &there) != 0 ? errno == ENOENT
-                                    : there.st_dev != status.st_dev || there.st_ino != status.st_ino;
+    gone = lstat(path, &there) != 0
+               ? errno == ENOENT
+               : there.st_dev != status.st_dev || there.st_ino != status.st_ino;
     if (gone)
         goto out; /* another process was faster */
     sm_reap_sockets(fd, name);

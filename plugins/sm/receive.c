@@ -19,6 +19,7 @@ static struct sm_early *sm_early_make(struct na_plugin_context *context, uint32_
 static struct sm_early *sm_early_take(struct na_plugin_context *context);
 static void sm_early_deliver(struct sm_op *op, struct sm_early *early);
 static bool sm_early_deliver_multi(struct na_plugin_context *context, struct sm_op *op);
+static void sm_early_catch_up(struct na_plugin_context *context);
 static int32_t sm_post_multi(struct na_plugin_context *context, void *op, void *buf, uint64_t size,
                              void *data);
 static void sm_post_prepare(struct na_plugin_context *context, struct sm_op *op,
@@ -34,7 +35,6 @@ int32_t sm_recv_unexpected(struct na_plugin_context *context, void *op_p, void *
                            void *data)
 {
     struct sm_op *op = op_p;
-    struct sm_early *early;
     int32_t ret = NA_PLUGIN_SUCCESS;
 
     (void) data;
@@ -43,11 +43,9 @@ int32_t sm_recv_unexpected(struct na_plugin_context *context, void *op_p, void *
     if (sm_unlikely(!atomic_load_explicit(&context->active, memory_order_relaxed))) {
         ret = NA_PLUGIN_FAULT;
     } else {
-        early = context->early_first;
-        if (sm_unlikely(early != NULL))
-            sm_early_deliver(op, sm_early_take(context));
-        else
-            sm_list_append(&context->receives, &op->link);
+        sm_list_append(&context->receives, &op->link);
+        if (sm_unlikely(context->early_first != NULL))
+            sm_early_catch_up(context);
     }
     sm_lock_drop(&context->match_lock);
     sm_post_unstall(context);
@@ -64,8 +62,10 @@ enum sm_verdict sm_receive_unexpected(struct na_plugin_context *context, struct 
     if (sm_unlikely(message->size > context->na_class->max_message))
         return SM_BAD;
     sm_lock_take(&context->match_lock);
+    if (sm_unlikely(context->early_first != NULL))
+        sm_early_catch_up(context);
     op = (struct sm_op *) context->receives.next;
-    if (sm_unlikely(&op->link == &context->receives)) {
+    if (sm_unlikely(&op->link == &context->receives || context->early_first != NULL)) {
         verdict = sm_early_add(context, ring, message);
         sm_lock_drop(&context->match_lock);
         return verdict;
@@ -83,8 +83,8 @@ enum sm_verdict sm_receive_unexpected(struct na_plugin_context *context, struct 
         return SM_TAKEN_COMPLETED;
     }
     sm_message_copy(op->recv_buf, message, 0, message->size);
-    sm_peer_hold(ring->peer);
-    sm_host->op_complete_recv(op, NA_PLUGIN_SUCCESS, message->size, ring->peer, message->tag);
+    sm_host->op_complete_recv(op, NA_PLUGIN_SUCCESS, message->size, sm_in_ring_source(ring),
+                              message->tag);
     return SM_TAKEN_COMPLETED;
 }
 
@@ -144,12 +144,12 @@ static enum sm_verdict sm_receive_multi(struct na_plugin_context *context, struc
     uint32_t last = used > op->size || op->size - used < context->na_class->max_message;
 
     sm_message_copy(buf, message, 0, message->size);
-    sm_peer_hold(ring->peer);
     if (last)
         sm_list_remove(&op->link);
-    if (sm_host->op_complete_multi_recv(op, NA_PLUGIN_SUCCESS, buf, message->size, ring->peer,
-                                        message->tag, last) != NA_PLUGIN_SUCCESS) {
-        sm_peer_release(ring->peer);
+    if (sm_host->op_complete_multi_recv(op, NA_PLUGIN_SUCCESS, buf, message->size,
+                                        sm_in_ring_source(ring), message->tag,
+                                        last) != NA_PLUGIN_SUCCESS) {
+        ring->references++; /* was not taken */
         if (last)
             sm_list_prepend(&context->receives, &op->link);
         return SM_NO_ROOM;
@@ -172,11 +172,10 @@ static enum sm_verdict sm_early_add(struct na_plugin_context *context, struct sm
     if (early == NULL)
         return SM_NO_ROOM;
     early->next = NULL;
-    early->source = ring->peer;
+    early->source = sm_in_ring_source(ring);
     early->tag = message->tag;
     early->size = message->size;
     sm_message_copy(early->payload, message, 0, message->size);
-    sm_peer_hold(ring->peer);
     if (context->early_last != NULL)
         context->early_last->next = early;
     else
@@ -255,6 +254,22 @@ static bool sm_early_deliver_multi(struct na_plugin_context *context, struct sm_
     return false;
 }
 
+/* After the core had no memory for an event: earlier messages go first. match_lock is held. */
+static void sm_early_catch_up(struct na_plugin_context *context)
+{
+    while (context->early_first != NULL && !sm_list_empty(&context->receives)) {
+        struct sm_op *op = (struct sm_op *) context->receives.next;
+
+        sm_list_remove(&op->link);
+        if (op->kind == SM_OP_RECV_UNEXPECTED) {
+            sm_early_deliver(op, sm_early_take(context));
+        } else if (!sm_early_deliver_multi(context, op)) {
+            sm_list_prepend(&context->receives, &op->link);
+            break;
+        }
+    }
+}
+
 static int32_t sm_post_multi(struct na_plugin_context *context, void *op_p, void *buf,
                              uint64_t size, void *data)
 {
@@ -269,10 +284,12 @@ static int32_t sm_post_multi(struct na_plugin_context *context, void *op_p, void
     }
     sm_post_prepare(context, op, SM_OP_RECV_MULTI, buf, size);
     sm_lock_take(&context->match_lock);
-    if (!atomic_load_explicit(&context->active, memory_order_relaxed))
+    if (!atomic_load_explicit(&context->active, memory_order_relaxed)) {
         ret = NA_PLUGIN_FAULT;
-    else if (!sm_early_deliver_multi(context, op))
+    } else {
         sm_list_append(&context->receives, &op->link);
+        sm_early_catch_up(context);
+    }
     sm_lock_drop(&context->match_lock);
     sm_post_unstall(context);
     return ret;

@@ -129,10 +129,10 @@ static inline bool sm_ring_send(struct sm_conn *conn, uint8_t kind, uint32_t con
     slot->kind = kind;
     slot->context = (uint8_t) context;
     slot->flags = 0;
-    if (sm_likely(size <= SM_INLINE_MAX))
-        memcpy(slot->payload, payload, size);
-    else
+    if (sm_unlikely(size > SM_INLINE_MAX))
         sm_ring_write(conn, position, 0, payload, size);
+    else if (sm_likely(size != 0))
+        memcpy(slot->payload, payload, size);
     sm_ring_publish(conn, position, slot);
     return true;
 }

@@ -97,8 +97,8 @@ static int32_t sm_native_get(struct sm_op *op, const struct iovec *local, uint32
     mine[local_count].iov_len = sizeof(cookie);
     remote[remote_count].iov_base = (void *) (uintptr_t) op->peer->cookie_address;
     remote[remote_count].iov_len = sizeof(cookie);
-    ret = process_vm_readv((pid_t) op->peer->pid, mine, local_count + 1, remote, remote_count + 1,
-                           0);
+    ret =
+        process_vm_readv((pid_t) op->peer->pid, mine, local_count + 1, remote, remote_count + 1, 0);
     if (ret < 0)
         return sm_native_status(op, errno);
     if ((uint64_t) ret == length + sizeof(cookie)) {

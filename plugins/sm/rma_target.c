@@ -246,8 +246,8 @@ static bool sm_job_step(struct na_plugin_context *context, struct sm_job *job)
 static bool sm_job_send_piece(struct na_plugin_context *context, struct sm_job *job)
 {
     struct sm_registry *registry = &context->na_class->registry;
-    uint32_t size = job->conn->data_lines * SM_CACHE_LINE / 4 -
-                    (uint32_t) sizeof(struct sm_rma_header);
+    uint32_t size =
+        job->conn->data_lines * SM_CACHE_LINE / 4 - (uint32_t) sizeof(struct sm_rma_header);
     struct sm_rma_header header = {.token = job->token, .offset = job->used};
     struct na_plugin_mem *mem;
     bool sent = false;

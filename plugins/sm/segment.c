@@ -24,7 +24,8 @@ static uint64_t sm_page_round(uint64_t size);
 
 bool sm_name_check(const char *name, size_t length, const char **reason_p)
 {
-    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
 
     *reason_p = NULL;
     if (length == 0)
@@ -47,8 +48,8 @@ void sm_segment_path(char path[SM_PATH_MAX], const char *name)
 
 void sm_wake_path(char path[SM_PATH_MAX], const char *name, uint32_t id)
 {
-    (void) snprintf(path, SM_PATH_MAX, SM_DIRECTORY SM_PREFIX "%u.%s.wake.%u",
-                    (unsigned) geteuid(), name, (unsigned) id);
+    (void) snprintf(path, SM_PATH_MAX, SM_DIRECTORY SM_PREFIX "%u.%s.wake.%u", (unsigned) geteuid(),
+                    name, (unsigned) id);
 }
 
 /* Makes the file of our endpoint; `name` NULL picks a free `<pid>-<n>`. Not published yet. */
@@ -65,9 +66,9 @@ int32_t sm_segment_create(struct na_plugin_class *na_class, const char *name)
                          na_class->segment.path);
     } else {
         for (int i = 0; i < SM_CREATE_TRIES && ret == NA_PLUGIN_ADDRINUSE; i++) {
-            (void) snprintf(na_class->name, sizeof(na_class->name), "%u-%u",
-                            (unsigned) na_class->pid,
-                            (unsigned) atomic_fetch_add_explicit(&counter, 1, memory_order_relaxed));
+            (void) snprintf(
+                na_class->name, sizeof(na_class->name), "%u-%u", (unsigned) na_class->pid,
+                (unsigned) atomic_fetch_add_explicit(&counter, 1, memory_order_relaxed));
             ret = sm_segment_make(&na_class->segment, na_class->name);
         }
     }

@@ -49,8 +49,7 @@ bool sm_send_cancel(struct na_plugin_context *context, const struct sm_op *op)
 
         for (; peer != NULL && found == NULL; peer = peer->hash_next) {
             for (uint32_t id = 0; id < peer->max_contexts && found == NULL; id++) {
-                struct sm_conn *conn =
-                    atomic_load_explicit(&peer->conns[id], memory_order_acquire);
+                struct sm_conn *conn = atomic_load_explicit(&peer->conns[id], memory_order_acquire);
 
                 if (conn != NULL)
                     found = sm_send_find(conn, context, op);
@@ -198,9 +197,9 @@ static int32_t sm_send(struct na_plugin_context *context, enum sm_op_kind kind, 
         return NA_PLUGIN_MSGSIZE;
     }
     if (sm_likely(atomic_load_explicit(&conn->gate, memory_order_acquire) == 0 &&
-                  sm_ring_send(conn,
-                               kind == SM_OP_SEND_UNEXPECTED ? SM_KIND_UNEXPECTED : SM_KIND_EXPECTED,
-                               context->id, tag, buf, (uint32_t) size))) {
+                  sm_ring_send(
+                      conn, kind == SM_OP_SEND_UNEXPECTED ? SM_KIND_UNEXPECTED : SM_KIND_EXPECTED,
+                      context->id, tag, buf, (uint32_t) size))) {
         sm_host->op_complete(op, NA_PLUGIN_SUCCESS);
         return NA_PLUGIN_SUCCESS;
     }

@@ -629,7 +629,7 @@ HG_PUBLIC hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback, v
 
 /* The short name stands for the form with a callback. */
 #ifndef HG_Addr_lookup
-#define HG_Addr_lookup HG_Addr_lookup1
+#    define HG_Addr_lookup HG_Addr_lookup1
 #endif
 
 /**
@@ -811,9 +811,9 @@ HG_PUBLIC const struct hg_info *HG_Get_info(hg_handle_t handle) HG_WARN_UNUSED_R
  *
  * \param handle [IN]         handle
  * \param data [IN]           data
- * \param free_callback [IN]  called with the data, or NULL: for a handle made by HG_Create() when its
- * last reference is dropped; for one that was received, and will be reused, when the context is
- * destroyed
+ * \param free_callback [IN]  called with the data, or NULL: for a handle made by HG_Create() when
+ * its last reference is dropped; for one that was received, and will be reused, when the context
+ * is destroyed
  *
  * \return HG_SUCCESS; HG_INVALID_ARG if handle is NULL
  *
@@ -1118,7 +1118,7 @@ HG_PUBLIC bool HG_Event_ready(hg_context_t *context) HG_WARN_UNUSED_RESULT;
  * Make progress without waiting.
  *
  * \param context [IN]   context
- * \param count_p [OUT]  how many callbacks can be triggered; may be NULL
+ * \param count_p [OUT]  0 if no callbacks can be triggered, otherwise 1 or more; may be NULL
  *
  * \return HG_SUCCESS; HG_INVALID_ARG if context is NULL; an NA error code if the transport as a
  * whole failed

@@ -31,10 +31,10 @@ typedef enum {
 
 /* Hints on which way a condition usually goes. */
 #ifndef likely
-#define likely(x) __builtin_expect(!!(x), 1)
+#    define likely(x) __builtin_expect(!!(x), 1)
 #endif
 #ifndef unlikely
-#define unlikely(x) __builtin_expect(!!(x), 0)
+#    define unlikely(x) __builtin_expect(!!(x), 0)
 #endif
 
 /*
@@ -53,9 +53,9 @@ struct hg_proc_cursor {
 };
 
 #ifdef __cplusplus
-#define HG_PROC_LAYOUT_ASSERT(condition) static_assert(condition, "frozen layout")
+#    define HG_PROC_LAYOUT_ASSERT(condition) static_assert(condition, "frozen layout")
 #else
-#define HG_PROC_LAYOUT_ASSERT(condition) _Static_assert(condition, "frozen layout")
+#    define HG_PROC_LAYOUT_ASSERT(condition) _Static_assert(condition, "frozen layout")
 #endif
 #if UINTPTR_MAX == UINT64_MAX
 HG_PROC_LAYOUT_ASSERT(sizeof(struct hg_proc_cursor) == 24);

@@ -111,12 +111,13 @@ NA_PUBLIC na_class_t *NA_Initialize_opt2(const char *info_string, bool listen, u
     NA_WARN_UNUSED_RESULT;
 
 /**
- * Close a class. Its contexts, operations, addresses and memory handles must have been freed.
+ * Close a class. Its contexts must have been destroyed, its addresses, memory handles and message buffers
+ * freed. Operations that are left are freed with it, which the log reports.
  *
  * \param na_class  the class; NULL does nothing
  *
- * \return NA_SUCCESS; NA_BUSY if contexts or operations are left: the class stays open. An error of the
- *         plugin is reported, but the class is gone.
+ * \return NA_SUCCESS; NA_BUSY if contexts are left: the class stays open. An error of the plugin is
+ *         reported, but the class is gone.
  *
  * One thread, after all others are done with the class. \since 1.0
  */

@@ -314,7 +314,7 @@ NA_PUBLIC const struct na_selection *NA_Class_get_selection(const na_class_t *na
 NA_PUBLIC uint64_t NA_Class_get_max_rma_size(const na_class_t *na_class);
 
 /**
- * Get the counters of a class, the core's and then the plugin's.
+ * Get the counters of a class, since it was opened.
  *
  * \param na_class  the class
  * \param counters  receives the counters; NULL to ask only for their number

@@ -21,7 +21,8 @@ struct posted {
 
 static struct {
     bool is_on;
-    size_t max_segments; /* 0: as the transport has it */
+    size_t max_segments;   /* 0: as the transport has it */
+    uint64_t max_rma_size; /* likewise */
     unsigned int calls;
     unsigned int fail_at; /* number of the call that fails, from 1 on; 0: none */
     na_return_t fail_ret;
@@ -47,6 +48,8 @@ na_return_t __wrap_NA_Get(na_class_t *, na_context_t *, na_cb_t, void *, na_mem_
                           na_op_id_t *);
 na_return_t __real_NA_Cancel(na_class_t *, na_context_t *, na_op_id_t *);
 na_return_t __wrap_NA_Cancel(na_class_t *, na_context_t *, na_op_id_t *);
+uint64_t __real_NA_Class_get_max_rma_size(const na_class_t *);
+uint64_t __wrap_NA_Class_get_max_rma_size(const na_class_t *);
 size_t __real_NA_Mem_handle_get_max_segments(const na_class_t *);
 size_t __wrap_NA_Mem_handle_get_max_segments(const na_class_t *);
 void *__real_malloc(size_t);
@@ -95,6 +98,11 @@ size_t __wrap_NA_Mem_handle_get_max_segments(const na_class_t *na_class)
 {
     return fake.max_segments > 0 ? fake.max_segments
                                  : __real_NA_Mem_handle_get_max_segments(na_class);
+}
+
+uint64_t __wrap_NA_Class_get_max_rma_size(const na_class_t *na_class)
+{
+    return fake.max_rma_size > 0 ? fake.max_rma_size : __real_NA_Class_get_max_rma_size(na_class);
 }
 
 static bool memory_fails(void)
@@ -229,6 +237,29 @@ static void contiguous_memory_is_one_piece(void **state)
     assert_int_equal(transfer(pair, HG_BULK_PULL, received, 1, local.bulk, 2, sizes[0] - 2),
                      HG_SUCCESS);
     assert_int_equal(fake.calls, 1);
+    assert_int_equal(HG_Bulk_free(received), HG_SUCCESS);
+    memory_free(&origin);
+    memory_free(&local);
+}
+
+static void pieces_respect_the_limit_of_the_transport(void **state)
+{
+    struct pair *pair = *state;
+    static const hg_size_t sizes[1] = {100000};
+    struct memory origin;
+    struct memory local;
+    hg_bulk_t received;
+
+    memset(&fake, 0, sizeof(fake));
+    fake.max_rma_size = 999;
+    memory_make(&origin, pair->origin.hg_class, 1, sizes, HG_BULK_READ_ONLY, 1);
+    memory_make(&local, pair->target.hg_class, 1, sizes, HG_BULK_WRITE_ONLY, 2);
+    received = bulk_send(origin.bulk, 0, pair->target.hg_class);
+    assert_int_equal(transfer(pair, HG_BULK_PULL, received, 0, local.bulk, 0, sizes[0]),
+                     HG_SUCCESS);
+    assert_int_equal(fake.calls, 101);
+    assert_memory_equal(origin.ptrs[0], local.ptrs[0], (size_t) sizes[0]);
+    fake.max_rma_size = 0;
     assert_int_equal(HG_Bulk_free(received), HG_SUCCESS);
     memory_free(&origin);
     memory_free(&local);
@@ -450,6 +481,7 @@ int main(void)
         cmocka_unit_test(each_allocation_may_fail),
         cmocka_unit_test(pieces_that_run_are_bounded),
         cmocka_unit_test(contiguous_memory_is_one_piece),
+        cmocka_unit_test(pieces_respect_the_limit_of_the_transport),
         cmocka_unit_test(piece_that_fails_stops_the_others),
         cmocka_unit_test(piece_that_is_not_accepted_is_an_error_once),
         cmocka_unit_test(refused_pieces_are_tried_again),

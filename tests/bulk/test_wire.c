@@ -300,6 +300,23 @@ static void data_travel_in_arguments_only_if_they_leave_room(void **state)
     memory_free(&memory);
 }
 
+static void class_may_forbid_eager_data(void **state)
+{
+    struct hg_init_info init_info = HG_INIT_INFO_INITIALIZER;
+    static const hg_size_t sizes[1] = {1000};
+    struct memory memory;
+    hg_class_t *hg_class;
+
+    (void) state;
+    init_info.no_bulk_eager = HG_TRUE;
+    hg_class = HG_Init_opt2("na+sm", HG_TRUE, HG_VERSION(2, 4), &init_info);
+    assert_non_null(hg_class);
+    memory_make(&memory, hg_class, 1, sizes, HG_BULK_READ_ONLY, 3);
+    assert_true(HG_Bulk_get_serialize_size(memory.bulk, HG_BULK_EAGER) < 1000);
+    memory_free(&memory);
+    assert_int_equal(HG_Finalize(hg_class), HG_SUCCESS);
+}
+
 static void bad_arguments_are_refused(void **state)
 {
     struct pair *pair = *state;
@@ -330,6 +347,7 @@ int main(void)
         cmocka_unit_test(received_descriptor_is_passed_on_as_it_came),
         cmocka_unit_test(descriptors_are_arguments),
         cmocka_unit_test(data_travel_in_arguments_only_if_they_leave_room),
+        cmocka_unit_test(class_may_forbid_eager_data),
         cmocka_unit_test(bad_arguments_are_refused),
     };
 

@@ -99,6 +99,8 @@ int pair_teardown(void **state)
 {
     struct pair *pair = *state;
 
+    if (pair == NULL)
+        return -1; /* setup failed */
     pair_close(pair);
     free(pair);
     return 0;
@@ -290,7 +292,7 @@ static hg_return_t handle_null(hg_handle_t handle)
 {
     struct side *side = side_of(handle);
 
-    side->context_id = HG_Get_info(handle)->context_id;
+    atomic_store(&side->context_id, HG_Get_info(handle)->context_id);
     atomic_fetch_add(&side->handled, 1);
     assert_int_equal(HG_Respond(handle, NULL, NULL, NULL), HG_SUCCESS);
     return HG_Destroy(handle);
@@ -379,7 +381,7 @@ static hg_return_t respond_done(const struct hg_cb_info *info)
     struct side *side = info->arg;
 
     assert_int_equal(info->type, HG_CB_RESPOND);
-    side->respond_ret = info->ret;
+    atomic_store(&side->respond_ret, (int) info->ret);
     atomic_fetch_add(&side->responded, 1);
     return HG_SUCCESS;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two classes in one process, origin and target of RPCs, for the tests of this folder. The transport is the one
- * that the environment variable HG_TEST_INIT names, "na+sm" without it.
+ * Two classes in one process, origin and target of RPCs, for the tests of this folder. The
+ * transport is the one that the environment variable HG_TEST_INIT names, "na+sm" without it.
  */
 #ifndef TESTS_HG_FIXTURE_H
 #define TESTS_HG_FIXTURE_H
@@ -46,13 +46,13 @@ void blob_check(const struct blob *blob, uint32_t size, uint8_t seed);
 struct side {
     hg_class_t *hg_class;
     hg_context_t *context;
-    atomic_int handled;   /* handlers that ran */
-    atomic_int responded; /* respond callbacks that ran */
-    hg_return_t respond_ret;
-    struct blob last; /* what RPC_ONEWAY received */
+    atomic_int handled;     /* handlers that ran */
+    atomic_int responded;   /* respond callbacks that ran */
+    atomic_int respond_ret; /* of the last one */
+    struct blob last;       /* what RPC_ONEWAY received */
     hg_handle_t held[64];
     int held_count;
-    uint32_t context_id; /* of the origin, as the last handler saw it */
+    atomic_uint context_id; /* of the origin, as the last handler saw it */
 };
 
 struct pair {

@@ -142,6 +142,30 @@ static void null_and_overlong_strings_are_refused(void **state)
     assert_int_equal(NA_Check_init_string(name, reason, sizeof(reason)), NA_SUCCESS);
 }
 
+/* Whatever the bytes are, they are taken or refused with a reason; AddressSanitizer watches. */
+static void arbitrary_bytes_do_no_harm(void **state)
+{
+    static const char alphabet[] = "na+sm:/,;. \t\n\\%s%n\200\377auto";
+    char string[40], reason[300];
+    uint32_t seed = 12345;
+
+    (void) state;
+    for (int i = 0; i < 20000; i++) {
+        size_t length = 0;
+        char *copy;
+
+        do {
+            seed = seed * 1664525u + 1013904223u;
+            string[length] = alphabet[(seed >> 16) % (sizeof(alphabet) - 1)];
+        } while (++length < (seed >> 8) % sizeof(string));
+        copy = strndup(string, length);
+        reason[0] = '\0';
+        if (NA_Check_init_string(copy, reason, sizeof(reason)) != NA_SUCCESS)
+            assert_true(strlen(reason) > 10);
+        free(copy);
+    }
+}
+
 static void a_reason_is_cut_to_its_buffer_and_optional(void **state)
 {
     char reason[8] = "xxxxxxx";
@@ -160,6 +184,7 @@ int main(void)
         cmocka_unit_test(a_list_keeps_its_order),
         cmocka_unit_test(every_malformed_string_is_refused_at_its_position),
         cmocka_unit_test(null_and_overlong_strings_are_refused),
+        cmocka_unit_test(arbitrary_bytes_do_no_harm),
         cmocka_unit_test(a_reason_is_cut_to_its_buffer_and_optional),
     };
 

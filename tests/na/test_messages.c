@@ -12,7 +12,8 @@ static int open_loop(void **state)
     (void) state;
     use_plugins("loop");
     loop_open(&loop, "loop+self");
-    control = (struct loop_control *) (uintptr_t) loop.na_class->table.get_extension(LOOP_CONTROL_ID);
+    control =
+        (struct loop_control *) (uintptr_t) loop.na_class->table.get_extension(LOOP_CONTROL_ID);
     assert_non_null(control);
     return 0;
 }
@@ -114,9 +115,9 @@ static void a_message_longer_than_its_buffer_is_an_error_there(void **state)
     char buf[8];
 
     (void) state;
-    assert_int_equal(NA_Msg_recv_unexpected(loop.na_class, loop.context, tell, &received, buf, 8,
-                                            NULL, receive),
-                     NA_SUCCESS);
+    assert_int_equal(
+        NA_Msg_recv_unexpected(loop.na_class, loop.context, tell, &received, buf, 8, NULL, receive),
+        NA_SUCCESS);
     assert_int_equal(NA_Msg_send_unexpected(loop.na_class, loop.context, tell, &sent, "123456789",
                                             9, NULL, loop.self, 0, 0, send),
                      NA_SUCCESS);
@@ -136,7 +137,7 @@ static void wrong_arguments_are_refused_and_the_operation_stays_usable(void **st
 
     (void) state;
     loop_open(&other, "loop+self");
-#define SEND(cls, ctx, b, size, addr, tag, o)                                                      \
+#define SEND(cls, ctx, b, size, addr, tag, o) \
     NA_Msg_send_unexpected(cls, ctx, NULL, NULL, b, size, NULL, addr, 0, tag, o)
     assert_int_equal(SEND(NULL, loop.context, buf, 8, loop.self, 0, op), NA_INVALID_ARG);
     assert_int_equal(SEND(loop.na_class, NULL, buf, 8, loop.self, 0, op), NA_INVALID_ARG);
@@ -150,8 +151,9 @@ static void wrong_arguments_are_refused_and_the_operation_stays_usable(void **st
     assert_int_equal(NA_Msg_send_expected(loop.na_class, loop.context, tell, NULL, big, 2049, NULL,
                                           loop.self, 0, 0, op),
                      NA_MSGSIZE);
-    assert_int_equal(NA_Msg_recv_unexpected(loop.na_class, loop.context, tell, NULL, NULL, 8, NULL, op),
-                     NA_INVALID_ARG);
+    assert_int_equal(
+        NA_Msg_recv_unexpected(loop.na_class, loop.context, tell, NULL, NULL, 8, NULL, op),
+        NA_INVALID_ARG);
     assert_int_equal(NA_Msg_recv_expected(loop.na_class, loop.context, tell, NULL, buf, 8, NULL,
                                           loop.self, 0, 70000, op),
                      NA_OVERFLOW);
@@ -180,10 +182,12 @@ static void a_posted_operation_is_busy_until_its_callback(void **state)
         NA_Msg_recv_unexpected(loop.na_class, loop.context, tell, &told, buf, 8, NULL, op),
         NA_SUCCESS);
     assert_int_equal(
-        NA_Msg_recv_unexpected(loop.na_class, loop.context, tell, &told, buf, 8, NULL, op), NA_BUSY);
+        NA_Msg_recv_unexpected(loop.na_class, loop.context, tell, &told, buf, 8, NULL, op),
+        NA_BUSY);
     assert_int_equal(NA_Cancel(loop.na_class, loop.context, op), NA_SUCCESS);
     assert_int_equal(
-        NA_Msg_recv_unexpected(loop.na_class, loop.context, tell, &told, buf, 8, NULL, op), NA_BUSY);
+        NA_Msg_recv_unexpected(loop.na_class, loop.context, tell, &told, buf, 8, NULL, op),
+        NA_BUSY);
     assert_int_equal(NA_Context_get_completion_count(loop.context), 1);
     assert_int_equal(NA_Cancel(loop.na_class, loop.context, op), NA_SUCCESS);
     assert_int_equal(trigger_all(loop.context), 1);
@@ -205,8 +209,8 @@ static void post_again(const struct na_cb_info *info)
 
     repost->done++;
     if (repost->left-- > 0)
-        assert_int_equal(NA_Msg_send_expected(loop.na_class, loop.context, post_again, repost, "x", 1,
-                                              NULL, loop.self, 0, 0, repost->op),
+        assert_int_equal(NA_Msg_send_expected(loop.na_class, loop.context, post_again, repost, "x",
+                                              1, NULL, loop.self, 0, 0, repost->op),
                          NA_SUCCESS);
     else
         NA_Op_destroy(loop.na_class, repost->op);
@@ -253,8 +257,8 @@ static void a_second_completion_is_caught_and_ignored(void **state)
 
     (void) state;
     control->complete_twice = 1;
-    assert_int_equal(NA_Msg_recv_expected(loop.na_class, loop.context, tell, &received, buf, 8, NULL,
-                                          loop.self, 0, 3, receive),
+    assert_int_equal(NA_Msg_recv_expected(loop.na_class, loop.context, tell, &received, buf, 8,
+                                          NULL, loop.self, 0, 3, receive),
                      NA_SUCCESS);
     assert_int_equal(NA_Msg_send_expected(loop.na_class, loop.context, tell, &sent, "x", 1, NULL,
                                           loop.self, 0, 3, send),
@@ -302,16 +306,16 @@ static void what_a_plugin_reports_wrongly_becomes_an_error(void **state)
     for (int round = 0; round < 2; round++) {
         memset(&received, 0, sizeof(received));
         control->lie_no_source = round == 0;
-        assert_int_equal(NA_Msg_recv_unexpected(loop.na_class, loop.context, tell, &received, buf, 8,
-                                                NULL, receive),
+        assert_int_equal(NA_Msg_recv_unexpected(loop.na_class, loop.context, tell, &received, buf,
+                                                8, NULL, receive),
                          NA_SUCCESS);
         control->lie_about_size = round == 1;
         if (round == 1) {
             /* A sender that nobody takes over stays the plugin's: use an expected one. */
             assert_int_equal(NA_Cancel(loop.na_class, loop.context, receive), NA_SUCCESS);
             (void) trigger_all(loop.context);
-            assert_int_equal(NA_Msg_recv_expected(loop.na_class, loop.context, tell, &received, buf, 8,
-                                                  NULL, loop.self, 0, 5, receive),
+            assert_int_equal(NA_Msg_recv_expected(loop.na_class, loop.context, tell, &received, buf,
+                                                  8, NULL, loop.self, 0, 5, receive),
                              NA_SUCCESS);
             assert_int_equal(NA_Msg_send_expected(loop.na_class, loop.context, NULL, NULL, "x", 1,
                                                   NULL, loop.self, 0, 5, send),
@@ -338,8 +342,8 @@ static void a_refused_post_has_no_callback_and_leaves_the_operation_idle(void **
     control->fail_status = NA_AGAIN;
     control->fail = "msg_send_expected";
     for (int i = 0; i < 3; i++)
-        assert_int_equal(NA_Msg_send_expected(loop.na_class, loop.context, tell, &told, "x", 1, NULL,
-                                              loop.self, 0, 0, op),
+        assert_int_equal(NA_Msg_send_expected(loop.na_class, loop.context, tell, &told, "x", 1,
+                                              NULL, loop.self, 0, 0, op),
                          NA_AGAIN);
     control->fail_status = 12345;
     assert_int_equal(NA_Msg_send_expected(loop.na_class, loop.context, tell, &told, "x", 1, NULL,
@@ -377,8 +381,8 @@ static void destroying_a_context_cancels_and_waits_for_the_callbacks(void **stat
     assert_int_equal(NA_Msg_recv_unexpected(na_class, context, tell, &told, buf, 8, NULL, op),
                      NA_SUCCESS);
     assert_int_equal(NA_Context_destroy(na_class, context), NA_BUSY);
-    assert_int_equal(NA_Msg_recv_unexpected(na_class, context, tell, &told2, buf, 8, NULL, forgotten),
-                     NA_FAULT);
+    assert_int_equal(
+        NA_Msg_recv_unexpected(na_class, context, tell, &told2, buf, 8, NULL, forgotten), NA_FAULT);
     assert_int_equal(trigger_all(context), 1);
     assert_int_equal(told.last.ret, NA_CANCELED);
     assert_int_equal(NA_Context_destroy(na_class, context), NA_SUCCESS);

@@ -7,8 +7,9 @@ static na_class_t *open_reason(const char *init, na_return_t expected, char *rea
 {
     na_class_t *na_class;
 
-    assert_int_equal(NA_Initialize_reason(init, true, NA_VERSION(6, 0), NULL, &na_class, reason, size),
-                     expected);
+    assert_int_equal(
+        NA_Initialize_reason(init, true, NA_VERSION(6, 0), NULL, &na_class, reason, size),
+        expected);
     return na_class;
 }
 
@@ -128,8 +129,8 @@ static void a_preference_list_is_tried_in_order(void **state)
 
     (void) state;
     use_loop_and_wires();
-    na_class = open_reason("nosuch+tcp,high+wire,loop+self,low+wire", NA_SUCCESS, reason,
-                           sizeof(reason));
+    na_class =
+        open_reason("nosuch+tcp,high+wire,loop+self,low+wire", NA_SUCCESS, reason, sizeof(reason));
     selection = NA_Class_get_selection(na_class);
     assert_int_equal(selection->candidate_count, 4);
     assert_string_equal(selection->candidates[0].class_name, "nosuch");

@@ -53,8 +53,9 @@ static int32_t on_class(struct na_plugin_class *na_class)
     return NA_PLUGIN_FAULT;
 }
 
-static int32_t context_create(struct na_plugin_class *na_class, struct na_host_context *host_context,
-                              uint32_t id, struct na_plugin_context **context_p)
+static int32_t context_create(struct na_plugin_class *na_class,
+                              struct na_host_context *host_context, uint32_t id,
+                              struct na_plugin_context **context_p)
 {
     (void) na_class;
     (void) host_context;
@@ -139,8 +140,8 @@ static int32_t send_message(struct na_plugin_context *context, void *op, const v
     return NA_PLUGIN_FAULT;
 }
 
-static int32_t recv_unexpected(struct na_plugin_context *context, void *op, void *buf, uint64_t size,
-                               void *data)
+static int32_t recv_unexpected(struct na_plugin_context *context, void *op, void *buf,
+                               uint64_t size, void *data)
 {
     (void) context;
     (void) op;
@@ -171,8 +172,8 @@ static int32_t cancel(struct na_plugin_context *context, void *op)
     return NA_PLUGIN_FAULT;
 }
 
-NA_PLUGIN_EXPORT int32_t VARIANT_ENTRY(const struct na_host *host, const struct na_plugin **plugin_p,
-                                       const char **reason_p);
+NA_PLUGIN_EXPORT int32_t VARIANT_ENTRY(const struct na_host *host,
+                                       const struct na_plugin **plugin_p, const char **reason_p);
 
 int32_t VARIANT_ENTRY(const struct na_host *host, const struct na_plugin **plugin_p,
                       const char **reason_p)

@@ -67,13 +67,15 @@ MERCURY_GEN_PROC(holder_t, ((held_t) (a))((hg_string_t) (b))((held_t) (c))((held
 MERCURY_GEN_PROC(nested_t, ((held_t) (a))((holder_t) (b))((holder_t) (c))((hg_string_t) (d)))
 
 /* Many more fields than preprocessors count to. */
-#define FIELDS_10(x)                                                                            \
-    ((uint8_t) (x##0))((uint8_t) (x##1))((uint8_t) (x##2))((uint8_t) (x##3))((uint8_t) (x##4))( \
-        (uint8_t) (x##5))((uint8_t) (x##6))((uint8_t) (x##7))((uint8_t) (x##8))((uint8_t) (x##9))
+/* clang-format off */
+#define FIELDS_10(x)                                                     \
+    ((uint8_t)(x##0))((uint8_t)(x##1))((uint8_t)(x##2))((uint8_t)(x##3)) \
+    ((uint8_t)(x##4))((uint8_t)(x##5))((uint8_t)(x##6))((uint8_t)(x##7)) \
+    ((uint8_t)(x##8))((uint8_t)(x##9))
 #define FIELDS_100(x)                                                               \
-    FIELDS_10(x##0)                                                                 \
-    FIELDS_10(x##1) FIELDS_10(x##2) FIELDS_10(x##3) FIELDS_10(x##4) FIELDS_10(x##5) \
-        FIELDS_10(x##6) FIELDS_10(x##7) FIELDS_10(x##8) FIELDS_10(x##9)
+    FIELDS_10(x##0) FIELDS_10(x##1) FIELDS_10(x##2) FIELDS_10(x##3) FIELDS_10(x##4) \
+    FIELDS_10(x##5) FIELDS_10(x##6) FIELDS_10(x##7) FIELDS_10(x##8) FIELDS_10(x##9)
+/* clang-format on */
 MERCURY_GEN_PROC(many_t, FIELDS_100(f0) FIELDS_100(f1) FIELDS_100(f2) FIELDS_100(f3)((uint8_t) (z)))
 
 static char buf[4096];

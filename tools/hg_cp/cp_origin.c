@@ -17,10 +17,12 @@
 #include "hg_cp/cp_protocol.h"
 #include "hg_cp/cp_source.h"
 
-/* Parts that are offered at the same time; longest sleep; how long a cancelled RPC may take. */
-#define PARTS    2
-#define SLEEP_MS 100U
-#define CANCEL_S 3
+/* Parts that are offered at the same time; longest sleep; how long a cancelled RPC, and telling the
+ * target to drop the copy, may take. */
+#define PARTS     2
+#define SLEEP_MS  100U
+#define CANCEL_S  3
+#define GIVE_UP_S 2
 
 struct cp_origin;
 
@@ -51,6 +53,8 @@ struct cp_origin {
     uint64_t written;
     uint64_t active_ns; /* when an answer came last */
     bool failed;        /* said on stderr */
+    bool lost;          /* the target is gone, or does not answer */
+    bool giving_up;     /* nothing that happens from now on is worth a message */
 };
 
 static bool origin_connect(struct cp_origin *origin, const char *address);
@@ -82,7 +86,7 @@ int cp_origin_run(const struct cp_options *options, const char *address, const c
     if (origin_connect(&origin, address) && origin_open_copy(&origin, name) && origin_send(&origin))
         copied = origin_close_copy(&origin);
     cp_progress_end(&origin.progress);
-    if (!copied && origin.opened)
+    if (!copied)
         origin_give_up(&origin);
     if (copied && !options->quiet)
         origin_print(&origin, name, tool_clock_to_seconds(tool_clock_ns() - start),
@@ -222,6 +226,7 @@ static hg_return_t part_answered(const struct hg_cb_info *info)
     if (ret == HG_SUCCESS)
         ret = HG_Get_output(part->handle, &out);
     if (ret != HG_SUCCESS) {
+        origin->lost = true;
         origin_fail(origin, "the target does not answer", HG_Error_to_string(ret));
     } else {
         if (out.status == CP_OK)
@@ -259,27 +264,29 @@ static bool origin_close_copy(struct cp_origin *origin)
     return !origin->failed;
 }
 
-/* Tells a target that is still there to drop what it has; an error was said before. */
+/* Says so if it is the file that is to blame; tells a target that is still there to drop what it
+ * has. */
 static void origin_give_up(struct cp_origin *origin)
 {
     cp_close_in_t in = {.session = origin->session, .keep = false};
 
+    if (origin->opened && cp_source_changed(&origin->source))
+        tool_error("'%s' was changed while it was copied", origin->source.path);
+    origin->giving_up = true;
     origin_cancel(origin);
-    if (origin->own_target != NULL && origin->own_target->pid == 0)
-        return;
-    origin->failed = true;
-    (void) origin_call(origin, origin->ids.close, &in);
+    if (origin->opened && !origin->lost)
+        (void) origin_call(origin, origin->ids.close, &in);
 }
 
 /* Forwards an RPC and waits for its answer, which is in origin->handle then. */
 static bool origin_call(struct cp_origin *origin, hg_id_t id, void *in)
 {
-    bool was_failed = origin->failed;
     hg_return_t ret;
 
     if (origin->handle != HG_HANDLE_NULL)
         (void) HG_Destroy(origin->handle);
     origin->handle = HG_HANDLE_NULL;
+    origin->failed = false;
     ret = HG_Create(origin->context, origin->address, id, &origin->handle);
     if (ret == HG_SUCCESS)
         ret = HG_Forward(origin->handle, origin_answered, origin, in);
@@ -289,14 +296,12 @@ static bool origin_call(struct cp_origin *origin, hg_id_t id, void *in)
     }
     origin->outstanding++;
     origin->active_ns = tool_clock_ns();
-    origin->failed = false;
     while (origin->outstanding > 0) {
         if (!origin_progress(origin)) {
             origin_cancel(origin);
             return false;
         }
     }
-    origin->failed = origin->failed || was_failed;
     return !origin->failed;
 }
 
@@ -306,8 +311,10 @@ static hg_return_t origin_answered(const struct hg_cb_info *info)
 
     origin->outstanding--;
     origin->active_ns = tool_clock_ns();
-    if (info->ret != HG_SUCCESS)
+    if (info->ret != HG_SUCCESS) {
+        origin->lost = true;
         origin_fail(origin, "the target does not answer", HG_Error_to_string(info->ret));
+    }
     return HG_SUCCESS;
 }
 
@@ -318,14 +325,18 @@ static bool origin_progress(struct cp_origin *origin)
     double silent = tool_clock_to_seconds(tool_clock_ns() - origin->active_ns);
     char text[128];
 
-    if (ret != HG_SUCCESS)
+    if (ret != HG_SUCCESS) {
         origin_fail(origin, "no progress", HG_Error_to_string(ret));
-    else if (origin->own_target != NULL &&
-             !tool_target_running(origin->own_target, text, sizeof(text)))
+    } else if (origin->own_target != NULL &&
+               !tool_target_running(origin->own_target, text, sizeof(text))) {
+        origin->lost = true;
         origin_fail(origin, "the target process", text);
-    else if (origin->outstanding > 0 && silent > origin->options->timeout)
+    } else if (origin->outstanding > 0 &&
+               silent > (origin->giving_up ? GIVE_UP_S : origin->options->timeout)) {
+        origin->lost = true;
         origin_fail(origin, "the target does not answer", "--timeout has passed");
-    return !origin->failed && tool_signal_received() == 0;
+    }
+    return !origin->failed && (tool_signal_received() == 0 || origin->giving_up);
 }
 
 /* Nothing is in flight afterwards, so that the memory can be unmapped. */
@@ -341,7 +352,7 @@ static void origin_cancel(struct cp_origin *origin)
         if (origin->parts[i].handle != HG_HANDLE_NULL)
             (void) HG_Cancel(origin->parts[i].handle);
     }
-    origin->failed = true; /* what comes now is a consequence and not worth a message */
+    origin->giving_up = true; /* what comes now is a consequence */
     while (origin->outstanding > 0 && tool_clock_ns() < end) {
         if (cp_protocol_progress(origin->context, 10) != HG_SUCCESS)
             break;
@@ -351,7 +362,7 @@ static void origin_cancel(struct cp_origin *origin)
 /* The first reason is the one that counts. */
 static void origin_fail(struct cp_origin *origin, const char *what, const char *why)
 {
-    if (!origin->failed) {
+    if (!origin->failed && !origin->giving_up) {
         cp_progress_end(&origin->progress);
         tool_error("%s: %s", what, why != NULL ? why : "");
     }

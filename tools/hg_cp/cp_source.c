@@ -66,8 +66,6 @@ void *cp_source_map(const struct cp_source *source, uint64_t offset, uint64_t si
 
 bool cp_source_finish(struct cp_source *source, XXH128_hash_t *digest)
 {
-    struct stat now;
-
     if (source->thread_started)
         (void) pthread_join(source->thread, NULL);
     source->thread_started = false;
@@ -75,14 +73,19 @@ bool cp_source_finish(struct cp_source *source, XXH128_hash_t *digest)
         tool_error("%s", source->text);
         return false;
     }
-    if (fstat(source->fd, &now) != 0 || now.st_size != source->status.st_size ||
-        now.st_mtim.tv_sec != source->status.st_mtim.tv_sec ||
-        now.st_mtim.tv_nsec != source->status.st_mtim.tv_nsec) {
-        tool_error("'%s' was changed while it was copied", source->path);
+    if (cp_source_changed(source))
         return false;
-    }
     *digest = source->digest;
     return true;
+}
+
+bool cp_source_changed(const struct cp_source *source)
+{
+    struct stat now;
+
+    return fstat(source->fd, &now) != 0 || now.st_size != source->status.st_size ||
+           now.st_mtim.tv_sec != source->status.st_mtim.tv_sec ||
+           now.st_mtim.tv_nsec != source->status.st_mtim.tv_nsec;
 }
 
 void cp_source_close(struct cp_source *source)

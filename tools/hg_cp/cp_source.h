@@ -32,9 +32,11 @@ bool cp_source_open(struct cp_source *source, const char *path);
 /* Maps a part for reading, with its pages present; NULL: said on stderr. */
 void *cp_source_map(const struct cp_source *source, uint64_t offset, uint64_t size);
 
-/* Waits for the digest and looks whether the file is still the one that was opened; false: said on
- * stderr. */
+/* Waits for the digest; false: said on stderr, or the file has changed. */
 bool cp_source_finish(struct cp_source *source, XXH128_hash_t *digest);
+
+/* True when the file is not the one any more that was opened. */
+bool cp_source_changed(const struct cp_source *source);
 
 /* Ends the thread and closes the file. */
 void cp_source_close(struct cp_source *source);

@@ -82,12 +82,15 @@ out:
 static bool measure_with_limits(const struct perf_options *options, const char *address, pid_t pid,
                                 struct perf_result *result, struct perf_limits *limits)
 {
+    struct perf_options limits_options = *options;
     struct perf_limits_copy after;
 
     if (!options->with_limits)
         return perf_run(options, address, pid, result);
-    if (!perf_limits_measure(options, limits) || !perf_run(options, address, pid, result) ||
-        !perf_limits_measure_copy(options, options->size, options->seconds, &after))
+    if (!perf_options_move_data(options))
+        limits_options.size = UINT64_C(1) << 20; /* copies of a few bytes tell nothing */
+    if (!perf_limits_measure(&limits_options, limits) || !perf_run(options, address, pid, result) ||
+        !perf_limits_measure_copy(&limits_options, limits_options.size, options->seconds, &after))
         return false;
     limits->at_size.memcpy_MBps = (limits->at_size.memcpy_MBps + after.memcpy_MBps) / 2;
     limits->at_size.process_vm_readv_MBps =

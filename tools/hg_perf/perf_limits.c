@@ -32,6 +32,7 @@
  * prefetcher may fetch with it. */
 struct limits_shared {
     _Alignas(128) atomic_uint turn;
+    _Alignas(128) atomic_uint answer;
     _Alignas(128) atomic_bool stop;
     _Alignas(128) _Atomic(void *) buffer;
     int eventfds[2];
@@ -49,9 +50,11 @@ static pid_t peer_start(const struct perf_options *options, struct limits_shared
                         limits_peer_t peer, uint64_t size);
 static void peer_stop(struct limits_shared *shared, pid_t pid);
 static void peer_cacheline(struct limits_shared *shared, uint64_t size);
+static void peer_pair(struct limits_shared *shared, uint64_t size);
 static void peer_eventfd(struct limits_shared *shared, uint64_t size);
 static void peer_buffer(struct limits_shared *shared, uint64_t size);
 static void turn_cacheline(struct limits_shared *shared);
+static void turn_pair(struct limits_shared *shared);
 static void turn_eventfd(struct limits_shared *shared);
 static double median_turn_us(struct limits_shared *shared, void (*turn)(struct limits_shared *),
                              unsigned int batch_turns, double seconds, double *min_us);
@@ -133,6 +136,13 @@ static bool measure_round_trips(const struct perf_options *options, struct limit
         median_turn_us(shared, turn_cacheline, BATCH_TURNS, seconds, &limits->cacheline_rtt_min_us);
     peer_stop(shared, pid);
 
+    pid = peer_start(options, shared, peer_pair, 0);
+    if (pid < 0)
+        return false;
+    (void) median_turn_us(shared, turn_pair, BATCH_TURNS, seconds / 10, NULL);
+    limits->cacheline_pair_rtt_us = median_turn_us(shared, turn_pair, BATCH_TURNS, seconds, NULL);
+    peer_stop(shared, pid);
+
     pid = peer_start(options, shared, peer_eventfd, 0);
     if (pid < 0)
         return false;
@@ -150,6 +160,7 @@ static pid_t peer_start(const struct perf_options *options, struct limits_shared
 
     atomic_store(&shared->stop, false);
     atomic_store(&shared->turn, 0);
+    atomic_store(&shared->answer, 0);
     (void) fflush(NULL);
     pid = fork();
     if (pid == 0) {
@@ -194,6 +205,30 @@ static void turn_cacheline(struct limits_shared *shared)
 
     atomic_store_explicit(&shared->turn, turn, memory_order_release);
     while (atomic_load_explicit(&shared->turn, memory_order_acquire) == turn) {
+        if (tool_signal_received() != 0)
+            return;
+    }
+}
+
+static void peer_pair(struct limits_shared *shared, uint64_t size)
+{
+    unsigned int turn = 1;
+
+    (void) size;
+    while (!atomic_load_explicit(&shared->stop, memory_order_relaxed)) {
+        if (atomic_load_explicit(&shared->turn, memory_order_acquire) != turn)
+            continue;
+        atomic_store_explicit(&shared->answer, turn, memory_order_release);
+        turn++;
+    }
+}
+
+static void turn_pair(struct limits_shared *shared)
+{
+    unsigned int turn = atomic_load_explicit(&shared->turn, memory_order_relaxed) + 1;
+
+    atomic_store_explicit(&shared->turn, turn, memory_order_release);
+    while (atomic_load_explicit(&shared->answer, memory_order_acquire) != turn) {
         if (tool_signal_received() != 0)
             return;
     }

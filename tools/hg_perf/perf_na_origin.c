@@ -183,8 +183,11 @@ static na_return_t slot_open(struct origin_slot *slot)
         return slot_open_region(slot);
     if (options->size < sizeof(uint64_t) ||
         options->size > slot->send.size - slot->send.header_size ||
-        options->size > slot->recv.size - slot->recv.header_size)
+        options->size > slot->recv.size - slot->recv.header_size) {
+        origin_error(client->origin, "--size is more than a message of this transport, or below 8",
+                     NA_MSGSIZE);
         return NA_MSGSIZE;
+    }
     return NA_SUCCESS;
 }
 

@@ -132,6 +132,7 @@ static void options_default(struct perf_options *options);
 static bool options_mode(const char *name, struct perf_options *options);
 static bool options_read(int argc, char *argv[], struct perf_options *options, bool *help);
 static bool option_apply(struct perf_options *options, int id, const char *value);
+static bool option_apply_plain(struct perf_options *options, int id, const char *value);
 static bool option_bind(struct perf_options *options, const char *value);
 static bool option_choice(const char *option, const char *value, const char *const names[],
                           unsigned int count, unsigned int *choice);
@@ -165,6 +166,12 @@ bool perf_options_parse(int argc, char *argv[], struct perf_options *options, in
         return false;
     }
     return true;
+}
+
+bool perf_options_move_data(const struct perf_options *options)
+{
+    return options->mode == PERF_BULK || options->mode == PERF_LIMITS ||
+           (options->mode == PERF_NA && options->na_op != PERF_NA_MESSAGE);
 }
 
 const char *perf_mode_name(enum perf_mode mode)
@@ -230,43 +237,25 @@ static bool option_apply(struct perf_options *options, int id, const char *value
     unsigned int choice;
 
     switch (id) {
-    case OPTION_INIT:
-        options->init = value;
-        return true;
     case OPTION_SIZE:
         return tool_parse_size("--size", value, 1, PERF_SIZE_MAX, &options->size);
     case OPTION_IN_FLIGHT:
         return tool_parse_uint("--in-flight", value, 1, PERF_IN_FLIGHT_MAX, &options->in_flight);
     case OPTION_SECONDS:
         return tool_parse_seconds("--seconds", value, 0.01, 86400, &options->seconds);
-    case OPTION_BUSY:
-        options->busy = true;
-        return true;
     case OPTION_THREADS:
         return tool_parse_uint("--threads", value, 1, PERF_THREADS_MAX, &options->threads);
     case OPTION_CLIENTS:
         return tool_parse_uint("--clients", value, 1, PERF_CLIENTS_MAX, &options->clients);
     case OPTION_PROCESSES:
         return tool_parse_uint("--processes", value, 1, PERF_CLIENTS_MAX, &options->processes);
-    case OPTION_PUSH:
-        options->push = true;
-        return true;
     case OPTION_OP:
         if (!option_choice("--op", value, na_op_names, 3, &choice))
             return false;
         options->na_op = (enum perf_na_op) choice;
         return true;
-    case OPTION_WITH_LIMITS:
-        options->with_limits = true;
-        return true;
     case OPTION_BIND:
         return option_bind(options, value);
-    case OPTION_TARGET:
-        options->target = value;
-        return true;
-    case OPTION_LISTEN:
-        options->listen = true;
-        return true;
     case OPTION_KIND:
         if (!option_choice("--kind", value, mode_names, PERF_BULK + 1, &choice))
             return false;
@@ -278,15 +267,46 @@ static bool option_apply(struct perf_options *options, int id, const char *value
     case OPTION_DEPTHS:
         return tool_parse_size_list("--depths", value, 1, PERF_IN_FLIGHT_MAX, options->sweep_depths,
                                     PERF_SWEEP_MAX, &options->sweep_depth_count);
+    default:
+        return option_apply_plain(options, id, value);
+    }
+}
+
+/* Options that take any value, or none. */
+static bool option_apply_plain(struct perf_options *options, int id, const char *value)
+{
+    unsigned int fd;
+
+    switch (id) {
+    case OPTION_INIT:
+        options->init = value;
+        return true;
+    case OPTION_TARGET:
+        options->target = value;
+        return true;
     case OPTION_OUTPUT:
         options->output = value;
+        return true;
+    case OPTION_BUSY:
+        options->busy = true;
+        return true;
+    case OPTION_PUSH:
+        options->push = true;
+        return true;
+    case OPTION_WITH_LIMITS:
+        options->with_limits = true;
+        return true;
+    case OPTION_LISTEN:
+        options->listen = true;
         return true;
     case OPTION_JSON:
         options->json = true;
         return true;
     default: /* OPTION_ADDRESS_FD: between hg_perf and its own target */
-        return tool_parse_uint("--address-fd", value, 0, 1U << 20,
-                               (unsigned int *) &options->address_fd);
+        if (!tool_parse_uint("--address-fd", value, 0, 1U << 20, &fd))
+            return false;
+        options->address_fd = (int) fd;
+        return true;
     }
 }
 
@@ -318,11 +338,9 @@ static bool option_choice(const char *option, const char *value, const char *con
 static bool options_check(struct perf_options *options)
 {
     enum perf_mode kind = options->mode == PERF_SWEEP ? options->sweep_mode : options->mode;
-    bool copies = kind == PERF_BULK || kind == PERF_LIMITS ||
-                  (kind == PERF_NA && options->na_op != PERF_NA_MESSAGE);
 
     if (options->size == 0)
-        options->size = copies ? UINT64_C(1) << 20 : PERF_RPC_SIZE_MIN;
+        options->size = perf_options_move_data(options) ? UINT64_C(1) << 20 : PERF_RPC_SIZE_MIN;
     if (options->seconds <= 0)
         options->seconds = options->mode == PERF_SWEEP ? 0.5 : 2;
     if ((kind == PERF_RPC || kind == PERF_IDLE) &&

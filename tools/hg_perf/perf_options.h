@@ -52,11 +52,10 @@ struct perf_options {
     bool busy;              /* neither side ever sleeps */
     bool push;              /* bulk: the target writes instead of reading */
     bool json;
-    bool listen;         /* be the target */
-    bool with_limits;    /* measure the machine's limits in the same run */
-    bool shared_context; /* the threads of a client share one context */
-    int address_fd;      /* target: where to report the address; -1: stdout */
-    int bind[2];         /* cores for origins and target; -1: the scheduler chooses */
+    bool listen;      /* be the target */
+    bool with_limits; /* measure the machine's limits in the same run */
+    int address_fd;   /* target: where to report the address; -1: stdout */
+    int bind[2];      /* cores for origins and target; -1: the scheduler chooses */
     uint64_t sweep_sizes[PERF_SWEEP_MAX];
     size_t sweep_size_count;
     uint64_t sweep_depths[PERF_SWEEP_MAX];
@@ -66,6 +65,9 @@ struct perf_options {
 /* Reads the command line. Returns true when there is something to do; otherwise *exit_code is set,
  * and help or an error has been printed. */
 bool perf_options_parse(int argc, char *argv[], struct perf_options *options, int *exit_code);
+
+/* True when what is measured is a copy between buffers, and not messages. */
+bool perf_options_move_data(const struct perf_options *options);
 
 /* The name of a mode as written on the command line. */
 const char *perf_mode_name(enum perf_mode mode);

@@ -15,7 +15,6 @@ static void report_add_memory(struct json_object *object, const struct perf_resu
 static void report_add_ratios(struct json_object *object, const struct perf_options *options,
                               const struct perf_result *result, const struct perf_limits *limits);
 static void report_add_copy(struct json_object *object, const struct perf_limits_copy *copy);
-static bool report_moves_data(const struct perf_options *options);
 static double report_copy_limit(const struct perf_options *options,
                                 const struct perf_limits *limits);
 static double latency_us(const struct perf_result *result, double part);
@@ -56,6 +55,7 @@ struct json_object *perf_report_limits_json(const struct perf_limits *limits)
 
     tool_json_add_number(object, "cacheline_rtt_us", limits->cacheline_rtt_us);
     tool_json_add_number(object, "cacheline_rtt_min_us", limits->cacheline_rtt_min_us);
+    tool_json_add_number(object, "cacheline_pair_rtt_us", limits->cacheline_pair_rtt_us);
     tool_json_add_number(object, "eventfd_rtt_us", limits->eventfd_rtt_us);
     report_add_copy(object, &limits->at_size);
     for (size_t i = 0; i < limits->by_size_count; i++) {
@@ -146,12 +146,15 @@ static void report_add_memory(struct json_object *object, const struct perf_resu
 static void report_add_ratios(struct json_object *object, const struct perf_options *options,
                               const struct perf_result *result, const struct perf_limits *limits)
 {
-    if (report_moves_data(options))
+    if (perf_options_move_data(options)) {
         tool_json_add_number(object, "ratio_to_process_vm",
                              result->bandwidth_MBps / report_copy_limit(options, limits));
-    else if (options->mode != PERF_IDLE)
+    } else if (options->mode != PERF_IDLE) {
         tool_json_add_number(object, "cacheline_round_trips",
                              latency_us(result, 0.5) / limits->cacheline_rtt_us);
+        tool_json_add_number(object, "cacheline_pair_round_trips",
+                             latency_us(result, 0.5) / limits->cacheline_pair_rtt_us);
+    }
 }
 
 static void report_add_copy(struct json_object *object, const struct perf_limits_copy *copy)
@@ -160,12 +163,6 @@ static void report_add_copy(struct json_object *object, const struct perf_limits
     tool_json_add_number(object, "memcpy_MBps", copy->memcpy_MBps);
     tool_json_add_number(object, "process_vm_readv_MBps", copy->process_vm_readv_MBps);
     tool_json_add_number(object, "process_vm_writev_MBps", copy->process_vm_writev_MBps);
-}
-
-static bool report_moves_data(const struct perf_options *options)
-{
-    return options->mode == PERF_BULK ||
-           (options->mode == PERF_NA && options->na_op != PERF_NA_MESSAGE);
 }
 
 static double report_copy_limit(const struct perf_options *options,
@@ -210,12 +207,13 @@ static void print_run(const struct perf_options *options, const struct perf_resu
 static void print_ratios(const struct perf_options *options, const struct perf_result *result,
                          const struct perf_limits *limits)
 {
-    if (report_moves_data(options))
+    if (perf_options_move_data(options))
         printf("  this run          %12.2f of the copy that the kernel does between processes\n",
                result->bandwidth_MBps / report_copy_limit(options, limits));
     else if (options->mode != PERF_IDLE)
-        printf("  this run          %12.2f cache-line round trips (p50)\n",
-               latency_us(result, 0.5) / limits->cacheline_rtt_us);
+        printf("  this run          %12.2f round trips of one cache line, %.2f of two (p50)\n",
+               latency_us(result, 0.5) / limits->cacheline_rtt_us,
+               latency_us(result, 0.5) / limits->cacheline_pair_rtt_us);
 }
 
 static void print_limits(const struct perf_limits *limits)
@@ -223,6 +221,8 @@ static void print_limits(const struct perf_limits *limits)
     printf("limits of this machine\n");
     printf("  cache line        %12.3f us round trip (quickest %.3f)\n", limits->cacheline_rtt_us,
            limits->cacheline_rtt_min_us);
+    printf("  two cache lines   %12.3f us round trip, one there and one back\n",
+           limits->cacheline_pair_rtt_us);
     printf("  eventfd           %12.2f us round trip\n", limits->eventfd_rtt_us);
     printf("  %-10s %14s %18s %18s  MBps\n", "copy of", "memcpy", "process_vm_readv",
            "process_vm_writev");

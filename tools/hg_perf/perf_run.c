@@ -300,11 +300,9 @@ static void result_add_memory(const struct run *run, struct perf_result *result,
 {
     const struct perf_options *options = run->options;
     double clients = options->clients;
-    /* Otherwise it is the transferred buffers, above all. */
-    bool messages = options->mode == PERF_RPC || options->mode == PERF_IDLE ||
-                    (options->mode == PERF_NA && options->na_op == PERF_NA_MESSAGE);
 
-    result->memory_known = run->target_pid > 0 && messages;
+    /* With data, it would be the buffers above all. */
+    result->memory_known = run->target_pid > 0 && !perf_options_move_data(options);
     result->peer_shared_bytes = ((double) after->shared - (double) before->shared) / clients;
     result->peer_target_bytes =
         ((double) after->target_private - (double) before->target_private) / clients;

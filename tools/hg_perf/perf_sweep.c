@@ -21,14 +21,16 @@ struct sweep {
     double rates[PERF_SWEEP_MAX][PERF_SWEEP_MAX];
     double latencies[PERF_SWEEP_MAX][PERF_SWEEP_MAX];
     struct json_object *points;
+    char json_path[512], svg_path[512];
+    FILE *json_file, *svg_file;
     struct perf_result result;
 };
 
+static bool sweep_measure(struct sweep *sweep, const char *address, pid_t target_pid);
 static bool sweep_point(struct sweep *sweep, const char *address, pid_t target_pid, size_t depth,
                         size_t size);
 static bool sweep_write(struct sweep *sweep);
-static FILE *sweep_create_file(const struct sweep *sweep, const char *suffix, char *path,
-                               size_t path_size);
+static FILE *sweep_create_file(const struct sweep *sweep, const char *suffix, char path[512]);
 static bool sweep_write_svg(const struct sweep *sweep, FILE *file);
 
 bool perf_sweep_run(const struct perf_options *options, const char *address, pid_t target_pid)
@@ -40,6 +42,24 @@ bool perf_sweep_run(const struct perf_options *options, const char *address, pid
         return false;
     sweep->options = options;
     sweep->points = json_object_new_array();
+    /* Before anything is measured in vain. */
+    sweep->json_file = sweep_create_file(sweep, ".json", sweep->json_path);
+    sweep->svg_file = sweep_create_file(sweep, ".svg", sweep->svg_path);
+    if (sweep->json_file != NULL && sweep->svg_file != NULL)
+        done = sweep_measure(sweep, address, target_pid) && sweep_write(sweep);
+    if (sweep->json_file != NULL)
+        (void) fclose(sweep->json_file);
+    if (sweep->svg_file != NULL)
+        (void) fclose(sweep->svg_file);
+    (void) json_object_put(sweep->points);
+    free(sweep);
+    return done;
+}
+
+static bool sweep_measure(struct sweep *sweep, const char *address, pid_t target_pid)
+{
+    const struct perf_options *options = sweep->options;
+
     if (!options->json)
         printf("%10s %10s %14s %14s %12s %12s\n", "size", "in flight", "rate /s", "MBps", "p50 us",
                "p99 us");
@@ -47,14 +67,10 @@ bool perf_sweep_run(const struct perf_options *options, const char *address, pid
         sweep->sizes[i] = (double) options->sweep_sizes[i];
         for (size_t j = 0; j < options->sweep_depth_count; j++) {
             if (!sweep_point(sweep, address, target_pid, j, i))
-                goto out;
+                return false;
         }
     }
-    done = sweep_write(sweep);
-out:
-    (void) json_object_put(sweep->points);
-    free(sweep);
-    return done;
+    return true;
 }
 
 static bool sweep_point(struct sweep *sweep, const char *address, pid_t target_pid, size_t depth,
@@ -91,41 +107,28 @@ static bool sweep_write(struct sweep *sweep)
 {
     const struct perf_options *options = sweep->options;
     struct json_object *object = json_object_new_object();
-    char json_path[512], svg_path[512];
-    bool written = false;
-    FILE *json_file, *svg_file = NULL;
+    bool written;
 
     tool_json_add_string(object, "mode", perf_mode_name(PERF_SWEEP));
     tool_json_add_string(object, "kind", perf_mode_name(options->sweep_mode));
     tool_json_add_string(object, "init", options->init);
     (void) json_object_object_add(object, "points", json_object_get(sweep->points));
-    if (options->json)
-        (void) tool_json_print(stdout, json_object_get(object));
-    json_file = sweep_create_file(sweep, ".json", json_path, sizeof(json_path));
-    if (json_file != NULL)
-        svg_file = sweep_create_file(sweep, ".svg", svg_path, sizeof(svg_path));
-    if (svg_file != NULL) {
-        written =
-            tool_json_print(json_file, json_object_get(object)) && sweep_write_svg(sweep, svg_file);
-        if (!written)
-            tool_error("cannot write %s and %s: %s", json_path, svg_path, strerror(errno));
-    }
-    if (json_file != NULL)
-        (void) fclose(json_file);
-    if (svg_file != NULL)
-        (void) fclose(svg_file);
-    (void) json_object_put(object);
-    if (written && !options->json)
-        printf("wrote %s and %s\n", json_path, svg_path);
+    written = !options->json || tool_json_print(stdout, json_object_get(object));
+    written = tool_json_print(sweep->json_file, object) && written;
+    written = sweep_write_svg(sweep, sweep->svg_file) && written;
+    if (!written)
+        tool_error("cannot write %s and %s: %s", sweep->json_path, sweep->svg_path,
+                   strerror(errno));
+    else if (!options->json)
+        printf("wrote %s and %s\n", sweep->json_path, sweep->svg_path);
     return written;
 }
 
-static FILE *sweep_create_file(const struct sweep *sweep, const char *suffix, char *path,
-                               size_t path_size)
+static FILE *sweep_create_file(const struct sweep *sweep, const char *suffix, char path[512])
 {
     FILE *file;
 
-    if ((size_t) snprintf(path, path_size, "%s%s", sweep->options->output, suffix) >= path_size) {
+    if (snprintf(path, 512, "%s%s", sweep->options->output, suffix) >= 512) {
         tool_error("--output: the name is too long");
         return NULL;
     }

@@ -105,6 +105,7 @@ struct hg_bulk_transfer {
     na_context_t *na_context;
     enum hg_lane lane;
     uint8_t origin_id;
+    hg_size_t piece_max;                 /* bytes that the transport takes at once */
     na_class_t *na_classes[HG_LANE_MAX]; /* of the pieces' transport operations */
 
     pthread_mutex_t lock;

@@ -10,6 +10,7 @@
 #include "bulk/bulk_internal.h"
 #include "bulk/bulk_pool.h"
 #include "hg/hg_log.h"
+#include "na_ext.h"
 #include "util/compiler.h"
 
 #include <inttypes.h>
@@ -69,6 +70,7 @@ hg_return_t hg_bulk_op_start(struct hg_bulk_transfer *op, const struct hg_bulk_r
 {
     na_class_t *na_class = hg_class_get_na(request->origin->hg_class, lane);
     na_addr_t *na_addr = hg_addr_get_na_lane(request->origin_addr, lane);
+    uint64_t piece_max = NA_Class_get_max_rma_size(na_class);
     bool is_ended;
     hg_return_t ret;
 
@@ -82,6 +84,7 @@ hg_return_t hg_bulk_op_start(struct hg_bulk_transfer *op, const struct hg_bulk_r
     op->na_context = hg_context_get_na(request->context, lane);
     op->lane = lane;
     op->origin_id = request->origin_id;
+    op->piece_max = piece_max > 0 ? piece_max : HG_SIZE_MAX;
     op->unassigned = request->size;
     op->local_next = hg_bulk_cursor_at(&request->local->lanes[lane], request->local_offset);
     op->origin_next = hg_bulk_cursor_at(&request->origin->lanes[lane], request->origin_offset);
@@ -185,7 +188,7 @@ static struct hg_bulk_piece *hg_bulk_piece_next(struct hg_bulk_transfer *op)
     piece->state = HG_BULK_PIECE_POSTING;
     piece->local = op->local_next;
     piece->origin = op->origin_next;
-    piece->size = op->unassigned;
+    piece->size = op->unassigned < op->piece_max ? op->unassigned : op->piece_max;
     if (piece->size > hg_bulk_cursor_left(&piece->local))
         piece->size = hg_bulk_cursor_left(&piece->local);
     if (piece->size > hg_bulk_cursor_left(&piece->origin))

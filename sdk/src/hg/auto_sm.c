@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * auto_sm: a second lane through a node-local transport, and the address strings that say where a peer is on
- * both lanes.
+ * auto_sm: a second lane through a node-local transport, and the address strings that say where a
+ * peer is on both lanes.
  *
- * An address string is "<main>", or with the second lane "<main>;sm=<node>@<address>", where <node>
- * names the machine and <address> is the peer's on its second lane. A peer that was only seen on the second lane
- * has an empty <main>.
+ * An address string is "<main>", or with the second lane "<main>;sm=<node>@<address>", where
+ * <node> names the machine and <address> is the peer's on its second lane. A peer that was only
+ * seen on the second lane has an empty <main>.
  */
 #include "hg/hg_private.h"
 
@@ -17,10 +17,12 @@
 
 #define HG_SM_MARK "sm="
 
-static bool hg_auto_sm_pick(char *info_string, size_t size);
-static void hg_auto_sm_best(const struct na_plugin_record *record, int64_t *priority_p,
-                            char *info_string, size_t size);
-static bool hg_auto_sm_is_same(const na_class_t *na_class, const char *info_string);
+static bool hg_auto_sm_pick(const na_class_t *main_class, char *info_string, size_t size,
+                            bool *is_same_p);
+static const struct na_plugin_protocol *hg_auto_sm_best(const struct na_plugin_record *record,
+                                                        int64_t least);
+static bool hg_auto_sm_is_same(const na_class_t *na_class, const struct na_plugin_record *record,
+                               const struct na_plugin_protocol *protocol);
 static void hg_node_id_read(char *node_id, size_t size);
 static hg_return_t hg_auto_sm_lookup_sm(hg_class_t *hg_class, const char *part,
                                         struct hg_addr *addr);
@@ -34,15 +36,17 @@ void hg_auto_sm_open(hg_class_t *hg_class, const struct hg_options *options, boo
     struct na_init_info na_init_info = options->na_init_info;
     struct hg_class_lane *lane = &hg_class->lanes[HG_LANE_SM];
     const char *info_string = options->sm_info_string;
+    bool is_same = false;
     char picked[128];
 
-    if (!hg_auto_sm_pick(picked, sizeof(picked))) {
+    if (!hg_auto_sm_pick(hg_class->lanes[HG_LANE_MAIN].na_class, picked, sizeof(picked),
+                         &is_same)) {
         HG_LOG_WARNING("auto_sm: no node-local transport is usable; peers on this node are "
                        "reached as others are");
         return;
     }
-    if (hg_auto_sm_is_same(hg_class->lanes[HG_LANE_MAIN].na_class, picked))
-        return;
+    if (is_same)
+        return; /* the main lane is that transport already */
     na_init_info.ip_subnet = NULL;
     na_init_info.auth_key = NULL;
     na_init_info.addr_format = NA_ADDR_UNSPEC;
@@ -117,50 +121,59 @@ hg_return_t hg_auto_sm_to_string(char *buf, hg_size_t *size_p, const struct hg_a
 }
 
 /* The init string of the usable node-local protocol with the highest priority. */
-static bool hg_auto_sm_pick(char *info_string, size_t size)
+static bool hg_auto_sm_pick(const na_class_t *main_class, char *info_string, size_t size,
+                            bool *is_same_p)
 {
     struct na_plugin_record *records = NULL, *record;
     int64_t priority = -1;
 
     if (NA_Plugin_get_records(NA_PLUGIN_LOAD_ALL, &records) != NA_SUCCESS)
         return false;
-    for (record = records; record != NULL; record = record->next)
-        if (record->info != NULL)
-            hg_auto_sm_best(record, &priority, info_string, size);
+    for (record = records; record != NULL; record = record->next) {
+        const struct na_plugin_protocol *protocol = hg_auto_sm_best(record, priority);
+        int length;
+
+        if (protocol == NULL)
+            continue;
+        length = snprintf(info_string, size, "%s+%s", record->name, protocol->name);
+        if (length <= 0 || (size_t) length >= size)
+            continue;
+        priority = (int64_t) protocol->priority;
+        *is_same_p = hg_auto_sm_is_same(main_class, record, protocol);
+    }
     NA_Plugin_free_records(records);
     return priority >= 0;
 }
 
-static void hg_auto_sm_best(const struct na_plugin_record *record, int64_t *priority_p,
-                            char *info_string, size_t size)
+/* The best usable node-local protocol of a plugin above a priority, or NULL. */
+static const struct na_plugin_protocol *hg_auto_sm_best(const struct na_plugin_record *record,
+                                                        int64_t least)
 {
+    const struct na_plugin_protocol *best = NULL;
     size_t i;
 
+    if (record->info == NULL)
+        return NULL;
     for (i = 0; i < record->info->protocol_count; i++) {
         const struct na_plugin_protocol *protocol = &record->info->protocols[i];
-        int length;
 
-        if (!protocol->node_local || !protocol->usable ||
-            (int64_t) protocol->priority <= *priority_p)
+        if (!protocol->node_local || !protocol->usable || (int64_t) protocol->priority <= least)
             continue;
-        length = snprintf(info_string, size, "%s+%s", record->name, protocol->name);
-        if (length > 0 && (size_t) length < size)
-            *priority_p = (int64_t) protocol->priority;
+        best = protocol;
+        least = (int64_t) protocol->priority;
     }
+    return best;
 }
 
-/* Whether a class is what the init string would open. */
-static bool hg_auto_sm_is_same(const na_class_t *na_class, const char *info_string)
+/* Whether a class is that protocol of that plugin. */
+static bool hg_auto_sm_is_same(const na_class_t *na_class, const struct na_plugin_record *record,
+                               const struct na_plugin_protocol *protocol)
 {
-    const char *plus = strchr(info_string, '+');
-    const char *protocol = NA_Get_class_protocol(na_class);
     const struct na_selection *selection = NA_Class_get_selection(na_class);
-    const char *name = selection != NULL ? selection->class_name : NA_Get_class_name(na_class);
-    size_t length = (size_t) (plus - info_string);
 
-    return name != NULL && protocol != NULL && strcmp(protocol, plus + 1) == 0 &&
-           ((strlen(name) == length && strncmp(name, info_string, length) == 0) ||
-            strcmp(name, "na") == 0);
+    return selection != NULL && selection->plugin_path != NULL && record->path != NULL &&
+           strcmp(selection->plugin_path, record->path) == 0 &&
+           strcmp(NA_Get_class_protocol(na_class), protocol->name) == 0;
 }
 
 /* Which boot of which machine this is: processes with the same one may share memory. */

@@ -319,6 +319,7 @@ static hg_return_t hg_class_lane_init(struct hg_class_lane *lane)
     lane->ack_bit = UINT32_C(1) << (bits - 1);
     lane->slot_bits = (bits - 1) * 2 / 3;
     lane->slot_mask = (UINT32_C(1) << lane->slot_bits) - 1;
+    lane->generation_bits = bits - 1 - lane->slot_bits;
     lane->generation_mask = (lane->ack_bit >> lane->slot_bits) - 1;
     return HG_SUCCESS;
 }

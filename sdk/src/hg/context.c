@@ -203,7 +203,9 @@ static hg_return_t hg_context_open(hg_context_t *context)
     return ret;
 }
 
-/* One descriptor over those of the transports and our own. Without any of them waiting is polling. */
+/*
+ * One descriptor over those of the transports and our own. Without any of them waiting is polling.
+ */
 static hg_return_t hg_context_open_wait(hg_context_t *context)
 {
     hg_class_t *hg_class = context->hg_class;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Small messages beside requests and responses: acknowledgements of fetched data, and the word that an
- * origin has given a request up. They have operations and buffers of their own, because the handle that causes
- * one can be used again before it is sent.
+ * Small messages beside requests and responses: acknowledgements of fetched data, and the word
+ * that an origin has given a request up. They have operations and buffers of their own, because
+ * the handle that causes one can be used again before it is sent.
  */
 #include "hg/hg_private.h"
 
@@ -11,7 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How many may be on their way at once to peers that do not take them. Only given-up words are dropped. */
+/*
+ * How many may be on their way at once to peers that do not take them. Only given-up words are
+ * dropped.
+ */
 #define HG_CONTROL_SENDING_MAX 64u
 
 struct hg_control {
@@ -21,11 +24,18 @@ struct hg_control {
     void *plugin_data;
     size_t size;
     na_addr_t *na_addr; /* NULL: not being sent; under the lock */
+    na_tag_t tag;
     uint8_t lane;
+    uint8_t dest_id;
+    bool is_expected;
+    size_t used;
     struct hg_control *next_free;
     struct hg_control *next_all;
 };
 
+static hg_return_t hg_control_send(struct hg_handle *handle, const void *header, na_tag_t tag,
+                                   bool is_expected);
+static na_return_t hg_control_post(struct hg_control *control);
 static struct hg_control *hg_control_get(struct hg_handle *handle);
 static struct hg_control *hg_control_new(hg_context_t *context, uint8_t lane);
 static void hg_control_delete(struct hg_control *control);
@@ -82,42 +92,27 @@ uint32_t hg_controls_cancel(hg_context_t *context)
     return count;
 }
 
-void hg_control_send_ack(struct hg_handle *handle, hg_return_t ret)
+void hg_control_send_ack(struct hg_handle *handle, hg_return_t ret_code)
 {
     const struct hg_class_lane *lane = hg_handle_lane(handle);
     const struct hg_core_header_response header = {
         .hg = htole16(HG_CORE_ACK_MAGIC),
         .protocol = HG_CORE_PROTOCOL_VERSION,
         .cookie = htole16(handle->cookie),
-        .ret_code = (uint8_t) ret,
+        .ret_code = (uint8_t) ret_code,
         .id = htole64(handle->info.id),
     };
     na_tag_t tag = handle->is_origin ? handle->tag | lane->ack_bit : handle->tag;
-    struct hg_control *control = hg_control_get(handle);
-    na_return_t na_return;
+    hg_return_t ret;
 
-    if (control == NULL) {
-        HG_LOG_ERROR("cannot acknowledge RPC %#" PRIx64 ": out of memory; its peer will wait",
-                     handle->info.id);
-        return;
-    }
-    na_return = NA_Msg_init_expected(lane->na_class, control->buf, control->size);
-    memcpy(control->buf + lane->expected_header, &header, sizeof(header));
-    if (na_return == NA_SUCCESS)
-        na_return = NA_Msg_send_expected(
-            lane->na_class, hg_handle_na_context(handle), hg_control_sent, control, control->buf,
-            lane->expected_header + sizeof(header), control->plugin_data, control->na_addr,
-            handle->info.context_id, tag, control->op);
-    if (na_return != NA_SUCCESS) {
+    ret = hg_control_send(handle, &header, tag, true);
+    if (ret != HG_SUCCESS)
         HG_LOG_ERROR("cannot acknowledge RPC %#" PRIx64 ": %s; its peer will wait", handle->info.id,
-                     NA_Error_to_string(na_return));
-        hg_control_put(control);
-    }
+                     HG_Error_to_string(ret));
 }
 
 void hg_control_send_give_up(struct hg_handle *handle)
 {
-    const struct hg_class_lane *lane = hg_handle_lane(handle);
     const struct hg_core_header_request header = {
         .hg = htole16(HG_CORE_GIVE_UP_MAGIC),
         .protocol = HG_CORE_PROTOCOL_VERSION,
@@ -126,25 +121,35 @@ void hg_control_send_give_up(struct hg_handle *handle)
         .id = htole64(handle->info.id),
     };
     struct hg_controls *controls = &handle->info.context->controls;
-    struct hg_control *control;
-    na_return_t na_return;
     uint32_t sending;
 
     (void) pthread_mutex_lock(&controls->lock);
     sending = controls->sending;
     (void) pthread_mutex_unlock(&controls->lock);
-    control = sending < HG_CONTROL_SENDING_MAX ? hg_control_get(handle) : NULL;
-    if (control == NULL)
-        return; /* the target keeps its response, if it is a large one, until it is cancelled there */
-    na_return = NA_Msg_init_unexpected(lane->na_class, control->buf, control->size);
-    memcpy(control->buf + lane->unexpected_header, &header, sizeof(header));
-    if (na_return == NA_SUCCESS)
-        na_return = NA_Msg_send_unexpected(
-            lane->na_class, hg_handle_na_context(handle), hg_control_sent, control, control->buf,
-            lane->unexpected_header + sizeof(header), control->plugin_data, control->na_addr,
-            handle->info.context_id, handle->tag, control->op);
-    if (na_return != NA_SUCCESS)
-        hg_control_put(control);
+    /*
+     * Without it the target keeps its response, if it is a large one, until it is cancelled there.
+     */
+    if (sending < HG_CONTROL_SENDING_MAX)
+        (void) hg_control_send(handle, &header, handle->tag, false);
+}
+
+void hg_controls_retry(hg_context_t *context)
+{
+    struct hg_controls *controls = &context->controls;
+    struct hg_control *control;
+
+    (void) pthread_mutex_lock(&controls->lock);
+    control = controls->retry;
+    controls->retry = NULL;
+    atomic_store(&controls->has_retry, false);
+    (void) pthread_mutex_unlock(&controls->lock);
+    while (control != NULL) {
+        struct hg_control *next = control->next_free;
+
+        if (hg_control_post(control) != NA_SUCCESS)
+            hg_control_put(control);
+        control = next;
+    }
 }
 
 void hg_control_recv_give_up(struct hg_handle *handle)
@@ -225,6 +230,57 @@ void hg_control_await_end(struct hg_handle *handle)
     }
     atomic_store(&handle->is_awaited, false);
     (void) pthread_mutex_unlock(&controls->lock);
+}
+
+static hg_return_t hg_control_send(struct hg_handle *handle, const void *header, na_tag_t tag,
+                                   bool is_expected)
+{
+    const struct hg_class_lane *lane = hg_handle_lane(handle);
+    size_t offset = is_expected ? lane->expected_header : lane->unexpected_header;
+    struct hg_control *control = hg_control_get(handle);
+    na_return_t na_return;
+
+    if (control == NULL)
+        return HG_NOMEM;
+    na_return = is_expected ? NA_Msg_init_expected(lane->na_class, control->buf, control->size)
+                            : NA_Msg_init_unexpected(lane->na_class, control->buf, control->size);
+    memcpy(control->buf + offset, header, sizeof(struct hg_core_header_request));
+    control->used = offset + sizeof(struct hg_core_header_request);
+    control->tag = tag;
+    control->dest_id = handle->info.context_id;
+    control->is_expected = is_expected;
+    if (na_return == NA_SUCCESS)
+        na_return = hg_control_post(control);
+    if (na_return != NA_SUCCESS)
+        hg_control_put(control);
+    return hg_return_from_na(na_return);
+}
+
+/* Send it now, or, if the transport cannot take it now, when there is progress. */
+static na_return_t hg_control_post(struct hg_control *control)
+{
+    hg_context_t *context = control->context;
+    struct hg_controls *controls = &context->controls;
+    na_class_t *na_class = context->hg_class->lanes[control->lane].na_class;
+    na_context_t *na_context = context->na_context[control->lane];
+    na_return_t na_return;
+
+    na_return =
+        control->is_expected
+            ? NA_Msg_send_expected(na_class, na_context, hg_control_sent, control, control->buf,
+                                   control->used, control->plugin_data, control->na_addr,
+                                   control->dest_id, control->tag, control->op)
+            : NA_Msg_send_unexpected(na_class, na_context, hg_control_sent, control, control->buf,
+                                     control->used, control->plugin_data, control->na_addr,
+                                     control->dest_id, control->tag, control->op);
+    if (na_return != NA_AGAIN)
+        return na_return;
+    (void) pthread_mutex_lock(&controls->lock);
+    control->next_free = controls->retry;
+    controls->retry = control;
+    atomic_store(&controls->has_retry, true);
+    (void) pthread_mutex_unlock(&controls->lock);
+    return NA_SUCCESS;
 }
 
 /* A control message to the handle's peer, counted as being sent. */

@@ -12,6 +12,8 @@
 /* The counters as an array, in the order of the struct. */
 static uint64_t hg_counters_at(const struct hg_counters *counters, size_t index);
 static uint32_t hg_context_count_active(hg_context_t *context);
+static void hg_context_collect(hg_context_t *context);
+static void hg_pool_collect(struct hg_pool *pool, uint64_t *req_p, uint64_t *resp_p);
 static void hg_class_sum(hg_class_t *hg_class, struct hg_diag_counters *diag,
                          struct hg_ext_counters *ext);
 static void hg_diag_add(const struct hg_counters *counters, struct hg_diag_counters *diag,
@@ -75,11 +77,12 @@ void hg_counters_log(hg_class_t *hg_class, bool force)
     hg_diag_log(force ? NA_LOG_LEVEL_ERROR : NA_LOG_LEVEL_INFO, "class", &dump.diag, &dump.ext);
 }
 
-void hg_counters_retire(hg_class_t *hg_class, const hg_context_t *context)
+void hg_counters_retire(hg_class_t *hg_class, hg_context_t *context)
 {
     _Atomic uint64_t *sum = (_Atomic uint64_t *) &hg_class->retired;
     size_t i;
 
+    hg_context_collect(context);
     for (i = 0; i < HG_COUNTER_COUNT; i++)
         atomic_fetch_add_explicit(&sum[i], hg_counters_at(&context->counters, i),
                                   memory_order_relaxed);
@@ -105,10 +108,40 @@ static void hg_class_sum(hg_class_t *hg_class, struct hg_diag_counters *diag,
     (void) pthread_mutex_lock(&hg_class->lock);
     hg_diag_add(&hg_class->retired, diag, ext);
     for (context = hg_class->contexts; context != NULL; context = context->next) {
+        hg_context_collect(context);
         hg_diag_add(&context->counters, diag, ext);
         diag->rpc_req_recv_active_count += hg_context_count_active(context);
     }
     (void) pthread_mutex_unlock(&hg_class->lock);
+}
+
+/* Add up what the handles counted. */
+static void hg_context_collect(hg_context_t *context)
+{
+    struct hg_counters *counters = &context->counters;
+    uint64_t req_sent = 0, resp_recv = 0, req_recv = 0, resp_sent = 0;
+    int lane;
+
+    for (lane = 0; lane < HG_LANE_MAX; lane++) {
+        hg_pool_collect(&context->origins[lane], &req_sent, &resp_recv);
+        hg_pool_collect(&context->targets[lane], &req_recv, &resp_sent);
+    }
+    atomic_store_explicit(&counters->req_sent, req_sent, memory_order_relaxed);
+    atomic_store_explicit(&counters->resp_recv, resp_recv, memory_order_relaxed);
+    atomic_store_explicit(&counters->req_recv, req_recv, memory_order_relaxed);
+    atomic_store_explicit(&counters->resp_sent, resp_sent, memory_order_relaxed);
+}
+
+static void hg_pool_collect(struct hg_pool *pool, uint64_t *req_p, uint64_t *resp_p)
+{
+    struct hg_handle *handle;
+
+    (void) pthread_mutex_lock(&pool->lock);
+    for (handle = pool->all; handle != NULL; handle = handle->next_all) {
+        *req_p += atomic_load_explicit(&handle->req_count, memory_order_relaxed);
+        *resp_p += atomic_load_explicit(&handle->resp_count, memory_order_relaxed);
+    }
+    (void) pthread_mutex_unlock(&pool->lock);
 }
 
 /* Requests that were received and whose handles are in use. */

@@ -3,9 +3,10 @@
  * The origin's side of an RPC: send the request, receive the response, complete.
  *
  * Two parts have to end: the send, and unless the RPC is one-way the receive, which is posted
- * first. The last part to end queues the completion. The receive's tag holds the handle's slot, which no other
- * handle of the context has, and a generation that changes with each use, so that the response to a use
- * that was cancelled matches no receive; the cookie continues the generation where the tag's bits end.
+ * first. The last part to end queues the completion. The receive's tag holds the handle's slot,
+ * which no other handle of the context has, and a generation that changes with each use, so that
+ * the response to a use that was cancelled matches no receive; the cookie continues the generation
+ * where the tag's bits end.
  */
 #include "hg/hg_private.h"
 
@@ -28,7 +29,6 @@ static void hg_forward_run(struct hg_completion *completion);
 
 hg_return_t HG_Forward(hg_handle_t handle, hg_cb_t callback, void *arg, void *in_struct)
 {
-    uint32_t idle = HG_HANDLE_IDLE;
     bool is_draining = false;
     size_t payload;
     uint8_t flags;
@@ -37,13 +37,14 @@ hg_return_t HG_Forward(hg_handle_t handle, hg_cb_t callback, void *arg, void *in
     ret = hg_forward_check(handle);
     if (ret != HG_SUCCESS)
         return ret;
-    if (!atomic_compare_exchange_strong_explicit(&handle->state, &idle, HG_HANDLE_ACTIVE,
-                                                 memory_order_acquire, memory_order_relaxed)) {
+    if (util_unlikely(atomic_load_explicit(&handle->state, memory_order_acquire) !=
+                      HG_HANDLE_IDLE)) {
         HG_LOG_ERROR("cannot forward RPC %#" PRIx64 ": an operation runs on its handle; wait for "
                      "its callback",
                      handle->info.id);
         return HG_BUSY;
     }
+    atomic_store_explicit(&handle->state, HG_HANDLE_ACTIVE, memory_order_relaxed);
     handle->out.has_payload = false;
     if (handle->out_extra.buf != NULL)
         hg_extra_free(&handle->out_extra);
@@ -73,7 +74,7 @@ error:
 
 void hg_forward_part_done(struct hg_handle *handle)
 {
-    if (atomic_fetch_sub_explicit(&handle->pending, 1, memory_order_acq_rel) != 1)
+    if (!hg_counter_drop(&handle->pending))
         return;
     if (util_likely(atomic_load_explicit(&handle->state, memory_order_relaxed) == HG_HANDLE_ACTIVE))
         hg_context_push(handle->info.context, &handle->completion);
@@ -131,10 +132,13 @@ static hg_return_t hg_forward_start(struct hg_handle *handle, size_t payload, ui
             return HG_SUCCESS;
         }
     }
-    hg_count(&context->counters.req_sent);
+    hg_count_own(&handle->req_count);
     ret = hg_forward_send(handle, size);
-    if (util_unlikely(!is_answered))
-        hg_context_wake(context); /* nothing will come from the peer that wakes who sleeps */
+    /*
+     * The send may have completed, or have to be continued; and who wakes now polls when the
+     * response comes.
+     */
+    hg_context_wake(context);
     if (util_unlikely(ret != HG_SUCCESS) && is_answered) {
         *is_draining_p = true;
         hg_forward_drain(handle);
@@ -158,7 +162,7 @@ static hg_return_t hg_forward_post(struct hg_handle *handle)
 
     na_return = NA_Msg_recv_expected(lane->na_class, hg_handle_na_context(handle),
                                      hg_forward_received, handle, handle->out.buf, handle->out.size,
-                                     handle->out.plugin_data, hg_addr_get_na(handle->info.addr),
+                                     handle->out.plugin_data, hg_handle_na_addr(handle),
                                      handle->info.context_id, handle->tag, handle->out.op);
     if (util_unlikely(na_return != NA_SUCCESS))
         HG_LOG_ERROR("cannot post the receive for RPC %#" PRIx64 ": %s", handle->info.id,
@@ -173,7 +177,7 @@ static hg_return_t hg_forward_send(struct hg_handle *handle, size_t size)
 
     na_return = NA_Msg_send_unexpected(lane->na_class, hg_handle_na_context(handle),
                                        hg_forward_sent, handle, handle->in.buf, size,
-                                       handle->in.plugin_data, hg_addr_get_na(handle->info.addr),
+                                       handle->in.plugin_data, hg_handle_na_addr(handle),
                                        handle->info.context_id, handle->tag, handle->in.op);
     if (util_likely(na_return == NA_SUCCESS))
         return HG_SUCCESS;
@@ -210,7 +214,7 @@ static void hg_forward_new_tag(struct hg_handle *handle)
 
     handle->generation++;
     handle->tag = ((handle->generation & lane->generation_mask) << lane->slot_bits) | handle->slot;
-    handle->cookie = (uint16_t) (handle->generation >> 8);
+    handle->cookie = (uint16_t) (handle->generation >> lane->generation_bits);
 }
 
 static void hg_forward_sent(const struct na_cb_info *info)
@@ -271,7 +275,7 @@ static hg_return_t hg_forward_accept(struct hg_handle *handle, size_t size)
         handle->out.has_payload = false;
         return (hg_return_t) header.ret_code;
     }
-    hg_count(&handle->info.context->counters.resp_recv);
+    hg_count_own(&handle->resp_count);
     if (util_likely(!(header.flags & HG_CORE_HEADER_MORE_DATA))) {
         if (header.ret_code != HG_SUCCESS)
             handle->out.has_payload = false;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Handles: their buffers and operations, references, and what programs attach to them and ask of them.
+ * Handles: their buffers and operations, references, and what programs attach to them and ask of
+ * them.
  */
 #include "hg/hg_private.h"
 
@@ -19,7 +20,6 @@ static void hg_handle_close(struct hg_handle *handle);
 static hg_return_t hg_msg_open(const struct hg_class_lane *lane, struct hg_msg *msg, bool is_in,
                                unsigned long na_flags);
 static void hg_msg_close(const struct hg_class_lane *lane, struct hg_msg *msg);
-static void hg_handle_release(struct hg_handle *handle);
 static hg_return_t hg_handle_set_target(struct hg_handle *handle, hg_addr_t addr, hg_id_t id);
 static hg_return_t hg_handle_prepare(struct hg_handle *handle);
 static bool hg_handle_can_set(const struct hg_handle *handle, hg_addr_t addr);
@@ -61,8 +61,13 @@ error:
 
 hg_return_t HG_Destroy(hg_handle_t handle)
 {
-    if (handle != HG_HANDLE_NULL)
-        hg_handle_unref(handle);
+    if (handle == HG_HANDLE_NULL)
+        return HG_SUCCESS;
+    if (util_unlikely(atomic_load_explicit(&handle->ref, memory_order_relaxed) < 1)) {
+        HG_LOG_ERROR("handle %p was destroyed more often than it was referenced", (void *) handle);
+        return HG_INVALID_ARG;
+    }
+    hg_handle_unref(handle);
     return HG_SUCCESS;
 }
 
@@ -208,24 +213,9 @@ hg_return_t hg_handle_set_lane(struct hg_handle *handle, enum hg_lane lane)
     return ret;
 }
 
-void hg_handle_ref(struct hg_handle *handle)
+void hg_handle_release(struct hg_handle *handle)
 {
-    atomic_fetch_add_explicit(&handle->ref, 1, memory_order_relaxed);
-}
-
-void hg_handle_unref(struct hg_handle *handle)
-{
-    int32_t ref = atomic_fetch_sub_explicit(&handle->ref, 1, memory_order_acq_rel);
-
-    if (ref == 1)
-        hg_handle_release(handle);
-    else if (util_unlikely(ref < 1))
-        HG_LOG_ERROR("a handle was destroyed more often than it was referenced (%" PRId32 ")", ref);
-}
-
-/* The last reference is gone: make the handle ready for its next use. */
-static void hg_handle_release(struct hg_handle *handle)
-{
+    atomic_store_explicit(&handle->ref, 0, memory_order_relaxed);
     if (handle->in_extra.buf != NULL)
         hg_extra_free(&handle->in_extra);
     if (handle->out_extra.buf != NULL)

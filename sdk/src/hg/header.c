@@ -165,10 +165,10 @@ static hg_return_t hg_header_check(struct hg_handle *handle, struct hg_msg *msg,
         return HG_PROTOCOL_ERROR;
     }
     if (util_unlikely(version != HG_CORE_PROTOCOL_VERSION)) {
-        hg_count(&counters->refused_version);
-        HG_LOG_WARNING("refused a message of wire version %u, this library has version %u; both "
-                       "sides must use the same",
-                       version, HG_CORE_PROTOCOL_VERSION);
+        HG_LOG_WRITE(hg_count_level(&counters->refused_version),
+                     "refused a message of wire version %u, this library has version %u; both "
+                     "sides must use the same",
+                     version, HG_CORE_PROTOCOL_VERSION);
         return HG_PROTOCOL_ERROR;
     }
     offset = hg_msg_payload_offset(msg, flags);
@@ -193,7 +193,7 @@ static hg_return_t hg_header_check_hash(struct hg_handle *handle, const struct h
     memcpy(&hash, header + sizeof(struct hg_core_header_request), sizeof(hash));
     if (le32toh(hash.header) == hg_header_hash_of(header, hash.payload))
         return HG_SUCCESS;
-    hg_count(&handle->info.context->counters.refused_checksum);
-    HG_LOG_WARNING("refused a message whose header does not match its checksum; it was damaged");
+    HG_LOG_WRITE(hg_count_level(&handle->info.context->counters.refused_checksum),
+                 "refused a message whose header does not match its checksum; it was damaged");
     return HG_CHECKSUM_ERROR;
 }

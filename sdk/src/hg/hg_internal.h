@@ -112,9 +112,9 @@ struct hg_completion {
 void hg_context_push(hg_context_t *context, struct hg_completion *completion);
 
 /*
- * Wake who waits in HG_Progress() or on the wait descriptor. Also needed after an NA operation was started
- * that may have completed within the call: its completion then waits in NA's queue for somebody to run it. Costs one
- * load when nobody sleeps. [any thread] [may not block]
+ * Wake who waits in HG_Progress() or on the wait descriptor. Also needed after an NA operation was
+ * started that may have completed within the call: its completion then waits in NA's queue for
+ * somebody to run it. Costs one load when nobody sleeps. [any thread] [may not block]
  */
 void hg_context_wake(hg_context_t *context);
 

@@ -9,10 +9,12 @@
 
 #define HG_LOG_SUBSYS "hg"
 
-#define HG_LOG_WRITE(level, ...)                                                 \
-    do {                                                                         \
-        if (NA_Log_enabled(level, HG_LOG_SUBSYS))                                \
-            NA_Log_write(level, HG_LOG_SUBSYS, __func__, __LINE__, __VA_ARGS__); \
+#define HG_LOG_WRITE(level, ...)                                                      \
+    do {                                                                              \
+        const enum na_log_level log_level_ = (level);                                 \
+                                                                                      \
+        if (NA_Log_enabled(log_level_, HG_LOG_SUBSYS))                                \
+            NA_Log_write(log_level_, HG_LOG_SUBSYS, __func__, __LINE__, __VA_ARGS__); \
     } while (0)
 
 #define HG_LOG_ERROR(...)   HG_LOG_WRITE(NA_LOG_LEVEL_ERROR, __VA_ARGS__)

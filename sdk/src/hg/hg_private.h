@@ -14,9 +14,13 @@
 
 #include <pthread.h>
 
-/* Options [options.c] --------------------------------------------------------------------------- */
+/*
+ * Options [options.c] ---------------------------------------------------------------------------
+ */
 
-/* Checked init info. Strings belong to the caller of HG_Init_opt2() and are valid during it only. */
+/*
+ * Checked init info. Strings belong to the caller of HG_Init_opt2() and are valid during it only.
+ */
 struct hg_options {
     struct na_init_info na_init_info;
     na_class_t *na_class;
@@ -35,9 +39,14 @@ struct hg_options {
 hg_return_t hg_options_read(struct hg_options *options, unsigned int version,
                             const struct hg_init_info *info);
 
-/* Counters [counters.c] ------------------------------------------------------------------------- */
+/*
+ * Counters [counters.c] -------------------------------------------------------------------------
+ */
 
-/* One set for each context; added up when asked for. */
+/*
+ * One set for each context; added up when asked for. The first four of a context are kept by its
+ * handles.
+ */
 struct hg_counters {
     _Atomic uint64_t req_sent;
     _Atomic uint64_t req_recv;
@@ -57,16 +66,32 @@ struct hg_counters {
 
 static inline void hg_count(_Atomic uint64_t *counter)
 {
-    atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+    (void) atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+}
+
+/* The level for what a peer can cause at will: only the first one is shown by default. */
+static inline enum na_log_level hg_count_level(_Atomic uint64_t *counter)
+{
+    return atomic_fetch_add_explicit(counter, 1, memory_order_relaxed) == 0 ? NA_LOG_LEVEL_WARNING
+                                                                            : NA_LOG_LEVEL_DEBUG;
+}
+
+/* A counter that only the thread that works on its handle writes: no locked instruction. */
+static inline void hg_count_own(_Atomic uint64_t *counter)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
 }
 
 /* Keep the counters of a context that is destroyed. The class's lock is held. */
-void hg_counters_retire(hg_class_t *hg_class, const hg_context_t *context);
+void hg_counters_retire(hg_class_t *hg_class, hg_context_t *context);
 
 /* Write the counters of a class to the log at level info, or at level error if `force`. */
 void hg_counters_log(hg_class_t *hg_class, bool force);
 
-/* Registry [registry.c] ------------------------------------------------------------------------- */
+/*
+ * Registry [registry.c] -------------------------------------------------------------------------
+ */
 
 /* A registered RPC. It stays allocated until the class is closed, so that readers need no lock. */
 struct hg_rpc {
@@ -102,7 +127,9 @@ struct hg_rpc *hg_registry_find(const struct hg_registry *registry, hg_id_t id);
 hg_return_t hg_registry_add(struct hg_registry *registry, hg_id_t id, const char *name,
                             hg_proc_cb_t in_proc, hg_proc_cb_t out_proc, hg_rpc_cb_t rpc_cb);
 
-/* Addresses [addr.c, auto_sm.c] ----------------------------------------------------------------- */
+/*
+ * Addresses [addr.c, auto_sm.c] -----------------------------------------------------------------
+ */
 
 struct hg_addr {
     hg_class_t *hg_class;
@@ -120,7 +147,9 @@ hg_return_t hg_auto_sm_to_string(char *buf, hg_size_t *size_p, const struct hg_a
 /* Open the class of lane 1 if it makes sense. Failure is not an error: the lane stays closed. */
 void hg_auto_sm_open(hg_class_t *hg_class, const struct hg_options *options, bool listen);
 
-/* Class [class.c] ------------------------------------------------------------------------------- */
+/*
+ * Class [class.c] -------------------------------------------------------------------------------
+ */
 
 #define HG_NODE_ID_SIZE 40
 
@@ -132,6 +161,7 @@ struct hg_class_lane {
     size_t expected_header;
     uint32_t slot_bits; /* of a tag, see handle.c */
     uint32_t slot_mask;
+    uint32_t generation_bits;
     uint32_t generation_mask;
     uint32_t ack_bit;
 };
@@ -172,11 +202,13 @@ struct hg_class {
 /* Call a function for each open class. Classes cannot be opened or closed meanwhile. */
 void hg_class_for_each(void (*function)(hg_class_t *hg_class, void *arg), void *arg);
 
-/* Pools of handles [pool.c] --------------------------------------------------------------------- */
+/*
+ * Pools of handles [pool.c] ---------------------------------------------------------------------
+ */
 
 /*
- * Handles of one kind and lane. All are kept until the context is destroyed. An origin's handle may move to
- * the other lane by HG_Reset(): it is freed to the pool of the lane that it has then.
+ * Handles of one kind and lane. All are kept until the context is destroyed. An origin's handle
+ * may move to the other lane by HG_Reset(): it is freed to the pool of the lane that it has then.
  */
 struct hg_pool {
     pthread_mutex_t lock;
@@ -200,7 +232,9 @@ void hg_pool_fini(struct hg_pool *pool);
 /* Handles in use, of one kind on all lanes, with posted receives. */
 uint32_t hg_context_count_handles(hg_context_t *context, bool is_origin);
 
-/* Control messages [control.c] ------------------------------------------------------------------ */
+/*
+ * Control messages [control.c] ------------------------------------------------------------------
+ */
 
 struct hg_control;
 
@@ -219,6 +253,8 @@ struct hg_controls {
     pthread_mutex_t lock;
     struct hg_control *free[HG_LANE_MAX]; /* linked by next_free */
     struct hg_control *all;               /* linked by next_all */
+    struct hg_control *retry;             /* linked by next_free */
+    _Atomic bool has_retry;
     uint32_t sending;
     struct hg_handle *awaiting; /* responses that wait to be fetched, linked by next_awaiting */
     struct hg_given_up given_up[HG_GIVEN_UP_MAX];
@@ -228,11 +264,16 @@ struct hg_controls {
 hg_return_t hg_controls_init(struct hg_controls *controls);
 void hg_controls_fini(hg_context_t *context);
 
-/* Cancel control messages that are being sent, and waits for fetches; returns how many there were. */
+/*
+ * Cancel control messages that are being sent, and waits for fetches; returns how many there were.
+ */
 uint32_t hg_controls_cancel(hg_context_t *context);
 
+/* Send again what the transport could not take. */
+void hg_controls_retry(hg_context_t *context);
+
 /* Tell the other side that what it exposed was fetched (or will not be). */
-void hg_control_send_ack(struct hg_handle *handle, hg_return_t ret);
+void hg_control_send_ack(struct hg_handle *handle, hg_return_t ret_code);
 
 /* Tell the target that nobody will fetch its response. */
 void hg_control_send_give_up(struct hg_handle *handle);
@@ -244,7 +285,9 @@ void hg_control_recv_give_up(struct hg_handle *handle);
 bool hg_control_await(struct hg_handle *handle);
 void hg_control_await_end(struct hg_handle *handle);
 
-/* Context [context.c] --------------------------------------------------------------------------- */
+/*
+ * Context [context.c] ---------------------------------------------------------------------------
+ */
 
 /* Parts of hg_context.waiters. */
 #define HG_WAITER_PROGRESS      0x00000001u /* threads asleep in HG_Progress() */
@@ -265,7 +308,7 @@ struct hg_context {
     void (*_Atomic bulk_data_free)(void *);
     _Atomic(void *) bulk_data;
     _Atomic int32_t refused_count; /* bulk transfers to be tried again */
-    struct hg_context *next; /* in the class; under its lock */
+    struct hg_context *next;       /* in the class; under its lock */
 
     /* What waits to be triggered. */
     struct mpsc_queue queue;
@@ -295,7 +338,9 @@ struct hg_context {
 /* The open context of a class with an id, or NULL. It is not kept from being destroyed. */
 hg_context_t *hg_class_find_context(hg_class_t *hg_class, uint8_t id);
 
-/* Progress [progress.c] ------------------------------------------------------------------------- */
+/*
+ * Progress [progress.c] -------------------------------------------------------------------------
+ */
 
 /* How long HG_Progress() polls before it sleeps: it adapts between these. */
 #define HG_POLL_NS_MIN 1000u
@@ -310,7 +355,9 @@ void hg_context_drain_event(hg_context_t *context);
 /* Monotonic time in nanoseconds. */
 uint64_t hg_clock_ns(void);
 
-/* Handles [handle.c] ---------------------------------------------------------------------------- */
+/*
+ * Handles [handle.c] ----------------------------------------------------------------------------
+ */
 
 /* Where an operation on a handle is. */
 enum hg_handle_state {
@@ -366,6 +413,8 @@ struct hg_handle {
     uint8_t lane;
     na_tag_t tag;
     uint16_t cookie;
+    _Atomic uint64_t req_count;  /* requests sent, at the target: received */
+    _Atomic uint64_t resp_count; /* responses received, at the target: sent */
 
     hg_cb_t callback;
     void *arg;
@@ -406,8 +455,29 @@ hg_return_t hg_handle_open_ack(struct hg_handle *handle);
 /* Move an origin's handle to another lane: buffers and operations are made anew. */
 hg_return_t hg_handle_set_lane(struct hg_handle *handle, enum hg_lane lane);
 
-void hg_handle_ref(struct hg_handle *handle);
-void hg_handle_unref(struct hg_handle *handle);
+/*
+ * Take one from a counter of which the caller holds one; true if it was the last. Who holds the
+ * only one needs no locked instruction to know it.
+ */
+static inline bool hg_counter_drop(_Atomic int32_t *counter)
+{
+    return atomic_load_explicit(counter, memory_order_acquire) == 1 ||
+           atomic_fetch_sub_explicit(counter, 1, memory_order_acq_rel) == 1;
+}
+
+static inline void hg_handle_ref(struct hg_handle *handle)
+{
+    atomic_fetch_add_explicit(&handle->ref, 1, memory_order_relaxed);
+}
+
+/* The last reference is gone: make the handle ready for its next use. */
+void hg_handle_release(struct hg_handle *handle);
+
+static inline void hg_handle_unref(struct hg_handle *handle)
+{
+    if (hg_counter_drop(&handle->ref))
+        hg_handle_release(handle);
+}
 
 /* Keep the first error of an operation. */
 static inline void hg_handle_set_error(struct hg_handle *handle, hg_return_t ret)
@@ -422,6 +492,12 @@ static inline const struct hg_class_lane *hg_handle_lane(const struct hg_handle 
     return &handle->info.hg_class->lanes[handle->lane];
 }
 
+/* NA address of the peer on the handle's lane. */
+static inline na_addr_t *hg_handle_na_addr(const struct hg_handle *handle)
+{
+    return handle->info.addr->na_addr[handle->lane];
+}
+
 static inline na_context_t *hg_handle_na_context(const struct hg_handle *handle)
 {
     return handle->info.context->na_context[handle->lane];
@@ -430,7 +506,9 @@ static inline na_context_t *hg_handle_na_context(const struct hg_handle *handle)
 /* Free what belongs to one operation: extra buffers and descriptors. */
 void hg_extra_free(struct hg_extra *extra);
 
-/* Header [header.c] ----------------------------------------------------------------------------- */
+/*
+ * Header [header.c] -----------------------------------------------------------------------------
+ */
 
 #define HG_CORE_GIVE_UP_MAGIC 0x4348 /* "HC": a request's origin will not fetch its response */
 
@@ -441,8 +519,8 @@ size_t hg_header_write_response(struct hg_handle *handle, struct hg_msg *msg, ui
                                 uint8_t flags, hg_return_t ret_code, size_t payload);
 
 /*
- * Check the header of a message of `size` bytes and set msg's flags and used. Refusing it counts it and
- * writes a line at level debug (or warning, for another version).
+ * Check the header of a message of `size` bytes and set msg's flags and used. Refusing it counts
+ * it and writes a line at level debug (or warning, for another version).
  */
 hg_return_t hg_header_read_request(struct hg_handle *handle, struct hg_msg *msg, size_t size,
                                    struct hg_core_header_request *header);
@@ -459,27 +537,31 @@ static inline size_t hg_msg_payload_offset(const struct hg_msg *msg, uint8_t fla
            ((flags & HG_CORE_HEADER_HAS_HASH) ? sizeof(struct hg_core_header_hash) : 0);
 }
 
-/* Payload [payload.c] --------------------------------------------------------------------------- */
+/*
+ * Payload [payload.c] ---------------------------------------------------------------------------
+ */
 
 /*
- * Encode a structure behind the program's own header. Sets *payload_p and *flags_p for the header; what does
- * not fit is left in `extra` (and then *payload_p counts only what is in the message).
+ * Encode a structure behind the program's own header. Sets *payload_p and *flags_p for the header;
+ * what does not fit is left in `extra` (and then *payload_p counts only what is in the message).
  */
 hg_return_t hg_payload_encode(struct hg_handle *handle, hg_op_t op, void *data, size_t *payload_p,
                               uint8_t *flags_p);
 
-/* Overflow [overflow.c] ------------------------------------------------------------------------- */
+/*
+ * Overflow [overflow.c] -------------------------------------------------------------------------
+ */
 
 /*
- * Put a description of `extra` into a message whose payload starts at `start`, behind the *payload_p bytes that
- * are there; add its size to *payload_p.
+ * Put a description of `extra` into a message whose payload starts at `start`, behind the
+ * *payload_p bytes that are there; add its size to *payload_p.
  */
 hg_return_t hg_overflow_expose(struct hg_handle *handle, struct hg_msg *msg, struct hg_extra *extra,
                                size_t start, size_t *payload_p);
 
 /*
- * Fetch what the message in `msg` describes. `done` runs inside of HG_Trigger() with the result, unless this
- * returns an error.
+ * Fetch what the message in `msg` describes. `done` runs inside of HG_Trigger() with the result,
+ * unless this returns an error.
  */
 hg_return_t hg_overflow_fetch(struct hg_handle *handle, hg_op_t op,
                               void (*done)(struct hg_handle *handle, hg_return_t ret));
@@ -487,13 +569,17 @@ hg_return_t hg_overflow_fetch(struct hg_handle *handle, hg_op_t op,
 /* Cancel a fetch that runs. */
 void hg_overflow_cancel(struct hg_handle *handle);
 
-/* Forward, respond, receive [forward.c, respond.c, recv.c, loopback.c] -------------------------- */
+/*
+ * Forward, respond, receive [forward.c, respond.c, recv.c, loopback.c] --------------------------
+ */
 
 /* One part of the operation ended. */
 void hg_forward_part_done(struct hg_handle *handle);
 void hg_respond_part_done(struct hg_handle *handle);
 
-/* Response for the program to be told that the RPC failed; the handle is released when it is sent. */
+/*
+ * Response for the program to be told that the RPC failed; the handle is released when it is sent.
+ */
 void hg_respond_error(struct hg_handle *handle, hg_return_t ret);
 
 /* Keep enough receives posted. */

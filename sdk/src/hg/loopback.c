@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * RPCs to the class's own address, without the transport: the request is copied into a target's handle, which
- * is queued where a received one would be. Extra buffers change hands.
+ * RPCs to the class's own address, without the transport: the request is copied into a target's
+ * handle, which is queued where a received one would be. Extra buffers change hands.
  *
  * While both handles belong to one RPC each points to the other; the origin's lock protects that.
  */
@@ -32,8 +32,8 @@ hg_return_t hg_loopback_forward(struct hg_handle *origin, size_t payload, uint8_
     target = hg_loopback_target(origin, &ret);
     if (target == NULL)
         return ret;
-    hg_count(&context->counters.req_sent);
-    hg_count(&target->info.context->counters.req_recv);
+    hg_count_own(&origin->req_count);
+    hg_count_own(&target->req_count);
     origin->in.flags = flags;
     origin->in.used = payload;
     origin->in.has_payload = true;
@@ -62,8 +62,8 @@ void hg_loopback_respond(struct hg_handle *target, hg_return_t ret, size_t paylo
 {
     struct hg_handle *origin = target->peer;
 
-    hg_count(&target->info.context->counters.resp_sent);
-    hg_count(&origin->info.context->counters.resp_recv);
+    hg_count_own(&target->resp_count);
+    hg_count_own(&origin->resp_count);
     if (target->out_extra.buf != NULL)
         hg_count(&target->info.context->counters.resp_extra);
     if (ret == HG_SUCCESS)

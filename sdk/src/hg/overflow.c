@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Inputs and outputs that do not fit a message. The sender describes them in the message by a bulk descriptor, the
- * receiver pulls them and then tells the sender, who keeps them until then: by the response, or by an
- * acknowledgement for outputs and for inputs of one-way RPCs.
+ * Inputs and outputs that do not fit a message. The sender describes them in the message by a bulk
+ * descriptor, the receiver pulls them and then tells the sender, who keeps them until then: by the
+ * response, or by an acknowledgement for outputs and for inputs of one-way RPCs.
  *
  * In the message, behind the program's reserved bytes:
  *
  *     0        8        16          20         24
  *     | size   | hash   | desc size | reserved | bulk descriptor ...
  *
- * The hash is XXH3 of the data: memory that was pulled too late, when its owner has given up and reused it,
- * does not reach a handler.
+ * The hash is XXH3 of the data: memory that was pulled too late, when its owner has given up and
+ * reused it, does not reach a handler.
  */
 #include "hg/hg_private.h"
 

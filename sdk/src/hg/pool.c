@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pools of handles: taken and given back in constant time, last in first out so that what is taken is warm
- * in the cache; they grow in steps and shrink when the context is destroyed.
+ * Pools of handles: taken and given back in constant time, last in first out so that what is taken
+ * is warm in the cache; they grow in steps and shrink when the context is destroyed.
  */
 #include "hg/hg_private.h"
 

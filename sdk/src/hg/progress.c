@@ -2,9 +2,10 @@
 /*
  * Progress and triggering: polling, sleeping, and waking who sleeps.
  *
- * Who goes to sleep first says so in `waiters` and then looks at the queue; who pushes first pushes and then looks at
- * `waiters`. Both steps are sequentially consistent, so one of the two sees the other. `is_signaled` keeps all but
- * the first of several pushes from writing to the eventfd.
+ * Who goes to sleep first says so in `waiters` and then looks at the queue; who pushes first
+ * pushes and then looks at `waiters`. Both steps are sequentially consistent, so one of the two
+ * sees the other. `is_signaled` keeps all but the first of several pushes from writing to the
+ * eventfd.
  */
 #include "hg/hg_private.h"
 
@@ -157,6 +158,8 @@ hg_return_t hg_context_poll(hg_context_t *context)
             atomic_load_explicit(&context->is_receiving, memory_order_relaxed))
             (void) hg_recv_fill(context, (enum hg_lane) i);
     }
+    if (util_unlikely(atomic_load_explicit(&context->controls.has_retry, memory_order_relaxed)))
+        hg_controls_retry(context);
     return hg_return_from_na(na_return);
 }
 
@@ -184,7 +187,10 @@ void hg_context_drain_event(hg_context_t *context)
 
     if (util_likely(!atomic_load_explicit(&context->is_signaled, memory_order_relaxed)))
         return;
-    /* In this order: a push in between finds is_signaled set, but then its node is seen after this. */
+    /*
+     * In this order: a push in between finds is_signaled set, but then its node is seen after
+     * this.
+     */
     while (read(context->event_fd, &count, sizeof(count)) < 0 && errno == EINTR)
         ;
     atomic_store(&context->is_signaled, false);
@@ -309,8 +315,8 @@ static void hg_context_sleep(hg_context_t *context, uint64_t start, uint64_t end
 }
 
 /*
- * What came shortly after polling ended was worth polling longer for; what came late was not worth what was polled
- * in vain.
+ * What came shortly after polling ended was worth polling longer for; what came late was not worth
+ * what was polled in vain.
  */
 static void hg_context_tune(hg_context_t *context, uint64_t slept_ns)
 {

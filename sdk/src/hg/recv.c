@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The target's side of a request: receives are posted ahead, what arrives is checked and handed to its
- * handler.
+ * The target's side of a request: receives are posted ahead, what arrives is checked and handed to
+ * its handler.
  *
- * A context has many handles for requests, but posts only a window of them at a time: those are reused at
- * once and stay warm in the cache; what the transport receives beyond waits there. A handle that is released
- * is posted again if the window is not full, otherwise it goes back to the pool.
+ * A context has many handles for requests, but posts only a window of them at a time: those are
+ * reused at once and stay warm in the cache; what the transport receives beyond waits there. A
+ * handle that is released is posted again if the window is not full, otherwise it goes back to the
+ * pool.
  */
 #include "hg/hg_private.h"
 
@@ -156,7 +157,6 @@ static void hg_recv_failed(struct hg_handle *handle, na_return_t na_return)
 /* Look at a request. On failure the handle is to be recycled. */
 static hg_return_t hg_recv_accept(struct hg_handle *handle, const struct na_cb_info *info)
 {
-    struct hg_counters *counters = &handle->info.context->counters;
     struct hg_core_header_request header;
     hg_return_t ret;
 
@@ -175,7 +175,7 @@ static hg_return_t hg_recv_accept(struct hg_handle *handle, const struct na_cb_i
         return HG_CANCELED;
     }
 
-    hg_count(&counters->req_recv);
+    hg_count_own(&handle->req_count);
     handle->no_response = (header.flags & HG_CORE_HEADER_NO_RESPONSE) != 0;
     handle->out.has_payload = false;
     atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_relaxed);
@@ -212,9 +212,9 @@ static void hg_recv_fetched(struct hg_handle *handle, hg_return_t ret)
 
 static void hg_recv_unknown(struct hg_handle *handle)
 {
-    hg_count(&handle->info.context->counters.unknown_rpc);
-    HG_LOG_WARNING("a request came for RPC %#" PRIx64 ", which is not registered here",
-                   handle->info.id);
+    HG_LOG_WRITE(hg_count_level(&handle->info.context->counters.unknown_rpc),
+                 "a request came for RPC %#" PRIx64 ", which is not registered here",
+                 handle->info.id);
     hg_respond_error(handle, HG_NOENTRY);
 }
 
@@ -238,8 +238,11 @@ static void hg_recv_run(struct hg_completion *completion)
         hg_recv_unknown(handle);
         return;
     }
-    /* Kept while the handler runs: if it fails the origin has to be told. */
-    hg_handle_ref(handle);
+    /*
+     * A second reference while the handler runs, which owns the first: if it fails the origin has
+     * to be told.
+     */
+    atomic_store_explicit(&handle->ref, 2, memory_order_relaxed);
     ret = rpc_cb(handle);
     if (util_likely(ret == HG_SUCCESS)) {
         hg_handle_unref(handle);

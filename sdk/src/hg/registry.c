@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The registered RPCs of a class: a hash table by id that readers search without a lock. Entries are
- * never removed, deregistering only marks them; a table that grows leaves its smaller one in place for readers
- * that still search it. So memory is bounded by the number of distinct ids.
+ * The registered RPCs of a class: a hash table by id that readers search without a lock. Entries
+ * are never removed, deregistering only marks them; a table that grows leaves its smaller one in
+ * place for readers that still search it. So memory is bounded by the number of distinct ids.
  */
 #include "hg/hg_private.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The target's side of a response: send it, and if it did not fit a message wait until it was fetched.
+ * The target's side of a response: send it, and if it did not fit a message wait until it was
+ * fetched.
  */
 #include "hg/hg_private.h"
 
@@ -17,7 +18,6 @@ static void hg_respond_run(struct hg_completion *completion);
 
 hg_return_t HG_Respond(hg_handle_t handle, hg_cb_t callback, void *arg, void *out_struct)
 {
-    uint32_t idle = HG_HANDLE_IDLE;
     size_t payload;
     uint8_t flags;
     hg_return_t ret;
@@ -25,12 +25,13 @@ hg_return_t HG_Respond(hg_handle_t handle, hg_cb_t callback, void *arg, void *ou
     ret = hg_respond_check(handle);
     if (ret != HG_SUCCESS)
         return ret;
-    if (!atomic_compare_exchange_strong_explicit(&handle->state, &idle, HG_HANDLE_ACTIVE,
-                                                 memory_order_acquire, memory_order_relaxed)) {
+    if (util_unlikely(atomic_load_explicit(&handle->state, memory_order_acquire) !=
+                      HG_HANDLE_IDLE)) {
         HG_LOG_ERROR("cannot respond to RPC %#" PRIx64 ": its response is on its way already",
                      handle->info.id);
         return HG_BUSY;
     }
+    atomic_store_explicit(&handle->state, HG_HANDLE_ACTIVE, memory_order_relaxed);
     ret = hg_payload_encode(handle, HG_OUTPUT, out_struct, &payload, &flags);
     if (ret != HG_SUCCESS)
         goto error;
@@ -58,7 +59,7 @@ error:
 
 void hg_respond_part_done(struct hg_handle *handle)
 {
-    if (atomic_fetch_sub_explicit(&handle->pending, 1, memory_order_acq_rel) != 1)
+    if (!hg_counter_drop(&handle->pending))
         return;
     if (handle->callback != NULL) {
         hg_context_push(handle->info.context, &handle->completion);
@@ -126,7 +127,7 @@ static hg_return_t hg_respond_start(struct hg_handle *handle, uint16_t magic, hg
             return ret;
     }
     size = hg_header_write_response(handle, &handle->out, magic, flags, ret_code, payload);
-    hg_count(&handle->info.context->counters.resp_sent);
+    hg_count_own(&handle->resp_count);
     na_return = NA_Msg_send_expected(lane->na_class, hg_handle_na_context(handle), hg_respond_sent,
                                      handle, handle->out.buf, size, handle->out.plugin_data,
                                      handle->source.na_addr[handle->lane], handle->info.context_id,

@@ -22,7 +22,7 @@ na_return_t NA_Addr_lookup(na_class_t *na_class, const char *name, na_addr_t **a
     status = na_class->table.addr_lookup(na_class->plugin_class, name, &addr);
     ret = addr_made(na_class, status, addr, addr_p);
     if (ret != NA_SUCCESS)
-        NA_LOG_ERROR("no address for \"%.256s\": %s", name, NA_Error_to_string(ret));
+        NA_LOG_DEBUG("no address for \"%.256s\": %s", name, NA_Error_to_string(ret));
     return ret;
 }
 

@@ -103,7 +103,7 @@ int32_t na_completion_report_multi_recv(void *private_part, int32_t status, void
                                         uint32_t last)
 {
     struct na_op_id *op = na_op_from_private(private_part);
-    struct na_context *context = op->context;
+    struct na_context *context = na_op_context(op);
     struct na_event *event;
 
     if (util_unlikely((atomic_load(&op->state) & OP_STATES) != OP_POSTED ||
@@ -174,7 +174,9 @@ static bool trigger_one(struct na_context *context)
     struct na_completion *completion;
     struct mpsc_node *node;
 
-    if (mpsc_queue_is_empty(queue) || !mpsc_queue_try_lock(queue))
+    if (mpsc_queue_is_empty(queue))
+        return false;
+    if (!context->single_thread && !mpsc_queue_try_lock(queue))
         return false;
     node = mpsc_queue_pop(queue);
     if (node == NULL) {
@@ -196,7 +198,7 @@ static void trigger_op(struct na_op_id *op)
 {
     const struct na_cb_info info = op->completion.info;
     const na_cb_t callback = op->completion.callback;
-    const unsigned int state = atomic_fetch_and(&op->state, ~OP_STATES);
+    const unsigned int state = atomic_fetch_sub(&op->state, OP_QUEUED - OP_IDLE);
 
     if (callback != NULL)
         callback(&info);
@@ -242,7 +244,7 @@ static bool completion_claim(struct na_op_id *op)
 static void completion_push(struct na_op_id *op, na_return_t ret)
 {
     op->completion.info.ret = ret;
-    mpsc_queue_push(&op->context->queue, &op->completion.node);
+    mpsc_queue_push(&na_op_context(op)->queue, &op->completion.node);
 }
 
 static bool completion_is_receive(const struct na_op_id *op)

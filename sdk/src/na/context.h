@@ -25,6 +25,7 @@ struct na_context {
     int wake_fd; /* ours, beside it; -1: none */
     uint8_t id;
     bool stopped;
+    bool single_thread; /* the user promised: one thread at a time triggers */
 
     /* Threads in NA_Poll_wait(): who completes something wakes one. */
     _Alignas(UTIL_CACHE_LINE) atomic_uint waiters;

@@ -221,7 +221,7 @@ static na_return_t mem_finish(struct na_class *na_class, int32_t status,
     if (ret == NA_SUCCESS && plugin_mem == NULL)
         ret = NA_FAULT;
     if (ret != NA_SUCCESS) {
-        NA_LOG_ERROR("plugin %s cannot make a memory handle of %llu bytes: %s",
+        NA_LOG_DEBUG("plugin %s cannot make a memory handle of %llu bytes: %s",
                      na_class->transport->name, (unsigned long long) model->length,
                      NA_Error_to_string(ret));
         return ret;

@@ -20,7 +20,8 @@ struct post {
     const struct na_op_id *op;
 };
 
-static bool post_is_valid(const struct post *post);
+static bool post_is_valid(const na_class_t *na_class, const na_context_t *context, const void *buf,
+                          const na_op_id_t *op);
 static na_return_t post_refused(const struct post *post);
 static na_return_t multi_recv_refused(const struct na_class *na_class);
 static na_return_t msg_init(na_class_t *na_class, void *buf, size_t buf_size, uint64_t header_size,
@@ -115,13 +116,13 @@ na_return_t NA_Msg_send_unexpected(na_class_t *na_class, na_context_t *context, 
                                    na_addr_t *dest_addr, uint8_t dest_id, na_tag_t tag,
                                    na_op_id_t *op_id)
 {
-    const struct post post = {
-        na_class,  context, buf,  buf_size, NA_Msg_get_max_unexpected_size(na_class),
-        dest_addr, tag,     op_id};
     na_return_t ret;
 
-    if (util_unlikely(!post_is_valid(&post)))
-        return post_refused(&post);
+    if (util_unlikely(!post_is_valid(na_class, context, buf, op_id) || dest_addr == NULL ||
+                      buf_size > na_class->max_unexpected_size || tag > na_class->max_tag))
+        return post_refused(&(struct post){na_class, context, buf, buf_size,
+                                           NA_Msg_get_max_unexpected_size(na_class), dest_addr, tag,
+                                           op_id});
     ret = na_op_post(op_id, context, NA_CB_SEND_UNEXPECTED, callback, arg, buf_size);
     if (util_unlikely(ret != NA_SUCCESS))
         return ret;
@@ -135,11 +136,11 @@ na_return_t NA_Msg_recv_unexpected(na_class_t *na_class, na_context_t *context, 
                                    void *arg, void *buf, size_t buf_size, void *plugin_data,
                                    na_op_id_t *op_id)
 {
-    const struct post post = {na_class, context, buf, buf_size, SIZE_MAX, buf, 0, op_id};
     na_return_t ret;
 
-    if (util_unlikely(!post_is_valid(&post)))
-        return post_refused(&post);
+    if (util_unlikely(!post_is_valid(na_class, context, buf, op_id)))
+        return post_refused(
+            &(struct post){na_class, context, buf, buf_size, SIZE_MAX, buf, 0, op_id});
     ret = na_op_post(op_id, context, NA_CB_RECV_UNEXPECTED, callback, arg, buf_size);
     if (util_unlikely(ret != NA_SUCCESS))
         return ret;
@@ -153,12 +154,12 @@ na_return_t NA_Msg_multi_recv_unexpected(na_class_t *na_class, na_context_t *con
                                          na_cb_t callback, void *arg, void *buf, size_t buf_size,
                                          void *plugin_data, na_op_id_t *op_id)
 {
-    const struct post post = {na_class, context, buf, buf_size, SIZE_MAX, buf, 0, op_id};
     const struct na_plugin_multi_recv *multi_recv;
     na_return_t ret;
 
-    if (util_unlikely(!post_is_valid(&post)))
-        return post_refused(&post);
+    if (util_unlikely(!post_is_valid(na_class, context, buf, op_id)))
+        return post_refused(
+            &(struct post){na_class, context, buf, buf_size, SIZE_MAX, buf, 0, op_id});
     multi_recv = &na_class->transport->multi_recv;
     if (util_unlikely(multi_recv->msg_multi_recv_unexpected == NULL))
         return multi_recv_refused(na_class);
@@ -180,13 +181,13 @@ na_return_t NA_Msg_send_expected(na_class_t *na_class, na_context_t *context, na
                                  na_addr_t *dest_addr, uint8_t dest_id, na_tag_t tag,
                                  na_op_id_t *op_id)
 {
-    const struct post post = {
-        na_class,  context, buf,  buf_size, NA_Msg_get_max_expected_size(na_class),
-        dest_addr, tag,     op_id};
     na_return_t ret;
 
-    if (util_unlikely(!post_is_valid(&post)))
-        return post_refused(&post);
+    if (util_unlikely(!post_is_valid(na_class, context, buf, op_id) || dest_addr == NULL ||
+                      buf_size > na_class->max_expected_size || tag > na_class->max_tag))
+        return post_refused(&(struct post){na_class, context, buf, buf_size,
+                                           NA_Msg_get_max_expected_size(na_class), dest_addr, tag,
+                                           op_id});
     ret = na_op_post(op_id, context, NA_CB_SEND_EXPECTED, callback, arg, buf_size);
     if (util_unlikely(ret != NA_SUCCESS))
         return ret;
@@ -201,11 +202,12 @@ na_return_t NA_Msg_recv_expected(na_class_t *na_class, na_context_t *context, na
                                  na_addr_t *source_addr, uint8_t source_id, na_tag_t tag,
                                  na_op_id_t *op_id)
 {
-    const struct post post = {na_class, context, buf, buf_size, SIZE_MAX, source_addr, tag, op_id};
     na_return_t ret;
 
-    if (util_unlikely(!post_is_valid(&post)))
-        return post_refused(&post);
+    if (util_unlikely(!post_is_valid(na_class, context, buf, op_id) || source_addr == NULL ||
+                      tag > na_class->max_tag))
+        return post_refused(
+            &(struct post){na_class, context, buf, buf_size, SIZE_MAX, source_addr, tag, op_id});
     ret = na_op_post(op_id, context, NA_CB_RECV_EXPECTED, callback, arg, buf_size);
     if (util_unlikely(ret != NA_SUCCESS))
         return ret;
@@ -215,13 +217,11 @@ na_return_t NA_Msg_recv_expected(na_class_t *na_class, na_context_t *context, na
                             plugin_data, (struct na_plugin_addr *) source_addr, source_id, tag));
 }
 
-/* Inlined: the struct never exists where it is not reported. */
-static inline bool post_is_valid(const struct post *post)
+static inline bool post_is_valid(const na_class_t *na_class, const na_context_t *context,
+                                 const void *buf, const na_op_id_t *op)
 {
-    return post->na_class != NULL && post->context != NULL && post->op != NULL &&
-           post->peer != NULL && post->buf != NULL && post->buf_size <= post->max_size &&
-           post->tag <= post->na_class->max_tag && post->context->na_class == post->na_class &&
-           post->op->na_class == post->na_class;
+    return na_class != NULL && context != NULL && buf != NULL && op != NULL &&
+           context->na_class == na_class && op->na_class == na_class;
 }
 
 static UTIL_COLD na_return_t post_refused(const struct post *post)

@@ -80,7 +80,7 @@ na_return_t NA_Cancel(na_class_t *na_class, na_context_t *context, na_op_id_t *o
         return cancel_refused(na_class, context, op_id);
     if ((atomic_load_explicit(&op_id->state, memory_order_acquire) & OP_STATES) != OP_POSTED)
         return NA_SUCCESS;
-    if (op_id->context != context)
+    if (na_op_context(op_id) != context)
         return cancel_refused(na_class, context, op_id);
     ret = na_return_from_plugin(
         na_class->table.cancel(context->plugin_context, na_op_private(op_id)));
@@ -131,7 +131,7 @@ unsigned int na_op_force_all(struct na_class *na_class, struct na_context *conte
 
     pthread_mutex_lock(&na_class->mutex);
     for (struct na_op_id *op = na_class->ops; op != NULL; op = op->next) {
-        if ((atomic_load(&op->state) & OP_STATES) == OP_POSTED && op->context == context) {
+        if ((atomic_load(&op->state) & OP_STATES) == OP_POSTED && na_op_context(op) == context) {
             na_completion_report(na_op_private(op), NA_PLUGIN_CANCELED);
             count++;
         }

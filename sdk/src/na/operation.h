@@ -29,16 +29,21 @@ struct na_completion {
 struct na_op_id {
     struct na_completion completion;
     atomic_uint state;
-    uint32_t flags; /* NA_OP_* */
-    struct na_context *context;
-    size_t buf_size;               /* of receives: the most that a plugin may report */
-    struct na_class *na_class;     /* owner */
-    struct na_op_id *next, **link; /* all operations of the class, under its lock */
+    uint32_t flags;                       /* NA_OP_* */
+    _Atomic(struct na_context *) context; /* read by whoever closes another one */
+    size_t buf_size;                      /* of receives: the most that a plugin may report */
+    struct na_class *na_class;            /* owner */
+    struct na_op_id *next, **link;        /* all operations of the class, under its lock */
 };
 
 /* What the plugin aligns on is a divisor of this, so that its part has no gap before it. */
 #define NA_OP_SIZE \
     ((sizeof(struct na_op_id) + NA_OP_ALIGN_MAX - 1) / NA_OP_ALIGN_MAX * NA_OP_ALIGN_MAX)
+
+static inline struct na_context *na_op_context(const struct na_op_id *op)
+{
+    return atomic_load_explicit(&op->context, memory_order_relaxed);
+}
 
 static inline void *na_op_private(struct na_op_id *op)
 {
@@ -66,7 +71,7 @@ static inline na_return_t na_op_post(struct na_op_id *op, struct na_context *con
 {
     if (util_unlikely(atomic_load_explicit(&op->state, memory_order_acquire) != OP_IDLE))
         return na_op_busy(op);
-    op->context = context;
+    atomic_store_explicit(&op->context, context, memory_order_relaxed);
     op->completion.callback = callback;
     op->buf_size = buf_size;
     op->completion.info.arg = arg;

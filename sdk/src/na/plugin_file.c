@@ -39,9 +39,8 @@
 #endif
 #define OWN_CLASS (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32)
 
-static bool is_safe(const char *path, const struct stat *info, bool ancestor, uint32_t core_owner,
-                    char *reason, size_t size);
-static bool ancestors_are_safe(const char *path, uint32_t core_owner, char *reason, size_t size);
+static bool is_safe(const char *path, const struct stat *info, uint32_t core_owner, char *reason,
+                    size_t size);
 static bool header_is_loadable(int fd, uint64_t file_size, char *reason, size_t size);
 static bool segments_are_complete(int fd, const ElfW(Ehdr) * header, uint64_t file_size,
                                   char *reason, size_t size);
@@ -60,7 +59,7 @@ bool na_plugin_file_is_safe(const char *path, uint32_t core_owner, char *reason,
         (void) snprintf(reason, size, "is not a regular file");
         return false;
     }
-    if (!is_safe(path, &info, false, core_owner, reason, size))
+    if (!is_safe(path, &info, core_owner, reason, size))
         return false;
     (void) snprintf(directory, sizeof(directory), "%s", path);
     slash = strrchr(directory, '/');
@@ -83,8 +82,7 @@ bool na_plugin_directory_is_safe(const char *path, uint32_t core_owner, char *re
         (void) snprintf(reason, size, "%s is not a directory", path);
         return false;
     }
-    return is_safe(path, &info, false, core_owner, reason, size) &&
-           ancestors_are_safe(path, core_owner, reason, size);
+    return is_safe(path, &info, core_owner, reason, size);
 }
 
 bool na_plugin_file_is_loadable(const char *path, char *reason, size_t size)
@@ -102,19 +100,18 @@ bool na_plugin_file_is_loadable(const char *path, char *reason, size_t size)
     return loadable;
 }
 
-/* A group that has the number of the owner is the owner's private one, by the custom of distributions. */
-static bool is_safe(const char *path, const struct stat *info, bool ancestor, uint32_t core_owner,
-                    char *reason, size_t size)
+/*
+ * A group that has the number of the owner is the owner's private one, by the custom of distributions.
+ * Directories further up need no check: what others put in place of them cannot have a trusted owner.
+ */
+static bool is_safe(const char *path, const struct stat *info, uint32_t core_owner, char *reason,
+                    size_t size)
 {
-    const bool sticky = ancestor && (info->st_mode & S_ISVTX) != 0;
-
-    if ((info->st_mode & S_IWOTH) != 0 && !sticky) {
+    if ((info->st_mode & S_IWOTH) != 0) {
         (void) snprintf(reason, size, "%s can be written to by everybody (mode %03o): chmod o-w it",
                         path, info->st_mode & 07777u);
         return false;
     }
-    if (ancestor)
-        return true;
     if ((info->st_mode & S_IWGRP) != 0 && info->st_gid != 0 && info->st_gid != info->st_uid) {
         (void) snprintf(reason, size, "%s can be written to by group %u (mode %03o): chmod g-w it",
                         path, (unsigned int) info->st_gid, info->st_mode & 07777u);
@@ -127,21 +124,6 @@ static bool is_safe(const char *path, const struct stat *info, bool ancestor, ui
             "library",
             path, (unsigned int) info->st_uid);
         return false;
-    }
-    return true;
-}
-
-static bool ancestors_are_safe(const char *path, uint32_t core_owner, char *reason, size_t size)
-{
-    char ancestor[PATH_MAX];
-    struct stat info;
-    char *slash;
-
-    (void) snprintf(ancestor, sizeof(ancestor), "%s", path);
-    while ((slash = strrchr(ancestor, '/')) != NULL && slash != ancestor) {
-        *slash = '\0';
-        if (stat(ancestor, &info) == 0 && !is_safe(ancestor, &info, true, core_owner, reason, size))
-            return false;
     }
     return true;
 }

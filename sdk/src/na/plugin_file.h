@@ -7,7 +7,7 @@
 #include "na_ext.h"
 
 /*
- * Whether nobody but its owner can change a file or its directories. Trusted owners are root, the user who
+ * Whether nobody but its owner can change a file or its directory. Trusted owners are root, the user who
  * runs the process, and whoever owns the core's own file (0xffffffff: nobody).
  * `path` has no symbolic links in it. If not, `reason` says why.
  */

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Cancel: before, while and after an RPC runs, from callbacks and other threads, and what becomes
+ * of late responses and of the handle.
+ */
+#include "hg_fixture.h"
+
+#include <pthread.h>
+
+static hg_handle_t forward_held(struct pair *pair, struct outcome *outcome)
+{
+    hg_handle_t handle = pair_create(pair, RPC_HOLD);
+    struct blob in;
+
+    blob_make(&in, 16, 1);
+    assert_int_equal(HG_Forward(handle, outcome_set, outcome, &in), HG_SUCCESS);
+    free(in.data);
+    return handle;
+}
+
+static void wait_held(struct pair *pair, int count)
+{
+    while (pair->target.held_count < count)
+        pair_progress(pair);
+}
+
+static void cancel_of_an_idle_handle_does_nothing(void **state)
+{
+    hg_handle_t handle = pair_create(*state, RPC_NULL);
+
+    assert_int_equal(HG_Cancel(handle), HG_SUCCESS);
+    assert_int_equal(pair_call(*state, handle, NULL), HG_SUCCESS);
+    assert_int_equal(HG_Cancel(handle), HG_SUCCESS);
+    assert_int_equal(pair_call(*state, handle, NULL), HG_SUCCESS);
+    assert_int_equal(HG_Cancel(HG_HANDLE_NULL), HG_INVALID_ARG);
+    (void) HG_Destroy(handle);
+}
+
+static void cancelled_rpc_calls_back_once(void **state)
+{
+    struct pair *pair = *state;
+    struct outcome outcome = {0};
+    hg_handle_t handle = forward_held(pair, &outcome);
+    struct blob out;
+
+    wait_held(pair, 1);
+    assert_int_equal(HG_Cancel(handle), HG_SUCCESS);
+    pair_wait_for(pair, &outcome.count, 1);
+    assert_int_equal(outcome.ret, HG_CANCELED);
+    assert_int_equal(HG_Get_output(handle, &out), HG_FAULT);
+    blob_make(&out, 16, 2);
+    side_respond_held(&pair->target, &out);
+    free(out.data);
+    pair_run(pair, 20);
+    assert_int_equal(outcome.count, 1);
+    (void) HG_Destroy(handle);
+}
+
+static void handle_is_reused_after_cancel_and_the_late_response_is_dropped(void **state)
+{
+    struct pair *pair = *state;
+    struct outcome outcome = {0};
+    hg_handle_t handle = forward_held(pair, &outcome);
+    struct blob late, in, out;
+    int i;
+
+    blob_make(&late, 16, 99);
+    for (i = 0; i < 20; i++) {
+        wait_held(pair, 1);
+        assert_int_equal(HG_Cancel(handle), HG_SUCCESS);
+        pair_wait_for(pair, &outcome.count, 1);
+        assert_int_equal(outcome.ret, HG_CANCELED);
+
+        /* The next use is on its way when the response to the former one comes. */
+        atomic_store(&outcome.count, 0);
+        blob_make(&in, 16, (uint8_t) i);
+        assert_int_equal(HG_Reset(handle, HG_ADDR_NULL, RPC_ECHO), HG_SUCCESS);
+        assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
+        side_respond_held(&pair->target, &late);
+        pair_wait_for(pair, &outcome.count, 1);
+        assert_int_equal(outcome.ret, HG_SUCCESS);
+        assert_int_equal(HG_Get_output(handle, &out), HG_SUCCESS);
+        blob_check(&out, 16, (uint8_t) i);
+        (void) HG_Free_output(handle, &out);
+
+        atomic_store(&outcome.count, 0);
+        assert_int_equal(HG_Reset(handle, HG_ADDR_NULL, RPC_HOLD), HG_SUCCESS);
+        assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
+        free(in.data);
+    }
+    wait_held(pair, 1);
+    side_respond_held(&pair->target, &late);
+    pair_wait_for(pair, &outcome.count, 1);
+    assert_int_equal(outcome.ret, HG_SUCCESS);
+    free(late.data);
+    (void) HG_Destroy(handle);
+}
+
+/* Tags repeat at some time; what came with the same one before is told apart by the cookie. */
+static void late_response_with_the_same_tag_is_dropped(void **state)
+{
+    enum {
+        REPEAT = 2048
+    }; /* a multiple of the tags that one handle has, on each transport here */
+    struct pair *pair = *state;
+    uint64_t late = side_ext_counters(&pair->origin).late_response_count;
+    struct outcome outcome = {0};
+    hg_handle_t handle = forward_held(pair, &outcome), first;
+    struct blob in, out;
+    int i;
+
+    wait_held(pair, 1);
+    assert_int_equal(HG_Cancel(handle), HG_SUCCESS);
+    pair_wait_for(pair, &outcome.count, 1);
+    assert_int_equal(HG_Reset(handle, HG_ADDR_NULL, RPC_NULL), HG_SUCCESS);
+    for (i = 1; i < REPEAT; i++)
+        assert_int_equal(pair_call(pair, handle, NULL), HG_SUCCESS);
+    assert_int_equal(HG_Reset(handle, HG_ADDR_NULL, RPC_HOLD), HG_SUCCESS);
+    atomic_store(&outcome.count, 0);
+    blob_make(&in, 16, 1);
+    assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
+    free(in.data);
+    wait_held(pair, 2);
+    first = pair->target.held[0];
+    blob_make(&out, 16, 99);
+    assert_int_equal(HG_Respond(first, NULL, NULL, &out), HG_SUCCESS);
+    (void) HG_Destroy(first);
+    free(out.data);
+    pair_run(pair, 20);
+    assert_int_equal(outcome.count, 0);
+    assert_int_equal(side_ext_counters(&pair->origin).late_response_count, late + 1);
+
+    pair->target.held[0] = pair->target.held[1];
+    pair->target.held_count = 1;
+    blob_make(&out, 16, 5);
+    side_respond_held(&pair->target, &out);
+    free(out.data);
+    pair_wait_for(pair, &outcome.count, 1);
+    assert_int_equal(outcome.ret, HG_SUCCESS);
+    assert_int_equal(HG_Get_output(handle, &out), HG_SUCCESS);
+    blob_check(&out, 16, 5);
+    (void) HG_Free_output(handle, &out);
+    (void) HG_Destroy(handle);
+}
+
+static hg_return_t cancel_other(const struct hg_cb_info *info)
+{
+    hg_handle_t *handles = info->arg;
+
+    assert_int_equal(HG_Cancel(handles[0]), HG_SUCCESS);
+    assert_int_equal(HG_Cancel(info->info.forward.handle), HG_SUCCESS);
+    return HG_SUCCESS;
+}
+
+static void callback_may_cancel_other_rpcs(void **state)
+{
+    struct pair *pair = *state;
+    struct outcome outcome = {0};
+    hg_handle_t handles[1] = {forward_held(pair, &outcome)};
+    hg_handle_t handle = pair_create(pair, RPC_NULL);
+    struct blob out;
+
+    wait_held(pair, 1);
+    assert_int_equal(HG_Forward(handle, cancel_other, handles, NULL), HG_SUCCESS);
+    pair_wait_for(pair, &outcome.count, 1);
+    assert_int_equal(outcome.ret, HG_CANCELED);
+    blob_make(&out, 1, 1);
+    side_respond_held(&pair->target, &out);
+    free(out.data);
+    pair_run(pair, 10);
+    (void) HG_Destroy(handle);
+    (void) HG_Destroy(handles[0]);
+}
+
+static void *cancel_thread(void *arg)
+{
+    assert_int_equal(HG_Cancel(arg), HG_SUCCESS);
+    return NULL;
+}
+
+static void other_thread_may_cancel(void **state)
+{
+    struct pair *pair = *state;
+    int i;
+
+    for (i = 0; i < 50; i++) {
+        struct outcome outcome = {0};
+        hg_handle_t handle = forward_held(pair, &outcome);
+        pthread_t thread;
+        struct blob out;
+
+        assert_int_equal(pthread_create(&thread, NULL, cancel_thread, handle), 0);
+        pair_wait_for(pair, &outcome.count, 1);
+        assert_int_equal(outcome.ret, HG_CANCELED);
+        (void) pthread_join(thread, NULL);
+        wait_held(pair, 1);
+        blob_make(&out, 16, 2);
+        side_respond_held(&pair->target, &out);
+        free(out.data);
+        (void) HG_Destroy(handle);
+    }
+    pair_run(pair, 10);
+}
+
+/* A response that is under way when the cancel comes: one callback, with either result. */
+static void cancel_races_with_completion(void **state)
+{
+    struct pair *pair = *state;
+    hg_handle_t handle = pair_create(pair, RPC_NULL);
+    int i;
+
+    for (i = 0; i < 200; i++) {
+        struct outcome outcome = {0};
+        pthread_t thread;
+
+        assert_int_equal(HG_Forward(handle, outcome_set, &outcome, NULL), HG_SUCCESS);
+        assert_int_equal(pthread_create(&thread, NULL, cancel_thread, handle), 0);
+        pair_wait_for(pair, &outcome.count, 1);
+        assert_true(outcome.ret == HG_SUCCESS || outcome.ret == HG_CANCELED);
+        (void) pthread_join(thread, NULL);
+        pair_progress(pair);
+        assert_int_equal(outcome.count, 1);
+    }
+    (void) HG_Destroy(handle);
+}
+
+static void sleeping_progress_sees_a_cancel(void **state)
+{
+    struct pair *pair = *state;
+    struct outcome outcome = {0};
+    hg_handle_t handle = forward_held(pair, &outcome);
+    pthread_t thread;
+    unsigned int count;
+    struct blob out;
+
+    wait_held(pair, 1);
+    assert_int_equal(pthread_create(&thread, NULL, cancel_thread, handle), 0);
+    assert_int_equal(HG_Progress(pair->origin.context, 10000), HG_SUCCESS);
+    assert_int_equal(HG_Trigger(pair->origin.context, 0, 1, &count), HG_SUCCESS);
+    assert_int_equal(outcome.ret, HG_CANCELED);
+    (void) pthread_join(thread, NULL);
+    blob_make(&out, 16, 2);
+    side_respond_held(&pair->target, &out);
+    free(out.data);
+    pair_run(pair, 10);
+    (void) HG_Destroy(handle);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cancel_of_an_idle_handle_does_nothing),
+        cmocka_unit_test(cancelled_rpc_calls_back_once),
+        cmocka_unit_test(handle_is_reused_after_cancel_and_the_late_response_is_dropped),
+        cmocka_unit_test(late_response_with_the_same_tag_is_dropped),
+        cmocka_unit_test(callback_may_cancel_other_rpcs),
+        cmocka_unit_test(other_thread_may_cancel),
+        cmocka_unit_test(cancel_races_with_completion),
+        cmocka_unit_test(sleeping_progress_sees_a_cancel),
+    };
+
+    return cmocka_run_group_tests(tests, pair_setup, pair_teardown);
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Each call of NA that can fail, fails in turn: what was asked for fails with that error, and all
+ * is well afterwards.
+ */
+#include "hg_fixture.h"
+
+#include "na.h"
+
+/* A call that fails, and how. -1: none. */
+static const char *failing;
+static na_return_t failing_with = NA_NOMEM;
+static int failing_after; /* so many calls succeed first */
+static atomic_int failed;
+
+static bool fails(const char *function)
+{
+    if (failing == NULL || strcmp(failing, function) != 0)
+        return false;
+    if (failing_after-- > 0)
+        return false;
+    atomic_fetch_add(&failed, 1);
+    return true;
+}
+
+#define WRAP(function, parameters, arguments)                                 \
+    na_return_t __real_##function parameters;                                 \
+    na_return_t __wrap_##function parameters;                                 \
+    na_return_t __wrap_##function parameters                                  \
+    {                                                                         \
+        return fails(#function) ? failing_with : __real_##function arguments; \
+    }
+
+#define WRAP_POINTER(type, function, parameters, arguments)           \
+    type *__real_##function parameters;                               \
+    type *__wrap_##function parameters;                               \
+    type *__wrap_##function parameters                                \
+    {                                                                 \
+        return fails(#function) ? NULL : __real_##function arguments; \
+    }
+
+WRAP_POINTER(na_class_t, NA_Initialize_opt2,
+             (const char *string, bool listen, unsigned int version,
+              const struct na_init_info *info),
+             (string, listen, version, info))
+WRAP_POINTER(na_context_t, NA_Context_create_id, (na_class_t * c, uint8_t id), (c, id))
+WRAP_POINTER(na_op_id_t, NA_Op_create, (na_class_t * c, unsigned long flags), (c, flags))
+WRAP_POINTER(void, NA_Msg_buf_alloc,
+             (na_class_t * c, size_t size, unsigned long flags, void **data_p),
+             (c, size, flags, data_p))
+WRAP(NA_Msg_init_unexpected, (na_class_t * c, void *buf, size_t size), (c, buf, size))
+WRAP(NA_Msg_init_expected, (na_class_t * c, void *buf, size_t size), (c, buf, size))
+WRAP(NA_Addr_self, (na_class_t * c, na_addr_t **addr_p), (c, addr_p))
+WRAP(NA_Addr_dup, (na_class_t * c, na_addr_t *addr, na_addr_t **new_addr_p), (c, addr, new_addr_p))
+WRAP(NA_Addr_lookup, (na_class_t * c, const char *name, na_addr_t **addr_p), (c, name, addr_p))
+WRAP(NA_Addr_to_string, (na_class_t * c, char *buf, size_t *size, na_addr_t *addr),
+     (c, buf, size, addr))
+WRAP(NA_Msg_send_unexpected,
+     (na_class_t * c, na_context_t *context, na_cb_t callback, void *arg, const void *buf,
+      size_t size, void *data, na_addr_t *dest, uint8_t id, na_tag_t tag, na_op_id_t *op),
+     (c, context, callback, arg, buf, size, data, dest, id, tag, op))
+WRAP(NA_Msg_recv_unexpected,
+     (na_class_t * c, na_context_t *context, na_cb_t callback, void *arg, void *buf, size_t size,
+      void *data, na_op_id_t *op),
+     (c, context, callback, arg, buf, size, data, op))
+WRAP(NA_Msg_send_expected,
+     (na_class_t * c, na_context_t *context, na_cb_t callback, void *arg, const void *buf,
+      size_t size, void *data, na_addr_t *dest, uint8_t id, na_tag_t tag, na_op_id_t *op),
+     (c, context, callback, arg, buf, size, data, dest, id, tag, op))
+WRAP(NA_Msg_recv_expected,
+     (na_class_t * c, na_context_t *context, na_cb_t callback, void *arg, void *buf, size_t size,
+      void *data, na_addr_t *source, uint8_t id, na_tag_t tag, na_op_id_t *op),
+     (c, context, callback, arg, buf, size, data, source, id, tag, op))
+WRAP(NA_Get,
+     (na_class_t * c, na_context_t *context, na_cb_t callback, void *arg, na_mem_handle_t *local,
+      na_offset_t local_offset, na_mem_handle_t *remote, na_offset_t remote_offset, size_t size,
+      na_addr_t *addr, uint8_t id, na_op_id_t *op),
+     (c, context, callback, arg, local, local_offset, remote, remote_offset, size, addr, id, op))
+WRAP(NA_Mem_handle_create,
+     (na_class_t * c, void *buf, size_t size, unsigned long flags, na_mem_handle_t **handle_p),
+     (c, buf, size, flags, handle_p))
+WRAP(NA_Mem_register,
+     (na_class_t * c, na_mem_handle_t *handle, enum na_mem_type type, uint64_t device),
+     (c, handle, type, device))
+WRAP(NA_Poll, (na_class_t * c, na_context_t *context, unsigned int *count_p), (c, context, count_p))
+
+static void arm(const char *function, na_return_t with, int after)
+{
+    atomic_store(&failed, 0);
+    failing_with = with;
+    failing_after = after;
+    failing = function;
+}
+
+static void disarm(void)
+{
+    failing = NULL;
+}
+
+static void opening_fails(void **state)
+{
+    static const char *const functions[] = {
+        "NA_Initialize_opt2", "NA_Context_create_id", "NA_Op_create",
+        "NA_Msg_buf_alloc",   "NA_Msg_init_expected", "NA_Msg_recv_unexpected",
+    };
+    size_t i;
+    int after;
+
+    (void) state;
+    for (i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+        for (after = 0; after < 3; after++) {
+            struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
+            hg_context_t *context = NULL;
+            hg_class_t *hg_class;
+
+            info.request_post_init = 8;
+            arm(functions[i], NA_NOMEM, i < 2 ? 0 : after);
+            hg_class = HG_Init_opt2(test_init_string(), HG_TRUE, HG_VERSION(2, 4), &info);
+            if (hg_class != NULL)
+                context = HG_Context_create(hg_class);
+            disarm();
+            assert_true(atomic_load(&failed) > 0);
+            assert_null(context);
+            if (hg_class != NULL)
+                assert_int_equal(HG_Finalize(hg_class), HG_SUCCESS);
+        }
+    }
+}
+
+static void addresses_fail(void **state)
+{
+    struct pair *pair = *state;
+    hg_addr_t addr = HG_ADDR_NULL;
+    hg_size_t size = 0;
+
+    arm("NA_Addr_self", NA_NOMEM, 0);
+    assert_int_equal(HG_Addr_self(pair->origin.hg_class, &addr), HG_NOMEM);
+    arm("NA_Addr_lookup", NA_HOSTUNREACH, 0);
+    assert_int_equal(HG_Addr_lookup2(pair->origin.hg_class, "x", &addr), HG_HOSTUNREACH);
+    arm("NA_Addr_to_string", NA_OVERFLOW, 0);
+    assert_int_equal(HG_Addr_to_string(pair->origin.hg_class, NULL, &size, pair->addr),
+                     HG_OVERFLOW);
+    disarm();
+}
+
+static void forward_fails_and_the_handle_is_reusable(void **state)
+{
+    static const na_return_t codes[] = {NA_AGAIN, NA_HOSTUNREACH, NA_NOMEM};
+    static const char *const functions[] = {"NA_Msg_send_unexpected", "NA_Msg_recv_expected"};
+    struct pair *pair = *state;
+    hg_handle_t handle = pair_create(pair, RPC_ECHO);
+    struct outcome outcome = {0};
+    struct blob in;
+    size_t i, k;
+
+    blob_make(&in, 12, 1);
+    for (i = 0; i < 2; i++) {
+        for (k = 0; k < 3; k++) {
+            arm(functions[i], codes[k], 0);
+            assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in),
+                             (hg_return_t) codes[k]);
+            disarm();
+            pair_run(pair, 5);
+            assert_int_equal(outcome.count, 0);
+            assert_int_equal(HG_Ref_get(handle), 1);
+            assert_int_equal(pair_call(pair, handle, &in), HG_SUCCESS);
+        }
+    }
+    free(in.data);
+    (void) HG_Destroy(handle);
+}
+
+static void respond_fails_and_may_be_tried_again(void **state)
+{
+    struct pair *pair = *state;
+    hg_handle_t handle = pair_create(pair, RPC_HOLD);
+    struct outcome outcome = {0};
+    struct blob in;
+
+    blob_make(&in, 12, 1);
+    assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
+    while (pair->target.held_count == 0)
+        pair_progress(pair);
+    arm("NA_Msg_send_expected", NA_AGAIN, 0);
+    assert_int_equal(HG_Respond(pair->target.held[0], NULL, NULL, &in), HG_AGAIN);
+    disarm();
+    side_respond_held(&pair->target, &in);
+    pair_wait_for(pair, &outcome.count, 1);
+    assert_int_equal(outcome.ret, HG_SUCCESS);
+    free(in.data);
+    (void) HG_Destroy(handle);
+}
+
+/* Calls that fail while large input and output are on their way, on whichever side. */
+static void overflow_fails_and_the_next_one_works(void **state)
+{
+    static const char *const functions[] = {
+        "NA_Get",       "NA_Mem_handle_create", "NA_Mem_register",      "NA_Addr_dup",
+        "NA_Op_create", "NA_Msg_buf_alloc",     "NA_Msg_recv_expected", "NA_Msg_init_expected",
+    };
+    struct pair pairs = {0}, *pair = &pairs;
+    size_t i;
+    int after;
+
+    (void) state;
+    pair_open(pair, NULL);
+    for (i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+        for (after = 0; after < 4; after++) {
+            struct outcome outcome = {0};
+            hg_handle_t handle = HG_HANDLE_NULL;
+            hg_return_t ret;
+            struct blob in;
+
+            blob_make(&in, 30000, 1);
+            arm(functions[i], NA_NOMEM, after);
+            ret = HG_Create(pair->origin.context, pair->addr, RPC_ECHO, &handle);
+            if (ret == HG_SUCCESS) {
+                ret = HG_Forward(handle, outcome_set, &outcome, &in);
+                if (ret == HG_SUCCESS)
+                    pair_wait_for(pair, &outcome.count, 1);
+                pair_run(pair, 2);
+                disarm();
+                (void) HG_Cancel(handle);
+                pair_run(pair, 2);
+                (void) HG_Destroy(handle);
+            }
+            disarm();
+            free(in.data);
+            pair_echo(pair, 30000);
+        }
+    }
+    /* Responses whose fetching could not be acknowledged end with their context. */
+    while (HG_Context_destroy(pair->target.context) == HG_BUSY)
+        side_progress(&pair->target);
+    pair->target.context = NULL;
+    side_progress(&pair->origin);
+    assert_int_equal(HG_Addr_free(pair->origin.hg_class, pair->addr), HG_SUCCESS);
+    side_close(&pair->origin);
+    side_close(&pair->target);
+}
+
+static void acknowledgement_is_retried(void **state)
+{
+    struct pair *pair = *state;
+    int responded = atomic_load(&pair->target.responded);
+
+    /* The second expected message is the acknowledgement, the first one the response. */
+    arm("NA_Msg_send_expected", NA_AGAIN, 1);
+    {
+        hg_handle_t handle = pair_create(pair, RPC_FILL);
+        uint32_t size = 30000;
+
+        assert_int_equal(pair_call(pair, handle, &size), HG_SUCCESS);
+        assert_true(atomic_load(&failed) > 0);
+        pair_run(pair, 5);
+        assert_int_equal(atomic_load(&pair->target.responded), responded);
+        disarm();
+        pair_wait_for(pair, &pair->target.responded, responded + 1);
+        (void) HG_Destroy(handle);
+    }
+}
+
+static void receives_that_fail_to_post_are_posted_later(void **state)
+{
+    struct pair *pair = *state;
+    int i;
+
+    arm("NA_Msg_recv_unexpected", NA_AGAIN, 0);
+    for (i = 0; i < 40; i++)
+        pair_echo(pair, 10);
+    disarm();
+    for (i = 0; i < 200; i++)
+        pair_echo(pair, 10);
+}
+
+static void progress_reports_a_broken_transport(void **state)
+{
+    struct pair *pair = *state;
+
+    arm("NA_Poll", NA_IO_ERROR, 0);
+    failing_after = 0;
+    assert_int_equal(HG_Progress(pair->origin.context, 10), HG_IO_ERROR);
+    disarm();
+    pair_echo(pair, 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(opening_fails),
+        cmocka_unit_test(addresses_fail),
+        cmocka_unit_test(forward_fails_and_the_handle_is_reusable),
+        cmocka_unit_test(respond_fails_and_may_be_tried_again),
+        cmocka_unit_test(overflow_fails_and_the_next_one_works),
+        cmocka_unit_test(acknowledgement_is_retried),
+        cmocka_unit_test(receives_that_fail_to_post_are_posted_later),
+        cmocka_unit_test(progress_reports_a_broken_transport),
+    };
+
+    HG_Set_log_level(getenv("HG_LOG_LEVEL") ? getenv("HG_LOG_LEVEL") : "none");
+    return cmocka_run_group_tests(tests, pair_setup, pair_teardown);
+}

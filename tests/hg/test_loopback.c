@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * RPCs to the own address, through the internal loopback and without it.
+ */
+#include "hg_fixture.h"
+
+/* One side that is its own target. */
+static void self_open(struct pair *pair, const struct hg_init_info *info)
+{
+    side_open(&pair->origin, info);
+    pair->target = pair->origin;
+    assert_int_equal(HG_Addr_self(pair->origin.hg_class, &pair->addr), HG_SUCCESS);
+}
+
+static void self_close(struct pair *pair)
+{
+    pair_run(pair, 5);
+    assert_int_equal(HG_Addr_free(pair->origin.hg_class, pair->addr), HG_SUCCESS);
+    side_close(&pair->origin);
+}
+
+static void rpc_to_self_completes(void **state)
+{
+    struct pair pair = {0};
+    hg_handle_t handle;
+
+    (void) state;
+    self_open(&pair, NULL);
+    handle = pair_create(&pair, RPC_NULL);
+    assert_int_equal(pair_call(&pair, handle, NULL), HG_SUCCESS);
+    (void) HG_Destroy(handle);
+    pair_echo(&pair, 0);
+    pair_echo(&pair, 500);
+    pair_echo(&pair, 200000);
+    self_close(&pair);
+}
+
+static void oneway_to_self_completes(void **state)
+{
+    struct pair pair = {0};
+    hg_handle_t handle;
+    struct blob in;
+
+    (void) state;
+    self_open(&pair, NULL);
+    handle = pair_create(&pair, RPC_ONEWAY);
+    blob_make(&in, 40000, 1);
+    assert_int_equal(pair_call(&pair, handle, &in), HG_SUCCESS);
+    pair_wait_for(&pair, &pair.origin.handled, 1);
+    blob_check(&pair.origin.last, 40000, 1);
+    free(in.data);
+    (void) HG_Destroy(handle);
+    self_close(&pair);
+}
+
+static void error_of_a_handler_comes_back(void **state)
+{
+    struct pair pair = {0};
+    hg_handle_t handle;
+
+    (void) state;
+    self_open(&pair, NULL);
+    handle = pair_create(&pair, RPC_FAIL);
+    assert_int_equal(pair_call(&pair, handle, NULL), HG_FAULT);
+    (void) HG_Destroy(handle);
+    self_close(&pair);
+}
+
+static void no_loopback_goes_through_the_transport(void **state)
+{
+    struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
+    struct pair pair = {0};
+
+    (void) state;
+    info.no_loopback = 1;
+    self_open(&pair, &info);
+    pair_echo(&pair, 0);
+    pair_echo(&pair, 500);
+    pair_echo(&pair, 200000);
+    self_close(&pair);
+}
+
+static void class_that_does_not_listen_can_call_itself(void **state)
+{
+    struct pair pair = {0};
+
+    (void) state;
+    pair.origin.hg_class = HG_Init(test_init_string(), HG_FALSE);
+    assert_non_null(pair.origin.hg_class);
+    assert_false(HG_Class_is_listening(pair.origin.hg_class));
+    side_register(&pair.origin);
+    pair.origin.context = HG_Context_create(pair.origin.hg_class);
+    assert_non_null(pair.origin.context);
+    pair.target = pair.origin;
+    assert_int_equal(HG_Addr_self(pair.origin.hg_class, &pair.addr), HG_SUCCESS);
+    pair_echo(&pair, 77);
+    self_close(&pair);
+}
+
+static void queued_rpc_to_self_can_be_cancelled(void **state)
+{
+    struct pair pair = {0};
+    struct outcome outcome = {0};
+    hg_handle_t handle;
+
+    (void) state;
+    self_open(&pair, NULL);
+    handle = pair_create(&pair, RPC_NULL);
+    assert_int_equal(HG_Forward(handle, outcome_set, &outcome, NULL), HG_SUCCESS);
+    assert_int_equal(HG_Cancel(handle), HG_SUCCESS);
+    pair_wait_for(&pair, &outcome.count, 1);
+    assert_int_equal(outcome.ret, HG_CANCELED);
+    pair_run(&pair, 5);
+    assert_int_equal(outcome.count, 1);
+    assert_int_equal(pair.origin.handled, 0);
+    assert_int_equal(pair_call(&pair, handle, NULL), HG_SUCCESS);
+    (void) HG_Destroy(handle);
+    self_close(&pair);
+}
+
+static void running_rpc_to_self_cannot_be_cancelled(void **state)
+{
+    struct pair pair = {0};
+    struct outcome outcome = {0};
+    hg_handle_t handle;
+    struct blob in;
+
+    (void) state;
+    self_open(&pair, NULL);
+    handle = pair_create(&pair, RPC_HOLD);
+    blob_make(&in, 4, 0);
+    assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
+    while (pair.origin.held_count == 0)
+        side_progress(&pair.origin);
+    assert_int_equal(HG_Cancel(handle), HG_OPNOTSUPPORTED);
+    side_respond_held(&pair.origin, &in);
+    pair_wait_for(&pair, &outcome.count, 1);
+    assert_int_equal(outcome.ret, HG_SUCCESS);
+    free(in.data);
+    (void) HG_Destroy(handle);
+    self_close(&pair);
+}
+
+static void rpc_to_self_whose_handler_drops_it_can_be_cancelled(void **state)
+{
+    struct pair pair = {0};
+    struct outcome outcome = {0};
+    hg_handle_t handle;
+    struct blob in;
+
+    (void) state;
+    self_open(&pair, NULL);
+    handle = pair_create(&pair, RPC_HOLD);
+    blob_make(&in, 4, 0);
+    assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
+    while (pair.origin.held_count == 0)
+        side_progress(&pair.origin);
+    (void) HG_Destroy(pair.origin.held[0]);
+    pair_run(&pair, 5);
+    assert_int_equal(outcome.count, 0);
+    assert_int_equal(HG_Cancel(handle), HG_SUCCESS);
+    pair_wait_for(&pair, &outcome.count, 1);
+    assert_int_equal(outcome.ret, HG_CANCELED);
+    free(in.data);
+    (void) HG_Destroy(handle);
+    self_close(&pair);
+}
+
+static void context_id_chooses_the_own_context(void **state)
+{
+    struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
+    struct pair pair = {0};
+    hg_context_t *second;
+    hg_handle_t handle;
+    struct outcome outcome = {0};
+    unsigned int count;
+
+    (void) state;
+    info.na_init_info.max_contexts = 2;
+    self_open(&pair, &info);
+    second = HG_Context_create_id(pair.origin.hg_class, 1);
+    assert_non_null(second);
+    handle = pair_create(&pair, RPC_NULL);
+    assert_int_equal(HG_Set_target_id(handle, 1), HG_SUCCESS);
+    assert_int_equal(HG_Forward(handle, outcome_set, &outcome, NULL), HG_SUCCESS);
+    pair_run(&pair, 5);
+    assert_int_equal(outcome.count, 0);
+    assert_int_equal(HG_Trigger(second, 0, 10, &count), HG_SUCCESS);
+    pair_wait_for(&pair, &outcome.count, 1);
+    assert_int_equal(outcome.ret, HG_SUCCESS);
+    assert_int_equal(HG_Set_target_id(handle, 9), HG_SUCCESS);
+    assert_int_equal(HG_Forward(handle, outcome_set, &outcome, NULL), HG_INVALID_ARG);
+    (void) HG_Destroy(handle);
+    while (HG_Trigger(second, 0, 10, &count) == HG_SUCCESS && count > 0)
+        ;
+    assert_int_equal(HG_Context_destroy(second), HG_SUCCESS);
+    self_close(&pair);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rpc_to_self_completes),
+        cmocka_unit_test(oneway_to_self_completes),
+        cmocka_unit_test(error_of_a_handler_comes_back),
+        cmocka_unit_test(no_loopback_goes_through_the_transport),
+        cmocka_unit_test(class_that_does_not_listen_can_call_itself),
+        cmocka_unit_test(queued_rpc_to_self_can_be_cancelled),
+        cmocka_unit_test(running_rpc_to_self_cannot_be_cancelled),
+        cmocka_unit_test(rpc_to_self_whose_handler_drops_it_can_be_cancelled),
+        cmocka_unit_test(context_id_chooses_the_own_context),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Classes and contexts: init info of all versions, opening and closing again and again, counters. */
+
+#include "na/class.h"
+#include "na_test.h"
+
+/* What came after version 4.0 is not there to be read: it lies on a page that nobody may touch. */
+static void the_old_entry_point_reads_no_more_than_the_old_struct(void **state)
+{
+    struct na_init_info_4_0 *info = malloc(sizeof(*info)); /* AddressSanitizer watches its end */
+    na_class_t *na_class;
+
+    (void) state;
+    assert_non_null(info);
+    *info = NA_INIT_INFO_INITIALIZER_4_0;
+    info->max_contexts = 3;
+    na_class = NA_Initialize_opt("loop+self", false, (const struct na_init_info *) (void *) info);
+    assert_non_null(na_class);
+    assert_int_equal(na_class->max_contexts, 3);
+    assert_int_equal(NA_Finalize(na_class), NA_SUCCESS);
+    na_class = NA_Initialize_opt2("loop+self", false, NA_VERSION(4, 99),
+                                  (const struct na_init_info *) (void *) info);
+    assert_non_null(na_class);
+    assert_int_equal(NA_Finalize(na_class), NA_SUCCESS);
+    free(info);
+}
+
+static void the_old_entry_point_ignores_newer_fields(void **state)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    na_class_t *na_class;
+
+    (void) state;
+    info.traffic_class = (enum na_traffic_class) 1000;
+    na_class = NA_Initialize_opt("loop+self", false, &info);
+    assert_non_null(na_class);
+    assert_int_equal(NA_Finalize(na_class), NA_SUCCESS);
+    assert_null(NA_Initialize_opt2("loop+self", false, NA_VERSION(5, 0), &info));
+    assert_null(NA_Initialize_opt2("loop+self", false, NA_VERSION(6, 0), &info));
+}
+
+static void init_info_that_makes_no_sense_is_refused_by_name(void **state)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    char reason[256];
+    na_class_t *na_class;
+
+    (void) state;
+    info.addr_format = (enum na_addr_format) 9;
+    assert_int_equal(NA_Initialize_reason("loop+self", false, NA_VERSION(6, 0), &info, &na_class,
+                                          reason, sizeof(reason)),
+                     NA_INVALID_ARG);
+    assert_non_null(strstr(reason, "addr_format"));
+    assert_int_equal(
+        NA_Initialize_reason("loop+self", false, NA_VERSION(6, 0), NULL, NULL, NULL, 0),
+        NA_INVALID_ARG);
+}
+
+static void zero_contexts_mean_one_and_ids_are_checked(void **state)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    na_class_t *na_class;
+    na_context_t *contexts[2];
+
+    (void) state;
+    info.max_contexts = 0;
+    na_class = NA_Initialize_opt2("loop+self", false, NA_VERSION(6, 0), &info);
+    contexts[0] = NA_Context_create(na_class);
+    assert_non_null(contexts[0]);
+    assert_null(NA_Context_create(na_class));
+    assert_null(NA_Context_create_id(na_class, 1));
+    assert_int_equal(NA_Context_destroy(na_class, contexts[0]), NA_SUCCESS);
+    assert_int_equal(NA_Finalize(na_class), NA_SUCCESS);
+
+    info.max_contexts = 2;
+    na_class = NA_Initialize_opt2("loop+self", false, NA_VERSION(6, 0), &info);
+    contexts[1] = NA_Context_create_id(na_class, 1);
+    contexts[0] = NA_Context_create_id(na_class, 0);
+    assert_non_null(contexts[0]);
+    assert_non_null(contexts[1]);
+    assert_null(NA_Context_create_id(na_class, 2));
+    assert_int_equal(NA_Finalize(na_class), NA_BUSY);
+    assert_int_equal(NA_Context_destroy(na_class, contexts[0]), NA_SUCCESS);
+    assert_int_equal(NA_Context_destroy(NULL, contexts[1]), NA_INVALID_ARG);
+    assert_int_equal(NA_Context_destroy(na_class, contexts[1]), NA_SUCCESS);
+    contexts[0] = NA_Context_create_id(na_class, 0); /* the id is free again */
+    assert_non_null(contexts[0]);
+    assert_int_equal(NA_Context_destroy(na_class, contexts[0]), NA_SUCCESS);
+    assert_int_equal(NA_Finalize(na_class), NA_SUCCESS);
+}
+
+static void a_class_is_opened_and_closed_again_and_again(void **state)
+{
+    struct loop loops[4];
+
+    (void) state;
+    for (int round = 0; round < 50; round++) {
+        for (int i = 0; i < 4; i++)
+            loop_open(&loops[i], "loop+self");
+        for (int i = 0; i < 4; i++)
+            loop_close(&loops[(i + round) % 4]);
+    }
+}
+
+static void null_is_freed_without_effect_and_asked_without_harm(void **state)
+{
+    (void) state;
+    assert_int_equal(NA_Finalize(NULL), NA_SUCCESS);
+    assert_int_equal(NA_Context_destroy(NULL, NULL), NA_SUCCESS);
+    NA_Op_destroy(NULL, NULL);
+    NA_Addr_free(NULL, NULL);
+    NA_Msg_buf_free(NULL, NULL, NULL);
+    NA_Mem_handle_free(NULL, NULL);
+    assert_null(NA_Get_class_name(NULL));
+    assert_null(NA_Get_class_protocol(NULL));
+    assert_false(NA_Is_listening(NULL));
+    assert_false(NA_Has_opt_feature(NULL, 0));
+    assert_int_equal(NA_Msg_get_max_unexpected_size(NULL), 0);
+    assert_int_equal(NA_Msg_get_max_tag(NULL), 0);
+    assert_int_equal(NA_Mem_handle_get_max_segments(NULL), 1);
+    assert_int_equal(NA_Context_get_completion_count(NULL), 0);
+    assert_int_equal(NA_Poll_get_fd(NULL, NULL), -1);
+    assert_false(NA_Poll_try_wait(NULL, NULL));
+    assert_int_equal(NA_Class_get_max_rma_size(NULL), 0);
+    assert_null(NA_Context_create(NULL));
+}
+
+static void limits_come_from_the_plugin(void **state)
+{
+    struct loop loop;
+
+    (void) state;
+    loop_open(&loop, "loop+self");
+    assert_int_equal(NA_Msg_get_max_unexpected_size(loop.na_class), 4096);
+    assert_int_equal(NA_Msg_get_max_expected_size(loop.na_class), 2048);
+    assert_int_equal(NA_Msg_get_unexpected_header_size(loop.na_class), 4);
+    assert_int_equal(NA_Msg_get_expected_header_size(loop.na_class), 0);
+    assert_int_equal(NA_Msg_get_max_tag(loop.na_class), 65535);
+    assert_int_equal(NA_Class_get_max_rma_size(loop.na_class), 1 << 20);
+    assert_int_equal(NA_Mem_handle_get_max_segments(loop.na_class), 4);
+    loop_close(&loop);
+}
+
+static void counters_are_listed_and_dumped(void **state)
+{
+    struct na_counter counters[2];
+    struct loop loop;
+    size_t count = 0;
+
+    (void) state;
+    loop_open(&loop, "loop+self");
+    assert_int_equal(NA_Class_get_counters(loop.na_class, NULL, &count), NA_SUCCESS);
+    assert_true(count > 2);
+    count = 2;
+    assert_int_equal(NA_Class_get_counters(loop.na_class, counters, &count), NA_OVERFLOW);
+    assert_true(count > 2);
+    assert_string_equal(counters[0].name, "na_completed");
+    assert_int_equal(NA_Class_get_counters(NULL, counters, &count), NA_INVALID_ARG);
+    NA_Set_log_func(log_keep);
+    NA_Diag_dump_counters();
+    NA_Set_log_func(NULL);
+    assert_non_null(strstr(log_last, "na_completed=0"));
+    loop_close(&loop);
+}
+
+static void versions_and_codes_have_names(void **state)
+{
+    unsigned int major, minor, patch;
+
+    (void) state;
+    NA_Version_get(&major, &minor, &patch);
+    assert_int_equal(major, 6);
+    assert_int_equal(minor, 0);
+    assert_int_equal(patch, 0);
+    NA_Version_get(NULL, NULL, NULL);
+    assert_string_equal(NA_Error_to_string(NA_SUCCESS), "NA_SUCCESS");
+    assert_string_equal(NA_Error_to_string(NA_HOSTFIREWALL), "NA_HOSTFIREWALL");
+    assert_int_equal(NA_CANCELED, 21);
+    assert_non_null(NA_Error_to_string((na_return_t) -1));
+    assert_non_null(NA_Error_to_string(NA_RETURN_MAX));
+}
+
+static void cleaning_up_needs_no_class(void **state)
+{
+    (void) state;
+    NA_Cleanup();
+    NA_Cleanup();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_old_entry_point_reads_no_more_than_the_old_struct),
+        cmocka_unit_test(the_old_entry_point_ignores_newer_fields),
+        cmocka_unit_test(init_info_that_makes_no_sense_is_refused_by_name),
+        cmocka_unit_test(zero_contexts_mean_one_and_ids_are_checked),
+        cmocka_unit_test(a_class_is_opened_and_closed_again_and_again),
+        cmocka_unit_test(null_is_freed_without_effect_and_asked_without_harm),
+        cmocka_unit_test(limits_come_from_the_plugin),
+        cmocka_unit_test(counters_are_listed_and_dumped),
+        cmocka_unit_test(versions_and_codes_have_names),
+        cmocka_unit_test(cleaning_up_needs_no_class),
+    };
+
+    NA_Set_log_level("none");
+    use_plugins("loop");
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

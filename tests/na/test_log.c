@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Logging: levels, subsystems, function, streams, environment; and host ids. */
+
+#include "na_sm.h"
+#include "na_test.h"
+
+static void write_one(enum na_log_level level, const char *subsys)
+{
+    log_last[0] = '\0';
+    NA_Log_write(level, subsys, "some_function", 12, "value is %d", 34);
+}
+
+static int set_up(void **state)
+{
+    (void) state;
+    NA_Set_log_func(log_keep);
+    NA_Set_log_subsys(NULL);
+    NA_Set_log_level("debug");
+    return 0;
+}
+
+static void a_level_shows_itself_and_what_is_worse(void **state)
+{
+    static const char *const names[] = {"none", "error", "warning", "info", "debug"};
+
+    (void) state;
+    for (int set = 0; set < NA_LOG_LEVEL_MAX; set++) {
+        NA_Set_log_level(names[set]);
+        for (int level = NA_LOG_LEVEL_ERROR; level < NA_LOG_LEVEL_MAX; level++) {
+            assert_int_equal(NA_Log_enabled((enum na_log_level) level, "na"), level <= set);
+            write_one((enum na_log_level) level, "na");
+            assert_int_equal(log_last[0] != '\0', level <= set);
+        }
+        assert_false(NA_Log_enabled(NA_LOG_LEVEL_NONE, "na"));
+        assert_false(NA_Log_enabled(NA_LOG_LEVEL_MAX, "na"));
+    }
+}
+
+static void a_line_names_level_subsystem_function_and_line(void **state)
+{
+    (void) state;
+    write_one(NA_LOG_LEVEL_WARNING, "hg");
+    assert_non_null(strstr(log_last, "hg: [warning] some_function():12 value is 34\n"));
+    NA_Log_write(NA_LOG_LEVEL_ERROR, NULL, NULL, 0, "x");
+    assert_non_null(strstr(log_last, "[error]"));
+}
+
+static void an_unknown_level_is_reported_and_ignored(void **state)
+{
+    (void) state;
+    NA_Set_log_level("warning");
+    NA_Set_log_level("loud");
+    assert_non_null(strstr(log_last, "\"loud\""));
+    assert_true(NA_Log_enabled(NA_LOG_LEVEL_WARNING, "na"));
+    assert_false(NA_Log_enabled(NA_LOG_LEVEL_INFO, "na"));
+    NA_Set_log_level(NULL);
+    NA_Set_log_level("DEBUG");
+    assert_true(NA_Log_enabled(NA_LOG_LEVEL_DEBUG, "na"));
+}
+
+static void subsystems_are_chosen_and_turned_off(void **state)
+{
+    static const struct {
+        const char *list;
+        bool na, na_sm, hg;
+    } cases[] = {
+        {"", true, true, true},        {"na", true, true, false},
+        {"hg", false, false, true},    {"~na", false, false, true},
+        {"~na_sm", true, false, true}, {"na,~na_sm", true, false, false},
+        {"na_sm", false, true, false}, {"~na,na_sm", false, true, false},
+        {"hg,na", true, true, true},   {"n", false, false, false},
+        {",,na,", true, true, false},  {"~", true, true, true},
+    };
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        NA_Set_log_subsys(cases[i].list);
+        print_message("  \"%s\"\n", cases[i].list);
+        assert_int_equal(NA_Log_enabled(NA_LOG_LEVEL_ERROR, "na"), cases[i].na);
+        assert_int_equal(NA_Log_enabled(NA_LOG_LEVEL_ERROR, "na_sm"), cases[i].na_sm);
+        assert_int_equal(NA_Log_enabled(NA_LOG_LEVEL_ERROR, "hg"), cases[i].hg);
+    }
+    NA_Set_log_subsys(NULL);
+}
+
+static void each_level_has_its_stream(void **state)
+{
+    char *errors = NULL, *infos = NULL;
+    size_t errors_size = 0, infos_size = 0;
+    FILE *error_stream = open_memstream(&errors, &errors_size);
+    FILE *info_stream = open_memstream(&infos, &infos_size);
+
+    (void) state;
+    NA_Set_log_func(NULL);
+    NA_Set_log_stream("error", error_stream);
+    NA_Set_log_stream("info", info_stream);
+    write_one(NA_LOG_LEVEL_ERROR, "na");
+    write_one(NA_LOG_LEVEL_INFO, "na");
+    NA_Set_log_stream("error", NULL);
+    NA_Set_log_stream("info", NULL);
+    fclose(error_stream);
+    fclose(info_stream);
+    assert_non_null(strstr(errors, "[error]"));
+    assert_null(strstr(errors, "[info]"));
+    assert_non_null(strstr(infos, "[info]"));
+    free(errors);
+    free(infos);
+    NA_Set_log_func(log_keep);
+    NA_Set_log_stream("none", stderr);
+    assert_non_null(strstr(log_last, "has no stream"));
+}
+
+/* Deep recursion would end in a crash or a deadlock. */
+static unsigned int depth;
+
+static int log_again(FILE *stream, const char *format, ...)
+{
+    (void) stream;
+    (void) format;
+    if (depth++ == 0)
+        NA_Log_write(NA_LOG_LEVEL_ERROR, "na", "log_again", 1, "from inside");
+    return 0;
+}
+
+static void a_log_function_may_log(void **state)
+{
+    (void) state;
+    NA_Set_log_func(log_again);
+    write_one(NA_LOG_LEVEL_ERROR, "na");
+    assert_int_equal(depth, 2);
+}
+
+static void long_messages_are_cut(void **state)
+{
+    char *big = malloc(100000);
+
+    (void) state;
+    memset(big, 'x', 99999);
+    big[99999] = '\0';
+    NA_Log_write(NA_LOG_LEVEL_ERROR, "na", __func__, 1, "%s", big);
+    assert_true(strlen(log_last) < 4000);
+    NA_Set_log_subsys(big); /* refused */
+    assert_true(NA_Log_enabled(NA_LOG_LEVEL_ERROR, "na"));
+    free(big);
+}
+
+static void host_ids_are_stable_and_travel_as_strings(void **state)
+{
+    na_sm_id_t id, again, read;
+    char string[NA_SM_HOST_ID_LEN + 1];
+
+    (void) state;
+    assert_int_equal(NA_SM_Host_id_get(&id), NA_SUCCESS);
+    assert_int_equal(NA_SM_Host_id_get(&again), NA_SUCCESS);
+    assert_true(NA_SM_Host_id_cmp(id, again));
+    assert_int_equal(NA_SM_Host_id_to_string(id, string), NA_SUCCESS);
+    assert_int_equal(strlen(string), NA_SM_HOST_ID_LEN);
+    assert_int_equal(NA_SM_String_to_host_id(string, &read), NA_SUCCESS);
+    assert_true(NA_SM_Host_id_cmp(id, read));
+    read[15] ^= 1;
+    assert_false(NA_SM_Host_id_cmp(id, read));
+    NA_SM_Host_id_copy(&read, id);
+    assert_true(NA_SM_Host_id_cmp(id, read));
+
+    assert_int_equal(NA_SM_String_to_host_id("", &read), NA_PROTOCOL_ERROR);
+    string[NA_SM_HOST_ID_LEN - 1] = 'g';
+    assert_int_equal(NA_SM_String_to_host_id(string, &read), NA_PROTOCOL_ERROR);
+    string[NA_SM_HOST_ID_LEN - 1] = '\0';
+    assert_int_equal(NA_SM_String_to_host_id(string, &read), NA_PROTOCOL_ERROR);
+    assert_true(NA_SM_Host_id_cmp(id, read));
+    assert_int_equal(NA_SM_Host_id_get(NULL), NA_INVALID_ARG);
+    assert_int_equal(NA_SM_Host_id_to_string(id, NULL), NA_INVALID_ARG);
+    assert_int_equal(NA_SM_String_to_host_id(NULL, &read), NA_INVALID_ARG);
+}
+
+/* Before anything else: the environment is read at the first use, not when the library is loaded. */
+static void the_environment_sets_level_and_subsystems_at_the_first_use(void **state)
+{
+    (void) state;
+    assert_int_equal(setenv("HG_LOG_LEVEL", "info", 1), 0);
+    assert_int_equal(setenv("HG_LOG_SUBSYS", "~hg", 1), 0);
+    assert_true(NA_Log_enabled(NA_LOG_LEVEL_INFO, "na"));
+    assert_false(NA_Log_enabled(NA_LOG_LEVEL_DEBUG, "na"));
+    assert_false(NA_Log_enabled(NA_LOG_LEVEL_ERROR, "hg"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_environment_sets_level_and_subsystems_at_the_first_use),
+        cmocka_unit_test_setup(a_level_shows_itself_and_what_is_worse, set_up),
+        cmocka_unit_test_setup(a_line_names_level_subsystem_function_and_line, set_up),
+        cmocka_unit_test_setup(an_unknown_level_is_reported_and_ignored, set_up),
+        cmocka_unit_test_setup(subsystems_are_chosen_and_turned_off, set_up),
+        cmocka_unit_test_setup(each_level_has_its_stream, set_up),
+        cmocka_unit_test_setup(a_log_function_may_log, set_up),
+        cmocka_unit_test_setup(long_messages_are_cut, set_up),
+        cmocka_unit_test_setup(host_ids_are_stable_and_travel_as_strings, set_up),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The completion queue: order, counting, and many threads at once. */
+
+#include "na_test.h"
+#include "util/mpsc_queue.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#define PRODUCERS 4
+#define CONSUMERS 3
+#define EACH      20000
+
+struct item {
+    struct mpsc_node node;
+    unsigned int producer, number;
+};
+
+static void one_producer_keeps_its_order(void **state)
+{
+    struct mpsc_queue queue;
+    struct item items[10];
+
+    (void) state;
+    mpsc_queue_init(&queue);
+    assert_true(mpsc_queue_is_empty(&queue));
+    assert_null(mpsc_queue_pop(&queue));
+    for (unsigned int round = 0; round < 3; round++) {
+        for (unsigned int i = 0; i < 10; i++) {
+            items[i].number = i;
+            mpsc_queue_push(&queue, &items[i].node);
+            assert_int_equal(mpsc_queue_count(&queue), i + 1);
+        }
+        for (unsigned int i = 0; i < 10; i++) {
+            struct mpsc_node *node = mpsc_queue_pop(&queue);
+
+            assert_ptr_equal(node, &items[i].node);
+            assert_int_equal(mpsc_queue_count(&queue), 9 - i);
+        }
+        assert_true(mpsc_queue_is_empty(&queue));
+        assert_null(mpsc_queue_pop(&queue));
+    }
+}
+
+static void a_node_may_be_pushed_again_as_soon_as_it_is_popped(void **state)
+{
+    struct mpsc_queue queue;
+    struct item item = {.number = 0};
+
+    (void) state;
+    mpsc_queue_init(&queue);
+    for (int i = 0; i < 1000; i++) {
+        mpsc_queue_push(&queue, &item.node);
+        assert_false(mpsc_queue_is_empty(&queue));
+        assert_ptr_equal(mpsc_queue_pop(&queue), &item.node);
+    }
+}
+
+struct race {
+    struct mpsc_queue queue;
+    struct item (*items)[EACH];
+    atomic_uint popped, next_producer;
+    atomic_uint last[PRODUCERS]; /* under the consumer's lock */
+    atomic_uint disorder;
+};
+
+static void *produce(void *arg)
+{
+    struct race *race = arg;
+    const unsigned int producer = atomic_fetch_add(&race->next_producer, 1);
+
+    for (unsigned int i = 0; i < EACH; i++) {
+        struct item *item = &race->items[producer][i];
+
+        item->producer = producer;
+        item->number = i + 1;
+        mpsc_queue_push(&race->queue, &item->node);
+    }
+    return NULL;
+}
+
+static void *consume(void *arg)
+{
+    struct race *race = arg;
+
+    while (atomic_load(&race->popped) < PRODUCERS * EACH) {
+        struct mpsc_node *node = NULL;
+
+        if (mpsc_queue_try_lock(&race->queue)) {
+            node = mpsc_queue_pop(&race->queue);
+            if (node != NULL) {
+                struct item *item = util_container_of(node, struct item, node);
+
+                if (atomic_exchange(&race->last[item->producer], item->number) + 1 != item->number)
+                    atomic_fetch_add(&race->disorder, 1);
+            }
+            mpsc_queue_unlock(&race->queue);
+        }
+        if (node != NULL)
+            atomic_fetch_add(&race->popped, 1);
+        else
+            sched_yield();
+    }
+    return NULL;
+}
+
+static void many_threads_lose_nothing_and_keep_the_order_of_each(void **state)
+{
+    struct race *race = aligned_alloc(64, (sizeof(*race) + 63) / 64 * 64);
+    pthread_t threads[PRODUCERS + CONSUMERS];
+
+    (void) state;
+    assert_non_null(race);
+    memset(race, 0, sizeof(*race));
+    mpsc_queue_init(&race->queue);
+    race->items = calloc(PRODUCERS, sizeof(*race->items));
+    assert_non_null(race->items);
+    for (int i = 0; i < PRODUCERS + CONSUMERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, i < PRODUCERS ? produce : consume, race),
+                         0);
+    for (int i = 0; i < PRODUCERS + CONSUMERS; i++)
+        pthread_join(threads[i], NULL);
+    assert_true(mpsc_queue_is_empty(&race->queue));
+    assert_int_equal(atomic_load(&race->disorder), 0);
+    for (int i = 0; i < PRODUCERS; i++)
+        assert_int_equal(atomic_load(&race->last[i]), EACH);
+    free(race->items);
+    free(race);
+}
+
+/* Eight threads post, cancel, poll and trigger on one context. */
+struct crowd {
+    struct loop loop;
+    atomic_uint callbacks, canceled, posted, running, waiting;
+};
+
+static void count_callback(const struct na_cb_info *info)
+{
+    struct crowd *crowd = info->arg;
+
+    if (info->ret == NA_CANCELED)
+        atomic_fetch_add(&crowd->canceled, 1);
+    atomic_fetch_add(&crowd->callbacks, 1);
+}
+
+static void crowd_turn(struct crowd *crowd, na_op_id_t *op, int round)
+{
+    static _Thread_local char buf[8];
+    na_return_t ret;
+
+    if (round % 2 == 0) {
+        ret = NA_Msg_send_expected(crowd->loop.na_class, crowd->loop.context, count_callback, crowd,
+                                   "x", 1, NULL, crowd->loop.self, 0, 1, op);
+    } else {
+        ret = NA_Msg_recv_expected(crowd->loop.na_class, crowd->loop.context, count_callback, crowd,
+                                   buf, sizeof(buf), NULL, crowd->loop.self, 0, 2, op);
+        if (ret == NA_SUCCESS)
+            (void) NA_Cancel(crowd->loop.na_class, crowd->loop.context, op);
+    }
+    if (ret == NA_SUCCESS)
+        atomic_fetch_add(&crowd->posted, 1);
+}
+
+static void *mingle(void *arg)
+{
+    struct crowd *crowd = arg;
+    na_op_id_t *ops[16];
+
+    for (int i = 0; i < 16; i++)
+        ops[i] = NA_Op_create(crowd->loop.na_class, NA_OP_SINGLE);
+    for (int round = 0; round < 500; round++) {
+        crowd_turn(crowd, ops[round % 16], round);
+        (void) NA_Poll(crowd->loop.na_class, crowd->loop.context, NULL);
+        (void) NA_Trigger(crowd->loop.context, 4, NULL);
+        atomic_fetch_add(&crowd->waiting, NA_Context_get_completion_count(crowd->loop.context));
+    }
+    for (int i = 0; i < 16; i++)
+        NA_Op_destroy(crowd->loop.na_class, ops[i]);
+    atomic_fetch_sub(&crowd->running, 1);
+    return NULL;
+}
+
+static void eight_threads_on_one_context_lose_no_callback(void **state)
+{
+    struct crowd crowd;
+    pthread_t threads[8];
+
+    (void) state;
+    memset(&crowd, 0, sizeof(crowd));
+    loop_open(&crowd.loop, "loop+self");
+    atomic_store(&crowd.running, 8);
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, mingle, &crowd), 0);
+    for (int i = 0; i < 8; i++)
+        pthread_join(threads[i], NULL);
+    while (atomic_load(&crowd.callbacks) < atomic_load(&crowd.posted))
+        (void) poll_all(&crowd.loop);
+    assert_int_equal(poll_all(&crowd.loop), 0);
+    assert_int_equal(atomic_load(&crowd.callbacks), atomic_load(&crowd.posted));
+    assert_true(atomic_load(&crowd.posted) > 500);
+    assert_true(atomic_load(&crowd.canceled) > 0);
+    loop_close(&crowd.loop);
+}
+
+/* Each thread opens, uses and closes a context of its own, while the others do the same. */
+struct neighbour {
+    na_class_t *na_class;
+    na_addr_t *self;
+    uint8_t id;
+};
+
+static void *live_beside_others(void *arg)
+{
+    const struct neighbour *neighbour = arg;
+    char buf[8];
+
+    for (int round = 0; round < 50; round++) {
+        na_context_t *context = NA_Context_create_id(neighbour->na_class, neighbour->id);
+        na_op_id_t *ops[4];
+
+        for (int i = 0; i < 4; i++) {
+            ops[i] = NA_Op_create(neighbour->na_class, NA_OP_SINGLE);
+            (void) NA_Msg_recv_expected(neighbour->na_class, context, NULL, NULL, buf, sizeof(buf),
+                                        NULL, neighbour->self, 0, (na_tag_t) i, ops[i]);
+        }
+        while (NA_Context_destroy(neighbour->na_class, context) == NA_BUSY)
+            (void) NA_Trigger(context, 8, NULL);
+        for (int i = 0; i < 4; i++)
+            NA_Op_destroy(neighbour->na_class, ops[i]);
+    }
+    return NULL;
+}
+
+static void contexts_come_and_go_beside_each_other(void **state)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    struct neighbour neighbours[4];
+    pthread_t threads[4];
+    na_class_t *na_class;
+    na_addr_t *self;
+
+    (void) state;
+    info.max_contexts = 4;
+    na_class = NA_Initialize_opt2("loop+self", false, NA_VERSION(6, 0), &info);
+    assert_non_null(na_class);
+    assert_int_equal(NA_Addr_self(na_class, &self), NA_SUCCESS);
+    for (uint8_t i = 0; i < 4; i++) {
+        neighbours[i] = (struct neighbour){na_class, self, i};
+        assert_int_equal(pthread_create(&threads[i], NULL, live_beside_others, &neighbours[i]), 0);
+    }
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    NA_Addr_free(na_class, self);
+    assert_int_equal(NA_Finalize(na_class), NA_SUCCESS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_producer_keeps_its_order),
+        cmocka_unit_test(a_node_may_be_pushed_again_as_soon_as_it_is_popped),
+        cmocka_unit_test(many_threads_lose_nothing_and_keep_the_order_of_each),
+        cmocka_unit_test(eight_threads_on_one_context_lose_no_callback),
+        cmocka_unit_test(contexts_come_and_go_beside_each_other),
+    };
+
+    NA_Set_log_level("none");
+    use_plugins("loop");
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

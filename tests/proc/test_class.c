@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Processors that a program makes for a class, and the class's choice of the encoding.
+ */
+#include "mercury.h"
+#include "mercury_proc.h"
+#include "mercury_proc_ext.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static int open_class(void **state)
+{
+    *state = HG_Init("na+sm", HG_FALSE);
+    return *state != NULL ? 0 : -1;
+}
+
+static int close_class(void **state)
+{
+    return HG_Finalize(*state) == HG_SUCCESS ? 0 : -1;
+}
+
+static void class_chooses_the_encoding(void **state)
+{
+    static const char portable[8] = {0, 0, 0, 7, 0, 0, 0, 7};
+    uint16_t value = 7;
+    hg_proc_t procs[2];
+    char buf[8];
+
+    assert_int_equal(hg_proc_class_get_encoding(*state), HG_PROC_ENCODING_RAW);
+    assert_int_equal(hg_proc_create(*state, HG_NOHASH, &procs[0]), HG_SUCCESS);
+    assert_int_equal(hg_proc_class_set_encoding(*state, HG_PROC_ENCODING_PORTABLE), HG_SUCCESS);
+    assert_int_equal(hg_proc_class_get_encoding(*state), HG_PROC_ENCODING_PORTABLE);
+    assert_int_equal(hg_proc_create_set(*state, buf, sizeof(buf), HG_ENCODE, HG_NOHASH, &procs[1]),
+                     HG_SUCCESS);
+    /* What existed before keeps its encoding. */
+    assert_int_equal(hg_proc_get_encoding(procs[0]), HG_PROC_ENCODING_RAW);
+    assert_int_equal(hg_proc_get_encoding(procs[1]), HG_PROC_ENCODING_PORTABLE);
+    assert_ptr_equal(hg_proc_get_class(procs[1]), *state);
+    assert_int_equal(hg_proc_uint16_t(procs[1], &value), HG_SUCCESS);
+    assert_int_equal(hg_proc_uint16_t(procs[1], &value), HG_SUCCESS);
+    assert_memory_equal(buf, portable, sizeof(portable));
+    assert_int_equal(hg_proc_class_set_encoding(*state, HG_PROC_ENCODING_RAW), HG_SUCCESS);
+    assert_int_equal(hg_proc_free(procs[0]), HG_SUCCESS);
+    assert_int_equal(hg_proc_free(procs[1]), HG_SUCCESS);
+}
+
+static void bad_arguments_are_refused(void **state)
+{
+    hg_proc_t proc = HG_PROC_NULL;
+    char buf[8];
+
+    assert_int_equal(hg_proc_class_set_encoding(NULL, HG_PROC_ENCODING_RAW), HG_INVALID_ARG);
+    assert_int_equal(hg_proc_class_set_encoding(*state, (enum hg_proc_encoding) 2), HG_INVALID_ARG);
+    assert_int_equal(hg_proc_create(NULL, HG_NOHASH, &proc), HG_INVALID_ARG);
+    assert_int_equal(hg_proc_create(*state, (hg_proc_hash_t) 9, &proc), HG_INVALID_ARG);
+    assert_int_equal(hg_proc_create(*state, HG_NOHASH, NULL), HG_INVALID_ARG);
+    assert_int_equal(hg_proc_create_set(*state, NULL, 8, HG_ENCODE, HG_NOHASH, &proc),
+                     HG_INVALID_ARG);
+    assert_int_equal(hg_proc_create_set(*state, buf, 8, (hg_proc_op_t) 9, HG_NOHASH, &proc),
+                     HG_INVALID_ARG);
+    assert_int_equal(hg_proc_create_set(*state, buf, 8, HG_ENCODE, HG_NOHASH, NULL),
+                     HG_INVALID_ARG);
+    assert_ptr_equal(proc, HG_PROC_NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(class_chooses_the_encoding),
+        cmocka_unit_test(bad_arguments_are_refused),
+    };
+
+    return cmocka_run_group_tests(tests, open_class, close_class);
+}

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Other PID namespaces, a full /dev/shm, no descriptors left, and no allocation in the steady state. */
+
+#ifndef _GNU_SOURCE
+#    define _GNU_SOURCE
+#endif
+
+#include "sm_test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define SKIPPED 77
+#define BYTES   300000u
+
+static _Atomic unsigned long allocations;
+
+#if !SM_TEST_SANITIZED
+extern void *__libc_malloc(size_t size);
+extern void *__libc_calloc(size_t count, size_t size);
+extern void *__libc_memalign(size_t align, size_t size);
+void *malloc(size_t size);
+void *calloc(size_t count, size_t size);
+void *aligned_alloc(size_t align, size_t size);
+int posix_memalign(void **ptr, size_t align, size_t size);
+
+void *malloc(size_t size)
+{
+    atomic_fetch_add(&allocations, 1);
+    return __libc_malloc(size);
+}
+
+void *calloc(size_t count, size_t size)
+{
+    atomic_fetch_add(&allocations, 1);
+    return __libc_calloc(count, size);
+}
+
+void *aligned_alloc(size_t align, size_t size)
+{
+    atomic_fetch_add(&allocations, 1);
+    return __libc_memalign(align, size);
+}
+
+int posix_memalign(void **ptr, size_t align, size_t size)
+{
+    atomic_fetch_add(&allocations, 1);
+    *ptr = __libc_memalign(align, size);
+    return *ptr != NULL ? 0 : ENOMEM;
+}
+#endif
+
+static void nothing_is_allocated_in_the_steady_state(void **state)
+{
+    static uint8_t local[BYTES];
+    uint8_t request[64] = {0}, reply[64], packed[512];
+    na_mem_handle_t *mem, *remote;
+    na_op_id_t *send_op, *recv_op;
+    unsigned long before = 0;
+    struct sm_child child;
+    struct sm_end end;
+    na_addr_t *peer;
+    size_t size = sizeof(packed);
+
+    (void) state;
+    for (int copy = 0; copy < 2; copy++) {
+        if (copy)
+            assert_int_equal(setenv("AMALGAM_SM_RMA", "copy", 1), 0);
+        sm_child_start(&child, "na+sm", "plain");
+        sm_end_open(&end, "na+sm", NULL);
+        assert_int_equal(NA_Addr_lookup(end.na_class, child.address, &peer), NA_SUCCESS);
+        size = sizeof(packed);
+        assert_int_equal(
+            sm_command(&end, peer, SM_EXPOSE, NA_MEM_READWRITE, BYTES, 0, packed, &size),
+            NA_SUCCESS);
+        assert_int_equal(NA_Mem_handle_deserialize(end.na_class, &remote, packed, size),
+                         NA_SUCCESS);
+        assert_int_equal(NA_Mem_handle_create(end.na_class, local, BYTES, NA_MEM_READWRITE, &mem),
+                         NA_SUCCESS);
+        assert_int_equal(NA_Mem_register(end.na_class, mem, NA_MEM_TYPE_HOST, 0), NA_SUCCESS);
+        send_op = NA_Op_create(end.na_class, NA_OP_SINGLE);
+        recv_op = NA_Op_create(end.na_class, NA_OP_SINGLE);
+        for (uint32_t i = 0; i < 3000; i++) {
+            struct sm_event got = {0}, sent = {0}, done = {0};
+
+            if (i == 1000)
+                before = atomic_load(&allocations);
+            assert_int_equal(NA_Msg_recv_expected(end.na_class, end.context, sm_event_callback,
+                                                  &got, reply, sizeof(reply), NULL, peer, 0, i,
+                                                  recv_op),
+                             NA_SUCCESS);
+            assert_int_equal(NA_Msg_send_unexpected(end.na_class, end.context, sm_event_callback,
+                                                    &sent, request, sizeof(request), NULL, peer, 0,
+                                                    i, send_op),
+                             NA_SUCCESS);
+            assert_true(sm_event_wait(&end, &sent, SM_TEST_WAIT_MS));
+            assert_true(sm_event_wait(&end, &got, SM_TEST_WAIT_MS));
+            if (i % 10 != 0)
+                continue;
+            assert_int_equal((i % 20 ? NA_Put : NA_Get)(end.na_class, end.context,
+                                                        sm_event_callback, &done, mem, 0, remote, 0,
+                                                        BYTES, peer, 0, send_op),
+                             NA_SUCCESS);
+            assert_true(sm_event_wait(&end, &done, SM_TEST_WAIT_MS));
+        }
+        assert_int_equal(atomic_load(&allocations) - before, 0);
+        NA_Op_destroy(end.na_class, send_op);
+        NA_Op_destroy(end.na_class, recv_op);
+        NA_Mem_handle_free(end.na_class, remote);
+        (void) NA_Mem_deregister(end.na_class, mem);
+        NA_Mem_handle_free(end.na_class, mem);
+        NA_Addr_free(end.na_class, peer);
+        sm_end_close(&end);
+        sm_child_stop(&child);
+        assert_int_equal(unsetenv("AMALGAM_SM_RMA"), 0);
+    }
+    if (SM_TEST_SANITIZED)
+        print_message("a sanitizer owns malloc: not counted\n");
+    sm_check_clean();
+}
+
+/* The peer is in a PID namespace of its own: messages, and RMA by copies, and its death is seen. */
+static int talk_across_pid_namespaces(void *arg)
+{
+    uint8_t packed[512], local[5000], reply[64];
+    struct sm_event event = {0};
+    size_t size = sizeof(packed);
+    na_mem_handle_t *mem, *remote;
+    struct sm_child child;
+    struct sm_end end;
+    na_op_id_t *op;
+    na_addr_t *peer;
+    uint64_t from;
+
+    (void) arg;
+    if (unshare(CLONE_NEWPID) != 0)
+        return SKIPPED;
+    sm_child_start(&child, "na+sm", "plain"); /* is process 1 over there */
+    end.na_class = NA_Initialize("na+sm", true);
+    SM_REQUIRE(end.na_class != NULL);
+    end.context = NA_Context_create(end.na_class);
+    SM_REQUIRE(strncmp(child.address, "na+sm://1-", 10) == 0);
+    SM_REQUIRE(NA_Addr_lookup(end.na_class, child.address, &peer) == NA_SUCCESS);
+    SM_REQUIRE(sm_command(&end, peer, SM_EXPOSE, NA_MEM_READWRITE, sizeof(local), 0, packed,
+                          &size) == NA_SUCCESS);
+    SM_REQUIRE(NA_Mem_handle_deserialize(end.na_class, &remote, packed, size) == NA_SUCCESS);
+    SM_REQUIRE(NA_Mem_handle_create(end.na_class, local, sizeof(local), NA_MEM_READWRITE, &mem) ==
+               NA_SUCCESS);
+    SM_REQUIRE(NA_Mem_register(end.na_class, mem, NA_MEM_TYPE_HOST, 0) == NA_SUCCESS);
+    op = NA_Op_create(end.na_class, NA_OP_SINGLE);
+    SM_REQUIRE(NA_Get(end.na_class, end.context, sm_event_callback, &event, mem, 0, remote, 0,
+                      sizeof(local), peer, 0, op) == NA_SUCCESS);
+    SM_REQUIRE(sm_event_wait(&end, &event, SM_TEST_WAIT_MS) && event.ret == NA_SUCCESS);
+    for (size_t i = 0; i < sizeof(local); i++)
+        SM_REQUIRE(local[i] == (uint8_t) (i * 7 + 3));
+    event.done = 0;
+    SM_REQUIRE(NA_Msg_recv_expected(end.na_class, end.context, sm_event_callback, &event, reply,
+                                    sizeof(reply), NULL, peer, 0, 1, op) == NA_SUCCESS);
+    sm_child_kill(&child);
+    from = sm_now_ms();
+    SM_REQUIRE(sm_event_wait(&end, &event, SM_TEST_WAIT_MS) && event.ret == NA_HOSTUNREACH);
+    SM_REQUIRE(sm_now_ms() - from < 1000);
+    NA_Op_destroy(end.na_class, op);
+    NA_Mem_handle_free(end.na_class, remote);
+    (void) NA_Mem_deregister(end.na_class, mem);
+    NA_Mem_handle_free(end.na_class, mem);
+    NA_Addr_free(end.na_class, peer);
+    SM_REQUIRE(NA_Context_destroy(end.na_class, end.context) == NA_SUCCESS);
+    SM_REQUIRE(NA_Finalize(end.na_class) == NA_SUCCESS);
+    end.na_class = NA_Initialize("na+sm", true); /* removes what the killed left */
+    SM_REQUIRE(end.na_class != NULL && NA_Finalize(end.na_class) == NA_SUCCESS);
+    return 0;
+}
+
+static void run_or_skip(int (*function)(void *), const char *why)
+{
+    int ret = sm_run_in_child(function, NULL);
+
+    if (ret == SKIPPED) {
+        print_message("skipped: %s (%s)\n", why, strerror(EPERM));
+        skip();
+    }
+    assert_int_equal(ret, 0);
+}
+
+static void peers_in_another_pid_namespace_work(void **state)
+{
+    (void) state;
+    run_or_skip(talk_across_pid_namespaces, "no PID namespace can be made");
+    sm_check_clean();
+}
+
+static bool mount_small_shm(const char *options)
+{
+    return unshare(CLONE_NEWNS) == 0 && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+           mount("tmpfs", "/dev/shm", "tmpfs", 0, options) == 0;
+}
+
+/* First not even the segment fits, then not the ring; errors, never SIGBUS, and it works again. */
+static int live_with_a_full_shm(void *arg)
+{
+    uint8_t reply[64], filler[4096] = {0};
+    size_t size = sizeof(reply);
+    struct sm_child child;
+    struct sm_end end;
+    na_addr_t *peer;
+    int fd;
+
+    (void) arg;
+    if (!mount_small_shm("size=256k"))
+        return SKIPPED;
+    fd = open("/dev/shm/filler", O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    SM_REQUIRE(fd >= 0);
+    while (write(fd, filler, sizeof(filler)) > 0)
+        continue;
+    SM_REQUIRE(NA_Initialize("na+sm", true) == NULL);
+    SM_REQUIRE(ftruncate(fd, 0) == 0);
+    end.na_class = NA_Initialize("na+sm", true);
+    SM_REQUIRE(end.na_class != NULL);
+    end.context = NA_Context_create(end.na_class);
+    sm_child_start(&child, "na+sm", "plain");
+    SM_REQUIRE(NA_Addr_lookup(end.na_class, child.address, &peer) == NA_SUCCESS);
+    while (write(fd, filler, sizeof(filler)) > 0)
+        continue;
+    SM_REQUIRE(sm_command(&end, peer, SM_ECHO, 0, 0, 0, reply, &size) == NA_NOMEM);
+    SM_REQUIRE(ftruncate(fd, 0) == 0);
+    size = sizeof(reply);
+    SM_REQUIRE(sm_command(&end, peer, SM_ECHO, 0, 0, 0, reply, &size) == NA_SUCCESS);
+    while (write(fd, filler, sizeof(filler)) > 0)
+        continue;
+    for (int i = 0; i < 1000; i++) { /* what is connected works on, full or not */
+        size = sizeof(reply);
+        SM_REQUIRE(sm_command(&end, peer, SM_ECHO, 0, 0, 0, reply, &size) == NA_SUCCESS);
+    }
+    NA_Addr_free(end.na_class, peer);
+    SM_REQUIRE(NA_Context_destroy(end.na_class, end.context) == NA_SUCCESS);
+    SM_REQUIRE(NA_Finalize(end.na_class) == NA_SUCCESS);
+    sm_child_stop(&child);
+    return 0;
+}
+
+static void a_full_shm_is_an_error_not_a_crash(void **state)
+{
+    (void) state;
+    run_or_skip(live_with_a_full_shm, "no mount namespace can be made");
+}
+
+static int open_without_descriptors(void *arg)
+{
+    struct rlimit limit = {.rlim_max = 64};
+    na_class_t *na_class;
+
+    (void) arg;
+    na_class = NA_Initialize("na+sm", true); /* the plugin is loaded */
+    SM_REQUIRE(na_class != NULL && NA_Finalize(na_class) == NA_SUCCESS);
+    for (rlim_t i = 0; i < 14; i++) {
+        limit.rlim_cur = i;
+        SM_REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+        na_class = NA_Initialize("na+sm", true);
+        SM_REQUIRE(na_class == NULL || NA_Finalize(na_class) == NA_SUCCESS);
+    }
+    limit.rlim_cur = 64;
+    SM_REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    na_class = NA_Initialize("na+sm", true);
+    SM_REQUIRE(na_class != NULL && NA_Finalize(na_class) == NA_SUCCESS);
+    return 0;
+}
+
+static void running_out_of_descriptors_is_an_error(void **state)
+{
+    (void) state;
+    assert_int_equal(sm_run_in_child(open_without_descriptors, NULL), 0);
+    sm_check_clean();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_is_allocated_in_the_steady_state),
+        cmocka_unit_test(peers_in_another_pid_namespace_work),
+        cmocka_unit_test(a_full_shm_is_an_error_not_a_crash),
+        cmocka_unit_test(running_out_of_descriptors_is_an_error),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A peer that writes nonsense into what it shares: refused, never followed, and others are served on. */
+
+#ifndef _GNU_SOURCE
+#    define _GNU_SOURCE
+#endif
+
+#include "sm_test.h"
+
+#include "layout.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* A victim, an attacker with an honest connection, and the attacker's view of both segments. */
+struct scene {
+    struct sm_end victim;
+    struct sm_end attacker;
+    struct sm_child honest;
+    na_addr_t *honest_addr;
+    na_addr_t *to_victim;
+    na_addr_t *to_attacker;
+    uint8_t *victim_map;
+    size_t victim_size;
+    uint8_t *attacker_map;
+    size_t attacker_size;
+    struct sm_peer_slot *slot;
+    struct sm_ring_slot *ring;
+    uint32_t next; /* position of the next slot that the victim reads */
+};
+
+static uint8_t *map_segment(na_class_t *na_class, size_t *size_p, char *name)
+{
+    char address[128], path[256];
+    size_t size = sizeof(address);
+    struct stat status;
+    na_addr_t *self;
+    uint8_t *map;
+    int fd;
+
+    assert_int_equal(NA_Addr_self(na_class, &self), NA_SUCCESS);
+    assert_int_equal(NA_Addr_to_string(na_class, address, &size, self), NA_SUCCESS);
+    NA_Addr_free(na_class, self);
+    (void) strcpy(name, address + strlen("na+sm://"));
+    (void) snprintf(path, sizeof(path), "/dev/shm/amalgam-sm.%u.%s", (unsigned) geteuid(), name);
+    fd = open(path, O_RDWR | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(fstat(fd, &status), 0);
+    *size_p = (size_t) status.st_size;
+    map = mmap(NULL, *size_p, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert_ptr_not_equal(map, MAP_FAILED);
+    (void) close(fd);
+    return map;
+}
+
+static na_addr_t *look_up(struct sm_end *from, struct sm_end *to)
+{
+    char address[128];
+    size_t size = sizeof(address);
+    na_addr_t *self, *addr;
+
+    assert_int_equal(NA_Addr_self(to->na_class, &self), NA_SUCCESS);
+    assert_int_equal(NA_Addr_to_string(to->na_class, address, &size, self), NA_SUCCESS);
+    NA_Addr_free(to->na_class, self);
+    assert_int_equal(NA_Addr_lookup(from->na_class, address, &addr), NA_SUCCESS);
+    return addr;
+}
+
+static void scene_open(struct scene *scene)
+{
+    struct sm_peer_slot *slots;
+    char victim_name[128], attacker_name[128];
+    struct sm_event event = {0};
+    na_op_id_t *op;
+    uint8_t buf[64];
+
+    memset(scene, 0, sizeof(*scene));
+    sm_child_start(&scene->honest, "na+sm", "plain");
+    sm_end_open(&scene->victim, "na+sm", NULL);
+    sm_end_open(&scene->attacker, "na+sm", NULL);
+    scene->to_victim = look_up(&scene->attacker, &scene->victim);
+    scene->to_attacker = look_up(&scene->victim, &scene->attacker);
+    assert_int_equal(
+        NA_Addr_lookup(scene->victim.na_class, scene->honest.address, &scene->honest_addr),
+        NA_SUCCESS);
+    op = NA_Op_create(scene->victim.na_class, NA_OP_SINGLE);
+    assert_int_equal(NA_Msg_recv_unexpected(scene->victim.na_class, scene->victim.context,
+                                            sm_event_callback, &event, buf, sizeof(buf), NULL, op),
+                     NA_SUCCESS);
+    assert_int_equal(sm_send(&scene->attacker, scene->to_victim, "hi", 3, 1, false), NA_SUCCESS);
+    assert_true(sm_event_wait(&scene->victim, &event, SM_TEST_WAIT_MS));
+    NA_Addr_free(scene->victim.na_class, event.source);
+    NA_Op_destroy(scene->victim.na_class, op);
+    scene->victim_map = map_segment(scene->victim.na_class, &scene->victim_size, victim_name);
+    scene->attacker_map =
+        map_segment(scene->attacker.na_class, &scene->attacker_size, attacker_name);
+    slots = (struct sm_peer_slot *) (scene->victim_map + sm_layout_peer_slots(0));
+    for (uint32_t i = 0; i < SM_PEER_SLOTS_CHUNK; i++)
+        if (sm_owner_state(slots[i].owner) == SM_SLOT_READY &&
+            strcmp(slots[i].name, attacker_name) == 0)
+            scene->slot = &slots[i];
+    assert_non_null(scene->slot);
+    scene->ring = (struct sm_ring_slot *) (scene->attacker_map + scene->slot->ring_offset);
+    scene->next = 1;
+}
+
+/* The victim still works with the honest one. */
+static void scene_check(struct scene *scene)
+{
+    uint8_t reply[64];
+    size_t size = sizeof(reply);
+
+    sm_end_progress(&scene->victim, 10);
+    assert_int_equal(sm_command(&scene->victim, scene->honest_addr, SM_ECHO, 7, 8, 9, reply, &size),
+                     NA_SUCCESS);
+    assert_int_equal(size, sizeof(struct sm_request));
+}
+
+static void scene_close(struct scene *scene)
+{
+    scene_check(scene);
+    (void) munmap(scene->victim_map, scene->victim_size);
+    (void) munmap(scene->attacker_map, scene->attacker_size);
+    NA_Addr_free(scene->victim.na_class, scene->to_attacker);
+    NA_Addr_free(scene->victim.na_class, scene->honest_addr);
+    NA_Addr_free(scene->attacker.na_class, scene->to_victim);
+    sm_end_close(&scene->attacker);
+    sm_end_close(&scene->victim);
+    sm_child_stop(&scene->honest);
+    sm_check_clean();
+}
+
+static void write_slot(struct scene *scene, uint8_t kind, uint16_t length, const void *payload,
+                       size_t size)
+{
+    struct sm_ring_slot *slot = &scene->ring[scene->next % SM_RING_SLOTS];
+
+    slot->kind = kind;
+    slot->length = length;
+    slot->context = 0;
+    slot->tag = 1;
+    slot->flags = SM_PUT_LAST;
+    memcpy(slot->payload, payload, size);
+    slot->sequence = ++scene->next;
+}
+
+static void expect_refusal(uint8_t kind, uint16_t length, const void *payload, size_t size)
+{
+    struct scene scene;
+    struct sm_event event = {0};
+    uint8_t buf[64];
+    na_op_id_t *op;
+
+    scene_open(&scene);
+    op = NA_Op_create(scene.victim.na_class, NA_OP_SINGLE);
+    assert_int_equal(NA_Msg_recv_expected(scene.victim.na_class, scene.victim.context,
+                                          sm_event_callback, &event, buf, sizeof(buf), NULL,
+                                          scene.to_attacker, 0, 99, op),
+                     NA_SUCCESS);
+    write_slot(&scene, kind, length, payload, size);
+    assert_true(sm_event_wait(&scene.victim, &event, SM_TEST_WAIT_MS));
+    assert_int_equal(event.ret, NA_PROTOCOL_ERROR);
+    assert_int_equal(sm_send(&scene.victim, scene.to_attacker, buf, 8, 1, false),
+                     NA_PROTOCOL_ERROR);
+    assert_true((scene.slot->status & SM_RING_REFUSED) != 0);
+    NA_Op_destroy(scene.victim.na_class, op);
+    scene_close(&scene);
+}
+
+static void impossible_slots_close_the_ring(void **state)
+{
+    struct sm_rma_header header = {.token = 5, .status = 1234};
+
+    (void) state;
+    expect_refusal(SM_KIND_UNEXPECTED, 0xffff, "", 0);
+    expect_refusal(SM_KIND_EXPECTED, SM_TEST_MESSAGE + 1, "", 0);
+    expect_refusal(0, 8, "", 0);
+    expect_refusal(200, 100, "", 0);
+    expect_refusal(SM_KIND_GET, 3, "", 0);
+    expect_refusal(SM_KIND_PIECE, 39, "", 0);
+    expect_refusal(SM_KIND_DONE, sizeof(header), &header, sizeof(header));
+}
+
+/* Requests for memory that nobody offered: answered with a refusal, nothing is touched. */
+static void made_up_requests_are_refused(void **state)
+{
+    uint8_t memory[256], before[256];
+    na_mem_handle_t *mem;
+    struct scene scene;
+
+    (void) state;
+    scene_open(&scene);
+    memset(memory, 0x5a, sizeof(memory));
+    memcpy(before, memory, sizeof(memory));
+    assert_int_equal(
+        NA_Mem_handle_create(scene.victim.na_class, memory, sizeof(memory), NA_MEM_READ_ONLY, &mem),
+        NA_SUCCESS);
+    assert_int_equal(NA_Mem_register(scene.victim.na_class, mem, NA_MEM_TYPE_HOST, 0), NA_SUCCESS);
+    for (uint32_t i = 0; i < 5000; i++) {
+        struct sm_rma_header header = {
+            .token = i + 1,
+            .handle = i % 3 == 0 ? i : ((uint64_t) rand() << 32) | (i % 70),
+            .offset = i % 5 ? (uint64_t) rand() : UINT64_MAX - i,
+            .length = i % 7 ? (uint64_t) rand() : UINT64_MAX,
+        };
+        uint8_t payload[SM_INLINE_MAX] = {0};
+
+        memcpy(payload, &header, sizeof(header));
+        write_slot(&scene, i % 2 ? SM_KIND_PUT : SM_KIND_GET,
+                   i % 2 ? SM_INLINE_MAX : sizeof(header), payload, sizeof(payload));
+        sm_end_progress(&scene.victim, 0);
+        sm_end_progress(&scene.attacker, 0); /* takes the answers, which are for nobody */
+    }
+    assert_memory_equal(memory, before, sizeof(memory));
+    assert_int_equal(NA_Mem_deregister(scene.victim.na_class, mem), NA_SUCCESS);
+    NA_Mem_handle_free(scene.victim.na_class, mem);
+    scene_close(&scene);
+}
+
+static void pieces_that_nobody_asked_for_are_dropped(void **state)
+{
+    struct sm_rma_header header = {.token = 0x10001, .offset = 0};
+    struct scene scene;
+
+    (void) state;
+    scene_open(&scene);
+    write_slot(&scene, SM_KIND_PIECE, 100, &header, sizeof(header));
+    write_slot(&scene, SM_KIND_DONE, sizeof(header), &header, sizeof(header));
+    write_slot(&scene, SM_KIND_CANCEL, sizeof(header), &header, sizeof(header));
+    scene_check(&scene);
+    assert_int_equal(scene.slot->status & SM_RING_REFUSED, 0);
+    scene_close(&scene);
+}
+
+static void a_false_head_is_noticed(void **state)
+{
+    uint8_t buf[64] = {0};
+    struct sm_child child;
+    struct sm_end end;
+    struct sm_peer_slot *slots;
+    na_return_t ret = NA_SUCCESS;
+    char path[256];
+    na_addr_t *peer;
+    uint8_t *map;
+    int fd;
+
+    (void) state;
+    sm_child_start(&child, "na+sm", "plain");
+    sm_end_open(&end, "na+sm", NULL);
+    assert_int_equal(NA_Addr_lookup(end.na_class, child.address, &peer), NA_SUCCESS);
+    assert_int_equal(sm_command(&end, peer, SM_NAP, 1000, 0, 0, NULL, NULL), NA_SUCCESS);
+    sm_end_progress(&end, 50);
+    (void) snprintf(path, sizeof(path), "/dev/shm/amalgam-sm.%u.%s", (unsigned) geteuid(),
+                    child.address + strlen("na+sm://"));
+    fd = open(path, O_RDWR | O_CLOEXEC);
+    assert_true(fd >= 0);
+    map = mmap(NULL, sm_layout_base_size(1), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert_ptr_not_equal(map, MAP_FAILED);
+    (void) close(fd);
+    slots = (struct sm_peer_slot *) (map + sm_layout_peer_slots(0));
+    slots[0].head = UINT64_C(0x7777777700000000); /* what a hostile receiver would say */
+    for (int i = 0; i < 1000 && ret == NA_SUCCESS; i++)
+        ret = sm_send(&end, peer, buf, sizeof(buf), 1, true);
+    assert_int_equal(ret, NA_PROTOCOL_ERROR);
+    (void) munmap(map, sm_layout_base_size(1));
+    NA_Addr_free(end.na_class, peer);
+    sm_end_close(&end);
+    sm_child_stop(&child);
+    sm_check_clean();
+}
+
+/* A sender's description of its ring that leads nowhere, or somewhere else. */
+static void false_descriptions_of_rings_are_refused(void **state)
+{
+    struct scene scene;
+
+    (void) state;
+    scene_open(&scene);
+    for (uint32_t i = 0; i < 9; i++) {
+        struct sm_peer_slot *slot =
+            (struct sm_peer_slot *) (scene.victim_map + sm_layout_peer_slots(0)) + 5 + i;
+        struct sm_context_area *area =
+            (struct sm_context_area *) (scene.victim_map + sm_layout_context(0));
+
+        memcpy((void *) slot, (void *) scene.slot, sizeof(*slot));
+        slot->status = 0;
+        if (i == 0)
+            slot->ring_offset = UINT64_C(1) << 40;
+        else if (i == 1)
+            slot->ring_offset += 8;
+        else if (i == 2)
+            slot->ring_data = 0;
+        else if (i == 3)
+            slot->ring_data = 1u << 30;
+        else if (i == 4)
+            (void) strcpy(slot->name, "../../etc/passwd");
+        else if (i == 5)
+            memset(slot->name, 'x', sizeof(slot->name));
+        else if (i == 6)
+            slot->incarnation ^= 1;
+        else if (i == 7)
+            (void) strcpy(slot->name, "nobody-of-this-name");
+        else
+            slot->incarnation = 0;
+        area->doorbells[0] |= UINT64_C(1) << (5 + i);
+        area->doorbell_summary |= 1;
+        scene_check(&scene);
+        assert_true((slot->status & SM_RING_REFUSED) != 0 || slot->owner == 0);
+        slot->owner = 0;
+    }
+    scene_close(&scene);
+}
+
+/* Anything at all in the ring, the doorbells and the counters. */
+static void random_bytes_do_no_harm(void **state)
+{
+    (void) state;
+    srand(12345);
+    for (int round = 0; round < 30; round++) {
+        struct scene scene;
+        struct sm_context_area *area;
+
+        scene_open(&scene);
+        area = (struct sm_context_area *) (scene.victim_map + sm_layout_context(0));
+        for (int i = 0; i < 300; i++) {
+            struct sm_ring_slot *slot = &scene.ring[scene.next % SM_RING_SLOTS];
+            uint8_t *bytes = (uint8_t *) slot;
+
+            for (size_t j = 4; j < sizeof(*slot); j++)
+                bytes[j] = (uint8_t) rand();
+            slot->kind = (uint8_t) (i % 9);
+            slot->length = (uint16_t) (rand() % 200);
+            slot->context = (uint8_t) (rand() % 3);
+            slot->sequence = ++scene.next;
+            area->doorbells[(uint32_t) rand() % SM_DOORBELL_WORDS] |= (uint64_t) rand()
+                                                                      << (rand() % 33);
+            area->doorbell_summary |= (uint64_t) rand() << (rand() % 33);
+            scene.slot->blocked = (uint32_t) rand();
+            sm_end_progress(&scene.victim, 0);
+        }
+        scene_close(&scene);
+    }
+}
+
+/* Headers of segments that contradict themselves. */
+static void false_headers_are_refused(void **state)
+{
+    struct sm_segment_header header;
+    char path[160], address[96];
+    struct sm_end end;
+    na_addr_t *addr;
+    int fd;
+
+    (void) state;
+    sm_end_open(&end, "na+sm", NULL);
+    (void) snprintf(address, sizeof(address), "na+sm://test%d-false", (int) getpid());
+    (void) snprintf(path, sizeof(path), "/dev/shm/amalgam-sm.%u.test%d-false", (unsigned) geteuid(),
+                    (int) getpid());
+    for (int i = 0; i < 7; i++) {
+        na_return_t ret;
+
+        memset(&header, 0, sizeof(header));
+        header.magic = i == 0 ? 0 : i == 1 ? 12345 : SM_MAGIC;
+        header.version = i == 2 ? 99 : SM_LAYOUT_VERSION;
+        header.max_contexts = i == 3 ? 0 : i == 4 ? 100000 : 1;
+        header.uid = i == 5 ? 4711 : (uint32_t) geteuid();
+        fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+        assert_true(fd >= 0);
+        if (i != 6) /* 6: too short */
+            assert_int_equal(ftruncate(fd, (off_t) sm_layout_base_size(1)), 0);
+        assert_int_equal(pwrite(fd, &header, i == 6 ? 16 : sizeof(header), 0),
+                         i == 6 ? 16 : sizeof(header));
+        (void) close(fd);
+        ret = NA_Addr_lookup(end.na_class, address, &addr);
+        assert_int_equal(ret, i == 0 || i == 6 ? NA_NOENTRY : NA_PROTOCOL_ERROR);
+        assert_int_equal(unlink(path), 0);
+    }
+    sm_end_close(&end);
+    sm_check_clean();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(impossible_slots_close_the_ring),
+        cmocka_unit_test(made_up_requests_are_refused),
+        cmocka_unit_test(pieces_that_nobody_asked_for_are_dropped),
+        cmocka_unit_test(a_false_head_is_noticed),
+        cmocka_unit_test(false_descriptions_of_rings_are_refused),
+        cmocka_unit_test(random_bytes_do_no_harm),
+        cmocka_unit_test(false_headers_are_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A thousand peers with 1,024 descriptors, and what each of them costs. */
+
+#ifndef _GNU_SOURCE
+#    define _GNU_SOURCE
+#endif
+
+#include "sm_test.h"
+
+#include <dirent.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define PROCESSES   20
+#define PER_PROCESS 50
+#define PEERS       (PROCESSES * PER_PROCESS)
+
+struct echo {
+    struct sm_end end;
+    na_op_id_t *recv_op;
+    na_op_id_t *send_op;
+    uint8_t buf[SM_TEST_MESSAGE];
+};
+
+static void echo_sent(const struct na_cb_info *info)
+{
+    (void) info;
+}
+
+static void echo_received(const struct na_cb_info *info)
+{
+    struct echo *echo = info->arg;
+    na_addr_t *source = info->info.recv_unexpected.source;
+
+    if (info->ret != NA_SUCCESS)
+        return;
+    (void) NA_Msg_send_expected(echo->end.na_class, echo->end.context, echo_sent, echo, echo->buf,
+                                info->info.recv_unexpected.actual_buf_size, NULL, source, 0,
+                                info->info.recv_unexpected.tag, echo->send_op);
+    (void) NA_Msg_recv_unexpected(echo->end.na_class, echo->end.context, echo_received, echo,
+                                  echo->buf, sizeof(echo->buf), NULL, echo->recv_op);
+    NA_Addr_free(echo->end.na_class, source);
+}
+
+/* One process with many endpoints; writes their addresses to `out`. */
+static void serve(int out)
+{
+    struct echo *echos = calloc(PER_PROCESS, sizeof(*echos));
+
+    (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (int i = 0; i < PER_PROCESS; i++) {
+        struct echo *echo = &echos[i];
+        char address[128] = {0};
+        size_t size = sizeof(address);
+        na_addr_t *self;
+
+        echo->end.na_class = NA_Initialize("na+sm", true);
+        if (echo->end.na_class == NULL)
+            _exit(1);
+        echo->end.context = NA_Context_create(echo->end.na_class);
+        echo->recv_op = NA_Op_create(echo->end.na_class, NA_OP_SINGLE);
+        echo->send_op = NA_Op_create(echo->end.na_class, NA_OP_SINGLE);
+        (void) NA_Msg_recv_unexpected(echo->end.na_class, echo->end.context, echo_received, echo,
+                                      echo->buf, sizeof(echo->buf), NULL, echo->recv_op);
+        (void) NA_Addr_self(echo->end.na_class, &self);
+        (void) NA_Addr_to_string(echo->end.na_class, address, &size, self);
+        if (write(out, address, sizeof(address)) != (ssize_t) sizeof(address))
+            _exit(1);
+    }
+    for (;;) {
+        for (int i = 0; i < PER_PROCESS; i++) {
+            unsigned int count = 0;
+
+            (void) NA_Poll(echos[i].end.na_class, echos[i].end.context, &count);
+            if (count != 0)
+                (void) NA_Trigger(echos[i].end.context, count, NULL);
+        }
+        (void) usleep(500);
+    }
+}
+
+static long status_kb(const char *field)
+{
+    FILE *file = fopen("/proc/self/status", "r");
+    char line[256];
+    long value = 0;
+
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL)
+        if (strncmp(line, field, strlen(field)) == 0)
+            value = strtol(line + strlen(field) + 1, NULL, 10);
+    if (file != NULL)
+        (void) fclose(file);
+    return value;
+}
+
+/* KiB that our segment and those of the peers take. */
+static long segments_kb(char (*addresses)[128], const char *own)
+{
+    long sum = 0;
+
+    for (int i = -1; i < PEERS; i++) {
+        const char *address = i < 0 ? own : addresses[i];
+        struct stat status;
+        char path[256];
+
+        (void) snprintf(path, sizeof(path), "/dev/shm/amalgam-sm.%u.%s", (unsigned) geteuid(),
+                        address + strlen("na+sm://"));
+        if (stat(path, &status) == 0)
+            sum += (long) status.st_blocks / 2;
+    }
+    return sum;
+}
+
+static unsigned int open_descriptors(void)
+{
+    DIR *directory = opendir("/proc/self/fd");
+    unsigned int count = 0;
+
+    while (directory != NULL && readdir(directory) != NULL)
+        count++;
+    if (directory != NULL)
+        (void) closedir(directory);
+    return count;
+}
+
+static void a_thousand_peers_fit(void **state)
+{
+    struct rlimit limit = {.rlim_cur = 1024, .rlim_max = 1024};
+    char(*addresses)[128] = calloc(PEERS, sizeof(*addresses));
+    na_addr_t **peers = calloc(PEERS, sizeof(*peers)), *self;
+    char own[128], request[200] = {0}, reply[200];
+    long private_before, private_after, shared_before, shared_after;
+    unsigned int descriptors;
+    size_t size = sizeof(own);
+    pid_t pids[PROCESSES];
+    struct sm_end end, reaper;
+    double per_peer;
+
+    (void) state;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    for (int i = 0; i < PROCESSES; i++) {
+        int fds[2];
+
+        assert_int_equal(pipe(fds), 0);
+        pids[i] = fork();
+        if (pids[i] == 0)
+            serve(fds[1]);
+        (void) close(fds[1]);
+        for (int j = 0; j < PER_PROCESS; j++)
+            assert_int_equal(read(fds[0], addresses[i * PER_PROCESS + j], 128), 128);
+        (void) close(fds[0]);
+    }
+    sm_end_open(&end, "na+sm", NULL);
+    assert_int_equal(NA_Addr_self(end.na_class, &self), NA_SUCCESS);
+    assert_int_equal(NA_Addr_to_string(end.na_class, own, &size, self), NA_SUCCESS);
+    NA_Addr_free(end.na_class, self);
+    descriptors = open_descriptors();
+    private_before = status_kb("VmPTE:") + status_kb("RssAnon:");
+    shared_before = segments_kb(addresses, own) - PEERS * 12;
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < PEERS; i++) {
+            size = sizeof(reply);
+            if (round == 0)
+                assert_int_equal(NA_Addr_lookup(end.na_class, addresses[i], &peers[i]), NA_SUCCESS);
+            request[8] = (char) i;
+            assert_int_equal(sm_call(&end, peers[i], request, sizeof(request), reply, &size),
+                             NA_SUCCESS);
+            assert_int_equal(reply[8], (char) i);
+        }
+        for (int i = 0; i < (SM_TEST_SANITIZED ? 3000 : 100000);
+             i++) { /* long enough for rings to be parked */
+            unsigned int count;
+
+            (void) NA_Poll(end.na_class, end.context, &count);
+        }
+    }
+    private_after = status_kb("VmPTE:") + status_kb("RssAnon:");
+    shared_after = segments_kb(addresses, own);
+    assert_int_equal(open_descriptors(), descriptors);
+    per_peer =
+        (double) (shared_after - shared_before + 2 * (private_after - private_before)) / PEERS;
+    print_message("%d peers: %u descriptors here, %.1f KiB a peer (%.1f shared, %.1f private on "
+                  "each side)\n",
+                  PEERS, descriptors, per_peer, (double) (shared_after - shared_before) / PEERS,
+                  (double) (private_after - private_before) / PEERS);
+    assert_true(per_peer < 128 || SM_TEST_SANITIZED);
+    for (int i = 0; i < PEERS; i++)
+        NA_Addr_free(end.na_class, peers[i]);
+    for (int i = 0; i < PROCESSES; i++)
+        (void) kill(pids[i], SIGKILL);
+    for (int i = 0; i < PROCESSES; i++)
+        (void) waitpid(pids[i], NULL, 0);
+    sm_end_open(&reaper, "na+sm", NULL);
+    for (int i = 0; i < PEERS; i++) {
+        char path[256];
+
+        (void) snprintf(path, sizeof(path), "/dev/shm/amalgam-sm.%u.%s", (unsigned) geteuid(),
+                        addresses[i] + strlen("na+sm://"));
+        /* Another process of the machine may be at it at this moment. */
+        for (int j = 0; j < 1000 && access(path, F_OK) == 0; j++)
+            (void) usleep(1000);
+        assert_int_not_equal(access(path, F_OK), 0);
+    }
+    sm_end_close(&reaper);
+    sm_end_close(&end);
+    free(peers);
+    free(addresses);
+    sm_check_clean();
+}
+
+/* Clients that come, die and come again do not pile up in a server that never looks for them. */
+static void dead_clients_do_not_pile_up(void **state)
+{
+    struct sm_child server;
+    long before = 0, after;
+    char path[256], line[512];
+
+    (void) state;
+    sm_child_start(&server, "na+sm", "plain");
+    for (int i = 0; i < 300; i++) {
+        struct sm_end end;
+        uint8_t reply[64];
+        size_t size = sizeof(reply);
+        na_addr_t *addr;
+        pid_t pid = fork();
+
+        if (pid == 0) {
+            end.na_class = NA_Initialize("na+sm", true);
+            end.context = NA_Context_create(end.na_class);
+            if (NA_Addr_lookup(end.na_class, server.address, &addr) != NA_SUCCESS ||
+                sm_command(&end, addr, SM_ECHO, 0, 0, 0, reply, &size) != NA_SUCCESS)
+                _exit(1);
+            (void) raise(SIGKILL);
+        }
+        (void) waitpid(pid, NULL, 0);
+        if (i != 100 && i != 299)
+            continue;
+        after = 0;
+        (void) snprintf(path, sizeof(path), "/proc/%d/maps", (int) server.pid);
+        {
+            FILE *file = fopen(path, "r");
+
+            assert_non_null(file);
+            while (fgets(line, sizeof(line), file) != NULL)
+                after += strstr(line, "amalgam-sm") != NULL;
+            (void) fclose(file);
+        }
+        if (i == 100)
+            before = after;
+    }
+    print_message("mappings of the server after 100 dead clients: %ld, after 300: %ld\n", before,
+                  after);
+    assert_true(after < before + 300);
+    sm_child_stop(&server);
+    {
+        struct sm_end end;
+
+        sm_end_open(&end, "na+sm", NULL);
+        sm_end_close(&end);
+    }
+    sm_check_clean();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_thousand_peers_fit),
+        cmocka_unit_test(dead_clients_do_not_pile_up),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
