@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Compiler attributes under portable names. Included by every configuration header; clients may use
- * the HG_ATTR_* names in their own declarations. A compiler without an attribute gets an empty macro
- * where the attribute is only advice. */
+ * the HG_ATTR_* names in their own declarations. A compiler without an attribute gets an empty
+ * macro where the attribute is only advice. */
 
 #ifndef MERCURY_COMPILER_ATTRIBUTES_H
 #define MERCURY_COMPILER_ATTRIBUTES_H

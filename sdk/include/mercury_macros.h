@@ -20,7 +20,7 @@
 #include "mercury_proc_bulk.h"
 
 #ifdef HG_HAS_BOOST
-#include <boost/preprocessor.hpp>
+#    include <boost/preprocessor.hpp>
 #endif
 
 /* Joins two names after expanding them. */

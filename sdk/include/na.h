@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The network abstraction (NA) layer: messages and remote memory access (RMA) over transports that are
- * plugins, loaded at run time and named by an init string.
+/* The network abstraction (NA) layer: messages and remote memory access (RMA) over transports that
+ * are plugins, loaded at run time and named by an init string.
  *
  * Threads: a function may be called by any thread at any time, unless the class was opened with a
- * thread mode that promises less. What one function creates must not be used any longer when another
- * thread frees it.
+ * thread mode that promises less. What one function creates must not be used any longer when
+ * another thread frees it.
  *
  * Operations: an operation id is created once, posted, completes exactly once for each time it was
- * posted (a multi-receive: after its last event), and can then be posted again, also from inside its own
- * callback. What was passed when it was posted (buffers, addresses, memory handles) must stay valid until
- * its callback runs. Callbacks only run in NA_Trigger().
+ * posted (a multi-receive: after its last event), and can then be posted again, also from inside
+ * its own callback. What was passed when it was posted (buffers, addresses, memory handles) must
+ * stay valid until its callback runs. Callbacks only run in NA_Trigger().
  *
- * Wrong arguments give NA_INVALID_ARG and one line in the log that says what was wrong; that code is not
- * repeated below where it only means a NULL pointer. */
+ * Wrong arguments give NA_INVALID_ARG and one line in the log that says what was wrong; that code
+ * is not repeated below where it only means a NULL pointer. */
 
 #ifndef NA_H
 #define NA_H
@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-/* ---- Library ---------------------------------------------------------------------------------- */
+/* ---- Library --------------------------------------------------------------------------------- */
 
 /**
  * Get the version of the NA programming interface that the library was built with.
@@ -37,14 +37,14 @@ extern "C" {
 NA_PUBLIC void NA_Version_get(unsigned int *major, unsigned int *minor, unsigned int *patch);
 
 /**
- * List the protocols that plugins offer on this machine, usable ones only. Loads the plugin that the
- * string names; all plugins if it names none.
+ * List the protocols that plugins offer on this machine, usable ones only. Loads the plugin that
+ * the string names; all plugins if it names none.
  *
  * \param info_string         "plugin+protocol", "protocol", or NULL for everything
  * \param na_protocol_info_p  receives the list; the caller frees it with NA_Free_protocol_info()
  *
- * \return NA_SUCCESS; NA_INVALID_ARG if the string is malformed; NA_PROTONOSUPPORT, with an empty list, if
- *         nothing matches; NA_NOMEM
+ * \return NA_SUCCESS; NA_INVALID_ARG if the string is malformed; NA_PROTONOSUPPORT, with an empty
+ *         list, if nothing matches; NA_NOMEM
  *
  * Any thread. \since 1.0
  */
@@ -64,9 +64,9 @@ NA_PUBLIC void NA_Free_protocol_info(struct na_protocol_info *na_protocol_info);
  * Open a transport with default options.
  *
  * An init string is a comma-separated list of choices, tried in that order. Each choice is
- * `plugin+protocol`, or only `protocol`, which takes the best plugin that offers it, or `auto`, which takes
- * the best protocol of all; then perhaps `://` and what to listen on, `host:port` for most transports.
- * Examples: "na+sm", "ofi+tcp://localhost:3344", "ofi+verbs,ucx+all,ofi+tcp".
+ * `plugin+protocol`, or only `protocol`, which takes the best plugin that offers it, or `auto`,
+ * which takes the best protocol of all; then perhaps `://` and what to listen on, `host:port` for
+ * most transports. Examples: "na+sm", "ofi+tcp://localhost:3344", "ofi+verbs,ucx+all,ofi+tcp".
  *
  * \param info_string  init string
  * \param listen       accept messages from peers that did not get our address from us
@@ -98,8 +98,8 @@ NA_PUBLIC na_class_t *NA_Initialize_opt(const char *info_string, bool listen,
  *
  * \param info_string   init string, see NA_Initialize()
  * \param listen        accept messages from peers that did not get our address from us
- * \param version       NA_VERSION(major, minor) of the headers that the caller was compiled with: below
- *                      5.0 the options are a struct na_init_info_4_0
+ * \param version       NA_VERSION(major, minor) of the headers that the caller was compiled with:
+ *                      below 5.0 the options are a struct na_init_info_4_0
  * \param na_init_info  options, or NULL for the defaults
  *
  * \return the class, to be closed with NA_Finalize(); NULL on failure, the log says why
@@ -111,8 +111,8 @@ NA_PUBLIC na_class_t *NA_Initialize_opt2(const char *info_string, bool listen, u
     NA_WARN_UNUSED_RESULT;
 
 /**
- * Close a class. Its contexts must have been destroyed, its addresses, memory handles and message buffers
- * freed. Operations that are left are freed with it, which the log reports.
+ * Close a class. Its contexts must have been destroyed, its addresses, memory handles and message
+ * buffers freed. Operations that are left are freed with it, which the log reports.
  *
  * \param na_class  the class; NULL does nothing
  *
@@ -192,7 +192,7 @@ NA_PUBLIC const char *NA_Get_class_protocol(const na_class_t *na_class) NA_WARN_
  */
 NA_PUBLIC bool NA_Is_listening(const na_class_t *na_class) NA_WARN_UNUSED_RESULT;
 
-/* ---- Contexts and operations ------------------------------------------------------------------ */
+/* ---- Contexts and operations ----------------------------------------------------------------- */
 
 /**
  * Create a context with id 0.
@@ -224,9 +224,9 @@ NA_PUBLIC na_context_t *NA_Context_create_id(na_class_t *na_class,
  * \param na_class  the class
  * \param context   the context; NULL does nothing
  *
- * \return NA_SUCCESS; NA_BUSY if completions wait to be triggered, those of the operations just canceled
- *         among them: nothing new can be posted, call NA_Trigger() until it finds nothing and destroy
- *         again
+ * \return NA_SUCCESS; NA_BUSY if completions wait to be triggered, those of the operations just
+ *         canceled among them: nothing new can be posted, call NA_Trigger() until it finds nothing
+ *         and destroy again
  *
  * One thread, after all others are done with the context. \since 1.0
  */
@@ -257,8 +257,8 @@ NA_PUBLIC unsigned int NA_Context_get_completion_count(const na_context_t *conte
 NA_PUBLIC na_op_id_t *NA_Op_create(na_class_t *na_class, unsigned long flags) NA_WARN_UNUSED_RESULT;
 
 /**
- * Free an operation id. If it is outstanding, it is only freed after it completed and its callback ran;
- * it may be called from that callback.
+ * Free an operation id. If it is outstanding, it is only freed after it completed and its callback
+ * ran; it may be called from that callback.
  *
  * \param na_class  the class
  * \param op_id     the operation; NULL does nothing
@@ -267,7 +267,7 @@ NA_PUBLIC na_op_id_t *NA_Op_create(na_class_t *na_class, unsigned long flags) NA
  */
 NA_PUBLIC void NA_Op_destroy(na_class_t *na_class, na_op_id_t *op_id);
 
-/* ---- Addresses -------------------------------------------------------------------------------- */
+/* ---- Addresses ------------------------------------------------------------------------------- */
 
 /**
  * Find the address of a peer by its name, as NA_Addr_to_string() gave it there.
@@ -294,8 +294,8 @@ NA_PUBLIC na_return_t NA_Addr_lookup(na_class_t *na_class, const char *name, na_
 NA_PUBLIC void NA_Addr_free(na_class_t *na_class, na_addr_t *addr);
 
 /**
- * Tell that a peer is believed to be gone, so that what is kept for it can be released when its address
- * is freed.
+ * Tell that a peer is believed to be gone, so that what is kept for it can be released when its
+ * address is freed.
  *
  * \param na_class  the class
  * \param addr      the peer's address, still to be freed with NA_Addr_free()
@@ -409,15 +409,15 @@ NA_PUBLIC na_return_t NA_Addr_serialize(na_class_t *na_class, void *buf, size_t 
  * \param buf_size  their number
  * \param flags     enum na_addr_flags, or 0
  *
- * \return NA_SUCCESS; NA_OVERFLOW or NA_PROTOCOL_ERROR if the bytes are not an address; NA_HOSTUNREACH if
- *         the peer is gone; NA_OPNOTSUPPORTED if the plugin cannot; NA_NOMEM
+ * \return NA_SUCCESS; NA_OVERFLOW or NA_PROTOCOL_ERROR if the bytes are not an address;
+ *         NA_HOSTUNREACH if the peer is gone; NA_OPNOTSUPPORTED if the plugin cannot; NA_NOMEM
  *
  * Any thread. \since 1.0
  */
 NA_PUBLIC na_return_t NA_Addr_deserialize(na_class_t *na_class, na_addr_t **addr_p, const void *buf,
                                           size_t buf_size, uint64_t flags);
 
-/* ---- Messages --------------------------------------------------------------------------------- */
+/* ---- Messages -------------------------------------------------------------------------------- */
 
 /**
  * Get the size limit of unexpected messages, the plugin's header included.
@@ -502,8 +502,8 @@ NA_PUBLIC void *NA_Msg_buf_alloc(na_class_t *na_class, size_t buf_size, unsigned
 NA_PUBLIC void NA_Msg_buf_free(na_class_t *na_class, void *buf, void *plugin_data);
 
 /**
- * Prepare a buffer for NA_Msg_send_unexpected(): the plugin writes its header. The message's content goes
- * after NA_Msg_get_unexpected_header_size() bytes. Once for each buffer is enough.
+ * Prepare a buffer for NA_Msg_send_unexpected(): the plugin writes its header. The message's
+ * content goes after NA_Msg_get_unexpected_header_size() bytes. Once for each buffer is enough.
  *
  * \param na_class  the class
  * \param buf       the buffer
@@ -516,8 +516,8 @@ NA_PUBLIC void NA_Msg_buf_free(na_class_t *na_class, void *buf, void *plugin_dat
 NA_PUBLIC na_return_t NA_Msg_init_unexpected(na_class_t *na_class, void *buf, size_t buf_size);
 
 /**
- * Send a message to a peer that need not have posted a receive for it. A peer that stays short of receives
- * may drop it, though transports avoid that.
+ * Send a message to a peer that need not have posted a receive for it. A peer that stays short of
+ * receives may drop it, though transports avoid that.
  *
  * \param na_class     the class
  * \param context      where the completion goes
@@ -531,10 +531,10 @@ NA_PUBLIC na_return_t NA_Msg_init_unexpected(na_class_t *na_class, void *buf, si
  * \param tag          handed to the receiver, NA_Msg_get_max_tag() at most
  * \param op_id        operation
  *
- * \return NA_SUCCESS: the callback will be called, with the result. All others: it will not. NA_AGAIN if
- *         resources are short: progress and try again; NA_BUSY if the operation is outstanding; NA_MSGSIZE
- *         if the message is too long; NA_OVERFLOW if the tag is too high; NA_HOSTUNREACH if the peer is
- *         known to be gone; others of the plugin
+ * \return NA_SUCCESS: the callback will be called, with the result. All others: it will not.
+ *         NA_AGAIN if resources are short: progress and try again; NA_BUSY if the operation is
+ *         outstanding; NA_MSGSIZE if the message is too long; NA_OVERFLOW if the tag is too high;
+ *         NA_HOSTUNREACH if the peer is known to be gone; others of the plugin
  *
  * Any thread. \since 1.0
  */
@@ -556,8 +556,9 @@ NA_PUBLIC na_return_t NA_Msg_send_unexpected(na_class_t *na_class, na_context_t 
  * \param plugin_data  as NA_Msg_buf_alloc() gave it, or NULL for another buffer
  * \param op_id        operation
  *
- * \return NA_SUCCESS: the callback will be called, with the result. All others: it will not. NA_AGAIN if
- *         resources are short; NA_BUSY if the operation is outstanding; others of the plugin
+ * \return NA_SUCCESS: the callback will be called, with the result. All others: it will not.
+ *         NA_AGAIN if resources are short; NA_BUSY if the operation is outstanding; others of the
+ *         plugin
  *
  * Any thread. \since 1.0
  */
@@ -566,9 +567,9 @@ NA_PUBLIC na_return_t NA_Msg_recv_unexpected(na_class_t *na_class, na_context_t 
                                              size_t buf_size, void *plugin_data, na_op_id_t *op_id);
 
 /**
- * Receive unexpected messages into one buffer, one after the other, until it is used up. The callback is
- * called for each; the event with `last` set is the end of the operation. An error and a cancellation are
- * such an event, too.
+ * Receive unexpected messages into one buffer, one after the other, until it is used up. The
+ * callback is called for each; the event with `last` set is the end of the operation. An error and
+ * a cancellation are such an event, too.
  *
  * \param na_class     the class
  * \param context      whose messages to receive, and where the completions go
@@ -580,9 +581,9 @@ NA_PUBLIC na_return_t NA_Msg_recv_unexpected(na_class_t *na_class, na_context_t 
  * \param op_id        operation, created with NA_OP_MULTI
  *
  * \return NA_SUCCESS: the callback will be called, with the results. All others: it will not.
- *         NA_OPNOTSUPPORTED without NA_OPT_MULTI_RECV; NA_INVALID_ARG if the operation is not an NA_OP_MULTI
- *         one; NA_AGAIN if resources are short; NA_BUSY if the operation is outstanding; others of the
- *         plugin
+ *         NA_OPNOTSUPPORTED without NA_OPT_MULTI_RECV; NA_INVALID_ARG if the operation is not an
+ *         NA_OP_MULTI one; NA_AGAIN if resources are short; NA_BUSY if the operation is
+ *         outstanding; others of the plugin
  *
  * Any thread. \since 1.0
  */
@@ -592,8 +593,8 @@ NA_PUBLIC na_return_t NA_Msg_multi_recv_unexpected(na_class_t *na_class, na_cont
                                                    na_op_id_t *op_id);
 
 /**
- * Prepare a buffer for NA_Msg_send_expected(): the plugin writes its header. The message's content goes
- * after NA_Msg_get_expected_header_size() bytes. Once for each buffer is enough.
+ * Prepare a buffer for NA_Msg_send_expected(): the plugin writes its header. The message's content
+ * goes after NA_Msg_get_expected_header_size() bytes. Once for each buffer is enough.
  *
  * \param na_class  the class
  * \param buf       the buffer
@@ -606,8 +607,8 @@ NA_PUBLIC na_return_t NA_Msg_multi_recv_unexpected(na_class_t *na_class, na_cont
 NA_PUBLIC na_return_t NA_Msg_init_expected(na_class_t *na_class, void *buf, size_t buf_size);
 
 /**
- * Send a message to a peer that has posted a receive for it. If it has not, the message may be dropped
- * there without notice.
+ * Send a message to a peer that has posted a receive for it. If it has not, the message may be
+ * dropped there without notice.
  *
  * \param na_class     the class
  * \param context      where the completion goes
@@ -645,9 +646,9 @@ NA_PUBLIC na_return_t NA_Msg_send_expected(na_class_t *na_class, na_context_t *c
  * \param tag          tag to match, NA_Msg_get_max_tag() at most
  * \param op_id        operation
  *
- * \return NA_SUCCESS: the callback will be called, with the result. All others: it will not. NA_AGAIN if
- *         resources are short; NA_BUSY if the operation is outstanding; NA_OVERFLOW if the tag is too high;
- *         NA_HOSTUNREACH if the peer is known to be gone; others of the plugin
+ * \return NA_SUCCESS: the callback will be called, with the result. All others: it will not.
+ *         NA_AGAIN if resources are short; NA_BUSY if the operation is outstanding; NA_OVERFLOW if
+ *         the tag is too high; NA_HOSTUNREACH if the peer is known to be gone; others of the plugin
  *
  * Any thread. \since 1.0
  */
@@ -656,11 +657,11 @@ NA_PUBLIC na_return_t NA_Msg_recv_expected(na_class_t *na_class, na_context_t *c
                                            void *plugin_data, na_addr_t *source_addr,
                                            uint8_t source_id, na_tag_t tag, na_op_id_t *op_id);
 
-/* ---- Memory and RMA --------------------------------------------------------------------------- */
+/* ---- Memory and RMA -------------------------------------------------------------------------- */
 
 /**
- * Describe contiguous memory for RMA. It can be used after NA_Mem_register(). The same memory may be
- * described several times.
+ * Describe contiguous memory for RMA. It can be used after NA_Mem_register(). The same memory may
+ * be described several times.
  *
  * \param na_class      the class
  * \param buf           the memory, which must live as long as the handle
@@ -684,8 +685,8 @@ NA_PUBLIC na_return_t NA_Mem_handle_create(na_class_t *na_class, void *buf, size
  * \param flags          what peers may do: NA_MEM_READ_ONLY, NA_MEM_WRITE_ONLY or NA_MEM_READWRITE
  * \param mem_handle_p   receives the handle; the caller frees it with NA_Mem_handle_free()
  *
- * \return NA_SUCCESS; NA_INVALID_ARG; NA_OPNOTSUPPORTED if there are more pieces than the class can take;
- *         NA_NOMEM; others of the plugin
+ * \return NA_SUCCESS; NA_INVALID_ARG; NA_OPNOTSUPPORTED if there are more pieces than the class can
+ *         take; NA_NOMEM; others of the plugin
  *
  * Any thread. \since 1.0
  */
@@ -723,7 +724,8 @@ NA_PUBLIC size_t NA_Mem_handle_get_max_segments(const na_class_t *na_class) NA_W
  * \param mem_type    kind of memory
  * \param device      device number, for other than main memory
  *
- * \return NA_SUCCESS; NA_OPNOTSUPPORTED if the plugin cannot use that kind of memory; others of the plugin
+ * \return NA_SUCCESS; NA_OPNOTSUPPORTED if the plugin cannot use that kind of memory; others of the
+ *         plugin
  *
  * Any thread. \since 1.0
  */
@@ -771,16 +773,16 @@ NA_PUBLIC na_return_t NA_Mem_handle_serialize(na_class_t *na_class, void *buf, s
                                               na_mem_handle_t *mem_handle);
 
 /**
- * Make a handle of a peer's memory from bytes that NA_Mem_handle_serialize() wrote there. The bytes are
- * checked.
+ * Make a handle of a peer's memory from bytes that NA_Mem_handle_serialize() wrote there. The bytes
+ * are checked.
  *
  * \param na_class      the class
  * \param mem_handle_p  receives the handle; the caller frees it with NA_Mem_handle_free()
  * \param buf           the bytes
  * \param buf_size      their number
  *
- * \return NA_SUCCESS; NA_OVERFLOW or NA_PROTOCOL_ERROR if the bytes are not a handle; NA_NOMEM; others of
- *         the plugin
+ * \return NA_SUCCESS; NA_OVERFLOW or NA_PROTOCOL_ERROR if the bytes are not a handle; NA_NOMEM;
+ *         others of the plugin
  *
  * Any thread. \since 1.0
  */
@@ -804,11 +806,11 @@ NA_PUBLIC na_return_t NA_Mem_handle_deserialize(na_class_t *na_class,
  * \param remote_id          the peer's context id
  * \param op_id              operation
  *
- * \return NA_SUCCESS: the callback will be called, with the result. All others: it will not. NA_OVERFLOW if
- *         the range is not inside both handles; NA_PERMISSION if the handle does not allow it; NA_AGAIN
- *         if resources are short: progress and try again; NA_BUSY if the operation is outstanding;
- *         NA_HOSTUNREACH if the peer is known to be gone; others of the plugin. A plugin may report each
- *         of these by the callback instead.
+ * \return NA_SUCCESS: the callback will be called, with the result. All others: it will not.
+ *         NA_OVERFLOW if the range is not inside both handles; NA_PERMISSION if the handle does not
+ *         allow it; NA_AGAIN if resources are short: progress and try again; NA_BUSY if the
+ *         operation is outstanding; NA_HOSTUNREACH if the peer is known to be gone; others of the
+ *         plugin. A plugin may report each of these by the callback instead.
  *
  * Any thread. \since 1.0
  */
@@ -844,7 +846,7 @@ NA_PUBLIC na_return_t NA_Get(na_class_t *na_class, na_context_t *context, na_cb_
                              size_t data_size, na_addr_t *remote_addr, uint8_t remote_id,
                              na_op_id_t *op_id);
 
-/* ---- Progress and completion ------------------------------------------------------------------ */
+/* ---- Progress and completion ----------------------------------------------------------------- */
 
 /**
  * Get a file descriptor that becomes readable when there is something to progress. Wait for it only
@@ -860,13 +862,14 @@ NA_PUBLIC na_return_t NA_Get(na_class_t *na_class, na_context_t *context, na_cb_
 NA_PUBLIC int NA_Poll_get_fd(na_class_t *na_class, na_context_t *context) NA_WARN_UNUSED_RESULT;
 
 /**
- * Ask whether the caller may wait for the descriptor now. If so, whatever happens from now on wakes it.
+ * Ask whether the caller may wait for the descriptor now. If so, whatever happens from now on wakes
+ * it.
  *
  * \param na_class  the class
  * \param context   the context
  *
- * \return true if there is nothing to do and waiting is safe; false if there is something to progress or
- *         to trigger, or the class was opened with NA_NO_BLOCK
+ * \return true if there is nothing to do and waiting is safe; false if there is something to
+ *         progress or to trigger, or the class was opened with NA_NO_BLOCK
  *
  * Any thread. \since 1.0
  */
@@ -879,8 +882,8 @@ NA_PUBLIC bool NA_Poll_try_wait(na_class_t *na_class, na_context_t *context) NA_
  * \param context   the context
  * \param count_p   receives the number of completions that wait to be triggered, or NULL
  *
- * \return NA_SUCCESS; an error only if the whole class cannot go on: what happens with one peer arrives in
- *         the callbacks of its operations
+ * \return NA_SUCCESS; an error only if the whole class cannot go on: what happens with one peer
+ *         arrives in the callbacks of its operations
  *
  * Any thread. \since 1.0
  */
@@ -894,8 +897,8 @@ NA_PUBLIC na_return_t NA_Poll(na_class_t *na_class, na_context_t *context, unsig
  * \param timeout_ms  how long to wait at most, in milliseconds
  * \param count_p     receives the number of completions that wait to be triggered, or NULL
  *
- * \return NA_SUCCESS if there are completions to trigger; NA_TIMEOUT if there were none in that time; an
- *         error only if the whole class cannot go on
+ * \return NA_SUCCESS if there are completions to trigger; NA_TIMEOUT if there were none in that
+ *         time; an error only if the whole class cannot go on
  *
  * Any thread. \since 1.0
  */
@@ -931,15 +934,15 @@ NA_PUBLIC na_return_t NA_Trigger(na_context_t *context, unsigned int max_count,
                                  unsigned int *actual_count);
 
 /**
- * Cancel an operation. Its callback is called in any case: with NA_CANCELED, or with another result if it
- * completed before.
+ * Cancel an operation. Its callback is called in any case: with NA_CANCELED, or with another result
+ * if it completed before.
  *
  * \param na_class  the class
  * \param context   the context that it was posted to
  * \param op_id     the operation
  *
- * \return NA_SUCCESS, also if the operation is not outstanding any more; NA_OPNOTSUPPORTED if the plugin
- *         cannot cancel it; others of the plugin
+ * \return NA_SUCCESS, also if the operation is not outstanding any more; NA_OPNOTSUPPORTED if the
+ *         plugin cannot cancel it; others of the plugin
  *
  * Any thread. \since 1.0
  */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Additions to na.h: logging, what became of each plugin file, why a transport was picked, counters. */
+/* Additions to na.h: logging, what became of each plugin file, why a transport was picked,
+ * counters. */
 
 #ifndef NA_EXT_H
 #define NA_EXT_H
@@ -8,7 +9,7 @@
 
 #include <stdio.h>
 
-/* ---- Logging: types --------------------------------------------------------------------------- */
+/* ---- Logging: types -------------------------------------------------------------------------- */
 
 /* Levels of log messages; a level shows itself and all before it. */
 enum na_log_level {
@@ -23,7 +24,7 @@ enum na_log_level {
 /* A function that writes a log message, in the manner of fprintf(). */
 typedef int (*na_log_func_t)(FILE *stream, const char *format, ...);
 
-/* ---- Plugins: types --------------------------------------------------------------------------- */
+/* ---- Plugins: types -------------------------------------------------------------------------- */
 
 /* How far a plugin file got. */
 enum na_plugin_stage {
@@ -40,10 +41,10 @@ enum na_plugin_code {
     NA_PLUGIN_FOUND,       /* It is there; nothing asked for it yet */
     NA_PLUGIN_MISSING,     /* It is not there, or the directory cannot be read */
     NA_PLUGIN_UNSAFE,      /* Others than its owner or root can change the file or its directory */
-    NA_PLUGIN_OPEN_FAILED, /* It is not a shared object for this machine, or needs something missing */
+    NA_PLUGIN_OPEN_FAILED, /* It is no shared object for this machine, or needs something missing */
     NA_PLUGIN_NO_ENTRY,    /* It has no entry function of its own */
-    NA_PLUGIN_ABI_TOO_OLD,   /* It was built for an older major version of the plugin ABI */
-    NA_PLUGIN_ABI_TOO_NEW,   /* It was built for a newer major version of the plugin ABI */
+    NA_PLUGIN_ABI_TOO_OLD, /* It was built for an older major version of the plugin ABI */
+    NA_PLUGIN_ABI_TOO_NEW, /* It was built for a newer major version of the plugin ABI */
     NA_PLUGIN_INVALID_TABLE, /* What it returned breaks the rules of the plugin ABI */
     NA_PLUGIN_DUPLICATE,     /* A file of the same name came earlier in the search path */
     NA_PLUGIN_REFUSED        /* It said itself that it cannot be used here */
@@ -95,7 +96,7 @@ struct na_plugin_record {
 /* Flags of NA_Plugin_get_records(). */
 #define NA_PLUGIN_LOAD_ALL 0x1 /* Load every file in the search path first */
 
-/* ---- Selection and counters: types ------------------------------------------------------------ */
+/* ---- Selection and counters: types ----------------------------------------------------------- */
 
 /* One protocol that was considered when a class was opened. */
 struct na_selection_candidate {
@@ -125,11 +126,11 @@ struct na_counter {
 extern "C" {
 #endif
 
-/* ---- Logging ---------------------------------------------------------------------------------- */
+/* ---- Logging --------------------------------------------------------------------------------- */
 
 /**
- * Ask whether a message would be shown, so that its arguments need not be computed in vain. Costs one or
- * two loads.
+ * Ask whether a message would be shown, so that its arguments need not be computed in vain. Costs
+ * one or two loads.
  *
  * \param level   level of the message
  * \param subsys  subsystem that it belongs to, "na" or "hg" for example
@@ -157,7 +158,8 @@ NA_PUBLIC void NA_Log_write(enum na_log_level level, const char *subsys, const c
 /**
  * Choose subsystems. Without a choice all are shown.
  *
- * \param subsys  comma-separated names that are shown; a name after '~' is not shown; NULL or "" for all
+ * \param subsys  comma-separated names that are shown; a name after '~' is not shown; NULL or ""
+ *     for all
  *
  * Any thread. \since 1.0
  */
@@ -182,7 +184,7 @@ NA_PUBLIC void NA_Set_log_func(na_log_func_t log_func);
  */
 NA_PUBLIC void NA_Set_log_stream(const char *level, FILE *stream);
 
-/* ---- Opening, with the reason of a failure ---------------------------------------------------- */
+/* ---- Opening, with the reason of a failure --------------------------------------------------- */
 
 /**
  * Open a transport as NA_Initialize_opt2() does, and say why if that fails.
@@ -195,10 +197,10 @@ NA_PUBLIC void NA_Set_log_stream(const char *level, FILE *stream);
  * \param reason        receives one line that says what went wrong, cut to its size; or NULL
  * \param reason_size   size of reason in bytes
  *
- * \return NA_SUCCESS; NA_INVALID_ARG if the string or the options are malformed; NA_NOENTRY if the plugin
- *         is not there; NA_NODEV if it cannot be loaded or the protocol not be used on this machine;
- *         NA_PROTONOSUPPORT if nothing offers the protocol; NA_NOMEM; others of the plugin. Of several
- *         choices the code is the last one's
+ * \return NA_SUCCESS; NA_INVALID_ARG if the string or the options are malformed; NA_NOENTRY if the
+ *         plugin is not there; NA_NODEV if it cannot be loaded or the protocol not be used on this
+ *         machine; NA_PROTONOSUPPORT if nothing offers the protocol; NA_NOMEM; others of the
+ *         plugin. Of several choices the code is the last one's
  *
  * Any thread. \since 1.0
  */
@@ -222,13 +224,14 @@ NA_PUBLIC na_return_t NA_Initialize_reason(const char *info_string, bool listen,
 NA_PUBLIC na_return_t NA_Check_init_string(const char *info_string, char *reason,
                                            size_t reason_size);
 
-/* ---- Plugins ---------------------------------------------------------------------------------- */
+/* ---- Plugins --------------------------------------------------------------------------------- */
 
 /**
  * Get the records of the plugin files in the search path.
  *
  * \param flags      NA_PLUGIN_LOAD_ALL to load all of them, 0 to show only what is known up to now
- * \param records_p  receives the records, a snapshot; the caller frees it with NA_Plugin_free_records()
+ * \param records_p  receives the records, a snapshot; the caller frees it with
+ *     NA_Plugin_free_records()
  *
  * \return NA_SUCCESS, also if there are none; NA_NOMEM
  *
@@ -289,7 +292,7 @@ NA_PUBLIC uint32_t NA_Plugin_get_abi_version(void);
  */
 NA_PUBLIC na_return_t NA_Plugin_get_search_path(char *buf, size_t *buf_size);
 
-/* ---- Class ------------------------------------------------------------------------------------ */
+/* ---- Class ----------------------------------------------------------------------------------- */
 
 /**
  * Get what was picked when a class was opened, and why the others were not.

@@ -3,8 +3,9 @@
  * The plugin ABI, version 1.0: everything a network transport needs to be loaded by Amalgam.
  *
  * A transport is a shared object named na_<name>.so that exports one symbol, na_plugin_entry_v1. It
- * includes this header and its own fabric's, links nothing of ours and imports no symbol of ours: what
- * it needs from the core is in struct na_host, what the core needs from it is in struct na_plugin.
+ * includes this header and its own fabric's, links nothing of ours and imports no symbol of ours:
+ * what it needs from the core is in struct na_host, what the core needs from it is in struct
+ * na_plugin.
  *
  * How to read this header. Each function carries tags:
  *
@@ -12,31 +13,35 @@
  *   [one at a time]   the core never calls it concurrently with another call on the same object
  *   [may not block]   returns without waiting for a peer or for another thread's progress
  *   [mandatory]       a table without it is refused when it is loaded
- *   [optional: ...]   may be NULL or past the table's size; after the colon, what the core then does
+ *   [optional: ...]   may be NULL or past the table's size; after the colon, what the core then
+ *                     does
  *
  * Rules that hold everywhere:
  *
- * - Status values are the NA_PLUGIN_* constants below, as int32_t. A function that returns anything but
- *   NA_PLUGIN_SUCCESS has had no effect that the core must undo, unless its comment says otherwise.
+ * - Status values are the NA_PLUGIN_* constants below, as int32_t. A function that returns anything
+ *   but NA_PLUGIN_SUCCESS has had no effect that the core must undo, unless its comment says
+ *   otherwise.
  * - Strings are NUL-terminated UTF-8. Input strings and structs belong to the caller and are valid
- *   during the call only; copy what you keep. Descriptor data (struct na_plugin and what it points to)
- *   must stay valid and unchanged as long as the process lives: a loaded plugin is never unloaded.
+ *   during the call only; copy what you keep. Descriptor data (struct na_plugin and what it points
+ *   to) must stay valid and unchanged as long as the process lives: a loaded plugin is never
+ *   unloaded.
  * - Sizes and offsets are bytes, times are milliseconds unless the name ends in _ns.
- * - An operation (`void *op`) is the plugin's private part of an operation that the core owns. The core
- *   allocates na_plugin.op_size bytes at na_plugin.op_align, zero-filled once when the operation is
- *   created, and leaves the content alone afterwards, also between uses.
+ * - An operation (`void *op`) is the plugin's private part of an operation that the core owns. The
+ *   core allocates na_plugin.op_size bytes at na_plugin.op_align, zero-filled once when the
+ *   operation is created, and leaves the content alone afterwards, also between uses.
  * - A function that takes an op and returns NA_PLUGIN_SUCCESS has accepted the operation. For each
- *   accepted operation the plugin reports exactly one completion through struct na_host: with success,
- *   with an error, or with NA_PLUGIN_CANCELED. It may do so inside the very call that accepted it, in
- *   poll, poll_wait, cancel or context_stop, or from a thread of its own. If the call returns an error
- *   there is no completion. Buffers, addresses and memory handles given with an operation stay valid
- *   until its completion has been reported.
+ *   accepted operation the plugin reports exactly one completion through struct na_host: with
+ *   success, with an error, or with NA_PLUGIN_CANCELED. It may do so inside the very call that
+ *   accepted it, in poll, poll_wait, cancel or context_stop, or from a thread of its own. If the
+ *   call returns an error there is no completion. Buffers, addresses and memory handles given with
+ *   an operation stay valid until its completion has been reported.
  * - Completion functions never call back into the plugin, so they may be called with locks held.
  * - A failed or vanished peer fails the operations that concern it, never poll itself.
  *
- * How the ABI grows: functions are only appended to a table, and each table says its size. Either side
- * treats what lies past the other's size as absent. Families that not every fabric has are tables of
- * their own, fetched by get_extension. The layout of every struct here is frozen by static assertions.
+ * How the ABI grows: functions are only appended to a table, and each table says its size. Either
+ * side treats what lies past the other's size as absent. Families that not every fabric has are
+ * tables of their own, fetched by get_extension. The layout of every struct here is frozen by
+ * static assertions.
  */
 
 #ifndef NA_PLUGIN_H
@@ -65,7 +70,7 @@ extern "C" {
 #define NA_PLUGIN_ENTRY_SYMBOL "na_plugin_entry_v1"
 
 #if defined(__GNUC__) || defined(__clang__)
-#    define NA_PLUGIN_EXPORT __attribute__((visibility("default")))
+#    define NA_PLUGIN_EXPORT              __attribute__((visibility("default")))
 #    define NA_PLUGIN_PRINTF(text, first) __attribute__((format(printf, text, first)))
 #else
 #    define NA_PLUGIN_EXPORT
@@ -76,30 +81,30 @@ extern "C" {
  * Status values (int32_t), numerically those of na_return_t
  */
 
-#define NA_PLUGIN_SUCCESS         0  /* done, or accepted */
-#define NA_PLUGIN_PERMISSION      1  /* the access flags or the peer's identity forbid it */
-#define NA_PLUGIN_NOENTRY         2  /* no such endpoint, name or entry */
-#define NA_PLUGIN_INTERRUPT       3  /* a signal interrupted a wait */
-#define NA_PLUGIN_AGAIN           4  /* no resources now; the same call may succeed after a poll */
-#define NA_PLUGIN_NOMEM           5  /* out of memory or shared memory */
-#define NA_PLUGIN_ACCESS          6  /* the operating system refused access */
-#define NA_PLUGIN_FAULT           7  /* an address or an internal state was bad */
-#define NA_PLUGIN_BUSY            8  /* in use */
-#define NA_PLUGIN_EXIST           9  /* exists already */
-#define NA_PLUGIN_NODEV           10 /* no such device, or the fabric is not on this machine */
-#define NA_PLUGIN_INVALID_ARG     11 /* an argument is malformed */
-#define NA_PLUGIN_PROTOCOL_ERROR  12 /* the peer sent something that is not of this protocol */
-#define NA_PLUGIN_OVERFLOW        13 /* a value is out of range, or a buffer too small for it */
-#define NA_PLUGIN_MSGSIZE         14 /* a message is larger than the limit or the posted buffer */
-#define NA_PLUGIN_PROTONOSUPPORT  15 /* the protocol is not one of this plugin's */
-#define NA_PLUGIN_OPNOTSUPPORTED  16 /* the plugin does not offer this operation */
-#define NA_PLUGIN_ADDRINUSE       17 /* the address to listen at is taken */
-#define NA_PLUGIN_ADDRNOTAVAIL    18 /* the address to listen at is not ours */
-#define NA_PLUGIN_HOSTUNREACH     19 /* the peer is gone or cannot be reached */
-#define NA_PLUGIN_TIMEOUT         20 /* nothing happened in the given time */
-#define NA_PLUGIN_CANCELED        21 /* the operation was cancelled */
-#define NA_PLUGIN_IO_ERROR        22 /* the fabric failed in another way */
-#define NA_PLUGIN_HOSTFIREWALL    23 /* the peer is unreachable behind a firewall */
+#define NA_PLUGIN_SUCCESS        0  /* done, or accepted */
+#define NA_PLUGIN_PERMISSION     1  /* the access flags or the peer's identity forbid it */
+#define NA_PLUGIN_NOENTRY        2  /* no such endpoint, name or entry */
+#define NA_PLUGIN_INTERRUPT      3  /* a signal interrupted a wait */
+#define NA_PLUGIN_AGAIN          4  /* no resources now; the same call may succeed after a poll */
+#define NA_PLUGIN_NOMEM          5  /* out of memory or shared memory */
+#define NA_PLUGIN_ACCESS         6  /* the operating system refused access */
+#define NA_PLUGIN_FAULT          7  /* an address or an internal state was bad */
+#define NA_PLUGIN_BUSY           8  /* in use */
+#define NA_PLUGIN_EXIST          9  /* exists already */
+#define NA_PLUGIN_NODEV          10 /* no such device, or the fabric is not on this machine */
+#define NA_PLUGIN_INVALID_ARG    11 /* an argument is malformed */
+#define NA_PLUGIN_PROTOCOL_ERROR 12 /* the peer sent something that is not of this protocol */
+#define NA_PLUGIN_OVERFLOW       13 /* a value is out of range, or a buffer too small for it */
+#define NA_PLUGIN_MSGSIZE        14 /* a message is larger than the limit or the posted buffer */
+#define NA_PLUGIN_PROTONOSUPPORT 15 /* the protocol is not one of this plugin's */
+#define NA_PLUGIN_OPNOTSUPPORTED 16 /* the plugin does not offer this operation */
+#define NA_PLUGIN_ADDRINUSE      17 /* the address to listen at is taken */
+#define NA_PLUGIN_ADDRNOTAVAIL   18 /* the address to listen at is not ours */
+#define NA_PLUGIN_HOSTUNREACH    19 /* the peer is gone or cannot be reached */
+#define NA_PLUGIN_TIMEOUT        20 /* nothing happened in the given time */
+#define NA_PLUGIN_CANCELED       21 /* the operation was cancelled */
+#define NA_PLUGIN_IO_ERROR       22 /* the fabric failed in another way */
+#define NA_PLUGIN_HOSTFIREWALL   23 /* the peer is unreachable behind a firewall */
 
 /* ------------------------------------------------------------------------------------------------
  * Objects. The plugin defines the first four as it likes, the core the last two.
@@ -206,19 +211,20 @@ struct na_host {
     void (*op_complete)(void *op, int32_t status);
 
     /*
-     * Completes a receive. `size` is the length of the message in the posted buffer. For an unexpected
-     * receive that succeeded, `source` is a reference to the sender which passes to the core (it ends
-     * in addr_free) and `tag` the sender's tag; for an expected receive they are NULL and the tag that
-     * was asked for. On error size is 0 and source NULL.
+     * Completes a receive. `size` is the length of the message in the posted buffer. For an
+     * unexpected receive that succeeded, `source` is a reference to the sender which passes to the
+     * core (it ends in addr_free) and `tag` the sender's tag; for an expected receive they are NULL
+     * and the tag that was asked for. On error size is 0 and source NULL.
      */
     void (*op_complete_recv)(void *op, int32_t status, uint64_t size, struct na_plugin_addr *source,
                              uint32_t tag);
 
     /*
-     * Reports one message of a multi-receive: it lies at `buf` inside the posted buffer. `last` not 0
-     * ends the operation: after that the buffer belongs to the core again. An operation that ends
-     * without a message (cancelled, failed) is ended by op_complete. Returns NA_PLUGIN_NOMEM when the
-     * event cannot be queued: the message was not taken, `source` is still the plugin's, try later.
+     * Reports one message of a multi-receive: it lies at `buf` inside the posted buffer. `last` not
+     * 0 ends the operation: after that the buffer belongs to the core again. An operation that ends
+     * without a message (cancelled, failed) is ended by op_complete. Returns NA_PLUGIN_NOMEM when
+     * the event cannot be queued: the message was not taken, `source` is still the plugin's, try
+     * later.
      */
     int32_t (*op_complete_multi_recv)(void *op, int32_t status, void *buf, uint64_t size,
                                       struct na_plugin_addr *source, uint32_t tag, uint32_t last);
@@ -262,8 +268,8 @@ struct na_plugin_init {
 };
 
 /*
- * Limits of an opened class, filled in by initialize. The core sets `size` and zeroes the rest before;
- * a plugin writes no member past that size. Grows like a table.
+ * Limits of an opened class, filled in by initialize. The core sets `size` and zeroes the rest
+ * before; a plugin writes no member past that size. Grows like a table.
  */
 struct na_plugin_class_info {
     uint32_t size;
@@ -293,10 +299,10 @@ struct na_plugin {
     const char *description; /* one line for people */
 
     /*
-     * Further class names under which init strings may ask for this plugin, NULL-terminated; NULL for
-     * none. `alias+protocol` finds it when the file na_<alias>.so does not exist: the core looks at
-     * na_<protocol>.so first and then at every plugin. The first name is the one that appears in
-     * addresses.
+     * Further class names under which init strings may ask for this plugin, NULL-terminated; NULL
+     * for none. `alias+protocol` finds it when the file na_<alias>.so does not exist: the core
+     * looks at na_<protocol>.so first and then at every plugin. The first name is the one that
+     * appears in addresses.
      */
     const char *const *class_names;
 
@@ -305,10 +311,11 @@ struct na_plugin {
     uint64_t capabilities; /* NA_PLUGIN_CAP_* that a class of this plugin can have */
 
     /*
-     * Reports everything that can be opened, best first: each protocol, on each device worth naming,
-     * also those that this machine lacks (not usable, with the reason). `protocol` NULL means all,
-     * otherwise report only offers for this protocol; none, when it is unknown. Opens no endpoint.
-     * Returns what the last `report` returned, or an error when the fabric could not be asked.
+     * Reports everything that can be opened, best first: each protocol, on each device worth
+     * naming, also those that this machine lacks (not usable, with the reason). `protocol` NULL
+     * means all, otherwise report only offers for this protocol; none, when it is unknown. Opens no
+     * endpoint. Returns what the last `report` returned, or an error when the fabric could not be
+     * asked.
      * [mandatory] [any thread] [may not block]
      */
     int32_t (*enumerate)(const char *protocol, na_plugin_offer_fn report, void *arg);
@@ -322,18 +329,20 @@ struct na_plugin {
                           struct na_plugin_class **class_p, struct na_plugin_class_info *info);
 
     /*
-     * Frees a class whose contexts are destroyed, whose addresses and memory handles are freed (what a
-     * caller forgot to free is freed here), also one that initialize left half made.
+     * Frees a class whose contexts are destroyed, whose addresses and memory handles are freed
+     * (what a caller forgot to free is freed here), also one that initialize left half made.
      * [mandatory] [one at a time]
      */
     int32_t (*finalize)(struct na_plugin_class *na_class);
 
     /*
-     * Makes context number `id`, 0 <= id < na_plugin_init.max_contexts; each id at most once at a time.
+     * Makes context number `id`, 0 <= id < na_plugin_init.max_contexts; each id at most once at a
+     * time.
      * [mandatory] [one at a time]
      */
-    int32_t (*context_create)(struct na_plugin_class *na_class, struct na_host_context *host_context,
-                              uint32_t id, struct na_plugin_context **context_p);
+    int32_t (*context_create)(struct na_plugin_class *na_class,
+                              struct na_host_context *host_context, uint32_t id,
+                              struct na_plugin_context **context_p);
 
     /*
      * First half of closing: everything outstanding on the context completes, as cancelled where it
@@ -357,9 +366,10 @@ struct na_plugin {
     void (*op_finalize)(struct na_plugin_class *na_class, void *op);
 
     /*
-     * Makes an address from its string form (`class+protocol://...`, or what follows "://"). Refuses
-     * a malformed string (NA_PLUGIN_INVALID_ARG). A peer that can be seen not to exist is an error
-     * here (NA_PLUGIN_NOENTRY, NA_PLUGIN_HOSTUNREACH); otherwise the first operation fails.
+     * Makes an address from its string form (`class+protocol://...`, or what follows "://").
+     * Refuses a malformed string (NA_PLUGIN_INVALID_ARG). A peer that can be seen not to exist is
+     * an error here (NA_PLUGIN_NOENTRY, NA_PLUGIN_HOSTUNREACH); otherwise the first operation
+     * fails.
      * [mandatory] [any thread]
      */
     int32_t (*addr_lookup)(struct na_plugin_class *na_class, const char *name,
@@ -397,9 +407,9 @@ struct na_plugin {
     int32_t (*addr_set_remove)(struct na_plugin_class *na_class, struct na_plugin_addr *addr);
 
     /*
-     * Memory for message buffers, with what the fabric wants to know of it in `*data_p`; every message
-     * call gets both back. [optional: page-aligned memory for large, cache-line-aligned for small
-     * buffers, data NULL] [any thread] [may not block]
+     * Memory for message buffers, with what the fabric wants to know of it in `*data_p`; every
+     * message call gets both back. [optional: page-aligned memory for large, cache-line-aligned for
+     * small buffers, data NULL] [any thread] [may not block]
      */
     void *(*msg_buf_alloc)(struct na_plugin_class *na_class, uint64_t size, uint32_t flags,
                            void **data_p);
@@ -413,10 +423,10 @@ struct na_plugin {
     int32_t (*msg_init_expected)(struct na_plugin_class *na_class, void *buf, uint64_t size);
 
     /*
-     * Sends a message that matches no particular receive, to context `dest_id` of `dest`. The core has
-     * checked size and tag against the class's limits. Messages of one class to one context arrive in
-     * the order in which they were sent; unexpected and expected ones share that order. When resources
-     * run out the plugin queues the operation and retries in poll, or, if told so by
+     * Sends a message that matches no particular receive, to context `dest_id` of `dest`. The core
+     * has checked size and tag against the class's limits. Messages of one class to one context
+     * arrive in the order in which they were sent; unexpected and expected ones share that order.
+     * When resources run out the plugin queues the operation and retries in poll, or, if told so by
      * NA_PLUGIN_PROGRESS_NO_RETRY, returns NA_PLUGIN_AGAIN. A message that finds no posted receive
      * waits at the destination or holds back its sender, within a bound; it is not dropped.
      * [mandatory] [any thread] [may not block]
@@ -426,24 +436,24 @@ struct na_plugin {
                                    uint32_t dest_id, uint32_t tag);
 
     /*
-     * Posts a buffer for one unexpected message from anybody; posted receives are filled in order. A
-     * message larger than the buffer completes it with NA_PLUGIN_MSGSIZE.
+     * Posts a buffer for one unexpected message from anybody; posted receives are filled in order.
+     * A message larger than the buffer completes it with NA_PLUGIN_MSGSIZE.
      * [mandatory] [any thread] [may not block]
      */
     int32_t (*msg_recv_unexpected)(struct na_plugin_context *context, void *op, void *buf,
                                    uint64_t size, void *data);
 
     /*
-     * Sends a message to a receive that names us and the tag and that was posted before. Without one
-     * the destination drops it. [mandatory] [any thread] [may not block]
+     * Sends a message to a receive that names us and the tag and that was posted before. Without
+     * one the destination drops it. [mandatory] [any thread] [may not block]
      */
     int32_t (*msg_send_expected)(struct na_plugin_context *context, void *op, const void *buf,
                                  uint64_t size, void *data, struct na_plugin_addr *dest,
                                  uint32_t dest_id, uint32_t tag);
 
     /*
-     * Posts a buffer for the expected message with `tag` from context `source_id` of `source`. Among
-     * receives for the same source and tag the first posted is filled first.
+     * Posts a buffer for the expected message with `tag` from context `source_id` of `source`.
+     * Among receives for the same source and tag the first posted is filled first.
      * [mandatory] [any thread] [may not block]
      */
     int32_t (*msg_recv_expected)(struct na_plugin_context *context, void *op, void *buf,
@@ -451,8 +461,8 @@ struct na_plugin {
                                  uint32_t source_id, uint32_t tag);
 
     /*
-     * Describes `length` bytes at `base`, which remote sides may access as `flags` say. Does not touch
-     * the memory. [optional: no RMA] [any thread] [may not block]
+     * Describes `length` bytes at `base`, which remote sides may access as `flags` say. Does not
+     * touch the memory. [optional: no RMA] [any thread] [may not block]
      */
     int32_t (*mem_create)(struct na_plugin_class *na_class, void *base, uint64_t length,
                           uint32_t flags, struct na_plugin_mem **mem_p);
@@ -470,9 +480,10 @@ struct na_plugin {
     int32_t (*mem_deregister)(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
 
     /*
-     * The form in which a registered handle travels: its size, writing it, and making a remote handle
-     * of it. Length and access flags travel beside it and are checked by the core; everything in `buf`
-     * comes from another process and must be checked. [with mem_create] [any thread] [may not block]
+     * The form in which a registered handle travels: its size, writing it, and making a remote
+     * handle of it. Length and access flags travel beside it and are checked by the core;
+     * everything in `buf` comes from another process and must be checked. [with mem_create] [any
+     * thread] [may not block]
      */
     uint64_t (*mem_serialize_size)(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
     int32_t (*mem_serialize)(struct na_plugin_class *na_class, struct na_plugin_mem *mem, void *buf,
@@ -482,9 +493,10 @@ struct na_plugin {
 
     /*
      * Copies `length` bytes between a registered local and a deserialized remote handle of context
-     * `remote_id` of `remote`: put writes there, get reads from there. Completes when the local memory
-     * may be reused and, for put, when the data is visible to the target. The core has checked both
-     * ranges, the flags and max_rma_size; length is not 0. Queues and retries like a send.
+     * `remote_id` of `remote`: put writes there, get reads from there. Completes when the local
+     * memory may be reused and, for put, when the data is visible to the target. The core has
+     * checked both ranges, the flags and max_rma_size; length is not 0. Queues and retries like a
+     * send.
      * [optional: NA_PLUGIN_OPNOTSUPPORTED; with mem_create] [any thread] [may not block]
      */
     int32_t (*put)(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
@@ -502,15 +514,15 @@ struct na_plugin {
     int32_t (*poll)(struct na_plugin_context *context, uint32_t *count);
 
     /*
-     * Like poll, but waits up to `timeout_ms` for something to complete or for wake. Nothing in that
-     * time is NA_PLUGIN_TIMEOUT. [optional: the core waits on the descriptor of poll_get_fd, or polls
-     * and backs off] [any thread]
+     * Like poll, but waits up to `timeout_ms` for something to complete or for wake. Nothing in
+     * that time is NA_PLUGIN_TIMEOUT. [optional: the core waits on the descriptor of poll_get_fd,
+     * or polls and backs off] [any thread]
      */
     int32_t (*poll_wait)(struct na_plugin_context *context, uint32_t timeout_ms, uint32_t *count);
 
     /*
-     * A descriptor that polls readable when poll has something to do, provided poll_try_wait said so
-     * before; the plugin keeps it. Negative when this class has none (busy mode).
+     * A descriptor that polls readable when poll has something to do, provided poll_try_wait said
+     * so before; the plugin keeps it. Negative when this class has none (busy mode).
      * [optional: none] [any thread] [may not block]
      */
     int32_t (*poll_get_fd)(struct na_plugin_context *context);
@@ -526,17 +538,17 @@ struct na_plugin {
     void (*wake)(struct na_plugin_context *context);
 
     /*
-     * Asks that an operation complete soon: as cancelled if nothing has happened yet, otherwise as it
-     * would. Success means that the request was noted, also when the operation completed meanwhile.
-     * The core calls it only for operations that it knows to be outstanding when it looks, so the
-     * completion may have been reported a moment ago: compare `op` with what you hold, do not trust
-     * it. [mandatory] [any thread] [may not block]
+     * Asks that an operation complete soon: as cancelled if nothing has happened yet, otherwise as
+     * it would. Success means that the request was noted, also when the operation completed
+     * meanwhile. The core calls it only for operations that it knows to be outstanding when it
+     * looks, so the completion may have been reported a moment ago: compare `op` with what you
+     * hold, do not trust it. [mandatory] [any thread] [may not block]
      */
     int32_t (*cancel)(struct na_plugin_context *context, void *op);
 
     /*
-     * The table of an optional family (ids below, or a vendor's own prefixed with its domain, such as
-     * "com.example.atomics/1"), or NULL. It begins with struct na_plugin_extension.
+     * The table of an optional family (ids below, or a vendor's own prefixed with its domain, such
+     * as "com.example.atomics/1"), or NULL. It begins with struct na_plugin_extension.
      * [optional: no extensions] [any thread] [may not block]
      */
     const void *(*get_extension)(const char *id);
@@ -547,9 +559,9 @@ struct na_plugin {
 
 /*
  * The one exported function, called once after the plugin is loaded. Returns NA_PLUGIN_SUCCESS with
- * `*plugin_p` set, or an error with `*reason_p` set to a string that lives for ever: that refuses to
- * work on this machine and is shown to the user. It must look at host->abi_version before it uses
- * members that were added after version 1.0. [one at a time] [may not block]
+ * `*plugin_p` set, or an error with `*reason_p` set to a string that lives for ever: that refuses
+ * to work on this machine and is shown to the user. It must look at host->abi_version before it
+ * uses members that were added after version 1.0. [one at a time] [may not block]
  */
 NA_PLUGIN_EXPORT int32_t na_plugin_entry_v1(const struct na_host *host,
                                             const struct na_plugin **plugin_p,
@@ -591,8 +603,8 @@ struct na_plugin_multi_recv {
 
     /*
      * Posts a buffer that unexpected messages fill one after the other, each reported by
-     * op_complete_multi_recv, until less than the largest unexpected message fits. Multi-receives and
-     * single receives of a context are one queue in posting order. [any thread] [may not block]
+     * op_complete_multi_recv, until less than the largest unexpected message fits. Multi-receives
+     * and single receives of a context are one queue in posting order. [any thread] [may not block]
      */
     int32_t (*msg_multi_recv_unexpected)(struct na_plugin_context *context, void *op, void *buf,
                                          uint64_t size, void *data);

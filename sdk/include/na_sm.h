@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Identity of the host: do two processes run on the same machine, under the same boot of its kernel?
- * The identity has nothing to do with any single transport; the names are those of the field. */
+/* Identity of the host: do two processes run on the same machine, under the same boot of its
+ * kernel? The identity has nothing to do with any single transport; the names are those of the
+ * field. */
 
 #ifndef NA_SM_H
 #define NA_SM_H
@@ -56,8 +57,8 @@ NA_PUBLIC na_return_t NA_SM_Host_id_to_string(na_sm_id_t id, char *string);
  * \param string  NA_SM_HOST_ID_LEN characters and a null
  * \param id_p    receives the id; not touched on error
  *
- * \return NA_SUCCESS; NA_INVALID_ARG if a pointer is NULL; NA_PROTOCOL_ERROR if the string has not that
- *         form
+ * \return NA_SUCCESS; NA_INVALID_ARG if a pointer is NULL; NA_PROTOCOL_ERROR if the string has not
+ *         that form
  *
  * Any thread. \since 1.0
  */

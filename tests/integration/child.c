@@ -125,8 +125,8 @@ bool child_left_files(pid_t pid)
         return false;
     snprintf(number, sizeof(number), ".%d-", (int) pid);
     while ((entry = readdir(directory)) != NULL)
-        found = found || (strstr(entry->d_name, "amalgam") != NULL &&
-                             strstr(entry->d_name, number) != NULL);
+        found = found ||
+                (strstr(entry->d_name, "amalgam") != NULL && strstr(entry->d_name, number) != NULL);
     closedir(directory);
     return found;
 }

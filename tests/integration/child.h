@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Child processes of integration tests: the test program runs itself again in another role, talks with
- * it in lines over two pipes, kills it and collects it.
+ * Child processes of integration tests: the test program runs itself again in another role, talks
+ * with it in lines over two pipes, kills it and collects it.
  */
 #ifndef TESTS_INTEGRATION_CHILD_H
 #define TESTS_INTEGRATION_CHILD_H
@@ -28,7 +28,8 @@ bool child_tell(struct child *child, const char *line);
 /* Kills the child with SIGKILL and leaves it as a zombie until child_collect. */
 void child_kill(struct child *child);
 
-/* Waits for the child's end; its exit code, 128 + signal, or -1 after `timeout_ms` (then it is killed). */
+/* Waits for the child's end; its exit code, 128 + signal, or -1 after `timeout_ms` (then it is
+ * killed). */
 int child_collect(struct child *child, int timeout_ms);
 
 /* Whether shared-memory files that carry the child's process number are left. */

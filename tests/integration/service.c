@@ -43,8 +43,10 @@ bool service_open(struct service *service, const char *init_string, bool listen)
         HG_Finalize(service->hg_class);
         return false;
     }
-    service->echo = MERCURY_REGISTER(service->hg_class, "echo", echo_in_t, echo_out_t, echo_handler);
-    service->pull = MERCURY_REGISTER(service->hg_class, "pull", pull_in_t, pull_out_t, pull_handler);
+    service->echo =
+        MERCURY_REGISTER(service->hg_class, "echo", echo_in_t, echo_out_t, echo_handler);
+    service->pull =
+        MERCURY_REGISTER(service->hg_class, "pull", pull_in_t, pull_out_t, pull_handler);
     service->silent =
         MERCURY_REGISTER(service->hg_class, "silent", echo_in_t, echo_out_t, silent_handler);
     HG_Register_data(service->hg_class, service->echo, service, NULL);

@@ -13,10 +13,10 @@
 
 #include <stdbool.h>
 
-MERCURY_GEN_PROC(echo_in_t, ((uint64_t)(number))((hg_const_string_t)(text)))
-MERCURY_GEN_PROC(echo_out_t, ((uint64_t)(number))((uint64_t)(length)))
-MERCURY_GEN_PROC(pull_in_t, ((hg_bulk_t)(memory))((uint32_t)(rounds)))
-MERCURY_GEN_PROC(pull_out_t, ((int32_t)(status))((uint64_t)(sum)))
+MERCURY_GEN_PROC(echo_in_t, ((uint64_t) (number))((hg_const_string_t) (text)))
+MERCURY_GEN_PROC(echo_out_t, ((uint64_t) (number))((uint64_t) (length)))
+MERCURY_GEN_PROC(pull_in_t, ((hg_bulk_t) (memory))((uint32_t) (rounds)))
+MERCURY_GEN_PROC(pull_out_t, ((int32_t) (status))((uint64_t) (sum)))
 
 struct service {
     hg_class_t *hg_class;
@@ -26,7 +26,8 @@ struct service {
     unsigned int pulls_ok, pulls_failed;
 };
 
-/* Opens the class and context for the init string and registers the RPCs; false with nothing left open. */
+/* Opens the class and context for the init string and registers the RPCs; false with nothing left
+ * open. */
 bool service_open(struct service *service, const char *init_string, bool listen);
 
 /* Closes what service_open opened; false when the library says that something is still in use. */

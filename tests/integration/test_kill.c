@@ -21,7 +21,7 @@
 #define BULK_SIZE       (32u << 20)
 #define ERROR_WITHIN_MS 1000
 /* Sanitizers and a loaded machine stretch the second; the point is that the wait is bounded. */
-#define SLACK_MS        2000
+#define SLACK_MS 2000
 
 struct pending {
     int open; /* forwards that have not completed */
@@ -86,8 +86,8 @@ static void origin_killed_during_rpcs_leaves_the_target_serving(void **state)
     (void) state;
     start_target(&target, address, sizeof(address));
     for (int round = 0; round < 3; round++) {
-        assert_true(child_start(&origin, (const char *const[]){"origin-echo", test_init_string(),
-                                             address, NULL}));
+        assert_true(child_start(
+            &origin, (const char *const[]){"origin-echo", test_init_string(), address, NULL}));
         assert_true(child_read_line(&origin, line, sizeof(line), 20000));
         child_kill(&origin);
         assert_int_equal(child_collect(&origin, 5000), 128 + SIGKILL);
@@ -111,7 +111,7 @@ static void origin_killed_during_bulk_fails_the_pull_and_nothing_else(void **sta
     (void) state;
     start_target(&target, address, sizeof(address));
     assert_true(child_start(&origin, (const char *const[]){"origin-pull", test_init_string(),
-                                         address, "1000000", NULL}));
+                                                           address, "1000000", NULL}));
     assert_true(child_read_line(&origin, line, sizeof(line), 20000));
     usleep(100000);
     child_kill(&origin);
@@ -123,7 +123,7 @@ static void origin_killed_during_bulk_fails_the_pull_and_nothing_else(void **sta
     HG_Addr_free(service.hg_class, addr);
     assert_true(service_close(&service));
 
-    usleep((ERROR_WITHIN_MS) * 1000);
+    usleep((ERROR_WITHIN_MS) *1000);
     child_tell(&target, "quit");
     assert_true(child_read_line(&target, line, sizeof(line), 5000));
     assert_string_equal(line, "pulls ok 0 failed 1");
@@ -145,8 +145,9 @@ static void target_killed_during_bulk_fails_the_forward_within_a_second(void **s
     start_target(&target, address, sizeof(address));
     assert_true(service_open(&service, test_init_string(), false));
     assert_int_equal(HG_Addr_lookup2(service.hg_class, address, &addr), HG_SUCCESS);
-    assert_int_equal(HG_Bulk_create(service.hg_class, 1, &buffer, &size, HG_BULK_READ_ONLY, &memory),
-                     HG_SUCCESS);
+    assert_int_equal(
+        HG_Bulk_create(service.hg_class, 1, &buffer, &size, HG_BULK_READ_ONLY, &memory),
+        HG_SUCCESS);
     hg_handle_t handle = forward_pull(&service, addr, memory, 1000000, &pending);
     service_run(&service, &pending.none_left, 100);
     assert_int_equal(pending.open, 1);
@@ -262,7 +263,8 @@ static int role_origin_pull(const char *init_string, const char *address, const 
 
     if (!service_open(&service, init_string, false) ||
         HG_Addr_lookup2(service.hg_class, address, &addr) != HG_SUCCESS ||
-        HG_Bulk_create(service.hg_class, 1, &buffer, &size, HG_BULK_READ_ONLY, &memory) != HG_SUCCESS)
+        HG_Bulk_create(service.hg_class, 1, &buffer, &size, HG_BULK_READ_ONLY, &memory) !=
+            HG_SUCCESS)
         return 1;
     forward_pull(&service, addr, memory, (uint32_t) strtoul(rounds, NULL, 10), &pending);
     service_run(&service, &pending.none_left, 50);

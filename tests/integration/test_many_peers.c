@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One target and 1,000 origins that are all connected at the same time, in processes that hold several
- * endpoints each, under the usual limit of 1,024 descriptors.
+ * One target and 1,000 origins that are all connected at the same time, in processes that hold
+ * several endpoints each, under the usual limit of 1,024 descriptors.
  */
 #include "child.h"
 #include "service.h"
@@ -17,10 +17,10 @@
 
 #include <cmocka.h>
 
-#define PROCESSES     20
-#define PER_PROCESS   50
-#define ALL           (PROCESSES * PER_PROCESS)
-#define DESCRIPTORS   1024
+#define PROCESSES   20
+#define PER_PROCESS 50
+#define ALL         (PROCESSES * PER_PROCESS)
+#define DESCRIPTORS 1024
 
 static int role_origins(const char *init_string, const char *address, const char *count);
 
@@ -42,7 +42,7 @@ static void a_target_serves_a_thousand_connected_origins(void **state)
     snprintf(count, sizeof(count), "%d", PER_PROCESS);
     for (int i = 0; i < PROCESSES; i++)
         assert_true(child_start(&origins[i], (const char *const[]){"origins", test_init_string(),
-                                                 address, count, NULL}));
+                                                                   address, count, NULL}));
 
     /* Each endpoint calls once while the others connect, and once more when all are connected. */
     for (unsigned int round = 1; round <= 2; round++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tests of the core share: the folders of test plugins, a class of the loop plugin with one context,
- * captured log lines. */
+/* What the tests of the core share: the folders of test plugins, a class of the loop plugin with
+ * one context, captured log lines. */
 
 #ifndef NA_TEST_H
 #define NA_TEST_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Each allocation of the core fails in turn, while a class is opened, used and closed: no crash, no leak
- * (AddressSanitizer looks for those), and with memory again all works. The linker leads the core's
- * allocations here. */
+/* Each allocation of the core fails in turn, while a class is opened, used and closed: no crash, no
+ * leak (AddressSanitizer looks for those), and with memory again all works. The linker leads the
+ * core's allocations here. */
 
 #include "na_test.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Classes and contexts: init info of all versions, opening and closing again and again, counters. */
+/* Classes and contexts: init info of all versions, opening and closing again and again,
+ * counters. */
 
 #include "na/class.h"
 #include "na_test.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Each function of the plugin fails in turn, with each of several codes: the code arrives at the caller,
- * nothing is lost, and all works when the fault is gone. */
+/* Each function of the plugin fails in turn, with each of several codes: the code arrives at the
+ * caller, nothing is lost, and all works when the fault is gone. */
 
 #include "na/class.h"
 #include "na_test.h"

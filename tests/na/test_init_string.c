@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Init strings: what is understood, and that everything else is refused with reason and position. */
+/* Init strings: what is understood, and that everything else is refused with reason and
+ * position. */
 
 #include "na/init_string.h"
 #include "na_test.h"

@@ -173,7 +173,8 @@ static void host_ids_are_stable_and_travel_as_strings(void **state)
     assert_int_equal(NA_SM_String_to_host_id(NULL, &read), NA_INVALID_ARG);
 }
 
-/* Before anything else: the environment is read at the first use, not when the library is loaded. */
+/* Before anything else: the environment is read at the first use, not when the library is
+ * loaded. */
 static void the_environment_sets_level_and_subsystems_at_the_first_use(void **state)
 {
     (void) state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Selection: named plugins, aliases, protocols alone, preference lists, auto; and the report of it. */
+/* Selection: named plugins, aliases, protocols alone, preference lists, auto; and the report of
+ * it. */
 
 #include "na_test.h"
 

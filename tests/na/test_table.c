@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The check of a plugin's table, rule by rule, and what becomes of functions that a plugin lacks. */
+/* The check of a plugin's table, rule by rule, and what becomes of functions that a plugin
+ * lacks. */
 
 #include "na/class.h"
 #include "na_test.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A transport between the classes of one process, to exercise the core. It obeys struct loop_control. Built
- * several times: LOOP_NAME, LOOP_WAIT (0: nothing, 1: descriptor, 2: poll_wait), LOOP_EXTENSIONS. Here: what
- * it declares, classes, contexts and addresses. */
+/* A transport between the classes of one process, to exercise the core. It obeys struct
+ * loop_control. Built several times: LOOP_NAME, LOOP_WAIT (0: nothing, 1: descriptor, 2:
+ * poll_wait), LOOP_EXTENSIONS. Here: what it declares, classes, contexts and addresses. */
 
 #include "loop.h"
 

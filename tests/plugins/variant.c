@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A plugin that can do nothing, built in several ways to see what the loader makes of it:
- * VARIANT_NAME, and one of VARIANT_MAJOR, VARIANT_MINOR, VARIANT_SIZE, VARIANT_REFUSE, VARIANT_NO_POLL,
- * VARIANT_NO_TABLE, VARIANT_LONG, VARIANT_ENTRY, VARIANT_PRIORITY. */
+ * VARIANT_NAME, and one of VARIANT_MAJOR, VARIANT_MINOR, VARIANT_SIZE, VARIANT_REFUSE,
+ * VARIANT_NO_POLL, VARIANT_NO_TABLE, VARIANT_LONG, VARIANT_ENTRY, VARIANT_PRIORITY. */
 
 #include "na_plugin.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the tests of mercury_macros.h need and C++ cannot make by itself: a processor without a class.
+ * What the tests of mercury_macros.h need and C++ cannot make by itself: a processor without a
+ * class.
  */
 #ifndef TESTS_PROC_MACROS_SUPPORT_H
 #define TESTS_PROC_MACROS_SUPPORT_H

@@ -351,6 +351,57 @@ static void random_bytes_do_no_harm(void **state)
     }
 }
 
+/* All slots taken: a new sender waits, gets in when one is freed, and is told so when none is. */
+static void a_full_table_of_senders_is_an_error_in_the_end(void **state)
+{
+    struct sm_end victim, sender;
+    struct sm_context_area *area;
+    struct sm_peer_slot *slots;
+    struct sm_event event = {0};
+    char name[128];
+    size_t size;
+    na_op_id_t *op;
+    na_addr_t *addr;
+    uint8_t *map;
+    uint64_t living = sm_owner_pack(SM_SLOT_CLAIMED, (uint32_t) getpid(), 1);
+    uint64_t from;
+
+    (void) state;
+    sm_end_open(&victim, "na+sm", NULL);
+    sm_end_open(&sender, "na+sm", NULL);
+    addr = look_up(&sender, &victim);
+    map = map_segment(victim.na_class, &size, name);
+    area = (struct sm_context_area *) (map + sm_layout_context(0));
+    slots = (struct sm_peer_slot *) (map + sm_layout_peer_slots(0));
+    area->slots_reserved = SM_PEER_SLOTS;
+    for (uint32_t i = 0; i < SM_PEER_SLOTS; i++)
+        slots[i].owner = living;
+    op = NA_Op_create(sender.na_class, NA_OP_SINGLE);
+    from = sm_now_ms();
+    assert_int_equal(NA_Msg_send_expected(sender.na_class, sender.context, sm_event_callback,
+                                          &event, "x", 1, NULL, addr, 0, 1, op),
+                     NA_SUCCESS);
+    assert_true(sm_event_wait(&sender, &event, SM_TEST_WAIT_MS));
+    assert_int_equal(event.ret, NA_BUSY);
+    assert_in_range(sm_now_ms() - from, 4000, 8000);
+    event.done = 0;
+    assert_int_equal(NA_Msg_send_expected(sender.na_class, sender.context, sm_event_callback,
+                                          &event, "x", 1, NULL, addr, 0, 1, op),
+                     NA_SUCCESS);
+    sm_end_progress(&sender, 100);
+    assert_int_equal(event.done, 0);
+    slots[17].owner = 0;
+    assert_true(sm_event_wait(&sender, &event, 1000));
+    assert_int_equal(event.ret, NA_SUCCESS);
+    assert_int_equal(sm_owner_state(slots[17].owner), SM_SLOT_READY);
+    NA_Op_destroy(sender.na_class, op);
+    NA_Addr_free(sender.na_class, addr);
+    (void) munmap(map, size);
+    sm_end_close(&sender);
+    sm_end_close(&victim);
+    sm_check_clean();
+}
+
 /* Headers of segments that contradict themselves. */
 static void false_headers_are_refused(void **state)
 {
@@ -397,6 +448,7 @@ int main(void)
         cmocka_unit_test(a_false_head_is_noticed),
         cmocka_unit_test(false_descriptions_of_rings_are_refused),
         cmocka_unit_test(random_bytes_do_no_harm),
+        cmocka_unit_test(a_full_table_of_senders_is_an_error_in_the_end),
         cmocka_unit_test(false_headers_are_refused),
     };
 

@@ -139,7 +139,7 @@ static void limits_measure_the_machine(void **state)
     assert_int_equal(run.code, 0);
     object = tool_run_json(&run);
     assert_true(tool_json_number(object, "cacheline_rtt_us") > 0);
-    assert_true(tool_json_number(object, "cacheline_pair_rtt_us") > 0);
+    assert_true(tool_json_number(object, "cacheline_bounce_us") > 0);
     assert_true(tool_json_number(object, "eventfd_rtt_us") > 0);
     assert_true(tool_json_number(object, "memcpy_MBps") > 0);
     (void) tool_json_at(object, "process_vm_readv_MBps"); /* null where it is refused */

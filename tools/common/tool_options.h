@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Parsing of option values: whole strings only, with a range, and a message that names the option. */
+/* Parsing of option values: whole strings only, with a range, and a message that names the
+ * option. */
 
 #ifndef AMALGAM_TOOL_OPTIONS_H
 #define AMALGAM_TOOL_OPTIONS_H

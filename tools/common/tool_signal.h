@@ -4,8 +4,8 @@
 #ifndef AMALGAM_TOOL_SIGNAL_H
 #define AMALGAM_TOOL_SIGNAL_H
 
-/* Installs handlers for SIGINT, SIGTERM and SIGHUP; ignores SIGPIPE and SIGXFSZ, so that writes that
- * cannot be done are errors. */
+/* Installs handlers for SIGINT, SIGTERM and SIGHUP; ignores SIGPIPE and SIGXFSZ, so that writes
+ * that cannot be done are errors. */
 void tool_signal_install(void);
 
 /* The signal that asked the tool to stop, 0 when none did. */

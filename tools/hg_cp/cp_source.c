@@ -15,8 +15,8 @@
 
 #include "common/tool_message.h"
 
-/* What the digest's thread reads at once. It reads instead of using the mapping, so that a file that
- * becomes shorter is an error here and not a signal. */
+/* What the digest's thread reads at once. It reads instead of using the mapping, so that a file
+ * that becomes shorter is an error here and not a signal. */
 #define READ_SIZE (UINT64_C(1) << 20)
 
 static void bus_error_handler(int signal_number);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Many contexts driven by one thread, by the event API: progress what is ready, arm it, wait for the
- * descriptors of all. */
+/* Many contexts driven by one thread, by the event API: progress what is ready, arm it, wait for
+ * the descriptors of all. */
 
 #include "hg_perf/perf_events.h"
 

@@ -27,7 +27,8 @@ bool perf_events_open(struct perf_events *events, unsigned int count);
 /* Adds a context. */
 hg_return_t perf_events_add(struct perf_events *events, hg_context_t *context);
 
-/* One round over the contexts that have something to do; sleeps at most timeout_ms when none has. */
+/* One round over the contexts that have something to do; sleeps at most timeout_ms when none
+ * has. */
 hg_return_t perf_events_progress(struct perf_events *events, unsigned int timeout_ms);
 
 /* Releases everything but the contexts. */

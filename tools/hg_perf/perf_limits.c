@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The machine's own limits: a shared cache line, an eventfd, memcpy and cross-memory attach. Each is
- * measured between two processes that the scheduler puts on two cores, or --bind does. */
+/* The machine's own limits: a shared cache line, an eventfd, memcpy and cross-memory attach. Each
+ * is measured between two processes that the scheduler puts on two cores, or --bind does. */
 
 #include "hg_perf/perf_limits.h"
 
@@ -50,11 +50,11 @@ static pid_t peer_start(const struct perf_options *options, struct limits_shared
                         limits_peer_t peer, uint64_t size);
 static void peer_stop(struct limits_shared *shared, pid_t pid);
 static void peer_cacheline(struct limits_shared *shared, uint64_t size);
-static void peer_pair(struct limits_shared *shared, uint64_t size);
+static void peer_bounce(struct limits_shared *shared, uint64_t size);
 static void peer_eventfd(struct limits_shared *shared, uint64_t size);
 static void peer_buffer(struct limits_shared *shared, uint64_t size);
 static void turn_cacheline(struct limits_shared *shared);
-static void turn_pair(struct limits_shared *shared);
+static void turn_bounce(struct limits_shared *shared);
 static void turn_eventfd(struct limits_shared *shared);
 static double median_turn_us(struct limits_shared *shared, void (*turn)(struct limits_shared *),
                              unsigned int batch_turns, double seconds, double *min_us);
@@ -136,11 +136,11 @@ static bool measure_round_trips(const struct perf_options *options, struct limit
         median_turn_us(shared, turn_cacheline, BATCH_TURNS, seconds, &limits->cacheline_rtt_min_us);
     peer_stop(shared, pid);
 
-    pid = peer_start(options, shared, peer_pair, 0);
+    pid = peer_start(options, shared, peer_bounce, 0);
     if (pid < 0)
         return false;
-    (void) median_turn_us(shared, turn_pair, BATCH_TURNS, seconds / 10, NULL);
-    limits->cacheline_pair_rtt_us = median_turn_us(shared, turn_pair, BATCH_TURNS, seconds, NULL);
+    (void) median_turn_us(shared, turn_bounce, BATCH_TURNS, seconds / 10, NULL);
+    limits->cacheline_bounce_us = median_turn_us(shared, turn_bounce, BATCH_TURNS, seconds, NULL);
     peer_stop(shared, pid);
 
     pid = peer_start(options, shared, peer_eventfd, 0);
@@ -185,7 +185,7 @@ static void peer_stop(struct limits_shared *shared, pid_t pid)
     }
 }
 
-static void peer_cacheline(struct limits_shared *shared, uint64_t size)
+static void peer_bounce(struct limits_shared *shared, uint64_t size)
 {
     unsigned int turn = 1;
 
@@ -199,7 +199,7 @@ static void peer_cacheline(struct limits_shared *shared, uint64_t size)
     }
 }
 
-static void turn_cacheline(struct limits_shared *shared)
+static void turn_bounce(struct limits_shared *shared)
 {
     unsigned int turn = atomic_load_explicit(&shared->turn, memory_order_relaxed) + 1;
 
@@ -210,7 +210,7 @@ static void turn_cacheline(struct limits_shared *shared)
     }
 }
 
-static void peer_pair(struct limits_shared *shared, uint64_t size)
+static void peer_cacheline(struct limits_shared *shared, uint64_t size)
 {
     unsigned int turn = 1;
 
@@ -223,7 +223,7 @@ static void peer_pair(struct limits_shared *shared, uint64_t size)
     }
 }
 
-static void turn_pair(struct limits_shared *shared)
+static void turn_cacheline(struct limits_shared *shared)
 {
     unsigned int turn = atomic_load_explicit(&shared->turn, memory_order_relaxed) + 1;
 

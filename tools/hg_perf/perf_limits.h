@@ -24,10 +24,10 @@ struct perf_limits_copy {
 };
 
 struct perf_limits {
-    double cacheline_rtt_us;      /* a line that two processes on two cores write in turns */
-    double cacheline_rtt_min_us;  /* the quickest thousand turns */
-    double cacheline_pair_rtt_us; /* one line written there, another written back, as messages are */
-    double eventfd_rtt_us;        /* two processes that wake each other with an eventfd each */
+    double cacheline_rtt_us;     /* a line written there, another written back, as messages are */
+    double cacheline_rtt_min_us; /* the quickest thousand turns */
+    double cacheline_bounce_us;  /* one line that both write in turns, which no message can be */
+    double eventfd_rtt_us;       /* two processes that wake each other with an eventfd each */
     struct perf_limits_copy at_size;
     struct perf_limits_copy by_size[PERF_LIMITS_SIZES];
     size_t by_size_count;

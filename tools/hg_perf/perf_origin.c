@@ -119,7 +119,8 @@ static void *origin_open(const struct perf_options *options, const char *address
         if (ret != HG_SUCCESS)
             goto error;
     }
-    /* One round of every RPC: connections, pools and pages are there when the measurement begins. */
+    /* One round of every RPC: connections, pools and pages are there when the measurement
+     * begins. */
     for (unsigned int i = 0; i < origin->worker_count; i++) {
         worker_run(&origin->workers[i], 0, 0);
         if (origin->workers[i].errors > 0) {

@@ -55,7 +55,7 @@ struct json_object *perf_report_limits_json(const struct perf_limits *limits)
 
     tool_json_add_number(object, "cacheline_rtt_us", limits->cacheline_rtt_us);
     tool_json_add_number(object, "cacheline_rtt_min_us", limits->cacheline_rtt_min_us);
-    tool_json_add_number(object, "cacheline_pair_rtt_us", limits->cacheline_pair_rtt_us);
+    tool_json_add_number(object, "cacheline_bounce_us", limits->cacheline_bounce_us);
     tool_json_add_number(object, "eventfd_rtt_us", limits->eventfd_rtt_us);
     report_add_copy(object, &limits->at_size);
     for (size_t i = 0; i < limits->by_size_count; i++) {
@@ -152,8 +152,8 @@ static void report_add_ratios(struct json_object *object, const struct perf_opti
     } else if (options->mode != PERF_IDLE) {
         tool_json_add_number(object, "cacheline_round_trips",
                              latency_us(result, 0.5) / limits->cacheline_rtt_us);
-        tool_json_add_number(object, "cacheline_pair_round_trips",
-                             latency_us(result, 0.5) / limits->cacheline_pair_rtt_us);
+        tool_json_add_number(object, "cacheline_bounces",
+                             latency_us(result, 0.5) / limits->cacheline_bounce_us);
     }
 }
 
@@ -211,18 +211,19 @@ static void print_ratios(const struct perf_options *options, const struct perf_r
         printf("  this run          %12.2f of the copy that the kernel does between processes\n",
                result->bandwidth_MBps / report_copy_limit(options, limits));
     else if (options->mode != PERF_IDLE)
-        printf("  this run          %12.2f round trips of one cache line, %.2f of two (p50)\n",
-               latency_us(result, 0.5) / limits->cacheline_rtt_us,
-               latency_us(result, 0.5) / limits->cacheline_pair_rtt_us);
+        printf(
+            "  this run          %12.2f cache-line round trips, %.2f bounces of one line (p50)\n",
+            latency_us(result, 0.5) / limits->cacheline_rtt_us,
+            latency_us(result, 0.5) / limits->cacheline_bounce_us);
 }
 
 static void print_limits(const struct perf_limits *limits)
 {
     printf("limits of this machine\n");
-    printf("  cache line        %12.3f us round trip (quickest %.3f)\n", limits->cacheline_rtt_us,
-           limits->cacheline_rtt_min_us);
-    printf("  two cache lines   %12.3f us round trip, one there and one back\n",
-           limits->cacheline_pair_rtt_us);
+    printf("  cache line        %12.3f us round trip, a line each way (quickest %.3f)\n",
+           limits->cacheline_rtt_us, limits->cacheline_rtt_min_us);
+    printf("  one cache line    %12.3f us bounced, written by both in turns\n",
+           limits->cacheline_bounce_us);
     printf("  eventfd           %12.2f us round trip\n", limits->eventfd_rtt_us);
     printf("  %-10s %14s %18s %18s  MBps\n", "copy of", "memcpy", "process_vm_readv",
            "process_vm_writev");

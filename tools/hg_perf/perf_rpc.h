@@ -16,8 +16,8 @@ struct perf_payload {
     uint64_t capacity; /* decoding: room at data */
 };
 
-/* Input of the bulk RPC: the target moves size bytes between the descriptor and a buffer of its own,
- * then answers. verify asks it to compare what it pulled with the pattern of seed. */
+/* Input of the bulk RPC: the target moves size bytes between the descriptor and a buffer of its
+ * own, then answers. verify asks it to compare what it pulled with the pattern of seed. */
 MERCURY_GEN_PROC(perf_bulk_in_t, ((hg_bulk_t) (handle))((uint64_t) (size))((uint64_t) (seed))(
                                      (uint8_t) (push))((uint8_t) (verify)))
 

@@ -31,7 +31,8 @@ struct hg_bulk_cursor {
     hg_size_t within; /* bytes of the extent that are behind */
 };
 
-/* The extent that an offset below the descriptor's size is in: the last that does not begin after it. */
+/* The extent that an offset below the descriptor's size is in: the last that does not begin after
+ * it. */
 static inline const struct hg_bulk_extent *hg_bulk_map_find(const struct hg_bulk_map *map,
                                                             hg_size_t offset)
 {

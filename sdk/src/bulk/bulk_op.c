@@ -71,6 +71,7 @@ hg_return_t hg_bulk_op_start(struct hg_bulk_transfer *op, const struct hg_bulk_r
     na_class_t *na_class = hg_class_get_na(request->origin->hg_class, lane);
     na_addr_t *na_addr = hg_addr_get_na_lane(request->origin_addr, lane);
     uint64_t piece_max = NA_Class_get_max_rma_size(na_class);
+    hg_context_t *context = request->context;
     bool is_ended;
     hg_return_t ret;
 
@@ -81,7 +82,7 @@ hg_return_t hg_bulk_op_start(struct hg_bulk_transfer *op, const struct hg_bulk_r
         return ret;
     }
     op->holds.na_class = na_class;
-    op->na_context = hg_context_get_na(request->context, lane);
+    op->na_context = hg_context_get_na(context, lane);
     op->lane = lane;
     op->origin_id = request->origin_id;
     op->piece_max = piece_max > 0 ? piece_max : HG_SIZE_MAX;
@@ -95,7 +96,10 @@ hg_return_t hg_bulk_op_start(struct hg_bulk_transfer *op, const struct hg_bulk_r
     ret = is_ended && op->accepted == 0 ? op->ret : HG_SUCCESS;
     (void) pthread_mutex_unlock(&op->lock);
     if (ret == HG_SUCCESS && is_ended)
-        hg_context_push(op->holds.context, &op->completion);
+        hg_context_push(context, &op->completion);
+    else if (ret == HG_SUCCESS)
+        hg_context_wake(
+            context); /* a piece may have ended on the spot while another thread sleeps */
     return ret;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Completion: plugins report, the queue holds, NA_Trigger() calls back. Each operation completes once
- * for each time it was posted, whatever the plugin does. */
+/* Completion: plugins report, the queue holds, NA_Trigger() calls back. Each operation completes
+ * once for each time it was posted, whatever the plugin does. */
 
 #include "na/completion.h"
 

@@ -59,7 +59,8 @@ na_return_t na_init_info_get(struct na_init_info *info, unsigned int version,
     return NA_INVALID_ARG;
 }
 
-/* Name of a field that makes no sense, or NULL. Unknown mode bits are let through for later versions. */
+/* Name of a field that makes no sense, or NULL. Unknown mode bits are let through for later
+ * versions. */
 static const char *init_info_check(const struct na_init_info *info)
 {
     if ((unsigned int) info->addr_format > NA_ADDR_NATIVE)

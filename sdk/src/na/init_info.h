@@ -10,8 +10,8 @@
 #define NA_INIT_INFO_OPT_VERSION NA_VERSION(4, 0)
 
 /*
- * Reads init info of a version; NULL stands for the defaults. Strings stay the caller's. NA_INVALID_ARG, and
- * `reason`, if a value makes no sense.
+ * Reads init info of a version; NULL stands for the defaults. Strings stay the caller's.
+ * NA_INVALID_ARG, and `reason`, if a value makes no sense.
  */
 na_return_t na_init_info_get(struct na_init_info *info, unsigned int version,
                              const struct na_init_info *given, char *reason, size_t reason_size);

@@ -10,8 +10,8 @@
  *   init string = choice *( "," choice )
  *   choice      = ( "auto" / [ plugin "+" ] protocol ) [ "://" [ address ] ]
  *   plugin      = 1*( letter / digit / "_" / "-" )
- *   protocol    = 1*( letter / digit / "_" / "-" / "." / ";" / "+" ), no "+" without a name on both sides
- *   address     = *( any visible character but "," )
+ *   protocol    = 1*( letter / digit / "_" / "-" / "." / ";" / "+" ), no "+" without a name on both
+ *   sides address     = *( any visible character but "," )
  *
  * The first "+" ends the plugin's name: what follows belongs to the protocol.
  */
@@ -32,8 +32,9 @@ struct na_init_string {
 };
 
 /*
- * Parses an init string. On NA_INVALID_ARG `reason` says what is wrong, and at which position, counted
- * from 1. The result is to be freed with na_init_string_free(), which may also be called after failure.
+ * Parses an init string. On NA_INVALID_ARG `reason` says what is wrong, and at which position,
+ * counted from 1. The result is to be freed with na_init_string_free(), which may also be called
+ * after failure.
  */
 na_return_t na_init_string_parse(const char *string, struct na_init_string *parsed, char *reason,
                                  size_t reason_size);

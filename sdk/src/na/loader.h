@@ -36,21 +36,23 @@ struct na_candidates {
 };
 
 /*
- * Gets the plugin whose file is na_<name>.so, the first in the search path, and loads it if need be. On
- * failure `why` says what was looked at and what was wrong with it.
+ * Gets the plugin whose file is na_<name>.so, the first in the search path, and loads it if need
+ * be. On failure `why` says what was looked at and what was wrong with it.
  * NA_NOENTRY: there is no such file. NA_NODEV: it is there and cannot be loaded. NA_NOMEM.
  */
 na_return_t na_loader_get(const char *name, const struct na_transport **transport_p,
                           struct text *why);
 
 /*
- * Loads every plugin in the search path. The array, in the order of the search, is to be freed by free(), the
- * transports are not. What could not be loaded is appended to `why`, unless that is NULL.
+ * Loads every plugin in the search path. The array, in the order of the search, is to be freed by
+ * free(), the transports are not. What could not be loaded is appended to `why`, unless that is
+ * NULL.
  */
 na_return_t na_loader_get_all(const struct na_transport ***transports_p, size_t *count_p,
                               struct text *why);
 
-/* Lists the search path: na_*.so of each directory, by name, and directories that cannot be used. */
+/* Lists the search path: na_*.so of each directory, by name, and directories that cannot be
+ * used. */
 na_return_t na_loader_list(struct na_candidates *candidates);
 void na_loader_list_free(struct na_candidates *candidates);
 

@@ -10,7 +10,8 @@
 
 #define SEGMENTS_ON_STACK 16
 
-/* What travels before the plugin's bytes. The peers are of one architecture, or the plugin refuses. */
+/* What travels before the plugin's bytes. The peers are of one architecture, or the plugin
+ * refuses. */
 struct mem_header {
     uint16_t magic;
     uint8_t version;

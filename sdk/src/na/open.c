@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Opens what an init string asks for: each choice, and of each choice each offer, until one works. */
+/* Opens what an init string asks for: each choice, and of each choice each offer, until one
+ * works. */
 
 #include "na/open.h"
 

@@ -6,7 +6,8 @@
 
 #include "na/class.h"
 
-/* Tries the choices of an init string in turn. On failure `reason` says what was tried, and why not. */
+/* Tries the choices of an init string in turn. On failure `reason` says what was tried, and why
+ * not. */
 na_return_t na_class_open(const char *info_string, bool listen, const struct na_init_info *info,
                           struct na_class **na_class_p, char *reason, size_t reason_size);
 

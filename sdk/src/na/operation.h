@@ -18,7 +18,8 @@
 #define OP_STATES  3u
 #define OP_DESTROY 4u
 
-/* What waits in the queue: an operation's own, or one event of a multi-receive other than the last. */
+/* What waits in the queue: an operation's own, or one event of a multi-receive other than the
+ * last. */
 struct na_completion {
     struct mpsc_node node;
     na_cb_t callback;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Checks of a plugin's file before it is loaded: can others change it, is it a complete shared object
- * for this machine. */
+/* Checks of a plugin's file before it is loaded: can others change it, is it a complete shared
+ * object for this machine. */
 
 #include "na/plugin_file.h"
 
@@ -101,8 +101,9 @@ bool na_plugin_file_is_loadable(const char *path, char *reason, size_t size)
 }
 
 /*
- * A group that has the number of the owner is the owner's private one, by the custom of distributions.
- * Directories further up need no check: what others put in place of them cannot have a trusted owner.
+ * A group that has the number of the owner is the owner's private one, by the custom of
+ * distributions. Directories further up need no check: what others put in place of them cannot have
+ * a trusted owner.
  */
 static bool is_safe(const char *path, const struct stat *info, uint32_t core_owner, char *reason,
                     size_t size)

@@ -12,7 +12,8 @@
 #define WORDS_MAX  16
 #define LIMITS_MAX 4
 
-/* The public part comes first. Descriptor data lives for ever; offers are kept for their strings. */
+/* The public part comes first. Descriptor data lives for ever; offers are kept for their
+ * strings. */
 struct info {
     struct na_plugin_info info;
     const char *class_names[NA_CLASS_NAMES_MAX + 1];

@@ -95,7 +95,8 @@ static inline na_return_t context_poll(struct na_class *na_class, struct na_cont
     return na_return_from_plugin(status);
 }
 
-/* The counter of waiters is raised before the queue is looked at: who pushes looks the other way round. */
+/* The counter of waiters is raised before the queue is looked at: who pushes looks the other way
+ * round. */
 static na_return_t context_wait(struct na_class *na_class, struct na_context *context,
                                 unsigned int timeout_ms)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Records of plugin files, for tools: what became of each, and what the loaded ones say of themselves. */
+/* Records of plugin files, for tools: what became of each, and what the loaded ones say of
+ * themselves. */
 
 #include "na/loader.h"
 #include "na/log.h"

@@ -89,7 +89,8 @@ na_return_t NA_Plugin_get_search_path(char *buf, size_t *buf_size)
     return ret;
 }
 
-/* Directory of the file that this code is in: the shared library, or the program it is linked into. */
+/* Directory of the file that this code is in: the shared library, or the program it is linked
+ * into. */
 static bool core_file_get(char *path, uint32_t *owner_p)
 {
     static const char anchor = 0;

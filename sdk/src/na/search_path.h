@@ -17,12 +17,13 @@ struct na_search_path {
 
 /*
  * The directories of NA_PLUGIN_PATH, where `<default>` stands for the built-in place, and then the
- * built-in place; each once. A process that runs with more rights than its user ignores the variable.
- * To be freed, also after failure.
+ * built-in place; each once. A process that runs with more rights than its user ignores the
+ * variable. To be freed, also after failure.
  */
 na_return_t na_search_path_get(struct na_search_path *path);
 
-/* The same with a given value of the variable; NULL for none. For na_search_path_get() and tests. */
+/* The same with a given value of the variable; NULL for none. For na_search_path_get() and
+ * tests. */
 na_return_t na_search_path_make(struct na_search_path *path, const char *variable);
 
 void na_search_path_free(struct na_search_path *path);

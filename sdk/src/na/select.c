@@ -125,7 +125,8 @@ static na_return_t select_any(const struct na_init_choice *choice, struct na_off
     return NA_SUCCESS;
 }
 
-/* A name is a file's, or a further class name of the plugin that is called like the protocol, or of any. */
+/* A name is a file's, or a further class name of the plugin that is called like the protocol, or of
+ * any. */
 static na_return_t find_named(const char *name, const char *protocol,
                               const struct na_transport **transport_p, struct text *why)
 {

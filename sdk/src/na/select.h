@@ -24,16 +24,18 @@ struct na_offers {
     struct na_offer *items;
 };
 
-/* Asks a plugin for its offers, for one protocol or all, and appends them. NA_NOMEM or the plugin's error. */
+/* Asks a plugin for its offers, for one protocol or all, and appends them. NA_NOMEM or the plugin's
+ * error. */
 na_return_t na_offers_add(struct na_offers *offers, const struct na_transport *transport,
                           const char *protocol);
 
 void na_offers_free(struct na_offers *offers);
 
 /*
- * The offers that a choice of an init string means, in the order in which to try them; also those that
- * are not usable. If there are none, `why` says why, and the code is NA_NOENTRY (no such plugin), NA_NODEV
- * (it cannot be loaded), NA_PROTONOSUPPORT (nobody offers the protocol) or the plugin's.
+ * The offers that a choice of an init string means, in the order in which to try them; also those
+ * that are not usable. If there are none, `why` says why, and the code is NA_NOENTRY (no such
+ * plugin), NA_NODEV (it cannot be loaded), NA_PROTONOSUPPORT (nobody offers the protocol) or the
+ * plugin's.
  */
 na_return_t na_select(const struct na_init_choice *choice, struct na_offers *offers,
                       struct text *why);

@@ -16,8 +16,8 @@
 #define NA_HEADER_SIZE_MAX     4096u  /* most bytes that a plugin's message header may take */
 #define NA_EXTENSION_TABLE_MAX 65536u
 
-/* Functions and extensions that the plugin does not have are NULL: nobody looks at sizes again. Lives
- * as long as the process. */
+/* Functions and extensions that the plugin does not have are NULL: nobody looks at sizes again.
+ * Lives as long as the process. */
 struct na_transport {
     char *name;
     char *path;

@@ -170,8 +170,8 @@ static void hg_request_trigger(hg_request_class_t *request_class)
 }
 
 /*
- * Makes progress, or sleeps while another thread does; at most until the deadline. The lock is held,
- * and released meanwhile.
+ * Makes progress, or sleeps while another thread does; at most until the deadline. The lock is
+ * held, and released meanwhile.
  */
 static void hg_request_progress(hg_request_class_t *request_class, uint64_t deadline)
 {

@@ -35,7 +35,8 @@ static inline void mpsc_queue_init(struct mpsc_queue *queue)
     queue->head = &queue->stub;
 }
 
-/* Adds a node at the end. Any thread. Also a full barrier between what precedes and what follows. */
+/* Adds a node at the end. Any thread. Also a full barrier between what precedes and what
+ * follows. */
 static inline void mpsc_queue_push(struct mpsc_queue *queue, struct mpsc_node *node)
 {
     struct mpsc_node *previous;
@@ -65,8 +66,8 @@ static inline void mpsc_queue_unlock(struct mpsc_queue *queue)
 }
 
 /*
- * Removes the first node. Consumer only. NULL when the queue is empty, and when the next push is not
- * finished: mpsc_queue_is_empty() tells them apart.
+ * Removes the first node. Consumer only. NULL when the queue is empty, and when the next push is
+ * not finished: mpsc_queue_is_empty() tells them apart.
  */
 static inline struct mpsc_node *mpsc_queue_pop(struct mpsc_queue *queue)
 {
