@@ -51,8 +51,8 @@ void sm_in_ring_heat(struct na_plugin_context *context, struct sm_in_ring *ring)
 }
 
 /*
- * Stops polling the ring. The caller has announced that (SM_RING_PARKED), run the barrier, and found
- * the ring empty after it.
+ * Stops polling the ring. The caller has announced that (SM_RING_PARKED), run the barrier, and
+ * found the ring empty after it.
  */
 void sm_in_ring_cool(struct na_plugin_context *context, struct sm_in_ring *ring)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Contexts. All of them are set up with the class, so that peers can send to one that is not created
- * yet; creating one makes it ready for operations, stopping cancels them.
+ * Contexts. All of them are set up with the class, so that peers can send to one that is not
+ * created yet; creating one makes it ready for operations, stopping cancels them.
  */
 
 #include "sm.h"

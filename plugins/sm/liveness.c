@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who is alive. Only peers that something outstanding depends on are looked at, every 200 ms; an idle
- * process looks at nobody.
+ * Who is alive. Only peers that something outstanding depends on are looked at, every 200 ms; an
+ * idle process looks at nobody.
  */
 
 #include "sm.h"
@@ -18,8 +18,8 @@ static void sm_watch_collect(struct na_plugin_context *context);
 static void sm_watch_add(struct na_plugin_context *context, struct na_plugin_addr *peer);
 
 /*
- * Its segment must still be the one at its path, its process exist, and its socket have an owner: the
- * last sees a zombie and works across PID namespaces.
+ * Its segment must still be the one at its path, its process exist, and its socket have an owner:
+ * the last sees a zombie and works across PID namespaces.
  */
 bool sm_peer_alive(struct na_plugin_addr *peer)
 {
@@ -71,8 +71,8 @@ bool sm_watch_wanted(struct na_plugin_context *context)
 }
 
 /*
- * Looks after the peers that this context waits for. What the dead sent before they died is delivered
- * before what waits for more of it fails. poll_lock is held.
+ * Looks after the peers that this context waits for. What the dead sent before they died is
+ * delivered before what waits for more of it fails. poll_lock is held.
  */
 uint32_t sm_watch(struct na_plugin_context *context)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Peers: one object for each endpoint that a class knows, found by name and incarnation. A peer stays
- * known without references too, because the next message may bring it up again; it goes when it is
- * dead and unreferenced, or with the class.
+ * Peers: one object for each endpoint that a class knows, found by name and incarnation. A peer
+ * stays known without references too, because the next message may bring it up again; it goes when
+ * it is dead and unreferenced, or with the class.
  */
 
 #include "sm.h"
@@ -25,8 +25,8 @@ static void sm_peer_destroy(struct na_plugin_addr *peer);
 static void sm_peer_unlink(struct na_plugin_addr *peer);
 
 /*
- * One reference to the endpoint at `name`. With `incarnation` not 0 only that one will do; if we know
- * it already it need not exist any more, unless `check_alive` says so.
+ * One reference to the endpoint at `name`. With `incarnation` not 0 only that one will do; if we
+ * know it already it need not exist any more, unless `check_alive` says so.
  */
 int32_t sm_peer_get(struct na_plugin_class *na_class, const char *name, uint64_t incarnation,
                     bool check_alive, struct na_plugin_addr **peer_p)

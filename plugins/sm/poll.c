@@ -91,8 +91,8 @@ static uint32_t sm_poll_housekeep(struct na_plugin_context *context)
 }
 
 /*
- * Rings that were silent for long are not polled any more: their senders are told to ring the doorbell.
- * One barrier for all of them; who sent before it is found by looking once more.
+ * Rings that were silent for long are not polled any more: their senders are told to ring the
+ * doorbell. One barrier for all of them; who sent before it is found by looking once more.
  */
 static void sm_poll_park(struct na_plugin_context *context)
 {

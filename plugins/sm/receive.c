@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Unexpected messages: posted receives, single and multiple ones in one queue, and the messages that
- * came before a receive. Those wait in a bounded queue, so that expected messages behind them get
- * through; above the bound they stay in their ring and hold back their sender.
+ * Unexpected messages: posted receives, single and multiple ones in one queue, and the messages
+ * that came before a receive. Those wait in a bounded queue, so that expected messages behind them
+ * get through; above the bound they stay in their ring and hold back their sender.
  */
 
 #include "sm.h"

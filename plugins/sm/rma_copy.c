@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Transfers copied through the rings, for peers whose memory the system does not let us reach: the side
- * that asks. A get is one request that is answered by pieces, a put is pieces that are answered by one
- * word. The space in the rings is what paces them. rma_lock guards everything here.
+ * Transfers copied through the rings, for peers whose memory the system does not let us reach: the
+ * side that asks. A get is one request that is answered by pieces, a put is pieces that are
+ * answered by one word. The space in the rings is what paces them. rma_lock guards everything
+ * here.
  */
 
 #include "ring.h"
@@ -65,8 +66,8 @@ uint32_t sm_copy_progress(struct na_plugin_context *context)
 }
 
 /*
- * Takes an unfinished operation out. What still comes for it is dropped; its place in the window stays
- * taken until the target has said its last word. rma_lock is held.
+ * Takes an unfinished operation out. What still comes for it is dropped; its place in the window
+ * stays taken until the target has said its last word. rma_lock is held.
  */
 void sm_copy_forget(struct na_plugin_context *context, struct sm_op *op)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Cross-memory attach: the kernel copies between two address spaces, the target does nothing. Whether
- * it works for a peer is found out by reading the peer's cookie. The cookie is also read with every
- * piece, so that a process that got the number of a dead one is never mistaken for it.
+ * Cross-memory attach: the kernel copies between two address spaces, the target does nothing.
+ * Whether it works for a peer is found out by reading the peer's cookie. The cookie is also read
+ * with every piece, so that a process that got the number of a dead one is never mistaken for it.
  */
 
 #include "sm.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Transfers copied through the rings: the side whose memory is meant. Every piece is checked against
- * the registered handle while it is copied, so a request that was made up, or one for a handle that is
- * deregistered meanwhile, reads and writes nothing. poll_lock is held everywhere here.
+ * Transfers copied through the rings: the side whose memory is meant. Every piece is checked
+ * against the registered handle while it is copied, so a request that was made up, or one for a
+ * handle that is deregistered meanwhile, reads and writes nothing. poll_lock is held everywhere
+ * here.
  */
 
 #include "ring.h"

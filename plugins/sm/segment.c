@@ -176,8 +176,8 @@ void sm_region_give(struct sm_segment *segment, uint64_t offset, uint64_t size)
 }
 
 /*
- * Makes and locks the file. Between making and locking, a process that reaps may take the file for a
- * dead one's and unlink it: then it is made again.
+ * Makes and locks the file. Between making and locking, a process that reaps may take the file for
+ * a dead one's and unlink it: then it is made again.
  */
 static int32_t sm_segment_make(struct sm_segment *segment, const char *name)
 {

@@ -145,8 +145,8 @@ uint32_t sm_backlog_flush(struct na_plugin_class *na_class, struct na_plugin_con
 }
 
 /*
- * Before a sleep: has the receivers wake this context when they make room. False when there was room
- * in the meantime, so that the caller should poll instead.
+ * Before a sleep: has the receivers wake this context when they make room. False when there was
+ * room in the meantime, so that the caller should poll instead.
  */
 bool sm_backlog_announce(struct na_plugin_class *na_class, struct na_plugin_context *context)
 {
@@ -245,8 +245,8 @@ out:
 }
 
 /*
- * Success when messages can be written, NA_PLUGIN_AGAIN when the connection is not made yet, any other
- * status when it will never carry one. The connection's lock is held.
+ * Success when messages can be written, NA_PLUGIN_AGAIN when the connection is not made yet, any
+ * other status when it will never carry one. The connection's lock is held.
  */
 static int32_t sm_conn_ready(struct sm_conn *conn)
 {
@@ -296,7 +296,10 @@ static uint32_t sm_send_fail_all(struct sm_conn *conn, struct na_plugin_context 
     return completed;
 }
 
-/* The operation may be of another context than the one that is polled: that one has to look, too. */
+/*
+ * The operation may be of another context than the one that is polled: that one has to look,
+ * too.
+ */
 static void sm_send_finish(struct sm_op *op, struct na_plugin_context *poller, int32_t status)
 {
     struct na_plugin_context *context = op->context;

@@ -197,7 +197,10 @@ struct sm_job {
 
 #define SM_REFERENCES 4096u
 
-/* A reference to the sender of a message. They are taken in bulk: that saves a locked instruction. */
+/*
+ * A reference to the sender of a message. They are taken in bulk: that saves a locked
+ * instruction.
+ */
 static inline struct na_plugin_addr *sm_in_ring_source(struct sm_in_ring *ring)
 {
     if (sm_unlikely(ring->references == 0)) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sleeping and being woken. Each context has a datagram socket beside the segment: a sender that finds
- * the context asleep sends it one byte. The wait descriptor is an epoll of that socket and a timer
- * that ticks only while something depends on a peer being alive.
+ * Sleeping and being woken. Each context has a datagram socket beside the segment: a sender that
+ * finds the context asleep sends it one byte. The wait descriptor is an epoll of that socket and a
+ * timer that ticks only while something depends on a peer being alive.
  */
 
 #include "sm.h"
@@ -146,7 +146,10 @@ bool sm_membarrier_register(void)
            syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0;
 }
 
-/* Between announcing and looking: after it every sender sees the announcement, or we its message. */
+/*
+ * Between announcing and looking: after it every sender sees the announcement, or we its
+ * message.
+ */
 void sm_barrier(struct na_plugin_class *na_class)
 {
     atomic_thread_fence(memory_order_seq_cst);
@@ -190,7 +193,10 @@ static int32_t sm_wait_descriptor_make(struct na_plugin_context *context)
     return NA_PLUGIN_SUCCESS;
 }
 
-/* Runs while something outstanding needs it, so that going to sleep costs no call for it each time. */
+/*
+ * Runs while something outstanding needs it, so that going to sleep costs no call for it each
+ * time.
+ */
 static void sm_wait_timer(struct na_plugin_context *context, bool wanted)
 {
     struct itimerspec spec = {0};

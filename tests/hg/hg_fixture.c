@@ -75,7 +75,7 @@ void blob_check(const struct blob *blob, uint32_t size, uint8_t seed)
 
 const char *test_init_string(void)
 {
-    const char *string = getenv("HG_TEST_INIT");
+    const char *string = getenv("AMALGAM_TEST_INIT");
 
     return string != NULL ? string : "na+sm";
 }

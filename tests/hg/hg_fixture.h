@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Two classes in one process, origin and target of RPCs, for the tests of this folder. The
- * transport is the one that the environment variable HG_TEST_INIT names, "na+sm" without it.
+ * transport is the one that the environment variable AMALGAM_TEST_INIT names, "na+sm" without it.
  */
 #ifndef TESTS_HG_FIXTURE_H
 #define TESTS_HG_FIXTURE_H

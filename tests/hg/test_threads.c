@@ -214,9 +214,59 @@ static void progress_and_trigger_on_different_threads(void **state)
     pair_close(&pair);
 }
 
+struct sleeper {
+    hg_context_t *context;
+    hg_return_t ret;
+    atomic_bool is_back;
+};
+
+static void *sleep_in_progress(void *arg)
+{
+    struct sleeper *sleeper = arg;
+
+    sleeper->ret = HG_Progress(sleeper->context, 10000);
+    atomic_store(&sleeper->is_back, true);
+    return NULL;
+}
+
+/* A poll by another thread takes the transport's promise to wake back, which the sleeper relies on. */
+static void a_poll_by_another_thread_leaves_a_sleeper_wakeable(void **state)
+{
+    struct pair pair = {0};
+    hg_handle_t handle;
+    int round;
+
+    (void) state;
+    pair_open(&pair, NULL);
+    handle = pair_create(&pair, RPC_NULL);
+    assert_int_equal(pair_call(&pair, handle, NULL), HG_SUCCESS);
+    for (round = 0; round < 5; round++) {
+        struct sleeper sleeper = {.context = pair.target.context};
+        struct timespec nap = {0, 50000000};
+        struct outcome outcome = {0};
+        pthread_t thread;
+        int waited_ms;
+
+        assert_int_equal(pthread_create(&thread, NULL, sleep_in_progress, &sleeper), 0);
+        (void) nanosleep(&nap, NULL);
+        assert_false(atomic_load(&sleeper.is_back));
+        (void) HG_Progress(pair.target.context, 0);
+        assert_int_equal(HG_Forward(handle, outcome_set, &outcome, NULL), HG_SUCCESS);
+        for (waited_ms = 0; waited_ms < 5000 && !atomic_load(&sleeper.is_back); waited_ms += 50)
+            (void) nanosleep(&nap, NULL);
+        assert_true(atomic_load(&sleeper.is_back));
+        (void) pthread_join(thread, NULL);
+        assert_int_equal(sleeper.ret, HG_SUCCESS);
+        pair_wait_for(&pair, &outcome.count, 1);
+    }
+    (void) HG_Destroy(handle);
+    pair_close(&pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_poll_by_another_thread_leaves_a_sleeper_wakeable),
         cmocka_unit_test(eight_threads_share_a_context),
         cmocka_unit_test(eight_threads_cancel_at_will),
         cmocka_unit_test(progress_and_trigger_on_different_threads),

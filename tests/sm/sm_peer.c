@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The other process of the tests: opens an endpoint, prints its address and does what it is asked to
- * (enum sm_command) until its standard input ends.
+ * The other process of the tests: opens an endpoint, prints its address and does what it is asked
+ * to (enum sm_command) until its standard input ends.
  * Usage: sm_peer INIT [busy|plain|undumpable|idle]
  */
 

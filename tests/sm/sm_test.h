@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the tests of the shared-memory transport share: endpoints, waiting, and real peer processes. */
+/*
+ * What the tests of the shared-memory transport share: endpoints, waiting, and real peer
+ * processes.
+ */
 
 #ifndef SM_TEST_H
 #define SM_TEST_H

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A peer dies or closes while something depends on it: everything ends with an error within a second. */
+/*
+ * A peer dies or closes while something depends on it: everything ends with an error within a
+ * second.
+ */
 
 #ifndef _GNU_SOURCE
 #    define _GNU_SOURCE

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Other PID namespaces, a full /dev/shm, no descriptors left, and no allocation in the steady state. */
+/*
+ * Other PID namespaces, a full /dev/shm, no descriptors left, and no allocation in the steady
+ * state.
+ */
 
 #ifndef _GNU_SOURCE
 #    define _GNU_SOURCE

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A peer that writes nonsense into what it shares: refused, never followed, and others are served on. */
+/*
+ * A peer that writes nonsense into what it shares: refused, never followed, and others are served
+ * on.
+ */
 
 #ifndef _GNU_SOURCE
 #    define _GNU_SOURCE

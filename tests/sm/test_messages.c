@@ -292,7 +292,10 @@ static void messages_before_their_receive_wait(void **state)
     sm_check_clean();
 }
 
-/* Beyond the bound of kept messages the ring fills up; everything arrives once receives are posted. */
+/*
+ * Beyond the bound of kept messages the ring fills up; everything arrives once receives are
+ * posted.
+ */
 static void a_flood_without_receives_is_bounded_and_complete(void **state)
 {
     struct sm_child child;

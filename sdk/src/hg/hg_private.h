@@ -295,6 +295,7 @@ void hg_control_await_end(struct hg_handle *handle);
 #define HG_WAITER_TRIGGER       0x00008000u /* threads asleep in HG_Trigger() */
 #define HG_WAITER_TRIGGER_MASK  0x3fff8000u
 #define HG_WAITER_ARMED         0x40000000u /* the program may wait on the descriptor */
+#define HG_WAITERS_OF_PROGRESS  (HG_WAITER_PROGRESS_MASK | HG_WAITER_ARMED)
 
 struct hg_context {
     /* Written when the context is created. */

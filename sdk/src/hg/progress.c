@@ -26,6 +26,8 @@
 /* Without a descriptor HG_Progress() looks at the queue so often, in ms. */
 #define HG_WAIT_SLICE_MS 5u
 
+static hg_return_t hg_context_progress(hg_context_t *context, unsigned int timeout);
+static void UTIL_COLD hg_context_rearm(hg_context_t *context);
 static hg_return_t hg_context_wait_busy(hg_context_t *context, unsigned int timeout);
 static hg_return_t hg_context_wait_sleeping(hg_context_t *context, unsigned int timeout);
 static hg_return_t hg_context_wait_na(hg_context_t *context, unsigned int timeout);
@@ -46,19 +48,10 @@ hg_return_t HG_Progress(hg_context_t *context, unsigned int timeout)
         HG_LOG_ERROR("cannot make progress: the context is NULL");
         return HG_INVALID_ARG;
     }
-    if (!mpsc_queue_is_empty(&context->queue))
-        return HG_SUCCESS;
-    ret = hg_context_poll(context);
-    if (util_unlikely(ret != HG_SUCCESS))
-        return ret;
-    if (!mpsc_queue_is_empty(&context->queue))
-        return HG_SUCCESS;
-    if (timeout == 0)
-        return HG_TIMEOUT;
-    if (context->hg_class->is_busy)
-        return hg_context_wait_busy(context, timeout);
-    return context->epoll_fd >= 0 ? hg_context_wait_sleeping(context, timeout)
-                                  : hg_context_wait_na(context, timeout);
+    ret = hg_context_progress(context, timeout);
+    if (util_unlikely(atomic_load(&context->waiters) & HG_WAITERS_OF_PROGRESS))
+        hg_context_rearm(context);
+    return ret;
 }
 
 hg_return_t HG_Trigger(hg_context_t *context, unsigned int timeout, unsigned int max_count,
@@ -114,6 +107,8 @@ hg_return_t HG_Event_progress(hg_context_t *context, unsigned int *count_p)
         atomic_fetch_and(&context->waiters, ~HG_WAITER_ARMED);
     hg_context_drain_event(context);
     ret = hg_context_poll(context);
+    if (util_unlikely(atomic_load(&context->waiters) & HG_WAITERS_OF_PROGRESS))
+        hg_context_rearm(context);
     if (count_p != NULL)
         *count_p = mpsc_queue_is_empty(&context->queue) ? 0 : 1;
     return ret;
@@ -175,7 +170,7 @@ void hg_context_push(hg_context_t *context, struct hg_completion *completion)
 
 void hg_context_wake(hg_context_t *context)
 {
-    uint32_t waiters = atomic_load(&context->waiters) & (HG_WAITER_PROGRESS_MASK | HG_WAITER_ARMED);
+    uint32_t waiters = atomic_load(&context->waiters) & HG_WAITERS_OF_PROGRESS;
 
     if (util_unlikely(waiters != 0))
         hg_context_signal(context, waiters);
@@ -202,6 +197,35 @@ uint64_t hg_clock_ns(void)
 
     (void) clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t) now.tv_sec * UINT64_C(1000000000) + (uint64_t) now.tv_nsec;
+}
+
+static hg_return_t hg_context_progress(hg_context_t *context, unsigned int timeout)
+{
+    hg_return_t ret;
+
+    if (!mpsc_queue_is_empty(&context->queue))
+        return HG_SUCCESS;
+    ret = hg_context_poll(context);
+    if (util_unlikely(ret != HG_SUCCESS))
+        return ret;
+    if (!mpsc_queue_is_empty(&context->queue))
+        return HG_SUCCESS;
+    if (timeout == 0)
+        return HG_TIMEOUT;
+    if (context->hg_class->is_busy)
+        return hg_context_wait_busy(context, timeout);
+    return context->epoll_fd >= 0 ? hg_context_wait_sleeping(context, timeout)
+                                  : hg_context_wait_na(context, timeout);
+}
+
+/*
+ * A transport's promise to make its descriptor readable ends with the next poll. So who polled and goes
+ * away renews it for those who still sleep, or wakes them when there is something to do already.
+ */
+static void UTIL_COLD hg_context_rearm(hg_context_t *context)
+{
+    if (!hg_context_can_sleep(context))
+        hg_context_wake(context);
 }
 
 static hg_return_t hg_context_wait_busy(hg_context_t *context, unsigned int timeout)
@@ -377,8 +401,7 @@ static void UTIL_COLD hg_context_signal(hg_context_t *context, uint32_t waiters)
         (void) pthread_cond_signal(&context->trigger_cond);
         (void) pthread_mutex_unlock(&context->trigger_lock);
     }
-    if ((waiters & (HG_WAITER_PROGRESS_MASK | HG_WAITER_ARMED)) != 0 &&
-        !atomic_exchange(&context->is_signaled, true)) {
+    if ((waiters & HG_WAITERS_OF_PROGRESS) != 0 && !atomic_exchange(&context->is_signaled, true)) {
         const uint64_t one = 1;
 
         while (write(context->event_fd, &one, sizeof(one)) < 0 && errno == EINTR)
