@@ -35,8 +35,12 @@ void sm_doorbells_answer(struct na_plugin_context *context)
         for (; bits != 0; bits &= bits - 1)
             sm_doorbell_answer(context, word * 64 + (uint32_t) __builtin_ctzll(bits));
     }
-    if (context->in_count >= SM_PEER_SLOTS - SM_PEER_SLOTS / 16)
-        sm_in_ring_sweep(context, SM_PEER_SLOTS); /* somebody may have found no slot */
+    /* Somebody may have found no slot; to look at all of them takes a while. */
+    if (context->in_count >= SM_PEER_SLOTS - SM_PEER_SLOTS / 16 &&
+        sm_host->clock_ns() - context->sweep_last >= SM_WATCH_NS) {
+        sm_in_ring_sweep(context, SM_PEER_SLOTS);
+        context->sweep_last = sm_host->clock_ns();
+    }
 }
 
 /* Has the ring polled from now on. */
@@ -183,11 +187,10 @@ static void sm_in_ring_accept(struct na_plugin_context *context, uint32_t index,
     struct sm_in_ring *ring = NULL;
     int32_t ret = sm_in_ring_make(context, index, slot, &ring);
 
-    if (ret == NA_PLUGIN_NOMEM) { /* no memory or descriptors now: come back to it */
+    if (ret == NA_PLUGIN_NOMEM) { /* no memory or descriptors now: the watch comes back to it */
         (void) atomic_fetch_or_explicit(&context->area->doorbells[index / 64],
                                         UINT64_C(1) << (index % 64), memory_order_relaxed);
-        (void) atomic_fetch_or_explicit(&context->area->doorbell_summary,
-                                        UINT64_C(1) << (index / 64), memory_order_release);
+        context->accept_later |= UINT64_C(1) << (index / 64);
         return;
     }
     if (ret == NA_PLUGIN_NOENTRY || ret == NA_PLUGIN_HOSTUNREACH) {

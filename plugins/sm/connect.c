@@ -21,6 +21,7 @@ static struct sm_peer_slot *sm_conn_try_slots(struct sm_conn *conn, uint32_t cou
 static int32_t sm_conn_reserve_slots(struct sm_conn *conn, uint32_t reserved);
 static void sm_conn_announce_ring(struct sm_conn *conn, struct sm_peer_slot *slot);
 static void sm_conn_ring_doorbell(struct sm_conn *conn);
+static int sm_wake_send_from(int fd, const struct sockaddr_un *address);
 static void sm_conn_wake(struct sm_conn *conn);
 
 int32_t sm_conn_get(struct na_plugin_addr *peer, uint32_t remote_id, struct sm_conn **conn_p)
@@ -124,18 +125,46 @@ void sm_conn_notify_slow(struct sm_conn *conn, uint32_t status)
 }
 
 /* Sends the byte that ends a sleep. */
-void sm_wake_peer(struct na_plugin_addr *peer, uint32_t id)
+bool sm_wake_peer(struct na_plugin_addr *peer, uint32_t id)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    ssize_t ret;
+    int error;
 
     sm_wake_path(address.sun_path, peer->name, id);
-    do {
-        ret = sendto(peer->na_class->send_fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT,
-                     (struct sockaddr *) &address, sizeof(address));
-    } while (ret < 0 && errno == EINTR);
-    if (ret < 0 && (errno == ECONNREFUSED || errno == ENOENT))
+    error = sm_wake_send(peer->na_class, &address);
+    if (error == ECONNREFUSED || error == ENOENT)
         sm_peer_suspect(peer);
+    return error == 0;
+}
+
+/*
+ * One byte to a wake socket; 0 or the error. What sleepers have not read yet is charged to the
+ * socket it came from: when that is used up the byte takes a socket of its own. A full receiver is
+ * readable already.
+ */
+int sm_wake_send(const struct na_plugin_class *na_class, const struct sockaddr_un *address)
+{
+    int fd, error = sm_wake_send_from(na_class->send_fd, address);
+
+    if (error != EAGAIN && error != ENOBUFS)
+        return error;
+    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return error;
+    error = sm_wake_send_from(fd, address);
+    (void) close(fd);
+    return error == EAGAIN ? 0 : error;
+}
+
+static int sm_wake_send_from(int fd, const struct sockaddr_un *address)
+{
+    ssize_t ret;
+
+    do {
+        ret = sendto(fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT, (const struct sockaddr *) address,
+                     sizeof(*address));
+    } while (ret < 0 && errno == EINTR);
+    return ret < 0 ? errno : 0;
 }
 
 static int32_t sm_conn_make(struct na_plugin_addr *peer, uint32_t remote_id)
@@ -267,15 +296,11 @@ static int32_t sm_conn_reserve_slots(struct sm_conn *conn, uint32_t reserved)
         return ret == NA_PLUGIN_NOENTRY ? NA_PLUGIN_HOSTUNREACH : ret;
     if (device != peer->device || inode != peer->inode)
         ret = NA_PLUGIN_HOSTUNREACH;
-    else if (fallocate(fd, 0,
-                       (off_t) (sm_layout_peer_slots(conn->remote_id) +
-                                reserved * sizeof(struct sm_peer_slot)),
-                       SM_PEER_SLOTS_CHUNK * sizeof(struct sm_peer_slot)) != 0)
-        ret = NA_PLUGIN_NOMEM;
+    else
+        ret = sm_reserve(
+            fd, sm_layout_peer_slots(conn->remote_id) + reserved * sizeof(struct sm_peer_slot),
+            SM_PEER_SLOTS_CHUNK * sizeof(struct sm_peer_slot));
     (void) close(fd);
-    if (ret == NA_PLUGIN_NOMEM)
-        SM_LOG_ERROR("no shared memory to connect to %s (%s); make room in " SM_DIRECTORY,
-                     peer->name, strerror(errno));
     if (ret == NA_PLUGIN_SUCCESS)
         (void) atomic_compare_exchange_strong_explicit(&conn->context_area->slots_reserved,
                                                        &reserved, reserved + SM_PEER_SLOTS_CHUNK,
@@ -315,7 +340,10 @@ static void sm_conn_ring_doorbell(struct sm_conn *conn)
                                     UINT64_C(1) << (index / 64), memory_order_seq_cst);
 }
 
-/* Who finds the sleeper asleep wakes it, alone. */
+/*
+ * Each sender wakes a sleeper once for each of its sleeps. The flag stays set until the sleeper
+ * itself is up: if a sender that is stopped or killed here had taken it, nobody else would send.
+ */
 static void sm_conn_wake(struct sm_conn *conn)
 {
     uint32_t flags = atomic_load_explicit(&conn->context_area->flags, memory_order_seq_cst);
@@ -327,8 +355,8 @@ static void sm_conn_wake(struct sm_conn *conn)
     }
     if ((flags & SM_CONTEXT_ASLEEP) == 0)
         return;
-    flags = atomic_fetch_and_explicit(&conn->context_area->flags, ~SM_CONTEXT_ASLEEP,
-                                      memory_order_acq_rel);
-    if (flags & SM_CONTEXT_ASLEEP)
-        sm_wake_peer(conn->peer, conn->remote_id);
+    if (atomic_load_explicit(&conn->woken, memory_order_relaxed) == flags)
+        return;
+    if (sm_wake_peer(conn->peer, conn->remote_id))
+        atomic_store_explicit(&conn->woken, flags, memory_order_relaxed);
 }

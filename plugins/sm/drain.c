@@ -79,12 +79,12 @@ static inline bool sm_ring_read(const struct sm_in_ring *ring, const struct sm_r
                                 struct sm_message *message, uint32_t *lines_p)
 {
     uint32_t capacity = ring->data_lines * SM_CACHE_LINE;
-    uint32_t size = slot->length;
+    uint32_t size = *(const volatile uint16_t *) &slot->length; /* once: the sender can write on */
     uint32_t at;
 
     message->tag = slot->tag;
-    message->kind = slot->kind;
-    message->source_id = slot->context;
+    message->kind = *(const volatile uint8_t *) &slot->kind;
+    message->source_id = *(const volatile uint8_t *) &slot->context;
     message->flags = slot->flags;
     message->size = size;
     message->size1 = size;

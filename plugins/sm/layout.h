@@ -40,6 +40,7 @@
 /* sm_context_area.flags */
 #define SM_CONTEXT_ASLEEP 0x1u /* wanted: a byte on the wake socket after publishing */
 #define SM_CONTEXT_CLOSED 0x2u /* nobody will read any more */
+#define SM_CONTEXT_SLEEP  0x4u /* while asleep, the other bits count the sleeps in steps of this */
 
 /* sm_peer_slot.status */
 #define SM_RING_PARKED  0x1u /* not polled: set the doorbell after publishing */

@@ -64,7 +64,8 @@ void sm_peer_suspect(struct na_plugin_addr *peer)
 
 bool sm_watch_wanted(struct na_plugin_context *context)
 {
-    return atomic_load_explicit(&context->expected_count, memory_order_relaxed) != 0 ||
+    return context->accept_later != 0 ||
+           atomic_load_explicit(&context->expected_count, memory_order_relaxed) != 0 ||
            atomic_load_explicit(&context->send_count, memory_order_relaxed) != 0 ||
            atomic_load_explicit(&context->copy_count, memory_order_relaxed) != 0 ||
            atomic_load_explicit(&context->job_count, memory_order_relaxed) != 0;
@@ -95,6 +96,9 @@ uint32_t sm_watch(struct na_plugin_context *context)
         completed += sm_rma_fail_peers(context);
     }
     completed += sm_backlog_flush(context->na_class, context);
+    (void) atomic_fetch_or_explicit(&context->area->doorbell_summary, context->accept_later,
+                                    memory_order_release);
+    context->accept_later = 0;
     for (uint32_t i = 0; i < context->watched_count; i++)
         sm_peer_release(context->watched[i]);
     context->watched_count = 0;

@@ -8,8 +8,17 @@
 /* Reads the receiver's head again. True when `lines` of data and a slot fit now. */
 bool sm_ring_refresh(struct sm_conn *conn, uint32_t lines)
 {
-    uint64_t head = atomic_load_explicit(&conn->peer_slot->head, memory_order_acquire);
-    uint64_t tail = atomic_load_explicit(&conn->tail, memory_order_acquire);
+    uint64_t before = atomic_load_explicit(&conn->tail, memory_order_acquire);
+    uint64_t head, tail;
+
+    /* Both of one moment: other threads send meanwhile, and the receiver reads that, too. */
+    for (;;) {
+        head = atomic_load_explicit(&conn->peer_slot->head, memory_order_acquire);
+        tail = atomic_load_explicit(&conn->tail, memory_order_acquire);
+        if (tail == before)
+            break;
+        before = tail;
+    }
 
     if (sm_position_slot(tail) - sm_position_slot(head) > SM_RING_SLOTS ||
         sm_position_data(tail) - sm_position_data(head) > conn->data_lines) {

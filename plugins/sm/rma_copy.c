@@ -39,7 +39,7 @@ int32_t sm_copy_start(struct na_plugin_context *context, struct sm_op *op)
     }
     sm_lock_drop(&context->rma_lock);
     if (ret == NA_PLUGIN_SUCCESS)
-        sm_context_watch(context);
+        sm_context_kick(context);
     return ret;
 }
 

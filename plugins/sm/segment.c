@@ -17,7 +17,6 @@
 static int32_t sm_segment_make(struct sm_segment *segment, const char *name);
 static bool sm_segment_is_at_path(int fd, const char *path);
 static int32_t sm_segment_build(struct na_plugin_class *na_class);
-static int32_t sm_reserve(int fd, uint64_t offset, uint64_t size);
 static int32_t sm_segment_check(int fd, const char *path, struct sm_segment_header *copy,
                                 struct stat *status);
 static uint64_t sm_page_round(uint64_t size);
@@ -122,8 +121,12 @@ int32_t sm_segment_open(const char *name, int flags, int *fd_p, struct sm_segmen
     sm_segment_path(path, name);
     fd = open(path, flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
-        ret = errno == ENOENT ? NA_PLUGIN_NOENTRY : NA_PLUGIN_ACCESS;
-        if (ret == NA_PLUGIN_ACCESS)
+        ret = NA_PLUGIN_ACCESS;
+        if (errno == ENOENT)
+            ret = NA_PLUGIN_NOENTRY;
+        else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM)
+            ret = NA_PLUGIN_NOMEM; /* passes */
+        if (ret != NA_PLUGIN_NOENTRY)
             SM_LOG_ERROR("%s cannot be opened (%s)", path, strerror(errno));
         return ret;
     }
@@ -248,7 +251,7 @@ static int32_t sm_segment_build(struct na_plugin_class *na_class)
 }
 
 /* Space that is reserved cannot run out later, which would end in SIGBUS. */
-static int32_t sm_reserve(int fd, uint64_t offset, uint64_t size)
+int32_t sm_reserve(int fd, uint64_t offset, uint64_t size)
 {
     int ret;
 

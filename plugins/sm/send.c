@@ -216,14 +216,14 @@ static int32_t sm_send(struct na_plugin_context *context, enum sm_op_kind kind, 
 static int32_t sm_send_slow(struct na_plugin_context *context, struct sm_conn *conn,
                             struct sm_op *op)
 {
+    bool sent;
     int32_t ret;
 
     sm_lock_take(&conn->lock);
     ret = sm_conn_ready(conn);
-    if (ret == NA_PLUGIN_SUCCESS && sm_list_empty(&conn->pending) && sm_send_now(conn, op)) {
-        sm_host->op_complete(op, NA_PLUGIN_SUCCESS);
+    sent = ret == NA_PLUGIN_SUCCESS && sm_list_empty(&conn->pending) && sm_send_now(conn, op);
+    if (sent)
         goto out;
-    }
     if (ret != NA_PLUGIN_SUCCESS && ret != NA_PLUGIN_AGAIN)
         goto out;
     ret = NA_PLUGIN_AGAIN;
@@ -236,11 +236,14 @@ static int32_t sm_send_slow(struct na_plugin_context *context, struct sm_conn *c
     atomic_fetch_add_explicit(&context->send_count, 1, memory_order_release);
     atomic_store_explicit(&conn->gate, 1, memory_order_release);
     sm_backlog_add(conn);
-    sm_context_watch(context);
+    sm_context_kick(context);
     ret = NA_PLUGIN_SUCCESS;
 
 out:
     sm_lock_drop(&conn->lock);
+    /* Last, because what completes may be freed, and the connection with its peer. */
+    if (sent)
+        sm_host->op_complete(op, NA_PLUGIN_SUCCESS);
     return ret;
 }
 

@@ -134,7 +134,8 @@ struct sm_conn {
     struct sm_context_area *context_area; /* likewise */
     uint32_t data_lines;                  /* a power of two */
     bool fence;
-    _Atomic uint32_t gate; /* not 0: take the slow path (not connected, failed, or a queue) */
+    _Atomic uint32_t gate;  /* not 0: take the slow path (not connected, failed, or a queue) */
+    _Atomic uint32_t woken; /* flags of the receiver's sleep that was ended from here */
 
     /* Written by every sender */
     _Alignas(SM_CACHE_LINE) _Atomic uint64_t tail; /* slot << 32 | data line */
@@ -295,6 +296,9 @@ struct na_plugin_context {
     struct sm_job *free_jobs;
     uint64_t rma_moved; /* messages of copy RMA sent */
     uint64_t watch_last;
+    uint64_t sweep_last;
+    uint64_t accept_later; /* doorbell words with senders that could not be mapped for now */
+    uint32_t sleep_number; /* counts in steps of SM_CONTEXT_SLEEP */
     struct na_plugin_addr **watched; /* scratch of sm_watch */
     uint32_t watched_count;
     uint32_t watched_capacity;
@@ -447,6 +451,7 @@ void sm_segment_publish(struct na_plugin_class *na_class);
 void sm_segment_destroy(struct na_plugin_class *na_class);
 int32_t sm_segment_open(const char *name, int flags, int *fd_p, struct sm_segment_header *copy,
                         uint64_t *file_size_p, dev_t *device_p, ino_t *inode_p);
+int32_t sm_reserve(int fd, uint64_t offset, uint64_t size);
 int32_t sm_region_take(struct sm_segment *segment, uint64_t size, uint64_t *offset_p);
 void sm_region_give(struct sm_segment *segment, uint64_t offset, uint64_t size);
 
@@ -499,7 +504,9 @@ int32_t sm_conn_establish(struct sm_conn *conn);
 void sm_conn_break(struct sm_conn *conn, int32_t status);
 void sm_conn_destroy(struct sm_conn *conn);
 void sm_conn_notify_slow(struct sm_conn *conn, uint32_t status);
-void sm_wake_peer(struct na_plugin_addr *peer, uint32_t id);
+bool sm_wake_peer(struct na_plugin_addr *peer, uint32_t id);
+struct sockaddr_un;
+int sm_wake_send(const struct na_plugin_class *na_class, const struct sockaddr_un *address);
 
 /* accept.c */
 void sm_doorbells_answer(struct na_plugin_context *context);

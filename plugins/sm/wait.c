@@ -21,6 +21,7 @@
 
 static int32_t sm_wake_socket_make(struct na_plugin_context *context);
 static int32_t sm_wait_descriptor_make(struct na_plugin_context *context);
+static void sm_wait_set_flags(struct na_plugin_context *context, uint32_t flags);
 static void sm_wait_timer(struct na_plugin_context *context, bool wanted);
 static void sm_wait_sleep(struct na_plugin_context *context, uint64_t end);
 
@@ -59,7 +60,8 @@ uint32_t sm_poll_try_wait(struct na_plugin_context *context)
     if (context->na_class->busy || !sm_lock_try(&context->poll_lock))
         return 0;
     atomic_store_explicit(&context->armed, 1, memory_order_seq_cst);
-    (void) atomic_fetch_or_explicit(&context->area->flags, SM_CONTEXT_ASLEEP, memory_order_seq_cst);
+    context->sleep_number += SM_CONTEXT_SLEEP;
+    sm_wait_set_flags(context, context->sleep_number | SM_CONTEXT_ASLEEP);
     sm_barrier(context->na_class);
     idle = !sm_poll_peek(context) && sm_backlog_announce(context->na_class, context);
     if (idle && (atomic_load_explicit(&context->copy_count, memory_order_acquire) != 0 ||
@@ -81,8 +83,7 @@ void sm_wait_disarm(struct na_plugin_context *context)
     uint64_t ticks;
 
     atomic_store_explicit(&context->armed, 0, memory_order_seq_cst);
-    (void) atomic_fetch_and_explicit(&context->area->flags, ~SM_CONTEXT_ASLEEP,
-                                     memory_order_seq_cst);
+    sm_wait_set_flags(context, 0);
     while (recv(context->wake_fd, bytes, sizeof(bytes), MSG_DONTWAIT) >= 0 || errno == EINTR)
         continue;
     if (atomic_load_explicit(&context->timer_armed, memory_order_relaxed) != 0 &&
@@ -135,8 +136,7 @@ void sm_context_signal(struct na_plugin_context *context)
     if (context->wake_fd < 0)
         return;
     memcpy(address.sun_path, context->wake_path, sizeof(address.sun_path));
-    (void) sendto(context->na_class->send_fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT,
-                  (struct sockaddr *) &address, sizeof(address));
+    (void) sm_wake_send(context->na_class, &address);
 }
 
 /* True when senders need no fence because sleepers can interrupt them with a barrier. */
@@ -191,6 +191,18 @@ static int32_t sm_wait_descriptor_make(struct na_plugin_context *context)
         return NA_PLUGIN_NOMEM;
     }
     return NA_PLUGIN_SUCCESS;
+}
+
+/* Whether we are closed is not changed by going to sleep and waking. */
+static void sm_wait_set_flags(struct na_plugin_context *context, uint32_t flags)
+{
+    _Atomic uint32_t *shared = &context->area->flags;
+    uint32_t before = atomic_load_explicit(shared, memory_order_relaxed);
+
+    while (!atomic_compare_exchange_weak_explicit(shared, &before,
+                                                  (before & SM_CONTEXT_CLOSED) | flags,
+                                                  memory_order_seq_cst, memory_order_relaxed))
+        continue;
 }
 
 /*

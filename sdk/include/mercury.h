@@ -152,8 +152,8 @@ HG_PUBLIC void HG_Diag_dump_counters(void);
  * Open an endpoint with default options.
  *
  * \param na_info_string [IN]  init string, e.g. "na+sm", "ofi+tcp://host:port", or a
- * comma-separated list of such \param na_listen [IN]       HG_TRUE if requests from others are to
- * be received
+ *     comma-separated list of such
+ * \param na_listen [IN]  HG_TRUE if requests from others are to be received
  *
  * \return the class, to be closed by HG_Finalize(), or NULL, with the reason in the log
  *
@@ -166,8 +166,9 @@ HG_PUBLIC hg_class_t *HG_Init(const char *na_info_string, uint8_t na_listen) HG_
  * read. New code takes HG_Init_opt2().
  *
  * \param na_info_string [IN]  init string, e.g. "na+sm", "ofi+tcp://host:port", or a
- * comma-separated list of such \param na_listen [IN]       HG_TRUE if requests from others are to
- * be received \param hg_init_info [IN]    options, or NULL for the defaults
+ *     comma-separated list of such
+ * \param na_listen [IN]  HG_TRUE if requests from others are to be received
+ * \param hg_init_info [IN]  options, or NULL for the defaults
  *
  * \return the class, to be closed by HG_Finalize(), or NULL, with the reason in the log
  *
@@ -180,10 +181,11 @@ HG_PUBLIC hg_class_t *HG_Init_opt(const char *na_info_string, uint8_t na_listen,
  * Open an endpoint with options.
  *
  * \param na_info_string [IN]  init string, e.g. "na+sm", "ofi+tcp://host:port", or a
- * comma-separated list of such \param na_listen [IN]       HG_TRUE if requests from others are to
- * be received \param version [IN]         HG_VERSION(major, minor) of the headers that the caller
- * was compiled with; fields that are newer are not read \param hg_init_info [IN]    options, or
- * NULL for the defaults. The strings in it are copied.
+ *     comma-separated list of such
+ * \param na_listen [IN]  HG_TRUE if requests from others are to be received
+ * \param version [IN]  HG_VERSION(major, minor) of the headers that the caller was compiled with;
+ *     fields that are newer are not read
+ * \param hg_init_info [IN]  options, or NULL for the defaults. The strings in it are copied.
  *
  * \return the class, to be closed by HG_Finalize(), or NULL, with the reason in the log
  *
@@ -380,9 +382,10 @@ HG_PUBLIC hg_context_t *HG_Context_create_id(hg_class_t *hg_class,
  *
  * \param context [IN]   context, or NULL, which does nothing
  *
- * \return HG_SUCCESS; HG_BUSY if handles are not destroyed, operations run or callbacks were not
- * triggered (the log says how many), then the context stays and destroying it may be tried again;
- * an NA error code
+ * What is complete but was not triggered is called back from here.
+ *
+ * \return HG_SUCCESS; HG_BUSY if after half a second handles are not destroyed or operations run (the
+ * log says how many), then the context stays and destroying it may be tried again; an NA error code
  *
  * One thread, when no other uses the context. \since 1.0
  */
@@ -475,7 +478,7 @@ HG_PUBLIC hg_id_t HG_Register_name(hg_class_t *hg_class, const char *func_name,
  *
  * \param hg_class [IN]  class
  * \param func_name [IN] name
- * \param id_p [OUT]     its id, 0 if it is not registered
+ * \param id_p [OUT]     its id, or the one that it would get
  * \param flag_p [OUT]   HG_TRUE if it is registered, else HG_FALSE
  *
  * id_p or flag_p may be NULL.
@@ -533,12 +536,12 @@ HG_PUBLIC hg_return_t HG_Registered(hg_class_t *hg_class, hg_id_t id, uint8_t *f
 /**
  * Whether an RPC id is registered, and its proc functions.
  *
- * \param hg_class [IN]         class
- * \param id [IN]               RPC id
- * \param flag_p [OUT]          HG_TRUE if it is registered, else HG_FALSE
- * \param in_proc_cb_p [OUT]    input's proc function, NULL if not registered; the pointer may be
- * NULL \param out_proc_cb_p [OUT]   output's proc function, NULL if not registered; the pointer may
- * be NULL
+ * \param hg_class [IN]  class
+ * \param id [IN]  RPC id
+ * \param flag_p [OUT]  HG_TRUE if it is registered, else HG_FALSE
+ * \param in_proc_cb_p [OUT]  input's proc function, NULL if not registered; the pointer may be NULL
+ * \param out_proc_cb_p [OUT]  output's proc function, NULL if not registered; the pointer may be
+ *     NULL
  *
  * \return HG_SUCCESS; HG_INVALID_ARG if hg_class or flag_p is NULL
  *
@@ -734,13 +737,14 @@ HG_PUBLIC hg_return_t HG_Addr_to_string(hg_class_t *hg_class, char *buf, hg_size
 /**
  * Make a handle for an RPC to be forwarded. It starts with one reference.
  *
- * \param context [IN]    context that triggers the callbacks
- * \param addr [IN]       target, which the handle keeps alive; HG_ADDR_NULL if HG_Reset() gives it
- * later \param id [IN]         registered RPC id; ignored if addr is HG_ADDR_NULL \param handle_p
- * [OUT]  handle, to be destroyed by HG_Destroy()
+ * \param context [IN]  context that triggers the callbacks
+ * \param addr [IN]  target, which the handle keeps alive; HG_ADDR_NULL if HG_Reset() gives it later
+ * \param id [IN]  registered RPC id; ignored if addr is HG_ADDR_NULL
+ * \param handle_p [OUT]  handle, to be destroyed by HG_Destroy()
  *
  * \return HG_SUCCESS; HG_INVALID_ARG if context or handle_p is NULL or addr belongs to another
- * class; HG_NOENTRY if the id is not registered; HG_NOMEM; what the handle-create callback returned
+ *     class; HG_NOENTRY if the id is not registered; HG_NOMEM; what the handle-create callback
+ *     returned
  *
  * Any thread. \since 1.0
  */
@@ -1005,20 +1009,20 @@ HG_PUBLIC hg_return_t HG_Get_output_extra_buf(hg_handle_t handle, void **out_buf
 /**
  * Send a request. The input is encoded before this function returns.
  *
- * \param handle [IN]     handle made by HG_Create()
- * \param callback [IN]   called once, with type HG_CB_FORWARD, when the response arrived (for a
- * one-way RPC: when the request is sent) or when that failed; may be NULL. Its ret is HG_SUCCESS,
- * HG_CANCELED, HG_NOENTRY (the RPC is not registered at the target), HG_CHECKSUM_ERROR, an error of
- * the transport such as HG_HOSTUNREACH, or the error that the target had with the request. It may
- * forward the same handle again. \param arg [IN]        passed to the callback \param in_struct
- * [IN]  input, not read if the RPC has no input's proc function
+ * \param handle [IN]  handle made by HG_Create()
+ * \param callback [IN]  called once, with type HG_CB_FORWARD, when the response arrived (for a
+ *     one-way RPC: when the request is sent) or when that failed; may be NULL. Its ret is
+ *     HG_SUCCESS, HG_CANCELED, HG_NOENTRY (the RPC is not registered at the target),
+ *     HG_CHECKSUM_ERROR, an error of the transport such as HG_HOSTUNREACH, or the error that the
+ *     target had with the request. It may forward the same handle again.
+ * \param arg [IN]  passed to the callback
+ * \param in_struct [IN]  input; NULL, or an RPC without an input's proc function, sends an empty one
  *
  * \return HG_SUCCESS, and the callback will run; otherwise it will not: HG_BUSY if an operation
- * runs on the handle; HG_INVALID_ARG if handle is NULL, was received from an origin, has no address
- * or no RPC id, or in_struct is NULL although there is a proc function; HG_NOENTRY if the RPC was
- * deregistered; HG_MSGSIZE if the input does not fit one message and no_overflow was asked for;
- * HG_NOMEM; HG_AGAIN if the transport cannot take the message now; what the proc function returned;
- * an NA error code
+ *     runs on the handle; HG_INVALID_ARG if handle is NULL, was received from an origin, has no
+ *     address or no RPC id; HG_NOENTRY if the RPC was deregistered; HG_MSGSIZE if the input does not fit one message and no_overflow
+ *     was asked for; HG_NOMEM; HG_AGAIN if the transport cannot take the message now; what the proc
+ *     function returned; an NA error code
  *
  * One thread at a time. \since 1.0
  */
@@ -1027,16 +1031,18 @@ HG_PUBLIC hg_return_t HG_Forward(hg_handle_t handle, hg_cb_t callback, void *arg
 /**
  * Send the response to a request. The output is encoded before this function returns.
  *
- * \param handle [IN]      handle that a handler received
- * \param callback [IN]    called once, with type HG_CB_RESPOND, when the response is sent (and, if
- * it did not fit one message, was fetched) or when that failed; may be NULL \param arg [IN] passed
- * to the callback \param out_struct [IN]  output, not read if the RPC has no output's proc function
+ * \param handle [IN]  handle that a handler received
+ * \param callback [IN]  called once, with type HG_CB_RESPOND, when the response is sent (and, if it
+ *     did not fit one message, was fetched) or when that failed; may be NULL
+ * \param arg [IN]  passed to the callback
+ * \param out_struct [IN]  output; NULL, or an RPC without an output's proc function, sends an empty
+ *     one
  *
  * \return HG_SUCCESS, and the callback will run; otherwise it will not: HG_BUSY if a response is on
- * its way or was sent; HG_INVALID_ARG if handle is NULL or was made by HG_Create(), or out_struct
- * is NULL although there is a proc function; HG_OPNOTSUPPORTED if the RPC is one-way; HG_MSGSIZE if
- * the output does not fit one message and no_overflow was asked for; HG_NOMEM; HG_AGAIN; what the
- * proc function returned; an NA error code
+ *     its way or was sent; HG_INVALID_ARG if handle is NULL or was made by HG_Create();
+ *     HG_OPNOTSUPPORTED if the RPC is
+ *     one-way; HG_MSGSIZE if the output does not fit one message and no_overflow was asked for;
+ *     HG_NOMEM; HG_AGAIN; what the proc function returned; an NA error code
  *
  * One thread at a time. \since 1.0
  */
@@ -1077,13 +1083,14 @@ HG_PUBLIC hg_return_t HG_Progress(hg_context_t *context, unsigned int timeout);
 /**
  * Run callbacks and RPC handlers.
  *
- * \param context [IN]          context
- * \param timeout [IN]          milliseconds to wait for the first one, which another thread's
- * progress must bring; 0 not to wait \param max_count [IN]        how many to run at most \param
- * actual_count_p [OUT]  how many ran; may be NULL
+ * \param context [IN]  context
+ * \param timeout [IN]  milliseconds to wait for the first one, which another thread's progress must
+ *     bring; 0 not to wait
+ * \param max_count [IN]  how many to run at most
+ * \param actual_count_p [OUT]  how many ran; may be NULL
  *
  * \return HG_SUCCESS if any ran (or max_count is 0); HG_TIMEOUT if none; HG_INVALID_ARG if context
- * is NULL
+ *     is NULL
  *
  * Any thread, also several at once. \since 1.0
  */

@@ -30,17 +30,18 @@ extern "C" {
 /**
  * Describe memory for transfers.
  *
- * \param hg_class [IN]     class
- * \param count [IN]        number of segments, at least 1
- * \param buf_ptrs [IN]     their addresses, the memory stays the caller's and valid until the last
- *                          reference is dropped; or NULL: zero-filled memory is allocated, and
- * freed with the descriptor; HG_Bulk_access() tells where it is \param buf_sizes [IN]    their
- * sizes in bytes, 0 is allowed \param flags [IN]        HG_BULK_READ_ONLY, HG_BULK_WRITE_ONLY or
- * HG_BULK_READWRITE \param handle [OUT]      descriptor, to be freed by HG_Bulk_free()
+ * \param hg_class [IN]  class
+ * \param count [IN]  number of segments, at least 1
+ * \param buf_ptrs [IN]  their addresses, the memory stays the caller's and valid until the last
+ *     reference is dropped; or NULL: zero-filled memory is allocated, and freed with the
+ *     descriptor; HG_Bulk_access() tells where it is
+ * \param buf_sizes [IN]  their sizes in bytes, 0 is allowed
+ * \param flags [IN]  HG_BULK_READ_ONLY, HG_BULK_WRITE_ONLY or HG_BULK_READWRITE
+ * \param handle [OUT]  descriptor, to be freed by HG_Bulk_free()
  *
  * \return HG_SUCCESS; HG_INVALID_ARG if an argument is NULL or out of range; HG_OVERFLOW if the
- *         sizes add up to more than a size can hold; HG_NOMEM; or what the transport returned for
- *         the registration
+ *     sizes add up to more than a size can hold; HG_NOMEM; or what the transport returned for the
+ *     registration
  *
  * Any thread. \since 1.0
  */
@@ -126,17 +127,16 @@ HG_PUBLIC uint8_t HG_Bulk_get_context_id(hg_bulk_t handle);
  *
  * \param handle [IN]           descriptor
  * \param offset [IN]           where the range begins
- * \param size [IN]             bytes
- * \param flags [IN]            what is wanted: HG_BULK_READ_ONLY, HG_BULK_WRITE_ONLY or
- *                              HG_BULK_READWRITE
+ * \param size [IN]             bytes; cut off at the end of the descriptor
+ * \param flags [IN]            what the caller means to do; not checked, as the flags of a
+ *                              descriptor are for remote sides
  * \param max_count [IN]        room in the arrays; the range is cut off when it is too small
  * \param buf_ptrs [OUT]        addresses, may be NULL
  * \param buf_sizes [OUT]       sizes in bytes, may be NULL
  * \param actual_count [OUT]    how many were written, may be NULL
  *
- * \return HG_SUCCESS; HG_INVALID_ARG if the memory is not in this process or \a flags are out of
- *         range; HG_PERMISSION if the descriptor does not allow \a flags; HG_OVERFLOW if the range
- *         exceeds the descriptor
+ * \return HG_SUCCESS; HG_INVALID_ARG if the memory is not in this process; HG_OVERFLOW if \a offset
+ *         is behind its end
  *
  * Any thread. \since 1.0
  */

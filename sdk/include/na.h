@@ -959,6 +959,29 @@ NA_PUBLIC na_return_t NA_Cancel(na_class_t *na_class, na_context_t *context, na_
  */
 NA_PUBLIC const char *NA_Error_to_string(na_return_t errnum) NA_WARN_UNUSED_RESULT;
 
+/**
+ * Turn options of version 4.0 into current ones; what 4.0 has not gets its default.
+ *
+ * \param new_info  receives the options; its strings are those of old_info
+ * \param old_info  options of version 4.0
+ *
+ * Any thread. \since 1.0
+ */
+static NA_INLINE void na_init_info_dup_4_0(struct na_init_info *new_info,
+                                           const struct na_init_info_4_0 *old_info)
+{
+    new_info->ip_subnet = old_info->ip_subnet;
+    new_info->auth_key = old_info->auth_key;
+    new_info->max_unexpected_size = old_info->max_unexpected_size;
+    new_info->max_expected_size = old_info->max_expected_size;
+    new_info->progress_mode = old_info->progress_mode;
+    new_info->addr_format = old_info->addr_format;
+    new_info->max_contexts = old_info->max_contexts;
+    new_info->thread_mode = old_info->thread_mode;
+    new_info->request_mem_device = old_info->request_mem_device;
+    new_info->traffic_class = NA_TC_UNSPEC;
+}
+
 #ifdef __cplusplus
 }
 #endif

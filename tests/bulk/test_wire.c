@@ -200,8 +200,6 @@ static void eager_data_are_read_without_the_origin(void **state)
                      HG_SUCCESS);
     assert_int_equal(count, 1);
     assert_memory_equal(ptrs[0], before + 5, 50);
-    assert_int_equal(HG_Bulk_access(eager, 0, 1, HG_BULK_WRITE_ONLY, 3, ptrs, NULL, &count),
-                     HG_PERMISSION);
     assert_int_equal(transfer(pair, HG_BULK_PULL, eager, 13, local.bulk, 0, 47), HG_SUCCESS);
     memory_get(&local, after);
     assert_memory_equal(after, before + 13, 47);

@@ -202,6 +202,26 @@ static void context_in_use_is_not_destroyed(void **state)
     pair_close(&pair);
 }
 
+static void destroying_a_context_calls_back_what_is_complete(void **state)
+{
+    struct side side = {0};
+    struct outcome outcome = {0};
+    hg_handle_t handle;
+    hg_addr_t self;
+
+    (void) state;
+    side_open(&side, NULL);
+    assert_int_equal(HG_Addr_self(side.hg_class, &self), HG_SUCCESS);
+    assert_int_equal(HG_Create(side.context, self, RPC_NULL, &handle), HG_SUCCESS);
+    assert_int_equal(HG_Forward(handle, outcome_set, &outcome, NULL), HG_SUCCESS);
+    assert_int_equal(HG_Destroy(handle), HG_SUCCESS);
+    assert_int_equal(HG_Addr_free(side.hg_class, self), HG_SUCCESS);
+    assert_int_equal(HG_Context_destroy(side.context), HG_SUCCESS);
+    assert_int_equal(outcome.count, 1);
+    assert_int_equal(outcome.ret, HG_SUCCESS);
+    assert_int_equal(HG_Finalize(side.hg_class), HG_SUCCESS);
+}
+
 static void unposted_context_receives_nothing(void **state)
 {
     struct pair pair = {0};
@@ -499,6 +519,7 @@ int main(void)
         cmocka_unit_test(handle_create_callback_sees_every_handle),
         cmocka_unit_test(class_in_use_is_not_closed),
         cmocka_unit_test(context_in_use_is_not_destroyed),
+        cmocka_unit_test(destroying_a_context_calls_back_what_is_complete),
         cmocka_unit_test(unposted_context_receives_nothing),
         cmocka_unit_test(contexts_with_ids_receive_what_is_for_them),
         cmocka_unit_test(origin_contexts_get_their_own_responses),

@@ -148,6 +148,58 @@ static void error_of_a_handler_reaches_the_origin(void **state)
     (void) HG_Destroy(handle);
 }
 
+static hg_handle_t kept;
+
+static hg_return_t keep_and_fail(hg_handle_t handle)
+{
+    kept = handle;
+    return HG_FAULT;
+}
+
+static void handler_that_fails_but_keeps_its_handle_may_respond_later(void **state)
+{
+    struct pair *pair = *state;
+    const hg_id_t id = 77;
+    struct outcome outcome = {0};
+    hg_handle_t handle;
+
+    kept = HG_HANDLE_NULL;
+    assert_int_equal(HG_Register(pair->origin.hg_class, id, NULL, NULL, NULL), HG_SUCCESS);
+    assert_int_equal(HG_Register(pair->target.hg_class, id, NULL, NULL, keep_and_fail), HG_SUCCESS);
+    handle = pair_create(pair, id);
+    assert_int_equal(HG_Forward(handle, outcome_set, &outcome, NULL), HG_SUCCESS);
+    while (kept == HG_HANDLE_NULL)
+        pair_progress(pair);
+    pair_run(pair, 20);
+    assert_int_equal(outcome.count, 0);
+    assert_int_equal(HG_Respond(kept, NULL, NULL, NULL), HG_SUCCESS);
+    (void) HG_Destroy(kept);
+    pair_wait_for(pair, &outcome.count, 1);
+    assert_int_equal(outcome.ret, HG_SUCCESS);
+    (void) HG_Destroy(handle);
+    assert_int_equal(HG_Deregister(pair->origin.hg_class, id), HG_SUCCESS);
+    assert_int_equal(HG_Deregister(pair->target.hg_class, id), HG_SUCCESS);
+}
+
+static void no_structure_is_an_empty_payload(void **state)
+{
+    struct pair *pair = *state;
+    hg_handle_t handle = pair_create(pair, RPC_HOLD);
+    struct outcome outcome = {0};
+    struct blob blob;
+
+    assert_int_equal(HG_Forward(handle, outcome_set, &outcome, NULL), HG_SUCCESS);
+    while (pair->target.held_count == 0)
+        pair_progress(pair);
+    assert_int_equal(HG_Get_input_payload_size(pair->target.held[0]), 0);
+    assert_int_not_equal(HG_Get_input(pair->target.held[0], &blob), HG_SUCCESS);
+    side_respond_held(&pair->target, NULL);
+    pair_wait_for(pair, &outcome.count, 1);
+    assert_int_equal(outcome.ret, HG_SUCCESS);
+    assert_int_equal(HG_Get_output_payload_size(handle), 0);
+    (void) HG_Destroy(handle);
+}
+
 static void busy_handle_is_refused(void **state)
 {
     struct pair *pair = *state;
@@ -309,7 +361,6 @@ static void bad_arguments_are_refused(void **state)
     void *buf;
 
     assert_int_equal(HG_Forward(NULL, NULL, NULL, NULL), HG_INVALID_ARG);
-    assert_int_equal(HG_Forward(handle, NULL, NULL, NULL), HG_INVALID_ARG);
     assert_int_equal(HG_Respond(handle, NULL, NULL, NULL), HG_INVALID_ARG);
     assert_int_equal(HG_Respond(NULL, NULL, NULL, NULL), HG_INVALID_ARG);
     assert_int_equal(HG_Get_output(handle, &blob), HG_FAULT);
@@ -410,6 +461,8 @@ int main(void)
         cmocka_unit_test(unknown_oneway_id_is_dropped_and_counted),
         cmocka_unit_test(deregistered_id_is_refused_by_forward),
         cmocka_unit_test(error_of_a_handler_reaches_the_origin),
+        cmocka_unit_test(handler_that_fails_but_keeps_its_handle_may_respond_later),
+        cmocka_unit_test(no_structure_is_an_empty_payload),
         cmocka_unit_test(busy_handle_is_refused),
         cmocka_unit_test(second_response_is_refused),
         cmocka_unit_test(callback_may_forward_the_same_handle),

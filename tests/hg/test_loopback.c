@@ -35,6 +35,41 @@ static void rpc_to_self_completes(void **state)
     self_close(&pair);
 }
 
+static int calls[2];
+static int call_count;
+
+static hg_return_t note_call(const struct hg_cb_info *info)
+{
+    calls[call_count++ % 2] = (int) info->type;
+    return HG_SUCCESS;
+}
+
+static hg_return_t respond_and_note(hg_handle_t handle)
+{
+    assert_int_equal(HG_Respond(handle, note_call, NULL, NULL), HG_SUCCESS);
+    return HG_Destroy(handle);
+}
+
+static void target_is_called_back_before_the_origin(void **state)
+{
+    struct pair pair = {0};
+    hg_handle_t handle;
+
+    (void) state;
+    call_count = 0;
+    self_open(&pair, NULL);
+    assert_int_equal(HG_Register(pair.origin.hg_class, 88, NULL, NULL, respond_and_note),
+                     HG_SUCCESS);
+    handle = pair_create(&pair, 88);
+    assert_int_equal(HG_Forward(handle, note_call, NULL, NULL), HG_SUCCESS);
+    while (call_count < 2)
+        pair_progress(&pair);
+    assert_int_equal(calls[0], HG_CB_RESPOND);
+    assert_int_equal(calls[1], HG_CB_FORWARD);
+    (void) HG_Destroy(handle);
+    self_close(&pair);
+}
+
 static void oneway_to_self_completes(void **state)
 {
     struct pair pair = {0};
@@ -201,6 +236,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rpc_to_self_completes),
+        cmocka_unit_test(target_is_called_back_before_the_origin),
         cmocka_unit_test(oneway_to_self_completes),
         cmocka_unit_test(error_of_a_handler_comes_back),
         cmocka_unit_test(no_loopback_goes_through_the_transport),

@@ -43,7 +43,7 @@ hg_return_t hg_bulk_op_get(const struct hg_bulk_request *request, struct hg_bulk
     op->ret = HG_SUCCESS;
     op->is_ended = false;
     op->accepted = 0;
-    op->running = 0;
+    op->running = 1; /* for the start, so that a cancel in another thread does not end it before */
     op->refused = 0;
     op->unassigned = 0;
     op->holds.context = request->context;
@@ -91,6 +91,7 @@ hg_return_t hg_bulk_op_start(struct hg_bulk_transfer *op, const struct hg_bulk_r
     op->origin_next = hg_bulk_cursor_at(&request->origin->lanes[lane], request->origin_offset);
 
     (void) pthread_mutex_lock(&op->lock);
+    op->running--;
     is_ended = hg_bulk_op_run(op);
     /* Nothing was started and nobody can know the operation yet: the caller is told directly. */
     ret = is_ended && op->accepted == 0 ? op->ret : HG_SUCCESS;
@@ -106,6 +107,7 @@ hg_return_t hg_bulk_op_start(struct hg_bulk_transfer *op, const struct hg_bulk_r
 void hg_bulk_op_end(struct hg_bulk_transfer *op)
 {
     (void) pthread_mutex_lock(&op->lock);
+    op->running--;
     op->is_ended = true;
     (void) pthread_mutex_unlock(&op->lock);
     hg_context_push(op->holds.context, &op->completion);
@@ -125,6 +127,7 @@ hg_return_t HG_Bulk_cancel(hg_op_id_t op_id)
     }
     (void) pthread_mutex_lock(&op->lock);
     if (!op->is_ended) {
+        op->accepted++; /* it is known, so it ends by its callback */
         hg_bulk_op_fail(op, HG_CANCELED);
         is_ended = hg_bulk_op_finish(op);
     }
@@ -332,7 +335,7 @@ static bool hg_bulk_op_finish(struct hg_bulk_transfer *op)
     return true;
 }
 
-/* Called by HG_Trigger(). The operation is free for the next transfer before its callback runs. */
+/* Called by HG_Trigger(). */
 static void hg_bulk_op_callback(struct hg_completion *completion)
 {
     struct hg_bulk_transfer *op =
@@ -350,9 +353,10 @@ static void hg_bulk_op_callback(struct hg_completion *completion)
     hg_cb_t callback = op->callback;
     hg_return_t ret = HG_SUCCESS;
 
-    hg_bulk_pool_put(op);
     if (callback != NULL)
         ret = callback(&info);
+    /* The id is valid until the callback has returned: who cancels may not know that it ended. */
+    hg_bulk_pool_put(op);
     if (ret != HG_SUCCESS)
         HG_LOG_WARNING("callback of a bulk transfer returned %s", HG_Error_to_string(ret));
     hg_bulk_holds_drop(&holds);

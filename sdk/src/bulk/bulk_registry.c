@@ -26,6 +26,7 @@ static uint64_t hg_bulk_process;
 static pthread_once_t hg_bulk_process_once = PTHREAD_ONCE_INIT;
 
 static void hg_bulk_process_init(void);
+static void hg_bulk_process_draw(void);
 static pthread_mutex_t *hg_bulk_lock(uint64_t key);
 static bool hg_bulk_try_ref(struct hg_bulk *bulk);
 
@@ -91,6 +92,13 @@ void hg_bulk_registry_remove(struct hg_bulk *bulk)
 
 /* Tells this process from all others, so that most lookups need not be made. */
 static void hg_bulk_process_init(void)
+{
+    hg_bulk_process_draw();
+    /* A child counts on from the same key, which is another descriptor then. */
+    (void) pthread_atfork(NULL, NULL, hg_bulk_process_draw);
+}
+
+static void hg_bulk_process_draw(void)
 {
     ssize_t size;
     struct timespec now = {0, 0};

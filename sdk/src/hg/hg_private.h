@@ -350,6 +350,9 @@ hg_context_t *hg_class_find_context(hg_class_t *hg_class, uint8_t id);
 /* Poll all lanes once and run NA's callbacks. */
 hg_return_t hg_context_poll(hg_context_t *context);
 
+/* To be called by who polled and does not poll on, for those who sleep. */
+void hg_context_rearm(hg_context_t *context);
+
 /* Forget that somebody was woken. */
 void hg_context_drain_event(hg_context_t *context);
 

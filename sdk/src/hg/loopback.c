@@ -80,9 +80,10 @@ void hg_loopback_respond(struct hg_handle *target, hg_return_t ret, size_t paylo
     target->peer = NULL;
     atomic_store(&origin->self, HG_SELF_NONE);
     (void) pthread_mutex_unlock(&origin->lock);
-    hg_forward_part_done(origin);
+    /* In the order in which a remote pair is called back: first the target, then the origin. */
     atomic_store_explicit(&target->pending, 1, memory_order_relaxed);
     hg_respond_part_done(target);
+    hg_forward_part_done(origin);
 }
 
 hg_return_t hg_loopback_cancel(struct hg_handle *origin)

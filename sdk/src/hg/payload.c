@@ -147,13 +147,9 @@ hg_return_t hg_payload_encode(struct hg_handle *handle, hg_op_t op, void *data, 
     *payload_p = reserved;
     if (extra->buf != NULL)
         hg_extra_free(extra);
-    if (proc_cb == NULL)
+    /* No structure is an empty payload: handlers respond so when they have nothing to say. */
+    if (proc_cb == NULL || data == NULL)
         return HG_SUCCESS;
-    if (data == NULL) {
-        HG_LOG_ERROR("RPC %#" PRIx64 " has a proc function for this, but the structure is NULL",
-                     handle->info.id);
-        return HG_INVALID_ARG;
-    }
 
     start = hg_msg_payload_offset(msg, *flags_p) + reserved;
     hg_payload_start(proc, msg->buf + start, msg->size - start, HG_ENCODE);

@@ -27,7 +27,6 @@
 #define HG_WAIT_SLICE_MS 5u
 
 static hg_return_t hg_context_progress(hg_context_t *context, unsigned int timeout);
-static void UTIL_COLD hg_context_rearm(hg_context_t *context);
 static hg_return_t hg_context_wait_busy(hg_context_t *context, unsigned int timeout);
 static hg_return_t hg_context_wait_sleeping(hg_context_t *context, unsigned int timeout);
 static hg_return_t hg_context_wait_na(hg_context_t *context, unsigned int timeout);
@@ -49,8 +48,7 @@ hg_return_t HG_Progress(hg_context_t *context, unsigned int timeout)
         return HG_INVALID_ARG;
     }
     ret = hg_context_progress(context, timeout);
-    if (util_unlikely(atomic_load(&context->waiters) & HG_WAITERS_OF_PROGRESS))
-        hg_context_rearm(context);
+    hg_context_rearm(context);
     return ret;
 }
 
@@ -107,8 +105,7 @@ hg_return_t HG_Event_progress(hg_context_t *context, unsigned int *count_p)
         atomic_fetch_and(&context->waiters, ~HG_WAITER_ARMED);
     hg_context_drain_event(context);
     ret = hg_context_poll(context);
-    if (util_unlikely(atomic_load(&context->waiters) & HG_WAITERS_OF_PROGRESS))
-        hg_context_rearm(context);
+    hg_context_rearm(context);
     if (count_p != NULL)
         *count_p = mpsc_queue_is_empty(&context->queue) ? 0 : 1;
     return ret;
@@ -179,16 +176,19 @@ void hg_context_wake(hg_context_t *context)
 void hg_context_drain_event(hg_context_t *context)
 {
     uint64_t count;
+    ssize_t size;
 
     if (util_likely(!atomic_load_explicit(&context->is_signaled, memory_order_relaxed)))
         return;
+    do {
+        size = read(context->event_fd, &count, sizeof(count));
+    } while (size < 0 && errno == EINTR);
     /*
-     * In this order: a push in between finds is_signaled set, but then its node is seen after
-     * this.
+     * Nothing to read: who set the flag is about to write. If the flag were taken back now nobody
+     * would read that. A push between the two lines finds it set, but its node is seen after this.
      */
-    while (read(context->event_fd, &count, sizeof(count)) < 0 && errno == EINTR)
-        ;
-    atomic_store(&context->is_signaled, false);
+    if (size > 0)
+        atomic_store(&context->is_signaled, false);
 }
 
 uint64_t hg_clock_ns(void)
@@ -222,9 +222,10 @@ static hg_return_t hg_context_progress(hg_context_t *context, unsigned int timeo
  * A transport's promise to make its descriptor readable ends with the next poll. So who polled and goes
  * away renews it for those who still sleep, or wakes them when there is something to do already.
  */
-static void UTIL_COLD hg_context_rearm(hg_context_t *context)
+void hg_context_rearm(hg_context_t *context)
 {
-    if (!hg_context_can_sleep(context))
+    if (util_unlikely(atomic_load(&context->waiters) & HG_WAITERS_OF_PROGRESS) &&
+        !hg_context_can_sleep(context))
         hg_context_wake(context);
 }
 
@@ -312,7 +313,8 @@ static bool hg_context_can_sleep(hg_context_t *context)
 {
     int i;
 
-    if (atomic_load_explicit(&context->refused_count, memory_order_relaxed) != 0)
+    if (atomic_load_explicit(&context->refused_count, memory_order_relaxed) != 0 ||
+        atomic_load_explicit(&context->controls.has_retry, memory_order_relaxed))
         return false;
     for (i = 0; i < HG_LANE_MAX; i++)
         if (context->na_context[i] != NULL &&

@@ -30,11 +30,15 @@ static void hg_recv_cancel_all(hg_context_t *context, enum hg_lane lane);
 
 hg_return_t HG_Context_unpost(hg_context_t *context)
 {
+    hg_return_t ret;
+
     if (context == NULL) {
         HG_LOG_ERROR("cannot stop receiving: the context is NULL");
         return HG_INVALID_ARG;
     }
-    return hg_recv_stop(context);
+    ret = hg_recv_stop(context);
+    hg_context_rearm(context);
+    return ret;
 }
 
 hg_return_t hg_recv_fill(hg_context_t *context, enum hg_lane lane)
@@ -251,7 +255,8 @@ static void hg_recv_run(struct hg_completion *completion)
     state = HG_HANDLE_IDLE;
     HG_LOG_ERROR("the handler of RPC %#" PRIx64 " returned %s", handle->info.id,
                  HG_Error_to_string(ret));
-    if (!handle->no_response &&
+    /* A handler that keeps its handle may still respond. */
+    if (!handle->no_response && atomic_load(&handle->ref) == 1 &&
         atomic_compare_exchange_strong(&handle->state, &state, HG_HANDLE_ACTIVE))
         hg_respond_error(handle, ret);
     else

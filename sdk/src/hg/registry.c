@@ -162,7 +162,7 @@ hg_return_t HG_Registered_name(hg_class_t *hg_class, const char *func_name, hg_i
         rpc = NULL;
     (void) pthread_mutex_unlock(&hg_class->registry.lock);
     if (id_p != NULL)
-        *id_p = rpc != NULL ? id : 0;
+        *id_p = id;
     if (flag_p != NULL)
         *flag_p = rpc != NULL ? HG_TRUE : HG_FALSE;
     return HG_SUCCESS;
@@ -348,7 +348,7 @@ static void hg_registry_set_data(struct hg_registry *registry, struct hg_rpc *rp
     old_free = rpc->data_free;
     rpc->data_free = data_free;
     (void) pthread_mutex_unlock(&registry->lock);
-    if (old_free != NULL && old_data != NULL)
+    if (old_free != NULL && old_data != NULL && old_data != data)
         old_free(old_data);
 }
 
