@@ -378,14 +378,13 @@ HG_PUBLIC hg_context_t *HG_Context_create_id(hg_class_t *hg_class,
 
 /**
  * Destroy a context. Receives for requests are cancelled if HG_Context_unpost() did not do it
- * before.
+ * before. What is complete but was not triggered is called back from here.
  *
  * \param context [IN]   context, or NULL, which does nothing
  *
- * What is complete but was not triggered is called back from here.
- *
- * \return HG_SUCCESS; HG_BUSY if after half a second handles are not destroyed or operations run (the
- * log says how many), then the context stays and destroying it may be tried again; an NA error code
+ * \return HG_SUCCESS; HG_BUSY if after half a second handles are not destroyed or operations run
+ * (the log says how many), then the context stays and destroying it may be tried again; an NA
+ * error code
  *
  * One thread, when no other uses the context. \since 1.0
  */
@@ -1016,13 +1015,14 @@ HG_PUBLIC hg_return_t HG_Get_output_extra_buf(hg_handle_t handle, void **out_buf
  *     HG_CHECKSUM_ERROR, an error of the transport such as HG_HOSTUNREACH, or the error that the
  *     target had with the request. It may forward the same handle again.
  * \param arg [IN]  passed to the callback
- * \param in_struct [IN]  input; NULL, or an RPC without an input's proc function, sends an empty one
+ * \param in_struct [IN]  input; NULL, or an RPC without an input's proc function, sends an empty
+ *     one
  *
  * \return HG_SUCCESS, and the callback will run; otherwise it will not: HG_BUSY if an operation
  *     runs on the handle; HG_INVALID_ARG if handle is NULL, was received from an origin, has no
- *     address or no RPC id; HG_NOENTRY if the RPC was deregistered; HG_MSGSIZE if the input does not fit one message and no_overflow
- *     was asked for; HG_NOMEM; HG_AGAIN if the transport cannot take the message now; what the proc
- *     function returned; an NA error code
+ *     address or no RPC id; HG_NOENTRY if the RPC was deregistered; HG_MSGSIZE if the input does
+ *     not fit one message and no_overflow was asked for; HG_NOMEM; HG_AGAIN if the transport
+ *     cannot take the message now; what the proc function returned; an NA error code
  *
  * One thread at a time. \since 1.0
  */

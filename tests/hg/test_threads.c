@@ -229,7 +229,7 @@ static void *sleep_in_progress(void *arg)
     return NULL;
 }
 
-/* A poll by another thread takes the transport's promise to wake back, which the sleeper relies on. */
+/* A poll by another thread ends the transport's promise to wake, which the sleeper relies on. */
 static void a_poll_by_another_thread_leaves_a_sleeper_wakeable(void **state)
 {
     struct pair pair = {0};

@@ -219,8 +219,8 @@ static hg_return_t hg_context_progress(hg_context_t *context, unsigned int timeo
 }
 
 /*
- * A transport's promise to make its descriptor readable ends with the next poll. So who polled and goes
- * away renews it for those who still sleep, or wakes them when there is something to do already.
+ * A transport's promise to make its descriptor readable ends with the next poll. So who polled and
+ * goes away renews it for those who still sleep, or wakes them when there is something to do.
  */
 void hg_context_rearm(hg_context_t *context)
 {
