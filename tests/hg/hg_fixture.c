@@ -85,6 +85,12 @@ bool test_is_sm(void)
     return strcmp(test_init_string(), "na+sm") == 0;
 }
 
+void test_skip(const char *why)
+{
+    print_message("skipped: %s\n", why);
+    skip();
+}
+
 int pair_setup(void **state)
 {
     struct pair *pair = calloc(1, sizeof(*pair));

@@ -72,6 +72,9 @@ struct outcome {
 const char *test_init_string(void);
 bool test_is_sm(void);
 
+/* Leaves the test out, and says why. */
+void test_skip(const char *why);
+
 /* Group setup and teardown with default options; *state is a struct pair. */
 int pair_setup(void **state);
 int pair_teardown(void **state);

@@ -27,7 +27,7 @@ static void asked_for_on_a_node_local_transport_it_changes_nothing(void **state)
 
     (void) state;
     if (!test_is_sm())
-        skip();
+        test_skip("this run is over a transport that is not node-local");
     info.auto_sm = 1;
     pair_open(&pair, &info);
     assert_false(has_second_lane(&pair.origin));
@@ -43,13 +43,13 @@ static void rpcs_take_the_second_lane(void **state)
 
     (void) state;
     if (test_is_sm())
-        skip();
+        test_skip("this run is over shared memory itself");
     info.auto_sm = 1;
     info.sm_info_string = "na+sm";
     pair_open(&pair, &info);
     if (!has_second_lane(&pair.origin)) {
         pair_close(&pair);
-        skip();
+        test_skip("no shared memory beside the transport on this machine");
     }
     pair_echo(&pair, 10);
     pair_echo(&pair, 3000);
@@ -70,7 +70,7 @@ static void peers_without_the_lane_are_reached(void **state)
 
     (void) state;
     if (test_is_sm())
-        skip();
+        test_skip("this run is over shared memory itself");
     info.auto_sm = 1;
     info.sm_info_string = "na+sm";
     pair_open(&with, &info);
