@@ -391,6 +391,45 @@ static void cancel_after_the_end_changes_nothing(void **state)
     scene_close(&scene, 1);
 }
 
+struct restart {
+    struct scene scene;
+    hg_op_id_t first;
+};
+
+/* Starts another transfer, and then cancels the one that ends here, as a thread that is late. */
+static hg_return_t restart_and_cancel(const struct hg_cb_info *info)
+{
+    struct restart *restart = info->arg;
+
+    assert_int_equal(info->ret, HG_SUCCESS);
+    assert_int_equal(scene_start(&restart->scene), HG_SUCCESS);
+    assert_ptr_not_equal(restart->scene.op_id, restart->first);
+    assert_int_equal(HG_Bulk_cancel(restart->first), HG_SUCCESS);
+    return HG_SUCCESS;
+}
+
+static void late_cancel_hits_no_other_transfer(void **state)
+{
+    struct restart restart;
+    struct scene *scene = &restart.scene;
+
+    scene_open(scene, *state);
+    assert_int_equal(HG_Bulk_transfer(scene->pair->target.context, restart_and_cancel, &restart,
+                                      HG_BULK_PULL, scene->pair->origin_addr, scene->received, 0,
+                                      scene->local.bulk, 0, PIECE_COUNT * PIECE_SIZE,
+                                      &restart.first),
+                     HG_SUCCESS);
+    while (fake.outstanding > 0)
+        fake_complete_all();
+    pair_progress(scene->pair); /* the callback */
+    assert_true(fake.outstanding > 0);
+    while (fake.outstanding > 0)
+        fake_complete_all();
+    pair_wait(scene->pair, &scene->outcome);
+    assert_int_equal(scene->outcome.ret, HG_SUCCESS);
+    scene_close(scene, 1);
+}
+
 static void repeated_transfers_allocate_nothing(void **state)
 {
     struct pair *pair = *state;
@@ -488,6 +527,7 @@ int main(void)
         cmocka_unit_test(cancel_ends_once_nothing_runs),
         cmocka_unit_test(cancel_reaches_what_was_refused),
         cmocka_unit_test(cancel_after_the_end_changes_nothing),
+        cmocka_unit_test(late_cancel_hits_no_other_transfer),
         cmocka_unit_test(repeated_transfers_allocate_nothing),
     };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Other PID namespaces, a full /dev/shm, no descriptors left, and no allocation in the steady
- * state.
+ * Other PID namespaces, a full /dev/shm, no descriptors left, hundreds of sleepers, and no
+ * allocation in the steady state.
  */
 
 #ifndef _GNU_SOURCE
@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,6 +29,9 @@
 
 #define SKIPPED 77
 #define BYTES   300000u
+
+/* More than unread datagrams of one socket fit into its buffer of usual size. */
+#define SLEEPERS 400
 
 static _Atomic unsigned long allocations;
 
@@ -289,6 +293,108 @@ static void running_out_of_descriptors_is_an_error(void **state)
     sm_check_clean();
 }
 
+/* A sender that comes while the receiver can open nothing is received from once it can. */
+static int accept_without_descriptors(void *arg)
+{
+    struct rlimit before, none;
+    struct sm_event got[2] = {0};
+    struct sm_end server, client;
+    na_addr_t *self, *peer;
+    char name[128];
+    size_t size = sizeof(name);
+    uint8_t in[64];
+    na_op_id_t *op;
+
+    (void) arg;
+    sm_end_open(&server, "na+sm", NULL);
+    sm_end_open(&client, "na+sm", NULL);
+    op = NA_Op_create(server.na_class, NA_OP_SINGLE);
+    SM_REQUIRE(NA_Addr_self(server.na_class, &self) == NA_SUCCESS);
+    SM_REQUIRE(NA_Addr_to_string(server.na_class, name, &size, self) == NA_SUCCESS);
+    SM_REQUIRE(NA_Addr_lookup(client.na_class, name, &peer) == NA_SUCCESS);
+    SM_REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
+    for (int i = 0; i < 2; i++) {
+        SM_REQUIRE(NA_Msg_recv_unexpected(server.na_class, server.context, sm_event_callback,
+                                          &got[i], in, sizeof(in), NULL, op) == NA_SUCCESS);
+        SM_REQUIRE(sm_send(&client, peer, "hello", 5, 0, false) == NA_SUCCESS);
+        if (i == 0) { /* nothing of the sender was looked at yet */
+            none = before;
+            none.rlim_cur = 3;
+            SM_REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
+            for (int j = 0; j < 3; j++)
+                sm_end_progress(&server, 0);
+            SM_REQUIRE(got[0].done == 0);
+            SM_REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
+        }
+        SM_REQUIRE(sm_event_wait(&server, &got[i], 2000) && got[i].ret == NA_SUCCESS);
+        NA_Addr_free(server.na_class, got[i].source);
+    }
+    NA_Op_destroy(server.na_class, op);
+    NA_Addr_free(server.na_class, self);
+    NA_Addr_free(client.na_class, peer);
+    sm_end_close(&client);
+    sm_end_close(&server);
+    return 0;
+}
+
+static void a_sender_is_accepted_once_there_are_descriptors_again(void **state)
+{
+    (void) state;
+    assert_int_equal(sm_run_in_child(accept_without_descriptors, NULL), 0);
+    sm_check_clean();
+}
+
+/* Receivers that sleep and read nothing; the byte that wakes one does not depend on the others. */
+static int wake_many_sleepers(void *arg)
+{
+    static struct sm_end sleepers[SLEEPERS];
+    static na_addr_t *peers[SLEEPERS];
+    struct rlimit limit;
+    struct sm_end sender;
+
+    (void) arg;
+    SM_REQUIRE(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    if (limit.rlim_max < SLEEPERS * 10)
+        return SKIPPED;
+    limit.rlim_cur = limit.rlim_max < 65536 ? limit.rlim_max : 65536;
+    SM_REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    sm_end_open(&sender, "na+sm", NULL);
+    for (int i = 0; i < SLEEPERS; i++) {
+        char name[128];
+        size_t size = sizeof(name);
+        na_addr_t *self;
+
+        sm_end_open(&sleepers[i], "na+sm", NULL);
+        SM_REQUIRE(NA_Addr_self(sleepers[i].na_class, &self) == NA_SUCCESS);
+        SM_REQUIRE(NA_Addr_to_string(sleepers[i].na_class, name, &size, self) == NA_SUCCESS);
+        NA_Addr_free(sleepers[i].na_class, self);
+        SM_REQUIRE(NA_Addr_lookup(sender.na_class, name, &peers[i]) == NA_SUCCESS);
+        SM_REQUIRE(NA_Poll_try_wait(sleepers[i].na_class, sleepers[i].context));
+    }
+    for (int i = 0; i < SLEEPERS; i++)
+        SM_REQUIRE(sm_send(&sender, peers[i], "hello", 5, 0, false) == NA_SUCCESS);
+    for (int i = 0; i < SLEEPERS; i++) {
+        struct pollfd woken = {.events = POLLIN};
+
+        woken.fd = NA_Poll_get_fd(sleepers[i].na_class, sleepers[i].context);
+        SM_REQUIRE(poll(&woken, 1, 0) == 1);
+    }
+    for (int i = 0; i < SLEEPERS; i++) {
+        NA_Addr_free(sender.na_class, peers[i]);
+        sm_end_progress(&sleepers[i], 0);
+        sm_end_close(&sleepers[i]);
+    }
+    sm_end_close(&sender);
+    return 0;
+}
+
+static void any_number_of_sleepers_is_woken(void **state)
+{
+    (void) state;
+    run_or_skip(wake_many_sleepers, "too few descriptors are allowed");
+    sm_check_clean();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -296,6 +402,8 @@ int main(void)
         cmocka_unit_test(peers_in_another_pid_namespace_work),
         cmocka_unit_test(a_full_shm_is_an_error_not_a_crash),
         cmocka_unit_test(running_out_of_descriptors_is_an_error),
+        cmocka_unit_test(a_sender_is_accepted_once_there_are_descriptors_again),
+        cmocka_unit_test(any_number_of_sleepers_is_woken),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

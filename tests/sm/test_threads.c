@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Eight threads on one context, cancelling at every phase, waking a waiter. */
+/* Many threads on one context, cancelling at every phase, waking a waiter. */
 
 #ifndef _GNU_SOURCE
 #    define _GNU_SOURCE
@@ -7,19 +7,23 @@
 
 #include "sm_test.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #define THREADS 8
 #define CALLS   2000
+#define SENDERS 3
 
 struct worker {
     pthread_t thread;
@@ -312,11 +316,85 @@ static void busy_processes_find_each_other_after_silence(void **state)
     sm_check_clean();
 }
 
+/* Stops the thread wherever it is, while the others and the receiver go on. */
+static void nap(int number)
+{
+    const struct timespec time = {.tv_nsec = 200000};
+    int before = errno;
+
+    (void) number;
+    (void) nanosleep(&time, NULL);
+    errno = before;
+}
+
+static _Atomic bool senders_stop;
+
+static void *send_until_stopped(void *arg)
+{
+    struct worker *worker = arg;
+    na_op_id_t *op = NA_Op_create(worker->end->na_class, NA_OP_SINGLE);
+    const struct sm_request request = {.command = SM_COUNT};
+
+    while (!atomic_load(&senders_stop) && worker->errors == 0) {
+        struct sm_event sent = {0};
+
+        if (NA_Msg_send_unexpected(worker->end->na_class, worker->end->context, sm_event_callback,
+                                   &sent, &request, sizeof(request), NULL, worker->peer, 0, 0,
+                                   op) != NA_SUCCESS) {
+            worker->errors++;
+            break;
+        }
+        while (atomic_load(&sent.done) == 0)
+            sm_end_progress(worker->end, 0);
+        worker->errors += sent.ret != NA_SUCCESS;
+    }
+    NA_Op_destroy(worker->end->na_class, op);
+    return NULL;
+}
+
+/* What one thread knows of the ring is old when it goes on; the peer is not to blame for that. */
+static void threads_that_are_interrupted_keep_the_connection(void **state)
+{
+    struct sigaction action = {.sa_handler = nap, .sa_flags = SA_RESTART};
+    struct worker workers[SENDERS];
+    struct sm_child child;
+    struct sm_end end;
+    na_addr_t *peer;
+    uint64_t until;
+
+    (void) state;
+    assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
+    sm_child_start(&child, "na+sm", "busy");
+    sm_end_open(&end, "na+sm", NULL);
+    assert_int_equal(NA_Addr_lookup(end.na_class, child.address, &peer), NA_SUCCESS);
+    atomic_store(&senders_stop, false);
+    for (unsigned int i = 0; i < SENDERS; i++) {
+        workers[i] = (struct worker){.end = &end, .peer = peer, .index = i};
+        assert_int_equal(pthread_create(&workers[i].thread, NULL, send_until_stopped, &workers[i]),
+                         0);
+    }
+    until = sm_now_ms() + (SM_TEST_SANITIZED ? 1000 : 4000);
+    while (sm_now_ms() < until) {
+        (void) usleep(200);
+        (void) pthread_kill(workers[0].thread, SIGUSR1);
+    }
+    atomic_store(&senders_stop, true);
+    for (unsigned int i = 0; i < SENDERS; i++)
+        assert_int_equal(pthread_join(workers[i].thread, NULL), 0);
+    for (unsigned int i = 0; i < SENDERS; i++)
+        assert_int_equal(workers[i].errors, 0);
+    NA_Addr_free(end.na_class, peer);
+    sm_end_close(&end);
+    sm_child_stop(&child);
+    sm_check_clean();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(eight_threads_share_a_context),
         cmocka_unit_test(eight_threads_flood_one_ring),
+        cmocka_unit_test(threads_that_are_interrupted_keep_the_connection),
         cmocka_unit_test(receives_are_cancelled_from_many_threads),
         cmocka_unit_test(queued_sends_are_cancelled),
         cmocka_unit_test(destroying_a_context_cancels_everything),
