@@ -52,6 +52,8 @@ int32_t sm_class_initialize(const struct na_plugin_init *init, struct na_host_cl
     (void) pthread_mutex_init(&na_class->watch_lock, NULL);
     sm_list_init(&na_class->backlog);
     (void) pthread_mutex_lock(&sm_classes_lock);
+    if (sm_classes == NULL)
+        sm_user_set();
     na_class->next = sm_classes;
     sm_classes = na_class;
     (void) pthread_mutex_unlock(&sm_classes_lock);
@@ -213,7 +215,7 @@ static void sm_class_describe(struct na_plugin_class *na_class)
 
     header->version = SM_LAYOUT_VERSION;
     header->max_contexts = na_class->max_contexts;
-    header->uid = (uint32_t) geteuid();
+    header->uid = sm_user();
     header->pid = na_class->pid;
     header->pid_namespace = na_class->pid_namespace;
     header->incarnation = na_class->incarnation;

@@ -28,7 +28,7 @@ void sm_reap_all(void)
 
     if (directory == NULL)
         return;
-    (void) snprintf(prefix, sizeof(prefix), SM_PREFIX "%u.", (unsigned) geteuid());
+    (void) snprintf(prefix, sizeof(prefix), SM_PREFIX "%u.", sm_user());
     prefix_length = strlen(prefix);
     while (seen < SM_REAP_MAX && (entry = readdir(directory)) != NULL) {
         const char *name = entry->d_name + prefix_length;
@@ -55,7 +55,7 @@ bool sm_reap_name(const char *name)
     fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return errno == ENOENT;
-    if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid())
+    if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != sm_user())
         goto out;
     if (flock(fd, LOCK_EX | LOCK_NB) != 0)
         goto out; /* its owner lives */

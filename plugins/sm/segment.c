@@ -40,15 +40,28 @@ bool sm_name_check(const char *name, size_t length, const char **reason_p)
     return *reason_p == NULL;
 }
 
+static _Atomic uint32_t sm_user_id;
+
+void sm_user_set(void)
+{
+    atomic_store_explicit(&sm_user_id, (uint32_t) geteuid(), memory_order_relaxed);
+}
+
+/* Whose files ours are: who it was that opened the classes, whoever the process is by now. */
+uint32_t sm_user(void)
+{
+    return atomic_load_explicit(&sm_user_id, memory_order_relaxed);
+}
+
 void sm_segment_path(char path[SM_PATH_MAX], const char *name)
 {
-    (void) snprintf(path, SM_PATH_MAX, SM_DIRECTORY SM_PREFIX "%u.%s", (unsigned) geteuid(), name);
+    (void) snprintf(path, SM_PATH_MAX, SM_DIRECTORY SM_PREFIX "%u.%s", sm_user(), name);
 }
 
 void sm_wake_path(char path[SM_PATH_MAX], const char *name, uint32_t id)
 {
-    (void) snprintf(path, SM_PATH_MAX, SM_DIRECTORY SM_PREFIX "%u.%s.wake.%u", (unsigned) geteuid(),
-                    name, (unsigned) id);
+    (void) snprintf(path, SM_PATH_MAX, SM_DIRECTORY SM_PREFIX "%u.%s.wake.%u", sm_user(), name,
+                    (unsigned) id);
 }
 
 /* Makes the file of our endpoint; `name` NULL picks a free `<pid>-<n>`. Not published yet. */
@@ -275,10 +288,10 @@ static int32_t sm_segment_check(int fd, const char *path, struct sm_segment_head
         SM_LOG_ERROR("%s is not a regular file: refused", path);
         return NA_PLUGIN_PERMISSION;
     }
-    if (status->st_uid != geteuid() || (status->st_mode & 077) != 0) {
+    if (status->st_uid != sm_user() || (status->st_mode & 077) != 0) {
         SM_LOG_ERROR("%s belongs to user %u with mode %03o, not to user %u alone: refused", path,
                      (unsigned) status->st_uid, (unsigned) (status->st_mode & 0777),
-                     (unsigned) geteuid());
+                     (unsigned) sm_user());
         return NA_PLUGIN_PERMISSION;
     }
     if (pread(fd, copy, sizeof(*copy), 0) != (ssize_t) sizeof(*copy))

@@ -444,6 +444,8 @@ int32_t sm_cancel(struct na_plugin_context *context, void *op);
 
 /* segment.c */
 bool sm_name_check(const char *name, size_t length, const char **reason_p);
+void sm_user_set(void);
+uint32_t sm_user(void);
 void sm_segment_path(char path[SM_PATH_MAX], const char *name);
 void sm_wake_path(char path[SM_PATH_MAX], const char *name, uint32_t id);
 int32_t sm_segment_create(struct na_plugin_class *na_class, const char *name);

@@ -31,13 +31,13 @@ hg_class_t *cp_protocol_class_create(const char *init, bool listen)
 
 hg_return_t cp_protocol_progress(hg_context_t *context, unsigned int timeout_ms)
 {
-    unsigned int count;
+    unsigned int count = 0;
     hg_return_t ret;
 
-    do {
-        count = 0;
-        ret = HG_Trigger(context, 0, TRIGGER_MAX, &count);
-    } while (ret == HG_SUCCESS && count > 0);
+    /* What was called back may be what the caller waits for: only who found nothing sleeps. */
+    ret = HG_Trigger(context, 0, TRIGGER_MAX, &count);
+    if (ret == HG_SUCCESS && count > 0)
+        return HG_SUCCESS;
     ret = HG_Progress(context, timeout_ms);
     return ret == HG_TIMEOUT || ret == HG_INTERRUPT || ret == HG_AGAIN ? HG_SUCCESS : ret;
 }

@@ -73,7 +73,7 @@ static void print_plugins(const struct info_report *report)
             count++;
         }
     }
-    if (count == 0)
+    if (count == 0 && report->init == NULL)
         printf("\nno plugin can be used\n");
 }
 
@@ -120,7 +120,7 @@ static void print_skipped(const struct info_report *report)
     bool first = true;
 
     for (record = report->records; record != NULL; record = record->next) {
-        if (record->loaded)
+        if (record->loaded || record->code == NA_PLUGIN_FOUND)
             continue;
         if (first)
             printf("\nskipped\n");

@@ -20,6 +20,19 @@ static uint64_t host_clock_ns(void);
 _Static_assert(NA_PLUGIN_LOG_ERROR == (int) NA_LOG_LEVEL_ERROR, "same levels");
 _Static_assert(NA_PLUGIN_LOG_DEBUG == (int) NA_LOG_LEVEL_DEBUG, "same levels");
 
+/* The last error that a plugin logged in this thread. */
+static _Thread_local char host_error[256];
+
+void na_host_forget_error(void)
+{
+    host_error[0] = '\0';
+}
+
+const char *na_host_last_error(void)
+{
+    return host_error;
+}
+
 const struct na_host *na_host_get(void)
 {
     static const struct na_host host = {
@@ -59,7 +72,9 @@ static void host_mem_free(void *ptr)
 
 static uint32_t host_log_enabled(uint32_t level)
 {
-    return level < NA_LOG_LEVEL_MAX && na_log_level_enabled((enum na_log_level) level);
+    /* Errors are wanted for na_host_last_error(), too. */
+    return level == NA_PLUGIN_LOG_ERROR ||
+           (level < NA_LOG_LEVEL_MAX && na_log_level_enabled((enum na_log_level) level));
 }
 
 static void host_log(uint32_t level, const char *plugin, const char *function, uint32_t line,
@@ -69,6 +84,8 @@ static void host_log(uint32_t level, const char *plugin, const char *function, u
 
     if (level == 0 || level >= NA_LOG_LEVEL_MAX || message == NULL)
         return;
+    if (level == NA_PLUGIN_LOG_ERROR)
+        (void) snprintf(host_error, sizeof(host_error), "%s", message);
     (void) snprintf(subsys, sizeof(subsys), "na_%s", plugin != NULL ? plugin : "plugin");
     NA_Log_write((enum na_log_level) level, subsys, function, (int) line, "%s", message);
 }

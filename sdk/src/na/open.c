@@ -3,6 +3,7 @@
  * works. */
 
 #include "na/open.h"
+#include "na/host.h"
 
 #include "na/init_string.h"
 #include "na/log.h"
@@ -101,7 +102,7 @@ static na_return_t open_choice(const struct attempt *attempt, struct na_selectio
     const struct na_init_choice *choice = attempt->choice;
     struct text why = TEXT_INITIALIZER;
     struct na_offers offers;
-    char reason[256];
+    char reason[512];
     na_return_t ret;
 
     ret = na_select(choice, &offers, &why);
@@ -131,13 +132,15 @@ static na_return_t open_choice(const struct attempt *attempt, struct na_selectio
             na_selection_add(selection, class_name, offer->protocol, false, reason);
             continue;
         }
+        na_host_forget_error();
         ret = open_offer(attempt, offer, na_class_p);
         if (ret == NA_SUCCESS)
             (void) snprintf(reason, sizeof(reason), "picked, priority %d%s", offer->priority,
                             offer->node_local ? ", node-local" : "");
         else
-            (void) snprintf(reason, sizeof(reason), "opening it failed: %s",
-                            NA_Error_to_string(ret));
+            (void) snprintf(reason, sizeof(reason), "opening it failed: %s%s%s",
+                            NA_Error_to_string(ret), na_host_last_error()[0] != '\0' ? ", " : "",
+                            na_host_last_error());
         na_selection_add(selection, class_name, offer->protocol, ret == NA_SUCCESS, reason);
     }
     if (*na_class_p != NULL)
