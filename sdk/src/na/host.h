@@ -9,7 +9,7 @@
 /* The one table, the same for all plugins. */
 const struct na_host *na_host_get(void);
 
-/* The last error that a plugin logged in this thread since it was forgotten; "" if there is none. */
+/* The last error that a plugin logged in this thread since it was forgotten, or "". */
 const char *na_host_last_error(void);
 void na_host_forget_error(void);
 
