@@ -343,9 +343,12 @@ hg_context_t *hg_class_find_context(hg_class_t *hg_class, uint8_t id);
  * Progress [progress.c] -------------------------------------------------------------------------
  */
 
-/* How long HG_Progress() polls before it sleeps: it adapts between these. */
+/*
+ * How long HG_Progress() polls before it sleeps: it adapts between these. The upper one is about
+ * the time of a bulk transfer of 1 MiB on one node; longer waits bring it down at once.
+ */
 #define HG_POLL_NS_MIN 1000u
-#define HG_POLL_NS_MAX 30000u
+#define HG_POLL_NS_MAX 150000u
 
 /* Poll all lanes once and run NA's callbacks. */
 hg_return_t hg_context_poll(hg_context_t *context);
