@@ -35,27 +35,6 @@ static inline size_t hg_payload_reserved(const struct hg_handle *handle, hg_op_t
     return (size_t) (op == HG_INPUT ? hg_class->in_offset : hg_class->out_offset);
 }
 
-/*
- * What hg_proc_reset() does to a processor with an empty past in the raw encoding, without its
- * checks.
- */
-static inline void hg_payload_start(struct hg_proc *proc, char *buf, hg_size_t size,
-                                    hg_proc_op_t op)
-{
-    if (util_unlikely(proc->is_portable || proc->extra_buf != NULL)) {
-        (void) hg_proc_reset(proc, buf, size, op);
-        return;
-    }
-    proc->base = buf;
-    proc->end = buf + size;
-    proc->buf_size = size;
-    proc->checksum = 0;
-    proc->is_flushed = false;
-    proc->cursor.next = buf;
-    proc->cursor.left = op == HG_FREE ? 0 : size;
-    proc->cursor.op = (uint32_t) op;
-}
-
 hg_return_t HG_Get_input(hg_handle_t handle, void *in_struct)
 {
     hg_return_t ret = hg_payload_decode(handle, HG_INPUT, in_struct);
@@ -152,7 +131,7 @@ hg_return_t hg_payload_encode(struct hg_handle *handle, hg_op_t op, void *data, 
         return HG_SUCCESS;
 
     start = hg_msg_payload_offset(msg, *flags_p) + reserved;
-    hg_payload_start(proc, msg->buf + start, msg->size - start, HG_ENCODE);
+    hg_proc_start(proc, msg->buf + start, msg->size - start, HG_ENCODE);
     proc->flags = hg_payload_proc_flags(handle);
     ret = proc_cb(proc, data);
     if (ret != HG_SUCCESS) {
@@ -191,7 +170,7 @@ static hg_return_t hg_payload_decode(struct hg_handle *handle, hg_op_t op, void 
     ret = hg_payload_locate(handle, op, &buf, &size);
     if (ret != HG_SUCCESS)
         return ret;
-    hg_payload_start(&handle->proc, buf, size, HG_DECODE);
+    hg_proc_start(&handle->proc, buf, size, HG_DECODE);
     handle->proc.flags = hg_payload_proc_flags(handle);
     ret = proc_cb(&handle->proc, data);
     if (ret != HG_SUCCESS)
@@ -247,7 +226,7 @@ static hg_return_t hg_payload_free(struct hg_handle *handle, hg_op_t op, void *d
                      handle != NULL && data != NULL ? ", there is no proc function" : "");
         return HG_INVALID_ARG;
     }
-    hg_payload_start(&handle->proc, handle->in.buf, 0, HG_FREE);
+    hg_proc_start(&handle->proc, handle->in.buf, 0, HG_FREE);
     return proc_cb(&handle->proc, data);
 }
 

@@ -43,6 +43,26 @@ struct hg_proc {
 void hg_proc_init(struct hg_proc *proc, hg_class_t *hg_class, hg_proc_hash_t hash,
                   enum hg_proc_encoding encoding);
 
+/*
+ * What hg_proc_reset() does, without its checks, for each message of an RPC. In the raw encoding
+ * and with no extra buffer of a past message it is these stores. The flags are left to the caller.
+ */
+static inline void hg_proc_start(struct hg_proc *proc, char *buf, hg_size_t size, hg_proc_op_t op)
+{
+    if (unlikely(proc->is_portable || proc->extra_buf != NULL)) {
+        (void) hg_proc_reset(proc, buf, size, op);
+        return;
+    }
+    proc->base = buf;
+    proc->end = buf + size;
+    proc->buf_size = size;
+    proc->checksum = 0;
+    proc->is_flushed = false;
+    proc->cursor.next = buf;
+    proc->cursor.left = op == HG_FREE ? 0 : size;
+    proc->cursor.op = (uint32_t) op;
+}
+
 /* Free what an embedded processor holds. */
 void hg_proc_fini(struct hg_proc *proc);
 
