@@ -64,9 +64,13 @@ NA_PUBLIC void NA_Free_protocol_info(struct na_protocol_info *na_protocol_info);
  * Open a transport with default options.
  *
  * An init string is a comma-separated list of choices, tried in that order. Each choice is
- * `plugin+protocol`, or only `protocol`, which takes the best plugin that offers it, or `auto`,
- * which takes the best protocol of all; then perhaps `://` and what to listen on, `host:port` for
- * most transports. Examples: "na+sm", "ofi+tcp://localhost:3344", "ofi+verbs,ucx+all,ofi+tcp".
+ * `plugin+protocol`, or only `protocol`, which takes the best plugin that offers it, or only
+ * `plugin`, which takes its best protocol, or `auto`, which takes the best protocol of all; then
+ * perhaps `://` and what to listen on, `host:port` or a device for most transports. A protocol
+ * that is itself a list has ";" between its parts, since a comma always begins the next choice;
+ * a plugin that is named may take protocols that it does not list. Examples: "na+sm",
+ * "ofi+tcp://localhost:3344", "ofi+verbs,ucx+all,ofi+tcp", "ofi+tcp;ofi_rxm://eth0",
+ * "ucx+rc;cma;posix://10.0.0.1:5".
  *
  * \param info_string  init string
  * \param listen       accept messages from peers that did not get our address from us

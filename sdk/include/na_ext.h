@@ -47,7 +47,8 @@ enum na_plugin_code {
     NA_PLUGIN_ABI_TOO_NEW, /* It was built for a newer major version of the plugin ABI */
     NA_PLUGIN_INVALID_TABLE, /* What it returned breaks the rules of the plugin ABI */
     NA_PLUGIN_DUPLICATE,     /* A file of the same name came earlier in the search path */
-    NA_PLUGIN_REFUSED        /* It said itself that it cannot be used here */
+    NA_PLUGIN_REFUSED,       /* It said itself that it cannot be used here */
+    NA_PLUGIN_BAD_NAME /* The file is called na_*.so, but no init string can ask for the name */
 };
 
 /* A protocol that a plugin offers. */
@@ -166,7 +167,9 @@ NA_PUBLIC void NA_Log_write(enum na_log_level level, const char *subsys, const c
 NA_PUBLIC void NA_Set_log_subsys(const char *subsys);
 
 /**
- * Set the function that writes log messages.
+ * Set the function that writes log messages. It is called from wherever something is logged: it may
+ * log, too, and must call nothing else of the library. A line has no control characters but the
+ * line feed at its end; those in messages appear as \xNN.
  *
  * \param log_func  the function; NULL for fprintf()
  *
@@ -270,6 +273,16 @@ NA_PUBLIC const char *NA_Plugin_stage_to_string(enum na_plugin_stage stage);
  * Any thread. \since 1.0
  */
 NA_PUBLIC const char *NA_Plugin_code_to_string(enum na_plugin_code code);
+
+/**
+ * Get the file of the plugin that is being loaded, listed or opened at this moment: its own code
+ * runs. For a signal handler, to say which plugin has crashed the process.
+ *
+ * \return the file, a constant; NULL if there is none
+ *
+ * Any thread, also in a signal handler. \since 1.0
+ */
+NA_PUBLIC const char *NA_Plugin_get_current(void);
 
 /**
  * Get the version of the plugin ABI that the library offers.

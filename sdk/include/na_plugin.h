@@ -139,6 +139,7 @@ struct na_host_context;   /* the core's side of a context */
 /* Flags of an offer */
 #define NA_PLUGIN_OFFER_USABLE     (1u << 0) /* opening it on this machine can succeed */
 #define NA_PLUGIN_OFFER_NODE_LOCAL (1u << 1) /* reaches peers on the same node only */
+#define NA_PLUGIN_OFFER_NAMED_ONLY (1u << 2) /* only for init strings that name the plugin */
 
 /* Access flags of a memory handle, as seen by the remote side */
 #define NA_PLUGIN_MEM_READ  0x01u /* peers may get */
@@ -186,7 +187,7 @@ struct na_host_context;   /* the core's side of a context */
  * One thing that a plugin can open. Frozen: never grows. Strings are copied by the core.
  */
 struct na_plugin_offer {
-    const char *protocol; /* as in `plugin+protocol`; never NULL */
+    const char *protocol; /* as in `plugin+protocol`, see there; never NULL */
     const char *device;   /* device, domain or interface; NULL when there is none to name */
     const char *reason;   /* why it is not usable; NULL when it is */
     int32_t priority;     /* `auto` takes the usable offer with the highest one, over all plugins */
@@ -273,13 +274,15 @@ struct na_plugin_init {
  */
 struct na_plugin_class_info {
     uint32_t size;
-    uint32_t max_tag;                /* highest tag that messages may carry */
-    uint64_t capabilities;           /* NA_PLUGIN_CAP_* of this class */
-    uint64_t max_unexpected_size;    /* largest unexpected message, header included */
-    uint64_t max_expected_size;      /* largest expected message, header included */
-    uint64_t unexpected_header_size; /* bytes at the front of a message that are the plugin's */
+    uint32_t max_tag;      /* highest tag that messages may carry */
+    uint64_t capabilities; /* NA_PLUGIN_CAP_* of this class */
+    /* Largest unexpected and expected message, header included: at least 256 bytes besides the
+     * header, at most 1 GiB; buffers of this size are allocated by the dozen. */
+    uint64_t max_unexpected_size;
+    uint64_t max_expected_size;
+    uint64_t unexpected_header_size; /* bytes at the front that are the plugin's, at most 4096 */
     uint64_t expected_header_size;
-    uint64_t max_rma_size; /* largest single put or get; 0 for no limit */
+    uint64_t max_rma_size; /* largest single put or get, at least 4096; 0 for no limit */
 };
 
 /* ------------------------------------------------------------------------------------------------
@@ -300,9 +303,12 @@ struct na_plugin {
 
     /*
      * Further class names under which init strings may ask for this plugin, NULL-terminated; NULL
-     * for none. `alias+protocol` finds it when the file na_<alias>.so does not exist: the core
-     * looks at na_<protocol>.so first and then at every plugin. The first name is the one that
-     * appears in addresses.
+     * for none, which is what most plugins have. They are for a transport that people know by
+     * another name than its file's: na_sm.so is `na`, as in `na+sm`. `alias+protocol` finds it when
+     * the file na_<alias>.so does not exist: the core looks at na_<protocol>.so first and then at
+     * every plugin. The first one, or else the plugin's name, is the class name that users see and
+     * that begins addresses; a plugin that wants its own name there and an alias besides puts its
+     * name first.
      */
     const char *const *class_names;
 
@@ -312,10 +318,18 @@ struct na_plugin {
 
     /*
      * Reports everything that can be opened, best first: each protocol, on each device worth
-     * naming, also those that this machine lacks (not usable, with the reason). `protocol` NULL
-     * means all, otherwise report only offers for this protocol; none, when it is unknown. Opens no
-     * endpoint. Returns what the last `report` returned, or an error when the fabric could not be
-     * asked.
+     * naming, also those that this machine lacks (not usable, with the reason). A protocol's name
+     * is made of letters, digits and "_-.;+", no "+" at an end or next to another; ";" stands
+     * between the parts of a list, since "," ends a choice of an init string. Opens no endpoint.
+     * Returns what the last `report` returned, or an error when the fabric could not be asked.
+     *
+     * `protocol` NULL means all. Otherwise an init string asks for this protocol, with or without
+     * the plugin's name before it: report offers of exactly this name, and none if it means
+     * nothing to you. This is where the plugin decides on names that it does not list among all, a
+     * provider's raw name or a list of transports: what could be opened is reported with
+     * NA_PLUGIN_OFFER_NAMED_ONLY, so that `plugin+protocol` opens it, but the protocol alone, which
+     * any plugin may answer, does not; what could not is reported as not usable, and the reason is
+     * what the user reads.
      * [mandatory] [any thread] [may not block]
      */
     int32_t (*enumerate)(const char *protocol, na_plugin_offer_fn report, void *arg);
@@ -521,8 +535,9 @@ struct na_plugin {
     int32_t (*poll_wait)(struct na_plugin_context *context, uint32_t timeout_ms, uint32_t *count);
 
     /*
-     * A descriptor that polls readable when poll has something to do, provided poll_try_wait said
-     * so before; the plugin keeps it. Negative when this class has none (busy mode).
+     * A descriptor that polls readable when poll has something to do, or a thread of the plugin's
+     * own has completed something, provided poll_try_wait said so before; the plugin keeps it.
+     * Negative when this class has none (busy mode).
      * [optional: none] [any thread] [may not block]
      */
     int32_t (*poll_get_fd)(struct na_plugin_context *context);

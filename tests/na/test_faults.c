@@ -226,14 +226,36 @@ static void failures_of_closing_do_not_keep_it_open(void **state)
     }
 }
 
+static void expect_limit(const char *name, uint64_t value)
+{
+    char reason[2048], number[32];
+    na_class_t *na_class;
+
+    assert_int_equal(
+        NA_Initialize_reason("loop+self", true, 0, NULL, &na_class, reason, sizeof(reason)),
+        NA_PROTOCOL_ERROR);
+    (void) snprintf(number, sizeof(number), "%s is %llu,", name, (unsigned long long) value);
+    assert_non_null(strstr(reason, number));
+    assert_non_null(strstr(reason, "loop"));
+    assert_int_equal(use_everything(), NA_PROTOCOL_ERROR);
+    assert_int_equal(atomic_load(&control->objects), 0);
+}
+
+/* At once, with the value, and not when the memory for such a message is missing. */
 static void limits_that_make_no_sense_are_refused(void **state)
 {
+    static const uint64_t sizes[] = {1, 8, 259, (1u << 30) + 1, UINT64_C(1) << 62, UINT64_MAX};
+
     (void) state;
-    control->fail = "limits";
-    control->fail_status = 1;
-    assert_int_equal(use_everything(), NA_PROTOCOL_ERROR);
-    control->fail = NULL;
-    assert_int_equal(atomic_load(&control->objects), 0);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        control->max_unexpected = sizes[i];
+        expect_limit("max_unexpected_size", sizes[i]);
+    }
+    control->max_unexpected = 0;
+    control->max_rma = 4095;
+    expect_limit("max_rma_size", 4095);
+    control->max_rma = 0;
+    assert_int_equal(use_everything(), NA_SUCCESS);
 }
 
 /* A peer's trouble, a signal or nothing to do are no failures of progress. */

@@ -46,6 +46,43 @@ static void every_form_of_a_choice_is_understood(void **state)
     check_one("sm://a://b+c", NULL, "sm", "a://b+c");
 }
 
+static void the_strings_that_fabrics_need_are_understood(void **state)
+{
+    (void) state;
+    check_one("ofi+tcp;ofi_rxm://host:port", "ofi", "tcp;ofi_rxm", "host:port");
+    check_one("ofi+verbs;ofi_rxm://mlx5_0", "ofi", "verbs;ofi_rxm", "mlx5_0");
+    check_one("ofi+verbs://mlx5_0/1.2.3.4:5", "ofi", "verbs", "mlx5_0/1.2.3.4:5");
+    check_one("ofi+tcp://eth0:1234", "ofi", "tcp", "eth0:1234");
+    check_one("ofi+tcp://[fe80::1%eth0]:5000", "ofi", "tcp", "[fe80::1%eth0]:5000");
+    check_one("ofi+sockets://", "ofi", "sockets", NULL);
+    check_one("ofi+net", "ofi", "net", NULL);
+    check_one("ucx+all", "ucx", "all", NULL);
+    check_one("ucx+rc_x", "ucx", "rc_x", NULL);
+    check_one("ucx+tcp;cma;posix://10.0.0.1:5", "ucx", "tcp;cma;posix", "10.0.0.1:5");
+    check_one("bmi+tcp://localhost:1234", "bmi", "tcp", "localhost:1234");
+    check_one("mpi+dynamic", "mpi", "dynamic", NULL);
+    check_one("fault+ofi+tcp;ofi_rxm://h:1", "fault", "ofi+tcp;ofi_rxm", "h:1");
+    check_one("ofi", NULL, "ofi", NULL);
+}
+
+/* Whatever stands before it: a list within a protocol has ";". */
+static void a_comma_always_begins_the_next_choice(void **state)
+{
+    struct na_init_string parsed;
+
+    (void) state;
+    assert_int_equal(na_init_string_parse("ucx+rc;cma,tcp://h:1,ofi+tcp", &parsed, NULL, 0),
+                     NA_SUCCESS);
+    assert_int_equal(parsed.count, 3);
+    assert_string_equal(parsed.choices[0].protocol, "rc;cma");
+    assert_null(parsed.choices[0].address);
+    assert_null(parsed.choices[1].plugin);
+    assert_string_equal(parsed.choices[1].protocol, "tcp");
+    assert_string_equal(parsed.choices[1].address, "h:1");
+    assert_string_equal(parsed.choices[2].plugin, "ofi");
+    na_init_string_free(&parsed);
+}
+
 static void a_list_keeps_its_order(void **state)
 {
     struct na_init_string parsed;
@@ -182,6 +219,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_form_of_a_choice_is_understood),
+        cmocka_unit_test(the_strings_that_fabrics_need_are_understood),
+        cmocka_unit_test(a_comma_always_begins_the_next_choice),
         cmocka_unit_test(a_list_keeps_its_order),
         cmocka_unit_test(every_malformed_string_is_refused_at_its_position),
         cmocka_unit_test(null_and_overlong_strings_are_refused),

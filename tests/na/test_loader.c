@@ -182,6 +182,7 @@ static void each_kind_of_bad_plugin_has_its_record(void **state)
     expect("nopoll", NA_PLUGIN_STAGE_TABLE, NA_PLUGIN_INVALID_TABLE, "poll is missing");
     expect("notable", NA_PLUGIN_STAGE_TABLE, NA_PLUGIN_INVALID_TABLE, "no table");
     expect("misnamed", NA_PLUGIN_STAGE_TABLE, NA_PLUGIN_INVALID_TABLE, "\"other\"");
+    expect("noname", NA_PLUGIN_STAGE_TABLE, NA_PLUGIN_INVALID_TABLE, "the table has no name");
     expect("refusing", NA_PLUGIN_STAGE_ENTRY, NA_PLUGIN_REFUSED, "the fabric is asleep");
 }
 
@@ -300,11 +301,50 @@ static void only_exact_names_are_plugins(void **state)
     (void) state;
     copy_plugin("wires/na_low.so", "libna_low.so");
     copy_plugin("wires/na_low.so", "na_low.so.1");
-    copy_plugin("wires/na_low.so", "na_.so");
-    copy_plugin("wires/na_low.so", "na_l.w.so");
+    copy_plugin("wires/na_low.so", "na_low.so~");
     assert_int_equal(NA_Plugin_get_records(0, &records), NA_SUCCESS);
     for (const struct na_plugin_record *record = records; record != NULL; record = record->next)
         assert_int_not_equal(strncmp(record->path, folder, strlen(folder)), 0);
+    NA_Plugin_free_records(records);
+}
+
+/* Who gave a plugin's file a name that no init string can have is told so. */
+static void files_with_impossible_names_are_listed_as_such(void **state)
+{
+    static const char *const names[] = {"bad name", "l.w", "", "a\nb", "\303\244"};
+    struct na_plugin_record *records;
+    char file[64];
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        (void) snprintf(file, sizeof(file), "na_%s.so", names[i]);
+        copy_plugin("wires/na_low.so", file);
+    }
+    assert_int_equal(NA_Plugin_get_records(NA_PLUGIN_LOAD_ALL, &records), NA_SUCCESS);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const struct na_plugin_record *record = find(records, names[i]);
+
+        assert_non_null(record);
+        assert_int_equal(record->code, NA_PLUGIN_BAD_NAME);
+        assert_string_equal(NA_Plugin_code_to_string(record->code), "bad name");
+        assert_non_null(strstr(record->text, "rename the file"));
+        assert_false(record->loaded);
+    }
+    NA_Plugin_free_records(records);
+}
+
+static void a_plugin_that_repeats_its_name_is_shown_once(void **state)
+{
+    struct na_plugin_record *records;
+    const struct na_plugin_info *info;
+
+    (void) state;
+    use_plugins("good");
+    assert_int_equal(NA_Plugin_get_records(NA_PLUGIN_LOAD_ALL, &records), NA_SUCCESS);
+    info = find(records, "ownname")->info;
+    assert_int_equal(info->class_name_count, 2);
+    assert_string_equal(info->class_names[0], "ownname");
+    assert_string_equal(info->class_names[1], "other-name");
     NA_Plugin_free_records(records);
 }
 
@@ -320,6 +360,38 @@ static void only_the_plugin_that_is_named_is_loaded(void **state)
     assert_int_equal(find(records, "low")->code, NA_PLUGIN_LOADED);
     assert_int_equal(find(records, "high")->code, NA_PLUGIN_FOUND);
     NA_Plugin_free_records(records);
+    NA_Cleanup(); /* loads nothing only to clean it up */
+    assert_int_equal(NA_Plugin_get_records(0, &records), NA_SUCCESS);
+    assert_int_equal(find(records, "high")->code, NA_PLUGIN_FOUND);
+    NA_Plugin_free_records(records);
+}
+
+static unsigned int count_missing(void)
+{
+    struct na_plugin_record *records;
+    unsigned int count = 0;
+
+    assert_int_equal(NA_Plugin_get_records(0, &records), NA_SUCCESS);
+    for (const struct na_plugin_record *record = records; record != NULL; record = record->next)
+        count += record->code == NA_PLUGIN_MISSING;
+    NA_Plugin_free_records(records);
+    return count;
+}
+
+/* Files that the core looked for on its own account are nobody's loss. */
+static void only_what_was_asked_for_is_recorded_as_missing(void **state)
+{
+    const unsigned int before = count_missing();
+    na_class_t *na_class;
+
+    (void) state;
+    use_plugins("loop");
+    na_class = NA_Initialize("loop-alias+self", false);
+    assert_non_null(na_class);
+    assert_int_equal(NA_Finalize(na_class), NA_SUCCESS);
+    assert_int_equal(count_missing(), before);
+    assert_null(NA_Initialize("absent-one+absent-two", false));
+    assert_int_equal(count_missing(), before + 1);
 }
 
 static void a_missing_plugin_is_recorded_with_the_places_looked_at(void **state)
@@ -437,7 +509,10 @@ int main(void)
         TEST(links_are_followed_to_what_is_checked),
         TEST(the_first_of_a_name_wins_and_the_loser_is_reported),
         TEST(only_exact_names_are_plugins),
+        TEST(files_with_impossible_names_are_listed_as_such),
+        TEST(a_plugin_that_repeats_its_name_is_shown_once),
         TEST(only_the_plugin_that_is_named_is_loaded),
+        TEST(only_what_was_asked_for_is_recorded_as_missing),
         TEST(a_missing_plugin_is_recorded_with_the_places_looked_at),
         TEST(the_search_path_ends_with_the_built_in_place_wherever_default_stands),
         TEST(listing_says_what_each_plugin_declares),

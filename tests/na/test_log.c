@@ -4,6 +4,9 @@
 #include "na_sm.h"
 #include "na_test.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 static void write_one(enum na_log_level level, const char *subsys)
 {
     log_last[0] = '\0';
@@ -81,6 +84,37 @@ static void subsystems_are_chosen_and_turned_off(void **state)
         assert_int_equal(NA_Log_enabled(NA_LOG_LEVEL_ERROR, "hg"), cases[i].hg);
     }
     NA_Set_log_subsys(NULL);
+}
+
+static void an_unknown_subsystem_is_reported_whatever_is_hidden(void **state)
+{
+    static const char *const good[] = {"", "~", "hg", "na", "~na_sm", "hg_x,~na_ofi,na", ",,"};
+    static const char *const bad[] = {"n", "nax", "hg,all", "~hgg", "na,*"};
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        log_last[0] = '\0';
+        NA_Set_log_subsys(good[i]);
+        assert_string_equal(log_last, "");
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        log_last[0] = '\0';
+        NA_Set_log_subsys(bad[i]);
+        assert_non_null(strstr(log_last, "[warning]"));
+        assert_non_null(strstr(log_last, "na_<plugin>"));
+    }
+    assert_non_null(strstr(log_last, "\"*\""));
+    NA_Set_log_subsys(NULL);
+}
+
+static void control_characters_do_not_reach_the_terminal(void **state)
+{
+    (void) state;
+    NA_Log_write(NA_LOG_LEVEL_ERROR, "na\a", "f\t", 1, "a\033[31mb\nc\177d\302\233e%s",
+                 "\303\244\r");
+    assert_non_null(strstr(log_last, "na\\x07: [error] f\\x09():1 a\\x1b[31mb\\x0ac\\x7fd"
+                                     "\\xc2\\x9be\303\244\\x0d\n"));
+    assert_ptr_equal(strchr(log_last, '\n'), log_last + strlen(log_last) - 1);
 }
 
 static void each_level_has_its_stream(void **state)
@@ -185,14 +219,62 @@ static void the_environment_sets_level_and_subsystems_at_the_first_use(void **st
     assert_false(NA_Log_enabled(NA_LOG_LEVEL_ERROR, "hg"));
 }
 
+static char log_all[4096];
+
+static int log_append(FILE *stream, const char *format, ...)
+{
+    size_t length = strlen(log_all);
+    va_list args;
+
+    (void) stream;
+    va_start(args, format);
+    (void) vsnprintf(log_all + length, sizeof(log_all) - length, format, args);
+    va_end(args);
+    return 0;
+}
+
+/* In a process of its own: the environment is read once. */
+static void unknown_values_in_the_environment_are_reported_once(void **state)
+{
+    static const char level[] = "HG_LOG_LEVEL is \"loud\", which is unknown and ignored; use none, "
+                                "error, warning, info or debug\n";
+    static const char subsys[] = "log subsystem \"everything\" is unknown and matches nothing; use "
+                                 "hg, na or na_<plugin>, with ~ before it to turn it off\n";
+    char expected[1024];
+    pid_t pid = fork();
+    int status;
+
+    (void) state;
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        bool enabled;
+
+        (void) snprintf(expected, sizeof(expected), ": [warning] %s# [%d] na: [warning] %s", level,
+                        (int) getpid(), subsys);
+        (void) setenv("HG_LOG_LEVEL", "loud", 1);
+        (void) setenv("HG_LOG_SUBSYS", "hg,everything", 1);
+        NA_Set_log_func(log_append);
+        enabled =
+            NA_Log_enabled(NA_LOG_LEVEL_WARNING, "hg") && !NA_Log_enabled(NA_LOG_LEVEL_INFO, "hg");
+        NA_Set_log_level("none");
+        (void) NA_Log_enabled(NA_LOG_LEVEL_WARNING, "na");
+        _exit(!enabled || strcmp(log_all + strcspn(log_all, ":"), expected) != 0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unknown_values_in_the_environment_are_reported_once),
         cmocka_unit_test(the_environment_sets_level_and_subsystems_at_the_first_use),
         cmocka_unit_test_setup(a_level_shows_itself_and_what_is_worse, set_up),
         cmocka_unit_test_setup(a_line_names_level_subsystem_function_and_line, set_up),
         cmocka_unit_test_setup(an_unknown_level_is_reported_and_ignored, set_up),
         cmocka_unit_test_setup(subsystems_are_chosen_and_turned_off, set_up),
+        cmocka_unit_test_setup(an_unknown_subsystem_is_reported_whatever_is_hidden, set_up),
+        cmocka_unit_test_setup(control_characters_do_not_reach_the_terminal, set_up),
         cmocka_unit_test_setup(each_level_has_its_stream, set_up),
         cmocka_unit_test_setup(a_log_function_may_log, set_up),
         cmocka_unit_test_setup(long_messages_are_cut, set_up),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The completion queue: order, counting, and many threads at once. */
 
+#include "na/class.h"
 #include "na_test.h"
 #include "util/mpsc_queue.h"
 
@@ -254,6 +255,81 @@ static void contexts_come_and_go_beside_each_other(void **state)
     assert_int_equal(NA_Finalize(na_class), NA_SUCCESS);
 }
 
+/* One thread polls and triggers while another destroys what it has just posted. */
+struct destruction {
+    struct loop loop;
+    atomic_bool done;
+    atomic_uint callbacks;
+};
+
+static void count_destroyed(const struct na_cb_info *info)
+{
+    struct destruction *destruction = info->arg;
+
+    atomic_fetch_add(&destruction->callbacks, 1);
+}
+
+static void *trigger_until_done(void *arg)
+{
+    struct destruction *destruction = arg;
+
+    while (!atomic_load(&destruction->done)) {
+        (void) NA_Poll(destruction->loop.na_class, destruction->loop.context, NULL);
+        (void) NA_Trigger(destruction->loop.context, 4, NULL);
+    }
+    return NULL;
+}
+
+static void destroy_beside_trigger(uint8_t thread_mode, unsigned int threads)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    struct destruction destruction = {.done = false};
+    struct loop *loop = &destruction.loop;
+    const unsigned int rounds = 3000;
+    struct loop_control *control;
+    unsigned int before;
+    pthread_t ids[2];
+    char buf[8] = "";
+
+    info.thread_mode = thread_mode;
+    loop->na_class = NA_Initialize_opt2("loop+self", true, NA_VERSION(6, 0), &info);
+    assert_non_null(loop->na_class);
+    loop->context = NA_Context_create(loop->na_class);
+    assert_int_equal(NA_Addr_self(loop->na_class, &loop->self), NA_SUCCESS);
+    control =
+        (struct loop_control *) (uintptr_t) loop->na_class->table.get_extension(LOOP_CONTROL_ID);
+    before = atomic_load(&control->objects);
+    for (unsigned int i = 0; i < threads; i++)
+        assert_int_equal(pthread_create(&ids[i], NULL, trigger_until_done, &destruction), 0);
+    for (unsigned int i = 0; i < rounds; i++) {
+        na_op_id_t *op = NA_Op_create(loop->na_class, NA_OP_SINGLE);
+
+        assert_int_equal(NA_Msg_send_expected(loop->na_class, loop->context, count_destroyed,
+                                              &destruction, buf, sizeof(buf), NULL, loop->self, 0,
+                                              1, op),
+                         NA_SUCCESS);
+        for (unsigned int spin = i % 64; spin > 0; spin--)
+            util_cpu_relax();
+        NA_Op_destroy(loop->na_class, op);
+    }
+    atomic_store(&destruction.done, true);
+    for (unsigned int i = 0; i < threads; i++)
+        pthread_join(ids[i], NULL);
+    while (poll_all(loop) > 0)
+        ;
+    assert_int_equal(atomic_load(&destruction.callbacks), rounds);
+    assert_int_equal(atomic_load(&control->objects), before); /* none is left for NA_Finalize() */
+    loop_close(loop);
+}
+
+static void operations_destroyed_while_they_are_triggered_are_freed_once(void **state)
+{
+    (void) state;
+    destroy_beside_trigger(0, 1);
+    destroy_beside_trigger(0, 2);
+    destroy_beside_trigger(NA_THREAD_MODE_SINGLE_CTX, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -262,6 +338,7 @@ int main(void)
         cmocka_unit_test(many_threads_lose_nothing_and_keep_the_order_of_each),
         cmocka_unit_test(eight_threads_on_one_context_lose_no_callback),
         cmocka_unit_test(contexts_come_and_go_beside_each_other),
+        cmocka_unit_test(operations_destroyed_while_they_are_triggered_are_freed_once),
     };
 
     NA_Set_log_level("none");

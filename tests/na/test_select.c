@@ -2,6 +2,7 @@
 /* Selection: named plugins, aliases, protocols alone, preference lists, auto; and the report of
  * it. */
 
+#include "na/class.h"
 #include "na_test.h"
 
 static na_class_t *open_reason(const char *init, na_return_t expected, char *reason, size_t size)
@@ -52,6 +53,7 @@ static void a_plugin_is_found_by_name_alias_and_protocol(void **state)
     assert_int_equal(NA_Finalize(na_class), NA_SUCCESS);
     assert_null(open_reason("no-alias+self", NA_NOENTRY, reason, sizeof(reason)));
     assert_non_null(strstr(reason, "class name \"no-alias\""));
+    assert_non_null(strstr(reason, "na_no-alias.so"));
 }
 
 static void an_unknown_protocol_is_refused_with_what_there_is(void **state)
@@ -63,7 +65,12 @@ static void an_unknown_protocol_is_refused_with_what_there_is(void **state)
     assert_null(open_reason("loop+tcp", NA_PROTONOSUPPORT, reason, sizeof(reason)));
     assert_non_null(strstr(reason, "self"));
     assert_null(open_reason("tcp", NA_PROTONOSUPPORT, reason, sizeof(reason)));
-    assert_non_null(strstr(reason, "plugins offers tcp"));
+    assert_non_null(strstr(reason, "no plugin offers tcp"));
+    assert_true(strncmp(reason, "tcp: ", 5) == 0);
+    /* By its other name, the text is the same. */
+    assert_null(open_reason("loop-alias+tcp", NA_PROTONOSUPPORT, reason, sizeof(reason)));
+    assert_string_equal(reason, "loop-alias+tcp: plugin loop does not offer the protocol \"tcp\"; "
+                                "it offers self, absent");
 }
 
 static void a_protocol_that_is_not_usable_is_refused_with_the_plugins_reason(void **state)
@@ -182,6 +189,204 @@ static void protocols_are_listed_by_plugin_by_protocol_and_all(void **state)
     NA_Free_protocol_info(NULL);
 }
 
+/* The control of a plugin stays as long as the process. */
+static struct loop_control *control_of(const char *init)
+{
+    na_class_t *na_class = NA_Initialize(init, false);
+    struct loop_control *control;
+
+    assert_non_null(na_class);
+    control = (struct loop_control *) (uintptr_t) na_class->table.get_extension(LOOP_CONTROL_ID);
+    assert_int_equal(NA_Finalize(na_class), NA_SUCCESS);
+    return control;
+}
+
+static void a_plugin_that_cannot_list_hides_no_other(void **state)
+{
+    static const char *const inits[] = {"self", "auto", "loop+self,self"};
+    struct loop_control *control;
+    char reason[4096];
+
+    (void) state;
+    use_plugins("loop");
+    control = control_of("loop+self");
+    control->fail = "enumerate";
+    control->fail_status = NA_PLUGIN_NOMEM;
+    for (size_t i = 0; i < sizeof(inits) / sizeof(inits[0]); i++) {
+        na_class_t *na_class = open_reason(inits[i], NA_SUCCESS, reason, sizeof(reason));
+        const struct na_selection *selection = NA_Class_get_selection(na_class);
+        const char *word = i == 1 ? "auto" : "self";
+
+        assert_string_not_equal(selection->class_name, "loop-alias");
+        assert_non_null(candidate(selection, "loop", word));
+        assert_non_null(strstr(candidate(selection, "loop", word)->reason, "NA_NOMEM"));
+        assert_int_equal(NA_Finalize(na_class), NA_SUCCESS);
+    }
+    assert_null(open_reason("loop+self", NA_NOMEM, reason, sizeof(reason)));
+    assert_string_equal(reason, "loop+self: plugin loop cannot list its protocols: NA_NOMEM");
+    control->fail = NULL;
+}
+
+static void a_plugins_name_alone_takes_its_best_protocol(void **state)
+{
+    static const char *const inits[] = {"loop", "loop-alias", "loop://x", "nosuch,loop", "loop"};
+    struct loop_control *control;
+    char reason[4096];
+
+    (void) state;
+    use_loop_and_wires();
+    control = control_of("loop+self");
+    for (size_t i = 0; i < sizeof(inits) / sizeof(inits[0]); i++) {
+        na_class_t *na_class;
+
+        control->odd_offers = i == 4; /* it also says something about a protocol of this name */
+        na_class = open_reason(inits[i], NA_SUCCESS, reason, sizeof(reason));
+
+        assert_string_equal(NA_Get_class_name(na_class), "loop-alias");
+        assert_string_equal(NA_Get_class_protocol(na_class), "self");
+        assert_int_equal(NA_Finalize(na_class), NA_SUCCESS);
+    }
+    control->odd_offers = 0;
+}
+
+/* A provider's raw name or a list: the plugin knows, if it is asked by name. */
+static void a_plugin_that_is_named_decides_on_what_it_does_not_list(void **state)
+{
+    struct na_protocol_info *list;
+    char reason[4096];
+    na_class_t *na_class;
+
+    (void) state;
+    use_plugins("loop");
+    na_class = open_reason("loop+raw;a;b://x", NA_SUCCESS, reason, sizeof(reason));
+    assert_string_equal(NA_Get_class_protocol(na_class), "raw;a;b");
+    assert_int_equal(NA_Finalize(na_class), NA_SUCCESS);
+    assert_null(open_reason("loop+raw;c", NA_NODEV, reason, sizeof(reason)));
+    assert_non_null(strstr(reason, "not usable here: there is no c"));
+    /* Nobody gets it who does not ask this plugin. */
+    assert_null(open_reason("raw;a;b", NA_PROTONOSUPPORT, reason, sizeof(reason)));
+    na_class = open_reason("auto", NA_SUCCESS, reason, sizeof(reason));
+    assert_string_equal(NA_Get_class_protocol(na_class), "self");
+    assert_int_equal(NA_Finalize(na_class), NA_SUCCESS);
+    assert_int_equal(NA_Get_protocol_info("raw;a;b", &list), NA_PROTONOSUPPORT);
+}
+
+static void a_plugin_that_answers_with_another_protocol_is_not_believed(void **state)
+{
+    struct loop_control *control;
+    char reason[4096];
+
+    (void) state;
+    use_plugins("loop");
+    control = control_of("loop+self");
+    control->fail = "enumerate_all";
+    control->fail_status = 1;
+    assert_null(open_reason("loop+tcp", NA_PROTONOSUPPORT, reason, sizeof(reason)));
+    control->fail = NULL;
+}
+
+static void names_that_no_init_string_has_are_shown_and_not_used(void **state)
+{
+    struct loop_control *control;
+    const struct na_selection *selection;
+    na_class_t *na_class;
+    char reason[4096];
+
+    (void) state;
+    use_plugins("loop");
+    control = control_of("loop+self");
+    control->odd_offers = 1;
+    NA_Set_log_func(log_keep);
+    NA_Set_log_level("warning");
+    na_class = open_reason("auto", NA_SUCCESS, reason, sizeof(reason));
+    NA_Set_log_level("none");
+    NA_Set_log_func(NULL);
+    control->odd_offers = 0;
+    selection = NA_Class_get_selection(na_class);
+    assert_string_equal(selection->protocol_name, "self");
+    assert_non_null(candidate(selection, "loop-alias", "two words"));
+    assert_non_null(strstr(candidate(selection, "loop-alias", "ends+")->reason, "not usable"));
+    assert_non_null(strstr(log_last, "plugin loop offers the protocol \"\\x1b[31mred\""));
+    assert_int_equal(NA_Finalize(na_class), NA_SUCCESS);
+}
+
+/* Mercury's UCX lists have commas: what is meant is said, and no address is lost silently. */
+static void a_word_after_a_plugins_choice_may_have_been_meant_as_its_list(void **state)
+{
+    char reason[4096];
+    na_class_t *na_class;
+
+    (void) state;
+    use_plugins("loop");
+    assert_null(open_reason("loop+rc,cma", NA_PROTONOSUPPORT, reason, sizeof(reason)));
+    assert_non_null(strstr(reason, "write loop+rc;cma"));
+    NA_Set_log_func(log_keep);
+    NA_Set_log_level("warning");
+    na_class = open_reason("loop+self,cma://h:1", NA_SUCCESS, reason, sizeof(reason));
+    assert_non_null(strstr(log_last, "without an address"));
+    assert_non_null(strstr(log_last, "loop+self;cma://h:1"));
+    assert_int_equal(NA_Finalize(na_class), NA_SUCCESS);
+    log_last[0] = '\0';
+    na_class = open_reason("loop+self,loop+cma://h:1,auto", NA_SUCCESS, reason, sizeof(reason));
+    assert_string_equal(log_last, "");
+    assert_int_equal(NA_Finalize(na_class), NA_SUCCESS);
+    NA_Set_log_level("none");
+    NA_Set_log_func(NULL);
+}
+
+/* One line, each fact once, no separator without something on both sides. */
+static void reasons_are_one_clean_line(void **state)
+{
+    static const char *const inits[] = {"nosuch", "nosuch+tcp", "loop-alias+tcp", "auto",
+                                        "a,b+c,d"};
+    static const char *const folders[] = {"loop", "nowhere"};
+    char reason[4096];
+    na_class_t *na_class;
+
+    (void) state;
+    for (size_t i = 0; i < 2 * sizeof(inits) / sizeof(inits[0]); i++) {
+        use_plugins(folders[i % 2]);
+        if (NA_Initialize_reason(inits[i / 2], true, 0, NULL, &na_class, reason, sizeof(reason)) ==
+            NA_SUCCESS) {
+            assert_int_equal(NA_Finalize(na_class), NA_SUCCESS);
+            continue;
+        }
+        print_message("  %s\n", reason);
+        assert_null(strpbrk(reason, "\n"));
+        assert_null(strstr(reason, ": ;"));
+        assert_null(strstr(reason, "; ;"));
+        assert_null(strstr(reason, ".soplugin"));
+        assert_true(reason[0] != '+' && reason[strlen(reason) - 1] != ' ');
+        if (i % 2 == 1) {
+            const char *where = strstr(reason, "nowhere (no such directory)");
+
+            assert_non_null(where);
+            assert_true(strchr(inits[i / 2], ',') != NULL || strstr(where + 1, "nowhere") == NULL);
+        }
+    }
+}
+
+/* What was picked and why the others were not, in the log as well. */
+static void the_choice_is_one_line_of_the_log(void **state)
+{
+    char reason[4096];
+    na_class_t *na_class;
+
+    (void) state;
+    use_loop_and_wires();
+    NA_Set_log_func(log_keep);
+    NA_Set_log_level("info");
+    na_class = open_reason("nosuch+tcp,auto", NA_SUCCESS, reason, sizeof(reason));
+    NA_Set_log_level("none");
+    NA_Set_log_func(NULL);
+    assert_non_null(strstr(log_last, "opened loop"));
+    assert_non_null(strstr(log_last, "nosuch+tcp: there is no na_nosuch.so in"));
+    assert_non_null(strstr(log_last, "unplugged+wire: not usable here: nothing is plugged in"));
+    assert_non_null(strstr(log_last, "self: picked, priority 10"));
+    assert_non_null(strstr(log_last, "low+wire: priority 2 is below 10"));
+    assert_int_equal(NA_Finalize(na_class), NA_SUCCESS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -193,6 +398,14 @@ int main(void)
         cmocka_unit_test(a_protocol_alone_asks_every_plugin_in_order_of_priority),
         cmocka_unit_test(a_preference_list_is_tried_in_order),
         cmocka_unit_test(protocols_are_listed_by_plugin_by_protocol_and_all),
+        cmocka_unit_test(a_plugin_that_cannot_list_hides_no_other),
+        cmocka_unit_test(a_plugins_name_alone_takes_its_best_protocol),
+        cmocka_unit_test(a_plugin_that_is_named_decides_on_what_it_does_not_list),
+        cmocka_unit_test(a_plugin_that_answers_with_another_protocol_is_not_believed),
+        cmocka_unit_test(names_that_no_init_string_has_are_shown_and_not_used),
+        cmocka_unit_test(a_word_after_a_plugins_choice_may_have_been_meant_as_its_list),
+        cmocka_unit_test(reasons_are_one_clean_line),
+        cmocka_unit_test(the_choice_is_one_line_of_the_log),
     };
 
     NA_Set_log_level("none");

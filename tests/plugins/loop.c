@@ -71,11 +71,19 @@ static int32_t loop_enumerate(const char *protocol, na_plugin_offer_fn report, v
         {"self", "loop0", NULL, 10, NA_PLUGIN_OFFER_USABLE | NA_PLUGIN_OFFER_NODE_LOCAL},
         {"self", "loop1", NULL, 10, NA_PLUGIN_OFFER_USABLE | NA_PLUGIN_OFFER_NODE_LOCAL},
         {"absent", NULL, "there is no such device", 90, 0},
+        {"raw;a;b", NULL, NULL, 100, NA_PLUGIN_OFFER_USABLE | NA_PLUGIN_OFFER_NAMED_ONLY},
+        {"raw;c", NULL, "there is no c", 100, NA_PLUGIN_OFFER_NAMED_ONLY},
+        {LOOP_NAME, NULL, "it is no protocol", 200, 0},
+        {"two words", NULL, NULL, 200, NA_PLUGIN_OFFER_USABLE},
+        {"ends+", NULL, NULL, 200, NA_PLUGIN_OFFER_USABLE},
+        {"\033[31mred", NULL, NULL, 200, NA_PLUGIN_OFFER_USABLE},
     };
+    const size_t count = loop_control.odd_offers ? 9 : 5;
     int32_t status = loop_fails("enumerate");
 
-    for (size_t i = 0; i < sizeof(offers) / sizeof(offers[0]) && status == 0; i++)
-        if (protocol == NULL || strcmp(protocol, offers[i].protocol) == 0)
+    for (size_t i = 0; i < count && status == 0; i++)
+        if (protocol != NULL ? loop_fails("enumerate_all") || !strcmp(protocol, offers[i].protocol)
+                             : (offers[i].flags & NA_PLUGIN_OFFER_NAMED_ONLY) == 0)
             status = report(arg, &offers[i]);
     return status;
 }
@@ -109,8 +117,10 @@ static int32_t loop_initialize(const struct na_plugin_init *init, struct na_host
     info->max_expected_size = MESSAGE_MAX / 2;
     info->unexpected_header_size = 4;
     info->max_rma_size = 1 << 20;
-    if (loop_fails("limits") != 0)
-        info->max_unexpected_size = 4;
+    if (loop_control.max_unexpected != 0)
+        info->max_unexpected_size = loop_control.max_unexpected;
+    if (loop_control.max_rma != 0)
+        info->max_rma_size = loop_control.max_rma;
     return number < CLASSES_MAX ? loop_fails("initialize_partly") : NA_PLUGIN_NOMEM;
 }
 

@@ -21,6 +21,9 @@ struct loop_control {
     uint32_t lie_about_size; /* report more bytes than the buffer has */
     uint32_t lie_no_source;  /* report unexpected messages without a sender */
     uint32_t refuse_after;   /* complete a send, then refuse it */
+    uint32_t odd_offers;     /* offer names that no init string has */
+    uint64_t max_unexpected; /* the limit of classes; 0 for a good one */
+    uint64_t max_rma;        /* likewise */
     atomic_uint objects;     /* classes, contexts, addresses and memory handles that exist */
     atomic_uint wakes;       /* calls of wake */
 };

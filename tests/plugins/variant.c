@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A plugin that can do nothing, built in several ways to see what the loader makes of it:
  * VARIANT_NAME, and one of VARIANT_MAJOR, VARIANT_MINOR, VARIANT_SIZE, VARIANT_REFUSE,
- * VARIANT_NO_POLL, VARIANT_NO_TABLE, VARIANT_LONG, VARIANT_ENTRY, VARIANT_PRIORITY. */
+ * VARIANT_NO_POLL, VARIANT_NO_TABLE, VARIANT_NO_NAME, VARIANT_LONG, VARIANT_ENTRY,
+ * VARIANT_PRIORITY, VARIANT_OWN_NAME, VARIANT_END, VARIANT_DESCRIPTION. */
 
 #include "na_plugin.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#ifndef VARIANT_DESCRIPTION
+#    define VARIANT_DESCRIPTION "for tests of the loader"
+#endif
 #ifndef VARIANT_MAJOR
 #    define VARIANT_MAJOR NA_PLUGIN_ABI_MAJOR
 #endif
@@ -178,6 +183,9 @@ NA_PLUGIN_EXPORT int32_t VARIANT_ENTRY(const struct na_host *host,
 int32_t VARIANT_ENTRY(const struct na_host *host, const struct na_plugin **plugin_p,
                       const char **reason_p)
 {
+#ifdef VARIANT_OWN_NAME
+    static const char *const own_names[] = {VARIANT_NAME, "other-name", VARIANT_NAME, NULL};
+#endif
     static const struct long_table table = {
         .plugin = {.abi_version = VARIANT_MAJOR << 16 | VARIANT_MINOR,
 #if defined(VARIANT_SIZE)
@@ -187,9 +195,14 @@ int32_t VARIANT_ENTRY(const struct na_host *host, const struct na_plugin **plugi
 #else
                    .size = sizeof(struct na_plugin),
 #endif
+#ifndef VARIANT_NO_NAME
                    .name = VARIANT_NAME,
+#endif
+#ifdef VARIANT_OWN_NAME
+                   .class_names = own_names,
+#endif
                    .version = "0.1",
-                   .description = "for tests of the loader",
+                   .description = VARIANT_DESCRIPTION,
                    .enumerate = enumerate,
                    .initialize = initialize,
                    .finalize = on_class,
@@ -216,6 +229,9 @@ int32_t VARIANT_ENTRY(const struct na_host *host, const struct na_plugin **plugi
 #endif
     };
 
+#ifdef VARIANT_END
+    VARIANT_END;
+#endif
     (void) host;
     (void) poll_context;
 #ifdef VARIANT_REFUSE

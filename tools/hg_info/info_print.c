@@ -2,16 +2,22 @@
 /* The report for people. */
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "hg_info/info_report.h"
 
 static void print_selection(const struct info_report *report);
-static void print_endpoint(const struct info_endpoint *endpoint);
+static void print_endpoint(const struct info_report *report);
+static const char *waiting(const struct info_report *report);
 static void print_plugins(const struct info_report *report);
 static void print_plugin(const struct na_plugin_record *record);
 static void print_protocol(const struct na_plugin_protocol *protocol);
 static void print_skipped(const struct info_report *report);
+static void print(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void print_char(const char *text, size_t i, bool raw);
 
 bool info_print(const struct info_report *report)
 {
@@ -20,8 +26,8 @@ bool info_print(const struct info_report *report)
     if (report->init != NULL)
         print_selection(report);
     if (report->init == NULL || !report->opened) {
-        printf("search path  %s\n", report->search_path);
-        printf("plugin ABI   %" PRIu32 ".%" PRIu32 "\n", abi >> 16, abi & 0xffff);
+        print("search path  %s\n", report->search_path);
+        print("plugin ABI   %" PRIu32 ".%" PRIu32 "\n", abi >> 16, abi & 0xffff);
         print_plugins(report);
         print_skipped(report);
     }
@@ -33,33 +39,45 @@ static void print_selection(const struct info_report *report)
     const struct na_selection *selection = report->selection;
 
     if (!report->opened) {
-        printf("%s cannot be opened: %s\n\n", report->init, report->reason);
+        print("%s cannot be opened: %s\n\n", report->init, report->reason);
         return;
     }
-    printf("%s opens %s+%s\n", report->init, selection->class_name, selection->protocol_name);
-    printf("  file           %s\n", selection->plugin_path);
-    print_endpoint(&report->endpoint);
-    printf("  considered\n");
+    print("%s opens %s+%s\n", report->init, selection->class_name, selection->protocol_name);
+    print("  file           %s\n", selection->plugin_path);
+    print_endpoint(report);
+    print("  considered\n");
     for (size_t i = 0; i < selection->candidate_count; i++) {
         const struct na_selection_candidate *candidate = &selection->candidates[i];
 
-        printf("    %c %s%s%s: %s\n", candidate->picked ? '*' : '-',
-               candidate->class_name != NULL ? candidate->class_name : "",
-               candidate->protocol_name != NULL && candidate->protocol_name[0] != '\0' ? "+" : "",
-               candidate->protocol_name != NULL ? candidate->protocol_name : "",
-               candidate->reason != NULL ? candidate->reason : "");
+        print("    %c %s%s%s: %s\n", candidate->picked ? '*' : '-', candidate->class_name,
+              candidate->class_name[0] != '\0' && candidate->protocol_name[0] != '\0' ? "+" : "",
+              candidate->protocol_name, candidate->reason);
     }
 }
 
-static void print_endpoint(const struct info_endpoint *endpoint)
+static void print_endpoint(const struct info_report *report)
 {
-    printf("  messages       %zu bytes unexpected, %zu bytes expected\n",
-           endpoint->max_unexpected_size, endpoint->max_expected_size);
-    printf("  memory         %zu segments in a handle\n", endpoint->max_segments);
-    printf("  waiting        %s\n",
-           endpoint->waits_by_descriptor ? "by file descriptor" : "inside the transport");
+    const struct info_endpoint *endpoint = &report->endpoint;
+
+    print("  messages       %zu bytes unexpected, %zu bytes expected\n",
+          endpoint->max_unexpected_size, endpoint->max_expected_size);
+    print("  memory         %zu segments in a handle\n", endpoint->max_segments);
+    print("  waiting        %s\n", waiting(report));
     if (endpoint->address[0] != '\0')
-        printf("  address        %s\n", endpoint->address);
+        print("  address        %s\n", endpoint->address);
+}
+
+static const char *waiting(const struct info_report *report)
+{
+    if (report->endpoint.waits_by_descriptor)
+        return "by file descriptor";
+    for (const struct na_plugin_record *record = report->records; record != NULL;
+         record = record->next)
+        if (record->info != NULL && strcmp(record->path, report->selection->plugin_path) == 0)
+            for (size_t i = 0; i < record->info->capability_count; i++)
+                if (strcmp(record->info->capabilities[i], "poll_wait") == 0)
+                    return "inside the transport";
+    return "by polling, with naps between";
 }
 
 static void print_plugins(const struct info_report *report)
@@ -74,31 +92,31 @@ static void print_plugins(const struct info_report *report)
         }
     }
     if (count == 0 && report->init == NULL)
-        printf("\nno plugin can be used\n");
+        print("\nno plugin can be used\n");
 }
 
 static void print_plugin(const struct na_plugin_record *record)
 {
     const struct na_plugin_info *info = record->info;
 
-    printf("\nplugin %s\n", record->name);
-    printf("  file           %s\n", record->path);
-    printf("  ABI            %" PRIu32 ".%" PRIu32 "\n", record->abi_version >> 16,
-           record->abi_version & 0xffff);
+    print("\nplugin %s\n", record->name);
+    print("  file           %s\n", record->path);
+    print("  ABI            %" PRIu32 ".%" PRIu32 "\n", record->abi_version >> 16,
+          record->abi_version & 0xffff);
     if (info == NULL)
         return;
-    printf("  version        %s\n", info->version);
-    printf("  description    %s\n", info->description);
-    printf("  class names   ");
+    print("  version        %s\n", info->version);
+    print("  description    %s\n", info->description);
+    print("  class names   ");
     for (size_t i = 0; i < info->class_name_count; i++)
-        printf(" %s", info->class_names[i]);
-    printf("\n  capabilities  ");
+        print(" %s", info->class_names[i]);
+    print("\n  capabilities  ");
     for (size_t i = 0; i < info->capability_count; i++)
-        printf(" %s", info->capabilities[i]);
-    printf("\n");
+        print(" %s", info->capabilities[i]);
+    print("\n");
     for (size_t i = 0; i < info->limit_count; i++)
-        printf("  %-14s %s = %" PRIu64 "\n", i == 0 ? "limits" : "", info->limits[i].name,
-               info->limits[i].value);
+        print("  %-14s %s = %" PRIu64 "\n", i == 0 ? "limits" : "", info->limits[i].name,
+              info->limits[i].value);
     for (size_t i = 0; i < info->protocol_count; i++)
         print_protocol(&info->protocols[i]);
 }
@@ -107,11 +125,11 @@ static void print_protocol(const struct na_plugin_protocol *protocol)
 {
     bool device = protocol->device_name != NULL && protocol->device_name[0] != '\0';
 
-    printf("  protocol       %s%s%s: priority %" PRId32 "%s%s%s\n", protocol->name,
-           device ? " on " : "", device ? protocol->device_name : "", protocol->priority,
-           protocol->node_local ? ", this node only" : "",
-           protocol->usable ? "" : ", not usable here: ",
-           protocol->usable || protocol->reason == NULL ? "" : protocol->reason);
+    print("  protocol       %s%s%s: priority %" PRId32 "%s%s%s\n", protocol->name,
+          device ? " on " : "", device ? protocol->device_name : "", protocol->priority,
+          protocol->node_local ? ", this node only" : "",
+          protocol->usable ? "" : ", not usable here: ",
+          protocol->usable || protocol->reason == NULL ? "" : protocol->reason);
 }
 
 static void print_skipped(const struct info_report *report)
@@ -122,10 +140,50 @@ static void print_skipped(const struct info_report *report)
     for (record = report->records; record != NULL; record = record->next) {
         if (record->loaded || record->code == NA_PLUGIN_FOUND)
             continue;
+        /* No file, only a name in the init string: said above. */
+        if (record->code == NA_PLUGIN_MISSING && strchr(record->path, '/') == NULL)
+            continue;
         if (first)
-            printf("\nskipped\n");
+            print("\nskipped\n");
         first = false;
-        printf("  %s\n    %s (%s): %s\n", record->path, NA_Plugin_code_to_string(record->code),
-               NA_Plugin_stage_to_string(record->stage), record->text);
+        print("  %s\n", record->path);
+        print("    %s (%s): %s\n", NA_Plugin_code_to_string(record->code),
+              NA_Plugin_stage_to_string(record->stage), record->text);
     }
+}
+
+/* As printf(), but control characters of what plugins and users say appear as \\xNN: a terminal
+ * would obey them. Line feeds are those of the format. */
+static void print(const char *format, ...)
+{
+    size_t first, last;
+    char *text = NULL;
+    va_list args;
+    int length;
+
+    va_start(args, format);
+    length = vasprintf(&text, format, args);
+    va_end(args);
+    if (length < 0)
+        return;
+    first = strspn(format, "\n");
+    last = (size_t) length;
+    for (size_t i = strlen(format); i > first && format[i - 1] == '\n'; i--)
+        last--;
+    for (size_t i = 0; i < (size_t) length; i++)
+        print_char(text, i, i < first || i >= last);
+    free(text);
+}
+
+/* The second byte of a control character in UTF-8 follows a 0xc2. */
+static void print_char(const char *text, size_t i, bool raw)
+{
+    const unsigned char *c = (const unsigned char *) text + i;
+    bool control = c[0] < ' ' || c[0] == 0x7f || (c[0] == 0xc2 && c[1] >= 0x80 && c[1] <= 0x9f) ||
+                   (c[0] >= 0x80 && c[0] <= 0x9f && i > 0 && c[-1] == 0xc2);
+
+    if (control && !raw)
+        (void) printf("\\x%02x", c[0]);
+    else
+        (void) putchar(c[0]);
 }

@@ -11,7 +11,7 @@
 
 #define INFO_PATH_SIZE    8192
 #define INFO_REASON_SIZE  1024
-#define INFO_ADDRESS_SIZE 512
+#define INFO_ADDRESS_SIZE 2048
 
 /* Message sizes of an open endpoint; what a plugin declares are upper bounds of these. */
 struct info_endpoint {

@@ -31,6 +31,7 @@ static na_return_t copy_part(char **copy_p, const char *begin, size_t length);
 static size_t count_choices(const char *string);
 static bool is_name_char(char c);
 static bool is_protocol_char(char c);
+static bool is_lone_plus(const char *protocol, size_t length, size_t i);
 
 na_return_t na_init_string_parse(const char *string, struct na_init_string *parsed, char *reason,
                                  size_t reason_size)
@@ -83,6 +84,18 @@ bool na_plugin_name_is_valid(const char *name)
         return false;
     for (size_t i = 0; i < length; i++)
         if (!is_name_char(name[i]))
+            return false;
+    return true;
+}
+
+bool na_protocol_name_is_valid(const char *name)
+{
+    size_t length = name != NULL ? strnlen(name, NA_PROTOCOL_NAME_MAX + 1) : 0;
+
+    if (length == 0 || length > NA_PROTOCOL_NAME_MAX)
+        return false;
+    for (size_t i = 0; i < length; i++)
+        if (!is_protocol_char(name[i]) || is_lone_plus(name, length, i))
             return false;
     return true;
 }
@@ -151,7 +164,7 @@ static na_return_t parse_protocol(const struct parser *parser, const char *begin
         if (!is_protocol_char(begin[i]))
             return parse_error(parser, begin + i,
                                "a protocol's name has only letters, digits and \"_-.;+\"");
-        if (begin[i] == '+' && (i == 0 || i + 1 == length || begin[i + 1] == '+'))
+        if (is_lone_plus(begin, length, i))
             return parse_error(parser, begin + i, "a name is missing beside \"+\"");
     }
     return copy_part(&choice->protocol, begin, length);
@@ -209,4 +222,10 @@ static bool is_name_char(char c)
 static bool is_protocol_char(char c)
 {
     return is_name_char(c) || c == '.' || c == ';' || c == '+';
+}
+
+/* A "+" without a name on both sides. */
+static bool is_lone_plus(const char *protocol, size_t length, size_t i)
+{
+    return protocol[i] == '+' && (i == 0 || i + 1 == length || protocol[i + 1] == '+');
 }

@@ -8,16 +8,20 @@
 
 /*
  *   init string = choice *( "," choice )
- *   choice      = ( "auto" / [ plugin "+" ] protocol ) [ "://" [ address ] ]
+ *   choice      = ( "auto" / word / plugin "+" protocol ) [ "://" [ address ] ]
+ *   word        = protocol, or the name of a plugin if nobody offers a protocol of that name
  *   plugin      = 1*( letter / digit / "_" / "-" )
- *   protocol    = 1*( letter / digit / "_" / "-" / "." / ";" / "+" ), no "+" without a name on both
- *   sides address     = *( any visible character but "," )
+ *   protocol    = 1*( letter / digit / "_" / "-" / "." / ";" / "+" )
+ *   address     = *( any visible character but "," )
  *
- * The first "+" ends the plugin's name: what follows belongs to the protocol.
+ * The first "+" ends the plugin's name: what follows belongs to the protocol, where a "+" has a
+ * name on both sides. A comma always begins the next choice: a protocol that is a list has ";"
+ * between its parts (`tcp;ofi_rxm`, `rc;cma`).
  */
 
-#define NA_INIT_STRING_MAX 4096 /* longest init string */
-#define NA_PLUGIN_NAME_MAX 64   /* longest plugin name */
+#define NA_INIT_STRING_MAX   4096 /* longest init string */
+#define NA_PLUGIN_NAME_MAX   64   /* longest plugin name */
+#define NA_PROTOCOL_NAME_MAX 1024 /* longest protocol that a plugin may offer */
 
 /* One choice. */
 struct na_init_choice {
@@ -43,5 +47,8 @@ void na_init_string_free(struct na_init_string *parsed);
 
 /* Whether a plugin, or an alias of it, may have this name. */
 bool na_plugin_name_is_valid(const char *name);
+
+/* Whether an init string can ask for a protocol of this name. */
+bool na_protocol_name_is_valid(const char *name);
 
 #endif /* NA_INIT_STRING_H */

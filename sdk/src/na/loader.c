@@ -44,7 +44,6 @@ static void record_enter(struct na_record *record, entry_fn entry, struct na_tra
 static void record_set(struct na_record *record, enum na_plugin_stage stage,
                        enum na_plugin_code code, const char *text);
 static struct na_record *record_get(struct na_record **list, const char *name, const char *path);
-static void record_missing(const char *name, const struct text *why);
 static void text_append_record(struct text *why, const struct na_record *record);
 
 na_return_t na_loader_get(const char *name, const struct na_transport **transport_p,
@@ -53,7 +52,6 @@ na_return_t na_loader_get(const char *name, const struct na_transport **transpor
     const struct na_record *record = NULL;
     struct na_search_path search;
     char reason[REASON_MAX], path[PATH_MAX];
-    struct text looked = TEXT_INITIALIZER;
     na_return_t ret;
 
     *transport_p = NULL;
@@ -63,23 +61,16 @@ na_return_t na_loader_get(const char *name, const struct na_transport **transpor
         const char *directory = search.directories[i];
 
         (void) snprintf(path, sizeof(path), "%s/na_%s.so", directory, name);
-        if (!na_plugin_directory_is_safe(directory, search.core_owner, reason, sizeof(reason)))
-            text_append(&looked, "%s%s", looked.length > 0 ? ", " : "", reason);
-        else if (access(path, F_OK) != 0)
-            text_append(&looked, "%sno %s", looked.length > 0 ? ", " : "", path);
-        else
+        if (na_plugin_directory_is_safe(directory, search.core_owner, reason, sizeof(reason)) &&
+            access(path, F_OK) == 0)
             ret = loader_load(name, path, search.core_owner, &record);
     }
-    if (ret == NA_SUCCESS && record == NULL) {
-        record_missing(name, &looked);
-        text_append(why, "%s", text_get(&looked));
-    } else if (ret == NA_SUCCESS && record->transport == NULL) {
-        text_append_record(why, record);
-    } else if (ret == NA_SUCCESS) {
+    if (ret == NA_SUCCESS && record != NULL) {
         *transport_p = record->transport;
+        if (record->transport == NULL)
+            text_append_record(why, record);
     }
     pthread_mutex_unlock(&loader_mutex);
-    text_free(&looked);
     na_search_path_free(&search);
     if (ret != NA_SUCCESS)
         return ret;
@@ -110,8 +101,8 @@ na_return_t na_loader_get_all(const struct na_transport ***transports_p, size_t 
         const struct na_candidate *candidate = &candidates.items[i];
         const struct na_record *record = NULL;
 
-        if (candidate->name[0] == '\0' || candidate->duplicate) {
-            if (why != NULL)
+        if (candidate->code != NA_PLUGIN_FOUND) {
+            if (why != NULL && access(candidate->path, F_OK) == 0)
                 text_append(why, "%s%s: %s", why->length > 0 ? "; " : "", candidate->path,
                             candidate->text);
             continue;
@@ -134,6 +125,33 @@ na_return_t na_loader_get_all(const struct na_transport ***transports_p, size_t 
     return NA_SUCCESS;
 }
 
+void na_loader_append_places(struct text *text)
+{
+    struct na_search_path search;
+
+    if (na_search_path_get(&search) == NA_SUCCESS) {
+        for (size_t i = 0; i < search.count; i++)
+            text_append(text, "%s%s%s", i > 0 ? ", " : "", search.directories[i],
+                        access(search.directories[i], F_OK) != 0 ? " (no such directory)" : "");
+        if (search.count == 0)
+            text_append(text, "any directory (there is none to look in)");
+    }
+    na_search_path_free(&search);
+}
+
+void na_loader_record_missing(const char *name, const struct text *why)
+{
+    char file[NA_PLUGIN_NAME_MAX + 16];
+    struct na_record *record;
+
+    (void) snprintf(file, sizeof(file), "na_%s.so", name);
+    pthread_mutex_lock(&loader_mutex);
+    record = record_get(&loader_missing, name, file);
+    if (record != NULL)
+        record_set(record, NA_PLUGIN_STAGE_SEARCH, NA_PLUGIN_MISSING, text_get(why));
+    pthread_mutex_unlock(&loader_mutex);
+}
+
 void na_loader_lock(void)
 {
     pthread_mutex_lock(&loader_mutex);
@@ -150,6 +168,11 @@ const struct na_record *na_loader_find_record(const char *path)
         if (strcmp(record->path, path) == 0)
             return record;
     return NULL;
+}
+
+const struct na_record *na_loader_first_record(void)
+{
+    return loader_files;
 }
 
 const struct na_record *na_loader_first_missing(void)
@@ -231,7 +254,11 @@ static bool record_open(struct na_record *record, uint32_t core_owner)
         record_set(record, NA_PLUGIN_STAGE_OPEN, NA_PLUGIN_OPEN_FAILED, reason);
         return false;
     }
+    /* What follows runs the plugin's code: should it end the process, this is what it was. */
+    NA_LOG_INFO("%s: loading", record->path);
+    na_plugin_enter(record->path);
     record->handle = dlopen(resolved, RTLD_NOW | RTLD_LOCAL);
+    na_plugin_leave();
     if (record->handle == NULL) {
         error = dlerror();
         record_set(record, NA_PLUGIN_STAGE_OPEN, NA_PLUGIN_OPEN_FAILED,
@@ -325,10 +352,14 @@ static void record_enter(struct na_record *record, entry_fn entry, struct na_tra
     const char *refusal = NULL;
     char reason[REASON_MAX] = "";
     enum na_plugin_code code;
+    int32_t status;
 
     transport->name = record->name;
     transport->path = record->path;
-    if (entry(na_host_get(), &plugin, &refusal) != NA_PLUGIN_SUCCESS) {
+    na_plugin_enter(record->path);
+    status = entry(na_host_get(), &plugin, &refusal);
+    na_plugin_leave();
+    if (status != NA_PLUGIN_SUCCESS) {
         record_set(record, NA_PLUGIN_STAGE_ENTRY, NA_PLUGIN_REFUSED,
                    refusal != NULL ? refusal : "the plugin gave no reason");
         return;
@@ -374,17 +405,6 @@ static struct na_record *record_get(struct na_record **list, const char *name, c
     record->code = NA_PLUGIN_FOUND;
     *list = record;
     return record;
-}
-
-static void record_missing(const char *name, const struct text *why)
-{
-    char file[NA_PLUGIN_NAME_MAX + 16];
-    struct na_record *record;
-
-    (void) snprintf(file, sizeof(file), "na_%s.so", name);
-    record = record_get(&loader_missing, name, file);
-    if (record != NULL)
-        record_set(record, NA_PLUGIN_STAGE_SEARCH, NA_PLUGIN_MISSING, text_get(why));
 }
 
 static void text_append_record(struct text *why, const struct na_record *record)

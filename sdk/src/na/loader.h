@@ -23,11 +23,10 @@ struct na_record {
 
 /* A place in the search path: a file, or a directory that cannot be used. */
 struct na_candidate {
-    char *name;     /* plugin name; empty for a directory */
-    char *path;     /* file or directory */
-    bool duplicate; /* the name was there before */
-    char *text;     /* what is wrong with the directory, or which file came first; or NULL */
-    enum na_plugin_code code; /* of a directory or a duplicate */
+    char *name; /* plugin name; empty for a directory */
+    char *path; /* file or directory */
+    char *text; /* what is wrong with the directory or name, or which file came first; or NULL */
+    enum na_plugin_code code; /* NA_PLUGIN_FOUND: a file to be loaded when it is asked for */
 };
 
 struct na_candidates {
@@ -37,8 +36,8 @@ struct na_candidates {
 
 /*
  * Gets the plugin whose file is na_<name>.so, the first in the search path, and loads it if need
- * be. On failure `why` says what was looked at and what was wrong with it.
- * NA_NOENTRY: there is no such file. NA_NODEV: it is there and cannot be loaded. NA_NOMEM.
+ * be. NA_NOENTRY: there is no such file. NA_NODEV: it is there and cannot be loaded, and `why` says
+ * why not. NA_NOMEM.
  */
 na_return_t na_loader_get(const char *name, const struct na_transport **transport_p,
                           struct text *why);
@@ -56,12 +55,21 @@ na_return_t na_loader_get_all(const struct na_transport ***transports_p, size_t 
 na_return_t na_loader_list(struct na_candidates *candidates);
 void na_loader_list_free(struct na_candidates *candidates);
 
+/* Appends the directories of the search path. */
+void na_loader_append_places(struct text *text);
+
+/* Records that a plugin was asked for and that there is none of that name. */
+void na_loader_record_missing(const char *name, const struct text *why);
+
 /* Between these the records do not change. */
 void na_loader_lock(void);
 void na_loader_unlock(void);
 
 /* The record of a file, or NULL if nothing has asked for it yet. Locked. */
 const struct na_record *na_loader_find_record(const char *path);
+
+/* First of the records of files that were asked for or listed. Locked. */
+const struct na_record *na_loader_first_record(void);
 
 /* First of the records of plugins that were asked for and not found. Locked. */
 const struct na_record *na_loader_first_missing(void);

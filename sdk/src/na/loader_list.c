@@ -22,11 +22,12 @@
 
 static na_return_t list_directory(struct na_candidates *candidates, const char *directory,
                                   uint32_t core_owner);
+static na_return_t list_file(struct na_candidates *candidates, const char *file, const char *path);
 static na_return_t list_add(struct na_candidates *candidates, const char *name, const char *path,
                             enum na_plugin_code code, const char *text);
 static const struct na_candidate *list_find(const struct na_candidates *candidates,
                                             const char *name);
-static bool name_from_file(char *name, const char *file);
+static void name_from_file(char *name, size_t size, const char *file);
 static int compare_entries(const struct dirent **entry1, const struct dirent **entry2);
 static int is_plugin_entry(const struct dirent *entry);
 
@@ -59,7 +60,7 @@ void na_loader_list_free(struct na_candidates *candidates)
 static na_return_t list_directory(struct na_candidates *candidates, const char *directory,
                                   uint32_t core_owner)
 {
-    char reason[REASON_MAX], path[PATH_MAX], name[NA_PLUGIN_NAME_MAX + 1];
+    char reason[REASON_MAX], path[PATH_MAX];
     struct dirent **entries = NULL;
     na_return_t ret = NA_SUCCESS;
     int count;
@@ -75,21 +76,30 @@ static na_return_t list_directory(struct na_candidates *candidates, const char *
         return list_add(candidates, "", directory, NA_PLUGIN_MISSING, reason);
     }
     for (int i = 0; i < count; i++) {
-        if (ret == NA_SUCCESS && name_from_file(name, entries[i]->d_name)) {
-            const struct na_candidate *first = list_find(candidates, name);
-
-            (void) snprintf(path, sizeof(path), "%s/%s", directory, entries[i]->d_name);
-            if (first != NULL)
-                (void) snprintf(reason, sizeof(reason), "%.400s comes first in the search path",
-                                first->path);
-            ret = list_add(candidates, name, path,
-                           first != NULL ? NA_PLUGIN_DUPLICATE : NA_PLUGIN_FOUND,
-                           first != NULL ? reason : NULL);
-        }
+        (void) snprintf(path, sizeof(path), "%s/%s", directory, entries[i]->d_name);
+        if (ret == NA_SUCCESS)
+            ret = list_file(candidates, entries[i]->d_name, path);
         free(entries[i]);
     }
     free(entries);
     return ret;
+}
+
+static na_return_t list_file(struct na_candidates *candidates, const char *file, const char *path)
+{
+    const struct na_candidate *first;
+    char reason[REASON_MAX], name[NAME_MAX + 1];
+
+    name_from_file(name, sizeof(name), file);
+    if (!na_plugin_name_is_valid(name))
+        return list_add(candidates, name, path, NA_PLUGIN_BAD_NAME,
+                        "the name of a plugin, between na_ and .so, has 1 to 64 letters, digits, "
+                        "\"_\" and \"-\"; rename the file");
+    first = list_find(candidates, name);
+    if (first == NULL)
+        return list_add(candidates, name, path, NA_PLUGIN_FOUND, NULL);
+    (void) snprintf(reason, sizeof(reason), "%.400s comes first in the search path", first->path);
+    return list_add(candidates, name, path, NA_PLUGIN_DUPLICATE, reason);
 }
 
 static na_return_t list_add(struct na_candidates *candidates, const char *name, const char *path,
@@ -109,7 +119,6 @@ static na_return_t list_add(struct na_candidates *candidates, const char *name, 
     item = &candidates->items[candidates->count];
     memset(item, 0, sizeof(*item));
     item->code = code;
-    item->duplicate = code == NA_PLUGIN_DUPLICATE;
     item->name = strdup(name);
     item->path = strdup(path);
     item->text = text != NULL ? strdup(text) : NULL;
@@ -128,17 +137,11 @@ static const struct na_candidate *list_find(const struct na_candidates *candidat
     return NULL;
 }
 
-/* Exact names only: na_<name>.so, neither na_<name>.so.1 nor libna_<name>.so. */
-static bool name_from_file(char *name, const char *file)
+static void name_from_file(char *name, size_t size, const char *file)
 {
-    const size_t prefix = strlen(FILE_PREFIX), suffix = strlen(FILE_SUFFIX), length = strlen(file);
+    const size_t around = strlen(FILE_PREFIX) + strlen(FILE_SUFFIX);
 
-    if (length <= prefix + suffix || length - prefix - suffix > NA_PLUGIN_NAME_MAX ||
-        strncmp(file, FILE_PREFIX, prefix) != 0 || strcmp(file + length - suffix, FILE_SUFFIX) != 0)
-        return false;
-    memcpy(name, file + prefix, length - prefix - suffix);
-    name[length - prefix - suffix] = '\0';
-    return na_plugin_name_is_valid(name);
+    (void) snprintf(name, size, "%.*s", (int) (strlen(file) - around), file + strlen(FILE_PREFIX));
 }
 
 /* Not by the locale's rules: the order is the same for everybody. */
@@ -147,9 +150,12 @@ static int compare_entries(const struct dirent **entry1, const struct dirent **e
     return strcmp((*entry1)->d_name, (*entry2)->d_name);
 }
 
+/* na_<name>.so, neither na_<name>.so.1 nor libna_<name>.so. */
 static int is_plugin_entry(const struct dirent *entry)
 {
-    char name[NA_PLUGIN_NAME_MAX + 1];
+    const size_t prefix = strlen(FILE_PREFIX), suffix = strlen(FILE_SUFFIX);
+    const size_t length = strlen(entry->d_name);
 
-    return name_from_file(name, entry->d_name);
+    return length >= prefix + suffix && strncmp(entry->d_name, FILE_PREFIX, prefix) == 0 &&
+           strcmp(entry->d_name + length - suffix, FILE_SUFFIX) == 0;
 }

@@ -18,6 +18,9 @@
 #define LOG_LINE_MAX    2048
 #define LOG_LEVEL_UNSET (-1)
 
+/* What is shown when the library reports that a setting is wrong. */
+#define LOG_LEVEL_WORDS "none, error, warning, info or debug"
+
 static const char *const log_level_names[NA_LOG_LEVEL_MAX] = {"none", "error", "warning", "info",
                                                               "debug"};
 
@@ -37,6 +40,10 @@ static int log_level_parse(const char *word);
 static void log_subsys_store(const char *subsys);
 static bool log_subsys_shown(const char *subsys);
 static bool log_subsys_matches(const char *token, size_t length, const char *subsys);
+static size_t log_subsys_unknown(const char *list, const char **word_p);
+static void log_subsys_check(const char *list);
+static void log_wrong_setting(const char *format, ...) NA_PRINTF(1, 2);
+static void log_escape(char *out, size_t size, const char *in);
 static void log_line(enum na_log_level level, const char *line);
 
 bool NA_Log_enabled(enum na_log_level level, const char *subsys)
@@ -61,7 +68,7 @@ bool na_log_level_enabled(enum na_log_level level)
 void NA_Log_write(enum na_log_level level, const char *subsys, const char *func, int line,
                   const char *format, ...)
 {
-    char message[LOG_LINE_MAX], whole[LOG_LINE_MAX + 256];
+    char message[LOG_LINE_MAX], whole[LOG_LINE_MAX + 256], line_out[sizeof(whole) + 256];
     va_list args;
 
     if (format == NULL || !NA_Log_enabled(level, subsys))
@@ -69,10 +76,12 @@ void NA_Log_write(enum na_log_level level, const char *subsys, const char *func,
     va_start(args, format);
     (void) vsnprintf(message, sizeof(message), format, args);
     va_end(args);
-    (void) snprintf(whole, sizeof(whole), "# [%d] %s: [%s] %s():%d %s\n", (int) getpid(),
+    (void) snprintf(whole, sizeof(whole), "# [%d] %s: [%s] %s():%d %s", (int) getpid(),
                     subsys != NULL ? subsys : "amalgam", log_level_names[level],
                     func != NULL ? func : "?", line, message);
-    log_line(level, whole);
+    log_escape(line_out, sizeof(line_out) - 1, whole);
+    strcat(line_out, "\n");
+    log_line(level, line_out);
 }
 
 void na_log_force(enum na_log_level level, const char *line)
@@ -88,9 +97,8 @@ void NA_Set_log_level(const char *level)
     (void) log_level_get();
     value = log_level_parse(level);
     if (value == LOG_LEVEL_UNSET) {
-        NA_LOG_WARNING("log level \"%s\" is unknown and ignored; use none, error, warning, info or "
-                       "debug",
-                       level != NULL ? level : "(null)");
+        log_wrong_setting("log level \"%.64s\" is unknown and ignored; use " LOG_LEVEL_WORDS,
+                          level != NULL ? level : "");
         return;
     }
     atomic_store_explicit(&log_level, value, memory_order_relaxed);
@@ -100,13 +108,14 @@ void NA_Set_log_subsys(const char *subsys)
 {
     (void) log_level_get();
     if (subsys != NULL && strlen(subsys) >= LOG_SUBSYS_MAX) {
-        NA_LOG_WARNING("list of log subsystems is longer than %d characters and ignored",
-                       LOG_SUBSYS_MAX - 1);
+        log_wrong_setting("list of log subsystems is longer than %d characters and ignored",
+                          LOG_SUBSYS_MAX - 1);
         return;
     }
     pthread_mutex_lock(&log_mutex);
     log_subsys_store(subsys);
     pthread_mutex_unlock(&log_mutex);
+    log_subsys_check(subsys);
 }
 
 void NA_Set_log_func(na_log_func_t func)
@@ -121,9 +130,9 @@ void NA_Set_log_stream(const char *level, FILE *stream)
     int value = log_level_parse(level);
 
     if (value <= NA_LOG_LEVEL_NONE) {
-        NA_LOG_WARNING("log level \"%s\" has no stream and is ignored; use error, warning, info or "
-                       "debug",
-                       level != NULL ? level : "(null)");
+        log_wrong_setting("log level \"%.64s\" has no stream and is ignored; use error, warning, "
+                          "info or debug",
+                          level != NULL ? level : "");
         return;
     }
     pthread_mutex_lock(&log_mutex);
@@ -151,6 +160,15 @@ static void log_read_environment(void)
         log_subsys_store(subsys);
     atomic_store_explicit(&log_level, level != LOG_LEVEL_UNSET ? level : NA_LOG_LEVEL_WARNING,
                           memory_order_relaxed);
+    /* From here on it can be logged. */
+    if (word != NULL && level == LOG_LEVEL_UNSET)
+        log_wrong_setting(
+            "HG_LOG_LEVEL is \"%.64s\", which is unknown and ignored; use " LOG_LEVEL_WORDS, word);
+    if (subsys != NULL && strlen(subsys) >= LOG_SUBSYS_MAX)
+        log_wrong_setting("HG_LOG_SUBSYS is longer than %d characters and ignored",
+                          LOG_SUBSYS_MAX - 1);
+    else
+        log_subsys_check(subsys);
 }
 
 static int log_level_parse(const char *word)
@@ -194,6 +212,81 @@ static bool log_subsys_matches(const char *token, size_t length, const char *sub
 {
     return length > 0 && strncmp(token, subsys, length) == 0 &&
            (subsys[length] == '\0' || subsys[length] == '_');
+}
+
+/* The first word of a list that no subsystem has, and its length; 0: there is none. */
+static size_t log_subsys_unknown(const char *list, const char **word_p)
+{
+    static const char *const known[] = {"hg", "na"};
+
+    while (*list != '\0') {
+        const size_t length = strcspn(list, ",");
+        const char *word = list + (*list == '~');
+        const size_t word_length = length - (size_t) (word - list);
+        bool found = word_length == 0;
+
+        for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+            found = found || (word_length >= 2 && strncmp(word, known[i], 2) == 0 &&
+                              (word_length == 2 || word[2] == '_'));
+        *word_p = word;
+        if (!found)
+            return word_length;
+        list += length;
+        list += *list == ',';
+    }
+    return 0;
+}
+
+static void log_subsys_check(const char *list)
+{
+    const char *word = NULL;
+    const size_t length = list != NULL ? log_subsys_unknown(list, &word) : 0;
+
+    if (length > 0)
+        log_wrong_setting("log subsystem \"%.*s\" is unknown and matches nothing; use hg, na or "
+                          "na_<plugin>, with ~ before it to turn it off",
+                          (int) length, word);
+}
+
+/* Whatever a list of subsystems hides, that a setting is wrong is shown. */
+static void log_wrong_setting(const char *format, ...)
+{
+    char message[LOG_SUBSYS_MAX + 256], whole[sizeof(message) + 64], escaped[sizeof(whole) + 256];
+    va_list args;
+
+    if (!na_log_level_enabled(NA_LOG_LEVEL_WARNING))
+        return;
+    va_start(args, format);
+    (void) vsnprintf(message, sizeof(message), format, args);
+    va_end(args);
+    (void) snprintf(whole, sizeof(whole), "# [%d] na: [warning] %s", (int) getpid(), message);
+    log_escape(escaped, sizeof(escaped) - 1, whole);
+    strcat(escaped, "\n");
+    log_line(NA_LOG_LEVEL_WARNING, escaped);
+}
+
+/* Control characters, also those of two bytes in UTF-8, as \xNN: texts come from init strings,
+ * plugins and peers, and a terminal obeys. */
+static void log_escape(char *out, size_t size, const char *in)
+{
+    static const char digits[] = "0123456789abcdef";
+    size_t length = 0;
+
+    for (bool second = false; *in != '\0' && length + 5 <= size; in++) {
+        const unsigned char c = (unsigned char) *in, next = (unsigned char) in[1];
+        const bool first = c == 0xc2 && next >= 0x80 && next <= 0x9f;
+
+        if (c >= ' ' && c != 0x7f && !first && !second) {
+            out[length++] = (char) c;
+            continue;
+        }
+        second = first;
+        out[length++] = '\\';
+        out[length++] = 'x';
+        out[length++] = digits[c >> 4];
+        out[length++] = digits[c & 15];
+    }
+    out[length] = '\0';
 }
 
 /* Writes without the lock, so that a log function may log or change the settings. */

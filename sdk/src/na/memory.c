@@ -129,12 +129,20 @@ na_return_t NA_Mem_deregister(na_class_t *na_class, na_mem_handle_t *mem_handle)
 
 size_t NA_Mem_handle_get_serialize_size(na_class_t *na_class, na_mem_handle_t *mem_handle)
 {
+    uint64_t size;
+
     if (mem_handle == NULL || mem_handle->na_class != na_class) {
         (void) mem_refused(na_class, mem_handle, "mem_handle");
         return 0;
     }
-    return sizeof(struct mem_header) + (size_t) na_class->table.mem_serialize_size(
-                                           na_class->plugin_class, mem_handle->plugin_mem);
+    size = na_class->table.mem_serialize_size(na_class->plugin_class, mem_handle->plugin_mem);
+    if (size > UINT32_MAX) {
+        NA_LOG_ERROR("plugin %s says that a memory handle takes %llu bytes; report it to the "
+                     "plugin's maker",
+                     na_class->transport->name, (unsigned long long) size);
+        return 0;
+    }
+    return sizeof(struct mem_header) + (size_t) size;
 }
 
 na_return_t NA_Mem_handle_serialize(na_class_t *na_class, void *buf, size_t buf_size,

@@ -14,9 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is asked for, the same for all attempts. */
+#define REASON_MAX 512
+
+/* What is asked for. */
 struct attempt {
     const struct na_init_choice *choice;
+    const struct na_init_choice *before; /* the choice before it, or NULL */
     const struct na_init_info *info;
     bool listen;
 };
@@ -24,15 +27,22 @@ struct attempt {
 static na_return_t open_choice(const struct attempt *attempt, struct na_selection *selection,
                                struct na_class **na_class_p);
 static bool was_tried(const struct na_offers *offers, size_t index);
+static void add_unselected(const struct attempt *attempt, na_return_t ret,
+                           struct na_selection *selection, struct text *why);
+static void reason_not_picked(char *reason, const struct na_offer *offer,
+                              const struct na_offer *picked);
+static na_return_t try_offer(const struct attempt *attempt, const struct na_offer *offer,
+                             struct na_class **na_class_p, char *reason);
 static na_return_t open_offer(const struct attempt *attempt, const struct na_offer *offer,
-                              struct na_class **na_class_p);
+                              struct na_class **na_class_p, char *wrong);
 static na_return_t class_create(const struct attempt *attempt, const struct na_offer *offer,
                                 struct na_class **na_class_p);
 static void class_free(struct na_class *na_class);
 static void fill_init(struct na_plugin_init *init, const struct attempt *attempt,
                       const struct na_class *na_class);
-static const char *check_limits(const struct na_class *na_class);
-static void report_rest(const struct na_init_string *parsed, size_t picked,
+static bool check_limits(const struct na_class *na_class, char *wrong);
+static bool check_size(const char *name, uint64_t size, uint64_t header, char *wrong);
+static void report_rest(const struct na_init_string *parsed, size_t next,
                         struct na_selection *selection);
 
 na_return_t na_class_open(const char *info_string, bool listen, const struct na_init_info *info,
@@ -52,7 +62,8 @@ na_return_t na_class_open(const char *info_string, bool listen, const struct na_
         ret = selection != NULL ? NA_NOENTRY : NA_NOMEM;
     }
     for (; i < parsed.count && ret != NA_SUCCESS && selection != NULL; i++) {
-        const struct attempt attempt = {&parsed.choices[i], info, listen};
+        const struct attempt attempt = {&parsed.choices[i], i > 0 ? &parsed.choices[i - 1] : NULL,
+                                        info, listen};
 
         ret = open_choice(&attempt, selection, na_class_p);
     }
@@ -101,52 +112,80 @@ static na_return_t open_choice(const struct attempt *attempt, struct na_selectio
 {
     const struct na_init_choice *choice = attempt->choice;
     struct text why = TEXT_INITIALIZER;
+    const struct na_offer *picked = NULL;
     struct na_offers offers;
-    char reason[512];
+    char reason[REASON_MAX];
     na_return_t ret;
 
-    ret = na_select(choice, &offers, &why);
+    ret = na_select(choice, &offers, selection, &why);
     if (ret != NA_SUCCESS)
-        na_selection_add(selection, choice->plugin,
-                         choice->protocol != NULL ? choice->protocol : "auto", false,
-                         text_get(&why));
+        add_unselected(attempt, ret, selection, &why);
     else
         ret = NA_NODEV;
     for (size_t i = 0; i < offers.count; i++) {
         const struct na_offer *offer = &offers.items[i];
-        const char *class_name = na_transport_class_name(offer->transport);
 
         if (was_tried(&offers, i))
             continue;
-        if (*na_class_p != NULL) {
-            (void) snprintf(reason, sizeof(reason),
-                            offer->usable ? "priority %d is not the highest"
-                                          : "not usable (priority %d)",
-                            offer->priority);
-            na_selection_add(selection, class_name, offer->protocol, false, reason);
-            continue;
+        if (picked != NULL || !offer->usable) {
+            reason_not_picked(reason, offer, picked);
+        } else {
+            ret = try_offer(attempt, offer, na_class_p, reason);
+            if (ret == NA_SUCCESS)
+                picked = offer;
         }
-        if (!offer->usable) {
-            (void) snprintf(reason, sizeof(reason), "not usable here: %s",
-                            offer->reason[0] != '\0' ? offer->reason : "the plugin gave no reason");
-            na_selection_add(selection, class_name, offer->protocol, false, reason);
-            continue;
-        }
-        na_host_forget_error();
-        ret = open_offer(attempt, offer, na_class_p);
-        if (ret == NA_SUCCESS)
-            (void) snprintf(reason, sizeof(reason), "picked, priority %d%s", offer->priority,
-                            offer->node_local ? ", node-local" : "");
-        else
-            (void) snprintf(reason, sizeof(reason), "opening it failed: %s%s%s",
-                            NA_Error_to_string(ret), na_host_last_error()[0] != '\0' ? ", " : "",
-                            na_host_last_error());
-        na_selection_add(selection, class_name, offer->protocol, ret == NA_SUCCESS, reason);
+        na_selection_add(selection, na_transport_class_name(offer->transport), offer->protocol,
+                         picked == offer, reason);
     }
-    if (*na_class_p != NULL)
-        ret = NA_SUCCESS;
     na_offers_free(&offers);
     text_free(&why);
+    return ret;
+}
+
+/* A choice that nothing on this machine stands for. */
+static void add_unselected(const struct attempt *attempt, na_return_t ret,
+                           struct na_selection *selection, struct text *why)
+{
+    const struct na_init_choice *choice = attempt->choice, *before = attempt->before;
+
+    /* Who comes from elsewhere may have meant a list of transports. */
+    if (ret == NA_PROTONOSUPPORT && choice->plugin == NULL && choice->protocol != NULL &&
+        before != NULL && before->plugin != NULL && before->address == NULL)
+        text_append(why, "; if it belongs to the choice before it, write %s+%s;%s", before->plugin,
+                    before->protocol, choice->protocol);
+    na_selection_add(selection, choice->plugin,
+                     choice->protocol != NULL ? choice->protocol : "auto", false, text_get(why));
+}
+
+static void reason_not_picked(char *reason, const struct na_offer *offer,
+                              const struct na_offer *picked)
+{
+    if (!offer->usable)
+        (void) snprintf(reason, REASON_MAX, "not usable here: %s",
+                        offer->reason[0] != '\0' ? offer->reason : "the plugin gave no reason");
+    else if (offer->priority < picked->priority)
+        (void) snprintf(reason, REASON_MAX, "priority %d is below %d", offer->priority,
+                        picked->priority);
+    else
+        (void) snprintf(reason, REASON_MAX, "comes after it, priority %d", offer->priority);
+}
+
+static na_return_t try_offer(const struct attempt *attempt, const struct na_offer *offer,
+                             struct na_class **na_class_p, char *reason)
+{
+    char wrong[REASON_MAX / 2] = "";
+    const char *said;
+    na_return_t ret;
+
+    na_host_forget_error();
+    ret = open_offer(attempt, offer, na_class_p, wrong);
+    said = wrong[0] != '\0' ? wrong : na_host_last_error();
+    if (ret == NA_SUCCESS)
+        (void) snprintf(reason, REASON_MAX, "picked, priority %d%s", offer->priority,
+                        offer->node_local ? ", node-local" : "");
+    else
+        (void) snprintf(reason, REASON_MAX, "opening it failed: %s%s%s", NA_Error_to_string(ret),
+                        said[0] != '\0' ? ", " : "", said);
     return ret;
 }
 
@@ -161,12 +200,12 @@ static bool was_tried(const struct na_offers *offers, size_t index)
     return false;
 }
 
+/* `wrong` is set when the plugin opened something that cannot be worked with. */
 static na_return_t open_offer(const struct attempt *attempt, const struct na_offer *offer,
-                              struct na_class **na_class_p)
+                              struct na_class **na_class_p, char *wrong)
 {
     struct na_class *na_class;
     struct na_plugin_init init;
-    const char *wrong;
     na_return_t ret;
 
     ret = class_create(attempt, offer, &na_class);
@@ -174,14 +213,15 @@ static na_return_t open_offer(const struct attempt *attempt, const struct na_off
         return ret;
     fill_init(&init, attempt, na_class);
     na_class->info.size = sizeof(na_class->info);
+    na_plugin_enter(offer->transport->path);
     ret = na_return_from_plugin(
         na_class->table.initialize(&init, (struct na_host_class *) (void *) na_class,
                                    &na_class->plugin_class, &na_class->info));
-    wrong = ret == NA_SUCCESS ? check_limits(na_class) : NULL;
-    if (wrong != NULL) {
-        NA_LOG_ERROR(
-            "plugin %s opened a class with wrong limits: %s; report it to the plugin's maker",
-            offer->transport->name, wrong);
+    na_plugin_leave();
+    if (ret == NA_SUCCESS && !check_limits(na_class, wrong)) {
+        NA_LOG_ERROR("plugin %s opened a class that cannot be used: %s; report it to the plugin's "
+                     "maker",
+                     offer->transport->name, wrong);
         ret = NA_PROTOCOL_ERROR;
     }
     if (ret != NA_SUCCESS) {
@@ -261,36 +301,69 @@ static void fill_init(struct na_plugin_init *init, const struct attempt *attempt
     };
 }
 
-/* What is wrong with an open class, or NULL. */
-static const char *check_limits(const struct na_class *na_class)
+/* Says what is wrong with an open class, with the value. */
+static bool check_limits(const struct na_class *na_class, char *wrong)
 {
     const struct na_plugin_class_info *info = &na_class->info;
+    const char *missing = NULL;
 
     if (na_class->plugin_class == NULL)
-        return "there is no class";
-    if (info->unexpected_header_size > NA_HEADER_SIZE_MAX ||
-        info->expected_header_size > NA_HEADER_SIZE_MAX)
-        return "a header is too long";
-    if (info->max_unexpected_size <= info->unexpected_header_size ||
-        info->max_expected_size <= info->expected_header_size)
-        return "a message has no room for content";
-    if (info->max_unexpected_size > PTRDIFF_MAX || info->max_expected_size > PTRDIFF_MAX)
-        return "a message may be longer than memory";
-    if ((info->unexpected_header_size > 0 && na_class->table.msg_init_unexpected == NULL) ||
-        (info->expected_header_size > 0 && na_class->table.msg_init_expected == NULL))
-        return "there is a header, and no function that writes it";
-    return NULL;
+        missing = "the class itself";
+    else if (info->unexpected_header_size > 0 && na_class->table.msg_init_unexpected == NULL)
+        missing = "msg_init_unexpected, though there is a header";
+    else if (info->expected_header_size > 0 && na_class->table.msg_init_expected == NULL)
+        missing = "msg_init_expected, though there is a header";
+    if (missing != NULL) {
+        (void) snprintf(wrong, REASON_MAX / 2, "%s is missing", missing);
+        return false;
+    }
+    if (info->max_rma_size != 0 && info->max_rma_size < NA_RMA_SIZE_MIN) {
+        (void) snprintf(wrong, REASON_MAX / 2, "max_rma_size is %llu, %u is the least",
+                        (unsigned long long) info->max_rma_size, NA_RMA_SIZE_MIN);
+        return false;
+    }
+    return check_size("unexpected", info->max_unexpected_size, info->unexpected_header_size,
+                      wrong) &&
+           check_size("expected", info->max_expected_size, info->expected_header_size, wrong);
 }
 
-/* Choices that nobody needed to look at. */
-static void report_rest(const struct na_init_string *parsed, size_t picked,
+/* Buffers of this size are allocated by the dozen, and headers of the layers above have to fit. */
+static bool check_size(const char *name, uint64_t size, uint64_t header, char *wrong)
+{
+    if (header > NA_HEADER_SIZE_MAX) {
+        (void) snprintf(wrong, REASON_MAX / 2, "%s_header_size is %llu, %u is the most", name,
+                        (unsigned long long) header, NA_HEADER_SIZE_MAX);
+        return false;
+    }
+    if (size < header + NA_MSG_SIZE_MIN || size > NA_MSG_SIZE_MAX) {
+        (void) snprintf(wrong, REASON_MAX / 2,
+                        "max_%s_size is %llu, it must be between %llu and %u", name,
+                        (unsigned long long) size, (unsigned long long) header + NA_MSG_SIZE_MIN,
+                        NA_MSG_SIZE_MAX);
+        return false;
+    }
+    return true;
+}
+
+/* Choices that nobody needed to look at. An address there that was meant for what is picked would
+ * be lost without a word. */
+static void report_rest(const struct na_init_string *parsed, size_t next,
                         struct na_selection *selection)
 {
-    for (size_t i = picked; i < parsed->count; i++) {
+    const struct na_init_choice *picked = &parsed->choices[next - 1];
+
+    for (size_t i = next; i < parsed->count; i++) {
         const struct na_init_choice *choice = &parsed->choices[i];
 
         na_selection_add(selection, choice->plugin,
                          choice->protocol != NULL ? choice->protocol : "auto", false,
                          "not looked at: an earlier choice was picked");
+        if (i == next && choice->plugin == NULL && choice->protocol != NULL &&
+            choice->address != NULL && picked->plugin != NULL && picked->address == NULL)
+            NA_LOG_WARNING(
+                "%s+%s is opened without an address: \"%s\" belongs to %s alone; for both "
+                "in one, write %s+%s;%s://%s",
+                picked->plugin, picked->protocol, choice->address, choice->protocol, picked->plugin,
+                picked->protocol, choice->protocol, choice->address);
     }
 }

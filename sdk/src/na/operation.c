@@ -6,6 +6,7 @@
 #include "na/completion.h"
 #include "na/log.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,8 @@ _Static_assert(sizeof(struct na_op_id) <= 2 * UTIL_CACHE_LINE, "two cache lines"
 
 static na_return_t cancel_refused(const struct na_class *na_class, const struct na_context *context,
                                   const struct na_op_id *op);
+static unsigned int op_mark_destroyed(struct na_op_id *op);
+static unsigned int op_mark_queued_destroyed(struct na_op_id *op);
 static void op_link(struct na_op_id *op);
 static void op_unlink(struct na_op_id *op);
 
@@ -63,7 +66,7 @@ void NA_Op_destroy(na_class_t *na_class, na_op_id_t *op_id)
                      (void *) op_id->na_class, (void *) na_class);
         return;
     }
-    state = atomic_fetch_or(&op_id->state, OP_DESTROY);
+    state = op_mark_destroyed(op_id);
     if ((state & OP_DESTROY) != 0)
         NA_LOG_ERROR("operation %p was destroyed before and waits for its completion",
                      (void *) op_id);
@@ -160,6 +163,48 @@ void na_op_free(struct na_op_id *op)
     if (na_class->table.op_finalize != NULL)
         na_class->table.op_finalize(na_class->plugin_class, na_op_private(op));
     free(op);
+}
+
+/* Adds OP_DESTROY; returns the state before it. */
+static unsigned int op_mark_destroyed(struct na_op_id *op)
+{
+    unsigned int state = atomic_load(&op->state);
+
+    for (;;) {
+        if ((state & OP_STATES) == OP_QUEUED) {
+            state = op_mark_queued_destroyed(op);
+            if ((state & OP_STATES) == OP_QUEUED)
+                return state;
+        } else if (atomic_compare_exchange_weak(&op->state, &state, state | OP_DESTROY)) {
+            return state;
+        }
+    }
+}
+
+/*
+ * The same for an operation that may be triggered at this moment, which happens under the lock of
+ * its context's queue. A context that is not in the class's list any more has triggered it. If it
+ * is not queued any more nothing is done.
+ */
+static unsigned int op_mark_queued_destroyed(struct na_op_id *op)
+{
+    struct na_class *na_class = op->na_class;
+    struct na_context *context;
+    unsigned int state;
+
+    pthread_mutex_lock(&na_class->mutex);
+    context = na_class->contexts;
+    while (context != NULL && context != na_op_context(op))
+        context = context->next;
+    while (context != NULL && !context->single_thread && !mpsc_queue_try_lock(&context->queue))
+        (void) sched_yield();
+    state = atomic_load(&op->state);
+    if ((state & OP_STATES) == OP_QUEUED)
+        state = atomic_fetch_or(&op->state, OP_DESTROY);
+    if (context != NULL && !context->single_thread)
+        mpsc_queue_unlock(&context->queue);
+    pthread_mutex_unlock(&na_class->mutex);
+    return state;
 }
 
 static void op_link(struct na_op_id *op)

@@ -9,8 +9,10 @@
 /*
  * States. Posting:    IDLE -> POSTED, by the thread that posts.
  *         Completion: POSTED -> QUEUED, by exactly one thread; all later ones find another state.
- *         Triggering: QUEUED -> IDLE, right before the callback runs.
- * OP_DESTROY is added when the operation is to be freed as soon as it is idle again.
+ *         Triggering: QUEUED -> IDLE, right before the callback runs, by the holder of the
+ *         queue's consumer lock.
+ * OP_DESTROY is added when the operation is to be freed as soon as it is idle again; to QUEUED only
+ * with that lock held, unless the user promised that one thread at a time uses the context.
  */
 #define OP_IDLE    0u
 #define OP_POSTED  1u

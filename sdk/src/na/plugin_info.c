@@ -24,6 +24,7 @@ struct info {
 };
 
 static void fill_class_names(struct info *info, const struct na_transport *transport);
+static bool is_name_of(const char *const *names, size_t count, const char *name);
 static void fill_capabilities(struct info *info, const struct na_transport *transport);
 static void fill_limits(struct info *info, const struct na_transport *transport);
 static na_return_t fill_protocols(struct info *info, const struct na_transport *transport);
@@ -69,9 +70,19 @@ static void fill_class_names(struct info *info, const struct na_transport *trans
 
     info->class_names[count++] = transport->name;
     for (; names != NULL && *names != NULL && count <= NA_CLASS_NAMES_MAX; names++)
-        info->class_names[count++] = *names;
+        if (!is_name_of(info->class_names, count, *names))
+            info->class_names[count++] = *names;
     info->info.class_names = info->class_names;
     info->info.class_name_count = count;
+}
+
+/* Whether a name is there already; a plugin may repeat its own to put it first. */
+static bool is_name_of(const char *const *names, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    return false;
 }
 
 static void fill_capabilities(struct info *info, const struct na_transport *transport)
@@ -88,6 +99,7 @@ static void fill_capabilities(struct info *info, const struct na_transport *tran
         {(flags & NA_PLUGIN_CAP_PEER_DEATH) != 0, "peer_death"},
         {(flags & NA_PLUGIN_CAP_DEVICE_MEM) != 0, "device_memory"},
         {(flags & NA_PLUGIN_CAP_FORWARD_PROG) != 0, "forward_progress"},
+        {transport->table.poll_wait != NULL, "poll_wait"},
         {transport->mem_segments.mem_create_segments != NULL, "memory_segments"},
         {transport->multi_recv.msg_multi_recv_unexpected != NULL, "multi_recv"},
         {transport->addr_serialize.addr_serialize != NULL, "addr_serialize"},
@@ -117,13 +129,13 @@ static void fill_limits(struct info *info, const struct na_transport *transport)
 
 static na_return_t fill_protocols(struct info *info, const struct na_transport *transport)
 {
-    na_return_t ret = na_offers_add(&info->offers, transport, NULL);
+    na_return_t plugin_ret, ret = na_offers_add(&info->offers, transport, NULL, &plugin_ret);
 
-    if (ret == NA_NOMEM)
-        return ret;
     if (ret != NA_SUCCESS)
+        return ret;
+    if (plugin_ret != NA_SUCCESS)
         NA_LOG_WARNING("plugin %s cannot list its protocols: %s", transport->name,
-                       NA_Error_to_string(ret));
+                       NA_Error_to_string(plugin_ret));
     info->protocols = calloc(info->offers.count + 1, sizeof(*info->protocols));
     if (info->protocols == NULL)
         return NA_NOMEM;

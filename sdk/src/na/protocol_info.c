@@ -6,6 +6,7 @@
 #include "na/log.h"
 #include "na/select.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,6 @@
 static na_return_t parse_query(const char *info_string, struct na_init_choice *choice,
                                struct na_init_string *parsed);
 static na_return_t list_make(const struct na_offers *offers, struct na_protocol_info **list_p);
-static na_return_t list_plugin(const char *name, struct na_offers *offers);
 static struct na_protocol_info *info_create(const struct na_offer *offer);
 
 na_return_t NA_Get_protocol_info(const char *info_string,
@@ -32,9 +32,7 @@ na_return_t NA_Get_protocol_info(const char *info_string,
     *na_protocol_info_p = NULL;
     ret = parse_query(info_string, &choice, &parsed);
     if (ret == NA_SUCCESS)
-        ret = na_select(&choice, &offers, &why);
-    if (ret == NA_PROTONOSUPPORT && choice.plugin == NULL && choice.protocol != NULL)
-        ret = list_plugin(choice.protocol, &offers);
+        ret = na_select(&choice, &offers, NULL, &why);
     if (ret == NA_SUCCESS)
         ret = list_make(&offers, na_protocol_info_p);
     else if (ret != NA_INVALID_ARG && ret != NA_NOMEM) {
@@ -61,19 +59,27 @@ void NA_Free_protocol_info(struct na_protocol_info *na_protocol_info)
     }
 }
 
+/* Of plugins that are loaded: none is for this. */
 void NA_Cleanup(void)
 {
-    const struct na_transport **transports;
-    size_t count = 0;
+    static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+    const struct na_record *record;
+    const struct na_transport *transport;
 
-    if (na_loader_get_all(&transports, &count, NULL) != NA_SUCCESS) {
-        NA_LOG_ERROR("no memory to list the plugins; nothing is cleaned up");
-        return;
+    pthread_mutex_lock(&one_at_a_time);
+    na_loader_lock();
+    for (record = na_loader_first_record(); record != NULL; record = record->next) {
+        transport = record->transport;
+        /* Not again for another path to the same file. */
+        if (transport == NULL || transport->table.cleanup == NULL ||
+            transport->path != record->path)
+            continue;
+        na_loader_unlock();
+        transport->table.cleanup();
+        na_loader_lock();
     }
-    for (size_t i = 0; i < count; i++)
-        if (transports[i]->table.cleanup != NULL)
-            transports[i]->table.cleanup();
-    free(transports);
+    na_loader_unlock();
+    pthread_mutex_unlock(&one_at_a_time);
 }
 
 /* One choice, as in an init string; an address does not matter. */
@@ -112,22 +118,6 @@ static na_return_t list_make(const struct na_offers *offers, struct na_protocol_
         link = &(*link)->next;
     }
     return *list_p != NULL ? NA_SUCCESS : NA_PROTONOSUPPORT;
-}
-
-/* A word that is no protocol may be the name of a plugin: all of its protocols. */
-static na_return_t list_plugin(const char *name, struct na_offers *offers)
-{
-    const struct na_transport **transports;
-    size_t count = 0;
-    na_return_t ret = na_loader_get_all(&transports, &count, NULL);
-
-    if (ret != NA_SUCCESS)
-        return ret;
-    for (size_t i = 0; i < count && ret == NA_SUCCESS; i++)
-        if (na_transport_has_name(transports[i], name))
-            ret = na_offers_add(offers, transports[i], NULL);
-    free(transports);
-    return ret;
 }
 
 static struct na_protocol_info *info_create(const struct na_offer *offer)

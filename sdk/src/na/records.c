@@ -17,6 +17,7 @@ static na_return_t record_from_candidate(const struct na_candidate *candidate,
                                          struct na_plugin_record *record);
 static na_return_t record_from_loader(const struct na_record *known,
                                       struct na_plugin_record *record);
+static na_return_t record_add_info(struct na_plugin_record *record);
 static na_return_t record_fill(struct na_plugin_record *record, const char *name, const char *path,
                                const char *text);
 static bool is_found(const struct na_candidates *candidates, const char *name);
@@ -46,6 +47,9 @@ na_return_t NA_Plugin_get_records(unsigned long flags, struct na_plugin_record *
     ret = records_make(&candidates, records_p);
     na_loader_unlock();
     na_loader_list_free(&candidates);
+    for (struct na_plugin_record *record = *records_p; record != NULL && ret == NA_SUCCESS;
+         record = record->next)
+        ret = record_add_info(record);
     if (ret != NA_SUCCESS) {
         NA_Plugin_free_records(*records_p);
         *records_p = NULL;
@@ -92,6 +96,7 @@ const char *NA_Plugin_code_to_string(enum na_plugin_code code)
         [NA_PLUGIN_INVALID_TABLE] = "invalid table",
         [NA_PLUGIN_DUPLICATE] = "duplicate",
         [NA_PLUGIN_REFUSED] = "refused by the plugin",
+        [NA_PLUGIN_BAD_NAME] = "bad name",
     };
 
     return (size_t) code < sizeof(names) / sizeof(names[0]) ? names[code] : "(unknown code)";
@@ -149,15 +154,24 @@ static na_return_t record_from_candidate(const struct na_candidate *candidate,
 static na_return_t record_from_loader(const struct na_record *known,
                                       struct na_plugin_record *record)
 {
-    na_return_t ret = record_fill(record, known->name, known->path, known->text);
-
     record->stage = known->stage;
     record->code = known->code;
     record->abi_version = known->abi_version;
     record->loaded = known->transport != NULL;
-    if (ret == NA_SUCCESS && known->transport != NULL)
-        ret = na_plugin_info_make(known->transport, &record->info);
-    return ret;
+    return record_fill(record, known->name, known->path, known->text);
+}
+
+/* Asks the plugin, which may take its time: nothing is locked. What is loaded stays so. */
+static na_return_t record_add_info(struct na_plugin_record *record)
+{
+    const struct na_transport *transport;
+
+    if (!record->loaded)
+        return NA_SUCCESS;
+    na_loader_lock();
+    transport = na_loader_find_record(record->path)->transport;
+    na_loader_unlock();
+    return na_plugin_info_make(transport, &record->info);
 }
 
 static na_return_t record_fill(struct na_plugin_record *record, const char *name, const char *path,

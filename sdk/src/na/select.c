@@ -6,29 +6,45 @@
 #include "na/class.h"
 #include "na/loader.h"
 #include "na/log.h"
+#include "na/selection.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define OFFER_TEXT_MAX 512 /* most that is kept of a device's name or a reason */
+
 /* What an enumeration collects into. */
 struct collector {
     struct na_offers *offers;
     const struct na_transport *transport;
+    const char *protocol; /* that was asked for, or NULL */
     size_t limit;
-    na_return_t ret;
+    bool full;
+    bool no_memory; /* the core's own: the plugin's is its own affair */
 };
 
 static na_return_t select_named(const struct na_init_choice *choice, struct na_offers *offers,
                                 struct text *why);
 static na_return_t select_any(const struct na_init_choice *choice, struct na_offers *offers,
-                              struct text *why);
+                              struct na_selection *selection, struct text *why);
+static na_return_t collect_any(const struct na_init_choice *choice,
+                               const struct na_transport *const *transports, size_t count,
+                               struct na_offers *offers, struct na_selection *selection);
+static na_return_t collect_by_plugin_name(const char *name,
+                                          const struct na_transport *const *transports,
+                                          size_t count, struct na_offers *offers,
+                                          struct na_selection *selection);
+static bool any_is_usable(const struct na_offers *offers);
+static void drop_named_only(struct na_offers *offers);
 static na_return_t find_named(const char *name, const char *protocol,
                               const struct na_transport **transport_p, struct text *why);
 static na_return_t find_alias(const char *name, const struct na_transport **transport_p,
                               struct text *why);
 static void append_offered(const struct na_transport *transport, struct text *why);
+static bool is_listed_before(const struct na_offers *offers, size_t index);
 static int32_t collect_offer(void *arg, const struct na_plugin_offer *offer);
+static bool collector_wants(const struct collector *collector, const struct na_plugin_offer *offer);
 static bool offer_copy(struct na_offer *copy, const struct na_transport *transport,
                        const struct na_plugin_offer *offer);
 static void offer_free(struct na_offer *offer);
@@ -37,25 +53,40 @@ static int compare_offers(const struct na_offer *offer1, const struct na_offer *
                           bool by_priority);
 
 na_return_t na_select(const struct na_init_choice *choice, struct na_offers *offers,
-                      struct text *why)
+                      struct na_selection *selection, struct text *why)
 {
     na_return_t ret;
 
     memset(offers, 0, sizeof(*offers));
     ret = choice->plugin != NULL ? select_named(choice, offers, why)
-                                 : select_any(choice, offers, why);
+                                 : select_any(choice, offers, selection, why);
+    if (ret == NA_NOMEM && why->length == 0)
+        text_append(why, "out of memory");
     if (ret != NA_SUCCESS)
         na_offers_free(offers);
     return ret;
 }
 
 na_return_t na_offers_add(struct na_offers *offers, const struct na_transport *transport,
-                          const char *protocol)
+                          const char *protocol, na_return_t *plugin_ret)
 {
-    struct collector collector = {offers, transport, offers->count + NA_OFFERS_MAX, NA_SUCCESS};
-    int32_t status = transport->table.enumerate(protocol, collect_offer, &collector);
+    struct collector collector = {.offers = offers,
+                                  .transport = transport,
+                                  .protocol = protocol,
+                                  .limit = offers->count + NA_OFFERS_MAX};
 
-    return collector.ret != NA_SUCCESS ? collector.ret : na_return_from_plugin(status);
+    na_plugin_enter(transport->path);
+    *plugin_ret =
+        na_return_from_plugin(transport->table.enumerate(protocol, collect_offer, &collector));
+    na_plugin_leave();
+    if (collector.no_memory)
+        return NA_NOMEM;
+    if (collector.full) {
+        NA_LOG_WARNING("plugin %s offers more than %d protocols; the rest is ignored",
+                       transport->name, NA_OFFERS_MAX);
+        *plugin_ret = NA_SUCCESS;
+    }
+    return NA_SUCCESS;
 }
 
 void na_offers_free(struct na_offers *offers)
@@ -71,17 +102,17 @@ static na_return_t select_named(const struct na_init_choice *choice, struct na_o
                                 struct text *why)
 {
     const struct na_transport *transport;
-    na_return_t ret = find_named(choice->plugin, choice->protocol, &transport, why);
+    na_return_t ret = find_named(choice->plugin, choice->protocol, &transport, why), plugin_ret;
 
     if (ret != NA_SUCCESS)
         return ret;
-    ret = na_offers_add(offers, transport, choice->protocol);
-    if (ret == NA_NOMEM)
+    ret = na_offers_add(offers, transport, choice->protocol, &plugin_ret);
+    if (ret != NA_SUCCESS)
         return ret;
-    if (ret != NA_SUCCESS) {
+    if (plugin_ret != NA_SUCCESS) {
         text_append(why, "plugin %s cannot list its protocols: %s", transport->name,
-                    NA_Error_to_string(ret));
-        return ret;
+                    NA_Error_to_string(plugin_ret));
+        return plugin_ret;
     }
     if (offers->count == 0) {
         text_append(why, "plugin %s does not offer the protocol \"%s\"", transport->name,
@@ -93,36 +124,95 @@ static na_return_t select_named(const struct na_init_choice *choice, struct na_o
     return NA_SUCCESS;
 }
 
-/* `protocol` or `auto`: every plugin is asked. */
+/* A word or `auto`: every plugin is asked. A word that is no protocol may be a plugin's name. */
 static na_return_t select_any(const struct na_init_choice *choice, struct na_offers *offers,
-                              struct text *why)
+                              struct na_selection *selection, struct text *why)
 {
     const struct na_transport **transports;
+    struct text problems = TEXT_INITIALIZER;
     size_t count = 0;
     na_return_t ret;
 
-    ret = na_loader_get_all(&transports, &count, why);
+    ret = na_loader_get_all(&transports, &count, &problems);
     if (ret != NA_SUCCESS)
         return ret;
-    for (size_t i = 0; i < count && ret != NA_NOMEM; i++) {
-        ret = na_offers_add(offers, transports[i], choice->protocol);
-        if (ret != NA_SUCCESS)
-            text_append(why, "%splugin %s cannot list its protocols: %s",
-                        why->length > 0 ? "; " : "", transports[i]->name, NA_Error_to_string(ret));
-    }
+    ret = collect_any(choice, transports, count, offers, selection);
+    if (ret == NA_SUCCESS && !any_is_usable(offers) && choice->protocol != NULL)
+        ret = collect_by_plugin_name(choice->protocol, transports, count, offers, selection);
     free(transports);
-    if (ret == NA_NOMEM)
-        return ret;
-    if (offers->count == 0) {
-        if (count == 0)
-            text_append(why, "%sthere is no plugin", why->length > 0 ? "; " : "");
-        else
-            text_append(why, "%snone of %zu plugins offers %s", why->length > 0 ? "; " : "", count,
-                        choice->protocol != NULL ? choice->protocol : "anything");
-        return count == 0 ? NA_NOENTRY : NA_PROTONOSUPPORT;
+    if (ret == NA_SUCCESS && offers->count == 0) {
+        if (count == 0) {
+            text_append(why, "there is no plugin in ");
+            na_loader_append_places(why);
+            text_append(why, "; set NA_PLUGIN_PATH to where the plugins are");
+        } else if (choice->protocol != NULL) {
+            text_append(why, "no plugin offers %s or has that name (asked: %zu)", choice->protocol,
+                        count);
+        } else {
+            text_append(why, "no plugin offers anything (asked: %zu)", count);
+        }
+        if (problems.length > 0)
+            text_append(why, "; %s", text_get(&problems));
+        ret = count == 0 ? NA_NOENTRY : NA_PROTONOSUPPORT;
     }
+    text_free(&problems);
     sort_offers(offers, true);
+    return ret;
+}
+
+/* What one plugin cannot say hides no other. */
+static na_return_t collect_any(const struct na_init_choice *choice,
+                               const struct na_transport *const *transports, size_t count,
+                               struct na_offers *offers, struct na_selection *selection)
+{
+    na_return_t ret = NA_SUCCESS, plugin_ret;
+    char reason[128];
+
+    for (size_t i = 0; i < count && ret == NA_SUCCESS; i++) {
+        ret = na_offers_add(offers, transports[i], choice->protocol, &plugin_ret);
+        if (ret == NA_SUCCESS && plugin_ret != NA_SUCCESS) {
+            (void) snprintf(reason, sizeof(reason), "the plugin cannot list its protocols: %s",
+                            NA_Error_to_string(plugin_ret));
+            na_selection_add(selection, transports[i]->name,
+                             choice->protocol != NULL ? choice->protocol : "auto", false, reason);
+        }
+    }
+    drop_named_only(offers);
+    return ret;
+}
+
+static na_return_t collect_by_plugin_name(const char *name,
+                                          const struct na_transport *const *transports,
+                                          size_t count, struct na_offers *offers,
+                                          struct na_selection *selection)
+{
+    const struct na_init_choice all = {NULL, NULL, NULL};
+
+    for (size_t i = 0; i < count; i++)
+        if (na_transport_has_name(transports[i], name))
+            return collect_any(&all, &transports[i], 1, offers, selection);
     return NA_SUCCESS;
+}
+
+static bool any_is_usable(const struct na_offers *offers)
+{
+    for (size_t i = 0; i < offers->count; i++)
+        if (offers->items[i].usable)
+            return true;
+    return false;
+}
+
+static void drop_named_only(struct na_offers *offers)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < offers->count; i++) {
+        if (offers->items[i].named_only)
+            offer_free(&offers->items[i]);
+        else
+            offers->items[kept++] = offers->items[i];
+    }
+    offers->count = kept;
 }
 
 /* A name is a file's, or a further class name of the plugin that is called like the protocol, or of
@@ -138,7 +228,7 @@ static na_return_t find_named(const char *name, const char *protocol,
         return ret;
     if (na_plugin_name_is_valid(protocol) && strcmp(name, protocol) != 0) {
         ret = na_loader_get(protocol, transport_p, &ignored);
-        text_free(&ignored);
+        text_free(&ignored); /* find_alias() says it, if it matters */
         if (ret == NA_SUCCESS && na_transport_has_name(*transport_p, name))
             return NA_SUCCESS;
         if (ret == NA_NOMEM)
@@ -151,8 +241,9 @@ static na_return_t find_alias(const char *name, const struct na_transport **tran
                               struct text *why)
 {
     const struct na_transport **transports;
+    struct text problems = TEXT_INITIALIZER;
     size_t count = 0;
-    na_return_t ret = na_loader_get_all(&transports, &count, why);
+    na_return_t ret = na_loader_get_all(&transports, &count, &problems);
 
     *transport_p = NULL;
     if (ret != NA_SUCCESS)
@@ -162,24 +253,50 @@ static na_return_t find_alias(const char *name, const struct na_transport **tran
             *transport_p = transports[i];
     free(transports);
     if (*transport_p == NULL) {
-        text_append(why, "; none of %zu other plugins has the class name \"%s\"", count, name);
-        return NA_NOENTRY;
+        text_append(why, "there is no na_%s.so in ", name);
+        na_loader_append_places(why);
+        if (count > 0)
+            text_append(why, ", and no other plugin has the class name \"%s\" (asked: %zu)", name,
+                        count);
+        else
+            text_append(why, ", and no other plugin; set NA_PLUGIN_PATH to where the plugins are");
+        na_loader_record_missing(name, why);
+        if (problems.length > 0)
+            text_append(why, "; %s", text_get(&problems));
+        ret = NA_NOENTRY;
     }
-    return NA_SUCCESS;
+    text_free(&problems);
+    return ret;
 }
 
 static void append_offered(const struct na_transport *transport, struct text *why)
 {
     struct na_offers offers = {0};
+    na_return_t plugin_ret;
+    bool first = true;
 
-    if (na_offers_add(&offers, transport, NULL) == NA_SUCCESS) {
+    if (na_offers_add(&offers, transport, NULL, &plugin_ret) == NA_SUCCESS &&
+        plugin_ret == NA_SUCCESS) {
         text_append(why, "; it offers");
-        for (size_t i = 0; i < offers.count; i++)
-            text_append(why, "%s %s", i > 0 ? "," : "", offers.items[i].protocol);
+        for (size_t i = 0; i < offers.count; i++) {
+            if (is_listed_before(&offers, i))
+                continue;
+            text_append(why, "%s %s", first ? "" : ",", offers.items[i].protocol);
+            first = false;
+        }
         if (offers.count == 0)
             text_append(why, " nothing on this machine");
     }
     na_offers_free(&offers);
+}
+
+/* On another device. */
+static bool is_listed_before(const struct na_offers *offers, size_t index)
+{
+    for (size_t i = 0; i < index; i++)
+        if (strcmp(offers->items[i].protocol, offers->items[index].protocol) == 0)
+            return true;
+    return false;
 }
 
 static int32_t collect_offer(void *arg, const struct na_plugin_offer *offer)
@@ -187,43 +304,70 @@ static int32_t collect_offer(void *arg, const struct na_plugin_offer *offer)
     struct collector *collector = arg;
     struct na_offers *offers = collector->offers;
 
-    if (offer == NULL || offer->protocol == NULL || offer->protocol[0] == '\0') {
-        NA_LOG_WARNING("plugin %s offers a protocol without a name; ignored",
-                       collector->transport->name);
+    if (!collector_wants(collector, offer))
         return NA_PLUGIN_SUCCESS;
-    }
-    if (offers->count == collector->limit)
+    if (offers->count == collector->limit) {
+        collector->full = true;
         return NA_PLUGIN_OVERFLOW;
+    }
     if (offers->count == offers->size) {
         size_t size = 2 * offers->size + 8;
         struct na_offer *items = realloc(offers->items, size * sizeof(*items));
 
         if (items == NULL) {
-            collector->ret = NA_NOMEM;
+            collector->no_memory = true;
             return NA_PLUGIN_NOMEM;
         }
         offers->items = items;
         offers->size = size;
     }
     if (!offer_copy(&offers->items[offers->count], collector->transport, offer)) {
-        collector->ret = NA_NOMEM;
+        collector->no_memory = true;
         return NA_PLUGIN_NOMEM;
     }
     offers->count++;
     return NA_PLUGIN_SUCCESS;
 }
 
+static bool collector_wants(const struct collector *collector, const struct na_plugin_offer *offer)
+{
+    const char *plugin = collector->transport->name;
+
+    if (offer == NULL || offer->protocol == NULL || offer->protocol[0] == '\0') {
+        NA_LOG_WARNING("plugin %s offers a protocol without a name; ignored", plugin);
+        return false;
+    }
+    if (!na_protocol_name_is_valid(offer->protocol)) {
+        NA_LOG_WARNING("plugin %s offers the protocol \"%.64s\", which no init string can ask for: "
+                       "a name has only letters, digits and \"_-.;+\"; not used",
+                       plugin, offer->protocol);
+        return collector->protocol == NULL;
+    }
+    if (collector->protocol != NULL && strcmp(collector->protocol, offer->protocol) != 0) {
+        NA_LOG_WARNING("plugin %s offers \"%s\" when asked for \"%s\"; ignored", plugin,
+                       offer->protocol, collector->protocol);
+        return false;
+    }
+    return true;
+}
+
+/* A protocol that no init string can ask for stays in the list as not usable, so that it is
+ * seen. */
 static bool offer_copy(struct na_offer *copy, const struct na_transport *transport,
                        const struct na_plugin_offer *offer)
 {
+    const bool valid = na_protocol_name_is_valid(offer->protocol);
+    const char *reason = valid ? offer->reason : "no init string can ask for this name";
+
     memset(copy, 0, sizeof(*copy));
     copy->transport = transport;
     copy->priority = offer->priority;
-    copy->usable = (offer->flags & NA_PLUGIN_OFFER_USABLE) != 0;
+    copy->usable = valid && (offer->flags & NA_PLUGIN_OFFER_USABLE) != 0;
     copy->node_local = (offer->flags & NA_PLUGIN_OFFER_NODE_LOCAL) != 0;
-    copy->protocol = strdup(offer->protocol);
-    copy->device = strdup(offer->device != NULL ? offer->device : "");
-    copy->reason = strdup(offer->reason != NULL ? offer->reason : "");
+    copy->named_only = (offer->flags & NA_PLUGIN_OFFER_NAMED_ONLY) != 0;
+    copy->protocol = strndup(offer->protocol, NA_PROTOCOL_NAME_MAX);
+    copy->device = strndup(offer->device != NULL ? offer->device : "", OFFER_TEXT_MAX);
+    copy->reason = strndup(reason != NULL ? reason : "", OFFER_TEXT_MAX);
     if (copy->protocol != NULL && copy->device != NULL && copy->reason != NULL)
         return true;
     offer_free(copy);

@@ -17,6 +17,7 @@ struct na_offer {
     int32_t priority;
     bool usable;
     bool node_local;
+    bool named_only; /* for choices that name the plugin */
 };
 
 struct na_offers {
@@ -24,10 +25,12 @@ struct na_offers {
     struct na_offer *items;
 };
 
-/* Asks a plugin for its offers, for one protocol or all, and appends them. NA_NOMEM or the plugin's
- * error. */
+/*
+ * Asks a plugin for its offers, for one protocol or all (NULL), and appends them. NA_NOMEM when the
+ * core itself has no memory, otherwise NA_SUCCESS, and `*plugin_ret` is what the plugin returned.
+ */
 na_return_t na_offers_add(struct na_offers *offers, const struct na_transport *transport,
-                          const char *protocol);
+                          const char *protocol, na_return_t *plugin_ret);
 
 void na_offers_free(struct na_offers *offers);
 
@@ -35,9 +38,10 @@ void na_offers_free(struct na_offers *offers);
  * The offers that a choice of an init string means, in the order in which to try them; also those
  * that are not usable. If there are none, `why` says why, and the code is NA_NOENTRY (no such
  * plugin), NA_NODEV (it cannot be loaded), NA_PROTONOSUPPORT (nobody offers the protocol) or the
- * plugin's.
+ * plugin's. Plugins that could not be asked, while others could, are added to `selection` (NULL for
+ * no report).
  */
 na_return_t na_select(const struct na_init_choice *choice, struct na_offers *offers,
-                      struct text *why);
+                      struct na_selection *selection, struct text *why);
 
 #endif /* NA_SELECT_H */

@@ -73,8 +73,9 @@ void na_selection_print(const struct na_selection *selection, char *line, size_t
         const struct na_selection_candidate *candidate = &selection->candidates[i];
 
         text_append(&text, "%s%s%s%s: %s", i > 0 ? "; " : "", candidate->class_name,
-                    candidate->class_name[0] != '\0' ? "+" : "", candidate->protocol_name,
-                    candidate->reason);
+                    candidate->class_name[0] != '\0' && candidate->protocol_name[0] != '\0' ? "+"
+                                                                                            : "",
+                    candidate->protocol_name, candidate->reason);
     }
     (void) snprintf(line, size, "%s", text_get(&text));
     text_free(&text);

@@ -5,11 +5,14 @@
 
 #include "na/init_string.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 /* Smallest table of this major: up to the last function that must be there. */
 #define TABLE_MIN (offsetof(struct na_plugin, cancel) + sizeof(((struct na_plugin *) NULL)->cancel))
+
+static _Atomic(const char *) current_plugin;
 
 static enum na_plugin_code check_version(uint32_t abi_version, char *reason, size_t size);
 static bool check_descriptor(const struct na_plugin *table, const char *file_name, char *reason,
@@ -20,6 +23,21 @@ static bool check_families(const struct na_plugin *table, char *reason, size_t s
 static bool load_extensions(struct na_transport *transport, char *reason, size_t size);
 static bool load_extension(const struct na_plugin *table, const char *id, void *copy,
                            size_t copy_size, char *reason, size_t size);
+
+const char *NA_Plugin_get_current(void)
+{
+    return atomic_load(&current_plugin);
+}
+
+void na_plugin_enter(const char *path)
+{
+    atomic_store(&current_plugin, path);
+}
+
+void na_plugin_leave(void)
+{
+    atomic_store(&current_plugin, NULL);
+}
 
 enum na_plugin_code na_transport_check(struct na_transport *transport,
                                        const struct na_plugin *plugin, const char *file_name,
@@ -88,9 +106,13 @@ static enum na_plugin_code check_version(uint32_t abi_version, char *reason, siz
 static bool check_descriptor(const struct na_plugin *table, const char *file_name, char *reason,
                              size_t size)
 {
-    if (table->name == NULL || strcmp(table->name, file_name) != 0) {
-        (void) snprintf(reason, size, "the table's name is \"%s\", the file is na_%s.so",
-                        table->name != NULL ? table->name : "(null)", file_name);
+    if (table->name == NULL) {
+        (void) snprintf(reason, size, "the table has no name, the file is na_%s.so", file_name);
+        return false;
+    }
+    if (strcmp(table->name, file_name) != 0) {
+        (void) snprintf(reason, size, "the table's name is \"%.64s\", the file is na_%s.so",
+                        table->name, file_name);
         return false;
     }
     if (table->op_size > NA_OP_PRIVATE_MAX) {
@@ -199,6 +221,13 @@ static bool load_extensions(struct na_transport *transport, char *reason, size_t
     if (transport->mem_segments.mem_create_segments != NULL && table->mem_create == NULL) {
         (void) snprintf(reason, size, "%s is there, but mem_create is not",
                         NA_PLUGIN_EXT_MEM_SEGMENTS);
+        return false;
+    }
+    if (transport->mem_segments.mem_create_segments != NULL &&
+        transport->mem_segments.max_segments < 2) {
+        (void) snprintf(reason, size, "%s has max_segments %llu, 2 is the least",
+                        NA_PLUGIN_EXT_MEM_SEGMENTS,
+                        (unsigned long long) transport->mem_segments.max_segments);
         return false;
     }
     if (serialize->addr_serialize_size == NULL || serialize->addr_serialize == NULL ||

@@ -15,6 +15,9 @@
 #define NA_PLUGIN_TABLE_MAX    65536u /* above this a table's size is taken for garbage */
 #define NA_HEADER_SIZE_MAX     4096u  /* most bytes that a plugin's message header may take */
 #define NA_EXTENSION_TABLE_MAX 65536u
+#define NA_MSG_SIZE_MIN        256u       /* least content that a message must have room for */
+#define NA_MSG_SIZE_MAX        (1u << 30) /* longest message: buffers of this size are allocated */
+#define NA_RMA_SIZE_MIN        4096u      /* least limit of one put or get */
 
 /* Functions and extensions that the plugin does not have are NULL: nobody looks at sizes again.
  * Lives as long as the process. */
@@ -26,6 +29,11 @@ struct na_transport {
     struct na_plugin_multi_recv multi_recv;
     struct na_plugin_addr_serialize addr_serialize;
 };
+
+/* Around the calls that load, list and open, see NA_Plugin_get_current(). Not nested; of several
+ * threads the last one is shown. */
+void na_plugin_enter(const char *path);
+void na_plugin_leave(void);
 
 /*
  * Checks a plugin's table and fills in the transport's copy. `reason` says which rule is broken.

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Plugins that end the process: hg_info names the file. And what it prints of texts that would
+ * paint the terminal. */
+
+#include "na_test.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char output[65536]; /* of the last run, stdout and stderr */
+
+/* Runs hg_info with the plugins of a folder; returns the status of waitpid(). */
+static int run_hg_info(const char *folder, const char *init)
+{
+    size_t length = 0;
+    ssize_t got;
+    int ends[2], status;
+    pid_t pid;
+
+    use_plugins(folder);
+    assert_int_equal(pipe(ends), 0);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        (void) dup2(ends[1], STDOUT_FILENO);
+        (void) dup2(ends[1], STDERR_FILENO);
+        (void) execl(TEST_HG_INFO, "hg_info", init != NULL ? "--init" : NULL, init, (char *) NULL);
+        _exit(127);
+    }
+    close(ends[1]);
+    while ((got = read(ends[0], output + length, sizeof(output) - 1 - length)) > 0)
+        length += (size_t) got;
+    output[length] = '\0';
+    close(ends[0]);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return status;
+}
+
+static void a_plugin_that_crashes_is_named(void **state)
+{
+    int status = run_hg_info("crash", NULL);
+
+    (void) state;
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGABRT);
+    assert_non_null(strstr(output, "/crash/na_crash.so"));
+    assert_ptr_equal(strchr(output, '\n'), output + strlen(output) - 1);
+    status = run_hg_info("crash", "crash+wire");
+    assert_true(WIFSIGNALED(status));
+    assert_non_null(strstr(output, "/crash/na_crash.so"));
+}
+
+static void a_plugin_that_ends_the_process_is_named(void **state)
+{
+    (void) state;
+    assert_true(WIFEXITED(run_hg_info("exit", NULL)));
+    assert_non_null(strstr(output, "/exit/na_exit.so"));
+}
+
+static void nothing_is_said_when_all_goes_well(void **state)
+{
+    (void) state;
+    assert_int_equal(run_hg_info("loop", NULL), 0);
+    assert_null(strstr(output, "hg_info:"));
+}
+
+static void texts_of_plugins_do_not_paint_the_terminal(void **state)
+{
+    (void) state;
+    assert_int_equal(run_hg_info("paint", NULL), 0);
+    assert_null(strchr(output, '\033'));
+    assert_non_null(strstr(output, "a\\x1b[31mb\\x0ac\n"));
+    assert_int_not_equal(run_hg_info("loop", "a\033b\nc"), 0);
+    assert_null(strchr(output, '\033'));
+    assert_non_null(strstr(output, "a\\x1bb\\x0ac cannot be opened"));
+}
+
+static void what_is_shown_of_a_choice_is_clean(void **state)
+{
+    (void) state;
+    assert_int_equal(run_hg_info("loop", "nosuch,loopbare+self"), 0);
+    assert_non_null(strstr(output, "    - nosuch: no plugin offers"));
+    assert_null(strstr(output, "+nosuch"));
+    assert_non_null(strstr(output, "waiting        by polling"));
+    assert_int_equal(run_hg_info("loop", "loop+self"), 0);
+    assert_non_null(strstr(output, "waiting        inside the transport"));
+    assert_int_equal(run_hg_info("loop", "loopfd+self"), 0);
+    assert_non_null(strstr(output, "waiting        by file descriptor"));
+    assert_int_not_equal(run_hg_info("loop", "loop-alias+nosuch"), 0);
+    assert_null(strstr(output, "na_loop-alias.so"));
+    assert_null(strstr(output, "na_nosuch.so"));
+    assert_int_not_equal(run_hg_info("loop", "nosuch+tcp"), 0);
+    assert_non_null(strstr(output, "there is no na_nosuch.so"));
+    assert_null(strstr(output, "missing"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_plugin_that_crashes_is_named),
+        cmocka_unit_test(a_plugin_that_ends_the_process_is_named),
+        cmocka_unit_test(nothing_is_said_when_all_goes_well),
+        cmocka_unit_test(texts_of_plugins_do_not_paint_the_terminal),
+        cmocka_unit_test(what_is_shown_of_a_choice_is_clean),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
