@@ -223,7 +223,7 @@ static int32_t sm_in_ring_make(struct na_plugin_context *context, uint32_t index
     memcpy(name, slot->name, sizeof(name));
     name[SM_NAME_MAX] = '\0';
     if (!sm_name_check(name, strlen(name), &reason) || incarnation == 0 ||
-        (data_size != SM_DATA_MIN && data_size != SM_DATA_MAX) ||
+        data_size < SM_DATA_MIN || data_size > SM_DATA_MAX || (data_size & (data_size - 1)) != 0 ||
         offset % (uint64_t) sysconf(_SC_PAGESIZE) != 0)
         return NA_PLUGIN_PROTOCOL_ERROR;
     ring = sm_host->mem_alloc(sizeof(*ring), SM_CACHE_LINE);

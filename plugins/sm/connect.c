@@ -16,6 +16,7 @@
 
 static int32_t sm_conn_make(struct na_plugin_addr *peer, uint32_t remote_id);
 static int32_t sm_conn_map_ring(struct sm_conn *conn);
+static int32_t sm_conn_take_region(struct sm_conn *conn, uint32_t *data_size_p, uint64_t *region_p);
 static int32_t sm_conn_claim_slot(struct sm_conn *conn, struct sm_peer_slot **slot_p);
 static struct sm_peer_slot *sm_conn_try_slots(struct sm_conn *conn, uint32_t count, bool reclaim);
 static int32_t sm_conn_reserve_slots(struct sm_conn *conn, uint32_t reserved);
@@ -201,16 +202,17 @@ out:
 static int32_t sm_conn_map_ring(struct sm_conn *conn)
 {
     struct na_plugin_class *na_class = conn->peer->na_class;
-    uint64_t size = sm_layout_ring_size(na_class->ring_data);
-    uint64_t region;
+    uint64_t size, region;
+    uint32_t data_size;
     uint8_t *ring;
     int32_t ret;
 
     if (conn->slots != NULL)
         return NA_PLUGIN_SUCCESS;
-    ret = sm_region_take(&na_class->segment, size, &region);
+    ret = sm_conn_take_region(conn, &data_size, &region);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
+    size = sm_layout_ring_size(data_size);
     ring = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, na_class->segment.fd,
                 (off_t) region);
     if (ring == MAP_FAILED) {
@@ -221,10 +223,26 @@ static int32_t sm_conn_map_ring(struct sm_conn *conn)
     memset(ring, 0, (size_t) SM_RING_SLOTS * SM_RING_SLOT); /* the region may have been used */
     conn->slots = (struct sm_ring_slot *) ring;
     conn->data = ring + (size_t) SM_RING_SLOTS * SM_RING_SLOT;
-    conn->data_lines = na_class->ring_data / SM_CACHE_LINE;
+    conn->data_lines = data_size / SM_CACHE_LINE;
     conn->region = region;
     conn->region_size = size;
     return NA_PLUGIN_SUCCESS;
+}
+
+/* Where transfers must go through the ring a larger one saves wake-ups, if there is room. */
+static int32_t sm_conn_take_region(struct sm_conn *conn, uint32_t *data_size_p, uint64_t *region_p)
+{
+    struct na_plugin_class *na_class = conn->peer->na_class;
+    struct sm_segment *segment = &na_class->segment;
+
+    *data_size_p = SM_DATA_MAX;
+    if (!sm_native_available(conn->peer) &&
+        sm_region_take(segment, sm_layout_ring_size(SM_DATA_MAX), NA_PLUGIN_LOG_DEBUG, region_p) ==
+            NA_PLUGIN_SUCCESS)
+        return NA_PLUGIN_SUCCESS;
+    *data_size_p = na_class->ring_data;
+    return sm_region_take(segment, sm_layout_ring_size(na_class->ring_data), NA_PLUGIN_LOG_ERROR,
+                          region_p);
 }
 
 static int32_t sm_conn_claim_slot(struct sm_conn *conn, struct sm_peer_slot **slot_p)
@@ -299,7 +317,7 @@ static int32_t sm_conn_reserve_slots(struct sm_conn *conn, uint32_t reserved)
     else
         ret = sm_reserve(
             fd, sm_layout_peer_slots(conn->remote_id) + reserved * sizeof(struct sm_peer_slot),
-            SM_PEER_SLOTS_CHUNK * sizeof(struct sm_peer_slot));
+            SM_PEER_SLOTS_CHUNK * sizeof(struct sm_peer_slot), NA_PLUGIN_LOG_ERROR);
     (void) close(fd);
     if (ret == NA_PLUGIN_SUCCESS)
         (void) atomic_compare_exchange_strong_explicit(&conn->context_area->slots_reserved,
@@ -314,7 +332,7 @@ static void sm_conn_announce_ring(struct sm_conn *conn, struct sm_peer_slot *slo
 
     slot->incarnation = na_class->incarnation;
     slot->ring_offset = conn->region;
-    slot->ring_data = na_class->ring_data;
+    slot->ring_data = conn->data_lines * SM_CACHE_LINE;
     slot->name_length = (uint32_t) strlen(na_class->name);
     memcpy(slot->name, na_class->name, sizeof(slot->name));
     atomic_store_explicit(&slot->blocked, 0, memory_order_relaxed);

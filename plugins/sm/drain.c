@@ -5,6 +5,8 @@
 
 #define SM_PUBLISH_SLOTS (SM_RING_SLOTS / 4)
 
+static void sm_ring_publish_head(struct sm_in_ring *ring);
+static void sm_ring_wake_blocked(const struct sm_in_ring *ring);
 static inline bool sm_ring_read(const struct sm_in_ring *ring, const struct sm_ring_slot *slot,
                                 struct sm_message *message, uint32_t *lines_p);
 static inline enum sm_verdict sm_message_dispatch(struct na_plugin_context *context,
@@ -14,6 +16,7 @@ static inline enum sm_verdict sm_message_dispatch(struct na_plugin_context *cont
 /* Returns how many operations completed. */
 uint32_t sm_ring_drain(struct na_plugin_context *context, struct sm_in_ring *ring)
 {
+    uint32_t published = ring->published_slot;
     uint32_t completed = 0;
 
     for (uint32_t i = 0; i < SM_POLL_BUDGET; i++) {
@@ -50,6 +53,8 @@ uint32_t sm_ring_drain(struct na_plugin_context *context, struct sm_in_ring *rin
             ring->head_data - ring->published_data >= ring->data_lines / 4)
             sm_ring_publish_head(ring);
     }
+    if (ring->published_slot != published)
+        sm_ring_wake_blocked(ring);
     return completed;
 }
 
@@ -57,15 +62,25 @@ uint32_t sm_ring_drain(struct na_plugin_context *context, struct sm_in_ring *rin
  * Lets the sender reuse what was read. Done in batches: what is unpublished never exceeds a quarter
  * of the ring, and no message is larger than a quarter, so an empty ring always has room.
  */
-void sm_ring_publish_head(struct sm_in_ring *ring)
+static void sm_ring_publish_head(struct sm_in_ring *ring)
 {
     struct sm_peer_slot *slot = ring->peer_slot;
-    uint32_t blocked;
 
     atomic_store_explicit(&slot->head, ((uint64_t) ring->head_slot << 32) | ring->head_data,
                           memory_order_release);
     ring->published_slot = ring->head_slot;
     ring->published_data = ring->head_data;
+}
+
+/*
+ * Senders that sleep until there is room: woken once for all that a drain has published, because a
+ * wake-up costs more than the rest of a ring.
+ */
+static void sm_ring_wake_blocked(const struct sm_in_ring *ring)
+{
+    struct sm_peer_slot *slot = ring->peer_slot;
+    uint32_t blocked;
+
     atomic_thread_fence(memory_order_seq_cst);
     if (sm_likely(atomic_load_explicit(&slot->blocked, memory_order_relaxed) == 0))
         return;

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define SM_LINGER_NS UINT64_C(500000000)
@@ -108,13 +107,6 @@ void sm_class_prepare_fork(void)
     (void) pthread_atfork(sm_fork_before, sm_fork_parent, sm_fork_child);
 }
 
-uint64_t sm_pid_namespace(void)
-{
-    struct stat status;
-
-    return stat("/proc/self/ns/pid", &status) == 0 ? (uint64_t) status.st_ino : 0;
-}
-
 static int32_t sm_class_configure(struct na_plugin_class *na_class,
                                   const struct na_plugin_init *init, const char **name_p)
 {
@@ -146,7 +138,7 @@ static int32_t sm_class_configure(struct na_plugin_class *na_class,
     na_class->registry.salt = random[2];
     na_class->max_contexts = init->max_contexts;
     na_class->max_message = sm_message_limit(init);
-    na_class->ring_data = na_class->max_message > SM_DATA_MIN / 4 ? SM_DATA_MAX : SM_DATA_MIN;
+    na_class->ring_data = na_class->max_message > SM_DATA_MIN / 4 ? SM_DATA_LARGE : SM_DATA_MIN;
     na_class->pid_namespace = sm_pid_namespace();
     na_class->busy = (init->progress_mode & NA_PLUGIN_PROGRESS_BUSY) != 0;
     na_class->no_retry = (init->progress_mode & NA_PLUGIN_PROGRESS_NO_RETRY) != 0;
@@ -193,13 +185,13 @@ static int32_t sm_class_open(struct na_plugin_class *na_class, const char *name)
     ret = sm_segment_create(na_class, name);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
+    sm_class_describe(na_class);
     na_class->send_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     na_class->probe_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (na_class->send_fd < 0 || na_class->probe_fd < 0) {
-        SM_LOG_ERROR("no socket (%s)", strerror(errno));
+        SM_LOG_ERROR("no socket (%s)%s", strerror(errno), sm_error_hint(errno));
         return NA_PLUGIN_NOMEM;
     }
-    sm_class_describe(na_class);
     for (uint32_t i = 0; i < na_class->max_contexts; i++) {
         ret = sm_context_setup(na_class, i);
         if (ret != NA_PLUGIN_SUCCESS)
@@ -218,6 +210,7 @@ static void sm_class_describe(struct na_plugin_class *na_class)
     header->uid = sm_user();
     header->pid = na_class->pid;
     header->pid_namespace = na_class->pid_namespace;
+    header->process = sm_process_self();
     header->incarnation = na_class->incarnation;
     header->cookie = na_class->cookie;
     header->cookie_address = (uint64_t) (uintptr_t) &na_class->cookie;

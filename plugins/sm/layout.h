@@ -22,9 +22,11 @@
 #define SM_RING_SLOT        128u /* bytes of a slot */
 #define SM_INLINE_MAX       112u /* largest payload that lies in the slot itself */
 #define SM_DATA_MIN         32768u
-#define SM_DATA_MAX         65536u
-#define SM_MESSAGE_MAX      16384u /* largest message: a quarter of the largest data area */
-#define SM_MESSAGE_SPACE    4096u  /* default limit of a message */
+#define SM_DATA_LARGE       65536u  /* for messages over 8 KiB */
+#define SM_DATA_MAX         131072u /* for peers that transfers are copied to */
+#define SM_PIECE_MAX        32768u  /* largest piece of a copied transfer with its header */
+#define SM_MESSAGE_MAX      16384u  /* largest message: a quarter of SM_DATA_LARGE */
+#define SM_MESSAGE_SPACE    4096u   /* default limit of a message */
 
 #define SM_PEER_SLOTS       4096u /* senders that one context can be connected to */
 #define SM_DOORBELL_WORDS   (SM_PEER_SLOTS / 64u)
@@ -79,6 +81,7 @@ struct sm_segment_header {
     uint32_t max_expected;
     uint32_t flags;
     _Atomic uint32_t state;
+    uint64_t process; /* when `pid` began: low 48 bits; its time namespace: the others; or 0 */
 };
 
 /* One for each context. Each member that two processes write has a cache line of its own. */

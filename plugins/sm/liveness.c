@@ -7,7 +7,6 @@
 #include "sm.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -18,8 +17,8 @@ static void sm_watch_collect(struct na_plugin_context *context);
 static void sm_watch_add(struct na_plugin_context *context, struct na_plugin_addr *peer);
 
 /*
- * Its segment must still be the one at its path, its process exist, and its socket have an owner:
- * the last sees a zombie and works across PID namespaces.
+ * Its segment must still be the one at its path, its process run, and its socket have an owner: the
+ * last works across PID namespaces, but a child of the dead may hold the socket.
  */
 bool sm_peer_alive(struct na_plugin_addr *peer)
 {
@@ -33,8 +32,7 @@ bool sm_peer_alive(struct na_plugin_addr *peer)
     sm_segment_path(path, peer->name);
     if (lstat(path, &status) != 0 || status.st_dev != peer->device || status.st_ino != peer->inode)
         return false;
-    if (peer->same_pid_namespace && peer->pid != 0 && kill((pid_t) peer->pid, 0) != 0 &&
-        errno == ESRCH)
+    if (peer->same_pid_namespace && sm_process_is_dead(peer->pid, peer->process))
         return false;
     return sm_peer_socket_answers(peer);
 }

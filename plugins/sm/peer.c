@@ -181,6 +181,7 @@ static int32_t sm_peer_make(struct na_plugin_class *na_class, const char *name,
     peer->pid_namespace = header.pid_namespace;
     peer->cookie = header.cookie;
     peer->cookie_address = header.cookie_address;
+    peer->process = header.process;
     peer->device = device;
     peer->inode = inode;
     peer->pid = header.pid;

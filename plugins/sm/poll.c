@@ -111,7 +111,8 @@ static void sm_poll_park(struct na_plugin_context *context)
     }
     if (!any)
         return;
-    sm_barrier(context->na_class);
+    if (!sm_barrier(context->na_class))
+        limit = UINT32_MAX; /* none of them is parked */
     for (uint32_t i = context->hot_count; i > 0; i--) {
         struct sm_in_ring *ring = context->hot[i - 1];
 

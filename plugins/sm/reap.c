@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Removing what endpoints of our user that died left behind. Whose lock is held is alive. */
+/* Removing what endpoints of our user that died left behind. */
 
 #include "sm.h"
 
@@ -15,6 +15,8 @@
 
 #define SM_REAP_MAX 4096 /* entries looked at in one start */
 
+static enum sm_remains sm_reap_unopened(const char *path);
+static bool sm_reap_owner_is_dead(int fd);
 static void sm_reap_sockets(int fd, const char *name);
 
 /* Called at the start of an endpoint. */
@@ -43,38 +45,73 @@ void sm_reap_all(void)
     (void) closedir(directory);
 }
 
-/* True when nothing is at the name any more, so that it may be tried again. */
-bool sm_reap_name(const char *name)
+/*
+ * The owner of a name is dead when nobody holds the lock on its file. A child that was forked
+ * without our knowledge may hold it on behalf of a dead one: the process that is written in the
+ * file counts, too. Who removes holds a second lock, of the open file, so that only one does.
+ */
+enum sm_remains sm_reap_name(const char *name)
 {
+    struct flock only_me = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
+    enum sm_remains remains = SM_REMAINS_FOREIGN;
     char path[SM_PATH_MAX];
     struct stat status, there;
-    bool gone = false;
+    int error = 0;
     int fd;
 
     sm_segment_path(path, name);
     fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
-        return errno == ENOENT;
+        return sm_reap_unopened(path);
     if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != sm_user())
         goto out;
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0)
-        goto out; /* its owner lives */
-    gone = lstat(path, &there) != 0
-               ? errno == ENOENT
-               : there.st_dev != status.st_dev || there.st_ino != status.st_ino;
-    if (gone)
+    remains = SM_REMAINS_BUSY;
+    if (fcntl(fd, F_OFD_SETLK, &only_me) != 0)
+        goto out;
+    remains = SM_REMAINS_ALIVE;
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 && !sm_reap_owner_is_dead(fd))
+        goto out;
+    remains = SM_REMAINS_NONE;
+    if (lstat(path, &there) != 0 || there.st_dev != status.st_dev || there.st_ino != status.st_ino)
         goto out; /* another process was faster */
     sm_reap_sockets(fd, name);
-    gone = unlink(path) == 0;
-    if (gone)
+    if (unlink(path) == 0) {
         SM_LOG_INFO("removed %s, whose owner is dead", path);
+    } else {
+        error = errno;
+        remains = SM_REMAINS_UNKNOWN;
+    }
 
 out:
     (void) close(fd);
-    return gone;
+    errno = error;
+    return remains;
 }
 
-/* While we hold the segment's lock, nobody else makes or removes the sockets beside it. */
+static enum sm_remains sm_reap_unopened(const char *path)
+{
+    int error = errno;
+    struct stat status;
+
+    if (error == ENOENT)
+        return SM_REMAINS_NONE;
+    if (lstat(path, &status) == 0 && (!S_ISREG(status.st_mode) || status.st_uid != sm_user()))
+        return SM_REMAINS_FOREIGN;
+    errno = error;
+    return SM_REMAINS_UNKNOWN;
+}
+
+/* False when in doubt: for a process of another PID namespace the lock alone counts. */
+static bool sm_reap_owner_is_dead(int fd)
+{
+    struct sm_segment_header header;
+
+    return pread(fd, &header, sizeof(header), 0) == (ssize_t) sizeof(header) &&
+           header.pid_namespace != 0 && header.pid_namespace == sm_pid_namespace() &&
+           sm_process_is_dead(header.pid, header.process);
+}
+
+/* While we hold the lock for removing, nobody else makes or removes the sockets beside it. */
 static void sm_reap_sockets(int fd, const char *name)
 {
     struct sm_segment_header header;

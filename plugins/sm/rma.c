@@ -43,6 +43,25 @@ uint32_t sm_rma_progress(struct na_plugin_context *context)
     return completed;
 }
 
+/*
+ * True while a copied transfer's next piece is a matter of microseconds: not worth a sleep, which
+ * costs both sides a system call. The target of a put knows of it by its pieces only. The bound is
+ * for the end of a transfer and for a peer that is not running.
+ */
+bool sm_rma_flows(const struct na_plugin_context *context)
+{
+    return sm_host->clock_ns() -
+               atomic_load_explicit(&context->rma_moved_at, memory_order_relaxed) <
+           SM_COPY_AWAKE_NS;
+}
+
+/* A message of a copied transfer was sent or received. [any thread] */
+void sm_rma_moved(struct na_plugin_context *context)
+{
+    atomic_fetch_add_explicit(&context->rma_moved, 1, memory_order_relaxed);
+    atomic_store_explicit(&context->rma_moved_at, sm_host->clock_ns(), memory_order_relaxed);
+}
+
 /* True when the context held it. */
 bool sm_rma_cancel(struct na_plugin_context *context, struct sm_op *op)
 {
@@ -205,7 +224,8 @@ static uint32_t sm_native_progress(struct na_plugin_context *context)
 
     sm_lock_take(&context->rma_lock);
     context->native_current = NULL;
-    canceled = context->native_cancel && !finished;
+    /* Cancelled before its end; a way that is refused now is not the end either. */
+    canceled = context->native_cancel && (!finished || status == NA_PLUGIN_AGAIN);
     if (!finished && !canceled)
         sm_list_append(&context->native, &op->link);
     else

@@ -138,6 +138,7 @@ enum sm_verdict sm_copy_receive_piece(struct na_plugin_context *context, struct 
         }
     }
     slot->received += size;
+    sm_rma_moved(context);
     if (slot->received == slot->length) {
         verdict = op != NULL ? SM_TAKEN_COMPLETED : SM_TAKEN;
         sm_copy_finish(context, op, slot, NA_PLUGIN_SUCCESS);
@@ -223,7 +224,9 @@ static bool sm_copy_token_take(struct na_plugin_context *context, struct sm_op *
             continue;
         context->copy_next = index + 1;
         context->copy_generation++;
-        slot->token = context->copy_generation * SM_COPY_TABLE + index;
+        /* The target tells the contexts of a class apart by nothing else. */
+        slot->token = ((uint64_t) context->id << SM_COPY_TOKEN_SHIFT) |
+                      (context->copy_generation * SM_COPY_TABLE + index);
         slot->op = op;
         slot->conn = op->conn;
         slot->peer = op->peer;
@@ -283,7 +286,7 @@ static bool sm_copy_send_get(struct na_plugin_context *context, struct sm_op *op
 
     if (!sm_ring_send(op->conn, SM_KIND_GET, context->id, 0, &header, sizeof(header)))
         return false;
-    context->rma_moved++;
+    sm_rma_moved(context);
     return true;
 }
 
@@ -291,7 +294,7 @@ static bool sm_copy_send_put(struct na_plugin_context *context, struct sm_op *op
 {
     struct sm_conn *conn = op->conn;
     uint64_t left = op->size - op->used;
-    uint32_t size = conn->data_lines * SM_CACHE_LINE / 4 - (uint32_t) sizeof(struct sm_rma_header);
+    uint32_t size = sm_ring_piece_max(conn);
     struct sm_rma_header header = {
         .token = op->token,
         .handle = op->remote->key,
@@ -304,6 +307,6 @@ static bool sm_copy_send_put(struct na_plugin_context *context, struct sm_op *op
                             op->local, op->local_offset + op->used, size))
         return false;
     op->used += size;
-    context->rma_moved++;
+    sm_rma_moved(context);
     return true;
 }

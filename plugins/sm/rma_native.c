@@ -8,10 +8,12 @@
 #include "sm.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/uio.h>
 
 #define SM_VECTORS 64u
 
+static bool sm_native_probe(struct na_plugin_addr *peer);
 static int32_t sm_cookie_check(const struct na_plugin_addr *peer);
 static int32_t sm_native_get(struct sm_op *op, const struct iovec *local, uint32_t local_count,
                              struct iovec *remote, uint32_t remote_count, uint64_t length,
@@ -25,16 +27,31 @@ bool sm_native_available(struct na_plugin_addr *peer)
 {
     uint32_t mode = atomic_load_explicit(&peer->rma, memory_order_relaxed);
 
-    if (sm_unlikely(mode == SM_RMA_UNKNOWN)) {
-        mode = SM_RMA_COPY;
-        if (!peer->na_class->force_copy && peer->same_pid_namespace &&
-            sm_cookie_check(peer) == NA_PLUGIN_SUCCESS)
-            mode = SM_RMA_NATIVE;
-        atomic_store_explicit(&peer->rma, mode, memory_order_relaxed);
-        SM_LOG_INFO("transfers with %s: %s", peer->name,
-                    mode == SM_RMA_NATIVE ? "cross-memory attach" : "copied through shared memory");
-    }
-    return mode == SM_RMA_NATIVE;
+    return sm_likely(mode != SM_RMA_UNKNOWN) ? mode == SM_RMA_NATIVE : sm_native_probe(peer);
+}
+
+/* One line for each peer says which way was chosen, and why it is not the faster one. */
+static bool sm_native_probe(struct na_plugin_addr *peer)
+{
+    const char *reason = NULL;
+    uint32_t unknown = SM_RMA_UNKNOWN;
+
+    if (peer->na_class->force_copy)
+        reason = "AMALGAM_SM_RMA says so";
+    else if (!peer->same_pid_namespace)
+        reason = "it is in another PID namespace";
+    else if (sm_cookie_check(peer) != NA_PLUGIN_SUCCESS)
+        reason = errno != 0 ? strerror(errno) : "another process is at its number";
+    if (!atomic_compare_exchange_strong_explicit(&peer->rma, &unknown,
+                                                 reason == NULL ? SM_RMA_NATIVE : SM_RMA_COPY,
+                                                 memory_order_relaxed, memory_order_relaxed))
+        return unknown == SM_RMA_NATIVE; /* another thread was faster */
+    if (reason == NULL)
+        SM_LOG_INFO("transfers with %s: cross-memory attach", peer->name);
+    else
+        SM_LOG_INFO("transfers with %s: copied through shared memory (no cross-memory attach: %s)",
+                    peer->name, reason);
+    return reason == NULL;
 }
 
 /*
@@ -77,6 +94,7 @@ static int32_t sm_cookie_check(const struct na_plugin_addr *peer)
     struct iovec remote = {.iov_base = (void *) (uintptr_t) peer->cookie_address,
                            .iov_len = sizeof(cookie)};
 
+    errno = 0;
     if (process_vm_readv((pid_t) peer->pid, &local, 1, &remote, 1, 0) != (ssize_t) sizeof(cookie))
         return errno == ESRCH ? NA_PLUGIN_HOSTUNREACH : NA_PLUGIN_ACCESS;
     return cookie == peer->cookie ? NA_PLUGIN_SUCCESS : NA_PLUGIN_HOSTUNREACH;
@@ -136,7 +154,11 @@ static int32_t sm_native_status(const struct sm_op *op, int error)
         return NA_PLUGIN_HOSTUNREACH;
     case EPERM:
     case ENOSYS:
-        atomic_store_explicit(&op->peer->rma, SM_RMA_COPY, memory_order_relaxed);
+        if (atomic_exchange_explicit(&op->peer->rma, SM_RMA_COPY, memory_order_relaxed) !=
+            SM_RMA_COPY)
+            SM_LOG_INFO("transfers with %s: from now on copied through shared memory (no "
+                        "cross-memory attach any more: %s)",
+                        op->peer->name, strerror(error));
         return NA_PLUGIN_AGAIN;
     case EFAULT:
         SM_LOG_ERROR("a transfer of %llu bytes with %s touches memory that is not mapped",

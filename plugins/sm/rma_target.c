@@ -142,6 +142,7 @@ static enum sm_verdict sm_target_put(struct na_plugin_context *context, struct s
     if (ring->job_count >= SM_JOB_MAX)
         return SM_BAD;
     status = sm_target_write(context, message, header, size);
+    sm_rma_moved(context);
     if (status == NA_PLUGIN_SUCCESS && (message->flags & SM_PUT_LAST) == 0)
         return SM_TAKEN;
     job = sm_job_add(context, ring, message->source_id, header->token, status);
@@ -240,15 +241,14 @@ static bool sm_job_step(struct na_plugin_context *context, struct sm_job *job)
     header.status = job->status;
     if (!sm_ring_send(job->conn, SM_KIND_DONE, context->id, 0, &header, sizeof(header)))
         return false;
-    context->rma_moved++;
+    sm_rma_moved(context);
     return true;
 }
 
 static bool sm_job_send_piece(struct na_plugin_context *context, struct sm_job *job)
 {
     struct sm_registry *registry = &context->na_class->registry;
-    uint32_t size =
-        job->conn->data_lines * SM_CACHE_LINE / 4 - (uint32_t) sizeof(struct sm_rma_header);
+    uint32_t size = sm_ring_piece_max(job->conn);
     struct sm_rma_header header = {.token = job->token, .offset = job->used};
     struct na_plugin_mem *mem;
     bool sent = false;
@@ -265,7 +265,7 @@ static bool sm_job_send_piece(struct na_plugin_context *context, struct sm_job *
     if (!sent)
         return false;
     job->used += size;
-    context->rma_moved++;
+    sm_rma_moved(context);
     return true;
 }
 

@@ -15,6 +15,8 @@
 #define SM_CREATE_TRIES 64
 
 static int32_t sm_segment_make(struct sm_segment *segment, const char *name);
+static int32_t sm_segment_status(int error);
+static int32_t sm_segment_taken(const char *path, enum sm_remains remains, int error);
 static bool sm_segment_is_at_path(int fd, const char *path);
 static int32_t sm_segment_build(struct na_plugin_class *na_class);
 static int32_t sm_segment_check(int fd, const char *path, struct sm_segment_header *copy,
@@ -73,9 +75,6 @@ int32_t sm_segment_create(struct na_plugin_class *na_class, const char *name)
     if (name != NULL) {
         (void) snprintf(na_class->name, sizeof(na_class->name), "%s", name);
         ret = sm_segment_make(&na_class->segment, na_class->name);
-        if (ret == NA_PLUGIN_ADDRINUSE)
-            SM_LOG_ERROR("%s: the name is taken by a living endpoint; choose another",
-                         na_class->segment.path);
     } else {
         for (int i = 0; i < SM_CREATE_TRIES && ret == NA_PLUGIN_ADDRINUSE; i++) {
             (void) snprintf(
@@ -134,13 +133,9 @@ int32_t sm_segment_open(const char *name, int flags, int *fd_p, struct sm_segmen
     sm_segment_path(path, name);
     fd = open(path, flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
-        ret = NA_PLUGIN_ACCESS;
-        if (errno == ENOENT)
-            ret = NA_PLUGIN_NOENTRY;
-        else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM)
-            ret = NA_PLUGIN_NOMEM; /* passes */
+        ret = errno == ENOENT ? NA_PLUGIN_NOENTRY : sm_segment_status(errno);
         if (ret != NA_PLUGIN_NOENTRY)
-            SM_LOG_ERROR("%s cannot be opened (%s)", path, strerror(errno));
+            SM_LOG_ERROR("%s cannot be opened (%s)%s", path, strerror(errno), sm_error_hint(errno));
         return ret;
     }
     ret = sm_segment_check(fd, path, copy, &status);
@@ -156,7 +151,8 @@ int32_t sm_segment_open(const char *name, int flags, int *fd_p, struct sm_segmen
 }
 
 /* A piece of our file for a ring, reserved. The class's lock is held. */
-int32_t sm_region_take(struct sm_segment *segment, uint64_t size, uint64_t *offset_p)
+int32_t sm_region_take(struct sm_segment *segment, uint64_t size, uint32_t log_level,
+                       uint64_t *offset_p)
 {
     int32_t ret;
 
@@ -171,7 +167,9 @@ int32_t sm_region_take(struct sm_segment *segment, uint64_t size, uint64_t *offs
         sm_host->mem_free(region);
         return NA_PLUGIN_SUCCESS;
     }
-    ret = sm_reserve(segment->fd, segment->file_size, size);
+    if (!sm_file_size_allowed(segment->file_size + size, log_level))
+        return NA_PLUGIN_NOMEM;
+    ret = sm_reserve(segment->fd, segment->file_size, size, log_level);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
     *offset_p = segment->file_size;
@@ -203,13 +201,18 @@ static int32_t sm_segment_make(struct sm_segment *segment, const char *name)
     for (int i = 0; i < SM_CREATE_TRIES; i++) {
         fd = open(segment->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (fd < 0 && errno == EEXIST) {
-            if (sm_reap_name(name))
+            enum sm_remains remains = sm_reap_name(name);
+
+            if (remains == SM_REMAINS_BUSY)
+                (void) usleep(1000);
+            if (remains == SM_REMAINS_NONE || remains == SM_REMAINS_BUSY)
                 continue;
-            return NA_PLUGIN_ADDRINUSE;
+            return sm_segment_taken(segment->path, remains, errno);
         }
         if (fd < 0) {
-            SM_LOG_ERROR("%s cannot be made (%s)", segment->path, strerror(errno));
-            return errno == ENOSPC ? NA_PLUGIN_NOMEM : NA_PLUGIN_ACCESS;
+            SM_LOG_ERROR("%s cannot be made (%s)%s", segment->path, strerror(errno),
+                         sm_error_hint(errno));
+            return sm_segment_status(errno);
         }
         if (flock(fd, LOCK_EX) == 0 && sm_segment_is_at_path(fd, segment->path)) {
             segment->fd = fd;
@@ -217,6 +220,39 @@ static int32_t sm_segment_make(struct sm_segment *segment, const char *name)
         }
         (void) close(fd);
     }
+    SM_LOG_ERROR("%s: others make and remove this name all the time; choose another",
+                 segment->path);
+    return NA_PLUGIN_ADDRINUSE;
+}
+
+/* What cannot be opened now may be another time, or never. */
+static int32_t sm_segment_status(int error)
+{
+    bool passes = error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOSPC;
+
+    return passes ? NA_PLUGIN_NOMEM : NA_PLUGIN_ACCESS;
+}
+
+/* Says who has the name that we wanted. */
+static int32_t sm_segment_taken(const char *path, enum sm_remains remains, int error)
+{
+    struct stat status;
+
+    if (remains == SM_REMAINS_UNKNOWN) {
+        SM_LOG_ERROR("%s exists and can be neither opened nor removed (%s)%s", path,
+                     strerror(error), sm_error_hint(error));
+        return sm_segment_status(error);
+    }
+    if (remains == SM_REMAINS_ALIVE)
+        SM_LOG_ERROR("%s: the name is taken by a living endpoint; choose another", path);
+    else if (lstat(path, &status) == 0)
+        SM_LOG_ERROR("%s is %s of user %u, not an endpoint of user %u: remove it or choose another "
+                     "name",
+                     path,
+                     S_ISLNK(status.st_mode)   ? "a symbolic link"
+                     : S_ISREG(status.st_mode) ? "a file"
+                                               : "no regular file, one",
+                     (unsigned) status.st_uid, (unsigned) sm_user());
     return NA_PLUGIN_ADDRINUSE;
 }
 
@@ -240,14 +276,17 @@ static int32_t sm_segment_build(struct na_plugin_class *na_class)
     void *base;
     int32_t ret;
 
+    if (!sm_file_size_allowed(base_size, NA_PLUGIN_LOG_ERROR))
+        return NA_PLUGIN_NOMEM;
     if (fchmod(segment->fd, 0600) != 0 || ftruncate(segment->fd, (off_t) base_size) != 0 ||
         fstat(segment->fd, &status) != 0) {
         SM_LOG_ERROR("%s cannot be set up (%s)", segment->path, strerror(errno));
         return NA_PLUGIN_ACCESS;
     }
-    ret = sm_reserve(segment->fd, 0, sizeof(struct sm_segment_header));
+    ret = sm_reserve(segment->fd, 0, sizeof(struct sm_segment_header), NA_PLUGIN_LOG_ERROR);
     for (uint32_t i = 0; i < na_class->max_contexts && ret == NA_PLUGIN_SUCCESS; i++)
-        ret = sm_reserve(segment->fd, sm_layout_context(i), sizeof(struct sm_context_area));
+        ret = sm_reserve(segment->fd, sm_layout_context(i), sizeof(struct sm_context_area),
+                         NA_PLUGIN_LOG_ERROR);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
     base = mmap(NULL, base_size, PROT_READ | PROT_WRITE, MAP_SHARED, segment->fd, 0);
@@ -264,7 +303,7 @@ static int32_t sm_segment_build(struct na_plugin_class *na_class)
 }
 
 /* Space that is reserved cannot run out later, which would end in SIGBUS. */
-int32_t sm_reserve(int fd, uint64_t offset, uint64_t size)
+int32_t sm_reserve(int fd, uint64_t offset, uint64_t size, uint32_t log_level)
 {
     int ret;
 
@@ -273,9 +312,8 @@ int32_t sm_reserve(int fd, uint64_t offset, uint64_t size)
     } while (ret != 0 && errno == EINTR);
     if (ret == 0)
         return NA_PLUGIN_SUCCESS;
-    SM_LOG_ERROR("%llu bytes of shared memory cannot be reserved in " SM_DIRECTORY
-                 " (%s); make room there",
-                 (unsigned long long) size, strerror(errno));
+    SM_LOG(log_level, "%llu bytes of shared memory cannot be reserved in " SM_DIRECTORY " (%s)%s",
+           (unsigned long long) size, strerror(errno), sm_error_hint(errno));
     return NA_PLUGIN_NOMEM;
 }
 
@@ -304,7 +342,7 @@ static int32_t sm_segment_check(int fd, const char *path, struct sm_segment_head
                      magic == SM_MAGIC ? copy->version : 0, SM_LAYOUT_VERSION);
         return NA_PLUGIN_PROTOCOL_ERROR;
     }
-    if (copy->max_contexts == 0 || copy->max_contexts > SM_MAX_CONTEXTS ||
+    if (copy->pid > INT32_MAX || copy->max_contexts == 0 || copy->max_contexts > SM_MAX_CONTEXTS ||
         copy->uid != status->st_uid || copy->max_unexpected > SM_MESSAGE_MAX ||
         copy->max_expected > SM_MESSAGE_MAX ||
         (uint64_t) status->st_size < sm_layout_base_size(copy->max_contexts)) {

@@ -19,6 +19,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#define SM_WAKE_BYTES 1024 /* datagrams taken after one sleep */
+
 static int32_t sm_wake_socket_make(struct na_plugin_context *context);
 static int32_t sm_wait_descriptor_make(struct na_plugin_context *context);
 static void sm_wait_set_flags(struct na_plugin_context *context, uint32_t flags);
@@ -59,16 +61,22 @@ uint32_t sm_poll_try_wait(struct na_plugin_context *context)
 
     if (context->na_class->busy || !sm_lock_try(&context->poll_lock))
         return 0;
+    /* Nobody is told of a sleep that will not be. */
+    if (sm_poll_peek(context) || sm_rma_flows(context)) {
+        sm_lock_drop(&context->poll_lock);
+        return 0;
+    }
     atomic_store_explicit(&context->armed, 1, memory_order_seq_cst);
     context->sleep_number += SM_CONTEXT_SLEEP;
     sm_wait_set_flags(context, context->sleep_number | SM_CONTEXT_ASLEEP);
-    sm_barrier(context->na_class);
-    idle = !sm_poll_peek(context) && sm_backlog_announce(context->na_class, context);
+    idle = sm_barrier(context->na_class) && !sm_poll_peek(context) &&
+           sm_backlog_announce(context->na_class, context);
     if (idle && (atomic_load_explicit(&context->copy_count, memory_order_acquire) != 0 ||
                  atomic_load_explicit(&context->job_count, memory_order_acquire) != 0)) {
-        moved = context->rma_moved;
+        moved = atomic_load_explicit(&context->rma_moved, memory_order_relaxed);
         sm_rma_announce(context);
-        idle = sm_rma_progress(context) == 0 && moved == context->rma_moved;
+        idle = sm_rma_progress(context) == 0 &&
+               moved == atomic_load_explicit(&context->rma_moved, memory_order_relaxed);
     }
     if (idle)
         sm_wait_timer(context, sm_watch_wanted(context));
@@ -84,8 +92,9 @@ void sm_wait_disarm(struct na_plugin_context *context)
 
     atomic_store_explicit(&context->armed, 0, memory_order_seq_cst);
     sm_wait_set_flags(context, 0);
-    while (recv(context->wake_fd, bytes, sizeof(bytes), MSG_DONTWAIT) >= 0 || errno == EINTR)
-        continue;
+    for (int i = 0; i < SM_WAKE_BYTES; i++) /* what is left makes the next sleep a short one */
+        if (recv(context->wake_fd, bytes, sizeof(bytes), MSG_DONTWAIT) < 0 && errno != EINTR)
+            break;
     if (atomic_load_explicit(&context->timer_armed, memory_order_relaxed) != 0 &&
         read(context->timer_fd, &ticks, sizeof(ticks)) == (ssize_t) sizeof(ticks))
         atomic_store_explicit(&context->watch_now, 1, memory_order_relaxed);
@@ -147,14 +156,21 @@ bool sm_membarrier_register(void)
 }
 
 /*
- * Between announcing and looking: after it every sender sees the announcement, or we its
- * message.
+ * Between announcing and looking: after it every sender sees the announcement, or we its message.
+ * False when that cannot be had any more, so that nothing may be built on the announcement.
  */
-void sm_barrier(struct na_plugin_class *na_class)
+bool sm_barrier(struct na_plugin_class *na_class)
 {
     atomic_thread_fence(memory_order_seq_cst);
-    if (na_class->membarrier)
-        (void) syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
+    if (!na_class->membarrier ||
+        syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0)
+        return true;
+    if (!atomic_exchange_explicit(&na_class->barrier_refused, true, memory_order_relaxed))
+        SM_LOG_WARNING(
+            "membarrier is refused by now (%s): waiting polls instead of sleeping; allow "
+            "it, or refuse it before the endpoint is opened",
+            strerror(errno));
+    return false;
 }
 
 static int32_t sm_wake_socket_make(struct na_plugin_context *context)
@@ -165,14 +181,15 @@ static int32_t sm_wake_socket_make(struct na_plugin_context *context)
     memcpy(address.sun_path, context->wake_path, sizeof(address.sun_path));
     context->wake_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (context->wake_fd < 0) {
-        SM_LOG_ERROR("no socket (%s)", strerror(errno));
+        SM_LOG_ERROR("no socket (%s)%s", strerror(errno), sm_error_hint(errno));
         return NA_PLUGIN_NOMEM;
     }
     (void) unlink(context->wake_path); /* we hold the segment's lock: it is nobody's */
     /* The mode of the socket before bind() is that of the file it makes. */
     if (fchmod(context->wake_fd, 0600) != 0 ||
         bind(context->wake_fd, (struct sockaddr *) &address, sizeof(address)) != 0) {
-        SM_LOG_ERROR("%s cannot be made (%s)", context->wake_path, strerror(errno));
+        SM_LOG_ERROR("%s cannot be made (%s)%s", context->wake_path, strerror(errno),
+                     sm_error_hint(errno));
         return errno == ENOSPC ? NA_PLUGIN_NOMEM : NA_PLUGIN_ACCESS;
     }
     return NA_PLUGIN_SUCCESS;
@@ -187,7 +204,7 @@ static int32_t sm_wait_descriptor_make(struct na_plugin_context *context)
     if (context->timer_fd < 0 || context->epoll_fd < 0 ||
         epoll_ctl(context->epoll_fd, EPOLL_CTL_ADD, context->wake_fd, &event) != 0 ||
         epoll_ctl(context->epoll_fd, EPOLL_CTL_ADD, context->timer_fd, &event) != 0) {
-        SM_LOG_ERROR("no wait descriptor (%s)", strerror(errno));
+        SM_LOG_ERROR("no wait descriptor (%s)%s", strerror(errno), sm_error_hint(errno));
         return NA_PLUGIN_NOMEM;
     }
     return NA_PLUGIN_SUCCESS;

@@ -139,6 +139,15 @@ long long now_ms(void)
     return (long long) time.tv_sec * 1000 + time.tv_nsec / 1000000;
 }
 
+long test_number(const char *variable, long default_value)
+{
+    const char *text = getenv(variable);
+    char *end = NULL;
+    long value = text != NULL ? strtol(text, &end, 10) : 0;
+
+    return text != NULL && end != text && *end == '\0' && value > 0 ? value : default_value;
+}
+
 const char *test_init_string(void)
 {
     const char *value = getenv("AMALGAM_TEST_INIT");

@@ -41,4 +41,10 @@ long long now_ms(void);
 /* The init string under test: AMALGAM_TEST_INIT, na+sm by default. */
 const char *test_init_string(void);
 
+/*
+ * What the tests expect of a transport, which the environment can change: a number, or the default
+ * when the variable is not set or no number.
+ */
+long test_number(const char *variable, long default_value);
+
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One target and 1,000 origins that are all connected at the same time, in processes that hold
- * several endpoints each, under the usual limit of 1,024 descriptors.
+ * One target and 1,000 origins (AMALGAM_TEST_PEERS) that are all connected at the same time, in
+ * processes that hold several endpoints each, under the usual limit of 1,024 descriptors
+ * (AMALGAM_TEST_DESCRIPTORS: a transport with a socket for each peer needs more).
  */
 #include "child.h"
 #include "service.h"
@@ -17,59 +18,65 @@
 
 #include <cmocka.h>
 
-#define PROCESSES   20
-#define PER_PROCESS 50
-#define ALL         (PROCESSES * PER_PROCESS)
-#define DESCRIPTORS 1024
+#define PER_PROCESS   50 /* at most */
+#define PROCESSES_MAX 200
+#define DESCRIPTORS   1024
+#define ROUND_SECONDS 120
 
 static int role_origins(const char *init_string, const char *address, const char *count);
+static void limit_descriptors(void);
+static int round_ms(void);
 
-static void a_target_serves_a_thousand_connected_origins(void **state)
+static void a_target_serves_many_connected_origins(void **state)
 {
     struct service service;
-    struct child origins[PROCESSES];
-    const struct rlimit limit = {DESCRIPTORS, DESCRIPTORS};
+    struct child origins[PROCESSES_MAX];
     char address[256], line[64], count[16];
     hg_size_t size = sizeof(address);
+    const int peers = (int) test_number("AMALGAM_TEST_PEERS", PEERS);
+    const int processes = (peers + PER_PROCESS - 1) / PER_PROCESS;
     hg_addr_t self;
 
     (void) state;
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_in_range(processes, 1, PROCESSES_MAX);
+    limit_descriptors();
     assert_true(service_open(&service, test_init_string(), true));
     assert_int_equal(HG_Addr_self(service.hg_class, &self), HG_SUCCESS);
     assert_int_equal(HG_Addr_to_string(service.hg_class, address, &size, self), HG_SUCCESS);
     HG_Addr_free(service.hg_class, self);
-    snprintf(count, sizeof(count), "%d", PER_PROCESS);
-    for (int i = 0; i < PROCESSES; i++)
+    for (int i = 0; i < processes; i++) {
+        snprintf(count, sizeof(count), "%d",
+                 i + 1 < processes ? PER_PROCESS : peers - i * PER_PROCESS);
         assert_true(child_start(&origins[i], (const char *const[]){"origins", test_init_string(),
                                                                    address, count, NULL}));
+    }
 
     /* Each endpoint calls once while the others connect, and once more when all are connected. */
     for (unsigned int round = 1; round <= 2; round++) {
-        const long long end = now_ms() + 120000;
+        const long long end = now_ms() + round_ms();
 
-        while (service.echoes < round * ALL && now_ms() < end)
+        while (service.echoes < round * (unsigned int) peers && now_ms() < end)
             service_run(&service, NULL, 20);
-        assert_int_equal(service.echoes, round * ALL);
-        for (int i = 0; i < PROCESSES; i++) {
+        assert_int_equal(service.echoes, round * (unsigned int) peers);
+        for (int i = 0; i < processes; i++) {
             assert_true(child_read_line(&origins[i], line, sizeof(line), 60000));
             assert_string_equal(line, "ok");
         }
-        for (int i = 0; i < PROCESSES; i++)
+        for (int i = 0; i < processes; i++)
             child_tell(&origins[i], "go on");
     }
-    for (int i = 0; i < PROCESSES; i++)
+    for (int i = 0; i < processes; i++)
         assert_int_equal(child_collect(&origins[i], 60000), 0);
     assert_true(service_close(&service));
     assert_false(child_left_files(getpid()));
-    for (int i = 0; i < PROCESSES; i++)
+    for (int i = 0; i < processes; i++)
         assert_false(child_left_files(origins[i].pid));
 }
 
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_target_serves_a_thousand_connected_origins),
+        cmocka_unit_test(a_target_serves_many_connected_origins),
     };
 
     if (argc == 5 && strcmp(argv[1], "origins") == 0)
@@ -91,7 +98,7 @@ static int role_origins(const char *init_string, const char *address, const char
     for (int round = 0; round < 2; round++) {
         for (int i = 0; i < endpoints; i++) {
             const hg_return_t ret =
-                service_echo(&services[i], addrs[i], (uint64_t) i, "one of many", 110000);
+                service_echo(&services[i], addrs[i], (uint64_t) i, "one of many", round_ms());
 
             if (ret != HG_SUCCESS) {
                 printf("endpoint %d: %s\n", i, HG_Error_to_string(ret));
@@ -112,4 +119,21 @@ static int role_origins(const char *init_string, const char *address, const char
     free(addrs);
     free(services);
     return 0;
+}
+
+static void limit_descriptors(void)
+{
+    const rlim_t wanted = (rlim_t) test_number("AMALGAM_TEST_DESCRIPTORS", DESCRIPTORS);
+    struct rlimit limit;
+
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
+    limit.rlim_max = limit.rlim_cur;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+/* How long one call of every origin may take. */
+static int round_ms(void)
+{
+    return (int) test_number("AMALGAM_TEST_ROUND_SECONDS", ROUND_SECONDS) * 1000;
 }

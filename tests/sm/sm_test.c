@@ -7,6 +7,8 @@
 
 #include "sm_test.h"
 
+#include "na_ext.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -31,6 +33,7 @@ static bool sm_is_ours(const char *name);
 
 static pid_t sm_children[SM_CHILDREN];
 static unsigned int sm_child_count;
+static FILE *sm_log;
 
 void sm_end_open(struct sm_end *end, const char *init_string, const struct na_init_info *info)
 {
@@ -47,6 +50,40 @@ void sm_end_close(struct sm_end *end)
 {
     assert_int_equal(NA_Context_destroy(end->na_class, end->context), NA_SUCCESS);
     assert_int_equal(NA_Finalize(end->na_class), NA_SUCCESS);
+}
+
+void sm_end_address(const struct sm_end *end, char *address, size_t size)
+{
+    na_addr_t *self;
+
+    assert_int_equal(NA_Addr_self(end->na_class, &self), NA_SUCCESS);
+    assert_int_equal(NA_Addr_to_string(end->na_class, address, &size, self), NA_SUCCESS);
+    NA_Addr_free(end->na_class, self);
+}
+
+na_addr_t *sm_end_lookup(struct sm_end *from, const struct sm_end *to)
+{
+    char address[128];
+    na_addr_t *addr;
+
+    sm_end_address(to, address, sizeof(address));
+    assert_int_equal(NA_Addr_lookup(from->na_class, address, &addr), NA_SUCCESS);
+    return addr;
+}
+
+na_mem_handle_t *sm_mem_open(struct sm_end *end, void *base, size_t size, unsigned long flags)
+{
+    na_mem_handle_t *mem;
+
+    assert_int_equal(NA_Mem_handle_create(end->na_class, base, size, flags, &mem), NA_SUCCESS);
+    assert_int_equal(NA_Mem_register(end->na_class, mem, NA_MEM_TYPE_HOST, 0), NA_SUCCESS);
+    return mem;
+}
+
+void sm_mem_close(struct sm_end *end, na_mem_handle_t *mem)
+{
+    assert_int_equal(NA_Mem_deregister(end->na_class, mem), NA_SUCCESS);
+    NA_Mem_handle_free(end->na_class, mem);
 }
 
 void sm_event_callback(const struct na_cb_info *info)
@@ -234,6 +271,28 @@ void sm_check_clean(void)
     }
     (void) closedir(directory);
     assert_int_equal(left, 0);
+}
+
+void sm_log_catch(const char *level)
+{
+    sm_log = tmpfile();
+    assert_non_null(sm_log);
+    NA_Set_log_level(level);
+    NA_Set_log_stream(level, sm_log);
+}
+
+void sm_log_caught(char *text, size_t size)
+{
+    size_t got;
+
+    NA_Set_log_stream("error", NULL);
+    NA_Set_log_stream("warning", NULL);
+    NA_Set_log_stream("info", NULL);
+    NA_Set_log_level("warning");
+    rewind(sm_log);
+    got = fread(text, 1, size - 1, sm_log);
+    text[got] = '\0';
+    (void) fclose(sm_log);
 }
 
 uint64_t sm_now_ms(void)

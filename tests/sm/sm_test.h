@@ -29,6 +29,9 @@
 #    define SM_TEST_SANITIZED 0
 #endif
 
+/* For what takes the place of a function of the C library, in the libraries and plugins, too. */
+#define SM_TEST_EXPORT __attribute__((visibility("default")))
+
 /* An endpoint of this process. */
 struct sm_end {
     na_class_t *na_class;
@@ -74,6 +77,14 @@ struct sm_request {
 void sm_end_open(struct sm_end *end, const char *init_string, const struct na_init_info *info);
 void sm_end_close(struct sm_end *end);
 
+/* The address of an endpoint of this process, and what another one looks up by it. */
+void sm_end_address(const struct sm_end *end, char *address, size_t size);
+na_addr_t *sm_end_lookup(struct sm_end *from, const struct sm_end *to);
+
+/* Memory of this process that is registered. */
+na_mem_handle_t *sm_mem_open(struct sm_end *end, void *base, size_t size, unsigned long flags);
+void sm_mem_close(struct sm_end *end, na_mem_handle_t *mem);
+
 /* The callback of every operation; its argument is a struct sm_event. */
 void sm_event_callback(const struct na_cb_info *info);
 
@@ -102,6 +113,10 @@ int sm_run_in_child(int (*function)(void *arg), void *arg);
 
 /* Fails when a segment or socket of this process or of its children is left. */
 void sm_check_clean(void);
+
+/* What is logged from the first to the second call, at `level` and above; ends with a NUL. */
+void sm_log_catch(const char *level);
+void sm_log_caught(char *text, size_t size);
 
 /* Milliseconds of a clock that only goes forward. */
 uint64_t sm_now_ms(void);

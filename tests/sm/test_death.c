@@ -223,9 +223,7 @@ static void rma_with_a_dying_target(bool copy)
                      NA_SUCCESS);
     assert_int_equal(NA_Mem_handle_deserialize(end.na_class, &remote, packed, size), NA_SUCCESS);
     memset(local, 1, BYTES);
-    assert_int_equal(NA_Mem_handle_create(end.na_class, local, BYTES, NA_MEM_READWRITE, &mem),
-                     NA_SUCCESS);
-    assert_int_equal(NA_Mem_register(end.na_class, mem, NA_MEM_TYPE_HOST, 0), NA_SUCCESS);
+    mem = sm_mem_open(&end, local, BYTES, NA_MEM_READWRITE);
     for (int i = 0; i < 40; i++)
         assert_int_equal((i % 2 ? NA_Put : NA_Get)(end.na_class, end.context, sm_event_callback,
                                                    &events[i], mem, 0, remote, 0, BYTES, peer, 0,
@@ -235,8 +233,7 @@ static void rma_with_a_dying_target(bool copy)
     sm_child_kill(&child);
     assert_in_range(ended_within_a_second(&end, 40), 30, 40);
     NA_Mem_handle_free(end.na_class, remote);
-    (void) NA_Mem_deregister(end.na_class, mem);
-    NA_Mem_handle_free(end.na_class, mem);
+    sm_mem_close(&end, mem);
     finish(&end, peer);
     assert_int_equal(unsetenv("AMALGAM_SM_RMA"), 0);
     free(local);
@@ -271,10 +268,7 @@ static void an_origin_that_dies_does_no_harm(void **state)
             assert_int_equal(setenv("AMALGAM_SM_RMA", "copy", 1), 0);
         start(&child, &end, &peer);
         sm_child_start(&other, "na+sm", "plain");
-        assert_int_equal(
-            NA_Mem_handle_create(end.na_class, memory, 1 << 20, NA_MEM_READ_ONLY, &mem),
-            NA_SUCCESS);
-        assert_int_equal(NA_Mem_register(end.na_class, mem, NA_MEM_TYPE_HOST, 0), NA_SUCCESS);
+        mem = sm_mem_open(&end, memory, 1 << 20, NA_MEM_READ_ONLY);
         memcpy(request, &head, sizeof(head));
         size = NA_Mem_handle_get_serialize_size(end.na_class, mem);
         assert_int_equal(NA_Mem_handle_serialize(end.na_class, request + sizeof(head), size, mem),
@@ -283,8 +277,7 @@ static void an_origin_that_dies_does_no_harm(void **state)
         sm_end_progress(&end, 100);
         sm_child_kill(&child);
         sm_end_progress(&end, 500);
-        assert_int_equal(NA_Mem_deregister(end.na_class, mem), NA_SUCCESS);
-        NA_Mem_handle_free(end.na_class, mem);
+        sm_mem_close(&end, mem);
         free(memory);
         assert_int_equal(NA_Addr_lookup(end.na_class, other.address, &second), NA_SUCCESS);
         size = sizeof(reply);

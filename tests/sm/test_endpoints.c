@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -317,6 +318,124 @@ static void a_forked_child_does_not_outlive_the_endpoint_in_its_place(void **sta
     sm_check_clean();
 }
 
+struct orphan {
+    char init[96];
+    int out; /* the number of the child that stays */
+};
+
+/* A fork that nobody is told of, as a runtime of another language may make it. */
+static pid_t fork_unnoticed(void)
+{
+    return (pid_t) syscall(SYS_clone, (unsigned long) SIGCHLD, 0, 0, 0, 0);
+}
+
+static int open_and_leave_a_child(void *arg)
+{
+    struct orphan *orphan = arg;
+    struct sm_end end;
+    pid_t pid;
+
+    sm_end_open(&end, orphan->init, NULL);
+    pid = fork_unnoticed();
+    if (pid == 0) {
+        (void) sleep(60);
+        _exit(0);
+    }
+    (void) write(orphan->out, &pid, sizeof(pid));
+    (void) sleep(60);
+    return 1;
+}
+
+/* The child holds the locks and sockets of the dead; `collected` or still a zombie. */
+static void end_with_a_child_left(bool collected)
+{
+    struct sm_end client, again;
+    struct orphan orphan;
+    na_addr_t *addr;
+    pid_t pid, child;
+    int out[2];
+
+    (void) snprintf(orphan.init, sizeof(orphan.init), "na+sm://test%d-orphan", (int) getpid());
+    assert_int_equal(pipe(out), 0);
+    orphan.out = out[1];
+    pid = fork();
+    if (pid == 0)
+        _exit(open_and_leave_a_child(&orphan));
+    assert_int_equal(read(out[0], &child, sizeof(child)), sizeof(child));
+    sm_end_open(&client, "na+sm", NULL);
+    assert_int_equal(NA_Addr_lookup(client.na_class, orphan.init, &addr), NA_SUCCESS);
+    NA_Addr_free(client.na_class, addr);
+    assert_null(NA_Initialize(orphan.init, true));
+    (void) kill(pid, SIGKILL);
+    if (collected)
+        assert_int_equal(waitpid(pid, NULL, 0), pid);
+    else
+        assert_int_equal(waitid(P_PID, (id_t) pid, NULL, WEXITED | WNOWAIT), 0);
+    assert_int_equal(kill(child, 0), 0);
+    assert_int_equal(NA_Addr_lookup(client.na_class, orphan.init, &addr), NA_NOENTRY);
+    sm_end_open(&again, orphan.init, NULL);
+    assert_int_equal(NA_Addr_lookup(client.na_class, orphan.init, &addr), NA_SUCCESS);
+    NA_Addr_free(client.na_class, addr);
+    (void) kill(child, SIGKILL);
+    if (!collected)
+        (void) waitpid(pid, NULL, 0);
+    sm_end_close(&again);
+    sm_end_close(&client);
+    (void) close(out[0]);
+    (void) close(out[1]);
+    sm_check_clean();
+}
+
+static void an_endpoint_that_was_killed_does_not_live_on_in_a_child(void **state)
+{
+    (void) state;
+    end_with_a_child_left(true);
+    end_with_a_child_left(false);
+}
+
+/* What an attempt to open the name says. */
+static void expect_refusal_of_name(const char *init, const char *said)
+{
+    char text[1024];
+
+    sm_log_catch("error");
+    assert_null(NA_Initialize(init, true));
+    sm_log_caught(text, sizeof(text));
+    if (strstr(text, said) == NULL)
+        print_error("'%s' is not in: %s\n", said, text);
+    assert_non_null(strstr(text, said));
+}
+
+static void who_has_a_name_is_said(void **state)
+{
+    char name[64], path[160], init[96];
+    struct sm_end end;
+    int fd;
+
+    (void) state;
+    (void) snprintf(name, sizeof(name), "test%d-whose", (int) getpid());
+    (void) snprintf(init, sizeof(init), "na+sm://%s", name);
+    shm_path(path, sizeof(path), name);
+    sm_end_open(&end, init, NULL);
+    expect_refusal_of_name(init, "taken by a living endpoint");
+    sm_end_close(&end);
+    assert_int_equal(symlink("/dev/null", path), 0);
+    expect_refusal_of_name(init, "a symbolic link");
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkdir(path, 0700), 0);
+    expect_refusal_of_name(init, "no regular file");
+    assert_int_equal(rmdir(path), 0);
+    if (geteuid() == 0) { /* only root can make a file of another user */
+        fd = open(path, O_CREAT | O_EXCL | O_RDWR, 0600);
+        assert_true(fd >= 0);
+        assert_int_equal(fchown(fd, 65534, 65534), 0);
+        (void) close(fd);
+        expect_refusal_of_name(init, "a file of user 65534");
+        assert_int_equal(unlink(path), 0);
+    }
+    sm_check_clean();
+}
+
 static void endpoints_open_and_close_many_times(void **state)
 {
     (void) state;
@@ -343,6 +462,8 @@ int main(void)
         cmocka_unit_test(the_name_of_a_dead_endpoint_is_free_again),
         cmocka_unit_test(a_forked_child_does_not_destroy_the_endpoint),
         cmocka_unit_test(a_forked_child_does_not_outlive_the_endpoint_in_its_place),
+        cmocka_unit_test(an_endpoint_that_was_killed_does_not_live_on_in_a_child),
+        cmocka_unit_test(who_has_a_name_is_said),
         cmocka_unit_test(endpoints_open_and_close_many_times),
     };
 

@@ -39,10 +39,10 @@ static _Atomic unsigned long allocations;
 extern void *__libc_malloc(size_t size);
 extern void *__libc_calloc(size_t count, size_t size);
 extern void *__libc_memalign(size_t align, size_t size);
-void *malloc(size_t size);
-void *calloc(size_t count, size_t size);
-void *aligned_alloc(size_t align, size_t size);
-int posix_memalign(void **ptr, size_t align, size_t size);
+SM_TEST_EXPORT void *malloc(size_t size);
+SM_TEST_EXPORT void *calloc(size_t count, size_t size);
+SM_TEST_EXPORT void *aligned_alloc(size_t align, size_t size);
+SM_TEST_EXPORT int posix_memalign(void **ptr, size_t align, size_t size);
 
 void *malloc(size_t size)
 {
@@ -95,9 +95,7 @@ static void nothing_is_allocated_in_the_steady_state(void **state)
             NA_SUCCESS);
         assert_int_equal(NA_Mem_handle_deserialize(end.na_class, &remote, packed, size),
                          NA_SUCCESS);
-        assert_int_equal(NA_Mem_handle_create(end.na_class, local, BYTES, NA_MEM_READWRITE, &mem),
-                         NA_SUCCESS);
-        assert_int_equal(NA_Mem_register(end.na_class, mem, NA_MEM_TYPE_HOST, 0), NA_SUCCESS);
+        mem = sm_mem_open(&end, local, BYTES, NA_MEM_READWRITE);
         send_op = NA_Op_create(end.na_class, NA_OP_SINGLE);
         recv_op = NA_Op_create(end.na_class, NA_OP_SINGLE);
         for (uint32_t i = 0; i < 3000; i++) {
@@ -105,6 +103,8 @@ static void nothing_is_allocated_in_the_steady_state(void **state)
 
             if (i == 1000)
                 before = atomic_load(&allocations);
+            if (i == 1000 && !SM_TEST_SANITIZED)
+                assert_true(before > 10); /* the plugin's are among them */
             assert_int_equal(NA_Msg_recv_expected(end.na_class, end.context, sm_event_callback,
                                                   &got, reply, sizeof(reply), NULL, peer, 0, i,
                                                   recv_op),
@@ -127,8 +127,7 @@ static void nothing_is_allocated_in_the_steady_state(void **state)
         NA_Op_destroy(end.na_class, send_op);
         NA_Op_destroy(end.na_class, recv_op);
         NA_Mem_handle_free(end.na_class, remote);
-        (void) NA_Mem_deregister(end.na_class, mem);
-        NA_Mem_handle_free(end.na_class, mem);
+        sm_mem_close(&end, mem);
         NA_Addr_free(end.na_class, peer);
         sm_end_close(&end);
         sm_child_stop(&child);
@@ -164,9 +163,7 @@ static int talk_across_pid_namespaces(void *arg)
     SM_REQUIRE(sm_command(&end, peer, SM_EXPOSE, NA_MEM_READWRITE, sizeof(local), 0, packed,
                           &size) == NA_SUCCESS);
     SM_REQUIRE(NA_Mem_handle_deserialize(end.na_class, &remote, packed, size) == NA_SUCCESS);
-    SM_REQUIRE(NA_Mem_handle_create(end.na_class, local, sizeof(local), NA_MEM_READWRITE, &mem) ==
-               NA_SUCCESS);
-    SM_REQUIRE(NA_Mem_register(end.na_class, mem, NA_MEM_TYPE_HOST, 0) == NA_SUCCESS);
+    mem = sm_mem_open(&end, local, sizeof(local), NA_MEM_READWRITE);
     op = NA_Op_create(end.na_class, NA_OP_SINGLE);
     SM_REQUIRE(NA_Get(end.na_class, end.context, sm_event_callback, &event, mem, 0, remote, 0,
                       sizeof(local), peer, 0, op) == NA_SUCCESS);
@@ -182,8 +179,7 @@ static int talk_across_pid_namespaces(void *arg)
     SM_REQUIRE(sm_now_ms() - from < 1000);
     NA_Op_destroy(end.na_class, op);
     NA_Mem_handle_free(end.na_class, remote);
-    (void) NA_Mem_deregister(end.na_class, mem);
-    NA_Mem_handle_free(end.na_class, mem);
+    sm_mem_close(&end, mem);
     NA_Addr_free(end.na_class, peer);
     SM_REQUIRE(NA_Context_destroy(end.na_class, end.context) == NA_SUCCESS);
     SM_REQUIRE(NA_Finalize(end.na_class) == NA_SUCCESS);
@@ -259,6 +255,54 @@ static int live_with_a_full_shm(void *arg)
     return 0;
 }
 
+/* Room for one of the large rings that copied transfers like, and for a small one. */
+static int copy_in_a_small_shm(void *arg)
+{
+    static uint8_t local[BYTES];
+    struct sm_event event = {0};
+    na_mem_handle_t *mem, *remote;
+    uint8_t packed[512];
+    size_t size = sizeof(packed);
+    struct sm_child child;
+    struct sm_end end;
+    na_op_id_t *op;
+    na_addr_t *peer;
+
+    (void) arg;
+    if (!mount_small_shm("size=256k"))
+        return SKIPPED;
+    SM_REQUIRE(setenv("AMALGAM_SM_RMA", "copy", 1) == 0);
+    sm_child_start(&child, "na+sm", "plain");
+    sm_end_open(&end, "na+sm", NULL);
+    SM_REQUIRE(NA_Addr_lookup(end.na_class, child.address, &peer) == NA_SUCCESS);
+    SM_REQUIRE(sm_command(&end, peer, SM_EXPOSE, NA_MEM_READWRITE, BYTES, 0, packed, &size) ==
+               NA_SUCCESS);
+    SM_REQUIRE(NA_Mem_handle_deserialize(end.na_class, &remote, packed, size) == NA_SUCCESS);
+    mem = sm_mem_open(&end, local, BYTES, NA_MEM_READWRITE);
+    op = NA_Op_create(end.na_class, NA_OP_SINGLE);
+    for (int i = 0; i < 2; i++) {
+        event.done = 0;
+        SM_REQUIRE((i ? NA_Put : NA_Get)(end.na_class, end.context, sm_event_callback, &event, mem,
+                                         0, remote, 0, BYTES, peer, 0, op) == NA_SUCCESS);
+        SM_REQUIRE(sm_event_wait(&end, &event, SM_TEST_WAIT_MS) && event.ret == NA_SUCCESS);
+    }
+    for (size_t i = 0; i < BYTES; i++)
+        SM_REQUIRE(local[i] == (uint8_t) (i * 7 + 3));
+    NA_Op_destroy(end.na_class, op);
+    NA_Mem_handle_free(end.na_class, remote);
+    sm_mem_close(&end, mem);
+    NA_Addr_free(end.na_class, peer);
+    sm_end_close(&end);
+    sm_child_stop(&child);
+    return 0;
+}
+
+static void copied_transfers_work_with_little_room(void **state)
+{
+    (void) state;
+    run_or_skip(copy_in_a_small_shm, "no mount namespace can be made");
+}
+
 static void a_full_shm_is_an_error_not_a_crash(void **state)
 {
     (void) state;
@@ -269,15 +313,21 @@ static int open_without_descriptors(void *arg)
 {
     struct rlimit limit = {.rlim_max = 64};
     na_class_t *na_class;
+    char text[4096];
 
     (void) arg;
     na_class = NA_Initialize("na+sm", true); /* the plugin is loaded */
     SM_REQUIRE(na_class != NULL && NA_Finalize(na_class) == NA_SUCCESS);
     for (rlim_t i = 0; i < 14; i++) {
+        limit.rlim_cur = 64;
+        SM_REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+        sm_log_catch("error");
         limit.rlim_cur = i;
         SM_REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
         na_class = NA_Initialize("na+sm", true);
         SM_REQUIRE(na_class == NULL || NA_Finalize(na_class) == NA_SUCCESS);
+        sm_log_caught(text, sizeof(text));
+        SM_REQUIRE(na_class != NULL || strstr(text, "ulimit -n") != NULL);
     }
     limit.rlim_cur = 64;
     SM_REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
@@ -293,15 +343,51 @@ static void running_out_of_descriptors_is_an_error(void **state)
     sm_check_clean();
 }
 
+/* First not even the segment is allowed, then not the ring; refused, and SIGXFSZ never comes. */
+static int live_with_a_file_size_limit(void *arg)
+{
+    struct rlimit limit = {.rlim_cur = 65536, .rlim_max = RLIM_INFINITY};
+    struct sm_end end, other;
+    na_addr_t *peer;
+    char text[1024];
+
+    (void) arg;
+    sm_end_open(&end, "na+sm", NULL);
+    SM_REQUIRE(getrlimit(RLIMIT_FSIZE, &limit) == 0);
+    sm_log_catch("error");
+    limit.rlim_cur = 65536;
+    SM_REQUIRE(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    SM_REQUIRE(NA_Initialize("na+sm", true) == NULL);
+    limit.rlim_cur = 1200000; /* an endpoint with one context, but no ring beside it */
+    SM_REQUIRE(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    sm_end_open(&other, "na+sm", NULL);
+    peer = sm_end_lookup(&other, &end);
+    SM_REQUIRE(sm_send(&other, peer, "hello", 5, 0, false) == NA_NOMEM);
+    limit.rlim_cur = limit.rlim_max;
+    SM_REQUIRE(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    sm_log_caught(text, sizeof(text));
+    SM_REQUIRE(strstr(text, "ulimit -f") != NULL);
+    SM_REQUIRE(sm_send(&other, peer, "hello", 5, 0, false) == NA_SUCCESS);
+    NA_Addr_free(other.na_class, peer);
+    sm_end_close(&other);
+    sm_end_close(&end);
+    return 0;
+}
+
+static void a_limit_of_file_sizes_is_an_error_not_a_signal(void **state)
+{
+    (void) state;
+    assert_int_equal(sm_run_in_child(live_with_a_file_size_limit, NULL), 0);
+    sm_check_clean();
+}
+
 /* A sender that comes while the receiver can open nothing is received from once it can. */
 static int accept_without_descriptors(void *arg)
 {
     struct rlimit before, none;
     struct sm_event got[2] = {0};
     struct sm_end server, client;
-    na_addr_t *self, *peer;
-    char name[128];
-    size_t size = sizeof(name);
+    na_addr_t *peer;
     uint8_t in[64];
     na_op_id_t *op;
 
@@ -309,9 +395,7 @@ static int accept_without_descriptors(void *arg)
     sm_end_open(&server, "na+sm", NULL);
     sm_end_open(&client, "na+sm", NULL);
     op = NA_Op_create(server.na_class, NA_OP_SINGLE);
-    SM_REQUIRE(NA_Addr_self(server.na_class, &self) == NA_SUCCESS);
-    SM_REQUIRE(NA_Addr_to_string(server.na_class, name, &size, self) == NA_SUCCESS);
-    SM_REQUIRE(NA_Addr_lookup(client.na_class, name, &peer) == NA_SUCCESS);
+    peer = sm_end_lookup(&client, &server);
     SM_REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
     for (int i = 0; i < 2; i++) {
         SM_REQUIRE(NA_Msg_recv_unexpected(server.na_class, server.context, sm_event_callback,
@@ -330,7 +414,6 @@ static int accept_without_descriptors(void *arg)
         NA_Addr_free(server.na_class, got[i].source);
     }
     NA_Op_destroy(server.na_class, op);
-    NA_Addr_free(server.na_class, self);
     NA_Addr_free(client.na_class, peer);
     sm_end_close(&client);
     sm_end_close(&server);
@@ -360,15 +443,8 @@ static int wake_many_sleepers(void *arg)
     SM_REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
     sm_end_open(&sender, "na+sm", NULL);
     for (int i = 0; i < SLEEPERS; i++) {
-        char name[128];
-        size_t size = sizeof(name);
-        na_addr_t *self;
-
         sm_end_open(&sleepers[i], "na+sm", NULL);
-        SM_REQUIRE(NA_Addr_self(sleepers[i].na_class, &self) == NA_SUCCESS);
-        SM_REQUIRE(NA_Addr_to_string(sleepers[i].na_class, name, &size, self) == NA_SUCCESS);
-        NA_Addr_free(sleepers[i].na_class, self);
-        SM_REQUIRE(NA_Addr_lookup(sender.na_class, name, &peers[i]) == NA_SUCCESS);
+        peers[i] = sm_end_lookup(&sender, &sleepers[i]);
         SM_REQUIRE(NA_Poll_try_wait(sleepers[i].na_class, sleepers[i].context));
     }
     for (int i = 0; i < SLEEPERS; i++)
@@ -400,8 +476,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_allocated_in_the_steady_state),
         cmocka_unit_test(peers_in_another_pid_namespace_work),
+        cmocka_unit_test(copied_transfers_work_with_little_room),
         cmocka_unit_test(a_full_shm_is_an_error_not_a_crash),
         cmocka_unit_test(running_out_of_descriptors_is_an_error),
+        cmocka_unit_test(a_limit_of_file_sizes_is_an_error_not_a_signal),
         cmocka_unit_test(a_sender_is_accepted_once_there_are_descriptors_again),
         cmocka_unit_test(any_number_of_sleepers_is_woken),
     };

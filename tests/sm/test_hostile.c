@@ -41,18 +41,14 @@ struct scene {
     uint32_t next; /* position of the next slot that the victim reads */
 };
 
-static uint8_t *map_segment(na_class_t *na_class, size_t *size_p, char *name)
+static uint8_t *map_segment(const struct sm_end *end, size_t *size_p, char *name)
 {
     char address[128], path[256];
-    size_t size = sizeof(address);
     struct stat status;
-    na_addr_t *self;
     uint8_t *map;
     int fd;
 
-    assert_int_equal(NA_Addr_self(na_class, &self), NA_SUCCESS);
-    assert_int_equal(NA_Addr_to_string(na_class, address, &size, self), NA_SUCCESS);
-    NA_Addr_free(na_class, self);
+    sm_end_address(end, address, sizeof(address));
     (void) strcpy(name, address + strlen("na+sm://"));
     (void) snprintf(path, sizeof(path), "/dev/shm/amalgam-sm.%u.%s", (unsigned) geteuid(), name);
     fd = open(path, O_RDWR | O_CLOEXEC);
@@ -63,19 +59,6 @@ static uint8_t *map_segment(na_class_t *na_class, size_t *size_p, char *name)
     assert_ptr_not_equal(map, MAP_FAILED);
     (void) close(fd);
     return map;
-}
-
-static na_addr_t *look_up(struct sm_end *from, struct sm_end *to)
-{
-    char address[128];
-    size_t size = sizeof(address);
-    na_addr_t *self, *addr;
-
-    assert_int_equal(NA_Addr_self(to->na_class, &self), NA_SUCCESS);
-    assert_int_equal(NA_Addr_to_string(to->na_class, address, &size, self), NA_SUCCESS);
-    NA_Addr_free(to->na_class, self);
-    assert_int_equal(NA_Addr_lookup(from->na_class, address, &addr), NA_SUCCESS);
-    return addr;
 }
 
 static void scene_open(struct scene *scene)
@@ -90,8 +73,8 @@ static void scene_open(struct scene *scene)
     sm_child_start(&scene->honest, "na+sm", "plain");
     sm_end_open(&scene->victim, "na+sm", NULL);
     sm_end_open(&scene->attacker, "na+sm", NULL);
-    scene->to_victim = look_up(&scene->attacker, &scene->victim);
-    scene->to_attacker = look_up(&scene->victim, &scene->attacker);
+    scene->to_victim = sm_end_lookup(&scene->attacker, &scene->victim);
+    scene->to_attacker = sm_end_lookup(&scene->victim, &scene->attacker);
     assert_int_equal(
         NA_Addr_lookup(scene->victim.na_class, scene->honest.address, &scene->honest_addr),
         NA_SUCCESS);
@@ -103,9 +86,8 @@ static void scene_open(struct scene *scene)
     assert_true(sm_event_wait(&scene->victim, &event, SM_TEST_WAIT_MS));
     NA_Addr_free(scene->victim.na_class, event.source);
     NA_Op_destroy(scene->victim.na_class, op);
-    scene->victim_map = map_segment(scene->victim.na_class, &scene->victim_size, victim_name);
-    scene->attacker_map =
-        map_segment(scene->attacker.na_class, &scene->attacker_size, attacker_name);
+    scene->victim_map = map_segment(&scene->victim, &scene->victim_size, victim_name);
+    scene->attacker_map = map_segment(&scene->attacker, &scene->attacker_size, attacker_name);
     slots = (struct sm_peer_slot *) (scene->victim_map + sm_layout_peer_slots(0));
     for (uint32_t i = 0; i < SM_PEER_SLOTS_CHUNK; i++)
         if (sm_owner_state(slots[i].owner) == SM_SLOT_READY &&
@@ -204,10 +186,7 @@ static void made_up_requests_are_refused(void **state)
     scene_open(&scene);
     memset(memory, 0x5a, sizeof(memory));
     memcpy(before, memory, sizeof(memory));
-    assert_int_equal(
-        NA_Mem_handle_create(scene.victim.na_class, memory, sizeof(memory), NA_MEM_READ_ONLY, &mem),
-        NA_SUCCESS);
-    assert_int_equal(NA_Mem_register(scene.victim.na_class, mem, NA_MEM_TYPE_HOST, 0), NA_SUCCESS);
+    mem = sm_mem_open(&scene.victim, memory, sizeof(memory), NA_MEM_READ_ONLY);
     for (uint32_t i = 0; i < 5000; i++) {
         struct sm_rma_header header = {
             .token = i + 1,
@@ -224,8 +203,7 @@ static void made_up_requests_are_refused(void **state)
         sm_end_progress(&scene.attacker, 0); /* takes the answers, which are for nobody */
     }
     assert_memory_equal(memory, before, sizeof(memory));
-    assert_int_equal(NA_Mem_deregister(scene.victim.na_class, mem), NA_SUCCESS);
-    NA_Mem_handle_free(scene.victim.na_class, mem);
+    sm_mem_close(&scene.victim, mem);
     scene_close(&scene);
 }
 
@@ -372,8 +350,8 @@ static void a_full_table_of_senders_is_an_error_in_the_end(void **state)
     (void) state;
     sm_end_open(&victim, "na+sm", NULL);
     sm_end_open(&sender, "na+sm", NULL);
-    addr = look_up(&sender, &victim);
-    map = map_segment(victim.na_class, &size, name);
+    addr = sm_end_lookup(&sender, &victim);
+    map = map_segment(&victim, &size, name);
     area = (struct sm_context_area *) (map + sm_layout_context(0));
     slots = (struct sm_peer_slot *) (map + sm_layout_peer_slots(0));
     area->slots_reserved = SM_PEER_SLOTS;

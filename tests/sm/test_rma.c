@@ -11,6 +11,7 @@
 #include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -398,15 +399,8 @@ static void an_endpoint_reaches_its_own_memory(void **state)
         sm_end_open(&rma.end, "na+sm", NULL);
         rma.local = calloc(1, BYTES);
         assert_int_equal(NA_Addr_self(rma.end.na_class, &rma.peer), NA_SUCCESS);
-        assert_int_equal(
-            NA_Mem_handle_create(rma.end.na_class, other, BYTES, NA_MEM_READWRITE, &mem),
-            NA_SUCCESS);
-        assert_int_equal(NA_Mem_register(rma.end.na_class, mem, NA_MEM_TYPE_HOST, 0), NA_SUCCESS);
-        assert_int_equal(NA_Mem_handle_create(rma.end.na_class, rma.local, BYTES, NA_MEM_READWRITE,
-                                              &rma.local_mem),
-                         NA_SUCCESS);
-        assert_int_equal(NA_Mem_register(rma.end.na_class, rma.local_mem, NA_MEM_TYPE_HOST, 0),
-                         NA_SUCCESS);
+        mem = sm_mem_open(&rma.end, other, BYTES, NA_MEM_READWRITE);
+        rma.local_mem = sm_mem_open(&rma.end, rma.local, BYTES, NA_MEM_READWRITE);
         rma.packed_size = NA_Mem_handle_get_serialize_size(rma.end.na_class, mem);
         assert_int_equal(
             NA_Mem_handle_serialize(rma.end.na_class, rma.packed, rma.packed_size, mem),
@@ -416,10 +410,129 @@ static void an_endpoint_reaches_its_own_memory(void **state)
                          NA_SUCCESS);
         assert_int_equal(transfer(&rma, false, 0, 0, BYTES), NA_SUCCESS);
         assert_memory_equal(rma.local, other, BYTES);
-        assert_int_equal(NA_Mem_deregister(rma.end.na_class, mem), NA_SUCCESS);
-        NA_Mem_handle_free(rma.end.na_class, mem);
+        sm_mem_close(&rma.end, mem);
         free(other);
         rma_close(&rma, false);
+    }
+    force_copy(false);
+    sm_check_clean();
+}
+
+/* A put that the target refused says nothing about the first put of another context. */
+static void contexts_do_not_take_each_others_refusals(void **state)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    struct rma rma = {0};
+    na_context_t *first, *second;
+    size_t size = 64;
+    uint8_t reply[64];
+
+    (void) state;
+    force_copy(true);
+    info.max_contexts = 2;
+    sm_child_start(&rma.child, "na+sm", "plain");
+    rma.end.na_class = NA_Initialize_opt2("na+sm", true, NA_VERSION(6, 0), &info);
+    assert_non_null(rma.end.na_class);
+    first = rma.end.context = NA_Context_create_id(rma.end.na_class, 0);
+    second = NA_Context_create_id(rma.end.na_class, 1);
+    assert_int_equal(NA_Addr_lookup(rma.end.na_class, rma.child.address, &rma.peer), NA_SUCCESS);
+    rma.local = calloc(1, BYTES);
+    rma.local_mem = sm_mem_open(&rma.end, rma.local, BYTES, NA_MEM_READWRITE);
+    for (int i = 0; i < 2; i++) {
+        rma.end.context = first;
+        rma.packed_size = sizeof(rma.packed);
+        assert_int_equal(sm_command(&rma.end, rma.peer, SM_EXPOSE, NA_MEM_READWRITE, BYTES, 0,
+                                    rma.packed, &rma.packed_size),
+                         NA_SUCCESS);
+        assert_int_equal(NA_Mem_handle_deserialize(rma.end.na_class, &rma.remote_mem, rma.packed,
+                                                   rma.packed_size),
+                         NA_SUCCESS);
+        if (i == 0)
+            assert_int_equal(sm_command(&rma.end, rma.peer, SM_HIDE, 0, 0, 0, reply, &size),
+                             NA_SUCCESS);
+        rma.end.context = i == 0 ? first : second;
+        assert_int_equal(transfer(&rma, true, 0, 0, 1000), i == 0 ? NA_PERMISSION : NA_SUCCESS);
+        if (i == 0)
+            NA_Mem_handle_free(rma.end.na_class, rma.remote_mem);
+    }
+    assert_int_equal(NA_Context_destroy(rma.end.na_class, second), NA_SUCCESS);
+    rma.end.context = first;
+    rma_close(&rma, true);
+    force_copy(false);
+    sm_check_clean();
+}
+
+/* Each thread starts transfers and waits for them, so that others poll while it starts one. */
+static void *transfer_many(void *arg)
+{
+    struct rma *rma = arg;
+    intptr_t failed = 0;
+
+    for (int i = 0; i < 30; i++)
+        failed += transfer(rma, false, 0, 0, 100000) != NA_SUCCESS;
+    return (void *) failed;
+}
+
+static void many_threads_transfer_at_a_time(void **state)
+{
+    (void) state;
+    for (int copy = 0; copy < 2; copy++) {
+        pthread_t threads[4];
+        struct rma rmas[4];
+
+        force_copy(copy == 1);
+        assert_int_equal(rma_open(&rmas[0], "plain", NA_MEM_READWRITE, 1), 0);
+        for (int i = 0; i < 4; i++) {
+            if (i > 0) { /* the same, but memory of its own */
+                rmas[i] = rmas[0];
+                rmas[i].local = calloc(1, BYTES);
+                rmas[i].local_mem =
+                    sm_mem_open(&rmas[0].end, rmas[i].local, BYTES, NA_MEM_READWRITE);
+            }
+            assert_int_equal(pthread_create(&threads[i], NULL, transfer_many, &rmas[i]), 0);
+        }
+        for (int i = 0; i < 4; i++) {
+            void *failed;
+
+            assert_int_equal(pthread_join(threads[i], &failed), 0);
+            assert_null(failed);
+        }
+        for (int i = 0; i < 4; i++) {
+            for (size_t j = 0; j < 100000; j++)
+                assert_int_equal(rmas[i].local[j], exposed(j));
+            if (i > 0) {
+                sm_mem_close(&rmas[0].end, rmas[i].local_mem);
+                free(rmas[i].local);
+            }
+        }
+        rma_close(&rmas[0], true);
+    }
+    force_copy(false);
+    sm_check_clean();
+}
+
+/* One line for the peer, however many transfers there are. */
+static void the_way_of_transfers_is_said_once(void **state)
+{
+    static const char *const said[] = {": cross-memory attach\n", "AMALGAM_SM_RMA says so"};
+
+    (void) state;
+    for (int copy = 0; copy < 2; copy++) {
+        char text[4096];
+        const char *line;
+        struct rma rma;
+
+        force_copy(copy == 1);
+        sm_log_catch("info");
+        assert_int_equal(rma_open(&rma, "plain", NA_MEM_READWRITE, 1), 0);
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(transfer(&rma, i % 2, 0, 0, 1000), NA_SUCCESS);
+        sm_log_caught(text, sizeof(text));
+        line = strstr(text, "transfers with");
+        assert_non_null(line);
+        assert_non_null(strstr(line, said[copy]));
+        assert_null(strstr(line + 1, "transfers with"));
+        rma_close(&rma, true);
     }
     force_copy(false);
     sm_check_clean();
@@ -433,15 +546,11 @@ static void unmapped_memory_is_an_error(void **state)
     (void) state;
     assert_int_equal(rma_open(&rma, "plain", NA_MEM_READWRITE, 1), 0);
     whole = rma.local_mem;
-    assert_int_equal(
-        NA_Mem_handle_create(rma.end.na_class, (void *) 4096, 65536, NA_MEM_READWRITE, &bad),
-        NA_SUCCESS);
-    assert_int_equal(NA_Mem_register(rma.end.na_class, bad, NA_MEM_TYPE_HOST, 0), NA_SUCCESS);
+    bad = sm_mem_open(&rma.end, (void *) 4096, 65536, NA_MEM_READWRITE);
     rma.local_mem = bad;
     assert_int_equal(transfer(&rma, false, 0, 0, 65536), NA_FAULT);
     rma.local_mem = whole;
-    (void) NA_Mem_deregister(rma.end.na_class, bad);
-    NA_Mem_handle_free(rma.end.na_class, bad);
+    sm_mem_close(&rma.end, bad);
     rma_close(&rma, true);
     sm_check_clean();
 }
@@ -456,6 +565,9 @@ int main(void)
         cmocka_unit_test(ranges_are_checked),
         cmocka_unit_test(stale_and_forged_handles_reach_nothing),
         cmocka_unit_test(an_endpoint_reaches_its_own_memory),
+        cmocka_unit_test(contexts_do_not_take_each_others_refusals),
+        cmocka_unit_test(many_threads_transfer_at_a_time),
+        cmocka_unit_test(the_way_of_transfers_is_said_once),
         cmocka_unit_test(unmapped_memory_is_an_error),
     };
 

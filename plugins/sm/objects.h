@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The objects that are private to a process. What it shares with others is in layout.h. */
+
+#ifndef SM_OBJECTS_H
+#define SM_OBJECTS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "layout.h"
+#include "list.h"
+#include "lock.h"
+#include "na_plugin.h"
+
+#define SM_PLUGIN_NAME      "sm"
+#define SM_ADDRESS_START    "na+sm://"
+#define SM_PATH_MAX         108 /* of a socket's path, the shorter of both kinds */
+
+#define SM_PEER_BUCKETS     1024u
+#define SM_POLL_BUDGET      64u   /* messages taken from one ring in one poll */
+#define SM_HOUSEKEEPING     256u  /* polls between two looks at what is idle */
+#define SM_PARK_AFTER       256u  /* housekeepings without a message before a ring is parked */
+#define SM_HOT_MAX          64u   /* above that many polled rings they are parked much sooner */
+#define SM_EARLY_COUNT      4096u /* unexpected messages kept without a receive, per context */
+#define SM_EARLY_BYTES      1048576u
+#define SM_RMA_CHUNK        1048576u        /* native RMA: bytes copied in one turn */
+#define SM_RMA_SEGMENTS     256u            /* largest number of segments of a memory handle */
+#define SM_COPY_WINDOW      16u             /* copy RMA: operations in flight to one peer */
+#define SM_COPY_TOKEN_SHIFT 56              /* copy RMA: where the context's id is in a token */
+#define SM_COPY_AWAKE_NS    UINT64_C(20000) /* copy RMA: no sleep so soon after a piece */
+#define SM_COPY_TABLE       256u            /* copy RMA: operations in flight of one context */
+#define SM_WATCH_NS         UINT64_C(200000000)
+#define SM_CONNECT_WAIT_NS  UINT64_C(5000000000)
+#define SM_CONNECT_RETRY_NS UINT64_C(10000000)
+
+struct sm_conn;
+struct sm_in_ring;
+
+enum sm_op_kind {
+    SM_OP_NONE,
+    SM_OP_SEND_UNEXPECTED,
+    SM_OP_SEND_EXPECTED,
+    SM_OP_RECV_UNEXPECTED,
+    SM_OP_RECV_MULTI,
+    SM_OP_RECV_EXPECTED,
+    SM_OP_PUT,
+    SM_OP_GET
+};
+
+/* The private part of an operation. `link` is first: an element of a list is its operation. */
+struct sm_op {
+    struct sm_link link;
+    struct na_plugin_context *context;
+    struct na_plugin_addr *peer;
+    enum sm_op_kind kind;
+    uint32_t tag;
+    uint32_t remote_id; /* context of the peer */
+    uint32_t token_index;
+    union {
+        void *recv_buf;
+        const void *send_buf;
+    };
+    uint64_t size; /* of the buffer, or of the transfer */
+    uint64_t used; /* filled bytes of a multi-receive, finished bytes of a transfer */
+    struct na_plugin_mem *local;
+    struct na_plugin_mem *remote;
+    uint64_t local_offset;
+    uint64_t remote_offset;
+    struct sm_conn *conn; /* copy RMA */
+    uint64_t token;       /* copy RMA; 0 while it waits for its turn */
+};
+
+/* A peer, known by name and incarnation; one object for each in a class. */
+struct na_plugin_addr {
+    struct na_plugin_addr *hash_next;
+    struct na_plugin_class *na_class;
+    _Atomic uint32_t refs;
+    _Atomic int32_t failure;        /* 0, or the status that its operations end with */
+    struct sm_segment_header *base; /* mapping of the base of its segment */
+    uint64_t base_size;
+    uint64_t incarnation;
+    uint64_t pid_namespace;
+    uint64_t cookie;
+    uint64_t cookie_address;
+    uint64_t process; /* see sm_process_is_dead */
+    dev_t device;
+    ino_t inode;
+    uint32_t pid;
+    uint32_t max_contexts;
+    uint32_t max_unexpected;
+    uint32_t max_expected;
+    bool fence;
+    bool same_pid_namespace;
+    bool removed;
+    _Atomic uint32_t rma; /* enum sm_rma_mode */
+    uint64_t watch_round;
+    struct sm_conn *_Atomic *conns; /* one for each of its contexts, made at first use */
+    char name[SM_NAME_MAX + 1];
+};
+
+enum sm_rma_mode {
+    SM_RMA_UNKNOWN,
+    SM_RMA_NATIVE,
+    SM_RMA_COPY
+};
+
+enum sm_conn_state {
+    SM_CONN_NEW,
+    SM_CONN_READY
+};
+
+/* What this class sends to one context of one peer: a ring in our segment. */
+struct sm_conn {
+    /* Read by every sender */
+    _Alignas(SM_CACHE_LINE) struct sm_ring_slot *slots;
+    uint8_t *data;
+    struct sm_peer_slot *peer_slot;       /* in the peer's segment */
+    struct sm_context_area *context_area; /* likewise */
+    uint32_t data_lines;                  /* a power of two */
+    bool fence;
+    _Atomic uint32_t gate;  /* not 0: take the slow path (not connected, failed, or a queue) */
+    _Atomic uint32_t woken; /* flags of the receiver's sleep that was ended from here */
+
+    /* Written by every sender */
+    _Alignas(SM_CACHE_LINE) _Atomic uint64_t tail; /* slot << 32 | data line */
+    _Atomic uint64_t head;                         /* the receiver's, as last seen */
+
+    _Alignas(SM_CACHE_LINE) struct sm_lock lock; /* guards what follows */
+    struct sm_link pending;                      /* sends that wait for space */
+    enum sm_conn_state state;
+    uint64_t connect_since;                      /* the peer's table is full since then */
+    uint64_t connect_next;                       /* when to try again */
+    bool in_backlog;                             /* guarded by the class's backlog_lock */
+    struct sm_link backlog_link;                 /* likewise */
+    _Atomic int32_t broken;                      /* 0, or the status that sends end with */
+    _Atomic uint32_t copy_active;                /* copy RMA: operations in flight */
+    struct sm_peer_slot *_Atomic connected_slot; /* for those who do not hold the lock */
+    struct na_plugin_addr *peer;
+    uint32_t remote_id;
+    uint32_t peer_slot_index;
+    uint64_t region; /* offset of the ring in our segment */
+    uint64_t region_size;
+};
+
+/* What one sender sends to one of our contexts: a ring in the sender's segment. */
+struct sm_in_ring {
+    const struct sm_ring_slot *slots;
+    const uint8_t *data;
+    struct sm_peer_slot *peer_slot; /* in our segment */
+    struct na_plugin_addr *peer;
+    uint32_t head_slot;
+    uint32_t head_data;
+    uint32_t published_slot;
+    uint32_t published_data;
+    uint32_t data_lines;
+    uint32_t index;        /* of the peer slot */
+    uint32_t hot_index;    /* in the list of polled rings; UINT32_MAX when parked */
+    uint32_t received;     /* since the last housekeeping */
+    uint32_t idle_rounds;  /* housekeepings without a message */
+    uint32_t job_count;    /* copy RMA requests of this peer in work */
+    uint32_t references;   /* to the peer that are taken and not given out */
+    bool stalled;          /* its next message finds no room */
+    bool closing;          /* nothing more will be written */
+    bool refused;          /* nothing more is read */
+    uint64_t failed_token; /* copy RMA: the last put that was refused */
+};
+
+/* Copy RMA: a request of a peer that is in work, or our answer to one. */
+struct sm_job {
+    struct sm_link link;
+    struct sm_in_ring *ring;
+    struct sm_conn *conn;
+    uint64_t token;
+    uint64_t handle;
+    uint64_t offset; /* in the handle */
+    uint64_t length;
+    uint64_t used;
+    int32_t status;
+    uint8_t reply_id; /* context of the peer */
+    bool is_answer;
+};
+
+/* A segment of ours: the file and what is in it. */
+struct sm_region {
+    struct sm_region *next;
+    uint64_t offset;
+    uint64_t size;
+};
+
+struct sm_segment {
+    int fd;
+    char path[SM_PATH_MAX];
+    struct sm_segment_header *header;
+    uint64_t base_size;
+    uint64_t file_size;
+    struct sm_region *free_regions;
+    dev_t device;
+    ino_t inode;
+};
+
+/* A registered or deserialized memory handle. */
+struct na_plugin_mem {
+    struct na_plugin_mem *next_free;
+    uint64_t incarnation; /* of its owner */
+    uint64_t key;         /* 0 while it is not registered */
+    uint64_t length;
+    uint32_t flags;
+    uint32_t segment_count;
+    bool is_remote;
+    struct na_plugin_segment first; /* the segments themselves when there is one */
+    struct na_plugin_segment *segments;
+};
+
+struct sm_registry {
+    struct sm_lock lock;
+    struct na_plugin_mem **entries;
+    uint32_t *free_indices;
+    uint32_t capacity;
+    uint32_t free_count;
+    uint64_t salt;
+    struct na_plugin_mem *free_mems;
+};
+
+struct sm_early {
+    struct sm_early *next;
+    struct na_plugin_addr *source; /* one reference */
+    uint32_t tag;
+    uint32_t size;
+    uint32_t capacity;
+    uint8_t payload[];
+};
+
+struct sm_expected_table {
+    struct sm_link *buckets;
+    uint32_t mask;
+    uint32_t count;
+};
+
+struct sm_copy_slot {
+    struct sm_op *op; /* NULL: cancelled, the rest of its answer is dropped */
+    struct sm_conn *conn;
+    struct na_plugin_addr *peer; /* one reference */
+    uint64_t token;              /* 0: free */
+    uint64_t length;
+    uint64_t received; /* of a get */
+    bool is_get;
+};
+
+struct na_plugin_context {
+    /* Polling: guarded by poll_lock */
+    struct na_plugin_class *na_class;
+    struct sm_context_area *area; /* in our segment */
+    struct sm_lock poll_lock;
+    uint32_t id;
+    uint32_t hot_count;
+    uint32_t polls;
+    struct sm_in_ring **hot; /* polled rings, most recently used first */
+    uint32_t hot_capacity;
+    uint32_t in_count;
+    uint32_t sweep_next;
+    struct sm_in_ring **in[SM_PEER_SLOTS / 64]; /* all rings by peer slot */
+    struct sm_link jobs;                        /* copy RMA requests of peers */
+    struct sm_job *free_jobs;
+    uint64_t watch_last;
+    uint64_t sweep_last;
+    uint64_t accept_later; /* doorbell words with senders that could not be mapped for now */
+    uint32_t sleep_number; /* counts in steps of SM_CONTEXT_SLEEP */
+    struct na_plugin_addr **watched; /* scratch of sm_watch */
+    uint32_t watched_count;
+    uint32_t watched_capacity;
+
+    /* Set by any thread */
+    _Alignas(SM_CACHE_LINE) _Atomic uint32_t armed; /* asleep was announced */
+    _Atomic uint32_t timer_armed;                   /* peers are being watched */
+    _Atomic uint32_t native_count;                  /* RMA operations of ours in work */
+    _Atomic uint32_t copy_count;
+    _Atomic uint32_t job_count;
+    _Atomic uint64_t rma_moved;    /* messages of copy RMA sent, pieces received */
+    _Atomic uint64_t rma_moved_at; /* when the last one was */
+    _Atomic uint32_t rings_stalled;
+    _Atomic uint32_t watch_now; /* a peer is suspected to be dead */
+    _Atomic uint32_t expected_count;
+    _Atomic uint32_t send_count; /* sends that wait for space */
+    _Atomic uint32_t sleepers;   /* threads in poll_wait */
+    _Atomic uint32_t woken;
+    _Atomic uint32_t unstall; /* a receive was posted while rings are stalled */
+
+    /* Matching: guarded by match_lock */
+    _Alignas(SM_CACHE_LINE) struct sm_lock match_lock;
+    atomic_bool active; /* between context_create and context_stop */
+    struct sm_link receives;
+    struct sm_expected_table expected;
+    struct sm_early *early_first;
+    struct sm_early *early_last;
+    struct sm_early *early_free;
+    uint32_t early_count;
+    uint32_t early_bytes;
+    uint64_t dropped; /* expected messages that found no receive */
+
+    /* Our RMA operations: guarded by rma_lock */
+    _Alignas(SM_CACHE_LINE) struct sm_lock rma_lock;
+    struct sm_link native;
+    struct sm_op *native_current; /* is being copied outside of the lock */
+    bool native_cancel;           /* and was cancelled meanwhile */
+    struct sm_link copies;
+    struct sm_copy_slot *copy_slots;
+    uint32_t copy_next;
+    uint64_t copy_generation;
+
+    /* Waiting */
+    int wake_fd;
+    int timer_fd;
+    int epoll_fd;
+    char wake_path[SM_PATH_MAX];
+};
+
+struct na_plugin_class {
+    struct sm_segment segment;
+    struct na_plugin_class *next; /* of all classes of the process */
+    uint32_t max_contexts;
+    uint32_t max_message;
+    uint32_t ring_data;
+    uint32_t pid;
+    uint64_t pid_namespace;
+    uint64_t incarnation;
+    uint64_t cookie; /* read by peers across address spaces */
+    uint64_t capabilities;
+    bool busy;
+    bool no_retry;
+    bool single_context; /* one thread at a time uses a context */
+    bool force_copy;
+    bool fence;                  /* this process cannot take part in membarrier */
+    bool membarrier;             /* sleeping and parking may rely on membarrier */
+    bool forked;                 /* we are in a child that did not make this class */
+    atomic_bool barrier_refused; /* membarrier worked at first */
+    int send_fd;
+    int probe_fd;
+    char name[SM_NAME_MAX + 1];
+    struct na_plugin_addr *self;
+    struct na_plugin_context *contexts; /* max_contexts of them */
+
+    pthread_mutex_t lock;         /* the table of peers */
+    pthread_mutex_t connect_lock; /* the segment's regions, claiming peer slots */
+    pthread_mutex_t watch_lock;   /* watch_round */
+    uint64_t watch_round;
+    struct na_plugin_addr *peers[SM_PEER_BUCKETS];
+    uint32_t peer_count;
+    uint32_t sweep_next;
+
+    struct sm_lock backlog_lock;
+    struct sm_link backlog; /* connections with something that waits for space */
+    _Atomic uint32_t backlog_count;
+
+    struct sm_registry registry;
+};
+
+#endif /* SM_OBJECTS_H */
