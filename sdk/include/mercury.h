@@ -352,7 +352,9 @@ HG_PUBLIC hg_return_t HG_Class_set_handle_create_callback(
  */
 
 /**
- * Create a context with id 0. If the class listens, it receives requests from now on.
+ * Create a context with the lowest free id: 0 for the first. If the class listens, the context
+ * receives requests from now on. A class has as many contexts as the max_contexts that it was
+ * opened with, 1 by default (struct na_init_info); further ones are refused.
  *
  * \param hg_class [IN]  class
  *
@@ -738,7 +740,7 @@ HG_PUBLIC hg_return_t HG_Addr_to_string(hg_class_t *hg_class, char *buf, hg_size
  *
  * \param context [IN]  context that triggers the callbacks
  * \param addr [IN]  target, which the handle keeps alive; HG_ADDR_NULL if HG_Reset() gives it later
- * \param id [IN]  registered RPC id; ignored if addr is HG_ADDR_NULL
+ * \param id [IN]  registered RPC id; 0 with HG_ADDR_NULL if HG_Reset() gives it later
  * \param handle_p [OUT]  handle, to be destroyed by HG_Destroy()
  *
  * \return HG_SUCCESS; HG_INVALID_ARG if context or handle_p is NULL or addr belongs to another

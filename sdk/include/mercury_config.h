@@ -39,6 +39,17 @@ typedef hg_uint8_t hg_bool_t; /* HG_TRUE or HG_FALSE */
 #define HG_FALLTHROUGH        HG_ATTR_FALLTHROUGH
 #define HG_INLINE             __inline__
 
+/* Casts of the macros and inline functions of these headers: clean at -Wold-style-cast, too. */
+#ifdef __cplusplus
+#    define HG_CAST(type, value)     static_cast<type>(value)
+#    define HG_CAST_PTR(type, value) reinterpret_cast<type>(value)
+#    define HG_NULL(type)            static_cast<type>(nullptr)
+#else
+#    define HG_CAST(type, value)     ((type) (value))
+#    define HG_CAST_PTR(type, value) ((type) (value))
+#    define HG_NULL(type)            ((type) 0)
+#endif
+
 /* Visibility of a function: offered to programs, or kept inside the library. */
 #define HG_BUILD_SHARED_LIBS
 #define HG_PUBLIC  HG_ATTR_ABI_EXPORT

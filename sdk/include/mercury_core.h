@@ -11,6 +11,18 @@
 
 #include "na.h"
 
+typedef struct hg_core_class hg_core_class_t;
+typedef struct hg_core_context hg_core_context_t;
+typedef struct hg_core_addr *hg_core_addr_t;
+typedef struct hg_core_handle *hg_core_handle_t;
+typedef struct hg_core_op_id *hg_core_op_id_t;
+
+/* Null values of these types. */
+#define HG_CORE_ADDR_NULL    HG_NULL(hg_core_addr_t)
+#define HG_CORE_HANDLE_NULL  HG_NULL(hg_core_handle_t)
+#define HG_CORE_OP_ID_NULL   HG_NULL(hg_core_op_id_t)
+#define HG_CORE_OP_ID_IGNORE HG_CAST_PTR(hg_core_op_id_t *, 1)
+
 /* Flag: more data have to be fetched than the message carries. */
 #define HG_CORE_MORE_DATA (1 << 0)
 

@@ -39,7 +39,12 @@ struct hg_init_info {
      * wait in the transport. */
     int32_t request_post_incr;
 
-    /* Use shared memory towards peers on the same node. Both sides must ask for it. */
+    /* Use shared memory towards peers on the same node. Both sides must ask for it: the string of
+     * an own address then is "<address>;sm=<node>@<address in shared memory>", where <node> is the
+     * boot id of the machine, and who looks such a string up tries the second part if it has the
+     * same boot id. Classes without auto_sm look up the first part. What cannot be reached so
+     * (another container, say) is reached as other peers are. HG_Addr_is_auto_sm() and counters
+     * (mercury_ext.h) tell which way was taken. */
     uint8_t auto_sm;
 
     /* Init string for that shared-memory endpoint, NULL for the default. */
@@ -58,7 +63,11 @@ struct hg_init_info {
     uint8_t stats;
 
     /* Post one buffer for each receive even if the transport can fill one buffer with many
-     * messages. (Since 2.3.) */
+     * messages. That is what happens in any case: a request is handled in the buffer that it came
+     * in, for as long as its handle lives, so a shared buffer would be held by its slowest request
+     * or each request be copied. The few receives that are posted at a time are used again at once
+     * and stay in the cache, and transports that gain from larger buffers keep such themselves.
+     * (Since 2.3.) */
     uint8_t no_multi_recv;
 
     /* Give the input buffer back to the transport in HG_Get_input() rather than in HG_Destroy().
@@ -72,11 +81,13 @@ struct hg_init_info {
      * them by RMA. (Since 2.4.) */
     bool no_overflow;
 
-    /* How many multi-receive buffers are posted; 0: the default, 4. (Since 2.4.) */
+    /* How many multi-receive buffers are posted; 0: the default, 4. There are none, see
+     * no_multi_recv: the value is checked and not used; request_post_init and request_post_incr
+     * say how many receives there are. (Since 2.4.) */
     unsigned int multi_recv_op_max;
 
     /* Copy requests out of the multi-receive buffers when at most so many of them are left; 0:
-     * never. May not exceed multi_recv_op_max. (Since 2.4.) */
+     * never. May not exceed multi_recv_op_max, is checked and not used. (Since 2.4.) */
     unsigned int multi_recv_copy_threshold;
 };
 
@@ -157,7 +168,7 @@ struct hg_diag_counters {
     uint64_t rpc_req_extra_count;       /* Requests whose input did not fit a message */
     uint64_t rpc_resp_extra_count;      /* Responses whose output did not fit a message */
     uint64_t rpc_req_recv_active_count; /* Received requests not destroyed yet */
-    uint64_t rpc_multi_recv_copy_count; /* Requests copied out of a multi-receive buffer */
+    uint64_t rpc_multi_recv_copy_count; /* Requests copied out of a multi-receive buffer: 0 */
     uint64_t bulk_count;                /* Bulk transfers started */
 };
 

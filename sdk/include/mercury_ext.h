@@ -16,6 +16,9 @@ struct hg_ext_counters {
     uint64_t unknown_rpc_count;      /* Requests for ids not registered, one-way ones included */
     uint64_t late_response_count;    /* Responses that nobody waits for any more */
     uint64_t send_error_count;       /* Messages that the transport could not send */
+    uint64_t sm_req_sent_count;      /* Requests that auto_sm sent through shared memory */
+    uint64_t sm_req_recv_count;      /* Requests received so */
+    uint64_t sm_bulk_count;          /* Bulk transfers started so */
 };
 
 #ifdef __cplusplus
@@ -35,6 +38,20 @@ extern "C" {
  */
 HG_PUBLIC hg_return_t HG_Class_get_ext_counters(const hg_class_t *hg_class,
                                                 struct hg_ext_counters *counters, size_t size);
+
+/**
+ * Whether messages and bulk data to a peer go through the shared memory of auto_sm rather than the
+ * transport of the init string. The peer has to be on the same node, to have asked for auto_sm too,
+ * and its address to be made of a string that says so, or to be that of a received request.
+ *
+ * \param hg_class [IN]  class
+ * \param addr [IN]      address of it
+ *
+ * \return true if so; false otherwise, or if an argument is NULL
+ *
+ * Any thread. \since 1.0
+ */
+HG_PUBLIC bool HG_Addr_is_auto_sm(const hg_class_t *hg_class, hg_addr_t addr) HG_WARN_UNUSED_RESULT;
 
 /**
  * The NA class under a class.

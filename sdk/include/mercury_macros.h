@@ -39,7 +39,7 @@
 #define HG_GEN_STRUCT_FIELD(r, data, field) HG_GEN_GET_TYPE(field) HG_GEN_GET_NAME(field);
 #define HG_GEN_CALL(struct_name, field)           \
     HG_GEN_JOIN(hg_proc_, HG_GEN_GET_TYPE(field)) \
-    (proc, (void *) &struct_name->HG_GEN_GET_NAME(field))
+    (proc, &struct_name->HG_GEN_GET_NAME(field))
 #define HG_GEN_PROC(r, struct_name, field) \
     ret = HG_GEN_CALL(struct_name, field); \
     if (unlikely(ret != HG_SUCCESS))       \
@@ -81,7 +81,7 @@
     static HG_INLINE hg_return_t HG_GEN_JOIN(hg_proc_, struct_type_name)(hg_proc_t proc, \
                                                                          void *data)     \
     {                                                                                    \
-        struct_type_name *struct_data = (struct_type_name *) data;                       \
+        struct_type_name *struct_data = HG_CAST(struct_type_name *, data);               \
         hg_return_t ret = HG_SUCCESS;                                                    \
         unsigned int done = 0;                                                           \
                                                                                          \

@@ -372,18 +372,18 @@ HG_PUBLIC void hg_proc_undo_end(hg_proc_t proc);
  */
 static HG_INLINE hg_proc_op_t hg_proc_get_op(hg_proc_t proc)
 {
-    return (hg_proc_op_t) ((struct hg_proc_cursor *) proc)->op;
+    return HG_CAST(hg_proc_op_t, HG_CAST_PTR(struct hg_proc_cursor *, proc)->op);
 }
 
 /* One comparison and one store, or the library. `size` is a constant at every use. */
 static HG_INLINE hg_return_t hg_proc_integer_inline(hg_proc_t proc, void *data, uint32_t size,
                                                     uint32_t is_signed)
 {
-    struct hg_proc_cursor *cursor = (struct hg_proc_cursor *) proc;
+    struct hg_proc_cursor *cursor = HG_CAST_PTR(struct hg_proc_cursor *, proc);
 
     if (unlikely(cursor->left < size))
         return hg_proc_integer(proc, data, size, is_signed);
-    if (cursor->op == (uint32_t) HG_ENCODE)
+    if (cursor->op == HG_CAST(uint32_t, HG_ENCODE))
         memcpy(cursor->next, data, size);
     else
         memcpy(data, cursor->next, size);
@@ -481,29 +481,26 @@ static HG_INLINE hg_return_t hg_proc_uint64_t(hg_proc_t proc, void *data)
 
 /* The steps of a hand-made raw encoding: copy in, copy out, step over. */
 #define HG_PROC_TYPE_ENCODE(proc, data, size) \
-    memcpy(((struct hg_proc_cursor *) (proc))->next, data, size)
+    memcpy(HG_CAST_PTR(struct hg_proc_cursor *, proc)->next, data, size)
 #define HG_PROC_TYPE_DECODE(proc, data, size) \
-    memcpy(data, ((struct hg_proc_cursor *) (proc))->next, size)
+    memcpy(data, HG_CAST_PTR(struct hg_proc_cursor *, proc)->next, size)
 #define HG_PROC_UPDATE(proc, size) ((void) hg_proc_save_ptr(proc, size))
 
 /* Nothing to do: the checksum is taken from the buffer. */
 #define HG_PROC_CHECKSUM_UPDATE(proc, data, size) ((void) 0)
 
-/* One item of an integer type, or a number of bytes; a jump to `label` when it is done with. */
+/*
+ * The memory of an object of any type, or a number of bytes, as they are; nothing and a jump to
+ * `label` in HG_FREE, a jump there with the error in `ret`.
+ */
 #define HG_PROC_TYPE(proc, type, data, label, ret) \
-    do {                                           \
-        (ret) = hg_proc_##type(proc, data);        \
-        if ((ret) != HG_SUCCESS)                   \
-            goto label;                            \
-        if (hg_proc_get_op(proc) == HG_FREE)       \
-            goto label;                            \
-    } while (0)
+    HG_PROC_BYTES(proc, data, sizeof(type), label, ret)
 #define HG_PROC_BYTES(proc, data, size, label, ret) \
     do {                                            \
+        if (hg_proc_get_op(proc) == HG_FREE)        \
+            goto label;                             \
         (ret) = hg_proc_bytes(proc, data, size);    \
         if ((ret) != HG_SUCCESS)                    \
-            goto label;                             \
-        if (hg_proc_get_op(proc) == HG_FREE)        \
             goto label;                             \
     } while (0)
 

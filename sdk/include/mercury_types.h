@@ -92,11 +92,11 @@ typedef hg_return_t (*hg_cb_t)(const struct hg_cb_info *callback_info);
 typedef hg_return_t (*hg_proc_cb_t)(hg_proc_t proc, void *data);
 
 /* Null values. */
-#define HG_ADDR_NULL    ((hg_addr_t) 0)
-#define HG_HANDLE_NULL  ((hg_handle_t) 0)
-#define HG_BULK_NULL    ((hg_bulk_t) 0)
-#define HG_PROC_NULL    ((hg_proc_t) 0)
-#define HG_OP_ID_NULL   ((hg_op_id_t) 0)
-#define HG_OP_ID_IGNORE ((hg_op_id_t *) 1) /* The caller does not want the operation id */
+#define HG_ADDR_NULL    HG_NULL(hg_addr_t)
+#define HG_HANDLE_NULL  HG_NULL(hg_handle_t)
+#define HG_BULK_NULL    HG_NULL(hg_bulk_t)
+#define HG_PROC_NULL    HG_NULL(hg_proc_t)
+#define HG_OP_ID_NULL   HG_NULL(hg_op_id_t)
+#define HG_OP_ID_IGNORE HG_CAST_PTR(hg_op_id_t *, 1) /* The caller does not want the operation id */
 
 #endif /* MERCURY_TYPES_H */

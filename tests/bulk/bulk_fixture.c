@@ -8,7 +8,7 @@
 
 static void side_open(struct side *side)
 {
-    side->hg_class = HG_Init("na+sm", HG_TRUE);
+    side->hg_class = test_class_open(HG_TRUE, NULL);
     assert_non_null(side->hg_class);
     side->context = HG_Context_create(side->hg_class);
     assert_non_null(side->context);

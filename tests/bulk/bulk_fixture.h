@@ -8,6 +8,8 @@
 #include "mercury.h"
 #include "mercury_bulk.h"
 
+#include "hg/test_transport.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Transfers between two classes over shared memory, against a model of flat buffers.
+ * Transfers between two classes, against a model of flat buffers.
  */
 #include "bulk_fixture.h"
 

@@ -9,7 +9,7 @@
 #include "mercury_proc_bulk.h"
 #include "proc/proc_internal.h"
 
-#define WIRE_MAX 4096
+#define WIRE_MAX 16384
 
 /* A serialized descriptor. */
 struct wire {
@@ -233,7 +233,7 @@ static void descriptors_are_arguments(void **state)
 {
     struct pair *pair = *state;
     enum hg_proc_encoding encodings[2] = {HG_PROC_ENCODING_RAW, HG_PROC_ENCODING_PORTABLE};
-    char buf[2048];
+    static char buf[2 * WIRE_MAX];
 
     for (int round = 0; round < 10; round++) {
         const struct kind *kind = &kinds[round / 2];
@@ -307,7 +307,7 @@ static void class_may_forbid_eager_data(void **state)
 
     (void) state;
     init_info.no_bulk_eager = HG_TRUE;
-    hg_class = HG_Init_opt2("na+sm", HG_TRUE, HG_VERSION(2, 4), &init_info);
+    hg_class = test_class_open(HG_TRUE, &init_info);
     assert_non_null(hg_class);
     memory_make(&memory, hg_class, 1, sizes, HG_BULK_READ_ONLY, 3);
     assert_true(HG_Bulk_get_serialize_size(memory.bulk, HG_BULK_EAGER) < 1000);

@@ -8,7 +8,6 @@
 
 #define WAIT_SECONDS 20
 
-static uint64_t now_ms(void);
 static struct side *side_of(hg_handle_t handle);
 static hg_return_t handle_null(hg_handle_t handle);
 static hg_return_t handle_echo(hg_handle_t handle);
@@ -73,24 +72,6 @@ void blob_check(const struct blob *blob, uint32_t size, uint8_t seed)
             fail_msg("byte %u of %u is wrong", i, size);
 }
 
-const char *test_init_string(void)
-{
-    const char *string = getenv("AMALGAM_TEST_INIT");
-
-    return string != NULL ? string : "na+sm";
-}
-
-bool test_is_sm(void)
-{
-    return strcmp(test_init_string(), "na+sm") == 0;
-}
-
-void test_skip(const char *why)
-{
-    print_message("skipped: %s\n", why);
-    skip();
-}
-
 int pair_setup(void **state)
 {
     struct pair *pair = calloc(1, sizeof(*pair));
@@ -129,7 +110,7 @@ void pair_close(struct pair *pair)
 
 void side_open(struct side *side, const struct hg_init_info *info)
 {
-    side->hg_class = HG_Init_opt2(test_init_string(), HG_TRUE, HG_VERSION(2, 4), info);
+    side->hg_class = test_class_open(HG_TRUE, info);
     assert_non_null(side->hg_class);
     side_register(side);
     side->context = HG_Context_create(side->hg_class);
@@ -196,6 +177,24 @@ void pair_wait_for(const struct pair *pair, const atomic_int *counter, int value
     while (atomic_load(counter) < value && now_ms() < end)
         pair_progress(pair);
     assert_int_equal(atomic_load(counter), value);
+}
+
+void pair_wait_held(const struct pair *pair, const struct side *side, int count)
+{
+    uint64_t end = now_ms() + WAIT_SECONDS * 1000;
+
+    while (side->held_count < count && now_ms() < end)
+        pair_progress(pair);
+    assert_true(side->held_count >= count);
+}
+
+uint32_t pair_large(const struct pair *pair)
+{
+    hg_size_t in = HG_Class_get_input_eager_size(pair->origin.hg_class);
+    hg_size_t out = HG_Class_get_output_eager_size(pair->origin.hg_class);
+    uint32_t eager = (uint32_t) (in > out ? in : out);
+
+    return eager < 30000 ? 30000 : eager + 1000;
 }
 
 void pair_run(const struct pair *pair, unsigned int ms)
@@ -279,7 +278,7 @@ struct hg_ext_counters side_ext_counters(const struct side *side)
     return counters;
 }
 
-static uint64_t now_ms(void)
+uint64_t now_ms(void)
 {
     struct timespec now;
 

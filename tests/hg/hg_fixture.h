@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two classes in one process, origin and target of RPCs, for the tests of this folder. The
- * transport is the one that the environment variable AMALGAM_TEST_INIT names, "na+sm" without it.
+ * Two classes in one process, origin and target of RPCs, for the tests of this folder.
  */
 #ifndef TESTS_HG_FIXTURE_H
 #define TESTS_HG_FIXTURE_H
@@ -9,6 +8,8 @@
 #include "mercury.h"
 #include "mercury_ext.h"
 #include "mercury_proc.h"
+
+#include "test_transport.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -68,12 +69,8 @@ struct outcome {
     hg_cb_type_t type;
 };
 
-/* Init string of this run, and whether the transport is the given plugin. */
-const char *test_init_string(void);
-bool test_is_sm(void);
-
-/* Leaves the test out, and says why. */
-void test_skip(const char *why);
+/* A clock that only runs forward. */
+uint64_t now_ms(void);
 
 /* Group setup and teardown with default options; *state is a struct pair. */
 int pair_setup(void **state);
@@ -96,6 +93,12 @@ void pair_progress(const struct pair *pair);
 
 /* Progress until *counter reaches a value; fails the test after some seconds. */
 void pair_wait_for(const struct pair *pair, const atomic_int *counter, int value);
+
+/* Progress until a side holds so many handles; fails the test after some seconds. */
+void pair_wait_held(const struct pair *pair, const struct side *side, int count);
+
+/* A size of input and output that no message of the transport holds. */
+uint32_t pair_large(const struct pair *pair);
 
 /* Progress for some milliseconds. */
 void pair_run(const struct pair *pair, unsigned int ms);

@@ -4,7 +4,7 @@
  */
 #include "hg_fixture.h"
 
-#include "na_ext.h"
+#include "mercury_bulk.h"
 
 /* Whether the class has a second lane: its own address string says so. */
 static bool has_second_lane(const struct side *side)
@@ -35,11 +35,47 @@ static void asked_for_on_a_node_local_transport_it_changes_nothing(void **state)
     pair_close(&pair);
 }
 
-static void rpcs_take_the_second_lane(void **state)
+/* Pull from the origin, as a target does that got the descriptor by an RPC. */
+static void pull(const struct pair *pair, hg_addr_t origin_addr, hg_bulk_t bulk, bool is_bound)
+{
+    hg_class_t *hg_class = pair->target.hg_class;
+    hg_size_t size = HG_Bulk_get_serialize_size(bulk, HG_BULK_SM);
+    struct outcome outcome = {0};
+    hg_bulk_t received, local;
+    char wire[4096];
+    char bytes[100];
+    void *ptr = bytes;
+    hg_size_t length = sizeof(bytes);
+
+    memset(bytes, 0, sizeof(bytes));
+    assert_true(size <= sizeof(wire));
+    assert_int_equal(HG_Bulk_serialize(wire, size, HG_BULK_SM, bulk), HG_SUCCESS);
+    assert_int_equal(HG_Bulk_deserialize(hg_class, &received, wire, size), HG_SUCCESS);
+    assert_int_equal(HG_Bulk_create(hg_class, 1, &ptr, &length, HG_BULK_READWRITE, &local),
+                     HG_SUCCESS);
+    assert_int_equal(
+        is_bound ? HG_Bulk_bind_transfer(pair->target.context, outcome_set, &outcome, HG_BULK_PULL,
+                                         received, 0, local, 0, length, NULL)
+                 : HG_Bulk_transfer(pair->target.context, outcome_set, &outcome, HG_BULK_PULL,
+                                    origin_addr, received, 0, local, 0, length, NULL),
+        HG_SUCCESS);
+    pair_wait_for(pair, &outcome.count, 1);
+    assert_int_equal(outcome.ret, HG_SUCCESS);
+    assert_int_equal(bytes[99], 7);
+    (void) HG_Bulk_free(received);
+    (void) HG_Bulk_free(local);
+}
+
+static void rpcs_and_bulk_take_the_second_lane(void **state)
 {
     struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
     struct pair pair = {0};
-    hg_handle_t handle;
+    hg_addr_t origin_addr;
+    char bytes[100];
+    void *ptr = bytes;
+    hg_size_t length = sizeof(bytes);
+    hg_bulk_t bulk;
+    uint64_t bulk_count;
 
     (void) state;
     if (test_is_sm())
@@ -47,16 +83,31 @@ static void rpcs_take_the_second_lane(void **state)
     info.auto_sm = 1;
     info.sm_info_string = "na+sm";
     pair_open(&pair, &info);
-    if (!has_second_lane(&pair.origin)) {
-        pair_close(&pair);
-        test_skip("no shared memory beside the transport on this machine");
-    }
+    assert_true(has_second_lane(&pair.origin));
+    assert_true(HG_Addr_is_auto_sm(pair.origin.hg_class, pair.addr));
+    assert_false(HG_Addr_is_auto_sm(pair.target.hg_class, pair.addr));
+    assert_false(HG_Addr_is_auto_sm(pair.origin.hg_class, HG_ADDR_NULL));
     pair_echo(&pair, 10);
     pair_echo(&pair, 3000);
-    pair_echo(&pair, 300000);
-    handle = pair_create(&pair, RPC_NULL);
-    assert_int_equal(pair_call(&pair, handle, NULL), HG_SUCCESS);
-    (void) HG_Destroy(handle);
+    assert_int_equal(side_ext_counters(&pair.origin).sm_req_sent_count, 2);
+    assert_int_equal(side_ext_counters(&pair.target).sm_req_recv_count, 2);
+    pair_echo(&pair, pair_large(&pair));
+    assert_int_equal(side_counters(&pair.origin).rpc_req_sent_count, 3);
+    assert_int_equal(side_ext_counters(&pair.origin).sm_req_sent_count, 3);
+
+    memset(bytes, 7, sizeof(bytes));
+    origin_addr = side_lookup(&pair.target, &pair.origin);
+    assert_int_equal(
+        HG_Bulk_create(pair.origin.hg_class, 1, &ptr, &length, HG_BULK_READ_ONLY, &bulk),
+        HG_SUCCESS);
+    bulk_count = side_ext_counters(&pair.target).sm_bulk_count;
+    pull(&pair, origin_addr, bulk, false);
+    assert_int_equal(side_ext_counters(&pair.target).sm_bulk_count, bulk_count + 1);
+    assert_int_equal(HG_Bulk_bind(bulk, pair.origin.context), HG_SUCCESS);
+    pull(&pair, origin_addr, bulk, true);
+    assert_int_equal(side_ext_counters(&pair.target).sm_bulk_count, bulk_count + 2);
+    (void) HG_Bulk_free(bulk);
+    assert_int_equal(HG_Addr_free(pair.target.hg_class, origin_addr), HG_SUCCESS);
     pair_close(&pair);
 }
 
@@ -78,8 +129,10 @@ static void peers_without_the_lane_are_reached(void **state)
     memset(&without.target, 0, sizeof(without.target));
     side_open(&without.target, NULL);
     without.addr = side_lookup(&with.origin, &without.target);
+    assert_false(HG_Addr_is_auto_sm(with.origin.hg_class, without.addr));
     pair_echo(&without, 10);
-    pair_echo(&without, 50000);
+    assert_int_equal(side_ext_counters(&with.origin).sm_req_sent_count, 0);
+    pair_echo(&without, pair_large(&without));
 
     handle = pair_create(&with, RPC_NULL);
     for (i = 0; i < 10; i++) {
@@ -87,6 +140,7 @@ static void peers_without_the_lane_are_reached(void **state)
         assert_int_equal(pair_call(i % 2 == 0 ? &without : &with, handle, NULL), HG_SUCCESS);
     }
     (void) HG_Destroy(handle);
+    assert_int_equal(side_ext_counters(&with.origin).sm_req_sent_count, 5);
     assert_int_equal(HG_Addr_free(without.origin.hg_class, without.addr), HG_SUCCESS);
     pair_run(&without, 5);
     side_close(&without.target);
@@ -119,7 +173,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(asked_for_on_a_node_local_transport_it_changes_nothing),
-        cmocka_unit_test(rpcs_take_the_second_lane),
+        cmocka_unit_test(rpcs_and_bulk_take_the_second_lane),
         cmocka_unit_test(peers_without_the_lane_are_reached),
         cmocka_unit_test(addresses_of_other_nodes_use_the_main_lane),
     };

@@ -18,12 +18,6 @@ static hg_handle_t forward_held(struct pair *pair, struct outcome *outcome)
     return handle;
 }
 
-static void wait_held(struct pair *pair, int count)
-{
-    while (pair->target.held_count < count)
-        pair_progress(pair);
-}
-
 static void cancel_of_an_idle_handle_does_nothing(void **state)
 {
     hg_handle_t handle = pair_create(*state, RPC_NULL);
@@ -43,7 +37,7 @@ static void cancelled_rpc_calls_back_once(void **state)
     hg_handle_t handle = forward_held(pair, &outcome);
     struct blob out;
 
-    wait_held(pair, 1);
+    pair_wait_held(pair, &pair->target, 1);
     assert_int_equal(HG_Cancel(handle), HG_SUCCESS);
     pair_wait_for(pair, &outcome.count, 1);
     assert_int_equal(outcome.ret, HG_CANCELED);
@@ -66,7 +60,7 @@ static void handle_is_reused_after_cancel_and_the_late_response_is_dropped(void 
 
     blob_make(&late, 16, 99);
     for (i = 0; i < 20; i++) {
-        wait_held(pair, 1);
+        pair_wait_held(pair, &pair->target, 1);
         assert_int_equal(HG_Cancel(handle), HG_SUCCESS);
         pair_wait_for(pair, &outcome.count, 1);
         assert_int_equal(outcome.ret, HG_CANCELED);
@@ -88,7 +82,7 @@ static void handle_is_reused_after_cancel_and_the_late_response_is_dropped(void 
         assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
         free(in.data);
     }
-    wait_held(pair, 1);
+    pair_wait_held(pair, &pair->target, 1);
     side_respond_held(&pair->target, &late);
     pair_wait_for(pair, &outcome.count, 1);
     assert_int_equal(outcome.ret, HG_SUCCESS);
@@ -109,7 +103,7 @@ static void late_response_with_the_same_tag_is_dropped(void **state)
     struct blob in, out;
     int i;
 
-    wait_held(pair, 1);
+    pair_wait_held(pair, &pair->target, 1);
     assert_int_equal(HG_Cancel(handle), HG_SUCCESS);
     pair_wait_for(pair, &outcome.count, 1);
     assert_int_equal(HG_Reset(handle, HG_ADDR_NULL, RPC_NULL), HG_SUCCESS);
@@ -120,7 +114,7 @@ static void late_response_with_the_same_tag_is_dropped(void **state)
     blob_make(&in, 16, 1);
     assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
     free(in.data);
-    wait_held(pair, 2);
+    pair_wait_held(pair, &pair->target, 2);
     first = pair->target.held[0];
     blob_make(&out, 16, 99);
     assert_int_equal(HG_Respond(first, NULL, NULL, &out), HG_SUCCESS);
@@ -143,6 +137,39 @@ static void late_response_with_the_same_tag_is_dropped(void **state)
     (void) HG_Destroy(handle);
 }
 
+/* Also if it is of another RPC, for which the handle was used then. */
+static void late_response_of_another_rpc_is_dropped(void **state)
+{
+    enum {
+        REPEAT = 2048
+    }; /* as above */
+    struct pair *pair = *state;
+    uint64_t late = side_ext_counters(&pair->origin).late_response_count;
+    struct outcome outcome = {0};
+    hg_handle_t handle = forward_held(pair, &outcome);
+    struct blob blob;
+    int i;
+
+    pair_wait_held(pair, &pair->target, 1);
+    assert_int_equal(HG_Cancel(handle), HG_SUCCESS);
+    pair_wait_for(pair, &outcome.count, 1);
+    assert_int_equal(HG_Reset(handle, HG_ADDR_NULL, RPC_NULL), HG_SUCCESS);
+    for (i = 1; i < REPEAT; i++)
+        assert_int_equal(pair_call(pair, handle, NULL), HG_SUCCESS);
+    atomic_store(&outcome.count, 0);
+    assert_int_equal(HG_Forward(handle, outcome_set, &outcome, NULL), HG_SUCCESS);
+    /* The target sends the old response before it looks at the new request. */
+    blob_make(&blob, 16, 99);
+    side_respond_held(&pair->target, &blob);
+    free(blob.data);
+    for (i = 0; i < 1000; i++)
+        side_progress(&pair->origin);
+    pair_wait_for(pair, &outcome.count, 1);
+    assert_int_equal(outcome.ret, HG_SUCCESS);
+    assert_int_equal(side_ext_counters(&pair->origin).late_response_count, late + 1);
+    (void) HG_Destroy(handle);
+}
+
 static hg_return_t cancel_other(const struct hg_cb_info *info)
 {
     hg_handle_t *handles = info->arg;
@@ -160,7 +187,7 @@ static void callback_may_cancel_other_rpcs(void **state)
     hg_handle_t handle = pair_create(pair, RPC_NULL);
     struct blob out;
 
-    wait_held(pair, 1);
+    pair_wait_held(pair, &pair->target, 1);
     assert_int_equal(HG_Forward(handle, cancel_other, handles, NULL), HG_SUCCESS);
     pair_wait_for(pair, &outcome.count, 1);
     assert_int_equal(outcome.ret, HG_CANCELED);
@@ -178,6 +205,17 @@ static void *cancel_thread(void *arg)
     return NULL;
 }
 
+/* Respond to what arrived before its origin gave it up. */
+static void respond_all(struct pair *pair)
+{
+    struct blob out;
+
+    blob_make(&out, 16, 2);
+    while (pair->target.held_count > 0)
+        side_respond_held(&pair->target, &out);
+    free(out.data);
+}
+
 static void other_thread_may_cancel(void **state)
 {
     struct pair *pair = *state;
@@ -187,18 +225,17 @@ static void other_thread_may_cancel(void **state)
         struct outcome outcome = {0};
         hg_handle_t handle = forward_held(pair, &outcome);
         pthread_t thread;
-        struct blob out;
 
         assert_int_equal(pthread_create(&thread, NULL, cancel_thread, handle), 0);
         pair_wait_for(pair, &outcome.count, 1);
         assert_int_equal(outcome.ret, HG_CANCELED);
         (void) pthread_join(thread, NULL);
-        wait_held(pair, 1);
-        blob_make(&out, 16, 2);
-        side_respond_held(&pair->target, &out);
-        free(out.data);
+        /* A request that was still waiting to be sent never arrives. */
+        respond_all(pair);
         (void) HG_Destroy(handle);
     }
+    pair_run(pair, 50);
+    respond_all(pair);
     pair_run(pair, 10);
 }
 
@@ -233,7 +270,7 @@ static void sleeping_progress_sees_a_cancel(void **state)
     unsigned int count;
     struct blob out;
 
-    wait_held(pair, 1);
+    pair_wait_held(pair, &pair->target, 1);
     assert_int_equal(pthread_create(&thread, NULL, cancel_thread, handle), 0);
     assert_int_equal(HG_Progress(pair->origin.context, 10000), HG_SUCCESS);
     assert_int_equal(HG_Trigger(pair->origin.context, 0, 1, &count), HG_SUCCESS);
@@ -253,6 +290,7 @@ int main(void)
         cmocka_unit_test(cancelled_rpc_calls_back_once),
         cmocka_unit_test(handle_is_reused_after_cancel_and_the_late_response_is_dropped),
         cmocka_unit_test(late_response_with_the_same_tag_is_dropped),
+        cmocka_unit_test(late_response_of_another_rpc_is_dropped),
         cmocka_unit_test(callback_may_cancel_other_rpcs),
         cmocka_unit_test(other_thread_may_cancel),
         cmocka_unit_test(cancel_races_with_completion),

@@ -55,18 +55,54 @@ WRAP(NA_Addr_dup, (na_class_t * c, na_addr_t *addr, na_addr_t **new_addr_p), (c,
 WRAP(NA_Addr_lookup, (na_class_t * c, const char *name, na_addr_t **addr_p), (c, name, addr_p))
 WRAP(NA_Addr_to_string, (na_class_t * c, char *buf, size_t *size, na_addr_t *addr),
      (c, buf, size, addr))
-WRAP(NA_Msg_send_unexpected,
-     (na_class_t * c, na_context_t *context, na_cb_t callback, void *arg, const void *buf,
-      size_t size, void *data, na_addr_t *dest, uint8_t id, na_tag_t tag, na_op_id_t *op),
-     (c, context, callback, arg, buf, size, data, dest, id, tag, op))
+/* The completion of a send, kept back while `late` says so: it may come after what it causes. */
+static struct {
+    const char *function; /* whose next call is late; NULL: none */
+    na_cb_t callback;
+    void *arg;
+    struct na_cb_info info;
+    bool has_ended;
+} late;
+
+static void late_done(const struct na_cb_info *info)
+{
+    late.info = *info;
+    late.info.arg = late.arg;
+    late.has_ended = true;
+}
+
+static void late_take(const char *function, na_cb_t *callback_p, void **arg_p)
+{
+    if (late.function == NULL || strcmp(late.function, function) != 0)
+        return;
+    late.function = NULL;
+    late.callback = *callback_p;
+    late.arg = *arg_p;
+    *callback_p = late_done;
+    *arg_p = NULL;
+}
+
+#define WRAP_SEND(function)                                                                      \
+    na_return_t __real_##function(na_class_t *, na_context_t *, na_cb_t, void *, const void *,   \
+                                  size_t, void *, na_addr_t *, uint8_t, na_tag_t, na_op_id_t *); \
+    na_return_t __wrap_##function(na_class_t *, na_context_t *, na_cb_t, void *, const void *,   \
+                                  size_t, void *, na_addr_t *, uint8_t, na_tag_t, na_op_id_t *); \
+    na_return_t __wrap_##function(na_class_t *c, na_context_t *context, na_cb_t callback,        \
+                                  void *arg, const void *buf, size_t size, void *data,           \
+                                  na_addr_t *dest, uint8_t id, na_tag_t tag, na_op_id_t *op)     \
+    {                                                                                            \
+        if (fails(#function))                                                                    \
+            return failing_with;                                                                 \
+        late_take(#function, &callback, &arg);                                                   \
+        return __real_##function(c, context, callback, arg, buf, size, data, dest, id, tag, op); \
+    }
+
+WRAP_SEND(NA_Msg_send_unexpected)
+WRAP_SEND(NA_Msg_send_expected)
 WRAP(NA_Msg_recv_unexpected,
      (na_class_t * c, na_context_t *context, na_cb_t callback, void *arg, void *buf, size_t size,
       void *data, na_op_id_t *op),
      (c, context, callback, arg, buf, size, data, op))
-WRAP(NA_Msg_send_expected,
-     (na_class_t * c, na_context_t *context, na_cb_t callback, void *arg, const void *buf,
-      size_t size, void *data, na_addr_t *dest, uint8_t id, na_tag_t tag, na_op_id_t *op),
-     (c, context, callback, arg, buf, size, data, dest, id, tag, op))
 WRAP(NA_Msg_recv_expected,
      (na_class_t * c, na_context_t *context, na_cb_t callback, void *arg, void *buf, size_t size,
       void *data, na_addr_t *source, uint8_t id, na_tag_t tag, na_op_id_t *op),
@@ -179,8 +215,7 @@ static void respond_fails_and_may_be_tried_again(void **state)
 
     blob_make(&in, 12, 1);
     assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
-    while (pair->target.held_count == 0)
-        pair_progress(pair);
+    pair_wait_held(pair, &pair->target, 1);
     arm("NA_Msg_send_expected", NA_AGAIN, 0);
     assert_int_equal(HG_Respond(pair->target.held[0], NULL, NULL, &in), HG_AGAIN);
     disarm();
@@ -211,7 +246,7 @@ static void overflow_fails_and_the_next_one_works(void **state)
             hg_return_t ret;
             struct blob in;
 
-            blob_make(&in, 30000, 1);
+            blob_make(&in, pair_large(pair), 1);
             arm(functions[i], NA_NOMEM, after);
             ret = HG_Create(pair->origin.context, pair->addr, RPC_ECHO, &handle);
             if (ret == HG_SUCCESS) {
@@ -226,7 +261,7 @@ static void overflow_fails_and_the_next_one_works(void **state)
             }
             disarm();
             free(in.data);
-            pair_echo(pair, 30000);
+            pair_echo(pair, pair_large(pair));
         }
     }
     /* Responses whose fetching could not be acknowledged end with their context. */
@@ -248,7 +283,7 @@ static void acknowledgement_is_retried(void **state)
     arm("NA_Msg_send_expected", NA_AGAIN, 1);
     {
         hg_handle_t handle = pair_create(pair, RPC_FILL);
-        uint32_t size = 30000;
+        uint32_t size = pair_large(pair);
 
         assert_int_equal(pair_call(pair, handle, &size), HG_SUCCESS);
         assert_true(atomic_load(&failed) > 0);
@@ -258,6 +293,70 @@ static void acknowledgement_is_retried(void **state)
         pair_wait_for(pair, &pair->target.responded, responded + 1);
         (void) HG_Destroy(handle);
     }
+}
+
+/* Let the send that was kept back complete, as its transport would. */
+static void late_release(struct pair *pair)
+{
+    int i;
+
+    for (i = 0; i < 1000 && !late.has_ended; i++)
+        pair_progress(pair);
+    assert_true(late.has_ended);
+    late.has_ended = false;
+    late.callback(&late.info);
+}
+
+/* Transports complete a send and the receive of its answer in any order. */
+static void response_may_come_before_the_request_is_sent(void **state)
+{
+    struct pair *pair = *state;
+    hg_handle_t handle = pair_create(pair, RPC_ECHO);
+    uint32_t sizes[2] = {16, pair_large(pair)};
+    int i;
+
+    for (i = 0; i < 2; i++) {
+        struct outcome outcome = {0};
+        int responded = atomic_load(&pair->target.responded);
+        struct blob in, out;
+
+        blob_make(&in, sizes[i], 3);
+        late.function = "NA_Msg_send_unexpected";
+        assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
+        pair_wait_for(pair, &pair->target.responded, responded + 1);
+        pair_run(pair, 10);
+        /* The request's buffer still belongs to the transport. */
+        assert_int_equal(outcome.count, 0);
+        late_release(pair);
+        pair_wait_for(pair, &outcome.count, 1);
+        assert_int_equal(outcome.ret, HG_SUCCESS);
+        assert_int_equal(HG_Get_output(handle, &out), HG_SUCCESS);
+        blob_check(&out, sizes[i], 3);
+        (void) HG_Free_output(handle, &out);
+        free(in.data);
+    }
+    (void) HG_Destroy(handle);
+}
+
+static void response_may_arrive_before_it_is_sent(void **state)
+{
+    struct pair *pair = *state;
+    hg_handle_t handle = pair_create(pair, RPC_FILL);
+    uint32_t sizes[2] = {16, pair_large(pair)};
+    int i;
+
+    for (i = 0; i < 2; i++) {
+        int responded = atomic_load(&pair->target.responded);
+
+        late.function = "NA_Msg_send_expected";
+        assert_int_equal(pair_call(pair, handle, &sizes[i]), HG_SUCCESS);
+        pair_run(pair, 10);
+        assert_int_equal(atomic_load(&pair->target.responded), responded);
+        late_release(pair);
+        pair_wait_for(pair, &pair->target.responded, responded + 1);
+        assert_int_equal(pair->target.respond_ret, HG_SUCCESS);
+    }
+    (void) HG_Destroy(handle);
 }
 
 static void receives_that_fail_to_post_are_posted_later(void **state)
@@ -293,6 +392,8 @@ int main(void)
         cmocka_unit_test(respond_fails_and_may_be_tried_again),
         cmocka_unit_test(overflow_fails_and_the_next_one_works),
         cmocka_unit_test(acknowledgement_is_retried),
+        cmocka_unit_test(response_may_come_before_the_request_is_sent),
+        cmocka_unit_test(response_may_arrive_before_it_is_sent),
         cmocka_unit_test(receives_that_fail_to_post_are_posted_later),
         cmocka_unit_test(progress_reports_a_broken_transport),
     };

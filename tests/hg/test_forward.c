@@ -148,6 +148,28 @@ static void error_of_a_handler_reaches_the_origin(void **state)
     (void) HG_Destroy(handle);
 }
 
+static hg_return_t handle_again(hg_handle_t handle)
+{
+    (void) HG_Destroy(handle);
+    return HG_AGAIN;
+}
+
+/* Each code ends the RPC, also those that mean something to the layers below. */
+static void handler_that_is_not_ready_fails_the_rpc(void **state)
+{
+    struct pair *pair = *state;
+    hg_handle_t handle;
+    int i;
+
+    assert_int_equal(HG_Register(pair->origin.hg_class, 3000, NULL, NULL, NULL), HG_SUCCESS);
+    assert_int_equal(HG_Register(pair->target.hg_class, 3000, NULL, NULL, handle_again),
+                     HG_SUCCESS);
+    handle = pair_create(pair, 3000);
+    for (i = 0; i < 3; i++)
+        assert_int_equal(pair_call(pair, handle, NULL), HG_AGAIN);
+    (void) HG_Destroy(handle);
+}
+
 static hg_handle_t kept;
 
 static hg_return_t keep_and_fail(hg_handle_t handle)
@@ -189,8 +211,7 @@ static void no_structure_is_an_empty_payload(void **state)
     struct blob blob;
 
     assert_int_equal(HG_Forward(handle, outcome_set, &outcome, NULL), HG_SUCCESS);
-    while (pair->target.held_count == 0)
-        pair_progress(pair);
+    pair_wait_held(pair, &pair->target, 1);
     assert_int_equal(HG_Get_input_payload_size(pair->target.held[0]), 0);
     assert_int_not_equal(HG_Get_input(pair->target.held[0], &blob), HG_SUCCESS);
     side_respond_held(&pair->target, NULL);
@@ -211,8 +232,7 @@ static void busy_handle_is_refused(void **state)
     assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
     assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_BUSY);
     assert_int_equal(HG_Reset(handle, HG_ADDR_NULL, RPC_NULL), HG_BUSY);
-    while (pair->target.held_count == 0)
-        pair_progress(pair);
+    pair_wait_held(pair, &pair->target, 1);
     side_respond_held(&pair->target, &in);
     pair_wait_for(pair, &outcome.count, 1);
     assert_int_equal(outcome.ret, HG_SUCCESS);
@@ -231,8 +251,7 @@ static void second_response_is_refused(void **state)
 
     blob_make(&in, 8, 0);
     assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
-    while (pair->target.held_count == 0)
-        pair_progress(pair);
+    pair_wait_held(pair, &pair->target, 1);
     held = pair->target.held[--pair->target.held_count];
     assert_int_equal(HG_Respond(held, NULL, NULL, &in), HG_SUCCESS);
     assert_int_equal(HG_Respond(held, NULL, NULL, &in), HG_BUSY);
@@ -336,6 +355,24 @@ static void reset_gives_a_handle_another_rpc(void **state)
     (void) HG_Free_output(handle, &out);
     assert_int_equal(HG_Reset(handle, HG_ADDR_NULL, 4711), HG_NOENTRY);
     free(in.data);
+    (void) HG_Destroy(handle);
+}
+
+static void handle_without_an_address_keeps_its_rpc(void **state)
+{
+    struct pair *pair = *state;
+    hg_handle_t handle = HG_HANDLE_NULL;
+
+    assert_int_equal(HG_Create(pair->origin.context, HG_ADDR_NULL, 4711, &handle), HG_NOENTRY);
+    assert_int_equal(HG_Create(pair->origin.context, HG_ADDR_NULL, RPC_NULL, &handle), HG_SUCCESS);
+    assert_int_equal(HG_Get_info(handle)->id, RPC_NULL);
+    assert_int_equal(HG_Forward(handle, NULL, NULL, NULL), HG_INVALID_ARG);
+    assert_int_equal(HG_Reset(handle, pair->addr, 0), HG_SUCCESS);
+    assert_int_equal(HG_Get_info(handle)->id, RPC_NULL);
+    assert_int_equal(pair_call(pair, handle, NULL), HG_SUCCESS);
+    (void) HG_Destroy(handle);
+    assert_int_equal(HG_Create(pair->origin.context, HG_ADDR_NULL, 0, &handle), HG_SUCCESS);
+    assert_int_equal(HG_Get_info(handle)->id, 0);
     (void) HG_Destroy(handle);
 }
 
@@ -462,6 +499,7 @@ int main(void)
         cmocka_unit_test(deregistered_id_is_refused_by_forward),
         cmocka_unit_test(error_of_a_handler_reaches_the_origin),
         cmocka_unit_test(handler_that_fails_but_keeps_its_handle_may_respond_later),
+        cmocka_unit_test(handler_that_is_not_ready_fails_the_rpc),
         cmocka_unit_test(no_structure_is_an_empty_payload),
         cmocka_unit_test(busy_handle_is_refused),
         cmocka_unit_test(second_response_is_refused),
@@ -470,6 +508,7 @@ int main(void)
         cmocka_unit_test(references_keep_a_handle),
         cmocka_unit_test(handle_data_is_freed_with_the_handle),
         cmocka_unit_test(reset_gives_a_handle_another_rpc),
+        cmocka_unit_test(handle_without_an_address_keeps_its_rpc),
         cmocka_unit_test(forward_without_a_callback_completes),
         cmocka_unit_test(bad_arguments_are_refused),
         cmocka_unit_test(offsets_reserve_room_for_own_headers),

@@ -165,8 +165,7 @@ static void running_rpc_to_self_cannot_be_cancelled(void **state)
     handle = pair_create(&pair, RPC_HOLD);
     blob_make(&in, 4, 0);
     assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
-    while (pair.origin.held_count == 0)
-        side_progress(&pair.origin);
+    pair_wait_held(&pair, &pair.origin, 1);
     assert_int_equal(HG_Cancel(handle), HG_OPNOTSUPPORTED);
     side_respond_held(&pair.origin, &in);
     pair_wait_for(&pair, &outcome.count, 1);
@@ -188,8 +187,7 @@ static void rpc_to_self_whose_handler_drops_it_can_be_cancelled(void **state)
     handle = pair_create(&pair, RPC_HOLD);
     blob_make(&in, 4, 0);
     assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
-    while (pair.origin.held_count == 0)
-        side_progress(&pair.origin);
+    pair_wait_held(&pair, &pair.origin, 1);
     (void) HG_Destroy(pair.origin.held[0]);
     pair_run(&pair, 5);
     assert_int_equal(outcome.count, 0);

@@ -35,8 +35,7 @@ static void input_around_the_eager_size_arrives(void **state)
         blob_make(&in, size, 5);
         blob_make(&out, 3, 6);
         assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
-        while (pair->target.held_count == 0)
-            pair_progress(pair);
+        pair_wait_held(pair, &pair->target, 1);
         assert_int_equal(HG_Get_input_payload_size(pair->target.held[0]), size + BLOB_OVERHEAD);
         assert_int_equal(HG_Get_input_extra_buf(pair->target.held[0], &buf, NULL), HG_SUCCESS);
         assert_int_equal(buf != NULL, delta > 0);
@@ -105,7 +104,7 @@ static void oneway_input_around_the_eager_size_arrives(void **state)
 static void large_input_and_output_arrive(void **state)
 {
     pair_echo(*state, 100000);
-    pair_echo(*state, test_is_sm() ? 5u << 20 : 900000);
+    pair_echo(*state, 5u << 20);
 }
 
 static void handle_alternates_between_small_and_large(void **state)
@@ -115,7 +114,7 @@ static void handle_alternates_between_small_and_large(void **state)
     int i;
 
     for (i = 0; i < 40; i++) {
-        uint32_t size = i % 2 == 0 ? 10u : 30000u;
+        uint32_t size = i % 2 == 0 ? 10u : pair_large(pair);
         struct blob in, out;
 
         blob_make(&in, size, (uint8_t) i);
@@ -138,7 +137,7 @@ static void unknown_oneway_id_with_large_input_completes(void **state)
     assert_int_equal(HG_Registered_disable_response(pair->origin.hg_class, 2000, HG_TRUE),
                      HG_SUCCESS);
     handle = pair_create(pair, 2000);
-    blob_make(&in, 50000, 0);
+    blob_make(&in, pair_large(pair), 0);
     assert_int_equal(pair_call(pair, handle, &in), HG_NOENTRY);
     free(in.data);
     (void) HG_Destroy(handle);
@@ -162,8 +161,7 @@ static void no_overflow_refuses_what_does_not_fit(void **state)
     assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &blob), HG_MSGSIZE);
     assert_int_equal(outcome.count, 0);
     assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &small), HG_SUCCESS);
-    while (pair.target.held_count == 0)
-        pair_progress(&pair);
+    pair_wait_held(&pair, &pair.target, 1);
     assert_int_equal(HG_Respond(pair.target.held[0], NULL, NULL, &blob), HG_MSGSIZE);
     side_respond_held(&pair.target, &small);
     pair_wait_for(&pair, &outcome.count, 1);
@@ -185,7 +183,7 @@ static void offsets_and_overflow_work_together(void **state)
     (void) HG_Class_set_input_offset(pair.target.hg_class, offset);
     (void) HG_Class_set_output_offset(pair.origin.hg_class, offset);
     (void) HG_Class_set_output_offset(pair.target.hg_class, offset);
-    pair_echo(&pair, 70000);
+    pair_echo(&pair, pair_large(&pair));
     pair_close(&pair);
 }
 
@@ -197,7 +195,7 @@ static void release_input_early_still_decodes_large_input(void **state)
     (void) state;
     info.release_input_early = 1;
     pair_open(&pair, &info);
-    pair_echo(&pair, 70000);
+    pair_echo(&pair, pair_large(&pair));
     pair_echo(&pair, 70);
     pair_close(&pair);
 }
@@ -210,10 +208,9 @@ static void cancel_while_the_response_is_large_frees_both_sides(void **state)
     struct outcome outcome = {0};
     struct blob blob;
 
-    blob_make(&blob, 60000, 0);
+    blob_make(&blob, pair_large(pair), 0);
     assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &blob), HG_SUCCESS);
-    while (pair->target.held_count == 0)
-        pair_progress(pair);
+    pair_wait_held(pair, &pair->target, 1);
     assert_int_equal(HG_Cancel(handle), HG_SUCCESS);
     pair_wait_for(pair, &outcome.count, 1);
     assert_int_equal(outcome.ret, HG_CANCELED);
@@ -226,7 +223,7 @@ static void cancel_while_the_response_is_large_frees_both_sides(void **state)
     (void) responded;
     free(blob.data);
     (void) HG_Destroy(handle);
-    pair_echo(pair, 60000);
+    pair_echo(pair, pair_large(pair));
 }
 
 static void response_nobody_fetches_ends_when_its_origin_gives_up(void **state)
@@ -236,10 +233,9 @@ static void response_nobody_fetches_ends_when_its_origin_gives_up(void **state)
     struct outcome outcome = {0}, respond = {0};
     struct blob blob;
 
-    blob_make(&blob, 60000, 0);
+    blob_make(&blob, pair_large(pair), 0);
     assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &blob), HG_SUCCESS);
-    while (pair->target.held_count == 0)
-        pair_progress(pair);
+    pair_wait_held(pair, &pair->target, 1);
     /* Only the origin's cancel is seen to first, then the target responds, then it learns of it. */
     assert_int_equal(HG_Cancel(handle), HG_SUCCESS);
     while (atomic_load(&outcome.count) == 0)

@@ -5,6 +5,8 @@
  */
 #include "proc_fixture.h"
 
+#include "hg/hg_internal.h"
+
 static void encoding_grows_into_an_extra_buffer(void **state)
 {
     struct fixture fixture;
@@ -50,7 +52,7 @@ static void no_extra_buffer_while_all_fits(void **state)
 static void extra_buffer_can_be_given_away(void **state)
 {
     struct fixture fixture;
-    hg_size_t size = 0;
+    struct hg_block *block;
     void *extra;
 
     (void) state;
@@ -63,10 +65,11 @@ static void extra_buffer_can_be_given_away(void **state)
     free(extra);
 
     assert_int_equal(hg_proc_set_size(&fixture.proc, 9), HG_SUCCESS);
-    extra = hg_proc_take_extra_buf(&fixture.proc, &size);
-    assert_true(size >= 9);
+    block = hg_proc_take_extra_block(&fixture.proc);
+    assert_non_null(block);
+    assert_true(block->capacity >= 9);
     hg_proc_fini(&fixture.proc);
-    free(extra);
+    hg_block_put(block);
 }
 
 static void absurd_sizes_are_refused(void **state)

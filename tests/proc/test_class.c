@@ -6,6 +6,8 @@
 #include "mercury_proc.h"
 #include "mercury_proc_ext.h"
 
+#include "hg/test_transport.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -14,7 +16,7 @@
 
 static int open_class(void **state)
 {
-    *state = HG_Init("na+sm", HG_FALSE);
+    *state = test_class_open(HG_FALSE, NULL);
     return *state != NULL ? 0 : -1;
 }
 

@@ -316,7 +316,8 @@ static hg_return_t hg_bulk_addr_serialize(struct hg_bulk *bulk)
     size_t size = na_addr != NULL ? NA_Addr_get_serialize_size(na_class, na_addr) : 0;
     na_return_t ret;
 
-    if (size == 0)
+    /* Only the string tells of both lanes. */
+    if (size == 0 || hg_class_get_na(bulk->hg_class, HG_LANE_SM) != NULL)
         return hg_bulk_addr_to_string(bulk);
     bulk->addr_wire = size <= UINT16_MAX ? malloc(size) : NULL;
     if (bulk->addr_wire == NULL) {

@@ -86,12 +86,13 @@ hg_return_t hg_bulk_op_start(struct hg_bulk_transfer *op, const struct hg_bulk_r
     op->lane = lane;
     op->origin_id = request->origin_id;
     op->piece_max = piece_max > 0 ? piece_max : HG_SIZE_MAX;
-    op->unassigned = request->size;
     op->local_next = hg_bulk_cursor_at(&request->local->lanes[lane], request->local_offset);
     op->origin_next = hg_bulk_cursor_at(&request->origin->lanes[lane], request->origin_offset);
 
     (void) pthread_mutex_lock(&op->lock);
     op->running--;
+    /* It may be cancelled already: then there is nothing to do. */
+    op->unassigned = op->ret == HG_SUCCESS ? request->size : 0;
     is_ended = hg_bulk_op_run(op);
     /* Nothing was started and nobody can know the operation yet: the caller is told directly. */
     ret = is_ended && op->accepted == 0 ? op->ret : HG_SUCCESS;
@@ -261,7 +262,6 @@ static void hg_bulk_piece_posted(struct hg_bulk_piece *piece, na_return_t ret)
     if (ret == NA_AGAIN && op->ret == HG_SUCCESS) {
         piece->state = HG_BULK_PIECE_REFUSED;
         op->refused++;
-        op->accepted++; /* it will be, or the callback tells why not */
         hg_bulk_pool_retry_later(op);
         return;
     }

@@ -96,7 +96,7 @@ static hg_return_t hg_bulk_transfer_begin(const struct hg_bulk_request *request,
         hg_bulk_op_drop(op);
         return ret;
     }
-    hg_context_count_bulk(request->context);
+    hg_context_count_bulk(request->context, lane);
     return HG_SUCCESS;
 }
 

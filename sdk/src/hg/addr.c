@@ -180,6 +180,12 @@ hg_return_t HG_Addr_to_string(hg_class_t *hg_class, char *buf, hg_size_t *buf_si
     return hg_auto_sm_to_string(buf, buf_size_p, addr);
 }
 
+bool HG_Addr_is_auto_sm(const hg_class_t *hg_class, hg_addr_t addr)
+{
+    return hg_class != NULL && addr != HG_ADDR_NULL && addr->hg_class == hg_class &&
+           addr->lane == HG_LANE_SM;
+}
+
 enum hg_lane hg_addr_get_lane(const struct hg_addr *addr)
 {
     return (enum hg_lane) addr->lane;

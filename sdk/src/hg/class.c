@@ -53,6 +53,7 @@ hg_class_t *HG_Init_opt2(const char *na_info_string, uint8_t na_listen, unsigned
         return NULL;
     }
     (void) pthread_mutex_init(&hg_class->lock, NULL);
+    hg_blocks_init(&hg_class->blocks);
     hg_class_set_options(hg_class, &options);
     if (hg_class_open_na(hg_class, na_info_string, na_listen != 0, &options) != HG_SUCCESS)
         goto error;
@@ -64,6 +65,7 @@ hg_class_t *HG_Init_opt2(const char *na_info_string, uint8_t na_listen, unsigned
 error:
     (void) hg_class_close_na(hg_class);
     hg_registry_fini(&hg_class->registry);
+    (void) pthread_mutex_destroy(&hg_class->blocks.lock);
     (void) pthread_mutex_destroy(&hg_class->lock);
     free(hg_class);
     return NULL;
@@ -77,11 +79,13 @@ hg_return_t HG_Finalize(hg_class_t *hg_class)
 
     if (hg_class == NULL)
         return HG_SUCCESS;
-    addr_count = atomic_load(&hg_class->addr_count);
-    bulk_count = atomic_load(&hg_class->bulk_count);
     (void) pthread_mutex_lock(&hg_class->lock);
     has_contexts = hg_class->contexts != NULL;
     (void) pthread_mutex_unlock(&hg_class->lock);
+    if (!has_contexts)
+        hg_blocks_drain(hg_class);
+    addr_count = atomic_load(&hg_class->addr_count);
+    bulk_count = atomic_load(&hg_class->bulk_count);
     if (has_contexts || addr_count > 0 || bulk_count > 0) {
         HG_LOG_ERROR("cannot close the class: %s, %" PRId32 " addresses and %" PRId32
                      " bulk descriptors are left; destroy and free them first",
@@ -96,6 +100,7 @@ hg_return_t HG_Finalize(hg_class_t *hg_class)
         hg_class->data_free(hg_class->data);
     hg_registry_fini(&hg_class->registry);
     na_return = hg_class_close_na(hg_class);
+    (void) pthread_mutex_destroy(&hg_class->blocks.lock);
     (void) pthread_mutex_destroy(&hg_class->lock);
     free(hg_class);
     return hg_return_from_na(na_return);
@@ -234,6 +239,9 @@ void hg_class_for_each(void (*function)(hg_class_t *hg_class, void *arg), void *
 static void hg_class_set_options(hg_class_t *hg_class, const struct hg_options *options)
 {
     hg_class->is_busy = (options->na_init_info.progress_mode & NA_NO_BLOCK) != 0;
+    if (options->na_class == NULL)
+        hg_class->max_contexts =
+            options->na_init_info.max_contexts > 0 ? options->na_init_info.max_contexts : 1;
     hg_class->no_bulk_eager = options->no_bulk_eager;
     hg_class->no_loopback = options->no_loopback;
     hg_class->no_overflow = options->no_overflow;

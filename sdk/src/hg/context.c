@@ -15,14 +15,20 @@
 /* Receives that are posted at a time, unless the pool is smaller. */
 #define HG_WINDOW 64u
 
+/* Wanted as an id: the lowest that is free. */
+#define HG_CONTEXT_ANY HG_CONTEXT_IDS
+
 /* How long destroying waits for what only needs progress. */
 #define HG_QUIESCE_NS UINT64_C(500000000)
 
+static hg_context_t *hg_context_create(hg_class_t *hg_class, uint32_t id);
+static bool hg_context_id_take(hg_class_t *hg_class, uint32_t *id_p);
+static void hg_context_id_give(hg_class_t *hg_class, uint32_t id);
 static hg_context_t *hg_context_new(hg_class_t *hg_class, uint8_t id);
 static hg_return_t hg_context_open(hg_context_t *context);
 static hg_return_t hg_context_open_wait(hg_context_t *context);
 static hg_return_t hg_context_open_receives(hg_context_t *context);
-static bool hg_context_link(hg_context_t *context);
+static void hg_context_link(hg_context_t *context);
 static hg_return_t hg_context_quiesce(hg_context_t *context);
 static bool hg_context_is_quiet(hg_context_t *context);
 static void hg_context_delete(hg_context_t *context);
@@ -30,39 +36,12 @@ static na_return_t hg_context_close_na(hg_context_t *context);
 
 hg_context_t *HG_Context_create(hg_class_t *hg_class)
 {
-    return HG_Context_create_id(hg_class, 0);
+    return hg_context_create(hg_class, HG_CONTEXT_ANY);
 }
 
 hg_context_t *HG_Context_create_id(hg_class_t *hg_class, uint8_t id)
 {
-    hg_context_t *context;
-    hg_return_t ret;
-
-    if (hg_class == NULL) {
-        HG_LOG_ERROR("cannot create a context: the class is NULL");
-        return NULL;
-    }
-    if (hg_class_find_context(hg_class, id) != NULL) {
-        HG_LOG_ERROR("cannot create a context with id %u: there is one; use another id", id);
-        return NULL;
-    }
-    context = hg_context_new(hg_class, id);
-    if (context == NULL) {
-        HG_LOG_ERROR("cannot create a context: out of memory");
-        return NULL;
-    }
-    ret = hg_context_open(context);
-    if (ret == HG_SUCCESS && !hg_context_link(context)) {
-        HG_LOG_ERROR("cannot create a context with id %u: there is one; use another id", id);
-        ret = HG_EXIST;
-    }
-    if (ret != HG_SUCCESS) {
-        HG_LOG_ERROR("cannot create a context with id %u: %s", id, HG_Error_to_string(ret));
-        (void) hg_recv_stop(context);
-        hg_context_delete(context);
-        return NULL;
-    }
-    return context;
+    return hg_context_create(hg_class, id);
 }
 
 hg_return_t HG_Context_destroy(hg_context_t *context)
@@ -70,6 +49,7 @@ hg_return_t HG_Context_destroy(hg_context_t *context)
     hg_class_t *hg_class;
     hg_context_t **link;
     hg_return_t ret;
+    uint32_t id;
 
     if (context == NULL)
         return HG_SUCCESS;
@@ -89,7 +69,9 @@ hg_return_t HG_Context_destroy(hg_context_t *context)
     (void) pthread_mutex_unlock(&hg_class->lock);
     if (context->data_free != NULL)
         context->data_free(context->data);
+    id = context->id;
     hg_context_delete(context);
+    hg_context_id_give(hg_class, id);
     return HG_SUCCESS;
 }
 
@@ -124,9 +106,11 @@ na_context_t *hg_context_get_na(const hg_context_t *context, enum hg_lane lane)
     return context->na_context[lane];
 }
 
-void hg_context_count_bulk(hg_context_t *context)
+void hg_context_count_bulk(hg_context_t *context, enum hg_lane lane)
 {
     hg_count(&context->counters.bulk);
+    if (lane == HG_LANE_SM)
+        hg_count(&context->counters.bulk_sm);
 }
 
 void hg_context_op_begin(hg_context_t *context)
@@ -157,6 +141,71 @@ bool hg_context_set_bulk_data(hg_context_t *context, void *data, void (*free_cal
         return false;
     atomic_store_explicit(&context->bulk_data_free, free_callback, memory_order_release);
     return true;
+}
+
+static hg_context_t *hg_context_create(hg_class_t *hg_class, uint32_t id)
+{
+    hg_context_t *context;
+    hg_return_t ret;
+
+    if (hg_class == NULL) {
+        HG_LOG_ERROR("cannot create a context: the class is NULL");
+        return NULL;
+    }
+    if (!hg_context_id_take(hg_class, &id))
+        return NULL;
+    context = hg_context_new(hg_class, (uint8_t) id);
+    if (context == NULL) {
+        HG_LOG_ERROR("cannot create a context: out of memory");
+        hg_context_id_give(hg_class, id);
+        return NULL;
+    }
+    ret = hg_context_open(context);
+    if (ret != HG_SUCCESS) {
+        HG_LOG_ERROR("cannot create a context with id %" PRIu32 ": %s", id,
+                     HG_Error_to_string(ret));
+        (void) hg_recv_stop(context);
+        hg_context_delete(context);
+        hg_context_id_give(hg_class, id);
+        return NULL;
+    }
+    hg_context_link(context);
+    return context;
+}
+
+/* Take an id, or any one. The transport was opened for a number of them. */
+static bool hg_context_id_take(hg_class_t *hg_class, uint32_t *id_p)
+{
+    const uint32_t max = hg_class->max_contexts > 0 ? hg_class->max_contexts : HG_CONTEXT_IDS;
+    const bool is_any = *id_p == HG_CONTEXT_ANY;
+    uint32_t id = is_any ? 0 : *id_p;
+    bool is_free;
+
+    (void) pthread_mutex_lock(&hg_class->lock);
+    while (is_any && id < max && (hg_class->context_ids[id / 64] >> id % 64 & 1) != 0)
+        id++;
+    is_free = id < max && (hg_class->context_ids[id / 64] >> id % 64 & 1) == 0;
+    if (is_free)
+        hg_class->context_ids[id / 64] |= UINT64_C(1) << id % 64;
+    (void) pthread_mutex_unlock(&hg_class->lock);
+    if (is_free)
+        *id_p = id;
+    else if (id < max)
+        HG_LOG_ERROR("cannot create a context with id %" PRIu32 ": there is one; use another id",
+                     id);
+    else
+        HG_LOG_ERROR("cannot create %s context%s: the class was opened for max_contexts %" PRIu32
+                     "; set na_init_info.max_contexts in struct hg_init_info to as many as you "
+                     "create",
+                     is_any ? "another" : "a", is_any ? "" : " with such an id", max);
+    return is_free;
+}
+
+static void hg_context_id_give(hg_class_t *hg_class, uint32_t id)
+{
+    (void) pthread_mutex_lock(&hg_class->lock);
+    hg_class->context_ids[id / 64] &= ~(UINT64_C(1) << id % 64);
+    (void) pthread_mutex_unlock(&hg_class->lock);
 }
 
 static hg_context_t *hg_context_new(hg_class_t *hg_class, uint8_t id)
@@ -212,7 +261,8 @@ static hg_return_t hg_context_open_wait(hg_context_t *context)
     hg_class_t *hg_class = context->hg_class;
     int fds[HG_LANE_MAX + 1], count = 0, i;
 
-    atomic_store(&context->poll_ns, HG_POLL_NS_MAX);
+    for (i = 0; i < HG_POLL_MAX; i++)
+        atomic_store(&context->poll_ns[i], HG_POLL_NS_MAX);
     if (hg_class->is_busy)
         return HG_SUCCESS;
     for (i = 0; i < HG_LANE_MAX; i++) {
@@ -259,22 +309,14 @@ static hg_return_t hg_context_open_receives(hg_context_t *context)
     return ret;
 }
 
-/* Add to the class; false if another context got the same id meanwhile. */
-static bool hg_context_link(hg_context_t *context)
+static void hg_context_link(hg_context_t *context)
 {
     hg_class_t *hg_class = context->hg_class;
-    hg_context_t *other;
 
     (void) pthread_mutex_lock(&hg_class->lock);
-    for (other = hg_class->contexts; other != NULL; other = other->next)
-        if (other->id == context->id)
-            break;
-    if (other == NULL) {
-        context->next = hg_class->contexts;
-        hg_class->contexts = context;
-    }
+    context->next = hg_class->contexts;
+    hg_class->contexts = context;
     (void) pthread_mutex_unlock(&hg_class->lock);
-    return other == NULL;
 }
 
 /* Stop receiving, and progress what ends by itself. HG_BUSY if something is left to the program. */

@@ -13,7 +13,7 @@
 static uint64_t hg_counters_at(const struct hg_counters *counters, size_t index);
 static uint32_t hg_context_count_active(hg_context_t *context);
 static void hg_context_collect(hg_context_t *context);
-static void hg_pool_collect(struct hg_pool *pool, uint64_t *req_p, uint64_t *resp_p);
+static void hg_pool_collect(struct hg_pool *pool, uint64_t *req, uint64_t *resp_p);
 static void hg_class_sum(hg_class_t *hg_class, struct hg_diag_counters *diag,
                          struct hg_ext_counters *ext);
 static void hg_diag_add(const struct hg_counters *counters, struct hg_diag_counters *diag,
@@ -119,26 +119,33 @@ static void hg_class_sum(hg_class_t *hg_class, struct hg_diag_counters *diag,
 static void hg_context_collect(hg_context_t *context)
 {
     struct hg_counters *counters = &context->counters;
-    uint64_t req_sent = 0, resp_recv = 0, req_recv = 0, resp_sent = 0;
+    uint64_t sent[HG_LANE_MAX] = {0}, received[HG_LANE_MAX] = {0}, resp_recv = 0, resp_sent = 0;
     int lane;
 
     for (lane = 0; lane < HG_LANE_MAX; lane++) {
-        hg_pool_collect(&context->origins[lane], &req_sent, &resp_recv);
-        hg_pool_collect(&context->targets[lane], &req_recv, &resp_sent);
+        hg_pool_collect(&context->origins[lane], sent, &resp_recv);
+        hg_pool_collect(&context->targets[lane], received, &resp_sent);
     }
-    atomic_store_explicit(&counters->req_sent, req_sent, memory_order_relaxed);
+    atomic_store_explicit(&counters->req_sent, sent[HG_LANE_MAIN] + sent[HG_LANE_SM],
+                          memory_order_relaxed);
+    atomic_store_explicit(&counters->req_sent_sm, sent[HG_LANE_SM], memory_order_relaxed);
     atomic_store_explicit(&counters->resp_recv, resp_recv, memory_order_relaxed);
-    atomic_store_explicit(&counters->req_recv, req_recv, memory_order_relaxed);
+    atomic_store_explicit(&counters->req_recv, received[HG_LANE_MAIN] + received[HG_LANE_SM],
+                          memory_order_relaxed);
+    atomic_store_explicit(&counters->req_recv_sm, received[HG_LANE_SM], memory_order_relaxed);
     atomic_store_explicit(&counters->resp_sent, resp_sent, memory_order_relaxed);
 }
 
-static void hg_pool_collect(struct hg_pool *pool, uint64_t *req_p, uint64_t *resp_p)
+/* An origin's handle may have been on both lanes, whichever pool it is in. */
+static void hg_pool_collect(struct hg_pool *pool, uint64_t *req, uint64_t *resp_p)
 {
     struct hg_handle *handle;
+    int lane;
 
     (void) pthread_mutex_lock(&pool->lock);
     for (handle = pool->all; handle != NULL; handle = handle->next_all) {
-        *req_p += atomic_load_explicit(&handle->req_count, memory_order_relaxed);
+        for (lane = 0; lane < HG_LANE_MAX; lane++)
+            req[lane] += atomic_load_explicit(&handle->req_count[lane], memory_order_relaxed);
         *resp_p += atomic_load_explicit(&handle->resp_count, memory_order_relaxed);
     }
     (void) pthread_mutex_unlock(&pool->lock);
@@ -176,22 +183,27 @@ static void hg_diag_add(const struct hg_counters *counters, struct hg_diag_count
     ext->unknown_rpc_count += atomic_load(&counters->unknown_rpc);
     ext->late_response_count += atomic_load(&counters->late_response);
     ext->send_error_count += atomic_load(&counters->send_error);
+    ext->sm_req_sent_count += atomic_load(&counters->req_sent_sm);
+    ext->sm_req_recv_count += atomic_load(&counters->req_recv_sm);
+    ext->sm_bulk_count += atomic_load(&counters->bulk_sm);
 }
 
 /* Not an error, but it was asked for: the level makes sure that it is seen. */
 static void hg_diag_log(enum na_log_level level, const char *what,
                         const struct hg_diag_counters *diag, const struct hg_ext_counters *ext)
 {
-    NA_Log_write(level, HG_LOG_SUBSYS, __func__, __LINE__,
-                 "counters of %s: requests %" PRIu64 " sent, %" PRIu64 " received, %" PRIu64
-                 " active; responses %" PRIu64 " sent, %" PRIu64 " received; extra data %" PRIu64
-                 " in, %" PRIu64 " out; bulk transfers %" PRIu64 "; refused: magic %" PRIu64
-                 ", version %" PRIu64 ", header %" PRIu64 ", checksum %" PRIu64
-                 "; unknown RPCs %" PRIu64 "; late responses %" PRIu64 "; send errors %" PRIu64,
-                 what, diag->rpc_req_sent_count, diag->rpc_req_recv_count,
-                 diag->rpc_req_recv_active_count, diag->rpc_resp_sent_count,
-                 diag->rpc_resp_recv_count, diag->rpc_req_extra_count, diag->rpc_resp_extra_count,
-                 diag->bulk_count, ext->refused_magic_count, ext->refused_version_count,
-                 ext->refused_header_count, ext->refused_checksum_count, ext->unknown_rpc_count,
-                 ext->late_response_count, ext->send_error_count);
+    NA_Log_write(
+        level, HG_LOG_SUBSYS, __func__, __LINE__,
+        "counters of %s: requests %" PRIu64 " sent, %" PRIu64 " received, %" PRIu64
+        " active; responses %" PRIu64 " sent, %" PRIu64 " received; extra data %" PRIu64
+        " in, %" PRIu64 " out; bulk transfers %" PRIu64 "; refused: magic %" PRIu64
+        ", version %" PRIu64 ", header %" PRIu64 ", checksum %" PRIu64 "; unknown RPCs %" PRIu64
+        "; late responses %" PRIu64 "; send errors %" PRIu64 "; through auto_sm: %" PRIu64
+        " requests sent, %" PRIu64 " received, %" PRIu64 " bulk transfers",
+        what, diag->rpc_req_sent_count, diag->rpc_req_recv_count, diag->rpc_req_recv_active_count,
+        diag->rpc_resp_sent_count, diag->rpc_resp_recv_count, diag->rpc_req_extra_count,
+        diag->rpc_resp_extra_count, diag->bulk_count, ext->refused_magic_count,
+        ext->refused_version_count, ext->refused_header_count, ext->refused_checksum_count,
+        ext->unknown_rpc_count, ext->late_response_count, ext->send_error_count,
+        ext->sm_req_sent_count, ext->sm_req_recv_count, ext->sm_bulk_count);
 }

@@ -23,7 +23,7 @@ static void hg_forward_drained(struct hg_handle *handle);
 static void hg_forward_new_tag(struct hg_handle *handle);
 static void hg_forward_sent(const struct na_cb_info *info);
 static void hg_forward_received(const struct na_cb_info *info);
-static hg_return_t hg_forward_accept(struct hg_handle *handle, size_t size);
+static bool hg_forward_accept(struct hg_handle *handle, size_t size, hg_return_t *ret_p);
 static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret);
 static void hg_forward_run(struct hg_completion *completion);
 
@@ -46,7 +46,7 @@ hg_return_t HG_Forward(hg_handle_t handle, hg_cb_t callback, void *arg, void *in
     }
     atomic_store_explicit(&handle->state, HG_HANDLE_ACTIVE, memory_order_relaxed);
     handle->out.has_payload = false;
-    if (handle->out_extra.buf != NULL)
+    if (handle->out_extra.block != NULL)
         hg_extra_free(&handle->out_extra);
     ret = hg_payload_encode(handle, HG_INPUT, in_struct, &payload, &flags);
     if (ret != HG_SUCCESS)
@@ -66,7 +66,7 @@ hg_return_t HG_Forward(hg_handle_t handle, hg_cb_t callback, void *arg, void *in
     atomic_fetch_sub_explicit(&handle->ref, 1, memory_order_relaxed);
 
 error:
-    if (handle->in_extra.buf != NULL)
+    if (handle->in_extra.block != NULL)
         hg_extra_free(&handle->in_extra);
     atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_release);
     return ret;
@@ -110,7 +110,7 @@ static hg_return_t hg_forward_start(struct hg_handle *handle, size_t payload, ui
     if (handle->no_response)
         flags |= HG_CORE_HEADER_NO_RESPONSE;
     hg_forward_new_tag(handle);
-    if (util_unlikely(handle->in_extra.buf != NULL)) {
+    if (util_unlikely(handle->in_extra.block != NULL)) {
         flags |= HG_CORE_HEADER_MORE_DATA;
         ret = hg_overflow_expose(handle, &handle->in, &handle->in_extra,
                                  hg_msg_payload_offset(&handle->in, flags), &payload);
@@ -132,7 +132,7 @@ static hg_return_t hg_forward_start(struct hg_handle *handle, size_t payload, ui
             return HG_SUCCESS;
         }
     }
-    hg_count_own(&handle->req_count);
+    hg_count_own(&handle->req_count[handle->lane]);
     ret = hg_forward_send(handle, size);
     /*
      * The send may have completed, or have to be continued; and who wakes now polls when the
@@ -238,9 +238,8 @@ static void hg_forward_received(const struct na_cb_info *info)
     hg_return_t ret;
 
     if (util_likely(info->ret == NA_SUCCESS)) {
-        ret = hg_forward_accept(handle, info->info.recv_expected.actual_buf_size);
-        if (ret == HG_AGAIN)
-            return; /* the right response, or the rest of this one, is still to come */
+        if (!hg_forward_accept(handle, info->info.recv_expected.actual_buf_size, &ret))
+            return;
     } else {
         ret = hg_return_from_na(info->ret);
         if (ret == HG_CANCELED && atomic_load(&handle->is_canceled))
@@ -251,42 +250,45 @@ static void hg_forward_received(const struct na_cb_info *info)
     hg_forward_part_done(handle);
 }
 
-/* Look at a response. HG_AGAIN: this part of the operation goes on. */
-static hg_return_t hg_forward_accept(struct hg_handle *handle, size_t size)
+/*
+ * Look at a response. False if this part of the operation goes on: the right response, or the rest
+ * of this one, is still to come.
+ */
+static bool hg_forward_accept(struct hg_handle *handle, size_t size, hg_return_t *ret_p)
 {
     struct hg_core_header_response header;
-    hg_return_t ret;
 
-    ret = hg_header_read_response(handle, &handle->out, size, &header);
-    if (util_unlikely(ret != HG_SUCCESS)) {
+    *ret_p = hg_header_read_response(handle, &handle->out, size, &header);
+    if (util_unlikely(*ret_p != HG_SUCCESS)) {
         handle->out.has_payload = false;
-        return ret;
+        return true;
     }
     if (util_unlikely(header.cookie != handle->cookie)) {
         hg_count(&handle->info.context->counters.late_response);
         HG_LOG_DEBUG("dropped a late response of RPC %#" PRIx64, handle->info.id);
         handle->out.has_payload = false;
-        ret = hg_forward_post(handle);
-        if (ret == HG_SUCCESS && atomic_load(&handle->is_canceled))
+        *ret_p = hg_forward_post(handle);
+        if (*ret_p == HG_SUCCESS && atomic_load(&handle->is_canceled))
             (void) HG_Cancel(handle);
-        return ret == HG_SUCCESS ? HG_AGAIN : ret;
+        return *ret_p != HG_SUCCESS;
     }
+    *ret_p = (hg_return_t) header.ret_code;
     if (header.hg == HG_CORE_ACK_MAGIC) {
         handle->out.has_payload = false;
-        return (hg_return_t) header.ret_code;
+        return true;
     }
     hg_count_own(&handle->resp_count);
     if (util_likely(!(header.flags & HG_CORE_HEADER_MORE_DATA))) {
         if (header.ret_code != HG_SUCCESS)
             handle->out.has_payload = false;
-        return (hg_return_t) header.ret_code;
+        return true;
     }
-    ret = hg_overflow_fetch(handle, HG_OUTPUT, hg_forward_fetched);
-    if (ret == HG_SUCCESS)
-        return HG_AGAIN;
+    *ret_p = hg_overflow_fetch(handle, HG_OUTPUT, hg_forward_fetched);
+    if (*ret_p == HG_SUCCESS)
+        return false;
     handle->out.has_payload = false;
-    hg_control_send_ack(handle, ret);
-    return ret;
+    hg_control_send_ack(handle, *ret_p);
+    return true;
 }
 
 /* The output that did not fit the response is here, or will not come. */
@@ -311,7 +313,7 @@ static void hg_forward_run(struct hg_completion *completion)
     };
     hg_cb_t callback = handle->callback;
 
-    if (util_unlikely(handle->in_extra.buf != NULL))
+    if (util_unlikely(handle->in_extra.block != NULL))
         hg_extra_free(&handle->in_extra);
     atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_release);
     if (callback != NULL) {

@@ -43,7 +43,8 @@ hg_return_t HG_Create(hg_context_t *context, hg_addr_t addr, hg_id_t id, hg_hand
         return ret;
     }
     atomic_store_explicit(&handle->ref, 1, memory_order_relaxed);
-    if (addr != HG_ADDR_NULL) {
+    /* Either may be set later by HG_Reset(). */
+    if (addr != HG_ADDR_NULL || id != 0) {
         ret = hg_handle_set_target(handle, addr, id);
         if (ret != HG_SUCCESS)
             goto error;
@@ -216,9 +217,9 @@ hg_return_t hg_handle_set_lane(struct hg_handle *handle, enum hg_lane lane)
 void hg_handle_release(struct hg_handle *handle)
 {
     atomic_store_explicit(&handle->ref, 0, memory_order_relaxed);
-    if (handle->in_extra.buf != NULL)
+    if (handle->in_extra.block != NULL)
         hg_extra_free(&handle->in_extra);
-    if (handle->out_extra.buf != NULL)
+    if (handle->out_extra.block != NULL)
         hg_extra_free(&handle->out_extra);
     handle->in.has_payload = false;
     handle->out.has_payload = false;
@@ -237,6 +238,7 @@ void hg_handle_release(struct hg_handle *handle)
         (void) HG_Addr_free(handle->info.hg_class, handle->info.addr);
     handle->info.addr = HG_ADDR_NULL;
     handle->rpc = NULL;
+    handle->info.id = 0;
     hg_pool_put(&handle->info.context->origins[handle->lane], handle);
 }
 

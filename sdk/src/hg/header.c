@@ -95,7 +95,10 @@ hg_return_t hg_header_read_response(struct hg_handle *handle, struct hg_msg *msg
     header->id = le64toh(header->id);
     is_known = header->hg == HG_CORE_RESPONSE_MAGIC || header->hg == HG_CORE_ACK_MAGIC;
     ret = hg_header_check(handle, msg, size, header->hg, header->protocol, header->flags, is_known);
-    if (ret == HG_SUCCESS && (header->ret_code >= HG_RETURN_MAX || header->id != handle->info.id)) {
+    /* A late one, which the cookie tells, may be of another RPC. */
+    if (ret == HG_SUCCESS &&
+        (header->ret_code >= HG_RETURN_MAX ||
+         (header->id != handle->info.id && header->cookie == handle->cookie))) {
         hg_count(&handle->info.context->counters.refused_header);
         HG_LOG_DEBUG("refused a response with code %u for RPC %#" PRIx64, header->ret_code,
                      header->id);

@@ -45,8 +45,8 @@ void hg_class_bulk_decr(hg_class_t *hg_class);
 /* The context's NA context on a lane, NULL if that is not open. */
 na_context_t *hg_context_get_na(const hg_context_t *context, enum hg_lane lane);
 
-/* Count one bulk transfer. */
-void hg_context_count_bulk(hg_context_t *context);
+/* Count one bulk transfer, HG_LANE_MAIN if it needs no transport. */
+void hg_context_count_bulk(hg_context_t *context, enum hg_lane lane);
 
 /*
  * Count operations that still have to push a completion; a context that has some cannot be
@@ -117,6 +117,33 @@ void hg_context_push(hg_context_t *context, struct hg_completion *completion);
  * somebody to run it. Costs one load when nobody sleeps. [any thread] [may not block]
  */
 void hg_context_wake(hg_context_t *context);
+
+/* Blocks of memory for what does not fit a message [any thread] */
+
+/* A block that its holder alone uses. */
+struct hg_block {
+    hg_class_t *hg_class;
+    void *memory;       /* page-aligned; what is in it is left from an earlier use */
+    hg_size_t capacity; /* bytes of it, a multiple of the page size */
+    hg_bulk_t source;   /* describes all of it for peers to read, HG_BULK_NULL until asked for */
+    hg_bulk_t sink;     /* likewise for us to write to */
+    uint32_t index;     /* of its list in the class */
+    struct hg_block *next;
+};
+
+/* Take a block of at least `size` bytes; a class of NULL keeps none. NULL if memory is out. */
+struct hg_block *hg_block_get(hg_class_t *hg_class, hg_size_t size);
+
+/* Give it back, to be used again. */
+void hg_block_put(struct hg_block *block);
+
+/* Keep its memory, to be freed by free(), and free the rest. */
+void *hg_block_take(struct hg_block *block);
+
+/*
+ * The descriptor of a whole block, HG_BULK_READ_ONLY or HG_BULK_WRITE_ONLY. It stays the block's.
+ */
+hg_return_t hg_block_describe(struct hg_block *block, uint8_t access, hg_bulk_t *bulk_p);
 
 /* Return codes */
 

@@ -44,7 +44,7 @@ hg_return_t hg_options_read(struct hg_options *options, unsigned int version,
  */
 
 /*
- * One set for each context; added up when asked for. The first four of a context are kept by its
+ * One set for each context; added up when asked for. The first six of a context are kept by its
  * handles.
  */
 struct hg_counters {
@@ -52,6 +52,9 @@ struct hg_counters {
     _Atomic uint64_t req_recv;
     _Atomic uint64_t resp_sent;
     _Atomic uint64_t resp_recv;
+    _Atomic uint64_t req_sent_sm;
+    _Atomic uint64_t req_recv_sm;
+    _Atomic uint64_t bulk_sm;
     _Atomic uint64_t req_extra;
     _Atomic uint64_t resp_extra;
     _Atomic uint64_t bulk;
@@ -148,10 +151,33 @@ hg_return_t hg_auto_sm_to_string(char *buf, hg_size_t *size_p, const struct hg_a
 void hg_auto_sm_open(hg_class_t *hg_class, const struct hg_options *options, bool listen);
 
 /*
+ * Blocks [block.c] ------------------------------------------------------------------------------
+ */
+
+/* Lists of blocks: 4 KiB to 8 MiB, four sizes for each power of two. */
+#define HG_BLOCK_CLASSES 45u
+
+/* The blocks of a class that are not in use. */
+struct hg_blocks {
+    pthread_mutex_t lock;
+    struct hg_block *free[HG_BLOCK_CLASSES]; /* linked by next, last in first out */
+    hg_size_t kept;                          /* bytes of all of them */
+};
+
+void hg_blocks_init(struct hg_blocks *blocks);
+
+/* Free what is kept. */
+void hg_blocks_drain(hg_class_t *hg_class);
+
+/*
  * Class [class.c] -------------------------------------------------------------------------------
  */
 
 #define HG_NODE_ID_SIZE 40
+
+/* A context's id is a byte. */
+#define HG_CONTEXT_IDS   256u
+#define HG_CONTEXT_WORDS (HG_CONTEXT_IDS / 64)
 
 struct hg_class_lane {
     na_class_t *na_class; /* NULL: closed */
@@ -184,6 +210,7 @@ struct hg_class {
     hg_size_t out_offset;
     struct hg_registry registry;
     struct hg_proc_class proc_class;
+    struct hg_blocks blocks;
     hg_return_t (*handle_create)(hg_handle_t, void *);
     void *handle_create_arg;
     void *data;
@@ -192,11 +219,14 @@ struct hg_class {
     _Atomic int32_t bulk_count;
     char node_id[HG_NODE_ID_SIZE]; /* of this machine, for auto_sm */
 
-    pthread_mutex_t lock;         /* of what follows */
-    struct hg_context *contexts;  /* linked by next */
-    struct hg_counters retired;   /* sum over destroyed contexts */
-    struct hg_class *next;        /* in the list of all classes */
-    struct hg_class **previous_p; /* what points here; NULL: not in that list */
+    uint32_t max_contexts; /* 0: the class was opened over an NA class, which knows */
+
+    pthread_mutex_t lock;                   /* of what follows */
+    uint64_t context_ids[HG_CONTEXT_WORDS]; /* bitmap: ids of contexts, opened or being opened */
+    struct hg_context *contexts;            /* linked by next */
+    struct hg_counters retired;             /* sum over destroyed contexts */
+    struct hg_class *next;                  /* in the list of all classes */
+    struct hg_class **previous_p;           /* what points here; NULL: not in that list */
 };
 
 /* Call a function for each open class. Classes cannot be opened or closed meanwhile. */
@@ -297,6 +327,13 @@ void hg_control_await_end(struct hg_handle *handle);
 #define HG_WAITER_ARMED         0x40000000u /* the program may wait on the descriptor */
 #define HG_WAITERS_OF_PROGRESS  (HG_WAITER_PROGRESS_MASK | HG_WAITER_ARMED)
 
+/* What a context waits for; each has its own time to poll before it sleeps. */
+enum hg_poll {
+    HG_POLL_MESSAGE,  /* requests and responses */
+    HG_POLL_TRANSFER, /* the end of bulk transfers or of their pieces, too */
+    HG_POLL_MAX
+};
+
 struct hg_context {
     /* Written when the context is created. */
     hg_class_t *hg_class;
@@ -317,7 +354,7 @@ struct hg_context {
     /* Who sleeps, and whether somebody was woken since. */
     _Alignas(UTIL_CACHE_LINE) _Atomic uint32_t waiters;
     _Atomic bool is_signaled;
-    _Atomic uint32_t poll_ns; /* how long to poll before sleeping */
+    _Atomic uint32_t poll_ns[HG_POLL_MAX]; /* how long to poll before sleeping */
     pthread_mutex_t trigger_lock;
     pthread_cond_t trigger_cond;
 
@@ -398,12 +435,11 @@ struct hg_msg {
 
 /* Input or output that does not fit a message. */
 struct hg_extra {
-    void *buf; /* encoded data, from malloc() */
-    hg_size_t size;
-    uint64_t hash;    /* of the data, when they are fetched */
-    hg_bulk_t bulk;   /* describes buf */
-    hg_bulk_t remote; /* the peer's data while they are fetched */
-    hg_op_id_t op_id; /* fetch that runs, under the handle's lock */
+    struct hg_block *block; /* NULL: all is in the message */
+    hg_size_t size;         /* encoded bytes in the block */
+    uint64_t hash;          /* of the data, when they are fetched */
+    hg_bulk_t remote;       /* the peer's data while they are fetched */
+    hg_op_id_t op_id;       /* fetch that runs, under the handle's lock */
     void (*done)(struct hg_handle *handle, hg_return_t ret);
 };
 
@@ -420,8 +456,8 @@ struct hg_handle {
     uint8_t lane;
     na_tag_t tag;
     uint16_t cookie;
-    _Atomic uint64_t req_count;  /* requests sent, at the target: received */
-    _Atomic uint64_t resp_count; /* responses received, at the target: sent */
+    _Atomic uint64_t req_count[HG_LANE_MAX]; /* requests sent, at the target: received */
+    _Atomic uint64_t resp_count;             /* responses received, at the target: sent */
 
     hg_cb_t callback;
     void *arg;

@@ -32,12 +32,12 @@ hg_return_t hg_loopback_forward(struct hg_handle *origin, size_t payload, uint8_
     target = hg_loopback_target(origin, &ret);
     if (target == NULL)
         return ret;
-    hg_count_own(&origin->req_count);
-    hg_count_own(&target->req_count);
+    hg_count_own(&origin->req_count[origin->lane]);
+    hg_count_own(&target->req_count[target->lane]);
     origin->in.flags = flags;
     origin->in.used = payload;
     origin->in.has_payload = true;
-    if (origin->in_extra.buf != NULL)
+    if (origin->in_extra.block != NULL)
         hg_count(&context->counters.req_extra);
     hg_loopback_copy(&target->in, &target->in_extra, &origin->in, &origin->in_extra, flags,
                      payload);
@@ -64,7 +64,7 @@ void hg_loopback_respond(struct hg_handle *target, hg_return_t ret, size_t paylo
 
     hg_count_own(&target->resp_count);
     hg_count_own(&origin->resp_count);
-    if (target->out_extra.buf != NULL)
+    if (target->out_extra.block != NULL)
         hg_count(&target->info.context->counters.resp_extra);
     if (ret == HG_SUCCESS)
         hg_loopback_copy(&origin->out, &origin->out_extra, &target->out, &target->out_extra, flags,
@@ -181,11 +181,11 @@ static void hg_loopback_copy(struct hg_msg *to, struct hg_extra *to_extra,
     to->has_payload = true;
     memcpy(to->buf + hg_msg_payload_offset(to, to->flags),
            from->buf + hg_msg_payload_offset(from, from_flags), payload);
-    if (from_extra->buf != NULL) {
+    if (from_extra->block != NULL) {
         to->flags |= HG_CORE_HEADER_MORE_DATA;
-        to_extra->buf = from_extra->buf;
+        to_extra->block = from_extra->block;
         to_extra->size = from_extra->size;
-        from_extra->buf = NULL;
+        from_extra->block = NULL;
         from_extra->size = 0;
     }
 }

@@ -32,7 +32,6 @@ struct hg_overflow_wire {
 _Static_assert(sizeof(struct hg_overflow_wire) == 24, "wire format");
 
 static hg_return_t hg_overflow_parse(struct hg_handle *handle, hg_op_t op, struct hg_extra *extra);
-static hg_return_t hg_overflow_prepare(struct hg_handle *handle, struct hg_extra *extra);
 static hg_return_t hg_overflow_pull(struct hg_handle *handle, struct hg_extra *extra, hg_cb_t done);
 static hg_return_t hg_overflow_input_done(const struct hg_cb_info *info);
 static hg_return_t hg_overflow_output_done(const struct hg_cb_info *info);
@@ -46,12 +45,12 @@ hg_return_t hg_overflow_expose(struct hg_handle *handle, struct hg_msg *msg, str
     struct hg_overflow_wire wire;
     hg_size_t desc_size;
     hg_return_t ret;
+    hg_bulk_t bulk;
 
-    ret = HG_Bulk_create(handle->info.hg_class, 1, &extra->buf, &extra->size, HG_BULK_READ_ONLY,
-                         &extra->bulk);
+    ret = hg_block_describe(extra->block, HG_BULK_READ_ONLY, &bulk);
     if (ret != HG_SUCCESS)
         return ret;
-    desc_size = HG_Bulk_get_serialize_size(extra->bulk, flags);
+    desc_size = HG_Bulk_get_serialize_size(bulk, flags);
     if (desc_size > UINT32_MAX || at + sizeof(wire) > msg->size ||
         desc_size > msg->size - at - sizeof(wire)) {
         HG_LOG_ERROR("a message of %zu bytes cannot even hold the descriptor of RPC %#" PRIx64,
@@ -59,11 +58,11 @@ hg_return_t hg_overflow_expose(struct hg_handle *handle, struct hg_msg *msg, str
         return HG_MSGSIZE;
     }
     wire.size = htole64(extra->size);
-    wire.hash = htole64(hg_proc_checksum_bytes(extra->buf, (size_t) extra->size, 0));
+    wire.hash = htole64(hg_proc_checksum_bytes(extra->block->memory, (size_t) extra->size, 0));
     wire.desc_size = htole32((uint32_t) desc_size);
     wire.reserved = 0;
     memcpy(msg->buf + at, &wire, sizeof(wire));
-    ret = HG_Bulk_serialize(msg->buf + at + sizeof(wire), desc_size, flags, extra->bulk);
+    ret = HG_Bulk_serialize(msg->buf + at + sizeof(wire), desc_size, flags, bulk);
     *payload_p += sizeof(wire) + (size_t) desc_size;
     return ret;
 }
@@ -77,8 +76,6 @@ hg_return_t hg_overflow_fetch(struct hg_handle *handle, hg_op_t op,
     hg_extra_free(extra);
     extra->done = done;
     ret = hg_overflow_parse(handle, op, extra);
-    if (ret == HG_SUCCESS)
-        ret = hg_overflow_prepare(handle, extra);
     if (ret == HG_SUCCESS)
         ret = hg_overflow_pull(handle, extra,
                                op == HG_INPUT ? hg_overflow_input_done : hg_overflow_output_done);
@@ -102,13 +99,11 @@ void hg_overflow_cancel(struct hg_handle *handle)
 
 void hg_extra_free(struct hg_extra *extra)
 {
-    if (extra->bulk != HG_BULK_NULL)
-        (void) HG_Bulk_free(extra->bulk);
-    if (extra->remote != HG_BULK_NULL)
-        (void) HG_Bulk_free(extra->remote);
-    extra->bulk = extra->remote = HG_BULK_NULL;
-    free(extra->buf);
-    extra->buf = NULL;
+    (void) HG_Bulk_free(extra->remote);
+    extra->remote = HG_BULK_NULL;
+    if (extra->block != NULL)
+        hg_block_put(extra->block);
+    extra->block = NULL;
     extra->size = 0;
 }
 
@@ -137,8 +132,8 @@ static hg_return_t hg_overflow_parse(struct hg_handle *handle, hg_op_t op, struc
                               le32toh(wire.desc_size));
     if (ret != HG_SUCCESS)
         extra->remote = HG_BULK_NULL;
-    else if (HG_Bulk_get_size(extra->remote) != extra->size)
-        goto refuse;
+    else if (HG_Bulk_get_size(extra->remote) < extra->size)
+        goto refuse; /* it describes the whole block that the data are in */
     return ret;
 
 refuse:
@@ -147,23 +142,21 @@ refuse:
     return HG_PROTOCOL_ERROR;
 }
 
-static hg_return_t hg_overflow_prepare(struct hg_handle *handle, struct hg_extra *extra)
-{
-    extra->buf = malloc((size_t) extra->size);
-    if (extra->buf == NULL)
-        return HG_NOMEM;
-    return HG_Bulk_create(handle->info.hg_class, 1, &extra->buf, &extra->size, HG_BULK_WRITE_ONLY,
-                          &extra->bulk);
-}
-
 static hg_return_t hg_overflow_pull(struct hg_handle *handle, struct hg_extra *extra, hg_cb_t done)
 {
     hg_return_t ret;
+    hg_bulk_t sink;
 
+    extra->block = hg_block_get(handle->info.hg_class, extra->size);
+    if (extra->block == NULL)
+        return HG_NOMEM;
+    ret = hg_block_describe(extra->block, HG_BULK_WRITE_ONLY, &sink);
+    if (ret != HG_SUCCESS)
+        return ret;
     (void) pthread_mutex_lock(&handle->lock);
     ret = HG_Bulk_transfer_id(handle->info.context, done, handle, HG_BULK_PULL, handle->info.addr,
-                              handle->info.context_id, extra->remote, 0, extra->bulk, 0,
-                              extra->size, &extra->op_id);
+                              handle->info.context_id, extra->remote, 0, sink, 0, extra->size,
+                              &extra->op_id);
     if (ret != HG_SUCCESS)
         extra->op_id = HG_OP_ID_NULL;
     else if (atomic_load(&handle->is_canceled) && handle->is_origin)
@@ -194,15 +187,14 @@ static void hg_overflow_done(struct hg_handle *handle, struct hg_extra *extra, h
     extra->op_id = HG_OP_ID_NULL;
     (void) pthread_mutex_unlock(&handle->lock);
     if (ret == HG_SUCCESS &&
-        hg_proc_checksum_bytes(extra->buf, (size_t) extra->size, 0) != extra->hash) {
+        hg_proc_checksum_bytes(extra->block->memory, (size_t) extra->size, 0) != extra->hash) {
         hg_count(&handle->info.context->counters.refused_checksum);
         HG_LOG_ERROR("the data of RPC %#" PRIx64 " changed before they were fetched",
                      handle->info.id);
         ret = HG_CHECKSUM_ERROR;
     }
-    (void) HG_Bulk_free(extra->bulk);
     (void) HG_Bulk_free(extra->remote);
-    extra->bulk = extra->remote = HG_BULK_NULL;
+    extra->remote = HG_BULK_NULL;
     if (ret != HG_SUCCESS)
         hg_extra_free(extra);
     extra->done(handle, ret);

@@ -116,7 +116,6 @@ hg_return_t hg_payload_encode(struct hg_handle *handle, hg_op_t op, void *data, 
     hg_proc_cb_t proc_cb = hg_payload_proc(handle, op);
     struct hg_proc *proc = &handle->proc;
     size_t reserved = hg_payload_reserved(handle, op);
-    hg_size_t capacity;
     size_t start;
     hg_return_t ret;
 
@@ -124,7 +123,7 @@ hg_return_t hg_payload_encode(struct hg_handle *handle, hg_op_t op, void *data, 
     if (proc->is_portable)
         *flags_p |= HG_CORE_HEADER_PORTABLE;
     *payload_p = reserved;
-    if (extra->buf != NULL)
+    if (extra->block != NULL)
         hg_extra_free(extra);
     /* No structure is an empty payload: handlers respond so when they have nothing to say. */
     if (proc_cb == NULL || data == NULL)
@@ -151,7 +150,13 @@ hg_return_t hg_payload_encode(struct hg_handle *handle, hg_op_t op, void *data, 
                      extra->size, handle->info.id);
         return HG_MSGSIZE;
     }
-    extra->buf = hg_proc_take_extra_buf(proc, &capacity);
+    extra->block = hg_proc_take_extra_block(proc);
+    if (extra->block == NULL) {
+        HG_LOG_ERROR("the proc function of RPC %#" PRIx64 " took the extra buffer away; leave it "
+                     "to the processor",
+                     handle->info.id);
+        return HG_INVALID_ARG;
+    }
     return HG_SUCCESS;
 }
 
@@ -199,9 +204,9 @@ static hg_return_t hg_payload_locate(struct hg_handle *handle, hg_op_t op, char 
         return HG_PROTOCOL_ERROR;
     }
     if (msg->flags & HG_CORE_HEADER_MORE_DATA) {
-        *buf_p = extra->buf;
+        *buf_p = extra->block != NULL ? extra->block->memory : NULL;
         *size_p = extra->size;
-        return extra->buf != NULL ? HG_SUCCESS : HG_FAULT;
+        return extra->block != NULL ? HG_SUCCESS : HG_FAULT;
     }
     ret = hg_header_check_payload(handle, msg);
     if (ret != HG_SUCCESS)
@@ -277,9 +282,9 @@ static hg_return_t hg_payload_extra_buf(struct hg_handle *handle, const struct h
                      (void *) handle, (void *) buf_p);
         return HG_INVALID_ARG;
     }
-    *buf_p = extra->buf;
+    *buf_p = extra->block != NULL ? extra->block->memory : NULL;
     if (size_p != NULL)
-        *size_p = extra->buf != NULL ? extra->size : 0;
+        *size_p = extra->block != NULL ? extra->size : 0;
     return HG_SUCCESS;
 }
 

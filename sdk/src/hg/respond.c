@@ -51,7 +51,7 @@ hg_return_t HG_Respond(hg_handle_t handle, hg_cb_t callback, void *arg, void *ou
     atomic_fetch_sub_explicit(&handle->ref, 1, memory_order_relaxed);
 
 error:
-    if (handle->out_extra.buf != NULL)
+    if (handle->out_extra.block != NULL)
         hg_extra_free(&handle->out_extra);
     atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_release);
     return ret;
@@ -113,7 +113,7 @@ static hg_return_t hg_respond_start(struct hg_handle *handle, uint16_t magic, hg
                                     size_t payload, uint8_t flags)
 {
     const struct hg_class_lane *lane = hg_handle_lane(handle);
-    bool is_fetched = handle->out_extra.buf != NULL;
+    bool is_fetched = handle->out_extra.block != NULL;
     hg_context_t *context = handle->info.context;
     na_return_t na_return;
     hg_return_t ret;
@@ -201,7 +201,7 @@ static void hg_respond_sent(const struct na_cb_info *info)
         if (info->ret != NA_CANCELED)
             hg_count(&handle->info.context->counters.send_error);
         hg_handle_set_error(handle, hg_return_from_na(info->ret));
-        if (handle->out_extra.buf != NULL)
+        if (handle->out_extra.block != NULL)
             hg_respond_unexpose(handle);
     }
     hg_respond_part_done(handle);

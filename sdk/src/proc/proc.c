@@ -5,13 +5,11 @@
  */
 #include "proc/proc_internal.h"
 
+#include "hg/hg_internal.h"
 #include "hg/hg_log.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
-
-/* Extra buffers are whole pages, which suits the transfer that will carry them. */
-#define HG_PROC_PAGE_SIZE 4096u
 
 /* More than any message; keeps sums of sizes far from wrapping. */
 #define HG_PROC_SIZE_LIMIT ((hg_size_t) 1 << 46)
@@ -86,8 +84,11 @@ void hg_proc_init(struct hg_proc *proc, hg_class_t *hg_class, hg_proc_hash_t has
 
 void hg_proc_fini(struct hg_proc *proc)
 {
-    if (proc->is_extra_mine)
+    if (proc->extra_block != NULL)
+        hg_block_put(proc->extra_block);
+    else if (proc->is_extra_mine)
         free(proc->extra_buf);
+    proc->extra_block = NULL;
     proc->extra_buf = NULL;
     proc->extra_size = 0;
     proc->is_extra_mine = false;
@@ -257,6 +258,7 @@ static hg_return_t hg_proc_grow(struct hg_proc *proc, hg_size_t wanted)
 {
     hg_size_t used = (hg_size_t) (proc->cursor.next - proc->base);
     hg_size_t size = 2 * (hg_size_t) (proc->end - proc->base);
+    struct hg_block *block;
     char *extra;
 
     if (wanted > HG_PROC_SIZE_LIMIT) {
@@ -265,15 +267,18 @@ static hg_return_t hg_proc_grow(struct hg_proc *proc, hg_size_t wanted)
     }
     if (size < wanted)
         size = wanted;
-    size = (size + HG_PROC_PAGE_SIZE - 1) / HG_PROC_PAGE_SIZE * HG_PROC_PAGE_SIZE;
-    extra = aligned_alloc(HG_PROC_PAGE_SIZE, (size_t) size);
-    if (extra == NULL) {
+    /* A processor of the program's own may outlive its class. */
+    block = hg_block_get(proc->handle != HG_HANDLE_NULL ? proc->hg_class : NULL, size);
+    if (block == NULL) {
         HG_LOG_ERROR("cannot encode %" PRIu64 " bytes: out of memory", wanted);
         return HG_NOMEM;
     }
+    extra = block->memory;
+    size = block->capacity;
     if (used > 0)
         memcpy(extra, proc->base, (size_t) used);
     hg_proc_fini(proc);
+    proc->extra_block = block;
     proc->extra_buf = extra;
     proc->extra_size = size;
     proc->is_extra_mine = true;

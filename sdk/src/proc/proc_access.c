@@ -68,14 +68,20 @@ hg_return_t hg_proc_set_extra_buf_is_mine(hg_proc_t proc, uint8_t mine)
     if (proc->extra_buf == NULL)
         return HG_INVALID_ARG;
     proc->is_extra_mine = mine != 0;
+    if (mine == 0 && proc->extra_block != NULL) {
+        (void) hg_block_take(proc->extra_block);
+        proc->extra_block = NULL;
+    }
     return HG_SUCCESS;
 }
 
-void *hg_proc_take_extra_buf(struct hg_proc *proc, hg_size_t *size_p)
+struct hg_block *hg_proc_take_extra_block(struct hg_proc *proc)
 {
-    *size_p = proc->extra_size;
+    struct hg_block *block = proc->extra_block;
+
+    proc->extra_block = NULL;
     proc->is_extra_mine = false;
-    return proc->extra_buf;
+    return block;
 }
 
 enum hg_proc_encoding hg_proc_get_encoding(hg_proc_t proc)

@@ -11,6 +11,8 @@
 
 #include <stdatomic.h>
 
+struct hg_block;
+
 /* What a class remembers for its processors. Part of the HG class; zero is the initial state. */
 struct hg_proc_class {
     _Atomic uint32_t encoding; /* an enum hg_proc_encoding */
@@ -24,9 +26,10 @@ struct hg_proc {
 
     hg_class_t *hg_class;
     hg_handle_t handle;
-    hg_size_t buf_size;   /* of the caller's buffer */
-    char *extra_buf;      /* NULL while the caller's buffer suffices */
-    hg_size_t extra_size; /* 0 without an extra buffer */
+    hg_size_t buf_size;           /* of the caller's buffer */
+    char *extra_buf;              /* NULL while the caller's buffer suffices */
+    hg_size_t extra_size;         /* 0 without an extra buffer */
+    struct hg_block *extra_block; /* that the extra buffer is in, unless that was given away */
 
     uint64_t checksum;   /* seed while bytes are handled, then the result */
     hg_proc_hash_t hash; /* width of the checksum */
@@ -67,10 +70,10 @@ static inline void hg_proc_start(struct hg_proc *proc, char *buf, hg_size_t size
 void hg_proc_fini(struct hg_proc *proc);
 
 /*
- * Give the extra buffer away: returns it, to be freed by free(), and its size, or NULL without one.
- * The processor must be reset before its next use.
+ * Give the block of the extra buffer away; NULL without one. The processor must be reset before its
+ * next use.
  */
-void *hg_proc_take_extra_buf(struct hg_proc *proc, hg_size_t *size_p);
+struct hg_block *hg_proc_take_extra_block(struct hg_proc *proc);
 
 /*
  * Step over `size` bytes and say where they are: room is made when encoding, HG_OVERFLOW when

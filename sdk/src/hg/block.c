@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Blocks of memory for inputs and outputs that do not fit a message. A class keeps those that are
+ * not in use, within a bound, so that their pages and their registration with the transports serve
+ * many RPCs.
+ */
+#include "hg/hg_private.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define HG_BLOCK_PAGE 4096u
+
+/* Larger blocks are not kept, and no more than so many bytes of all. */
+#define HG_BLOCK_KEPT_MAX (UINT64_C(8) << 20)
+#define HG_BLOCKS_MAX     (UINT64_C(64) << 20)
+
+static uint32_t hg_block_class_of(hg_size_t size, hg_size_t *capacity_p);
+static struct hg_block *hg_block_new(hg_class_t *hg_class, hg_size_t capacity, uint32_t index);
+static void hg_block_delete(struct hg_block *block);
+
+void hg_blocks_init(struct hg_blocks *blocks)
+{
+    (void) pthread_mutex_init(&blocks->lock, NULL);
+}
+
+void hg_blocks_drain(hg_class_t *hg_class)
+{
+    struct hg_blocks *blocks = &hg_class->blocks;
+    uint32_t i;
+
+    (void) pthread_mutex_lock(&blocks->lock);
+    for (i = 0; i < HG_BLOCK_CLASSES; i++) {
+        while (blocks->free[i] != NULL) {
+            struct hg_block *block = blocks->free[i];
+
+            blocks->free[i] = block->next;
+            hg_block_delete(block);
+        }
+    }
+    blocks->kept = 0;
+    (void) pthread_mutex_unlock(&blocks->lock);
+}
+
+struct hg_block *hg_block_get(hg_class_t *hg_class, hg_size_t size)
+{
+    struct hg_block *block = NULL;
+    hg_size_t capacity;
+    uint32_t index = hg_block_class_of(size, &capacity);
+
+    if (hg_class == NULL || index == HG_BLOCK_CLASSES)
+        return hg_block_new(hg_class, capacity, index);
+    (void) pthread_mutex_lock(&hg_class->blocks.lock);
+    block = hg_class->blocks.free[index];
+    if (block != NULL) {
+        hg_class->blocks.free[index] = block->next;
+        hg_class->blocks.kept -= capacity;
+    }
+    (void) pthread_mutex_unlock(&hg_class->blocks.lock);
+    return block != NULL ? block : hg_block_new(hg_class, capacity, index);
+}
+
+void hg_block_put(struct hg_block *block)
+{
+    struct hg_blocks *blocks;
+    bool is_kept;
+
+    if (block->hg_class == NULL || block->index == HG_BLOCK_CLASSES) {
+        hg_block_delete(block);
+        return;
+    }
+    blocks = &block->hg_class->blocks;
+    (void) pthread_mutex_lock(&blocks->lock);
+    is_kept = blocks->kept + block->capacity <= HG_BLOCKS_MAX;
+    if (is_kept) {
+        block->next = blocks->free[block->index];
+        blocks->free[block->index] = block;
+        blocks->kept += block->capacity;
+    }
+    (void) pthread_mutex_unlock(&blocks->lock);
+    if (!is_kept)
+        hg_block_delete(block);
+}
+
+void *hg_block_take(struct hg_block *block)
+{
+    void *memory = block->memory;
+
+    block->memory = NULL;
+    hg_block_delete(block);
+    return memory;
+}
+
+hg_return_t hg_block_describe(struct hg_block *block, uint8_t access, hg_bulk_t *bulk_p)
+{
+    hg_bulk_t *bulk = access == HG_BULK_READ_ONLY ? &block->source : &block->sink;
+    hg_return_t ret = HG_SUCCESS;
+
+    if (*bulk == HG_BULK_NULL)
+        ret = HG_Bulk_create(block->hg_class, 1, &block->memory, &block->capacity, access, bulk);
+    *bulk_p = *bulk;
+    return ret;
+}
+
+/*
+ * The list of a size, and what blocks on it hold: four sizes for each power of two, so that at most
+ * a fifth is unused. HG_BLOCK_CLASSES: a block of that size is not kept.
+ */
+static uint32_t hg_block_class_of(hg_size_t size, hg_size_t *capacity_p)
+{
+    hg_size_t base = HG_BLOCK_PAGE, step;
+    uint32_t index = 0;
+
+    if (size > HG_BLOCK_KEPT_MAX) {
+        *capacity_p = (size + HG_BLOCK_PAGE - 1) / HG_BLOCK_PAGE * HG_BLOCK_PAGE;
+        return HG_BLOCK_CLASSES;
+    }
+    while (2 * base < size) {
+        base *= 2;
+        index += 4;
+    }
+    step = base / 4 < HG_BLOCK_PAGE ? HG_BLOCK_PAGE : base / 4;
+    *capacity_p = base;
+    while (*capacity_p < size) {
+        *capacity_p += step;
+        index++;
+    }
+    return index;
+}
+
+static struct hg_block *hg_block_new(hg_class_t *hg_class, hg_size_t capacity, uint32_t index)
+{
+    struct hg_block *block = calloc(1, sizeof(*block));
+
+    if (block == NULL)
+        return NULL;
+    block->hg_class = hg_class;
+    block->capacity = capacity;
+    block->index = index;
+    block->memory = aligned_alloc(HG_BLOCK_PAGE, (size_t) capacity);
+    if (block->memory == NULL) {
+        free(block);
+        return NULL;
+    }
+    return block;
+}
+
+static void hg_block_delete(struct hg_block *block)
+{
+    (void) HG_Bulk_free(block->source);
+    (void) HG_Bulk_free(block->sink);
+    free(block->memory);
+    free(block);
+}

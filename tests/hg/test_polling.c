@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How long HG_Progress() polls before it sleeps, which it learns from what it waited for.
+ */
+#include "hg_fixture.h"
+
+#include "hg/hg_private.h"
+
+static uint32_t poll_ns(const struct side *side, enum hg_poll what)
+{
+    return atomic_load(&side->context->poll_ns[what]);
+}
+
+static void idling_teaches_nothing_about_transfers(void **state)
+{
+    struct side side = {0};
+    int i;
+
+    (void) state;
+    side_open(&side, NULL);
+    if (HG_Event_get_wait_fd(side.context) < 0) {
+        side_close(&side);
+        test_skip("this transport has no descriptor to sleep on");
+    }
+    assert_int_equal(poll_ns(&side, HG_POLL_MESSAGE), HG_POLL_NS_MAX);
+    for (i = 0; i < 10; i++)
+        assert_int_equal(HG_Progress(side.context, 5), HG_TIMEOUT);
+    assert_true(poll_ns(&side, HG_POLL_MESSAGE) < HG_POLL_NS_MAX / 100);
+    assert_int_equal(poll_ns(&side, HG_POLL_TRANSFER), HG_POLL_NS_MAX);
+
+    /* A transfer that hangs does not keep the processor busy either. */
+    hg_context_op_begin(side.context);
+    for (i = 0; i < 10; i++)
+        assert_int_equal(HG_Progress(side.context, 5), HG_TIMEOUT);
+    assert_true(poll_ns(&side, HG_POLL_TRANSFER) < HG_POLL_NS_MAX / 100);
+    hg_context_op_end(side.context);
+    side_close(&side);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(idling_teaches_nothing_about_transfers),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

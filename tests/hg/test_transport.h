@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Which transport a run of the tests is over: the one that the environment variable
+ * AMALGAM_TEST_INIT names, "na+sm" without it. In one without "://" a colon stands for a semicolon
+ * (layered providers), which lists of the build system cannot hold. Tests promise the same over
+ * every transport; what the nature of one rules out is left out with the reason.
+ */
+#ifndef TESTS_HG_TEST_TRANSPORT_H
+#define TESTS_HG_TEST_TRANSPORT_H
+
+#include "mercury.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static inline const char *test_init_string(void)
+{
+    const char *string = getenv("AMALGAM_TEST_INIT");
+    static char layered[128];
+    const char *colon;
+
+    if (string == NULL)
+        return "na+sm";
+    colon = strchr(string, ':');
+    if (colon == NULL || strncmp(colon, "://", 3) == 0 || strlen(string) >= sizeof(layered))
+        return string;
+    (void) strcpy(layered, string);
+    layered[colon - string] = ';';
+    return layered;
+}
+
+/* Shared memory, or the plugin of the tests that loops messages back in the process. */
+static inline bool test_is_sm(void)
+{
+    return strncmp(test_init_string(), "na+sm", 5) == 0 || strcmp(test_init_string(), "sm") == 0;
+}
+
+static inline bool test_is_loop(void)
+{
+    return strncmp(test_init_string(), "loop", 4) == 0;
+}
+
+/* Leaves the test out, and says why. */
+static inline void test_skip(const char *why)
+{
+    print_message("skipped: %s: %s\n", test_init_string(), why);
+    skip();
+}
+
+/* A class over the transport. */
+static inline hg_class_t *test_class_open(uint8_t listen, const struct hg_init_info *info)
+{
+    hg_class_t *hg_class = HG_Init_opt2(test_init_string(), listen, HG_VERSION(2, 4), info);
+
+    if (hg_class == NULL)
+        print_error("cannot open \"%s\"\n", test_init_string());
+    return hg_class;
+}
+
+#endif /* TESTS_HG_TEST_TRANSPORT_H */
