@@ -23,16 +23,19 @@ endfunction()
 
 # amalgam_add_test(NAME <name> SOURCES <file>... [LIBS <lib>...] [LABELS <label>...]
 #                  [TIMEOUT <seconds>] [ARGS <arg>...] [ENV <NAME=value>...] [DEPENDS <target>...]
-#                  [DEFINITIONS <def>...] [INTERNAL] [SERIAL])
+#                  [DEFINITIONS <def>...] [INTERNAL] [SERIAL] [EACH_TRANSPORT]
+#                  [TRANSPORTS <init string>...])
 #
 # A cmocka program (target test_<name>) and its ctest entry <name>. Without LIBS it links
 # amalgam::hg (and amalgam::na through it); a test of na alone says LIBS amalgam::na. INTERNAL
 # replaces both by their static variants and adds sdk/src, to reach functions that are not
 # exported. DEPENDS: plugins or tools that have to be built before. SERIAL: no other test at the
-# same time, for tests that measure.
+# same time, for tests that measure. EACH_TRANSPORT: also an entry <name>.<transport> for each of
+# AMALGAM_TEST_TRANSPORTS, with AMALGAM_TEST_INIT saying which. TRANSPORTS: only entries
+# <name>.<transport>, for those of the list that are in AMALGAM_TEST_TRANSPORTS.
 function(amalgam_add_test)
-    cmake_parse_arguments(PARSE_ARGV 0 arg "INTERNAL;SERIAL" "NAME;TIMEOUT"
-        "SOURCES;LIBS;LABELS;ARGS;ENV;DEPENDS;DEFINITIONS")
+    cmake_parse_arguments(PARSE_ARGV 0 arg "INTERNAL;SERIAL;EACH_TRANSPORT" "NAME;TIMEOUT"
+        "SOURCES;LIBS;LABELS;ARGS;ENV;DEPENDS;DEFINITIONS;TRANSPORTS")
     amalgam_check_arguments(amalgam_add_test "${arg_SOURCES}" "${arg_UNPARSED_ARGUMENTS}")
     if(NOT arg_LIBS)
         set(arg_LIBS amalgam::hg)
@@ -55,13 +58,31 @@ function(amalgam_add_test)
     if(arg_DEPENDS)
         add_dependencies(${target} ${arg_DEPENDS})
     endif()
-    add_test(NAME ${arg_NAME} COMMAND ${target} ${arg_ARGS})
-    set_tests_properties(${arg_NAME} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT}
-        ENVIRONMENT "${AMALGAM_TEST_ENVIRONMENT};${arg_ENV}" SKIP_RETURN_CODE 77)
-    if(arg_SERIAL)
-        set_tests_properties(${arg_NAME} PROPERTIES RUN_SERIAL ON)
+    if(arg_EACH_TRANSPORT)
+        set(arg_TRANSPORTS ${AMALGAM_TEST_TRANSPORTS})
     endif()
+    if(arg_EACH_TRANSPORT OR NOT arg_TRANSPORTS)
+        amalgam_add_test_entry(${arg_NAME} "${arg_LABELS}" "${arg_ENV}")
+    endif()
+    foreach(transport ${arg_TRANSPORTS})
+        if(transport IN_LIST AMALGAM_TEST_TRANSPORTS)
+            # A provider's name may have a semicolon, which a list of CMake's may not.
+            string(REPLACE ":" "\\;" init "${transport}")
+            amalgam_add_test_entry(${arg_NAME}.${transport} "${arg_LABELS};${transport}"
+                "${arg_ENV};AMALGAM_TEST_INIT=${init}")
+        endif()
+    endforeach()
 endfunction()
+
+# One entry of ctest, with what amalgam_add_test parsed.
+macro(amalgam_add_test_entry entry labels environment)
+    add_test(NAME ${entry} COMMAND ${target} ${arg_ARGS})
+    set_tests_properties(${entry} PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT}
+        ENVIRONMENT "${AMALGAM_TEST_ENVIRONMENT};${environment}" SKIP_RETURN_CODE 77)
+    if(arg_SERIAL)
+        set_tests_properties(${entry} PROPERTIES RUN_SERIAL ON)
+    endif()
+endmacro()
 
 # A second library of the objects that an existing one was compiled to: no source is compiled
 # twice, and what is tested is what is shipped.

@@ -28,10 +28,14 @@ missing_packages() {
             command -v pkg-config >/dev/null || echo pkg-config
             has_module libxxhash || echo libxxhash-dev
             has_module json-c || echo libjson-c-dev
+            has_module libfabric || echo libfabric-dev
+            has_module ucx || echo libucx-dev
+            has_module hwloc || echo libhwloc-dev
             ;;
         test)
             compiles g++ c++ '' || echo g++
             has_module cmocka || echo libcmocka-dev
+            command -v ip >/dev/null || [ -x /sbin/ip ] || echo iproute2
             ;;
         clang) compiles clang c '' && compiles clang++ c++ '' || echo clang ;;
         tsan) compiles clang c -fsanitize=thread || echo libclang-rt-14-dev ;;
