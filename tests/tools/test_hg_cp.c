@@ -21,7 +21,7 @@
 #define MIB (1024UL * 1024UL)
 
 static const char *hg_cp;
-static struct tool_run run, target;
+static struct tool_run run, target, second_target;
 static char dir[64], source[128], inbox[128], address[512];
 
 static int set_up(void **state)
@@ -31,6 +31,7 @@ static int set_up(void **state)
     (void) snprintf(source, sizeof(source), "%s/source", dir);
     (void) snprintf(inbox, sizeof(inbox), "%s/inbox", dir);
     memset(&target, 0, sizeof(target));
+    memset(&second_target, 0, sizeof(second_target));
     return mkdir(inbox, 0700);
 }
 
@@ -39,6 +40,8 @@ static int tear_down(void **state)
     (void) state;
     if (target.pid > 0)
         (void) kill(target.pid, SIGKILL);
+    if (second_target.pid > 0)
+        (void) kill(second_target.pid, SIGKILL);
     if (run.pid > 0)
         (void) kill(run.pid, SIGCONT);
     tool_temp_dir_remove(dir);
@@ -121,7 +124,7 @@ static void wait_until_inbox_is_empty(void)
 
 static void start_target(const char *option)
 {
-    tool_run_start(&target, hg_cp, "--listen", "--dir", inbox, option, NULL);
+    tool_run_start(&target, hg_cp, TEST_INIT, "--listen", "--dir", inbox, option, NULL);
     tool_run_first_line(&target, address, sizeof(address));
 }
 
@@ -129,7 +132,7 @@ static void stop_target(void)
 {
     assert_int_equal(kill(target.pid, SIGTERM), 0);
     tool_run_wait(&target, 10);
-    assert_int_equal(target.code, 0);
+    assert_int_equal(target.code, 128 + SIGTERM);
     target.pid = 0;
 }
 
@@ -144,7 +147,7 @@ static void copies_files_of_all_sizes(void **state)
         struct stat status;
 
         make_file(source, sizes[i], false);
-        tool_run(&run, hg_cp, source, copy);
+        tool_run(&run, hg_cp, TEST_INIT, source, copy);
         assert_int_equal(run.code, 0);
         assert_non_null(strstr(run.out, "XXH3-128"));
         assert_same_contents(source, copy);
@@ -162,8 +165,8 @@ static void copies_with_blocks_that_do_not_fit_the_parts(void **state)
     (void) state;
     (void) snprintf(copy, sizeof(copy), "%s/source", inbox);
     make_file(source, 5 * MIB + 77, false);
-    tool_run(&run, hg_cp, "--block-size", "100001", "--depth", "3", "--part-size", "64k", source,
-             inbox);
+    tool_run(&run, hg_cp, TEST_INIT, "--block-size", "100001", "--depth", "3", "--part-size", "64k",
+             source, inbox);
     assert_int_equal(run.code, 0);
     assert_same_contents(source, copy);
 }
@@ -175,9 +178,9 @@ static void sends_files_to_a_target_that_runs_already(void **state)
     (void) state;
     make_file(source, 3 * MIB, false);
     start_target(NULL);
-    tool_run(&run, hg_cp, "--to", address, source);
+    tool_run(&run, hg_cp, TEST_INIT, "--to", address, source);
     assert_int_equal(run.code, 0);
-    tool_run(&run, hg_cp, "--to", address, source, "other name");
+    tool_run(&run, hg_cp, TEST_INIT, "--to", address, source, "other name");
     assert_int_equal(run.code, 0);
     (void) snprintf(copy, sizeof(copy), "%s/source", inbox);
     assert_same_contents(source, copy);
@@ -193,7 +196,8 @@ static void writes_its_address_to_a_file(void **state)
 
     (void) state;
     (void) snprintf(path, sizeof(path), "%s/address", dir);
-    tool_run_start(&target, hg_cp, "--listen", "--dir", inbox, "--address-file", path, NULL);
+    tool_run_start(&target, hg_cp, TEST_INIT, "--listen", "--dir", inbox, "--address-file", path,
+                   NULL);
     tool_run_first_line(&target, address, sizeof(address));
     file = fopen(path, "re");
     assert_non_null(file);
@@ -213,7 +217,7 @@ static void target_refuses_names_that_leave_its_directory(void **state)
     make_file(source, 100, false);
     start_target(NULL);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        tool_run(&run, hg_cp, "--to", address, source, names[i]);
+        tool_run(&run, hg_cp, TEST_INIT, "--to", address, source, names[i]);
         assert_int_equal(run.code, 1);
         assert_non_null(strstr(run.err, "refuses the name"));
     }
@@ -231,16 +235,16 @@ static void overwrites_only_when_both_sides_want_it(void **state)
     make_file(source, 100, false);
     make_file(copy, 50, false);
     start_target(NULL);
-    tool_run(&run, hg_cp, "--to", address, source);
+    tool_run(&run, hg_cp, TEST_INIT, "--to", address, source);
     assert_int_equal(run.code, 1);
     assert_non_null(strstr(run.err, "--force"));
-    tool_run(&run, hg_cp, "--force", "--to", address, source);
+    tool_run(&run, hg_cp, TEST_INIT, "--force", "--to", address, source);
     assert_int_equal(run.code, 1);
     stop_target();
     start_target("--force");
-    tool_run(&run, hg_cp, "--to", address, source);
+    tool_run(&run, hg_cp, TEST_INIT, "--to", address, source);
     assert_int_equal(run.code, 1);
-    tool_run(&run, hg_cp, "--force", "--to", address, source);
+    tool_run(&run, hg_cp, TEST_INIT, "--force", "--to", address, source);
     assert_int_equal(run.code, 0);
     assert_same_contents(source, copy);
     stop_target();
@@ -251,7 +255,7 @@ static void fails_in_time_when_the_target_is_killed(void **state)
     (void) state;
     make_file(source, 2048 * MIB, true);
     start_target(NULL);
-    tool_run_start(&run, hg_cp, "--to", address, source, NULL);
+    tool_run_start(&run, hg_cp, TEST_INIT, "--to", address, source, NULL);
     wait_until_part_is_written();
     assert_int_equal(kill(target.pid, SIGKILL), 0);
     tool_run_wait(&target, 10);
@@ -266,13 +270,85 @@ static void target_drops_the_part_when_the_origin_is_killed(void **state)
     (void) state;
     make_file(source, 2048 * MIB, true);
     start_target(NULL);
-    tool_run_start(&run, hg_cp, "--to", address, source, NULL);
+    tool_run_start(&run, hg_cp, TEST_INIT, "--to", address, source, NULL);
     wait_until_part_is_written();
     assert_int_equal(kill(run.pid, SIGKILL), 0);
     tool_run_wait(&run, 10);
     wait_until_inbox_is_empty();
     make_file(source, 1000, false);
-    tool_run(&run, hg_cp, "--to", address, source); /* and the target serves on */
+    tool_run(&run, hg_cp, TEST_INIT, "--to", address, source); /* and the target serves on */
+    assert_int_equal(run.code, 0);
+    stop_target();
+}
+
+static void next_target_removes_the_part_of_a_killed_one(void **state)
+{
+    (void) state;
+    make_file(source, 2048 * MIB, true);
+    start_target(NULL);
+    tool_run_start(&run, hg_cp, TEST_INIT, "--to", address, source, NULL);
+    wait_until_part_is_written();
+    assert_int_equal(kill(target.pid, SIGKILL), 0);
+    tool_run_wait(&target, 10);
+    tool_run_wait(&run, 20);
+    assert_int_equal(count_files(inbox, NULL), 1);
+    start_target(NULL);
+    assert_int_equal(count_files(inbox, NULL), 0);
+    stop_target();
+}
+
+static void next_target_leaves_the_part_of_a_living_one(void **state)
+{
+    char copy[160], other_address[512];
+
+    (void) state;
+    (void) snprintf(copy, sizeof(copy), "%s/source", inbox);
+    make_file(source, 400 * MIB, true);
+    start_target(NULL);
+    tool_run_start(&run, hg_cp, TEST_INIT, "--to", address, source, NULL);
+    wait_until_part_is_written();
+    assert_int_equal(kill(run.pid, SIGSTOP), 0);
+    tool_run_start(&second_target, hg_cp, TEST_INIT, "--listen", "--dir", inbox, NULL);
+    tool_run_first_line(&second_target, other_address, sizeof(other_address));
+    assert_int_equal(count_files(inbox, NULL), 1);
+    assert_int_equal(kill(run.pid, SIGCONT), 0);
+    tool_run_wait(&run, 60);
+    assert_int_equal(run.code, 0);
+    assert_same_contents(source, copy);
+    assert_int_equal(kill(second_target.pid, SIGTERM), 0);
+    tool_run_wait(&second_target, 10);
+    second_target.pid = 0;
+    stop_target();
+}
+
+/* The origin is stopped until the target has all that was offered, so that nothing of the file is
+ * in flight when it dies; being stopped alone does no harm. */
+static void target_notices_the_death_of_a_silent_origin(void **state)
+{
+    (void) state;
+    make_file(source, 2048 * MIB, true);
+    start_target(NULL);
+    tool_run_start(&run, hg_cp, TEST_INIT, "--part-size", "1M", "--to", address, source, NULL);
+    wait_until_part_is_written();
+    assert_int_equal(kill(run.pid, SIGSTOP), 0);
+    sleep(3);
+    assert_int_equal(count_files(inbox, NULL), 1);
+    assert_int_equal(kill(run.pid, SIGKILL), 0);
+    tool_run_wait(&run, 10);
+    wait_until_inbox_is_empty();
+    stop_target();
+    assert_non_null(strstr(target.err, "dropped 'source'"));
+}
+
+static void target_started_under_nohup_outlives_the_terminal(void **state)
+{
+    (void) state;
+    (void) signal(SIGHUP, SIG_IGN);
+    start_target(NULL);
+    (void) signal(SIGHUP, SIG_DFL);
+    assert_int_equal(kill(target.pid, SIGHUP), 0);
+    make_file(source, 1000, false);
+    tool_run(&run, hg_cp, TEST_INIT, "--to", address, source);
     assert_int_equal(run.code, 0);
     stop_target();
 }
@@ -285,12 +361,14 @@ static void a_signal_removes_the_part_and_the_target(void **state)
     (void) state;
     (void) snprintf(copy, sizeof(copy), "%s/copy", inbox);
     make_file(source, 2048 * MIB, true);
-    tool_run_start(&run, hg_cp, source, copy, NULL);
+    tool_run_start(&run, hg_cp, TEST_INIT, source, copy, NULL);
     wait_until_part_is_written();
     assert_int_equal(tool_children(run.pid, children, 4), 1);
-    assert_int_equal(kill(run.pid, SIGINT), 0);
+    assert_int_equal(kill(-run.pid, SIGINT), 0); /* as a terminal does */
     tool_run_wait(&run, 20);
     assert_int_equal(run.code, 128 + SIGINT);
+    assert_int_equal(tool_count_lines(run.err), 1);
+    assert_non_null(strstr(run.err, "nothing was copied"));
     assert_int_equal(kill(children[0], 0), -1);
     assert_int_equal(count_files(inbox, NULL), 0);
 }
@@ -300,7 +378,7 @@ static void gives_up_when_the_target_says_nothing(void **state)
     (void) state;
     make_file(source, 2048 * MIB, true);
     start_target(NULL);
-    tool_run_start(&run, hg_cp, "--timeout", "1", "--to", address, source, NULL);
+    tool_run_start(&run, hg_cp, TEST_INIT, "--timeout", "1", "--to", address, source, NULL);
     wait_until_part_is_written();
     assert_int_equal(kill(target.pid, SIGSTOP), 0);
     tool_run_wait(&run, 20);
@@ -316,7 +394,7 @@ static void a_file_that_becomes_shorter_is_not_copied(void **state)
     (void) state;
     make_file(source, 2048 * MIB, true);
     start_target(NULL);
-    tool_run_start(&run, hg_cp, "--to", address, source, NULL);
+    tool_run_start(&run, hg_cp, TEST_INIT, "--to", address, source, NULL);
     wait_until_part_is_written();
     assert_int_equal(kill(target.pid, SIGSTOP), 0);
     assert_int_equal(truncate(source, MIB), 0);
@@ -336,7 +414,7 @@ static void a_write_that_fails_is_reported_and_leaves_nothing(void **state)
     (void) snprintf(copy, sizeof(copy), "%s/copy", inbox);
     make_file(source, 20 * MIB, false);
     tool_run_limit_file_size(10 * MIB);
-    tool_run(&run, hg_cp, source, copy);
+    tool_run(&run, hg_cp, TEST_INIT, source, copy);
     tool_run_limit_file_size(0);
     assert_int_equal(run.code, 1);
     assert_non_null(strstr(run.err, "cannot write"));
@@ -349,21 +427,40 @@ static void says_what_is_wrong_with_a_source(void **state)
 
     (void) state;
     (void) snprintf(missing, sizeof(missing), "%s/missing", dir);
-    tool_run(&run, hg_cp, missing, inbox);
+    tool_run(&run, hg_cp, TEST_INIT, missing, inbox);
     assert_int_equal(run.code, 1);
     assert_non_null(strstr(run.err, "missing"));
-    tool_run(&run, hg_cp, dir, inbox);
+    tool_run(&run, hg_cp, TEST_INIT, dir, inbox);
     assert_int_equal(run.code, 1);
     assert_non_null(strstr(run.err, "directory"));
-    tool_run(&run, hg_cp, "/dev/null", inbox);
+    tool_run(&run, hg_cp, TEST_INIT, "/dev/null", inbox);
     assert_int_equal(run.code, 1);
     assert_non_null(strstr(run.err, "regular"));
     make_file(source, 10, false);
-    tool_run(&run, hg_cp, source, "/nonexistent-directory/copy");
+    tool_run(&run, hg_cp, TEST_INIT, source, "/nonexistent-directory/copy");
     assert_int_equal(run.code, 1);
+    assert_int_equal(tool_count_lines(run.err), 1);
+    assert_non_null(strstr(run.err, "no directory '/nonexistent-directory/'"));
+    assert_int_equal(count_files(inbox, NULL), 0);
+}
+
+static void says_that_there_is_no_such_target(void **state)
+{
+    (void) state;
+    TEST_NEEDS_SM();
+    make_file(source, 10, false);
     tool_run(&run, hg_cp, "--to", "na+sm://no-such-endpoint", source);
     assert_int_equal(run.code, 1);
-    assert_int_equal(count_files(inbox, NULL), 0);
+    assert_non_null(strstr(run.err, "no-such-endpoint"));
+}
+
+static void a_named_endpoint_is_the_targets_alone(void **state)
+{
+    (void) state;
+    TEST_NEEDS_SM();
+    make_file(source, 10, false);
+    tool_run(&run, hg_cp, "--init", "na+sm://amalgam-tools-test", source, inbox);
+    assert_int_equal(run.code, 0);
 }
 
 static void refuses_wrong_command_lines_with_code_2(void **state)
@@ -371,17 +468,29 @@ static void refuses_wrong_command_lines_with_code_2(void **state)
     (void) state;
     tool_run(&run, hg_cp);
     assert_int_equal(run.code, 2);
-    tool_run(&run, hg_cp, "only-one");
+    tool_run(&run, hg_cp, TEST_INIT, "only-one");
     assert_int_equal(run.code, 2);
-    tool_run(&run, hg_cp, "--listen", "--to", "x");
+    tool_run(&run, hg_cp, TEST_INIT, "--listen", "--to", "x");
     assert_int_equal(run.code, 2);
-    tool_run(&run, hg_cp, "--block-size", "12", "a", "b");
+    tool_run(&run, hg_cp, TEST_INIT, "--block-size", "12", "a", "b");
     assert_int_equal(run.code, 2);
-    tool_run(&run, hg_cp, "--part-size", "5000", "a", "b");
+    tool_run(&run, hg_cp, TEST_INIT, "--part-size", "5000", "a", "b");
     assert_int_equal(run.code, 2);
-    tool_run(&run, hg_cp, "--nonsense");
+    tool_run(&run, hg_cp, TEST_INIT, "--nonsense");
     assert_int_equal(run.code, 2);
-    tool_run(&run, hg_cp, "--help");
+    assert_non_null(strstr(run.err, "--nonsense"));
+    tool_run(&run, hg_cp, "--force=yes", "a", "b");
+    assert_int_equal(run.code, 2);
+    assert_non_null(strstr(run.err, "--force takes no value"));
+    tool_run(&run, hg_cp, "-xyz", "a", "b");
+    assert_int_equal(run.code, 2);
+    assert_non_null(strstr(run.err, "-x is not an option"));
+    tool_run(&run, hg_cp, "a", "b", "--depth");
+    assert_int_equal(run.code, 2);
+    assert_non_null(strstr(run.err, "--depth needs a value"));
+    tool_run(&run, hg_cp, "-h");
+    assert_int_equal(run.code, 0);
+    tool_run(&run, hg_cp, TEST_INIT, "--help");
     assert_int_equal(run.code, 0);
     assert_non_null(strstr(run.out, "--block-size"));
 }
@@ -399,11 +508,17 @@ int main(int argc, char *argv[])
         CP_TEST(overwrites_only_when_both_sides_want_it),
         CP_TEST(fails_in_time_when_the_target_is_killed),
         CP_TEST(target_drops_the_part_when_the_origin_is_killed),
+        CP_TEST(next_target_removes_the_part_of_a_killed_one),
+        CP_TEST(next_target_leaves_the_part_of_a_living_one),
+        CP_TEST(target_notices_the_death_of_a_silent_origin),
+        CP_TEST(target_started_under_nohup_outlives_the_terminal),
         CP_TEST(a_signal_removes_the_part_and_the_target),
         CP_TEST(gives_up_when_the_target_says_nothing),
         CP_TEST(a_file_that_becomes_shorter_is_not_copied),
         CP_TEST(a_write_that_fails_is_reported_and_leaves_nothing),
         CP_TEST(says_what_is_wrong_with_a_source),
+        CP_TEST(says_that_there_is_no_such_target),
+        CP_TEST(a_named_endpoint_is_the_targets_alone),
         CP_TEST(refuses_wrong_command_lines_with_code_2),
     };
 

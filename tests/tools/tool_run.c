@@ -46,6 +46,7 @@ void tool_run_start(struct tool_run *run, const char *path, ...)
     assert_true(run->pid >= 0);
     if (run->pid == 0)
         run_child(run, argv);
+    (void) setpgid(run->pid, run->pid); /* whoever is first */
 }
 
 void tool_run_wait(struct tool_run *run, unsigned int seconds)
@@ -86,6 +87,27 @@ void tool_run_first_line(struct tool_run *run, char *line, size_t line_size)
         usleep(1000);
     }
     fail_msg("no line was printed");
+}
+
+const char *test_init_string(void)
+{
+    const char *string = getenv("AMALGAM_TEST_INIT");
+
+    return string != NULL && string[0] != '\0' ? string : "na+sm";
+}
+
+bool test_is_sm(void)
+{
+    return strcmp(test_init_string(), "na+sm") == 0;
+}
+
+unsigned int tool_count_lines(const char *text)
+{
+    unsigned int count = 0;
+
+    for (; *text != '\0'; text++)
+        count += *text == '\n';
+    return count;
 }
 
 void tool_run_limit_file_size(unsigned long size)
@@ -176,6 +198,8 @@ static void run_child(struct tool_run *run, char *const argv[])
     struct rlimit limit = {file_size_limit, file_size_limit};
 
     (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void) setpgid(0, 0);
+    (void) signal(SIGINT, SIG_DFL); /* a shell's background ignores it */
     (void) dup2(run->out_fd, STDOUT_FILENO);
     (void) dup2(run->err_fd, STDERR_FILENO);
     if (file_size_limit != 0)

@@ -22,7 +22,7 @@ struct tool_run {
     char err[TOOL_RUN_OUTPUT_SIZE];
 };
 
-/* Starts path with arguments, the last of which is NULL. */
+/* Starts path with arguments, the last of which is NULL, in a process group of its own. */
 void tool_run_start(struct tool_run *run, const char *path, ...) __attribute__((sentinel));
 
 /* Waits for it; a test fails when that takes longer. */
@@ -37,6 +37,25 @@ void tool_run_wait(struct tool_run *run, unsigned int seconds);
 
 /* Waits until the process has printed a line, and copies that. */
 void tool_run_first_line(struct tool_run *run, char *line, size_t line_size);
+
+/* The init string under test: AMALGAM_TEST_INIT, na+sm by default; and whether it is that. */
+const char *test_init_string(void);
+bool test_is_sm(void);
+
+/* What tells a tool to use it. */
+#define TEST_INIT "--init", test_init_string()
+
+/* Skips the rest of a test that is about shared memory when another transport is tested. */
+#define TEST_NEEDS_SM()                                                 \
+    do {                                                                \
+        if (!test_is_sm()) {                                            \
+            print_message("skipped: only for transports like na+sm\n"); \
+            skip();                                                     \
+        }                                                               \
+    } while (0)
+
+/* Lines of a text. */
+unsigned int tool_count_lines(const char *text);
 
 /* Processes that are started from now on may write files up to this size; 0: any. */
 void tool_run_limit_file_size(unsigned long size);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Parsing of option values. */
+/* Command lines and the values of options. */
 
 #include "common/tool_options.h"
 
@@ -13,7 +13,36 @@
 
 #include "common/tool_message.h"
 
+enum options_end {
+    OPTIONS_READ,
+    OPTIONS_HELP,
+    OPTIONS_WRONG
+};
+
+static enum options_end options_read(const struct tool_options *options, int argc, char *argv[],
+                                     void *settings);
+static void options_refuse(const struct tool_options *options, int id, const char *text);
 static bool parse_scaled(const char *text, uint64_t *value);
+
+bool tool_options_parse(const struct tool_options *options, int argc, char *argv[], void *settings,
+                        int *exit_code)
+{
+    switch (options_read(options, argc, argv, settings)) {
+    case OPTIONS_HELP:
+        *exit_code = fputs(options->help, stdout) >= 0 && fflush(stdout) == 0 ? TOOL_EXIT_OK
+                                                                              : TOOL_EXIT_FAILED;
+        return false;
+    case OPTIONS_READ:
+        if (options->finish(settings, argc - optind, argv + optind))
+            return true;
+        break;
+    case OPTIONS_WRONG:
+        break;
+    }
+    fprintf(stderr, "Try '%s --help'.\n", tool_message_get_name());
+    *exit_code = TOOL_EXIT_USAGE;
+    return false;
+}
 
 bool tool_parse_size(const char *option, const char *text, uint64_t min, uint64_t max,
                      uint64_t *value)
@@ -104,6 +133,40 @@ const char *tool_format_size(uint64_t size, char *buf, size_t buf_size)
     (void) snprintf(buf, buf_size, value == (double) (uint64_t) value ? "%.0f %s" : "%.1f %s",
                     value, units[unit]);
     return buf;
+}
+
+static enum options_end options_read(const struct tool_options *options, int argc, char *argv[],
+                                     void *settings)
+{
+    int id;
+
+    opterr = 0;
+    while ((id = getopt_long(argc, argv, ":h", options->table, NULL)) != -1) {
+        if (id == TOOL_OPTION_HELP)
+            return OPTIONS_HELP;
+        if (id == '?' || id == ':') {
+            options_refuse(options, id, argv[optind - 1]);
+            return OPTIONS_WRONG;
+        }
+        if (!options->apply(settings, id, optarg))
+            return OPTIONS_WRONG;
+    }
+    return OPTIONS_READ;
+}
+
+/* text is the argument that was read last; for a cluster of single letters it may not be that. */
+static void options_refuse(const struct tool_options *options, int id, const char *text)
+{
+    const struct option *option = options->table;
+
+    while (option->name != NULL && (optopt == 0 || option->val != optopt))
+        option++;
+    if (option->name != NULL)
+        tool_error(id == ':' ? "--%s needs a value" : "--%s takes no value", option->name);
+    else if (optopt != 0)
+        tool_error("-%c is not an option; options begin with two dashes", optopt);
+    else
+        tool_error("%s is not an option, or stands for several", text);
 }
 
 static bool parse_scaled(const char *text, uint64_t *value)

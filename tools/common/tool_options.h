@@ -1,13 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Parsing of option values: whole strings only, with a range, and a message that names the
- * option. */
+/* Command lines, and the values of options: whole strings only, with a range, and a message that
+ * names the option. */
 
 #ifndef AMALGAM_TOOL_OPTIONS_H
 #define AMALGAM_TOOL_OPTIONS_H
 
+#include <getopt.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* The id of --help, which -h means, too. Other ids begin at TOOL_OPTION_FIRST. */
+#define TOOL_OPTION_HELP  'h'
+#define TOOL_OPTION_FIRST 256
+
+/* What a tool's command line may have. The functions return false when something is wrong, and have
+ * said so on stderr. */
+struct tool_options {
+    const char *help;           /* what --help prints */
+    const struct option *table; /* ends with an empty entry; val is the id */
+    bool (*apply)(void *settings, int id, const char *value);           /* takes one option */
+    bool (*finish)(void *settings, int count, char *const arguments[]); /* takes what is left */
+};
+
+/* Reads a command line into settings. Returns true when there is something to do; otherwise
+ * *exit_code is set, and help or an error has been printed. */
+bool tool_options_parse(const struct tool_options *options, int argc, char *argv[], void *settings,
+                        int *exit_code);
 
 /* A size in bytes: "4096", "64k", "1M", "2GiB"; the units are powers of two. */
 bool tool_parse_size(const char *option, const char *text, uint64_t min, uint64_t max,

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +22,7 @@
 #include "common/tool_signal.h"
 
 static void target_exec(const char *const args[], int address_fd, pid_t parent);
+static void process_exec_self(const char *const argv[]);
 static bool target_read_address(struct tool_target *target, int fd, unsigned int timeout_ms);
 
 bool tool_target_start(struct tool_target *target, const char *const args[],
@@ -65,6 +68,12 @@ bool tool_target_running(struct tool_target *target, char *text, size_t text_siz
     target->pid = 0;
     tool_process_describe(status, text, text_size);
     return false;
+}
+
+void tool_target_pause(const struct tool_target *target, bool pause)
+{
+    if (target->pid > 0)
+        (void) kill(target->pid, pause ? SIGUSR1 : SIGUSR2);
 }
 
 void tool_target_stop(struct tool_target *target)
@@ -151,10 +160,27 @@ static void target_exec(const char *const args[], int address_fd, pid_t parent)
     argv[count++] = fd_text;
     argv[count] = NULL;
 
+    tool_signal_ignore_terminal();
     if (tool_process_die_with_parent(parent, SIGTERM) && fcntl(address_fd, F_SETFD, 0) == 0)
-        (void) execv("/proc/self/exe", (char *const *) (void *) argv);
+        process_exec_self(argv);
     tool_error("cannot run the target process: %s", strerror(errno));
     _exit(TOOL_EXIT_FAILED);
+}
+
+/* By its path, so that the process list shows the tool's name, unless another file is there now.
+ * Returns only when it cannot be run. */
+static void process_exec_self(const char *const argv[])
+{
+    static const char self[] = "/proc/self/exe";
+    char path[PATH_MAX];
+    ssize_t len = readlink(self, path, sizeof(path) - 1);
+    struct stat running, found;
+
+    path[len > 0 ? len : 0] = '\0';
+    if (stat(self, &running) == 0 && stat(path, &found) == 0 && running.st_dev == found.st_dev &&
+        running.st_ino == found.st_ino)
+        (void) execv(path, (char *const *) (void *) argv);
+    (void) execv(self, (char *const *) (void *) argv);
 }
 
 static bool target_read_address(struct tool_target *target, int fd, unsigned int timeout_ms)

@@ -10,7 +10,7 @@
 #include <sys/types.h>
 
 /* Longest address that a target may report, with the terminating zero. */
-#define TOOL_ADDRESS_SIZE 512
+#define TOOL_ADDRESS_SIZE 2048
 
 /* Most arguments of a target, with the program's name. */
 #define TOOL_ARGS_MAX 48
@@ -21,12 +21,16 @@ struct tool_target {
 };
 
 /* Runs this program again with the arguments args (NULL-terminated, without the program's name)
- * followed by "--address-fd N", and waits at most timeout_ms for it to write its address there. */
+ * followed by "--address-fd N", and waits at most timeout_ms for it to write its address there. The
+ * target does not get the signals of the terminal: its starter ends it. */
 bool tool_target_start(struct tool_target *target, const char *const args[],
                        unsigned int timeout_ms);
 
 /* True while the target runs. When it has ended, writes why to text. */
 bool tool_target_running(struct tool_target *target, char *text, size_t text_size);
+
+/* Pauses a target that has called tool_signal_install_pause(), or has it go on. */
+void tool_target_pause(const struct tool_target *target, bool pause);
 
 /* Asks the target to end, and kills it when it does not within two seconds. */
 void tool_target_stop(struct tool_target *target);

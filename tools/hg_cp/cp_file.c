@@ -3,11 +3,13 @@
 
 #include "hg_cp/cp_file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -17,18 +19,24 @@
 
 /* What the names of temporary files begin with. */
 #define TEMPORARY_PREFIX ".hg_cp-"
+#define TEMPORARY_SUFFIX ".part"
+
+/* How often a temporary file is made again that another process took for one of the dead. */
+#define CREATE_ATTEMPTS 8U
 
 static bool file_exists_refused(const struct cp_file *file, bool overwrite, char *text,
                                 size_t text_size);
 static bool file_has_room(const struct cp_file *file, uint64_t size, char *text, size_t text_size);
+static bool file_create_temporary(struct cp_file *file);
+static bool file_lock(int fd);
+static bool file_flush(int fd);
+static bool file_remove_if_stale(int dir_fd, const char *name);
 static bool file_rename(const struct cp_file *file, bool overwrite);
 static bool file_failed(const char *what, const char *name, char *text, size_t text_size);
 
 bool cp_file_create(struct cp_file *file, int dir_fd, const char *name, uint64_t size,
                     bool overwrite, char *text, size_t text_size)
 {
-    uint64_t number;
-
     file->dir_fd = dir_fd;
     file->fd = -1;
     if (!cp_file_name_valid(name, text, text_size))
@@ -37,13 +45,15 @@ bool cp_file_create(struct cp_file *file, int dir_fd, const char *name, uint64_t
     if (!file_exists_refused(file, overwrite, text, text_size) ||
         !file_has_room(file, size, text, text_size))
         return false;
-    if (getrandom(&number, sizeof(number), 0) != sizeof(number))
-        return file_failed("cannot name a temporary file for", file->name, text, text_size);
-    (void) snprintf(file->temporary_name, sizeof(file->temporary_name),
-                    TEMPORARY_PREFIX "%016" PRIx64 ".part", number);
-    file->fd = openat(dir_fd, file->temporary_name,
-                      O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    return file->fd >= 0 || file_failed("cannot create", file->name, text, text_size);
+    for (unsigned int i = 0; i < CREATE_ATTEMPTS; i++) {
+        if (!file_create_temporary(file))
+            return file_failed("cannot create", file->name, text, text_size);
+        if (file_lock(file->fd))
+            return true;
+        cp_file_discard(file);
+    }
+    errno = EBUSY;
+    return file_failed("cannot lock", file->name, text, text_size);
 }
 
 bool cp_file_write(const struct cp_file *file, const void *block, uint64_t size, uint64_t offset,
@@ -72,17 +82,18 @@ bool cp_file_publish(struct cp_file *file, uint32_t mode, bool overwrite, bool s
 
     (void) umask(mask);
     if (fchmod(file->fd, (mode_t) (mode & 0777) & ~mask) != 0 || (sync && fsync(file->fd) != 0) ||
-        close(file->fd) != 0) {
+        !file_flush(file->fd)) {
         (void) file_failed("cannot complete", file->name, text, text_size);
         cp_file_discard(file);
         return false;
     }
-    file->fd = -1;
     if (!file_rename(file, overwrite)) {
         (void) file_failed("cannot give its name to", file->name, text, text_size);
         cp_file_discard(file);
         return false;
     }
+    (void) close(file->fd); /* with the lock; under its own name it needs none */
+    file->fd = -1;
     file->temporary_name[0] = '\0';
     if (sync)
         (void) fsync(file->dir_fd);
@@ -91,12 +102,37 @@ bool cp_file_publish(struct cp_file *file, uint32_t mode, bool overwrite, bool s
 
 void cp_file_discard(struct cp_file *file)
 {
-    if (file->fd >= 0)
-        (void) close(file->fd);
-    file->fd = -1;
     if (file->temporary_name[0] != '\0')
         (void) unlinkat(file->dir_fd, file->temporary_name, 0);
     file->temporary_name[0] = '\0';
+    if (file->fd >= 0)
+        (void) close(file->fd);
+    file->fd = -1;
+}
+
+unsigned int cp_file_remove_stale(int dir_fd)
+{
+    int list_fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *list = list_fd >= 0 ? fdopendir(list_fd) : NULL;
+    const struct dirent *entry;
+    unsigned int removed = 0;
+
+    if (list == NULL) {
+        if (list_fd >= 0)
+            (void) close(list_fd);
+        return 0;
+    }
+    while ((entry = readdir(list)) != NULL) {
+        size_t len = strlen(entry->d_name), suffix_len = strlen(TEMPORARY_SUFFIX);
+
+        if (len > suffix_len &&
+            strncmp(entry->d_name, TEMPORARY_PREFIX, strlen(TEMPORARY_PREFIX)) == 0 &&
+            strcmp(entry->d_name + len - suffix_len, TEMPORARY_SUFFIX) == 0 &&
+            file_remove_if_stale(dir_fd, entry->d_name))
+            removed++;
+    }
+    (void) closedir(list);
+    return removed;
 }
 
 bool cp_file_name_valid(const char *name, char *text, size_t text_size)
@@ -162,6 +198,56 @@ static bool file_has_room(const struct cp_file *file, uint64_t size, char *text,
                     tool_format_size(size, need, sizeof(need)),
                     tool_format_size(room, have, sizeof(have)));
     return false;
+}
+
+/* Only who holds a file's lock, or made it, removes it; the name is random, and new. */
+static bool file_create_temporary(struct cp_file *file)
+{
+    uint64_t number;
+
+    if (getrandom(&number, sizeof(number), 0) != sizeof(number))
+        return false;
+    (void) snprintf(file->temporary_name, sizeof(file->temporary_name),
+                    TEMPORARY_PREFIX "%016" PRIx64 TEMPORARY_SUFFIX, number);
+    file->fd = openat(file->dir_fd, file->temporary_name,
+                      O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (file->fd < 0)
+        file->temporary_name[0] = '\0'; /* whoever's it is */
+    return file->fd >= 0;
+}
+
+/* False when another process has locked and removed the file before: it had no lock yet. A file
+ * system without locks is none where anything is removed. */
+static bool file_lock(int fd)
+{
+    struct stat status;
+
+    while (flock(fd, LOCK_EX) != 0 && errno == EINTR)
+        ;
+    return fstat(fd, &status) == 0 && status.st_nlink > 0;
+}
+
+/* Has the file system report what it could not write, as close() does, and keeps the lock. */
+static bool file_flush(int fd)
+{
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+
+    return copy >= 0 && close(copy) == 0;
+}
+
+static bool file_remove_if_stale(int dir_fd, const char *name)
+{
+    int fd = openat(dir_fd, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    struct stat status;
+    bool removed = false;
+
+    if (fd < 0)
+        return false;
+    if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid() &&
+        flock(fd, LOCK_EX | LOCK_NB) == 0)
+        removed = unlinkat(dir_fd, name, 0) == 0;
+    (void) close(fd);
+    return removed;
 }
 
 /* Never replaces a file that came in the meantime, unless that is wanted. */

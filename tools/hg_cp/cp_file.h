@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The file that a copy becomes: written under a temporary name beside its place, and given its own
- * when it is complete. The name comes from the other process and is not trusted. */
+ * when it is complete. The name comes from the other process and is not trusted. A temporary file
+ * is locked while its owner lives, so that one that a killed process left can be told. */
 
 #ifndef AMALGAM_CP_FILE_H
 #define AMALGAM_CP_FILE_H
@@ -29,6 +30,9 @@ bool cp_file_write(const struct cp_file *file, const void *block, uint64_t size,
 /* Gives the file its mode and name. False: text says why, and the file is gone. */
 bool cp_file_publish(struct cp_file *file, uint32_t mode, bool overwrite, bool sync, char *text,
                      size_t text_size);
+
+/* Removes the temporary files in a directory whose owners are dead; returns how many. */
+unsigned int cp_file_remove_stale(int dir_fd);
 
 /* Removes the temporary file; allowed after any of the above. */
 void cp_file_discard(struct cp_file *file);

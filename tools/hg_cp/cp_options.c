@@ -3,8 +3,6 @@
 
 #include "hg_cp/cp_options.h"
 
-#include <getopt.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -31,12 +29,14 @@ static const char help_text[] =
     "the\n"
     "    part is mapped to. The target pulls blocks of it and writes them at the same time. Both\n"
     "    sides compute the XXH3-128 digest of what they read and wrote. The file has a temporary\n"
-    "    name until the digests are equal; what is not complete is removed. Names that would "
-    "leave\n"
-    "    the target's directory are refused.\n"
+    "    name, .hg_cp-*.part, until the digests are equal. What is not complete is removed, also "
+    "when\n"
+    "    the origin is killed; what a target leaves that is killed itself, the next one in that\n"
+    "    directory removes. Names that would leave the target's directory are refused.\n"
     "\n"
     "OPTIONS\n"
-    "    --init STRING        init string of both sides (default na+sm)\n"
+    "    --init STRING        init string of this side; in the first form of both, except that an\n"
+    "                         address in it is the target's (default na+sm)\n"
     "    --depth N            target: blocks in the pipeline (default 8)\n"
     "    --block-size BYTES   target: size of each (default 1M); k, M and G are powers of 1024\n"
     "    --part-size BYTES    origin: what one RPC offers (default 64M)\n"
@@ -52,7 +52,8 @@ static const char help_text[] =
     "    stderr is a terminal.\n"
     "\n"
     "EXIT STATUS\n"
-    "    0 the file is there, 1 it is not, 2 wrong command line, 128+N ended by signal N\n"
+    "    0 the file is there, 1 it is not, 2 wrong command line, 128+N ended by signal N,\n"
+    "    which is how --listen ends\n"
     "\n"
     "EXAMPLES\n"
     "    hg_cp big.dat /data/\n"
@@ -60,7 +61,7 @@ static const char help_text[] =
     "    hg_cp --init na+sm --to \"$(cat /tmp/addr)\" big.dat\n";
 
 enum option_id {
-    OPTION_LISTEN = 256,
+    OPTION_LISTEN = TOOL_OPTION_FIRST,
     OPTION_INIT,
     OPTION_TO,
     OPTION_DIR,
@@ -72,8 +73,7 @@ enum option_id {
     OPTION_TIMEOUT,
     OPTION_FORCE,
     OPTION_SYNC,
-    OPTION_QUIET,
-    OPTION_HELP
+    OPTION_QUIET
 };
 
 static const struct option long_options[] = {
@@ -90,17 +90,17 @@ static const struct option long_options[] = {
     {"force", no_argument, NULL, OPTION_FORCE},
     {"sync", no_argument, NULL, OPTION_SYNC},
     {"quiet", no_argument, NULL, OPTION_QUIET},
-    {"help", no_argument, NULL, OPTION_HELP},
+    {"help", no_argument, NULL, TOOL_OPTION_HELP},
     {NULL, 0, NULL, 0},
 };
 
-static bool options_read(int argc, char *argv[], struct cp_options *options, bool *help);
-static bool option_apply(struct cp_options *options, int id, const char *value);
-static bool options_take_arguments(int count, char *argv[], struct cp_options *options);
+static bool option_apply(void *settings, int id, const char *value);
+static bool options_finish(void *settings, int count, char *const arguments[]);
 
 bool cp_options_parse(int argc, char *argv[], struct cp_options *options, int *exit_code)
 {
-    bool help = false;
+    static const struct tool_options command_line = {help_text, long_options, option_apply,
+                                                     options_finish};
 
     memset(options, 0, sizeof(*options));
     options->init = "na+sm";
@@ -110,40 +110,12 @@ bool cp_options_parse(int argc, char *argv[], struct cp_options *options, int *e
     options->block_size = UINT64_C(1) << 20;
     options->part_size = UINT64_C(64) << 20;
     options->timeout = 60;
-    if (!options_read(argc, argv, options, &help) ||
-        (!help && !options_take_arguments(argc - optind, argv + optind, options))) {
-        fprintf(stderr, "Try '%s --help'.\n", tool_message_get_name());
-        *exit_code = TOOL_EXIT_USAGE;
-        return false;
-    }
-    if (help)
-        *exit_code = fputs(help_text, stdout) >= 0 ? TOOL_EXIT_OK : TOOL_EXIT_FAILED;
-    return !help;
+    return tool_options_parse(&command_line, argc, argv, options, exit_code);
 }
 
-static bool options_read(int argc, char *argv[], struct cp_options *options, bool *help)
+static bool option_apply(void *settings, int id, const char *value)
 {
-    int id;
-
-    opterr = 0;
-    while ((id = getopt_long(argc, argv, ":", long_options, NULL)) != -1) {
-        if (id == OPTION_HELP) {
-            *help = true;
-            return true;
-        }
-        if (id == '?' || id == ':') {
-            tool_error(id == ':' ? "%s needs a value" : "%s is not an option, or not a whole one",
-                       argv[optind - 1]);
-            return false;
-        }
-        if (!option_apply(options, id, optarg))
-            return false;
-    }
-    return true;
-}
-
-static bool option_apply(struct cp_options *options, int id, const char *value)
-{
+    struct cp_options *options = settings;
     unsigned int fd;
 
     switch (id) {
@@ -187,8 +159,9 @@ static bool option_apply(struct cp_options *options, int id, const char *value)
     }
 }
 
-static bool options_take_arguments(int count, char *argv[], struct cp_options *options)
+static bool options_finish(void *settings, int count, char *const arguments[])
 {
+    struct cp_options *options = settings;
     uint64_t page = (uint64_t) sysconf(_SC_PAGESIZE);
 
     if (options->part_size % page != 0) {
@@ -200,7 +173,7 @@ static bool options_take_arguments(int count, char *argv[], struct cp_options *o
         return false;
     }
     if (options->listen && count > 0) {
-        tool_error("'%s' is one argument too many for --listen", argv[0]);
+        tool_error("'%s' is one argument too many for --listen", arguments[0]);
         return false;
     }
     if (!options->listen && (count < (options->to != NULL ? 1 : 2) || count > 2)) {
@@ -208,7 +181,7 @@ static bool options_take_arguments(int count, char *argv[], struct cp_options *o
                                        : "name the file and what it shall become");
         return false;
     }
-    options->source = count > 0 ? argv[0] : NULL;
-    options->name = count > 1 ? argv[1] : NULL;
+    options->source = count > 0 ? arguments[0] : NULL;
+    options->name = count > 1 ? arguments[1] : NULL;
     return true;
 }

@@ -5,11 +5,13 @@
 #include "hg_cp/cp_origin.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "common/tool_clock.h"
+#include "common/tool_endpoint.h"
 #include "common/tool_message.h"
 #include "common/tool_options.h"
 #include "common/tool_signal.h"
@@ -17,12 +19,14 @@
 #include "hg_cp/cp_protocol.h"
 #include "hg_cp/cp_source.h"
 
-/* Parts that are offered at the same time; longest sleep; how long a cancelled RPC, and telling the
- * target to drop the copy, may take. */
-#define PARTS     2
-#define SLEEP_MS  100U
-#define CANCEL_S  3
-#define GIVE_UP_S 2
+/* Parts that are offered at the same time; longest sleep, and while it is the digest that is waited
+ * for; how long a cancelled RPC, and telling the target to drop the copy, may take. */
+#define PARTS           2
+#define SLEEP_MS        100U
+#define DIGEST_SLEEP_MS 1U
+#define CANCEL_S        3
+#define CHANGED_S       1 /* without an answer, until the file is looked at */
+#define GIVE_UP_S       2
 
 struct cp_origin;
 
@@ -48,6 +52,8 @@ struct cp_origin {
     struct origin_part parts[PARTS];
     unsigned int outstanding;
     uint64_t session;
+    _Atomic uint64_t alive_number; /* increased while this process runs; the target looks at it */
+    hg_bulk_t alive;
     bool opened;
     uint64_t offered; /* the next part begins here */
     uint64_t written;
@@ -58,6 +64,7 @@ struct cp_origin {
 };
 
 static bool origin_connect(struct cp_origin *origin, const char *address);
+static bool origin_offer_alive(struct cp_origin *origin);
 static void origin_close(struct cp_origin *origin);
 static bool origin_open_copy(struct cp_origin *origin, const char *name);
 static bool origin_send(struct cp_origin *origin);
@@ -102,10 +109,11 @@ static bool origin_connect(struct cp_origin *origin, const char *address)
     origin->active_ns = tool_clock_ns();
     for (unsigned int i = 0; i < PARTS; i++)
         origin->parts[i].origin = origin;
-    origin->hg_class = cp_protocol_class_create(origin->options->init, false);
+    origin->hg_class = tool_endpoint_open(origin->options->init, false, NULL);
     if (origin->hg_class == NULL ||
         !cp_protocol_register(origin->hg_class, NULL, NULL, NULL, &origin->ids))
         return false;
+    cp_source_catch_bus_errors();
     origin->context = HG_Context_create(origin->hg_class);
     if (origin->context == NULL) {
         tool_error("cannot create a context");
@@ -114,6 +122,19 @@ static bool origin_connect(struct cp_origin *origin, const char *address)
     ret = HG_Addr_lookup2(origin->hg_class, address, &origin->address);
     if (ret != HG_SUCCESS)
         tool_error("cannot reach a target at '%s': %s", address, HG_Error_to_string(ret));
+    return ret == HG_SUCCESS && origin_offer_alive(origin);
+}
+
+/* Not read-only: of that, the descriptor might carry a copy. */
+static bool origin_offer_alive(struct cp_origin *origin)
+{
+    void *number = (void *) &origin->alive_number;
+    hg_size_t size = CP_ALIVE_SIZE;
+    hg_return_t ret =
+        HG_Bulk_create(origin->hg_class, 1, &number, &size, HG_BULK_READWRITE, &origin->alive);
+
+    if (ret != HG_SUCCESS)
+        tool_error("cannot register memory: %s", HG_Error_to_string(ret));
     return ret == HG_SUCCESS;
 }
 
@@ -123,6 +144,8 @@ static void origin_close(struct cp_origin *origin)
         part_withdraw(&origin->parts[i]);
     if (origin->handle != HG_HANDLE_NULL)
         (void) HG_Destroy(origin->handle);
+    if (origin->alive != HG_BULK_NULL)
+        (void) HG_Bulk_free(origin->alive);
     if (origin->address != HG_ADDR_NULL)
         (void) HG_Addr_free(origin->hg_class, origin->address);
     if (origin->context != NULL)
@@ -137,7 +160,8 @@ static bool origin_open_copy(struct cp_origin *origin, const char *name)
     cp_open_in_t in = {.name = name,
                        .size = origin->source.size,
                        .mode = origin->source.status.st_mode & 0777,
-                       .force = origin->options->force};
+                       .force = origin->options->force,
+                       .alive = origin->alive};
     cp_open_out_t out;
     hg_return_t ret;
 
@@ -231,7 +255,7 @@ static hg_return_t part_answered(const struct hg_cb_info *info)
     } else {
         if (out.status == CP_OK)
             origin->written += part->size;
-        else
+        else if (!origin->giving_up)
             origin_fail(origin, "not copied", out.text);
         (void) HG_Free_output(part->handle, &out);
     }
@@ -246,6 +270,10 @@ static bool origin_close_copy(struct cp_origin *origin)
     cp_close_out_t out;
     hg_return_t ret;
 
+    while (!cp_source_is_digested(&origin->source)) {
+        if (!origin_progress(origin))
+            return false;
+    }
     if (!cp_source_finish(&origin->source, &digest))
         return false;
     in.digest_high = digest.high64;
@@ -273,9 +301,10 @@ static void origin_give_up(struct cp_origin *origin)
     if (origin->opened && cp_source_changed(&origin->source))
         tool_error("'%s' was changed while it was copied", origin->source.path);
     origin->giving_up = true;
-    origin_cancel(origin);
+    /* The parts are answered, too: the target must not pull any more when they are unmapped. */
     if (origin->opened && !origin->lost)
         (void) origin_call(origin, origin->ids.close, &in);
+    origin_cancel(origin);
 }
 
 /* Forwards an RPC and waits for its answer, which is in origin->handle then. */
@@ -313,7 +342,10 @@ static hg_return_t origin_answered(const struct hg_cb_info *info)
     origin->active_ns = tool_clock_ns();
     if (info->ret != HG_SUCCESS) {
         origin->lost = true;
-        origin_fail(origin, "the target does not answer", HG_Error_to_string(info->ret));
+        if (info->ret == HG_NOENTRY)
+            origin_fail(origin, "the RPC is unknown there", "is it a target of hg_cp?");
+        else
+            origin_fail(origin, "the target does not answer", HG_Error_to_string(info->ret));
     }
     return HG_SUCCESS;
 }
@@ -321,16 +353,20 @@ static hg_return_t origin_answered(const struct hg_cb_info *info)
 /* False when the copy cannot go on: said on stderr, or a signal came. */
 static bool origin_progress(struct cp_origin *origin)
 {
-    hg_return_t ret = cp_protocol_progress(origin->context, SLEEP_MS);
+    unsigned int timeout_ms = origin->outstanding > 0 ? SLEEP_MS : DIGEST_SLEEP_MS;
+    hg_return_t ret = tool_endpoint_progress(origin->context, timeout_ms);
     double silent = tool_clock_to_seconds(tool_clock_ns() - origin->active_ns);
     char text[128];
 
+    atomic_fetch_add(&origin->alive_number, 1);
     if (ret != HG_SUCCESS) {
         origin_fail(origin, "no progress", HG_Error_to_string(ret));
     } else if (origin->own_target != NULL &&
                !tool_target_running(origin->own_target, text, sizeof(text))) {
         origin->lost = true;
         origin_fail(origin, "the target process", text);
+    } else if (silent > CHANGED_S && !origin->giving_up && cp_source_changed(&origin->source)) {
+        origin->failed = true; /* a transport may wait for bytes that are gone; said later */
     } else if (origin->outstanding > 0 &&
                silent > (origin->giving_up ? GIVE_UP_S : origin->options->timeout)) {
         origin->lost = true;
@@ -354,7 +390,7 @@ static void origin_cancel(struct cp_origin *origin)
     }
     origin->giving_up = true; /* what comes now is a consequence */
     while (origin->outstanding > 0 && tool_clock_ns() < end) {
-        if (cp_protocol_progress(origin->context, 10) != HG_SUCCESS)
+        if (tool_endpoint_progress(origin->context, 10) != HG_SUCCESS)
             break;
     }
 }

@@ -27,9 +27,12 @@ enum cp_status {
     CP_FAILED
 };
 
-/* Open: a file of this name and size will come. */
+/* Open: a file of this name and size will come. The descriptor is of a number, CP_ALIVE_SIZE bytes,
+ * that the origin increases while it runs: the target looks at it when nothing else is in flight,
+ * and a transport that finds the origin gone fails that. */
+#define CP_ALIVE_SIZE sizeof(uint64_t)
 MERCURY_GEN_PROC(cp_open_in_t, ((hg_const_string_t) (name))((uint64_t) (size))((uint32_t) (mode))(
-                                   (uint8_t) (force)))
+                                   (uint8_t) (force))((hg_bulk_t) (alive)))
 MERCURY_GEN_PROC(cp_open_out_t,
                  ((uint32_t) (status))((uint64_t) (session))((hg_const_string_t) (text)))
 
@@ -50,11 +53,5 @@ struct cp_rpc_ids {
 /* Registers the RPCs; the callbacks are NULL in the origin. */
 bool cp_protocol_register(hg_class_t *hg_class, hg_rpc_cb_t open, hg_rpc_cb_t pull,
                           hg_rpc_cb_t close, struct cp_rpc_ids *ids);
-
-/* Opens an endpoint; NULL: said on stderr. */
-hg_class_t *cp_protocol_class_create(const char *init, bool listen);
-
-/* Runs the callbacks of what is complete, then makes progress for at most timeout_ms. */
-hg_return_t cp_protocol_progress(hg_context_t *context, unsigned int timeout_ms);
 
 #endif /* AMALGAM_CP_PROTOCOL_H */

@@ -17,6 +17,9 @@
 #include "common/tool_clock.h"
 #include "hg_cp/cp_file.h"
 
+/* How often the target looks whether an origin lives that does nothing else. */
+#define ALIVE_INTERVAL_NS UINT64_C(500000000)
+
 enum block_state {
     BLOCK_FREE,
     BLOCK_PULLING,
@@ -53,7 +56,14 @@ struct cp_session {
     uint64_t pulled; /* pulls have been started up to this offset */
     unsigned int in_flight;
     struct part parts[CP_PARTS_MAX];
-    void *memory; /* of all blocks */
+    bool finished;          /* the file has its name */
+    hg_bulk_t alive_origin; /* the number that the origin increases */
+    hg_bulk_t alive_bulk;   /* where it is pulled to */
+    hg_op_id_t alive_op;
+    bool alive_pulling;
+    uint64_t alive_ns;        /* when that was started last */
+    uint64_t alive_number[2]; /* as pulled, and before */
+    void *memory;             /* of all blocks */
     struct block *blocks;
     struct cp_file file;
     bool writer_started;
@@ -69,6 +79,9 @@ struct cp_session {
 };
 
 static bool session_allocate(struct cp_session *session, char *text, size_t text_size);
+static bool session_watch_origin(struct cp_session *session, hg_bulk_t alive);
+static void session_look_at_origin(struct cp_session *session);
+static hg_return_t session_origin_seen(const struct hg_cb_info *info);
 static void session_fail(struct cp_session *session, const char *text);
 static void session_start_pulls(struct cp_session *session);
 static bool session_start_pull(struct cp_session *session, struct block *block);
@@ -103,7 +116,7 @@ struct cp_session *cp_session_open(hg_class_t *hg_class, hg_context_t *context, 
     (void) pthread_cond_init(&session->full, NULL);
     if (HG_Addr_dup(hg_class, origin, &session->origin) != HG_SUCCESS ||
         getrandom(&session->id, sizeof(session->id), 0) != sizeof(session->id) ||
-        !session_allocate(session, text, text_size) ||
+        !session_allocate(session, text, text_size) || !session_watch_origin(session, in->alive) ||
         !cp_file_create(&session->file, options->dir_fd, in->name, in->size, session->overwrite,
                         text, text_size))
         goto error;
@@ -161,11 +174,13 @@ void cp_session_continue(struct cp_session *session)
     failed = session->failed;
     (void) pthread_mutex_unlock(&session->lock);
     session_answer_parts(session, written, failed && session->in_flight == 0);
-    if (!failed)
-        session_start_pulls(session);
+    if (failed || session->finished)
+        return;
+    session_start_pulls(session);
+    session_look_at_origin(session);
 }
 
-bool cp_session_is_dead(const struct cp_session *session)
+bool cp_session_is_over(const struct cp_session *session)
 {
     struct cp_session *writable = (struct cp_session *) session; /* for the lock alone */
     bool failed;
@@ -173,7 +188,17 @@ bool cp_session_is_dead(const struct cp_session *session)
     (void) pthread_mutex_lock(&writable->lock);
     failed = session->failed;
     (void) pthread_mutex_unlock(&writable->lock);
-    return failed && session->in_flight == 0;
+    return (failed || session->finished) && session->in_flight == 0 && !session->alive_pulling;
+}
+
+const char *cp_session_name(const struct cp_session *session)
+{
+    return session->file.name;
+}
+
+const char *cp_session_failure(const struct cp_session *session)
+{
+    return session->failed ? session->text : NULL;
 }
 
 uint64_t cp_session_active_ns(const struct cp_session *session)
@@ -190,6 +215,10 @@ bool cp_session_finish(struct cp_session *session, const cp_close_in_t *in, char
 {
     XXH128_hash_t digest;
 
+    if (session->finished) {
+        (void) snprintf(text, text_size, "the copy is complete already");
+        return false;
+    }
     session_stop_writer(session); /* from here on, nothing else touches the rest */
     if (session->failed) {
         (void) snprintf(text, text_size, "%s", session->text);
@@ -209,17 +238,22 @@ bool cp_session_finish(struct cp_session *session, const cp_close_in_t *in, char
                         (uint64_t) digest.low64);
         return false;
     }
-    return cp_file_publish(&session->file, session->mode, session->overwrite, session->options.sync,
-                           text, text_size);
+    session->finished = cp_file_publish(&session->file, session->mode, session->overwrite,
+                                        session->options.sync, text, text_size);
+    return session->finished;
 }
 
 void cp_session_abort(struct cp_session *session, const char *text)
 {
+    if (session->finished)
+        return;
     session_fail(session, text);
     for (unsigned int i = 0; i < session->options.depth; i++) {
         if (session->blocks[i].op != HG_OP_ID_NULL)
             (void) HG_Bulk_cancel(session->blocks[i].op);
     }
+    if (session->alive_op != HG_OP_ID_NULL)
+        (void) HG_Bulk_cancel(session->alive_op);
     cp_session_continue(session);
 }
 
@@ -232,6 +266,10 @@ void cp_session_close(struct cp_session *session)
         if (session->blocks[i].bulk != HG_BULK_NULL)
             (void) HG_Bulk_free(session->blocks[i].bulk);
     }
+    if (session->alive_bulk != HG_BULK_NULL)
+        (void) HG_Bulk_free(session->alive_bulk);
+    if (session->alive_origin != HG_BULK_NULL)
+        (void) HG_Bulk_free(session->alive_origin);
     if (session->memory != NULL)
         (void) munmap(session->memory, session->options.depth * session->options.block_size);
     free(session->blocks);
@@ -277,6 +315,52 @@ static bool session_allocate(struct cp_session *session, char *text, size_t text
         }
     }
     return true;
+}
+
+static bool session_watch_origin(struct cp_session *session, hg_bulk_t alive)
+{
+    void *number = &session->alive_number[0];
+    hg_size_t size = CP_ALIVE_SIZE;
+
+    if (HG_Bulk_get_size(alive) < CP_ALIVE_SIZE || HG_Bulk_ref_incr(alive) != HG_SUCCESS)
+        return false;
+    session->alive_origin = alive;
+    session->alive_ns = tool_clock_ns();
+    return HG_Bulk_create(session->hg_class, 1, &number, &size, HG_BULK_WRITE_ONLY,
+                          &session->alive_bulk) == HG_SUCCESS;
+}
+
+/* Blocks that are being pulled tell as much. */
+static void session_look_at_origin(struct cp_session *session)
+{
+    uint64_t now = tool_clock_ns();
+    hg_return_t ret;
+
+    if (session->in_flight > 0 || session->alive_pulling ||
+        now < session->alive_ns + ALIVE_INTERVAL_NS)
+        return;
+    session->alive_ns = now;
+    session->alive_number[1] = session->alive_number[0];
+    ret = HG_Bulk_transfer(session->context, session_origin_seen, session, HG_BULK_PULL,
+                           session->origin, session->alive_origin, 0, session->alive_bulk, 0,
+                           CP_ALIVE_SIZE, &session->alive_op);
+    session->alive_pulling = ret == HG_SUCCESS;
+    if (ret != HG_SUCCESS)
+        session_fail(session, "the origin cannot be reached any more");
+}
+
+/* One that is stopped, and not gone, has its memory, but the number stays the same. */
+static hg_return_t session_origin_seen(const struct hg_cb_info *info)
+{
+    struct cp_session *session = info->arg;
+
+    session->alive_pulling = false;
+    session->alive_op = HG_OP_ID_NULL;
+    if (info->ret != HG_SUCCESS)
+        session_fail(session, "the origin is gone");
+    else if (session->alive_number[0] != session->alive_number[1])
+        session->active_ns = tool_clock_ns();
+    return HG_SUCCESS;
 }
 
 /* The first reason stays. */

@@ -40,22 +40,28 @@ bool cp_session_belongs_to(const struct cp_session *session, hg_addr_t origin);
  * which the session frees. */
 void cp_session_pull(struct cp_session *session, hg_handle_t handle, const cp_pull_in_t *in);
 
-/* Starts pulls for blocks that have become free and answers what is written; to be called after
- * wake_fd was signalled and after callbacks. */
+/* Starts pulls for blocks that have become free, answers what is written, and looks now and then
+ * whether the origin lives; to be called after wake_fd was signalled and after callbacks, and a few
+ * times a second. */
 void cp_session_continue(struct cp_session *session);
 
-/* True when the copy has failed and everything is answered: it can be closed. */
-bool cp_session_is_dead(const struct cp_session *session);
+/* True when the copy has ended, well or not, and nothing is in flight: it can be closed. */
+bool cp_session_is_over(const struct cp_session *session);
 
-/* Monotonic time at which the copy last did something, in nanoseconds; now while it is at work. */
+/* Monotonic time at which the copy last did something, or its origin was seen to run, in
+ * nanoseconds; now while it is at work. */
 uint64_t cp_session_active_ns(const struct cp_session *session);
 
+/* The file's name, and what became of the copy: NULL unless it has failed. */
+const char *cp_session_name(const struct cp_session *session);
+const char *cp_session_failure(const struct cp_session *session);
+
 /* Compares the digests and gives the file its name. False: text says why, the file is gone. The
- * session still has to be closed. */
+ * session still has to be closed, when it is over. */
 bool cp_session_finish(struct cp_session *session, const cp_close_in_t *in, char *text,
                        size_t text_size);
 
-/* Cancels what is in flight; cp_session_is_dead() says when that is done. */
+/* Cancels what is in flight; cp_session_is_over() says when that is done. */
 void cp_session_abort(struct cp_session *session, const char *text);
 
 /* Releases everything; a file that has not got its name is removed. Nothing may be in flight. */

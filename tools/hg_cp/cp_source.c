@@ -26,8 +26,6 @@ static bool digest_read(struct cp_source *source, XXH3_state_t *state, void *buf
 
 bool cp_source_open(struct cp_source *source, const char *path)
 {
-    struct sigaction action;
-
     memset(source, 0, sizeof(*source));
     source->path = path;
     /* O_NONBLOCK: opening a pipe by mistake returns, too. */
@@ -42,9 +40,6 @@ bool cp_source_open(struct cp_source *source, const char *path)
         return false;
     }
     source->size = (uint64_t) source->status.st_size;
-    memset(&action, 0, sizeof(action));
-    action.sa_handler = bus_error_handler;
-    (void) sigaction(SIGBUS, &action, NULL);
     if (pthread_create(&source->thread, NULL, digest_main, source) != 0) {
         tool_error("cannot start a thread for the digest");
         cp_source_close(source);
@@ -52,6 +47,16 @@ bool cp_source_open(struct cp_source *source, const char *path)
     }
     source->thread_started = true;
     return true;
+}
+
+void cp_source_catch_bus_errors(void)
+{
+    struct sigaction action;
+
+    memset(&action, 0, sizeof(action));
+    (void) sigemptyset(&action.sa_mask);
+    action.sa_handler = bus_error_handler;
+    (void) sigaction(SIGBUS, &action, NULL);
 }
 
 void *cp_source_map(const struct cp_source *source, uint64_t offset, uint64_t size)
@@ -62,6 +67,11 @@ void *cp_source_map(const struct cp_source *source, uint64_t offset, uint64_t si
         return part;
     tool_error("cannot map %" PRIu64 " bytes of '%s': %s", size, source->path, strerror(errno));
     return NULL;
+}
+
+bool cp_source_is_digested(const struct cp_source *source)
+{
+    return atomic_load(&source->ended);
 }
 
 bool cp_source_finish(struct cp_source *source, XXH128_hash_t *digest)
@@ -136,6 +146,7 @@ static void *digest_main(void *arg)
     if (state != NULL)
         (void) XXH3_freeState(state);
     free(buffer);
+    atomic_store(&source->ended, true);
     return NULL;
 }
 

@@ -21,7 +21,8 @@ struct cp_source {
     pthread_t thread;
     bool thread_started;
     atomic_bool stop;
-    bool digested; /* what follows is valid; set before the thread ends */
+    atomic_bool ended; /* the thread is at its end: what follows can be read */
+    bool digested;     /* there is a digest */
     XXH128_hash_t digest;
     char text[256]; /* why the digest is not there */
 };
@@ -29,8 +30,15 @@ struct cp_source {
 /* Opens a regular file and starts its digest; false: said on stderr. */
 bool cp_source_open(struct cp_source *source, const char *path);
 
+/* Has the process end with a message when a mapped file becomes shorter; after an endpoint was
+ * opened, because libraries under a transport install handlers, too. */
+void cp_source_catch_bus_errors(void);
+
 /* Maps a part for reading, with its pages present; NULL: said on stderr. */
 void *cp_source_map(const struct cp_source *source, uint64_t offset, uint64_t size);
+
+/* True when cp_source_finish() will not have to wait. */
+bool cp_source_is_digested(const struct cp_source *source);
 
 /* Waits for the digest; false: said on stderr, or the file has changed. */
 bool cp_source_finish(struct cp_source *source, XXH128_hash_t *digest);

@@ -13,15 +13,16 @@
 #include <unistd.h>
 
 #include "common/tool_clock.h"
+#include "common/tool_endpoint.h"
 #include "common/tool_message.h"
 #include "common/tool_process.h"
 #include "common/tool_signal.h"
+#include "hg_cp/cp_file.h"
 #include "hg_cp/cp_protocol.h"
 #include "hg_cp/cp_session.h"
 
-/* Copies at the same time; callbacks run at once; longest sleep; time for cancelling at the end. */
+/* Copies at the same time; longest sleep; time for cancelling at the end. */
 #define SESSIONS_MAX 64
-#define TRIGGER_MAX  16
 #define SLEEP_MS     200
 #define ABORT_MS     2000U
 
@@ -34,12 +35,14 @@ struct cp_target {
 };
 
 static bool target_open(struct cp_target *target);
+static void target_clean(const struct cp_target *target);
 static void target_close(struct cp_target *target);
 static bool target_report(const struct cp_target *target);
 static bool target_write_address_file(const char *path, const char *address);
 static hg_return_t target_progress(struct cp_target *target);
 static hg_return_t target_wait(struct cp_target *target, int hg_fd);
 static void target_drive_sessions(struct cp_target *target);
+static void target_note_end(const struct cp_target *target, const struct cp_session *session);
 static hg_return_t target_opened(hg_handle_t handle);
 static hg_return_t target_pulled(hg_handle_t handle);
 static hg_return_t target_closed(hg_handle_t handle);
@@ -54,7 +57,10 @@ int cp_target_run(const struct cp_options *options)
     hg_return_t ret = HG_SUCCESS;
     bool served;
 
-    served = target_open(&target) && target_report(&target);
+    served = target_open(&target);
+    if (served)
+        target_clean(&target);
+    served = served && target_report(&target);
     while (served && tool_signal_received() == 0 && ret == HG_SUCCESS) {
         ret = target_progress(&target);
         target_drive_sessions(&target);
@@ -62,7 +68,9 @@ int cp_target_run(const struct cp_options *options)
     if (ret != HG_SUCCESS)
         tool_error("the target stops: no progress: %s", HG_Error_to_string(ret));
     target_close(&target);
-    return served && ret == HG_SUCCESS ? TOOL_EXIT_OK : TOOL_EXIT_FAILED;
+    if (!served || ret != HG_SUCCESS)
+        return TOOL_EXIT_FAILED;
+    return tool_signal_exit_code();
 }
 
 static bool target_open(struct cp_target *target)
@@ -85,7 +93,7 @@ static bool target_open(struct cp_target *target)
         tool_error("cannot make an eventfd: %s", strerror(errno));
         return false;
     }
-    target->hg_class = cp_protocol_class_create(options->init, true);
+    target->hg_class = tool_endpoint_open(options->init, true, NULL);
     if (target->hg_class == NULL ||
         !cp_protocol_register(target->hg_class, target_opened, target_pulled, target_closed,
                               &ids) ||
@@ -95,6 +103,16 @@ static bool target_open(struct cp_target *target)
     if (target->context == NULL)
         tool_error("cannot create a context");
     return target->context != NULL;
+}
+
+/* Targets that were killed have left what was not complete. */
+static void target_clean(const struct cp_target *target)
+{
+    unsigned int removed = cp_file_remove_stale(target->session_options.dir_fd);
+
+    if (removed > 0 && !target->options->quiet)
+        tool_note("removed %u incomplete file%s that killed targets left in '%s'", removed,
+                  removed == 1 ? "" : "s", target->options->dir);
 }
 
 /* Copies that are under way are given up, and what they have written is removed. */
@@ -112,7 +130,7 @@ static void target_close(struct cp_target *target)
         waiting = false;
         for (unsigned int i = 0; i < SESSIONS_MAX; i++)
             waiting = waiting || target->sessions[i] != NULL;
-        if (waiting && cp_protocol_progress(target->context, 10) != HG_SUCCESS)
+        if (waiting && tool_endpoint_progress(target->context, 10) != HG_SUCCESS)
             break;
     }
     for (unsigned int i = 0; i < SESSIONS_MAX; i++) {
@@ -120,7 +138,7 @@ static void target_close(struct cp_target *target)
             cp_session_close(target->sessions[i]);
     }
     if (target->context != NULL) {
-        (void) cp_protocol_progress(target->context, 0); /* the last answers */
+        (void) tool_endpoint_progress(target->context, 0); /* the last answers */
         (void) HG_Context_destroy(target->context);
     }
     if (target->hg_class != NULL)
@@ -135,18 +153,9 @@ static bool target_report(const struct cp_target *target)
 {
     const struct cp_options *options = target->options;
     char address[TOOL_ADDRESS_SIZE];
-    hg_size_t size = sizeof(address);
-    hg_addr_t self = HG_ADDR_NULL;
-    hg_return_t ret = HG_Addr_self(target->hg_class, &self);
 
-    if (ret == HG_SUCCESS) {
-        ret = HG_Addr_to_string(target->hg_class, address, &size, self);
-        (void) HG_Addr_free(target->hg_class, self);
-    }
-    if (ret != HG_SUCCESS) {
-        tool_error("cannot get the target's own address: %s", HG_Error_to_string(ret));
+    if (!tool_endpoint_address(target->hg_class, address, sizeof(address)))
         return false;
-    }
     if (options->address_file != NULL && !target_write_address_file(options->address_file, address))
         return false;
     if (options->address_fd >= 0)
@@ -176,21 +185,17 @@ static bool target_write_address_file(const char *path, const char *address)
     return false;
 }
 
-/* Until HG_Event_ready() says that there is nothing left and the descriptor can be waited for. */
+/* Until there is nothing left and the descriptor can be waited for. */
 static hg_return_t target_progress(struct cp_target *target)
 {
-    int hg_fd = HG_Event_get_wait_fd(target->context);
-    unsigned int count;
-    hg_return_t ret;
+    unsigned int triggered;
+    bool may_wait;
+    hg_return_t ret = tool_endpoint_event_round(target->context, &triggered, &may_wait);
 
-    ret = HG_Event_progress(target->context, &count);
-    if (ret == HG_SUCCESS)
-        ret = HG_Event_trigger(target->context, TRIGGER_MAX, &count);
-    if (ret == HG_TIMEOUT || ret == HG_AGAIN || ret == HG_INTERRUPT)
-        ret = HG_SUCCESS;
-    if (ret != HG_SUCCESS || HG_Event_ready(target->context))
+    /* What was called back may have given the copies something to do. */
+    if (ret != HG_SUCCESS || !may_wait || triggered > 0)
         return ret;
-    return target_wait(target, hg_fd);
+    return target_wait(target, HG_Event_get_wait_fd(target->context));
 }
 
 /* A transport that has no descriptor is asked every millisecond. */
@@ -218,13 +223,26 @@ static void target_drive_sessions(struct cp_target *target)
         if (session == NULL)
             continue;
         if (tool_clock_ns() > cp_session_active_ns(session) + timeout_ns)
-            cp_session_abort(session, "the origin sent nothing for too long");
+            cp_session_abort(session, "the origin did nothing for --timeout");
         cp_session_continue(session);
-        if (cp_session_is_dead(session)) {
+        if (cp_session_is_over(session)) {
             target->sessions[i] = NULL;
+            target_note_end(target, session);
             cp_session_close(session);
         }
     }
+}
+
+static void target_note_end(const struct cp_target *target, const struct cp_session *session)
+{
+    const char *failure = cp_session_failure(session);
+
+    if (target->options->quiet)
+        return;
+    if (failure == NULL)
+        tool_note("'%s' is complete", cp_session_name(session));
+    else
+        tool_note("dropped '%s': %s", cp_session_name(session), failure);
 }
 
 static hg_return_t target_opened(hg_handle_t handle)
@@ -291,15 +309,10 @@ static hg_return_t target_closed(hg_handle_t handle)
     if (slot != NULL && in.keep && cp_session_finish(*slot, &in, text, sizeof(text))) {
         out.status = CP_OK;
         out.text = "";
-        cp_session_close(*slot);
-        *slot = NULL;
     } else if (slot != NULL) {
         /* The loop closes it when nothing is in flight. */
         cp_session_abort(*slot, in.keep ? text : "the origin gave the copy up");
     }
-    if (!target->options->quiet)
-        tool_note(out.status == CP_OK ? "complete" : "dropped: %s",
-                  in.keep ? text : "the origin gave the copy up");
     ret = HG_Respond(handle, NULL, NULL, &out);
     (void) HG_Free_input(handle, &in);
     (void) HG_Destroy(handle);

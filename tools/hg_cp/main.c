@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/tool_endpoint.h"
 #include "common/tool_message.h"
 #include "common/tool_process.h"
 #include "common/tool_signal.h"
@@ -32,6 +33,7 @@ int main(int argc, char *argv[])
     if (!cp_options_parse(argc, argv, &options, &exit_code))
         return exit_code;
     tool_signal_install();
+    tool_endpoint_log();
     if (options.listen)
         return cp_target_run(&options);
     if (options.to != NULL)
@@ -40,20 +42,25 @@ int main(int argc, char *argv[])
                           options.name != NULL ? options.name : base_name(options.source), NULL);
     else
         exit_code = copy_through_own_target(&options);
-    return tool_signal_received() != 0 && exit_code != TOOL_EXIT_OK ? tool_signal_exit_code()
-                                                                    : exit_code;
+    if (tool_signal_received() == 0 || exit_code == TOOL_EXIT_OK)
+        return exit_code;
+    tool_signal_note("nothing was copied");
+    return tool_signal_exit_code();
 }
 
 static int copy_through_own_target(const struct cp_options *options)
 {
+    char *dir = NULL, *name = NULL, *init = tool_endpoint_origin_init(options->init);
+    struct cp_options origin_options = *options;
     struct tool_target target = {.pid = 0};
-    char *dir = NULL, *name = NULL;
     int exit_code = TOOL_EXIT_FAILED;
 
-    if (split_destination(options->name, options->source, &dir, &name) &&
+    origin_options.init = init;
+    if (init != NULL && split_destination(options->name, options->source, &dir, &name) &&
         start_target(options, dir, &target))
-        exit_code = cp_origin_run(options, target.address, name, &target);
+        exit_code = cp_origin_run(&origin_options, target.address, name, &target);
     tool_target_stop(&target);
+    free(init);
     free(dir);
     free(name);
     return exit_code;
@@ -74,9 +81,14 @@ static bool split_destination(const char *destination, const char *source, char 
         *dir = len > 0 ? strndup(destination, len) : strdup(".");
         *name = strdup(base);
     }
-    if (*dir == NULL || *name == NULL)
+    if (*dir == NULL || *name == NULL) {
         tool_error("no memory");
-    return *dir != NULL && *name != NULL;
+        return false;
+    }
+    if (stat(*dir, &status) == 0 && S_ISDIR(status.st_mode))
+        return true;
+    tool_error("cannot copy to '%s': there is no directory '%s'", destination, *dir);
+    return false;
 }
 
 static const char *base_name(const char *path)

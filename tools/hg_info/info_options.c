@@ -3,11 +3,10 @@
 
 #include "hg_info/info_options.h"
 
-#include <getopt.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "common/tool_message.h"
+#include "common/tool_options.h"
 
 static const char help_text[] =
     "NAME\n"
@@ -43,55 +42,58 @@ static const char help_text[] =
     "    0 shown, and with --init it can be opened; 1 not; 2 wrong command line\n";
 
 enum option_id {
-    OPTION_INIT = 256,
+    OPTION_INIT = TOOL_OPTION_FIRST,
     OPTION_LISTEN,
-    OPTION_JSON,
-    OPTION_HELP
+    OPTION_JSON
 };
 
 static const struct option long_options[] = {
     {"init", required_argument, NULL, OPTION_INIT},
     {"listen", no_argument, NULL, OPTION_LISTEN},
     {"json", no_argument, NULL, OPTION_JSON},
-    {"help", no_argument, NULL, OPTION_HELP},
+    {"help", no_argument, NULL, TOOL_OPTION_HELP},
     {NULL, 0, NULL, 0},
 };
 
+static bool option_apply(void *settings, int id, const char *value);
+static bool options_finish(void *settings, int count, char *const arguments[]);
+
 bool info_options_parse(int argc, char *argv[], struct info_options *options, int *exit_code)
 {
-    int id;
+    static const struct tool_options command_line = {help_text, long_options, option_apply,
+                                                     options_finish};
 
     memset(options, 0, sizeof(*options));
-    *exit_code = TOOL_EXIT_USAGE;
-    opterr = 0;
-    while ((id = getopt_long(argc, argv, ":", long_options, NULL)) != -1) {
-        switch (id) {
-        case OPTION_INIT:
-            options->init = optarg;
-            break;
-        case OPTION_LISTEN:
-            options->listen = true;
-            break;
-        case OPTION_JSON:
-            options->json = true;
-            break;
-        case OPTION_HELP:
-            *exit_code = fputs(help_text, stdout) >= 0 ? TOOL_EXIT_OK : TOOL_EXIT_FAILED;
-            return false;
-        case ':':
-            (void) tool_usage_error("%s needs a value", argv[optind - 1]);
-            return false;
-        default:
-            (void) tool_usage_error("%s is not an option", argv[optind - 1]);
-            return false;
-        }
+    return tool_options_parse(&command_line, argc, argv, options, exit_code);
+}
+
+static bool option_apply(void *settings, int id, const char *value)
+{
+    struct info_options *options = settings;
+
+    switch (id) {
+    case OPTION_INIT:
+        options->init = value;
+        return true;
+    case OPTION_LISTEN:
+        options->listen = true;
+        return true;
+    default: /* OPTION_JSON */
+        options->json = true;
+        return true;
     }
-    if (optind < argc) {
-        (void) tool_usage_error("'%s' is one argument too many", argv[optind]);
+}
+
+static bool options_finish(void *settings, int count, char *const arguments[])
+{
+    const struct info_options *options = settings;
+
+    if (count > 0) {
+        tool_error("'%s' is one argument too many", arguments[0]);
         return false;
     }
     if (options->listen && options->init == NULL) {
-        (void) tool_usage_error("--listen needs --init");
+        tool_error("--listen needs --init");
         return false;
     }
     return true;

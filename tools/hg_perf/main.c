@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* hg_perf: measures RPC, bulk data, raw transport operations, and the machine under them. */
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "common/tool_clock.h"
+#include "common/tool_endpoint.h"
 #include "common/tool_message.h"
 #include "common/tool_process.h"
 #include "common/tool_signal.h"
@@ -17,10 +22,20 @@
 /* How long a target may take to open its endpoint. */
 #define TARGET_TIMEOUT_MS 20000U
 
+/* What a measurement and the limits that it takes turns with share. */
+struct comparison {
+    const struct perf_options *options;
+    struct tool_target *target;
+    struct perf_limits_bench *bench;
+    struct perf_limits limits;
+};
+
 static int run_limits(const struct perf_options *options);
 static int run_measurement(const struct perf_options *options);
-static bool measure_with_limits(const struct perf_options *options, const char *address, pid_t pid,
-                                struct perf_result *result, struct perf_limits *limits);
+static bool measure(const struct perf_options *options, const char *address,
+                    struct tool_target *target);
+static bool reported(bool written);
+static bool measure_limits(void *data);
 static bool start_target(const struct perf_options *options, struct tool_target *target);
 
 int main(int argc, char *argv[])
@@ -32,72 +47,101 @@ int main(int argc, char *argv[])
     if (!perf_options_parse(argc, argv, &options, &exit_code))
         return exit_code;
     tool_signal_install();
-    if (options.listen)
-        return options.mode == PERF_NA ? perf_na_target_run(&options) : perf_target_run(&options);
-    if (options.mode == PERF_LIMITS)
+    tool_endpoint_log();
+    if (options.listen) {
+        tool_signal_install_pause();
+        exit_code =
+            options.mode == PERF_NA ? perf_na_target_run(&options) : perf_target_run(&options);
+    } else if (options.mode == PERF_LIMITS) {
         exit_code = run_limits(&options);
-    else
+    } else {
         exit_code = run_measurement(&options);
-    return tool_signal_received() != 0 ? tool_signal_exit_code() : exit_code;
+    }
+    if (tool_signal_received() == 0 || (exit_code == TOOL_EXIT_OK && !options.listen))
+        return exit_code;
+    if (!options.listen)
+        tool_signal_note("nothing is reported");
+    return tool_signal_exit_code();
 }
 
 static int run_limits(const struct perf_options *options)
 {
-    struct perf_limits limits;
+    struct perf_limits_bench *bench = perf_limits_open(options);
+    struct perf_limits limits = {.copy_count = 0};
+    bool done = bench != NULL;
 
-    if (!perf_bind(options, PERF_BIND_ORIGIN) || !perf_limits_measure(options, &limits) ||
-        !perf_report_limits(options, &limits))
-        return TOOL_EXIT_FAILED;
-    return TOOL_EXIT_OK;
+    for (unsigned int i = 0; i < options->rounds && done; i++)
+        done = perf_limits_round(bench, options->seconds / options->rounds, &limits);
+    perf_limits_close(bench);
+    return done && reported(perf_report_limits(options, &limits)) ? TOOL_EXIT_OK : TOOL_EXIT_FAILED;
 }
 
 static int run_measurement(const struct perf_options *options)
 {
-    static struct perf_result result; /* large for a stack */
-    struct perf_limits limits;
+    struct perf_options own = *options;
     struct tool_target target = {.pid = 0};
-    const char *address = options->target;
-    int exit_code = TOOL_EXIT_FAILED;
+    char *origin_init = NULL;
+    bool done = false;
 
-    if (address == NULL) {
-        if (!start_target(options, &target))
+    own.origin_init = options->init;
+    if (options->target == NULL) {
+        origin_init = tool_endpoint_origin_init(options->init);
+        own.origin_init = origin_init;
+        if (origin_init == NULL || !start_target(options, &target))
             goto out;
-        address = target.address;
     }
-    if (options->mode == PERF_SWEEP) {
-        if (perf_sweep_run(options, address, target.pid))
-            exit_code = TOOL_EXIT_OK;
-        goto out;
-    }
-    if (!measure_with_limits(options, address, target.pid, &result, &limits) ||
-        !perf_report_run(options, &result, options->with_limits ? &limits : NULL))
-        goto out;
-    exit_code = result.errors == 0 ? TOOL_EXIT_OK : TOOL_EXIT_FAILED;
+    done = measure(&own, options->target != NULL ? options->target : target.address, &target);
 out:
     tool_target_stop(&target);
-    return exit_code;
+    free(origin_init);
+    return done ? TOOL_EXIT_OK : TOOL_EXIT_FAILED;
 }
 
-/* The copies are measured before and after the run, because what the machine gives varies. */
-static bool measure_with_limits(const struct perf_options *options, const char *address, pid_t pid,
-                                struct perf_result *result, struct perf_limits *limits)
+static bool measure(const struct perf_options *options, const char *address,
+                    struct tool_target *target)
 {
-    struct perf_options limits_options = *options;
-    struct perf_limits_copy after;
+    static struct perf_result result; /* large for a stack */
+    struct comparison comparison = {.options = options, .target = target};
+    struct perf_between between = {measure_limits, &comparison};
+    bool compare = options->with_limits, done = false;
 
-    if (!options->with_limits)
-        return perf_run(options, address, pid, result);
-    if (!perf_options_move_data(options))
-        limits_options.size = UINT64_C(1) << 20; /* copies of a few bytes tell nothing */
-    if (!perf_limits_measure(&limits_options, limits) || !perf_run(options, address, pid, result) ||
-        !perf_limits_measure_copy(&limits_options, limits_options.size, options->seconds, &after))
-        return false;
-    limits->at_size.memcpy_MBps = (limits->at_size.memcpy_MBps + after.memcpy_MBps) / 2;
-    limits->at_size.process_vm_readv_MBps =
-        (limits->at_size.process_vm_readv_MBps + after.process_vm_readv_MBps) / 2;
-    limits->at_size.process_vm_writev_MBps =
-        (limits->at_size.process_vm_writev_MBps + after.process_vm_writev_MBps) / 2;
-    return true;
+    if (options->mode == PERF_SWEEP)
+        return perf_sweep_run(options, address, target->pid);
+    if (compare) {
+        comparison.bench = perf_limits_open(options);
+        if (comparison.bench == NULL)
+            return false;
+    }
+    if (perf_run(options, address, target->pid, compare ? &between : NULL, &result))
+        done = reported(perf_report_run(options, &result, compare ? &comparison.limits : NULL)) &&
+               result.errors == 0;
+    perf_limits_close(comparison.bench);
+    return done;
+}
+
+static bool reported(bool written)
+{
+    if (!written)
+        tool_error("cannot write the result: %s", strerror(errno));
+    return written;
+}
+
+/* A target that never sleeps would take a core from them. */
+static bool measure_limits(void *data)
+{
+    struct comparison *comparison = data;
+    const struct perf_options *options = comparison->options;
+    bool measured;
+
+    if (options->busy) {
+        tool_target_pause(comparison->target, true);
+        tool_clock_sleep_ms(2);
+    }
+    measured = perf_limits_round(comparison->bench, options->seconds / options->rounds,
+                                 &comparison->limits);
+    if (options->busy)
+        tool_target_pause(comparison->target, false);
+    return measured;
 }
 
 static bool start_target(const struct perf_options *options, struct tool_target *target)

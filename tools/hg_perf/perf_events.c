@@ -9,10 +9,10 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-/* Descriptors that one call of epoll_wait() reports, and callbacks that one context may run before
- * it is the next one's turn. */
+#include "common/tool_endpoint.h"
+
+/* Descriptors that one call of epoll_wait() reports. */
 #define EVENTS_AT_ONCE 64
-#define TRIGGER_MAX    64
 
 static hg_return_t item_progress(struct perf_events *events, struct perf_events_item *item,
                                  bool arm);
@@ -50,12 +50,14 @@ hg_return_t perf_events_progress(struct perf_events *events, unsigned int timeou
     hg_return_t ret = HG_SUCCESS;
     int count;
 
+    events->triggered = 0;
     for (unsigned int i = 0;
          i < events->item_count && events->unarmed_count > 0 && ret == HG_SUCCESS; i++) {
         if (!events->items[i].armed)
             ret = item_progress(events, &events->items[i], may_wait);
     }
-    if (ret != HG_SUCCESS || !may_wait)
+    /* What was called back may be what the caller waits for: only who found nothing sleeps. */
+    if (ret != HG_SUCCESS || !may_wait || events->triggered > 0)
         return ret;
     count = epoll_wait(events->epoll_fd, ready, EVENTS_AT_ONCE,
                        events->unarmed_count > 0 ? 0 : (int) timeout_ms);
@@ -82,14 +84,12 @@ void perf_events_close(struct perf_events *events)
 static hg_return_t item_progress(struct perf_events *events, struct perf_events_item *item,
                                  bool arm)
 {
-    unsigned int count = 0;
-    hg_return_t ret = HG_Event_progress(item->context, &count);
+    unsigned int triggered;
+    bool may_wait;
+    hg_return_t ret = tool_endpoint_event_round(item->context, &triggered, &may_wait);
 
-    if (ret == HG_SUCCESS)
-        ret = HG_Event_trigger(item->context, TRIGGER_MAX, &count);
-    if (ret == HG_TIMEOUT || ret == HG_AGAIN)
-        ret = HG_SUCCESS;
-    if (ret == HG_SUCCESS && arm && !HG_Event_ready(item->context)) {
+    events->triggered += triggered;
+    if (arm && may_wait) {
         item->armed = true;
         events->unarmed_count--;
     }

@@ -18,6 +18,7 @@ struct perf_events {
     bool can_wait; /* every context has a descriptor */
     unsigned int item_count;
     unsigned int unarmed_count;
+    unsigned int triggered; /* callbacks in this round */
     struct perf_events_item *items;
 };
 

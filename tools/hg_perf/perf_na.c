@@ -5,20 +5,23 @@
 
 #include <string.h>
 
+#include "common/tool_endpoint.h"
 #include "common/tool_message.h"
+#include "common/tool_signal.h"
 
 #define TRIGGER_MAX 64
 
 na_class_t *perf_na_class_create(const struct perf_options *options, bool listen)
 {
+    const char *init = listen ? options->init : options->origin_init;
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     na_class_t *na_class;
 
     info.progress_mode = options->busy ? NA_NO_BLOCK : 0;
-    na_class = NA_Initialize_opt2(options->init, listen, NA_VERSION(6, 0), &info);
+    na_class = NA_Initialize_opt2(init, listen, NA_VERSION(6, 0), &info);
+    tool_signal_install(); /* again */
     if (na_class == NULL)
-        tool_error("cannot open an endpoint with --init '%s'; 'hg_info --init %s' shows why",
-                   options->init, options->init);
+        tool_endpoint_error(init);
     return na_class;
 }
 
@@ -53,13 +56,12 @@ void perf_na_buffer_destroy(na_class_t *na_class, struct perf_na_buffer *buffer)
 
 na_return_t perf_na_progress(na_class_t *na_class, na_context_t *context, unsigned int timeout_ms)
 {
-    unsigned int count;
-    na_return_t ret;
+    unsigned int count = 0;
+    na_return_t ret = NA_Trigger(context, TRIGGER_MAX, &count);
 
-    do {
-        count = 0;
-        ret = NA_Trigger(context, TRIGGER_MAX, &count);
-    } while (ret == NA_SUCCESS && count > 0);
+    /* What was called back may be what the caller waits for: only who found nothing sleeps. */
+    if (ret == NA_SUCCESS && count > 0)
+        return NA_SUCCESS;
     ret = NA_Progress(na_class, context, timeout_ms);
     return ret == NA_TIMEOUT || ret == NA_INTERRUPT || ret == NA_AGAIN ? NA_SUCCESS : ret;
 }

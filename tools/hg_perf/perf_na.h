@@ -43,7 +43,7 @@ static inline unsigned char *perf_na_payload(const struct perf_na_buffer *buffer
     return (unsigned char *) buffer->memory + buffer->header_size;
 }
 
-/* Triggers what is complete, then progresses, as a service does. */
+/* One round as a service makes it: runs what is complete; when there was nothing, progresses. */
 na_return_t perf_na_progress(na_class_t *na_class, na_context_t *context, unsigned int timeout_ms);
 
 #endif /* AMALGAM_PERF_NA_H */

@@ -7,14 +7,19 @@
 #include <string.h>
 
 #include "common/tool_clock.h"
+#include "common/tool_endpoint.h"
 #include "common/tool_signal.h"
 #include "hg_perf/perf_memory.h"
 #include "hg_perf/perf_na.h"
 #include "hg_perf/perf_run.h"
+#include "hg_perf/perf_window.h"
 
 #define SLEEP_MS      100U
 #define BUSY_ROUNDS   1024U
-#define DRAIN_SECONDS 5
+#define DRAIN_SECONDS 15
+
+/* How long operations that were cancelled may take. */
+#define CANCEL_SECONDS 2
 
 struct na_origin;
 struct origin_client;
@@ -47,15 +52,13 @@ struct na_origin {
     unsigned int client_count;
     unsigned int outstanding;
     uint64_t completions;
-    bool stopping;
-    uint64_t record_from_ns, record_until_ns;
-    struct tool_histogram *latency;
+    struct perf_window *window;
     uint64_t errors;
     char message[256];
 };
 
 static void *origin_open(const struct perf_options *options, const char *address,
-                         unsigned int client_count, char *message, size_t message_size);
+                         unsigned int client_count, struct perf_process *process);
 static void origin_measure(void *data, struct perf_process *process);
 static void origin_close(void *data);
 static na_return_t client_open(struct origin_client *client, const char *address);
@@ -65,6 +68,7 @@ static void slot_close(struct origin_slot *slot);
 static na_return_t slot_open_region(struct origin_slot *slot);
 static void origin_run(struct na_origin *origin, double warm_up, double seconds);
 static void origin_loop(struct na_origin *origin);
+static void origin_cancel(struct na_origin *origin);
 static na_return_t origin_progress(struct na_origin *origin);
 static void origin_error(struct na_origin *origin, const char *what, na_return_t ret);
 static void slot_start(struct origin_slot *slot, uint64_t now);
@@ -73,10 +77,12 @@ static na_return_t slot_start_message(struct origin_slot *slot, uint64_t request
 static na_return_t slot_start_rma(struct origin_slot *slot);
 static void slot_done(const struct na_cb_info *info);
 
+static const char no_answer[] = "no answer; is it a target of hg_perf na?";
+
 const struct perf_origin_ops perf_origin_na_ops = {origin_open, origin_measure, origin_close};
 
 static void *origin_open(const struct perf_options *options, const char *address,
-                         unsigned int client_count, char *message, size_t message_size)
+                         unsigned int client_count, struct perf_process *process)
 {
     struct na_origin *origin = calloc(1, sizeof(*origin));
     na_return_t ret = NA_NOMEM;
@@ -84,9 +90,9 @@ static void *origin_open(const struct perf_options *options, const char *address
     if (origin == NULL)
         goto error;
     origin->options = options;
-    origin->latency = calloc(1, sizeof(*origin->latency));
+    origin->window = calloc(1, sizeof(*origin->window));
     origin->clients = calloc(client_count, sizeof(*origin->clients));
-    if (origin->latency == NULL || origin->clients == NULL)
+    if (origin->window == NULL || origin->clients == NULL)
         goto error;
     origin->client_count = client_count;
     ret = NA_SUCCESS;
@@ -97,12 +103,13 @@ static void *origin_open(const struct perf_options *options, const char *address
     if (ret != NA_SUCCESS)
         goto error;
     origin_run(origin, 0, 0);
+    process->node_local = tool_endpoint_is_node_local(origin->clients[0].na_class);
     if (origin->errors == 0)
         return origin;
 error:
-    (void) snprintf(message, message_size, "cannot open an origin for %s: %s", address,
-                    origin != NULL && origin->errors > 0 ? origin->message
-                                                         : NA_Error_to_string(ret));
+    (void) snprintf(
+        process->message, sizeof(process->message), "cannot open an origin for %s: %.200s", address,
+        origin != NULL && origin->errors > 0 ? origin->message : NA_Error_to_string(ret));
     origin_close(origin);
     return NULL;
 }
@@ -111,10 +118,10 @@ static void origin_measure(void *data, struct perf_process *process)
 {
     struct na_origin *origin = data;
 
-    origin_run(origin, perf_run_warm_up(origin->options->seconds), origin->options->seconds);
-    tool_histogram_merge(&process->latency, origin->latency);
-    process->count = process->latency.count;
-    process->seconds = origin->options->seconds;
+    double seconds = origin->options->seconds / origin->options->rounds;
+
+    origin_run(origin, perf_run_warm_up(seconds), seconds);
+    perf_process_add(process, origin->window);
     process->errors = origin->errors;
     memcpy(process->message, origin->message, sizeof(process->message));
 }
@@ -128,7 +135,7 @@ static void origin_close(void *data)
     for (unsigned int i = 0; i < origin->client_count; i++)
         client_close(&origin->clients[i]);
     free(origin->clients);
-    free(origin->latency);
+    free(origin->window);
     free(origin);
 }
 
@@ -229,12 +236,16 @@ static na_return_t slot_open_region(struct origin_slot *slot)
     if (ret != NA_SUCCESS)
         return ret;
     memcpy(perf_na_payload(&slot->send), &region, sizeof(region));
-    origin->stopping = true;
+    perf_window_open(origin->window, 0, 0);
     ret = slot_start_message(slot, PERF_NA_REGION, sizeof(region));
     while (ret == NA_SUCCESS && slot->pending > 0) {
         ret = perf_na_progress(client->na_class, client->context, SLEEP_MS);
-        if (tool_clock_ns() > end)
+        if (tool_clock_ns() > end || tool_signal_received() != 0)
             ret = NA_TIMEOUT;
+    }
+    if (slot->pending > 0) {
+        origin_error(origin, no_answer, NA_TIMEOUT);
+        origin_cancel(origin);
     }
     if (ret == NA_SUCCESS)
         ret = slot->ret;
@@ -247,23 +258,50 @@ static na_return_t slot_open_region(struct origin_slot *slot)
 /* Runs every slot again and again until the time is over; with no time, once. */
 static void origin_run(struct na_origin *origin, double warm_up, double seconds)
 {
-    origin->record_from_ns = tool_clock_ns() + tool_clock_from_seconds(warm_up);
-    origin->record_until_ns = origin->record_from_ns + tool_clock_from_seconds(seconds);
-    origin->stopping = seconds <= 0;
+    perf_window_open(origin->window, warm_up, seconds);
     for (unsigned int i = 0; i < origin->client_count; i++) {
         for (unsigned int j = 0; j < origin->options->in_flight; j++)
             slot_start(&origin->clients[i].slots[j], tool_clock_ns());
     }
     origin_loop(origin);
-    if (origin->outstanding > 0)
-        origin_error(origin, "operations that do not complete", NA_TIMEOUT);
+    if (origin->outstanding > 0) {
+        origin_error(origin, no_answer, NA_TIMEOUT);
+        origin_cancel(origin);
+    }
+}
+
+/* Operations have to be complete before they are destroyed. */
+static void origin_cancel(struct na_origin *origin)
+{
+    uint64_t end = tool_clock_ns() + CANCEL_SECONDS * TOOL_NS_PER_S;
+
+    origin->window->closed = true;
+    for (unsigned int i = 0; i < origin->client_count; i++) {
+        const struct origin_client *client = &origin->clients[i];
+
+        for (unsigned int j = 0; client->slots != NULL && j < origin->options->in_flight; j++) {
+            if (client->slots[j].pending == 0)
+                continue;
+            (void) NA_Cancel(client->na_class, client->context, client->slots[j].send_op);
+            (void) NA_Cancel(client->na_class, client->context, client->slots[j].recv_op);
+        }
+    }
+    while (origin->outstanding > 0 && tool_clock_ns() < end) {
+        for (unsigned int i = 0; i < origin->client_count; i++) {
+            const struct origin_client *client = &origin->clients[i];
+
+            if (client->context != NULL)
+                (void) perf_na_progress(client->na_class, client->context, 1);
+        }
+    }
 }
 
 static void origin_loop(struct na_origin *origin)
 {
-    uint64_t end = origin->record_until_ns + DRAIN_SECONDS * TOOL_NS_PER_S;
+    uint64_t end = origin->window->until_ns + DRAIN_SECONDS * TOOL_NS_PER_S;
     uint64_t seen = origin->completions;
     unsigned int rounds = 0;
+    bool stopped = false;
     na_return_t ret = NA_SUCCESS;
 
     while (origin->outstanding > 0 && ret == NA_SUCCESS) {
@@ -271,16 +309,14 @@ static void origin_loop(struct na_origin *origin)
         if (origin->completions != seen) {
             seen = origin->completions; /* its callback has looked at the clock */
             rounds = 0;
-        } else if (!origin->options->busy || ++rounds % BUSY_ROUNDS == 0) {
-            uint64_t now = tool_clock_ns();
-
-            if (now >= origin->record_until_ns)
-                origin->stopping = true;
-            if (now >= end)
-                return;
+        } else if ((!origin->options->busy || ++rounds % BUSY_ROUNDS == 0) &&
+                   tool_clock_ns() >= end) {
+            return;
         }
-        if (tool_signal_received() != 0)
-            origin->stopping = true;
+        if (tool_signal_received() != 0 && !stopped) {
+            origin->window->closed = stopped = true;
+            end = tool_clock_ns() + TOOL_NS_PER_S;
+        }
     }
     if (ret != NA_SUCCESS)
         origin_error(origin, "no progress", ret);
@@ -385,12 +421,7 @@ static void slot_done(const struct na_cb_info *info)
         origin_error(origin, "an operation failed", slot->ret);
         return;
     }
-    if (now >= origin->record_from_ns) {
-        if (now < origin->record_until_ns)
-            tool_histogram_add(origin->latency, now - slot->start_ns);
-        else
-            origin->stopping = true;
-    }
-    if (!origin->stopping)
+    perf_window_complete(origin->window, slot->start_ns, now);
+    if (!origin->window->closed)
         slot_start(slot, now);
 }

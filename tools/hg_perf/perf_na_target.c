@@ -70,9 +70,10 @@ int perf_na_target_run(const struct perf_options *options)
     served =
         perf_bind(options, PERF_BIND_TARGET) && target_open(target) && target_report_self(target);
     while (served && tool_signal_received() == 0) {
-        na_return_t ret =
-            perf_na_progress(target->na_class, target->context, options->busy ? 0 : SLEEP_MS);
+        na_return_t ret;
 
+        tool_signal_wait_while_paused();
+        ret = perf_na_progress(target->na_class, target->context, options->busy ? 0 : SLEEP_MS);
         if (ret == NA_SUCCESS)
             ret = target->ret;
         if (ret != NA_SUCCESS) {

@@ -3,7 +3,6 @@
 
 #include "hg_perf/perf_options.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,7 +15,7 @@ static const char help_text[] =
     "\n"
     "SYNOPSIS\n"
     "    hg_perf rpc|bulk|na|idle|limits|sweep [OPTION]...\n"
-    "    hg_perf rpc|bulk|na --listen [OPTION]...\n"
+    "    hg_perf rpc|bulk|na|idle --listen [OPTION]...\n"
     "\n"
     "DESCRIPTION\n"
     "    Starts a target process of its own, measures, prints a table or JSON, and ends the "
@@ -30,22 +29,26 @@ static const char help_text[] =
     "    na       the same below RPC: messages answered by messages, or --op put, --op get\n"
     "    idle     processor time of a target that waits, with --clients connected\n"
     "    limits   what the machine does without any of this: round trip of a cache line and of an\n"
-    "             eventfd between two processes, memcpy, process_vm_readv and process_vm_writev\n"
+    "             eventfd between two processes, memcpy, process_vm_readv and process_vm_writev;\n"
+    "             medians of several rounds, with the least and the most\n"
     "    sweep    rpc or bulk (--kind) over --sizes and --depths; writes OUTPUT.json and "
     "OUTPUT.svg\n"
     "\n"
     "OPTIONS\n"
-    "    --init STRING      init string of both sides (default na+sm)\n"
+    "    --init STRING      init string of both sides (default na+sm); an address in it is the\n"
+    "                       target's, unless --target is given\n"
     "    --size BYTES       payload; k, M and G are powers of 1024\n"
     "    --in-flight N      operations that each thread keeps outstanding (default 1)\n"
-    "    --seconds S        measured time (default 2), after a warm-up of at most 0.2 s\n"
+    "    --seconds S        measured time (default 2; limits 5, each point of a sweep 0.5)\n"
     "    --busy             both sides poll and never sleep\n"
     "    --threads N        threads on both sides, each with a context of its own (default 1)\n"
     "    --clients N        origin endpoints (default 1); prints what the memory of a peer is\n"
     "    --processes N      processes they are in (default: one each, at most 16)\n"
     "    --push             bulk: the target writes to the origin\n"
     "    --op OP            na: message (default), put or get\n"
-    "    --with-limits      measure the limits in the same run, and print ratios\n"
+    "    --with-limits      measure the limits, too, for as long again, in rounds that take turns\n"
+    "                       with this measurement's; the ratios are medians of the rounds'. Busy\n"
+    "                       targets that --target names should be idle or on other cores\n"
     "    --bind CORE,CORE   cores of the origins and of the target (default: not bound)\n"
     "    --target ADDRESS   use this target; it was started with --listen and the same --threads\n"
     "    --listen           be a target: print the address and answer until a signal\n"
@@ -58,9 +61,13 @@ static const char help_text[] =
     "\n"
     "    Latencies are of single operations, as the origin sees them. MBps is 10^6 bytes a "
     "second.\n"
+    "    Ratios to the machine's limits are printed for transports within one machine. Which way "
+    "na+sm\n"
+    "    moves data, cross-memory attach or copies, is in its log: HG_LOG_LEVEL=info.\n"
     "\n"
     "EXIT STATUS\n"
-    "    0 measured, 1 failed (an operation, too), 2 wrong command line, 128+N ended by signal N\n"
+    "    0 measured, 1 failed (an operation, too), 2 wrong command line, 128+N ended by signal N,\n"
+    "    which is how --listen ends\n"
     "\n"
     "EXAMPLES\n"
     "    hg_perf rpc --busy --with-limits\n"
@@ -69,7 +76,7 @@ static const char help_text[] =
     "    hg_perf rpc --clients 1000 --seconds 5\n";
 
 enum option_id {
-    OPTION_INIT = 256,
+    OPTION_INIT = TOOL_OPTION_FIRST,
     OPTION_SIZE,
     OPTION_IN_FLIGHT,
     OPTION_SECONDS,
@@ -88,8 +95,7 @@ enum option_id {
     OPTION_DEPTHS,
     OPTION_OUTPUT,
     OPTION_JSON,
-    OPTION_ADDRESS_FD,
-    OPTION_HELP
+    OPTION_ADDRESS_FD
 };
 
 static const struct option long_options[] = {
@@ -113,7 +119,7 @@ static const struct option long_options[] = {
     {"output", required_argument, NULL, OPTION_OUTPUT},
     {"json", no_argument, NULL, OPTION_JSON},
     {"address-fd", required_argument, NULL, OPTION_ADDRESS_FD},
-    {"help", no_argument, NULL, OPTION_HELP},
+    {"help", no_argument, NULL, TOOL_OPTION_HELP},
     {NULL, 0, NULL, 0},
 };
 
@@ -128,44 +134,51 @@ static const char *const na_op_names[] = {
     [PERF_NA_GET] = "get",
 };
 
+#define MODE(mode)   (1U << (mode))
+#define MODES_TARGET (MODE(PERF_RPC) | MODE(PERF_BULK) | MODE(PERF_NA) | MODE(PERF_IDLE))
+
+/* Options that only some modes know. */
+static const struct {
+    int id;
+    unsigned int modes;
+} option_modes[] = {
+    {OPTION_SIZE, MODES_TARGET | MODE(PERF_LIMITS)},
+    {OPTION_IN_FLIGHT, MODES_TARGET},
+    {OPTION_PUSH, MODE(PERF_BULK)},
+    {OPTION_OP, MODE(PERF_NA)},
+    {OPTION_WITH_LIMITS, MODES_TARGET},
+    {OPTION_TARGET, MODES_TARGET | MODE(PERF_SWEEP)},
+    {OPTION_LISTEN, MODES_TARGET},
+    {OPTION_KIND, MODE(PERF_SWEEP)},
+    {OPTION_SIZES, MODE(PERF_SWEEP)},
+    {OPTION_DEPTHS, MODE(PERF_SWEEP)},
+    {OPTION_OUTPUT, MODE(PERF_SWEEP)},
+};
+
+/* The shortest round that a measurement is made of. */
+#define ROUND_SECONDS_MIN 0.02
+
 static void options_default(struct perf_options *options);
 static bool options_mode(const char *name, struct perf_options *options);
-static bool options_read(int argc, char *argv[], struct perf_options *options, bool *help);
-static bool option_apply(struct perf_options *options, int id, const char *value);
+static bool option_apply(void *settings, int id, const char *value);
+static bool option_apply_number(struct perf_options *options, int id, const char *value);
 static bool option_apply_plain(struct perf_options *options, int id, const char *value);
 static bool option_bind(struct perf_options *options, const char *value);
 static bool option_choice(const char *option, const char *value, const char *const names[],
                           unsigned int count, unsigned int *choice);
+static bool options_finish(void *settings, int count, char *const arguments[]);
+static bool options_fit_mode(const struct perf_options *options);
 static bool options_check(struct perf_options *options);
+static void options_fill_times(struct perf_options *options);
 static void options_fill_sweep(struct perf_options *options);
 
 bool perf_options_parse(int argc, char *argv[], struct perf_options *options, int *exit_code)
 {
-    bool help = false;
+    static const struct tool_options command_line = {help_text, long_options, option_apply,
+                                                     options_finish};
 
-    *exit_code = TOOL_EXIT_USAGE;
     options_default(options);
-    if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0)) {
-        help = true;
-    } else if (argc < 2) {
-        *exit_code = tool_usage_error("say what to measure: rpc, bulk, na, idle, limits or sweep");
-        return false;
-    } else if (!options_mode(argv[1], options)) {
-        *exit_code = tool_usage_error("'%s' is unknown; rpc, bulk, na, idle, limits and sweep can "
-                                      "be measured",
-                                      argv[1]);
-        return false;
-    }
-    if (!help &&
-        (!options_read(argc - 1, argv + 1, options, &help) || (!help && !options_check(options)))) {
-        fprintf(stderr, "Try '%s --help'.\n", tool_message_get_name());
-        return false;
-    }
-    if (help) {
-        *exit_code = fputs(help_text, stdout) >= 0 ? TOOL_EXIT_OK : TOOL_EXIT_FAILED;
-        return false;
-    }
-    return true;
+    return tool_options_parse(&command_line, argc, argv, options, exit_code);
 }
 
 bool perf_options_move_data(const struct perf_options *options)
@@ -207,35 +220,32 @@ static bool options_mode(const char *name, struct perf_options *options)
     return false;
 }
 
-static bool options_read(int argc, char *argv[], struct perf_options *options, bool *help)
+static bool option_apply(void *settings, int id, const char *value)
 {
-    int id;
-
-    opterr = 0;
-    while ((id = getopt_long(argc, argv, ":", long_options, NULL)) != -1) {
-        if (id == OPTION_HELP) {
-            *help = true;
-            return true;
-        }
-        if (id == '?' || id == ':') {
-            tool_error(id == ':' ? "%s needs a value" : "%s is not an option, or not a whole one",
-                       argv[optind - 1]);
-            return false;
-        }
-        if (!option_apply(options, id, optarg))
-            return false;
-    }
-    if (optind < argc) {
-        tool_error("'%s' is one argument too many", argv[optind]);
-        return false;
-    }
-    return true;
-}
-
-static bool option_apply(struct perf_options *options, int id, const char *value)
-{
+    struct perf_options *options = settings;
     unsigned int choice;
 
+    options->given |= 1U << (id - TOOL_OPTION_FIRST);
+    switch (id) {
+    case OPTION_OP:
+        if (!option_choice("--op", value, na_op_names, 3, &choice))
+            return false;
+        options->na_op = (enum perf_na_op) choice;
+        return true;
+    case OPTION_BIND:
+        return option_bind(options, value);
+    case OPTION_KIND:
+        if (!option_choice("--kind", value, mode_names, PERF_BULK + 1, &choice))
+            return false;
+        options->sweep_mode = (enum perf_mode) choice;
+        return true;
+    default:
+        return option_apply_number(options, id, value);
+    }
+}
+
+static bool option_apply_number(struct perf_options *options, int id, const char *value)
+{
     switch (id) {
     case OPTION_SIZE:
         return tool_parse_size("--size", value, 1, PERF_SIZE_MAX, &options->size);
@@ -249,18 +259,6 @@ static bool option_apply(struct perf_options *options, int id, const char *value
         return tool_parse_uint("--clients", value, 1, PERF_CLIENTS_MAX, &options->clients);
     case OPTION_PROCESSES:
         return tool_parse_uint("--processes", value, 1, PERF_CLIENTS_MAX, &options->processes);
-    case OPTION_OP:
-        if (!option_choice("--op", value, na_op_names, 3, &choice))
-            return false;
-        options->na_op = (enum perf_na_op) choice;
-        return true;
-    case OPTION_BIND:
-        return option_bind(options, value);
-    case OPTION_KIND:
-        if (!option_choice("--kind", value, mode_names, PERF_BULK + 1, &choice))
-            return false;
-        options->sweep_mode = (enum perf_mode) choice;
-        return true;
     case OPTION_SIZES:
         return tool_parse_size_list("--sizes", value, 1, PERF_SIZE_MAX, options->sweep_sizes,
                                     PERF_SWEEP_MAX, &options->sweep_size_count);
@@ -329,9 +327,46 @@ static bool option_choice(const char *option, const char *value, const char *con
         if (strcmp(value, names[*choice]) == 0)
             return true;
     }
-    tool_error("%s: '%s' is not possible, %s and %s are", option, value, names[0],
-               names[count - 1]);
+    tool_error("%s: '%s' is not possible; %s%s%s and %s are", option, value, names[0],
+               count > 2 ? ", " : "", count > 2 ? names[1] : "", names[count - 1]);
     return false;
+}
+
+static bool options_finish(void *settings, int count, char *const arguments[])
+{
+    struct perf_options *options = settings;
+
+    if (count == 0) {
+        tool_error("say what to measure: rpc, bulk, na, idle, limits or sweep");
+        return false;
+    }
+    if (!options_mode(arguments[0], options)) {
+        tool_error("'%s' is unknown; rpc, bulk, na, idle, limits and sweep can be measured",
+                   arguments[0]);
+        return false;
+    }
+    if (count > 1) {
+        tool_error("'%s' is one argument too many", arguments[1]);
+        return false;
+    }
+    return options_fit_mode(options) && options_check(options);
+}
+
+static bool options_fit_mode(const struct perf_options *options)
+{
+    for (size_t i = 0; i < sizeof(option_modes) / sizeof(option_modes[0]); i++) {
+        const struct option *option = long_options;
+
+        if ((options->given & (1U << (option_modes[i].id - TOOL_OPTION_FIRST))) == 0 ||
+            (option_modes[i].modes & MODE(options->mode)) != 0)
+            continue;
+        while (option->val != option_modes[i].id)
+            option++;
+        tool_error("--%s means nothing to %s%s", option->name, perf_mode_name(options->mode),
+                   options->mode == PERF_SWEEP ? ", which takes --sizes and --depths" : "");
+        return false;
+    }
+    return true;
 }
 
 /* Fills in the defaults that depend on the mode, and refuses what does not go together. */
@@ -341,8 +376,7 @@ static bool options_check(struct perf_options *options)
 
     if (options->size == 0)
         options->size = perf_options_move_data(options) ? UINT64_C(1) << 20 : PERF_RPC_SIZE_MIN;
-    if (options->seconds <= 0)
-        options->seconds = options->mode == PERF_SWEEP ? 0.5 : 2;
+    options_fill_times(options);
     if ((kind == PERF_RPC || kind == PERF_IDLE) &&
         (options->size < PERF_RPC_SIZE_MIN || options->size > PERF_RPC_SIZE_MAX)) {
         tool_error("--size: an RPC carries 8 bytes to 64M; larger data goes by bulk");
@@ -356,13 +390,30 @@ static bool options_check(struct perf_options *options)
         tool_error("--threads and --clients: only one of them can be more than 1");
         return false;
     }
-    if (options->listen &&
-        (options->target != NULL || options->mode == PERF_LIMITS || options->mode == PERF_SWEEP)) {
-        tool_error("--listen: only for rpc, bulk, na and idle, and without --target");
+    if (options->listen && options->target != NULL) {
+        tool_error("--listen and --target: only one of them is possible");
         return false;
     }
     options_fill_sweep(options);
     return true;
+}
+
+/* What is compared is measured in rounds, the parts of each one after the other; else there is one
+ * round. */
+static void options_fill_times(struct perf_options *options)
+{
+    double rounds;
+
+    if (options->seconds <= 0 && options->mode == PERF_LIMITS)
+        options->seconds = 5;
+    else if (options->seconds <= 0)
+        options->seconds = options->mode == PERF_SWEEP ? 0.5 : 2;
+    rounds = options->seconds / ROUND_SECONDS_MIN;
+    options->rounds = rounds < 3 ? 3 : PERF_ROUNDS_MAX;
+    if (rounds >= 3 && rounds < PERF_ROUNDS_MAX)
+        options->rounds = (unsigned int) rounds;
+    if (options->mode == PERF_IDLE || (options->mode != PERF_LIMITS && !options->with_limits))
+        options->rounds = 1;
 }
 
 static void options_fill_sweep(struct perf_options *options)

@@ -19,6 +19,9 @@
 #define PERF_CLIENTS_MAX   4096U
 #define PERF_THREADS_MAX   64U
 
+/* Most rounds that a measurement is made of. */
+#define PERF_ROUNDS_MAX 9U
+
 enum perf_mode {
     PERF_RPC,
     PERF_BULK,
@@ -40,17 +43,20 @@ struct perf_options {
     enum perf_mode mode;
     enum perf_mode sweep_mode; /* what the points of a sweep measure: rpc or bulk */
     enum perf_na_op na_op;
-    const char *init;       /* init string of both sides */
-    const char *target;     /* address of a target that runs already, or NULL */
-    const char *output;     /* sweep: beginning of the names of the files it writes */
-    uint64_t size;          /* payload bytes; 0: the mode's default */
-    unsigned int in_flight; /* operations that one thread keeps outstanding */
-    unsigned int threads;   /* origin threads of one client, and target threads */
-    unsigned int clients;   /* origin endpoints */
-    unsigned int processes; /* origin processes; 0: chosen from clients */
-    double seconds;         /* measured time; 0: the mode's default */
-    bool busy;              /* neither side ever sleeps */
-    bool push;              /* bulk: the target writes instead of reading */
+    const char *init;        /* init string as it was given */
+    const char *origin_init; /* init string of the origins */
+    const char *target;      /* address of a target that runs already, or NULL */
+    const char *output;      /* sweep: beginning of the names of the files it writes */
+    uint64_t size;           /* payload bytes; 0: the mode's default */
+    unsigned int in_flight;  /* operations that one thread keeps outstanding */
+    unsigned int threads;    /* origin threads of one client, and target threads */
+    unsigned int clients;    /* origin endpoints */
+    unsigned int processes;  /* origin processes; 0: chosen from clients */
+    double seconds;          /* measured time of all rounds */
+    unsigned int rounds;     /* they take turns with rounds of what they are compared with */
+    uint32_t given;          /* a bit for each option of the command line */
+    bool busy;               /* neither side ever sleeps */
+    bool push;               /* bulk: the target writes instead of reading */
     bool json;
     bool listen;      /* be the target */
     bool with_limits; /* measure the machine's limits in the same run */

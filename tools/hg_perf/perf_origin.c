@@ -8,12 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <mercury_ext.h>
+
 #include "common/tool_clock.h"
+#include "common/tool_endpoint.h"
 #include "common/tool_signal.h"
 #include "hg_perf/perf_events.h"
 #include "hg_perf/perf_memory.h"
 #include "hg_perf/perf_rpc.h"
 #include "hg_perf/perf_run.h"
+#include "hg_perf/perf_window.h"
 
 /* How long a thread sleeps at most, and after how many rounds without an event a busy one looks at
  * the clock. */
@@ -21,7 +25,7 @@
 #define BUSY_ROUNDS 1024U
 
 /* How long RPCs that are in flight at the end may take, before and after they are cancelled. */
-#define DRAIN_SECONDS  5
+#define DRAIN_SECONDS  15
 #define CANCEL_SECONDS 2
 
 struct origin_worker;
@@ -57,12 +61,9 @@ struct origin_worker {
     struct origin_lane *lanes;
     unsigned int lane_count;
     unsigned int outstanding; /* RPCs in flight */
-    bool stopping;            /* what completes is not forwarded again */
     uint64_t completions;     /* in all */
-    uint64_t record_from_ns;  /* the measured time */
-    uint64_t record_until_ns;
-    void *scratch; /* where outputs are decoded to */
-    struct tool_histogram *latency;
+    void *scratch;            /* where outputs are decoded to */
+    struct perf_window *window;
     uint64_t errors;
     char message[256];
     pthread_t thread;
@@ -79,7 +80,7 @@ struct origin {
 };
 
 static void *origin_open(const struct perf_options *options, const char *address,
-                         unsigned int client_count, char *message, size_t message_size);
+                         unsigned int client_count, struct perf_process *process);
 static void origin_measure(void *data, struct perf_process *process);
 static void origin_close(void *data);
 static bool origin_allocate(struct origin *origin, unsigned int client_count);
@@ -104,7 +105,7 @@ static void slot_done(struct origin_slot *slot, uint64_t now, hg_return_t ret);
 const struct perf_origin_ops perf_origin_hg_ops = {origin_open, origin_measure, origin_close};
 
 static void *origin_open(const struct perf_options *options, const char *address,
-                         unsigned int client_count, char *message, size_t message_size)
+                         unsigned int client_count, struct perf_process *process)
 {
     struct origin *origin = calloc(1, sizeof(*origin));
     hg_return_t ret = HG_NOMEM;
@@ -124,7 +125,7 @@ static void *origin_open(const struct perf_options *options, const char *address
     for (unsigned int i = 0; i < origin->worker_count; i++) {
         worker_run(&origin->workers[i], 0, 0);
         if (origin->workers[i].errors > 0) {
-            (void) snprintf(message, message_size, "%s", origin->workers[i].message);
+            memcpy(process->message, origin->workers[i].message, sizeof(process->message));
             goto close;
         }
     }
@@ -132,10 +133,11 @@ static void *origin_open(const struct perf_options *options, const char *address
         for (unsigned int j = 0; j < options->in_flight; j++)
             origin->lanes[i].slots[j].bulk_in.verify = false;
     }
+    process->node_local = tool_endpoint_is_node_local(HG_Class_get_na(origin->clients[0].hg_class));
     return origin;
 error:
-    (void) snprintf(message, message_size, "cannot open an origin for %s: %s", address,
-                    HG_Error_to_string(ret));
+    (void) snprintf(process->message, sizeof(process->message), "cannot open an origin for %s: %s",
+                    address, HG_Error_to_string(ret));
 close:
     origin_close(origin);
     return NULL;
@@ -156,16 +158,14 @@ static void origin_measure(void *data, struct perf_process *process)
     if (started < origin->worker_count)
         worker_error(&origin->workers[0], "cannot start a thread", HG_NOMEM);
 
-    process->seconds = origin->options->seconds;
     for (unsigned int i = 0; i < origin->worker_count; i++) {
         const struct origin_worker *worker = &origin->workers[i];
 
-        tool_histogram_merge(&process->latency, worker->latency);
+        perf_process_add(process, worker->window);
         if (worker->errors > 0 && process->errors == 0)
             memcpy(process->message, worker->message, sizeof(process->message));
         process->errors += worker->errors;
     }
-    process->count = process->latency.count;
 }
 
 static void origin_close(void *data)
@@ -193,7 +193,7 @@ static void origin_close(void *data)
     }
     for (unsigned int i = 0; i < origin->worker_count; i++) {
         free(origin->workers[i].scratch);
-        free(origin->workers[i].latency);
+        free(origin->workers[i].window);
     }
     free(origin->workers);
     free(origin->lanes);
@@ -223,8 +223,8 @@ static bool origin_allocate(struct origin *origin, unsigned int client_count)
         worker->lanes = &origin->lanes[i * per_worker];
         worker->lane_count = per_worker;
         worker->scratch = malloc(options->size);
-        worker->latency = calloc(1, sizeof(*worker->latency));
-        if (worker->scratch == NULL || worker->latency == NULL)
+        worker->window = calloc(1, sizeof(*worker->window));
+        if (worker->scratch == NULL || worker->window == NULL)
             return false;
     }
     return true;
@@ -236,7 +236,8 @@ static hg_return_t client_open(struct origin *origin, unsigned int index, const 
     struct origin_client *client = &origin->clients[index];
     hg_return_t ret;
 
-    client->hg_class = perf_class_create(options->init, false, options->busy, options->threads);
+    client->hg_class =
+        perf_class_create(options->origin_init, false, options->busy, options->threads);
     if (client->hg_class == NULL || !perf_rpc_register(client->hg_class, NULL, NULL, &client->ids))
         return HG_OTHER_ERROR;
     ret = HG_Addr_lookup2(client->hg_class, address, &client->address);
@@ -307,7 +308,7 @@ static void slot_close(const struct origin *origin, struct origin_slot *slot)
 static void *worker_measure(void *arg)
 {
     struct origin_worker *worker = arg;
-    double seconds = worker->options->seconds;
+    double seconds = worker->options->seconds / worker->options->rounds;
 
     worker_run(worker, perf_run_warm_up(seconds), seconds);
     return NULL;
@@ -316,16 +317,12 @@ static void *worker_measure(void *arg)
 /* Runs every slot again and again until the time is over; with no time, once. */
 static void worker_run(struct origin_worker *worker, double warm_up, double seconds)
 {
-    uint64_t now = tool_clock_ns();
-
-    worker->record_from_ns = now + tool_clock_from_seconds(warm_up);
-    worker->record_until_ns = worker->record_from_ns + tool_clock_from_seconds(seconds);
-    worker->stopping = seconds <= 0;
+    perf_window_open(worker->window, warm_up, seconds);
     for (unsigned int i = 0; i < worker->lane_count; i++) {
         for (unsigned int j = 0; j < worker->options->in_flight; j++)
             slot_start(&worker->lanes[i].slots[j], tool_clock_ns());
     }
-    worker_loop(worker, worker->record_until_ns + DRAIN_SECONDS * TOOL_NS_PER_S);
+    worker_loop(worker, worker->window->until_ns + DRAIN_SECONDS * TOOL_NS_PER_S);
     if (worker->outstanding > 0) {
         worker_error(worker, "RPCs that get no answer", HG_TIMEOUT);
         worker_cancel(worker);
@@ -339,6 +336,7 @@ static void worker_loop(struct origin_worker *worker, uint64_t end_ns)
     struct perf_events events;
     uint64_t seen = worker->completions;
     unsigned int rounds = 0;
+    bool stopped = false;
     hg_return_t ret = HG_SUCCESS;
 
     if (!perf_events_open(&events, worker->lane_count))
@@ -350,16 +348,14 @@ static void worker_loop(struct origin_worker *worker, uint64_t end_ns)
         if (worker->completions != seen) {
             seen = worker->completions; /* its callback has looked at the clock */
             rounds = 0;
-        } else if (!worker->options->busy || ++rounds % BUSY_ROUNDS == 0) {
-            uint64_t now = tool_clock_ns();
-
-            if (now >= worker->record_until_ns)
-                worker->stopping = true;
-            if (now >= end_ns)
-                break;
+        } else if ((!worker->options->busy || ++rounds % BUSY_ROUNDS == 0) &&
+                   tool_clock_ns() >= end_ns) {
+            break;
         }
-        if (tool_signal_received() != 0)
-            worker->stopping = true;
+        if (tool_signal_received() != 0 && !stopped) {
+            worker->window->closed = stopped = true;
+            end_ns = tool_clock_ns() + TOOL_NS_PER_S;
+        }
     }
     if (ret != HG_SUCCESS)
         worker_error(worker, "no progress", ret);
@@ -371,7 +367,7 @@ static hg_return_t worker_progress(struct origin_worker *worker, struct perf_eve
     unsigned int timeout_ms = worker->options->busy ? 0 : SLEEP_MS;
 
     if (worker->lane_count == 1)
-        return perf_progress(worker->lanes[0].context, timeout_ms);
+        return tool_endpoint_progress(worker->lanes[0].context, timeout_ms);
     return perf_events_progress(events, timeout_ms);
 }
 
@@ -457,15 +453,13 @@ static void slot_done(struct origin_slot *slot, uint64_t now, hg_return_t ret)
     worker->outstanding--;
     worker->completions++;
     if (ret != HG_SUCCESS) {
-        worker_error(worker, "an RPC failed", ret);
+        worker_error(worker,
+                     ret == HG_NOENTRY ? "the RPC is unknown there; is it a target of hg_perf?"
+                                       : "an RPC failed",
+                     ret);
         return;
     }
-    if (now >= worker->record_from_ns) {
-        if (now < worker->record_until_ns)
-            tool_histogram_add(worker->latency, now - slot->start_ns);
-        else
-            worker->stopping = true;
-    }
-    if (!worker->stopping)
+    perf_window_complete(worker->window, slot->start_ns, now);
+    if (!worker->window->closed)
         slot_start(slot, now);
 }

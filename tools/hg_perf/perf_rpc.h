@@ -39,8 +39,4 @@ hg_return_t perf_proc_payload(hg_proc_t proc, void *data);
 /* An endpoint for the given options, busy or not; NULL: said on stderr. */
 hg_class_t *perf_class_create(const char *init, bool listen, bool busy, unsigned int contexts);
 
-/* One round as a service makes it: run what is complete, then look for more. timeout_ms is how long
- * it may sleep when there is nothing. */
-hg_return_t perf_progress(hg_context_t *context, unsigned int timeout_ms);
-
 #endif /* AMALGAM_PERF_RPC_H */

@@ -22,6 +22,9 @@
 /* Processes that are started when --processes does not say how many. */
 #define PROCESSES_DEFAULT 16U
 
+/* How long processes may take to end. */
+#define ABORT_SECONDS 5
+
 /* How long connecting and finishing may take, beyond the measured time. */
 #define PHASE_TIMEOUT_S 120U
 
@@ -29,8 +32,8 @@
 enum perf_phase {
     PHASE_START,
     PHASE_CONNECT,
-    PHASE_MEASURE,
-    PHASE_CLOSE,
+    PHASE_MEASURE, /* the first round */
+    PHASE_CLOSE = PHASE_MEASURE + PERF_ROUNDS_MAX,
     PHASE_ABORT
 };
 
@@ -43,6 +46,8 @@ struct run {
     const struct perf_options *options;
     const char *address;
     pid_t target_pid;
+    double target_cpu_seconds; /* used in the rounds */
+    double wall_seconds;       /* that they took */
     unsigned int process_count;
     size_t control_size;
     struct control *control;
@@ -54,18 +59,22 @@ static void run_close(struct run *run);
 static bool run_start_processes(struct run *run);
 static _Noreturn void process_main(const struct run *run, unsigned int index);
 static void process_phases(const struct run *run, unsigned int index);
-static bool process_wait_phase(struct control *control, enum perf_phase phase);
-static bool run_phase(struct run *run, enum perf_phase phase, double seconds);
-static bool run_process_failed(struct run *run, unsigned int index, enum perf_phase phase);
-static bool run_measure(struct run *run, struct perf_result *result);
+static void process_measure(struct perf_process *process, const struct run *run, void *origin,
+                            const struct perf_origin_ops *ops);
+static bool process_wait_phase(struct control *control, unsigned int phase);
+static bool run_phase(struct run *run, unsigned int phase, double seconds);
+static bool run_process_failed(struct run *run, unsigned int index, unsigned int phase);
+static bool run_rounds(struct run *run, const struct perf_between *between,
+                       struct perf_result *result);
+static bool run_measure(struct run *run, unsigned int phase);
 static bool run_measure_idle(const struct run *run);
 static double target_cpu_seconds(pid_t pid);
 static void result_add_memory(const struct run *run, struct perf_result *result,
                               const struct perf_memory *before, const struct perf_memory *after);
-static void result_sum(const struct run *run, struct perf_result *result);
+static void result_add_round(const struct run *run, struct perf_result *result);
 
 bool perf_run(const struct perf_options *options, const char *address, pid_t target_pid,
-              struct perf_result *result)
+              const struct perf_between *between, struct perf_result *result)
 {
     struct run run = {.options = options, .address = address, .target_pid = target_pid};
     struct perf_memory before, after;
@@ -79,13 +88,29 @@ bool perf_run(const struct perf_options *options, const char *address, pid_t tar
         goto out;
     if (memory_known && perf_memory_measure(target_pid, run.pids, run.process_count, &after))
         result_add_memory(&run, result, &before, &after);
-    if (!run_measure(&run, result) || !run_phase(&run, PHASE_CLOSE, 0))
+    if (!run_rounds(&run, between, result) || !run_phase(&run, PHASE_CLOSE, 0))
         goto out;
-    result_sum(&run, result);
-    done = true;
+    result->processes = run.process_count;
+    result->target_cpu_percent = run.target_cpu_seconds * 100 / run.wall_seconds;
+    /* Origins that a signal has stopped have finished, too. */
+    done = tool_signal_received() == 0;
+    if (done && result->count == 0 && result->errors == 0 && options->mode != PERF_IDLE) {
+        tool_error("no operation has completed");
+        done = false;
+    }
 out:
     run_close(&run);
     return done;
+}
+
+void perf_process_add(struct perf_process *process, const struct perf_window *window)
+{
+    double seconds = perf_window_seconds(window);
+
+    tool_histogram_merge(&process->latency, &window->latency);
+    process->rate_per_s += perf_window_rate(window);
+    if (seconds > process->seconds)
+        process->seconds = seconds;
 }
 
 double perf_run_warm_up(double seconds)
@@ -112,9 +137,11 @@ static bool run_open(struct run *run)
     return false;
 }
 
-/* Ends what still runs: processes that were told to abort have a second to clean up. */
+/* Ends what still runs: processes that were told to abort have some seconds to clean up. */
 static void run_close(struct run *run)
 {
+    uint64_t end = tool_clock_ns() + ABORT_SECONDS * TOOL_NS_PER_S;
+
     if (run->control != MAP_FAILED && run->control != NULL) {
         atomic_store(&run->control->phase, PHASE_ABORT);
         for (unsigned int i = 0; run->pids != NULL && i < run->process_count; i++) {
@@ -122,7 +149,10 @@ static void run_close(struct run *run)
                 (void) kill(run->pids[i], SIGTERM);
         }
         for (unsigned int i = 0; run->pids != NULL && i < run->process_count; i++) {
-            if (run->pids[i] > 0 && !tool_process_wait(run->pids[i], 5000, NULL)) {
+            uint64_t now = tool_clock_ns();
+            unsigned int left_ms = now < end ? (unsigned int) ((end - now) / 1000000) : 0;
+
+            if (run->pids[i] > 0 && !tool_process_wait(run->pids[i], left_ms, NULL)) {
                 (void) kill(run->pids[i], SIGKILL);
                 (void) waitpid(run->pids[i], NULL, 0);
             }
@@ -183,28 +213,43 @@ static void process_phases(const struct run *run, unsigned int index)
     }
     if (!process_wait_phase(run->control, PHASE_CONNECT))
         return;
-    origin = ops->open(options, run->address, clients, process->message, sizeof(process->message));
+    origin = ops->open(options, run->address, clients, process);
     if (origin == NULL) {
         atomic_store(&process->failed, true);
         return;
     }
     atomic_store(&process->arrived, PHASE_CONNECT);
-    if (process_wait_phase(run->control, PHASE_MEASURE)) {
-        if (options->mode != PERF_IDLE)
-            ops->measure(origin, process);
-        atomic_store(&process->arrived, PHASE_MEASURE);
-        (void) process_wait_phase(run->control, PHASE_CLOSE);
-    }
+    process_measure(process, run, origin, ops);
     ops->close(origin);
     atomic_store(&process->arrived, PHASE_CLOSE);
 }
 
+/* Round after round, until it is time to close. */
+static void process_measure(struct perf_process *process, const struct run *run, void *origin,
+                            const struct perf_origin_ops *ops)
+{
+    const struct perf_options *options = run->options;
+
+    for (unsigned int i = 0; i < options->rounds; i++) {
+        if (!process_wait_phase(run->control, PHASE_MEASURE + i) ||
+            atomic_load(&run->control->phase) == PHASE_CLOSE)
+            return;
+        tool_histogram_reset(&process->latency);
+        process->errors = 0;
+        process->seconds = process->rate_per_s = 0;
+        if (options->mode != PERF_IDLE)
+            ops->measure(origin, process);
+        atomic_store(&process->arrived, PHASE_MEASURE + i);
+    }
+    (void) process_wait_phase(run->control, PHASE_CLOSE);
+}
+
 /* In an origin process: false when the run is aborted. */
-static bool process_wait_phase(struct control *control, enum perf_phase phase)
+static bool process_wait_phase(struct control *control, unsigned int phase)
 {
     unsigned int announced;
 
-    while ((announced = atomic_load(&control->phase)) < (unsigned int) phase) {
+    while ((announced = atomic_load(&control->phase)) < phase) {
         if (tool_signal_received() != 0)
             return false;
         tool_clock_sleep_ms(1);
@@ -213,13 +258,13 @@ static bool process_wait_phase(struct control *control, enum perf_phase phase)
 }
 
 /* Announces a phase and waits until all processes have finished it. */
-static bool run_phase(struct run *run, enum perf_phase phase, double seconds)
+static bool run_phase(struct run *run, unsigned int phase, double seconds)
 {
     uint64_t end = tool_clock_ns() + tool_clock_from_seconds(seconds + PHASE_TIMEOUT_S);
 
     atomic_store(&run->control->phase, phase);
     for (unsigned int i = 0; i < run->process_count;) {
-        if (atomic_load(&run->control->processes[i].arrived) >= (unsigned int) phase) {
+        if (atomic_load(&run->control->processes[i].arrived) >= phase) {
             i++;
             continue;
         }
@@ -230,19 +275,18 @@ static bool run_phase(struct run *run, enum perf_phase phase, double seconds)
             return false;
         }
         /* While they measure, this process keeps off their cores. */
-        tool_clock_sleep_ms(phase == PHASE_MEASURE ? 20 : 1);
+        tool_clock_sleep_ms(phase >= PHASE_MEASURE && phase < PHASE_CLOSE ? 10 : 1);
     }
     return true;
 }
 
-static bool run_process_failed(struct run *run, unsigned int index, enum perf_phase phase)
+static bool run_process_failed(struct run *run, unsigned int index, unsigned int phase)
 {
     const struct perf_process *process = &run->control->processes[index];
     char text[128];
     int status;
 
-    if (!tool_process_wait(run->pids[index], 0, &status) ||
-        atomic_load(&process->arrived) >= (unsigned int) phase)
+    if (!tool_process_wait(run->pids[index], 0, &status) || atomic_load(&process->arrived) >= phase)
         return false;
     run->pids[index] = 0;
     tool_process_describe(status, text, sizeof(text));
@@ -253,7 +297,20 @@ static bool run_process_failed(struct run *run, unsigned int index, enum perf_ph
     return true;
 }
 
-static bool run_measure(struct run *run, struct perf_result *result)
+/* A round with errors is the last one: the rest would only take time. */
+static bool run_rounds(struct run *run, const struct perf_between *between,
+                       struct perf_result *result)
+{
+    for (unsigned int i = 0; i < run->options->rounds && result->errors == 0; i++) {
+        if ((between != NULL && !between->call(between->data)) ||
+            !run_measure(run, PHASE_MEASURE + i))
+            return false;
+        result_add_round(run, result);
+    }
+    return true;
+}
+
+static bool run_measure(struct run *run, unsigned int phase)
 {
     double cpu = target_cpu_seconds(run->target_pid);
     uint64_t start = tool_clock_ns();
@@ -263,12 +320,12 @@ static bool run_measure(struct run *run, struct perf_result *result)
         tool_clock_sleep_ms(300); /* what connecting left over is done */
         cpu = target_cpu_seconds(run->target_pid);
         start = tool_clock_ns();
-        measured = run_measure_idle(run);
+        measured = run_measure_idle(run) && run_phase(run, phase, 0);
     } else {
-        measured = run_phase(run, PHASE_MEASURE, run->options->seconds);
+        measured = run_phase(run, phase, run->options->seconds);
     }
-    cpu = target_cpu_seconds(run->target_pid) - cpu;
-    result->target_cpu_percent = cpu * 100 / tool_clock_to_seconds(tool_clock_ns() - start);
+    run->target_cpu_seconds += target_cpu_seconds(run->target_pid) - cpu;
+    run->wall_seconds += tool_clock_to_seconds(tool_clock_ns() - start);
     return measured;
 }
 
@@ -311,21 +368,30 @@ static void result_add_memory(const struct run *run, struct perf_result *result,
     result->peer_memory_bytes = result->peer_shared_bytes + result->peer_target_bytes;
 }
 
-static void result_sum(const struct run *run, struct perf_result *result)
+static void result_add_round(const struct run *run, struct perf_result *result)
 {
-    result->processes = run->process_count;
+    struct tool_histogram *latency = calloc(1, sizeof(*latency));
+    double rate = 0, seconds = 0;
+
     for (unsigned int i = 0; i < run->process_count; i++) {
         const struct perf_process *process = &run->control->processes[i];
 
-        result->count += process->count;
-        result->errors += process->errors;
-        if (process->seconds > 0)
-            result->rate_per_s += (double) process->count / process->seconds;
-        if (process->seconds > result->seconds)
-            result->seconds = process->seconds;
+        rate += process->rate_per_s;
+        if (process->seconds > seconds)
+            seconds = process->seconds;
         if (process->errors > 0)
             tool_error("%s", process->message);
+        result->errors += process->errors;
         tool_histogram_merge(&result->latency, &process->latency);
+        if (latency != NULL)
+            tool_histogram_merge(latency, &process->latency);
     }
-    result->bandwidth_MBps = result->rate_per_s * (double) run->options->size / 1e6;
+    result->node_local = run->control->processes[0].node_local;
+    result->count = result->latency.count;
+    result->seconds += seconds;
+    perf_series_add(&result->rate_per_s, rate);
+    perf_series_add(&result->bandwidth_MBps, rate * (double) run->options->size / 1e6);
+    perf_series_add(&result->latency_p50_us,
+                    latency != NULL ? tool_histogram_quantile(latency, 0.5) / 1000 : NAN);
+    free(latency);
 }

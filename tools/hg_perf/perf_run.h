@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One measurement: origin processes that connect to a target, measure at the same time, and hand
- * their results to the process that started them through shared memory. */
+/* One measurement: origin processes that connect to a target, measure at the same time, in one or
+ * several rounds, and hand their results to the process that started them through shared memory. */
 
 #ifndef AMALGAM_PERF_RUN_H
 #define AMALGAM_PERF_RUN_H
@@ -13,15 +13,18 @@
 #include "common/tool_histogram.h"
 #include "hg_perf/perf_memory.h"
 #include "hg_perf/perf_options.h"
+#include "hg_perf/perf_series.h"
+#include "hg_perf/perf_window.h"
 
-/* What one origin process did; lives in shared memory. */
+/* What one origin process did in a round; lives in shared memory. */
 struct perf_process {
     atomic_uint arrived; /* last phase that it has finished */
     atomic_bool failed;
-    uint64_t count;                /* operations that completed in the measured time */
+    bool node_local;               /* its transport reaches this machine only */
     uint64_t errors;               /* operations that completed with an error */
-    double seconds;                /* the measured time */
-    struct tool_histogram latency; /* nanoseconds of each operation */
+    double seconds;                /* the measured time, of the thread that had the longest */
+    double rate_per_s;             /* of all its threads */
+    struct tool_histogram latency; /* nanoseconds of each operation that counts */
     char message[256];             /* what went wrong first */
 };
 
@@ -29,26 +32,34 @@ struct perf_process {
 struct perf_result {
     uint64_t count;
     uint64_t errors;
-    double seconds;
-    double rate_per_s;
-    double bandwidth_MBps;
-    double target_cpu_percent;  /* of one core; NAN when the target is not ours */
-    unsigned int processes;     /* origin processes */
-    bool memory_known;          /* the rest is valid */
-    double peer_memory_bytes;   /* shared and target-private memory that a peer adds */
-    double peer_shared_bytes;   /* of that: shared segments */
-    double peer_target_bytes;   /* of that: private memory of the target */
-    double origin_memory_bytes; /* private memory of the peer itself, endpoint and pools */
-    struct tool_histogram latency;
+    double seconds; /* measured, in all rounds: less than was asked for when something failed */
+    struct perf_series rate_per_s;
+    struct perf_series bandwidth_MBps;
+    struct perf_series latency_p50_us;
+    struct tool_histogram latency; /* of all rounds */
+    double target_cpu_percent;     /* of one core; NAN when the target is not ours */
+    unsigned int processes;        /* origin processes */
+    bool node_local;               /* the transport reaches this machine only */
+    bool memory_known;             /* the rest is valid */
+    double peer_memory_bytes;      /* shared and target-private memory that a peer adds */
+    double peer_shared_bytes;      /* of that: shared segments */
+    double peer_target_bytes;      /* of that: private memory of the target */
+    double origin_memory_bytes;    /* private memory of the peer itself, endpoint and pools */
+};
+
+/* What is done before each round, while the origins sleep; false ends the measurement. */
+struct perf_between {
+    bool (*call)(void *data);
+    void *data;
 };
 
 /* The origin's side of a mode, run in the origin processes. */
 struct perf_origin_ops {
-    /* Opens client_count endpoints, connects them and completes some operations; NULL: message
-     * says why. */
+    /* Opens client_count endpoints, connects them and completes some operations; NULL:
+     * process->message says why. */
     void *(*open)(const struct perf_options *options, const char *address,
-                  unsigned int client_count, char *message, size_t message_size);
-    /* Measures and fills in process. */
+                  unsigned int client_count, struct perf_process *process);
+    /* Measures a round and adds to process. */
     void (*measure)(void *origin, struct perf_process *process);
     void (*close)(void *origin);
 };
@@ -56,10 +67,13 @@ struct perf_origin_ops {
 extern const struct perf_origin_ops perf_origin_hg_ops; /* rpc, bulk, idle */
 extern const struct perf_origin_ops perf_origin_na_ops; /* na */
 
-/* Runs a measurement against the target; target_pid is 0 when it is not ours. False: an error was
- * said on stderr, or a signal came. */
+/* Runs a measurement against the target; target_pid is 0 when it is not ours; between may be NULL.
+ * False: an error was said on stderr, or a signal came. */
 bool perf_run(const struct perf_options *options, const char *address, pid_t target_pid,
-              struct perf_result *result);
+              const struct perf_between *between, struct perf_result *result);
+
+/* Adds what one thread of an origin process has counted in a round. */
+void perf_process_add(struct perf_process *process, const struct perf_window *window);
 
 /* Time before the measured time in which caches, pools and the scheduler settle, in seconds. */
 double perf_run_warm_up(double seconds);

@@ -86,18 +86,19 @@ static bool sweep_point(struct sweep *sweep, const char *address, pid_t target_p
     options.in_flight = (unsigned int) options.sweep_depths[depth];
     if (options.mode == PERF_RPC && options.size < PERF_RPC_SIZE_MIN)
         options.size = PERF_RPC_SIZE_MIN;
-    if (!perf_run(&options, address, target_pid, result) || result->errors > 0)
+    if (!perf_run(&options, address, target_pid, NULL, result) || result->errors > 0)
         return false;
     p50 = tool_histogram_quantile(&result->latency, 0.5) / 1000;
     p99 = tool_histogram_quantile(&result->latency, 0.99) / 1000;
-    sweep->rates[depth][size] =
-        options.mode == PERF_BULK ? result->bandwidth_MBps : result->rate_per_s;
+    sweep->rates[depth][size] = perf_series_median(
+        options.mode == PERF_BULK ? &result->bandwidth_MBps : &result->rate_per_s);
     sweep->latencies[depth][size] = p50;
     (void) json_object_array_add(sweep->points, perf_report_run_json(&options, result, NULL));
     if (!options.json) {
         printf("%10s %10u %14.0f %14.1f %12.2f %12.2f\n",
                tool_format_size(options.size, text, sizeof(text)), options.in_flight,
-               result->rate_per_s, result->bandwidth_MBps, p50, p99);
+               perf_series_median(&result->rate_per_s), perf_series_median(&result->bandwidth_MBps),
+               p50, p99);
         (void) fflush(stdout);
     }
     return true;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/tool_endpoint.h"
 #include "common/tool_message.h"
 #include "common/tool_process.h"
 #include "common/tool_signal.h"
@@ -127,19 +128,9 @@ static void target_close(struct target *target)
 static bool target_report_self(struct target *target)
 {
     char address[TOOL_ADDRESS_SIZE];
-    hg_size_t size = sizeof(address);
-    hg_addr_t self = HG_ADDR_NULL;
-    hg_return_t ret = HG_Addr_self(target->hg_class, &self);
 
-    if (ret == HG_SUCCESS) {
-        ret = HG_Addr_to_string(target->hg_class, address, &size, self);
-        (void) HG_Addr_free(target->hg_class, self);
-    }
-    if (ret != HG_SUCCESS) {
-        tool_error("cannot get the target's own address: %s", HG_Error_to_string(ret));
-        return false;
-    }
-    return perf_target_report(target->options, address);
+    return tool_endpoint_address(target->hg_class, address, sizeof(address)) &&
+           perf_target_report(target->options, address);
 }
 
 /* The first context is served by this thread. */
@@ -176,8 +167,10 @@ static void *target_loop(void *arg)
     scratch = malloc(PERF_RPC_SIZE_MAX); /* only what payloads touch becomes memory */
     if (scratch == NULL)
         ret = HG_NOMEM;
-    while (tool_signal_received() == 0 && ret == HG_SUCCESS)
-        ret = perf_progress(context, timeout_ms);
+    while (tool_signal_received() == 0 && ret == HG_SUCCESS) {
+        tool_signal_wait_while_paused();
+        ret = tool_endpoint_progress(context, timeout_ms);
+    }
     free(scratch);
     scratch = NULL;
     if (ret == HG_SUCCESS)

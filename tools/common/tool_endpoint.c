@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the tools that open an endpoint share. */
+
+#include "common/tool_endpoint.h"
+
+#include <mercury_ext.h>
+#include <na_ext.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/tool_message.h"
+#include "common/tool_signal.h"
+
+/* Callbacks that one round may run. */
+#define TRIGGER_MAX 64
+
+static int log_until_signal(FILE *stream, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static hg_return_t round_result(hg_return_t ret);
+
+void tool_endpoint_log(void)
+{
+    NA_Set_log_func(log_until_signal);
+}
+
+hg_class_t *tool_endpoint_open(const char *init, bool listen, const struct hg_init_info *info)
+{
+    hg_class_t *hg_class = HG_Init_opt2(init, listen, HG_VERSION(2, 4), info);
+
+    tool_signal_install(); /* again */
+    if (hg_class == NULL)
+        tool_endpoint_error(init);
+    return hg_class;
+}
+
+void tool_endpoint_error(const char *init)
+{
+    tool_error("cannot open an endpoint with --init '%s'; 'hg_info --init %s' shows why", init,
+               init);
+}
+
+bool tool_endpoint_address(hg_class_t *hg_class, char *address, size_t size)
+{
+    hg_size_t address_size = size;
+    hg_addr_t self = HG_ADDR_NULL;
+    hg_return_t ret = HG_Addr_self(hg_class, &self);
+
+    if (ret == HG_SUCCESS) {
+        ret = HG_Addr_to_string(hg_class, address, &address_size, self);
+        (void) HG_Addr_free(hg_class, self);
+    }
+    if (ret != HG_SUCCESS)
+        tool_error("cannot get the target's own address: %s", HG_Error_to_string(ret));
+    return ret == HG_SUCCESS;
+}
+
+bool tool_endpoint_is_node_local(const na_class_t *na_class)
+{
+    const struct na_selection *selection = NA_Class_get_selection(na_class);
+    struct na_plugin_record *records = NULL;
+    bool node_local = false;
+
+    if (selection == NULL || NA_Plugin_get_records(0, &records) != NA_SUCCESS)
+        return false;
+    for (const struct na_plugin_record *record = records; record != NULL; record = record->next) {
+        const struct na_plugin_info *info = record->info;
+
+        if (info == NULL || strcmp(record->path, selection->plugin_path) != 0)
+            continue;
+        for (size_t i = 0; i < info->protocol_count; i++) {
+            if (strcmp(info->protocols[i].name, selection->protocol_name) == 0)
+                node_local = info->protocols[i].node_local;
+        }
+    }
+    NA_Plugin_free_records(records);
+    return node_local;
+}
+
+char *tool_endpoint_origin_init(const char *init)
+{
+    char *origin_init = strdup(init), *to = origin_init;
+    const char *from = init;
+
+    while (to != NULL && *from != '\0') {
+        if (strncmp(from, "://", 3) == 0)
+            from += strcspn(from, ","); /* the next one of a list of preferences */
+        else
+            *to++ = *from++;
+    }
+    if (to != NULL)
+        *to = '\0';
+    return origin_init;
+}
+
+hg_return_t tool_endpoint_progress(hg_context_t *context, unsigned int timeout_ms)
+{
+    unsigned int count = 0;
+    hg_return_t ret = HG_Trigger(context, 0, TRIGGER_MAX, &count);
+
+    /* What was called back may be what the caller waits for: only who found nothing sleeps. */
+    if (ret == HG_SUCCESS && count > 0)
+        return HG_SUCCESS;
+    return round_result(HG_Progress(context, timeout_ms));
+}
+
+hg_return_t tool_endpoint_event_round(hg_context_t *context, unsigned int *triggered,
+                                      bool *may_wait)
+{
+    unsigned int count = 0;
+    hg_return_t ret = HG_Event_progress(context, &count);
+
+    *triggered = 0;
+    if (ret == HG_SUCCESS)
+        ret = HG_Event_trigger(context, TRIGGER_MAX, triggered);
+    ret = round_result(ret);
+    *may_wait = ret == HG_SUCCESS && !HG_Event_ready(context);
+    return ret;
+}
+
+static int log_until_signal(FILE *stream, const char *format, ...)
+{
+    va_list args;
+    int written;
+
+    if (tool_signal_received() != 0)
+        return 0;
+    va_start(args, format);
+    written = vfprintf(stream, format, args);
+    va_end(args);
+    return written;
+}
+
+/* That nothing happened is no error. */
+static hg_return_t round_result(hg_return_t ret)
+{
+    return ret == HG_TIMEOUT || ret == HG_INTERRUPT || ret == HG_AGAIN ? HG_SUCCESS : ret;
+}
