@@ -23,18 +23,21 @@ endfunction()
 
 # amalgam_add_test(NAME <name> SOURCES <file>... [LIBS <lib>...] [LABELS <label>...]
 #                  [TIMEOUT <seconds>] [ARGS <arg>...] [ENV <NAME=value>...] [DEPENDS <target>...]
-#                  [DEFINITIONS <def>...] [INTERNAL] [SERIAL] [EACH_TRANSPORT]
+#                  [DEFINITIONS <def>...] [INTERNAL] [SERIAL] [LOOP] [EACH_TRANSPORT]
 #                  [TRANSPORTS <init string>...])
 #
 # A cmocka program (target test_<name>) and its ctest entry <name>. Without LIBS it links
 # amalgam::hg (and amalgam::na through it); a test of na alone says LIBS amalgam::na. INTERNAL
 # replaces both by their static variants and adds sdk/src, to reach functions that are not
 # exported. DEPENDS: plugins or tools that have to be built before. SERIAL: no other test at the
-# same time, for tests that measure. EACH_TRANSPORT: also an entry <name>.<transport> for each of
-# AMALGAM_TEST_TRANSPORTS, with AMALGAM_TEST_INIT saying which. TRANSPORTS: only entries
-# <name>.<transport>, for those of the list that are in AMALGAM_TEST_TRANSPORTS.
+# same time, for tests that measure.
+#
+# TRANSPORTS: an entry for each of the named ones that was built, <name> for na+sm and
+# <name>.<transport> for others, with AMALGAM_TEST_INIT saying which; na+sm when left out.
+# EACH_TRANSPORT: all of AMALGAM_TEST_TRANSPORTS. LOOP: also an entry <name>.loop over the plugin in
+# which nothing is as in shared memory.
 function(amalgam_add_test)
-    cmake_parse_arguments(PARSE_ARGV 0 arg "INTERNAL;SERIAL;EACH_TRANSPORT" "NAME;TIMEOUT"
+    cmake_parse_arguments(PARSE_ARGV 0 arg "INTERNAL;SERIAL;LOOP;EACH_TRANSPORT" "NAME;TIMEOUT"
         "SOURCES;LIBS;LABELS;ARGS;ENV;DEPENDS;DEFINITIONS;TRANSPORTS")
     amalgam_check_arguments(amalgam_add_test "${arg_SOURCES}" "${arg_UNPARSED_ARGUMENTS}")
     if(NOT arg_LIBS)
@@ -60,18 +63,24 @@ function(amalgam_add_test)
     endif()
     if(arg_EACH_TRANSPORT)
         set(arg_TRANSPORTS ${AMALGAM_TEST_TRANSPORTS})
-    endif()
-    if(arg_EACH_TRANSPORT OR NOT arg_TRANSPORTS)
-        amalgam_add_test_entry(${arg_NAME} "${arg_LABELS}" "${arg_ENV}")
+    elseif(NOT arg_TRANSPORTS)
+        set(arg_TRANSPORTS na+sm)
     endif()
     foreach(transport ${arg_TRANSPORTS})
-        if(transport IN_LIST AMALGAM_TEST_TRANSPORTS)
-            # A provider's name may have a semicolon, which a list of CMake's may not.
-            string(REPLACE ":" "\\;" init "${transport}")
+        # A provider's name may have a semicolon, which a list of CMake's may not.
+        string(REPLACE ":" "\\;" init "${transport}")
+        if(transport STREQUAL "na+sm")
+            amalgam_add_test_entry(${arg_NAME} "${arg_LABELS}" "${arg_ENV}")
+        elseif(transport IN_LIST AMALGAM_TEST_TRANSPORTS)
             amalgam_add_test_entry(${arg_NAME}.${transport} "${arg_LABELS};${transport}"
                 "${arg_ENV};AMALGAM_TEST_INIT=${init}")
         endif()
     endforeach()
+    if(arg_LOOP)
+        add_dependencies(${target} test_plugin_loopfd)
+        amalgam_add_test_entry(${arg_NAME}.loop "${arg_LABELS};loop"
+            "${arg_ENV};${AMALGAM_TEST_LOOP_ENVIRONMENT}")
+    endif()
 endfunction()
 
 # One entry of ctest, with what amalgam_add_test parsed.
