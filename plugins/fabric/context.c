@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Contexts: queues of their own over one endpoint, which any of them drives. */
+
+#include "state.h"
+
+#define FABRIC_STOP_NS    UINT64_C(2000000000) /* for what the fabric does not let go of */
+#define FABRIC_GOODBYE_NS UINT64_C(50000000)
+
+static void fabric_context_drain(struct fabric_context *context);
+static void fabric_endpoint_leave(struct fabric_endpoint_state *state);
+
+int32_t fabric_context_create(struct na_plugin_class *na_class,
+                              struct na_host_context *host_context, uint32_t id,
+                              struct na_plugin_context **context_p)
+{
+    struct fabric_endpoint *endpoint = fabric_class(na_class);
+    struct fabric_endpoint_state *state = endpoint->state;
+    struct fabric_context *context;
+    int32_t ret = NA_PLUGIN_INVALID_ARG;
+
+    (void) host_context;
+    fabric_lock(endpoint);
+    if (id >= state->max_contexts) {
+        FABRIC_LOG_ERROR(endpoint, "context %u of %u", id, state->max_contexts);
+        goto out;
+    }
+    context = &state->contexts[id];
+    if (context->active) {
+        FABRIC_LOG_ERROR(endpoint, "context %u exists already", id);
+        ret = NA_PLUGIN_EXIST;
+        goto out;
+    }
+    ret = fabric_expected_setup(context);
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = fabric_wait_setup_context(context);
+    if (ret != NA_PLUGIN_SUCCESS)
+        goto out;
+    for (uint32_t i = 0; state->open_contexts == 0 && i < state->max_contexts; i++)
+        state->contexts[i].stopped = false;
+    context->active = true;
+    context->stopped = false;
+    state->open_contexts++;
+    *context_p = (struct na_plugin_context *) (void *) context;
+
+out:
+    fabric_unlock(endpoint);
+    return ret;
+}
+
+int32_t fabric_context_stop(struct na_plugin_context *na_context)
+{
+    struct fabric_context *context = fabric_context(na_context);
+    struct fabric_endpoint *endpoint = context->endpoint;
+
+    fabric_lock(endpoint);
+    context->active = false;
+    context->stopped = true;
+    fabric_unexpected_cancel_all(context);
+    fabric_expected_cancel_all(context);
+    fabric_send_cancel_all(context);
+    fabric_rma_cancel_all(context);
+    fabric_context_drain(context);
+    fabric_unlock(endpoint);
+    return NA_PLUGIN_SUCCESS;
+}
+
+/* With the last context we say goodbye: nothing can be received any more. */
+int32_t fabric_context_destroy(struct na_plugin_context *na_context)
+{
+    struct fabric_context *context = fabric_context(na_context);
+    struct fabric_endpoint *endpoint = context->endpoint;
+    struct fabric_endpoint_state *state = endpoint->state;
+
+    fabric_lock(endpoint);
+    fabric_wait_disarm(context);
+    fabric_early_drop_all(context);
+    if (state->held_count != 0)
+        fabric_held_resume(state);
+    fabric_wait_teardown_context(context);
+    if (state->open_contexts != 0 && --state->open_contexts == 0)
+        fabric_endpoint_leave(state);
+    fabric_unlock(endpoint);
+    return NA_PLUGIN_SUCCESS;
+}
+
+/*
+ * Puts and gets that the fabric cannot end early: their memory may be touched until it is done with
+ * them.
+ */
+static void fabric_context_drain(struct fabric_context *context)
+{
+    struct fabric_endpoint *endpoint = context->endpoint;
+    uint64_t end;
+
+    if (fabric_rma_is_idle(context))
+        return;
+    end = endpoint->host->clock_ns() + FABRIC_STOP_NS;
+    while (!fabric_rma_is_idle(context) && endpoint->host->clock_ns() < end)
+        if (endpoint->ops->poll(endpoint) != NA_PLUGIN_SUCCESS)
+            break;
+    if (fabric_rma_is_idle(context))
+        return;
+    FABRIC_LOG_ERROR(endpoint, "the fabric does not end a transfer of context %u: it is given up",
+                     context->id);
+    fabric_rma_forget(context);
+}
+
+/* Nobody receives any more: what is kept is dropped, and the fabric gets its memory back. */
+static void fabric_endpoint_leave(struct fabric_endpoint_state *state)
+{
+    struct fabric_endpoint *endpoint = state->endpoint;
+    uint64_t end = endpoint->host->clock_ns() + FABRIC_GOODBYE_NS;
+
+    for (uint32_t i = 0; i < state->max_contexts; i++) {
+        state->contexts[i].stopped = true;
+        fabric_early_drop_all(&state->contexts[i]);
+    }
+    fabric_held_resume(state);
+    fabric_goodbyes_send(state);
+    while (state->in_flight != 0 && endpoint->host->clock_ns() < end) {
+        if (endpoint->ops->poll(endpoint) != NA_PLUGIN_SUCCESS)
+            break;
+        fabric_retry_flush(state);
+        fabric_own_frames_deliver(state);
+    }
+    for (uint32_t i = 0; i < state->slot_count; i++) {
+        struct fabric_peer_state *peer = state->slots[i].peer;
+
+        if (peer != NULL && peer->phase != FABRIC_PEER_NEW)
+            fabric_peer_part(peer);
+    }
+}

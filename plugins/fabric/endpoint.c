@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Opening and closing the message layer of an endpoint. */
+
+#include "state.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define FABRIC_MESSAGE_DEFAULT UINT64_C(4096)
+
+static int32_t fabric_config_check(const struct fabric_config *config);
+static int32_t fabric_state_make(struct fabric_endpoint *endpoint,
+                                 const struct fabric_config *config);
+static int32_t fabric_state_setup(struct fabric_endpoint_state *state,
+                                  const struct fabric_config *config);
+static int32_t fabric_state_name(struct fabric_endpoint_state *state,
+                                 const struct fabric_config *config);
+static void fabric_limits_set(struct fabric_endpoint_state *state,
+                              const struct fabric_config *config);
+static int32_t fabric_self_make(struct fabric_endpoint_state *state);
+static int32_t fabric_incarnation_draw(struct fabric_endpoint_state *state);
+static void fabric_info_fill(const struct fabric_endpoint_state *state,
+                             struct na_plugin_class_info *info);
+
+int32_t fabric_endpoint_open(struct fabric_endpoint *endpoint, const struct fabric_config *config,
+                             struct na_plugin_class_info *info)
+{
+    int32_t ret = fabric_config_check(config);
+
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = fabric_state_make(endpoint, config);
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = fabric_state_setup(endpoint->state, config);
+    if (ret != NA_PLUGIN_SUCCESS) {
+        fabric_endpoint_close(endpoint);
+        return ret;
+    }
+    fabric_info_fill(endpoint->state, info);
+    return NA_PLUGIN_SUCCESS;
+}
+
+void fabric_endpoint_close(struct fabric_endpoint *endpoint)
+{
+    struct fabric_endpoint_state *state = endpoint->state;
+    const struct na_host *host = endpoint->host;
+
+    if (state == NULL)
+        return;
+    for (uint32_t i = 0; state->contexts != NULL && i < state->max_contexts; i++) {
+        struct fabric_context *context = &state->contexts[i];
+
+        fabric_early_drop_all(context);
+        fabric_wait_teardown_context(context);
+        host->mem_free(context->expected.buckets);
+    }
+    fabric_rma_free_all(state);
+    fabric_peers_destroy(state);
+    fabric_out_free_all(state);
+    fabric_early_free_all(state);
+    if (state->timer_fd >= 0)
+        (void) close(state->timer_fd);
+    host->mem_free(state->contexts);
+    host->mem_free(state->name);
+    host->mem_free(state->raw);
+    host->mem_free(state);
+    (void) pthread_mutex_destroy(&endpoint->lock);
+    endpoint->state = NULL;
+}
+
+static int32_t fabric_config_check(const struct fabric_config *config)
+{
+    const struct fabric_ops *ops = config->ops;
+    size_t name_size = strlen(config->name);
+    uint64_t greeting = sizeof(struct wire_header) + wire_record_size(sizeof(struct wire_greeting) +
+                                                                      name_size + config->raw_size);
+
+    if (name_size == 0 || name_size >= FABRIC_NAME_MAX || config->raw_size > FABRIC_RAW_MAX ||
+        ops->max_frame > UINT32_MAX || ops->max_frame < greeting || ops->max_sends == 0) {
+        na_plugin_log(config->host, NA_PLUGIN_LOG_ERROR, config->plugin, __func__, __LINE__,
+                      "a name of %zu, a raw address of %u and frames of %llu bytes, %u at a time, "
+                      "do not make an endpoint; a greeting takes %llu",
+                      name_size, config->raw_size, (unsigned long long) ops->max_frame,
+                      ops->max_sends, (unsigned long long) greeting);
+        return NA_PLUGIN_INVALID_ARG;
+    }
+    return NA_PLUGIN_SUCCESS;
+}
+
+/* Afterwards fabric_endpoint_close works. */
+static int32_t fabric_state_make(struct fabric_endpoint *endpoint,
+                                 const struct fabric_config *config)
+{
+    struct fabric_endpoint_state *state;
+
+    endpoint->host = config->host;
+    endpoint->ops = config->ops;
+    endpoint->plugin = config->plugin;
+    endpoint->protocol = config->protocol;
+    state = config->host->mem_alloc(sizeof(*state), 64);
+    if (state == NULL)
+        return NA_PLUGIN_NOMEM;
+    state->endpoint = endpoint;
+    state->timer_fd = -1;
+    fabric_list_init(&state->free_frames);
+    fabric_list_init(&state->own_frames);
+    fabric_list_init(&state->free_controls);
+    fabric_list_init(&state->free_requests);
+    fabric_list_init(&state->retry);
+    fabric_list_init(&state->watch);
+    (void) pthread_mutex_init(&endpoint->lock, NULL);
+    endpoint->state = state;
+    return NA_PLUGIN_SUCCESS;
+}
+
+static int32_t fabric_state_setup(struct fabric_endpoint_state *state,
+                                  const struct fabric_config *config)
+{
+    const struct na_plugin_init *init = config->init;
+    int32_t ret;
+
+    state->is_elided = (init->thread_mode & NA_PLUGIN_THREAD_SINGLE_CLASS) != 0;
+    state->is_busy = (init->progress_mode & NA_PLUGIN_PROGRESS_BUSY) != 0;
+    state->is_no_retry = (init->progress_mode & NA_PLUGIN_PROGRESS_NO_RETRY) != 0;
+    state->max_contexts = init->max_contexts != 0 ? init->max_contexts : 1;
+    if (init->auth_key != NULL)
+        state->key = fabric_digest(init->auth_key, strlen(init->auth_key));
+    fabric_limits_set(state, config);
+    fabric_process_describe(state);
+    state->contexts = config->host->mem_alloc(state->max_contexts * sizeof(*state->contexts), 64);
+    if (state->contexts == NULL)
+        return NA_PLUGIN_NOMEM;
+    for (uint32_t i = 0; i < state->max_contexts; i++) {
+        struct fabric_context *context = &state->contexts[i];
+
+        context->endpoint = state->endpoint;
+        context->id = i;
+        context->epoll_fd = context->event_fd = -1;
+        fabric_list_init(&context->receives);
+    }
+    ret = fabric_incarnation_draw(state);
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = fabric_state_name(state, config);
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = fabric_wait_setup(state);
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = fabric_peers_setup(state);
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = fabric_self_make(state);
+    return ret;
+}
+
+static int32_t fabric_state_name(struct fabric_endpoint_state *state,
+                                 const struct fabric_config *config)
+{
+    size_t size = strlen(config->name) + 1;
+
+    state->name = config->host->mem_alloc(size, 0);
+    if (state->name == NULL)
+        return NA_PLUGIN_NOMEM;
+    memcpy(state->name, config->name, size);
+    if (config->raw_size == 0)
+        return NA_PLUGIN_SUCCESS;
+    state->raw = config->host->mem_alloc(config->raw_size, 0);
+    if (state->raw == NULL)
+        return NA_PLUGIN_NOMEM;
+    memcpy(state->raw, config->raw, config->raw_size);
+    state->raw_size = config->raw_size;
+    return NA_PLUGIN_SUCCESS;
+}
+
+/* What the caller would like, within what a frame can carry. */
+static void fabric_limits_set(struct fabric_endpoint_state *state,
+                              const struct fabric_config *config)
+{
+    const struct na_plugin_init *init = config->init;
+    uint64_t stride = (config->ops->max_frame + 63) & ~UINT64_C(63);
+    uint64_t most =
+        (config->ops->max_frame - sizeof(struct wire_header) - sizeof(struct wire_record)) &
+        ~(uint64_t) (WIRE_ALIGN - 1);
+    uint64_t unexpected = init->max_unexpected_size;
+    uint64_t expected = init->max_expected_size;
+
+    if (unexpected == 0)
+        unexpected = FABRIC_MESSAGE_DEFAULT;
+    if (expected == 0)
+        expected = FABRIC_MESSAGE_DEFAULT;
+    state->max_unexpected = unexpected < most ? unexpected : most;
+    state->max_expected = expected < most ? expected : most;
+    state->frame_limit = (uint32_t) (FABRIC_FRAME_BYTES / stride);
+    if (state->frame_limit < FABRIC_FRAME_MIN)
+        state->frame_limit = FABRIC_FRAME_MIN;
+}
+
+static int32_t fabric_self_make(struct fabric_endpoint_state *state)
+{
+    struct fabric_peer_state *self;
+    bool is_changed;
+    int32_t ret = fabric_peer_make(state, state->name, &self);
+
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
+    state->self = self;
+    self->is_self = true;
+    self->phase = FABRIC_PEER_READY;
+    self->owed = 0;
+    self->their_token = fabric_peer_token(self);
+    self->peer.local = 1;
+    fabric_peer_set_incarnation(self, state->incarnation);
+    return fabric_peer_set_raw(self, state->raw, state->raw_size, &is_changed);
+}
+
+static int32_t fabric_incarnation_draw(struct fabric_endpoint_state *state)
+{
+    while (state->incarnation == 0) {
+        ssize_t size = getrandom(&state->incarnation, sizeof(state->incarnation), 0);
+
+        if (size != (ssize_t) sizeof(state->incarnation) && errno != EINTR) {
+            FABRIC_LOG_ERROR(state->endpoint, "no random numbers: errno %d", errno);
+            return NA_PLUGIN_IO_ERROR;
+        }
+    }
+    return NA_PLUGIN_SUCCESS;
+}
+
+/* The plugin adds what its fabric can do. */
+static void fabric_info_fill(const struct fabric_endpoint_state *state,
+                             struct na_plugin_class_info *info)
+{
+    info->max_tag = UINT32_MAX;
+    info->max_unexpected_size = state->max_unexpected;
+    info->max_expected_size = state->max_expected;
+    info->unexpected_header_size = 0;
+    info->expected_header_size = 0;
+    info->capabilities |= NA_PLUGIN_CAP_CANCEL_SEND | NA_PLUGIN_CAP_PEER_DEATH;
+    if (!state->is_busy && state->endpoint->ops->get_fd != NULL &&
+        state->endpoint->ops->try_wait != NULL &&
+        state->endpoint->ops->get_fd(state->endpoint) >= 0)
+        info->capabilities |= NA_PLUGIN_CAP_WAIT_FD;
+}

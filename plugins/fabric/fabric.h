@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Messages, matching, peers and liveness for plugins whose fabric moves frames between endpoints.
+ *
+ * A frame is up to `max_frame` bytes that the fabric delivers whole, in order for each pair of
+ * endpoints, or not at all. This layer, linked statically into such a plugin, makes NA of it: small
+ * messages share a frame when they queue up behind one that is still being sent, receives are
+ * matched here and not in the fabric (so that cancel, order and limits are exact on every one),
+ * back-pressure queues, peers have an identity that survives neither their death nor their restart.
+ *
+ * The plugin's struct na_plugin_class begins with struct fabric_endpoint and its functions with the
+ * signatures of na_plugin.h at the end of this header go into the plugin's table as they are; what
+ * the plugin adds is struct fabric_ops. struct na_plugin_addr is struct fabric_peer,
+ * struct na_plugin_context struct fabric_context, the private part of an operation
+ * struct fabric_op.
+ *
+ * One lock for each endpoint covers everything here and every call of the fabric's library that is
+ * made through struct fabric_ops; the library needs no lock of its own.
+ */
+
+#ifndef FABRIC_LAYER_H
+#define FABRIC_LAYER_H
+
+#include "na_plugin.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+
+struct fabric_endpoint;
+struct fabric_context;
+struct fabric_peer;
+struct fabric_frame;
+struct fabric_rma;
+struct fabric_op;
+
+/* Longest canonical name of a peer (what follows "://" in its address), NUL included. */
+#define FABRIC_NAME_MAX 256
+
+/* Longest raw address that travels in a greeting. */
+#define FABRIC_RAW_MAX 1024
+
+/* A frame to send: `size` bytes at `data`; `private` is ops.frame_size bytes of the plugin's. */
+struct fabric_frame {
+    void *data;
+    uint64_t size;
+    void *registration; /* what ops.slab_register gave for the memory that data lies in */
+    struct fabric_peer *peer;
+    void *private;
+};
+
+/*
+ * One put or get that the plugin carries out. It outlives the operation if that is completed
+ * before the fabric lets go of it. `private` is ops.rma_size bytes of the plugin's.
+ */
+struct fabric_rma {
+    struct fabric_peer *peer;
+    struct na_plugin_mem *local;
+    struct na_plugin_mem *remote;
+    uint64_t local_offset;
+    uint64_t remote_offset;
+    uint64_t length;
+    uint32_t remote_id;
+    uint32_t is_put;
+    void *private;
+};
+
+/* What the fabric does. All are called with the endpoint's lock held and may not block. */
+struct fabric_ops {
+    uint64_t max_frame;  /* bytes of the largest frame */
+    uint32_t max_sends;  /* frames in progress to one peer before messages queue and share */
+    uint32_t peer_size;  /* private bytes of a peer, zero-filled */
+    uint32_t frame_size; /* private bytes of a frame */
+    uint32_t rma_size;   /* private bytes of a put or get */
+
+    /*
+     * Starts to send. Success: fabric_frame_sent follows, perhaps inside the call.
+     * NA_PLUGIN_AGAIN: tried again, in order, at the next poll. Anything else: the peer failed.
+     */
+    int32_t (*send)(struct fabric_endpoint *endpoint, struct fabric_frame *frame);
+
+    /*
+     * Reads the fabric's completions; calls fabric_frame_sent, fabric_frame_received,
+     * fabric_rma_done, fabric_peer_failed. An error concerns the endpoint as a whole.
+     */
+    int32_t (*poll)(struct fabric_endpoint *endpoint);
+
+    /* A descriptor that polls readable when poll has something to do; negative for none. */
+    int (*get_fd)(struct fabric_endpoint *endpoint);
+
+    /* True when it is safe to sleep on the descriptor. */
+    bool (*try_wait)(struct fabric_endpoint *endpoint);
+
+    /* A received frame that fabric_frame_received held may be used again by the plugin. */
+    void (*frame_release)(struct fabric_endpoint *endpoint, void *cookie);
+
+    /*
+     * Makes ready to send to a peer: name and, when raw_size is not 0, raw are set. May go on in
+     * the background, `send` says NA_PLUGIN_AGAIN as long. Called again after peer_close when the
+     * peer is used again.
+     */
+    int32_t (*peer_open)(struct fabric_endpoint *endpoint, struct fabric_peer *peer);
+
+    /*
+     * The peer answered our greeting and peer->raw is now known (it may have been before); nothing
+     * is being sent to it at this moment, so the plugin may change its way to it. Optional.
+     */
+    void (*peer_greeted)(struct fabric_endpoint *endpoint, struct fabric_peer *peer);
+
+    /* Undoes peer_open; frames in progress to it still end in fabric_frame_sent. */
+    void (*peer_close)(struct fabric_endpoint *endpoint, struct fabric_peer *peer);
+
+    /* Memory for frames, when the fabric wants to know it. Optional, both. */
+    int32_t (*slab_register)(struct fabric_endpoint *endpoint, void *base, uint64_t size,
+                             void **registration_p);
+    void (*slab_deregister)(struct fabric_endpoint *endpoint, void *registration);
+
+    /*
+     * Starts a put or get; fabric_rma_done follows, perhaps inside the call. NA_PLUGIN_AGAIN: tried
+     * again, in order, at the next poll. Anything else ends that operation.
+     */
+    int32_t (*rma_start)(struct fabric_endpoint *endpoint, struct fabric_rma *rma);
+
+    /*
+     * Asked to end it early, by a cancel (status NA_PLUGIN_CANCELED) or because its peer failed.
+     * True: it is certain that the local memory will not be touched any more; the operation
+     * completes at once, and fabric_rma_done is still called when the fabric lets go of the
+     * request. False: it completes when fabric_rma_done is called. Optional: false.
+     */
+    bool (*rma_abandon)(struct fabric_endpoint *endpoint, struct fabric_rma *rma, int32_t status);
+
+    /* A control record from a peer (fabric_control_send). Check everything in it. Optional. */
+    void (*control)(struct fabric_endpoint *endpoint, struct fabric_peer *peer, uint32_t type,
+                    const void *data, uint64_t size);
+};
+
+/*
+ * A peer, reference-counted. Between processes it is known by its canonical name; the incarnation
+ * tells one process from the next at the same name.
+ */
+struct fabric_peer {
+    char *name; /* canonical: what follows "://" in the address */
+    void *raw;  /* the fabric's own form; NULL when not known (yet) */
+    uint32_t raw_size;
+    uint32_t local;                  /* 1 when it greeted us from this node */
+    void *private;                   /* ops.peer_size bytes */
+    struct fabric_peer_state *state; /* inside of this layer */
+};
+
+/* Begins the plugin's struct na_plugin_class. */
+struct fabric_endpoint {
+    const struct na_host *host;
+    const struct fabric_ops *ops;
+    const char *plugin;   /* name, for the log */
+    const char *protocol; /* as it appears in addresses: `plugin+protocol://name` */
+    pthread_mutex_t lock;
+    struct fabric_endpoint_state *state; /* inside of this layer */
+};
+
+/* ------------------------------------------------------------------------------------------------
+ * Life of an endpoint (fabric_endpoint.c)
+ */
+
+/* What fabric_endpoint_open is told. Strings are copied. */
+struct fabric_config {
+    const struct na_host *host;
+    const struct fabric_ops *ops;
+    const char *plugin;
+    const char *protocol;
+    const char *name; /* our own canonical name */
+    const void *raw;  /* our own raw address, sent in greetings */
+    uint32_t raw_size;
+    const struct na_plugin_init *init; /* limits wanted, modes, number of contexts, auth key */
+};
+
+/*
+ * Opens the message layer of an endpoint whose fabric side can send and receive already, and fills
+ * in the message limits and common capabilities of `info`. Undone by fabric_endpoint_close, which
+ * is safe after a failure and on an endpoint of zeroes.
+ */
+int32_t fabric_endpoint_open(struct fabric_endpoint *endpoint, const struct fabric_config *config,
+                             struct na_plugin_class_info *info);
+
+/*
+ * Frees everything; calls peer_close and slab_deregister of what is left. The contexts are
+ * destroyed. When frames are in progress the plugin must have closed its fabric endpoint before, so
+ * that nothing refers to them.
+ */
+void fabric_endpoint_close(struct fabric_endpoint *endpoint);
+
+/* ------------------------------------------------------------------------------------------------
+ * What the plugin reports; the lock is held (all of these are called from inside ops)
+ */
+
+/* The fabric is done with a frame; another status than success means that its peer failed. */
+void fabric_frame_sent(struct fabric_endpoint *endpoint, struct fabric_frame *frame,
+                       int32_t status);
+
+/*
+ * A frame came. True: consumed, the memory is the plugin's again. False: `data` must stay as it is
+ * until ops.frame_release(cookie). Nothing in it is trusted.
+ */
+bool fabric_frame_received(struct fabric_endpoint *endpoint, const void *data, uint64_t size,
+                           void *cookie);
+
+/* The fabric lets go of a put or get. */
+void fabric_rma_done(struct fabric_endpoint *endpoint, struct fabric_rma *rma, int32_t status);
+
+/*
+ * The peer is gone: all that waits for it completes with `status` and one log line gives the
+ * reason. It may come back: the next operation greets it anew.
+ */
+void fabric_peer_failed(struct fabric_endpoint *endpoint, struct fabric_peer *peer, int32_t status,
+                        const char *reason);
+
+/*
+ * Queues a control record for the peer's ops.control, in order with messages, behind what waits.
+ * `type` is the plugin's own. Size is at most 512 bytes.
+ */
+int32_t fabric_control_send(struct fabric_endpoint *endpoint, struct fabric_peer *peer,
+                            uint32_t type, const void *data, uint64_t size);
+
+/* ------------------------------------------------------------------------------------------------
+ * For the plugin's own functions; they take the lock themselves
+ */
+
+/*
+ * The peer of that canonical name, made if it is new, with one reference. `raw` may be NULL. A
+ * lookup of a known peer makes the next frame to it a greeting, so that a restarted process is met
+ * as what it is.
+ */
+int32_t fabric_peer_lookup(struct fabric_endpoint *endpoint, const char *name, const void *raw,
+                           uint32_t raw_size, struct na_plugin_addr **addr_p);
+
+void fabric_lock(struct fabric_endpoint *endpoint);
+void fabric_unlock(struct fabric_endpoint *endpoint);
+
+/* A put or get of the plugin's table ends here, after the plugin checked its handles. */
+int32_t fabric_rma_submit(struct na_plugin_context *context, void *op, uint32_t is_put,
+                          struct na_plugin_mem *local, uint64_t local_offset,
+                          struct na_plugin_mem *remote, uint64_t remote_offset, uint64_t length,
+                          struct na_plugin_addr *addr, uint32_t remote_id);
+
+/* ------------------------------------------------------------------------------------------------
+ * For the plugin's table, as na_plugin.h says
+ */
+
+uint32_t fabric_op_size(void);
+uint32_t fabric_op_align(void);
+
+int32_t fabric_context_create(struct na_plugin_class *na_class,
+                              struct na_host_context *host_context, uint32_t id,
+                              struct na_plugin_context **context_p);
+int32_t fabric_context_stop(struct na_plugin_context *context);
+int32_t fabric_context_destroy(struct na_plugin_context *context);
+
+void fabric_addr_free(struct na_plugin_class *na_class, struct na_plugin_addr *addr);
+int32_t fabric_addr_dup(struct na_plugin_class *na_class, struct na_plugin_addr *addr,
+                        struct na_plugin_addr **addr_p);
+int32_t fabric_addr_self(struct na_plugin_class *na_class, struct na_plugin_addr **addr_p);
+uint32_t fabric_addr_is_self(struct na_plugin_class *na_class, struct na_plugin_addr *addr);
+uint32_t fabric_addr_compare(struct na_plugin_class *na_class, struct na_plugin_addr *addr1,
+                             struct na_plugin_addr *addr2);
+int32_t fabric_addr_to_string(struct na_plugin_class *na_class, struct na_plugin_addr *addr,
+                              char *buf, uint64_t *size);
+int32_t fabric_addr_set_remove(struct na_plugin_class *na_class, struct na_plugin_addr *addr);
+
+int32_t fabric_msg_send_unexpected(struct na_plugin_context *context, void *op, const void *buf,
+                                   uint64_t size, void *data, struct na_plugin_addr *dest,
+                                   uint32_t dest_id, uint32_t tag);
+int32_t fabric_msg_recv_unexpected(struct na_plugin_context *context, void *op, void *buf,
+                                   uint64_t size, void *data);
+int32_t fabric_msg_send_expected(struct na_plugin_context *context, void *op, const void *buf,
+                                 uint64_t size, void *data, struct na_plugin_addr *dest,
+                                 uint32_t dest_id, uint32_t tag);
+int32_t fabric_msg_recv_expected(struct na_plugin_context *context, void *op, void *buf,
+                                 uint64_t size, void *data, struct na_plugin_addr *source,
+                                 uint32_t source_id, uint32_t tag);
+
+int32_t fabric_poll(struct na_plugin_context *context, uint32_t *count);
+int32_t fabric_poll_get_fd(struct na_plugin_context *context);
+uint32_t fabric_poll_try_wait(struct na_plugin_context *context);
+int32_t fabric_cancel(struct na_plugin_context *context, void *op);
+
+/* na.multi_recv/1 and na.addr_serialize/1 (name, raw and incarnation, all checked); else NULL. */
+const void *fabric_get_extension(const char *id);
+
+#endif /* FABRIC_LAYER_H */

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Frames to send: the pool that they come from, which grows in registered slabs up to a bound, and
+ * writing records into them.
+ */
+
+#include "state.h"
+
+#include <string.h>
+
+#define FABRIC_SLAB_FIRST 16u
+#define FABRIC_SLAB_MAX   128u
+
+static bool fabric_slab_add(struct fabric_endpoint_state *state);
+static bool fabric_slab_fill(struct fabric_endpoint_state *state, struct fabric_slab *slab,
+                             uint32_t count, uint64_t stride);
+static void fabric_slab_free(struct fabric_endpoint_state *state, struct fabric_slab *slab);
+
+/* NULL when the bound is reached or memory is short: try again when a frame comes back. */
+struct fabric_out *fabric_out_get(struct fabric_endpoint_state *state)
+{
+    struct fabric_out *out;
+
+    if (fabric_unlikely(fabric_list_empty(&state->free_frames)) && !fabric_slab_add(state))
+        return NULL;
+    out = fabric_container(state->free_frames.next, struct fabric_out, link);
+    fabric_list_remove(&out->link);
+    return out;
+}
+
+/* The one that was used last is the next: it is in the cache. */
+void fabric_out_put(struct fabric_endpoint_state *state, struct fabric_out *out)
+{
+    fabric_list_prepend(&state->free_frames, &out->link);
+}
+
+void fabric_out_free_all(struct fabric_endpoint_state *state)
+{
+    while (state->slabs != NULL) {
+        struct fabric_slab *slab = state->slabs;
+
+        state->slabs = slab->next;
+        fabric_slab_free(state, slab);
+    }
+    fabric_list_init(&state->free_frames);
+    while (!fabric_list_empty(&state->free_controls)) {
+        struct fabric_link *link = state->free_controls.next;
+
+        fabric_list_remove(link);
+        state->endpoint->host->mem_free(link);
+    }
+}
+
+struct fabric_control *fabric_control_get(struct fabric_endpoint_state *state)
+{
+    struct fabric_link *link = state->free_controls.next;
+
+    if (link == &state->free_controls) {
+        struct fabric_control *control =
+            state->endpoint->host->mem_alloc(sizeof(struct fabric_control), 0);
+
+        if (control != NULL)
+            fabric_list_init(&control->op.link);
+        return control;
+    }
+    fabric_list_remove(link);
+    return (struct fabric_control *) (void *) link;
+}
+
+void fabric_control_put(struct fabric_endpoint_state *state, struct fabric_control *control)
+{
+    fabric_list_prepend(&state->free_controls, &control->op.link);
+}
+
+void fabric_out_begin(struct fabric_out *out, struct fabric_peer_state *peer)
+{
+    out->frame.size = sizeof(struct wire_header);
+    out->frame.peer = &peer->peer;
+    out->peer = peer;
+    out->life = peer->life;
+    out->owed = 0;
+}
+
+bool fabric_out_has_room(const struct fabric_out *out, uint64_t size)
+{
+    return out->frame.size + wire_record_size(size) <= out->peer->endpoint->ops->max_frame;
+}
+
+/* False when it does not fit. */
+bool fabric_out_add_op(struct fabric_out *out, struct fabric_op *op)
+{
+    struct wire_record record = {
+        .kind = htole16((uint16_t) op->kind),
+        .dest_id = htole16((uint16_t) op->remote_id),
+        .size = htole32((uint32_t) op->size),
+        .tag = htole32(op->tag),
+    };
+    uint64_t size = wire_record_size(op->size);
+    uint8_t *place = (uint8_t *) out->frame.data + out->frame.size;
+
+    if (fabric_unlikely(out->frame.size + size > out->peer->endpoint->ops->max_frame))
+        return false;
+    if (fabric_likely(op->context != NULL))
+        record.source_id = htole16((uint16_t) op->context->id);
+    memset(place + size - WIRE_ALIGN, 0, WIRE_ALIGN); /* nobody else's bytes in the gap */
+    memcpy(place, &record, sizeof(record));
+    if (fabric_likely(op->size != 0))
+        memcpy(place + sizeof(record), op->buf.send, op->size);
+    out->frame.size += size;
+    fabric_list_append(&out->ops, &op->link);
+    return true;
+}
+
+/* A record of ours; the caller knows that it fits. */
+void fabric_out_add(struct fabric_out *out, uint32_t kind, uint32_t tag, const void *data,
+                    uint32_t size)
+{
+    struct wire_record record = {
+        .kind = htole16((uint16_t) kind),
+        .size = htole32(size),
+        .tag = htole32(tag),
+    };
+    uint8_t *place = (uint8_t *) out->frame.data + out->frame.size;
+    uint64_t total = wire_record_size(size);
+
+    memset(place + total - WIRE_ALIGN, 0, WIRE_ALIGN);
+    memcpy(place, &record, sizeof(record));
+    if (size != 0)
+        memcpy(place + sizeof(record), data, size);
+    out->frame.size += total;
+}
+
+/* Writes the header. */
+void fabric_out_end(struct fabric_out *out)
+{
+    const struct fabric_peer_state *peer = out->peer;
+    struct wire_header header = {
+        .magic = htole16(WIRE_MAGIC),
+        .version = WIRE_VERSION,
+        .flags = (out->owed & FABRIC_OWE_GREETING) != 0 ? WIRE_HAS_GREETING : 0,
+        .size = htole32((uint32_t) out->frame.size),
+        .token = htole64(peer->their_token),
+        .incarnation = htole32(peer->their_incarnation_low),
+    };
+
+    memcpy(out->frame.data, &header, sizeof(header));
+}
+
+static bool fabric_slab_add(struct fabric_endpoint_state *state)
+{
+    const struct na_host *host = state->endpoint->host;
+    const struct fabric_ops *ops = state->endpoint->ops;
+    uint64_t stride = (ops->max_frame + 63) & ~UINT64_C(63);
+    uint32_t count = state->frame_count == 0 ? FABRIC_SLAB_FIRST : state->frame_count;
+    struct fabric_slab *slab;
+
+    if (count > FABRIC_SLAB_MAX)
+        count = FABRIC_SLAB_MAX;
+    if (count > state->frame_limit - state->frame_count)
+        count = state->frame_limit - state->frame_count;
+    if (count == 0)
+        return false;
+    slab = host->mem_alloc(sizeof(*slab), 0);
+    if (slab == NULL)
+        return false;
+    if (!fabric_slab_fill(state, slab, count, stride)) {
+        fabric_slab_free(state, slab);
+        return false;
+    }
+    slab->next = state->slabs;
+    state->slabs = slab;
+    state->frame_count += count;
+    return true;
+}
+
+static bool fabric_slab_fill(struct fabric_endpoint_state *state, struct fabric_slab *slab,
+                             uint32_t count, uint64_t stride)
+{
+    const struct na_host *host = state->endpoint->host;
+    const struct fabric_ops *ops = state->endpoint->ops;
+    uint64_t private_stride = ((uint64_t) ops->frame_size + 15) & ~UINT64_C(15);
+
+    slab->memory = host->mem_alloc(count * stride, 4096);
+    slab->outs = host->mem_alloc(count * sizeof(*slab->outs), 64);
+    slab->privates = host->mem_alloc(count * private_stride, 64);
+    if (slab->memory == NULL || slab->outs == NULL || slab->privates == NULL)
+        return false;
+    if (ops->slab_register != NULL) {
+        int32_t ret =
+            ops->slab_register(state->endpoint, slab->memory, count * stride, &slab->registration);
+
+        if (ret != NA_PLUGIN_SUCCESS) {
+            FABRIC_LOG_WARNING(state->endpoint, "%llu bytes for frames could not be registered: %d",
+                               (unsigned long long) (count * stride), ret);
+            return false;
+        }
+        slab->is_registered = true;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        struct fabric_out *out = &slab->outs[i];
+
+        out->frame.data = slab->memory + i * stride;
+        out->frame.registration = slab->registration;
+        out->frame.private = slab->privates + i * private_stride;
+        fabric_list_init(&out->ops);
+        fabric_list_append(&state->free_frames, &out->link);
+    }
+    return true;
+}
+
+static void fabric_slab_free(struct fabric_endpoint_state *state, struct fabric_slab *slab)
+{
+    const struct na_host *host = state->endpoint->host;
+    const struct fabric_ops *ops = state->endpoint->ops;
+
+    if (slab->is_registered && ops->slab_deregister != NULL)
+        ops->slab_deregister(state->endpoint, slab->registration);
+    host->mem_free(slab->memory);
+    host->mem_free(slab->outs);
+    host->mem_free(slab->privates);
+    host->mem_free(slab);
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who is alive. Only peers that something waits for are looked at, every 100 ms: a silent one is
+ * greeted again, and one on this node is looked up among the processes. A peer that is merely slow
+ * is never given up.
+ */
+
+#include "state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FABRIC_SWEEP_TICKS 16u
+#define FABRIC_LOOKS_TICK  64u /* processes looked up in one tick, about */
+#define FABRIC_IDLE_SWEEPS 64u /* silence after which an idle peer is greeted */
+
+static void fabric_idle_watch(struct fabric_endpoint_state *state);
+static void fabric_peer_watch(struct fabric_peer_state *peer);
+static bool fabric_peer_is_due(const struct fabric_peer_state *peer);
+static bool fabric_peer_is_local(const struct fabric_peer_state *peer);
+static bool fabric_peer_died(const struct fabric_peer_state *peer);
+static uint64_t fabric_process_start(uint32_t pid, bool *is_gone);
+static ssize_t fabric_file_read(const char *path, char *text, size_t size);
+
+void fabric_watch_add(struct fabric_peer_state *peer)
+{
+    peer->is_watched = true;
+    peer->endpoint->state->watch_count++;
+    peer->is_heard = false;
+    peer->silent_ms = 0;
+    peer->ping_ms = FABRIC_PING_MS;
+    fabric_list_append(&peer->endpoint->state->watch, &peer->watch_link);
+}
+
+/* Does something at most every 100 ms; otherwise costs a look at the clock. */
+void fabric_tick(struct fabric_endpoint_state *state)
+{
+    uint64_t now = state->endpoint->host->clock_ns();
+    struct fabric_link *link, *next;
+
+    fabric_wait_timer_read(state, now);
+    if (now - state->tick_last < FABRIC_TICK_NS)
+        return;
+    state->tick_last = now;
+    for (link = state->watch.next; link != &state->watch; link = next) {
+        next = link->next;
+        fabric_peer_watch(fabric_container(link, struct fabric_peer_state, watch_link));
+    }
+    if (state->cancelling != 0)
+        fabric_send_end_cancelled(state);
+    if (state->early_count != 0 || state->held_count != 0)
+        fabric_unexpected_tick(state);
+    if (++state->ticks % FABRIC_SWEEP_TICKS == 0)
+        fabric_idle_watch(state);
+    else if (!state->is_sweep_due)
+        return;
+    state->is_sweep_due = false;
+    fabric_peers_sweep(state);
+}
+
+/* What others need to know to look after us. */
+void fabric_process_describe(struct fabric_endpoint_state *state)
+{
+    struct stat status;
+    char text[64];
+    bool is_gone;
+
+    state->pid = (uint32_t) getpid();
+    state->start_time = fabric_process_start(state->pid, &is_gone);
+    if (stat("/proc/self/ns/pid", &status) == 0)
+        state->pid_namespace = ((uint64_t) status.st_dev << 32) ^ (uint64_t) status.st_ino;
+    if (fabric_file_read("/proc/sys/kernel/random/boot_id", text, sizeof(text)) > 0)
+        state->host_id = fabric_digest(text, strlen(text));
+}
+
+/* Not 0, and the same for equal bytes. */
+uint64_t fabric_digest(const void *data, uint64_t size)
+{
+    uint64_t hash = UINT64_C(14695981039346656037);
+
+    for (uint64_t i = 0; i < size; i++)
+        hash = (hash ^ ((const uint8_t *) data)[i]) * UINT64_C(1099511628211);
+    hash ^= hash >> 32;
+    return hash != 0 ? hash : 1;
+}
+
+/* A cheap look, that a zombie passes. */
+bool fabric_peer_process_gone(const struct fabric_peer_state *peer)
+{
+    return fabric_peer_is_local(peer) && kill((pid_t) peer->pid, 0) != 0 && errno == ESRCH;
+}
+
+/*
+ * Peers that nothing waits for may have gone without a word, and what is kept for them would stay:
+ * once in a while they are greeted, which fails when they have.
+ */
+static void fabric_idle_watch(struct fabric_endpoint_state *state)
+{
+    for (uint32_t i = 0; i < state->slot_count; i++) {
+        struct fabric_peer_state *peer = state->slots[i].peer;
+
+        if (peer == NULL || peer->is_watched || peer->is_self || peer->phase != FABRIC_PEER_READY)
+            continue;
+        if (peer->is_heard) {
+            peer->is_heard = false;
+            peer->idle_sweeps = 0;
+        } else if (++peer->idle_sweeps >= FABRIC_IDLE_SWEEPS) {
+            peer->idle_sweeps = 0;
+            peer->owed |= FABRIC_OWE_PING;
+            fabric_peer_flush(peer);
+        }
+    }
+}
+
+/*
+ * What the dead sent before they died is read before what waits for more of it fails: that takes
+ * two ticks.
+ */
+static void fabric_peer_watch(struct fabric_peer_state *peer)
+{
+    if (peer->is_self || (peer->waiting == 0 && peer->in_flight == 0 && peer->stalled == NULL)) {
+        fabric_list_remove(&peer->watch_link);
+        peer->is_watched = false;
+        peer->endpoint->state->watch_count--;
+        return;
+    }
+    if (peer->is_heard) {
+        peer->is_heard = false;
+        peer->is_suspect = false;
+        peer->silent_ms = 0;
+        peer->ping_ms = FABRIC_PING_MS;
+        return;
+    }
+    peer->silent_ms += (uint32_t) (FABRIC_TICK_NS / 1000000);
+    if (fabric_peer_is_due(peer) && fabric_peer_died(peer)) {
+        if (peer->is_suspect)
+            fabric_peer_fail(peer, NA_PLUGIN_HOSTUNREACH, "its process has ended");
+        else
+            peer->is_suspect = true;
+        return;
+    }
+    if (peer->silent_ms < peer->ping_ms || peer->in_flight != 0 || peer->stalled != NULL)
+        return;
+    peer->ping_ms = peer->silent_ms +
+                    (peer->silent_ms < FABRIC_PING_MS_MAX ? peer->silent_ms : FABRIC_PING_MS_MAX);
+    peer->owed |= FABRIC_OWE_PING;
+    fabric_peer_flush(peer);
+}
+
+/* Looking a process up takes some microseconds: when there are many their turns are spread. */
+static bool fabric_peer_is_due(const struct fabric_peer_state *peer)
+{
+    const struct fabric_endpoint_state *state = peer->endpoint->state;
+
+    return peer->is_suspect ||
+           (peer->index + state->ticks) % (state->watch_count / FABRIC_LOOKS_TICK + 1) == 0;
+}
+
+static bool fabric_peer_is_local(const struct fabric_peer_state *peer)
+{
+    const struct fabric_endpoint_state *state = peer->endpoint->state;
+
+    return peer->peer.local != 0 && peer->pid != 0 && peer->pid <= INT32_MAX &&
+           peer->pid_namespace != 0 && peer->pid_namespace == state->pid_namespace;
+}
+
+/* Its process does not exist, is a zombie, or another one has its number. */
+static bool fabric_peer_died(const struct fabric_peer_state *peer)
+{
+    uint64_t start;
+    bool is_gone;
+
+    if (!fabric_peer_is_local(peer))
+        return false;
+    if (fabric_peer_process_gone(peer))
+        return true;
+    start = fabric_process_start(peer->pid, &is_gone);
+    return is_gone || (start != 0 && peer->start_time != 0 && start != peer->start_time);
+}
+
+/* Ticks since boot at which a process began, 0 when that cannot be read. */
+static uint64_t fabric_process_start(uint32_t pid, bool *is_gone)
+{
+    char path[64], text[512];
+    unsigned long long start = 0;
+    const char *rest;
+    char status = 'R';
+
+    *is_gone = false;
+    (void) snprintf(path, sizeof(path), "/proc/%u/stat", pid);
+    if (fabric_file_read(path, text, sizeof(text)) <= 0)
+        return 0;
+    rest = strrchr(text, ')'); /* the name before it may contain anything */
+    if (rest == NULL || sscanf(rest,
+                               ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d "
+                               "%*d %*d %*d %llu",
+                               &status, &start) != 2)
+        return 0;
+    *is_gone = status == 'Z' || status == 'X';
+    return start;
+}
+
+static ssize_t fabric_file_read(const char *path, char *text, size_t size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length;
+
+    if (fd < 0)
+        return -1;
+    length = read(fd, text, size - 1);
+    (void) close(fd);
+    text[length > 0 ? length : 0] = '\0';
+    return length;
+}

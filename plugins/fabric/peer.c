@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Peers: found by token, by name and by incarnation. A peer that answered stays known without
+ * references, because its next message may come at any time; it goes when it said goodbye, died or
+ * was never met, and nothing needs it any more.
+ */
+
+#include "state.h"
+
+#include <string.h>
+
+#define FABRIC_SLOTS_FIRST 64u
+#define FABRIC_SWEEP       4u /* peers looked at for each new one */
+
+static void fabric_peer_reset(struct fabric_peer_state *peer, int32_t status);
+static int32_t fabric_slots_grow(struct fabric_endpoint_state *state);
+static int32_t fabric_hash_grow(struct fabric_endpoint_state *state);
+static uint32_t fabric_name_hash(const char *name);
+static uint32_t fabric_incarnation_hash(uint64_t incarnation);
+static bool fabric_peer_is_spare(struct fabric_peer_state *peer);
+static void fabric_peer_sweep_one(struct fabric_endpoint_state *state, uint32_t index);
+static void fabric_peer_unlink(struct fabric_peer_state *peer);
+static void fabric_peer_unlink_incarnation(struct fabric_peer_state *peer);
+static void fabric_peer_free(struct fabric_peer_state *peer);
+static void fabric_peer_leave_identity(struct fabric_peer_state *peer);
+
+int32_t fabric_peers_setup(struct fabric_endpoint_state *state)
+{
+    int32_t ret = fabric_slots_grow(state);
+
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = fabric_hash_grow(state);
+    return ret;
+}
+
+/* The fabric refers to nothing any more. */
+void fabric_peers_destroy(struct fabric_endpoint_state *state)
+{
+    const struct na_host *host = state->endpoint->host;
+
+    for (uint32_t i = 0; i < state->slot_count; i++) {
+        struct fabric_peer_state *peer = state->slots[i].peer;
+
+        if (peer == NULL)
+            continue;
+        fabric_held_drop(peer);
+        fabric_send_fail(peer, 0, true, NA_PLUGIN_CANCELED); /* control records may be left */
+        fabric_peer_close(peer);
+    }
+    for (uint32_t i = 0; i < state->slot_count; i++)
+        if (state->slots[i].peer != NULL)
+            fabric_peer_free(state->slots[i].peer);
+    host->mem_free(state->slots);
+    host->mem_free((void *) state->names);
+    host->mem_free((void *) state->incarnations);
+    state->slots = NULL;
+    state->names = NULL;
+    state->incarnations = NULL;
+    state->slot_count = 0;
+}
+
+/* A new peer of a name that is not known. Nobody refers to it yet. */
+int32_t fabric_peer_make(struct fabric_endpoint_state *state, const char *name,
+                         struct fabric_peer_state **peer_p)
+{
+    struct fabric_endpoint *endpoint = state->endpoint;
+    size_t length = strlen(name) + 1;
+    struct fabric_peer_state *peer;
+    struct fabric_slot *slot;
+
+    for (uint32_t i = 0; i < FABRIC_SWEEP && state->slot_count != 0; i++)
+        fabric_peer_sweep_one(state, state->slot_sweep++ % state->slot_count);
+    if (state->slot_free == state->slot_count && fabric_slots_grow(state) != NA_PLUGIN_SUCCESS)
+        return NA_PLUGIN_NOMEM;
+    if (state->peer_count > state->hash_mask)
+        (void) fabric_hash_grow(state);
+    peer = endpoint->host->mem_alloc(FABRIC_PEER_SIZE + endpoint->ops->peer_size + length, 64);
+    if (peer == NULL)
+        return NA_PLUGIN_NOMEM;
+    peer->peer.private = (uint8_t *) peer + FABRIC_PEER_SIZE;
+    peer->peer.name = (char *) peer->peer.private + endpoint->ops->peer_size;
+    memcpy(peer->peer.name, name, length);
+    peer->peer.state = peer;
+    peer->endpoint = endpoint;
+    peer->identity = peer;
+    peer->owed = FABRIC_NOT_READY;
+    peer->phase = FABRIC_PEER_NEW;
+    peer->epoch = 1;
+    peer->ping_ms = FABRIC_PING_MS;
+    fabric_list_init(&peer->queue);
+    fabric_list_init(&peer->frames);
+    fabric_list_init(&peer->rma_queue);
+    fabric_list_init(&peer->rma_started);
+    fabric_list_init(&peer->held);
+    fabric_list_init(&peer->watch_link);
+    fabric_list_init(&peer->retry_link);
+
+    peer->index = state->slot_free;
+    slot = &state->slots[peer->index];
+    state->slot_free = slot->next_free;
+    slot->peer = peer;
+    fabric_peer_new_token(peer);
+    peer->name_hash = fabric_name_hash(name);
+    peer->name_next = state->names[peer->name_hash & state->hash_mask];
+    state->names[peer->name_hash & state->hash_mask] = peer;
+    state->peer_count++;
+    *peer_p = peer;
+    return NA_PLUGIN_SUCCESS;
+}
+
+struct fabric_peer_state *fabric_peer_by_name(struct fabric_endpoint_state *state, const char *name)
+{
+    uint32_t hash = fabric_name_hash(name);
+    struct fabric_peer_state *peer = state->names[hash & state->hash_mask];
+
+    while (peer != NULL && (peer->name_hash != hash || strcmp(peer->peer.name, name) != 0))
+        peer = peer->name_next;
+    return peer;
+}
+
+struct fabric_peer_state *fabric_peer_by_incarnation(struct fabric_endpoint_state *state,
+                                                     uint64_t incarnation)
+{
+    struct fabric_peer_state *peer =
+        state->incarnations[fabric_incarnation_hash(incarnation) & state->hash_mask];
+
+    while (peer != NULL && peer->their_incarnation != incarnation)
+        peer = peer->incarnation_next;
+    return peer;
+}
+
+struct fabric_peer_state *fabric_peer_by_token(struct fabric_endpoint_state *state, uint64_t token)
+{
+    uint32_t index = (uint32_t) token;
+    const struct fabric_slot *slot;
+
+    if (fabric_unlikely(index >= state->slot_count))
+        return NULL;
+    slot = &state->slots[index];
+    return fabric_likely(slot->generation == (uint32_t) (token >> 32)) ? slot->peer : NULL;
+}
+
+/* A new address goes with a new block of memory. */
+int32_t fabric_peer_set_raw(struct fabric_peer_state *peer, const void *raw, uint32_t raw_size,
+                            bool *is_changed)
+{
+    const struct na_host *host = peer->endpoint->host;
+    void *copy;
+
+    *is_changed = false;
+    if (raw_size == 0 ||
+        (peer->peer.raw_size == raw_size && memcmp(peer->peer.raw, raw, raw_size) == 0))
+        return NA_PLUGIN_SUCCESS;
+    copy = host->mem_alloc(raw_size, 0);
+    if (copy == NULL)
+        return NA_PLUGIN_NOMEM;
+    memcpy(copy, raw, raw_size);
+    host->mem_free(peer->peer.raw);
+    peer->peer.raw = copy;
+    peer->peer.raw_size = raw_size;
+    *is_changed = true;
+    return NA_PLUGIN_SUCCESS;
+}
+
+/* Also moves it to where it is found by its incarnation. */
+void fabric_peer_set_incarnation(struct fabric_peer_state *peer, uint64_t incarnation)
+{
+    struct fabric_endpoint_state *state = peer->endpoint->state;
+    uint32_t hash = fabric_incarnation_hash(incarnation);
+
+    if (peer->their_incarnation == incarnation)
+        return;
+    fabric_peer_unlink_incarnation(peer);
+    peer->their_incarnation = incarnation;
+    peer->their_incarnation_low = (uint32_t) incarnation;
+    peer->incarnation_next = state->incarnations[hash & state->hash_mask];
+    state->incarnations[hash & state->hash_mask] = peer;
+}
+
+/* What it sends under the token that it has been told is stale from now on. */
+void fabric_peer_new_token(struct fabric_peer_state *peer)
+{
+    struct fabric_slot *slot = &peer->endpoint->state->slots[peer->index];
+
+    slot->generation++;
+    peer->generation = slot->generation;
+}
+
+int32_t fabric_peer_open(struct fabric_peer_state *peer)
+{
+    int32_t ret;
+
+    if (fabric_likely(peer->is_open))
+        return NA_PLUGIN_SUCCESS;
+    ret = peer->endpoint->ops->peer_open(peer->endpoint, &peer->peer);
+    peer->is_open = ret == NA_PLUGIN_SUCCESS;
+    return ret;
+}
+
+void fabric_peer_close(struct fabric_peer_state *peer)
+{
+    if (!peer->is_open)
+        return;
+    peer->is_open = false;
+    peer->endpoint->ops->peer_close(peer->endpoint, &peer->peer);
+}
+
+/* The next operation greets it anew. */
+void fabric_peer_fail(struct fabric_peer_state *peer, int32_t status, const char *reason)
+{
+    struct fabric_endpoint_state *state = peer->endpoint->state;
+    uint64_t completed = state->completed;
+
+    if (peer->is_self)
+        return;
+    fabric_peer_reset(peer, status);
+    state->is_sweep_due = true;
+    completed = state->completed - completed;
+    FABRIC_LOG(state->endpoint, completed != 0 ? NA_PLUGIN_LOG_WARNING : NA_PLUGIN_LOG_INFO,
+               "peer %s is gone: %s; %llu operations ended with status %d", peer->peer.name, reason,
+               (unsigned long long) completed, status);
+}
+
+/* After we said goodbye. */
+void fabric_peer_part(struct fabric_peer_state *peer)
+{
+    if (!peer->is_self)
+        fabric_peer_reset(peer, NA_PLUGIN_CANCELED);
+}
+
+void fabric_peer_failed(struct fabric_endpoint *endpoint, struct fabric_peer *peer, int32_t status,
+                        const char *reason)
+{
+    endpoint->state->activity++;
+    fabric_peer_fail(fabric_peer_state(peer), status, reason);
+}
+
+/* Another process answers at its name, or the same one that had given us up. */
+void fabric_peer_restarted(struct fabric_peer_state *peer, uint32_t before_epoch)
+{
+    struct fabric_endpoint_state *state = peer->endpoint->state;
+    uint64_t completed = state->completed;
+
+    fabric_send_fail(peer, before_epoch, false, NA_PLUGIN_HOSTUNREACH);
+    fabric_expected_fail(peer, before_epoch, false, NA_PLUGIN_HOSTUNREACH);
+    fabric_rma_fail(peer, before_epoch, false, NA_PLUGIN_HOSTUNREACH);
+    fabric_peer_leave_identity(peer);
+    completed = state->completed - completed;
+    FABRIC_LOG(state->endpoint, completed != 0 ? NA_PLUGIN_LOG_WARNING : NA_PLUGIN_LOG_INFO,
+               "peer %s was restarted or had lost us; %llu operations from before have failed",
+               peer->peer.name, (unsigned long long) completed);
+}
+
+/* Without stopping the traffic. */
+void fabric_peer_greet_again(struct fabric_peer_state *peer)
+{
+    if (peer->is_self)
+        return;
+    if (peer->phase == FABRIC_PEER_NEW && peer->stalled == NULL)
+        return; /* it will be greeted anyway */
+    peer->epoch++;
+    if (peer->phase == FABRIC_PEER_GREETING)
+        peer->owed |= FABRIC_OWE_PING;
+    peer->owed |= FABRIC_OWE_GREETING;
+}
+
+/* Forgets those that nothing needs any more. */
+void fabric_peers_sweep(struct fabric_endpoint_state *state)
+{
+    for (uint32_t i = 0; i < state->slot_count; i++)
+        fabric_peer_sweep_one(state, i);
+}
+
+static void fabric_peer_reset(struct fabric_peer_state *peer, int32_t status)
+{
+    fabric_out_unbuild(peer);
+    peer->life++;
+    peer->phase = FABRIC_PEER_NEW;
+    peer->owed = FABRIC_NOT_READY;
+    peer->their_token = 0;
+    peer->in_flight = 0;
+    peer->is_suspect = false;
+    peer->silent_ms = 0;
+    peer->ping_ms = FABRIC_PING_MS;
+    peer->answered = peer->epoch++;
+    fabric_peer_new_token(peer);
+    fabric_send_fail(peer, 0, true, status);
+    fabric_expected_fail(peer, 0, true, status);
+    fabric_rma_fail(peer, 0, true, status);
+    fabric_peer_leave_identity(peer);
+    fabric_peer_close(peer);
+}
+
+static int32_t fabric_slots_grow(struct fabric_endpoint_state *state)
+{
+    const struct na_host *host = state->endpoint->host;
+    uint32_t count = state->slot_count == 0 ? FABRIC_SLOTS_FIRST : 2 * state->slot_count;
+    struct fabric_slot *slots;
+
+    if (count > FABRIC_PEER_MAX) {
+        FABRIC_LOG_ERROR(state->endpoint, "%u peers are known, which is the limit",
+                         state->peer_count);
+        return NA_PLUGIN_NOMEM;
+    }
+    slots = host->mem_alloc(count * sizeof(*slots), 0);
+    if (slots == NULL)
+        return NA_PLUGIN_NOMEM;
+    if (state->slot_count != 0)
+        memcpy(slots, state->slots, state->slot_count * sizeof(*slots));
+    for (uint32_t i = state->slot_count; i < count; i++)
+        slots[i].next_free = i + 1;
+    host->mem_free(state->slots);
+    state->slot_free = state->slot_count; /* there was none left */
+    state->slots = slots;
+    state->slot_count = count;
+    return NA_PLUGIN_SUCCESS;
+}
+
+/* Without memory the tables stay as they are, only slower. */
+static int32_t fabric_hash_grow(struct fabric_endpoint_state *state)
+{
+    const struct na_host *host = state->endpoint->host;
+    uint32_t size = state->names == NULL ? 256 : 2 * (state->hash_mask + 1);
+    struct fabric_peer_state **names = host->mem_alloc(size * sizeof(*names), 0);
+    struct fabric_peer_state **incarnations = host->mem_alloc(size * sizeof(*incarnations), 0);
+
+    if (names == NULL || incarnations == NULL) {
+        host->mem_free((void *) names);
+        host->mem_free((void *) incarnations);
+        return NA_PLUGIN_NOMEM;
+    }
+    for (uint32_t i = 0; i < state->slot_count; i++) {
+        struct fabric_peer_state *peer = state->slots[i].peer;
+        uint32_t hash;
+
+        if (peer == NULL)
+            continue;
+        peer->name_next = names[peer->name_hash & (size - 1)];
+        names[peer->name_hash & (size - 1)] = peer;
+        if (peer->their_incarnation == 0)
+            continue;
+        hash = fabric_incarnation_hash(peer->their_incarnation) & (size - 1);
+        peer->incarnation_next = incarnations[hash];
+        incarnations[hash] = peer;
+    }
+    host->mem_free((void *) state->names);
+    host->mem_free((void *) state->incarnations);
+    state->names = names;
+    state->incarnations = incarnations;
+    state->hash_mask = size - 1;
+    return NA_PLUGIN_SUCCESS;
+}
+
+static uint32_t fabric_name_hash(const char *name)
+{
+    uint32_t hash = 2166136261u;
+
+    for (; *name != '\0'; name++)
+        hash = (hash ^ (uint8_t) *name) * 16777619u;
+    return hash ^ (hash >> 16);
+}
+
+static uint32_t fabric_incarnation_hash(uint64_t incarnation)
+{
+    return (uint32_t) ((incarnation * UINT64_C(0x9e3779b97f4a7c15)) >> 32);
+}
+
+/* Nobody can get at it without the lock when there is no reference. */
+static bool fabric_peer_is_spare(struct fabric_peer_state *peer)
+{
+    if (atomic_load_explicit(&peer->refs, memory_order_acquire) != 0 || peer->is_self ||
+        peer->is_flushing || peer->is_rma_flushing || peer->is_resuming || peer->waiting != 0 ||
+        peer->is_in_retry || peer->stalled != NULL || !fabric_list_empty(&peer->frames) ||
+        !fabric_list_empty(&peer->rma_started) || !fabric_list_empty(&peer->held))
+        return false;
+    return peer->phase == FABRIC_PEER_NEW || peer->is_removable || fabric_peer_process_gone(peer);
+}
+
+static void fabric_peer_sweep_one(struct fabric_endpoint_state *state, uint32_t index)
+{
+    struct fabric_peer_state *peer = state->slots[index].peer;
+
+    if (peer == NULL || !fabric_peer_is_spare(peer))
+        return;
+    fabric_peer_close(peer);
+    fabric_peer_unlink(peer);
+    fabric_peer_free(peer);
+}
+
+static void fabric_peer_unlink(struct fabric_peer_state *peer)
+{
+    struct fabric_endpoint_state *state = peer->endpoint->state;
+    struct fabric_peer_state **link = &state->names[peer->name_hash & state->hash_mask];
+
+    while (*link != NULL && *link != peer)
+        link = &(*link)->name_next;
+    if (*link == peer)
+        *link = peer->name_next;
+    fabric_peer_unlink_incarnation(peer);
+    fabric_peer_leave_identity(peer);
+    if (peer->is_watched)
+        state->watch_count--;
+    fabric_list_remove(&peer->watch_link);
+    state->slots[peer->index].peer = NULL;
+    state->slots[peer->index].next_free = state->slot_free;
+    state->slot_free = peer->index;
+    state->peer_count--;
+}
+
+static void fabric_peer_unlink_incarnation(struct fabric_peer_state *peer)
+{
+    struct fabric_endpoint_state *state = peer->endpoint->state;
+    struct fabric_peer_state **link;
+
+    if (peer->their_incarnation == 0)
+        return;
+    link =
+        &state->incarnations[fabric_incarnation_hash(peer->their_incarnation) & state->hash_mask];
+    while (*link != NULL && *link != peer)
+        link = &(*link)->incarnation_next;
+    if (*link == peer)
+        *link = peer->incarnation_next;
+    peer->their_incarnation = 0;
+    peer->their_incarnation_low = 0;
+}
+
+static void fabric_peer_free(struct fabric_peer_state *peer)
+{
+    const struct na_host *host = peer->endpoint->host;
+
+    host->mem_free(peer->peer.raw);
+    host->mem_free(peer);
+}
+
+/* It stands for itself again. */
+static void fabric_peer_leave_identity(struct fabric_peer_state *peer)
+{
+    struct fabric_peer_state *identity = peer->identity;
+
+    if (identity == peer)
+        return;
+    fabric_expected_rehash(peer, peer);
+    fabric_peer_release(identity);
+}

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Received frames: who sent it, and its records one after the other. A frame whose next unexpected
+ * message has no place to go is held, with those of the same peer behind it.
+ */
+
+#include "state.h"
+
+#include <string.h>
+
+static bool fabric_frame_unknown(struct fabric_endpoint_state *state,
+                                 const struct wire_header *header, const void *data, uint64_t size,
+                                 void *cookie);
+static void fabric_frame_bad(struct fabric_endpoint_state *state, const char *what, uint64_t value);
+static void fabric_frame_stale(struct fabric_endpoint_state *state, uint64_t token,
+                               uint32_t incarnation);
+static uint64_t fabric_frame_walk(struct fabric_peer_state *peer, const uint8_t *data,
+                                  uint64_t size, uint64_t offset);
+static bool fabric_record_take(struct fabric_peer_state *peer, const struct wire_record *record,
+                               const void *content, uint32_t size);
+static bool fabric_message_take(struct fabric_peer_state *peer, const struct wire_record *record,
+                                const void *content, uint32_t size);
+static bool fabric_frame_take(struct fabric_peer_state *peer, const void *data, uint64_t size,
+                              uint64_t offset, void *cookie, bool is_own);
+static bool fabric_frame_hold(struct fabric_peer_state *peer, const void *data, uint64_t size,
+                              uint64_t offset, void *cookie, bool is_own);
+static void fabric_held_release(struct fabric_peer_state *peer, struct fabric_held *held);
+static void fabric_peer_held_resume(struct fabric_peer_state *peer);
+static void fabric_own_frame_done(struct fabric_endpoint_state *state, struct fabric_out *out);
+
+bool fabric_frame_received(struct fabric_endpoint *endpoint, const void *data, uint64_t size,
+                           void *cookie)
+{
+    struct fabric_endpoint_state *state = endpoint->state;
+    struct wire_header header;
+    struct fabric_peer_state *peer;
+    bool is_taken;
+
+    state->activity++;
+    state->counters.frames_received++;
+    if (fabric_unlikely(size < sizeof(header))) {
+        fabric_frame_bad(state, "a frame shorter than its header", size);
+        return true;
+    }
+    memcpy(&header, data, sizeof(header));
+    if (fabric_unlikely(le16toh(header.magic) != WIRE_MAGIC || header.version != WIRE_VERSION)) {
+        fabric_frame_bad(state, "a frame of another protocol or version", header.version);
+        return true;
+    }
+    if (fabric_unlikely(le32toh(header.size) != size)) {
+        fabric_frame_bad(state, "a frame that is not as long as it says", le32toh(header.size));
+        return true;
+    }
+    if (fabric_unlikely(header.flags != 0))
+        return fabric_frame_unknown(state, &header, data, size, cookie);
+    peer = fabric_peer_by_token(state, le64toh(header.token));
+    if (fabric_unlikely(peer == NULL ||
+                        le32toh(header.incarnation) != (uint32_t) state->incarnation)) {
+        fabric_frame_stale(state, le64toh(header.token), le32toh(header.incarnation));
+        return true;
+    }
+    peer->is_heard = true;
+    is_taken = fabric_frame_take(peer, data, size, sizeof(header), cookie, false);
+    if (fabric_unlikely(peer->owed != 0))
+        fabric_peer_flush(peer);
+    return is_taken;
+}
+
+/* Frames to ourselves. */
+void fabric_own_frames_deliver(struct fabric_endpoint_state *state)
+{
+    struct fabric_link *last = state->own_frames.prev;
+    bool is_last = fabric_list_empty(&state->own_frames);
+
+    while (!is_last) {
+        struct fabric_out *out = fabric_container(state->own_frames.next, struct fabric_out, link);
+
+        is_last = &out->link == last;
+        fabric_list_remove(&out->link);
+        if (fabric_frame_take(state->self, out->frame.data, out->frame.size,
+                              sizeof(struct wire_header), out, true))
+            fabric_own_frame_done(state, out);
+    }
+}
+
+/* A receive was posted or an early message went. */
+void fabric_held_resume(struct fabric_endpoint_state *state)
+{
+    for (uint32_t i = 0; i < state->slot_count && state->held_count != 0; i++)
+        if (state->slots[i].peer != NULL)
+            fabric_peer_held_resume(state->slots[i].peer);
+}
+
+/* Only when the endpoint closes: the plugin's memory is not given back. */
+void fabric_held_drop(struct fabric_peer_state *peer)
+{
+    while (!fabric_list_empty(&peer->held)) {
+        struct fabric_held *held = fabric_container(peer->held.next, struct fabric_held, link);
+
+        fabric_list_remove(&held->link);
+        peer->endpoint->state->held_count--;
+        peer->endpoint->host->mem_free(held);
+    }
+}
+
+/* A frame that begins with a greeting, or one from the future. */
+static bool fabric_frame_unknown(struct fabric_endpoint_state *state,
+                                 const struct wire_header *header, const void *data, uint64_t size,
+                                 void *cookie)
+{
+    uint64_t offset = sizeof(*header);
+    struct fabric_peer_state *peer;
+    struct wire_record record;
+    bool is_taken;
+
+    if ((header->flags & ~WIRE_HAS_GREETING) != 0) {
+        fabric_frame_bad(state, "a frame with flags that do not exist", header->flags);
+        return true;
+    }
+    if (size - offset < sizeof(record)) {
+        fabric_frame_bad(state, "a frame that ends before its greeting", size);
+        return true;
+    }
+    memcpy(&record, (const uint8_t *) data + offset, sizeof(record));
+    offset += sizeof(record);
+    if (le16toh(record.kind) != WIRE_GREETING || le32toh(record.size) > size - offset) {
+        fabric_frame_bad(state, "a greeting that is none, or longer than its frame",
+                         le32toh(record.size));
+        return true;
+    }
+    peer = fabric_greeting_received(state, (const uint8_t *) data + offset, le32toh(record.size));
+    if (peer == NULL)
+        return true;
+    offset += wire_record_size(le32toh(record.size)) - sizeof(record);
+    peer->is_heard = true;
+    is_taken = fabric_frame_take(peer, data, size, offset, cookie, false);
+    fabric_peer_flush(peer); /* the welcome, and whatever else fits */
+    return is_taken;
+}
+
+static void fabric_frame_bad(struct fabric_endpoint_state *state, const char *what, uint64_t value)
+{
+    uint32_t level =
+        state->counters.frames_bad++ == 0 ? NA_PLUGIN_LOG_WARNING : NA_PLUGIN_LOG_DEBUG;
+
+    FABRIC_LOG(state->endpoint, level, "dropped %s (%llu); further ones are logged as debug", what,
+               (unsigned long long) value);
+}
+
+/*
+ * From somebody who knows us from before we gave it up, or knew somebody else at our address. When
+ * it is a peer that we still have it is told, by a greeting.
+ */
+static void fabric_frame_stale(struct fabric_endpoint_state *state, uint64_t token,
+                               uint32_t incarnation)
+{
+    uint32_t index = (uint32_t) token;
+    struct fabric_peer_state *peer = NULL;
+
+    state->counters.frames_stale++;
+    FABRIC_LOG_DEBUG(state->endpoint, "dropped a frame from a peer that does not know us (%#llx)",
+                     (unsigned long long) token);
+    if (incarnation == (uint32_t) state->incarnation && index < state->slot_count)
+        peer = state->slots[index].peer;
+    if (peer == NULL || peer->is_self || peer->phase != FABRIC_PEER_NEW || peer->stalled != NULL ||
+        state->open_contexts == 0)
+        return;
+    peer->owed |= FABRIC_OWE_PING;
+    fabric_peer_flush(peer);
+}
+
+/* The offset of the first record that has to wait, or `size`. */
+static uint64_t fabric_frame_walk(struct fabric_peer_state *peer, const uint8_t *data,
+                                  uint64_t size, uint64_t offset)
+{
+    struct fabric_endpoint_state *state = peer->endpoint->state;
+    uint32_t life = peer->life;
+
+    while (offset < size && fabric_likely(peer->life == life)) {
+        struct wire_record record;
+        uint32_t length;
+
+        if (fabric_unlikely(size - offset < sizeof(record))) {
+            fabric_frame_bad(state, "a frame with half a record", size - offset);
+            break;
+        }
+        memcpy(&record, data + offset, sizeof(record));
+        length = le32toh(record.size);
+        if (fabric_unlikely(length > size - offset - sizeof(record))) {
+            fabric_frame_bad(state, "a record that is longer than its frame", length);
+            break;
+        }
+        if (fabric_unlikely(
+                !fabric_record_take(peer, &record, data + offset + sizeof(record), length)))
+            return offset;
+        offset += wire_record_size(length);
+    }
+    return size;
+}
+
+/* False when it has to wait. */
+static bool fabric_record_take(struct fabric_peer_state *peer, const struct wire_record *record,
+                               const void *content, uint32_t size)
+{
+    struct fabric_endpoint *endpoint = peer->endpoint;
+
+    switch (le16toh(record->kind)) {
+    case WIRE_UNEXPECTED:
+    case WIRE_EXPECTED:
+        return fabric_message_take(peer, record, content, size);
+    case WIRE_CONTROL:
+        if (endpoint->ops->control != NULL && size <= WIRE_CONTROL_MAX)
+            endpoint->ops->control(endpoint, &peer->peer, le32toh(record->tag), content, size);
+        return true;
+    case WIRE_WELCOME:
+        if (!fabric_welcome_received(peer, content, size))
+            fabric_frame_bad(endpoint->state, "a welcome that is malformed", size);
+        return true;
+    case WIRE_GOODBYE:
+        peer->is_removable = true;
+        if (!peer->is_self)
+            fabric_peer_fail(peer, NA_PLUGIN_HOSTUNREACH, "it has closed");
+        return true;
+    case WIRE_REFUSED:
+        if (peer->phase == FABRIC_PEER_GREETING && le32toh(record->tag) == peer->epoch)
+            fabric_peer_fail(peer, NA_PLUGIN_PERMISSION, "its authorization key is not ours");
+        return true;
+    default:
+        fabric_frame_bad(endpoint->state, "a record of a kind that does not exist",
+                         le16toh(record->kind));
+        return true;
+    }
+}
+
+static bool fabric_message_take(struct fabric_peer_state *peer, const struct wire_record *record,
+                                const void *content, uint32_t size)
+{
+    struct fabric_endpoint_state *state = peer->endpoint->state;
+    uint32_t dest_id = le16toh(record->dest_id);
+    struct fabric_context *context;
+
+    if (fabric_unlikely(dest_id >= state->max_contexts)) {
+        fabric_frame_bad(state, "a message for a context that does not exist", dest_id);
+        return true;
+    }
+    context = &state->contexts[dest_id];
+    if (fabric_unlikely(context->stopped)) {
+        state->counters.messages_dropped++;
+        return true;
+    }
+    if (le16toh(record->kind) == WIRE_UNEXPECTED)
+        return fabric_unexpected_deliver(peer, context, le32toh(record->tag), content, size);
+    fabric_expected_deliver(peer, context, le16toh(record->source_id), le32toh(record->tag),
+                            content, size);
+    return true;
+}
+
+/* False when the frame is held. */
+static bool fabric_frame_take(struct fabric_peer_state *peer, const void *data, uint64_t size,
+                              uint64_t offset, void *cookie, bool is_own)
+{
+    if (fabric_likely(fabric_list_empty(&peer->held))) {
+        offset = fabric_frame_walk(peer, data, size, offset);
+        if (fabric_likely(offset >= size))
+            return true;
+    }
+    return !fabric_frame_hold(peer, data, size, offset, cookie, is_own);
+}
+
+/* False when there is no memory to note it down: the rest of the frame is lost. */
+static bool fabric_frame_hold(struct fabric_peer_state *peer, const void *data, uint64_t size,
+                              uint64_t offset, void *cookie, bool is_own)
+{
+    struct fabric_endpoint *endpoint = peer->endpoint;
+    struct fabric_held *held = endpoint->host->mem_alloc(sizeof(*held), 0);
+
+    if (held == NULL) {
+        endpoint->state->counters.messages_dropped++;
+        FABRIC_LOG_ERROR(endpoint, "no memory to hold a frame from %s: its messages are lost",
+                         peer->peer.name);
+        return false;
+    }
+    held->data = data;
+    held->size = size;
+    held->offset = offset;
+    held->cookie = cookie;
+    held->is_own = is_own;
+    fabric_list_append(&peer->held, &held->link);
+    endpoint->state->held_count++;
+    return true;
+}
+
+static void fabric_held_release(struct fabric_peer_state *peer, struct fabric_held *held)
+{
+    struct fabric_endpoint *endpoint = peer->endpoint;
+    void *cookie = held->cookie;
+    bool is_own = held->is_own;
+
+    fabric_list_remove(&held->link);
+    endpoint->state->held_count--;
+    endpoint->host->mem_free(held);
+    if (is_own)
+        fabric_own_frame_done(endpoint->state, cookie);
+    else
+        endpoint->ops->frame_release(endpoint, cookie);
+}
+
+static void fabric_peer_held_resume(struct fabric_peer_state *peer)
+{
+    if (peer->is_resuming)
+        return;
+    peer->is_resuming = true;
+    while (!fabric_list_empty(&peer->held)) {
+        struct fabric_held *held = fabric_container(peer->held.next, struct fabric_held, link);
+
+        held->offset = fabric_frame_walk(peer, held->data, held->size, held->offset);
+        if (held->offset < held->size)
+            break;
+        fabric_held_release(peer, held);
+    }
+    peer->is_resuming = false;
+    if (peer->owed != 0)
+        fabric_peer_flush(peer);
+}
+
+static void fabric_own_frame_done(struct fabric_endpoint_state *state, struct fabric_out *out)
+{
+    struct fabric_peer_state *self = state->self;
+
+    state->in_flight--;
+    self->in_flight--;
+    fabric_out_put(state, out);
+    if (!fabric_list_empty(&self->queue))
+        fabric_peer_flush(self);
+}

@@ -1,0 +1,536 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The inside of the message layer and what its rooms offer each other. Everything here is guarded
+ * by the endpoint's lock unless a comment says otherwise.
+ */
+
+#ifndef FABRIC_STATE_H
+#define FABRIC_STATE_H
+
+#include "fabric.h"
+#include "wire.h"
+
+#include <stdatomic.h>
+
+#define FABRIC_EARLY_BYTES   (UINT64_C(16) << 20) /* unexpected messages kept without a receive */
+#define FABRIC_EARLY_MIN     64u  /* of them at least so many, whatever their size */
+#define FABRIC_EARLY_SMALL   512u /* size class of copies that are reused */
+#define FABRIC_EARLY_REUSED  256u /* most of them that are kept for reuse */
+#define FABRIC_FRAME_BYTES   (UINT64_C(128) << 20) /* memory for frames to send, at most */
+#define FABRIC_FRAME_MIN     256u                  /* but at least so many frames */
+#define FABRIC_PEER_MAX      (UINT32_C(1) << 20)
+#define FABRIC_TICK_NS       UINT64_C(100000000)
+#define FABRIC_RETRY_NS      UINT64_C(1000000) /* a sleeper's next try of what the fabric refused */
+#define FABRIC_POLLS_A_CLOCK 32u
+#define FABRIC_PING_MS       250u  /* silence after which a peer that is waited for is greeted */
+#define FABRIC_PING_MS_MAX   2000u /* longest distance of further greetings */
+
+#define fabric_likely(x)     __builtin_expect(!!(x), 1)
+#define fabric_unlikely(x)   __builtin_expect(!!(x), 0)
+
+#define FABRIC_LOG(endpoint, level, ...) \
+    na_plugin_log((endpoint)->host, level, (endpoint)->plugin, __func__, __LINE__, __VA_ARGS__)
+#define FABRIC_LOG_ERROR(endpoint, ...)   FABRIC_LOG(endpoint, NA_PLUGIN_LOG_ERROR, __VA_ARGS__)
+#define FABRIC_LOG_WARNING(endpoint, ...) FABRIC_LOG(endpoint, NA_PLUGIN_LOG_WARNING, __VA_ARGS__)
+#define FABRIC_LOG_INFO(endpoint, ...)    FABRIC_LOG(endpoint, NA_PLUGIN_LOG_INFO, __VA_ARGS__)
+#define FABRIC_LOG_DEBUG(endpoint, ...)   FABRIC_LOG(endpoint, NA_PLUGIN_LOG_DEBUG, __VA_ARGS__)
+
+/* A circular list with a head. */
+struct fabric_link {
+    struct fabric_link *next;
+    struct fabric_link *prev;
+};
+
+#define fabric_container(link, type, member) \
+    ((type *) (void *) ((char *) (link) -offsetof(type, member)))
+
+enum fabric_op_kind {
+    FABRIC_OP_NONE,
+    FABRIC_OP_UNEXPECTED, /* sends */
+    FABRIC_OP_EXPECTED,
+    FABRIC_OP_CONTROL, /* ours, not the core's */
+    FABRIC_OP_RECV_UNEXPECTED,
+    FABRIC_OP_RECV_MULTI,
+    FABRIC_OP_RECV_EXPECTED,
+    FABRIC_OP_RMA,
+};
+
+/* The private part of an operation; in one list at a time. */
+struct fabric_op {
+    struct fabric_link link;
+    struct fabric_context *context;
+    struct fabric_peer_state *peer;
+    union {
+        const void *send;
+        uint8_t *recv;
+    } buf;
+    uint64_t size;
+    uint64_t used; /* of a multi-receive's buffer */
+    uint32_t kind;
+    uint32_t tag;
+    uint32_t remote_id; /* context at the other side */
+    uint32_t epoch;     /* of the peer when it was posted */
+    uint32_t cancelled; /* asked for while its frame was in progress */
+};
+
+/* A control record that waits or is being sent. */
+struct fabric_control {
+    struct fabric_op op;
+    uint8_t data[WIRE_CONTROL_MAX];
+};
+
+/* A frame of ours. */
+struct fabric_out {
+    struct fabric_frame frame; /* first */
+    struct fabric_link link;   /* free, being sent, or on its way to ourselves */
+    struct fabric_link ops;
+    struct fabric_peer_state *peer;
+    uint32_t life; /* of the peer when it was sent */
+    uint32_t owed; /* what the peer was owed and this frame carries */
+};
+
+struct fabric_slab {
+    struct fabric_slab *next;
+    uint8_t *memory;
+    struct fabric_out *outs;
+    uint8_t *privates;
+    void *registration;
+    bool is_registered;
+};
+
+/* An unexpected message that came before its receive. */
+struct fabric_early {
+    struct fabric_early *next;
+    struct fabric_peer *source; /* a reference */
+    uint32_t tag;
+    uint32_t size;
+    uint64_t capacity;
+    uint8_t data[];
+};
+
+/* A received frame that waits until there is room for its unexpected messages. */
+struct fabric_held {
+    struct fabric_link link; /* of the peer */
+    const uint8_t *data;
+    uint64_t size;
+    uint64_t offset; /* of the first record that was not taken */
+    void *cookie;
+    bool is_own; /* a frame to ourselves: cookie is a struct fabric_out */
+};
+
+/* A put or get. */
+struct fabric_request {
+    struct fabric_rma rma; /* first */
+    struct fabric_link link;
+    struct fabric_op *op; /* NULL once it completed */
+    struct fabric_peer_state *peer;
+    int32_t status;  /* of an end that came inside of a call */
+    bool is_started; /* the fabric has it */
+    bool is_in_call; /* between a call of ops about it and its return */
+    bool is_done;    /* the fabric let go of it in that call */
+};
+
+struct fabric_expected_table {
+    struct fabric_link *buckets;
+    uint32_t mask;
+    uint32_t count;
+};
+
+struct fabric_context {
+    struct fabric_endpoint *endpoint;
+    uint32_t id;
+    bool active;
+    bool stopped;  /* was active: what comes for it is dropped */
+    bool armed;    /* somebody may sleep on its descriptor */
+    bool signaled; /* event_fd was written to */
+    int epoll_fd;
+    int event_fd;
+    struct fabric_link receives; /* unexpected ones */
+    struct fabric_early *early_first;
+    struct fabric_early *early_last;
+    struct fabric_expected_table expected;
+};
+
+/* What the next frame to a peer has to carry or wait for. Not 0: the fast path is closed. */
+#define FABRIC_OWE_GREETING 0x01u /* until it is answered every frame carries one */
+#define FABRIC_OWE_WELCOME  0x02u
+#define FABRIC_OWE_GOODBYE  0x04u
+#define FABRIC_OWE_REFUSAL  0x08u
+#define FABRIC_OWE_PING     0x10u /* a greeting, also while an earlier one is not answered */
+#define FABRIC_OWE_TURN     0x20u /* ops.peer_greeted, when nothing is being sent to it */
+#define FABRIC_NOT_READY    0x40u /* it did not answer yet */
+#define FABRIC_OWE_LOOK     0x80u /* a flush, because what waits may go on */
+
+enum fabric_peer_phase {
+    FABRIC_PEER_NEW,
+    FABRIC_PEER_GREETING,
+    FABRIC_PEER_READY,
+};
+
+struct fabric_peer_state {
+    struct fabric_peer peer; /* first: what the plugin and the core see */
+    struct fabric_endpoint *endpoint;
+    _Atomic uint32_t refs; /* of the core and of messages; any thread */
+
+    /* Read and written by every message */
+    uint32_t owed;
+    uint32_t in_flight; /* frames of this life that are being sent */
+    bool is_flushing;
+    bool is_heard; /* since the last tick */
+    bool is_watched;
+    bool is_in_retry;
+    uint64_t their_token;
+    uint32_t their_incarnation_low;
+    uint32_t epoch;
+    struct fabric_link queue;   /* operations that wait for a frame */
+    struct fabric_out *stalled; /* a frame that the fabric had no room for */
+    uint32_t waiting;           /* operations that wait for it: receives, queue, RMA */
+    uint32_t life;              /* counts failures */
+
+    uint32_t phase;
+    uint32_t greeted_epoch; /* of the last greeting that we sent */
+    uint32_t answered;      /* epochs up to this are of the incarnation that we know */
+    uint64_t their_incarnation;
+    uint32_t their_epoch; /* to be echoed */
+    uint32_t index;       /* our token for it: slot and generation */
+    uint32_t generation;
+    struct fabric_peer_state *identity; /* the object that stands for its process in matching */
+    struct fabric_link frames;          /* being sent, of any life */
+    struct fabric_link rma_queue;
+    struct fabric_link rma_started;
+    struct fabric_link held;
+    struct fabric_link watch_link;
+    struct fabric_link retry_link;
+    struct fabric_peer_state *name_next;
+    struct fabric_peer_state *incarnation_next;
+    uint64_t host, pid_namespace, start_time;
+    uint32_t pid;
+    uint32_t name_hash;
+    uint32_t silent_ms; /* how long something has been waiting for it without a sign of life */
+    uint32_t idle_sweeps;
+    uint32_t ping_ms; /* silence at which it is greeted again */
+    bool is_open;     /* ops.peer_open succeeded */
+    bool is_self;
+    bool is_removable; /* goes when nobody needs it any more */
+    bool is_suspect;   /* its process was gone at the last tick */
+    bool is_resuming;  /* its held frames are being looked at */
+    bool is_rma_flushing;
+};
+
+/* The plugin's part begins behind these. */
+#define FABRIC_PEER_SIZE    ((sizeof(struct fabric_peer_state) + 63) / 64 * 64)
+#define FABRIC_REQUEST_SIZE ((sizeof(struct fabric_request) + 63) / 64 * 64)
+
+struct fabric_slot {
+    struct fabric_peer_state *peer; /* NULL: free */
+    uint32_t generation;
+    uint32_t next_free;
+};
+
+struct fabric_counters {
+    uint64_t frames_sent;
+    uint64_t frames_received;
+    uint64_t frames_bad;
+    uint64_t frames_stale;
+    uint64_t messages_dropped;
+    uint64_t greetings;
+};
+
+struct fabric_endpoint_state {
+    struct fabric_endpoint *endpoint;
+    uint64_t incarnation;
+    uint64_t max_unexpected;
+    uint64_t max_expected;
+    uint32_t max_contexts;
+    uint32_t open_contexts;
+    struct fabric_context *contexts;
+    bool is_elided; /* one thread at a time: the lock is not needed */
+    bool is_busy;
+    bool is_no_retry;
+    bool is_sweep_due;
+    _Atomic uint32_t lock_waiters;
+
+    uint64_t completed;
+    uint32_t polls;
+    uint32_t armed_count; /* contexts */
+    uint64_t waiting;     /* sums over the peers */
+    uint64_t in_flight;
+    uint64_t cancelling;
+    uint64_t activity; /* counts what the fabric reported */
+
+    struct fabric_link free_frames;
+    struct fabric_link own_frames; /* sent to ourselves */
+    struct fabric_slab *slabs;
+    uint32_t frame_count;
+    uint32_t frame_limit;
+    struct fabric_link free_controls;
+    struct fabric_link free_requests;
+    struct fabric_link retry; /* peers */
+    struct fabric_link watch; /* peers */
+    uint32_t held_count;      /* frames */
+    uint64_t early_bytes;
+    uint32_t early_count;
+    struct fabric_early *early_free;
+    uint32_t early_free_count;
+
+    struct fabric_peer_state *self;
+    struct fabric_slot *slots;
+    uint32_t slot_count;
+    uint32_t slot_free; /* index; slot_count: none */
+    uint32_t slot_sweep;
+    uint32_t peer_count;
+    struct fabric_peer_state **names;
+    struct fabric_peer_state **incarnations;
+    uint32_t hash_mask;
+
+    bool is_tick_due; /* the clock is to be looked at in the next poll */
+    int timer_fd;
+    uint32_t ticks;
+    uint32_t watch_count;
+    uint64_t timer_end; /* when it goes off; 0: it is not set */
+    uint64_t tick_last;
+
+    uint64_t host_id, pid_namespace, start_time, key;
+    uint32_t pid;
+    char *name;
+    uint8_t *raw;
+    uint32_t raw_size;
+    struct fabric_counters counters;
+};
+
+static inline void fabric_list_init(struct fabric_link *list)
+{
+    list->next = list;
+    list->prev = list;
+}
+
+static inline bool fabric_list_empty(const struct fabric_link *list)
+{
+    return list->next == list;
+}
+
+static inline void fabric_list_append(struct fabric_link *list, struct fabric_link *link)
+{
+    link->prev = list->prev;
+    link->next = list;
+    list->prev->next = link;
+    list->prev = link;
+}
+
+static inline void fabric_list_prepend(struct fabric_link *list, struct fabric_link *link)
+{
+    fabric_list_append(list->next, link);
+}
+
+static inline void fabric_list_remove(struct fabric_link *link)
+{
+    link->prev->next = link->next;
+    link->next->prev = link->prev;
+    link->next = link;
+    link->prev = link;
+}
+
+static inline bool fabric_list_contains(const struct fabric_link *list, const void *element)
+{
+    for (const struct fabric_link *link = list->next; link != list; link = link->next)
+        if (link == element)
+            return true;
+    return false;
+}
+
+static inline struct fabric_op *fabric_list_first_op(const struct fabric_link *list)
+{
+    return (struct fabric_op *) (void *) list->next;
+}
+
+static inline struct fabric_peer_state *fabric_peer_state(struct fabric_peer *peer)
+{
+    return (struct fabric_peer_state *) (void *) peer;
+}
+
+static inline struct fabric_peer_state *fabric_addr_state(struct na_plugin_addr *addr)
+{
+    return (struct fabric_peer_state *) (void *) addr;
+}
+
+static inline struct na_plugin_addr *fabric_peer_addr(struct fabric_peer *peer)
+{
+    return (struct na_plugin_addr *) (void *) peer;
+}
+
+static inline struct fabric_context *fabric_context(struct na_plugin_context *context)
+{
+    return (struct fabric_context *) (void *) context;
+}
+
+static inline struct fabric_endpoint *fabric_class(struct na_plugin_class *na_class)
+{
+    return (struct fabric_endpoint *) (void *) na_class;
+}
+
+/* Any thread. */
+static inline void fabric_peer_hold(struct fabric_peer_state *peer)
+{
+    (void) atomic_fetch_add_explicit(&peer->refs, 1, memory_order_relaxed);
+}
+
+/* Any thread; the peer may be gone afterwards. */
+static inline void fabric_peer_release(struct fabric_peer_state *peer)
+{
+    (void) atomic_fetch_sub_explicit(&peer->refs, 1, memory_order_release);
+}
+
+/* wait.c */
+int32_t fabric_wait_setup(struct fabric_endpoint_state *state);
+int32_t fabric_wait_setup_context(struct fabric_context *context);
+void fabric_wait_teardown_context(struct fabric_context *context);
+void fabric_wait_disarm(struct fabric_context *context);
+void fabric_wait_rearm(struct fabric_endpoint_state *state);
+void fabric_wait_timer_read(struct fabric_endpoint_state *state, uint64_t now);
+void fabric_wait_kick(struct fabric_context *context);
+void fabric_wait_kick_any(struct fabric_endpoint_state *state);
+
+/* The operation belongs to the core after these. */
+static inline void fabric_complete(struct fabric_endpoint_state *state, struct fabric_op *op,
+                                   int32_t status)
+{
+    struct fabric_context *context = op->context;
+
+    state->completed++;
+    state->endpoint->host->op_complete(op, status);
+    if (fabric_unlikely(context->armed))
+        fabric_wait_kick(context);
+}
+
+static inline void fabric_complete_recv(struct fabric_endpoint_state *state, struct fabric_op *op,
+                                        int32_t status, uint64_t size, struct fabric_peer *source,
+                                        uint32_t tag)
+{
+    struct fabric_context *context = op->context;
+
+    state->completed++;
+    state->endpoint->host->op_complete_recv(op, status, size, fabric_peer_addr(source), tag);
+    if (fabric_unlikely(context->armed))
+        fabric_wait_kick(context);
+}
+
+/* liveness.c */
+void fabric_watch_add(struct fabric_peer_state *peer);
+void fabric_tick(struct fabric_endpoint_state *state);
+uint64_t fabric_digest(const void *data, uint64_t size);
+void fabric_process_describe(struct fabric_endpoint_state *state);
+bool fabric_peer_process_gone(const struct fabric_peer_state *peer);
+
+static inline void fabric_waiting_add(struct fabric_peer_state *peer)
+{
+    peer->waiting++;
+    peer->endpoint->state->waiting++;
+    if (fabric_unlikely(!peer->is_watched))
+        fabric_watch_add(peer);
+}
+
+static inline void fabric_waiting_remove(struct fabric_peer_state *peer)
+{
+    peer->waiting--;
+    peer->endpoint->state->waiting--;
+}
+
+/* frame.c */
+struct fabric_out *fabric_out_get(struct fabric_endpoint_state *state);
+void fabric_out_put(struct fabric_endpoint_state *state, struct fabric_out *out);
+void fabric_out_free_all(struct fabric_endpoint_state *state);
+struct fabric_control *fabric_control_get(struct fabric_endpoint_state *state);
+void fabric_control_put(struct fabric_endpoint_state *state, struct fabric_control *control);
+void fabric_out_begin(struct fabric_out *out, struct fabric_peer_state *peer);
+bool fabric_out_add_op(struct fabric_out *out, struct fabric_op *op);
+void fabric_out_add(struct fabric_out *out, uint32_t kind, uint32_t tag, const void *data,
+                    uint32_t size);
+bool fabric_out_has_room(const struct fabric_out *out, uint64_t size);
+void fabric_out_end(struct fabric_out *out);
+
+/* send.c */
+void fabric_peer_flush(struct fabric_peer_state *peer);
+void fabric_retry_add(struct fabric_peer_state *peer);
+void fabric_retry_flush(struct fabric_endpoint_state *state);
+void fabric_out_unbuild(struct fabric_peer_state *peer);
+void fabric_send_fail(struct fabric_peer_state *peer, uint32_t before_epoch, bool all,
+                      int32_t status);
+bool fabric_send_cancel(struct fabric_context *context, const struct fabric_op *op);
+void fabric_send_cancel_all(struct fabric_context *context);
+void fabric_send_end_cancelled(struct fabric_endpoint_state *state);
+
+/* receive.c */
+void fabric_own_frames_deliver(struct fabric_endpoint_state *state);
+void fabric_held_resume(struct fabric_endpoint_state *state);
+void fabric_held_drop(struct fabric_peer_state *peer);
+
+/* unexpected.c */
+bool fabric_unexpected_deliver(struct fabric_peer_state *peer, struct fabric_context *context,
+                               uint32_t tag, const void *data, uint32_t size);
+bool fabric_unexpected_cancel(struct fabric_context *context, const struct fabric_op *op);
+void fabric_unexpected_cancel_all(struct fabric_context *context);
+void fabric_unexpected_tick(struct fabric_endpoint_state *state);
+void fabric_early_drop_all(struct fabric_context *context);
+void fabric_early_free_all(struct fabric_endpoint_state *state);
+bool fabric_early_has_room(const struct fabric_endpoint_state *state, uint64_t size);
+extern const struct na_plugin_multi_recv fabric_multi_recv_extension;
+
+/* expected.c */
+int32_t fabric_expected_setup(struct fabric_context *context);
+void fabric_expected_deliver(struct fabric_peer_state *peer, struct fabric_context *context,
+                             uint32_t source_id, uint32_t tag, const void *data, uint32_t size);
+bool fabric_expected_cancel(struct fabric_context *context, const struct fabric_op *op);
+void fabric_expected_cancel_all(struct fabric_context *context);
+void fabric_expected_fail(struct fabric_peer_state *peer, uint32_t before_epoch, bool all,
+                          int32_t status);
+void fabric_expected_rehash(struct fabric_peer_state *peer, struct fabric_peer_state *identity);
+
+/* rma.c */
+void fabric_rma_flush(struct fabric_peer_state *peer);
+bool fabric_rma_cancel(struct fabric_context *context, const struct fabric_op *op);
+void fabric_rma_cancel_all(struct fabric_context *context);
+void fabric_rma_forget(struct fabric_context *context);
+bool fabric_rma_is_idle(const struct fabric_context *context);
+void fabric_rma_fail(struct fabric_peer_state *peer, uint32_t before_epoch, bool all,
+                     int32_t status);
+void fabric_rma_free_all(struct fabric_endpoint_state *state);
+
+/* peer.c */
+int32_t fabric_peers_setup(struct fabric_endpoint_state *state);
+void fabric_peers_destroy(struct fabric_endpoint_state *state);
+int32_t fabric_peer_make(struct fabric_endpoint_state *state, const char *name,
+                         struct fabric_peer_state **peer_p);
+struct fabric_peer_state *fabric_peer_by_name(struct fabric_endpoint_state *state,
+                                              const char *name);
+struct fabric_peer_state *fabric_peer_by_incarnation(struct fabric_endpoint_state *state,
+                                                     uint64_t incarnation);
+struct fabric_peer_state *fabric_peer_by_token(struct fabric_endpoint_state *state, uint64_t token);
+int32_t fabric_peer_set_raw(struct fabric_peer_state *peer, const void *raw, uint32_t raw_size,
+                            bool *is_changed);
+void fabric_peer_set_incarnation(struct fabric_peer_state *peer, uint64_t incarnation);
+void fabric_peer_new_token(struct fabric_peer_state *peer);
+int32_t fabric_peer_open(struct fabric_peer_state *peer);
+void fabric_peer_close(struct fabric_peer_state *peer);
+void fabric_peer_fail(struct fabric_peer_state *peer, int32_t status, const char *reason);
+void fabric_peer_part(struct fabric_peer_state *peer);
+void fabric_peer_restarted(struct fabric_peer_state *peer, uint32_t before_epoch);
+void fabric_peers_sweep(struct fabric_endpoint_state *state);
+void fabric_peer_greet_again(struct fabric_peer_state *peer);
+
+static inline uint64_t fabric_peer_token(const struct fabric_peer_state *peer)
+{
+    return (uint64_t) peer->generation << 32 | peer->index;
+}
+
+/* greeting.c */
+uint32_t fabric_greeting_size(const struct fabric_endpoint_state *state);
+void fabric_greeting_add(struct fabric_out *out, struct fabric_peer_state *peer, uint32_t kind);
+struct fabric_peer_state *fabric_greeting_received(struct fabric_endpoint_state *state,
+                                                   const void *data, uint32_t size);
+bool fabric_name_is_good(const uint8_t *name, uint32_t size);
+bool fabric_welcome_received(struct fabric_peer_state *peer, const void *data, uint32_t size);
+void fabric_goodbyes_send(struct fabric_endpoint_state *state);
+
+extern const struct na_plugin_addr_serialize fabric_addr_serialize_extension;
+
+#endif /* FABRIC_STATE_H */

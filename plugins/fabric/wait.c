@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sleeping: each context has an epoll descriptor over the fabric's, a timer and an event. The event
+ * is for what another thread causes: a completion for a context that sleeps, or work that only a
+ * poll can go on with.
+ */
+
+#include "state.h"
+
+#include <errno.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+static bool fabric_wait_watch_fd(int epoll_fd, int fd);
+static void fabric_wait_timer_set(struct fabric_endpoint_state *state);
+static bool fabric_wait_has_work(const struct fabric_endpoint_state *state);
+
+int32_t fabric_poll_get_fd(struct na_plugin_context *context)
+{
+    return fabric_context(context)->epoll_fd;
+}
+
+uint32_t fabric_poll_try_wait(struct na_plugin_context *na_context)
+{
+    struct fabric_context *context = fabric_context(na_context);
+    struct fabric_endpoint *endpoint = context->endpoint;
+    struct fabric_endpoint_state *state = endpoint->state;
+    uint32_t can_wait = 0;
+
+    if (context->epoll_fd < 0)
+        return 0;
+    fabric_lock(endpoint);
+    if (fabric_wait_has_work(state) || !endpoint->ops->try_wait(endpoint))
+        goto out;
+    can_wait = 1;
+    if (!context->armed) {
+        context->armed = true;
+        state->armed_count++;
+    }
+    state->is_tick_due = true;
+    fabric_wait_timer_set(state);
+
+out:
+    fabric_unlock(endpoint);
+    return can_wait;
+}
+
+int32_t fabric_wait_setup(struct fabric_endpoint_state *state)
+{
+    state->timer_fd = -1;
+    if (state->is_busy)
+        return NA_PLUGIN_SUCCESS;
+    state->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (state->timer_fd >= 0)
+        return NA_PLUGIN_SUCCESS;
+    FABRIC_LOG_ERROR(state->endpoint, "no timer descriptor: errno %d", errno);
+    return NA_PLUGIN_NOMEM;
+}
+
+int32_t fabric_wait_setup_context(struct fabric_context *context)
+{
+    struct fabric_endpoint *endpoint = context->endpoint;
+    int fabric_fd;
+
+    if (endpoint->state->is_busy || context->epoll_fd >= 0 || endpoint->ops->get_fd == NULL ||
+        endpoint->ops->try_wait == NULL)
+        return NA_PLUGIN_SUCCESS;
+    fabric_fd = endpoint->ops->get_fd(endpoint);
+    if (fabric_fd < 0)
+        return NA_PLUGIN_SUCCESS;
+    context->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    context->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (context->epoll_fd >= 0 && context->event_fd >= 0 &&
+        fabric_wait_watch_fd(context->epoll_fd, fabric_fd) &&
+        fabric_wait_watch_fd(context->epoll_fd, context->event_fd) &&
+        fabric_wait_watch_fd(context->epoll_fd, endpoint->state->timer_fd))
+        return NA_PLUGIN_SUCCESS;
+    FABRIC_LOG_ERROR(endpoint, "no descriptor to wait on: errno %d", errno);
+    fabric_wait_teardown_context(context);
+    return NA_PLUGIN_NOMEM;
+}
+
+void fabric_wait_teardown_context(struct fabric_context *context)
+{
+    if (context->epoll_fd >= 0)
+        (void) close(context->epoll_fd);
+    if (context->event_fd >= 0)
+        (void) close(context->event_fd);
+    context->epoll_fd = context->event_fd = -1;
+}
+
+/* It polls. */
+void fabric_wait_disarm(struct fabric_context *context)
+{
+    struct fabric_endpoint_state *state = context->endpoint->state;
+    uint64_t value;
+    ssize_t size;
+
+    if (context->armed) {
+        context->armed = false;
+        state->armed_count--;
+    }
+    if (!context->signaled)
+        return;
+    context->signaled = false;
+    size = read(context->event_fd, &value, sizeof(value));
+    (void) size;
+}
+
+/* Who polled took the fabric's promise to wake from those that sleep on: it is renewed. */
+void fabric_wait_rearm(struct fabric_endpoint_state *state)
+{
+    if (fabric_wait_has_work(state) || !state->endpoint->ops->try_wait(state->endpoint))
+        fabric_wait_kick_any(state);
+    else
+        fabric_wait_timer_set(state);
+}
+
+void fabric_wait_kick(struct fabric_context *context)
+{
+    const uint64_t one = 1;
+    ssize_t size;
+
+    if (context->armed) {
+        context->armed = false;
+        context->endpoint->state->armed_count--;
+    }
+    if (context->signaled || context->event_fd < 0)
+        return;
+    context->signaled = true;
+    size = write(context->event_fd, &one, sizeof(one));
+    (void) size;
+}
+
+/* One of those that sleep. */
+void fabric_wait_kick_any(struct fabric_endpoint_state *state)
+{
+    for (uint32_t i = 0; i < state->max_contexts; i++) {
+        if (!state->contexts[i].armed)
+            continue;
+        fabric_wait_kick(&state->contexts[i]);
+        return;
+    }
+}
+
+/* Quiets a timer that went off. */
+void fabric_wait_timer_read(struct fabric_endpoint_state *state, uint64_t now)
+{
+    uint64_t value;
+    ssize_t size;
+
+    state->is_tick_due = false;
+    if (state->timer_end == 0 || now < state->timer_end)
+        return;
+    size = read(state->timer_fd, &value, sizeof(value));
+    if (size > 0)
+        state->timer_end = 0;
+}
+
+static bool fabric_wait_watch_fd(int epoll_fd, int fd)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+
+    return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+/* Goes off at the next tick that is needed; an earlier setting stays. */
+static void fabric_wait_timer_set(struct fabric_endpoint_state *state)
+{
+    struct itimerspec timer = {{0, 0}, {0, 0}};
+    uint64_t now, delay;
+
+    if (!fabric_list_empty(&state->retry))
+        delay = FABRIC_RETRY_NS;
+    else if (state->waiting != 0 || state->in_flight != 0 || state->cancelling != 0 ||
+             state->early_count != 0 || state->held_count != 0)
+        delay = FABRIC_TICK_NS;
+    else
+        return;
+    if (state->timer_end != 0 && delay == FABRIC_TICK_NS)
+        return;
+    now = state->endpoint->host->clock_ns();
+    if (state->timer_end != 0 && state->timer_end <= now + delay)
+        return;
+    timer.it_value.tv_nsec = (long) delay;
+    if (timerfd_settime(state->timer_fd, 0, &timer, NULL) == 0)
+        state->timer_end = now + delay;
+}
+
+/* Something that a poll can do now. */
+static bool fabric_wait_has_work(const struct fabric_endpoint_state *state)
+{
+    return !fabric_list_empty(&state->own_frames);
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What travels in a frame: a header, then records that begin at multiples of 8 bytes. All numbers
+ * are little-endian. A frame that introduces its sender begins with a greeting.
+ */
+
+#ifndef FABRIC_WIRE_H
+#define FABRIC_WIRE_H
+
+#include <endian.h>
+#include <stdint.h>
+
+#define WIRE_MAGIC       0x4661u
+#define WIRE_VERSION     1u
+#define WIRE_ALIGN       8u
+#define WIRE_CONTROL_MAX 512u
+
+/* Flags of a frame */
+#define WIRE_HAS_GREETING 0x01u /* the first record is a greeting; token may be stale or 0 */
+
+/* Kinds of records. Unknown ones are skipped. */
+#define WIRE_UNEXPECTED 1u
+#define WIRE_EXPECTED   2u
+#define WIRE_CONTROL    3u /* tag is the plugin's type */
+#define WIRE_GREETING   4u
+#define WIRE_WELCOME    5u /* the answer, of the same form */
+#define WIRE_GOODBYE    6u /* the sender closes */
+#define WIRE_REFUSED    7u /* the greeting's key is not ours; tag is the epoch of the greeting */
+
+struct wire_header {
+    uint16_t magic;
+    uint8_t version;
+    uint8_t flags;
+    uint32_t size;        /* of the whole frame */
+    uint64_t token;       /* under which the receiver knows the sender */
+    uint32_t incarnation; /* of the receiver, its low half */
+    uint32_t reserved;
+};
+
+struct wire_record {
+    uint16_t kind;
+    uint16_t source_id; /* contexts */
+    uint16_t dest_id;
+    uint16_t reserved;
+    uint32_t size; /* of what follows */
+    uint32_t tag;
+};
+
+/* Name and raw address follow. */
+struct wire_greeting {
+    uint64_t token;         /* under which the sender knows the receiver */
+    uint64_t incarnation;   /* the sender's */
+    uint64_t host;          /* equal on one node; 0 when not known */
+    uint64_t pid_namespace; /* equal where process ids mean the same; 0 when not known */
+    uint64_t start_time;    /* of the sender's process, in ticks since boot */
+    uint64_t key;           /* digest of the authorization key; 0 without one */
+    uint32_t pid;
+    uint32_t epoch; /* the sender's; in a welcome that of the greeting */
+    uint16_t name_size;
+    uint16_t raw_size;
+    uint32_t reserved;
+};
+
+_Static_assert(sizeof(struct wire_header) == 24, "layout of the wire");
+_Static_assert(sizeof(struct wire_record) == 16, "layout of the wire");
+_Static_assert(sizeof(struct wire_greeting) == 64, "layout of the wire");
+
+/* Bytes that a record with `size` bytes of content takes. */
+static inline uint64_t wire_record_size(uint64_t size)
+{
+    return sizeof(struct wire_record) + ((size + WIRE_ALIGN - 1) & ~(uint64_t) (WIRE_ALIGN - 1));
+}
+
+#endif /* FABRIC_WIRE_H */

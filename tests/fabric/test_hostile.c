@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Frames that nobody should send: truncated, with forged lengths, mutated, random. */
+
+#include "fabric_sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MUTATIONS 100000u
+
+/* Takes the frames that a sends to b out of b's inbox. */
+static uint64_t take_frame(struct na_plugin_class *node, uint8_t *frame)
+{
+    struct sim_packet *packet = node->inbox_first;
+    uint64_t size;
+
+    assert_non_null(packet);
+    node->inbox_first = packet->next;
+    if (node->inbox_first == NULL)
+        node->inbox_last = NULL;
+    size = packet->size;
+    memcpy(frame, packet->data, size);
+    free(packet);
+    return size;
+}
+
+/* The receiver gets memory of exactly that size, so that ASan sees each byte too much. */
+static void hand_over(struct sim_pair *pair, const uint8_t *frame, uint64_t size)
+{
+    sim_inject(pair->b, frame, size);
+    sim_poll(pair->cb, NULL, 1);
+}
+
+/* Whatever came is received and thrown away; then everything works as before. */
+static void check_alive(struct sim_pair *pair)
+{
+    struct fabric_endpoint_state *inside = pair->b->endpoint.state;
+    char buf[2048];
+
+    while (pair->b->inbox_first != NULL)
+        sim_poll(pair->cb, pair->ca, 1);
+    for (uint32_t i = 0; i < 100000 && (inside->early_count != 0 || inside->held_count != 0); i++) {
+        struct sim_op receive = {0};
+
+        assert_int_equal(fabric_msg_recv_unexpected(pair->cb, &receive, buf, sizeof(buf), NULL), 0);
+        assert_int_equal(receive.completions, 1);
+        if (receive.status == 0)
+            fabric_addr_free(pair->b, receive.source);
+    }
+    assert_int_equal(inside->early_count, 0);
+    assert_int_equal(inside->held_count, 0);
+    sim_poll(pair->ca, pair->cb, 50);
+    fabric_addr_free(pair->a, pair->b_at_a);
+    pair->b_at_a = sim_lookup(pair->a, "b");
+    sim_meet(pair->ca, pair->cb, pair->b_at_a, NULL);
+}
+
+/* A frame with messages of both kinds and a control record, with a greeting if so wanted. */
+static uint64_t make_frame(struct sim_pair *pair, uint8_t *frame, bool with_greeting)
+{
+    struct fabric_endpoint *endpoint = &pair->a->endpoint;
+    struct sim_op sends[4] = {0};
+    uint64_t size;
+
+    if (with_greeting)
+        fabric_addr_free(pair->a, sim_lookup(pair->a, "b"));
+    pair->a->again = 1;
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(fabric_msg_send_unexpected(pair->ca, &sends[i], "twelve bytes", 12, NULL,
+                                                    pair->b_at_a, 0, i),
+                         0);
+    assert_int_equal(
+        fabric_msg_send_expected(pair->ca, &sends[3], "five", 5, NULL, pair->b_at_a, 0, 4), 0);
+    fabric_lock(endpoint);
+    assert_int_equal(
+        fabric_control_send(endpoint, &fabric_addr_state(pair->b_at_a)->peer, 3, "control", 8), 0);
+    fabric_unlock(endpoint);
+    sim_poll(pair->ca, NULL, 2);
+    for (uint32_t i = 0; i < 4; i++)
+        assert_int_equal(sends[i].completions, 1);
+    size = take_frame(pair->b, frame);
+    assert_null(pair->b->inbox_first);
+    return size;
+}
+
+static void test_truncated(void **state)
+{
+    struct sim_pair *pair = *state;
+    uint8_t frame[SIM_FRAME_MAX], cut[SIM_FRAME_MAX];
+    struct sim_op receive = {0};
+    char buf[8];
+
+    assert_int_equal(fabric_msg_recv_expected(pair->cb, &receive, buf, 8, NULL, pair->a_at_b, 0, 4),
+                     0);
+    for (uint32_t greeting = 0; greeting < 2; greeting++) {
+        uint64_t size = make_frame(pair, frame, greeting != 0);
+
+        for (uint32_t i = 0; i < size; i++) {
+            uint32_t shorter = i;
+
+            hand_over(pair, frame, i);
+            memcpy(cut, frame, size); /* and with a header that says the same */
+            memcpy(cut + 4, &shorter, 4);
+            hand_over(pair, cut, i);
+            sim_poll(pair->ca, NULL, 1);
+        }
+    }
+    fabric_cancel(pair->cb, &receive);
+    check_alive(pair);
+}
+
+static void test_forged_lengths(void **state)
+{
+    static const uint32_t values[] = {0,          1,          7,          8,          15,
+                                      16,         100,        0x7fffffff, 0x80000000, 0xfffffff0,
+                                      0xfffffff7, 0xfffffff8, 0xffffffff};
+    struct sim_pair *pair = *state;
+    uint8_t frame[SIM_FRAME_MAX], forged[SIM_FRAME_MAX];
+
+    for (uint32_t greeting = 0; greeting < 2; greeting++) {
+        uint64_t size = make_frame(pair, frame, greeting != 0);
+
+        for (uint32_t offset = 0; offset + 4 <= size; offset += 2) {
+            for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+                memcpy(forged, frame, size);
+                memcpy(forged + offset, &values[i], 4);
+                hand_over(pair, forged, size);
+                sim_poll(pair->ca, NULL, 1);
+            }
+        }
+    }
+    check_alive(pair);
+}
+
+static void test_other_protocols(void **state)
+{
+    struct sim_pair *pair = *state;
+    struct fabric_counters *counters = &pair->b->endpoint.state->counters;
+    uint8_t frame[SIM_FRAME_MAX], other[SIM_FRAME_MAX];
+    uint64_t size = make_frame(pair, frame, false);
+    uint64_t bad = counters->frames_bad, stale = counters->frames_stale;
+
+    for (uint32_t i = 0; i < 4; i++) { /* magic, version, flags */
+        memcpy(other, frame, size);
+        other[i] ^= 0x40;
+        hand_over(pair, other, size);
+        assert_int_equal(counters->frames_bad, ++bad);
+    }
+    for (uint32_t i = 8; i < 20; i++) { /* token, incarnation */
+        memcpy(other, frame, size);
+        other[i] ^= 0x40;
+        hand_over(pair, other, size);
+        assert_int_equal(counters->frames_stale, ++stale);
+    }
+    assert_int_equal(pair->b->endpoint.state->early_count, 0);
+    check_alive(pair);
+}
+
+/* A greeting with a context that does not exist, our own incarnation, our own name. */
+static void test_greetings_that_lie(void **state)
+{
+    struct sim_pair *pair = *state;
+    struct fabric_endpoint_state *inside = pair->b->endpoint.state;
+    uint8_t frame[SIM_FRAME_MAX], other[SIM_FRAME_MAX];
+    uint64_t size = make_frame(pair, frame, true);
+    const size_t card = sizeof(struct wire_header) + sizeof(struct wire_record);
+    const uint64_t zero = 0, stranger = 12345;
+
+    memcpy(other, frame, size);
+    memcpy(other + card + offsetof(struct wire_greeting, incarnation), &inside->incarnation, 8);
+    hand_over(pair, other, size);
+    memcpy(other + card + offsetof(struct wire_greeting, incarnation), &zero, 8);
+    hand_over(pair, other, size);
+    memcpy(other + card + offsetof(struct wire_greeting, incarnation), &stranger, 8);
+    other[card + sizeof(struct wire_greeting)] = 'b';
+    hand_over(pair, other, size);
+    other[card + sizeof(struct wire_greeting)] = '\n';
+    hand_over(pair, other, size);
+    assert_int_equal(inside->early_count, 0);
+    assert_int_equal(inside->peer_count, 2);
+    other[card + sizeof(struct wire_greeting)] = 'z';
+    hand_over(pair, other, size);
+    assert_int_equal(inside->early_count, 3);
+    assert_int_equal(inside->peer_count, 3);
+    check_alive(pair);
+}
+
+static void test_mutations(void **state)
+{
+    struct sim_pair *pair = *state;
+    uint8_t frames[2][SIM_FRAME_MAX], mutated[SIM_FRAME_MAX];
+    uint64_t sizes[2];
+
+    srand(42);
+    for (uint32_t i = 0; i < 2; i++)
+        sizes[i] = make_frame(pair, frames[i], i != 0);
+    for (uint32_t i = 0; i < MUTATIONS; i++) {
+        uint32_t which = (uint32_t) rand() % 2;
+        uint64_t size = sizes[which];
+        uint32_t changes = 1 + (uint32_t) rand() % 4;
+
+        memcpy(mutated, frames[which], size);
+        for (uint32_t k = 0; k < changes; k++)
+            mutated[(uint64_t) rand() % size] ^= (uint8_t) (1u << (rand() % 8));
+        if (rand() % 8 == 0) {
+            uint32_t shorter;
+
+            size = (uint64_t) rand() % (size + 1);
+            shorter = (uint32_t) size;
+            memcpy(mutated + 4, &shorter, 4);
+        }
+        sim_inject(pair->b, mutated, size);
+        if (i % 8 == 0)
+            sim_poll(pair->cb, pair->ca, 1);
+        if (i % 5000 == 0) {
+            sim_clock_skip += UINT64_C(2000000000);
+            check_alive(pair);
+        }
+    }
+    check_alive(pair);
+}
+
+static void test_noise(void **state)
+{
+    struct sim_pair *pair = *state;
+    uint8_t noise[256];
+    uint32_t size = sizeof(noise);
+
+    srand(7);
+    for (uint32_t i = 0; i < 20000; i++) {
+        struct wire_header header = {.magic = WIRE_MAGIC, .version = WIRE_VERSION};
+
+        for (uint32_t k = 0; k < sizeof(noise); k++)
+            noise[k] = (uint8_t) rand();
+        size = (uint32_t) rand() % (uint32_t) sizeof(noise);
+        if (i % 2 == 0 && size >= sizeof(header)) { /* gets past the header */
+            header.size = size;
+            header.flags = i % 4 == 0 ? WIRE_HAS_GREETING : 0;
+            header.token = fabric_addr_state(pair->a_at_b)->index |
+                           (uint64_t) fabric_addr_state(pair->a_at_b)->generation << 32;
+            header.incarnation = (uint32_t) pair->b->endpoint.state->incarnation;
+            memcpy(noise, &header, sizeof(header));
+        }
+        hand_over(pair, noise, size);
+    }
+    check_alive(pair);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_truncated, sim_pair_setup, sim_pair_teardown),
+        cmocka_unit_test_setup_teardown(test_forged_lengths, sim_pair_setup, sim_pair_teardown),
+        cmocka_unit_test_setup_teardown(test_other_protocols, sim_pair_setup, sim_pair_teardown),
+        cmocka_unit_test_setup_teardown(test_greetings_that_lie, sim_pair_setup, sim_pair_teardown),
+        cmocka_unit_test_setup_teardown(test_mutations, sim_pair_setup, sim_pair_teardown),
+        cmocka_unit_test_setup_teardown(test_noise, sim_pair_setup, sim_pair_teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
