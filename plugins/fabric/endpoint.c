@@ -20,7 +20,7 @@ static int32_t fabric_state_name(struct fabric_endpoint_state *state,
 static void fabric_limits_set(struct fabric_endpoint_state *state,
                               const struct fabric_config *config);
 static int32_t fabric_self_make(struct fabric_endpoint_state *state);
-static int32_t fabric_incarnation_draw(struct fabric_endpoint_state *state);
+static int32_t fabric_numbers_draw(struct fabric_endpoint_state *state);
 static void fabric_info_fill(const struct fabric_endpoint_state *state,
                              struct na_plugin_class_info *info);
 
@@ -139,7 +139,7 @@ static int32_t fabric_state_setup(struct fabric_endpoint_state *state,
         context->epoll_fd = context->event_fd = -1;
         fabric_list_init(&context->receives);
     }
-    ret = fabric_incarnation_draw(state);
+    ret = fabric_numbers_draw(state);
     if (ret == NA_PLUGIN_SUCCESS)
         ret = fabric_state_name(state, config);
     if (ret == NA_PLUGIN_SUCCESS)
@@ -211,16 +211,20 @@ static int32_t fabric_self_make(struct fabric_endpoint_state *state)
     return fabric_peer_set_raw(self, state->raw, state->raw_size, &is_changed);
 }
 
-static int32_t fabric_incarnation_draw(struct fabric_endpoint_state *state)
+static int32_t fabric_numbers_draw(struct fabric_endpoint_state *state)
 {
-    while (state->incarnation == 0) {
-        ssize_t size = getrandom(&state->incarnation, sizeof(state->incarnation), 0);
+    uint64_t drawn[2] = {0, 0};
 
-        if (size != (ssize_t) sizeof(state->incarnation) && errno != EINTR) {
+    while (drawn[0] == 0) {
+        ssize_t size = getrandom(drawn, sizeof(drawn), 0);
+
+        if (size != (ssize_t) sizeof(drawn) && errno != EINTR) {
             FABRIC_LOG_ERROR(state->endpoint, "no random numbers: errno %d", errno);
             return NA_PLUGIN_IO_ERROR;
         }
     }
+    state->incarnation = drawn[0];
+    state->token_seed = drawn[1];
     return NA_PLUGIN_SUCCESS;
 }
 

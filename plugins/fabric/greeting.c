@@ -233,6 +233,8 @@ static bool fabric_card_accept(struct fabric_peer_state *peer, const struct fabr
     }
     fabric_out_unbuild(peer);
     fabric_peer_set_incarnation(peer, greeting->incarnation);
+    if (peer->their_token != greeting->token)
+        peer->sent_sequence = 0;
     peer->their_token = greeting->token;
     peer->host = greeting->host;
     peer->pid_namespace = greeting->pid_namespace;

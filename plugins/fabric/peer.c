@@ -182,8 +182,10 @@ void fabric_peer_new_token(struct fabric_peer_state *peer)
 {
     struct fabric_slot *slot = &peer->endpoint->state->slots[peer->index];
 
-    slot->generation++;
+    if (++slot->generation == 0)
+        slot->generation = 1;
     peer->generation = slot->generation;
+    peer->received_sequence = 0;
 }
 
 int32_t fabric_peer_open(struct fabric_peer_state *peer)
@@ -278,6 +280,7 @@ static void fabric_peer_reset(struct fabric_peer_state *peer, int32_t status)
     peer->phase = FABRIC_PEER_NEW;
     peer->owed = FABRIC_NOT_READY;
     peer->their_token = 0;
+    peer->sent_sequence = 0;
     peer->in_flight = 0;
     peer->is_suspect = false;
     peer->silent_ms = 0;
@@ -307,8 +310,11 @@ static int32_t fabric_slots_grow(struct fabric_endpoint_state *state)
         return NA_PLUGIN_NOMEM;
     if (state->slot_count != 0)
         memcpy(slots, state->slots, state->slot_count * sizeof(*slots));
-    for (uint32_t i = state->slot_count; i < count; i++)
+    for (uint32_t i = state->slot_count; i < count; i++) {
         slots[i].next_free = i + 1;
+        /* A peer shall not guess the token of another. */
+        slots[i].generation = (uint32_t) (fabric_digest(&i, sizeof(i)) ^ state->token_seed);
+    }
     host->mem_free(state->slots);
     state->slot_free = state->slot_count; /* there was none left */
     state->slots = slots;

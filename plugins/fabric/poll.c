@@ -4,13 +4,14 @@
 #include "state.h"
 
 #define FABRIC_LOCK_SPINS 256u
+#define FABRIC_GIVE_WAY   16u /* polls, of which one insists */
 
 static void fabric_lock_wait(struct fabric_endpoint *endpoint);
-static bool fabric_lock_try(struct fabric_endpoint *endpoint);
 
 /*
  * One thread polls at a time. A poller also stays away while somebody waits for the lock: it would
- * take it again and again before the other woke up.
+ * take it again and again before the other woke up. Not always, so that those who wait in turns do
+ * not keep everybody from polling.
  */
 int32_t fabric_poll(struct na_plugin_context *na_context, uint32_t *count)
 {
@@ -20,8 +21,10 @@ int32_t fabric_poll(struct na_plugin_context *na_context, uint32_t *count)
     uint64_t completed;
     int32_t ret;
 
-    if (fabric_unlikely(atomic_load_explicit(&state->lock_waiters, memory_order_relaxed) != 0) ||
-        fabric_unlikely(!fabric_lock_try(endpoint)))
+    if (fabric_unlikely(atomic_load_explicit(&state->lock_waiters, memory_order_relaxed) != 0) &&
+        atomic_fetch_add_explicit(&state->gave_way, 1, memory_order_relaxed) % FABRIC_GIVE_WAY != 0)
+        return NA_PLUGIN_SUCCESS;
+    if (fabric_unlikely(!fabric_lock_try(endpoint)))
         return NA_PLUGIN_SUCCESS;
     if (fabric_unlikely(context->armed || context->signaled))
         fabric_wait_disarm(context);
@@ -98,7 +101,7 @@ out:
     (void) atomic_fetch_sub_explicit(&state->lock_waiters, 1, memory_order_relaxed);
 }
 
-static bool fabric_lock_try(struct fabric_endpoint *endpoint)
+bool fabric_lock_try(struct fabric_endpoint *endpoint)
 {
     return endpoint->state->is_elided || pthread_mutex_trylock(&endpoint->lock) == 0;
 }

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+static bool fabric_frame_is_next(struct fabric_peer_state *peer, uint32_t sequence);
 static bool fabric_frame_unknown(struct fabric_endpoint_state *state,
                                  const struct wire_header *header, const void *data, uint64_t size,
                                  void *cookie);
@@ -60,6 +61,11 @@ bool fabric_frame_received(struct fabric_endpoint *endpoint, const void *data, u
         return true;
     }
     peer->is_heard = true;
+    if (fabric_unlikely(!fabric_frame_is_next(peer, le32toh(header.sequence)))) {
+        peer->owed |= FABRIC_OWE_PING;
+        fabric_peer_flush(peer);
+        return true;
+    }
     is_taken = fabric_frame_take(peer, data, size, sizeof(header), cookie, false);
     if (fabric_unlikely(peer->owed != 0))
         fabric_peer_flush(peer);
@@ -103,6 +109,24 @@ void fabric_held_drop(struct fabric_peer_state *peer)
     }
 }
 
+/*
+ * False when frames before it were lost, as happens when a fabric makes a broken connection again
+ * without a word: the peer has failed then, and learns that we have for it by our new token. A
+ * sender begins again at 1 when it takes us for another.
+ */
+static bool fabric_frame_is_next(struct fabric_peer_state *peer, uint32_t sequence)
+{
+    uint32_t expected = fabric_sequence_next(peer->received_sequence);
+
+    if (fabric_unlikely(sequence == 0 || peer->is_self))
+        return true;
+    peer->received_sequence = sequence;
+    if (fabric_likely(sequence == expected || sequence == 1))
+        return true;
+    fabric_peer_fail(peer, NA_PLUGIN_HOSTUNREACH, "the fabric has lost messages from it");
+    return false;
+}
+
 /* A frame that begins with a greeting, or one from the future. */
 static bool fabric_frame_unknown(struct fabric_endpoint_state *state,
                                  const struct wire_header *header, const void *data, uint64_t size,
@@ -121,6 +145,9 @@ static bool fabric_frame_unknown(struct fabric_endpoint_state *state,
         fabric_frame_bad(state, "a frame that ends before its greeting", size);
         return true;
     }
+    peer = fabric_peer_by_token(state, le64toh(header->token));
+    if (peer != NULL && le32toh(header->incarnation) == (uint32_t) state->incarnation)
+        (void) fabric_frame_is_next(peer, le32toh(header->sequence)); /* it begins anew anyway */
     memcpy(&record, (const uint8_t *) data + offset, sizeof(record));
     offset += sizeof(record);
     if (le16toh(record.kind) != WIRE_GREETING || le32toh(record.size) > size - offset) {

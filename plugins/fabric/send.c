@@ -417,9 +417,12 @@ static bool fabric_out_send(struct fabric_peer_state *peer, struct fabric_out *o
 {
     struct fabric_endpoint *endpoint = peer->endpoint;
     struct fabric_endpoint_state *state = endpoint->state;
+    uint32_t sequence = peer->sent_sequence;
     uint32_t phase = peer->phase;
     int32_t ret;
 
+    if (fabric_likely(peer->their_token != 0))
+        peer->sent_sequence = fabric_sequence_next(sequence);
     fabric_out_end(out);
     if (fabric_unlikely(!peer->is_watched))
         fabric_watch_add(peer);
@@ -442,6 +445,7 @@ static bool fabric_out_send(struct fabric_peer_state *peer, struct fabric_out *o
     state->in_flight--;
     fabric_list_remove(&out->link);
     peer->stalled = out;
+    peer->sent_sequence = sequence;
     peer->phase = phase;
     if (ret == NA_PLUGIN_AGAIN)
         fabric_retry_add(peer);

@@ -182,6 +182,8 @@ struct fabric_peer_state {
     uint64_t their_token;
     uint32_t their_incarnation_low;
     uint32_t epoch;
+    uint32_t sent_sequence; /* of the last frame under their token */
+    uint32_t received_sequence;
     struct fabric_link queue;   /* operations that wait for a frame */
     struct fabric_out *stalled; /* a frame that the fabric had no room for */
     uint32_t waiting;           /* operations that wait for it: receives, queue, RMA */
@@ -239,6 +241,7 @@ struct fabric_counters {
 struct fabric_endpoint_state {
     struct fabric_endpoint *endpoint;
     uint64_t incarnation;
+    uint64_t token_seed; /* nobody else knows it */
     uint64_t max_unexpected;
     uint64_t max_expected;
     uint32_t max_contexts;
@@ -249,6 +252,7 @@ struct fabric_endpoint_state {
     bool is_no_retry;
     bool is_sweep_due;
     _Atomic uint32_t lock_waiters;
+    _Atomic uint32_t gave_way; /* polls, for those who wait for the lock */
 
     uint64_t completed;
     uint32_t polls;
@@ -379,6 +383,9 @@ static inline void fabric_peer_release(struct fabric_peer_state *peer)
 {
     (void) atomic_fetch_sub_explicit(&peer->refs, 1, memory_order_release);
 }
+
+/* poll.c */
+bool fabric_lock_try(struct fabric_endpoint *endpoint);
 
 /* wait.c */
 int32_t fabric_wait_setup(struct fabric_endpoint_state *state);
@@ -516,6 +523,12 @@ void fabric_peer_part(struct fabric_peer_state *peer);
 void fabric_peer_restarted(struct fabric_peer_state *peer, uint32_t before_epoch);
 void fabric_peers_sweep(struct fabric_endpoint_state *state);
 void fabric_peer_greet_again(struct fabric_peer_state *peer);
+
+/* The one after it; 0 is for frames that are not counted. */
+static inline uint32_t fabric_sequence_next(uint32_t sequence)
+{
+    return sequence == UINT32_MAX ? 1 : sequence + 1;
+}
 
 static inline uint64_t fabric_peer_token(const struct fabric_peer_state *peer)
 {

@@ -29,9 +29,9 @@ uint32_t fabric_poll_try_wait(struct na_plugin_context *na_context)
     struct fabric_endpoint_state *state = endpoint->state;
     uint32_t can_wait = 0;
 
-    if (context->epoll_fd < 0)
+    /* Who has the lock is busy with what there may be to poll for; nobody is held up here. */
+    if (context->epoll_fd < 0 || !fabric_lock_try(endpoint))
         return 0;
-    fabric_lock(endpoint);
     if (fabric_wait_has_work(state) || !endpoint->ops->try_wait(endpoint))
         goto out;
     can_wait = 1;

@@ -34,7 +34,7 @@ struct wire_header {
     uint32_t size;        /* of the whole frame */
     uint64_t token;       /* under which the receiver knows the sender */
     uint32_t incarnation; /* of the receiver, its low half */
-    uint32_t reserved;
+    uint32_t sequence;    /* counts the frames under this token from 1; 0: not counted */
 };
 
 struct wire_record {

@@ -379,8 +379,10 @@ static int32_t sim_send(struct fabric_endpoint *endpoint, struct fabric_frame *f
         sim_job_add(node, frame, NULL, NA_PLUGIN_HOSTUNREACH, UINT32_MAX);
         return NA_PLUGIN_SUCCESS;
     }
-    if (status == NA_PLUGIN_SUCCESS && !node->is_dead &&
-        !sim_deliver(node, frame->peer->name, frame->data, frame->size))
+    if (node->lose != 0)
+        node->lose--;
+    else if (status == NA_PLUGIN_SUCCESS && !node->is_dead &&
+             !sim_deliver(node, frame->peer->name, frame->data, frame->size))
         status = NA_PLUGIN_HOSTUNREACH;
     if (node->delay != 0 || status != NA_PLUGIN_SUCCESS)
         sim_job_add(node, frame, NULL, status, node->delay);

@@ -66,6 +66,7 @@ struct na_plugin_class {
     _Atomic int32_t send_status; /* what sending returns, if not success */
     _Atomic int32_t sent_status; /* how frames end */
     _Atomic bool is_cut;         /* frames neither arrive nor end */
+    _Atomic uint32_t lose;       /* the next so many frames end well and do not arrive */
     uint32_t open_again;         /* the next so many peer_open have to wait */
     int32_t open_status;
     enum sim_rma_mode rma_mode;

@@ -308,6 +308,42 @@ static void test_failed_frame(void **state)
     assert_int_equal(pair->a->endpoint.state->waiting, 0);
 }
 
+/*
+ * A fabric that makes a broken connection again may lose what it said was sent. Neither a lost
+ * request nor a lost answer leaves somebody waiting, and afterwards all is well.
+ */
+static void test_lost_frame(void **state)
+{
+    struct sim_pair *pair = *state;
+
+    for (uint32_t is_answer = 0; is_answer < 2; is_answer++) {
+        struct sim_op receive = {0}, request = {0}, send = {0}, answer = {0};
+        char in[8], buf[8];
+
+        assert_int_equal(fabric_msg_recv_unexpected(pair->cb, &request, in, 8, NULL), 0);
+        assert_int_equal(
+            fabric_msg_recv_expected(pair->ca, &receive, buf, 8, NULL, pair->b_at_a, 0, 1), 0);
+        pair->a->lose = is_answer ? 0 : 1;
+        assert_int_equal(
+            fabric_msg_send_unexpected(pair->ca, &send, "x", 2, NULL, pair->b_at_a, 0, 1), 0);
+        assert_int_equal(send.status, 0);
+        if (is_answer) {
+            sim_poll_until(pair->ca, pair->cb, &request);
+            fabric_addr_free(NULL, request.source);
+            pair->b->lose = 1;
+            assert_int_equal(
+                fabric_msg_send_expected(pair->cb, &answer, "y", 2, NULL, pair->a_at_b, 0, 1), 0);
+        }
+        ticks(pair->ca, pair->cb, 5);
+        assert_int_equal(receive.completions, 1);
+        assert_int_equal(receive.status, NA_PLUGIN_HOSTUNREACH);
+        if (!is_answer)
+            assert_int_equal(fabric_cancel((void *) pair->cb, &request), 0);
+        sim_meet(pair->ca, pair->cb, pair->b_at_a, NULL);
+        sim_meet(pair->cb, pair->ca, pair->a_at_b, NULL);
+    }
+}
+
 /* A slow peer is never given up. */
 static void test_slow_peer(void **state)
 {
@@ -519,6 +555,7 @@ int main(void)
                                         sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_one_sided_failure, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_failed_frame, sim_pair_setup, sim_pair_teardown),
+        cmocka_unit_test_setup_teardown(test_lost_frame, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_slow_peer, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_death_of_a_process, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_many_peers, sim_pair_setup, sim_pair_teardown),
