@@ -10,6 +10,9 @@
 #    error "GCC or a compatible compiler (clang, icx, nvc) is needed"
 #endif
 
+/* ISO C wants a declaration in every file, also in one that includes only this header. */
+struct hg_class;
+
 /* Symbol visibility: seen by users of the library, or only inside it. */
 #define HG_ATTR_ABI_IMPORT __attribute__((__visibility__("default")))
 #define HG_ATTR_ABI_EXPORT __attribute__((__visibility__("default")))
@@ -18,7 +21,7 @@
 /* The caller must look at what the function returns. */
 #define HG_ATTR_WARN_UNUSED_RESULT __attribute__((__warn_unused_result__))
 
-/* A parameter or a variable that may stay unused. */
+/* A parameter, a variable or a function that may stay unused. */
 #define HG_ATTR_UNUSED __attribute__((__unused__))
 
 /* Declaration x, aligned to a bytes. */

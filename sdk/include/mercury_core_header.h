@@ -37,24 +37,24 @@
 
 /* A request, 16 bytes. */
 HG_PACKED(struct hg_core_header_request {
-    uint16_t hg;      /* HG_CORE_REQUEST_MAGIC */
-    uint8_t protocol; /* HG_CORE_PROTOCOL_VERSION */
-    uint8_t flags;    /* HG_CORE_HEADER_ flags */
-    uint16_t cookie;  /* Chosen by the origin, to come back in the response */
-    uint8_t origin;   /* Context id of the origin */
-    uint8_t pad;      /* 0 */
-    uint64_t id;      /* RPC id */
+    uint16_t hg;         /* HG_CORE_REQUEST_MAGIC */
+    uint8_t protocol;    /* HG_CORE_PROTOCOL_VERSION */
+    uint8_t flags;       /* HG_CORE_HEADER_ flags */
+    uint16_t cookie;     /* Chosen by the origin, to come back in the response: its low bits */
+    uint8_t origin;      /* Context id of the origin */
+    uint8_t cookie_high; /* Bits 16 to 23 of the cookie */
+    uint64_t id;         /* RPC id */
 });
 
 /* A response, 16 bytes. */
 HG_PACKED(struct hg_core_header_response {
-    uint16_t hg;      /* HG_CORE_RESPONSE_MAGIC or HG_CORE_ACK_MAGIC */
-    uint8_t protocol; /* HG_CORE_PROTOCOL_VERSION */
-    uint8_t flags;    /* HG_CORE_HEADER_ flags */
-    uint16_t cookie;  /* The request's */
-    uint8_t ret_code; /* hg_return_t of the RPC */
-    uint8_t pad;      /* 0 */
-    uint64_t id;      /* RPC id of the request */
+    uint16_t hg;         /* HG_CORE_RESPONSE_MAGIC or HG_CORE_ACK_MAGIC */
+    uint8_t protocol;    /* HG_CORE_PROTOCOL_VERSION */
+    uint8_t flags;       /* HG_CORE_HEADER_ flags */
+    uint16_t cookie;     /* The request's */
+    uint8_t ret_code;    /* hg_return_t of the RPC */
+    uint8_t cookie_high; /* The request's */
+    uint64_t id;         /* RPC id of the request */
 });
 
 /* Checksums, 8 bytes; the low half of XXH3 of the bytes they protect. */

@@ -26,6 +26,25 @@ extern "C" {
 #endif
 
 /**
+ * HG_Init_opt2() that tells why it failed, for programs that act on the reason.
+ *
+ * \param na_info_string [IN]  init string; may be NULL if hg_init_info has an NA class
+ * \param na_listen [IN]       HG_TRUE if requests from others are to be received
+ * \param version [IN]         HG_VERSION() of the headers that the caller was compiled with
+ * \param hg_init_info [IN]    options, or NULL for the defaults
+ * \param hg_class_p [OUT]     class, to be closed by HG_Finalize(), or NULL on failure
+ *
+ * \return HG_SUCCESS; HG_INVALID_ARG if hg_class_p, the init string or an option is wrong;
+ * HG_NOMEM; HG_MSGSIZE or HG_OPNOTSUPPORTED if the transport's messages or tags are too small; the
+ * code of NA_Initialize_reason(). The log has a line that says more
+ *
+ * Any thread. \since 1.0
+ */
+HG_PUBLIC hg_return_t HG_Init_reason(const char *na_info_string, uint8_t na_listen,
+                                     unsigned int version, const struct hg_init_info *hg_init_info,
+                                     hg_class_t **hg_class_p);
+
+/**
  * Read the counters of refused and dropped messages of a class.
  *
  * \param hg_class [IN]   class

@@ -78,8 +78,8 @@
         HG_GEN_FIELDS(fields)                   \
     } struct_type_name;
 #define HG_GEN_STRUCT_PROC(struct_type_name, fields)                                     \
-    static HG_INLINE hg_return_t HG_GEN_JOIN(hg_proc_, struct_type_name)(hg_proc_t proc, \
-                                                                         void *data)     \
+    static HG_INLINE HG_ATTR_UNUSED hg_return_t HG_GEN_JOIN(hg_proc_, struct_type_name)( \
+        hg_proc_t proc, void *data)                                                      \
     {                                                                                    \
         struct_type_name *struct_data = HG_CAST(struct_type_name *, data);               \
         hg_return_t ret = HG_SUCCESS;                                                    \

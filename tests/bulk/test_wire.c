@@ -208,6 +208,44 @@ static void eager_data_are_read_without_the_origin(void **state)
     memory_free(&local);
 }
 
+/* A descriptor that names another one of this process, of another size, has no part in it. */
+static void forged_name_gives_no_access(void **state)
+{
+    static const unsigned long options[2] = {HG_BULK_EAGER, 0};
+    static const hg_size_t sizes[2] = {40, 4000};
+    struct pair *pair = *state;
+
+    for (size_t i = 0; i < 2; i++) {
+        struct memory small, large;
+        struct wire wire, name;
+        uint32_t count = 0;
+        hg_size_t size = 0;
+        hg_bulk_t forged;
+        hg_return_t ret;
+        void *at = NULL;
+
+        memory_make(&small, pair->origin.hg_class, 1, &sizes[0], HG_BULK_READ_ONLY, 1);
+        memory_make(&large, pair->origin.hg_class, 1, &sizes[1], HG_BULK_READ_ONLY, 2);
+        wire_make(&wire, small.bulk, options[i]);
+        wire_make(&name, large.bulk, 0);
+        memcpy(wire.bytes + 32, name.bytes + 32, 16); /* process and name */
+        wire_sign(&wire);
+        assert_int_equal(HG_Bulk_deserialize(pair->origin.hg_class, &forged, wire.bytes, wire.size),
+                         HG_SUCCESS);
+        ret = HG_Bulk_access(forged, 0, 4000, HG_BULK_READ_ONLY, 1, &at, &size, &count);
+        if (options[i] == HG_BULK_EAGER) {
+            assert_int_equal(ret, HG_SUCCESS);
+            assert_int_equal(size, 40);
+            assert_memory_equal(at, small.ptrs[0], 40);
+        } else {
+            assert_int_equal(ret, HG_INVALID_ARG);
+        }
+        assert_int_equal(HG_Bulk_free(forged), HG_SUCCESS);
+        memory_free(&large);
+        memory_free(&small);
+    }
+}
+
 static void received_descriptor_is_passed_on_as_it_came(void **state)
 {
     struct pair *pair = *state;
@@ -342,6 +380,7 @@ int main(void)
         cmocka_unit_test(forged_numbers_with_a_good_checksum_are_refused),
         cmocka_unit_test(random_forgeries_do_no_harm),
         cmocka_unit_test(eager_data_are_read_without_the_origin),
+        cmocka_unit_test(forged_name_gives_no_access),
         cmocka_unit_test(received_descriptor_is_passed_on_as_it_came),
         cmocka_unit_test(descriptors_are_arguments),
         cmocka_unit_test(data_travel_in_arguments_only_if_they_leave_room),

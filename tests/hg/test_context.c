@@ -193,6 +193,40 @@ static void context_in_use_is_not_destroyed(void **state)
     pair_close(&pair);
 }
 
+static void context_that_is_not_destroyed_goes_on_receiving(void **state)
+{
+    struct pair pair = {0};
+    struct outcome outcome = {0};
+    hg_handle_t handle, second;
+    struct blob in;
+
+    (void) state;
+    pair_open(&pair, NULL);
+    handle = pair_create(&pair, RPC_HOLD);
+    blob_make(&in, 4, 0);
+    assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
+    pair_wait_held(&pair, &pair.target, 1);
+    assert_int_equal(HG_Context_destroy(pair.target.context), HG_BUSY);
+    pair_echo(&pair, 10);
+
+    /* What the program itself has stopped stays so. */
+    assert_int_equal(HG_Context_unpost(pair.target.context), HG_SUCCESS);
+    assert_int_equal(HG_Context_destroy(pair.target.context), HG_BUSY);
+    second = pair_create(&pair, RPC_NULL);
+    assert_int_equal(HG_Forward(second, outcome_set, &outcome, NULL), HG_SUCCESS);
+    pair_run(&pair, 20);
+    assert_int_equal(outcome.count, 0);
+    assert_int_equal(HG_Cancel(second), HG_SUCCESS);
+    pair_wait_for(&pair, &outcome.count, 1);
+    side_respond_held(&pair.target, &in);
+    pair_wait_for(&pair, &outcome.count, 2);
+    assert_int_equal(outcome.ret, HG_SUCCESS);
+    (void) HG_Destroy(handle);
+    (void) HG_Destroy(second);
+    free(in.data);
+    pair_close(&pair);
+}
+
 static void destroying_a_context_calls_back_what_is_complete(void **state)
 {
     struct side side = {0};
@@ -565,6 +599,7 @@ int main(void)
         cmocka_unit_test(handle_create_callback_sees_every_handle),
         cmocka_unit_test(class_in_use_is_not_closed),
         cmocka_unit_test(context_in_use_is_not_destroyed),
+        cmocka_unit_test(context_that_is_not_destroyed_goes_on_receiving),
         cmocka_unit_test(destroying_a_context_calls_back_what_is_complete),
         cmocka_unit_test(unposted_context_receives_nothing),
         cmocka_unit_test(contexts_with_ids_receive_what_is_for_them),

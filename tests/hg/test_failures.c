@@ -39,10 +39,10 @@ static bool fails(const char *function)
         return fails(#function) ? NULL : __real_##function arguments; \
     }
 
-WRAP_POINTER(na_class_t, NA_Initialize_opt2,
-             (const char *string, bool listen, unsigned int version,
-              const struct na_init_info *info),
-             (string, listen, version, info))
+WRAP(NA_Initialize_reason,
+     (const char *string, bool listen, unsigned int version, const struct na_init_info *info,
+      na_class_t **class_p, char *reason, size_t reason_size),
+     (string, listen, version, info, class_p, reason, reason_size))
 WRAP_POINTER(na_context_t, NA_Context_create_id, (na_class_t * c, uint8_t id), (c, id))
 WRAP_POINTER(na_op_id_t, NA_Op_create, (na_class_t * c, unsigned long flags), (c, flags))
 WRAP_POINTER(void, NA_Msg_buf_alloc,
@@ -136,8 +136,8 @@ static void disarm(void)
 static void opening_fails(void **state)
 {
     static const char *const functions[] = {
-        "NA_Initialize_opt2", "NA_Context_create_id", "NA_Op_create",
-        "NA_Msg_buf_alloc",   "NA_Msg_init_expected", "NA_Msg_recv_unexpected",
+        "NA_Initialize_reason", "NA_Context_create_id", "NA_Op_create",
+        "NA_Msg_buf_alloc",     "NA_Msg_init_expected", "NA_Msg_recv_unexpected",
     };
     size_t i;
     int after;
@@ -161,6 +161,30 @@ static void opening_fails(void **state)
                 assert_int_equal(HG_Finalize(hg_class), HG_SUCCESS);
         }
     }
+}
+
+static void opening_tells_why_it_failed(void **state)
+{
+    static const na_return_t codes[] = {NA_NOMEM, NA_NODEV, NA_PERMISSION};
+    hg_class_t *hg_class;
+    size_t i;
+
+    (void) state;
+    for (i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+        arm("NA_Initialize_reason", codes[i], 0);
+        assert_int_equal(
+            HG_Init_reason(test_init_string(), HG_TRUE, HG_VERSION(2, 4), NULL, &hg_class),
+            (hg_return_t) codes[i]);
+        disarm();
+        assert_null(hg_class);
+    }
+    assert_int_equal(HG_Init_reason(NULL, HG_TRUE, HG_VERSION(2, 4), NULL, &hg_class),
+                     HG_INVALID_ARG);
+    assert_int_equal(HG_Init_reason(test_init_string(), HG_TRUE, HG_VERSION(2, 4), NULL, NULL),
+                     HG_INVALID_ARG);
+    assert_int_equal(HG_Init_reason(test_init_string(), HG_TRUE, HG_VERSION(2, 4), NULL, &hg_class),
+                     HG_SUCCESS);
+    assert_int_equal(HG_Finalize(hg_class), HG_SUCCESS);
 }
 
 static void addresses_fail(void **state)
@@ -387,6 +411,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(opening_fails),
+        cmocka_unit_test(opening_tells_why_it_failed),
         cmocka_unit_test(addresses_fail),
         cmocka_unit_test(forward_fails_and_the_handle_is_reusable),
         cmocka_unit_test(respond_fails_and_may_be_tried_again),

@@ -9,7 +9,7 @@ count=0
 for header in "$AMALGAM_INCLUDEDIR"/*.h; do
     name=$(basename "$header" .h)
     # The second time shows that the header guards itself.
-    printf '#include <%s.h>\n#include <%s.h>\ntypedef int avoid_an_empty_unit;\n' "$name" "$name" |
+    printf '#include <%s.h>\n#include <%s.h>\n' "$name" "$name" |
         tee "$dir/$name.c" >"$dir/$name.cpp"
     count=$((count + 1))
 done

@@ -30,6 +30,8 @@ typedef struct {
 
 MERCURY_GEN_STRUCT_PROC(tag_t, ((uint64_t) (cookie)))
 MERCURY_GEN_PROC(named_t, ((hg_const_string_t) (name))((tag_t) (tag)))
+/* One that is not used, which is no reason to warn. */
+MERCURY_GEN_PROC(unused_t, ((tag_t) (tag)))
 
 static hg_return_t proc_shape(hg_proc_t proc, void *data)
 {

@@ -444,6 +444,27 @@ static void says_what_is_wrong_with_a_source(void **state)
     assert_int_equal(count_files(inbox, NULL), 0);
 }
 
+static void output_that_is_lost_is_a_failure(void **state)
+{
+    static const char script[] = "exec \"$0\" \"$@\" >/dev/full";
+    char copy[160];
+
+    (void) state;
+    (void) snprintf(copy, sizeof(copy), "%s/copy", dir);
+    make_file(source, 10, false);
+    tool_run(&run, "/bin/sh", "-c", script, hg_cp, TEST_INIT, source, copy);
+    assert_int_equal(run.code, 1);
+    assert_int_equal(tool_count_lines(run.err), 1);
+    assert_non_null(strstr(run.err, "was copied"));
+    assert_int_equal(unlink(copy), 0);
+    tool_run(&run, "/bin/sh", "-c", script, hg_cp, TEST_INIT, "--quiet", source, copy);
+    assert_int_equal(run.code, 0);
+    assert_int_equal(unlink(copy), 0);
+    tool_run(&run, "/bin/sh", "-c", script, hg_cp, TEST_INIT, "--listen", "--dir", inbox);
+    assert_int_equal(run.code, 1);
+    assert_non_null(strstr(run.err, "cannot write the address"));
+}
+
 static void says_that_there_is_no_such_target(void **state)
 {
     (void) state;
@@ -517,6 +538,7 @@ int main(int argc, char *argv[])
         CP_TEST(a_file_that_becomes_shorter_is_not_copied),
         CP_TEST(a_write_that_fails_is_reported_and_leaves_nothing),
         CP_TEST(says_what_is_wrong_with_a_source),
+        CP_TEST(output_that_is_lost_is_a_failure),
         CP_TEST(says_that_there_is_no_such_target),
         CP_TEST(a_named_endpoint_is_the_targets_alone),
         CP_TEST(refuses_wrong_command_lines_with_code_2),

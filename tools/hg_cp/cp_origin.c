@@ -4,6 +4,7 @@
 
 #include "hg_cp/cp_origin.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -78,7 +79,7 @@ static hg_return_t origin_answered(const struct hg_cb_info *info);
 static bool origin_progress(struct cp_origin *origin);
 static void origin_cancel(struct cp_origin *origin);
 static void origin_fail(struct cp_origin *origin, const char *what, const char *why);
-static void origin_print(const struct cp_origin *origin, const char *name, double seconds,
+static bool origin_print(const struct cp_origin *origin, const char *name, double seconds,
                          XXH128_hash_t digest);
 
 int cp_origin_run(const struct cp_options *options, const char *address, const char *name,
@@ -86,7 +87,7 @@ int cp_origin_run(const struct cp_options *options, const char *address, const c
 {
     struct cp_origin origin = {.options = options, .own_target = own_target};
     uint64_t start = tool_clock_ns();
-    bool copied = false;
+    bool copied = false, printed = true;
 
     if (!cp_source_open(&origin.source, options->source))
         return TOOL_EXIT_FAILED;
@@ -95,11 +96,11 @@ int cp_origin_run(const struct cp_options *options, const char *address, const c
     cp_progress_end(&origin.progress);
     if (!copied)
         origin_give_up(&origin);
-    if (copied && !options->quiet)
-        origin_print(&origin, name, tool_clock_to_seconds(tool_clock_ns() - start),
-                     origin.source.digest);
+    else if (!options->quiet)
+        printed = origin_print(&origin, name, tool_clock_to_seconds(tool_clock_ns() - start),
+                               origin.source.digest);
     origin_close(&origin);
-    return copied ? TOOL_EXIT_OK : TOOL_EXIT_FAILED;
+    return copied && printed ? TOOL_EXIT_OK : TOOL_EXIT_FAILED;
 }
 
 static bool origin_connect(struct cp_origin *origin, const char *address)
@@ -405,13 +406,18 @@ static void origin_fail(struct cp_origin *origin, const char *what, const char *
     origin->failed = true;
 }
 
-static void origin_print(const struct cp_origin *origin, const char *name, double seconds,
+static bool origin_print(const struct cp_origin *origin, const char *name, double seconds,
                          XXH128_hash_t digest)
 {
     char size[32];
 
-    printf("%s: %s in %.3f s, %.1f MBps, XXH3-128 %016" PRIx64 "%016" PRIx64 "\n", name,
-           tool_format_size(origin->source.size, size, sizeof(size)), seconds,
-           (double) origin->source.size / 1e6 / seconds, (uint64_t) digest.high64,
-           (uint64_t) digest.low64);
+    if (printf("%s: %s in %.3f s, %.1f MBps, XXH3-128 %016" PRIx64 "%016" PRIx64 "\n", name,
+               tool_format_size(origin->source.size, size, sizeof(size)), seconds,
+               (double) origin->source.size / 1e6 / seconds, (uint64_t) digest.high64,
+               (uint64_t) digest.low64) > 0 &&
+        fflush(stdout) == 0)
+        return true;
+    tool_error("'%s' was copied, but the line about it cannot be written: %s", name,
+               strerror(errno));
+    return false;
 }

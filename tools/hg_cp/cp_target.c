@@ -160,7 +160,10 @@ static bool target_report(const struct cp_target *target)
         return false;
     if (options->address_fd >= 0)
         return tool_target_report(options->address_fd, address);
-    return printf("%s\n", address) > 0 && fflush(stdout) == 0;
+    if (printf("%s\n", address) > 0 && fflush(stdout) == 0)
+        return true;
+    tool_error("cannot write the address: %s", strerror(errno));
+    return false;
 }
 
 /* Whoever waits for the file finds the whole address or nothing. */

@@ -138,7 +138,7 @@ hg_return_t HG_Bulk_access(hg_bulk_t handle, hg_size_t offset, hg_size_t size, u
                            uint32_t max_count, void **buf_ptrs, hg_size_t *buf_sizes,
                            uint32_t *actual_count)
 {
-    const struct hg_bulk *owner = handle != HG_BULK_NULL && handle->twin ? handle->twin : handle;
+    const struct hg_bulk *owner = handle;
     struct hg_bulk_cursor cursor;
     uint32_t count = 0;
 
@@ -146,6 +146,9 @@ hg_return_t HG_Bulk_access(hg_bulk_t handle, hg_size_t offset, hg_size_t size, u
     (void) flags;
     if (actual_count != NULL)
         *actual_count = 0;
+    /* A twin of another size is a forged one. */
+    if (handle != HG_BULK_NULL && handle->twin != NULL && handle->twin->size == handle->size)
+        owner = handle->twin;
     if (handle == HG_BULK_NULL || (owner->memory.count == 0 && owner->size > 0)) {
         HG_LOG_ERROR("cannot access descriptor %p; its memory must be in this process",
                      (void *) handle);

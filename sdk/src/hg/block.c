@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Blocks of memory for inputs and outputs that do not fit a message. A class keeps those that are
- * not in use, within a bound, so that their pages and their registration with the transports serve
- * many RPCs.
+ * not in use, within a bound, so that their pages serve many RPCs, and so does their registration
+ * to be written to by us. The one that a peer was told of ends with its RPC: what the block holds
+ * next is not that peer's to read.
  */
 #include "hg/hg_private.h"
 
@@ -65,6 +66,8 @@ void hg_block_put(struct hg_block *block)
     struct hg_blocks *blocks;
     bool is_kept;
 
+    (void) HG_Bulk_free(block->source);
+    block->source = HG_BULK_NULL;
     if (block->hg_class == NULL || block->index == HG_BLOCK_CLASSES) {
         hg_block_delete(block);
         return;

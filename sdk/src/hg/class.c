@@ -12,6 +12,8 @@
 static pthread_mutex_t hg_classes_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct hg_class *hg_classes;
 
+static hg_return_t hg_class_open(hg_class_t *hg_class, const char *info_string, bool listen,
+                                 const struct hg_options *options);
 static hg_return_t hg_class_open_na(hg_class_t *hg_class, const char *info_string, bool listen,
                                     const struct hg_options *options);
 static hg_return_t hg_class_open_lanes(hg_class_t *hg_class, const struct hg_options *options);
@@ -36,39 +38,41 @@ hg_class_t *HG_Init_opt(const char *na_info_string, uint8_t na_listen,
 hg_class_t *HG_Init_opt2(const char *na_info_string, uint8_t na_listen, unsigned int version,
                          const struct hg_init_info *hg_init_info)
 {
+    hg_class_t *hg_class = NULL;
+
+    (void) HG_Init_reason(na_info_string, na_listen, version, hg_init_info, &hg_class);
+    return hg_class;
+}
+
+hg_return_t HG_Init_reason(const char *na_info_string, uint8_t na_listen, unsigned int version,
+                           const struct hg_init_info *hg_init_info, hg_class_t **hg_class_p)
+{
     struct hg_options options;
     hg_class_t *hg_class;
+    hg_return_t ret;
 
-    if (hg_options_read(&options, version, hg_init_info) != HG_SUCCESS)
-        return NULL;
+    if (hg_class_p == NULL) {
+        HG_LOG_ERROR("hg_class_p is NULL; pass where the class goes");
+        return HG_INVALID_ARG;
+    }
+    *hg_class_p = NULL;
+    ret = hg_options_read(&options, version, hg_init_info);
+    if (ret != HG_SUCCESS)
+        return ret;
     hg_class = calloc(1, sizeof(*hg_class));
     if (hg_class == NULL) {
         HG_LOG_ERROR("cannot open \"%s\": out of memory",
                      na_info_string != NULL ? na_info_string : "NULL");
-        return NULL;
+        return HG_NOMEM;
     }
-    if (hg_registry_init(&hg_class->registry) != HG_SUCCESS) {
-        HG_LOG_ERROR("cannot open a class: out of memory for its registry");
+    ret = hg_class_open(hg_class, na_info_string, na_listen != 0, &options);
+    if (ret != HG_SUCCESS) {
         free(hg_class);
-        return NULL;
+        return ret;
     }
-    (void) pthread_mutex_init(&hg_class->lock, NULL);
-    hg_blocks_init(&hg_class->blocks);
-    hg_class_set_options(hg_class, &options);
-    if (hg_class_open_na(hg_class, na_info_string, na_listen != 0, &options) != HG_SUCCESS)
-        goto error;
-    if (hg_class_open_lanes(hg_class, &options) != HG_SUCCESS)
-        goto error;
     hg_class_link(hg_class);
-    return hg_class;
-
-error:
-    (void) hg_class_close_na(hg_class);
-    hg_registry_fini(&hg_class->registry);
-    (void) pthread_mutex_destroy(&hg_class->blocks.lock);
-    (void) pthread_mutex_destroy(&hg_class->lock);
-    free(hg_class);
-    return NULL;
+    *hg_class_p = hg_class;
+    return HG_SUCCESS;
 }
 
 hg_return_t HG_Finalize(hg_class_t *hg_class)
@@ -257,10 +261,36 @@ static void hg_class_set_options(hg_class_t *hg_class, const struct hg_options *
         hg_class->hash_flags |= HG_CORE_HEADER_HAS_PAYLOAD_HASH;
 }
 
+/* Open all but the memory of the class itself; on failure nothing is left. */
+static hg_return_t hg_class_open(hg_class_t *hg_class, const char *info_string, bool listen,
+                                 const struct hg_options *options)
+{
+    hg_return_t ret = hg_registry_init(&hg_class->registry);
+
+    if (ret != HG_SUCCESS) {
+        HG_LOG_ERROR("cannot open a class: out of memory for its registry");
+        return ret;
+    }
+    (void) pthread_mutex_init(&hg_class->lock, NULL);
+    hg_blocks_init(&hg_class->blocks);
+    hg_class_set_options(hg_class, options);
+    ret = hg_class_open_na(hg_class, info_string, listen, options);
+    if (ret == HG_SUCCESS)
+        ret = hg_class_open_lanes(hg_class, options);
+    if (ret == HG_SUCCESS)
+        return HG_SUCCESS;
+    (void) hg_class_close_na(hg_class);
+    hg_registry_fini(&hg_class->registry);
+    (void) pthread_mutex_destroy(&hg_class->blocks.lock);
+    (void) pthread_mutex_destroy(&hg_class->lock);
+    return ret;
+}
+
 static hg_return_t hg_class_open_na(hg_class_t *hg_class, const char *info_string, bool listen,
                                     const struct hg_options *options)
 {
     struct hg_class_lane *lane = &hg_class->lanes[HG_LANE_MAIN];
+    na_return_t na_return;
 
     if (options->na_class != NULL) {
         lane->na_class = options->na_class;
@@ -271,12 +301,13 @@ static hg_return_t hg_class_open_na(hg_class_t *hg_class, const char *info_strin
         HG_LOG_ERROR("cannot open a class: the init string is NULL; pass one such as \"na+sm\"");
         return HG_INVALID_ARG;
     }
-    lane->na_class =
-        NA_Initialize_opt2(info_string, listen, NA_VERSION(NA_VERSION_MAJOR, NA_VERSION_MINOR),
-                           &options->na_init_info);
-    if (lane->na_class == NULL) {
-        HG_LOG_ERROR("cannot open \"%s\"; see the line before", info_string);
-        return HG_NA_ERROR;
+    na_return =
+        NA_Initialize_reason(info_string, listen, NA_VERSION(NA_VERSION_MAJOR, NA_VERSION_MINOR),
+                             &options->na_init_info, &lane->na_class, NULL, 0);
+    if (na_return != NA_SUCCESS) {
+        HG_LOG_ERROR("cannot open \"%s\": %s; see the line before", info_string,
+                     HG_Error_to_string(hg_return_from_na(na_return)));
+        return hg_return_from_na(na_return);
     }
     hg_class->owns_na_class = true;
     hg_class->is_listening = listen;

@@ -30,6 +30,7 @@ static hg_return_t hg_context_open_wait(hg_context_t *context);
 static hg_return_t hg_context_open_receives(hg_context_t *context);
 static void hg_context_link(hg_context_t *context);
 static hg_return_t hg_context_quiesce(hg_context_t *context);
+static hg_return_t hg_context_drain(hg_context_t *context);
 static bool hg_context_is_quiet(hg_context_t *context);
 static void hg_context_delete(hg_context_t *context);
 static na_return_t hg_context_close_na(hg_context_t *context);
@@ -219,6 +220,7 @@ static hg_context_t *hg_context_new(hg_class_t *hg_class, uint8_t id)
     memset(context, 0, sizeof(*context));
     context->hg_class = hg_class;
     context->id = id;
+    context->generation = hg_generation_begin();
     context->epoll_fd = context->event_fd = -1;
     mpsc_queue_init(&context->queue);
     (void) pthread_mutex_init(&context->trigger_lock, NULL);
@@ -319,17 +321,29 @@ static void hg_context_link(hg_context_t *context)
     (void) pthread_mutex_unlock(&hg_class->lock);
 }
 
-/* Stop receiving, and progress what ends by itself. HG_BUSY if something is left to the program. */
+/*
+ * Stop receiving, and progress what ends by itself. HG_BUSY if something is left to the program:
+ * then the context goes on as it was.
+ */
 static hg_return_t hg_context_quiesce(hg_context_t *context)
 {
-    uint64_t start = hg_clock_ns();
+    bool was_receiving = atomic_load(&context->is_receiving);
     hg_return_t ret = hg_recv_stop(context);
 
-    if (ret != HG_SUCCESS)
-        return ret;
+    if (ret == HG_SUCCESS)
+        ret = hg_context_drain(context);
+    if (ret != HG_SUCCESS && was_receiving)
+        hg_recv_restart(context);
+    return ret;
+}
+
+static hg_return_t hg_context_drain(hg_context_t *context)
+{
+    uint64_t start = hg_clock_ns();
+
     while (!hg_context_is_quiet(context)) {
         (void) hg_controls_cancel(context);
-        ret = hg_context_poll(context);
+        (void) hg_context_poll(context);
         /* What is complete is called back, as the program would have done with HG_Trigger(). */
         (void) HG_Trigger(context, 0, UINT_MAX, NULL);
         if (hg_clock_ns() - start > HG_QUIESCE_NS) {

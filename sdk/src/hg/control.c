@@ -98,8 +98,9 @@ void hg_control_send_ack(struct hg_handle *handle, hg_return_t ret_code)
     const struct hg_core_header_response header = {
         .hg = htole16(HG_CORE_ACK_MAGIC),
         .protocol = HG_CORE_PROTOCOL_VERSION,
-        .cookie = htole16(handle->cookie),
+        .cookie = htole16((uint16_t) handle->cookie),
         .ret_code = (uint8_t) ret_code,
+        .cookie_high = (uint8_t) (handle->cookie >> 16),
         .id = htole64(handle->info.id),
     };
     na_tag_t tag = handle->is_origin ? handle->tag | lane->ack_bit : handle->tag;
@@ -116,8 +117,9 @@ void hg_control_send_give_up(struct hg_handle *handle)
     const struct hg_core_header_request header = {
         .hg = htole16(HG_CORE_GIVE_UP_MAGIC),
         .protocol = HG_CORE_PROTOCOL_VERSION,
-        .cookie = htole16(handle->cookie),
+        .cookie = htole16((uint16_t) handle->cookie),
         .origin = handle->info.context->id,
+        .cookie_high = (uint8_t) (handle->cookie >> 16),
         .id = htole64(handle->info.id),
     };
     struct hg_controls *controls = &handle->info.context->controls;
@@ -157,6 +159,7 @@ void hg_control_recv_give_up(struct hg_handle *handle)
     struct hg_controls *controls = &handle->info.context->controls;
     na_class_t *na_class = hg_handle_lane(handle)->na_class;
     struct hg_given_up given_up = {
+        .id = handle->info.id,
         .tag = handle->tag,
         .cookie = handle->cookie,
         .origin = handle->info.context_id,
@@ -208,6 +211,7 @@ bool hg_control_await(struct hg_handle *handle)
     if (na_addr == NULL) {
         handle->next_awaiting = controls->awaiting;
         controls->awaiting = handle;
+        atomic_store(&handle->is_acknowledged, false);
         atomic_store(&handle->is_awaited, true);
     }
     (void) pthread_mutex_unlock(&controls->lock);
@@ -229,6 +233,33 @@ void hg_control_await_end(struct hg_handle *handle)
         break;
     }
     atomic_store(&handle->is_awaited, false);
+    (void) pthread_mutex_unlock(&controls->lock);
+}
+
+void hg_control_pass_ack(const struct hg_handle *handle, hg_id_t id, uint32_t cookie,
+                         hg_return_t ret_code)
+{
+    const struct hg_given_up wanted = {
+        .id = id,
+        .na_addr = handle->source.na_addr[handle->lane],
+        .tag = handle->tag,
+        .cookie = cookie,
+        .origin = handle->info.context_id,
+        .lane = handle->lane,
+    };
+    struct hg_controls *controls = &handle->info.context->controls;
+    struct hg_handle *other;
+
+    (void) pthread_mutex_lock(&controls->lock);
+    for (other = controls->awaiting; other != NULL; other = other->next_awaiting) {
+        if (other == handle || !hg_control_matches(&wanted, other))
+            continue;
+        atomic_store(&other->ack_ret, (uint32_t) ret_code);
+        atomic_store(&other->is_acknowledged, true);
+        (void) NA_Cancel(hg_handle_lane(other)->na_class, hg_handle_na_context(other),
+                         other->ack.op);
+        break;
+    }
     (void) pthread_mutex_unlock(&controls->lock);
 }
 
@@ -368,8 +399,9 @@ static void hg_control_sent(const struct na_cb_info *info)
 
 static bool hg_control_matches(const struct hg_given_up *given_up, const struct hg_handle *handle)
 {
-    return given_up->tag == handle->tag && given_up->cookie == handle->cookie &&
-           given_up->origin == handle->info.context_id && given_up->lane == handle->lane &&
+    return given_up->id == handle->info.id && given_up->tag == handle->tag &&
+           given_up->cookie == handle->cookie && given_up->origin == handle->info.context_id &&
+           given_up->lane == handle->lane &&
            NA_Addr_cmp(hg_handle_lane(handle)->na_class, given_up->na_addr,
                        handle->source.na_addr[handle->lane]);
 }

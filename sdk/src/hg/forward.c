@@ -4,9 +4,9 @@
  *
  * Two parts have to end: the send, and unless the RPC is one-way the receive, which is posted
  * first. The last part to end queues the completion. The receive's tag holds the handle's slot,
- * which no other handle of the context has, and a generation that changes with each use, so that
- * the response to a use that was cancelled matches no receive; the cookie continues the generation
- * where the tag's bits end.
+ * which no other handle of the context has, and a generation that changes with each use (see
+ * generation.c), so that the response to a use that was cancelled matches no receive; the cookie
+ * continues the generation where the tag's bits end.
  */
 #include "hg/hg_private.h"
 
@@ -213,8 +213,9 @@ static void hg_forward_new_tag(struct hg_handle *handle)
     const struct hg_class_lane *lane = hg_handle_lane(handle);
 
     handle->generation++;
-    handle->tag = ((handle->generation & lane->generation_mask) << lane->slot_bits) | handle->slot;
-    handle->cookie = (uint16_t) (handle->generation >> lane->generation_bits);
+    handle->tag = ((na_tag_t) handle->generation & lane->generation_mask) << lane->slot_bits;
+    handle->tag |= handle->slot;
+    handle->cookie = (uint32_t) (handle->generation >> lane->generation_bits) & HG_COOKIE_MASK;
 }
 
 static void hg_forward_sent(const struct na_cb_info *info)
@@ -263,7 +264,7 @@ static bool hg_forward_accept(struct hg_handle *handle, size_t size, hg_return_t
         handle->out.has_payload = false;
         return true;
     }
-    if (util_unlikely(header.cookie != handle->cookie)) {
+    if (util_unlikely(hg_header_cookie(header.cookie, header.cookie_high) != handle->cookie)) {
         hg_count(&handle->info.context->counters.late_response);
         HG_LOG_DEBUG("dropped a late response of RPC %#" PRIx64, handle->info.id);
         handle->out.has_payload = false;

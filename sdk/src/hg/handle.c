@@ -159,6 +159,7 @@ struct hg_handle *hg_handle_new(hg_context_t *context, bool is_origin, enum hg_l
     handle->lane = (uint8_t) lane;
     if (is_origin) {
         handle->slot = atomic_fetch_add_explicit(&context->slot_count, 1, memory_order_relaxed);
+        handle->generation = context->generation;
     } else {
         handle->source.hg_class = context->hg_class;
         handle->source.lane = (uint8_t) lane;

@@ -32,9 +32,9 @@ size_t hg_header_write_request(struct hg_handle *handle, struct hg_msg *msg, uin
         .hg = htole16(magic),
         .protocol = HG_CORE_PROTOCOL_VERSION,
         .flags = flags,
-        .cookie = htole16(handle->cookie),
+        .cookie = htole16((uint16_t) handle->cookie),
         .origin = handle->info.context->id,
-        .pad = 0,
+        .cookie_high = (uint8_t) (handle->cookie >> 16),
         .id = htole64(handle->info.id),
     };
 
@@ -49,9 +49,9 @@ size_t hg_header_write_response(struct hg_handle *handle, struct hg_msg *msg, ui
         .hg = htole16(magic),
         .protocol = HG_CORE_PROTOCOL_VERSION,
         .flags = flags,
-        .cookie = htole16(handle->cookie),
+        .cookie = htole16((uint16_t) handle->cookie),
         .ret_code = (uint8_t) ret_code,
-        .pad = 0,
+        .cookie_high = (uint8_t) (handle->cookie >> 16),
         .id = htole64(handle->info.id),
     };
 
@@ -98,7 +98,8 @@ hg_return_t hg_header_read_response(struct hg_handle *handle, struct hg_msg *msg
     /* A late one, which the cookie tells, may be of another RPC. */
     if (ret == HG_SUCCESS &&
         (header->ret_code >= HG_RETURN_MAX ||
-         (header->id != handle->info.id && header->cookie == handle->cookie))) {
+         (header->id != handle->info.id &&
+          hg_header_cookie(header->cookie, header->cookie_high) == handle->cookie))) {
         hg_count(&handle->info.context->counters.refused_header);
         HG_LOG_DEBUG("refused a response with code %u for RPC %#" PRIx64, header->ret_code,
                      header->id);

@@ -125,8 +125,9 @@ struct hg_block {
     hg_class_t *hg_class;
     void *memory;       /* page-aligned; what is in it is left from an earlier use */
     hg_size_t capacity; /* bytes of it, a multiple of the page size */
-    hg_bulk_t source;   /* describes all of it for peers to read, HG_BULK_NULL until asked for */
-    hg_bulk_t sink;     /* likewise for us to write to */
+    hg_bulk_t source;   /* describes all of it for peers to read, from when it is asked for until
+                           the block is given back */
+    hg_bulk_t sink;     /* for us to write to, HG_BULK_NULL until asked for */
     uint32_t index;     /* of its list in the class */
     struct hg_block *next;
 };

@@ -271,8 +271,9 @@ struct hg_control;
 /* A forward that its origin gave up, remembered for a response that comes later. */
 struct hg_given_up {
     na_addr_t *na_addr; /* NULL: unused */
+    hg_id_t id;
     na_tag_t tag;
-    uint16_t cookie;
+    uint32_t cookie;
     uint8_t origin;
     uint8_t lane;
 };
@@ -314,6 +315,23 @@ void hg_control_recv_give_up(struct hg_handle *handle);
 /* Register a handle as waiting to be fetched; false if its origin gave up before. */
 bool hg_control_await(struct hg_handle *handle);
 void hg_control_await_end(struct hg_handle *handle);
+
+/*
+ * `handle` received an acknowledgement with the cookie of another response: end the wait of the one
+ * that it is for, if there is one.
+ */
+void hg_control_pass_ack(const struct hg_handle *handle, hg_id_t id, uint32_t cookie,
+                         hg_return_t ret_code);
+
+/*
+ * Generations [generation.c] --------------------------------------------------------------------
+ */
+
+/* Where the handles of a new context start to count their uses. */
+uint64_t hg_generation_begin(void);
+
+/* The handles of a context, which is gone, have counted this far. */
+void hg_generation_end(uint64_t generation);
 
 /*
  * Context [context.c] ---------------------------------------------------------------------------
@@ -370,6 +388,7 @@ struct hg_context {
     _Alignas(UTIL_CACHE_LINE) struct hg_pool origins[HG_LANE_MAX];
     struct hg_pool targets[HG_LANE_MAX];
     _Atomic uint32_t slot_count; /* handles made by HG_Create() so far */
+    uint64_t generation;         /* of their first use */
     struct hg_controls controls;
 };
 
@@ -455,7 +474,7 @@ struct hg_handle {
     bool no_response; /* of the operation that runs */
     uint8_t lane;
     na_tag_t tag;
-    uint16_t cookie;
+    uint32_t cookie;                         /* HG_COOKIE_MASK says how much of it */
     _Atomic uint64_t req_count[HG_LANE_MAX]; /* requests sent, at the target: received */
     _Atomic uint64_t resp_count;             /* responses received, at the target: sent */
 
@@ -474,13 +493,15 @@ struct hg_handle {
     struct hg_addr source; /* at the target: the origin; info.addr points here */
     void *data;
     void (*data_free)(void *);
-    uint32_t slot; /* number among the origin's handles of the context */
-    uint32_t generation;
+    uint32_t slot;       /* number among the origin's handles of the context */
+    uint64_t generation; /* of the origin's handle: its use, see generation.c */
     struct hg_handle
         *peer;             /* other side of a request to the own address; under the origin's lock */
     _Atomic uint32_t self; /* enum hg_self_state */
-    _Atomic bool is_posted;  /* its receive is posted */
-    _Atomic bool is_awaited; /* in the list of controls; written under its lock */
+    _Atomic bool is_posted;       /* its receive is posted */
+    _Atomic bool is_awaited;      /* in the list of controls; written under its lock */
+    _Atomic bool is_acknowledged; /* another handle received the acknowledgement for this one */
+    _Atomic uint32_t ack_ret;     /* what it said */
     struct hg_handle *next_awaiting;
     struct hg_handle *next_free;
     struct hg_handle *next_all;
@@ -553,6 +574,9 @@ void hg_extra_free(struct hg_extra *extra);
  * Header [header.c] -----------------------------------------------------------------------------
  */
 
+/* Bits of a cookie, which comes back in the response: the generation continued behind the tag. */
+#define HG_COOKIE_MASK        0x00ffffffu
+
 #define HG_CORE_GIVE_UP_MAGIC 0x4348 /* "HC": a request's origin will not fetch its response */
 
 /* Write the header before `payload` bytes of payload; returns the size of the whole message. */
@@ -569,6 +593,12 @@ hg_return_t hg_header_read_request(struct hg_handle *handle, struct hg_msg *msg,
                                    struct hg_core_header_request *header);
 hg_return_t hg_header_read_response(struct hg_handle *handle, struct hg_msg *msg, size_t size,
                                     struct hg_core_header_response *header);
+
+/* The cookie of a header that was read. */
+static inline uint32_t hg_header_cookie(uint16_t low, uint8_t high)
+{
+    return (uint32_t) high << 16 | low;
+}
 
 /* Check the payload's checksum, if it has one. */
 hg_return_t hg_header_check_payload(const struct hg_handle *handle, const struct hg_msg *msg);
@@ -631,8 +661,9 @@ hg_return_t hg_recv_fill(hg_context_t *context, enum hg_lane lane);
 /* Post the receive of a handle that is not in use any more, or give it back to its pool. */
 void hg_recv_recycle(struct hg_handle *handle);
 
-/* Cancel all receives and wait until they ended. */
+/* Cancel all receives and wait until they ended; receive again. */
 hg_return_t hg_recv_stop(hg_context_t *context);
+void hg_recv_restart(hg_context_t *context);
 
 /* Call the handler. */
 void hg_recv_dispatch(struct hg_handle *handle);

@@ -94,6 +94,8 @@ void hg_pool_fini(struct hg_pool *pool)
     while (handle != NULL) {
         struct hg_handle *next = handle->next_all;
 
+        if (handle->is_origin)
+            hg_generation_end(handle->generation);
         hg_handle_delete(handle);
         handle = next;
     }

@@ -98,6 +98,16 @@ hg_return_t hg_recv_stop(hg_context_t *context)
     return HG_SUCCESS;
 }
 
+void hg_recv_restart(hg_context_t *context)
+{
+    int lane;
+
+    atomic_store(&context->is_receiving, true);
+    for (lane = 0; lane < HG_LANE_MAX; lane++)
+        if (context->na_context[lane] != NULL)
+            (void) hg_recv_fill(context, (enum hg_lane) lane);
+}
+
 void hg_recv_dispatch(struct hg_handle *handle)
 {
     handle->completion.run = hg_recv_run;
@@ -171,7 +181,7 @@ static hg_return_t hg_recv_accept(struct hg_handle *handle, const struct na_cb_i
     if (util_unlikely(ret != HG_SUCCESS))
         return ret;
     handle->tag = info->info.recv_unexpected.tag;
-    handle->cookie = header.cookie;
+    handle->cookie = hg_header_cookie(header.cookie, header.cookie_high);
     handle->info.id = header.id;
     handle->info.context_id = header.origin;
     if (util_unlikely(header.hg == HG_CORE_GIVE_UP_MAGIC)) {

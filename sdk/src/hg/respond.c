@@ -10,10 +10,15 @@
 static hg_return_t hg_respond_check(const struct hg_handle *handle);
 static hg_return_t hg_respond_start(struct hg_handle *handle, uint16_t magic, hg_return_t ret_code,
                                     size_t payload, uint8_t flags);
-static hg_return_t hg_respond_expose(struct hg_handle *handle, uint8_t flags, size_t *payload_p);
+static hg_return_t hg_respond_expose(struct hg_handle *handle, uint8_t flags, size_t *payload_p,
+                                     bool *is_given_up_p);
+static void hg_respond_forget_output(struct hg_handle *handle);
+static hg_return_t hg_respond_await(struct hg_handle *handle);
 static void hg_respond_unexpose(struct hg_handle *handle);
 static void hg_respond_sent(const struct na_cb_info *info);
 static void hg_respond_acknowledged(const struct na_cb_info *info);
+static bool hg_respond_await_on(struct hg_handle *handle,
+                                const struct hg_core_header_response *header, hg_return_t *ret_p);
 static void hg_respond_run(struct hg_completion *completion);
 
 hg_return_t HG_Respond(hg_handle_t handle, hg_cb_t callback, void *arg, void *out_struct)
@@ -113,7 +118,7 @@ static hg_return_t hg_respond_start(struct hg_handle *handle, uint16_t magic, hg
                                     size_t payload, uint8_t flags)
 {
     const struct hg_class_lane *lane = hg_handle_lane(handle);
-    bool is_fetched = handle->out_extra.block != NULL;
+    bool is_fetched = handle->out_extra.block != NULL, is_given_up = false;
     hg_context_t *context = handle->info.context;
     na_return_t na_return;
     hg_return_t ret;
@@ -122,9 +127,17 @@ static hg_return_t hg_respond_start(struct hg_handle *handle, uint16_t magic, hg
     atomic_store_explicit(&handle->pending, is_fetched ? 2 : 1, memory_order_relaxed);
     if (util_unlikely(is_fetched)) {
         flags |= HG_CORE_HEADER_MORE_DATA;
-        ret = hg_respond_expose(handle, flags, &payload);
+        ret = hg_respond_expose(handle, flags, &payload, &is_given_up);
         if (ret != HG_SUCCESS)
             return ret;
+    }
+    if (util_unlikely(is_given_up)) {
+        /* The bare word: should its origin wait after all, it is to know that nothing comes. */
+        hg_respond_forget_output(handle);
+        is_fetched = false;
+        ret_code = HG_CANCELED;
+        flags = handle->info.hg_class->hash_flags;
+        payload = 0;
     }
     size = hg_header_write_response(handle, &handle->out, magic, flags, ret_code, payload);
     hg_count_own(&handle->resp_count);
@@ -151,11 +164,13 @@ static hg_return_t hg_respond_start(struct hg_handle *handle, uint16_t magic, hg
     return HG_SUCCESS;
 }
 
-/* Describe the output in the message, and await the word that it was fetched. */
-static hg_return_t hg_respond_expose(struct hg_handle *handle, uint8_t flags, size_t *payload_p)
+/*
+ * Describe the output in the message, and await the word that it was fetched; or have the word
+ * already that it will not be.
+ */
+static hg_return_t hg_respond_expose(struct hg_handle *handle, uint8_t flags, size_t *payload_p,
+                                     bool *is_given_up_p)
 {
-    const struct hg_class_lane *lane = hg_handle_lane(handle);
-    na_return_t na_return;
     hg_return_t ret;
 
     ret = hg_overflow_expose(handle, &handle->out, &handle->out_extra,
@@ -164,26 +179,45 @@ static hg_return_t hg_respond_expose(struct hg_handle *handle, uint8_t flags, si
         ret = hg_handle_open_ack(handle);
     if (ret != HG_SUCCESS)
         return ret;
-    if (!hg_control_await(handle)) {
-        HG_LOG_DEBUG("the origin of RPC %#" PRIx64 " gave it up before the response",
-                     handle->info.id);
-        return HG_CANCELED;
+    *is_given_up_p = !hg_control_await(handle);
+    if (*is_given_up_p)
+        return HG_SUCCESS;
+    ret = hg_respond_await(handle);
+    if (ret != HG_SUCCESS) {
+        hg_control_await_end(handle);
+        return ret;
     }
+    hg_count(&handle->info.context->counters.resp_extra);
+    return HG_SUCCESS;
+}
+
+/* Nobody will fetch it; what is left of the operation is to send a message. */
+static void hg_respond_forget_output(struct hg_handle *handle)
+{
+    HG_LOG_DEBUG("the origin of RPC %#" PRIx64 " gave it up before the response", handle->info.id);
+    hg_extra_free(&handle->out_extra);
+    hg_handle_set_error(handle, HG_CANCELED);
+    atomic_store_explicit(&handle->pending, 1, memory_order_relaxed);
+}
+
+static hg_return_t hg_respond_await(struct hg_handle *handle)
+{
+    const struct hg_class_lane *lane = hg_handle_lane(handle);
+    na_return_t na_return;
+
     na_return =
         NA_Msg_recv_expected(lane->na_class, hg_handle_na_context(handle), hg_respond_acknowledged,
                              handle, handle->ack.buf, handle->ack.size, handle->ack.plugin_data,
                              handle->source.na_addr[handle->lane], handle->info.context_id,
                              handle->tag | lane->ack_bit, handle->ack.op);
     if (na_return != NA_SUCCESS) {
-        hg_control_await_end(handle);
         HG_LOG_ERROR("cannot await that the output of RPC %#" PRIx64 " is fetched: %s",
                      handle->info.id, NA_Error_to_string(na_return));
         return hg_return_from_na(na_return);
     }
-    /* What cancelled before found nothing to cancel. */
-    if (atomic_load(&handle->is_canceled))
+    /* What ended it before found nothing to cancel. */
+    if (atomic_load(&handle->is_canceled) || atomic_load(&handle->is_acknowledged))
         hg_respond_unexpose(handle);
-    hg_count(&handle->info.context->counters.resp_extra);
     return HG_SUCCESS;
 }
 
@@ -213,17 +247,47 @@ static void hg_respond_acknowledged(const struct na_cb_info *info)
     struct hg_core_header_response header;
     hg_return_t ret = hg_return_from_na(info->ret);
 
-    hg_control_await_end(handle);
     if (ret == HG_SUCCESS)
         ret = hg_header_read_response(handle, &handle->ack,
                                       info->info.recv_expected.actual_buf_size, &header);
-    if (ret == HG_SUCCESS)
-        ret = header.hg == HG_CORE_ACK_MAGIC && header.cookie == handle->cookie
-                  ? (hg_return_t) header.ret_code
-                  : HG_PROTOCOL_ERROR;
+    if (ret == HG_SUCCESS && hg_respond_await_on(handle, &header, &ret))
+        return;
+    hg_control_await_end(handle);
+    if (ret == HG_CANCELED && atomic_load(&handle->is_acknowledged))
+        ret = (hg_return_t) atomic_load(&handle->ack_ret);
     if (ret != HG_SUCCESS)
         hg_handle_set_error(handle, ret);
     hg_respond_part_done(handle);
+}
+
+/*
+ * Look at an acknowledgement. True if it is of another response, of one with the same tag, and this
+ * one's is still to come.
+ */
+static bool hg_respond_await_on(struct hg_handle *handle,
+                                const struct hg_core_header_response *header, hg_return_t *ret_p)
+{
+    uint32_t cookie = hg_header_cookie(header->cookie, header->cookie_high);
+
+    if (header->hg != HG_CORE_ACK_MAGIC) {
+        *ret_p = HG_PROTOCOL_ERROR;
+        return false;
+    }
+    if (cookie == handle->cookie) {
+        *ret_p = (hg_return_t) header->ret_code;
+        return false;
+    }
+    HG_LOG_DEBUG("an acknowledgement came that is not of RPC %#" PRIx64, handle->info.id);
+    hg_control_pass_ack(handle, header->id, cookie, (hg_return_t) header->ret_code);
+    /* One part more, for the next one may come, and end the operation, before this returns. */
+    atomic_fetch_add(&handle->pending, 1);
+    *ret_p = hg_respond_await(handle);
+    if (*ret_p != HG_SUCCESS) {
+        atomic_fetch_sub(&handle->pending, 1);
+        return false;
+    }
+    hg_respond_part_done(handle);
+    return true;
 }
 
 static void hg_respond_run(struct hg_completion *completion)

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What is left of RPCs that are over - late responses, acknowledgements, given-up words, rights to
+ * memory - means nothing for those that follow, be it in a new context at the same address.
+ */
+#include "hg_fixture.h"
+
+#include "hg/hg_private.h"
+
+#include <endian.h>
+
+/* A forward of a small blob to RPC_HOLD, when it has arrived. */
+static hg_handle_t forward_held(struct pair *pair, struct outcome *outcome, uint8_t seed)
+{
+    int held = pair->target.held_count + 1;
+    hg_handle_t handle = pair_create(pair, RPC_HOLD);
+    struct blob in;
+
+    blob_make(&in, 16, seed);
+    assert_int_equal(HG_Forward(handle, outcome_set, outcome, &in), HG_SUCCESS);
+    free(in.data);
+    pair_wait_held(pair, &pair->target, held);
+    return handle;
+}
+
+/* Given-up words that the target keeps for responses to come. */
+static uint32_t words_kept(struct pair *pair)
+{
+    struct hg_controls *controls = &pair->target.context->controls;
+    uint32_t count;
+
+    (void) pthread_mutex_lock(&controls->lock);
+    count = controls->given_up_next;
+    (void) pthread_mutex_unlock(&controls->lock);
+    return count;
+}
+
+static void wait_for_words(struct pair *pair, uint32_t count)
+{
+    uint64_t end = now_ms() + 5000;
+
+    while (words_kept(pair) < count && now_ms() < end)
+        pair_progress(pair);
+    assert_int_equal(words_kept(pair), count);
+}
+
+/* The first of an origin: it arrives, and is cancelled. */
+static void forward_and_cancel(struct pair *pair)
+{
+    uint32_t words = words_kept(pair);
+    struct outcome outcome = {0};
+    hg_handle_t handle = forward_held(pair, &outcome, 1);
+
+    assert_int_equal(HG_Cancel(handle), HG_SUCCESS);
+    pair_wait_for(pair, &outcome.count, 1);
+    assert_int_equal(outcome.ret, HG_CANCELED);
+    wait_for_words(pair, words + 1);
+    assert_int_equal(HG_Destroy(handle), HG_SUCCESS);
+}
+
+static hg_return_t respond(hg_handle_t handle, struct outcome *outcome, uint32_t size, uint8_t seed)
+{
+    struct blob out;
+    hg_return_t ret;
+
+    blob_make(&out, size, seed);
+    ret = HG_Respond(handle, outcome_set, outcome, &out);
+    free(out.data);
+    return ret;
+}
+
+static void output_check(hg_handle_t handle, uint32_t size, uint8_t seed)
+{
+    struct blob out;
+
+    assert_int_equal(HG_Get_output(handle, &out), HG_SUCCESS);
+    blob_check(&out, size, seed);
+    assert_int_equal(HG_Free_output(handle, &out), HG_SUCCESS);
+}
+
+/* The target holds the request of an origin that is gone, and of the one that has its place. */
+static void answer_old_then_new(struct pair *pair)
+{
+    struct outcome outcome = {0}, responds = {0};
+    hg_handle_t handle = forward_held(pair, &outcome, 2);
+    hg_handle_t *held = pair->target.held;
+
+    assert_int_equal(pair->target.held_count, 2);
+    assert_int_equal(respond(held[0], &responds, 16, 111), HG_SUCCESS);
+    pair_wait_for(pair, &responds.count, 1);
+    pair_run(pair, 20);
+    assert_int_equal(outcome.count, 0);
+    assert_int_equal(respond(held[1], &responds, 16, 222), HG_SUCCESS);
+    pair_wait_for(pair, &outcome.count, 1);
+    assert_int_equal(outcome.ret, HG_SUCCESS);
+    output_check(handle, 16, 222);
+    pair_wait_for(pair, &responds.count, 2);
+    assert_int_equal(HG_Destroy(held[0]), HG_SUCCESS);
+    assert_int_equal(HG_Destroy(held[1]), HG_SUCCESS);
+    pair->target.held_count = 0;
+    assert_int_equal(HG_Destroy(handle), HG_SUCCESS);
+}
+
+static void context_anew(struct side *side)
+{
+    assert_int_equal(HG_Context_destroy(side->context), HG_SUCCESS);
+    side->context = HG_Context_create(side->hg_class);
+    assert_non_null(side->context);
+}
+
+static void new_context_gets_no_answer_to_the_old_one(void **state)
+{
+    struct pair pair = {0};
+
+    (void) state;
+    pair_open(&pair, NULL);
+    forward_and_cancel(&pair);
+    context_anew(&pair.origin);
+    answer_old_then_new(&pair);
+    pair_close(&pair);
+}
+
+static void new_class_over_one_na_class_gets_no_answer_to_the_old_one(void **state)
+{
+    struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
+    na_class_t *na_class = NA_Initialize(test_init_string(), true);
+    struct pair pair = {0};
+
+    (void) state;
+    assert_non_null(na_class);
+    info.na_class = na_class;
+    side_open(&pair.origin, &info);
+    side_open(&pair.target, NULL);
+    pair.addr = side_lookup(&pair.origin, &pair.target);
+    forward_and_cancel(&pair);
+    assert_int_equal(HG_Addr_free(pair.origin.hg_class, pair.addr), HG_SUCCESS);
+    side_close(&pair.origin);
+    side_open(&pair.origin, &info);
+    pair.addr = side_lookup(&pair.origin, &pair.target);
+    answer_old_then_new(&pair);
+    pair_close(&pair);
+    assert_int_equal(NA_Finalize(na_class), NA_SUCCESS);
+}
+
+/* The word that the old one was given up is still there. */
+static void new_context_gets_its_large_response(void **state)
+{
+    struct outcome outcome = {0}, responded = {0};
+    struct pair pair = {0};
+    hg_handle_t handle;
+    uint32_t size;
+
+    (void) state;
+    pair_open(&pair, NULL);
+    size = pair_large(&pair);
+    forward_and_cancel(&pair);
+    assert_int_equal(HG_Destroy(pair.target.held[0]), HG_SUCCESS);
+    pair.target.held_count = 0;
+    context_anew(&pair.origin);
+    handle = forward_held(&pair, &outcome, 2);
+    assert_int_equal(respond(pair.target.held[0], &responded, size, 33), HG_SUCCESS);
+    pair_wait_for(&pair, &outcome.count, 1);
+    assert_int_equal(outcome.ret, HG_SUCCESS);
+    output_check(handle, size, 33);
+    pair_wait_for(&pair, &responded.count, 1);
+    assert_int_equal(responded.ret, HG_SUCCESS);
+    assert_int_equal(HG_Destroy(pair.target.held[0]), HG_SUCCESS);
+    assert_int_equal(HG_Destroy(handle), HG_SUCCESS);
+    pair_close(&pair);
+}
+
+/* However a target came to believe it, an origin that waits is told. */
+static void rpc_that_its_target_believes_given_up_ends(void **state)
+{
+    struct pair *pair = *state;
+    struct outcome outcome = {0}, responded = {0};
+    hg_handle_t handle = forward_held(pair, &outcome, 2);
+    uint32_t words = words_kept(pair);
+
+    hg_control_send_give_up(handle);
+    wait_for_words(pair, words + 1);
+    assert_int_equal(respond(pair->target.held[0], &responded, pair_large(pair), 3), HG_SUCCESS);
+    assert_int_equal(HG_Destroy(pair->target.held[0]), HG_SUCCESS);
+    pair->target.held_count = 0;
+    pair_wait_for(pair, &responded.count, 1);
+    assert_int_equal(responded.ret, HG_CANCELED);
+    pair_wait_for(pair, &outcome.count, 1);
+    assert_int_equal(outcome.ret, HG_CANCELED);
+    assert_int_equal(HG_Destroy(handle), HG_SUCCESS);
+    pair_echo(pair, pair_large(pair));
+}
+
+/* Keep the origin from saying that it gives up, or let it. */
+static void hold_back_words(struct pair *pair, bool is_held_back)
+{
+    struct hg_controls *controls = &pair->origin.context->controls;
+
+    (void) pthread_mutex_lock(&controls->lock);
+    controls->sending = is_held_back ? controls->sending + 1000 : controls->sending - 1000;
+    (void) pthread_mutex_unlock(&controls->lock);
+}
+
+/* Two responses wait to be fetched whose tags are one: the older one's receive gets the word. */
+static void acknowledgement_ends_the_response_that_it_is_of(void **state)
+{
+    struct pair *pair = *state;
+    struct outcome outcome = {0}, first = {0}, second = {0};
+    hg_handle_t handle = forward_held(pair, &outcome, 1), *held = pair->target.held;
+    uint32_t size = pair_large(pair);
+    struct blob in;
+
+    hold_back_words(pair, true);
+    assert_int_equal(HG_Cancel(handle), HG_SUCCESS);
+    pair_wait_for(pair, &outcome.count, 1);
+    hold_back_words(pair, false);
+    handle->generation += (1u << hg_handle_lane(handle)->generation_bits) - 1;
+    blob_make(&in, 16, 2);
+    assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
+    free(in.data);
+    pair_wait_held(pair, &pair->target, 2);
+    assert_int_equal(held[0]->tag, held[1]->tag);
+
+    assert_int_equal(respond(held[0], &first, size, 111), HG_SUCCESS);
+    pair_run(pair, 10);
+    assert_int_equal(respond(held[1], &second, size, 222), HG_SUCCESS);
+    pair_wait_for(pair, &outcome.count, 2);
+    assert_int_equal(outcome.ret, HG_SUCCESS);
+    output_check(handle, size, 222);
+    pair_wait_for(pair, &second.count, 1);
+    assert_int_equal(second.ret, HG_SUCCESS);
+    assert_int_equal(first.count, 0);
+
+    assert_int_equal(HG_Cancel(held[0]), HG_SUCCESS);
+    pair_wait_for(pair, &first.count, 1);
+    assert_int_equal(first.ret, HG_CANCELED);
+    assert_int_equal(HG_Destroy(held[0]), HG_SUCCESS);
+    assert_int_equal(HG_Destroy(held[1]), HG_SUCCESS);
+    pair->target.held_count = 0;
+    assert_int_equal(HG_Destroy(handle), HG_SUCCESS);
+}
+
+/* What a target was told of an input that did not fit the request. */
+static hg_bulk_t told_of(hg_handle_t held)
+{
+    const char *at = held->in.buf + hg_msg_payload_offset(&held->in, held->in.flags);
+    hg_bulk_t bulk = HG_BULK_NULL;
+    uint32_t size;
+
+    assert_true((held->in.flags & HG_CORE_HEADER_MORE_DATA) != 0);
+    memcpy(&size, at + 16, sizeof(size));
+    assert_int_equal(HG_Bulk_deserialize(held->info.hg_class, &bulk, at + 24, le32toh(size)),
+                     HG_SUCCESS);
+    return bulk;
+}
+
+static hg_handle_t forward_large(struct pair *pair, struct outcome *outcome, uint8_t seed)
+{
+    hg_handle_t handle = pair_create(pair, RPC_HOLD);
+    int held = pair->target.held_count + 1;
+    struct blob in;
+
+    blob_make(&in, pair_large(pair), seed);
+    assert_int_equal(HG_Forward(handle, outcome_set, outcome, &in), HG_SUCCESS);
+    free(in.data);
+    pair_wait_held(pair, &pair->target, held);
+    return handle;
+}
+
+static void end_large(struct pair *pair, hg_handle_t handle, const struct outcome *outcome)
+{
+    struct outcome responded = {0};
+
+    assert_int_equal(respond(pair->target.held[0], &responded, 16, 0), HG_SUCCESS);
+    assert_int_equal(HG_Destroy(pair->target.held[0]), HG_SUCCESS);
+    pair->target.held_count = 0;
+    pair_wait_for(pair, &outcome->count, 1);
+    pair_wait_for(pair, &responded.count, 1);
+    assert_int_equal(HG_Destroy(handle), HG_SUCCESS);
+}
+
+static hg_return_t pull(struct pair *pair, hg_bulk_t from, hg_size_t size, void *memory)
+{
+    hg_addr_t addr = side_lookup(&pair->target, &pair->origin);
+    struct outcome outcome = {0};
+    hg_op_id_t op_id;
+    hg_bulk_t local;
+    hg_return_t ret;
+
+    assert_int_equal(
+        HG_Bulk_create(pair->target.hg_class, 1, &memory, &size, HG_BULK_WRITE_ONLY, &local),
+        HG_SUCCESS);
+    ret = HG_Bulk_transfer(pair->target.context, outcome_set, &outcome, HG_BULK_PULL, addr, from, 0,
+                           local, 0, size, &op_id);
+    if (ret == HG_SUCCESS) {
+        pair_wait_for(pair, &outcome.count, 1);
+        ret = outcome.ret;
+    }
+    assert_int_equal(HG_Bulk_free(local), HG_SUCCESS);
+    assert_int_equal(HG_Addr_free(pair->target.hg_class, addr), HG_SUCCESS);
+    return ret;
+}
+
+/* Its memory may hold the input of another RPC then, which is not that peer's to read. */
+static void right_to_read_an_input_ends_with_its_rpc(void **state)
+{
+    struct outcome first = {0}, second = {0};
+    struct pair pair = {0};
+    hg_handle_t handle;
+    hg_bulk_t bulk;
+    char *memory;
+
+    (void) state;
+    if (!test_is_sm())
+        test_skip("what a provider makes of keys that are not valid any more is its own business");
+    /* A process that may read the memory of another one needs no key for that. */
+    assert_int_equal(setenv("AMALGAM_SM_RMA", "copy", 1), 0);
+    pair_open(&pair, NULL);
+    memory = calloc(1, pair_large(&pair));
+    assert_non_null(memory);
+    handle = forward_large(&pair, &first, 1);
+    bulk = told_of(pair.target.held[0]);
+    assert_int_equal(pull(&pair, bulk, pair_large(&pair), memory), HG_SUCCESS);
+    end_large(&pair, handle, &first);
+
+    handle = forward_large(&pair, &second, 2);
+    memset(memory, 0, pair_large(&pair));
+    assert_int_not_equal(pull(&pair, bulk, pair_large(&pair), memory), HG_SUCCESS);
+    assert_int_equal(memory[0], 0);
+    end_large(&pair, handle, &second);
+    assert_int_equal(HG_Bulk_free(bulk), HG_SUCCESS);
+    free(memory);
+    pair_close(&pair);
+    assert_int_equal(unsetenv("AMALGAM_SM_RMA"), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(new_context_gets_no_answer_to_the_old_one),
+        cmocka_unit_test(new_class_over_one_na_class_gets_no_answer_to_the_old_one),
+        cmocka_unit_test(new_context_gets_its_large_response),
+        cmocka_unit_test_setup_teardown(rpc_that_its_target_believes_given_up_ends, pair_setup,
+                                        pair_teardown),
+        cmocka_unit_test_setup_teardown(acknowledgement_ends_the_response_that_it_is_of, pair_setup,
+                                        pair_teardown),
+        cmocka_unit_test(right_to_read_an_input_ends_with_its_rpc),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
