@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Names of endpoints and the fabric's addresses. A canonical name says all there is to an address,
+ * so that nothing but names need travel: host:port, a string, or hexadecimal digits.
+ */
+
+#include "ofi.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *ofi_addr_endpoint(const struct na_plugin_class *na_class, const char *string);
+static int32_t ofi_address_resolve(const struct na_plugin_class *na_class, const char *name,
+                                   void *raw, size_t *size, char *reason);
+static int32_t ofi_address_resolve_socket(const struct na_plugin_class *na_class, const char *name,
+                                          void *raw, size_t *size, char *reason);
+static int32_t ofi_address_resolve_hex(const char *name, uint8_t *raw, size_t *size, char *reason);
+static int ofi_hex_digit(char digit);
+static void ofi_address_remove(struct na_plugin_class *na_class, struct ofi_address *address);
+
+int32_t ofi_addr_lookup(struct na_plugin_class *na_class, const char *string,
+                        struct na_plugin_addr **addr_p)
+{
+    const char *text = ofi_addr_endpoint(na_class, string);
+    char reason[LOCATION_REASON_MAX] = "", name[FABRIC_NAME_MAX];
+    uint8_t raw[FABRIC_RAW_MAX];
+    size_t size = sizeof(raw);
+    int32_t ret;
+
+    if (text == NULL) {
+        OFI_LOG_ERROR("'%.100s' is not an address of " OFI_PLUGIN_NAME "+%s://", string,
+                      na_class->protocol_name);
+        return NA_PLUGIN_INVALID_ARG;
+    }
+    ret = ofi_address_resolve(na_class, text, raw, &size, reason);
+    if (ret != NA_PLUGIN_SUCCESS) {
+        OFI_LOG_ERROR("'%.100s' is not an address: %s", string, reason);
+        return ret;
+    }
+    ret = ofi_address_name(na_class, raw, size, name);
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
+    return fabric_peer_lookup(&na_class->base, name, NULL, 0, addr_p);
+}
+
+/* The canonical name of a raw address, of at most FABRIC_NAME_MAX bytes. */
+int32_t ofi_address_name(const struct na_plugin_class *na_class, const void *raw, size_t size,
+                         char *name)
+{
+    struct sockaddr_storage address = {0};
+    const uint8_t *bytes = raw;
+    const char *string = raw, *prefix;
+
+    switch (na_class->protocol.naming) {
+    case OFI_NAMING_SOCKET:
+        if (size > sizeof(address))
+            break;
+        memcpy(&address, raw, size);
+        if (location_length(&address) == 0 || location_length(&address) > size)
+            break;
+        location_format(&address, name, FABRIC_NAME_MAX);
+        return NA_PLUGIN_SUCCESS;
+    case OFI_NAMING_STRING:
+        if (size == 0 || memchr(raw, '\0', size) == NULL)
+            break;
+        prefix = strstr(string, "://");
+        if (prefix != NULL)
+            string = prefix + 3;
+        if (strlen(string) >= FABRIC_NAME_MAX)
+            break;
+        memcpy(name, string, strlen(string) + 1);
+        return NA_PLUGIN_SUCCESS;
+    case OFI_NAMING_RAW:
+        if (size == 0 || size >= FABRIC_NAME_MAX / 2)
+            break;
+        for (size_t i = 0; i < size; i++)
+            (void) snprintf(name + 2 * i, 3, "%02x", bytes[i]);
+        return NA_PLUGIN_SUCCESS;
+    }
+    OFI_LOG_ERROR("an address of %zu bytes from provider '%s' is not understood", size,
+                  na_class->info->fabric_attr->prov_name);
+    return NA_PLUGIN_PROTOCOL_ERROR;
+}
+
+int32_t ofi_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *peer)
+{
+    struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
+    struct ofi_peer *private = peer->private;
+    char reason[LOCATION_REASON_MAX] = "";
+    struct ofi_address *address;
+    uint8_t raw[FABRIC_RAW_MAX];
+    size_t size = sizeof(raw);
+    int32_t ret;
+    int count;
+
+    private->probe_fd = -1;
+    ret = ofi_address_resolve(na_class, peer->name, raw, &size, reason);
+    if (ret != NA_PLUGIN_SUCCESS) {
+        OFI_LOG_ERROR("peer '%.100s' cannot be reached: %s", peer->name, reason);
+        return ret;
+    }
+    address = ofi_host->mem_alloc(sizeof(*address), 0);
+    if (address == NULL)
+        return NA_PLUGIN_NOMEM;
+    count = fi_av_insert(na_class->av, raw, 1, &address->fi_addr, 0, NULL);
+    if (count != 1) {
+        OFI_LOG_ERROR("libfabric does not take the address of '%.100s' (%s)", peer->name,
+                      count < 0 ? fi_strerror(-count) : "no reason given");
+        ofi_host->mem_free(address);
+        return count < 0 ? ofi_status(-count) : NA_PLUGIN_HOSTUNREACH;
+    }
+    address->local = ofi_local_get(na_class, peer->name);
+    address->next = na_class->addresses;
+    address->link = &na_class->addresses;
+    if (address->next != NULL)
+        address->next->link = &address->next;
+    na_class->addresses = address;
+    private->address = address;
+    private->stalled_since = 0;
+    return NA_PLUGIN_SUCCESS;
+}
+
+void ofi_peer_close(struct fabric_endpoint *endpoint, struct fabric_peer *peer)
+{
+    struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
+    struct ofi_peer *private = peer->private;
+    struct ofi_address *address = private->address;
+
+    if (address == NULL)
+        return;
+    ofi_probe_end(peer);
+    private->address = NULL;
+    address->closing = true;
+    if (address->requests == 0)
+        ofi_address_remove(na_class, address);
+}
+
+/* A send, put or get to it ended. */
+void ofi_address_drop_request(struct na_plugin_class *na_class, struct ofi_address *address)
+{
+    address->requests--;
+    if (address->requests == 0 && address->closing)
+        ofi_address_remove(na_class, address);
+}
+
+void ofi_address_destroy_all(struct na_plugin_class *na_class)
+{
+    while (na_class->addresses != NULL)
+        ofi_address_remove(na_class, na_class->addresses);
+}
+
+bool ofi_string_name_check(const char *name)
+{
+    size_t length = strnlen(name, OFI_STRING_NAME_MAX + 1);
+
+    if (length == 0 || length > OFI_STRING_NAME_MAX || name[0] == '.')
+        return false;
+    for (size_t i = 0; i < length; i++)
+        if (!((name[i] >= 'a' && name[i] <= 'z') || (name[i] >= 'A' && name[i] <= 'Z') ||
+              (name[i] >= '0' && name[i] <= '9') || strchr("-_.:", name[i]) != NULL))
+            return false;
+    return true;
+}
+
+/*
+ * What follows "://", or all when that is not there. NULL when what precedes it means another
+ * protocol; one provider may have several names, with and without the layers above it.
+ */
+static const char *ofi_addr_endpoint(const struct na_plugin_class *na_class, const char *string)
+{
+    const char *separator = strstr(string, "://");
+    const char *start = string;
+    char protocol_name[64];
+    struct ofi_protocol protocol;
+    size_t length;
+
+    if (separator == NULL)
+        return string;
+    if (strncmp(start, OFI_PLUGIN_NAME "+", sizeof(OFI_PLUGIN_NAME)) == 0)
+        start += sizeof(OFI_PLUGIN_NAME);
+    length = (size_t) (separator - start);
+    if (length >= sizeof(protocol_name))
+        return NULL;
+    memcpy(protocol_name, start, length);
+    protocol_name[length] = '\0';
+    if (strcmp(protocol_name, na_class->protocol_name) == 0)
+        return separator + 3;
+    if (!ofi_protocol_find(protocol_name, &protocol) ||
+        !ofi_protocol_has_provider(&protocol, na_class->info->fabric_attr->prov_name))
+        return NULL;
+    return separator + 3;
+}
+
+/* `*size` is what `raw` can take, then what it has. */
+static int32_t ofi_address_resolve(const struct na_plugin_class *na_class, const char *name,
+                                   void *raw, size_t *size, char *reason)
+{
+    int written;
+
+    switch (na_class->protocol.naming) {
+    case OFI_NAMING_SOCKET:
+        return ofi_address_resolve_socket(na_class, name, raw, size, reason);
+    case OFI_NAMING_STRING:
+        if (!ofi_string_name_check(name)) {
+            (void) snprintf(reason, LOCATION_REASON_MAX,
+                            "a name has 1 to %d letters, digits, '-', '_', '.', ':'",
+                            OFI_STRING_NAME_MAX);
+            return NA_PLUGIN_INVALID_ARG;
+        }
+        written = snprintf(raw, *size, OFI_STRING_PREFIX "%s", name);
+        *size = (size_t) written + 1;
+        return NA_PLUGIN_SUCCESS;
+    default:
+        return ofi_address_resolve_hex(name, raw, size, reason);
+    }
+}
+
+static int32_t ofi_address_resolve_socket(const struct na_plugin_class *na_class, const char *name,
+                                          void *raw, size_t *size, char *reason)
+{
+    uint32_t format =
+        na_class->info->addr_format == FI_SOCKADDR_IN6 ? NA_PLUGIN_ADDR_IPV6 : NA_PLUGIN_ADDR_IPV4;
+    const char *slash = strrchr(name, '/');
+    struct sockaddr_storage address;
+    struct location location;
+    int32_t ret;
+
+    /* "domain/host:port" is what the listener was told; the domain is its own business. */
+    ret = location_parse(slash != NULL ? slash + 1 : name, &location, reason);
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = location_resolve_peer(&location, format, &address, reason);
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
+    *size = location_length(&address);
+    memcpy(raw, &address, *size);
+    return NA_PLUGIN_SUCCESS;
+}
+
+static int32_t ofi_address_resolve_hex(const char *name, uint8_t *raw, size_t *size, char *reason)
+{
+    size_t length = strlen(name);
+
+    for (size_t i = 0; i < length; i++) {
+        if (ofi_hex_digit(name[i]) < 0) {
+            length = 0;
+            break;
+        }
+    }
+    if (length == 0 || length % 2 != 0 || length / 2 > *size) {
+        (void) snprintf(reason, LOCATION_REASON_MAX,
+                        "it is not an even number of hexadecimal digits");
+        return NA_PLUGIN_INVALID_ARG;
+    }
+    for (size_t i = 0; i < length / 2; i++)
+        raw[i] = (uint8_t) (ofi_hex_digit(name[2 * i]) << 4 | ofi_hex_digit(name[2 * i + 1]));
+    *size = length / 2;
+    return NA_PLUGIN_SUCCESS;
+}
+
+static int ofi_hex_digit(char digit)
+{
+    if (digit >= '0' && digit <= '9')
+        return digit - '0';
+    return digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
+}
+
+static void ofi_address_remove(struct na_plugin_class *na_class, struct ofi_address *address)
+{
+    (void) fi_av_remove(na_class->av, &address->fi_addr, 1, 0);
+    *address->link = address->next;
+    if (address->next != NULL)
+        address->next->link = address->link;
+    ofi_local_put(address->local);
+    ofi_host->mem_free(address);
+}

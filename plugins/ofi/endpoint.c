@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Opening and closing an endpoint: fabric, domain, queue, address vector, receive buffers. */
+
+#include "ofi.h"
+
+#include <pthread.h>
+#include <string.h>
+
+/* Peers that address vectors and queues are laid out for; no limit. */
+#define OFI_PEERS_EXPECTED 1024
+
+static int32_t ofi_class_open(struct na_plugin_class *na_class, const struct na_plugin_init *init,
+                              struct na_plugin_class_info *info);
+static int32_t ofi_fabric_open(struct na_plugin_class *na_class);
+static int32_t ofi_queue_open(struct na_plugin_class *na_class);
+static int32_t ofi_endpoint_open(struct na_plugin_class *na_class);
+static int32_t ofi_failed(const struct na_plugin_class *na_class, const char *what, int error);
+static void ofi_settle(struct na_plugin_class *na_class, const struct na_plugin_init *init);
+static uint64_t ofi_frame_size(const struct na_plugin_class *na_class);
+static void ofi_fill_info(const struct na_plugin_class *na_class,
+                          struct na_plugin_class_info *info);
+static void ofi_close(struct fid *fid);
+
+static const struct fabric_ops ofi_ops = {
+    .max_sends = 1,
+    .peer_size = sizeof(struct ofi_peer),
+    .frame_size = sizeof(struct ofi_send),
+    .rma_size = sizeof(struct ofi_rma),
+    .send = ofi_frame_send,
+    .poll = ofi_poll,
+    .get_fd = ofi_get_fd,
+    .try_wait = ofi_try_wait,
+    .frame_release = ofi_frame_release,
+    .peer_open = ofi_peer_open,
+    .peer_close = ofi_peer_close,
+    .slab_register = ofi_slab_register,
+    .slab_deregister = ofi_slab_deregister,
+    .rma_start = ofi_rma_start,
+    .rma_abandon = ofi_rma_abandon,
+};
+
+int32_t ofi_class_initialize(const struct na_plugin_init *init, struct na_host_class *host_class,
+                             struct na_plugin_class **class_p, struct na_plugin_class_info *info)
+{
+    struct na_plugin_class *na_class;
+    int32_t ret;
+
+    (void) host_class;
+    na_class = ofi_host->mem_alloc(sizeof(*na_class), OFI_CACHE_LINE);
+    if (na_class == NULL)
+        return NA_PLUGIN_NOMEM;
+    na_class->wait_fd = -1;
+    na_class->rmas_waiting_end = &na_class->rmas_waiting;
+    ret = ofi_class_open(na_class, init, info);
+    if (ret != NA_PLUGIN_SUCCESS) {
+        (void) ofi_class_finalize(na_class);
+        return ret;
+    }
+    *class_p = na_class;
+    return NA_PLUGIN_SUCCESS;
+}
+
+int32_t ofi_class_finalize(struct na_plugin_class *na_class)
+{
+    struct ofi_resources resources;
+
+    if (na_class == NULL)
+        return NA_PLUGIN_SUCCESS;
+    /* Closed before the message layer, whose frames it may hold; kept by those alone that copy. */
+    if (na_class->endpoint != NULL && na_class->local == NULL) {
+        ofi_close(&na_class->endpoint->fid);
+        na_class->endpoint = NULL;
+    }
+    fabric_endpoint_close(&na_class->base);
+    ofi_address_destroy_all(na_class);
+    resources = (struct ofi_resources){
+        .info = na_class->info,
+        .fabric = na_class->fabric,
+        .domain = na_class->domain,
+        .endpoint = na_class->endpoint,
+        .cq = na_class->cq,
+        .av = na_class->av,
+        .receive_mr = na_class->receive_mr,
+        .receive_memory = na_class->receive_memory,
+        .receives = na_class->receives,
+    };
+    ofi_local_close(na_class->local, &resources);
+    ofi_host->mem_free(na_class);
+    return NA_PLUGIN_SUCCESS;
+}
+
+/* In the order in which they depend on each other; what there is not is left out. */
+void ofi_resources_close(struct ofi_resources *resources)
+{
+    if (resources->endpoint != NULL)
+        ofi_close(&resources->endpoint->fid);
+    if (resources->receive_mr != NULL)
+        ofi_close(&resources->receive_mr->fid);
+    if (resources->av != NULL)
+        ofi_close(&resources->av->fid);
+    if (resources->cq != NULL)
+        ofi_close(&resources->cq->fid);
+    if (resources->domain != NULL)
+        ofi_close(&resources->domain->fid);
+    if (resources->fabric != NULL)
+        ofi_close(&resources->fabric->fid);
+    fi_freeinfo(resources->info);
+    ofi_host->mem_free(resources->receive_memory);
+    ofi_host->mem_free(resources->receives);
+}
+
+static int32_t ofi_class_open(struct na_plugin_class *na_class, const struct na_plugin_init *init,
+                              struct na_plugin_class_info *info)
+{
+    struct fabric_config config = {
+        .host = ofi_host,
+        .ops = &na_class->ops,
+        .plugin = OFI_PLUGIN_NAME,
+        .protocol = na_class->protocol_name,
+        .name = na_class->name,
+        .init = init,
+    };
+    uint8_t raw[FABRIC_RAW_MAX];
+    size_t size = sizeof(raw);
+    int32_t ret;
+    int error;
+
+    ret = ofi_select(na_class, init);
+    if (ret == NA_PLUGIN_SUCCESS) {
+        ofi_settle(na_class, init);
+        ret = ofi_fabric_open(na_class);
+    }
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = ofi_receives_create(na_class);
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
+    error = fi_getname(&na_class->endpoint->fid, raw, &size);
+    if (error != 0)
+        return ofi_failed(na_class, "its own address", error);
+    ret = ofi_address_name(na_class, raw, size, na_class->name);
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = ofi_local_add(na_class);
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
+    ret = fabric_endpoint_open(&na_class->base, &config, info);
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
+    ofi_fill_info(na_class, info);
+    OFI_LOG_INFO("provider %s, domain %s, at %s", na_class->info->fabric_attr->prov_name,
+                 na_class->info->domain_attr->name, na_class->name);
+    return NA_PLUGIN_SUCCESS;
+}
+
+/* What the chosen provider needs, taken from its entry. */
+static void ofi_settle(struct na_plugin_class *na_class, const struct na_plugin_init *init)
+{
+    const struct fi_info *info = na_class->info;
+    size_t key_size = info->domain_attr->mr_key_size;
+
+    na_class->ops = ofi_ops;
+    na_class->ops.max_frame = ofi_frame_size(na_class);
+    na_class->busy = (init->progress_mode & NA_PLUGIN_PROGRESS_BUSY) != 0;
+    na_class->mr_mode = (uint64_t) info->domain_attr->mr_mode;
+    na_class->key_mask = key_size == 0 || key_size >= sizeof(uint64_t)
+                             ? UINT64_MAX
+                             : (UINT64_C(1) << (8 * key_size)) - 1;
+    na_class->max_rma = info->ep_attr->max_msg_size;
+    na_class->inject_size = info->tx_attr->inject_size;
+    na_class->put_flags = FI_COMPLETION | FI_DELIVERY_COMPLETE;
+    switch (info->addr_format) {
+    case FI_SOCKADDR_IN:
+    case FI_SOCKADDR_IN6:
+        na_class->protocol.naming = OFI_NAMING_SOCKET;
+        break;
+    case FI_ADDR_STR:
+        na_class->protocol.naming = OFI_NAMING_STRING;
+        break;
+    default:
+        na_class->protocol.naming = OFI_NAMING_RAW;
+        break;
+    }
+}
+
+/*
+ * What fits the eager path of the provider, because only there the order of messages is also that
+ * of their completions.
+ */
+static uint64_t ofi_frame_size(const struct na_plugin_class *na_class)
+{
+    uint64_t limit = na_class->info->ep_attr->max_msg_size;
+
+    return na_class->protocol.frame < limit ? na_class->protocol.frame : limit;
+}
+
+static int32_t ofi_fabric_open(struct na_plugin_class *na_class)
+{
+    int error = fi_fabric(na_class->info->fabric_attr, &na_class->fabric, NULL);
+    int32_t ret;
+
+    if (error != 0)
+        return ofi_failed(na_class, "the fabric", error);
+    error = fi_domain(na_class->fabric, na_class->info, &na_class->domain, NULL);
+    if (error != 0)
+        return ofi_failed(na_class, "the domain", error);
+    ret = ofi_queue_open(na_class);
+    return ret != NA_PLUGIN_SUCCESS ? ret : ofi_endpoint_open(na_class);
+}
+
+/* With a descriptor to wait on, unless nobody will wait or the provider has none. */
+static int32_t ofi_queue_open(struct na_plugin_class *na_class)
+{
+    struct fi_cq_attr attr = {
+        .size = na_class->info->tx_attr->size + na_class->info->rx_attr->size,
+        .format = FI_CQ_FORMAT_MSG,
+        .wait_obj = na_class->busy ? FI_WAIT_NONE : FI_WAIT_FD,
+    };
+    int error = fi_cq_open(na_class->domain, &attr, &na_class->cq, NULL);
+
+    if (error == 0 && !na_class->busy) {
+        error = fi_control(&na_class->cq->fid, FI_GETWAIT, &na_class->wait_fd);
+        if (error != 0) {
+            ofi_close(&na_class->cq->fid);
+            na_class->cq = NULL;
+            na_class->wait_fd = -1;
+        }
+    }
+    if (error != 0 && !na_class->busy) {
+        OFI_LOG_INFO("provider %s gives no descriptor to wait on (%s)",
+                     na_class->info->fabric_attr->prov_name, fi_strerror(-error));
+        attr.wait_obj = FI_WAIT_NONE;
+        error = fi_cq_open(na_class->domain, &attr, &na_class->cq, NULL);
+    }
+    return error == 0 ? NA_PLUGIN_SUCCESS : ofi_failed(na_class, "the completion queue", error);
+}
+
+static int32_t ofi_endpoint_open(struct na_plugin_class *na_class)
+{
+    struct fi_av_attr attr = {
+        .type = na_class->info->domain_attr->av_type,
+        .count = OFI_PEERS_EXPECTED,
+    };
+    int error = fi_av_open(na_class->domain, &attr, &na_class->av, NULL);
+
+    if (error != 0) { /* shm has a limit of its own below what is expected */
+        attr.count = 0;
+        error = fi_av_open(na_class->domain, &attr, &na_class->av, NULL);
+    }
+    if (error != 0)
+        return ofi_failed(na_class, "the address vector", error);
+    error = fi_endpoint(na_class->domain, na_class->info, &na_class->endpoint, NULL);
+    if (error != 0)
+        return ofi_failed(na_class, "the endpoint", error);
+    error = fi_ep_bind(na_class->endpoint, &na_class->av->fid, 0);
+    if (error == 0)
+        error = fi_ep_bind(na_class->endpoint, &na_class->cq->fid, FI_SEND | FI_RECV);
+    if (error == 0)
+        error = fi_enable(na_class->endpoint);
+    return error == 0 ? NA_PLUGIN_SUCCESS : ofi_failed(na_class, "the endpoint", error);
+}
+
+/* `error` is negative, as libfabric returns it. */
+static int32_t ofi_failed(const struct na_plugin_class *na_class, const char *what, int error)
+{
+    char where[128] = "";
+
+    if (na_class->protocol.naming == OFI_NAMING_SOCKET && na_class->info->src_addr != NULL) {
+        struct sockaddr_storage address = {0};
+
+        if (na_class->info->src_addrlen <= sizeof(address)) {
+            memcpy(&address, na_class->info->src_addr, na_class->info->src_addrlen);
+            location_format(&address, where, sizeof(where));
+        }
+    }
+    OFI_LOG_ERROR("provider '%s', domain '%s'%s%s: %s could not be opened (%s)",
+                  na_class->info->fabric_attr->prov_name, na_class->info->domain_attr->name,
+                  where[0] != '\0' ? " at " : "", where, what, fi_strerror(-error));
+    return ofi_status(-error);
+}
+
+static void ofi_fill_info(const struct na_plugin_class *na_class, struct na_plugin_class_info *info)
+{
+    info->max_rma_size = 0; /* larger ones go in pieces */
+    info->capabilities |= NA_PLUGIN_CAP_RMA;
+    if (na_class->info->domain_attr->data_progress == FI_PROGRESS_AUTO)
+        info->capabilities |= NA_PLUGIN_CAP_RMA_NATIVE;
+    if ((na_class->info->caps & FI_HMEM) != 0)
+        info->capabilities |= NA_PLUGIN_CAP_DEVICE_MEM;
+}
+
+static void ofi_close(struct fid *fid)
+{
+    int error = fi_close(fid);
+
+    if (error != 0)
+        OFI_LOG_WARNING("libfabric could not close an object (%s)", fi_strerror(-error));
+}

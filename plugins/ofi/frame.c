@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Frames: untagged sends, and receives into buffers that are posted again and again. */
+
+#include "ofi.h"
+
+/* Buffers that wait for frames; what comes beyond them waits in the provider. */
+#define OFI_RECEIVES 64u
+
+int32_t ofi_frame_send(struct fabric_endpoint *endpoint, struct fabric_frame *frame)
+{
+    struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
+    struct ofi_peer *peer = frame->peer->private;
+    struct ofi_send *send = frame->private;
+    struct fid_mr *mr = frame->registration;
+    ssize_t ret;
+
+    if (peer->address == NULL)
+        return NA_PLUGIN_HOSTUNREACH;
+    if (frame->size <= na_class->inject_size) {
+        ret = fi_inject(na_class->endpoint, frame->data, frame->size, peer->address->fi_addr);
+    } else {
+        send->request.kind = OFI_REQUEST_SEND;
+        send->frame = frame;
+        send->address = peer->address;
+        ret = fi_send(na_class->endpoint, frame->data, frame->size,
+                      mr != NULL ? fi_mr_desc(mr) : NULL, peer->address->fi_addr,
+                      &send->request.context);
+    }
+    if (ret == -FI_EAGAIN)
+        return ofi_probe_stalled(na_class, frame->peer);
+    if (ret != 0)
+        return ofi_send_status((int) -ret);
+    peer->stalled_since = 0;
+    if (frame->size <= na_class->inject_size)
+        fabric_frame_sent(endpoint, frame, NA_PLUGIN_SUCCESS); /* nothing else will say so */
+    else
+        peer->address->requests++;
+    return NA_PLUGIN_SUCCESS;
+}
+
+/* A send came to its end. */
+void ofi_frame_sent(struct na_plugin_class *na_class, struct ofi_send *send, int32_t status)
+{
+    struct ofi_address *address = send->address;
+
+    fabric_frame_sent(&na_class->base, send->frame, status);
+    ofi_address_drop_request(na_class, address);
+}
+
+void ofi_frame_received(struct na_plugin_class *na_class, struct ofi_receive *receive,
+                        uint64_t size)
+{
+    if (fabric_frame_received(&na_class->base, receive->data, size, receive))
+        ofi_receives_add(na_class, receive);
+}
+
+void ofi_frame_release(struct fabric_endpoint *endpoint, void *cookie)
+{
+    ofi_receives_add((struct na_plugin_class *) endpoint, cookie);
+}
+
+int32_t ofi_receives_create(struct na_plugin_class *na_class)
+{
+    uint64_t stride = (na_class->ops.max_frame + OFI_CACHE_LINE - 1) & ~(OFI_CACHE_LINE - 1ull);
+    uint32_t count = OFI_RECEIVES;
+    int32_t ret;
+
+    if (na_class->info->rx_attr->size != 0 && count > na_class->info->rx_attr->size)
+        count = (uint32_t) na_class->info->rx_attr->size;
+    na_class->receives = ofi_host->mem_alloc(count * sizeof(*na_class->receives), OFI_CACHE_LINE);
+    na_class->receive_memory = ofi_host->mem_alloc(count * stride, 4096);
+    if (na_class->receives == NULL || na_class->receive_memory == NULL)
+        return NA_PLUGIN_NOMEM;
+    if ((na_class->mr_mode & FI_MR_LOCAL) != 0) {
+        ret = ofi_memory_register(na_class, na_class->receive_memory, count * stride, FI_RECV,
+                                  NA_PLUGIN_MEM_TYPE_HOST, 0, &na_class->receive_mr);
+        if (ret != NA_PLUGIN_SUCCESS)
+            return ret;
+    }
+    for (uint32_t i = count; i > 0; i--) {
+        struct ofi_receive *receive = &na_class->receives[i - 1];
+
+        receive->request.kind = OFI_REQUEST_RECEIVE;
+        receive->data = (uint8_t *) na_class->receive_memory + (i - 1) * stride;
+        ofi_receives_add(na_class, receive);
+    }
+    ofi_receives_post(na_class);
+    return NA_PLUGIN_SUCCESS;
+}
+
+/* The buffer is ours again; the next poll posts it. */
+void ofi_receives_add(struct na_plugin_class *na_class, struct ofi_receive *receive)
+{
+    receive->next = na_class->receives_waiting;
+    na_class->receives_waiting = receive;
+}
+
+void ofi_receives_post(struct na_plugin_class *na_class)
+{
+    void *descriptor = na_class->receive_mr != NULL ? fi_mr_desc(na_class->receive_mr) : NULL;
+
+    while (na_class->receives_waiting != NULL) {
+        struct ofi_receive *receive = na_class->receives_waiting;
+        ssize_t ret = fi_recv(na_class->endpoint, receive->data, na_class->ops.max_frame,
+                              descriptor, FI_ADDR_UNSPEC, &receive->request.context);
+
+        if (ret != 0) {
+            if (ret != -FI_EAGAIN)
+                OFI_LOG_ERROR("a receive buffer could not be posted (%s)", fi_strerror((int) -ret));
+            return;
+        }
+        na_class->receives_waiting = receive->next;
+    }
+}
+
+int32_t ofi_slab_register(struct fabric_endpoint *endpoint, void *base, uint64_t size,
+                          void **registration_p)
+{
+    struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
+    struct fid_mr *mr = NULL;
+    int32_t ret = NA_PLUGIN_SUCCESS;
+
+    if ((na_class->mr_mode & FI_MR_LOCAL) != 0)
+        ret = ofi_memory_register(na_class, base, size, FI_SEND, NA_PLUGIN_MEM_TYPE_HOST, 0, &mr);
+    *registration_p = mr;
+    return ret;
+}
+
+void ofi_slab_deregister(struct fabric_endpoint *endpoint, void *registration)
+{
+    struct fid_mr *mr = registration;
+
+    (void) endpoint;
+    if (mr != NULL)
+        (void) fi_close(&mr->fid);
+}

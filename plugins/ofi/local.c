@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Endpoints of one process that talk to each other through shared memory. The provider lets such a
+ * peer use the memory of an endpoint directly and does not notice when that is closed, so an
+ * endpoint that peers of its own process refer to is closed with the last of them.
+ */
+
+#include "ofi.h"
+
+#include <pthread.h>
+#include <string.h>
+
+static struct ofi_local *ofi_local_find(const char *name);
+static void ofi_local_unlink(struct ofi_local *local);
+
+/* All open or kept endpoints of such providers in this process. */
+static pthread_mutex_t ofi_locals_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ofi_local *ofi_locals;
+
+/* Makes an endpoint known to the others; does nothing for providers that need none of this. */
+int32_t ofi_local_add(struct na_plugin_class *na_class)
+{
+    struct ofi_local *local;
+
+    if (!na_class->protocol.node_local)
+        return NA_PLUGIN_SUCCESS;
+    local = ofi_host->mem_alloc(sizeof(*local), 0);
+    if (local == NULL)
+        return NA_PLUGIN_NOMEM;
+    memcpy(local->name, na_class->name, sizeof(local->name));
+    (void) pthread_mutex_lock(&ofi_locals_lock);
+    local->next = ofi_locals;
+    ofi_locals = local;
+    (void) pthread_mutex_unlock(&ofi_locals_lock);
+    na_class->local = local;
+    return NA_PLUGIN_SUCCESS;
+}
+
+/* The endpoint of that name in this process, which stays until it is put back; or NULL. */
+struct ofi_local *ofi_local_get(const struct na_plugin_class *na_class, const char *name)
+{
+    struct ofi_local *local;
+
+    if (!na_class->protocol.node_local)
+        return NULL;
+    (void) pthread_mutex_lock(&ofi_locals_lock);
+    local = ofi_local_find(name);
+    if (local != NULL)
+        local->references++;
+    (void) pthread_mutex_unlock(&ofi_locals_lock);
+    return local;
+}
+
+void ofi_local_put(struct ofi_local *local)
+{
+    bool last;
+
+    if (local == NULL)
+        return;
+    (void) pthread_mutex_lock(&ofi_locals_lock);
+    local->references--;
+    last = local->references == 0 && local->is_kept;
+    if (last)
+        ofi_local_unlink(local);
+    (void) pthread_mutex_unlock(&ofi_locals_lock);
+    if (!last)
+        return;
+    ofi_resources_close(&local->kept);
+    ofi_host->mem_free(local);
+}
+
+/* Closes what libfabric has of a class, or keeps it for those who refer to it. */
+void ofi_local_close(struct ofi_local *local, struct ofi_resources *resources)
+{
+    bool keep = false;
+
+    if (local != NULL) {
+        (void) pthread_mutex_lock(&ofi_locals_lock);
+        keep = local->references != 0;
+        local->is_kept = keep;
+        if (keep)
+            local->kept = *resources;
+        else
+            ofi_local_unlink(local);
+        (void) pthread_mutex_unlock(&ofi_locals_lock);
+    }
+    if (keep)
+        return;
+    ofi_resources_close(resources);
+    ofi_host->mem_free(local);
+}
+
+/* An endpoint that is only kept is nobody's peer. */
+static struct ofi_local *ofi_local_find(const char *name)
+{
+    struct ofi_local *local = ofi_locals;
+
+    while (local != NULL && (local->is_kept || strcmp(local->name, name) != 0))
+        local = local->next;
+    return local;
+}
+
+static void ofi_local_unlink(struct ofi_local *local)
+{
+    struct ofi_local **link = &ofi_locals;
+
+    while (*link != local)
+        link = &(*link)->next;
+    *link = local->next;
+}

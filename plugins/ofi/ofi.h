@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the rooms of this plugin share; the message layer is plugins/fabric. */
+
+#ifndef OFI_H
+#define OFI_H
+
+#include "fabric.h"
+#include "location.h"
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+#include <stdbool.h>
+
+#define OFI_PLUGIN_NAME "ofi"
+
+/* The API that this plugin is written for; older libraries refuse, newer ones behave like it. */
+#define OFI_API_VERSION      FI_VERSION(1, 15)
+
+#define OFI_LOG_ERROR(...)   OFI_LOG(NA_PLUGIN_LOG_ERROR, __VA_ARGS__)
+#define OFI_LOG_WARNING(...) OFI_LOG(NA_PLUGIN_LOG_WARNING, __VA_ARGS__)
+#define OFI_LOG_INFO(...)    OFI_LOG(NA_PLUGIN_LOG_INFO, __VA_ARGS__)
+#define OFI_LOG_DEBUG(...)   OFI_LOG(NA_PLUGIN_LOG_DEBUG, __VA_ARGS__)
+#define OFI_LOG(level, ...) \
+    na_plugin_log(ofi_host, (level), OFI_PLUGIN_NAME, __func__, __LINE__, __VA_ARGS__)
+
+#define OFI_CACHE_LINE 64
+
+/* Before the name of a string address: libfabric takes what follows as it is. */
+#define OFI_STRING_PREFIX "fi_ns://"
+
+/* The longest name of such an endpoint. */
+#define OFI_STRING_NAME_MAX 96
+
+/* The longest serialized raw memory key; more than any provider of today. */
+#define OFI_RAW_KEY_MAX 256
+
+extern const struct na_host *ofi_host;
+
+/* How the endpoints of a provider are named. */
+enum ofi_naming {
+    OFI_NAMING_SOCKET, /* host:port, as sockets have it */
+    OFI_NAMING_STRING, /* a name, FI_ADDR_STR */
+    OFI_NAMING_RAW,    /* the provider's own bytes, in hexadecimal digits */
+};
+
+/* What authorization keys a provider takes. */
+enum ofi_auth {
+    OFI_AUTH_NONE,
+    OFI_AUTH_UUID,   /* psm2, psm3, opx: 32 hexadecimal digits, hyphens allowed */
+    OFI_AUTH_CXI,    /* "service:vni", decimal */
+    OFI_AUTH_COOKIE, /* gni: one number */
+};
+
+/* One protocol as init strings name it. */
+struct ofi_protocol {
+    const char *name;
+    const char *provider; /* libfabric's name, of the core provider when layers may be above it */
+    uint32_t format;      /* FI_ADDR_*, FI_FORMAT_UNSPEC for IPv4 or IPv6 */
+    enum ofi_naming naming;
+    enum ofi_auth auth;
+    int32_t priority; /* for `auto` */
+    uint32_t frame;   /* bytes that travel eagerly, so that completions keep their order */
+    bool node_local;
+    bool tcp_port;     /* the port of an address is a TCP port that a listener answers */
+    bool auto_to_wait; /* gives a descriptor only if it progresses in a thread of its own */
+};
+
+/* Why a completion entry exists; the first member of all contexts that libfabric gets. */
+enum ofi_request_kind {
+    OFI_REQUEST_SEND,
+    OFI_REQUEST_RECEIVE,
+    OFI_REQUEST_RMA
+};
+
+struct ofi_request {
+    struct fi_context2 context; /* libfabric's, for providers that want it (FI_CONTEXT) */
+    enum ofi_request_kind kind;
+};
+
+/* What libfabric has of a class, and the memory that it knows of. */
+struct ofi_resources {
+    struct fi_info *info;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct fid_ep *endpoint;
+    struct fid_cq *cq;
+    struct fid_av *av;
+    struct fid_mr *receive_mr;
+    void *receive_memory;
+    void *receives;
+};
+
+/* An endpoint of this process, for the others in it (local.c). */
+struct ofi_local {
+    struct ofi_local *next;
+    char name[FABRIC_NAME_MAX];
+    uint32_t references; /* addresses of other endpoints */
+    bool is_kept;        /* its class was closed */
+    struct ofi_resources kept;
+};
+
+/* An address in the address vector. It is removed when its peer is closed and nothing uses it. */
+struct ofi_address {
+    fi_addr_t fi_addr;
+    uint32_t requests; /* sends, puts and gets in progress */
+    bool closing;
+    struct ofi_local *local;  /* NULL: not an endpoint of this process */
+    struct ofi_address *next; /* all of the class */
+    struct ofi_address **link;
+};
+
+/* Private part of a peer. */
+struct ofi_peer {
+    struct ofi_address *address; /* NULL: closed */
+    uint64_t stalled_since;      /* ns: the fabric said AGAIN since then; 0: it did not */
+    int probe_fd;                /* a connection attempt that tells whether anybody listens */
+    bool probing;
+};
+
+/* Private part of a frame that is being sent. */
+struct ofi_send {
+    struct ofi_request request;
+    struct fabric_frame *frame;
+    struct ofi_address *address;
+};
+
+/* Private part of a put or get. */
+struct ofi_rma {
+    struct ofi_request request;
+    struct fabric_rma *rma;
+    struct ofi_address *address;
+    uint64_t done;        /* bytes that were transferred */
+    uint64_t in_progress; /* bytes of the piece that the fabric works on */
+    bool abandoned;
+    struct ofi_rma *next; /* in the list of those whose next piece waits for resources */
+};
+
+/* A buffer that receives frames. */
+struct ofi_receive {
+    struct ofi_request request;
+    void *data;
+    struct ofi_receive *next; /* in the list of those to be posted again */
+};
+
+/* Local, registered or not, or a remote one that was deserialized. */
+struct na_plugin_mem {
+    void *base;
+    uint64_t length;
+    uint32_t access; /* NA_PLUGIN_MEM_* */
+    bool is_remote;
+    struct fid_mr *mr;
+    void *descriptor;
+    uint64_t key;         /* remote: as the fabric takes it */
+    uint64_t remote_base; /* address of offset 0 as the fabric takes it */
+    bool key_mapped;      /* remote: from a raw key, to be unmapped */
+};
+
+struct na_plugin_class {
+    struct fabric_endpoint base; /* first: the message layer's */
+    struct fabric_ops ops;
+    struct ofi_protocol protocol;
+    char protocol_name[64];
+    char provider_name[64];
+    char name[FABRIC_NAME_MAX];
+    struct fi_info *info;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct fid_ep *endpoint;
+    struct fid_cq *cq;
+    struct fid_av *av;
+    struct ofi_address *addresses;
+    struct ofi_local *local; /* how the others in this process find us; NULL: not needed */
+    uint64_t max_rma;
+    uint64_t inject_size; /* frames up to this are copied by the fabric and need no completion */
+    uint64_t mr_mode;
+    uint64_t key_mask; /* of the keys that we choose */
+    uint64_t put_flags;
+    uint64_t random_keys[32];
+    uint32_t random_left;
+    int wait_fd; /* negative: busy mode, or the provider has none */
+    bool busy;
+    bool endpoint_enabled;
+    bool failed; /* the completion queue is broken; said once */
+
+    struct ofi_receive *receives;
+    uint32_t receive_count;
+    struct ofi_receive *receives_waiting; /* to be posted again */
+    void *receive_memory;
+    uint64_t receive_memory_size;
+    struct fid_mr *receive_mr;
+    void *receive_descriptor;
+
+    struct ofi_rma *rmas_waiting; /* FIFO */
+    struct ofi_rma **rmas_waiting_end;
+};
+
+/* protocol.c */
+extern const struct ofi_protocol ofi_protocols[];
+extern const uint32_t ofi_protocol_count;
+bool ofi_protocol_find(const char *name, struct ofi_protocol *protocol);
+bool ofi_protocol_has_provider(const struct ofi_protocol *protocol, const char *provider);
+
+/* hints.c */
+struct fi_info *ofi_hints_create(const struct ofi_protocol *protocol,
+                                 const struct na_plugin_init *init);
+int32_t ofi_hints_set_source(struct fi_info *hints, const struct ofi_protocol *protocol,
+                             const char *domain, const struct sockaddr_storage *address,
+                             const char *name);
+int32_t ofi_hints_set_auth_key(struct fi_info *hints, const struct ofi_protocol *protocol,
+                               const char *auth_key);
+
+/* enumerate.c */
+int32_t ofi_enumerate(const char *protocol, na_plugin_offer_fn report, void *arg);
+void ofi_enumerate_cleanup(void);
+void ofi_offered(char *text, size_t size);
+uint32_t ofi_offered_format(const struct ofi_protocol *protocol);
+bool ofi_offered_domain(const struct ofi_protocol *protocol, const char *domain);
+
+/* device.c */
+struct fi_info *ofi_device_choose(struct fi_info *list);
+
+/* select.c */
+int32_t ofi_select(struct na_plugin_class *na_class, const struct na_plugin_init *init);
+
+/* endpoint.c */
+int32_t ofi_class_initialize(const struct na_plugin_init *init, struct na_host_class *host_class,
+                             struct na_plugin_class **class_p, struct na_plugin_class_info *info);
+int32_t ofi_class_finalize(struct na_plugin_class *na_class);
+void ofi_resources_close(struct ofi_resources *resources);
+
+/* local.c */
+int32_t ofi_local_add(struct na_plugin_class *na_class);
+struct ofi_local *ofi_local_get(const struct na_plugin_class *na_class, const char *name);
+void ofi_local_put(struct ofi_local *local);
+void ofi_local_close(struct ofi_local *local, struct ofi_resources *resources);
+
+/* address.c */
+bool ofi_string_name_check(const char *name);
+int32_t ofi_addr_lookup(struct na_plugin_class *na_class, const char *name,
+                        struct na_plugin_addr **addr_p);
+int32_t ofi_address_name(const struct na_plugin_class *na_class, const void *raw, size_t size,
+                         char *name);
+int32_t ofi_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *peer);
+void ofi_peer_close(struct fabric_endpoint *endpoint, struct fabric_peer *peer);
+void ofi_address_drop_request(struct na_plugin_class *na_class, struct ofi_address *address);
+void ofi_address_destroy_all(struct na_plugin_class *na_class);
+
+/* probe.c */
+int32_t ofi_probe_stalled(struct na_plugin_class *na_class, struct fabric_peer *peer);
+void ofi_probe_end(struct fabric_peer *peer);
+
+/* frame.c */
+int32_t ofi_frame_send(struct fabric_endpoint *endpoint, struct fabric_frame *frame);
+void ofi_frame_release(struct fabric_endpoint *endpoint, void *cookie);
+void ofi_frame_sent(struct na_plugin_class *na_class, struct ofi_send *send, int32_t status);
+void ofi_frame_received(struct na_plugin_class *na_class, struct ofi_receive *receive,
+                        uint64_t size);
+int32_t ofi_receives_create(struct na_plugin_class *na_class);
+void ofi_receives_post(struct na_plugin_class *na_class);
+void ofi_receives_add(struct na_plugin_class *na_class, struct ofi_receive *receive);
+int32_t ofi_slab_register(struct fabric_endpoint *endpoint, void *base, uint64_t size,
+                          void **registration_p);
+void ofi_slab_deregister(struct fabric_endpoint *endpoint, void *registration);
+
+/* memory.c */
+int32_t ofi_memory_register(struct na_plugin_class *na_class, const void *base, uint64_t length,
+                            uint64_t access, uint32_t mem_type, uint64_t device,
+                            struct fid_mr **mr_p);
+int32_t ofi_mem_create(struct na_plugin_class *na_class, void *base, uint64_t length,
+                       uint32_t flags, struct na_plugin_mem **mem_p);
+void ofi_mem_destroy(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
+int32_t ofi_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
+                         uint32_t mem_type, uint64_t device);
+int32_t ofi_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
+uint64_t ofi_mem_serialize_size(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
+int32_t ofi_mem_serialize(struct na_plugin_class *na_class, struct na_plugin_mem *mem, void *buf,
+                          uint64_t size);
+int32_t ofi_mem_deserialize(struct na_plugin_class *na_class, const void *buf, uint64_t size,
+                            struct na_plugin_mem **mem_p);
+
+/* rma.c */
+int32_t ofi_put(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
+                uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
+                uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id);
+int32_t ofi_get(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
+                uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
+                uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id);
+int32_t ofi_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma);
+bool ofi_rma_abandon(struct fabric_endpoint *endpoint, struct fabric_rma *rma, int32_t status);
+void ofi_rma_piece_done(struct na_plugin_class *na_class, struct ofi_rma *rma, int32_t status);
+void ofi_rma_retry(struct na_plugin_class *na_class);
+
+/* poll.c */
+int32_t ofi_poll(struct fabric_endpoint *endpoint);
+int ofi_get_fd(struct fabric_endpoint *endpoint);
+bool ofi_try_wait(struct fabric_endpoint *endpoint);
+
+/* status.c */
+int32_t ofi_status(int error);
+int32_t ofi_send_status(int error);
+
+#endif /* OFI_H */

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The completion queue: reading it, and sleeping on it. */
+
+#include "ofi.h"
+
+#define OFI_ENTRIES 16
+
+/* Reads of the queue in one poll. */
+#define OFI_READS 16
+
+static bool ofi_complete(struct na_plugin_class *na_class, struct ofi_request *request,
+                         uint64_t size);
+static int32_t ofi_complete_error(struct na_plugin_class *na_class);
+static int32_t ofi_poll_failed(struct na_plugin_class *na_class, int error);
+
+/*
+ * Ends with the first read that brought what somebody waits for: the caller goes on with that
+ * before we ask the fabric again, which takes system calls with some providers.
+ */
+int32_t ofi_poll(struct fabric_endpoint *endpoint)
+{
+    struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
+    struct fi_cq_msg_entry entries[OFI_ENTRIES];
+    int32_t ret = NA_PLUGIN_SUCCESS;
+    bool is_over = false;
+
+    if (na_class->receives_waiting != NULL) /* from the last time, when there was a hurry */
+        ofi_receives_post(na_class);
+    if (na_class->rmas_waiting != NULL)
+        ofi_rma_retry(na_class);
+    for (int i = 0; i < OFI_READS && !is_over && ret == NA_PLUGIN_SUCCESS; i++) {
+        ssize_t count = fi_cq_read(na_class->cq, entries, OFI_ENTRIES);
+
+        if (count == -FI_EAGAIN)
+            break;
+        if (count == -FI_EAVAIL) {
+            ret = ofi_complete_error(na_class);
+            continue;
+        }
+        if (count < 0)
+            return ofi_poll_failed(na_class, (int) -count);
+        for (ssize_t at = 0; at < count; at++)
+            is_over |= ofi_complete(na_class, entries[at].op_context, entries[at].len);
+    }
+    return ret;
+}
+
+int ofi_get_fd(struct fabric_endpoint *endpoint)
+{
+    return ((struct na_plugin_class *) endpoint)->wait_fd;
+}
+
+bool ofi_try_wait(struct fabric_endpoint *endpoint)
+{
+    struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
+    struct fid *fids[1] = {&na_class->cq->fid};
+
+    if (na_class->receives_waiting != NULL)
+        ofi_receives_post(na_class);
+    return fi_trywait(na_class->fabric, fids, 1) == 0;
+}
+
+/* True for anything but a send. */
+static bool ofi_complete(struct na_plugin_class *na_class, struct ofi_request *request,
+                         uint64_t size)
+{
+    if (request == NULL)
+        return false;
+    switch (request->kind) {
+    case OFI_REQUEST_SEND:
+        ofi_frame_sent(na_class, (struct ofi_send *) request, NA_PLUGIN_SUCCESS);
+        return false;
+    case OFI_REQUEST_RECEIVE:
+        ofi_frame_received(na_class, (struct ofi_receive *) request, size);
+        break;
+    case OFI_REQUEST_RMA:
+        ofi_rma_piece_done(na_class, (struct ofi_rma *) request, NA_PLUGIN_SUCCESS);
+        break;
+    }
+    return true;
+}
+
+/* An error belongs to the request that failed, never to the endpoint. */
+static int32_t ofi_complete_error(struct na_plugin_class *na_class)
+{
+    struct fi_cq_err_entry entry = {0};
+    ssize_t count = fi_cq_readerr(na_class->cq, &entry, 0);
+    struct ofi_request *request = entry.op_context;
+    int32_t status = ofi_status(entry.err);
+
+    if (count == -FI_EAGAIN)
+        return NA_PLUGIN_SUCCESS;
+    if (count < 0)
+        return ofi_poll_failed(na_class, (int) -count);
+    OFI_LOG_DEBUG("a request of kind %d failed: %s (provider's error %d)",
+                  request != NULL ? (int) request->kind : -1, fi_strerror(entry.err),
+                  entry.prov_errno);
+    if (request == NULL)
+        return NA_PLUGIN_SUCCESS;
+    switch (request->kind) {
+    case OFI_REQUEST_SEND:
+        ofi_frame_sent(na_class, (struct ofi_send *) request, ofi_send_status(entry.err));
+        break;
+    case OFI_REQUEST_RECEIVE: /* what came was no frame of ours, or nothing came */
+        ofi_receives_add(na_class, (struct ofi_receive *) request);
+        break;
+    case OFI_REQUEST_RMA:
+        ofi_rma_piece_done(na_class, (struct ofi_rma *) request, status);
+        break;
+    }
+    return NA_PLUGIN_SUCCESS;
+}
+
+static int32_t ofi_poll_failed(struct na_plugin_class *na_class, int error)
+{
+    if (!na_class->failed)
+        OFI_LOG_ERROR("the completion queue of provider '%s' is broken (%s)",
+                      na_class->info->fabric_attr->prov_name, fi_strerror(error));
+    na_class->failed = true;
+    return NA_PLUGIN_IO_ERROR;
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Whether anybody listens where a peer should be. Providers over TCP say "try again" as long as
+ * there is no connection, also when every attempt is refused; so when that goes on, this asks the
+ * address itself.
+ */
+
+#include "ofi.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#define OFI_STALLED_NS UINT64_C(500000000)
+
+static int32_t ofi_probe_begin(struct na_plugin_class *na_class, struct fabric_peer *peer);
+static int32_t ofi_probe_check(struct na_plugin_class *na_class, struct fabric_peer *peer);
+static int32_t ofi_probe_result(struct na_plugin_class *na_class, struct fabric_peer *peer,
+                                int error);
+
+/* The fabric has no resources for a peer: NA_PLUGIN_AGAIN, or what is known by now. */
+int32_t ofi_probe_stalled(struct na_plugin_class *na_class, struct fabric_peer *peer)
+{
+    struct ofi_peer *private = peer->private;
+    uint64_t now;
+
+    if (!na_class->protocol.tcp_port)
+        return NA_PLUGIN_AGAIN;
+    if (private->probing)
+        return ofi_probe_check(na_class, peer);
+    now = ofi_host->clock_ns();
+    if (private->stalled_since == 0) {
+        private->stalled_since = now;
+        return NA_PLUGIN_AGAIN;
+    }
+    return now - private->stalled_since < OFI_STALLED_NS ? NA_PLUGIN_AGAIN
+                                                         : ofi_probe_begin(na_class, peer);
+}
+
+void ofi_probe_end(struct fabric_peer *peer)
+{
+    struct ofi_peer *private = peer->private;
+
+    if (private->probing)
+        (void) close(private->probe_fd);
+    private->probing = false;
+    private->probe_fd = -1;
+    private->stalled_since = 0;
+}
+
+static int32_t ofi_probe_begin(struct na_plugin_class *na_class, struct fabric_peer *peer)
+{
+    struct ofi_peer *private = peer->private;
+    char reason[LOCATION_REASON_MAX];
+    struct sockaddr_storage address;
+    struct location location;
+
+    if (location_parse(peer->name, &location, reason) != NA_PLUGIN_SUCCESS ||
+        location_resolve_peer(&location, NA_PLUGIN_ADDR_UNSPEC, &address, reason) !=
+            NA_PLUGIN_SUCCESS)
+        return NA_PLUGIN_AGAIN;
+    private->probe_fd =
+        socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
+    if (private->probe_fd < 0)
+        return NA_PLUGIN_AGAIN;
+    private->probing = true;
+    if (connect(private->probe_fd, (const struct sockaddr *) &address, location_length(&address)) !=
+        0)
+        return errno == EINPROGRESS ? NA_PLUGIN_AGAIN : ofi_probe_result(na_class, peer, errno);
+    return ofi_probe_result(na_class, peer, 0);
+}
+
+static int32_t ofi_probe_check(struct na_plugin_class *na_class, struct fabric_peer *peer)
+{
+    struct ofi_peer *private = peer->private;
+    struct pollfd descriptor = {.fd = private->probe_fd, .events = POLLOUT};
+    socklen_t size = sizeof(int);
+    int error = 0;
+
+    if (poll(&descriptor, 1, 0) != 1)
+        return NA_PLUGIN_AGAIN;
+    if (getsockopt(private->probe_fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0)
+        error = errno;
+    return ofi_probe_result(na_class, peer, error);
+}
+
+/* Somebody who listens is waited for, and asked again later. */
+static int32_t ofi_probe_result(struct na_plugin_class *na_class, struct fabric_peer *peer,
+                                int error)
+{
+    (void) na_class;
+    ofi_probe_end(peer);
+    if (error == 0)
+        return NA_PLUGIN_AGAIN;
+    OFI_LOG_DEBUG("nobody answers at %s (%s)", peer->name, strerror(error));
+    return NA_PLUGIN_HOSTUNREACH;
+}

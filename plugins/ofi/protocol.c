@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The protocols that init strings name, and the providers of libfabric behind them. */
+
+#include "ofi.h"
+
+#include <string.h>
+
+/* What is sent without asking the receiver first: by the rxm layer, and by most networks. */
+#define OFI_FRAME_RXM     16128u
+#define OFI_FRAME_NETWORK 8192u
+
+/* Best first. Any other name is taken for a provider's. */
+const struct ofi_protocol ofi_protocols[] = {
+    {.name = "cxi",
+     .provider = "cxi",
+     .format = FI_ADDR_CXI,
+     .naming = OFI_NAMING_RAW,
+     .auth = OFI_AUTH_CXI,
+     .priority = 95,
+     .frame = OFI_FRAME_NETWORK},
+    {.name = "opx",
+     .provider = "opx",
+     .format = FI_ADDR_OPX,
+     .naming = OFI_NAMING_RAW,
+     .auth = OFI_AUTH_UUID,
+     .priority = 90,
+     .frame = OFI_FRAME_NETWORK},
+    {.name = "verbs",
+     .provider = "verbs",
+     .format = FI_SOCKADDR_IN,
+     .naming = OFI_NAMING_SOCKET,
+     .priority = 85,
+     .frame = OFI_FRAME_RXM},
+    {.name = "gni",
+     .provider = "gni",
+     .format = FI_ADDR_GNI,
+     .naming = OFI_NAMING_RAW,
+     .auth = OFI_AUTH_COOKIE,
+     .priority = 80,
+     .frame = OFI_FRAME_NETWORK},
+    {.name = "psm3",
+     .provider = "psm3",
+     .format = FI_ADDR_PSMX3,
+     .naming = OFI_NAMING_RAW,
+     .auth = OFI_AUTH_UUID,
+     .priority = 75,
+     .frame = OFI_FRAME_NETWORK},
+    {.name = "psm2",
+     .provider = "psm2",
+     .format = FI_ADDR_PSMX2,
+     .naming = OFI_NAMING_RAW,
+     .auth = OFI_AUTH_UUID,
+     .priority = 70,
+     .frame = OFI_FRAME_NETWORK},
+    {.name = "psm",
+     .provider = "psm",
+     .format = FI_ADDR_PSMX,
+     .naming = OFI_NAMING_RAW,
+     .priority = 65,
+     .frame = OFI_FRAME_NETWORK},
+    {.name = "tcp",
+     .provider = "tcp",
+     .format = FI_FORMAT_UNSPEC,
+     .naming = OFI_NAMING_SOCKET,
+     .priority = 30,
+     .frame = OFI_FRAME_RXM,
+     .tcp_port = true},
+    {.name = "shm",
+     .provider = "shm",
+     .format = FI_ADDR_STR,
+     .naming = OFI_NAMING_STRING,
+     .priority = 20,
+     .frame = 4032,
+     .node_local = true},
+    {.name = "sockets",
+     .provider = "sockets",
+     .format = FI_FORMAT_UNSPEC,
+     .naming = OFI_NAMING_SOCKET,
+     .priority = 5,
+     .frame = OFI_FRAME_RXM,
+     .tcp_port = true,
+     .auto_to_wait = true},
+    {.name = "udp",
+     .provider = "udp",
+     .format = FI_FORMAT_UNSPEC,
+     .naming = OFI_NAMING_SOCKET,
+     .priority = 2,
+     .frame = 1024},
+};
+const uint32_t ofi_protocol_count = sizeof(ofi_protocols) / sizeof(ofi_protocols[0]);
+
+static bool ofi_provider_starts(const char *provider, const char *start);
+
+/*
+ * The protocol of that name: one of the table or, with the traits of its core provider where the
+ * table has that, a raw provider name such as `tcp;ofi_rxm` or `net`. False: not a provider's name.
+ */
+bool ofi_protocol_find(const char *name, struct ofi_protocol *protocol)
+{
+    for (uint32_t i = 0; i < ofi_protocol_count; i++) {
+        if (strcmp(ofi_protocols[i].name, name) == 0) {
+            *protocol = ofi_protocols[i];
+            return true;
+        }
+    }
+    if (name[0] == '\0' || name[0] == ';' || strchr(name, '+') != NULL)
+        return false;
+    *protocol = (struct ofi_protocol){
+        .format = FI_FORMAT_UNSPEC,
+        .naming = OFI_NAMING_RAW, /* settled when libfabric says what format it has */
+        .frame = 4096,
+        .priority = 1,
+    };
+    for (uint32_t i = 0; i < ofi_protocol_count; i++)
+        if (ofi_provider_starts(name, ofi_protocols[i].provider))
+            *protocol = ofi_protocols[i];
+    if (ofi_provider_starts(name, "net")) {
+        protocol->naming = OFI_NAMING_SOCKET;
+        protocol->frame = OFI_FRAME_RXM;
+        protocol->priority = 10;
+        protocol->tcp_port = true;
+    }
+    protocol->name = name;
+    protocol->provider = name;
+    return true;
+}
+
+/* Whether libfabric's provider is what the protocol means: itself, or under utility layers. */
+bool ofi_protocol_has_provider(const struct ofi_protocol *protocol, const char *provider)
+{
+    return ofi_provider_starts(provider, protocol->provider);
+}
+
+static bool ofi_provider_starts(const char *provider, const char *start)
+{
+    size_t length = strlen(start);
+
+    return strncmp(provider, start, length) == 0 &&
+           (provider[length] == '\0' || provider[length] == ';');
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Puts and gets: one-sided reads and writes of the fabric, in pieces that it can take. */
+
+#include "ofi.h"
+
+static int32_t ofi_rma_check(const struct na_plugin_mem *local, const struct na_plugin_mem *remote);
+static ssize_t ofi_rma_issue(struct na_plugin_class *na_class, struct ofi_rma *rma);
+static void ofi_rma_wait(struct na_plugin_class *na_class, struct ofi_rma *rma);
+static void ofi_rma_end(struct na_plugin_class *na_class, struct ofi_rma *rma, int32_t status);
+
+int32_t ofi_put(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
+                uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
+                uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id)
+{
+    int32_t ret = ofi_rma_check(local, remote);
+
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
+    return fabric_rma_submit(context, op, 1, local, local_offset, remote, remote_offset, length,
+                             addr, remote_id);
+}
+
+int32_t ofi_get(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
+                uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
+                uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id)
+{
+    int32_t ret = ofi_rma_check(local, remote);
+
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
+    return fabric_rma_submit(context, op, 0, local, local_offset, remote, remote_offset, length,
+                             addr, remote_id);
+}
+
+int32_t ofi_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma)
+{
+    struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
+    struct ofi_peer *peer = rma->peer->private;
+    struct ofi_rma *private = rma->private;
+    ssize_t ret;
+
+    if (peer->address == NULL)
+        return NA_PLUGIN_HOSTUNREACH;
+    private->request.kind = OFI_REQUEST_RMA;
+    private->rma = rma;
+    private->address = peer->address;
+    private->done = 0;
+    private->in_progress = 0;
+    private->next = NULL;
+    private->abandoned = false;
+    ret = ofi_rma_issue(na_class, private);
+    if (ret == -FI_EAGAIN)
+        return ofi_probe_stalled(na_class, rma->peer);
+    if (ret != 0)
+        return ofi_status((int) -ret);
+    peer->stalled_since = 0;
+    private->address->requests++;
+    return NA_PLUGIN_SUCCESS;
+}
+
+/*
+ * What the fabric works on cannot be called back. What waits here for its next piece can: nobody
+ * touches its memory, and the next poll lets go of it. Through shared memory the data of a process
+ * that has died has stopped to move, and nothing reports that.
+ */
+bool ofi_rma_abandon(struct fabric_endpoint *endpoint, struct fabric_rma *rma, int32_t status)
+{
+    const struct na_plugin_class *na_class = (const struct na_plugin_class *) endpoint;
+    struct ofi_rma *private = rma->private;
+
+    private->abandoned = true;
+    return private->in_progress == 0 ||
+           (na_class->protocol.node_local && status != NA_PLUGIN_CANCELED);
+}
+
+/* The fabric completed what it worked on. */
+void ofi_rma_piece_done(struct na_plugin_class *na_class, struct ofi_rma *rma, int32_t status)
+{
+    ssize_t ret;
+
+    if (status == NA_PLUGIN_SUCCESS)
+        rma->done += rma->in_progress;
+    rma->in_progress = 0;
+    if (status != NA_PLUGIN_SUCCESS || rma->done == rma->rma->length || rma->abandoned) {
+        ofi_rma_end(na_class, rma,
+                    rma->abandoned && rma->done != rma->rma->length ? NA_PLUGIN_CANCELED : status);
+        return;
+    }
+    ret = ofi_rma_issue(na_class, rma);
+    if (ret == -FI_EAGAIN)
+        ofi_rma_wait(na_class, rma);
+    else if (ret != 0)
+        ofi_rma_end(na_class, rma, ofi_status((int) -ret));
+}
+
+/* Starts the next pieces of those that wait, in order, as far as the fabric takes them. */
+void ofi_rma_retry(struct na_plugin_class *na_class)
+{
+    while (na_class->rmas_waiting != NULL) {
+        struct ofi_rma *rma = na_class->rmas_waiting;
+        ssize_t ret = rma->abandoned ? -FI_ECANCELED : ofi_rma_issue(na_class, rma);
+
+        if (ret == -FI_EAGAIN)
+            return;
+        na_class->rmas_waiting = rma->next;
+        if (rma->next == NULL)
+            na_class->rmas_waiting_end = &na_class->rmas_waiting;
+        if (ret != 0)
+            ofi_rma_end(na_class, rma,
+                        rma->abandoned ? NA_PLUGIN_CANCELED : ofi_status((int) -ret));
+    }
+}
+
+static int32_t ofi_rma_check(const struct na_plugin_mem *local, const struct na_plugin_mem *remote)
+{
+    if (!local->is_remote && local->mr != NULL && remote->is_remote)
+        return NA_PLUGIN_SUCCESS;
+    OFI_LOG_ERROR("a transfer needs a registered local handle (this one is %s) and a deserialized "
+                  "remote one (this one is %s)",
+                  local->is_remote    ? "remote"
+                  : local->mr == NULL ? "not registered"
+                                      : "good",
+                  remote->is_remote ? "good" : "local");
+    return NA_PLUGIN_INVALID_ARG;
+}
+
+static ssize_t ofi_rma_issue(struct na_plugin_class *na_class, struct ofi_rma *rma)
+{
+    const struct fabric_rma *request = rma->rma;
+    uint64_t size = request->length - rma->done;
+    struct iovec vector;
+    struct fi_rma_iov remote;
+    struct fi_msg_rma message = {
+        .msg_iov = &vector,
+        .desc = &request->local->descriptor,
+        .iov_count = 1,
+        .addr = rma->address->fi_addr,
+        .rma_iov = &remote,
+        .rma_iov_count = 1,
+        .context = &rma->request.context,
+    };
+    ssize_t ret;
+
+    if (size > na_class->max_rma)
+        size = na_class->max_rma;
+    vector.iov_base = (uint8_t *) request->local->base + request->local_offset + rma->done;
+    vector.iov_len = size;
+    remote.addr = request->remote->remote_base + request->remote_offset + rma->done;
+    remote.len = size;
+    remote.key = request->remote->key;
+    rma->in_progress = size;
+    if (request->is_put != 0) {
+        ret = fi_writemsg(na_class->endpoint, &message, na_class->put_flags);
+        if ((ret == -FI_EINVAL || ret == -FI_EOPNOTSUPP || ret == -FI_EBADFLAGS) &&
+            (na_class->put_flags & FI_DELIVERY_COMPLETE) != 0) {
+            na_class->put_flags &= ~FI_DELIVERY_COMPLETE;
+            ret = fi_writemsg(na_class->endpoint, &message, na_class->put_flags);
+        }
+    } else {
+        ret = fi_readmsg(na_class->endpoint, &message, FI_COMPLETION);
+    }
+    if (ret != 0)
+        rma->in_progress = 0;
+    return ret;
+}
+
+static void ofi_rma_wait(struct na_plugin_class *na_class, struct ofi_rma *rma)
+{
+    rma->next = NULL;
+    *na_class->rmas_waiting_end = rma;
+    na_class->rmas_waiting_end = &rma->next;
+}
+
+static void ofi_rma_end(struct na_plugin_class *na_class, struct ofi_rma *rma, int32_t status)
+{
+    struct ofi_address *address = rma->address;
+
+    fabric_rma_done(&na_class->base, rma->rma, status);
+    ofi_address_drop_request(na_class, address);
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* From the init string to the one entry of libfabric's list that is opened. */
+
+#include "ofi.h"
+
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+/* What the address part of the init string says. */
+struct ofi_source {
+    char domain[128]; /* empty: any */
+    char name[128];   /* OFI_NAMING_STRING */
+    char service[16]; /* OFI_NAMING_RAW: the endpoint's number, empty for any */
+    struct sockaddr_storage address;
+    bool has_address;
+};
+
+static int32_t ofi_source_parse(const struct ofi_protocol *protocol,
+                                const struct na_plugin_init *init, struct ofi_source *source);
+static int32_t ofi_source_parse_socket(const struct ofi_protocol *protocol,
+                                       const struct na_plugin_init *init, const char *text,
+                                       struct ofi_source *source);
+static int32_t ofi_source_parse_string(const char *text, struct ofi_source *source);
+static int32_t ofi_source_parse_raw(const char *text, struct ofi_source *source);
+static int32_t ofi_ask(struct na_plugin_class *na_class, const struct na_plugin_init *init,
+                       const struct ofi_source *source, struct fi_info **list_p);
+static struct fi_info *ofi_pick(const struct na_plugin_class *na_class, struct fi_info *list);
+static int32_t ofi_explain_missing(const struct na_plugin_class *na_class,
+                                   const struct ofi_source *source, int error);
+
+int32_t ofi_select(struct na_plugin_class *na_class, const struct na_plugin_init *init)
+{
+    struct ofi_protocol *protocol = &na_class->protocol;
+    struct ofi_source source;
+    struct fi_info *list = NULL, *picked;
+    uint32_t format;
+    int32_t ret;
+
+    (void) snprintf(na_class->protocol_name, sizeof(na_class->protocol_name), "%s", init->protocol);
+    if (strlen(init->protocol) >= sizeof(na_class->protocol_name) ||
+        !ofi_protocol_find(na_class->protocol_name, protocol)) {
+        OFI_LOG_ERROR("'%.80s' is neither a protocol nor a provider of libfabric", init->protocol);
+        return NA_PLUGIN_PROTONOSUPPORT;
+    }
+    format = ofi_offered_format(protocol);
+    if (protocol->naming == OFI_NAMING_RAW && format != FI_FORMAT_UNSPEC) {
+        if (format == FI_SOCKADDR_IN || format == FI_SOCKADDR_IN6)
+            protocol->naming = OFI_NAMING_SOCKET;
+        else if (format == FI_ADDR_STR)
+            protocol->naming = OFI_NAMING_STRING;
+    }
+    if (format == FI_FORMAT_UNSPEC) /* before the address, which can mean nothing without it */
+        return ofi_explain_missing(na_class, NULL, FI_ENODATA);
+    ret = ofi_source_parse(protocol, init, &source);
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = ofi_ask(na_class, init, &source, &list);
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
+    picked = ofi_pick(na_class, list);
+    if (picked != NULL) {
+        na_class->info = fi_dupinfo(picked);
+        ret = na_class->info != NULL ? NA_PLUGIN_SUCCESS : NA_PLUGIN_NOMEM;
+    } else {
+        ret = ofi_explain_missing(na_class, &source, FI_ENODATA);
+    }
+    fi_freeinfo(list);
+    return ret;
+}
+
+static int32_t ofi_source_parse(const struct ofi_protocol *protocol,
+                                const struct na_plugin_init *init, struct ofi_source *source)
+{
+    const char *text = init->address != NULL ? init->address : "";
+
+    memset(source, 0, sizeof(*source));
+    switch (protocol->naming) {
+    case OFI_NAMING_SOCKET:
+        return ofi_source_parse_socket(protocol, init, text, source);
+    case OFI_NAMING_STRING:
+        return ofi_source_parse_string(text, source);
+    default:
+        return ofi_source_parse_raw(text, source);
+    }
+}
+
+/* "[domain/][host][:port]", where a host may also be an interface, or a domain of the provider. */
+static int32_t ofi_source_parse_socket(const struct ofi_protocol *protocol,
+                                       const struct na_plugin_init *init, const char *text,
+                                       struct ofi_source *source)
+{
+    const char *slash = strrchr(text, '/');
+    char reason[LOCATION_REASON_MAX];
+    struct location location;
+    int32_t ret;
+
+    if (slash != NULL) {
+        size_t length = (size_t) (slash - text);
+
+        if (length == 0 || length >= sizeof(source->domain)) {
+            OFI_LOG_ERROR("'%.100s': a domain's name is expected before '/'", text);
+            return NA_PLUGIN_INVALID_ARG;
+        }
+        memcpy(source->domain, text, length);
+        text = slash + 1;
+    }
+    ret = location_parse(text, &location, reason);
+    if (ret != NA_PLUGIN_SUCCESS)
+        goto refuse;
+    if (source->domain[0] == '\0' && location.host[0] != '\0' &&
+        if_nametoindex(location.host) == 0 && strlen(location.host) < sizeof(source->domain) &&
+        ofi_offered_domain(protocol, location.host)) {
+        memcpy(source->domain, location.host, strlen(location.host) + 1);
+        location.host[0] = '\0';
+    }
+    if (source->domain[0] != '\0' && !ofi_offered_domain(protocol, source->domain)) {
+        OFI_LOG_ERROR("provider '%s' has no domain '%s' on this machine", protocol->provider,
+                      source->domain);
+        return NA_PLUGIN_NODEV;
+    }
+    /* A domain that is an interface says which address. */
+    if (source->domain[0] != '\0' && location.host[0] == '\0' &&
+        if_nametoindex(source->domain) != 0)
+        memcpy(location.host, source->domain, strlen(source->domain) + 1);
+    if (location.host[0] == '\0' && init->ip_subnet == NULL && !protocol->tcp_port &&
+        location.port == 0)
+        return NA_PLUGIN_SUCCESS; /* the provider knows which interfaces are its own */
+    ret = location_resolve_local(&location, init->ip_subnet, init->addr_format, &source->address,
+                                 reason);
+    if (ret == NA_PLUGIN_SUCCESS) {
+        source->has_address = true;
+        return NA_PLUGIN_SUCCESS;
+    }
+
+refuse:
+    OFI_LOG_ERROR("cannot listen at '%.100s': %s", text, reason);
+    return ret;
+}
+
+/* A name of the caller's, or one of our own that no other endpoint of the node has. */
+static int32_t ofi_source_parse_string(const char *text, struct ofi_source *source)
+{
+    uint64_t random;
+
+    if (text[0] == '\0') {
+        if (getrandom(&random, sizeof(random), 0) != (ssize_t) sizeof(random)) {
+            OFI_LOG_ERROR("no random numbers");
+            return NA_PLUGIN_IO_ERROR;
+        }
+        (void) snprintf(source->name, sizeof(source->name), "%u-%016llx", (unsigned) getpid(),
+                        (unsigned long long) random);
+        return NA_PLUGIN_SUCCESS;
+    }
+    if (!ofi_string_name_check(text)) {
+        OFI_LOG_ERROR("'%.80s' cannot name an endpoint: 1 to %d letters, digits, '-', '_', '.'",
+                      text, OFI_STRING_NAME_MAX);
+        return NA_PLUGIN_INVALID_ARG;
+    }
+    memcpy(source->name, text, strlen(text) + 1);
+    return NA_PLUGIN_SUCCESS;
+}
+
+/* "[domain][:number]" */
+static int32_t ofi_source_parse_raw(const char *text, struct ofi_source *source)
+{
+    struct location location;
+    char reason[LOCATION_REASON_MAX];
+    int32_t ret = location_parse(text, &location, reason);
+
+    if (ret != NA_PLUGIN_SUCCESS || strlen(location.host) >= sizeof(source->domain)) {
+        OFI_LOG_ERROR("'%.100s' is not of the form domain:number%s%s", text,
+                      ret != NA_PLUGIN_SUCCESS ? ": " : "", ret != NA_PLUGIN_SUCCESS ? reason : "");
+        return NA_PLUGIN_INVALID_ARG;
+    }
+    memcpy(source->domain, location.host, strlen(location.host) + 1);
+    if (location.has_port)
+        (void) snprintf(source->service, sizeof(source->service), "%u", location.port);
+    return NA_PLUGIN_SUCCESS;
+}
+
+static int32_t ofi_ask(struct na_plugin_class *na_class, const struct na_plugin_init *init,
+                       const struct ofi_source *source, struct fi_info **list_p)
+{
+    const struct ofi_protocol *protocol = &na_class->protocol;
+    struct fi_info *hints = ofi_hints_create(protocol, init);
+    bool number = source->service[0] != '\0';
+    int32_t ret;
+    int error;
+
+    if (hints == NULL)
+        return NA_PLUGIN_NOMEM;
+    /* Sockets' providers name their domains after interfaces; the address says it all. */
+    ret = ofi_hints_set_source(hints, protocol, source->domain[0] != '\0' ? source->domain : NULL,
+                               source->has_address ? &source->address : NULL,
+                               source->name[0] != '\0' ? source->name : NULL);
+    if (ret == NA_PLUGIN_SUCCESS && init->auth_key != NULL && init->auth_key[0] != '\0')
+        ret = ofi_hints_set_auth_key(hints, protocol, init->auth_key);
+    if (ret == NA_PLUGIN_SUCCESS) {
+        error =
+            fi_getinfo(OFI_API_VERSION, number && source->domain[0] != '\0' ? source->domain : NULL,
+                       number ? source->service : NULL, number ? FI_SOURCE : 0, hints, list_p);
+        if (error != 0)
+            ret = ofi_explain_missing(na_class, source, -error);
+    }
+    fi_freeinfo(hints);
+    return ret;
+}
+
+/*
+ * The first that is what was asked for. A provider that offers reliable datagrams itself goes
+ * before one that has them from a layer above it, unless that is what the name says.
+ */
+static struct fi_info *ofi_pick(const struct na_plugin_class *na_class, struct fi_info *list)
+{
+    const struct ofi_protocol *protocol = &na_class->protocol;
+    struct fi_info *layered = NULL;
+
+    for (struct fi_info *info = list; info != NULL; info = info->next) {
+        if (!ofi_protocol_has_provider(protocol, info->fabric_attr->prov_name))
+            continue;
+        if (strcmp(info->fabric_attr->prov_name, protocol->provider) == 0)
+            return ofi_device_choose(info);
+        if (layered == NULL)
+            layered = info;
+    }
+    return layered != NULL ? ofi_device_choose(layered) : NULL;
+}
+
+static int32_t ofi_explain_missing(const struct na_plugin_class *na_class,
+                                   const struct ofi_source *source, int error)
+{
+    const struct ofi_protocol *protocol = &na_class->protocol;
+    char offered[256], where[160] = "";
+
+    if (source == NULL || !ofi_offered_domain(protocol, NULL)) {
+        ofi_offered(offered, sizeof(offered));
+        OFI_LOG_ERROR("libfabric %u.%u has no provider '%s' for reliable datagrams and RMA on this "
+                      "machine; it offers: %s",
+                      FI_MAJOR(fi_version()), FI_MINOR(fi_version()), protocol->provider, offered);
+        return NA_PLUGIN_NODEV;
+    }
+    if (source->has_address) {
+        (void) snprintf(where, sizeof(where), " at ");
+        location_format(&source->address, where + 4, sizeof(where) - 4);
+    } else if (source->domain[0] != '\0') {
+        (void) snprintf(where, sizeof(where), " on %s", source->domain);
+    }
+    OFI_LOG_ERROR("provider '%s' of libfabric offers nothing%s that fits (%s)", protocol->provider,
+                  where, fi_strerror(error));
+    return error == FI_ENODATA ? NA_PLUGIN_NODEV : ofi_status(error);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What libfabric's error numbers mean in NA. */
+
+#include "ofi.h"
+
+/* Takes the positive number. */
+int32_t ofi_status(int error)
+{
+    switch (error) {
+    case 0:
+        return NA_PLUGIN_SUCCESS;
+    case FI_EAGAIN:
+        return NA_PLUGIN_AGAIN;
+    case FI_ENOMEM:
+        return NA_PLUGIN_NOMEM;
+    case FI_EPERM:
+    case FI_EACCES:
+    case FI_ENOKEY:
+    case FI_EKEYREJECTED:
+        return NA_PLUGIN_PERMISSION;
+    case FI_EBUSY:
+        return NA_PLUGIN_BUSY;
+    case FI_ENODEV:
+    case FI_ENODATA:
+        return NA_PLUGIN_NODEV;
+    case FI_EINVAL:
+        return NA_PLUGIN_INVALID_ARG;
+    case FI_EMSGSIZE:
+    case FI_ETRUNC:
+    case FI_ETOOSMALL:
+        return NA_PLUGIN_MSGSIZE;
+    case FI_EOPNOTSUPP:
+    case FI_ENOSYS:
+        return NA_PLUGIN_OPNOTSUPPORTED;
+    case FI_EADDRINUSE:
+        return NA_PLUGIN_ADDRINUSE;
+    case FI_EADDRNOTAVAIL:
+        return NA_PLUGIN_ADDRNOTAVAIL;
+    case FI_ENETDOWN:
+    case FI_ENETUNREACH:
+    case FI_ECONNABORTED:
+    case FI_ECONNRESET:
+    case FI_ENOTCONN:
+    case FI_ESHUTDOWN:
+    case FI_ETIMEDOUT:
+    case FI_ECONNREFUSED:
+    case FI_EHOSTDOWN:
+    case FI_EHOSTUNREACH:
+    case FI_EREMOTEIO:
+    case FI_EIO:
+    case EPIPE:
+    case FI_ECANCELED: /* flushed when a connection broke: we cancel nothing at libfabric's */
+        return NA_PLUGIN_HOSTUNREACH;
+    default:
+        return NA_PLUGIN_IO_ERROR;
+    }
+}
+
+/* Of a send: what says nothing better says that the peer cannot be reached. */
+int32_t ofi_send_status(int error)
+{
+    int32_t status = ofi_status(error);
+
+    return status == NA_PLUGIN_IO_ERROR || status == NA_PLUGIN_INVALID_ARG ? NA_PLUGIN_HOSTUNREACH
+                                                                           : status;
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory handles: what a peer sends instead of one is refused, and keys cannot be guessed. */
+
+#include "ofi_host.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+struct opened {
+    struct na_plugin_class *na_class;
+    uint8_t memory[4096];
+};
+
+static int setup(void **state)
+{
+    static struct opened opened;
+    struct na_plugin_init init = {
+        .size = sizeof(init),
+        .class_name = "ofi",
+        .protocol = "tcp",
+        .address = "127.0.0.1",
+        .max_contexts = 1,
+    };
+    struct na_plugin_class_info info = {.size = sizeof(info)};
+
+    *state = &opened;
+    return ofi_class_initialize(&init, NULL, &opened.na_class, &info);
+}
+
+static int teardown(void **state)
+{
+    struct opened *opened = *state;
+
+    return ofi_class_finalize(opened->na_class);
+}
+
+static struct na_plugin_mem *create(struct opened *opened)
+{
+    struct na_plugin_mem *mem = NULL;
+
+    assert_int_equal(ofi_mem_create(opened->na_class, opened->memory, sizeof(opened->memory),
+                                    NA_PLUGIN_MEM_READ | NA_PLUGIN_MEM_WRITE, &mem),
+                     NA_PLUGIN_SUCCESS);
+    return mem;
+}
+
+static void handles_travel_and_come_back(void **state)
+{
+    struct opened *opened = *state;
+    struct na_plugin_class *na_class = opened->na_class;
+    struct na_plugin_mem *mem = create(opened), *remote = NULL;
+    uint8_t packed[512];
+    uint64_t size;
+
+    assert_int_equal(ofi_mem_serialize(na_class, mem, packed, sizeof(packed)),
+                     NA_PLUGIN_INVALID_ARG); /* not registered */
+    assert_int_equal(ofi_mem_register(na_class, mem, NA_PLUGIN_MEM_TYPE_HOST, 0),
+                     NA_PLUGIN_SUCCESS);
+    size = ofi_mem_serialize_size(na_class, mem);
+    assert_true(size <= sizeof(packed));
+    assert_int_equal(ofi_mem_serialize(na_class, mem, packed, size - 1), NA_PLUGIN_OVERFLOW);
+    assert_int_equal(ofi_mem_serialize(na_class, mem, packed, size), NA_PLUGIN_SUCCESS);
+    assert_int_equal(ofi_mem_deserialize(na_class, packed, size, &remote), NA_PLUGIN_SUCCESS);
+    assert_true(remote->is_remote);
+    assert_int_equal(remote->length, sizeof(opened->memory));
+    ofi_mem_destroy(na_class, remote);
+    assert_int_equal(ofi_mem_deregister(na_class, mem), NA_PLUGIN_SUCCESS);
+    assert_int_equal(ofi_mem_deregister(na_class, mem), NA_PLUGIN_SUCCESS);
+    ofi_mem_destroy(na_class, mem);
+}
+
+static void forged_handles_are_refused(void **state)
+{
+    struct opened *opened = *state;
+    struct na_plugin_class *na_class = opened->na_class;
+    struct na_plugin_mem *mem = create(opened), *remote = NULL;
+    static const uint32_t always_checked[] = {0, 4, 6, 12}; /* magic, version, raw size, reserved */
+    uint8_t packed[512], forged[512];
+    uint64_t size;
+
+    assert_int_equal(ofi_mem_register(na_class, mem, NA_PLUGIN_MEM_TYPE_HOST, 0),
+                     NA_PLUGIN_SUCCESS);
+    size = ofi_mem_serialize_size(na_class, mem);
+    assert_int_equal(ofi_mem_serialize(na_class, mem, packed, size), NA_PLUGIN_SUCCESS);
+    for (uint64_t length = 0; length < size; length++)
+        assert_int_equal(ofi_mem_deserialize(na_class, packed, length, &remote),
+                         NA_PLUGIN_PROTOCOL_ERROR);
+    assert_int_equal(ofi_mem_deserialize(na_class, packed, size + 1, &remote),
+                     NA_PLUGIN_PROTOCOL_ERROR);
+    for (size_t i = 0; i < sizeof(always_checked) / sizeof(always_checked[0]); i++) {
+        memcpy(forged, packed, size);
+        forged[always_checked[i]] ^= 0x10;
+        assert_int_equal(ofi_mem_deserialize(na_class, forged, size, &remote),
+                         NA_PLUGIN_PROTOCOL_ERROR);
+    }
+    memcpy(forged, packed, size);
+    memset(forged + 24, 0xff, 8); /* a length that does not lie in the address space */
+    assert_int_equal(ofi_mem_deserialize(na_class, forged, size, &remote),
+                     NA_PLUGIN_PROTOCOL_ERROR);
+    assert_null(remote);
+    ofi_mem_destroy(na_class, mem);
+}
+
+static void keys_are_unique_and_do_not_count(void **state)
+{
+    struct opened *opened = *state;
+    struct na_plugin_class *na_class = opened->na_class;
+    struct na_plugin_mem *mems[100];
+    uint64_t near = 0;
+
+    if ((na_class->mr_mode & FI_MR_PROV_KEY) != 0)
+        skip(); /* the provider chooses */
+    for (size_t i = 0; i < 100; i++) {
+        mems[i] = create(opened);
+        assert_int_equal(ofi_mem_register(na_class, mems[i], NA_PLUGIN_MEM_TYPE_HOST, 0),
+                         NA_PLUGIN_SUCCESS);
+        for (size_t j = 0; j < i; j++) {
+            uint64_t distance = fi_mr_key(mems[i]->mr) - fi_mr_key(mems[j]->mr);
+
+            assert_int_not_equal(distance, 0);
+            near += distance < 1000 || distance > UINT64_MAX - 1000;
+        }
+    }
+    assert_int_equal(near, 0);
+    for (size_t i = 0; i < 100; i++)
+        ofi_mem_destroy(na_class, mems[i]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(handles_travel_and_come_back),
+        cmocka_unit_test(forged_handles_are_refused),
+        cmocka_unit_test(keys_are_unique_and_do_not_count),
+    };
+    int ret;
+
+    ofi_host = &ofi_test_host;
+    ret = cmocka_run_group_tests(tests, setup, teardown);
+    ofi_enumerate_cleanup();
+    return ret;
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What is asked for is what is used; what cannot be had is an error that says what there is. */
+
+#include "ofi_host.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+struct offers {
+    uint32_t count;
+    uint32_t usable;
+    uint32_t node_local;
+    char reason[512];
+};
+
+static int32_t count_offer(void *arg, const struct na_plugin_offer *offer)
+{
+    struct offers *offers = arg;
+
+    offers->count++;
+    offers->usable += (offer->flags & NA_PLUGIN_OFFER_USABLE) != 0;
+    offers->node_local += (offer->flags & NA_PLUGIN_OFFER_NODE_LOCAL) != 0;
+    assert_int_equal(offer->reason == NULL, (offer->flags & NA_PLUGIN_OFFER_USABLE) != 0);
+    if (offer->reason != NULL)
+        (void) snprintf(offers->reason, sizeof(offers->reason), "%s", offer->reason);
+    return NA_PLUGIN_SUCCESS;
+}
+
+/* Opens and closes; the log is what was said meanwhile. */
+static int32_t open_class(const char *protocol, const char *address, const char *subnet)
+{
+    struct na_plugin_init init = {
+        .size = sizeof(init),
+        .listen = 1,
+        .class_name = "ofi",
+        .protocol = protocol,
+        .address = address,
+        .ip_subnet = subnet,
+        .max_contexts = 1,
+    };
+    struct na_plugin_class_info info = {.size = sizeof(info)};
+    struct na_plugin_class *na_class = NULL;
+    int32_t ret;
+
+    ofi_test_log[0] = '\0';
+    ret = ofi_class_initialize(&init, NULL, &na_class, &info);
+    assert_int_equal(na_class != NULL, ret == NA_PLUGIN_SUCCESS);
+    if (ret == NA_PLUGIN_SUCCESS)
+        assert_int_equal(ofi_class_finalize(na_class), NA_PLUGIN_SUCCESS);
+    return ret;
+}
+
+static void check_log(const char *text)
+{
+    if (strstr(ofi_test_log, text) == NULL)
+        fail_msg("\"%s\" is not in the log: %s", text, ofi_test_log);
+}
+
+static void offers_tell_what_there_is_and_why_not(void **state)
+{
+    struct offers offers = {0};
+
+    (void) state;
+    assert_int_equal(ofi_enumerate("tcp", count_offer, &offers), NA_PLUGIN_SUCCESS);
+    assert_true(offers.usable >= 1 && offers.usable == offers.count && offers.node_local == 0);
+    memset(&offers, 0, sizeof(offers));
+    assert_int_equal(ofi_enumerate("shm", count_offer, &offers), NA_PLUGIN_SUCCESS);
+    assert_true(offers.node_local == offers.count);
+    memset(&offers, 0, sizeof(offers));
+    assert_int_equal(ofi_enumerate("gni", count_offer, &offers), NA_PLUGIN_SUCCESS);
+    assert_int_equal(offers.count, 1);
+    assert_int_equal(offers.usable, 0);
+    assert_non_null(strstr(offers.reason, "no provider 'gni'"));
+    assert_non_null(strstr(offers.reason, "tcp"));
+    memset(&offers, 0, sizeof(offers));
+    assert_int_equal(ofi_enumerate(NULL, count_offer, &offers), NA_PLUGIN_SUCCESS);
+    assert_true(offers.count >= ofi_protocol_count);
+}
+
+static void missing_providers_are_named_with_what_there_is(void **state)
+{
+    static const char *const missing[] = {"gni", "cxi", "nosuchprovider", "gni;ofi_rxm"};
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(missing) / sizeof(missing[0]); i++) {
+        assert_int_equal(open_class(missing[i], NULL, NULL), NA_PLUGIN_NODEV);
+        check_log(missing[i]);
+        check_log("it offers: ");
+        check_log("tcp");
+    }
+}
+
+static void what_cannot_be_listened_at_is_an_error(void **state)
+{
+    (void) state;
+    assert_int_equal(open_class("tcp", "127.0.0.1:65536", NULL), NA_PLUGIN_INVALID_ARG);
+    check_log("65536");
+    assert_int_equal(open_class("tcp", "127.0.0.1:port", NULL), NA_PLUGIN_INVALID_ARG);
+    assert_int_equal(open_class("tcp", "nosuchinterface9", NULL), NA_PLUGIN_NODEV);
+    check_log("nosuchinterface9");
+    assert_int_equal(open_class("tcp", "nosuchdomain/127.0.0.1", NULL), NA_PLUGIN_NODEV);
+    check_log("nosuchdomain");
+    assert_int_equal(open_class("tcp", "/127.0.0.1", NULL), NA_PLUGIN_INVALID_ARG);
+    assert_int_equal(open_class("tcp", "203.0.113.9", NULL), NA_PLUGIN_ADDRNOTAVAIL);
+    assert_int_equal(open_class("tcp", NULL, "203.0.113.0/24"), NA_PLUGIN_ADDRNOTAVAIL);
+    assert_int_equal(open_class("shm", "a/b", NULL), NA_PLUGIN_INVALID_ARG);
+    assert_int_equal(open_class("a+b", NULL, NULL), NA_PLUGIN_PROTONOSUPPORT);
+}
+
+static void a_port_that_is_taken_is_an_error(void **state)
+{
+    struct na_plugin_init init = {
+        .size = sizeof(init),
+        .listen = 1,
+        .class_name = "ofi",
+        .protocol = "tcp",
+        .address = "127.0.0.1",
+        .max_contexts = 1,
+    };
+    struct na_plugin_class_info info = {.size = sizeof(info)};
+    struct na_plugin_class *na_class = NULL;
+
+    (void) state;
+    assert_int_equal(ofi_class_initialize(&init, NULL, &na_class, &info), NA_PLUGIN_SUCCESS);
+    assert_int_equal(open_class("tcp", na_class->name, NULL), NA_PLUGIN_ADDRINUSE);
+    check_log(na_class->name);
+    assert_int_equal(ofi_class_finalize(na_class), NA_PLUGIN_SUCCESS);
+}
+
+static void every_way_to_say_where_is_understood(void **state)
+{
+    (void) state;
+    assert_int_equal(open_class("tcp", NULL, NULL), NA_PLUGIN_SUCCESS);
+    assert_int_equal(open_class("tcp", "lo", NULL), NA_PLUGIN_SUCCESS);
+    assert_int_equal(open_class("tcp", "lo/127.0.0.1", NULL), NA_PLUGIN_SUCCESS);
+    assert_int_equal(open_class("tcp", "localhost", NULL), NA_PLUGIN_SUCCESS);
+    assert_int_equal(open_class("tcp", ":0", "127.0.0.0/8"), NA_PLUGIN_SUCCESS);
+    assert_int_equal(open_class("tcp;ofi_rxm", "127.0.0.1:0", NULL), NA_PLUGIN_SUCCESS);
+    assert_int_equal(open_class("sockets", "127.0.0.1", NULL), NA_PLUGIN_SUCCESS);
+    assert_int_equal(open_class("shm", NULL, NULL), NA_PLUGIN_SUCCESS);
+    assert_int_equal(open_class("shm", "amalgam-test-name", NULL), NA_PLUGIN_SUCCESS);
+}
+
+static void ipv6_is_taken_where_the_machine_has_it(void **state)
+{
+    (void) state;
+    if (open_class("tcp", "[::1]", NULL) == NA_PLUGIN_ADDRNOTAVAIL)
+        skip();
+    assert_int_equal(open_class("tcp", "[::1]:0", NULL), NA_PLUGIN_SUCCESS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(offers_tell_what_there_is_and_why_not),
+        cmocka_unit_test(missing_providers_are_named_with_what_there_is),
+        cmocka_unit_test(what_cannot_be_listened_at_is_an_error),
+        cmocka_unit_test(a_port_that_is_taken_is_an_error),
+        cmocka_unit_test(every_way_to_say_where_is_understood),
+        cmocka_unit_test(ipv6_is_taken_where_the_machine_has_it),
+    };
+    int ret;
+
+    ofi_host = &ofi_test_host;
+    ret = cmocka_run_group_tests(tests, NULL, NULL);
+    ofi_enumerate_cleanup();
+    return ret;
+}
