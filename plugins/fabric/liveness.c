@@ -119,7 +119,8 @@ static void fabric_idle_watch(struct fabric_endpoint_state *state)
 
 /*
  * What the dead sent before they died is read before what waits for more of it fails: that takes
- * two ticks.
+ * two ticks. A peer that is being greeted may be another process than the one that died at its
+ * address: it has longer.
  */
 static void fabric_peer_watch(struct fabric_peer_state *peer)
 {
@@ -137,7 +138,8 @@ static void fabric_peer_watch(struct fabric_peer_state *peer)
         return;
     }
     peer->silent_ms += (uint32_t) (FABRIC_TICK_NS / 1000000);
-    if (fabric_peer_is_due(peer) && fabric_peer_died(peer)) {
+    if (fabric_peer_is_due(peer) && fabric_peer_died(peer) &&
+        (peer->phase == FABRIC_PEER_READY || peer->silent_ms > FABRIC_GREET_MS)) {
         if (peer->is_suspect)
             fabric_peer_fail(peer, NA_PLUGIN_HOSTUNREACH, "its process has ended");
         else

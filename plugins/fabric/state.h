@@ -23,6 +23,7 @@
 #define FABRIC_RETRY_NS      UINT64_C(1000000) /* a sleeper's next try of what the fabric refused */
 #define FABRIC_POLLS_A_CLOCK 32u
 #define FABRIC_PING_MS       250u  /* silence after which a peer that is waited for is greeted */
+#define FABRIC_GREET_MS      1000u /* for a successor of a dead process to answer */
 #define FABRIC_PING_MS_MAX   2000u /* longest distance of further greetings */
 
 #define fabric_likely(x)     __builtin_expect(!!(x), 1)

@@ -3,7 +3,11 @@
 
 #include "ofi.h"
 
+#include <stdlib.h>
+
 const struct na_host *ofi_host;
+
+static void ofi_settings_default(void);
 
 static struct na_plugin ofi_plugin = {
     .abi_version = NA_PLUGIN_ABI_VERSION,
@@ -60,9 +64,19 @@ int32_t na_plugin_entry_v1(const struct na_host *host, const struct na_plugin **
         *reason_p = "the installed libfabric is older than 1.15";
         return NA_PLUGIN_OPNOTSUPPORTED;
     }
+    ofi_settings_default();
     ofi_host = host;
     ofi_plugin.op_size = fabric_op_size();
     ofi_plugin.op_align = fabric_op_align();
     *plugin_p = &ofi_plugin;
     return NA_PLUGIN_SUCCESS;
+}
+
+/*
+ * libfabric has no call for it: as it comes, ofi_rxm posts 4096 buffers of 16 KiB for each endpoint
+ * of ours, 90 MB. What the user has set stays.
+ */
+static void ofi_settings_default(void)
+{
+    (void) setenv("FI_OFI_RXM_MSG_RX_SIZE", "128", 0);
 }

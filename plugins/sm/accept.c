@@ -6,7 +6,6 @@
 
 #include "sm.h"
 
-#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -145,6 +144,24 @@ uint32_t sm_in_ring_settle(struct na_plugin_context *context)
     return completed;
 }
 
+/* What is in the rings at this moment. Returns how many operations completed. */
+uint32_t sm_in_ring_read_all(struct na_plugin_context *context)
+{
+    uint32_t completed = 0;
+
+    sm_doorbells_answer(context);
+    for (uint32_t word = 0; word < SM_PEER_SLOTS / 64; word++) {
+        for (uint32_t bit = 0; context->in[word] != NULL && bit < 64; bit++) {
+            struct sm_in_ring *ring = context->in[word][bit];
+
+            for (uint32_t i = 0; i < SM_RING_SLOTS && ring != NULL && !ring->refused;
+                 i += SM_POLL_BUDGET)
+                completed += sm_ring_drain(context, ring);
+        }
+    }
+    return completed;
+}
+
 void sm_in_ring_release_all(struct na_plugin_context *context)
 {
     for (uint32_t word = 0; word < SM_PEER_SLOTS / 64; word++) {
@@ -250,34 +267,16 @@ error:
 
 static int32_t sm_in_ring_map(struct sm_in_ring *ring, uint64_t offset, uint32_t data_size)
 {
-    uint64_t size = sm_layout_ring_size(data_size);
-    struct sm_segment_header header;
-    uint64_t file_size;
-    dev_t device;
-    ino_t inode;
-    int32_t ret;
     void *map;
-    int fd;
+    int32_t ret =
+        sm_peer_map(ring->peer, offset, sm_layout_ring_size(data_size), MAP_POPULATE, &map);
 
-    ret = sm_segment_open(ring->peer->name, O_RDONLY, &fd, &header, &file_size, &device, &inode);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
-    if (device != ring->peer->device || inode != ring->peer->inode)
-        ret = NA_PLUGIN_NOENTRY;
-    else if (offset > file_size || size > file_size - offset)
-        ret = NA_PLUGIN_PROTOCOL_ERROR;
-    if (ret == NA_PLUGIN_SUCCESS) {
-        map = mmap(NULL, size, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, (off_t) offset);
-        if (map == MAP_FAILED) {
-            ret = NA_PLUGIN_NOMEM;
-        } else {
-            ring->slots = map;
-            ring->data = (const uint8_t *) map + (size_t) SM_RING_SLOTS * SM_RING_SLOT;
-            ring->data_lines = data_size / SM_CACHE_LINE;
-        }
-    }
-    (void) close(fd);
-    return ret;
+    ring->slots = map;
+    ring->data = (const uint8_t *) map + (size_t) SM_RING_SLOTS * SM_RING_SLOT;
+    ring->data_lines = data_size / SM_CACHE_LINE;
+    return NA_PLUGIN_SUCCESS;
 }
 
 static int32_t sm_in_ring_remember(struct na_plugin_context *context, struct sm_in_ring *ring)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Contexts. All of them are set up with the class, so that peers can send to one that is not
- * created yet; creating one makes it ready for operations, stopping cancels them.
+ * created yet; creating one makes it ready for operations, stopping cancels them and has peers
+ * refuse what they would send to it.
  */
 
 #include "sm.h"
@@ -72,6 +73,7 @@ int32_t sm_context_create(struct na_plugin_class *na_class, struct na_host_conte
             return NA_PLUGIN_NOMEM;
     }
     atomic_store_explicit(&context->active, true, memory_order_release);
+    (void) atomic_fetch_and_explicit(&context->area->flags, ~SM_CONTEXT_GONE, memory_order_release);
     *context_p = context;
     return NA_PLUGIN_SUCCESS;
 }
@@ -87,6 +89,10 @@ int32_t sm_context_stop(struct na_plugin_context *context)
     sm_receive_cancel_all(context);
     sm_rma_cancel_all(context);
     sm_context_cancel_sends(context);
+    /* Last: who sees it has all that was sent from here. A forked child is not the owner. */
+    if (!context->na_class->forked)
+        (void) atomic_fetch_or_explicit(&context->area->flags, SM_CONTEXT_GONE,
+                                        memory_order_seq_cst);
     if (!context->na_class->forked)
         sm_lock_drop(&context->poll_lock);
     return NA_PLUGIN_SUCCESS;

@@ -85,7 +85,7 @@ int32_t sm_class_finalize(struct na_plugin_class *na_class)
         sm_context_teardown(&na_class->contexts[i]);
     sm_peer_destroy_all(na_class);
     sm_host->mem_free(na_class->contexts);
-    sm_registry_destroy(&na_class->registry);
+    sm_registry_destroy(na_class);
     sm_segment_destroy(na_class);
     if (na_class->send_fd >= 0)
         (void) close(na_class->send_fd);
@@ -112,7 +112,7 @@ static int32_t sm_class_configure(struct na_plugin_class *na_class,
 {
     const char *rma = secure_getenv("AMALGAM_SM_RMA");
     const char *reason;
-    uint64_t random[4];
+    uint64_t random[5];
 
     if (init->address != NULL && init->address[0] != '\0') {
         if (!sm_name_check(init->address, strlen(init->address), &reason)) {
@@ -136,6 +136,8 @@ static int32_t sm_class_configure(struct na_plugin_class *na_class,
     na_class->incarnation = random[0] | 1;
     na_class->cookie = random[1];
     na_class->registry.salt = random[2];
+    na_class->registry.secret[0] = random[3];
+    na_class->registry.secret[1] = random[4];
     na_class->max_contexts = init->max_contexts;
     na_class->max_message = sm_message_limit(init);
     na_class->ring_data = na_class->max_message > SM_DATA_MIN / 4 ? SM_DATA_LARGE : SM_DATA_MIN;
@@ -214,6 +216,7 @@ static void sm_class_describe(struct na_plugin_class *na_class)
     header->incarnation = na_class->incarnation;
     header->cookie = na_class->cookie;
     header->cookie_address = (uint64_t) (uintptr_t) &na_class->cookie;
+    memcpy(header->secret, na_class->registry.secret, sizeof(header->secret));
     header->max_unexpected = na_class->max_message;
     header->max_expected = na_class->max_message;
     header->flags = na_class->membarrier ? 0 : SM_ENDPOINT_FENCE;
@@ -250,6 +253,8 @@ static void sm_class_linger(struct na_plugin_class *na_class)
                            0 &&
                        atomic_load_explicit(&conn->peer_slot->status, memory_order_acquire) !=
                            SM_RING_REFUSED &&
+                       (atomic_load_explicit(&conn->context_area->flags, memory_order_acquire) &
+                        SM_CONTEXT_GONE) == 0 &&
                        sm_host->clock_ns() < end && sm_peer_alive(peer))
                     (void) usleep(500);
             }

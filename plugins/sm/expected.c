@@ -39,6 +39,7 @@ int32_t sm_recv_expected(struct na_plugin_context *context, void *op_p, void *bu
     op->kind = SM_OP_RECV_EXPECTED;
     op->tag = tag;
     op->remote_id = source_id;
+    op->gone = false;
     op->recv_buf = buf;
     op->size = size;
     sm_lock_take(&context->match_lock);
@@ -130,7 +131,7 @@ void sm_expected_cancel_all(struct na_plugin_context *context)
     }
 }
 
-/* Ends the receives whose peer failed. Returns how many. */
+/* Ends the receives whose peer failed or destroyed the context. Returns how many. */
 uint32_t sm_expected_fail_peers(struct na_plugin_context *context)
 {
     struct sm_expected_table *table = &context->expected;
@@ -146,6 +147,8 @@ uint32_t sm_expected_fail_peers(struct na_plugin_context *context)
             int32_t failure = sm_peer_failure(op->peer);
 
             next = link->next;
+            if (failure == 0 && op->gone)
+                failure = NA_PLUGIN_HOSTUNREACH;
             if (failure == 0)
                 continue;
             sm_expected_remove(context, op);

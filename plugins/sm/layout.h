@@ -11,7 +11,7 @@
 #define SM_DIRECTORY        "/dev/shm/"
 #define SM_PREFIX           "amalgam-sm."
 #define SM_MAGIC            UINT64_C(0x4d53474c414d4101)
-#define SM_LAYOUT_VERSION   1u
+#define SM_LAYOUT_VERSION   2u
 
 #define SM_NAME_MAX         63u  /* characters of an endpoint's name */
 #define SM_MAX_CONTEXTS     128u /* contexts of one endpoint */
@@ -32,6 +32,11 @@
 #define SM_DOORBELL_WORDS   (SM_PEER_SLOTS / 64u)
 #define SM_PEER_SLOTS_CHUNK 16u /* peer slots are reserved in steps of this many */
 
+#define SM_TABLE_PARTS      15u  /* parts of the table of registrations */
+#define SM_TABLE_FIRST      512u /* entries of its first part; each further one doubles it */
+#define SM_TABLE_ENTRIES    (SM_TABLE_FIRST << (SM_TABLE_PARTS - 1u)) /* 8,388,608 */
+#define SM_TABLE_ABSENT     UINT64_MAX /* in place of an offset: no memory, ask the owner */
+
 /* sm_segment_header.state */
 #define SM_STATE_OPEN   1u
 #define SM_STATE_CLOSED 2u
@@ -42,7 +47,8 @@
 /* sm_context_area.flags */
 #define SM_CONTEXT_ASLEEP 0x1u /* wanted: a byte on the wake socket after publishing */
 #define SM_CONTEXT_CLOSED 0x2u /* nobody will read any more */
-#define SM_CONTEXT_SLEEP  0x4u /* while asleep, the other bits count the sleeps in steps of this */
+#define SM_CONTEXT_GONE   0x4u /* destroyed; set until it is created again */
+#define SM_CONTEXT_SLEEP  0x8u /* while asleep, the other bits count the sleeps in steps of this */
 
 /* sm_peer_slot.status */
 #define SM_RING_PARKED  0x1u /* not polled: set the doorbell after publishing */
@@ -81,7 +87,9 @@ struct sm_segment_header {
     uint32_t max_expected;
     uint32_t flags;
     _Atomic uint32_t state;
-    uint64_t process; /* when `pid` began: low 48 bits; its time namespace: the others; or 0 */
+    uint64_t process;   /* when `pid` began: low 48 bits; its time namespace: the others; or 0 */
+    uint64_t secret[2]; /* random; the key of the digests in the table of registrations */
+    _Atomic uint64_t registrations[SM_TABLE_PARTS]; /* where its parts are; 0: not needed yet */
 };
 
 /* One for each context. Each member that two processes write has a cache line of its own. */
@@ -131,15 +139,15 @@ struct sm_rma_header {
     uint32_t reserved;
 };
 
-_Static_assert(sizeof(struct sm_segment_header) <= 128, "layout 1");
-_Static_assert(sizeof(struct sm_context_area) == 11 * SM_CACHE_LINE, "layout 1");
-_Static_assert(sizeof(struct sm_peer_slot) == 4 * SM_CACHE_LINE, "layout 1");
-_Static_assert(offsetof(struct sm_peer_slot, name) == 64, "layout 1");
-_Static_assert(offsetof(struct sm_peer_slot, head) == 128, "layout 1");
-_Static_assert(offsetof(struct sm_peer_slot, status) == 192, "layout 1");
-_Static_assert(sizeof(struct sm_ring_slot) == SM_RING_SLOT, "layout 1");
-_Static_assert(offsetof(struct sm_ring_slot, payload) == 16, "layout 1");
-_Static_assert(sizeof(struct sm_rma_header) == 40, "layout 1");
+_Static_assert(sizeof(struct sm_segment_header) == 216, "layout 2");
+_Static_assert(sizeof(struct sm_context_area) == 11 * SM_CACHE_LINE, "layout 2");
+_Static_assert(sizeof(struct sm_peer_slot) == 4 * SM_CACHE_LINE, "layout 2");
+_Static_assert(offsetof(struct sm_peer_slot, name) == 64, "layout 2");
+_Static_assert(offsetof(struct sm_peer_slot, head) == 128, "layout 2");
+_Static_assert(offsetof(struct sm_peer_slot, status) == 192, "layout 2");
+_Static_assert(sizeof(struct sm_ring_slot) == SM_RING_SLOT, "layout 2");
+_Static_assert(offsetof(struct sm_ring_slot, payload) == 16, "layout 2");
+_Static_assert(sizeof(struct sm_rma_header) == 40, "layout 2");
 
 /* Where things lie in a segment. */
 #define SM_CONTEXT_STRIDE (SM_UNIT + (uint64_t) SM_PEER_SLOTS * sizeof(struct sm_peer_slot))

@@ -13,7 +13,8 @@
 #include <sys/un.h>
 
 static bool sm_peer_socket_answers(struct na_plugin_addr *peer);
-static void sm_watch_collect(struct na_plugin_context *context);
+static bool sm_watch_collect(struct na_plugin_context *context);
+static bool sm_watch_receive(struct na_plugin_context *context, struct sm_op *op);
 static void sm_watch_add(struct na_plugin_context *context, struct na_plugin_addr *peer);
 
 /*
@@ -76,11 +77,11 @@ bool sm_watch_wanted(struct na_plugin_context *context)
 uint32_t sm_watch(struct na_plugin_context *context)
 {
     uint32_t completed = 0;
-    bool any = false;
+    bool any, gone;
 
     context->watch_last = sm_host->clock_ns();
     (void) atomic_exchange_explicit(&context->watch_now, 0, memory_order_acquire);
-    sm_watch_collect(context);
+    any = gone = sm_watch_collect(context);
     for (uint32_t i = 0; i < context->watched_count; i++) {
         struct na_plugin_addr *peer = context->watched[i];
 
@@ -88,6 +89,8 @@ uint32_t sm_watch(struct na_plugin_context *context)
             sm_peer_fail(peer, NA_PLUGIN_HOSTUNREACH);
         any = any || sm_peer_failure(peer) != 0;
     }
+    if (gone)
+        completed += sm_in_ring_read_all(context);
     if (any) {
         completed += sm_in_ring_settle(context);
         completed += sm_expected_fail_peers(context);
@@ -115,19 +118,20 @@ static bool sm_peer_socket_answers(struct na_plugin_addr *peer)
     return ret == 0 || (errno != ECONNREFUSED && errno != ENOENT);
 }
 
-/* Every peer once, each with a reference. */
-static void sm_watch_collect(struct na_plugin_context *context)
+/* Every peer once, each with a reference. True when a context that is waited for is gone. */
+static bool sm_watch_collect(struct na_plugin_context *context)
 {
     struct na_plugin_class *na_class = context->na_class;
     struct sm_expected_table *table = &context->expected;
     struct sm_link *link;
+    bool gone = false;
 
     (void) pthread_mutex_lock(&na_class->watch_lock);
     na_class->watch_round++;
     sm_lock_take(&context->match_lock);
     for (uint32_t i = 0; table->count != 0 && i <= table->mask; i++)
         for (link = table->buckets[i].next; link != &table->buckets[i]; link = link->next)
-            sm_watch_add(context, ((struct sm_op *) link)->peer);
+            gone |= sm_watch_receive(context, (struct sm_op *) link);
     sm_lock_drop(&context->match_lock);
 
     sm_lock_take(&context->rma_lock);
@@ -147,6 +151,19 @@ static void sm_watch_collect(struct na_plugin_context *context)
     }
     sm_lock_drop(&na_class->backlog_lock);
     (void) pthread_mutex_unlock(&na_class->watch_lock);
+    return gone;
+}
+
+/* True when its message can only be one that was sent before the context was destroyed. */
+static bool sm_watch_receive(struct na_plugin_context *context, struct sm_op *op)
+{
+    const uint8_t *base = (const uint8_t *) op->peer->base;
+
+    sm_watch_add(context, op->peer);
+    op->gone =
+        op->remote_id < op->peer->max_contexts &&
+        sm_context_gone((const struct sm_context_area *) (base + sm_layout_context(op->remote_id)));
+    return op->gone;
 }
 
 /* watch_lock is held. Without memory the peer is looked after the next time. */

@@ -27,7 +27,7 @@ static struct na_plugin_mem *sm_mem_alloc(struct sm_registry *registry, uint64_t
 static void sm_mem_free(struct sm_registry *registry, struct na_plugin_mem *mem);
 static bool sm_segments_sum(const struct na_plugin_segment *segments, uint64_t count,
                             uint64_t *length_p);
-static bool sm_registry_grow(struct sm_registry *registry);
+static bool sm_registry_grow(struct na_plugin_class *na_class);
 
 const struct na_plugin_mem_segments sm_mem_segments_extension = {
     .extension = {.size = sizeof(struct na_plugin_mem_segments)},
@@ -53,6 +53,7 @@ int32_t sm_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem *
                         uint32_t mem_type, uint64_t device)
 {
     struct sm_registry *registry = &na_class->registry;
+    _Atomic uint64_t *entry;
     int32_t ret = NA_PLUGIN_SUCCESS;
     uint32_t index;
 
@@ -64,7 +65,7 @@ int32_t sm_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem *
     sm_lock_take(&registry->lock);
     if (mem->key != 0)
         goto out; /* is registered */
-    if (registry->free_count == 0 && !sm_registry_grow(registry)) {
+    if (registry->free_count == 0 && !sm_registry_grow(na_class)) {
         ret = NA_PLUGIN_NOMEM;
         goto out;
     }
@@ -73,6 +74,10 @@ int32_t sm_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem *
     mem->key = (registry->salt & ~UINT64_C(0xffffffff)) | (index + 1);
     mem->incarnation = na_class->incarnation;
     registry->entries[index] = mem;
+    entry = sm_registration_entry(na_class, index);
+    sm_lock_drop(&registry->lock);
+    sm_registration_publish(registry, entry, mem);
+    return NA_PLUGIN_SUCCESS;
 
 out:
     sm_lock_drop(&registry->lock);
@@ -82,12 +87,16 @@ out:
 int32_t sm_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
 {
     struct sm_registry *registry = &na_class->registry;
+    _Atomic uint64_t *entry;
     uint32_t index;
 
     sm_lock_take(&registry->lock);
     index = (uint32_t) mem->key - 1;
     if (!mem->is_remote && mem->key != 0 && index < registry->capacity &&
         registry->entries[index] == mem) {
+        entry = sm_registration_entry(na_class, index);
+        if (entry != NULL)
+            sm_registration_withdraw(entry);
         registry->entries[index] = NULL;
         registry->free_indices[registry->free_count++] = index;
         mem->key = 0;
@@ -170,8 +179,11 @@ refuse:
     return NA_PLUGIN_PROTOCOL_ERROR;
 }
 
-void sm_registry_destroy(struct sm_registry *registry)
+void sm_registry_destroy(struct na_plugin_class *na_class)
 {
+    struct sm_registry *registry = &na_class->registry;
+
+    sm_registration_close(na_class);
     while (registry->free_mems != NULL) {
         struct na_plugin_mem *mem = registry->free_mems;
 
@@ -284,6 +296,7 @@ static struct na_plugin_mem *sm_mem_alloc(struct sm_registry *registry, uint64_t
     mem->segments = count > 1 ? (struct na_plugin_segment *) (mem + 1) : &mem->first;
     mem->segment_count = (uint32_t) count;
     mem->key = 0;
+    atomic_store_explicit(&mem->digest, 0, memory_order_relaxed);
     mem->incarnation = 0;
     mem->is_remote = false;
     return mem;
@@ -320,12 +333,20 @@ static bool sm_segments_sum(const struct na_plugin_segment *segments, uint64_t c
     return true;
 }
 
-static bool sm_registry_grow(struct sm_registry *registry)
+static bool sm_registry_grow(struct na_plugin_class *na_class)
 {
-    uint32_t capacity = registry->capacity == 0 ? 64 : 2 * registry->capacity;
-    struct na_plugin_mem **entries = sm_host->mem_alloc(capacity * sizeof(*entries), 0);
-    uint32_t *free_indices = sm_host->mem_alloc(capacity * sizeof(*free_indices), 0);
+    struct sm_registry *registry = &na_class->registry;
+    uint32_t capacity = registry->capacity == 0 ? SM_TABLE_FIRST : 2 * registry->capacity;
+    struct na_plugin_mem **entries;
+    uint32_t *free_indices;
 
+    if (registry->capacity == SM_TABLE_ENTRIES) {
+        SM_LOG_ERROR("%u memory handles are registered, which is the limit: deregister some",
+                     SM_TABLE_ENTRIES);
+        return false;
+    }
+    entries = sm_host->mem_alloc(capacity * sizeof(*entries), 0);
+    free_indices = sm_host->mem_alloc(capacity * sizeof(*free_indices), 0);
     if (entries == NULL || free_indices == NULL) {
         sm_host->mem_free(entries);
         sm_host->mem_free(free_indices);
@@ -337,6 +358,7 @@ static bool sm_registry_grow(struct sm_registry *registry)
         free_indices[registry->free_count++] = i - 1;
     sm_host->mem_free(registry->entries);
     sm_host->mem_free(registry->free_indices);
+    sm_registration_grow(na_class, registry->capacity);
     registry->entries = entries;
     registry->free_indices = free_indices;
     registry->capacity = capacity;

@@ -67,6 +67,7 @@ struct sm_op {
     struct na_plugin_mem *remote;
     uint64_t local_offset;
     uint64_t remote_offset;
+    bool gone;            /* the context that it waits for was destroyed */
     struct sm_conn *conn; /* copy RMA */
     uint64_t token;       /* copy RMA; 0 while it waits for its turn */
 };
@@ -84,6 +85,7 @@ struct na_plugin_addr {
     uint64_t cookie;
     uint64_t cookie_address;
     uint64_t process; /* see sm_process_is_dead */
+    uint64_t secret[2];
     dev_t device;
     ino_t inode;
     uint32_t pid;
@@ -96,6 +98,7 @@ struct na_plugin_addr {
     _Atomic uint32_t rma; /* enum sm_rma_mode */
     uint64_t watch_round;
     struct sm_conn *_Atomic *conns; /* one for each of its contexts, made at first use */
+    const _Atomic uint64_t *_Atomic registrations[SM_TABLE_PARTS]; /* mapped at first use */
     char name[SM_NAME_MAX + 1];
 };
 
@@ -205,6 +208,7 @@ struct na_plugin_mem {
     uint64_t incarnation; /* of its owner */
     uint64_t key;         /* 0 while it is not registered */
     uint64_t length;
+    _Atomic uint64_t digest; /* of all that it grants; 0 until it is needed */
     uint32_t flags;
     uint32_t segment_count;
     bool is_remote;
@@ -219,6 +223,8 @@ struct sm_registry {
     uint32_t capacity;
     uint32_t free_count;
     uint64_t salt;
+    uint64_t secret[2];
+    _Atomic uint64_t *table[SM_TABLE_PARTS]; /* in our segment; NULL: not there */
     struct na_plugin_mem *free_mems;
 };
 

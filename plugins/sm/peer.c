@@ -52,6 +52,36 @@ int32_t sm_peer_get(struct na_plugin_class *na_class, const char *name, uint64_t
     return ret;
 }
 
+/*
+ * Maps a piece of the peer's segment for reading. NA_PLUGIN_NOENTRY when the segment at its name is
+ * not the peer's any more; `flags` are mmap's beside MAP_SHARED.
+ */
+int32_t sm_peer_map(struct na_plugin_addr *peer, uint64_t offset, uint64_t size, int flags,
+                    void **map_p)
+{
+    struct sm_segment_header header;
+    uint64_t file_size;
+    dev_t device;
+    ino_t inode;
+    int32_t ret;
+    int fd;
+
+    ret = sm_segment_open(peer->name, O_RDONLY, &fd, &header, &file_size, &device, &inode);
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
+    if (device != peer->device || inode != peer->inode)
+        ret = NA_PLUGIN_NOENTRY;
+    else if (offset > file_size || size > file_size - offset)
+        ret = NA_PLUGIN_PROTOCOL_ERROR;
+    if (ret == NA_PLUGIN_SUCCESS) {
+        *map_p = mmap(NULL, size, PROT_READ, MAP_SHARED | flags, fd, (off_t) offset);
+        if (*map_p == MAP_FAILED)
+            ret = NA_PLUGIN_NOMEM;
+    }
+    (void) close(fd);
+    return ret;
+}
+
 void sm_peer_release(struct na_plugin_addr *peer)
 {
     struct na_plugin_class *na_class = peer->na_class;
@@ -182,6 +212,7 @@ static int32_t sm_peer_make(struct na_plugin_class *na_class, const char *name,
     peer->cookie = header.cookie;
     peer->cookie_address = header.cookie_address;
     peer->process = header.process;
+    memcpy(peer->secret, header.secret, sizeof(peer->secret));
     peer->device = device;
     peer->inode = inode;
     peer->pid = header.pid;
@@ -211,6 +242,7 @@ static void sm_peer_destroy(struct na_plugin_addr *peer)
         if (conn != NULL)
             sm_conn_destroy(conn);
     }
+    sm_registration_forget(peer);
     (void) munmap(peer->base, peer->base_size);
     sm_host->mem_free((void *) peer->conns);
     sm_host->mem_free(peer);

@@ -7,7 +7,7 @@ static int32_t sm_rma_start(struct na_plugin_context *context, enum sm_op_kind k
                             struct sm_op *op, struct na_plugin_mem *local, uint64_t local_offset,
                             struct na_plugin_mem *remote, uint64_t remote_offset, uint64_t length,
                             struct na_plugin_addr *addr, uint32_t remote_id);
-static int32_t sm_rma_check(const struct na_plugin_context *context,
+static int32_t sm_rma_check(const struct na_plugin_context *context, enum sm_op_kind kind,
                             const struct na_plugin_mem *local, uint64_t local_offset,
                             const struct na_plugin_mem *remote, uint64_t remote_offset,
                             uint64_t length, const struct na_plugin_addr *addr);
@@ -147,7 +147,8 @@ static int32_t sm_rma_start(struct na_plugin_context *context, enum sm_op_kind k
                             struct na_plugin_addr *addr, uint32_t remote_id)
 {
     int32_t status;
-    int32_t ret = sm_rma_check(context, local, local_offset, remote, remote_offset, length, addr);
+    int32_t ret =
+        sm_rma_check(context, kind, local, local_offset, remote, remote_offset, length, addr);
 
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
@@ -178,7 +179,7 @@ static int32_t sm_rma_start(struct na_plugin_context *context, enum sm_op_kind k
     return NA_PLUGIN_SUCCESS;
 }
 
-static int32_t sm_rma_check(const struct na_plugin_context *context,
+static int32_t sm_rma_check(const struct na_plugin_context *context, enum sm_op_kind kind,
                             const struct na_plugin_mem *local, uint64_t local_offset,
                             const struct na_plugin_mem *remote, uint64_t remote_offset,
                             uint64_t length, const struct na_plugin_addr *addr)
@@ -192,6 +193,11 @@ static int32_t sm_rma_check(const struct na_plugin_context *context,
     if (remote->incarnation != addr->incarnation) {
         SM_LOG_ERROR("the remote memory handle is not one of %s", addr->name);
         return NA_PLUGIN_INVALID_ARG;
+    }
+    if ((remote->flags & (kind == SM_OP_PUT ? NA_PLUGIN_MEM_WRITE : NA_PLUGIN_MEM_READ)) == 0) {
+        SM_LOG_ERROR("a %s with a memory handle of %s that does not allow it",
+                     kind == SM_OP_PUT ? "put" : "get", addr->name);
+        return NA_PLUGIN_PERMISSION;
     }
     if (local_offset > local->length || length > local->length - local_offset ||
         remote_offset > remote->length || length > remote->length - remote_offset) {

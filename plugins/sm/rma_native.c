@@ -3,6 +3,7 @@
  * Cross-memory attach: the kernel copies between two address spaces, the target does nothing.
  * Whether it works for a peer is found out by reading the peer's cookie. The cookie is also read
  * with every piece, so that a process that got the number of a dead one is never mistaken for it.
+ * The peer's table of registrations is asked before and after every piece.
  */
 
 #include "sm.h"
@@ -14,6 +15,7 @@
 #define SM_VECTORS 64u
 
 static bool sm_native_probe(struct na_plugin_addr *peer);
+static int32_t sm_native_piece(struct sm_op *op);
 static int32_t sm_cookie_check(const struct na_plugin_addr *peer);
 static int32_t sm_native_get(struct sm_op *op, const struct iovec *local, uint32_t local_count,
                              struct iovec *remote, uint32_t remote_count, uint64_t length,
@@ -60,6 +62,21 @@ static bool sm_native_probe(struct na_plugin_addr *peer)
  */
 bool sm_native_step(struct sm_op *op, int32_t *status_p)
 {
+    int32_t ret = sm_registration_check(op->peer, op->remote);
+
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = sm_native_piece(op);
+    if (ret == NA_PLUGIN_SUCCESS) {
+        /* What was deregistered meanwhile may have been another's already. */
+        atomic_thread_fence(memory_order_acquire);
+        ret = sm_registration_check(op->peer, op->remote);
+    }
+    *status_p = ret;
+    return ret != NA_PLUGIN_SUCCESS || op->used == op->size;
+}
+
+static int32_t sm_native_piece(struct sm_op *op)
+{
     struct iovec local[SM_VECTORS + 1], remote[SM_VECTORS + 1];
     uint64_t length = op->size - op->used;
     uint32_t local_count, remote_count;
@@ -83,8 +100,7 @@ bool sm_native_step(struct sm_op *op, int32_t *status_p)
     else
         ret = sm_native_put(op, local, local_count, remote, remote_count, &done);
     op->used += done;
-    *status_p = ret;
-    return ret != NA_PLUGIN_SUCCESS || op->used == op->size;
+    return ret;
 }
 
 static int32_t sm_cookie_check(const struct na_plugin_addr *peer)

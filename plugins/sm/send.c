@@ -69,7 +69,8 @@ int32_t sm_conn_prepare(struct sm_conn *conn)
     int32_t ret;
 
     if (sm_likely(atomic_load_explicit(&conn->connected_slot, memory_order_acquire) != NULL &&
-                  atomic_load_explicit(&conn->broken, memory_order_acquire) == 0))
+                  atomic_load_explicit(&conn->broken, memory_order_acquire) == 0 &&
+                  !sm_context_gone(conn->context_area)))
         return sm_peer_failure(conn->peer);
     sm_lock_take(&conn->lock);
     ret = sm_conn_ready(conn);
@@ -189,6 +190,8 @@ static int32_t sm_send(struct na_plugin_context *context, enum sm_op_kind kind, 
     ret = sm_peer_failure(dest);
     if (sm_unlikely(ret != 0))
         return ret;
+    if (sm_unlikely(sm_context_gone(conn->context_area)))
+        return NA_PLUGIN_HOSTUNREACH;
     if (sm_unlikely(!atomic_load_explicit(&context->active, memory_order_relaxed)))
         return NA_PLUGIN_FAULT;
     if (sm_unlikely(size > dest->max_unexpected || size > context->na_class->max_message)) {
@@ -258,6 +261,8 @@ static int32_t sm_conn_ready(struct sm_conn *conn)
 
     if (ret == 0)
         ret = sm_peer_failure(conn->peer);
+    if (ret == 0 && sm_context_gone(conn->context_area))
+        ret = NA_PLUGIN_HOSTUNREACH;
     if (ret != 0 || conn->state == SM_CONN_READY)
         return ret;
     now = sm_host->clock_ns();

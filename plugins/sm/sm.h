@@ -87,6 +87,8 @@ extern const struct na_plugin_addr_serialize sm_addr_serialize_extension;
 /* peer.c */
 int32_t sm_peer_get(struct na_plugin_class *na_class, const char *name, uint64_t incarnation,
                     bool check_alive, struct na_plugin_addr **peer_p);
+int32_t sm_peer_map(struct na_plugin_addr *peer, uint64_t offset, uint64_t size, int flags,
+                    void **map_p);
 void sm_peer_release(struct na_plugin_addr *peer);
 void sm_peer_sweep(struct na_plugin_class *na_class);
 void sm_peer_destroy_all(struct na_plugin_class *na_class);
@@ -118,6 +120,12 @@ bool sm_wake_peer(struct na_plugin_addr *peer, uint32_t id);
 struct sockaddr_un;
 int sm_wake_send(const struct na_plugin_class *na_class, const struct sockaddr_un *address);
 
+/* Nothing is sent to a context that was destroyed; one that is not created yet is waited for. */
+static inline bool sm_context_gone(const struct sm_context_area *area)
+{
+    return (atomic_load_explicit(&area->flags, memory_order_acquire) & SM_CONTEXT_GONE) != 0;
+}
+
 /* accept.c */
 void sm_doorbells_answer(struct na_plugin_context *context);
 void sm_in_ring_heat(struct na_plugin_context *context, struct sm_in_ring *ring);
@@ -127,6 +135,7 @@ void sm_in_ring_refuse(struct na_plugin_context *context, struct sm_in_ring *rin
                        const char *reason);
 void sm_in_ring_sweep(struct na_plugin_context *context, uint32_t count);
 uint32_t sm_in_ring_settle(struct na_plugin_context *context);
+uint32_t sm_in_ring_read_all(struct na_plugin_context *context);
 void sm_in_ring_release_all(struct na_plugin_context *context);
 
 /* send.c */
@@ -181,8 +190,18 @@ int32_t sm_mem_serialize(struct na_plugin_class *na_class, struct na_plugin_mem 
 int32_t sm_mem_deserialize(struct na_plugin_class *na_class, const void *buf, uint64_t size,
                            struct na_plugin_mem **mem_p);
 extern const struct na_plugin_mem_segments sm_mem_segments_extension;
-void sm_registry_destroy(struct sm_registry *registry);
+void sm_registry_destroy(struct na_plugin_class *na_class);
 struct na_plugin_mem *sm_registry_find(struct sm_registry *registry, uint64_t key);
+
+/* registration.c: what is registered, for peers to see */
+void sm_registration_grow(struct na_plugin_class *na_class, uint32_t index);
+_Atomic uint64_t *sm_registration_entry(struct na_plugin_class *na_class, uint32_t index);
+void sm_registration_publish(struct sm_registry *registry, _Atomic uint64_t *entry,
+                             struct na_plugin_mem *mem);
+void sm_registration_withdraw(_Atomic uint64_t *entry);
+void sm_registration_close(struct na_plugin_class *na_class);
+int32_t sm_registration_check(struct na_plugin_addr *peer, struct na_plugin_mem *mem);
+void sm_registration_forget(struct na_plugin_addr *peer);
 
 /* A place in the segments of a handle. */
 struct sm_cursor {

@@ -210,14 +210,14 @@ static int32_t sm_wait_descriptor_make(struct na_plugin_context *context)
     return NA_PLUGIN_SUCCESS;
 }
 
-/* Whether we are closed is not changed by going to sleep and waking. */
+/* Whether we are closed or gone is not changed by going to sleep and waking. */
 static void sm_wait_set_flags(struct na_plugin_context *context, uint32_t flags)
 {
     _Atomic uint32_t *shared = &context->area->flags;
     uint32_t before = atomic_load_explicit(shared, memory_order_relaxed);
+    const uint32_t kept = SM_CONTEXT_CLOSED | SM_CONTEXT_GONE;
 
-    while (!atomic_compare_exchange_weak_explicit(shared, &before,
-                                                  (before & SM_CONTEXT_CLOSED) | flags,
+    while (!atomic_compare_exchange_weak_explicit(shared, &before, (before & kept) | flags,
                                                   memory_order_seq_cst, memory_order_relaxed))
         continue;
 }

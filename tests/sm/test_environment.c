@@ -35,7 +35,7 @@
 
 static _Atomic unsigned long allocations;
 
-#if !SM_TEST_SANITIZED
+#if !TEST_SANITIZED
 extern void *__libc_malloc(size_t size);
 extern void *__libc_calloc(size_t count, size_t size);
 extern void *__libc_memalign(size_t align, size_t size);
@@ -77,8 +77,8 @@ static void nothing_is_allocated_in_the_steady_state(void **state)
     na_mem_handle_t *mem, *remote;
     na_op_id_t *send_op, *recv_op;
     unsigned long before = 0;
-    struct sm_child child;
-    struct sm_end end;
+    struct child child;
+    struct end end;
     na_addr_t *peer;
     size_t size = sizeof(packed);
 
@@ -86,67 +86,66 @@ static void nothing_is_allocated_in_the_steady_state(void **state)
     for (int copy = 0; copy < 2; copy++) {
         if (copy)
             assert_int_equal(setenv("AMALGAM_SM_RMA", "copy", 1), 0);
-        sm_child_start(&child, "na+sm", "plain");
-        sm_end_open(&end, "na+sm", NULL);
+        child_start(&child, "na+sm", "plain");
+        end_open(&end, "na+sm", NULL);
         assert_int_equal(NA_Addr_lookup(end.na_class, child.address, &peer), NA_SUCCESS);
         size = sizeof(packed);
         assert_int_equal(
-            sm_command(&end, peer, SM_EXPOSE, NA_MEM_READWRITE, BYTES, 0, packed, &size),
+            end_command(&end, peer, PEER_EXPOSE, NA_MEM_READWRITE, BYTES, 0, packed, &size),
             NA_SUCCESS);
         assert_int_equal(NA_Mem_handle_deserialize(end.na_class, &remote, packed, size),
                          NA_SUCCESS);
-        mem = sm_mem_open(&end, local, BYTES, NA_MEM_READWRITE);
+        mem = mem_open(&end, local, BYTES, NA_MEM_READWRITE);
         send_op = NA_Op_create(end.na_class, NA_OP_SINGLE);
         recv_op = NA_Op_create(end.na_class, NA_OP_SINGLE);
         for (uint32_t i = 0; i < 3000; i++) {
-            struct sm_event got = {0}, sent = {0}, done = {0};
+            struct event got = {0}, sent = {0}, done = {0};
 
             if (i == 1000)
                 before = atomic_load(&allocations);
-            if (i == 1000 && !SM_TEST_SANITIZED)
+            if (i == 1000 && !TEST_SANITIZED)
                 assert_true(before > 10); /* the plugin's are among them */
-            assert_int_equal(NA_Msg_recv_expected(end.na_class, end.context, sm_event_callback,
-                                                  &got, reply, sizeof(reply), NULL, peer, 0, i,
-                                                  recv_op),
+            assert_int_equal(NA_Msg_recv_expected(end.na_class, end.context, event_callback, &got,
+                                                  reply, sizeof(reply), NULL, peer, 0, i, recv_op),
                              NA_SUCCESS);
-            assert_int_equal(NA_Msg_send_unexpected(end.na_class, end.context, sm_event_callback,
+            assert_int_equal(NA_Msg_send_unexpected(end.na_class, end.context, event_callback,
                                                     &sent, request, sizeof(request), NULL, peer, 0,
                                                     i, send_op),
                              NA_SUCCESS);
-            assert_true(sm_event_wait(&end, &sent, SM_TEST_WAIT_MS));
-            assert_true(sm_event_wait(&end, &got, SM_TEST_WAIT_MS));
+            assert_true(event_wait(&end, &sent, TEST_WAIT_MS));
+            assert_true(event_wait(&end, &got, TEST_WAIT_MS));
             if (i % 10 != 0)
                 continue;
-            assert_int_equal((i % 20 ? NA_Put : NA_Get)(end.na_class, end.context,
-                                                        sm_event_callback, &done, mem, 0, remote, 0,
-                                                        BYTES, peer, 0, send_op),
+            assert_int_equal((i % 20 ? NA_Put : NA_Get)(end.na_class, end.context, event_callback,
+                                                        &done, mem, 0, remote, 0, BYTES, peer, 0,
+                                                        send_op),
                              NA_SUCCESS);
-            assert_true(sm_event_wait(&end, &done, SM_TEST_WAIT_MS));
+            assert_true(event_wait(&end, &done, TEST_WAIT_MS));
         }
         assert_int_equal(atomic_load(&allocations) - before, 0);
         NA_Op_destroy(end.na_class, send_op);
         NA_Op_destroy(end.na_class, recv_op);
         NA_Mem_handle_free(end.na_class, remote);
-        sm_mem_close(&end, mem);
+        mem_close(&end, mem);
         NA_Addr_free(end.na_class, peer);
-        sm_end_close(&end);
-        sm_child_stop(&child);
+        end_close(&end);
+        child_stop(&child);
         assert_int_equal(unsetenv("AMALGAM_SM_RMA"), 0);
     }
-    if (SM_TEST_SANITIZED)
+    if (TEST_SANITIZED)
         print_message("a sanitizer owns malloc: not counted\n");
-    sm_check_clean();
+    check_clean();
 }
 
 /* The peer is in a PID namespace of its own: messages, and RMA by copies, and its death is seen. */
 static int talk_across_pid_namespaces(void *arg)
 {
     uint8_t packed[512], local[5000], reply[64];
-    struct sm_event event = {0};
+    struct event event = {0};
     size_t size = sizeof(packed);
     na_mem_handle_t *mem, *remote;
-    struct sm_child child;
-    struct sm_end end;
+    struct child child;
+    struct end end;
     na_op_id_t *op;
     na_addr_t *peer;
     uint64_t from;
@@ -154,43 +153,43 @@ static int talk_across_pid_namespaces(void *arg)
     (void) arg;
     if (unshare(CLONE_NEWPID) != 0)
         return SKIPPED;
-    sm_child_start(&child, "na+sm", "plain"); /* is process 1 over there */
+    child_start(&child, "na+sm", "plain"); /* is process 1 over there */
     end.na_class = NA_Initialize("na+sm", true);
-    SM_REQUIRE(end.na_class != NULL);
+    TEST_REQUIRE(end.na_class != NULL);
     end.context = NA_Context_create(end.na_class);
-    SM_REQUIRE(strncmp(child.address, "na+sm://1-", 10) == 0);
-    SM_REQUIRE(NA_Addr_lookup(end.na_class, child.address, &peer) == NA_SUCCESS);
-    SM_REQUIRE(sm_command(&end, peer, SM_EXPOSE, NA_MEM_READWRITE, sizeof(local), 0, packed,
-                          &size) == NA_SUCCESS);
-    SM_REQUIRE(NA_Mem_handle_deserialize(end.na_class, &remote, packed, size) == NA_SUCCESS);
-    mem = sm_mem_open(&end, local, sizeof(local), NA_MEM_READWRITE);
+    TEST_REQUIRE(strncmp(child.address, "na+sm://1-", 10) == 0);
+    TEST_REQUIRE(NA_Addr_lookup(end.na_class, child.address, &peer) == NA_SUCCESS);
+    TEST_REQUIRE(end_command(&end, peer, PEER_EXPOSE, NA_MEM_READWRITE, sizeof(local), 0, packed,
+                             &size) == NA_SUCCESS);
+    TEST_REQUIRE(NA_Mem_handle_deserialize(end.na_class, &remote, packed, size) == NA_SUCCESS);
+    mem = mem_open(&end, local, sizeof(local), NA_MEM_READWRITE);
     op = NA_Op_create(end.na_class, NA_OP_SINGLE);
-    SM_REQUIRE(NA_Get(end.na_class, end.context, sm_event_callback, &event, mem, 0, remote, 0,
-                      sizeof(local), peer, 0, op) == NA_SUCCESS);
-    SM_REQUIRE(sm_event_wait(&end, &event, SM_TEST_WAIT_MS) && event.ret == NA_SUCCESS);
+    TEST_REQUIRE(NA_Get(end.na_class, end.context, event_callback, &event, mem, 0, remote, 0,
+                        sizeof(local), peer, 0, op) == NA_SUCCESS);
+    TEST_REQUIRE(event_wait(&end, &event, TEST_WAIT_MS) && event.ret == NA_SUCCESS);
     for (size_t i = 0; i < sizeof(local); i++)
-        SM_REQUIRE(local[i] == (uint8_t) (i * 7 + 3));
+        TEST_REQUIRE(local[i] == (uint8_t) (i * 7 + 3));
     event.done = 0;
-    SM_REQUIRE(NA_Msg_recv_expected(end.na_class, end.context, sm_event_callback, &event, reply,
-                                    sizeof(reply), NULL, peer, 0, 1, op) == NA_SUCCESS);
-    sm_child_kill(&child);
-    from = sm_now_ms();
-    SM_REQUIRE(sm_event_wait(&end, &event, SM_TEST_WAIT_MS) && event.ret == NA_HOSTUNREACH);
-    SM_REQUIRE(sm_now_ms() - from < 1000);
+    TEST_REQUIRE(NA_Msg_recv_expected(end.na_class, end.context, event_callback, &event, reply,
+                                      sizeof(reply), NULL, peer, 0, 1, op) == NA_SUCCESS);
+    child_kill(&child);
+    from = now_ms();
+    TEST_REQUIRE(event_wait(&end, &event, TEST_WAIT_MS) && event.ret == NA_HOSTUNREACH);
+    TEST_REQUIRE(now_ms() - from < 1000);
     NA_Op_destroy(end.na_class, op);
     NA_Mem_handle_free(end.na_class, remote);
-    sm_mem_close(&end, mem);
+    mem_close(&end, mem);
     NA_Addr_free(end.na_class, peer);
-    SM_REQUIRE(NA_Context_destroy(end.na_class, end.context) == NA_SUCCESS);
-    SM_REQUIRE(NA_Finalize(end.na_class) == NA_SUCCESS);
+    TEST_REQUIRE(NA_Context_destroy(end.na_class, end.context) == NA_SUCCESS);
+    TEST_REQUIRE(NA_Finalize(end.na_class) == NA_SUCCESS);
     end.na_class = NA_Initialize("na+sm", true); /* removes what the killed left */
-    SM_REQUIRE(end.na_class != NULL && NA_Finalize(end.na_class) == NA_SUCCESS);
+    TEST_REQUIRE(end.na_class != NULL && NA_Finalize(end.na_class) == NA_SUCCESS);
     return 0;
 }
 
 static void run_or_skip(int (*function)(void *), const char *why)
 {
-    int ret = sm_run_in_child(function, NULL);
+    int ret = run_in_child(function, NULL);
 
     if (ret == SKIPPED) {
         print_message("skipped: %s (%s)\n", why, strerror(EPERM));
@@ -203,7 +202,7 @@ static void peers_in_another_pid_namespace_work(void **state)
 {
     (void) state;
     run_or_skip(talk_across_pid_namespaces, "no PID namespace can be made");
-    sm_check_clean();
+    check_clean();
 }
 
 static bool mount_small_shm(const char *options)
@@ -217,8 +216,8 @@ static int live_with_a_full_shm(void *arg)
 {
     uint8_t reply[64], filler[4096] = {0};
     size_t size = sizeof(reply);
-    struct sm_child child;
-    struct sm_end end;
+    struct child child;
+    struct end end;
     na_addr_t *peer;
     int fd;
 
@@ -226,32 +225,32 @@ static int live_with_a_full_shm(void *arg)
     if (!mount_small_shm("size=256k"))
         return SKIPPED;
     fd = open("/dev/shm/filler", O_CREAT | O_RDWR | O_CLOEXEC, 0600);
-    SM_REQUIRE(fd >= 0);
+    TEST_REQUIRE(fd >= 0);
     while (write(fd, filler, sizeof(filler)) > 0)
         continue;
-    SM_REQUIRE(NA_Initialize("na+sm", true) == NULL);
-    SM_REQUIRE(ftruncate(fd, 0) == 0);
+    TEST_REQUIRE(NA_Initialize("na+sm", true) == NULL);
+    TEST_REQUIRE(ftruncate(fd, 0) == 0);
     end.na_class = NA_Initialize("na+sm", true);
-    SM_REQUIRE(end.na_class != NULL);
+    TEST_REQUIRE(end.na_class != NULL);
     end.context = NA_Context_create(end.na_class);
-    sm_child_start(&child, "na+sm", "plain");
-    SM_REQUIRE(NA_Addr_lookup(end.na_class, child.address, &peer) == NA_SUCCESS);
+    child_start(&child, "na+sm", "plain");
+    TEST_REQUIRE(NA_Addr_lookup(end.na_class, child.address, &peer) == NA_SUCCESS);
     while (write(fd, filler, sizeof(filler)) > 0)
         continue;
-    SM_REQUIRE(sm_command(&end, peer, SM_ECHO, 0, 0, 0, reply, &size) == NA_NOMEM);
-    SM_REQUIRE(ftruncate(fd, 0) == 0);
+    TEST_REQUIRE(end_command(&end, peer, PEER_ECHO, 0, 0, 0, reply, &size) == NA_NOMEM);
+    TEST_REQUIRE(ftruncate(fd, 0) == 0);
     size = sizeof(reply);
-    SM_REQUIRE(sm_command(&end, peer, SM_ECHO, 0, 0, 0, reply, &size) == NA_SUCCESS);
+    TEST_REQUIRE(end_command(&end, peer, PEER_ECHO, 0, 0, 0, reply, &size) == NA_SUCCESS);
     while (write(fd, filler, sizeof(filler)) > 0)
         continue;
     for (int i = 0; i < 1000; i++) { /* what is connected works on, full or not */
         size = sizeof(reply);
-        SM_REQUIRE(sm_command(&end, peer, SM_ECHO, 0, 0, 0, reply, &size) == NA_SUCCESS);
+        TEST_REQUIRE(end_command(&end, peer, PEER_ECHO, 0, 0, 0, reply, &size) == NA_SUCCESS);
     }
     NA_Addr_free(end.na_class, peer);
-    SM_REQUIRE(NA_Context_destroy(end.na_class, end.context) == NA_SUCCESS);
-    SM_REQUIRE(NA_Finalize(end.na_class) == NA_SUCCESS);
-    sm_child_stop(&child);
+    TEST_REQUIRE(NA_Context_destroy(end.na_class, end.context) == NA_SUCCESS);
+    TEST_REQUIRE(NA_Finalize(end.na_class) == NA_SUCCESS);
+    child_stop(&child);
     return 0;
 }
 
@@ -259,41 +258,41 @@ static int live_with_a_full_shm(void *arg)
 static int copy_in_a_small_shm(void *arg)
 {
     static uint8_t local[BYTES];
-    struct sm_event event = {0};
+    struct event event = {0};
     na_mem_handle_t *mem, *remote;
     uint8_t packed[512];
     size_t size = sizeof(packed);
-    struct sm_child child;
-    struct sm_end end;
+    struct child child;
+    struct end end;
     na_op_id_t *op;
     na_addr_t *peer;
 
     (void) arg;
     if (!mount_small_shm("size=256k"))
         return SKIPPED;
-    SM_REQUIRE(setenv("AMALGAM_SM_RMA", "copy", 1) == 0);
-    sm_child_start(&child, "na+sm", "plain");
-    sm_end_open(&end, "na+sm", NULL);
-    SM_REQUIRE(NA_Addr_lookup(end.na_class, child.address, &peer) == NA_SUCCESS);
-    SM_REQUIRE(sm_command(&end, peer, SM_EXPOSE, NA_MEM_READWRITE, BYTES, 0, packed, &size) ==
-               NA_SUCCESS);
-    SM_REQUIRE(NA_Mem_handle_deserialize(end.na_class, &remote, packed, size) == NA_SUCCESS);
-    mem = sm_mem_open(&end, local, BYTES, NA_MEM_READWRITE);
+    TEST_REQUIRE(setenv("AMALGAM_SM_RMA", "copy", 1) == 0);
+    child_start(&child, "na+sm", "plain");
+    end_open(&end, "na+sm", NULL);
+    TEST_REQUIRE(NA_Addr_lookup(end.na_class, child.address, &peer) == NA_SUCCESS);
+    TEST_REQUIRE(end_command(&end, peer, PEER_EXPOSE, NA_MEM_READWRITE, BYTES, 0, packed, &size) ==
+                 NA_SUCCESS);
+    TEST_REQUIRE(NA_Mem_handle_deserialize(end.na_class, &remote, packed, size) == NA_SUCCESS);
+    mem = mem_open(&end, local, BYTES, NA_MEM_READWRITE);
     op = NA_Op_create(end.na_class, NA_OP_SINGLE);
     for (int i = 0; i < 2; i++) {
         event.done = 0;
-        SM_REQUIRE((i ? NA_Put : NA_Get)(end.na_class, end.context, sm_event_callback, &event, mem,
-                                         0, remote, 0, BYTES, peer, 0, op) == NA_SUCCESS);
-        SM_REQUIRE(sm_event_wait(&end, &event, SM_TEST_WAIT_MS) && event.ret == NA_SUCCESS);
+        TEST_REQUIRE((i ? NA_Put : NA_Get)(end.na_class, end.context, event_callback, &event, mem,
+                                           0, remote, 0, BYTES, peer, 0, op) == NA_SUCCESS);
+        TEST_REQUIRE(event_wait(&end, &event, TEST_WAIT_MS) && event.ret == NA_SUCCESS);
     }
     for (size_t i = 0; i < BYTES; i++)
-        SM_REQUIRE(local[i] == (uint8_t) (i * 7 + 3));
+        TEST_REQUIRE(local[i] == (uint8_t) (i * 7 + 3));
     NA_Op_destroy(end.na_class, op);
     NA_Mem_handle_free(end.na_class, remote);
-    sm_mem_close(&end, mem);
+    mem_close(&end, mem);
     NA_Addr_free(end.na_class, peer);
-    sm_end_close(&end);
-    sm_child_stop(&child);
+    end_close(&end);
+    child_stop(&child);
     return 0;
 }
 
@@ -317,150 +316,150 @@ static int open_without_descriptors(void *arg)
 
     (void) arg;
     na_class = NA_Initialize("na+sm", true); /* the plugin is loaded */
-    SM_REQUIRE(na_class != NULL && NA_Finalize(na_class) == NA_SUCCESS);
+    TEST_REQUIRE(na_class != NULL && NA_Finalize(na_class) == NA_SUCCESS);
     for (rlim_t i = 0; i < 14; i++) {
         limit.rlim_cur = 64;
-        SM_REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+        TEST_REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
         sm_log_catch("error");
         limit.rlim_cur = i;
-        SM_REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+        TEST_REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
         na_class = NA_Initialize("na+sm", true);
-        SM_REQUIRE(na_class == NULL || NA_Finalize(na_class) == NA_SUCCESS);
+        TEST_REQUIRE(na_class == NULL || NA_Finalize(na_class) == NA_SUCCESS);
         sm_log_caught(text, sizeof(text));
-        SM_REQUIRE(na_class != NULL || strstr(text, "ulimit -n") != NULL);
+        TEST_REQUIRE(na_class != NULL || strstr(text, "ulimit -n") != NULL);
     }
     limit.rlim_cur = 64;
-    SM_REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    TEST_REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
     na_class = NA_Initialize("na+sm", true);
-    SM_REQUIRE(na_class != NULL && NA_Finalize(na_class) == NA_SUCCESS);
+    TEST_REQUIRE(na_class != NULL && NA_Finalize(na_class) == NA_SUCCESS);
     return 0;
 }
 
 static void running_out_of_descriptors_is_an_error(void **state)
 {
     (void) state;
-    assert_int_equal(sm_run_in_child(open_without_descriptors, NULL), 0);
-    sm_check_clean();
+    assert_int_equal(run_in_child(open_without_descriptors, NULL), 0);
+    check_clean();
 }
 
 /* First not even the segment is allowed, then not the ring; refused, and SIGXFSZ never comes. */
 static int live_with_a_file_size_limit(void *arg)
 {
     struct rlimit limit = {.rlim_cur = 65536, .rlim_max = RLIM_INFINITY};
-    struct sm_end end, other;
+    struct end end, other;
     na_addr_t *peer;
     char text[1024];
 
     (void) arg;
-    sm_end_open(&end, "na+sm", NULL);
-    SM_REQUIRE(getrlimit(RLIMIT_FSIZE, &limit) == 0);
+    end_open(&end, "na+sm", NULL);
+    TEST_REQUIRE(getrlimit(RLIMIT_FSIZE, &limit) == 0);
     sm_log_catch("error");
     limit.rlim_cur = 65536;
-    SM_REQUIRE(setrlimit(RLIMIT_FSIZE, &limit) == 0);
-    SM_REQUIRE(NA_Initialize("na+sm", true) == NULL);
+    TEST_REQUIRE(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    TEST_REQUIRE(NA_Initialize("na+sm", true) == NULL);
     limit.rlim_cur = 1200000; /* an endpoint with one context, but no ring beside it */
-    SM_REQUIRE(setrlimit(RLIMIT_FSIZE, &limit) == 0);
-    sm_end_open(&other, "na+sm", NULL);
-    peer = sm_end_lookup(&other, &end);
-    SM_REQUIRE(sm_send(&other, peer, "hello", 5, 0, false) == NA_NOMEM);
+    TEST_REQUIRE(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    end_open(&other, "na+sm", NULL);
+    peer = end_lookup(&other, &end);
+    TEST_REQUIRE(end_send(&other, peer, "hello", 5, 0, false) == NA_NOMEM);
     limit.rlim_cur = limit.rlim_max;
-    SM_REQUIRE(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    TEST_REQUIRE(setrlimit(RLIMIT_FSIZE, &limit) == 0);
     sm_log_caught(text, sizeof(text));
-    SM_REQUIRE(strstr(text, "ulimit -f") != NULL);
-    SM_REQUIRE(sm_send(&other, peer, "hello", 5, 0, false) == NA_SUCCESS);
+    TEST_REQUIRE(strstr(text, "ulimit -f") != NULL);
+    TEST_REQUIRE(end_send(&other, peer, "hello", 5, 0, false) == NA_SUCCESS);
     NA_Addr_free(other.na_class, peer);
-    sm_end_close(&other);
-    sm_end_close(&end);
+    end_close(&other);
+    end_close(&end);
     return 0;
 }
 
 static void a_limit_of_file_sizes_is_an_error_not_a_signal(void **state)
 {
     (void) state;
-    assert_int_equal(sm_run_in_child(live_with_a_file_size_limit, NULL), 0);
-    sm_check_clean();
+    assert_int_equal(run_in_child(live_with_a_file_size_limit, NULL), 0);
+    check_clean();
 }
 
 /* A sender that comes while the receiver can open nothing is received from once it can. */
 static int accept_without_descriptors(void *arg)
 {
     struct rlimit before, none;
-    struct sm_event got[2] = {0};
-    struct sm_end server, client;
+    struct event got[2] = {0};
+    struct end server, client;
     na_addr_t *peer;
     uint8_t in[64];
     na_op_id_t *op;
 
     (void) arg;
-    sm_end_open(&server, "na+sm", NULL);
-    sm_end_open(&client, "na+sm", NULL);
+    end_open(&server, "na+sm", NULL);
+    end_open(&client, "na+sm", NULL);
     op = NA_Op_create(server.na_class, NA_OP_SINGLE);
-    peer = sm_end_lookup(&client, &server);
-    SM_REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
+    peer = end_lookup(&client, &server);
+    TEST_REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
     for (int i = 0; i < 2; i++) {
-        SM_REQUIRE(NA_Msg_recv_unexpected(server.na_class, server.context, sm_event_callback,
-                                          &got[i], in, sizeof(in), NULL, op) == NA_SUCCESS);
-        SM_REQUIRE(sm_send(&client, peer, "hello", 5, 0, false) == NA_SUCCESS);
+        TEST_REQUIRE(NA_Msg_recv_unexpected(server.na_class, server.context, event_callback,
+                                            &got[i], in, sizeof(in), NULL, op) == NA_SUCCESS);
+        TEST_REQUIRE(end_send(&client, peer, "hello", 5, 0, false) == NA_SUCCESS);
         if (i == 0) { /* nothing of the sender was looked at yet */
             none = before;
             none.rlim_cur = 3;
-            SM_REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
+            TEST_REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
             for (int j = 0; j < 3; j++)
-                sm_end_progress(&server, 0);
-            SM_REQUIRE(got[0].done == 0);
-            SM_REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
+                end_progress(&server, 0);
+            TEST_REQUIRE(got[0].done == 0);
+            TEST_REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
         }
-        SM_REQUIRE(sm_event_wait(&server, &got[i], 2000) && got[i].ret == NA_SUCCESS);
+        TEST_REQUIRE(event_wait(&server, &got[i], 2000) && got[i].ret == NA_SUCCESS);
         NA_Addr_free(server.na_class, got[i].source);
     }
     NA_Op_destroy(server.na_class, op);
     NA_Addr_free(client.na_class, peer);
-    sm_end_close(&client);
-    sm_end_close(&server);
+    end_close(&client);
+    end_close(&server);
     return 0;
 }
 
 static void a_sender_is_accepted_once_there_are_descriptors_again(void **state)
 {
     (void) state;
-    assert_int_equal(sm_run_in_child(accept_without_descriptors, NULL), 0);
-    sm_check_clean();
+    assert_int_equal(run_in_child(accept_without_descriptors, NULL), 0);
+    check_clean();
 }
 
 /* Receivers that sleep and read nothing; the byte that wakes one does not depend on the others. */
 static int wake_many_sleepers(void *arg)
 {
-    static struct sm_end sleepers[SLEEPERS];
+    static struct end sleepers[SLEEPERS];
     static na_addr_t *peers[SLEEPERS];
     struct rlimit limit;
-    struct sm_end sender;
+    struct end sender;
 
     (void) arg;
-    SM_REQUIRE(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    TEST_REQUIRE(getrlimit(RLIMIT_NOFILE, &limit) == 0);
     if (limit.rlim_max < SLEEPERS * 10)
         return SKIPPED;
     limit.rlim_cur = limit.rlim_max < 65536 ? limit.rlim_max : 65536;
-    SM_REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
-    sm_end_open(&sender, "na+sm", NULL);
+    TEST_REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    end_open(&sender, "na+sm", NULL);
     for (int i = 0; i < SLEEPERS; i++) {
-        sm_end_open(&sleepers[i], "na+sm", NULL);
-        peers[i] = sm_end_lookup(&sender, &sleepers[i]);
-        SM_REQUIRE(NA_Poll_try_wait(sleepers[i].na_class, sleepers[i].context));
+        end_open(&sleepers[i], "na+sm", NULL);
+        peers[i] = end_lookup(&sender, &sleepers[i]);
+        TEST_REQUIRE(NA_Poll_try_wait(sleepers[i].na_class, sleepers[i].context));
     }
     for (int i = 0; i < SLEEPERS; i++)
-        SM_REQUIRE(sm_send(&sender, peers[i], "hello", 5, 0, false) == NA_SUCCESS);
+        TEST_REQUIRE(end_send(&sender, peers[i], "hello", 5, 0, false) == NA_SUCCESS);
     for (int i = 0; i < SLEEPERS; i++) {
         struct pollfd woken = {.events = POLLIN};
 
         woken.fd = NA_Poll_get_fd(sleepers[i].na_class, sleepers[i].context);
-        SM_REQUIRE(poll(&woken, 1, 0) == 1);
+        TEST_REQUIRE(poll(&woken, 1, 0) == 1);
     }
     for (int i = 0; i < SLEEPERS; i++) {
         NA_Addr_free(sender.na_class, peers[i]);
-        sm_end_progress(&sleepers[i], 0);
-        sm_end_close(&sleepers[i]);
+        end_progress(&sleepers[i], 0);
+        end_close(&sleepers[i]);
     }
-    sm_end_close(&sender);
+    end_close(&sender);
     return 0;
 }
 
@@ -468,7 +467,7 @@ static void any_number_of_sleepers_is_woken(void **state)
 {
     (void) state;
     run_or_skip(wake_many_sleepers, "too few descriptors are allowed");
-    sm_check_clean();
+    check_clean();
 }
 
 int main(void)

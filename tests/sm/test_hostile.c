@@ -26,9 +26,9 @@
 
 /* A victim, an attacker with an honest connection, and the attacker's view of both segments. */
 struct scene {
-    struct sm_end victim;
-    struct sm_end attacker;
-    struct sm_child honest;
+    struct end victim;
+    struct end attacker;
+    struct child honest;
     na_addr_t *honest_addr;
     na_addr_t *to_victim;
     na_addr_t *to_attacker;
@@ -41,14 +41,14 @@ struct scene {
     uint32_t next; /* position of the next slot that the victim reads */
 };
 
-static uint8_t *map_segment(const struct sm_end *end, size_t *size_p, char *name)
+static uint8_t *map_segment(const struct end *end, size_t *size_p, char *name)
 {
     char address[128], path[256];
     struct stat status;
     uint8_t *map;
     int fd;
 
-    sm_end_address(end, address, sizeof(address));
+    end_address(end, address, sizeof(address));
     (void) strcpy(name, address + strlen("na+sm://"));
     (void) snprintf(path, sizeof(path), "/dev/shm/amalgam-sm.%u.%s", (unsigned) geteuid(), name);
     fd = open(path, O_RDWR | O_CLOEXEC);
@@ -65,25 +65,25 @@ static void scene_open(struct scene *scene)
 {
     struct sm_peer_slot *slots;
     char victim_name[128], attacker_name[128];
-    struct sm_event event = {0};
+    struct event event = {0};
     na_op_id_t *op;
     uint8_t buf[64];
 
     memset(scene, 0, sizeof(*scene));
-    sm_child_start(&scene->honest, "na+sm", "plain");
-    sm_end_open(&scene->victim, "na+sm", NULL);
-    sm_end_open(&scene->attacker, "na+sm", NULL);
-    scene->to_victim = sm_end_lookup(&scene->attacker, &scene->victim);
-    scene->to_attacker = sm_end_lookup(&scene->victim, &scene->attacker);
+    child_start(&scene->honest, "na+sm", "plain");
+    end_open(&scene->victim, "na+sm", NULL);
+    end_open(&scene->attacker, "na+sm", NULL);
+    scene->to_victim = end_lookup(&scene->attacker, &scene->victim);
+    scene->to_attacker = end_lookup(&scene->victim, &scene->attacker);
     assert_int_equal(
         NA_Addr_lookup(scene->victim.na_class, scene->honest.address, &scene->honest_addr),
         NA_SUCCESS);
     op = NA_Op_create(scene->victim.na_class, NA_OP_SINGLE);
     assert_int_equal(NA_Msg_recv_unexpected(scene->victim.na_class, scene->victim.context,
-                                            sm_event_callback, &event, buf, sizeof(buf), NULL, op),
+                                            event_callback, &event, buf, sizeof(buf), NULL, op),
                      NA_SUCCESS);
-    assert_int_equal(sm_send(&scene->attacker, scene->to_victim, "hi", 3, 1, false), NA_SUCCESS);
-    assert_true(sm_event_wait(&scene->victim, &event, SM_TEST_WAIT_MS));
+    assert_int_equal(end_send(&scene->attacker, scene->to_victim, "hi", 3, 1, false), NA_SUCCESS);
+    assert_true(event_wait(&scene->victim, &event, TEST_WAIT_MS));
     NA_Addr_free(scene->victim.na_class, event.source);
     NA_Op_destroy(scene->victim.na_class, op);
     scene->victim_map = map_segment(&scene->victim, &scene->victim_size, victim_name);
@@ -104,10 +104,11 @@ static void scene_check(struct scene *scene)
     uint8_t reply[64];
     size_t size = sizeof(reply);
 
-    sm_end_progress(&scene->victim, 10);
-    assert_int_equal(sm_command(&scene->victim, scene->honest_addr, SM_ECHO, 7, 8, 9, reply, &size),
-                     NA_SUCCESS);
-    assert_int_equal(size, sizeof(struct sm_request));
+    end_progress(&scene->victim, 10);
+    assert_int_equal(
+        end_command(&scene->victim, scene->honest_addr, PEER_ECHO, 7, 8, 9, reply, &size),
+        NA_SUCCESS);
+    assert_int_equal(size, sizeof(struct peer_request));
 }
 
 static void scene_close(struct scene *scene)
@@ -118,10 +119,10 @@ static void scene_close(struct scene *scene)
     NA_Addr_free(scene->victim.na_class, scene->to_attacker);
     NA_Addr_free(scene->victim.na_class, scene->honest_addr);
     NA_Addr_free(scene->attacker.na_class, scene->to_victim);
-    sm_end_close(&scene->attacker);
-    sm_end_close(&scene->victim);
-    sm_child_stop(&scene->honest);
-    sm_check_clean();
+    end_close(&scene->attacker);
+    end_close(&scene->victim);
+    child_stop(&scene->honest);
+    check_clean();
 }
 
 static void write_slot(struct scene *scene, uint8_t kind, uint16_t length, const void *payload,
@@ -141,20 +142,20 @@ static void write_slot(struct scene *scene, uint8_t kind, uint16_t length, const
 static void expect_refusal(uint8_t kind, uint16_t length, const void *payload, size_t size)
 {
     struct scene scene;
-    struct sm_event event = {0};
+    struct event event = {0};
     uint8_t buf[64];
     na_op_id_t *op;
 
     scene_open(&scene);
     op = NA_Op_create(scene.victim.na_class, NA_OP_SINGLE);
     assert_int_equal(NA_Msg_recv_expected(scene.victim.na_class, scene.victim.context,
-                                          sm_event_callback, &event, buf, sizeof(buf), NULL,
+                                          event_callback, &event, buf, sizeof(buf), NULL,
                                           scene.to_attacker, 0, 99, op),
                      NA_SUCCESS);
     write_slot(&scene, kind, length, payload, size);
-    assert_true(sm_event_wait(&scene.victim, &event, SM_TEST_WAIT_MS));
+    assert_true(event_wait(&scene.victim, &event, TEST_WAIT_MS));
     assert_int_equal(event.ret, NA_PROTOCOL_ERROR);
-    assert_int_equal(sm_send(&scene.victim, scene.to_attacker, buf, 8, 1, false),
+    assert_int_equal(end_send(&scene.victim, scene.to_attacker, buf, 8, 1, false),
                      NA_PROTOCOL_ERROR);
     assert_true((scene.slot->status & SM_RING_REFUSED) != 0);
     NA_Op_destroy(scene.victim.na_class, op);
@@ -186,7 +187,7 @@ static void made_up_requests_are_refused(void **state)
     scene_open(&scene);
     memset(memory, 0x5a, sizeof(memory));
     memcpy(before, memory, sizeof(memory));
-    mem = sm_mem_open(&scene.victim, memory, sizeof(memory), NA_MEM_READ_ONLY);
+    mem = mem_open(&scene.victim, memory, sizeof(memory), NA_MEM_READ_ONLY);
     for (uint32_t i = 0; i < 5000; i++) {
         struct sm_rma_header header = {
             .token = i + 1,
@@ -199,11 +200,11 @@ static void made_up_requests_are_refused(void **state)
         memcpy(payload, &header, sizeof(header));
         write_slot(&scene, i % 2 ? SM_KIND_PUT : SM_KIND_GET,
                    i % 2 ? SM_INLINE_MAX : sizeof(header), payload, sizeof(payload));
-        sm_end_progress(&scene.victim, 0);
-        sm_end_progress(&scene.attacker, 0); /* takes the answers, which are for nobody */
+        end_progress(&scene.victim, 0);
+        end_progress(&scene.attacker, 0); /* takes the answers, which are for nobody */
     }
     assert_memory_equal(memory, before, sizeof(memory));
-    sm_mem_close(&scene.victim, mem);
+    mem_close(&scene.victim, mem);
     scene_close(&scene);
 }
 
@@ -225,21 +226,21 @@ static void pieces_that_nobody_asked_for_are_dropped(void **state)
 static void a_false_head_is_noticed(void **state)
 {
     uint8_t buf[64] = {0};
-    struct sm_child child;
-    struct sm_end end;
+    struct child child;
+    struct end end;
     struct sm_peer_slot *slots;
     na_return_t ret = NA_SUCCESS;
-    char path[256];
+    char path[640];
     na_addr_t *peer;
     uint8_t *map;
     int fd;
 
     (void) state;
-    sm_child_start(&child, "na+sm", "plain");
-    sm_end_open(&end, "na+sm", NULL);
+    child_start(&child, "na+sm", "plain");
+    end_open(&end, "na+sm", NULL);
     assert_int_equal(NA_Addr_lookup(end.na_class, child.address, &peer), NA_SUCCESS);
-    assert_int_equal(sm_command(&end, peer, SM_NAP, 1000, 0, 0, NULL, NULL), NA_SUCCESS);
-    sm_end_progress(&end, 50);
+    assert_int_equal(end_command(&end, peer, PEER_NAP, 1000, 0, 0, NULL, NULL), NA_SUCCESS);
+    end_progress(&end, 50);
     (void) snprintf(path, sizeof(path), "/dev/shm/amalgam-sm.%u.%s", (unsigned) geteuid(),
                     child.address + strlen("na+sm://"));
     fd = open(path, O_RDWR | O_CLOEXEC);
@@ -250,13 +251,13 @@ static void a_false_head_is_noticed(void **state)
     slots = (struct sm_peer_slot *) (map + sm_layout_peer_slots(0));
     slots[0].head = UINT64_C(0x7777777700000000); /* what a hostile receiver would say */
     for (int i = 0; i < 1000 && ret == NA_SUCCESS; i++)
-        ret = sm_send(&end, peer, buf, sizeof(buf), 1, true);
+        ret = end_send(&end, peer, buf, sizeof(buf), 1, true);
     assert_int_equal(ret, NA_PROTOCOL_ERROR);
     (void) munmap(map, sm_layout_base_size(1));
     NA_Addr_free(end.na_class, peer);
-    sm_end_close(&end);
-    sm_child_stop(&child);
-    sm_check_clean();
+    end_close(&end);
+    child_stop(&child);
+    check_clean();
 }
 
 /* A sender's description of its ring that leads nowhere, or somewhere else. */
@@ -326,7 +327,7 @@ static void random_bytes_do_no_harm(void **state)
                                                                       << (rand() % 33);
             area->doorbell_summary |= (uint64_t) rand() << (rand() % 33);
             scene.slot->blocked = (uint32_t) rand();
-            sm_end_progress(&scene.victim, 0);
+            end_progress(&scene.victim, 0);
         }
         scene_close(&scene);
     }
@@ -335,10 +336,10 @@ static void random_bytes_do_no_harm(void **state)
 /* All slots taken: a new sender waits, gets in when one is freed, and is told so when none is. */
 static void a_full_table_of_senders_is_an_error_in_the_end(void **state)
 {
-    struct sm_end victim, sender;
+    struct end victim, sender;
     struct sm_context_area *area;
     struct sm_peer_slot *slots;
-    struct sm_event event = {0};
+    struct event event = {0};
     char name[128];
     size_t size;
     na_op_id_t *op;
@@ -348,9 +349,9 @@ static void a_full_table_of_senders_is_an_error_in_the_end(void **state)
     uint64_t from;
 
     (void) state;
-    sm_end_open(&victim, "na+sm", NULL);
-    sm_end_open(&sender, "na+sm", NULL);
-    addr = sm_end_lookup(&sender, &victim);
+    end_open(&victim, "na+sm", NULL);
+    end_open(&sender, "na+sm", NULL);
+    addr = end_lookup(&sender, &victim);
     map = map_segment(&victim, &size, name);
     area = (struct sm_context_area *) (map + sm_layout_context(0));
     slots = (struct sm_peer_slot *) (map + sm_layout_peer_slots(0));
@@ -358,29 +359,29 @@ static void a_full_table_of_senders_is_an_error_in_the_end(void **state)
     for (uint32_t i = 0; i < SM_PEER_SLOTS; i++)
         slots[i].owner = living;
     op = NA_Op_create(sender.na_class, NA_OP_SINGLE);
-    from = sm_now_ms();
-    assert_int_equal(NA_Msg_send_expected(sender.na_class, sender.context, sm_event_callback,
-                                          &event, "x", 1, NULL, addr, 0, 1, op),
+    from = now_ms();
+    assert_int_equal(NA_Msg_send_expected(sender.na_class, sender.context, event_callback, &event,
+                                          "x", 1, NULL, addr, 0, 1, op),
                      NA_SUCCESS);
-    assert_true(sm_event_wait(&sender, &event, SM_TEST_WAIT_MS));
+    assert_true(event_wait(&sender, &event, TEST_WAIT_MS));
     assert_int_equal(event.ret, NA_BUSY);
-    assert_in_range(sm_now_ms() - from, 4000, 8000);
+    assert_in_range(now_ms() - from, 4000, 8000);
     event.done = 0;
-    assert_int_equal(NA_Msg_send_expected(sender.na_class, sender.context, sm_event_callback,
-                                          &event, "x", 1, NULL, addr, 0, 1, op),
+    assert_int_equal(NA_Msg_send_expected(sender.na_class, sender.context, event_callback, &event,
+                                          "x", 1, NULL, addr, 0, 1, op),
                      NA_SUCCESS);
-    sm_end_progress(&sender, 100);
+    end_progress(&sender, 100);
     assert_int_equal(event.done, 0);
     slots[17].owner = 0;
-    assert_true(sm_event_wait(&sender, &event, 1000));
+    assert_true(event_wait(&sender, &event, 1000));
     assert_int_equal(event.ret, NA_SUCCESS);
     assert_int_equal(sm_owner_state(slots[17].owner), SM_SLOT_READY);
     NA_Op_destroy(sender.na_class, op);
     NA_Addr_free(sender.na_class, addr);
     (void) munmap(map, size);
-    sm_end_close(&sender);
-    sm_end_close(&victim);
-    sm_check_clean();
+    end_close(&sender);
+    end_close(&victim);
+    check_clean();
 }
 
 /* Headers of segments that contradict themselves. */
@@ -388,12 +389,12 @@ static void false_headers_are_refused(void **state)
 {
     struct sm_segment_header header;
     char path[160], address[96];
-    struct sm_end end;
+    struct end end;
     na_addr_t *addr;
     int fd;
 
     (void) state;
-    sm_end_open(&end, "na+sm", NULL);
+    end_open(&end, "na+sm", NULL);
     (void) snprintf(address, sizeof(address), "na+sm://test%d-false", (int) getpid());
     (void) snprintf(path, sizeof(path), "/dev/shm/amalgam-sm.%u.test%d-false", (unsigned) geteuid(),
                     (int) getpid());
@@ -416,8 +417,8 @@ static void false_headers_are_refused(void **state)
         assert_int_equal(ret, i == 0 || i == 6 ? NA_NOENTRY : NA_PROTOCOL_ERROR);
         assert_int_equal(unlink(path), 0);
     }
-    sm_end_close(&end);
-    sm_check_clean();
+    end_close(&end);
+    check_clean();
 }
 
 int main(void)

@@ -27,7 +27,7 @@
 #define PEERS       (PROCESSES * PER_PROCESS)
 
 struct echo {
-    struct sm_end end;
+    struct end end;
     na_op_id_t *recv_op;
     na_op_id_t *send_op;
     uint8_t buf[SM_TEST_MESSAGE];
@@ -144,7 +144,7 @@ static void a_thousand_peers_fit(void **state)
     unsigned int descriptors;
     size_t size = sizeof(own);
     pid_t pids[PROCESSES];
-    struct sm_end end, reaper;
+    struct end end, reaper;
     double per_peer;
 
     (void) state;
@@ -161,7 +161,7 @@ static void a_thousand_peers_fit(void **state)
             assert_int_equal(read(fds[0], addresses[i * PER_PROCESS + j], 128), 128);
         (void) close(fds[0]);
     }
-    sm_end_open(&end, "na+sm", NULL);
+    end_open(&end, "na+sm", NULL);
     assert_int_equal(NA_Addr_self(end.na_class, &self), NA_SUCCESS);
     assert_int_equal(NA_Addr_to_string(end.na_class, own, &size, self), NA_SUCCESS);
     NA_Addr_free(end.na_class, self);
@@ -174,11 +174,11 @@ static void a_thousand_peers_fit(void **state)
             if (round == 0)
                 assert_int_equal(NA_Addr_lookup(end.na_class, addresses[i], &peers[i]), NA_SUCCESS);
             request[8] = (char) i;
-            assert_int_equal(sm_call(&end, peers[i], request, sizeof(request), reply, &size),
+            assert_int_equal(end_call(&end, peers[i], request, sizeof(request), reply, &size),
                              NA_SUCCESS);
             assert_int_equal(reply[8], (char) i);
         }
-        for (int i = 0; i < (SM_TEST_SANITIZED ? 3000 : 100000);
+        for (int i = 0; i < (TEST_SANITIZED ? 3000 : 100000);
              i++) { /* long enough for rings to be parked */
             unsigned int count;
 
@@ -194,14 +194,14 @@ static void a_thousand_peers_fit(void **state)
                   "each side)\n",
                   PEERS, descriptors, per_peer, (double) (shared_after - shared_before) / PEERS,
                   (double) (private_after - private_before) / PEERS);
-    assert_true(per_peer < 128 || SM_TEST_SANITIZED);
+    assert_true(per_peer < 128 || TEST_SANITIZED);
     for (int i = 0; i < PEERS; i++)
         NA_Addr_free(end.na_class, peers[i]);
     for (int i = 0; i < PROCESSES; i++)
         (void) kill(pids[i], SIGKILL);
     for (int i = 0; i < PROCESSES; i++)
         (void) waitpid(pids[i], NULL, 0);
-    sm_end_open(&reaper, "na+sm", NULL);
+    end_open(&reaper, "na+sm", NULL);
     for (int i = 0; i < PEERS; i++) {
         char path[256];
 
@@ -212,24 +212,24 @@ static void a_thousand_peers_fit(void **state)
             (void) usleep(1000);
         assert_int_not_equal(access(path, F_OK), 0);
     }
-    sm_end_close(&reaper);
-    sm_end_close(&end);
+    end_close(&reaper);
+    end_close(&end);
     free(peers);
     free(addresses);
-    sm_check_clean();
+    check_clean();
 }
 
 /* Clients that come, die and come again do not pile up in a server that never looks for them. */
 static void dead_clients_do_not_pile_up(void **state)
 {
-    struct sm_child server;
+    struct child server;
     long before = 0, after;
     char path[256], line[512];
 
     (void) state;
-    sm_child_start(&server, "na+sm", "plain");
+    child_start(&server, "na+sm", "plain");
     for (int i = 0; i < 300; i++) {
-        struct sm_end end;
+        struct end end;
         uint8_t reply[64];
         size_t size = sizeof(reply);
         na_addr_t *addr;
@@ -239,7 +239,7 @@ static void dead_clients_do_not_pile_up(void **state)
             end.na_class = NA_Initialize("na+sm", true);
             end.context = NA_Context_create(end.na_class);
             if (NA_Addr_lookup(end.na_class, server.address, &addr) != NA_SUCCESS ||
-                sm_command(&end, addr, SM_ECHO, 0, 0, 0, reply, &size) != NA_SUCCESS)
+                end_command(&end, addr, PEER_ECHO, 0, 0, 0, reply, &size) != NA_SUCCESS)
                 _exit(1);
             (void) raise(SIGKILL);
         }
@@ -262,14 +262,14 @@ static void dead_clients_do_not_pile_up(void **state)
     print_message("mappings of the server after 100 dead clients: %ld, after 300: %ld\n", before,
                   after);
     assert_true(after < before + 300);
-    sm_child_stop(&server);
+    child_stop(&server);
     {
-        struct sm_end end;
+        struct end end;
 
-        sm_end_open(&end, "na+sm", NULL);
-        sm_end_close(&end);
+        end_open(&end, "na+sm", NULL);
+        end_close(&end);
     }
-    sm_check_clean();
+    check_clean();
 }
 
 int main(void)

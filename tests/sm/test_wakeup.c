@@ -48,7 +48,7 @@ ssize_t sendto(int fd, const void *buf, size_t size, int flags, const struct soc
     return (ssize_t) syscall(SYS_sendto, fd, buf, size, flags, address, length);
 }
 
-static bool is_readable(struct sm_end *end, int timeout_ms)
+static bool is_readable(struct end *end, int timeout_ms)
 {
     struct pollfd descriptor = {.fd = NA_Poll_get_fd(end->na_class, end->context),
                                 .events = POLLIN};
@@ -56,30 +56,30 @@ static bool is_readable(struct sm_end *end, int timeout_ms)
     return poll(&descriptor, 1, timeout_ms) == 1;
 }
 
-static void go_to_sleep(struct sm_end *end)
+static void go_to_sleep(struct end *end)
 {
     bool asleep = false;
 
     for (int i = 0; i < 1000 && !asleep; i++) { /* a byte of an earlier sleep may come late */
         asleep = NA_Poll_try_wait(end->na_class, end->context) && !is_readable(end, 0);
         if (!asleep)
-            sm_end_progress(end, 0);
+            end_progress(end, 0);
     }
     assert_true(asleep);
 }
 
-static void receive_post(struct sm_end *end, na_op_id_t *op, struct sm_event *event, void *buf)
+static void receive_post(struct end *end, na_op_id_t *op, struct event *event, void *buf)
 {
     event->done = 0;
-    assert_int_equal(NA_Msg_recv_unexpected(end->na_class, end->context, sm_event_callback, event,
-                                            buf, SM_TEST_MESSAGE, NULL, op),
+    assert_int_equal(NA_Msg_recv_unexpected(end->na_class, end->context, event_callback, event, buf,
+                                            SM_TEST_MESSAGE, NULL, op),
                      NA_SUCCESS);
 }
 
-static void receive_finish(struct sm_end *end, struct sm_event *event)
+static void receive_finish(struct end *end, struct event *event)
 {
     for (int i = 0; i < 100 && event->done == 0; i++)
-        sm_end_progress(end, 0);
+        end_progress(end, 0);
     assert_int_equal(event->done, 1);
     assert_int_equal(event->ret, NA_SUCCESS);
     NA_Addr_free(end->na_class, event->source);
@@ -94,19 +94,19 @@ struct stopped {
 static int stop_between_message_and_wakeup(void *arg)
 {
     const struct stopped *stopped = arg;
-    struct sm_end end;
+    struct end end;
     na_addr_t *peer;
     char go;
 
-    sm_end_open(&end, "na+sm", NULL);
-    SM_REQUIRE(NA_Addr_lookup(end.na_class, stopped->address, &peer) == NA_SUCCESS);
-    SM_REQUIRE(sm_send(&end, peer, "first", 5, 0, false) == NA_SUCCESS);
-    SM_REQUIRE(write(stopped->out, "1", 1) == 1);
-    SM_REQUIRE(read(stopped->out, &go, 1) == 1);
+    end_open(&end, "na+sm", NULL);
+    TEST_REQUIRE(NA_Addr_lookup(end.na_class, stopped->address, &peer) == NA_SUCCESS);
+    TEST_REQUIRE(end_send(&end, peer, "first", 5, 0, false) == NA_SUCCESS);
+    TEST_REQUIRE(write(stopped->out, "1", 1) == 1);
+    TEST_REQUIRE(read(stopped->out, &go, 1) == 1);
     atomic_store(&stop_before_wakeup, 1);
-    SM_REQUIRE(sm_send(&end, peer, "second", 6, 0, false) == NA_SUCCESS);
+    TEST_REQUIRE(end_send(&end, peer, "second", 6, 0, false) == NA_SUCCESS);
     NA_Addr_free(end.na_class, peer);
-    sm_end_close(&end);
+    end_close(&end);
     return 0;
 }
 
@@ -116,9 +116,9 @@ static int stop_between_message_and_wakeup(void *arg)
  */
 static void a_sender_that_is_stopped_before_its_wakeup_holds_back_nobody(void **state)
 {
-    struct sm_end sleeper, sender;
+    struct end sleeper, sender;
     struct stopped stopped;
-    struct sm_event event = {0};
+    struct event event = {0};
     uint8_t buf[SM_TEST_MESSAGE];
     int pair[2], status = 0;
     na_op_id_t *op;
@@ -128,8 +128,8 @@ static void a_sender_that_is_stopped_before_its_wakeup_holds_back_nobody(void **
 
     (void) state;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-    sm_end_open(&sleeper, "na+sm", NULL);
-    sm_end_address(&sleeper, stopped.address, sizeof(stopped.address));
+    end_open(&sleeper, "na+sm", NULL);
+    end_address(&sleeper, stopped.address, sizeof(stopped.address));
     op = NA_Op_create(sleeper.na_class, NA_OP_SINGLE);
     stopped.out = pair[1];
     pid = fork();
@@ -138,10 +138,10 @@ static void a_sender_that_is_stopped_before_its_wakeup_holds_back_nobody(void **
     receive_post(&sleeper, op, &event, buf);
     assert_int_equal(read(pair[0], &line, 1), 1);
     receive_finish(&sleeper, &event);
-    sm_end_open(&sender, "na+sm", NULL);
-    peer = sm_end_lookup(&sender, &sleeper);
+    end_open(&sender, "na+sm", NULL);
+    peer = end_lookup(&sender, &sleeper);
     receive_post(&sleeper, op, &event, buf);
-    assert_int_equal(sm_send(&sender, peer, "connect", 7, 0, false), NA_SUCCESS);
+    assert_int_equal(end_send(&sender, peer, "connect", 7, 0, false), NA_SUCCESS);
     receive_finish(&sleeper, &event);
 
     go_to_sleep(&sleeper);
@@ -149,7 +149,7 @@ static void a_sender_that_is_stopped_before_its_wakeup_holds_back_nobody(void **
     assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
     assert_true(WIFSTOPPED(status));
     assert_false(is_readable(&sleeper, 0));
-    assert_int_equal(sm_send(&sender, peer, "wake", 4, 0, false), NA_SUCCESS);
+    assert_int_equal(end_send(&sender, peer, "wake", 4, 0, false), NA_SUCCESS);
     assert_true(is_readable(&sleeper, 1000));
     for (int i = 0; i < 2; i++) { /* both messages are there */
         receive_post(&sleeper, op, &event, buf);
@@ -160,26 +160,26 @@ static void a_sender_that_is_stopped_before_its_wakeup_holds_back_nobody(void **
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     NA_Op_destroy(sleeper.na_class, op);
     NA_Addr_free(sender.na_class, peer);
-    sm_end_close(&sender);
-    sm_end_close(&sleeper);
+    end_close(&sender);
+    end_close(&sleeper);
     (void) close(pair[0]);
     (void) close(pair[1]);
-    sm_check_clean();
+    check_clean();
 }
 
 /* Many messages to a sleeper cost one call, to one that is awake none; each sleep costs one. */
 static void one_sleep_costs_one_wakeup(void **state)
 {
-    struct sm_event events[8] = {0};
-    struct sm_end sleeper, sender;
+    struct event events[8] = {0};
+    struct end sleeper, sender;
     uint8_t buf[8][SM_TEST_MESSAGE];
     na_op_id_t *ops[8];
     na_addr_t *peer;
 
     (void) state;
-    sm_end_open(&sleeper, "na+sm", NULL);
-    sm_end_open(&sender, "na+sm", NULL);
-    peer = sm_end_lookup(&sender, &sleeper);
+    end_open(&sleeper, "na+sm", NULL);
+    end_open(&sender, "na+sm", NULL);
+    peer = end_lookup(&sender, &sleeper);
     for (int i = 0; i < 8; i++)
         ops[i] = NA_Op_create(sleeper.na_class, NA_OP_SINGLE);
     for (int round = 0; round < 20; round++) {
@@ -187,12 +187,12 @@ static void one_sleep_costs_one_wakeup(void **state)
 
         for (int i = 0; i < 8; i++)
             receive_post(&sleeper, ops[i], &events[i], buf[i]);
-        sm_end_progress(&sleeper, 0);
+        end_progress(&sleeper, 0);
         if (is_asleep)
             go_to_sleep(&sleeper);
         atomic_store(&wakeups, 0);
         for (int i = 0; i < 8; i++)
-            assert_int_equal(sm_send(&sender, peer, "message", 7, 0, false), NA_SUCCESS);
+            assert_int_equal(end_send(&sender, peer, "message", 7, 0, false), NA_SUCCESS);
         assert_int_equal(atomic_load(&wakeups), is_asleep);
         assert_int_equal(is_readable(&sleeper, 0), is_asleep);
         for (int i = 0; i < 8; i++)
@@ -201,109 +201,109 @@ static void one_sleep_costs_one_wakeup(void **state)
     for (int i = 0; i < 8; i++)
         NA_Op_destroy(sleeper.na_class, ops[i]);
     NA_Addr_free(sender.na_class, peer);
-    sm_end_close(&sender);
-    sm_end_close(&sleeper);
-    sm_check_clean();
+    end_close(&sender);
+    end_close(&sleeper);
+    check_clean();
 }
 
 /* What would not be slept on is not announced, so that nobody spends a call on it. */
 static void a_sleep_that_will_not_be_is_not_announced(void **state)
 {
-    struct sm_event events[2] = {0};
-    struct sm_end sleeper, sender;
+    struct event events[2] = {0};
+    struct end sleeper, sender;
     uint8_t buf[2][SM_TEST_MESSAGE];
     na_op_id_t *ops[2];
     na_addr_t *peer;
 
     (void) state;
-    sm_end_open(&sleeper, "na+sm", NULL);
-    sm_end_open(&sender, "na+sm", NULL);
-    peer = sm_end_lookup(&sender, &sleeper);
+    end_open(&sleeper, "na+sm", NULL);
+    end_open(&sender, "na+sm", NULL);
+    peer = end_lookup(&sender, &sleeper);
     for (int i = 0; i < 2; i++)
         ops[i] = NA_Op_create(sleeper.na_class, NA_OP_SINGLE);
     receive_post(&sleeper, ops[0], &events[0], buf[0]);
-    assert_int_equal(sm_send(&sender, peer, "connect", 7, 0, false), NA_SUCCESS);
+    assert_int_equal(end_send(&sender, peer, "connect", 7, 0, false), NA_SUCCESS);
     receive_finish(&sleeper, &events[0]);
     for (int i = 0; i < 2; i++)
         receive_post(&sleeper, ops[i], &events[i], buf[i]);
     atomic_store(&wakeups, 0);
-    assert_int_equal(sm_send(&sender, peer, "one", 3, 0, false), NA_SUCCESS);
+    assert_int_equal(end_send(&sender, peer, "one", 3, 0, false), NA_SUCCESS);
     assert_false(NA_Poll_try_wait(sleeper.na_class, sleeper.context));
-    assert_int_equal(sm_send(&sender, peer, "two", 3, 0, false), NA_SUCCESS);
+    assert_int_equal(end_send(&sender, peer, "two", 3, 0, false), NA_SUCCESS);
     assert_int_equal(atomic_load(&wakeups), 0);
     for (int i = 0; i < 2; i++) {
         receive_finish(&sleeper, &events[i]);
         NA_Op_destroy(sleeper.na_class, ops[i]);
     }
     NA_Addr_free(sender.na_class, peer);
-    sm_end_close(&sender);
-    sm_end_close(&sleeper);
-    sm_check_clean();
+    end_close(&sender);
+    end_close(&sleeper);
+    check_clean();
 }
 
 /* The ring of a silent sender is not polled any more; its next message wakes all the same. */
 static void a_parked_sender_wakes(void **state)
 {
-    struct sm_event event = {0};
-    struct sm_end sleeper, sender;
+    struct event event = {0};
+    struct end sleeper, sender;
     uint8_t buf[SM_TEST_MESSAGE];
     na_op_id_t *op;
     na_addr_t *peer;
 
     (void) state;
-    sm_end_open(&sleeper, "na+sm", NULL);
-    sm_end_open(&sender, "na+sm", NULL);
-    peer = sm_end_lookup(&sender, &sleeper);
+    end_open(&sleeper, "na+sm", NULL);
+    end_open(&sender, "na+sm", NULL);
+    peer = end_lookup(&sender, &sleeper);
     op = NA_Op_create(sleeper.na_class, NA_OP_SINGLE);
     for (int i = 0; i < 3; i++) {
         receive_post(&sleeper, op, &event, buf);
         if (i > 0)
             go_to_sleep(&sleeper);
-        assert_int_equal(sm_send(&sender, peer, "message", 7, 0, false), NA_SUCCESS);
+        assert_int_equal(end_send(&sender, peer, "message", 7, 0, false), NA_SUCCESS);
         assert_true(i == 0 || is_readable(&sleeper, 1000));
         receive_finish(&sleeper, &event);
         for (int j = 0; j < 100000; j++)
-            sm_end_progress(&sleeper, 0);
+            end_progress(&sleeper, 0);
     }
     NA_Op_destroy(sleeper.na_class, op);
     NA_Addr_free(sender.na_class, peer);
-    sm_end_close(&sender);
-    sm_end_close(&sleeper);
-    sm_check_clean();
+    end_close(&sender);
+    end_close(&sleeper);
+    check_clean();
 }
 
 /* A sender whose message waits for space sleeps, and is woken when the receiver has read. */
 static void a_sender_that_waits_for_space_is_woken(void **state)
 {
-    static struct sm_event sent[400], got;
+    static struct event sent[400], got;
     static uint8_t out[1024], in[SM_TEST_MESSAGE];
-    struct sm_end receiver, sender;
+    struct end receiver, sender;
     na_op_id_t *ops[400], *op;
     na_addr_t *peer;
 
     (void) state;
-    sm_end_open(&receiver, "na+sm", NULL);
-    sm_end_open(&sender, "na+sm", NULL);
-    peer = sm_end_lookup(&sender, &receiver);
+    end_open(&receiver, "na+sm", NULL);
+    end_open(&sender, "na+sm", NULL);
+    peer = end_lookup(&sender, &receiver);
     op = NA_Op_create(receiver.na_class, NA_OP_SINGLE);
     for (int i = 0; i < 400; i++) {
         sent[i].done = 0;
         ops[i] = NA_Op_create(sender.na_class, NA_OP_SINGLE);
-        assert_int_equal(NA_Msg_send_unexpected(sender.na_class, sender.context, sm_event_callback,
+        assert_int_equal(NA_Msg_send_unexpected(sender.na_class, sender.context, event_callback,
                                                 &sent[i], out, sizeof(out), NULL, peer, 0,
                                                 (na_tag_t) i, ops[i]),
                          NA_SUCCESS);
     }
-    sm_end_progress(&sender, 0);
+    end_progress(&sender, 0);
     assert_int_equal(sent[399].done, 0);
     for (int i = 0; i < 400; i++) {
         if (sent[399].done == 0 && i % 50 == 0)
             go_to_sleep(&sender);
         receive_post(&receiver, op, &got, in);
         for (int j = 0; j < 1000 && got.done == 0; j++) {
-            sm_end_progress(&receiver, 0);
+            end_progress(&receiver, 0);
             if (is_readable(&sender, 0))
-                sm_end_progress(&sender, 0);
+                end_progress(&sender, 0);
         }
         receive_finish(&receiver, &got);
         assert_int_equal(got.tag, i);
@@ -314,9 +314,9 @@ static void a_sender_that_waits_for_space_is_woken(void **state)
     }
     NA_Op_destroy(receiver.na_class, op);
     NA_Addr_free(sender.na_class, peer);
-    sm_end_close(&sender);
-    sm_end_close(&receiver);
-    sm_check_clean();
+    end_close(&sender);
+    end_close(&receiver);
+    check_clean();
 }
 
 /* Operations that one thread starts wake another one that sleeps: a receive that fails at once when
@@ -325,11 +325,11 @@ static void what_another_thread_starts_wakes_the_sleeper(void **state)
 {
     static uint8_t local[BYTES];
     uint8_t packed[512];
-    struct sm_event event = {0};
+    struct event event = {0};
     na_mem_handle_t *mem, *remote;
     size_t size = sizeof(packed);
-    struct sm_child child;
-    struct sm_end end;
+    struct child child;
+    struct end end;
     na_op_id_t *op;
     na_addr_t *peer;
 
@@ -337,48 +337,48 @@ static void what_another_thread_starts_wakes_the_sleeper(void **state)
     for (int copy = 0; copy < 2; copy++) {
         if (copy)
             assert_int_equal(setenv("AMALGAM_SM_RMA", "copy", 1), 0);
-        sm_child_start(&child, "na+sm", "plain");
-        sm_end_open(&end, "na+sm", NULL);
+        child_start(&child, "na+sm", "plain");
+        end_open(&end, "na+sm", NULL);
         assert_int_equal(NA_Addr_lookup(end.na_class, child.address, &peer), NA_SUCCESS);
         size = sizeof(packed);
         assert_int_equal(
-            sm_command(&end, peer, SM_EXPOSE, NA_MEM_READWRITE, BYTES, 0, packed, &size),
+            end_command(&end, peer, PEER_EXPOSE, NA_MEM_READWRITE, BYTES, 0, packed, &size),
             NA_SUCCESS);
         assert_int_equal(NA_Mem_handle_deserialize(end.na_class, &remote, packed, size),
                          NA_SUCCESS);
-        mem = sm_mem_open(&end, local, BYTES, NA_MEM_READWRITE);
+        mem = mem_open(&end, local, BYTES, NA_MEM_READWRITE);
         op = NA_Op_create(end.na_class, NA_OP_SINGLE);
         go_to_sleep(&end);
         event.done = 0;
-        assert_int_equal(NA_Get(end.na_class, end.context, sm_event_callback, &event, mem, 0,
-                                remote, 0, BYTES, peer, 0, op),
+        assert_int_equal(NA_Get(end.na_class, end.context, event_callback, &event, mem, 0, remote,
+                                0, BYTES, peer, 0, op),
                          NA_SUCCESS);
         assert_true(is_readable(&end, 1000));
-        assert_true(sm_event_wait(&end, &event, SM_TEST_WAIT_MS));
+        assert_true(event_wait(&end, &event, TEST_WAIT_MS));
         assert_int_equal(event.ret, NA_SUCCESS);
 
         /* The peer's death is noticed by the timer that the posted receive has started. */
         go_to_sleep(&end);
         event.done = 0;
-        assert_int_equal(NA_Msg_recv_expected(end.na_class, end.context, sm_event_callback, &event,
+        assert_int_equal(NA_Msg_recv_expected(end.na_class, end.context, event_callback, &event,
                                               local, 64, NULL, peer, 0, 77, op),
                          NA_SUCCESS);
         assert_true(is_readable(&end, 1000));
         go_to_sleep(&end);
-        sm_child_kill(&child);
+        child_kill(&child);
         assert_true(is_readable(&end, 1000));
-        assert_true(sm_event_wait(&end, &event, 1000));
+        assert_true(event_wait(&end, &event, 1000));
         assert_int_equal(event.ret, NA_HOSTUNREACH);
         NA_Op_destroy(end.na_class, op);
         NA_Mem_handle_free(end.na_class, remote);
-        sm_mem_close(&end, mem);
+        mem_close(&end, mem);
         NA_Addr_free(end.na_class, peer);
-        sm_end_close(&end);
+        end_close(&end);
         assert_int_equal(unsetenv("AMALGAM_SM_RMA"), 0);
     }
-    sm_end_open(&end, "na+sm", NULL); /* removes what the killed left */
-    sm_end_close(&end);
-    sm_check_clean();
+    end_open(&end, "na+sm", NULL); /* removes what the killed left */
+    end_close(&end);
+    check_clean();
 }
 
 /* Two threads that move 3 MB through the rings, sleeping whenever they may. */
@@ -386,43 +386,44 @@ static void copied_transfers_cost_few_wakeups(void **state)
 {
     static uint8_t local[BYTES];
     uint8_t packed[512];
-    struct sm_event event = {0};
+    struct event event = {0};
     na_mem_handle_t *mem, *remote;
     size_t size = sizeof(packed);
-    struct sm_child child;
-    struct sm_end end;
+    struct child child;
+    struct end end;
     na_op_id_t *op;
     na_addr_t *peer;
 
     (void) state;
     assert_int_equal(setenv("AMALGAM_SM_RMA", "copy", 1), 0);
-    sm_child_start(&child, "na+sm", "plain");
-    sm_end_open(&end, "na+sm", NULL);
+    child_start(&child, "na+sm", "plain");
+    end_open(&end, "na+sm", NULL);
     assert_int_equal(NA_Addr_lookup(end.na_class, child.address, &peer), NA_SUCCESS);
-    assert_int_equal(sm_command(&end, peer, SM_EXPOSE, NA_MEM_READWRITE, BYTES, 0, packed, &size),
-                     NA_SUCCESS);
+    assert_int_equal(
+        end_command(&end, peer, PEER_EXPOSE, NA_MEM_READWRITE, BYTES, 0, packed, &size),
+        NA_SUCCESS);
     assert_int_equal(NA_Mem_handle_deserialize(end.na_class, &remote, packed, size), NA_SUCCESS);
-    mem = sm_mem_open(&end, local, BYTES, NA_MEM_READWRITE);
+    mem = mem_open(&end, local, BYTES, NA_MEM_READWRITE);
     op = NA_Op_create(end.na_class, NA_OP_SINGLE);
     atomic_store(&wakeups, 0);
     for (int i = 0; i < 100; i++) {
         event.done = 0;
-        assert_int_equal((i % 2 ? NA_Put : NA_Get)(end.na_class, end.context, sm_event_callback,
+        assert_int_equal((i % 2 ? NA_Put : NA_Get)(end.na_class, end.context, event_callback,
                                                    &event, mem, 0, remote, 0, BYTES, peer, 0, op),
                          NA_SUCCESS);
-        assert_true(sm_event_wait(&end, &event, SM_TEST_WAIT_MS));
+        assert_true(event_wait(&end, &event, TEST_WAIT_MS));
         assert_int_equal(event.ret, NA_SUCCESS);
     }
     print_message("%u wake-ups for 100 transfers of %u bytes\n", atomic_load(&wakeups), BYTES);
     assert_in_range(atomic_load(&wakeups), 0, 100 * BYTES / 65536);
     NA_Op_destroy(end.na_class, op);
     NA_Mem_handle_free(end.na_class, remote);
-    sm_mem_close(&end, mem);
+    mem_close(&end, mem);
     NA_Addr_free(end.na_class, peer);
-    sm_end_close(&end);
-    sm_child_stop(&child);
+    end_close(&end);
+    child_stop(&child);
     assert_int_equal(unsetenv("AMALGAM_SM_RMA"), 0);
-    sm_check_clean();
+    check_clean();
 }
 
 static int deny_membarrier(void)
@@ -444,29 +445,29 @@ static int deny_membarrier(void)
 static int live_without_membarrier(void *arg)
 {
     bool later = *(const bool *) arg;
-    struct sm_child child;
-    struct sm_end end;
+    struct child child;
+    struct end end;
     uint8_t reply[64];
     na_addr_t *peer;
 
     if (later)
-        sm_end_open(&end, "na+sm", NULL);
-    SM_REQUIRE(deny_membarrier() == 0);
+        end_open(&end, "na+sm", NULL);
+    TEST_REQUIRE(deny_membarrier() == 0);
     if (!later)
-        sm_end_open(&end, "na+sm", NULL);
-    SM_REQUIRE(NA_Poll_try_wait(end.na_class, end.context) == !later);
-    sm_child_start(&child, "na+sm", "idle"); /* it may use it as little as we */
-    SM_REQUIRE(NA_Addr_lookup(end.na_class, child.address, &peer) == NA_SUCCESS);
+        end_open(&end, "na+sm", NULL);
+    TEST_REQUIRE(NA_Poll_try_wait(end.na_class, end.context) == !later);
+    child_start(&child, "na+sm", "idle"); /* it may use it as little as we */
+    TEST_REQUIRE(NA_Addr_lookup(end.na_class, child.address, &peer) == NA_SUCCESS);
     for (int i = 0; i < 300; i++) {
         size_t size = sizeof(reply);
-        uint64_t from = sm_now_ms();
+        uint64_t from = now_ms();
 
-        SM_REQUIRE(sm_command(&end, peer, SM_ECHO, 0, 0, 0, reply, &size) == NA_SUCCESS);
-        SM_REQUIRE(sm_now_ms() - from < 500);
+        TEST_REQUIRE(end_command(&end, peer, PEER_ECHO, 0, 0, 0, reply, &size) == NA_SUCCESS);
+        TEST_REQUIRE(now_ms() - from < 500);
     }
     NA_Addr_free(end.na_class, peer);
-    sm_end_close(&end);
-    sm_child_stop(&child);
+    end_close(&end);
+    child_stop(&child);
     return 0;
 }
 
@@ -475,10 +476,10 @@ static void sleeping_works_or_is_given_up_without_membarrier(void **state)
     bool later = false;
 
     (void) state;
-    assert_int_equal(sm_run_in_child(live_without_membarrier, &later), 0);
+    assert_int_equal(run_in_child(live_without_membarrier, &later), 0);
     later = true;
-    assert_int_equal(sm_run_in_child(live_without_membarrier, &later), 0);
-    sm_check_clean();
+    assert_int_equal(run_in_child(live_without_membarrier, &later), 0);
+    check_clean();
 }
 
 int main(void)

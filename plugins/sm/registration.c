@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The table of registrations: what an endpoint lets its peers access. A peer that goes past it by
+ * cross-memory attach tells by it a valid handle from an altered or a stale one.
+ */
+
+#include "sm.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+struct sm_siphash {
+    uint64_t v[4];
+};
+
+static int32_t sm_registration_part(struct na_plugin_addr *peer, uint32_t part,
+                                    const _Atomic uint64_t **table_p);
+static uint32_t sm_part_of(uint32_t index, uint32_t *first_p);
+static uint64_t sm_part_size(uint32_t part);
+static uint64_t sm_registration_digest(const uint64_t secret[2], const struct na_plugin_mem *mem);
+static void sm_siphash_word(struct sm_siphash *hash, uint64_t word);
+static void sm_siphash_round(struct sm_siphash *hash);
+
+/*
+ * Makes room for the entries from `index` on, which begins a part of the table. Without room those
+ * registrations stay out of it and transfers with them are copied. The registry's lock is held.
+ */
+void sm_registration_grow(struct na_plugin_class *na_class, uint32_t index)
+{
+    struct sm_segment *segment = &na_class->segment;
+    uint32_t first, part = sm_part_of(index, &first);
+    uint64_t offset = 0;
+    void *map = MAP_FAILED;
+
+    if (na_class->forked)
+        return;
+    (void) pthread_mutex_lock(&na_class->connect_lock);
+    if (sm_region_take(segment, sm_part_size(part), NA_PLUGIN_LOG_DEBUG, &offset) ==
+        NA_PLUGIN_SUCCESS) {
+        map = mmap(NULL, sm_part_size(part), PROT_READ | PROT_WRITE, MAP_SHARED, segment->fd,
+                   (off_t) offset);
+        if (map == MAP_FAILED)
+            sm_region_give(segment, offset, sm_part_size(part));
+    }
+    (void) pthread_mutex_unlock(&na_class->connect_lock);
+    if (map == MAP_FAILED) {
+        SM_LOG_WARNING("no shared memory to announce more than %u registrations: transfers with "
+                       "the others are copied, which is slower; make room in " SM_DIRECTORY
+                       " or raise `ulimit -f`",
+                       first);
+        offset = SM_TABLE_ABSENT;
+    } else {
+        memset(map, 0, sm_part_size(part)); /* the region may have been used */
+        na_class->registry.table[part] = map;
+    }
+    atomic_store_explicit(&segment->header->registrations[part], offset, memory_order_release);
+}
+
+/* Where the owner says what the handle with that index is; NULL when it cannot be said. */
+_Atomic uint64_t *sm_registration_entry(struct na_plugin_class *na_class, uint32_t index)
+{
+    uint32_t first, part = sm_part_of(index, &first);
+
+    if (na_class->forked || na_class->registry.table[part] == NULL)
+        return NULL; /* a forked child shares the table, but it is its parent's */
+    return na_class->registry.table[part] + (index - first);
+}
+
+void sm_registration_publish(struct sm_registry *registry, _Atomic uint64_t *entry,
+                             struct na_plugin_mem *mem)
+{
+    uint64_t digest = sm_registration_digest(registry->secret, mem);
+
+    atomic_store_explicit(&mem->digest, digest, memory_order_relaxed);
+    if (entry != NULL)
+        atomic_store_explicit(entry, digest, memory_order_release);
+}
+
+/* What the caller writes to the memory after this is seen by no peer that finds the entry still. */
+void sm_registration_withdraw(_Atomic uint64_t *entry)
+{
+    atomic_store_explicit(entry, 0, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+}
+
+void sm_registration_close(struct na_plugin_class *na_class)
+{
+    for (uint32_t part = 0; part < SM_TABLE_PARTS; part++) {
+        _Atomic uint64_t *table = na_class->registry.table[part];
+
+        if (table == NULL)
+            continue;
+        for (uint64_t i = 0; i < sm_part_size(part) / sizeof(*table) && !na_class->forked; i++)
+            atomic_store_explicit(&table[i], 0, memory_order_relaxed);
+        (void) munmap((void *) table, sm_part_size(part));
+        na_class->registry.table[part] = NULL;
+    }
+}
+
+/*
+ * Whether the peer has registered what the handle says, at this moment. NA_PLUGIN_AGAIN when only
+ * the peer itself can tell, so that the transfer must go the way on which it looks.
+ */
+int32_t sm_registration_check(struct na_plugin_addr *peer, struct na_plugin_mem *mem)
+{
+    uint64_t digest = atomic_load_explicit(&mem->digest, memory_order_relaxed);
+    uint32_t index = (uint32_t) mem->key - 1;
+    uint32_t first, part = sm_part_of(index, &first);
+    const _Atomic uint64_t *table;
+    int32_t status;
+
+    if (sm_unlikely(part >= SM_TABLE_PARTS))
+        goto refuse;
+    table = atomic_load_explicit(&peer->registrations[part], memory_order_acquire);
+    if (sm_unlikely(table == NULL)) {
+        status = sm_registration_part(peer, part, &table);
+        if (status == NA_PLUGIN_PERMISSION)
+            goto refuse;
+        if (status != NA_PLUGIN_SUCCESS)
+            return status;
+    }
+    if (sm_unlikely(digest == 0)) {
+        digest = sm_registration_digest(peer->secret, mem);
+        atomic_store_explicit(&mem->digest, digest, memory_order_relaxed);
+    }
+    if (sm_likely(atomic_load_explicit(&table[index - first], memory_order_acquire) == digest))
+        return NA_PLUGIN_SUCCESS;
+
+refuse:
+    SM_LOG_ERROR("%s has registered no such memory (handle %llx): it was deregistered, or the "
+                 "handle was altered on its way",
+                 peer->name, (unsigned long long) mem->key);
+    return NA_PLUGIN_PERMISSION;
+}
+
+/* Maps a part of the peer's table, where nobody needed it until now. */
+static int32_t sm_registration_part(struct na_plugin_addr *peer, uint32_t part,
+                                    const _Atomic uint64_t **table_p)
+{
+    uint64_t offset = atomic_load_explicit(&peer->base->registrations[part], memory_order_acquire);
+    const _Atomic uint64_t *none = NULL;
+    int32_t ret;
+    void *map;
+
+    if (offset == 0)
+        return NA_PLUGIN_PERMISSION;
+    if (offset == SM_TABLE_ABSENT)
+        return NA_PLUGIN_AGAIN;
+    ret = sm_peer_map(peer, offset, sm_part_size(part), 0, &map);
+    if (ret == NA_PLUGIN_NOENTRY)
+        return NA_PLUGIN_HOSTUNREACH;
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret == NA_PLUGIN_NOMEM ? NA_PLUGIN_AGAIN : ret;
+    *table_p = map;
+    if (!atomic_compare_exchange_strong_explicit(&peer->registrations[part], &none, *table_p,
+                                                 memory_order_acq_rel, memory_order_acquire)) {
+        (void) munmap(map, sm_part_size(part)); /* another thread was faster */
+        *table_p = none;
+    }
+    return NA_PLUGIN_SUCCESS;
+}
+
+void sm_registration_forget(struct na_plugin_addr *peer)
+{
+    for (uint32_t part = 0; part < SM_TABLE_PARTS; part++) {
+        const _Atomic uint64_t *table =
+            atomic_load_explicit(&peer->registrations[part], memory_order_relaxed);
+
+        if (table != NULL)
+            (void) munmap((void *) (uintptr_t) table, sm_part_size(part));
+    }
+}
+
+/* The first part has SM_TABLE_FIRST entries, each further one as many as all before it. */
+static uint32_t sm_part_of(uint32_t index, uint32_t *first_p)
+{
+    uint32_t part;
+
+    *first_p = 0;
+    if (index < SM_TABLE_FIRST)
+        return 0;
+    part = 32 - (uint32_t) __builtin_clz(index / SM_TABLE_FIRST);
+    *first_p = SM_TABLE_FIRST << (part - 1);
+    return part;
+}
+
+static uint64_t sm_part_size(uint32_t part)
+{
+    return ((uint64_t) SM_TABLE_FIRST << (part == 0 ? 0 : part - 1)) * sizeof(uint64_t);
+}
+
+/*
+ * SipHash-1-3 over whole words, of everything that a handle grants. Whoever has seen a handle but
+ * not the owner's segment cannot make another one that fits. Never 0.
+ */
+static uint64_t sm_registration_digest(const uint64_t secret[2], const struct na_plugin_mem *mem)
+{
+    struct sm_siphash hash = {
+        .v = {secret[0] ^ UINT64_C(0x736f6d6570736575), secret[1] ^ UINT64_C(0x646f72616e646f6d),
+              secret[0] ^ UINT64_C(0x6c7967656e657261), secret[1] ^ UINT64_C(0x7465646279746573)},
+    };
+    uint64_t digest;
+
+    sm_siphash_word(&hash, mem->key);
+    sm_siphash_word(&hash, (uint64_t) mem->segment_count << 32 | mem->flags);
+    for (uint32_t i = 0; i < mem->segment_count; i++) {
+        sm_siphash_word(&hash, (uint64_t) (uintptr_t) mem->segments[i].base);
+        sm_siphash_word(&hash, mem->segments[i].length);
+    }
+    hash.v[2] ^= 0xff;
+    for (int i = 0; i < 3; i++)
+        sm_siphash_round(&hash);
+    digest = hash.v[0] ^ hash.v[1] ^ hash.v[2] ^ hash.v[3];
+    return digest != 0 ? digest : 1;
+}
+
+static void sm_siphash_word(struct sm_siphash *hash, uint64_t word)
+{
+    hash->v[3] ^= word;
+    sm_siphash_round(hash);
+    hash->v[0] ^= word;
+}
+
+static inline uint64_t sm_rotate(uint64_t x, int bits)
+{
+    return x << bits | x >> (64 - bits);
+}
+
+static void sm_siphash_round(struct sm_siphash *hash)
+{
+    uint64_t *v = hash->v;
+
+    v[0] += v[1];
+    v[1] = sm_rotate(v[1], 13) ^ v[0];
+    v[0] = sm_rotate(v[0], 32);
+    v[2] += v[3];
+    v[3] = sm_rotate(v[3], 16) ^ v[2];
+    v[0] += v[3];
+    v[3] = sm_rotate(v[3], 21) ^ v[0];
+    v[2] += v[1];
+    v[1] = sm_rotate(v[1], 17) ^ v[2];
+    v[2] = sm_rotate(v[2], 32);
+}

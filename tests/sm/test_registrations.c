@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What an origin that goes past its target by cross-memory attach believes of a memory handle: only
+ * what the target has registered, as long as it is.
+ */
+
+#ifndef _GNU_SOURCE
+#    define _GNU_SOURCE
+#endif
+
+#include "sm_test.h"
+#include "transport_rma.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "layout.h"
+
+#define BYTES 99000u
+
+/* Two endpoints of this process: one exposes memory, the other accesses it. */
+struct couple {
+    struct end owner, user;
+    na_addr_t *peer; /* the owner */
+    uint8_t *exposed, *local;
+    na_mem_handle_t *local_mem;
+};
+
+static void couple_open(struct couple *couple)
+{
+    end_open(&couple->owner, "na+sm", NULL);
+    end_open(&couple->user, "na+sm", NULL);
+    couple->peer = end_lookup(&couple->user, &couple->owner);
+    couple->exposed = malloc(8 * 1024 * 1024);
+    couple->local = calloc(1, 8 * 1024 * 1024);
+    memset(couple->exposed, 'e', 8 * 1024 * 1024);
+    couple->local_mem = mem_open(&couple->user, couple->local, 8 * 1024 * 1024, NA_MEM_READWRITE);
+}
+
+static void couple_close(struct couple *couple)
+{
+    mem_close(&couple->user, couple->local_mem);
+    NA_Addr_free(couple->user.na_class, couple->peer);
+    end_close(&couple->user);
+    end_close(&couple->owner);
+    free(couple->exposed);
+    free(couple->local);
+}
+
+/* The owner's handle, as the user gets it. */
+static na_mem_handle_t *couple_pass(struct couple *couple, na_mem_handle_t *mem)
+{
+    uint8_t packed[512];
+    size_t size = NA_Mem_handle_get_serialize_size(couple->owner.na_class, mem);
+    na_mem_handle_t *remote;
+
+    assert_true(size <= sizeof(packed));
+    assert_int_equal(NA_Mem_handle_serialize(couple->owner.na_class, packed, sizeof(packed), mem),
+                     NA_SUCCESS);
+    assert_int_equal(NA_Mem_handle_deserialize(couple->user.na_class, &remote, packed, size),
+                     NA_SUCCESS);
+    return remote;
+}
+
+/* Progresses both, as a copied transfer needs it. */
+static na_return_t couple_get(struct couple *couple, na_mem_handle_t *remote, size_t size)
+{
+    na_op_id_t *op = NA_Op_create(couple->user.na_class, NA_OP_SINGLE);
+    struct event event = {0};
+    uint64_t until = now_ms() + TEST_WAIT_MS;
+    na_return_t ret;
+
+    ret = NA_Get(couple->user.na_class, couple->user.context, event_callback, &event,
+                 couple->local_mem, 0, remote, 0, size, couple->peer, 0, op);
+    while (ret == NA_SUCCESS && event.done == 0 && now_ms() < until) {
+        end_progress(&couple->user, 0);
+        end_progress(&couple->owner, 0);
+    }
+    NA_Op_destroy(couple->user.na_class, op);
+    return ret == NA_SUCCESS ? event.ret : ret;
+}
+
+/* What the next call of process_vm_readv does when it has copied. */
+static void (*after_copy)(void);
+
+SM_TEST_EXPORT ssize_t process_vm_readv(pid_t pid, const struct iovec *local,
+                                        unsigned long local_count, const struct iovec *remote,
+                                        unsigned long remote_count, unsigned long flags);
+
+ssize_t process_vm_readv(pid_t pid, const struct iovec *local, unsigned long local_count,
+                         const struct iovec *remote, unsigned long remote_count,
+                         unsigned long flags)
+{
+    void (*after)(void) = after_copy;
+    ssize_t ret =
+        syscall(SYS_process_vm_readv, pid, local, local_count, remote, remote_count, flags);
+
+    after_copy = NULL;
+    if (after != NULL)
+        after();
+    return ret;
+}
+
+/* Every bit of the transport's part of a handle, one at a time. */
+static void altered_handles_are_refused(void **state)
+{
+    uint8_t packed[sizeof(((struct rma *) 0)->packed)];
+    na_mem_handle_t *whole;
+    struct rma rma;
+    const uint8_t *at;
+    uint64_t sum;
+    size_t first;
+
+    (void) state;
+    assert_int_equal(rma_open(&rma, "plain", NA_MEM_READWRITE, BYTES, 3), 0);
+    assert_int_equal(rma_transfer(&rma, false, 0, 0, BYTES), NA_SUCCESS);
+    sum = rma_remote_sum(&rma);
+    at = memmem(rma.packed, rma.packed_size, "SMEM", 4);
+    assert_non_null(at);
+    first = (size_t) (at - rma.packed);
+    whole = rma.remote_mem;
+    NA_Set_log_level("none");
+    for (size_t bit = 8 * first; bit < 8 * rma.packed_size; bit++) {
+        memcpy(packed, rma.packed, rma.packed_size);
+        packed[bit / 8] ^= (uint8_t) (1u << (bit % 8));
+        if (NA_Mem_handle_deserialize(rma.end.na_class, &rma.remote_mem, packed, rma.packed_size) !=
+            NA_SUCCESS)
+            continue;
+        for (int put = 0; put < 2; put++) {
+            na_return_t ret = rma_transfer(&rma, put, 0, 0, 1);
+
+            assert_true(ret == NA_PERMISSION || ret == NA_INVALID_ARG);
+        }
+        NA_Mem_handle_free(rma.end.na_class, rma.remote_mem);
+    }
+    NA_Set_log_level("warning");
+    rma.remote_mem = whole;
+    assert_int_equal(rma_remote_sum(&rma), sum);
+    assert_int_equal(rma_transfer(&rma, false, 0, 0, BYTES), NA_SUCCESS);
+    rma_close(&rma, true);
+    check_clean();
+}
+
+/* The core's copy of the access flags says more than the transport's. */
+static void the_transport_looks_at_its_own_flags(void **state)
+{
+    uint8_t packed[sizeof(((struct rma *) 0)->packed)];
+    struct rma rma;
+
+    (void) state;
+    for (int put = 0; put < 2; put++) {
+        assert_int_equal(
+            rma_open(&rma, "plain", put ? NA_MEM_READ_ONLY : NA_MEM_WRITE_ONLY, BYTES, 1), 0);
+        memcpy(packed, rma.packed, rma.packed_size);
+        assert_memory_equal(packed, "NM", 2);
+        packed[3] = NA_MEM_READWRITE;
+        NA_Mem_handle_free(rma.end.na_class, rma.remote_mem);
+        assert_int_equal(
+            NA_Mem_handle_deserialize(rma.end.na_class, &rma.remote_mem, packed, rma.packed_size),
+            NA_SUCCESS);
+        assert_int_equal(rma_transfer(&rma, put, 0, 0, 1), NA_PERMISSION);
+        assert_int_equal(rma_transfer(&rma, !put, 0, 0, 1), NA_SUCCESS);
+        rma_close(&rma, true);
+    }
+    check_clean();
+}
+
+static void deregistered_memory_is_refused(void **state)
+{
+    na_mem_handle_t *stale;
+    uint8_t reply[64];
+    size_t size = sizeof(reply);
+    struct rma rma;
+
+    (void) state;
+    assert_int_equal(rma_open(&rma, "plain", NA_MEM_READWRITE, BYTES, 1), 0);
+    assert_int_equal(rma_transfer(&rma, false, 0, 0, BYTES), NA_SUCCESS);
+    assert_int_equal(end_command(&rma.end, rma.peer, PEER_HIDE, 0, 0, 0, reply, &size), NA_SUCCESS);
+    assert_int_equal(rma_transfer(&rma, false, 0, 0, BYTES), NA_PERMISSION);
+    assert_int_equal(rma_transfer(&rma, true, 0, 0, BYTES), NA_PERMISSION);
+    stale = rma.remote_mem;
+    rma.remote_mem = NULL;
+    assert_int_equal(rma_expose(&rma, NA_MEM_READWRITE, 1), 0);
+    assert_int_equal(rma_transfer(&rma, false, 0, 0, BYTES), NA_SUCCESS);
+    NA_Mem_handle_free(rma.end.na_class, rma.remote_mem);
+    rma.remote_mem = stale; /* the new one is at the same place of the table */
+    assert_int_equal(rma_transfer(&rma, false, 0, 0, BYTES), NA_PERMISSION);
+    rma_close(&rma, true);
+    check_clean();
+}
+
+static struct couple overlapped;
+static na_mem_handle_t *overlapped_mem;
+
+static void deregister_now(void)
+{
+    assert_int_equal(NA_Mem_deregister(overlapped.owner.na_class, overlapped_mem), NA_SUCCESS);
+}
+
+/* Within the last piece of a transfer, and between two pieces of a long one. */
+static void deregistration_during_a_get_is_noticed(void **state)
+{
+    static const size_t sizes[] = {4096, 8 * 1024 * 1024};
+
+    (void) state;
+    couple_open(&overlapped);
+    for (int i = 0; i < 2; i++) {
+        na_mem_handle_t *remote;
+
+        overlapped_mem =
+            mem_open(&overlapped.owner, overlapped.exposed, sizes[i], NA_MEM_READ_ONLY);
+        remote = couple_pass(&overlapped, overlapped_mem);
+        assert_int_equal(couple_get(&overlapped, remote, sizes[i]), NA_SUCCESS);
+        after_copy = deregister_now;
+        assert_int_equal(couple_get(&overlapped, remote, sizes[i]), NA_PERMISSION);
+        assert_null(after_copy);
+        NA_Mem_handle_free(overlapped.user.na_class, remote);
+        NA_Mem_handle_free(overlapped.owner.na_class, overlapped_mem);
+    }
+    couple_close(&overlapped);
+    check_clean();
+}
+
+/* The table grows; what is freed is reused. */
+static void thousands_of_registrations_work(void **state)
+{
+    enum {
+        COUNT = 5000
+    };
+    na_mem_handle_t **mems = calloc(COUNT, sizeof(*mems));
+    struct couple couple;
+
+    (void) state;
+    couple_open(&couple);
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < COUNT; i++) {
+            couple.exposed[i] = (uint8_t) (i * 7 + round);
+            mems[i] = mem_open(&couple.owner, couple.exposed + i, 1, NA_MEM_READ_ONLY);
+        }
+        for (int i = 0; i < COUNT; i++) {
+            na_mem_handle_t *remote = couple_pass(&couple, mems[i]);
+
+            assert_int_equal(couple_get(&couple, remote, 1), NA_SUCCESS);
+            assert_int_equal(couple.local[0], (uint8_t) (i * 7 + round));
+            mem_close(&couple.owner, mems[i]);
+            if (i % 100 == 0)
+                NA_Set_log_level("none");
+            if (i % 100 == 0)
+                assert_int_equal(couple_get(&couple, remote, 1), NA_PERMISSION);
+            NA_Set_log_level("warning");
+            NA_Mem_handle_free(couple.user.na_class, remote);
+        }
+    }
+    couple_close(&couple);
+    free(mems);
+    check_clean();
+}
+
+/* No file of ours may grow any more: the target checks what the table does not say. */
+static int live_without_room(void *arg)
+{
+    enum {
+        COUNT = SM_TABLE_FIRST + 2
+    };
+    static na_mem_handle_t *mems[COUNT];
+    struct rlimit limit;
+    struct couple couple;
+    struct stat status;
+    char address[128], path[192], text[4096];
+
+    (void) arg;
+    couple_open(&couple);
+    mems[0] = mem_open(&couple.owner, couple.exposed, BYTES, NA_MEM_READ_ONLY);
+    mems[1] = couple_pass(&couple, mems[0]);
+    TEST_REQUIRE(couple_get(&couple, mems[1], BYTES) == NA_SUCCESS);
+    NA_Mem_handle_free(couple.user.na_class, mems[1]);
+    TEST_REQUIRE(end_send(&couple.user, couple.peer, "x", 1, 1, true) == NA_SUCCESS);
+    end_address(&couple.owner, address, sizeof(address));
+    (void) snprintf(path, sizeof(path), "/dev/shm/amalgam-sm.%u.%s", (unsigned) geteuid(),
+                    strrchr(address, '/') + 1);
+    TEST_REQUIRE(stat(path, &status) == 0 && getrlimit(RLIMIT_FSIZE, &limit) == 0);
+    limit.rlim_cur = (rlim_t) status.st_size;
+    TEST_REQUIRE(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    sm_log_catch("warning");
+    for (int i = 1; i < COUNT; i++)
+        mems[i] = mem_open(&couple.owner, couple.exposed, BYTES, NA_MEM_READ_ONLY);
+    sm_log_caught(text, sizeof(text));
+    TEST_REQUIRE(strstr(text, "more than 512 registrations") != NULL);
+    limit.rlim_cur = limit.rlim_max; /* the ring of the answers */
+    TEST_REQUIRE(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    for (int i = 0; i < COUNT; i++) {
+        na_mem_handle_t *remote = couple_pass(&couple, mems[i]);
+        na_return_t ret;
+
+        TEST_REQUIRE(couple_get(&couple, remote, BYTES) == NA_SUCCESS);
+        TEST_REQUIRE(couple.local[BYTES - 1] == 'e');
+        mem_close(&couple.owner, mems[i]);
+        NA_Set_log_level("none");
+        ret = couple_get(&couple, remote, BYTES);
+        NA_Set_log_level("warning");
+        TEST_REQUIRE(ret == NA_PERMISSION);
+        NA_Mem_handle_free(couple.user.na_class, remote);
+    }
+    couple_close(&couple);
+    return 0;
+}
+
+static void without_room_in_the_table_transfers_are_copied(void **state)
+{
+    (void) state;
+    assert_int_equal(run_in_child(live_without_room, NULL), 0);
+    check_clean();
+}
+
+static struct couple forked;
+
+static int clean_up_in_child(void *arg)
+{
+    na_mem_handle_t *mem = arg;
+
+    (void) NA_Mem_deregister(forked.owner.na_class, mem);
+    NA_Mem_handle_free(forked.owner.na_class, mem);
+    (void) NA_Context_destroy(forked.owner.na_class, forked.owner.context);
+    (void) NA_Finalize(forked.owner.na_class);
+    return 0;
+}
+
+/* A child of a fork shares the table with its parent, and tidies up what it inherited. */
+static void a_forked_child_withdraws_nothing(void **state)
+{
+    na_mem_handle_t *mem, *remote;
+
+    (void) state;
+    couple_open(&forked);
+    mem = mem_open(&forked.owner, forked.exposed, BYTES, NA_MEM_READ_ONLY);
+    remote = couple_pass(&forked, mem);
+    assert_int_equal(couple_get(&forked, remote, BYTES), NA_SUCCESS);
+    assert_int_equal(run_in_child(clean_up_in_child, mem), 0);
+    assert_int_equal(couple_get(&forked, remote, BYTES), NA_SUCCESS);
+    assert_int_equal(end_send(&forked.user, forked.peer, "x", 1, 1, true), NA_SUCCESS);
+    NA_Mem_handle_free(forked.user.na_class, remote);
+    mem_close(&forked.owner, mem);
+    couple_close(&forked);
+    check_clean();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(altered_handles_are_refused),
+        cmocka_unit_test(the_transport_looks_at_its_own_flags),
+        cmocka_unit_test(deregistered_memory_is_refused),
+        cmocka_unit_test(deregistration_during_a_get_is_noticed),
+        cmocka_unit_test(thousands_of_registrations_work),
+        cmocka_unit_test(without_room_in_the_table_transfers_are_copied),
+        cmocka_unit_test(a_forked_child_withdraws_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A peer dies or closes while something depends on it: everything ends with an error, and soon. */
+
+#include "transport_rma.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define OPS   200
+#define BYTES (64u << 20)
+
+static na_op_id_t *ops[OPS];
+static struct event events[OPS];
+
+static void ops_create(struct end *end)
+{
+    memset(events, 0, sizeof(events));
+    for (int i = 0; i < OPS; i++)
+        ops[i] = NA_Op_create(end->na_class, NA_OP_SINGLE);
+}
+
+static void ops_destroy(struct end *end)
+{
+    for (int i = 0; i < OPS; i++) {
+        assert_in_range(events[i].done, 0, 1);
+        NA_Op_destroy(end->na_class, ops[i]);
+    }
+}
+
+/* All must end by then; tells how many with an error of the peer's death. */
+static unsigned int ended_in_time(struct end *end, int count)
+{
+    uint64_t from = now_ms();
+    unsigned int failed = 0;
+
+    for (int i = 0; i < count; i++) {
+        if (!event_wait(end, &events[i], TEST_WAIT_MS))
+            fail_msg("operation %d of %d has not ended in %u ms", i, count, TEST_WAIT_MS);
+        if (events[i].ret != NA_SUCCESS && events[i].ret != NA_HOSTUNREACH)
+            fail_msg("operation %d ended with %s", i, NA_Error_to_string(events[i].ret));
+        failed += events[i].ret == NA_HOSTUNREACH;
+    }
+    assert_in_range(now_ms() - from, 0, TEST_DEATH_MS);
+    return failed;
+}
+
+static void start(struct child *child, struct end *end, na_addr_t **peer)
+{
+    pair_open(child, end, peer, "plain");
+    ops_create(end);
+    if (test_has_capability(end, "peer_death"))
+        return;
+    ops_destroy(end);
+    pair_close(child, end, *peer);
+    test_skip("the death of a peer is not noticed");
+}
+
+static void finish(struct end *end, na_addr_t *peer)
+{
+    ops_destroy(end);
+    NA_Addr_free(end->na_class, peer);
+    end_close(end);
+}
+
+static void awaited_replies_fail(void **state)
+{
+    static uint8_t buf[64];
+    struct child child;
+    struct end end;
+    na_addr_t *peer;
+    na_return_t ret;
+
+    (void) state;
+    start(&child, &end, &peer);
+    end_check_peer(&end, peer);
+    for (uint32_t i = 0; i < OPS; i++)
+        assert_int_equal(end_receive_expected(&end, &events[i], buf, sizeof(buf), peer, i, ops[i]),
+                         NA_SUCCESS);
+    end_progress(&end, 100);
+    child_kill(&child);
+    assert_int_equal(ended_in_time(&end, OPS), OPS);
+    /* Later ones fail, too, at once or soon. */
+    events[0].done = 0;
+    ret = end_receive_expected(&end, &events[0], buf, sizeof(buf), peer, 1, ops[0]);
+    if (ret == NA_SUCCESS)
+        assert_int_equal(ended_in_time(&end, 1), 1);
+    else
+        assert_int_equal(ret, NA_HOSTUNREACH);
+    finish(&end, peer);
+}
+
+/* Each send to the dead ends; when the first one fails depends on where the others were put. */
+static void later_sends_end(void **state)
+{
+    static uint8_t buf[64];
+    unsigned int sent = 0;
+    na_return_t ret = NA_SUCCESS;
+    struct child child;
+    struct end end;
+    na_addr_t *peer;
+    uint64_t from;
+
+    (void) state;
+    start(&child, &end, &peer);
+    end_check_peer(&end, peer);
+    child_kill(&child);
+    from = now_ms();
+    while (ret == NA_SUCCESS && now_ms() - from < 2000) {
+        ret = end_send(&end, peer, buf, sizeof(buf), 1, false);
+        sent++;
+        end_progress(&end, 20);
+    }
+    print_message("send number %u ended with %s\n", sent, NA_Error_to_string(ret));
+    assert_true(ret == NA_SUCCESS || ret == NA_HOSTUNREACH);
+    finish(&end, peer);
+}
+
+/* Nobody polls until the descriptor says so. */
+static void a_process_that_sleeps_is_told(void **state)
+{
+    static uint8_t buf[64];
+    unsigned int count = 0;
+    struct child child;
+    struct end end;
+    na_addr_t *peer;
+    uint64_t from;
+
+    (void) state;
+    start(&child, &end, &peer);
+    end_check_peer(&end, peer);
+    assert_int_equal(end_receive_expected(&end, &events[0], buf, sizeof(buf), peer, 1, ops[0]),
+                     NA_SUCCESS);
+    child_kill(&child);
+    from = now_ms();
+    while (count == 0 && now_ms() - from < 5000)
+        (void) NA_Poll_wait(end.na_class, end.context, 5000, &count);
+    assert_in_range(now_ms() - from, 0, TEST_DEATH_MS);
+    (void) NA_Trigger(end.context, 1, NULL);
+    assert_int_equal(events[0].ret, NA_HOSTUNREACH);
+    finish(&end, peer);
+}
+
+static void queued_sends_fail(void **state)
+{
+    static uint8_t buf[2000];
+    struct child child;
+    struct end end;
+    na_addr_t *peer;
+
+    (void) state;
+    start(&child, &end, &peer);
+    end_check_peer(&end, peer);
+    assert_int_equal(end_command(&end, peer, PEER_NAP, 5000, 0, 0, NULL, NULL), NA_SUCCESS);
+    end_progress(&end, 50);
+    for (uint32_t i = 0; i < OPS; i++)
+        assert_int_equal(NA_Msg_send_unexpected(end.na_class, end.context, event_callback,
+                                                &events[i], buf, sizeof(buf), NULL, peer, 0, i,
+                                                ops[i]),
+                         NA_SUCCESS);
+    child_kill(&child);
+    print_message("%u of %d sends failed\n", ended_in_time(&end, OPS), OPS);
+    finish(&end, peer);
+}
+
+/* The sender dies while it floods: what arrived is whole, and the receiver goes on. */
+static void a_sender_that_dies_does_no_harm(void **state)
+{
+    static uint8_t bufs[OPS][2048];
+    struct child child, other;
+    struct end end;
+    na_addr_t *peer, *second;
+
+    (void) state;
+    start(&child, &end, &peer);
+    child_start(&other, NULL, "plain");
+    assert_int_equal(NA_Addr_lookup(end.na_class, other.address, &second), NA_SUCCESS);
+    assert_int_equal(end_command(&end, peer, PEER_FLOOD, 1000000, 1500, 0, NULL, NULL), NA_SUCCESS);
+    for (int i = 0; i < OPS; i++)
+        assert_int_equal(end_receive_unexpected(&end, &events[i], bufs[i], sizeof(bufs[i]), ops[i]),
+                         NA_SUCCESS);
+    for (int i = 0; i < 100; i++)
+        assert_true(event_wait(&end, &events[i], TEST_WAIT_MS));
+    child_kill(&child);
+    end_progress(&end, 300); /* what was under way still arrives */
+    for (int i = 0; i < OPS; i++) {
+        if (events[i].done == 0)
+            assert_int_equal(NA_Cancel(end.na_class, end.context, ops[i]), NA_SUCCESS);
+        assert_true(event_wait(&end, &events[i], TEST_WAIT_MS));
+        assert_true(events[i].ret == NA_SUCCESS || events[i].ret == NA_CANCELED);
+        if (events[i].ret == NA_SUCCESS) {
+            assert_int_equal(events[i].size, 1500);
+            assert_int_equal(bufs[i][0], bufs[i][1499]);
+            NA_Addr_free(end.na_class, events[i].source);
+        }
+    }
+    end_check_peer(&end, second);
+    NA_Addr_free(end.na_class, second);
+    finish(&end, peer);
+    child_stop(&other);
+}
+
+static void transfers_fail_when_their_target_dies(void **state)
+{
+    uint8_t packed[512], *local = malloc(BYTES);
+    size_t size = sizeof(packed);
+    na_mem_handle_t *mem, *remote;
+    struct child child;
+    struct end end;
+    na_addr_t *peer;
+
+    (void) state;
+    start(&child, &end, &peer);
+    assert_int_equal(
+        end_command(&end, peer, PEER_EXPOSE, NA_MEM_READWRITE, BYTES, 0, packed, &size),
+        NA_SUCCESS);
+    assert_int_equal(NA_Mem_handle_deserialize(end.na_class, &remote, packed, size), NA_SUCCESS);
+    memset(local, 1, BYTES);
+    mem = mem_open(&end, local, BYTES, NA_MEM_READWRITE);
+    for (int i = 0; i < 40; i++)
+        assert_int_equal((i % 2 ? NA_Put : NA_Get)(end.na_class, end.context, event_callback,
+                                                   &events[i], mem, 0, remote, 0, BYTES, peer, 0,
+                                                   ops[i]),
+                         NA_SUCCESS);
+    end_progress(&end, 5);
+    child_kill(&child);
+    assert_in_range(ended_in_time(&end, 40), 1, 40);
+    NA_Mem_handle_free(end.na_class, remote);
+    mem_close(&end, mem);
+    finish(&end, peer);
+    free(local);
+}
+
+/* The one who asks dies; the target is unharmed and serves others. */
+static void an_origin_that_dies_does_no_harm(void **state)
+{
+    struct peer_request head = {.command = PEER_GET_LOOP};
+    uint8_t request[512], *memory = calloc(1, 1 << 20);
+    struct child child, other;
+    na_addr_t *peer, *second;
+    na_mem_handle_t *mem;
+    struct end end;
+    size_t size;
+
+    (void) state;
+    start(&child, &end, &peer);
+    child_start(&other, NULL, "plain");
+    mem = mem_open(&end, memory, 1 << 20, NA_MEM_READ_ONLY);
+    memcpy(request, &head, sizeof(head));
+    size = NA_Mem_handle_get_serialize_size(end.na_class, mem);
+    assert_int_equal(NA_Mem_handle_serialize(end.na_class, request + sizeof(head), size, mem),
+                     NA_SUCCESS);
+    assert_int_equal(end_send(&end, peer, request, sizeof(head) + size, 0, false), NA_SUCCESS);
+    end_progress(&end, 100);
+    child_kill(&child);
+    end_progress(&end, 300);
+    mem_close(&end, mem);
+    free(memory);
+    assert_int_equal(NA_Addr_lookup(end.na_class, other.address, &second), NA_SUCCESS);
+    end_check_peer(&end, second);
+    NA_Addr_free(end.na_class, second);
+    finish(&end, peer);
+    child_stop(&other);
+}
+
+static void a_peer_that_closes_is_noticed(void **state)
+{
+    static uint8_t buf[64];
+    struct child child;
+    struct end end;
+    na_addr_t *peer;
+
+    (void) state;
+    start(&child, &end, &peer);
+    end_check_peer(&end, peer);
+    assert_int_equal(end_receive_expected(&end, &events[0], buf, sizeof(buf), peer, 1, ops[0]),
+                     NA_SUCCESS);
+    child_stop(&child);
+    assert_int_equal(ended_in_time(&end, 1), 1);
+    finish(&end, peer);
+}
+
+/* Nobody was there to begin with: an error of the lookup, or of the first operation. */
+static void a_peer_that_was_never_there_is_an_error(void **state)
+{
+    static uint8_t buf[64];
+    char address[512];
+    struct child child;
+    struct end end;
+    na_addr_t *peer;
+    na_return_t ret;
+
+    (void) state;
+    start(&child, &end, &peer);
+    (void) strcpy(address, child.address);
+    NA_Addr_free(end.na_class, peer);
+    child_stop(&child);
+    ret = NA_Addr_lookup(end.na_class, address, &peer);
+    if (ret != NA_SUCCESS) {
+        assert_true(ret == NA_NOENTRY || ret == NA_HOSTUNREACH);
+        peer = NULL;
+    } else {
+        assert_int_equal(end_send(&end, peer, buf, sizeof(buf), 1, false), NA_HOSTUNREACH);
+    }
+    finish(&end, peer);
+}
+
+/* What was asked of the dead fails; what is asked of the next one at its address is answered. */
+static void a_peer_comes_back_at_the_same_address(void **state)
+{
+    static uint8_t buf[64];
+    struct child child, next;
+    na_addr_t *peer, *again;
+    struct end end;
+
+    (void) state;
+    start(&child, &end, &peer);
+    end_check_peer(&end, peer);
+    assert_int_equal(end_receive_expected(&end, &events[0], buf, sizeof(buf), peer, 1, ops[0]),
+                     NA_SUCCESS);
+    child_kill(&child);
+    child_start(&next, child.address, "plain");
+    assert_string_equal(next.address, child.address);
+    assert_int_equal(ended_in_time(&end, 1), 1);
+    assert_int_equal(NA_Addr_lookup(end.na_class, child.address, &again), NA_SUCCESS);
+    for (int i = 0; i < 20; i++)
+        end_check_peer(&end, again);
+    NA_Addr_free(end.na_class, again);
+    finish(&end, peer);
+    child_stop(&next);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(awaited_replies_fail),
+        cmocka_unit_test(later_sends_end),
+        cmocka_unit_test(a_process_that_sleeps_is_told),
+        cmocka_unit_test(queued_sends_fail),
+        cmocka_unit_test(a_sender_that_dies_does_no_harm),
+        cmocka_unit_test(transfers_fail_when_their_target_dies),
+        cmocka_unit_test(an_origin_that_dies_does_no_harm),
+        cmocka_unit_test(a_peer_that_closes_is_noticed),
+        cmocka_unit_test(a_peer_that_was_never_there_is_an_error),
+        cmocka_unit_test(a_peer_comes_back_at_the_same_address),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, teardown_clean);
+}
