@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One target and 1,000 origins (AMALGAM_TEST_PEERS) that are all connected at the same time, in
- * processes that hold several endpoints each, under the usual limit of 1,024 descriptors
- * (AMALGAM_TEST_DESCRIPTORS: a transport with a socket for each peer needs more).
+ * processes that hold several endpoints each (AMALGAM_TEST_PER_PROCESS), under the usual limit of
+ * 1,024 descriptors (AMALGAM_TEST_DESCRIPTORS: a transport with a socket for each peer needs more).
  */
 #include "child.h"
 #include "service.h"
@@ -18,8 +18,8 @@
 
 #include <cmocka.h>
 
-#define PER_PROCESS   50 /* at most */
-#define PROCESSES_MAX 200
+#define PER_PROCESS   50
+#define PROCESSES_MAX 512
 #define DESCRIPTORS   1024
 #define ROUND_SECONDS 120
 
@@ -34,7 +34,8 @@ static void a_target_serves_many_connected_origins(void **state)
     char address[256], line[64], count[16];
     hg_size_t size = sizeof(address);
     const int peers = (int) test_number("AMALGAM_TEST_PEERS", PEERS);
-    const int processes = (peers + PER_PROCESS - 1) / PER_PROCESS;
+    const int each = (int) test_number("AMALGAM_TEST_PER_PROCESS", PER_PROCESS);
+    const int processes = (peers + each - 1) / each;
     hg_addr_t self;
 
     (void) state;
@@ -45,8 +46,7 @@ static void a_target_serves_many_connected_origins(void **state)
     assert_int_equal(HG_Addr_to_string(service.hg_class, address, &size, self), HG_SUCCESS);
     HG_Addr_free(service.hg_class, self);
     for (int i = 0; i < processes; i++) {
-        snprintf(count, sizeof(count), "%d",
-                 i + 1 < processes ? PER_PROCESS : peers - i * PER_PROCESS);
+        snprintf(count, sizeof(count), "%d", i + 1 < processes ? each : peers - i * each);
         assert_true(child_start(&origins[i], (const char *const[]){"origins", test_init_string(),
                                                                    address, count, NULL}));
     }
