@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The macros of the public headers in a C++ program that allows neither old-style nor useless casts,
+ * The macros of the public headers in a C++ program that allows neither old-style nor useless
+ * casts,
  * and HG_PROC_TYPE(), which copies objects of any type.
  */
 #include "macros_support.h"
