@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The sockets on which endpoints introduce themselves, none of which ever blocks. They stay open:
+ * the system closes them when a process dies, and that is how the other side learns of it.
+ */
+
+#include "ucx.h"
+
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define CHANNEL_EVENTS  64
+#define CHANNEL_GOODBYE 0x42
+#define CHANNEL_RESERVE 128 /* descriptors for others' use */
+#define CHANNEL_SYNS    5   /* about a minute until a silent host counts as unreachable */
+
+/* A vanished host, as opposed to a vanished process, is noticed after ten to fifteen seconds. */
+#define CHANNEL_KEEP_IDLE     5
+#define CHANNEL_KEEP_INTERVAL 2
+#define CHANNEL_KEEP_COUNT    4
+
+static struct ucx_channel *channel_create(struct na_plugin_class *na_class, int fd);
+static int32_t channel_connect(struct ucx_channel *channel, const struct sockaddr_storage *address);
+static bool channel_watch(struct ucx_channel *channel, int how, uint32_t events);
+static void channel_settings(int fd);
+static bool channel_is_scarce(int fd);
+static void channels_accept(struct na_plugin_class *na_class);
+static void channels_expire(struct na_plugin_class *na_class);
+static void channel_event(struct ucx_channel *channel, uint32_t events);
+static void channel_connected(struct ucx_channel *channel);
+static bool channel_say_hello(struct ucx_channel *channel);
+static void channel_write(struct ucx_channel *channel);
+static void channel_read(struct ucx_channel *channel);
+static void channel_met(struct ucx_channel *channel);
+static struct ucx_link *channel_match(struct ucx_channel *channel, const struct ucx_hello *hello);
+static void channel_failed(struct ucx_channel *channel, const char *reason);
+
+/* Begins to connect to the link's name, which is an address of a socket. */
+int32_t ucx_channel_dial(struct ucx_link *link)
+{
+    char reason[LOCATION_REASON_MAX] = "";
+    struct sockaddr_storage address;
+    struct location location;
+    struct ucx_channel *channel;
+    int32_t ret;
+    int fd;
+
+    ret = location_parse(link->name, &location, reason);
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = location_resolve_peer(&location, NA_PLUGIN_ADDR_UNSPEC, &address, reason);
+    if (ret != NA_PLUGIN_SUCCESS) {
+        UCX_LOG_ERROR("'%s' cannot be connected to: %s", link->name, reason);
+        return NA_PLUGIN_HOSTUNREACH;
+    }
+    fd = socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        UCX_LOG_ERROR("no socket for %s: %s; is the limit of descriptors (ulimit -n) too low?",
+                      link->name, strerror(errno));
+        return NA_PLUGIN_NOMEM;
+    }
+    if (channel_is_scarce(fd)) {
+        UCX_LOG_ERROR("no descriptors are left for %s; raise the limit (ulimit -n)", link->name);
+        (void) close(fd);
+        return NA_PLUGIN_NOMEM;
+    }
+    channel = channel_create(link->na_class, fd);
+    if (channel == NULL)
+        return NA_PLUGIN_NOMEM;
+    channel->link = link;
+    channel->is_dialed = true;
+    ucx_list_append(&link->channels, &channel->node);
+    ret = channel_connect(channel, &address);
+    if (ret != NA_PLUGIN_SUCCESS)
+        ucx_channel_close(channel);
+    return ret;
+}
+
+/* What happened at the sockets. */
+void ucx_channels_progress(struct na_plugin_class *na_class)
+{
+    struct epoll_event events[CHANNEL_EVENTS];
+    int count = epoll_wait(na_class->epoll_fd, events, CHANNEL_EVENTS, 0);
+
+    for (int i = 0; i < count; i++) {
+        void *what = events[i].data.ptr;
+
+        if (what == &na_class->listen_fd)
+            channels_accept(na_class);
+        else if (what != na_class && what != NULL)
+            channel_event(what, events[i].events);
+    }
+    if (ucx_unlikely(!ucx_list_empty(&na_class->strangers)))
+        channels_expire(na_class);
+    if (ucx_unlikely(!ucx_list_empty(&na_class->graveyard)))
+        ucx_channels_bury(na_class);
+}
+
+/* One byte, so that the end of the connection is not taken for a death. */
+void ucx_channel_say_goodbye(struct ucx_channel *channel)
+{
+    const uint8_t goodbye = CHANNEL_GOODBYE;
+    ssize_t size = 0;
+
+    if (channel->is_met && channel->out == NULL)
+        size = send(channel->fd, &goodbye, sizeof(goodbye), MSG_NOSIGNAL | MSG_DONTWAIT);
+    (void) size;
+}
+
+/* An event that was read already may still refer to it: it is freed later. */
+void ucx_channel_close(struct ucx_channel *channel)
+{
+    if (channel->fd < 0)
+        return;
+    (void) close(channel->fd);
+    channel->fd = -1;
+    channel->link = NULL;
+    ucx_list_remove(&channel->node);
+    ucx_list_append(&channel->na_class->graveyard, &channel->node);
+}
+
+void ucx_channels_bury(struct na_plugin_class *na_class)
+{
+    while (!ucx_list_empty(&na_class->graveyard)) {
+        struct ucx_channel *channel =
+            ucx_container(na_class->graveyard.next, struct ucx_channel, node);
+
+        ucx_list_remove(&channel->node);
+        ucx_host->mem_free(channel->in);
+        ucx_host->mem_free(channel->out);
+        ucx_host->mem_free(channel);
+    }
+}
+
+/* Takes the descriptor over, also when it fails. */
+static struct ucx_channel *channel_create(struct na_plugin_class *na_class, int fd)
+{
+    struct ucx_channel *channel = ucx_host->mem_alloc(sizeof(*channel), 0);
+
+    if (channel == NULL) {
+        (void) close(fd);
+        return NULL;
+    }
+    channel->fd = fd;
+    channel->na_class = na_class;
+    ucx_list_init(&channel->node);
+    channel_settings(fd);
+    return channel;
+}
+
+static int32_t channel_connect(struct ucx_channel *channel, const struct sockaddr_storage *address)
+{
+    int ret = connect(channel->fd, (const struct sockaddr *) address, location_length(address));
+
+    if (ret != 0 && errno != EINPROGRESS) {
+        UCX_LOG_INFO("%s cannot be connected to: %s", channel->link->name, strerror(errno));
+        return NA_PLUGIN_HOSTUNREACH;
+    }
+    channel->is_connecting = true;
+    if (!channel_watch(channel, EPOLL_CTL_ADD, EPOLLIN | EPOLLOUT))
+        return NA_PLUGIN_NOMEM;
+    return NA_PLUGIN_SUCCESS;
+}
+
+static bool channel_watch(struct ucx_channel *channel, int how, uint32_t events)
+{
+    struct epoll_event event = {.events = events, .data.ptr = channel};
+
+    if (epoll_ctl(channel->na_class->epoll_fd, how, channel->fd, &event) == 0)
+        return true;
+    UCX_LOG_ERROR("a socket cannot be watched: %s", strerror(errno));
+    return false;
+}
+
+static void channel_settings(int fd)
+{
+    static const struct {
+        int level, option, value;
+    } settings[] = {
+        {SOL_SOCKET, SO_KEEPALIVE, 1},
+        {IPPROTO_TCP, TCP_NODELAY, 1},
+        {IPPROTO_TCP, TCP_SYNCNT, CHANNEL_SYNS},
+        {IPPROTO_TCP, TCP_KEEPIDLE, CHANNEL_KEEP_IDLE},
+        {IPPROTO_TCP, TCP_KEEPINTVL, CHANNEL_KEEP_INTERVAL},
+        {IPPROTO_TCP, TCP_KEEPCNT, CHANNEL_KEEP_COUNT},
+    };
+
+    for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++)
+        (void) setsockopt(fd, settings[i].level, settings[i].option, &settings[i].value,
+                          sizeof(settings[i].value));
+}
+
+/*
+ * UCX opens sockets of its own for a peer, later, and ends the process when it gets none. The
+ * lowest free number is what is given, so a high one tells that few are left.
+ */
+static bool channel_is_scarce(int fd)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+           (rlim_t) fd + CHANNEL_RESERVE >= limit.rlim_cur;
+}
+
+static void channels_accept(struct na_plugin_class *na_class)
+{
+    for (;;) {
+        int fd = accept4(na_class->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        struct ucx_channel *channel;
+
+        if (fd < 0)
+            return;
+        if (channel_is_scarce(fd)) {
+            if (!na_class->is_quiet)
+                UCX_LOG_ERROR("no descriptors are left, peers are turned away; raise the limit "
+                              "(ulimit -n)");
+            na_class->is_quiet = true;
+            (void) close(fd);
+            continue;
+        }
+        na_class->is_quiet = false;
+        channel = channel_create(na_class, fd);
+        if (channel == NULL)
+            return;
+        channel->deadline = ucx_host->clock_ns() + UCX_HELLO_NS;
+        ucx_list_append(&na_class->strangers, &channel->node);
+        if (!channel_watch(channel, EPOLL_CTL_ADD, EPOLLIN))
+            ucx_channel_close(channel);
+    }
+}
+
+/* Callers that never say who they are. */
+static void channels_expire(struct na_plugin_class *na_class)
+{
+    uint64_t now = ucx_host->clock_ns();
+    struct ucx_list *node, *next;
+
+    for (node = na_class->strangers.next; node != &na_class->strangers; node = next) {
+        struct ucx_channel *channel = ucx_container(node, struct ucx_channel, node);
+
+        next = node->next;
+        if (now >= channel->deadline)
+            channel_failed(channel, "it did not introduce itself in time");
+    }
+}
+
+static void channel_event(struct ucx_channel *channel, uint32_t events)
+{
+    if (channel->fd < 0)
+        return;
+    if (channel->is_connecting) {
+        channel_connected(channel);
+        return;
+    }
+    if ((events & EPOLLOUT) != 0)
+        channel_write(channel);
+    if (channel->fd >= 0 && (events & (EPOLLIN | EPOLLERR | EPOLLHUP)) != 0)
+        channel_read(channel);
+}
+
+static void channel_connected(struct ucx_channel *channel)
+{
+    socklen_t size = sizeof(int);
+    int error = 0;
+
+    if (getsockopt(channel->fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0)
+        error = errno;
+    if (error != 0) {
+        channel_failed(channel, strerror(error));
+        return;
+    }
+    channel->is_connecting = false;
+    if (!channel_say_hello(channel))
+        channel_failed(channel, "no memory to introduce us");
+}
+
+static bool channel_say_hello(struct ucx_channel *channel)
+{
+    channel->out = ucx_hello_write(channel->link, &channel->out_size);
+    if (channel->out == NULL)
+        return false;
+    channel_write(channel);
+    return true;
+}
+
+static void channel_write(struct ucx_channel *channel)
+{
+    while (channel->out != NULL && channel->out_done < channel->out_size) {
+        ssize_t size = send(channel->fd, channel->out + channel->out_done,
+                            channel->out_size - channel->out_done, MSG_NOSIGNAL);
+
+        if (size < 0 && errno == EINTR)
+            continue;
+        if (size < 0 && errno == EAGAIN) {
+            if (!channel_watch(channel, EPOLL_CTL_MOD, EPOLLIN | EPOLLOUT))
+                channel_failed(channel, "its socket cannot be watched");
+            return;
+        }
+        if (size < 0) {
+            channel_failed(channel, strerror(errno));
+            return;
+        }
+        channel->out_done += (uint32_t) size;
+    }
+    ucx_host->mem_free(channel->out);
+    channel->out = NULL;
+    if (!channel_watch(channel, EPOLL_CTL_MOD, EPOLLIN))
+        channel_failed(channel, "its socket cannot be watched");
+}
+
+static void channel_read(struct ucx_channel *channel)
+{
+    const char *complaint = NULL;
+    uint8_t rest;
+
+    if (channel->in == NULL && !channel->is_met) {
+        channel->in = ucx_host->mem_alloc(UCX_HELLO_MAX, 0);
+        channel->in_size = UCX_HELLO_HEAD;
+        if (channel->in == NULL) {
+            channel_failed(channel, "no memory for its introduction");
+            return;
+        }
+    }
+    while (channel->fd >= 0) {
+        bool is_met = channel->is_met;
+        ssize_t size = recv(channel->fd, is_met ? &rest : channel->in + channel->in_done,
+                            is_met ? 1 : channel->in_size - channel->in_done, 0);
+
+        if (size < 0 && errno == EINTR)
+            continue;
+        if (size < 0 && errno == EAGAIN)
+            return;
+        if (size <= 0) {
+            channel_failed(channel, size == 0 ? "it closed its connection" : strerror(errno));
+            return;
+        }
+        if (is_met && rest == CHANNEL_GOODBYE && channel->link != NULL) {
+            channel->link->has_goodbye = true;
+            continue;
+        }
+        if (is_met) {
+            channel_failed(channel, "it said more than belongs on its connection");
+            return;
+        }
+        channel->in_done += (uint32_t) size;
+        if (channel->in_done == UCX_HELLO_HEAD) {
+            complaint = ucx_hello_head(channel->in, &channel->in_size);
+            if (complaint != NULL) {
+                channel_failed(channel, complaint);
+                return;
+            }
+        }
+        if (channel->in_done == channel->in_size)
+            channel_met(channel);
+    }
+}
+
+/* The other side's hello is complete. */
+static void channel_met(struct ucx_channel *channel)
+{
+    uint8_t *data = channel->in;
+    struct ucx_hello hello;
+    struct ucx_link *link;
+    const char *complaint = ucx_hello_read(data, channel->in_size, &hello);
+
+    channel->in = NULL;
+    channel->is_met = true;
+    if (complaint == NULL && hello.incarnation == channel->na_class->incarnation)
+        complaint = "it is this endpoint itself";
+    if (complaint != NULL) {
+        channel_failed(channel, complaint);
+        goto out;
+    }
+    link = channel_match(channel, &hello);
+    if (link == NULL)
+        goto out;
+    if (!link->is_met)
+        ucx_link_met(link, &hello);
+    if (channel->fd >= 0 && !channel->is_dialed && !channel_say_hello(channel))
+        channel_failed(channel, "no memory to introduce us");
+
+out:
+    ucx_host->mem_free(data);
+}
+
+/*
+ * Whose it is. One link joins two processes, also when both dialed at the same time; one that
+ * comes from another process of the same name, or from one that gave the old link up, ends it.
+ */
+static struct ucx_link *channel_match(struct ucx_channel *channel, const struct ucx_hello *hello)
+{
+    struct na_plugin_class *na_class = channel->na_class;
+    struct ucx_link *link = channel->link;
+
+    if (link == NULL)
+        link = ucx_link_find(na_class, hello->name);
+    if (link != NULL && (link->phase == UCX_LINK_DYING ||
+                         (link->is_met && (link->their_incarnation != hello->incarnation ||
+                                           link->their_id != hello->link_id)))) {
+        ucx_link_fail(link, NA_PLUGIN_HOSTUNREACH,
+                      link->their_incarnation != hello->incarnation ? "it was restarted"
+                                                                    : "it connected anew");
+        link = NULL;
+    }
+    if (channel->fd < 0)
+        return NULL;
+    if (link == NULL)
+        link = ucx_link_create(na_class, hello->name);
+    if (link == NULL) {
+        channel_failed(channel, "no memory for one more peer");
+        return NULL;
+    }
+    if (channel->link == NULL) {
+        channel->link = link;
+        ucx_list_remove(&channel->node);
+        ucx_list_append(&link->channels, &channel->node);
+    }
+    return link;
+}
+
+/*
+ * A link that was never made fails at once; frames may still lie behind one that was. A second
+ * socket that did not come about is no loss.
+ */
+static void channel_failed(struct ucx_channel *channel, const char *reason)
+{
+    struct ucx_link *link = channel->link;
+
+    if (link == NULL) {
+        UCX_LOG_INFO("a caller is turned away: %s", reason);
+        ucx_channel_close(channel);
+        return;
+    }
+    ucx_channel_close(channel);
+    if (link->phase == UCX_LINK_READY && (channel->is_met || ucx_list_empty(&link->channels)))
+        ucx_link_hung_up(link);
+    else if (link->phase == UCX_LINK_DIALING && ucx_list_empty(&link->channels))
+        ucx_link_fail(link, NA_PLUGIN_HOSTUNREACH, reason);
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Opening and closing an endpoint (a class). */
+
+#include "ucx.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+static int32_t class_configure(struct na_plugin_class *na_class, const struct na_plugin_init *init,
+                               char tls[UCX_TLS_MAX]);
+static int32_t class_choose_rma(struct na_plugin_class *na_class, const char *tls);
+static int32_t class_open(struct na_plugin_class *na_class, const struct na_plugin_init *init,
+                          const char *tls, struct na_plugin_class_info *info);
+
+int32_t ucx_class_initialize(const struct na_plugin_init *init, struct na_host_class *host_class,
+                             struct na_plugin_class **class_p, struct na_plugin_class_info *info)
+{
+    struct na_plugin_class *na_class;
+    char tls[UCX_TLS_MAX];
+    int32_t ret;
+
+    (void) host_class;
+    na_class = ucx_host->mem_alloc(sizeof(*na_class), 64);
+    if (na_class == NULL)
+        return NA_PLUGIN_NOMEM;
+    na_class->listen_fd = na_class->epoll_fd = -1;
+    ucx_list_init(&na_class->links);
+    ucx_list_init(&na_class->trouble);
+    ucx_list_init(&na_class->strangers);
+    ucx_list_init(&na_class->graveyard);
+    ucx_list_init(&na_class->sent);
+    ucx_list_init(&na_class->bounces);
+    ucx_list_init(&na_class->held);
+    ucx_list_init(&na_class->workers);
+    ucx_list_init(&na_class->scraps);
+    ucx_list_init(&na_class->handles);
+    ret = class_configure(na_class, init, tls);
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = class_open(na_class, init, tls, info);
+    if (ret != NA_PLUGIN_SUCCESS) {
+        (void) ucx_class_finalize(na_class);
+        return ret;
+    }
+    *class_p = na_class;
+    return NA_PLUGIN_SUCCESS;
+}
+
+/* UCX goes first: afterwards nothing refers to the frames and requests of the message layer. */
+int32_t ucx_class_finalize(struct na_plugin_class *na_class)
+{
+    if (na_class == NULL)
+        return NA_PLUGIN_SUCCESS;
+    if (na_class->listen_fd >= 0)
+        (void) close(na_class->listen_fd);
+    while (!ucx_list_empty(&na_class->strangers))
+        ucx_channel_close(ucx_container(na_class->strangers.next, struct ucx_channel, node));
+    ucx_channels_bury(na_class);
+    ucx_worker_close(na_class);
+    ucx_copier_close(na_class->copier);
+    fabric_endpoint_close(&na_class->fabric);
+    if (na_class->epoll_fd >= 0)
+        (void) close(na_class->epoll_fd);
+    ucx_scraps_free(na_class);
+    ucx_host->mem_free(na_class->bounce);
+    ucx_table_free(&na_class->memory);
+    ucx_table_free(&na_class->transfers);
+    ucx_table_free(&na_class->links_by_id);
+    ucx_host->mem_free(na_class->protocol);
+    ucx_host->mem_free(na_class);
+    return NA_PLUGIN_SUCCESS;
+}
+
+static int32_t class_configure(struct na_plugin_class *na_class, const struct na_plugin_init *init,
+                               char tls[UCX_TLS_MAX])
+{
+    char missing[UCX_TLS_MAX], offered[UCX_OFFERED_MAX];
+    size_t size = strlen(init->protocol) + 1;
+    uint64_t random[3];
+
+    ucx_resources_text(offered);
+    if (!ucx_protocol_to_tls(init->protocol, tls)) {
+        UCX_LOG_ERROR("'%.80s' is not a transport of UCX, nor several joined by '+'; UCX offers "
+                      "%s here",
+                      init->protocol, offered);
+        return NA_PLUGIN_PROTONOSUPPORT;
+    }
+    if (ucx_protocol_missing(tls, missing, sizeof(missing))) {
+        UCX_LOG_ERROR("there is no '%s' on this machine; UCX offers %s here", missing, offered);
+        return NA_PLUGIN_NODEV;
+    }
+    if (getrandom(random, sizeof(random), 0) != (ssize_t) sizeof(random)) {
+        UCX_LOG_ERROR("no random numbers (%s)", strerror(errno));
+        return NA_PLUGIN_IO_ERROR;
+    }
+    na_class->incarnation = random[0] | 1;
+    na_class->cookie = random[1];
+    na_class->salt = random[2];
+    na_class->is_busy = (init->progress_mode & NA_PLUGIN_PROGRESS_BUSY) != 0;
+    na_class->protocol = ucx_host->mem_alloc(size, 0);
+    if (na_class->protocol == NULL)
+        return NA_PLUGIN_NOMEM;
+    memcpy(na_class->protocol, init->protocol, size);
+    return class_choose_rma(na_class, tls);
+}
+
+static int32_t class_choose_rma(struct na_plugin_class *na_class, const char *tls)
+{
+    static const char *const words[] = {"auto", "copy", "ucp", "messages"};
+    static const char *const hardware[] = {"rc_verbs", "rc_mlx5", "dc_mlx5", "ugni_rdma"};
+    const char *word = getenv("AMALGAM_UCX_RMA");
+    const struct ucx_resource *list;
+    uint32_t count = ucx_resources(&list);
+
+    for (uint32_t i = 0; word != NULL && i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strcmp(word, words[i]) == 0) {
+            na_class->rma = (enum ucx_rma_choice) i;
+            word = NULL;
+        }
+    }
+    if (word != NULL) {
+        UCX_LOG_ERROR("AMALGAM_UCX_RMA is '%.40s'; auto, copy, ucp and messages are known", word);
+        return NA_PLUGIN_INVALID_ARG;
+    }
+    na_class->wants_keys = na_class->rma == UCX_RMA_UCP;
+    for (uint32_t i = 0; i < count; i++)
+        for (size_t k = 0; k < sizeof(hardware) / sizeof(hardware[0]); k++)
+            if (strcmp(list[i].transport, hardware[k]) == 0 && ucx_protocol_has(tls, hardware[k]))
+                na_class->wants_keys = na_class->has_hardware = true;
+    if (ucx_protocol_has(tls, "cma") &&
+        (na_class->rma == UCX_RMA_AUTO || na_class->rma == UCX_RMA_COPY))
+        na_class->copier = ucx_copier_open();
+    return NA_PLUGIN_SUCCESS;
+}
+
+static int32_t class_open(struct na_plugin_class *na_class, const struct na_plugin_init *init,
+                          const char *tls, struct na_plugin_class_info *info)
+{
+    struct fabric_config config = {
+        .host = ucx_host,
+        .ops = &ucx_ops,
+        .plugin = UCX_PLUGIN_NAME,
+        .protocol = na_class->protocol,
+        .name = na_class->name,
+        .init = init,
+    };
+    char device[64];
+    int32_t ret;
+
+    ret = ucx_name_listen(na_class, init, device, sizeof(device));
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = ucx_worker_open(na_class, init, tls, strcmp(tls, "tcp") == 0 ? device : "");
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = fabric_endpoint_open(&na_class->fabric, &config, info);
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
+    info->capabilities |= NA_PLUGIN_CAP_RMA;
+    UCX_LOG_INFO("%s: UCX_TLS %s%s%s, a worker's address of %zu bytes", na_class->name, tls,
+                 device[0] != '\0' ? ", interface " : "", device, na_class->worker->address_size);
+    return NA_PLUGIN_SUCCESS;
+}

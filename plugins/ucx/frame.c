@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Frames of the message layer as UCP's active messages. */
+
+#include "ucx.h"
+
+#include <string.h>
+
+/* A frame that UCX does not give away, copied so that the message layer may hold it. */
+struct ucx_bounce {
+    struct ucx_list node;
+    uint8_t data[UCX_MAX_FRAME];
+};
+
+/* A frame in UCX's memory that the message layer holds. */
+struct ucx_held {
+    struct ucx_list node;
+    struct ucx_worker *worker;
+    void *data;
+};
+
+_Static_assert(sizeof(struct ucx_held) <= UCX_SCRAP_SIZE, "it fits");
+
+static void frame_sent(void *request, ucs_status_t status, void *arg);
+static bool frame_receive_copy(struct na_plugin_class *na_class, const void *data, size_t size);
+
+/*
+ * UCX takes most frames at once. They count as being sent until the next poll all the same: what is
+ * sent to that peer meanwhile gathers and leaves in one frame then.
+ */
+int32_t ucx_send(struct fabric_endpoint *endpoint, struct fabric_frame *frame)
+{
+    struct na_plugin_class *na_class = ucx_class(endpoint);
+    struct ucx_link *link = ucx_peer(frame->peer)->link;
+    struct ucx_frame *private = frame->private;
+    ucp_request_param_t param = {
+        .op_attr_mask =
+            UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS,
+        .flags = UCP_AM_SEND_FLAG_EAGER,
+        .cb.send = frame_sent,
+        .user_data = private,
+    };
+    ucs_status_ptr_t request;
+
+    if (ucx_unlikely(link == NULL))
+        return NA_PLUGIN_HOSTUNREACH;
+    if (ucx_unlikely(link->phase != UCX_LINK_READY))
+        return link->phase == UCX_LINK_FAILED ? NA_PLUGIN_HOSTUNREACH : NA_PLUGIN_AGAIN;
+    if (ucx_unlikely(link->is_failing))
+        return NA_PLUGIN_AGAIN; /* the next poll says why */
+    private->frame = frame;
+    private->na_class = na_class;
+    private->link = link;
+    ucx_enter();
+    request = ucp_am_send_nbx(link->ep, UCX_AM_FRAME, NULL, 0, frame->data, frame->size, &param);
+    ucx_leave();
+    if (ucx_likely(request == NULL)) {
+        ucx_list_append(&na_class->sent, &private->node);
+        return NA_PLUGIN_SUCCESS;
+    }
+    if (UCS_PTR_IS_ERR(request)) {
+        link->failure = UCS_PTR_STATUS(request);
+        if (link->failure == UCS_ERR_NO_RESOURCE || link->failure == UCS_ERR_NO_MEMORY)
+            return NA_PLUGIN_AGAIN;
+        link->is_failing = true;
+        ucx_link_trouble(link);
+        return NA_PLUGIN_AGAIN;
+    }
+    link->busy++;
+    return NA_PLUGIN_SUCCESS;
+}
+
+/* Those that UCX took since the last poll. A report may lead to the next one's being sent. */
+void ucx_frames_report(struct na_plugin_class *na_class)
+{
+    struct ucx_list batch = na_class->sent;
+
+    batch.next->prev = &batch;
+    batch.prev->next = &batch;
+    ucx_list_init(&na_class->sent);
+    while (!ucx_list_empty(&batch)) {
+        struct ucx_frame *private = ucx_container(batch.next, struct ucx_frame, node);
+
+        ucx_list_remove(&private->node);
+        fabric_frame_sent(&na_class->fabric, private->frame, NA_PLUGIN_SUCCESS);
+    }
+}
+
+ucs_status_t ucx_frame_received(void *arg, const void *header, size_t header_size, void *data,
+                                size_t size, const ucp_am_recv_param_t *param)
+{
+    struct ucx_worker *worker = arg;
+    struct na_plugin_class *na_class = worker->na_class;
+
+    struct ucx_held *held;
+
+    (void) header;
+    if (ucx_unlikely(header_size != 0 || size > UCX_MAX_FRAME ||
+                     (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0)) {
+        UCX_LOG_DEBUG("%zu bytes that are no frame are dropped", size);
+        return UCS_OK;
+    }
+    if (ucx_likely((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA) != 0)) {
+        held = ucx_scrap_get(na_class);
+        if (held == NULL)
+            goto lost;
+        held->worker = worker;
+        held->data = data;
+        if (ucx_likely(fabric_frame_received(&na_class->fabric, data, size, held))) {
+            ucx_scrap_put(na_class, held);
+            return UCS_OK;
+        }
+        ucx_list_append(&na_class->held, &held->node);
+        return UCS_INPROGRESS;
+    }
+    if (ucx_likely(frame_receive_copy(na_class, data, size)))
+        return UCS_OK;
+
+lost:
+    UCX_LOG_ERROR("no memory for a frame of %zu bytes: it is lost", size);
+    return UCS_OK;
+}
+
+void ucx_frame_release(struct fabric_endpoint *endpoint, void *cookie)
+{
+    struct na_plugin_class *na_class = ucx_class(endpoint);
+    struct ucx_held *held;
+
+    for (struct ucx_list *node = na_class->bounces.next; node != &na_class->bounces;
+         node = node->next) {
+        if (node == cookie) {
+            ucx_list_remove(node);
+            ucx_host->mem_free(node);
+            return;
+        }
+    }
+    held = cookie;
+    /* With the worker its memory is gone. */
+    if (na_class->worker != NULL)
+        ucp_am_data_release(held->worker->worker, held->data);
+    ucx_list_remove(&held->node);
+    ucx_scrap_put(na_class, held);
+}
+
+static void frame_sent(void *request, ucs_status_t status, void *arg)
+{
+    struct ucx_frame *private = arg;
+
+    ucp_request_free(request);
+    private->link->busy--;
+    fabric_frame_sent(&private->na_class->fabric, private->frame,
+                      status == UCS_OK ? NA_PLUGIN_SUCCESS : NA_PLUGIN_HOSTUNREACH);
+}
+
+/* One buffer serves until the message layer holds it. */
+static bool frame_receive_copy(struct na_plugin_class *na_class, const void *data, size_t size)
+{
+    struct ucx_bounce *bounce = na_class->bounce;
+
+    if (ucx_unlikely(bounce == NULL)) {
+        bounce = ucx_host->mem_alloc(sizeof(*bounce), 64);
+        if (bounce == NULL)
+            return false;
+        na_class->bounce = bounce;
+    }
+    memcpy(bounce->data, data, size);
+    if (ucx_unlikely(!fabric_frame_received(&na_class->fabric, bounce->data, size, bounce))) {
+        ucx_list_append(&na_class->bounces, &bounce->node);
+        na_class->bounce = NULL;
+    }
+    return true;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How two endpoints introduce themselves on a socket: one message each way, little-endian. UCX
+ * trusts a worker's address, so it is looked at only when the digest over the message fits.
+ */
+
+#include "ucx.h"
+
+#include <endian.h>
+#include <string.h>
+
+#define HELLO_MAGIC   0x4c485855u
+#define HELLO_VERSION 1u
+
+/* Worker's address, copier's address and name follow. */
+struct hello_wire {
+    uint32_t magic;
+    uint16_t version;
+    uint16_t reserved1;
+    uint32_t size; /* of all */
+    uint32_t address_size;
+    uint64_t digest; /* of what follows here */
+    uint64_t incarnation;
+    uint64_t link_id;
+    uint64_t cookie;
+    uint64_t cookie_address;
+    uint32_t copier_size;
+    uint16_t name_size;
+    uint16_t reserved2;
+    uint64_t reserved3;
+};
+
+_Static_assert(sizeof(struct hello_wire) == UCX_HELLO_HEAD, "layout of the wire");
+
+static uint64_t hello_digest(const uint8_t *data, uint32_t size);
+
+/* Ours on that link; the caller frees it. NULL: no memory. */
+uint8_t *ucx_hello_write(const struct ucx_link *link, uint32_t *size_p)
+{
+    const struct na_plugin_class *na_class = link->na_class;
+    const struct ucx_worker *worker = link->worker;
+    size_t name_size = strlen(na_class->name);
+    uint32_t copier_size = 0;
+    const void *copier = ucx_copier_address(na_class->copier, &copier_size);
+    uint32_t size = (uint32_t) (UCX_HELLO_HEAD + worker->address_size + copier_size + name_size);
+    struct hello_wire wire = {
+        .magic = htole32(HELLO_MAGIC),
+        .version = htole16(HELLO_VERSION),
+        .size = htole32(size),
+        .address_size = htole32((uint32_t) worker->address_size),
+        .incarnation = htole64(na_class->incarnation),
+        .link_id = htole64(link->id),
+        .cookie = htole64(na_class->cookie),
+        .cookie_address = htole64((uint64_t) (uintptr_t) &na_class->cookie),
+        .copier_size = htole32(copier_size),
+        .name_size = htole16((uint16_t) name_size),
+    };
+    uint8_t *data = ucx_host->mem_alloc(size, 0), *at;
+
+    if (data == NULL)
+        return NULL;
+    at = data + sizeof(wire);
+    memcpy(at, worker->address, worker->address_size);
+    at += worker->address_size;
+    if (copier_size != 0)
+        memcpy(at, copier, copier_size);
+    memcpy(at + copier_size, na_class->name, name_size);
+    memcpy(data, &wire, sizeof(wire));
+    wire.digest = htole64(hello_digest(data, size));
+    memcpy(data, &wire, sizeof(wire));
+    *size_p = size;
+    return data;
+}
+
+/* Looks at the first UCX_HELLO_HEAD bytes and says how many there are; else what is wrong. */
+const char *ucx_hello_head(const uint8_t *data, uint32_t *size_p)
+{
+    struct hello_wire wire;
+
+    memcpy(&wire, data, sizeof(wire));
+    if (le32toh(wire.magic) != HELLO_MAGIC)
+        return "it does not speak this protocol";
+    if (le16toh(wire.version) != HELLO_VERSION)
+        return "it speaks another version of this protocol";
+    *size_p = le32toh(wire.size);
+    if (*size_p <= UCX_HELLO_HEAD || *size_p > UCX_HELLO_MAX)
+        return "its introduction has an impossible size";
+    return NULL;
+}
+
+/* NULL: all is well, and `hello` refers to `data`. Else what is wrong. */
+const char *ucx_hello_read(const uint8_t *data, uint32_t size, struct ucx_hello *hello)
+{
+    struct hello_wire wire;
+    uint64_t sum;
+    uint32_t name_size;
+
+    memcpy(&wire, data, sizeof(wire));
+    hello->address_size = le32toh(wire.address_size);
+    hello->copier_size = le32toh(wire.copier_size);
+    name_size = le16toh(wire.name_size);
+    sum = (uint64_t) UCX_HELLO_HEAD + hello->address_size + hello->copier_size + name_size;
+    if (sum != size || hello->address_size == 0 || name_size == 0 || name_size >= FABRIC_NAME_MAX)
+        return "the parts of its introduction do not add up";
+    if (le64toh(wire.digest) != hello_digest(data, size))
+        return "its introduction was garbled";
+    hello->incarnation = le64toh(wire.incarnation);
+    hello->link_id = le64toh(wire.link_id);
+    hello->cookie = le64toh(wire.cookie);
+    hello->cookie_address = le64toh(wire.cookie_address);
+    hello->address = data + UCX_HELLO_HEAD;
+    hello->copier = data + UCX_HELLO_HEAD + hello->address_size;
+    memcpy(hello->name, data + size - name_size, name_size);
+    hello->name[name_size] = '\0';
+    for (uint32_t i = 0; i < name_size; i++)
+        if ((unsigned char) hello->name[i] <= ' ' || (unsigned char) hello->name[i] >= 0x7f)
+            return "its name has characters that no name has";
+    return NULL;
+}
+
+/* FNV-1a from the digest's end on. */
+static uint64_t hello_digest(const uint8_t *data, uint32_t size)
+{
+    uint64_t digest = UINT64_C(0xcbf29ce484222325);
+
+    for (size_t i = offsetof(struct hello_wire, incarnation); i < size; i++)
+        digest = (digest ^ data[i]) * UINT64_C(0x100000001b3);
+    return digest;
+}

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Links: one for each process that we know, made of the sockets of channel.c and a UCP endpoint to
+ * the worker whose address came over them. docs/decisions/0009-ucx-connections.md says why.
+ */
+
+#include "ucx.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LINK_CLOSE_NS UINT64_C(50000000)
+
+static uint32_t link_hash(const char *name);
+static void link_unhash(struct ucx_link *link);
+static ucs_status_t link_endpoint_create(struct ucx_link *link, const struct ucx_hello *hello,
+                                         ucp_err_handling_mode_t mode);
+static void link_error(void *arg, ucp_ep_h ep, ucs_status_t status);
+static void link_endpoint_close(struct ucx_link *link, bool is_forced);
+static bool link_endpoint_is_closed(struct ucx_link *link);
+static void link_free(struct ucx_link *link);
+
+int32_t ucx_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *peer)
+{
+    struct na_plugin_class *na_class = ucx_class(endpoint);
+    struct ucx_link *link = ucx_link_find(na_class, peer->name);
+    int32_t ret;
+
+    ucx_peer(peer)->link = NULL;
+    if (link == NULL) {
+        if (strncmp(peer->name, UCX_ORIGIN_PREFIX, strlen(UCX_ORIGIN_PREFIX)) == 0) {
+            UCX_LOG_INFO("%s does not listen and is not connected", peer->name);
+            return NA_PLUGIN_HOSTUNREACH;
+        }
+        link = ucx_link_create(na_class, peer->name);
+        if (link == NULL)
+            return NA_PLUGIN_NOMEM;
+        ret = ucx_channel_dial(link);
+        if (ret != NA_PLUGIN_SUCCESS) {
+            ucx_link_fail(link, ret, "it cannot be connected to");
+            return ret;
+        }
+    }
+    link->peer = peer;
+    ucx_peer(peer)->link = link;
+    return NA_PLUGIN_SUCCESS;
+}
+
+/* The link stays as long as the other process does. */
+void ucx_peer_close(struct fabric_endpoint *endpoint, struct fabric_peer *peer)
+{
+    struct ucx_link *link = ucx_peer(peer)->link;
+
+    (void) endpoint;
+    if (link != NULL && link->peer == peer)
+        link->peer = NULL;
+    ucx_peer(peer)->link = NULL;
+}
+
+struct ucx_link *ucx_link_find(struct na_plugin_class *na_class, const char *name)
+{
+    uint32_t hash = link_hash(name);
+    struct ucx_link *link = na_class->buckets[hash % UCX_BUCKETS];
+
+    while (link != NULL && (link->hash != hash || strcmp(link->name, name) != 0))
+        link = link->hash_next;
+    return link;
+}
+
+struct ucx_link *ucx_link_create(struct na_plugin_class *na_class, const char *name)
+{
+    size_t size = strlen(name) + 1;
+    struct ucx_link *link = ucx_host->mem_alloc(sizeof(*link) + size, 0);
+
+    if (link == NULL)
+        return NULL;
+    link->name = (char *) (link + 1);
+    memcpy(link->name, name, size);
+    link->na_class = na_class;
+    link->hash = link_hash(name);
+    link->hash_next = na_class->buckets[link->hash % UCX_BUCKETS];
+    na_class->buckets[link->hash % UCX_BUCKETS] = link;
+    link->phase = UCX_LINK_DIALING;
+    link->worker = na_class->worker;
+    na_class->dialing++;
+    ucx_list_init(&link->trouble);
+    ucx_list_init(&link->channels);
+    ucx_list_init(&link->transfers);
+    ucx_list_init(&link->jobs);
+    ucx_list_append(&na_class->links, &link->node);
+    if (ucx_table_add(&na_class->links_by_id, link, &link->id) != NA_PLUGIN_SUCCESS) {
+        na_class->dialing--;
+        link_unhash(link);
+        link_free(link);
+        return NULL;
+    }
+    return link;
+}
+
+/* The other side introduced itself: from now on we can send. */
+void ucx_link_met(struct ucx_link *link, const struct ucx_hello *hello)
+{
+    struct na_plugin_class *na_class = link->na_class;
+    ucs_status_t status;
+    char reason[320];
+
+    link->is_met = true;
+    link->their_incarnation = hello->incarnation;
+    link->their_id = hello->link_id;
+    ucx_log_reset();
+    status = link_endpoint_create(link, hello, UCP_ERR_HANDLING_MODE_PEER);
+    if (status != UCS_OK)
+        status = link_endpoint_create(link, hello, UCP_ERR_HANDLING_MODE_NONE);
+    if (status != UCS_OK) {
+        (void) snprintf(reason, sizeof(reason), "%s (%s)", ucs_status_string(status),
+                        ucx_log_last());
+        ucx_link_fail(link, NA_PLUGIN_HOSTUNREACH, reason);
+        return;
+    }
+    if (na_class->copier != NULL && hello->copier_size != 0)
+        link->copier = ucx_copier_connect(na_class->copier, hello->copier, hello->copier_size,
+                                          hello->cookie, hello->cookie_address);
+    link->phase = UCX_LINK_READY;
+    na_class->dialing--;
+    UCX_LOG_DEBUG("%s is connected%s%s", link->name,
+                  link->has_error_mode ? "" : ", without error handling",
+                  link->copier != NULL ? ", memory is copied" : "");
+}
+
+void ucx_link_trouble(struct ucx_link *link)
+{
+    if (ucx_list_empty(&link->trouble))
+        ucx_list_append(&link->na_class->trouble, &link->trouble);
+}
+
+/* Its process is gone or has closed: what it sent before may still come. */
+void ucx_link_hung_up(struct ucx_link *link)
+{
+    link->phase = UCX_LINK_DYING;
+    link->deadline = ucx_host->clock_ns() + UCX_GRACE_NS;
+    ucx_link_trouble(link);
+}
+
+/* What waits for the peer ends; the link goes when UCX has let go of everything. */
+void ucx_link_fail(struct ucx_link *link, int32_t status, const char *reason)
+{
+    struct fabric_peer *peer = link->peer;
+
+    if (link->phase == UCX_LINK_FAILED)
+        return;
+    if (link->phase == UCX_LINK_DIALING)
+        link->na_class->dialing--;
+    link->phase = UCX_LINK_FAILED;
+    link_unhash(link);
+    ucx_table_remove(&link->na_class->links_by_id, link->id);
+    while (!ucx_list_empty(&link->channels))
+        ucx_channel_close(ucx_container(link->channels.next, struct ucx_channel, node));
+    link_endpoint_close(link, true);
+    ucx_jobs_drop(link);
+    ucx_transfers_fail(link, status);
+    ucx_link_trouble(link);
+    if (link->is_shared && !link->has_goodbye)
+        ucx_probe_start(link->worker);
+    link->peer = NULL;
+    if (peer == NULL)
+        return;
+    ucx_peer(peer)->link = NULL;
+    fabric_peer_failed(&link->na_class->fabric, peer, status, reason);
+}
+
+/* Goes on with the links that end. */
+void ucx_links_progress(struct na_plugin_class *na_class)
+{
+    struct ucx_list *node, *next;
+
+    for (node = na_class->trouble.next; node != &na_class->trouble; node = next) {
+        struct ucx_link *link = ucx_container(node, struct ucx_link, trouble);
+
+        next = node->next;
+        if (link->phase != UCX_LINK_FAILED && link->is_failing)
+            ucx_link_fail(link, NA_PLUGIN_HOSTUNREACH, ucs_status_string(link->failure));
+        if (link->phase == UCX_LINK_DYING && ucx_host->clock_ns() >= link->deadline)
+            ucx_link_fail(link, NA_PLUGIN_HOSTUNREACH, "its process closed the connection");
+        if (link->phase == UCX_LINK_FAILED && link_endpoint_is_closed(link)) {
+            ucx_transfers_forget(link);
+            if (link->busy == 0)
+                link_free(link);
+        }
+    }
+}
+
+/* The worker is replaced: who writes to its shared memory, or is about to, has to come again. */
+void ucx_links_leave(struct ucx_worker *worker)
+{
+    struct na_plugin_class *na_class = worker->na_class;
+    struct ucx_list *node, *next;
+
+    for (node = na_class->links.next; node != &na_class->links; node = next) {
+        struct ucx_link *link = ucx_container(node, struct ucx_link, node);
+
+        next = node->next;
+        if (link->worker == worker && (link->is_shared || !link->is_met))
+            ucx_link_fail(link, NA_PLUGIN_HOSTUNREACH,
+                          "shared memory was left in disorder by a process that was killed");
+    }
+}
+
+/* Closes all of them, in an orderly way when that is quick. */
+void ucx_links_close(struct na_plugin_class *na_class)
+{
+    uint64_t end = ucx_host->clock_ns() + LINK_CLOSE_NS;
+    struct ucx_list *node;
+    bool is_open = true;
+
+    for (node = na_class->links.next; node != &na_class->links; node = node->next)
+        link_endpoint_close(ucx_container(node, struct ucx_link, node), false);
+    while (is_open && ucx_host->clock_ns() < end) {
+        for (node = na_class->workers.next; node != &na_class->workers; node = node->next)
+            (void) ucp_worker_progress(ucx_container(node, struct ucx_worker, node)->worker);
+        is_open = false;
+        for (node = na_class->links.next; node != &na_class->links; node = node->next)
+            if (!link_endpoint_is_closed(ucx_container(node, struct ucx_link, node)))
+                is_open = true;
+    }
+    for (node = na_class->links.next; node != &na_class->links; node = node->next) {
+        struct ucx_link *link = ucx_container(node, struct ucx_link, node);
+
+        while (!ucx_list_empty(&link->channels)) {
+            struct ucx_channel *channel =
+                ucx_container(link->channels.next, struct ucx_channel, node);
+
+            ucx_channel_say_goodbye(channel);
+            ucx_channel_close(channel);
+        }
+        /* A worker is not to be destroyed while we have a request of it. */
+        if (link->close_request != NULL)
+            ucp_request_free(link->close_request);
+        link->close_request = NULL;
+        link->phase = UCX_LINK_FAILED;
+        ucx_jobs_drop(link);
+    }
+}
+
+/* What was still under way ended with the worker. */
+void ucx_links_free(struct na_plugin_class *na_class)
+{
+    while (!ucx_list_empty(&na_class->links)) {
+        struct ucx_link *link = ucx_container(na_class->links.next, struct ucx_link, node);
+
+        if (link->peer != NULL)
+            ucx_peer(link->peer)->link = NULL;
+        ucx_transfers_forget(link);
+        link_unhash(link);
+        link_free(link);
+    }
+}
+
+/* UCX tells people only which lanes an endpoint has, so that is what is read here. */
+bool ucx_link_has_lane(struct ucx_link *link, const char *const *words)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *stream = open_memstream(&text, &size);
+    bool is_found = false;
+
+    if (stream == NULL)
+        return false;
+    ucp_ep_print_info(link->ep, stream);
+    (void) fclose(stream);
+    for (; text != NULL && *words != NULL && !is_found; words++)
+        is_found = strstr(text, *words) != NULL;
+    free(text);
+    return is_found;
+}
+
+static uint32_t link_hash(const char *name)
+{
+    uint32_t hash = 2166136261u;
+
+    for (const char *at = name; *at != '\0'; at++)
+        hash = (hash ^ (unsigned char) *at) * 16777619u;
+    return hash;
+}
+
+static void link_unhash(struct ucx_link *link)
+{
+    struct ucx_link **place = &link->na_class->buckets[link->hash % UCX_BUCKETS];
+
+    while (*place != NULL && *place != link)
+        place = &(*place)->hash_next;
+    if (*place == link)
+        *place = link->hash_next;
+}
+
+/* With error handling when there is a lane for it: only then can an endpoint be closed by force. */
+static ucs_status_t link_endpoint_create(struct ucx_link *link, const struct ucx_hello *hello,
+                                         ucp_err_handling_mode_t mode)
+{
+    ucp_ep_params_t params = {
+        .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER,
+        .address = hello->address,
+        .err_mode = mode,
+        .err_handler = {link_error, link},
+    };
+    static const char *const shared[] = {":sysv/", ":posix/", ":xpmem/", NULL};
+    ucs_status_t status = ucp_ep_create(link->worker->worker, &params, &link->ep);
+
+    if (status != UCS_OK)
+        link->ep = NULL;
+    link->has_error_mode = mode == UCP_ERR_HANDLING_MODE_PEER;
+    link->is_shared = status == UCS_OK && ucx_link_has_lane(link, shared);
+    return status;
+}
+
+/* The endpoint may not be closed in here. */
+static void link_error(void *arg, ucp_ep_h ep, ucs_status_t status)
+{
+    struct ucx_link *link = arg;
+
+    (void) ep;
+    link->is_failing = true;
+    link->failure = status;
+    ucx_link_trouble(link);
+    link->na_class->is_attentive = true;
+}
+
+/* By force: what is in progress ends now. Else what was sent is handed over first. */
+static void link_endpoint_close(struct ucx_link *link, bool is_forced)
+{
+    ucp_request_param_t param = {0};
+
+    if (link->copier != NULL)
+        ucx_copier_disconnect(link->na_class->copier, link->copier);
+    link->copier = NULL;
+    if (link->ep == NULL)
+        return;
+    if (is_forced && link->has_error_mode) {
+        param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+        param.flags = UCP_EP_CLOSE_FLAG_FORCE;
+    }
+    link->close_request = ucp_ep_close_nbx(link->ep, &param);
+    link->ep = NULL;
+    if (UCS_PTR_IS_ERR(link->close_request)) {
+        UCX_LOG_INFO("the endpoint to %s does not close: %s", link->name,
+                     ucs_status_string(UCS_PTR_STATUS(link->close_request)));
+        link->close_request = NULL;
+    }
+}
+
+static bool link_endpoint_is_closed(struct ucx_link *link)
+{
+    if (link->close_request == NULL)
+        return true;
+    if (ucp_request_check_status(link->close_request) == UCS_INPROGRESS)
+        return false;
+    ucp_request_free(link->close_request);
+    link->close_request = NULL;
+    return true;
+}
+
+static void link_free(struct ucx_link *link)
+{
+    ucx_list_remove(&link->node);
+    ucx_list_remove(&link->trouble);
+    ucx_table_remove(&link->na_class->links_by_id, link->id);
+    ucx_host->mem_free(link);
+}

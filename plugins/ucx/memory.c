@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory handles: registering, the form in which they travel, finding what a peer asks for. */
+
+#include "ucx.h"
+
+#include <endian.h>
+#include <string.h>
+
+#define MEM_MAGIC   0x4d584355u
+#define MEM_VERSION 1u
+#define MEM_FREE_NS UINT64_C(2000000000)
+#define MEM_KEY_MAX 4096u
+/* ucp_ep_rkey_unpack believes the lengths in its buffer: behind ours it finds zeroes for as far as
+ * 64 parts of at most 255 bytes can make it go. */
+#define MEM_KEY_SLACK 20480u
+
+/* The form in which a handle travels, little-endian; UCP's remote key of key_size bytes follows. */
+struct mem_packed {
+    uint32_t magic;
+    uint16_t version;
+    uint16_t key_size;
+    uint32_t flags;
+    uint32_t mem_type;
+    uint64_t incarnation;
+    uint64_t id;
+    uint64_t key;
+    uint64_t base;
+    uint64_t length;
+    uint64_t digest; /* of all this with a digest of 0, and the remote key */
+};
+
+static struct na_plugin_mem *mem_alloc(struct na_plugin_class *na_class);
+static ucs_status_t mem_map(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
+static void mem_unmap(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
+static void mem_wait(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
+static void mem_fail_links(struct na_plugin_class *na_class);
+static void mem_forget_key(struct na_plugin_mem *mem);
+static uint64_t mem_digest(const struct mem_packed *packed, const uint8_t *key, size_t key_size);
+
+int32_t ucx_mem_create(struct na_plugin_class *na_class, void *base, uint64_t length,
+                       uint32_t flags, struct na_plugin_mem **mem_p)
+{
+    struct na_plugin_mem *mem;
+
+    if (length > INT64_MAX || (uint64_t) (uintptr_t) base > UINT64_MAX - length) {
+        UCX_LOG_ERROR("%llu bytes at %p do not lie in the address space",
+                      (unsigned long long) length, base);
+        return NA_PLUGIN_INVALID_ARG;
+    }
+    mem = mem_alloc(na_class);
+    if (mem == NULL)
+        return NA_PLUGIN_NOMEM;
+    mem->base = (uint64_t) (uintptr_t) base;
+    mem->length = length;
+    mem->flags = flags;
+    mem->incarnation = na_class->incarnation;
+    *mem_p = mem;
+    return NA_PLUGIN_SUCCESS;
+}
+
+void ucx_mem_destroy(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
+{
+    (void) ucx_mem_deregister(na_class, mem);
+    fabric_lock(&na_class->fabric);
+    mem_forget_key(mem);
+    ucx_list_remove(&mem->node);
+    fabric_unlock(&na_class->fabric);
+    ucx_host->mem_free(mem->packed);
+    ucx_host->mem_free(mem);
+}
+
+int32_t ucx_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
+                         uint32_t mem_type, uint64_t device)
+{
+    int32_t ret = NA_PLUGIN_SUCCESS;
+    ucs_status_t status = UCS_OK;
+
+    (void) device;
+    if (mem_type != NA_PLUGIN_MEM_TYPE_HOST && mem_type != NA_PLUGIN_MEM_TYPE_CUDA &&
+        mem_type != NA_PLUGIN_MEM_TYPE_ROCM) {
+        UCX_LOG_ERROR("memory of type %u cannot be registered with UCX: host, CUDA and ROCm can",
+                      mem_type);
+        return NA_PLUGIN_OPNOTSUPPORTED;
+    }
+    fabric_lock(&na_class->fabric);
+    if (mem->is_remote || mem->is_registered)
+        goto out;
+    mem->mem_type = mem_type;
+    ret = ucx_table_add(&na_class->memory, mem, &mem->id);
+    if (ret != NA_PLUGIN_SUCCESS)
+        goto out;
+    if (na_class->wants_keys && mem->length != 0)
+        status = mem_map(na_class, mem);
+    if (status != UCS_OK) {
+        UCX_LOG_ERROR("UCX does not register %llu bytes at %p: %s (%s)",
+                      (unsigned long long) mem->length, (void *) (uintptr_t) mem->base,
+                      ucs_status_string(status), ucx_log_last());
+        ucx_table_remove(&na_class->memory, mem->id);
+        ret = ucx_status(status);
+        goto out;
+    }
+    /* Not to be guessed by who has seen other handles of ours. */
+    mem->key = na_class->salt =
+        (na_class->salt ^ mem->base ^ mem->id) * UINT64_C(6364136223846793005) +
+        UINT64_C(1442695040888963407);
+    mem->key ^= mem->key >> 29;
+    mem->is_registered = true;
+
+out:
+    fabric_unlock(&na_class->fabric);
+    return ret;
+}
+
+/* Pieces under way are waited for: afterwards the caller may free the memory. */
+int32_t ucx_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
+{
+    if (mem->is_remote)
+        return NA_PLUGIN_SUCCESS;
+    fabric_lock(&na_class->fabric);
+    if (mem->is_registered) {
+        mem->is_registered = false;
+        ucx_table_remove(&na_class->memory, mem->id);
+        if (mem->users != 0)
+            mem_wait(na_class, mem);
+        mem_unmap(na_class, mem);
+    }
+    fabric_unlock(&na_class->fabric);
+    return NA_PLUGIN_SUCCESS;
+}
+
+uint64_t ucx_mem_serialize_size(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
+{
+    (void) na_class;
+    return sizeof(struct mem_packed) + mem->packed_size;
+}
+
+int32_t ucx_mem_serialize(struct na_plugin_class *na_class, struct na_plugin_mem *mem, void *buf,
+                          uint64_t size)
+{
+    struct mem_packed packed = {
+        .magic = htole32(MEM_MAGIC),
+        .version = htole16(MEM_VERSION),
+        .key_size = htole16((uint16_t) mem->packed_size),
+        .flags = htole32(mem->flags),
+        .mem_type = htole32(mem->mem_type),
+        .incarnation = htole64(mem->incarnation),
+        .id = htole64(mem->id),
+        .key = htole64(mem->key),
+        .base = htole64(mem->base),
+        .length = htole64(mem->length),
+    };
+
+    (void) na_class;
+    if (!mem->is_remote && !mem->is_registered) {
+        UCX_LOG_ERROR("memory at %p is not registered: a peer could do nothing with its handle",
+                      (void *) (uintptr_t) mem->base);
+        return NA_PLUGIN_INVALID_ARG;
+    }
+    if (size < sizeof(packed) + mem->packed_size)
+        return NA_PLUGIN_OVERFLOW;
+    packed.digest = htole64(mem_digest(&packed, mem->packed, mem->packed_size));
+    memcpy(buf, &packed, sizeof(packed));
+    if (mem->packed_size != 0)
+        memcpy((uint8_t *) buf + sizeof(packed), mem->packed, mem->packed_size);
+    return NA_PLUGIN_SUCCESS;
+}
+
+int32_t ucx_mem_deserialize(struct na_plugin_class *na_class, const void *buf, uint64_t size,
+                            struct na_plugin_mem **mem_p)
+{
+    const uint8_t *key = (const uint8_t *) buf + sizeof(struct mem_packed);
+    struct mem_packed packed;
+    struct na_plugin_mem *mem;
+    uint32_t key_size;
+    uint64_t digest;
+
+    if (size < sizeof(packed))
+        goto bad;
+    memcpy(&packed, buf, sizeof(packed));
+    digest = le64toh(packed.digest);
+    packed.digest = 0;
+    key_size = le16toh(packed.key_size);
+    if (le32toh(packed.magic) != MEM_MAGIC || le16toh(packed.version) != MEM_VERSION ||
+        key_size > MEM_KEY_MAX || sizeof(packed) + key_size > size ||
+        digest != mem_digest(&packed, key, key_size) || le64toh(packed.length) > INT64_MAX ||
+        le64toh(packed.base) > UINT64_MAX - le64toh(packed.length))
+        goto bad;
+    mem = mem_alloc(na_class);
+    if (mem == NULL)
+        return NA_PLUGIN_NOMEM;
+    mem->is_remote = true;
+    mem->flags = le32toh(packed.flags);
+    mem->mem_type = le32toh(packed.mem_type);
+    mem->incarnation = le64toh(packed.incarnation);
+    mem->id = le64toh(packed.id);
+    mem->key = le64toh(packed.key);
+    mem->base = le64toh(packed.base);
+    mem->length = le64toh(packed.length);
+    if (key_size != 0) {
+        mem->packed = ucx_host->mem_alloc(key_size + MEM_KEY_SLACK, 0);
+        if (mem->packed == NULL) {
+            ucx_mem_destroy(na_class, mem);
+            return NA_PLUGIN_NOMEM;
+        }
+        memcpy(mem->packed, key, key_size);
+        mem->packed_size = key_size;
+    }
+    *mem_p = mem;
+    return NA_PLUGIN_SUCCESS;
+
+bad:
+    UCX_LOG_ERROR("%llu bytes are not a memory handle of this plugin", (unsigned long long) size);
+    return NA_PLUGIN_PROTOCOL_ERROR;
+}
+
+/* What a peer asked for. A handle that is not there any more is not told from one never made. */
+int32_t ucx_mem_find(struct na_plugin_class *na_class, uint64_t id, uint64_t key, uint32_t access,
+                     uint64_t offset, uint64_t length, struct na_plugin_mem **mem_p)
+{
+    struct na_plugin_mem *mem = ucx_table_find(&na_class->memory, id);
+
+    if (mem == NULL || mem->key != key)
+        return NA_PLUGIN_INVALID_ARG;
+    if ((mem->flags & access) != access)
+        return NA_PLUGIN_PERMISSION;
+    if (offset > mem->length || length > mem->length - offset)
+        return NA_PLUGIN_OVERFLOW;
+    *mem_p = mem;
+    return NA_PLUGIN_SUCCESS;
+}
+
+/* The remote key for the link's endpoint. */
+ucs_status_t ucx_mem_rkey(struct ucx_link *link, struct na_plugin_mem *mem, ucp_rkey_h *rkey_p)
+{
+    ucs_status_t status = UCS_OK;
+
+    if (mem->packed_size == 0)
+        return UCS_ERR_UNSUPPORTED;
+    if (mem->rkey == NULL || mem->rkey_link != link->id) {
+        mem_forget_key(mem);
+        status = ucp_ep_rkey_unpack(link->ep, mem->packed, &mem->rkey);
+        if (status != UCS_OK)
+            mem->rkey = NULL;
+        mem->rkey_link = link->id;
+    }
+    *rkey_p = mem->rkey;
+    return status;
+}
+
+/* Before the worker goes. */
+void ucx_mem_forget_keys(struct na_plugin_class *na_class)
+{
+    for (struct ucx_list *node = na_class->handles.next; node != &na_class->handles;
+         node = node->next)
+        mem_forget_key(ucx_container(node, struct na_plugin_mem, node));
+}
+
+/* What callers forgot; the worker is gone, and with it what was under way. */
+void ucx_mem_free_all(struct na_plugin_class *na_class)
+{
+    while (!ucx_list_empty(&na_class->handles)) {
+        struct na_plugin_mem *mem =
+            ucx_container(na_class->handles.next, struct na_plugin_mem, node);
+
+        mem_unmap(na_class, mem);
+        ucx_list_remove(&mem->node);
+        ucx_host->mem_free(mem->packed);
+        ucx_host->mem_free(mem);
+    }
+}
+
+static struct na_plugin_mem *mem_alloc(struct na_plugin_class *na_class)
+{
+    struct na_plugin_mem *mem = ucx_host->mem_alloc(sizeof(*mem), 0);
+
+    if (mem == NULL)
+        return NULL;
+    fabric_lock(&na_class->fabric);
+    ucx_list_append(&na_class->handles, &mem->node);
+    fabric_unlock(&na_class->fabric);
+    return mem;
+}
+
+static ucs_status_t mem_map(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
+{
+    ucp_mem_map_params_t params = {
+        .field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
+        .address = (void *) (uintptr_t) mem->base,
+        .length = mem->length,
+    };
+    ucs_status_t status;
+    void *packed;
+    size_t size;
+
+    ucx_log_reset();
+    ucx_enter();
+    status = ucp_mem_map(na_class->context, &params, &mem->mem);
+    if (status != UCS_OK) {
+        mem->mem = NULL;
+        goto out;
+    }
+    status = ucp_rkey_pack(na_class->context, mem->mem, &packed, &size);
+    if (status != UCS_OK)
+        goto out;
+    if (size <= MEM_KEY_MAX)
+        mem->packed = ucx_host->mem_alloc(size, 0);
+    if (mem->packed != NULL) {
+        memcpy(mem->packed, packed, size);
+        mem->packed_size = size;
+    }
+    ucp_rkey_buffer_release(packed);
+
+out:
+    if (status != UCS_OK)
+        mem_unmap(na_class, mem);
+    ucx_leave();
+    return status;
+}
+
+static void mem_unmap(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
+{
+    if (mem->mem == NULL)
+        return;
+    ucx_enter();
+    (void) ucp_mem_unmap(na_class->context, mem->mem);
+    ucx_leave();
+    mem->mem = NULL;
+    ucx_host->mem_free(mem->packed);
+    mem->packed = NULL;
+    mem->packed_size = 0;
+}
+
+/* UCX cannot be told to stop, but links can be closed. */
+static void mem_wait(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
+{
+    uint64_t end = ucx_host->clock_ns() + MEM_FREE_NS;
+
+    while (mem->users != 0 && ucx_host->clock_ns() < end)
+        (void) ucx_poll(&na_class->fabric);
+    if (mem->users == 0)
+        return;
+    mem_fail_links(na_class);
+    end = ucx_host->clock_ns() + MEM_FREE_NS;
+    while (mem->users != 0 && ucx_host->clock_ns() < end)
+        (void) ucx_poll(&na_class->fabric);
+    if (mem->users != 0)
+        UCX_LOG_ERROR("UCX does not let go of memory at %p", (void *) (uintptr_t) mem->base);
+}
+
+/* Those on which something is under way. */
+static void mem_fail_links(struct na_plugin_class *na_class)
+{
+    struct ucx_list *node, *next;
+
+    for (node = na_class->links.next; node != &na_class->links; node = next) {
+        struct ucx_link *link = ucx_container(node, struct ucx_link, node);
+
+        next = node->next;
+        if (link->busy != 0)
+            ucx_link_fail(link, NA_PLUGIN_HOSTUNREACH,
+                          "it does not take what it asked for, and the memory is needed");
+    }
+}
+
+static void mem_forget_key(struct na_plugin_mem *mem)
+{
+    if (mem->rkey != NULL)
+        ucp_rkey_destroy(mem->rkey);
+    mem->rkey = NULL;
+}
+
+/* FNV-1a. */
+static uint64_t mem_digest(const struct mem_packed *packed, const uint8_t *key, size_t key_size)
+{
+    const uint8_t *head = (const uint8_t *) packed;
+    uint64_t digest = UINT64_C(0xcbf29ce484222325);
+
+    for (size_t i = 0; i < sizeof(*packed); i++)
+        digest = (digest ^ head[i]) * UINT64_C(0x100000001b3);
+    for (size_t i = 0; i < key_size; i++)
+        digest = (digest ^ key[i]) * UINT64_C(0x100000001b3);
+    return digest;
+}

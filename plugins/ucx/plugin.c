@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The plugin's descriptor and table: UCX's transports under the message layer. */
+
+#include "ucx.h"
+
+#include <stdio.h>
+
+const struct na_host *ucx_host;
+
+const struct fabric_ops ucx_ops = {
+    .max_frame = UCX_MAX_FRAME,
+    .max_sends = UCX_MAX_SENDS,
+    .peer_size = sizeof(struct ucx_peer),
+    .frame_size = sizeof(struct ucx_frame),
+    .rma_size = sizeof(struct ucx_transfer),
+    .send = ucx_send,
+    .poll = ucx_poll,
+    .get_fd = ucx_get_fd,
+    .try_wait = ucx_try_wait,
+    .frame_release = ucx_frame_release,
+    .peer_open = ucx_peer_open,
+    .peer_close = ucx_peer_close,
+    .rma_start = ucx_rma_start,
+    .rma_abandon = ucx_rma_abandon,
+};
+
+static struct na_plugin ucx_plugin = {
+    .abi_version = NA_PLUGIN_ABI_VERSION,
+    .size = sizeof(struct na_plugin),
+    .name = UCX_PLUGIN_NAME,
+    .version = "1.0.0",
+    .description = "UCX: InfiniBand and RoCE (rc, ud, dc), sockets, shared memory",
+    .capabilities = NA_PLUGIN_CAP_RMA | NA_PLUGIN_CAP_WAIT_FD | NA_PLUGIN_CAP_CANCEL_SEND |
+                    NA_PLUGIN_CAP_PEER_DEATH,
+    .enumerate = ucx_enumerate,
+    .initialize = ucx_class_initialize,
+    .finalize = ucx_class_finalize,
+    .context_create = fabric_context_create,
+    .context_stop = fabric_context_stop,
+    .context_destroy = fabric_context_destroy,
+    .addr_lookup = ucx_addr_lookup,
+    .addr_free = fabric_addr_free,
+    .addr_dup = fabric_addr_dup,
+    .addr_self = fabric_addr_self,
+    .addr_is_self = fabric_addr_is_self,
+    .addr_compare = fabric_addr_compare,
+    .addr_to_string = fabric_addr_to_string,
+    .addr_set_remove = fabric_addr_set_remove,
+    .msg_send_unexpected = fabric_msg_send_unexpected,
+    .msg_recv_unexpected = fabric_msg_recv_unexpected,
+    .msg_send_expected = fabric_msg_send_expected,
+    .msg_recv_expected = fabric_msg_recv_expected,
+    .mem_create = ucx_mem_create,
+    .mem_destroy = ucx_mem_destroy,
+    .mem_register = ucx_mem_register,
+    .mem_deregister = ucx_mem_deregister,
+    .mem_serialize_size = ucx_mem_serialize_size,
+    .mem_serialize = ucx_mem_serialize,
+    .mem_deserialize = ucx_mem_deserialize,
+    .put = ucx_put,
+    .get = ucx_get,
+    .poll = fabric_poll,
+    .poll_get_fd = fabric_poll_get_fd,
+    .poll_try_wait = fabric_poll_try_wait,
+    .cancel = fabric_cancel,
+    .get_extension = fabric_get_extension,
+    .cleanup = ucx_resources_cleanup,
+};
+
+/* A library older than the headers lacks what they promise; a newer one has it. */
+int32_t na_plugin_entry_v1(const struct na_host *host, const struct na_plugin **plugin_p,
+                           const char **reason_p)
+{
+    static char reason[128];
+    unsigned major, minor, release;
+
+    if (host->abi_version >> 16 != NA_PLUGIN_ABI_MAJOR ||
+        host->size < offsetof(struct na_host, clock_ns) + sizeof(host->clock_ns)) {
+        *reason_p = "the core's host table is not of ABI 1";
+        return NA_PLUGIN_OPNOTSUPPORTED;
+    }
+    ucp_get_version(&major, &minor, &release);
+    if (UCP_VERSION(major, minor) < UCP_API_VERSION) {
+        (void) snprintf(reason, sizeof(reason),
+                        "it was built with UCX %u.%u and finds the older UCX %u.%u.%u here",
+                        (unsigned) UCP_API_MAJOR, (unsigned) UCP_API_MINOR, major, minor, release);
+        *reason_p = reason;
+        return NA_PLUGIN_OPNOTSUPPORTED;
+    }
+    ucx_host = host;
+    ucx_plugin.op_size = fabric_op_size();
+    ucx_plugin.op_align = fabric_op_align();
+    *plugin_p = &ucx_plugin;
+    return NA_PLUGIN_SUCCESS;
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Whether a worker still receives through shared memory. All processes of the node write to one
+ * queue of it; one that is killed after it took a place there and before it filled it stops that
+ * queue for ever, and UCX does not notice. So after a death we write to ourselves, and when that
+ * does not arrive a new worker takes over.
+ */
+
+#include "ucx.h"
+
+#include <string.h>
+
+#define PROBE_NS    UINT64_C(50000000)
+#define PROBE_POLLS 256u
+
+static bool probe_open(struct ucx_worker *worker);
+static void probe_sent(void *request, ucs_status_t status, void *arg);
+static void probe_failed(struct ucx_worker *worker);
+
+void ucx_probe_start(struct ucx_worker *worker)
+{
+    ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_FLAGS,
+        .flags = UCP_AM_SEND_FLAG_EAGER,
+        .cb.send = probe_sent,
+    };
+    ucs_status_ptr_t request;
+
+    if (worker->is_retired || !probe_open(worker))
+        return;
+    worker->probe_sent++;
+    request = ucp_am_send_nbx(worker->probe_ep, UCX_AM_PROBE, NULL, 0, &worker->probe_sent,
+                              sizeof(worker->probe_sent), &param);
+    if (UCS_PTR_IS_ERR(request)) {
+        UCX_LOG_INFO("no probe could be sent: %s", ucs_status_string(UCS_PTR_STATUS(request)));
+        return;
+    }
+    worker->probe_polls = 0;
+    worker->probe_end = ucx_host->clock_ns() + PROBE_NS;
+    if (!worker->is_probing)
+        worker->na_class->probing++;
+    worker->is_probing = true;
+}
+
+void ucx_probe_progress(struct na_plugin_class *na_class)
+{
+    for (struct ucx_list *node = na_class->workers.next; node != &na_class->workers;
+         node = node->next) {
+        struct ucx_worker *worker = ucx_container(node, struct ucx_worker, node);
+
+        if (!worker->is_probing)
+            continue;
+        (void) ucp_worker_progress(worker->prober);
+        if (worker->probe_seen != worker->probe_sent &&
+            (++worker->probe_polls < PROBE_POLLS || ucx_host->clock_ns() < worker->probe_end))
+            continue;
+        worker->is_probing = false;
+        na_class->probing--;
+        if (worker->probe_seen != worker->probe_sent)
+            probe_failed(worker);
+    }
+}
+
+void ucx_probe_end(struct ucx_worker *worker)
+{
+    if (worker->prober != NULL)
+        ucp_worker_destroy(worker->prober);
+    worker->prober = NULL;
+    worker->probe_ep = NULL;
+}
+
+ucs_status_t ucx_probe_received(void *arg, const void *header, size_t header_size, void *data,
+                                size_t size, const ucp_am_recv_param_t *param)
+{
+    struct ucx_worker *worker = arg;
+
+    (void) header;
+    (void) header_size;
+    if (size == sizeof(worker->probe_seen) && (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0)
+        memcpy(&worker->probe_seen, data, sizeof(worker->probe_seen));
+    return UCS_OK;
+}
+
+/* A worker of its own: one does not reach itself through shared memory. */
+static bool probe_open(struct ucx_worker *worker)
+{
+    ucp_worker_params_t params = {
+        .field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+        .thread_mode = worker->na_class->thread_mode,
+    };
+    ucp_ep_params_t ep_params = {
+        .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
+        .address = worker->address,
+        .err_mode = UCP_ERR_HANDLING_MODE_PEER,
+    };
+
+    if (worker->probe_ep != NULL)
+        return true;
+    if (worker->prober == NULL &&
+        ucp_worker_create(worker->na_class->context, &params, &worker->prober) != UCS_OK) {
+        worker->prober = NULL;
+        return false;
+    }
+    if (ucp_ep_create(worker->prober, &ep_params, &worker->probe_ep) != UCS_OK)
+        worker->probe_ep = NULL;
+    return worker->probe_ep != NULL;
+}
+
+static void probe_sent(void *request, ucs_status_t status, void *arg)
+{
+    (void) status;
+    (void) arg;
+    ucp_request_free(request);
+}
+
+/* Those who write to the old queue are told by a closed connection, and come again. */
+static void probe_failed(struct ucx_worker *worker)
+{
+    struct na_plugin_class *na_class = worker->na_class;
+
+    UCX_LOG_WARNING("a process that was killed left the shared memory in which we receive in "
+                    "disorder: it is replaced, and peers of this node are connected anew");
+    if (worker == na_class->worker && ucx_worker_add(na_class) != NA_PLUGIN_SUCCESS)
+        return;
+    worker->is_retired = true;
+    ucx_links_leave(worker);
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * UCX's status codes, and what UCX would print by itself: while one of our calls is under way it
+ * goes to our log instead, where a dead peer is one line and not many.
+ */
+
+#include "ucx.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#ifdef __has_include
+#    if __has_include(<ucs/debug/log_def.h>)
+#        include <ucs/debug/log_def.h>
+#        define UCX_HAS_LOG_HANDLER 1
+#    endif
+#endif
+
+/* The cheapest model; a plugin's share of what the loader keeps for it is a few bytes. */
+_Thread_local uint32_t ucx_log_depth __attribute__((tls_model("initial-exec")));
+
+static pthread_mutex_t ucx_log_lock = PTHREAD_MUTEX_INITIALIZER;
+static bool ucx_log_is_captured;
+static _Thread_local char ucx_log_text[256];
+
+int32_t ucx_status(ucs_status_t status)
+{
+    switch (status) {
+    case UCS_OK:
+        return NA_PLUGIN_SUCCESS;
+    case UCS_ERR_NO_MEMORY:
+        return NA_PLUGIN_NOMEM;
+    case UCS_ERR_NO_RESOURCE:
+        return NA_PLUGIN_AGAIN;
+    case UCS_ERR_INVALID_PARAM:
+    case UCS_ERR_INVALID_ADDR:
+        return NA_PLUGIN_INVALID_ARG;
+    case UCS_ERR_CANCELED:
+        return NA_PLUGIN_CANCELED;
+    case UCS_ERR_NO_DEVICE:
+        return NA_PLUGIN_NODEV;
+    case UCS_ERR_BUSY:
+        return NA_PLUGIN_BUSY;
+    case UCS_ERR_UNSUPPORTED:
+    case UCS_ERR_NOT_IMPLEMENTED:
+        return NA_PLUGIN_OPNOTSUPPORTED;
+    case UCS_ERR_MESSAGE_TRUNCATED:
+    case UCS_ERR_BUFFER_TOO_SMALL:
+    case UCS_ERR_EXCEEDS_LIMIT:
+        return NA_PLUGIN_OVERFLOW;
+    case UCS_ERR_UNREACHABLE:
+    case UCS_ERR_TIMED_OUT:
+    case UCS_ERR_ENDPOINT_TIMEOUT:
+    case UCS_ERR_CONNECTION_RESET:
+    case UCS_ERR_NOT_CONNECTED:
+    case UCS_ERR_REJECTED:
+        return NA_PLUGIN_HOSTUNREACH;
+    default:
+        return NA_PLUGIN_IO_ERROR;
+    }
+}
+
+#ifdef UCX_HAS_LOG_HANDLER
+static ucs_log_func_rc_t ucx_log_take(const char *file, unsigned line, const char *function,
+                                      ucs_log_level_t level,
+                                      const ucs_log_component_config_t *config, const char *format,
+                                      va_list args) __attribute__((format(printf, 6, 0)));
+#endif
+
+/*
+ * For good: handlers are a stack, and one that somebody else pushed meanwhile would go in place of
+ * ours. It lets everything pass that is not said inside of our calls.
+ */
+void ucx_log_capture(void)
+{
+#ifdef UCX_HAS_LOG_HANDLER
+    (void) pthread_mutex_lock(&ucx_log_lock);
+    if (!ucx_log_is_captured)
+        ucs_log_push_handler(ucx_log_take);
+    ucx_log_is_captured = true;
+    (void) pthread_mutex_unlock(&ucx_log_lock);
+#endif
+}
+
+void ucx_log_reset(void)
+{
+    ucx_log_text[0] = '\0';
+}
+
+/* The last complaint of UCX in this thread since the reset, for the reason of a failure. */
+const char *ucx_log_last(void)
+{
+    return ucx_log_text[0] != '\0' ? ucx_log_text : "UCX says no more";
+}
+
+#ifdef UCX_HAS_LOG_HANDLER
+static ucs_log_func_rc_t ucx_log_take(const char *file, unsigned line, const char *function,
+                                      ucs_log_level_t level,
+                                      const ucs_log_component_config_t *config, const char *format,
+                                      va_list args)
+{
+    char text[sizeof(ucx_log_text)];
+
+    (void) file;
+    (void) config;
+    if (ucx_log_depth == 0 || level > UCS_LOG_LEVEL_WARN || level == UCS_LOG_LEVEL_FATAL)
+        return UCS_LOG_FUNC_RC_CONTINUE;
+    (void) vsnprintf(text, sizeof(text), format, args);
+    memcpy(ucx_log_text, text, sizeof(text));
+    na_plugin_log(ucx_host, NA_PLUGIN_LOG_INFO, UCX_PLUGIN_NAME, function, line, "UCX: %s", text);
+    return UCS_LOG_FUNC_RC_STOP;
+}
+#endif

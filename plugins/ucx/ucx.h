@@ -1,0 +1,538 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The private objects of the plugin and what its rooms offer each other. Everything that is
+ * reached through an endpoint is guarded by the lock of its message layer.
+ */
+
+#ifndef UCX_H
+#define UCX_H
+
+#ifndef _GNU_SOURCE
+#    define _GNU_SOURCE
+#endif
+
+#include "fabric.h"
+#include "location.h"
+
+#include <stdatomic.h>
+#include <ucp/api/ucp.h>
+
+#define UCX_PLUGIN_NAME   "ucx"
+#define UCX_ORIGIN_PREFIX "origin-" /* of the names of those who do not listen */
+
+#define UCX_MAX_FRAME     UINT64_C(65536)
+#define UCX_MAX_SENDS     1u /* UCX may let a frame overtake one that it has in its queue */
+#define UCX_PIECE         (UINT64_C(1) << 20) /* of a transfer by messages */
+#define UCX_PIECES        4u                  /* of them in progress to one peer */
+#define UCX_EAGER_MAX     UINT64_C(16384)     /* larger pieces go by rendezvous */
+#define UCX_JOBS_MAX      65536u              /* gets of one peer that wait here */
+#define UCX_TABLE_MAX     (UINT32_C(1) << 20) /* registered regions, transfers */
+#define UCX_LINK_POLLS    64u                 /* polls between two looks at the sockets */
+#define UCX_GRACE_NS      UINT64_C(20000000)  /* for frames behind a closed socket */
+#define UCX_HELLO_NS      UINT64_C(10000000000)
+#define UCX_BUCKETS       1024u
+#define UCX_OFFERED_MAX   512u /* text that names what UCX offers */
+
+/* Active messages */
+#define UCX_AM_FRAME    1u
+#define UCX_AM_GET      2u /* origin asks the target to send a piece of memory */
+#define UCX_AM_DATA     3u /* the target's answer, a piece at a time */
+#define UCX_AM_PUT      4u /* a piece for the target's memory */
+#define UCX_AM_DONE     5u /* the target's verdict on a piece, or its refusal */
+#define UCX_AM_STOP     6u /* the origin gave a get up */
+#define UCX_AM_PROBE    7u /* from ourselves */
+#define UCX_AM_COUNT    8u
+
+#define ucx_likely(x)   __builtin_expect(!!(x), 1)
+#define ucx_unlikely(x) __builtin_expect(!!(x), 0)
+
+#define UCX_LOG(level, ...) \
+    na_plugin_log(ucx_host, level, UCX_PLUGIN_NAME, __func__, __LINE__, __VA_ARGS__)
+#define UCX_LOG_ERROR(...)   UCX_LOG(NA_PLUGIN_LOG_ERROR, __VA_ARGS__)
+#define UCX_LOG_WARNING(...) UCX_LOG(NA_PLUGIN_LOG_WARNING, __VA_ARGS__)
+#define UCX_LOG_INFO(...)    UCX_LOG(NA_PLUGIN_LOG_INFO, __VA_ARGS__)
+#define UCX_LOG_DEBUG(...)   UCX_LOG(NA_PLUGIN_LOG_DEBUG, __VA_ARGS__)
+
+extern const struct na_host *ucx_host;
+
+struct ucx_copier;
+struct ucx_copier_peer;
+struct ucx_bounce;
+
+/* A circular list with a head; an element that is in no list points to itself. */
+struct ucx_list {
+    struct ucx_list *next;
+    struct ucx_list *prev;
+};
+
+#define ucx_container(link, type, member) \
+    ((type *) (void *) ((char *) (link) -offsetof(type, member)))
+
+/* Objects under ids that the wire carries: index and generation, so that old ones are recognised */
+struct ucx_table {
+    struct ucx_table_slot *slots;
+    uint32_t count;
+    uint32_t free; /* index; count: none */
+};
+
+struct ucx_table_slot {
+    void *object; /* NULL: free */
+    uint32_t generation;
+    uint32_t next_free;
+};
+
+/*
+ * One of UCX's workers. There is one until a process that dies leaves the shared memory through
+ * which others write to it in disorder; then a new one takes its place for whoever comes.
+ */
+struct ucx_worker {
+    struct ucx_list node;
+    struct na_plugin_class *na_class;
+    ucp_worker_h worker;
+    ucp_address_t *address;
+    size_t address_size;
+    ucp_worker_h prober; /* by which we write to ourselves, made when it is needed */
+    ucp_ep_h probe_ep;
+    uint64_t probe_sent; /* number of the last probe */
+    uint64_t probe_seen;
+    uint64_t probe_end;
+    uint32_t probe_polls;
+    bool is_probing;
+    bool is_retired;
+};
+
+/* One socket on which two endpoints introduce themselves and see each other die. */
+struct ucx_channel {
+    struct ucx_list node; /* of the link, or of the class while it is not known whose it is */
+    struct na_plugin_class *na_class;
+    struct ucx_link *link; /* NULL until a caller said who it is */
+    int fd;
+    bool is_dialed;
+    bool is_connecting;
+    bool is_met; /* its hello was read */
+    bool is_sent;
+    uint8_t *out;
+    uint32_t out_size, out_done;
+    uint8_t *in;
+    uint32_t in_size, in_done; /* in_size: of the whole hello once its head is there */
+    uint64_t deadline;
+};
+
+enum ucx_link_phase {
+    UCX_LINK_DIALING,
+    UCX_LINK_READY,
+    UCX_LINK_DYING,  /* the other side hung up: what it sent before is still read */
+    UCX_LINK_FAILED, /* closed, or closing */
+};
+
+/* What ucp_get and ucp_put would be carried by. */
+enum ucx_lanes {
+    UCX_LANES_UNKNOWN,
+    UCX_LANES_EMULATED,
+    UCX_LANES_NATIVE,
+};
+
+/* What joins us with one process. It outlives its peer object until UCX lets go of it. */
+struct ucx_link {
+    struct ucx_list node;    /* of the class: all */
+    struct ucx_list trouble; /* of the class: those that are dying, failing or closing */
+    struct ucx_link *hash_next;
+    struct na_plugin_class *na_class;
+    struct fabric_peer *peer; /* NULL when the message layer has not opened it */
+    char *name;
+    uint32_t hash;
+    enum ucx_link_phase phase;
+    uint64_t id;       /* ours, known to the other side */
+    uint64_t their_id; /* theirs, in every request for memory */
+    uint64_t their_incarnation;
+    bool is_met;
+    bool is_failing; /* UCX said so: dealt with in the next poll */
+    bool has_error_mode;
+    bool is_shared;   /* it writes to our shared memory */
+    bool has_goodbye; /* it said that it closes */
+    struct ucx_worker *worker;
+    enum ucx_lanes lanes;
+    ucs_status_t failure;
+    ucp_ep_h ep;
+    void *close_request;
+    struct ucx_copier_peer *copier;
+    uint32_t busy; /* sends and receives that UCX has not let go of */
+    uint64_t deadline;
+    struct ucx_list channels;
+    struct ucx_list transfers; /* that we asked for */
+    struct ucx_list jobs;      /* that we carry out for the other side */
+    uint32_t job_count;
+    uint32_t pieces; /* of jobs, in progress */
+};
+
+/* AMALGAM_UCX_RMA: how puts and gets are carried out; for tests and for comparing. */
+enum ucx_rma_choice {
+    UCX_RMA_AUTO,
+    UCX_RMA_COPY,
+    UCX_RMA_UCP,
+    UCX_RMA_MESSAGES,
+};
+
+/* Begins with the message layer's endpoint. */
+struct na_plugin_class {
+    struct fabric_endpoint fabric;
+    char *protocol;
+    ucp_context_h context;
+    struct ucx_worker *worker; /* for new links */
+    struct ucx_list workers;   /* all */
+    ucs_thread_mode_t thread_mode;
+    uint32_t probing;          /* workers */
+    struct ucx_copier *copier; /* NULL: no copying between processes of this node */
+    uint64_t incarnation;
+    uint64_t cookie; /* another process that can read it may copy */
+    uint64_t salt;   /* of keys */
+    char name[FABRIC_NAME_MAX];
+    int listen_fd;
+    int epoll_fd;
+    bool is_busy;
+    bool is_attentive; /* the sockets are to be looked at in the next poll */
+    bool has_hardware; /* a lane of RDMA is possible */
+    bool wants_keys;   /* handles carry UCP's remote keys */
+    enum ucx_rma_choice rma;
+    bool is_quiet; /* a complaint about descriptors was made */
+    uint32_t polls;
+    uint32_t dialing; /* links */
+    struct ucx_list links;
+    struct ucx_list trouble;
+    struct ucx_list graveyard; /* closed channels */
+    struct ucx_list strangers; /* channels whose hello has not come */
+    struct ucx_link *buckets[UCX_BUCKETS];
+    struct ucx_list sent;   /* frames to be reported in the next poll */
+    struct ucx_list scraps; /* unused */
+    struct ucx_bounce *bounce;
+    struct ucx_list bounces; /* held by the message layer */
+    struct ucx_list held;    /* likewise, UCX's memory */
+    struct ucx_table memory;
+    struct ucx_table transfers;
+    struct ucx_list handles; /* every struct na_plugin_mem */
+    struct ucx_table links_by_id;
+};
+
+struct ucx_peer {
+    struct ucx_link *link;
+};
+
+struct ucx_frame {
+    struct ucx_list node;
+    struct fabric_frame *frame;
+    struct na_plugin_class *na_class;
+    struct ucx_link *link;
+};
+
+/* A local region, or what is known of a remote one. */
+struct na_plugin_mem {
+    struct ucx_list node;
+    bool is_remote;
+    uint32_t flags;
+    uint32_t mem_type;
+    uint64_t base;
+    uint64_t length;
+    uint64_t id;
+    uint64_t key;
+    uint64_t incarnation; /* of the class it belongs to */
+    uint32_t users;       /* pieces under way in a registered region */
+    bool is_registered;
+    ucp_mem_h mem;
+    void *packed; /* UCP's remote key as it travels; padded when it came from the wire */
+    size_t packed_size;
+    ucp_rkey_h rkey;
+    uint64_t rkey_link; /* id of the link that it was unpacked for */
+};
+
+enum ucx_transfer_way {
+    UCX_WAY_MESSAGES,
+    UCX_WAY_COPY,
+    UCX_WAY_UCP,
+};
+
+/* The plugin's part of a put or get at its origin. */
+struct ucx_transfer {
+    struct ucx_list node;
+    struct fabric_rma *rma;
+    struct ucx_link *link;
+    uint64_t id;
+    enum ucx_transfer_way way;
+    uint64_t sent;     /* bytes handed to UCX */
+    uint64_t done;     /* bytes that arrived, or were confirmed */
+    uint32_t in_touch; /* requests of UCX that know the local memory */
+    bool is_over;      /* it failed or was abandoned: ends when in_touch is 0 */
+    int32_t status;
+};
+
+/* A get that we answer. */
+struct ucx_job {
+    struct ucx_list node;
+    struct ucx_link *link;
+    struct na_plugin_mem *mem;
+    uint64_t transfer; /* the origin's id */
+    uint64_t offset;   /* of the next byte in the region */
+    uint64_t sent;
+    uint64_t length;
+    uint32_t flags;
+    uint32_t in_touch;
+};
+
+static inline void ucx_list_init(struct ucx_list *list)
+{
+    list->next = list;
+    list->prev = list;
+}
+
+static inline bool ucx_list_empty(const struct ucx_list *list)
+{
+    return list->next == list;
+}
+
+static inline void ucx_list_append(struct ucx_list *list, struct ucx_list *link)
+{
+    link->prev = list->prev;
+    link->next = list;
+    list->prev->next = link;
+    list->prev = link;
+}
+
+static inline void ucx_list_remove(struct ucx_list *link)
+{
+    link->prev->next = link->next;
+    link->next->prev = link->prev;
+    link->next = link;
+    link->prev = link;
+}
+
+static inline struct na_plugin_class *ucx_class(struct fabric_endpoint *endpoint)
+{
+    return (struct na_plugin_class *) (void *) endpoint;
+}
+
+static inline struct ucx_peer *ucx_peer(struct fabric_peer *peer)
+{
+    return peer->private;
+}
+
+/* plugin.c */
+extern const struct fabric_ops ucx_ops;
+
+/* status.c: what UCX says, and what it would print */
+int32_t ucx_status(ucs_status_t status);
+void ucx_log_capture(void);
+void ucx_log_reset(void);
+const char *ucx_log_last(void);
+extern _Thread_local uint32_t ucx_log_depth;
+
+/* Between these two of one thread, what UCX has to say goes to our log. */
+static inline void ucx_enter(void)
+{
+    ucx_log_depth++;
+}
+
+static inline void ucx_leave(void)
+{
+    ucx_log_depth--;
+}
+
+/* protocol.c */
+#define UCX_TLS_MAX 128u
+bool ucx_protocol_to_tls(const char *protocol, char tls[UCX_TLS_MAX]);
+bool ucx_protocol_missing(const char *tls, char *missing, size_t size);
+bool ucx_protocol_has(const char *tls, const char *transport);
+
+/* resources.c */
+struct ucx_resource {
+    char transport[16];
+    char device[32];
+};
+uint32_t ucx_resources(const struct ucx_resource **list_p);
+void ucx_resources_text(char text[UCX_OFFERED_MAX]);
+void ucx_resources_cleanup(void);
+
+/* enumerate.c */
+int32_t ucx_enumerate(const char *protocol, na_plugin_offer_fn report, void *arg);
+
+/* endpoint.c */
+int32_t ucx_class_initialize(const struct na_plugin_init *init, struct na_host_class *host_class,
+                             struct na_plugin_class **class_p, struct na_plugin_class_info *info);
+int32_t ucx_class_finalize(struct na_plugin_class *na_class);
+
+/* worker.c */
+int32_t ucx_worker_open(struct na_plugin_class *na_class, const struct na_plugin_init *init,
+                        const char *tls, const char *device);
+void ucx_worker_close(struct na_plugin_class *na_class);
+int32_t ucx_worker_add(struct na_plugin_class *na_class);
+int32_t ucx_poll(struct fabric_endpoint *endpoint);
+int ucx_get_fd(struct fabric_endpoint *endpoint);
+bool ucx_try_wait(struct fabric_endpoint *endpoint);
+
+/* address.c */
+int32_t ucx_addr_lookup(struct na_plugin_class *na_class, const char *name,
+                        struct na_plugin_addr **addr_p);
+int32_t ucx_name_listen(struct na_plugin_class *na_class, const struct na_plugin_init *init,
+                        char *device, size_t device_size);
+
+/* link.c */
+int32_t ucx_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *peer);
+void ucx_peer_close(struct fabric_endpoint *endpoint, struct fabric_peer *peer);
+struct ucx_link *ucx_link_find(struct na_plugin_class *na_class, const char *name);
+struct ucx_link *ucx_link_create(struct na_plugin_class *na_class, const char *name);
+void ucx_link_fail(struct ucx_link *link, int32_t status, const char *reason);
+void ucx_link_hung_up(struct ucx_link *link);
+void ucx_link_trouble(struct ucx_link *link);
+void ucx_links_progress(struct na_plugin_class *na_class);
+bool ucx_link_has_lane(struct ucx_link *link, const char *const *words);
+void ucx_links_leave(struct ucx_worker *worker);
+void ucx_links_close(struct na_plugin_class *na_class);
+void ucx_links_free(struct na_plugin_class *na_class);
+struct ucx_hello;
+void ucx_link_met(struct ucx_link *link, const struct ucx_hello *hello);
+
+/* channel.c */
+int32_t ucx_channel_dial(struct ucx_link *link);
+void ucx_channels_progress(struct na_plugin_class *na_class);
+void ucx_channel_close(struct ucx_channel *channel);
+void ucx_channel_say_goodbye(struct ucx_channel *channel);
+void ucx_channels_bury(struct na_plugin_class *na_class);
+
+/* hello.c: the first and only message on a channel, each way */
+struct ucx_hello {
+    uint64_t incarnation;
+    uint64_t link_id;
+    uint64_t cookie;
+    uint64_t cookie_address;
+    char name[FABRIC_NAME_MAX];
+    const void *address;
+    uint32_t address_size;
+    const void *copier;
+    uint32_t copier_size;
+};
+#define UCX_HELLO_HEAD 72u
+#define UCX_HELLO_MAX  65536u
+uint8_t *ucx_hello_write(const struct ucx_link *link, uint32_t *size_p);
+const char *ucx_hello_head(const uint8_t *data, uint32_t *size_p);
+const char *ucx_hello_read(const uint8_t *data, uint32_t size, struct ucx_hello *hello);
+
+/* probe.c */
+void ucx_probe_start(struct ucx_worker *worker);
+void ucx_probe_progress(struct na_plugin_class *na_class);
+void ucx_probe_end(struct ucx_worker *worker);
+ucs_status_t ucx_probe_received(void *arg, const void *header, size_t header_size, void *data,
+                                size_t size, const ucp_am_recv_param_t *param);
+
+/* frame.c */
+int32_t ucx_send(struct fabric_endpoint *endpoint, struct fabric_frame *frame);
+ucs_status_t ucx_frame_received(void *arg, const void *header, size_t header_size, void *data,
+                                size_t size, const ucp_am_recv_param_t *param);
+void ucx_frame_release(struct fabric_endpoint *endpoint, void *cookie);
+void ucx_frames_report(struct na_plugin_class *na_class);
+
+/* pool.c: small objects of transfers, which are kept for the next one */
+#define UCX_SCRAP_SIZE 128u
+void *ucx_scrap_get(struct na_plugin_class *na_class);
+void ucx_scrap_put(struct na_plugin_class *na_class, void *scrap);
+void ucx_scraps_free(struct na_plugin_class *na_class);
+
+/* table.c */
+int32_t ucx_table_add(struct ucx_table *table, void *object, uint64_t *id_p);
+void *ucx_table_find(const struct ucx_table *table, uint64_t id);
+void ucx_table_remove(struct ucx_table *table, uint64_t id);
+void ucx_table_free(struct ucx_table *table);
+
+/* memory.c */
+int32_t ucx_mem_create(struct na_plugin_class *na_class, void *base, uint64_t length,
+                       uint32_t flags, struct na_plugin_mem **mem_p);
+void ucx_mem_destroy(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
+int32_t ucx_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
+                         uint32_t mem_type, uint64_t device);
+int32_t ucx_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
+uint64_t ucx_mem_serialize_size(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
+int32_t ucx_mem_serialize(struct na_plugin_class *na_class, struct na_plugin_mem *mem, void *buf,
+                          uint64_t size);
+int32_t ucx_mem_deserialize(struct na_plugin_class *na_class, const void *buf, uint64_t size,
+                            struct na_plugin_mem **mem_p);
+int32_t ucx_mem_find(struct na_plugin_class *na_class, uint64_t id, uint64_t key, uint32_t access,
+                     uint64_t offset, uint64_t length, struct na_plugin_mem **mem_p);
+ucs_status_t ucx_mem_rkey(struct ucx_link *link, struct na_plugin_mem *mem, ucp_rkey_h *rkey_p);
+void ucx_mem_forget_keys(struct na_plugin_class *na_class);
+void ucx_mem_free_all(struct na_plugin_class *na_class);
+
+/* rma.c: the side that asks */
+int32_t ucx_put(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
+                uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
+                uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id);
+int32_t ucx_get(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
+                uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
+                uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id);
+int32_t ucx_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma);
+bool ucx_rma_abandon(struct fabric_endpoint *endpoint, struct fabric_rma *rma, int32_t status);
+void ucx_transfer_touch(struct ucx_transfer *transfer);
+void ucx_transfer_untouch(struct ucx_transfer *transfer, int32_t status, uint64_t bytes);
+void ucx_transfer_advance(struct ucx_transfer *transfer, int32_t status, uint64_t bytes);
+void ucx_transfers_fail(struct ucx_link *link, int32_t status);
+void ucx_transfers_forget(struct ucx_link *link);
+
+/* rma_native.c: lanes that need no help of the target */
+int32_t ucx_native_start(struct ucx_transfer *transfer);
+
+/* rma_message.c: by active messages */
+struct ucx_rma_header {
+    uint64_t link;     /* the receiver's id of the link */
+    uint64_t transfer; /* the origin's */
+    uint64_t memory;   /* the target's region */
+    uint64_t key;
+    uint64_t offset; /* GET, PUT: in the region; DATA: in the transfer */
+    uint64_t length; /* GET: wanted; DONE: bytes of the piece */
+    int32_t status;  /* DONE */
+    uint32_t flags;  /* UCX_RMA_* */
+};
+#define UCX_RMA_DEVICE 0x01u /* memory that only UCX can write to: no eager pieces */
+
+/* A message of RMA under way, sent or received. It holds the link. */
+struct ucx_ticket {
+    struct ucx_link *link;
+    uint64_t transfer;
+    struct ucx_job *job;
+    struct na_plugin_mem *mem; /* counted as a user, if not NULL */
+    uint64_t length;
+    struct ucx_rma_header header;
+};
+
+int32_t ucx_message_start(struct ucx_transfer *transfer);
+void ucx_message_stop(struct ucx_transfer *transfer);
+struct ucx_ticket *ucx_ticket_get(struct ucx_link *link);
+void ucx_ticket_put(struct ucx_ticket *ticket);
+ucs_status_t ucx_ticket_send(struct ucx_ticket *ticket, uint32_t am, const void *data, size_t size,
+                             ucp_send_nbx_callback_t callback);
+ucs_status_t ucx_ticket_receive(struct ucx_ticket *ticket, void *descriptor, void *buf, size_t size,
+                                ucp_am_recv_data_nbx_callback_t callback);
+void ucx_message_done(struct ucx_link *link, uint64_t transfer, int32_t status, uint64_t length);
+struct ucx_link *ucx_message_accept(struct na_plugin_class *na_class, const void *header,
+                                    size_t size, struct ucx_rma_header *copy);
+ucs_status_t ucx_data_received(void *arg, const void *header, size_t header_size, void *data,
+                               size_t size, const ucp_am_recv_param_t *param);
+ucs_status_t ucx_done_received(void *arg, const void *header, size_t header_size, void *data,
+                               size_t size, const ucp_am_recv_param_t *param);
+
+/* rma_target.c: the side that is asked */
+ucs_status_t ucx_get_received(void *arg, const void *header, size_t header_size, void *data,
+                              size_t size, const ucp_am_recv_param_t *param);
+ucs_status_t ucx_put_received(void *arg, const void *header, size_t header_size, void *data,
+                              size_t size, const ucp_am_recv_param_t *param);
+ucs_status_t ucx_stop_received(void *arg, const void *header, size_t header_size, void *data,
+                               size_t size, const ucp_am_recv_param_t *param);
+void ucx_jobs_drop(struct ucx_link *link);
+
+/* copier.c: copying between processes of one node by UCT's cma */
+struct ucx_copier *ucx_copier_open(void);
+void ucx_copier_close(struct ucx_copier *copier);
+const void *ucx_copier_address(const struct ucx_copier *copier, uint32_t *size_p);
+struct ucx_copier_peer *ucx_copier_connect(struct ucx_copier *copier, const void *address,
+                                           uint32_t size, uint64_t cookie, uint64_t cookie_address);
+void ucx_copier_disconnect(struct ucx_copier *copier, struct ucx_copier_peer *peer);
+int32_t ucx_copier_start(struct ucx_transfer *transfer);
+void ucx_copier_progress(struct ucx_copier *copier);
+bool ucx_copier_is_idle(const struct ucx_copier *copier);
+
+#endif /* UCX_H */

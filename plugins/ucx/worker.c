@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* UCP's context and worker, progress and sleeping. */
+
+#include "ucx.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+static int32_t worker_context_create(struct na_plugin_class *na_class, const char *tls,
+                                     const char *device);
+static void worker_configure(ucp_config_t *config, const char *name, const char *value);
+static int32_t worker_create(struct ucx_worker *worker);
+static int32_t worker_handlers_set(struct ucx_worker *worker);
+static void worker_destroy(struct ucx_worker *worker);
+static int32_t worker_watch(struct na_plugin_class *na_class);
+static int32_t worker_failed(const char *what, ucs_status_t status);
+
+int32_t ucx_worker_open(struct na_plugin_class *na_class, const struct na_plugin_init *init,
+                        const char *tls, const char *device)
+{
+    int32_t ret;
+
+    na_class->thread_mode = (init->thread_mode & NA_PLUGIN_THREAD_SINGLE_CLASS) != 0
+                                ? UCS_THREAD_MODE_SINGLE
+                                : UCS_THREAD_MODE_SERIALIZED;
+    ucx_log_capture();
+    ucx_enter();
+    ret = worker_context_create(na_class, tls, device);
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = worker_watch(na_class);
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = ucx_worker_add(na_class);
+    ucx_leave();
+    return ret;
+}
+
+void ucx_worker_close(struct na_plugin_class *na_class)
+{
+    struct ucx_list *node;
+
+    ucx_enter();
+    if (na_class->worker != NULL) {
+        ucx_links_close(na_class);
+        ucx_channels_bury(na_class);
+        ucx_mem_forget_keys(na_class);
+    }
+    for (node = na_class->workers.next; node != &na_class->workers; node = node->next)
+        worker_destroy(ucx_container(node, struct ucx_worker, node));
+    ucx_links_free(na_class);
+    ucx_mem_free_all(na_class);
+    while (!ucx_list_empty(&na_class->workers)) {
+        struct ucx_worker *worker = ucx_container(na_class->workers.next, struct ucx_worker, node);
+
+        ucx_list_remove(&worker->node);
+        ucx_host->mem_free(worker);
+    }
+    if (na_class->context != NULL)
+        ucp_cleanup(na_class->context);
+    na_class->worker = NULL;
+    na_class->context = NULL;
+    ucx_leave();
+}
+
+/* One more, which is the one for new links from now on. */
+int32_t ucx_worker_add(struct na_plugin_class *na_class)
+{
+    struct ucx_worker *worker = ucx_host->mem_alloc(sizeof(*worker), 0);
+    ucs_status_t status;
+    int32_t ret;
+
+    if (worker == NULL)
+        return NA_PLUGIN_NOMEM;
+    worker->na_class = na_class;
+    ucx_list_append(&na_class->workers, &worker->node);
+    ret = worker_create(worker);
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = worker_handlers_set(worker);
+    if (ret == NA_PLUGIN_SUCCESS) {
+        status = ucp_worker_get_address(worker->worker, &worker->address, &worker->address_size);
+        if (status != UCS_OK)
+            ret = worker_failed("give its worker's address", status);
+        else if (worker->address_size > UCX_HELLO_MAX / 2)
+            ret = worker_failed("give a worker's address of usable size", UCS_ERR_EXCEEDS_LIMIT);
+    }
+    if (ret == NA_PLUGIN_SUCCESS) {
+        na_class->worker = worker;
+        return NA_PLUGIN_SUCCESS;
+    }
+    worker_destroy(worker);
+    ucx_list_remove(&worker->node);
+    ucx_host->mem_free(worker);
+    return ret;
+}
+
+int32_t ucx_poll(struct fabric_endpoint *endpoint)
+{
+    struct na_plugin_class *na_class = ucx_class(endpoint);
+
+    ucx_enter();
+    if (!ucx_list_empty(&na_class->sent))
+        ucx_frames_report(na_class);
+    for (struct ucx_list *node = na_class->workers.next; node != &na_class->workers;
+         node = node->next)
+        (void) ucp_worker_progress(ucx_container(node, struct ucx_worker, node)->worker);
+    if (na_class->copier != NULL && !ucx_copier_is_idle(na_class->copier))
+        ucx_copier_progress(na_class->copier);
+    if (ucx_unlikely(++na_class->polls % UCX_LINK_POLLS == 0 || na_class->is_attentive ||
+                     na_class->dialing != 0)) {
+        na_class->is_attentive = false;
+        ucx_channels_progress(na_class);
+    }
+    if (ucx_unlikely(!ucx_list_empty(&na_class->trouble)))
+        ucx_links_progress(na_class);
+    if (ucx_unlikely(na_class->probing != 0))
+        ucx_probe_progress(na_class);
+    ucx_leave();
+    return NA_PLUGIN_SUCCESS;
+}
+
+int ucx_get_fd(struct fabric_endpoint *endpoint)
+{
+    struct na_plugin_class *na_class = ucx_class(endpoint);
+
+    return na_class->is_busy ? -1 : na_class->epoll_fd;
+}
+
+/*
+ * UCS_ERR_BUSY from the arming means that something came meanwhile. Sockets make the descriptor
+ * readable as long as there is something to read, and are looked at by the next poll.
+ */
+bool ucx_try_wait(struct fabric_endpoint *endpoint)
+{
+    struct na_plugin_class *na_class = ucx_class(endpoint);
+    ucs_status_t status = UCS_OK;
+
+    if (!ucx_list_empty(&na_class->sent) || !ucx_list_empty(&na_class->trouble) ||
+        na_class->probing != 0 ||
+        (na_class->copier != NULL && !ucx_copier_is_idle(na_class->copier)))
+        return false;
+    ucx_enter();
+    for (struct ucx_list *node = na_class->workers.next;
+         node != &na_class->workers && status == UCS_OK; node = node->next)
+        status = ucp_worker_arm(ucx_container(node, struct ucx_worker, node)->worker);
+    ucx_leave();
+    na_class->is_attentive = true;
+    return status == UCS_OK;
+}
+
+static int32_t worker_context_create(struct na_plugin_class *na_class, const char *tls,
+                                     const char *device)
+{
+    ucp_params_t params = {
+        .field_mask = UCP_PARAM_FIELD_FEATURES,
+        .features = UCP_FEATURE_AM,
+    };
+    ucp_config_t *config;
+    ucs_status_t status;
+
+    if (!na_class->is_busy)
+        params.features |= UCP_FEATURE_WAKEUP;
+    /* Only where hardware does it: what UCP's software does for a peer has no bounds. */
+    if (na_class->wants_keys)
+        params.features |= UCP_FEATURE_RMA;
+    ucx_log_reset();
+    status = ucp_config_read(NULL, NULL, &config);
+    if (status != UCS_OK)
+        return worker_failed("read its configuration", status);
+    /* "all" is what UCX does by itself, or what the user's UCX_TLS makes of it. */
+    if (strcmp(tls, "all") != 0 || getenv("UCX_TLS") == NULL)
+        worker_configure(config, "TLS", tls);
+    if (device[0] != '\0' && getenv("UCX_NET_DEVICES") == NULL)
+        worker_configure(config, "NET_DEVICES", device);
+#if UCP_API_VERSION >= UCP_VERSION(1, 12)
+    /* Shared memory for endpoints that are told of dead peers; its name is that of both kinds. */
+    if (getenv("UCX_POSIX_ERROR_HANDLING") == NULL && getenv("UCX_SYSV_ERROR_HANDLING") == NULL &&
+        (ucx_protocol_has(tls, "sysv") || ucx_protocol_has(tls, "posix")))
+        worker_configure(config, "MM_ERROR_HANDLING", "y");
+#endif
+    /* When a peer dies during a send without a copy over tcp, UCX 1.13 ends the process: it counts
+     * the completion twice. */
+    if (ucx_protocol_has(tls, "tcp") && !na_class->has_hardware) {
+        if (getenv("UCX_ZCOPY_THRESH") == NULL)
+            worker_configure(config, "ZCOPY_THRESH", "inf");
+        if (getenv("UCX_TCP_PUT_ENABLE") == NULL)
+            worker_configure(config, "TCP_PUT_ENABLE", "n");
+    }
+    status = ucp_init(&params, config, &na_class->context);
+    ucp_config_release(config);
+    if (status == UCS_OK)
+        return NA_PLUGIN_SUCCESS;
+    na_class->context = NULL;
+    return worker_failed("open a context", status);
+}
+
+static void worker_configure(ucp_config_t *config, const char *name, const char *value)
+{
+    ucs_status_t status = ucp_config_modify(config, name, value);
+
+    if (status != UCS_OK)
+        UCX_LOG_WARNING("UCX does not take %s=%s: %s", name, value, ucs_status_string(status));
+}
+
+/*
+ * All calls are made under one lock, so the second of three levels is enough. UCX adds its own
+ * descriptors to ours: with a set of UCX's inside of it the sets would be nested deeper than the
+ * kernel allows once a caller's is around them.
+ */
+static int32_t worker_create(struct ucx_worker *worker)
+{
+    struct na_plugin_class *na_class = worker->na_class;
+    ucp_worker_params_t params = {
+        .field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+        .thread_mode = na_class->thread_mode,
+    };
+    ucp_worker_attr_t attr = {.field_mask = UCP_WORKER_ATTR_FIELD_THREAD_MODE};
+    ucs_status_t status;
+
+    if (!na_class->is_busy) {
+        params.field_mask |= UCP_WORKER_PARAM_FIELD_EVENT_FD | UCP_WORKER_PARAM_FIELD_USER_DATA;
+        params.event_fd = na_class->epoll_fd;
+        params.user_data = na_class;
+    }
+    status = ucp_worker_create(na_class->context, &params, &worker->worker);
+    if (status != UCS_OK) {
+        worker->worker = NULL;
+        return worker_failed("create a worker", status);
+    }
+    status = ucp_worker_query(worker->worker, &attr);
+    if (status != UCS_OK)
+        return worker_failed("tell of its worker", status);
+    if (attr.thread_mode >= params.thread_mode)
+        return NA_PLUGIN_SUCCESS;
+    UCX_LOG_ERROR("this UCX was built without thread support (--enable-mt): it allows one thread, "
+                  "so init must promise that (NA_THREAD_MODE_SINGLE), or UCX be built with it");
+    return NA_PLUGIN_OPNOTSUPPORTED;
+}
+
+static int32_t worker_handlers_set(struct ucx_worker *worker)
+{
+    static const ucp_am_recv_callback_t callbacks[UCX_AM_COUNT] = {
+        [UCX_AM_FRAME] = ucx_frame_received, [UCX_AM_GET] = ucx_get_received,
+        [UCX_AM_DATA] = ucx_data_received,   [UCX_AM_PUT] = ucx_put_received,
+        [UCX_AM_DONE] = ucx_done_received,   [UCX_AM_STOP] = ucx_stop_received,
+        [UCX_AM_PROBE] = ucx_probe_received,
+    };
+
+    for (uint32_t id = UCX_AM_FRAME; id < UCX_AM_COUNT; id++) {
+        ucp_am_handler_param_t param = {
+            .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
+                          UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG,
+            .id = id,
+            .flags = UCP_AM_FLAG_WHOLE_MSG,
+            .cb = callbacks[id],
+            .arg = worker,
+        };
+        ucs_status_t status = ucp_worker_set_am_recv_handler(worker->worker, &param);
+
+        if (status != UCS_OK)
+            return worker_failed("take a handler of active messages", status);
+    }
+    return NA_PLUGIN_SUCCESS;
+}
+
+static void worker_destroy(struct ucx_worker *worker)
+{
+    ucx_probe_end(worker);
+    if (worker->address != NULL)
+        ucp_worker_release_address(worker->worker, worker->address);
+    if (worker->worker != NULL)
+        ucp_worker_destroy(worker->worker);
+    worker->address = NULL;
+    worker->worker = NULL;
+}
+
+/* One descriptor over our sockets and, when they come, UCX's. */
+static int32_t worker_watch(struct na_plugin_class *na_class)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = &na_class->listen_fd};
+
+    na_class->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (na_class->epoll_fd < 0) {
+        UCX_LOG_ERROR("no descriptor to wait on: %s", strerror(errno));
+        return NA_PLUGIN_NOMEM;
+    }
+    if (na_class->listen_fd < 0 ||
+        epoll_ctl(na_class->epoll_fd, EPOLL_CTL_ADD, na_class->listen_fd, &event) == 0)
+        return NA_PLUGIN_SUCCESS;
+    UCX_LOG_ERROR("the listening socket cannot be watched: %s", strerror(errno));
+    return NA_PLUGIN_NOMEM;
+}
+
+static int32_t worker_failed(const char *what, ucs_status_t status)
+{
+    int32_t ret = ucx_status(status);
+
+    UCX_LOG_ERROR("UCX cannot %s: %s (%s)", what, ucs_status_string(status), ucx_log_last());
+    return ret == NA_PLUGIN_AGAIN ? NA_PLUGIN_NOMEM : ret;
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What comes from other processes: introductions and memory handles, whole, cut and garbled. */
+
+#include "ucx_host.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+static struct na_plugin_class *open_class(const char *rma)
+{
+    struct na_plugin_init init = {
+        .size = sizeof(init),
+        .listen = 1,
+        .class_name = "ucx",
+        .protocol = "tcp",
+        .address = "127.0.0.1",
+        .max_contexts = 1,
+    };
+    struct na_plugin_class_info info = {.size = sizeof(info)};
+    struct na_plugin_class *na_class = NULL;
+
+    assert_int_equal(setenv("AMALGAM_UCX_RMA", rma, 1), 0);
+    assert_int_equal(ucx_class_initialize(&init, NULL, &na_class, &info), NA_PLUGIN_SUCCESS);
+    assert_int_equal(unsetenv("AMALGAM_UCX_RMA"), 0);
+    return na_class;
+}
+
+/* As a socket would bring it: the head first, then all. */
+static const char *read_hello(const uint8_t *data, uint32_t size, struct ucx_hello *hello)
+{
+    uint32_t told = 0;
+    const char *complaint = size < UCX_HELLO_HEAD ? "short" : ucx_hello_head(data, &told);
+
+    if (complaint != NULL)
+        return complaint;
+    return told != size ? "size" : ucx_hello_read(data, size, hello);
+}
+
+static void introductions_are_checked(void **state)
+{
+    struct na_plugin_class *na_class = open_class("auto");
+    struct ucx_link link = {
+        .na_class = na_class, .worker = na_class->worker, .id = UINT64_C(0x0102030405060708)};
+    struct ucx_hello hello;
+    uint32_t size = 0;
+    uint8_t *data = ucx_hello_write(&link, &size);
+
+    (void) state;
+    assert_non_null(data);
+    assert_null(read_hello(data, size, &hello));
+    assert_true(hello.incarnation == na_class->incarnation && hello.link_id == link.id);
+    assert_string_equal(hello.name, na_class->name);
+    assert_int_equal(hello.address_size, na_class->worker->address_size);
+    assert_memory_equal(hello.address, na_class->worker->address, na_class->worker->address_size);
+    for (uint32_t i = 0; i < size; i++)
+        assert_non_null(read_hello(data, i, &hello));
+    for (uint32_t i = 0; i < size; i++) {
+        for (uint32_t bit = 0; bit < 8; bit++) {
+            data[i] ^= (uint8_t) (1u << bit);
+            /* Bytes 6 and 7 are reserved. */
+            if (i != 6 && i != 7)
+                assert_non_null(read_hello(data, size, &hello));
+            data[i] ^= (uint8_t) (1u << bit);
+        }
+    }
+    free(data);
+    assert_int_equal(ucx_class_finalize(na_class), NA_PLUGIN_SUCCESS);
+}
+
+/* The copies are exactly as long as what is said of them, so that a reader beyond them is found. */
+static int32_t read_handle(struct na_plugin_class *na_class, const void *packed, uint64_t size)
+{
+    struct na_plugin_mem *mem = NULL;
+    void *copy = malloc(size != 0 ? size : 1);
+    int32_t ret;
+
+    assert_non_null(copy);
+    memcpy(copy, packed, size);
+    ret = ucx_mem_deserialize(na_class, copy, size, &mem);
+    free(copy);
+    if (ret == NA_PLUGIN_SUCCESS)
+        ucx_mem_destroy(na_class, mem);
+    return ret;
+}
+
+static void check_handles(const char *rma, bool has_key)
+{
+    struct na_plugin_class *na_class = open_class(rma);
+    struct na_plugin_mem *mem;
+    static uint8_t memory[4096];
+    uint8_t packed[8192];
+    uint64_t size;
+
+    assert_int_equal(ucx_mem_create(na_class, memory, sizeof(memory), NA_PLUGIN_MEM_READ, &mem), 0);
+    assert_int_not_equal(ucx_mem_serialize(na_class, mem, packed, sizeof(packed)), 0);
+    assert_int_equal(ucx_mem_register(na_class, mem, NA_PLUGIN_MEM_TYPE_HOST, 0), 0);
+    size = ucx_mem_serialize_size(na_class, mem);
+    assert_true(size <= sizeof(packed));
+    assert_int_equal(mem->packed_size != 0, has_key);
+    assert_int_equal(ucx_mem_serialize(na_class, mem, packed, size - 1), NA_PLUGIN_OVERFLOW);
+    assert_int_equal(ucx_mem_serialize(na_class, mem, packed, size), 0);
+    assert_int_equal(read_handle(na_class, packed, size), 0);
+    for (uint64_t i = 0; i < size; i++)
+        assert_int_equal(read_handle(na_class, packed, i), NA_PLUGIN_PROTOCOL_ERROR);
+    for (uint64_t i = 0; i < size; i++) {
+        packed[i] ^= 0x41;
+        assert_int_equal(read_handle(na_class, packed, size), NA_PLUGIN_PROTOCOL_ERROR);
+        packed[i] ^= 0x41;
+    }
+    ucx_mem_destroy(na_class, mem);
+    assert_int_equal(ucx_class_finalize(na_class), NA_PLUGIN_SUCCESS);
+}
+
+static void handles_are_checked(void **state)
+{
+    (void) state;
+    check_handles("messages", false);
+    check_handles("ucp", true);
+}
+
+static void regions_are_found_by_id_key_rights_and_bounds(void **state)
+{
+    struct na_plugin_class *na_class = open_class("messages");
+    struct na_plugin_mem *mem, *found = NULL;
+    static uint8_t memory[100];
+    uint64_t id, key;
+
+    (void) state;
+    assert_int_equal(ucx_mem_create(na_class, memory, sizeof(memory), NA_PLUGIN_MEM_READ, &mem), 0);
+    assert_int_equal(ucx_mem_register(na_class, mem, NA_PLUGIN_MEM_TYPE_HOST, 0), 0);
+    id = mem->id;
+    key = mem->key;
+    assert_int_equal(ucx_mem_find(na_class, id, key, NA_PLUGIN_MEM_READ, 0, 100, &found), 0);
+    assert_ptr_equal(found, mem);
+    assert_int_equal(ucx_mem_find(na_class, id, key, NA_PLUGIN_MEM_READ, 100, 0, &found), 0);
+    assert_int_equal(ucx_mem_find(na_class, id, key, NA_PLUGIN_MEM_READ, 1, 100, &found),
+                     NA_PLUGIN_OVERFLOW);
+    assert_int_equal(ucx_mem_find(na_class, id, key, NA_PLUGIN_MEM_READ, UINT64_MAX, 2, &found),
+                     NA_PLUGIN_OVERFLOW);
+    assert_int_equal(ucx_mem_find(na_class, id, key, NA_PLUGIN_MEM_READ, 2, UINT64_MAX, &found),
+                     NA_PLUGIN_OVERFLOW);
+    assert_int_equal(ucx_mem_find(na_class, id, key, NA_PLUGIN_MEM_WRITE, 0, 1, &found),
+                     NA_PLUGIN_PERMISSION);
+    assert_int_equal(ucx_mem_find(na_class, id, key + 1, NA_PLUGIN_MEM_READ, 0, 1, &found),
+                     NA_PLUGIN_INVALID_ARG);
+    assert_int_equal(ucx_mem_find(na_class, id + 1, key, NA_PLUGIN_MEM_READ, 0, 1, &found),
+                     NA_PLUGIN_INVALID_ARG);
+    assert_int_equal(ucx_mem_deregister(na_class, mem), 0);
+    assert_int_equal(ucx_mem_find(na_class, id, key, NA_PLUGIN_MEM_READ, 0, 1, &found),
+                     NA_PLUGIN_INVALID_ARG);
+    assert_int_equal(ucx_mem_register(na_class, mem, NA_PLUGIN_MEM_TYPE_HOST, 0), 0);
+    assert_true(mem->id != id && mem->key != key);
+    ucx_mem_destroy(na_class, mem);
+    assert_int_equal(ucx_class_finalize(na_class), NA_PLUGIN_SUCCESS);
+}
+
+static void ids_are_not_used_twice(void **state)
+{
+    struct ucx_table table = {0};
+    uint64_t ids[200], id;
+    int object;
+
+    (void) state;
+    assert_null(ucx_table_find(&table, 0));
+    for (size_t i = 0; i < 200; i++) {
+        assert_int_equal(ucx_table_add(&table, &object, &ids[i]), NA_PLUGIN_SUCCESS);
+        assert_int_not_equal(ids[i], 0);
+    }
+    ucx_table_remove(&table, ids[7]);
+    ucx_table_remove(&table, ids[7]);
+    assert_null(ucx_table_find(&table, ids[7]));
+    assert_ptr_equal(ucx_table_find(&table, ids[8]), &object);
+    assert_int_equal(ucx_table_add(&table, &object, &id), NA_PLUGIN_SUCCESS);
+    assert_int_not_equal(id, ids[7]);
+    assert_null(ucx_table_find(&table, ids[7]));
+    assert_null(ucx_table_find(&table, UINT64_MAX));
+    ucx_table_free(&table);
+}
+
+static int setup(void **state)
+{
+    (void) state;
+    ucx_host = &ucx_test_host;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void) state;
+    ucx_resources_cleanup();
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(introductions_are_checked),
+        cmocka_unit_test(handles_are_checked),
+        cmocka_unit_test(regions_are_found_by_id_key_rights_and_bounds),
+        cmocka_unit_test(ids_are_not_used_twice),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
