@@ -199,8 +199,9 @@ static unsigned int op_mark_queued_destroyed(struct na_op_id *op)
     while (context != NULL && !context->single_thread && !mpsc_queue_try_lock(&context->queue))
         (void) sched_yield();
     state = atomic_load(&op->state);
+    /* One that was triggered between these, without the lock, is left for the caller to look at. */
     if ((state & OP_STATES) == OP_QUEUED)
-        state = atomic_fetch_or(&op->state, OP_DESTROY);
+        (void) atomic_compare_exchange_strong(&op->state, &state, state | OP_DESTROY);
     if (context != NULL && !context->single_thread)
         mpsc_queue_unlock(&context->queue);
     pthread_mutex_unlock(&na_class->mutex);
