@@ -22,17 +22,17 @@ static void idling_teaches_nothing_about_transfers(void **state)
         side_close(&side);
         test_skip("this transport has no descriptor to sleep on");
     }
-    assert_int_equal(poll_ns(&side, HG_POLL_MESSAGE), HG_POLL_NS_MAX);
+    assert_int_equal(poll_ns(&side, HG_POLL_MESSAGE), HG_POLL_NS_MAX_MESSAGE);
     for (i = 0; i < 10; i++)
         assert_int_equal(HG_Progress(side.context, 5), HG_TIMEOUT);
-    assert_true(poll_ns(&side, HG_POLL_MESSAGE) < HG_POLL_NS_MAX / 100);
-    assert_int_equal(poll_ns(&side, HG_POLL_TRANSFER), HG_POLL_NS_MAX);
+    assert_true(poll_ns(&side, HG_POLL_MESSAGE) < HG_POLL_NS_MAX_MESSAGE / 100);
+    assert_int_equal(poll_ns(&side, HG_POLL_TRANSFER), HG_POLL_NS_MAX_TRANSFER);
 
     /* A transfer that hangs does not keep the processor busy either. */
     hg_context_op_begin(side.context);
     for (i = 0; i < 10; i++)
         assert_int_equal(HG_Progress(side.context, 5), HG_TIMEOUT);
-    assert_true(poll_ns(&side, HG_POLL_TRANSFER) < HG_POLL_NS_MAX / 100);
+    assert_true(poll_ns(&side, HG_POLL_TRANSFER) < HG_POLL_NS_MAX_TRANSFER / 100);
     hg_context_op_end(side.context);
     side_close(&side);
 }

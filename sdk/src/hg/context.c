@@ -263,8 +263,8 @@ static hg_return_t hg_context_open_wait(hg_context_t *context)
     hg_class_t *hg_class = context->hg_class;
     int fds[HG_LANE_MAX + 1], count = 0, i;
 
-    for (i = 0; i < HG_POLL_MAX; i++)
-        atomic_store(&context->poll_ns[i], HG_POLL_NS_MAX);
+    atomic_store(&context->poll_ns[HG_POLL_MESSAGE], HG_POLL_NS_MAX_MESSAGE);
+    atomic_store(&context->poll_ns[HG_POLL_TRANSFER], HG_POLL_NS_MAX_TRANSFER);
     if (hg_class->is_busy)
         return HG_SUCCESS;
     for (i = 0; i < HG_LANE_MAX; i++) {

@@ -12,6 +12,7 @@
 
 #include <inttypes.h>
 
+static void hg_forward_expose_end(struct hg_handle *handle);
 static hg_return_t hg_forward_check(const struct hg_handle *handle);
 static hg_return_t hg_forward_start(struct hg_handle *handle, size_t payload, uint8_t flags,
                                     bool *is_draining_p);
@@ -59,10 +60,18 @@ hg_return_t HG_Forward(hg_handle_t handle, hg_cb_t callback, void *arg, void *in
     atomic_store_explicit(&handle->ret, HG_SUCCESS, memory_order_relaxed);
     atomic_store_explicit(&handle->is_canceled, false, memory_order_relaxed);
     hg_handle_ref(handle);
-    ret = hg_loopback_applies(handle) ? hg_loopback_forward(handle, payload, flags)
-                                      : hg_forward_start(handle, payload, flags, &is_draining);
+    if (hg_loopback_applies(handle)) {
+        ret = hg_loopback_forward(handle, payload, flags);
+    } else {
+        handle->is_exposing = handle->proc.has_bulk;
+        if (util_unlikely(handle->is_exposing))
+            atomic_fetch_add_explicit(&handle->info.context->exposing_count, 1,
+                                      memory_order_relaxed);
+        ret = hg_forward_start(handle, payload, flags, &is_draining);
+    }
     if (ret == HG_SUCCESS || is_draining)
         return ret; /* from here on the handle may be in other hands */
+    hg_forward_expose_end(handle);
     atomic_fetch_sub_explicit(&handle->ref, 1, memory_order_relaxed);
 
 error:
@@ -76,10 +85,19 @@ void hg_forward_part_done(struct hg_handle *handle)
 {
     if (!hg_counter_drop(&handle->pending))
         return;
+    hg_forward_expose_end(handle);
     if (util_likely(atomic_load_explicit(&handle->state, memory_order_relaxed) == HG_HANDLE_ACTIVE))
         hg_context_push(handle->info.context, &handle->completion);
     else
         hg_forward_drained(handle);
+}
+
+static void hg_forward_expose_end(struct hg_handle *handle)
+{
+    if (util_likely(!handle->is_exposing))
+        return;
+    handle->is_exposing = false;
+    atomic_fetch_sub_explicit(&handle->info.context->exposing_count, 1, memory_order_relaxed);
 }
 
 static hg_return_t hg_forward_check(const struct hg_handle *handle)

@@ -348,7 +348,7 @@ void hg_generation_end(uint64_t generation);
 /* What a context waits for; each has its own time to poll before it sleeps. */
 enum hg_poll {
     HG_POLL_MESSAGE,  /* requests and responses */
-    HG_POLL_TRANSFER, /* the end of bulk transfers or of their pieces, too */
+    HG_POLL_TRANSFER, /* the end of bulk transfers too, of their pieces, of what exposes memory */
     HG_POLL_MAX
 };
 
@@ -383,6 +383,7 @@ struct hg_context {
 
     /* Operations that are not handles: bulk transfers, lookups, cancelled forwards. */
     _Atomic int32_t op_count;
+    _Atomic int32_t exposing_count; /* forwards whose targets may be transferring */
 
     _Alignas(UTIL_CACHE_LINE) struct hg_counters counters;
     _Alignas(UTIL_CACHE_LINE) struct hg_pool origins[HG_LANE_MAX];
@@ -400,11 +401,13 @@ hg_context_t *hg_class_find_context(hg_class_t *hg_class, uint8_t id);
  */
 
 /*
- * How long HG_Progress() polls before it sleeps: it adapts between these. The upper one is about
- * the time of a bulk transfer of 1 MiB on one node; longer waits bring it down at once.
+ * How long HG_Progress() polls before it sleeps: it adapts between these, of which the upper ones
+ * are for messages and for transfers (about 4 MiB on one node). Longer waits bring it down at once.
  */
-#define HG_POLL_NS_MIN 1000u
-#define HG_POLL_NS_MAX 150000u
+#define HG_POLL_NS_MIN          1000u
+#define HG_POLL_NS_ALONE        50000u /* then others may have the processor in between */
+#define HG_POLL_NS_MAX_MESSAGE  150000u
+#define HG_POLL_NS_MAX_TRANSFER 600000u
 
 /* Poll all lanes once and run NA's callbacks. */
 hg_return_t hg_context_poll(hg_context_t *context);
@@ -472,6 +475,7 @@ struct hg_handle {
     _Atomic bool is_canceled;
     bool is_origin;
     bool no_response; /* of the operation that runs */
+    bool is_exposing; /* the request that runs described memory to be pulled or pushed */
     uint8_t lane;
     na_tag_t tag;
     uint32_t cookie;                         /* HG_COOKIE_MASK says how much of it */

@@ -123,6 +123,7 @@ hg_return_t hg_payload_encode(struct hg_handle *handle, hg_op_t op, void *data, 
     if (proc->is_portable)
         *flags_p |= HG_CORE_HEADER_PORTABLE;
     *payload_p = reserved;
+    proc->has_bulk = false;
     if (extra->block != NULL)
         hg_extra_free(extra);
     /* No structure is an empty payload: handlers respond so when they have nothing to say. */

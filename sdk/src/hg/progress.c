@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <sys/epoll.h>
 #include <time.h>
 #include <unistd.h>
@@ -33,8 +34,8 @@ static hg_return_t hg_context_wait_na(hg_context_t *context, unsigned int timeou
 static hg_return_t hg_context_poll_for(hg_context_t *context, uint64_t start, uint64_t ns);
 static bool hg_context_can_sleep(hg_context_t *context);
 static void hg_context_sleep(hg_context_t *context, uint64_t start, uint64_t end);
-static _Atomic uint32_t *hg_context_poll_time(hg_context_t *context);
-static void hg_context_tune(_Atomic uint32_t *poll_time, uint64_t slept_ns);
+static enum hg_poll hg_context_poll_kind(hg_context_t *context);
+static void hg_context_tune(hg_context_t *context, enum hg_poll kind, uint64_t slept_ns);
 static unsigned int hg_context_run(hg_context_t *context, unsigned int max_count);
 static struct hg_completion *hg_context_pop(hg_context_t *context);
 static void hg_context_wait_trigger(hg_context_t *context, uint64_t end);
@@ -243,8 +244,8 @@ static hg_return_t hg_context_wait_sleeping(hg_context_t *context, unsigned int 
     uint64_t now = start;
 
     for (;;) {
-        uint64_t poll_ns =
-            atomic_load_explicit(hg_context_poll_time(context), memory_order_relaxed);
+        uint64_t poll_ns = atomic_load_explicit(&context->poll_ns[hg_context_poll_kind(context)],
+                                                memory_order_relaxed);
         hg_return_t ret;
 
         if (poll_ns > end - now)
@@ -295,6 +296,7 @@ static hg_return_t hg_context_wait_na(hg_context_t *context, unsigned int timeou
 static hg_return_t hg_context_poll_for(hg_context_t *context, uint64_t start, uint64_t ns)
 {
     for (;;) {
+        uint64_t polled_ns;
         int i;
 
         for (i = 0; i < HG_POLLS_PER_CLOCK; i++) {
@@ -306,8 +308,12 @@ static hg_return_t hg_context_poll_for(hg_context_t *context, uint64_t start, ui
                 return HG_SUCCESS;
             util_cpu_relax();
         }
-        if (hg_clock_ns() - start >= ns)
+        polled_ns = hg_clock_ns() - start;
+        if (polled_ns >= ns)
             return HG_TIMEOUT;
+        /* Who is waited for may be waiting for this processor. */
+        if (polled_ns >= HG_POLL_NS_ALONE)
+            (void) sched_yield();
     }
 }
 
@@ -329,7 +335,7 @@ static void hg_context_sleep(hg_context_t *context, uint64_t start, uint64_t end
 {
     struct epoll_event events[HG_LANE_MAX + 1];
     int timeout_ms = (int) ((end - start + HG_NS_PER_MS - 1) / HG_NS_PER_MS);
-    _Atomic uint32_t *poll_time = hg_context_poll_time(context);
+    const enum hg_poll kind = hg_context_poll_kind(context);
     bool has_slept = false;
 
     atomic_fetch_add(&context->waiters, HG_WAITER_PROGRESS);
@@ -340,33 +346,36 @@ static void hg_context_sleep(hg_context_t *context, uint64_t start, uint64_t end
     atomic_fetch_sub(&context->waiters, HG_WAITER_PROGRESS);
     hg_context_drain_event(context);
     if (has_slept)
-        hg_context_tune(poll_time, hg_clock_ns() - start);
+        hg_context_tune(context, kind, hg_clock_ns() - start);
 }
 
 /*
  * A context without requests learns to sleep at once. That says nothing of a transfer that it has
- * started, whose pieces end one soon after the other.
+ * started or asked for, whose pieces end one soon after the other.
  */
-static _Atomic uint32_t *hg_context_poll_time(hg_context_t *context)
+static enum hg_poll hg_context_poll_kind(hg_context_t *context)
 {
-    bool is_transfer = atomic_load_explicit(&context->op_count, memory_order_relaxed) > 0;
+    bool is_transfer = atomic_load_explicit(&context->op_count, memory_order_relaxed) > 0 ||
+                       atomic_load_explicit(&context->exposing_count, memory_order_relaxed) > 0;
 
-    return &context->poll_ns[is_transfer ? HG_POLL_TRANSFER : HG_POLL_MESSAGE];
+    return is_transfer ? HG_POLL_TRANSFER : HG_POLL_MESSAGE;
 }
 
 /*
  * What came shortly after polling ended was worth polling longer for; what came late was not worth
  * what was polled in vain.
  */
-static void hg_context_tune(_Atomic uint32_t *poll_time, uint64_t slept_ns)
+static void hg_context_tune(hg_context_t *context, enum hg_poll kind, uint64_t slept_ns)
 {
-    uint32_t poll_ns = atomic_load_explicit(poll_time, memory_order_relaxed);
+    const uint32_t max =
+        kind == HG_POLL_TRANSFER ? HG_POLL_NS_MAX_TRANSFER : HG_POLL_NS_MAX_MESSAGE;
+    uint32_t poll_ns = atomic_load_explicit(&context->poll_ns[kind], memory_order_relaxed);
 
-    if (slept_ns < HG_POLL_NS_MAX)
-        poll_ns = HG_POLL_NS_MAX;
+    if (slept_ns < max)
+        poll_ns = max;
     else
         poll_ns = poll_ns / 2 > HG_POLL_NS_MIN ? poll_ns / 2 : HG_POLL_NS_MIN;
-    atomic_store_explicit(poll_time, poll_ns, memory_order_relaxed);
+    atomic_store_explicit(&context->poll_ns[kind], poll_ns, memory_order_relaxed);
 }
 
 static unsigned int hg_context_run(hg_context_t *context, unsigned int max_count)

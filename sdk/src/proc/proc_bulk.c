@@ -55,6 +55,8 @@ static hg_return_t hg_proc_bulk_encode(struct hg_proc *proc, hg_bulk_t bulk)
     bytes = hg_proc_save_ptr(proc, size);
     if (bytes == NULL)
         return HG_NOMEM;
+    if ((flags & HG_BULK_EAGER) == 0)
+        proc->has_bulk = true;
     ret = HG_Bulk_serialize(bytes, size, flags, bulk);
     if (ret != HG_SUCCESS)
         return ret;

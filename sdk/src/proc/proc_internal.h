@@ -36,6 +36,7 @@ struct hg_proc {
     bool is_flushed;     /* the checksum is final */
     bool is_portable;    /* XDR instead of the memory image */
     bool is_extra_mine;  /* the extra buffer is freed by the processor */
+    bool has_bulk;       /* a descriptor of data that stay where they are was encoded */
     uint8_t flags;       /* HG_PROC_SM, HG_PROC_BULK_EAGER */
 };
 
