@@ -5,12 +5,14 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Peers that address vectors and queues are laid out for; no limit. */
 #define OFI_PEERS_EXPECTED 1024
 
 static int32_t ofi_class_open(struct na_plugin_class *na_class, const struct na_plugin_init *init,
                               struct na_plugin_class_info *info);
+static int32_t ofi_shared_open(struct na_plugin_class *na_class, const char *given);
 static int32_t ofi_fabric_open(struct na_plugin_class *na_class);
 static int32_t ofi_queue_open(struct na_plugin_class *na_class);
 static int32_t ofi_endpoint_open(struct na_plugin_class *na_class);
@@ -50,6 +52,7 @@ int32_t ofi_class_initialize(const struct na_plugin_init *init, struct na_host_c
     if (na_class == NULL)
         return NA_PLUGIN_NOMEM;
     na_class->wait_fd = -1;
+    na_class->remains_fd = -1;
     na_class->rmas_waiting_end = &na_class->rmas_waiting;
     ret = ofi_class_open(na_class, init, info);
     if (ret != NA_PLUGIN_SUCCESS) {
@@ -63,6 +66,7 @@ int32_t ofi_class_initialize(const struct na_plugin_init *init, struct na_host_c
 int32_t ofi_class_finalize(struct na_plugin_class *na_class)
 {
     struct ofi_resources resources;
+    bool node_local;
 
     if (na_class == NULL)
         return NA_PLUGIN_SUCCESS;
@@ -83,8 +87,12 @@ int32_t ofi_class_finalize(struct na_plugin_class *na_class)
         .receive_mr = na_class->receive_mr,
         .receive_memory = na_class->receive_memory,
         .receives = na_class->receives,
+        .remains_fd = na_class->remains_fd,
     };
+    node_local = na_class->protocol.node_local;
     ofi_local_close(na_class->local, &resources);
+    if (node_local)
+        ofi_remains_reap();
     ofi_host->mem_free(na_class);
     return NA_PLUGIN_SUCCESS;
 }
@@ -104,6 +112,8 @@ void ofi_resources_close(struct ofi_resources *resources)
         ofi_close(&resources->domain->fid);
     if (resources->fabric != NULL)
         ofi_close(&resources->fabric->fid);
+    if (resources->remains_fd >= 0)
+        (void) close(resources->remains_fd);
     fi_freeinfo(resources->info);
     ofi_host->mem_free(resources->receive_memory);
     ofi_host->mem_free(resources->receives);
@@ -128,7 +138,8 @@ static int32_t ofi_class_open(struct na_plugin_class *na_class, const struct na_
     ret = ofi_select(na_class, init);
     if (ret == NA_PLUGIN_SUCCESS) {
         ofi_settle(na_class, init);
-        ret = ofi_fabric_open(na_class);
+        ret = na_class->protocol.node_local ? ofi_shared_open(na_class, init->address)
+                                            : ofi_fabric_open(na_class);
     }
     if (ret == NA_PLUGIN_SUCCESS)
         ret = ofi_receives_create(na_class);
@@ -190,6 +201,30 @@ static uint64_t ofi_frame_size(const struct na_plugin_class *na_class)
     uint64_t limit = na_class->info->ep_attr->max_msg_size;
 
     return na_class->protocol.frame < limit ? na_class->protocol.frame : limit;
+}
+
+/* With the shared-memory file that the provider makes for the endpoint, by its name. */
+static int32_t ofi_shared_open(struct na_plugin_class *na_class, const char *given)
+{
+    char name[FABRIC_NAME_MAX];
+    int guard, error = 0;
+    uint8_t raw[FABRIC_RAW_MAX];
+    size_t size = sizeof(raw);
+    int32_t ret;
+
+    ofi_remains_reap();
+    guard = given != NULL ? ofi_remains_guard(given) : -1;
+    ret = ofi_fabric_open(na_class);
+    if (ret == NA_PLUGIN_SUCCESS) {
+        error = fi_getname(&na_class->endpoint->fid, raw, &size);
+        ret = error == 0 ? ofi_address_name(na_class, raw, size, name)
+                         : ofi_failed(na_class, "its own address", error);
+    }
+    if (ret == NA_PLUGIN_SUCCESS)
+        na_class->remains_fd = ofi_remains_hold(name);
+    if (guard >= 0)
+        (void) close(guard);
+    return ret;
 }
 
 static int32_t ofi_fabric_open(struct na_plugin_class *na_class)

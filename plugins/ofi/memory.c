@@ -19,12 +19,14 @@ struct ofi_mem_packed {
     uint16_t version;
     uint16_t raw_size; /* 0: the key is `key` */
     uint32_t access;
-    uint32_t reserved;
+    uint32_t checksum; /* node-local providers; 0 for others */
     uint64_t base;
     uint64_t length;
     uint64_t key;
 };
 
+static uint32_t ofi_mem_checksum(const struct na_plugin_class *na_class,
+                                 const struct ofi_mem_packed *packed);
 static int32_t ofi_random_key(struct na_plugin_class *na_class, uint64_t *key_p);
 static void ofi_memory_describe_type(struct fi_mr_attr *attr, uint32_t mem_type, uint64_t device);
 static int32_t ofi_memory_activate(struct na_plugin_class *na_class, struct fid_mr *mr);
@@ -170,6 +172,7 @@ int32_t ofi_mem_serialize(struct na_plugin_class *na_class, struct na_plugin_mem
     } else {
         packed.key = fi_mr_key(mem->mr);
     }
+    packed.checksum = ofi_mem_checksum(na_class, &packed);
     if (error != 0 || sizeof(packed) + packed.raw_size > size) {
         OFI_LOG_ERROR("provider '%s' gives no key for memory at %p (%s)",
                       na_class->info->fabric_attr->prov_name, mem->base, fi_strerror(-error));
@@ -192,7 +195,7 @@ int32_t ofi_mem_deserialize(struct na_plugin_class *na_class, const void *buf, u
         goto refuse;
     memcpy(&packed, buf, sizeof(packed));
     if (packed.magic != OFI_MEM_MAGIC || packed.version != OFI_MEM_VERSION ||
-        packed.reserved != 0 || (packed.raw_size != 0) != raw ||
+        packed.checksum != ofi_mem_checksum(na_class, &packed) || (packed.raw_size != 0) != raw ||
         packed.raw_size > OFI_RAW_KEY_MAX || size != sizeof(packed) + packed.raw_size ||
         packed.length > INT64_MAX || packed.base > UINT64_MAX - packed.length ||
         (packed.access & ~(uint32_t) (NA_PLUGIN_MEM_READ | NA_PLUGIN_MEM_WRITE)) != 0)
@@ -219,6 +222,26 @@ refuse:
     OFI_LOG_ERROR("%llu bytes are not a serialized memory handle of provider '%s'",
                   (unsigned long long) size, na_class->info->fabric_attr->prov_name);
     return NA_PLUGIN_PROTOCOL_ERROR;
+}
+
+/*
+ * shm drops a request whose key its target does not know without an answer, so a damaged handle is
+ * noticed before it is used, or the transfer would never end. Others answer with an error.
+ */
+static uint32_t ofi_mem_checksum(const struct na_plugin_class *na_class,
+                                 const struct ofi_mem_packed *packed)
+{
+    struct ofi_mem_packed copy = *packed;
+    uint8_t bytes[sizeof(copy)];
+    uint32_t hash = 2166136261u;
+
+    if (!na_class->protocol.node_local)
+        return 0;
+    copy.checksum = 0;
+    memcpy(bytes, &copy, sizeof(bytes));
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        hash = (hash ^ bytes[i]) * 16777619u;
+    return hash;
 }
 
 /* Nobody who was not told a key shall find one. */

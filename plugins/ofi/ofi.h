@@ -93,6 +93,7 @@ struct ofi_resources {
     struct fid_mr *receive_mr;
     void *receive_memory;
     void *receives;
+    int remains_fd; /* says that the owner of the shared-memory file lives; or negative */
 };
 
 /* An endpoint of this process, for the others in it (local.c). */
@@ -182,7 +183,8 @@ struct na_plugin_class {
     uint64_t put_flags;
     uint64_t random_keys[32];
     uint32_t random_left;
-    int wait_fd; /* negative: busy mode, or the provider has none */
+    int wait_fd;    /* negative: busy mode, or the provider has none */
+    int remains_fd; /* as in the resources */
     bool busy;
     bool endpoint_enabled;
     bool failed; /* the completion queue is broken; said once */
@@ -238,6 +240,13 @@ int32_t ofi_local_add(struct na_plugin_class *na_class);
 struct ofi_local *ofi_local_get(const struct na_plugin_class *na_class, const char *name);
 void ofi_local_put(struct ofi_local *local);
 void ofi_local_close(struct ofi_local *local, struct ofi_resources *resources);
+
+/* remains.c */
+int32_t ofi_remains_name(char *name, size_t size);
+int ofi_remains_guard(const char *name);
+int ofi_remains_hold(const char *name);
+int ofi_remains_find(const char *name);
+void ofi_remains_reap(void);
 
 /* address.c */
 bool ofi_string_name_check(const char *name);

@@ -2,7 +2,7 @@
 /*
  * Whether anybody listens where a peer should be. Providers over TCP say "try again" as long as
  * there is no connection, also when every attempt is refused; so when that goes on, this asks the
- * address itself.
+ * address itself. shm says so as long as there is no file of the peer's name.
  */
 
 #include "ofi.h"
@@ -25,7 +25,7 @@ int32_t ofi_probe_stalled(struct na_plugin_class *na_class, struct fabric_peer *
     struct ofi_peer *private = peer->private;
     uint64_t now;
 
-    if (!na_class->protocol.tcp_port)
+    if (!na_class->protocol.tcp_port && !na_class->protocol.node_local)
         return NA_PLUGIN_AGAIN;
     if (private->probing)
         return ofi_probe_check(na_class, peer);
@@ -34,8 +34,11 @@ int32_t ofi_probe_stalled(struct na_plugin_class *na_class, struct fabric_peer *
         private->stalled_since = now;
         return NA_PLUGIN_AGAIN;
     }
-    return now - private->stalled_since < OFI_STALLED_NS ? NA_PLUGIN_AGAIN
-                                                         : ofi_probe_begin(na_class, peer);
+    if (now - private->stalled_since < OFI_STALLED_NS)
+        return NA_PLUGIN_AGAIN;
+    if (na_class->protocol.node_local)
+        return ofi_probe_result(na_class, peer, ofi_remains_find(peer->name));
+    return ofi_probe_begin(na_class, peer);
 }
 
 void ofi_probe_end(struct fabric_peer *peer)

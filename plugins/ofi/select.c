@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
-#include <unistd.h>
 
 /* What the address part of the init string says. */
 struct ofi_source {
@@ -143,17 +141,8 @@ refuse:
 /* A name of the caller's, or one of our own that no other endpoint of the node has. */
 static int32_t ofi_source_parse_string(const char *text, struct ofi_source *source)
 {
-    uint64_t random;
-
-    if (text[0] == '\0') {
-        if (getrandom(&random, sizeof(random), 0) != (ssize_t) sizeof(random)) {
-            OFI_LOG_ERROR("no random numbers");
-            return NA_PLUGIN_IO_ERROR;
-        }
-        (void) snprintf(source->name, sizeof(source->name), "%u-%016llx", (unsigned) getpid(),
-                        (unsigned long long) random);
-        return NA_PLUGIN_SUCCESS;
-    }
+    if (text[0] == '\0')
+        return ofi_remains_name(source->name, sizeof(source->name));
     if (!ofi_string_name_check(text)) {
         OFI_LOG_ERROR("'%.80s' cannot name an endpoint: 1 to %d letters, digits, '-', '_', '.'",
                       text, OFI_STRING_NAME_MAX);

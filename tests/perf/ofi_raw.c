@@ -13,16 +13,21 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+/* Nothing here lasts so long: seconds after which both processes end, whatever they do. */
+#define TIME_LIMIT  600
 
 #define BUFFER_SIZE (UINT64_C(16) << 20)
 #define WINDOW_MAX  64
@@ -67,6 +72,7 @@ enum direction {
 };
 
 static void usage(const char *program);
+static void end_with_parent(pid_t parent);
 static void side_open(struct side *side);
 static void side_connect(struct side *side);
 static void side_close(struct side *side);
@@ -93,7 +99,7 @@ int main(int argc, char **argv)
     struct side side = {.options = &options};
     int sockets[2], option, status = 0;
     double round_trip, rate;
-    pid_t child;
+    pid_t child, parent = getpid();
 
     while ((option = getopt(argc, argv, "p:n:m:w:s:u")) != -1) {
         switch (option) {
@@ -125,8 +131,11 @@ int main(int argc, char **argv)
         return 2;
     }
     check(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), "socketpair");
+    (void) alarm(TIME_LIMIT);
     child = fork();
     check(child, "fork");
+    if (child == 0)
+        end_with_parent(parent);
     side.is_origin = child != 0;
     side.socket = sockets[side.is_origin];
     (void) close(sockets[!side.is_origin]);
@@ -167,6 +176,16 @@ static void usage(const char *program)
             "usage: %s [-p provider] [-n node] [-m message bytes] [-w bulk requests in flight, "
             "1..%d] [-s seconds] [-u untagged messages]\n",
             program, WINDOW_MAX);
+}
+
+/* A child that spins on for nobody would slow the whole machine. */
+static void end_with_parent(pid_t parent)
+{
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) {
+        fprintf(stderr, "the parent is gone, or its end would go unnoticed\n");
+        exit(1);
+    }
+    (void) alarm(TIME_LIMIT);
 }
 
 static void side_open(struct side *side)

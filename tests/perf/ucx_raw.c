@@ -6,17 +6,22 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <ucp/api/ucp.h>
 #include <unistd.h>
+
+/* Nothing here lasts so long: seconds after which both processes end, whatever they do. */
+#define TIME_LIMIT  600
 
 #define BUFFER_SIZE (UINT64_C(16) << 20)
 #define WINDOW_MAX  64u
@@ -53,6 +58,7 @@ enum direction {
 
 static bool parse(int argc, char **argv, struct options *options);
 static void usage(const char *program);
+static void end_with_parent(pid_t parent);
 static void side_open(struct side *side);
 static void side_configure(const struct side *side, ucp_config_t *config);
 static void side_connect(struct side *side);
@@ -85,15 +91,18 @@ int main(int argc, char **argv)
     struct side side = {.options = &options};
     double round_trip, rate;
     int sockets[2], status = 0;
-    pid_t child;
+    pid_t child, parent = getpid();
 
     if (!parse(argc, argv, &options)) {
         usage(argv[0]);
         return 2;
     }
     check_system(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0, "socketpair");
+    (void) alarm(TIME_LIMIT);
     child = fork();
     check_system(child >= 0, "fork");
+    if (child == 0)
+        end_with_parent(parent);
     side.is_origin = child != 0;
     side.socket = sockets[side.is_origin];
     (void) close(sockets[!side.is_origin]);
@@ -175,6 +184,16 @@ static void usage(const char *program)
             "       [--window BULK REQUESTS IN FLIGHT, 1..%u] [--seconds S] [--errors]\n"
             "--errors: endpoints that are told when their peer dies\n",
             program, WINDOW_MAX - 1);
+}
+
+/* A child that spins on for nobody would slow the whole machine. */
+static void end_with_parent(pid_t parent)
+{
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) {
+        fprintf(stderr, "the parent is gone, or its end would go unnoticed\n");
+        exit(1);
+    }
+    (void) alarm(TIME_LIMIT);
 }
 
 static void side_open(struct side *side)

@@ -64,6 +64,15 @@ static void start(struct child *child, struct end *end, na_addr_t **peer)
     test_skip("the death of a peer is not noticed");
 }
 
+/*
+ * shm of libfabric keeps the queue of an endpoint under a spin lock in shared memory that its peers
+ * take, too. The one that a killed peer held stays taken, and every call spins on it for ever.
+ */
+static bool locks_die_with_their_holder(void)
+{
+    return strncmp(test_init_string(), "ofi+shm", 7) == 0;
+}
+
 static void finish(struct end *end, na_addr_t *peer)
 {
     ops_destroy(end);
@@ -180,6 +189,8 @@ static void a_sender_that_dies_does_no_harm(void **state)
     na_addr_t *peer, *second;
 
     (void) state;
+    if (locks_die_with_their_holder())
+        test_skip("libfabric's shm spins for ever on a lock that the killed process held");
     start(&child, &end, &peer);
     child_start(&other, NULL, "plain");
     assert_int_equal(NA_Addr_lookup(end.na_class, other.address, &second), NA_SUCCESS);
@@ -251,6 +262,8 @@ static void an_origin_that_dies_does_no_harm(void **state)
     size_t size;
 
     (void) state;
+    if (locks_die_with_their_holder())
+        test_skip("libfabric's shm spins for ever on a lock that the killed process held");
     start(&child, &end, &peer);
     child_start(&other, NULL, "plain");
     mem = mem_open(&end, memory, 1 << 20, NA_MEM_READ_ONLY);

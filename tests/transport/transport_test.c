@@ -398,12 +398,18 @@ static void child_end(struct child *child)
 /* Other tests may run on the machine: only names that begin with our processes' ids, or "test-". */
 static bool is_ours(const char *name)
 {
+    static const char *const plugins[] = {"sm", "ofi"};
     char prefix[64];
+    size_t length = 0;
 
-    (void) snprintf(prefix, sizeof(prefix), "amalgam-sm.%u.", (unsigned) geteuid());
-    if (strncmp(name, prefix, strlen(prefix)) != 0)
+    for (size_t i = 0; i < 2 && length == 0; i++) {
+        (void) snprintf(prefix, sizeof(prefix), "amalgam-%s.%u.", plugins[i], (unsigned) geteuid());
+        if (strncmp(name, prefix, strlen(prefix)) == 0)
+            length = strlen(prefix);
+    }
+    if (length == 0)
         return false;
-    name += strlen(prefix);
+    name += length;
     (void) snprintf(prefix, sizeof(prefix), "%d-", (int) getpid());
     if (strncmp(name, prefix, strlen(prefix)) == 0)
         return true;
