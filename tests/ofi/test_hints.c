@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What libfabric is asked for, for each protocol, also those whose hardware is not here. */
 
-#include "ofi_host.h"
+#include "ofi.h"
+
+#include "fabric/plugin_host.h"
 
 #include <arpa/inet.h>
 #include <setjmp.h>
@@ -227,6 +229,6 @@ int main(void)
         cmocka_unit_test(authorization_keys_have_the_form_of_their_provider),
     };
 
-    ofi_host = &ofi_test_host;
+    ofi_host = &plugin_host;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory handles: what a peer sends instead of one is refused, and keys cannot be guessed. */
 
-#include "ofi_host.h"
+#include "ofi.h"
+
+#include "fabric/plugin_host.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -137,7 +139,7 @@ int main(void)
     };
     int ret;
 
-    ofi_host = &ofi_test_host;
+    ofi_host = &plugin_host;
     ret = cmocka_run_group_tests(tests, setup, teardown);
     ofi_enumerate_cleanup();
     return ret;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Shared-memory files of killed processes go when others come; those of the living stay. */
 
-#include "ofi_host.h"
+#include "ofi.h"
+
+#include "fabric/plugin_host.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
@@ -166,7 +168,7 @@ int main(void)
     struct na_plugin_class *na_class;
     int ret;
 
-    ofi_host = &ofi_test_host;
+    ofi_host = &plugin_host;
     na_class = open_class(NULL);
     if (na_class == NULL) {
         (void) puts("skipped: libfabric offers no shm here");

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What is asked for is what is used; what cannot be had is an error that says what there is. */
 
-#include "ofi_host.h"
+#include "ofi.h"
+
+#include "fabric/plugin_host.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -44,7 +46,7 @@ static int32_t open_class(const char *protocol, const char *address, const char 
     struct na_plugin_class *na_class = NULL;
     int32_t ret;
 
-    ofi_test_log[0] = '\0';
+    plugin_host_log[0] = '\0';
     ret = ofi_class_initialize(&init, NULL, &na_class, &info);
     assert_int_equal(na_class != NULL, ret == NA_PLUGIN_SUCCESS);
     if (ret == NA_PLUGIN_SUCCESS)
@@ -54,8 +56,8 @@ static int32_t open_class(const char *protocol, const char *address, const char 
 
 static void check_log(const char *text)
 {
-    if (strstr(ofi_test_log, text) == NULL)
-        fail_msg("\"%s\" is not in the log: %s", text, ofi_test_log);
+    if (strstr(plugin_host_log, text) == NULL)
+        fail_msg("\"%s\" is not in the log: %s", text, plugin_host_log);
 }
 
 static void offers_tell_what_there_is_and_why_not(void **state)
@@ -163,7 +165,7 @@ int main(void)
     };
     int ret;
 
-    ofi_host = &ofi_test_host;
+    ofi_host = &plugin_host;
     ret = cmocka_run_group_tests(tests, NULL, NULL);
     ofi_enumerate_cleanup();
     return ret;

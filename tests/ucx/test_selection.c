@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What is asked for is what is used; what cannot be had is an error that says what there is. */
 
-#include "ucx_host.h"
+#include "ucx.h"
+
+#include "fabric/plugin_host.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -55,7 +57,7 @@ static int32_t open_class(const char *protocol, const char *address, uint32_t mo
     struct na_plugin_class *na_class = NULL;
     int32_t ret;
 
-    ucx_test_log[0] = '\0';
+    plugin_host_log[0] = '\0';
     ret = ucx_class_initialize(&init, NULL, &na_class, &info);
     assert_int_equal(na_class != NULL, ret == NA_PLUGIN_SUCCESS);
     if (ret != NA_PLUGIN_SUCCESS)
@@ -69,8 +71,8 @@ static int32_t open_class(const char *protocol, const char *address, uint32_t mo
 
 static void check_log(const char *text)
 {
-    if (strstr(ucx_test_log, text) == NULL)
-        fail_msg("\"%s\" is not in the log: %s", text, ucx_test_log);
+    if (strstr(plugin_host_log, text) == NULL)
+        fail_msg("\"%s\" is not in the log: %s", text, plugin_host_log);
 }
 
 static void words_become_a_list_for_ucx(void **state)
@@ -180,7 +182,7 @@ static void unknown_ways_of_transfer_are_refused(void **state)
 static int setup(void **state)
 {
     (void) state;
-    ucx_host = &ucx_test_host;
+    ucx_host = &plugin_host;
     return 0;
 }
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Shared memory in which a killed process left a hole: found by a probe, replaced, gone on with. */
 
-#include "ucx_host.h"
+#include "ucx.h"
+
+#include "fabric/plugin_host.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -173,7 +175,7 @@ static void a_queue_with_a_hole_is_replaced(void **state)
 static int setup(void **state)
 {
     (void) state;
-    host = ucx_test_host;
+    host = plugin_host;
     host.op_complete = complete;
     host.op_complete_recv = complete_recv;
     ucx_host = &host;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What comes from other processes: introductions and memory handles, whole, cut and garbled. */
 
-#include "ucx_host.h"
+#include "ucx.h"
+
+#include "fabric/plugin_host.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -182,7 +184,7 @@ static void ids_are_not_used_twice(void **state)
 static int setup(void **state)
 {
     (void) state;
-    ucx_host = &ucx_test_host;
+    ucx_host = &plugin_host;
     return 0;
 }
 
