@@ -22,14 +22,14 @@
 
 #define UCX_MAX_FRAME     UINT64_C(65536)
 #define UCX_MAX_SENDS     1u /* UCX may let a frame overtake one that it has in its queue */
-#define UCX_PIECE         (UINT64_C(1) << 20) /* of a transfer by messages */
-#define UCX_PIECES        4u                  /* of them in progress to one peer */
-#define UCX_EAGER_MAX     UINT64_C(16384)     /* larger pieces go by rendezvous */
-#define UCX_JOBS_MAX      65536u              /* gets of one peer that wait here */
-#define UCX_TABLE_MAX     (UINT32_C(1) << 20) /* registered regions, transfers */
-#define UCX_LINK_POLLS    64u                 /* polls between two looks at the sockets */
-#define UCX_GRACE_NS      UINT64_C(20000000)  /* for frames behind a closed socket */
-#define UCX_HELLO_NS      UINT64_C(10000000000)
+#define UCX_PIECE         (UINT64_C(1) << 20)   /* of a transfer by messages */
+#define UCX_PIECES        4u                    /* of them in progress to one peer */
+#define UCX_EAGER_MAX     UINT64_C(16384)       /* larger pieces go by rendezvous */
+#define UCX_JOBS_MAX      65536u                /* gets of one peer that wait here */
+#define UCX_TABLE_MAX     (UINT32_C(1) << 20)   /* registered regions, transfers */
+#define UCX_LINK_POLLS    64u                   /* polls between two looks at the sockets */
+#define UCX_GRACE_NS      UINT64_C(20000000)    /* for frames behind a closed socket */
+#define UCX_HELLO_NS      UINT64_C(60000000000) /* a target may be slow to read it */
 #define UCX_BUCKETS       1024u
 #define UCX_OFFERED_MAX   512u /* text that names what UCX offers */
 

@@ -57,9 +57,11 @@ refused:
 
 bool host_enter(void)
 {
-    /* /sys shows the devices of the namespace it was mounted in, and some fabrics look there. */
+    /* /sys shows the devices of the namespace it was mounted in, and some fabrics look there. What
+     * is mounted on it stays here; in a changed root only /sys itself may be a mount. */
     return unshare(CLONE_NEWNET | CLONE_NEWNS) == 0 &&
-           mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+           (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 ||
+            mount("none", "/sys", NULL, MS_REC | MS_PRIVATE, NULL) == 0) &&
            mount("host", "/sys", "sysfs", 0, NULL) == 0 &&
            run_ip(0, (const char *const[]){"link", "set", "lo", "up", NULL});
 }
