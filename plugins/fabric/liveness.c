@@ -8,11 +8,7 @@
 #include "state.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define FABRIC_SWEEP_TICKS 16u
@@ -24,8 +20,6 @@ static void fabric_peer_watch(struct fabric_peer_state *peer);
 static bool fabric_peer_is_due(const struct fabric_peer_state *peer);
 static bool fabric_peer_is_local(const struct fabric_peer_state *peer);
 static bool fabric_peer_died(const struct fabric_peer_state *peer);
-static uint64_t fabric_process_start(uint32_t pid, bool *is_gone);
-static ssize_t fabric_file_read(const char *path, char *text, size_t size);
 
 void fabric_watch_add(struct fabric_peer_state *peer)
 {
@@ -66,27 +60,13 @@ void fabric_tick(struct fabric_endpoint_state *state)
 /* What others need to know to look after us. */
 void fabric_process_describe(struct fabric_endpoint_state *state)
 {
-    struct stat status;
-    char text[64];
-    bool is_gone;
+    bool is_over;
 
     state->pid = (uint32_t) getpid();
-    state->start_time = fabric_process_start(state->pid, &is_gone);
-    if (stat("/proc/self/ns/pid", &status) == 0)
-        state->pid_namespace = ((uint64_t) status.st_dev << 32) ^ (uint64_t) status.st_ino;
-    if (fabric_file_read("/proc/sys/kernel/random/boot_id", text, sizeof(text)) > 0)
-        state->host_id = fabric_digest(text, strlen(text));
-}
-
-/* Not 0, and the same for equal bytes. */
-uint64_t fabric_digest(const void *data, uint64_t size)
-{
-    uint64_t hash = UINT64_C(14695981039346656037);
-
-    for (uint64_t i = 0; i < size; i++)
-        hash = (hash ^ ((const uint8_t *) data)[i]) * UINT64_C(1099511628211);
-    hash ^= hash >> 32;
-    return hash != 0 ? hash : 1;
+    if (!fabric_process_read(state->pid, &state->start_time, &is_over))
+        state->start_time = 0;
+    state->pid_namespace = fabric_process_namespace();
+    state->host_id = fabric_process_node();
 }
 
 /* A cheap look, that a zombie passes. */
@@ -175,47 +155,12 @@ static bool fabric_peer_is_local(const struct fabric_peer_state *peer)
 static bool fabric_peer_died(const struct fabric_peer_state *peer)
 {
     uint64_t start;
-    bool is_gone;
+    bool is_over;
 
     if (!fabric_peer_is_local(peer))
         return false;
     if (fabric_peer_process_gone(peer))
         return true;
-    start = fabric_process_start(peer->pid, &is_gone);
-    return is_gone || (start != 0 && peer->start_time != 0 && start != peer->start_time);
-}
-
-/* Ticks since boot at which a process began, 0 when that cannot be read. */
-static uint64_t fabric_process_start(uint32_t pid, bool *is_gone)
-{
-    char path[64], text[512];
-    unsigned long long start = 0;
-    const char *rest;
-    char status = 'R';
-
-    *is_gone = false;
-    (void) snprintf(path, sizeof(path), "/proc/%u/stat", pid);
-    if (fabric_file_read(path, text, sizeof(text)) <= 0)
-        return 0;
-    rest = strrchr(text, ')'); /* the name before it may contain anything */
-    if (rest == NULL || sscanf(rest,
-                               ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d "
-                               "%*d %*d %*d %llu",
-                               &status, &start) != 2)
-        return 0;
-    *is_gone = status == 'Z' || status == 'X';
-    return start;
-}
-
-static ssize_t fabric_file_read(const char *path, char *text, size_t size)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t length;
-
-    if (fd < 0)
-        return -1;
-    length = read(fd, text, size - 1);
-    (void) close(fd);
-    text[length > 0 ? length : 0] = '\0';
-    return length;
+    return fabric_process_read(peer->pid, &start, &is_over) &&
+           (is_over || (peer->start_time != 0 && start != peer->start_time));
 }

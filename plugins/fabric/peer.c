@@ -359,11 +359,7 @@ static int32_t fabric_hash_grow(struct fabric_endpoint_state *state)
 
 static uint32_t fabric_name_hash(const char *name)
 {
-    uint32_t hash = 2166136261u;
-
-    for (; *name != '\0'; name++)
-        hash = (hash ^ (uint8_t) *name) * 16777619u;
-    return hash ^ (hash >> 16);
+    return (uint32_t) fabric_digest(name, strlen(name));
 }
 
 static uint32_t fabric_incarnation_hash(uint64_t incarnation)

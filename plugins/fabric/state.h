@@ -7,7 +7,10 @@
 #ifndef FABRIC_STATE_H
 #define FABRIC_STATE_H
 
+#include "digest.h"
 #include "fabric.h"
+#include "list.h"
+#include "process.h"
 #include "wire.h"
 
 #include <stdatomic.h>
@@ -35,15 +38,6 @@
 #define FABRIC_LOG_WARNING(endpoint, ...) FABRIC_LOG(endpoint, NA_PLUGIN_LOG_WARNING, __VA_ARGS__)
 #define FABRIC_LOG_INFO(endpoint, ...)    FABRIC_LOG(endpoint, NA_PLUGIN_LOG_INFO, __VA_ARGS__)
 #define FABRIC_LOG_DEBUG(endpoint, ...)   FABRIC_LOG(endpoint, NA_PLUGIN_LOG_DEBUG, __VA_ARGS__)
-
-/* A circular list with a head. */
-struct fabric_link {
-    struct fabric_link *next;
-    struct fabric_link *prev;
-};
-
-#define fabric_container(link, type, member) \
-    ((type *) (void *) ((char *) (link) -offsetof(type, member)))
 
 enum fabric_op_kind {
     FABRIC_OP_NONE,
@@ -303,46 +297,6 @@ struct fabric_endpoint_state {
     struct fabric_counters counters;
 };
 
-static inline void fabric_list_init(struct fabric_link *list)
-{
-    list->next = list;
-    list->prev = list;
-}
-
-static inline bool fabric_list_empty(const struct fabric_link *list)
-{
-    return list->next == list;
-}
-
-static inline void fabric_list_append(struct fabric_link *list, struct fabric_link *link)
-{
-    link->prev = list->prev;
-    link->next = list;
-    list->prev->next = link;
-    list->prev = link;
-}
-
-static inline void fabric_list_prepend(struct fabric_link *list, struct fabric_link *link)
-{
-    fabric_list_append(list->next, link);
-}
-
-static inline void fabric_list_remove(struct fabric_link *link)
-{
-    link->prev->next = link->next;
-    link->next->prev = link->prev;
-    link->next = link;
-    link->prev = link;
-}
-
-static inline bool fabric_list_contains(const struct fabric_link *list, const void *element)
-{
-    for (const struct fabric_link *link = list->next; link != list; link = link->next)
-        if (link == element)
-            return true;
-    return false;
-}
-
 static inline struct fabric_op *fabric_list_first_op(const struct fabric_link *list)
 {
     return (struct fabric_op *) (void *) list->next;
@@ -425,7 +379,6 @@ static inline void fabric_complete_recv(struct fabric_endpoint_state *state, str
 /* liveness.c */
 void fabric_watch_add(struct fabric_peer_state *peer);
 void fabric_tick(struct fabric_endpoint_state *state);
-uint64_t fabric_digest(const void *data, uint64_t size);
 void fabric_process_describe(struct fabric_endpoint_state *state);
 bool fabric_peer_process_gone(const struct fabric_peer_state *peer);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory handles: registration in each of the fabric's modes, and the form in which they travel. */
 
+#include "digest.h"
 #include "ofi.h"
 
 #include <string.h>
@@ -232,16 +233,11 @@ static uint32_t ofi_mem_checksum(const struct na_plugin_class *na_class,
                                  const struct ofi_mem_packed *packed)
 {
     struct ofi_mem_packed copy = *packed;
-    uint8_t bytes[sizeof(copy)];
-    uint32_t hash = 2166136261u;
 
     if (!na_class->protocol.node_local)
         return 0;
     copy.checksum = 0;
-    memcpy(bytes, &copy, sizeof(bytes));
-    for (size_t i = 0; i < sizeof(bytes); i++)
-        hash = (hash ^ bytes[i]) * 16777619u;
-    return hash;
+    return (uint32_t) fabric_digest(&copy, sizeof(copy));
 }
 
 /* Nobody who was not told a key shall find one. */

@@ -7,6 +7,7 @@
  */
 
 #include "ofi.h"
+#include "process.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -35,23 +36,22 @@ struct ofi_owner {
 static bool ofi_owner_parse(const char *name, struct ofi_owner *owner);
 static bool ofi_owner_is_dead(const struct ofi_owner *owner, uint64_t pid_namespace);
 static void ofi_remains_remove(int directory, const char *name);
-static uint64_t ofi_pid_namespace(void);
-static bool ofi_process_stat(uint32_t pid, char *state, uint64_t *threads, uint64_t *start);
 
 /* A name that no other endpoint of the node has: "amalgam-ofi.user.pid-start-namespace-random". */
 int32_t ofi_remains_name(char *name, size_t size)
 {
-    uint64_t random, threads, start = 0;
-    char state;
+    uint64_t random, start = 0;
+    bool is_over;
 
     if (getrandom(&random, sizeof(random), 0) != (ssize_t) sizeof(random)) {
         OFI_LOG_ERROR("no random numbers for the name of an endpoint");
         return NA_PLUGIN_IO_ERROR;
     }
-    if (!ofi_process_stat((uint32_t) getpid(), &state, &threads, &start))
+    if (!fabric_process_read((uint32_t) getpid(), &start, &is_over))
         start = 0;
     (void) snprintf(name, size, OFI_REMAINS_PREFIX "%u.%u-%" PRIx64 "-%" PRIx64 "-%016" PRIx64,
-                    (unsigned) geteuid(), (unsigned) getpid(), start, ofi_pid_namespace(), random);
+                    (unsigned) geteuid(), (unsigned) getpid(), start, fabric_process_namespace(),
+                    random);
     return NA_PLUGIN_SUCCESS;
 }
 
@@ -101,7 +101,7 @@ int ofi_remains_find(const char *name)
 
 void ofi_remains_reap(void)
 {
-    uint64_t pid_namespace = ofi_pid_namespace();
+    uint64_t pid_namespace = fabric_process_namespace();
     struct dirent *entry;
     int seen = 0;
     DIR *directory = opendir(OFI_REMAINS_DIRECTORY);
@@ -143,17 +143,16 @@ static bool ofi_owner_parse(const char *name, struct ofi_owner *owner)
 /* False when in doubt. */
 static bool ofi_owner_is_dead(const struct ofi_owner *owner, uint64_t pid_namespace)
 {
-    uint64_t threads, start;
-    char state;
+    uint64_t start;
+    bool is_over;
 
     if (owner->pid_namespace == 0 || owner->pid_namespace != pid_namespace)
         return false;
     if (kill((pid_t) owner->pid, 0) != 0 && errno == ESRCH)
         return true;
-    if (owner->start == 0 || !ofi_process_stat((uint32_t) owner->pid, &state, &threads, &start))
+    if (owner->start == 0 || !fabric_process_read((uint32_t) owner->pid, &start, &is_over))
         return false;
-    /* The first thread of a process may end before the others: it is a zombie, they live. */
-    return start != owner->start || (strchr("ZXx", state) != NULL && threads <= 1);
+    return start != owner->start || is_over;
 }
 
 /* The file, unless it is no file of ours or the lock says that somebody has it. */
@@ -171,34 +170,4 @@ static void ofi_remains_remove(int directory, const char *name)
         unlinkat(directory, name, 0) == 0)
         OFI_LOG_INFO("removed " OFI_REMAINS_DIRECTORY "/%s, whose owner is dead", name);
     (void) close(fd);
-}
-
-static uint64_t ofi_pid_namespace(void)
-{
-    struct stat status;
-
-    return stat("/proc/self/ns/pid", &status) == 0 ? (uint64_t) status.st_ino : 0;
-}
-
-static bool ofi_process_stat(uint32_t pid, char *state, uint64_t *threads, uint64_t *start)
-{
-    char path[32], text[1024];
-    const char *rest;
-    ssize_t size;
-    int fd;
-
-    (void) snprintf(path, sizeof(path), "/proc/%u/stat", (unsigned) pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    size = read(fd, text, sizeof(text) - 1);
-    (void) close(fd);
-    if (size <= 0)
-        return false;
-    text[size] = '\0';
-    rest = strrchr(text, ')'); /* the name before it may contain anything */
-    return rest != NULL && sscanf(rest,
-                                  ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
-                                  "%*s %*s %" SCNu64 " %*s %" SCNu64,
-                                  state, threads, start) == 3;
 }

@@ -74,7 +74,7 @@ int32_t ucx_channel_dial(struct ucx_link *link)
         return NA_PLUGIN_NOMEM;
     channel->link = link;
     channel->is_dialed = true;
-    ucx_list_append(&link->channels, &channel->node);
+    fabric_list_append(&link->channels, &channel->node);
     ret = channel_connect(channel, &address);
     if (ret != NA_PLUGIN_SUCCESS)
         ucx_channel_close(channel);
@@ -95,9 +95,9 @@ void ucx_channels_progress(struct na_plugin_class *na_class)
         else if (what != na_class && what != NULL)
             channel_event(what, events[i].events);
     }
-    if (ucx_unlikely(!ucx_list_empty(&na_class->strangers)))
+    if (ucx_unlikely(!fabric_list_empty(&na_class->strangers)))
         channels_expire(na_class);
-    if (ucx_unlikely(!ucx_list_empty(&na_class->graveyard)))
+    if (ucx_unlikely(!fabric_list_empty(&na_class->graveyard)))
         ucx_channels_bury(na_class);
 }
 
@@ -120,17 +120,17 @@ void ucx_channel_close(struct ucx_channel *channel)
     (void) close(channel->fd);
     channel->fd = -1;
     channel->link = NULL;
-    ucx_list_remove(&channel->node);
-    ucx_list_append(&channel->na_class->graveyard, &channel->node);
+    fabric_list_remove(&channel->node);
+    fabric_list_append(&channel->na_class->graveyard, &channel->node);
 }
 
 void ucx_channels_bury(struct na_plugin_class *na_class)
 {
-    while (!ucx_list_empty(&na_class->graveyard)) {
+    while (!fabric_list_empty(&na_class->graveyard)) {
         struct ucx_channel *channel =
-            ucx_container(na_class->graveyard.next, struct ucx_channel, node);
+            fabric_container(na_class->graveyard.next, struct ucx_channel, node);
 
-        ucx_list_remove(&channel->node);
+        fabric_list_remove(&channel->node);
         ucx_host->mem_free(channel->in);
         ucx_host->mem_free(channel->out);
         ucx_host->mem_free(channel);
@@ -148,7 +148,7 @@ static struct ucx_channel *channel_create(struct na_plugin_class *na_class, int 
     }
     channel->fd = fd;
     channel->na_class = na_class;
-    ucx_list_init(&channel->node);
+    fabric_list_init(&channel->node);
     channel_settings(fd);
     return channel;
 }
@@ -228,7 +228,7 @@ static void channels_accept(struct na_plugin_class *na_class)
         if (channel == NULL)
             return;
         channel->deadline = ucx_host->clock_ns() + UCX_HELLO_NS;
-        ucx_list_append(&na_class->strangers, &channel->node);
+        fabric_list_append(&na_class->strangers, &channel->node);
         if (!channel_watch(channel, EPOLL_CTL_ADD, EPOLLIN))
             ucx_channel_close(channel);
     }
@@ -238,10 +238,10 @@ static void channels_accept(struct na_plugin_class *na_class)
 static void channels_expire(struct na_plugin_class *na_class)
 {
     uint64_t now = ucx_host->clock_ns();
-    struct ucx_list *node, *next;
+    struct fabric_link *node, *next;
 
     for (node = na_class->strangers.next; node != &na_class->strangers; node = next) {
-        struct ucx_channel *channel = ucx_container(node, struct ucx_channel, node);
+        struct ucx_channel *channel = fabric_container(node, struct ucx_channel, node);
 
         next = node->next;
         if (now >= channel->deadline)
@@ -417,8 +417,8 @@ static struct ucx_link *channel_match(struct ucx_channel *channel, const struct 
     }
     if (channel->link == NULL) {
         channel->link = link;
-        ucx_list_remove(&channel->node);
-        ucx_list_append(&link->channels, &channel->node);
+        fabric_list_remove(&channel->node);
+        fabric_list_append(&link->channels, &channel->node);
     }
     return link;
 }
@@ -437,8 +437,8 @@ static void channel_failed(struct ucx_channel *channel, const char *reason)
         return;
     }
     ucx_channel_close(channel);
-    if (link->phase == UCX_LINK_READY && (channel->is_met || ucx_list_empty(&link->channels)))
+    if (link->phase == UCX_LINK_READY && (channel->is_met || fabric_list_empty(&link->channels)))
         ucx_link_hung_up(link);
-    else if (link->phase == UCX_LINK_DIALING && ucx_list_empty(&link->channels))
+    else if (link->phase == UCX_LINK_DIALING && fabric_list_empty(&link->channels))
         ucx_link_fail(link, NA_PLUGIN_HOSTUNREACH, reason);
 }

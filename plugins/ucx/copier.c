@@ -25,11 +25,11 @@ struct ucx_copier {
     uint32_t device_size;
     uint32_t iface_size;
     uint32_t busy; /* requests */
-    struct ucx_list closing;
+    struct fabric_link closing;
 };
 
 struct ucx_copier_peer {
-    struct ucx_list node; /* of the copier: those that are closing */
+    struct fabric_link node; /* of the copier: those that are closing */
     struct ucx_copier *copier;
     uct_ep_h ep;
     uint32_t busy;
@@ -66,7 +66,7 @@ struct ucx_copier *ucx_copier_open(void)
 
     if (copier == NULL)
         return NULL;
-    ucx_list_init(&copier->closing);
+    fabric_list_init(&copier->closing);
     ucx_log_capture();
     ucx_enter();
     is_open =
@@ -134,7 +134,7 @@ struct ucx_copier_peer *ucx_copier_connect(struct ucx_copier *copier, const void
     if (peer == NULL)
         return NULL;
     peer->copier = copier;
-    ucx_list_init(&peer->node);
+    fabric_list_init(&peer->node);
     if (uct_ep_create(&params, &peer->ep) != UCS_OK) {
         ucx_host->mem_free(peer);
         return NULL;
@@ -148,7 +148,7 @@ struct ucx_copier_peer *ucx_copier_connect(struct ucx_copier *copier, const void
 /* Copies under way come to their end. */
 void ucx_copier_disconnect(struct ucx_copier *copier, struct ucx_copier_peer *peer)
 {
-    ucx_list_append(&copier->closing, &peer->node);
+    fabric_list_append(&copier->closing, &peer->node);
     copier_reap(copier, false);
 }
 
@@ -304,7 +304,8 @@ static ucs_status_t copier_copy(struct ucx_copier_peer *peer, bool is_put, void 
 
 static void copier_done(uct_completion_t *completion)
 {
-    struct copier_request *request = ucx_container(completion, struct copier_request, completion);
+    struct copier_request *request =
+        fabric_container(completion, struct copier_request, completion);
     struct ucx_transfer *transfer =
         ucx_table_find(&request->na_class->transfers, request->transfer);
     /* UCX does not tell a process that is gone from one whose memory is. The first is usual. */
@@ -337,15 +338,15 @@ static ucs_status_t copier_error(void *arg, uct_ep_h ep, ucs_status_t status)
 /* Not from inside a completion, which still uses the endpoint. */
 static void copier_reap(struct ucx_copier *copier, bool all)
 {
-    struct ucx_list *node, *next;
+    struct fabric_link *node, *next;
 
     for (node = copier->closing.next; node != &copier->closing; node = next) {
-        struct ucx_copier_peer *peer = ucx_container(node, struct ucx_copier_peer, node);
+        struct ucx_copier_peer *peer = fabric_container(node, struct ucx_copier_peer, node);
 
         next = node->next;
         if (peer->busy != 0 && !all)
             continue;
-        ucx_list_remove(&peer->node);
+        fabric_list_remove(&peer->node);
         uct_ep_destroy(peer->ep);
         ucx_host->mem_free(peer);
     }

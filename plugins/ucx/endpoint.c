@@ -28,16 +28,16 @@ int32_t ucx_class_initialize(const struct na_plugin_init *init, struct na_host_c
     if (na_class == NULL)
         return NA_PLUGIN_NOMEM;
     na_class->listen_fd = na_class->epoll_fd = -1;
-    ucx_list_init(&na_class->links);
-    ucx_list_init(&na_class->trouble);
-    ucx_list_init(&na_class->strangers);
-    ucx_list_init(&na_class->graveyard);
-    ucx_list_init(&na_class->sent);
-    ucx_list_init(&na_class->bounces);
-    ucx_list_init(&na_class->held);
-    ucx_list_init(&na_class->workers);
-    ucx_list_init(&na_class->scraps);
-    ucx_list_init(&na_class->handles);
+    fabric_list_init(&na_class->links);
+    fabric_list_init(&na_class->trouble);
+    fabric_list_init(&na_class->strangers);
+    fabric_list_init(&na_class->graveyard);
+    fabric_list_init(&na_class->sent);
+    fabric_list_init(&na_class->bounces);
+    fabric_list_init(&na_class->held);
+    fabric_list_init(&na_class->workers);
+    fabric_list_init(&na_class->scraps);
+    fabric_list_init(&na_class->handles);
     ret = class_configure(na_class, init, tls);
     if (ret == NA_PLUGIN_SUCCESS)
         ret = class_open(na_class, init, tls, info);
@@ -56,8 +56,8 @@ int32_t ucx_class_finalize(struct na_plugin_class *na_class)
         return NA_PLUGIN_SUCCESS;
     if (na_class->listen_fd >= 0)
         (void) close(na_class->listen_fd);
-    while (!ucx_list_empty(&na_class->strangers))
-        ucx_channel_close(ucx_container(na_class->strangers.next, struct ucx_channel, node));
+    while (!fabric_list_empty(&na_class->strangers))
+        ucx_channel_close(fabric_container(na_class->strangers.next, struct ucx_channel, node));
     ucx_channels_bury(na_class);
     ucx_worker_close(na_class);
     ucx_copier_close(na_class->copier);

@@ -7,13 +7,13 @@
 
 /* A frame that UCX does not give away, copied so that the message layer may hold it. */
 struct ucx_bounce {
-    struct ucx_list node;
+    struct fabric_link node;
     uint8_t data[UCX_MAX_FRAME];
 };
 
 /* A frame in UCX's memory that the message layer holds. */
 struct ucx_held {
-    struct ucx_list node;
+    struct fabric_link node;
     struct ucx_worker *worker;
     void *data;
 };
@@ -54,7 +54,7 @@ int32_t ucx_send(struct fabric_endpoint *endpoint, struct fabric_frame *frame)
     request = ucp_am_send_nbx(link->ep, UCX_AM_FRAME, NULL, 0, frame->data, frame->size, &param);
     ucx_leave();
     if (ucx_likely(request == NULL)) {
-        ucx_list_append(&na_class->sent, &private->node);
+        fabric_list_append(&na_class->sent, &private->node);
         return NA_PLUGIN_SUCCESS;
     }
     if (UCS_PTR_IS_ERR(request)) {
@@ -72,15 +72,15 @@ int32_t ucx_send(struct fabric_endpoint *endpoint, struct fabric_frame *frame)
 /* Those that UCX took since the last poll. A report may lead to the next one's being sent. */
 void ucx_frames_report(struct na_plugin_class *na_class)
 {
-    struct ucx_list batch = na_class->sent;
+    struct fabric_link batch = na_class->sent;
 
     batch.next->prev = &batch;
     batch.prev->next = &batch;
-    ucx_list_init(&na_class->sent);
-    while (!ucx_list_empty(&batch)) {
-        struct ucx_frame *private = ucx_container(batch.next, struct ucx_frame, node);
+    fabric_list_init(&na_class->sent);
+    while (!fabric_list_empty(&batch)) {
+        struct ucx_frame *private = fabric_container(batch.next, struct ucx_frame, node);
 
-        ucx_list_remove(&private->node);
+        fabric_list_remove(&private->node);
         fabric_frame_sent(&na_class->fabric, private->frame, NA_PLUGIN_SUCCESS);
     }
 }
@@ -109,7 +109,7 @@ ucs_status_t ucx_frame_received(void *arg, const void *header, size_t header_siz
             ucx_scrap_put(na_class, held);
             return UCS_OK;
         }
-        ucx_list_append(&na_class->held, &held->node);
+        fabric_list_append(&na_class->held, &held->node);
         return UCS_INPROGRESS;
     }
     if (ucx_likely(frame_receive_copy(na_class, data, size)))
@@ -125,10 +125,10 @@ void ucx_frame_release(struct fabric_endpoint *endpoint, void *cookie)
     struct na_plugin_class *na_class = ucx_class(endpoint);
     struct ucx_held *held;
 
-    for (struct ucx_list *node = na_class->bounces.next; node != &na_class->bounces;
+    for (struct fabric_link *node = na_class->bounces.next; node != &na_class->bounces;
          node = node->next) {
         if (node == cookie) {
-            ucx_list_remove(node);
+            fabric_list_remove(node);
             ucx_host->mem_free(node);
             return;
         }
@@ -137,7 +137,7 @@ void ucx_frame_release(struct fabric_endpoint *endpoint, void *cookie)
     /* With the worker its memory is gone. */
     if (na_class->worker != NULL)
         ucp_am_data_release(held->worker->worker, held->data);
-    ucx_list_remove(&held->node);
+    fabric_list_remove(&held->node);
     ucx_scrap_put(na_class, held);
 }
 
@@ -164,7 +164,7 @@ static bool frame_receive_copy(struct na_plugin_class *na_class, const void *dat
     }
     memcpy(bounce->data, data, size);
     if (ucx_unlikely(!fabric_frame_received(&na_class->fabric, bounce->data, size, bounce))) {
-        ucx_list_append(&na_class->bounces, &bounce->node);
+        fabric_list_append(&na_class->bounces, &bounce->node);
         na_class->bounce = NULL;
     }
     return true;

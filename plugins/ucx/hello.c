@@ -4,6 +4,7 @@
  * trusts a worker's address, so it is looked at only when the digest over the message fits.
  */
 
+#include "digest.h"
 #include "ucx.h"
 
 #include <endian.h>
@@ -118,12 +119,10 @@ const char *ucx_hello_read(const uint8_t *data, uint32_t size, struct ucx_hello 
     return NULL;
 }
 
-/* FNV-1a from the digest's end on. */
+/* From the digest's end on. */
 static uint64_t hello_digest(const uint8_t *data, uint32_t size)
 {
-    uint64_t digest = UINT64_C(0xcbf29ce484222325);
+    const size_t begin = offsetof(struct hello_wire, incarnation);
 
-    for (size_t i = offsetof(struct hello_wire, incarnation); i < size; i++)
-        digest = (digest ^ data[i]) * UINT64_C(0x100000001b3);
-    return digest;
+    return fabric_digest_add(FABRIC_DIGEST_NONE, data + begin, size - begin);
 }

@@ -4,6 +4,7 @@
  * the worker whose address came over them. docs/decisions/0009-ucx-connections.md says why.
  */
 
+#include "digest.h"
 #include "ucx.h"
 
 #include <stdio.h>
@@ -84,11 +85,11 @@ struct ucx_link *ucx_link_create(struct na_plugin_class *na_class, const char *n
     link->phase = UCX_LINK_DIALING;
     link->worker = na_class->worker;
     na_class->dialing++;
-    ucx_list_init(&link->trouble);
-    ucx_list_init(&link->channels);
-    ucx_list_init(&link->transfers);
-    ucx_list_init(&link->jobs);
-    ucx_list_append(&na_class->links, &link->node);
+    fabric_list_init(&link->trouble);
+    fabric_list_init(&link->channels);
+    fabric_list_init(&link->transfers);
+    fabric_list_init(&link->jobs);
+    fabric_list_append(&na_class->links, &link->node);
     if (ucx_table_add(&na_class->links_by_id, link, &link->id) != NA_PLUGIN_SUCCESS) {
         na_class->dialing--;
         link_unhash(link);
@@ -130,8 +131,8 @@ void ucx_link_met(struct ucx_link *link, const struct ucx_hello *hello)
 
 void ucx_link_trouble(struct ucx_link *link)
 {
-    if (ucx_list_empty(&link->trouble))
-        ucx_list_append(&link->na_class->trouble, &link->trouble);
+    if (fabric_list_empty(&link->trouble))
+        fabric_list_append(&link->na_class->trouble, &link->trouble);
 }
 
 /* Its process is gone or has closed: what it sent before may still come. */
@@ -154,8 +155,8 @@ void ucx_link_fail(struct ucx_link *link, int32_t status, const char *reason)
     link->phase = UCX_LINK_FAILED;
     link_unhash(link);
     ucx_table_remove(&link->na_class->links_by_id, link->id);
-    while (!ucx_list_empty(&link->channels))
-        ucx_channel_close(ucx_container(link->channels.next, struct ucx_channel, node));
+    while (!fabric_list_empty(&link->channels))
+        ucx_channel_close(fabric_container(link->channels.next, struct ucx_channel, node));
     link_endpoint_close(link, true);
     ucx_jobs_drop(link);
     ucx_transfers_fail(link, status);
@@ -172,10 +173,10 @@ void ucx_link_fail(struct ucx_link *link, int32_t status, const char *reason)
 /* Goes on with the links that end. */
 void ucx_links_progress(struct na_plugin_class *na_class)
 {
-    struct ucx_list *node, *next;
+    struct fabric_link *node, *next;
 
     for (node = na_class->trouble.next; node != &na_class->trouble; node = next) {
-        struct ucx_link *link = ucx_container(node, struct ucx_link, trouble);
+        struct ucx_link *link = fabric_container(node, struct ucx_link, trouble);
 
         next = node->next;
         if (link->phase != UCX_LINK_FAILED && link->is_failing)
@@ -194,10 +195,10 @@ void ucx_links_progress(struct na_plugin_class *na_class)
 void ucx_links_leave(struct ucx_worker *worker)
 {
     struct na_plugin_class *na_class = worker->na_class;
-    struct ucx_list *node, *next;
+    struct fabric_link *node, *next;
 
     for (node = na_class->links.next; node != &na_class->links; node = next) {
-        struct ucx_link *link = ucx_container(node, struct ucx_link, node);
+        struct ucx_link *link = fabric_container(node, struct ucx_link, node);
 
         next = node->next;
         if (link->worker == worker && (link->is_shared || !link->is_met))
@@ -210,25 +211,25 @@ void ucx_links_leave(struct ucx_worker *worker)
 void ucx_links_close(struct na_plugin_class *na_class)
 {
     uint64_t end = ucx_host->clock_ns() + LINK_CLOSE_NS;
-    struct ucx_list *node;
+    struct fabric_link *node;
     bool is_open = true;
 
     for (node = na_class->links.next; node != &na_class->links; node = node->next)
-        link_endpoint_close(ucx_container(node, struct ucx_link, node), false);
+        link_endpoint_close(fabric_container(node, struct ucx_link, node), false);
     while (is_open && ucx_host->clock_ns() < end) {
         for (node = na_class->workers.next; node != &na_class->workers; node = node->next)
-            (void) ucp_worker_progress(ucx_container(node, struct ucx_worker, node)->worker);
+            (void) ucp_worker_progress(fabric_container(node, struct ucx_worker, node)->worker);
         is_open = false;
         for (node = na_class->links.next; node != &na_class->links; node = node->next)
-            if (!link_endpoint_is_closed(ucx_container(node, struct ucx_link, node)))
+            if (!link_endpoint_is_closed(fabric_container(node, struct ucx_link, node)))
                 is_open = true;
     }
     for (node = na_class->links.next; node != &na_class->links; node = node->next) {
-        struct ucx_link *link = ucx_container(node, struct ucx_link, node);
+        struct ucx_link *link = fabric_container(node, struct ucx_link, node);
 
-        while (!ucx_list_empty(&link->channels)) {
+        while (!fabric_list_empty(&link->channels)) {
             struct ucx_channel *channel =
-                ucx_container(link->channels.next, struct ucx_channel, node);
+                fabric_container(link->channels.next, struct ucx_channel, node);
 
             ucx_channel_say_goodbye(channel);
             ucx_channel_close(channel);
@@ -245,8 +246,8 @@ void ucx_links_close(struct na_plugin_class *na_class)
 /* What was still under way ended with the worker. */
 void ucx_links_free(struct na_plugin_class *na_class)
 {
-    while (!ucx_list_empty(&na_class->links)) {
-        struct ucx_link *link = ucx_container(na_class->links.next, struct ucx_link, node);
+    while (!fabric_list_empty(&na_class->links)) {
+        struct ucx_link *link = fabric_container(na_class->links.next, struct ucx_link, node);
 
         if (link->peer != NULL)
             ucx_peer(link->peer)->link = NULL;
@@ -276,11 +277,7 @@ bool ucx_link_has_lane(struct ucx_link *link, const char *const *words)
 
 static uint32_t link_hash(const char *name)
 {
-    uint32_t hash = 2166136261u;
-
-    for (const char *at = name; *at != '\0'; at++)
-        hash = (hash ^ (unsigned char) *at) * 16777619u;
-    return hash;
+    return (uint32_t) fabric_digest(name, strlen(name));
 }
 
 static void link_unhash(struct ucx_link *link)
@@ -362,8 +359,8 @@ static bool link_endpoint_is_closed(struct ucx_link *link)
 
 static void link_free(struct ucx_link *link)
 {
-    ucx_list_remove(&link->node);
-    ucx_list_remove(&link->trouble);
+    fabric_list_remove(&link->node);
+    fabric_list_remove(&link->trouble);
     ucx_table_remove(&link->na_class->links_by_id, link->id);
     ucx_host->mem_free(link);
 }

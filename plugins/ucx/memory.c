@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory handles: registering, the form in which they travel, finding what a peer asks for. */
 
+#include "digest.h"
 #include "ucx.h"
 
 #include <endian.h>
@@ -63,7 +64,7 @@ void ucx_mem_destroy(struct na_plugin_class *na_class, struct na_plugin_mem *mem
     (void) ucx_mem_deregister(na_class, mem);
     fabric_lock(&na_class->fabric);
     mem_forget_key(mem);
-    ucx_list_remove(&mem->node);
+    fabric_list_remove(&mem->node);
     fabric_unlock(&na_class->fabric);
     ucx_host->mem_free(mem->packed);
     ucx_host->mem_free(mem);
@@ -250,20 +251,20 @@ ucs_status_t ucx_mem_rkey(struct ucx_link *link, struct na_plugin_mem *mem, ucp_
 /* Before the worker goes. */
 void ucx_mem_forget_keys(struct na_plugin_class *na_class)
 {
-    for (struct ucx_list *node = na_class->handles.next; node != &na_class->handles;
+    for (struct fabric_link *node = na_class->handles.next; node != &na_class->handles;
          node = node->next)
-        mem_forget_key(ucx_container(node, struct na_plugin_mem, node));
+        mem_forget_key(fabric_container(node, struct na_plugin_mem, node));
 }
 
 /* What callers forgot; the worker is gone, and with it what was under way. */
 void ucx_mem_free_all(struct na_plugin_class *na_class)
 {
-    while (!ucx_list_empty(&na_class->handles)) {
+    while (!fabric_list_empty(&na_class->handles)) {
         struct na_plugin_mem *mem =
-            ucx_container(na_class->handles.next, struct na_plugin_mem, node);
+            fabric_container(na_class->handles.next, struct na_plugin_mem, node);
 
         mem_unmap(na_class, mem);
-        ucx_list_remove(&mem->node);
+        fabric_list_remove(&mem->node);
         ucx_host->mem_free(mem->packed);
         ucx_host->mem_free(mem);
     }
@@ -276,7 +277,7 @@ static struct na_plugin_mem *mem_alloc(struct na_plugin_class *na_class)
     if (mem == NULL)
         return NULL;
     fabric_lock(&na_class->fabric);
-    ucx_list_append(&na_class->handles, &mem->node);
+    fabric_list_append(&na_class->handles, &mem->node);
     fabric_unlock(&na_class->fabric);
     return mem;
 }
@@ -350,10 +351,10 @@ static void mem_wait(struct na_plugin_class *na_class, struct na_plugin_mem *mem
 /* Those on which something is under way. */
 static void mem_fail_links(struct na_plugin_class *na_class)
 {
-    struct ucx_list *node, *next;
+    struct fabric_link *node, *next;
 
     for (node = na_class->links.next; node != &na_class->links; node = next) {
-        struct ucx_link *link = ucx_container(node, struct ucx_link, node);
+        struct ucx_link *link = fabric_container(node, struct ucx_link, node);
 
         next = node->next;
         if (link->busy != 0)
@@ -369,15 +370,9 @@ static void mem_forget_key(struct na_plugin_mem *mem)
     mem->rkey = NULL;
 }
 
-/* FNV-1a. */
 static uint64_t mem_digest(const struct mem_packed *packed, const uint8_t *key, size_t key_size)
 {
-    const uint8_t *head = (const uint8_t *) packed;
-    uint64_t digest = UINT64_C(0xcbf29ce484222325);
+    uint64_t digest = fabric_digest_add(FABRIC_DIGEST_NONE, packed, sizeof(*packed));
 
-    for (size_t i = 0; i < sizeof(*packed); i++)
-        digest = (digest ^ head[i]) * UINT64_C(0x100000001b3);
-    for (size_t i = 0; i < key_size; i++)
-        digest = (digest ^ key[i]) * UINT64_C(0x100000001b3);
-    return digest;
+    return fabric_digest_add(digest, key, key_size);
 }

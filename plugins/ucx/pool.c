@@ -11,29 +11,29 @@ _Static_assert(sizeof(struct ucx_job) <= UCX_SCRAP_SIZE, "a job fits");
 /* Zero-filled, or NULL. */
 void *ucx_scrap_get(struct na_plugin_class *na_class)
 {
-    struct ucx_list *scrap = na_class->scraps.next;
+    struct fabric_link *scrap = na_class->scraps.next;
 
     if (ucx_unlikely(scrap == &na_class->scraps))
         return ucx_host->mem_alloc(UCX_SCRAP_SIZE, 0);
-    ucx_list_remove(scrap);
+    fabric_list_remove(scrap);
     memset(scrap, 0, UCX_SCRAP_SIZE);
     return scrap;
 }
 
 void ucx_scrap_put(struct na_plugin_class *na_class, void *scrap)
 {
-    struct ucx_list *link = scrap;
+    struct fabric_link *link = scrap;
 
-    ucx_list_init(link);
-    ucx_list_append(na_class->scraps.next, link); /* the last is the warmest */
+    fabric_list_init(link);
+    fabric_list_append(na_class->scraps.next, link); /* the last is the warmest */
 }
 
 void ucx_scraps_free(struct na_plugin_class *na_class)
 {
-    while (!ucx_list_empty(&na_class->scraps)) {
-        struct ucx_list *scrap = na_class->scraps.next;
+    while (!fabric_list_empty(&na_class->scraps)) {
+        struct fabric_link *scrap = na_class->scraps.next;
 
-        ucx_list_remove(scrap);
+        fabric_list_remove(scrap);
         ucx_host->mem_free(scrap);
     }
 }

@@ -44,9 +44,9 @@ void ucx_probe_start(struct ucx_worker *worker)
 
 void ucx_probe_progress(struct na_plugin_class *na_class)
 {
-    for (struct ucx_list *node = na_class->workers.next; node != &na_class->workers;
+    for (struct fabric_link *node = na_class->workers.next; node != &na_class->workers;
          node = node->next) {
-        struct ucx_worker *worker = ucx_container(node, struct ucx_worker, node);
+        struct ucx_worker *worker = fabric_container(node, struct ucx_worker, node);
 
         if (!worker->is_probing)
             continue;

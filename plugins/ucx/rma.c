@@ -57,7 +57,7 @@ int32_t ucx_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma)
     ret = ucx_table_add(&na_class->transfers, transfer, &transfer->id);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
-    ucx_list_append(&link->transfers, &transfer->node);
+    fabric_list_append(&link->transfers, &transfer->node);
     transfer->way = transfer_way(link, rma);
     ucx_enter();
     switch (transfer->way) {
@@ -78,7 +78,7 @@ int32_t ucx_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma)
         return NA_PLUGIN_SUCCESS;
     }
     if (ret != NA_PLUGIN_SUCCESS) {
-        ucx_list_remove(&transfer->node);
+        fabric_list_remove(&transfer->node);
         ucx_table_remove(&na_class->transfers, transfer->id);
     }
     return ret;
@@ -136,10 +136,10 @@ void ucx_transfer_advance(struct ucx_transfer *transfer, int32_t status, uint64_
 /* The link failed; what UCX still has in hand ends when its endpoint is closed. */
 void ucx_transfers_fail(struct ucx_link *link, int32_t status)
 {
-    struct ucx_list *node, *next;
+    struct fabric_link *node, *next;
 
     for (node = link->transfers.next; node != &link->transfers; node = next) {
-        struct ucx_transfer *transfer = ucx_container(node, struct ucx_transfer, node);
+        struct ucx_transfer *transfer = fabric_container(node, struct ucx_transfer, node);
 
         next = node->next;
         if (!transfer->is_over) {
@@ -154,9 +154,9 @@ void ucx_transfers_fail(struct ucx_link *link, int32_t status)
 /* The endpoint is closed: nothing touches memory for it any more. */
 void ucx_transfers_forget(struct ucx_link *link)
 {
-    while (!ucx_list_empty(&link->transfers)) {
+    while (!fabric_list_empty(&link->transfers)) {
         struct ucx_transfer *transfer =
-            ucx_container(link->transfers.next, struct ucx_transfer, node);
+            fabric_container(link->transfers.next, struct ucx_transfer, node);
 
         transfer_end(transfer, transfer->is_over ? transfer->status : NA_PLUGIN_HOSTUNREACH);
     }
@@ -214,7 +214,7 @@ static void transfer_end(struct ucx_transfer *transfer, int32_t status)
 {
     struct na_plugin_class *na_class = transfer->link->na_class;
 
-    ucx_list_remove(&transfer->node);
+    fabric_list_remove(&transfer->node);
     ucx_table_remove(&na_class->transfers, transfer->id);
     fabric_rma_done(&na_class->fabric, transfer->rma, status);
 }

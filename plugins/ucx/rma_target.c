@@ -50,7 +50,7 @@ ucs_status_t ucx_get_received(void *arg, const void *header, size_t header_size,
         job->flags |= UCX_RMA_DEVICE;
     mem->users++;
     link->job_count++;
-    ucx_list_append(&link->jobs, &job->node);
+    fabric_list_append(&link->jobs, &job->node);
     jobs_progress(link);
     return UCS_OK;
 }
@@ -110,8 +110,8 @@ ucs_status_t ucx_stop_received(void *arg, const void *header, size_t header_size
     (void) param;
     if (link == NULL)
         return UCS_OK;
-    for (struct ucx_list *node = link->jobs.next; node != &link->jobs; node = node->next) {
-        struct ucx_job *job = ucx_container(node, struct ucx_job, node);
+    for (struct fabric_link *node = link->jobs.next; node != &link->jobs; node = node->next) {
+        struct ucx_job *job = fabric_container(node, struct ucx_job, node);
 
         if (job->transfer == copy.transfer) {
             job_release(job);
@@ -124,15 +124,15 @@ ucs_status_t ucx_stop_received(void *arg, const void *header, size_t header_size
 /* Pieces under way keep what they need. */
 void ucx_jobs_drop(struct ucx_link *link)
 {
-    while (!ucx_list_empty(&link->jobs))
-        job_release(ucx_container(link->jobs.next, struct ucx_job, node));
+    while (!fabric_list_empty(&link->jobs))
+        job_release(fabric_container(link->jobs.next, struct ucx_job, node));
 }
 
 static void jobs_progress(struct ucx_link *link)
 {
-    while (link->pieces < UCX_PIECES && !ucx_list_empty(&link->jobs) &&
+    while (link->pieces < UCX_PIECES && !fabric_list_empty(&link->jobs) &&
            link->phase == UCX_LINK_READY && !link->is_failing) {
-        struct ucx_job *job = ucx_container(link->jobs.next, struct ucx_job, node);
+        struct ucx_job *job = fabric_container(link->jobs.next, struct ucx_job, node);
         ucs_status_t status = UCS_OK;
 
         if (!job->mem->is_registered)
@@ -192,7 +192,7 @@ static void job_release(struct ucx_job *job)
 {
     job->mem->users--;
     job->link->job_count--;
-    ucx_list_remove(&job->node);
+    fabric_list_remove(&job->node);
     ucx_scrap_put(job->link->na_class, job);
 }
 

@@ -12,6 +12,7 @@
 #endif
 
 #include "fabric.h"
+#include "list.h"
 #include "location.h"
 
 #include <stdatomic.h>
@@ -59,15 +60,6 @@ struct ucx_copier;
 struct ucx_copier_peer;
 struct ucx_bounce;
 
-/* A circular list with a head; an element that is in no list points to itself. */
-struct ucx_list {
-    struct ucx_list *next;
-    struct ucx_list *prev;
-};
-
-#define ucx_container(link, type, member) \
-    ((type *) (void *) ((char *) (link) -offsetof(type, member)))
-
 /* Objects under ids that the wire carries: index and generation, so that old ones are recognised */
 struct ucx_table {
     struct ucx_table_slot *slots;
@@ -86,7 +78,7 @@ struct ucx_table_slot {
  * which others write to it in disorder; then a new one takes its place for whoever comes.
  */
 struct ucx_worker {
-    struct ucx_list node;
+    struct fabric_link node;
     struct na_plugin_class *na_class;
     ucp_worker_h worker;
     ucp_address_t *address;
@@ -103,7 +95,7 @@ struct ucx_worker {
 
 /* One socket on which two endpoints introduce themselves and see each other die. */
 struct ucx_channel {
-    struct ucx_list node; /* of the link, or of the class while it is not known whose it is */
+    struct fabric_link node; /* of the link, or of the class while it is not known whose it is */
     struct na_plugin_class *na_class;
     struct ucx_link *link; /* NULL until a caller said who it is */
     int fd;
@@ -134,8 +126,8 @@ enum ucx_lanes {
 
 /* What joins us with one process. It outlives its peer object until UCX lets go of it. */
 struct ucx_link {
-    struct ucx_list node;    /* of the class: all */
-    struct ucx_list trouble; /* of the class: those that are dying, failing or closing */
+    struct fabric_link node;    /* of the class: all */
+    struct fabric_link trouble; /* of the class: those that are dying, failing or closing */
     struct ucx_link *hash_next;
     struct na_plugin_class *na_class;
     struct fabric_peer *peer; /* NULL when the message layer has not opened it */
@@ -158,9 +150,9 @@ struct ucx_link {
     struct ucx_copier_peer *copier;
     uint32_t busy; /* sends and receives that UCX has not let go of */
     uint64_t deadline;
-    struct ucx_list channels;
-    struct ucx_list transfers; /* that we asked for */
-    struct ucx_list jobs;      /* that we carry out for the other side */
+    struct fabric_link channels;
+    struct fabric_link transfers; /* that we asked for */
+    struct fabric_link jobs;      /* that we carry out for the other side */
     uint32_t job_count;
     uint32_t pieces; /* of jobs, in progress */
 };
@@ -178,8 +170,8 @@ struct na_plugin_class {
     struct fabric_endpoint fabric;
     char *protocol;
     ucp_context_h context;
-    struct ucx_worker *worker; /* for new links */
-    struct ucx_list workers;   /* all */
+    struct ucx_worker *worker;  /* for new links */
+    struct fabric_link workers; /* all */
     ucs_thread_mode_t thread_mode;
     uint32_t probing;          /* workers */
     struct ucx_copier *copier; /* NULL: no copying between processes of this node */
@@ -197,19 +189,19 @@ struct na_plugin_class {
     bool is_quiet; /* a complaint about descriptors was made */
     uint32_t polls;
     uint32_t dialing; /* links */
-    struct ucx_list links;
-    struct ucx_list trouble;
-    struct ucx_list graveyard; /* closed channels */
-    struct ucx_list strangers; /* channels whose hello has not come */
+    struct fabric_link links;
+    struct fabric_link trouble;
+    struct fabric_link graveyard; /* closed channels */
+    struct fabric_link strangers; /* channels whose hello has not come */
     struct ucx_link *buckets[UCX_BUCKETS];
-    struct ucx_list sent;   /* frames to be reported in the next poll */
-    struct ucx_list scraps; /* unused */
+    struct fabric_link sent;   /* frames to be reported in the next poll */
+    struct fabric_link scraps; /* unused */
     struct ucx_bounce *bounce;
-    struct ucx_list bounces; /* held by the message layer */
-    struct ucx_list held;    /* likewise, UCX's memory */
+    struct fabric_link bounces; /* held by the message layer */
+    struct fabric_link held;    /* likewise, UCX's memory */
     struct ucx_table memory;
     struct ucx_table transfers;
-    struct ucx_list handles; /* every struct na_plugin_mem */
+    struct fabric_link handles; /* every struct na_plugin_mem */
     struct ucx_table links_by_id;
 };
 
@@ -218,7 +210,7 @@ struct ucx_peer {
 };
 
 struct ucx_frame {
-    struct ucx_list node;
+    struct fabric_link node;
     struct fabric_frame *frame;
     struct na_plugin_class *na_class;
     struct ucx_link *link;
@@ -226,7 +218,7 @@ struct ucx_frame {
 
 /* A local region, or what is known of a remote one. */
 struct na_plugin_mem {
-    struct ucx_list node;
+    struct fabric_link node;
     bool is_remote;
     uint32_t flags;
     uint32_t mem_type;
@@ -252,7 +244,7 @@ enum ucx_transfer_way {
 
 /* The plugin's part of a put or get at its origin. */
 struct ucx_transfer {
-    struct ucx_list node;
+    struct fabric_link node;
     struct fabric_rma *rma;
     struct ucx_link *link;
     uint64_t id;
@@ -266,7 +258,7 @@ struct ucx_transfer {
 
 /* A get that we answer. */
 struct ucx_job {
-    struct ucx_list node;
+    struct fabric_link node;
     struct ucx_link *link;
     struct na_plugin_mem *mem;
     uint64_t transfer; /* the origin's id */
@@ -276,33 +268,6 @@ struct ucx_job {
     uint32_t flags;
     uint32_t in_touch;
 };
-
-static inline void ucx_list_init(struct ucx_list *list)
-{
-    list->next = list;
-    list->prev = list;
-}
-
-static inline bool ucx_list_empty(const struct ucx_list *list)
-{
-    return list->next == list;
-}
-
-static inline void ucx_list_append(struct ucx_list *list, struct ucx_list *link)
-{
-    link->prev = list->prev;
-    link->next = list;
-    list->prev->next = link;
-    list->prev = link;
-}
-
-static inline void ucx_list_remove(struct ucx_list *link)
-{
-    link->prev->next = link->next;
-    link->next->prev = link->prev;
-    link->next = link;
-    link->prev = link;
-}
 
 static inline struct na_plugin_class *ucx_class(struct fabric_endpoint *endpoint)
 {

@@ -40,7 +40,7 @@ int32_t ucx_worker_open(struct na_plugin_class *na_class, const struct na_plugin
 
 void ucx_worker_close(struct na_plugin_class *na_class)
 {
-    struct ucx_list *node;
+    struct fabric_link *node;
 
     ucx_enter();
     if (na_class->worker != NULL) {
@@ -49,13 +49,14 @@ void ucx_worker_close(struct na_plugin_class *na_class)
         ucx_mem_forget_keys(na_class);
     }
     for (node = na_class->workers.next; node != &na_class->workers; node = node->next)
-        worker_destroy(ucx_container(node, struct ucx_worker, node));
+        worker_destroy(fabric_container(node, struct ucx_worker, node));
     ucx_links_free(na_class);
     ucx_mem_free_all(na_class);
-    while (!ucx_list_empty(&na_class->workers)) {
-        struct ucx_worker *worker = ucx_container(na_class->workers.next, struct ucx_worker, node);
+    while (!fabric_list_empty(&na_class->workers)) {
+        struct ucx_worker *worker =
+            fabric_container(na_class->workers.next, struct ucx_worker, node);
 
-        ucx_list_remove(&worker->node);
+        fabric_list_remove(&worker->node);
         ucx_host->mem_free(worker);
     }
     if (na_class->context != NULL)
@@ -75,7 +76,7 @@ int32_t ucx_worker_add(struct na_plugin_class *na_class)
     if (worker == NULL)
         return NA_PLUGIN_NOMEM;
     worker->na_class = na_class;
-    ucx_list_append(&na_class->workers, &worker->node);
+    fabric_list_append(&na_class->workers, &worker->node);
     ret = worker_create(worker);
     if (ret == NA_PLUGIN_SUCCESS)
         ret = worker_handlers_set(worker);
@@ -91,7 +92,7 @@ int32_t ucx_worker_add(struct na_plugin_class *na_class)
         return NA_PLUGIN_SUCCESS;
     }
     worker_destroy(worker);
-    ucx_list_remove(&worker->node);
+    fabric_list_remove(&worker->node);
     ucx_host->mem_free(worker);
     return ret;
 }
@@ -101,11 +102,11 @@ int32_t ucx_poll(struct fabric_endpoint *endpoint)
     struct na_plugin_class *na_class = ucx_class(endpoint);
 
     ucx_enter();
-    if (!ucx_list_empty(&na_class->sent))
+    if (!fabric_list_empty(&na_class->sent))
         ucx_frames_report(na_class);
-    for (struct ucx_list *node = na_class->workers.next; node != &na_class->workers;
+    for (struct fabric_link *node = na_class->workers.next; node != &na_class->workers;
          node = node->next)
-        (void) ucp_worker_progress(ucx_container(node, struct ucx_worker, node)->worker);
+        (void) ucp_worker_progress(fabric_container(node, struct ucx_worker, node)->worker);
     if (na_class->copier != NULL && !ucx_copier_is_idle(na_class->copier))
         ucx_copier_progress(na_class->copier);
     if (ucx_unlikely(++na_class->polls % UCX_LINK_POLLS == 0 || na_class->is_attentive ||
@@ -113,7 +114,7 @@ int32_t ucx_poll(struct fabric_endpoint *endpoint)
         na_class->is_attentive = false;
         ucx_channels_progress(na_class);
     }
-    if (ucx_unlikely(!ucx_list_empty(&na_class->trouble)))
+    if (ucx_unlikely(!fabric_list_empty(&na_class->trouble)))
         ucx_links_progress(na_class);
     if (ucx_unlikely(na_class->probing != 0))
         ucx_probe_progress(na_class);
@@ -137,14 +138,14 @@ bool ucx_try_wait(struct fabric_endpoint *endpoint)
     struct na_plugin_class *na_class = ucx_class(endpoint);
     ucs_status_t status = UCS_OK;
 
-    if (!ucx_list_empty(&na_class->sent) || !ucx_list_empty(&na_class->trouble) ||
+    if (!fabric_list_empty(&na_class->sent) || !fabric_list_empty(&na_class->trouble) ||
         na_class->probing != 0 ||
         (na_class->copier != NULL && !ucx_copier_is_idle(na_class->copier)))
         return false;
     ucx_enter();
-    for (struct ucx_list *node = na_class->workers.next;
+    for (struct fabric_link *node = na_class->workers.next;
          node != &na_class->workers && status == UCS_OK; node = node->next)
-        status = ucp_worker_arm(ucx_container(node, struct ucx_worker, node)->worker);
+        status = ucp_worker_arm(fabric_container(node, struct ucx_worker, node)->worker);
     ucx_leave();
     na_class->is_attentive = true;
     return status == UCS_OK;

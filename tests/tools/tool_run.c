@@ -105,8 +105,8 @@ unsigned int tool_count_lines(const char *text)
 {
     unsigned int count = 0;
 
-    for (; *text != '\0'; text++)
-        count += *text == '\n';
+    for (const char *line = text, *end; (end = strchr(line, '\n')) != NULL; line = end + 1)
+        count += strncmp(line, "# [", 3) != 0;
     return count;
 }
 

@@ -54,7 +54,7 @@ bool test_is_sm(void);
         }                                                               \
     } while (0)
 
-/* Lines of a text. */
+/* Lines of a text but for those of the library's log. */
 unsigned int tool_count_lines(const char *text);
 
 /* Processes that are started from now on may write files up to this size; 0: any. */

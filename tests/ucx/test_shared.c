@@ -163,9 +163,9 @@ static void a_queue_with_a_hole_is_replaced(void **state)
     assert_true(worker->is_retired);
     assert_int_equal(send_until_it_works(&b, &a, to_a), 0);
     assert_int_equal(send_until_it_works(&a, &b, to_b), 0);
-    for (struct ucx_list *node = a.na_class->links.next; node != &a.na_class->links;
+    for (struct fabric_link *node = a.na_class->links.next; node != &a.na_class->links;
          node = node->next)
-        assert_ptr_equal(ucx_container(node, struct ucx_link, node)->worker, a.na_class->worker);
+        assert_ptr_equal(fabric_container(node, struct ucx_link, node)->worker, a.na_class->worker);
     fabric_addr_free(b.na_class, to_a);
     fabric_addr_free(a.na_class, to_b);
     side_close(&a);

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Reading /proc. */
+
+#include "process.h"
+
+#include "digest.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static ssize_t process_file_read(const char *path, char *text, size_t size);
+
+bool fabric_process_read(uint32_t pid, uint64_t *start, bool *is_over)
+{
+    char path[64], text[1024], state;
+    uint64_t threads;
+    const char *rest;
+
+    (void) snprintf(path, sizeof(path), "/proc/%u/stat", (unsigned) pid);
+    if (process_file_read(path, text, sizeof(text)) <= 0)
+        return false;
+    rest = strrchr(text, ')'); /* the name before it may contain anything */
+    if (rest == NULL || sscanf(rest,
+                               ") %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+                               "%*s %" SCNu64 " %*s %" SCNu64,
+                               &state, &threads, start) != 3)
+        return false;
+    /* The first thread of a process may end before the others: it is a zombie, they live. */
+    *is_over = strchr("ZXx", state) != NULL && threads <= 1;
+    return true;
+}
+
+uint64_t fabric_process_namespace(void)
+{
+    struct stat status;
+
+    if (stat("/proc/self/ns/pid", &status) != 0)
+        return 0;
+    return ((uint64_t) status.st_dev << 32) ^ (uint64_t) status.st_ino;
+}
+
+uint64_t fabric_process_node(void)
+{
+    char text[64];
+
+    if (process_file_read("/proc/sys/kernel/random/boot_id", text, sizeof(text)) <= 0)
+        return 0;
+    return fabric_digest(text, strlen(text));
+}
+
+static ssize_t process_file_read(const char *path, char *text, size_t size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length;
+
+    if (fd < 0)
+        return -1;
+    length = read(fd, text, size - 1);
+    (void) close(fd);
+    text[length > 0 ? length : 0] = '\0';
+    return length;
+}
