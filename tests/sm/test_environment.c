@@ -9,6 +9,7 @@
 #endif
 
 #include "sm_test.h"
+#include "transport_rma.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -72,32 +73,18 @@ int posix_memalign(void **ptr, size_t align, size_t size)
 
 static void nothing_is_allocated_in_the_steady_state(void **state)
 {
-    static uint8_t local[BYTES];
-    uint8_t request[64] = {0}, reply[64], packed[512];
-    na_mem_handle_t *mem, *remote;
+    uint8_t request[64] = {0}, reply[64];
     na_op_id_t *send_op, *recv_op;
     unsigned long before = 0;
-    struct child child;
-    struct end end;
-    na_addr_t *peer;
-    size_t size = sizeof(packed);
+    struct rma rma;
 
     (void) state;
     for (int copy = 0; copy < 2; copy++) {
         if (copy)
             assert_int_equal(setenv("AMALGAM_SM_RMA", "copy", 1), 0);
-        child_start(&child, "na+sm", "plain");
-        end_open(&end, "na+sm", NULL);
-        assert_int_equal(NA_Addr_lookup(end.na_class, child.address, &peer), NA_SUCCESS);
-        size = sizeof(packed);
-        assert_int_equal(
-            end_command(&end, peer, PEER_EXPOSE, NA_MEM_READWRITE, BYTES, 0, packed, &size),
-            NA_SUCCESS);
-        assert_int_equal(NA_Mem_handle_deserialize(end.na_class, &remote, packed, size),
-                         NA_SUCCESS);
-        mem = mem_open(&end, local, BYTES, NA_MEM_READWRITE);
-        send_op = NA_Op_create(end.na_class, NA_OP_SINGLE);
-        recv_op = NA_Op_create(end.na_class, NA_OP_SINGLE);
+        assert_int_equal(rma_open(&rma, "plain", NA_MEM_READWRITE, BYTES, 0), 0);
+        send_op = NA_Op_create(rma.end.na_class, NA_OP_SINGLE);
+        recv_op = NA_Op_create(rma.end.na_class, NA_OP_SINGLE);
         for (uint32_t i = 0; i < 3000; i++) {
             struct event got = {0}, sent = {0}, done = {0};
 
@@ -105,31 +92,28 @@ static void nothing_is_allocated_in_the_steady_state(void **state)
                 before = atomic_load(&allocations);
             if (i == 1000 && !TEST_SANITIZED)
                 assert_true(before > 10); /* the plugin's are among them */
-            assert_int_equal(NA_Msg_recv_expected(end.na_class, end.context, event_callback, &got,
-                                                  reply, sizeof(reply), NULL, peer, 0, i, recv_op),
+            assert_int_equal(NA_Msg_recv_expected(rma.end.na_class, rma.end.context, event_callback,
+                                                  &got, reply, sizeof(reply), NULL, rma.peer, 0, i,
+                                                  recv_op),
                              NA_SUCCESS);
-            assert_int_equal(NA_Msg_send_unexpected(end.na_class, end.context, event_callback,
-                                                    &sent, request, sizeof(request), NULL, peer, 0,
-                                                    i, send_op),
+            assert_int_equal(NA_Msg_send_unexpected(rma.end.na_class, rma.end.context,
+                                                    event_callback, &sent, request, sizeof(request),
+                                                    NULL, rma.peer, 0, i, send_op),
                              NA_SUCCESS);
-            assert_true(event_wait(&end, &sent, TEST_WAIT_MS));
-            assert_true(event_wait(&end, &got, TEST_WAIT_MS));
+            assert_true(event_wait(&rma.end, &sent, TEST_WAIT_MS));
+            assert_true(event_wait(&rma.end, &got, TEST_WAIT_MS));
             if (i % 10 != 0)
                 continue;
-            assert_int_equal((i % 20 ? NA_Put : NA_Get)(end.na_class, end.context, event_callback,
-                                                        &done, mem, 0, remote, 0, BYTES, peer, 0,
-                                                        send_op),
+            assert_int_equal((i % 20 ? NA_Put : NA_Get)(
+                                 rma.end.na_class, rma.end.context, event_callback, &done,
+                                 rma.local_mem, 0, rma.remote_mem, 0, BYTES, rma.peer, 0, send_op),
                              NA_SUCCESS);
-            assert_true(event_wait(&end, &done, TEST_WAIT_MS));
+            assert_true(event_wait(&rma.end, &done, TEST_WAIT_MS));
         }
         assert_int_equal(atomic_load(&allocations) - before, 0);
-        NA_Op_destroy(end.na_class, send_op);
-        NA_Op_destroy(end.na_class, recv_op);
-        NA_Mem_handle_free(end.na_class, remote);
-        mem_close(&end, mem);
-        NA_Addr_free(end.na_class, peer);
-        end_close(&end);
-        child_stop(&child);
+        NA_Op_destroy(rma.end.na_class, send_op);
+        NA_Op_destroy(rma.end.na_class, recv_op);
+        rma_close(&rma, true);
         assert_int_equal(unsetenv("AMALGAM_SM_RMA"), 0);
     }
     if (TEST_SANITIZED)

@@ -10,6 +10,7 @@
 #endif
 
 #include "sm_test.h"
+#include "transport_rma.h"
 
 #include <errno.h>
 #include <linux/filter.h>
@@ -29,8 +30,6 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-
-#define BYTES 3000000u
 
 static _Atomic unsigned int wakeups;
 static _Atomic int stop_before_wakeup;
@@ -323,57 +322,40 @@ static void a_sender_that_waits_for_space_is_woken(void **state)
  * its peer is dead, a transfer, a message that waits. */
 static void what_another_thread_starts_wakes_the_sleeper(void **state)
 {
-    static uint8_t local[BYTES];
-    uint8_t packed[512];
     struct event event = {0};
-    na_mem_handle_t *mem, *remote;
-    size_t size = sizeof(packed);
-    struct child child;
-    struct end end;
     na_op_id_t *op;
-    na_addr_t *peer;
+    struct rma rma;
+    struct end end;
 
     (void) state;
     for (int copy = 0; copy < 2; copy++) {
         if (copy)
             assert_int_equal(setenv("AMALGAM_SM_RMA", "copy", 1), 0);
-        child_start(&child, "na+sm", "plain");
-        end_open(&end, "na+sm", NULL);
-        assert_int_equal(NA_Addr_lookup(end.na_class, child.address, &peer), NA_SUCCESS);
-        size = sizeof(packed);
-        assert_int_equal(
-            end_command(&end, peer, PEER_EXPOSE, NA_MEM_READWRITE, BYTES, 0, packed, &size),
-            NA_SUCCESS);
-        assert_int_equal(NA_Mem_handle_deserialize(end.na_class, &remote, packed, size),
-                         NA_SUCCESS);
-        mem = mem_open(&end, local, BYTES, NA_MEM_READWRITE);
-        op = NA_Op_create(end.na_class, NA_OP_SINGLE);
-        go_to_sleep(&end);
+        assert_int_equal(rma_open(&rma, "plain", NA_MEM_READWRITE, RMA_BYTES, 0), 0);
+        op = NA_Op_create(rma.end.na_class, NA_OP_SINGLE);
+        go_to_sleep(&rma.end);
         event.done = 0;
-        assert_int_equal(NA_Get(end.na_class, end.context, event_callback, &event, mem, 0, remote,
-                                0, BYTES, peer, 0, op),
+        assert_int_equal(NA_Get(rma.end.na_class, rma.end.context, event_callback, &event,
+                                rma.local_mem, 0, rma.remote_mem, 0, RMA_BYTES, rma.peer, 0, op),
                          NA_SUCCESS);
-        assert_true(is_readable(&end, 1000));
-        assert_true(event_wait(&end, &event, TEST_WAIT_MS));
+        assert_true(is_readable(&rma.end, 1000));
+        assert_true(event_wait(&rma.end, &event, TEST_WAIT_MS));
         assert_int_equal(event.ret, NA_SUCCESS);
 
         /* The peer's death is noticed by the timer that the posted receive has started. */
-        go_to_sleep(&end);
+        go_to_sleep(&rma.end);
         event.done = 0;
-        assert_int_equal(NA_Msg_recv_expected(end.na_class, end.context, event_callback, &event,
-                                              local, 64, NULL, peer, 0, 77, op),
+        assert_int_equal(NA_Msg_recv_expected(rma.end.na_class, rma.end.context, event_callback,
+                                              &event, rma.local, 64, NULL, rma.peer, 0, 77, op),
                          NA_SUCCESS);
-        assert_true(is_readable(&end, 1000));
-        go_to_sleep(&end);
-        child_kill(&child);
-        assert_true(is_readable(&end, 1000));
-        assert_true(event_wait(&end, &event, 1000));
+        assert_true(is_readable(&rma.end, 1000));
+        go_to_sleep(&rma.end);
+        child_kill(&rma.child);
+        assert_true(is_readable(&rma.end, 1000));
+        assert_true(event_wait(&rma.end, &event, 1000));
         assert_int_equal(event.ret, NA_HOSTUNREACH);
-        NA_Op_destroy(end.na_class, op);
-        NA_Mem_handle_free(end.na_class, remote);
-        mem_close(&end, mem);
-        NA_Addr_free(end.na_class, peer);
-        end_close(&end);
+        NA_Op_destroy(rma.end.na_class, op);
+        rma_close(&rma, false);
         assert_int_equal(unsetenv("AMALGAM_SM_RMA"), 0);
     }
     end_open(&end, "na+sm", NULL); /* removes what the killed left */
@@ -384,44 +366,28 @@ static void what_another_thread_starts_wakes_the_sleeper(void **state)
 /* Two threads that move 3 MB through the rings, sleeping whenever they may. */
 static void copied_transfers_cost_few_wakeups(void **state)
 {
-    static uint8_t local[BYTES];
-    uint8_t packed[512];
     struct event event = {0};
-    na_mem_handle_t *mem, *remote;
-    size_t size = sizeof(packed);
-    struct child child;
-    struct end end;
     na_op_id_t *op;
-    na_addr_t *peer;
+    struct rma rma;
 
     (void) state;
     assert_int_equal(setenv("AMALGAM_SM_RMA", "copy", 1), 0);
-    child_start(&child, "na+sm", "plain");
-    end_open(&end, "na+sm", NULL);
-    assert_int_equal(NA_Addr_lookup(end.na_class, child.address, &peer), NA_SUCCESS);
-    assert_int_equal(
-        end_command(&end, peer, PEER_EXPOSE, NA_MEM_READWRITE, BYTES, 0, packed, &size),
-        NA_SUCCESS);
-    assert_int_equal(NA_Mem_handle_deserialize(end.na_class, &remote, packed, size), NA_SUCCESS);
-    mem = mem_open(&end, local, BYTES, NA_MEM_READWRITE);
-    op = NA_Op_create(end.na_class, NA_OP_SINGLE);
+    assert_int_equal(rma_open(&rma, "plain", NA_MEM_READWRITE, RMA_BYTES, 0), 0);
+    op = NA_Op_create(rma.end.na_class, NA_OP_SINGLE);
     atomic_store(&wakeups, 0);
     for (int i = 0; i < 100; i++) {
         event.done = 0;
-        assert_int_equal((i % 2 ? NA_Put : NA_Get)(end.na_class, end.context, event_callback,
-                                                   &event, mem, 0, remote, 0, BYTES, peer, 0, op),
+        assert_int_equal((i % 2 ? NA_Put : NA_Get)(rma.end.na_class, rma.end.context,
+                                                   event_callback, &event, rma.local_mem, 0,
+                                                   rma.remote_mem, 0, RMA_BYTES, rma.peer, 0, op),
                          NA_SUCCESS);
-        assert_true(event_wait(&end, &event, TEST_WAIT_MS));
+        assert_true(event_wait(&rma.end, &event, TEST_WAIT_MS));
         assert_int_equal(event.ret, NA_SUCCESS);
     }
-    print_message("%u wake-ups for 100 transfers of %u bytes\n", atomic_load(&wakeups), BYTES);
-    assert_in_range(atomic_load(&wakeups), 0, 100 * BYTES / 65536);
-    NA_Op_destroy(end.na_class, op);
-    NA_Mem_handle_free(end.na_class, remote);
-    mem_close(&end, mem);
-    NA_Addr_free(end.na_class, peer);
-    end_close(&end);
-    child_stop(&child);
+    print_message("%u wake-ups for 100 transfers of %u bytes\n", atomic_load(&wakeups), RMA_BYTES);
+    assert_in_range(atomic_load(&wakeups), 0, 100 * RMA_BYTES / 65536);
+    NA_Op_destroy(rma.end.na_class, op);
+    rma_close(&rma, true);
     assert_int_equal(unsetenv("AMALGAM_SM_RMA"), 0);
     check_clean();
 }

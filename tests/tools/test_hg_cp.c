@@ -136,6 +136,22 @@ static void stop_target(void)
     target.pid = 0;
 }
 
+static void kill_target(void)
+{
+    assert_int_equal(kill(target.pid, SIGKILL), 0);
+    tool_run_wait(&target, 10);
+    target.pid = 0;
+}
+
+/* Of a sparse file to a target of its own; it has begun. */
+static void start_copy(unsigned long size)
+{
+    make_file(source, size, true);
+    start_target(NULL);
+    tool_run_start(&run, hg_cp, TEST_INIT, "--to", address, source, NULL);
+    wait_until_part_is_written();
+}
+
 static void copies_files_of_all_sizes(void **state)
 {
     static const unsigned long sizes[] = {0, 1, 4095, 4096, 4097, MIB - 1, MIB + 1, 100 * MIB};
@@ -253,13 +269,8 @@ static void overwrites_only_when_both_sides_want_it(void **state)
 static void fails_in_time_when_the_target_is_killed(void **state)
 {
     (void) state;
-    make_file(source, 2048 * MIB, true);
-    start_target(NULL);
-    tool_run_start(&run, hg_cp, TEST_INIT, "--to", address, source, NULL);
-    wait_until_part_is_written();
-    assert_int_equal(kill(target.pid, SIGKILL), 0);
-    tool_run_wait(&target, 10);
-    target.pid = 0;
+    start_copy(2048 * MIB);
+    kill_target();
     tool_run_wait(&run, 10);
     assert_int_equal(run.code, 1);
     assert_true(strlen(run.err) > 0);
@@ -268,10 +279,7 @@ static void fails_in_time_when_the_target_is_killed(void **state)
 static void target_drops_the_part_when_the_origin_is_killed(void **state)
 {
     (void) state;
-    make_file(source, 2048 * MIB, true);
-    start_target(NULL);
-    tool_run_start(&run, hg_cp, TEST_INIT, "--to", address, source, NULL);
-    wait_until_part_is_written();
+    start_copy(2048 * MIB);
     assert_int_equal(kill(run.pid, SIGKILL), 0);
     tool_run_wait(&run, 10);
     wait_until_inbox_is_empty();
@@ -284,12 +292,8 @@ static void target_drops_the_part_when_the_origin_is_killed(void **state)
 static void next_target_removes_the_part_of_a_killed_one(void **state)
 {
     (void) state;
-    make_file(source, 2048 * MIB, true);
-    start_target(NULL);
-    tool_run_start(&run, hg_cp, TEST_INIT, "--to", address, source, NULL);
-    wait_until_part_is_written();
-    assert_int_equal(kill(target.pid, SIGKILL), 0);
-    tool_run_wait(&target, 10);
+    start_copy(2048 * MIB);
+    kill_target();
     tool_run_wait(&run, 20);
     assert_int_equal(count_files(inbox, NULL), 1);
     start_target(NULL);
@@ -303,10 +307,7 @@ static void next_target_leaves_the_part_of_a_living_one(void **state)
 
     (void) state;
     (void) snprintf(copy, sizeof(copy), "%s/source", inbox);
-    make_file(source, 400 * MIB, true);
-    start_target(NULL);
-    tool_run_start(&run, hg_cp, TEST_INIT, "--to", address, source, NULL);
-    wait_until_part_is_written();
+    start_copy(400 * MIB);
     assert_int_equal(kill(run.pid, SIGSTOP), 0);
     tool_run_start(&second_target, hg_cp, TEST_INIT, "--listen", "--dir", inbox, NULL);
     tool_run_first_line(&second_target, other_address, sizeof(other_address));
@@ -392,10 +393,7 @@ static void gives_up_when_the_target_says_nothing(void **state)
 static void a_file_that_becomes_shorter_is_not_copied(void **state)
 {
     (void) state;
-    make_file(source, 2048 * MIB, true);
-    start_target(NULL);
-    tool_run_start(&run, hg_cp, TEST_INIT, "--to", address, source, NULL);
-    wait_until_part_is_written();
+    start_copy(2048 * MIB);
     assert_int_equal(kill(target.pid, SIGSTOP), 0);
     assert_int_equal(truncate(source, MIB), 0);
     assert_int_equal(kill(target.pid, SIGCONT), 0);

@@ -26,6 +26,10 @@ struct peer_receive {
     na_context_t *context;
     na_op_id_t *op;
     uint8_t *buf;
+    struct peer_receive *next; /* of those that came while an answer waited */
+    na_addr_t *from;
+    na_tag_t tag;
+    size_t size;
 };
 
 struct peer_send {
@@ -49,6 +53,7 @@ struct peer_call {
 static bool peer_open(const char *init_string, const char *option);
 static void peer_post(struct peer_receive *receive);
 static void peer_received(const struct na_cb_info *info);
+static void peer_handle(struct peer_receive *receive);
 static void peer_serve(const struct peer_call *call);
 static void peer_serve_memory(const struct peer_call *call);
 static void peer_count(const struct peer_call *call);
@@ -77,6 +82,8 @@ static unsigned int peer_context_count = 1;
 static size_t peer_message;
 static struct peer_receive peer_receives[PEER_CONTEXTS * PEER_RECEIVES];
 static struct peer_send peer_sends[PEER_SENDS];
+static struct peer_receive *peer_waiting, **peer_waiting_end = &peer_waiting;
+static bool peer_is_answering;
 static na_mem_handle_t *peer_memory;
 static bool peer_memory_registered;
 static uint8_t *peer_bytes;
@@ -153,17 +160,33 @@ static void peer_post(struct peer_receive *receive)
                                   receive->op);
 }
 
+/* Answers leave in the order of the requests, also when one has to wait. */
 static void peer_received(const struct na_cb_info *info)
 {
     struct peer_receive *receive = info->arg;
-    struct peer_call call = {.context = receive->context,
-                             .from = info->info.recv_unexpected.source,
-                             .tag = info->info.recv_unexpected.tag,
-                             .message = receive->buf,
-                             .size = info->info.recv_unexpected.actual_buf_size};
 
     if (info->ret != NA_SUCCESS)
         return;
+    receive->from = info->info.recv_unexpected.source;
+    receive->tag = info->info.recv_unexpected.tag;
+    receive->size = info->info.recv_unexpected.actual_buf_size;
+    receive->next = NULL;
+    if (!peer_is_answering && peer_waiting == NULL) {
+        peer_handle(receive);
+        return;
+    }
+    *peer_waiting_end = receive;
+    peer_waiting_end = &receive->next;
+}
+
+static void peer_handle(struct peer_receive *receive)
+{
+    struct peer_call call = {.context = receive->context,
+                             .from = receive->from,
+                             .tag = receive->tag,
+                             .message = receive->buf,
+                             .size = receive->size};
+
     if (call.size >= sizeof(call.request))
         memcpy(&call.request, call.message, sizeof(call.request));
     peer_serve(&call);
@@ -252,6 +275,14 @@ static void peer_progress(unsigned int ms)
         if (count != 0)
             (void) NA_Trigger(peer_contexts[i], 64, NULL);
     }
+    while (!peer_is_answering && peer_waiting != NULL) {
+        struct peer_receive *receive = peer_waiting;
+
+        peer_waiting = receive->next;
+        if (peer_waiting == NULL)
+            peer_waiting_end = &peer_waiting;
+        peer_handle(receive);
+    }
 }
 
 static struct peer_send *peer_send_get(na_context_t *context)
@@ -300,7 +331,9 @@ static void peer_send_free(struct peer_send *send)
 
 static void peer_reply(const struct peer_call *call, const void *buf, size_t size)
 {
+    peer_is_answering = true;
     (void) peer_send(call->context, call->from, 0, call->tag, buf, size, true);
+    peer_is_answering = false;
 }
 
 /* The pieces are in turn from the back of the block to its front, so that their order matters. */

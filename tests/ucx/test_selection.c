@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What is asked for is what is used; what cannot be had is an error that says what there is. */
 
-#include "ucx.h"
-
-#include "fabric/plugin_host.h"
+#include "ucx_test.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -179,20 +177,6 @@ static void unknown_ways_of_transfer_are_refused(void **state)
     assert_int_equal(unsetenv("AMALGAM_UCX_RMA"), 0);
 }
 
-static int setup(void **state)
-{
-    (void) state;
-    ucx_host = &plugin_host;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void) state;
-    ucx_resources_cleanup();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -204,5 +188,5 @@ int main(void)
         cmocka_unit_test(unknown_ways_of_transfer_are_refused),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, ucx_test_setup, ucx_test_teardown);
 }

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Shared memory in which a killed process left a hole: found by a probe, replaced, gone on with. */
 
-#include "ucx.h"
-
-#include "fabric/plugin_host.h"
+#include "ucx_test.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -182,18 +180,11 @@ static int setup(void **state)
     return 0;
 }
 
-static int teardown(void **state)
-{
-    (void) state;
-    ucx_resources_cleanup();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_queue_with_a_hole_is_replaced),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup, ucx_test_teardown);
 }

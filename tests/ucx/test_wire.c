@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What comes from other processes: introductions and memory handles, whole, cut and garbled. */
 
-#include "ucx.h"
-
-#include "fabric/plugin_host.h"
+#include "ucx_test.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -181,20 +179,6 @@ static void ids_are_not_used_twice(void **state)
     ucx_table_free(&table);
 }
 
-static int setup(void **state)
-{
-    (void) state;
-    ucx_host = &plugin_host;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void) state;
-    ucx_resources_cleanup();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -204,5 +188,5 @@ int main(void)
         cmocka_unit_test(ids_are_not_used_twice),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, ucx_test_setup, ucx_test_teardown);
 }

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Ping-pong, message rate, streams, puts and gets, measured alike over each library. */
+
+#include "raw.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Nothing here lasts so long: seconds after which both processes end, whatever they do. */
+#define TIME_LIMIT 600
+
+#define TRIPS_MAX  1000000
+
+static bool parse(int argc, char **argv, struct raw_options *options);
+static void usage(const char *program, const struct raw_library *library);
+static void end_with_parent(pid_t parent);
+static void measure(const struct raw_library *library, struct raw_side *side);
+static void barrier(const struct raw_library *library, struct raw_side *side);
+static void drain(const struct raw_library *library, struct raw_side *side, uint64_t count);
+static double measure_ping_pong(const struct raw_library *library, struct raw_side *side);
+static void ping_pong(const struct raw_library *library, struct raw_side *side, double *trips,
+                      uint64_t count);
+static double measure_rate(const struct raw_library *library, struct raw_side *side);
+static double measure_stream(const struct raw_library *library, struct raw_side *side,
+                             uint64_t size);
+static double measure_rma(const struct raw_library *library, struct raw_side *side,
+                          enum raw_direction direction, uint64_t size);
+static int compare_doubles(const void *a, const void *b);
+static double now(void);
+
+int raw_main(int argc, char **argv, const struct raw_library *library)
+{
+    struct raw_options options = {
+        .provider = library->provider, .message = 8, .window = 1, .seconds = 1.0};
+    struct raw_side *side = calloc(1, library->side_size);
+    int sockets[2], status = 0;
+    pid_t child, parent = getpid();
+
+    raw_check(side != NULL, "calloc");
+    if (!parse(argc, argv, &options)) {
+        usage(argv[0], library);
+        return 2;
+    }
+    raw_check(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0, "socketpair");
+    (void) alarm(TIME_LIMIT);
+    child = fork();
+    raw_check(child >= 0, "fork");
+    if (child == 0)
+        end_with_parent(parent);
+    side->options = &options;
+    side->is_origin = child != 0;
+    side->socket = sockets[side->is_origin];
+    (void) close(sockets[!side->is_origin]);
+    side->buffer = mmap(NULL, RAW_WINDOW_MAX * RAW_BUFFER_SIZE, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    raw_check(side->buffer != MAP_FAILED, "mmap");
+    memset(side->buffer, 1, (options.window + 1) * RAW_BUFFER_SIZE);
+    library->open(side);
+    library->connect(side);
+    measure(library, side);
+    barrier(library, side);
+    library->close(side);
+    (void) munmap(side->buffer, RAW_WINDOW_MAX * RAW_BUFFER_SIZE);
+    (void) close(side->socket);
+    if (side->is_origin)
+        (void) waitpid(child, &status, 0);
+    free(side);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+void raw_exchange(struct raw_side *side, const void *own, size_t own_size, void *other,
+                  size_t other_size)
+{
+    raw_check(write(side->socket, own, own_size) == (ssize_t) own_size, "write");
+    raw_check(recv(side->socket, other, other_size, MSG_WAITALL) == (ssize_t) other_size, "recv");
+}
+
+void raw_check(bool is_good, const char *what)
+{
+    if (is_good)
+        return;
+    fprintf(stderr, "%s: %s\n", what, strerror(errno));
+    exit(1);
+}
+
+static bool parse(int argc, char **argv, struct raw_options *options)
+{
+    static const struct option words[] = {
+        {"provider", required_argument, NULL, 'p'},
+        {"device", required_argument, NULL, 'd'},
+        {"message", required_argument, NULL, 'm'},
+        {"window", required_argument, NULL, 'w'},
+        {"seconds", required_argument, NULL, 's'},
+        {"variant", no_argument, NULL, 'v'},
+        {NULL, 0, NULL, 0},
+    };
+    int word;
+
+    while ((word = getopt_long(argc, argv, "p:d:m:w:s:v", words, NULL)) != -1) {
+        switch (word) {
+        case 'p':
+            options->provider = optarg;
+            break;
+        case 'd':
+            options->device = optarg;
+            break;
+        case 'm':
+            options->message = strtoull(optarg, NULL, 10);
+            break;
+        case 'w':
+            options->window = (uint32_t) strtoul(optarg, NULL, 10);
+            break;
+        case 's':
+            options->seconds = strtod(optarg, NULL);
+            break;
+        case 'v':
+            options->variant = true;
+            break;
+        default:
+            return false;
+        }
+    }
+    return optind == argc && options->window > 0 && options->window < RAW_WINDOW_MAX &&
+           options->message <= RAW_BUFFER_SIZE;
+}
+
+static void usage(const char *program, const struct raw_library *library)
+{
+    fprintf(stderr,
+            "usage: %s [--provider NAME] [--device NAME] [--message BYTES]\n"
+            "       [--window BULK REQUESTS IN FLIGHT, 1..%u] [--seconds S] [--variant]\n"
+            "--provider: %s unless another is named\n"
+            "--variant: %s\n",
+            program, RAW_WINDOW_MAX - 1, library->provider, library->variant);
+}
+
+/* A child that spins on for nobody would slow the whole machine. */
+static void end_with_parent(pid_t parent)
+{
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) {
+        fprintf(stderr, "the parent is gone, or its end would go unnoticed\n");
+        exit(1);
+    }
+    (void) alarm(TIME_LIMIT);
+}
+
+static void measure(const struct raw_library *library, struct raw_side *side)
+{
+    static const uint64_t sizes[] = {65536, 262144, 1 << 20, 4 << 20, 16 << 20};
+    double round_trip = measure_ping_pong(library, side);
+    double rate = measure_rate(library, side);
+
+    if (side->is_origin)
+        printf("{\"provider\": \"%s\", \"window\": %u, \"message\": %llu, \"round_trip_us\": %.3f, "
+               "\"messages_per_s\": %.0f, \"bulk\": [",
+               side->options->provider, side->options->window,
+               (unsigned long long) side->options->message, round_trip * 1e6, rate);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        double read = measure_rma(library, side, RAW_READ, sizes[i]);
+        double write = measure_rma(library, side, RAW_WRITE, sizes[i]);
+        double stream = measure_stream(library, side, sizes[i]);
+
+        if (side->is_origin)
+            printf("%s{\"bytes\": %llu, \"read_mb_s\": %.0f, \"write_mb_s\": %.0f, "
+                   "\"stream_mb_s\": %.0f}",
+                   i > 0 ? ", " : "", (unsigned long long) sizes[i], read / 1e6, write / 1e6,
+                   stream / 1e6);
+    }
+    if (side->is_origin)
+        printf("]}\n");
+}
+
+/* Waits for the other side, with progress. */
+static void barrier(const struct raw_library *library, struct raw_side *side)
+{
+    char byte = 0;
+
+    raw_check(send(side->socket, &byte, 1, MSG_NOSIGNAL) == 1, "send");
+    for (;;) {
+        ssize_t got = recv(side->socket, &byte, 1, MSG_DONTWAIT);
+
+        if (got == 1)
+            return;
+        raw_check(got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK), "the other process");
+        library->poll(side);
+    }
+}
+
+static void drain(const struct raw_library *library, struct raw_side *side, uint64_t count)
+{
+    while (side->done < count)
+        library->poll(side);
+}
+
+/* Seconds of a round trip, the median of single ones. */
+static double measure_ping_pong(const struct raw_library *library, struct raw_side *side)
+{
+    uint64_t count = 2000 + (uint64_t) (side->options->seconds * 50000);
+    double *trips, median;
+
+    if (count > TRIPS_MAX)
+        count = TRIPS_MAX;
+    trips = calloc(count, sizeof(*trips));
+    raw_check(trips != NULL, "calloc");
+    ping_pong(library, side, trips, 2000);
+    ping_pong(library, side, trips, count);
+    qsort(trips, count, sizeof(trips[0]), compare_doubles);
+    median = trips[count / 2];
+    free(trips);
+    return median;
+}
+
+/* The receive for an answer is posted before what is answered is sent. */
+static void ping_pong(const struct raw_library *library, struct raw_side *side, double *trips,
+                      uint64_t count)
+{
+    uint64_t size = side->options->message;
+    double begin, end;
+
+    side->done = 0;
+    barrier(library, side);
+    library->receive(side, RAW_BUFFER_SIZE, size, 0);
+    barrier(library, side);
+    begin = now();
+    for (uint64_t i = 0; i < count; i++) {
+        if (side->is_origin)
+            library->send(side, 0, size, 0);
+        drain(library, side, side->is_origin ? 2 * i + 2 : 2 * i + 1);
+        if (i + 1 < count)
+            library->receive(side, RAW_BUFFER_SIZE, size, 0);
+        if (!side->is_origin)
+            library->send(side, 0, size, 0);
+        drain(library, side, 2 * i + 2);
+        end = now();
+        trips[i] = end - begin;
+        begin = end;
+    }
+}
+
+/* Messages in a second, one way, as many in flight as the window of buffers allows. */
+static double measure_rate(const struct raw_library *library, struct raw_side *side)
+{
+    uint64_t count = 20000 + (uint64_t) (side->options->seconds * 200000), posted = 0;
+    uint64_t size = side->options->message;
+    double begin;
+
+    side->done = 0;
+    barrier(library, side);
+    for (; !side->is_origin && posted < RAW_WINDOW_MAX; posted++)
+        library->receive(side, posted * RAW_BUFFER_SIZE, size, (uint32_t) posted);
+    barrier(library, side);
+    begin = now();
+    for (; posted < count; posted++) {
+        uint32_t slot = (uint32_t) (posted % RAW_WINDOW_MAX);
+
+        drain(library, side, posted < RAW_WINDOW_MAX ? 0 : posted - RAW_WINDOW_MAX + 1);
+        if (side->is_origin)
+            library->send(side, 0, size, slot);
+        else
+            library->receive(side, slot * RAW_BUFFER_SIZE, size, slot);
+    }
+    drain(library, side, count);
+    if (side->is_origin)
+        library->receive(side, RAW_BUFFER_SIZE, size, 0);
+    else
+        library->send(side, 0, size, 0);
+    drain(library, side, count + 1);
+    return (double) count / (now() - begin);
+}
+
+/* Bytes in a second of messages from target to origin: what a pull could be made of. */
+static double measure_stream(const struct raw_library *library, struct raw_side *side,
+                             uint64_t size)
+{
+    uint64_t count = 8 + (uint64_t) (side->options->seconds * 2e9 / (double) size);
+    uint64_t posted = 0, window = side->options->window + 1;
+    double begin;
+
+    side->done = 0;
+    barrier(library, side);
+    for (; side->is_origin && posted < window; posted++)
+        library->receive(side, posted * RAW_BUFFER_SIZE, size, (uint32_t) posted);
+    barrier(library, side);
+    begin = now();
+    while (side->done < count) {
+        for (; posted < count && posted - side->done < window; posted++) {
+            uint32_t slot = (uint32_t) (posted % window);
+
+            if (side->is_origin)
+                library->receive(side, slot * RAW_BUFFER_SIZE, size, slot);
+            else
+                library->send(side, slot * RAW_BUFFER_SIZE, size, slot);
+        }
+        library->poll(side);
+    }
+    return (double) count * (double) size / (now() - begin);
+}
+
+static double measure_rma(const struct raw_library *library, struct raw_side *side,
+                          enum raw_direction direction, uint64_t size)
+{
+    uint64_t count = 8 + (uint64_t) (side->options->seconds * 2e9 / (double) size);
+    uint64_t window = side->options->window, posted = 0;
+    double begin, elapsed;
+
+    if (library->rma == NULL)
+        return 0;
+    side->done = 0;
+    barrier(library, side);
+    begin = now();
+    while (side->is_origin && side->done < count) {
+        for (; posted < count && posted - side->done < window; posted++)
+            library->rma(side, direction, posted % window * RAW_BUFFER_SIZE, size,
+                         (uint32_t) (posted % window));
+        library->poll(side);
+    }
+    elapsed = now() - begin;
+    barrier(library, side);
+    return (double) count * (double) size / elapsed;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double left = *(const double *) a, right = *(const double *) b;
+
+    return (left > right) - (left < right);
+}
+
+static double now(void)
+{
+    struct timespec time;
+
+    (void) clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double) time.tv_sec + (double) time.tv_nsec * 1e-9;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Around each group of tests of what the ucx plugin keeps inside. */
+
+#ifndef UCX_TEST_H
+#define UCX_TEST_H
+
+#include "ucx.h"
+
+#include "fabric/plugin_host.h"
+
+static inline int ucx_test_setup(void **state)
+{
+    (void) state;
+    ucx_host = &plugin_host;
+    return 0;
+}
+
+static inline int ucx_test_teardown(void **state)
+{
+    (void) state;
+    ucx_resources_cleanup();
+    return 0;
+}
+
+#endif /* UCX_TEST_H */
