@@ -301,7 +301,7 @@ static int role_origin_echo(const char *init_string, const char *address)
     for (uint64_t i = 0;; i++) {
         if (service_echo(&service, addr, i, "around", 10000) != HG_SUCCESS)
             return 2;
-        if (i == 1000) {
+        if (i == 50) {
             printf("running\n");
             fflush(stdout);
         }
