@@ -69,6 +69,11 @@ void fabric_endpoint_close(struct fabric_endpoint *endpoint)
     endpoint->state = NULL;
 }
 
+bool fabric_endpoint_is_active(const struct fabric_endpoint *endpoint)
+{
+    return endpoint->state->open_contexts != 0;
+}
+
 static int32_t fabric_config_check(const struct fabric_config *config)
 {
     const struct fabric_ops *ops = config->ops;

@@ -231,6 +231,15 @@ int32_t fabric_control_send(struct fabric_endpoint *endpoint, struct fabric_peer
 int32_t fabric_peer_lookup(struct fabric_endpoint *endpoint, const char *name, const void *raw,
                            uint32_t raw_size, struct na_plugin_addr **addr_p);
 
+/*
+ * The process behind a peer, when it is of this node and its number means the same here, and its
+ * incarnation. Else false. The lock is held.
+ */
+bool fabric_peer_process(const struct fabric_peer *peer, uint32_t *pid_p, uint64_t *incarnation_p);
+
+/* False before the first context is opened, and when we are leaving. The lock is held. */
+bool fabric_endpoint_is_active(const struct fabric_endpoint *endpoint);
+
 void fabric_lock(struct fabric_endpoint *endpoint);
 void fabric_unlock(struct fabric_endpoint *endpoint);
 

@@ -69,6 +69,18 @@ void fabric_process_describe(struct fabric_endpoint_state *state)
     state->host_id = fabric_process_node();
 }
 
+bool fabric_peer_process(const struct fabric_peer *fabric_peer, uint32_t *pid_p,
+                         uint64_t *incarnation_p)
+{
+    const struct fabric_peer_state *peer = fabric_peer->state;
+
+    if (!peer->is_self && (peer->their_incarnation == 0 || !fabric_peer_is_local(peer)))
+        return false;
+    *pid_p = peer->is_self ? peer->endpoint->state->pid : peer->pid;
+    *incarnation_p = peer->their_incarnation;
+    return true;
+}
+
 /* A cheap look, that a zombie passes. */
 bool fabric_peer_process_gone(const struct fabric_peer_state *peer)
 {

@@ -6,8 +6,12 @@
 
 #include "ofi.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+
+/* Frames of at most some hundred bytes; a socket's buffer has room for far more. */
+#define OFI_INJECTED_MAX 16u
 
 static const char *ofi_addr_endpoint(const struct na_plugin_class *na_class, const char *string);
 static int32_t ofi_address_resolve(const struct na_plugin_class *na_class, const char *name,
@@ -16,6 +20,9 @@ static int32_t ofi_address_resolve_socket(const struct na_plugin_class *na_class
                                           void *raw, size_t *size, char *reason);
 static int32_t ofi_address_resolve_hex(const char *name, uint8_t *raw, size_t *size, char *reason);
 static int ofi_hex_digit(char digit);
+static bool ofi_address_fence_send(struct na_plugin_class *na_class, struct ofi_address *address);
+static int32_t ofi_address_insert(struct na_plugin_class *na_class, struct ofi_address *address,
+                                  const char *name, const void *raw);
 static void ofi_address_remove(struct na_plugin_class *na_class, struct ofi_address *address);
 
 int32_t ofi_addr_lookup(struct na_plugin_class *na_class, const char *string,
@@ -91,8 +98,8 @@ int32_t ofi_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *peer
     uint8_t raw[FABRIC_RAW_MAX];
     size_t size = sizeof(raw);
     int32_t ret;
-    int count;
 
+    if (!private->probing)
     private->probe_fd = -1;
     ret = ofi_address_resolve(na_class, peer->name, raw, &size, reason);
     if (ret != NA_PLUGIN_SUCCESS) {
@@ -102,12 +109,10 @@ int32_t ofi_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *peer
     address = ofi_host->mem_alloc(sizeof(*address), 0);
     if (address == NULL)
         return NA_PLUGIN_NOMEM;
-    count = fi_av_insert(na_class->av, raw, 1, &address->fi_addr, 0, NULL);
-    if (count != 1) {
-        OFI_LOG_ERROR("libfabric does not take the address of '%.100s' (%s)", peer->name,
-                      count < 0 ? fi_strerror(-count) : "no reason given");
+    ret = ofi_address_insert(na_class, address, peer->name, raw);
+    if (ret != NA_PLUGIN_SUCCESS) {
         ofi_host->mem_free(address);
-        return count < 0 ? ofi_status(-count) : NA_PLUGIN_HOSTUNREACH;
+        return ret == NA_PLUGIN_AGAIN ? ofi_probe_stalled(na_class, peer) : ret;
     }
     address->local = ofi_local_get(na_class, peer->name);
     address->next = na_class->addresses;
@@ -129,10 +134,43 @@ void ofi_peer_close(struct fabric_endpoint *endpoint, struct fabric_peer *peer)
     if (address == NULL)
         return;
     ofi_probe_end(peer);
+    ofi_attach_drop(na_class, peer);
     private->address = NULL;
+    if (address->injected != 0 && na_class->protocol.is_fenced)
+        (void) ofi_address_fence_send(na_class, address);
     address->closing = true;
     if (address->requests == 0)
         ofi_address_remove(na_class, address);
+}
+
+/*
+ * False when frames that were injected before, and a fence behind them, have not arrived: what is
+ * to be sent next has to wait.
+ */
+bool ofi_address_fence(struct na_plugin_class *na_class, struct ofi_address *address)
+{
+    if (address->injected < OFI_INJECTED_MAX)
+        return true;
+    return !address->is_fencing && ofi_address_fence_send(na_class, address);
+}
+
+/* Whether a fence of any peer is under way. */
+bool ofi_address_is_fencing(const struct na_plugin_class *na_class)
+{
+    const struct ofi_address *address = na_class->addresses;
+
+    while (address != NULL && !address->is_fencing)
+        address = address->next;
+    return address != NULL;
+}
+
+void ofi_address_fenced(struct na_plugin_class *na_class, struct ofi_request *request)
+{
+    struct ofi_address *address =
+        (struct ofi_address *) (void *) ((uint8_t *) request - offsetof(struct ofi_address, fence));
+
+    address->is_fencing = false;
+    ofi_address_drop_request(na_class, address);
 }
 
 /* A send, put or get to it ended. */
@@ -264,8 +302,54 @@ static int ofi_hex_digit(char digit)
     return digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
 }
 
+/* One byte, which is no frame, and whose sending ends when it has arrived. */
+static bool ofi_address_fence_send(struct na_plugin_class *na_class, struct ofi_address *address)
+{
+    static const uint8_t byte;
+
+    if (address->is_fencing)
+        return false;
+    address->fence.kind = OFI_REQUEST_FENCE;
+    if (fi_send(na_class->endpoint, &byte, sizeof(byte), NULL, address->fi_addr,
+                &address->fence.context) != 0)
+        return false;
+    address->is_fencing = true;
+    address->injected = 0;
+    address->requests++;
+    return true;
+}
+
+/*
+ * Through shared memory the provider maps the file of that name, and we our guard of it: NA_PLUGIN_
+ * AGAIN as long as there is none, or it is being replaced.
+ */
+static int32_t ofi_address_insert(struct na_plugin_class *na_class, struct ofi_address *address,
+                                  const char *name, const void *raw)
+{
+    int32_t ret = NA_PLUGIN_SUCCESS;
+    int count;
+
+    if (na_class->guard.memory != NULL)
+        ret = ofi_guard_open(&address->guard, name, false);
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
+    count = fi_av_insert(na_class->av, raw, 1, &address->fi_addr, 0, NULL);
+    if (count != 1) {
+        OFI_LOG_ERROR("libfabric does not take the address of '%.100s' (%s)", name,
+                      count < 0 ? fi_strerror(-count) : "no reason given");
+        ret = count < 0 ? ofi_status(-count) : NA_PLUGIN_HOSTUNREACH;
+    } else if (!ofi_guard_is_of(&address->guard, name)) {
+        (void) fi_av_remove(na_class->av, &address->fi_addr, 1, 0);
+        ret = NA_PLUGIN_AGAIN;
+    }
+    if (ret != NA_PLUGIN_SUCCESS)
+        ofi_guard_close(&address->guard);
+    return ret;
+}
+
 static void ofi_address_remove(struct na_plugin_class *na_class, struct ofi_address *address)
 {
+    ofi_guard_close(&address->guard);
     (void) fi_av_remove(na_class->av, &address->fi_addr, 1, 0);
     *address->link = address->next;
     if (address->next != NULL)

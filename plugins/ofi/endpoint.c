@@ -10,6 +10,9 @@
 /* Peers that address vectors and queues are laid out for; no limit. */
 #define OFI_PEERS_EXPECTED 1024
 
+#define OFI_FENCE_NS       UINT64_C(200000000)
+
+static void ofi_fences_await(struct na_plugin_class *na_class);
 static int32_t ofi_class_open(struct na_plugin_class *na_class, const struct na_plugin_init *init,
                               struct na_plugin_class_info *info);
 static int32_t ofi_shared_open(struct na_plugin_class *na_class, const char *given);
@@ -39,6 +42,7 @@ static const struct fabric_ops ofi_ops = {
     .slab_deregister = ofi_slab_deregister,
     .rma_start = ofi_rma_start,
     .rma_abandon = ofi_rma_abandon,
+    .control = ofi_attach_control,
 };
 
 int32_t ofi_class_initialize(const struct na_plugin_init *init, struct na_host_class *host_class,
@@ -70,13 +74,17 @@ int32_t ofi_class_finalize(struct na_plugin_class *na_class)
 
     if (na_class == NULL)
         return NA_PLUGIN_SUCCESS;
+    if (na_class->protocol.is_fenced)
+        ofi_fences_await(na_class);
     /* Closed before the message layer, whose frames it may hold; kept by those alone that copy. */
     if (na_class->endpoint != NULL && na_class->local == NULL) {
         ofi_close(&na_class->endpoint->fid);
         na_class->endpoint = NULL;
     }
+    ofi_attach_drop(na_class, NULL);
     fabric_endpoint_close(&na_class->base);
     ofi_address_destroy_all(na_class);
+    ofi_guard_close(&na_class->guard);
     resources = (struct ofi_resources){
         .info = na_class->info,
         .fabric = na_class->fabric,
@@ -93,8 +101,20 @@ int32_t ofi_class_finalize(struct na_plugin_class *na_class)
     ofi_local_close(na_class->local, &resources);
     if (node_local)
         ofi_remains_reap();
+    ofi_host->mem_free(na_class->exposed);
     ofi_host->mem_free(na_class);
     return NA_PLUGIN_SUCCESS;
+}
+
+/* What was sent before the endpoint is closed arrives, if somebody is there. */
+static void ofi_fences_await(struct na_plugin_class *na_class)
+{
+    uint64_t end = ofi_host->clock_ns() + OFI_FENCE_NS;
+
+    while (na_class->base.state != NULL && ofi_address_is_fencing(na_class) &&
+           ofi_host->clock_ns() < end)
+        if (ofi_poll(&na_class->base) != NA_PLUGIN_SUCCESS)
+            break;
 }
 
 /* In the order in which they depend on each other; what there is not is left out. */
@@ -220,10 +240,18 @@ static int32_t ofi_shared_open(struct na_plugin_class *na_class, const char *giv
         ret = error == 0 ? ofi_address_name(na_class, raw, size, name)
                          : ofi_failed(na_class, "its own address", error);
     }
-    if (ret == NA_PLUGIN_SUCCESS)
+    if (ret == NA_PLUGIN_SUCCESS) {
         na_class->remains_fd = ofi_remains_hold(name);
+        na_class->guard_self = ofi_guard_self();
+        ret = ofi_guard_open(&na_class->guard, name, true);
+    }
     if (guard >= 0)
         (void) close(guard);
+    if (ret == NA_PLUGIN_SUCCESS) {
+        na_class->exposed =
+            ofi_host->mem_alloc(OFI_MEM_BUCKETS * sizeof(*na_class->exposed), OFI_CACHE_LINE);
+        ret = na_class->exposed != NULL ? NA_PLUGIN_SUCCESS : NA_PLUGIN_NOMEM;
+    }
     return ret;
 }
 

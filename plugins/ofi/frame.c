@@ -6,6 +6,10 @@
 /* Buffers that wait for frames; what comes beyond them waits in the provider. */
 #define OFI_RECEIVES 64u
 
+/*
+ * What the provider copies is sent at once. It counts as being sent until the next poll all the
+ * same: what goes to that peer meanwhile gathers and leaves in one frame then.
+ */
 int32_t ofi_frame_send(struct fabric_endpoint *endpoint, struct fabric_frame *frame)
 {
     struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
@@ -16,26 +20,48 @@ int32_t ofi_frame_send(struct fabric_endpoint *endpoint, struct fabric_frame *fr
 
     if (peer->address == NULL)
         return NA_PLUGIN_HOSTUNREACH;
+    if (na_class->protocol.is_fenced && !ofi_address_fence(na_class, peer->address))
+        return ofi_probe_stalled(na_class, frame->peer);
+    if (!ofi_guard_take(&peer->address->guard, na_class->guard_self))
+        return ofi_probe_stalled(na_class, frame->peer);
     if (frame->size <= na_class->inject_size) {
         ret = fi_inject(na_class->endpoint, frame->data, frame->size, peer->address->fi_addr);
     } else {
         send->request.kind = OFI_REQUEST_SEND;
-        send->frame = frame;
         send->address = peer->address;
         ret = fi_send(na_class->endpoint, frame->data, frame->size,
                       mr != NULL ? fi_mr_desc(mr) : NULL, peer->address->fi_addr,
                       &send->request.context);
     }
+    ofi_guard_release(&peer->address->guard);
     if (ret == -FI_EAGAIN)
         return ofi_probe_stalled(na_class, frame->peer);
     if (ret != 0)
         return ofi_send_status((int) -ret);
     peer->stalled_since = 0;
-    if (frame->size <= na_class->inject_size)
-        fabric_frame_sent(endpoint, frame, NA_PLUGIN_SUCCESS); /* nothing else will say so */
-    else
+    send->frame = frame;
+    if (frame->size <= na_class->inject_size) {
+        peer->address->injected++;
+        send->next = na_class->injected;
+        na_class->injected = send;
+    } else {
         peer->address->requests++;
+    }
     return NA_PLUGIN_SUCCESS;
+}
+
+/* A report may lead to the next one's being sent. */
+void ofi_frames_report(struct na_plugin_class *na_class)
+{
+    struct ofi_send *send = na_class->injected;
+
+    na_class->injected = NULL;
+    while (send != NULL) {
+        struct ofi_send *next = send->next;
+
+        fabric_frame_sent(&na_class->base, send->frame, NA_PLUGIN_SUCCESS);
+        send = next;
+    }
 }
 
 /* A send came to its end. */
@@ -50,7 +76,8 @@ void ofi_frame_sent(struct na_plugin_class *na_class, struct ofi_send *send, int
 void ofi_frame_received(struct na_plugin_class *na_class, struct ofi_receive *receive,
                         uint64_t size)
 {
-    if (fabric_frame_received(&na_class->base, receive->data, size, receive))
+    if (size == 1 || /* a fence */
+        fabric_frame_received(&na_class->base, receive->data, size, receive))
         ofi_receives_add(na_class, receive);
 }
 
@@ -99,6 +126,8 @@ void ofi_receives_post(struct na_plugin_class *na_class)
 {
     void *descriptor = na_class->receive_mr != NULL ? fi_mr_desc(na_class->receive_mr) : NULL;
 
+    if (!ofi_guard_take(&na_class->guard, na_class->guard_self))
+        return;
     while (na_class->receives_waiting != NULL) {
         struct ofi_receive *receive = na_class->receives_waiting;
         ssize_t ret = fi_recv(na_class->endpoint, receive->data, na_class->ops.max_frame,
@@ -107,10 +136,11 @@ void ofi_receives_post(struct na_plugin_class *na_class)
         if (ret != 0) {
             if (ret != -FI_EAGAIN)
                 OFI_LOG_ERROR("a receive buffer could not be posted (%s)", fi_strerror((int) -ret));
-            return;
+            break;
         }
         na_class->receives_waiting = receive->next;
     }
+    ofi_guard_release(&na_class->guard);
 }
 
 int32_t ofi_slab_register(struct fabric_endpoint *endpoint, void *base, uint64_t size,

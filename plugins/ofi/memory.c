@@ -26,6 +26,9 @@ struct ofi_mem_packed {
     uint64_t key;
 };
 
+static void ofi_mem_expose(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
+static void ofi_mem_hide(struct na_plugin_mem *mem);
+static uint32_t ofi_mem_bucket(uint64_t key);
 static uint32_t ofi_mem_checksum(const struct na_plugin_class *na_class,
                                  const struct ofi_mem_packed *packed);
 static int32_t ofi_random_key(struct na_plugin_class *na_class, uint64_t *key_p);
@@ -117,8 +120,11 @@ int32_t ofi_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem 
     if (!mem->is_remote && mem->mr == NULL) {
         ret = ofi_memory_register(na_class, mem->base, mem->length, access, mem_type, device,
                                   &mem->mr);
-        if (ret == NA_PLUGIN_SUCCESS)
+        if (ret == NA_PLUGIN_SUCCESS) {
             mem->descriptor = fi_mr_desc(mem->mr);
+            mem->key = fi_mr_key(mem->mr);
+            ofi_mem_expose(na_class, mem);
+        }
     }
     fabric_unlock(&na_class->base);
     return ret;
@@ -129,8 +135,10 @@ int32_t ofi_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_me
     int error = 0;
 
     fabric_lock(&na_class->base);
-    if (mem->mr != NULL)
+    if (mem->mr != NULL) {
+        ofi_mem_hide(mem);
         error = fi_close(&mem->mr->fid);
+    }
     mem->mr = NULL;
     mem->descriptor = NULL;
     fabric_unlock(&na_class->base);
@@ -223,6 +231,48 @@ refuse:
     OFI_LOG_ERROR("%llu bytes are not a serialized memory handle of provider '%s'",
                   (unsigned long long) size, na_class->info->fabric_attr->prov_name);
     return NA_PLUGIN_PROTOCOL_ERROR;
+}
+
+/* What is registered under that key; NULL when nothing is. The lock is held. */
+struct na_plugin_mem *ofi_mem_find(const struct na_plugin_class *na_class, uint64_t key)
+{
+    struct na_plugin_mem *mem =
+        na_class->exposed != NULL ? na_class->exposed[ofi_mem_bucket(key)] : NULL;
+
+    while (mem != NULL && mem->key != key)
+        mem = mem->next;
+    return mem;
+}
+
+/* Peers of this node ask for it by its key. */
+static void ofi_mem_expose(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
+{
+    struct na_plugin_mem **bucket;
+
+    if (na_class->exposed == NULL)
+        return;
+    bucket = &na_class->exposed[ofi_mem_bucket(mem->key)];
+    mem->next = *bucket;
+    mem->link = bucket;
+    if (mem->next != NULL)
+        mem->next->link = &mem->next;
+    *bucket = mem;
+}
+
+static void ofi_mem_hide(struct na_plugin_mem *mem)
+{
+    if (mem->link == NULL)
+        return;
+    *mem->link = mem->next;
+    if (mem->next != NULL)
+        mem->next->link = mem->link;
+    mem->link = NULL;
+}
+
+/* Keys are random. */
+static uint32_t ofi_mem_bucket(uint64_t key)
+{
+    return (uint32_t) (key ^ key >> 32) % OFI_MEM_BUCKETS;
 }
 
 /*

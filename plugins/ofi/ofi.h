@@ -41,6 +41,10 @@
 
 extern const struct na_host *ofi_host;
 
+struct ofi_guard_word;
+struct ofi_job;
+struct ofi_rma;
+
 /* How the endpoints of a provider are named. */
 enum ofi_naming {
     OFI_NAMING_SOCKET, /* host:port, as sockets have it */
@@ -67,6 +71,7 @@ struct ofi_protocol {
     uint32_t frame;   /* bytes that travel eagerly, so that completions keep their order */
     bool node_local;
     bool tcp_port;     /* the port of an address is a TCP port that a listener answers */
+    bool is_fenced;    /* injected frames have to be known to have arrived now and then */
     bool auto_to_wait; /* gives a descriptor only if it progresses in a thread of its own */
 };
 
@@ -74,7 +79,8 @@ struct ofi_protocol {
 enum ofi_request_kind {
     OFI_REQUEST_SEND,
     OFI_REQUEST_RECEIVE,
-    OFI_REQUEST_RMA
+    OFI_REQUEST_RMA,
+    OFI_REQUEST_FENCE
 };
 
 struct ofi_request {
@@ -96,6 +102,16 @@ struct ofi_resources {
     int remains_fd; /* says that the owner of the shared-memory file lives; or negative */
 };
 
+/* The guard of an endpoint in shared memory (guard.c). Of zeroes: there is none to take. */
+struct ofi_guard {
+    void *memory;
+    uint64_t size;
+    struct ofi_guard_word *word;
+    uint64_t device; /* of the file */
+    uint64_t inode;
+    uint64_t looked_at; /* ns: when the holder was last looked for */
+};
+
 /* An endpoint of this process, for the others in it (local.c). */
 struct ofi_local {
     struct ofi_local *next;
@@ -110,7 +126,11 @@ struct ofi_address {
     fi_addr_t fi_addr;
     uint32_t requests; /* sends, puts and gets in progress */
     bool closing;
-    struct ofi_local *local;  /* NULL: not an endpoint of this process */
+    uint32_t injected; /* frames since the last fence */
+    bool is_fencing;   /* it has not arrived yet */
+    struct ofi_request fence;
+    struct ofi_local *local; /* NULL: not an endpoint of this process */
+    struct ofi_guard guard;
     struct ofi_address *next; /* all of the class */
     struct ofi_address **link;
 };
@@ -121,6 +141,9 @@ struct ofi_peer {
     uint64_t stalled_since;      /* ns: the fabric said AGAIN since then; 0: it did not */
     int probe_fd;                /* a connection attempt that tells whether anybody listens */
     bool probing;
+    bool is_unattachable;     /* the system keeps us from each other's memory; said once */
+    struct ofi_rma *attached; /* asked for there, not answered yet */
+    struct ofi_rma **attached_end;
 };
 
 /* Private part of a frame that is being sent. */
@@ -128,6 +151,7 @@ struct ofi_send {
     struct ofi_request request;
     struct fabric_frame *frame;
     struct ofi_address *address;
+    struct ofi_send *next; /* of those that the provider has copied */
 };
 
 /* Private part of a put or get. */
@@ -137,8 +161,10 @@ struct ofi_rma {
     struct ofi_address *address;
     uint64_t done;        /* bytes that were transferred */
     uint64_t in_progress; /* bytes of the piece that the fabric works on */
-    bool abandoned;
-    struct ofi_rma *next; /* in the list of those whose next piece waits for resources */
+    uint64_t id;          /* when the target carries it out (attach.c) */
+    bool is_attached;
+    bool is_abandoned;
+    struct ofi_rma *next; /* of those whose next piece waits for resources, or the peer's */
 };
 
 /* A buffer that receives frames. */
@@ -156,10 +182,14 @@ struct na_plugin_mem {
     bool is_remote;
     struct fid_mr *mr;
     void *descriptor;
-    uint64_t key;         /* remote: as the fabric takes it */
-    uint64_t remote_base; /* address of offset 0 as the fabric takes it */
-    bool key_mapped;      /* remote: from a raw key, to be unmapped */
+    uint64_t key;               /* remote: as the fabric takes it */
+    uint64_t remote_base;       /* address of offset 0 as the fabric takes it */
+    struct na_plugin_mem *next; /* of its bucket, when peers ask for it by its key */
+    struct na_plugin_mem **link;
+    bool key_mapped; /* remote: from a raw key, to be unmapped */
 };
+
+#define OFI_MEM_BUCKETS 1024u
 
 struct na_plugin_class {
     struct fabric_endpoint base; /* first: the message layer's */
@@ -192,6 +222,7 @@ struct na_plugin_class {
     struct ofi_receive *receives;
     uint32_t receive_count;
     struct ofi_receive *receives_waiting; /* to be posted again */
+    struct ofi_send *injected;            /* sent since the last poll, the last one first */
     void *receive_memory;
     uint64_t receive_memory_size;
     struct fid_mr *receive_mr;
@@ -199,6 +230,15 @@ struct na_plugin_class {
 
     struct ofi_rma *rmas_waiting; /* FIFO */
     struct ofi_rma **rmas_waiting_end;
+
+    struct ofi_guard guard; /* of our own endpoint */
+    uint64_t guard_self;
+    struct ofi_job *jobs; /* FIFO; what peers of this node asked for (attach.c) */
+    struct ofi_job **jobs_end;
+    struct ofi_job *jobs_free;
+    uint32_t job_count;
+    uint64_t attach_id;
+    struct na_plugin_mem **exposed; /* registered memory by its key; NULL: not needed */
 };
 
 /* protocol.c */
@@ -248,6 +288,14 @@ int ofi_remains_hold(const char *name);
 int ofi_remains_find(const char *name);
 void ofi_remains_reap(void);
 
+/* guard.c */
+uint64_t ofi_guard_self(void);
+int32_t ofi_guard_open(struct ofi_guard *guard, const char *name, bool is_owner);
+void ofi_guard_close(struct ofi_guard *guard);
+bool ofi_guard_is_of(const struct ofi_guard *guard, const char *name);
+bool ofi_guard_take(struct ofi_guard *guard, uint64_t self);
+void ofi_guard_release(struct ofi_guard *guard);
+
 /* address.c */
 bool ofi_string_name_check(const char *name);
 int32_t ofi_addr_lookup(struct na_plugin_class *na_class, const char *name,
@@ -256,6 +304,9 @@ int32_t ofi_address_name(const struct na_plugin_class *na_class, const void *raw
                          char *name);
 int32_t ofi_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *peer);
 void ofi_peer_close(struct fabric_endpoint *endpoint, struct fabric_peer *peer);
+bool ofi_address_fence(struct na_plugin_class *na_class, struct ofi_address *address);
+bool ofi_address_is_fencing(const struct na_plugin_class *na_class);
+void ofi_address_fenced(struct na_plugin_class *na_class, struct ofi_request *request);
 void ofi_address_drop_request(struct na_plugin_class *na_class, struct ofi_address *address);
 void ofi_address_destroy_all(struct na_plugin_class *na_class);
 
@@ -266,6 +317,7 @@ void ofi_probe_end(struct fabric_peer *peer);
 /* frame.c */
 int32_t ofi_frame_send(struct fabric_endpoint *endpoint, struct fabric_frame *frame);
 void ofi_frame_release(struct fabric_endpoint *endpoint, void *cookie);
+void ofi_frames_report(struct na_plugin_class *na_class);
 void ofi_frame_sent(struct na_plugin_class *na_class, struct ofi_send *send, int32_t status);
 void ofi_frame_received(struct na_plugin_class *na_class, struct ofi_receive *receive,
                         uint64_t size);
@@ -291,6 +343,7 @@ int32_t ofi_mem_serialize(struct na_plugin_class *na_class, struct na_plugin_mem
                           uint64_t size);
 int32_t ofi_mem_deserialize(struct na_plugin_class *na_class, const void *buf, uint64_t size,
                             struct na_plugin_mem **mem_p);
+struct na_plugin_mem *ofi_mem_find(const struct na_plugin_class *na_class, uint64_t key);
 
 /* rma.c */
 int32_t ofi_put(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
@@ -303,6 +356,16 @@ int32_t ofi_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma);
 bool ofi_rma_abandon(struct fabric_endpoint *endpoint, struct fabric_rma *rma, int32_t status);
 void ofi_rma_piece_done(struct na_plugin_class *na_class, struct ofi_rma *rma, int32_t status);
 void ofi_rma_retry(struct na_plugin_class *na_class);
+void ofi_rma_by_provider(struct na_plugin_class *na_class, struct ofi_rma *rma);
+
+/* attach.c */
+bool ofi_attach_is_way(const struct na_plugin_class *na_class);
+int32_t ofi_attach_start(struct na_plugin_class *na_class, struct ofi_rma *rma);
+bool ofi_attach_abandon(struct na_plugin_class *na_class, struct ofi_rma *rma, int32_t status);
+void ofi_attach_control(struct fabric_endpoint *endpoint, struct fabric_peer *peer, uint32_t type,
+                        const void *data, uint64_t size);
+void ofi_attach_progress(struct na_plugin_class *na_class);
+void ofi_attach_drop(struct na_plugin_class *na_class, const struct fabric_peer *peer);
 
 /* poll.c */
 int32_t ofi_poll(struct fabric_endpoint *endpoint);

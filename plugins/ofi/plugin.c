@@ -73,10 +73,20 @@ int32_t na_plugin_entry_v1(const struct na_host *host, const struct na_plugin **
 }
 
 /*
- * libfabric has no call for it: as it comes, ofi_rxm posts 4096 buffers of 16 KiB for each endpoint
- * of ours, 90 MB. What the user has set stays.
+ * libfabric has no calls for these. What the user has set stays.
+ *
+ * ofi_rxm: as it comes, it posts 4096 buffers of 16 KiB for each endpoint of ours, 90 MB.
+ *
+ * sockets: its thread spins for 10 ms after each thing that happens, and keeps those from the
+ * processor who would make the next thing happen. fi_send() connects, and would wait for a host
+ * that does not answer for 150 s. Connections move in memory, under the eyes of those who use them,
+ * when there are more than it has laid a table out for.
  */
 static void ofi_settings_default(void)
 {
     (void) setenv("FI_OFI_RXM_MSG_RX_SIZE", "128", 0);
+    (void) setenv("FI_SOCKETS_PE_WAITTIME", "0", 0);
+    (void) setenv("FI_SOCKETS_CONN_TIMEOUT", "2000", 0);
+    (void) setenv("FI_SOCKETS_MAX_CONN_RETRY", "2", 0);
+    (void) setenv("FI_SOCKETS_DEF_CONN_MAP_SZ", "8192", 0);
 }

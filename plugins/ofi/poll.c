@@ -8,6 +8,7 @@
 /* Reads of the queue in one poll. */
 #define OFI_READS 16
 
+static ssize_t ofi_queue_read(struct na_plugin_class *na_class, struct fi_cq_msg_entry *entries);
 static bool ofi_complete(struct na_plugin_class *na_class, struct ofi_request *request,
                          uint64_t size);
 static int32_t ofi_complete_error(struct na_plugin_class *na_class);
@@ -24,12 +25,14 @@ int32_t ofi_poll(struct fabric_endpoint *endpoint)
     int32_t ret = NA_PLUGIN_SUCCESS;
     bool is_over = false;
 
+    if (na_class->injected != NULL)
+        ofi_frames_report(na_class);
     if (na_class->receives_waiting != NULL) /* from the last time, when there was a hurry */
         ofi_receives_post(na_class);
     if (na_class->rmas_waiting != NULL)
         ofi_rma_retry(na_class);
     for (int i = 0; i < OFI_READS && !is_over && ret == NA_PLUGIN_SUCCESS; i++) {
-        ssize_t count = fi_cq_read(na_class->cq, entries, OFI_ENTRIES);
+        ssize_t count = ofi_queue_read(na_class, entries);
 
         if (count == -FI_EAGAIN)
             break;
@@ -42,6 +45,8 @@ int32_t ofi_poll(struct fabric_endpoint *endpoint)
         for (ssize_t at = 0; at < count; at++)
             is_over |= ofi_complete(na_class, entries[at].op_context, entries[at].len);
     }
+    if (na_class->jobs != NULL)
+        ofi_attach_progress(na_class);
     return ret;
 }
 
@@ -57,7 +62,19 @@ bool ofi_try_wait(struct fabric_endpoint *endpoint)
 
     if (na_class->receives_waiting != NULL)
         ofi_receives_post(na_class);
-    return fi_trywait(na_class->fabric, fids, 1) == 0;
+    return na_class->injected == NULL && na_class->jobs == NULL &&
+           fi_trywait(na_class->fabric, fids, 1) == 0;
+}
+
+static ssize_t ofi_queue_read(struct na_plugin_class *na_class, struct fi_cq_msg_entry *entries)
+{
+    ssize_t count;
+
+    if (!ofi_guard_take(&na_class->guard, na_class->guard_self))
+        return -FI_EAGAIN;
+    count = fi_cq_read(na_class->cq, entries, OFI_ENTRIES);
+    ofi_guard_release(&na_class->guard);
+    return count;
 }
 
 /* True for anything but a send. */
@@ -76,6 +93,9 @@ static bool ofi_complete(struct na_plugin_class *na_class, struct ofi_request *r
     case OFI_REQUEST_RMA:
         ofi_rma_piece_done(na_class, (struct ofi_rma *) request, NA_PLUGIN_SUCCESS);
         break;
+    case OFI_REQUEST_FENCE:
+        ofi_address_fenced(na_class, request);
+        return false;
     }
     return true;
 }
@@ -106,6 +126,9 @@ static int32_t ofi_complete_error(struct na_plugin_class *na_class)
         break;
     case OFI_REQUEST_RMA:
         ofi_rma_piece_done(na_class, (struct ofi_rma *) request, status);
+        break;
+    case OFI_REQUEST_FENCE: /* the next frame finds out what it is */
+        ofi_address_fenced(na_class, request);
         break;
     }
     return NA_PLUGIN_SUCCESS;

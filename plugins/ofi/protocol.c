@@ -9,7 +9,14 @@
 #define OFI_FRAME_RXM     16128u
 #define OFI_FRAME_NETWORK 8192u
 
-/* Best first. Any other name is taken for a provider's. */
+/*
+ * Best first. Any other name is taken for a provider's.
+ *
+ * sockets looks at a header until all of it is there, without reading it. When small messages have
+ * filled the receiver's socket buffer, the kernel keeps the rest of a header for as long as it
+ * cannot free the piece that the beginning lies in, and both wait for ever. Behind a few injected
+ * frames comes one byte that is acknowledged, and the next ones behind that: it does not fill.
+ */
 const struct ofi_protocol ofi_protocols[] = {
     {.name = "cxi",
      .provider = "cxi",
@@ -79,6 +86,7 @@ const struct ofi_protocol ofi_protocols[] = {
      .priority = 5,
      .frame = OFI_FRAME_RXM,
      .tcp_port = true,
+     .is_fenced = true,
      .auto_to_wait = true},
     {.name = "udp",
      .provider = "udp",

@@ -47,7 +47,10 @@ int32_t ofi_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma)
     private->done = 0;
     private->in_progress = 0;
     private->next = NULL;
-    private->abandoned = false;
+    private->is_abandoned = false;
+    private->is_attached = false;
+    if (ofi_attach_is_way(na_class))
+        return ofi_attach_start(na_class, private);
     ret = ofi_rma_issue(na_class, private);
     if (ret == -FI_EAGAIN)
         return ofi_probe_stalled(na_class, rma->peer);
@@ -65,10 +68,12 @@ int32_t ofi_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma)
  */
 bool ofi_rma_abandon(struct fabric_endpoint *endpoint, struct fabric_rma *rma, int32_t status)
 {
-    const struct na_plugin_class *na_class = (const struct na_plugin_class *) endpoint;
+    struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
     struct ofi_rma *private = rma->private;
 
-    private->abandoned = true;
+    if (private->is_attached)
+        return ofi_attach_abandon(na_class, private, status);
+    private->is_abandoned = true;
     return private->in_progress == 0 ||
            (na_class->protocol.node_local && status != NA_PLUGIN_CANCELED);
 }
@@ -81,9 +86,10 @@ void ofi_rma_piece_done(struct na_plugin_class *na_class, struct ofi_rma *rma, i
     if (status == NA_PLUGIN_SUCCESS)
         rma->done += rma->in_progress;
     rma->in_progress = 0;
-    if (status != NA_PLUGIN_SUCCESS || rma->done == rma->rma->length || rma->abandoned) {
+    if (status != NA_PLUGIN_SUCCESS || rma->done == rma->rma->length || rma->is_abandoned) {
         ofi_rma_end(na_class, rma,
-                    rma->abandoned && rma->done != rma->rma->length ? NA_PLUGIN_CANCELED : status);
+                    rma->is_abandoned && rma->done != rma->rma->length ? NA_PLUGIN_CANCELED
+                                                                       : status);
         return;
     }
     ret = ofi_rma_issue(na_class, rma);
@@ -98,7 +104,7 @@ void ofi_rma_retry(struct na_plugin_class *na_class)
 {
     while (na_class->rmas_waiting != NULL) {
         struct ofi_rma *rma = na_class->rmas_waiting;
-        ssize_t ret = rma->abandoned ? -FI_ECANCELED : ofi_rma_issue(na_class, rma);
+        ssize_t ret = rma->is_abandoned ? -FI_ECANCELED : ofi_rma_issue(na_class, rma);
 
         if (ret == -FI_EAGAIN)
             return;
@@ -107,8 +113,20 @@ void ofi_rma_retry(struct na_plugin_class *na_class)
             na_class->rmas_waiting_end = &na_class->rmas_waiting;
         if (ret != 0)
             ofi_rma_end(na_class, rma,
-                        rma->abandoned ? NA_PLUGIN_CANCELED : ofi_status((int) -ret));
+                        rma->is_abandoned ? NA_PLUGIN_CANCELED : ofi_status((int) -ret));
     }
+}
+
+/* What the target left to us. */
+void ofi_rma_by_provider(struct na_plugin_class *na_class, struct ofi_rma *rma)
+{
+    ssize_t ret = ofi_rma_issue(na_class, rma);
+
+    rma->address->requests++;
+    if (ret == -FI_EAGAIN)
+        ofi_rma_wait(na_class, rma);
+    else if (ret != 0)
+        ofi_rma_end(na_class, rma, ofi_status((int) -ret));
 }
 
 static int32_t ofi_rma_check(const struct na_plugin_mem *local, const struct na_plugin_mem *remote)
@@ -141,6 +159,8 @@ static ssize_t ofi_rma_issue(struct na_plugin_class *na_class, struct ofi_rma *r
     };
     ssize_t ret;
 
+    if (!ofi_guard_take(&rma->address->guard, na_class->guard_self))
+        return -FI_EAGAIN;
     if (size > na_class->max_rma)
         size = na_class->max_rma;
     vector.iov_base = (uint8_t *) request->local->base + request->local_offset + rma->done;
@@ -159,6 +179,7 @@ static ssize_t ofi_rma_issue(struct na_plugin_class *na_class, struct ofi_rma *r
     } else {
         ret = fi_readmsg(na_class->endpoint, &message, FI_COMPLETION);
     }
+    ofi_guard_release(&rma->address->guard);
     if (ret != 0)
         rma->in_progress = 0;
     return ret;

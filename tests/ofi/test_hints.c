@@ -8,6 +8,7 @@
 #include <arpa/inet.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -217,6 +218,32 @@ static void authorization_keys_have_the_form_of_their_provider(void **state)
     assert_int_equal(set_key("tcp", "anything", NULL, 0), NA_PLUGIN_SUCCESS);
 }
 
+/* What libfabric is told by its environment, and what it was told by the user. */
+static void settings_of_the_user_stay(void **state)
+{
+    const struct na_plugin *plugin = NULL;
+    const char *reason = NULL;
+
+    (void) state;
+    assert_int_equal(setenv("FI_SOCKETS_CONN_TIMEOUT", "777", 1), 0);
+    assert_int_equal(na_plugin_entry_v1(&plugin_host, &plugin, &reason), NA_PLUGIN_SUCCESS);
+    assert_string_equal(getenv("FI_SOCKETS_CONN_TIMEOUT"), "777");
+    assert_string_equal(getenv("FI_SOCKETS_PE_WAITTIME"), "0");
+    assert_non_null(getenv("FI_OFI_RXM_MSG_RX_SIZE"));
+}
+
+/* Over sockets not more at a time than its buffers take. */
+static void injected_frames_are_fenced_where_they_pile_up(void **state)
+{
+    struct ofi_protocol protocol;
+
+    (void) state;
+    assert_true(ofi_protocol_find("sockets", &protocol));
+    assert_true(protocol.is_fenced);
+    assert_true(ofi_protocol_find("tcp", &protocol));
+    assert_false(protocol.is_fenced);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -227,6 +254,8 @@ int main(void)
         cmocka_unit_test(only_what_was_asked_for_is_used),
         cmocka_unit_test(sources_become_addresses_of_the_right_format),
         cmocka_unit_test(authorization_keys_have_the_form_of_their_provider),
+        cmocka_unit_test(settings_of_the_user_stay),
+        cmocka_unit_test(injected_frames_are_fenced_where_they_pile_up),
     };
 
     ofi_host = &plugin_host;

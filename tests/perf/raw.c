@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ping-pong, message rate, streams, puts and gets, measured alike over each library. */
 
+#ifndef _GNU_SOURCE
+#    define _GNU_SOURCE
+#endif
+
 #include "raw.h"
 
 #include <errno.h>
 #include <getopt.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +29,7 @@
 static bool parse(int argc, char **argv, struct raw_options *options);
 static void usage(const char *program, const struct raw_library *library);
 static void end_with_parent(pid_t parent);
+static void bind_to(int processor);
 static void measure(const struct raw_library *library, struct raw_side *side);
 static void barrier(const struct raw_library *library, struct raw_side *side);
 static void drain(const struct raw_library *library, struct raw_side *side, uint64_t count);
@@ -40,8 +46,11 @@ static double now(void);
 
 int raw_main(int argc, char **argv, const struct raw_library *library)
 {
-    struct raw_options options = {
-        .provider = library->provider, .message = 8, .window = 1, .seconds = 1.0};
+    struct raw_options options = {.provider = library->provider,
+                                  .message = 8,
+                                  .window = 1,
+                                  .seconds = 1.0,
+                                  .processors = {-1, -1}};
     struct raw_side *side = calloc(1, library->side_size);
     int sockets[2], status = 0;
     pid_t child, parent = getpid();
@@ -57,6 +66,7 @@ int raw_main(int argc, char **argv, const struct raw_library *library)
     raw_check(child >= 0, "fork");
     if (child == 0)
         end_with_parent(parent);
+    bind_to(options.processors[child == 0]);
     side->options = &options;
     side->is_origin = child != 0;
     side->socket = sockets[side->is_origin];
@@ -96,17 +106,14 @@ void raw_check(bool is_good, const char *what)
 static bool parse(int argc, char **argv, struct raw_options *options)
 {
     static const struct option words[] = {
-        {"provider", required_argument, NULL, 'p'},
-        {"device", required_argument, NULL, 'd'},
-        {"message", required_argument, NULL, 'm'},
-        {"window", required_argument, NULL, 'w'},
-        {"seconds", required_argument, NULL, 's'},
-        {"variant", no_argument, NULL, 'v'},
-        {NULL, 0, NULL, 0},
+        {"provider", required_argument, NULL, 'p'}, {"device", required_argument, NULL, 'd'},
+        {"message", required_argument, NULL, 'm'},  {"window", required_argument, NULL, 'w'},
+        {"seconds", required_argument, NULL, 's'},  {"bind", required_argument, NULL, 'b'},
+        {"variant", no_argument, NULL, 'v'},        {NULL, 0, NULL, 0},
     };
     int word;
 
-    while ((word = getopt_long(argc, argv, "p:d:m:w:s:v", words, NULL)) != -1) {
+    while ((word = getopt_long(argc, argv, "p:d:m:w:s:b:v", words, NULL)) != -1) {
         switch (word) {
         case 'p':
             options->provider = optarg;
@@ -123,6 +130,10 @@ static bool parse(int argc, char **argv, struct raw_options *options)
         case 's':
             options->seconds = strtod(optarg, NULL);
             break;
+        case 'b':
+            if (sscanf(optarg, "%d,%d", &options->processors[0], &options->processors[1]) != 2)
+                return false;
+            break;
         case 'v':
             options->variant = true;
             break;
@@ -138,7 +149,8 @@ static void usage(const char *program, const struct raw_library *library)
 {
     fprintf(stderr,
             "usage: %s [--provider NAME] [--device NAME] [--message BYTES]\n"
-            "       [--window BULK REQUESTS IN FLIGHT, 1..%u] [--seconds S] [--variant]\n"
+            "       [--window BULK REQUESTS IN FLIGHT, 1..%u] [--seconds S]\n"
+            "       [--bind PROCESSOR OF ORIGIN,OF TARGET] [--variant]\n"
             "--provider: %s unless another is named\n"
             "--variant: %s\n",
             program, RAW_WINDOW_MAX - 1, library->provider, library->variant);
@@ -152,6 +164,17 @@ static void end_with_parent(pid_t parent)
         exit(1);
     }
     (void) alarm(TIME_LIMIT);
+}
+
+static void bind_to(int processor)
+{
+    cpu_set_t set;
+
+    CPU_ZERO(&set);
+    if (processor < 0)
+        return;
+    CPU_SET((unsigned int) processor, &set);
+    raw_check(sched_setaffinity(0, sizeof(set), &set) == 0, "sched_setaffinity");
 }
 
 static void measure(const struct raw_library *library, struct raw_side *side)

@@ -21,6 +21,7 @@ struct raw_options {
     uint64_t message;     /* bytes of a ping */
     uint32_t window;      /* bulk requests in flight */
     double seconds;       /* for each measurement */
+    int processors[2];    /* of origin and target; negative: any */
     bool variant;         /* what the program's usage line says of --variant */
 };
 

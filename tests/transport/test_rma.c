@@ -26,11 +26,10 @@ static bool is_attached(void)
     return test_is_sm() && (way == NULL || strcmp(way, "copy") != 0);
 }
 
-/* Fabrics that do the same between processes of one machine, but look at the handle. */
+/* A fabric that does the same between processes of one machine, but looks at the handle. */
 static bool may_attach(void)
 {
-    return is_attached() || strncmp(test_init_string(), "ofi+shm", 7) == 0 ||
-           strncmp(test_init_string(), "ucx+all", 7) == 0;
+    return is_attached() || strncmp(test_init_string(), "ucx+all", 7) == 0;
 }
 
 /* The target sleeps, unless the transport needs it for each piece. */
@@ -366,6 +365,37 @@ static void deregistered_memory_is_out_of_reach(void **state)
     rma_close(&rma, true);
 }
 
+/*
+ * Some fabrics cut the connection over which something was refused, and lose what follows. Whoever
+ * waits for an answer to that is told.
+ */
+static void a_refused_transfer_leaves_nobody_waiting(void **state)
+{
+    struct peer_request reply;
+    size_t size = sizeof(reply);
+    struct rma rma;
+
+    (void) state;
+    if (may_attach())
+        test_skip("cross-memory attach: the target is not asked");
+    assert_int_equal(rma_open(&rma, "plain", NA_MEM_READWRITE, BYTES, 1), 0);
+    assert_int_equal(end_command(&rma.end, rma.peer, PEER_HIDE, 0, 0, 0, &reply, &size),
+                     NA_SUCCESS);
+    for (int i = 0; i < 8; i++) {
+        na_return_t ret = rma_transfer(&rma, i % 2, 0, 0, 1000);
+        uint64_t from = now_ms();
+
+        assert_int_not_equal(ret, NA_SUCCESS);
+        assert_int_not_equal(ret, NA_TIMEOUT);
+        size = sizeof(reply);
+        ret = end_command(&rma.end, rma.peer, PEER_ECHO, 1, 0, 0, &reply, &size);
+        assert_true(ret == NA_SUCCESS || ret == NA_HOSTUNREACH);
+        assert_in_range(now_ms() - from, 0, 2 * TEST_DEATH_MS);
+        wait_for_peer(&rma);
+    }
+    rma_close(&rma, true);
+}
+
 static void an_endpoint_reaches_its_own_memory(void **state)
 {
     uint8_t *other = malloc(BYTES);
@@ -451,6 +481,7 @@ int main(void)
         cmocka_unit_test(ranges_are_checked),
         cmocka_unit_test(forged_handles_reach_nothing),
         cmocka_unit_test(deregistered_memory_is_out_of_reach),
+        cmocka_unit_test(a_refused_transfer_leaves_nobody_waiting),
         cmocka_unit_test(an_endpoint_reaches_its_own_memory),
         cmocka_unit_test(many_threads_transfer_at_a_time),
     };

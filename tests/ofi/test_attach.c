@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Puts and gets that the target carries out: it does what a registered handle allows, no more. */
+
+#include "ofi.h"
+
+#include "fabric/plugin_host.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+#define BYTES (16u << 20)
+#define STEP  (4u << 20) /* moved in one poll */
+
+/* As they travel. */
+enum {
+    REQUEST = 1,
+    ANSWER,
+    CANCEL
+};
+
+struct request {
+    uint64_t id, key, offset, length, address;
+    uint32_t is_put, reserved;
+};
+
+/* An endpoint that reaches its own memory through a handle, as a peer would. */
+struct opened {
+    struct na_plugin_class *na_class;
+    struct na_plugin_context *context;
+    struct na_plugin_addr *self;
+    struct na_plugin_mem *exposed, *remote, *local;
+    uint8_t *target, *origin;
+    void *op;
+};
+
+static struct na_host host;
+static int32_t last_status;
+static int completed;
+
+static void complete(void *op, int32_t status)
+{
+    (void) op;
+    last_status = status;
+    completed++;
+}
+
+static struct na_plugin_mem *mem_open(struct opened *opened, void *base, uint32_t access)
+{
+    struct na_plugin_mem *mem = NULL;
+
+    assert_int_equal(ofi_mem_create(opened->na_class, base, BYTES, access, &mem),
+                     NA_PLUGIN_SUCCESS);
+    assert_int_equal(ofi_mem_register(opened->na_class, mem, NA_PLUGIN_MEM_TYPE_HOST, 0),
+                     NA_PLUGIN_SUCCESS);
+    return mem;
+}
+
+static int setup(void **state)
+{
+    struct opened *opened = calloc(1, sizeof(*opened));
+    struct na_plugin_init init = {
+        .size = sizeof(init), .class_name = "ofi", .protocol = "shm", .max_contexts = 1};
+    struct na_plugin_class_info info = {.size = sizeof(info)};
+    uint8_t packed[512];
+    uint64_t size;
+
+    *state = opened;
+    assert_int_equal(ofi_class_initialize(&init, NULL, &opened->na_class, &info), 0);
+    assert_int_equal(fabric_context_create(opened->na_class, NULL, 0, &opened->context), 0);
+    assert_int_equal(fabric_addr_self(opened->na_class, &opened->self), 0);
+    opened->op = calloc(1, fabric_op_size());
+    opened->target = malloc(BYTES);
+    opened->origin = malloc(BYTES);
+    memset(opened->target, 0x11, BYTES);
+    memset(opened->origin, 0x22, BYTES);
+    opened->exposed = mem_open(opened, opened->target, NA_PLUGIN_MEM_READ);
+    opened->local = mem_open(opened, opened->origin, NA_PLUGIN_MEM_READ | NA_PLUGIN_MEM_WRITE);
+    size = ofi_mem_serialize_size(opened->na_class, opened->exposed);
+    assert_int_equal(ofi_mem_serialize(opened->na_class, opened->exposed, packed, size), 0);
+    assert_int_equal(ofi_mem_deserialize(opened->na_class, packed, size, &opened->remote), 0);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct opened *opened = *state;
+
+    ofi_mem_destroy(opened->na_class, opened->remote);
+    ofi_mem_destroy(opened->na_class, opened->exposed);
+    ofi_mem_destroy(opened->na_class, opened->local);
+    fabric_addr_free(opened->na_class, opened->self);
+    assert_int_equal(fabric_context_stop(opened->context), 0);
+    assert_int_equal(fabric_context_destroy(opened->context), 0);
+    assert_int_equal(ofi_class_finalize(opened->na_class), 0);
+    free(opened->target);
+    free(opened->origin);
+    free(opened->op);
+    free(opened);
+    return 0;
+}
+
+static void polls(struct opened *opened, int times)
+{
+    uint32_t count = 0;
+
+    for (int i = 0; i < times; i++)
+        assert_int_equal(fabric_poll(opened->context, &count), NA_PLUGIN_SUCCESS);
+}
+
+/* Starts a transfer from the exposed memory. */
+static void start(struct opened *opened, bool put, uint64_t length)
+{
+    completed = 0;
+    assert_int_equal((put ? ofi_put : ofi_get)(opened->context, opened->op, opened->local, 0,
+                                               opened->remote, 0, length, opened->self, 0),
+                     NA_PLUGIN_SUCCESS);
+}
+
+static int32_t transfer(struct opened *opened, bool put, uint64_t length)
+{
+    start(opened, put, length);
+    for (int i = 0; i < 1000 && completed == 0; i++)
+        polls(opened, 1);
+    assert_int_equal(completed, 1);
+    return last_status;
+}
+
+/* How many of the origin's bytes are the target's. */
+static uint64_t arrived(const struct opened *opened)
+{
+    uint64_t count = 0;
+
+    while (count < BYTES && opened->origin[count] == 0x11)
+        count++;
+    for (uint64_t i = count; i < BYTES; i++)
+        assert_int_equal(opened->origin[i], 0x22);
+    return count;
+}
+
+static void what_the_handle_allows_is_done(void **state)
+{
+    struct opened *opened = *state;
+
+    assert_int_equal(transfer(opened, false, 0), NA_PLUGIN_SUCCESS);
+    assert_int_equal(transfer(opened, false, 1000), NA_PLUGIN_SUCCESS);
+    assert_int_equal(arrived(opened), 1000);
+    assert_int_equal(transfer(opened, false, BYTES), NA_PLUGIN_SUCCESS);
+    assert_int_equal(arrived(opened), BYTES);
+    memset(opened->origin, 0x22, BYTES);
+    assert_int_equal(transfer(opened, true, 1000), NA_PLUGIN_PERMISSION); /* not for writing */
+    assert_int_equal(opened->target[0], 0x11);
+}
+
+static void a_forged_handle_is_an_error(void **state)
+{
+    struct opened *opened = *state;
+    uint64_t key = opened->remote->key;
+
+    opened->remote->key ^= 1;
+    assert_int_equal(transfer(opened, false, 1000), NA_PLUGIN_PERMISSION);
+    opened->remote->key = key;
+    opened->exposed->length = 999; /* the origin believes in more */
+    assert_int_equal(transfer(opened, false, 1000), NA_PLUGIN_OVERFLOW);
+    opened->exposed->length = BYTES;
+    assert_int_equal(arrived(opened), 0);
+}
+
+/* Between two pieces; what came before that stays. */
+static void deregistered_memory_is_out_of_reach_at_once(void **state)
+{
+    struct opened *opened = *state;
+
+    assert_int_equal(transfer(opened, false, 0), NA_PLUGIN_SUCCESS);
+    start(opened, false, BYTES);
+    polls(opened, 2);
+    assert_int_equal(completed, 0);
+    assert_int_equal(arrived(opened), STEP);
+    assert_int_equal(ofi_mem_deregister(opened->na_class, opened->exposed), NA_PLUGIN_SUCCESS);
+    polls(opened, 10);
+    assert_int_equal(completed, 1);
+    assert_int_equal(last_status, NA_PLUGIN_PERMISSION);
+    assert_int_equal(arrived(opened), STEP);
+}
+
+static void a_cancel_ends_it_between_two_pieces(void **state)
+{
+    struct opened *opened = *state;
+
+    assert_int_equal(transfer(opened, false, 0), NA_PLUGIN_SUCCESS);
+    start(opened, false, BYTES);
+    polls(opened, 2);
+    assert_int_equal(fabric_cancel(opened->context, opened->op), NA_PLUGIN_SUCCESS);
+    polls(opened, 10);
+    assert_int_equal(completed, 1);
+    assert_int_equal(last_status, NA_PLUGIN_CANCELED);
+    assert_true(arrived(opened) < BYTES);
+    assert_int_equal(transfer(opened, false, BYTES), NA_PLUGIN_SUCCESS);
+}
+
+static void record(struct opened *opened, uint32_t type, const void *data, uint64_t size)
+{
+    fabric_lock(&opened->na_class->base);
+    ofi_attach_control(&opened->na_class->base, (struct fabric_peer *) (void *) opened->self, type,
+                       data, size);
+    fabric_unlock(&opened->na_class->base);
+}
+
+/* Whatever a peer sends, nothing is touched that its handle does not reach. */
+static void hostile_records_do_no_harm(void **state)
+{
+    struct opened *opened = *state;
+    struct request good = {.id = 1000,
+                           .key = opened->remote->key,
+                           .length = 64,
+                           .address = (uint64_t) (uintptr_t) opened->origin};
+    uint64_t values[] = {0, 1, BYTES - 1, BYTES, UINT64_MAX - 63, UINT64_MAX};
+    uint8_t noise[512];
+
+    memset(noise, 0xff, sizeof(noise));
+    assert_int_equal(transfer(opened, false, 0), NA_PLUGIN_SUCCESS); /* makes its way to itself */
+    completed = 0;
+    for (uint32_t type = 0; type < 6; type++)
+        for (uint64_t size = 0; size <= sizeof(noise); size++)
+            record(opened, type, noise, size);
+    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+        struct request bad = good;
+
+        bad.offset = values[i];
+        bad.length = BYTES;
+        if (values[i] != 0)
+            record(opened, REQUEST, &bad, sizeof(bad));
+        bad = good;
+        bad.length = values[i] < BYTES ? 0 : values[i] + 1;
+        record(opened, REQUEST, &bad, sizeof(bad));
+        bad = good;
+        bad.address = 0x10;
+        bad.is_put = (uint32_t) i;
+        record(opened, REQUEST, &bad, sizeof(bad));
+        record(opened, ANSWER, &bad, 16);
+        record(opened, CANCEL, &bad, 8);
+    }
+    polls(opened, 100);
+    assert_int_equal(completed, 0);
+    assert_int_equal(arrived(opened), 0);
+    for (size_t i = 0; i < BYTES; i++)
+        if (opened->target[i] != 0x11)
+            fail_msg("byte %zu of the target was written", i);
+    assert_int_equal(transfer(opened, false, 1000), NA_PLUGIN_SUCCESS);
+    assert_int_equal(arrived(opened), 1000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_the_handle_allows_is_done, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_forged_handle_is_an_error, setup, teardown),
+        cmocka_unit_test_setup_teardown(deregistered_memory_is_out_of_reach_at_once, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_cancel_ends_it_between_two_pieces, setup, teardown),
+        cmocka_unit_test_setup_teardown(hostile_records_do_no_harm, setup, teardown),
+    };
+    int ret;
+
+    host = plugin_host;
+    host.op_complete = complete;
+    ofi_host = &host;
+    ret = cmocka_run_group_tests(tests, NULL, NULL);
+    ofi_enumerate_cleanup();
+    return ret;
+}
