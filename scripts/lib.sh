@@ -16,7 +16,7 @@ die() {
 }
 
 # Prints the Debian packages that are missing for the named purposes: build, test, clang, tsan,
-# format. What is there is found by using it, so that the same check holds on other systems.
+# abi, packages, format. What is there is found by using it, so that the same check holds on other systems.
 missing_packages() {
     local purpose
     for purpose in "$@"; do
@@ -39,6 +39,14 @@ missing_packages() {
             ;;
         clang) compiles clang c '' && compiles clang++ c++ '' || echo clang ;;
         tsan) compiles clang c -fsanitize=thread || echo libclang-rt-14-dev ;;
+        abi) command -v abidw >/dev/null || echo abigail-tools ;;
+        packages)
+            command -v dpkg-buildpackage >/dev/null || echo dpkg-dev
+            command -v dh >/dev/null || echo debhelper
+            command -v lintian >/dev/null || echo lintian
+            command -v mmdebstrap >/dev/null || echo mmdebstrap
+            command -v rpmbuild >/dev/null || echo rpm
+            ;;
         format) command -v clang-format >/dev/null || echo clang-format ;;
         esac
     done

@@ -28,7 +28,8 @@ install_for() {
     local stage purposes="build test"
     for stage in "$@"; do
         case $stage in
-        gcc | asan) ;;
+        gcc) purposes+=" abi" ;;
+        asan) ;;
         clang | format) purposes+=" $stage" ;;
         tsan) purposes+=" clang tsan" ;;
         *) die "unknown stage '$stage'; there are format, gcc, clang, asan and tsan" ;;

@@ -1,0 +1,114 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Holds what is built to what was released:
+#     check.sh headers            na_plugin.h to its frozen copies
+#     check.sh layout             every struct and constant of the public headers to their values
+#     check.sh symbols <libdir>   what the libraries export to the baseline and to each release
+#     check.sh types <libdir>     the functions and types of the libraries to the baseline
+. "$(dirname "$0")/common.sh"
+
+main() {
+    case ${1-} in
+    headers) check_headers ;;
+    layout) check_layout ;;
+    symbols) check_symbols "$2" ;;
+    types) check_types "$2" ;;
+    *) sed -n 's/^#     //p' "$0" >&2 && exit 2 ;;
+    esac
+}
+
+# Within one minor the header says the same, comments and blanks apart; a later minor is held by the
+# layout and by the plugins that are built from the frozen copies.
+check_headers() {
+    local frozen version
+    version=$(abi_version "$root/sdk/include/na_plugin.h")
+    for frozen in "$here"/v*/include/na_plugin.h; do
+        if [ "$(abi_version "$frozen")" = "$version" ]; then
+            diff -u <(without_comments "$frozen") \
+                <(without_comments "$root/sdk/include/na_plugin.h") ||
+                fail "sdk/include/na_plugin.h says $version and is not ${frozen#"$root/"}"
+        elif [ "$(abi_version "$frozen" | cut -d. -f1)" != "${version%%.*}" ]; then
+            fail "sdk/include/na_plugin.h is of another major than ${frozen#"$root/"}"
+        fi
+    done
+    finish "plugin ABI $version"
+}
+
+abi_version() {
+    sed -nE 's/^#define NA_PLUGIN_ABI_(MAJOR|MINOR) +([0-9]+)u$/\2/p' "$1" | paste -sd.
+}
+
+without_comments() {
+    "$CC" -w -fpreprocessed -dD -E -P "$1" | tr -s ' '
+}
+
+# The values are those of 1.0, which today's headers and the frozen ones have alike,
+# in C and in C++.
+check_layout() {
+    local include source
+    for include in "$root/sdk/include" "$here"/v*/include; do
+        for source in "$here"/layout_*.c; do
+            "$CC" -std=c11 -fsyntax-only -I"$include" "$source" &&
+                "$CXX" -x c++ -std=c++17 -fsyntax-only -I"$include" "$source" ||
+                fail "${include#"$root/"} does not have the layout that ${source##*/} states"
+        done
+    done
+    check_layout_is_complete
+    finish "$(cat "$here"/layout_*.c | grep -cE '^(SIZE|GROWS|AT|VALUE)\(') statements"
+}
+
+# Every member of every struct has its statement. The headers of messages are left out: what travels
+# has a version of its own. Headers that no release had are not held to anything yet.
+check_layout_is_complete() {
+    local header struct members stated
+    for header in "$here"/v*/include/*.h; do
+        header=$(basename "$header")
+        [[ $header != mercury_header.h && $header != mercury_core_header.h ]] || continue
+        while read -r struct members; do
+            stated=$(cat "$here"/layout_*.c | grep -c "^AT($struct," || true)
+            [ "$stated" -eq "$members" ] ||
+                fail "$header: struct $struct has $members members, layout_*.c states $stated"
+        done < <(without_comments "$root/sdk/include/$header" | awk '
+            /^(typedef )?struct [a-z0-9_]+ \{$/ { name = $(NF - 1); count = 0 }
+            name != "" { count += gsub(/;/, ";") }
+            /^\}/ && name != "" { print name, count - 1; name = "" }')
+    done
+}
+
+check_symbols() {
+    local name file symbols
+    for name in $libraries; do
+        file=$(library "$1" "$name")
+        for symbols in "$here"/v*/"$name.symbols" "$baseline/$name.symbols"; do
+            comm -23 "$symbols" <(exported "$file") | sed 's/^/    dropped: /' | grep . &&
+                fail "lib$name.so does not export what ${symbols#"$root/"} lists"
+        done
+        comm -13 "$baseline/$name.symbols" <(exported "$file") | sed 's/^/    added: /' | grep . &&
+            fail "lib$name.so exports more than the baseline; if it is to: scripts/abi.sh update"
+    done
+    diff -u "$root/packaging/debian/libamalgam1.symbols" <(debian_symbols) ||
+        fail "packaging/debian/libamalgam1.symbols is not the baseline's: scripts/abi.sh update"
+    finish "$(cat "$baseline"/*.symbols | wc -l) symbols"
+}
+
+# What abidiff reports without additions is a break; what only additions cause is for update.sh.
+check_types() {
+    local name file dir
+    need_abigail
+    dir=$(mktemp -d)
+    trap "rm -rf '$dir'" EXIT
+    for name in $libraries; do
+        file=$(library "$1" "$name")
+        "$READELF" -SW "$file" | grep -qF .debug_info ||
+            skip "$file has no debug information to read the types from"
+        described "$file" "$dir/$name.abi"
+        if ! compared --no-added-syms "$baseline/$name.abi" "$dir/$name.abi"; then
+            fail "lib$name.so breaks programs that were built with an earlier one: see above"
+        elif ! compared "" "$baseline/$name.abi" "$dir/$name.abi"; then
+            fail "lib$name.so offers more than the baseline; if it is to: scripts/abi.sh update"
+        fi
+    done
+    finish "functions and types of $libraries"
+}
+
+main "$@"

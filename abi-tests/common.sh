@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Sourced by the scripts of this folder: where things are, and what the libraries export.
+
+set -euo pipefail
+export LC_ALL=C
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/.." && pwd)
+baseline="$here/baseline"
+libraries="amalgam-na amalgam-hg"
+CC=${CC:-cc} CXX=${CXX:-c++} NM=${NM:-nm} READELF=${READELF:-readelf}
+failures=0
+
+fail() {
+    printf 'FAIL: %s\n' "$*" >&2
+    failures=$((failures + 1))
+}
+
+# Usage: skip <why>; the test is reported as skipped.
+skip() {
+    printf 'left out: %s\n' "$*"
+    exit 77
+}
+
+finish() {
+    [ "$failures" -eq 0 ] || {
+        printf '%d failure(s); docs/abi-policy.md says what is promised and what to do\n' \
+            "$failures" >&2
+        exit 1
+    }
+    printf 'ok: %s\n' "$*"
+}
+
+need_abigail() {
+    command -v abidw >/dev/null && command -v abidiff >/dev/null ||
+        skip "abidw and abidiff are not installed (Debian's package abigail-tools)"
+}
+
+# Usage: library <folder> <name>
+library() {
+    [ -f "$1/lib$2.so" ] || {
+        printf '%s/lib%s.so is not there\n' "$1" "$2" >&2
+        exit 1
+    }
+    printf '%s/lib%s.so' "$1" "$2"
+}
+
+# Usage: exported <file>; prints <name>@@<version>, sorted. Version nodes are no symbols.
+exported() {
+    "$NM" -D --defined-only "$1" | awk '$2 != "A" { print $NF }' | sort
+}
+
+# Usage: described <file> <output>; what the library offers, as abigail's XML. Nothing in it is of
+# this machine or this tree; what the public headers do not show is opaque.
+described() {
+    abidw --headers-dir "$root/sdk/include" --drop-private-types --exported-interfaces-only \
+        --no-corpus-path --no-comp-dir-path --no-show-locs --no-parameter-names \
+        --no-architecture --no-elf-needed --no-write-default-sizes --type-id-style hash \
+        --out-file "$2" "$1"
+    sed -i -E "s|( path=')[^']*/(sdk/)|\1\2|; s|language='LANG_C[0-9]*'|language='LANG_C11'|" "$2"
+}
+
+# Usage: compared <option or ""> <old> <new>; abidiff, with what may grow left out.
+compared() {
+    abidiff ${1:+"$1"} --suppressions "$here/grows.suppr" "$2" "$3"
+}
+
+# The symbols file of the Debian packages. The version there is that of the release that had the
+# symbol first, which is the number in its version node.
+debian_symbols() {
+    local name symbols
+    for name in $libraries; do
+        symbols="$baseline/$name.symbols"
+        echo "lib$name.so.1 libamalgam1 #MINVER#"
+        { cat "$symbols" && sed -E 's/.*@@(.*)/\1@@\1/' "$symbols"; } | sort -u |
+            sed -E 's/^(.*)@@(.*_([0-9.]+))$/ \1@\2 \3/'
+    done
+}

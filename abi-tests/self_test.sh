@@ -1,0 +1,163 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Shows that the checks find what they are for: breaks a copy of the tree in one way after the
+# other, and expects the right check to fail and to say why.
+#     self_test.sh <work folder>
+. "$(dirname "$0")/common.sh"
+
+[ $# -eq 1 ] || { sed -n 's/^#     //p' "$0" >&2 && exit 2; }
+need_abigail
+addition='$a NA_PUBLIC void NA_More(void);\nvoid NA_More(void) {}'
+tree=$1/tree build=$1/build log=$1/log
+
+main() {
+    copy_and_configure
+    intact
+    broken_plugin_abi
+    broken_libraries
+    updates
+    finish "every break was found"
+}
+
+# The plugin ABI is the header; nothing needs to be built.
+broken_plugin_abi() {
+    local header=sdk/include/na_plugin.h
+    broken "a member of a plugin's table moved" layout "offset of na_plugin.poll" \
+        '/^    int32_t \(\*poll\)\(/{h;d};/^    int32_t \(\*poll_get_fd\)\(/{p;x}' $header
+    broken "a member of a plugin's table removed" layout "offset of na_plugin.cancel" \
+        '/^    void \(\*wake\)\(/d' $header
+    broken "a member of a struct widened" layout "size of struct na_plugin_offer" \
+        's/^    int32_t priority;/    int64_t priority;/' $header
+    broken "a constant of the plugin ABI renumbered" layout "value of NA_PLUGIN_CAP_WAIT_FD" \
+        's/(NA_PLUGIN_CAP_WAIT_FD +\(UINT64_C\(1\) << )2/\17/' $header
+    broken "a member without a statement" layout "struct na_plugin has .* members" \
+        's/^    void \(\*cleanup\)\(void\);/&\n    void (*more)(void);/' $header
+    broken "a table that grew without a new minor" headers 'void \(\*more\)\(void\)' \
+        's/^    void \(\*cleanup\)\(void\);/&\n    void (*more)(void);/' $header
+}
+
+broken_libraries() {
+    broken "a member of a struct of na moved" types "na_protocol_info" \
+        '/^    char \*class_name;/{h;d};/^    char \*protocol_name;/{G}' sdk/include/na_types.h
+    broken "a member of a struct of hg moved" types "hg_info" \
+        '/^    hg_addr_t addr; +\/\* At/{h;d};/^    hg_id_t id; +\/\* RPC/{G}' \
+        sdk/include/mercury_types.h
+    broken "an enumerator renumbered" types "NA_CB_PUT" \
+        's/X\(NA_CB_PUT\) /X(NA_CB_NEW) &/' sdk/include/na_types.h
+    broken "a function that returns another type" types "NA_Plugin_get_abi_version" \
+        's/uint32_t (NA_Plugin_get_abi_version)/uint64_t \1/' \
+        sdk/include/na_ext.h sdk/src/na/version.c
+    broken "a function removed" types "Removed function" \
+        's/NA_Version_get\(/NA_Version_ask(/' sdk/include/na.h sdk/src/na/version.c
+    allowed "a struct that grows, grown" types \
+        's/^    uint64_t sm_bulk_count; .*/&\n    uint64_t more_count;/' sdk/include/mercury_ext.h
+    broken "a symbol dropped" symbols "dropped: NA_Cleanup@@AMALGAM_NA_1.0" \
+        's/^local:/local:\n    NA_Cleanup;/' sdk/na.map
+    broken "symbols moved to another version" symbols "dropped: NA_Cleanup@@AMALGAM_NA_1.0" \
+        's/AMALGAM_NA_1.0/AMALGAM_NA_1.1/' sdk/na.map
+    broken "a function added, and not to the baseline" symbols "added: NA_More@@AMALGAM_NA_1.0" \
+        "$addition" sdk/src/na/version.c
+}
+
+# What was added is taken into the baseline, what was removed is not.
+updates() {
+    local file=sdk/src/na/version.c
+    change "an addition" "$addition" $file
+    rebuild symbols $file && bash "$tree/abi-tests/update.sh" "$build/lib" >"$log" 2>&1 &&
+        bash "$tree/abi-tests/check.sh" symbols "$build/lib" >>"$log" 2>&1 &&
+        bash "$tree/abi-tests/check.sh" types "$build/lib" >>"$log" 2>&1 ||
+        give_up "an addition does not get into the baseline"
+    cp "$root/$file" "$tree/$file"
+    rebuild symbols $file || give_up "the addition cannot be undone"
+    ! bash "$tree/abi-tests/update.sh" "$build/lib" >"$log" 2>&1 ||
+        give_up "a removal gets into the baseline"
+    echo "update.sh takes additions, and refuses removals"
+}
+
+# Only what the libraries are made of, so that little is built. Debug information says the same
+# without optimization.
+copy_and_configure() {
+    rm -rf "$tree" "$build"
+    mkdir -p "$tree/plugins" "$tree/packaging"
+    cp -rL "$root"/{CMakeLists.txt,LICENSE,cmake,sdk,abi-tests} "$tree/"
+    cp -rL "$root/packaging/debian" "$tree/packaging/"
+    touch "$tree/plugins/CMakeLists.txt"
+    "${CMAKE:-cmake}" -S "$tree" -B "$build" -G Ninja -DCMAKE_C_COMPILER="$CC" \
+        -DCMAKE_BUILD_TYPE=Debug -DAMALGAM_BUILD_TESTS=OFF -DAMALGAM_BUILD_TOOLS=OFF >"$log" 2>&1 ||
+        give_up "the copy cannot be configured"
+    "${CMAKE:-cmake}" --build "$build" --target amalgam-na amalgam-hg >"$log" 2>&1 ||
+        give_up "the copy does not build"
+}
+
+# Usage: give_up <why>
+give_up() {
+    cat "$log"
+    fail "$1"
+    finish
+}
+
+# Nothing is found where nothing is broken.
+intact() {
+    local check
+    for check in headers layout symbols types; do
+        bash "$tree/abi-tests/check.sh" "$check" "$build/lib" >"$log" 2>&1 ||
+            give_up "the copy as it is fails: $check"
+    done
+}
+
+# Usage: change <what> <sed script> <file>; of the copy, and of nothing that a link leads to.
+change() {
+    [ "$(realpath "$tree/$3")" = "$(realpath "$tree")/$3" ] || {
+        fail "$tree/$3 is not a file of the copy"
+        finish
+    }
+    sed -E -i "$2" "$tree/$3"
+    ! cmp -s "$root/$3" "$tree/$3" || fail "$1: nothing changes in $3"
+}
+
+# Usage: broken <what is broken> <check> <pattern of its report> <sed script> <file>...
+broken() {
+    local what=$1 check=$2 pattern=$3 script=$4 file status=0
+    shift 4
+    for file in "$@"; do
+        change "$what" "$script" "$file"
+    done
+    rebuild "$check" "$@" || fail "$what: the copy does not build any more, so nothing is shown"
+    bash "$tree/abi-tests/check.sh" "$check" "$build/lib" >"$log" 2>&1 || status=$?
+    if [ "$status" -eq 1 ] && grep -qE "$pattern" "$log"; then
+        printf '%-42s found by %-8s %s\n' "$what" "$check:" "$(grep -E "$pattern" "$log" |
+            head -n 1 | sed 's/^ *//; s|.*/tree/||' | cut -c1-100)"
+    else
+        cat "$log"
+        fail "$what: check.sh $check ended with $status, and does not report /$pattern/"
+    fi
+    for file in "$@"; do
+        cp "$root/$file" "$tree/$file"
+    done
+    rebuild "$check" "$@" || fail "$what: cannot be undone"
+}
+
+# Usage: allowed <what changed> <check> <sed script> <file>
+allowed() {
+    local what=$1 check=$2 script=$3 file=$4
+    change "$what" "$script" "$file"
+    rebuild "$check" "$file" &&
+        bash "$tree/abi-tests/check.sh" "$check" "$build/lib" >"$log" 2>&1 ||
+        give_up "$what: check.sh $check does not allow it"
+    printf '%-42s allowed by %s\n' "$what" "$check"
+    cp "$root/$file" "$tree/$file"
+    rebuild "$check" "$file" || fail "$what: cannot be undone"
+}
+
+# Usage: rebuild <check> <file>...; what the check looks at, and the file is in.
+rebuild() {
+    local target=amalgam-na
+    case $1 in symbols | types) ;; *) return 0 ;; esac
+    [[ $2 != */mercury* ]] || target=amalgam-hg
+    "${CMAKE:-cmake}" --build "$build" --target "$target" >"$log" 2>&1 || {
+        cat "$log"
+        return 1
+    }
+}
+
+main "$@"

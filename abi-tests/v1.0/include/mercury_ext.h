@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What this RPC layer offers beyond mercury.h.
+ */
+#ifndef MERCURY_EXT_H
+#define MERCURY_EXT_H
+
+#include "mercury.h"
+
+/* Counters beyond hg_diag_counters. Fields are only ever appended. */
+struct hg_ext_counters {
+    uint64_t refused_magic_count;    /* Messages that do not start like one of ours */
+    uint64_t refused_version_count;  /* Messages of another version of the wire format */
+    uint64_t refused_header_count;   /* Messages that are too short, or contradict themselves */
+    uint64_t refused_checksum_count; /* Messages whose checksum does not match */
+    uint64_t unknown_rpc_count;      /* Requests for ids not registered, one-way ones included */
+    uint64_t late_response_count;    /* Responses that nobody waits for any more */
+    uint64_t send_error_count;       /* Messages that the transport could not send */
+    uint64_t sm_req_sent_count;      /* Requests that auto_sm sent through shared memory */
+    uint64_t sm_req_recv_count;      /* Requests received so */
+    uint64_t sm_bulk_count;          /* Bulk transfers started so */
+};
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * HG_Init_opt2() that tells why it failed, for programs that act on the reason.
+ *
+ * \param na_info_string [IN]  init string; may be NULL if hg_init_info has an NA class
+ * \param na_listen [IN]       HG_TRUE if requests from others are to be received
+ * \param version [IN]         HG_VERSION() of the headers that the caller was compiled with
+ * \param hg_init_info [IN]    options, or NULL for the defaults
+ * \param hg_class_p [OUT]     class, to be closed by HG_Finalize(), or NULL on failure
+ *
+ * \return HG_SUCCESS; HG_INVALID_ARG if hg_class_p, the init string or an option is wrong;
+ * HG_NOMEM; HG_MSGSIZE or HG_OPNOTSUPPORTED if the transport's messages or tags are too small; the
+ * code of NA_Initialize_reason(). The log has a line that says more
+ *
+ * Any thread. \since 1.0
+ */
+HG_PUBLIC hg_return_t HG_Init_reason(const char *na_info_string, uint8_t na_listen,
+                                     unsigned int version, const struct hg_init_info *hg_init_info,
+                                     hg_class_t **hg_class_p);
+
+/**
+ * Read the counters of refused and dropped messages of a class.
+ *
+ * \param hg_class [IN]   class
+ * \param counters [OUT]  counters; fields that the library does not know become 0
+ * \param size [IN]       sizeof(struct hg_ext_counters) of the caller
+ *
+ * \return HG_SUCCESS; HG_INVALID_ARG if a pointer is NULL
+ *
+ * Any thread. \since 1.0
+ */
+HG_PUBLIC hg_return_t HG_Class_get_ext_counters(const hg_class_t *hg_class,
+                                                struct hg_ext_counters *counters, size_t size);
+
+/**
+ * Whether messages and bulk data to a peer go through the shared memory of auto_sm rather than the
+ * transport of the init string. The peer has to be on the same node, to have asked for auto_sm too,
+ * and its address to be made of a string that says so, or to be that of a received request.
+ *
+ * \param hg_class [IN]  class
+ * \param addr [IN]      address of it
+ *
+ * \return true if so; false otherwise, or if an argument is NULL
+ *
+ * Any thread. \since 1.0
+ */
+HG_PUBLIC bool HG_Addr_is_auto_sm(const hg_class_t *hg_class, hg_addr_t addr) HG_WARN_UNUSED_RESULT;
+
+/**
+ * The NA class under a class.
+ *
+ * \param hg_class [IN]  class
+ *
+ * \return the NA class, which stays the class's, or NULL
+ *
+ * Any thread. \since 1.0
+ */
+HG_PUBLIC na_class_t *HG_Class_get_na(const hg_class_t *hg_class) HG_WARN_UNUSED_RESULT;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* MERCURY_EXT_H */

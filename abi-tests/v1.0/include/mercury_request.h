@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Requests: wait for something that a callback completes, while the waiting thread itself makes
+ * progress and runs callbacks. Several threads may wait on requests of one class: one of them makes
+ * progress, the others sleep until their request is completed or it is their turn.
+ *
+ * Do not wait inside a callback for something whose callback can only run after yours returned.
+ */
+#ifndef MERCURY_REQUEST_H
+#define MERCURY_REQUEST_H
+
+#include "mercury_util_config.h"
+
+typedef struct hg_request_class hg_request_class_t; /* what to make progress on */
+typedef struct hg_request hg_request_t;             /* something to wait for */
+
+/**
+ * Makes progress, for instance by HG_Progress().
+ *
+ * \param timeout [IN]  milliseconds it may wait
+ * \param arg [IN]      argument given to hg_request_init()
+ *
+ * \return HG_UTIL_SUCCESS if there is something to trigger, another value otherwise
+ */
+typedef int (*hg_request_progress_func_t)(unsigned int timeout, void *arg);
+
+/**
+ * Runs callbacks, for instance by HG_Trigger().
+ *
+ * \param timeout [IN]  milliseconds it may wait
+ * \param flag [OUT]    1 if a callback was run, 0 otherwise
+ * \param arg [IN]      argument given to hg_request_init()
+ *
+ * \return HG_UTIL_SUCCESS or another value
+ */
+typedef int (*hg_request_trigger_func_t)(unsigned int timeout, unsigned int *flag, void *arg);
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * Make a request class.
+ *
+ * \param progress [IN]     makes progress
+ * \param trigger [IN]      runs callbacks
+ * \param arg [IN]          passed to both
+ *
+ * \return class, to be freed by hg_request_finalize(); NULL if a function is NULL or memory is out
+ *
+ * Any thread. \since 1.0
+ */
+HG_UTIL_PUBLIC hg_request_class_t *hg_request_init(hg_request_progress_func_t progress,
+                                                   hg_request_trigger_func_t trigger, void *arg);
+
+/**
+ * Free a request class; all of its requests are destroyed and nobody waits any more.
+ *
+ * \param request_class [IN]    class, NULL is allowed
+ * \param arg [OUT]             argument given to hg_request_init(); may be NULL
+ *
+ * \since 1.0
+ */
+HG_UTIL_PUBLIC void hg_request_finalize(hg_request_class_t *request_class, void **arg);
+
+/**
+ * Make a request that is not completed.
+ *
+ * \param request_class [IN]    class
+ *
+ * \return request, to be freed by hg_request_destroy(); NULL if the class is NULL or memory is out
+ *
+ * Any thread. \since 1.0
+ */
+HG_UTIL_PUBLIC hg_request_t *hg_request_create(hg_request_class_t *request_class);
+
+/**
+ * Free a request. Nobody waits for it, and nothing will complete it any more.
+ *
+ * \param request [IN]      request, NULL is allowed
+ *
+ * \since 1.0
+ */
+HG_UTIL_PUBLIC void hg_request_destroy(hg_request_t *request);
+
+/**
+ * Make a completed request usable again. Nobody waits for it.
+ *
+ * \param request [IN]      request
+ *
+ * \since 1.0
+ */
+HG_UTIL_PUBLIC void hg_request_reset(hg_request_t *request);
+
+/**
+ * Complete a request and wake who waits for it; usually called by a callback. The request may be
+ * destroyed by its waiter as soon as this has begun.
+ *
+ * \param request [IN]      request
+ *
+ * Any thread. \since 1.0
+ */
+HG_UTIL_PUBLIC void hg_request_complete(hg_request_t *request);
+
+/**
+ * Wait until a request is completed or the time is over. Callbacks run in the calling thread, at
+ * least once even if the time is 0.
+ *
+ * \param request [IN]      request
+ * \param timeout [IN]      milliseconds
+ * \param flag [OUT]        1 if it is completed, 0 if not; may be NULL
+ *
+ * \return HG_UTIL_SUCCESS, also when the time is over; HG_UTIL_FAIL if the request is NULL
+ *
+ * Any thread. \since 1.0
+ */
+HG_UTIL_PUBLIC int hg_request_wait(hg_request_t *request, unsigned int timeout, unsigned int *flag);
+
+/**
+ * Wait until all of several requests are completed or the time is over.
+ *
+ * \param count [IN]        how many
+ * \param request [IN]      requests
+ * \param timeout [IN]      milliseconds for all of them together
+ * \param flag [OUT]        1 if all are completed, 0 if not; may be NULL
+ *
+ * \return HG_UTIL_SUCCESS, also when the time is over; HG_UTIL_FAIL if a request is NULL or
+ *         \a count is negative
+ *
+ * Any thread. \since 1.0
+ */
+HG_UTIL_PUBLIC int hg_request_waitall(int count, hg_request_t *request[], unsigned int timeout,
+                                      unsigned int *flag);
+
+/**
+ * Attach a pointer to a request.
+ *
+ * \param request [IN]      request
+ * \param data [IN]         pointer, never followed
+ *
+ * \since 1.0
+ */
+HG_UTIL_PUBLIC void hg_request_set_data(hg_request_t *request, void *data);
+
+/**
+ * \return pointer that hg_request_set_data() attached, or NULL
+ * \param request [IN]      request
+ * \since 1.0
+ */
+HG_UTIL_PUBLIC void *hg_request_get_data(hg_request_t *request);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* MERCURY_REQUEST_H */

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Version, return codes and attributes of the utilities that come with the RPC library.
+ */
+#ifndef MERCURY_UTIL_CONFIG_H
+#define MERCURY_UTIL_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "mercury_compiler_attributes.h"
+
+/* Version of the API that these headers offer. */
+#define HG_UTIL_VERSION_MAJOR 4
+#define HG_UTIL_VERSION_MINOR 1
+#define HG_UTIL_VERSION_PATCH 0
+
+/* Return codes of utility functions. */
+#define HG_UTIL_SUCCESS                 0
+#define HG_UTIL_FAIL                    -1
+
+#define HG_UTIL_INLINE                  __inline__
+#define HG_UTIL_ALIGNED(x, a)           HG_ATTR_ALIGNED(x, a)
+#define HG_UTIL_PRINTF(_fmt, _firstarg) HG_ATTR_PRINTF(_fmt, _firstarg)
+
+/* Visibility of a function: offered to programs, or kept inside the library. */
+#define HG_UTIL_BUILD_SHARED_LIBS
+#define HG_UTIL_PUBLIC  HG_ATTR_ABI_EXPORT
+#define HG_UTIL_PRIVATE HG_ATTR_ABI_HIDDEN
+
+#endif /* MERCURY_UTIL_CONFIG_H */

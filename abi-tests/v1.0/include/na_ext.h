@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Additions to na.h: logging, what became of each plugin file, why a transport was picked,
+ * counters. */
+
+#ifndef NA_EXT_H
+#define NA_EXT_H
+
+#include "na_types.h"
+
+#include <stdio.h>
+
+/* ---- Logging: types -------------------------------------------------------------------------- */
+
+/* Levels of log messages; a level shows itself and all before it. */
+enum na_log_level {
+    NA_LOG_LEVEL_NONE,    /* Nothing at all */
+    NA_LOG_LEVEL_ERROR,   /* Something that was asked for could not be done */
+    NA_LOG_LEVEL_WARNING, /* Something is wrong, but the work goes on. This is the default */
+    NA_LOG_LEVEL_INFO,    /* What was decided, and why */
+    NA_LOG_LEVEL_DEBUG,   /* Everything else */
+    NA_LOG_LEVEL_MAX
+};
+
+/* A function that writes a log message, in the manner of fprintf(). */
+typedef int (*na_log_func_t)(FILE *stream, const char *format, ...);
+
+/* ---- Plugins: types -------------------------------------------------------------------------- */
+
+/* How far a plugin file got. */
+enum na_plugin_stage {
+    NA_PLUGIN_STAGE_SEARCH, /* Looking for the file, and whether it is safe to load */
+    NA_PLUGIN_STAGE_OPEN,   /* Loading it as a shared object */
+    NA_PLUGIN_STAGE_ENTRY,  /* Looking for its entry function, and calling it */
+    NA_PLUGIN_STAGE_TABLE,  /* Checking what that returned */
+    NA_PLUGIN_STAGE_READY   /* Usable */
+};
+
+/* What became of a plugin file. */
+enum na_plugin_code {
+    NA_PLUGIN_LOADED,      /* It is usable */
+    NA_PLUGIN_FOUND,       /* It is there; nothing asked for it yet */
+    NA_PLUGIN_MISSING,     /* It is not there, or the directory cannot be read */
+    NA_PLUGIN_UNSAFE,      /* Others than its owner or root can change the file or its directory */
+    NA_PLUGIN_OPEN_FAILED, /* It is no shared object for this machine, or needs something missing */
+    NA_PLUGIN_NO_ENTRY,    /* It has no entry function of its own */
+    NA_PLUGIN_ABI_TOO_OLD, /* It was built for an older major version of the plugin ABI */
+    NA_PLUGIN_ABI_TOO_NEW, /* It was built for a newer major version of the plugin ABI */
+    NA_PLUGIN_INVALID_TABLE, /* What it returned breaks the rules of the plugin ABI */
+    NA_PLUGIN_DUPLICATE,     /* A file of the same name came earlier in the search path */
+    NA_PLUGIN_REFUSED,       /* It said itself that it cannot be used here */
+    NA_PLUGIN_BAD_NAME /* The file is called na_*.so, but no init string can ask for the name */
+};
+
+/* A protocol that a plugin offers. */
+struct na_plugin_protocol {
+    const char *name;        /* Protocol name */
+    const char *device_name; /* Device that it would use; may be empty */
+    int32_t priority;        /* For the choice by `auto`: the highest wins */
+    bool node_local;         /* Reaches processes of this machine only */
+    bool usable;             /* Can be used on this machine */
+    const char *reason;      /* Why it is not usable; empty if it is */
+};
+
+/* A limit that a plugin declares. */
+struct na_plugin_limit {
+    const char *name; /* What is limited, such as "max_unexpected_size" */
+    uint64_t value;   /* The limit */
+};
+
+/* What a loaded plugin says about itself. */
+struct na_plugin_info {
+    const char *version;                        /* The plugin's own version */
+    const char *description;                    /* One line for people */
+    const char *const *class_names;             /* Its name, then further ones */
+    size_t class_name_count;                    /* Their number */
+    const char *const *capabilities;            /* Words such as "native_rma" */
+    size_t capability_count;                    /* Their number */
+    const struct na_plugin_limit *limits;       /* Limits */
+    size_t limit_count;                         /* Their number */
+    const struct na_plugin_protocol *protocols; /* Protocols */
+    size_t protocol_count;                      /* Their number */
+};
+
+/* The record of one plugin file. */
+struct na_plugin_record {
+    struct na_plugin_record *next; /* Next record or NULL, in the order of the search */
+    const char *name;              /* Plugin name, from the file's */
+    const char *path;              /* File; for a directory that cannot be used: the directory */
+    enum na_plugin_stage stage;    /* How far it got */
+    enum na_plugin_code code;      /* What became of it */
+    const char *text;              /* The reason in words; empty if it is loaded */
+    uint32_t abi_version;          /* major << 16 | minor that it was built for; 0 if unknown */
+    bool loaded;                   /* It is usable: code is NA_PLUGIN_LOADED */
+    const struct na_plugin_info *info; /* What it says about itself; NULL if it is not loaded */
+};
+
+/* Flags of NA_Plugin_get_records(). */
+#define NA_PLUGIN_LOAD_ALL 0x1 /* Load every file in the search path first */
+
+/* ---- Selection and counters: types ----------------------------------------------------------- */
+
+/* One protocol that was considered when a class was opened. */
+struct na_selection_candidate {
+    const char *class_name;    /* Plugin's name, or the name that was asked for */
+    const char *protocol_name; /* Protocol's name, or the one that was asked for */
+    bool picked;               /* This one was opened */
+    const char *reason;        /* Why it was picked, or why not */
+};
+
+/* What was picked for an init string, and why not something else. */
+struct na_selection {
+    const char *info_string;                         /* The init string */
+    const char *class_name;                          /* What was opened */
+    const char *protocol_name;                       /* And its protocol */
+    const char *plugin_path;                         /* The plugin's file */
+    size_t candidate_count;                          /* How many were considered */
+    const struct na_selection_candidate *candidates; /* They, in the order of consideration */
+};
+
+/* A counter. */
+struct na_counter {
+    char name[48];  /* What it counts */
+    uint64_t value; /* How many so far */
+};
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Logging --------------------------------------------------------------------------------- */
+
+/**
+ * Ask whether a message would be shown, so that its arguments need not be computed in vain. Costs
+ * one or two loads.
+ *
+ * \param level   level of the message
+ * \param subsys  subsystem that it belongs to, "na" or "hg" for example
+ *
+ * \return true if it would be shown
+ *
+ * Any thread. \since 1.0
+ */
+NA_PUBLIC bool NA_Log_enabled(enum na_log_level level, const char *subsys);
+
+/**
+ * Write a log message, if its level and subsystem are shown. One line, a line feed is added.
+ *
+ * \param level   level of the message
+ * \param subsys  subsystem that it belongs to
+ * \param func    function that it comes from
+ * \param line    and the line
+ * \param format  as for printf()
+ *
+ * Any thread. \since 1.0
+ */
+NA_PUBLIC void NA_Log_write(enum na_log_level level, const char *subsys, const char *func, int line,
+                            const char *format, ...) NA_PRINTF(5, 6);
+
+/**
+ * Choose subsystems. Without a choice all are shown.
+ *
+ * \param subsys  comma-separated names that are shown; a name after '~' is not shown; NULL or ""
+ *     for all
+ *
+ * Any thread. \since 1.0
+ */
+NA_PUBLIC void NA_Set_log_subsys(const char *subsys);
+
+/**
+ * Set the function that writes log messages. It is called from wherever something is logged: it may
+ * log, too, and must call nothing else of the library. A line has no control characters but the
+ * line feed at its end; those in messages appear as \xNN.
+ *
+ * \param log_func  the function; NULL for fprintf()
+ *
+ * Any thread. \since 1.0
+ */
+NA_PUBLIC void NA_Set_log_func(na_log_func_t log_func);
+
+/**
+ * Set where messages of a level go. The default is stderr.
+ *
+ * \param level   "error", "warning", "info" or "debug"; another word is reported and ignored
+ * \param stream  the stream, which has to stay open; NULL for stderr
+ *
+ * Any thread. \since 1.0
+ */
+NA_PUBLIC void NA_Set_log_stream(const char *level, FILE *stream);
+
+/* ---- Opening, with the reason of a failure --------------------------------------------------- */
+
+/**
+ * Open a transport as NA_Initialize_opt2() does, and say why if that fails.
+ *
+ * \param info_string   init string
+ * \param listen        accept messages from peers that did not get our address from us
+ * \param version       version of the options
+ * \param na_init_info  options, or NULL for the defaults
+ * \param na_class_p    receives the class, to be closed with NA_Finalize()
+ * \param reason        receives one line that says what went wrong, cut to its size; or NULL
+ * \param reason_size   size of reason in bytes
+ *
+ * \return NA_SUCCESS; NA_INVALID_ARG if the string or the options are malformed; NA_NOENTRY if the
+ *         plugin is not there; NA_NODEV if it cannot be loaded or the protocol not be used on this
+ *         machine; NA_PROTONOSUPPORT if nothing offers the protocol; NA_NOMEM; others of the
+ *         plugin. Of several choices the code is the last one's
+ *
+ * Any thread. \since 1.0
+ */
+NA_PUBLIC na_return_t NA_Initialize_reason(const char *info_string, bool listen,
+                                           unsigned int version,
+                                           const struct na_init_info *na_init_info,
+                                           na_class_t **na_class_p, char *reason,
+                                           size_t reason_size);
+
+/**
+ * Check an init string, without loading or opening anything.
+ *
+ * \param info_string  init string
+ * \param reason       receives one line that says what is wrong and where; or NULL
+ * \param reason_size  size of reason in bytes
+ *
+ * \return NA_SUCCESS; NA_INVALID_ARG if it is malformed; NA_NOMEM
+ *
+ * Any thread. \since 1.0
+ */
+NA_PUBLIC na_return_t NA_Check_init_string(const char *info_string, char *reason,
+                                           size_t reason_size);
+
+/* ---- Plugins --------------------------------------------------------------------------------- */
+
+/**
+ * Get the records of the plugin files in the search path.
+ *
+ * \param flags      NA_PLUGIN_LOAD_ALL to load all of them, 0 to show only what is known up to now
+ * \param records_p  receives the records, a snapshot; the caller frees it with
+ *     NA_Plugin_free_records()
+ *
+ * \return NA_SUCCESS, also if there are none; NA_NOMEM
+ *
+ * Any thread. \since 1.0
+ */
+NA_PUBLIC na_return_t NA_Plugin_get_records(unsigned long flags,
+                                            struct na_plugin_record **records_p);
+
+/**
+ * Free records.
+ *
+ * \param records  the first record, or NULL
+ *
+ * Any thread. \since 1.0
+ */
+NA_PUBLIC void NA_Plugin_free_records(struct na_plugin_record *records);
+
+/**
+ * Get the name of a stage.
+ *
+ * \param stage  the stage
+ *
+ * \return its name, a constant, such as "open"
+ *
+ * Any thread. \since 1.0
+ */
+NA_PUBLIC const char *NA_Plugin_stage_to_string(enum na_plugin_stage stage);
+
+/**
+ * Get the name of a code.
+ *
+ * \param code  the code
+ *
+ * \return its name, a constant, such as "no entry"
+ *
+ * Any thread. \since 1.0
+ */
+NA_PUBLIC const char *NA_Plugin_code_to_string(enum na_plugin_code code);
+
+/**
+ * Get the file of the plugin that is being loaded, listed or opened at this moment: its own code
+ * runs. For a signal handler, to say which plugin has crashed the process.
+ *
+ * \return the file, a constant; NULL if there is none
+ *
+ * Any thread, also in a signal handler. \since 1.0
+ */
+NA_PUBLIC const char *NA_Plugin_get_current(void);
+
+/**
+ * Get the version of the plugin ABI that the library offers.
+ *
+ * \return major << 16 | minor
+ *
+ * Any thread. \since 1.0
+ */
+NA_PUBLIC uint32_t NA_Plugin_get_abi_version(void);
+
+/**
+ * Get the search path, as NA_PLUGIN_PATH and the place of the library make it.
+ *
+ * \param buf       receives the directories, separated by colons; NULL to ask only for the size
+ * \param buf_size  size of buf in bytes; receives the size needed, the null included
+ *
+ * \return NA_SUCCESS; NA_OVERFLOW if buf is too small; NA_NOMEM
+ *
+ * Any thread. \since 1.0
+ */
+NA_PUBLIC na_return_t NA_Plugin_get_search_path(char *buf, size_t *buf_size);
+
+/* ---- Class ----------------------------------------------------------------------------------- */
+
+/**
+ * Get what was picked when a class was opened, and why the others were not.
+ *
+ * \param na_class  the class
+ *
+ * \return the report, owned by the class; NULL if na_class is NULL
+ *
+ * Any thread. \since 1.0
+ */
+NA_PUBLIC const struct na_selection *NA_Class_get_selection(const na_class_t *na_class);
+
+/**
+ * Get the size limit of one NA_Put() or NA_Get().
+ *
+ * \param na_class  the class
+ *
+ * \return the limit in bytes, UINT64_MAX for none; 0 if the class has no RMA
+ *
+ * Any thread. \since 1.0
+ */
+NA_PUBLIC uint64_t NA_Class_get_max_rma_size(const na_class_t *na_class);
+
+/**
+ * Get the counters of a class, since it was opened.
+ *
+ * \param na_class  the class
+ * \param counters  receives the counters; NULL to ask only for their number
+ * \param count_p   how many fit; receives how many there are
+ *
+ * \return NA_SUCCESS; NA_OVERFLOW if there are more than fit: the first ones are filled in
+ *
+ * Any thread. \since 1.0
+ */
+NA_PUBLIC na_return_t NA_Class_get_counters(const na_class_t *na_class, struct na_counter *counters,
+                                            size_t *count_p);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* NA_EXT_H */

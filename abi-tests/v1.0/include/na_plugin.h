@@ -1,0 +1,699 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The plugin ABI, version 1.0: everything a network transport needs to be loaded by Amalgam.
+ *
+ * A transport is a shared object named na_<name>.so that exports one symbol, na_plugin_entry_v1. It
+ * includes this header and its own fabric's, links nothing of ours and imports no symbol of ours:
+ * what it needs from the core is in struct na_host, what the core needs from it is in struct
+ * na_plugin.
+ *
+ * How to read this header. Each function carries tags:
+ *
+ *   [any thread]      may be called from several threads at once, also on the same object
+ *   [one at a time]   the core never calls it concurrently with another call on the same object
+ *   [may not block]   returns without waiting for a peer or for another thread's progress
+ *   [mandatory]       a table without it is refused when it is loaded
+ *   [optional: ...]   may be NULL or past the table's size; after the colon, what the core then
+ *                     does
+ *
+ * Rules that hold everywhere:
+ *
+ * - Status values are the NA_PLUGIN_* constants below, as int32_t. A function that returns anything
+ *   but NA_PLUGIN_SUCCESS has had no effect that the core must undo, unless its comment says
+ *   otherwise.
+ * - Strings are NUL-terminated UTF-8. Input strings and structs belong to the caller and are valid
+ *   during the call only; copy what you keep. Descriptor data (struct na_plugin and what it points
+ *   to) must stay valid and unchanged as long as the process lives: a loaded plugin is never
+ *   unloaded.
+ * - Sizes and offsets are bytes, times are milliseconds unless the name ends in _ns.
+ * - An operation (`void *op`) is the plugin's private part of an operation that the core owns. The
+ *   core allocates na_plugin.op_size bytes at na_plugin.op_align, zero-filled once when the
+ *   operation is created, and leaves the content alone afterwards, also between uses.
+ * - A function that takes an op and returns NA_PLUGIN_SUCCESS has accepted the operation. For each
+ *   accepted operation the plugin reports exactly one completion through struct na_host: with
+ *   success, with an error, or with NA_PLUGIN_CANCELED. It may do so inside the very call that
+ *   accepted it, in poll, poll_wait, cancel or context_stop, or from a thread of its own. If the
+ *   call returns an error there is no completion. Buffers, addresses and memory handles given with
+ *   an operation stay valid until its completion has been reported.
+ * - Completion functions never call back into the plugin, so they may be called with locks held.
+ * - A failed or vanished peer fails the operations that concern it, never poll itself.
+ *
+ * How the ABI grows: functions are only appended to a table, and each table says its size. Either
+ * side treats what lies past the other's size as absent. Families that not every fabric has are
+ * tables of their own, fetched by get_extension. The layout of every struct here is frozen by
+ * static assertions.
+ */
+
+#ifndef NA_PLUGIN_H
+#define NA_PLUGIN_H
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ------------------------------------------------------------------------------------------------
+ * Version
+ */
+
+#define NA_PLUGIN_ABI_MAJOR 1u
+#define NA_PLUGIN_ABI_MINOR 0u
+
+/* Versions in tables are major << 16 | minor. Majors must be equal, any pair of minors works. */
+#define NA_PLUGIN_ABI_VERSION ((NA_PLUGIN_ABI_MAJOR << 16) | NA_PLUGIN_ABI_MINOR)
+
+/* The one symbol that a plugin exports; the major is part of its name. */
+#define NA_PLUGIN_ENTRY_SYMBOL "na_plugin_entry_v1"
+
+#if defined(__GNUC__) || defined(__clang__)
+#    define NA_PLUGIN_EXPORT              __attribute__((visibility("default")))
+#    define NA_PLUGIN_PRINTF(text, first) __attribute__((format(printf, text, first)))
+#else
+#    define NA_PLUGIN_EXPORT
+#    define NA_PLUGIN_PRINTF(text, first)
+#endif
+
+/* ------------------------------------------------------------------------------------------------
+ * Status values (int32_t), numerically those of na_return_t
+ */
+
+#define NA_PLUGIN_SUCCESS        0  /* done, or accepted */
+#define NA_PLUGIN_PERMISSION     1  /* the access flags or the peer's identity forbid it */
+#define NA_PLUGIN_NOENTRY        2  /* no such endpoint, name or entry */
+#define NA_PLUGIN_INTERRUPT      3  /* a signal interrupted a wait */
+#define NA_PLUGIN_AGAIN          4  /* no resources now; the same call may succeed after a poll */
+#define NA_PLUGIN_NOMEM          5  /* out of memory or shared memory */
+#define NA_PLUGIN_ACCESS         6  /* the operating system refused access */
+#define NA_PLUGIN_FAULT          7  /* an address or an internal state was bad */
+#define NA_PLUGIN_BUSY           8  /* in use */
+#define NA_PLUGIN_EXIST          9  /* exists already */
+#define NA_PLUGIN_NODEV          10 /* no such device, or the fabric is not on this machine */
+#define NA_PLUGIN_INVALID_ARG    11 /* an argument is malformed */
+#define NA_PLUGIN_PROTOCOL_ERROR 12 /* the peer sent something that is not of this protocol */
+#define NA_PLUGIN_OVERFLOW       13 /* a value is out of range, or a buffer too small for it */
+#define NA_PLUGIN_MSGSIZE        14 /* a message is larger than the limit or the posted buffer */
+#define NA_PLUGIN_PROTONOSUPPORT 15 /* the protocol is not one of this plugin's */
+#define NA_PLUGIN_OPNOTSUPPORTED 16 /* the plugin does not offer this operation */
+#define NA_PLUGIN_ADDRINUSE      17 /* the address to listen at is taken */
+#define NA_PLUGIN_ADDRNOTAVAIL   18 /* the address to listen at is not ours */
+#define NA_PLUGIN_HOSTUNREACH    19 /* the peer is gone or cannot be reached */
+#define NA_PLUGIN_TIMEOUT        20 /* nothing happened in the given time */
+#define NA_PLUGIN_CANCELED       21 /* the operation was cancelled */
+#define NA_PLUGIN_IO_ERROR       22 /* the fabric failed in another way */
+#define NA_PLUGIN_HOSTFIREWALL   23 /* the peer is unreachable behind a firewall */
+
+/* ------------------------------------------------------------------------------------------------
+ * Objects. The plugin defines the first four as it likes, the core the last two.
+ */
+
+struct na_plugin_class;   /* an opened endpoint */
+struct na_plugin_context; /* a set of queues of a class, polled on its own */
+struct na_plugin_addr;    /* a peer, reference-counted by the plugin */
+struct na_plugin_mem;     /* a memory handle, local or remote */
+struct na_host_class;     /* the core's side of a class */
+struct na_host_context;   /* the core's side of a context */
+
+/* ------------------------------------------------------------------------------------------------
+ * Constants
+ */
+
+/* Log levels */
+#define NA_PLUGIN_LOG_ERROR   1u
+#define NA_PLUGIN_LOG_WARNING 2u
+#define NA_PLUGIN_LOG_INFO    3u
+#define NA_PLUGIN_LOG_DEBUG   4u
+
+/* Capabilities of a plugin, and of a class (where they may be fewer) */
+#define NA_PLUGIN_CAP_RMA          (UINT64_C(1) << 0) /* put and get work */
+#define NA_PLUGIN_CAP_RMA_NATIVE   (UINT64_C(1) << 1) /* without the target polling */
+#define NA_PLUGIN_CAP_WAIT_FD      (UINT64_C(1) << 2) /* poll_get_fd gives a descriptor */
+#define NA_PLUGIN_CAP_CANCEL_SEND  (UINT64_C(1) << 3) /* a queued send can be cancelled */
+#define NA_PLUGIN_CAP_PEER_DEATH   (UINT64_C(1) << 4) /* operations fail when their peer dies */
+#define NA_PLUGIN_CAP_DEVICE_MEM   (UINT64_C(1) << 5) /* memory types other than host */
+#define NA_PLUGIN_CAP_FORWARD_PROG (UINT64_C(1) << 6) /* progresses without being polled */
+
+/* Flags of an offer */
+#define NA_PLUGIN_OFFER_USABLE     (1u << 0) /* opening it on this machine can succeed */
+#define NA_PLUGIN_OFFER_NODE_LOCAL (1u << 1) /* reaches peers on the same node only */
+#define NA_PLUGIN_OFFER_NAMED_ONLY (1u << 2) /* only for init strings that name the plugin */
+
+/* Access flags of a memory handle, as seen by the remote side */
+#define NA_PLUGIN_MEM_READ  0x01u /* peers may get */
+#define NA_PLUGIN_MEM_WRITE 0x02u /* peers may put */
+
+/* Memory types */
+#define NA_PLUGIN_MEM_TYPE_HOST 0u
+#define NA_PLUGIN_MEM_TYPE_CUDA 1u
+#define NA_PLUGIN_MEM_TYPE_ROCM 2u
+#define NA_PLUGIN_MEM_TYPE_ZE   3u
+
+/* na_plugin_init.progress_mode */
+#define NA_PLUGIN_PROGRESS_BUSY     0x01u /* never sleeps: no wait or wake-up call is needed */
+#define NA_PLUGIN_PROGRESS_NO_RETRY 0x02u /* report back-pressure to the caller, do not queue */
+
+/* na_plugin_init.thread_mode; 0 means that any thread may call anything */
+#define NA_PLUGIN_THREAD_SINGLE_CLASS   0x01u /* one thread at a time uses the class */
+#define NA_PLUGIN_THREAD_SINGLE_CONTEXT 0x02u /* one thread at a time uses a context */
+
+/* na_plugin_init.addr_format */
+#define NA_PLUGIN_ADDR_UNSPEC 0u
+#define NA_PLUGIN_ADDR_IPV4   1u
+#define NA_PLUGIN_ADDR_IPV6   2u
+#define NA_PLUGIN_ADDR_NATIVE 3u
+
+/* na_plugin_init.traffic_class */
+#define NA_PLUGIN_TC_UNSPEC       0u
+#define NA_PLUGIN_TC_BEST_EFFORT  1u
+#define NA_PLUGIN_TC_LOW_LATENCY  2u
+#define NA_PLUGIN_TC_BULK_DATA    3u
+#define NA_PLUGIN_TC_DEDICATED    4u
+#define NA_PLUGIN_TC_SCAVENGER    5u
+#define NA_PLUGIN_TC_NETWORK_CTRL 6u
+
+/* na_plugin.msg_buf_alloc flags */
+#define NA_PLUGIN_BUF_SEND       0x01u
+#define NA_PLUGIN_BUF_RECV       0x02u
+#define NA_PLUGIN_BUF_MULTI_RECV 0x04u
+
+/* ------------------------------------------------------------------------------------------------
+ * What the core gives
+ */
+
+/*
+ * One thing that a plugin can open. Frozen: never grows. Strings are copied by the core.
+ */
+struct na_plugin_offer {
+    const char *protocol; /* as in `plugin+protocol`, see there; never NULL */
+    const char *device;   /* device, domain or interface; NULL when there is none to name */
+    const char *reason;   /* why it is not usable; NULL when it is */
+    int32_t priority;     /* `auto` takes the usable offer with the highest one, over all plugins */
+    uint32_t flags;       /* NA_PLUGIN_OFFER_* */
+};
+
+/* Takes one offer during na_plugin.enumerate; anything but success ends the enumeration. */
+typedef int32_t (*na_plugin_offer_fn)(void *arg, const struct na_plugin_offer *offer);
+
+/*
+ * The host table. The core passes the same one to every plugin; it is valid as long as the process
+ * lives. Every function is [any thread] and [may not block].
+ */
+struct na_host {
+    uint32_t abi_version; /* NA_PLUGIN_ABI_VERSION of the core */
+    uint32_t size;        /* bytes of this table that the core knows */
+
+    /*
+     * Completes an operation that carries no message: a send, a put or a get, or any operation that
+     * failed or was cancelled.
+     */
+    void (*op_complete)(void *op, int32_t status);
+
+    /*
+     * Completes a receive. `size` is the length of the message in the posted buffer. For an
+     * unexpected receive that succeeded, `source` is a reference to the sender which passes to the
+     * core (it ends in addr_free) and `tag` the sender's tag; for an expected receive they are NULL
+     * and the tag that was asked for. On error size is 0 and source NULL.
+     */
+    void (*op_complete_recv)(void *op, int32_t status, uint64_t size, struct na_plugin_addr *source,
+                             uint32_t tag);
+
+    /*
+     * Reports one message of a multi-receive: it lies at `buf` inside the posted buffer. `last` not
+     * 0 ends the operation: after that the buffer belongs to the core again. An operation that ends
+     * without a message (cancelled, failed) is ended by op_complete. Returns NA_PLUGIN_NOMEM when
+     * the event cannot be queued: the message was not taken, `source` is still the plugin's, try
+     * later.
+     */
+    int32_t (*op_complete_multi_recv)(void *op, int32_t status, void *buf, uint64_t size,
+                                      struct na_plugin_addr *source, uint32_t tag, uint32_t last);
+
+    /* Zero-filled memory at `align` (a power of two, 0 for the default), or NULL. */
+    void *(*mem_alloc)(uint64_t size, uint64_t align);
+
+    /* Frees what mem_alloc gave; NULL is allowed. */
+    void (*mem_free)(void *ptr);
+
+    /* 1 when a message of this level would be written, 0 otherwise. */
+    uint32_t (*log_enabled)(uint32_t level);
+
+    /* Writes one line. `plugin` is the plugin's name, `message` has no newline. */
+    void (*log)(uint32_t level, const char *plugin, const char *function, uint32_t line,
+                const char *message);
+
+    /* Monotonic time in nanoseconds. */
+    uint64_t (*clock_ns)(void);
+};
+
+/*
+ * What the init string and the init info say, parsed. Grows like a table.
+ */
+struct na_plugin_init {
+    uint32_t size;
+    uint32_t listen;              /* 1: peers that were not told of us may send; 0: origin only */
+    const char *class_name;       /* the part before the first '+', or the plugin's name */
+    const char *protocol;         /* the protocol that was picked; never NULL */
+    const char *address;          /* all that follows "://", verbatim; NULL when there is none */
+    const char *ip_subnet;        /* preferred subnet; NULL when not given */
+    const char *auth_key;         /* authorization key; NULL when not given */
+    uint64_t max_unexpected_size; /* hint: bytes the caller would like; 0 for the default */
+    uint64_t max_expected_size;   /* hint, likewise */
+    uint32_t progress_mode;       /* NA_PLUGIN_PROGRESS_* */
+    uint32_t thread_mode;         /* NA_PLUGIN_THREAD_* */
+    uint32_t addr_format;         /* NA_PLUGIN_ADDR_* */
+    uint32_t traffic_class;       /* NA_PLUGIN_TC_* */
+    uint32_t max_contexts;        /* at least 1: contexts that will be created, ids 0..n-1 */
+    uint32_t request_mem_device;  /* 1: transfers to device memory are wanted */
+};
+
+/*
+ * Limits of an opened class, filled in by initialize. The core sets `size` and zeroes the rest
+ * before; a plugin writes no member past that size. Grows like a table.
+ */
+struct na_plugin_class_info {
+    uint32_t size;
+    uint32_t max_tag;      /* highest tag that messages may carry */
+    uint64_t capabilities; /* NA_PLUGIN_CAP_* of this class */
+    /* Largest unexpected and expected message, header included: at least 256 bytes besides the
+     * header, at most 1 GiB; buffers of this size are allocated by the dozen. */
+    uint64_t max_unexpected_size;
+    uint64_t max_expected_size;
+    uint64_t unexpected_header_size; /* bytes at the front that are the plugin's, at most 4096 */
+    uint64_t expected_header_size;
+    uint64_t max_rma_size; /* largest single put or get, at least 4096; 0 for no limit */
+};
+
+/* ------------------------------------------------------------------------------------------------
+ * What the plugin gives
+ */
+
+/*
+ * The plugin's descriptor and table. Filled by the plugin, returned by its entry function, checked
+ * when it is loaded and never written by the core.
+ */
+struct na_plugin {
+    uint32_t abi_version; /* NA_PLUGIN_ABI_VERSION that the plugin was built with */
+    uint32_t size;        /* sizeof(struct na_plugin) that the plugin was built with */
+
+    const char *name;        /* the <name> of the file na_<name>.so */
+    const char *version;     /* the plugin's own version, for people */
+    const char *description; /* one line for people */
+
+    /*
+     * Further class names under which init strings may ask for this plugin, NULL-terminated; NULL
+     * for none, which is what most plugins have. They are for a transport that people know by
+     * another name than its file's: na_sm.so is `na`, as in `na+sm`. `alias+protocol` finds it when
+     * the file na_<alias>.so does not exist: the core looks at na_<protocol>.so first and then at
+     * every plugin. The first one, or else the plugin's name, is the class name that users see and
+     * that begins addresses; a plugin that wants its own name there and an alias besides puts its
+     * name first.
+     */
+    const char *const *class_names;
+
+    uint32_t op_size;      /* private bytes for each operation; may be 0 */
+    uint32_t op_align;     /* their alignment, a power of two up to 128; 0 when op_size is 0 */
+    uint64_t capabilities; /* NA_PLUGIN_CAP_* that a class of this plugin can have */
+
+    /*
+     * Reports everything that can be opened, best first: each protocol, on each device worth
+     * naming, also those that this machine lacks (not usable, with the reason). A protocol's name
+     * is made of letters, digits and "_-.;+", no "+" at an end or next to another; ";" stands
+     * between the parts of a list, since "," ends a choice of an init string. Opens no endpoint.
+     * Returns what the last `report` returned, or an error when the fabric could not be asked.
+     *
+     * `protocol` NULL means all. Otherwise an init string asks for this protocol, with or without
+     * the plugin's name before it: report offers of exactly this name, and none if it means
+     * nothing to you. This is where the plugin decides on names that it does not list among all, a
+     * provider's raw name or a list of transports: what could be opened is reported with
+     * NA_PLUGIN_OFFER_NAMED_ONLY, so that `plugin+protocol` opens it, but the protocol alone, which
+     * any plugin may answer, does not; what could not is reported as not usable, and the reason is
+     * what the user reads.
+     * [mandatory] [any thread] [may not block]
+     */
+    int32_t (*enumerate)(const char *protocol, na_plugin_offer_fn report, void *arg);
+
+    /*
+     * Opens an endpoint. `*class_p` is NULL on entry; on failure the plugin may leave it NULL, or
+     * leave a partly made class there, which the core then hands to finalize.
+     * [mandatory] [any thread]
+     */
+    int32_t (*initialize)(const struct na_plugin_init *init, struct na_host_class *host_class,
+                          struct na_plugin_class **class_p, struct na_plugin_class_info *info);
+
+    /*
+     * Frees a class whose contexts are destroyed, whose addresses and memory handles are freed
+     * (what a caller forgot to free is freed here), also one that initialize left half made.
+     * [mandatory] [one at a time]
+     */
+    int32_t (*finalize)(struct na_plugin_class *na_class);
+
+    /*
+     * Makes context number `id`, 0 <= id < na_plugin_init.max_contexts; each id at most once at a
+     * time.
+     * [mandatory] [one at a time]
+     */
+    int32_t (*context_create)(struct na_plugin_class *na_class,
+                              struct na_host_context *host_context, uint32_t id,
+                              struct na_plugin_context **context_p);
+
+    /*
+     * First half of closing: everything outstanding on the context completes, as cancelled where it
+     * has not completed otherwise, before this returns; nothing is accepted afterwards
+     * (NA_PLUGIN_FAULT). Memory of the caller is not touched any more. Idempotent.
+     * [mandatory] [one at a time] [may not block]
+     */
+    int32_t (*context_stop)(struct na_plugin_context *context);
+
+    /*
+     * Second half of closing: frees a stopped context. No operation of it is outstanding.
+     * [mandatory] [one at a time]
+     */
+    int32_t (*context_destroy)(struct na_plugin_context *context);
+
+    /*
+     * Prepares the private part of a new operation; undone by op_finalize.
+     * [optional: the zero-filled bytes are used as they are] [any thread] [may not block]
+     */
+    int32_t (*op_initialize)(struct na_plugin_class *na_class, void *op);
+    void (*op_finalize)(struct na_plugin_class *na_class, void *op);
+
+    /*
+     * Makes an address from its string form (`class+protocol://...`, or what follows "://").
+     * Refuses a malformed string (NA_PLUGIN_INVALID_ARG). A peer that can be seen not to exist is
+     * an error here (NA_PLUGIN_NOENTRY, NA_PLUGIN_HOSTUNREACH); otherwise the first operation
+     * fails.
+     * [mandatory] [any thread]
+     */
+    int32_t (*addr_lookup)(struct na_plugin_class *na_class, const char *name,
+                           struct na_plugin_addr **addr_p);
+
+    /* Drops one reference. [mandatory] [any thread] [may not block] */
+    void (*addr_free)(struct na_plugin_class *na_class, struct na_plugin_addr *addr);
+
+    /* Adds one reference, or copies. [mandatory] [any thread] [may not block] */
+    int32_t (*addr_dup)(struct na_plugin_class *na_class, struct na_plugin_addr *addr,
+                        struct na_plugin_addr **addr_p);
+
+    /* The address of the class itself, one reference. [mandatory] [any thread] [may not block] */
+    int32_t (*addr_self)(struct na_plugin_class *na_class, struct na_plugin_addr **addr_p);
+
+    /* 1 when it is the class's own address. [mandatory] [any thread] [may not block] */
+    uint32_t (*addr_is_self)(struct na_plugin_class *na_class, struct na_plugin_addr *addr);
+
+    /* 1 when both mean the same endpoint. [mandatory] [any thread] [may not block] */
+    uint32_t (*addr_compare)(struct na_plugin_class *na_class, struct na_plugin_addr *addr1,
+                             struct na_plugin_addr *addr2);
+
+    /*
+     * Writes the string form, NUL included, that addr_lookup of any process takes. With `buf` NULL
+     * only sets `*size` to what is needed; with too small a buffer sets it too and returns
+     * NA_PLUGIN_OVERFLOW. [mandatory] [any thread] [may not block]
+     */
+    int32_t (*addr_to_string)(struct na_plugin_class *na_class, struct na_plugin_addr *addr,
+                              char *buf, uint64_t *size);
+
+    /*
+     * The peer behind the address will not come back: its resources may go when the last reference
+     * does. [optional: nothing] [any thread] [may not block]
+     */
+    int32_t (*addr_set_remove)(struct na_plugin_class *na_class, struct na_plugin_addr *addr);
+
+    /*
+     * Memory for message buffers, with what the fabric wants to know of it in `*data_p`; every
+     * message call gets both back. [optional: page-aligned memory for large, cache-line-aligned for
+     * small buffers, data NULL] [any thread] [may not block]
+     */
+    void *(*msg_buf_alloc)(struct na_plugin_class *na_class, uint64_t size, uint32_t flags,
+                           void **data_p);
+    void (*msg_buf_free)(struct na_plugin_class *na_class, void *buf, void *data);
+
+    /*
+     * Writes the plugin's header at the front of a send buffer, once for each buffer.
+     * [optional: nothing; required when a header size is not 0] [any thread] [may not block]
+     */
+    int32_t (*msg_init_unexpected)(struct na_plugin_class *na_class, void *buf, uint64_t size);
+    int32_t (*msg_init_expected)(struct na_plugin_class *na_class, void *buf, uint64_t size);
+
+    /*
+     * Sends a message that matches no particular receive, to context `dest_id` of `dest`. The core
+     * has checked size and tag against the class's limits. Messages of one class to one context
+     * arrive in the order in which they were sent; unexpected and expected ones share that order.
+     * When resources run out the plugin queues the operation and retries in poll, or, if told so by
+     * NA_PLUGIN_PROGRESS_NO_RETRY, returns NA_PLUGIN_AGAIN. A message that finds no posted receive
+     * waits at the destination or holds back its sender, within a bound; it is not dropped.
+     * [mandatory] [any thread] [may not block]
+     */
+    int32_t (*msg_send_unexpected)(struct na_plugin_context *context, void *op, const void *buf,
+                                   uint64_t size, void *data, struct na_plugin_addr *dest,
+                                   uint32_t dest_id, uint32_t tag);
+
+    /*
+     * Posts a buffer for one unexpected message from anybody; posted receives are filled in order.
+     * A message larger than the buffer completes it with NA_PLUGIN_MSGSIZE.
+     * [mandatory] [any thread] [may not block]
+     */
+    int32_t (*msg_recv_unexpected)(struct na_plugin_context *context, void *op, void *buf,
+                                   uint64_t size, void *data);
+
+    /*
+     * Sends a message to a receive that names us and the tag and that was posted before. Without
+     * one the destination drops it. [mandatory] [any thread] [may not block]
+     */
+    int32_t (*msg_send_expected)(struct na_plugin_context *context, void *op, const void *buf,
+                                 uint64_t size, void *data, struct na_plugin_addr *dest,
+                                 uint32_t dest_id, uint32_t tag);
+
+    /*
+     * Posts a buffer for the expected message with `tag` from context `source_id` of `source`.
+     * Among receives for the same source and tag the first posted is filled first.
+     * [mandatory] [any thread] [may not block]
+     */
+    int32_t (*msg_recv_expected)(struct na_plugin_context *context, void *op, void *buf,
+                                 uint64_t size, void *data, struct na_plugin_addr *source,
+                                 uint32_t source_id, uint32_t tag);
+
+    /*
+     * Describes `length` bytes at `base`, which remote sides may access as `flags` say. Does not
+     * touch the memory. [optional: no RMA] [any thread] [may not block]
+     */
+    int32_t (*mem_create)(struct na_plugin_class *na_class, void *base, uint64_t length,
+                          uint32_t flags, struct na_plugin_mem **mem_p);
+
+    /* Frees a handle, made or deserialized; deregisters first. [with mem_create] [any thread] */
+    void (*mem_destroy)(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
+
+    /*
+     * Makes the memory accessible to peers and to local operations, until mem_deregister. After
+     * deregistration no remote access succeeds where the fabric can enforce it.
+     * [optional: success] [any thread]
+     */
+    int32_t (*mem_register)(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
+                            uint32_t mem_type, uint64_t device);
+    int32_t (*mem_deregister)(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
+
+    /*
+     * The form in which a registered handle travels: its size, writing it, and making a remote
+     * handle of it. Length and access flags travel beside it and are checked by the core;
+     * everything in `buf` comes from another process and must be checked. [with mem_create] [any
+     * thread] [may not block]
+     */
+    uint64_t (*mem_serialize_size)(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
+    int32_t (*mem_serialize)(struct na_plugin_class *na_class, struct na_plugin_mem *mem, void *buf,
+                             uint64_t size);
+    int32_t (*mem_deserialize)(struct na_plugin_class *na_class, const void *buf, uint64_t size,
+                               struct na_plugin_mem **mem_p);
+
+    /*
+     * Copies `length` bytes between a registered local and a deserialized remote handle of context
+     * `remote_id` of `remote`: put writes there, get reads from there. Completes when the local
+     * memory may be reused and, for put, when the data is visible to the target. The core has
+     * checked both ranges, the flags and max_rma_size; length is not 0. Queues and retries like a
+     * send.
+     * [optional: NA_PLUGIN_OPNOTSUPPORTED; with mem_create] [any thread] [may not block]
+     */
+    int32_t (*put)(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
+                   uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
+                   uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id);
+    int32_t (*get)(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
+                   uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
+                   uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id);
+
+    /*
+     * Makes progress without waiting and adds what it completed to `*count`. When another thread is
+     * polling the context already it may return at once with nothing.
+     * [mandatory] [any thread] [may not block]
+     */
+    int32_t (*poll)(struct na_plugin_context *context, uint32_t *count);
+
+    /*
+     * Like poll, but waits up to `timeout_ms` for something to complete or for wake. Nothing in
+     * that time is NA_PLUGIN_TIMEOUT. [optional: the core waits on the descriptor of poll_get_fd,
+     * or polls and backs off] [any thread]
+     */
+    int32_t (*poll_wait)(struct na_plugin_context *context, uint32_t timeout_ms, uint32_t *count);
+
+    /*
+     * A descriptor that polls readable when poll has something to do, or a thread of the plugin's
+     * own has completed something, provided poll_try_wait said so before; the plugin keeps it.
+     * Negative when this class has none (busy mode).
+     * [optional: none] [any thread] [may not block]
+     */
+    int32_t (*poll_get_fd)(struct na_plugin_context *context);
+
+    /*
+     * 1 when it is safe to sleep on the descriptor: whatever arrives from now on makes it readable,
+     * until the next poll. 0 when there is something to poll for. [optional: 1] [any thread]
+     * [may not block]
+     */
+    uint32_t (*poll_try_wait)(struct na_plugin_context *context);
+
+    /* Ends a poll_wait in another thread early. [optional: nothing] [any thread] [may not block] */
+    void (*wake)(struct na_plugin_context *context);
+
+    /*
+     * Asks that an operation complete soon: as cancelled if nothing has happened yet, otherwise as
+     * it would. Success means that the request was noted, also when the operation completed
+     * meanwhile. The core calls it only for operations that it knows to be outstanding when it
+     * looks, so the completion may have been reported a moment ago: compare `op` with what you
+     * hold, do not trust it. [mandatory] [any thread] [may not block]
+     */
+    int32_t (*cancel)(struct na_plugin_context *context, void *op);
+
+    /*
+     * The table of an optional family (ids below, or a vendor's own prefixed with its domain, such
+     * as "com.example.atomics/1"), or NULL. It begins with struct na_plugin_extension.
+     * [optional: no extensions] [any thread] [may not block]
+     */
+    const void *(*get_extension)(const char *id);
+
+    /* Drops process-wide state; no class is open. [optional: nothing] [one at a time] */
+    void (*cleanup)(void);
+};
+
+/*
+ * The one exported function, called once after the plugin is loaded. Returns NA_PLUGIN_SUCCESS with
+ * `*plugin_p` set, or an error with `*reason_p` set to a string that lives for ever: that refuses
+ * to work on this machine and is shown to the user. It must look at host->abi_version before it
+ * uses members that were added after version 1.0. [one at a time] [may not block]
+ */
+NA_PLUGIN_EXPORT int32_t na_plugin_entry_v1(const struct na_host *host,
+                                            const struct na_plugin **plugin_p,
+                                            const char **reason_p);
+
+/* ------------------------------------------------------------------------------------------------
+ * Extensions: each id names one table and its revision; a table grows like struct na_plugin
+ */
+
+struct na_plugin_extension {
+    uint32_t size;     /* of the whole table that begins here */
+    uint32_t reserved; /* 0 */
+};
+
+/* Memory handles of several segments. Without it a handle has one segment. */
+#define NA_PLUGIN_EXT_MEM_SEGMENTS "na.mem_segments/1"
+
+/* Frozen. */
+struct na_plugin_segment {
+    void *base;
+    uint64_t length;
+};
+
+struct na_plugin_mem_segments {
+    struct na_plugin_extension extension;
+    uint64_t max_segments; /* at least 2 */
+
+    /* As mem_create; the handle's offsets run through the segments as if they were joined. */
+    int32_t (*mem_create_segments)(struct na_plugin_class *na_class,
+                                   const struct na_plugin_segment *segments, uint64_t count,
+                                   uint32_t flags, struct na_plugin_mem **mem_p);
+};
+
+/* Unexpected receives that take several messages. Without it NA offers single ones only. */
+#define NA_PLUGIN_EXT_MULTI_RECV "na.multi_recv/1"
+
+struct na_plugin_multi_recv {
+    struct na_plugin_extension extension;
+
+    /*
+     * Posts a buffer that unexpected messages fill one after the other, each reported by
+     * op_complete_multi_recv, until less than the largest unexpected message fits. Multi-receives
+     * and single receives of a context are one queue in posting order. [any thread] [may not block]
+     */
+    int32_t (*msg_multi_recv_unexpected)(struct na_plugin_context *context, void *op, void *buf,
+                                         uint64_t size, void *data);
+};
+
+/* A compact form of addresses that travels inside messages. Without it the string travels. */
+#define NA_PLUGIN_EXT_ADDR_SERIALIZE "na.addr_serialize/1"
+
+struct na_plugin_addr_serialize {
+    struct na_plugin_extension extension;
+    uint64_t (*addr_serialize_size)(struct na_plugin_class *na_class, struct na_plugin_addr *addr);
+    int32_t (*addr_serialize)(struct na_plugin_class *na_class, struct na_plugin_addr *addr,
+                              void *buf, uint64_t size);
+    /* `buf` comes from another process: check all of it. */
+    int32_t (*addr_deserialize)(struct na_plugin_class *na_class, const void *buf, uint64_t size,
+                                uint64_t flags, struct na_plugin_addr **addr_p);
+};
+
+/* ------------------------------------------------------------------------------------------------
+ * A helper, and what holds the layout
+ */
+
+/* Formats one log line and hands it to the core; costs one call when the level is off. */
+static inline void na_plugin_log(const struct na_host *host, uint32_t level, const char *plugin,
+                                 const char *function, uint32_t line, const char *format, ...)
+    NA_PLUGIN_PRINTF(6, 7);
+
+static inline void na_plugin_log(const struct na_host *host, uint32_t level, const char *plugin,
+                                 const char *function, uint32_t line, const char *format, ...)
+{
+    char message[1024];
+    va_list args;
+
+    if (!host->log_enabled(level))
+        return;
+    va_start(args, format);
+    (void) vsnprintf(message, sizeof(message), format, args);
+    va_end(args);
+    host->log(level, plugin, function, line, message);
+}
+
+#ifdef __cplusplus
+#    define NA_PLUGIN_ASSERT(condition) static_assert(condition, "ABI 1.0 layout")
+#else
+#    define NA_PLUGIN_ASSERT(condition) _Static_assert(condition, "ABI 1.0 layout")
+#endif
+
+/* Minors may append; what 1.0 has stays where it is. */
+#if UINTPTR_MAX == UINT64_MAX
+NA_PLUGIN_ASSERT(sizeof(struct na_plugin_offer) == 32);
+NA_PLUGIN_ASSERT(offsetof(struct na_plugin_offer, priority) == 24);
+NA_PLUGIN_ASSERT(sizeof(struct na_plugin_segment) == 16);
+NA_PLUGIN_ASSERT(sizeof(struct na_plugin_extension) == 8);
+NA_PLUGIN_ASSERT(offsetof(struct na_host, op_complete) == 8);
+NA_PLUGIN_ASSERT(offsetof(struct na_host, clock_ns) == 64);
+NA_PLUGIN_ASSERT(offsetof(struct na_plugin_init, class_name) == 8);
+NA_PLUGIN_ASSERT(offsetof(struct na_plugin_init, max_unexpected_size) == 48);
+NA_PLUGIN_ASSERT(offsetof(struct na_plugin_init, request_mem_device) == 84);
+NA_PLUGIN_ASSERT(offsetof(struct na_plugin_class_info, max_rma_size) == 48);
+NA_PLUGIN_ASSERT(offsetof(struct na_plugin, name) == 8);
+NA_PLUGIN_ASSERT(offsetof(struct na_plugin, op_size) == 40);
+NA_PLUGIN_ASSERT(offsetof(struct na_plugin, enumerate) == 56);
+NA_PLUGIN_ASSERT(offsetof(struct na_plugin, addr_lookup) == 120);
+NA_PLUGIN_ASSERT(offsetof(struct na_plugin, msg_send_unexpected) == 216);
+NA_PLUGIN_ASSERT(offsetof(struct na_plugin, mem_create) == 248);
+NA_PLUGIN_ASSERT(offsetof(struct na_plugin, put) == 304);
+NA_PLUGIN_ASSERT(offsetof(struct na_plugin, cleanup) == 376);
+NA_PLUGIN_ASSERT(offsetof(struct na_plugin_mem_segments, mem_create_segments) == 16);
+NA_PLUGIN_ASSERT(offsetof(struct na_plugin_multi_recv, msg_multi_recv_unexpected) == 8);
+NA_PLUGIN_ASSERT(offsetof(struct na_plugin_addr_serialize, addr_deserialize) == 24);
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* NA_PLUGIN_H */
