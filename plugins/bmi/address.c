@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Addresses: strings, and the peers of the message layer as BMI knows them. */
+
+#include "bmi_na.h"
+#include "wire.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool greets_us(const struct BMI_unexpected_info *info, const char *name);
+static const char *address_of_string(const char *string);
+
+int32_t bmi_na_addr_lookup(struct na_plugin_class *na_class, const char *string,
+                           struct na_plugin_addr **addr_p)
+{
+    const char *text = address_of_string(string);
+    char reason[LOCATION_REASON_MAX] = "it is not of the form bmi+tcp://host:port";
+    char name[FABRIC_NAME_MAX];
+    struct sockaddr_storage place;
+    struct location location;
+    int32_t ret = NA_PLUGIN_INVALID_ARG;
+
+    if (text != NULL)
+        ret = location_parse(text, &location, reason);
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = location_resolve_peer(&location, NA_PLUGIN_ADDR_UNSPEC, &place, reason);
+    if (ret != NA_PLUGIN_SUCCESS) {
+        BMI_NA_LOG_ERROR("'%.100s' is not an address: %s", string, reason);
+        return ret;
+    }
+    location_format(&place, name, sizeof(name));
+    return fabric_peer_lookup(&na_class->base, name, NULL, 0, addr_p);
+}
+
+/* A peer that connected to us is reached through its connection: BMI finds that by the name. */
+int32_t bmi_na_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *peer)
+{
+    struct na_plugin_class *na_class = bmi_na_class(endpoint);
+    struct bmi_na_peer *private = peer->private;
+    char name[BMI_MAX_ADDR_LEN];
+    int ret;
+
+    library_use(&na_class->library);
+    if (snprintf(name, sizeof(name), BMI_NA_PREFIX "%s", peer->name) >= (int) sizeof(name))
+        return NA_PLUGIN_OVERFLOW;
+    ret = 0;
+    if (library_answers_source && greets_us(na_class->source, peer->name))
+    private->address = na_class->source->addr;
+    else ret = BMI_addr_lookup(&private->address, name);
+    if (ret == 0)
+        ret = BMI_set_info(private->address, BMI_INC_ADDR_REF, NULL);
+    if (ret != 0) {
+        BMI_NA_LOG_DEBUG("BMI does not take the address %s: %s", name, bmi_na_reason(ret));
+        return bmi_na_status(ret);
+    }
+    private->peer = peer;
+    private->is_open = true;
+    fabric_list_init(&private->frames);
+    fabric_list_append(&na_class->peers, &private->link);
+    return NA_PLUGIN_SUCCESS;
+}
+
+/* What is on its way to it is called back, so that BMI lets go of it. */
+void bmi_na_peer_close(struct fabric_endpoint *endpoint, struct fabric_peer *peer)
+{
+    struct na_plugin_class *na_class = bmi_na_class(endpoint);
+    struct bmi_na_peer *private = peer->private;
+
+    if (!private->is_open || na_class->is_closing)
+        return;
+    library_use(&na_class->library);
+    while (!fabric_list_empty(&private->frames)) {
+        struct request *request = fabric_container(private->frames.next, struct request, link);
+
+        fabric_list_remove(&request->link);
+        (void) BMI_cancel(request->id, na_class->context);
+    }
+    private->is_open = false;
+    fabric_list_remove(&private->link);
+    if (na_class->twosided != NULL)
+        twosided_peer_failed(na_class->twosided, peer, NA_PLUGIN_HOSTUNREACH);
+    (void) BMI_set_info(private->address, BMI_DEC_ADDR_REF, NULL);
+}
+
+/* Its connection broke. */
+void bmi_na_peer_broken(struct na_plugin_class *na_class, BMI_addr_t address, int error)
+{
+    for (struct fabric_link *link = na_class->peers.next; link != &na_class->peers;
+         link = link->next) {
+        struct bmi_na_peer *private = fabric_container(link, struct bmi_na_peer, link);
+
+        if (private->address != address)
+            continue;
+        fabric_peer_failed(&na_class->base, private->peer, NA_PLUGIN_HOSTUNREACH,
+                           bmi_na_reason(error));
+        return;
+    }
+}
+
+uint16_t bmi_na_port(const struct sockaddr_storage *place)
+{
+    const void *address = place;
+
+    return ntohs(place->ss_family == AF_INET6 ? ((const struct sockaddr_in6 *) address)->sin6_port
+                                              : ((const struct sockaddr_in *) address)->sin_port);
+}
+
+void bmi_na_set_port(struct sockaddr_storage *place, uint16_t port)
+{
+    void *address = place;
+
+    if (place->ss_family == AF_INET6)
+        ((struct sockaddr_in6 *) address)->sin6_port = htons(port);
+    else
+        ((struct sockaddr_in *) address)->sin_port = htons(port);
+}
+
+/* Whether that frame begins with the greeting of the peer of that name. */
+static bool greets_us(const struct BMI_unexpected_info *info, const char *name)
+{
+    const size_t offset = sizeof(struct wire_header) + sizeof(struct wire_record);
+    struct wire_greeting greeting;
+    struct wire_header header;
+    size_t length = strlen(name);
+
+    if (info == NULL || (size_t) info->size < offset + sizeof(greeting) + length)
+        return false;
+    memcpy(&header, info->buffer, sizeof(header));
+    memcpy(&greeting, (const uint8_t *) info->buffer + offset, sizeof(greeting));
+    return (header.flags & WIRE_HAS_GREETING) != 0 && le16toh(greeting.name_size) == length &&
+           memcmp((const uint8_t *) info->buffer + offset + sizeof(greeting), name, length) == 0;
+}
+
+/* What follows "://", or all when that is not there; NULL when what precedes it is not ours. */
+static const char *address_of_string(const char *string)
+{
+    static const char *const prefixes[] = {BMI_NA_NAME "+" BMI_NA_PREFIX, BMI_NA_PREFIX};
+
+    for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
+        if (strncmp(string, prefixes[i], strlen(prefixes[i])) == 0)
+            return string + strlen(prefixes[i]);
+    return strstr(string, "://") == NULL ? string : NULL;
+}

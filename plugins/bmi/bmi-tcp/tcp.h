@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the rooms of this implementation share. */
+
+#ifndef BMI_TCP_H
+#define BMI_TCP_H
+
+#include "bmi.h"
+#include "tcp_wire.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+
+#define tcp_likely(condition)   __builtin_expect((condition), 1)
+#define tcp_unlikely(condition) __builtin_expect((condition), 0)
+
+/* Contexts of an instance. */
+#define TCP_CONTEXTS 16
+
+#define TCP_BUCKETS  256u
+
+/* Bytes read from a connection at once; also for what follows a large message. */
+#define TCP_INPUT_SIZE  65536u
+#define TCP_INPUT_AHEAD 4096u
+
+/* Unexpected messages that nobody took: then connections are not read, first those on which nothing
+ * is waited for, at last all. */
+#define TCP_UNEXPECTED_SOFT (UINT64_C(8) << 20)
+#define TCP_UNEXPECTED_HARD (UINT64_C(64) << 20)
+
+/* Eager messages that nobody has posted a buffer for, of one address and of all. */
+#define TCP_EARLY_MAX (UINT64_C(1) << 20)
+#define TCP_EARLY_ALL (UINT64_C(64) << 20)
+
+/* Identifies an object from outside: index and generation. */
+struct tcp_table {
+    struct tcp_slot *slots;
+    uint32_t count;
+    uint32_t first_free; /* count: none */
+};
+
+enum tcp_operation_kind {
+    TCP_SEND,
+    TCP_RECEIVE,
+};
+
+/* Where an operation is. */
+enum tcp_operation_state {
+    TCP_FREE,
+    TCP_QUEUED,    /* in its address's list, nothing moved */
+    TCP_MOVING,    /* a send: first in the list; a receive: its connection's */
+    TCP_COMPLETED, /* in its context's list */
+};
+
+struct tcp_operation {
+    TAILQ_ENTRY(tcp_operation) link;
+    int64_t id;
+    struct tcp_address *address;
+    struct tcp_connection *connection; /* of a receive that moves */
+    enum tcp_operation_kind kind;
+    enum tcp_operation_state state;
+    int32_t tag;
+    int32_t error;
+    void *user_ptr;
+    int64_t context;
+    uint8_t *data;  /* NULL in a receive: thrown away */
+    uint64_t size;  /* a receive: room */
+    uint64_t done;  /* a send: bytes gone, header included; a receive: size of the message */
+    void *copy;     /* what data points to when it was detached */
+    bool is_silent; /* nobody is told of its end */
+    bool is_unexpected;
+    uint8_t header[WIRE_HEADER_SIZE];
+};
+TAILQ_HEAD(tcp_operations, tcp_operation);
+
+/* A message that is not in anybody's buffer yet. */
+struct tcp_message {
+    TAILQ_ENTRY(tcp_message) link;
+    struct tcp_address *address;
+    int32_t tag;
+    uint32_t size;
+    int32_t error; /* not 0: a notice, without room for data */
+    uint8_t class;
+    uint8_t data[];
+};
+TAILQ_HEAD(tcp_messages, tcp_message);
+
+/* Memory that each takes, so that it serves any eager message. */
+#define TCP_MESSAGE_SIZE (sizeof(struct tcp_message) + WIRE_EAGER_MAX)
+
+struct tcp_connection {
+    TAILQ_ENTRY(tcp_connection) link; /* of the instance, or those that are closed */
+    TAILQ_ENTRY(tcp_connection) address_link;
+    TAILQ_ENTRY(tcp_connection) resume_link;
+    struct tcp_instance *instance;
+    struct tcp_address *address; /* NULL: nothing came yet */
+    int fd;                      /* negative: closed */
+    uint32_t events;             /* what epoll tells us of */
+    bool is_connecting;
+    bool is_heard;   /* a message came */
+    bool is_stalled; /* the message `in` waits for a receive or for room; nothing is read */
+    bool is_resuming;
+    bool is_behind;  /* older connections of the same peer are to be read first */
+    bool has_header; /* `in` is set and its payload is not complete */
+
+    /* The message that is coming in */
+    uint32_t header_size; /* bytes of the header that are here */
+    uint8_t header[WIRE_HEADER_SIZE];
+    struct wire_header in;
+    uint64_t received;             /* bytes of its payload */
+    uint8_t *target;               /* NULL: thrown away */
+    struct tcp_operation *receive; /* whose buffer it goes to, */
+    struct tcp_message *message;   /* or else */
+
+    uint8_t *kept; /* what was read behind a message that stalls */
+    size_t kept_size;
+};
+TAILQ_HEAD(tcp_connections, tcp_connection);
+
+struct tcp_address {
+    TAILQ_ENTRY(tcp_address) link;
+    TAILQ_ENTRY(tcp_address) dropped_link;
+    struct tcp_instance *instance;
+    int64_t id;
+    uint32_t references;
+    uint32_t hash;               /* as in messages; 0: none */
+    bool is_looked_up;           /* stays without references */
+    bool is_dropped;             /* the last reference went: nobody is told of its end */
+    bool is_failed;              /* in the list of those */
+    int32_t error;               /* if so */
+    char name[BMI_MAX_ADDR_LEN]; /* as it was looked up; or empty */
+    char peer[BMI_MAX_ADDR_LEN]; /* where it connected from; or empty */
+    struct sockaddr_storage place;
+    socklen_t place_size;          /* 0: we cannot connect */
+    struct tcp_connection *sender; /* the connection that messages leave by; or NULL */
+    struct tcp_connections connections;
+    struct tcp_operations sends;
+    struct tcp_operations receives;
+    struct tcp_messages early; /* complete eager messages that nobody waited for */
+    uint64_t early_size;
+    uint32_t unexpected;        /* messages of it in the instance's list */
+    struct tcp_message *notice; /* that its connection broke, in that list */
+    uint32_t operations;        /* not given back */
+    uint32_t unexpected_sends;  /* that wait */
+};
+TAILQ_HEAD(tcp_addresses, tcp_address);
+
+struct tcp_instance {
+    BMI_log_fn log;
+    bool is_open;
+    bool is_full;     /* connections stall because of too many unexpected messages */
+    bool is_refusing; /* there are no descriptors; said once */
+    int flags;
+    int epoll_fd;
+    int listen_fd;
+    int timer_fd; /* negative: never used */
+    int spare_fd; /* given up to refuse a connection when there are no descriptors */
+    int port;
+    uint32_t hash; /* of our own name; 0: we do not listen */
+    int classes;   /* of unexpected messages that are taken */
+    bool drops_unwanted;
+    int send_buffer;
+    int receive_buffer;
+    bool contexts[TCP_CONTEXTS];
+    struct tcp_table address_table;
+    struct tcp_table operation_table;
+    struct tcp_addresses addresses[TCP_BUCKETS]; /* by hash */
+    struct tcp_addresses dropped;                /* the oldest first */
+    uint32_t dropped_count;
+    struct tcp_connections connections;
+    struct tcp_connection *hot;    /* that brought something last; or NULL */
+    uint32_t hot_streak;           /* how often in a row it did */
+    uint32_t hot_polls;            /* for which epoll was not asked */
+    struct tcp_connections closed; /* until the end of the progress */
+    struct tcp_connections resume;
+    struct tcp_operations completed[TCP_CONTEXTS];
+    struct tcp_operations free_operations;
+    struct tcp_messages unexpected;
+    struct tcp_messages taken; /* handed out, until they are freed */
+    struct tcp_messages free_messages;
+    uint64_t unexpected_size;
+    uint64_t early_size;
+    uint32_t free_message_count;
+    uint8_t *input; /* TCP_INPUT_SIZE bytes */
+};
+
+/* instance.c */
+struct tcp_instance *tcp_current(void);
+void tcp_log(const struct tcp_instance *instance, int level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+int tcp_error(int error);
+
+/* table.c */
+int64_t tcp_table_add(struct tcp_table *table, void *object);
+void *tcp_table_find(const struct tcp_table *table, int64_t id);
+void tcp_table_remove(struct tcp_table *table, int64_t id);
+void tcp_table_free(struct tcp_table *table);
+
+/* hash.c */
+uint32_t tcp_hash(const char *name);
+
+/* address.c */
+int tcp_place_parse(const char *name, struct sockaddr_storage *place, socklen_t *size);
+void tcp_place_format(const struct sockaddr_storage *place, char *text, size_t size);
+struct tcp_address *tcp_address_find(const struct tcp_instance *instance, uint32_t hash);
+struct tcp_address *tcp_address_create(struct tcp_instance *instance, uint32_t hash);
+void tcp_address_fail(struct tcp_address *address, int error);
+void tcp_address_drop(struct tcp_address *address);
+void tcp_address_keep(struct tcp_address *address);
+void tcp_address_disconnect(struct tcp_address *address);
+void tcp_address_release(struct tcp_address *address);
+void tcp_address_destroy(struct tcp_address *address);
+
+/* connect.c */
+int tcp_listen(struct tcp_instance *instance, const char *name, char *own_name);
+int tcp_connect(struct tcp_address *address);
+void tcp_connected(struct tcp_connection *connection);
+void tcp_accept(struct tcp_instance *instance);
+bool tcp_connection_bind(struct tcp_connection *connection, uint32_t hash);
+void tcp_connection_precede(struct tcp_connection *connection);
+void tcp_connection_watch(struct tcp_connection *connection, uint32_t events);
+void tcp_connection_break(struct tcp_connection *connection, int error);
+void tcp_connections_free(struct tcp_connections *list);
+
+/* operation.c */
+struct tcp_operation *tcp_operation_get(struct tcp_address *address);
+void tcp_operation_put(struct tcp_operation *operation);
+void tcp_operation_complete(struct tcp_operation *operation, int error);
+void tcp_operations_free(struct tcp_instance *instance);
+
+/* send.c */
+void tcp_flush(struct tcp_address *address);
+
+/* receive.c */
+bool tcp_read(struct tcp_connection *connection);
+void tcp_resume(struct tcp_connection *connection);
+void tcp_receive_drop(struct tcp_operation *operation);
+void tcp_resume_add(struct tcp_connection *connection);
+
+/* message.c */
+struct tcp_message *tcp_message_get(struct tcp_instance *instance, uint64_t size);
+void tcp_message_put(struct tcp_instance *instance, struct tcp_message *message);
+void tcp_messages_free(struct tcp_messages *list);
+void tcp_early_count(struct tcp_address *address);
+void tcp_early_uncount(struct tcp_address *address);
+void tcp_early_free(struct tcp_address *address);
+void tcp_unexpected_add(struct tcp_instance *instance, struct tcp_message *message);
+void tcp_notice_add(struct tcp_address *address, int error);
+void tcp_notice_drop(struct tcp_address *address);
+
+#endif /* BMI_TCP_H */

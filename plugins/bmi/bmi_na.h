@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the rooms of this plugin share. Messages are plugins/fabric's, in frames that travel as
+ * BMI's unexpected messages; put and get are plugins/twosided's, whose pieces are expected ones.
+ */
+
+#ifndef BMI_NA_H
+#define BMI_NA_H
+
+#include "fabric.h"
+#include "library.h"
+#include "list.h"
+#include "location.h"
+#include "twosided.h"
+
+#include <bmi.h>
+#include <stdbool.h>
+
+#define BMI_NA_NAME             "bmi"
+#define BMI_NA_PROTOCOL         "tcp"
+#define BMI_NA_PREFIX           "tcp://"
+
+#define BMI_NA_LOG_ERROR(...)   BMI_NA_LOG(NA_PLUGIN_LOG_ERROR, __VA_ARGS__)
+#define BMI_NA_LOG_WARNING(...) BMI_NA_LOG(NA_PLUGIN_LOG_WARNING, __VA_ARGS__)
+#define BMI_NA_LOG_INFO(...)    BMI_NA_LOG(NA_PLUGIN_LOG_INFO, __VA_ARGS__)
+#define BMI_NA_LOG_DEBUG(...)   BMI_NA_LOG(NA_PLUGIN_LOG_DEBUG, __VA_ARGS__)
+#define BMI_NA_LOG(level, ...) \
+    na_plugin_log(bmi_na_host, (level), BMI_NA_NAME, __func__, __LINE__, __VA_ARGS__)
+
+extern const struct na_host *bmi_na_host;
+
+/* What a completion of BMI belongs to; user_ptr points to it. */
+enum request_kind {
+    REQUEST_FRAME,
+    REQUEST_PIECE,
+};
+
+struct request {
+    enum request_kind kind;
+    bool is_posted; /* BMI knows `id` */
+    bmi_op_id_t id;
+    struct fabric_link link; /* of the peer: what is under way to it or from it */
+};
+
+/* Private part of a peer. */
+struct bmi_na_peer {
+    struct fabric_peer *peer;
+    bool is_open;
+    BMI_addr_t address;
+    struct fabric_link link; /* of the class: those that are open */
+    struct fabric_link frames;
+};
+
+/* Private part of a frame. */
+struct bmi_na_frame {
+    struct request request;
+    struct fabric_frame *frame;
+};
+
+/* Takes the place of a piece's memory; that follows. */
+struct bmi_na_sink {
+    struct fabric_link link; /* of the class */
+};
+
+/* Private part of a piece. */
+struct bmi_na_piece {
+    struct request request;
+    struct twosided_piece *piece;
+    BMI_addr_t address;
+    bool is_leaving;   /* its receive was cancelled, to be posted again without its memory */
+    bool is_withdrawn; /* not to be posted again */
+    struct bmi_na_sink *sink;
+};
+
+/* Private part of a put or get. */
+struct bmi_na_rma {
+    struct twosided_transfer *transfer;
+};
+
+/* A received frame that the message layer holds. */
+struct bmi_na_held {
+    struct fabric_link link; /* of the class */
+    BMI_addr_t address;
+    void *buffer;
+};
+
+struct na_plugin_class {
+    struct fabric_endpoint base; /* first: the message layer's */
+    struct fabric_ops ops;
+    struct library library;
+    bmi_context_id context;
+    bool has_context;
+    bool is_closing;                          /* BMI is closed */
+    bool is_failed;                           /* it does not work any more; said once */
+    bool is_clock_due;                        /* the next poll looks at the clock */
+    int error;                                /* of BMI in this poll */
+    const struct BMI_unexpected_info *source; /* the frame that is being looked at */
+    struct twosided *twosided;
+    struct fabric_link peers; /* that are open */
+    struct fabric_link held;
+    struct fabric_link sinks;
+    struct bmi_na_held *held_spare;
+    uint32_t held_count;
+    uint32_t polls;
+    int wait_fd;
+    char name[FABRIC_NAME_MAX];
+};
+
+/* A memory handle is twosided's. */
+static inline struct twosided_memory *bmi_na_memory(struct na_plugin_mem *mem)
+{
+    return (struct twosided_memory *) (void *) mem;
+}
+
+static inline struct na_plugin_class *bmi_na_class(struct fabric_endpoint *endpoint)
+{
+    return (struct na_plugin_class *) (void *) endpoint;
+}
+
+/* endpoint.c */
+int32_t bmi_na_initialize(const struct na_plugin_init *init, struct na_host_class *host_class,
+                          struct na_plugin_class **class_p, struct na_plugin_class_info *info);
+int32_t bmi_na_finalize(struct na_plugin_class *na_class);
+
+/* enumerate.c */
+int32_t bmi_na_enumerate(const char *protocol, na_plugin_offer_fn report, void *arg);
+
+/* address.c */
+int32_t bmi_na_addr_lookup(struct na_plugin_class *na_class, const char *string,
+                           struct na_plugin_addr **addr_p);
+int32_t bmi_na_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *peer);
+void bmi_na_peer_close(struct fabric_endpoint *endpoint, struct fabric_peer *peer);
+void bmi_na_peer_broken(struct na_plugin_class *na_class, BMI_addr_t address, int error);
+uint16_t bmi_na_port(const struct sockaddr_storage *place);
+void bmi_na_set_port(struct sockaddr_storage *place, uint16_t port);
+
+/* frame.c */
+int32_t bmi_na_frame_send(struct fabric_endpoint *endpoint, struct fabric_frame *frame);
+void bmi_na_frame_done(struct na_plugin_class *na_class, struct bmi_na_frame *frame, int error);
+void bmi_na_frame_release(struct fabric_endpoint *endpoint, void *cookie);
+void bmi_na_frames_take(struct na_plugin_class *na_class);
+void bmi_na_held_free(struct na_plugin_class *na_class);
+
+/* piece.c */
+extern const struct twosided_ops bmi_na_twosided_ops;
+void bmi_na_piece_done(struct na_plugin_class *na_class, struct bmi_na_piece *piece, int error,
+                       uint64_t size);
+void bmi_na_sinks_free(struct na_plugin_class *na_class);
+
+/* rma.c */
+int32_t bmi_na_put(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
+                   uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
+                   uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id);
+int32_t bmi_na_get(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
+                   uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
+                   uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id);
+int32_t bmi_na_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma);
+bool bmi_na_rma_abandon(struct fabric_endpoint *endpoint, struct fabric_rma *rma, int32_t status);
+void bmi_na_control(struct fabric_endpoint *endpoint, struct fabric_peer *peer, uint32_t type,
+                    const void *data, uint64_t size);
+int32_t bmi_na_control_send(void *owner, void *peer, const void *data, uint32_t size);
+void bmi_na_transfer_done(void *owner, void *cookie, int32_t status);
+
+/* memory.c */
+int32_t bmi_na_mem_create(struct na_plugin_class *na_class, void *base, uint64_t length,
+                          uint32_t flags, struct na_plugin_mem **mem_p);
+void bmi_na_mem_destroy(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
+int32_t bmi_na_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
+                            uint32_t mem_type, uint64_t device);
+int32_t bmi_na_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
+uint64_t bmi_na_mem_serialize_size(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
+int32_t bmi_na_mem_serialize(struct na_plugin_class *na_class, struct na_plugin_mem *mem, void *buf,
+                             uint64_t size);
+int32_t bmi_na_mem_deserialize(struct na_plugin_class *na_class, const void *buf, uint64_t size,
+                               struct na_plugin_mem **mem_p);
+
+/* poll.c */
+int32_t bmi_na_poll(struct fabric_endpoint *endpoint);
+int bmi_na_get_fd(struct fabric_endpoint *endpoint);
+bool bmi_na_try_wait(struct fabric_endpoint *endpoint);
+
+/* status.c */
+int32_t bmi_na_status(int error);
+const char *bmi_na_reason(int error);
+
+#endif /* BMI_NA_H */

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Frames: unexpected messages, which BMI delivers whole and in order for each connection. */
+
+#include "bmi_na.h"
+
+/* Frames taken in one poll. */
+#define FRAMES 16
+
+/* Frames that the message layer holds: beyond them BMI has to, within its own bounds. */
+#define HELD_MAX 1024u
+
+static void frame_take(struct na_plugin_class *na_class, const struct BMI_unexpected_info *info);
+
+/*
+ * One that cannot leave at once goes on by itself, where BMI can do that, and counts as sent: what
+ * is posted behind it waits here, where it can be cancelled.
+ */
+int32_t bmi_na_frame_send(struct fabric_endpoint *endpoint, struct fabric_frame *frame)
+{
+    struct na_plugin_class *na_class = bmi_na_class(endpoint);
+    struct bmi_na_peer *peer = frame->peer->private;
+    struct bmi_na_frame *private = frame->private;
+    int ret;
+
+    if (!peer->is_open)
+        return NA_PLUGIN_HOSTUNREACH;
+    library_use(&na_class->library);
+    private->request.kind = REQUEST_FRAME;
+    private->frame = frame;
+    ret = library_may_send(peer->address);
+    if (ret == 0)
+        return NA_PLUGIN_AGAIN;
+    if (ret > 0)
+        ret = BMI_post_sendunexpected(&private->request.id, peer->address, frame->data,
+                                      (bmi_size_t) frame->size, BMI_EXT_ALLOC, 0, private,
+                                      na_class->context, NULL);
+    if (ret < 0) {
+        BMI_NA_LOG_DEBUG("a frame to %s does not leave: %s", frame->peer->name, bmi_na_reason(ret));
+        return NA_PLUGIN_HOSTUNREACH;
+    }
+    if (ret > 0 || library_leave(private->request.id))
+        fabric_frame_sent(endpoint, frame, NA_PLUGIN_SUCCESS);
+    else
+        fabric_list_append(&peer->frames, &private->request.link);
+    return NA_PLUGIN_SUCCESS;
+}
+
+void bmi_na_frame_done(struct na_plugin_class *na_class, struct bmi_na_frame *frame, int error)
+{
+    fabric_list_remove(&frame->request.link);
+    if (error != 0)
+        BMI_NA_LOG_DEBUG("a frame did not leave: %s", bmi_na_reason(error));
+    fabric_frame_sent(&na_class->base, frame->frame,
+                      error == 0 ? NA_PLUGIN_SUCCESS : NA_PLUGIN_HOSTUNREACH);
+}
+
+void bmi_na_frame_release(struct fabric_endpoint *endpoint, void *cookie)
+{
+    struct na_plugin_class *na_class = bmi_na_class(endpoint);
+    struct bmi_na_held *held = cookie;
+
+    library_use(&na_class->library);
+    (void) BMI_unexpected_free(held->address, held->buffer);
+    fabric_list_remove(&held->link);
+    na_class->held_count--;
+    bmi_na_host->mem_free(held);
+}
+
+/* BMI is closed, and the message layer does not look at them any more. */
+void bmi_na_held_free(struct na_plugin_class *na_class)
+{
+    while (!fabric_list_empty(&na_class->held)) {
+        struct fabric_link *link = na_class->held.next;
+
+        fabric_list_remove(link);
+        bmi_na_host->mem_free(fabric_container(link, struct bmi_na_held, link));
+    }
+    bmi_na_host->mem_free(na_class->held_spare);
+}
+
+void bmi_na_frames_take(struct na_plugin_class *na_class)
+{
+    struct BMI_unexpected_info infos[FRAMES];
+    int count = 0;
+    int ret;
+
+    if (na_class->held_count >= HELD_MAX)
+        return;
+    ret = BMI_testunexpected(FRAMES, &count, infos, library_test_ms);
+    if (ret < 0)
+        na_class->error = ret;
+    for (int i = 0; i < count; i++) {
+        if (infos[i].error_code == 0) {
+            frame_take(na_class, &infos[i]);
+            continue;
+        }
+        if (infos[i].buffer != NULL)
+            (void) BMI_unexpected_free(infos[i].addr, infos[i].buffer);
+        bmi_na_peer_broken(na_class, infos[i].addr, infos[i].error_code);
+    }
+}
+
+static void frame_take(struct na_plugin_class *na_class, const struct BMI_unexpected_info *info)
+{
+    struct bmi_na_held *held;
+    bool is_taken;
+
+    /* One more than the message layer may hold; it takes nearly all of them at once. */
+    held = na_class->held_spare;
+    if (held == NULL)
+        held = bmi_na_host->mem_alloc(sizeof(*held), 0);
+    na_class->held_spare = NULL;
+    if (held == NULL) {
+        BMI_NA_LOG_ERROR("no memory to take a frame: its messages are lost");
+        (void) BMI_unexpected_free(info->addr, info->buffer);
+        return;
+    }
+    held->address = info->addr;
+    held->buffer = info->buffer;
+    na_class->source = info;
+    is_taken = fabric_frame_received(&na_class->base, info->buffer, (uint64_t) info->size, held);
+    na_class->source = NULL;
+    if (!is_taken) {
+        fabric_list_append(&na_class->held, &held->link);
+        na_class->held_count++;
+        return;
+    }
+    na_class->held_spare = held;
+    library_use(&na_class->library);
+    (void) BMI_unexpected_free(info->addr, info->buffer);
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Pieces of puts and gets: expected messages from and to the user's memory. One whose transfer is
+ * over goes on without the memory, where BMI can do that; otherwise its receive is cancelled and
+ * posted again with other memory, because its message may be on the way.
+ */
+
+#include "bmi_na.h"
+
+static int32_t piece_send(void *owner, struct twosided_piece *piece);
+static int32_t piece_recv(void *owner, struct twosided_piece *piece);
+static bool piece_cancel(void *owner, struct twosided_piece *piece);
+static void piece_withdraw(void *owner, struct twosided_piece *piece);
+static int32_t piece_posted(struct na_plugin_class *na_class, struct bmi_na_piece *private, int ret,
+                            uint64_t size);
+static void piece_swallow(struct na_plugin_class *na_class, struct bmi_na_piece *private);
+static void peer_hold(void *owner, void *peer);
+static void peer_release(void *owner, void *peer);
+
+const struct twosided_ops bmi_na_twosided_ops = {
+    .control_send = bmi_na_control_send,
+    .piece_send = piece_send,
+    .piece_recv = piece_recv,
+    .piece_cancel = piece_cancel,
+    .piece_withdraw = piece_withdraw,
+    .transfer_done = bmi_na_transfer_done,
+    .peer_hold = peer_hold,
+    .peer_release = peer_release,
+};
+
+/* BMI is done with it. */
+void bmi_na_piece_done(struct na_plugin_class *na_class, struct bmi_na_piece *private, int error,
+                       uint64_t size)
+{
+    private->request.is_posted = false;
+    if (private->is_leaving && error != 0) {
+        private->is_leaving = false;
+        twosided_piece_released(na_class->twosided, private->piece);
+        if (!private->is_withdrawn) {
+            piece_swallow(na_class, private);
+            return;
+        }
+    }
+    private->is_leaving = false;
+    if (private->sink != NULL) {
+        fabric_list_remove(&private->sink->link);
+        bmi_na_host->mem_free(private->sink);
+    }
+    private->sink = NULL;
+    twosided_piece_done(na_class->twosided, private->piece,
+                        error == 0 ? NA_PLUGIN_SUCCESS : bmi_na_status(error), size);
+}
+
+/* BMI is closed. */
+void bmi_na_sinks_free(struct na_plugin_class *na_class)
+{
+    while (!fabric_list_empty(&na_class->sinks)) {
+        struct fabric_link *link = na_class->sinks.next;
+
+        fabric_list_remove(link);
+        bmi_na_host->mem_free(fabric_container(link, struct bmi_na_sink, link));
+    }
+}
+
+static int32_t piece_send(void *owner, struct twosided_piece *piece)
+{
+    struct na_plugin_class *na_class = owner;
+    struct bmi_na_peer *peer = ((struct fabric_peer *) piece->peer)->private;
+    struct bmi_na_piece *private = piece->private;
+    int ret;
+
+    if (!peer->is_open)
+        return NA_PLUGIN_HOSTUNREACH;
+    library_use(&na_class->library);
+    private->request.kind = REQUEST_PIECE;
+    private->piece = piece;
+    private->is_leaving = private->is_withdrawn = false;
+    private->sink = NULL;
+    ret =
+        BMI_post_send(&private->request.id, peer->address, piece->memory, (bmi_size_t) piece->size,
+                      BMI_EXT_ALLOC, (bmi_msg_tag_t) piece->tag, private, na_class->context, NULL);
+    return piece_posted(na_class, private, ret, piece->size);
+}
+
+static int32_t piece_recv(void *owner, struct twosided_piece *piece)
+{
+    struct na_plugin_class *na_class = owner;
+    struct bmi_na_peer *peer = ((struct fabric_peer *) piece->peer)->private;
+    struct bmi_na_piece *private = piece->private;
+    bmi_size_t size = 0;
+    int ret;
+
+    if (!peer->is_open)
+        return NA_PLUGIN_HOSTUNREACH;
+    library_use(&na_class->library);
+    private->request.kind = REQUEST_PIECE;
+    private->piece = piece;
+    private->address = peer->address;
+    private->is_leaving = private->is_withdrawn = false;
+    private->sink = NULL;
+    ret = BMI_post_recv(&private->request.id, peer->address, piece->memory,
+                        (bmi_size_t) piece->size, &size, BMI_EXT_ALLOC, (bmi_msg_tag_t) piece->tag,
+                        private, na_class->context, NULL);
+    return piece_posted(na_class, private, ret, (uint64_t) size);
+}
+
+static bool piece_cancel(void *owner, struct twosided_piece *piece)
+{
+    struct na_plugin_class *na_class = owner;
+    struct bmi_na_piece *private = piece->private;
+
+    if (!private->request.is_posted)
+        return false;
+    library_use(&na_class->library);
+    if (library_detach(private->request.id))
+        return true;
+    if (piece->is_send != 0)
+        return false;
+    private->is_leaving = true;
+    (void) BMI_cancel(private->request.id, na_class->context);
+    return false;
+}
+
+static void piece_withdraw(void *owner, struct twosided_piece *piece)
+{
+    struct na_plugin_class *na_class = owner;
+    struct bmi_na_piece *private = piece->private;
+
+    private->is_withdrawn = true;
+    if (!private->request.is_posted || private->is_leaving)
+        return;
+    library_use(&na_class->library);
+    (void) BMI_cancel(private->request.id, na_class->context);
+}
+
+static int32_t piece_posted(struct na_plugin_class *na_class, struct bmi_na_piece *private, int ret,
+                            uint64_t size)
+{
+    if (ret < 0) {
+        BMI_NA_LOG_DEBUG("a piece is not taken: %s", bmi_na_reason(ret));
+        return bmi_na_status(ret);
+    }
+    private->request.is_posted = ret == 0;
+    if (ret > 0)
+        twosided_piece_done(na_class->twosided, private->piece, NA_PLUGIN_SUCCESS, size);
+    return NA_PLUGIN_SUCCESS;
+}
+
+/* The message may still come. */
+static void piece_swallow(struct na_plugin_class *na_class, struct bmi_na_piece *private)
+{
+    struct twosided_piece *piece = private->piece;
+    bmi_size_t size = 0;
+    int ret = -BMI_ENOMEM;
+
+    private->sink = bmi_na_host->mem_alloc(sizeof(*private->sink) + piece->size, 0);
+    if (private->sink != NULL) {
+        fabric_list_append(&na_class->sinks, &private->sink->link);
+        ret = BMI_post_recv(&private->request.id, private->address, private->sink + 1,
+                            (bmi_size_t) piece->size, &size, BMI_EXT_ALLOC,
+                            (bmi_msg_tag_t) piece->tag, private, na_class->context, NULL);
+    }
+    if (ret == 0)
+    private->request.is_posted = true;
+    else bmi_na_piece_done(na_class, private, ret < 0 ? ret : 0, (uint64_t) size);
+}
+
+static void peer_hold(void *owner, void *peer)
+{
+    struct na_plugin_addr *addr;
+
+    (void) fabric_addr_dup(owner, peer, &addr);
+}
+
+static void peer_release(void *owner, void *peer)
+{
+    fabric_addr_free(owner, peer);
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The plugin's descriptor and table: BMI's TCP method. */
+
+#include "bmi_na.h"
+
+const struct na_host *bmi_na_host;
+
+static struct na_plugin bmi_na_plugin = {
+    .abi_version = NA_PLUGIN_ABI_VERSION,
+    .size = sizeof(struct na_plugin),
+    .name = BMI_NA_NAME,
+    .version = "1.0.0",
+    .description = "TCP through the Buffered Message Interface",
+    .capabilities = NA_PLUGIN_CAP_RMA | NA_PLUGIN_CAP_WAIT_FD | NA_PLUGIN_CAP_CANCEL_SEND |
+                    NA_PLUGIN_CAP_PEER_DEATH,
+    .enumerate = bmi_na_enumerate,
+    .initialize = bmi_na_initialize,
+    .finalize = bmi_na_finalize,
+    .context_create = fabric_context_create,
+    .context_stop = fabric_context_stop,
+    .context_destroy = fabric_context_destroy,
+    .addr_lookup = bmi_na_addr_lookup,
+    .addr_free = fabric_addr_free,
+    .addr_dup = fabric_addr_dup,
+    .addr_self = fabric_addr_self,
+    .addr_is_self = fabric_addr_is_self,
+    .addr_compare = fabric_addr_compare,
+    .addr_to_string = fabric_addr_to_string,
+    .addr_set_remove = fabric_addr_set_remove,
+    .msg_send_unexpected = fabric_msg_send_unexpected,
+    .msg_recv_unexpected = fabric_msg_recv_unexpected,
+    .msg_send_expected = fabric_msg_send_expected,
+    .msg_recv_expected = fabric_msg_recv_expected,
+    .mem_create = bmi_na_mem_create,
+    .mem_destroy = bmi_na_mem_destroy,
+    .mem_register = bmi_na_mem_register,
+    .mem_deregister = bmi_na_mem_deregister,
+    .mem_serialize_size = bmi_na_mem_serialize_size,
+    .mem_serialize = bmi_na_mem_serialize,
+    .mem_deserialize = bmi_na_mem_deserialize,
+    .put = bmi_na_put,
+    .get = bmi_na_get,
+    .poll = fabric_poll,
+    .poll_get_fd = fabric_poll_get_fd,
+    .poll_try_wait = fabric_poll_try_wait,
+    .cancel = fabric_cancel,
+    .get_extension = fabric_get_extension,
+};
+
+int32_t na_plugin_entry_v1(const struct na_host *host, const struct na_plugin **plugin_p,
+                           const char **reason_p)
+{
+    if (host->abi_version >> 16 != NA_PLUGIN_ABI_MAJOR ||
+        host->size < offsetof(struct na_host, clock_ns) + sizeof(host->clock_ns)) {
+        *reason_p = "the core's host table is not of ABI 1";
+        return NA_PLUGIN_OPNOTSUPPORTED;
+    }
+    bmi_na_host = host;
+    bmi_na_plugin.op_size = fabric_op_size();
+    bmi_na_plugin.op_align = fabric_op_align();
+    *plugin_p = &bmi_na_plugin;
+    return NA_PLUGIN_SUCCESS;
+}

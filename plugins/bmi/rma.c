@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Puts and gets: from the message layer to twosided and back. */
+
+#include "bmi_na.h"
+
+/* The one type of control record of this plugin. */
+#define CONTROL_TWOSIDED 1u
+
+int32_t bmi_na_put(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
+                   uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
+                   uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id)
+{
+    return fabric_rma_submit(context, op, 1, local, local_offset, remote, remote_offset, length,
+                             addr, remote_id);
+}
+
+int32_t bmi_na_get(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
+                   uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
+                   uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id)
+{
+    return fabric_rma_submit(context, op, 0, local, local_offset, remote, remote_offset, length,
+                             addr, remote_id);
+}
+
+int32_t bmi_na_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma)
+{
+    struct na_plugin_class *na_class = bmi_na_class(endpoint);
+    struct bmi_na_rma *private = rma->private;
+    const struct twosided_request request = {
+        .peer = rma->peer,
+        .local = bmi_na_memory(rma->local),
+        .local_offset = rma->local_offset,
+        .remote = bmi_na_memory(rma->remote),
+        .remote_offset = rma->remote_offset,
+        .length = rma->length,
+        .is_put = rma->is_put,
+        .cookie = rma,
+    };
+
+    return twosided_start(na_class->twosided, &request, &private->transfer);
+}
+
+bool bmi_na_rma_abandon(struct fabric_endpoint *endpoint, struct fabric_rma *rma, int32_t status)
+{
+    struct na_plugin_class *na_class = bmi_na_class(endpoint);
+    struct bmi_na_rma *private = rma->private;
+
+    if (!twosided_abandon(na_class->twosided, private->transfer, status,
+                          status != NA_PLUGIN_CANCELED))
+        return false;
+    fabric_rma_done(endpoint, rma, status);
+    return true;
+}
+
+void bmi_na_transfer_done(void *owner, void *cookie, int32_t status)
+{
+    struct na_plugin_class *na_class = owner;
+
+    fabric_rma_done(&na_class->base, cookie, status);
+}
+
+void bmi_na_control(struct fabric_endpoint *endpoint, struct fabric_peer *peer, uint32_t type,
+                    const void *data, uint64_t size)
+{
+    struct na_plugin_class *na_class = bmi_na_class(endpoint);
+
+    if (type == CONTROL_TWOSIDED)
+        twosided_control(na_class->twosided, peer, data, size);
+}
+
+int32_t bmi_na_control_send(void *owner, void *peer, const void *data, uint32_t size)
+{
+    struct na_plugin_class *na_class = owner;
+
+    return fabric_control_send(&na_class->base, peer, CONTROL_TWOSIDED, data, size);
+}

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Put and get for plugins whose network has messages only, with a cancel that works at both sides.
+ *
+ * This library is linked statically into a plugin, its owner, which gives it a way to send small
+ * control records and to send and receive pieces of memory (struct twosided_ops). The owner's
+ * functions for memory handles, put and get become a line or two. Nothing here knows of a network.
+ *
+ * How it goes. The origin sends a request that names a region of the target by id and random key.
+ * The target holds it against its registered regions, their access flags and bounds; what is not
+ * right is refused, and nothing was read or written. Whoever receives the data, the target of a put
+ * or the origin of a get, posts receives for some pieces first and tells the other side their tags,
+ * so each piece finds its receive waiting and goes where it belongs without a copy in between; each
+ * piece that came makes room for the next. A put completes at its origin when the target has said
+ * that the last piece is in its memory.
+ *
+ * How it ends early. Each side can give up: the one that sends says from which piece on nothing
+ * comes, the one that receives asks the other to say so. Until it has, the receives stay posted as
+ * orphans whose data the owner drops, so that no late piece is ever taken for another one.
+ *
+ * Rules:
+ * - Everything here is called with one lock held, the owner's, which guards the whole object; all
+ *   functions of struct twosided_ops are called under it. There is no lock, no thread and no system
+ *   call inside. Nothing blocks.
+ * - A peer is a pointer of the owner's that is compared and handed back. It stays valid until
+ *   twosided_peer_failed() was called for it or, where peer_hold and peer_release exist, until the
+ *   last release.
+ * - Status values are the NA_PLUGIN_* constants.
+ * - In the steady state nothing is allocated: objects come from pools that grow.
+ */
+
+#ifndef TWOSIDED_H
+#define TWOSIDED_H
+
+#include "na_plugin.h"
+
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Largest control record, in bytes. */
+#define TWOSIDED_CONTROL_MAX 256u
+
+/* Bytes of a memory handle that travels. */
+#define TWOSIDED_MEMORY_PACKED 48u
+
+struct twosided;          /* one for each endpoint */
+struct twosided_memory;   /* a memory handle: a region of ours, or a peer's that was unpacked */
+struct twosided_transfer; /* one put or get at its origin, until it is reported */
+
+/*
+ * A piece that is being sent or received: `size` bytes at `memory`, to or from `peer`, as a message
+ * that carries `tag`. It exists from the call of piece_send or piece_recv that accepted it until
+ * twosided_piece_done(). `private` is config.piece_private bytes of the owner's, 16-aligned, with
+ * whatever the last use of this object left there (zeroes at first).
+ */
+struct twosided_piece {
+    void *peer;
+    void *memory;
+    uint64_t size;
+    uint32_t tag;
+    uint32_t is_send;
+#ifdef __cplusplus
+    void *owner_private; /* C++ keeps the other name for itself */
+#else
+    void *private;
+#endif
+};
+
+/* What the owner does. `owner` is config.owner. All may call back as their comments say. */
+struct twosided_ops {
+    /*
+     * Sends a control record of at most TWOSIDED_CONTROL_MAX bytes, which are copied. Records to
+     * one peer arrive whole and in order, at twosided_control() there, as long as the peer does
+     * not fail. Success, or NA_PLUGIN_AGAIN or NA_PLUGIN_NOMEM: tried again in twosided_poll().
+     * Anything else: the peer failed (the owner may call twosided_peer_failed() inside).
+     */
+    int32_t (*control_send)(void *owner, void *peer, const void *data, uint32_t size);
+
+    /*
+     * Starts to send or receive a piece. A receive takes the one message with the piece's tag from
+     * the piece's peer, which is sent after it was posted. Success: twosided_piece_done() follows,
+     * perhaps inside the call. NA_PLUGIN_AGAIN: not now; tried again in twosided_poll(). Anything
+     * else: the transfer fails with it.
+     */
+    int32_t (*piece_send)(void *owner, struct twosided_piece *piece);
+    int32_t (*piece_recv)(void *owner, struct twosided_piece *piece);
+
+    /*
+     * Asks the network to leave the piece's memory alone as soon as possible. True: it does so from
+     * now on, neither reading nor writing; the owner drops what still arrives for it. False: it
+     * does not yet; twosided_piece_released() or twosided_piece_done() says when. Called at most
+     * once for a piece, and calls nothing of this library. The piece goes on: a receive stays to
+     * swallow its message, which may be under way, until that came (twosided_piece_done(), the
+     * status is of no matter) or piece_withdraw is called; a send ends when the network is done
+     * with it.
+     */
+    bool (*piece_cancel)(void *owner, struct twosided_piece *piece);
+
+    /*
+     * The message for this receive will not come, or its peer is gone: it is to end soon, by
+     * twosided_piece_done() with any status, perhaps inside the call. Also called for sends when
+     * their peer is gone. piece_cancel was called before.
+     */
+    void (*piece_withdraw)(void *owner, struct twosided_piece *piece);
+
+    /*
+     * A put or get of twosided_start() is over and its local memory is not touched any more. The
+     * transfer is gone. `cookie` is what the start was given. May call twosided_start().
+     */
+    void (*transfer_done)(void *owner, void *cookie, int32_t status);
+
+    /*
+     * Keeps the peer pointer valid while transfers concern it, one release for each hold. Optional,
+     * both or neither: then it is valid until twosided_peer_failed().
+     */
+    void (*peer_hold)(void *owner, void *peer);
+    void (*peer_release)(void *owner, void *peer);
+};
+
+/* What twosided_open() is told; copied. Zeroes choose the defaults where there are some. */
+struct twosided_config {
+    const struct na_host *host;
+    const struct twosided_ops *ops; /* valid as long as the object */
+    void *owner;
+    const char *plugin;     /* name, for the log; valid as long as the object */
+    uint32_t piece_size;    /* bytes of a piece, at least 4096; both sides have the same; 256 KiB */
+    uint32_t window;        /* pieces in progress of one transfer, at most 16; 4 */
+    uint32_t max_sends;     /* pieces being sent, of all transfers; 64 */
+    uint32_t max_receives;  /* receives posted, of all transfers, but for those that stall; 64 */
+    uint32_t first_tag;     /* of the pieces that we receive: first_tag .. + tag_count - 1 */
+    uint32_t tag_count;     /* at least 1024; at most 65536 are used; 65536 */
+    uint32_t peer_tag_low;  /* tags that peers may name, from here */
+    uint32_t peer_tag_high; /* to here, inclusive; 0: the same as ours */
+    uint32_t piece_private; /* bytes of the owner's in each piece */
+    uint32_t timeout_ms;    /* silence of an origin after which its transfer is given up; 30000 */
+};
+
+/* ------------------------------------------------------------------------------------------------
+ * Life
+ */
+
+/*
+ * Makes the object. NA_PLUGIN_INVALID_ARG for a config out of range (logged), NA_PLUGIN_NOMEM,
+ * NA_PLUGIN_IO_ERROR without random numbers.
+ */
+int32_t twosided_open(const struct twosided_config *config, struct twosided **twosided_p);
+
+/*
+ * Frees it, with all memory handles, without another call of ops but peer_release: the owner has
+ * stopped its network before, so that nothing refers to a piece. NULL is allowed.
+ */
+void twosided_close(struct twosided *twosided);
+
+/* ------------------------------------------------------------------------------------------------
+ * Memory: for the functions of the same names in the plugin's table
+ */
+
+/* Describes memory. NA_PLUGIN_INVALID_ARG when it does not lie in the address space. */
+int32_t twosided_mem_create(struct twosided *twosided, void *base, uint64_t length, uint32_t flags,
+                            struct twosided_memory **memory_p);
+
+/* Frees a handle of either kind; a registered one is idle (see twosided_mem_deregister()). */
+void twosided_mem_destroy(struct twosided *twosided, struct twosided_memory *memory);
+
+/* Lets peers in as the flags say. Host memory only (NA_PLUGIN_OPNOTSUPPORTED). Idempotent. */
+int32_t twosided_mem_register(struct twosided *twosided, struct twosided_memory *memory,
+                              uint32_t mem_type);
+
+/*
+ * Keeps peers out from now on; their transfers of this memory end with an error. True: it is not
+ * touched any more. False: pieces are in the network's hands; the owner polls it, and calls this
+ * again until it is true.
+ */
+bool twosided_mem_deregister(struct twosided *twosided, struct twosided_memory *memory);
+
+/*
+ * Writes the form that travels, TWOSIDED_MEMORY_PACKED bytes. NA_PLUGIN_OVERFLOW when `size` is
+ * less, NA_PLUGIN_INVALID_ARG when it is not registered.
+ */
+int32_t twosided_mem_serialize(struct twosided *twosided, const struct twosided_memory *memory,
+                               void *buf, uint64_t size);
+
+/* Makes a handle of it. NA_PLUGIN_PROTOCOL_ERROR when the bytes are none. */
+int32_t twosided_mem_deserialize(struct twosided *twosided, const void *buf, uint64_t size,
+                                 struct twosided_memory **memory_p);
+
+/* ------------------------------------------------------------------------------------------------
+ * Put and get at the origin
+ */
+
+/* One put or get. The core has checked ranges and flags of the two handles. */
+struct twosided_request {
+    void *peer; /* whose memory it is; of no matter when `remote` is memory of this very object */
+    struct twosided_memory *local;
+    uint64_t local_offset;
+    struct twosided_memory *remote;
+    uint64_t remote_offset;
+    uint64_t length; /* not 0 */
+    uint32_t is_put;
+    void *cookie; /* for transfer_done */
+};
+
+/*
+ * Starts it. Success: ops.transfer_done follows, perhaps inside the call (then `*transfer_p` is
+ * NULL), unless twosided_abandon() returns true. An error: nothing was started. A handle that came
+ * back to the process that made it is served by a copy at once.
+ */
+int32_t twosided_start(struct twosided *twosided, const struct twosided_request *request,
+                       struct twosided_transfer **transfer_p);
+
+/*
+ * Ends it early with `status`. True: the local memory is not touched any more, the transfer is gone
+ * and transfer_done will not be called for it; what is left to do with the target goes on behind
+ * the scenes. False: transfer_done is called with `status` as soon as the network lets go of the
+ * memory. `is_peer_gone`: the peer cannot be told.
+ */
+bool twosided_abandon(struct twosided *twosided, struct twosided_transfer *transfer, int32_t status,
+                      bool is_peer_gone);
+
+/* ------------------------------------------------------------------------------------------------
+ * What the owner reports
+ */
+
+/* A control record came. Nothing in it is trusted; what is not right is dropped and counted. */
+void twosided_control(struct twosided *twosided, void *peer, const void *data, uint64_t size);
+
+/*
+ * The network is done with a piece. `size` is that of the message which was received; another size
+ * than the piece's fails the transfer. The piece is gone afterwards.
+ */
+void twosided_piece_done(struct twosided *twosided, struct twosided_piece *piece, int32_t status,
+                         uint64_t size);
+
+/* After piece_cancel said false: the memory is left alone now, the piece itself goes on. */
+void twosided_piece_released(struct twosided *twosided, struct twosided_piece *piece);
+
+/*
+ * The peer is gone, or is not the process any more that it was: its transfers end, ours to it with
+ * `status` (those whose memory is free at once inside the call). What it sends later under the same
+ * pointer is of a new life.
+ */
+void twosided_peer_failed(struct twosided *twosided, void *peer, int32_t status);
+
+/*
+ * Retries what the owner had no room for, and looks after time-outs. To be called in each poll;
+ * costs two comparisons when there is nothing to do. `now_ns` is host->clock_ns(), or 0 when the
+ * caller did not look: then time-outs are not looked at. Looking once in some hundred
+ * milliseconds is enough.
+ */
+void twosided_poll(struct twosided *twosided, uint64_t now_ns);
+
+/* True when twosided_poll() has something to retry: it is not the time to sleep for long. */
+bool twosided_has_work(const struct twosided *twosided);
+
+/* True when transfers, of ours or for a peer, are under way, or their remains. */
+bool twosided_is_active(const struct twosided *twosided);
+
+/* Numbers for tests and for the log. */
+struct twosided_counters {
+    uint64_t records_bad;     /* control records that were none */
+    uint64_t records_stale;   /* for a transfer that is over */
+    uint64_t refused;         /* requests with a bad handle, range or flag */
+    uint64_t pieces_late;     /* that came after their transfer had ended, and were dropped */
+    uint64_t timeouts;        /* transfers given up because their origin was silent */
+    uint32_t transfers;       /* ours that are under way */
+    uint32_t jobs;            /* of peers that are under way */
+    uint32_t orphans;         /* transfers that are over but for the network's part */
+    uint32_t sends, receives; /* pieces under way */
+};
+
+void twosided_counters_get(const struct twosided *twosided, struct twosided_counters *counters);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* TWOSIDED_H */

@@ -1,0 +1,526 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The network in memory and its owners. */
+
+#include "twosided_net.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "fabric/plugin_host.h"
+
+enum event_kind {
+    EVENT_CONTROL,
+    EVENT_PIECE,   /* a piece arrives */
+    EVENT_SENT,    /* a send is done */
+    EVENT_RELEASE, /* memory is let go of */
+    EVENT_WITHDRAWN,
+};
+
+struct net_event {
+    struct net_event *next;
+    enum event_kind kind;
+    struct net_end *from, *to;
+    uint8_t data[TWOSIDED_CONTROL_MAX];
+    uint32_t size;
+    struct twosided_piece *piece;
+    struct net_piece *private;
+    uint32_t life; /* of the private part */
+    uint8_t *bytes;
+    uint64_t piece_size;
+    uint32_t tag;
+    int32_t status;
+};
+
+/* The owner's part of a piece. */
+struct net_piece {
+    uint32_t life; /* counts its uses */
+    bool is_live;
+    bool is_cancelled;
+    bool is_released;
+    struct net_receive *receive;
+    struct net_event *arrival; /* of a send that is not done */
+};
+
+struct net_receive {
+    struct net_receive *next;
+    struct net_end *end, *from;
+    struct twosided_piece *piece;
+};
+
+static int32_t net_control_send(void *owner, void *peer, const void *data, uint32_t size);
+static int32_t net_piece_send(void *owner, struct twosided_piece *piece);
+static int32_t net_piece_recv(void *owner, struct twosided_piece *piece);
+static bool net_piece_cancel(void *owner, struct twosided_piece *piece);
+static void net_piece_withdraw(void *owner, struct twosided_piece *piece);
+static void net_transfer_done(void *owner, void *cookie, int32_t status);
+static void net_hold(void *owner, void *peer);
+static void net_release(void *owner, void *peer);
+
+static const struct twosided_ops net_ops = {
+    .control_send = net_control_send,
+    .piece_send = net_piece_send,
+    .piece_recv = net_piece_recv,
+    .piece_cancel = net_piece_cancel,
+    .piece_withdraw = net_piece_withdraw,
+    .transfer_done = net_transfer_done,
+    .peer_hold = net_hold,
+    .peer_release = net_release,
+};
+
+void net_open(struct net *net, const struct twosided_config *limits)
+{
+    memset(net, 0, sizeof(*net));
+    net->now_ns = 1000000000;
+    for (unsigned int i = 0; i < NET_ENDS; i++) {
+        struct twosided_config config = {
+            .host = &plugin_host,
+            .ops = &net_ops,
+            .owner = &net->ends[i],
+            .plugin = "net",
+            .piece_size = NET_PIECE,
+            .first_tag = NET_FIRST_TAG,
+            .tag_count = TWOSIDED_TAGS_MIN,
+            .piece_private = sizeof(struct net_piece),
+            .timeout_ms = NET_TIMEOUT_MS,
+        };
+
+        if (limits != NULL) {
+            config.window = limits->window;
+            config.max_sends = limits->max_sends;
+            config.max_receives = limits->max_receives;
+        }
+        net->ends[i].net = net;
+        assert_int_equal(twosided_open(&config, &net->ends[i].ts), NA_PLUGIN_SUCCESS);
+    }
+}
+
+void net_close(struct net *net)
+{
+    assert_null(net->first);
+    assert_null(net->posted);
+    for (unsigned int i = 0; i < NET_ENDS; i++)
+        assert_true(net_end_is_idle(&net->ends[i]));
+    net_close_busy(net);
+    for (unsigned int i = 0; i < NET_ENDS; i++)
+        assert_int_equal(net->ends[i].holds, 0);
+}
+
+void net_close_busy(struct net *net)
+{
+    for (unsigned int i = 0; i < NET_ENDS; i++)
+        twosided_close(net->ends[i].ts);
+    while (net->first != NULL) {
+        struct net_event *event = net->first;
+
+        net->first = event->next;
+        free(event->bytes);
+        free(event);
+    }
+    while (net->posted != NULL) {
+        struct net_receive *receive = net->posted;
+
+        net->posted = receive->next;
+        free(receive);
+    }
+}
+
+static struct net_event *event_add(struct net *net, enum event_kind kind)
+{
+    struct net_event *event = calloc(1, sizeof(*event));
+
+    assert_non_null(event);
+    event->kind = kind;
+    if (net->last != NULL && net->first != NULL)
+        net->last->next = event;
+    else
+        net->first = event;
+    net->last = event;
+    return event;
+}
+
+static struct net_event *event_add_piece(struct net_end *end, enum event_kind kind,
+                                         struct twosided_piece *piece)
+{
+    struct net_event *event = event_add(end->net, kind);
+
+    event->from = event->to = end;
+    event->piece = piece;
+    event->private = piece->private;
+    event->life = event->private->life;
+    return event;
+}
+
+static void receive_remove(struct net *net, struct net_receive *receive)
+{
+    struct net_receive **link = &net->posted;
+
+    while (*link != receive)
+        link = &(*link)->next;
+    *link = receive->next;
+    ((struct net_piece *) receive->piece->private)->receive = NULL;
+    receive->end->receives--;
+    free(receive);
+}
+
+static void piece_end(struct net_end *end, struct twosided_piece *piece, int32_t status,
+                      uint64_t size)
+{
+    struct net_piece *private = piece->private;
+
+    private->is_live = false;
+    if (private->receive != NULL)
+        receive_remove(end->net, private->receive);
+    if (piece->is_send != 0)
+        end->sends--;
+    twosided_piece_done(end->ts, piece, status, size);
+}
+
+/* The message is there: it goes to the receive that waits for it. */
+static void piece_arrive(struct net *net, struct net_event *event)
+{
+    struct net_receive *receive = net->posted;
+    struct net_end *end = event->to;
+    const uint8_t *bytes = event->bytes;
+    uint64_t size = event->piece_size;
+    int32_t status = net->deliver_error;
+    struct net_piece *private;
+
+    while (receive != NULL && (receive->end != end || receive->from != event->from ||
+                               receive->piece->tag != event->tag))
+        receive = receive->next;
+    if (event->private != NULL && event->private->life == event->life &&
+        event->private->is_live) { /* from memory that the sender still lends */
+        event->private->arrival = NULL;
+        if (!event->private->is_released)
+            bytes = event->piece->memory;
+    }
+    if (receive == NULL) {
+        net->lost_receives++;
+    } else {
+        struct twosided_piece *piece = receive->piece;
+
+        private = piece->private;
+        assert_true(size <= piece->size);
+        if (bytes != NULL && !private->is_released)
+            memcpy(piece->memory, bytes, size);
+        if (net->deliver_size != 0)
+            size = net->deliver_size;
+        net->deliver_size = 0;
+        net->deliver_error = 0;
+        piece_end(end, piece, status, size);
+    }
+    if (event->private != NULL && event->private->life == event->life && event->private->is_live)
+        piece_end(event->from, event->piece, NA_PLUGIN_SUCCESS, 0);
+}
+
+bool net_step(struct net *net)
+{
+    struct net_event *event = net->first;
+    bool is_current;
+
+    if (event == NULL)
+        return false;
+    net->first = event->next;
+    is_current =
+        event->private != NULL && event->private->life == event->life && event->private->is_live;
+    switch (event->kind) {
+    case EVENT_CONTROL:
+        if (!event->from->is_mute)
+            twosided_control(event->to->ts, event->from, event->data, event->size);
+        break;
+    case EVENT_PIECE:
+        piece_arrive(net, event);
+        break;
+    case EVENT_RELEASE:
+        if (is_current && !event->private->is_released) {
+            event->private->is_released = true;
+            twosided_piece_released(event->to->ts, event->piece);
+        }
+        break;
+    default:
+        if (is_current)
+            piece_end(event->to, event->piece, event->status, 0);
+    }
+    free(event->bytes);
+    free(event);
+    return true;
+}
+
+void net_run(struct net *net)
+{
+    for (unsigned int i = 0; i < 100000; i++) {
+        if (net_step(net))
+            continue;
+        for (unsigned int k = 0; k < NET_ENDS; k++)
+            twosided_poll(net->ends[k].ts, 0);
+        if (net->first == NULL && !twosided_has_work(net->ends[0].ts) &&
+            !twosided_has_work(net->ends[1].ts) && !twosided_has_work(net->ends[2].ts))
+            return;
+    }
+    fail_msg("it does not come to an end");
+}
+
+void net_lose(struct net *net)
+{
+    struct net_event **link = &net->first;
+
+    while (*link != NULL) {
+        struct net_event *event = *link;
+
+        /* What an end has to do by itself stays. */
+        if (event->kind != EVENT_CONTROL && event->kind != EVENT_PIECE) {
+            net->last = event;
+            link = &event->next;
+            continue;
+        }
+        *link = event->next;
+        free(event->bytes);
+        free(event);
+    }
+    if (net->first == NULL)
+        net->last = NULL;
+}
+
+void net_poll(struct net *net, unsigned int ms)
+{
+    net->now_ns += ms * UINT64_C(1000000);
+    for (unsigned int i = 0; i < NET_ENDS; i++)
+        twosided_poll(net->ends[i].ts, net->now_ns);
+}
+
+struct twosided_memory *net_region(struct net_end *end, void *base, uint64_t length, uint32_t flags)
+{
+    struct twosided_memory *memory;
+
+    assert_int_equal(twosided_mem_create(end->ts, base, length, flags, &memory), 0);
+    assert_int_equal(twosided_mem_register(end->ts, memory, NA_PLUGIN_MEM_TYPE_HOST), 0);
+    return memory;
+}
+
+struct twosided_memory *net_remote(struct net_end *to, struct net_end *from,
+                                   struct twosided_memory *memory)
+{
+    uint8_t packed[TWOSIDED_MEMORY_PACKED];
+    struct twosided_memory *remote;
+
+    assert_int_equal(twosided_mem_serialize(from->ts, memory, packed, sizeof(packed)), 0);
+    assert_int_equal(twosided_mem_deserialize(to->ts, packed, sizeof(packed), &remote), 0);
+    return remote;
+}
+
+void net_op_init(struct net_op *op)
+{
+    memset(op, 0, sizeof(*op));
+    op->memory = malloc(NET_MEMORY);
+    op->frozen = malloc(NET_MEMORY);
+    assert_true(op->memory != NULL && op->frozen != NULL);
+}
+
+void net_op_free(struct net_op *op)
+{
+    free(op->memory);
+    free(op->frozen);
+}
+
+int32_t net_start(struct net_end *end, struct net_end *peer, struct net_op *op,
+                  struct twosided_memory *local, struct twosided_memory *remote, uint64_t offset,
+                  uint64_t length, bool is_put)
+{
+    const struct twosided_request request = {
+        .peer = peer,
+        .local = local,
+        .local_offset = offset,
+        .remote = remote,
+        .remote_offset = offset,
+        .length = length,
+        .is_put = is_put,
+        .cookie = op,
+    };
+
+    op->done = 0;
+    return twosided_start(end->ts, &request, &op->transfer);
+}
+
+static void op_done(struct net_op *op, int32_t status)
+{
+    op->done++;
+    op->status = status;
+    op->transfer = NULL;
+    memcpy(op->frozen, op->memory, NET_MEMORY);
+}
+
+bool net_abandon(struct net_end *end, struct net_op *op, int32_t status, bool is_peer_gone)
+{
+    if (op->transfer == NULL)
+        return true;
+    if (!twosided_abandon(end->ts, op->transfer, status, is_peer_gone))
+        return false;
+    op_done(op, status);
+    return true;
+}
+
+void net_op_check(const struct net_op *op, int32_t status)
+{
+    assert_int_equal(op->done, 1);
+    assert_int_equal(op->status, status);
+    assert_memory_equal(op->memory, op->frozen, NET_MEMORY);
+}
+
+bool net_end_is_idle(const struct net_end *end)
+{
+    struct twosided_counters counters;
+
+    twosided_counters_get(end->ts, &counters);
+    return !twosided_is_active(end->ts) && !twosided_has_work(end->ts) && counters.sends == 0 &&
+           counters.receives == 0 && end->receives == 0 && end->sends == 0;
+}
+
+static int32_t net_control_send(void *owner, void *peer, const void *data, uint32_t size)
+{
+    struct net_end *end = owner;
+    struct net *net = end->net;
+    struct net_event *event;
+    int32_t error = net->control_error;
+
+    assert_true(size <= TWOSIDED_CONTROL_MAX);
+    if (net->control_again != 0) {
+        net->control_again--;
+        return NA_PLUGIN_AGAIN;
+    }
+    net->control_error = 0;
+    if (error != 0)
+        return error;
+    event = event_add(net, EVENT_CONTROL);
+    event->from = end;
+    event->to = peer;
+    event->size = size;
+    memcpy(event->data, data, size);
+    return NA_PLUGIN_SUCCESS;
+}
+
+static int32_t piece_refused(struct net *net)
+{
+    int32_t error = net->piece_error;
+
+    if (net->piece_again != 0) {
+        net->piece_again--;
+        return NA_PLUGIN_AGAIN;
+    }
+    net->piece_error = 0;
+    return error;
+}
+
+static void piece_begin(struct twosided_piece *piece)
+{
+    struct net_piece *private = piece->private;
+
+    assert_false(private->is_live);
+    private->life++;
+    private->is_live = true;
+    private->is_cancelled = private->is_released = false;
+    private->receive = NULL;
+    private->arrival = NULL;
+}
+
+static int32_t net_piece_send(void *owner, struct twosided_piece *piece)
+{
+    struct net_end *end = owner;
+    struct net *net = end->net;
+    struct net_event *event;
+    int32_t ret = piece_refused(net);
+
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
+    piece_begin(piece);
+    end->sends++;
+    if (end->sends > end->most_sends)
+        end->most_sends = end->sends;
+    event = event_add_piece(end, EVENT_PIECE, piece);
+    event->to = piece->peer;
+    event->tag = piece->tag;
+    event->piece_size = piece->size;
+    if (!net->is_sent_at_once)
+        return NA_PLUGIN_SUCCESS;
+    event->bytes = malloc(piece->size);
+    assert_non_null(event->bytes);
+    memcpy(event->bytes, piece->memory, piece->size);
+    event->private = NULL;
+    piece_end(end, piece, NA_PLUGIN_SUCCESS, 0);
+    return NA_PLUGIN_SUCCESS;
+}
+
+static int32_t net_piece_recv(void *owner, struct twosided_piece *piece)
+{
+    struct net_end *end = owner;
+    struct net *net = end->net;
+    struct net_receive *receive;
+    int32_t ret = piece_refused(net);
+
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
+    for (receive = net->posted; receive != NULL; receive = receive->next)
+        assert_false(receive->end == end && receive->piece->tag == piece->tag);
+    piece_begin(piece);
+    receive = calloc(1, sizeof(*receive));
+    assert_non_null(receive);
+    receive->end = end;
+    receive->from = piece->peer;
+    receive->piece = piece;
+    receive->next = net->posted;
+    net->posted = receive;
+    ((struct net_piece *) piece->private)->receive = receive;
+    if (++end->receives > end->most_receives)
+        end->most_receives = end->receives;
+    return NA_PLUGIN_SUCCESS;
+}
+
+static bool net_piece_cancel(void *owner, struct twosided_piece *piece)
+{
+    struct net_end *end = owner;
+    struct net_piece *private = piece->private;
+
+    assert_true(private->is_live);
+    assert_false(private->is_cancelled);
+    private->is_cancelled = true;
+    switch (end->net->cancel) {
+    case NET_CANCEL_AT_ONCE:
+        private
+        ->is_released = true;
+        return true;
+    case NET_CANCEL_RELEASES:
+        (void) event_add_piece(end, EVENT_RELEASE, piece);
+        return false;
+    default:
+        return false;
+    }
+}
+
+static void net_piece_withdraw(void *owner, struct twosided_piece *piece)
+{
+    struct net_end *end = owner;
+    const struct net_piece *private = piece->private;
+    struct net_event *event;
+
+    assert_true(private->is_live);
+    assert_true(private->is_cancelled);
+    event = event_add_piece(end, EVENT_WITHDRAWN, piece);
+    event->status = NA_PLUGIN_CANCELED;
+}
+
+static void net_transfer_done(void *owner, void *cookie, int32_t status)
+{
+    (void) owner;
+    op_done(cookie, status);
+}
+
+static void net_hold(void *owner, void *peer)
+{
+    (void) owner;
+    ((struct net_end *) peer)->holds++;
+}
+
+static void net_release(void *owner, void *peer)
+{
+    (void) owner;
+    ((struct net_end *) peer)->holds--;
+}

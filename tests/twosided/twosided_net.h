@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A network that exists in memory only, and owners of the emulated put and get at its ends. Nothing
+ * moves but when a test says so, one event at a time, so that each test runs the same every time.
+ */
+
+#ifndef TWOSIDED_NET_H
+#define TWOSIDED_NET_H
+
+#include "state.h"
+#include "twosided.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#define NET_ENDS       3u
+#define NET_PIECE      4096u
+#define NET_MEMORY     (16u * NET_PIECE + 100u)
+#define NET_SCRIBBLE   0xDDu /* what a test writes to memory that it got back */
+#define NET_FIRST_TAG  5000u
+#define NET_TIMEOUT_MS 4000u
+
+/* How the network answers piece_cancel. */
+enum net_cancel {
+    NET_CANCEL_AT_ONCE,
+    NET_CANCEL_RELEASES, /* no; the memory is released one event later, the piece goes on */
+    NET_CANCEL_NEVER,    /* no; the memory is touched until the piece ends */
+};
+
+struct net;
+
+/* An endpoint; also what the others have as peer pointer. */
+struct net_end {
+    struct net *net;
+    struct twosided *ts;
+    unsigned int receives;      /* posted now */
+    unsigned int most_receives; /* at a time */
+    unsigned int most_sends;
+    unsigned int sends;
+    int holds;    /* of this one as a peer */
+    bool is_mute; /* what it sends is lost */
+};
+
+struct net_event;
+
+struct net {
+    struct net_end ends[NET_ENDS];
+    struct net_event *first, *last;
+    struct net_receive *posted;
+    enum net_cancel cancel;
+    bool is_sent_at_once;                    /* sends are done inside of the call */
+    unsigned int control_again, piece_again; /* so many calls are refused first */
+    int32_t control_error;                   /* the next one fails with it, if not 0 */
+    int32_t piece_error;                     /* likewise a piece */
+    int32_t deliver_error;                   /* likewise a piece that was accepted */
+    uint64_t deliver_size;                   /* not 0: the next piece has this size */
+    unsigned int lost_receives;              /* pieces that found no receive */
+    uint64_t now_ns;
+};
+
+/* A put or get. */
+struct net_op {
+    struct twosided_transfer *transfer;
+    int done;
+    int32_t status;
+    uint8_t *memory; /* local, of NET_MEMORY bytes */
+    uint8_t *frozen; /* what it was when the operation was done */
+};
+
+void net_open(struct net *net, const struct twosided_config *limits);
+
+/* Checks that nothing is under way before. */
+void net_close(struct net *net);
+void net_close_busy(struct net *net);
+
+/* One event; false when there is none. */
+bool net_step(struct net *net);
+void net_run(struct net *net);
+
+/* All that is on the way is lost, as when a connection breaks. */
+void net_lose(struct net *net);
+void net_poll(struct net *net, unsigned int ms);
+
+struct twosided_memory *net_region(struct net_end *end, void *base, uint64_t length,
+                                   uint32_t flags);
+
+/* What `to` makes of a region that was serialized for it. */
+struct twosided_memory *net_remote(struct net_end *to, struct net_end *from,
+                                   struct twosided_memory *memory);
+
+void net_op_init(struct net_op *op);
+void net_op_free(struct net_op *op);
+int32_t net_start(struct net_end *end, struct net_end *peer, struct net_op *op,
+                  struct twosided_memory *local, struct twosided_memory *remote, uint64_t offset,
+                  uint64_t length, bool is_put);
+
+/* As an owner ends one: true when it is over at once. */
+bool net_abandon(struct net_end *end, struct net_op *op, int32_t status, bool is_peer_gone);
+
+/* Done as said, once, and its memory was left alone since; a put's may have been scribbled over. */
+void net_op_check(const struct net_op *op, int32_t status);
+
+bool net_end_is_idle(const struct net_end *end);
+
+#endif /* TWOSIDED_NET_H */
