@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connections between jobs. MPI blocks in accepting and in connecting, so both are done in threads,
+ * and what comes of it is delivered to the class that it is for. A process has one port and one
+ * thread that accepts, until it ends: MPI has no way to stop accepting. All endpoints of the
+ * process share the port; who connects says which one it means.
+ */
+
+#include "mpi_class.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+
+#define HELLO_MAGIC   UINT32_C(0x48446d41)
+#define HELLO_NS      UINT64_C(5000000000) /* for it to come after the connection */
+#define DIAL_ATTEMPTS 3u
+#define DIAL_PAUSE_NS 20000000 /* others may be connecting to the same port */
+#define ACCEPT_PAUSE  100000000
+
+/* The first message of who connects. */
+struct dial_hello {
+    uint32_t magic;
+    uint32_t to; /* number of the endpoint */
+    uint32_t from;
+    uint32_t reserved;
+    char name[FABRIC_NAME_MAX]; /* of the one who connects */
+};
+
+/* One connection to be made. */
+struct dial_call {
+    char port[MPI_MAX_PORT_NAME];
+    uint32_t to, from;
+    uint32_t link;
+    char name[FABRIC_NAME_MAX];
+};
+
+static int32_t port_start(void);
+static void *port_run(void *arg);
+static void port_accepted(MPI_Comm comm);
+static bool hello_receive(MPI_Comm comm, struct dial_hello *hello);
+static int32_t thread_start(void *(*run)(void *arg), void *arg);
+static void *dial_run(void *arg);
+static int dial_connect(struct dial_call *call, MPI_Comm *comm_p);
+static void dial_pause(long ns);
+static void comm_refuse(MPI_Comm comm);
+
+static pthread_mutex_t dial_lock = PTHREAD_MUTEX_INITIALIZER;
+static char own_port[MPI_MAX_PORT_NAME]; /* empty: there is none yet */
+
+/* The port of this process, opened if it is not. */
+int32_t mpi_port_open(char port[FABRIC_NAME_MAX])
+{
+    int32_t ret = NA_PLUGIN_SUCCESS;
+
+    (void) pthread_mutex_lock(&dial_lock);
+    if (own_port[0] == '\0')
+        ret = port_start();
+    if (ret == NA_PLUGIN_SUCCESS)
+        memcpy(port, own_port, strlen(own_port) + 1); /* it was found to fit */
+    (void) pthread_mutex_unlock(&dial_lock);
+    return ret;
+}
+
+/* Makes the way in the background. */
+int32_t mpi_dial(struct mpi_link *link)
+{
+    struct dial_call *call = mpi_host->mem_alloc(sizeof(*call), 0);
+    int32_t ret;
+
+    if (call == NULL)
+        return NA_PLUGIN_NOMEM;
+    if (!mpi_port_read(link->name, call->port, &call->to)) {
+        mpi_host->mem_free(call);
+        return NA_PLUGIN_HOSTUNREACH;
+    }
+    call->from = link->na_class->serial;
+    call->link = link->number;
+    memcpy(call->name, link->na_class->name, sizeof(call->name));
+    ret = thread_start(dial_run, call);
+    if (ret != NA_PLUGIN_SUCCESS)
+        mpi_host->mem_free(call);
+    return ret;
+}
+
+static int32_t port_start(void)
+{
+    char text[MPI_TEXT_MAX];
+    char port[MPI_MAX_PORT_NAME] = "";
+    int error = MPI_Open_port(MPI_INFO_NULL, port);
+    int32_t ret;
+
+    if (error != MPI_SUCCESS) {
+        MPI_LOG_ERROR("MPI opens no port to be connected to (%s); " MPI_PLUGIN_NAME
+                      "+" MPI_PROTOCOL_STATIC " needs none, with both sides in one mpiexec",
+                      mpi_text(error, text));
+        return NA_PLUGIN_OPNOTSUPPORTED;
+    }
+    /* With the number of an endpoint it is an address. */
+    if (strlen(port) == 0 || strlen(port) > FABRIC_NAME_MAX - 16 ||
+        strpbrk(port, " \t\r\n") != NULL) {
+        MPI_LOG_ERROR("the name of MPI's port, '%.300s', does not make an address", port);
+        (void) MPI_Close_port(port);
+        return NA_PLUGIN_OPNOTSUPPORTED;
+    }
+    memcpy(own_port, port, sizeof(port));
+    ret = thread_start(port_run, NULL);
+    if (ret != NA_PLUGIN_SUCCESS) {
+        own_port[0] = '\0';
+        (void) MPI_Close_port(port);
+    }
+    return ret;
+}
+
+/* As long as the process lives. */
+static void *port_run(void *arg)
+{
+    MPI_Comm self;
+
+    (void) arg;
+    if (mpi_process_dup(MPI_COMM_SELF, "MPI_COMM_SELF", &self) != NA_PLUGIN_SUCCESS)
+        return NULL;
+    while (!mpi_process_is_over()) {
+        MPI_Comm comm = MPI_COMM_NULL;
+        int error = MPI_Comm_accept(own_port, MPI_INFO_NULL, 0, self, &comm);
+
+        if (mpi_process_is_over())
+            break;
+        if (error == MPI_SUCCESS && comm != MPI_COMM_NULL)
+            port_accepted(comm);
+        else
+            dial_pause(ACCEPT_PAUSE);
+    }
+    return NULL;
+}
+
+static void port_accepted(MPI_Comm comm)
+{
+    struct mpi_arrival *arrival;
+    struct dial_hello hello;
+
+    (void) MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    if (!hello_receive(comm, &hello)) {
+        MPI_LOG_WARNING("somebody connected who did not say who it is");
+        comm_refuse(comm);
+        return;
+    }
+    arrival = mpi_host->mem_alloc(sizeof(*arrival), 0);
+    if (arrival == NULL) {
+        comm_refuse(comm);
+        return;
+    }
+    fabric_list_init(&arrival->node);
+    arrival->comm = comm;
+    arrival->serial = hello.from;
+    memcpy(arrival->name, hello.name, sizeof(arrival->name));
+    if (mpi_process_deliver(hello.to, arrival))
+        return;
+    MPI_LOG_INFO("%s connected to endpoint %u, which is not open", hello.name, hello.to);
+    mpi_host->mem_free(arrival);
+    comm_refuse(comm);
+}
+
+/* Checked; false when it does not come in time, or is none. */
+static bool hello_receive(MPI_Comm comm, struct dial_hello *hello)
+{
+    uint64_t end = mpi_host->clock_ns() + HELLO_NS;
+    int is_done = 0, size = 0;
+    MPI_Request request;
+    MPI_Status status;
+
+    memset(hello, 0, sizeof(*hello));
+    if (MPI_Irecv(hello, sizeof(*hello), MPI_BYTE, 0, MPI_TAG_META, comm, &request) != MPI_SUCCESS)
+        return false;
+    for (;;) {
+        if (MPI_Test(&request, &is_done, &status) != MPI_SUCCESS)
+            return false;
+        if (is_done != 0)
+            break;
+        if (mpi_host->clock_ns() > end) {
+            (void) MPI_Cancel(&request);
+            (void) MPI_Wait(&request, &status);
+            return false;
+        }
+        dial_pause(100000);
+    }
+    (void) MPI_Get_count(&status, MPI_BYTE, &size);
+    if (size != (int) sizeof(*hello) || hello->magic != HELLO_MAGIC ||
+        memchr(hello->name, '\0', sizeof(hello->name)) == NULL || hello->name[0] == '\0' ||
+        hello->from >= mpi_process.serials)
+        return false;
+    for (const char *c = hello->name; *c != '\0'; c++)
+        if (*c <= ' ' || *c >= 0x7f)
+            return false;
+    return true;
+}
+
+static int32_t thread_start(void *(*run)(void *arg), void *arg)
+{
+    pthread_attr_t attr;
+    pthread_t thread;
+    int error;
+
+    (void) pthread_attr_init(&attr);
+    (void) pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    error = pthread_create(&thread, &attr, run, arg);
+    (void) pthread_attr_destroy(&attr);
+    if (error == 0)
+        return NA_PLUGIN_SUCCESS;
+    MPI_LOG_ERROR("no thread for MPI's connections: error %d", error);
+    return NA_PLUGIN_NOMEM;
+}
+
+/* Connects, says who we are, and delivers. */
+static void *dial_run(void *arg)
+{
+    struct dial_call *call = arg;
+    struct dial_hello hello = {.magic = HELLO_MAGIC, .to = call->to, .from = call->from};
+    struct mpi_arrival *arrival = mpi_host->mem_alloc(sizeof(*arrival), 0);
+    MPI_Comm comm = MPI_COMM_NULL;
+    char text[MPI_TEXT_MAX];
+    int error;
+
+    if (arrival == NULL)
+        goto out;
+    error = dial_connect(call, &comm);
+    if (error == MPI_SUCCESS) {
+        (void) MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+        memcpy(hello.name, call->name, sizeof(hello.name));
+        error = MPI_Send(&hello, sizeof(hello), MPI_BYTE, 0, MPI_TAG_META, comm);
+    }
+    if (error != MPI_SUCCESS)
+        MPI_LOG_ERROR("cannot connect to %s#%u (%s). Jobs of different mpiexecs find each other by "
+                      "a server only: run `ompi-server --no-daemonize -r FILE` and start each with "
+                      "`mpiexec --ompi-server file:FILE`",
+                      call->port, call->to, mpi_text(error, text));
+    fabric_list_init(&arrival->node);
+    arrival->comm = comm;
+    arrival->status = error == MPI_SUCCESS ? NA_PLUGIN_SUCCESS : NA_PLUGIN_HOSTUNREACH;
+    arrival->is_dialed = true;
+    arrival->link = call->link;
+    arrival->serial = call->to;
+    if (!mpi_process_deliver(call->from, arrival)) {
+        if (comm != MPI_COMM_NULL)
+            comm_refuse(comm);
+        mpi_host->mem_free(arrival);
+    }
+
+out:
+    mpi_host->mem_free(call);
+    return NULL;
+}
+
+static int dial_connect(struct dial_call *call, MPI_Comm *comm_p)
+{
+    MPI_Comm self;
+    int error;
+
+    (void) pthread_mutex_lock(&dial_lock);
+    error = MPI_Comm_dup(MPI_COMM_SELF, &self);
+    (void) pthread_mutex_unlock(&dial_lock);
+    if (error != MPI_SUCCESS)
+        return error;
+    (void) MPI_Comm_set_errhandler(self, MPI_ERRORS_RETURN);
+    for (uint32_t i = 0; i < DIAL_ATTEMPTS; i++) {
+        if (i != 0)
+            dial_pause((long) i * DIAL_PAUSE_NS);
+        error = MPI_Comm_connect(call->port, MPI_INFO_NULL, 0, self, comm_p);
+        if (error == MPI_SUCCESS)
+            break;
+        *comm_p = MPI_COMM_NULL;
+    }
+    (void) MPI_Comm_free(&self);
+    return error;
+}
+
+static void dial_pause(long ns)
+{
+    struct timespec pause = {0, ns};
+
+    (void) nanosleep(&pause, NULL);
+}
+
+/* Says goodbye. The communicator stays: its number must not be used again while the other side may
+ * still send. */
+static void comm_refuse(MPI_Comm comm)
+{
+    MPI_Request request;
+
+    if (MPI_Isend(NULL, 0, MPI_BYTE, 0, MPI_TAG_META, comm, &request) == MPI_SUCCESS)
+        (void) MPI_Request_free(&request);
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Frames as MPI messages whose tag is the number of the endpoint that they are for. MPI takes small
+ * messages without asking whether anybody receives them; one frame in some waits until it was
+ * received, so that a target which does not keep up holds its senders back.
+ */
+
+#include "mpi_class.h"
+
+#include <string.h>
+
+static bool frame_deliver(struct na_plugin_class *na_class, struct mpi_job *job);
+static int32_t receive_post(struct mpi_link *link);
+static void receive_again(struct mpi_job *job);
+static int receive_tag(const struct mpi_link *link);
+
+int32_t mpi_frame_send(struct fabric_endpoint *endpoint, struct fabric_frame *frame)
+{
+    struct na_plugin_class *na_class = mpi_class(endpoint);
+    struct mpi_link *link = mpi_peer(frame->peer)->link;
+    struct mpi_frame_header header = {.serial = na_class->serial, .magic = MPI_FRAME_MAGIC};
+    struct mpi_job *job;
+    int32_t ret;
+
+    if (mpi_unlikely(link == NULL || link->phase != MPI_LINK_READY))
+        return link != NULL && link->phase == MPI_LINK_DIALING ? NA_PLUGIN_AGAIN
+                                                               : NA_PLUGIN_HOSTUNREACH;
+    if (mpi_unlikely(link->is_local) && !mpi_process_has(link->serial))
+        return NA_PLUGIN_HOSTUNREACH;
+    job = mpi_job_get(na_class, link, MPI_JOB_SEND_FRAME);
+    if (mpi_unlikely(job == NULL))
+        return NA_PLUGIN_AGAIN;
+    header.link = link->number;
+    header.sequence = link->sent++;
+    memcpy(job->data, &header, sizeof(header));
+    memcpy(job->data + sizeof(header), frame->data, frame->size);
+    job->frame = frame;
+    mpi_enter();
+    ret = mpi_job_send(job, (int) link->serial, sizeof(header) + frame->size,
+                       link->sent % MPI_SYNC_EVERY == 0);
+    mpi_leave();
+    if (mpi_unlikely(ret != NA_PLUGIN_SUCCESS)) {
+        mpi_job_put(job);
+        return NA_PLUGIN_HOSTUNREACH;
+    }
+    return NA_PLUGIN_SUCCESS;
+}
+
+void mpi_frame_sent(struct na_plugin_class *na_class, struct mpi_job *job)
+{
+    struct fabric_frame *frame = job->frame;
+    int32_t status = job->status == NA_PLUGIN_SUCCESS ? NA_PLUGIN_SUCCESS : NA_PLUGIN_HOSTUNREACH;
+
+    mpi_job_put(job);
+    fabric_frame_sent(&na_class->fabric, frame, status);
+}
+
+/* And those that had to wait for it. */
+void mpi_frame_received(struct na_plugin_class *na_class, struct mpi_job *job)
+{
+    struct mpi_link *link = job->link;
+    struct mpi_source *source = NULL;
+
+    link->jobs++; /* it stays for the next lines */
+    if (mpi_unlikely(job->is_cancelled || link->is_closing)) {
+        mpi_job_put(job);
+        goto out;
+    }
+    if (mpi_unlikely(job->status != NA_PLUGIN_SUCCESS)) {
+        MPI_LOG_DEBUG("a receive failed: status %d", job->status);
+        receive_again(job);
+        goto out;
+    }
+    if (mpi_unlikely(!mpi_source_take(na_class, job, &source))) {
+        receive_again(job);
+        goto out;
+    }
+    if (mpi_unlikely(source == NULL)) { /* it is kept for later */
+        (void) receive_post(link);
+        goto out;
+    }
+    if (mpi_likely(frame_deliver(na_class, job)))
+        receive_again(job);
+    else if (!link->is_closing) /* it is held; another one takes its place */
+        (void) receive_post(link);
+    while (!link->is_closing && (job = mpi_source_next(source)) != NULL)
+        if (frame_deliver(na_class, job))
+            mpi_job_put(job);
+
+out:
+    link->jobs--;
+    mpi_link_unused(link);
+}
+
+void mpi_frame_release(struct fabric_endpoint *endpoint, void *cookie)
+{
+    (void) endpoint;
+    mpi_job_put(cookie);
+}
+
+int32_t mpi_receives_post(struct mpi_link *link, uint32_t count)
+{
+    int32_t ret = NA_PLUGIN_SUCCESS;
+
+    for (uint32_t i = 0; i < count && ret == NA_PLUGIN_SUCCESS; i++)
+        ret = receive_post(link);
+    return ret;
+}
+
+/* False when the message layer holds it. */
+static bool frame_deliver(struct na_plugin_class *na_class, struct mpi_job *job)
+{
+    const uint64_t head = sizeof(struct mpi_frame_header);
+
+    if (mpi_likely(
+            fabric_frame_received(&na_class->fabric, job->data + head, job->size - head, job)))
+        return true;
+    fabric_list_append(&na_class->held, &job->node);
+    return false;
+}
+
+static int32_t receive_post(struct mpi_link *link)
+{
+    struct mpi_job *job = mpi_job_get(link->na_class, link, MPI_JOB_RECV_FRAME);
+    int32_t ret;
+
+    if (job == NULL) {
+        MPI_LOG_ERROR("no memory to receive into");
+        return NA_PLUGIN_NOMEM;
+    }
+    ret = mpi_job_receive(job, receive_tag(link), MPI_FRAME_BUFFER);
+    if (ret != NA_PLUGIN_SUCCESS)
+        mpi_job_put(job);
+    return ret;
+}
+
+static void receive_again(struct mpi_job *job)
+{
+    if (job->link->is_closing ||
+        mpi_job_receive(job, receive_tag(job->link), MPI_FRAME_BUFFER) != NA_PLUGIN_SUCCESS)
+        mpi_job_put(job);
+}
+
+static int receive_tag(const struct mpi_link *link)
+{
+    return (int) link->na_class->serial;
+}

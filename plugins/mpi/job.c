@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Messages that MPI works on, with memory of their own, and the arrays of their requests. What MPI
+ * does not let go of when a class closes remains, with its memory, until it does.
+ */
+
+#include "mpi_class.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#define REQUESTS_FIRST 64u
+#define REMAINS_NS     UINT64_C(100000000)
+
+static bool job_is_piece(enum mpi_job_kind kind);
+static bool job_is_receive(enum mpi_job_kind kind);
+static struct mpi_job *job_make(struct na_plugin_class *na_class, uint64_t capacity);
+static void job_free(struct mpi_job *job);
+static void job_add(struct mpi_job *job, MPI_Request request);
+static void job_judge(struct mpi_job *job, const MPI_Status *status, bool has_error);
+static bool requests_grow(struct na_plugin_class *na_class);
+static void requests_take_out(struct mpi_requests *requests, uint32_t index);
+static void pool_free(struct fabric_link *pool);
+
+/* What no class has any more. */
+static struct fabric_link remains = {&remains, &remains};
+static pthread_mutex_t remains_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* NULL without memory. */
+struct mpi_job *mpi_job_get(struct na_plugin_class *na_class, struct mpi_link *link,
+                            enum mpi_job_kind kind)
+{
+    struct fabric_link *pool = job_is_piece(kind) ? &na_class->free_pieces : &na_class->free_frames;
+    uint64_t capacity = job_is_piece(kind) ? MPI_PIECE : MPI_FRAME_BUFFER;
+    struct mpi_job *job;
+
+    if (mpi_likely(!fabric_list_empty(pool))) {
+        job = fabric_container(pool->next, struct mpi_job, node);
+        fabric_list_remove(&job->node);
+    } else {
+        job = job_make(na_class, capacity);
+        if (job == NULL)
+            return NULL;
+    }
+    job->link = link;
+    job->kind = kind;
+    job->index = UINT32_MAX;
+    job->frame = NULL;
+    job->piece = NULL;
+    job->is_cancelled = false;
+    link->jobs++;
+    return job;
+}
+
+/* The link may be gone afterwards. */
+void mpi_job_put(struct mpi_job *job)
+{
+    struct mpi_link *link = job->link;
+    struct na_plugin_class *na_class = link->na_class;
+
+    fabric_list_remove(&job->node);
+    job->link = NULL;
+    fabric_list_prepend(job_is_piece(job->kind) ? &na_class->free_pieces : &na_class->free_frames,
+                        &job->node);
+    link->jobs--;
+    mpi_link_unused(link);
+}
+
+/* What is in its memory, to the link's endpoint. Sync: it ends when it is received. */
+int32_t mpi_job_send(struct mpi_job *job, int tag, uint64_t size, bool is_sync)
+{
+    const struct mpi_link *link = job->link;
+    MPI_Request request;
+    char text[MPI_TEXT_MAX];
+    int error;
+
+    if (mpi_unlikely(is_sync))
+        error = MPI_Issend(job->data, (int) size, MPI_BYTE, link->rank, tag, link->comm, &request);
+    else
+        error = MPI_Isend(job->data, (int) size, MPI_BYTE, link->rank, tag, link->comm, &request);
+    if (mpi_likely(error == MPI_SUCCESS)) {
+        job_add(job, request);
+        return NA_PLUGIN_SUCCESS;
+    }
+    MPI_LOG_WARNING("%llu bytes could not be sent to %s (%s)", (unsigned long long) size,
+                    link->name != NULL ? link->name : "a peer", mpi_text(error, text));
+    return mpi_status(error);
+}
+
+/* From the link's endpoint, or from all. */
+int32_t mpi_job_receive(struct mpi_job *job, int tag, uint64_t size)
+{
+    const struct mpi_link *link = job->link;
+    MPI_Request request;
+    char text[MPI_TEXT_MAX];
+    int error;
+
+    error = MPI_Irecv(job->data, (int) size, MPI_BYTE, link->rank, tag, link->comm, &request);
+    if (mpi_likely(error == MPI_SUCCESS)) {
+        job_add(job, request);
+        return NA_PLUGIN_SUCCESS;
+    }
+    MPI_LOG_WARNING("no receive of %llu bytes could be posted (%s)", (unsigned long long) size,
+                    mpi_text(error, text));
+    return mpi_status(error);
+}
+
+/* A receive is to end; what was matched already ends when it came. */
+void mpi_job_withdraw(struct mpi_job *job)
+{
+    struct mpi_requests *requests = &job->link->na_class->requests;
+
+    job->is_cancelled = true;
+    if (job->index != UINT32_MAX)
+        (void) MPI_Cancel(&requests->requests[job->index]);
+}
+
+/* Nobody waits for it any more: with its memory it stays behind until MPI is done with it. */
+void mpi_job_abandon(struct mpi_job *job)
+{
+    struct mpi_link *link = job->link;
+    struct na_plugin_class *na_class = link->na_class;
+
+    if (job->index == UINT32_MAX)
+        return;
+    job->request = na_class->requests.requests[job->index];
+    requests_take_out(&na_class->requests, job->index);
+    fabric_list_remove(&job->node);
+    job->link = NULL;
+    na_class->job_count--;
+    (void) pthread_mutex_lock(&remains_lock);
+    fabric_list_append(&remains, &job->node);
+    (void) pthread_mutex_unlock(&remains_lock);
+    link->jobs--;
+    mpi_link_unused(link);
+}
+
+/* When the class closes. Receives end when they are cancelled, sends when they were received. */
+void mpi_jobs_abandon_all(struct na_plugin_class *na_class)
+{
+    struct mpi_requests *requests = &na_class->requests;
+    uint64_t end = mpi_host->clock_ns() + REMAINS_NS;
+
+    for (uint32_t i = 0; i < requests->count; i++)
+        if (job_is_receive(requests->jobs[i]->kind))
+            mpi_job_withdraw(requests->jobs[i]);
+    while (requests->count != 0 && mpi_host->clock_ns() < end) {
+        uint32_t count = mpi_jobs_collect(na_class);
+
+        for (uint32_t i = 0; i < count; i++)
+            mpi_job_put(requests->done[i]);
+    }
+    while (requests->count != 0)
+        mpi_job_abandon(requests->jobs[requests->count - 1]);
+}
+
+/*
+ * Those that MPI is done with, in requests->done: status, source and size are set, they are in no
+ * array any more. Their order says nothing.
+ */
+uint32_t mpi_jobs_collect(struct na_plugin_class *na_class)
+{
+    struct mpi_requests *requests = &na_class->requests;
+    char text[MPI_TEXT_MAX];
+    int count = 0, class = MPI_SUCCESS;
+    int error = MPI_Testsome((int) requests->count, requests->requests, &count, requests->indices,
+                             requests->statuses);
+
+    if (mpi_unlikely(error != MPI_SUCCESS)) {
+        (void) MPI_Error_class(error, &class);
+        if (class != MPI_ERR_IN_STATUS) {
+            if (!na_class->is_failed)
+                MPI_LOG_ERROR("MPI does not say what became of messages (%s)",
+                              mpi_text(error, text));
+            na_class->is_failed = true;
+            return 0;
+        }
+    }
+    if (mpi_likely(count <= 0)) /* MPI_UNDEFINED: there was nothing to ask for */
+        return 0;
+    for (int i = 0; i < count; i++) {
+        requests->done[i] = requests->jobs[requests->indices[i]];
+        job_judge(requests->done[i], &requests->statuses[i], class != MPI_SUCCESS);
+    }
+    for (int i = 0; i < count; i++)
+        requests_take_out(requests, requests->done[i]->index);
+    return (uint32_t) count;
+}
+
+void mpi_jobs_free(struct na_plugin_class *na_class)
+{
+    struct mpi_requests *requests = &na_class->requests;
+
+    pool_free(&na_class->free_frames);
+    pool_free(&na_class->free_pieces);
+    pool_free(&na_class->held);
+    mpi_host->mem_free((void *) requests->requests);
+    mpi_host->mem_free((void *) requests->jobs);
+    mpi_host->mem_free(requests->indices);
+    mpi_host->mem_free(requests->statuses);
+    mpi_host->mem_free((void *) requests->done);
+}
+
+/* Frees what MPI has let go of. */
+void mpi_remains_look(void)
+{
+    struct fabric_link *node, *next;
+
+    if (mpi_process_is_over())
+        return;
+    (void) pthread_mutex_lock(&remains_lock);
+    for (node = remains.next; node != &remains; node = next) {
+        struct mpi_job *job = fabric_container(node, struct mpi_job, node);
+        int is_done = 0;
+
+        next = node->next;
+        if (MPI_Test(&job->request, &is_done, MPI_STATUS_IGNORE) == MPI_SUCCESS && is_done == 0)
+            continue;
+        fabric_list_remove(node);
+        job_free(job);
+    }
+    (void) pthread_mutex_unlock(&remains_lock);
+}
+
+static bool job_is_piece(enum mpi_job_kind kind)
+{
+    return kind == MPI_JOB_SEND_PIECE || kind == MPI_JOB_RECV_PIECE;
+}
+
+static bool job_is_receive(enum mpi_job_kind kind)
+{
+    return kind == MPI_JOB_RECV_FRAME || kind == MPI_JOB_RECV_PIECE || kind == MPI_JOB_RECV_META;
+}
+
+/* With a place in the arrays: posting it cannot fail for want of one. */
+static struct mpi_job *job_make(struct na_plugin_class *na_class, uint64_t capacity)
+{
+    struct mpi_job *job;
+
+    if (na_class->job_count == na_class->requests.capacity && !requests_grow(na_class))
+        return NULL;
+    job = mpi_host->mem_alloc(sizeof(*job), 64);
+    if (job == NULL)
+        return NULL;
+    job->data = mpi_host->mem_alloc(capacity, 4096);
+    if (job->data == NULL) {
+        mpi_host->mem_free(job);
+        return NULL;
+    }
+    job->capacity = capacity;
+    fabric_list_init(&job->node);
+    na_class->job_count++;
+    return job;
+}
+
+static void job_free(struct mpi_job *job)
+{
+    mpi_host->mem_free(job->data);
+    mpi_host->mem_free(job);
+}
+
+static void job_add(struct mpi_job *job, MPI_Request request)
+{
+    struct mpi_requests *requests = &job->link->na_class->requests;
+
+    job->index = requests->count++;
+    requests->requests[job->index] = request;
+    requests->jobs[job->index] = job;
+}
+
+static void job_judge(struct mpi_job *job, const MPI_Status *status, bool has_error)
+{
+    int size = 0, is_cancelled = 0;
+
+    job->status = has_error ? mpi_status(status->MPI_ERROR) : NA_PLUGIN_SUCCESS;
+    job->size = 0;
+    if (!job_is_receive(job->kind))
+        return;
+    job->source = status->MPI_SOURCE;
+    (void) MPI_Test_cancelled(status, &is_cancelled);
+    if (is_cancelled != 0)
+        job->status = NA_PLUGIN_CANCELED;
+    else if (MPI_Get_count(status, MPI_BYTE, &size) == MPI_SUCCESS && size > 0)
+        job->size = (uint64_t) size;
+}
+
+static bool requests_grow(struct na_plugin_class *na_class)
+{
+    struct mpi_requests *old = &na_class->requests;
+    uint32_t capacity = old->capacity == 0 ? REQUESTS_FIRST : 2 * old->capacity;
+    struct mpi_requests grown = {
+        .requests = mpi_host->mem_alloc(capacity * sizeof(MPI_Request), 0),
+        .jobs = mpi_host->mem_alloc(capacity * sizeof(struct mpi_job *), 0),
+        .indices = mpi_host->mem_alloc(capacity * sizeof(int), 0),
+        .statuses = mpi_host->mem_alloc(capacity * sizeof(MPI_Status), 0),
+        .done = mpi_host->mem_alloc(capacity * sizeof(struct mpi_job *), 0),
+        .count = old->count,
+        .capacity = capacity,
+    };
+    struct mpi_requests gone = grown;
+    bool is_grown = grown.requests != NULL && grown.jobs != NULL && grown.indices != NULL &&
+                    grown.statuses != NULL && grown.done != NULL;
+
+    if (is_grown) {
+        if (old->capacity != 0) {
+            memcpy((void *) grown.requests, (void *) old->requests,
+                   old->count * sizeof(MPI_Request));
+            memcpy((void *) grown.jobs, (void *) old->jobs, old->count * sizeof(*grown.jobs));
+            /* Somebody may be going through these. */
+            memcpy((void *) grown.done, (void *) old->done, old->capacity * sizeof(*grown.done));
+        }
+        gone = *old;
+        *old = grown;
+    }
+    mpi_host->mem_free((void *) gone.requests);
+    mpi_host->mem_free((void *) gone.jobs);
+    mpi_host->mem_free(gone.indices);
+    mpi_host->mem_free(gone.statuses);
+    mpi_host->mem_free((void *) gone.done);
+    return is_grown;
+}
+
+/* The last one takes its place. */
+static void requests_take_out(struct mpi_requests *requests, uint32_t index)
+{
+    uint32_t last = --requests->count;
+
+    requests->jobs[index]->index = UINT32_MAX;
+    if (index == last)
+        return;
+    requests->requests[index] = requests->requests[last];
+    requests->jobs[index] = requests->jobs[last];
+    requests->jobs[index]->index = index;
+}
+
+static void pool_free(struct fabric_link *pool)
+{
+    while (!fabric_list_empty(pool)) {
+        struct mpi_job *job = fabric_container(pool->next, struct mpi_job, node);
+
+        fabric_list_remove(&job->node);
+        job_free(job);
+    }
+}

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Ways to other endpoints. They outlive the peers that use them until MPI is done with what is on
+ * them, and one with a communicator of its own until both sides have said goodbye: MPI gives the
+ * number of a communicator that was freed to the next one, and what the other side still sends
+ * would be taken for that one's.
+ */
+
+#include "mpi_class.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+static struct mpi_link *link_find(struct na_plugin_class *na_class, const char *name);
+static int32_t link_aim(struct mpi_link *link, const struct fabric_peer *peer);
+static int32_t link_aim_static(struct mpi_link *link);
+static int32_t link_aim_dynamic(struct mpi_link *link, const struct fabric_peer *peer);
+static void link_connect(struct mpi_link *link, MPI_Comm comm, uint32_t serial);
+static void link_dialed(struct mpi_link *link);
+static void link_fail(struct mpi_link *link, const char *reason);
+static struct mpi_link *link_by_number(struct na_plugin_class *na_class, uint32_t number);
+static void link_free(struct mpi_link *link);
+
+/* `name` NULL: for all. */
+struct mpi_link *mpi_link_make(struct na_plugin_class *na_class, const char *name)
+{
+    size_t size = name != NULL ? strlen(name) + 1 : 0;
+    struct mpi_link *link = mpi_host->mem_alloc(sizeof(*link) + size, 0);
+
+    if (link == NULL)
+        return NULL;
+    if (name != NULL) {
+        link->name = (char *) link + sizeof(*link);
+        memcpy(link->name, name, size);
+    }
+    link->na_class = na_class;
+    link->comm = MPI_COMM_NULL;
+    link->number = mpi_process_number();
+    link->phase = MPI_LINK_DIALING;
+    fabric_list_append(&na_class->links, &link->node);
+    return link;
+}
+
+/* Nobody uses it from now on. */
+void mpi_link_drop(struct mpi_link *link)
+{
+    struct mpi_job *job;
+
+    if (link->is_closing)
+        return;
+    link->is_closing = true;
+    link->jobs++; /* it stays for the next lines */
+    if (link->is_own_comm && !link->has_said_bye) {
+        link->has_said_bye = true;
+        mpi_enter();
+        job = mpi_job_get(link->na_class, link, MPI_JOB_SEND_META);
+        if (job != NULL && mpi_job_send(job, MPI_TAG_META, 0, false) != NA_PLUGIN_SUCCESS)
+            mpi_job_put(job);
+        mpi_leave();
+    }
+    if (link->has_heard_bye)
+        mpi_link_quiet(link);
+    link->jobs--;
+    mpi_link_unused(link);
+}
+
+/* It goes when MPI is done with it and nothing more can come. */
+void mpi_link_unused(struct mpi_link *link)
+{
+    if (!link->is_closing || link->jobs != 0)
+        return;
+    if (link->is_own_comm && !(link->has_said_bye && link->has_heard_bye))
+        return;
+    link_free(link);
+}
+
+/* What other threads did for this class. */
+void mpi_link_met(struct na_plugin_class *na_class)
+{
+    struct mpi_arrival *arrival;
+
+    while ((arrival = mpi_process_arrival(na_class)) != NULL) {
+        struct mpi_link *link = arrival->is_dialed ? link_by_number(na_class, arrival->link)
+                                                   : mpi_link_make(na_class, arrival->name);
+
+        if (link == NULL && arrival->comm != MPI_COMM_NULL)
+            link = mpi_link_make(na_class, arrival->name); /* nobody wants it any more */
+        if (link != NULL && arrival->comm != MPI_COMM_NULL) {
+            bool is_closing = link->is_closing || (arrival->is_dialed && link->peer == NULL);
+
+            link->is_closing = false;
+            link_connect(link, arrival->comm, arrival->serial);
+            if (is_closing)
+                mpi_link_drop(link);
+        } else if (link != NULL) {
+            link_fail(link, "there is no connection to it");
+        }
+        mpi_host->mem_free(arrival);
+    }
+}
+
+/* Those that nobody accepts. */
+void mpi_links_look(struct na_plugin_class *na_class)
+{
+    uint64_t now = mpi_host->clock_ns();
+    struct fabric_link *node = na_class->links.next;
+
+    while (node != &na_class->links) {
+        struct mpi_link *link = fabric_container(node, struct mpi_link, node);
+
+        node = node->next;
+        if (link->phase != MPI_LINK_DIALING || link->deadline == 0 || now < link->deadline)
+            continue;
+        link_fail(link, "nobody has accepted the connection to it");
+        node = na_class->links.next;
+    }
+}
+
+/* The other side closes, or takes us for gone. */
+void mpi_link_bye(struct mpi_link *link)
+{
+    link->has_heard_bye = true;
+    if (link->is_closing)
+        mpi_link_quiet(link);
+    else
+        link_fail(link, "it has closed the connection");
+}
+
+/* Ends the receives; the link may be gone when they have. */
+void mpi_link_quiet(struct mpi_link *link)
+{
+    struct mpi_requests *requests = &link->na_class->requests;
+
+    for (uint32_t i = 0; i < requests->count; i++)
+        if (requests->jobs[i]->link == link && requests->jobs[i]->kind == MPI_JOB_RECV_FRAME &&
+            !requests->jobs[i]->is_cancelled)
+            mpi_job_withdraw(requests->jobs[i]);
+}
+
+int32_t mpi_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *peer)
+{
+    struct na_plugin_class *na_class = mpi_class(endpoint);
+    struct mpi_link *link = link_find(na_class, peer->name);
+    int32_t ret;
+
+    if (link == NULL) {
+        link = mpi_link_make(na_class, peer->name);
+        if (link == NULL)
+            return NA_PLUGIN_NOMEM;
+        ret = link_aim(link, peer);
+        if (ret != NA_PLUGIN_SUCCESS) {
+            mpi_link_drop(link);
+            return ret;
+        }
+    }
+    link->peer = peer;
+    mpi_peer(peer)->link = link;
+    return NA_PLUGIN_SUCCESS;
+}
+
+void mpi_peer_close(struct fabric_endpoint *endpoint, struct fabric_peer *peer)
+{
+    struct na_plugin_class *na_class = mpi_class(endpoint);
+    struct mpi_link *link = mpi_peer(peer)->link;
+
+    if (na_class->twosided != NULL)
+        twosided_peer_failed(na_class->twosided, peer, NA_PLUGIN_HOSTUNREACH);
+    mpi_peer(peer)->link = NULL;
+    if (link == NULL)
+        return;
+    link->peer = NULL;
+    mpi_link_drop(link);
+}
+
+/* The class closes: all are told, and those who hear of it in time answer. */
+void mpi_links_leave(struct na_plugin_class *na_class)
+{
+    uint64_t end = mpi_host->clock_ns() + MPI_BYE_NS;
+    struct fabric_link *node, *next;
+    bool is_waiting = true;
+
+    for (node = na_class->links.next; node != &na_class->links; node = next) {
+        struct mpi_link *link = fabric_container(node, struct mpi_link, node);
+
+        next = node->next;
+        if (link->peer != NULL)
+            mpi_peer(link->peer)->link = NULL;
+        link->peer = NULL;
+        mpi_link_drop(link);
+    }
+    while (is_waiting && mpi_host->clock_ns() < end) {
+        uint32_t count = mpi_jobs_collect(na_class);
+
+        for (uint32_t i = 0; i < count; i++) {
+            struct mpi_job *job = na_class->requests.done[i];
+
+            if (job->kind == MPI_JOB_RECV_META && job->status == NA_PLUGIN_SUCCESS)
+                mpi_link_bye(job->link);
+            mpi_job_put(job);
+        }
+        is_waiting = false;
+        for (node = na_class->links.next; node != &na_class->links; node = node->next)
+            is_waiting |= fabric_container(node, struct mpi_link, node)->is_own_comm;
+    }
+}
+
+/* Of those that are left MPI may still have something: they are forgotten, not freed. */
+void mpi_links_free(struct na_plugin_class *na_class)
+{
+    while (!fabric_list_empty(&na_class->links)) {
+        struct fabric_link *node = na_class->links.next;
+
+        fabric_list_remove(node);
+        mpi_host->mem_free(fabric_container(node, struct mpi_link, node));
+    }
+}
+
+/* One that is there and in no use. */
+static struct mpi_link *link_find(struct na_plugin_class *na_class, const char *name)
+{
+    for (struct fabric_link *node = na_class->links.next; node != &na_class->links;
+         node = node->next) {
+        struct mpi_link *link = fabric_container(node, struct mpi_link, node);
+
+        if (link->name != NULL && link->peer == NULL && !link->is_closing &&
+            link->phase == MPI_LINK_READY && strcmp(link->name, name) == 0)
+            return link;
+    }
+    return NULL;
+}
+
+static int32_t link_aim(struct mpi_link *link, const struct fabric_peer *peer)
+{
+    return link->na_class->is_dynamic ? link_aim_dynamic(link, peer) : link_aim_static(link);
+}
+
+/* Among ranks there is a way to everybody. */
+static int32_t link_aim_static(struct mpi_link *link)
+{
+    if (!mpi_name_read(link->name, &link->rank, &link->serial))
+        return NA_PLUGIN_HOSTUNREACH;
+    if (link->rank == mpi_process.rank && !mpi_process_has(link->serial)) {
+        MPI_LOG_INFO("there is no endpoint %s in this process", link->name);
+        return NA_PLUGIN_HOSTUNREACH;
+    }
+    link->is_local = link->rank == mpi_process.rank;
+    link->comm = mpi_process.world;
+    link->phase = MPI_LINK_READY;
+    return NA_PLUGIN_SUCCESS;
+}
+
+/*
+ * MPI does not connect a process with itself. It takes minutes to find that nobody accepts, so a
+ * process of this node that has ended, whose port nobody else will have, is not called.
+ */
+static int32_t link_aim_dynamic(struct mpi_link *link, const struct fabric_peer *peer)
+{
+    uint64_t incarnation;
+    uint32_t pid;
+    int32_t ret;
+
+    if (!mpi_process_local(link->name, &link->serial)) {
+        if (fabric_peer_process(peer, &pid, &incarnation) && kill((pid_t) pid, 0) != 0 &&
+            errno == ESRCH)
+            return NA_PLUGIN_HOSTUNREACH;
+        ret = mpi_dial(link);
+        if (ret == NA_PLUGIN_SUCCESS) {
+            link->deadline = mpi_host->clock_ns() + MPI_DIAL_NS;
+            link->na_class->dialing++;
+        }
+        return ret;
+    }
+    link->is_local = true;
+    link->comm = mpi_process.self;
+    link->rank = 0;
+    link->phase = MPI_LINK_READY;
+    return NA_PLUGIN_SUCCESS;
+}
+
+static void link_connect(struct mpi_link *link, MPI_Comm comm, uint32_t serial)
+{
+    struct mpi_job *job;
+    int32_t ret = NA_PLUGIN_NOMEM;
+
+    link_dialed(link);
+    link->comm = comm;
+    link->is_own_comm = true;
+    link->rank = 0;
+    link->serial = serial;
+    link->phase = MPI_LINK_READY;
+    mpi_enter();
+    job = mpi_job_get(link->na_class, link, MPI_JOB_RECV_META);
+    if (job != NULL)
+        ret = mpi_job_receive(job, MPI_TAG_META, job->capacity);
+    if (job != NULL && ret != NA_PLUGIN_SUCCESS)
+        mpi_job_put(job);
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = mpi_receives_post(link, MPI_LINK_RECEIVES);
+    mpi_leave();
+    if (ret != NA_PLUGIN_SUCCESS)
+        link_fail(link, "nothing can be received from it");
+}
+
+/* It is not waited for any more. */
+static void link_dialed(struct mpi_link *link)
+{
+    if (link->deadline != 0)
+        link->na_class->dialing--;
+    link->deadline = 0;
+}
+
+/* Who uses it is told, and lets go of it. */
+static void link_fail(struct mpi_link *link, const char *reason)
+{
+    link_dialed(link);
+    link->phase = MPI_LINK_FAILED;
+    if (link->peer != NULL)
+        fabric_peer_failed(&link->na_class->fabric, link->peer, NA_PLUGIN_HOSTUNREACH, reason);
+    else
+        mpi_link_drop(link);
+}
+
+static struct mpi_link *link_by_number(struct na_plugin_class *na_class, uint32_t number)
+{
+    for (struct fabric_link *node = na_class->links.next; node != &na_class->links;
+         node = node->next) {
+        struct mpi_link *link = fabric_container(node, struct mpi_link, node);
+
+        if (link->number == number)
+            return link;
+    }
+    return NULL;
+}
+
+static void link_free(struct mpi_link *link)
+{
+    link_dialed(link);
+    fabric_list_remove(&link->node);
+    mpi_sources_free(link->na_class, link);
+    if (link->is_own_comm)
+        (void) MPI_Comm_free(&link->comm);
+    mpi_host->mem_free(link);
+}

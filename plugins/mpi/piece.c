@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Pieces of puts and gets. MPI cannot take back what it was given to send, nor let go of a message
+ * that it matched: the pieces travel through buffers, so a transfer which is given up never waits.
+ */
+
+#include "mpi_class.h"
+
+#include <string.h>
+
+#define CONTROL_TYPE 1u
+
+static int32_t piece_control_send(void *owner, void *peer, const void *data, uint32_t size);
+static int32_t piece_send(void *owner, struct twosided_piece *piece);
+static int32_t piece_recv(void *owner, struct twosided_piece *piece);
+static bool piece_cancel(void *owner, struct twosided_piece *piece);
+static void piece_withdraw(void *owner, struct twosided_piece *piece);
+static void piece_transfer_done(void *owner, void *cookie, int32_t status);
+static void piece_peer_hold(void *owner, void *peer);
+static void piece_peer_release(void *owner, void *peer);
+static int32_t piece_begin(struct na_plugin_class *na_class, struct twosided_piece *piece,
+                           enum mpi_job_kind kind, struct mpi_job **job_p);
+
+const struct twosided_ops mpi_twosided_ops = {
+    .control_send = piece_control_send,
+    .piece_send = piece_send,
+    .piece_recv = piece_recv,
+    .piece_cancel = piece_cancel,
+    .piece_withdraw = piece_withdraw,
+    .transfer_done = piece_transfer_done,
+    .peer_hold = piece_peer_hold,
+    .peer_release = piece_peer_release,
+};
+
+void mpi_piece_done(struct na_plugin_class *na_class, struct mpi_job *job)
+{
+    struct twosided_piece *piece = job->piece;
+    int32_t status = job->status;
+    uint64_t size = job->size;
+
+    if (piece != NULL && job->kind == MPI_JOB_RECV_PIECE && !job->is_cancelled &&
+        status == NA_PLUGIN_SUCCESS && size <= piece->size)
+        memcpy(piece->memory, job->data, size);
+    mpi_job_put(job);
+    if (piece != NULL)
+        twosided_piece_done(na_class->twosided, piece, status, size);
+}
+
+/* What the other side sent for its puts and gets, and ours. */
+void mpi_control(struct fabric_endpoint *endpoint, struct fabric_peer *peer, uint32_t type,
+                 const void *data, uint64_t size)
+{
+    if (type == CONTROL_TYPE)
+        twosided_control(mpi_class(endpoint)->twosided, peer, data, size);
+}
+
+static int32_t piece_control_send(void *owner, void *peer, const void *data, uint32_t size)
+{
+    struct na_plugin_class *na_class = owner;
+
+    return fabric_control_send(&na_class->fabric, peer, CONTROL_TYPE, data, size);
+}
+
+static int32_t piece_send(void *owner, struct twosided_piece *piece)
+{
+    struct mpi_job *job;
+    int32_t ret = piece_begin(owner, piece, MPI_JOB_SEND_PIECE, &job);
+
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
+    memcpy(job->data, piece->memory, piece->size);
+    mpi_enter();
+    ret = mpi_job_send(job, (int) piece->tag, piece->size, false);
+    mpi_leave();
+    if (ret != NA_PLUGIN_SUCCESS)
+        mpi_job_put(job);
+    return ret;
+}
+
+static int32_t piece_recv(void *owner, struct twosided_piece *piece)
+{
+    struct mpi_job *job;
+    int32_t ret = piece_begin(owner, piece, MPI_JOB_RECV_PIECE, &job);
+
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
+    mpi_enter();
+    ret = mpi_job_receive(job, (int) piece->tag, piece->size);
+    mpi_leave();
+    if (ret != NA_PLUGIN_SUCCESS)
+        mpi_job_put(job);
+    return ret;
+}
+
+/* MPI does not know the memory. */
+static bool piece_cancel(void *owner, struct twosided_piece *piece)
+{
+    struct mpi_piece *private = piece->private;
+
+    (void) owner;
+    private->job->is_cancelled = true;
+    return true;
+}
+
+/* A send cannot be taken back: it stays behind. */
+static void piece_withdraw(void *owner, struct twosided_piece *piece)
+{
+    struct na_plugin_class *na_class = owner;
+    struct mpi_job *job = ((struct mpi_piece *) piece->private)->job;
+
+    mpi_enter();
+    if (piece->is_send == 0) {
+        mpi_job_withdraw(job);
+    } else if (job->index != UINT32_MAX) {
+        mpi_job_abandon(job);
+        twosided_piece_done(na_class->twosided, piece, NA_PLUGIN_HOSTUNREACH, 0);
+    }
+    mpi_leave();
+}
+
+static void piece_transfer_done(void *owner, void *cookie, int32_t status)
+{
+    struct na_plugin_class *na_class = owner;
+
+    fabric_rma_done(&na_class->fabric, cookie, status);
+}
+
+static void piece_peer_hold(void *owner, void *peer)
+{
+    struct na_plugin_addr *addr;
+
+    (void) fabric_addr_dup(owner, peer, &addr);
+}
+
+static void piece_peer_release(void *owner, void *peer)
+{
+    fabric_addr_free(owner, peer);
+}
+
+static int32_t piece_begin(struct na_plugin_class *na_class, struct twosided_piece *piece,
+                           enum mpi_job_kind kind, struct mpi_job **job_p)
+{
+    struct mpi_piece *private = piece->private;
+    struct mpi_link *link = mpi_peer(piece->peer)->link;
+    struct mpi_job *job;
+
+    if (mpi_unlikely(link == NULL)) /* the message layer opens it when it answers, which is soon */
+        return NA_PLUGIN_AGAIN;
+    if (mpi_unlikely(link->phase != MPI_LINK_READY))
+        return link->phase == MPI_LINK_DIALING ? NA_PLUGIN_AGAIN : NA_PLUGIN_HOSTUNREACH;
+    job = mpi_job_get(na_class, link, kind);
+    if (mpi_unlikely(job == NULL))
+        return NA_PLUGIN_AGAIN;
+    job->piece = piece;
+    private->job = job;
+    *job_p = job;
+    return NA_PLUGIN_SUCCESS;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The plugin's descriptor and table: MPI's messages under the message layer. */
+
+#include "mpi_class.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool plugin_meets_its_mpi(const char **reason_p);
+
+const struct na_host *mpi_host;
+
+/* Where the one plugin is not built, its protocols are found by the other one's name. */
+static const char *const plugin_names[] = {MPI_PLUGIN_NAME, "mpi", NULL};
+
+static struct na_plugin plugin = {
+    .abi_version = NA_PLUGIN_ABI_VERSION,
+    .size = sizeof(struct na_plugin),
+    .name = MPI_PLUGIN_NAME,
+    .version = "1.0.0",
+    .description = "MPI messages (" MPI_BUILT_FOR "), among ranks or between jobs",
+    .class_names = plugin_names,
+    .capabilities = NA_PLUGIN_CAP_RMA | NA_PLUGIN_CAP_CANCEL_SEND | NA_PLUGIN_CAP_PEER_DEATH,
+    .enumerate = mpi_enumerate,
+    .initialize = mpi_class_initialize,
+    .finalize = mpi_class_finalize,
+    .context_create = fabric_context_create,
+    .context_stop = fabric_context_stop,
+    .context_destroy = fabric_context_destroy,
+    .addr_lookup = mpi_addr_lookup,
+    .addr_free = fabric_addr_free,
+    .addr_dup = fabric_addr_dup,
+    .addr_self = fabric_addr_self,
+    .addr_is_self = fabric_addr_is_self,
+    .addr_compare = fabric_addr_compare,
+    .addr_to_string = fabric_addr_to_string,
+    .addr_set_remove = fabric_addr_set_remove,
+    .msg_send_unexpected = fabric_msg_send_unexpected,
+    .msg_recv_unexpected = fabric_msg_recv_unexpected,
+    .msg_send_expected = fabric_msg_send_expected,
+    .msg_recv_expected = fabric_msg_recv_expected,
+    .mem_create = mpi_mem_create,
+    .mem_destroy = mpi_mem_destroy,
+    .mem_register = mpi_mem_register,
+    .mem_deregister = mpi_mem_deregister,
+    .mem_serialize_size = mpi_mem_serialize_size,
+    .mem_serialize = mpi_mem_serialize,
+    .mem_deserialize = mpi_mem_deserialize,
+    .put = mpi_put,
+    .get = mpi_get,
+    .poll = fabric_poll,
+    .poll_wait = mpi_poll_wait,
+    .cancel = fabric_cancel,
+    .get_extension = fabric_get_extension,
+};
+
+int32_t na_plugin_entry_v1(const struct na_host *host, const struct na_plugin **plugin_p,
+                           const char **reason_p)
+{
+    if (host->abi_version >> 16 != NA_PLUGIN_ABI_MAJOR ||
+        host->size < offsetof(struct na_host, clock_ns) + sizeof(host->clock_ns)) {
+        *reason_p = "the core's host table is not of ABI 1";
+        return NA_PLUGIN_OPNOTSUPPORTED;
+    }
+    if (!plugin_meets_its_mpi(reason_p))
+        return NA_PLUGIN_OPNOTSUPPORTED;
+    mpi_host = host;
+    plugin.op_size = fabric_op_size();
+    plugin.op_align = fabric_op_align();
+    *plugin_p = &plugin;
+    return NA_PLUGIN_SUCCESS;
+}
+
+/* In a program that is linked with another MPI our calls end there. */
+static bool plugin_meets_its_mpi(const char **reason_p)
+{
+    static char reason[256];
+    char text[MPI_MAX_LIBRARY_VERSION_STRING + 1] = "";
+    int length = 0;
+    bool is_open_mpi;
+
+    if (MPI_Get_library_version(text, &length) != MPI_SUCCESS)
+        return true;
+    is_open_mpi = strstr(text, "Open MPI") != NULL;
+    if (is_open_mpi == (strcmp(MPI_BUILT_FOR, "Open MPI") == 0))
+        return true;
+    text[strcspn(text, "\n")] = '\0';
+    (void) snprintf(reason, sizeof(reason),
+                    "it is built for " MPI_BUILT_FOR ", but this program uses %.100s: use the "
+                    "plugin for that one",
+                    text);
+    *reason_p = reason;
+    return false;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Progress: asking MPI what it is done with. */
+
+#include "mpi_class.h"
+
+static void poll_clock(struct na_plugin_class *na_class);
+
+int32_t mpi_poll(struct fabric_endpoint *endpoint)
+{
+    struct na_plugin_class *na_class = mpi_class(endpoint);
+    uint32_t count;
+
+    if (mpi_unlikely(atomic_load_explicit(&na_class->has_arrivals, memory_order_acquire)))
+        mpi_link_met(na_class);
+    mpi_enter();
+    count = mpi_jobs_collect(na_class);
+    if (count != 0)
+        mpi_stay_awake();
+    for (uint32_t i = 0; i < count; i++) {
+        struct mpi_job *job = na_class->requests.done[i];
+
+        switch (job->kind) {
+        case MPI_JOB_SEND_FRAME:
+            mpi_frame_sent(na_class, job);
+            break;
+        case MPI_JOB_RECV_FRAME:
+            mpi_frame_received(na_class, job);
+            break;
+        case MPI_JOB_SEND_PIECE:
+        case MPI_JOB_RECV_PIECE:
+            mpi_piece_done(na_class, job);
+            break;
+        case MPI_JOB_RECV_META:
+            if (job->status == NA_PLUGIN_SUCCESS)
+                mpi_link_bye(job->link);
+            mpi_job_put(job);
+            break;
+        default:
+            mpi_job_put(job);
+            break;
+        }
+    }
+    poll_clock(na_class);
+    mpi_leave();
+    return NA_PLUGIN_SUCCESS;
+}
+
+/* What goes by time is looked at once in a while. */
+static void poll_clock(struct na_plugin_class *na_class)
+{
+    uint64_t now = 0;
+
+    if (mpi_unlikely(++na_class->polls % MPI_CLOCK_POLLS == 0)) {
+        if (twosided_is_active(na_class->twosided))
+            now = mpi_host->clock_ns();
+        if (na_class->dialing != 0)
+            mpi_links_look(na_class);
+    }
+    twosided_poll(na_class->twosided, now);
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory handles, puts and gets of the table: all of it is plugins/twosided. */
+
+#include "mpi_class.h"
+
+static struct twosided_memory *mem_inside(struct na_plugin_mem *mem);
+
+int32_t mpi_mem_create(struct na_plugin_class *na_class, void *base, uint64_t length,
+                       uint32_t flags, struct na_plugin_mem **mem_p)
+{
+    struct twosided_memory *memory;
+    int32_t ret;
+
+    fabric_lock(&na_class->fabric);
+    ret = twosided_mem_create(na_class->twosided, base, length, flags, &memory);
+    fabric_unlock(&na_class->fabric);
+    if (ret == NA_PLUGIN_SUCCESS)
+        *mem_p = (struct na_plugin_mem *) (void *) memory;
+    return ret;
+}
+
+void mpi_mem_destroy(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
+{
+    (void) mpi_mem_deregister(na_class, mem);
+    fabric_lock(&na_class->fabric);
+    twosided_mem_destroy(na_class->twosided, mem_inside(mem));
+    fabric_unlock(&na_class->fabric);
+}
+
+int32_t mpi_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
+                         uint32_t mem_type, uint64_t device)
+{
+    int32_t ret;
+
+    (void) device;
+    fabric_lock(&na_class->fabric);
+    ret = twosided_mem_register(na_class->twosided, mem_inside(mem), mem_type);
+    fabric_unlock(&na_class->fabric);
+    return ret;
+}
+
+/* MPI never has the memory, so there is nothing to wait for. */
+int32_t mpi_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
+{
+    fabric_lock(&na_class->fabric);
+    (void) twosided_mem_deregister(na_class->twosided, mem_inside(mem));
+    fabric_unlock(&na_class->fabric);
+    return NA_PLUGIN_SUCCESS;
+}
+
+uint64_t mpi_mem_serialize_size(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
+{
+    (void) na_class;
+    (void) mem;
+    return TWOSIDED_MEMORY_PACKED;
+}
+
+int32_t mpi_mem_serialize(struct na_plugin_class *na_class, struct na_plugin_mem *mem, void *buf,
+                          uint64_t size)
+{
+    return twosided_mem_serialize(na_class->twosided, mem_inside(mem), buf, size);
+}
+
+int32_t mpi_mem_deserialize(struct na_plugin_class *na_class, const void *buf, uint64_t size,
+                            struct na_plugin_mem **mem_p)
+{
+    struct twosided_memory *memory;
+    int32_t ret;
+
+    fabric_lock(&na_class->fabric);
+    ret = twosided_mem_deserialize(na_class->twosided, buf, size, &memory);
+    fabric_unlock(&na_class->fabric);
+    if (ret == NA_PLUGIN_SUCCESS)
+        *mem_p = (struct na_plugin_mem *) (void *) memory;
+    return ret;
+}
+
+int32_t mpi_put(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
+                uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
+                uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id)
+{
+    return fabric_rma_submit(context, op, 1, local, local_offset, remote, remote_offset, length,
+                             addr, remote_id);
+}
+
+int32_t mpi_get(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
+                uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
+                uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id)
+{
+    return fabric_rma_submit(context, op, 0, local, local_offset, remote, remote_offset, length,
+                             addr, remote_id);
+}
+
+int32_t mpi_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma)
+{
+    struct mpi_rma *private = rma->private;
+    const struct twosided_request request = {
+        .peer = rma->peer,
+        .local = mem_inside(rma->local),
+        .local_offset = rma->local_offset,
+        .remote = mem_inside(rma->remote),
+        .remote_offset = rma->remote_offset,
+        .length = rma->length,
+        .is_put = rma->is_put,
+        .cookie = rma,
+    };
+
+    return twosided_start(mpi_class(endpoint)->twosided, &request, &private->transfer);
+}
+
+bool mpi_rma_abandon(struct fabric_endpoint *endpoint, struct fabric_rma *rma, int32_t status)
+{
+    const struct mpi_rma *private = rma->private;
+
+    if (private->transfer == NULL ||
+        !twosided_abandon(mpi_class(endpoint)->twosided, private->transfer, status,
+                          status != NA_PLUGIN_CANCELED))
+        return false;
+    fabric_rma_done(endpoint, rma, status);
+    return true;
+}
+
+static struct twosided_memory *mem_inside(struct na_plugin_mem *mem)
+{
+    return (struct twosided_memory *) (void *) mem;
+}

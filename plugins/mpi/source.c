@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The order of frames. MPI matches messages of one sender in order, but when another thread of the
+ * program is in MPI, too, the later one may be done first: it waits here for the earlier one.
+ */
+
+#include "mpi_class.h"
+
+#include <string.h>
+
+static struct mpi_source *source_get(struct na_plugin_class *na_class, const struct mpi_link *via,
+                                     int rank, uint32_t serial);
+static void source_begin(struct mpi_source *source, uint32_t link);
+static void source_keep(struct mpi_source *source, struct mpi_job *job, uint32_t sequence);
+static uint32_t job_sequence(const struct mpi_job *job);
+
+/*
+ * False: it is no frame of ours, or of a way that is out of use. True: it is its turn, or with
+ * `*source_p` NULL the job is kept until it is.
+ */
+bool mpi_source_take(struct na_plugin_class *na_class, struct mpi_job *job,
+                     struct mpi_source **source_p)
+{
+    struct mpi_frame_header header;
+    struct mpi_source *source;
+
+    if (mpi_unlikely(job->size < sizeof(header)))
+        return false;
+    memcpy(&header, job->data, sizeof(header));
+    if (mpi_unlikely(header.magic != MPI_FRAME_MAGIC))
+        return false;
+    source = source_get(na_class, job->link, job->source, header.serial);
+    if (mpi_unlikely(source == NULL)) {
+        MPI_LOG_ERROR("no memory for a new peer, rank %d: its message is lost", job->source);
+        return false;
+    }
+    if (mpi_unlikely(source->link != header.link)) {
+        if ((int32_t) (header.link - source->link) < 0)
+            return false;
+        source_begin(source, header.link);
+    }
+    *source_p = source;
+    if (mpi_likely(header.sequence == source->expected)) {
+        source->expected++;
+        return true;
+    }
+    if ((int32_t) (header.sequence - source->expected) < 0 || source->early_count == MPI_EARLY_MAX)
+        return false;
+    source_keep(source, job, header.sequence);
+    *source_p = NULL;
+    return true;
+}
+
+/* One that was kept and whose turn it is; NULL when there is none. */
+struct mpi_job *mpi_source_next(struct mpi_source *source)
+{
+    struct mpi_job *job;
+
+    if (mpi_likely(fabric_list_empty(&source->early)))
+        return NULL;
+    job = fabric_container(source->early.next, struct mpi_job, node);
+    if (job_sequence(job) != source->expected)
+        return NULL;
+    fabric_list_remove(&job->node);
+    source->early_count--;
+    source->expected++;
+    return job;
+}
+
+/* Those whose frames came on that way; NULL: all. */
+void mpi_sources_free(struct na_plugin_class *na_class, const struct mpi_link *via)
+{
+    for (uint32_t i = 0; i < MPI_BUCKETS; i++) {
+        struct mpi_source **link = &na_class->sources[i];
+
+        while (*link != NULL) {
+            struct mpi_source *source = *link;
+
+            if (via != NULL && source->via != via) {
+                link = &source->hash_next;
+                continue;
+            }
+            *link = source->hash_next;
+            source_begin(source, 0);
+            mpi_host->mem_free(source);
+        }
+    }
+}
+
+/* NULL without memory. */
+static struct mpi_source *source_get(struct na_plugin_class *na_class, const struct mpi_link *via,
+                                     int rank, uint32_t serial)
+{
+    uint32_t hash = (((uint32_t) rank * 31 + serial) * 31 + via->number) % MPI_BUCKETS;
+    struct mpi_source *source = na_class->sources[hash];
+
+    while (source != NULL &&
+           (source->via != via || source->rank != rank || source->serial != serial))
+        source = source->hash_next;
+    if (mpi_likely(source != NULL))
+        return source;
+    source = mpi_host->mem_alloc(sizeof(*source), 0);
+    if (source == NULL)
+        return NULL;
+    source->via = via;
+    source->rank = rank;
+    source->serial = serial;
+    fabric_list_init(&source->early);
+    source->hash_next = na_class->sources[hash];
+    na_class->sources[hash] = source;
+    return source;
+}
+
+/* A new way: what is left of the old one does not count. */
+static void source_begin(struct mpi_source *source, uint32_t link)
+{
+    source->link = link;
+    source->expected = 0;
+    source->early_count = 0;
+    while (!fabric_list_empty(&source->early))
+        mpi_job_put(fabric_container(source->early.next, struct mpi_job, node));
+}
+
+static void source_keep(struct mpi_source *source, struct mpi_job *job, uint32_t sequence)
+{
+    struct fabric_link *node = source->early.prev;
+
+    while (node != &source->early &&
+           (int32_t) (job_sequence(fabric_container(node, struct mpi_job, node)) - sequence) > 0)
+        node = node->prev;
+    fabric_list_prepend(node, &job->node); /* behind it */
+    source->early_count++;
+}
+
+static uint32_t job_sequence(const struct mpi_job *job)
+{
+    struct mpi_frame_header header;
+
+    memcpy(&header, job->data, sizeof(header));
+    return header.sequence;
+}
