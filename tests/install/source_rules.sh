@@ -30,7 +30,10 @@ forbid "a layer above the core" '(^|/)na/' \
 forbid "the core" '(^|/)(hg|bulk|proc|request)/|^mercury(_.*)?\.h$' sdk/src/na
 forbid "what all layers share" '(^|/)(na|hg|bulk|proc|request)/' sdk/src/util
 forbid "a public header" '^(na|hg|bulk|proc|request|util)/' sdk/include
-forbid "a tool" '(^|/)(na|hg|bulk|proc|request|util)/|^na_plugin\.h$' tools
+forbid "a tool" '(^|/)(na|hg|bulk|proc|request|util)/|^na_plugin\.h$' \
+    tools/common tools/hg_cp tools/hg_info tools/hg_perf
+forbid "what certifies plugins" '(^|/)(na|hg|bulk|proc|request|util)/|^(na|na_ext|mercury.*)\.h$' \
+    tools/na_conformance
 
 # A plugin includes na_plugin.h of ours, its own files, and the system's.
 while read -r file; do

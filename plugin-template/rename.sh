@@ -1,0 +1,34 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Gives the plugin its name: the file na_<name>.so, the init string <name>+unix, the names in the
+# source. Run it once, in the copy.
+set -eu
+
+die() {
+    echo "rename.sh: $*" >&2
+    exit 1
+}
+
+[ $# -eq 1 ] || die "usage: rename.sh NEWNAME"
+name=$1
+case $name in
+template) die "that is its name" ;;
+[a-z]*) ;;
+*) die "'$name' does not begin with a lower-case letter" ;;
+esac
+[ "$(printf %s "$name" | tr -d 'a-z0-9_')" = '' ] ||
+    die "'$name' has other characters than lower-case letters, digits and _"
+
+[ ${#name} -le 24 ] || die "'$name' is longer than 24 characters"
+
+cd "$(dirname "$0")"
+[ -f src/template.h ] || die "there is no src/template.h: it has a name already"
+upper=$(printf %s "$name" | tr a-z A-Z)
+for file in CMakeLists.txt src/*.[ch]; do
+    sed -e "s/template/$name/g" -e "s/TEMPLATE/$upper/g" "$file" >"$file.renamed"
+    mv "$file.renamed" "$file"
+done
+sed -e "s/na_template/na_$name/g" -e "s/template+unix/$name+unix/g" README.md >README.md.renamed
+mv README.md.renamed README.md
+mv src/template.h "src/$name.h"
+echo "The plugin is na_$name.so, and opened by $name+unix"

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A plugin that works but for one thing: it stands in front of another plugin (BROKEN_OF, a path)
+ * and breaks one promise, the one that BROKEN_WHAT names. Its own name is BROKEN_NAME.
+ */
+
+#ifndef _GNU_SOURCE
+#    define _GNU_SOURCE
+#endif
+
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "na_plugin.h"
+
+/* What can be broken. */
+#define LOSES    1  /* a completion now and then */
+#define TWICE    2  /* completes now and then a second time */
+#define SOURCE   3  /* says that messages come from oneself */
+#define PAST     4  /* writes a byte past the buffer of a receive */
+#define LEAKS    5  /* keeps memory of the host after finalize */
+#define BLOCKS   6  /* sleeps in poll when there is nothing to do */
+#define ORDER    7  /* holds back a message, and sends it behind the next one */
+#define DROPS    8  /* drops a send now and then, and says that it was sent */
+#define LATE     9  /* stops a context, and completes what is outstanding afterwards */
+#define REFUSES  10 /* completes an operation, and then returns an error for it */
+#define STUCK    11 /* does not cancel */
+#define TAGS     12 /* says a tag that is one too high */
+#define OVERRUN  13 /* writes past the private part of operations */
+#define OFFSET   14 /* puts and gets one byte further */
+#define NUMB     15 /* has a descriptor that never becomes readable */
+#define CRASHES  16 /* crashes in addr_to_string */
+#define FAILS    17 /* poll fails now and then */
+#define SILENT   18 /* does not tell of the death of a peer */
+#define NAMELESS 19 /* takes anything for an address */
+
+/* Every which time: often enough to be met, rare enough that what is around it works. */
+#define EVERY 50u
+
+static const struct na_host *real_host;
+static struct na_host host;
+static struct na_plugin plugin, real;
+static atomic_uint times;
+
+#if BROKEN_WHAT == LOSES || BROKEN_WHAT == TWICE || BROKEN_WHAT == FAILS || BROKEN_WHAT == DROPS
+static int is_due(void)
+{
+    return atomic_fetch_add(&times, 1) % EVERY == EVERY - 1;
+}
+#endif
+
+#if BROKEN_WHAT == LOSES || BROKEN_WHAT == TWICE
+static void complete(void *op, int32_t status)
+{
+    const int due = is_due();
+
+    if (BROKEN_WHAT != LOSES || !due)
+        real_host->op_complete(op, status);
+    if (BROKEN_WHAT == TWICE && due)
+        real_host->op_complete(op, status);
+}
+#endif
+
+#if BROKEN_WHAT == SOURCE
+static struct na_plugin_class *opened;
+
+static int32_t initialize(const struct na_plugin_init *init, struct na_host_class *host_class,
+                          struct na_plugin_class **class_p, struct na_plugin_class_info *info)
+{
+    const int32_t status = real.initialize(init, host_class, class_p, info);
+
+    if (status == NA_PLUGIN_SUCCESS)
+        opened = *class_p;
+    return status;
+}
+
+static void complete_recv(void *op, int32_t status, uint64_t size, struct na_plugin_addr *source,
+                          uint32_t tag)
+{
+    if (source != NULL) {
+        real.addr_free(opened, source);
+        (void) real.addr_self(opened, &source);
+    }
+    real_host->op_complete_recv(op, status, size, source, tag);
+}
+#endif
+
+#if BROKEN_WHAT == TAGS
+static void complete_recv(void *op, int32_t status, uint64_t size, struct na_plugin_addr *source,
+                          uint32_t tag)
+{
+    real_host->op_complete_recv(op, status, size, source, tag + 1);
+}
+#endif
+
+#if BROKEN_WHAT == PAST || BROKEN_WHAT == OVERRUN
+static int32_t recv_unexpected(struct na_plugin_context *context, void *op, void *buf,
+                               uint64_t size, void *data)
+{
+    const int32_t status = real.msg_recv_unexpected(context, op, buf, size, data);
+
+    if (BROKEN_WHAT == PAST)
+        ((uint8_t *) buf)[size] = 1;
+    else
+        ((uint8_t *) op)[real.op_size] = 1;
+    return status;
+}
+#endif
+
+#if BROKEN_WHAT == LEAKS
+static int32_t finalize(struct na_plugin_class *na_class)
+{
+    (void) real_host->mem_alloc(100, 0);
+    return real.finalize(na_class);
+}
+#endif
+
+#if BROKEN_WHAT == BLOCKS || BROKEN_WHAT == FAILS
+static int32_t poll_badly(struct na_plugin_context *context, uint32_t *done)
+{
+    const uint32_t before = *done;
+    const int32_t status = real.poll(context, done);
+
+#    if BROKEN_WHAT == BLOCKS
+    if (status == NA_PLUGIN_SUCCESS && *done == before)
+        (void) usleep(20000);
+#    else
+    if (*done != before && is_due())
+        return NA_PLUGIN_HOSTUNREACH;
+#    endif
+    return status;
+}
+#endif
+
+#if BROKEN_WHAT == DROPS
+static int32_t send_unexpected(struct na_plugin_context *context, void *op, const void *buf,
+                               uint64_t size, void *data, struct na_plugin_addr *dest,
+                               uint32_t dest_id, uint32_t tag)
+{
+    if (!is_due())
+        return real.msg_send_unexpected(context, op, buf, size, data, dest, dest_id, tag);
+    real_host->op_complete(op, NA_PLUGIN_SUCCESS);
+    return NA_PLUGIN_SUCCESS;
+}
+#endif
+
+#if BROKEN_WHAT == ORDER
+struct held {
+    struct na_plugin_context *context;
+    void *op, *data;
+    const void *buf;
+    uint64_t size;
+    struct na_plugin_addr *dest;
+    uint32_t dest_id, tag;
+};
+
+static struct held held;
+
+static void let_go(void)
+{
+    struct held send = held;
+
+    held.op = NULL;
+    if (send.op != NULL &&
+        real.msg_send_unexpected(send.context, send.op, send.buf, send.size, send.data, send.dest,
+                                 send.dest_id, send.tag) != NA_PLUGIN_SUCCESS)
+        real_host->op_complete(send.op, NA_PLUGIN_IO_ERROR);
+}
+
+static int32_t send_unexpected(struct na_plugin_context *context, void *op, const void *buf,
+                               uint64_t size, void *data, struct na_plugin_addr *dest,
+                               uint32_t dest_id, uint32_t tag)
+{
+    int32_t status;
+
+    if (held.op == NULL && atomic_fetch_add(&times, 1) % EVERY == EVERY - 1) {
+        held = (struct held){context, op, data, buf, size, dest, dest_id, tag};
+        return NA_PLUGIN_SUCCESS;
+    }
+    status = real.msg_send_unexpected(context, op, buf, size, data, dest, dest_id, tag);
+    let_go();
+    return status;
+}
+
+static int32_t poll_badly(struct na_plugin_context *context, uint32_t *done)
+{
+    const int32_t status = real.poll(context, done);
+
+    let_go();
+    return status;
+}
+#endif
+
+#if BROKEN_WHAT == LATE
+static void *waiting[4096];
+static uint32_t waiting_count, stopping;
+
+static void complete(void *op, int32_t status)
+{
+    if (stopping && waiting_count < 4096)
+        waiting[waiting_count++] = op;
+    else
+        real_host->op_complete(op, status);
+}
+
+static int32_t context_stop(struct na_plugin_context *context)
+{
+    int32_t status;
+
+    stopping = 1;
+    status = real.context_stop(context);
+    stopping = 0;
+    return status;
+}
+
+static int32_t context_destroy(struct na_plugin_context *context)
+{
+    for (uint32_t i = 0; i < waiting_count; i++)
+        real_host->op_complete(waiting[i], NA_PLUGIN_CANCELED);
+    waiting_count = 0;
+    return real.context_destroy(context);
+}
+#endif
+
+#if BROKEN_WHAT == REFUSES
+static int32_t recv_expected(struct na_plugin_context *context, void *op, void *buf, uint64_t size,
+                             void *data, struct na_plugin_addr *source, uint32_t source_id,
+                             uint32_t tag)
+{
+    if (atomic_fetch_add(&times, 1) % EVERY != EVERY - 1)
+        return real.msg_recv_expected(context, op, buf, size, data, source, source_id, tag);
+    real_host->op_complete(op, NA_PLUGIN_NOMEM);
+    return NA_PLUGIN_NOMEM;
+}
+#endif
+
+#if BROKEN_WHAT == STUCK
+static int32_t cancel(struct na_plugin_context *context, void *op)
+{
+    (void) context;
+    (void) op;
+    return NA_PLUGIN_SUCCESS;
+}
+#endif
+
+#if BROKEN_WHAT == OFFSET
+static int32_t put(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
+                   uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
+                   uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id)
+{
+    return real.put(context, op, local, local_offset, remote,
+                    remote_offset + (remote_offset > 0 ? 1 : 0), length, addr, remote_id);
+}
+#endif
+
+#if BROKEN_WHAT == NUMB
+static int32_t poll_get_fd(struct na_plugin_context *context)
+{
+    static int ends[2] = {-1, -1};
+
+    (void) context;
+    if (ends[0] < 0 && pipe(ends) != 0)
+        return -1;
+    return ends[0];
+}
+#endif
+
+#if BROKEN_WHAT == CRASHES
+static int32_t addr_to_string(struct na_plugin_class *na_class, struct na_plugin_addr *addr,
+                              char *buf, uint64_t *size)
+{
+    *size = 0;
+    *(volatile char *) buf = '\0'; /* also when there is no buffer */
+    return real.addr_to_string(na_class, addr, buf, size);
+}
+#endif
+
+#if BROKEN_WHAT == SILENT
+static void complete(void *op, int32_t status)
+{
+    if (status != NA_PLUGIN_HOSTUNREACH)
+        real_host->op_complete(op, status);
+}
+#endif
+
+#if BROKEN_WHAT == NAMELESS
+static int32_t addr_lookup(struct na_plugin_class *na_class, const char *name,
+                           struct na_plugin_addr **addr_p)
+{
+    const int32_t status = real.addr_lookup(na_class, name, addr_p);
+
+    return status == NA_PLUGIN_INVALID_ARG ? real.addr_self(na_class, addr_p) : status;
+}
+#endif
+
+static void change(void)
+{
+#if BROKEN_WHAT == LOSES || BROKEN_WHAT == TWICE || BROKEN_WHAT == LATE || BROKEN_WHAT == SILENT
+    host.op_complete = complete;
+#endif
+#if BROKEN_WHAT == SOURCE || BROKEN_WHAT == TAGS
+    host.op_complete_recv = complete_recv;
+#endif
+#if BROKEN_WHAT == SOURCE
+    plugin.initialize = initialize;
+#elif BROKEN_WHAT == PAST || BROKEN_WHAT == OVERRUN
+    plugin.msg_recv_unexpected = recv_unexpected;
+#elif BROKEN_WHAT == LEAKS
+    plugin.finalize = finalize;
+#elif BROKEN_WHAT == BLOCKS || BROKEN_WHAT == FAILS
+    plugin.poll = poll_badly;
+#elif BROKEN_WHAT == DROPS
+    plugin.msg_send_unexpected = send_unexpected;
+#elif BROKEN_WHAT == ORDER
+    plugin.msg_send_unexpected = send_unexpected;
+    plugin.poll = poll_badly;
+#elif BROKEN_WHAT == LATE
+    plugin.context_stop = context_stop;
+    plugin.context_destroy = context_destroy;
+#elif BROKEN_WHAT == REFUSES
+    plugin.msg_recv_expected = recv_expected;
+#elif BROKEN_WHAT == STUCK
+    plugin.cancel = cancel;
+#elif BROKEN_WHAT == OFFSET
+    plugin.put = put;
+#elif BROKEN_WHAT == NUMB
+    plugin.poll_get_fd = poll_get_fd;
+    plugin.poll_wait = NULL;
+#elif BROKEN_WHAT == CRASHES
+    plugin.addr_to_string = addr_to_string;
+#elif BROKEN_WHAT == NAMELESS
+    plugin.addr_lookup = addr_lookup;
+#endif
+}
+
+int32_t na_plugin_entry_v1(const struct na_host *host_p, const struct na_plugin **plugin_p,
+                           const char **reason_p)
+{
+    void *file = dlopen(BROKEN_OF, RTLD_NOW | RTLD_LOCAL);
+    void *symbol = file != NULL ? dlsym(file, NA_PLUGIN_ENTRY_SYMBOL) : NULL;
+    int32_t (*entry)(const struct na_host *, const struct na_plugin **, const char **);
+    const struct na_plugin *table = NULL;
+    int32_t status;
+
+    if (symbol == NULL) {
+        *reason_p = "the plugin to be broken cannot be loaded";
+        return NA_PLUGIN_NOENTRY;
+    }
+    memcpy(&entry, &symbol, sizeof(entry));
+    real_host = host_p;
+    host = *host_p;
+    host.size = sizeof(host);
+    (void) times;
+    change();
+    status = entry(&host, &table, reason_p);
+    if (status != NA_PLUGIN_SUCCESS)
+        return status;
+    real = plugin = *table;
+    plugin.size = sizeof(plugin);
+    plugin.name = BROKEN_NAME;
+    change();
+    *plugin_p = &plugin;
+    return NA_PLUGIN_SUCCESS;
+}

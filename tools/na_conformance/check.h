@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The list of checks. A number and an id, once given, mean the same promise for ever. */
+
+#ifndef AMALGAM_CONF_CHECK_H
+#define AMALGAM_CONF_CHECK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct conf_check {
+    unsigned int number; /* hundreds are areas */
+    const char *id;      /* <area>.<promise> */
+    const char *text;    /* the promise */
+    void (*run)(void);   /* NULL: watched while the others run */
+    unsigned int limit_s;
+};
+
+/* How long a check may take unless it says otherwise. */
+#define CONF_LIMIT_S 90u
+
+/* The lists end with a number 0. */
+extern const struct conf_check conf_checks_watch[]; /* in the order of enum conf_watch */
+extern const struct conf_check conf_checks_table[];
+extern const struct conf_check conf_checks_class[];
+extern const struct conf_check conf_checks_context[];
+extern const struct conf_check conf_checks_address[];
+extern const struct conf_check conf_checks_message[];
+extern const struct conf_check conf_checks_receive[];
+extern const struct conf_check conf_checks_rma[];
+extern const struct conf_check conf_checks_cancel[];
+extern const struct conf_check conf_checks_wait[];
+extern const struct conf_check conf_checks_thread[];
+extern const struct conf_check conf_checks_death[];
+
+/* Number i of all of them, by number; NULL behind the last. */
+const struct conf_check *conf_check_at(size_t i);
+
+#endif /* AMALGAM_CONF_CHECK_H */

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Checks of what becomes of the others when a process is killed, or stands still. */
+
+#include <poll.h>
+#include <string.h>
+
+#include "na_conformance/check.h"
+#include "na_conformance/exchange.h"
+#include "na_conformance/traffic.h"
+
+#define COUNT 100
+
+static void receives(void);
+static void sends(void);
+static void transfers(void);
+static void sleeper(void);
+static void others(void);
+static void flooder(void);
+static void stopped(void);
+static void require_notice(const struct conf_end *end);
+static unsigned int count_failures(struct conf_op **ops, unsigned int count);
+
+const struct conf_check conf_checks_death[] = {
+    {1001, "death.recv", "Receives that wait for a process that is killed fail", receives, 0},
+    {1002, "death.send", "Sends to a process that is killed end", sends, 0},
+    {1003, "death.rma", "Transfers with a process that is killed end", transfers, 0},
+    {1004, "death.sleeper", "Who sleeps is woken by the death of a process it waits for", sleeper,
+     0},
+    {1005, "death.others", "The death of one process leaves the others at work", others, 0},
+    {1006, "death.sender", "What a process sent before it was killed is whole, or is not there",
+     flooder, 0},
+    {1007, "death.stopped", "A process that stands still blocks nobody, and goes on afterwards",
+     stopped, 0},
+    {0, NULL, NULL, NULL, 0},
+};
+
+static void receives(void)
+{
+    struct conf_op *ops[COUNT];
+    struct conf_traffic traffic;
+    struct conf_buffer in;
+
+    conf_traffic_open(&traffic, CONF_PEER_ECHO, 8);
+    require_notice(&traffic.end);
+    conf_traffic_echo(&traffic, 10, 1);
+    conf_buffer_get(&in, &traffic.end, conf_max_message(&traffic.end, true), NA_PLUGIN_BUF_RECV,
+                    true);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        ops[i] = conf_op_new(&traffic.end);
+        conf_must_recv_expected(&traffic.end, 0, ops[i], &in, traffic.peer.addr, 0, i);
+    }
+    conf_progress_ms(20);
+    conf_peer_kill(&traffic.peer);
+    conf_require(count_failures(ops, COUNT) == COUNT, "a receive from the dead succeeded");
+    conf_addr_free(&traffic.end, traffic.peer.addr);
+    conf_stop(&traffic.end);
+    conf_buffer_put(&in);
+    conf_destroy(&traffic.end);
+}
+
+/* Queued at one that stands still when it is killed, and posted afterwards. */
+static void sends(void)
+{
+    static struct conf_op *ops[3 * COUNT];
+    struct conf_traffic traffic;
+    struct conf_buffer out;
+    unsigned int count = 0, failed;
+
+    conf_traffic_open(&traffic, CONF_PEER_COUNT, 8);
+    require_notice(&traffic.end);
+    conf_traffic_number(&traffic, 0, 100, 1);
+    conf_peer_expect_count(&traffic.peer, 1);
+    conf_buffer_get(&out, &traffic.end, conf_header(&traffic.end, false) + 200, NA_PLUGIN_BUF_SEND,
+                    false);
+    conf_peer_pause(&traffic.peer, true);
+    for (uint32_t i = 0; i < 3 * COUNT; i++) {
+        int32_t status;
+
+        if (i == 2 * COUNT) {
+            conf_progress_ms(20);
+            conf_peer_kill(&traffic.peer);
+        }
+        ops[count] = conf_op_new(&traffic.end);
+        status = conf_send(&traffic.end, 0, ops[count], &out, out.size, traffic.peer.addr, 0,
+                           i % 200, false);
+        count += status == NA_PLUGIN_SUCCESS;
+    }
+    failed = count_failures(ops, count);
+    conf_note("%u of %u sends failed, %u were refused", failed, count, 3 * COUNT - count);
+    conf_addr_free(&traffic.end, traffic.peer.addr);
+    conf_stop(&traffic.end);
+    conf_buffer_put(&out);
+    conf_destroy(&traffic.end);
+}
+
+static void transfers(void)
+{
+    struct conf_exchange exchange;
+    struct conf_op *ops[5], *late;
+    unsigned int count = 0;
+
+    conf_exchange_open(&exchange, 16u << 20, 1, 1, NA_PLUGIN_MEM_READ | NA_PLUGIN_MEM_WRITE);
+    require_notice(&exchange.end);
+    conf_exchange_get(&exchange, 0, 0, 1000, 1);
+    conf_peer_pause(&exchange.peer, true);
+    for (int i = 0; i < 4; i++) {
+        ops[count] = conf_op_new(&exchange.end);
+        count += conf_transfer(&exchange.end, 0, ops[count], i % 2 != 0, &exchange.local, 0,
+                               exchange.remote, 0,
+                               exchange.end.info.max_rma_size != 0 ? 4096 : exchange.size,
+                               exchange.peer.addr, 0) == NA_PLUGIN_SUCCESS;
+    }
+    conf_peer_kill(&exchange.peer);
+    late = conf_op_new(&exchange.end);
+    conf_note("%u of %u transfers failed", count_failures(ops, count), count);
+    if (conf_transfer(&exchange.end, 0, late, false, &exchange.local, 0, exchange.remote, 0, 1000,
+                      exchange.peer.addr, 0) == NA_PLUGIN_SUCCESS)
+        conf_require(count_failures(&late, 1) == 1, "a get from the dead succeeded");
+    conf_memory_forget(&exchange.end, exchange.remote);
+    conf_memory_close(&exchange.local);
+    conf_addr_free(&exchange.end, exchange.peer.addr);
+    conf_close(&exchange.end);
+}
+
+/* Polls only when it is woken. */
+static void sleeper(void)
+{
+    const struct na_plugin *table = &conf_plugin.table;
+    struct pollfd readable = {.fd = -1, .events = POLLIN};
+    struct conf_traffic traffic;
+    struct conf_buffer in;
+    struct conf_op *op;
+    uint64_t from;
+
+    conf_traffic_open(&traffic, CONF_PEER_ECHO, 8);
+    require_notice(&traffic.end);
+    if (table->poll_get_fd != NULL)
+        readable.fd = table->poll_get_fd(traffic.end.contexts[0]);
+    if (readable.fd < 0 && table->poll_wait == NULL)
+        conf_skip("there is nothing to sleep in or on");
+    conf_traffic_echo(&traffic, 10, 1);
+    op = conf_op_new(&traffic.end);
+    conf_buffer_get(&in, &traffic.end, conf_max_message(&traffic.end, true), NA_PLUGIN_BUF_RECV,
+                    true);
+    conf_must_recv_expected(&traffic.end, 0, op, &in, traffic.peer.addr, 0, 1);
+    conf_progress_ms(20);
+    conf_peer_kill(&traffic.peer);
+    from = conf_now_ms();
+    while (!conf_op_is_done(op) && conf_now_ms() - from < 3 * CONF_WAIT_MS) {
+        uint32_t count = 0;
+
+        (void) conf_poll(&traffic.end, 0, &count);
+        if (conf_op_is_done(op))
+            break;
+        if (table->poll_wait != NULL)
+            (void) table->poll_wait(traffic.end.contexts[0], 2 * CONF_WAIT_MS, &count);
+        else if (table->poll_try_wait == NULL || table->poll_try_wait(traffic.end.contexts[0]) != 0)
+            (void) poll(&readable, 1, 2 * (int) CONF_WAIT_MS);
+    }
+    conf_require(conf_op_is_done(op) && conf_now_ms() - from < CONF_WAIT_MS, "it slept for %llu ms",
+                 (unsigned long long) (conf_now_ms() - from));
+    conf_note("after %llu ms", (unsigned long long) (conf_now_ms() - from));
+    conf_addr_free(&traffic.end, traffic.peer.addr);
+    conf_stop(&traffic.end);
+    conf_buffer_put(&in);
+    conf_destroy(&traffic.end);
+}
+
+static void others(void)
+{
+    struct conf_traffic traffic;
+    struct conf_buffer in;
+    struct conf_peer victim;
+
+    conf_traffic_open(&traffic, CONF_PEER_ECHO, 8);
+    conf_buffer_get(&in, &traffic.end, conf_max_message(&traffic.end, true), NA_PLUGIN_BUF_RECV,
+                    true);
+    for (uint32_t i = 0; i < 3; i++) {
+        conf_peer_start(&victim, NULL);
+        conf_peer_meet(&victim, &traffic.end);
+        conf_must_recv_expected(&traffic.end, 0, conf_op_new(&traffic.end), &in, victim.addr, 0, 1);
+        conf_traffic_echo(&traffic, 100, i);
+        conf_peer_kill(&victim);
+        for (uint32_t j = 0; j < 50; j++) {
+            conf_traffic_echo(&traffic, 100, j);
+            conf_progress_ms(2);
+        }
+        conf_addr_free(&traffic.end, victim.addr);
+    }
+    conf_stop(&traffic.end);
+    conf_buffer_put(&in);
+    conf_traffic_close(&traffic);
+}
+
+/* Each message that came is checked, and another process gets through afterwards. */
+static void flooder(void)
+{
+    struct conf_traffic traffic;
+    struct conf_peer victim;
+    uint32_t arrived = 0;
+
+    conf_traffic_open(&traffic, CONF_PEER_COUNT, 8);
+    conf_peer_start(&victim, NULL);
+    conf_peer_meet(&victim, &traffic.end);
+    conf_traffic_receive(&traffic, 32);
+    conf_peer_send(&victim, CONF_PEER_START, &traffic.end, CONF_PEER_UNEXPECTED, 1000000, 200, 0);
+    for (; arrived < 500; arrived++)
+        conf_traffic_take(&traffic, arrived, 200, false);
+    conf_peer_kill(&victim);
+    for (uint64_t until = conf_now_ms() + 500; conf_now_ms() < until;) {
+        conf_progress();
+        if (!conf_traffic_first_is_done(&traffic))
+            continue;
+        conf_traffic_take(&traffic, arrived++, 200, false);
+        until = conf_now_ms() + 500;
+    }
+    conf_addr_free(&traffic.end, victim.addr);
+    conf_peer_send(&traffic.peer, CONF_PEER_SEND, &traffic.end, CONF_PEER_UNEXPECTED, 1, 100, 0);
+    conf_traffic_take(&traffic, 0, 100, false);
+    conf_note("%u messages arrived", arrived);
+    conf_traffic_close(&traffic);
+}
+
+/* call.blocks sees what waits for it. */
+static void stopped(void)
+{
+    struct conf_traffic traffic;
+    struct conf_peer other;
+
+    conf_traffic_open(&traffic, CONF_PEER_COUNT, 8);
+    conf_peer_start(&other, NULL);
+    conf_traffic_number(&traffic, 0, 100, 1);
+    conf_peer_expect_count(&traffic.peer, 1);
+    conf_peer_tell(&traffic.peer, CONF_PEER_LISTEN, CONF_PEER_COUNT, 8);
+    conf_peer_pause(&traffic.peer, true);
+    for (uint32_t i = 0; i < CONF_TRAFFIC_WINDOW; i++) {
+        const uint64_t header = conf_header(&traffic.end, false), number = i;
+
+        traffic.sends[i] = conf_op_new(&traffic.end);
+        conf_buffer_get(&traffic.out[i], &traffic.end, header + 200, NA_PLUGIN_BUF_SEND, false);
+        memcpy(traffic.out[i].data + header, &number, sizeof(number));
+        conf_fill(traffic.out[i].data + header + sizeof(number), 200 - sizeof(number), number);
+        conf_must_send(&traffic.end, 0, traffic.sends[i], &traffic.out[i], header + 200,
+                       traffic.peer.addr, 0, 1, false);
+    }
+    conf_traffic_receive(&traffic, 4);
+    conf_peer_send(&other, CONF_PEER_SEND, &traffic.end, CONF_PEER_UNEXPECTED, 20, 100, 0);
+    for (uint32_t i = 0; i < 20; i++)
+        conf_traffic_take(&traffic, i, 100, false);
+    conf_progress_ms(conf_settings.fast ? 500 : 3000);
+    conf_peer_pause(&traffic.peer, false);
+    for (uint32_t i = 0; i < CONF_TRAFFIC_WINDOW; i++)
+        conf_wait_ok(traffic.sends[i], "a send to a process that stood still");
+    conf_peer_expect_count(&traffic.peer, CONF_TRAFFIC_WINDOW);
+    conf_peer_stop(&other);
+    conf_traffic_close(&traffic);
+}
+
+static void require_notice(const struct conf_end *end)
+{
+    if ((end->info.capabilities & NA_PLUGIN_CAP_PEER_DEATH) == 0)
+        conf_skip("the class does not say that it notices the death of a peer");
+}
+
+/* All of them have to end, with success or because of the death. */
+static unsigned int count_failures(struct conf_op **ops, unsigned int count)
+{
+    unsigned int failed = 0;
+
+    for (unsigned int i = 0; i < count; i++) {
+        conf_require(conf_wait_for(ops[i], CONF_WAIT_MS),
+                     "operation %u of %u with the dead has not ended in %u ms", i, count,
+                     CONF_WAIT_MS);
+        failed += ops[i]->status != NA_PLUGIN_SUCCESS;
+    }
+    return failed;
+}

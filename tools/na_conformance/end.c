@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Endpoints of the process: opening and closing them, progress, waiting. */
+
+#include "na_conformance/end.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/tool_clock.h"
+
+#define INFO_GUARD 64u
+
+static int32_t class_initialize(struct conf_end *end, const struct na_plugin_init *init);
+static int32_t self_find(struct conf_end *end);
+static void op_drop(struct conf_op *op, void *arg);
+static void end_forget(struct conf_end *end);
+
+static struct conf_end *ends;
+
+void conf_open(struct conf_end *end, const struct conf_open *how)
+{
+    int32_t status = conf_try_open(end, how);
+
+    conf_require(status == NA_PLUGIN_SUCCESS, "an endpoint cannot be opened with '%s': %s",
+                 conf_settings.init, conf_status_name(status));
+}
+
+int32_t conf_try_open(struct conf_end *end, const struct conf_open *how)
+{
+    static const struct conf_open usual;
+    const struct conf_open *with = how != NULL ? how : &usual;
+    const uint32_t contexts = with->contexts > 0 ? with->contexts : 1;
+    const struct na_plugin_init init = {
+        .size = sizeof(init),
+        .listen = !with->origin_only,
+        .class_name = conf_plugin.class_name,
+        .protocol = with->protocol != NULL ? with->protocol : conf_plugin.protocol,
+        .address = conf_plugin.address[0] != '\0' ? conf_plugin.address : NULL,
+        .max_unexpected_size = with->message_size,
+        .max_expected_size = with->message_size,
+        .progress_mode = with->progress_mode,
+        .thread_mode = with->thread_mode,
+        .max_contexts = contexts,
+    };
+    int32_t status;
+
+    memset(end, 0, sizeof(*end));
+    status = class_initialize(end, &init);
+    if (status != NA_PLUGIN_SUCCESS)
+        return status;
+    for (uint32_t id = 0; id < contexts && status == NA_PLUGIN_SUCCESS; id++)
+        status = conf_context_create(end, id);
+    if (status == NA_PLUGIN_SUCCESS)
+        status = self_find(end);
+    if (status != NA_PLUGIN_SUCCESS) {
+        conf_close(end);
+        return status;
+    }
+    conf_addr_string(end, end->self, end->address, sizeof(end->address));
+    end->next = ends;
+    ends = end;
+    return NA_PLUGIN_SUCCESS;
+}
+
+void conf_close(struct conf_end *end)
+{
+    conf_stop(end);
+    conf_destroy(end);
+}
+
+void conf_stop(struct conf_end *end)
+{
+    for (uint32_t id = 0; id < end->context_count; id++) {
+        uint64_t entered;
+        int32_t status;
+
+        if (end->contexts[id] == NULL)
+            continue;
+        entered = conf_enter(CONF_CALL_CONTEXT_STOP);
+        status = conf_plugin.table.context_stop(end->contexts[id]);
+        conf_leave(CONF_CALL_CONTEXT_STOP, entered);
+        conf_require(status == NA_PLUGIN_SUCCESS, "context_stop failed: %s",
+                     conf_status_name(status));
+    }
+    conf_ops_check_completed(end, "when context_stop had returned");
+}
+
+void conf_destroy(struct conf_end *end)
+{
+    uint64_t entered;
+    int32_t status;
+
+    end_forget(end);
+    conf_ops_end(end, op_drop, end);
+    for (uint32_t id = 0; id < end->context_count; id++) {
+        if (end->contexts[id] == NULL)
+            continue;
+        entered = conf_enter(CONF_CALL_CONTEXT_DESTROY);
+        status = conf_plugin.table.context_destroy(end->contexts[id]);
+        conf_leave(CONF_CALL_CONTEXT_DESTROY, entered);
+        conf_require(status == NA_PLUGIN_SUCCESS, "context_destroy failed: %s",
+                     conf_status_name(status));
+    }
+    if (end->self != NULL)
+        conf_addr_free(end, end->self);
+    entered = conf_enter(CONF_CALL_FINALIZE);
+    status = conf_plugin.table.finalize(end->na_class);
+    conf_leave(CONF_CALL_FINALIZE, entered);
+    conf_require(status == NA_PLUGIN_SUCCESS, "finalize failed: %s", conf_status_name(status));
+    memset(end, 0, sizeof(*end));
+}
+
+int32_t conf_context_create(struct conf_end *end, uint32_t id)
+{
+    uint64_t entered = conf_enter(CONF_CALL_CONTEXT_CREATE);
+    int32_t status = conf_plugin.table.context_create(
+        end->na_class, (struct na_host_context *) (void *) &end->contexts[id], id,
+        &end->contexts[id]);
+
+    conf_leave(CONF_CALL_CONTEXT_CREATE, entered);
+    if (status != NA_PLUGIN_SUCCESS)
+        end->contexts[id] = NULL;
+    else if (end->context_count <= id)
+        end->context_count = id + 1;
+    return status;
+}
+
+void conf_progress(void)
+{
+    for (struct conf_end *end = ends; end != NULL; end = end->next) {
+        for (uint32_t id = 0; id < end->context_count; id++) {
+            uint32_t count = 0;
+
+            if (end->contexts[id] != NULL)
+                (void) conf_poll(end, id, &count);
+        }
+    }
+}
+
+void conf_progress_ms(unsigned int ms)
+{
+    const uint64_t until = conf_now_ms() + ms;
+
+    do {
+        for (int i = 0; i < 20; i++)
+            conf_progress();
+        tool_clock_sleep_ms(0);
+    } while (conf_now_ms() < until);
+}
+
+int32_t conf_poll(const struct conf_end *end, uint32_t id, uint32_t *count)
+{
+    uint64_t entered = conf_enter(CONF_CALL_POLL);
+    int32_t status = conf_plugin.table.poll(end->contexts[id], count);
+
+    conf_leave(CONF_CALL_POLL, entered);
+    if (status != NA_PLUGIN_SUCCESS && status != NA_PLUGIN_AGAIN && status != NA_PLUGIN_TIMEOUT &&
+        status != NA_PLUGIN_INTERRUPT)
+        conf_watch_broken(CONF_WATCH_POLL, "poll returned %s", conf_status_name(status));
+    return status;
+}
+
+uint64_t conf_now_ms(void)
+{
+    return tool_clock_ns() / 1000000;
+}
+
+void conf_leave_alone(struct conf_end *end)
+{
+    end_forget(end);
+}
+
+struct conf_op *conf_op_new(const struct conf_end *end)
+{
+    struct conf_op *op = conf_op_make(end);
+    int32_t status = NA_PLUGIN_SUCCESS;
+    uint64_t entered;
+
+    if (conf_plugin.table.op_initialize != NULL) {
+        entered = conf_enter(CONF_CALL_OP);
+        status = conf_plugin.table.op_initialize(end->na_class, conf_op_private(op));
+        conf_leave(CONF_CALL_OP, entered);
+    }
+    conf_require(status == NA_PLUGIN_SUCCESS, "op_initialize failed: %s", conf_status_name(status));
+    return op;
+}
+
+void conf_wait(const struct conf_op *op, const char *what)
+{
+    if (!conf_wait_for(op, CONF_WAIT_MS))
+        conf_fail("%s was not completed in %u ms", what, CONF_WAIT_MS);
+}
+
+void conf_wait_ok(const struct conf_op *op, const char *what)
+{
+    conf_wait(op, what);
+    conf_require(op->status == NA_PLUGIN_SUCCESS, "%s ended with %s", what,
+                 conf_status_name(op->status));
+}
+
+/* Two processes share a few cores: after some turns without result the other one gets one. */
+bool conf_wait_for(const struct conf_op *op, unsigned int ms)
+{
+    const uint64_t until = conf_now_ms() + ms;
+
+    for (uint64_t turn = 1; !conf_op_is_done(op); turn++) {
+        conf_progress();
+        if (turn % 64 != 0)
+            continue;
+        if (conf_now_ms() > until)
+            return conf_op_is_done(op);
+        tool_clock_sleep_ms(0);
+    }
+    return true;
+}
+
+/* What the plugin does not know of the info's struct is behind its size. */
+static int32_t class_initialize(struct conf_end *end, const struct na_plugin_init *init)
+{
+    struct {
+        struct na_plugin_class_info info;
+        uint8_t guard[INFO_GUARD];
+    } out;
+    uint64_t entered;
+    int32_t status;
+
+    memset(&out.info, 0, sizeof(out.info));
+    out.info.size = sizeof(out.info);
+    conf_guard_set(out.guard, INFO_GUARD);
+    entered = conf_enter(CONF_CALL_INITIALIZE);
+    status = conf_plugin.table.initialize(init, (struct na_host_class *) (void *) end,
+                                          &end->na_class, &out.info);
+    conf_leave(CONF_CALL_INITIALIZE, entered);
+    if (conf_guard_broken(out.guard, INFO_GUARD) >= 0)
+        conf_watch_broken(CONF_WATCH_BOUNDS, "initialize wrote past the size of the class's info");
+    end->info = out.info;
+    if (status != NA_PLUGIN_SUCCESS && end->na_class != NULL) {
+        entered = conf_enter(CONF_CALL_FINALIZE);
+        (void) conf_plugin.table.finalize(end->na_class);
+        conf_leave(CONF_CALL_FINALIZE, entered);
+        end->na_class = NULL;
+    }
+    conf_require(status != NA_PLUGIN_SUCCESS || end->na_class != NULL,
+                 "initialize returned success and no class");
+    return status;
+}
+
+static int32_t self_find(struct conf_end *end)
+{
+    uint64_t entered = conf_enter(CONF_CALL_ADDR);
+    int32_t status = conf_plugin.table.addr_self(end->na_class, &end->self);
+
+    conf_leave(CONF_CALL_ADDR, entered);
+    if (status != NA_PLUGIN_SUCCESS)
+        end->self = NULL;
+    conf_require(status != NA_PLUGIN_SUCCESS || end->self != NULL,
+                 "addr_self returned success and no address");
+    return status;
+}
+
+static void op_drop(struct conf_op *op, void *arg)
+{
+    struct conf_end *end = arg;
+    uint64_t entered;
+
+    if (conf_plugin.table.op_finalize == NULL)
+        return;
+    entered = conf_enter(CONF_CALL_OP);
+    conf_plugin.table.op_finalize(end->na_class, conf_op_private(op));
+    conf_leave(CONF_CALL_OP, entered);
+}
+
+static void end_forget(struct conf_end *end)
+{
+    for (struct conf_end **link = &ends; *link != NULL; link = &(*link)->next) {
+        if (*link == end) {
+            *link = end->next;
+            return;
+        }
+    }
+}

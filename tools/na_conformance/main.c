@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* na_conformance: checks that a transport plugin keeps the promises of na_plugin.h. */
+
+#include <unistd.h>
+
+#include "common/tool_message.h"
+#include "common/tool_process.h"
+#include "common/tool_signal.h"
+#include "na_conformance/options.h"
+#include "na_conformance/report.h"
+#include "na_conformance/runner.h"
+
+int main(int argc, char *argv[])
+{
+    static struct conf_results results; /* large for a stack */
+    struct conf_options options;
+    int exit_code;
+
+    tool_message_set_name("na_conformance");
+    if (!conf_options_parse(argc, argv, &options, &exit_code))
+        return exit_code;
+    conf_settings = options.settings;
+    if (options.control_fd != 0)
+        return conf_peer_main((int) options.control_fd, (int) options.shared_fd, &options.peer);
+    if (!conf_runner_choose(&results, options.only, options.skip))
+        return TOOL_EXIT_USAGE;
+    if (options.list)
+        return conf_report_list(options.form, &results) ? TOOL_EXIT_OK : TOOL_EXIT_FAILED;
+    if (access(conf_settings.plugin, R_OK) != 0) {
+        tool_error("--plugin: %s cannot be read", conf_settings.plugin);
+        return TOOL_EXIT_USAGE;
+    }
+    tool_signal_install();
+    tool_process_raise_file_limit();
+    conf_report_begin(options.form, &results);
+    if (!conf_runner_run(&results, conf_report_check) || !conf_report_end(options.form, &results))
+        return TOOL_EXIT_FAILED;
+    if (tool_signal_received() != 0)
+        return tool_signal_exit_code();
+    return conf_report_count(&results, CONF_FAIL) == 0 && conf_report_count(&results, CONF_PASS) > 0
+               ? TOOL_EXIT_OK
+               : TOOL_EXIT_FAILED;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Runs checks, each in a process of its own, and collects what came of them. */
+
+#ifndef AMALGAM_CONF_RUNNER_H
+#define AMALGAM_CONF_RUNNER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "na_conformance/check.h"
+#include "na_conformance/shared.h"
+
+#define CONF_CHECKS_MAX 256
+
+struct conf_result {
+    const struct conf_check *check;
+    bool wanted;
+    bool left_out; /* by --skip */
+    enum conf_outcome outcome;
+    char reason[CONF_REASON_SIZE]; /* why it failed or was skipped, or a note */
+    double seconds;
+};
+
+struct conf_results {
+    struct conf_result items[CONF_CHECKS_MAX];
+    size_t count;
+};
+
+/* Fills in the checks; `only` NULL wants all, otherwise it is a list of numbers, ids and areas,
+ * separated by commas; `skip` is one of what is left out, or NULL. False: one of them is not known,
+ * which was said. */
+bool conf_runner_choose(struct conf_results *results, const char *only, const char *skip);
+
+/* Runs what is wanted. `done` is called after each, for those who watch. */
+bool conf_runner_run(struct conf_results *results, void (*done)(const struct conf_result *result));
+
+/* The file of the memory that a check's processes share. */
+int conf_runner_shared_fd(void);
+
+#endif /* AMALGAM_CONF_RUNNER_H */

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a check finds out, in memory that it shares with the process that runs it and with its
+ * peers: it can be read after a crash, too. */
+
+#ifndef AMALGAM_CONF_SHARED_H
+#define AMALGAM_CONF_SHARED_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define CONF_REASON_SIZE 512
+
+/* Promises that are watched while anything else is checked. */
+enum conf_watch {
+    CONF_WATCH_ONCE,
+    CONF_WATCH_ACCEPTED,
+    CONF_WATCH_COMPLETES,
+    CONF_WATCH_FORM,
+    CONF_WATCH_BOUNDS,
+    CONF_WATCH_FREE,
+    CONF_WATCH_LEAK,
+    CONF_WATCH_BLOCKS,
+    CONF_WATCH_POLL,
+    CONF_WATCH_DESCRIPTOR,
+    CONF_WATCH_PEER,
+    CONF_WATCHES
+};
+
+/* Functions of the table, for the report of a crash, a hang or a delay. */
+enum conf_call {
+    CONF_CALL_NONE,
+    CONF_CALL_ENTRY,
+    CONF_CALL_ENUMERATE,
+    CONF_CALL_INITIALIZE,
+    CONF_CALL_FINALIZE,
+    CONF_CALL_CONTEXT_CREATE,
+    CONF_CALL_CONTEXT_STOP,
+    CONF_CALL_CONTEXT_DESTROY,
+    CONF_CALL_OP,
+    CONF_CALL_ADDR_LOOKUP,
+    CONF_CALL_ADDR,
+    CONF_CALL_ADDR_TO_STRING,
+    CONF_CALL_ADDR_SERIALIZE,
+    CONF_CALL_BUFFER,
+    CONF_CALL_SEND_UNEXPECTED,
+    CONF_CALL_RECV_UNEXPECTED,
+    CONF_CALL_SEND_EXPECTED,
+    CONF_CALL_RECV_EXPECTED,
+    CONF_CALL_MULTI_RECV,
+    CONF_CALL_MEM_CREATE,
+    CONF_CALL_MEM_REGISTER,
+    CONF_CALL_MEM_SERIALIZE,
+    CONF_CALL_MEM_DESERIALIZE,
+    CONF_CALL_MEM_DESTROY,
+    CONF_CALL_PUT,
+    CONF_CALL_GET,
+    CONF_CALL_POLL,
+    CONF_CALL_POLL_WAIT,
+    CONF_CALL_POLL_FD,
+    CONF_CALL_WAKE,
+    CONF_CALL_CANCEL,
+    CONF_CALL_EXTENSION,
+    CONF_CALL_CLEANUP
+};
+
+enum conf_outcome {
+    CONF_NONE, /* it has not come to an end */
+    CONF_PASS,
+    CONF_FAIL,
+    CONF_SKIP
+};
+
+struct conf_finding {
+    _Atomic uint32_t outcome;
+    char reason[CONF_REASON_SIZE];
+};
+
+struct conf_shared {
+    struct conf_finding check;
+    struct conf_finding watches[CONF_WATCHES];
+    _Atomic uint32_t call;                   /* enum conf_call that was entered last and not left */
+    char plugin_error[CONF_REASON_SIZE / 2]; /* the last error that the plugin logged */
+};
+
+extern struct conf_shared *conf_shared;
+extern bool conf_is_peer; /* this process serves a check */
+
+/* Ends the check, and this process. */
+_Noreturn void conf_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+_Noreturn void conf_skip(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Fails the check unless the condition holds. */
+void conf_require(bool condition, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Ends the check with success, unless it has ended otherwise. */
+void conf_pass(void);
+
+/* A promise that is watched was broken. The check goes on; what comes first is kept. */
+void conf_watch_broken(enum conf_watch watch, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Sets what a check that passes has to add, such as how often it tried. */
+void conf_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Around each call of the plugin. conf_leave() reports functions that may not block and did. */
+uint64_t conf_enter(enum conf_call call);
+void conf_leave(enum conf_call call, uint64_t entered);
+
+const char *conf_call_name(uint32_t call);
+const char *conf_status_name(int32_t status);
+
+#endif /* AMALGAM_CONF_SHARED_H */

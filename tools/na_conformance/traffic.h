@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* An endpoint and a peer that exchange messages whose content can be told. */
+
+#ifndef AMALGAM_CONF_TRAFFIC_H
+#define AMALGAM_CONF_TRAFFIC_H
+
+#include "na_conformance/peer.h"
+
+#define CONF_TRAFFIC_WINDOW 64
+
+struct conf_traffic {
+    struct conf_end end;
+    struct conf_peer peer;
+    uint32_t buffer_flags; /* not 0: buffers are the plugin's */
+    struct conf_op *echo_op;
+    /* Unexpected receives, a ring in posting order. */
+    struct conf_op *receives[CONF_TRAFFIC_WINDOW];
+    struct conf_buffer in[CONF_TRAFFIC_WINDOW];
+    uint32_t window, first;
+    /* Sends. */
+    struct conf_op *sends[CONF_TRAFFIC_WINDOW];
+    struct conf_buffer out[CONF_TRAFFIC_WINDOW];
+};
+
+/* Loads the plugin, opens, and has the peer listen with that many receives. */
+void conf_traffic_open(struct conf_traffic *traffic, enum conf_peer_mode mode, uint32_t receives);
+void conf_traffic_open_with(struct conf_traffic *traffic, enum conf_peer_mode mode,
+                            uint32_t receives, const struct conf_open *how);
+void conf_traffic_close(struct conf_traffic *traffic);
+
+/* Sends `size` bytes after the header and gets them back from an echoing peer. */
+void conf_traffic_echo(struct conf_traffic *traffic, uint64_t size, uint32_t tag);
+
+/* Sends one that is counted, to its end. */
+void conf_traffic_number(struct conf_traffic *traffic, uint64_t number, uint64_t size,
+                         uint32_t tag);
+
+/* Sends `count` numbered ones, many at a time. */
+void conf_traffic_flood(struct conf_traffic *traffic, uint32_t count, uint64_t size);
+
+/* Posts the window of receives. */
+void conf_traffic_receive(struct conf_traffic *traffic, uint32_t window);
+
+/* The receive that was posted first: waits for it; looks at it; posts it again. */
+void conf_traffic_wait_first(struct conf_traffic *traffic);
+bool conf_traffic_first_is_done(const struct conf_traffic *traffic);
+uint32_t conf_traffic_first_tag(const struct conf_traffic *traffic);
+struct na_plugin_addr *conf_traffic_first_source(const struct conf_traffic *traffic);
+
+/* It has to be message `number` with `size` bytes, and with the number as tag if `tagged`. */
+void conf_traffic_take(struct conf_traffic *traffic, uint32_t number, uint64_t size, bool tagged);
+
+/* Posts it again without looking at it; the source is the caller's. */
+struct na_plugin_addr *conf_traffic_first_keep(struct conf_traffic *traffic);
+
+#endif /* AMALGAM_CONF_TRAFFIC_H */
