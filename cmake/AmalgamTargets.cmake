@@ -23,21 +23,21 @@ endfunction()
 
 # amalgam_add_test(NAME <name> SOURCES <file>... [LIBS <lib>...] [LABELS <label>...]
 #                  [TIMEOUT <seconds>] [ARGS <arg>...] [ENV <NAME=value>...] [DEPENDS <target>...]
-#                  [DEFINITIONS <def>...] [INTERNAL] [SERIAL] [LOOP] [EACH_TRANSPORT]
+#                  [DEFINITIONS <def>...] [INTERNAL] [PROCESSORS <n>] [LOOP] [EACH_TRANSPORT]
 #                  [TRANSPORTS <init string>...])
 #
 # A cmocka program (target test_<name>) and its ctest entry <name>. Without LIBS it links
 # amalgam::hg (and amalgam::na through it); a test of na alone says LIBS amalgam::na. INTERNAL
 # replaces both by their static variants and adds sdk/src, to reach functions that are not
-# exported. DEPENDS: plugins or tools that have to be built before. SERIAL: no other test at the
-# same time, for tests that measure.
+# exported. DEPENDS: plugins or tools that have to be built before. PROCESSORS: in the place of how
+# many other tests this one runs, for tests that keep the machine busy.
 #
 # TRANSPORTS: an entry for each of the named ones that was built, <name> for na+sm and
 # <name>.<transport> for others, with AMALGAM_TEST_INIT saying which; na+sm when left out.
 # EACH_TRANSPORT: all of AMALGAM_TEST_TRANSPORTS. LOOP: also an entry <name>.loop over the plugin in
 # which nothing is as in shared memory.
 function(amalgam_add_test)
-    cmake_parse_arguments(PARSE_ARGV 0 arg "INTERNAL;SERIAL;LOOP;EACH_TRANSPORT" "NAME;TIMEOUT"
+    cmake_parse_arguments(PARSE_ARGV 0 arg "INTERNAL;LOOP;EACH_TRANSPORT" "NAME;TIMEOUT;PROCESSORS"
         "SOURCES;LIBS;LABELS;ARGS;ENV;DEPENDS;DEFINITIONS;TRANSPORTS")
     amalgam_check_arguments(amalgam_add_test "${arg_SOURCES}" "${arg_UNPARSED_ARGUMENTS}")
     if(NOT arg_LIBS)
@@ -88,8 +88,8 @@ macro(amalgam_add_test_entry entry labels environment)
     add_test(NAME ${entry} COMMAND ${target} ${arg_ARGS})
     set_tests_properties(${entry} PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT}
         ENVIRONMENT "${AMALGAM_TEST_ENVIRONMENT};${environment}" SKIP_RETURN_CODE 77)
-    if(arg_SERIAL)
-        set_tests_properties(${entry} PROPERTIES RUN_SERIAL ON)
+    if(arg_PROCESSORS)
+        set_tests_properties(${entry} PROPERTIES PROCESSORS ${arg_PROCESSORS})
     endif()
 endmacro()
 

@@ -18,7 +18,9 @@
 
 #include <cmocka.h>
 
-#define PER_PROCESS   50
+#ifndef PER_PROCESS
+#    define PER_PROCESS 50
+#endif
 #define PROCESSES_MAX 512
 #define DESCRIPTORS   1024
 #define ROUND_SECONDS 120
