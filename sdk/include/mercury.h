@@ -1057,8 +1057,9 @@ HG_PUBLIC hg_return_t HG_Respond(hg_handle_t handle, hg_cb_t callback, void *arg
  *
  * \param handle [IN]    handle
  *
- * \return HG_SUCCESS, also if nothing runs; HG_INVALID_ARG if handle is NULL; HG_OPNOTSUPPORTED for
- * an RPC to the own address that its handler already works on
+ * \return HG_SUCCESS, also if nothing runs; HG_INVALID_ARG if handle is NULL; an NA error code if
+ * the transport cannot cancel: the operation then ends as it would have, or with its deadline (see
+ * mercury_ext.h)
  *
  * Any thread. \since 1.0
  */

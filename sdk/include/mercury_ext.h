@@ -19,7 +19,12 @@ struct hg_ext_counters {
     uint64_t sm_req_sent_count;      /* Requests that auto_sm sent through shared memory */
     uint64_t sm_req_recv_count;      /* Requests received so */
     uint64_t sm_bulk_count;          /* Bulk transfers started so */
+    uint64_t timeout_count;          /* Operations whose deadline ended them */
+    uint64_t parked_count;           /* Operations that ended before the transport let go of them */
 };
+
+/* How long HG_Class_set_overflow_timeout() is at first, in milliseconds. */
+#define HG_OVERFLOW_TIMEOUT_DEFAULT 60000u
 
 #ifdef __cplusplus
 extern "C" {
@@ -82,6 +87,86 @@ HG_PUBLIC bool HG_Addr_is_auto_sm(const hg_class_t *hg_class, hg_addr_t addr) HG
  * Any thread. \since 1.0
  */
 HG_PUBLIC na_class_t *HG_Class_get_na(const hg_class_t *hg_class) HG_WARN_UNUSED_RESULT;
+
+/*
+ * Deadlines
+ *
+ * An operation with a deadline ends by its callback when that is over, at the latest in the first
+ * progress call after it (to within 0.1 ms), with ret HG_TIMEOUT; also if the transport can neither
+ * complete nor cancel it. What comes for it afterwards is dropped and counted. Progress that
+ * sleeps, and the descriptor of HG_Event_get_wait_fd(), wake in time. Milliseconds count from the
+ * call that starts the operation; 0 stands for no deadline.
+ *
+ * A cancelled operation that has a deadline ends, by HG_CANCELED, some 20 ms later even if the
+ * transport does not let go of it; one without a deadline ends when the transport does.
+ */
+
+/**
+ * Set the deadline that handles, requests, bulk transfers and lookups of a class have if none is
+ * set for one of them. It is none at first.
+ *
+ * \param hg_class [IN]     class
+ * \param deadline_ms [IN]  milliseconds, or 0. Handles that exist keep theirs
+ *
+ * \return HG_SUCCESS; HG_INVALID_ARG if hg_class is NULL
+ *
+ * Any thread. \since 1.0
+ */
+HG_PUBLIC hg_return_t HG_Class_set_default_deadline(hg_class_t *hg_class, unsigned int deadline_ms);
+
+/**
+ * The default deadline of a class.
+ *
+ * \param hg_class [IN]  class
+ *
+ * \return milliseconds; 0: none
+ *
+ * Any thread. \since 1.0
+ */
+HG_PUBLIC unsigned int HG_Class_get_default_deadline(const hg_class_t *hg_class)
+    HG_WARN_UNUSED_RESULT;
+
+/**
+ * Set how long the data of an input or output that did not fit a message are waited for: a response
+ * whose output nobody fetches ends with HG_TIMEOUT, and the memory that holds it can be used again;
+ * a request whose input cannot be fetched is answered with HG_TIMEOUT. A deadline of the handle
+ * goes before. At first it is HG_OVERFLOW_TIMEOUT_DEFAULT. An origin that makes no progress for
+ * longer gets an error instead of its output.
+ *
+ * \param hg_class [IN]    class
+ * \param timeout_ms [IN]  milliseconds; 0: for ever
+ *
+ * \return HG_SUCCESS; HG_INVALID_ARG if hg_class is NULL
+ *
+ * Any thread. \since 1.0
+ */
+HG_PUBLIC hg_return_t HG_Class_set_overflow_timeout(hg_class_t *hg_class, unsigned int timeout_ms);
+
+/**
+ * Set the deadline of operations on a handle, from the next HG_Forward() or HG_Respond() on. After
+ * HG_TIMEOUT the handle can be used again like after any other result; the target is told that its
+ * response is not waited for. It is not told to stop.
+ *
+ * \param handle [IN]       handle, of HG_Create() or received. Those that are created or received
+ *     later have the default of their class again
+ * \param deadline_ms [IN]  milliseconds, or 0
+ *
+ * \return HG_SUCCESS; HG_INVALID_ARG if handle is NULL
+ *
+ * One thread at a time. \since 1.0
+ */
+HG_PUBLIC hg_return_t HG_Set_deadline(hg_handle_t handle, unsigned int deadline_ms);
+
+/**
+ * The deadline of operations on a handle.
+ *
+ * \param handle [IN]  handle
+ *
+ * \return milliseconds; 0: none
+ *
+ * One thread at a time. \since 1.0
+ */
+HG_PUBLIC unsigned int HG_Get_deadline(hg_handle_t handle) HG_WARN_UNUSED_RESULT;
 
 #ifdef __cplusplus
 }
