@@ -13,6 +13,7 @@ hg_return_t HG_Cancel(hg_handle_t handle)
     if (atomic_load(&handle->state) != HG_HANDLE_ACTIVE)
         return HG_SUCCESS;
     /* With a deadline it also ends if the transport does not let go of it. */
+    atomic_store(&handle->is_canceled, true);
     if (atomic_load(&handle->pending) > HG_PENDING_TIMER)
         hg_context_hasten(handle->info.context, &handle->timer, hg_clock_ns() + HG_CANCEL_NS);
     return hg_handle_cancel(handle);

@@ -249,6 +249,8 @@ void hg_class_for_each(void (*function)(hg_class_t *hg_class, void *arg), void *
 static void hg_class_set_options(hg_class_t *hg_class, const struct hg_options *options)
 {
     hg_class->is_busy = (options->na_init_info.progress_mode & NA_NO_BLOCK) != 0;
+    hg_class->is_single_thread =
+        (options->na_init_info.thread_mode & NA_THREAD_MODE_SINGLE_CLS) != 0;
     if (options->na_class == NULL)
         hg_class->max_contexts =
             options->na_init_info.max_contexts > 0 ? options->na_init_info.max_contexts : 1;

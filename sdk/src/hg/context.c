@@ -114,6 +114,16 @@ void hg_context_count_bulk(hg_context_t *context, enum hg_lane lane)
         hg_count(&context->counters.bulk_sm);
 }
 
+void hg_context_count_timeout(hg_context_t *context)
+{
+    hg_count(&context->counters.timed_out);
+}
+
+void hg_context_count_parked(hg_context_t *context)
+{
+    hg_count(&context->counters.parked);
+}
+
 void hg_context_op_begin(hg_context_t *context)
 {
     atomic_fetch_add_explicit(&context->op_count, 1, memory_order_relaxed);

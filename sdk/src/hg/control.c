@@ -85,6 +85,7 @@ uint32_t hg_controls_cancel(hg_context_t *context)
     for (handle = controls->awaiting; handle != NULL; handle = handle->next_awaiting) {
         count++;
         atomic_store(&handle->is_canceled, true);
+        hg_context_hasten(context, &handle->timer, hg_clock_ns() + HG_CANCEL_NS);
         (void) NA_Cancel(hg_handle_lane(handle)->na_class, hg_handle_na_context(handle),
                          handle->ack.op);
     }

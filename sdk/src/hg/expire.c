@@ -31,6 +31,9 @@ void hg_deadline_begin(struct hg_handle *handle, uint32_t deadline_ms)
 void hg_deadline_started(struct hg_handle *handle)
 {
     hg_context_arm(handle->info.context, &handle->timer, handle->end_ns);
+    /* A cancel that came before found no timer. */
+    if (util_unlikely(atomic_load(&handle->is_canceled)))
+        hg_context_hasten(handle->info.context, &handle->timer, hg_clock_ns() + HG_CANCEL_NS);
     if (handle->is_origin)
         hg_forward_part_done(handle);
     else

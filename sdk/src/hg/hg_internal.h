@@ -85,6 +85,10 @@ void hg_context_hasten(hg_context_t *context, struct hg_timer *timer, uint64_t a
 /* Monotonic time in nanoseconds. */
 uint64_t hg_clock_ns(void);
 
+/* Count operations that their deadline ended, and those that the transport still has. */
+void hg_context_count_timeout(hg_context_t *context);
+void hg_context_count_parked(hg_context_t *context);
+
 /* How long a cancelled operation with a deadline waits for the transport, at the most. */
 #define HG_CANCEL_NS UINT64_C(20000000)
 
@@ -92,6 +96,9 @@ uint64_t hg_clock_ns(void);
 #define HG_SETTLE_AGAIN_NS UINT64_C(5000000)
 
 #define HG_NS_PER_MS       UINT64_C(1000000)
+
+/* Of the bulk layer: have memory freed with the last reference to a local descriptor. */
+void hg_bulk_own(hg_bulk_t bulk, void *memory);
 
 /* Of the bulk layer: post what was refused, as far as the transport takes it now. */
 void hg_bulk_retry(hg_context_t *context);

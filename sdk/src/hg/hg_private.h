@@ -197,7 +197,8 @@ struct hg_class_lane {
 struct hg_class {
     struct hg_class_lane lanes[HG_LANE_MAX];
     bool is_listening;
-    bool is_busy; /* never sleeps */
+    bool is_busy;          /* never sleeps */
+    bool is_single_thread; /* the program promised so */
     bool owns_na_class;
     bool no_bulk_eager;
     bool no_loopback;
