@@ -176,8 +176,8 @@ HG_PUBLIC unsigned int HG_Get_deadline(hg_handle_t handle) HG_WARN_UNUSED_RESULT
  * NA_THREAD_MODE_SINGLE_CLS looks up in the call, whatever that takes.
  *
  * \param context [IN]      as in HG_Addr_lookup1()
- * \param callback [IN]     called with type HG_CB_LOOKUP; ret is HG_SUCCESS, HG_TIMEOUT, HG_CANCELED
- *     or the error
+ * \param callback [IN]     called with type HG_CB_LOOKUP; ret is HG_SUCCESS, HG_TIMEOUT,
+ *     HG_CANCELED or the error
  * \param arg [IN]          passed to the callback
  * \param name [IN]         address string of a peer, copied
  * \param deadline_ms [IN]  milliseconds; 0: none, whatever the class has
