@@ -291,6 +291,10 @@ static void cancelled_response_calls_back_once(void **state)
 {
     struct pair *pair = *state;
 
+    if (!test_is_sm()) {
+        test_skip("a response needs progress of both sides there, so the origin may be faster");
+        return;
+    }
     for (int other = 0; other < 2; other++) {
         struct outcome outcome = {0}, respond = {0};
         hg_handle_t handle = forward_held(pair, &outcome), held;
