@@ -43,7 +43,9 @@ int32_t fault_class_initialize(const struct na_plugin_init *init, struct na_host
     (void) pthread_mutex_init(&fault_class->order, NULL);
     (void) pthread_mutex_init(&fault_class->state, NULL);
     fault_list_init(&fault_class->contexts);
+    fault_lanes_init(&fault_class->lanes);
     memcpy(address, length > 0 ? init->address : "", length + 1);
+    fault_class->single_context = (init->thread_mode & NA_PLUGIN_THREAD_SINGLE_CONTEXT) != 0;
     fault_class->sleeps = (init->progress_mode & NA_PLUGIN_PROGRESS_BUSY) == 0;
     ret = class_open(&opening, address);
     if (ret != NA_PLUGIN_SUCCESS)
@@ -106,7 +108,9 @@ static int32_t class_open(struct opening *opening, char *address)
         FAULT_ERROR("nothing to wrap for \"%.80s\": %s", opening->init->protocol, reason);
         return ret;
     }
-    FAULT_ERROR("cannot open \"%.80s\": %s", opening->init->protocol, opening->reason);
+    /* A plugin that refused has said why. */
+    if (opening->reason[0] != '\0')
+        FAULT_ERROR("cannot open \"%.80s\": %s", opening->init->protocol, opening->reason);
     return opening->status;
 }
 
@@ -147,8 +151,7 @@ static int32_t try_candidate(void *arg, const struct na_plugin_wrap_candidate *c
         (void) inner->finalize(inner_class);
     if (opening->status == NA_PLUGIN_SUCCESS)
         opening->status = NA_PLUGIN_FAULT;
-    (void) snprintf(opening->reason, REASON_MAX, "plugin %s refused it with code %d", inner->name,
-                    opening->status);
+    opening->reason[0] = '\0';
     return NA_PLUGIN_SUCCESS;
 }
 

@@ -19,8 +19,9 @@ int32_t fault_context_create(struct na_plugin_class *na_class, struct na_host_co
     context->fault_class = fault_class;
     context->id = id;
     context->epoll_fd = context->inner_fd = context->timer_fd = -1;
-    context->lanes_due_ns = context->armed_ns = UINT64_MAX;
-    fault_list_init(&context->lanes);
+    context->armed_ns = UINT64_MAX;
+    fault_lanes_init(&context->own_lanes);
+    context->lanes = fault_class->single_context ? &context->own_lanes : &fault_class->lanes;
     fault_list_init(&context->cancels);
     fault_list_init(&context->parked);
     ret = fault_class->inner->context_create(fault_class->inner_class, host_context, id,

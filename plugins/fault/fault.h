@@ -51,6 +51,12 @@ enum fault_counter {
     FAULT_COUNTERS
 };
 
+/* Operations that wait, see hold.c. */
+struct fault_lanes {
+    struct fault_list heads; /* by the time they are due; under the class's order */
+    uint64_t due_ns;         /* of the first of them; under the class's state */
+};
+
 /* An open endpoint. */
 struct fault_class {
     const struct na_plugin *inner;
@@ -61,6 +67,14 @@ struct fault_class {
     bool holds;    /* operations may be held back */
     bool observes; /* anything at all may happen; otherwise all calls go straight through */
     bool sleeps;   /* not told to be busy for ever */
+
+    /*
+     * Messages keep their order across contexts, and whoever polls hands over what is due, so that
+     * none waits for a context that nobody polls. Only where one thread may call a context each has
+     * lanes of its own.
+     */
+    bool single_context;
+    struct fault_lanes lanes;
 
     atomic_uint_fast64_t posted; /* operations that go to a peer */
     atomic_bool dying;           /* contexts close when they notice */
@@ -90,10 +104,11 @@ struct fault_context {
     pthread_rwlock_t gate;
     atomic_bool gone; /* the wrapped context is closed */
 
-    struct fault_list lanes; /* heads, by the time they are due; under the class's order */
+    struct fault_lanes *lanes; /* the class's, or our own */
+    struct fault_lanes own_lanes;
+    atomic_uint handing_over; /* operations of ours, by whatever thread */
 
     /* Under the class's state. */
-    uint64_t lanes_due_ns;     /* of the first of them, UINT64_MAX for none */
     uint64_t armed_ns;         /* when the timer goes off, UINT64_MAX for never */
     struct fault_list cancels; /* refused, in the order in which they are due */
     struct fault_list parked;  /* receives of a dead endpoint, which nothing arrives for */
@@ -149,7 +164,7 @@ struct fault_op {
     struct fault_post post;
 
     /* In a lane, under the class's order. */
-    struct fault_link lane_link; /* of a head: in the context's lanes */
+    struct fault_link lane_link; /* of a head: in the lanes */
     struct fault_op *lane_next;  /* waits until this one was handed over */
     uint64_t due_ns;
     uint32_t passes; /* operations that have to pass before it is due, if it is reordered */
@@ -282,13 +297,16 @@ bool fault_hold(struct fault_op *op, bool held, uint64_t due_ns, uint32_t passes
 /* One operation was handed over: those that are reordered may be due now. */
 void fault_hold_passed(struct fault_class *fault_class);
 
-/* Hands over what is due. */
+/* Hands over what is due in the context's lanes. */
 void fault_hold_release(struct fault_context *context);
+
+void fault_lanes_init(struct fault_lanes *lanes);
 
 /* Takes an operation out of its lane; false when it is in none, or handed over just now. */
 bool fault_hold_remove(struct fault_op *op);
 
-/* Takes everything of a context out of the lanes and completes it. */
+/* Takes everything of a context out of the lanes and completes it; nothing of it is being handed
+ * over afterwards. */
 void fault_hold_drain(struct fault_context *context, int32_t status);
 
 /* poll.c */

@@ -124,7 +124,7 @@ void fault_timer_close(struct fault_context *context)
 static uint64_t first_due_ns(const struct fault_context *context)
 {
     const struct fault_link *link = fault_list_first(&context->cancels);
-    uint64_t due_ns = context->lanes_due_ns;
+    uint64_t due_ns = context->lanes->due_ns;
 
     if (atomic_load(&context->fault_class->dying) && !atomic_load(&context->gone))
         return 0;
