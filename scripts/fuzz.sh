@@ -16,7 +16,7 @@ main() {
     for target in $targets; do
         [ -f "tests/fuzz/fuzz_$target.c" ] || die "there is no target '$target'"
     done
-    install_missing build test clang
+    install_missing build test clang tsan # the fuzzer's runtime comes with the sanitizers
     cmake --preset fuzz -B "$build" >/dev/null
     cmake --build "$build" -j "$jobs" --target $(printf 'fuzz_%s ' $targets) -- --quiet
     mkdir -p "$build/crashes"
