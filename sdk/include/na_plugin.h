@@ -658,8 +658,8 @@ struct na_plugin_addr_serialize {
 struct na_plugin_wrap_candidate {
     /* All members that this core knows are there: absent functions are NULL. Lives for ever. */
     const struct na_plugin *plugin;
-    const char *class_name;              /* for na_plugin_init.class_name */
-    const struct na_plugin_offer *offer; /* as the plugin reported it */
+    const char *class_name;              /* for na_plugin_init.class_name; during the call */
+    const struct na_plugin_offer *offer; /* as the plugin reported it; during the call */
 };
 
 /* Takes one candidate during na_plugin_wrap.select; anything but success ends the selection. */

@@ -142,24 +142,23 @@ static void a_delay_is_slept_through(void **state)
     dest = end_lookup(&from, &to);
     op = NA_Op_create(from.na_class, NA_OP_SINGLE);
     begin = now_ms();
+    cpu = cpu_ms();
     assert_int_equal(NA_Msg_send_unexpected(from.na_class, from.context, event_callback, &sent,
                                             "late", 5, NULL, dest, 0, 1, op),
                      NA_SUCCESS);
-    for (int i = 0; i < 50 && !NA_Poll_try_wait(from.na_class, from.context); i++)
-        end_progress(&from, 0);
-    assert_true(poll(&fd, 1, 20) == 0 || now_ms() - begin >= 500); /* on a slow machine */
-    cpu = cpu_ms();
-    while (atomic_load(&sent.done) == 0 && rounds < 1000) {
-        unsigned int count = 0;
-
-        (void) NA_Poll_wait(from.na_class, from.context, 5000, &count);
-        (void) NA_Trigger(from.context, 10, NULL);
-        if (++rounds > 2)
-            end_progress(&to, 0); /* over some transports it completes only with the peer's help */
+    /* The transport may have reasons of its own to wake us, but not many. */
+    for (; now_ms() - begin < 490 && rounds < 100; rounds++) {
+        for (int i = 0; i < 1000 && !NA_Poll_try_wait(from.na_class, from.context); i++)
+            end_progress(&from, 0);
+        (void) poll(&fd, 1, 5000);
     }
+    assert_in_range(now_ms() - begin, 490, 3000);
+    assert_in_range(rounds, 1, 99);
+    assert_in_range(cpu_ms() - cpu, 0, 200);
+    assert_int_equal(sent.done, 0);
+    assert_true(ends_wait(&from, &to, &sent, TEST_WAIT_MS));
     assert_int_equal(sent.ret, NA_SUCCESS);
-    assert_in_range(now_ms() - begin, 499, 5000);
-    assert_in_range(cpu_ms() - cpu, 0, 100);
+    assert_true(now_ms() - begin >= 499);
     NA_Op_destroy(from.na_class, op);
     NA_Addr_free(from.na_class, dest);
     end_close(&from);
