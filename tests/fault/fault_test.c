@@ -21,6 +21,26 @@ void wrapped_open(struct end *end, const char *options)
     end_open(end, init, NULL);
 }
 
+void wrapped_stop(struct end *end)
+{
+    assert_int_equal(NA_Context_destroy(end->na_class, end->context), NA_BUSY);
+    (void) NA_Trigger(end->context, 100, NULL);
+}
+
+void wrapped_close(struct end *end)
+{
+    struct na_counter counters[32];
+    size_t count = 32;
+
+    while (NA_Context_destroy(end->na_class, end->context) == NA_BUSY)
+        (void) NA_Trigger(end->context, 100, NULL);
+    assert_int_equal(NA_Class_get_counters(end->na_class, counters, &count), NA_SUCCESS);
+    for (size_t i = 0; i < count; i++)
+        if (strncmp(counters[i].name, "na_plugin_", 10) == 0)
+            assert_int_equal(counters[i].value, 0);
+    assert_int_equal(NA_Finalize(end->na_class), NA_SUCCESS);
+}
+
 void check_refused(const char *init_string, na_return_t ret, const char *why)
 {
     na_class_t *na_class = NULL;

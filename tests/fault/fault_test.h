@@ -21,6 +21,12 @@
 /* Opens the transport under test behind the plugin; `options` NULL for none. */
 void wrapped_open(struct end *end, const char *options);
 
+/* Has the context cancel all that is outstanding, and calls back. */
+void wrapped_stop(struct end *end);
+
+/* Closes it; fails when the plugin completed an operation twice, or left one to the core. */
+void wrapped_close(struct end *end);
+
 /* An init string that is refused, with a reason that contains `why`. */
 void check_refused(const char *init_string, na_return_t ret, const char *why);
 

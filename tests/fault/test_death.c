@@ -84,15 +84,14 @@ static void operations_fail_after_the_death(void **state)
     assert_int_equal(send_until_death(&end, &peer, addr), 0);
 
     NA_Addr_free(end.na_class, addr);
-    assert_int_equal(NA_Context_destroy(end.na_class, end.context), NA_BUSY);
-    (void) NA_Trigger(end.context, 100, NULL);
+    wrapped_stop(&end);
     for (unsigned int i = 1; i < RECEIVES; i++)
         assert_int_equal(events[i].ret, NA_CANCELED);
     for (unsigned int i = 0; i < RECEIVES; i++)
         NA_Op_destroy(end.na_class, ops[i]);
     for (unsigned int i = 0; i < 2; i++)
         NA_Op_destroy(end.na_class, expected_ops[i]);
-    end_close(&end);
+    wrapped_close(&end);
     end_close(&peer);
 }
 
@@ -113,7 +112,7 @@ static void progress_goes_on_and_sleeps(void **state)
         assert_int_equal(NA_Poll_wait(end.na_class, end.context, 50, NULL), NA_TIMEOUT);
     assert_in_range(rounds, 1, 10);
     NA_Addr_free(end.na_class, addr);
-    end_close(&end);
+    wrapped_close(&end);
     end_close(&peer);
 }
 
@@ -146,7 +145,7 @@ static void peers_find_nobody(void **state)
     NA_Op_destroy(peer.na_class, op);
     NA_Addr_free(end.na_class, addr);
     NA_Addr_free(peer.na_class, back);
-    end_close(&end);
+    wrapped_close(&end);
     addr = end_lookup(&peer, &other);
     {
         struct burst burst;
@@ -182,7 +181,7 @@ static void what_waits_when_it_dies_fails(void **state)
         NA_Op_destroy(end.na_class, ops[i]);
     }
     NA_Addr_free(end.na_class, addr);
-    end_close(&end);
+    wrapped_close(&end);
     end_close(&peer);
 }
 
@@ -208,7 +207,7 @@ static void things_of_a_dead_endpoint_are_freed(void **state)
     memset(buf, 1, 4096);
     NA_Msg_buf_free(end.na_class, buf, data);
     NA_Addr_free(end.na_class, addr);
-    end_close(&end);
+    wrapped_close(&end);
     end_close(&peer);
 }
 

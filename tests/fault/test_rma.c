@@ -53,7 +53,7 @@ static void transfer(const char *options, bool put)
     mem_close(&from, local_mem);
     mem_close(&to, remote_mem);
     NA_Addr_free(from.na_class, addr);
-    end_close(&from);
+    wrapped_close(&from);
     end_close(&to);
 }
 
