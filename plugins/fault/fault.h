@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A plugin that wraps another one and disturbs it: messages get lost, late or out of order, cancel
- * is refused for a while, the endpoint dies. docs/decisions/0012-fault-plugin.md says what each
+ * is refused for a while, the endpoint dies. docs/decisions/0013-fault-plugin.md says what each
  * fault means.
  */
 
@@ -17,6 +17,9 @@
 #include <stdbool.h>
 
 #define FAULT_PLUGIN_NAME "fault"
+
+/* Most segments of a memory handle that are passed on; each class says how many it takes. */
+#define FAULT_SEGMENTS_MAX 1024u
 
 extern const struct na_host *fault_host;
 extern const struct na_plugin_wrap *fault_wrap;
@@ -63,6 +66,8 @@ struct fault_class {
     struct na_plugin_class *inner_class;
     struct na_plugin_multi_recv multi_recv;         /* zeroed when the wrapped plugin has none */
     struct na_plugin_addr_serialize addr_serialize; /* likewise */
+    struct na_plugin_mem_segments mem_segments;     /* likewise */
+    uint64_t max_segments;                          /* of this class; 1 without the extension */
     struct fault_options options;
     bool holds;    /* operations may be held back */
     bool observes; /* anything at all may happen; otherwise all calls go straight through */
@@ -247,6 +252,8 @@ int32_t fault_mem_serialize(struct na_plugin_class *na_class, struct na_plugin_m
                             uint64_t size);
 int32_t fault_mem_deserialize(struct na_plugin_class *na_class, const void *buf, uint64_t size,
                               struct na_plugin_mem **mem_p);
+
+extern const struct na_plugin_mem_segments fault_mem_segments_extension;
 
 /* post.c */
 int32_t fault_send_unexpected(struct na_plugin_context *context, void *op, const void *buf,

@@ -111,7 +111,7 @@ HG_PUBLIC na_class_t *HG_Class_get_na(const hg_class_t *hg_class) HG_WARN_UNUSED
  *
  * \return HG_SUCCESS; HG_INVALID_ARG if hg_class is NULL
  *
- * Any thread. \since 1.0
+ * Any thread. \since 1.1
  */
 HG_PUBLIC hg_return_t HG_Class_set_default_deadline(hg_class_t *hg_class, unsigned int deadline_ms);
 
@@ -122,7 +122,7 @@ HG_PUBLIC hg_return_t HG_Class_set_default_deadline(hg_class_t *hg_class, unsign
  *
  * \return milliseconds; 0: none
  *
- * Any thread. \since 1.0
+ * Any thread. \since 1.1
  */
 HG_PUBLIC unsigned int HG_Class_get_default_deadline(const hg_class_t *hg_class)
     HG_WARN_UNUSED_RESULT;
@@ -139,7 +139,7 @@ HG_PUBLIC unsigned int HG_Class_get_default_deadline(const hg_class_t *hg_class)
  *
  * \return HG_SUCCESS; HG_INVALID_ARG if hg_class is NULL
  *
- * Any thread. \since 1.0
+ * Any thread. \since 1.1
  */
 HG_PUBLIC hg_return_t HG_Class_set_overflow_timeout(hg_class_t *hg_class, unsigned int timeout_ms);
 
@@ -154,7 +154,7 @@ HG_PUBLIC hg_return_t HG_Class_set_overflow_timeout(hg_class_t *hg_class, unsign
  *
  * \return HG_SUCCESS; HG_INVALID_ARG if handle is NULL
  *
- * One thread at a time. \since 1.0
+ * One thread at a time. \since 1.1
  */
 HG_PUBLIC hg_return_t HG_Set_deadline(hg_handle_t handle, unsigned int deadline_ms);
 
@@ -165,7 +165,7 @@ HG_PUBLIC hg_return_t HG_Set_deadline(hg_handle_t handle, unsigned int deadline_
  *
  * \return milliseconds; 0: none
  *
- * One thread at a time. \since 1.0
+ * One thread at a time. \since 1.1
  */
 HG_PUBLIC unsigned int HG_Get_deadline(hg_handle_t handle) HG_WARN_UNUSED_RESULT;
 
@@ -185,7 +185,7 @@ HG_PUBLIC unsigned int HG_Get_deadline(hg_handle_t handle) HG_WARN_UNUSED_RESULT
  *
  * \return as HG_Addr_lookup1()
  *
- * Any thread. \since 1.0
+ * Any thread. \since 1.1
  */
 HG_PUBLIC hg_return_t HG_Addr_lookup_deadline(hg_context_t *context, hg_cb_t callback, void *arg,
                                               const char *name, unsigned int deadline_ms,
@@ -198,7 +198,7 @@ HG_PUBLIC hg_return_t HG_Addr_lookup_deadline(hg_context_t *context, hg_cb_t cal
  *
  * \return HG_SUCCESS; HG_INVALID_ARG if it is HG_OP_ID_NULL
  *
- * Any thread. \since 1.0
+ * Any thread. \since 1.1
  */
 HG_PUBLIC hg_return_t HG_Addr_lookup_cancel(hg_op_id_t op_id);
 
@@ -225,7 +225,7 @@ HG_PUBLIC hg_return_t HG_Addr_lookup_cancel(hg_op_id_t op_id);
  *
  * \return as HG_Bulk_transfer_id()
  *
- * Any thread. \since 1.0
+ * Any thread. \since 1.1
  */
 HG_PUBLIC hg_return_t HG_Bulk_transfer_deadline(hg_context_t *context, hg_cb_t callback, void *arg,
                                                 hg_bulk_op_t op, hg_addr_t origin_addr,
@@ -243,7 +243,7 @@ HG_PUBLIC hg_return_t HG_Bulk_transfer_deadline(hg_context_t *context, hg_cb_t c
  *
  * \return true if so; false otherwise, or if handle is HG_BULK_NULL
  *
- * Any thread. \since 1.0
+ * Any thread. \since 1.1
  */
 HG_PUBLIC bool HG_Bulk_in_use(hg_bulk_t handle) HG_WARN_UNUSED_RESULT;
 

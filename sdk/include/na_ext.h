@@ -359,7 +359,7 @@ NA_PUBLIC na_return_t NA_Class_get_counters(const na_class_t *na_class, struct n
  * \return true, and the former callback will not be called; false if nothing is outstanding, or if
  *         that callback runs at this moment
  *
- * Any thread. \since 1.0
+ * Any thread. \since 1.1
  */
 NA_PUBLIC bool NA_Op_set_callback(na_class_t *na_class, na_context_t *context, na_op_id_t *op_id,
                                   na_cb_t callback, void *arg);

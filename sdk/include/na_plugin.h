@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The plugin ABI, version 1.0: everything a network transport needs to be loaded by Amalgam.
+ * The plugin ABI, version 1.1: everything a network transport needs to be loaded by Amalgam.
  *
  * A transport is a shared object named na_<name>.so that exports one symbol, na_plugin_entry_v1. It
  * includes this header and its own fabric's, links nothing of ours and imports no symbol of ours:
@@ -61,7 +61,7 @@ extern "C" {
  */
 
 #define NA_PLUGIN_ABI_MAJOR 1u
-#define NA_PLUGIN_ABI_MINOR 0u
+#define NA_PLUGIN_ABI_MINOR 1u
 
 /* Versions in tables are major << 16 | minor. Majors must be equal, any pair of minors works. */
 #define NA_PLUGIN_ABI_VERSION ((NA_PLUGIN_ABI_MAJOR << 16) | NA_PLUGIN_ABI_MINOR)
@@ -248,8 +248,8 @@ struct na_host {
 
     /*
      * The core's table of an optional family (ids below, where the core is the one who gives), or
-     * NULL. It begins with struct na_plugin_extension. A core whose table ends before this member
-     * has no such families.
+     * NULL. It begins with struct na_plugin_extension. Since 1.1: a core whose table ends before
+     * this member has no such families.
      */
     const void *(*get_extension)(const char *id);
 };
@@ -290,6 +290,9 @@ struct na_plugin_class_info {
     uint64_t unexpected_header_size; /* bytes at the front that are the plugin's, at most 4096 */
     uint64_t expected_header_size;
     uint64_t max_rma_size; /* largest single put or get, at least 4096; 0 for no limit */
+    /* Since 1.1: most segments of a memory handle of this class, where they are fewer than those of
+     * na_plugin_mem_segments; 0: as many. Look at `size` before it is written. */
+    uint64_t max_segments;
 };
 
 /* ------------------------------------------------------------------------------------------------
@@ -728,12 +731,12 @@ static inline void na_plugin_log(const struct na_host *host, uint32_t level, con
 }
 
 #ifdef __cplusplus
-#    define NA_PLUGIN_ASSERT(condition) static_assert(condition, "ABI 1.0 layout")
+#    define NA_PLUGIN_ASSERT(condition) static_assert(condition, "layout of ABI 1")
 #else
-#    define NA_PLUGIN_ASSERT(condition) _Static_assert(condition, "ABI 1.0 layout")
+#    define NA_PLUGIN_ASSERT(condition) _Static_assert(condition, "layout of ABI 1")
 #endif
 
-/* Minors may append; what 1.0 has stays where it is. */
+/* Minors may append; what is there stays where it is. */
 #if UINTPTR_MAX == UINT64_MAX
 NA_PLUGIN_ASSERT(sizeof(struct na_plugin_offer) == 32);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin_offer, priority) == 24);
@@ -754,6 +757,7 @@ NA_PLUGIN_ASSERT(offsetof(struct na_plugin, msg_send_unexpected) == 216);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin, mem_create) == 248);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin, put) == 304);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin, cleanup) == 376);
+NA_PLUGIN_ASSERT(offsetof(struct na_plugin_class_info, max_segments) == 56);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin_mem_segments, mem_create_segments) == 16);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin_multi_recv, msg_multi_recv_unexpected) == 8);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin_addr_serialize, addr_deserialize) == 24);
