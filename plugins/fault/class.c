@@ -23,6 +23,7 @@ struct opening {
 static int32_t class_open(struct opening *opening, char *address);
 static int32_t try_candidate(void *arg, const struct na_plugin_wrap_candidate *candidate);
 static void load_extensions(struct fault_class *fault_class);
+static void limit_segments(struct fault_class *fault_class, struct na_plugin_class_info *info);
 static void load_extension(const struct na_plugin *inner, const char *id, void *copy, size_t size);
 
 int32_t fault_class_initialize(const struct na_plugin_init *init, struct na_host_class *host_class,
@@ -51,6 +52,7 @@ int32_t fault_class_initialize(const struct na_plugin_init *init, struct na_host
     if (ret != NA_PLUGIN_SUCCESS)
         goto error;
     load_extensions(fault_class);
+    limit_segments(fault_class, info);
     fault_host->mem_free(address);
     *class_p = (struct na_plugin_class *) (void *) fault_class;
     return NA_PLUGIN_SUCCESS;
@@ -165,6 +167,23 @@ static void load_extensions(struct fault_class *fault_class)
     if (serialize->addr_serialize_size == NULL || serialize->addr_serialize == NULL ||
         serialize->addr_deserialize == NULL)
         memset(serialize, 0, sizeof(*serialize));
+    load_extension(fault_class->inner, NA_PLUGIN_EXT_MEM_SEGMENTS, &fault_class->mem_segments,
+                   sizeof(fault_class->mem_segments));
+}
+
+/* The wrapped class may have said that it takes fewer than its plugin. */
+static void limit_segments(struct fault_class *fault_class, struct na_plugin_class_info *info)
+{
+    const struct na_plugin_mem_segments *inner = &fault_class->mem_segments;
+    const bool has_member =
+        info->size >= offsetof(struct na_plugin_class_info, max_segments) + sizeof(uint64_t);
+    uint64_t max = inner->mem_create_segments != NULL ? inner->max_segments : 1;
+
+    if (has_member && info->max_segments != 0 && info->max_segments < max)
+        max = info->max_segments;
+    fault_class->max_segments = max < FAULT_SEGMENTS_MAX ? max : FAULT_SEGMENTS_MAX;
+    if (has_member)
+        info->max_segments = fault_class->max_segments;
 }
 
 static void load_extension(const struct na_plugin *inner, const char *id, void *copy, size_t size)

@@ -7,6 +7,16 @@
 #define CACHE_LINE 64u
 #define PAGE       4096u
 
+static int32_t mem_create_segments(struct na_plugin_class *na_class,
+                                   const struct na_plugin_segment *segments, uint64_t count,
+                                   uint32_t flags, struct na_plugin_mem **mem_p);
+
+const struct na_plugin_mem_segments fault_mem_segments_extension = {
+    .extension = {.size = sizeof(struct na_plugin_mem_segments)},
+    .max_segments = FAULT_SEGMENTS_MAX,
+    .mem_create_segments = mem_create_segments,
+};
+
 void *fault_msg_buf_alloc(struct na_plugin_class *na_class, uint64_t size, uint32_t flags,
                           void **data_p)
 {
@@ -105,4 +115,17 @@ int32_t fault_mem_deserialize(struct na_plugin_class *na_class, const void *buf,
     if (fault_class->inner->mem_deserialize == NULL)
         return NA_PLUGIN_OPNOTSUPPORTED;
     return fault_class->inner->mem_deserialize(fault_class->inner_class, buf, size, mem_p);
+}
+
+/* Our table is for all classes; what this one takes is in its class info. */
+static int32_t mem_create_segments(struct na_plugin_class *na_class,
+                                   const struct na_plugin_segment *segments, uint64_t count,
+                                   uint32_t flags, struct na_plugin_mem **mem_p)
+{
+    const struct fault_class *fault_class = fault_class_get(na_class);
+
+    if (count > fault_class->max_segments)
+        return NA_PLUGIN_OPNOTSUPPORTED;
+    return fault_class->mem_segments.mem_create_segments(fault_class->inner_class, segments, count,
+                                                         flags, mem_p);
 }

@@ -104,5 +104,7 @@ static const void *fault_get_extension(const char *id)
         return &fault_multi_recv_extension;
     if (strcmp(id, NA_PLUGIN_EXT_ADDR_SERIALIZE) == 0)
         return &fault_addr_serialize_extension;
+    if (strcmp(id, NA_PLUGIN_EXT_MEM_SEGMENTS) == 0)
+        return &fault_mem_segments_extension;
     return NULL;
 }

@@ -156,6 +156,31 @@ static void addresses_travel_as_strings(void **state)
     bare_close(&bare);
 }
 
+/* As many segments as the wrapped class takes, and one where it takes no more. */
+static void segments_are_those_of_the_wrapped_plugin(void **state)
+{
+    char first[8] = "segments", second[4] = "join";
+    struct na_segment segments[] = {{second, sizeof(second)}, {first, sizeof(first)}};
+    na_mem_handle_t *handle = NULL;
+    struct bare bare;
+
+    (void) state;
+    bare_open(&bare, "fault+loopbare+self");
+    assert_int_equal(NA_Mem_handle_get_max_segments(bare.end.na_class), 1);
+    assert_int_equal(
+        NA_Mem_handle_create_segments(bare.end.na_class, segments, 2, NA_MEM_READWRITE, &handle),
+        NA_OPNOTSUPPORTED);
+    bare_close(&bare);
+
+    bare_open(&bare, "fault+fault+loop+self");
+    assert_int_equal(NA_Mem_handle_get_max_segments(bare.end.na_class), 4);
+    assert_int_equal(
+        NA_Mem_handle_create_segments(bare.end.na_class, segments, 2, NA_MEM_READWRITE, &handle),
+        NA_SUCCESS);
+    NA_Mem_handle_free(bare.end.na_class, handle);
+    bare_close(&bare);
+}
+
 static void refusals_of_the_wrapped_plugin_are_passed_on(void **state)
 {
     (void) state;
@@ -171,6 +196,7 @@ int main(void)
         cmocka_unit_test(messages_pass_whatever_the_wrapped_plugin_lacks),
         cmocka_unit_test(multi_receives_work_everywhere),
         cmocka_unit_test(addresses_travel_as_strings),
+        cmocka_unit_test(segments_are_those_of_the_wrapped_plugin),
         cmocka_unit_test(refusals_of_the_wrapped_plugin_are_passed_on),
     };
 
