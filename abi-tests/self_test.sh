@@ -54,7 +54,7 @@ broken_libraries() {
     broken "a symbol dropped" symbols "dropped: NA_Cleanup@@AMALGAM_NA_1.0" \
         's/^local:/local:\n    NA_Cleanup;/' sdk/na.map
     broken "symbols moved to another version" symbols "dropped: NA_Cleanup@@AMALGAM_NA_1.0" \
-        's/AMALGAM_NA_1.0/AMALGAM_NA_1.1/' sdk/na.map
+        's/AMALGAM_NA_1.0/AMALGAM_NA_1.9/' sdk/na.map
     broken "a function added, and not to the baseline" symbols "added: NA_More@@AMALGAM_NA_1.0" \
         "$addition" sdk/src/na/version.c
 }

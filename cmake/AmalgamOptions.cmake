@@ -9,6 +9,7 @@ option(AMALGAM_BUILD_TOOLS "Build hg_info, hg_perf and hg_cp" ON)
 option(AMALGAM_WERROR "Turn warnings into errors" OFF)
 set(AMALGAM_SANITIZE "" CACHE STRING
     "Sanitizers for everything, e.g. 'address,undefined' or 'thread'; empty for none")
+option(AMALGAM_FUZZ "Instrument everything for libFuzzer and build the fuzz targets (clang)" OFF)
 
 if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
     set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Build type" FORCE)

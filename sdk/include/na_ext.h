@@ -343,6 +343,27 @@ NA_PUBLIC uint64_t NA_Class_get_max_rma_size(const na_class_t *na_class);
 NA_PUBLIC na_return_t NA_Class_get_counters(const na_class_t *na_class, struct na_counter *counters,
                                             size_t *count_p);
 
+/* ---- Operations ------------------------------------------------------------------------------ */
+
+/**
+ * Give an outstanding operation another callback, so that its owner need not wait for a transport
+ * that does not let go of it. Operation, buffer and memory stay the transport's until the new
+ * callback runs.
+ *
+ * \param na_class  the class
+ * \param context   the context that it was posted to
+ * \param op_id     the operation, not one of a multi-receive; the post has to have returned
+ * \param callback  called instead of the one that it was posted with
+ * \param arg       passed to it
+ *
+ * \return true, and the former callback will not be called; false if nothing is outstanding, or if
+ *         that callback runs at this moment
+ *
+ * Any thread. \since 1.1
+ */
+NA_PUBLIC bool NA_Op_set_callback(na_class_t *na_class, na_context_t *context, na_op_id_t *op_id,
+                                  na_cb_t callback, void *arg);
+
 #ifdef __cplusplus
 }
 #endif

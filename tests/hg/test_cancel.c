@@ -287,6 +287,53 @@ static void cancel_races_with_completion(void **state)
     (void) HG_Destroy(handle);
 }
 
+/* The output that nobody has fetched yet is not there for them any more. */
+static void cancelled_response_calls_back_once(void **state)
+{
+    struct pair *pair = *state;
+
+    if (!test_is_sm()) {
+        test_skip("a response needs progress of both sides there, so the origin may be faster");
+        return;
+    }
+    for (int other = 0; other < 2; other++) {
+        struct outcome outcome = {0}, respond = {0};
+        hg_handle_t handle = forward_held(pair, &outcome), held;
+        pthread_t thread;
+        struct blob out;
+
+        pair_wait_held(pair, &pair->target, 1);
+        held = pair->target.held[--pair->target.held_count];
+        blob_make(&out, pair_large(pair), 3);
+        assert_int_equal(HG_Respond(held, outcome_set, &respond, &out), HG_SUCCESS);
+        free(out.data);
+        if (other) {
+            assert_int_equal(pthread_create(&thread, NULL, cancel_thread, held), 0);
+            (void) pthread_join(thread, NULL);
+        } else {
+            assert_int_equal(HG_Cancel(held), HG_SUCCESS);
+        }
+        assert_int_equal(HG_Cancel(held), HG_SUCCESS);
+        /* The origin does not look yet: it could be faster than the cancel. */
+        for (uint64_t end = now_ms() + 20000; now_ms() < end && atomic_load(&respond.count) == 0;)
+            side_progress(&pair->target);
+        assert_int_equal(respond.count, 1);
+        assert_int_equal(respond.type, HG_CB_RESPOND);
+        assert_int_equal(respond.ret, HG_CANCELED);
+        assert_int_equal(HG_Cancel(held), HG_SUCCESS); /* after the end */
+        /* The origin learns that it gets nothing, or has to take its RPC back itself. */
+        pair_run(pair, 50);
+        if (atomic_load(&outcome.count) == 0)
+            assert_int_equal(HG_Cancel(handle), HG_SUCCESS);
+        pair_wait_for(pair, &outcome.count, 1);
+        assert_int_not_equal(outcome.ret, HG_SUCCESS);
+        assert_int_equal(respond.count, 1);
+        assert_int_equal(HG_Destroy(held), HG_SUCCESS);
+        (void) HG_Destroy(handle);
+        pair_echo(pair, pair_large(pair));
+    }
+}
+
 static void sleeping_progress_sees_a_cancel(void **state)
 {
     struct pair *pair = *state;
@@ -320,6 +367,7 @@ int main(void)
         cmocka_unit_test(callback_may_cancel_other_rpcs),
         cmocka_unit_test(other_thread_may_cancel),
         cmocka_unit_test(cancel_races_with_completion),
+        cmocka_unit_test(cancelled_response_calls_back_once),
         cmocka_unit_test(sleeping_progress_sees_a_cancel),
     };
 

@@ -53,7 +53,7 @@ done < <(includes plugins plugin-template)
 # The core never names a plugin, but in comments.
 while read -r line; do
     fail "the core names a plugin: $line"
-done < <(sources sdk/src/na | xargs -r grep -nE '"(na_)?(sm|ofi|ucx|mpi|bmi)"' |
+done < <(sources sdk/src/na | xargs -r grep -nE '"(na_)?(sm|ofi|ucx|mpi|bmi|fault)"' |
     matching -v '^[^:]*:[0-9]+: */?\*')
 
 while read -r file; do

@@ -1,57 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Addresses: looking them up, their references, comparing and printing them.
+ * Addresses: making them of strings, their references, comparing and printing them.
  */
 #include "hg/hg_private.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A lookup whose result waits to be triggered. */
-struct hg_lookup {
-    struct hg_completion completion;
-    hg_context_t *context;
-    hg_cb_t callback;
-    void *arg;
-    hg_addr_t addr;
-    hg_return_t ret;
-};
-
 static struct hg_addr *hg_addr_new(hg_class_t *hg_class);
 static void hg_addr_delete(struct hg_addr *addr);
-static void hg_lookup_run(struct hg_completion *completion);
 static hg_return_t hg_addr_copy(hg_class_t *hg_class, const struct hg_addr *addr,
                                 hg_addr_t *new_addr_p);
 static bool hg_addr_is_of(const hg_class_t *hg_class, const struct hg_addr *addr, const char *what);
-
-hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback, void *arg, const char *name,
-                            hg_op_id_t *op_id_p)
-{
-    struct hg_lookup *lookup;
-
-    if (context == NULL || callback == NULL || name == NULL) {
-        HG_LOG_ERROR("cannot look up \"%s\": context and callback must be given",
-                     name != NULL ? name : "NULL");
-        return HG_INVALID_ARG;
-    }
-    lookup = calloc(1, sizeof(*lookup));
-    if (lookup == NULL) {
-        HG_LOG_ERROR("cannot look up \"%s\": out of memory", name);
-        return HG_NOMEM;
-    }
-    if (op_id_p != NULL && op_id_p != HG_OP_ID_IGNORE)
-        *op_id_p = HG_OP_ID_NULL;
-    lookup->context = context;
-    lookup->callback = callback;
-    lookup->arg = arg;
-    lookup->completion.run = hg_lookup_run;
-    lookup->ret = HG_Addr_lookup2(context->hg_class, name, &lookup->addr);
-    if (lookup->ret != HG_SUCCESS)
-        lookup->addr = HG_ADDR_NULL;
-    hg_context_op_begin(context);
-    hg_context_push(context, &lookup->completion);
-    return HG_SUCCESS;
-}
 
 hg_return_t HG_Addr_lookup2(hg_class_t *hg_class, const char *name, hg_addr_t *addr_p)
 {
@@ -223,23 +183,6 @@ hg_addr_t hg_addr_wrap(hg_class_t *hg_class, enum hg_lane lane, na_addr_t *na_ad
     addr->na_addr[lane] = na_addr;
     addr->is_self = NA_Addr_is_self(hg_class->lanes[lane].na_class, na_addr);
     return addr;
-}
-
-static void hg_lookup_run(struct hg_completion *completion)
-{
-    struct hg_lookup *lookup = util_container_of(completion, struct hg_lookup, completion);
-    const struct hg_cb_info info = {
-        .info.lookup.addr = lookup->addr,
-        .arg = lookup->arg,
-        .type = HG_CB_LOOKUP,
-        .ret = lookup->ret,
-    };
-    hg_context_t *context = lookup->context;
-    hg_cb_t callback = lookup->callback;
-
-    free(lookup);
-    (void) callback(&info);
-    hg_context_op_end(context);
 }
 
 static struct hg_addr *hg_addr_new(hg_class_t *hg_class)

@@ -25,6 +25,7 @@ static void hg_forward_new_tag(struct hg_handle *handle);
 static void hg_forward_sent(const struct na_cb_info *info);
 static void hg_forward_received(const struct na_cb_info *info);
 static bool hg_forward_accept(struct hg_handle *handle, size_t size, hg_return_t *ret_p);
+static hg_return_t hg_forward_post_again(struct hg_handle *handle);
 static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret);
 static void hg_forward_run(struct hg_completion *completion);
 
@@ -83,8 +84,12 @@ error:
 
 void hg_forward_part_done(struct hg_handle *handle)
 {
-    if (!hg_counter_drop(&handle->pending))
-        return;
+    if (hg_handle_part_drop(handle))
+        hg_forward_ended(handle);
+}
+
+void hg_forward_ended(struct hg_handle *handle)
+{
     hg_forward_expose_end(handle);
     if (util_likely(atomic_load_explicit(&handle->state, memory_order_relaxed) == HG_HANDLE_ACTIVE))
         hg_context_push(handle->info.context, &handle->completion);
@@ -121,6 +126,7 @@ static hg_return_t hg_forward_start(struct hg_handle *handle, size_t payload, ui
                                     bool *is_draining_p)
 {
     hg_context_t *context = handle->info.context;
+    const uint32_t deadline_ms = handle->deadline_ms;
     bool is_answered = !handle->no_response;
     hg_return_t ret;
     size_t size;
@@ -140,6 +146,8 @@ static hg_return_t hg_forward_start(struct hg_handle *handle, size_t payload, ui
     size = hg_header_write_request(handle, &handle->in, HG_CORE_REQUEST_MAGIC, flags, payload);
 
     atomic_store_explicit(&handle->pending, is_answered ? 2 : 1, memory_order_relaxed);
+    if (util_unlikely(deadline_ms != 0))
+        hg_deadline_begin(handle, deadline_ms);
     if (is_answered) {
         ret = hg_forward_post(handle);
         if (ret != HG_SUCCESS)
@@ -147,20 +155,24 @@ static hg_return_t hg_forward_start(struct hg_handle *handle, size_t payload, ui
         /* A cancel that came before had no receive to cancel. */
         if (util_unlikely(atomic_load(&handle->is_canceled))) {
             hg_forward_cancel_start(handle);
+            if (deadline_ms != 0)
+                hg_deadline_started(handle);
             return HG_SUCCESS;
         }
     }
     hg_count_own(&handle->req_count[handle->lane]);
     ret = hg_forward_send(handle, size);
+    if (util_unlikely(ret != HG_SUCCESS) && is_answered) {
+        *is_draining_p = true;
+        hg_forward_drain(handle);
+    }
+    if (util_unlikely(deadline_ms != 0) && (ret == HG_SUCCESS || is_answered))
+        hg_deadline_started(handle);
     /*
      * The send may have completed, or have to be continued; and who wakes now polls when the
      * response comes.
      */
     hg_context_wake(context);
-    if (util_unlikely(ret != HG_SUCCESS) && is_answered) {
-        *is_draining_p = true;
-        hg_forward_drain(handle);
-    }
     return ret;
 }
 
@@ -245,8 +257,7 @@ static void hg_forward_sent(const struct na_cb_info *info)
             hg_count(&handle->info.context->counters.send_error);
         hg_handle_set_error(handle, hg_return_from_na(info->ret));
         /* No response will come. If none was expected this finds nothing to cancel. */
-        (void) NA_Cancel(hg_handle_lane(handle)->na_class, hg_handle_na_context(handle),
-                         handle->out.op);
+        (void) hg_handle_cancel_msg(handle, &handle->out);
     }
     hg_forward_part_done(handle);
 }
@@ -261,7 +272,8 @@ static void hg_forward_received(const struct na_cb_info *info)
             return;
     } else {
         ret = hg_return_from_na(info->ret);
-        if (ret == HG_CANCELED && atomic_load(&handle->is_canceled))
+        if (ret == HG_CANCELED && atomic_load(&handle->is_canceled) &&
+            atomic_load(&handle->state) == HG_HANDLE_ACTIVE)
             hg_control_send_give_up(handle);
     }
     if (util_unlikely(ret != HG_SUCCESS))
@@ -286,9 +298,7 @@ static bool hg_forward_accept(struct hg_handle *handle, size_t size, hg_return_t
         hg_count(&handle->info.context->counters.late_response);
         HG_LOG_DEBUG("dropped a late response of RPC %#" PRIx64, handle->info.id);
         handle->out.has_payload = false;
-        *ret_p = hg_forward_post(handle);
-        if (*ret_p == HG_SUCCESS && atomic_load(&handle->is_canceled))
-            (void) HG_Cancel(handle);
+        *ret_p = hg_forward_post_again(handle);
         return *ret_p != HG_SUCCESS;
     }
     *ret_p = (hg_return_t) header.ret_code;
@@ -308,6 +318,20 @@ static bool hg_forward_accept(struct hg_handle *handle, size_t size, hg_return_t
     handle->out.has_payload = false;
     hg_control_send_ack(handle, *ret_p);
     return true;
+}
+
+/* Under the lock a cancel or the end of the deadline finds the receive posted or not at all. */
+static hg_return_t hg_forward_post_again(struct hg_handle *handle)
+{
+    hg_return_t ret = HG_CANCELED;
+
+    (void) pthread_mutex_lock(&handle->lock);
+    if (!atomic_load(&handle->is_canceled))
+        ret = hg_forward_post(handle);
+    (void) pthread_mutex_unlock(&handle->lock);
+    if (ret == HG_CANCELED)
+        hg_control_send_give_up(handle);
+    return ret;
 }
 
 /* The output that did not fit the response is here, or will not come. */

@@ -226,7 +226,8 @@ void hg_handle_release(struct hg_handle *handle)
     handle->out.has_payload = false;
     atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_relaxed);
     if (!handle->is_origin) {
-        if (util_unlikely(handle->peer != NULL))
+        if (util_unlikely(atomic_load_explicit(&handle->self, memory_order_relaxed) !=
+                          HG_SELF_NONE))
             hg_loopback_release(handle);
         hg_recv_recycle(handle);
         return;
@@ -288,6 +289,7 @@ static hg_return_t hg_handle_prepare(struct hg_handle *handle)
     hg_return_t ret;
 
     handle->info.context_id = 0;
+    handle->deadline_ms = hg_class_get_deadline(hg_class);
     if (handle->in.op == NULL) {
         ret = hg_handle_open(handle);
         if (ret != HG_SUCCESS)

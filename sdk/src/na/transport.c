@@ -61,6 +61,7 @@ enum na_plugin_code na_transport_check(struct na_transport *transport,
     }
     memset(table, 0, sizeof(*table));
     memcpy(table, plugin, plugin->size < sizeof(*table) ? plugin->size : sizeof(*table));
+    table->size = sizeof(*table); /* plugins that wrap this one get the copy */
     if (!check_descriptor(table, file_name, reason, reason_size) ||
         !check_class_names(table, reason, reason_size) ||
         !check_mandatory(table, reason, reason_size) ||
