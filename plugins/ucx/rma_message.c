@@ -60,7 +60,8 @@ void ucx_ticket_put(struct ucx_ticket *ticket)
 ucs_status_t ucx_ticket_send(struct ucx_ticket *ticket, uint32_t am, const void *data, size_t size,
                              ucp_send_nbx_callback_t callback)
 {
-    bool is_eager = size <= UCX_EAGER_MAX && (ticket->header.flags & UCX_RMA_DEVICE) == 0;
+    uint64_t eager_max = ticket->link->is_stream ? UCX_STREAM_PIECE : UCX_EAGER_MAX;
+    bool is_eager = size <= eager_max && (ticket->header.flags & UCX_RMA_DEVICE) == 0;
     ucp_request_param_t param = {
         .op_attr_mask =
             UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS,
@@ -235,8 +236,7 @@ static int32_t message_send_pieces(struct ucx_transfer *transfer)
     struct ucx_table *table = &transfer->link->na_class->transfers;
 
     while (transfer->sent < rma->length && transfer->in_touch < UCX_PIECES) {
-        uint64_t left = rma->length - transfer->sent;
-        uint64_t size = left < UCX_PIECE ? left : UCX_PIECE;
+        uint64_t size = ucx_link_piece(transfer->link, rma->length - transfer->sent);
         const uint8_t *data =
             (const uint8_t *) (uintptr_t) rma->local->base + rma->local_offset + transfer->sent;
         struct ucx_ticket *ticket = ucx_ticket_get(transfer->link);

@@ -149,8 +149,7 @@ static void jobs_progress(struct ucx_link *link)
 /* What UCX takes at once does not come back here: it would go round in depth. */
 static ucs_status_t job_send_piece(struct ucx_link *link, struct ucx_job *job)
 {
-    uint64_t left = job->length - job->sent;
-    uint64_t size = left < UCX_PIECE ? left : UCX_PIECE;
+    uint64_t size = ucx_link_piece(link, job->length - job->sent);
     const uint8_t *data = (const uint8_t *) (uintptr_t) job->mem->base + job->offset + job->sent;
     struct ucx_ticket *ticket = ucx_ticket_get(link);
     ucs_status_t status;

@@ -26,6 +26,8 @@
 #define UCX_PIECE         (UINT64_C(1) << 20)   /* of a transfer by messages */
 #define UCX_PIECES        4u                    /* of them in progress to one peer */
 #define UCX_EAGER_MAX     UINT64_C(16384)       /* larger pieces go by rendezvous */
+#define UCX_STREAM_PIECE  UINT64_C(245760)      /* over sockets all go at once, and each fits */
+#define UCX_STREAM_SEG    "256K"                /* into what UCX hands to the socket in one go */
 #define UCX_JOBS_MAX      65536u                /* gets of one peer that wait here */
 #define UCX_TABLE_MAX     (UINT32_C(1) << 20)   /* registered regions, transfers */
 #define UCX_LINK_POLLS    64u                   /* polls between two looks at the sockets */
@@ -141,6 +143,7 @@ struct ucx_link {
     bool is_failing; /* UCX said so: dealt with in the next poll */
     bool has_error_mode;
     bool is_shared;   /* it writes to our shared memory */
+    bool is_stream;   /* all goes through sockets */
     bool has_goodbye; /* it said that it closes */
     struct ucx_worker *worker;
     enum ucx_lanes lanes;
@@ -348,6 +351,8 @@ void ucx_link_hung_up(struct ucx_link *link);
 void ucx_link_trouble(struct ucx_link *link);
 void ucx_links_progress(struct na_plugin_class *na_class);
 bool ucx_link_has_lane(struct ucx_link *link, const char *const *words);
+/* Bytes of the next piece of so many that are left. */
+uint64_t ucx_link_piece(const struct ucx_link *link, uint64_t left);
 void ucx_links_leave(struct ucx_worker *worker);
 void ucx_links_close(struct na_plugin_class *na_class);
 void ucx_links_free(struct na_plugin_class *na_class);
