@@ -39,7 +39,10 @@ missing_packages() {
             ;;
         clang) compiles clang c '' && compiles clang++ c++ '' || echo clang ;;
         tsan) compiles clang c -fsanitize=thread || echo libclang-rt-14-dev ;;
-        abi) command -v abidw >/dev/null || echo abigail-tools ;;
+        abi)
+            command -v abidw >/dev/null || echo abigail-tools
+            command -v git >/dev/null || echo git
+            ;;
         packages)
             command -v dpkg-buildpackage >/dev/null || echo dpkg-dev
             command -v dh >/dev/null || echo debhelper

@@ -253,6 +253,7 @@ static void ofi_region_repair(struct ofi_region *region)
 {
     if (pthread_spin_trylock(&region->lock) != 0 && region->commands != 0)
         region->commands--;
-    (void) pthread_spin_unlock(&region->lock);
+    /* Not an unlock: whoever held it is dead. */
+    (void) pthread_spin_init(&region->lock, PTHREAD_PROCESS_SHARED);
     OFI_LOG_INFO("a process that was killed held the queue of an endpoint: it is set free");
 }
