@@ -315,7 +315,7 @@ static ucs_status_t link_endpoint_create(struct ucx_link *link, const struct ucx
         link->ep = NULL;
     link->has_error_mode = mode == UCP_ERR_HANDLING_MODE_PEER;
     link->is_shared = status == UCS_OK && ucx_link_has_lane(link, shared);
-    link->is_stream = !link->is_shared && !link->na_class->has_hardware;
+    link->is_stream = !link->is_shared && link->na_class->has_segments;
     return status;
 }
 

@@ -13,7 +13,7 @@
 static int32_t worker_context_create(struct na_plugin_class *na_class, const char *tls,
                                      const char *device);
 static void worker_configure(ucp_config_t *config, const char *name, const char *value);
-static void worker_configure_tcp(ucp_config_t *config);
+static void worker_configure_tcp(struct na_plugin_class *na_class, ucp_config_t *config);
 static int32_t worker_create(struct ucx_worker *worker);
 static int32_t worker_handlers_set(struct ucx_worker *worker);
 static void worker_destroy(struct ucx_worker *worker);
@@ -60,6 +60,7 @@ void ucx_worker_close(struct na_plugin_class *na_class)
         fabric_list_remove(&worker->node);
         ucx_host->mem_free(worker);
     }
+    ucx_pieces_cleanup(na_class);
     if (na_class->context != NULL)
         ucp_cleanup(na_class->context);
     na_class->worker = NULL;
@@ -183,12 +184,15 @@ static int32_t worker_context_create(struct na_plugin_class *na_class, const cha
         worker_configure(config, "MM_ERROR_HANDLING", "y");
 #endif
     if (ucx_protocol_has(tls, "tcp") && !na_class->has_hardware)
-        worker_configure_tcp(config);
+        worker_configure_tcp(na_class, config);
     status = ucp_init(&params, config, &na_class->context);
     ucp_config_release(config);
+    if (status != UCS_OK)
+        na_class->context = NULL;
+    else
+        status = ucx_pieces_setup(na_class);
     if (status == UCS_OK)
         return NA_PLUGIN_SUCCESS;
-    na_class->context = NULL;
     return worker_failed("open a context", status);
 }
 
@@ -201,7 +205,7 @@ static void worker_configure(ucp_config_t *config, const char *name, const char 
 }
 
 /* Options of the transport itself are named without it. */
-static void worker_configure_tcp(ucp_config_t *config)
+static void worker_configure_tcp(struct na_plugin_class *na_class, ucp_config_t *config)
 {
     /* When a peer dies during a send without a copy, UCX 1.13 ends the process: it counts the
      * completion twice. */
@@ -214,6 +218,7 @@ static void worker_configure_tcp(ucp_config_t *config)
     if (getenv("UCX_TCP_TX_SEG_SIZE") == NULL && getenv("UCX_TCP_RX_SEG_SIZE") == NULL) {
         worker_configure(config, "TX_SEG_SIZE", UCX_STREAM_SEG);
         worker_configure(config, "RX_SEG_SIZE", UCX_STREAM_SEG);
+        na_class->has_segments = true;
     }
 #endif
 }
