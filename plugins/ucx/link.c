@@ -275,6 +275,13 @@ bool ucx_link_has_lane(struct ucx_link *link, const char *const *words)
     return is_found;
 }
 
+uint64_t ucx_link_piece(const struct ucx_link *link, uint64_t left)
+{
+    uint64_t most = link->is_stream ? UCX_STREAM_PIECE : UCX_PIECE;
+
+    return left < most ? left : most;
+}
+
 static uint32_t link_hash(const char *name)
 {
     return (uint32_t) fabric_digest(name, strlen(name));
@@ -308,6 +315,7 @@ static ucs_status_t link_endpoint_create(struct ucx_link *link, const struct ucx
         link->ep = NULL;
     link->has_error_mode = mode == UCP_ERR_HANDLING_MODE_PEER;
     link->is_shared = status == UCS_OK && ucx_link_has_lane(link, shared);
+    link->is_stream = !link->is_shared && link->na_class->has_segments;
     return status;
 }
 

@@ -54,6 +54,7 @@ int32_t ucx_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma)
     memset(transfer, 0, sizeof(*transfer));
     transfer->rma = rma;
     transfer->link = link;
+    fabric_list_init(&transfer->tickets);
     ret = ucx_table_add(&na_class->transfers, transfer, &transfer->id);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
@@ -214,6 +215,9 @@ static void transfer_end(struct ucx_transfer *transfer, int32_t status)
 {
     struct na_plugin_class *na_class = transfer->link->na_class;
 
+    /* Empty unless the worker is gone, and what it had in hand with it. */
+    while (!fabric_list_empty(&transfer->tickets))
+        fabric_list_remove(transfer->tickets.next);
     fabric_list_remove(&transfer->node);
     ucx_table_remove(&na_class->transfers, transfer->id);
     fabric_rma_done(&na_class->fabric, transfer->rma, status);

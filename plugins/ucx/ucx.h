@@ -26,6 +26,8 @@
 #define UCX_PIECE         (UINT64_C(1) << 20)   /* of a transfer by messages */
 #define UCX_PIECES        4u                    /* of them in progress to one peer */
 #define UCX_EAGER_MAX     UINT64_C(16384)       /* larger pieces go by rendezvous */
+#define UCX_STREAM_PIECE  UINT64_C(245760)      /* over sockets all go at once, and each fits */
+#define UCX_STREAM_SEG    "256K"                /* into what UCX hands to the socket in one go */
 #define UCX_JOBS_MAX      65536u                /* gets of one peer that wait here */
 #define UCX_TABLE_MAX     (UINT32_C(1) << 20)   /* registered regions, transfers */
 #define UCX_LINK_POLLS    64u                   /* polls between two looks at the sockets */
@@ -141,6 +143,7 @@ struct ucx_link {
     bool is_failing; /* UCX said so: dealt with in the next poll */
     bool has_error_mode;
     bool is_shared;   /* it writes to our shared memory */
+    bool is_stream;   /* all goes through sockets */
     bool has_goodbye; /* it said that it closes */
     struct ucx_worker *worker;
     enum ucx_lanes lanes;
@@ -185,6 +188,8 @@ struct na_plugin_class {
     bool is_attentive; /* the sockets are to be looked at in the next poll */
     bool has_hardware; /* a lane of RDMA is possible */
     bool wants_keys;   /* handles carry UCP's remote keys */
+    bool has_segments; /* those of sockets are large enough for an eager piece */
+    ucp_datatype_t piece;
     enum ucx_rma_choice rma;
     bool is_quiet; /* a complaint about descriptors was made */
     uint32_t polls;
@@ -226,8 +231,9 @@ struct na_plugin_mem {
     uint64_t length;
     uint64_t id;
     uint64_t key;
-    uint64_t incarnation; /* of the class it belongs to */
-    uint32_t users;       /* pieces under way in a registered region */
+    uint64_t incarnation;       /* of the class it belongs to */
+    uint32_t jobs;              /* gets of a registered region that wait */
+    struct fabric_link tickets; /* messages under way that know it */
     bool is_registered;
     ucp_mem_h mem;
     void *packed; /* UCP's remote key as it travels; padded when it came from the wire */
@@ -254,6 +260,7 @@ struct ucx_transfer {
     uint32_t in_touch; /* requests of UCX that know the local memory */
     bool is_over;      /* it failed or was abandoned: ends when in_touch is 0 */
     int32_t status;
+    struct fabric_link tickets; /* pieces of a put that UCX has in hand */
 };
 
 /* A get that we answer. */
@@ -348,6 +355,8 @@ void ucx_link_hung_up(struct ucx_link *link);
 void ucx_link_trouble(struct ucx_link *link);
 void ucx_links_progress(struct na_plugin_class *na_class);
 bool ucx_link_has_lane(struct ucx_link *link, const char *const *words);
+/* Bytes of the next piece of so many that are left. */
+uint64_t ucx_link_piece(const struct ucx_link *link, uint64_t left);
 void ucx_links_leave(struct ucx_worker *worker);
 void ucx_links_close(struct na_plugin_class *na_class);
 void ucx_links_free(struct na_plugin_class *na_class);
@@ -449,17 +458,21 @@ struct ucx_rma_header {
     uint64_t key;
     uint64_t offset; /* GET, PUT: in the region; DATA: in the transfer */
     uint64_t length; /* GET: wanted; DONE: bytes of the piece */
-    int32_t status;  /* DONE */
+    int32_t status;  /* DONE; DATA, PUT: what is behind was taken back, if no success */
     uint32_t flags;  /* UCX_RMA_* */
 };
 #define UCX_RMA_DEVICE 0x01u /* memory that only UCX can write to: no eager pieces */
 
-/* A message of RMA under way, sent or received. It holds the link. */
+/*
+ * A message of RMA under way, sent or received. It holds the link. UCX asks for the bytes of an
+ * eager piece when it can copy them; until then the piece can be taken back.
+ */
 struct ucx_ticket {
+    struct fabric_link node; /* of the region, or of the transfer of a put */
     struct ucx_link *link;
     uint64_t transfer;
-    struct ucx_job *job;
-    struct na_plugin_mem *mem; /* counted as a user, if not NULL */
+    const uint8_t *data; /* of an eager piece; NULL: UCX knows the memory, or nobody does */
+    uint64_t packed;     /* bytes of it that UCX has copied */
     uint64_t length;
     struct ucx_rma_header header;
 };
@@ -468,6 +481,9 @@ int32_t ucx_message_start(struct ucx_transfer *transfer);
 void ucx_message_stop(struct ucx_transfer *transfer);
 struct ucx_ticket *ucx_ticket_get(struct ucx_link *link);
 void ucx_ticket_put(struct ucx_ticket *ticket);
+bool ucx_ticket_take_back(struct ucx_ticket *ticket, int32_t status);
+ucs_status_t ucx_pieces_setup(struct na_plugin_class *na_class);
+void ucx_pieces_cleanup(struct na_plugin_class *na_class);
 ucs_status_t ucx_ticket_send(struct ucx_ticket *ticket, uint32_t am, const void *data, size_t size,
                              ucp_send_nbx_callback_t callback);
 ucs_status_t ucx_ticket_receive(struct ucx_ticket *ticket, void *descriptor, void *buf, size_t size,
@@ -488,6 +504,7 @@ ucs_status_t ucx_put_received(void *arg, const void *header, size_t header_size,
 ucs_status_t ucx_stop_received(void *arg, const void *header, size_t header_size, void *data,
                                size_t size, const ucp_am_recv_param_t *param);
 void ucx_jobs_drop(struct ucx_link *link);
+void ucx_jobs_refuse(struct ucx_link *link, const struct na_plugin_mem *mem);
 
 /* copier.c: copying between processes of one node by UCT's cma */
 struct ucx_copier *ucx_copier_open(void);

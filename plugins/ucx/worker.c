@@ -13,6 +13,7 @@
 static int32_t worker_context_create(struct na_plugin_class *na_class, const char *tls,
                                      const char *device);
 static void worker_configure(ucp_config_t *config, const char *name, const char *value);
+static void worker_configure_tcp(struct na_plugin_class *na_class, ucp_config_t *config);
 static int32_t worker_create(struct ucx_worker *worker);
 static int32_t worker_handlers_set(struct ucx_worker *worker);
 static void worker_destroy(struct ucx_worker *worker);
@@ -59,6 +60,7 @@ void ucx_worker_close(struct na_plugin_class *na_class)
         fabric_list_remove(&worker->node);
         ucx_host->mem_free(worker);
     }
+    ucx_pieces_cleanup(na_class);
     if (na_class->context != NULL)
         ucp_cleanup(na_class->context);
     na_class->worker = NULL;
@@ -175,25 +177,22 @@ static int32_t worker_context_create(struct na_plugin_class *na_class, const cha
         worker_configure(config, "TLS", tls);
     if (device[0] != '\0' && getenv("UCX_NET_DEVICES") == NULL)
         worker_configure(config, "NET_DEVICES", device);
-#if UCP_API_VERSION >= UCP_VERSION(1, 12)
+#if UCP_API_VERSION >= UCP_VERSION(1, 12) /* that is when it takes options of transports */
     /* Shared memory for endpoints that are told of dead peers; its name is that of both kinds. */
     if (getenv("UCX_POSIX_ERROR_HANDLING") == NULL && getenv("UCX_SYSV_ERROR_HANDLING") == NULL &&
         (ucx_protocol_has(tls, "sysv") || ucx_protocol_has(tls, "posix")))
         worker_configure(config, "MM_ERROR_HANDLING", "y");
 #endif
-    /* When a peer dies during a send without a copy over tcp, UCX 1.13 ends the process: it counts
-     * the completion twice. */
-    if (ucx_protocol_has(tls, "tcp") && !na_class->has_hardware) {
-        if (getenv("UCX_ZCOPY_THRESH") == NULL)
-            worker_configure(config, "ZCOPY_THRESH", "inf");
-        if (getenv("UCX_TCP_PUT_ENABLE") == NULL)
-            worker_configure(config, "TCP_PUT_ENABLE", "n");
-    }
+    if (ucx_protocol_has(tls, "tcp") && !na_class->has_hardware)
+        worker_configure_tcp(na_class, config);
     status = ucp_init(&params, config, &na_class->context);
     ucp_config_release(config);
+    if (status != UCS_OK)
+        na_class->context = NULL;
+    else
+        status = ucx_pieces_setup(na_class);
     if (status == UCS_OK)
         return NA_PLUGIN_SUCCESS;
-    na_class->context = NULL;
     return worker_failed("open a context", status);
 }
 
@@ -203,6 +202,25 @@ static void worker_configure(ucp_config_t *config, const char *name, const char 
 
     if (status != UCS_OK)
         UCX_LOG_WARNING("UCX does not take %s=%s: %s", name, value, ucs_status_string(status));
+}
+
+/* Options of the transport itself are named without it. */
+static void worker_configure_tcp(struct na_plugin_class *na_class, ucp_config_t *config)
+{
+    /* When a peer dies during a send without a copy, UCX 1.13 ends the process: it counts the
+     * completion twice. */
+    if (getenv("UCX_ZCOPY_THRESH") == NULL)
+        worker_configure(config, "ZCOPY_THRESH", "inf");
+#if UCP_API_VERSION >= UCP_VERSION(1, 12)
+    if (getenv("UCX_TCP_PUT_ENABLE") == NULL)
+        worker_configure(config, "PUT_ENABLE", "n");
+    /* So a piece of a transfer is one system call, and is taken from where that call left it. */
+    if (getenv("UCX_TCP_TX_SEG_SIZE") == NULL && getenv("UCX_TCP_RX_SEG_SIZE") == NULL) {
+        worker_configure(config, "TX_SEG_SIZE", UCX_STREAM_SEG);
+        worker_configure(config, "RX_SEG_SIZE", UCX_STREAM_SEG);
+        na_class->has_segments = true;
+    }
+#endif
 }
 
 /*
