@@ -35,6 +35,7 @@ missing_packages() {
         test)
             compiles g++ c++ '' || echo g++
             has_module cmocka || echo libcmocka-dev
+            has_header boost/preprocessor.hpp || echo libboost-dev
             command -v ip >/dev/null || [ -x /sbin/ip ] || echo iproute2
             ;;
         clang) compiles clang c '' && compiles clang++ c++ '' || echo clang ;;
@@ -62,6 +63,10 @@ compiles() {
     command -v "$1" >/dev/null &&
         printf '#include <%s>\nint main() { return 0; }\n' "$header" |
         "$1" -x "$2" ${3:+"$3"} -o /dev/null - 2>/dev/null
+}
+
+has_header() {
+    command -v gcc >/dev/null && echo "#include <$1>" | gcc -E -o /dev/null - 2>/dev/null
 }
 
 has_module() {

@@ -7,7 +7,8 @@
 dir="$AMALGAM_WORK_DIR/headers"
 fresh_directory "$dir"
 count=0
-for header in "$AMALGAM_INCLUDEDIR"/*.h; do
+for header in "$AMALGAM_INCLUDEDIR"/*.h "$AMALGAM_INCLUDEDIR"/mercury/*.h; do
+    [ -f "$header" ] || continue
     name=$(basename "$header" .h)
     # The second time shows that the header guards itself.
     printf '#include <%s.h>\n#include <%s.h>\n' "$name" "$name" |
@@ -18,7 +19,7 @@ done
 # Usage: compile <compiler> <extension> <standard>
 compile() {
     (cd "$dir" && "$1" -std="$3" -fsyntax-only -Wall -Wextra -pedantic -Werror \
-        -I"$AMALGAM_INCLUDEDIR" ./*."$2") || fail "$1 -std=$3"
+        -I"$AMALGAM_INCLUDEDIR/mercury" -I"$AMALGAM_INCLUDEDIR" ./*."$2") || fail "$1 -std=$3"
 }
 
 for standard in c11 c17; do

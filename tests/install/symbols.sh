@@ -20,12 +20,12 @@ check_library() {
 # Every function that a header declares is one that a library exports.
 check_declared() {
     local exported name
-    exported=$("$NM" -D --defined-only "$AMALGAM_LIBDIR"/libamalgam-{na,hg}.so |
+    exported=$("$NM" -D --defined-only "$AMALGAM_LIBDIR"/libamalgam-*.so |
         awk '{sub(/@.*/, "", $NF); print $NF}')
     while read -r name; do
         grep -qx "$name" <<<"$exported" || fail "a header declares $name, no library exports it"
-    done < <(grep -hv '^ *#' "$AMALGAM_INCLUDEDIR"/*.h | tr '\n' ' ' |
-        grep -oE '(NA|HG)_PUBLIC [^;()]*\(' | grep -oE '[A-Za-z0-9_]+\($' | tr -d '(')
+    done < <(grep -hv '^ *#' $(find "$AMALGAM_INCLUDEDIR" -name '*.h') | tr '\n' ' ' |
+        grep -oE '(NA|HG|HG_UTIL)_PUBLIC [^;()]*\(' | grep -oE '[A-Za-z0-9_]+\($' | tr -d '(')
 }
 
 check_plugin() {
@@ -41,6 +41,8 @@ check_plugin() {
 
 check_library amalgam-na 'AMALGAM_NA_1\.[01]' 'NA_'
 check_library amalgam-hg 'AMALGAM_HG_1\.[01]' 'HG_|hg_proc_|hg_request_|hg_string_object_'
+[ ! -f "$AMALGAM_LIBDIR/libamalgam-util.so" ] ||
+    check_library amalgam-util AMALGAM_UTIL_1.0 'HG_Util_|hg_'
 "$READELF" -d "$AMALGAM_LIBDIR/libamalgam-hg.so" | grep -q 'NEEDED.*libamalgam-na.so.1' ||
     fail "libamalgam-hg.so does not link libamalgam-na.so.1"
 

@@ -18,9 +18,7 @@
 
 #include <cmocka.h>
 
-#ifndef PER_PROCESS
-#    define PER_PROCESS 50
-#endif
+#define PER_PROCESS   50
 #define PROCESSES_MAX 512
 #define DESCRIPTORS   1024
 #define ROUND_SECONDS 120
