@@ -221,7 +221,7 @@ static void each_rpc_ends_though_cancels_are_refused(void **state)
 static void each_rpc_ends_though_the_origin_dies(void **state)
 {
     (void) state;
-    run("die_after=200&seed=7", "seed=8", 700);
+    run("die_after=500&seed=7", "seed=8", 1500);
     assert_int_not_equal(sums.succeeded, 0);
     assert_int_not_equal(sums.failed, 0);
 }
@@ -229,7 +229,7 @@ static void each_rpc_ends_though_the_origin_dies(void **state)
 static void each_rpc_ends_though_the_target_dies(void **state)
 {
     (void) state;
-    run("seed=9", "die_after=200&seed=10", 700);
+    run("seed=9", "die_after=500&seed=10", 1500);
     assert_int_not_equal(sums.succeeded, 0);
 }
 
