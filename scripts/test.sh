@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Installs what is missing, builds, and runs every test; the stages can be chosen:
-#     scripts/test.sh [format] [gcc] [clang] [asan] [tsan]
+#     scripts/test.sh [format] [gcc] [clang] [asan] [tsan] [fuzz]
 . "$(dirname "$0")/lib.sh"
 
 main() {
-    local stages="${*:-format gcc clang asan tsan}" stage before failed=0 start=$SECONDS
+    local stages="${*:-format gcc clang asan tsan fuzz}" stage before failed=0 start=$SECONDS
     install_for $stages
     before=$(shared_memory)
     for stage in $stages; do
@@ -31,8 +31,8 @@ install_for() {
         gcc) purposes+=" abi" ;;
         asan) ;;
         clang | format) purposes+=" $stage" ;;
-        tsan) purposes+=" clang tsan" ;;
-        *) die "unknown stage '$stage'; there are format, gcc, clang, asan and tsan" ;;
+        tsan | fuzz) purposes+=" clang tsan" ;;
+        *) die "unknown stage '$stage'; there are format, gcc, clang, asan, tsan and fuzz" ;;
         esac
     done
     install_missing $purposes
@@ -43,13 +43,24 @@ summary=()
 # Usage: run_stage <stage>; adds a line to the summary.
 run_stage() {
     local start=$SECONDS result=passed counts=
-    if [ "$1" = format ]; then
-        scripts/format.sh --check || result=FAILED
-    else
-        build_and_test "$1" || result=FAILED
-    fi
+    case $1 in
+    format) scripts/format.sh --check || result=FAILED ;;
+    fuzz) fuzz || result=FAILED ;;
+    *) build_and_test "$1" || result=FAILED ;;
+    esac
     summary+=("$1" "$result" $((SECONDS - start)) "$counts")
     [ "$result" = passed ]
+}
+
+# Each target for a moment, from the corpus that is kept: that the known inputs are still harmless.
+# Sets counts of the caller.
+fuzz() {
+    local out="build/fuzz.out" status=0
+    mkdir -p build
+    scripts/fuzz.sh 3 | tee "$out" || status=1
+    counts=$(awk '$NF == "passed" { count++; sum += $2 }
+        END { printf "%d targets, %d inputs", count, sum }' "$out")
+    return $status
 }
 
 # Usage: build_and_test <preset>; sets counts of the caller.

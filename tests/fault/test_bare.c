@@ -14,6 +14,7 @@ struct bare {
 
 /* What a multi-receive was told. */
 struct multi {
+    na_class_t *na_class;
     unsigned int events, last;
     size_t size;
     void *buf;
@@ -100,6 +101,7 @@ static void note_event(const struct na_cb_info *info)
     multi->last += info->info.multi_recv_unexpected.last;
     multi->size = info->info.multi_recv_unexpected.actual_buf_size;
     multi->buf = info->info.multi_recv_unexpected.actual_buf;
+    NA_Addr_free(multi->na_class, info->info.multi_recv_unexpected.source);
 }
 
 /* A multi-receive where there is none is one that ends with its first message. */
@@ -112,6 +114,7 @@ static void multi_receives_work_everywhere(void **state)
 
     (void) state;
     bare_open(&bare, "fault+loopbare+self");
+    multi.na_class = bare.end.na_class;
     assert_true(NA_Has_opt_feature(bare.end.na_class, NA_OPT_MULTI_RECV));
     send = NA_Op_create(bare.end.na_class, NA_OP_SINGLE);
     receive = NA_Op_create(bare.end.na_class, NA_OP_MULTI);

@@ -40,12 +40,12 @@ static void what_arrives_meanwhile_counts(void **state)
     char buf[64];
 
     (void) state;
-    wrapped_open(&end, "cancel_fails=1&cancel_us=300000");
+    wrapped_open(&end, "cancel_fails=1&cancel_us=200000");
     end_open(&peer, NULL, NULL);
     burst_run(&burst, &peer, &end, 1, 1); /* connects them */
     addr = end_lookup(&peer, &end);
     op = NA_Op_create(end.na_class, NA_OP_SINGLE);
-    for (unsigned int i = 0; i < 3; i++) {
+    for (unsigned int i = 0; i < 2; i++) {
         struct event sent = {0};
         na_op_id_t *send = NA_Op_create(peer.na_class, NA_OP_SINGLE);
 
@@ -64,7 +64,7 @@ static void what_arrives_meanwhile_counts(void **state)
         /* The cancel of that use does not reach the next one. */
         event = (struct event){0};
         assert_int_equal(end_receive_unexpected(&end, &event, buf, sizeof(buf), op), NA_SUCCESS);
-        end_progress(&end, 400);
+        end_progress(&end, 220);
         assert_int_equal(event.done, 0);
         assert_int_equal(NA_Cancel(end.na_class, end.context, op), NA_SUCCESS);
         assert_true(ends_wait(&end, &peer, &event, TEST_WAIT_MS));

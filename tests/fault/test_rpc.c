@@ -194,7 +194,7 @@ static void run(const char *origin_options, const char *target_options, unsigned
 static void delays_and_reordering_lose_nothing(void **state)
 {
     (void) state;
-    run("delay_us=0:1000&reorder=0.2&seed=1", "delay_us=0:1000&reorder=0.2&seed=2", 2000);
+    run("delay_us=0:1000&reorder=0.2&seed=1", "delay_us=0:1000&reorder=0.2&seed=2", 700);
     assert_int_not_equal(sums.succeeded, 0);
     assert_int_equal(sums.failed, 0);
 }
@@ -202,7 +202,7 @@ static void delays_and_reordering_lose_nothing(void **state)
 static void each_rpc_ends_though_messages_are_lost(void **state)
 {
     (void) state;
-    run("drop=0.05&seed=3", "drop=0.05&seed=4", 2000);
+    run("drop=0.05&seed=3", "drop=0.05&seed=4", 700);
     assert_int_not_equal(sums.cancelled, 0);
     assert_int_not_equal(sums.succeeded, 0);
     assert_int_equal(sums.failed, 0);
@@ -212,7 +212,7 @@ static void each_rpc_ends_though_cancels_are_refused(void **state)
 {
     (void) state;
     run("drop=0.05&delay_us=0:300&cancel_fails=0.5&cancel_us=20000&seed=5", "drop=0.05&seed=6",
-        2000);
+        700);
     assert_int_not_equal(sums.cancelled, 0);
     assert_int_not_equal(sums.succeeded, 0);
     assert_int_equal(sums.failed, 0);
@@ -221,7 +221,7 @@ static void each_rpc_ends_though_cancels_are_refused(void **state)
 static void each_rpc_ends_though_the_origin_dies(void **state)
 {
     (void) state;
-    run("die_after=500&seed=7", "seed=8", 2000);
+    run("die_after=500&seed=7", "seed=8", 1500);
     assert_int_not_equal(sums.succeeded, 0);
     assert_int_not_equal(sums.failed, 0);
 }
@@ -229,7 +229,7 @@ static void each_rpc_ends_though_the_origin_dies(void **state)
 static void each_rpc_ends_though_the_target_dies(void **state)
 {
     (void) state;
-    run("seed=9", "die_after=500&seed=10", 2000);
+    run("seed=9", "die_after=500&seed=10", 1500);
     assert_int_not_equal(sums.succeeded, 0);
 }
 

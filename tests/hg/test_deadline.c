@@ -583,7 +583,7 @@ static void response_ends_in_time(void **state)
 }
 
 #define RACERS 3
-#define ROUNDS 300
+#define ROUNDS 150
 
 struct racer {
     struct pair *pair;

@@ -164,7 +164,7 @@ static int32_t hg_park_messages(struct hg_handle *handle, struct hg_handle *spar
 
 static bool hg_park_message(struct hg_msg *msg, struct hg_handle *spare, struct hg_msg *spare_msg)
 {
-    const struct hg_msg parked = *msg;
+    struct hg_msg parked;
 
     atomic_fetch_add(&spare->pending, 1);
     if (!NA_Op_set_callback(hg_handle_lane(spare)->na_class, hg_handle_na_context(spare), msg->op,
@@ -172,6 +172,8 @@ static bool hg_park_message(struct hg_msg *msg, struct hg_handle *spare, struct 
         atomic_fetch_sub(&spare->pending, 1);
         return false;
     }
+    /* Not before: a callback may have been at work on it. */
+    parked = *msg;
     *msg = *spare_msg;
     msg->has_payload = false;
     *spare_msg = parked;
