@@ -21,6 +21,25 @@ function(amalgam_add_tool name)
     install(TARGETS ${name} RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 endfunction()
 
+# amalgam_add_network_plugin(<name> SOURCES <file>... [LIBS <lib>...] [DEFINITIONS <def>...])
+#
+# A plugin on top of the message layer in plugins/fabric. Its rooms are also the target
+# amalgam-plugin-<name>, for the tests of what it keeps inside.
+function(amalgam_add_network_plugin name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBS;DEFINITIONS")
+    amalgam_check_arguments(amalgam_add_network_plugin "${arg_SOURCES}"
+        "${arg_UNPARSED_ARGUMENTS}")
+
+    set(rooms amalgam-plugin-${name})
+    add_library(${rooms} OBJECT ${arg_SOURCES})
+    target_link_libraries(${rooms} PUBLIC amalgam-plugin-fabric ${arg_LIBS})
+    target_compile_definitions(${rooms} PRIVATE ${arg_DEFINITIONS})
+    target_include_directories(${rooms} INTERFACE "${CMAKE_CURRENT_SOURCE_DIR}")
+    set_target_properties(${rooms} PROPERTIES POSITION_INDEPENDENT_CODE ON
+        C_VISIBILITY_PRESET hidden)
+    amalgam_add_plugin(${name} SOURCES $<TARGET_OBJECTS:${rooms}> LIBS ${rooms})
+endfunction()
+
 # amalgam_add_test(NAME <name> SOURCES <file>... [LIBS <lib>...] [LABELS <label>...]
 #                  [TIMEOUT <seconds>] [ARGS <arg>...] [ENV <NAME=value>...] [DEPENDS <target>...]
 #                  [DEFINITIONS <def>...] [INTERNAL] [PROCESSORS <n>] [LOOP] [EACH_TRANSPORT]

@@ -25,6 +25,8 @@ int32_t ofi_poll(struct fabric_endpoint *endpoint)
     int32_t ret = NA_PLUGIN_SUCCESS;
     bool is_over = false;
 
+    if (na_class->endpoint == NULL && !ofi_endpoint_reopen(na_class))
+        return na_class->failed ? NA_PLUGIN_IO_ERROR : NA_PLUGIN_SUCCESS;
     if (na_class->injected != NULL)
         ofi_frames_report(na_class);
     if (na_class->receives_waiting != NULL) /* from the last time, when there was a hurry */
@@ -48,6 +50,24 @@ int32_t ofi_poll(struct fabric_endpoint *endpoint)
     if (na_class->jobs != NULL)
         ofi_attach_progress(na_class);
     return ret;
+}
+
+/* Reads all that there is. */
+void ofi_queue_drain(struct na_plugin_class *na_class)
+{
+    struct fi_cq_msg_entry entries[OFI_ENTRIES];
+    int32_t ret = NA_PLUGIN_SUCCESS;
+
+    while (ret == NA_PLUGIN_SUCCESS) {
+        ssize_t count = ofi_queue_read(na_class, entries);
+
+        if (count == -FI_EAVAIL)
+            ret = ofi_complete_error(na_class);
+        else if (count <= 0)
+            break;
+        for (ssize_t at = 0; at < count; at++)
+            (void) ofi_complete(na_class, entries[at].op_context, entries[at].len);
+    }
 }
 
 int ofi_get_fd(struct fabric_endpoint *endpoint)

@@ -242,7 +242,7 @@ static void hg_forward_new_tag(struct hg_handle *handle)
 {
     const struct hg_class_lane *lane = hg_handle_lane(handle);
 
-    handle->generation++;
+    handle->generation = hg_generation_after(handle);
     handle->tag = ((na_tag_t) handle->generation & lane->generation_mask) << lane->slot_bits;
     handle->tag |= handle->slot;
     handle->cookie = (uint32_t) (handle->generation >> lane->generation_bits) & HG_COOKIE_MASK;
@@ -271,6 +271,7 @@ static void hg_forward_received(const struct na_cb_info *info)
         if (!hg_forward_accept(handle, info->info.recv_expected.actual_buf_size, &ret))
             return;
     } else {
+        hg_generation_spend(handle);
         ret = hg_return_from_na(info->ret);
         if (ret == HG_CANCELED && atomic_load(&handle->is_canceled) &&
             atomic_load(&handle->state) == HG_HANDLE_ACTIVE)
@@ -291,6 +292,7 @@ static bool hg_forward_accept(struct hg_handle *handle, size_t size, hg_return_t
 
     *ret_p = hg_header_read_response(handle, &handle->out, size, &header);
     if (util_unlikely(*ret_p != HG_SUCCESS)) {
+        hg_generation_spend(handle);
         handle->out.has_payload = false;
         return true;
     }

@@ -186,6 +186,7 @@ void hg_handle_delete(struct hg_handle *handle)
     hg_extra_free(&handle->in_extra);
     hg_extra_free(&handle->out_extra);
     hg_proc_fini(&handle->proc);
+    free(handle->spent);
     (void) pthread_mutex_destroy(&handle->lock);
     free(handle);
 }

@@ -345,6 +345,20 @@ uint64_t hg_generation_begin(void);
 /* The handles of a context, which is gone, have counted this far. */
 void hg_generation_end(uint64_t generation);
 
+/* Tags of an origin's handle that are left out, by their generation. */
+#define HG_SPENT_MAX 2048u
+
+struct hg_spent {
+    uint32_t count;
+    uint64_t bits[HG_SPENT_MAX / 64];
+};
+
+/* The generation of a handle's next use. */
+uint64_t hg_generation_after(const struct hg_handle *handle);
+
+/* A handle's use ended without its answer, which may still come. */
+void hg_generation_spend(struct hg_handle *handle);
+
 /*
  * Context [context.c] ---------------------------------------------------------------------------
  */
@@ -541,8 +555,9 @@ struct hg_handle {
     struct hg_addr source; /* at the target: the origin; info.addr points here */
     void *data;
     void (*data_free)(void *);
-    uint32_t slot;       /* number among the origin's handles of the context */
-    uint64_t generation; /* of the origin's handle: its use, see generation.c */
+    uint32_t slot;          /* number among the origin's handles of the context */
+    uint64_t generation;    /* of the origin's handle: its use, see generation.c */
+    struct hg_spent *spent; /* NULL: all were answered */
     struct hg_timer timer;
     uint64_t end_ns;        /* of the time of an operation with a deadline */
     struct hg_handle *peer; /* other side of a request to the own address; under the class's lock */
