@@ -3,7 +3,7 @@
 
 # amalgam_add_tool(<name> SOURCES <file>... [LIBS <lib>...])
 #
-# A program that is installed to bin. Without LIBS it links amalgam::hg. It sees tools/, so that
+# A program that is installed to bin, with a manual page. Without LIBS it links amalgam::hg. It sees tools/, so that
 # shared parts read "common/x.h".
 function(amalgam_add_tool name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBS")
@@ -19,6 +19,20 @@ function(amalgam_add_tool name)
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${AMALGAM_BUILD_BINDIR}"
         INSTALL_RPATH "$ORIGIN/${bin_to_lib}")
     install(TARGETS ${name} RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+    if(NOT AMALGAM_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
+        amalgam_add_manual(${name})
+    endif()
+endfunction()
+
+# The manual page of a tool: what it says for --help.
+function(amalgam_add_manual name)
+    set(page "${PROJECT_BINARY_DIR}/man/${name}.1")
+    add_custom_command(OUTPUT "${page}"
+        COMMAND "${CMAKE_COMMAND}" "-DTOOL=$<TARGET_FILE:${name}>" "-DVERSION=${PROJECT_VERSION}"
+            "-DOUTPUT=${page}" -P "${PROJECT_SOURCE_DIR}/cmake/AmalgamManual.cmake"
+        DEPENDS ${name} "${PROJECT_SOURCE_DIR}/cmake/AmalgamManual.cmake" VERBATIM)
+    add_custom_target(${name}-manual ALL DEPENDS "${page}")
+    install(FILES "${page}" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
 endfunction()
 
 # amalgam_add_network_plugin(<name> SOURCES <file>... [LIBS <lib>...] [DEFINITIONS <def>...])

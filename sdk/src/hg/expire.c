@@ -151,13 +151,18 @@ static int32_t hg_park_messages(struct hg_handle *handle, struct hg_handle *spar
     if (handle->is_origin) {
         const uint32_t slot = handle->slot;
         const uint64_t generation = handle->generation;
+        struct hg_spent *spent;
 
+        hg_generation_spend(handle);
+        spent = handle->spent;
         if (atomic_load(&handle->state) == HG_HANDLE_ACTIVE)
             hg_control_send_give_up(handle);
         handle->slot = spare->slot;
         handle->generation = spare->generation;
+        handle->spent = spare->spent;
         spare->slot = slot;
         spare->generation = generation;
+        spare->spent = spent;
     }
     return count + 1;
 }
