@@ -30,7 +30,8 @@
 #define UCX_STREAM_SEG    "256K"                /* into what UCX hands to the socket in one go */
 #define UCX_JOBS_MAX      65536u                /* gets of one peer that wait here */
 #define UCX_TABLE_MAX     (UINT32_C(1) << 20)   /* registered regions, transfers */
-#define UCX_LINK_POLLS    64u                   /* polls between two looks at the sockets */
+#define UCX_LINK_POLLS    64u                   /* polls between two looks at the clock, which */
+#define UCX_LINK_NS       UINT64_C(50000)       /* says whether to look at the sockets */
 #define UCX_GRACE_NS      UINT64_C(20000000)    /* for frames behind a closed socket */
 #define UCX_HELLO_NS      UINT64_C(60000000000) /* a target may be slow to read it */
 #define UCX_BUCKETS       1024u
@@ -193,7 +194,8 @@ struct na_plugin_class {
     enum ucx_rma_choice rma;
     bool is_quiet; /* a complaint about descriptors was made */
     uint32_t polls;
-    uint32_t dialing; /* links */
+    uint32_t dialing;   /* links */
+    uint64_t look_next; /* at the sockets */
     struct fabric_link links;
     struct fabric_link trouble;
     struct fabric_link graveyard; /* closed channels */
@@ -294,7 +296,7 @@ int32_t ucx_status(ucs_status_t status);
 void ucx_log_capture(void);
 void ucx_log_reset(void);
 const char *ucx_log_last(void);
-extern _Thread_local uint32_t ucx_log_depth;
+extern _Thread_local uint32_t ucx_log_depth __attribute__((tls_model("initial-exec")));
 
 /* Between these two of one thread, what UCX has to say goes to our log. */
 static inline void ucx_enter(void)

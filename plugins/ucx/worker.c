@@ -17,6 +17,7 @@ static void worker_configure_tcp(struct na_plugin_class *na_class, ucp_config_t 
 static int32_t worker_create(struct ucx_worker *worker);
 static int32_t worker_handlers_set(struct ucx_worker *worker);
 static void worker_destroy(struct ucx_worker *worker);
+static bool worker_is_look_due(struct na_plugin_class *na_class);
 static int32_t worker_watch(struct na_plugin_class *na_class);
 static int32_t worker_failed(const char *what, ucs_status_t status);
 
@@ -112,7 +113,8 @@ int32_t ucx_poll(struct fabric_endpoint *endpoint)
     if (na_class->copier != NULL && !ucx_copier_is_idle(na_class->copier))
         ucx_copier_progress(na_class->copier);
     if (ucx_unlikely(++na_class->polls % UCX_LINK_POLLS == 0 || na_class->is_attentive ||
-                     na_class->dialing != 0)) {
+                     na_class->dialing != 0) &&
+        worker_is_look_due(na_class)) {
         na_class->is_attentive = false;
         ucx_channels_progress(na_class);
     }
@@ -122,6 +124,17 @@ int32_t ucx_poll(struct fabric_endpoint *endpoint)
         ucx_probe_progress(na_class);
     ucx_leave();
     return NA_PLUGIN_SUCCESS;
+}
+
+/* A look is a system call: who polls without a pause does not need it every few microseconds. */
+static bool worker_is_look_due(struct na_plugin_class *na_class)
+{
+    uint64_t now = ucx_host->clock_ns();
+
+    if (now < na_class->look_next && !na_class->is_attentive && na_class->dialing == 0)
+        return false;
+    na_class->look_next = now + UCX_LINK_NS;
+    return true;
 }
 
 int ucx_get_fd(struct fabric_endpoint *endpoint)
