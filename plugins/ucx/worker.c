@@ -110,8 +110,8 @@ int32_t ucx_poll(struct fabric_endpoint *endpoint)
     for (struct fabric_link *node = na_class->workers.next; node != &na_class->workers;
          node = node->next)
         (void) ucp_worker_progress(fabric_container(node, struct ucx_worker, node)->worker);
-    if (na_class->copier != NULL && !ucx_copier_is_idle(na_class->copier))
-        ucx_copier_progress(na_class->copier);
+    if (ucx_unlikely(!fabric_list_empty(&na_class->copies)))
+        ucx_attach_progress(na_class);
     if (ucx_unlikely(++na_class->polls % UCX_LINK_POLLS == 0 || na_class->is_attentive ||
                      na_class->dialing != 0) &&
         worker_is_look_due(na_class)) {
@@ -154,8 +154,7 @@ bool ucx_try_wait(struct fabric_endpoint *endpoint)
     ucs_status_t status = UCS_OK;
 
     if (!fabric_list_empty(&na_class->sent) || !fabric_list_empty(&na_class->trouble) ||
-        na_class->probing != 0 ||
-        (na_class->copier != NULL && !ucx_copier_is_idle(na_class->copier)))
+        na_class->probing != 0 || !fabric_list_empty(&na_class->copies))
         return false;
     ucx_enter();
     for (struct fabric_link *node = na_class->workers.next;
@@ -277,7 +276,7 @@ static int32_t worker_handlers_set(struct ucx_worker *worker)
         [UCX_AM_FRAME] = ucx_frame_received, [UCX_AM_GET] = ucx_get_received,
         [UCX_AM_DATA] = ucx_data_received,   [UCX_AM_PUT] = ucx_put_received,
         [UCX_AM_DONE] = ucx_done_received,   [UCX_AM_STOP] = ucx_stop_received,
-        [UCX_AM_PROBE] = ucx_probe_received,
+        [UCX_AM_PROBE] = ucx_probe_received, [UCX_AM_COPY] = ucx_copy_received,
     };
 
     for (uint32_t id = UCX_AM_FRAME; id < UCX_AM_COUNT; id++) {
