@@ -119,14 +119,13 @@ void ucx_link_met(struct ucx_link *link, const struct ucx_hello *hello)
         ucx_link_fail(link, NA_PLUGIN_HOSTUNREACH, reason);
         return;
     }
-    if (na_class->copier != NULL && hello->copier_size != 0)
-        link->copier = ucx_copier_connect(na_class->copier, hello->copier, hello->copier_size,
-                                          hello->cookie, hello->cookie_address);
+    if (na_class->may_attach && ucx_attach_try(hello->pid, hello->cookie, hello->cookie_address))
+        link->pid = hello->pid;
     link->phase = UCX_LINK_READY;
     na_class->dialing--;
     UCX_LOG_DEBUG("%s is connected%s%s", link->name,
                   link->has_error_mode ? "" : ", without error handling",
-                  link->copier != NULL ? ", memory is copied" : "");
+                  link->pid != 0 ? ", memory is copied" : "");
 }
 
 void ucx_link_trouble(struct ucx_link *link)
@@ -336,9 +335,6 @@ static void link_endpoint_close(struct ucx_link *link, bool is_forced)
 {
     ucp_request_param_t param = {0};
 
-    if (link->copier != NULL)
-        ucx_copier_disconnect(link->na_class->copier, link->copier);
-    link->copier = NULL;
     if (link->ep == NULL)
         return;
     if (is_forced && link->has_error_mode) {

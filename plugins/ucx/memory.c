@@ -343,6 +343,8 @@ static void mem_take_back(struct na_plugin_class *na_class, struct na_plugin_mem
 
     for (node = na_class->links.next; node != &na_class->links && mem->jobs != 0; node = node->next)
         ucx_jobs_refuse(fabric_container(node, struct ucx_link, node), mem);
+    if (mem->jobs != 0)
+        ucx_copies_drop(na_class, NULL, mem, 0, NA_PLUGIN_INVALID_ARG);
     for (node = mem->tickets.next; node != &mem->tickets; node = next) {
         next = node->next;
         (void) ucx_ticket_take_back(fabric_container(node, struct ucx_ticket, node),

@@ -53,9 +53,11 @@ void ucx_message_stop(struct ucx_transfer *transfer)
     struct ucx_link *link = transfer->link;
     struct ucx_ticket *ticket;
 
-    if (transfer->rma->is_put != 0)
+    if (transfer->way == UCX_WAY_MESSAGES && transfer->rma->is_put != 0) {
         message_take_back(transfer);
-    if (transfer->rma->is_put != 0 || link->phase != UCX_LINK_READY || link->is_failing)
+        return;
+    }
+    if (link->phase != UCX_LINK_READY || link->is_failing)
         return;
     ticket = ucx_ticket_get(link);
     if (ticket == NULL)
@@ -249,9 +251,12 @@ ucs_status_t ucx_done_received(void *arg, const void *header, size_t header_size
     if (link == NULL)
         return UCS_OK;
     transfer = ucx_table_find(&na_class->transfers, copy.transfer);
-    if (transfer == NULL || transfer->link != link || transfer->way != UCX_WAY_MESSAGES)
+    if (transfer == NULL || transfer->link != link || transfer->way == UCX_WAY_UCP)
         return UCS_OK;
-    if (copy.status != NA_PLUGIN_SUCCESS)
+    if (transfer->way == UCX_WAY_COPY)
+        ucx_attach_answered(
+            transfer, copy.status == NA_PLUGIN_SUCCESS ? copy.status : message_status(copy.status));
+    else if (copy.status != NA_PLUGIN_SUCCESS)
         ucx_transfer_advance(transfer, message_status(copy.status), 0);
     else if (transfer->rma->is_put != 0 && copy.length <= transfer->sent - transfer->done)
         ucx_transfer_advance(transfer, NA_PLUGIN_SUCCESS, copy.length);

@@ -11,7 +11,6 @@
 static void jobs_progress(struct ucx_link *link);
 static ucs_status_t job_send_piece(struct ucx_link *link, struct ucx_job *job);
 static void job_piece_sent(void *request, ucs_status_t status, void *arg);
-static void job_release(struct ucx_job *job);
 static void put_received(void *request, ucs_status_t status, size_t size, void *arg);
 
 ucs_status_t ucx_get_received(void *arg, const void *header, size_t header_size, void *data,
@@ -113,10 +112,11 @@ ucs_status_t ucx_stop_received(void *arg, const void *header, size_t header_size
         struct ucx_job *job = fabric_container(node, struct ucx_job, node);
 
         if (job->transfer == copy.transfer) {
-            job_release(job);
-            break;
+            ucx_job_release(job);
+            return UCS_OK;
         }
     }
+    ucx_copies_drop(link->na_class, link, NULL, copy.transfer, NA_PLUGIN_CANCELED);
     return UCS_OK;
 }
 
@@ -124,7 +124,8 @@ ucs_status_t ucx_stop_received(void *arg, const void *header, size_t header_size
 void ucx_jobs_drop(struct ucx_link *link)
 {
     while (!fabric_list_empty(&link->jobs))
-        job_release(fabric_container(link->jobs.next, struct ucx_job, node));
+        ucx_job_release(fabric_container(link->jobs.next, struct ucx_job, node));
+    ucx_copies_drop(link->na_class, link, NULL, 0, NA_PLUGIN_CANCELED);
 }
 
 /* The region is deregistered. */
@@ -139,7 +140,7 @@ void ucx_jobs_refuse(struct ucx_link *link, const struct na_plugin_mem *mem)
         if (job->mem != mem)
             continue;
         ucx_message_done(link, job->transfer, NA_PLUGIN_INVALID_ARG, 0);
-        job_release(job);
+        ucx_job_release(job);
     }
 }
 
@@ -153,7 +154,7 @@ static void jobs_progress(struct ucx_link *link)
         if (status != UCS_OK)
             ucx_message_done(link, job->transfer, ucx_status(status), 0);
         if (status != UCS_OK || job->sent == job->length)
-            job_release(job);
+            ucx_job_release(job);
     }
 }
 
@@ -197,7 +198,7 @@ static void job_piece_sent(void *request, ucs_status_t status, void *arg)
     link->busy--;
 }
 
-static void job_release(struct ucx_job *job)
+void ucx_job_release(struct ucx_job *job)
 {
     job->mem->jobs--;
     job->link->job_count--;

@@ -30,7 +30,8 @@
 #define UCX_STREAM_SEG    "256K"                /* into what UCX hands to the socket in one go */
 #define UCX_JOBS_MAX      65536u                /* gets of one peer that wait here */
 #define UCX_TABLE_MAX     (UINT32_C(1) << 20)   /* registered regions, transfers */
-#define UCX_LINK_POLLS    64u                   /* polls between two looks at the sockets */
+#define UCX_LINK_POLLS    64u                   /* polls between two looks at the clock, which */
+#define UCX_LINK_NS       UINT64_C(50000)       /* says whether to look at the sockets */
 #define UCX_GRACE_NS      UINT64_C(20000000)    /* for frames behind a closed socket */
 #define UCX_HELLO_NS      UINT64_C(60000000000) /* a target may be slow to read it */
 #define UCX_BUCKETS       1024u
@@ -44,7 +45,8 @@
 #define UCX_AM_DONE     5u /* the target's verdict on a piece, or its refusal */
 #define UCX_AM_STOP     6u /* the origin gave a get up */
 #define UCX_AM_PROBE    7u /* from ourselves */
-#define UCX_AM_COUNT    8u
+#define UCX_AM_COPY     8u /* origin asks the target to copy from or to its memory */
+#define UCX_AM_COUNT    9u
 
 #define ucx_likely(x)   __builtin_expect(!!(x), 1)
 #define ucx_unlikely(x) __builtin_expect(!!(x), 0)
@@ -58,8 +60,6 @@
 
 extern const struct na_host *ucx_host;
 
-struct ucx_copier;
-struct ucx_copier_peer;
 struct ucx_bounce;
 
 /* Objects under ids that the wire carries: index and generation, so that old ones are recognised */
@@ -150,8 +150,9 @@ struct ucx_link {
     ucs_status_t failure;
     ucp_ep_h ep;
     void *close_request;
-    struct ucx_copier_peer *copier;
-    uint32_t busy; /* sends and receives that UCX has not let go of */
+    uint32_t pid;           /* of a process of this node whose memory we may touch; else 0 */
+    bool is_attach_refused; /* it may not touch ours */
+    uint32_t busy;          /* sends and receives that UCX has not let go of */
     uint64_t deadline;
     struct fabric_link channels;
     struct fabric_link transfers; /* that we asked for */
@@ -177,9 +178,10 @@ struct na_plugin_class {
     struct fabric_link workers; /* all */
     ucs_thread_mode_t thread_mode;
     uint32_t probing;          /* workers */
-    struct ucx_copier *copier; /* NULL: no copying between processes of this node */
+    bool may_attach;           /* memory of processes of this node may be touched */
+    struct fabric_link copies; /* jobs that we carry out by that */
     uint64_t incarnation;
-    uint64_t cookie; /* another process that can read it may copy */
+    uint64_t cookie; /* another process that can read it may touch our memory */
     uint64_t salt;   /* of keys */
     char name[FABRIC_NAME_MAX];
     int listen_fd;
@@ -193,7 +195,8 @@ struct na_plugin_class {
     enum ucx_rma_choice rma;
     bool is_quiet; /* a complaint about descriptors was made */
     uint32_t polls;
-    uint32_t dialing; /* links */
+    uint32_t dialing;   /* links */
+    uint64_t look_next; /* at the sockets */
     struct fabric_link links;
     struct fabric_link trouble;
     struct fabric_link graveyard; /* closed channels */
@@ -263,7 +266,7 @@ struct ucx_transfer {
     struct fabric_link tickets; /* pieces of a put that UCX has in hand */
 };
 
-/* A get that we answer. */
+/* A get that we answer, or a put or get that we carry out. */
 struct ucx_job {
     struct fabric_link node;
     struct ucx_link *link;
@@ -272,8 +275,8 @@ struct ucx_job {
     uint64_t offset;   /* of the next byte in the region */
     uint64_t sent;
     uint64_t length;
+    uint64_t address; /* the origin's memory */
     uint32_t flags;
-    uint32_t in_touch;
 };
 
 static inline struct na_plugin_class *ucx_class(struct fabric_endpoint *endpoint)
@@ -294,7 +297,7 @@ int32_t ucx_status(ucs_status_t status);
 void ucx_log_capture(void);
 void ucx_log_reset(void);
 const char *ucx_log_last(void);
-extern _Thread_local uint32_t ucx_log_depth;
+extern _Thread_local uint32_t ucx_log_depth __attribute__((tls_model("initial-exec")));
 
 /* Between these two of one thread, what UCX has to say goes to our log. */
 static inline void ucx_enter(void)
@@ -379,8 +382,7 @@ struct ucx_hello {
     char name[FABRIC_NAME_MAX];
     const void *address;
     uint32_t address_size;
-    const void *copier;
-    uint32_t copier_size;
+    uint32_t pid; /* 0: its memory is not to be touched */
 };
 #define UCX_HELLO_HEAD 72u
 #define UCX_HELLO_MAX  65536u
@@ -456,12 +458,14 @@ struct ucx_rma_header {
     uint64_t transfer; /* the origin's */
     uint64_t memory;   /* the target's region */
     uint64_t key;
-    uint64_t offset; /* GET, PUT: in the region; DATA: in the transfer */
-    uint64_t length; /* GET: wanted; DONE: bytes of the piece */
-    int32_t status;  /* DONE; DATA, PUT: what is behind was taken back, if no success */
-    uint32_t flags;  /* UCX_RMA_* */
+    uint64_t offset;  /* GET, PUT: in the region; DATA: in the transfer */
+    uint64_t length;  /* GET, COPY: wanted; DONE: bytes of the piece */
+    uint64_t address; /* COPY: in the origin */
+    int32_t status;   /* DONE; DATA, PUT: what is behind was taken back, if no success */
+    uint32_t flags;   /* UCX_RMA_* */
 };
 #define UCX_RMA_DEVICE 0x01u /* memory that only UCX can write to: no eager pieces */
+#define UCX_RMA_PUT    0x02u /* COPY: to the region */
 
 /*
  * A message of RMA under way, sent or received. It holds the link. UCX asks for the bytes of an
@@ -504,17 +508,17 @@ ucs_status_t ucx_put_received(void *arg, const void *header, size_t header_size,
 ucs_status_t ucx_stop_received(void *arg, const void *header, size_t header_size, void *data,
                                size_t size, const ucp_am_recv_param_t *param);
 void ucx_jobs_drop(struct ucx_link *link);
+void ucx_job_release(struct ucx_job *job);
 void ucx_jobs_refuse(struct ucx_link *link, const struct na_plugin_mem *mem);
 
-/* copier.c: copying between processes of one node by UCT's cma */
-struct ucx_copier *ucx_copier_open(void);
-void ucx_copier_close(struct ucx_copier *copier);
-const void *ucx_copier_address(const struct ucx_copier *copier, uint32_t *size_p);
-struct ucx_copier_peer *ucx_copier_connect(struct ucx_copier *copier, const void *address,
-                                           uint32_t size, uint64_t cookie, uint64_t cookie_address);
-void ucx_copier_disconnect(struct ucx_copier *copier, struct ucx_copier_peer *peer);
-int32_t ucx_copier_start(struct ucx_transfer *transfer);
-void ucx_copier_progress(struct ucx_copier *copier);
-bool ucx_copier_is_idle(const struct ucx_copier *copier);
+/* attach.c: copying between processes of one node */
+bool ucx_attach_try(uint32_t pid, uint64_t cookie, uint64_t cookie_address);
+int32_t ucx_attach_start(struct ucx_transfer *transfer);
+void ucx_attach_answered(struct ucx_transfer *transfer, int32_t status);
+void ucx_attach_progress(struct na_plugin_class *na_class);
+ucs_status_t ucx_copy_received(void *arg, const void *header, size_t header_size, void *data,
+                               size_t size, const ucp_am_recv_param_t *param);
+void ucx_copies_drop(struct na_plugin_class *na_class, const struct ucx_link *link,
+                     const struct na_plugin_mem *mem, uint64_t transfer, int32_t status);
 
 #endif /* UCX_H */

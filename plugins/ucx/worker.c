@@ -17,6 +17,7 @@ static void worker_configure_tcp(struct na_plugin_class *na_class, ucp_config_t 
 static int32_t worker_create(struct ucx_worker *worker);
 static int32_t worker_handlers_set(struct ucx_worker *worker);
 static void worker_destroy(struct ucx_worker *worker);
+static bool worker_is_look_due(struct na_plugin_class *na_class);
 static int32_t worker_watch(struct na_plugin_class *na_class);
 static int32_t worker_failed(const char *what, ucs_status_t status);
 
@@ -109,10 +110,11 @@ int32_t ucx_poll(struct fabric_endpoint *endpoint)
     for (struct fabric_link *node = na_class->workers.next; node != &na_class->workers;
          node = node->next)
         (void) ucp_worker_progress(fabric_container(node, struct ucx_worker, node)->worker);
-    if (na_class->copier != NULL && !ucx_copier_is_idle(na_class->copier))
-        ucx_copier_progress(na_class->copier);
+    if (ucx_unlikely(!fabric_list_empty(&na_class->copies)))
+        ucx_attach_progress(na_class);
     if (ucx_unlikely(++na_class->polls % UCX_LINK_POLLS == 0 || na_class->is_attentive ||
-                     na_class->dialing != 0)) {
+                     na_class->dialing != 0) &&
+        worker_is_look_due(na_class)) {
         na_class->is_attentive = false;
         ucx_channels_progress(na_class);
     }
@@ -122,6 +124,17 @@ int32_t ucx_poll(struct fabric_endpoint *endpoint)
         ucx_probe_progress(na_class);
     ucx_leave();
     return NA_PLUGIN_SUCCESS;
+}
+
+/* A look is a system call: who polls without a pause does not need it every few microseconds. */
+static bool worker_is_look_due(struct na_plugin_class *na_class)
+{
+    uint64_t now = ucx_host->clock_ns();
+
+    if (now < na_class->look_next && !na_class->is_attentive && na_class->dialing == 0)
+        return false;
+    na_class->look_next = now + UCX_LINK_NS;
+    return true;
 }
 
 int ucx_get_fd(struct fabric_endpoint *endpoint)
@@ -141,8 +154,7 @@ bool ucx_try_wait(struct fabric_endpoint *endpoint)
     ucs_status_t status = UCS_OK;
 
     if (!fabric_list_empty(&na_class->sent) || !fabric_list_empty(&na_class->trouble) ||
-        na_class->probing != 0 ||
-        (na_class->copier != NULL && !ucx_copier_is_idle(na_class->copier)))
+        na_class->probing != 0 || !fabric_list_empty(&na_class->copies))
         return false;
     ucx_enter();
     for (struct fabric_link *node = na_class->workers.next;
@@ -264,7 +276,7 @@ static int32_t worker_handlers_set(struct ucx_worker *worker)
         [UCX_AM_FRAME] = ucx_frame_received, [UCX_AM_GET] = ucx_get_received,
         [UCX_AM_DATA] = ucx_data_received,   [UCX_AM_PUT] = ucx_put_received,
         [UCX_AM_DONE] = ucx_done_received,   [UCX_AM_STOP] = ucx_stop_received,
-        [UCX_AM_PROBE] = ucx_probe_received,
+        [UCX_AM_PROBE] = ucx_probe_received, [UCX_AM_COPY] = ucx_copy_received,
     };
 
     for (uint32_t id = UCX_AM_FRAME; id < UCX_AM_COUNT; id++) {
