@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Installs what is missing, builds, and runs every test; the stages can be chosen:
-#     scripts/test.sh [format] [gcc] [clang] [asan] [tsan] [fuzz]
+#     scripts/test.sh [format] [gcc] [clang] [asan] [tsan] [fuzz] [packages]
 . "$(dirname "$0")/lib.sh"
 
 main() {
-    local stages="${*:-format gcc clang asan tsan fuzz}" stage before failed=0 start=$SECONDS
+    local stages="${*:-format gcc clang asan tsan fuzz packages}" stage before failed=0
+    local start=$SECONDS
     install_for $stages
     before=$(shared_memory)
     for stage in $stages; do
@@ -30,9 +31,9 @@ install_for() {
         case $stage in
         gcc) purposes+=" abi" ;;
         asan) ;;
-        clang | format) purposes+=" $stage" ;;
+        clang | format | packages) purposes+=" $stage" ;;
         tsan | fuzz) purposes+=" clang tsan" ;;
-        *) die "unknown stage '$stage'; there are format, gcc, clang, asan, tsan and fuzz" ;;
+        *) die "unknown stage '$stage'; there are format, gcc, clang, asan, tsan, fuzz and packages" ;;
         esac
     done
     install_missing $purposes
@@ -46,6 +47,8 @@ run_stage() {
     case $1 in
     format) scripts/format.sh --check || result=FAILED ;;
     fuzz) fuzz || result=FAILED ;;
+    # Packages of the debug information are half of the time, and nothing here looks at them.
+    packages) DEB_BUILD_OPTIONS=noautodbgsym scripts/packages.sh || result=FAILED ;;
     *) build_and_test "$1" || result=FAILED ;;
     esac
     summary+=("$1" "$result" $((SECONDS - start)) "$counts")
