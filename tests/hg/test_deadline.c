@@ -115,8 +115,11 @@ static void ends_now(const struct side *side, const struct outcome *outcome, hg_
 {
     unsigned int count = 0;
 
-    assert_int_equal(HG_Progress(side->context, 0), HG_SUCCESS);
-    assert_int_equal(HG_Trigger(side->context, 0, 10, &count), HG_SUCCESS);
+    /* On a machine that is slow just then the call before this one was that one. */
+    if (atomic_load(&outcome->count) == 0) {
+        assert_int_equal(HG_Progress(side->context, 0), HG_SUCCESS);
+        assert_int_equal(HG_Trigger(side->context, 0, 10, &count), HG_SUCCESS);
+    }
     assert_int_equal(atomic_load(&outcome->count), 1);
     assert_int_equal(outcome->ret, ret);
 }
