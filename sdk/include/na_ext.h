@@ -319,6 +319,20 @@ NA_PUBLIC na_return_t NA_Plugin_get_search_path(char *buf, size_t *buf_size);
 NA_PUBLIC const struct na_selection *NA_Class_get_selection(const na_class_t *na_class);
 
 /**
+ * Ask what a class can do. Plugins list such words of all that some class of theirs can do (struct
+ * na_plugin_info); those of a class depend on its protocol, device and options, too.
+ *
+ * \param na_class    the class
+ * \param capability  "rma", "native_rma", "wait_fd", "poll_wait", "cancel_send", "peer_death",
+ *     "device_memory", "forward_progress", "memory_segments", "multi_recv" or "addr_serialize"
+ *
+ * \return true if the class can; false if it cannot, for other words, or if one of both is NULL
+ *
+ * Any thread. \since 1.1
+ */
+NA_PUBLIC bool NA_Class_has_capability(const na_class_t *na_class, const char *capability);
+
+/**
  * Get the size limit of one NA_Put() or NA_Get().
  *
  * \param na_class  the class
