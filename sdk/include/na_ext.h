@@ -328,7 +328,7 @@ NA_PUBLIC const struct na_selection *NA_Class_get_selection(const na_class_t *na
  *
  * \return true if the class can; false if it cannot, for other words, or if one of both is NULL
  *
- * Any thread. \since 1.0
+ * Any thread. \since 1.1
  */
 NA_PUBLIC bool NA_Class_has_capability(const na_class_t *na_class, const char *capability);
 

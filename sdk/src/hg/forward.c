@@ -331,6 +331,8 @@ static hg_return_t hg_forward_post_again(struct hg_handle *handle)
     if (!atomic_load(&handle->is_canceled))
         ret = hg_forward_post(handle);
     (void) pthread_mutex_unlock(&handle->lock);
+    if (ret != HG_SUCCESS)
+        hg_generation_spend(handle);
     if (ret == HG_CANCELED)
         hg_control_send_give_up(handle);
     return ret;
