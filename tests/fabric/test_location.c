@@ -181,6 +181,24 @@ static void peers_need_a_host_and_a_port(void **state)
     assert_non_null(strstr(reason, "no-such-host.invalid"));
 }
 
+static void formatted_addresses_are_not_asked_about(void **state)
+{
+    struct sockaddr_storage address;
+    struct location location;
+    char formatted[128];
+
+    (void) state;
+    assert_int_equal(location_parse("[fe80::1%lo]:9", &location, reason), NA_PLUGIN_SUCCESS);
+    assert_int_equal(location_resolve_formatted(&location, NA_PLUGIN_ADDR_UNSPEC, &address, reason),
+                     NA_PLUGIN_SUCCESS);
+    location_format(&address, formatted, sizeof(formatted));
+    assert_string_equal(formatted, "[fe80::1%lo]:9");
+    assert_int_equal(location_parse("localhost:9", &location, reason), NA_PLUGIN_SUCCESS);
+    assert_int_equal(location_resolve_formatted(&location, NA_PLUGIN_ADDR_UNSPEC, &address, reason),
+                     NA_PLUGIN_NOENTRY);
+    assert_non_null(strstr(reason, "localhost"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -190,6 +208,7 @@ int main(void)
         cmocka_unit_test(ipv6_is_resolved_where_the_machine_has_it),
         cmocka_unit_test(what_is_not_of_this_machine_is_an_error),
         cmocka_unit_test(peers_need_a_host_and_a_port),
+        cmocka_unit_test(formatted_addresses_are_not_asked_about),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
