@@ -46,6 +46,7 @@ static int32_t location_resolve_remote(const struct location *location, uint32_t
                                        bool may_ask, struct sockaddr_storage *address,
                                        char *reason);
 static struct addrinfo *location_resolve(const char *host, int family, bool may_ask, int *error_p);
+static bool location_is_of_many(const struct sockaddr *address);
 static int location_try_bind(const struct sockaddr *address, socklen_t length);
 static bool location_is_wildcard(const struct location *location, int *family);
 static int location_family(uint32_t addr_format);
@@ -380,6 +381,7 @@ static int32_t location_resolve_own(const struct location *location, int family,
     struct addrinfo *found;
     const struct addrinfo *best = NULL;
     int error = 0, bind_error = 0;
+    bool is_of_many = false;
 
     found = location_resolve(location->host, family, true, &error);
     if (found == NULL) {
@@ -392,7 +394,10 @@ static int32_t location_resolve_own(const struct location *location, int family,
         bool loopback =
             entry->ai_family == AF_INET &&
             *(const uint8_t *) &((const struct sockaddr_in *) entry->ai_addr)->sin_addr == 127;
-        int own = location_try_bind(entry->ai_addr, entry->ai_addrlen);
+        int own;
+
+        is_of_many = location_is_of_many(entry->ai_addr);
+        own = is_of_many ? EADDRNOTAVAIL : location_try_bind(entry->ai_addr, entry->ai_addrlen);
 
         if (own != 0) {
             bind_error = own;
@@ -410,8 +415,9 @@ static int32_t location_resolve_own(const struct location *location, int family,
         return NA_PLUGIN_SUCCESS;
     (void) snprintf(reason, LOCATION_REASON_MAX, "'%.80s' is no address of this machine (%s)%s",
                     location->host, strerror(bind_error),
-                    bind_error == EINVAL ? "; a link-local one needs its interface, %interface"
-                                         : "");
+                    is_of_many             ? "; multicast and broadcast are not connected to"
+                    : bind_error == EINVAL ? "; a link-local one needs its interface, %interface"
+                                           : "");
     return NA_PLUGIN_ADDRNOTAVAIL;
 }
 
@@ -428,6 +434,19 @@ static struct addrinfo *location_resolve(const char *host, int family, bool may_
         *error_p = getaddrinfo(host, NULL, &hints, &found);
     }
     return *error_p == 0 ? found : NULL;
+}
+
+/* Multicast and broadcast: it can be bound, but nobody can connect to it. */
+static bool location_is_of_many(const struct sockaddr *address)
+{
+    uint32_t number;
+
+    if (address->sa_family == AF_INET6)
+        return IN6_IS_ADDR_MULTICAST(&((const struct sockaddr_in6 *) address)->sin6_addr);
+    if (address->sa_family != AF_INET)
+        return false;
+    number = ntohl(((const struct sockaddr_in *) address)->sin_addr.s_addr);
+    return IN_MULTICAST(number) || number == INADDR_BROADCAST;
 }
 
 /* Asks the system, which knows about namespaces, scopes and whole networks that are ours. */

@@ -129,6 +129,7 @@ static void ipv6_is_resolved_where_the_machine_has_it(void **state)
 
 static void what_is_not_of_this_machine_is_an_error(void **state)
 {
+    static const char *const of_many[] = {"224.0.0.1", "239.1.2.3", "255.255.255.255"};
     struct sockaddr_storage address;
 
     (void) state;
@@ -150,6 +151,11 @@ static void what_is_not_of_this_machine_is_an_error(void **state)
                      NA_PLUGIN_INVALID_ARG);
     assert_int_equal(resolve_local("lo", "203.0.113.0/24", NA_PLUGIN_ADDR_UNSPEC, &address),
                      NA_PLUGIN_ADDRNOTAVAIL);
+    for (size_t i = 0; i < sizeof(of_many) / sizeof(of_many[0]); i++) {
+        assert_int_equal(resolve_local(of_many[i], NULL, NA_PLUGIN_ADDR_UNSPEC, &address),
+                         NA_PLUGIN_ADDRNOTAVAIL);
+        assert_non_null(strstr(reason, "multicast"));
+    }
 }
 
 static int32_t resolve_peer(const char *text, struct sockaddr_storage *address)
