@@ -292,6 +292,12 @@ int32_t fabric_msg_recv_expected(struct na_plugin_context *context, void *op, vo
 int32_t fabric_poll(struct na_plugin_context *context, uint32_t *count);
 int32_t fabric_poll_get_fd(struct na_plugin_context *context);
 uint32_t fabric_poll_try_wait(struct na_plugin_context *context);
+
+/*
+ * For `try_wait`: while paused, sleepers wake by a timer and not by the fabric's descriptor, which
+ * may stay readable for what no poll can do anything about.
+ */
+void fabric_wait_pause(struct fabric_endpoint *endpoint, bool is_paused);
 int32_t fabric_cancel(struct na_plugin_context *context, void *op);
 
 /* na.multi_recv/1 and na.addr_serialize/1 (name, raw and incarnation, all checked); else NULL. */

@@ -199,6 +199,8 @@ static void fabric_card_refuse(struct fabric_peer_state *peer, const struct fabr
     if (peer->phase == FABRIC_PEER_READY ||
         fabric_peer_set_raw(peer, card->raw, card->greeting.raw_size) != NA_PLUGIN_SUCCESS)
         return;
+    if (peer->their_token != card->greeting.token)
+        peer->sent_sequence = 0;
     peer->their_token = card->greeting.token;
     peer->their_incarnation_low = (uint32_t) card->greeting.incarnation;
     peer->their_epoch = card->greeting.epoch;

@@ -24,6 +24,7 @@
 #define FABRIC_PEER_MAX      (UINT32_C(1) << 20)
 #define FABRIC_TICK_NS       UINT64_C(100000000)
 #define FABRIC_RETRY_NS      UINT64_C(1000000) /* a sleeper's next try of what the fabric refused */
+#define FABRIC_PAUSE_NS      UINT64_C(50000000) /* a sleep that the fabric cannot end */
 #define FABRIC_POLLS_A_CLOCK 32u
 #define FABRIC_PING_MS       250u  /* silence after which a peer that is waited for is greeted */
 #define FABRIC_GREET_MS      1000u /* for a successor of a dead process to answer */
@@ -283,6 +284,7 @@ struct fabric_endpoint_state {
     uint32_t hash_mask;
 
     bool is_tick_due; /* the clock is to be looked at in the next poll */
+    bool is_paused;   /* sleepers are not woken by the fabric */
     int timer_fd;
     uint32_t ticks;
     uint32_t watch_count;

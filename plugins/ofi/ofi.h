@@ -219,7 +219,11 @@ struct na_plugin_class {
     int wait_fd;    /* negative: busy mode, or the provider has none */
     int remains_fd; /* as in the resources */
     bool busy;
-    bool failed; /* the completion queue or the endpoint is broken; said once */
+    bool failed;   /* the completion queue or the endpoint is broken; said once */
+    bool is_short; /* of descriptors */
+    bool is_short_told;
+    uint32_t waits;      /* sleeps that were begun */
+    uint32_t idle_waits; /* since the last completion */
 
     struct ofi_receive *receives;
     uint32_t receive_count;
