@@ -16,6 +16,7 @@ static bool hg_addr_is_of(const hg_class_t *hg_class, const struct hg_addr *addr
 hg_return_t HG_Addr_lookup2(hg_class_t *hg_class, const char *name, hg_addr_t *addr_p)
 {
     struct hg_addr *addr;
+    enum hg_lane lane;
     hg_return_t ret;
 
     if (hg_class == NULL || name == NULL || addr_p == NULL) {
@@ -34,8 +35,8 @@ hg_return_t HG_Addr_lookup2(hg_class_t *hg_class, const char *name, hg_addr_t *a
         hg_addr_delete(addr);
         return ret;
     }
-    addr->is_self =
-        NA_Addr_is_self(hg_class->lanes[addr->lane].na_class, addr->na_addr[addr->lane]);
+    lane = hg_addr_get_lane(addr);
+    addr->is_self = NA_Addr_is_self(hg_class->lanes[lane].na_class, addr->na_addr[lane]);
     *addr_p = addr;
     return HG_SUCCESS;
 }
@@ -143,17 +144,12 @@ hg_return_t HG_Addr_to_string(hg_class_t *hg_class, char *buf, hg_size_t *buf_si
 bool HG_Addr_is_auto_sm(const hg_class_t *hg_class, hg_addr_t addr)
 {
     return hg_class != NULL && addr != HG_ADDR_NULL && addr->hg_class == hg_class &&
-           addr->lane == HG_LANE_SM;
+           hg_addr_get_lane(addr) == HG_LANE_SM;
 }
 
 enum hg_lane hg_addr_get_lane(const struct hg_addr *addr)
 {
-    return (enum hg_lane) addr->lane;
-}
-
-na_addr_t *hg_addr_get_na(const struct hg_addr *addr)
-{
-    return addr->na_addr[addr->lane];
+    return (enum hg_lane) atomic_load_explicit(&addr->lane, memory_order_relaxed);
 }
 
 na_addr_t *hg_addr_get_na_lane(const struct hg_addr *addr, enum hg_lane lane)
@@ -221,7 +217,7 @@ static hg_return_t hg_addr_copy(hg_class_t *hg_class, const struct hg_addr *addr
         HG_LOG_ERROR("cannot duplicate an address: out of memory");
         return HG_NOMEM;
     }
-    copy->lane = addr->lane;
+    copy->lane = (uint8_t) hg_addr_get_lane(addr);
     copy->is_self = addr->is_self;
     for (i = 0; i < HG_LANE_MAX && na_return == NA_SUCCESS; i++)
         if (addr->na_addr[i] != NULL)

@@ -321,7 +321,7 @@ static na_return_t hg_control_post(struct hg_control *control)
 static struct hg_control *hg_control_get(struct hg_handle *handle)
 {
     struct hg_controls *controls = &handle->info.context->controls;
-    na_addr_t *peer = hg_addr_get_na(handle->info.addr), *na_addr = NULL;
+    na_addr_t *peer = hg_handle_na_addr(handle), *na_addr = NULL;
     struct hg_control *control;
 
     if (NA_Addr_dup(hg_handle_lane(handle)->na_class, peer, &na_addr) != NA_SUCCESS)

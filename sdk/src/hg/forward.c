@@ -14,6 +14,8 @@
 
 static void hg_forward_expose_end(struct hg_handle *handle);
 static hg_return_t hg_forward_check(const struct hg_handle *handle);
+static hg_return_t hg_forward_follow(struct hg_handle *handle);
+static void hg_forward_failed(struct hg_handle *handle, na_return_t na_return);
 static hg_return_t hg_forward_start(struct hg_handle *handle, size_t payload, uint8_t flags,
                                     bool *is_draining_p);
 static void hg_forward_cancel_start(struct hg_handle *handle);
@@ -47,6 +49,12 @@ hg_return_t HG_Forward(hg_handle_t handle, hg_cb_t callback, void *arg, void *in
         return HG_BUSY;
     }
     atomic_store_explicit(&handle->state, HG_HANDLE_ACTIVE, memory_order_relaxed);
+    if (util_unlikely(handle->lane !=
+                      atomic_load_explicit(&handle->info.addr->lane, memory_order_relaxed))) {
+        ret = hg_forward_follow(handle);
+        if (ret != HG_SUCCESS)
+            goto error;
+    }
     handle->out.has_payload = false;
     if (handle->out_extra.block != NULL)
         hg_extra_free(&handle->out_extra);
@@ -119,6 +127,24 @@ static hg_return_t hg_forward_check(const struct hg_handle *handle)
         return HG_NOENTRY;
     }
     return HG_SUCCESS;
+}
+
+/*
+ * The address has left the handle's lane. A program that has a pointer to the request may use it
+ * still: it has to reset the handle.
+ */
+static hg_return_t hg_forward_follow(struct hg_handle *handle)
+{
+    if (handle->is_buf_given)
+        return HG_SUCCESS;
+    return hg_handle_set_lane(handle, hg_addr_get_lane(handle->info.addr));
+}
+
+/* What the transport said of a message: a peer that is gone from shared memory may be back. */
+static void hg_forward_failed(struct hg_handle *handle, na_return_t na_return)
+{
+    if (na_return == NA_HOSTUNREACH && handle->lane == HG_LANE_SM)
+        hg_auto_sm_lost(handle->info.addr);
 }
 
 /* Post and send. On failure nothing is left behind, or *is_draining_p is set. */
@@ -194,9 +220,11 @@ static hg_return_t hg_forward_post(struct hg_handle *handle)
                                      hg_forward_received, handle, handle->out.buf, handle->out.size,
                                      handle->out.plugin_data, hg_handle_na_addr(handle),
                                      handle->info.context_id, handle->tag, handle->out.op);
-    if (util_unlikely(na_return != NA_SUCCESS))
+    if (util_unlikely(na_return != NA_SUCCESS)) {
+        hg_forward_failed(handle, na_return);
         HG_LOG_ERROR("cannot post the receive for RPC %#" PRIx64 ": %s", handle->info.id,
                      NA_Error_to_string(na_return));
+    }
     return hg_return_from_na(na_return);
 }
 
@@ -212,6 +240,7 @@ static hg_return_t hg_forward_send(struct hg_handle *handle, size_t size)
     if (util_likely(na_return == NA_SUCCESS))
         return HG_SUCCESS;
     hg_count(&handle->info.context->counters.send_error);
+    hg_forward_failed(handle, na_return);
     if (na_return != NA_AGAIN)
         HG_LOG_ERROR("cannot send RPC %#" PRIx64 ": %s", handle->info.id,
                      NA_Error_to_string(na_return));
@@ -255,6 +284,7 @@ static void hg_forward_sent(const struct na_cb_info *info)
     if (util_unlikely(info->ret != NA_SUCCESS)) {
         if (info->ret != NA_CANCELED)
             hg_count(&handle->info.context->counters.send_error);
+        hg_forward_failed(handle, info->ret);
         hg_handle_set_error(handle, hg_return_from_na(info->ret));
         /* No response will come. If none was expected this finds nothing to cancel. */
         (void) hg_handle_cancel_msg(handle, &handle->out);
@@ -272,6 +302,7 @@ static void hg_forward_received(const struct na_cb_info *info)
             return;
     } else {
         hg_generation_spend(handle);
+        hg_forward_failed(handle, info->ret);
         ret = hg_return_from_na(info->ret);
         if (ret == HG_CANCELED && atomic_load(&handle->is_canceled) &&
             atomic_load(&handle->state) == HG_HANDLE_ACTIVE)

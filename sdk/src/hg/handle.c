@@ -26,7 +26,7 @@ static bool hg_handle_can_set(const struct hg_handle *handle, hg_addr_t addr);
 
 hg_return_t HG_Create(hg_context_t *context, hg_addr_t addr, hg_id_t id, hg_handle_t *handle_p)
 {
-    enum hg_lane lane = addr != HG_ADDR_NULL ? (enum hg_lane) addr->lane : HG_LANE_MAIN;
+    enum hg_lane lane = addr != HG_ADDR_NULL ? hg_addr_get_lane(addr) : HG_LANE_MAIN;
     struct hg_handle *handle;
     hg_return_t ret;
 
@@ -83,7 +83,7 @@ hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
         HG_LOG_ERROR("cannot reset a handle on which an operation runs; wait for its callback");
         return HG_BUSY;
     }
-    lane = addr != HG_ADDR_NULL ? (enum hg_lane) addr->lane : (enum hg_lane) handle->lane;
+    lane = addr != HG_ADDR_NULL ? hg_addr_get_lane(addr) : (enum hg_lane) handle->lane;
     if (lane != (enum hg_lane) handle->lane) {
         ret = hg_handle_set_lane(handle, lane);
         if (ret != HG_SUCCESS)
@@ -203,6 +203,7 @@ hg_return_t hg_handle_set_lane(struct hg_handle *handle, enum hg_lane lane)
     uint8_t old_lane = handle->lane;
     hg_return_t ret;
 
+    handle->is_buf_given = false;
     hg_handle_close(handle);
     handle->lane = (uint8_t) lane;
     ret = hg_handle_open(handle);
@@ -242,6 +243,7 @@ void hg_handle_release(struct hg_handle *handle)
     handle->info.addr = HG_ADDR_NULL;
     handle->rpc = NULL;
     handle->info.id = 0;
+    handle->is_buf_given = false;
     hg_pool_put(&handle->info.context->origins[handle->lane], handle);
 }
 

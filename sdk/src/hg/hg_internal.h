@@ -108,9 +108,6 @@ void hg_bulk_retry(hg_context_t *context);
 /* The lane that messages and transfers to this peer take. */
 enum hg_lane hg_addr_get_lane(const struct hg_addr *addr);
 
-/* The NA address of the peer on that lane. It lives as long as the address. */
-na_addr_t *hg_addr_get_na(const struct hg_addr *addr);
-
 /* The NA address of the peer on a given lane, NULL if it cannot be reached there. */
 na_addr_t *hg_addr_get_na_lane(const struct hg_addr *addr, enum hg_lane lane);
 

@@ -140,7 +140,8 @@ struct hg_addr {
     hg_class_t *hg_class;
     na_addr_t *na_addr[HG_LANE_MAX];
     _Atomic int32_t ref;
-    uint8_t lane;     /* that messages take */
+    _Atomic uint8_t
+        lane;         /* that messages take; the second one is left when the peer is gone there */
     bool is_self;     /* the class's own */
     bool is_embedded; /* part of a handle: lives as long as the request; is duplicated by a copy */
 };
@@ -148,6 +149,12 @@ struct hg_addr {
 /* Split "main;sm=node@address" and look both up; see auto_sm.c. */
 hg_return_t hg_auto_sm_lookup(hg_class_t *hg_class, const char *name, struct hg_addr *addr);
 hg_return_t hg_auto_sm_to_string(char *buf, hg_size_t *size_p, const struct hg_addr *addr);
+
+/*
+ * The peer is gone from the second lane, as when its process was restarted: from now on messages
+ * take the main one, if the address has it. Transfers that run are left alone. [any thread]
+ */
+void hg_auto_sm_lost(struct hg_addr *addr);
 
 /* Open the class of lane 1 if it makes sense. Failure is not an error: the lane stays closed. */
 void hg_auto_sm_open(hg_class_t *hg_class, const struct hg_options *options, bool listen);
@@ -531,8 +538,9 @@ struct hg_handle {
     _Atomic uint32_t ret;    /* first error of the operation */
     _Atomic bool is_canceled;
     bool is_origin;
-    bool no_response; /* of the operation that runs */
-    bool is_exposing; /* the request that runs described memory to be pulled or pushed */
+    bool no_response;  /* of the operation that runs */
+    bool is_buf_given; /* at the origin: the program may write to the request */
+    bool is_exposing;  /* the request that runs described memory to be pulled or pushed */
     uint8_t lane;
     na_tag_t tag;
     uint32_t deadline_ms;                    /* of the next operation; 0: none */
