@@ -713,6 +713,9 @@ static void each_allocation_may_fail(void **state)
     static char bytes[3000];
     hg_return_t ret = HG_NOMEM;
 
+    /* They are connected: UCX 1.13 may end a process that connects anew before it is. */
+    memset(&fake, 0, sizeof(fake));
+    assert_int_equal(whole_life(pair, bytes), HG_SUCCESS);
     for (int segments = 0; segments < 2; segments++) {
         unsigned long fail_at = 0;
 
