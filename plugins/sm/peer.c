@@ -21,6 +21,7 @@ static int32_t sm_peer_learn(struct na_plugin_class *na_class, const char *name,
                              struct na_plugin_addr **peer_p);
 static int32_t sm_peer_make(struct na_plugin_class *na_class, const char *name,
                             struct na_plugin_addr **peer_p);
+static void sm_peer_add(struct na_plugin_class *na_class, struct na_plugin_addr *peer);
 static void sm_peer_destroy(struct na_plugin_addr *peer);
 static void sm_peer_unlink(struct na_plugin_addr *peer);
 
@@ -50,6 +51,43 @@ int32_t sm_peer_get(struct na_plugin_class *na_class, const char *name, uint64_t
     }
     (void) pthread_mutex_unlock(&na_class->lock);
     return ret;
+}
+
+/*
+ * One reference to an endpoint that does not exist: a peer that failed already, whose segment is all
+ * zero.
+ */
+int32_t sm_peer_get_absent(struct na_plugin_class *na_class, const char *name,
+                           struct na_plugin_addr **peer_p)
+{
+    const uint32_t max_contexts = SM_MAX_CONTEXTS;
+    struct na_plugin_addr *peer;
+    void *base;
+
+    peer = sm_host->mem_alloc(sizeof(*peer), 0);
+    if (peer == NULL)
+        return NA_PLUGIN_NOMEM;
+    peer->conns = sm_host->mem_alloc(max_contexts * sizeof(*peer->conns), 0);
+    peer->base_size = sm_layout_base_size(max_contexts);
+    base = mmap(NULL, peer->base_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (peer->conns == NULL || base == MAP_FAILED) {
+        if (base != MAP_FAILED)
+            (void) munmap(base, peer->base_size);
+        sm_host->mem_free((void *) peer->conns);
+        sm_host->mem_free(peer);
+        return NA_PLUGIN_NOMEM;
+    }
+    peer->base = base;
+    peer->na_class = na_class;
+    peer->max_contexts = max_contexts;
+    memcpy(peer->name, name, strlen(name) + 1);
+    atomic_store_explicit(&peer->failure, NA_PLUGIN_HOSTUNREACH, memory_order_relaxed);
+    sm_peer_hold(peer);
+    (void) pthread_mutex_lock(&na_class->lock);
+    sm_peer_add(na_class, peer);
+    (void) pthread_mutex_unlock(&na_class->lock);
+    *peer_p = peer;
+    return NA_PLUGIN_SUCCESS;
 }
 
 /*
@@ -158,7 +196,6 @@ static int32_t sm_peer_learn(struct na_plugin_class *na_class, const char *name,
                              struct na_plugin_addr **peer_p)
 {
     struct na_plugin_addr *peer, *known;
-    uint32_t bucket = sm_peer_hash(name);
     int32_t ret = sm_peer_make(na_class, name, &peer);
 
     if (ret != NA_PLUGIN_SUCCESS)
@@ -169,10 +206,7 @@ static int32_t sm_peer_learn(struct na_plugin_class *na_class, const char *name,
         *peer_p = known;
         return NA_PLUGIN_SUCCESS;
     }
-    sm_peer_sweep(na_class);
-    peer->hash_next = na_class->peers[bucket];
-    na_class->peers[bucket] = peer;
-    na_class->peer_count++;
+    sm_peer_add(na_class, peer);
     *peer_p = peer;
     return NA_PLUGIN_SUCCESS;
 }
@@ -232,6 +266,17 @@ out:
     }
     (void) close(fd);
     return ret;
+}
+
+/* The class's lock is held. */
+static void sm_peer_add(struct na_plugin_class *na_class, struct na_plugin_addr *peer)
+{
+    uint32_t bucket = sm_peer_hash(peer->name);
+
+    sm_peer_sweep(na_class);
+    peer->hash_next = na_class->peers[bucket];
+    na_class->peers[bucket] = peer;
+    na_class->peer_count++;
 }
 
 static void sm_peer_destroy(struct na_plugin_addr *peer)
