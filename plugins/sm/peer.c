@@ -54,8 +54,8 @@ int32_t sm_peer_get(struct na_plugin_class *na_class, const char *name, uint64_t
 }
 
 /*
- * One reference to an endpoint that does not exist: a peer that failed already, whose segment is all
- * zero.
+ * One reference to an endpoint that does not exist: a peer that failed already, with a segment of
+ * zeros.
  */
 int32_t sm_peer_get_absent(struct na_plugin_class *na_class, const char *name,
                            struct na_plugin_addr **peer_p)

@@ -52,7 +52,7 @@ static void a_named_endpoint_is_found_by_its_name(void **state)
     check_clean();
 }
 
-/* An address that no endpoint gave itself a name for is kept, and says at its use that it is dead. */
+/* Programs keep the addresses of processes; that one is gone they learn at its use. */
 static void a_numbered_endpoint_that_is_gone_fails_at_its_first_use(void **state)
 {
     static uint8_t buf[64];

@@ -570,11 +570,11 @@ struct hg_handle {
     uint64_t end_ns;        /* of the time of an operation with a deadline */
     struct hg_handle *peer; /* other side of a request to the own address; under the class's lock */
     _Atomic(struct hg_handle *) twin; /* the same, until either is destroyed or used again */
-    _Atomic uint32_t self;  /* enum hg_self_state */
-    _Atomic bool is_posted; /* its receive is posted */
-    _Atomic bool is_awaited;      /* in the list of controls; written under its lock */
-    _Atomic bool is_acknowledged; /* another handle received the acknowledgement for this one */
-    _Atomic uint32_t ack_ret;     /* what it said */
+    _Atomic uint32_t self;            /* enum hg_self_state */
+    _Atomic bool is_posted;           /* its receive is posted */
+    _Atomic bool is_awaited;          /* in the list of controls; written under its lock */
+    _Atomic bool is_acknowledged;     /* another handle received the acknowledgement for this one */
+    _Atomic uint32_t ack_ret;         /* what it said */
     struct hg_handle *next_awaiting;
     struct hg_handle **awaiting_link; /* what points here */
     struct hg_handle *next_free;
