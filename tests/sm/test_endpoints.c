@@ -70,6 +70,7 @@ static void a_numbered_endpoint_that_is_gone_fails_at_its_first_use(void **state
     assert_int_equal(end_send(&end, addr, buf, sizeof(buf), 1, true), NA_HOSTUNREACH);
     assert_int_equal(NA_Addr_serialize(end.na_class, packed, sizeof(packed), addr), NA_NOENTRY);
     assert_int_equal(NA_Addr_lookup(end.na_class, "1-1", &again), NA_SUCCESS);
+    assert_true(NA_Addr_cmp(end.na_class, addr, again));
     NA_Addr_free(end.na_class, addr);
     assert_int_equal(end_send(&end, again, buf, sizeof(buf), 1, false), NA_HOSTUNREACH);
     NA_Addr_free(end.na_class, again);
