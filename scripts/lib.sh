@@ -78,7 +78,7 @@ has_module() {
 # Usage: install_missing <purpose>...; calls apt only if something is missing.
 install_missing() {
     local packages as_root=
-    packages=$(missing_packages "$@" | tr '\n' ' ')
+    packages=$(missing_packages "$@" | sort -u | tr '\n' ' ')
     [ -n "$packages" ] || return 0
     say "Installing $packages"
     command -v apt-get >/dev/null || die "missing (names of Debian packages): $packages"

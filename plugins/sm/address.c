@@ -16,6 +16,7 @@ struct sm_addr_packed {
 #define SM_ADDR_MAGIC 0x52444153u
 
 static const char *sm_addr_name(const char *string);
+static bool sm_addr_is_number(const char *name);
 static uint64_t sm_addr_packed_size(struct na_plugin_class *na_class, struct na_plugin_addr *addr);
 static int32_t sm_addr_pack(struct na_plugin_class *na_class, struct na_plugin_addr *addr,
                             void *buf, uint64_t size);
@@ -41,8 +42,13 @@ int32_t sm_addr_lookup(struct na_plugin_class *na_class, const char *name,
         return NA_PLUGIN_INVALID_ARG;
     }
     ret = sm_peer_get(na_class, endpoint, 0, true, addr_p);
-    if (ret == NA_PLUGIN_NOENTRY)
-        SM_LOG_ERROR("'%s': no endpoint of this name lives on this node for this user", name);
+    if (ret != NA_PLUGIN_NOENTRY)
+        return ret;
+    if (sm_addr_is_number(endpoint)) {
+        SM_LOG_DEBUG("'%s': no endpoint of this name lives on this node for this user", name);
+        return sm_peer_get_absent(na_class, endpoint, addr_p);
+    }
+    SM_LOG_ERROR("'%s': no endpoint of this name lives on this node for this user", name);
     return ret;
 }
 
@@ -134,6 +140,11 @@ static int32_t sm_addr_pack(struct na_plugin_class *na_class, struct na_plugin_a
     };
 
     (void) na_class;
+    if (packed.incarnation == 0) {
+        SM_LOG_DEBUG("'%s' has no compact form: nobody lived there when it was looked up",
+                     addr->name);
+        return NA_PLUGIN_NOENTRY;
+    }
     if (size < sizeof(packed) + packed.name_length) {
         SM_LOG_ERROR("an address needs %zu bytes, %llu are given",
                      sizeof(packed) + packed.name_length, (unsigned long long) size);
@@ -170,4 +181,16 @@ static int32_t sm_addr_unpack(struct na_plugin_class *na_class, const void *buf,
 refuse:
     SM_LOG_ERROR("%llu bytes are not a serialized address: %s", (unsigned long long) size, reason);
     return NA_PLUGIN_PROTOCOL_ERROR;
+}
+
+/*
+ * <process>-<number>, as endpoints without a name of their own call themselves. Programs keep such
+ * addresses, and learn from an operation that the process is gone; a name is resolved or wrong.
+ */
+static bool sm_addr_is_number(const char *name)
+{
+    size_t process = strspn(name, "0123456789");
+    size_t number = name[process] == '-' ? strspn(name + process + 1, "0123456789") : 0;
+
+    return process > 0 && number > 0 && name[process + 1 + number] == '\0';
 }

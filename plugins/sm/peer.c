@@ -21,6 +21,9 @@ static int32_t sm_peer_learn(struct na_plugin_class *na_class, const char *name,
                              struct na_plugin_addr **peer_p);
 static int32_t sm_peer_make(struct na_plugin_class *na_class, const char *name,
                             struct na_plugin_addr **peer_p);
+static int32_t sm_peer_make_absent(struct na_plugin_class *na_class, const char *name,
+                                   struct na_plugin_addr **peer_p);
+static void sm_peer_add(struct na_plugin_class *na_class, struct na_plugin_addr *peer);
 static void sm_peer_destroy(struct na_plugin_addr *peer);
 static void sm_peer_unlink(struct na_plugin_addr *peer);
 
@@ -44,6 +47,31 @@ int32_t sm_peer_get(struct na_plugin_class *na_class, const char *name, uint64_t
     if (ret == NA_PLUGIN_SUCCESS && check_alive &&
         (sm_peer_failure(peer) != 0 || !sm_peer_alive(peer)))
         ret = NA_PLUGIN_NOENTRY;
+    if (ret == NA_PLUGIN_SUCCESS) {
+        sm_peer_hold(peer);
+        *peer_p = peer;
+    }
+    (void) pthread_mutex_unlock(&na_class->lock);
+    return ret;
+}
+
+/*
+ * One reference to an endpoint that does not exist: a peer that failed already, with a segment of
+ * zeros.
+ */
+int32_t sm_peer_get_absent(struct na_plugin_class *na_class, const char *name,
+                           struct na_plugin_addr **peer_p)
+{
+    struct na_plugin_addr *peer;
+    int32_t ret = NA_PLUGIN_SUCCESS;
+
+    (void) pthread_mutex_lock(&na_class->lock);
+    peer = sm_peer_find(na_class, name, 0);
+    if (peer == NULL) {
+        ret = sm_peer_make_absent(na_class, name, &peer);
+        if (ret == NA_PLUGIN_SUCCESS)
+            sm_peer_add(na_class, peer);
+    }
     if (ret == NA_PLUGIN_SUCCESS) {
         sm_peer_hold(peer);
         *peer_p = peer;
@@ -158,7 +186,6 @@ static int32_t sm_peer_learn(struct na_plugin_class *na_class, const char *name,
                              struct na_plugin_addr **peer_p)
 {
     struct na_plugin_addr *peer, *known;
-    uint32_t bucket = sm_peer_hash(name);
     int32_t ret = sm_peer_make(na_class, name, &peer);
 
     if (ret != NA_PLUGIN_SUCCESS)
@@ -169,10 +196,7 @@ static int32_t sm_peer_learn(struct na_plugin_class *na_class, const char *name,
         *peer_p = known;
         return NA_PLUGIN_SUCCESS;
     }
-    sm_peer_sweep(na_class);
-    peer->hash_next = na_class->peers[bucket];
-    na_class->peers[bucket] = peer;
-    na_class->peer_count++;
+    sm_peer_add(na_class, peer);
     *peer_p = peer;
     return NA_PLUGIN_SUCCESS;
 }
@@ -232,6 +256,47 @@ out:
     }
     (void) close(fd);
     return ret;
+}
+
+static int32_t sm_peer_make_absent(struct na_plugin_class *na_class, const char *name,
+                                   struct na_plugin_addr **peer_p)
+{
+    const uint32_t max_contexts = SM_MAX_CONTEXTS;
+    const uint64_t size = sm_layout_base_size(max_contexts);
+    struct na_plugin_addr *peer = sm_host->mem_alloc(sizeof(*peer), 0);
+    void *base = MAP_FAILED;
+
+    if (peer != NULL)
+        peer->conns = sm_host->mem_alloc(max_contexts * sizeof(*peer->conns), 0);
+    if (peer != NULL && peer->conns != NULL)
+        base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (base == MAP_FAILED)
+        goto error;
+    peer->base = base;
+    peer->base_size = size;
+    peer->na_class = na_class;
+    peer->max_contexts = max_contexts;
+    memcpy(peer->name, name, strlen(name) + 1);
+    atomic_store_explicit(&peer->failure, NA_PLUGIN_HOSTUNREACH, memory_order_relaxed);
+    *peer_p = peer;
+    return NA_PLUGIN_SUCCESS;
+
+error:
+    if (peer != NULL)
+        sm_host->mem_free((void *) peer->conns);
+    sm_host->mem_free(peer);
+    return NA_PLUGIN_NOMEM;
+}
+
+/* The class's lock is held. */
+static void sm_peer_add(struct na_plugin_class *na_class, struct na_plugin_addr *peer)
+{
+    uint32_t bucket = sm_peer_hash(peer->name);
+
+    sm_peer_sweep(na_class);
+    peer->hash_next = na_class->peers[bucket];
+    na_class->peers[bucket] = peer;
+    na_class->peer_count++;
 }
 
 static void sm_peer_destroy(struct na_plugin_addr *peer)

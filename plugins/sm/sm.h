@@ -87,6 +87,8 @@ extern const struct na_plugin_addr_serialize sm_addr_serialize_extension;
 /* peer.c */
 int32_t sm_peer_get(struct na_plugin_class *na_class, const char *name, uint64_t incarnation,
                     bool check_alive, struct na_plugin_addr **peer_p);
+int32_t sm_peer_get_absent(struct na_plugin_class *na_class, const char *name,
+                           struct na_plugin_addr **peer_p);
 int32_t sm_peer_map(struct na_plugin_addr *peer, uint64_t offset, uint64_t size, int flags,
                     void **map_p);
 void sm_peer_release(struct na_plugin_addr *peer);

@@ -789,7 +789,9 @@ HG_PUBLIC hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id);
 HG_PUBLIC hg_return_t HG_Ref_incr(hg_handle_t handle);
 
 /**
- * Number of references to a handle: the program's, and one of an operation that runs.
+ * Number of references to a handle: the program's, and one of an operation that runs. Of an RPC to
+ * the own address that gets a response it is the number of both ends together, until one of the two
+ * handles is gone or used again: who holds the last reference to the RPC reads 1.
  *
  * \param handle [IN]    handle
  *

@@ -70,6 +70,64 @@ static void target_is_called_back_before_the_origin(void **state)
     self_close(&pair);
 }
 
+static hg_handle_t kept;
+
+static hg_return_t keep_and_respond(hg_handle_t handle)
+{
+    kept = handle;
+    return HG_Respond(handle, NULL, NULL, NULL);
+}
+
+/* Each end's last reference is the RPC's last one only if the other end's is gone. */
+static void both_ends_count_as_one_rpc(void **state)
+{
+    struct pair pair = {0};
+    hg_handle_t handle;
+
+    (void) state;
+    self_open(&pair, NULL);
+    assert_int_equal(HG_Register(pair.origin.hg_class, 89, NULL, NULL, keep_and_respond),
+                     HG_SUCCESS);
+    handle = pair_create(&pair, 89);
+    assert_int_equal(HG_Ref_get(handle), 1);
+    assert_int_equal(pair_call(&pair, handle, NULL), HG_SUCCESS);
+    pair_run(&pair, 5);
+    assert_int_equal(HG_Ref_get(handle), 2);
+    assert_int_equal(HG_Ref_get(kept), 2);
+    assert_int_equal(HG_Destroy(kept), HG_SUCCESS);
+    assert_int_equal(HG_Ref_get(handle), 1);
+    assert_int_equal(pair_call(&pair, handle, NULL), HG_SUCCESS);
+    pair_run(&pair, 5);
+    assert_int_equal(HG_Destroy(handle), HG_SUCCESS);
+    assert_int_equal(HG_Ref_get(kept), 1);
+    assert_int_equal(HG_Destroy(kept), HG_SUCCESS);
+    self_close(&pair);
+}
+
+/* The first target's handle is still there when the origin's is used for another RPC. */
+static void an_end_that_was_left_counts_alone(void **state)
+{
+    struct pair pair = {0};
+    hg_handle_t handle, first;
+
+    (void) state;
+    self_open(&pair, NULL);
+    assert_int_equal(HG_Register(pair.origin.hg_class, 89, NULL, NULL, keep_and_respond),
+                     HG_SUCCESS);
+    handle = pair_create(&pair, 89);
+    assert_int_equal(pair_call(&pair, handle, NULL), HG_SUCCESS);
+    first = kept;
+    assert_int_equal(pair_call(&pair, handle, NULL), HG_SUCCESS);
+    pair_run(&pair, 5);
+    assert_int_equal(HG_Ref_get(first), 1);
+    assert_int_equal(HG_Ref_get(handle), 2);
+    assert_int_equal(HG_Destroy(first), HG_SUCCESS);
+    assert_int_equal(HG_Ref_get(handle), 2);
+    assert_int_equal(HG_Destroy(kept), HG_SUCCESS);
+    assert_int_equal(HG_Destroy(handle), HG_SUCCESS);
+    self_close(&pair);
+}
+
 static void oneway_to_self_completes(void **state)
 {
     struct pair pair = {0};
@@ -242,6 +300,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rpc_to_self_completes),
         cmocka_unit_test(target_is_called_back_before_the_origin),
+        cmocka_unit_test(both_ends_count_as_one_rpc),
+        cmocka_unit_test(an_end_that_was_left_counts_alone),
         cmocka_unit_test(oneway_to_self_completes),
         cmocka_unit_test(error_of_a_handler_comes_back),
         cmocka_unit_test(no_loopback_goes_through_the_transport),

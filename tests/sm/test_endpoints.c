@@ -52,6 +52,33 @@ static void a_named_endpoint_is_found_by_its_name(void **state)
     check_clean();
 }
 
+/* Programs keep the addresses of processes; that one is gone they learn at its use. */
+static void a_numbered_endpoint_that_is_gone_fails_at_its_first_use(void **state)
+{
+    static uint8_t buf[64];
+    na_addr_t *addr, *again;
+    char string[64], packed[128];
+    size_t size = sizeof(string);
+    struct end end;
+
+    (void) state;
+    end_open(&end, "na+sm", NULL);
+    assert_int_equal(NA_Addr_lookup(end.na_class, "na+sm://1-1", &addr), NA_SUCCESS);
+    assert_int_equal(NA_Addr_to_string(end.na_class, string, &size, addr), NA_SUCCESS);
+    assert_string_equal(string, "na+sm://1-1");
+    assert_int_equal(end_send(&end, addr, buf, sizeof(buf), 1, false), NA_HOSTUNREACH);
+    assert_int_equal(end_send(&end, addr, buf, sizeof(buf), 1, true), NA_HOSTUNREACH);
+    assert_int_equal(NA_Addr_serialize(end.na_class, packed, sizeof(packed), addr), NA_NOENTRY);
+    assert_int_equal(NA_Addr_lookup(end.na_class, "1-1", &again), NA_SUCCESS);
+    assert_true(NA_Addr_cmp(end.na_class, addr, again));
+    NA_Addr_free(end.na_class, addr);
+    assert_int_equal(end_send(&end, again, buf, sizeof(buf), 1, false), NA_HOSTUNREACH);
+    NA_Addr_free(end.na_class, again);
+    assert_int_equal(NA_Addr_lookup(end.na_class, "na+sm://1-", &addr), NA_NOENTRY);
+    end_close(&end);
+    check_clean();
+}
+
 static void a_taken_name_is_refused(void **state)
 {
     struct end first, second;
@@ -457,6 +484,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_named_endpoint_is_found_by_its_name),
+        cmocka_unit_test(a_numbered_endpoint_that_is_gone_fails_at_its_first_use),
         cmocka_unit_test(a_taken_name_is_refused),
         cmocka_unit_test(missing_and_malformed_addresses_are_told_apart),
         cmocka_unit_test(an_address_travels_in_compact_form),

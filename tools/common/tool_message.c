@@ -38,17 +38,6 @@ void tool_note(const char *format, ...)
     va_end(args);
 }
 
-int tool_usage_error(const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    message_write("error: ", format, args);
-    va_end(args);
-    fprintf(stderr, "Try '%s --help'.\n", tool_name);
-    return TOOL_EXIT_USAGE;
-}
-
 static void message_write(const char *prefix, const char *format, va_list args)
 {
     char text[2048];

@@ -23,7 +23,4 @@ void tool_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Writes one line to stderr: "<name>: <text>". */
 void tool_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Like tool_error(), then points to --help; returns TOOL_EXIT_USAGE. */
-int tool_usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
 #endif /* AMALGAM_TOOL_MESSAGE_H */

@@ -26,6 +26,7 @@ static bool hg_auto_sm_is_same(const na_class_t *na_class, const struct na_plugi
 static void hg_node_id_read(char *node_id, size_t size);
 static hg_return_t hg_auto_sm_lookup_sm(hg_class_t *hg_class, const char *part,
                                         struct hg_addr *addr);
+static na_return_t hg_auto_sm_check(na_class_t *na_class, na_addr_t **na_addr_p);
 static hg_return_t hg_auto_sm_lookup_main(hg_class_t *hg_class, const char *name, size_t length,
                                           struct hg_addr *addr);
 static hg_return_t hg_lane_to_string(const struct hg_addr *addr, enum hg_lane lane, char *buf,
@@ -212,12 +213,36 @@ static hg_return_t hg_auto_sm_lookup_sm(hg_class_t *hg_class, const char *part,
         part[length] != '@')
         return HG_HOSTUNREACH;
     na_return = NA_Addr_lookup(lane->na_class, part + length + 1, &addr->na_addr[HG_LANE_SM]);
+    if (na_return == NA_SUCCESS)
+        na_return = hg_auto_sm_check(lane->na_class, &addr->na_addr[HG_LANE_SM]);
     if (na_return != NA_SUCCESS) {
         addr->na_addr[HG_LANE_SM] = NULL;
         HG_LOG_INFO("auto_sm: \"%s\" is not reachable through shared memory: %s", part,
                     NA_Error_to_string(na_return));
     }
     return hg_return_from_na(na_return);
+}
+
+/*
+ * A lookup may leave it to the first operation to find nobody, and then it would be too late to go
+ * the other way. What can be serialized is somebody.
+ */
+static na_return_t hg_auto_sm_check(na_class_t *na_class, na_addr_t **na_addr_p)
+{
+    size_t size = NA_Addr_get_serialize_size(na_class, *na_addr_p);
+    void *buf = size > 0 ? malloc(size) : NULL;
+    na_return_t na_return = NA_SUCCESS;
+
+    if (buf != NULL)
+        na_return = NA_Addr_serialize(na_class, buf, size, *na_addr_p);
+    else if (size > 0)
+        na_return = NA_NOMEM;
+    free(buf);
+    if (na_return != NA_SUCCESS) {
+        NA_Addr_free(na_class, *na_addr_p);
+        *na_addr_p = NULL;
+    }
+    return na_return;
 }
 
 static hg_return_t hg_auto_sm_lookup_main(hg_class_t *hg_class, const char *name, size_t length,

@@ -569,11 +569,12 @@ struct hg_handle {
     struct hg_timer timer;
     uint64_t end_ns;        /* of the time of an operation with a deadline */
     struct hg_handle *peer; /* other side of a request to the own address; under the class's lock */
-    _Atomic uint32_t self;  /* enum hg_self_state */
-    _Atomic bool is_posted; /* its receive is posted */
-    _Atomic bool is_awaited;      /* in the list of controls; written under its lock */
-    _Atomic bool is_acknowledged; /* another handle received the acknowledgement for this one */
-    _Atomic uint32_t ack_ret;     /* what it said */
+    _Atomic(struct hg_handle *) twin; /* the same, until either is destroyed or used again */
+    _Atomic uint32_t self;            /* enum hg_self_state */
+    _Atomic bool is_posted;           /* its receive is posted */
+    _Atomic bool is_awaited;          /* in the list of controls; written under its lock */
+    _Atomic bool is_acknowledged;     /* another handle received the acknowledgement for this one */
+    _Atomic uint32_t ack_ret;         /* what it said */
     struct hg_handle *next_awaiting;
     struct hg_handle **awaiting_link; /* what points here */
     struct hg_handle *next_free;
@@ -770,5 +771,11 @@ void hg_loopback_cancel(struct hg_handle *handle);
 
 /* The target's handle is released; its origin may still wait. */
 void hg_loopback_release(struct hg_handle *handle);
+
+/* References to the handle at the other end of the last such RPC, as long as it is in use. */
+int32_t hg_loopback_get_twin_refs(struct hg_handle *handle);
+
+/* The handle at either end is not one of this RPC any more. */
+void hg_loopback_forget_twin(struct hg_handle *handle);
 
 #endif /* HG_PRIVATE_H */
