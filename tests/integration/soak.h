@@ -109,7 +109,7 @@ struct soak_report {
     uint64_t digests_wrong;
     uint64_t touched; /* memory that was written after it was withdrawn */
     uint64_t progress_errors;
-    uint64_t latest_ms; /* the most that an operation ended after its deadline */
+    uint64_t latest_ms; /* the most between a deadline and a progress call that did not heed it */
     uint64_t kills;
     uint64_t targets_unclean; /* that ended with something left */
     int64_t leaked_handles;

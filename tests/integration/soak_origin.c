@@ -149,6 +149,8 @@ static void origin_step(struct soak *soak)
         count = 0;
         (void) HG_Trigger(soak->context, 0, 32, &count);
     } while (count > 0);
+    soak->progress_before_ms = soak->progress_ms;
+    soak->progress_ms = now_ms();
     ret = HG_Progress(soak->context, 1);
     if (ret != HG_SUCCESS && ret != HG_TIMEOUT)
         soak->report->progress_errors++;

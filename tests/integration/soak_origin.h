@@ -44,9 +44,10 @@ struct soak_slot {
     uint64_t generation; /* of the peer when it was issued */
     hg_handle_t handle;  /* kept for the next RPC */
     hg_op_id_t op_id;
-    long long due_ms;    /* its deadline, 0: none */
-    long long cancel_ms; /* when to cancel it, 0: not */
-    bool is_twice;       /* is cancelled twice */
+    unsigned int deadline_ms; /* 0: none */
+    long long due_ms;         /* when that is over */
+    long long cancel_ms;      /* when to cancel it, 0: not */
+    bool is_twice;            /* is cancelled twice */
 
     uint64_t offset; /* of a transfer */
     uint64_t size;
@@ -79,7 +80,9 @@ struct soak {
     uint32_t slot_count;
     struct soak_peer peers[SOAK_PEERS_MAX];
     struct soak_parked *parked;
-    int64_t handles; /* created and not destroyed */
+    long long progress_ms;        /* when the last progress call began, */
+    long long progress_before_ms; /* and the one before */
+    int64_t handles;              /* created and not destroyed */
     int64_t bulks;
     int64_t addresses;
 };

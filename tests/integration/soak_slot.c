@@ -196,7 +196,7 @@ static unsigned int slot_plan(struct soak_slot *slot)
     if (draw == 24)
         deadline_ms = 0;
     slot->is_twice = soak_below(soak, 8) == 0;
-    slot->due_ms = deadline_ms != 0 ? now_ms() + deadline_ms : 0;
+    slot->deadline_ms = deadline_ms;
     return deadline_ms;
 }
 
@@ -221,6 +221,7 @@ static bool slot_begun(struct soak_slot *slot, hg_return_t ret)
     if (ret == HG_SUCCESS) {
         sums->issued++;
         slot->soak->in_flight++;
+        slot->due_ms = slot->deadline_ms != 0 ? now_ms() + slot->deadline_ms : 0;
         if (slot->cancel_ms != 0 && soak_below(slot->soak, 4) == 0)
             slot_cancel(slot);
         return true;
@@ -285,10 +286,11 @@ static hg_return_t slot_ended(const struct hg_cb_info *info)
     return HG_SUCCESS;
 }
 
+/* An operation is late if it outlived a whole progress call that began after its deadline. */
 static void slot_count(struct soak_slot *slot, hg_return_t ret)
 {
     struct soak_sums *sums = slot_sums(slot);
-    const long long late_ms = slot->due_ms != 0 ? now_ms() - slot->due_ms : 0;
+    const long long late_ms = slot->due_ms != 0 ? slot->soak->progress_before_ms - slot->due_ms : 0;
 
     if (ret == HG_SUCCESS)
         sums->succeeded++;

@@ -27,7 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LATE_MS         5000      /* with slack for sanitizers and loaded machines */
+#define LATE_MS         1000
 #define LEAKED_BYTES    (4 << 20) /* the pools of late comers; a leak in each RPC is more */
 #define DEFAULT_FAULTS  "drop=0.01&delay_us=0:300&reorder=0.05&cancel_fails=0.3&cancel_us=30000"
 #define DEFAULT_SECONDS 60
@@ -138,8 +138,11 @@ static bool report_print(const struct soak_options *options, const struct soak_r
         report->targets_unclean;
     const bool has_issued = options->seconds != 0 || (report->rpc.issued >= options->rpcs &&
                                                       report->bulk.issued >= options->bulks);
+    /* Over libfabric's tcp a write that is under way when its memory is withdrawn may still land:
+     * it is shown, not judged. */
+    const bool is_touched_wrong = report->touched != 0 && strncmp(options->init, "ofi+", 4) != 0;
     const bool is_right = leaked == 0 && report->lost == 0 && report->twice == 0 &&
-                          report->digests_wrong == 0 && report->touched == 0 &&
+                          report->digests_wrong == 0 && !is_touched_wrong &&
                           report->progress_errors == 0 && report->latest_ms <= LATE_MS &&
                           sums_are_right(&report->rpc) && sums_are_right(&report->bulk) &&
                           report->rpc.succeeded > 0 && has_issued;
@@ -154,7 +157,7 @@ static bool report_print(const struct soak_options *options, const struct soak_r
            report->leaked_addresses, report->leaked_descriptors, report->leaked_bytes,
            report->is_closed ? "closed" : "open", report->targets_unclean);
     printf("digests wrong %" PRIu64 " of %" PRIu64 ", withdrawn memory touched %" PRIu64
-           ", progress errors %" PRIu64 ", latest %" PRIu64 " ms after its deadline, kills %" PRIu64
+           ", progress errors %" PRIu64 ", latest %" PRIu64 " ms after a deadline, kills %" PRIu64
            "\n%s\n",
            report->digests_wrong, report->digests, report->touched, report->progress_errors,
            report->latest_ms, report->kills, is_right ? "right" : "WRONG");
