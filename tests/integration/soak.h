@@ -111,7 +111,7 @@ struct soak_report {
     uint64_t progress_errors;
     uint64_t latest_ms; /* the most between a deadline and a progress call that did not heed it */
     uint64_t kills;
-    uint64_t targets_unclean; /* that ended with something left */
+    uint64_t targets_unclean; /* that crashed, or ended with something left */
     int64_t leaked_handles;
     int64_t leaked_bulks;
     int64_t leaked_addresses;
@@ -137,6 +137,7 @@ struct soak_peer {
     enum soak_peer_state state;
     bool is_running;
     uint64_t generation;
+    uint64_t crashes;
     char address[256];
     char line[256];
     size_t line_used;
@@ -159,6 +160,9 @@ uint64_t soak_peer_digest(struct soak_peer *peer, uint64_t generation, uint64_t 
 
 /* SIGKILL, and the next generation is started. */
 bool soak_peer_restart(struct soak_peer *peer, const struct soak_options *options);
+
+/* Whether it has ended although nobody asked it to. */
+bool soak_peer_has_died(const struct soak_peer *peer);
 
 /* Asks it to end; false if it left something. */
 bool soak_peer_end(struct soak_peer *peer);

@@ -145,6 +145,7 @@ static void origin_step(struct soak *soak)
     unsigned int count;
     hg_return_t ret;
 
+    soak->steps++;
     do {
         count = 0;
         (void) HG_Trigger(soak->context, 0, 32, &count);
@@ -177,6 +178,11 @@ static void origin_peers(struct soak *soak)
         struct soak_peer *peer = &soak->peers[i];
         struct soak_slot *slot = &soak->slots[soak->options->window + i];
 
+        if (peer->state == SOAK_PEER_UP && soak->steps % 256 == 0 && soak_peer_has_died(peer)) {
+            (void) fprintf(stderr, "the target at %s has died by itself\n", peer->address);
+            origin_forget(soak, peer);
+            (void) soak_peer_restart(peer, soak->options);
+        }
         if (peer->state == SOAK_PEER_STARTING && peer->is_running &&
             soak_peer_poll(peer, soak->options))
             origin_found(soak, peer);
@@ -254,6 +260,7 @@ static void origin_end(struct soak *soak)
         }
         if (!soak_peer_end(peer))
             soak->report->targets_unclean++;
+        soak->report->targets_unclean += peer->crashes;
     }
     origin_close(soak);
 }

@@ -76,6 +76,7 @@ struct soak {
     uint64_t record_count;
     uint64_t records_used;
     uint64_t in_flight;
+    uint64_t steps;
     struct soak_slot *slots; /* options->window, and one for each peer */
     uint32_t slot_count;
     struct soak_peer peers[SOAK_PEERS_MAX];

@@ -4,9 +4,11 @@
 
 #include <inttypes.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define END_MS 30000
@@ -40,7 +42,8 @@ bool soak_peer_poll(struct soak_peer *peer, const struct soak_options *options)
 
         if (read(peer->child.from, &letter, 1) != 1) {
             /* The address of the dead one is not free yet. */
-            (void) child_collect(&peer->child, END_MS);
+            if (child_collect(&peer->child, END_MS) != 1)
+                peer->crashes++;
             peer->generation--;
             (void) usleep(20000);
             (void) soak_peer_start(peer, options);
@@ -70,9 +73,20 @@ uint64_t soak_peer_digest(struct soak_peer *peer, uint64_t generation, uint64_t 
 
 bool soak_peer_restart(struct soak_peer *peer, const struct soak_options *options)
 {
+    if (soak_peer_has_died(peer))
+        peer->crashes++;
     child_kill(&peer->child);
     (void) child_collect(&peer->child, END_MS);
     return soak_peer_start(peer, options);
+}
+
+bool soak_peer_has_died(const struct soak_peer *peer)
+{
+    siginfo_t info = {0};
+
+    return peer->is_running &&
+           waitid(P_PID, (id_t) peer->child.pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid == peer->child.pid;
 }
 
 bool soak_peer_end(struct soak_peer *peer)

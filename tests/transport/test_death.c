@@ -181,8 +181,8 @@ static void the_dead_wake_nobody_for_ever(void **state)
     descriptor.fd = NA_Poll_get_fd(end.na_class, end.context);
     for (uint64_t from = now_ms(); !is_quiet && now_ms() - from < TEST_DEATH_MS;) {
         end_progress(&end, 0);
-        is_quiet = descriptor.fd < 0 || (NA_Poll_try_wait(end.na_class, end.context) &&
-                                         poll(&descriptor, 1, 50) == 0);
+        is_quiet = descriptor.fd < 0 ||
+                   (NA_Poll_try_wait(end.na_class, end.context) && poll(&descriptor, 1, 50) == 0);
     }
     assert_int_equal(kill(pid, SIGKILL), 0);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
