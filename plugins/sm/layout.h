@@ -11,7 +11,7 @@
 #define SM_DIRECTORY        "/dev/shm/"
 #define SM_PREFIX           "amalgam-sm."
 #define SM_MAGIC            UINT64_C(0x4d53474c414d4101)
-#define SM_LAYOUT_VERSION   2u
+#define SM_LAYOUT_VERSION   3u
 
 #define SM_NAME_MAX         63u  /* characters of an endpoint's name */
 #define SM_MAX_CONTEXTS     128u /* contexts of one endpoint */
@@ -36,6 +36,11 @@
 #define SM_TABLE_FIRST      512u /* entries of its first part; each further one doubles it */
 #define SM_TABLE_ENTRIES    (SM_TABLE_FIRST << (SM_TABLE_PARTS - 1u)) /* 8,388,608 */
 #define SM_TABLE_ABSENT     UINT64_MAX /* in place of an offset: no memory, ask the owner */
+
+#define SM_WRITERS          256u       /* processes that write to an endpoint's memory natively */
+#define SM_WRITER_KEYS      6u         /* their threads that do so at the same time */
+#define SM_WRITERS_OFFSET   4096u      /* behind the header */
+#define SM_WRITERS_ABSENT   UINT32_MAX /* in place of their number: no memory, ask the owner */
 
 /* sm_segment_header.state */
 #define SM_STATE_OPEN   1u
@@ -90,6 +95,15 @@ struct sm_segment_header {
     uint64_t process;   /* when `pid` began: low 48 bits; its time namespace: the others; or 0 */
     uint64_t secret[2]; /* random; the key of the digests in the table of registrations */
     _Atomic uint64_t registrations[SM_TABLE_PARTS]; /* where its parts are; 0: not needed yet */
+    _Atomic uint32_t writers;      /* how many there is room for; 0: not needed yet */
+    _Atomic uint32_t writers_used; /* places after that many were never taken */
+};
+
+/* A process that writes to the owner's memory by cross-memory attach. */
+struct sm_writer {
+    _Alignas(SM_CACHE_LINE) _Atomic uint64_t owner; /* as in a peer slot */
+    _Atomic uint64_t process;                       /* when it began, as in the header */
+    _Atomic uint64_t keys[SM_WRITER_KEYS];          /* handles that it writes to now, or 0 */
 };
 
 /* One for each context. Each member that two processes write has a cache line of its own. */
@@ -139,15 +153,17 @@ struct sm_rma_header {
     uint32_t reserved;
 };
 
-_Static_assert(sizeof(struct sm_segment_header) == 216, "layout 2");
-_Static_assert(sizeof(struct sm_context_area) == 11 * SM_CACHE_LINE, "layout 2");
-_Static_assert(sizeof(struct sm_peer_slot) == 4 * SM_CACHE_LINE, "layout 2");
-_Static_assert(offsetof(struct sm_peer_slot, name) == 64, "layout 2");
-_Static_assert(offsetof(struct sm_peer_slot, head) == 128, "layout 2");
-_Static_assert(offsetof(struct sm_peer_slot, status) == 192, "layout 2");
-_Static_assert(sizeof(struct sm_ring_slot) == SM_RING_SLOT, "layout 2");
-_Static_assert(offsetof(struct sm_ring_slot, payload) == 16, "layout 2");
-_Static_assert(sizeof(struct sm_rma_header) == 40, "layout 2");
+_Static_assert(sizeof(struct sm_segment_header) == 224, "layout 3");
+_Static_assert(sizeof(struct sm_context_area) == 11 * SM_CACHE_LINE, "layout 3");
+_Static_assert(sizeof(struct sm_peer_slot) == 4 * SM_CACHE_LINE, "layout 3");
+_Static_assert(offsetof(struct sm_peer_slot, name) == 64, "layout 3");
+_Static_assert(offsetof(struct sm_peer_slot, head) == 128, "layout 3");
+_Static_assert(offsetof(struct sm_peer_slot, status) == 192, "layout 3");
+_Static_assert(sizeof(struct sm_ring_slot) == SM_RING_SLOT, "layout 3");
+_Static_assert(offsetof(struct sm_ring_slot, payload) == 16, "layout 3");
+_Static_assert(sizeof(struct sm_rma_header) == 40, "layout 3");
+_Static_assert(sizeof(struct sm_writer) == SM_CACHE_LINE, "layout 3");
+_Static_assert(SM_WRITERS_OFFSET + SM_WRITERS * sizeof(struct sm_writer) <= SM_UNIT, "layout 3");
 
 /* Where things lie in a segment. */
 #define SM_CONTEXT_STRIDE (SM_UNIT + (uint64_t) SM_PEER_SLOTS * sizeof(struct sm_peer_slot))

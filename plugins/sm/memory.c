@@ -69,6 +69,8 @@ int32_t sm_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem *
         ret = NA_PLUGIN_NOMEM;
         goto out;
     }
+    if ((mem->flags & NA_PLUGIN_MEM_WRITE) != 0)
+        sm_writers_offer(na_class);
     index = registry->free_indices[--registry->free_count];
     registry->salt = registry->salt * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     mem->key = (registry->salt & ~UINT64_C(0xffffffff)) | (index + 1);
@@ -84,10 +86,12 @@ out:
     return ret;
 }
 
+/* What peers have begun to write is written when this returns. */
 int32_t sm_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
 {
     struct sm_registry *registry = &na_class->registry;
     _Atomic uint64_t *entry;
+    uint64_t withdrawn = 0;
     uint32_t index;
 
     sm_lock_take(&registry->lock);
@@ -97,11 +101,15 @@ int32_t sm_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_mem
         entry = sm_registration_entry(na_class, index);
         if (entry != NULL)
             sm_registration_withdraw(entry);
+        if (entry != NULL && (mem->flags & NA_PLUGIN_MEM_WRITE) != 0)
+            withdrawn = mem->key;
         registry->entries[index] = NULL;
         registry->free_indices[registry->free_count++] = index;
         mem->key = 0;
     }
     sm_lock_drop(&registry->lock);
+    if (withdrawn != 0)
+        sm_writers_await(na_class, withdrawn);
     return NA_PLUGIN_SUCCESS;
 }
 

@@ -99,6 +99,7 @@ struct na_plugin_addr {
     uint64_t watch_round;
     struct sm_conn *_Atomic *conns; /* one for each of its contexts, made at first use */
     const _Atomic uint64_t *_Atomic registrations[SM_TABLE_PARTS]; /* mapped at first use */
+    struct sm_writer *_Atomic writer; /* where we say what of its memory we write to */
     char name[SM_NAME_MAX + 1];
 };
 

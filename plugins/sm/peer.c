@@ -308,6 +308,7 @@ static void sm_peer_destroy(struct na_plugin_addr *peer)
             sm_conn_destroy(conn);
     }
     sm_registration_forget(peer);
+    sm_writer_forget(peer);
     (void) munmap(peer->base, peer->base_size);
     sm_host->mem_free((void *) peer->conns);
     sm_host->mem_free(peer);

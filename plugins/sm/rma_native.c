@@ -3,7 +3,8 @@
  * Cross-memory attach: the kernel copies between two address spaces, the target does nothing.
  * Whether it works for a peer is found out by reading the peer's cookie. The cookie is also read
  * with every piece, so that a process that got the number of a dead one is never mistaken for it.
- * The peer's table of registrations is asked before and after every piece.
+ * The peer's table of registrations is asked before and after every piece; while one is put, the
+ * peer is told of it, so that it does not take its memory back meanwhile.
  */
 
 #include "sm.h"
@@ -62,10 +63,17 @@ static bool sm_native_probe(struct na_plugin_addr *peer)
  */
 bool sm_native_step(struct sm_op *op, int32_t *status_p)
 {
-    int32_t ret = sm_registration_check(op->peer, op->remote);
+    _Atomic uint64_t *mark = NULL;
+    int32_t ret = NA_PLUGIN_SUCCESS;
 
+    if (op->kind == SM_OP_PUT)
+        ret = sm_writer_enter(op->peer, op->remote->key, &mark);
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = sm_registration_check(op->peer, op->remote);
     if (ret == NA_PLUGIN_SUCCESS)
         ret = sm_native_piece(op);
+    if (mark != NULL)
+        sm_writer_leave(mark);
     if (ret == NA_PLUGIN_SUCCESS) {
         /* What was deregistered meanwhile may have been another's already. */
         atomic_thread_fence(memory_order_acquire);

@@ -205,6 +205,13 @@ void sm_registration_close(struct na_plugin_class *na_class);
 int32_t sm_registration_check(struct na_plugin_addr *peer, struct na_plugin_mem *mem);
 void sm_registration_forget(struct na_plugin_addr *peer);
 
+/* writers.c: puts that are under way, for the owner of the memory to see */
+void sm_writers_offer(struct na_plugin_class *na_class);
+void sm_writers_await(struct na_plugin_class *na_class, uint64_t key);
+int32_t sm_writer_enter(struct na_plugin_addr *peer, uint64_t key, _Atomic uint64_t **mark_p);
+void sm_writer_leave(_Atomic uint64_t *mark);
+void sm_writer_forget(struct na_plugin_addr *peer);
+
 /* A place in the segments of a handle. */
 struct sm_cursor {
     const struct na_plugin_segment *segments;

@@ -112,11 +112,15 @@ void ucx_channel_say_goodbye(struct ucx_channel *channel)
     (void) size;
 }
 
-/* An event that was read already may still refer to it: it is freed later. */
+/*
+ * An event that was read already may still refer to it: it is freed later. Closing alone would not
+ * end the events: a child of the program's may have the socket, too.
+ */
 void ucx_channel_close(struct ucx_channel *channel)
 {
     if (channel->fd < 0)
         return;
+    (void) epoll_ctl(channel->na_class->epoll_fd, EPOLL_CTL_DEL, channel->fd, NULL);
     (void) close(channel->fd);
     channel->fd = -1;
     channel->link = NULL;

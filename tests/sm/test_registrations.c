@@ -22,6 +22,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -37,6 +38,9 @@ struct couple {
     uint8_t *exposed, *local;
     na_mem_handle_t *local_mem;
 };
+
+static na_return_t couple_transfer(struct couple *couple, bool put, na_mem_handle_t *remote,
+                                   size_t size);
 
 static void couple_open(struct couple *couple)
 {
@@ -74,16 +78,23 @@ static na_mem_handle_t *couple_pass(struct couple *couple, na_mem_handle_t *mem)
     return remote;
 }
 
-/* Progresses both, as a copied transfer needs it. */
 static na_return_t couple_get(struct couple *couple, na_mem_handle_t *remote, size_t size)
+{
+    return couple_transfer(couple, false, remote, size);
+}
+
+/* Progresses both, as a copied transfer needs it. */
+static na_return_t couple_transfer(struct couple *couple, bool put, na_mem_handle_t *remote,
+                                   size_t size)
 {
     na_op_id_t *op = NA_Op_create(couple->user.na_class, NA_OP_SINGLE);
     struct event event = {0};
     uint64_t until = now_ms() + TEST_WAIT_MS;
     na_return_t ret;
 
-    ret = NA_Get(couple->user.na_class, couple->user.context, event_callback, &event,
-                 couple->local_mem, 0, remote, 0, size, couple->peer, 0, op);
+    ret =
+        (put ? NA_Put : NA_Get)(couple->user.na_class, couple->user.context, event_callback, &event,
+                                couple->local_mem, 0, remote, 0, size, couple->peer, 0, op);
     while (ret == NA_SUCCESS && event.done == 0 && now_ms() < until) {
         end_progress(&couple->user, 0);
         end_progress(&couple->owner, 0);
@@ -111,6 +122,25 @@ ssize_t process_vm_readv(pid_t pid, const struct iovec *local, unsigned long loc
     if (after != NULL)
         after();
     return ret;
+}
+
+/* What the next call of process_vm_writev does before it copies. */
+static void (*before_write)(void);
+
+SM_TEST_EXPORT ssize_t process_vm_writev(pid_t pid, const struct iovec *local,
+                                         unsigned long local_count, const struct iovec *remote,
+                                         unsigned long remote_count, unsigned long flags);
+
+ssize_t process_vm_writev(pid_t pid, const struct iovec *local, unsigned long local_count,
+                          const struct iovec *remote, unsigned long remote_count,
+                          unsigned long flags)
+{
+    void (*before)(void) = before_write;
+
+    before_write = NULL;
+    if (before != NULL)
+        before();
+    return syscall(SYS_process_vm_writev, pid, local, local_count, remote, remote_count, flags);
 }
 
 /* Every bit of the transport's part of a handle, one at a time. */
@@ -231,6 +261,119 @@ static void deregistration_during_a_get_is_noticed(void **state)
     }
     couple_close(&overlapped);
     check_clean();
+}
+
+static pthread_t withdrawer;
+static _Atomic bool is_withdrawn;
+static bool was_withdrawn;
+
+static void *withdraw(void *arg)
+{
+    deregister_now();
+    atomic_store(&is_withdrawn, true);
+    return arg;
+}
+
+/* In the middle of a put: gives the owner a while to take its memory back. */
+static void withdraw_meanwhile(void)
+{
+    assert_int_equal(pthread_create(&withdrawer, NULL, withdraw, NULL), 0);
+    for (int i = 0; i < 50 && !atomic_load(&is_withdrawn); i++)
+        (void) usleep(1000);
+    was_withdrawn = atomic_load(&is_withdrawn);
+}
+
+/* Memory that was withdrawn may be somebody else's: what is under way arrives before. */
+static void deregistration_waits_for_a_put(void **state)
+{
+    na_mem_handle_t *remote;
+
+    (void) state;
+    couple_open(&overlapped);
+    overlapped_mem = mem_open(&overlapped.owner, overlapped.exposed, BYTES, NA_MEM_READWRITE);
+    remote = couple_pass(&overlapped, overlapped_mem);
+    assert_int_equal(couple_transfer(&overlapped, true, remote, BYTES), NA_SUCCESS);
+    before_write = withdraw_meanwhile;
+    assert_int_equal(couple_transfer(&overlapped, true, remote, BYTES), NA_PERMISSION);
+    assert_int_equal(pthread_join(withdrawer, NULL), 0);
+    assert_false(was_withdrawn);
+    assert_true(atomic_load(&is_withdrawn));
+    NA_Mem_handle_free(overlapped.user.na_class, remote);
+    NA_Mem_handle_free(overlapped.owner.na_class, overlapped_mem);
+    couple_close(&overlapped);
+    check_clean();
+}
+
+/* What the process that is to die needs to know. */
+struct victim {
+    char address[128];
+    uint8_t packed[512];
+    size_t size;
+};
+
+static void die_now(void)
+{
+    (void) raise(SIGKILL);
+}
+
+static int put_and_die(int from)
+{
+    static uint8_t bytes[BYTES];
+    struct victim victim;
+    na_mem_handle_t *remote, *local;
+    struct event event = {0};
+    na_addr_t *peer;
+    struct end end;
+
+    if (read(from, &victim, sizeof(victim)) != (ssize_t) sizeof(victim))
+        return 1;
+    end_open(&end, "na+sm", NULL);
+    local = mem_open(&end, bytes, BYTES, NA_MEM_READ_ONLY);
+    if (NA_Addr_lookup(end.na_class, victim.address, &peer) != NA_SUCCESS ||
+        NA_Mem_handle_deserialize(end.na_class, &remote, victim.packed, victim.size) != NA_SUCCESS)
+        return 2;
+    before_write = die_now;
+    (void) NA_Put(end.na_class, end.context, event_callback, &event, local, 0, remote, 0, BYTES,
+                  peer, 0, NA_Op_create(end.na_class, NA_OP_SINGLE));
+    return 3;
+}
+
+/* Not even while nobody has collected it. */
+static void a_put_that_dies_is_not_waited_for(void **state)
+{
+    uint8_t *memory = calloc(1, BYTES);
+    struct victim victim = {0};
+    siginfo_t info = {0};
+    na_mem_handle_t *mem;
+    struct end end;
+    uint64_t from;
+    int fds[2];
+    pid_t pid;
+
+    (void) state;
+    assert_int_equal(pipe(fds), 0);
+    pid = fork();
+    if (pid == 0)
+        _exit(put_and_die(fds[0]));
+    assert_true(pid > 0);
+    end_open(&end, "na+sm", NULL);
+    end_address(&end, victim.address, sizeof(victim.address));
+    mem = mem_open(&end, memory, BYTES, NA_MEM_READWRITE);
+    victim.size = NA_Mem_handle_get_serialize_size(end.na_class, mem);
+    assert_int_equal(NA_Mem_handle_serialize(end.na_class, victim.packed, victim.size, mem),
+                     NA_SUCCESS);
+    assert_int_equal(write(fds[1], &victim, sizeof(victim)), sizeof(victim));
+    assert_int_equal(waitid(P_PID, (id_t) pid, &info, WEXITED | WNOWAIT), 0);
+    assert_int_equal(info.si_code, CLD_KILLED);
+    from = now_ms();
+    mem_close(&end, mem);
+    assert_in_range(now_ms() - from, 0, TEST_DEATH_MS);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    (void) close(fds[0]);
+    (void) close(fds[1]);
+    end_close(&end);
+    free(memory);
+    assert_int_equal(teardown_clean(NULL), 0);
 }
 
 /* The table grows; what is freed is reused. */
@@ -363,6 +506,8 @@ int main(void)
         cmocka_unit_test(the_transport_looks_at_its_own_flags),
         cmocka_unit_test(deregistered_memory_is_refused),
         cmocka_unit_test(deregistration_during_a_get_is_noticed),
+        cmocka_unit_test(deregistration_waits_for_a_put),
+        cmocka_unit_test(a_put_that_dies_is_not_waited_for),
         cmocka_unit_test(thousands_of_registrations_work),
         cmocka_unit_test(without_room_in_the_table_transfers_are_copied),
         cmocka_unit_test(a_forked_child_withdraws_nothing),

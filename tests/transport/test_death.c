@@ -5,6 +5,7 @@
 
 #include "na_ext.h"
 
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -148,6 +150,43 @@ static void a_process_that_sleeps_is_told(void **state)
     assert_in_range(now_ms() - from, 0, TEST_DEATH_MS);
     (void) NA_Trigger(end.context, 1, NULL);
     assert_int_equal(events[0].ret, NA_HOSTUNREACH);
+    finish(&end, peer);
+}
+
+/* A forked child has our descriptors, too, so that closing one does not end its events. */
+static void the_dead_wake_nobody_for_ever(void **state)
+{
+    struct pollfd descriptor = {.events = POLLIN};
+    static uint8_t buf[64];
+    struct child child;
+    struct end end;
+    bool is_quiet = false;
+    na_addr_t *peer;
+    pid_t pid;
+
+    (void) state;
+    start(&child, &end, &peer);
+    end_check_peer(&end, peer);
+    pid = fork();
+    if (pid == 0) {
+        (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;)
+            (void) pause();
+    }
+    assert_true(pid > 0);
+    assert_int_equal(end_receive_expected(&end, &events[0], buf, sizeof(buf), peer, 1, ops[0]),
+                     NA_SUCCESS);
+    child_kill(&child);
+    assert_int_equal(ended_in_time(&end, 1), 1);
+    descriptor.fd = NA_Poll_get_fd(end.na_class, end.context);
+    for (uint64_t from = now_ms(); !is_quiet && now_ms() - from < TEST_DEATH_MS;) {
+        end_progress(&end, 0);
+        is_quiet = descriptor.fd < 0 ||
+                   (NA_Poll_try_wait(end.na_class, end.context) && poll(&descriptor, 1, 50) == 0);
+    }
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_true(is_quiet);
     finish(&end, peer);
 }
 
@@ -401,6 +440,7 @@ int main(void)
         cmocka_unit_test(awaited_replies_fail),
         cmocka_unit_test(later_sends_end),
         cmocka_unit_test(a_process_that_sleeps_is_told),
+        cmocka_unit_test(the_dead_wake_nobody_for_ever),
         cmocka_unit_test(queued_sends_fail),
         cmocka_unit_test(a_sender_that_dies_does_no_harm),
         cmocka_unit_test(transfers_fail_when_their_target_dies),

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who writes to whose memory at this moment by cross-memory attach. The kernel asks nobody, so a
+ * put that was allowed when it began could land in memory that was withdrawn and belongs to
+ * somebody else by now. So whoever puts says first, in the owner's segment, what it writes to, and
+ * looks then whether it still may; the owner withdraws first, and waits then for those who said so.
+ */
+
+#include "sm.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#define SM_WRITER_SPINS    65536u                    /* until the way by messages is taken */
+#define SM_WRITER_YIELD_NS UINT64_C(1000000)         /* awaited for longer: sleep in between */
+#define SM_WRITER_LOOK_NS  UINT64_C(20000000)        /* whether it is alive */
+#define SM_WRITER_STOP_NS  UINT64_C(10 * 1000000000) /* one that was stopped in the middle */
+
+static struct sm_writer *sm_writer_find(struct na_plugin_addr *peer);
+static struct sm_writer *sm_writer_claim(struct na_plugin_addr *peer, uint32_t count);
+static bool sm_writer_take(struct na_plugin_addr *peer, struct sm_writer *writer, uint64_t owner);
+static bool sm_writer_is_dead(const struct na_plugin_class *na_class,
+                              const struct sm_writer *writer);
+static struct sm_writer *sm_writers_of(struct sm_segment_header *header);
+static void sm_writer_await(const struct na_plugin_class *na_class, const struct sm_writer *writer,
+                            const _Atomic uint64_t *mark, uint64_t key);
+
+/*
+ * Before memory that may be written to is registered the first time. Without room transfers with
+ * such memory are copied. The registry's lock is held.
+ */
+void sm_writers_offer(struct na_plugin_class *na_class)
+{
+    struct sm_segment_header *header = na_class->segment.header;
+    uint32_t count = SM_WRITERS;
+
+    if (na_class->forked || atomic_load_explicit(&header->writers, memory_order_relaxed) != 0)
+        return;
+    if (sm_reserve(na_class->segment.fd, SM_WRITERS_OFFSET, SM_WRITERS * sizeof(struct sm_writer),
+                   NA_PLUGIN_LOG_WARNING) != NA_PLUGIN_SUCCESS)
+        count = SM_WRITERS_ABSENT;
+    atomic_store_explicit(&header->writers, count, memory_order_release);
+}
+
+/*
+ * Says that the peer's memory with that key is about to be written to. `*mark_p` is to be passed
+ * to sm_writer_leave(). NA_PLUGIN_AGAIN when there is no room to say so.
+ */
+int32_t sm_writer_enter(struct na_plugin_addr *peer, uint64_t key, _Atomic uint64_t **mark_p)
+{
+    struct sm_writer *writer = atomic_load_explicit(&peer->writer, memory_order_acquire);
+
+    if (sm_unlikely(writer == NULL) && (writer = sm_writer_find(peer)) == NULL)
+        return NA_PLUGIN_AGAIN;
+    for (uint32_t spins = 1; spins < SM_WRITER_SPINS; spins++) {
+        for (uint32_t i = 0; i < SM_WRITER_KEYS; i++) {
+            uint64_t none = 0;
+
+            if (!atomic_compare_exchange_strong_explicit(
+                    &writer->keys[i], &none, key, memory_order_seq_cst, memory_order_relaxed))
+                continue;
+            atomic_thread_fence(memory_order_seq_cst);
+            *mark_p = &writer->keys[i];
+            return NA_PLUGIN_SUCCESS;
+        }
+        if (spins % 64 == 0) /* other threads of ours are writing */
+            (void) sched_yield();
+        else
+            sm_cpu_relax();
+    }
+    return NA_PLUGIN_AGAIN;
+}
+
+void sm_writer_leave(_Atomic uint64_t *mark)
+{
+    atomic_store_explicit(mark, 0, memory_order_release);
+}
+
+/* Returns when nobody writes any more to memory that was withdrawn before the call. */
+void sm_writers_await(struct na_plugin_class *na_class, uint64_t key)
+{
+    struct sm_segment_header *header = na_class->segment.header;
+    struct sm_writer *writers = sm_writers_of(header);
+    uint32_t used;
+
+    if (na_class->forked)
+        return;
+    atomic_thread_fence(memory_order_seq_cst);
+    used = atomic_load_explicit(&header->writers_used, memory_order_relaxed);
+    for (uint32_t i = 0; i < used && i < SM_WRITERS; i++)
+        for (uint32_t k = 0; k < SM_WRITER_KEYS; k++)
+            if (sm_unlikely(atomic_load_explicit(&writers[i].keys[k], memory_order_acquire) == key))
+                sm_writer_await(na_class, &writers[i], &writers[i].keys[k], key);
+}
+
+/* The peer goes; nothing is written to its memory any more. */
+void sm_writer_forget(struct na_plugin_addr *peer)
+{
+    struct sm_writer *writer = atomic_load_explicit(&peer->writer, memory_order_relaxed);
+
+    if (writer != NULL && !peer->na_class->forked)
+        atomic_store_explicit(&writer->owner, 0, memory_order_release);
+}
+
+/* Our place in the peer's segment, which is looked for once. */
+static struct sm_writer *sm_writer_find(struct na_plugin_addr *peer)
+{
+    uint32_t count = atomic_load_explicit(&peer->base->writers, memory_order_acquire);
+    struct sm_writer *writer;
+
+    if (count == 0 || count > SM_WRITERS)
+        return NULL;
+    (void) pthread_mutex_lock(&peer->na_class->lock);
+    writer = atomic_load_explicit(&peer->writer, memory_order_acquire);
+    if (writer == NULL) {
+        writer = sm_writer_claim(peer, count);
+        atomic_store_explicit(&peer->writer, writer, memory_order_release);
+    }
+    (void) pthread_mutex_unlock(&peer->na_class->lock);
+    return writer;
+}
+
+/* A free place, or else one whose process is dead. */
+static struct sm_writer *sm_writer_claim(struct na_plugin_addr *peer, uint32_t count)
+{
+    struct sm_writer *writers = sm_writers_of(peer->base);
+
+    for (uint32_t i = 0; i < count; i++)
+        if (atomic_load_explicit(&writers[i].owner, memory_order_acquire) == 0 &&
+            sm_writer_take(peer, &writers[i], 0))
+            return &writers[i];
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t owner = atomic_load_explicit(&writers[i].owner, memory_order_acquire);
+
+        if (owner != 0 && sm_writer_is_dead(peer->na_class, &writers[i]) &&
+            sm_writer_take(peer, &writers[i], owner))
+            return &writers[i];
+    }
+    return NULL;
+}
+
+static bool sm_writer_take(struct na_plugin_addr *peer, struct sm_writer *writer, uint64_t owner)
+{
+    const struct na_plugin_class *na_class = peer->na_class;
+    uint32_t needed = (uint32_t) (writer - sm_writers_of(peer->base)) + 1;
+    uint32_t used = atomic_load_explicit(&peer->base->writers_used, memory_order_relaxed);
+
+    if (!atomic_compare_exchange_strong_explicit(
+            &writer->owner, &owner,
+            sm_owner_pack(SM_SLOT_CLAIMED, na_class->pid, na_class->pid_namespace),
+            memory_order_acq_rel, memory_order_relaxed))
+        return false;
+    for (uint32_t i = 0; i < SM_WRITER_KEYS; i++)
+        atomic_store_explicit(&writer->keys[i], 0, memory_order_relaxed);
+    atomic_store_explicit(&writer->process, na_class->segment.header->process,
+                          memory_order_relaxed);
+    atomic_store_explicit(&writer->owner,
+                          sm_owner_pack(SM_SLOT_READY, na_class->pid, na_class->pid_namespace),
+                          memory_order_release);
+    while (used < needed &&
+           !atomic_compare_exchange_weak_explicit(&peer->base->writers_used, &used, needed,
+                                                  memory_order_seq_cst, memory_order_relaxed))
+        ;
+    return true;
+}
+
+/* One that has only claimed its place has not said yet when it began. */
+static bool sm_writer_is_dead(const struct na_plugin_class *na_class,
+                              const struct sm_writer *writer)
+{
+    uint64_t owner = atomic_load_explicit(&writer->owner, memory_order_acquire);
+    uint64_t process = atomic_load_explicit(&writer->process, memory_order_relaxed);
+    uint32_t pid = sm_owner_pid(owner);
+
+    if (sm_owner_pack((uint32_t) (owner >> 56), pid, na_class->pid_namespace) != owner)
+        return false;
+    return sm_process_is_dead(pid, owner >> 56 == SM_SLOT_READY ? process : 0);
+}
+
+static struct sm_writer *sm_writers_of(struct sm_segment_header *header)
+{
+    return (struct sm_writer *) (void *) ((uint8_t *) header + SM_WRITERS_OFFSET);
+}
+
+/* A piece takes some hundred microseconds, more if its process gets no processor. */
+static void sm_writer_await(const struct na_plugin_class *na_class, const struct sm_writer *writer,
+                            const _Atomic uint64_t *mark, uint64_t key)
+{
+    uint64_t began = sm_host->clock_ns(), looked = began;
+
+    for (uint32_t spins = 1; atomic_load_explicit(mark, memory_order_acquire) == key; spins++) {
+        uint64_t now;
+
+        if (spins % 64 != 0) {
+            sm_cpu_relax();
+            continue;
+        }
+        now = sm_host->clock_ns();
+        if (now - began < SM_WRITER_YIELD_NS)
+            (void) sched_yield();
+        else
+            (void) usleep(200);
+        if (now - looked < SM_WRITER_LOOK_NS)
+            continue;
+        looked = now;
+        if (sm_writer_is_dead(na_class, writer))
+            return;
+        if (now - began > SM_WRITER_STOP_NS) {
+            SM_LOG_WARNING("a process has been writing to deregistered memory for 10 s and is not "
+                           "waited for any longer: is it stopped? What it still writes is lost or "
+                           "harms who has the memory now");
+            return;
+        }
+    }
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Data of the soak that its processes agree upon. */
+#include "soak.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+hg_return_t soak_proc_data(hg_proc_t proc, void *arg)
+{
+    struct soak_data *data = arg;
+    hg_return_t ret;
+
+    if (hg_proc_get_op(proc) == HG_FREE) {
+        free(data->bytes);
+        data->bytes = NULL;
+        return HG_SUCCESS;
+    }
+    if (hg_proc_get_op(proc) == HG_DECODE)
+        data->bytes = NULL;
+    if ((ret = hg_proc_uint64_t(proc, &data->number)) != HG_SUCCESS ||
+        (ret = hg_proc_uint64_t(proc, &data->digest)) != HG_SUCCESS ||
+        (ret = hg_proc_uint32_t(proc, &data->size)) != HG_SUCCESS ||
+        (ret = hg_proc_uint32_t(proc, &data->reply_size)) != HG_SUCCESS ||
+        (ret = hg_proc_uint32_t(proc, &data->hold_ms)) != HG_SUCCESS ||
+        (ret = hg_proc_uint32_t(proc, &data->is_wrong)) != HG_SUCCESS)
+        return ret;
+    if (data->size > SOAK_PAYLOAD)
+        return HG_PROTOCOL_ERROR;
+    if (hg_proc_get_op(proc) == HG_DECODE) {
+        data->bytes = malloc(data->size + 1);
+        if (data->bytes == NULL)
+            return HG_NOMEM;
+    }
+    ret = hg_proc_bytes(proc, data->bytes, data->size);
+    if (ret != HG_SUCCESS && hg_proc_get_op(proc) == HG_DECODE) {
+        free(data->bytes);
+        data->bytes = NULL;
+    }
+    return ret;
+}
+
+const unsigned char *soak_block(void)
+{
+    static uint64_t block[SOAK_BLOCK / sizeof(uint64_t)];
+    uint64_t state = 1;
+
+    if (block[0] == 0)
+        for (size_t i = 0; i < SOAK_BLOCK / sizeof(uint64_t); i++)
+            block[i] = soak_random(&state);
+    return (const unsigned char *) block;
+}
+
+void soak_fill_source(unsigned char *source, uint64_t generation)
+{
+    uint64_t state = generation;
+
+    for (size_t i = 0; i < SOAK_SOURCE; i += sizeof(uint64_t)) {
+        const uint64_t word = soak_random(&state);
+
+        memcpy(source + i, &word, sizeof(word));
+    }
+}
+
+const unsigned char *soak_bytes(uint64_t number, uint64_t size)
+{
+    return soak_block() + (number * 2654435761u) % (SOAK_BLOCK - size);
+}
+
+uint64_t soak_digest(const void *bytes, uint64_t size)
+{
+    return XXH3_64bits(bytes, (size_t) size);
+}
+
+uint64_t soak_random(uint64_t *state)
+{
+    uint64_t word = *state += UINT64_C(0x9e3779b97f4a7c15);
+
+    word = (word ^ (word >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    word = (word ^ (word >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return word ^ (word >> 31);
+}
+
+int soak_descriptors(void)
+{
+    DIR *directory = opendir("/proc/self/fd");
+    int count = 0;
+
+    if (directory == NULL)
+        return 0;
+    while (readdir(directory) != NULL)
+        count++;
+    (void) closedir(directory);
+    return count;
+}
