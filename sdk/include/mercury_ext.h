@@ -22,6 +22,21 @@ struct hg_ext_counters {
     uint64_t sm_bulk_count;          /* Bulk transfers started so */
     uint64_t timeout_count;          /* Operations whose deadline ended them */
     uint64_t parked_count;           /* Operations that ended before the transport let go of them */
+    /* Since 1.1 */
+    uint64_t forward_done_count;     /* Forwards that ended with HG_SUCCESS */
+    uint64_t forward_canceled_count; /* Forwards that ended with HG_CANCELED */
+    uint64_t forward_timeout_count;  /* Forwards that ended with HG_TIMEOUT */
+    uint64_t forward_error_count;    /* Forwards that ended with another error */
+    uint64_t bulk_bytes;             /* Bytes of bulk transfers that ended with HG_SUCCESS */
+    uint64_t bulk_canceled_count;    /* Bulk transfers that ended with HG_CANCELED */
+    uint64_t bulk_timeout_count;     /* Bulk transfers that ended with HG_TIMEOUT */
+    uint64_t bulk_error_count;       /* Bulk transfers that ended with another error */
+    uint64_t retry_count;            /* What the transport had refused for lack of resources and was
+                                        tried again: transfers and control messages */
+    uint64_t req_sent_bytes;         /* Bytes of requests sent, our header included */
+    uint64_t req_recv_bytes;         /* Bytes of requests received */
+    uint64_t resp_sent_bytes;        /* Bytes of responses sent */
+    uint64_t resp_recv_bytes;        /* Bytes of responses received */
 };
 
 /* How long HG_Class_set_overflow_timeout() is at first, in milliseconds. */
@@ -63,6 +78,29 @@ HG_PUBLIC hg_return_t HG_Init_reason(const char *na_info_string, uint8_t na_list
  */
 HG_PUBLIC hg_return_t HG_Class_get_ext_counters(const hg_class_t *hg_class,
                                                 struct hg_ext_counters *counters, size_t size);
+
+/**
+ * Write the counters of a class as text in the format that Prometheus reads (version 0.0.4, also
+ * valid OpenMetrics but for the last line), for a service that is asked for its metrics. Names
+ * begin with amalgam_; they, and their meaning, stay from release to release. All samples have the
+ * labels `class` and `transport`, the latter as "ofi+tcp"; with auto_sm the counters of the
+ * operations of both transports are there. Nothing but the counters is read: the class may be busy.
+ *
+ * \param hg_class [IN]         class
+ * \param name [IN]             value of the label `class`, any text; NULL for the class's number in
+ *     the process
+ * \param buf [OUT]             receives the text, at most *buf_size_p bytes with its null; NULL to
+ *     ask for the size only
+ * \param buf_size_p [IN,OUT]   size of buf in bytes; receives the size needed, null included. It
+ *     grows with the numbers: leave some room
+ *
+ * \return HG_SUCCESS; HG_OVERFLOW if buf is too small: then it is empty; HG_NOMEM;
+ * HG_INVALID_ARG if hg_class or buf_size_p is NULL
+ *
+ * Any thread. \since 1.1
+ */
+HG_PUBLIC hg_return_t HG_Class_get_prometheus(const hg_class_t *hg_class, const char *name,
+                                              char *buf, hg_size_t *buf_size_p);
 
 /**
  * Whether messages and bulk data to a peer go through the shared memory of auto_sm rather than the

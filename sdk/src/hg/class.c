@@ -11,6 +11,7 @@
 /* All open classes, for counters of the process. */
 static pthread_mutex_t hg_classes_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct hg_class *hg_classes;
+static uint32_t hg_classes_opened;
 
 static hg_return_t hg_class_open(hg_class_t *hg_class, const char *info_string, bool listen,
                                  const struct hg_options *options);
@@ -394,6 +395,7 @@ static na_return_t hg_class_close_na(hg_class_t *hg_class)
 static void hg_class_link(hg_class_t *hg_class)
 {
     (void) pthread_mutex_lock(&hg_classes_lock);
+    hg_class->number = hg_classes_opened++;
     hg_class->next = hg_classes;
     hg_class->previous_p = &hg_classes;
     if (hg_classes != NULL)

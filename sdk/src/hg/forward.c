@@ -187,6 +187,7 @@ static hg_return_t hg_forward_start(struct hg_handle *handle, size_t payload, ui
         }
     }
     hg_count_own(&handle->req_count[handle->lane]);
+    hg_count_own_add(&handle->req_bytes, size - handle->in.header);
     ret = hg_forward_send(handle, size);
     if (util_unlikely(ret != HG_SUCCESS) && is_answered) {
         *is_draining_p = true;
@@ -340,6 +341,7 @@ static bool hg_forward_accept(struct hg_handle *handle, size_t size, hg_return_t
         return true;
     }
     hg_count_own(&handle->resp_count);
+    hg_count_own_add(&handle->resp_bytes, size - handle->out.header);
     if (util_likely(!(header.flags & HG_CORE_HEADER_MORE_DATA))) {
         if (header.ret_code != HG_SUCCESS)
             handle->out.has_payload = false;
@@ -391,6 +393,10 @@ static void hg_forward_run(struct hg_completion *completion)
     };
     hg_cb_t callback = handle->callback;
 
+    if (util_likely(info.ret == HG_SUCCESS))
+        hg_count_own(&handle->done_count);
+    else
+        hg_counters_forward_failed(handle->info.context, info.ret);
     if (util_unlikely(handle->in_extra.block != NULL))
         hg_extra_free(&handle->in_extra);
     atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_release);

@@ -44,8 +44,8 @@ hg_return_t hg_options_read(struct hg_options *options, unsigned int version,
  */
 
 /*
- * One set for each context; added up when asked for. The first six of a context are kept by its
- * handles.
+ * One set for each context; added up when asked for. The first six, the bytes of messages and the
+ * forwards that succeeded are kept by a context's handles.
  */
 struct hg_counters {
     _Atomic uint64_t req_sent;
@@ -67,6 +67,19 @@ struct hg_counters {
     _Atomic uint64_t send_error;
     _Atomic uint64_t timed_out;
     _Atomic uint64_t parked;
+    _Atomic uint64_t forward_done;
+    _Atomic uint64_t forward_canceled;
+    _Atomic uint64_t forward_timeout;
+    _Atomic uint64_t forward_error;
+    _Atomic uint64_t bulk_bytes;
+    _Atomic uint64_t bulk_canceled;
+    _Atomic uint64_t bulk_timeout;
+    _Atomic uint64_t bulk_error;
+    _Atomic uint64_t retry;
+    _Atomic uint64_t req_sent_bytes;
+    _Atomic uint64_t req_recv_bytes;
+    _Atomic uint64_t resp_sent_bytes;
+    _Atomic uint64_t resp_recv_bytes;
 };
 
 static inline void hg_count(_Atomic uint64_t *counter)
@@ -81,12 +94,34 @@ static inline enum na_log_level hg_count_level(_Atomic uint64_t *counter)
                                                                             : NA_LOG_LEVEL_DEBUG;
 }
 
-/* A counter that only the thread that works on its handle writes: no locked instruction. */
-static inline void hg_count_own(_Atomic uint64_t *counter)
+static inline void hg_count_add(_Atomic uint64_t *counter, uint64_t value)
 {
-    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1,
+    (void) atomic_fetch_add_explicit(counter, value, memory_order_relaxed);
+}
+
+/* A counter that only the thread that works on its handle writes: no locked instruction. */
+static inline void hg_count_own_add(_Atomic uint64_t *counter, uint64_t value)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + value,
                           memory_order_relaxed);
 }
+
+static inline void hg_count_own(_Atomic uint64_t *counter)
+{
+    hg_count_own_add(counter, 1);
+}
+
+/* All that a class has counted. */
+struct hg_counters_sum {
+    struct hg_diag_counters diag;
+    struct hg_ext_counters ext;
+};
+
+/* Add the counters of a class to `sum`. */
+void hg_counters_add(hg_class_t *hg_class, struct hg_counters_sum *sum);
+
+/* Count a forward that did not succeed. */
+void hg_counters_forward_failed(hg_context_t *context, hg_return_t ret);
 
 /* Keep the counters of a context that is destroyed. The class's lock is held. */
 void hg_counters_retire(hg_class_t *hg_class, hg_context_t *context);
@@ -239,6 +274,7 @@ struct hg_class {
     uint64_t context_ids[HG_CONTEXT_WORDS]; /* bitmap: ids of contexts, opened or being opened */
     struct hg_context *contexts;            /* linked by next */
     struct hg_counters retired;             /* sum over destroyed contexts */
+    uint32_t number;                        /* of the class in the process, from 0 */
     struct hg_class *next;                  /* in the list of all classes */
     struct hg_class **previous_p;           /* what points here; NULL: not in that list */
 };
@@ -547,6 +583,9 @@ struct hg_handle {
     uint32_t cookie;                         /* HG_COOKIE_MASK says how much of it */
     _Atomic uint64_t req_count[HG_LANE_MAX]; /* requests sent, at the target: received */
     _Atomic uint64_t resp_count;             /* responses received, at the target: sent */
+    _Atomic uint64_t req_bytes;              /* bytes of these requests */
+    _Atomic uint64_t resp_bytes;             /* bytes of these responses */
+    _Atomic uint64_t done_count;             /* forwards that succeeded */
 
     hg_cb_t callback;
     void *arg;
