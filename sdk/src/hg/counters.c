@@ -119,6 +119,7 @@ void hg_counters_add(hg_class_t *hg_class, struct hg_counters_sum *sum)
         sum->diag.rpc_req_recv_active_count += hg_context_count_active(context);
     }
     (void) pthread_mutex_unlock(&hg_class->lock);
+    sum->ext.waiting_count += atomic_load(&hg_class->flows.waiting);
 }
 
 /* Add up what the handles counted. */
@@ -215,6 +216,7 @@ static void hg_diag_add(const struct hg_counters *counters, struct hg_diag_count
     ext->bulk_timeout_count += atomic_load(&counters->bulk_timeout);
     ext->bulk_error_count += atomic_load(&counters->bulk_error);
     ext->retry_count += atomic_load(&counters->retry);
+    ext->queued_count += atomic_load(&counters->queued);
     ext->req_sent_bytes += atomic_load(&counters->req_sent_bytes);
     ext->req_recv_bytes += atomic_load(&counters->req_recv_bytes);
     ext->resp_sent_bytes += atomic_load(&counters->resp_sent_bytes);
