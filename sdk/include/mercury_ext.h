@@ -22,6 +22,23 @@ struct hg_ext_counters {
     uint64_t sm_bulk_count;          /* Bulk transfers started so */
     uint64_t timeout_count;          /* Operations whose deadline ended them */
     uint64_t parked_count;           /* Operations that ended before the transport let go of them */
+    /* Since 1.1 */
+    uint64_t forward_done_count;     /* Forwards that ended with HG_SUCCESS */
+    uint64_t forward_canceled_count; /* Forwards that ended with HG_CANCELED */
+    uint64_t forward_timeout_count;  /* Forwards that ended with HG_TIMEOUT */
+    uint64_t forward_error_count;    /* Forwards that ended with another error */
+    uint64_t bulk_bytes;             /* Bytes of bulk transfers that ended with HG_SUCCESS */
+    uint64_t bulk_canceled_count;    /* Bulk transfers that ended with HG_CANCELED */
+    uint64_t bulk_timeout_count;     /* Bulk transfers that ended with HG_TIMEOUT */
+    uint64_t bulk_error_count;       /* Bulk transfers that ended with another error */
+    uint64_t retry_count;            /* What the transport had refused for lack of resources and was
+                                        tried again: transfers and control messages */
+    uint64_t req_sent_bytes;         /* Bytes of requests sent, our header included */
+    uint64_t req_recv_bytes;         /* Bytes of requests received */
+    uint64_t resp_sent_bytes;        /* Bytes of responses sent */
+    uint64_t resp_recv_bytes;        /* Bytes of responses received */
+    uint64_t queued_count;           /* Forwards that had to wait for a limit of RPCs in flight */
+    uint64_t waiting_count;          /* Those that wait now */
 };
 
 /* How long HG_Class_set_overflow_timeout() is at first, in milliseconds. */
@@ -63,6 +80,29 @@ HG_PUBLIC hg_return_t HG_Init_reason(const char *na_info_string, uint8_t na_list
  */
 HG_PUBLIC hg_return_t HG_Class_get_ext_counters(const hg_class_t *hg_class,
                                                 struct hg_ext_counters *counters, size_t size);
+
+/**
+ * Write the counters of a class as text in the format that Prometheus reads (version 0.0.4, also
+ * valid OpenMetrics but for the last line), for a service that is asked for its metrics. Names
+ * begin with amalgam_; they, and their meaning, stay from release to release. All samples have the
+ * labels `class` and `transport`, the latter as "ofi+tcp"; with auto_sm the counters of the
+ * operations of both transports are there. Nothing but the counters is read: the class may be busy.
+ *
+ * \param hg_class [IN]         class
+ * \param name [IN]             value of the label `class`, any text; NULL for the class's number in
+ *     the process
+ * \param buf [OUT]             receives the text, at most *buf_size_p bytes with its null; NULL to
+ *     ask for the size only
+ * \param buf_size_p [IN,OUT]   size of buf in bytes; receives the size needed, null included. It
+ *     grows with the numbers: leave some room
+ *
+ * \return HG_SUCCESS; HG_OVERFLOW if buf is too small: then it is empty; HG_NOMEM;
+ * HG_INVALID_ARG if hg_class or buf_size_p is NULL
+ *
+ * Any thread. \since 1.1
+ */
+HG_PUBLIC hg_return_t HG_Class_get_prometheus(const hg_class_t *hg_class, const char *name,
+                                              char *buf, hg_size_t *buf_size_p);
 
 /**
  * Whether messages and bulk data to a peer go through the shared memory of auto_sm rather than the
@@ -168,6 +208,65 @@ HG_PUBLIC hg_return_t HG_Set_deadline(hg_handle_t handle, unsigned int deadline_
  * One thread at a time. \since 1.1
  */
 HG_PUBLIC unsigned int HG_Get_deadline(hg_handle_t handle) HG_WARN_UNUSED_RESULT;
+
+/*
+ * RPCs in flight
+ *
+ * A class, or one address, may limit the RPCs in flight to a target: those that were forwarded and
+ * whose callbacks are not due yet, one-way ones until they are sent. HG_Forward() takes what is
+ * beyond the limit, too, with its input encoded, and sends it when it is its turn: for each target
+ * and context in the order of the calls. Addresses that HG_Addr_cmp() finds equal are one target,
+ * over all contexts of the class. What is forwarded to the class's own address is not limited,
+ * unless hg_init_info.no_loopback has it go through the transport.
+ *
+ * A forward that waits is like any other: its deadline runs, HG_Cancel() ends it by HG_CANCELED, it
+ * keeps its handle and so its context open (HG_Context_destroy() returns HG_BUSY), and HG_Trigger()
+ * is needed for it, which may count its start like a callback. If the target is gone, each of those
+ * that wait fails when it is its turn, in order. Without limits a forward costs one load more.
+ */
+
+/* For HG_Addr_set_max_in_flight(): the class's limit. */
+#define HG_MAX_IN_FLIGHT_DEFAULT UINT32_MAX
+
+/**
+ * Limit the RPCs in flight to each target. Forwards that run do not count if there was no limit
+ * when they were started. A higher limit, or none, lets those that wait start.
+ *
+ * \param hg_class [IN]  class
+ * \param max [IN]       how many; 0, as it is at first: no limit
+ *
+ * \return HG_SUCCESS; HG_INVALID_ARG if hg_class is NULL or max is HG_MAX_IN_FLIGHT_DEFAULT
+ *
+ * Any thread. \since 1.1
+ */
+HG_PUBLIC hg_return_t HG_Class_set_max_in_flight(hg_class_t *hg_class, unsigned int max);
+
+/**
+ * The limit of RPCs in flight to each target.
+ *
+ * \param hg_class [IN]  class
+ *
+ * \return how many; 0: no limit
+ *
+ * Any thread. \since 1.1
+ */
+HG_PUBLIC unsigned int HG_Class_get_max_in_flight(const hg_class_t *hg_class) HG_WARN_UNUSED_RESULT;
+
+/**
+ * Limit the RPCs in flight to one target, whatever the class's limit is. It lasts until the last
+ * address is freed that is equal to this one and that was given to this function or forwarded to.
+ *
+ * \param hg_class [IN]  class
+ * \param addr [IN]      address of it, not one that is part of a handle: duplicate that
+ * \param max [IN]       how many; 0: no limit; HG_MAX_IN_FLIGHT_DEFAULT: the class's again
+ *
+ * \return HG_SUCCESS; HG_NOMEM; HG_INVALID_ARG if an argument is NULL, or addr of another class or
+ * part of a handle
+ *
+ * Any thread. \since 1.1
+ */
+HG_PUBLIC hg_return_t HG_Addr_set_max_in_flight(hg_class_t *hg_class, hg_addr_t addr,
+                                                unsigned int max);
 
 /**
  * HG_Addr_lookup1() with a deadline of its own; HG_Addr_lookup1() takes that of the class. With a

@@ -156,6 +156,7 @@ void hg_bulk_op_retry(struct hg_bulk_transfer *op)
 
     (void) pthread_mutex_lock(&op->lock);
     op->is_retry_queued = false;
+    hg_context_count_retry(context);
     is_ended = hg_bulk_op_run(op);
     (void) pthread_mutex_unlock(&op->lock);
     if (is_ended)
@@ -365,6 +366,7 @@ static void hg_bulk_op_callback(struct hg_completion *completion)
     hg_cb_t callback = op->callback;
     hg_return_t ret = HG_SUCCESS;
 
+    hg_context_count_bulk_end(holds.context, info.ret, op->size);
     if (callback != NULL)
         ret = callback(&info);
     /* The id is valid until the callback has returned: who cancels may not know that it ended. */

@@ -9,8 +9,6 @@
 
 static struct hg_addr *hg_addr_new(hg_class_t *hg_class);
 static void hg_addr_delete(struct hg_addr *addr);
-static hg_return_t hg_addr_copy(hg_class_t *hg_class, const struct hg_addr *addr,
-                                hg_addr_t *new_addr_p);
 static bool hg_addr_is_of(const hg_class_t *hg_class, const struct hg_addr *addr, const char *what);
 
 hg_return_t HG_Addr_lookup2(hg_class_t *hg_class, const char *name, hg_addr_t *addr_p)
@@ -195,9 +193,12 @@ static struct hg_addr *hg_addr_new(hg_class_t *hg_class)
 
 static void hg_addr_delete(struct hg_addr *addr)
 {
+    struct hg_flow *flow = atomic_load_explicit(&addr->flow, memory_order_relaxed);
     hg_class_t *hg_class = addr->hg_class;
     int i;
 
+    if (flow != NULL)
+        hg_flow_unref(flow);
     for (i = 0; i < HG_LANE_MAX; i++)
         if (addr->na_addr[i] != NULL)
             NA_Addr_free(hg_class->lanes[i].na_class, addr->na_addr[i]);
@@ -205,9 +206,7 @@ static void hg_addr_delete(struct hg_addr *addr)
     atomic_fetch_sub_explicit(&hg_class->addr_count, 1, memory_order_release);
 }
 
-/* A stand-alone address for one that is part of a handle. */
-static hg_return_t hg_addr_copy(hg_class_t *hg_class, const struct hg_addr *addr,
-                                hg_addr_t *new_addr_p)
+hg_return_t hg_addr_copy(hg_class_t *hg_class, const struct hg_addr *addr, hg_addr_t *new_addr_p)
 {
     struct hg_addr *copy = hg_addr_new(hg_class);
     na_return_t na_return = NA_SUCCESS;

@@ -30,6 +30,8 @@ hg_return_t hg_handle_cancel(struct hg_handle *handle)
         hg_loopback_cancel(handle);
         return HG_SUCCESS;
     }
+    if (handle->is_origin && hg_flow_cancel(handle))
+        return HG_SUCCESS;
     ret = hg_handle_cancel_msg(handle, &handle->out);
     if (handle->is_origin) {
         (void) hg_handle_cancel_msg(handle, &handle->in);

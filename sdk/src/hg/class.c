@@ -11,6 +11,7 @@
 /* All open classes, for counters of the process. */
 static pthread_mutex_t hg_classes_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct hg_class *hg_classes;
+static uint32_t hg_classes_opened;
 
 static hg_return_t hg_class_open(hg_class_t *hg_class, const char *info_string, bool listen,
                                  const struct hg_options *options);
@@ -104,6 +105,7 @@ hg_return_t HG_Finalize(hg_class_t *hg_class)
         hg_class->data_free(hg_class->data);
     hg_registry_fini(&hg_class->registry);
     na_return = hg_class_close_na(hg_class);
+    (void) pthread_mutex_destroy(&hg_class->flows.lock);
     (void) pthread_mutex_destroy(&hg_class->blocks.lock);
     (void) pthread_mutex_destroy(&hg_class->self_lock);
     (void) pthread_mutex_destroy(&hg_class->lock);
@@ -283,6 +285,7 @@ static hg_return_t hg_class_open(hg_class_t *hg_class, const char *info_string, 
     (void) pthread_mutex_init(&hg_class->lock, NULL);
     (void) pthread_mutex_init(&hg_class->self_lock, NULL);
     hg_blocks_init(&hg_class->blocks);
+    (void) pthread_mutex_init(&hg_class->flows.lock, NULL);
     hg_class_set_options(hg_class, options);
     ret = hg_class_open_na(hg_class, info_string, listen, options);
     if (ret == HG_SUCCESS)
@@ -291,6 +294,7 @@ static hg_return_t hg_class_open(hg_class_t *hg_class, const char *info_string, 
         return HG_SUCCESS;
     (void) hg_class_close_na(hg_class);
     hg_registry_fini(&hg_class->registry);
+    (void) pthread_mutex_destroy(&hg_class->flows.lock);
     (void) pthread_mutex_destroy(&hg_class->blocks.lock);
     (void) pthread_mutex_destroy(&hg_class->self_lock);
     (void) pthread_mutex_destroy(&hg_class->lock);
@@ -394,6 +398,7 @@ static na_return_t hg_class_close_na(hg_class_t *hg_class)
 static void hg_class_link(hg_class_t *hg_class)
 {
     (void) pthread_mutex_lock(&hg_classes_lock);
+    hg_class->number = hg_classes_opened++;
     hg_class->next = hg_classes;
     hg_class->previous_p = &hg_classes;
     if (hg_classes != NULL)

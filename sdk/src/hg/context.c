@@ -124,6 +124,23 @@ void hg_context_count_parked(hg_context_t *context)
     hg_count(&context->counters.parked);
 }
 
+void hg_context_count_bulk_end(hg_context_t *context, hg_return_t ret, hg_size_t size)
+{
+    struct hg_counters *counters = &context->counters;
+
+    if (util_likely(ret == HG_SUCCESS))
+        hg_count_add(&counters->bulk_bytes, size);
+    else
+        hg_count(ret == HG_CANCELED  ? &counters->bulk_canceled
+                 : ret == HG_TIMEOUT ? &counters->bulk_timeout
+                                     : &counters->bulk_error);
+}
+
+void hg_context_count_retry(hg_context_t *context)
+{
+    hg_count(&context->counters.retry);
+}
+
 void hg_context_op_begin(hg_context_t *context)
 {
     atomic_fetch_add_explicit(&context->op_count, 1, memory_order_relaxed);

@@ -149,6 +149,7 @@ void hg_controls_retry(hg_context_t *context)
     while (control != NULL) {
         struct hg_control *next = control->next_free;
 
+        hg_count(&context->counters.retry);
         if (hg_control_post(control) != NA_SUCCESS)
             hg_control_put(control);
         control = next;

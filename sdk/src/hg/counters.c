@@ -9,72 +9,81 @@
 
 #define HG_COUNTER_COUNT (sizeof(struct hg_counters) / sizeof(_Atomic uint64_t))
 
+/* What the handles of a context counted, those of one kind. */
+struct hg_handle_counts {
+    uint64_t req[HG_LANE_MAX];
+    uint64_t resp;
+    uint64_t req_bytes;
+    uint64_t resp_bytes;
+    uint64_t done;
+};
+
 /* The counters as an array, in the order of the struct. */
 static uint64_t hg_counters_at(const struct hg_counters *counters, size_t index);
 static uint32_t hg_context_count_active(hg_context_t *context);
 static void hg_context_collect(hg_context_t *context);
-static void hg_pool_collect(struct hg_pool *pool, uint64_t *req, uint64_t *resp_p);
-static void hg_class_sum(hg_class_t *hg_class, struct hg_diag_counters *diag,
-                         struct hg_ext_counters *ext);
+static void hg_pool_collect(struct hg_pool *pool, struct hg_handle_counts *counts);
+static void hg_counters_set(_Atomic uint64_t *counter, uint64_t value);
 static void hg_diag_add(const struct hg_counters *counters, struct hg_diag_counters *diag,
                         struct hg_ext_counters *ext);
 static void hg_class_dump(hg_class_t *hg_class, void *arg);
 static void hg_diag_log(enum na_log_level level, const char *what,
                         const struct hg_diag_counters *diag, const struct hg_ext_counters *ext);
 
-struct hg_dump {
-    struct hg_diag_counters diag;
-    struct hg_ext_counters ext;
-};
-
 hg_return_t HG_Class_get_counters(const hg_class_t *hg_class,
                                   struct hg_diag_counters *diag_counters)
 {
-    struct hg_ext_counters ext = {0};
+    struct hg_counters_sum sum = {0};
 
     if (hg_class == NULL || diag_counters == NULL) {
         HG_LOG_ERROR("cannot get counters: class %p, counters %p; pass both",
                      (const void *) hg_class, (void *) diag_counters);
         return HG_INVALID_ARG;
     }
-    memset(diag_counters, 0, sizeof(*diag_counters));
-    hg_class_sum((hg_class_t *) (uintptr_t) hg_class, diag_counters, &ext);
+    hg_counters_add((hg_class_t *) (uintptr_t) hg_class, &sum);
+    *diag_counters = sum.diag;
     return HG_SUCCESS;
 }
 
 hg_return_t HG_Class_get_ext_counters(const hg_class_t *hg_class, struct hg_ext_counters *counters,
                                       size_t size)
 {
-    struct hg_diag_counters diag = {0};
-    struct hg_ext_counters ext = {0};
+    struct hg_counters_sum sum = {0};
 
     if (hg_class == NULL || counters == NULL) {
         HG_LOG_ERROR("cannot get counters: class %p, counters %p; pass both",
                      (const void *) hg_class, (void *) counters);
         return HG_INVALID_ARG;
     }
-    hg_class_sum((hg_class_t *) (uintptr_t) hg_class, &diag, &ext);
+    hg_counters_add((hg_class_t *) (uintptr_t) hg_class, &sum);
     memset(counters, 0, size);
-    memcpy(counters, &ext, size < sizeof(ext) ? size : sizeof(ext));
+    memcpy(counters, &sum.ext, size < sizeof(sum.ext) ? size : sizeof(sum.ext));
     return HG_SUCCESS;
 }
 
 void HG_Diag_dump_counters(void)
 {
-    struct hg_dump dump;
+    struct hg_counters_sum sum = {0};
 
-    memset(&dump, 0, sizeof(dump));
-    hg_class_for_each(hg_class_dump, &dump);
-    hg_diag_log(NA_LOG_LEVEL_ERROR, "all open classes", &dump.diag, &dump.ext);
+    hg_class_for_each(hg_class_dump, &sum);
+    hg_diag_log(NA_LOG_LEVEL_ERROR, "all open classes", &sum.diag, &sum.ext);
 }
 
 void hg_counters_log(hg_class_t *hg_class, bool force)
 {
-    struct hg_dump dump;
+    struct hg_counters_sum sum = {0};
 
-    memset(&dump, 0, sizeof(dump));
-    hg_class_sum(hg_class, &dump.diag, &dump.ext);
-    hg_diag_log(force ? NA_LOG_LEVEL_ERROR : NA_LOG_LEVEL_INFO, "class", &dump.diag, &dump.ext);
+    hg_counters_add(hg_class, &sum);
+    hg_diag_log(force ? NA_LOG_LEVEL_ERROR : NA_LOG_LEVEL_INFO, "class", &sum.diag, &sum.ext);
+}
+
+void UTIL_COLD hg_counters_forward_failed(hg_context_t *context, hg_return_t ret)
+{
+    struct hg_counters *counters = &context->counters;
+
+    hg_count(ret == HG_CANCELED  ? &counters->forward_canceled
+             : ret == HG_TIMEOUT ? &counters->forward_timeout
+                                 : &counters->forward_error);
 }
 
 void hg_counters_retire(hg_class_t *hg_class, hg_context_t *context)
@@ -95,49 +104,55 @@ static uint64_t hg_counters_at(const struct hg_counters *counters, size_t index)
 
 static void hg_class_dump(hg_class_t *hg_class, void *arg)
 {
-    struct hg_dump *dump = arg;
-
-    hg_class_sum(hg_class, &dump->diag, &dump->ext);
+    hg_counters_add(hg_class, arg);
 }
 
-static void hg_class_sum(hg_class_t *hg_class, struct hg_diag_counters *diag,
-                         struct hg_ext_counters *ext)
+void hg_counters_add(hg_class_t *hg_class, struct hg_counters_sum *sum)
 {
     hg_context_t *context;
 
     (void) pthread_mutex_lock(&hg_class->lock);
-    hg_diag_add(&hg_class->retired, diag, ext);
+    hg_diag_add(&hg_class->retired, &sum->diag, &sum->ext);
     for (context = hg_class->contexts; context != NULL; context = context->next) {
         hg_context_collect(context);
-        hg_diag_add(&context->counters, diag, ext);
-        diag->rpc_req_recv_active_count += hg_context_count_active(context);
+        hg_diag_add(&context->counters, &sum->diag, &sum->ext);
+        sum->diag.rpc_req_recv_active_count += hg_context_count_active(context);
     }
     (void) pthread_mutex_unlock(&hg_class->lock);
+    sum->ext.waiting_count += atomic_load(&hg_class->flows.waiting);
 }
 
 /* Add up what the handles counted. */
 static void hg_context_collect(hg_context_t *context)
 {
     struct hg_counters *counters = &context->counters;
-    uint64_t sent[HG_LANE_MAX] = {0}, received[HG_LANE_MAX] = {0}, resp_recv = 0, resp_sent = 0;
+    struct hg_handle_counts origins = {{0}, 0, 0, 0, 0}, targets = {{0}, 0, 0, 0, 0};
     int lane;
 
     for (lane = 0; lane < HG_LANE_MAX; lane++) {
-        hg_pool_collect(&context->origins[lane], sent, &resp_recv);
-        hg_pool_collect(&context->targets[lane], received, &resp_sent);
+        hg_pool_collect(&context->origins[lane], &origins);
+        hg_pool_collect(&context->targets[lane], &targets);
     }
-    atomic_store_explicit(&counters->req_sent, sent[HG_LANE_MAIN] + sent[HG_LANE_SM],
-                          memory_order_relaxed);
-    atomic_store_explicit(&counters->req_sent_sm, sent[HG_LANE_SM], memory_order_relaxed);
-    atomic_store_explicit(&counters->resp_recv, resp_recv, memory_order_relaxed);
-    atomic_store_explicit(&counters->req_recv, received[HG_LANE_MAIN] + received[HG_LANE_SM],
-                          memory_order_relaxed);
-    atomic_store_explicit(&counters->req_recv_sm, received[HG_LANE_SM], memory_order_relaxed);
-    atomic_store_explicit(&counters->resp_sent, resp_sent, memory_order_relaxed);
+    hg_counters_set(&counters->req_sent, origins.req[HG_LANE_MAIN] + origins.req[HG_LANE_SM]);
+    hg_counters_set(&counters->req_sent_sm, origins.req[HG_LANE_SM]);
+    hg_counters_set(&counters->resp_recv, origins.resp);
+    hg_counters_set(&counters->req_recv, targets.req[HG_LANE_MAIN] + targets.req[HG_LANE_SM]);
+    hg_counters_set(&counters->req_recv_sm, targets.req[HG_LANE_SM]);
+    hg_counters_set(&counters->resp_sent, targets.resp);
+    hg_counters_set(&counters->forward_done, origins.done);
+    hg_counters_set(&counters->req_sent_bytes, origins.req_bytes);
+    hg_counters_set(&counters->resp_recv_bytes, origins.resp_bytes);
+    hg_counters_set(&counters->req_recv_bytes, targets.req_bytes);
+    hg_counters_set(&counters->resp_sent_bytes, targets.resp_bytes);
+}
+
+static void hg_counters_set(_Atomic uint64_t *counter, uint64_t value)
+{
+    atomic_store_explicit(counter, value, memory_order_relaxed);
 }
 
 /* An origin's handle may have been on both lanes, whichever pool it is in. */
-static void hg_pool_collect(struct hg_pool *pool, uint64_t *req, uint64_t *resp_p)
+static void hg_pool_collect(struct hg_pool *pool, struct hg_handle_counts *counts)
 {
     struct hg_handle *handle;
     int lane;
@@ -145,8 +160,12 @@ static void hg_pool_collect(struct hg_pool *pool, uint64_t *req, uint64_t *resp_
     (void) pthread_mutex_lock(&pool->lock);
     for (handle = pool->all; handle != NULL; handle = handle->next_all) {
         for (lane = 0; lane < HG_LANE_MAX; lane++)
-            req[lane] += atomic_load_explicit(&handle->req_count[lane], memory_order_relaxed);
-        *resp_p += atomic_load_explicit(&handle->resp_count, memory_order_relaxed);
+            counts->req[lane] +=
+                atomic_load_explicit(&handle->req_count[lane], memory_order_relaxed);
+        counts->resp += atomic_load_explicit(&handle->resp_count, memory_order_relaxed);
+        counts->req_bytes += atomic_load_explicit(&handle->req_bytes, memory_order_relaxed);
+        counts->resp_bytes += atomic_load_explicit(&handle->resp_bytes, memory_order_relaxed);
+        counts->done += atomic_load_explicit(&handle->done_count, memory_order_relaxed);
     }
     (void) pthread_mutex_unlock(&pool->lock);
 }
@@ -188,26 +207,46 @@ static void hg_diag_add(const struct hg_counters *counters, struct hg_diag_count
     ext->sm_bulk_count += atomic_load(&counters->bulk_sm);
     ext->timeout_count += atomic_load(&counters->timed_out);
     ext->parked_count += atomic_load(&counters->parked);
+    ext->forward_done_count += atomic_load(&counters->forward_done);
+    ext->forward_canceled_count += atomic_load(&counters->forward_canceled);
+    ext->forward_timeout_count += atomic_load(&counters->forward_timeout);
+    ext->forward_error_count += atomic_load(&counters->forward_error);
+    ext->bulk_bytes += atomic_load(&counters->bulk_bytes);
+    ext->bulk_canceled_count += atomic_load(&counters->bulk_canceled);
+    ext->bulk_timeout_count += atomic_load(&counters->bulk_timeout);
+    ext->bulk_error_count += atomic_load(&counters->bulk_error);
+    ext->retry_count += atomic_load(&counters->retry);
+    ext->queued_count += atomic_load(&counters->queued);
+    ext->req_sent_bytes += atomic_load(&counters->req_sent_bytes);
+    ext->req_recv_bytes += atomic_load(&counters->req_recv_bytes);
+    ext->resp_sent_bytes += atomic_load(&counters->resp_sent_bytes);
+    ext->resp_recv_bytes += atomic_load(&counters->resp_recv_bytes);
 }
 
 /* Not an error, but it was asked for: the level makes sure that it is seen. */
 static void hg_diag_log(enum na_log_level level, const char *what,
                         const struct hg_diag_counters *diag, const struct hg_ext_counters *ext)
 {
-    NA_Log_write(level, HG_LOG_SUBSYS, __func__, __LINE__,
-                 "counters of %s: requests %" PRIu64 " sent, %" PRIu64 " received, %" PRIu64
-                 " active; responses %" PRIu64 " sent, %" PRIu64 " received; extra data %" PRIu64
-                 " in, %" PRIu64 " out; bulk transfers %" PRIu64 "; refused: magic %" PRIu64
-                 ", version %" PRIu64 ", header %" PRIu64 ", checksum %" PRIu64
-                 "; unknown RPCs %" PRIu64 "; late responses %" PRIu64 "; send errors %" PRIu64
-                 "; through auto_sm: %" PRIu64 " requests sent, %" PRIu64 " received, %" PRIu64
-                 " bulk transfers; timed out: %" PRIu64 ", of which %" PRIu64
-                 " were taken from the transport",
-                 what, diag->rpc_req_sent_count, diag->rpc_req_recv_count,
-                 diag->rpc_req_recv_active_count, diag->rpc_resp_sent_count,
-                 diag->rpc_resp_recv_count, diag->rpc_req_extra_count, diag->rpc_resp_extra_count,
-                 diag->bulk_count, ext->refused_magic_count, ext->refused_version_count,
-                 ext->refused_header_count, ext->refused_checksum_count, ext->unknown_rpc_count,
-                 ext->late_response_count, ext->send_error_count, ext->sm_req_sent_count,
-                 ext->sm_req_recv_count, ext->sm_bulk_count, ext->timeout_count, ext->parked_count);
+    NA_Log_write(
+        level, HG_LOG_SUBSYS, __func__, __LINE__,
+        "counters of %s: requests %" PRIu64 " sent, %" PRIu64 " received, %" PRIu64
+        " active; responses %" PRIu64 " sent, %" PRIu64 " received; extra data %" PRIu64
+        " in, %" PRIu64 " out; bulk transfers %" PRIu64 "; refused: magic %" PRIu64
+        ", version %" PRIu64 ", header %" PRIu64 ", checksum %" PRIu64 "; unknown RPCs %" PRIu64
+        "; late responses %" PRIu64 "; send errors %" PRIu64 "; through auto_sm: %" PRIu64
+        " requests sent, %" PRIu64 " received, %" PRIu64 " bulk transfers; timed out: %" PRIu64
+        ", of which %" PRIu64 " were taken from the transport; forwards: %" PRIu64
+        " succeeded, %" PRIu64 " cancelled, %" PRIu64 " timed out, %" PRIu64
+        " failed; retried: %" PRIu64 "; bytes of requests: %" PRIu64 " sent, %" PRIu64
+        " received; of responses: %" PRIu64 " sent, %" PRIu64
+        " received; of bulk transfers: %" PRIu64,
+        what, diag->rpc_req_sent_count, diag->rpc_req_recv_count, diag->rpc_req_recv_active_count,
+        diag->rpc_resp_sent_count, diag->rpc_resp_recv_count, diag->rpc_req_extra_count,
+        diag->rpc_resp_extra_count, diag->bulk_count, ext->refused_magic_count,
+        ext->refused_version_count, ext->refused_header_count, ext->refused_checksum_count,
+        ext->unknown_rpc_count, ext->late_response_count, ext->send_error_count,
+        ext->sm_req_sent_count, ext->sm_req_recv_count, ext->sm_bulk_count, ext->timeout_count,
+        ext->parked_count, ext->forward_done_count, ext->forward_canceled_count,
+        ext->forward_timeout_count, ext->forward_error_count, ext->retry_count, ext->req_sent_bytes,
+        ext->req_recv_bytes, ext->resp_sent_bytes, ext->resp_recv_bytes, ext->bulk_bytes);
 }

@@ -22,7 +22,9 @@ static void hg_park_part_done(struct hg_handle *spare);
 
 void hg_deadline_begin(struct hg_handle *handle, uint32_t deadline_ms)
 {
-    handle->end_ns = hg_clock_ns() + deadline_ms * HG_NS_PER_MS;
+    /* The time of one that waited has begun. */
+    if (!handle->is_late)
+        handle->end_ns = hg_clock_ns() + deadline_ms * HG_NS_PER_MS;
     handle->timer.fire = hg_deadline_fire;
     handle->timer.settle = hg_deadline_settle;
     atomic_fetch_add_explicit(&handle->pending, HG_PENDING_TIMER + 1, memory_order_relaxed);
@@ -38,6 +40,14 @@ void hg_deadline_started(struct hg_handle *handle)
         hg_forward_part_done(handle);
     else
         hg_respond_part_done(handle);
+}
+
+void hg_deadline_wait(struct hg_handle *handle)
+{
+    handle->timer.fire = hg_deadline_fire;
+    handle->timer.settle = hg_deadline_settle;
+    atomic_fetch_add_explicit(&handle->pending, HG_PENDING_TIMER, memory_order_relaxed);
+    hg_context_arm(handle->info.context, &handle->timer, handle->end_ns);
 }
 
 uint32_t hg_deadline_left(const struct hg_handle *handle)

@@ -13,6 +13,8 @@
 #include <inttypes.h>
 
 static void hg_forward_expose_end(struct hg_handle *handle);
+static void hg_forward_run_late(struct hg_completion *completion);
+static hg_return_t hg_forward_refused_late(struct hg_handle *handle, hg_return_t ret);
 static hg_return_t hg_forward_check(const struct hg_handle *handle);
 static hg_return_t hg_forward_follow(struct hg_handle *handle);
 static void hg_forward_failed(struct hg_handle *handle, na_return_t na_return);
@@ -71,16 +73,16 @@ hg_return_t HG_Forward(hg_handle_t handle, hg_cb_t callback, void *arg, void *in
     hg_handle_ref(handle);
     if (hg_loopback_applies(handle)) {
         ret = hg_loopback_forward(handle, payload, flags);
-    } else {
-        handle->is_exposing = handle->proc.has_bulk;
-        if (util_unlikely(handle->is_exposing))
-            atomic_fetch_add_explicit(&handle->info.context->exposing_count, 1,
-                                      memory_order_relaxed);
+    } else if (util_likely(!atomic_load_explicit(&handle->info.hg_class->flows.are_used,
+                                                 memory_order_relaxed)) ||
+               !hg_flow_enter(handle, payload, flags, &ret)) {
         ret = hg_forward_start(handle, payload, flags, &is_draining);
     }
     if (ret == HG_SUCCESS || is_draining)
         return ret; /* from here on the handle may be in other hands */
     hg_forward_expose_end(handle);
+    if (util_unlikely(atomic_load_explicit(&handle->flow, memory_order_relaxed) != NULL))
+        (void) hg_flow_leave(handle);
     atomic_fetch_sub_explicit(&handle->ref, 1, memory_order_relaxed);
 
 error:
@@ -99,10 +101,80 @@ void hg_forward_part_done(struct hg_handle *handle)
 void hg_forward_ended(struct hg_handle *handle)
 {
     hg_forward_expose_end(handle);
+    if (util_unlikely(atomic_load_explicit(&handle->flow, memory_order_relaxed) != NULL) &&
+        hg_flow_leave(handle))
+        return;
     if (util_likely(atomic_load_explicit(&handle->state, memory_order_relaxed) == HG_HANDLE_ACTIVE))
         hg_context_push(handle->info.context, &handle->completion);
     else
         hg_forward_drained(handle);
+}
+
+/*
+ * The timer ran while it waited. It must not fire while messages are posted: it would look for
+ * them.
+ */
+void UTIL_COLD hg_forward_start_late(struct hg_handle *handle)
+{
+    bool is_draining = false;
+    hg_return_t ret;
+
+    handle->completion.run = hg_forward_run;
+    if (atomic_load(&handle->pending) >= HG_PENDING_TIMER) {
+        if (!hg_context_disarm(handle->info.context, &handle->timer)) {
+            hg_handle_set_error(handle,
+                                atomic_load(&handle->is_canceled) ? HG_CANCELED : HG_TIMEOUT);
+            hg_forward_part_done(handle);
+            return;
+        }
+        atomic_store(&handle->pending, 1);
+    }
+    if (atomic_load(&handle->is_canceled)) {
+        hg_handle_set_error(handle, HG_CANCELED);
+        hg_forward_part_done(handle);
+        return;
+    }
+    handle->is_late = true;
+    ret = hg_forward_start(handle, handle->late_payload, handle->late_flags, &is_draining);
+    if (ret == HG_SUCCESS)
+        return;
+    /* Nothing was posted. */
+    if (ret == HG_AGAIN)
+        handle->is_refused = true;
+    else
+        hg_handle_set_error(handle, ret);
+    atomic_store(&handle->pending, 1);
+    hg_forward_part_done(handle);
+}
+
+void UTIL_COLD hg_forward_push_late(struct hg_handle *handle)
+{
+    handle->completion.run = hg_forward_run_late;
+    atomic_fetch_add(&handle->info.context->late_count, 1);
+    hg_context_push(handle->info.context, &handle->completion);
+}
+
+static void hg_forward_run_late(struct hg_completion *completion)
+{
+    struct hg_handle *handle = util_container_of(completion, struct hg_handle, completion);
+    hg_context_t *context = handle->info.context;
+
+    hg_forward_start_late(handle);
+    atomic_fetch_sub(&context->late_count, 1);
+}
+
+/* A send was refused, but its receive is posted: the operation ends, or waits, when that did. */
+static hg_return_t UTIL_COLD hg_forward_refused_late(struct hg_handle *handle, hg_return_t ret)
+{
+    if (ret == HG_AGAIN)
+        handle->is_refused = true;
+    else
+        hg_handle_set_error(handle, ret);
+    if (handle->late_deadline_ms != 0)
+        atomic_fetch_sub(&handle->pending, HG_PENDING_TIMER + 1);
+    (void) hg_handle_cancel_msg(handle, &handle->out);
+    hg_forward_part_done(handle);
+    return HG_SUCCESS;
 }
 
 static void hg_forward_expose_end(struct hg_handle *handle)
@@ -152,11 +224,15 @@ static hg_return_t hg_forward_start(struct hg_handle *handle, size_t payload, ui
                                     bool *is_draining_p)
 {
     hg_context_t *context = handle->info.context;
-    const uint32_t deadline_ms = handle->deadline_ms;
+    const uint32_t deadline_ms =
+        util_likely(!handle->is_late) ? handle->deadline_ms : handle->late_deadline_ms;
     bool is_answered = !handle->no_response;
     hg_return_t ret;
     size_t size;
 
+    handle->is_exposing = handle->proc.has_bulk;
+    if (util_unlikely(handle->is_exposing))
+        atomic_fetch_add_explicit(&context->exposing_count, 1, memory_order_relaxed);
     if (handle->no_response)
         flags |= HG_CORE_HEADER_NO_RESPONSE;
     hg_forward_new_tag(handle);
@@ -187,7 +263,10 @@ static hg_return_t hg_forward_start(struct hg_handle *handle, size_t payload, ui
         }
     }
     hg_count_own(&handle->req_count[handle->lane]);
+    hg_count_own_add(&handle->req_bytes, size - handle->in.header);
     ret = hg_forward_send(handle, size);
+    if (util_unlikely(ret != HG_SUCCESS) && is_answered && handle->is_late)
+        return hg_forward_refused_late(handle, ret);
     if (util_unlikely(ret != HG_SUCCESS) && is_answered) {
         *is_draining_p = true;
         hg_forward_drain(handle);
@@ -340,6 +419,7 @@ static bool hg_forward_accept(struct hg_handle *handle, size_t size, hg_return_t
         return true;
     }
     hg_count_own(&handle->resp_count);
+    hg_count_own_add(&handle->resp_bytes, size - handle->out.header);
     if (util_likely(!(header.flags & HG_CORE_HEADER_MORE_DATA))) {
         if (header.ret_code != HG_SUCCESS)
             handle->out.has_payload = false;
@@ -391,6 +471,10 @@ static void hg_forward_run(struct hg_completion *completion)
     };
     hg_cb_t callback = handle->callback;
 
+    if (util_likely(info.ret == HG_SUCCESS))
+        hg_count_own(&handle->done_count);
+    else
+        hg_counters_forward_failed(handle->info.context, info.ret);
     if (util_unlikely(handle->in_extra.block != NULL))
         hg_extra_free(&handle->in_extra);
     atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_release);

@@ -89,6 +89,10 @@ uint64_t hg_clock_ns(void);
 void hg_context_count_timeout(hg_context_t *context);
 void hg_context_count_parked(hg_context_t *context);
 
+/* Count how a bulk transfer ended, and what is tried again after the transport refused it. */
+void hg_context_count_bulk_end(hg_context_t *context, hg_return_t ret, hg_size_t size);
+void hg_context_count_retry(hg_context_t *context);
+
 /* How long a cancelled operation with a deadline waits for the transport, at the most. */
 #define HG_CANCEL_NS UINT64_C(20000000)
 

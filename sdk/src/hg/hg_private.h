@@ -44,8 +44,8 @@ hg_return_t hg_options_read(struct hg_options *options, unsigned int version,
  */
 
 /*
- * One set for each context; added up when asked for. The first six of a context are kept by its
- * handles.
+ * One set for each context; added up when asked for. The first six, the bytes of messages and the
+ * forwards that succeeded are kept by a context's handles.
  */
 struct hg_counters {
     _Atomic uint64_t req_sent;
@@ -67,6 +67,20 @@ struct hg_counters {
     _Atomic uint64_t send_error;
     _Atomic uint64_t timed_out;
     _Atomic uint64_t parked;
+    _Atomic uint64_t forward_done;
+    _Atomic uint64_t forward_canceled;
+    _Atomic uint64_t forward_timeout;
+    _Atomic uint64_t forward_error;
+    _Atomic uint64_t bulk_bytes;
+    _Atomic uint64_t bulk_canceled;
+    _Atomic uint64_t bulk_timeout;
+    _Atomic uint64_t bulk_error;
+    _Atomic uint64_t retry;
+    _Atomic uint64_t queued;
+    _Atomic uint64_t req_sent_bytes;
+    _Atomic uint64_t req_recv_bytes;
+    _Atomic uint64_t resp_sent_bytes;
+    _Atomic uint64_t resp_recv_bytes;
 };
 
 static inline void hg_count(_Atomic uint64_t *counter)
@@ -81,12 +95,34 @@ static inline enum na_log_level hg_count_level(_Atomic uint64_t *counter)
                                                                             : NA_LOG_LEVEL_DEBUG;
 }
 
-/* A counter that only the thread that works on its handle writes: no locked instruction. */
-static inline void hg_count_own(_Atomic uint64_t *counter)
+static inline void hg_count_add(_Atomic uint64_t *counter, uint64_t value)
 {
-    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1,
+    (void) atomic_fetch_add_explicit(counter, value, memory_order_relaxed);
+}
+
+/* A counter that only the thread that works on its handle writes: no locked instruction. */
+static inline void hg_count_own_add(_Atomic uint64_t *counter, uint64_t value)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + value,
                           memory_order_relaxed);
 }
+
+static inline void hg_count_own(_Atomic uint64_t *counter)
+{
+    hg_count_own_add(counter, 1);
+}
+
+/* All that a class has counted. */
+struct hg_counters_sum {
+    struct hg_diag_counters diag;
+    struct hg_ext_counters ext;
+};
+
+/* Add the counters of a class to `sum`. */
+void hg_counters_add(hg_class_t *hg_class, struct hg_counters_sum *sum);
+
+/* Count a forward that did not succeed. */
+void hg_counters_forward_failed(hg_context_t *context, hg_return_t ret);
 
 /* Keep the counters of a context that is destroyed. The class's lock is held. */
 void hg_counters_retire(hg_class_t *hg_class, hg_context_t *context);
@@ -141,10 +177,14 @@ struct hg_addr {
     na_addr_t *na_addr[HG_LANE_MAX];
     _Atomic int32_t ref;
     _Atomic uint8_t
-        lane;         /* that messages take; the second one is left when the peer is gone there */
-    bool is_self;     /* the class's own */
+        lane; /* that messages take; the second one is left when the peer is gone there */
+    _Atomic(struct hg_flow *) flow; /* NULL until it is needed */
+    bool is_self;                   /* the class's own */
     bool is_embedded; /* part of a handle: lives as long as the request; is duplicated by a copy */
 };
+
+/* A stand-alone address for one that is part of a handle, or that nobody else is to keep. */
+hg_return_t hg_addr_copy(hg_class_t *hg_class, const struct hg_addr *addr, hg_addr_t *new_addr_p);
 
 /* Split "main;sm=node@address" and look both up; see auto_sm.c. */
 hg_return_t hg_auto_sm_lookup(hg_class_t *hg_class, const char *name, struct hg_addr *addr);
@@ -158,6 +198,53 @@ void hg_auto_sm_lost(struct hg_addr *addr);
 
 /* Open the class of lane 1 if it makes sense. Failure is not an error: the lane stays closed. */
 void hg_auto_sm_open(hg_class_t *hg_class, const struct hg_options *options, bool listen);
+
+/*
+ * Limits of RPCs in flight [flow.c] -------------------------------------------------------------
+ */
+
+/* What is in flight to one target, or waits for it. */
+struct hg_flow {
+    struct hg_addr *addr;    /* a copy of the target's */
+    _Atomic uint32_t max;    /* HG_MAX_IN_FLIGHT_DEFAULT: the class's; 0: no limit */
+    struct hg_flow *next;    /* under the lock of the flows, as ref */
+    uint32_t ref;            /* of equal addresses, and of who looks at it */
+    pthread_mutex_t lock;    /* of what follows */
+    uint32_t in_flight;      /* forwards that were started */
+    bool is_pumped;          /* a thread starts what waits */
+    bool is_stalled;         /* the transport had no resources; the next poll tries again */
+    struct hg_handle *first; /* who waits, linked by next_waiting */
+    struct hg_handle **last; /* where the next one is linked */
+};
+
+struct hg_flows {
+    _Atomic bool are_used; /* there is a limit */
+    _Atomic uint32_t max;  /* of each target; 0: no limit */
+    _Atomic uint32_t waiting;
+    pthread_mutex_t lock; /* of what follows */
+    uint32_t own_count;   /* flows with a limit of their own */
+    struct hg_flow *first;
+};
+
+/*
+ * Count a forward, or let it wait. True if the caller is not to start it: it waits, and may be in
+ * other hands, or *ret_p is an error.
+ */
+bool hg_flow_enter(struct hg_handle *handle, size_t payload, uint8_t flags, hg_return_t *ret_p);
+
+/*
+ * A forward that was counted ended: start who waits. True if it did not: it waits again because the
+ * transport refused it.
+ */
+bool hg_flow_leave(struct hg_handle *handle);
+
+/* End a forward that waits; false if it does not. */
+bool hg_flow_cancel(struct hg_handle *handle);
+
+/* Try again what the transport refused. */
+void hg_flow_retry(hg_context_t *context);
+
+void hg_flow_unref(struct hg_flow *flow);
 
 /*
  * Blocks [block.c] ------------------------------------------------------------------------------
@@ -223,6 +310,7 @@ struct hg_class {
     struct hg_registry registry;
     struct hg_proc_class proc_class;
     struct hg_blocks blocks;
+    struct hg_flows flows;
     hg_return_t (*handle_create)(hg_handle_t, void *);
     void *handle_create_arg;
     void *data;
@@ -239,6 +327,7 @@ struct hg_class {
     uint64_t context_ids[HG_CONTEXT_WORDS]; /* bitmap: ids of contexts, opened or being opened */
     struct hg_context *contexts;            /* linked by next */
     struct hg_counters retired;             /* sum over destroyed contexts */
+    uint32_t number;                        /* of the class in the process, from 0 */
     struct hg_class *next;                  /* in the list of all classes */
     struct hg_class **previous_p;           /* what points here; NULL: not in that list */
 };
@@ -392,7 +481,8 @@ struct hg_context {
     int epoll_fd; /* -1: the transport has no descriptors, or is busy */
     int event_fd;
     uint8_t id;
-    _Atomic int32_t refused_count; /* bulk transfers to be tried again */
+    _Atomic int32_t refused_count; /* bulk transfers and forwards to be tried again */
+    _Atomic bool is_stalled;       /* forwards to be tried again, counted as one of these */
     struct hg_timers timers;       /* its first member is read by each poll */
     void *data;
     void (*data_free)(void *);
@@ -417,6 +507,7 @@ struct hg_context {
 
     /* Operations that are not handles: bulk transfers, lookups, cancelled forwards. */
     _Atomic int32_t op_count;
+    _Atomic int32_t late_count;     /* forwards that are queued to be started late */
     _Atomic int32_t exposing_count; /* forwards whose targets may be transferring */
 
     _Alignas(UTIL_CACHE_LINE) struct hg_counters counters;
@@ -478,6 +569,9 @@ void hg_context_trigger_na(hg_context_t *context);
  */
 void hg_deadline_begin(struct hg_handle *handle, uint32_t deadline_ms);
 void hg_deadline_started(struct hg_handle *handle);
+
+/* A forward whose only part is that it waits for its turn: its end_ns counts from now on. */
+void hg_deadline_wait(struct hg_handle *handle);
 
 /* What is left of the time of an operation with a deadline, at least 1 ms. */
 uint32_t hg_deadline_left(const struct hg_handle *handle);
@@ -541,12 +635,17 @@ struct hg_handle {
     bool no_response;  /* of the operation that runs */
     bool is_buf_given; /* at the origin: the program may write to the request */
     bool is_exposing;  /* the request that runs described memory to be pulled or pushed */
+    bool is_late;      /* the forward had to wait before it was started */
     uint8_t lane;
     na_tag_t tag;
+    _Atomic(struct hg_flow *) flow;          /* that counts the operation; NULL: none does */
     uint32_t deadline_ms;                    /* of the next operation; 0: none */
     uint32_t cookie;                         /* HG_COOKIE_MASK says how much of it */
     _Atomic uint64_t req_count[HG_LANE_MAX]; /* requests sent, at the target: received */
     _Atomic uint64_t resp_count;             /* responses received, at the target: sent */
+    _Atomic uint64_t req_bytes;              /* bytes of these requests */
+    _Atomic uint64_t resp_bytes;             /* bytes of these responses */
+    _Atomic uint64_t done_count;             /* forwards that succeeded */
 
     hg_cb_t callback;
     void *arg;
@@ -575,6 +674,14 @@ struct hg_handle {
     _Atomic bool is_awaited;          /* in the list of controls; written under its lock */
     _Atomic bool is_acknowledged;     /* another handle received the acknowledgement for this one */
     _Atomic uint32_t ack_ret;         /* what it said */
+    bool is_refused;                  /* a late forward was refused for lack of resources */
+    bool is_running;                  /* under the flow's lock, as what follows: it was started */
+    bool is_waiting;
+    uint8_t late_flags;
+    size_t late_payload;
+    uint32_t late_deadline_ms;
+    struct hg_handle *next_waiting;
+    struct hg_handle **waiting_link; /* what points here */
     struct hg_handle *next_awaiting;
     struct hg_handle **awaiting_link; /* what points here */
     struct hg_handle *next_free;
@@ -735,6 +842,10 @@ void hg_overflow_cancel(struct hg_handle *handle);
 /* One part of the operation ended. */
 void hg_forward_part_done(struct hg_handle *handle);
 void hg_respond_part_done(struct hg_handle *handle);
+
+/* Start a forward that waited, in this thread or in the next HG_Trigger() of its context. */
+void hg_forward_start_late(struct hg_handle *handle);
+void hg_forward_push_late(struct hg_handle *handle);
 
 /* All of it ended. */
 void hg_forward_ended(struct hg_handle *handle);

@@ -40,6 +40,8 @@ hg_return_t hg_loopback_forward(struct hg_handle *origin, size_t payload, uint8_
         return ret;
     hg_count_own(&origin->req_count[origin->lane]);
     hg_count_own(&target->req_count[target->lane]);
+    hg_count_own_add(&origin->req_bytes, sizeof(struct hg_core_header_request) + payload);
+    hg_count_own_add(&target->req_bytes, sizeof(struct hg_core_header_request) + payload);
     origin->in.flags = flags;
     origin->in.used = payload;
     origin->in.has_payload = true;
@@ -82,10 +84,12 @@ void hg_loopback_respond(struct hg_handle *target, hg_return_t ret, size_t paylo
     struct hg_handle *origin = hg_loopback_part(target, HG_SELF_NONE);
 
     hg_count_own(&target->resp_count);
+    hg_count_own_add(&target->resp_bytes, sizeof(struct hg_core_header_response) + payload);
     if (target->out_extra.block != NULL)
         hg_count(&target->info.context->counters.resp_extra);
     if (origin != NULL) {
         hg_count_own(&origin->resp_count);
+        hg_count_own_add(&origin->resp_bytes, sizeof(struct hg_core_header_response) + payload);
         if (ret == HG_SUCCESS)
             hg_loopback_copy(&origin->out, &origin->out_extra, &target->out, &target->out_extra,
                              flags, payload);

@@ -26,6 +26,7 @@
 /* Without a descriptor HG_Progress() looks at the queue so often, in ms. */
 #define HG_WAIT_SLICE_MS 5u
 
+static void hg_context_retry(hg_context_t *context);
 static hg_return_t hg_context_progress(hg_context_t *context, unsigned int timeout);
 static hg_return_t hg_context_wait_busy(hg_context_t *context, unsigned int timeout);
 static hg_return_t hg_context_wait_sleeping(hg_context_t *context, unsigned int timeout);
@@ -138,7 +139,7 @@ hg_return_t hg_context_poll(hg_context_t *context)
     if (util_unlikely(hg_timers_are_armed(&context->timers)))
         hg_context_fire(context);
     if (util_unlikely(atomic_load_explicit(&context->refused_count, memory_order_relaxed) != 0))
-        hg_bulk_retry(context);
+        hg_context_retry(context);
     for (i = 0; i < HG_LANE_MAX; i++) {
         na_return_t lane_return;
         unsigned int count;
@@ -159,6 +160,13 @@ hg_return_t hg_context_poll(hg_context_t *context)
     if (util_unlikely(atomic_load_explicit(&context->controls.has_retry, memory_order_relaxed)))
         hg_controls_retry(context);
     return hg_return_from_na(na_return);
+}
+
+/* What the transport refused for lack of resources. */
+static void UTIL_COLD hg_context_retry(hg_context_t *context)
+{
+    hg_bulk_retry(context);
+    hg_flow_retry(context);
 }
 
 void hg_context_trigger_na(hg_context_t *context)

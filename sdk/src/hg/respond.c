@@ -152,6 +152,7 @@ static hg_return_t hg_respond_start(struct hg_handle *handle, uint16_t magic, hg
     }
     size = hg_header_write_response(handle, &handle->out, magic, flags, ret_code, payload);
     hg_count_own(&handle->resp_count);
+    hg_count_own_add(&handle->resp_bytes, size - handle->out.header);
     na_return = NA_Msg_send_expected(lane->na_class, hg_handle_na_context(handle), hg_respond_sent,
                                      handle, handle->out.buf, size, handle->out.plugin_data,
                                      handle->source.na_addr[handle->lane], handle->info.context_id,

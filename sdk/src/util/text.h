@@ -6,6 +6,7 @@
 #define UTIL_TEXT_H
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,11 +15,12 @@ struct text {
     char *chars; /* NULL while empty */
     size_t length;
     size_t size;
+    bool is_cut; /* something did not fit into memory */
 };
 
-#define TEXT_INITIALIZER \
-    {                    \
-        NULL, 0, 0       \
+#define TEXT_INITIALIZER  \
+    {                     \
+        NULL, 0, 0, false \
     }
 
 /* The text so far; never NULL. */
@@ -52,8 +54,10 @@ text_append(struct text *text, const char *format, ...)
         size_t size = 2 * text->size + length + 128;
         char *chars = realloc(text->chars, size);
 
-        if (chars == NULL)
+        if (chars == NULL) {
+            text->is_cut = true;
             return;
+        }
         text->chars = chars;
         text->size = size;
     }

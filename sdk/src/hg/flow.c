@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Limits of the RPCs in flight to one target. Addresses that are equal have one flow, which counts
+ * what was forwarded and did not end; what is beyond the limit waits in it in the order in which it
+ * was forwarded. Each forward that ends lets the next one start: in the thread that saw the end,
+ * or, if it is of another context, in the next HG_Trigger() of that one.
+ *
+ * A class without limits has no flows, and a forward costs one load more.
+ */
+#include "hg/hg_private.h"
+
+#include <stdlib.h>
+
+static hg_return_t hg_flow_find(struct hg_addr *addr, struct hg_flow **flow_p);
+static struct hg_flow *hg_flow_new(struct hg_addr *addr);
+static uint32_t hg_flow_limit(const struct hg_flow *flow);
+static void hg_flow_pump(struct hg_flow *flow, hg_context_t *context);
+static struct hg_handle *hg_flow_next(struct hg_flow *flow);
+static void hg_flow_pump_all(hg_class_t *hg_class, hg_context_t *context, bool only_stalled);
+static bool hg_flow_wait_again(struct hg_flow *flow, struct hg_handle *handle);
+static void hg_flow_add(struct hg_flow *flow, struct hg_handle *handle, bool is_first);
+static void hg_flow_remove(struct hg_flow *flow, struct hg_handle *handle);
+static void hg_flows_update(struct hg_flows *flows);
+
+hg_return_t HG_Class_set_max_in_flight(hg_class_t *hg_class, unsigned int max)
+{
+    if (hg_class == NULL || max == HG_MAX_IN_FLIGHT_DEFAULT) {
+        HG_LOG_ERROR("cannot limit RPCs in flight to %u: pass a class, and a number or 0", max);
+        return HG_INVALID_ARG;
+    }
+    (void) pthread_mutex_lock(&hg_class->flows.lock);
+    atomic_store(&hg_class->flows.max, max);
+    hg_flows_update(&hg_class->flows);
+    (void) pthread_mutex_unlock(&hg_class->flows.lock);
+    hg_flow_pump_all(hg_class, NULL, false);
+    return HG_SUCCESS;
+}
+
+unsigned int HG_Class_get_max_in_flight(const hg_class_t *hg_class)
+{
+    return hg_class != NULL ? atomic_load(&hg_class->flows.max) : 0;
+}
+
+hg_return_t HG_Addr_set_max_in_flight(hg_class_t *hg_class, hg_addr_t addr, unsigned int max)
+{
+    struct hg_flow *flow;
+    hg_return_t ret;
+
+    if (hg_class == NULL || addr == HG_ADDR_NULL || addr->hg_class != hg_class ||
+        addr->is_embedded) {
+        HG_LOG_ERROR("cannot limit RPCs in flight to %u: class %p, address %p; pass an address of "
+                     "the class, one of a handle by HG_Addr_dup()",
+                     max, (void *) hg_class, (void *) addr);
+        return HG_INVALID_ARG;
+    }
+    ret = hg_flow_find(addr, &flow);
+    if (ret != HG_SUCCESS)
+        return ret;
+    (void) pthread_mutex_lock(&hg_class->flows.lock);
+    if (atomic_load(&flow->max) != HG_MAX_IN_FLIGHT_DEFAULT)
+        hg_class->flows.own_count--;
+    if (max != HG_MAX_IN_FLIGHT_DEFAULT)
+        hg_class->flows.own_count++;
+    atomic_store(&flow->max, max);
+    hg_flows_update(&hg_class->flows);
+    (void) pthread_mutex_unlock(&hg_class->flows.lock);
+    hg_flow_pump(flow, NULL);
+    return HG_SUCCESS;
+}
+
+bool UTIL_COLD hg_flow_enter(struct hg_handle *handle, size_t payload, uint8_t flags,
+                             hg_return_t *ret_p)
+{
+    hg_context_t *context = handle->info.context;
+    struct hg_flow *flow;
+    uint32_t limit;
+    bool is_waiting;
+
+    *ret_p = hg_flow_find(handle->info.addr, &flow);
+    if (*ret_p != HG_SUCCESS)
+        return true;
+    (void) pthread_mutex_lock(&flow->lock);
+    limit = hg_flow_limit(flow);
+    is_waiting = flow->first != NULL || (limit != 0 && flow->in_flight >= limit);
+    atomic_store_explicit(&handle->flow, flow, memory_order_relaxed);
+    if (!is_waiting) {
+        handle->is_running = true;
+        flow->in_flight++;
+    } else {
+        handle->late_payload = payload;
+        handle->late_flags = flags;
+        handle->late_deadline_ms = handle->deadline_ms;
+        if (handle->deadline_ms != 0)
+            handle->end_ns = hg_clock_ns() + handle->deadline_ms * HG_NS_PER_MS;
+        hg_count(&context->counters.queued);
+        hg_flow_add(flow, handle, false);
+    }
+    (void) pthread_mutex_unlock(&flow->lock);
+    if (!is_waiting)
+        return false;
+    /* For the deadline, if there is one: it may be the next. */
+    hg_context_wake(context);
+    return true;
+}
+
+bool UTIL_COLD hg_flow_leave(struct hg_handle *handle)
+{
+    struct hg_flow *flow = atomic_load_explicit(&handle->flow, memory_order_relaxed);
+    bool is_waiting = false;
+
+    (void) pthread_mutex_lock(&flow->lock);
+    if (handle->is_running)
+        flow->in_flight--;
+    handle->is_running = false;
+    if (handle->is_refused)
+        is_waiting = hg_flow_wait_again(flow, handle);
+    if (!is_waiting) {
+        handle->is_late = false;
+        atomic_store_explicit(&handle->flow, NULL, memory_order_relaxed);
+    }
+    (void) pthread_mutex_unlock(&flow->lock);
+    /* The handle was not called back yet, so it keeps its address, and that the flow. */
+    if (!is_waiting)
+        hg_flow_pump(flow, handle->info.context);
+    return is_waiting;
+}
+
+bool UTIL_COLD hg_flow_cancel(struct hg_handle *handle)
+{
+    struct hg_flow *flow = atomic_load_explicit(&handle->flow, memory_order_relaxed);
+    bool was_waiting;
+
+    if (flow == NULL)
+        return false;
+    (void) pthread_mutex_lock(&flow->lock);
+    was_waiting = handle->is_waiting;
+    if (was_waiting)
+        hg_flow_remove(flow, handle);
+    (void) pthread_mutex_unlock(&flow->lock);
+    if (!was_waiting)
+        return false;
+    hg_handle_set_error(handle, HG_CANCELED);
+    hg_forward_part_done(handle);
+    return true;
+}
+
+void hg_flow_retry(hg_context_t *context)
+{
+    if (!atomic_exchange(&context->is_stalled, false))
+        return;
+    hg_context_refused_add(context, -1);
+    hg_flow_pump_all(context->hg_class, context, true);
+}
+
+void hg_flow_unref(struct hg_flow *flow)
+{
+    struct hg_flows *flows = &flow->addr->hg_class->flows;
+    struct hg_flow **link;
+    bool is_last;
+
+    (void) pthread_mutex_lock(&flows->lock);
+    is_last = --flow->ref == 0;
+    if (is_last) {
+        for (link = &flows->first; *link != flow; link = &(*link)->next)
+            ;
+        *link = flow->next;
+        if (atomic_load(&flow->max) != HG_MAX_IN_FLIGHT_DEFAULT)
+            flows->own_count--;
+        hg_flows_update(flows);
+    }
+    (void) pthread_mutex_unlock(&flows->lock);
+    if (!is_last)
+        return;
+    (void) HG_Addr_free(flow->addr->hg_class, flow->addr);
+    (void) pthread_mutex_destroy(&flow->lock);
+    free(flow);
+}
+
+/* The flow of an address, which keeps it. */
+static hg_return_t hg_flow_find(struct hg_addr *addr, struct hg_flow **flow_p)
+{
+    hg_class_t *hg_class = addr->hg_class;
+    struct hg_flow *flow = atomic_load_explicit(&addr->flow, memory_order_acquire);
+
+    if (flow == NULL) {
+        (void) pthread_mutex_lock(&hg_class->flows.lock);
+        flow = atomic_load_explicit(&addr->flow, memory_order_relaxed);
+        if (flow == NULL) {
+            for (flow = hg_class->flows.first; flow != NULL; flow = flow->next)
+                if (HG_Addr_cmp(hg_class, flow->addr, addr))
+                    break;
+            if (flow == NULL)
+                flow = hg_flow_new(addr);
+            if (flow != NULL)
+                flow->ref++;
+            atomic_store_explicit(&addr->flow, flow, memory_order_release);
+        }
+        (void) pthread_mutex_unlock(&hg_class->flows.lock);
+    }
+    *flow_p = flow;
+    if (flow != NULL)
+        return HG_SUCCESS;
+    HG_LOG_ERROR("cannot count RPCs in flight: out of memory");
+    return HG_NOMEM;
+}
+
+/* The lock of the flows is held. The flow's own address is not the one that keeps it. */
+static struct hg_flow *hg_flow_new(struct hg_addr *addr)
+{
+    struct hg_flows *flows = &addr->hg_class->flows;
+    struct hg_flow *flow = calloc(1, sizeof(*flow));
+
+    if (flow == NULL)
+        return NULL;
+    if (hg_addr_copy(addr->hg_class, addr, &flow->addr) != HG_SUCCESS) {
+        free(flow);
+        return NULL;
+    }
+    (void) pthread_mutex_init(&flow->lock, NULL);
+    atomic_init(&flow->max, HG_MAX_IN_FLIGHT_DEFAULT);
+    flow->last = &flow->first;
+    flow->next = flows->first;
+    flows->first = flow;
+    return flow;
+}
+
+static uint32_t hg_flow_limit(const struct hg_flow *flow)
+{
+    const uint32_t max = atomic_load(&flow->max);
+
+    return max != HG_MAX_IN_FLIGHT_DEFAULT ? max : atomic_load(&flow->addr->hg_class->flows.max);
+}
+
+/*
+ * Start what waits, as far as the limit allows. One thread at a time: what ends meanwhile, also in
+ * here, it sees. `context` is the one whose forwards this thread may start.
+ */
+static void hg_flow_pump(struct hg_flow *flow, hg_context_t *context)
+{
+    struct hg_handle *handle;
+
+    (void) pthread_mutex_lock(&flow->lock);
+    if (!flow->is_pumped) {
+        flow->is_pumped = true;
+        while ((handle = hg_flow_next(flow)) != NULL) {
+            (void) pthread_mutex_unlock(&flow->lock);
+            if (handle->info.context == context && atomic_load(&context->late_count) == 0)
+                hg_forward_start_late(handle);
+            else
+                hg_forward_push_late(handle);
+            (void) pthread_mutex_lock(&flow->lock);
+        }
+        flow->is_pumped = false;
+    }
+    (void) pthread_mutex_unlock(&flow->lock);
+}
+
+/* Take who is next; NULL: there is nobody, or no room. The flow's lock is held. */
+static struct hg_handle *hg_flow_next(struct hg_flow *flow)
+{
+    const uint32_t limit = hg_flow_limit(flow);
+    struct hg_handle *handle = flow->first;
+
+    if (handle == NULL || flow->is_stalled || (limit != 0 && flow->in_flight >= limit))
+        return NULL;
+    hg_flow_remove(flow, handle);
+    handle->is_running = true;
+    flow->in_flight++;
+    return handle;
+}
+
+static void hg_flow_pump_all(hg_class_t *hg_class, hg_context_t *context, bool only_stalled)
+{
+    struct hg_flows *flows = &hg_class->flows;
+    struct hg_flow *flow, *next;
+
+    (void) pthread_mutex_lock(&flows->lock);
+    flow = flows->first;
+    if (flow != NULL)
+        flow->ref++;
+    while (flow != NULL) {
+        bool is_wanted;
+
+        (void) pthread_mutex_unlock(&flows->lock);
+        (void) pthread_mutex_lock(&flow->lock);
+        is_wanted = flow->is_stalled || !only_stalled;
+        flow->is_stalled = false;
+        (void) pthread_mutex_unlock(&flow->lock);
+        if (is_wanted)
+            hg_flow_pump(flow, context);
+        (void) pthread_mutex_lock(&flows->lock);
+        next = flow->next;
+        if (next != NULL)
+            next->ref++;
+        (void) pthread_mutex_unlock(&flows->lock);
+        hg_flow_unref(flow);
+        flow = next;
+        (void) pthread_mutex_lock(&flows->lock);
+    }
+    (void) pthread_mutex_unlock(&flows->lock);
+}
+
+/*
+ * The transport had no resources for one whose turn it was: it stays the first, and the next poll
+ * tries again. False if it has ended otherwise meanwhile. The flow's lock is held.
+ */
+static bool hg_flow_wait_again(struct hg_flow *flow, struct hg_handle *handle)
+{
+    const uint32_t ret = atomic_load(&handle->ret);
+
+    handle->is_refused = false;
+    if (atomic_load(&handle->is_canceled) || (ret != HG_SUCCESS && ret != HG_CANCELED)) {
+        hg_handle_set_error(handle, HG_CANCELED);
+        return false;
+    }
+    atomic_store(&handle->ret, HG_SUCCESS);
+    hg_flow_add(flow, handle, true);
+    flow->is_stalled = true;
+    if (!atomic_exchange(&handle->info.context->is_stalled, true))
+        hg_context_refused_add(handle->info.context, 1);
+    return true;
+}
+
+/*
+ * From here on a deadline or a cancel may end it. Its one part is that it waits. The flow's lock is
+ * held.
+ */
+static void hg_flow_add(struct hg_flow *flow, struct hg_handle *handle, bool is_first)
+{
+    atomic_store_explicit(&handle->pending, 1, memory_order_relaxed);
+    handle->is_waiting = true;
+    if (is_first) {
+        handle->next_waiting = flow->first;
+        if (flow->first != NULL)
+            flow->first->waiting_link = &handle->next_waiting;
+        else
+            flow->last = &handle->next_waiting;
+        flow->first = handle;
+        handle->waiting_link = &flow->first;
+    } else {
+        handle->next_waiting = NULL;
+        handle->waiting_link = flow->last;
+        *flow->last = handle;
+        flow->last = &handle->next_waiting;
+    }
+    atomic_fetch_add_explicit(&flow->addr->hg_class->flows.waiting, 1, memory_order_relaxed);
+    if (handle->late_deadline_ms != 0)
+        hg_deadline_wait(handle);
+}
+
+static void hg_flow_remove(struct hg_flow *flow, struct hg_handle *handle)
+{
+    *handle->waiting_link = handle->next_waiting;
+    if (handle->next_waiting != NULL)
+        handle->next_waiting->waiting_link = handle->waiting_link;
+    else
+        flow->last = handle->waiting_link;
+    handle->is_waiting = false;
+    atomic_fetch_sub_explicit(&flow->addr->hg_class->flows.waiting, 1, memory_order_relaxed);
+}
+
+/* The lock of the flows is held. */
+static void hg_flows_update(struct hg_flows *flows)
+{
+    atomic_store(&flows->are_used, atomic_load(&flows->max) != 0 || flows->own_count > 0);
+}

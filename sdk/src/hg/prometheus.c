@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The counters of a class as text that Prometheus reads.
+ */
+#include "hg/hg_private.h"
+#include "util/text.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+
+#define LABEL_SIZE 256
+#define NA_MAX     32
+
+/* One sample. Those of one name follow each other; the first one has the help. */
+struct hg_metric {
+    const char *name;
+    const char *help; /* NULL: it is another sample of the one before */
+    const char *type;
+    const char *labels; /* of its own, with a comma before them */
+    size_t offset;      /* in struct hg_counters_sum */
+};
+
+#define DIAG(field) offsetof(struct hg_counters_sum, diag.field)
+#define EXT(field)  offsetof(struct hg_counters_sum, ext.field)
+#define FIRST(name, help, o)                    \
+    {                                           \
+        "amalgam_" name, help, "counter", "", o \
+    }
+#define GROUP(name, help, label, value, o)                              \
+    {                                                                   \
+        "amalgam_" name, help, "counter", "," label "=\"" value "\"", o \
+    }
+#define GAUGE(name, help, o)                  \
+    {                                         \
+        "amalgam_" name, help, "gauge", "", o \
+    }
+
+static const struct hg_metric hg_metrics[] = {
+    FIRST("rpc_requests_sent_total", "Requests sent", DIAG(rpc_req_sent_count)),
+    FIRST("rpc_requests_received_total", "Requests received", DIAG(rpc_req_recv_count)),
+    GAUGE("rpc_requests_active", "Received requests that are not destroyed yet",
+          DIAG(rpc_req_recv_active_count)),
+    FIRST("rpc_responses_sent_total", "Responses sent", DIAG(rpc_resp_sent_count)),
+    FIRST("rpc_responses_received_total", "Responses received", DIAG(rpc_resp_recv_count)),
+    GROUP("rpc_overflows_total", "Messages whose data did not fit", "message", "request",
+          DIAG(rpc_req_extra_count)),
+    GROUP("rpc_overflows_total", NULL, "message", "response", DIAG(rpc_resp_extra_count)),
+    GROUP("rpc_forwards_total", "Forwards that ended, by how they did", "result", "success",
+          EXT(forward_done_count)),
+    GROUP("rpc_forwards_total", NULL, "result", "canceled", EXT(forward_canceled_count)),
+    GROUP("rpc_forwards_total", NULL, "result", "timeout", EXT(forward_timeout_count)),
+    GROUP("rpc_forwards_total", NULL, "result", "error", EXT(forward_error_count)),
+    GROUP("rpc_sent_bytes_total", "Bytes of messages sent", "message", "request",
+          EXT(req_sent_bytes)),
+    GROUP("rpc_sent_bytes_total", NULL, "message", "response", EXT(resp_sent_bytes)),
+    GROUP("rpc_received_bytes_total", "Bytes of messages received", "message", "request",
+          EXT(req_recv_bytes)),
+    GROUP("rpc_received_bytes_total", NULL, "message", "response", EXT(resp_recv_bytes)),
+    GROUP("refused_total", "Messages refused", "reason", "magic", EXT(refused_magic_count)),
+    GROUP("refused_total", NULL, "reason", "version", EXT(refused_version_count)),
+    GROUP("refused_total", NULL, "reason", "header", EXT(refused_header_count)),
+    GROUP("refused_total", NULL, "reason", "checksum", EXT(refused_checksum_count)),
+    GROUP("refused_total", NULL, "reason", "unknown_rpc", EXT(unknown_rpc_count)),
+    FIRST("late_responses_total", "Responses that nobody waited for any more",
+          EXT(late_response_count)),
+    FIRST("send_errors_total", "Messages that the transport could not send", EXT(send_error_count)),
+    FIRST("retries_total", "Operations tried again after the transport had no resources for them",
+          EXT(retry_count)),
+    FIRST("rpc_queued_total", "Forwards that had to wait for a limit of RPCs in flight",
+          EXT(queued_count)),
+    GAUGE("rpc_waiting", "Forwards that wait for a limit of RPCs in flight", EXT(waiting_count)),
+    FIRST("timeouts_total", "Operations that their deadline ended", EXT(timeout_count)),
+    FIRST("parked_total", "Operations that ended before the transport let go of them",
+          EXT(parked_count)),
+    FIRST("bulk_transfers_total", "Bulk transfers started", DIAG(bulk_count)),
+    GROUP("bulk_failures_total", "Bulk transfers that did not succeed", "result", "canceled",
+          EXT(bulk_canceled_count)),
+    GROUP("bulk_failures_total", NULL, "result", "timeout", EXT(bulk_timeout_count)),
+    GROUP("bulk_failures_total", NULL, "result", "error", EXT(bulk_error_count)),
+    FIRST("bulk_bytes_total", "Bytes of bulk transfers that succeeded", EXT(bulk_bytes)),
+    GROUP("auto_sm_total", "What went through shared memory for auto_sm", "kind", "request_sent",
+          EXT(sm_req_sent_count)),
+    GROUP("auto_sm_total", NULL, "kind", "request_received", EXT(sm_req_recv_count)),
+    GROUP("auto_sm_total", NULL, "kind", "bulk_transfer", EXT(sm_bulk_count)),
+};
+
+#define HG_METRIC_COUNT (sizeof(hg_metrics) / sizeof(hg_metrics[0]))
+
+static void hg_metrics_print(hg_class_t *hg_class, const char *name, struct text *text);
+static void hg_metrics_print_na(hg_class_t *hg_class, const char *name, struct text *text);
+static void hg_label_escape(char *out, size_t size, const char *in);
+
+hg_return_t HG_Class_get_prometheus(const hg_class_t *hg_class, const char *name, char *buf,
+                                    hg_size_t *buf_size_p)
+{
+    struct text text = TEXT_INITIALIZER;
+    hg_return_t ret = HG_SUCCESS;
+    char label[LABEL_SIZE];
+    hg_size_t size;
+
+    if (hg_class == NULL || buf_size_p == NULL) {
+        HG_LOG_ERROR("cannot print counters: class %p, size %p; pass both", (const void *) hg_class,
+                     (void *) buf_size_p);
+        return HG_INVALID_ARG;
+    }
+    if (name != NULL)
+        hg_label_escape(label, sizeof(label), name);
+    else
+        (void) snprintf(label, sizeof(label), "%" PRIu32, hg_class->number);
+    hg_metrics_print((hg_class_t *) (uintptr_t) hg_class, label, &text);
+    hg_metrics_print_na((hg_class_t *) (uintptr_t) hg_class, label, &text);
+    size = text.length + 1;
+    if (text.is_cut)
+        ret = HG_NOMEM;
+    else if (buf != NULL && size > *buf_size_p)
+        ret = HG_OVERFLOW;
+    if (buf != NULL && ret == HG_SUCCESS)
+        memcpy(buf, text_get(&text), size);
+    else if (buf != NULL && *buf_size_p > 0)
+        buf[0] = '\0';
+    *buf_size_p = size;
+    text_free(&text);
+    return ret;
+}
+
+static void hg_metrics_print(hg_class_t *hg_class, const char *name, struct text *text)
+{
+    struct hg_counters_sum sum = {0};
+    char transport[LABEL_SIZE];
+    uint64_t value;
+    size_t i;
+
+    hg_counters_add(hg_class, &sum);
+    (void) snprintf(transport, sizeof(transport), "%s+%s", HG_Class_get_name(hg_class),
+                    HG_Class_get_protocol(hg_class));
+    for (i = 0; i < HG_METRIC_COUNT; i++) {
+        const struct hg_metric *metric = &hg_metrics[i];
+
+        if (metric->help != NULL)
+            text_append(text, "# HELP %s %s\n# TYPE %s %s\n", metric->name, metric->help,
+                        metric->name, metric->type);
+        memcpy(&value, (const char *) &sum + metric->offset, sizeof(value));
+        text_append(text, "%s{class=\"%s\",transport=\"%s\"%s} %" PRIu64 "\n", metric->name, name,
+                    transport, metric->labels, value);
+    }
+}
+
+/* Those of the transports: what they completed and refused. */
+static void hg_metrics_print_na(hg_class_t *hg_class, const char *name, struct text *text)
+{
+    struct na_counter counters[HG_LANE_MAX][NA_MAX];
+    size_t count[HG_LANE_MAX] = {0}, i;
+    int lane;
+
+    for (lane = 0; lane < HG_LANE_MAX; lane++) {
+        if (hg_class->lanes[lane].na_class == NULL)
+            continue;
+        count[lane] = NA_MAX;
+        (void) NA_Class_get_counters(hg_class->lanes[lane].na_class, counters[lane], &count[lane]);
+        if (count[lane] > NA_MAX)
+            count[lane] = NA_MAX;
+    }
+    for (i = 0; i < count[HG_LANE_MAIN]; i++) {
+        text_append(text, "# HELP amalgam_%s_total Of the transport: %s\n",
+                    counters[HG_LANE_MAIN][i].name, counters[HG_LANE_MAIN][i].name);
+        text_append(text, "# TYPE amalgam_%s_total counter\n", counters[HG_LANE_MAIN][i].name);
+        for (lane = 0; lane < HG_LANE_MAX; lane++)
+            if (i < count[lane])
+                text_append(
+                    text, "amalgam_%s_total{class=\"%s\",transport=\"%s+%s\"} %" PRIu64 "\n",
+                    counters[lane][i].name, name, NA_Get_class_name(hg_class->lanes[lane].na_class),
+                    NA_Get_class_protocol(hg_class->lanes[lane].na_class), counters[lane][i].value);
+    }
+}
+
+/* As the format wants it; cut where it does not fit, but not within an escape. */
+static void hg_label_escape(char *out, size_t size, const char *in)
+{
+    size_t length = 0;
+
+    for (; *in != '\0' && length + 3 <= size; in++) {
+        if (*in == '\\' || *in == '"' || *in == '\n')
+            out[length++] = '\\';
+        out[length++] = *in == '\n' ? 'n' : *in;
+    }
+    out[length] = '\0';
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Counters as text for Prometheus: it is well-formed and says what the API says.
+ */
+#include "hg_fixture.h"
+
+#include <ctype.h>
+#include <stdio.h>
+
+static char text[32768];
+
+/* A copy of the text, checked for its size by asking before. */
+static void text_take(const struct side *side, const char *name)
+{
+    hg_size_t size = 0, needed;
+
+    assert_int_equal(HG_Class_get_prometheus(side->hg_class, name, NULL, &size), HG_SUCCESS);
+    assert_in_range(size, 1000, sizeof(text));
+    needed = size;
+    size = 10;
+    assert_int_equal(HG_Class_get_prometheus(side->hg_class, name, text, &size), HG_OVERFLOW);
+    assert_int_equal(size, needed);
+    assert_int_equal(text[0], '\0');
+    size = sizeof(text);
+    assert_int_equal(HG_Class_get_prometheus(side->hg_class, name, text, &size), HG_SUCCESS);
+    assert_int_equal(size, strlen(text) + 1);
+}
+
+/* The value of a sample; `rest` is what is behind the label `transport`. */
+static uint64_t text_value(const char *name, const char *rest)
+{
+    const size_t length = strlen(name);
+    const char *line = text;
+
+    for (; line != NULL && *line != '\0'; line = strchr(line, '\n') + 1) {
+        const char *labels = strstr(line, "transport=\""), *end;
+
+        if (strncmp(line, name, length) != 0 || line[length] != '{')
+            continue;
+        assert_non_null(labels);
+        end = strchr(labels + strlen("transport=\""), '"') + 1;
+        if (strncmp(end, rest, strlen(rest)) == 0 && end[strlen(rest)] == '}')
+            return strtoull(end + strlen(rest) + 1, NULL, 10);
+    }
+    fail_msg("there is no %s with %s", name, rest);
+    return 0;
+}
+
+/* name{label="value",...} number, behind HELP and TYPE of the same name, no name twice. */
+static void text_check_lines(void)
+{
+    char name[128] = "", help[128], type[128], kind[16];
+    int samples = 0;
+
+    for (char *line = text; *line != '\0';) {
+        char *end = strchr(line, '\n');
+
+        assert_non_null(end);
+        *end = '\0';
+        if (strncmp(line, "# HELP ", 7) == 0) {
+            assert_int_equal(sscanf(line, "# HELP %127s", help), 1);
+            assert_true(strlen(line) > 7 + strlen(help) + 3);
+            *end = '\n';
+            line = end + 1;
+            end = strchr(line, '\n');
+            *end = '\0';
+            assert_int_equal(sscanf(line, "# TYPE %127s %15s", type, kind), 2);
+            assert_string_equal(help, type);
+            assert_string_not_equal(name, type);
+            assert_true(strcmp(kind, "counter") == 0 || strcmp(kind, "gauge") == 0);
+            assert_int_equal(strcmp(kind, "counter") == 0,
+                             strcmp(type + strlen(type) - 6, "_total") == 0);
+            (void) strcpy(name, type);
+        } else {
+            const char *value = strrchr(line, ' ') + 1;
+
+            samples++;
+            assert_int_equal(strncmp(line, name, strlen(name)), 0);
+            assert_int_equal(line[strlen(name)], '{');
+            assert_non_null(strstr(line, "class=\""));
+            assert_int_equal(value[-2], '}');
+            assert_int_equal(strspn(value, "0123456789"), strlen(value));
+        }
+        *end = '\n';
+        line = end + 1;
+    }
+    assert_in_range(samples, 30, 200);
+}
+
+static void traffic(const struct pair *pair)
+{
+    hg_handle_t handle = pair_create(pair, RPC_FAIL);
+    struct outcome outcome = {0};
+    struct blob in;
+
+    for (int i = 0; i < 5; i++)
+        pair_echo(pair, 100);
+    pair_echo(pair, pair_large(pair));
+    blob_make(&in, 10, 1);
+    assert_int_equal(pair_call(pair, handle, &in), HG_FAULT);
+    (void) HG_Destroy(handle);
+    handle = pair_create(pair, RPC_HOLD);
+    assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
+    pair_wait_held(pair, &pair->target, 1);
+    assert_int_equal(HG_Cancel(handle), HG_SUCCESS);
+    pair_wait_for(pair, &outcome.count, 1);
+    (void) HG_Destroy(handle);
+    handle = pair_create(pair, RPC_HOLD);
+    assert_int_equal(HG_Set_deadline(handle, 5), HG_SUCCESS);
+    assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
+    pair_wait_held(pair, &pair->target, 2);
+    pair_wait_for(pair, &outcome.count, 2);
+    (void) HG_Destroy(handle);
+    free(in.data);
+}
+
+static void check_forwards(const struct pair *pair)
+{
+    const struct hg_diag_counters diag = side_counters(&pair->origin);
+    const struct hg_ext_counters ext = side_ext_counters(&pair->origin);
+
+    text_take(&pair->origin, NULL);
+    text_check_lines();
+    assert_int_equal(text_value("amalgam_rpc_requests_sent_total", ""), diag.rpc_req_sent_count);
+    assert_int_equal(text_value("amalgam_rpc_responses_received_total", ""),
+                     diag.rpc_resp_recv_count);
+    assert_int_equal(text_value("amalgam_rpc_overflows_total", ",message=\"request\""),
+                     diag.rpc_req_extra_count);
+    assert_int_equal(text_value("amalgam_rpc_forwards_total", ",result=\"success\""), 6);
+    assert_int_equal(text_value("amalgam_rpc_forwards_total", ",result=\"error\""), 1);
+    assert_int_equal(text_value("amalgam_rpc_forwards_total", ",result=\"canceled\""), 1);
+    assert_int_equal(text_value("amalgam_rpc_forwards_total", ",result=\"timeout\""), 1);
+    assert_int_equal(text_value("amalgam_timeouts_total", ""), ext.timeout_count);
+    assert_int_equal(text_value("amalgam_rpc_sent_bytes_total", ",message=\"request\""),
+                     ext.req_sent_bytes);
+    assert_int_equal(text_value("amalgam_rpc_received_bytes_total", ",message=\"response\""),
+                     ext.resp_recv_bytes);
+    assert_int_equal(ext.forward_done_count, 6);
+    assert_int_equal(ext.req_recv_bytes, 0);
+    /* Headers of nine requests, and the five blobs at the least. */
+    assert_in_range(ext.req_sent_bytes, 9 * 16 + 5 * 104, 1 << 20);
+    assert_in_range(ext.resp_recv_bytes, 7 * 16 + 5 * 104, 1 << 20);
+}
+
+static void check_requests(const struct pair *pair)
+{
+    const struct hg_diag_counters diag = side_counters(&pair->target);
+    const struct hg_ext_counters ext = side_ext_counters(&pair->target);
+
+    text_take(&pair->target, "a \"b\" \\ c\nd");
+    text_check_lines();
+    assert_non_null(strstr(text, "{class=\"a \\\"b\\\" \\\\ c\\nd\",transport=\""));
+    assert_int_equal(text_value("amalgam_rpc_requests_received_total", ""),
+                     diag.rpc_req_recv_count);
+    assert_int_equal(text_value("amalgam_rpc_requests_active", ""), 2);
+    assert_int_equal(text_value("amalgam_rpc_responses_sent_total", ""), diag.rpc_resp_sent_count);
+    assert_int_equal(text_value("amalgam_bulk_transfers_total", ""), diag.bulk_count);
+    assert_int_equal(text_value("amalgam_bulk_bytes_total", ""), ext.bulk_bytes);
+    assert_int_equal(text_value("amalgam_refused_total", ",reason=\"unknown_rpc\""),
+                     ext.unknown_rpc_count);
+    assert_int_equal(ext.req_recv_bytes, side_ext_counters(&pair->origin).req_sent_bytes);
+    assert_true(text_value("amalgam_na_completed_total", "") > 0);
+}
+
+static void text_says_what_the_counters_say(void **state)
+{
+    struct pair pair = {0};
+    struct blob out;
+
+    (void) state;
+    pair_open(&pair, NULL);
+    traffic(&pair);
+    check_forwards(&pair);
+    check_requests(&pair);
+    blob_make(&out, 10, 1);
+    side_respond_held(&pair.target, &out);
+    side_respond_held(&pair.target, &out);
+    free(out.data);
+    pair_close(&pair);
+}
+
+/* Two classes of a process are told apart without a name. */
+static void wrong_arguments_are_refused(void **state)
+{
+    struct pair pair = {0};
+    hg_size_t size = sizeof(text);
+    char *origin;
+
+    (void) state;
+    pair_open(&pair, NULL);
+    assert_int_equal(HG_Class_get_prometheus(NULL, NULL, text, &size), HG_INVALID_ARG);
+    assert_int_equal(HG_Class_get_prometheus(pair.origin.hg_class, NULL, text, NULL),
+                     HG_INVALID_ARG);
+    text_take(&pair.origin, NULL);
+    origin = strndup(strstr(text, "{class="), 12);
+    text_take(&pair.target, NULL);
+    assert_int_not_equal(strncmp(strstr(text, "{class="), origin, 12), 0);
+    free(origin);
+    pair_close(&pair);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(text_says_what_the_counters_say),
+        cmocka_unit_test(wrong_arguments_are_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
