@@ -17,6 +17,8 @@
 #define DIAL_ATTEMPTS 3u
 #define DIAL_PAUSE_NS 20000000 /* others may be connecting to the same port */
 #define ACCEPT_PAUSE  100000000
+#define CLOSE_NS      UINT64_C(1000000000) /* for goodbyes when the process ends */
+#define CLOSE_PAUSE   1000000
 
 /* The first message of who connects. */
 struct dial_hello {
@@ -44,7 +46,16 @@ static void *dial_run(void *arg);
 static int dial_connect(struct dial_call *call, MPI_Comm *comm_p);
 static void dial_pause(long ns);
 static void comm_refuse(MPI_Comm comm);
+static bool comm_is_closed(MPI_Comm comm);
 
+/* A communicator that this side is done with. */
+struct dial_left {
+    struct fabric_link node;
+    MPI_Comm comm;
+};
+
+static struct fabric_link left = {&left, &left}; /* the lock */
+static _Atomic uint32_t dial_count;              /* threads that connect */
 static pthread_mutex_t dial_lock = PTHREAD_MUTEX_INITIALIZER;
 static char own_port[MPI_MAX_PORT_NAME]; /* empty: there is none yet */
 
@@ -74,13 +85,58 @@ int32_t mpi_dial(struct mpi_link *link)
         mpi_host->mem_free(call);
         return NA_PLUGIN_HOSTUNREACH;
     }
+    (void) atomic_fetch_add(&dial_count, 1);
     call->from = link->na_class->serial;
     call->link = link->number;
     memcpy(call->name, link->na_class->name, sizeof(call->name));
     ret = thread_start(dial_run, call);
-    if (ret != NA_PLUGIN_SUCCESS)
+    if (ret != NA_PLUGIN_SUCCESS) {
+        (void) atomic_fetch_sub(&dial_count, 1);
         mpi_host->mem_free(call);
+    }
     return ret;
+}
+
+/* Nobody here uses it any more; what the other side still says is waited for at the end. */
+void mpi_comm_leave(MPI_Comm comm)
+{
+    struct dial_left *one = mpi_host->mem_alloc(sizeof(*one), 0);
+
+    if (one == NULL)
+        return;
+    one->comm = comm;
+    (void) pthread_mutex_lock(&dial_lock);
+    fabric_list_append(&left, &one->node);
+    (void) pthread_mutex_unlock(&dial_lock);
+}
+
+/*
+ * When the process ends. False: somebody has not said goodbye, so most likely is dead, or a
+ * connection is still being made. MPI waits for both without end.
+ */
+bool mpi_comms_close(void)
+{
+    uint64_t end = mpi_host->clock_ns() + CLOSE_NS;
+    struct fabric_link *node, *next;
+    bool is_closed;
+
+    for (;;) {
+        (void) pthread_mutex_lock(&dial_lock);
+        for (node = left.next; node != &left; node = next) {
+            struct dial_left *one = fabric_container(node, struct dial_left, node);
+
+            next = node->next;
+            if (!comm_is_closed(one->comm))
+                continue;
+            fabric_list_remove(node);
+            mpi_host->mem_free(one);
+        }
+        is_closed = fabric_list_empty(&left) && atomic_load(&dial_count) == 0;
+        (void) pthread_mutex_unlock(&dial_lock);
+        if (is_closed || mpi_host->clock_ns() > end)
+            return is_closed;
+        dial_pause(CLOSE_PAUSE);
+    }
 }
 
 static int32_t port_start(void)
@@ -248,6 +304,7 @@ static void *dial_run(void *arg)
 
 out:
     mpi_host->mem_free(call);
+    (void) atomic_fetch_sub(&dial_count, 1);
     return NULL;
 }
 
@@ -289,4 +346,26 @@ static void comm_refuse(MPI_Comm comm)
 
     if (MPI_Isend(NULL, 0, MPI_BYTE, 0, MPI_TAG_META, comm, &request) == MPI_SUCCESS)
         (void) MPI_Request_free(&request);
+    mpi_comm_leave(comm);
+}
+
+/* Freed if the other side has said goodbye; what it said before is dropped. */
+static bool comm_is_closed(MPI_Comm comm)
+{
+    struct dial_hello hello;
+    MPI_Message message;
+    MPI_Status status;
+    int is_there = 0, size = 0;
+
+    if (MPI_Improbe(0, MPI_TAG_META, comm, &is_there, &message, &status) != MPI_SUCCESS ||
+        is_there == 0)
+        return false;
+    (void) MPI_Get_count(&status, MPI_BYTE, &size);
+    if (size > (int) sizeof(hello))
+        return false;
+    (void) MPI_Mrecv(&hello, size, MPI_BYTE, &message, MPI_STATUS_IGNORE);
+    if (size != 0) /* who it is */
+        return false;
+    (void) MPI_Comm_free(&comm);
+    return true;
 }

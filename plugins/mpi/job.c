@@ -147,8 +147,13 @@ void mpi_jobs_abandon_all(struct na_plugin_class *na_class)
     while (requests->count != 0 && mpi_host->clock_ns() < end) {
         uint32_t count = mpi_jobs_collect(na_class);
 
-        for (uint32_t i = 0; i < count; i++)
-            mpi_job_put(requests->done[i]);
+        for (uint32_t i = 0; i < count; i++) {
+            struct mpi_job *job = requests->done[i];
+
+            if (job->kind == MPI_JOB_RECV_META && job->status == NA_PLUGIN_SUCCESS)
+                mpi_link_bye(job->link);
+            mpi_job_put(job);
+        }
     }
     while (requests->count != 0)
         mpi_job_abandon(requests->jobs[requests->count - 1]);

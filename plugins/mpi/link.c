@@ -209,10 +209,12 @@ void mpi_links_leave(struct na_plugin_class *na_class)
 void mpi_links_free(struct na_plugin_class *na_class)
 {
     while (!fabric_list_empty(&na_class->links)) {
-        struct fabric_link *node = na_class->links.next;
+        struct mpi_link *link = fabric_container(na_class->links.next, struct mpi_link, node);
 
-        fabric_list_remove(node);
-        mpi_host->mem_free(fabric_container(node, struct mpi_link, node));
+        fabric_list_remove(&link->node);
+        if (link->is_own_comm)
+            mpi_comm_leave(link->comm);
+        mpi_host->mem_free(link);
     }
 }
 

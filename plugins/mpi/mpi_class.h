@@ -276,6 +276,8 @@ void mpi_links_free(struct na_plugin_class *na_class);
 /* dial.c: connections, made and accepted in threads, because MPI blocks in both */
 int32_t mpi_port_open(char port[FABRIC_NAME_MAX]);
 int32_t mpi_dial(struct mpi_link *link);
+void mpi_comm_leave(MPI_Comm comm);
+bool mpi_comms_close(void);
 
 /* job.c */
 struct mpi_job *mpi_job_get(struct na_plugin_class *na_class, struct mpi_link *link,

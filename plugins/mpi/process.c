@@ -370,12 +370,17 @@ static void process_count_tags(void)
         mpi_process.serials = MPI_SERIALS_MAX;
 }
 
-/* At exit. Ranks wait for each other here, as MPI has it. */
+/* At exit. Ranks wait for each other here, as MPI has it; jobs for those they are connected to. */
 static void process_end(void)
 {
     if (owner_pid != getpid() || mpi_process_is_over())
         return;
     mpi_remains_look();
+    if (!mpi_comms_close()) {
+        MPI_LOG_WARNING("MPI is left as it is: it would wait for a process that is connected and "
+                        "does not answer any more");
+        return;
+    }
     process_drain(mpi_process.world);
     process_drain(mpi_process.self);
     (void) MPI_Finalize();
