@@ -42,19 +42,28 @@ without_comments() {
     "$CC" -w -fpreprocessed -dD -E -P "$1" | tr -s ' '
 }
 
-# The values are those of 1.0, which today's headers and the frozen ones have alike,
-# in C and in C++.
+# Today's headers and the frozen ones have the same values, as far as their minor has them, in C and
+# in C++.
 check_layout() {
-    local include source
+    local include source flags
     for include in "$root/sdk/include" "$here"/v*/include; do
+        flags="-fsyntax-only -I$include -DLAYOUT_MINOR=$(release_minor "$include")"
         for source in "$here"/layout_*.c; do
-            "$CC" -std=c11 -fsyntax-only -I"$include" "$source" &&
-                "$CXX" -x c++ -std=c++17 -fsyntax-only -I"$include" "$source" ||
+            "$CC" -std=c11 $flags "$source" && "$CXX" -x c++ -std=c++17 $flags "$source" ||
                 fail "${include#"$root/"} does not have the layout that ${source##*/} states"
         done
     done
     check_layout_is_complete
     finish "$(cat "$here"/layout_*.c | grep -cE '^(SIZE|GROWS|AT|VALUE)\(') statements"
+}
+
+# Usage: release_minor <folder of headers>; the tree's release is that of the project.
+release_minor() {
+    local release="${1%/include}"
+    release=${release##*/v1.}
+    [ "$1" != "$root/sdk/include" ] ||
+        release=$(sed -nE 's/^project\(amalgam VERSION [0-9]+\.([0-9]+).*/\1/p' "$root/CMakeLists.txt")
+    echo "$release"
 }
 
 # Every member of every struct has its statement. The headers of messages are left out: what travels

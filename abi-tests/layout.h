@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the statements of layout_*.c mean. They describe version 1.0 on 64-bit machines, and hold
- * for every later version of major 1: one that no longer does is a broken promise. */
+/* What the statements of layout_*.c mean. They describe 64-bit machines, and hold for every
+ * later version of major 1: one that no longer does is a broken promise. What came after 1.0 is
+ * stated for headers of LAYOUT_MINOR, the minor of the release, and later ones. */
 
 #ifndef ABI_TESTS_LAYOUT_H
 #define ABI_TESTS_LAYOUT_H

@@ -85,6 +85,10 @@ AT(hg_ext_counters, send_error_count, 48);
 AT(hg_ext_counters, sm_req_sent_count, 56);
 AT(hg_ext_counters, sm_req_recv_count, 64);
 AT(hg_ext_counters, sm_bulk_count, 72);
+#if LAYOUT_MINOR >= 1
+AT(hg_ext_counters, timeout_count, 80);
+AT(hg_ext_counters, parked_count, 88);
+#endif
 
 SIZE(hg_proc_cursor, 24);
 AT(hg_proc_cursor, next, 0);

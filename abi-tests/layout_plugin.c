@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every struct and every constant of the plugin ABI, as of 1.0. */
+/* Every struct and every constant of the plugin ABI, and since which minor they are there. */
 
 #include "layout.h"
 #include "na_plugin.h"
@@ -22,6 +22,9 @@ AT(na_host, mem_free, 40);
 AT(na_host, log_enabled, 48);
 AT(na_host, log, 56);
 AT(na_host, clock_ns, 64);
+#if LAYOUT_MINOR >= 1
+AT(na_host, get_extension, 72);
+#endif
 
 GROWS(na_plugin_init, 88);
 AT(na_plugin_init, size, 0);
@@ -49,6 +52,9 @@ AT(na_plugin_class_info, max_expected_size, 24);
 AT(na_plugin_class_info, unexpected_header_size, 32);
 AT(na_plugin_class_info, expected_header_size, 40);
 AT(na_plugin_class_info, max_rma_size, 48);
+#if LAYOUT_MINOR >= 1
+AT(na_plugin_class_info, max_segments, 56);
+#endif
 
 GROWS(na_plugin, 384);
 AT(na_plugin, abi_version, 0);
@@ -124,6 +130,24 @@ AT(na_plugin_addr_serialize, extension, 0);
 AT(na_plugin_addr_serialize, addr_serialize_size, 8);
 AT(na_plugin_addr_serialize, addr_serialize, 16);
 AT(na_plugin_addr_serialize, addr_deserialize, 24);
+
+#if LAYOUT_MINOR >= 1
+SIZE(na_plugin_wrap_candidate, 24);
+AT(na_plugin_wrap_candidate, plugin, 0);
+AT(na_plugin_wrap_candidate, class_name, 8);
+AT(na_plugin_wrap_candidate, offer, 16);
+
+SIZE(na_plugin_wrap_events, 24);
+AT(na_plugin_wrap_events, complete, 0);
+AT(na_plugin_wrap_events, complete_recv, 8);
+AT(na_plugin_wrap_events, complete_multi_recv, 16);
+
+GROWS(na_plugin_wrap, 32);
+AT(na_plugin_wrap, extension, 0);
+AT(na_plugin_wrap, select, 8);
+AT(na_plugin_wrap, op_create, 16);
+AT(na_plugin_wrap, op_destroy, 24);
+#endif
 
 VALUE(NA_PLUGIN_ABI_MAJOR, 1);
 VALUE(NA_PLUGIN_SUCCESS, 0);

@@ -31,6 +31,13 @@ if(AMALGAM_SANITIZE)
     add_link_options(${_sanitize})
 endif()
 
+if(AMALGAM_FUZZ)
+    if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang" OR NOT AMALGAM_BUILD_TESTS OR NOT AMALGAM_SANITIZE)
+        message(FATAL_ERROR "AMALGAM_FUZZ needs clang, AMALGAM_BUILD_TESTS and AMALGAM_SANITIZE")
+    endif()
+    add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+
 # Flags for shared objects. clang's sanitizer runtime lives in the program, so shared objects
 # then have undefined symbols by design.
 set(AMALGAM_SHARED_LINK_OPTIONS -Wl,-Bsymbolic-functions -Wl,-z,now -Wl,-z,relro)

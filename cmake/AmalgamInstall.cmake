@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The prefix: headers, pkg-config files and the CMake package. Nothing in it names the prefix, so
+# The prefix: headers, pkg-config files, the CMake package, and what writers of plugins begin with. Nothing in it names the prefix, so
 # that it can be moved. Plugins and tools install themselves where they are declared.
 
 include(CMakePackageConfigHelpers)
 
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/sdk/include/"
     DESTINATION "${AMALGAM_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h")
-install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" "${PROJECT_SOURCE_DIR}/docs/writing-a-plugin.md"
+    "${PROJECT_SOURCE_DIR}/docs/abi-policy.md" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/plugin-template"
+    DESTINATION "${CMAKE_INSTALL_DATADIR}/amalgam" USE_SOURCE_PERMISSIONS)
 
 # pkg-config: every path is relative to the folder of the .pc file.
 file(RELATIVE_PATH AMALGAM_PC_TO_PREFIX

@@ -4,11 +4,14 @@
 include(GNUInstallDirs)
 
 option(AMALGAM_BUILD_STATIC "Also build libamalgam-na.a and libamalgam-hg.a" OFF)
+option(AMALGAM_BUILD_MERCURY
+    "Build what lets programs find us as Mercury: utilities, mercury.pc, CMake package mercury" OFF)
 option(AMALGAM_BUILD_TESTS "Build the tests (needs cmocka)" ${PROJECT_IS_TOP_LEVEL})
-option(AMALGAM_BUILD_TOOLS "Build hg_info, hg_perf and hg_cp" ON)
+option(AMALGAM_BUILD_TOOLS "Build hg_info, hg_perf, hg_cp and na_conformance" ON)
 option(AMALGAM_WERROR "Turn warnings into errors" OFF)
 set(AMALGAM_SANITIZE "" CACHE STRING
     "Sanitizers for everything, e.g. 'address,undefined' or 'thread'; empty for none")
+option(AMALGAM_FUZZ "Instrument everything for libFuzzer and build the fuzz targets (clang)" OFF)
 
 if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
     set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Build type" FORCE)

@@ -3,7 +3,7 @@
 
 # amalgam_add_tool(<name> SOURCES <file>... [LIBS <lib>...])
 #
-# A program that is installed to bin. Without LIBS it links amalgam::hg. It sees tools/, so that
+# A program that is installed to bin, with a manual page. Without LIBS it links amalgam::hg. It sees tools/, so that
 # shared parts read "common/x.h".
 function(amalgam_add_tool name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBS")
@@ -19,19 +19,52 @@ function(amalgam_add_tool name)
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${AMALGAM_BUILD_BINDIR}"
         INSTALL_RPATH "$ORIGIN/${bin_to_lib}")
     install(TARGETS ${name} RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+    if(NOT AMALGAM_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
+        amalgam_add_manual(${name})
+    endif()
+endfunction()
+
+# The manual page of a tool: what it says for --help.
+function(amalgam_add_manual name)
+    set(page "${PROJECT_BINARY_DIR}/man/${name}.1")
+    add_custom_command(OUTPUT "${page}"
+        COMMAND "${CMAKE_COMMAND}" "-DTOOL=$<TARGET_FILE:${name}>" "-DVERSION=${PROJECT_VERSION}"
+            "-DOUTPUT=${page}" -P "${PROJECT_SOURCE_DIR}/cmake/AmalgamManual.cmake"
+        DEPENDS ${name} "${PROJECT_SOURCE_DIR}/cmake/AmalgamManual.cmake" VERBATIM)
+    add_custom_target(${name}-manual ALL DEPENDS "${page}")
+    install(FILES "${page}" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
+endfunction()
+
+# amalgam_add_network_plugin(<name> SOURCES <file>... [LIBS <lib>...] [DEFINITIONS <def>...])
+#
+# A plugin on top of the message layer in plugins/fabric. Its rooms are also the target
+# amalgam-plugin-<name>, for the tests of what it keeps inside.
+function(amalgam_add_network_plugin name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBS;DEFINITIONS")
+    amalgam_check_arguments(amalgam_add_network_plugin "${arg_SOURCES}"
+        "${arg_UNPARSED_ARGUMENTS}")
+
+    set(rooms amalgam-plugin-${name})
+    add_library(${rooms} OBJECT ${arg_SOURCES})
+    target_link_libraries(${rooms} PUBLIC amalgam-plugin-fabric ${arg_LIBS})
+    target_compile_definitions(${rooms} PRIVATE ${arg_DEFINITIONS})
+    target_include_directories(${rooms} INTERFACE "${CMAKE_CURRENT_SOURCE_DIR}")
+    set_target_properties(${rooms} PROPERTIES POSITION_INDEPENDENT_CODE ON
+        C_VISIBILITY_PRESET hidden)
+    amalgam_add_plugin(${name} SOURCES $<TARGET_OBJECTS:${rooms}> LIBS ${rooms})
 endfunction()
 
 # amalgam_add_test(NAME <name> SOURCES <file>... [LIBS <lib>...] [LABELS <label>...]
 #                  [TIMEOUT <seconds>] [ARGS <arg>...] [ENV <NAME=value>...] [DEPENDS <target>...]
-#                  [DEFINITIONS <def>...] [INTERNAL] [SERIAL] [LOOP] [EACH_TRANSPORT]
+#                  [DEFINITIONS <def>...] [INTERNAL] [PROCESSORS <n>] [LOOP] [EACH_TRANSPORT]
 #                  [TRANSPORTS <init string>...] [RANKS <count>]
 #                  [WITHOUT <init string> <reason>...])
 #
 # A cmocka program (target test_<name>) and its ctest entry <name>. Without LIBS it links
 # amalgam::hg (and amalgam::na through it); a test of na alone says LIBS amalgam::na. INTERNAL
 # replaces both by their static variants and adds sdk/src, to reach functions that are not
-# exported. DEPENDS: plugins or tools that have to be built before. SERIAL: no other test at the
-# same time, for tests that measure.
+# exported. DEPENDS: plugins or tools that have to be built before. PROCESSORS: in the place of how
+# many other tests this one runs, for tests that keep the machine busy.
 #
 # TRANSPORTS: an entry for each of the named ones that was built, <name> for na+sm and
 # <name>.<transport> for others, with AMALGAM_TEST_INIT saying which; na+sm when left out.
@@ -41,14 +74,15 @@ endfunction()
 # RANKS: where peers have to be ranks of one MPI job, mpiexec starts so many of transport_peer with
 # it. WITHOUT: over that one an entry says why the test is left out.
 function(amalgam_add_test)
-    cmake_parse_arguments(PARSE_ARGV 0 arg "INTERNAL;SERIAL;LOOP;EACH_TRANSPORT" "NAME;TIMEOUT;RANKS"
+    cmake_parse_arguments(PARSE_ARGV 0 arg "INTERNAL;LOOP;EACH_TRANSPORT"
+        "NAME;TIMEOUT;PROCESSORS;RANKS"
         "SOURCES;LIBS;LABELS;ARGS;ENV;DEPENDS;DEFINITIONS;TRANSPORTS;WITHOUT")
     amalgam_check_arguments(amalgam_add_test "${arg_SOURCES}" "${arg_UNPARSED_ARGUMENTS}")
     if(NOT arg_LIBS)
         set(arg_LIBS amalgam::hg)
     endif()
     if(NOT arg_TIMEOUT)
-        set(arg_TIMEOUT 60)
+        set(arg_TIMEOUT 120)
     endif()
     if(arg_INTERNAL)
         list(TRANSFORM arg_LIBS REPLACE "^amalgam::(na|hg)$" "amalgam-\\1-testing")
@@ -93,8 +127,8 @@ macro(amalgam_add_test_entry entry labels environment)
     add_test(NAME ${entry} COMMAND ${command} ${arg_ARGS})
     set_tests_properties(${entry} PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT}
         ENVIRONMENT "${AMALGAM_TEST_ENVIRONMENT};${environment}" SKIP_RETURN_CODE 77)
-    if(arg_SERIAL)
-        set_tests_properties(${entry} PROPERTIES RUN_SERIAL ON)
+    if(arg_PROCESSORS)
+        set_tests_properties(${entry} PROPERTIES PROCESSORS ${arg_PROCESSORS})
     endif()
     if("${labels}" MATCHES "mpi[+]dynamic")
         set_tests_properties(${entry} PROPERTIES FIXTURES_REQUIRED ompi_server RESOURCE_LOCK

@@ -39,6 +39,7 @@ missing_packages() {
             has_module cmocka || echo libcmocka-dev
             command -v ompi-server >/dev/null || echo openmpi-bin
             command -v mpiexec.mpich >/dev/null || command -v mpiexec.hydra >/dev/null || echo mpich
+            has_header boost/preprocessor.hpp || echo libboost-dev
             command -v ip >/dev/null || [ -x /sbin/ip ] || echo iproute2
             ;;
         clang) compiles clang c '' && compiles clang++ c++ '' || echo clang ;;
@@ -66,6 +67,10 @@ compiles() {
     command -v "$1" >/dev/null &&
         printf '#include <%s>\nint main() { return 0; }\n' "$header" |
         "$1" -x "$2" ${3:+"$3"} -o /dev/null - 2>/dev/null
+}
+
+has_header() {
+    command -v gcc >/dev/null && echo "#include <$1>" | gcc -E -o /dev/null - 2>/dev/null
 }
 
 has_module() {

@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Installs what is missing, builds, and runs every test; the stages can be chosen:
-#     scripts/test.sh [format] [gcc] [clang] [asan] [tsan]
+#     scripts/test.sh [format] [gcc] [clang] [asan] [tsan] [fuzz] [packages]
 . "$(dirname "$0")/lib.sh"
 
 main() {
-    local stages="${*:-format gcc clang asan tsan}" stage before failed=0 start=$SECONDS
+    local stages="${*:-format gcc clang asan tsan fuzz packages}" stage before failed=0
+    local start=$SECONDS
     install_for $stages
     before=$(shared_memory)
     for stage in $stages; do
@@ -30,9 +31,9 @@ install_for() {
         case $stage in
         gcc) purposes+=" abi" ;;
         asan) ;;
-        clang | format) purposes+=" $stage" ;;
-        tsan) purposes+=" clang tsan" ;;
-        *) die "unknown stage '$stage'; there are format, gcc, clang, asan and tsan" ;;
+        clang | format | packages) purposes+=" $stage" ;;
+        tsan | fuzz) purposes+=" clang tsan" ;;
+        *) die "unknown stage '$stage'; there are format, gcc, clang, asan, tsan, fuzz and packages" ;;
         esac
     done
     install_missing $purposes
@@ -43,13 +44,26 @@ summary=()
 # Usage: run_stage <stage>; adds a line to the summary.
 run_stage() {
     local start=$SECONDS result=passed counts=
-    if [ "$1" = format ]; then
-        scripts/format.sh --check || result=FAILED
-    else
-        build_and_test "$1" || result=FAILED
-    fi
+    case $1 in
+    format) scripts/format.sh --check || result=FAILED ;;
+    fuzz) fuzz || result=FAILED ;;
+    # Packages of the debug information are half of the time, and nothing here looks at them.
+    packages) DEB_BUILD_OPTIONS=noautodbgsym scripts/packages.sh || result=FAILED ;;
+    *) build_and_test "$1" || result=FAILED ;;
+    esac
     summary+=("$1" "$result" $((SECONDS - start)) "$counts")
     [ "$result" = passed ]
+}
+
+# Each target for a moment, from the corpus that is kept: that the known inputs are still harmless.
+# Sets counts of the caller.
+fuzz() {
+    local out="build/fuzz.out" status=0
+    mkdir -p build
+    scripts/fuzz.sh 3 | tee "$out" || status=1
+    counts=$(awk '$NF == "passed" { count++; sum += $2 }
+        END { printf "%d targets, %d inputs", count, sum }' "$out")
+    return $status
 }
 
 # Usage: build_and_test <preset>; sets counts of the caller.
@@ -58,7 +72,8 @@ build_and_test() {
     counts="not built"
     cmake --preset "$1" && cmake --build --preset "$1" -j "$jobs" -- --quiet || return 1
     wrapper=$(without_address_randomization "$1") || return 1
-    $wrapper ctest --preset "$1" -j "$jobs" --no-label-summary | tee "$out" || status=1
+    # Most tests wait more than they compute: for peers to die, for timeouts, for fabrics to open.
+    $wrapper ctest --preset "$1" -j $((2 * jobs)) --no-label-summary | tee "$out" || status=1
     show_skipped "build/$1/Testing/Temporary/LastTest.log"
 
     read -r failed total < <(sed -nE 's/.*, ([0-9]+) tests? failed out of ([0-9]+).*/\1 \2/p' "$out")

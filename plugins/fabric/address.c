@@ -210,7 +210,6 @@ static int32_t fabric_addr_get(struct fabric_endpoint *endpoint, const char *nam
     struct fabric_endpoint_state *state = endpoint->state;
     struct fabric_peer_state *peer;
     int32_t ret = NA_PLUGIN_SUCCESS;
-    bool is_changed;
 
     fabric_lock(endpoint);
     if (incarnation != 0 && incarnation == state->incarnation)
@@ -226,7 +225,7 @@ static int32_t fabric_addr_get(struct fabric_endpoint *endpoint, const char *nam
     }
     ret = fabric_peer_make(state, name, &peer);
     if (ret == NA_PLUGIN_SUCCESS && raw != NULL)
-        ret = fabric_peer_set_raw(peer, raw, raw_size, &is_changed);
+        ret = fabric_peer_set_raw(peer, raw, raw_size);
     if (ret != NA_PLUGIN_SUCCESS) {
         FABRIC_LOG_ERROR(endpoint, "no memory for the peer %s", name);
         goto out;

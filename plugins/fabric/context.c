@@ -4,9 +4,11 @@
 #include "state.h"
 
 #define FABRIC_STOP_NS    UINT64_C(2000000000) /* for what the fabric does not let go of */
+#define FABRIC_RESET_NS   UINT64_C(20000000)   /* the same, if nobody else uses the fabric */
 #define FABRIC_GOODBYE_NS UINT64_C(50000000)
 
 static void fabric_context_drain(struct fabric_context *context);
+static bool fabric_context_await(struct fabric_context *context, uint64_t ns);
 static void fabric_endpoint_leave(struct fabric_endpoint_state *state);
 
 int32_t fabric_context_create(struct na_plugin_class *na_class,
@@ -85,24 +87,41 @@ int32_t fabric_context_destroy(struct na_plugin_context *na_context)
 
 /*
  * Puts and gets that the fabric cannot end early: their memory may be touched until it is done with
- * them.
+ * them, however slow their peer is. The last context leaves, and takes all connections along.
  */
 static void fabric_context_drain(struct fabric_context *context)
+{
+    struct fabric_endpoint *endpoint = context->endpoint;
+    bool is_last = !fabric_endpoint_is_active(endpoint) && endpoint->ops->reset != NULL;
+
+    if (fabric_context_await(context, is_last ? FABRIC_RESET_NS : FABRIC_STOP_NS))
+        return;
+    if (is_last) {
+        fabric_endpoint_leave(endpoint->state);
+        if (endpoint->ops->reset(endpoint))
+            FABRIC_LOG_INFO(endpoint, "transfers of context %u did not end: they were cut off",
+                            context->id);
+        if (fabric_context_await(context, FABRIC_STOP_NS))
+            return;
+    }
+    FABRIC_LOG_ERROR(endpoint, "the fabric does not end a transfer of context %u: it is given up",
+                     context->id);
+    fabric_rma_forget(context);
+}
+
+/* False when the time is over. */
+static bool fabric_context_await(struct fabric_context *context, uint64_t ns)
 {
     struct fabric_endpoint *endpoint = context->endpoint;
     uint64_t end;
 
     if (fabric_rma_is_idle(context))
-        return;
-    end = endpoint->host->clock_ns() + FABRIC_STOP_NS;
+        return true;
+    end = endpoint->host->clock_ns() + ns;
     while (!fabric_rma_is_idle(context) && endpoint->host->clock_ns() < end)
         if (endpoint->ops->poll(endpoint) != NA_PLUGIN_SUCCESS)
             break;
-    if (fabric_rma_is_idle(context))
-        return;
-    FABRIC_LOG_ERROR(endpoint, "the fabric does not end a transfer of context %u: it is given up",
-                     context->id);
-    fabric_rma_forget(context);
+    return fabric_rma_is_idle(context);
 }
 
 /* Nobody receives any more: what is kept is dropped, and the fabric gets its memory back. */

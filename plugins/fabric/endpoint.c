@@ -4,11 +4,13 @@
 #include "state.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
 
 #define FABRIC_MESSAGE_DEFAULT UINT64_C(4096)
+#define FABRIC_MESSAGE_MIN     UINT64_C(256) /* what na_plugin.h promises */
 
 static int32_t fabric_config_check(const struct fabric_config *config);
 static int32_t fabric_state_make(struct fabric_endpoint *endpoint,
@@ -19,10 +21,20 @@ static int32_t fabric_state_name(struct fabric_endpoint_state *state,
                                  const struct fabric_config *config);
 static void fabric_limits_set(struct fabric_endpoint_state *state,
                               const struct fabric_config *config);
+static uint64_t fabric_limit(uint64_t wanted, uint64_t most);
 static int32_t fabric_self_make(struct fabric_endpoint_state *state);
 static int32_t fabric_numbers_draw(struct fabric_endpoint_state *state);
 static void fabric_info_fill(const struct fabric_endpoint_state *state,
                              struct na_plugin_class_info *info);
+
+bool fabric_host_check(const struct na_host *host, const char **reason_p)
+{
+    if (host->abi_version >> 16 == NA_PLUGIN_ABI_MAJOR &&
+        host->size >= offsetof(struct na_host, clock_ns) + sizeof(host->clock_ns))
+        return true;
+    *reason_p = "the core's host table is not of ABI 1";
+    return false;
+}
 
 int32_t fabric_endpoint_open(struct fabric_endpoint *endpoint, const struct fabric_config *config,
                              struct na_plugin_class_info *info)
@@ -71,7 +83,12 @@ void fabric_endpoint_close(struct fabric_endpoint *endpoint)
 
 bool fabric_endpoint_is_active(const struct fabric_endpoint *endpoint)
 {
-    return endpoint->state->open_contexts != 0;
+    const struct fabric_endpoint_state *state = endpoint->state;
+
+    for (uint32_t i = 0; i < state->max_contexts; i++)
+        if (state->contexts[i].active)
+            return true;
+    return false;
 }
 
 static int32_t fabric_config_check(const struct fabric_config *config)
@@ -184,24 +201,26 @@ static void fabric_limits_set(struct fabric_endpoint_state *state,
     uint64_t most =
         (config->ops->max_frame - sizeof(struct wire_header) - sizeof(struct wire_record)) &
         ~(uint64_t) (WIRE_ALIGN - 1);
-    uint64_t unexpected = init->max_unexpected_size;
-    uint64_t expected = init->max_expected_size;
 
-    if (unexpected == 0)
-        unexpected = FABRIC_MESSAGE_DEFAULT;
-    if (expected == 0)
-        expected = FABRIC_MESSAGE_DEFAULT;
-    state->max_unexpected = unexpected < most ? unexpected : most;
-    state->max_expected = expected < most ? expected : most;
+    state->max_unexpected = fabric_limit(init->max_unexpected_size, most);
+    state->max_expected = fabric_limit(init->max_expected_size, most);
     state->frame_limit = (uint32_t) (FABRIC_FRAME_BYTES / stride);
     if (state->frame_limit < FABRIC_FRAME_MIN)
         state->frame_limit = FABRIC_FRAME_MIN;
 }
 
+static uint64_t fabric_limit(uint64_t wanted, uint64_t most)
+{
+    if (wanted == 0)
+        wanted = FABRIC_MESSAGE_DEFAULT;
+    if (wanted < FABRIC_MESSAGE_MIN)
+        wanted = FABRIC_MESSAGE_MIN;
+    return wanted < most ? wanted : most;
+}
+
 static int32_t fabric_self_make(struct fabric_endpoint_state *state)
 {
     struct fabric_peer_state *self;
-    bool is_changed;
     int32_t ret = fabric_peer_make(state, state->name, &self);
 
     if (ret != NA_PLUGIN_SUCCESS)
@@ -213,7 +232,7 @@ static int32_t fabric_self_make(struct fabric_endpoint_state *state)
     self->their_token = fabric_peer_token(self);
     self->peer.local = 1;
     fabric_peer_set_incarnation(self, state->incarnation);
-    return fabric_peer_set_raw(self, state->raw, state->raw_size, &is_changed);
+    return fabric_peer_set_raw(self, state->raw, state->raw_size);
 }
 
 static int32_t fabric_numbers_draw(struct fabric_endpoint_state *state)

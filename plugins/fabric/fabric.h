@@ -100,12 +100,6 @@ struct fabric_ops {
      */
     int32_t (*peer_open)(struct fabric_endpoint *endpoint, struct fabric_peer *peer);
 
-    /*
-     * The peer answered our greeting and peer->raw is now known (it may have been before); nothing
-     * is being sent to it at this moment, so the plugin may change its way to it. Optional.
-     */
-    void (*peer_greeted)(struct fabric_endpoint *endpoint, struct fabric_peer *peer);
-
     /* Undoes peer_open; frames in progress to it still end in fabric_frame_sent. */
     void (*peer_close)(struct fabric_endpoint *endpoint, struct fabric_peer *peer);
 
@@ -127,6 +121,13 @@ struct fabric_ops {
      * request. False: it completes when fabric_rma_done is called. Optional: false.
      */
     bool (*rma_abandon)(struct fabric_endpoint *endpoint, struct fabric_rma *rma, int32_t status);
+
+    /*
+     * Ends all that the fabric works on, when no context is active: the ways to all peers are
+     * broken, and made anew when a context is made again. True: fabric_frame_sent and
+     * fabric_rma_done follow, perhaps inside the call. False when that cannot be done. Optional.
+     */
+    bool (*reset)(struct fabric_endpoint *endpoint);
 
     /* A control record from a peer (fabric_control_send). Check everything in it. Optional. */
     void (*control)(struct fabric_endpoint *endpoint, struct fabric_peer *peer, uint32_t type,
@@ -237,7 +238,7 @@ int32_t fabric_peer_lookup(struct fabric_endpoint *endpoint, const char *name, c
  */
 bool fabric_peer_process(const struct fabric_peer *peer, uint32_t *pid_p, uint64_t *incarnation_p);
 
-/* False before the first context is opened, and when we are leaving. The lock is held. */
+/* Whether a context is open that is not stopped. The lock is held. */
 bool fabric_endpoint_is_active(const struct fabric_endpoint *endpoint);
 
 void fabric_lock(struct fabric_endpoint *endpoint);
@@ -252,6 +253,9 @@ int32_t fabric_rma_submit(struct na_plugin_context *context, void *op, uint32_t 
 /* ------------------------------------------------------------------------------------------------
  * For the plugin's table, as na_plugin.h says
  */
+
+/* For the entry function: whether the host is of our ABI and has all that is used of it. */
+bool fabric_host_check(const struct na_host *host, const char **reason_p);
 
 uint32_t fabric_op_size(void);
 uint32_t fabric_op_align(void);
@@ -288,6 +292,12 @@ int32_t fabric_msg_recv_expected(struct na_plugin_context *context, void *op, vo
 int32_t fabric_poll(struct na_plugin_context *context, uint32_t *count);
 int32_t fabric_poll_get_fd(struct na_plugin_context *context);
 uint32_t fabric_poll_try_wait(struct na_plugin_context *context);
+
+/*
+ * For `try_wait`: while paused, sleepers wake by a timer and not by the fabric's descriptor, which
+ * may stay readable for what no poll can do anything about.
+ */
+void fabric_wait_pause(struct fabric_endpoint *endpoint, bool is_paused);
 int32_t fabric_cancel(struct na_plugin_context *context, void *op);
 
 /* na.multi_recv/1 and na.addr_serialize/1 (name, raw and incarnation, all checked); else NULL. */

@@ -195,13 +195,12 @@ static struct fabric_peer_state *fabric_card_find(struct fabric_endpoint_state *
 
 static void fabric_card_refuse(struct fabric_peer_state *peer, const struct fabric_card *card)
 {
-    bool is_changed;
-
     FABRIC_LOG_WARNING(peer->endpoint, "refused %s: its authorization key is not ours", card->name);
     if (peer->phase == FABRIC_PEER_READY ||
-        fabric_peer_set_raw(peer, card->raw, card->greeting.raw_size, &is_changed) !=
-            NA_PLUGIN_SUCCESS)
+        fabric_peer_set_raw(peer, card->raw, card->greeting.raw_size) != NA_PLUGIN_SUCCESS)
         return;
+    if (peer->their_token != card->greeting.token)
+        peer->sent_sequence = 0;
     peer->their_token = card->greeting.token;
     peer->their_incarnation_low = (uint32_t) card->greeting.incarnation;
     peer->their_epoch = card->greeting.epoch;
@@ -224,10 +223,8 @@ static bool fabric_card_accept(struct fabric_peer_state *peer, const struct fabr
 {
     const struct fabric_endpoint_state *state = peer->endpoint->state;
     const struct wire_greeting *greeting = &card->greeting;
-    bool is_changed;
 
-    if (fabric_peer_set_raw(peer, card->raw, greeting->raw_size, &is_changed) !=
-        NA_PLUGIN_SUCCESS) {
+    if (fabric_peer_set_raw(peer, card->raw, greeting->raw_size) != NA_PLUGIN_SUCCESS) {
         FABRIC_LOG_ERROR(peer->endpoint, "no memory for the address of %s", card->name);
         return false;
     }
@@ -243,8 +240,6 @@ static bool fabric_card_accept(struct fabric_peer_state *peer, const struct fabr
     peer->peer.local = state->host_id != 0 && greeting->host == state->host_id;
     peer->is_removable = false;
     peer->is_suspect = false;
-    if (peer->is_open && (is_changed || peer->phase != FABRIC_PEER_READY))
-        peer->owed |= FABRIC_OWE_TURN;
     peer->phase = FABRIC_PEER_READY;
     peer->owed &= ~(FABRIC_NOT_READY | FABRIC_OWE_PING);
     return true;

@@ -42,7 +42,11 @@ static int32_t location_explain_choice(const struct location_choice *choice, boo
                                        char *reason);
 static int32_t location_resolve_own(const struct location *location, int family,
                                     struct sockaddr_storage *address, char *reason);
-static struct addrinfo *location_resolve(const char *host, int family, int *error_p);
+static int32_t location_resolve_remote(const struct location *location, uint32_t addr_format,
+                                       bool may_ask, struct sockaddr_storage *address,
+                                       char *reason);
+static struct addrinfo *location_resolve(const char *host, int family, bool may_ask, int *error_p);
+static bool location_is_of_many(const struct sockaddr *address);
 static int location_try_bind(const struct sockaddr *address, socklen_t length);
 static bool location_is_wildcard(const struct location *location, int *family);
 static int location_family(uint32_t addr_format);
@@ -118,6 +122,18 @@ int32_t location_resolve_local(const struct location *location, const char *ip_s
 int32_t location_resolve_peer(const struct location *location, uint32_t addr_format,
                               struct sockaddr_storage *address, char *reason)
 {
+    return location_resolve_remote(location, addr_format, true, address, reason);
+}
+
+int32_t location_resolve_formatted(const struct location *location, uint32_t addr_format,
+                                   struct sockaddr_storage *address, char *reason)
+{
+    return location_resolve_remote(location, addr_format, false, address, reason);
+}
+
+static int32_t location_resolve_remote(const struct location *location, uint32_t addr_format,
+                                       bool may_ask, struct sockaddr_storage *address, char *reason)
+{
     struct addrinfo *found;
     int error = 0;
 
@@ -127,7 +143,7 @@ int32_t location_resolve_peer(const struct location *location, uint32_t addr_for
                         "an address to reach needs a host and a port, host:port");
         return NA_PLUGIN_INVALID_ARG;
     }
-    found = location_resolve(location->host, location_family(addr_format), &error);
+    found = location_resolve(location->host, location_family(addr_format), may_ask, &error);
     if (found == NULL) {
         (void) snprintf(reason, LOCATION_REASON_MAX, "'%.80s' is no known host (%s)",
                         location->host, gai_strerror(error));
@@ -365,8 +381,9 @@ static int32_t location_resolve_own(const struct location *location, int family,
     struct addrinfo *found;
     const struct addrinfo *best = NULL;
     int error = 0, bind_error = 0;
+    bool is_of_many = false;
 
-    found = location_resolve(location->host, family, &error);
+    found = location_resolve(location->host, family, true, &error);
     if (found == NULL) {
         (void) snprintf(reason, LOCATION_REASON_MAX,
                         "'%.80s' is no interface, address or host that is known here (%s)",
@@ -377,7 +394,10 @@ static int32_t location_resolve_own(const struct location *location, int family,
         bool loopback =
             entry->ai_family == AF_INET &&
             *(const uint8_t *) &((const struct sockaddr_in *) entry->ai_addr)->sin_addr == 127;
-        int own = location_try_bind(entry->ai_addr, entry->ai_addrlen);
+        int own;
+
+        is_of_many = location_is_of_many(entry->ai_addr);
+        own = is_of_many ? EADDRNOTAVAIL : location_try_bind(entry->ai_addr, entry->ai_addrlen);
 
         if (own != 0) {
             bind_error = own;
@@ -395,24 +415,38 @@ static int32_t location_resolve_own(const struct location *location, int family,
         return NA_PLUGIN_SUCCESS;
     (void) snprintf(reason, LOCATION_REASON_MAX, "'%.80s' is no address of this machine (%s)%s",
                     location->host, strerror(bind_error),
-                    bind_error == EINVAL ? "; a link-local one needs its interface, %interface"
-                                         : "");
+                    is_of_many             ? "; multicast and broadcast are not connected to"
+                    : bind_error == EINVAL ? "; a link-local one needs its interface, %interface"
+                                           : "");
     return NA_PLUGIN_ADDRNOTAVAIL;
 }
 
 /* Numbers are never looked up; names are, at most once. */
-static struct addrinfo *location_resolve(const char *host, int family, int *error_p)
+static struct addrinfo *location_resolve(const char *host, int family, bool may_ask, int *error_p)
 {
     struct addrinfo hints = {.ai_family = family, .ai_socktype = SOCK_STREAM};
     struct addrinfo *found = NULL;
 
     hints.ai_flags = AI_NUMERICHOST;
     *error_p = getaddrinfo(host, NULL, &hints, &found);
-    if (*error_p == EAI_NONAME) {
+    if (*error_p == EAI_NONAME && may_ask) {
         hints.ai_flags = 0;
         *error_p = getaddrinfo(host, NULL, &hints, &found);
     }
     return *error_p == 0 ? found : NULL;
+}
+
+/* Multicast and broadcast: it can be bound, but nobody can connect to it. */
+static bool location_is_of_many(const struct sockaddr *address)
+{
+    uint32_t number;
+
+    if (address->sa_family == AF_INET6)
+        return IN6_IS_ADDR_MULTICAST(&((const struct sockaddr_in6 *) address)->sin6_addr);
+    if (address->sa_family != AF_INET)
+        return false;
+    number = ntohl(((const struct sockaddr_in *) address)->sin_addr.s_addr);
+    return IN_MULTICAST(number) || number == INADDR_BROADCAST;
 }
 
 /* Asks the system, which knows about namespaces, scopes and whole networks that are ours. */

@@ -42,6 +42,13 @@ int32_t location_resolve_local(const struct location *location, const char *ip_s
 int32_t location_resolve_peer(const struct location *location, uint32_t addr_format,
                               struct sockaddr_storage *address, char *reason);
 
+/*
+ * The same for names that location_format wrote, here or at a peer: what is no number is refused
+ * and not looked up, since that asks others and waits for them.
+ */
+int32_t location_resolve_formatted(const struct location *location, uint32_t addr_format,
+                                   struct sockaddr_storage *address, char *reason);
+
 /* "1.2.3.4:5" or "[v6%scope]:5"; size at least 128. */
 void location_format(const struct sockaddr_storage *address, char *text, size_t size);
 

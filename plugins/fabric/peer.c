@@ -141,13 +141,11 @@ struct fabric_peer_state *fabric_peer_by_token(struct fabric_endpoint_state *sta
 }
 
 /* A new address goes with a new block of memory. */
-int32_t fabric_peer_set_raw(struct fabric_peer_state *peer, const void *raw, uint32_t raw_size,
-                            bool *is_changed)
+int32_t fabric_peer_set_raw(struct fabric_peer_state *peer, const void *raw, uint32_t raw_size)
 {
     const struct na_host *host = peer->endpoint->host;
     void *copy;
 
-    *is_changed = false;
     if (raw_size == 0 ||
         (peer->peer.raw_size == raw_size && memcmp(peer->peer.raw, raw, raw_size) == 0))
         return NA_PLUGIN_SUCCESS;
@@ -158,7 +156,6 @@ int32_t fabric_peer_set_raw(struct fabric_peer_state *peer, const void *raw, uin
     host->mem_free(peer->peer.raw);
     peer->peer.raw = copy;
     peer->peer.raw_size = raw_size;
-    *is_changed = true;
     return NA_PLUGIN_SUCCESS;
 }
 

@@ -34,6 +34,8 @@ int32_t fabric_poll(struct na_plugin_context *na_context, uint32_t *count)
         fabric_retry_flush(state);
     if (fabric_unlikely(!fabric_list_empty(&state->own_frames)))
         fabric_own_frames_deliver(state);
+    if (fabric_unlikely(state->is_refused))
+        fabric_unexpected_again(state);
     if (fabric_unlikely(state->is_tick_due || ++state->polls % FABRIC_POLLS_A_CLOCK == 0))
         fabric_tick(state);
     if (fabric_unlikely(state->armed_count != 0))

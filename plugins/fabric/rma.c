@@ -88,7 +88,7 @@ void fabric_rma_flush(struct fabric_peer_state *peer)
         return;
     peer->is_rma_flushing = true;
     while (!fabric_list_empty(&peer->rma_queue) && peer->phase == FABRIC_PEER_READY &&
-           (peer->owed & FABRIC_OWE_TURN) == 0 && fabric_rma_start_next(peer))
+           fabric_rma_start_next(peer))
         continue;
     peer->is_rma_flushing = false;
 }

@@ -290,13 +290,6 @@ static bool fabric_peer_flush_one(struct fabric_peer_state *peer)
     struct fabric_out *out;
     int32_t ret;
 
-    if (fabric_unlikely((peer->owed & FABRIC_OWE_TURN) != 0)) {
-        if (peer->in_flight != 0)
-            return false;
-        peer->owed &= ~FABRIC_OWE_TURN;
-        if (endpoint->ops->peer_greeted != NULL && peer->is_open)
-            endpoint->ops->peer_greeted(endpoint, &peer->peer);
-    }
     if ((peer->stalled == NULL && !fabric_peer_has_work(peer)) ||
         peer->in_flight >= endpoint->ops->max_sends)
         return false;

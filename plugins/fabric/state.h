@@ -24,6 +24,7 @@
 #define FABRIC_PEER_MAX      (UINT32_C(1) << 20)
 #define FABRIC_TICK_NS       UINT64_C(100000000)
 #define FABRIC_RETRY_NS      UINT64_C(1000000) /* a sleeper's next try of what the fabric refused */
+#define FABRIC_PAUSE_NS      UINT64_C(50000000) /* a sleep that the fabric cannot end */
 #define FABRIC_POLLS_A_CLOCK 32u
 #define FABRIC_PING_MS       250u  /* silence after which a peer that is waited for is greeted */
 #define FABRIC_GREET_MS      1000u /* for a successor of a dead process to answer */
@@ -152,9 +153,8 @@ struct fabric_context {
 #define FABRIC_OWE_GOODBYE  0x04u
 #define FABRIC_OWE_REFUSAL  0x08u
 #define FABRIC_OWE_PING     0x10u /* a greeting, also while an earlier one is not answered */
-#define FABRIC_OWE_TURN     0x20u /* ops.peer_greeted, when nothing is being sent to it */
-#define FABRIC_NOT_READY    0x40u /* it did not answer yet */
-#define FABRIC_OWE_LOOK     0x80u /* a flush, because what waits may go on */
+#define FABRIC_NOT_READY    0x20u /* it did not answer yet */
+#define FABRIC_OWE_LOOK     0x40u /* a flush, because what waits may go on */
 
 enum fabric_peer_phase {
     FABRIC_PEER_NEW,
@@ -269,6 +269,7 @@ struct fabric_endpoint_state {
     uint32_t held_count;      /* frames */
     uint64_t early_bytes;
     uint32_t early_count;
+    bool is_refused; /* the core had no memory for one of them */
     struct fabric_early *early_free;
     uint32_t early_free_count;
 
@@ -283,6 +284,7 @@ struct fabric_endpoint_state {
     uint32_t hash_mask;
 
     bool is_tick_due; /* the clock is to be looked at in the next poll */
+    bool is_paused;   /* sleepers are not woken by the fabric */
     int timer_fd;
     uint32_t ticks;
     uint32_t watch_count;
@@ -430,6 +432,7 @@ bool fabric_unexpected_deliver(struct fabric_peer_state *peer, struct fabric_con
                                uint32_t tag, const void *data, uint32_t size);
 bool fabric_unexpected_cancel(struct fabric_context *context, const struct fabric_op *op);
 void fabric_unexpected_cancel_all(struct fabric_context *context);
+void fabric_unexpected_again(struct fabric_endpoint_state *state);
 void fabric_unexpected_tick(struct fabric_endpoint_state *state);
 void fabric_early_drop_all(struct fabric_context *context);
 void fabric_early_free_all(struct fabric_endpoint_state *state);
@@ -466,8 +469,7 @@ struct fabric_peer_state *fabric_peer_by_name(struct fabric_endpoint_state *stat
 struct fabric_peer_state *fabric_peer_by_incarnation(struct fabric_endpoint_state *state,
                                                      uint64_t incarnation);
 struct fabric_peer_state *fabric_peer_by_token(struct fabric_endpoint_state *state, uint64_t token);
-int32_t fabric_peer_set_raw(struct fabric_peer_state *peer, const void *raw, uint32_t raw_size,
-                            bool *is_changed);
+int32_t fabric_peer_set_raw(struct fabric_peer_state *peer, const void *raw, uint32_t raw_size);
 void fabric_peer_set_incarnation(struct fabric_peer_state *peer, uint64_t incarnation);
 void fabric_peer_new_token(struct fabric_peer_state *peer);
 int32_t fabric_peer_open(struct fabric_peer_state *peer);

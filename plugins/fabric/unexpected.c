@@ -90,6 +90,14 @@ void fabric_unexpected_cancel_all(struct fabric_context *context)
     }
 }
 
+/* What the core had no memory for a moment ago. */
+void fabric_unexpected_again(struct fabric_endpoint_state *state)
+{
+    state->is_refused = false;
+    for (uint32_t i = 0; i < state->max_contexts; i++)
+        fabric_early_catch_up(&state->contexts[i]);
+}
+
 /* What the core had no memory for, or we for a copy of it, may be possible now. */
 void fabric_unexpected_tick(struct fabric_endpoint_state *state)
 {
@@ -159,6 +167,7 @@ static bool fabric_receive_multi(struct fabric_context *context, struct fabric_o
         if (last)
             fabric_list_prepend(&context->receives, &op->link);
         *is_taken = false;
+        state->is_refused = true;
         return false;
     }
     state->completed++;

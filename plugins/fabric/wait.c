@@ -13,7 +13,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-static bool fabric_wait_watch_fd(int epoll_fd, int fd);
+static bool fabric_wait_watch_fd(int epoll_fd, int operation, int fd, bool is_paused);
 static void fabric_wait_timer_set(struct fabric_endpoint_state *state);
 static bool fabric_wait_has_work(const struct fabric_endpoint_state *state);
 
@@ -73,9 +73,10 @@ int32_t fabric_wait_setup_context(struct fabric_context *context)
     context->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     context->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (context->epoll_fd >= 0 && context->event_fd >= 0 &&
-        fabric_wait_watch_fd(context->epoll_fd, fabric_fd) &&
-        fabric_wait_watch_fd(context->epoll_fd, context->event_fd) &&
-        fabric_wait_watch_fd(context->epoll_fd, endpoint->state->timer_fd))
+        fabric_wait_watch_fd(context->epoll_fd, EPOLL_CTL_ADD, fabric_fd,
+                             endpoint->state->is_paused) &&
+        fabric_wait_watch_fd(context->epoll_fd, EPOLL_CTL_ADD, context->event_fd, false) &&
+        fabric_wait_watch_fd(context->epoll_fd, EPOLL_CTL_ADD, endpoint->state->timer_fd, false))
         return NA_PLUGIN_SUCCESS;
     FABRIC_LOG_ERROR(endpoint, "no descriptor to wait on: errno %d", errno);
     fabric_wait_teardown_context(context);
@@ -89,6 +90,19 @@ void fabric_wait_teardown_context(struct fabric_context *context)
     if (context->event_fd >= 0)
         (void) close(context->event_fd);
     context->epoll_fd = context->event_fd = -1;
+}
+
+void fabric_wait_pause(struct fabric_endpoint *endpoint, bool is_paused)
+{
+    struct fabric_endpoint_state *state = endpoint->state;
+
+    if (fabric_likely(state->is_paused == is_paused))
+        return;
+    state->is_paused = is_paused;
+    for (uint32_t i = 0; i < state->max_contexts; i++)
+        if (state->contexts[i].epoll_fd >= 0)
+            (void) fabric_wait_watch_fd(state->contexts[i].epoll_fd, EPOLL_CTL_MOD,
+                                        endpoint->ops->get_fd(endpoint), is_paused);
 }
 
 /* It polls. */
@@ -159,11 +173,11 @@ void fabric_wait_timer_read(struct fabric_endpoint_state *state, uint64_t now)
         state->timer_end = 0;
 }
 
-static bool fabric_wait_watch_fd(int epoll_fd, int fd)
+static bool fabric_wait_watch_fd(int epoll_fd, int operation, int fd, bool is_paused)
 {
-    struct epoll_event event = {.events = EPOLLIN};
+    struct epoll_event event = {.events = is_paused ? 0 : EPOLLIN};
 
-    return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
+    return epoll_ctl(epoll_fd, operation, fd, &event) == 0;
 }
 
 /* Goes off at the next tick that is needed; an earlier setting stays. */
@@ -174,6 +188,8 @@ static void fabric_wait_timer_set(struct fabric_endpoint_state *state)
 
     if (!fabric_list_empty(&state->retry))
         delay = FABRIC_RETRY_NS;
+    else if (state->is_paused)
+        delay = FABRIC_PAUSE_NS;
     else if (state->waiting != 0 || state->in_flight != 0 || state->cancelling != 0 ||
              state->early_count != 0 || state->held_count != 0)
         delay = FABRIC_TICK_NS;

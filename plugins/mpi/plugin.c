@@ -57,11 +57,8 @@ static struct na_plugin plugin = {
 int32_t na_plugin_entry_v1(const struct na_host *host, const struct na_plugin **plugin_p,
                            const char **reason_p)
 {
-    if (host->abi_version >> 16 != NA_PLUGIN_ABI_MAJOR ||
-        host->size < offsetof(struct na_host, clock_ns) + sizeof(host->clock_ns)) {
-        *reason_p = "the core's host table is not of ABI 1";
+    if (!fabric_host_check(host, reason_p))
         return NA_PLUGIN_OPNOTSUPPORTED;
-    }
     if (!plugin_meets_its_mpi(reason_p))
         return NA_PLUGIN_OPNOTSUPPORTED;
     mpi_host = host;

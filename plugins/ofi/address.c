@@ -15,9 +15,9 @@
 
 static const char *ofi_addr_endpoint(const struct na_plugin_class *na_class, const char *string);
 static int32_t ofi_address_resolve(const struct na_plugin_class *na_class, const char *name,
-                                   void *raw, size_t *size, char *reason);
+                                   bool is_canonical, void *raw, size_t *size, char *reason);
 static int32_t ofi_address_resolve_socket(const struct na_plugin_class *na_class, const char *name,
-                                          void *raw, size_t *size, char *reason);
+                                          bool is_canonical, void *raw, size_t *size, char *reason);
 static int32_t ofi_address_resolve_hex(const char *name, uint8_t *raw, size_t *size, char *reason);
 static int ofi_hex_digit(char digit);
 static bool ofi_address_fence_send(struct na_plugin_class *na_class, struct ofi_address *address);
@@ -39,7 +39,7 @@ int32_t ofi_addr_lookup(struct na_plugin_class *na_class, const char *string,
                       na_class->protocol_name);
         return NA_PLUGIN_INVALID_ARG;
     }
-    ret = ofi_address_resolve(na_class, text, raw, &size, reason);
+    ret = ofi_address_resolve(na_class, text, false, raw, &size, reason);
     if (ret != NA_PLUGIN_SUCCESS) {
         OFI_LOG_ERROR("'%.100s' is not an address: %s", string, reason);
         return ret;
@@ -101,7 +101,7 @@ int32_t ofi_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *peer
 
     if (!private->probing)
     private->probe_fd = -1;
-    ret = ofi_address_resolve(na_class, peer->name, raw, &size, reason);
+    ret = ofi_address_resolve(na_class, peer->name, true, raw, &size, reason);
     if (ret != NA_PLUGIN_SUCCESS) {
         OFI_LOG_ERROR("peer '%.100s' cannot be reached: %s", peer->name, reason);
         return ret;
@@ -231,13 +231,13 @@ static const char *ofi_addr_endpoint(const struct na_plugin_class *na_class, con
 
 /* `*size` is what `raw` can take, then what it has. */
 static int32_t ofi_address_resolve(const struct na_plugin_class *na_class, const char *name,
-                                   void *raw, size_t *size, char *reason)
+                                   bool is_canonical, void *raw, size_t *size, char *reason)
 {
     int written;
 
     switch (na_class->protocol.naming) {
     case OFI_NAMING_SOCKET:
-        return ofi_address_resolve_socket(na_class, name, raw, size, reason);
+        return ofi_address_resolve_socket(na_class, name, is_canonical, raw, size, reason);
     case OFI_NAMING_STRING:
         if (!ofi_string_name_check(name)) {
             (void) snprintf(reason, LOCATION_REASON_MAX,
@@ -254,7 +254,7 @@ static int32_t ofi_address_resolve(const struct na_plugin_class *na_class, const
 }
 
 static int32_t ofi_address_resolve_socket(const struct na_plugin_class *na_class, const char *name,
-                                          void *raw, size_t *size, char *reason)
+                                          bool is_canonical, void *raw, size_t *size, char *reason)
 {
     uint32_t format =
         na_class->info->addr_format == FI_SOCKADDR_IN6 ? NA_PLUGIN_ADDR_IPV6 : NA_PLUGIN_ADDR_IPV4;
@@ -265,8 +265,10 @@ static int32_t ofi_address_resolve_socket(const struct na_plugin_class *na_class
 
     /* "domain/host:port" is what the listener was told; the domain is its own business. */
     ret = location_parse(slash != NULL ? slash + 1 : name, &location, reason);
+    /* A peer's name may be what it wrote into its greeting: nobody else is asked about it. */
     if (ret == NA_PLUGIN_SUCCESS)
-        ret = location_resolve_peer(&location, format, &address, reason);
+        ret = is_canonical ? location_resolve_formatted(&location, format, &address, reason)
+                           : location_resolve_peer(&location, format, &address, reason);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
     *size = location_length(&address);

@@ -4,6 +4,7 @@
 #include "ofi.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@ static int32_t ofi_class_open(struct na_plugin_class *na_class, const struct na_
 static int32_t ofi_shared_open(struct na_plugin_class *na_class, const char *given);
 static int32_t ofi_fabric_open(struct na_plugin_class *na_class);
 static int32_t ofi_queue_open(struct na_plugin_class *na_class);
+static int32_t ofi_vector_open(struct na_plugin_class *na_class);
 static int32_t ofi_endpoint_open(struct na_plugin_class *na_class);
 static int32_t ofi_failed(const struct na_plugin_class *na_class, const char *what, int error);
 static void ofi_settle(struct na_plugin_class *na_class, const struct na_plugin_init *init);
@@ -42,6 +44,7 @@ static const struct fabric_ops ofi_ops = {
     .slab_deregister = ofi_slab_deregister,
     .rma_start = ofi_rma_start,
     .rma_abandon = ofi_rma_abandon,
+    .reset = ofi_reset,
     .control = ofi_attach_control,
 };
 
@@ -58,6 +61,7 @@ int32_t ofi_class_initialize(const struct na_plugin_init *init, struct na_host_c
     na_class->wait_fd = -1;
     na_class->remains_fd = -1;
     na_class->rmas_waiting_end = &na_class->rmas_waiting;
+    fabric_list_init(&na_class->mems);
     ret = ofi_class_open(na_class, init, info);
     if (ret != NA_PLUGIN_SUCCESS) {
         (void) ofi_class_finalize(na_class);
@@ -82,6 +86,7 @@ int32_t ofi_class_finalize(struct na_plugin_class *na_class)
         na_class->endpoint = NULL;
     }
     ofi_attach_drop(na_class, NULL);
+    ofi_mem_destroy_all(na_class);
     fabric_endpoint_close(&na_class->base);
     ofi_address_destroy_all(na_class);
     ofi_guard_close(&na_class->guard);
@@ -104,6 +109,44 @@ int32_t ofi_class_finalize(struct na_plugin_class *na_class)
     ofi_host->mem_free(na_class->exposed);
     ofi_host->mem_free(na_class);
     return NA_PLUGIN_SUCCESS;
+}
+
+/*
+ * What is layered above connections closes them with its endpoint, and says so of all that was in
+ * progress. The next one, with the same address, is opened when somebody polls who needs it.
+ */
+bool ofi_reset(struct fabric_endpoint *endpoint)
+{
+    struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
+    uint8_t raw[FABRIC_RAW_MAX];
+    size_t size = sizeof(raw);
+    void *address;
+
+    if (strstr(na_class->info->fabric_attr->prov_name, "ofi_rxm") == NULL ||
+        (na_class->mr_mode & FI_MR_ENDPOINT) != 0 || na_class->endpoint == NULL ||
+        fi_getname(&na_class->endpoint->fid, raw, &size) != 0)
+        return false;
+    address = malloc(size); /* libfabric frees it */
+    if (address == NULL)
+        return false;
+    memcpy(address, raw, size);
+    free(na_class->info->src_addr);
+    na_class->info->src_addr = address;
+    na_class->info->src_addrlen = size;
+    ofi_close(&na_class->endpoint->fid);
+    na_class->endpoint = NULL;
+    ofi_queue_drain(na_class);
+    ofi_receives_reset(na_class);
+    return true;
+}
+
+/* False when there is none. */
+bool ofi_endpoint_reopen(struct na_plugin_class *na_class)
+{
+    if (na_class->failed || !fabric_endpoint_is_active(&na_class->base))
+        return false;
+    na_class->failed = ofi_endpoint_open(na_class) != NA_PLUGIN_SUCCESS;
+    return !na_class->failed;
 }
 
 /* What was sent before the endpoint is closed arrives, if somebody is there. */
@@ -266,6 +309,8 @@ static int32_t ofi_fabric_open(struct na_plugin_class *na_class)
     if (error != 0)
         return ofi_failed(na_class, "the domain", error);
     ret = ofi_queue_open(na_class);
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = ofi_vector_open(na_class);
     return ret != NA_PLUGIN_SUCCESS ? ret : ofi_endpoint_open(na_class);
 }
 
@@ -296,7 +341,7 @@ static int32_t ofi_queue_open(struct na_plugin_class *na_class)
     return error == 0 ? NA_PLUGIN_SUCCESS : ofi_failed(na_class, "the completion queue", error);
 }
 
-static int32_t ofi_endpoint_open(struct na_plugin_class *na_class)
+static int32_t ofi_vector_open(struct na_plugin_class *na_class)
 {
     struct fi_av_attr attr = {
         .type = na_class->info->domain_attr->av_type,
@@ -308,17 +353,27 @@ static int32_t ofi_endpoint_open(struct na_plugin_class *na_class)
         attr.count = 0;
         error = fi_av_open(na_class->domain, &attr, &na_class->av, NULL);
     }
-    if (error != 0)
-        return ofi_failed(na_class, "the address vector", error);
-    error = fi_endpoint(na_class->domain, na_class->info, &na_class->endpoint, NULL);
+    return error == 0 ? NA_PLUGIN_SUCCESS : ofi_failed(na_class, "the address vector", error);
+}
+
+static int32_t ofi_endpoint_open(struct na_plugin_class *na_class)
+{
+    struct fid_ep *endpoint;
+    int error = fi_endpoint(na_class->domain, na_class->info, &endpoint, NULL);
+
     if (error != 0)
         return ofi_failed(na_class, "the endpoint", error);
-    error = fi_ep_bind(na_class->endpoint, &na_class->av->fid, 0);
+    error = fi_ep_bind(endpoint, &na_class->av->fid, 0);
     if (error == 0)
-        error = fi_ep_bind(na_class->endpoint, &na_class->cq->fid, FI_SEND | FI_RECV);
+        error = fi_ep_bind(endpoint, &na_class->cq->fid, FI_SEND | FI_RECV);
     if (error == 0)
-        error = fi_enable(na_class->endpoint);
-    return error == 0 ? NA_PLUGIN_SUCCESS : ofi_failed(na_class, "the endpoint", error);
+        error = fi_enable(endpoint);
+    if (error != 0) {
+        ofi_close(&endpoint->fid);
+        return ofi_failed(na_class, "the endpoint", error);
+    }
+    na_class->endpoint = endpoint;
+    return NA_PLUGIN_SUCCESS;
 }
 
 /* `error` is negative, as libfabric returns it. */

@@ -18,7 +18,7 @@ int32_t ofi_frame_send(struct fabric_endpoint *endpoint, struct fabric_frame *fr
     struct fid_mr *mr = frame->registration;
     ssize_t ret;
 
-    if (peer->address == NULL)
+    if (peer->address == NULL || na_class->endpoint == NULL)
         return NA_PLUGIN_HOSTUNREACH;
     if (na_class->protocol.is_fenced && !ofi_address_fence(na_class, peer->address))
         return ofi_probe_stalled(na_class, frame->peer);
@@ -76,6 +76,7 @@ void ofi_frame_sent(struct na_plugin_class *na_class, struct ofi_send *send, int
 void ofi_frame_received(struct na_plugin_class *na_class, struct ofi_receive *receive,
                         uint64_t size)
 {
+    receive->is_posted = false;
     if (size == 1 || /* a fence */
         fabric_frame_received(&na_class->base, receive->data, size, receive))
         ofi_receives_add(na_class, receive);
@@ -104,6 +105,7 @@ int32_t ofi_receives_create(struct na_plugin_class *na_class)
         if (ret != NA_PLUGIN_SUCCESS)
             return ret;
     }
+    na_class->receive_count = count;
     for (uint32_t i = count; i > 0; i--) {
         struct ofi_receive *receive = &na_class->receives[i - 1];
 
@@ -118,15 +120,24 @@ int32_t ofi_receives_create(struct na_plugin_class *na_class)
 /* The buffer is ours again; the next poll posts it. */
 void ofi_receives_add(struct na_plugin_class *na_class, struct ofi_receive *receive)
 {
+    receive->is_posted = false;
     receive->next = na_class->receives_waiting;
     na_class->receives_waiting = receive;
+}
+
+/* The endpoint that they were posted to is closed. */
+void ofi_receives_reset(struct na_plugin_class *na_class)
+{
+    for (uint32_t i = 0; i < na_class->receive_count; i++)
+        if (na_class->receives[i].is_posted)
+            ofi_receives_add(na_class, &na_class->receives[i]);
 }
 
 void ofi_receives_post(struct na_plugin_class *na_class)
 {
     void *descriptor = na_class->receive_mr != NULL ? fi_mr_desc(na_class->receive_mr) : NULL;
 
-    if (!ofi_guard_take(&na_class->guard, na_class->guard_self))
+    if (na_class->endpoint == NULL || !ofi_guard_take(&na_class->guard, na_class->guard_self))
         return;
     while (na_class->receives_waiting != NULL) {
         struct ofi_receive *receive = na_class->receives_waiting;
@@ -138,6 +149,7 @@ void ofi_receives_post(struct na_plugin_class *na_class)
                 OFI_LOG_ERROR("a receive buffer could not be posted (%s)", fi_strerror((int) -ret));
             break;
         }
+        receive->is_posted = true;
         na_class->receives_waiting = receive->next;
     }
     ofi_guard_release(&na_class->guard);

@@ -26,6 +26,8 @@ struct ofi_mem_packed {
     uint64_t key;
 };
 
+static struct na_plugin_mem *ofi_mem_alloc(struct na_plugin_class *na_class);
+static void ofi_mem_free(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
 static void ofi_mem_expose(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
 static void ofi_mem_hide(struct na_plugin_mem *mem);
 static uint32_t ofi_mem_bucket(uint64_t key);
@@ -73,13 +75,12 @@ int32_t ofi_mem_create(struct na_plugin_class *na_class, void *base, uint64_t le
 {
     struct na_plugin_mem *mem;
 
-    (void) na_class;
     if (length > INT64_MAX || (uint64_t) (uintptr_t) base > UINT64_MAX - length) {
         OFI_LOG_ERROR("%llu bytes at %p do not lie in the address space",
                       (unsigned long long) length, base);
         return NA_PLUGIN_INVALID_ARG;
     }
-    mem = ofi_host->mem_alloc(sizeof(*mem), 0);
+    mem = ofi_mem_alloc(na_class);
     if (mem == NULL)
         return NA_PLUGIN_NOMEM;
     mem->base = base;
@@ -97,7 +98,15 @@ void ofi_mem_destroy(struct na_plugin_class *na_class, struct na_plugin_mem *mem
         (void) fi_mr_unmap_key(na_class->domain, mem->key);
         fabric_unlock(&na_class->base);
     }
-    ofi_host->mem_free(mem);
+    ofi_mem_free(na_class, mem);
+}
+
+/* What the caller forgot. */
+void ofi_mem_destroy_all(struct na_plugin_class *na_class)
+{
+    while (!fabric_list_empty(&na_class->mems))
+        ofi_mem_destroy(na_class,
+                        fabric_container(na_class->mems.next, struct na_plugin_mem, of_class));
 }
 
 int32_t ofi_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
@@ -209,7 +218,7 @@ int32_t ofi_mem_deserialize(struct na_plugin_class *na_class, const void *buf, u
         packed.length > INT64_MAX || packed.base > UINT64_MAX - packed.length ||
         (packed.access & ~(uint32_t) (NA_PLUGIN_MEM_READ | NA_PLUGIN_MEM_WRITE)) != 0)
         goto refuse;
-    mem = ofi_host->mem_alloc(sizeof(*mem), 0);
+    mem = ofi_mem_alloc(na_class);
     if (mem == NULL)
         return NA_PLUGIN_NOMEM;
     mem->is_remote = true;
@@ -220,7 +229,7 @@ int32_t ofi_mem_deserialize(struct na_plugin_class *na_class, const void *buf, u
     if (raw) {
         ret = ofi_mem_map_key(na_class, mem, &packed, (const uint8_t *) buf + sizeof(packed));
         if (ret != NA_PLUGIN_SUCCESS) {
-            ofi_host->mem_free(mem);
+            ofi_mem_free(na_class, mem);
             return ret;
         }
     }
@@ -242,6 +251,26 @@ struct na_plugin_mem *ofi_mem_find(const struct na_plugin_class *na_class, uint6
     while (mem != NULL && mem->key != key)
         mem = mem->next;
     return mem;
+}
+
+static struct na_plugin_mem *ofi_mem_alloc(struct na_plugin_class *na_class)
+{
+    struct na_plugin_mem *mem = ofi_host->mem_alloc(sizeof(*mem), 0);
+
+    if (mem == NULL)
+        return NULL;
+    fabric_lock(&na_class->base);
+    fabric_list_append(&na_class->mems, &mem->of_class);
+    fabric_unlock(&na_class->base);
+    return mem;
+}
+
+static void ofi_mem_free(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
+{
+    fabric_lock(&na_class->base);
+    fabric_list_remove(&mem->of_class);
+    fabric_unlock(&na_class->base);
+    ofi_host->mem_free(mem);
 }
 
 /* Peers of this node ask for it by its key. */

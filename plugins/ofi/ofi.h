@@ -5,6 +5,7 @@
 #define OFI_H
 
 #include "fabric.h"
+#include "list.h"
 #include "location.h"
 
 #include <rdma/fabric.h>
@@ -171,6 +172,7 @@ struct ofi_rma {
 struct ofi_receive {
     struct ofi_request request;
     void *data;
+    bool is_posted;
     struct ofi_receive *next; /* in the list of those to be posted again */
 };
 
@@ -186,7 +188,8 @@ struct na_plugin_mem {
     uint64_t remote_base;       /* address of offset 0 as the fabric takes it */
     struct na_plugin_mem *next; /* of its bucket, when peers ask for it by its key */
     struct na_plugin_mem **link;
-    bool key_mapped; /* remote: from a raw key, to be unmapped */
+    struct fabric_link of_class; /* in the list of all handles */
+    bool key_mapped;             /* remote: from a raw key, to be unmapped */
 };
 
 #define OFI_MEM_BUCKETS 1024u
@@ -216,17 +219,18 @@ struct na_plugin_class {
     int wait_fd;    /* negative: busy mode, or the provider has none */
     int remains_fd; /* as in the resources */
     bool busy;
-    bool endpoint_enabled;
-    bool failed; /* the completion queue is broken; said once */
+    bool failed;   /* the completion queue or the endpoint is broken; said once */
+    bool is_short; /* of descriptors */
+    bool is_short_told;
+    uint32_t waits;      /* sleeps that were begun */
+    uint32_t idle_waits; /* since the last completion */
 
     struct ofi_receive *receives;
     uint32_t receive_count;
     struct ofi_receive *receives_waiting; /* to be posted again */
     struct ofi_send *injected;            /* sent since the last poll, the last one first */
     void *receive_memory;
-    uint64_t receive_memory_size;
     struct fid_mr *receive_mr;
-    void *receive_descriptor;
 
     struct ofi_rma *rmas_waiting; /* FIFO */
     struct ofi_rma **rmas_waiting_end;
@@ -239,6 +243,7 @@ struct na_plugin_class {
     uint32_t job_count;
     uint64_t attach_id;
     struct na_plugin_mem **exposed; /* registered memory by its key; NULL: not needed */
+    struct fabric_link mems;        /* all handles */
 };
 
 /* protocol.c */
@@ -272,6 +277,8 @@ int32_t ofi_select(struct na_plugin_class *na_class, const struct na_plugin_init
 /* endpoint.c */
 int32_t ofi_class_initialize(const struct na_plugin_init *init, struct na_host_class *host_class,
                              struct na_plugin_class **class_p, struct na_plugin_class_info *info);
+bool ofi_reset(struct fabric_endpoint *endpoint);
+bool ofi_endpoint_reopen(struct na_plugin_class *na_class);
 int32_t ofi_class_finalize(struct na_plugin_class *na_class);
 void ofi_resources_close(struct ofi_resources *resources);
 
@@ -323,6 +330,7 @@ void ofi_frame_received(struct na_plugin_class *na_class, struct ofi_receive *re
                         uint64_t size);
 int32_t ofi_receives_create(struct na_plugin_class *na_class);
 void ofi_receives_post(struct na_plugin_class *na_class);
+void ofi_receives_reset(struct na_plugin_class *na_class);
 void ofi_receives_add(struct na_plugin_class *na_class, struct ofi_receive *receive);
 int32_t ofi_slab_register(struct fabric_endpoint *endpoint, void *base, uint64_t size,
                           void **registration_p);
@@ -343,6 +351,7 @@ int32_t ofi_mem_serialize(struct na_plugin_class *na_class, struct na_plugin_mem
                           uint64_t size);
 int32_t ofi_mem_deserialize(struct na_plugin_class *na_class, const void *buf, uint64_t size,
                             struct na_plugin_mem **mem_p);
+void ofi_mem_destroy_all(struct na_plugin_class *na_class);
 struct na_plugin_mem *ofi_mem_find(const struct na_plugin_class *na_class, uint64_t key);
 
 /* rma.c */
@@ -368,6 +377,7 @@ void ofi_attach_progress(struct na_plugin_class *na_class);
 void ofi_attach_drop(struct na_plugin_class *na_class, const struct fabric_peer *peer);
 
 /* poll.c */
+void ofi_queue_drain(struct na_plugin_class *na_class);
 int32_t ofi_poll(struct fabric_endpoint *endpoint);
 int ofi_get_fd(struct fabric_endpoint *endpoint);
 bool ofi_try_wait(struct fabric_endpoint *endpoint);

@@ -55,11 +55,8 @@ static struct na_plugin ofi_plugin = {
 int32_t na_plugin_entry_v1(const struct na_host *host, const struct na_plugin **plugin_p,
                            const char **reason_p)
 {
-    if (host->abi_version >> 16 != NA_PLUGIN_ABI_MAJOR ||
-        host->size < offsetof(struct na_host, clock_ns) + sizeof(host->clock_ns)) {
-        *reason_p = "the core's host table is not of ABI 1";
+    if (!fabric_host_check(host, reason_p))
         return NA_PLUGIN_OPNOTSUPPORTED;
-    }
     if (FI_VERSION_LT(fi_version(), OFI_API_VERSION)) {
         *reason_p = "the installed libfabric is older than 1.15";
         return NA_PLUGIN_OPNOTSUPPORTED;

@@ -3,11 +3,22 @@
 
 #include "ofi.h"
 
+#include <errno.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
 #define OFI_ENTRIES 16
 
 /* Reads of the queue in one poll. */
 #define OFI_READS 16
 
+/* Sleeps between two looks for a free descriptor. */
+#define OFI_WAITS_A_LOOK 32u
+
+/* Sleeps without a completion after which the descriptor is no help. */
+#define OFI_IDLE_WAITS 16u
+
+static void ofi_descriptors_look(struct na_plugin_class *na_class);
 static ssize_t ofi_queue_read(struct na_plugin_class *na_class, struct fi_cq_msg_entry *entries);
 static bool ofi_complete(struct na_plugin_class *na_class, struct ofi_request *request,
                          uint64_t size);
@@ -25,6 +36,8 @@ int32_t ofi_poll(struct fabric_endpoint *endpoint)
     int32_t ret = NA_PLUGIN_SUCCESS;
     bool is_over = false;
 
+    if (na_class->endpoint == NULL && !ofi_endpoint_reopen(na_class))
+        return na_class->failed ? NA_PLUGIN_IO_ERROR : NA_PLUGIN_SUCCESS;
     if (na_class->injected != NULL)
         ofi_frames_report(na_class);
     if (na_class->receives_waiting != NULL) /* from the last time, when there was a hurry */
@@ -42,12 +55,31 @@ int32_t ofi_poll(struct fabric_endpoint *endpoint)
         }
         if (count < 0)
             return ofi_poll_failed(na_class, (int) -count);
+        na_class->idle_waits = 0;
         for (ssize_t at = 0; at < count; at++)
             is_over |= ofi_complete(na_class, entries[at].op_context, entries[at].len);
     }
     if (na_class->jobs != NULL)
         ofi_attach_progress(na_class);
     return ret;
+}
+
+/* Reads all that there is. */
+void ofi_queue_drain(struct na_plugin_class *na_class)
+{
+    struct fi_cq_msg_entry entries[OFI_ENTRIES];
+    int32_t ret = NA_PLUGIN_SUCCESS;
+
+    while (ret == NA_PLUGIN_SUCCESS) {
+        ssize_t count = ofi_queue_read(na_class, entries);
+
+        if (count == -FI_EAVAIL)
+            ret = ofi_complete_error(na_class);
+        else if (count <= 0)
+            break;
+        for (ssize_t at = 0; at < count; at++)
+            (void) ofi_complete(na_class, entries[at].op_context, entries[at].len);
+    }
 }
 
 int ofi_get_fd(struct fabric_endpoint *endpoint)
@@ -62,8 +94,32 @@ bool ofi_try_wait(struct fabric_endpoint *endpoint)
 
     if (na_class->receives_waiting != NULL)
         ofi_receives_post(na_class);
+    na_class->idle_waits++;
+    if (na_class->protocol.tcp_port &&
+        (na_class->is_short || ++na_class->waits % OFI_WAITS_A_LOOK == 0))
+        ofi_descriptors_look(na_class);
+    fabric_wait_pause(endpoint, na_class->is_short && na_class->idle_waits > OFI_IDLE_WAITS);
     return na_class->injected == NULL && na_class->jobs == NULL &&
            fi_trywait(na_class->fabric, fids, 1) == 0;
+}
+
+/*
+ * Without one, libfabric can accept nobody and says nothing: its listening socket stays readable,
+ * and every sleep would end at once.
+ */
+static void ofi_descriptors_look(struct na_plugin_class *na_class)
+{
+    int fd = eventfd(0, EFD_CLOEXEC);
+    bool was_short = na_class->is_short;
+
+    na_class->is_short = fd < 0 && (errno == EMFILE || errno == ENFILE);
+    if (fd >= 0)
+        (void) close(fd);
+    if (na_class->is_short && !na_class->is_short_told)
+        OFI_LOG_ERROR("no descriptors are left, peers that connect have to wait for one; raise the "
+                      "limit (ulimit -n)");
+    /* Whoever comes takes the one that became free: that is still the same shortage. */
+    na_class->is_short_told = na_class->is_short || (na_class->is_short_told && was_short);
 }
 
 static ssize_t ofi_queue_read(struct na_plugin_class *na_class, struct fi_cq_msg_entry *entries)

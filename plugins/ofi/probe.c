@@ -60,7 +60,7 @@ static int32_t ofi_probe_begin(struct na_plugin_class *na_class, struct fabric_p
     struct location location;
 
     if (location_parse(peer->name, &location, reason) != NA_PLUGIN_SUCCESS ||
-        location_resolve_peer(&location, NA_PLUGIN_ADDR_UNSPEC, &address, reason) !=
+        location_resolve_formatted(&location, NA_PLUGIN_ADDR_UNSPEC, &address, reason) !=
             NA_PLUGIN_SUCCESS)
         return NA_PLUGIN_AGAIN;
     private->probe_fd =

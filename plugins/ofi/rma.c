@@ -159,6 +159,8 @@ static ssize_t ofi_rma_issue(struct na_plugin_class *na_class, struct ofi_rma *r
     };
     ssize_t ret;
 
+    if (na_class->endpoint == NULL)
+        return -FI_EHOSTUNREACH;
     if (!ofi_guard_take(&rma->address->guard, na_class->guard_self))
         return -FI_EAGAIN;
     if (size > na_class->max_rma)

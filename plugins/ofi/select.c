@@ -26,7 +26,8 @@ static int32_t ofi_source_parse_string(const char *text, struct ofi_source *sour
 static int32_t ofi_source_parse_raw(const char *text, struct ofi_source *source);
 static int32_t ofi_ask(struct na_plugin_class *na_class, const struct na_plugin_init *init,
                        const struct ofi_source *source, struct fi_info **list_p);
-static struct fi_info *ofi_pick(const struct na_plugin_class *na_class, struct fi_info *list);
+static struct fi_info *ofi_pick(const struct na_plugin_class *na_class,
+                                const struct ofi_source *source, struct fi_info *list);
 static int32_t ofi_explain_missing(const struct na_plugin_class *na_class,
                                    const struct ofi_source *source, int error);
 
@@ -58,7 +59,7 @@ int32_t ofi_select(struct na_plugin_class *na_class, const struct na_plugin_init
         ret = ofi_ask(na_class, init, &source, &list);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
-    picked = ofi_pick(na_class, list);
+    picked = ofi_pick(na_class, &source, list);
     if (picked != NULL) {
         na_class->info = fi_dupinfo(picked);
         ret = na_class->info != NULL ? NA_PLUGIN_SUCCESS : NA_PLUGIN_NOMEM;
@@ -202,13 +203,18 @@ static int32_t ofi_ask(struct na_plugin_class *na_class, const struct na_plugin_
  * The first that is what was asked for. A provider that offers reliable datagrams itself goes
  * before one that has them from a layer above it, unless that is what the name says.
  */
-static struct fi_info *ofi_pick(const struct na_plugin_class *na_class, struct fi_info *list)
+static struct fi_info *ofi_pick(const struct na_plugin_class *na_class,
+                                const struct ofi_source *source, struct fi_info *list)
 {
     const struct ofi_protocol *protocol = &na_class->protocol;
     struct fi_info *layered = NULL;
 
     for (struct fi_info *info = list; info != NULL; info = info->next) {
         if (!ofi_protocol_has_provider(protocol, info->fabric_attr->prov_name))
+            continue;
+        /* Sockets' providers go by the address, and overlook a domain that does not have it. */
+        if (protocol->naming == OFI_NAMING_SOCKET && source->domain[0] != '\0' &&
+            strcmp(info->domain_attr->name, source->domain) != 0)
             continue;
         if (strcmp(info->fabric_attr->prov_name, protocol->provider) == 0)
             return ofi_device_choose(info);
@@ -222,7 +228,7 @@ static int32_t ofi_explain_missing(const struct na_plugin_class *na_class,
                                    const struct ofi_source *source, int error)
 {
     const struct ofi_protocol *protocol = &na_class->protocol;
-    char offered[256], where[160] = "";
+    char offered[256], where[288] = "";
 
     if (source == NULL || !ofi_offered_domain(protocol, NULL)) {
         ofi_offered(offered, sizeof(offered));
@@ -232,8 +238,11 @@ static int32_t ofi_explain_missing(const struct na_plugin_class *na_class,
         return NA_PLUGIN_NODEV;
     }
     if (source->has_address) {
-        (void) snprintf(where, sizeof(where), " at ");
-        location_format(&source->address, where + 4, sizeof(where) - 4);
+        int used = source->domain[0] != '\0'
+                       ? snprintf(where, sizeof(where), " on %s at ", source->domain)
+                       : snprintf(where, sizeof(where), " at ");
+
+        location_format(&source->address, where + used, sizeof(where) - (size_t) used);
     } else if (source->domain[0] != '\0') {
         (void) snprintf(where, sizeof(where), " on %s", source->domain);
     }

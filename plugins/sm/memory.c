@@ -184,12 +184,13 @@ void sm_registry_destroy(struct na_plugin_class *na_class)
     struct sm_registry *registry = &na_class->registry;
 
     sm_registration_close(na_class);
-    while (registry->free_mems != NULL) {
-        struct na_plugin_mem *mem = registry->free_mems;
+    while (registry->mems != NULL) { /* those that the caller forgot are among them */
+        struct na_plugin_mem *mem = registry->mems;
 
-        registry->free_mems = mem->next_free;
+        registry->mems = mem->next;
         sm_host->mem_free(mem);
     }
+    registry->free_mems = NULL;
     sm_host->mem_free(registry->entries);
     sm_host->mem_free(registry->free_indices);
 }
@@ -292,6 +293,13 @@ static struct na_plugin_mem *sm_mem_alloc(struct sm_registry *registry, uint64_t
         mem = sm_host->mem_alloc(sizeof(*mem) + more, 0);
         if (mem == NULL)
             return NULL;
+        sm_lock_take(&registry->lock);
+        mem->next = registry->mems;
+        mem->link = &registry->mems;
+        if (mem->next != NULL)
+            mem->next->link = &mem->next;
+        registry->mems = mem;
+        sm_lock_drop(&registry->lock);
     }
     mem->segments = count > 1 ? (struct na_plugin_segment *) (mem + 1) : &mem->first;
     mem->segment_count = (uint32_t) count;
@@ -305,14 +313,18 @@ static struct na_plugin_mem *sm_mem_alloc(struct sm_registry *registry, uint64_t
 /* Handles of one segment are kept for the next use. */
 static void sm_mem_free(struct sm_registry *registry, struct na_plugin_mem *mem)
 {
-    if (mem->segment_count > 1) {
-        sm_host->mem_free(mem);
-        return;
-    }
     sm_lock_take(&registry->lock);
-    mem->next_free = registry->free_mems;
-    registry->free_mems = mem;
+    if (mem->segment_count == 1) {
+        mem->next_free = registry->free_mems;
+        registry->free_mems = mem;
+        mem = NULL;
+    } else {
+        *mem->link = mem->next;
+        if (mem->next != NULL)
+            mem->next->link = mem->link;
+    }
     sm_lock_drop(&registry->lock);
+    sm_host->mem_free(mem);
 }
 
 static bool sm_segments_sum(const struct na_plugin_segment *segments, uint64_t count,

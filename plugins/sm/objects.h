@@ -205,6 +205,8 @@ struct sm_segment {
 /* A registered or deserialized memory handle. */
 struct na_plugin_mem {
     struct na_plugin_mem *next_free;
+    struct na_plugin_mem *next; /* of all, in use or free */
+    struct na_plugin_mem **link;
     uint64_t incarnation; /* of its owner */
     uint64_t key;         /* 0 while it is not registered */
     uint64_t length;
@@ -226,6 +228,7 @@ struct sm_registry {
     uint64_t secret[2];
     _Atomic uint64_t *table[SM_TABLE_PARTS]; /* in our segment; NULL: not there */
     struct na_plugin_mem *free_mems;
+    struct na_plugin_mem *mems; /* all */
 };
 
 struct sm_early {

@@ -53,7 +53,7 @@ int32_t ucx_channel_dial(struct ucx_link *link)
 
     ret = location_parse(link->name, &location, reason);
     if (ret == NA_PLUGIN_SUCCESS)
-        ret = location_resolve_peer(&location, NA_PLUGIN_ADDR_UNSPEC, &address, reason);
+        ret = location_resolve_formatted(&location, NA_PLUGIN_ADDR_UNSPEC, &address, reason);
     if (ret != NA_PLUGIN_SUCCESS) {
         UCX_LOG_ERROR("'%s' cannot be connected to: %s", link->name, reason);
         return NA_PLUGIN_HOSTUNREACH;

@@ -38,6 +38,7 @@ int32_t ucx_class_initialize(const struct na_plugin_init *init, struct na_host_c
     fabric_list_init(&na_class->workers);
     fabric_list_init(&na_class->scraps);
     fabric_list_init(&na_class->handles);
+    fabric_list_init(&na_class->copies);
     ret = class_configure(na_class, init, tls);
     if (ret == NA_PLUGIN_SUCCESS)
         ret = class_open(na_class, init, tls, info);
@@ -60,7 +61,6 @@ int32_t ucx_class_finalize(struct na_plugin_class *na_class)
         ucx_channel_close(fabric_container(na_class->strangers.next, struct ucx_channel, node));
     ucx_channels_bury(na_class);
     ucx_worker_close(na_class);
-    ucx_copier_close(na_class->copier);
     fabric_endpoint_close(&na_class->fabric);
     if (na_class->epoll_fd >= 0)
         (void) close(na_class->epoll_fd);
@@ -130,9 +130,8 @@ static int32_t class_choose_rma(struct na_plugin_class *na_class, const char *tl
         for (size_t k = 0; k < sizeof(hardware) / sizeof(hardware[0]); k++)
             if (strcmp(list[i].transport, hardware[k]) == 0 && ucx_protocol_has(tls, hardware[k]))
                 na_class->wants_keys = na_class->has_hardware = true;
-    if (ucx_protocol_has(tls, "cma") &&
-        (na_class->rma == UCX_RMA_AUTO || na_class->rma == UCX_RMA_COPY))
-        na_class->copier = ucx_copier_open();
+    na_class->may_attach = ucx_protocol_has(tls, "cma") &&
+                           (na_class->rma == UCX_RMA_AUTO || na_class->rma == UCX_RMA_COPY);
     return NA_PLUGIN_SUCCESS;
 }
 

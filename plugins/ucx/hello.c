@@ -9,11 +9,12 @@
 
 #include <endian.h>
 #include <string.h>
+#include <unistd.h>
 
 #define HELLO_MAGIC   0x4c485855u
-#define HELLO_VERSION 1u
+#define HELLO_VERSION 2u
 
-/* Worker's address, copier's address and name follow. */
+/* Worker's address and name follow. */
 struct hello_wire {
     uint32_t magic;
     uint16_t version;
@@ -25,7 +26,7 @@ struct hello_wire {
     uint64_t link_id;
     uint64_t cookie;
     uint64_t cookie_address;
-    uint32_t copier_size;
+    uint32_t pid;
     uint16_t name_size;
     uint16_t reserved2;
     uint64_t reserved3;
@@ -41,9 +42,7 @@ uint8_t *ucx_hello_write(const struct ucx_link *link, uint32_t *size_p)
     const struct na_plugin_class *na_class = link->na_class;
     const struct ucx_worker *worker = link->worker;
     size_t name_size = strlen(na_class->name);
-    uint32_t copier_size = 0;
-    const void *copier = ucx_copier_address(na_class->copier, &copier_size);
-    uint32_t size = (uint32_t) (UCX_HELLO_HEAD + worker->address_size + copier_size + name_size);
+    uint32_t size = (uint32_t) (UCX_HELLO_HEAD + worker->address_size + name_size);
     struct hello_wire wire = {
         .magic = htole32(HELLO_MAGIC),
         .version = htole16(HELLO_VERSION),
@@ -53,7 +52,7 @@ uint8_t *ucx_hello_write(const struct ucx_link *link, uint32_t *size_p)
         .link_id = htole64(link->id),
         .cookie = htole64(na_class->cookie),
         .cookie_address = htole64((uint64_t) (uintptr_t) &na_class->cookie),
-        .copier_size = htole32(copier_size),
+        .pid = htole32(na_class->may_attach ? (uint32_t) getpid() : 0),
         .name_size = htole16((uint16_t) name_size),
     };
     uint8_t *data = ucx_host->mem_alloc(size, 0), *at;
@@ -62,10 +61,7 @@ uint8_t *ucx_hello_write(const struct ucx_link *link, uint32_t *size_p)
         return NULL;
     at = data + sizeof(wire);
     memcpy(at, worker->address, worker->address_size);
-    at += worker->address_size;
-    if (copier_size != 0)
-        memcpy(at, copier, copier_size);
-    memcpy(at + copier_size, na_class->name, name_size);
+    memcpy(at + worker->address_size, na_class->name, name_size);
     memcpy(data, &wire, sizeof(wire));
     wire.digest = htole64(hello_digest(data, size));
     memcpy(data, &wire, sizeof(wire));
@@ -98,9 +94,9 @@ const char *ucx_hello_read(const uint8_t *data, uint32_t size, struct ucx_hello 
 
     memcpy(&wire, data, sizeof(wire));
     hello->address_size = le32toh(wire.address_size);
-    hello->copier_size = le32toh(wire.copier_size);
+    hello->pid = le32toh(wire.pid);
     name_size = le16toh(wire.name_size);
-    sum = (uint64_t) UCX_HELLO_HEAD + hello->address_size + hello->copier_size + name_size;
+    sum = (uint64_t) UCX_HELLO_HEAD + hello->address_size + name_size;
     if (sum != size || hello->address_size == 0 || name_size == 0 || name_size >= FABRIC_NAME_MAX)
         return "the parts of its introduction do not add up";
     if (le64toh(wire.digest) != hello_digest(data, size))
@@ -110,7 +106,6 @@ const char *ucx_hello_read(const uint8_t *data, uint32_t size, struct ucx_hello 
     hello->cookie = le64toh(wire.cookie);
     hello->cookie_address = le64toh(wire.cookie_address);
     hello->address = data + UCX_HELLO_HEAD;
-    hello->copier = data + UCX_HELLO_HEAD + hello->address_size;
     memcpy(hello->name, data + size - name_size, name_size);
     hello->name[name_size] = '\0';
     for (uint32_t i = 0; i < name_size; i++)

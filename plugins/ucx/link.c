@@ -119,14 +119,13 @@ void ucx_link_met(struct ucx_link *link, const struct ucx_hello *hello)
         ucx_link_fail(link, NA_PLUGIN_HOSTUNREACH, reason);
         return;
     }
-    if (na_class->copier != NULL && hello->copier_size != 0)
-        link->copier = ucx_copier_connect(na_class->copier, hello->copier, hello->copier_size,
-                                          hello->cookie, hello->cookie_address);
+    if (na_class->may_attach && ucx_attach_try(hello->pid, hello->cookie, hello->cookie_address))
+        link->pid = hello->pid;
     link->phase = UCX_LINK_READY;
     na_class->dialing--;
     UCX_LOG_DEBUG("%s is connected%s%s", link->name,
                   link->has_error_mode ? "" : ", without error handling",
-                  link->copier != NULL ? ", memory is copied" : "");
+                  link->pid != 0 ? ", memory is copied" : "");
 }
 
 void ucx_link_trouble(struct ucx_link *link)
@@ -275,6 +274,13 @@ bool ucx_link_has_lane(struct ucx_link *link, const char *const *words)
     return is_found;
 }
 
+uint64_t ucx_link_piece(const struct ucx_link *link, uint64_t left)
+{
+    uint64_t most = link->is_stream ? UCX_STREAM_PIECE : UCX_PIECE;
+
+    return left < most ? left : most;
+}
+
 static uint32_t link_hash(const char *name)
 {
     return (uint32_t) fabric_digest(name, strlen(name));
@@ -308,6 +314,7 @@ static ucs_status_t link_endpoint_create(struct ucx_link *link, const struct ucx
         link->ep = NULL;
     link->has_error_mode = mode == UCP_ERR_HANDLING_MODE_PEER;
     link->is_shared = status == UCS_OK && ucx_link_has_lane(link, shared);
+    link->is_stream = !link->is_shared && link->na_class->has_segments;
     return status;
 }
 
@@ -328,9 +335,6 @@ static void link_endpoint_close(struct ucx_link *link, bool is_forced)
 {
     ucp_request_param_t param = {0};
 
-    if (link->copier != NULL)
-        ucx_copier_disconnect(link->na_class->copier, link->copier);
-    link->copier = NULL;
     if (link->ep == NULL)
         return;
     if (is_forced && link->has_error_mode) {

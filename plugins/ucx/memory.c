@@ -33,8 +33,9 @@ struct mem_packed {
 static struct na_plugin_mem *mem_alloc(struct na_plugin_class *na_class);
 static ucs_status_t mem_map(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
 static void mem_unmap(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
+static void mem_take_back(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
 static void mem_wait(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
-static void mem_fail_links(struct na_plugin_class *na_class);
+static void mem_fail_links(struct na_plugin_mem *mem);
 static void mem_forget_key(struct na_plugin_mem *mem);
 static uint64_t mem_digest(const struct mem_packed *packed, const uint8_t *key, size_t key_size);
 
@@ -112,7 +113,7 @@ out:
     return ret;
 }
 
-/* Pieces under way are waited for: afterwards the caller may free the memory. */
+/* Pieces under way are taken back or waited for: afterwards the caller may free the memory. */
 int32_t ucx_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
 {
     if (mem->is_remote)
@@ -121,7 +122,10 @@ int32_t ucx_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_me
     if (mem->is_registered) {
         mem->is_registered = false;
         ucx_table_remove(&na_class->memory, mem->id);
-        if (mem->users != 0)
+        ucx_enter();
+        mem_take_back(na_class, mem);
+        ucx_leave();
+        if (!fabric_list_empty(&mem->tickets))
             mem_wait(na_class, mem);
         mem_unmap(na_class, mem);
     }
@@ -276,6 +280,7 @@ static struct na_plugin_mem *mem_alloc(struct na_plugin_class *na_class)
 
     if (mem == NULL)
         return NULL;
+    fabric_list_init(&mem->tickets);
     fabric_lock(&na_class->fabric);
     fabric_list_append(&na_class->handles, &mem->node);
     fabric_unlock(&na_class->fabric);
@@ -331,35 +336,56 @@ static void mem_unmap(struct na_plugin_class *na_class, struct na_plugin_mem *me
     mem->packed_size = 0;
 }
 
-/* UCX cannot be told to stop, but links can be closed. */
+/* Gets that wait are refused; of their pieces, what UCX has not begun to copy is given back. */
+static void mem_take_back(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
+{
+    struct fabric_link *node, *next;
+
+    for (node = na_class->links.next; node != &na_class->links && mem->jobs != 0; node = node->next)
+        ucx_jobs_refuse(fabric_container(node, struct ucx_link, node), mem);
+    if (mem->jobs != 0)
+        ucx_copies_drop(na_class, NULL, mem, 0, NA_PLUGIN_INVALID_ARG);
+    for (node = mem->tickets.next; node != &mem->tickets; node = next) {
+        next = node->next;
+        (void) ucx_ticket_take_back(fabric_container(node, struct ucx_ticket, node),
+                                    NA_PLUGIN_INVALID_ARG);
+    }
+}
+
+/* UCX cannot be told to stop what goes by rendezvous, but links can be closed. */
 static void mem_wait(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
 {
     uint64_t end = ucx_host->clock_ns() + MEM_FREE_NS;
 
-    while (mem->users != 0 && ucx_host->clock_ns() < end)
+    while (!fabric_list_empty(&mem->tickets) && ucx_host->clock_ns() < end)
         (void) ucx_poll(&na_class->fabric);
-    if (mem->users == 0)
+    if (fabric_list_empty(&mem->tickets))
         return;
-    mem_fail_links(na_class);
+    mem_fail_links(mem);
     end = ucx_host->clock_ns() + MEM_FREE_NS;
-    while (mem->users != 0 && ucx_host->clock_ns() < end)
+    while (!fabric_list_empty(&mem->tickets) && ucx_host->clock_ns() < end)
         (void) ucx_poll(&na_class->fabric);
-    if (mem->users != 0)
+    if (!fabric_list_empty(&mem->tickets))
         UCX_LOG_ERROR("UCX does not let go of memory at %p", (void *) (uintptr_t) mem->base);
+    while (!fabric_list_empty(&mem->tickets))
+        fabric_list_remove(mem->tickets.next);
 }
 
-/* Those on which something is under way. */
-static void mem_fail_links(struct na_plugin_class *na_class)
+/* Those over which pieces of it are under way. A failure may end several tickets at once. */
+static void mem_fail_links(struct na_plugin_mem *mem)
 {
-    struct fabric_link *node, *next;
+    struct fabric_link *node = mem->tickets.next;
 
-    for (node = na_class->links.next; node != &na_class->links; node = next) {
-        struct ucx_link *link = fabric_container(node, struct ucx_link, node);
+    while (node != &mem->tickets) {
+        struct ucx_link *link = fabric_container(node, struct ucx_ticket, node)->link;
 
-        next = node->next;
-        if (link->busy != 0)
-            ucx_link_fail(link, NA_PLUGIN_HOSTUNREACH,
-                          "it does not take what it asked for, and the memory is needed");
+        if (link->phase == UCX_LINK_FAILED) {
+            node = node->next;
+            continue;
+        }
+        ucx_link_fail(link, NA_PLUGIN_HOSTUNREACH,
+                      "it does not take what it asked for, and the memory is needed");
+        node = mem->tickets.next;
     }
 }
 

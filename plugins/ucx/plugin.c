@@ -74,11 +74,8 @@ int32_t na_plugin_entry_v1(const struct na_host *host, const struct na_plugin **
     static char reason[128];
     unsigned major, minor, release;
 
-    if (host->abi_version >> 16 != NA_PLUGIN_ABI_MAJOR ||
-        host->size < offsetof(struct na_host, clock_ns) + sizeof(host->clock_ns)) {
-        *reason_p = "the core's host table is not of ABI 1";
+    if (!fabric_host_check(host, reason_p))
         return NA_PLUGIN_OPNOTSUPPORTED;
-    }
     ucp_get_version(&major, &minor, &release);
     if (UCP_VERSION(major, minor) < UCP_API_VERSION) {
         (void) snprintf(reason, sizeof(reason),

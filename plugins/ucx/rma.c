@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Puts and gets at their origin. Three ways lead to the other process's memory: copying by the
- * kernel on one node, one-sided lanes of UCX, and pieces in active messages, which the target sends
+ * target on one node, one-sided lanes of UCX, and pieces in active messages, which the target sends
  * or takes. Which one is a matter of the link.
  */
 
@@ -54,6 +54,7 @@ int32_t ucx_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma)
     memset(transfer, 0, sizeof(*transfer));
     transfer->rma = rma;
     transfer->link = link;
+    fabric_list_init(&transfer->tickets);
     ret = ucx_table_add(&na_class->transfers, transfer, &transfer->id);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
@@ -62,7 +63,7 @@ int32_t ucx_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma)
     ucx_enter();
     switch (transfer->way) {
     case UCX_WAY_COPY:
-        ret = ucx_copier_start(transfer);
+        ret = ucx_attach_start(transfer);
         break;
     case UCX_WAY_UCP:
         ret = ucx_native_start(transfer);
@@ -93,7 +94,7 @@ bool ucx_rma_abandon(struct fabric_endpoint *endpoint, struct fabric_rma *rma, i
     if (!transfer->is_over) {
         transfer->is_over = true;
         transfer->status = status;
-        if (transfer->way == UCX_WAY_MESSAGES) {
+        if (transfer->way != UCX_WAY_UCP) {
             ucx_enter();
             ucx_message_stop(transfer);
             ucx_leave();
@@ -167,7 +168,7 @@ static enum ucx_transfer_way transfer_way(struct ucx_link *link, struct fabric_r
     bool is_host = rma->local->mem_type == NA_PLUGIN_MEM_TYPE_HOST &&
                    rma->remote->mem_type == NA_PLUGIN_MEM_TYPE_HOST;
 
-    if (link->copier != NULL && is_host)
+    if (link->pid != 0 && !link->is_attach_refused && is_host)
         return UCX_WAY_COPY;
     if (link->na_class->wants_keys && rma->remote->packed_size != 0 && link_has_native_lanes(link))
         return UCX_WAY_UCP;
@@ -214,6 +215,9 @@ static void transfer_end(struct ucx_transfer *transfer, int32_t status)
 {
     struct na_plugin_class *na_class = transfer->link->na_class;
 
+    /* Empty unless the worker is gone, and what it had in hand with it. */
+    while (!fabric_list_empty(&transfer->tickets))
+        fabric_list_remove(transfer->tickets.next);
     fabric_list_remove(&transfer->node);
     ucx_table_remove(&na_class->transfers, transfer->id);
     fabric_rma_done(&na_class->fabric, transfer->rma, status);

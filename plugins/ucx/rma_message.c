@@ -10,15 +10,41 @@
 
 #include <string.h>
 
+static int32_t message_status(int32_t status);
 static int32_t message_ask(struct ucx_transfer *transfer);
 static int32_t message_send_pieces(struct ucx_transfer *transfer);
+static void message_take_back(struct ucx_transfer *transfer);
 static void message_piece_sent(void *request, ucs_status_t status, void *arg);
 static void message_header_sent(void *request, ucs_status_t status, void *arg);
 static void message_piece_received(void *request, ucs_status_t status, size_t size, void *arg);
+static void *piece_start(void *context, const void *buffer, size_t count);
+static size_t piece_size(void *state);
+static size_t piece_pack(void *state, size_t offset, void *dest, size_t max_length);
+static void piece_finish(void *state);
 
 int32_t ucx_message_start(struct ucx_transfer *transfer)
 {
     return transfer->rma->is_put != 0 ? message_send_pieces(transfer) : message_ask(transfer);
+}
+
+/* What an eager piece is to UCX: something that gives its bytes when it is asked for them. */
+ucs_status_t ucx_pieces_setup(struct na_plugin_class *na_class)
+{
+    const ucp_generic_dt_ops_t ops = {
+        .start_pack = piece_start,
+        .packed_size = piece_size,
+        .pack = piece_pack,
+        .finish = piece_finish,
+    };
+
+    return ucp_dt_create_generic(&ops, NULL, &na_class->piece);
+}
+
+void ucx_pieces_cleanup(struct na_plugin_class *na_class)
+{
+    if (na_class->piece != 0)
+        ucp_dt_destroy(na_class->piece);
+    na_class->piece = 0;
 }
 
 /* It was abandoned: the target need not go on. */
@@ -27,7 +53,11 @@ void ucx_message_stop(struct ucx_transfer *transfer)
     struct ucx_link *link = transfer->link;
     struct ucx_ticket *ticket;
 
-    if (transfer->rma->is_put != 0 || link->phase != UCX_LINK_READY || link->is_failing)
+    if (transfer->way == UCX_WAY_MESSAGES && transfer->rma->is_put != 0) {
+        message_take_back(transfer);
+        return;
+    }
+    if (link->phase != UCX_LINK_READY || link->is_failing)
         return;
     ticket = ucx_ticket_get(link);
     if (ticket == NULL)
@@ -42,6 +72,7 @@ struct ucx_ticket *ucx_ticket_get(struct ucx_link *link)
 
     if (ticket == NULL)
         return NULL;
+    fabric_list_init(&ticket->node);
     ticket->link = link;
     ticket->header.link = link->their_id;
     link->busy++;
@@ -51,16 +82,30 @@ struct ucx_ticket *ucx_ticket_get(struct ucx_link *link)
 void ucx_ticket_put(struct ucx_ticket *ticket)
 {
     ticket->link->busy--;
-    if (ticket->mem != NULL)
-        ticket->mem->users--;
+    fabric_list_remove(&ticket->node);
     ucx_scrap_put(ticket->link->na_class, ticket);
+}
+
+/*
+ * Takes an eager piece back: nobody reads its memory from now on, and the other side is told the
+ * status instead. False when UCX has copied a part of it, or knows the memory itself.
+ */
+bool ucx_ticket_take_back(struct ucx_ticket *ticket, int32_t status)
+{
+    if (ticket->data == NULL || (ticket->packed != 0 && ticket->packed != ticket->length))
+        return false;
+    ticket->data = NULL;
+    ticket->header.status = status;
+    fabric_list_remove(&ticket->node);
+    return true;
 }
 
 /* The callback has the ticket, also when UCX is done at once; not when this returns an error. */
 ucs_status_t ucx_ticket_send(struct ucx_ticket *ticket, uint32_t am, const void *data, size_t size,
                              ucp_send_nbx_callback_t callback)
 {
-    bool is_eager = size <= UCX_EAGER_MAX && (ticket->header.flags & UCX_RMA_DEVICE) == 0;
+    uint64_t eager_max = ticket->link->is_stream ? UCX_STREAM_PIECE : UCX_EAGER_MAX;
+    bool is_eager = size <= eager_max && (ticket->header.flags & UCX_RMA_DEVICE) == 0;
     ucp_request_param_t param = {
         .op_attr_mask =
             UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS,
@@ -68,14 +113,21 @@ ucs_status_t ucx_ticket_send(struct ucx_ticket *ticket, uint32_t am, const void 
         .cb.send = callback,
         .user_data = ticket,
     };
-    ucs_status_ptr_t request = ucp_am_send_nbx(ticket->link->ep, am, &ticket->header,
-                                               sizeof(ticket->header), data, size, &param);
-    ucs_status_t status;
+    ucs_status_ptr_t request;
 
+    ticket->length = size;
+    if (is_eager && size != 0) {
+        ticket->data = data;
+        param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
+        param.datatype = ticket->link->na_class->piece;
+        data = ticket;
+        size = 1;
+    }
+    request = ucp_am_send_nbx(ticket->link->ep, am, &ticket->header, sizeof(ticket->header), data,
+                              size, &param);
     if (UCS_PTR_IS_ERR(request)) {
-        status = UCS_PTR_STATUS(request);
         ucx_ticket_put(ticket);
-        return status;
+        return UCS_PTR_STATUS(request);
     }
     if (request == NULL)
         callback(NULL, UCS_OK, ticket);
@@ -158,6 +210,10 @@ ucs_status_t ucx_data_received(void *arg, const void *header, size_t header_size
     if (transfer == NULL || transfer->link != link || transfer->way != UCX_WAY_MESSAGES ||
         transfer->rma->is_put != 0 || transfer->is_over)
         return UCS_OK;
+    if (copy.status != NA_PLUGIN_SUCCESS) {
+        ucx_transfer_advance(transfer, message_status(copy.status), 0);
+        return UCS_OK;
+    }
     if (copy.offset > transfer->rma->length || size > transfer->rma->length - copy.offset) {
         UCX_LOG_WARNING("%s sends more than it was asked for", link->name);
         return UCS_OK;
@@ -195,17 +251,22 @@ ucs_status_t ucx_done_received(void *arg, const void *header, size_t header_size
     if (link == NULL)
         return UCS_OK;
     transfer = ucx_table_find(&na_class->transfers, copy.transfer);
-    if (transfer == NULL || transfer->link != link || transfer->way != UCX_WAY_MESSAGES)
+    if (transfer == NULL || transfer->link != link || transfer->way == UCX_WAY_UCP)
         return UCS_OK;
-    if (copy.status != NA_PLUGIN_SUCCESS)
-        ucx_transfer_advance(transfer,
-                             copy.status > 0 && copy.status <= NA_PLUGIN_HOSTFIREWALL
-                                 ? copy.status
-                                 : NA_PLUGIN_PROTOCOL_ERROR,
-                             0);
+    if (transfer->way == UCX_WAY_COPY)
+        ucx_attach_answered(
+            transfer, copy.status == NA_PLUGIN_SUCCESS ? copy.status : message_status(copy.status));
+    else if (copy.status != NA_PLUGIN_SUCCESS)
+        ucx_transfer_advance(transfer, message_status(copy.status), 0);
     else if (transfer->rma->is_put != 0 && copy.length <= transfer->sent - transfer->done)
         ucx_transfer_advance(transfer, NA_PLUGIN_SUCCESS, copy.length);
     return UCS_OK;
+}
+
+/* An error that the other side reports. */
+static int32_t message_status(int32_t status)
+{
+    return status > 0 && status <= NA_PLUGIN_HOSTFIREWALL ? status : NA_PLUGIN_PROTOCOL_ERROR;
 }
 
 static int32_t message_ask(struct ucx_transfer *transfer)
@@ -235,8 +296,7 @@ static int32_t message_send_pieces(struct ucx_transfer *transfer)
     struct ucx_table *table = &transfer->link->na_class->transfers;
 
     while (transfer->sent < rma->length && transfer->in_touch < UCX_PIECES) {
-        uint64_t left = rma->length - transfer->sent;
-        uint64_t size = left < UCX_PIECE ? left : UCX_PIECE;
+        uint64_t size = ucx_link_piece(transfer->link, rma->length - transfer->sent);
         const uint8_t *data =
             (const uint8_t *) (uintptr_t) rma->local->base + rma->local_offset + transfer->sent;
         struct ucx_ticket *ticket = ucx_ticket_get(transfer->link);
@@ -245,7 +305,6 @@ static int32_t message_send_pieces(struct ucx_transfer *transfer)
         if (ticket == NULL)
             return NA_PLUGIN_NOMEM;
         ticket->transfer = id;
-        ticket->length = size;
         ticket->header.transfer = id;
         ticket->header.memory = rma->remote->id;
         ticket->header.key = rma->remote->key;
@@ -255,6 +314,7 @@ static int32_t message_send_pieces(struct ucx_transfer *transfer)
             rma->remote->mem_type != NA_PLUGIN_MEM_TYPE_HOST)
             ticket->header.flags = UCX_RMA_DEVICE;
         transfer->sent += size;
+        fabric_list_append(&transfer->tickets, &ticket->node);
         ucx_transfer_touch(transfer);
         status = ucx_ticket_send(ticket, UCX_AM_PUT, data, size, message_piece_sent);
         if (status != UCS_OK) {
@@ -268,6 +328,22 @@ static int32_t message_send_pieces(struct ucx_transfer *transfer)
             break;
     }
     return NA_PLUGIN_SUCCESS;
+}
+
+/* The target throws away what it gets in their place. */
+static void message_take_back(struct ucx_transfer *transfer)
+{
+    struct fabric_link *node, *next;
+
+    for (node = transfer->tickets.next; node != &transfer->tickets; node = next) {
+        struct ucx_ticket *ticket = fabric_container(node, struct ucx_ticket, node);
+
+        next = node->next;
+        if (!ucx_ticket_take_back(ticket, NA_PLUGIN_CANCELED))
+            continue;
+        ticket->transfer = 0;
+        transfer->in_touch--;
+    }
 }
 
 static void message_piece_sent(void *request, ucs_status_t status, void *arg)
@@ -313,4 +389,36 @@ static void message_piece_received(void *request, ucs_status_t status, size_t si
     ucx_ticket_put(ticket);
     if (transfer != NULL)
         ucx_transfer_untouch(transfer, ucx_status(status), status == UCS_OK ? length : 0);
+}
+
+static void *piece_start(void *context, const void *buffer, size_t count)
+{
+    (void) context;
+    (void) count;
+    return (void *) (uintptr_t) buffer;
+}
+
+static size_t piece_size(void *state)
+{
+    return ((const struct ucx_ticket *) state)->length;
+}
+
+/* The header leaves with the first bytes, and says when these are none of the region. */
+static size_t piece_pack(void *state, size_t offset, void *dest, size_t max_length)
+{
+    struct ucx_ticket *ticket = state;
+    size_t size = ticket->length - offset;
+
+    size = size < max_length ? size : max_length;
+    if (ticket->data != NULL)
+        memcpy(dest, ticket->data + offset, size);
+    else
+        memset(dest, 0, size);
+    ticket->packed = offset + size;
+    return size;
+}
+
+static void piece_finish(void *state)
+{
+    (void) state;
 }

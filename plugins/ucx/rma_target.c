@@ -11,7 +11,6 @@
 static void jobs_progress(struct ucx_link *link);
 static ucs_status_t job_send_piece(struct ucx_link *link, struct ucx_job *job);
 static void job_piece_sent(void *request, ucs_status_t status, void *arg);
-static void job_release(struct ucx_job *job);
 static void put_received(void *request, ucs_status_t status, size_t size, void *arg);
 
 ucs_status_t ucx_get_received(void *arg, const void *header, size_t header_size, void *data,
@@ -48,7 +47,7 @@ ucs_status_t ucx_get_received(void *arg, const void *header, size_t header_size,
     job->flags = copy.flags & UCX_RMA_DEVICE;
     if (mem->mem_type != NA_PLUGIN_MEM_TYPE_HOST)
         job->flags |= UCX_RMA_DEVICE;
-    mem->users++;
+    mem->jobs++;
     link->job_count++;
     fabric_list_append(&link->jobs, &job->node);
     jobs_progress(link);
@@ -68,7 +67,7 @@ ucs_status_t ucx_put_received(void *arg, const void *header, size_t header_size,
     uint8_t *place;
     int32_t ret;
 
-    if (link == NULL)
+    if (link == NULL || copy.status != NA_PLUGIN_SUCCESS) /* it took the piece back */
         return UCS_OK;
     ret =
         ucx_mem_find(na_class, copy.memory, copy.key, NA_PLUGIN_MEM_WRITE, copy.offset, size, &mem);
@@ -90,8 +89,7 @@ ucs_status_t ucx_put_received(void *arg, const void *header, size_t header_size,
         ucx_message_done(link, copy.transfer, NA_PLUGIN_SUCCESS, size);
         return UCS_OK;
     }
-    mem->users++;
-    ticket->mem = mem;
+    fabric_list_append(&mem->tickets, &ticket->node);
     ticket->transfer = copy.transfer;
     ticket->length = size;
     return ucx_ticket_receive(ticket, data, place, size, put_received);
@@ -114,10 +112,11 @@ ucs_status_t ucx_stop_received(void *arg, const void *header, size_t header_size
         struct ucx_job *job = fabric_container(node, struct ucx_job, node);
 
         if (job->transfer == copy.transfer) {
-            job_release(job);
-            break;
+            ucx_job_release(job);
+            return UCS_OK;
         }
     }
+    ucx_copies_drop(link->na_class, link, NULL, copy.transfer, NA_PLUGIN_CANCELED);
     return UCS_OK;
 }
 
@@ -125,7 +124,24 @@ ucs_status_t ucx_stop_received(void *arg, const void *header, size_t header_size
 void ucx_jobs_drop(struct ucx_link *link)
 {
     while (!fabric_list_empty(&link->jobs))
-        job_release(fabric_container(link->jobs.next, struct ucx_job, node));
+        ucx_job_release(fabric_container(link->jobs.next, struct ucx_job, node));
+    ucx_copies_drop(link->na_class, link, NULL, 0, NA_PLUGIN_CANCELED);
+}
+
+/* The region is deregistered. */
+void ucx_jobs_refuse(struct ucx_link *link, const struct na_plugin_mem *mem)
+{
+    struct fabric_link *node, *next;
+
+    for (node = link->jobs.next; node != &link->jobs; node = next) {
+        struct ucx_job *job = fabric_container(node, struct ucx_job, node);
+
+        next = node->next;
+        if (job->mem != mem)
+            continue;
+        ucx_message_done(link, job->transfer, NA_PLUGIN_INVALID_ARG, 0);
+        ucx_job_release(job);
+    }
 }
 
 static void jobs_progress(struct ucx_link *link)
@@ -133,32 +149,26 @@ static void jobs_progress(struct ucx_link *link)
     while (link->pieces < UCX_PIECES && !fabric_list_empty(&link->jobs) &&
            link->phase == UCX_LINK_READY && !link->is_failing) {
         struct ucx_job *job = fabric_container(link->jobs.next, struct ucx_job, node);
-        ucs_status_t status = UCS_OK;
+        ucs_status_t status = job_send_piece(link, job);
 
-        if (!job->mem->is_registered)
-            ucx_message_done(link, job->transfer, NA_PLUGIN_INVALID_ARG, 0);
-        else
-            status = job_send_piece(link, job);
         if (status != UCS_OK)
             ucx_message_done(link, job->transfer, ucx_status(status), 0);
-        if (status != UCS_OK || !job->mem->is_registered || job->sent == job->length)
-            job_release(job);
+        if (status != UCS_OK || job->sent == job->length)
+            ucx_job_release(job);
     }
 }
 
 /* What UCX takes at once does not come back here: it would go round in depth. */
 static ucs_status_t job_send_piece(struct ucx_link *link, struct ucx_job *job)
 {
-    uint64_t left = job->length - job->sent;
-    uint64_t size = left < UCX_PIECE ? left : UCX_PIECE;
+    uint64_t size = ucx_link_piece(link, job->length - job->sent);
     const uint8_t *data = (const uint8_t *) (uintptr_t) job->mem->base + job->offset + job->sent;
     struct ucx_ticket *ticket = ucx_ticket_get(link);
     ucs_status_t status;
 
     if (ticket == NULL)
         return UCS_ERR_NO_MEMORY;
-    ticket->mem = job->mem;
-    job->mem->users++;
+    fabric_list_append(&job->mem->tickets, &ticket->node);
     ticket->header.transfer = job->transfer;
     ticket->header.offset = job->sent;
     ticket->header.length = size;
@@ -188,9 +198,9 @@ static void job_piece_sent(void *request, ucs_status_t status, void *arg)
     link->busy--;
 }
 
-static void job_release(struct ucx_job *job)
+void ucx_job_release(struct ucx_job *job)
 {
-    job->mem->users--;
+    job->mem->jobs--;
     job->link->job_count--;
     fabric_list_remove(&job->node);
     ucx_scrap_put(job->link->na_class, job);

@@ -26,9 +26,12 @@
 #define UCX_PIECE         (UINT64_C(1) << 20)   /* of a transfer by messages */
 #define UCX_PIECES        4u                    /* of them in progress to one peer */
 #define UCX_EAGER_MAX     UINT64_C(16384)       /* larger pieces go by rendezvous */
+#define UCX_STREAM_PIECE  UINT64_C(245760)      /* over sockets all go at once, and each fits */
+#define UCX_STREAM_SEG    "256K"                /* into what UCX hands to the socket in one go */
 #define UCX_JOBS_MAX      65536u                /* gets of one peer that wait here */
 #define UCX_TABLE_MAX     (UINT32_C(1) << 20)   /* registered regions, transfers */
-#define UCX_LINK_POLLS    64u                   /* polls between two looks at the sockets */
+#define UCX_LINK_POLLS    64u                   /* polls between two looks at the clock, which */
+#define UCX_LINK_NS       UINT64_C(50000)       /* says whether to look at the sockets */
 #define UCX_GRACE_NS      UINT64_C(20000000)    /* for frames behind a closed socket */
 #define UCX_HELLO_NS      UINT64_C(60000000000) /* a target may be slow to read it */
 #define UCX_BUCKETS       1024u
@@ -42,7 +45,8 @@
 #define UCX_AM_DONE     5u /* the target's verdict on a piece, or its refusal */
 #define UCX_AM_STOP     6u /* the origin gave a get up */
 #define UCX_AM_PROBE    7u /* from ourselves */
-#define UCX_AM_COUNT    8u
+#define UCX_AM_COPY     8u /* origin asks the target to copy from or to its memory */
+#define UCX_AM_COUNT    9u
 
 #define ucx_likely(x)   __builtin_expect(!!(x), 1)
 #define ucx_unlikely(x) __builtin_expect(!!(x), 0)
@@ -56,8 +60,6 @@
 
 extern const struct na_host *ucx_host;
 
-struct ucx_copier;
-struct ucx_copier_peer;
 struct ucx_bounce;
 
 /* Objects under ids that the wire carries: index and generation, so that old ones are recognised */
@@ -141,14 +143,16 @@ struct ucx_link {
     bool is_failing; /* UCX said so: dealt with in the next poll */
     bool has_error_mode;
     bool is_shared;   /* it writes to our shared memory */
+    bool is_stream;   /* all goes through sockets */
     bool has_goodbye; /* it said that it closes */
     struct ucx_worker *worker;
     enum ucx_lanes lanes;
     ucs_status_t failure;
     ucp_ep_h ep;
     void *close_request;
-    struct ucx_copier_peer *copier;
-    uint32_t busy; /* sends and receives that UCX has not let go of */
+    uint32_t pid;           /* of a process of this node whose memory we may touch; else 0 */
+    bool is_attach_refused; /* it may not touch ours */
+    uint32_t busy;          /* sends and receives that UCX has not let go of */
     uint64_t deadline;
     struct fabric_link channels;
     struct fabric_link transfers; /* that we asked for */
@@ -174,9 +178,10 @@ struct na_plugin_class {
     struct fabric_link workers; /* all */
     ucs_thread_mode_t thread_mode;
     uint32_t probing;          /* workers */
-    struct ucx_copier *copier; /* NULL: no copying between processes of this node */
+    bool may_attach;           /* memory of processes of this node may be touched */
+    struct fabric_link copies; /* jobs that we carry out by that */
     uint64_t incarnation;
-    uint64_t cookie; /* another process that can read it may copy */
+    uint64_t cookie; /* another process that can read it may touch our memory */
     uint64_t salt;   /* of keys */
     char name[FABRIC_NAME_MAX];
     int listen_fd;
@@ -185,10 +190,13 @@ struct na_plugin_class {
     bool is_attentive; /* the sockets are to be looked at in the next poll */
     bool has_hardware; /* a lane of RDMA is possible */
     bool wants_keys;   /* handles carry UCP's remote keys */
+    bool has_segments; /* those of sockets are large enough for an eager piece */
+    ucp_datatype_t piece;
     enum ucx_rma_choice rma;
     bool is_quiet; /* a complaint about descriptors was made */
     uint32_t polls;
-    uint32_t dialing; /* links */
+    uint32_t dialing;   /* links */
+    uint64_t look_next; /* at the sockets */
     struct fabric_link links;
     struct fabric_link trouble;
     struct fabric_link graveyard; /* closed channels */
@@ -226,8 +234,9 @@ struct na_plugin_mem {
     uint64_t length;
     uint64_t id;
     uint64_t key;
-    uint64_t incarnation; /* of the class it belongs to */
-    uint32_t users;       /* pieces under way in a registered region */
+    uint64_t incarnation;       /* of the class it belongs to */
+    uint32_t jobs;              /* gets of a registered region that wait */
+    struct fabric_link tickets; /* messages under way that know it */
     bool is_registered;
     ucp_mem_h mem;
     void *packed; /* UCP's remote key as it travels; padded when it came from the wire */
@@ -254,9 +263,10 @@ struct ucx_transfer {
     uint32_t in_touch; /* requests of UCX that know the local memory */
     bool is_over;      /* it failed or was abandoned: ends when in_touch is 0 */
     int32_t status;
+    struct fabric_link tickets; /* pieces of a put that UCX has in hand */
 };
 
-/* A get that we answer. */
+/* A get that we answer, or a put or get that we carry out. */
 struct ucx_job {
     struct fabric_link node;
     struct ucx_link *link;
@@ -265,8 +275,8 @@ struct ucx_job {
     uint64_t offset;   /* of the next byte in the region */
     uint64_t sent;
     uint64_t length;
+    uint64_t address; /* the origin's memory */
     uint32_t flags;
-    uint32_t in_touch;
 };
 
 static inline struct na_plugin_class *ucx_class(struct fabric_endpoint *endpoint)
@@ -287,7 +297,7 @@ int32_t ucx_status(ucs_status_t status);
 void ucx_log_capture(void);
 void ucx_log_reset(void);
 const char *ucx_log_last(void);
-extern _Thread_local uint32_t ucx_log_depth;
+extern _Thread_local uint32_t ucx_log_depth __attribute__((tls_model("initial-exec")));
 
 /* Between these two of one thread, what UCX has to say goes to our log. */
 static inline void ucx_enter(void)
@@ -348,6 +358,8 @@ void ucx_link_hung_up(struct ucx_link *link);
 void ucx_link_trouble(struct ucx_link *link);
 void ucx_links_progress(struct na_plugin_class *na_class);
 bool ucx_link_has_lane(struct ucx_link *link, const char *const *words);
+/* Bytes of the next piece of so many that are left. */
+uint64_t ucx_link_piece(const struct ucx_link *link, uint64_t left);
 void ucx_links_leave(struct ucx_worker *worker);
 void ucx_links_close(struct na_plugin_class *na_class);
 void ucx_links_free(struct na_plugin_class *na_class);
@@ -370,8 +382,7 @@ struct ucx_hello {
     char name[FABRIC_NAME_MAX];
     const void *address;
     uint32_t address_size;
-    const void *copier;
-    uint32_t copier_size;
+    uint32_t pid; /* 0: its memory is not to be touched */
 };
 #define UCX_HELLO_HEAD 72u
 #define UCX_HELLO_MAX  65536u
@@ -447,19 +458,25 @@ struct ucx_rma_header {
     uint64_t transfer; /* the origin's */
     uint64_t memory;   /* the target's region */
     uint64_t key;
-    uint64_t offset; /* GET, PUT: in the region; DATA: in the transfer */
-    uint64_t length; /* GET: wanted; DONE: bytes of the piece */
-    int32_t status;  /* DONE */
-    uint32_t flags;  /* UCX_RMA_* */
+    uint64_t offset;  /* GET, PUT: in the region; DATA: in the transfer */
+    uint64_t length;  /* GET, COPY: wanted; DONE: bytes of the piece */
+    uint64_t address; /* COPY: in the origin */
+    int32_t status;   /* DONE; DATA, PUT: what is behind was taken back, if no success */
+    uint32_t flags;   /* UCX_RMA_* */
 };
 #define UCX_RMA_DEVICE 0x01u /* memory that only UCX can write to: no eager pieces */
+#define UCX_RMA_PUT    0x02u /* COPY: to the region */
 
-/* A message of RMA under way, sent or received. It holds the link. */
+/*
+ * A message of RMA under way, sent or received. It holds the link. UCX asks for the bytes of an
+ * eager piece when it can copy them; until then the piece can be taken back.
+ */
 struct ucx_ticket {
+    struct fabric_link node; /* of the region, or of the transfer of a put */
     struct ucx_link *link;
     uint64_t transfer;
-    struct ucx_job *job;
-    struct na_plugin_mem *mem; /* counted as a user, if not NULL */
+    const uint8_t *data; /* of an eager piece; NULL: UCX knows the memory, or nobody does */
+    uint64_t packed;     /* bytes of it that UCX has copied */
     uint64_t length;
     struct ucx_rma_header header;
 };
@@ -468,6 +485,9 @@ int32_t ucx_message_start(struct ucx_transfer *transfer);
 void ucx_message_stop(struct ucx_transfer *transfer);
 struct ucx_ticket *ucx_ticket_get(struct ucx_link *link);
 void ucx_ticket_put(struct ucx_ticket *ticket);
+bool ucx_ticket_take_back(struct ucx_ticket *ticket, int32_t status);
+ucs_status_t ucx_pieces_setup(struct na_plugin_class *na_class);
+void ucx_pieces_cleanup(struct na_plugin_class *na_class);
 ucs_status_t ucx_ticket_send(struct ucx_ticket *ticket, uint32_t am, const void *data, size_t size,
                              ucp_send_nbx_callback_t callback);
 ucs_status_t ucx_ticket_receive(struct ucx_ticket *ticket, void *descriptor, void *buf, size_t size,
@@ -488,16 +508,17 @@ ucs_status_t ucx_put_received(void *arg, const void *header, size_t header_size,
 ucs_status_t ucx_stop_received(void *arg, const void *header, size_t header_size, void *data,
                                size_t size, const ucp_am_recv_param_t *param);
 void ucx_jobs_drop(struct ucx_link *link);
+void ucx_job_release(struct ucx_job *job);
+void ucx_jobs_refuse(struct ucx_link *link, const struct na_plugin_mem *mem);
 
-/* copier.c: copying between processes of one node by UCT's cma */
-struct ucx_copier *ucx_copier_open(void);
-void ucx_copier_close(struct ucx_copier *copier);
-const void *ucx_copier_address(const struct ucx_copier *copier, uint32_t *size_p);
-struct ucx_copier_peer *ucx_copier_connect(struct ucx_copier *copier, const void *address,
-                                           uint32_t size, uint64_t cookie, uint64_t cookie_address);
-void ucx_copier_disconnect(struct ucx_copier *copier, struct ucx_copier_peer *peer);
-int32_t ucx_copier_start(struct ucx_transfer *transfer);
-void ucx_copier_progress(struct ucx_copier *copier);
-bool ucx_copier_is_idle(const struct ucx_copier *copier);
+/* attach.c: copying between processes of one node */
+bool ucx_attach_try(uint32_t pid, uint64_t cookie, uint64_t cookie_address);
+int32_t ucx_attach_start(struct ucx_transfer *transfer);
+void ucx_attach_answered(struct ucx_transfer *transfer, int32_t status);
+void ucx_attach_progress(struct na_plugin_class *na_class);
+ucs_status_t ucx_copy_received(void *arg, const void *header, size_t header_size, void *data,
+                               size_t size, const ucp_am_recv_param_t *param);
+void ucx_copies_drop(struct na_plugin_class *na_class, const struct ucx_link *link,
+                     const struct na_plugin_mem *mem, uint64_t transfer, int32_t status);
 
 #endif /* UCX_H */

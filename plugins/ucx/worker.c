@@ -13,9 +13,11 @@
 static int32_t worker_context_create(struct na_plugin_class *na_class, const char *tls,
                                      const char *device);
 static void worker_configure(ucp_config_t *config, const char *name, const char *value);
+static void worker_configure_tcp(struct na_plugin_class *na_class, ucp_config_t *config);
 static int32_t worker_create(struct ucx_worker *worker);
 static int32_t worker_handlers_set(struct ucx_worker *worker);
 static void worker_destroy(struct ucx_worker *worker);
+static bool worker_is_look_due(struct na_plugin_class *na_class);
 static int32_t worker_watch(struct na_plugin_class *na_class);
 static int32_t worker_failed(const char *what, ucs_status_t status);
 
@@ -59,6 +61,7 @@ void ucx_worker_close(struct na_plugin_class *na_class)
         fabric_list_remove(&worker->node);
         ucx_host->mem_free(worker);
     }
+    ucx_pieces_cleanup(na_class);
     if (na_class->context != NULL)
         ucp_cleanup(na_class->context);
     na_class->worker = NULL;
@@ -107,10 +110,11 @@ int32_t ucx_poll(struct fabric_endpoint *endpoint)
     for (struct fabric_link *node = na_class->workers.next; node != &na_class->workers;
          node = node->next)
         (void) ucp_worker_progress(fabric_container(node, struct ucx_worker, node)->worker);
-    if (na_class->copier != NULL && !ucx_copier_is_idle(na_class->copier))
-        ucx_copier_progress(na_class->copier);
+    if (ucx_unlikely(!fabric_list_empty(&na_class->copies)))
+        ucx_attach_progress(na_class);
     if (ucx_unlikely(++na_class->polls % UCX_LINK_POLLS == 0 || na_class->is_attentive ||
-                     na_class->dialing != 0)) {
+                     na_class->dialing != 0) &&
+        worker_is_look_due(na_class)) {
         na_class->is_attentive = false;
         ucx_channels_progress(na_class);
     }
@@ -120,6 +124,17 @@ int32_t ucx_poll(struct fabric_endpoint *endpoint)
         ucx_probe_progress(na_class);
     ucx_leave();
     return NA_PLUGIN_SUCCESS;
+}
+
+/* A look is a system call: who polls without a pause does not need it every few microseconds. */
+static bool worker_is_look_due(struct na_plugin_class *na_class)
+{
+    uint64_t now = ucx_host->clock_ns();
+
+    if (now < na_class->look_next && !na_class->is_attentive && na_class->dialing == 0)
+        return false;
+    na_class->look_next = now + UCX_LINK_NS;
+    return true;
 }
 
 int ucx_get_fd(struct fabric_endpoint *endpoint)
@@ -139,8 +154,7 @@ bool ucx_try_wait(struct fabric_endpoint *endpoint)
     ucs_status_t status = UCS_OK;
 
     if (!fabric_list_empty(&na_class->sent) || !fabric_list_empty(&na_class->trouble) ||
-        na_class->probing != 0 ||
-        (na_class->copier != NULL && !ucx_copier_is_idle(na_class->copier)))
+        na_class->probing != 0 || !fabric_list_empty(&na_class->copies))
         return false;
     ucx_enter();
     for (struct fabric_link *node = na_class->workers.next;
@@ -175,25 +189,22 @@ static int32_t worker_context_create(struct na_plugin_class *na_class, const cha
         worker_configure(config, "TLS", tls);
     if (device[0] != '\0' && getenv("UCX_NET_DEVICES") == NULL)
         worker_configure(config, "NET_DEVICES", device);
-#if UCP_API_VERSION >= UCP_VERSION(1, 12)
+#if UCP_API_VERSION >= UCP_VERSION(1, 12) /* that is when it takes options of transports */
     /* Shared memory for endpoints that are told of dead peers; its name is that of both kinds. */
     if (getenv("UCX_POSIX_ERROR_HANDLING") == NULL && getenv("UCX_SYSV_ERROR_HANDLING") == NULL &&
         (ucx_protocol_has(tls, "sysv") || ucx_protocol_has(tls, "posix")))
         worker_configure(config, "MM_ERROR_HANDLING", "y");
 #endif
-    /* When a peer dies during a send without a copy over tcp, UCX 1.13 ends the process: it counts
-     * the completion twice. */
-    if (ucx_protocol_has(tls, "tcp") && !na_class->has_hardware) {
-        if (getenv("UCX_ZCOPY_THRESH") == NULL)
-            worker_configure(config, "ZCOPY_THRESH", "inf");
-        if (getenv("UCX_TCP_PUT_ENABLE") == NULL)
-            worker_configure(config, "TCP_PUT_ENABLE", "n");
-    }
+    if (ucx_protocol_has(tls, "tcp") && !na_class->has_hardware)
+        worker_configure_tcp(na_class, config);
     status = ucp_init(&params, config, &na_class->context);
     ucp_config_release(config);
+    if (status != UCS_OK)
+        na_class->context = NULL;
+    else
+        status = ucx_pieces_setup(na_class);
     if (status == UCS_OK)
         return NA_PLUGIN_SUCCESS;
-    na_class->context = NULL;
     return worker_failed("open a context", status);
 }
 
@@ -203,6 +214,25 @@ static void worker_configure(ucp_config_t *config, const char *name, const char 
 
     if (status != UCS_OK)
         UCX_LOG_WARNING("UCX does not take %s=%s: %s", name, value, ucs_status_string(status));
+}
+
+/* Options of the transport itself are named without it. */
+static void worker_configure_tcp(struct na_plugin_class *na_class, ucp_config_t *config)
+{
+    /* When a peer dies during a send without a copy, UCX 1.13 ends the process: it counts the
+     * completion twice. */
+    if (getenv("UCX_ZCOPY_THRESH") == NULL)
+        worker_configure(config, "ZCOPY_THRESH", "inf");
+#if UCP_API_VERSION >= UCP_VERSION(1, 12)
+    if (getenv("UCX_TCP_PUT_ENABLE") == NULL)
+        worker_configure(config, "PUT_ENABLE", "n");
+    /* So a piece of a transfer is one system call, and is taken from where that call left it. */
+    if (getenv("UCX_TCP_TX_SEG_SIZE") == NULL && getenv("UCX_TCP_RX_SEG_SIZE") == NULL) {
+        worker_configure(config, "TX_SEG_SIZE", UCX_STREAM_SEG);
+        worker_configure(config, "RX_SEG_SIZE", UCX_STREAM_SEG);
+        na_class->has_segments = true;
+    }
+#endif
 }
 
 /*
@@ -246,7 +276,7 @@ static int32_t worker_handlers_set(struct ucx_worker *worker)
         [UCX_AM_FRAME] = ucx_frame_received, [UCX_AM_GET] = ucx_get_received,
         [UCX_AM_DATA] = ucx_data_received,   [UCX_AM_PUT] = ucx_put_received,
         [UCX_AM_DONE] = ucx_done_received,   [UCX_AM_STOP] = ucx_stop_received,
-        [UCX_AM_PROBE] = ucx_probe_received,
+        [UCX_AM_PROBE] = ucx_probe_received, [UCX_AM_COPY] = ucx_copy_received,
     };
 
     for (uint32_t id = UCX_AM_FRAME; id < UCX_AM_COUNT; id++) {

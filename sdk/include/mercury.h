@@ -620,8 +620,8 @@ HG_PUBLIC hg_return_t HG_Registered_disabled_response(hg_class_t *hg_class, hg_i
  * \param callback [IN]  called with type HG_CB_LOOKUP; ret is HG_SUCCESS or the error
  * \param arg [IN]       passed to the callback
  * \param name [IN]      address string of a peer, copied
- * \param op_id_p [OUT]  set to HG_OP_ID_NULL, as there is nothing to cancel; may be NULL or
- * HG_OP_ID_IGNORE
+ * \param op_id_p [OUT]  operation for HG_Addr_lookup_cancel() of mercury_ext.h, valid until the
+ * callback; may be NULL or HG_OP_ID_IGNORE
  *
  * \return HG_SUCCESS, and the callback will run; HG_INVALID_ARG if context, callback or name is
  * NULL; HG_NOMEM
@@ -1057,8 +1057,9 @@ HG_PUBLIC hg_return_t HG_Respond(hg_handle_t handle, hg_cb_t callback, void *arg
  *
  * \param handle [IN]    handle
  *
- * \return HG_SUCCESS, also if nothing runs; HG_INVALID_ARG if handle is NULL; HG_OPNOTSUPPORTED for
- * an RPC to the own address that its handler already works on
+ * \return HG_SUCCESS, also if nothing runs; HG_INVALID_ARG if handle is NULL; an NA error code if
+ * the transport cannot cancel: the operation then ends as it would have, or with its deadline (see
+ * mercury_ext.h)
  *
  * Any thread. \since 1.0
  */

@@ -43,8 +43,9 @@ struct hg_init_info {
      * an own address then is "<address>;sm=<node>@<address in shared memory>", where <node> is the
      * boot id of the machine, and who looks such a string up tries the second part if it has the
      * same boot id. Classes without auto_sm look up the first part. What cannot be reached so
-     * (another container, say) is reached as other peers are. HG_Addr_is_auto_sm() and counters
-     * (mercury_ext.h) tell which way was taken. */
+     * (another container, say) is reached as other peers are. So is, after one HG_HOSTUNREACH, a
+     * peer that is gone from there: its process may be started again at the first part.
+     * HG_Addr_is_auto_sm() and counters (mercury_ext.h) tell which way was taken. */
     uint8_t auto_sm;
 
     /* Init string for that shared-memory endpoint, NULL for the default. */

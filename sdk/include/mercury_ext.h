@@ -6,6 +6,7 @@
 #define MERCURY_EXT_H
 
 #include "mercury.h"
+#include "mercury_bulk.h"
 
 /* Counters beyond hg_diag_counters. Fields are only ever appended. */
 struct hg_ext_counters {
@@ -19,7 +20,12 @@ struct hg_ext_counters {
     uint64_t sm_req_sent_count;      /* Requests that auto_sm sent through shared memory */
     uint64_t sm_req_recv_count;      /* Requests received so */
     uint64_t sm_bulk_count;          /* Bulk transfers started so */
+    uint64_t timeout_count;          /* Operations whose deadline ended them */
+    uint64_t parked_count;           /* Operations that ended before the transport let go of them */
 };
+
+/* How long HG_Class_set_overflow_timeout() is at first, in milliseconds. */
+#define HG_OVERFLOW_TIMEOUT_DEFAULT 300000u
 
 #ifdef __cplusplus
 extern "C" {
@@ -82,6 +88,164 @@ HG_PUBLIC bool HG_Addr_is_auto_sm(const hg_class_t *hg_class, hg_addr_t addr) HG
  * Any thread. \since 1.0
  */
 HG_PUBLIC na_class_t *HG_Class_get_na(const hg_class_t *hg_class) HG_WARN_UNUSED_RESULT;
+
+/*
+ * Deadlines
+ *
+ * An operation with a deadline ends by its callback when that is over, at the latest in the first
+ * progress call after it (to within 0.1 ms), with ret HG_TIMEOUT; also if the transport can neither
+ * complete nor cancel it. What comes for it afterwards is dropped and counted. Progress that
+ * sleeps, and the descriptor of HG_Event_get_wait_fd(), wake in time. Milliseconds count from the
+ * call that starts the operation; 0 stands for no deadline.
+ *
+ * A cancelled operation that has a deadline ends, by HG_CANCELED, some 20 ms later even if the
+ * transport does not let go of it; one without a deadline ends when the transport does.
+ */
+
+/**
+ * Set the deadline that handles, requests, bulk transfers and lookups of a class have if none is
+ * set for one of them. It is none at first.
+ *
+ * \param hg_class [IN]     class
+ * \param deadline_ms [IN]  milliseconds, or 0. Handles that exist keep theirs
+ *
+ * \return HG_SUCCESS; HG_INVALID_ARG if hg_class is NULL
+ *
+ * Any thread. \since 1.1
+ */
+HG_PUBLIC hg_return_t HG_Class_set_default_deadline(hg_class_t *hg_class, unsigned int deadline_ms);
+
+/**
+ * The default deadline of a class.
+ *
+ * \param hg_class [IN]  class
+ *
+ * \return milliseconds; 0: none
+ *
+ * Any thread. \since 1.1
+ */
+HG_PUBLIC unsigned int HG_Class_get_default_deadline(const hg_class_t *hg_class)
+    HG_WARN_UNUSED_RESULT;
+
+/**
+ * Set how long the data of an input or output that did not fit a message are waited for: a response
+ * whose output nobody fetches ends with HG_TIMEOUT, and the memory that holds it can be used again;
+ * a request whose input cannot be fetched is answered with HG_TIMEOUT. A deadline of the handle
+ * goes before. At first it is HG_OVERFLOW_TIMEOUT_DEFAULT. An origin that makes no progress for
+ * longer gets an error instead of its output.
+ *
+ * \param hg_class [IN]    class
+ * \param timeout_ms [IN]  milliseconds; 0: for ever
+ *
+ * \return HG_SUCCESS; HG_INVALID_ARG if hg_class is NULL
+ *
+ * Any thread. \since 1.1
+ */
+HG_PUBLIC hg_return_t HG_Class_set_overflow_timeout(hg_class_t *hg_class, unsigned int timeout_ms);
+
+/**
+ * Set the deadline of operations on a handle, from the next HG_Forward() or HG_Respond() on. After
+ * HG_TIMEOUT the handle can be used again like after any other result; the target is told that its
+ * response is not waited for. It is not told to stop.
+ *
+ * \param handle [IN]       handle, of HG_Create() or received. Those that are created or received
+ *     later have the default of their class again
+ * \param deadline_ms [IN]  milliseconds, or 0
+ *
+ * \return HG_SUCCESS; HG_INVALID_ARG if handle is NULL
+ *
+ * One thread at a time. \since 1.1
+ */
+HG_PUBLIC hg_return_t HG_Set_deadline(hg_handle_t handle, unsigned int deadline_ms);
+
+/**
+ * The deadline of operations on a handle.
+ *
+ * \param handle [IN]  handle
+ *
+ * \return milliseconds; 0: none
+ *
+ * One thread at a time. \since 1.1
+ */
+HG_PUBLIC unsigned int HG_Get_deadline(hg_handle_t handle) HG_WARN_UNUSED_RESULT;
+
+/**
+ * HG_Addr_lookup1() with a deadline of its own; HG_Addr_lookup1() takes that of the class. With a
+ * deadline the address is looked up by a thread, so that a name whose servers do not answer ends in
+ * time; as long as that thread runs, HG_Finalize() returns HG_BUSY. A class that was opened with
+ * NA_THREAD_MODE_SINGLE_CLS looks up in the call, whatever that takes.
+ *
+ * \param context [IN]      as in HG_Addr_lookup1()
+ * \param callback [IN]     called with type HG_CB_LOOKUP; ret is HG_SUCCESS, HG_TIMEOUT,
+ *     HG_CANCELED or the error
+ * \param arg [IN]          passed to the callback
+ * \param name [IN]         address string of a peer, copied
+ * \param deadline_ms [IN]  milliseconds; 0: none, whatever the class has
+ * \param op_id_p [OUT]     operation, valid until the callback; may be NULL or HG_OP_ID_IGNORE
+ *
+ * \return as HG_Addr_lookup1()
+ *
+ * Any thread. \since 1.1
+ */
+HG_PUBLIC hg_return_t HG_Addr_lookup_deadline(hg_context_t *context, hg_cb_t callback, void *arg,
+                                              const char *name, unsigned int deadline_ms,
+                                              hg_op_id_t *op_id_p);
+
+/**
+ * Cancel a lookup. Its callback is called once, with HG_CANCELED unless it failed before.
+ *
+ * \param op_id [IN]  operation whose callback has not returned yet
+ *
+ * \return HG_SUCCESS; HG_INVALID_ARG if it is HG_OP_ID_NULL
+ *
+ * Any thread. \since 1.1
+ */
+HG_PUBLIC hg_return_t HG_Addr_lookup_cancel(hg_op_id_t op_id);
+
+/**
+ * HG_Bulk_transfer_id() with a deadline of its own; the other functions take that of the class.
+ *
+ * HG_TIMEOUT says that the time is over, not that the memory is quiet: as long as HG_Bulk_in_use()
+ * says so of the local descriptor, the transport may still write to its memory or read it. Memory
+ * that HG_Bulk_create() allocated stays as long as need be.
+ *
+ * \param context [IN]        as in HG_Bulk_transfer_id()
+ * \param callback [IN]       as in HG_Bulk_transfer_id()
+ * \param arg [IN]            as in HG_Bulk_transfer_id()
+ * \param op [IN]             as in HG_Bulk_transfer_id()
+ * \param origin_addr [IN]    as in HG_Bulk_transfer_id()
+ * \param origin_id [IN]      as in HG_Bulk_transfer_id()
+ * \param origin_handle [IN]  as in HG_Bulk_transfer_id()
+ * \param origin_offset [IN]  as in HG_Bulk_transfer_id()
+ * \param local_handle [IN]   as in HG_Bulk_transfer_id()
+ * \param local_offset [IN]   as in HG_Bulk_transfer_id()
+ * \param size [IN]           as in HG_Bulk_transfer_id()
+ * \param deadline_ms [IN]    milliseconds; 0: none, whatever the class has
+ * \param op_id [OUT]         as in HG_Bulk_transfer_id()
+ *
+ * \return as HG_Bulk_transfer_id()
+ *
+ * Any thread. \since 1.1
+ */
+HG_PUBLIC hg_return_t HG_Bulk_transfer_deadline(hg_context_t *context, hg_cb_t callback, void *arg,
+                                                hg_bulk_op_t op, hg_addr_t origin_addr,
+                                                uint8_t origin_id, hg_bulk_t origin_handle,
+                                                hg_size_t origin_offset, hg_bulk_t local_handle,
+                                                hg_size_t local_offset, hg_size_t size,
+                                                unsigned int deadline_ms, hg_op_id_t *op_id);
+
+/**
+ * Whether the memory of a descriptor may still be touched by a transfer that ended, by HG_TIMEOUT
+ * or HG_CANCELED, before the transport let go of it. That changes with progress, and ends at the
+ * latest when the context of the transfer is destroyed.
+ *
+ * \param handle [IN]  local descriptor
+ *
+ * \return true if so; false otherwise, or if handle is HG_BULK_NULL
+ *
+ * Any thread. \since 1.1
+ */
+HG_PUBLIC bool HG_Bulk_in_use(hg_bulk_t handle) HG_WARN_UNUSED_RESULT;
 
 #ifdef __cplusplus
 }

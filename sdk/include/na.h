@@ -72,6 +72,9 @@ NA_PUBLIC void NA_Free_protocol_info(struct na_protocol_info *na_protocol_info);
  * "ofi+tcp://localhost:3344", "ofi+verbs,ucx+all,ofi+tcp", "ofi+tcp;ofi_rxm://eth0",
  * "ucx+rc;cma;posix://10.0.0.1:5".
  *
+ * The program keeps its signal handlers: those that a fabric's library installs for signals that
+ * end a process (some do as soon as they are loaded or listed) are taken away again.
+ *
  * \param info_string  init string
  * \param listen       accept messages from peers that did not get our address from us
  *

@@ -319,6 +319,20 @@ NA_PUBLIC na_return_t NA_Plugin_get_search_path(char *buf, size_t *buf_size);
 NA_PUBLIC const struct na_selection *NA_Class_get_selection(const na_class_t *na_class);
 
 /**
+ * Ask what a class can do. Plugins list such words of all that some class of theirs can do (struct
+ * na_plugin_info); those of a class depend on its protocol, device and options, too.
+ *
+ * \param na_class    the class
+ * \param capability  "rma", "native_rma", "wait_fd", "poll_wait", "cancel_send", "peer_death",
+ *     "device_memory", "forward_progress", "memory_segments", "multi_recv" or "addr_serialize"
+ *
+ * \return true if the class can; false if it cannot, for other words, or if one of both is NULL
+ *
+ * Any thread. \since 1.1
+ */
+NA_PUBLIC bool NA_Class_has_capability(const na_class_t *na_class, const char *capability);
+
+/**
  * Get the size limit of one NA_Put() or NA_Get().
  *
  * \param na_class  the class
@@ -342,6 +356,27 @@ NA_PUBLIC uint64_t NA_Class_get_max_rma_size(const na_class_t *na_class);
  */
 NA_PUBLIC na_return_t NA_Class_get_counters(const na_class_t *na_class, struct na_counter *counters,
                                             size_t *count_p);
+
+/* ---- Operations ------------------------------------------------------------------------------ */
+
+/**
+ * Give an outstanding operation another callback, so that its owner need not wait for a transport
+ * that does not let go of it. Operation, buffer and memory stay the transport's until the new
+ * callback runs.
+ *
+ * \param na_class  the class
+ * \param context   the context that it was posted to
+ * \param op_id     the operation, not one of a multi-receive; the post has to have returned
+ * \param callback  called instead of the one that it was posted with
+ * \param arg       passed to it
+ *
+ * \return true, and the former callback will not be called; false if nothing is outstanding, or if
+ *         that callback runs at this moment
+ *
+ * Any thread. \since 1.1
+ */
+NA_PUBLIC bool NA_Op_set_callback(na_class_t *na_class, na_context_t *context, na_op_id_t *op_id,
+                                  na_cb_t callback, void *arg);
 
 #ifdef __cplusplus
 }

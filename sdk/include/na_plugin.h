@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The plugin ABI, version 1.0: everything a network transport needs to be loaded by Amalgam.
+ * The plugin ABI, version 1.1: everything a network transport needs to be loaded by Amalgam.
  *
  * A transport is a shared object named na_<name>.so that exports one symbol, na_plugin_entry_v1. It
  * includes this header and its own fabric's, links nothing of ours and imports no symbol of ours:
@@ -61,7 +61,7 @@ extern "C" {
  */
 
 #define NA_PLUGIN_ABI_MAJOR 1u
-#define NA_PLUGIN_ABI_MINOR 0u
+#define NA_PLUGIN_ABI_MINOR 1u
 
 /* Versions in tables are major << 16 | minor. Majors must be equal, any pair of minors works. */
 #define NA_PLUGIN_ABI_VERSION ((NA_PLUGIN_ABI_MAJOR << 16) | NA_PLUGIN_ABI_MINOR)
@@ -245,6 +245,13 @@ struct na_host {
 
     /* Monotonic time in nanoseconds. */
     uint64_t (*clock_ns)(void);
+
+    /*
+     * The core's table of an optional family (ids below, where the core is the one who gives), or
+     * NULL. It begins with struct na_plugin_extension. Since 1.1: a core whose table ends before
+     * this member has no such families.
+     */
+    const void *(*get_extension)(const char *id);
 };
 
 /*
@@ -283,6 +290,9 @@ struct na_plugin_class_info {
     uint64_t unexpected_header_size; /* bytes at the front that are the plugin's, at most 4096 */
     uint64_t expected_header_size;
     uint64_t max_rma_size; /* largest single put or get, at least 4096; 0 for no limit */
+    /* Since 1.1: most segments of a memory handle of this class, where they are fewer than those of
+     * na_plugin_mem_segments; 0: as many. Look at `size` before it is written. */
+    uint64_t max_segments;
 };
 
 /* ------------------------------------------------------------------------------------------------
@@ -638,6 +648,65 @@ struct na_plugin_addr_serialize {
                                 uint64_t flags, struct na_plugin_addr **addr_p);
 };
 
+/*
+ * For plugins that stand in front of another plugin, to watch it or to disturb it: given by the
+ * core, na_host.get_extension. The core finds and loads the other plugin; from then on the wrapping
+ * plugin calls the other's table as the core would, under the same rules, with operations that it
+ * gets from op_create. What the other plugin reports for these comes to the wrapping plugin, which
+ * completes its own operations in turn.
+ */
+#define NA_PLUGIN_EXT_WRAP "na.wrap/1"
+
+/* One plugin and protocol that a choice stands for. Frozen. */
+struct na_plugin_wrap_candidate {
+    /* All members that this core knows are there: absent functions are NULL. Lives for ever. */
+    const struct na_plugin *plugin;
+    const char *class_name;              /* for na_plugin_init.class_name; during the call */
+    const struct na_plugin_offer *offer; /* as the plugin reported it; during the call */
+};
+
+/* Takes one candidate during na_plugin_wrap.select; anything but success ends the selection. */
+typedef int32_t (*na_plugin_wrap_candidate_fn)(void *arg,
+                                               const struct na_plugin_wrap_candidate *candidate);
+
+/*
+ * Where the reports about operations of op_create go, with the meaning that the functions of struct
+ * na_host have. `arg` is that of op_create. The other plugin may hold locks while it calls these:
+ * they must not call back into it. Frozen.
+ */
+struct na_plugin_wrap_events {
+    void (*complete)(void *arg, int32_t status);
+    void (*complete_recv)(void *arg, int32_t status, uint64_t size, struct na_plugin_addr *source,
+                          uint32_t tag);
+    int32_t (*complete_multi_recv)(void *arg, int32_t status, void *buf, uint64_t size,
+                                   struct na_plugin_addr *source, uint32_t tag, uint32_t last);
+};
+
+struct na_plugin_wrap {
+    struct na_plugin_extension extension;
+
+    /*
+     * Finds what `choice` stands for, one choice of an init string without an address
+     * (`plugin+protocol` or a word), loads plugins if need be, and reports all candidates in the
+     * order in which the core would try them, also those that are not usable. Returns what the last
+     * `report` returned, or an error, and then `reason` (of `reason_size` bytes) says why there is
+     * no candidate. Not to be called in na_plugin.enumerate, which this calls. [any thread]
+     */
+    int32_t (*select)(const char *choice, na_plugin_wrap_candidate_fn report, void *arg,
+                      char *reason, uint64_t reason_size);
+
+    /*
+     * An operation for calls of `plugin`: its private part, zero-filled, op_size bytes at op_align.
+     * op_initialize and op_finalize are left to the caller. `events` must stay valid as long as the
+     * operation does. NULL without memory. [any thread] [may not block]
+     */
+    void *(*op_create)(const struct na_plugin *plugin, const struct na_plugin_wrap_events *events,
+                       void *arg);
+
+    /* Frees an operation that is not outstanding; NULL is allowed. [any thread] [may not block] */
+    void (*op_destroy)(void *op);
+};
+
 /* ------------------------------------------------------------------------------------------------
  * A helper, and what holds the layout
  */
@@ -662,12 +731,12 @@ static inline void na_plugin_log(const struct na_host *host, uint32_t level, con
 }
 
 #ifdef __cplusplus
-#    define NA_PLUGIN_ASSERT(condition) static_assert(condition, "ABI 1.0 layout")
+#    define NA_PLUGIN_ASSERT(condition) static_assert(condition, "layout of ABI 1")
 #else
-#    define NA_PLUGIN_ASSERT(condition) _Static_assert(condition, "ABI 1.0 layout")
+#    define NA_PLUGIN_ASSERT(condition) _Static_assert(condition, "layout of ABI 1")
 #endif
 
-/* Minors may append; what 1.0 has stays where it is. */
+/* Minors may append; what is there stays where it is. */
 #if UINTPTR_MAX == UINT64_MAX
 NA_PLUGIN_ASSERT(sizeof(struct na_plugin_offer) == 32);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin_offer, priority) == 24);
@@ -675,6 +744,7 @@ NA_PLUGIN_ASSERT(sizeof(struct na_plugin_segment) == 16);
 NA_PLUGIN_ASSERT(sizeof(struct na_plugin_extension) == 8);
 NA_PLUGIN_ASSERT(offsetof(struct na_host, op_complete) == 8);
 NA_PLUGIN_ASSERT(offsetof(struct na_host, clock_ns) == 64);
+NA_PLUGIN_ASSERT(offsetof(struct na_host, get_extension) == 72);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin_init, class_name) == 8);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin_init, max_unexpected_size) == 48);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin_init, request_mem_device) == 84);
@@ -687,9 +757,13 @@ NA_PLUGIN_ASSERT(offsetof(struct na_plugin, msg_send_unexpected) == 216);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin, mem_create) == 248);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin, put) == 304);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin, cleanup) == 376);
+NA_PLUGIN_ASSERT(offsetof(struct na_plugin_class_info, max_segments) == 56);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin_mem_segments, mem_create_segments) == 16);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin_multi_recv, msg_multi_recv_unexpected) == 8);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin_addr_serialize, addr_deserialize) == 24);
+NA_PLUGIN_ASSERT(sizeof(struct na_plugin_wrap_candidate) == 24);
+NA_PLUGIN_ASSERT(sizeof(struct na_plugin_wrap_events) == 24);
+NA_PLUGIN_ASSERT(offsetof(struct na_plugin_wrap, op_destroy) == 24);
 #endif
 
 #ifdef __cplusplus

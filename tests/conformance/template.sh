@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# plugin-template, as its reader uses it: copied to another place, renamed, built against an
-# installed prefix alone, tested by its own tests, installed, and used by hg_perf.
+# plugin-template, as its reader uses it: copied from an installed prefix, renamed, built against
+# that prefix alone, tested by its own tests, installed, and used by hg_perf.
 . "$(dirname "$0")/../install/common.sh"
 
 dir="$AMALGAM_WORK_DIR/template"
@@ -9,7 +9,9 @@ copy="$dir/my-plugin"
 export PATH="$AMALGAM_BINDIR:$PATH"
 fresh_directory "$dir"
 
-cp -r "$AMALGAM_SOURCE_DIR/plugin-template" "$copy"
+diff -r "$AMALGAM_SOURCE_DIR/plugin-template" "$AMALGAM_DATADIR/plugin-template" ||
+    fail "the template that is installed is not the one of the tree"
+cp -r "$AMALGAM_DATADIR/plugin-template" "$copy"
 "$copy/rename.sh" Mine >/dev/null 2>&1 && fail "rename.sh takes the name 'Mine'"
 "$copy/rename.sh" mine || fail "rename.sh ended with $?"
 "$copy/rename.sh" other >/dev/null 2>&1 && fail "rename.sh renames twice"

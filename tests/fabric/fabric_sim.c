@@ -35,7 +35,6 @@ static int sim_get_fd(struct fabric_endpoint *endpoint);
 static bool sim_try_wait(struct fabric_endpoint *endpoint);
 static void sim_frame_release(struct fabric_endpoint *endpoint, void *cookie);
 static int32_t sim_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *peer);
-static void sim_peer_greeted(struct fabric_endpoint *endpoint, struct fabric_peer *peer);
 static void sim_peer_close(struct fabric_endpoint *endpoint, struct fabric_peer *peer);
 static int32_t sim_slab_register(struct fabric_endpoint *endpoint, void *base, uint64_t size,
                                  void **registration_p);
@@ -43,6 +42,7 @@ static void sim_slab_deregister(struct fabric_endpoint *endpoint, void *registra
 static int32_t sim_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma);
 static bool sim_rma_abandon(struct fabric_endpoint *endpoint, struct fabric_rma *rma,
                             int32_t status);
+static bool sim_reset(struct fabric_endpoint *endpoint);
 static void sim_control(struct fabric_endpoint *endpoint, struct fabric_peer *peer, uint32_t type,
                         const void *data, uint64_t size);
 static void sim_count(struct na_plugin_class *node, const struct fabric_frame *frame);
@@ -80,12 +80,12 @@ static const struct fabric_ops sim_ops = {
     .try_wait = sim_try_wait,
     .frame_release = sim_frame_release,
     .peer_open = sim_peer_open,
-    .peer_greeted = sim_peer_greeted,
     .peer_close = sim_peer_close,
     .slab_register = sim_slab_register,
     .slab_deregister = sim_slab_deregister,
     .rma_start = sim_rma_start,
     .rma_abandon = sim_rma_abandon,
+    .reset = sim_reset,
     .control = sim_control,
 };
 
@@ -467,17 +467,6 @@ static int32_t sim_peer_open(struct fabric_endpoint *endpoint, struct fabric_pee
     return NA_PLUGIN_SUCCESS;
 }
 
-static void sim_peer_greeted(struct fabric_endpoint *endpoint, struct fabric_peer *peer)
-{
-    struct na_plugin_class *node = (struct na_plugin_class *) (void *) endpoint;
-
-    assert_non_null(peer->raw);
-    assert_int_equal(((uint8_t *) peer->private)[0], 1);
-    for (struct sim_job *job = node->jobs; job != NULL; job = job->next)
-        assert_true(job->frame == NULL || job->frame->peer != peer || job->is_old);
-    node->greeted++;
-}
-
 static void sim_peer_close(struct fabric_endpoint *endpoint, struct fabric_peer *peer)
 {
     struct na_plugin_class *node = (struct na_plugin_class *) (void *) endpoint;
@@ -531,13 +520,25 @@ static bool sim_rma_abandon(struct fabric_endpoint *endpoint, struct fabric_rma 
     struct na_plugin_class *node = (struct na_plugin_class *) (void *) endpoint;
 
     for (struct sim_job *job = node->jobs; job != NULL; job = job->next) {
-        if (job->rma != rma)
+        if (job->rma != rma || node->rma_mode == SIM_RMA_DEAF)
             continue;
         job->status = status;
         job->delay = 3;
         return node->rma_mode != SIM_RMA_STUBBORN;
     }
     return false;
+}
+
+static bool sim_reset(struct fabric_endpoint *endpoint)
+{
+    struct na_plugin_class *node = (struct na_plugin_class *) (void *) endpoint;
+
+    node->resets++;
+    for (struct sim_job *job = node->jobs; job != NULL; job = job->next) {
+        job->status = NA_PLUGIN_CANCELED;
+        job->delay = 3;
+    }
+    return true;
 }
 
 static void sim_control(struct fabric_endpoint *endpoint, struct fabric_peer *peer, uint32_t type,

@@ -43,10 +43,11 @@ struct sim_job {
 };
 
 enum sim_rma_mode {
-    SIM_RMA_AT_ONCE, /* done inside of the call */
-    SIM_RMA_LATER,   /* at the next poll */
-    SIM_RMA_NEVER,   /* until it is abandoned, which works */
-    SIM_RMA_STUBBORN /* abandoning it ends it a few polls later */
+    SIM_RMA_AT_ONCE,  /* done inside of the call */
+    SIM_RMA_LATER,    /* at the next poll */
+    SIM_RMA_NEVER,    /* until it is abandoned, which works */
+    SIM_RMA_STUBBORN, /* abandoning it ends it a few polls later */
+    SIM_RMA_DEAF      /* only ops.reset ends it */
 };
 
 struct na_plugin_class {
@@ -76,7 +77,7 @@ struct na_plugin_class {
     /* What it saw */
     uint32_t frames;   /* sent */
     uint32_t messages; /* records of messages in them */
-    uint32_t opened, closed, greeted, released, slabs, controls;
+    uint32_t opened, closed, released, slabs, controls, resets;
     uint32_t greetings; /* frames with one */
     uint32_t held;
     uint8_t control_data[512];

@@ -129,6 +129,7 @@ static void ipv6_is_resolved_where_the_machine_has_it(void **state)
 
 static void what_is_not_of_this_machine_is_an_error(void **state)
 {
+    static const char *const of_many[] = {"224.0.0.1", "239.1.2.3", "255.255.255.255"};
     struct sockaddr_storage address;
 
     (void) state;
@@ -150,6 +151,11 @@ static void what_is_not_of_this_machine_is_an_error(void **state)
                      NA_PLUGIN_INVALID_ARG);
     assert_int_equal(resolve_local("lo", "203.0.113.0/24", NA_PLUGIN_ADDR_UNSPEC, &address),
                      NA_PLUGIN_ADDRNOTAVAIL);
+    for (size_t i = 0; i < sizeof(of_many) / sizeof(of_many[0]); i++) {
+        assert_int_equal(resolve_local(of_many[i], NULL, NA_PLUGIN_ADDR_UNSPEC, &address),
+                         NA_PLUGIN_ADDRNOTAVAIL);
+        assert_non_null(strstr(reason, "multicast"));
+    }
 }
 
 static int32_t resolve_peer(const char *text, struct sockaddr_storage *address)
@@ -181,6 +187,24 @@ static void peers_need_a_host_and_a_port(void **state)
     assert_non_null(strstr(reason, "no-such-host.invalid"));
 }
 
+static void formatted_addresses_are_not_asked_about(void **state)
+{
+    struct sockaddr_storage address;
+    struct location location;
+    char formatted[128];
+
+    (void) state;
+    assert_int_equal(location_parse("[fe80::1%lo]:9", &location, reason), NA_PLUGIN_SUCCESS);
+    assert_int_equal(location_resolve_formatted(&location, NA_PLUGIN_ADDR_UNSPEC, &address, reason),
+                     NA_PLUGIN_SUCCESS);
+    location_format(&address, formatted, sizeof(formatted));
+    assert_string_equal(formatted, "[fe80::1%lo]:9");
+    assert_int_equal(location_parse("localhost:9", &location, reason), NA_PLUGIN_SUCCESS);
+    assert_int_equal(location_resolve_formatted(&location, NA_PLUGIN_ADDR_UNSPEC, &address, reason),
+                     NA_PLUGIN_NOENTRY);
+    assert_non_null(strstr(reason, "localhost"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -190,6 +214,7 @@ int main(void)
         cmocka_unit_test(ipv6_is_resolved_where_the_machine_has_it),
         cmocka_unit_test(what_is_not_of_this_machine_is_an_error),
         cmocka_unit_test(peers_need_a_host_and_a_port),
+        cmocka_unit_test(formatted_addresses_are_not_asked_about),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -53,7 +53,6 @@ static void test_first_message(void **state)
 {
     struct sim_pair *pair = *state;
 
-    assert_int_equal(pair->a->greeted, 1);
     assert_int_equal(pair->a->greetings, 1);
     assert_int_equal(pair->a->frames, 1); /* the message shared it */
     assert_string_equal(fabric_addr_state(pair->a_at_b)->peer.name, "a");
@@ -270,6 +269,26 @@ static void test_expected_matching(void **state)
     free(sends);
 }
 
+/* The core has no memory two of three times, and each poll asks it again. */
+static void test_refused_events(void **state)
+{
+    struct sim_pair *pair = *state;
+    const struct na_plugin_multi_recv *multi = fabric_get_extension(NA_PLUGIN_EXT_MULTI_RECV);
+    struct sim_op receive = {0}, send = {0};
+    uint8_t *buf = malloc(4096);
+
+    assert_int_equal(multi->msg_multi_recv_unexpected(pair->cb, &receive, buf, 4096, NULL), 0);
+    for (uint32_t i = 0; i < 8; i++) {
+        sim_events_to_refuse = 2;
+        assert_int_equal(
+            fabric_msg_send_unexpected(pair->ca, &send, "x", 2, NULL, pair->b_at_a, 0, i), 0);
+        sim_poll(pair->ca, pair->cb, 5);
+        assert_int_equal(receive.messages, i + 1);
+    }
+    assert_int_equal(fabric_cancel(pair->cb, &receive), 0);
+    free(buf);
+}
+
 static void test_multi_receive(void **state)
 {
     struct sim_pair *pair = *state;
@@ -442,6 +461,23 @@ static void test_several_frames(void **state)
     sim_close(pair.a, pair.ca);
     sim_close(pair.b, pair.cb);
     assert_int_equal(sim_allocations, 0);
+}
+
+/* Whatever a caller would like. */
+static void test_limits(void **state)
+{
+    struct na_plugin_init init = sim_init();
+    struct na_plugin_class *node;
+    struct sim_net net;
+
+    (void) state;
+    sim_net_setup(&net);
+    init.max_unexpected_size = 1;
+    init.max_expected_size = UINT64_MAX;
+    node = sim_open(&net, "a", &init);
+    assert_int_equal(node->endpoint.state->max_unexpected, 256);
+    assert_int_equal(node->endpoint.state->max_expected, SIM_FRAME_MAX - 40);
+    sim_close(node, sim_context(node, 0));
 }
 
 /* The largest messages, also as the first ones, which cannot share a frame with the greeting. */
@@ -636,7 +672,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_hold_bound, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_message_too_long, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_expected_matching, sim_pair_setup, sim_pair_teardown),
+        cmocka_unit_test_setup_teardown(test_refused_events, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_multi_receive, sim_pair_setup, sim_pair_teardown),
+        cmocka_unit_test(test_limits),
         cmocka_unit_test_setup_teardown(test_send_to_self, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_control_records, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test(test_no_retry),

@@ -146,6 +146,29 @@ static void test_peer_fails(void **state)
     assert_int_equal(ops[3].status, 0);
 }
 
+/* The fabric does not let go of a transfer: the last context that is stopped does not wait. */
+static void test_stop(void **state)
+{
+    struct sim_pair *pair = *state;
+    struct sim_op ops[2] = {0};
+    uint64_t from = sim_host.clock_ns();
+
+    pair->a->rma_mode = SIM_RMA_DEAF;
+    assert_int_equal(submit(pair, &ops[0], 1, 0), 0);
+    assert_int_equal(fabric_context_stop(pair->ca), 0);
+    assert_true(sim_host.clock_ns() - from < UINT64_C(1000000000));
+    assert_int_equal(ops[0].completions, 1);
+    assert_int_equal(ops[0].status, NA_PLUGIN_CANCELED);
+    assert_int_equal(pair->a->resets, 1);
+    assert_int_equal(fabric_context_destroy(pair->ca), 0);
+
+    pair->ca = sim_context(pair->a, 0);
+    pair->a->rma_mode = SIM_RMA_AT_ONCE;
+    assert_int_equal(submit(pair, &ops[1], 1, 0), 0);
+    sim_poll_until(pair->ca, pair->cb, &ops[1]);
+    assert_int_equal(ops[1].status, 0);
+}
+
 static void test_no_retry(void **state)
 {
     struct sim_pair *pair = *state;
@@ -183,6 +206,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_cancel, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_first_contact, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_peer_fails, sim_pair_setup, sim_pair_teardown),
+        cmocka_unit_test_setup_teardown(test_stop, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_no_retry, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_self, sim_pair_setup, sim_pair_teardown),
     };

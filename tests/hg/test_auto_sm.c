@@ -147,6 +147,85 @@ static void peers_without_the_lane_are_reached(void **state)
     pair_close(&with);
 }
 
+/* The main lane of one process with the second one of another. */
+static hg_addr_t lookup_mixed(const struct side *from, const struct side *main_side,
+                              const struct side *sm_side)
+{
+    const struct side *sides[] = {main_side, sm_side};
+    char names[2][512], *part;
+    hg_addr_t addr;
+
+    for (int i = 0; i < 2; i++) {
+        hg_size_t size = sizeof(names[i]);
+
+        assert_int_equal(HG_Addr_self(sides[i]->hg_class, &addr), HG_SUCCESS);
+        assert_int_equal(HG_Addr_to_string(sides[i]->hg_class, names[i], &size, addr), HG_SUCCESS);
+        assert_int_equal(HG_Addr_free(sides[i]->hg_class, addr), HG_SUCCESS);
+        part = strstr(names[i], ";sm=");
+        assert_non_null(part);
+        if (i == 0)
+            *part = '\0';
+    }
+    assert_true(strlen(names[0]) + strlen(part) < sizeof(names[0]));
+    strcat(names[0], part);
+    assert_int_equal(HG_Addr_lookup2(from->hg_class, names[0], &addr), HG_SUCCESS);
+    return addr;
+}
+
+/* A forward that was refused may leave its handle busy for a moment. */
+static hg_return_t call_or_fail(const struct pair *pair, hg_handle_t handle)
+{
+    hg_return_t ret = pair_call(pair, handle, NULL);
+
+    while (ret != HG_SUCCESS && HG_Reset(handle, HG_ADDR_NULL, 0) == HG_BUSY)
+        pair_progress(pair);
+    return ret;
+}
+
+/* As after a restart of the target, which has its old main address and a new second one. */
+static void a_peer_gone_from_the_second_lane_is_reached_on_the_main_one(void **state)
+{
+    struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
+    struct pair pair = {0}, gone = {0};
+    hg_handle_t handle, buf_handle;
+    char name[512];
+    hg_size_t size = sizeof(name);
+    void *buf;
+
+    (void) state;
+    if (test_is_sm())
+        test_skip("this run is over shared memory itself");
+    info.auto_sm = 1;
+    info.sm_info_string = "na+sm";
+    pair_open(&pair, &info);
+    gone.origin = pair.origin;
+    side_open(&gone.target, &info);
+    assert_int_equal(HG_Addr_free(pair.origin.hg_class, pair.addr), HG_SUCCESS);
+    pair.addr = lookup_mixed(&pair.origin, &pair.target, &gone.target);
+    assert_true(HG_Addr_is_auto_sm(pair.origin.hg_class, pair.addr));
+    handle = pair_create(&pair, RPC_NULL);
+    buf_handle = pair_create(&pair, RPC_NULL);
+    assert_int_equal(HG_Get_input_buf(buf_handle, &buf, NULL), HG_SUCCESS);
+    assert_int_equal(pair_call(&gone, handle, NULL), HG_SUCCESS);
+    side_close(&gone.target);
+
+    assert_int_equal(call_or_fail(&pair, handle), HG_HOSTUNREACH);
+    assert_int_equal(call_or_fail(&pair, handle), HG_SUCCESS);
+    pair_echo(&pair, 10);
+    pair_echo(&pair, pair_large(&pair));
+    assert_false(HG_Addr_is_auto_sm(pair.origin.hg_class, pair.addr));
+    assert_int_equal(HG_Addr_to_string(pair.origin.hg_class, name, &size, pair.addr), HG_SUCCESS);
+    assert_null(strstr(name, ";sm="));
+
+    /* Its buffer is in the program's hands. */
+    assert_int_equal(call_or_fail(&pair, buf_handle), HG_HOSTUNREACH);
+    assert_int_equal(HG_Reset(buf_handle, pair.addr, 0), HG_SUCCESS);
+    assert_int_equal(pair_call(&pair, buf_handle, NULL), HG_SUCCESS);
+    (void) HG_Destroy(buf_handle);
+    (void) HG_Destroy(handle);
+    pair_close(&pair);
+}
+
 static void addresses_of_other_nodes_use_the_main_lane(void **state)
 {
     struct pair pair = {0};
@@ -175,6 +254,7 @@ int main(void)
         cmocka_unit_test(asked_for_on_a_node_local_transport_it_changes_nothing),
         cmocka_unit_test(rpcs_and_bulk_take_the_second_lane),
         cmocka_unit_test(peers_without_the_lane_are_reached),
+        cmocka_unit_test(a_peer_gone_from_the_second_lane_is_reached_on_the_main_one),
         cmocka_unit_test(addresses_of_other_nodes_use_the_main_lane),
     };
 

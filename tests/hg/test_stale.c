@@ -8,6 +8,7 @@
 #include "hg/hg_private.h"
 
 #include <endian.h>
+#include <stdlib.h>
 
 /* A forward of a small blob to RPC_HOLD, when it has arrived. */
 static hg_handle_t forward_held(struct pair *pair, struct outcome *outcome, uint8_t seed)
@@ -200,6 +201,14 @@ static void hold_back_words(struct pair *pair, bool is_held_back)
     (void) pthread_mutex_unlock(&controls->lock);
 }
 
+/* So many RPCs were cancelled since that the tag of the last one is not known any more. */
+static void come_to_the_same_tag(hg_handle_t handle)
+{
+    free(handle->spent);
+    handle->spent = NULL;
+    handle->generation += (1u << hg_handle_lane(handle)->generation_bits) - 1;
+}
+
 /* Two responses wait to be fetched whose tags are one: the older one's receive gets the word. */
 static void acknowledgement_ends_the_response_that_it_is_of(void **state)
 {
@@ -213,7 +222,7 @@ static void acknowledgement_ends_the_response_that_it_is_of(void **state)
     assert_int_equal(HG_Cancel(handle), HG_SUCCESS);
     pair_wait_for(pair, &outcome.count, 1);
     hold_back_words(pair, false);
-    handle->generation += (1u << hg_handle_lane(handle)->generation_bits) - 1;
+    come_to_the_same_tag(handle);
     blob_make(&in, 16, 2);
     assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
     free(in.data);
@@ -237,6 +246,98 @@ static void acknowledgement_ends_the_response_that_it_is_of(void **state)
     assert_int_equal(HG_Destroy(held[1]), HG_SUCCESS);
     pair->target.held_count = 0;
     assert_int_equal(HG_Destroy(handle), HG_SUCCESS);
+}
+
+/* It is told apart by the cookie, also if it is of another RPC. */
+static void late_response_with_the_same_tag_is_dropped(void **state)
+{
+    struct pair *pair = *state;
+    hg_handle_t *held = pair->target.held;
+
+    for (int other = 0; other < 2; other++) {
+        uint64_t late = side_ext_counters(&pair->origin).late_response_count;
+        uint64_t end = now_ms() + 5000;
+        struct outcome outcome = {0}, responds = {0};
+        hg_handle_t handle = forward_held(pair, &outcome, 1);
+        struct blob in;
+
+        assert_int_equal(HG_Cancel(handle), HG_SUCCESS);
+        pair_wait_for(pair, &outcome.count, 1);
+        come_to_the_same_tag(handle);
+        blob_make(&in, 16, 2);
+        if (other)
+            assert_int_equal(HG_Reset(handle, HG_ADDR_NULL, RPC_NULL), HG_SUCCESS);
+        assert_int_equal(HG_Forward(handle, outcome_set, &outcome, other ? NULL : &in), HG_SUCCESS);
+        free(in.data);
+        if (!other)
+            pair_wait_held(pair, &pair->target, 2);
+        /* The target sends the old response before it looks at another request. */
+        assert_int_equal(respond(held[0], &responds, 16, 111), HG_SUCCESS);
+        while (side_ext_counters(&pair->origin).late_response_count == late && now_ms() < end)
+            side_progress(&pair->origin);
+        assert_int_equal(side_ext_counters(&pair->origin).late_response_count, late + 1);
+        assert_int_equal(outcome.count, 1);
+        if (!other)
+            assert_int_equal(respond(held[1], &responds, 16, 222), HG_SUCCESS);
+        pair_wait_for(pair, &outcome.count, 2);
+        assert_int_equal(outcome.ret, HG_SUCCESS);
+        if (!other)
+            output_check(handle, 16, 222);
+        pair_wait_for(pair, &responds.count, other ? 1 : 2);
+        while (pair->target.held_count > 0)
+            assert_int_equal(HG_Destroy(held[--pair->target.held_count]), HG_SUCCESS);
+        assert_int_equal(HG_Destroy(handle), HG_SUCCESS);
+    }
+}
+
+/* The handle would have come to the same tag again, and both answers arrive together. */
+static void answer_of_old_does_not_take_the_place_of_the_right_one(void **state)
+{
+    struct pair *pair = *state;
+    struct outcome outcome = {0}, responds = {0};
+    hg_handle_t handle = forward_held(pair, &outcome, 1), *held = pair->target.held;
+    uint64_t end = now_ms() + 5000;
+    struct blob in;
+
+    assert_int_equal(HG_Cancel(handle), HG_SUCCESS);
+    pair_wait_for(pair, &outcome.count, 1);
+    handle->generation += (1u << hg_handle_lane(handle)->generation_bits) - 1;
+    blob_make(&in, 16, 2);
+    assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
+    free(in.data);
+    pair_wait_held(pair, &pair->target, 2);
+    assert_int_not_equal(held[0]->tag, held[1]->tag);
+
+    assert_int_equal(respond(held[0], &responds, 16, 111), HG_SUCCESS);
+    assert_int_equal(respond(held[1], &responds, 16, 222), HG_SUCCESS);
+    while (responds.count < 2 && now_ms() < end)
+        side_progress(&pair->target);
+    pair_wait_for(pair, &outcome.count, 2);
+    assert_int_equal(outcome.ret, HG_SUCCESS);
+    output_check(handle, 16, 222);
+    assert_int_equal(HG_Destroy(held[0]), HG_SUCCESS);
+    assert_int_equal(HG_Destroy(held[1]), HG_SUCCESS);
+    pair->target.held_count = 0;
+    assert_int_equal(HG_Destroy(handle), HG_SUCCESS);
+}
+
+/* However many are cancelled, there is a tag for the next one. */
+static void tags_do_not_run_out(void **state)
+{
+    struct pair *pair = *state;
+    hg_handle_t handle = pair_create(pair, RPC_ECHO);
+    uint32_t tags = 1u << hg_handle_lane(handle)->generation_bits;
+
+    for (uint32_t i = 0; i < 3 * tags; i++) {
+        uint64_t generation = hg_generation_after(handle);
+
+        assert_in_range(generation - handle->generation, 1, tags / 2 + 1);
+        handle->generation = generation;
+        hg_generation_spend(handle);
+        assert_in_range(handle->spent->count, 1, tags / 2);
+    }
+    assert_int_equal(HG_Destroy(handle), HG_SUCCESS);
+    pair_echo(pair, 16);
 }
 
 /* What a target was told of an input that did not fit the request. */
@@ -343,6 +444,11 @@ int main(void)
                                         pair_teardown),
         cmocka_unit_test_setup_teardown(acknowledgement_ends_the_response_that_it_is_of, pair_setup,
                                         pair_teardown),
+        cmocka_unit_test_setup_teardown(late_response_with_the_same_tag_is_dropped, pair_setup,
+                                        pair_teardown),
+        cmocka_unit_test_setup_teardown(answer_of_old_does_not_take_the_place_of_the_right_one,
+                                        pair_setup, pair_teardown),
+        cmocka_unit_test_setup_teardown(tags_do_not_run_out, pair_setup, pair_teardown),
         cmocka_unit_test(right_to_read_an_input_ends_with_its_rpc),
     };
 

@@ -9,20 +9,21 @@ sources() {
     find "$@" -name '*.[ch]' 2>/dev/null | sort
 }
 
-# Usage: includes <file>; prints what it includes, without brackets and quotes.
+# Usage: includes <folder>...; prints each file and what it includes, without brackets and quotes.
 includes() {
-    sed -nE 's/^[[:space:]]*#[[:space:]]*include[[:space:]]*[<"]([^>"]+)[>"].*/\1/p' "$1"
+    sources "$@" | xargs -r awk '/^[ \t]*#[ \t]*include[ \t]*[<"]/ {
+        split($0, part, /[<">]/)
+        print FILENAME, part[2]
+    }'
 }
 
 # Usage: forbid <who> <pattern> <folder>...; no file of the folders includes a match.
 forbid() {
     local who="$1" pattern="$2" file header
     shift 2
-    while read -r file; do
-        while read -r header; do
-            fail "$file includes $header, which $who may not"
-        done < <(includes "$file" | matching "$pattern")
-    done < <(sources "$@")
+    while read -r file header; do
+        [[ ! $header =~ $pattern ]] || fail "$file includes $header, which $who may not"
+    done < <(includes "$@")
 }
 
 forbid "a layer above the core" '(^|/)na/' \
@@ -36,27 +37,27 @@ forbid "what certifies plugins" '(^|/)(na|hg|bulk|proc|request|util)/|^(na|na_ex
     tools/na_conformance
 
 # A plugin includes na_plugin.h of ours, its own files, and the system's.
-while read -r file; do
-    folder=$(cut -d/ -f1-2 <<<"$file")
-    while read -r header; do
-        path=$(realpath -m --relative-to=. "$(dirname "$file")/$header")
-        if [[ -f $path ]]; then
-            [[ $path == "$folder"/* || $path == plugins/twosided/* ]] ||
-                fail "$file includes $path, which is not of its plugin"
-        elif [[ -f sdk/include/$header && $header != na_plugin.h ]]; then
-            fail "$file includes $header; of ours a plugin includes na_plugin.h alone"
-        fi
-    done < <(includes "$file")
-done < <(sources plugins)
+while read -r file header; do
+    folder=${file#*/}
+    folder=${file%%/*}/${folder%%/*}
+    path="${file%/*}/$header"
+    [[ $header != *..* ]] || path=$(realpath -m --relative-to=. "$path")
+    if [[ -f $path ]]; then
+        [[ $path == "$folder"/* || $path == plugins/twosided/* ]] ||
+            fail "$file includes $path, which is not of its plugin"
+    elif [[ -f sdk/include/$header && $header != na_plugin.h ]]; then
+        fail "$file includes $header; of ours a plugin includes na_plugin.h alone"
+    fi
+done < <(includes plugins plugin-template)
 
 # The core never names a plugin, but in comments.
 while read -r line; do
     fail "the core names a plugin: $line"
-done < <(sources sdk/src/na | xargs -r grep -nE '"(na_)?(sm|ofi|ucx|mpi|bmi)"' |
+done < <(sources sdk/src/na | xargs -r grep -nE '"(na_)?(sm|ofi|ucx|mpi|bmi|fault)"' |
     matching -v '^[^:]*:[0-9]+: */?\*')
 
 while read -r file; do
-    [ "$(head -n 1 "$file")" = '/* SPDX-License-Identifier: BSD-3-Clause */' ] ||
-        fail "$file does not begin with its licence"
-done < <(sources sdk plugins tools tests)
-finish "$(sources sdk plugins tools tests | wc -l) files"
+    fail "$file does not begin with its licence"
+done < <(sources sdk plugins plugin-template tools tests |
+    xargs awk 'FNR == 1 && $0 != "/* SPDX-License-Identifier: BSD-3-Clause */" { print FILENAME }')
+finish "$(sources sdk plugins plugin-template tools tests | wc -l) files"

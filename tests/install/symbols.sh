@@ -3,14 +3,14 @@
 # What the libraries and the plugins export and import.
 . "$(dirname "$0")/common.sh"
 
-# Usage: check_library <name> <version node> <pattern of allowed names>
+# Usage: check_library <name> <version nodes, as a pattern> <pattern of allowed names>
 check_library() {
     local file="$AMALGAM_LIBDIR/lib$1.so" count=0 symbol
     "$READELF" -d "$file" | grep -qF "soname: [lib$1.so.1]" || fail "$file: soname is not lib$1.so.1"
     while read -r symbol; do
-        [[ $symbol != "$2" && $symbol != "$2@@$2" ]] || continue # the version node itself
+        [[ ! $symbol =~ ^($2)(@@($2))?$ ]] || continue # the version node itself
         count=$((count + 1))
-        [[ $symbol =~ ^($3)[A-Za-z0-9_]*@@$2$ ]] ||
+        [[ $symbol =~ ^($3)[A-Za-z0-9_]*@@($2)$ ]] ||
             fail "$file exports $symbol, which is not one of $3 with version $2"
     done < <("$NM" -D --defined-only "$file" | awk '{print $NF}')
     [ "$count" -gt 0 ] || fail "$file exports nothing"
@@ -20,12 +20,12 @@ check_library() {
 # Every function that a header declares is one that a library exports.
 check_declared() {
     local exported name
-    exported=$("$NM" -D --defined-only "$AMALGAM_LIBDIR"/libamalgam-{na,hg}.so |
+    exported=$("$NM" -D --defined-only "$AMALGAM_LIBDIR"/libamalgam-*.so |
         awk '{sub(/@.*/, "", $NF); print $NF}')
     while read -r name; do
         grep -qx "$name" <<<"$exported" || fail "a header declares $name, no library exports it"
-    done < <(grep -hv '^ *#' "$AMALGAM_INCLUDEDIR"/*.h | tr '\n' ' ' |
-        grep -oE '(NA|HG)_PUBLIC [^;()]*\(' | grep -oE '[A-Za-z0-9_]+\($' | tr -d '(')
+    done < <(grep -hv '^ *#' $(find "$AMALGAM_INCLUDEDIR" -name '*.h') | tr '\n' ' ' |
+        grep -oE '(NA|HG|HG_UTIL)_PUBLIC [^;()]*\(' | grep -oE '[A-Za-z0-9_]+\($' | tr -d '(')
 }
 
 check_plugin() {
@@ -39,8 +39,10 @@ check_plugin() {
     echo "$(basename "$1"): $exported"
 }
 
-check_library amalgam-na AMALGAM_NA_1.0 'NA_'
-check_library amalgam-hg AMALGAM_HG_1.0 'HG_|hg_proc_|hg_request_|hg_string_object_'
+check_library amalgam-na 'AMALGAM_NA_1\.[01]' 'NA_'
+check_library amalgam-hg 'AMALGAM_HG_1\.[01]' 'HG_|hg_proc_|hg_request_|hg_string_object_'
+[ ! -f "$AMALGAM_LIBDIR/libamalgam-util.so" ] ||
+    check_library amalgam-util AMALGAM_UTIL_1.0 'HG_Util_|hg_'
 "$READELF" -d "$AMALGAM_LIBDIR/libamalgam-hg.so" | grep -q 'NEEDED.*libamalgam-na.so.1' ||
     fail "libamalgam-hg.so does not link libamalgam-na.so.1"
 

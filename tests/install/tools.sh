@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The tools run from the moved prefix, and find its plugins.
+# The tools run from the moved prefix, find its plugins, and have manual pages.
 . "$(dirname "$0")/common.sh"
 
 [ -x "$AMALGAM_BINDIR/hg_info" ] || {
@@ -9,6 +9,8 @@
 }
 for tool in "$AMALGAM_BINDIR"/*; do
     "$tool" --help >/dev/null || fail "$tool --help ended with $?"
+    page=$(find "$AMALGAM_PREFIX" -path "*/man1/${tool##*/}.1")
+    grep -q "^${tool##*/} " "${page:-/dev/null}" || fail "${tool##*/} has no manual page"
 done
 text=$("$AMALGAM_BINDIR/hg_info" --json) || fail "hg_info --json ended with $?"
 found=

@@ -21,7 +21,7 @@
 #define PER_PROCESS   50
 #define PROCESSES_MAX 512
 #define DESCRIPTORS   1024
-#define ROUND_SECONDS 120
+#define ROUND_SECONDS 200
 
 static int role_origins(const char *init_string, const char *address, const char *count);
 static void limit_descriptors(void);

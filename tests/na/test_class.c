@@ -123,6 +123,7 @@ static void null_is_freed_without_effect_and_asked_without_harm(void **state)
     assert_int_equal(NA_Poll_get_fd(NULL, NULL), -1);
     assert_false(NA_Poll_try_wait(NULL, NULL));
     assert_int_equal(NA_Class_get_max_rma_size(NULL), 0);
+    assert_false(NA_Class_has_capability(NULL, "rma"));
     assert_null(NA_Context_create(NULL));
 }
 
@@ -139,6 +140,27 @@ static void limits_come_from_the_plugin(void **state)
     assert_int_equal(NA_Msg_get_max_tag(loop.na_class), 65535);
     assert_int_equal(NA_Class_get_max_rma_size(loop.na_class), 1 << 20);
     assert_int_equal(NA_Mem_handle_get_max_segments(loop.na_class), 4);
+    loop_close(&loop);
+}
+
+/* Of two variants of one plugin. */
+static void capabilities_are_those_of_the_class(void **state)
+{
+    struct loop loop;
+
+    (void) state;
+    loop_open(&loop, "loop+self");
+    assert_true(NA_Class_has_capability(loop.na_class, "rma"));
+    assert_true(NA_Class_has_capability(loop.na_class, "poll_wait"));
+    assert_true(NA_Class_has_capability(loop.na_class, "multi_recv"));
+    assert_false(NA_Class_has_capability(loop.na_class, "device_memory"));
+    assert_false(NA_Class_has_capability(loop.na_class, "telepathy"));
+    assert_false(NA_Class_has_capability(loop.na_class, NULL));
+    loop_close(&loop);
+    loop_open(&loop, "loopbare+self");
+    assert_true(NA_Class_has_capability(loop.na_class, "rma"));
+    assert_false(NA_Class_has_capability(loop.na_class, "poll_wait"));
+    assert_false(NA_Class_has_capability(loop.na_class, "multi_recv"));
     loop_close(&loop);
 }
 
@@ -198,6 +220,7 @@ int main(void)
         cmocka_unit_test(a_class_is_opened_and_closed_again_and_again),
         cmocka_unit_test(null_is_freed_without_effect_and_asked_without_harm),
         cmocka_unit_test(limits_come_from_the_plugin),
+        cmocka_unit_test(capabilities_are_those_of_the_class),
         cmocka_unit_test(counters_are_listed_and_dumped),
         cmocka_unit_test(versions_and_codes_have_names),
         cmocka_unit_test(cleaning_up_needs_no_class),

@@ -215,6 +215,29 @@ static void a_reason_is_cut_to_its_buffer_and_optional(void **state)
     assert_int_equal(NA_Check_init_string("sm", NULL, 0), NA_SUCCESS);
 }
 
+static void a_reason_has_no_control_characters(void **state)
+{
+    static const char *const bad[] = {"sm\n\x1b[31m,", "no\x1bsuch+tcp", "tcp://\r\xc2\x9b:0,,",
+                                      "na+sm\t\x7f"};
+    char reason[1024];
+    na_class_t *na_class;
+
+    (void) state;
+    for (size_t i = 0; i < 2 * sizeof(bad) / sizeof(bad[0]); i++) {
+        reason[0] = '\0';
+        if (i % 2 == 0)
+            (void) NA_Check_init_string(bad[i / 2], reason, sizeof(reason));
+        else
+            assert_int_not_equal(NA_Initialize_reason(bad[i / 2], false, NA_VERSION(6, 0), NULL,
+                                                      &na_class, reason, sizeof(reason)),
+                                 NA_SUCCESS);
+        for (const char *at = reason; *at != '\0'; at++)
+            assert_true((unsigned char) *at >= ' ' && *at != 0x7f);
+        assert_null(strstr(reason, "\xc2\x9b"));
+        assert_true(i % 2 == 0 || strstr(reason, "\\x") != NULL);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -226,6 +249,7 @@ int main(void)
         cmocka_unit_test(null_and_overlong_strings_are_refused),
         cmocka_unit_test(arbitrary_bytes_do_no_harm),
         cmocka_unit_test(a_reason_is_cut_to_its_buffer_and_optional),
+        cmocka_unit_test(a_reason_has_no_control_characters),
     };
 
     NA_Set_log_level("none");

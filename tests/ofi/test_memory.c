@@ -10,14 +10,27 @@
 
 #include <cmocka.h>
 
+static int64_t allocations;
+
+static void *counted_alloc(uint64_t size, uint64_t align)
+{
+    allocations++;
+    return plugin_host_alloc(size, align);
+}
+
+static void counted_free(void *memory)
+{
+    allocations -= memory != NULL;
+    plugin_host_free(memory);
+}
+
 struct opened {
     struct na_plugin_class *na_class;
     uint8_t memory[4096];
 };
 
-static int setup(void **state)
+static int open_class(struct opened *opened)
 {
-    static struct opened opened;
     struct na_plugin_init init = {
         .size = sizeof(init),
         .class_name = "ofi",
@@ -27,8 +40,15 @@ static int setup(void **state)
     };
     struct na_plugin_class_info info = {.size = sizeof(info)};
 
+    return ofi_class_initialize(&init, NULL, &opened->na_class, &info);
+}
+
+static int setup(void **state)
+{
+    static struct opened opened;
+
     *state = &opened;
-    return ofi_class_initialize(&init, NULL, &opened.na_class, &info);
+    return open_class(&opened);
 }
 
 static int teardown(void **state)
@@ -130,12 +150,41 @@ static void keys_are_unique_and_do_not_count(void **state)
         ofi_mem_destroy(na_class, mems[i]);
 }
 
+/* A registered one, one that is not, and one of a peer. */
+static void forgotten_handles_go_with_the_class(void **state)
+{
+    struct na_host host = plugin_host;
+    struct na_plugin_mem *mem, *remote;
+    struct opened opened = {0};
+    void *closing = &opened;
+    uint8_t packed[512];
+    uint64_t size;
+
+    (void) state;
+    host.mem_alloc = counted_alloc;
+    host.mem_free = counted_free;
+    ofi_host = &host;
+    assert_int_equal(open_class(&opened), 0);
+    (void) create(&opened);
+    mem = create(&opened);
+    assert_int_equal(ofi_mem_register(opened.na_class, mem, NA_PLUGIN_MEM_TYPE_HOST, 0),
+                     NA_PLUGIN_SUCCESS);
+    size = ofi_mem_serialize_size(opened.na_class, mem);
+    assert_int_equal(ofi_mem_serialize(opened.na_class, mem, packed, size), NA_PLUGIN_SUCCESS);
+    assert_int_equal(ofi_mem_deserialize(opened.na_class, packed, size, &remote),
+                     NA_PLUGIN_SUCCESS);
+    assert_int_equal(teardown(&closing), 0);
+    ofi_host = &plugin_host;
+    assert_int_equal(allocations, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(handles_travel_and_come_back),
         cmocka_unit_test(forged_handles_are_refused),
         cmocka_unit_test(keys_are_unique_and_do_not_count),
+        cmocka_unit_test(forgotten_handles_go_with_the_class),
     };
     int ret;
 

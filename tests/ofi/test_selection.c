@@ -5,6 +5,7 @@
 
 #include "fabric/plugin_host.h"
 
+#include <net/if.h>
 #include <setjmp.h>
 #include <stdarg.h>
 
@@ -153,6 +154,32 @@ static void ipv6_is_taken_where_the_machine_has_it(void **state)
     assert_int_equal(open_class("tcp", "[::1]:0", NULL), NA_PLUGIN_SUCCESS);
 }
 
+/* An address of another domain than the one that is asked for is a contradiction. */
+static void a_domain_has_the_address_or_is_refused(void **state)
+{
+    static const char *const names[] = {"tcp", "sockets"};
+    struct if_nameindex *list = if_nameindex();
+    struct ofi_protocol protocol;
+    char address[64];
+
+    (void) state;
+    assert_non_null(list);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        assert_true(ofi_protocol_find(names[i], &protocol));
+        for (const struct if_nameindex *entry = list; entry->if_index != 0; entry++) {
+            if (strcmp(entry->if_name, "lo") == 0 || !ofi_offered_domain(&protocol, entry->if_name))
+                continue;
+            (void) snprintf(address, sizeof(address), "%s/127.0.0.1", entry->if_name);
+            assert_int_equal(open_class(names[i], address, NULL), NA_PLUGIN_NODEV);
+            check_log(entry->if_name);
+            (void) snprintf(address, sizeof(address), "%s/%s", entry->if_name, entry->if_name);
+            assert_int_equal(open_class(names[i], address, NULL), NA_PLUGIN_SUCCESS);
+        }
+        assert_int_equal(open_class(names[i], "lo/127.0.0.1", NULL), NA_PLUGIN_SUCCESS);
+    }
+    if_freenameindex(list);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -162,6 +189,7 @@ int main(void)
         cmocka_unit_test(a_port_that_is_taken_is_an_error),
         cmocka_unit_test(every_way_to_say_where_is_understood),
         cmocka_unit_test(ipv6_is_taken_where_the_machine_has_it),
+        cmocka_unit_test(a_domain_has_the_address_or_is_refused),
     };
     int ret;
 

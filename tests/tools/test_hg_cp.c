@@ -523,17 +523,20 @@ int main(int argc, char *argv[])
         CP_TEST(copies_with_blocks_that_do_not_fit_the_parts),
         CP_TEST(sends_files_to_a_target_that_runs_already),
         CP_TEST(writes_its_address_to_a_file),
-        CP_TEST(target_refuses_names_that_leave_its_directory),
-        CP_TEST(overwrites_only_when_both_sides_want_it),
         CP_TEST(fails_in_time_when_the_target_is_killed),
         CP_TEST(target_drops_the_part_when_the_origin_is_killed),
         CP_TEST(next_target_removes_the_part_of_a_killed_one),
         CP_TEST(next_target_leaves_the_part_of_a_living_one),
         CP_TEST(target_notices_the_death_of_a_silent_origin),
-        CP_TEST(target_started_under_nohup_outlives_the_terminal),
         CP_TEST(a_signal_removes_the_part_and_the_target),
         CP_TEST(gives_up_when_the_target_says_nothing),
         CP_TEST(a_file_that_becomes_shorter_is_not_copied),
+    };
+    /* What does not depend on the transport. */
+    const struct CMUnitTest of_the_tool[] = {
+        CP_TEST(target_refuses_names_that_leave_its_directory),
+        CP_TEST(overwrites_only_when_both_sides_want_it),
+        CP_TEST(target_started_under_nohup_outlives_the_terminal),
         CP_TEST(a_write_that_fails_is_reported_and_leaves_nothing),
         CP_TEST(says_what_is_wrong_with_a_source),
         CP_TEST(output_that_is_lost_is_a_failure),
@@ -541,9 +544,13 @@ int main(int argc, char *argv[])
         CP_TEST(a_named_endpoint_is_the_targets_alone),
         CP_TEST(refuses_wrong_command_lines_with_code_2),
     };
+    int failed;
 
     if (argc != 2)
         return 2;
     hg_cp = argv[1];
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    if (test_is_sm())
+        failed += cmocka_run_group_tests(of_the_tool, NULL, NULL);
+    return failed;
 }

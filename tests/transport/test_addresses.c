@@ -164,6 +164,40 @@ static void an_address_travels_in_messages(void **state)
     child_stop(&children[1]);
 }
 
+/* To ask somebody what a name means would stop everything else for as long as that takes. */
+static void names_in_bytes_are_not_looked_up(void **state)
+{
+    static const char number[] = "127.0.0.1", name[] = "localhost";
+    const char *transport = test_init_string();
+    char init_string[128];
+    uint8_t packed[2048];
+    na_addr_t *peer, *named;
+    struct child child;
+    struct end end;
+    size_t size, at = 0;
+
+    (void) state;
+    if ((strncmp(transport, "ofi+", 4) != 0 && strncmp(transport, "ucx+", 4) != 0) ||
+        strstr(transport, "shm") != NULL || strstr(transport, "://") != NULL)
+        test_skip("its addresses are not those of sockets");
+    (void) snprintf(init_string, sizeof(init_string), "%s://%s", transport, number);
+    child_start(&child, init_string, "plain");
+    end_open(&end, init_string, NULL);
+    assert_int_equal(NA_Addr_lookup(end.na_class, child.address, &peer), NA_SUCCESS);
+    size = NA_Addr_get_serialize_size(end.na_class, peer);
+    assert_in_range(size, sizeof(number), sizeof(packed));
+    assert_int_equal(NA_Addr_serialize(end.na_class, packed, size, peer), NA_SUCCESS);
+    while (at + sizeof(number) < size && memcmp(packed + at, number, strlen(number)) != 0)
+        at++;
+    memcpy(packed + at, name, strlen(name));
+    if (NA_Addr_deserialize(end.na_class, &named, packed, size, 0) == NA_SUCCESS) {
+        assert_int_not_equal(end_send(&end, named, "x", 2, 1, false), NA_SUCCESS);
+        NA_Addr_free(end.na_class, named);
+    }
+    end_check_peer(&end, peer);
+    pair_close(&child, &end, peer);
+}
+
 static void damaged_addresses_do_no_harm(void **state)
 {
     uint8_t packed[2048];
@@ -265,6 +299,7 @@ int main(void)
         cmocka_unit_test(the_own_address_is_found_by_its_string),
         cmocka_unit_test(the_source_of_a_message_can_be_answered),
         cmocka_unit_test(an_address_travels_in_messages),
+        cmocka_unit_test(names_in_bytes_are_not_looked_up),
         cmocka_unit_test(damaged_addresses_do_no_harm),
         cmocka_unit_test(malformed_strings_are_refused),
     };

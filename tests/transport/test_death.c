@@ -3,6 +3,8 @@
 
 #include "transport_rma.h"
 
+#include "na_ext.h"
+
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -57,7 +59,7 @@ static void start(struct child *child, struct end *end, na_addr_t **peer)
 {
     pair_open(child, end, peer, "plain");
     ops_create(end);
-    if (test_has_capability(end, "peer_death"))
+    if (NA_Class_has_capability(end->na_class, "peer_death"))
         return;
     ops_destroy(end);
     pair_close(child, end, *peer);

@@ -80,7 +80,7 @@ static void sleepers_are_woken_by_messages(void **state)
     (void) state;
     pair_open(&child, &end, &peer, "idle");
     end_check_peer(&end, peer);
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; i < 100; i++) {
         uint64_t from;
 
         (void) usleep(1000); /* the peer has gone to sleep, for up to a second */
@@ -108,7 +108,7 @@ static void the_descriptor_wakes_for_a_message(void **state)
     child_start(&child, NULL, "plain");
     assert_int_equal(NA_Addr_lookup(end.na_class, child.address, &peer), NA_SUCCESS);
     op = NA_Op_create(end.na_class, NA_OP_SINGLE);
-    for (uint32_t i = 0; i < 20; i++) {
+    for (uint32_t i = 0; i < 8; i++) {
         struct event event = {0};
         uint64_t from = now_ms();
 

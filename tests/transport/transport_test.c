@@ -7,8 +7,6 @@
 
 #include "transport_test.h"
 
-#include "na_ext.h"
-
 #include "transport_agent.h"
 
 #include <dirent.h>
@@ -50,21 +48,6 @@ const char *test_init_string(void)
 bool test_is_sm(void)
 {
     return strncmp(test_init_string(), "na+sm", 5) == 0;
-}
-
-bool test_has_capability(const struct end *end, const char *word)
-{
-    const char *path = NA_Class_get_selection(end->na_class)->plugin_path;
-    struct na_plugin_record *records = NULL;
-    bool found = false;
-
-    assert_int_equal(NA_Plugin_get_records(0, &records), NA_SUCCESS);
-    for (const struct na_plugin_record *record = records; record != NULL; record = record->next)
-        for (size_t i = 0; record->info != NULL && i < record->info->capability_count; i++)
-            found = found || (strcmp(record->path, path) == 0 &&
-                              strcmp(record->info->capabilities[i], word) == 0);
-    NA_Plugin_free_records(records);
-    return found;
 }
 
 void test_skip(const char *why)

@@ -87,9 +87,6 @@ struct peer_request {
 const char *test_init_string(void);
 bool test_is_sm(void);
 
-/* Whether the plugin says of itself that it has a capability, such as "cancel_send". */
-bool test_has_capability(const struct end *end, const char *word);
-
 /* Leaves the test out, and says why. */
 void test_skip(const char *why);
 

@@ -28,7 +28,6 @@ hg_class_t *tool_endpoint_open(const char *init, bool listen, const struct hg_in
 {
     hg_class_t *hg_class = HG_Init_opt2(init, listen, HG_VERSION(2, 4), info);
 
-    tool_signal_install(); /* again */
     if (hg_class == NULL)
         tool_endpoint_error(init);
     return hg_class;

@@ -21,19 +21,17 @@ static void pause_handler(int signal_number);
 void tool_signal_install(void)
 {
     static const int stop_signals[] = {SIGINT, SIGTERM, SIGHUP};
-    static bool ignored[3], known; /* what the one who started the tool wanted */
     struct sigaction action, before;
 
     memset(&action, 0, sizeof(action));
     (void) sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof(stop_signals) / sizeof(stop_signals[0]); i++) {
-        if (!known && sigaction(stop_signals[i], NULL, &before) == 0)
-            ignored[i] = before.sa_handler == SIG_IGN;
+        if (sigaction(stop_signals[i], NULL, &before) == 0 && before.sa_handler == SIG_IGN)
+            continue;
         /* No SA_RESTART: a sleeping call returns. */
-        action.sa_handler = ignored[i] ? SIG_IGN : signal_handler;
+        action.sa_handler = signal_handler;
         (void) sigaction(stop_signals[i], &action, NULL);
     }
-    known = true;
     (void) signal(SIGPIPE, SIG_IGN);
     (void) signal(SIGXFSZ, SIG_IGN);
 }

@@ -8,8 +8,7 @@
 
 /* Installs handlers for SIGINT, SIGTERM and SIGHUP, except where whoever started the tool had them
  * ignored (nohup, a shell's background); ignores SIGPIPE and SIGXFSZ, so that writes that cannot be
- * done are errors. To be called again after an endpoint was opened: libraries under a transport
- * install handlers of their own, some of which end the process. */
+ * done are errors. */
 void tool_signal_install(void);
 
 /* Ignores the signals of a terminal, which are for the process that started this one. */

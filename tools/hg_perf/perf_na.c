@@ -7,7 +7,6 @@
 
 #include "common/tool_endpoint.h"
 #include "common/tool_message.h"
-#include "common/tool_signal.h"
 
 #define TRIGGER_MAX 64
 
@@ -19,7 +18,6 @@ na_class_t *perf_na_class_create(const struct perf_options *options, bool listen
 
     info.progress_mode = options->busy ? NA_NO_BLOCK : 0;
     na_class = NA_Initialize_opt2(init, listen, NA_VERSION(6, 0), &info);
-    tool_signal_install(); /* again */
     if (na_class == NULL)
         tool_endpoint_error(init);
     return na_class;

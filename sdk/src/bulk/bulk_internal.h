@@ -40,6 +40,8 @@ struct hg_bulk {
     void *wire;           /* received: a copy of what came */
     uint32_t wire_size;
 
+    _Atomic uint32_t in_use; /* transfers that ended before the transport let go of the memory */
+
     _Atomic uint64_t key; /* name in the registry, 0 while it has none */
     struct hg_bulk *registry_next;
 };
@@ -105,6 +107,7 @@ struct hg_bulk_transfer {
     na_context_t *na_context;
     enum hg_lane lane;
     uint8_t origin_id;
+    uint32_t deadline_ms;                /* 0: none */
     hg_size_t piece_max;                 /* bytes that the transport takes at once */
     na_class_t *na_classes[HG_LANE_MAX]; /* of the pieces' transport operations */
 
@@ -112,6 +115,8 @@ struct hg_bulk_transfer {
     hg_return_t ret;      /* the first error */
     bool is_ended;        /* the completion is queued */
     bool is_retry_queued; /* in the queue of those to be tried again */
+    bool is_timed;        /* the timer is armed or fires, and counts as running */
+    struct hg_timer timer;
     uint32_t accepted;    /* pieces that the transport ever took */
     uint32_t running;     /* pieces that are not idle */
     uint32_t refused;     /* of those, to be posted again */
@@ -120,6 +125,9 @@ struct hg_bulk_transfer {
     struct hg_bulk_cursor origin_next;
     struct hg_bulk_piece pieces[HG_BULK_PIECES_MAX];
 };
+
+/* The deadline of a transfer for which none is said. */
+#define HG_BULK_DEADLINE_DEFAULT UINT32_MAX
 
 /* What a transfer is to do. */
 struct hg_bulk_request {
@@ -134,6 +142,7 @@ struct hg_bulk_request {
     struct hg_bulk *local;
     hg_size_t local_offset;
     hg_size_t size;
+    uint32_t deadline_ms;
 };
 
 /* An operation from the context's pool, with its references taken. */
@@ -148,5 +157,14 @@ hg_return_t hg_bulk_op_start(struct hg_bulk_transfer *op, const struct hg_bulk_r
 
 /* Ends an operation that needs no transport. */
 void hg_bulk_op_end(struct hg_bulk_transfer *op);
+
+/* Keeps the first error, gives up what is not with the transport, and cancels what is. */
+void hg_bulk_op_fail(struct hg_bulk_transfer *op, hg_return_t ret);
+
+/* True once: when nothing runs and nothing is left to run; the completion is to be pushed. */
+bool hg_bulk_op_finish(struct hg_bulk_transfer *op);
+
+/* bulk_deadline.c: starts the time of an operation that has a deadline. All with its lock held. */
+void hg_bulk_deadline_start(struct hg_bulk_transfer *op);
 
 #endif /* HG_BULK_INTERNAL_H */

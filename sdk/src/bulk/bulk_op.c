@@ -23,8 +23,6 @@ static na_return_t hg_bulk_piece_post(struct hg_bulk_piece *piece);
 static void hg_bulk_piece_posted(struct hg_bulk_piece *piece, na_return_t ret);
 static void hg_bulk_piece_done(const struct na_cb_info *info);
 static void hg_bulk_piece_end(struct hg_bulk_piece *piece, hg_return_t ret);
-static void hg_bulk_op_fail(struct hg_bulk_transfer *op, hg_return_t ret);
-static bool hg_bulk_op_finish(struct hg_bulk_transfer *op);
 static void hg_bulk_op_callback(struct hg_completion *completion);
 static void hg_bulk_holds_drop(const struct hg_bulk_holds *holds);
 
@@ -46,6 +44,10 @@ hg_return_t hg_bulk_op_get(const struct hg_bulk_request *request, struct hg_bulk
     op->running = 1; /* for the start, so that a cancel in another thread does not end it before */
     op->refused = 0;
     op->unassigned = 0;
+    op->is_timed = false;
+    op->deadline_ms = request->deadline_ms != HG_BULK_DEADLINE_DEFAULT
+                          ? request->deadline_ms
+                          : hg_class_get_deadline(request->origin->hg_class);
     op->holds.context = request->context;
     op->holds.origin = request->origin;
     op->holds.local = request->local;
@@ -96,6 +98,8 @@ hg_return_t hg_bulk_op_start(struct hg_bulk_transfer *op, const struct hg_bulk_r
     is_ended = hg_bulk_op_run(op);
     /* Nothing was started and nobody can know the operation yet: the caller is told directly. */
     ret = is_ended && op->accepted == 0 ? op->ret : HG_SUCCESS;
+    if (util_unlikely(op->deadline_ms != 0) && !is_ended)
+        hg_bulk_deadline_start(op);
     (void) pthread_mutex_unlock(&op->lock);
     if (ret == HG_SUCCESS && is_ended)
         hg_context_push(context, &op->completion);
@@ -131,6 +135,8 @@ hg_return_t HG_Bulk_cancel(hg_op_id_t op_id)
         op->accepted++; /* it is known, so it ends by its callback */
         hg_bulk_op_fail(op, HG_CANCELED);
         is_ended = hg_bulk_op_finish(op);
+        if (op->is_timed)
+            hg_context_hasten(op->holds.context, &op->timer, hg_clock_ns() + HG_CANCEL_NS);
     }
     is_retry_queued = op->is_retry_queued;
     context = op->holds.context;
@@ -190,7 +196,7 @@ static struct hg_bulk_piece *hg_bulk_piece_next(struct hg_bulk_transfer *op)
         piece->state = HG_BULK_PIECE_POSTING;
         return piece;
     }
-    if (op->unassigned == 0 || op->running == HG_BULK_PIECES_MAX)
+    if (op->unassigned == 0 || op->running == HG_BULK_PIECES_MAX + (uint32_t) op->is_timed)
         return NULL;
     piece = hg_bulk_piece_find(op, HG_BULK_PIECE_IDLE);
     piece->state = HG_BULK_PIECE_POSTING;
@@ -306,8 +312,7 @@ static void hg_bulk_piece_end(struct hg_bulk_piece *piece, hg_return_t ret)
         hg_bulk_op_fail(op, ret);
 }
 
-/* Keeps the first error, gives up what is not with the transport, and cancels what is. */
-static void hg_bulk_op_fail(struct hg_bulk_transfer *op, hg_return_t ret)
+void hg_bulk_op_fail(struct hg_bulk_transfer *op, hg_return_t ret)
 {
     if (op->ret != HG_SUCCESS)
         return;
@@ -326,10 +331,17 @@ static void hg_bulk_op_fail(struct hg_bulk_transfer *op, hg_return_t ret)
     }
 }
 
-/* True once: when nothing runs and nothing is left to run. */
-static bool hg_bulk_op_finish(struct hg_bulk_transfer *op)
+bool hg_bulk_op_finish(struct hg_bulk_transfer *op)
 {
-    if (op->is_ended || op->running > 0 || op->unassigned > 0 || op->is_retry_queued)
+    if (op->is_ended || op->unassigned > 0 || op->is_retry_queued)
+        return false;
+    /* If the timer fires just now it ends the operation. */
+    if (util_unlikely(op->is_timed) && op->running == 1 &&
+        hg_context_disarm(op->holds.context, &op->timer)) {
+        op->is_timed = false;
+        op->running--;
+    }
+    if (op->running > 0)
         return false;
     op->is_ended = true;
     return true;

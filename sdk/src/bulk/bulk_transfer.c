@@ -5,6 +5,7 @@
  */
 #include "bulk/bulk_internal.h"
 #include "hg/hg_log.h"
+#include "mercury_ext.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -59,6 +60,32 @@ hg_return_t HG_Bulk_transfer_id(hg_context_t *context, hg_cb_t callback, void *a
         .local = local_handle,
         .local_offset = local_offset,
         .size = size,
+        .deadline_ms = HG_BULK_DEADLINE_DEFAULT,
+    };
+
+    return hg_bulk_transfer_begin(&request, op_id);
+}
+
+hg_return_t HG_Bulk_transfer_deadline(hg_context_t *context, hg_cb_t callback, void *arg,
+                                      hg_bulk_op_t op, hg_addr_t origin_addr, uint8_t origin_id,
+                                      hg_bulk_t origin_handle, hg_size_t origin_offset,
+                                      hg_bulk_t local_handle, hg_size_t local_offset,
+                                      hg_size_t size, unsigned int deadline_ms, hg_op_id_t *op_id)
+{
+    const struct hg_bulk_request request = {
+        .context = context,
+        .callback = callback,
+        .arg = arg,
+        .direction = op,
+        .origin_addr = origin_addr,
+        .origin_id = origin_id,
+        .origin = origin_handle,
+        .origin_offset = origin_offset,
+        .local = local_handle,
+        .local_offset = local_offset,
+        .size = size,
+        .deadline_ms =
+            deadline_ms < HG_BULK_DEADLINE_DEFAULT ? deadline_ms : HG_BULK_DEADLINE_DEFAULT - 1,
     };
 
     return hg_bulk_transfer_begin(&request, op_id);

@@ -1,61 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Addresses: looking them up, their references, comparing and printing them.
+ * Addresses: making them of strings, their references, comparing and printing them.
  */
 #include "hg/hg_private.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A lookup whose result waits to be triggered. */
-struct hg_lookup {
-    struct hg_completion completion;
-    hg_context_t *context;
-    hg_cb_t callback;
-    void *arg;
-    hg_addr_t addr;
-    hg_return_t ret;
-};
-
 static struct hg_addr *hg_addr_new(hg_class_t *hg_class);
 static void hg_addr_delete(struct hg_addr *addr);
-static void hg_lookup_run(struct hg_completion *completion);
 static hg_return_t hg_addr_copy(hg_class_t *hg_class, const struct hg_addr *addr,
                                 hg_addr_t *new_addr_p);
 static bool hg_addr_is_of(const hg_class_t *hg_class, const struct hg_addr *addr, const char *what);
 
-hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback, void *arg, const char *name,
-                            hg_op_id_t *op_id_p)
-{
-    struct hg_lookup *lookup;
-
-    if (context == NULL || callback == NULL || name == NULL) {
-        HG_LOG_ERROR("cannot look up \"%s\": context and callback must be given",
-                     name != NULL ? name : "NULL");
-        return HG_INVALID_ARG;
-    }
-    lookup = calloc(1, sizeof(*lookup));
-    if (lookup == NULL) {
-        HG_LOG_ERROR("cannot look up \"%s\": out of memory", name);
-        return HG_NOMEM;
-    }
-    if (op_id_p != NULL && op_id_p != HG_OP_ID_IGNORE)
-        *op_id_p = HG_OP_ID_NULL;
-    lookup->context = context;
-    lookup->callback = callback;
-    lookup->arg = arg;
-    lookup->completion.run = hg_lookup_run;
-    lookup->ret = HG_Addr_lookup2(context->hg_class, name, &lookup->addr);
-    if (lookup->ret != HG_SUCCESS)
-        lookup->addr = HG_ADDR_NULL;
-    hg_context_op_begin(context);
-    hg_context_push(context, &lookup->completion);
-    return HG_SUCCESS;
-}
-
 hg_return_t HG_Addr_lookup2(hg_class_t *hg_class, const char *name, hg_addr_t *addr_p)
 {
     struct hg_addr *addr;
+    enum hg_lane lane;
     hg_return_t ret;
 
     if (hg_class == NULL || name == NULL || addr_p == NULL) {
@@ -74,8 +35,8 @@ hg_return_t HG_Addr_lookup2(hg_class_t *hg_class, const char *name, hg_addr_t *a
         hg_addr_delete(addr);
         return ret;
     }
-    addr->is_self =
-        NA_Addr_is_self(hg_class->lanes[addr->lane].na_class, addr->na_addr[addr->lane]);
+    lane = hg_addr_get_lane(addr);
+    addr->is_self = NA_Addr_is_self(hg_class->lanes[lane].na_class, addr->na_addr[lane]);
     *addr_p = addr;
     return HG_SUCCESS;
 }
@@ -183,17 +144,12 @@ hg_return_t HG_Addr_to_string(hg_class_t *hg_class, char *buf, hg_size_t *buf_si
 bool HG_Addr_is_auto_sm(const hg_class_t *hg_class, hg_addr_t addr)
 {
     return hg_class != NULL && addr != HG_ADDR_NULL && addr->hg_class == hg_class &&
-           addr->lane == HG_LANE_SM;
+           hg_addr_get_lane(addr) == HG_LANE_SM;
 }
 
 enum hg_lane hg_addr_get_lane(const struct hg_addr *addr)
 {
-    return (enum hg_lane) addr->lane;
-}
-
-na_addr_t *hg_addr_get_na(const struct hg_addr *addr)
-{
-    return addr->na_addr[addr->lane];
+    return (enum hg_lane) atomic_load_explicit(&addr->lane, memory_order_relaxed);
 }
 
 na_addr_t *hg_addr_get_na_lane(const struct hg_addr *addr, enum hg_lane lane)
@@ -223,23 +179,6 @@ hg_addr_t hg_addr_wrap(hg_class_t *hg_class, enum hg_lane lane, na_addr_t *na_ad
     addr->na_addr[lane] = na_addr;
     addr->is_self = NA_Addr_is_self(hg_class->lanes[lane].na_class, na_addr);
     return addr;
-}
-
-static void hg_lookup_run(struct hg_completion *completion)
-{
-    struct hg_lookup *lookup = util_container_of(completion, struct hg_lookup, completion);
-    const struct hg_cb_info info = {
-        .info.lookup.addr = lookup->addr,
-        .arg = lookup->arg,
-        .type = HG_CB_LOOKUP,
-        .ret = lookup->ret,
-    };
-    hg_context_t *context = lookup->context;
-    hg_cb_t callback = lookup->callback;
-
-    free(lookup);
-    (void) callback(&info);
-    hg_context_op_end(context);
 }
 
 static struct hg_addr *hg_addr_new(hg_class_t *hg_class)
@@ -278,7 +217,7 @@ static hg_return_t hg_addr_copy(hg_class_t *hg_class, const struct hg_addr *addr
         HG_LOG_ERROR("cannot duplicate an address: out of memory");
         return HG_NOMEM;
     }
-    copy->lane = addr->lane;
+    copy->lane = (uint8_t) hg_addr_get_lane(addr);
     copy->is_self = addr->is_self;
     for (i = 0; i < HG_LANE_MAX && na_return == NA_SUCCESS; i++)
         if (addr->na_addr[i] != NULL)

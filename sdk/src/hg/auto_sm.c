@@ -98,7 +98,7 @@ hg_return_t hg_auto_sm_to_string(char *buf, hg_size_t *size_p, const struct hg_a
     hg_return_t ret;
 
     ret = hg_lane_to_string(addr, HG_LANE_MAIN, NULL, &main_size);
-    if (ret == HG_SUCCESS)
+    if (ret == HG_SUCCESS && (addr->is_self || hg_addr_get_lane(addr) == HG_LANE_SM))
         ret = hg_lane_to_string(addr, HG_LANE_SM, NULL, &sm_size);
     if (ret != HG_SUCCESS)
         return ret;
@@ -118,6 +118,13 @@ hg_return_t hg_auto_sm_to_string(char *buf, hg_size_t *size_p, const struct hg_a
     buf += main_size > 0 ? main_size - 1 : 0;
     (void) sprintf(buf, ";" HG_SM_MARK "%s@", addr->hg_class->node_id);
     return hg_lane_to_string(addr, HG_LANE_SM, buf + mark, &sm_size);
+}
+
+void hg_auto_sm_lost(struct hg_addr *addr)
+{
+    if (addr->na_addr[HG_LANE_MAIN] != NULL &&
+        atomic_exchange_explicit(&addr->lane, HG_LANE_MAIN, memory_order_relaxed) == HG_LANE_SM)
+        HG_LOG_INFO("auto_sm: a peer is gone from shared memory; it is reached as others are");
 }
 
 /* The init string of the usable node-local protocol with the highest priority. */

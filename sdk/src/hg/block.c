@@ -68,6 +68,13 @@ void hg_block_put(struct hg_block *block)
 
     (void) HG_Bulk_free(block->source);
     block->source = HG_BULK_NULL;
+    if (util_unlikely(HG_Bulk_in_use(block->sink))) {
+        /* A fetch ended in time, but may still write to it. */
+        hg_bulk_own(block->sink, block->memory);
+        block->memory = NULL;
+        hg_block_delete(block);
+        return;
+    }
     if (block->hg_class == NULL || block->index == HG_BLOCK_CLASSES) {
         hg_block_delete(block);
         return;

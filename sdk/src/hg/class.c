@@ -105,6 +105,7 @@ hg_return_t HG_Finalize(hg_class_t *hg_class)
     hg_registry_fini(&hg_class->registry);
     na_return = hg_class_close_na(hg_class);
     (void) pthread_mutex_destroy(&hg_class->blocks.lock);
+    (void) pthread_mutex_destroy(&hg_class->self_lock);
     (void) pthread_mutex_destroy(&hg_class->lock);
     free(hg_class);
     return hg_return_from_na(na_return);
@@ -198,6 +199,11 @@ na_class_t *hg_class_get_na(const hg_class_t *hg_class, enum hg_lane lane)
     return hg_class->lanes[lane].na_class;
 }
 
+uint32_t hg_class_get_deadline(const hg_class_t *hg_class)
+{
+    return atomic_load_explicit(&hg_class->deadline_ms, memory_order_relaxed);
+}
+
 bool hg_class_has_bulk_eager(const hg_class_t *hg_class)
 {
     return !hg_class->no_bulk_eager;
@@ -243,6 +249,8 @@ void hg_class_for_each(void (*function)(hg_class_t *hg_class, void *arg), void *
 static void hg_class_set_options(hg_class_t *hg_class, const struct hg_options *options)
 {
     hg_class->is_busy = (options->na_init_info.progress_mode & NA_NO_BLOCK) != 0;
+    hg_class->is_single_thread =
+        (options->na_init_info.thread_mode & NA_THREAD_MODE_SINGLE_CLS) != 0;
     if (options->na_class == NULL)
         hg_class->max_contexts =
             options->na_init_info.max_contexts > 0 ? options->na_init_info.max_contexts : 1;
@@ -253,6 +261,7 @@ static void hg_class_set_options(hg_class_t *hg_class, const struct hg_options *
     hg_class->stats = options->stats;
     hg_class->post_init = options->request_post_init;
     hg_class->post_incr = options->request_post_incr;
+    atomic_init(&hg_class->overflow_ms, HG_OVERFLOW_TIMEOUT_DEFAULT);
     if (options->checksum_level >= HG_CHECKSUM_RPC_HEADERS) {
         hg_class->hash_flags |= HG_CORE_HEADER_HAS_HASH;
         hg_class->hash_size = sizeof(struct hg_core_header_hash);
@@ -272,6 +281,7 @@ static hg_return_t hg_class_open(hg_class_t *hg_class, const char *info_string, 
         return ret;
     }
     (void) pthread_mutex_init(&hg_class->lock, NULL);
+    (void) pthread_mutex_init(&hg_class->self_lock, NULL);
     hg_blocks_init(&hg_class->blocks);
     hg_class_set_options(hg_class, options);
     ret = hg_class_open_na(hg_class, info_string, listen, options);
@@ -282,6 +292,7 @@ static hg_return_t hg_class_open(hg_class_t *hg_class, const char *info_string, 
     (void) hg_class_close_na(hg_class);
     hg_registry_fini(&hg_class->registry);
     (void) pthread_mutex_destroy(&hg_class->blocks.lock);
+    (void) pthread_mutex_destroy(&hg_class->self_lock);
     (void) pthread_mutex_destroy(&hg_class->lock);
     return ret;
 }

@@ -114,6 +114,16 @@ void hg_context_count_bulk(hg_context_t *context, enum hg_lane lane)
         hg_count(&context->counters.bulk_sm);
 }
 
+void hg_context_count_timeout(hg_context_t *context)
+{
+    hg_count(&context->counters.timed_out);
+}
+
+void hg_context_count_parked(hg_context_t *context)
+{
+    hg_count(&context->counters.parked);
+}
+
 void hg_context_op_begin(hg_context_t *context)
 {
     atomic_fetch_add_explicit(&context->op_count, 1, memory_order_relaxed);
@@ -223,6 +233,7 @@ static hg_context_t *hg_context_new(hg_class_t *hg_class, uint8_t id)
     context->generation = hg_generation_begin();
     context->epoll_fd = context->event_fd = -1;
     mpsc_queue_init(&context->queue);
+    hg_timers_init(&context->timers);
     (void) pthread_mutex_init(&context->trigger_lock, NULL);
     (void) pthread_condattr_init(&attr);
     (void) pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -373,6 +384,15 @@ static void hg_context_delete(hg_context_t *context)
     na_return_t na_return;
     int i;
 
+    if (context->epoll_fd >= 0)
+        (void) close(context->epoll_fd);
+    if (context->event_fd >= 0)
+        (void) close(context->event_fd);
+    /* First, for what the transport did not let go of in time ends with its context. */
+    na_return = hg_context_close_na(context);
+    if (na_return != NA_SUCCESS)
+        HG_LOG_ERROR("destroying the transport's context failed: %s",
+                     NA_Error_to_string(na_return));
     if (bulk_data_free != NULL)
         bulk_data_free(atomic_load(&context->bulk_data));
     for (i = 0; i < HG_LANE_MAX; i++) {
@@ -380,14 +400,7 @@ static void hg_context_delete(hg_context_t *context)
         hg_pool_fini(&context->targets[i]);
     }
     hg_controls_fini(context);
-    if (context->epoll_fd >= 0)
-        (void) close(context->epoll_fd);
-    if (context->event_fd >= 0)
-        (void) close(context->event_fd);
-    na_return = hg_context_close_na(context);
-    if (na_return != NA_SUCCESS)
-        HG_LOG_ERROR("destroying the transport's context failed: %s",
-                     NA_Error_to_string(na_return));
+    hg_timers_fini(&context->timers);
     (void) pthread_mutex_destroy(&context->trigger_lock);
     (void) pthread_cond_destroy(&context->trigger_cond);
     free(context);
@@ -403,8 +416,9 @@ static na_return_t hg_context_close_na(hg_context_t *context)
 
         if (context->na_context[i] == NULL)
             continue;
-        lane_return =
-            NA_Context_destroy(context->hg_class->lanes[i].na_class, context->na_context[i]);
+        while ((lane_return = NA_Context_destroy(context->hg_class->lanes[i].na_class,
+                                                 context->na_context[i])) == NA_BUSY)
+            (void) NA_Trigger(context->na_context[i], UINT_MAX, NULL);
         if (lane_return != NA_SUCCESS)
             na_return = lane_return;
     }

@@ -85,6 +85,7 @@ uint32_t hg_controls_cancel(hg_context_t *context)
     for (handle = controls->awaiting; handle != NULL; handle = handle->next_awaiting) {
         count++;
         atomic_store(&handle->is_canceled, true);
+        hg_context_hasten(context, &handle->timer, hg_clock_ns() + HG_CANCEL_NS);
         (void) NA_Cancel(hg_handle_lane(handle)->na_class, hg_handle_na_context(handle),
                          handle->ack.op);
     }
@@ -178,6 +179,7 @@ void hg_control_recv_give_up(struct hg_handle *handle)
             break;
     if (awaiting != NULL) {
         atomic_store(&awaiting->is_canceled, true);
+        hg_context_hasten(awaiting->info.context, &awaiting->timer, hg_clock_ns() + HG_CANCEL_NS);
         (void) NA_Cancel(na_class, hg_handle_na_context(awaiting), awaiting->ack.op);
         old_addr = given_up.na_addr;
         old_lane = given_up.lane;
@@ -210,6 +212,9 @@ bool hg_control_await(struct hg_handle *handle)
     }
     if (na_addr == NULL) {
         handle->next_awaiting = controls->awaiting;
+        handle->awaiting_link = &controls->awaiting;
+        if (handle->next_awaiting != NULL)
+            handle->next_awaiting->awaiting_link = &handle->next_awaiting;
         controls->awaiting = handle;
         atomic_store(&handle->is_acknowledged, false);
         atomic_store(&handle->is_awaited, true);
@@ -223,16 +228,14 @@ bool hg_control_await(struct hg_handle *handle)
 void hg_control_await_end(struct hg_handle *handle)
 {
     struct hg_controls *controls = &handle->info.context->controls;
-    struct hg_handle **link;
 
     (void) pthread_mutex_lock(&controls->lock);
-    for (link = &controls->awaiting; *link != NULL; link = &(*link)->next_awaiting) {
-        if (*link != handle)
-            continue;
-        *link = handle->next_awaiting;
-        break;
+    if (atomic_load(&handle->is_awaited)) {
+        *handle->awaiting_link = handle->next_awaiting;
+        if (handle->next_awaiting != NULL)
+            handle->next_awaiting->awaiting_link = handle->awaiting_link;
+        atomic_store(&handle->is_awaited, false);
     }
-    atomic_store(&handle->is_awaited, false);
     (void) pthread_mutex_unlock(&controls->lock);
 }
 
@@ -318,7 +321,7 @@ static na_return_t hg_control_post(struct hg_control *control)
 static struct hg_control *hg_control_get(struct hg_handle *handle)
 {
     struct hg_controls *controls = &handle->info.context->controls;
-    na_addr_t *peer = hg_addr_get_na(handle->info.addr), *na_addr = NULL;
+    na_addr_t *peer = hg_handle_na_addr(handle), *na_addr = NULL;
     struct hg_control *control;
 
     if (NA_Addr_dup(hg_handle_lane(handle)->na_class, peer, &na_addr) != NA_SUCCESS)

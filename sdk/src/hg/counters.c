@@ -186,24 +186,28 @@ static void hg_diag_add(const struct hg_counters *counters, struct hg_diag_count
     ext->sm_req_sent_count += atomic_load(&counters->req_sent_sm);
     ext->sm_req_recv_count += atomic_load(&counters->req_recv_sm);
     ext->sm_bulk_count += atomic_load(&counters->bulk_sm);
+    ext->timeout_count += atomic_load(&counters->timed_out);
+    ext->parked_count += atomic_load(&counters->parked);
 }
 
 /* Not an error, but it was asked for: the level makes sure that it is seen. */
 static void hg_diag_log(enum na_log_level level, const char *what,
                         const struct hg_diag_counters *diag, const struct hg_ext_counters *ext)
 {
-    NA_Log_write(
-        level, HG_LOG_SUBSYS, __func__, __LINE__,
-        "counters of %s: requests %" PRIu64 " sent, %" PRIu64 " received, %" PRIu64
-        " active; responses %" PRIu64 " sent, %" PRIu64 " received; extra data %" PRIu64
-        " in, %" PRIu64 " out; bulk transfers %" PRIu64 "; refused: magic %" PRIu64
-        ", version %" PRIu64 ", header %" PRIu64 ", checksum %" PRIu64 "; unknown RPCs %" PRIu64
-        "; late responses %" PRIu64 "; send errors %" PRIu64 "; through auto_sm: %" PRIu64
-        " requests sent, %" PRIu64 " received, %" PRIu64 " bulk transfers",
-        what, diag->rpc_req_sent_count, diag->rpc_req_recv_count, diag->rpc_req_recv_active_count,
-        diag->rpc_resp_sent_count, diag->rpc_resp_recv_count, diag->rpc_req_extra_count,
-        diag->rpc_resp_extra_count, diag->bulk_count, ext->refused_magic_count,
-        ext->refused_version_count, ext->refused_header_count, ext->refused_checksum_count,
-        ext->unknown_rpc_count, ext->late_response_count, ext->send_error_count,
-        ext->sm_req_sent_count, ext->sm_req_recv_count, ext->sm_bulk_count);
+    NA_Log_write(level, HG_LOG_SUBSYS, __func__, __LINE__,
+                 "counters of %s: requests %" PRIu64 " sent, %" PRIu64 " received, %" PRIu64
+                 " active; responses %" PRIu64 " sent, %" PRIu64 " received; extra data %" PRIu64
+                 " in, %" PRIu64 " out; bulk transfers %" PRIu64 "; refused: magic %" PRIu64
+                 ", version %" PRIu64 ", header %" PRIu64 ", checksum %" PRIu64
+                 "; unknown RPCs %" PRIu64 "; late responses %" PRIu64 "; send errors %" PRIu64
+                 "; through auto_sm: %" PRIu64 " requests sent, %" PRIu64 " received, %" PRIu64
+                 " bulk transfers; timed out: %" PRIu64 ", of which %" PRIu64
+                 " were taken from the transport",
+                 what, diag->rpc_req_sent_count, diag->rpc_req_recv_count,
+                 diag->rpc_req_recv_active_count, diag->rpc_resp_sent_count,
+                 diag->rpc_resp_recv_count, diag->rpc_req_extra_count, diag->rpc_resp_extra_count,
+                 diag->bulk_count, ext->refused_magic_count, ext->refused_version_count,
+                 ext->refused_header_count, ext->refused_checksum_count, ext->unknown_rpc_count,
+                 ext->late_response_count, ext->send_error_count, ext->sm_req_sent_count,
+                 ext->sm_req_recv_count, ext->sm_bulk_count, ext->timeout_count, ext->parked_count);
 }

@@ -14,6 +14,8 @@
 
 static void hg_forward_expose_end(struct hg_handle *handle);
 static hg_return_t hg_forward_check(const struct hg_handle *handle);
+static hg_return_t hg_forward_follow(struct hg_handle *handle);
+static void hg_forward_failed(struct hg_handle *handle, na_return_t na_return);
 static hg_return_t hg_forward_start(struct hg_handle *handle, size_t payload, uint8_t flags,
                                     bool *is_draining_p);
 static void hg_forward_cancel_start(struct hg_handle *handle);
@@ -25,6 +27,7 @@ static void hg_forward_new_tag(struct hg_handle *handle);
 static void hg_forward_sent(const struct na_cb_info *info);
 static void hg_forward_received(const struct na_cb_info *info);
 static bool hg_forward_accept(struct hg_handle *handle, size_t size, hg_return_t *ret_p);
+static hg_return_t hg_forward_post_again(struct hg_handle *handle);
 static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret);
 static void hg_forward_run(struct hg_completion *completion);
 
@@ -46,6 +49,12 @@ hg_return_t HG_Forward(hg_handle_t handle, hg_cb_t callback, void *arg, void *in
         return HG_BUSY;
     }
     atomic_store_explicit(&handle->state, HG_HANDLE_ACTIVE, memory_order_relaxed);
+    if (util_unlikely(handle->lane !=
+                      atomic_load_explicit(&handle->info.addr->lane, memory_order_relaxed))) {
+        ret = hg_forward_follow(handle);
+        if (ret != HG_SUCCESS)
+            goto error;
+    }
     handle->out.has_payload = false;
     if (handle->out_extra.block != NULL)
         hg_extra_free(&handle->out_extra);
@@ -83,8 +92,12 @@ error:
 
 void hg_forward_part_done(struct hg_handle *handle)
 {
-    if (!hg_counter_drop(&handle->pending))
-        return;
+    if (hg_handle_part_drop(handle))
+        hg_forward_ended(handle);
+}
+
+void hg_forward_ended(struct hg_handle *handle)
+{
     hg_forward_expose_end(handle);
     if (util_likely(atomic_load_explicit(&handle->state, memory_order_relaxed) == HG_HANDLE_ACTIVE))
         hg_context_push(handle->info.context, &handle->completion);
@@ -116,11 +129,30 @@ static hg_return_t hg_forward_check(const struct hg_handle *handle)
     return HG_SUCCESS;
 }
 
+/*
+ * The address has left the handle's lane. A program that has a pointer to the request may use it
+ * still: it has to reset the handle.
+ */
+static hg_return_t hg_forward_follow(struct hg_handle *handle)
+{
+    if (handle->is_buf_given)
+        return HG_SUCCESS;
+    return hg_handle_set_lane(handle, hg_addr_get_lane(handle->info.addr));
+}
+
+/* What the transport said of a message: a peer that is gone from shared memory may be back. */
+static void hg_forward_failed(struct hg_handle *handle, na_return_t na_return)
+{
+    if (na_return == NA_HOSTUNREACH && handle->lane == HG_LANE_SM)
+        hg_auto_sm_lost(handle->info.addr);
+}
+
 /* Post and send. On failure nothing is left behind, or *is_draining_p is set. */
 static hg_return_t hg_forward_start(struct hg_handle *handle, size_t payload, uint8_t flags,
                                     bool *is_draining_p)
 {
     hg_context_t *context = handle->info.context;
+    const uint32_t deadline_ms = handle->deadline_ms;
     bool is_answered = !handle->no_response;
     hg_return_t ret;
     size_t size;
@@ -140,6 +172,8 @@ static hg_return_t hg_forward_start(struct hg_handle *handle, size_t payload, ui
     size = hg_header_write_request(handle, &handle->in, HG_CORE_REQUEST_MAGIC, flags, payload);
 
     atomic_store_explicit(&handle->pending, is_answered ? 2 : 1, memory_order_relaxed);
+    if (util_unlikely(deadline_ms != 0))
+        hg_deadline_begin(handle, deadline_ms);
     if (is_answered) {
         ret = hg_forward_post(handle);
         if (ret != HG_SUCCESS)
@@ -147,20 +181,24 @@ static hg_return_t hg_forward_start(struct hg_handle *handle, size_t payload, ui
         /* A cancel that came before had no receive to cancel. */
         if (util_unlikely(atomic_load(&handle->is_canceled))) {
             hg_forward_cancel_start(handle);
+            if (deadline_ms != 0)
+                hg_deadline_started(handle);
             return HG_SUCCESS;
         }
     }
     hg_count_own(&handle->req_count[handle->lane]);
     ret = hg_forward_send(handle, size);
+    if (util_unlikely(ret != HG_SUCCESS) && is_answered) {
+        *is_draining_p = true;
+        hg_forward_drain(handle);
+    }
+    if (util_unlikely(deadline_ms != 0) && (ret == HG_SUCCESS || is_answered))
+        hg_deadline_started(handle);
     /*
      * The send may have completed, or have to be continued; and who wakes now polls when the
      * response comes.
      */
     hg_context_wake(context);
-    if (util_unlikely(ret != HG_SUCCESS) && is_answered) {
-        *is_draining_p = true;
-        hg_forward_drain(handle);
-    }
     return ret;
 }
 
@@ -182,9 +220,11 @@ static hg_return_t hg_forward_post(struct hg_handle *handle)
                                      hg_forward_received, handle, handle->out.buf, handle->out.size,
                                      handle->out.plugin_data, hg_handle_na_addr(handle),
                                      handle->info.context_id, handle->tag, handle->out.op);
-    if (util_unlikely(na_return != NA_SUCCESS))
+    if (util_unlikely(na_return != NA_SUCCESS)) {
+        hg_forward_failed(handle, na_return);
         HG_LOG_ERROR("cannot post the receive for RPC %#" PRIx64 ": %s", handle->info.id,
                      NA_Error_to_string(na_return));
+    }
     return hg_return_from_na(na_return);
 }
 
@@ -200,6 +240,7 @@ static hg_return_t hg_forward_send(struct hg_handle *handle, size_t size)
     if (util_likely(na_return == NA_SUCCESS))
         return HG_SUCCESS;
     hg_count(&handle->info.context->counters.send_error);
+    hg_forward_failed(handle, na_return);
     if (na_return != NA_AGAIN)
         HG_LOG_ERROR("cannot send RPC %#" PRIx64 ": %s", handle->info.id,
                      NA_Error_to_string(na_return));
@@ -230,7 +271,7 @@ static void hg_forward_new_tag(struct hg_handle *handle)
 {
     const struct hg_class_lane *lane = hg_handle_lane(handle);
 
-    handle->generation++;
+    handle->generation = hg_generation_after(handle);
     handle->tag = ((na_tag_t) handle->generation & lane->generation_mask) << lane->slot_bits;
     handle->tag |= handle->slot;
     handle->cookie = (uint32_t) (handle->generation >> lane->generation_bits) & HG_COOKIE_MASK;
@@ -243,10 +284,10 @@ static void hg_forward_sent(const struct na_cb_info *info)
     if (util_unlikely(info->ret != NA_SUCCESS)) {
         if (info->ret != NA_CANCELED)
             hg_count(&handle->info.context->counters.send_error);
+        hg_forward_failed(handle, info->ret);
         hg_handle_set_error(handle, hg_return_from_na(info->ret));
         /* No response will come. If none was expected this finds nothing to cancel. */
-        (void) NA_Cancel(hg_handle_lane(handle)->na_class, hg_handle_na_context(handle),
-                         handle->out.op);
+        (void) hg_handle_cancel_msg(handle, &handle->out);
     }
     hg_forward_part_done(handle);
 }
@@ -260,8 +301,11 @@ static void hg_forward_received(const struct na_cb_info *info)
         if (!hg_forward_accept(handle, info->info.recv_expected.actual_buf_size, &ret))
             return;
     } else {
+        hg_generation_spend(handle);
+        hg_forward_failed(handle, info->ret);
         ret = hg_return_from_na(info->ret);
-        if (ret == HG_CANCELED && atomic_load(&handle->is_canceled))
+        if (ret == HG_CANCELED && atomic_load(&handle->is_canceled) &&
+            atomic_load(&handle->state) == HG_HANDLE_ACTIVE)
             hg_control_send_give_up(handle);
     }
     if (util_unlikely(ret != HG_SUCCESS))
@@ -279,6 +323,7 @@ static bool hg_forward_accept(struct hg_handle *handle, size_t size, hg_return_t
 
     *ret_p = hg_header_read_response(handle, &handle->out, size, &header);
     if (util_unlikely(*ret_p != HG_SUCCESS)) {
+        hg_generation_spend(handle);
         handle->out.has_payload = false;
         return true;
     }
@@ -286,9 +331,7 @@ static bool hg_forward_accept(struct hg_handle *handle, size_t size, hg_return_t
         hg_count(&handle->info.context->counters.late_response);
         HG_LOG_DEBUG("dropped a late response of RPC %#" PRIx64, handle->info.id);
         handle->out.has_payload = false;
-        *ret_p = hg_forward_post(handle);
-        if (*ret_p == HG_SUCCESS && atomic_load(&handle->is_canceled))
-            (void) HG_Cancel(handle);
+        *ret_p = hg_forward_post_again(handle);
         return *ret_p != HG_SUCCESS;
     }
     *ret_p = (hg_return_t) header.ret_code;
@@ -308,6 +351,22 @@ static bool hg_forward_accept(struct hg_handle *handle, size_t size, hg_return_t
     handle->out.has_payload = false;
     hg_control_send_ack(handle, *ret_p);
     return true;
+}
+
+/* Under the lock a cancel or the end of the deadline finds the receive posted or not at all. */
+static hg_return_t hg_forward_post_again(struct hg_handle *handle)
+{
+    hg_return_t ret = HG_CANCELED;
+
+    (void) pthread_mutex_lock(&handle->lock);
+    if (!atomic_load(&handle->is_canceled))
+        ret = hg_forward_post(handle);
+    (void) pthread_mutex_unlock(&handle->lock);
+    if (ret != HG_SUCCESS)
+        hg_generation_spend(handle);
+    if (ret == HG_CANCELED)
+        hg_control_send_give_up(handle);
+    return ret;
 }
 
 /* The output that did not fit the response is here, or will not come. */

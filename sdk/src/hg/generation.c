@@ -6,10 +6,17 @@
  * A context may follow one of the same id at the same address, with the same slots. Its handles
  * count on from where those of all contexts that are gone have come to. The first context of a
  * process starts anywhere, for the process may follow another one at its address.
+ *
+ * A tag has few bits for the generation, so a handle comes to one again. As long as the answer to
+ * an earlier use may still come its tag is left out: together with the right one it would take the
+ * only receive, and the right one, which the cookie would tell from it, be dropped by the
+ * transport.
  */
 #include "hg/hg_private.h"
 
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
@@ -18,6 +25,8 @@ static pthread_mutex_t hg_generation_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t hg_generation_next; /* under the lock */
 static pid_t hg_generation_process; /* that drew it; a child of fork() draws its own */
 
+static bool hg_generation_is_spent(const struct hg_handle *handle, uint64_t generation);
+static uint32_t hg_generation_place(const struct hg_handle *handle, uint64_t generation);
 static uint64_t hg_generation_draw(void);
 
 uint64_t hg_generation_begin(void)
@@ -41,6 +50,46 @@ void hg_generation_end(uint64_t generation)
     if ((int64_t) (generation - hg_generation_next) > 0)
         hg_generation_next = generation;
     (void) pthread_mutex_unlock(&hg_generation_lock);
+}
+
+uint64_t hg_generation_after(const struct hg_handle *handle)
+{
+    uint64_t generation = handle->generation + 1;
+
+    if (util_unlikely(handle->spent != NULL))
+        while (hg_generation_is_spent(handle, generation))
+            generation++;
+    return generation;
+}
+
+/* When half of the tags are left out it starts anew: the oldest are a thousand failures away. */
+void hg_generation_spend(struct hg_handle *handle)
+{
+    uint32_t tags = hg_handle_lane(handle)->generation_mask + 1;
+    uint32_t place = hg_generation_place(handle, handle->generation);
+    struct hg_spent *spent = handle->spent;
+
+    if (spent == NULL)
+        spent = handle->spent = calloc(1, sizeof(*spent));
+    if (spent == NULL || hg_generation_is_spent(handle, handle->generation))
+        return;
+    if (2 * (spent->count + 1) > (tags < HG_SPENT_MAX ? tags : HG_SPENT_MAX))
+        memset(spent, 0, sizeof(*spent));
+    spent->bits[place / 64] |= UINT64_C(1) << place % 64;
+    spent->count++;
+}
+
+static bool hg_generation_is_spent(const struct hg_handle *handle, uint64_t generation)
+{
+    uint32_t place = hg_generation_place(handle, generation);
+
+    return (handle->spent->bits[place / 64] >> place % 64 & 1) != 0;
+}
+
+/* Equal for equal tags. */
+static uint32_t hg_generation_place(const struct hg_handle *handle, uint64_t generation)
+{
+    return ((uint32_t) generation & hg_handle_lane(handle)->generation_mask) % HG_SPENT_MAX;
 }
 
 static uint64_t hg_generation_draw(void)

@@ -26,7 +26,7 @@ static bool hg_handle_can_set(const struct hg_handle *handle, hg_addr_t addr);
 
 hg_return_t HG_Create(hg_context_t *context, hg_addr_t addr, hg_id_t id, hg_handle_t *handle_p)
 {
-    enum hg_lane lane = addr != HG_ADDR_NULL ? (enum hg_lane) addr->lane : HG_LANE_MAIN;
+    enum hg_lane lane = addr != HG_ADDR_NULL ? hg_addr_get_lane(addr) : HG_LANE_MAIN;
     struct hg_handle *handle;
     hg_return_t ret;
 
@@ -83,7 +83,7 @@ hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
         HG_LOG_ERROR("cannot reset a handle on which an operation runs; wait for its callback");
         return HG_BUSY;
     }
-    lane = addr != HG_ADDR_NULL ? (enum hg_lane) addr->lane : (enum hg_lane) handle->lane;
+    lane = addr != HG_ADDR_NULL ? hg_addr_get_lane(addr) : (enum hg_lane) handle->lane;
     if (lane != (enum hg_lane) handle->lane) {
         ret = hg_handle_set_lane(handle, lane);
         if (ret != HG_SUCCESS)
@@ -186,6 +186,7 @@ void hg_handle_delete(struct hg_handle *handle)
     hg_extra_free(&handle->in_extra);
     hg_extra_free(&handle->out_extra);
     hg_proc_fini(&handle->proc);
+    free(handle->spent);
     (void) pthread_mutex_destroy(&handle->lock);
     free(handle);
 }
@@ -202,6 +203,7 @@ hg_return_t hg_handle_set_lane(struct hg_handle *handle, enum hg_lane lane)
     uint8_t old_lane = handle->lane;
     hg_return_t ret;
 
+    handle->is_buf_given = false;
     hg_handle_close(handle);
     handle->lane = (uint8_t) lane;
     ret = hg_handle_open(handle);
@@ -226,7 +228,8 @@ void hg_handle_release(struct hg_handle *handle)
     handle->out.has_payload = false;
     atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_relaxed);
     if (!handle->is_origin) {
-        if (util_unlikely(handle->peer != NULL))
+        if (util_unlikely(atomic_load_explicit(&handle->self, memory_order_relaxed) !=
+                          HG_SELF_NONE))
             hg_loopback_release(handle);
         hg_recv_recycle(handle);
         return;
@@ -240,6 +243,7 @@ void hg_handle_release(struct hg_handle *handle)
     handle->info.addr = HG_ADDR_NULL;
     handle->rpc = NULL;
     handle->info.id = 0;
+    handle->is_buf_given = false;
     hg_pool_put(&handle->info.context->origins[handle->lane], handle);
 }
 
@@ -288,6 +292,7 @@ static hg_return_t hg_handle_prepare(struct hg_handle *handle)
     hg_return_t ret;
 
     handle->info.context_id = 0;
+    handle->deadline_ms = hg_class_get_deadline(hg_class);
     if (handle->in.op == NULL) {
         ret = hg_handle_open(handle);
         if (ret != HG_SUCCESS)

@@ -7,6 +7,7 @@
 #ifndef HG_INTERNAL_H
 #define HG_INTERNAL_H
 
+#include "hg/timer.h"
 #include "mercury.h"
 #include "util/mpsc_queue.h"
 
@@ -35,6 +36,9 @@ bool hg_class_has_bulk_eager(const hg_class_t *hg_class);
 
 /* Where the class keeps the proc layer's settings. Never NULL. */
 struct hg_proc_class *hg_class_get_proc_class(hg_class_t *hg_class);
+
+/* Milliseconds that operations of the class have, unless it is said for one; 0: no deadline. */
+uint32_t hg_class_get_deadline(const hg_class_t *hg_class);
 
 /* Count the bulk descriptors of a class; a class that has some cannot be closed. */
 void hg_class_bulk_incr(hg_class_t *hg_class);
@@ -70,6 +74,32 @@ bool hg_context_set_bulk_data(hg_context_t *context, void *data, void (*free_cal
  */
 void hg_context_refused_add(hg_context_t *context, int32_t count);
 
+/*
+ * Timers of a context, see timer.h. Arming one is followed by hg_context_wake(), for those who
+ * sleep until a later one.
+ */
+void hg_context_arm(hg_context_t *context, struct hg_timer *timer, uint64_t at_ns);
+bool hg_context_disarm(hg_context_t *context, struct hg_timer *timer);
+void hg_context_hasten(hg_context_t *context, struct hg_timer *timer, uint64_t at_ns);
+
+/* Monotonic time in nanoseconds. */
+uint64_t hg_clock_ns(void);
+
+/* Count operations that their deadline ended, and those that the transport still has. */
+void hg_context_count_timeout(hg_context_t *context);
+void hg_context_count_parked(hg_context_t *context);
+
+/* How long a cancelled operation with a deadline waits for the transport, at the most. */
+#define HG_CANCEL_NS UINT64_C(20000000)
+
+/* When to look again at what could not end when its time was over. */
+#define HG_SETTLE_AGAIN_NS UINT64_C(5000000)
+
+#define HG_NS_PER_MS       UINT64_C(1000000)
+
+/* Of the bulk layer: have memory freed with the last reference to a local descriptor. */
+void hg_bulk_own(hg_bulk_t bulk, void *memory);
+
 /* Of the bulk layer: post what was refused, as far as the transport takes it now. */
 void hg_bulk_retry(hg_context_t *context);
 
@@ -77,9 +107,6 @@ void hg_bulk_retry(hg_context_t *context);
 
 /* The lane that messages and transfers to this peer take. */
 enum hg_lane hg_addr_get_lane(const struct hg_addr *addr);
-
-/* The NA address of the peer on that lane. It lives as long as the address. */
-na_addr_t *hg_addr_get_na(const struct hg_addr *addr);
 
 /* The NA address of the peer on a given lane, NULL if it cannot be reached there. */
 na_addr_t *hg_addr_get_na_lane(const struct hg_addr *addr, enum hg_lane lane);

@@ -65,6 +65,8 @@ struct hg_counters {
     _Atomic uint64_t unknown_rpc;
     _Atomic uint64_t late_response;
     _Atomic uint64_t send_error;
+    _Atomic uint64_t timed_out;
+    _Atomic uint64_t parked;
 };
 
 static inline void hg_count(_Atomic uint64_t *counter)
@@ -138,7 +140,8 @@ struct hg_addr {
     hg_class_t *hg_class;
     na_addr_t *na_addr[HG_LANE_MAX];
     _Atomic int32_t ref;
-    uint8_t lane;     /* that messages take */
+    _Atomic uint8_t
+        lane;         /* that messages take; the second one is left when the peer is gone there */
     bool is_self;     /* the class's own */
     bool is_embedded; /* part of a handle: lives as long as the request; is duplicated by a copy */
 };
@@ -146,6 +149,12 @@ struct hg_addr {
 /* Split "main;sm=node@address" and look both up; see auto_sm.c. */
 hg_return_t hg_auto_sm_lookup(hg_class_t *hg_class, const char *name, struct hg_addr *addr);
 hg_return_t hg_auto_sm_to_string(char *buf, hg_size_t *size_p, const struct hg_addr *addr);
+
+/*
+ * The peer is gone from the second lane, as when its process was restarted: from now on messages
+ * take the main one, if the address has it. Transfers that run are left alone. [any thread]
+ */
+void hg_auto_sm_lost(struct hg_addr *addr);
 
 /* Open the class of lane 1 if it makes sense. Failure is not an error: the lane stays closed. */
 void hg_auto_sm_open(hg_class_t *hg_class, const struct hg_options *options, bool listen);
@@ -195,7 +204,8 @@ struct hg_class_lane {
 struct hg_class {
     struct hg_class_lane lanes[HG_LANE_MAX];
     bool is_listening;
-    bool is_busy; /* never sleeps */
+    bool is_busy;          /* never sleeps */
+    bool is_single_thread; /* the program promised so */
     bool owns_na_class;
     bool no_bulk_eager;
     bool no_loopback;
@@ -206,6 +216,8 @@ struct hg_class {
     uint32_t hash_size; /* bytes of the hash header, 0 or 8 */
     uint32_t post_init;
     uint32_t post_incr;
+    _Atomic uint32_t deadline_ms; /* of operations for which none is set; 0: none */
+    _Atomic uint32_t overflow_ms; /* how long data beside a message are waited for; 0: for ever */
     hg_size_t in_offset;
     hg_size_t out_offset;
     struct hg_registry registry;
@@ -220,6 +232,8 @@ struct hg_class {
     char node_id[HG_NODE_ID_SIZE]; /* of this machine, for auto_sm */
 
     uint32_t max_contexts; /* 0: the class was opened over an NA class, which knows */
+
+    pthread_mutex_t self_lock; /* of who is whose peer in RPCs to the own address */
 
     pthread_mutex_t lock;                   /* of what follows */
     uint64_t context_ids[HG_CONTEXT_WORDS]; /* bitmap: ids of contexts, opened or being opened */
@@ -246,6 +260,7 @@ struct hg_pool {
     struct hg_handle *all;  /* linked by next_all */
     uint32_t count;
     uint32_t free_count;
+    uint32_t parked_count; /* hold what the transport did not let go of in time */
 };
 
 hg_return_t hg_pool_init(struct hg_pool *pool);
@@ -257,6 +272,10 @@ void hg_pool_put(struct hg_pool *pool, struct hg_handle *handle);
 
 /* Make handles ahead. */
 hg_return_t hg_pool_grow(hg_context_t *context, bool is_origin, enum hg_lane lane, uint32_t count);
+
+/* Count a handle that was taken as one that nobody uses; back again. */
+void hg_pool_park(struct hg_pool *pool, int32_t count);
+
 void hg_pool_fini(struct hg_pool *pool);
 
 /* Handles in use, of one kind on all lanes, with posted receives. */
@@ -333,6 +352,20 @@ uint64_t hg_generation_begin(void);
 /* The handles of a context, which is gone, have counted this far. */
 void hg_generation_end(uint64_t generation);
 
+/* Tags of an origin's handle that are left out, by their generation. */
+#define HG_SPENT_MAX 2048u
+
+struct hg_spent {
+    uint32_t count;
+    uint64_t bits[HG_SPENT_MAX / 64];
+};
+
+/* The generation of a handle's next use. */
+uint64_t hg_generation_after(const struct hg_handle *handle);
+
+/* A handle's use ended without its answer, which may still come. */
+void hg_generation_spend(struct hg_handle *handle);
+
 /*
  * Context [context.c] ---------------------------------------------------------------------------
  */
@@ -359,12 +392,13 @@ struct hg_context {
     int epoll_fd; /* -1: the transport has no descriptors, or is busy */
     int event_fd;
     uint8_t id;
+    _Atomic int32_t refused_count; /* bulk transfers to be tried again */
+    struct hg_timers timers;       /* its first member is read by each poll */
     void *data;
     void (*data_free)(void *);
     void (*_Atomic bulk_data_free)(void *);
     _Atomic(void *) bulk_data;
-    _Atomic int32_t refused_count; /* bulk transfers to be tried again */
-    struct hg_context *next;       /* in the class; under its lock */
+    struct hg_context *next; /* in the class; under its lock */
 
     /* What waits to be triggered. */
     struct mpsc_queue queue;
@@ -418,8 +452,38 @@ void hg_context_rearm(hg_context_t *context);
 /* Forget that somebody was woken. */
 void hg_context_drain_event(hg_context_t *context);
 
-/* Monotonic time in nanoseconds. */
-uint64_t hg_clock_ns(void);
+/*
+ * Deadlines [deadline.c, expire.c] --------------------------------------------------------------
+ */
+
+/* Fire the timers that are due. */
+void hg_context_fire(hg_context_t *context);
+
+/* Whether a timer is due. */
+bool hg_context_is_due(hg_context_t *context);
+
+/* Have the context's descriptor readable when the next timer is due, or not any more. */
+void hg_context_program(hg_context_t *context);
+void hg_context_unprogram(hg_context_t *context);
+
+/* Run the callbacks of NA that wait, on all lanes. */
+void hg_context_trigger_na(hg_context_t *context);
+
+/* What the timer of an operation with a deadline counts in hg_handle.pending. */
+#define HG_PENDING_TIMER 0x10000
+
+/*
+ * An operation with a deadline: before its parts are posted, it gets two parts more, of the timer
+ * and of who starts it; when all is posted the timer is armed, and the operation may end.
+ */
+void hg_deadline_begin(struct hg_handle *handle, uint32_t deadline_ms);
+void hg_deadline_started(struct hg_handle *handle);
+
+/* What is left of the time of an operation with a deadline, at least 1 ms. */
+uint32_t hg_deadline_left(const struct hg_handle *handle);
+
+/* One part of such an operation ended; true if it was the last one. */
+bool hg_deadline_part_drop(struct hg_handle *handle);
 
 /*
  * Handles [handle.c] ----------------------------------------------------------------------------
@@ -439,7 +503,7 @@ enum hg_self_state {
     HG_SELF_QUEUED,   /* its handler was not called yet */
     HG_SELF_RUNNING,  /* it was */
     HG_SELF_CANCELED, /* it will not be */
-    HG_SELF_ORPHAN    /* it dropped its handle without a response */
+    HG_SELF_ORPHAN    /* at the origin: it dropped its handle without a response */
 };
 
 /* A message buffer with the NA operation that moves it. */
@@ -474,10 +538,12 @@ struct hg_handle {
     _Atomic uint32_t ret;    /* first error of the operation */
     _Atomic bool is_canceled;
     bool is_origin;
-    bool no_response; /* of the operation that runs */
-    bool is_exposing; /* the request that runs described memory to be pulled or pushed */
+    bool no_response;  /* of the operation that runs */
+    bool is_buf_given; /* at the origin: the program may write to the request */
+    bool is_exposing;  /* the request that runs described memory to be pulled or pushed */
     uint8_t lane;
     na_tag_t tag;
+    uint32_t deadline_ms;                    /* of the next operation; 0: none */
     uint32_t cookie;                         /* HG_COOKIE_MASK says how much of it */
     _Atomic uint64_t req_count[HG_LANE_MAX]; /* requests sent, at the target: received */
     _Atomic uint64_t resp_count;             /* responses received, at the target: sent */
@@ -497,19 +563,22 @@ struct hg_handle {
     struct hg_addr source; /* at the target: the origin; info.addr points here */
     void *data;
     void (*data_free)(void *);
-    uint32_t slot;       /* number among the origin's handles of the context */
-    uint64_t generation; /* of the origin's handle: its use, see generation.c */
-    struct hg_handle
-        *peer;             /* other side of a request to the own address; under the origin's lock */
-    _Atomic uint32_t self; /* enum hg_self_state */
-    _Atomic bool is_posted;       /* its receive is posted */
+    uint32_t slot;          /* number among the origin's handles of the context */
+    uint64_t generation;    /* of the origin's handle: its use, see generation.c */
+    struct hg_spent *spent; /* NULL: all were answered */
+    struct hg_timer timer;
+    uint64_t end_ns;        /* of the time of an operation with a deadline */
+    struct hg_handle *peer; /* other side of a request to the own address; under the class's lock */
+    _Atomic uint32_t self;  /* enum hg_self_state */
+    _Atomic bool is_posted; /* its receive is posted */
     _Atomic bool is_awaited;      /* in the list of controls; written under its lock */
     _Atomic bool is_acknowledged; /* another handle received the acknowledgement for this one */
     _Atomic uint32_t ack_ret;     /* what it said */
     struct hg_handle *next_awaiting;
+    struct hg_handle **awaiting_link; /* what points here */
     struct hg_handle *next_free;
     struct hg_handle *next_all;
-    pthread_mutex_t lock; /* of fetches and of the peer */
+    pthread_mutex_t lock; /* of fetches, and of the messages when they are cancelled or exchanged */
 };
 
 /* Allocate a handle with its buffers and operations; free it. */
@@ -531,6 +600,18 @@ static inline bool hg_counter_drop(_Atomic int32_t *counter)
 {
     return atomic_load_explicit(counter, memory_order_acquire) == 1 ||
            atomic_fetch_sub_explicit(counter, 1, memory_order_acq_rel) == 1;
+}
+
+/* One part of the operation ended; true if it was the last one. */
+static inline bool hg_handle_part_drop(struct hg_handle *handle)
+{
+    int32_t pending = atomic_load_explicit(&handle->pending, memory_order_acquire);
+
+    if (pending == 1)
+        return true;
+    if (util_unlikely(pending > HG_PENDING_TIMER))
+        return hg_deadline_part_drop(handle);
+    return atomic_fetch_sub_explicit(&handle->pending, 1, memory_order_acq_rel) == 1;
 }
 
 static inline void hg_handle_ref(struct hg_handle *handle)
@@ -654,6 +735,16 @@ void hg_overflow_cancel(struct hg_handle *handle);
 void hg_forward_part_done(struct hg_handle *handle);
 void hg_respond_part_done(struct hg_handle *handle);
 
+/* All of it ended. */
+void hg_forward_ended(struct hg_handle *handle);
+void hg_respond_ended(struct hg_handle *handle);
+
+/* Ask for the end of all that runs on a handle [cancel.c]. */
+hg_return_t hg_handle_cancel(struct hg_handle *handle);
+
+/* Cancel one of its messages. */
+hg_return_t hg_handle_cancel_msg(struct hg_handle *handle, const struct hg_msg *msg);
+
 /*
  * Response for the program to be told that the RPC failed; the handle is released when it is sent.
  */
@@ -675,7 +766,7 @@ void hg_recv_dispatch(struct hg_handle *handle);
 bool hg_loopback_applies(const struct hg_handle *handle);
 hg_return_t hg_loopback_forward(struct hg_handle *handle, size_t payload, uint8_t flags);
 void hg_loopback_respond(struct hg_handle *handle, hg_return_t ret, size_t payload, uint8_t flags);
-hg_return_t hg_loopback_cancel(struct hg_handle *handle);
+void hg_loopback_cancel(struct hg_handle *handle);
 
 /* The target's handle is released; its origin may still wait. */
 void hg_loopback_release(struct hg_handle *handle);

@@ -3,7 +3,9 @@
  * RPCs to the class's own address, without the transport: the request is copied into a target's
  * handle, which is queued where a received one would be. Extra buffers change hands.
  *
- * While both handles belong to one RPC each points to the other; the origin's lock protects that.
+ * While both handles belong to one RPC each points to the other; a lock of the class protects that.
+ * Who takes the two apart first, the response, a cancel or the end of the target's handle, decides
+ * how the RPC ends.
  */
 #include "hg/hg_private.h"
 
@@ -14,6 +16,7 @@
 #define HG_LOOPBACK_STEP 16u
 
 static struct hg_handle *hg_loopback_target(struct hg_handle *origin, hg_return_t *ret_p);
+static struct hg_handle *hg_loopback_part(struct hg_handle *target, enum hg_self_state self);
 static void hg_loopback_copy(struct hg_msg *to, struct hg_extra *to_extra,
                              const struct hg_msg *from, struct hg_extra *from_extra,
                              uint8_t from_flags, size_t payload);
@@ -26,7 +29,9 @@ bool hg_loopback_applies(const struct hg_handle *handle)
 hg_return_t hg_loopback_forward(struct hg_handle *origin, size_t payload, uint8_t flags)
 {
     hg_context_t *context = origin->info.context;
+    const uint32_t deadline_ms = origin->no_response ? 0 : origin->deadline_ms;
     struct hg_handle *target;
+    bool is_canceled;
     hg_return_t ret;
 
     target = hg_loopback_target(origin, &ret);
@@ -48,85 +53,98 @@ hg_return_t hg_loopback_forward(struct hg_handle *origin, size_t payload, uint8_
         hg_forward_part_done(origin);
         return HG_SUCCESS;
     }
-    (void) pthread_mutex_lock(&origin->lock);
+    if (util_unlikely(deadline_ms != 0))
+        hg_deadline_begin(origin, deadline_ms);
+    (void) pthread_mutex_lock(&context->hg_class->self_lock);
     origin->peer = target;
     target->peer = origin;
     atomic_store(&origin->self, HG_SELF_RUNNING);
     atomic_store(&target->self, HG_SELF_QUEUED);
-    (void) pthread_mutex_unlock(&origin->lock);
+    is_canceled = atomic_load(&origin->is_canceled);
+    (void) pthread_mutex_unlock(&context->hg_class->self_lock);
+    /* A cancel that came before had nobody to take it from. */
+    if (util_unlikely(is_canceled))
+        hg_loopback_cancel(origin);
     hg_recv_dispatch(target);
+    if (util_unlikely(deadline_ms != 0)) {
+        hg_deadline_started(origin);
+        hg_context_wake(context);
+    }
     return HG_SUCCESS;
 }
 
 void hg_loopback_respond(struct hg_handle *target, hg_return_t ret, size_t payload, uint8_t flags)
 {
-    struct hg_handle *origin = target->peer;
+    struct hg_handle *origin = hg_loopback_part(target, HG_SELF_NONE);
 
     hg_count_own(&target->resp_count);
-    hg_count_own(&origin->resp_count);
     if (target->out_extra.block != NULL)
         hg_count(&target->info.context->counters.resp_extra);
-    if (ret == HG_SUCCESS)
-        hg_loopback_copy(&origin->out, &origin->out_extra, &target->out, &target->out_extra, flags,
-                         payload);
-    else
-        hg_handle_set_error(origin, ret);
+    if (origin != NULL) {
+        hg_count_own(&origin->resp_count);
+        if (ret == HG_SUCCESS)
+            hg_loopback_copy(&origin->out, &origin->out_extra, &target->out, &target->out_extra,
+                             flags, payload);
+        else
+            hg_handle_set_error(origin, ret);
+    }
     target->out.flags = flags;
     target->out.used = payload;
     target->out.has_payload = true;
-
-    (void) pthread_mutex_lock(&origin->lock);
-    origin->peer = NULL;
-    target->peer = NULL;
-    atomic_store(&origin->self, HG_SELF_NONE);
-    (void) pthread_mutex_unlock(&origin->lock);
     /* In the order in which a remote pair is called back: first the target, then the origin. */
     atomic_store_explicit(&target->pending, 1, memory_order_relaxed);
     hg_respond_part_done(target);
-    hg_forward_part_done(origin);
+    if (origin != NULL)
+        hg_forward_part_done(origin);
 }
 
-hg_return_t hg_loopback_cancel(struct hg_handle *origin)
+void hg_loopback_cancel(struct hg_handle *origin)
 {
+    pthread_mutex_t *lock = &origin->info.hg_class->self_lock;
     uint32_t queued = HG_SELF_QUEUED;
-    bool is_canceled = false, is_running = false;
+    struct hg_handle *target;
+    bool is_canceled;
 
-    (void) pthread_mutex_lock(&origin->lock);
-    if (atomic_load(&origin->self) == HG_SELF_ORPHAN) {
-        is_canceled = true;
-    } else if (origin->peer != NULL) {
-        is_canceled =
-            atomic_compare_exchange_strong(&origin->peer->self, &queued, HG_SELF_CANCELED);
-        is_running = !is_canceled;
+    (void) pthread_mutex_lock(lock);
+    target = origin->peer;
+    is_canceled = target != NULL || atomic_load(&origin->self) == HG_SELF_ORPHAN;
+    if (target != NULL) {
+        /* A handler that runs responds to nobody. */
+        (void) atomic_compare_exchange_strong(&target->self, &queued, HG_SELF_CANCELED);
+        target->peer = NULL;
     }
     if (is_canceled) {
-        atomic_store(&origin->self, HG_SELF_NONE);
         origin->peer = NULL;
+        atomic_store(&origin->self, HG_SELF_NONE);
     }
-    (void) pthread_mutex_unlock(&origin->lock);
-    if (is_running) {
-        HG_LOG_WARNING("cannot cancel RPC %#" PRIx64 " to the own address: its handler runs",
-                       origin->info.id);
-        return HG_OPNOTSUPPORTED;
-    }
+    (void) pthread_mutex_unlock(lock);
     if (is_canceled) {
         hg_handle_set_error(origin, HG_CANCELED);
         hg_forward_part_done(origin);
     }
-    return HG_SUCCESS;
 }
 
 void hg_loopback_release(struct hg_handle *target)
 {
-    struct hg_handle *origin = target->peer;
+    (void) hg_loopback_part(target, HG_SELF_ORPHAN);
+    atomic_store(&target->self, HG_SELF_NONE);
+}
 
+/* Take origin and target apart; returns the origin, or NULL if somebody did it before. */
+static struct hg_handle *hg_loopback_part(struct hg_handle *target, enum hg_self_state self)
+{
+    pthread_mutex_t *lock = &target->info.hg_class->self_lock;
+    struct hg_handle *origin;
+
+    (void) pthread_mutex_lock(lock);
+    origin = target->peer;
     target->peer = NULL;
-    if (atomic_load(&target->self) == HG_SELF_CANCELED)
-        return; /* the origin is on its own already */
-    (void) pthread_mutex_lock(&origin->lock);
-    origin->peer = NULL;
-    atomic_store(&origin->self, HG_SELF_ORPHAN);
-    (void) pthread_mutex_unlock(&origin->lock);
+    if (origin != NULL) {
+        origin->peer = NULL;
+        atomic_store(&origin->self, (uint32_t) self);
+    }
+    (void) pthread_mutex_unlock(lock);
+    return origin;
 }
 
 /* A target's handle of the context that the origin asks for, as if it had received the request. */

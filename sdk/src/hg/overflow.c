@@ -32,6 +32,7 @@ struct hg_overflow_wire {
 _Static_assert(sizeof(struct hg_overflow_wire) == 24, "wire format");
 
 static hg_return_t hg_overflow_parse(struct hg_handle *handle, hg_op_t op, struct hg_extra *extra);
+static uint32_t hg_overflow_deadline(const struct hg_handle *handle);
 static hg_return_t hg_overflow_pull(struct hg_handle *handle, struct hg_extra *extra, hg_cb_t done);
 static hg_return_t hg_overflow_input_done(const struct hg_cb_info *info);
 static hg_return_t hg_overflow_output_done(const struct hg_cb_info *info);
@@ -142,6 +143,14 @@ refuse:
     return HG_PROTOCOL_ERROR;
 }
 
+/* What is left of the time of a forward that has a deadline; otherwise as the class has it. */
+static uint32_t hg_overflow_deadline(const struct hg_handle *handle)
+{
+    if (handle->is_origin && atomic_load(&handle->pending) > HG_PENDING_TIMER)
+        return hg_deadline_left(handle);
+    return atomic_load_explicit(&handle->info.hg_class->overflow_ms, memory_order_relaxed);
+}
+
 static hg_return_t hg_overflow_pull(struct hg_handle *handle, struct hg_extra *extra, hg_cb_t done)
 {
     hg_return_t ret;
@@ -154,9 +163,10 @@ static hg_return_t hg_overflow_pull(struct hg_handle *handle, struct hg_extra *e
     if (ret != HG_SUCCESS)
         return ret;
     (void) pthread_mutex_lock(&handle->lock);
-    ret = HG_Bulk_transfer_id(handle->info.context, done, handle, HG_BULK_PULL, handle->info.addr,
-                              handle->info.context_id, extra->remote, 0, sink, 0, extra->size,
-                              &extra->op_id);
+    ret = HG_Bulk_transfer_deadline(handle->info.context, done, handle, HG_BULK_PULL,
+                                    handle->info.addr, handle->info.context_id, extra->remote, 0,
+                                    sink, 0, extra->size, hg_overflow_deadline(handle),
+                                    &extra->op_id);
     if (ret != HG_SUCCESS)
         extra->op_id = HG_OP_ID_NULL;
     else if (atomic_load(&handle->is_canceled) && handle->is_origin)

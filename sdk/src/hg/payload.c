@@ -258,6 +258,7 @@ static hg_return_t hg_payload_buf(struct hg_handle *handle, hg_op_t op, void **b
     offset = hg_msg_payload_offset(
         msg, is_received && msg->has_payload ? msg->flags : handle->info.hg_class->hash_flags);
     *buf_p = msg->buf + offset;
+    handle->is_buf_given |= handle->is_origin && op == HG_INPUT;
     if (size_p != NULL)
         *size_p = msg->size - offset;
     return HG_SUCCESS;

@@ -72,6 +72,13 @@ hg_return_t hg_pool_grow(hg_context_t *context, bool is_origin, enum hg_lane lan
     return HG_SUCCESS;
 }
 
+void hg_pool_park(struct hg_pool *pool, int32_t count)
+{
+    (void) pthread_mutex_lock(&pool->lock);
+    pool->parked_count += (uint32_t) count;
+    (void) pthread_mutex_unlock(&pool->lock);
+}
+
 uint32_t hg_context_count_handles(hg_context_t *context, bool is_origin)
 {
     uint32_t count = 0;
@@ -81,7 +88,7 @@ uint32_t hg_context_count_handles(hg_context_t *context, bool is_origin)
         struct hg_pool *pool = hg_context_pool(context, is_origin, (enum hg_lane) lane);
 
         (void) pthread_mutex_lock(&pool->lock);
-        count += pool->count - pool->free_count;
+        count += pool->count - pool->free_count - pool->parked_count;
         (void) pthread_mutex_unlock(&pool->lock);
     }
     return count;

@@ -11,12 +11,11 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <sched.h>
 #include <sys/epoll.h>
 #include <time.h>
 #include <unistd.h>
-
-#define HG_NS_PER_MS UINT64_C(1000000)
 
 /* Polls between two looks at the clock. */
 #define HG_POLLS_PER_CLOCK 16
@@ -34,6 +33,7 @@ static hg_return_t hg_context_wait_na(hg_context_t *context, unsigned int timeou
 static hg_return_t hg_context_poll_for(hg_context_t *context, uint64_t start, uint64_t ns);
 static bool hg_context_can_sleep(hg_context_t *context);
 static void hg_context_sleep(hg_context_t *context, uint64_t start, uint64_t end);
+static unsigned int hg_context_wait_ms(hg_context_t *context, uint64_t now, uint64_t ms);
 static enum hg_poll hg_context_poll_kind(hg_context_t *context);
 static void hg_context_tune(hg_context_t *context, enum hg_poll kind, uint64_t slept_ns);
 static unsigned int hg_context_run(hg_context_t *context, unsigned int max_count);
@@ -89,8 +89,10 @@ bool HG_Event_ready(hg_context_t *context)
     hg_context_drain_event(context);
     if (!(atomic_load(&context->waiters) & HG_WAITER_ARMED))
         atomic_fetch_or(&context->waiters, HG_WAITER_ARMED);
-    if (mpsc_queue_is_empty(&context->queue) && hg_context_can_sleep(context))
+    if (mpsc_queue_is_empty(&context->queue) && hg_context_can_sleep(context)) {
+        hg_context_program(context);
         return false;
+    }
     atomic_fetch_and(&context->waiters, ~HG_WAITER_ARMED);
     return true;
 }
@@ -133,6 +135,8 @@ hg_return_t hg_context_poll(hg_context_t *context)
     na_return_t na_return = NA_SUCCESS;
     int i;
 
+    if (util_unlikely(hg_timers_are_armed(&context->timers)))
+        hg_context_fire(context);
     if (util_unlikely(atomic_load_explicit(&context->refused_count, memory_order_relaxed) != 0))
         hg_bulk_retry(context);
     for (i = 0; i < HG_LANE_MAX; i++) {
@@ -155,6 +159,21 @@ hg_return_t hg_context_poll(hg_context_t *context)
     if (util_unlikely(atomic_load_explicit(&context->controls.has_retry, memory_order_relaxed)))
         hg_controls_retry(context);
     return hg_return_from_na(na_return);
+}
+
+void hg_context_trigger_na(hg_context_t *context)
+{
+    unsigned int count;
+    int i;
+
+    for (i = 0; i < HG_LANE_MAX; i++) {
+        if (context->na_context[i] == NULL)
+            continue;
+        do {
+            count = 0;
+            (void) NA_Trigger(context->na_context[i], HG_NA_TRIGGER_MAX, &count);
+        } while (count == HG_NA_TRIGGER_MAX);
+    }
 }
 
 void hg_context_push(hg_context_t *context, struct hg_completion *completion)
@@ -180,6 +199,7 @@ void hg_context_drain_event(hg_context_t *context)
     uint64_t count;
     ssize_t size;
 
+    hg_context_unprogram(context);
     if (util_likely(!atomic_load_explicit(&context->is_signaled, memory_order_relaxed)))
         return;
     do {
@@ -205,8 +225,12 @@ static hg_return_t hg_context_progress(hg_context_t *context, unsigned int timeo
 {
     hg_return_t ret;
 
-    if (!mpsc_queue_is_empty(&context->queue))
+    if (!mpsc_queue_is_empty(&context->queue)) {
+        /* Nobody polls as long as there is something to trigger, but time goes on. */
+        if (util_unlikely(hg_timers_are_armed(&context->timers)))
+            hg_context_fire(context);
         return HG_SUCCESS;
+    }
     ret = hg_context_poll(context);
     if (util_unlikely(ret != HG_SUCCESS))
         return ret;
@@ -281,9 +305,11 @@ static hg_return_t hg_context_wait_na(hg_context_t *context, unsigned int timeou
 
         if (left_ms == 0)
             return HG_TIMEOUT;
-        na_return = NA_Poll_wait(
-            context->hg_class->lanes[HG_LANE_MAIN].na_class, context->na_context[HG_LANE_MAIN],
-            left_ms < HG_WAIT_SLICE_MS ? (unsigned int) left_ms : HG_WAIT_SLICE_MS, NULL);
+        if (left_ms > HG_WAIT_SLICE_MS)
+            left_ms = HG_WAIT_SLICE_MS;
+        na_return = NA_Poll_wait(context->hg_class->lanes[HG_LANE_MAIN].na_class,
+                                 context->na_context[HG_LANE_MAIN],
+                                 hg_context_wait_ms(context, now, left_ms), NULL);
         if (na_return != NA_SUCCESS && na_return != NA_TIMEOUT)
             return hg_return_from_na(na_return);
         ret = hg_context_poll(context);
@@ -322,7 +348,8 @@ static bool hg_context_can_sleep(hg_context_t *context)
     int i;
 
     if (atomic_load_explicit(&context->refused_count, memory_order_relaxed) != 0 ||
-        atomic_load_explicit(&context->controls.has_retry, memory_order_relaxed))
+        atomic_load_explicit(&context->controls.has_retry, memory_order_relaxed) ||
+        hg_context_is_due(context))
         return false;
     for (i = 0; i < HG_LANE_MAX; i++)
         if (context->na_context[i] != NULL &&
@@ -333,20 +360,36 @@ static bool hg_context_can_sleep(hg_context_t *context)
 
 static void hg_context_sleep(hg_context_t *context, uint64_t start, uint64_t end)
 {
-    struct epoll_event events[HG_LANE_MAX + 1];
-    int timeout_ms = (int) ((end - start + HG_NS_PER_MS - 1) / HG_NS_PER_MS);
+    struct epoll_event events[HG_LANE_MAX + 2];
+    const uint64_t ms = (end - start + HG_NS_PER_MS - 1) / HG_NS_PER_MS;
     const enum hg_poll kind = hg_context_poll_kind(context);
     bool has_slept = false;
 
     atomic_fetch_add(&context->waiters, HG_WAITER_PROGRESS);
     if (mpsc_queue_is_empty(&context->queue) && hg_context_can_sleep(context)) {
-        (void) epoll_wait(context->epoll_fd, events, HG_LANE_MAX + 1, timeout_ms);
+        hg_context_program(context);
+        (void) epoll_wait(context->epoll_fd, events, HG_LANE_MAX + 2,
+                          (int) hg_context_wait_ms(context, start, ms < INT_MAX ? ms : INT_MAX));
         has_slept = true;
     }
     atomic_fetch_sub(&context->waiters, HG_WAITER_PROGRESS);
     hg_context_drain_event(context);
     if (has_slept)
         hg_context_tune(context, kind, hg_clock_ns() - start);
+}
+
+/* So many milliseconds, or less if a timer is due before. */
+static unsigned int hg_context_wait_ms(hg_context_t *context, uint64_t now, uint64_t ms)
+{
+    const uint64_t next = atomic_load(&context->timers.next_ns);
+
+    if (util_unlikely(next != HG_TIMER_NEVER)) {
+        uint64_t left_ms = next > now ? (next - now + HG_NS_PER_MS - 1) / HG_NS_PER_MS : 0;
+
+        if (left_ms < ms)
+            ms = left_ms;
+    }
+    return (unsigned int) ms;
 }
 
 /*

@@ -68,6 +68,7 @@ void hg_recv_recycle(struct hg_handle *handle)
         handle->source.na_addr[handle->lane] = NULL;
     }
     handle->rpc = NULL;
+    handle->deadline_ms = hg_class_get_deadline(context->hg_class);
     if (atomic_load_explicit(&context->is_receiving, memory_order_relaxed) &&
         atomic_load_explicit(&context->posted[handle->lane], memory_order_relaxed) <
             context->window)
@@ -240,7 +241,7 @@ static void hg_recv_run(struct hg_completion *completion)
     uint32_t state;
     hg_return_t ret;
 
-    if (util_unlikely(handle->peer != NULL)) {
+    if (util_unlikely(atomic_load_explicit(&handle->self, memory_order_relaxed) != HG_SELF_NONE)) {
         uint32_t queued = HG_SELF_QUEUED;
 
         if (!atomic_compare_exchange_strong(&handle->self, &queued, HG_SELF_RUNNING)) {

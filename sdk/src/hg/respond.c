@@ -14,6 +14,7 @@ static hg_return_t hg_respond_expose(struct hg_handle *handle, uint8_t flags, si
                                      bool *is_given_up_p);
 static void hg_respond_forget_output(struct hg_handle *handle);
 static hg_return_t hg_respond_await(struct hg_handle *handle);
+static hg_return_t hg_respond_await_again(struct hg_handle *handle);
 static void hg_respond_unexpose(struct hg_handle *handle);
 static void hg_respond_sent(const struct na_cb_info *info);
 static void hg_respond_acknowledged(const struct na_cb_info *info);
@@ -46,7 +47,7 @@ hg_return_t HG_Respond(hg_handle_t handle, hg_cb_t callback, void *arg, void *ou
     atomic_store_explicit(&handle->ret, HG_SUCCESS, memory_order_relaxed);
     atomic_store_explicit(&handle->is_canceled, false, memory_order_relaxed);
     hg_handle_ref(handle);
-    if (handle->peer != NULL) {
+    if (atomic_load_explicit(&handle->self, memory_order_relaxed) != HG_SELF_NONE) {
         hg_loopback_respond(handle, HG_SUCCESS, payload, flags);
         return HG_SUCCESS;
     }
@@ -64,8 +65,12 @@ error:
 
 void hg_respond_part_done(struct hg_handle *handle)
 {
-    if (!hg_counter_drop(&handle->pending))
-        return;
+    if (hg_handle_part_drop(handle))
+        hg_respond_ended(handle);
+}
+
+void hg_respond_ended(struct hg_handle *handle)
+{
     if (handle->callback != NULL) {
         hg_context_push(handle->info.context, &handle->completion);
     } else {
@@ -89,7 +94,7 @@ void hg_respond_error(struct hg_handle *handle, hg_return_t ret_code)
     handle->callback = NULL;
     atomic_store_explicit(&handle->ret, HG_SUCCESS, memory_order_relaxed);
     atomic_store_explicit(&handle->is_canceled, false, memory_order_relaxed);
-    if (handle->peer != NULL) {
+    if (atomic_load_explicit(&handle->self, memory_order_relaxed) != HG_SELF_NONE) {
         hg_loopback_respond(handle, ret_code, 0, 0);
         return;
     }
@@ -120,11 +125,17 @@ static hg_return_t hg_respond_start(struct hg_handle *handle, uint16_t magic, hg
     const struct hg_class_lane *lane = hg_handle_lane(handle);
     bool is_fetched = handle->out_extra.block != NULL, is_given_up = false;
     hg_context_t *context = handle->info.context;
+    uint32_t deadline_ms = handle->deadline_ms;
     na_return_t na_return;
     hg_return_t ret;
     size_t size;
 
     atomic_store_explicit(&handle->pending, is_fetched ? 2 : 1, memory_order_relaxed);
+    if (util_unlikely(is_fetched) && deadline_ms == 0)
+        deadline_ms =
+            atomic_load_explicit(&handle->info.hg_class->overflow_ms, memory_order_relaxed);
+    if (util_unlikely(deadline_ms != 0))
+        hg_deadline_begin(handle, deadline_ms);
     if (util_unlikely(is_fetched)) {
         flags |= HG_CORE_HEADER_MORE_DATA;
         ret = hg_respond_expose(handle, flags, &payload, &is_given_up);
@@ -146,6 +157,8 @@ static hg_return_t hg_respond_start(struct hg_handle *handle, uint16_t magic, hg
                                      handle->source.na_addr[handle->lane], handle->info.context_id,
                                      handle->tag, handle->out.op);
     if (util_likely(na_return == NA_SUCCESS)) {
+        if (util_unlikely(deadline_ms != 0))
+            hg_deadline_started(handle);
         hg_context_wake(context);
         return HG_SUCCESS;
     }
@@ -161,6 +174,8 @@ static hg_return_t hg_respond_start(struct hg_handle *handle, uint16_t magic, hg
     hg_handle_set_error(handle, ret);
     hg_respond_unexpose(handle);
     hg_respond_part_done(handle);
+    if (deadline_ms != 0)
+        hg_deadline_started(handle);
     return HG_SUCCESS;
 }
 
@@ -187,6 +202,9 @@ static hg_return_t hg_respond_expose(struct hg_handle *handle, uint8_t flags, si
         hg_control_await_end(handle);
         return ret;
     }
+    /* What ended it before found nothing to cancel. */
+    if (atomic_load(&handle->is_canceled) || atomic_load(&handle->is_acknowledged))
+        hg_respond_unexpose(handle);
     hg_count(&handle->info.context->counters.resp_extra);
     return HG_SUCCESS;
 }
@@ -197,7 +215,7 @@ static void hg_respond_forget_output(struct hg_handle *handle)
     HG_LOG_DEBUG("the origin of RPC %#" PRIx64 " gave it up before the response", handle->info.id);
     hg_extra_free(&handle->out_extra);
     hg_handle_set_error(handle, HG_CANCELED);
-    atomic_store_explicit(&handle->pending, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&handle->pending, 1, memory_order_relaxed);
 }
 
 static hg_return_t hg_respond_await(struct hg_handle *handle)
@@ -215,16 +233,24 @@ static hg_return_t hg_respond_await(struct hg_handle *handle)
                      handle->info.id, NA_Error_to_string(na_return));
         return hg_return_from_na(na_return);
     }
-    /* What ended it before found nothing to cancel. */
-    if (atomic_load(&handle->is_canceled) || atomic_load(&handle->is_acknowledged))
-        hg_respond_unexpose(handle);
     return HG_SUCCESS;
+}
+
+/* Under the lock a cancel or the end of the deadline finds the receive posted or not at all. */
+static hg_return_t hg_respond_await_again(struct hg_handle *handle)
+{
+    hg_return_t ret = HG_CANCELED;
+
+    (void) pthread_mutex_lock(&handle->lock);
+    if (!atomic_load(&handle->is_canceled) && !atomic_load(&handle->is_acknowledged))
+        ret = hg_respond_await(handle);
+    (void) pthread_mutex_unlock(&handle->lock);
+    return ret;
 }
 
 static void hg_respond_unexpose(struct hg_handle *handle)
 {
-    (void) NA_Cancel(hg_handle_lane(handle)->na_class, hg_handle_na_context(handle),
-                     handle->ack.op);
+    (void) hg_handle_cancel_msg(handle, &handle->ack);
 }
 
 static void hg_respond_sent(const struct na_cb_info *info)
@@ -281,7 +307,7 @@ static bool hg_respond_await_on(struct hg_handle *handle,
     hg_control_pass_ack(handle, header->id, cookie, (hg_return_t) header->ret_code);
     /* One part more, for the next one may come, and end the operation, before this returns. */
     atomic_fetch_add(&handle->pending, 1);
-    *ret_p = hg_respond_await(handle);
+    *ret_p = hg_respond_await_again(handle);
     if (*ret_p != HG_SUCCESS) {
         atomic_fetch_sub(&handle->pending, 1);
         return false;

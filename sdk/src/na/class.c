@@ -45,7 +45,7 @@ na_return_t NA_Initialize_reason(const char *info_string, bool listen, unsigned 
                                  const struct na_init_info *na_init_info, na_class_t **na_class_p,
                                  char *reason, size_t reason_size)
 {
-    char own_reason[REASON_MAX] = "";
+    char own_reason[REASON_MAX] = "", escaped[REASON_MAX + 256];
     struct na_init_info info;
     na_return_t ret;
 
@@ -61,8 +61,10 @@ na_return_t NA_Initialize_reason(const char *info_string, bool listen, unsigned 
         classes_add(*na_class_p);
         own_reason[0] = '\0';
     }
-    if (reason != NULL && reason_size > 0)
-        (void) snprintf(reason, reason_size, "%s", own_reason);
+    if (reason != NULL && reason_size > 0) {
+        na_log_escape(escaped, sizeof(escaped), own_reason);
+        (void) snprintf(reason, reason_size, "%s", escaped);
+    }
     return ret;
 }
 

@@ -5,6 +5,7 @@
 #include "na/completion.h"
 
 #include "na/log.h"
+#include "na/wrap.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +60,8 @@ void na_completion_report(void *private_part, int32_t status)
     na_return_t ret = na_return_from_plugin(status);
 
     if (util_unlikely(!completion_claim(op))) {
-        completion_duplicate(op);
+        if (!na_wrap_report(op, status))
+            completion_duplicate(op);
         return;
     }
     if (util_unlikely(completion_is_receive(op))) {
@@ -78,7 +80,8 @@ void na_completion_report_recv(void *private_part, int32_t status, uint64_t size
     na_return_t ret = na_return_from_plugin(status);
 
     if (util_unlikely(!completion_claim(op))) {
-        completion_duplicate(op);
+        if (!na_wrap_report_recv(op, status, size, source, tag))
+            completion_duplicate(op);
         return;
     }
     if (util_unlikely(ret != NA_SUCCESS)) {
@@ -105,9 +108,12 @@ int32_t na_completion_report_multi_recv(void *private_part, int32_t status, void
     struct na_op_id *op = na_op_from_private(private_part);
     struct na_context *context = na_op_context(op);
     struct na_event *event;
+    int32_t wrapped;
 
     if (util_unlikely((atomic_load(&op->state) & OP_STATES) != OP_POSTED ||
                       op->completion.info.type != NA_CB_MULTI_RECV_UNEXPECTED)) {
+        if (na_wrap_report_multi_recv(op, status, buf, size, source, tag, last, &wrapped))
+            return wrapped;
         completion_duplicate(op);
         return NA_PLUGIN_FAULT;
     }

@@ -5,6 +5,7 @@
 
 #include "na/completion.h"
 #include "na/log.h"
+#include "na/signals.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -124,9 +125,11 @@ static na_return_t context_open(struct na_context *context)
         NA_LOG_ERROR("no memory for the events of a context");
         return ret;
     }
+    na_signals_enter();
     status = na_class->table.context_create(na_class->plugin_class,
                                             (struct na_host_context *) (void *) context,
                                             context->id, &context->plugin_context);
+    na_signals_leave();
     ret = na_return_from_plugin(status);
     if (ret == NA_SUCCESS && context->plugin_context == NULL)
         ret = NA_FAULT;

@@ -5,6 +5,7 @@
 
 #include "na/completion.h"
 #include "na/log.h"
+#include "na/wrap.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@ static uint32_t host_log_enabled(uint32_t level);
 static void host_log(uint32_t level, const char *plugin, const char *function, uint32_t line,
                      const char *message);
 static uint64_t host_clock_ns(void);
+static const void *host_get_extension(const char *id);
 
 _Static_assert(NA_PLUGIN_LOG_ERROR == (int) NA_LOG_LEVEL_ERROR, "same levels");
 _Static_assert(NA_PLUGIN_LOG_DEBUG == (int) NA_LOG_LEVEL_DEBUG, "same levels");
@@ -46,6 +48,7 @@ const struct na_host *na_host_get(void)
         .log_enabled = host_log_enabled,
         .log = host_log,
         .clock_ns = host_clock_ns,
+        .get_extension = host_get_extension,
     };
 
     return &host;
@@ -96,4 +99,9 @@ static uint64_t host_clock_ns(void)
 
     (void) clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
+}
+
+static const void *host_get_extension(const char *id)
+{
+    return id != NULL && strcmp(id, NA_PLUGIN_EXT_WRAP) == 0 ? na_wrap_get() : NULL;
 }

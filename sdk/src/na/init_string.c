@@ -183,7 +183,7 @@ static na_return_t parse_address(const struct parser *parser, const char *begin,
 
 static na_return_t parse_error(const struct parser *parser, const char *where, const char *what)
 {
-    char text[256];
+    char text[256], escaped[2 * sizeof(text)];
 
     if (where == NULL)
         (void) snprintf(text, sizeof(text), "malformed init string: %s", what);
@@ -192,8 +192,10 @@ static na_return_t parse_error(const struct parser *parser, const char *where, c
                         parser->string, (size_t) (where - parser->string) + 1, what);
     NA_LOG_ERROR("%s; it reads [plugin+]protocol[://address] or auto, several separated by commas",
                  text);
-    if (parser->reason != NULL && parser->reason_size > 0)
-        (void) snprintf(parser->reason, parser->reason_size, "%s", text);
+    if (parser->reason != NULL && parser->reason_size > 0) {
+        na_log_escape(escaped, sizeof(escaped), text);
+        (void) snprintf(parser->reason, parser->reason_size, "%s", escaped);
+    }
     return NA_INVALID_ARG;
 }
 

@@ -43,7 +43,6 @@ static bool log_subsys_matches(const char *token, size_t length, const char *sub
 static size_t log_subsys_unknown(const char *list, const char **word_p);
 static void log_subsys_check(const char *list);
 static void log_wrong_setting(const char *format, ...) NA_PRINTF(1, 2);
-static void log_escape(char *out, size_t size, const char *in);
 static void log_line(enum na_log_level level, const char *line);
 
 bool NA_Log_enabled(enum na_log_level level, const char *subsys)
@@ -79,7 +78,7 @@ void NA_Log_write(enum na_log_level level, const char *subsys, const char *func,
     (void) snprintf(whole, sizeof(whole), "# [%d] %s: [%s] %s():%d %s", (int) getpid(),
                     subsys != NULL ? subsys : "amalgam", log_level_names[level],
                     func != NULL ? func : "?", line, message);
-    log_escape(line_out, sizeof(line_out) - 1, whole);
+    na_log_escape(line_out, sizeof(line_out) - 1, whole);
     strcat(line_out, "\n");
     log_line(level, line_out);
 }
@@ -88,6 +87,28 @@ void na_log_force(enum na_log_level level, const char *line)
 {
     (void) log_level_get();
     log_line(level, line);
+}
+
+void na_log_escape(char *out, size_t size, const char *in)
+{
+    static const char digits[] = "0123456789abcdef";
+    size_t length = 0;
+
+    for (bool second = false; *in != '\0' && length + 5 <= size; in++) {
+        const unsigned char c = (unsigned char) *in, next = (unsigned char) in[1];
+        const bool first = c == 0xc2 && next >= 0x80 && next <= 0x9f;
+
+        if (c >= ' ' && c != 0x7f && !first && !second) {
+            out[length++] = (char) c;
+            continue;
+        }
+        second = first;
+        out[length++] = '\\';
+        out[length++] = 'x';
+        out[length++] = digits[c >> 4];
+        out[length++] = digits[c & 15];
+    }
+    out[length] = '\0';
 }
 
 void NA_Set_log_level(const char *level)
@@ -260,33 +281,9 @@ static void log_wrong_setting(const char *format, ...)
     (void) vsnprintf(message, sizeof(message), format, args);
     va_end(args);
     (void) snprintf(whole, sizeof(whole), "# [%d] na: [warning] %s", (int) getpid(), message);
-    log_escape(escaped, sizeof(escaped) - 1, whole);
+    na_log_escape(escaped, sizeof(escaped) - 1, whole);
     strcat(escaped, "\n");
     log_line(NA_LOG_LEVEL_WARNING, escaped);
-}
-
-/* Control characters, also those of two bytes in UTF-8, as \xNN: texts come from init strings,
- * plugins and peers, and a terminal obeys. */
-static void log_escape(char *out, size_t size, const char *in)
-{
-    static const char digits[] = "0123456789abcdef";
-    size_t length = 0;
-
-    for (bool second = false; *in != '\0' && length + 5 <= size; in++) {
-        const unsigned char c = (unsigned char) *in, next = (unsigned char) in[1];
-        const bool first = c == 0xc2 && next >= 0x80 && next <= 0x9f;
-
-        if (c >= ' ' && c != 0x7f && !first && !second) {
-            out[length++] = (char) c;
-            continue;
-        }
-        second = first;
-        out[length++] = '\\';
-        out[length++] = 'x';
-        out[length++] = digits[c >> 4];
-        out[length++] = digits[c & 15];
-    }
-    out[length] = '\0';
 }
 
 /* Writes without the lock, so that a log function may log or change the settings. */

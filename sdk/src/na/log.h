@@ -23,6 +23,12 @@
 /* One line to the stream of a level, whatever the level and the subsystems are. */
 void na_log_force(enum na_log_level level, const char *line);
 
+/*
+ * Control characters, also those of two bytes in UTF-8, as \xNN: texts come from init strings,
+ * plugins and peers, and a terminal obeys. Cut to `size`, which is at least 1.
+ */
+void na_log_escape(char *out, size_t size, const char *in);
+
 /* Whether messages of a level are shown for at least some subsystem. */
 bool na_log_level_enabled(enum na_log_level level);
 

@@ -90,9 +90,15 @@ void NA_Mem_handle_free(na_class_t *na_class, na_mem_handle_t *mem_handle)
 
 size_t NA_Mem_handle_get_max_segments(const na_class_t *na_class)
 {
+    const struct na_plugin_mem_segments *table;
+
     if (na_class == NULL || na_class->transport->mem_segments.mem_create_segments == NULL)
         return 1;
-    return (size_t) na_class->transport->mem_segments.max_segments;
+    table = &na_class->transport->mem_segments;
+    return (size_t) (na_class->info.max_segments != 0 &&
+                             na_class->info.max_segments < table->max_segments
+                         ? na_class->info.max_segments
+                         : table->max_segments);
 }
 
 na_return_t NA_Mem_register(na_class_t *na_class, na_mem_handle_t *mem_handle,
@@ -258,7 +264,7 @@ static na_return_t create_in_segments(struct na_class *na_class, const struct na
     na_return_t ret;
     int32_t status;
 
-    if (table->mem_create_segments == NULL || count > table->max_segments) {
+    if (count > NA_Mem_handle_get_max_segments(na_class)) {
         NA_LOG_ERROR(
             "%zu segments are more than the %zu that plugin %s takes; make several handles", count,
             NA_Mem_handle_get_max_segments(na_class), na_class->transport->name);

@@ -9,6 +9,7 @@
 #include "na/log.h"
 #include "na/select.h"
 #include "na/selection.h"
+#include "na/signals.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +38,7 @@ static na_return_t open_offer(const struct attempt *attempt, const struct na_off
                               struct na_class **na_class_p, char *wrong);
 static na_return_t class_create(const struct attempt *attempt, const struct na_offer *offer,
                                 struct na_class **na_class_p);
+static na_return_t class_finalize(struct na_class *na_class);
 static void class_free(struct na_class *na_class);
 static void fill_init(struct na_plugin_init *init, const struct attempt *attempt,
                       const struct na_class *na_class);
@@ -97,7 +99,7 @@ na_return_t na_class_open(const char *info_string, bool listen, const struct na_
 
 na_return_t na_class_close(struct na_class *na_class)
 {
-    na_return_t ret = na_return_from_plugin(na_class->table.finalize(na_class->plugin_class));
+    na_return_t ret = class_finalize(na_class);
 
     if (ret != NA_SUCCESS)
         NA_LOG_WARNING("plugin %s had trouble closing %s+%s: %s", na_class->transport->name,
@@ -226,7 +228,7 @@ static na_return_t open_offer(const struct attempt *attempt, const struct na_off
     }
     if (ret != NA_SUCCESS) {
         if (na_class->plugin_class != NULL)
-            (void) na_class->table.finalize(na_class->plugin_class);
+            (void) class_finalize(na_class);
         class_free(na_class);
         return ret;
     }
@@ -265,6 +267,17 @@ static na_return_t class_create(const struct attempt *attempt, const struct na_o
     }
     *na_class_p = na_class;
     return NA_SUCCESS;
+}
+
+/* A library may put back the signal handlers that it found when it was opened. */
+static na_return_t class_finalize(struct na_class *na_class)
+{
+    int32_t status;
+
+    na_signals_enter();
+    status = na_class->table.finalize(na_class->plugin_class);
+    na_signals_leave();
+    return na_return_from_plugin(status);
 }
 
 static void class_free(struct na_class *na_class)

@@ -92,6 +92,32 @@ na_return_t NA_Cancel(na_class_t *na_class, na_context_t *context, na_op_id_t *o
     return ret;
 }
 
+bool NA_Op_set_callback(na_class_t *na_class, na_context_t *context, na_op_id_t *op_id,
+                        na_cb_t callback, void *arg)
+{
+    unsigned int state;
+    bool is_outstanding;
+
+    if (na_class == NULL || context == NULL || op_id == NULL || op_id->na_class != na_class ||
+        context->na_class != na_class || (op_id->flags & NA_OP_MULTI) != 0) {
+        (void) cancel_refused(na_class, context, op_id);
+        return false;
+    }
+    /* Who triggers takes the callback under this lock. */
+    while (!context->single_thread && !mpsc_queue_try_lock(&context->queue))
+        (void) sched_yield();
+    state = atomic_load_explicit(&op_id->state, memory_order_acquire);
+    is_outstanding = (state & OP_STATES) != OP_IDLE && (state & OP_DESTROY) == 0 &&
+                     na_op_context(op_id) == context;
+    if (is_outstanding) {
+        op_id->completion.callback = callback;
+        op_id->completion.info.arg = arg;
+    }
+    if (!context->single_thread)
+        mpsc_queue_unlock(&context->queue);
+    return is_outstanding;
+}
+
 na_return_t na_op_busy(const struct na_op_id *op)
 {
     unsigned int state = atomic_load(&op->state);

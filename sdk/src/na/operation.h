@@ -17,6 +17,7 @@
 #define OP_IDLE    0u
 #define OP_POSTED  1u
 #define OP_QUEUED  2u
+#define OP_WRAPPED 3u /* for ever: of a plugin that another one wraps, see na/wrap.h */
 #define OP_STATES  3u
 #define OP_DESTROY 4u
 

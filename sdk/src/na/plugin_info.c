@@ -3,6 +3,7 @@
 
 #include "na/plugin_info.h"
 
+#include "na/class.h"
 #include "na/log.h"
 #include "na/select.h"
 
@@ -25,7 +26,8 @@ struct info {
 
 static void fill_class_names(struct info *info, const struct na_transport *transport);
 static bool is_name_of(const char *const *names, size_t count, const char *name);
-static void fill_capabilities(struct info *info, const struct na_transport *transport);
+static size_t list_capabilities(const struct na_transport *transport, uint64_t flags,
+                                const char **words);
 static void fill_limits(struct info *info, const struct na_transport *transport);
 static na_return_t fill_protocols(struct info *info, const struct na_transport *transport);
 
@@ -41,7 +43,9 @@ na_return_t na_plugin_info_make(const struct na_transport *transport,
     info->info.version = table->version != NULL ? table->version : "";
     info->info.description = table->description != NULL ? table->description : "";
     fill_class_names(info, transport);
-    fill_capabilities(info, transport);
+    info->info.capabilities = info->capabilities;
+    info->info.capability_count =
+        list_capabilities(transport, transport->table.capabilities, info->capabilities);
     fill_limits(info, transport);
     ret = fill_protocols(info, transport);
     if (ret != NA_SUCCESS) {
@@ -50,6 +54,17 @@ na_return_t na_plugin_info_make(const struct na_transport *transport,
     }
     *info_p = &info->info;
     return NA_SUCCESS;
+}
+
+bool NA_Class_has_capability(const na_class_t *na_class, const char *capability)
+{
+    const char *words[WORDS_MAX];
+    size_t count;
+
+    if (na_class == NULL || capability == NULL)
+        return false;
+    count = list_capabilities(na_class->transport, na_class->info.capabilities, words);
+    return is_name_of(words, count, capability);
 }
 
 void na_plugin_info_free(const struct na_plugin_info *public_info)
@@ -85,13 +100,14 @@ static bool is_name_of(const char *const *names, size_t count, const char *name)
     return false;
 }
 
-static void fill_capabilities(struct info *info, const struct na_transport *transport)
+/* In words, at most WORDS_MAX; the families of functions are the same for all classes. */
+static size_t list_capabilities(const struct na_transport *transport, uint64_t flags,
+                                const char **words)
 {
-    const uint64_t flags = transport->table.capabilities;
     const struct {
         bool there;
         const char *word;
-    } words[] = {
+    } known[] = {
         {(flags & NA_PLUGIN_CAP_RMA) != 0, "rma"},
         {(flags & NA_PLUGIN_CAP_RMA_NATIVE) != 0, "native_rma"},
         {(flags & NA_PLUGIN_CAP_WAIT_FD) != 0, "wait_fd"},
@@ -106,11 +122,10 @@ static void fill_capabilities(struct info *info, const struct na_transport *tran
     };
     size_t count = 0;
 
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-        if (words[i].there)
-            info->capabilities[count++] = words[i].word;
-    info->info.capabilities = info->capabilities;
-    info->info.capability_count = count;
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (known[i].there)
+            words[count++] = known[i].word;
+    return count;
 }
 
 /* Limits of messages are known when a class is open; these hold before. */

@@ -4,6 +4,7 @@
 #include "na/transport.h"
 
 #include "na/init_string.h"
+#include "na/signals.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -31,12 +32,14 @@ const char *NA_Plugin_get_current(void)
 
 void na_plugin_enter(const char *path)
 {
+    na_signals_enter();
     atomic_store(&current_plugin, path);
 }
 
 void na_plugin_leave(void)
 {
     atomic_store(&current_plugin, NULL);
+    na_signals_leave();
 }
 
 enum na_plugin_code na_transport_check(struct na_transport *transport,
@@ -61,6 +64,7 @@ enum na_plugin_code na_transport_check(struct na_transport *transport,
     }
     memset(table, 0, sizeof(*table));
     memcpy(table, plugin, plugin->size < sizeof(*table) ? plugin->size : sizeof(*table));
+    table->size = sizeof(*table); /* plugins that wrap this one get the copy */
     if (!check_descriptor(table, file_name, reason, reason_size) ||
         !check_class_names(table, reason, reason_size) ||
         !check_mandatory(table, reason, reason_size) ||

@@ -30,7 +30,7 @@ struct na_transport {
     struct na_plugin_addr_serialize addr_serialize;
 };
 
-/* Around the calls that load, list and open, see NA_Plugin_get_current(). Not nested; of several
+/* Around the calls that load, list and open, see NA_Plugin_get_current() and signals.h. Of several
  * threads the last one is shown. */
 void na_plugin_enter(const char *path);
 void na_plugin_leave(void);

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Cancellation, and its refusal for a while. */
+
+#include "fault.h"
+
+static bool refuse(struct fault_context *context, struct fault_op *op);
+static struct fault_op *take_due(struct fault_context *context);
+
+int32_t fault_cancel(struct na_plugin_context *na_context, void *arg)
+{
+    struct fault_context *context = fault_context_get(na_context);
+    struct fault_class *fault_class = context->fault_class;
+    struct fault_op *op = arg;
+
+    if (!fault_class->observes)
+        return fault_class->inner->cancel(context->inner, op->inner);
+    if (fault_class->options.cancel_fails == 0 || !refuse(context, op))
+        fault_op_cancel(op);
+    return NA_PLUGIN_SUCCESS;
+}
+
+void fault_cancel_due(struct fault_context *context)
+{
+    struct fault_op *op;
+
+    while ((op = take_due(context)) != NULL) {
+        fault_op_cancel(op);
+        fault_op_unpin(op);
+    }
+}
+
+/* True when the cancel has to wait, or there is nothing to cancel. The request is noted, as a
+ * transport does that cannot cancel; asking again does not help. */
+static bool refuse(struct fault_context *context, struct fault_op *op)
+{
+    struct fault_class *fault_class = context->fault_class;
+    bool refused = true;
+
+    (void) pthread_mutex_lock(&fault_class->state);
+    if (op->state != FAULT_IDLE && op->state != FAULT_PARKED && !op->cancel_refused) {
+        const uint64_t number = fault_context_number(context, FAULT_STREAM_CANCELS);
+
+        refused = fault_happens(context, FAULT_STREAM_CANCELS, number, FAULT_DRAW_CANCEL,
+                                fault_class->options.cancel_fails);
+        if (refused) {
+            op->cancel_refused = true;
+            op->cancel_due_ns = fault_host->clock_ns() + fault_class->options.cancel_ns;
+            fault_list_append(&context->cancels, &op->state_link);
+            fault_timer_update(context);
+            fault_count(fault_class, FAULT_CANCELS_REFUSED);
+        }
+    } else {
+        refused = op->state != FAULT_PARKED;
+    }
+    (void) pthread_mutex_unlock(&fault_class->state);
+    return refused;
+}
+
+/* Pinned, so that it is still the same use of the operation that is cancelled. */
+static struct fault_op *take_due(struct fault_context *context)
+{
+    struct fault_class *fault_class = context->fault_class;
+    struct fault_op *op = NULL;
+    struct fault_link *link;
+
+    (void) pthread_mutex_lock(&fault_class->state);
+    link = fault_list_first(&context->cancels);
+    if (link != NULL)
+        op = FAULT_ITEM(link, struct fault_op, state_link);
+    if (op != NULL && op->cancel_due_ns <= fault_host->clock_ns()) {
+        fault_list_remove(&op->state_link);
+        op->cancel_refused = false;
+        op->pins++;
+    } else {
+        op = NULL;
+    }
+    (void) pthread_mutex_unlock(&fault_class->state);
+    return op;
+}

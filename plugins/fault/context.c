@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Life of contexts. */
+
+#include "fault.h"
+
+static void context_link(struct fault_context *context);
+static void context_unlink(struct fault_context *context);
+static void drain_parked(struct fault_context *context);
+
+int32_t fault_context_create(struct na_plugin_class *na_class, struct na_host_context *host_context,
+                             uint32_t id, struct na_plugin_context **context_p)
+{
+    struct fault_class *fault_class = fault_class_get(na_class);
+    struct fault_context *context = fault_host->mem_alloc(sizeof(*context), 0);
+    int32_t ret;
+
+    if (context == NULL)
+        return NA_PLUGIN_NOMEM;
+    context->fault_class = fault_class;
+    context->id = id;
+    context->epoll_fd = context->inner_fd = context->timer_fd = -1;
+    context->armed_ns = UINT64_MAX;
+    fault_lanes_init(&context->own_lanes);
+    context->lanes = fault_class->single_context ? &context->own_lanes : &fault_class->lanes;
+    fault_list_init(&context->cancels);
+    fault_list_init(&context->parked);
+    ret = fault_class->inner->context_create(fault_class->inner_class, host_context, id,
+                                             &context->inner);
+    if (ret != NA_PLUGIN_SUCCESS || context->inner == NULL) {
+        fault_host->mem_free(context);
+        return ret != NA_PLUGIN_SUCCESS ? ret : NA_PLUGIN_FAULT;
+    }
+    if (!fault_timer_open(context)) {
+        (void) fault_class->inner->context_stop(context->inner);
+        (void) fault_class->inner->context_destroy(context->inner);
+        fault_host->mem_free(context);
+        return NA_PLUGIN_NOMEM;
+    }
+    (void) pthread_rwlock_init(&context->gate, NULL);
+    context_link(context);
+    *context_p = (struct na_plugin_context *) (void *) context;
+    return NA_PLUGIN_SUCCESS;
+}
+
+int32_t fault_context_stop(struct na_plugin_context *na_context)
+{
+    struct fault_context *context = fault_context_get(na_context);
+    struct fault_class *fault_class = context->fault_class;
+    int32_t ret = NA_PLUGIN_SUCCESS;
+
+    (void) pthread_mutex_lock(&fault_class->state);
+    context->stopped = true;
+    (void) pthread_mutex_unlock(&fault_class->state);
+    fault_hold_drain(context, NA_PLUGIN_CANCELED);
+    if (!atomic_load(&context->gone))
+        ret = fault_class->inner->context_stop(context->inner);
+    drain_parked(context);
+    return ret;
+}
+
+int32_t fault_context_destroy(struct na_plugin_context *na_context)
+{
+    struct fault_context *context = fault_context_get(na_context);
+    int32_t ret = NA_PLUGIN_SUCCESS;
+
+    context_unlink(context);
+    fault_timer_close(context);
+    if (!atomic_load(&context->gone))
+        ret = context->fault_class->inner->context_destroy(context->inner);
+    (void) pthread_rwlock_destroy(&context->gate);
+    fault_host->mem_free(context);
+    return ret;
+}
+
+bool fault_context_enter(struct fault_context *context)
+{
+    if (context->fault_class->options.die_after == 0)
+        return true;
+    (void) pthread_rwlock_rdlock(&context->gate);
+    if (!atomic_load(&context->gone))
+        return true;
+    (void) pthread_rwlock_unlock(&context->gate);
+    return false;
+}
+
+void fault_context_leave(struct fault_context *context)
+{
+    if (context->fault_class->options.die_after != 0)
+        (void) pthread_rwlock_unlock(&context->gate);
+}
+
+uint64_t fault_context_number(struct fault_context *context, enum fault_stream stream)
+{
+    return atomic_fetch_add_explicit(&context->numbers[stream], 1, memory_order_relaxed);
+}
+
+static void context_link(struct fault_context *context)
+{
+    struct fault_class *fault_class = context->fault_class;
+
+    (void) pthread_mutex_lock(&fault_class->order);
+    (void) pthread_mutex_lock(&fault_class->state);
+    fault_list_append(&fault_class->contexts, &context->link);
+    (void) pthread_mutex_unlock(&fault_class->state);
+    (void) pthread_mutex_unlock(&fault_class->order);
+}
+
+static void context_unlink(struct fault_context *context)
+{
+    struct fault_class *fault_class = context->fault_class;
+
+    (void) pthread_mutex_lock(&fault_class->order);
+    (void) pthread_mutex_lock(&fault_class->state);
+    fault_list_remove(&context->link);
+    (void) pthread_mutex_unlock(&fault_class->state);
+    (void) pthread_mutex_unlock(&fault_class->order);
+}
+
+static void drain_parked(struct fault_context *context)
+{
+    struct fault_class *fault_class = context->fault_class;
+
+    for (;;) {
+        struct fault_link *link;
+
+        (void) pthread_mutex_lock(&fault_class->state);
+        link = fault_list_first(&context->parked);
+        (void) pthread_mutex_unlock(&fault_class->state);
+        if (link == NULL)
+            return;
+        fault_op_cancel(FAULT_ITEM(link, struct fault_op, state_link));
+    }
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Death: the wrapped contexts are closed, so that peers find nobody. What goes to a peer fails,
+ * what waits for a peer's answer fails, receives from anybody wait until they are cancelled.
+ */
+
+#include "fault.h"
+
+static bool is_for_anybody(const struct fault_op *op);
+
+bool fault_death_count(struct fault_class *fault_class)
+{
+    const uint64_t limit = fault_class->options.die_after;
+
+    if (limit == 0 || atomic_fetch_add(&fault_class->posted, 1) < limit)
+        return true;
+    if (!atomic_exchange(&fault_class->dying, true)) {
+        FAULT_INFO("the endpoint dies after %llu operations", (unsigned long long) limit);
+        (void) pthread_mutex_lock(&fault_class->state);
+        for (struct fault_link *at = fault_list_first(&fault_class->contexts); at != NULL;
+             at = fault_list_next(&fault_class->contexts, at))
+            fault_timer_update(FAULT_ITEM(at, struct fault_context, link));
+        (void) pthread_mutex_unlock(&fault_class->state);
+    }
+    return false;
+}
+
+int32_t fault_death_refuse(struct fault_op *op)
+{
+    struct fault_class *fault_class = op->fault_class;
+
+    if (is_for_anybody(op)) {
+        (void) pthread_mutex_lock(&fault_class->state);
+        op->state = FAULT_PARKED;
+        fault_list_append(&op->context->parked, &op->state_link);
+        (void) pthread_mutex_unlock(&fault_class->state);
+    } else {
+        fault_count(fault_class, FAULT_FAILED);
+        fault_op_complete(op, NA_PLUGIN_HOSTUNREACH);
+    }
+    return NA_PLUGIN_SUCCESS;
+}
+
+void fault_death_close(struct fault_context *context)
+{
+    struct fault_class *fault_class = context->fault_class;
+
+    if (!atomic_load(&fault_class->dying) || atomic_load(&context->gone) ||
+        pthread_rwlock_trywrlock(&context->gate) != 0)
+        return;
+    if (!atomic_load(&context->gone)) {
+        (void) pthread_mutex_lock(&fault_class->state);
+        context->closing = true;
+        (void) pthread_mutex_unlock(&fault_class->state);
+        fault_hold_drain(context, NA_PLUGIN_HOSTUNREACH);
+        (void) fault_class->inner->context_stop(context->inner);
+        fault_timer_forget_inner(context);
+        (void) fault_class->inner->context_destroy(context->inner);
+        atomic_store(&context->gone, true);
+    }
+    (void) pthread_rwlock_unlock(&context->gate);
+}
+
+bool fault_death_report(struct fault_op *op, struct fault_report *report)
+{
+    const struct fault_context *context = op->context;
+
+    if (!context->closing || context->stopped || op->cancel_wanted ||
+        report->status != NA_PLUGIN_CANCELED)
+        return false;
+    if (is_for_anybody(op)) {
+        op->state = FAULT_PARKED;
+        fault_list_append(&op->context->parked, &op->state_link);
+        return true;
+    }
+    fault_count(op->fault_class, FAULT_FAILED);
+    report->status = NA_PLUGIN_HOSTUNREACH;
+    return false;
+}
+
+static bool is_for_anybody(const struct fault_op *op)
+{
+    return op->post.kind == FAULT_RECV_UNEXPECTED || op->post.kind == FAULT_RECV_MULTI;
+}

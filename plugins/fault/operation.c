@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Life of operations: what the wrapped plugin reports becomes our completion, once. */
+
+#include "fault.h"
+
+#include <string.h>
+
+static void on_complete(void *arg, int32_t status);
+static void on_complete_recv(void *arg, int32_t status, uint64_t size,
+                             struct na_plugin_addr *source, uint32_t tag);
+static int32_t on_complete_multi_recv(void *arg, int32_t status, void *buf, uint64_t size,
+                                      struct na_plugin_addr *source, uint32_t tag, uint32_t last);
+static void op_report(struct fault_op *op, struct fault_report *report);
+static bool op_finish(struct fault_op *op, struct fault_report *report);
+static void op_deliver(struct fault_op *op, const struct fault_report *report);
+
+static const struct na_plugin_wrap_events events = {
+    .complete = on_complete,
+    .complete_recv = on_complete_recv,
+    .complete_multi_recv = on_complete_multi_recv,
+};
+
+int32_t fault_op_initialize(struct na_plugin_class *na_class, void *op)
+{
+    struct fault_class *fault_class = fault_class_get(na_class);
+    const struct na_plugin *inner = fault_class->inner;
+    struct fault_op *fault_op = op;
+    int32_t ret = NA_PLUGIN_SUCCESS;
+
+    fault_op->fault_class = fault_class;
+    fault_op->inner = fault_wrap->op_create(inner, &events, op);
+    if (fault_op->inner == NULL)
+        return NA_PLUGIN_NOMEM;
+    if (inner->op_initialize != NULL)
+        ret = inner->op_initialize(fault_class->inner_class, fault_op->inner);
+    if (ret != NA_PLUGIN_SUCCESS)
+        fault_wrap->op_destroy(fault_op->inner);
+    return ret;
+}
+
+void fault_op_finalize(struct na_plugin_class *na_class, void *op)
+{
+    struct fault_class *fault_class = fault_class_get(na_class);
+    struct fault_op *fault_op = op;
+
+    if (fault_class->inner->op_finalize != NULL)
+        fault_class->inner->op_finalize(fault_class->inner_class, fault_op->inner);
+    fault_wrap->op_destroy(fault_op->inner);
+}
+
+void fault_op_complete(struct fault_op *op, int32_t status)
+{
+    op_report(op, &(struct fault_report){.status = status});
+}
+
+void fault_op_unpin(struct fault_op *op)
+{
+    struct fault_class *fault_class = op->fault_class;
+    struct fault_report report;
+    bool deliver = false;
+
+    (void) pthread_mutex_lock(&fault_class->state);
+    if (--op->pins == 0 && op->done) {
+        report = op->report;
+        deliver = op_finish(op, &report);
+    }
+    (void) pthread_mutex_unlock(&fault_class->state);
+    if (deliver)
+        op_deliver(op, &report);
+}
+
+void fault_op_cancel(struct fault_op *op)
+{
+    struct fault_class *fault_class = op->fault_class;
+    struct fault_context *context;
+    enum fault_state state;
+
+    if (fault_class->holds && fault_hold_remove(op)) {
+        fault_op_complete(op, NA_PLUGIN_CANCELED);
+        return;
+    }
+    (void) pthread_mutex_lock(&fault_class->state);
+    state = op->state;
+    if (state == FAULT_PARKED) {
+        fault_list_remove(&op->state_link);
+        op->state = FAULT_IDLE;
+    } else if (state == FAULT_INNER) {
+        op->pins++;
+    }
+    op->cancel_wanted = true;
+    context = op->context;
+    (void) pthread_mutex_unlock(&fault_class->state);
+    if (state == FAULT_PARKED)
+        fault_op_complete(op, NA_PLUGIN_CANCELED);
+    if (state != FAULT_INNER)
+        return;
+    if (fault_context_enter(context)) {
+        (void) fault_class->inner->cancel(context->inner, op->inner);
+        fault_context_leave(context);
+    }
+    fault_op_unpin(op);
+}
+
+static void on_complete(void *arg, int32_t status)
+{
+    fault_op_complete(arg, status);
+}
+
+static void on_complete_recv(void *arg, int32_t status, uint64_t size,
+                             struct na_plugin_addr *source, uint32_t tag)
+{
+    op_report(
+        arg, &(struct fault_report){
+                 .status = status, .size = size, .source = source, .tag = tag, .is_receive = true});
+}
+
+/* Only the last event ends the operation. */
+static int32_t on_complete_multi_recv(void *arg, int32_t status, void *buf, uint64_t size,
+                                      struct na_plugin_addr *source, uint32_t tag, uint32_t last)
+{
+    if (last == 0)
+        return fault_host->op_complete_multi_recv(arg, status, buf, size, source, tag, 0);
+    op_report(arg, &(struct fault_report){.status = status,
+                                          .buf = buf,
+                                          .size = size,
+                                          .source = source,
+                                          .tag = tag,
+                                          .is_receive = true});
+    return NA_PLUGIN_SUCCESS;
+}
+
+static void op_report(struct fault_op *op, struct fault_report *report)
+{
+    struct fault_class *fault_class = op->fault_class;
+    bool deliver = true;
+
+    if (fault_class->observes) {
+        (void) pthread_mutex_lock(&fault_class->state);
+        if (op->pins != 0) {
+            op->report = *report;
+            op->done = true;
+            deliver = false;
+        } else {
+            deliver = op_finish(op, report);
+        }
+        (void) pthread_mutex_unlock(&fault_class->state);
+    }
+    if (deliver)
+        op_deliver(op, report);
+}
+
+/* The state is locked. False when it is not the end after all. */
+static bool op_finish(struct fault_op *op, struct fault_report *report)
+{
+    op->done = false;
+    if (op->cancel_refused) {
+        fault_list_remove(&op->state_link);
+        op->cancel_refused = false;
+        op->cancel_wanted = true;
+    }
+    if (fault_death_report(op, report))
+        return false;
+    op->state = FAULT_IDLE;
+    return true;
+}
+
+static void op_deliver(struct fault_op *op, const struct fault_report *report)
+{
+    if (!report->is_receive)
+        fault_host->op_complete(op, report->status);
+    else if (op->post.kind != FAULT_RECV_MULTI)
+        fault_host->op_complete_recv(op, report->status, report->size, report->source, report->tag);
+    else if (report->status == NA_PLUGIN_SUCCESS || report->buf != NULL)
+        (void) fault_host->op_complete_multi_recv(op, report->status,
+                                                  report->buf != NULL ? report->buf : op->post.buf,
+                                                  report->size, report->source, report->tag, 1);
+    else
+        fault_host->op_complete(op, report->status);
+}

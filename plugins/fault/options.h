@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What an init string says after the last "?". */
+
+#ifndef FAULT_OPTIONS_H
+#define FAULT_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A probability of 1. */
+#define FAULT_CERTAIN (UINT64_C(1) << 53)
+
+struct fault_options {
+    uint64_t seed;
+    uint64_t drop; /* probabilities, of FAULT_CERTAIN */
+    uint64_t reorder;
+    uint64_t cancel_fails;
+    uint64_t delay_min_ns;
+    uint64_t delay_max_ns;
+    uint64_t reorder_ns; /* how long an operation waits for others to pass it */
+    uint64_t cancel_ns;  /* how long a cancel is refused */
+    uint64_t die_after;  /* operations; 0: lives on */
+    bool any_order;      /* messages to one peer may pass each other, too */
+};
+
+/*
+ * Parses `name=value`, separated by "&"; NULL gives the defaults, which disturb nothing. False when
+ * it is malformed, and `reason` says what is.
+ */
+bool fault_options_parse(const char *string, struct fault_options *options, char *reason,
+                         size_t reason_size);
+
+#endif /* FAULT_OPTIONS_H */

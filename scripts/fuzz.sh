@@ -1,0 +1,66 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Builds the fuzz targets and runs each for some seconds, beginning with the kept corpus:
+#     scripts/fuzz.sh SECONDS [TARGET...]
+# What it finds that is new goes to build/fuzz/found/<target>, an input that crashes to
+# build/fuzz/crashes; FUZZ_BUILD is another build folder, FUZZ_JOBS how many run at the same time.
+. "$(dirname "$0")/lib.sh"
+
+build=${FUZZ_BUILD:-build/fuzz}
+
+main() {
+    local seconds=${1:-} target targets failed=0
+    [[ $seconds =~ ^[0-9]+$ ]] || die "usage: scripts/fuzz.sh SECONDS [TARGET...]"
+    shift
+    targets=${*:-$(ls tests/fuzz/corpus)}
+    for target in $targets; do
+        [ -f "tests/fuzz/fuzz_$target.c" ] || die "there is no target '$target'"
+    done
+    install_missing build test clang tsan # the fuzzer's runtime comes with the sanitizers
+    cmake --preset fuzz -B "$build" >/dev/null
+    cmake --build "$build" -j "$jobs" --target $(printf 'fuzz_%s ' $targets) -- --quiet
+    mkdir -p "$build/crashes"
+    run_all "$seconds" $targets
+
+    say "Summary"
+    printf '%-12s %12s %10s  %s\n' target executions seconds result
+    for target in $targets; do
+        report "$target" || failed=$((failed + 1))
+    done
+    [ "$failed" -eq 0 ] || die "$failed of the targets failed; their inputs are in $build/crashes"
+}
+
+# Usage: run_all <seconds> <target>...
+run_all() {
+    local seconds=$1 target
+    shift
+    for target in "$@"; do
+        while [ "$(jobs -rp | wc -l)" -ge "${FUZZ_JOBS:-$jobs}" ]; do
+            wait -n || true
+        done
+        run "$target" "$seconds" &
+    done
+    wait
+}
+
+# Usage: run <target> <seconds>; leaves log and status.
+run() {
+    local found="$build/found/$1" status=0
+    mkdir -p "$found"
+    "$build/fuzz/fuzz_$1" -max_total_time="$2" -timeout=25 -rss_limit_mb=4096 -print_final_stats=1 \
+        -verbosity=1 -artifact_prefix="$build/crashes/$1-" "$found" "tests/fuzz/corpus/$1" \
+        >"$build/fuzz/$1.log" 2>&1 || status=$?
+    echo "$status" >"$build/fuzz/$1.status"
+}
+
+# Usage: report <target>; false when it failed.
+report() {
+    local log="$build/fuzz/$1.log" count seconds result=passed
+    count=$(awk '/stat::number_of_executed_units/ {print $2}' "$log")
+    seconds=$(awk '/^Done/ {print $(NF - 1)}' "$log")
+    [ "$(cat "$build/fuzz/$1.status")" = 0 ] || result="FAILED, see $log"
+    printf '%-12s %12s %10s  %s\n' "$1" "${count:-?}" "${seconds:-?}" "$result"
+    [ "$result" = passed ]
+}
+
+main "$@"

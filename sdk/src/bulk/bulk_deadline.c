@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What happens to a transfer whose time is over: its pieces are cancelled, and those that the
+ * transport does not let go of are taken from it. Each keeps descriptors and address alive until
+ * NA calls back, for the memory may be read or written to until then.
+ */
+#include "bulk/bulk_internal.h"
+#include "hg/hg_log.h"
+#include "mercury_ext.h"
+#include "na_ext.h"
+#include "util/compiler.h"
+
+#include <stdlib.h>
+
+/* A piece that the transport still has. */
+struct hg_bulk_parked {
+    na_class_t *na_class;
+    na_op_id_t *na_op;
+    na_addr_t *na_addr;
+    struct hg_bulk *origin;
+    struct hg_bulk *local;
+};
+
+static void hg_bulk_deadline_fire(struct hg_timer *timer);
+static void hg_bulk_deadline_settle(struct hg_timer *timer);
+static void hg_bulk_park(struct hg_bulk_transfer *op);
+static bool hg_bulk_park_piece(struct hg_bulk_piece *piece);
+static void hg_bulk_parked_done(const struct na_cb_info *info);
+static void hg_bulk_parked_free(struct hg_bulk_parked *parked);
+
+bool HG_Bulk_in_use(hg_bulk_t handle)
+{
+    return handle != HG_BULK_NULL &&
+           atomic_load_explicit(&handle->in_use, memory_order_acquire) > 0;
+}
+
+void hg_bulk_own(hg_bulk_t bulk, void *memory)
+{
+    bulk->owned = memory;
+}
+
+void hg_bulk_deadline_start(struct hg_bulk_transfer *op)
+{
+    op->is_timed = true;
+    op->running++;
+    op->timer.fire = hg_bulk_deadline_fire;
+    op->timer.settle = hg_bulk_deadline_settle;
+    hg_context_arm(op->holds.context, &op->timer, hg_clock_ns() + op->deadline_ms * HG_NS_PER_MS);
+}
+
+static void hg_bulk_deadline_fire(struct hg_timer *timer)
+{
+    struct hg_bulk_transfer *op = util_container_of(timer, struct hg_bulk_transfer, timer);
+    bool is_retry_queued;
+
+    (void) pthread_mutex_lock(&op->lock);
+    if (op->running > 1 || op->unassigned > 0) {
+        if (op->ret == HG_SUCCESS)
+            hg_context_count_timeout(op->holds.context);
+        hg_bulk_op_fail(op, HG_TIMEOUT);
+    }
+    is_retry_queued = op->is_retry_queued;
+    (void) pthread_mutex_unlock(&op->lock);
+    /* It cannot end while it is queued; dequeue it. */
+    if (is_retry_queued)
+        hg_bulk_retry(op->holds.context);
+}
+
+static void hg_bulk_deadline_settle(struct hg_timer *timer)
+{
+    struct hg_bulk_transfer *op = util_container_of(timer, struct hg_bulk_transfer, timer);
+    hg_context_t *context = op->holds.context;
+    bool is_ended = false;
+
+    (void) pthread_mutex_lock(&op->lock);
+    if (op->running > 1)
+        hg_bulk_park(op);
+    if (op->running > 1) {
+        /* Another thread works on a piece, or memory is short. */
+        hg_context_arm(context, timer, hg_clock_ns() + HG_SETTLE_AGAIN_NS);
+    } else {
+        op->is_timed = false;
+        op->running--;
+        is_ended = hg_bulk_op_finish(op);
+    }
+    (void) pthread_mutex_unlock(&op->lock);
+    if (is_ended)
+        hg_context_push(context, &op->completion);
+}
+
+static void hg_bulk_park(struct hg_bulk_transfer *op)
+{
+    bool is_parked = false;
+
+    for (unsigned int i = 0; i < HG_BULK_PIECES_MAX; i++) {
+        struct hg_bulk_piece *piece = &op->pieces[i];
+
+        if (piece->state != HG_BULK_PIECE_POSTED || !hg_bulk_park_piece(piece))
+            continue;
+        piece->na_op[op->lane] = NULL; /* the next use makes another one */
+        piece->state = HG_BULK_PIECE_IDLE;
+        op->running--;
+        is_parked = true;
+    }
+    if (is_parked)
+        hg_context_count_parked(op->holds.context);
+}
+
+/* False if it was not possible, or if the piece ends now. */
+static bool hg_bulk_park_piece(struct hg_bulk_piece *piece)
+{
+    const struct hg_bulk_transfer *op = piece->op;
+    struct hg_bulk_parked *parked = calloc(1, sizeof(*parked));
+
+    if (parked == NULL ||
+        NA_Addr_dup(op->holds.na_class, op->holds.na_addr, &parked->na_addr) != NA_SUCCESS) {
+        HG_LOG_WARNING("cannot end a transfer in time: out of memory; it is tried again");
+        free(parked);
+        return false;
+    }
+    parked->na_class = op->holds.na_class;
+    parked->na_op = piece->na_op[op->lane];
+    parked->origin = op->holds.origin;
+    parked->local = op->holds.local;
+    (void) HG_Bulk_ref_incr(parked->origin);
+    (void) HG_Bulk_ref_incr(parked->local);
+    atomic_fetch_add_explicit(&parked->local->in_use, 1, memory_order_relaxed);
+    if (NA_Op_set_callback(parked->na_class, op->na_context, parked->na_op, hg_bulk_parked_done,
+                           parked))
+        return true;
+    hg_bulk_parked_free(parked);
+    return false;
+}
+
+/* The transport let go of it. */
+static void hg_bulk_parked_done(const struct na_cb_info *info)
+{
+    struct hg_bulk_parked *parked = info->arg;
+
+    NA_Op_destroy(parked->na_class, parked->na_op);
+    hg_bulk_parked_free(parked);
+}
+
+static void hg_bulk_parked_free(struct hg_bulk_parked *parked)
+{
+    atomic_fetch_sub_explicit(&parked->local->in_use, 1, memory_order_release);
+    NA_Addr_free(parked->na_class, parked->na_addr);
+    (void) HG_Bulk_free(parked->origin);
+    (void) HG_Bulk_free(parked->local);
+    free(parked);
+}

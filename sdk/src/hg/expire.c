@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What happens to an operation on a handle whose time is over.
+ *
+ * First its messages are cancelled, which most transports do at once. What one does not let go of
+ * is parked: messages change places with those of a spare handle of the pool, which goes back
+ * there when NA calls back. So the program has its handle again, with buffers that nobody writes
+ * to. The spare handle takes the slot of the tags with it: no response to a later use of the
+ * handle matches the receive that is still posted.
+ */
+#include "hg/hg_private.h"
+
+#include <inttypes.h>
+
+static void hg_deadline_fire(struct hg_timer *timer);
+static void hg_deadline_settle(struct hg_timer *timer);
+static int32_t hg_park(struct hg_handle *handle);
+static int32_t hg_park_messages(struct hg_handle *handle, struct hg_handle *spare);
+static bool hg_park_message(struct hg_msg *msg, struct hg_handle *spare, struct hg_msg *spare_msg);
+static void hg_park_done(const struct na_cb_info *info);
+static void hg_park_part_done(struct hg_handle *spare);
+
+void hg_deadline_begin(struct hg_handle *handle, uint32_t deadline_ms)
+{
+    handle->end_ns = hg_clock_ns() + deadline_ms * HG_NS_PER_MS;
+    handle->timer.fire = hg_deadline_fire;
+    handle->timer.settle = hg_deadline_settle;
+    atomic_fetch_add_explicit(&handle->pending, HG_PENDING_TIMER + 1, memory_order_relaxed);
+}
+
+void hg_deadline_started(struct hg_handle *handle)
+{
+    hg_context_arm(handle->info.context, &handle->timer, handle->end_ns);
+    /* A cancel that came before found no timer. */
+    if (util_unlikely(atomic_load(&handle->is_canceled)))
+        hg_context_hasten(handle->info.context, &handle->timer, hg_clock_ns() + HG_CANCEL_NS);
+    if (handle->is_origin)
+        hg_forward_part_done(handle);
+    else
+        hg_respond_part_done(handle);
+}
+
+uint32_t hg_deadline_left(const struct hg_handle *handle)
+{
+    const uint64_t now = hg_clock_ns();
+
+    return now + HG_NS_PER_MS < handle->end_ns ? (uint32_t) ((handle->end_ns - now) / HG_NS_PER_MS)
+                                               : 1;
+}
+
+/*
+ * Who ends the last part but the timer's keeps it until the timer is disarmed. If that fires just
+ * now it ends the operation instead.
+ */
+bool hg_deadline_part_drop(struct hg_handle *handle)
+{
+    int32_t pending = atomic_load_explicit(&handle->pending, memory_order_acquire);
+    bool is_firing = false;
+
+    for (;;) {
+        if (pending == HG_PENDING_TIMER + 1 && !is_firing) {
+            if (hg_context_disarm(handle->info.context, &handle->timer)) {
+                atomic_store_explicit(&handle->pending, 1, memory_order_relaxed);
+                return true;
+            }
+            is_firing = true;
+        }
+        if (atomic_compare_exchange_weak_explicit(&handle->pending, &pending, pending - 1,
+                                                  memory_order_acq_rel, memory_order_acquire))
+            return pending == 1;
+    }
+}
+
+/* The time is over: have all parts end. */
+static void hg_deadline_fire(struct hg_timer *timer)
+{
+    struct hg_handle *handle = util_container_of(timer, struct hg_handle, timer);
+
+    if (atomic_load(&handle->pending) == HG_PENDING_TIMER)
+        return; /* they did in the meantime */
+    if (!atomic_load(&handle->is_canceled))
+        hg_count(&handle->info.context->counters.timed_out);
+    hg_handle_set_error(handle, atomic_load(&handle->is_canceled) ? HG_CANCELED : HG_TIMEOUT);
+    (void) hg_handle_cancel(handle);
+}
+
+static void hg_deadline_settle(struct hg_timer *timer)
+{
+    struct hg_handle *handle = util_container_of(timer, struct hg_handle, timer);
+    int32_t parked = 0;
+
+    if (atomic_load(&handle->pending) > HG_PENDING_TIMER)
+        parked = hg_park(handle);
+    if (atomic_fetch_sub(&handle->pending, parked) - parked > HG_PENDING_TIMER) {
+        /* Another thread works on a part, a fetch waits to be triggered, or memory is short. */
+        hg_context_arm(handle->info.context, timer, hg_clock_ns() + HG_SETTLE_AGAIN_NS);
+        return;
+    }
+    if (handle->is_origin)
+        hg_forward_ended(handle);
+    else
+        hg_respond_ended(handle);
+}
+
+/* Take what is outstanding away from the handle; returns how many parts that were. */
+static int32_t hg_park(struct hg_handle *handle)
+{
+    hg_context_t *context = handle->info.context;
+    struct hg_pool *pool =
+        handle->is_origin ? &context->origins[handle->lane] : &context->targets[handle->lane];
+    struct hg_handle *spare;
+    hg_return_t ret;
+    int32_t count;
+
+    if (atomic_load(&handle->self) != HG_SELF_NONE)
+        return 0;
+    spare = hg_pool_get(context, handle->is_origin, (enum hg_lane) handle->lane, 1, &ret);
+    if (spare == NULL) {
+        HG_LOG_WARNING("cannot end RPC %#" PRIx64 " in time: %s; it is tried again",
+                       handle->info.id, HG_Error_to_string(ret));
+        return 0;
+    }
+    hg_pool_park(pool, 1);
+    atomic_store(&spare->pending, 1);
+    count = hg_park_messages(handle, spare);
+    if (count > 0)
+        hg_count(&context->counters.parked);
+    hg_park_part_done(spare);
+    return count;
+}
+
+static int32_t hg_park_messages(struct hg_handle *handle, struct hg_handle *spare)
+{
+    bool is_received = false;
+    int32_t count = 0;
+
+    /* Nobody else is to look for the acknowledgement's receive, which may change its place. */
+    if (!handle->is_origin)
+        hg_control_await_end(handle);
+    (void) pthread_mutex_lock(&handle->lock);
+    if (handle->is_origin) {
+        count += hg_park_message(&handle->in, spare, &spare->in);
+        is_received = hg_park_message(&handle->out, spare, &spare->out);
+    } else {
+        count += hg_park_message(&handle->out, spare, &spare->out);
+        is_received = handle->ack.op != NULL && hg_park_message(&handle->ack, spare, &spare->ack);
+    }
+    (void) pthread_mutex_unlock(&handle->lock);
+    if (!is_received)
+        return count;
+    if (handle->is_origin) {
+        const uint32_t slot = handle->slot;
+        const uint64_t generation = handle->generation;
+        struct hg_spent *spent;
+
+        hg_generation_spend(handle);
+        spent = handle->spent;
+        if (atomic_load(&handle->state) == HG_HANDLE_ACTIVE)
+            hg_control_send_give_up(handle);
+        handle->slot = spare->slot;
+        handle->generation = spare->generation;
+        handle->spent = spare->spent;
+        spare->slot = slot;
+        spare->generation = generation;
+        spare->spent = spent;
+    }
+    return count + 1;
+}
+
+static bool hg_park_message(struct hg_msg *msg, struct hg_handle *spare, struct hg_msg *spare_msg)
+{
+    struct hg_msg parked;
+
+    atomic_fetch_add(&spare->pending, 1);
+    if (!NA_Op_set_callback(hg_handle_lane(spare)->na_class, hg_handle_na_context(spare), msg->op,
+                            hg_park_done, spare)) {
+        atomic_fetch_sub(&spare->pending, 1);
+        return false;
+    }
+    /* Not before: a callback may have been at work on it. */
+    parked = *msg;
+    *msg = *spare_msg;
+    msg->has_payload = false;
+    *spare_msg = parked;
+    return true;
+}
+
+/* The transport let go of it. */
+static void hg_park_done(const struct na_cb_info *info)
+{
+    struct hg_handle *spare = info->arg;
+
+    if (info->ret == NA_SUCCESS && info->type == NA_CB_RECV_EXPECTED && spare->is_origin)
+        hg_count(&spare->info.context->counters.late_response);
+    hg_park_part_done(spare);
+}
+
+static void hg_park_part_done(struct hg_handle *spare)
+{
+    hg_context_t *context = spare->info.context;
+    struct hg_pool *pool =
+        spare->is_origin ? &context->origins[spare->lane] : &context->targets[spare->lane];
+
+    if (atomic_fetch_sub(&spare->pending, 1) != 1)
+        return;
+    hg_pool_park(pool, -1);
+    hg_pool_put(pool, spare);
+}

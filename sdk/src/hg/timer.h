@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Timers of a context: a wheel that arms, disarms and fires each in constant time. Whoever polls
+ * the context fires what is due; a context without armed timers costs one load for each poll.
+ */
+#ifndef HG_TIMER_H
+#define HG_TIMER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A tick has 2^16 ns, so that six levels of 64 slots reach 2^32 ms. */
+#define HG_TIMER_TICK_BITS 16u
+#define HG_TIMER_SLOT_BITS 6u
+#define HG_TIMER_SLOTS     (1u << HG_TIMER_SLOT_BITS)
+#define HG_TIMER_LEVELS    6u
+#define HG_TIMER_NEVER     UINT64_MAX
+
+/*
+ * To be embedded in what has a deadline. `fire` asks for the end of what takes too long, NA's
+ * callbacks run, then `settle` sees to what is left. Both run in the thread that polls, with
+ * nothing locked. After `settle`, which may arm it again, the timer belongs to its owner.
+ */
+struct hg_timer {
+    void (*fire)(struct hg_timer *timer);
+    void (*settle)(struct hg_timer *timer);
+    /* Under the lock of the timers. */
+    struct hg_timer *next;
+    struct hg_timer **link; /* what points here */
+    uint64_t tick;
+    uint32_t slot; /* in all levels */
+    bool is_armed;
+};
+
+struct hg_timers {
+    _Atomic uint64_t next_ns;       /* nothing is due before; HG_TIMER_NEVER: nothing is armed */
+    _Atomic uint64_t programmed_ns; /* when timer_fd becomes readable, or HG_TIMER_NEVER */
+    pthread_mutex_t lock;           /* of what follows */
+    uint32_t count;                 /* armed */
+    uint64_t tick;                  /* all up to this have fired */
+    int timer_fd;                   /* in the context's epoll set; -1: none yet */
+    uint64_t used[HG_TIMER_LEVELS]; /* bitmaps of slots that are not empty */
+    struct hg_timer *slots[HG_TIMER_LEVELS * HG_TIMER_SLOTS];
+};
+
+void hg_timers_init(struct hg_timers *timers);
+void hg_timers_fini(struct hg_timers *timers);
+
+/* Take away those that are due, linked by next; NULL if there are none. */
+struct hg_timer *hg_timers_advance(struct hg_timers *timers, uint64_t now_ns);
+
+/* Arm a timer that is not armed. */
+void hg_timers_add(struct hg_timers *timers, struct hg_timer *timer, uint64_t now_ns,
+                   uint64_t at_ns);
+
+/* True if it was armed and will not fire; false if it was not, or if it fires now. */
+bool hg_timers_remove(struct hg_timers *timers, struct hg_timer *timer);
+
+/* If it is armed, let it fire at this time at the latest. */
+void hg_timers_hasten(struct hg_timers *timers, struct hg_timer *timer, uint64_t at_ns);
+
+static inline bool hg_timers_are_armed(const struct hg_timers *timers)
+{
+    return atomic_load_explicit(&timers->next_ns, memory_order_relaxed) != HG_TIMER_NEVER;
+}
+
+#endif /* HG_TIMER_H */

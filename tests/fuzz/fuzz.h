@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the fuzz targets share: reading the input piece by piece, and what must hold. */
+
+#ifndef FUZZ_H
+#define FUZZ_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The fuzzer's entry points. */
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* What must hold whatever the input is; in a target a crash is a finding. */
+#define FUZZ_CHECK(condition)                                                                \
+    do {                                                                                     \
+        if (!(condition)) {                                                                  \
+            (void) fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition); \
+            abort();                                                                         \
+        }                                                                                    \
+    } while (0)
+
+/* The input that is left. What is not there reads as zero. */
+struct fuzz_input {
+    const uint8_t *data;
+    size_t size;
+};
+
+static inline uint64_t fuzz_take(struct fuzz_input *input, size_t bytes)
+{
+    uint64_t value = 0;
+
+    for (size_t i = 0; i < bytes && input->size > 0; i++, input->data++, input->size--)
+        value |= (uint64_t) input->data[0] << 8 * i;
+    return value;
+}
+
+static inline size_t fuzz_take_bytes(struct fuzz_input *input, void *buf, size_t size)
+{
+    const size_t taken = size < input->size ? size : input->size;
+
+    if (taken > 0)
+        memcpy(buf, input->data, taken);
+    input->data += taken;
+    input->size -= taken;
+    return taken;
+}
+
+/* All that is left, in memory of exactly that size, so that a read past it is seen. */
+static inline uint8_t *fuzz_copy(const struct fuzz_input *input)
+{
+    uint8_t *copy = malloc(input->size > 0 ? input->size : 1);
+
+    FUZZ_CHECK(copy != NULL);
+    if (input->size > 0)
+        memcpy(copy, input->data, input->size);
+    return copy;
+}
+
+/*
+ * A string of what is left, to be freed. An "@" stands for `name`, which the target only knows when
+ * it runs.
+ */
+static inline char *fuzz_string(const struct fuzz_input *input, const char *name)
+{
+    const size_t length = strlen(name);
+    char *string = malloc(input->size * (length + 1) + 1), *end = string;
+
+    FUZZ_CHECK(string != NULL);
+    for (size_t i = 0; i < input->size && input->data[i] != 0; i++) {
+        if (input->data[i] == '@' && length > 0) {
+            memcpy(end, name, length);
+            end += length;
+        } else {
+            *end++ = (char) input->data[i];
+        }
+    }
+    *end = '\0';
+    return string;
+}
+
+/* Plugins of the build tree, and no log. */
+void fuzz_setup(void);
+
+#endif /* FUZZ_H */

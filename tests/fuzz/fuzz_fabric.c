@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Frames and greetings of the fabric layer, from a network that delivers anything. */
+
+#include "fuzz.h"
+
+#include "fabric_sim.h"
+
+#define FRAMES_MAX 16
+#define PAIR_USES  500 /* inputs until everything is made anew */
+#define RECEIVES   4
+
+static struct sim_pair *pair;
+static unsigned int uses;
+
+static void pair_open(void)
+{
+    void *state = NULL;
+
+    FUZZ_CHECK(sim_pair_setup(&state) == 0);
+    pair = state;
+    uses = 0;
+}
+
+static void pair_close(void)
+{
+    void *state = pair;
+
+    FUZZ_CHECK(sim_pair_teardown(&state) == 0);
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    (void) argc;
+    (void) argv;
+    fuzz_setup();
+    pair_open();
+    return 0;
+}
+
+/* Makes it past the header, as far as the input asks for it. */
+static void dress(uint64_t how, uint8_t *frame, size_t size)
+{
+    const struct fabric_peer_state *peer = fabric_addr_state(pair->a_at_b);
+    struct wire_header header;
+    struct wire_record record;
+
+    if (size < sizeof(header) || (how & 1) == 0)
+        return;
+    memcpy(&header, frame, sizeof(header));
+    header.magic = WIRE_MAGIC;
+    header.version = WIRE_VERSION;
+    header.flags = (how & 2) != 0 ? WIRE_HAS_GREETING : 0;
+    header.size = (uint32_t) size;
+    header.token = peer->index | (uint64_t) peer->generation << 32;
+    header.incarnation = (uint32_t) pair->b->endpoint.state->incarnation;
+    if ((how & 4) == 0)
+        header.sequence = 0;
+    memcpy(frame, &header, sizeof(header));
+    if ((how & 8) == 0 || size < sizeof(header) + sizeof(record))
+        return;
+    memcpy(&record, frame + sizeof(header), sizeof(record));
+    record.kind = (uint16_t) ((how & 2) != 0 ? WIRE_GREETING : 1 + (how >> 4) % 7);
+    record.size = (uint32_t) (size - sizeof(header) - sizeof(record));
+    memcpy(frame + sizeof(header), &record, sizeof(record));
+}
+
+/* Takes what came for anybody. */
+static void receive_all(void)
+{
+    const struct fabric_endpoint_state *inside = pair->b->endpoint.state;
+    char buf[SIM_FRAME_MAX];
+
+    for (int i = 0; i < 100 && (inside->early_count != 0 || inside->held_count != 0); i++) {
+        struct sim_op receive = {0};
+
+        FUZZ_CHECK(fabric_msg_recv_unexpected(pair->cb, &receive, buf, sizeof(buf), NULL) ==
+                   NA_PLUGIN_SUCCESS);
+        if (receive.completions == 0)
+            (void) fabric_cancel(pair->cb, &receive);
+        FUZZ_CHECK(receive.completions == 1);
+        if (receive.status == NA_PLUGIN_SUCCESS)
+            fabric_addr_free(pair->b, receive.source);
+    }
+}
+
+/* Several frames, each with how and its size before it. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct fuzz_input input = {data, size};
+    struct sim_op expected[RECEIVES];
+    char bufs[RECEIVES][64];
+
+    memset(expected, 0, sizeof(expected));
+    for (uint32_t i = 0; i < RECEIVES; i++)
+        FUZZ_CHECK(fabric_msg_recv_expected(pair->cb, &expected[i], bufs[i], sizeof(bufs[i]), NULL,
+                                            pair->a_at_b, 0, i) == NA_PLUGIN_SUCCESS);
+    for (int i = 0; i < FRAMES_MAX && input.size > 0; i++) {
+        const uint64_t how = fuzz_take(&input, 1);
+        size_t length = fuzz_take(&input, 2) % SIM_FRAME_MAX;
+        uint8_t *frame;
+
+        if (length > input.size)
+            length = input.size;
+        frame = malloc(length > 0 ? length : 1);
+        FUZZ_CHECK(frame != NULL);
+        (void) fuzz_take_bytes(&input, frame, length);
+        dress(how, frame, length);
+        sim_inject(pair->b, frame, length);
+        free(frame);
+        sim_poll(pair->cb, NULL, 1);
+        if ((how & 128) != 0)
+            sim_poll(pair->ca, NULL, 1);
+    }
+    sim_poll(pair->ca, pair->cb, 3);
+    receive_all();
+    for (uint32_t i = 0; i < RECEIVES; i++) {
+        if (expected[i].completions == 0)
+            (void) fabric_cancel(pair->cb, &expected[i]);
+        FUZZ_CHECK(expected[i].completions == 1);
+    }
+    if (++uses == PAIR_USES) {
+        pair_close();
+        pair_open();
+    }
+    return 0;
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Control records of the emulated put and get: from peers that know a region of ours, and from
+ * peers that only guess, amid transfers of our own.
+ */
+
+#include "fuzz.h"
+
+#include "twosided_net.h"
+
+#include <endian.h>
+
+#define BOTH      (NA_PLUGIN_MEM_READ | NA_PLUGIN_MEM_WRITE)
+#define STEPS_MAX 64
+
+static struct net net;
+static uint8_t secret[NET_MEMORY], open_to_all[NET_MEMORY];
+static struct twosided_memory *region;
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    (void) argc;
+    (void) argv;
+    fuzz_setup();
+    return 0;
+}
+
+/* Makes it past what is looked at first, as far as the input asks for it. */
+static void dress(uint64_t how, void *bytes, const struct net_op *op)
+{
+    struct twosided_record *record = bytes;
+
+    if ((how & 1) == 0)
+        return;
+    record->magic = htole32(TWOSIDED_MAGIC);
+    record->version = TWOSIDED_VERSION;
+    record->kind %= TWOSIDED_KINDS;
+    record->tag_count %= TWOSIDED_WINDOW_MAX + 2;
+    record->transfer = htole64(le64toh(record->transfer) % 4);
+    if ((how & 2) != 0) {
+        record->memory = htole64(region->id);
+        record->key = htole64(region->key);
+    }
+    if ((how & 4) != 0) {
+        record->length = htole64(le64toh(record->length) % (NET_MEMORY * 2));
+        record->offset = htole64(le64toh(record->offset) % (NET_MEMORY * 2));
+        record->piece_size = htole32(NET_PIECE);
+    }
+    if ((how & 8) != 0)
+        record->number = htole64(le64toh(record->number) % 20);
+    if ((how & 16) != 0 && op->transfer != NULL)
+        record->transfer = htole64(op->transfer->id);
+}
+
+static void give(struct fuzz_input *input, uint64_t how, const struct net_op *op)
+{
+    struct net_end *to = &net.ends[how >> 7 & 1], *from = &net.ends[2 - (how >> 6 & 1)];
+    union {
+        struct twosided_record record;
+        uint8_t bytes[TWOSIDED_CONTROL_MAX];
+    } message;
+    uint32_t size = (uint32_t) fuzz_take(input, 1) + 1;
+    uint8_t *exact;
+
+    memset(&message, 0, sizeof(message));
+    (void) fuzz_take_bytes(input, message.bytes, size);
+    dress(how, &message, op);
+    if ((how & 32) != 0)
+        size = (uint32_t) sizeof(message.record) + 4u * message.record.tag_count;
+    if (size > TWOSIDED_CONTROL_MAX)
+        size = TWOSIDED_CONTROL_MAX;
+    exact = malloc(size); /* so that a read past it is seen */
+    FUZZ_CHECK(exact != NULL);
+    memcpy(exact, message.bytes, size);
+    twosided_control(to->ts, from == to ? &net.ends[0] : from, exact, size);
+    free(exact);
+}
+
+/* An honest put or get while that happens; then records, each with how before it. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct fuzz_input input = {data, size};
+    struct twosided_memory *local, *remote;
+    const uint64_t first = fuzz_take(&input, 1);
+    struct net_op op;
+
+    net_open(&net, NULL);
+    net_op_init(&op);
+    memset(secret, 7, sizeof(secret));
+    (void) net_region(&net.ends[1], secret, NET_MEMORY, BOTH);
+    region = net_region(&net.ends[1], open_to_all, NET_MEMORY, BOTH);
+    local = net_region(&net.ends[0], op.memory, NET_MEMORY, BOTH);
+    remote = net_remote(&net.ends[0], &net.ends[1], region);
+    net.cancel = (enum net_cancel)(first >> 1 & 1);
+    FUZZ_CHECK(net_start(&net.ends[0], &net.ends[1], &op, local, remote, 0, NET_MEMORY,
+                         (first & 1) != 0) == NA_PLUGIN_SUCCESS);
+    for (int i = 0; i < STEPS_MAX && input.size > 0; i++) {
+        give(&input, fuzz_take(&input, 1), &op);
+        (void) net_step(&net);
+    }
+    for (int i = 0; i < 10000 && net_step(&net); i++)
+        ;
+    FUZZ_CHECK(op.done <= 1);
+    for (size_t i = 0; i < sizeof(secret); i++)
+        FUZZ_CHECK(secret[i] == 7);
+    net_lose(&net);
+    net_close_busy(&net);
+    FUZZ_CHECK(op.done <= 1);
+    net_op_free(&op);
+    return 0;
+}

@@ -1,0 +1,689 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Deadlines of forwards and responses: in time, too late, with a transport that does not let go,
+ * with threads that sleep, and what becomes of the handle and of what comes late.
+ */
+#include "hg_fixture.h"
+
+#include "na_ext.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <unistd.h>
+
+/*
+ * The linker puts these in front of NA. While `cancel_is_deaf`, nothing is cancelled. A send that
+ * `swallow` takes is never seen by the transport and never ends.
+ */
+static atomic_bool cancel_is_deaf;
+static struct {
+    bool is_on;
+    na_op_id_t *op;
+    na_cb_t callback;
+    void *arg;
+} swallow;
+
+na_return_t __real_NA_Cancel(na_class_t *, na_context_t *, na_op_id_t *);
+na_return_t __wrap_NA_Cancel(na_class_t *, na_context_t *, na_op_id_t *);
+bool __real_NA_Op_set_callback(na_class_t *, na_context_t *, na_op_id_t *, na_cb_t, void *);
+bool __wrap_NA_Op_set_callback(na_class_t *, na_context_t *, na_op_id_t *, na_cb_t, void *);
+
+na_return_t __wrap_NA_Cancel(na_class_t *na_class, na_context_t *context, na_op_id_t *op)
+{
+    if (atomic_load(&cancel_is_deaf) || (op != NULL && op == swallow.op))
+        return NA_SUCCESS;
+    return __real_NA_Cancel(na_class, context, op);
+}
+
+bool __wrap_NA_Op_set_callback(na_class_t *na_class, na_context_t *context, na_op_id_t *op,
+                               na_cb_t callback, void *arg)
+{
+    if (op != swallow.op || op == NULL)
+        return __real_NA_Op_set_callback(na_class, context, op, callback, arg);
+    swallow.callback = callback;
+    swallow.arg = arg;
+    return true;
+}
+
+#define WRAP_SEND(function)                                                                      \
+    na_return_t __real_##function(na_class_t *, na_context_t *, na_cb_t, void *, const void *,   \
+                                  size_t, void *, na_addr_t *, uint8_t, na_tag_t, na_op_id_t *); \
+    na_return_t __wrap_##function(na_class_t *, na_context_t *, na_cb_t, void *, const void *,   \
+                                  size_t, void *, na_addr_t *, uint8_t, na_tag_t, na_op_id_t *); \
+    na_return_t __wrap_##function(na_class_t *c, na_context_t *context, na_cb_t callback,        \
+                                  void *arg, const void *buf, size_t size, void *data,           \
+                                  na_addr_t *dest, uint8_t id, na_tag_t tag, na_op_id_t *op)     \
+    {                                                                                            \
+        if (!swallow.is_on)                                                                      \
+            return __real_##function(c, context, callback, arg, buf, size, data, dest, id, tag,  \
+                                     op);                                                        \
+        swallow.is_on = false;                                                                   \
+        swallow.op = op;                                                                         \
+        swallow.callback = callback;                                                             \
+        swallow.arg = arg;                                                                       \
+        return NA_SUCCESS;                                                                       \
+    }
+
+WRAP_SEND(NA_Msg_send_unexpected)
+WRAP_SEND(NA_Msg_send_expected)
+
+/* At last the transport lets go of what it swallowed. */
+static void swallow_end(na_return_t ret)
+{
+    struct na_cb_info info;
+
+    memset(&info, 0, sizeof(info));
+    info.arg = swallow.arg;
+    info.type = NA_CB_SEND_EXPECTED;
+    info.ret = ret;
+    swallow.op = NULL;
+    swallow.callback(&info);
+}
+
+static void sleep_ms(unsigned int ms)
+{
+    (void) usleep(ms * 1000u);
+}
+
+static hg_handle_t forward_held(struct pair *pair, struct outcome *outcome, unsigned int ms)
+{
+    hg_handle_t handle = pair_create(pair, RPC_HOLD);
+    struct blob in;
+
+    blob_make(&in, 16, 1);
+    assert_int_equal(HG_Set_deadline(handle, ms), HG_SUCCESS);
+    assert_int_equal(HG_Get_deadline(handle), ms);
+    assert_int_equal(HG_Forward(handle, outcome_set, outcome, &in), HG_SUCCESS);
+    free(in.data);
+    return handle;
+}
+
+/* Respond to all that is held; to nobody, if its origin does not wait any more. */
+static void respond_all(struct pair *pair)
+{
+    struct blob out;
+
+    blob_make(&out, 16, 2);
+    while (pair->target.held_count > 0)
+        side_respond_held(&pair->target, &out);
+    free(out.data);
+    pair_run(pair, 10);
+}
+
+/* The context is seen to once, and the RPC has ended. */
+static void ends_now(const struct side *side, const struct outcome *outcome, hg_return_t ret)
+{
+    unsigned int count = 0;
+
+    /* On a machine that is slow just then the call before this one was that one. */
+    if (atomic_load(&outcome->count) == 0) {
+        assert_int_equal(HG_Progress(side->context, 0), HG_SUCCESS);
+        assert_int_equal(HG_Trigger(side->context, 0, 10, &count), HG_SUCCESS);
+    }
+    assert_int_equal(atomic_load(&outcome->count), 1);
+    assert_int_equal(outcome->ret, ret);
+}
+
+static void setters_check_their_object(void **state)
+{
+    struct pair *pair = *state;
+    hg_handle_t handle = pair_create(pair, RPC_NULL);
+
+    assert_int_equal(HG_Set_deadline(HG_HANDLE_NULL, 1), HG_INVALID_ARG);
+    assert_int_equal(HG_Class_set_default_deadline(NULL, 1), HG_INVALID_ARG);
+    assert_int_equal(HG_Class_set_overflow_timeout(NULL, 1), HG_INVALID_ARG);
+    assert_int_equal(HG_Get_deadline(handle), 0);
+    assert_int_equal(HG_Get_deadline(HG_HANDLE_NULL), 0);
+    assert_int_equal(HG_Class_get_default_deadline(pair->origin.hg_class), 0);
+    assert_int_equal(HG_Class_get_default_deadline(NULL), 0);
+    (void) HG_Destroy(handle);
+}
+
+static void answer_in_time_is_no_timeout(void **state)
+{
+    struct pair *pair = *state;
+    uint64_t timeouts = side_ext_counters(&pair->origin).timeout_count;
+    hg_handle_t handle = pair_create(pair, RPC_ECHO);
+
+    assert_int_equal(HG_Set_deadline(handle, 20000), HG_SUCCESS);
+    for (int i = 0; i < 200; i++) {
+        struct blob in, out;
+
+        blob_make(&in, i % 10 == 0 ? pair_large(pair) : 20, (uint8_t) i);
+        assert_int_equal(pair_call(pair, handle, &in), HG_SUCCESS);
+        assert_int_equal(HG_Get_output(handle, &out), HG_SUCCESS);
+        blob_check(&out, in.size, (uint8_t) i);
+        (void) HG_Free_output(handle, &out);
+        free(in.data);
+    }
+    (void) HG_Destroy(handle);
+    assert_int_equal(side_ext_counters(&pair->origin).timeout_count, timeouts);
+}
+
+static void rpc_ends_when_its_time_is_over(void **state)
+{
+    struct pair *pair = *state;
+    uint64_t timeouts = side_ext_counters(&pair->origin).timeout_count;
+    struct outcome outcome = {0};
+    uint64_t start = now_ms();
+    hg_handle_t handle = forward_held(pair, &outcome, 100);
+    struct blob out;
+
+    pair_wait_held(pair, &pair->target, 1);
+    while (now_ms() < start + 100) {
+        assert_int_equal(atomic_load(&outcome.count), 0);
+        pair_progress(pair);
+    }
+    sleep_ms(3);
+    ends_now(&pair->origin, &outcome, HG_TIMEOUT);
+    assert_int_equal(side_ext_counters(&pair->origin).timeout_count, timeouts + 1);
+    assert_int_equal(HG_Get_output(handle, &out), HG_FAULT);
+    assert_int_equal(HG_Ref_get(handle), 1);
+    assert_true(HG_Addr_cmp(pair->origin.hg_class, HG_Get_info(handle)->addr, pair->addr));
+    respond_all(pair);
+    assert_int_equal(atomic_load(&outcome.count), 1);
+    (void) HG_Destroy(handle);
+}
+
+static void deaf_transport_ends_as_soon(void **state)
+{
+    struct pair *pair = *state;
+    uint64_t parked = side_ext_counters(&pair->origin).parked_count;
+    hg_handle_t handle = HG_HANDLE_NULL;
+
+    for (int i = 0; i < 5; i++) {
+        struct outcome outcome = {0};
+        struct blob in, out;
+
+        atomic_store(&cancel_is_deaf, true);
+        if (i == 0) {
+            handle = forward_held(pair, &outcome, 20);
+        } else {
+            assert_int_equal(HG_Reset(handle, HG_ADDR_NULL, RPC_HOLD), HG_SUCCESS);
+            assert_int_equal(HG_Set_deadline(handle, 20), HG_SUCCESS);
+            blob_make(&in, 16, 1);
+            assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
+            free(in.data);
+        }
+        sleep_ms(25);
+        ends_now(&pair->origin, &outcome, HG_TIMEOUT);
+        assert_int_equal(side_ext_counters(&pair->origin).parked_count, parked + 1 + (uint64_t) i);
+
+        /* The same handle, while the transport still holds what it used before. */
+        atomic_store(&outcome.count, 0);
+        blob_make(&in, 16, (uint8_t) i);
+        assert_int_equal(HG_Reset(handle, HG_ADDR_NULL, RPC_ECHO), HG_SUCCESS);
+        assert_int_equal(HG_Set_deadline(handle, 20000), HG_SUCCESS);
+        assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
+        free(in.data);
+        pair_wait_for(pair, &outcome.count, 1);
+        assert_int_equal(outcome.ret, HG_SUCCESS);
+        assert_int_equal(HG_Get_output(handle, &out), HG_SUCCESS);
+        blob_check(&out, 16, (uint8_t) i);
+        (void) HG_Free_output(handle, &out);
+    }
+    atomic_store(&cancel_is_deaf, false);
+    /* The last ones go with their context, if no answer comes. */
+    pair_run(pair, 10);
+    respond_all(pair);
+    (void) HG_Destroy(handle);
+}
+
+static void late_answer_finds_its_receive_and_is_dropped(void **state)
+{
+    struct pair *pair = *state;
+    uint64_t late = side_ext_counters(&pair->origin).late_response_count;
+    struct outcome outcome = {0};
+    hg_handle_t handle;
+
+    atomic_store(&cancel_is_deaf, true);
+    handle = forward_held(pair, &outcome, 50);
+    pair_wait_held(pair, &pair->target, 1);
+    pair_wait_for(pair, &outcome.count, 1);
+    assert_int_equal(outcome.ret, HG_TIMEOUT);
+    (void) HG_Destroy(handle);
+    respond_all(pair);
+    for (int i = 0; i < 100 && side_ext_counters(&pair->origin).late_response_count == late; i++)
+        pair_run(pair, 10);
+    assert_int_equal(side_ext_counters(&pair->origin).late_response_count, late + 1);
+    atomic_store(&cancel_is_deaf, false);
+    assert_int_equal(atomic_load(&outcome.count), 1);
+}
+
+static void parked_handles_do_not_keep_a_context(void **state)
+{
+    struct pair pair = {0};
+
+    (void) state;
+    pair_open(&pair, NULL);
+    atomic_store(&cancel_is_deaf, true);
+    for (int i = 0; i < 3; i++) {
+        struct outcome outcome = {0};
+        hg_handle_t handle = forward_held(&pair, &outcome, 10);
+
+        sleep_ms(15);
+        ends_now(&pair.origin, &outcome, HG_TIMEOUT);
+        (void) HG_Destroy(handle);
+    }
+    atomic_store(&cancel_is_deaf, false);
+    pair_run(&pair, 30);
+    while (pair.target.held_count > 0)
+        (void) HG_Destroy(pair.target.held[--pair.target.held_count]);
+    pair_close(&pair);
+}
+
+/* The request cannot be sent, as to a peer that does not take it. */
+static void request_that_is_stuck_ends_in_time(void **state)
+{
+    struct pair *pair = *state;
+    struct outcome outcome = {0};
+    hg_handle_t handle;
+    struct blob in;
+
+    blob_make(&in, 16, 1);
+    for (int oneway = 0; oneway < 2; oneway++) {
+        atomic_store(&outcome.count, 0);
+        handle = pair_create(pair, oneway ? RPC_ONEWAY : RPC_ECHO);
+        assert_int_equal(HG_Set_deadline(handle, 10), HG_SUCCESS);
+        swallow.is_on = true;
+        assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
+        sleep_ms(15);
+        ends_now(&pair->origin, &outcome, HG_TIMEOUT);
+        assert_int_equal(HG_Set_deadline(handle, 0), HG_SUCCESS);
+        assert_int_equal(pair_call(pair, handle, &in), HG_SUCCESS);
+        (void) HG_Destroy(handle);
+        swallow_end(NA_CANCELED);
+        pair_run(pair, 10);
+        assert_int_equal(atomic_load(&outcome.count), 1);
+    }
+    free(in.data);
+}
+
+static void cancel_with_a_deadline_ends_without_the_transport(void **state)
+{
+    struct pair *pair = *state;
+    uint64_t timeouts = side_ext_counters(&pair->origin).timeout_count;
+    struct outcome outcome = {0};
+    uint64_t start = now_ms();
+    hg_handle_t handle;
+
+    atomic_store(&cancel_is_deaf, true);
+    handle = forward_held(pair, &outcome, 60000);
+    assert_int_equal(HG_Cancel(handle), HG_SUCCESS);
+    assert_int_equal(HG_Cancel(handle), HG_SUCCESS);
+    pair_wait_for(pair, &outcome.count, 1);
+    atomic_store(&cancel_is_deaf, false);
+    assert_int_equal(outcome.ret, HG_CANCELED);
+    assert_true(now_ms() < start + 10000);
+    assert_int_equal(side_ext_counters(&pair->origin).timeout_count, timeouts);
+    (void) HG_Destroy(handle);
+    pair_run(pair, 20);
+    respond_all(pair);
+}
+
+static void sleeping_progress_wakes_in_time(void **state)
+{
+    struct pair *pair = *state;
+    struct outcome outcome = {0};
+    uint64_t start = now_ms();
+    hg_handle_t handle = forward_held(pair, &outcome, 100);
+    unsigned int count;
+
+    /* The transport may have to do with the request at first. */
+    while (atomic_load(&outcome.count) == 0) {
+        (void) HG_Progress(pair->origin.context, 30000);
+        (void) HG_Trigger(pair->origin.context, 0, 10, &count);
+    }
+    assert_int_equal(outcome.ret, HG_TIMEOUT);
+    assert_in_range(now_ms() - start, 100, 15000);
+    (void) HG_Destroy(handle);
+    pair_run(pair, 20);
+    respond_all(pair);
+}
+
+static void *sleep_in_progress(void *arg)
+{
+    const struct side *side = arg;
+    unsigned int count = 0;
+
+    while (count == 0) {
+        (void) HG_Progress(side->context, 30000);
+        (void) HG_Trigger(side->context, 0, 10, &count);
+    }
+    return NULL;
+}
+
+/* Who sleeps since before the RPC was forwarded has to learn of its deadline. */
+static void thread_that_sleeps_already_wakes_in_time(void **state)
+{
+    struct pair *pair = *state;
+
+    for (int i = 0; i < 3; i++) {
+        struct outcome outcome = {0};
+        uint64_t start = now_ms();
+        hg_handle_t handle;
+        pthread_t thread;
+
+        assert_int_equal(pthread_create(&thread, NULL, sleep_in_progress, &pair->origin), 0);
+        sleep_ms((unsigned int) i * 20u);
+        handle = forward_held(pair, &outcome, 50);
+        (void) pthread_join(thread, NULL);
+        assert_int_equal(atomic_load(&outcome.count), 1);
+        assert_int_equal(outcome.ret, HG_TIMEOUT);
+        assert_in_range(now_ms() - start, 50, 15000);
+        (void) HG_Destroy(handle);
+        pair_run(pair, 20);
+        respond_all(pair);
+    }
+}
+
+/* Wait on the descriptor until there is something to do; returns for how long. */
+static uint64_t wait_on_descriptor(const struct side *side, const struct outcome *outcome)
+{
+    struct pollfd fd = {.fd = HG_Event_get_wait_fd(side->context), .events = POLLIN};
+    uint64_t start = now_ms();
+    unsigned int count;
+
+    while (atomic_load(&outcome->count) == 0 && now_ms() < start + 20000) {
+        if (!HG_Event_ready(side->context))
+            (void) poll(&fd, 1, 20000);
+        (void) HG_Event_progress(side->context, &count);
+        (void) HG_Event_trigger(side->context, 10, &count);
+    }
+    return now_ms() - start;
+}
+
+static void descriptor_is_readable_in_time(void **state)
+{
+    struct pair *pair = *state;
+    struct outcome outcome = {0};
+    hg_handle_t handle;
+
+    if (HG_Event_get_wait_fd(pair->origin.context) < 0) {
+        test_skip("it has no descriptor");
+        return;
+    }
+    handle = forward_held(pair, &outcome, 100);
+    assert_in_range(wait_on_descriptor(&pair->origin, &outcome), 99, 15000);
+    assert_int_equal(outcome.ret, HG_TIMEOUT);
+    (void) HG_Destroy(handle);
+    pair_run(pair, 20);
+    respond_all(pair);
+}
+
+/* A deadline that is over when its RPC has long ended does not keep waking the descriptor. */
+static void descriptor_rests_after_an_early_end(void **state)
+{
+    struct pair *pair = *state;
+    struct pollfd fd = {.fd = HG_Event_get_wait_fd(pair->origin.context), .events = POLLIN};
+    struct outcome outcome = {0};
+    uint64_t end;
+    hg_handle_t handle;
+    unsigned int count;
+    int polls = 0;
+
+    if (fd.fd < 0) {
+        test_skip("it has no descriptor");
+        return;
+    }
+    handle = forward_held(pair, &outcome, 50);
+    for (int i = 0; i < 1000 && HG_Event_ready(pair->origin.context); i++) {
+        (void) HG_Event_progress(pair->origin.context, &count);
+        (void) HG_Event_trigger(pair->origin.context, 10, &count);
+    }
+    assert_int_equal(HG_Cancel(handle), HG_SUCCESS);
+    (void) wait_on_descriptor(&pair->origin, &outcome);
+    assert_int_equal(outcome.ret, HG_CANCELED);
+    end = now_ms() + 200;
+    while (now_ms() < end) {
+        if (!HG_Event_ready(pair->origin.context))
+            (void) poll(&fd, 1, 200);
+        (void) HG_Event_progress(pair->origin.context, &count);
+        (void) HG_Event_trigger(pair->origin.context, 10, &count);
+        polls++;
+    }
+    if (test_is_sm())
+        assert_in_range(polls, 1, 20);
+    (void) HG_Destroy(handle);
+    pair_run(pair, 20);
+    respond_all(pair);
+}
+
+static void default_is_for_new_handles(void **state)
+{
+    struct pair *pair = *state;
+    hg_handle_t handle = pair_create(pair, RPC_HOLD), timed;
+    struct outcome outcome = {0};
+    struct blob in;
+
+    assert_int_equal(HG_Class_set_default_deadline(pair->origin.hg_class, 30), HG_SUCCESS);
+    assert_int_equal(HG_Class_get_default_deadline(pair->origin.hg_class), 30);
+    timed = pair_create(pair, RPC_HOLD);
+    assert_int_equal(HG_Class_set_default_deadline(pair->origin.hg_class, 0), HG_SUCCESS);
+    assert_int_equal(HG_Get_deadline(handle), 0);
+    assert_int_equal(HG_Get_deadline(timed), 30);
+    blob_make(&in, 4, 0);
+    assert_int_equal(HG_Forward(timed, outcome_set, &outcome, &in), HG_SUCCESS);
+    free(in.data);
+    pair_wait_for(pair, &outcome.count, 1);
+    assert_int_equal(outcome.ret, HG_TIMEOUT);
+    (void) HG_Destroy(handle);
+    (void) HG_Destroy(timed);
+    /* Whatever a handle had, the next one starts anew. */
+    handle = pair_create(pair, RPC_HOLD);
+    assert_int_equal(HG_Get_deadline(handle), 0);
+    (void) HG_Destroy(handle);
+    pair_run(pair, 20);
+    respond_all(pair);
+}
+
+static hg_return_t forward_again(const struct hg_cb_info *info)
+{
+    struct outcome *outcome = info->arg;
+
+    assert_int_equal(info->ret, HG_TIMEOUT);
+    if (atomic_fetch_add(&outcome->count, 1) < 4) {
+        struct blob in;
+
+        blob_make(&in, 4, 0);
+        assert_int_equal(HG_Forward(info->info.forward.handle, forward_again, outcome, &in),
+                         HG_SUCCESS);
+        free(in.data);
+    } else {
+        assert_int_equal(HG_Destroy(info->info.forward.handle), HG_SUCCESS);
+    }
+    return HG_SUCCESS;
+}
+
+static void callback_may_forward_again_or_destroy(void **state)
+{
+    struct pair *pair = *state;
+
+    for (int deaf = 0; deaf < 2; deaf++) {
+        struct outcome outcome = {0};
+        hg_handle_t handle = pair_create(pair, RPC_HOLD);
+        struct blob in;
+
+        atomic_store(&cancel_is_deaf, deaf == 1);
+        blob_make(&in, 4, 0);
+        assert_int_equal(HG_Set_deadline(handle, 5), HG_SUCCESS);
+        assert_int_equal(HG_Forward(handle, forward_again, &outcome, &in), HG_SUCCESS);
+        free(in.data);
+        pair_wait_for(pair, &outcome.count, 5);
+        atomic_store(&cancel_is_deaf, false);
+        pair_run(pair, 20);
+        respond_all(pair);
+    }
+}
+
+static void rpc_to_self_ends_in_time(void **state)
+{
+    struct pair pair = {0};
+    struct outcome outcome = {0};
+    hg_handle_t handle;
+
+    (void) state;
+    side_open(&pair.origin, NULL);
+    pair.target = pair.origin;
+    assert_int_equal(HG_Addr_self(pair.origin.hg_class, &pair.addr), HG_SUCCESS);
+    for (int i = 0; i < 3; i++) {
+        struct blob out;
+
+        atomic_store(&outcome.count, 0);
+        handle = forward_held(&pair, &outcome, 20);
+        if (i > 0)
+            pair_wait_held(&pair, &pair.origin, 1);
+        if (i == 2) /* the handler has dropped it */
+            (void) HG_Destroy(pair.origin.held[--pair.origin.held_count]);
+        sleep_ms(25);
+        assert_int_equal(HG_Progress(pair.origin.context, 0), HG_SUCCESS);
+        pair_wait_for(&pair, &outcome.count, 1);
+        assert_int_equal(outcome.ret, HG_TIMEOUT);
+        blob_make(&out, 16, 2);
+        while (pair.origin.held_count > 0)
+            side_respond_held(&pair.origin, &out);
+        free(out.data);
+        pair_run(&pair, 5);
+        assert_int_equal(pair.origin.held_count, 0);
+        assert_int_equal(atomic_load(&outcome.count), 1);
+        (void) HG_Destroy(handle);
+    }
+    pair_echo(&pair, 10);
+    assert_int_equal(HG_Addr_free(pair.origin.hg_class, pair.addr), HG_SUCCESS);
+    side_close(&pair.origin);
+}
+
+/* The origin takes neither the response nor, if it is a large one, fetches it. */
+static void response_ends_in_time(void **state)
+{
+    struct pair *pair = *state;
+
+    for (int large = 0; large < 2; large++) {
+        struct outcome outcome = {0}, respond = {0};
+        hg_handle_t handle = forward_held(pair, &outcome, 0), held;
+        struct blob out;
+
+        pair_wait_held(pair, &pair->target, 1);
+        held = pair->target.held[--pair->target.held_count];
+        assert_int_equal(HG_Set_deadline(held, 20), HG_SUCCESS);
+        blob_make(&out, large ? pair_large(pair) : 16, 2);
+        swallow.is_on = true;
+        atomic_store(&cancel_is_deaf, true);
+        assert_int_equal(HG_Respond(held, outcome_set, &respond, &out), HG_SUCCESS);
+        free(out.data);
+        sleep_ms(25);
+        ends_now(&pair->target, &respond, HG_TIMEOUT);
+        assert_int_equal(respond.type, HG_CB_RESPOND);
+        atomic_store(&cancel_is_deaf, false);
+        (void) HG_Destroy(held);
+        pair_echo(pair, pair_large(pair));
+        swallow_end(NA_CANCELED);
+        assert_int_equal(HG_Cancel(handle), HG_SUCCESS);
+        pair_wait_for(pair, &outcome.count, 1);
+        (void) HG_Destroy(handle);
+        pair_run(pair, 10);
+    }
+}
+
+#define RACERS 3
+#define ROUNDS 150
+
+struct racer {
+    struct pair *pair;
+    atomic_int forwarded;
+    atomic_int called;
+    atomic_bool is_done;
+};
+
+static hg_return_t racer_called(const struct hg_cb_info *info)
+{
+    struct racer *racer = info->arg;
+
+    assert_true(info->ret == HG_SUCCESS || info->ret == HG_TIMEOUT || info->ret == HG_CANCELED);
+    atomic_fetch_add(&racer->called, 1);
+    return HG_SUCCESS;
+}
+
+/* Forwards with a deadline about as long as an answer takes, and cancels now and then. */
+static void *race(void *arg)
+{
+    struct racer *racer = arg;
+    hg_handle_t handle = pair_create(racer->pair, RPC_ECHO);
+    struct blob in;
+
+    blob_make(&in, 100, 1);
+    for (int i = 0; i < ROUNDS; i++) {
+        unsigned int count;
+
+        assert_int_equal(HG_Set_deadline(handle, i % 3 == 0 ? 1 : 2000), HG_SUCCESS);
+        if (HG_Forward(handle, racer_called, racer, &in) != HG_SUCCESS)
+            continue;
+        atomic_fetch_add(&racer->forwarded, 1);
+        if (i % 7 == 0)
+            sleep_ms(1);
+        if (i % 5 == 0)
+            assert_int_equal(HG_Cancel(handle), HG_SUCCESS);
+        while (atomic_load(&racer->called) < atomic_load(&racer->forwarded)) {
+            (void) HG_Progress(racer->pair->origin.context, 1);
+            (void) HG_Trigger(racer->pair->origin.context, 0, 1, &count);
+        }
+        assert_int_equal(atomic_load(&racer->called), atomic_load(&racer->forwarded));
+    }
+    free(in.data);
+    (void) HG_Destroy(handle);
+    atomic_store(&racer->is_done, true);
+    return NULL;
+}
+
+static void deadlines_race_with_answers_and_cancels(void **state)
+{
+    struct pair *pair = *state;
+    struct racer racers[RACERS];
+    pthread_t threads[RACERS];
+
+    for (int deaf = 0; deaf < 2; deaf++) {
+        bool is_done = false;
+
+        memset(racers, 0, sizeof(racers));
+        for (int i = 0; i < RACERS; i++) {
+            racers[i].pair = pair;
+            atomic_store(&cancel_is_deaf, deaf == 1);
+            assert_int_equal(pthread_create(&threads[i], NULL, race, &racers[i]), 0);
+        }
+        while (!is_done) {
+            side_progress(&pair->target);
+            is_done = true;
+            for (int i = 0; i < RACERS; i++)
+                is_done = is_done && atomic_load(&racers[i].is_done);
+        }
+        for (int i = 0; i < RACERS; i++)
+            (void) pthread_join(threads[i], NULL);
+    }
+    atomic_store(&cancel_is_deaf, false);
+    pair_run(pair, 20);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(setters_check_their_object),
+        cmocka_unit_test(answer_in_time_is_no_timeout),
+        cmocka_unit_test(rpc_ends_when_its_time_is_over),
+        cmocka_unit_test(deaf_transport_ends_as_soon),
+        cmocka_unit_test(late_answer_finds_its_receive_and_is_dropped),
+        cmocka_unit_test(parked_handles_do_not_keep_a_context),
+        cmocka_unit_test(request_that_is_stuck_ends_in_time),
+        cmocka_unit_test(cancel_with_a_deadline_ends_without_the_transport),
+        cmocka_unit_test(sleeping_progress_wakes_in_time),
+        cmocka_unit_test(thread_that_sleeps_already_wakes_in_time),
+        cmocka_unit_test(descriptor_is_readable_in_time),
+        cmocka_unit_test(descriptor_rests_after_an_early_end),
+        cmocka_unit_test(default_is_for_new_handles),
+        cmocka_unit_test(callback_may_forward_again_or_destroy),
+        cmocka_unit_test(rpc_to_self_ends_in_time),
+        cmocka_unit_test(response_ends_in_time),
+        cmocka_unit_test(deadlines_race_with_answers_and_cancels),
+    };
+
+    return cmocka_run_group_tests(tests, pair_setup, pair_teardown);
+}

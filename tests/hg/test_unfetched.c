@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Large responses that nobody fetches: whether their origin says so or not, the target's handles,
+ * blocks and descriptors come back.
+ */
+#include "hg/hg_private.h"
+#include "hg_fixture.h"
+
+/* How many there are; AMALGAM_TEST_COUNT says otherwise. */
+#define COUNT   2000
+#define AT_ONCE 32
+
+/* The linker puts this in front of NA: the word that an RPC was given up is lost. */
+static bool is_mute;
+
+na_return_t __real_NA_Msg_send_unexpected(na_class_t *, na_context_t *, na_cb_t, void *,
+                                          const void *, size_t, void *, na_addr_t *, uint8_t,
+                                          na_tag_t, na_op_id_t *);
+na_return_t __wrap_NA_Msg_send_unexpected(na_class_t *, na_context_t *, na_cb_t, void *,
+                                          const void *, size_t, void *, na_addr_t *, uint8_t,
+                                          na_tag_t, na_op_id_t *);
+
+na_return_t __wrap_NA_Msg_send_unexpected(na_class_t *na_class, na_context_t *context,
+                                          na_cb_t callback, void *arg, const void *buf, size_t size,
+                                          void *data, na_addr_t *dest, uint8_t id, na_tag_t tag,
+                                          na_op_id_t *op)
+{
+    if (is_mute)
+        return NA_IO_ERROR;
+    return __real_NA_Msg_send_unexpected(na_class, context, callback, arg, buf, size, data, dest,
+                                         id, tag, op);
+}
+
+static int wanted_count(void)
+{
+    const char *count = getenv("AMALGAM_TEST_COUNT");
+
+    return count != NULL ? atoi(count) : COUNT;
+}
+
+/* What a target has of each kind. */
+struct resources {
+    uint32_t handles_made;
+    uint32_t handles_used;
+    int32_t bulks;
+    hg_size_t kept;
+};
+
+static struct resources resources_of(const struct side *side)
+{
+    struct resources resources = {0};
+
+    (void) pthread_mutex_lock(&side->context->targets[HG_LANE_MAIN].lock);
+    resources.handles_made = side->context->targets[HG_LANE_MAIN].count;
+    (void) pthread_mutex_unlock(&side->context->targets[HG_LANE_MAIN].lock);
+    resources.handles_used = hg_context_count_handles(side->context, false);
+    resources.bulks = atomic_load(&side->hg_class->bulk_count);
+    resources.kept = side->hg_class->blocks.kept;
+    assert_null(side->context->controls.awaiting);
+    return resources;
+}
+
+/* Forward some, take back all, and let the target respond to them as it does. */
+static void give_up_some(struct pair *pair, hg_handle_t *handles, bool mute)
+{
+    uint32_t size = pair_large(pair);
+    struct outcome outcome = {0};
+    int handled = atomic_load(&pair->target.handled);
+    int responded = atomic_load(&pair->target.responded);
+
+    for (int i = 0; i < AT_ONCE; i++)
+        assert_int_equal(HG_Forward(handles[i], outcome_set, &outcome, &size), HG_SUCCESS);
+    /* The requests have arrived: each is responded to. */
+    while (atomic_load(&pair->target.handled) < handled + AT_ONCE)
+        side_progress(&pair->target);
+    is_mute = mute;
+    for (int i = 0; i < AT_ONCE; i++)
+        assert_int_equal(HG_Cancel(handles[i]), HG_SUCCESS);
+    pair_wait_for(pair, &outcome.count, AT_ONCE);
+    is_mute = false;
+    pair_wait_for(pair, &pair->target.responded, responded + AT_ONCE);
+}
+
+static void run(bool mute, unsigned int timeout_ms, int count)
+{
+    struct pair pair = {0};
+    hg_handle_t handles[AT_ONCE];
+    struct resources before, after;
+
+    pair_open(&pair, NULL);
+    assert_int_equal(HG_Class_set_overflow_timeout(pair.target.hg_class, timeout_ms), HG_SUCCESS);
+    for (int i = 0; i < AT_ONCE; i++)
+        handles[i] = pair_create(&pair, RPC_FILL);
+    give_up_some(&pair, handles, mute);
+    pair_run(&pair, 20);
+    before = resources_of(&pair.target);
+    for (int i = 0; i < count; i += AT_ONCE)
+        give_up_some(&pair, handles, mute);
+    pair_run(&pair, 20);
+    after = resources_of(&pair.target);
+    assert_int_equal(after.handles_used, before.handles_used);
+    assert_in_range(after.handles_made, 1, before.handles_made + AT_ONCE);
+    assert_in_range(after.bulks, 0, before.bulks + AT_ONCE);
+    assert_in_range(after.kept, 0, before.kept + AT_ONCE * (hg_size_t) (pair_large(&pair) + 65536));
+    for (int i = 0; i < AT_ONCE; i++)
+        (void) HG_Destroy(handles[i]);
+    pair_echo(&pair, pair_large(&pair));
+    pair_close(&pair);
+}
+
+static void given_up_responses_leave_nothing_behind(void **state)
+{
+    (void) state;
+    run(false, HG_OVERFLOW_TIMEOUT_DEFAULT, wanted_count());
+}
+
+/* The origin does not say it: the response ends when it was waited for long enough. */
+static void unfetched_responses_leave_nothing_behind(void **state)
+{
+    (void) state;
+    run(true, 5, wanted_count() / 10);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(given_up_responses_leave_nothing_behind),
+        cmocka_unit_test(unfetched_responses_leave_nothing_behind),
+    };
+
+    HG_Set_log_level(getenv("HG_LOG_LEVEL") ? getenv("HG_LOG_LEVEL") : "none");
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

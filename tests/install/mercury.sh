@@ -1,0 +1,39 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Programs written for Mercury build against the prefix by pkg-config and by CMake, and run.
+. "$(dirname "$0")/common.sh"
+
+dir="$AMALGAM_WORK_DIR/mercury"
+fresh_directory "$dir"
+
+for version in mercury:2.4.1 na:6.0.0 mercury_util:4.1.0; do
+    found=$(pkg-config --modversion "${version%:*}") || fail "no ${version%:*}.pc"
+    [ "$found" = "${version#*:}" ] || fail "${version%:*}.pc has version $found"
+done
+
+# Usage: build_and_run <program> <compiler and flags>...
+build_and_run() {
+    local program="$dir/$1"
+    shift
+    "$@" -Wall -Wextra -Werror "$here/mercury_client.c" -x none -o "$program" \
+        $(pkg-config --cflags --libs mercury) \
+        -Wl,-rpath,"$(pkg-config --variable=libdir mercury)" || {
+        fail "$program does not build"
+        return
+    }
+    "$program" || fail "$program ended with $?"
+}
+build_and_run client_c "$CC" -std=c11
+build_and_run client_cxx "$CXX" -std=c++14 -x c++
+
+"$CMAKE" -S "$here/mercury_project" -B "$dir/build" -G Ninja -DCMAKE_C_COMPILER="$CC" \
+    -DCMAKE_CXX_COMPILER="$CXX" -DCMAKE_PREFIX_PATH="$AMALGAM_PREFIX" >"$dir/log" 2>&1 &&
+    "$CMAKE" --build "$dir/build" >>"$dir/log" 2>&1 || {
+    cat "$dir/log"
+    fail "the project does not build"
+    finish
+}
+for program in client_c client_cxx na_only util_only; do
+    "$dir/build/$program" || fail "$program, built by CMake, ended with $?"
+done
+finish "programs for Mercury"

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory of which pieces are under way to somebody who does not read: it can be had back at once,
+ * nothing reads it afterwards, and the connection lives on. Over sockets, where pieces wait.
+ */
+
+#include "transport/transport_test.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+#define INIT      "ucx+tcp://127.0.0.1"
+#define BYTES     (16u << 20) /* more than sockets hold */
+#define SMALL     100000u
+#define PROMPT_MS 1000u /* less than the plugin waits for what UCX does not give back */
+#define POLLS     200
+
+/* Who asks, who has the memory, and both memories. */
+struct scene {
+    struct end origin;
+    struct end target;
+    na_addr_t *addr;
+    uint8_t *remote;
+    na_mem_handle_t *exposed;
+    na_mem_handle_t *handle; /* the origin's, for `exposed` */
+    uint8_t *local;
+    na_mem_handle_t *local_mem;
+    na_op_id_t *op;
+};
+
+static uint8_t *memory_map(int value)
+{
+    uint8_t *memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    memset(memory, value, BYTES);
+    return memory;
+}
+
+static void expose(struct scene *scene, void *base, size_t size)
+{
+    uint8_t packed[4096];
+    size_t packed_size;
+
+    scene->exposed = mem_open(&scene->target, base, size, NA_MEM_READWRITE);
+    packed_size = NA_Mem_handle_get_serialize_size(scene->target.na_class, scene->exposed);
+    assert_in_range(packed_size, 1, sizeof(packed));
+    assert_int_equal(
+        NA_Mem_handle_serialize(scene->target.na_class, packed, packed_size, scene->exposed),
+        NA_SUCCESS);
+    assert_int_equal(
+        NA_Mem_handle_deserialize(scene->origin.na_class, &scene->handle, packed, packed_size),
+        NA_SUCCESS);
+}
+
+static void scene_open(struct scene *scene)
+{
+    end_open(&scene->origin, INIT, NULL);
+    end_open(&scene->target, INIT, NULL);
+    scene->addr = end_lookup(&scene->origin, &scene->target);
+    scene->remote = memory_map(1);
+    scene->local = memory_map(2);
+    expose(scene, scene->remote, BYTES);
+    scene->local_mem = mem_open(&scene->origin, scene->local, BYTES, NA_MEM_READWRITE);
+    scene->op = NA_Op_create(scene->origin.na_class, NA_OP_SINGLE);
+    assert_non_null(scene->op);
+}
+
+static void scene_close(struct scene *scene)
+{
+    NA_Op_destroy(scene->origin.na_class, scene->op);
+    NA_Mem_handle_free(scene->origin.na_class, scene->handle);
+    mem_close(&scene->target, scene->exposed);
+    if (scene->local_mem != NULL)
+        mem_close(&scene->origin, scene->local_mem);
+    (void) munmap(scene->remote, BYTES);
+    (void) munmap(scene->local, BYTES);
+    NA_Addr_free(scene->origin.na_class, scene->addr);
+    end_close(&scene->origin);
+    end_close(&scene->target);
+}
+
+static void start(struct scene *scene, bool put, size_t size, struct event *event)
+{
+    assert_int_equal((put ? NA_Put : NA_Get)(scene->origin.na_class, scene->origin.context,
+                                             event_callback, event, scene->local_mem, 0,
+                                             scene->handle, 0, size, scene->addr, 0, scene->op),
+                     NA_SUCCESS);
+}
+
+static void finish(struct scene *scene, struct event *event)
+{
+    uint64_t limit = now_ms() + TEST_WAIT_MS;
+
+    while (event->done == 0 && now_ms() < limit) {
+        end_progress(&scene->origin, 0);
+        end_progress(&scene->target, 0);
+    }
+    assert_true(event->done);
+}
+
+/* One that works, and makes the connection if there is none. */
+static void transfer(struct scene *scene, bool put, size_t size)
+{
+    struct event event = {0};
+
+    start(scene, put, size, &event);
+    finish(scene, &event);
+    assert_int_equal(event.ret, NA_SUCCESS);
+}
+
+static void deregistered_memory_is_not_waited_for(void **state)
+{
+    struct event event = {0};
+    struct scene scene;
+    uint64_t from;
+
+    (void) state;
+    scene_open(&scene);
+    transfer(&scene, false, SMALL);
+    assert_int_equal(scene.local[SMALL - 1], 1);
+    start(&scene, false, BYTES, &event);
+    for (int i = 0; i < POLLS; i++)
+        end_progress(&scene.target, 0); /* the origin does not read */
+    from = now_ms();
+    mem_close(&scene.target, scene.exposed);
+    assert_in_range(now_ms() - from, 0, PROMPT_MS);
+    assert_int_equal(mprotect(scene.remote, BYTES, PROT_NONE), 0); /* who reads it now, dies */
+    finish(&scene, &event);
+    assert_int_equal(event.ret, NA_INVALID_ARG);
+    assert_int_equal(scene.local[BYTES - 1], 2);
+    for (size_t i = 0; i < BYTES; i++)
+        assert_int_not_equal(scene.local[i], 0); /* not what stands for pieces taken back */
+
+    /* Over the same connection. */
+    NA_Mem_handle_free(scene.origin.na_class, scene.handle);
+    assert_int_equal(mprotect(scene.remote, BYTES, PROT_READ | PROT_WRITE), 0);
+    expose(&scene, scene.remote, BYTES);
+    memset(scene.remote, 3, BYTES);
+    transfer(&scene, false, BYTES);
+    assert_int_equal(memcmp(scene.local, scene.remote, BYTES), 0);
+    scene_close(&scene);
+}
+
+static void a_cancelled_put_is_not_waited_for(void **state)
+{
+    struct event event = {0};
+    struct scene scene;
+
+    (void) state;
+    scene_open(&scene);
+    transfer(&scene, true, SMALL);
+    assert_int_equal(scene.remote[SMALL - 1], 2);
+    start(&scene, true, BYTES, &event);
+    for (int i = 0; i < POLLS; i++)
+        end_progress(&scene.origin, 0); /* the target does not read */
+    assert_int_equal(NA_Cancel(scene.origin.na_class, scene.origin.context, scene.op), NA_SUCCESS);
+    assert_true(event_wait(&scene.origin, &event, PROMPT_MS));
+    assert_int_equal(event.ret, NA_CANCELED);
+    mem_close(&scene.origin, scene.local_mem);
+    assert_int_equal(mprotect(scene.local, BYTES, PROT_NONE), 0);
+    end_progress(&scene.target, 50);
+    assert_int_equal(scene.remote[BYTES - 1], 1);
+    for (size_t i = 0; i < BYTES; i++)
+        assert_int_not_equal(scene.remote[i], 0);
+
+    assert_int_equal(mprotect(scene.local, BYTES, PROT_READ | PROT_WRITE), 0);
+    scene.local_mem = mem_open(&scene.origin, scene.local, BYTES, NA_MEM_READWRITE);
+    memset(scene.local, 4, BYTES);
+    transfer(&scene, true, BYTES);
+    assert_int_equal(memcmp(scene.local, scene.remote, BYTES), 0);
+    scene_close(&scene);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(deregistered_memory_is_not_waited_for),
+        cmocka_unit_test(a_cancelled_put_is_not_waited_for),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
