@@ -43,6 +43,8 @@ int32_t mpi_frame_send(struct fabric_endpoint *endpoint, struct fabric_frame *fr
         mpi_job_put(job);
         return NA_PLUGIN_HOSTUNREACH;
     }
+    if (mpi_likely(job->index == UINT32_MAX))
+        mpi_frame_sent(na_class, job);
     return NA_PLUGIN_SUCCESS;
 }
 

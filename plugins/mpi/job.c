@@ -10,8 +10,10 @@
 #include <string.h>
 
 #define REQUESTS_FIRST 64u
+#define JOB_SMALL      1024u /* bytes that MPI sends at once */
 #define REMAINS_NS     UINT64_C(100000000)
 
+static bool job_is_sent(struct mpi_job *job, uint64_t size, MPI_Request *request);
 static bool job_is_piece(enum mpi_job_kind kind);
 static bool job_is_receive(enum mpi_job_kind kind);
 static struct mpi_job *job_make(struct na_plugin_class *na_class, uint64_t capacity);
@@ -66,7 +68,10 @@ void mpi_job_put(struct mpi_job *job)
     mpi_link_unused(link);
 }
 
-/* What is in its memory, to the link's endpoint. Sync: it ends when it is received. */
+/*
+ * What is in its memory, to the link's endpoint. Sync: it ends when it is received. If it is in no
+ * array afterwards, MPI is done with it, and its status is set.
+ */
 int32_t mpi_job_send(struct mpi_job *job, int tag, uint64_t size, bool is_sync)
 {
     const struct mpi_link *link = job->link;
@@ -79,12 +84,27 @@ int32_t mpi_job_send(struct mpi_job *job, int tag, uint64_t size, bool is_sync)
     else
         error = MPI_Isend(job->data, (int) size, MPI_BYTE, link->rank, tag, link->comm, &request);
     if (mpi_likely(error == MPI_SUCCESS)) {
-        job_add(job, request);
+        if (is_sync || !job_is_sent(job, size, &request))
+            job_add(job, request);
         return NA_PLUGIN_SUCCESS;
     }
     MPI_LOG_WARNING("%llu bytes could not be sent to %s (%s)", (unsigned long long) size,
                     link->name != NULL ? link->name : "a peer", mpi_text(error, text));
     return mpi_status(error);
+}
+
+/* MPI is done with most small frames at once: those need no look at all the others. */
+static bool job_is_sent(struct mpi_job *job, uint64_t size, MPI_Request *request)
+{
+    int is_done = 0, error;
+
+    if (job->kind != MPI_JOB_SEND_FRAME || size > JOB_SMALL)
+        return false;
+    error = MPI_Test(request, &is_done, MPI_STATUS_IGNORE);
+    if (mpi_likely(error == MPI_SUCCESS && is_done == 0))
+        return false;
+    job->status = error == MPI_SUCCESS ? NA_PLUGIN_SUCCESS : mpi_status(error);
+    return true;
 }
 
 /* From the link's endpoint, or from all. */
