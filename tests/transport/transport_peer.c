@@ -524,6 +524,7 @@ static bool peer_close(void)
         free(peer_sends[i].buf);
     /* Not before: libfabric's tcp provider takes in the rest of a put that has begun. */
     free(peer_bytes);
+    peer_bytes = NULL; /* an agent is a peer again */
     return good;
 }
 
