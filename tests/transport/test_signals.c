@@ -48,9 +48,8 @@ static struct sigaction disposition(int number, int shift)
  */
 static bool is_for_mpi(int number, const struct sigaction *expected)
 {
-    return strncmp(test_init_string(), "mpi", 3) == 0 &&
-           (number == SIGPIPE || number == SIGUSR1) && expected->sa_flags == 0 &&
-           expected->sa_handler == SIG_DFL;
+    return strncmp(test_init_string(), "mpi", 3) == 0 && (number == SIGPIPE || number == SIGUSR1) &&
+           expected->sa_flags == 0 && expected->sa_handler == SIG_DFL;
 }
 
 static int count_changed(const char *when, int shift)
