@@ -292,7 +292,8 @@ static int32_t process_communicators(const struct na_plugin_class *na_class)
 
 /*
  * Once for each communicator that is given, and then all of its ranks have to take part. The
- * program names it by the environment (na_mpi.h).
+ * program names it by the environment (na_mpi.h). The one before is never freed: a goodbye may be
+ * under way in it, and Open MPI gives that to the next one with the same number, or crashes.
  */
 static int32_t process_world(void)
 {
@@ -319,9 +320,6 @@ static int32_t process_world(void)
         MPI_LOG_ERROR("a class over another communicator is open: close it first");
         return NA_PLUGIN_BUSY;
     }
-    if (mpi_process.world != MPI_COMM_NULL)
-        (void) MPI_Comm_free(&mpi_process.world);
-    mpi_process.world = MPI_COMM_NULL;
     ret = mpi_process_dup(base, given != NULL ? "the given communicator" : "MPI_COMM_WORLD",
                           &mpi_process.world);
     if (ret != NA_PLUGIN_SUCCESS)
@@ -330,8 +328,6 @@ static int32_t process_world(void)
     /* Nothing is under way in new communicators: the first endpoint is number 0 again. */
     if (fabric_list_empty(&classes)) {
         next_serial = 0;
-        if (mpi_process.self != MPI_COMM_NULL)
-            (void) MPI_Comm_free(&mpi_process.self);
         mpi_process.self = MPI_COMM_NULL;
     }
     (void) MPI_Comm_rank(mpi_process.world, &mpi_process.rank);
