@@ -9,8 +9,10 @@
 #include "mpi_class.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define HELLO_MAGIC   UINT32_C(0x48446d41)
 #define HELLO_NS      UINT64_C(5000000000) /* for it to come after the connection */
@@ -19,6 +21,8 @@
 #define ACCEPT_PAUSE  100000000
 #define CLOSE_NS      UINT64_C(1000000000) /* for goodbyes when the process ends */
 #define CLOSE_PAUSE   1000000
+#define PARK_SIGNAL   (SIGRTMAX - 3)
+#define PARK_AFTER_NS UINT64_C(50000000) /* by then who accepts waits, and has no lock */
 
 /* The first message of who connects. */
 struct dial_hello {
@@ -40,8 +44,10 @@ struct dial_call {
 static int32_t port_start(void);
 static void *port_run(void *arg);
 static void port_accepted(MPI_Comm comm);
+static bool port_park(uint64_t end);
+static void port_parked(int number);
 static bool hello_receive(MPI_Comm comm, struct dial_hello *hello);
-static int32_t thread_start(void *(*run)(void *arg), void *arg);
+static int32_t thread_start(void *(*run)(void *arg), void *arg, pthread_t *thread);
 static void *dial_run(void *arg);
 static int dial_connect(struct dial_call *call, MPI_Comm *comm_p);
 static void dial_pause(long ns);
@@ -58,6 +64,10 @@ static struct fabric_link left = {&left, &left}; /* the lock */
 static _Atomic uint32_t dial_count;              /* threads that connect */
 static pthread_mutex_t dial_lock = PTHREAD_MUTEX_INITIALIZER;
 static char own_port[MPI_MAX_PORT_NAME]; /* empty: there is none yet */
+static MPI_Comm port_self;               /* for who accepts */
+static pthread_t port_thread;
+static _Atomic uint64_t port_since; /* ns: so long it waits in MPI; 0: it does not */
+static _Atomic bool is_parked;
 
 /* The port of this process, opened if it is not. */
 int32_t mpi_port_open(char port[FABRIC_NAME_MAX])
@@ -77,6 +87,7 @@ int32_t mpi_port_open(char port[FABRIC_NAME_MAX])
 int32_t mpi_dial(struct mpi_link *link)
 {
     struct dial_call *call = mpi_host->mem_alloc(sizeof(*call), 0);
+    pthread_t thread;
     int32_t ret;
 
     if (call == NULL)
@@ -89,7 +100,7 @@ int32_t mpi_dial(struct mpi_link *link)
     call->from = link->na_class->serial;
     call->link = link->number;
     memcpy(call->name, link->na_class->name, sizeof(call->name));
-    ret = thread_start(dial_run, call);
+    ret = thread_start(dial_run, call, &thread);
     if (ret != NA_PLUGIN_SUCCESS) {
         (void) atomic_fetch_sub(&dial_count, 1);
         mpi_host->mem_free(call);
@@ -134,7 +145,7 @@ bool mpi_comms_close(void)
         is_closed = fabric_list_empty(&left) && atomic_load(&dial_count) == 0;
         (void) pthread_mutex_unlock(&dial_lock);
         if (is_closed || mpi_host->clock_ns() > end)
-            return is_closed;
+            return is_closed && port_park(end);
         dial_pause(CLOSE_PAUSE);
     }
 }
@@ -159,8 +170,10 @@ static int32_t port_start(void)
         (void) MPI_Close_port(port);
         return NA_PLUGIN_OPNOTSUPPORTED;
     }
+    ret = mpi_process_dup(MPI_COMM_SELF, "MPI_COMM_SELF", &port_self);
     memcpy(own_port, port, sizeof(port));
-    ret = thread_start(port_run, NULL);
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = thread_start(port_run, NULL, &port_thread);
     if (ret != NA_PLUGIN_SUCCESS) {
         own_port[0] = '\0';
         (void) MPI_Close_port(port);
@@ -171,15 +184,19 @@ static int32_t port_start(void)
 /* As long as the process lives. */
 static void *port_run(void *arg)
 {
-    MPI_Comm self;
+    sigset_t park;
 
     (void) arg;
-    if (mpi_process_dup(MPI_COMM_SELF, "MPI_COMM_SELF", &self) != NA_PLUGIN_SUCCESS)
-        return NULL;
-    while (!mpi_process_is_over()) {
+    (void) sigemptyset(&park);
+    (void) sigaddset(&park, PARK_SIGNAL);
+    (void) pthread_sigmask(SIG_UNBLOCK, &park, NULL);
+    for (;;) {
         MPI_Comm comm = MPI_COMM_NULL;
-        int error = MPI_Comm_accept(own_port, MPI_INFO_NULL, 0, self, &comm);
+        int error;
 
+        atomic_store(&port_since, mpi_host->clock_ns());
+        error = MPI_Comm_accept(own_port, MPI_INFO_NULL, 0, port_self, &comm);
+        atomic_store(&port_since, 0);
         if (mpi_process_is_over())
             break;
         if (error == MPI_SUCCESS && comm != MPI_COMM_NULL)
@@ -188,6 +205,43 @@ static void *port_run(void *arg)
             dial_pause(ACCEPT_PAUSE);
     }
     return NULL;
+}
+
+/*
+ * MPI_Finalize makes MPI_Comm_accept fail, which then uses what is not there any more. So who
+ * accepts is stopped before, where it waits for others and keeps nobody out of anything; nothing
+ * but a signal gets there. False: it is at work, or the program uses that signal.
+ */
+static bool port_park(uint64_t end)
+{
+    struct sigaction action = {0}, before;
+
+    if (own_port[0] == '\0')
+        return true;
+    for (;;) {
+        uint64_t since = atomic_load(&port_since), now = mpi_host->clock_ns();
+
+        if (since != 0 && now - since > PARK_AFTER_NS)
+            break;
+        if (now > end + PARK_AFTER_NS)
+            return false;
+        dial_pause(CLOSE_PAUSE);
+    }
+    action.sa_handler = port_parked;
+    if (sigaction(PARK_SIGNAL, NULL, &before) != 0 || before.sa_handler != SIG_DFL ||
+        sigaction(PARK_SIGNAL, &action, NULL) != 0 || pthread_kill(port_thread, PARK_SIGNAL) != 0)
+        return false;
+    while (!atomic_load(&is_parked) && mpi_host->clock_ns() < end + PARK_AFTER_NS)
+        dial_pause(CLOSE_PAUSE);
+    return atomic_load(&is_parked);
+}
+
+static void port_parked(int number)
+{
+    (void) number;
+    atomic_store(&is_parked, true);
+    for (;;)
+        (void) pause();
 }
 
 static void port_accepted(MPI_Comm comm)
@@ -251,15 +305,19 @@ static bool hello_receive(MPI_Comm comm, struct dial_hello *hello)
     return true;
 }
 
-static int32_t thread_start(void *(*run)(void *arg), void *arg)
+/* The program's signals are none of its business. */
+static int32_t thread_start(void *(*run)(void *arg), void *arg, pthread_t *thread)
 {
+    sigset_t all, before;
     pthread_attr_t attr;
-    pthread_t thread;
     int error;
 
+    (void) sigfillset(&all);
     (void) pthread_attr_init(&attr);
     (void) pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    error = pthread_create(&thread, &attr, run, arg);
+    (void) pthread_sigmask(SIG_SETMASK, &all, &before);
+    error = pthread_create(thread, &attr, run, arg);
+    (void) pthread_sigmask(SIG_SETMASK, &before, NULL);
     (void) pthread_attr_destroy(&attr);
     if (error == 0)
         return NA_PLUGIN_SUCCESS;

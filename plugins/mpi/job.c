@@ -125,6 +125,34 @@ int32_t mpi_job_receive(struct mpi_job *job, int tag, uint64_t size)
     return mpi_status(error);
 }
 
+/* One message of those that nobody receives; false: there is none. */
+bool mpi_job_receive_rest(struct mpi_link *link)
+{
+    struct mpi_job *job = NULL;
+    MPI_Request request;
+    MPI_Message message;
+    MPI_Status status;
+    int is_there = 0, size = 0;
+
+    mpi_enter();
+    if (MPI_Improbe(link->rank, MPI_ANY_TAG, link->comm, &is_there, &message, &status) !=
+        MPI_SUCCESS)
+        is_there = 0;
+    if (is_there != 0) {
+        (void) MPI_Get_count(&status, MPI_BYTE, &size);
+        job = mpi_job_get(link->na_class, link, MPI_JOB_RECV_REST);
+    }
+    if (job != NULL) {
+        if (MPI_Imrecv(job->data, size < (int) MPI_PIECE ? size : (int) MPI_PIECE, MPI_BYTE,
+                       &message, &request) == MPI_SUCCESS)
+            job_add(job, request);
+        else
+            mpi_job_put(job);
+    }
+    mpi_leave();
+    return job != NULL;
+}
+
 /* A receive is to end; what was matched already ends when it came. */
 void mpi_job_withdraw(struct mpi_job *job)
 {
@@ -249,12 +277,13 @@ void mpi_remains_look(void)
 
 static bool job_is_piece(enum mpi_job_kind kind)
 {
-    return kind == MPI_JOB_SEND_PIECE || kind == MPI_JOB_RECV_PIECE;
+    return kind == MPI_JOB_SEND_PIECE || kind == MPI_JOB_RECV_PIECE || kind == MPI_JOB_RECV_REST;
 }
 
 static bool job_is_receive(enum mpi_job_kind kind)
 {
-    return kind == MPI_JOB_RECV_FRAME || kind == MPI_JOB_RECV_PIECE || kind == MPI_JOB_RECV_META;
+    return kind == MPI_JOB_RECV_FRAME || kind == MPI_JOB_RECV_PIECE || kind == MPI_JOB_RECV_META ||
+           kind == MPI_JOB_RECV_REST;
 }
 
 /* With a place in the arrays: posting it cannot fail for want of one. */
