@@ -131,11 +131,17 @@ macro(amalgam_add_test_entry entry labels environment)
         set_tests_properties(${entry} PROPERTIES PROCESSORS ${arg_PROCESSORS})
     endif()
     if("${labels}" MATCHES "mpi[+]dynamic")
-        set_tests_properties(${entry} PROPERTIES FIXTURES_REQUIRED ompi_server RESOURCE_LOCK
-            ompi_server ENVIRONMENT
-            "${AMALGAM_TEST_ENVIRONMENT};${environment};OMPI_MCA_pmix_server_uri=file:${AMALGAM_OMPI_SERVER_FILE}")
+        amalgam_with_ompi_server(${entry} "${AMALGAM_TEST_ENVIRONMENT};${environment}")
     endif()
 endmacro()
+
+# An entry whose processes find each other by the server that tests/mpi starts, with the environment
+# that it has anyway.
+function(amalgam_with_ompi_server entry environment)
+    set_tests_properties(${entry} PROPERTIES FIXTURES_REQUIRED ompi_server RESOURCE_LOCK ompi_server
+        ENVIRONMENT
+        "${environment};OMPI_MCA_pmix_server_uri=file:${AMALGAM_OMPI_SERVER_FILE}")
+endfunction()
 
 # How an entry's program, of the caller's `target`, is started over the transport in its name; with
 # ranks for peers, or, when <without> begins with that transport, only to say the reason.
