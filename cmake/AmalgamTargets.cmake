@@ -57,7 +57,8 @@ endfunction()
 # amalgam_add_test(NAME <name> SOURCES <file>... [LIBS <lib>...] [LABELS <label>...]
 #                  [TIMEOUT <seconds>] [ARGS <arg>...] [ENV <NAME=value>...] [DEPENDS <target>...]
 #                  [DEFINITIONS <def>...] [INTERNAL] [PROCESSORS <n>] [LOOP] [EACH_TRANSPORT]
-#                  [TRANSPORTS <init string>...])
+#                  [TRANSPORTS <init string>...] [RANKS <count>]
+#                  [WITHOUT <init string> <reason>...])
 #
 # A cmocka program (target test_<name>) and its ctest entry <name>. Without LIBS it links
 # amalgam::hg (and amalgam::na through it); a test of na alone says LIBS amalgam::na. INTERNAL
@@ -69,9 +70,13 @@ endfunction()
 # <name>.<transport> for others, with AMALGAM_TEST_INIT saying which; na+sm when left out.
 # EACH_TRANSPORT: all of AMALGAM_TEST_TRANSPORTS. LOOP: also an entry <name>.loop over the plugin in
 # which nothing is as in shared memory.
+#
+# RANKS: where peers have to be ranks of one MPI job, mpiexec starts so many of transport_peer with
+# it. WITHOUT: over that one an entry says why the test is left out.
 function(amalgam_add_test)
-    cmake_parse_arguments(PARSE_ARGV 0 arg "INTERNAL;LOOP;EACH_TRANSPORT" "NAME;TIMEOUT;PROCESSORS"
-        "SOURCES;LIBS;LABELS;ARGS;ENV;DEPENDS;DEFINITIONS;TRANSPORTS")
+    cmake_parse_arguments(PARSE_ARGV 0 arg "INTERNAL;LOOP;EACH_TRANSPORT"
+        "NAME;TIMEOUT;PROCESSORS;RANKS"
+        "SOURCES;LIBS;LABELS;ARGS;ENV;DEPENDS;DEFINITIONS;TRANSPORTS;WITHOUT")
     amalgam_check_arguments(amalgam_add_test "${arg_SOURCES}" "${arg_UNPARSED_ARGUMENTS}")
     if(NOT arg_LIBS)
         set(arg_LIBS amalgam::hg)
@@ -118,13 +123,46 @@ endfunction()
 
 # One entry of ctest, with what amalgam_add_test parsed.
 macro(amalgam_add_test_entry entry labels environment)
-    add_test(NAME ${entry} COMMAND ${target} ${arg_ARGS})
+    amalgam_test_command(command ${entry} "${arg_RANKS}" ${arg_WITHOUT})
+    add_test(NAME ${entry} COMMAND ${command} ${arg_ARGS})
     set_tests_properties(${entry} PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT}
         ENVIRONMENT "${AMALGAM_TEST_ENVIRONMENT};${environment}" SKIP_RETURN_CODE 77)
     if(arg_PROCESSORS)
         set_tests_properties(${entry} PROPERTIES PROCESSORS ${arg_PROCESSORS})
     endif()
+    if("${labels}" MATCHES "mpi[+]dynamic")
+        amalgam_with_ompi_server(${entry} "${AMALGAM_TEST_ENVIRONMENT};${environment}")
+    endif()
 endmacro()
+
+# An entry whose processes find each other by the server that tests/mpi starts, with the environment
+# that it has anyway.
+function(amalgam_with_ompi_server entry environment)
+    set_tests_properties(${entry} PROPERTIES FIXTURES_REQUIRED ompi_server RESOURCE_LOCK ompi_server
+        ENVIRONMENT
+        "${environment};OMPI_MCA_pmix_server_uri=file:${AMALGAM_OMPI_SERVER_FILE}")
+endfunction()
+
+# How an entry's program, of the caller's `target`, is started over the transport in its name; with
+# ranks for peers, or, when <without> begins with that transport, only to say the reason.
+function(amalgam_test_command result entry ranks)
+    set(command ${target})
+    if(entry MATCHES "[.](mpi|mpich)[+]static$" AND ranks)
+        set(mpiexec "${AMALGAM_MPIEXEC_OPENMPI}")
+        if(CMAKE_MATCH_1 STREQUAL "mpich")
+            set(mpiexec "${AMALGAM_MPIEXEC_MPICH}")
+        endif()
+        set(command "${PROJECT_SOURCE_DIR}/tests/mpi/run_agents.sh" "${mpiexec}"
+            ${CMAKE_MATCH_1}+static ${ranks} $<TARGET_FILE:transport_peer> $<TARGET_FILE:${target}>)
+    endif()
+    while(ARGN)
+        list(POP_FRONT ARGN transport reason)
+        if(entry MATCHES "[.]([^.]+)$" AND CMAKE_MATCH_1 STREQUAL transport)
+            set(command sh -c "echo 'left out: ${reason}' && exit 77")
+        endif()
+    endwhile()
+    set(${result} ${command} PARENT_SCOPE)
+endfunction()
 
 # A second library of the objects that an existing one was compiled to: no source is compiled
 # twice, and what is tested is what is shipped.

@@ -18,7 +18,7 @@ main() {
     echo "installed: $(in_root dpkg-query -W -f '${db:Status-Abbrev}${Package}\n' '*amalgam*' |
         awk '$1 == "ii" { print $2 }' | xargs)"
 
-    expect_plugins "all" bmi fault ofi sm ucx
+    expect_plugins "all" bmi fault mpi mpich ofi sm ucx
     call na+sm
     call ofi+tcp
     call ucx+tcp
@@ -26,7 +26,7 @@ main() {
     call "fault+na+sm://?delay_us=10"
 
     in_root dpkg -r amalgam-plugin-ofi >/dev/null
-    expect_plugins "without ofi" bmi fault sm ucx
+    expect_plugins "without ofi" bmi fault mpi mpich sm ucx
     call na+sm
     call ucx+tcp
     expect_refusal ofi+tcp "ofi"
@@ -39,8 +39,8 @@ main() {
         cat "$PACKAGES/remove.log"
         die "the plugins do not depend on the ABI's virtual package"
     }
-    in_root dpkg -r amalgam-plugin-bmi amalgam-plugin-fault amalgam-plugin-sm amalgam-plugin-ucx \
-        amalgam-tools libamalgam1 >/dev/null
+    in_root dpkg -r amalgam-plugin-bmi amalgam-plugin-fault amalgam-plugin-mpi amalgam-plugin-mpich \
+        amalgam-plugin-sm amalgam-plugin-ucx amalgam-tools libamalgam1 >/dev/null
     left=$(find "$root/usr" -name '*amalgam*' -not -path '*/doc/*')
     [ -z "$left" ] || die "left behind: $left"
     echo "removed, and nothing is left behind"

@@ -31,10 +31,14 @@ missing_packages() {
             has_module libfabric || echo libfabric-dev
             has_module ucx || echo libucx-dev
             has_module hwloc || echo libhwloc-dev
+            has_module ompi-c || echo libopenmpi-dev
+            has_module mpich || echo libmpich-dev
             ;;
         test)
             compiles g++ c++ '' || echo g++
             has_module cmocka || echo libcmocka-dev
+            command -v ompi-server >/dev/null || echo openmpi-bin
+            command -v mpiexec.mpich >/dev/null || command -v mpiexec.hydra >/dev/null || echo mpich
             has_header boost/preprocessor.hpp || echo libboost-dev
             command -v ip >/dev/null || [ -x /sbin/ip ] || echo iproute2
             ;;

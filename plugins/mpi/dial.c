@@ -9,14 +9,20 @@
 #include "mpi_class.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define HELLO_MAGIC   UINT32_C(0x48446d41)
 #define HELLO_NS      UINT64_C(5000000000) /* for it to come after the connection */
 #define DIAL_ATTEMPTS 3u
 #define DIAL_PAUSE_NS 20000000 /* others may be connecting to the same port */
 #define ACCEPT_PAUSE  100000000
+#define CLOSE_NS      UINT64_C(1000000000) /* for goodbyes when the process ends */
+#define CLOSE_PAUSE   1000000
+#define PARK_SIGNAL   (SIGRTMAX - 3)
+#define PARK_AFTER_NS UINT64_C(50000000) /* by then who accepts waits, and has no lock */
 
 /* The first message of who connects. */
 struct dial_hello {
@@ -38,15 +44,30 @@ struct dial_call {
 static int32_t port_start(void);
 static void *port_run(void *arg);
 static void port_accepted(MPI_Comm comm);
+static bool port_park(uint64_t end);
+static void port_parked(int number);
 static bool hello_receive(MPI_Comm comm, struct dial_hello *hello);
-static int32_t thread_start(void *(*run)(void *arg), void *arg);
+static int32_t thread_start(void *(*run)(void *arg), void *arg, pthread_t *thread);
 static void *dial_run(void *arg);
 static int dial_connect(struct dial_call *call, MPI_Comm *comm_p);
 static void dial_pause(long ns);
 static void comm_refuse(MPI_Comm comm);
+static bool comm_is_closed(MPI_Comm comm);
 
+/* A communicator that this side is done with. */
+struct dial_left {
+    struct fabric_link node;
+    MPI_Comm comm;
+};
+
+static struct fabric_link left = {&left, &left}; /* the lock */
+static _Atomic uint32_t dial_count;              /* threads that connect */
 static pthread_mutex_t dial_lock = PTHREAD_MUTEX_INITIALIZER;
 static char own_port[MPI_MAX_PORT_NAME]; /* empty: there is none yet */
+static MPI_Comm port_self;               /* for who accepts */
+static pthread_t port_thread;
+static _Atomic uint64_t port_since; /* ns: so long it waits in MPI; 0: it does not */
+static _Atomic bool is_parked;
 
 /* The port of this process, opened if it is not. */
 int32_t mpi_port_open(char port[FABRIC_NAME_MAX])
@@ -66,6 +87,7 @@ int32_t mpi_port_open(char port[FABRIC_NAME_MAX])
 int32_t mpi_dial(struct mpi_link *link)
 {
     struct dial_call *call = mpi_host->mem_alloc(sizeof(*call), 0);
+    pthread_t thread;
     int32_t ret;
 
     if (call == NULL)
@@ -74,13 +96,58 @@ int32_t mpi_dial(struct mpi_link *link)
         mpi_host->mem_free(call);
         return NA_PLUGIN_HOSTUNREACH;
     }
+    (void) atomic_fetch_add(&dial_count, 1);
     call->from = link->na_class->serial;
     call->link = link->number;
     memcpy(call->name, link->na_class->name, sizeof(call->name));
-    ret = thread_start(dial_run, call);
-    if (ret != NA_PLUGIN_SUCCESS)
+    ret = thread_start(dial_run, call, &thread);
+    if (ret != NA_PLUGIN_SUCCESS) {
+        (void) atomic_fetch_sub(&dial_count, 1);
         mpi_host->mem_free(call);
+    }
     return ret;
+}
+
+/* Nobody here uses it any more; what the other side still says is waited for at the end. */
+void mpi_comm_leave(MPI_Comm comm)
+{
+    struct dial_left *one = mpi_host->mem_alloc(sizeof(*one), 0);
+
+    if (one == NULL)
+        return;
+    one->comm = comm;
+    (void) pthread_mutex_lock(&dial_lock);
+    fabric_list_append(&left, &one->node);
+    (void) pthread_mutex_unlock(&dial_lock);
+}
+
+/*
+ * When the process ends. False: somebody has not said goodbye, so most likely is dead, or a
+ * connection is still being made. MPI waits for both without end.
+ */
+bool mpi_comms_close(void)
+{
+    uint64_t end = mpi_host->clock_ns() + CLOSE_NS;
+    struct fabric_link *node, *next;
+    bool is_closed;
+
+    for (;;) {
+        (void) pthread_mutex_lock(&dial_lock);
+        for (node = left.next; node != &left; node = next) {
+            struct dial_left *one = fabric_container(node, struct dial_left, node);
+
+            next = node->next;
+            if (!comm_is_closed(one->comm))
+                continue;
+            fabric_list_remove(node);
+            mpi_host->mem_free(one);
+        }
+        is_closed = fabric_list_empty(&left) && atomic_load(&dial_count) == 0;
+        (void) pthread_mutex_unlock(&dial_lock);
+        if (is_closed || mpi_host->clock_ns() > end)
+            return is_closed && port_park(end);
+        dial_pause(CLOSE_PAUSE);
+    }
 }
 
 static int32_t port_start(void)
@@ -103,8 +170,10 @@ static int32_t port_start(void)
         (void) MPI_Close_port(port);
         return NA_PLUGIN_OPNOTSUPPORTED;
     }
+    ret = mpi_process_dup(MPI_COMM_SELF, "MPI_COMM_SELF", &port_self);
     memcpy(own_port, port, sizeof(port));
-    ret = thread_start(port_run, NULL);
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = thread_start(port_run, NULL, &port_thread);
     if (ret != NA_PLUGIN_SUCCESS) {
         own_port[0] = '\0';
         (void) MPI_Close_port(port);
@@ -115,15 +184,19 @@ static int32_t port_start(void)
 /* As long as the process lives. */
 static void *port_run(void *arg)
 {
-    MPI_Comm self;
+    sigset_t park;
 
     (void) arg;
-    if (mpi_process_dup(MPI_COMM_SELF, "MPI_COMM_SELF", &self) != NA_PLUGIN_SUCCESS)
-        return NULL;
-    while (!mpi_process_is_over()) {
+    (void) sigemptyset(&park);
+    (void) sigaddset(&park, PARK_SIGNAL);
+    (void) pthread_sigmask(SIG_UNBLOCK, &park, NULL);
+    for (;;) {
         MPI_Comm comm = MPI_COMM_NULL;
-        int error = MPI_Comm_accept(own_port, MPI_INFO_NULL, 0, self, &comm);
+        int error;
 
+        atomic_store(&port_since, mpi_host->clock_ns());
+        error = MPI_Comm_accept(own_port, MPI_INFO_NULL, 0, port_self, &comm);
+        atomic_store(&port_since, 0);
         if (mpi_process_is_over())
             break;
         if (error == MPI_SUCCESS && comm != MPI_COMM_NULL)
@@ -132,6 +205,43 @@ static void *port_run(void *arg)
             dial_pause(ACCEPT_PAUSE);
     }
     return NULL;
+}
+
+/*
+ * MPI_Finalize makes MPI_Comm_accept fail, which then uses what is not there any more. So who
+ * accepts is stopped before, where it waits for others and keeps nobody out of anything; nothing
+ * but a signal gets there. False: it is at work, or the program uses that signal.
+ */
+static bool port_park(uint64_t end)
+{
+    struct sigaction action = {0}, before;
+
+    if (own_port[0] == '\0')
+        return true;
+    for (;;) {
+        uint64_t since = atomic_load(&port_since), now = mpi_host->clock_ns();
+
+        if (since != 0 && now - since > PARK_AFTER_NS)
+            break;
+        if (now > end + PARK_AFTER_NS)
+            return false;
+        dial_pause(CLOSE_PAUSE);
+    }
+    action.sa_handler = port_parked;
+    if (sigaction(PARK_SIGNAL, NULL, &before) != 0 || before.sa_handler != SIG_DFL ||
+        sigaction(PARK_SIGNAL, &action, NULL) != 0 || pthread_kill(port_thread, PARK_SIGNAL) != 0)
+        return false;
+    while (!atomic_load(&is_parked) && mpi_host->clock_ns() < end + PARK_AFTER_NS)
+        dial_pause(CLOSE_PAUSE);
+    return atomic_load(&is_parked);
+}
+
+static void port_parked(int number)
+{
+    (void) number;
+    atomic_store(&is_parked, true);
+    for (;;)
+        (void) pause();
 }
 
 static void port_accepted(MPI_Comm comm)
@@ -195,15 +305,19 @@ static bool hello_receive(MPI_Comm comm, struct dial_hello *hello)
     return true;
 }
 
-static int32_t thread_start(void *(*run)(void *arg), void *arg)
+/* The program's signals are none of its business. */
+static int32_t thread_start(void *(*run)(void *arg), void *arg, pthread_t *thread)
 {
+    sigset_t all, before;
     pthread_attr_t attr;
-    pthread_t thread;
     int error;
 
+    (void) sigfillset(&all);
     (void) pthread_attr_init(&attr);
     (void) pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    error = pthread_create(&thread, &attr, run, arg);
+    (void) pthread_sigmask(SIG_SETMASK, &all, &before);
+    error = pthread_create(thread, &attr, run, arg);
+    (void) pthread_sigmask(SIG_SETMASK, &before, NULL);
     (void) pthread_attr_destroy(&attr);
     if (error == 0)
         return NA_PLUGIN_SUCCESS;
@@ -248,6 +362,7 @@ static void *dial_run(void *arg)
 
 out:
     mpi_host->mem_free(call);
+    (void) atomic_fetch_sub(&dial_count, 1);
     return NULL;
 }
 
@@ -289,4 +404,26 @@ static void comm_refuse(MPI_Comm comm)
 
     if (MPI_Isend(NULL, 0, MPI_BYTE, 0, MPI_TAG_META, comm, &request) == MPI_SUCCESS)
         (void) MPI_Request_free(&request);
+    mpi_comm_leave(comm);
+}
+
+/* Freed if the other side has said goodbye; what it said before is dropped. */
+static bool comm_is_closed(MPI_Comm comm)
+{
+    struct dial_hello hello;
+    MPI_Message message;
+    MPI_Status status;
+    int is_there = 0, size = 0;
+
+    if (MPI_Improbe(0, MPI_TAG_META, comm, &is_there, &message, &status) != MPI_SUCCESS ||
+        is_there == 0)
+        return false;
+    (void) MPI_Get_count(&status, MPI_BYTE, &size);
+    if (size > (int) sizeof(hello))
+        return false;
+    (void) MPI_Mrecv(&hello, size, MPI_BYTE, &message, MPI_STATUS_IGNORE);
+    if (size != 0) /* who it is */
+        return false;
+    (void) MPI_Comm_free(&comm);
+    return true;
 }

@@ -43,6 +43,8 @@ int32_t mpi_frame_send(struct fabric_endpoint *endpoint, struct fabric_frame *fr
         mpi_job_put(job);
         return NA_PLUGIN_HOSTUNREACH;
     }
+    if (mpi_likely(job->index == UINT32_MAX))
+        mpi_frame_sent(na_class, job);
     return NA_PLUGIN_SUCCESS;
 }
 
@@ -63,7 +65,7 @@ void mpi_frame_received(struct na_plugin_class *na_class, struct mpi_job *job)
 
     link->jobs++; /* it stays for the next lines */
     if (mpi_unlikely(job->is_cancelled || link->is_closing)) {
-        mpi_job_put(job);
+        mpi_frame_drop(job);
         goto out;
     }
     if (mpi_unlikely(job->status != NA_PLUGIN_SUCCESS)) {
@@ -90,6 +92,16 @@ void mpi_frame_received(struct na_plugin_class *na_class, struct mpi_job *job)
 out:
     link->jobs--;
     mpi_link_unused(link);
+}
+
+/* Until the other side has said goodbye its messages are taken: it waits for some of them to be. */
+void mpi_frame_drop(struct mpi_job *job)
+{
+    const struct mpi_link *link = job->link;
+
+    if (job->is_cancelled || !link->is_own_comm || link->has_heard_bye ||
+        mpi_job_receive(job, receive_tag(link), MPI_FRAME_BUFFER) != NA_PLUGIN_SUCCESS)
+        mpi_job_put(job);
 }
 
 void mpi_frame_release(struct fabric_endpoint *endpoint, void *cookie)

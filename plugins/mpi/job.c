@@ -10,8 +10,10 @@
 #include <string.h>
 
 #define REQUESTS_FIRST 64u
+#define JOB_SMALL      1024u /* bytes that MPI sends at once */
 #define REMAINS_NS     UINT64_C(100000000)
 
+static bool job_is_sent(struct mpi_job *job, uint64_t size, MPI_Request *request);
 static bool job_is_piece(enum mpi_job_kind kind);
 static bool job_is_receive(enum mpi_job_kind kind);
 static struct mpi_job *job_make(struct na_plugin_class *na_class, uint64_t capacity);
@@ -66,7 +68,10 @@ void mpi_job_put(struct mpi_job *job)
     mpi_link_unused(link);
 }
 
-/* What is in its memory, to the link's endpoint. Sync: it ends when it is received. */
+/*
+ * What is in its memory, to the link's endpoint. Sync: it ends when it is received. If it is in no
+ * array afterwards, MPI is done with it, and its status is set.
+ */
 int32_t mpi_job_send(struct mpi_job *job, int tag, uint64_t size, bool is_sync)
 {
     const struct mpi_link *link = job->link;
@@ -79,12 +84,27 @@ int32_t mpi_job_send(struct mpi_job *job, int tag, uint64_t size, bool is_sync)
     else
         error = MPI_Isend(job->data, (int) size, MPI_BYTE, link->rank, tag, link->comm, &request);
     if (mpi_likely(error == MPI_SUCCESS)) {
-        job_add(job, request);
+        if (is_sync || !job_is_sent(job, size, &request))
+            job_add(job, request);
         return NA_PLUGIN_SUCCESS;
     }
     MPI_LOG_WARNING("%llu bytes could not be sent to %s (%s)", (unsigned long long) size,
                     link->name != NULL ? link->name : "a peer", mpi_text(error, text));
     return mpi_status(error);
+}
+
+/* MPI is done with most small frames at once: those need no look at all the others. */
+static bool job_is_sent(struct mpi_job *job, uint64_t size, MPI_Request *request)
+{
+    int is_done = 0, error;
+
+    if (job->kind != MPI_JOB_SEND_FRAME || size > JOB_SMALL)
+        return false;
+    error = MPI_Test(request, &is_done, MPI_STATUS_IGNORE);
+    if (mpi_likely(error == MPI_SUCCESS && is_done == 0))
+        return false;
+    job->status = error == MPI_SUCCESS ? NA_PLUGIN_SUCCESS : mpi_status(error);
+    return true;
 }
 
 /* From the link's endpoint, or from all. */
@@ -103,6 +123,34 @@ int32_t mpi_job_receive(struct mpi_job *job, int tag, uint64_t size)
     MPI_LOG_WARNING("no receive of %llu bytes could be posted (%s)", (unsigned long long) size,
                     mpi_text(error, text));
     return mpi_status(error);
+}
+
+/* One message of those that nobody receives; false: there is none. */
+bool mpi_job_receive_rest(struct mpi_link *link)
+{
+    struct mpi_job *job = NULL;
+    MPI_Request request;
+    MPI_Message message;
+    MPI_Status status;
+    int is_there = 0, size = 0;
+
+    mpi_enter();
+    if (MPI_Improbe(link->rank, MPI_ANY_TAG, link->comm, &is_there, &message, &status) !=
+        MPI_SUCCESS)
+        is_there = 0;
+    if (is_there != 0) {
+        (void) MPI_Get_count(&status, MPI_BYTE, &size);
+        job = mpi_job_get(link->na_class, link, MPI_JOB_RECV_REST);
+    }
+    if (job != NULL) {
+        if (MPI_Imrecv(job->data, size < (int) MPI_PIECE ? size : (int) MPI_PIECE, MPI_BYTE,
+                       &message, &request) == MPI_SUCCESS)
+            job_add(job, request);
+        else
+            mpi_job_put(job);
+    }
+    mpi_leave();
+    return job != NULL;
 }
 
 /* A receive is to end; what was matched already ends when it came. */
@@ -147,8 +195,13 @@ void mpi_jobs_abandon_all(struct na_plugin_class *na_class)
     while (requests->count != 0 && mpi_host->clock_ns() < end) {
         uint32_t count = mpi_jobs_collect(na_class);
 
-        for (uint32_t i = 0; i < count; i++)
-            mpi_job_put(requests->done[i]);
+        for (uint32_t i = 0; i < count; i++) {
+            struct mpi_job *job = requests->done[i];
+
+            if (job->kind == MPI_JOB_RECV_META && job->status == NA_PLUGIN_SUCCESS)
+                mpi_link_bye(job->link);
+            mpi_job_put(job);
+        }
     }
     while (requests->count != 0)
         mpi_job_abandon(requests->jobs[requests->count - 1]);
@@ -224,12 +277,13 @@ void mpi_remains_look(void)
 
 static bool job_is_piece(enum mpi_job_kind kind)
 {
-    return kind == MPI_JOB_SEND_PIECE || kind == MPI_JOB_RECV_PIECE;
+    return kind == MPI_JOB_SEND_PIECE || kind == MPI_JOB_RECV_PIECE || kind == MPI_JOB_RECV_REST;
 }
 
 static bool job_is_receive(enum mpi_job_kind kind)
 {
-    return kind == MPI_JOB_RECV_FRAME || kind == MPI_JOB_RECV_PIECE || kind == MPI_JOB_RECV_META;
+    return kind == MPI_JOB_RECV_FRAME || kind == MPI_JOB_RECV_PIECE || kind == MPI_JOB_RECV_META ||
+           kind == MPI_JOB_RECV_REST;
 }
 
 /* With a place in the arrays: posting it cannot fail for want of one. */

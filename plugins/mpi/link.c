@@ -127,7 +127,10 @@ void mpi_link_bye(struct mpi_link *link)
         link_fail(link, "it has closed the connection");
 }
 
-/* Ends the receives; the link may be gone when they have. */
+/*
+ * Ends the receives, and takes what came before the goodbye: the other side cannot end otherwise.
+ * The link may be gone when that is done.
+ */
 void mpi_link_quiet(struct mpi_link *link)
 {
     struct mpi_requests *requests = &link->na_class->requests;
@@ -136,6 +139,8 @@ void mpi_link_quiet(struct mpi_link *link)
         if (requests->jobs[i]->link == link && requests->jobs[i]->kind == MPI_JOB_RECV_FRAME &&
             !requests->jobs[i]->is_cancelled)
             mpi_job_withdraw(requests->jobs[i]);
+    while (link->is_own_comm && mpi_job_receive_rest(link))
+        ;
 }
 
 int32_t mpi_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *peer)
@@ -197,7 +202,10 @@ void mpi_links_leave(struct na_plugin_class *na_class)
 
             if (job->kind == MPI_JOB_RECV_META && job->status == NA_PLUGIN_SUCCESS)
                 mpi_link_bye(job->link);
-            mpi_job_put(job);
+            if (job->kind == MPI_JOB_RECV_FRAME && job->status == NA_PLUGIN_SUCCESS)
+                mpi_frame_drop(job);
+            else
+                mpi_job_put(job);
         }
         is_waiting = false;
         for (node = na_class->links.next; node != &na_class->links; node = node->next)
@@ -209,10 +217,12 @@ void mpi_links_leave(struct na_plugin_class *na_class)
 void mpi_links_free(struct na_plugin_class *na_class)
 {
     while (!fabric_list_empty(&na_class->links)) {
-        struct fabric_link *node = na_class->links.next;
+        struct mpi_link *link = fabric_container(na_class->links.next, struct mpi_link, node);
 
-        fabric_list_remove(node);
-        mpi_host->mem_free(fabric_container(node, struct mpi_link, node));
+        fabric_list_remove(&link->node);
+        if (link->is_own_comm)
+            mpi_comm_leave(link->comm);
+        mpi_host->mem_free(link);
     }
 }
 

@@ -61,6 +61,7 @@ enum mpi_job_kind {
     MPI_JOB_RECV_PIECE,
     MPI_JOB_SEND_META,
     MPI_JOB_RECV_META,
+    MPI_JOB_RECV_REST, /* of a link that is out of use: it is dropped */
 };
 
 /*
@@ -276,6 +277,8 @@ void mpi_links_free(struct na_plugin_class *na_class);
 /* dial.c: connections, made and accepted in threads, because MPI blocks in both */
 int32_t mpi_port_open(char port[FABRIC_NAME_MAX]);
 int32_t mpi_dial(struct mpi_link *link);
+void mpi_comm_leave(MPI_Comm comm);
+bool mpi_comms_close(void);
 
 /* job.c */
 struct mpi_job *mpi_job_get(struct na_plugin_class *na_class, struct mpi_link *link,
@@ -283,6 +286,7 @@ struct mpi_job *mpi_job_get(struct na_plugin_class *na_class, struct mpi_link *l
 void mpi_job_put(struct mpi_job *job);
 int32_t mpi_job_send(struct mpi_job *job, int tag, uint64_t size, bool is_sync);
 int32_t mpi_job_receive(struct mpi_job *job, int tag, uint64_t size);
+bool mpi_job_receive_rest(struct mpi_link *link);
 void mpi_job_withdraw(struct mpi_job *job);
 void mpi_job_abandon(struct mpi_job *job);
 void mpi_jobs_abandon_all(struct na_plugin_class *na_class);
@@ -295,11 +299,13 @@ int32_t mpi_frame_send(struct fabric_endpoint *endpoint, struct fabric_frame *fr
 void mpi_frame_release(struct fabric_endpoint *endpoint, void *cookie);
 void mpi_frame_sent(struct na_plugin_class *na_class, struct mpi_job *job);
 void mpi_frame_received(struct na_plugin_class *na_class, struct mpi_job *job);
+void mpi_frame_drop(struct mpi_job *job);
 int32_t mpi_receives_post(struct mpi_link *link, uint32_t count);
 
 /* wait.c */
 void mpi_stay_awake(void);
 int32_t mpi_poll_wait(struct na_plugin_context *context, uint32_t timeout_ms, uint32_t *count);
+void mpi_wake(struct na_plugin_context *context);
 
 /* source.c */
 bool mpi_source_take(struct na_plugin_class *na_class, struct mpi_job *job,

@@ -50,6 +50,7 @@ static struct na_plugin plugin = {
     .get = mpi_get,
     .poll = fabric_poll,
     .poll_wait = mpi_poll_wait,
+    .wake = mpi_wake,
     .cancel = fabric_cancel,
     .get_extension = fabric_get_extension,
 };

@@ -292,7 +292,8 @@ static int32_t process_communicators(const struct na_plugin_class *na_class)
 
 /*
  * Once for each communicator that is given, and then all of its ranks have to take part. The
- * program names it by the environment (na_mpi.h).
+ * program names it by the environment (na_mpi.h). The one before is never freed: a goodbye may be
+ * under way in it, and Open MPI gives that to the next one with the same number, or crashes.
  */
 static int32_t process_world(void)
 {
@@ -319,9 +320,6 @@ static int32_t process_world(void)
         MPI_LOG_ERROR("a class over another communicator is open: close it first");
         return NA_PLUGIN_BUSY;
     }
-    if (mpi_process.world != MPI_COMM_NULL)
-        (void) MPI_Comm_free(&mpi_process.world);
-    mpi_process.world = MPI_COMM_NULL;
     ret = mpi_process_dup(base, given != NULL ? "the given communicator" : "MPI_COMM_WORLD",
                           &mpi_process.world);
     if (ret != NA_PLUGIN_SUCCESS)
@@ -330,8 +328,6 @@ static int32_t process_world(void)
     /* Nothing is under way in new communicators: the first endpoint is number 0 again. */
     if (fabric_list_empty(&classes)) {
         next_serial = 0;
-        if (mpi_process.self != MPI_COMM_NULL)
-            (void) MPI_Comm_free(&mpi_process.self);
         mpi_process.self = MPI_COMM_NULL;
     }
     (void) MPI_Comm_rank(mpi_process.world, &mpi_process.rank);
@@ -370,12 +366,17 @@ static void process_count_tags(void)
         mpi_process.serials = MPI_SERIALS_MAX;
 }
 
-/* At exit. Ranks wait for each other here, as MPI has it. */
+/* At exit. Ranks wait for each other here, as MPI has it; jobs for those they are connected to. */
 static void process_end(void)
 {
     if (owner_pid != getpid() || mpi_process_is_over())
         return;
     mpi_remains_look();
+    if (!mpi_comms_close()) {
+        MPI_LOG_WARNING("MPI is left as it is: it would wait for a process that is connected and "
+                        "does not answer any more");
+        return;
+    }
     process_drain(mpi_process.world);
     process_drain(mpi_process.self);
     (void) MPI_Finalize();

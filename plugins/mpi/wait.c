@@ -13,34 +13,81 @@
 #define WAIT_SHARE    8u                /* a nap is that part of the time that nothing happened */
 #define WAIT_NAP_NS   UINT64_C(1000000) /* but not longer */
 
-/* Of all classes of the process. */
-static _Atomic bool is_awake;     /* something happened since somebody waited */
-static _Atomic uint64_t awake_ns; /* when that was seen */
+static int32_t wait_round(struct na_plugin_context *context, uint64_t now, uint64_t end,
+                          uint32_t *count);
+static bool wait_has_seen(uint64_t now);
+
+/* Of all classes of the process; each thread that waits looks up once for what it has not seen. */
+static _Atomic uint32_t activity; /* changes when something happens */
+static _Atomic uint32_t wakes;
+static _Atomic uint64_t awake_ns; /* when the last of it was seen */
+static _Thread_local uint32_t activity_seen, wakes_seen;
 
 void mpi_stay_awake(void)
 {
-    if (!atomic_load_explicit(&is_awake, memory_order_relaxed))
-        atomic_store_explicit(&is_awake, true, memory_order_relaxed);
+    uint32_t now = atomic_load_explicit(&activity, memory_order_relaxed);
+
+    atomic_store_explicit(&activity, now + 1, memory_order_relaxed);
 }
 
-/* The core calls it again until something is complete or its time is over. */
 int32_t mpi_poll_wait(struct na_plugin_context *context, uint32_t timeout_ms, uint32_t *count)
 {
     uint64_t now = mpi_host->clock_ns();
-    struct timespec nap = {0, 0};
-    uint64_t quiet;
-    int32_t ret = NA_PLUGIN_SUCCESS;
+    uint64_t end = now + (uint64_t) timeout_ms * UINT64_C(1000000);
+    uint32_t before = *count;
 
-    if (atomic_exchange_explicit(&is_awake, false, memory_order_relaxed))
+    for (;;) {
+        int32_t ret = wait_round(context, now, end, count);
+
+        now = mpi_host->clock_ns();
+        if (wait_has_seen(now) || *count != before || ret != NA_PLUGIN_SUCCESS)
+            return ret;
+        if (now >= end)
+            return NA_PLUGIN_TIMEOUT;
+    }
+}
+
+void mpi_wake(struct na_plugin_context *context)
+{
+    (void) context;
+    (void) atomic_fetch_add(&wakes, 1);
+}
+
+/* Something that this thread did not know of: another one may have completed what it waits for. */
+static bool wait_has_seen(uint64_t now)
+{
+    uint32_t newest = atomic_load_explicit(&activity, memory_order_relaxed);
+    uint32_t woken = atomic_load(&wakes);
+    bool is_new = newest != activity_seen || woken != wakes_seen;
+
+    if (newest != activity_seen)
         atomic_store_explicit(&awake_ns, now, memory_order_relaxed);
+    activity_seen = newest;
+    wakes_seen = woken;
+    return is_new;
+}
+
+/* Polls for a while, or naps and polls. */
+static int32_t wait_round(struct na_plugin_context *context, uint64_t now, uint64_t end,
+                          uint32_t *count)
+{
+    struct timespec nap = {0, 0};
+    uint32_t before = *count;
+    int32_t ret = NA_PLUGIN_SUCCESS;
+    uint64_t quiet;
+
     quiet = now - atomic_load_explicit(&awake_ns, memory_order_relaxed);
-    if (quiet < WAIT_AWAKE_NS || timeout_ms == 0) {
-        for (uint32_t i = 0; i < WAIT_SPINS && *count == 0 && ret == NA_PLUGIN_SUCCESS; i++)
+    if (quiet < WAIT_AWAKE_NS) {
+        for (uint32_t i = 0; i < WAIT_SPINS && *count == before && ret == NA_PLUGIN_SUCCESS; i++)
             ret = fabric_poll(context, count);
         return ret;
     }
     quiet /= WAIT_SHARE;
-    nap.tv_nsec = (long) (quiet < WAIT_NAP_NS ? quiet : WAIT_NAP_NS);
+    if (quiet > WAIT_NAP_NS)
+        quiet = WAIT_NAP_NS;
+    if (quiet > end - now)
+        quiet = end - now;
+    nap.tv_nsec = (long) quiet;
     (void) nanosleep(&nap, NULL);
     return fabric_poll(context, count);
 }

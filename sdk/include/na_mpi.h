@@ -32,8 +32,9 @@ int unsetenv(const char *name);
 
 /**
  * Set the communicator whose ranks the addresses of mpi+static are. It is duplicated when the next
- * class is opened, so the program may go on using it. Processes that the program starts inherit the
- * setting by their environment (AMALGAM_MPI_COMM), where it means nothing: they unset it.
+ * class is opened, so the program may go on using it; the duplicate lasts as long as MPI, which has
+ * thousands at most. Processes that the program starts inherit the setting by their environment
+ * (AMALGAM_MPI_COMM), where it means nothing: they unset it.
  *
  * \param intra_comm  an intra-communicator, valid until the next class is open; MPI_COMM_NULL for
  *                    MPI_COMM_WORLD again

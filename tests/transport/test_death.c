@@ -75,6 +75,13 @@ static void finish(struct end *end, na_addr_t *peer)
     end_close(end);
 }
 
+/* MPI chooses the addresses: nobody comes back at one. */
+static void require_given_addresses(void)
+{
+    if (strncmp(test_init_string(), "mpi", 3) == 0)
+        test_skip("the transport chooses the addresses, no two processes have the same");
+}
+
 static void awaited_replies_fail(void **state)
 {
     static uint8_t buf[64];
@@ -370,6 +377,7 @@ static void a_peer_comes_back_at_the_same_address(void **state)
     struct end end;
 
     (void) state;
+    require_given_addresses();
     start(&child, &end, &peer);
     end_check_peer(&end, peer);
     assert_int_equal(end_receive_expected(&end, &events[0], buf, sizeof(buf), peer, 1, ops[0]),
@@ -398,6 +406,7 @@ static void transfers_go_to_the_next_one_at_its_address(void **state)
     struct end end;
 
     (void) state;
+    require_given_addresses();
     start(&child, &end, &peer);
     mem = mem_open(&end, local, BYTES, NA_MEM_READWRITE);
     assert_int_equal(

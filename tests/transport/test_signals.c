@@ -42,6 +42,16 @@ static struct sigaction disposition(int number, int shift)
     return action;
 }
 
+/*
+ * Open MPI writes to the sockets of processes that have ended: nobody should end by that. MPICH has
+ * a signal of its own. Both take the place of none.
+ */
+static bool is_for_mpi(int number, const struct sigaction *expected)
+{
+    return strncmp(test_init_string(), "mpi", 3) == 0 && (number == SIGPIPE || number == SIGUSR1) &&
+           expected->sa_flags == 0 && expected->sa_handler == SIG_DFL;
+}
+
 static int count_changed(const char *when, int shift)
 {
     int changed = 0;
@@ -53,6 +63,8 @@ static int count_changed(const char *when, int shift)
             continue;
         if (action.sa_handler == expected.sa_handler &&
             (action.sa_flags & (int) SA_SIGINFO) == expected.sa_flags)
+            continue;
+        if (is_for_mpi(number, &expected))
             continue;
         (void) fprintf(stderr, "signal %d (%s) has another handler %s\n", number, strsignal(number),
                        when);

@@ -2,13 +2,15 @@
 /*
  * The other process of the tests: opens an endpoint, prints its address and does what it is asked
  * to (enum peer_command) until its standard input ends.
- * Usage: transport_peer INIT [busy|plain|idle|contexts|undumpable]
+ * Usage: transport_peer INIT [busy|plain|idle|contexts|undumpable], or transport_peer INIT agent
+ * FOLDER to be one when a test asks for it (transport_agent.h).
  */
 
 #ifndef _GNU_SOURCE
 #    define _GNU_SOURCE
 #endif
 
+#include "transport_agent.h"
 #include "transport_test.h"
 
 #include <poll.h>
@@ -50,6 +52,8 @@ struct peer_call {
     size_t size;
 };
 
+static bool peer_run(const char *option);
+static bool peer_session(const char *option);
 static bool peer_open(const char *init_string, const char *option);
 static void peer_post(struct peer_receive *receive);
 static void peer_received(const struct na_cb_info *info);
@@ -76,6 +80,7 @@ static void peer_meet(const struct peer_call *call);
 static bool peer_close(void);
 static void peer_memory_close(void);
 
+static const char *peer_init_string;
 static na_class_t *peer_class;
 static na_context_t *peer_contexts[PEER_CONTEXTS];
 static unsigned int peer_context_count = 1;
@@ -93,17 +98,27 @@ static uint64_t peer_next;
 
 int main(int argc, char **argv)
 {
-    const char *option = argc > 2 ? argv[2] : "plain";
+    if (argc < 2)
+        return 1;
+    peer_init_string = argv[1];
+    if (argc > 3 && strcmp(argv[2], "agent") == 0)
+        return agent_serve(argv[3], peer_session);
+    return peer_run(argc > 2 ? argv[2] : "plain") ? 0 : 1;
+}
+
+/* Until the input ends. */
+static bool peer_run(const char *option)
+{
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
     char address[512];
     size_t size = sizeof(address);
     na_addr_t *self = NULL;
 
-    if (argc < 2 || !peer_open(argv[1], option))
-        return 1;
+    if (!peer_open(peer_init_string, option))
+        return false;
     if (NA_Addr_self(peer_class, &self) != NA_SUCCESS ||
         NA_Addr_to_string(peer_class, address, &size, self) != NA_SUCCESS)
-        return 1;
+        return false;
     NA_Addr_free(peer_class, self);
     (void) printf("%s\n", address);
     (void) fflush(stdout);
@@ -114,7 +129,21 @@ int main(int argc, char **argv)
             for (int i = 0; i < 1000; i++)
                 peer_progress(0);
     } while (poll(&input, 1, 0) == 0);
-    return peer_close() ? 0 : 1;
+    return peer_close();
+}
+
+/* One of several of this process. The first class of all is opened by all processes together. */
+static bool peer_session(const char *option)
+{
+    memset(peer_counts, 0, sizeof(peer_counts));
+    peer_next = 0;
+    peer_context_count = 1;
+    peer_waiting = NULL;
+    peer_waiting_end = &peer_waiting;
+    if (option != NULL)
+        return peer_run(option);
+    peer_class = NA_Initialize(peer_init_string, true);
+    return peer_class != NULL && NA_Finalize(peer_class) == NA_SUCCESS;
 }
 
 static bool peer_open(const char *init_string, const char *option)
@@ -495,6 +524,7 @@ static bool peer_close(void)
         free(peer_sends[i].buf);
     /* Not before: libfabric's tcp provider takes in the rest of a put that has begun. */
     free(peer_bytes);
+    peer_bytes = NULL; /* an agent is a peer again */
     return good;
 }
 

@@ -7,6 +7,8 @@
 
 #include "transport_test.h"
 
+#include "transport_agent.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -26,6 +28,9 @@
 
 #define CHILDREN 4096
 
+static void child_fork(struct child *child, const char *init_string, const char *option, int input,
+                       int output);
+static void agents_prepare(void);
 static void child_note(pid_t pid);
 static void child_end(struct child *child);
 static bool is_ours(const char *name);
@@ -256,20 +261,18 @@ void child_start(struct child *child, const char *init_string, const char *optio
         init_string = test_init_string();
     assert_int_equal(pipe2(to_child, O_CLOEXEC), 0);
     assert_int_equal(pipe2(from_child, O_CLOEXEC), 0);
-    child->pid = fork();
-    assert_true(child->pid >= 0);
-    if (child->pid == 0) {
-        (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
-        (void) dup2(to_child[0], STDIN_FILENO);
-        (void) dup2(from_child[1], STDOUT_FILENO);
-        (void) execl(TRANSPORT_PEER_PATH, TRANSPORT_PEER_PATH, init_string, option, (char *) NULL);
-        _exit(127);
+    child->agent = -1;
+    if (agent_is_used()) {
+        agents_prepare();
+        child->agent = agent_start(option, to_child[0], from_child[1]);
+        assert_true(child->agent >= 0);
+    } else {
+        child_fork(child, init_string, option, to_child[0], from_child[1]);
     }
     (void) close(to_child[0]);
     (void) close(from_child[1]);
     child->to_child = to_child[1];
     child->from_child = from_child[0];
-    child_note(child->pid);
     while (length < sizeof(child->address) - 1) {
         ssize_t got = read(child->from_child, child->address + length, 1);
 
@@ -287,6 +290,11 @@ void child_stop(struct child *child)
 
     (void) close(child->to_child);
     child->to_child = -1;
+    if (child->agent >= 0) {
+        assert_true(agent_end(child->agent));
+        child_end(child);
+        return;
+    }
     assert_int_equal(waitpid(child->pid, &status, 0), child->pid);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
@@ -295,6 +303,7 @@ void child_stop(struct child *child)
 
 void child_kill(struct child *child)
 {
+    assert_int_equal(child->agent, -1); /* there is no other one for it */
     (void) kill(child->pid, SIGKILL);
     assert_int_equal(waitpid(child->pid, NULL, 0), child->pid);
     child_end(child);
@@ -363,6 +372,34 @@ uint64_t now_ms(void)
 
     (void) clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000;
+}
+
+static void child_fork(struct child *child, const char *init_string, const char *option, int input,
+                       int output)
+{
+    child->pid = fork();
+    assert_true(child->pid >= 0);
+    if (child->pid == 0) {
+        (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
+        (void) dup2(input, STDIN_FILENO);
+        (void) dup2(output, STDOUT_FILENO);
+        (void) execl(TRANSPORT_PEER_PATH, TRANSPORT_PEER_PATH, init_string, option, (char *) NULL);
+        _exit(127);
+    }
+    child_note(child->pid);
+}
+
+/* Where peers cannot join later, the first class is opened by all of them together. */
+static void agents_prepare(void)
+{
+    static bool is_prepared;
+    struct end first;
+
+    if (is_prepared)
+        return;
+    is_prepared = true;
+    end_open(&first, NULL, NULL);
+    end_close(&first);
 }
 
 static void child_note(pid_t pid)

@@ -47,9 +47,10 @@ struct event {
     size_t size;
 };
 
-/* A process that runs transport_peer. */
+/* A process that runs transport_peer: our child, or one of those that AMALGAM_TEST_AGENTS names. */
 struct child {
     pid_t pid;
+    int agent; /* -1: our child */
     int to_child;
     int from_child;
     char address[512];
