@@ -84,6 +84,8 @@ int32_t ofi_class_finalize(struct na_plugin_class *na_class)
         ofi_fences_await(na_class);
     /* Closed before the message layer, whose frames it may hold; kept by those alone that copy. */
     if (na_class->endpoint != NULL && na_class->local == NULL) {
+        if (ofi_serve_is_busy(na_class, NULL))
+            ofi_cut(na_class, NULL);
         ofi_close(&na_class->endpoint->fid);
         na_class->endpoint = NULL;
     }
@@ -136,6 +138,8 @@ bool ofi_reset(struct fabric_endpoint *endpoint)
     free(na_class->info->src_addr);
     na_class->info->src_addr = address;
     na_class->info->src_addrlen = size;
+    if (ofi_serve_is_busy(na_class, NULL))
+        ofi_cut(na_class, NULL);
     ofi_close(&na_class->endpoint->fid);
     na_class->endpoint = NULL;
     ofi_queue_drain(na_class);

@@ -167,7 +167,7 @@ struct ofi_rma {
     uint64_t id;          /* when the target carries it out (attach.c, carry.c) */
     bool is_attached;
     bool is_abandoned;
-    struct ofi_rma *next; /* of those whose next piece waits for resources, or the peer's */
+    struct ofi_rma *next;  /* of those whose next piece waits for resources, or the peer's */
     struct fid_mr *opened; /* our memory, for the target (carry.c) */
     struct fid_mr *mark_mr;
     uint64_t mark;               /* the id, once a piece has arrived */
@@ -411,6 +411,12 @@ void ofi_serve_done(struct na_plugin_class *na_class, struct ofi_request *reques
 void ofi_serve_retry(struct na_plugin_class *na_class);
 void ofi_serve_withdraw(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
 void ofi_serve_drop(struct na_plugin_class *na_class, const struct fabric_peer *peer);
+bool ofi_serve_is_busy(const struct na_plugin_class *na_class, const struct na_plugin_mem *mem);
+bool ofi_serve_is_busy_with(const struct na_plugin_class *na_class,
+                            const struct ofi_address *address, const struct na_plugin_mem *mem);
+
+/* cut.c */
+void ofi_cut(struct na_plugin_class *na_class, const struct na_plugin_mem *mem);
 
 /* poll.c */
 void ofi_queue_drain(struct na_plugin_class *na_class);

@@ -21,6 +21,7 @@ struct ofi_carry {
     struct fabric_link of_mem;
     struct fabric_peer *peer; /* NULL: given up */
     struct ofi_address *address;
+    const struct na_plugin_mem *mem;
     uint8_t *memory;
     struct ofi_carry_request wanted; /* in our byte order */
     uint64_t mark;
@@ -75,6 +76,7 @@ void ofi_serve(struct na_plugin_class *na_class, struct fabric_peer *peer, const
         .request.kind = OFI_REQUEST_CARRY,
         .peer = peer,
         .address = ((struct ofi_peer *) peer->private)->address,
+        .mem = mem,
         .memory = memory,
         .wanted = wanted,
         .mark = wanted.id,
@@ -112,10 +114,7 @@ void ofi_serve_retry(struct na_plugin_class *na_class)
         continue;
 }
 
-/*
- * Memory is deregistered: what is under way ends before the caller may free it. A peer that does
- * not take or send its piece cannot be cut off alone, so all are.
- */
+/* Memory is deregistered: what is under way ends before the caller may free it. */
 void ofi_serve_withdraw(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
 {
     uint64_t end = ofi_host->clock_ns() + OFI_WITHDRAW_NS;
@@ -139,9 +138,9 @@ void ofi_serve_withdraw(struct na_plugin_class *na_class, struct na_plugin_mem *
         continue;
     if (!fabric_list_empty(&mem->carries) && na_class->endpoint != NULL) {
         OFI_LOG_WARNING("a peer does not end its transfer with memory at %p, which is deregistered:"
-                        " all connections are made anew",
+                        " its connection is broken",
                         mem->base);
-        (void) ofi_reset(&na_class->base);
+        ofi_cut(na_class, mem);
     }
     if (!fabric_list_empty(&mem->carries) && na_class->endpoint != NULL)
         OFI_LOG_ERROR("provider '%s' does not let go of memory at %p",
@@ -174,6 +173,27 @@ void ofi_serve_drop(struct na_plugin_class *na_class, const struct fabric_peer *
         na_class->carries_free = carry->next;
         ofi_host->mem_free(carry);
     }
+}
+
+/* Whether pieces are under way in libfabric, of one region or, with NULL, of any. */
+bool ofi_serve_is_busy(const struct na_plugin_class *na_class, const struct na_plugin_mem *mem)
+{
+    return ofi_serve_is_busy_with(na_class, NULL, mem);
+}
+
+/* The same for one peer or, with NULL, for any. */
+bool ofi_serve_is_busy_with(const struct na_plugin_class *na_class,
+                            const struct ofi_address *address, const struct na_plugin_mem *mem)
+{
+    for (const struct fabric_link *link = na_class->carries.next; link != &na_class->carries;
+         link = link->next) {
+        const struct ofi_carry *carry = fabric_container(link, struct ofi_carry, of_class);
+
+        if (carry->is_started && (mem == NULL || carry->mem == mem) &&
+            (address == NULL || carry->address == address))
+            return true;
+    }
+    return false;
 }
 
 static struct ofi_carry_request ofi_serve_read(const void *data)
