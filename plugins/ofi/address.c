@@ -135,6 +135,7 @@ void ofi_peer_close(struct fabric_endpoint *endpoint, struct fabric_peer *peer)
         return;
     ofi_probe_end(peer);
     ofi_attach_drop(na_class, peer);
+    ofi_serve_drop(na_class, peer);
     private->address = NULL;
     if (address->injected != 0 && na_class->protocol.is_fenced)
         (void) ofi_address_fence_send(na_class, address);

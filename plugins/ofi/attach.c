@@ -68,7 +68,6 @@ static void ofi_attach_answered(struct na_plugin_class *na_class, struct fabric_
                                 const struct ofi_attach_answer *answer);
 static void ofi_attach_cancelled(struct na_plugin_class *na_class, const struct fabric_peer *peer,
                                  uint64_t id);
-static struct ofi_rma *ofi_attached_take(struct ofi_peer *peer, uint64_t id);
 static uint64_t ofi_job_step(struct na_plugin_class *na_class, struct ofi_job *job);
 static int32_t ofi_job_target(const struct na_plugin_class *na_class, const struct ofi_job *job,
                               uint8_t **memory_p);
@@ -99,12 +98,7 @@ int32_t ofi_attach_start(struct na_plugin_class *na_class, struct ofi_rma *rma)
     int32_t ret;
 
     rma->id = request.id;
-    rma->is_attached = true;
-    rma->next = NULL;
-    if (peer->attached == NULL)
-        peer->attached_end = &peer->attached;
-    *peer->attached_end = rma;
-    peer->attached_end = &rma->next;
+    ofi_attached_add(peer, rma);
     ret = fabric_control_send(&na_class->base, wanted->peer, OFI_ATTACH_REQUEST, &request,
                               sizeof(request));
     if (ret == NA_PLUGIN_SUCCESS && peer->address == NULL)
@@ -139,17 +133,13 @@ bool ofi_attach_abandon(struct na_plugin_class *na_class, struct ofi_rma *rma, i
     return true;
 }
 
-void ofi_attach_control(struct fabric_endpoint *endpoint, struct fabric_peer *peer, uint32_t type,
+void ofi_attach_control(struct na_plugin_class *na_class, struct fabric_peer *peer, uint32_t type,
                         const void *data, uint64_t size)
 {
-    struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
-    const struct ofi_peer *private = peer->private;
     struct ofi_attach_request request;
     struct ofi_attach_answer answer;
     struct ofi_attach_cancel cancel;
 
-    if (!na_class->protocol.node_local || private->address == NULL)
-        return;
     if (type == OFI_ATTACH_REQUEST && size == sizeof(request)) {
         memcpy(&request, data, sizeof(request));
         ofi_attach_requested(na_class, peer, &request);
@@ -264,8 +254,18 @@ static void ofi_attach_cancelled(struct na_plugin_class *na_class, const struct 
     }
 }
 
+void ofi_attached_add(struct ofi_peer *peer, struct ofi_rma *rma)
+{
+    rma->is_attached = true;
+    rma->next = NULL;
+    if (peer->attached == NULL)
+        peer->attached_end = &peer->attached;
+    *peer->attached_end = rma;
+    peer->attached_end = &rma->next;
+}
+
 /* Out of the list of those that wait for an answer; the first, most often. */
-static struct ofi_rma *ofi_attached_take(struct ofi_peer *peer, uint64_t id)
+struct ofi_rma *ofi_attached_take(struct ofi_peer *peer, uint64_t id)
 {
     struct ofi_rma **link = &peer->attached, *rma;
 

@@ -45,7 +45,7 @@ static const struct fabric_ops ofi_ops = {
     .rma_start = ofi_rma_start,
     .rma_abandon = ofi_rma_abandon,
     .reset = ofi_reset,
-    .control = ofi_attach_control,
+    .control = ofi_control,
 };
 
 int32_t ofi_class_initialize(const struct na_plugin_init *init, struct na_host_class *host_class,
@@ -62,6 +62,8 @@ int32_t ofi_class_initialize(const struct na_plugin_init *init, struct na_host_c
     na_class->remains_fd = -1;
     na_class->rmas_waiting_end = &na_class->rmas_waiting;
     fabric_list_init(&na_class->mems);
+    fabric_list_init(&na_class->carried);
+    fabric_list_init(&na_class->carries);
     ret = ofi_class_open(na_class, init, info);
     if (ret != NA_PLUGIN_SUCCESS) {
         (void) ofi_class_finalize(na_class);
@@ -82,10 +84,13 @@ int32_t ofi_class_finalize(struct na_plugin_class *na_class)
         ofi_fences_await(na_class);
     /* Closed before the message layer, whose frames it may hold; kept by those alone that copy. */
     if (na_class->endpoint != NULL && na_class->local == NULL) {
+        if (ofi_serve_is_busy(na_class, NULL))
+            ofi_cut(na_class, NULL);
         ofi_close(&na_class->endpoint->fid);
         na_class->endpoint = NULL;
     }
     ofi_attach_drop(na_class, NULL);
+    ofi_serve_drop(na_class, NULL);
     ofi_mem_destroy_all(na_class);
     fabric_endpoint_close(&na_class->base);
     ofi_address_destroy_all(na_class);
@@ -133,9 +138,12 @@ bool ofi_reset(struct fabric_endpoint *endpoint)
     free(na_class->info->src_addr);
     na_class->info->src_addr = address;
     na_class->info->src_addrlen = size;
+    if (ofi_serve_is_busy(na_class, NULL))
+        ofi_cut(na_class, NULL);
     ofi_close(&na_class->endpoint->fid);
     na_class->endpoint = NULL;
     ofi_queue_drain(na_class);
+    ofi_carry_abandon_all(na_class);
     ofi_receives_reset(na_class);
     return true;
 }
@@ -204,6 +212,11 @@ static int32_t ofi_class_open(struct na_plugin_class *na_class, const struct na_
         ret = na_class->protocol.node_local ? ofi_shared_open(na_class, init->address)
                                             : ofi_fabric_open(na_class);
     }
+    if (ret == NA_PLUGIN_SUCCESS && (na_class->protocol.node_local || na_class->is_carrying)) {
+        na_class->exposed =
+            ofi_host->mem_alloc(OFI_MEM_BUCKETS * sizeof(*na_class->exposed), OFI_CACHE_LINE);
+        ret = na_class->exposed != NULL ? NA_PLUGIN_SUCCESS : NA_PLUGIN_NOMEM;
+    }
     if (ret == NA_PLUGIN_SUCCESS)
         ret = ofi_receives_create(na_class);
     if (ret != NA_PLUGIN_SUCCESS)
@@ -241,6 +254,9 @@ static void ofi_settle(struct na_plugin_class *na_class, const struct na_plugin_
     na_class->max_rma = info->ep_attr->max_msg_size;
     na_class->inject_size = info->tx_attr->inject_size;
     na_class->put_flags = FI_COMPLETION | FI_DELIVERY_COMPLETE;
+    na_class->is_carrying = na_class->protocol.tcp_port && info->tx_attr->rma_iov_limit > 1 &&
+                            (info->caps & FI_HMEM) == 0 &&
+                            (na_class->mr_mode & (FI_MR_RAW | FI_MR_LOCAL | FI_MR_ENDPOINT)) == 0;
     switch (info->addr_format) {
     case FI_SOCKADDR_IN:
     case FI_SOCKADDR_IN6:
@@ -290,11 +306,6 @@ static int32_t ofi_shared_open(struct na_plugin_class *na_class, const char *giv
     }
     if (guard >= 0)
         (void) close(guard);
-    if (ret == NA_PLUGIN_SUCCESS) {
-        na_class->exposed =
-            ofi_host->mem_alloc(OFI_MEM_BUCKETS * sizeof(*na_class->exposed), OFI_CACHE_LINE);
-        ret = na_class->exposed != NULL ? NA_PLUGIN_SUCCESS : NA_PLUGIN_NOMEM;
-    }
     return ret;
 }
 
@@ -399,7 +410,7 @@ static void ofi_fill_info(const struct na_plugin_class *na_class, struct na_plug
 {
     info->max_rma_size = 0; /* larger ones go in pieces */
     info->capabilities |= NA_PLUGIN_CAP_RMA;
-    if (na_class->info->domain_attr->data_progress == FI_PROGRESS_AUTO)
+    if (na_class->info->domain_attr->data_progress == FI_PROGRESS_AUTO && !na_class->is_carrying)
         info->capabilities |= NA_PLUGIN_CAP_RMA_NATIVE;
     if ((na_class->info->caps & FI_HMEM) != 0)
         info->capabilities |= NA_PLUGIN_CAP_DEVICE_MEM;

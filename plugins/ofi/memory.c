@@ -33,7 +33,7 @@ static void ofi_mem_hide(struct na_plugin_mem *mem);
 static uint32_t ofi_mem_bucket(uint64_t key);
 static uint32_t ofi_mem_checksum(const struct na_plugin_class *na_class,
                                  const struct ofi_mem_packed *packed);
-static int32_t ofi_random_key(struct na_plugin_class *na_class, uint64_t *key_p);
+static int32_t ofi_mem_own_key(struct na_plugin_class *na_class, uint64_t *key_p);
 static void ofi_memory_describe_type(struct fi_mr_attr *attr, uint32_t mem_type, uint64_t device);
 static int32_t ofi_memory_activate(struct na_plugin_class *na_class, struct fid_mr *mr);
 static uint64_t ofi_mem_raw_size(const struct na_plugin_class *na_class,
@@ -126,14 +126,19 @@ int32_t ofi_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem 
     if ((mem->access & NA_PLUGIN_MEM_WRITE) != 0)
         access |= FI_REMOTE_WRITE;
     fabric_lock(&na_class->base);
-    if (!mem->is_remote && mem->mr == NULL) {
-        ret = ofi_memory_register(na_class, mem->base, mem->length, access, mem_type, device,
-                                  &mem->mr);
-        if (ret == NA_PLUGIN_SUCCESS) {
+    if (!mem->is_remote && !mem->is_registered) {
+        if (na_class->is_carrying)
+            ret = ofi_mem_own_key(na_class, &mem->key);
+        else
+            ret = ofi_memory_register(na_class, mem->base, mem->length, access, mem_type, device,
+                                      &mem->mr);
+        mem->is_registered = ret == NA_PLUGIN_SUCCESS;
+        if (mem->mr != NULL) {
             mem->descriptor = fi_mr_desc(mem->mr);
             mem->key = fi_mr_key(mem->mr);
-            ofi_mem_expose(na_class, mem);
         }
+        if (mem->is_registered)
+            ofi_mem_expose(na_class, mem);
     }
     fabric_unlock(&na_class->base);
     return ret;
@@ -144,10 +149,13 @@ int32_t ofi_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_me
     int error = 0;
 
     fabric_lock(&na_class->base);
-    if (mem->mr != NULL) {
+    if (mem->is_registered)
         ofi_mem_hide(mem);
+    if (!fabric_list_empty(&mem->carries))
+        ofi_serve_withdraw(na_class, mem);
+    if (mem->mr != NULL)
         error = fi_close(&mem->mr->fid);
-    }
+    mem->is_registered = false;
     mem->mr = NULL;
     mem->descriptor = NULL;
     fabric_unlock(&na_class->base);
@@ -175,10 +183,11 @@ int32_t ofi_mem_serialize(struct na_plugin_class *na_class, struct na_plugin_mem
     size_t raw_size = sizeof(raw_key);
     int error = 0;
 
-    if (mem->mr == NULL || size < ofi_mem_serialize_size(na_class, mem)) {
+    if (!mem->is_registered || size < ofi_mem_serialize_size(na_class, mem)) {
         OFI_LOG_ERROR("a handle that is %s cannot be serialized into %llu bytes",
-                      mem->mr != NULL ? "registered" : "not registered", (unsigned long long) size);
-        return mem->mr != NULL ? NA_PLUGIN_OVERFLOW : NA_PLUGIN_INVALID_ARG;
+                      mem->is_registered ? "registered" : "not registered",
+                      (unsigned long long) size);
+        return mem->is_registered ? NA_PLUGIN_OVERFLOW : NA_PLUGIN_INVALID_ARG;
     }
     if ((na_class->mr_mode & FI_MR_VIRT_ADDR) != 0)
         packed.base = (uint64_t) (uintptr_t) mem->base;
@@ -188,7 +197,7 @@ int32_t ofi_mem_serialize(struct na_plugin_class *na_class, struct na_plugin_mem
         fabric_unlock(&na_class->base);
         packed.raw_size = (uint16_t) raw_size;
     } else {
-        packed.key = fi_mr_key(mem->mr);
+        packed.key = mem->key;
     }
     packed.checksum = ofi_mem_checksum(na_class, &packed);
     if (error != 0 || sizeof(packed) + packed.raw_size > size) {
@@ -259,6 +268,7 @@ static struct na_plugin_mem *ofi_mem_alloc(struct na_plugin_class *na_class)
 
     if (mem == NULL)
         return NULL;
+    fabric_list_init(&mem->carries);
     fabric_lock(&na_class->base);
     fabric_list_append(&na_class->mems, &mem->of_class);
     fabric_unlock(&na_class->base);
@@ -273,7 +283,7 @@ static void ofi_mem_free(struct na_plugin_class *na_class, struct na_plugin_mem 
     ofi_host->mem_free(mem);
 }
 
-/* Peers of this node ask for it by its key. */
+/* Peers ask us for it by its key. */
 static void ofi_mem_expose(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
 {
     struct na_plugin_mem **bucket;
@@ -319,8 +329,19 @@ static uint32_t ofi_mem_checksum(const struct na_plugin_class *na_class,
     return (uint32_t) fabric_digest(&copy, sizeof(copy));
 }
 
+/* A key that only we know what to do with. */
+static int32_t ofi_mem_own_key(struct na_plugin_class *na_class, uint64_t *key_p)
+{
+    int32_t ret;
+
+    do
+        ret = ofi_random_key(na_class, key_p);
+    while (ret == NA_PLUGIN_SUCCESS && ofi_mem_find(na_class, *key_p) != NULL);
+    return ret;
+}
+
 /* Nobody who was not told a key shall find one. */
-static int32_t ofi_random_key(struct na_plugin_class *na_class, uint64_t *key_p)
+int32_t ofi_random_key(struct na_plugin_class *na_class, uint64_t *key_p)
 {
     if (na_class->random_left == 0) {
         ssize_t size = getrandom(na_class->random_keys, sizeof(na_class->random_keys), 0);

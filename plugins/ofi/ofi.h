@@ -42,6 +42,7 @@
 
 extern const struct na_host *ofi_host;
 
+struct ofi_carry;
 struct ofi_guard_word;
 struct ofi_job;
 struct ofi_rma;
@@ -81,6 +82,7 @@ enum ofi_request_kind {
     OFI_REQUEST_SEND,
     OFI_REQUEST_RECEIVE,
     OFI_REQUEST_RMA,
+    OFI_REQUEST_CARRY,
     OFI_REQUEST_FENCE
 };
 
@@ -162,10 +164,14 @@ struct ofi_rma {
     struct ofi_address *address;
     uint64_t done;        /* bytes that were transferred */
     uint64_t in_progress; /* bytes of the piece that the fabric works on */
-    uint64_t id;          /* when the target carries it out (attach.c) */
+    uint64_t id;          /* when the target carries it out (attach.c, carry.c) */
     bool is_attached;
     bool is_abandoned;
-    struct ofi_rma *next; /* of those whose next piece waits for resources, or the peer's */
+    struct ofi_rma *next;  /* of those whose next piece waits for resources, or the peer's */
+    struct fid_mr *opened; /* our memory, for the target (carry.c) */
+    struct fid_mr *mark_mr;
+    uint64_t mark;               /* the id, once a piece has arrived */
+    struct fabric_link of_class; /* in the list of those that targets carry out */
 };
 
 /* A buffer that receives frames. */
@@ -189,7 +195,9 @@ struct na_plugin_mem {
     struct na_plugin_mem *next; /* of its bucket, when peers ask for it by its key */
     struct na_plugin_mem **link;
     struct fabric_link of_class; /* in the list of all handles */
+    struct fabric_link carries;  /* pieces of it that are under way for peers (carry.c) */
     bool key_mapped;             /* remote: from a raw key, to be unmapped */
+    bool is_registered;
 };
 
 #define OFI_MEM_BUCKETS 1024u
@@ -242,6 +250,13 @@ struct na_plugin_class {
     struct ofi_job *jobs_free;
     uint32_t job_count;
     uint64_t attach_id;
+    bool is_carrying;            /* puts and gets are the target's work (carry.c) */
+    struct fabric_link carried;  /* of ours */
+    struct fabric_link carries;  /* for peers */
+    struct ofi_carry *carry_due; /* FIFO; of these, what waits for room */
+    struct ofi_carry **carry_due_end;
+    struct ofi_carry *carries_free;
+    uint32_t carry_count;
     struct na_plugin_mem **exposed; /* registered memory by its key; NULL: not needed */
     struct fabric_link mems;        /* all handles */
 };
@@ -353,6 +368,7 @@ int32_t ofi_mem_deserialize(struct na_plugin_class *na_class, const void *buf, u
                             struct na_plugin_mem **mem_p);
 void ofi_mem_destroy_all(struct na_plugin_class *na_class);
 struct na_plugin_mem *ofi_mem_find(const struct na_plugin_class *na_class, uint64_t key);
+int32_t ofi_random_key(struct na_plugin_class *na_class, uint64_t *key_p);
 
 /* rma.c */
 int32_t ofi_put(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
@@ -362,6 +378,8 @@ int32_t ofi_get(struct na_plugin_context *context, void *op, struct na_plugin_me
                 uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
                 uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id);
 int32_t ofi_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma);
+void ofi_control(struct fabric_endpoint *endpoint, struct fabric_peer *peer, uint32_t type,
+                 const void *data, uint64_t size);
 bool ofi_rma_abandon(struct fabric_endpoint *endpoint, struct fabric_rma *rma, int32_t status);
 void ofi_rma_piece_done(struct na_plugin_class *na_class, struct ofi_rma *rma, int32_t status);
 void ofi_rma_retry(struct na_plugin_class *na_class);
@@ -371,10 +389,34 @@ void ofi_rma_by_provider(struct na_plugin_class *na_class, struct ofi_rma *rma);
 bool ofi_attach_is_way(const struct na_plugin_class *na_class);
 int32_t ofi_attach_start(struct na_plugin_class *na_class, struct ofi_rma *rma);
 bool ofi_attach_abandon(struct na_plugin_class *na_class, struct ofi_rma *rma, int32_t status);
-void ofi_attach_control(struct fabric_endpoint *endpoint, struct fabric_peer *peer, uint32_t type,
+void ofi_attach_control(struct na_plugin_class *na_class, struct fabric_peer *peer, uint32_t type,
                         const void *data, uint64_t size);
 void ofi_attach_progress(struct na_plugin_class *na_class);
 void ofi_attach_drop(struct na_plugin_class *na_class, const struct fabric_peer *peer);
+
+struct ofi_rma *ofi_attached_take(struct ofi_peer *peer, uint64_t id);
+void ofi_attached_add(struct ofi_peer *peer, struct ofi_rma *rma);
+
+/* carry.c */
+int32_t ofi_carry_start(struct na_plugin_class *na_class, struct ofi_rma *rma);
+bool ofi_carry_abandon(struct na_plugin_class *na_class, struct ofi_rma *rma, int32_t status);
+void ofi_carry_abandon_all(struct na_plugin_class *na_class);
+void ofi_carry_control(struct na_plugin_class *na_class, struct fabric_peer *peer, uint32_t type,
+                       const void *data, uint64_t size);
+
+/* serve.c */
+void ofi_serve(struct na_plugin_class *na_class, struct fabric_peer *peer, const void *data,
+               uint64_t size);
+void ofi_serve_done(struct na_plugin_class *na_class, struct ofi_request *request, int32_t status);
+void ofi_serve_retry(struct na_plugin_class *na_class);
+void ofi_serve_withdraw(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
+void ofi_serve_drop(struct na_plugin_class *na_class, const struct fabric_peer *peer);
+bool ofi_serve_is_busy(const struct na_plugin_class *na_class, const struct na_plugin_mem *mem);
+bool ofi_serve_is_busy_with(const struct na_plugin_class *na_class,
+                            const struct ofi_address *address, const struct na_plugin_mem *mem);
+
+/* cut.c */
+void ofi_cut(struct na_plugin_class *na_class, const struct na_plugin_mem *mem);
 
 /* poll.c */
 void ofi_queue_drain(struct na_plugin_class *na_class);

@@ -44,6 +44,8 @@ int32_t ofi_poll(struct fabric_endpoint *endpoint)
         ofi_receives_post(na_class);
     if (na_class->rmas_waiting != NULL)
         ofi_rma_retry(na_class);
+    if (na_class->carry_due != NULL)
+        ofi_serve_retry(na_class);
     for (int i = 0; i < OFI_READS && !is_over && ret == NA_PLUGIN_SUCCESS; i++) {
         ssize_t count = ofi_queue_read(na_class, entries);
 
@@ -91,6 +93,7 @@ bool ofi_try_wait(struct fabric_endpoint *endpoint)
 {
     struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
     struct fid *fids[1] = {&na_class->cq->fid};
+    bool is_no_help;
 
     if (na_class->receives_waiting != NULL)
         ofi_receives_post(na_class);
@@ -98,8 +101,11 @@ bool ofi_try_wait(struct fabric_endpoint *endpoint)
     if (na_class->protocol.tcp_port &&
         (na_class->is_short || ++na_class->waits % OFI_WAITS_A_LOOK == 0))
         ofi_descriptors_look(na_class);
-    fabric_wait_pause(endpoint, na_class->is_short && na_class->idle_waits > OFI_IDLE_WAITS);
+    is_no_help = (na_class->is_short || na_class->carry_due != NULL) &&
+                 na_class->idle_waits > OFI_IDLE_WAITS;
+    fabric_wait_pause(endpoint, is_no_help);
     return na_class->injected == NULL && na_class->jobs == NULL &&
+           (na_class->carry_due == NULL || is_no_help) &&
            fi_trywait(na_class->fabric, fids, 1) == 0;
 }
 
@@ -149,6 +155,9 @@ static bool ofi_complete(struct na_plugin_class *na_class, struct ofi_request *r
     case OFI_REQUEST_RMA:
         ofi_rma_piece_done(na_class, (struct ofi_rma *) request, NA_PLUGIN_SUCCESS);
         break;
+    case OFI_REQUEST_CARRY:
+        ofi_serve_done(na_class, request, NA_PLUGIN_SUCCESS);
+        break;
     case OFI_REQUEST_FENCE:
         ofi_address_fenced(na_class, request);
         return false;
@@ -182,6 +191,9 @@ static int32_t ofi_complete_error(struct na_plugin_class *na_class)
         break;
     case OFI_REQUEST_RMA:
         ofi_rma_piece_done(na_class, (struct ofi_rma *) request, status);
+        break;
+    case OFI_REQUEST_CARRY:
+        ofi_serve_done(na_class, request, status);
         break;
     case OFI_REQUEST_FENCE: /* the next frame finds out what it is */
         ofi_address_fenced(na_class, request);

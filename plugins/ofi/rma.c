@@ -49,6 +49,8 @@ int32_t ofi_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma)
     private->next = NULL;
     private->is_abandoned = false;
     private->is_attached = false;
+    if (na_class->is_carrying)
+        return ofi_carry_start(na_class, private);
     if (ofi_attach_is_way(na_class))
         return ofi_attach_start(na_class, private);
     ret = ofi_rma_issue(na_class, private);
@@ -71,11 +73,28 @@ bool ofi_rma_abandon(struct fabric_endpoint *endpoint, struct fabric_rma *rma, i
     struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
     struct ofi_rma *private = rma->private;
 
+    if (na_class->is_carrying)
+        return ofi_carry_abandon(na_class, private, status);
     if (private->is_attached)
         return ofi_attach_abandon(na_class, private, status);
     private->is_abandoned = true;
     return private->in_progress == 0 ||
            (na_class->protocol.node_local && status != NA_PLUGIN_CANCELED);
+}
+
+/* A record of those who have puts and gets carried out by the target. */
+void ofi_control(struct fabric_endpoint *endpoint, struct fabric_peer *peer, uint32_t type,
+                 const void *data, uint64_t size)
+{
+    struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
+    const struct ofi_peer *private = peer->private;
+
+    if (private->address == NULL)
+        return;
+    if (na_class->is_carrying)
+        ofi_carry_control(na_class, peer, type, data, size);
+    else if (na_class->protocol.node_local)
+        ofi_attach_control(na_class, peer, type, data, size);
 }
 
 /* The fabric completed what it worked on. */
@@ -131,13 +150,13 @@ void ofi_rma_by_provider(struct na_plugin_class *na_class, struct ofi_rma *rma)
 
 static int32_t ofi_rma_check(const struct na_plugin_mem *local, const struct na_plugin_mem *remote)
 {
-    if (!local->is_remote && local->mr != NULL && remote->is_remote)
+    if (!local->is_remote && local->is_registered && remote->is_remote)
         return NA_PLUGIN_SUCCESS;
     OFI_LOG_ERROR("a transfer needs a registered local handle (this one is %s) and a deserialized "
                   "remote one (this one is %s)",
-                  local->is_remote    ? "remote"
-                  : local->mr == NULL ? "not registered"
-                                      : "good",
+                  local->is_remote        ? "remote"
+                  : !local->is_registered ? "not registered"
+                                          : "good",
                   remote->is_remote ? "good" : "local");
     return NA_PLUGIN_INVALID_ARG;
 }

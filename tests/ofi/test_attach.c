@@ -202,8 +202,8 @@ static void a_cancel_ends_it_between_two_pieces(void **state)
 static void record(struct opened *opened, uint32_t type, const void *data, uint64_t size)
 {
     fabric_lock(&opened->na_class->base);
-    ofi_attach_control(&opened->na_class->base, (struct fabric_peer *) (void *) opened->self, type,
-                       data, size);
+    ofi_attach_control(opened->na_class, (struct fabric_peer *) (void *) opened->self, type, data,
+                       size);
     fabric_unlock(&opened->na_class->base);
 }
 

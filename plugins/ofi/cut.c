@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Breaking connections that libfabric keeps: it has no call for that. We shut their sockets down,
+ * which is to it as if the other side had gone; what waits there ends with an error. A socket is
+ * known by its two addresses: theirs, where we connected, or ours, where they did. In the second
+ * case the port tells nobody, and all connections from that host are broken.
+ *
+ * This also has to be done before libfabric 1.17 may close an endpoint: it closes a connection in
+ * the middle of the answer to a read with a null pointer.
+ */
+
+#include "ofi.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define OFI_CUT_NS UINT64_C(1000000000)
+
+static void ofi_cut_socket(const struct na_plugin_class *na_class, int fd,
+                           const struct sockaddr_storage *own, const struct na_plugin_mem *mem);
+static bool ofi_cut_is_of(const struct sockaddr_storage *near, const struct sockaddr_storage *far,
+                          const struct sockaddr_storage *own, const struct sockaddr_storage *peer);
+static bool ofi_host_equal(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
+static uint16_t ofi_port(const struct sockaddr_storage *address);
+
+/* Those over which pieces of that memory, or with NULL of any, are under way for peers. */
+void ofi_cut(struct na_plugin_class *na_class, const struct na_plugin_mem *mem)
+{
+    uint64_t end = ofi_host->clock_ns() + OFI_CUT_NS;
+    struct sockaddr_storage own = {0};
+    size_t size = sizeof(own);
+    struct dirent *entry;
+    DIR *directory;
+
+    if (na_class->endpoint == NULL || fi_getname(&na_class->endpoint->fid, &own, &size) != 0)
+        return;
+    directory = opendir("/proc/self/fd");
+    if (directory == NULL) {
+        OFI_LOG_ERROR("no descriptor is left to break connections with");
+        return;
+    }
+    while ((entry = readdir(directory)) != NULL) {
+        /* A copy, so that it stays what it is while we look at it. */
+        int fd = entry->d_name[0] != '.' ? dup(atoi(entry->d_name)) : -1;
+
+        if (fd < 0)
+            continue;
+        ofi_cut_socket(na_class, fd, &own, mem);
+        (void) close(fd);
+    }
+    (void) closedir(directory);
+    while (ofi_serve_is_busy(na_class, mem) && ofi_host->clock_ns() < end)
+        ofi_queue_drain(na_class);
+}
+
+static void ofi_cut_socket(const struct na_plugin_class *na_class, int fd,
+                           const struct sockaddr_storage *own, const struct na_plugin_mem *mem)
+{
+    struct sockaddr_storage near = {0}, far = {0}, peer;
+    socklen_t near_size = sizeof(near), far_size = sizeof(far);
+
+    if (getsockname(fd, (struct sockaddr *) &near, &near_size) != 0 ||
+        getpeername(fd, (struct sockaddr *) &far, &far_size) != 0 ||
+        near.ss_family != own->ss_family)
+        return;
+    for (const struct ofi_address *address = na_class->addresses; address != NULL;
+         address = address->next) {
+        size_t size = sizeof(peer);
+
+        memset(&peer, 0, sizeof(peer));
+        if (!ofi_serve_is_busy_with(na_class, address, mem) ||
+            fi_av_lookup(na_class->av, address->fi_addr, &peer, &size) != 0 ||
+            !ofi_cut_is_of(&near, &far, own, &peer))
+            continue;
+        (void) shutdown(fd, SHUT_RDWR);
+        return;
+    }
+}
+
+static bool ofi_cut_is_of(const struct sockaddr_storage *near, const struct sockaddr_storage *far,
+                          const struct sockaddr_storage *own, const struct sockaddr_storage *peer)
+{
+    return ofi_host_equal(far, peer) &&
+           (ofi_port(far) == ofi_port(peer) || ofi_port(near) == ofi_port(own));
+}
+
+static bool ofi_host_equal(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+{
+    if (a->ss_family != b->ss_family)
+        return false;
+    if (a->ss_family == AF_INET)
+        return ((const struct sockaddr_in *) a)->sin_addr.s_addr ==
+               ((const struct sockaddr_in *) b)->sin_addr.s_addr;
+    return a->ss_family == AF_INET6 &&
+           memcmp(&((const struct sockaddr_in6 *) a)->sin6_addr,
+                  &((const struct sockaddr_in6 *) b)->sin6_addr, sizeof(struct in6_addr)) == 0;
+}
+
+/* The same place in both families. */
+static uint16_t ofi_port(const struct sockaddr_storage *address)
+{
+    return ((const struct sockaddr_in *) address)->sin_port;
+}
