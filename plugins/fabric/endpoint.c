@@ -146,8 +146,6 @@ static int32_t fabric_state_setup(struct fabric_endpoint_state *state,
     state->is_busy = (init->progress_mode & NA_PLUGIN_PROGRESS_BUSY) != 0;
     state->is_no_retry = (init->progress_mode & NA_PLUGIN_PROGRESS_NO_RETRY) != 0;
     state->max_contexts = init->max_contexts != 0 ? init->max_contexts : 1;
-    if (init->auth_key != NULL)
-        state->key = fabric_digest(init->auth_key, strlen(init->auth_key));
     fabric_limits_set(state, config);
     fabric_process_describe(state);
     state->contexts = config->host->mem_alloc(state->max_contexts * sizeof(*state->contexts), 64);

@@ -20,7 +20,6 @@ static bool fabric_card_read(const struct fabric_endpoint_state *state, const vo
                              uint32_t size, struct fabric_card *card);
 static struct fabric_peer_state *fabric_card_find(struct fabric_endpoint_state *state,
                                                   const struct fabric_card *card);
-static void fabric_card_refuse(struct fabric_peer_state *peer, const struct fabric_card *card);
 static bool fabric_card_is_other(const struct fabric_peer_state *peer,
                                  const struct fabric_card *card);
 static bool fabric_card_accept(struct fabric_peer_state *peer, const struct fabric_card *card);
@@ -43,7 +42,6 @@ void fabric_greeting_add(struct fabric_out *out, struct fabric_peer_state *peer,
         .host = htole64(state->host_id),
         .pid_namespace = htole64(state->pid_namespace),
         .start_time = htole64(state->start_time),
-        .key = htole64(state->key),
         .pid = htole32(state->pid),
         .epoch = htole32(kind == WIRE_WELCOME ? peer->their_epoch : peer->epoch),
         .name_size = htole16((uint16_t) name_size),
@@ -79,10 +77,6 @@ struct fabric_peer_state *fabric_greeting_received(struct fabric_endpoint_state 
     peer = fabric_card_find(state, &card);
     if (peer == NULL || peer->is_self)
         return NULL;
-    if (card.greeting.key != state->key) {
-        fabric_card_refuse(peer, &card);
-        return NULL;
-    }
     state->counters.greetings++;
     is_other = fabric_card_is_other(peer, &card);
     if (is_other) {
@@ -151,7 +145,6 @@ static bool fabric_card_read(const struct fabric_endpoint_state *state, const vo
     greeting->host = le64toh(greeting->host);
     greeting->pid_namespace = le64toh(greeting->pid_namespace);
     greeting->start_time = le64toh(greeting->start_time);
-    greeting->key = le64toh(greeting->key);
     greeting->pid = le32toh(greeting->pid);
     greeting->epoch = le32toh(greeting->epoch);
     greeting->name_size = le16toh(greeting->name_size);
@@ -191,21 +184,6 @@ static struct fabric_peer_state *fabric_card_find(struct fabric_endpoint_state *
         return NULL;
     }
     return peer;
-}
-
-static void fabric_card_refuse(struct fabric_peer_state *peer, const struct fabric_card *card)
-{
-    FABRIC_LOG_WARNING(peer->endpoint, "refused %s: its authorization key is not ours", card->name);
-    if (peer->phase == FABRIC_PEER_READY ||
-        fabric_peer_set_raw(peer, card->raw, card->greeting.raw_size) != NA_PLUGIN_SUCCESS)
-        return;
-    if (peer->their_token != card->greeting.token)
-        peer->sent_sequence = 0;
-    peer->their_token = card->greeting.token;
-    peer->their_incarnation_low = (uint32_t) card->greeting.incarnation;
-    peer->their_epoch = card->greeting.epoch;
-    peer->owed |= FABRIC_OWE_REFUSAL;
-    fabric_peer_flush(peer);
 }
 
 /* True when what was sent to the one that we knew does not count any more. */

@@ -248,10 +248,6 @@ static bool fabric_record_take(struct fabric_peer_state *peer, const struct wire
         if (!peer->is_self)
             fabric_peer_fail(peer, NA_PLUGIN_HOSTUNREACH, "it has closed");
         return true;
-    case WIRE_REFUSED:
-        if (peer->phase == FABRIC_PEER_GREETING && le32toh(record->tag) == peer->epoch)
-            fabric_peer_fail(peer, NA_PLUGIN_PERMISSION, "its authorization key is not ours");
-        return true;
     default:
         fabric_frame_bad(endpoint->state, "a record of a kind that does not exist",
                          le16toh(record->kind));

@@ -317,8 +317,7 @@ static bool fabric_peer_flush_one(struct fabric_peer_state *peer)
 
 static bool fabric_peer_has_work(const struct fabric_peer_state *peer)
 {
-    const uint32_t alone =
-        FABRIC_OWE_WELCOME | FABRIC_OWE_GOODBYE | FABRIC_OWE_PING | FABRIC_OWE_REFUSAL;
+    const uint32_t alone = FABRIC_OWE_WELCOME | FABRIC_OWE_GOODBYE | FABRIC_OWE_PING;
 
     if ((peer->owed & alone) != 0)
         return true;
@@ -360,12 +359,6 @@ static struct fabric_out *fabric_out_build(struct fabric_peer_state *peer)
     fabric_out_begin(out, peer);
     if (fabric_likely(peer->owed == 0)) {
         fabric_out_fill(out, peer);
-        return out;
-    }
-    if ((peer->owed & FABRIC_OWE_REFUSAL) != 0) {
-        fabric_out_add(out, WIRE_REFUSED, peer->their_epoch, NULL, 0);
-        out->owed |= FABRIC_OWE_REFUSAL;
-        peer->owed &= ~FABRIC_OWE_REFUSAL;
         return out;
     }
     if (peer->phase != FABRIC_PEER_READY ||

@@ -151,7 +151,6 @@ struct fabric_context {
 #define FABRIC_OWE_GREETING 0x01u /* until it is answered every frame carries one */
 #define FABRIC_OWE_WELCOME  0x02u
 #define FABRIC_OWE_GOODBYE  0x04u
-#define FABRIC_OWE_REFUSAL  0x08u
 #define FABRIC_OWE_PING     0x10u /* a greeting, also while an earlier one is not answered */
 #define FABRIC_NOT_READY    0x20u /* it did not answer yet */
 #define FABRIC_OWE_LOOK     0x40u /* a flush, because what waits may go on */
@@ -291,7 +290,7 @@ struct fabric_endpoint_state {
     uint64_t timer_end; /* when it goes off; 0: it is not set */
     uint64_t tick_last;
 
-    uint64_t host_id, pid_namespace, start_time, key;
+    uint64_t host_id, pid_namespace, start_time;
     uint32_t pid;
     char *name;
     uint8_t *raw;

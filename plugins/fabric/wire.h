@@ -25,7 +25,6 @@
 #define WIRE_GREETING   4u
 #define WIRE_WELCOME    5u /* the answer, of the same form */
 #define WIRE_GOODBYE    6u /* the sender closes */
-#define WIRE_REFUSED    7u /* the greeting's key is not ours; tag is the epoch of the greeting */
 
 struct wire_header {
     uint16_t magic;
@@ -53,7 +52,7 @@ struct wire_greeting {
     uint64_t host;          /* equal on one node; 0 when not known */
     uint64_t pid_namespace; /* equal where process ids mean the same; 0 when not known */
     uint64_t start_time;    /* of the sender's process, in ticks since boot */
-    uint64_t key;           /* digest of the authorization key; 0 without one */
+    uint64_t unused;        /* 0 */
     uint32_t pid;
     uint32_t epoch; /* the sender's; in a welcome that of the greeting */
     uint16_t name_size;

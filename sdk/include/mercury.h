@@ -100,8 +100,9 @@ HG_PUBLIC void HG_Cleanup(void);
  * Set the least severe level that is logged, for all classes of the process. The environment
  * variable HG_LOG_LEVEL sets it at start.
  *
- * \param level [IN]     "none", "error", "warning" (the default), "info" or "debug"; anything else
- * is ignored with a warning
+ * \param level [IN]     "none", "error", "warning" (the default), "info" or "debug", and levels of
+ * parts of the library (since 1.1), as in "warning,na_sm=debug"; anything else is ignored with a
+ * warning. NA_Log_reload() reads the variable again
  *
  * Any thread. \since 1.0
  */

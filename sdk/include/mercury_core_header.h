@@ -5,9 +5,10 @@
  * All numbers are little-endian. A message is
  *
  *     0                   16                24
- *     | request/response  | [hash header]   | payload ...
+ *     | request/response  | [hash header]   | [tag] | payload ...
  *
- * with the hash header present only if HG_CORE_HEADER_HAS_HASH is set in the flags. If
+ * with the hash header present only if HG_CORE_HEADER_HAS_HASH is set in the flags, and the tag,
+ * 8 bytes, only if HG_CORE_HEADER_HAS_TAG is, as in all messages between classes with a key. If
  * HG_CORE_HEADER_MORE_DATA is set, the payload is not the encoded data but a description of where
  * to fetch them.
  */
@@ -31,6 +32,7 @@
 #define HG_CORE_HEADER_MORE_DATA        (1 << 0) /* The payload is to be fetched */
 #define HG_CORE_HEADER_NO_RESPONSE      (1 << 1) /* The origin waits for no response */
 #define HG_CORE_HEADER_PORTABLE         (1 << 2) /* The payload is in the portable encoding */
+#define HG_CORE_HEADER_HAS_TAG          (1 << 5) /* A tag follows, since 1.1 */
 #define HG_CORE_HEADER_HAS_PAYLOAD_HASH (1 << 6) /* hash.payload is valid */
 #define HG_CORE_HEADER_HAS_HASH         (1 << 7) /* A hash header follows */
 #define HG_CORE_HAS_CHECKSUMS           HG_CORE_HEADER_HAS_HASH
@@ -61,6 +63,11 @@ HG_PACKED(struct hg_core_header_response {
 HG_PACKED(struct hg_core_header_hash {
     uint32_t header;  /* Of the 16 bytes before, followed by the other checksum */
     uint32_t payload; /* Of the payload, or 0 if that is not protected */
+});
+
+/* SipHash-2-4, under the key made of auth_key, of all other bytes of the message, in order. */
+HG_PACKED(struct hg_core_header_tag {
+    uint64_t tag; /* 64 bits */
 });
 
 /* Either header. */

@@ -39,6 +39,7 @@ struct hg_ext_counters {
     uint64_t resp_recv_bytes;        /* Bytes of responses received */
     uint64_t queued_count;           /* Forwards that had to wait for a limit of RPCs in flight */
     uint64_t waiting_count;          /* Those that wait now */
+    uint64_t refused_key_count;      /* Messages whose sender has another auth_key, or none */
 };
 
 /* How long HG_Class_set_overflow_timeout() is at first, in milliseconds. */

@@ -153,7 +153,9 @@ NA_PUBLIC bool NA_Has_opt_feature(na_class_t *na_class, unsigned long flags) NA_
 /**
  * Set the log level of the whole process.
  *
- * \param level  "none", "error", "warning", "info" or "debug"; another word is reported and ignored
+ * \param level  "none", "error", "warning", "info" or "debug"; then or instead, separated by
+ *     commas, levels of subsystems (since 1.1), as in "warning,na_sm=debug,hg=info": the last one
+ *     that matches is taken. Other words are reported and ignored
  *
  * Any thread. \since 1.0
  */

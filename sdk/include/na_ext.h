@@ -144,6 +144,8 @@ NA_PUBLIC bool NA_Log_enabled(enum na_log_level level, const char *subsys);
 
 /**
  * Write a log message, if its level and subsystem are shown. One line, a line feed is added.
+ * Of errors and warnings from one place (function and line) ten are written within ten seconds, the
+ * others are only counted, so that a peer cannot fill a disk; at level debug all are.
  *
  * \param level   level of the message
  * \param subsys  subsystem that it belongs to
@@ -155,6 +157,17 @@ NA_PUBLIC bool NA_Log_enabled(enum na_log_level level, const char *subsys);
  */
 NA_PUBLIC void NA_Log_write(enum na_log_level level, const char *subsys, const char *func, int line,
                             const char *format, ...) NA_PRINTF(5, 6);
+
+/**
+ * Read the environment's settings again: HG_LOG_LEVEL, HG_LOG_SUBSYS, as they are when something is
+ * logged first. If HG_LOG_LEVEL begins with '@' the rest is the name of a file, whose first line is
+ * taken instead, so that who runs a service can change what it logs: the service calls this when it
+ * is told to (by SIGHUP, by an RPC of its own). Settings that are wrong are reported and ignored;
+ * those that are not there leave what was set.
+ *
+ * Any thread, if no other changes the environment. \since 1.1
+ */
+NA_PUBLIC void NA_Log_reload(void);
 
 /**
  * Choose subsystems. Without a choice all are shown.

@@ -501,52 +501,6 @@ static void test_alias(void **state)
     fabric_addr_free(pair->a, alias);
 }
 
-static void test_authorization_key(void **state)
-{
-    struct sim_net net;
-    struct na_plugin_init init = sim_init();
-    struct na_plugin_class *a, *b, *c;
-    struct na_plugin_context *ca, *cb, *cc;
-    struct na_plugin_addr *b_at_a, *c_at_a;
-    struct sim_op send = {0}, receive = {0};
-    char buf[8];
-
-    (void) state;
-    sim_net_setup(&net);
-    init.auth_key = "open sesame";
-    a = sim_open(&net, "a", &init);
-    b = sim_open(&net, "b", &init);
-    init.auth_key = "abracadabra";
-    c = sim_open(&net, "c", &init);
-    ca = sim_context(a, 0);
-    cb = sim_context(b, 0);
-    cc = sim_context(c, 0);
-    b_at_a = sim_lookup(a, "b");
-    c_at_a = sim_lookup(a, "c");
-    sim_meet(ca, cb, b_at_a, NULL);
-    assert_int_equal(fabric_msg_recv_expected(ca, &receive, buf, 8, NULL, c_at_a, 0, 1), 0);
-    assert_int_equal(fabric_msg_send_unexpected(ca, &send, "x", 2, NULL, c_at_a, 0, 1), 0);
-    sim_poll_until(ca, cc, &receive);
-    assert_int_equal(receive.status, NA_PLUGIN_PERMISSION);
-    assert_int_equal(c->endpoint.state->early_count, 0);
-    /* Who asks again is told the same again. */
-    for (int i = 0; i < 3; i++) {
-        struct sim_op again = {0};
-
-        send = (struct sim_op){0};
-        assert_int_equal(fabric_msg_recv_expected(ca, &again, buf, 8, NULL, c_at_a, 0, 1), 0);
-        assert_int_equal(fabric_msg_send_unexpected(ca, &send, "x", 2, NULL, c_at_a, 0, 1), 0);
-        sim_poll_until(ca, cc, &again);
-        assert_int_equal(again.status, NA_PLUGIN_PERMISSION);
-    }
-    fabric_addr_free(a, b_at_a);
-    fabric_addr_free(a, c_at_a);
-    sim_close(a, ca);
-    sim_close(b, cb);
-    sim_close(c, cc);
-    assert_int_equal(sim_allocations, 0);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -570,7 +524,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_many_peers, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_idle_peer_vanishes, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_alias, sim_pair_setup, sim_pair_teardown),
-        cmocka_unit_test(test_authorization_key),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -96,7 +96,7 @@ static uint64_t messages_seen(const struct side *side)
 
     return side_counters(side).rpc_req_recv_count + refused.refused_magic_count +
            refused.refused_version_count + refused.refused_header_count +
-           refused.refused_checksum_count;
+           refused.refused_checksum_count + refused.refused_key_count;
 }
 
 /* Send bytes as an unexpected message and wait until the target has seen them. */

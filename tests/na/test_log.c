@@ -61,6 +61,88 @@ static void an_unknown_level_is_reported_and_ignored(void **state)
     assert_true(NA_Log_enabled(NA_LOG_LEVEL_DEBUG, "na"));
 }
 
+static void a_subsystem_has_a_level_of_its_own(void **state)
+{
+    (void) state;
+    NA_Set_log_level("warning,na_sm=debug,hg=none");
+    assert_true(NA_Log_enabled(NA_LOG_LEVEL_DEBUG, "na_sm"));
+    assert_false(NA_Log_enabled(NA_LOG_LEVEL_INFO, "na_ofi"));
+    assert_true(NA_Log_enabled(NA_LOG_LEVEL_WARNING, "na"));
+    assert_false(NA_Log_enabled(NA_LOG_LEVEL_ERROR, "hg"));
+    NA_Set_log_level("na=info,na_sm=error");
+    assert_true(NA_Log_enabled(NA_LOG_LEVEL_INFO, "na_ofi"));
+    assert_false(NA_Log_enabled(NA_LOG_LEVEL_WARNING, "na_sm"));
+    assert_true(NA_Log_enabled(NA_LOG_LEVEL_WARNING, "hg"));
+    assert_false(NA_Log_enabled(NA_LOG_LEVEL_INFO, "hg"));
+    for (size_t i = 0; i < 5; i++) {
+        static const char *const wrong[] = {"info,debug", "=debug", "na_sm=loud", "info,", ","};
+
+        log_last[0] = '\0';
+        NA_Set_log_level(wrong[i]);
+        assert_non_null(strstr(log_last, "ignored"));
+        assert_true(NA_Log_enabled(NA_LOG_LEVEL_INFO, "na_ofi"));
+    }
+    NA_Set_log_level("error");
+    assert_false(NA_Log_enabled(NA_LOG_LEVEL_WARNING, "na_sm"));
+}
+
+/* From the environment as it is now, and from a file that it names. */
+static void settings_are_read_again(void **state)
+{
+    char name[] = "/tmp/amalgam_log_XXXXXX", value[64];
+    int fd = mkstemp(name);
+    FILE *file;
+
+    (void) state;
+    assert_true(fd >= 0);
+    (void) unsetenv("HG_LOG_SUBSYS");
+    assert_int_equal(setenv("HG_LOG_LEVEL", "error,na_sm=info", 1), 0);
+    NA_Log_reload();
+    assert_true(NA_Log_enabled(NA_LOG_LEVEL_INFO, "na_sm"));
+    assert_false(NA_Log_enabled(NA_LOG_LEVEL_WARNING, "hg"));
+    file = fdopen(fd, "w");
+    (void) fprintf(file, "info,hg=debug\nthe rest is not read\n");
+    (void) fclose(file);
+    (void) snprintf(value, sizeof(value), "@%s", name);
+    assert_int_equal(setenv("HG_LOG_LEVEL", value, 1), 0);
+    NA_Log_reload();
+    assert_true(NA_Log_enabled(NA_LOG_LEVEL_DEBUG, "hg"));
+    assert_true(NA_Log_enabled(NA_LOG_LEVEL_INFO, "na"));
+    assert_false(NA_Log_enabled(NA_LOG_LEVEL_DEBUG, "na"));
+    (void) unlink(name);
+    NA_Log_reload();
+    assert_non_null(strstr(log_last, "cannot be read"));
+    assert_true(NA_Log_enabled(NA_LOG_LEVEL_DEBUG, "hg"));
+    (void) unsetenv("HG_LOG_LEVEL");
+    NA_Log_reload();
+    assert_true(NA_Log_enabled(NA_LOG_LEVEL_DEBUG, "hg"));
+}
+
+/* Ten of a place, of which the last one says so; other places, and details, are not concerned. */
+static void a_place_cannot_flood_the_log(void **state)
+{
+    int shown = 0;
+
+    (void) state;
+    NA_Set_log_level("info");
+    for (int i = 0; i < 1000; i++) {
+        log_last[0] = '\0';
+        NA_Log_write(NA_LOG_LEVEL_ERROR, "hg", "flooding", 77, "refused %d", i);
+        if (log_last[0] == '\0')
+            continue;
+        shown++;
+        assert_int_equal(strstr(log_last, "left out for some seconds") != NULL, shown == 10);
+    }
+    assert_int_equal(shown, 10);
+    NA_Log_write(NA_LOG_LEVEL_WARNING, "hg", "flooding", 78, "other");
+    assert_non_null(strstr(log_last, "other"));
+    NA_Log_write(NA_LOG_LEVEL_INFO, "hg", "flooding", 77, "info");
+    assert_non_null(strstr(log_last, "info"));
+    NA_Set_log_level("debug");
+    NA_Log_write(NA_LOG_LEVEL_ERROR, "hg", "flooding", 77, "all");
+    assert_non_null(strstr(log_last, "all"));
+}
+
 static void subsystems_are_chosen_and_turned_off(void **state)
 {
     static const struct {
@@ -272,6 +354,9 @@ int main(void)
         cmocka_unit_test_setup(a_level_shows_itself_and_what_is_worse, set_up),
         cmocka_unit_test_setup(a_line_names_level_subsystem_function_and_line, set_up),
         cmocka_unit_test_setup(an_unknown_level_is_reported_and_ignored, set_up),
+        cmocka_unit_test_setup(a_subsystem_has_a_level_of_its_own, set_up),
+        cmocka_unit_test_setup(settings_are_read_again, set_up),
+        cmocka_unit_test_setup(a_place_cannot_flood_the_log, set_up),
         cmocka_unit_test_setup(subsystems_are_chosen_and_turned_off, set_up),
         cmocka_unit_test_setup(an_unknown_subsystem_is_reported_whatever_is_hidden, set_up),
         cmocka_unit_test_setup(control_characters_do_not_reach_the_terminal, set_up),

@@ -270,6 +270,14 @@ static void hg_class_set_options(hg_class_t *hg_class, const struct hg_options *
     }
     if (options->checksum_level >= HG_CHECKSUM_RPC_PAYLOAD)
         hg_class->hash_flags |= HG_CORE_HEADER_HAS_PAYLOAD_HASH;
+    if (options->auth_key != NULL) {
+        static const char salt[] = "amalgam rpc 1";
+
+        hg_class->hash_flags |= HG_CORE_HEADER_HAS_TAG;
+        hg_class->hash_size += (uint32_t) sizeof(struct hg_core_header_tag);
+        hg_key_derive(&hg_class->key, options->auth_key, strlen(options->auth_key), salt,
+                      sizeof(salt) - 1, HG_KEY_ROUNDS);
+    }
 }
 
 /* Open all but the memory of the class itself; on failure nothing is left. */

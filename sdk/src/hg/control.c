@@ -280,7 +280,7 @@ static hg_return_t hg_control_send(struct hg_handle *handle, const void *header,
     na_return = is_expected ? NA_Msg_init_expected(lane->na_class, control->buf, control->size)
                             : NA_Msg_init_unexpected(lane->na_class, control->buf, control->size);
     memcpy(control->buf + offset, header, sizeof(struct hg_core_header_request));
-    control->used = offset + sizeof(struct hg_core_header_request);
+    control->used = offset + hg_header_seal(handle->info.hg_class, control->buf + offset);
     control->tag = tag;
     control->dest_id = handle->info.context_id;
     control->is_expected = is_expected;

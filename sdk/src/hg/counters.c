@@ -216,6 +216,7 @@ static void hg_diag_add(const struct hg_counters *counters, struct hg_diag_count
     ext->bulk_timeout_count += atomic_load(&counters->bulk_timeout);
     ext->bulk_error_count += atomic_load(&counters->bulk_error);
     ext->retry_count += atomic_load(&counters->retry);
+    ext->refused_key_count += atomic_load(&counters->refused_key);
     ext->queued_count += atomic_load(&counters->queued);
     ext->req_sent_bytes += atomic_load(&counters->req_sent_bytes);
     ext->req_recv_bytes += atomic_load(&counters->req_recv_bytes);

@@ -11,13 +11,17 @@
 /* Flags that a message may carry; others are refused, they may change the layout. */
 #define HG_HEADER_KNOWN_FLAGS                                                          \
     (HG_CORE_HEADER_MORE_DATA | HG_CORE_HEADER_NO_RESPONSE | HG_CORE_HEADER_PORTABLE | \
-     HG_CORE_HEADER_HAS_PAYLOAD_HASH | HG_CORE_HEADER_HAS_HASH)
+     HG_CORE_HEADER_HAS_PAYLOAD_HASH | HG_CORE_HEADER_HAS_HASH | HG_CORE_HEADER_HAS_TAG)
 
 _Static_assert(sizeof(struct hg_core_header_request) == 16, "wire format");
 _Static_assert(sizeof(struct hg_core_header_response) == 16, "wire format");
 _Static_assert(sizeof(struct hg_core_header_hash) == 8, "wire format");
 
-static size_t hg_header_finish(struct hg_msg *msg, uint8_t flags, size_t payload);
+static size_t hg_header_finish(const struct hg_handle *handle, struct hg_msg *msg, uint8_t flags,
+                               size_t payload);
+static uint64_t hg_header_tag(const hg_class_t *hg_class, const struct hg_msg *msg, uint8_t flags,
+                              size_t payload);
+static hg_return_t hg_header_check_tag(struct hg_handle *handle, const struct hg_msg *msg);
 static void hg_header_hash(struct hg_msg *msg, uint8_t flags, size_t payload);
 static uint32_t hg_header_hash_of(const char *header, uint32_t payload_hash);
 static hg_return_t hg_header_check(struct hg_handle *handle, struct hg_msg *msg, size_t size,
@@ -39,7 +43,7 @@ size_t hg_header_write_request(struct hg_handle *handle, struct hg_msg *msg, uin
     };
 
     memcpy(msg->buf + msg->header, &header, sizeof(header));
-    return hg_header_finish(msg, flags, payload);
+    return hg_header_finish(handle, msg, flags, payload);
 }
 
 size_t hg_header_write_response(struct hg_handle *handle, struct hg_msg *msg, uint16_t magic,
@@ -56,7 +60,7 @@ size_t hg_header_write_response(struct hg_handle *handle, struct hg_msg *msg, ui
     };
 
     memcpy(msg->buf + msg->header, &header, sizeof(header));
-    return hg_header_finish(msg, flags, payload);
+    return hg_header_finish(handle, msg, flags, payload);
 }
 
 hg_return_t hg_header_read_request(struct hg_handle *handle, struct hg_msg *msg, size_t size,
@@ -115,7 +119,7 @@ hg_return_t hg_header_check_payload(const struct hg_handle *handle, const struct
 
     if (!(msg->flags & HG_CORE_HEADER_HAS_PAYLOAD_HASH))
         return HG_SUCCESS;
-    memcpy(&hash, msg->buf + offset - sizeof(hash), sizeof(hash));
+    memcpy(&hash, msg->buf + msg->header + sizeof(struct hg_core_header_request), sizeof(hash));
     if (le32toh(hash.payload) == (uint32_t) hg_proc_checksum_bytes(msg->buf + offset, msg->used, 0))
         return HG_SUCCESS;
     hg_count(&handle->info.context->counters.refused_checksum);
@@ -124,13 +128,32 @@ hg_return_t hg_header_check_payload(const struct hg_handle *handle, const struct
     return HG_CHECKSUM_ERROR;
 }
 
-static size_t hg_header_finish(struct hg_msg *msg, uint8_t flags, size_t payload)
+size_t hg_header_seal(const hg_class_t *hg_class, char *header)
+{
+    const size_t size = sizeof(struct hg_core_header_request);
+    uint64_t tag;
+
+    if (util_likely(!(hg_class->hash_flags & HG_CORE_HEADER_HAS_TAG)))
+        return size;
+    header[offsetof(struct hg_core_header_request, flags)] |= HG_CORE_HEADER_HAS_TAG;
+    tag = htole64(hg_key_tag(&hg_class->key, header, size, NULL, 0));
+    memcpy(header + size, &tag, sizeof(tag));
+    return size + sizeof(tag);
+}
+
+static size_t hg_header_finish(const struct hg_handle *handle, struct hg_msg *msg, uint8_t flags,
+                               size_t payload)
 {
     msg->flags = flags;
     msg->used = payload;
     msg->has_payload = true;
     if (util_unlikely((flags & HG_CORE_HEADER_HAS_HASH) != 0))
         hg_header_hash(msg, flags, payload);
+    if (util_unlikely((flags & HG_CORE_HEADER_HAS_TAG) != 0)) {
+        const uint64_t tag = htole64(hg_header_tag(handle->info.hg_class, msg, flags, payload));
+
+        memcpy(msg->buf + hg_msg_payload_offset(msg, flags) - sizeof(tag), &tag, sizeof(tag));
+    }
     return hg_msg_payload_offset(msg, flags) + payload;
 }
 
@@ -144,6 +167,17 @@ static void hg_header_hash(struct hg_msg *msg, uint8_t flags, size_t payload)
             msg->buf + hg_msg_payload_offset(msg, flags), payload, 0));
     hash.header = htole32(hg_header_hash_of(header, hash.payload));
     memcpy(header + sizeof(struct hg_core_header_request), &hash, sizeof(hash));
+}
+
+/* Over all of the message but the transport's header and the tag itself. */
+static uint64_t hg_header_tag(const hg_class_t *hg_class, const struct hg_msg *msg, uint8_t flags,
+                              size_t payload)
+{
+    const size_t offset = hg_msg_payload_offset(msg, flags);
+
+    return hg_key_tag(&hg_class->key, msg->buf + msg->header,
+                      offset - msg->header - sizeof(struct hg_core_header_tag), msg->buf + offset,
+                      payload);
 }
 
 /* Checksum of the header and of the payload's checksum. */
@@ -184,6 +218,10 @@ static hg_return_t hg_header_check(struct hg_handle *handle, struct hg_msg *msg,
     msg->flags = flags;
     msg->used = size - offset;
     msg->has_payload = true;
+    if (util_unlikely(((flags | handle->info.hg_class->hash_flags) & HG_CORE_HEADER_HAS_TAG) !=
+                      0) &&
+        hg_header_check_tag(handle, msg) != HG_SUCCESS)
+        return HG_PERMISSION;
     if (util_unlikely((flags & HG_CORE_HEADER_HAS_HASH) != 0))
         return hg_header_check_hash(handle, msg);
     return HG_SUCCESS;
@@ -200,4 +238,20 @@ static hg_return_t hg_header_check_hash(struct hg_handle *handle, const struct h
     HG_LOG_WRITE(hg_count_level(&handle->info.context->counters.refused_checksum),
                  "refused a message whose header does not match its checksum; it was damaged");
     return HG_CHECKSUM_ERROR;
+}
+
+/* Whoever has another key, or none where we have one, or one where we have none. */
+static hg_return_t hg_header_check_tag(struct hg_handle *handle, const struct hg_msg *msg)
+{
+    const hg_class_t *hg_class = handle->info.hg_class;
+    uint64_t tag;
+
+    if (msg->flags & hg_class->hash_flags & HG_CORE_HEADER_HAS_TAG) {
+        memcpy(&tag, msg->buf + hg_msg_payload_offset(msg, msg->flags) - sizeof(tag), sizeof(tag));
+        if (le64toh(tag) == hg_header_tag(hg_class, msg, msg->flags, msg->used))
+            return HG_SUCCESS;
+    }
+    HG_LOG_WRITE(hg_count_level(&handle->info.context->counters.refused_key),
+                 "refused a message: the auth_key of its sender is not ours");
+    return HG_PERMISSION;
 }

@@ -7,6 +7,7 @@
 
 #include "hg/hg_internal.h"
 #include "hg/hg_log.h"
+#include "hg/key.h"
 #include "mercury_bulk.h"
 #include "mercury_ext.h"
 #include "proc/proc_internal.h"
@@ -25,6 +26,7 @@ struct hg_options {
     struct na_init_info na_init_info;
     na_class_t *na_class;
     const char *sm_info_string;
+    const char *auth_key; /* NULL: none */
     uint32_t request_post_init;
     uint32_t request_post_incr;
     hg_checksum_level_t checksum_level;
@@ -63,6 +65,7 @@ struct hg_counters {
     _Atomic uint64_t refused_header;
     _Atomic uint64_t refused_checksum;
     _Atomic uint64_t unknown_rpc;
+    _Atomic uint64_t refused_key;
     _Atomic uint64_t late_response;
     _Atomic uint64_t send_error;
     _Atomic uint64_t timed_out;
@@ -300,7 +303,8 @@ struct hg_class {
     bool release_input_early;
     bool stats;
     uint8_t hash_flags; /* HG_CORE_HEADER_ flags that every message carries */
-    uint32_t hash_size; /* bytes of the hash header, 0 or 8 */
+    uint32_t hash_size; /* bytes of the headers that these flags stand for */
+    struct hg_key key;  /* of the tags that these flags may ask for */
     uint32_t post_init;
     uint32_t post_incr;
     _Atomic uint32_t deadline_ms; /* of operations for which none is set; 0: none */
@@ -780,12 +784,19 @@ size_t hg_header_write_response(struct hg_handle *handle, struct hg_msg *msg, ui
 
 /*
  * Check the header of a message of `size` bytes and set msg's flags and used. Refusing it counts
- * it and writes a line at level debug (or warning, for another version).
+ * it and writes a line at level debug (or warning, for another version). HG_PERMISSION: the key is
+ * another one; the header has been read.
  */
 hg_return_t hg_header_read_request(struct hg_handle *handle, struct hg_msg *msg, size_t size,
                                    struct hg_core_header_request *header);
 hg_return_t hg_header_read_response(struct hg_handle *handle, struct hg_msg *msg, size_t size,
                                     struct hg_core_header_response *header);
+
+/*
+ * Complete a header that no payload follows, in a buffer that has room for what a class's flags
+ * ask for: returns the size of the message.
+ */
+size_t hg_header_seal(const hg_class_t *hg_class, char *header);
 
 /* The cookie of a header that was read. */
 static inline uint32_t hg_header_cookie(uint16_t low, uint8_t high)
@@ -800,7 +811,8 @@ hg_return_t hg_header_check_payload(const struct hg_handle *handle, const struct
 static inline size_t hg_msg_payload_offset(const struct hg_msg *msg, uint8_t flags)
 {
     return msg->header + sizeof(struct hg_core_header_request) +
-           ((flags & HG_CORE_HEADER_HAS_HASH) ? sizeof(struct hg_core_header_hash) : 0);
+           ((flags & HG_CORE_HEADER_HAS_HASH) ? sizeof(struct hg_core_header_hash) : 0) +
+           ((flags & HG_CORE_HEADER_HAS_TAG) ? sizeof(struct hg_core_header_tag) : 0);
 }
 
 /*

@@ -29,6 +29,9 @@ hg_return_t hg_options_read(struct hg_options *options, unsigned int version,
     memset(options, 0, sizeof(*options));
     options->na_init_info.ip_subnet = info.na_init_info.ip_subnet;
     options->na_init_info.auth_key = info.na_init_info.auth_key;
+    options->auth_key = info.na_init_info.auth_key;
+    if (options->auth_key != NULL && options->auth_key[0] == '\0')
+        options->auth_key = NULL;
     options->na_init_info.max_unexpected_size = info.na_init_info.max_unexpected_size;
     options->na_init_info.max_expected_size = info.na_init_info.max_expected_size;
     options->na_init_info.progress_mode = info.na_init_info.progress_mode;

@@ -60,6 +60,7 @@ static const struct hg_metric hg_metrics[] = {
     GROUP("refused_total", NULL, "reason", "version", EXT(refused_version_count)),
     GROUP("refused_total", NULL, "reason", "header", EXT(refused_header_count)),
     GROUP("refused_total", NULL, "reason", "checksum", EXT(refused_checksum_count)),
+    GROUP("refused_total", NULL, "reason", "key", EXT(refused_key_count)),
     GROUP("refused_total", NULL, "reason", "unknown_rpc", EXT(unknown_rpc_count)),
     FIRST("late_responses_total", "Responses that nobody waited for any more",
           EXT(late_response_count)),

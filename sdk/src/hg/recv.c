@@ -22,6 +22,8 @@ static hg_return_t hg_recv_post(struct hg_handle *handle);
 static void hg_recv_done(const struct na_cb_info *info);
 static void hg_recv_failed(struct hg_handle *handle, na_return_t na_return);
 static hg_return_t hg_recv_accept(struct hg_handle *handle, const struct na_cb_info *info);
+static hg_return_t hg_recv_refuse(struct hg_handle *handle,
+                                  const struct hg_core_header_request *header);
 static void hg_recv_fetched(struct hg_handle *handle, hg_return_t ret);
 static void hg_recv_unknown(struct hg_handle *handle);
 static void hg_recv_run(struct hg_completion *completion);
@@ -179,12 +181,14 @@ static hg_return_t hg_recv_accept(struct hg_handle *handle, const struct na_cb_i
     handle->source.is_self = false;
     ret = hg_header_read_request(handle, &handle->in, info->info.recv_unexpected.actual_buf_size,
                                  &header);
-    if (util_unlikely(ret != HG_SUCCESS))
+    if (util_unlikely(ret != HG_SUCCESS && ret != HG_PERMISSION))
         return ret;
     handle->tag = info->info.recv_unexpected.tag;
     handle->cookie = hg_header_cookie(header.cookie, header.cookie_high);
     handle->info.id = header.id;
     handle->info.context_id = header.origin;
+    if (util_unlikely(ret != HG_SUCCESS))
+        return hg_recv_refuse(handle, &header);
     if (util_unlikely(header.hg == HG_CORE_GIVE_UP_MAGIC)) {
         hg_control_recv_give_up(handle);
         return HG_CANCELED;
@@ -209,6 +213,20 @@ static hg_return_t hg_recv_accept(struct hg_handle *handle, const struct na_cb_i
     ret = hg_overflow_fetch(handle, HG_INPUT, hg_recv_fetched);
     if (ret != HG_SUCCESS)
         hg_respond_error(handle, ret);
+    return HG_SUCCESS;
+}
+
+/* Its sender has another key: it is told so, and nobody else gets to know of it. */
+static hg_return_t UTIL_COLD hg_recv_refuse(struct hg_handle *handle,
+                                            const struct hg_core_header_request *header)
+{
+    handle->in.has_payload = false;
+    if (header->hg != HG_CORE_REQUEST_MAGIC)
+        return HG_PERMISSION;
+    handle->no_response = (header->flags & HG_CORE_HEADER_NO_RESPONSE) != 0;
+    handle->out.has_payload = false;
+    atomic_store_explicit(&handle->ref, 1, memory_order_relaxed);
+    hg_respond_error(handle, HG_PERMISSION);
     return HG_SUCCESS;
 }
 

@@ -12,11 +12,26 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/auxv.h>
+#include <time.h>
 #include <unistd.h>
 
 #define LOG_SUBSYS_MAX  512
 #define LOG_LINE_MAX    2048
 #define LOG_LEVEL_UNSET (-1)
+
+/* A place in the code writes at most so many warnings and errors in so many seconds. */
+#define LOG_PLACE_LINES   10u
+#define LOG_PLACE_SECONDS 10
+#define LOG_PLACES        1024u
+
+/* A place in the code that has written a warning or an error. */
+struct log_place {
+    uint32_t key;    /* of function and line; 0: unused */
+    uint32_t shown;  /* lines since the window began */
+    uint32_t hidden; /* those that were left out since the last one that was shown */
+    time_t begin;    /* of the window */
+};
 
 /* What is shown when the library reports that a setting is wrong. */
 #define LOG_LEVEL_WORDS "none, error, warning, info or debug"
@@ -24,19 +39,30 @@
 static const char *const log_level_names[NA_LOG_LEVEL_MAX] = {"none", "error", "warning", "info",
                                                               "debug"};
 
-static atomic_int log_level = LOG_LEVEL_UNSET;
+static atomic_int log_level = LOG_LEVEL_UNSET; /* the highest of those below */
 static atomic_bool log_filtered;
 static pthread_once_t log_once = PTHREAD_ONCE_INIT;
 
 /* Guards what follows. Streams keep lines whole by themselves. */
 static pthread_mutex_t log_mutex = PTHREAD_MUTEX_INITIALIZER;
 static char log_subsys[LOG_SUBSYS_MAX];
+static int log_base_level;              /* of subsystems that have none of their own */
+static char log_levels[LOG_SUBSYS_MAX]; /* name=level,..., as it was set */
+static struct log_place log_places[LOG_PLACES];
 static na_log_func_t log_func;
 static FILE *log_streams[NA_LOG_LEVEL_MAX];
 
 static int log_level_get(void);
 static void log_read_environment(void);
-static int log_level_parse(const char *word);
+static int log_level_parse(const char *word, size_t length);
+static bool log_levels_parse(const char *setting, int *base_p);
+static bool log_levels_set(const char *setting);
+static int log_level_of(const char *subsys);
+static const char *log_read_setting(char *buf, size_t size);
+static void log_apply_environment(void);
+static bool log_place_has_room(const char *func, int line, uint32_t *hidden_p, bool *is_last_p);
+static struct log_place *log_place_find(const char *func, int line);
+static void log_filter(void);
 static void log_subsys_store(const char *subsys);
 static bool log_subsys_shown(const char *subsys);
 static bool log_subsys_matches(const char *token, size_t length, const char *subsys);
@@ -54,7 +80,7 @@ bool NA_Log_enabled(enum na_log_level level, const char *subsys)
     if (!atomic_load_explicit(&log_filtered, memory_order_acquire) || subsys == NULL)
         return true;
     pthread_mutex_lock(&log_mutex);
-    shown = log_subsys_shown(subsys);
+    shown = log_subsys_shown(subsys) && (int) level <= log_level_of(subsys);
     pthread_mutex_unlock(&log_mutex);
     return shown;
 }
@@ -68,16 +94,27 @@ void NA_Log_write(enum na_log_level level, const char *subsys, const char *func,
                   const char *format, ...)
 {
     char message[LOG_LINE_MAX], whole[LOG_LINE_MAX + 256], line_out[sizeof(whole) + 256];
+    char note[96] = "";
+    uint32_t hidden = 0;
+    bool is_last = false;
     va_list args;
 
     if (format == NULL || !NA_Log_enabled(level, subsys))
         return;
+    /* Peers can cause lines at will; who asks for all details gets all of them. */
+    if (level <= NA_LOG_LEVEL_WARNING && log_level_get() < NA_LOG_LEVEL_DEBUG &&
+        !log_place_has_room(func != NULL ? func : "", line, &hidden, &is_last))
+        return;
     va_start(args, format);
     (void) vsnprintf(message, sizeof(message), format, args);
     va_end(args);
-    (void) snprintf(whole, sizeof(whole), "# [%d] %s: [%s] %s():%d %s", (int) getpid(),
+    if (is_last)
+        (void) snprintf(note, sizeof(note), " (more from here is left out for some seconds)");
+    else if (hidden > 0)
+        (void) snprintf(note, sizeof(note), " (%u more from here were left out before)", hidden);
+    (void) snprintf(whole, sizeof(whole), "# [%d] %s: [%s] %s():%d %s%s", (int) getpid(),
                     subsys != NULL ? subsys : "amalgam", log_level_names[level],
-                    func != NULL ? func : "?", line, message);
+                    func != NULL ? func : "?", line, message, note);
     na_log_escape(line_out, sizeof(line_out) - 1, whole);
     strcat(line_out, "\n");
     log_line(level, line_out);
@@ -113,16 +150,16 @@ void na_log_escape(char *out, size_t size, const char *in)
 
 void NA_Set_log_level(const char *level)
 {
-    int value;
-
     (void) log_level_get();
-    value = log_level_parse(level);
-    if (value == LOG_LEVEL_UNSET) {
-        log_wrong_setting("log level \"%.64s\" is unknown and ignored; use " LOG_LEVEL_WORDS,
+    if (!log_levels_set(level != NULL ? level : ""))
+        log_wrong_setting("log level \"%.200s\" is unknown and ignored; use " LOG_LEVEL_WORDS,
                           level != NULL ? level : "");
-        return;
-    }
-    atomic_store_explicit(&log_level, value, memory_order_relaxed);
+}
+
+void NA_Log_reload(void)
+{
+    (void) log_level_get();
+    log_apply_environment();
 }
 
 void NA_Set_log_subsys(const char *subsys)
@@ -148,7 +185,7 @@ void NA_Set_log_func(na_log_func_t func)
 
 void NA_Set_log_stream(const char *level, FILE *stream)
 {
-    int value = log_level_parse(level);
+    int value = level != NULL ? log_level_parse(level, strlen(level)) : LOG_LEVEL_UNSET;
 
     if (value <= NA_LOG_LEVEL_NONE) {
         log_wrong_setting("log level \"%.64s\" has no stream and is ignored; use error, warning, "
@@ -174,37 +211,188 @@ static int log_level_get(void)
 
 static void log_read_environment(void)
 {
-    const char *word = getenv("HG_LOG_LEVEL"), *subsys = getenv("HG_LOG_SUBSYS");
-    int level = word != NULL ? log_level_parse(word) : LOG_LEVEL_UNSET;
-
-    if (subsys != NULL && strlen(subsys) < LOG_SUBSYS_MAX)
-        log_subsys_store(subsys);
-    atomic_store_explicit(&log_level, level != LOG_LEVEL_UNSET ? level : NA_LOG_LEVEL_WARNING,
-                          memory_order_relaxed);
-    /* From here on it can be logged. */
-    if (word != NULL && level == LOG_LEVEL_UNSET)
-        log_wrong_setting(
-            "HG_LOG_LEVEL is \"%.64s\", which is unknown and ignored; use " LOG_LEVEL_WORDS, word);
-    if (subsys != NULL && strlen(subsys) >= LOG_SUBSYS_MAX)
-        log_wrong_setting("HG_LOG_SUBSYS is longer than %d characters and ignored",
-                          LOG_SUBSYS_MAX - 1);
-    else
-        log_subsys_check(subsys);
+    (void) log_levels_set(log_level_names[NA_LOG_LEVEL_WARNING]);
+    log_apply_environment();
 }
 
-static int log_level_parse(const char *word)
+/* Nothing is set to what it was before where the variables are not set. */
+static void log_apply_environment(void)
 {
-    if (word != NULL)
-        for (int level = 0; level < NA_LOG_LEVEL_MAX; level++)
-            if (strcasecmp(word, log_level_names[level]) == 0)
-                return level;
+    char buf[LOG_SUBSYS_MAX];
+    const char *setting = log_read_setting(buf, sizeof(buf)), *subsys = getenv("HG_LOG_SUBSYS");
+
+    if (setting != NULL && !log_levels_set(setting))
+        log_wrong_setting(
+            "HG_LOG_LEVEL is \"%.200s\", which is unknown and ignored; use " LOG_LEVEL_WORDS,
+            setting);
+    if (subsys == NULL)
+        return;
+    if (strlen(subsys) >= LOG_SUBSYS_MAX) {
+        log_wrong_setting("HG_LOG_SUBSYS is longer than %d characters and ignored",
+                          LOG_SUBSYS_MAX - 1);
+        return;
+    }
+    pthread_mutex_lock(&log_mutex);
+    log_subsys_store(subsys);
+    pthread_mutex_unlock(&log_mutex);
+    log_subsys_check(subsys);
+}
+
+/* The variable, or the first line of the file that it names after '@'. NULL: there is none. */
+static const char *log_read_setting(char *buf, size_t size)
+{
+    const char *setting = getenv("HG_LOG_LEVEL");
+    FILE *file;
+
+    if (setting == NULL || setting[0] != '@')
+        return setting;
+    /* What a set-user-ID program may read is not to be shown by a message. */
+    file = getauxval(AT_SECURE) == 0 ? fopen(setting + 1, "re") : NULL;
+    if (file == NULL || fgets(buf, (int) size, file) == NULL) {
+        log_wrong_setting(
+            "HG_LOG_LEVEL is \"%.200s\", a file that cannot be read; what was set stays", setting);
+        setting = NULL;
+    } else {
+        buf[strcspn(buf, "\r\n")] = '\0';
+        setting = buf;
+    }
+    if (file != NULL)
+        (void) fclose(file);
+    return setting;
+}
+
+static int log_level_parse(const char *word, size_t length)
+{
+    for (int level = 0; level < NA_LOG_LEVEL_MAX; level++)
+        if (strlen(log_level_names[level]) == length &&
+            strncasecmp(word, log_level_names[level], length) == 0)
+            return level;
     return LOG_LEVEL_UNSET;
+}
+
+/* level,name=level,... in any order, with one level without a name at most. */
+static bool log_levels_parse(const char *setting, int *base_p)
+{
+    bool has_base = false;
+
+    *base_p = NA_LOG_LEVEL_WARNING;
+    do {
+        const size_t length = strcspn(setting, ",");
+        const size_t name = strcspn(setting, "=,");
+        const bool is_named = name < length;
+        const char *word = is_named ? setting + name + 1 : setting;
+        const int level = log_level_parse(word, length - (size_t) (word - setting));
+
+        if (level == LOG_LEVEL_UNSET || (is_named ? name == 0 : has_base))
+            return false;
+        if (!is_named)
+            *base_p = level;
+        has_base = has_base || !is_named;
+        setting += length;
+    } while (*setting++ == ',');
+    return true;
+}
+
+/* False, and nothing is set, if it is wrong. */
+static bool log_levels_set(const char *setting)
+{
+    int base, highest;
+
+    if (strlen(setting) >= sizeof(log_levels) || !log_levels_parse(setting, &base))
+        return false;
+    pthread_mutex_lock(&log_mutex);
+    (void) strcpy(log_levels, strchr(setting, '=') != NULL ? setting : "");
+    log_base_level = base;
+    highest = base;
+    for (const char *word = log_levels; (word = strchr(word, '=')) != NULL;) {
+        const int level = log_level_parse(word + 1, strcspn(word + 1, ","));
+
+        highest = level > highest ? level : highest;
+        word++;
+    }
+    log_filter();
+    atomic_store_explicit(&log_level, highest, memory_order_relaxed);
+    pthread_mutex_unlock(&log_mutex);
+    return true;
+}
+
+/* The last name that matches decides. The lock is held. */
+static int log_level_of(const char *subsys)
+{
+    const char *word = log_levels;
+    int level = log_base_level;
+
+    while (*word != '\0') {
+        const size_t length = strcspn(word, ","), name = strcspn(word, "=,");
+
+        if (name < length && log_subsys_matches(word, name, subsys))
+            level = log_level_parse(word + name + 1, length - name - 1);
+        word += length;
+        word += *word == ',';
+    }
+    return level;
+}
+
+/* False if a place has written its share. */
+static bool log_place_has_room(const char *func, int line, uint32_t *hidden_p, bool *is_last_p)
+{
+    struct log_place *place;
+    struct timespec now;
+    bool has_room = true;
+
+    (void) clock_gettime(CLOCK_MONOTONIC, &now);
+    pthread_mutex_lock(&log_mutex);
+    place = log_place_find(func, line);
+    if (place != NULL) {
+        if (place->shown == 0 || now.tv_sec - place->begin >= LOG_PLACE_SECONDS) {
+            place->begin = now.tv_sec;
+            place->shown = 0;
+        }
+        has_room = place->shown < LOG_PLACE_LINES;
+        if (has_room) {
+            *is_last_p = ++place->shown == LOG_PLACE_LINES;
+            *hidden_p = place->hidden;
+            place->hidden = 0;
+        } else {
+            place->hidden++;
+        }
+    }
+    pthread_mutex_unlock(&log_mutex);
+    return has_room;
+}
+
+/* NULL if there are more places than entries. The lock is held. */
+static struct log_place *log_place_find(const char *func, int line)
+{
+    uint32_t key = 2166136261u ^ (uint32_t) line;
+
+    for (; *func != '\0'; func++)
+        key = (key ^ (uint8_t) *func) * 16777619u;
+    key += key == 0;
+    for (uint32_t i = 0; i < LOG_PLACES; i++) {
+        struct log_place *place = &log_places[(key + i) % LOG_PLACES];
+
+        if (place->key == key)
+            return place;
+        if (place->key != 0)
+            continue;
+        place->key = key;
+        return place;
+    }
+    return NULL;
 }
 
 static void log_subsys_store(const char *subsys)
 {
     (void) snprintf(log_subsys, sizeof(log_subsys), "%s", subsys != NULL ? subsys : "");
-    atomic_store_explicit(&log_filtered, log_subsys[0] != '\0', memory_order_release);
+    log_filter();
+}
+
+/* The lock is held. */
+static void log_filter(void)
+{
+    atomic_store_explicit(&log_filtered, log_subsys[0] != '\0' || log_levels[0] != '\0',
+                          memory_order_release);
 }
 
 /* The last word that matches decides; without one, a list that only turns off leaves it on. */

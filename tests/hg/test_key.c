@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Keys: RPCs of a process with another key, or none, are refused and counted, and no handler runs.
+ */
+#include "hg_fixture.h"
+
+#include "hg/key.h"
+#include "mercury_core_header.h"
+
+#include <string.h>
+
+/* What the next requests are like on the wire: the last byte of their tags, or of all, differs. */
+static atomic_int damage;
+
+na_return_t __real_NA_Msg_send_unexpected(na_class_t *na_class, na_context_t *context,
+                                          na_cb_t callback, void *arg, const void *buf, size_t size,
+                                          void *data, na_addr_t *addr, uint8_t id, na_tag_t tag,
+                                          na_op_id_t *op);
+na_return_t __wrap_NA_Msg_send_unexpected(na_class_t *na_class, na_context_t *context,
+                                          na_cb_t callback, void *arg, const void *buf, size_t size,
+                                          void *data, na_addr_t *addr, uint8_t id, na_tag_t tag,
+                                          na_op_id_t *op);
+
+na_return_t __wrap_NA_Msg_send_unexpected(na_class_t *na_class, na_context_t *context,
+                                          na_cb_t callback, void *arg, const void *buf, size_t size,
+                                          void *data, na_addr_t *addr, uint8_t id, na_tag_t tag,
+                                          na_op_id_t *op)
+{
+    if (atomic_exchange(&damage, 0) == 1)
+        ((char *) (uintptr_t) buf)[size - 1] ^= 1;
+    return __real_NA_Msg_send_unexpected(na_class, context, callback, arg, buf, size, data, addr,
+                                         id, tag, op);
+}
+
+/* A pair whose sides have keys of their own; NULL: none. */
+static void keyed_open(struct pair *pair, const char *origin_key, const char *target_key,
+                       hg_checksum_level_t checksums)
+{
+    struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
+
+    info.checksum_level = checksums;
+    info.na_init_info.auth_key = origin_key;
+    side_open(&pair->origin, &info);
+    info.na_init_info.auth_key = target_key;
+    side_open(&pair->target, &info);
+    side_register(&pair->origin);
+    side_register(&pair->target);
+    pair->addr = side_lookup(&pair->origin, &pair->target);
+}
+
+/* PBKDF2 of RFC 7914, SipHash of its authors' paper. */
+static void hashes_are_the_known_ones(void **state)
+{
+    static const uint8_t expected[16] = {0x55, 0xac, 0x04, 0x6e, 0x56, 0xe3, 0x08, 0x9f,
+                                         0xec, 0x16, 0x91, 0xc2, 0x25, 0x44, 0xb6, 0x05};
+    struct hg_key key;
+    uint8_t bytes[16], text[200];
+
+    (void) state;
+    hg_key_derive(&key, "passwd", 6, "salt", 4, 1);
+    assert_memory_equal(&key.k0, expected, 8);
+    assert_memory_equal(&key.k1, expected + 8, 8);
+    /* A text that is longer than a block, several rounds. */
+    memset(text, 'k', sizeof(text));
+    hg_key_derive(&key, text, sizeof(text), "salt", 4, 3);
+    assert_int_equal(key.k0, UINT64_C(0x57f9a519590a6012));
+    assert_int_equal(key.k1, UINT64_C(0x5d81b54cc24006ac));
+    for (uint8_t i = 0; i < sizeof(bytes); i++)
+        bytes[i] = i;
+    key.k0 = UINT64_C(0x0706050403020100);
+    key.k1 = UINT64_C(0x0f0e0d0c0b0a0908);
+    assert_int_equal(hg_key_tag(&key, bytes, 8, bytes + 8, 7), UINT64_C(0xa129ca6149be45e5));
+    assert_int_equal(hg_key_tag(&key, bytes, 0, bytes, 15), UINT64_C(0xa129ca6149be45e5));
+}
+
+static void equal_keys_understand_each_other(void **state)
+{
+    for (int level = HG_CHECKSUM_NONE; level <= HG_CHECKSUM_RPC_PAYLOAD; level += 2) {
+        struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
+        struct pair pair = {0};
+        struct outcome outcome = {0};
+        hg_handle_t handle;
+        struct blob in;
+
+        (void) state;
+        info.checksum_level = (hg_checksum_level_t) level;
+        info.na_init_info.auth_key = "open sesame";
+        pair_open(&pair, &info);
+        pair_echo(&pair, 0);
+        pair_echo(&pair, 100);
+        pair_echo(&pair, (uint32_t) HG_Class_get_input_eager_size(pair.origin.hg_class) - 4);
+        /* Fetched, acknowledged, and given up: messages without a payload. */
+        pair_echo(&pair, pair_large(&pair));
+        blob_make(&in, 10, 1);
+        handle = pair_create(&pair, RPC_HOLD);
+        assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
+        pair_wait_held(&pair, &pair.target, 1);
+        assert_int_equal(HG_Cancel(handle), HG_SUCCESS);
+        pair_wait_for(&pair, &outcome.count, 1);
+        pair_run(&pair, 5);
+        side_respond_held(&pair.target, NULL);
+        pair_run(&pair, 2);
+        (void) HG_Destroy(handle);
+        free(in.data);
+        assert_int_equal(side_ext_counters(&pair.origin).refused_key_count, 0);
+        assert_int_equal(side_ext_counters(&pair.target).refused_key_count, 0);
+        assert_int_equal(side_ext_counters(&pair.target).refused_header_count, 0);
+        pair_close(&pair);
+    }
+}
+
+static void check_refused(const char *origin_key, const char *target_key)
+{
+    struct pair pair = {0};
+    hg_handle_t handle;
+    struct blob in;
+
+    keyed_open(&pair, origin_key, target_key, HG_CHECKSUM_NONE);
+    blob_make(&in, 10, 1);
+    handle = pair_create(&pair, RPC_ECHO);
+    for (unsigned int i = 1; i <= 3; i++) {
+        assert_int_equal(pair_call(&pair, handle, &in), HG_PERMISSION);
+        assert_int_equal(side_ext_counters(&pair.target).refused_key_count, i);
+        assert_int_equal(side_ext_counters(&pair.origin).refused_key_count, i);
+    }
+    (void) HG_Destroy(handle);
+    /* Nothing comes back, and nothing is done. */
+    handle = pair_create(&pair, RPC_ONEWAY);
+    assert_int_equal(pair_call(&pair, handle, &in), HG_SUCCESS);
+    for (int i = 0; i < 2000 && side_ext_counters(&pair.target).refused_key_count < 4; i++)
+        pair_run(&pair, 1);
+    assert_int_equal(side_ext_counters(&pair.target).refused_key_count, 4);
+    (void) HG_Destroy(handle);
+    free(in.data);
+    blob_make(&in, pair_large(&pair), 1);
+    handle = pair_create(&pair, RPC_ECHO);
+    assert_int_equal(pair_call(&pair, handle, &in), HG_PERMISSION);
+    (void) HG_Destroy(handle);
+    free(in.data);
+    assert_int_equal(atomic_load(&pair.target.handled), 0);
+    assert_int_equal(side_counters(&pair.target).rpc_req_recv_count, 0);
+    assert_int_equal(side_counters(&pair.target).bulk_count, 0);
+    pair_close(&pair);
+}
+
+static void other_keys_are_refused(void **state)
+{
+    (void) state;
+    check_refused("abracadabra", "open sesame");
+    check_refused(NULL, "open sesame");
+    check_refused("abracadabra", NULL);
+}
+
+/* Any bit of a message counts, also of one with a key. */
+static void altered_message_is_refused(void **state)
+{
+    struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
+    struct pair pair = {0};
+    hg_handle_t handle;
+    struct blob in;
+
+    (void) state;
+    info.na_init_info.auth_key = "open sesame";
+    pair_open(&pair, &info);
+    blob_make(&in, 10, 1);
+    handle = pair_create(&pair, RPC_ECHO);
+    assert_int_equal(pair_call(&pair, handle, &in), HG_SUCCESS);
+    atomic_store(&damage, 1);
+    assert_int_equal(pair_call(&pair, handle, &in), HG_PERMISSION);
+    assert_int_equal(side_ext_counters(&pair.target).refused_key_count, 1);
+    assert_int_equal(pair_call(&pair, handle, &in), HG_SUCCESS);
+    assert_int_equal(atomic_load(&pair.target.handled), 2);
+    (void) HG_Destroy(handle);
+    free(in.data);
+    pair_close(&pair);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(hashes_are_the_known_ones),
+        cmocka_unit_test(equal_keys_understand_each_other),
+        cmocka_unit_test(other_keys_are_refused),
+        cmocka_unit_test(altered_message_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
