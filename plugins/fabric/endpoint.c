@@ -77,7 +77,6 @@ void fabric_endpoint_close(struct fabric_endpoint *endpoint)
     host->mem_free(state->name);
     host->mem_free(state->raw);
     host->mem_free(state);
-    (void) pthread_mutex_destroy(&endpoint->lock);
     endpoint->state = NULL;
 }
 
@@ -131,7 +130,6 @@ static int32_t fabric_state_make(struct fabric_endpoint *endpoint,
     fabric_list_init(&state->free_requests);
     fabric_list_init(&state->retry);
     fabric_list_init(&state->watch);
-    (void) pthread_mutex_init(&endpoint->lock, NULL);
     endpoint->state = state;
     return NA_PLUGIN_SUCCESS;
 }

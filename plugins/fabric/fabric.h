@@ -23,7 +23,6 @@
 
 #include "na_plugin.h"
 
-#include <pthread.h>
 #include <stdbool.h>
 
 struct fabric_endpoint;
@@ -151,9 +150,8 @@ struct fabric_peer {
 struct fabric_endpoint {
     const struct na_host *host;
     const struct fabric_ops *ops;
-    const char *plugin;   /* name, for the log */
-    const char *protocol; /* as it appears in addresses: `plugin+protocol://name` */
-    pthread_mutex_t lock;
+    const char *plugin;                  /* name, for the log */
+    const char *protocol;                /* as it appears in addresses: `plugin+protocol://name` */
     struct fabric_endpoint_state *state; /* inside of this layer */
 };
 

@@ -237,7 +237,7 @@ static int32_t fabric_send(struct na_plugin_context *na_context, uint32_t kind, 
     op->tag = tag;
     op->remote_id = dest_id;
     op->cancelled = 0;
-    fabric_lock(endpoint);
+    fabric_state_lock(state);
     if (fabric_unlikely(!context->active || dest_id > UINT16_MAX)) {
         ret = context->active ? NA_PLUGIN_INVALID_ARG : NA_PLUGIN_FAULT;
         goto out;
@@ -265,7 +265,7 @@ static int32_t fabric_send(struct na_plugin_context *na_context, uint32_t kind, 
         fabric_wait_kick_any(state);
 
 out:
-    fabric_unlock(endpoint);
+    fabric_state_unlock(state);
     return ret;
 }
 

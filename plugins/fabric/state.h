@@ -246,10 +246,12 @@ struct fabric_endpoint_state {
     bool is_busy;
     bool is_no_retry;
     bool is_sweep_due;
-    _Atomic uint32_t lock_waiters;
-    _Atomic uint32_t gave_way; /* polls, for those who wait for the lock */
+    _Alignas(64) _Atomic uint32_t is_locked; /* see lock.c */
+    _Atomic uint32_t lock_sleepers;
+    _Atomic uint32_t lock_waiters; /* with those who sleep */
+    _Atomic uint32_t gave_way;     /* polls, for those who wait for the lock */
 
-    uint64_t completed;
+    _Alignas(64) uint64_t completed;
     uint32_t polls;
     uint32_t armed_count; /* contexts */
     uint64_t waiting;     /* sums over the peers */
@@ -341,8 +343,35 @@ static inline void fabric_peer_release(struct fabric_peer_state *peer)
     (void) atomic_fetch_sub_explicit(&peer->refs, 1, memory_order_release);
 }
 
-/* poll.c */
-bool fabric_lock_try(struct fabric_endpoint *endpoint);
+/* lock.c */
+void fabric_lock_wait(struct fabric_endpoint_state *state);
+void fabric_lock_wake(struct fabric_endpoint_state *state);
+
+/*
+ * The lock: one exchange to take it and a plain store to give it back, because every poll does
+ * both.
+ */
+static inline bool fabric_lock_try(struct fabric_endpoint_state *state)
+{
+    return state->is_elided ||
+           (atomic_load_explicit(&state->is_locked, memory_order_relaxed) == 0 &&
+            atomic_exchange_explicit(&state->is_locked, 1, memory_order_acquire) == 0);
+}
+
+static inline void fabric_state_lock(struct fabric_endpoint_state *state)
+{
+    if (fabric_unlikely(!fabric_lock_try(state)))
+        fabric_lock_wait(state);
+}
+
+static inline void fabric_state_unlock(struct fabric_endpoint_state *state)
+{
+    if (state->is_elided)
+        return;
+    atomic_store_explicit(&state->is_locked, 0, memory_order_release);
+    if (fabric_unlikely(atomic_load_explicit(&state->lock_sleepers, memory_order_relaxed) != 0))
+        fabric_lock_wake(state);
+}
 
 /* wait.c */
 int32_t fabric_wait_setup(struct fabric_endpoint_state *state);
