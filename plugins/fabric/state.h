@@ -83,6 +83,7 @@ struct fabric_out {
     struct fabric_peer_state *peer;
     uint32_t life; /* of the peer when it was sent */
     uint32_t owed; /* what the peer was owed and this frame carries */
+    bool is_compact;
 };
 
 struct fabric_slab {
@@ -109,7 +110,7 @@ struct fabric_held {
     struct fabric_link link; /* of the peer */
     const uint8_t *data;
     uint64_t size;
-    uint64_t offset; /* of the first record that was not taken */
+    uint64_t offset; /* of the first record that was not taken; 0: a compact frame */
     void *cookie;
     bool is_own; /* a frame to ourselves: cookie is a struct fabric_out */
 };
@@ -434,6 +435,7 @@ void fabric_out_free_all(struct fabric_endpoint_state *state);
 struct fabric_control *fabric_control_get(struct fabric_endpoint_state *state);
 void fabric_control_put(struct fabric_endpoint_state *state, struct fabric_control *control);
 void fabric_out_begin(struct fabric_out *out, struct fabric_peer_state *peer);
+void fabric_out_put_alone(struct fabric_out *out, struct fabric_op *op);
 bool fabric_out_add_op(struct fabric_out *out, struct fabric_op *op);
 void fabric_out_add(struct fabric_out *out, uint32_t kind, uint32_t tag, const void *data,
                     uint32_t size);
