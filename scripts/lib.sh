@@ -45,6 +45,8 @@ missing_packages() {
             command -v git >/dev/null || echo git
             ;;
         packages)
+            dpkg-query -W -f '${db:Status-Status}' build-essential 2>/dev/null | grep -qx installed ||
+                echo build-essential
             command -v dpkg-buildpackage >/dev/null || echo dpkg-dev
             command -v dh >/dev/null || echo debhelper
             command -v lintian >/dev/null || echo lintian

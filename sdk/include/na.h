@@ -740,7 +740,9 @@ NA_PUBLIC na_return_t NA_Mem_register(na_class_t *na_class, na_mem_handle_t *mem
                                       enum na_mem_type mem_type, uint64_t device);
 
 /**
- * Undo NA_Mem_register(). Peers that still have the handle can no longer use it.
+ * Undo NA_Mem_register(). Peers that still have the handle can no longer use it. Over fabrics whose
+ * library takes in a put that has begun to the end (libfabric's tcp and sockets providers), bytes
+ * of that one may arrive until the class is finalized: free such memory when its peers are done.
  *
  * \param na_class    the class
  * \param mem_handle  the memory's handle

@@ -387,6 +387,8 @@ static void a_full_table_of_senders_is_an_error_in_the_end(void **state)
 /* Headers of segments that contradict themselves. */
 static void false_headers_are_refused(void **state)
 {
+    /* Who starts meanwhile does not take it for remains. */
+    struct flock mine = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
     struct sm_segment_header header;
     char path[160], address[96];
     struct end end;
@@ -408,14 +410,15 @@ static void false_headers_are_refused(void **state)
         header.uid = i == 5 ? 4711 : (uint32_t) geteuid();
         fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
         assert_true(fd >= 0);
+        assert_int_equal(fcntl(fd, F_OFD_SETLKW, &mine), 0);
         if (i != 6) /* 6: too short */
             assert_int_equal(ftruncate(fd, (off_t) sm_layout_base_size(1)), 0);
         assert_int_equal(pwrite(fd, &header, i == 6 ? 16 : sizeof(header), 0),
                          i == 6 ? 16 : sizeof(header));
-        (void) close(fd);
         ret = NA_Addr_lookup(end.na_class, address, &addr);
         assert_int_equal(ret, i == 0 || i == 6 ? NA_NOENTRY : NA_PROTOCOL_ERROR);
         assert_int_equal(unlink(path), 0);
+        (void) close(fd);
     }
     end_close(&end);
     check_clean();

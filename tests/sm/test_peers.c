@@ -26,7 +26,7 @@
 #define PROCESSES   (TEST_SANITIZED ? 4 : 20)
 #define PER_PROCESS 50
 #define PEERS       (PROCESSES * PER_PROCESS)
-#define DESCRIPTORS (PEERS + 24)
+#define DESCRIPTORS 1024
 #define CLIENTS     (TEST_SANITIZED ? 90 : 300)
 
 struct echo {

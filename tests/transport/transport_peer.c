@@ -74,7 +74,7 @@ static void peer_transfer_done(const struct na_cb_info *info);
 static void peer_address(const struct peer_call *call);
 static void peer_meet(const struct peer_call *call);
 static bool peer_close(void);
-static void peer_memory_free(void);
+static void peer_memory_close(void);
 
 static na_class_t *peer_class;
 static na_context_t *peer_contexts[PEER_CONTEXTS];
@@ -346,7 +346,8 @@ static void peer_expose(const struct peer_call *call)
     uint8_t handle[4096];
     size_t size;
 
-    peer_memory_free();
+    peer_memory_close();
+    free(peer_bytes);
     peer_bytes_size = piece * count;
     peer_bytes = malloc(peer_bytes_size);
     for (size_t i = 0; i < peer_bytes_size; i++)
@@ -471,7 +472,7 @@ static bool peer_close(void)
 {
     bool good = true;
 
-    peer_memory_free();
+    peer_memory_close();
     for (unsigned int i = 0; i < peer_context_count * PEER_RECEIVES; i++) {
         (void) NA_Cancel(peer_class, peer_receives[i].context, peer_receives[i].op);
         NA_Op_destroy(peer_class, peer_receives[i].op);
@@ -492,10 +493,12 @@ static bool peer_close(void)
         free(peer_receives[i].buf);
     for (int i = 0; i < PEER_SENDS; i++)
         free(peer_sends[i].buf);
+    /* Not before: libfabric's tcp provider takes in the rest of a put that has begun. */
+    free(peer_bytes);
     return good;
 }
 
-static void peer_memory_free(void)
+static void peer_memory_close(void)
 {
     if (peer_memory == NULL)
         return;
@@ -503,6 +506,5 @@ static void peer_memory_free(void)
         (void) NA_Mem_deregister(peer_class, peer_memory);
     peer_memory_registered = false;
     NA_Mem_handle_free(peer_class, peer_memory);
-    free(peer_bytes);
     peer_memory = NULL;
 }
