@@ -196,7 +196,8 @@ void fabric_frame_sent(struct fabric_endpoint *endpoint, struct fabric_frame *fr
 
 /*
  * A frame came. True: consumed, the memory is the plugin's again. False: `data` must stay as it is
- * until ops.frame_release(cookie). Nothing in it is trusted.
+ * until ops.frame_release(cookie). With no cookie it is always true: what cannot be taken yet is
+ * copied. Nothing in the frame is trusted.
  */
 bool fabric_frame_received(struct fabric_endpoint *endpoint, const void *data, uint64_t size,
                            void *cookie);

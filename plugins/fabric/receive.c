@@ -344,7 +344,7 @@ static bool fabric_message_take(struct fabric_peer_state *peer, const struct wir
     return true;
 }
 
-/* False when the frame is held. */
+/* False when the frame is held where it lies. */
 static bool fabric_frame_take(struct fabric_peer_state *peer, const void *data, uint64_t size,
                               uint64_t offset, void *cookie, bool is_own)
 {
@@ -353,15 +353,19 @@ static bool fabric_frame_take(struct fabric_peer_state *peer, const void *data, 
         if (fabric_likely(offset >= size))
             return true;
     }
-    return !fabric_frame_hold(peer, data, size, offset, cookie, is_own);
+    return !fabric_frame_hold(peer, data, size, offset, cookie, is_own) || cookie == NULL;
 }
 
-/* False when there is no memory to note it down: the rest of the frame is lost. */
+/*
+ * Without a cookie it is copied. False when there is no memory to note it down: the rest of the
+ * frame is lost.
+ */
 static bool fabric_frame_hold(struct fabric_peer_state *peer, const void *data, uint64_t size,
                               uint64_t offset, void *cookie, bool is_own)
 {
     struct fabric_endpoint *endpoint = peer->endpoint;
-    struct fabric_held *held = endpoint->host->mem_alloc(sizeof(*held), 0);
+    const uint64_t copied = cookie == NULL ? size : 0;
+    struct fabric_held *held = endpoint->host->mem_alloc(sizeof(*held) + copied, 0);
 
     if (held == NULL) {
         endpoint->state->counters.messages_dropped++;
@@ -369,7 +373,7 @@ static bool fabric_frame_hold(struct fabric_peer_state *peer, const void *data, 
                          peer->peer.name);
         return false;
     }
-    held->data = data;
+    held->data = cookie == NULL ? memcpy(held->copy, data, size) : data;
     held->size = size;
     held->offset = offset;
     held->cookie = cookie;
@@ -390,7 +394,7 @@ static void fabric_held_release(struct fabric_peer_state *peer, struct fabric_he
     endpoint->host->mem_free(held);
     if (is_own)
         fabric_own_frame_done(endpoint->state, cookie);
-    else
+    else if (cookie != NULL)
         endpoint->ops->frame_release(endpoint, cookie);
 }
 
