@@ -259,7 +259,8 @@ static void fabric_info_fill(const struct fabric_endpoint_state *state,
     info->max_expected_size = state->max_expected;
     info->unexpected_header_size = 0;
     info->expected_header_size = 0;
-    info->capabilities |= NA_PLUGIN_CAP_CANCEL_SEND | NA_PLUGIN_CAP_PEER_DEATH;
+    info->capabilities |=
+        NA_PLUGIN_CAP_CANCEL_SEND | NA_PLUGIN_CAP_PEER_DEATH | NA_PLUGIN_CAP_NO_THREADS;
     if (!state->is_busy && state->endpoint->ops->get_fd != NULL &&
         state->endpoint->ops->try_wait != NULL &&
         state->endpoint->ops->get_fd(state->endpoint) >= 0)

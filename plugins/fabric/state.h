@@ -111,8 +111,9 @@ struct fabric_held {
     const uint8_t *data;
     uint64_t size;
     uint64_t offset; /* of the first record that was not taken; 0: a compact frame */
-    void *cookie;
-    bool is_own; /* a frame to ourselves: cookie is a struct fabric_out */
+    void *cookie;    /* NULL: it is a copy */
+    bool is_own;     /* a frame to ourselves: cookie is a struct fabric_out */
+    uint8_t copy[];
 };
 
 /* A put or get. */
@@ -332,16 +333,26 @@ static inline struct fabric_endpoint *fabric_class(struct na_plugin_class *na_cl
     return (struct fabric_endpoint *) (void *) na_class;
 }
 
-/* Any thread. */
-static inline void fabric_peer_hold(struct fabric_peer_state *peer)
+/* Any thread, unless there is only one at a time. */
+static inline void fabric_peer_count(struct fabric_peer_state *peer, uint32_t change)
 {
-    (void) atomic_fetch_add_explicit(&peer->refs, 1, memory_order_relaxed);
+    if (peer->endpoint->state->is_elided)
+        atomic_store_explicit(&peer->refs,
+                              atomic_load_explicit(&peer->refs, memory_order_relaxed) + change,
+                              memory_order_relaxed);
+    else
+        (void) atomic_fetch_add_explicit(&peer->refs, change, memory_order_release);
 }
 
-/* Any thread; the peer may be gone afterwards. */
+static inline void fabric_peer_hold(struct fabric_peer_state *peer)
+{
+    fabric_peer_count(peer, 1);
+}
+
+/* The peer may be gone afterwards. */
 static inline void fabric_peer_release(struct fabric_peer_state *peer)
 {
-    (void) atomic_fetch_sub_explicit(&peer->refs, 1, memory_order_release);
+    fabric_peer_count(peer, UINT32_MAX);
 }
 
 /* lock.c */
