@@ -91,6 +91,8 @@ ucs_status_t ucx_frame_received(void *arg, const void *header, size_t header_siz
     }
     /* A short one lies in a place of a queue that UCX needs again: there is nothing to keep. */
     if (ucx_likely((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA) == 0)) {
+        /* It may end in the next line, which another processor has, too. */
+        __builtin_prefetch((const uint8_t *) data + size - (size != 0));
         (void) fabric_frame_received(&na_class->fabric, data, size, NULL);
         return UCS_OK;
     }

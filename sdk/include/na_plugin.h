@@ -33,10 +33,10 @@
  *   accepted operation the plugin reports exactly one completion through struct na_host: with
  *   success, with an error, or with NA_PLUGIN_CANCELED. It may do so inside the very call that
  *   accepted it, in poll, poll_wait, cancel or context_stop, or from a thread of its own. If the
- *   call returns an error there is no completion. A class that never completes from a thread of its
- *   own says so by NA_PLUGIN_CAP_NO_THREADS: where the user promised that one thread at a time uses
- *   it, the core then works without atomic exchanges. Buffers, addresses and memory handles given with
- *   an operation stay valid until its completion has been reported.
+ *   call returns an error there is no completion. Buffers, addresses and memory handles given with
+ *   an operation stay valid until its completion has been reported. A class that never completes
+ *   from a thread of its own says so by NA_PLUGIN_CAP_NO_THREADS: where the user promised that one
+ *   thread at a time uses it, the core then works without atomic exchanges.
  * - Completion functions never call back into the plugin, so they may be called with locks held.
  * - A failed or vanished peer fails the operations that concern it, never poll itself.
  *
