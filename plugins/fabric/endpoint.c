@@ -77,7 +77,6 @@ void fabric_endpoint_close(struct fabric_endpoint *endpoint)
     host->mem_free(state->name);
     host->mem_free(state->raw);
     host->mem_free(state);
-    (void) pthread_mutex_destroy(&endpoint->lock);
     endpoint->state = NULL;
 }
 
@@ -131,7 +130,6 @@ static int32_t fabric_state_make(struct fabric_endpoint *endpoint,
     fabric_list_init(&state->free_requests);
     fabric_list_init(&state->retry);
     fabric_list_init(&state->watch);
-    (void) pthread_mutex_init(&endpoint->lock, NULL);
     endpoint->state = state;
     return NA_PLUGIN_SUCCESS;
 }
@@ -259,7 +257,8 @@ static void fabric_info_fill(const struct fabric_endpoint_state *state,
     info->max_expected_size = state->max_expected;
     info->unexpected_header_size = 0;
     info->expected_header_size = 0;
-    info->capabilities |= NA_PLUGIN_CAP_CANCEL_SEND | NA_PLUGIN_CAP_PEER_DEATH;
+    info->capabilities |=
+        NA_PLUGIN_CAP_CANCEL_SEND | NA_PLUGIN_CAP_PEER_DEATH | NA_PLUGIN_CAP_NO_THREADS;
     if (!state->is_busy && state->endpoint->ops->get_fd != NULL &&
         state->endpoint->ops->try_wait != NULL &&
         state->endpoint->ops->get_fd(state->endpoint) >= 0)

@@ -50,7 +50,7 @@ int32_t fabric_msg_recv_expected(struct na_plugin_context *na_context, void *op_
     op->kind = FABRIC_OP_RECV_EXPECTED;
     op->tag = tag;
     op->remote_id = source_id;
-    fabric_lock(context->endpoint);
+    fabric_state_lock(context->endpoint->state);
     if (fabric_unlikely(!context->active)) {
         ret = NA_PLUGIN_FAULT;
         goto out;
@@ -64,7 +64,7 @@ int32_t fabric_msg_recv_expected(struct na_plugin_context *na_context, void *op_
     fabric_waiting_add(peer);
 
 out:
-    fabric_unlock(context->endpoint);
+    fabric_state_unlock(context->endpoint->state);
     return ret;
 }
 

@@ -23,7 +23,6 @@
 
 #include "na_plugin.h"
 
-#include <pthread.h>
 #include <stdbool.h>
 
 struct fabric_endpoint;
@@ -151,9 +150,8 @@ struct fabric_peer {
 struct fabric_endpoint {
     const struct na_host *host;
     const struct fabric_ops *ops;
-    const char *plugin;   /* name, for the log */
-    const char *protocol; /* as it appears in addresses: `plugin+protocol://name` */
-    pthread_mutex_t lock;
+    const char *plugin;                  /* name, for the log */
+    const char *protocol;                /* as it appears in addresses: `plugin+protocol://name` */
     struct fabric_endpoint_state *state; /* inside of this layer */
 };
 
@@ -198,7 +196,8 @@ void fabric_frame_sent(struct fabric_endpoint *endpoint, struct fabric_frame *fr
 
 /*
  * A frame came. True: consumed, the memory is the plugin's again. False: `data` must stay as it is
- * until ops.frame_release(cookie). Nothing in it is trusted.
+ * until ops.frame_release(cookie). With no cookie it is always true: what cannot be taken yet is
+ * copied. Nothing in the frame is trusted.
  */
 bool fabric_frame_received(struct fabric_endpoint *endpoint, const void *data, uint64_t size,
                            void *cookie);

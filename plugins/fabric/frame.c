@@ -6,6 +6,7 @@
 
 #include "state.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #define FABRIC_SLAB_FIRST 16u
@@ -79,6 +80,31 @@ void fabric_out_begin(struct fabric_out *out, struct fabric_peer_state *peer)
     out->peer = peer;
     out->life = peer->life;
     out->owed = 0;
+    out->is_compact = false;
+}
+
+/* The message is all there is in the frame. The caller knows that contexts and sizes allow it. */
+void fabric_out_put_alone(struct fabric_out *out, struct fabric_op *op)
+{
+    const struct fabric_peer_state *peer = out->peer;
+    uint8_t *place = out->frame.data;
+    struct wire_compact header = {
+        .magic = WIRE_COMPACT,
+        .kind = (uint8_t) op->kind,
+        .source_id = (uint8_t) op->context->id,
+        .dest_id = (uint8_t) op->remote_id,
+        .tag = htole32(op->tag),
+        .index = htole32((uint32_t) peer->their_token),
+    };
+
+    out->frame.size = sizeof(header) + op->size;
+    out->is_compact = true;
+    header.check = htole32(wire_compact_check((uint32_t) (peer->their_token >> 32),
+                                              peer->their_incarnation_low, out->frame.size));
+    memcpy(place, &header, sizeof(header));
+    if (fabric_likely(op->size != 0))
+        memcpy(place + sizeof(header), op->buf.send, op->size);
+    fabric_list_append(&out->ops, &op->link);
 }
 
 bool fabric_out_has_room(const struct fabric_out *out, uint64_t size)
@@ -130,10 +156,11 @@ void fabric_out_add(struct fabric_out *out, uint32_t kind, uint32_t tag, const v
     out->frame.size += total;
 }
 
-/* Writes the header. */
+/* Writes the header, or the one field of a compact one that is not known before. */
 void fabric_out_end(struct fabric_out *out)
 {
     const struct fabric_peer_state *peer = out->peer;
+    const uint32_t sequence = htole32(peer->sent_sequence);
     struct wire_header header = {
         .magic = htole16(WIRE_MAGIC),
         .version = WIRE_VERSION,
@@ -141,10 +168,14 @@ void fabric_out_end(struct fabric_out *out)
         .size = htole32((uint32_t) out->frame.size),
         .token = htole64(peer->their_token),
         .incarnation = htole32(peer->their_incarnation_low),
-        .sequence = htole32(peer->sent_sequence),
+        .sequence = sequence,
     };
 
-    memcpy(out->frame.data, &header, sizeof(header));
+    if (fabric_likely(out->is_compact))
+        memcpy((uint8_t *) out->frame.data + offsetof(struct wire_compact, sequence), &sequence,
+               sizeof(sequence));
+    else
+        memcpy(out->frame.data, &header, sizeof(header));
 }
 
 static bool fabric_slab_add(struct fabric_endpoint_state *state)

@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+static bool fabric_compact_received(struct fabric_endpoint_state *state, const void *data,
+                                    uint64_t size, void *cookie);
 static bool fabric_frame_is_next(struct fabric_peer_state *peer, uint32_t sequence);
 static bool fabric_frame_unknown(struct fabric_endpoint_state *state,
                                  const struct wire_header *header, const void *data, uint64_t size,
@@ -19,6 +21,7 @@ static uint64_t fabric_frame_walk(struct fabric_peer_state *peer, const uint8_t 
                                   uint64_t size, uint64_t offset);
 static bool fabric_record_take(struct fabric_peer_state *peer, const struct wire_record *record,
                                const void *content, uint32_t size);
+static bool fabric_compact_take(struct fabric_peer_state *peer, const uint8_t *data, uint64_t size);
 static bool fabric_message_take(struct fabric_peer_state *peer, const struct wire_record *record,
                                 const void *content, uint32_t size);
 static bool fabric_frame_take(struct fabric_peer_state *peer, const void *data, uint64_t size,
@@ -39,6 +42,9 @@ bool fabric_frame_received(struct fabric_endpoint *endpoint, const void *data, u
 
     state->activity++;
     state->counters.frames_received++;
+    if (fabric_likely(size >= sizeof(struct wire_compact) &&
+                      *(const uint8_t *) data == WIRE_COMPACT))
+        return fabric_compact_received(state, data, size, cookie);
     if (fabric_unlikely(size < sizeof(header))) {
         fabric_frame_bad(state, "a frame shorter than its header", size);
         return true;
@@ -107,6 +113,41 @@ void fabric_held_drop(struct fabric_peer_state *peer)
         peer->endpoint->state->held_count--;
         peer->endpoint->host->mem_free(held);
     }
+}
+
+/*
+ * When the token and the receiver do not fit it cannot be told which of them is out of date: the
+ * peer that we know by that number is the one most likely to need to hear of it.
+ */
+static bool fabric_compact_received(struct fabric_endpoint_state *state, const void *data,
+                                    uint64_t size, void *cookie)
+{
+    struct fabric_peer_state *peer = NULL;
+    struct wire_compact header;
+    uint32_t index;
+    bool is_taken;
+
+    memcpy(&header, data, sizeof(header));
+    index = le32toh(header.index);
+    if (fabric_likely(index < state->slot_count &&
+                      le32toh(header.check) == wire_compact_check(state->slots[index].generation,
+                                                                  (uint32_t) state->incarnation,
+                                                                  size)))
+        peer = state->slots[index].peer;
+    if (fabric_unlikely(peer == NULL)) {
+        fabric_frame_stale(state, index, (uint32_t) state->incarnation);
+        return true;
+    }
+    peer->is_heard = true;
+    if (fabric_unlikely(!fabric_frame_is_next(peer, le32toh(header.sequence)))) {
+        peer->owed |= FABRIC_OWE_PING;
+        fabric_peer_flush(peer);
+        return true;
+    }
+    is_taken = fabric_frame_take(peer, data, size, 0, cookie, false);
+    if (fabric_unlikely(peer->owed != 0))
+        fabric_peer_flush(peer);
+    return is_taken;
 }
 
 /*
@@ -196,13 +237,15 @@ static void fabric_frame_stale(struct fabric_endpoint_state *state, uint64_t tok
     fabric_peer_flush(peer);
 }
 
-/* The offset of the first record that has to wait, or `size`. */
+/* The offset of the first record that has to wait, or `size`. Offset 0: a compact frame. */
 static uint64_t fabric_frame_walk(struct fabric_peer_state *peer, const uint8_t *data,
                                   uint64_t size, uint64_t offset)
 {
     struct fabric_endpoint_state *state = peer->endpoint->state;
     uint32_t life = peer->life;
 
+    if (fabric_likely(offset == 0))
+        return fabric_compact_take(peer, data, size) ? size : 0;
     while (offset < size && fabric_likely(peer->life == life)) {
         struct wire_record record;
         uint32_t length;
@@ -255,6 +298,25 @@ static bool fabric_record_take(struct fabric_peer_state *peer, const struct wire
     }
 }
 
+static bool fabric_compact_take(struct fabric_peer_state *peer, const uint8_t *data, uint64_t size)
+{
+    struct wire_compact header;
+    struct wire_record record;
+
+    memcpy(&header, data, sizeof(header));
+    if (fabric_unlikely(header.kind != WIRE_UNEXPECTED && header.kind != WIRE_EXPECTED)) {
+        fabric_frame_bad(peer->endpoint->state, "a message of a kind that does not exist",
+                         header.kind);
+        return true;
+    }
+    record.kind = htole16(header.kind);
+    record.source_id = htole16(header.source_id);
+    record.dest_id = htole16(header.dest_id);
+    record.tag = header.tag;
+    return fabric_message_take(peer, &record, data + sizeof(header),
+                               (uint32_t) (size - sizeof(header)));
+}
+
 static bool fabric_message_take(struct fabric_peer_state *peer, const struct wire_record *record,
                                 const void *content, uint32_t size)
 {
@@ -278,7 +340,7 @@ static bool fabric_message_take(struct fabric_peer_state *peer, const struct wir
     return true;
 }
 
-/* False when the frame is held. */
+/* False when the frame is held where it lies. */
 static bool fabric_frame_take(struct fabric_peer_state *peer, const void *data, uint64_t size,
                               uint64_t offset, void *cookie, bool is_own)
 {
@@ -287,15 +349,19 @@ static bool fabric_frame_take(struct fabric_peer_state *peer, const void *data, 
         if (fabric_likely(offset >= size))
             return true;
     }
-    return !fabric_frame_hold(peer, data, size, offset, cookie, is_own);
+    return !fabric_frame_hold(peer, data, size, offset, cookie, is_own) || cookie == NULL;
 }
 
-/* False when there is no memory to note it down: the rest of the frame is lost. */
+/*
+ * Without a cookie it is copied. False when there is no memory to note it down: the rest of the
+ * frame is lost.
+ */
 static bool fabric_frame_hold(struct fabric_peer_state *peer, const void *data, uint64_t size,
                               uint64_t offset, void *cookie, bool is_own)
 {
     struct fabric_endpoint *endpoint = peer->endpoint;
-    struct fabric_held *held = endpoint->host->mem_alloc(sizeof(*held), 0);
+    const uint64_t copied = cookie == NULL ? size : 0;
+    struct fabric_held *held = endpoint->host->mem_alloc(sizeof(*held) + copied, 0);
 
     if (held == NULL) {
         endpoint->state->counters.messages_dropped++;
@@ -303,7 +369,7 @@ static bool fabric_frame_hold(struct fabric_peer_state *peer, const void *data, 
                          peer->peer.name);
         return false;
     }
-    held->data = data;
+    held->data = cookie == NULL ? memcpy(held->copy, data, size) : data;
     held->size = size;
     held->offset = offset;
     held->cookie = cookie;
@@ -324,7 +390,7 @@ static void fabric_held_release(struct fabric_peer_state *peer, struct fabric_he
     endpoint->host->mem_free(held);
     if (is_own)
         fabric_own_frame_done(endpoint->state, cookie);
-    else
+    else if (cookie != NULL)
         endpoint->ops->frame_release(endpoint, cookie);
 }
 

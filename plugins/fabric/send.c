@@ -237,7 +237,7 @@ static int32_t fabric_send(struct na_plugin_context *na_context, uint32_t kind, 
     op->tag = tag;
     op->remote_id = dest_id;
     op->cancelled = 0;
-    fabric_lock(endpoint);
+    fabric_state_lock(state);
     if (fabric_unlikely(!context->active || dest_id > UINT16_MAX)) {
         ret = context->active ? NA_PLUGIN_INVALID_ARG : NA_PLUGIN_FAULT;
         goto out;
@@ -251,7 +251,11 @@ static int32_t fabric_send(struct na_plugin_context *na_context, uint32_t kind, 
                       peer->in_flight < endpoint->ops->max_sends) &&
         (out = fabric_out_get(state)) != NULL) {
         fabric_out_begin(out, peer);
-        (void) fabric_out_add_op(out, op);
+        if (fabric_likely(peer->their_token != 0 && !peer->is_self &&
+                          (dest_id | context->id) <= UINT8_MAX))
+            fabric_out_put_alone(out, op);
+        else
+            (void) fabric_out_add_op(out, op);
         (void) fabric_out_send(peer, out);
     } else {
         fabric_list_append(&peer->queue, &op->link);
@@ -265,7 +269,7 @@ static int32_t fabric_send(struct na_plugin_context *na_context, uint32_t kind, 
         fabric_wait_kick_any(state);
 
 out:
-    fabric_unlock(endpoint);
+    fabric_state_unlock(state);
     return ret;
 }
 
@@ -433,10 +437,12 @@ static bool fabric_out_send(struct fabric_peer_state *peer, struct fabric_out *o
     peer->stalled = out;
     peer->sent_sequence = sequence;
     peer->phase = phase;
-    if (ret == NA_PLUGIN_AGAIN)
-        fabric_retry_add(peer);
-    else
+    if (ret != NA_PLUGIN_AGAIN)
         fabric_peer_fail(peer, ret, "the fabric cannot send to it");
+    else if (out->is_compact)
+        fabric_out_unbuild(peer); /* next time others may share the frame */
+    else
+        fabric_retry_add(peer);
     return false;
 }
 

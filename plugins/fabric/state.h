@@ -83,6 +83,7 @@ struct fabric_out {
     struct fabric_peer_state *peer;
     uint32_t life; /* of the peer when it was sent */
     uint32_t owed; /* what the peer was owed and this frame carries */
+    bool is_compact;
 };
 
 struct fabric_slab {
@@ -109,9 +110,10 @@ struct fabric_held {
     struct fabric_link link; /* of the peer */
     const uint8_t *data;
     uint64_t size;
-    uint64_t offset; /* of the first record that was not taken */
-    void *cookie;
-    bool is_own; /* a frame to ourselves: cookie is a struct fabric_out */
+    uint64_t offset; /* of the first record that was not taken; 0: a compact frame */
+    void *cookie;    /* NULL: it is a copy */
+    bool is_own;     /* a frame to ourselves: cookie is a struct fabric_out */
+    uint8_t copy[];
 };
 
 /* A put or get. */
@@ -245,10 +247,12 @@ struct fabric_endpoint_state {
     bool is_busy;
     bool is_no_retry;
     bool is_sweep_due;
-    _Atomic uint32_t lock_waiters;
-    _Atomic uint32_t gave_way; /* polls, for those who wait for the lock */
+    _Alignas(64) _Atomic uint32_t is_locked; /* see lock.c */
+    _Atomic uint32_t lock_sleepers;
+    _Atomic uint32_t lock_waiters; /* with those who sleep */
+    _Atomic uint32_t gave_way;     /* polls, for those who wait for the lock */
 
-    uint64_t completed;
+    _Alignas(64) uint64_t completed;
     uint32_t polls;
     uint32_t armed_count; /* contexts */
     uint64_t waiting;     /* sums over the peers */
@@ -328,20 +332,57 @@ static inline struct fabric_endpoint *fabric_class(struct na_plugin_class *na_cl
     return (struct fabric_endpoint *) (void *) na_class;
 }
 
-/* Any thread. */
+/* Any thread, unless there is only one at a time. */
+static inline void fabric_peer_count(struct fabric_peer_state *peer, uint32_t change)
+{
+    if (peer->endpoint->state->is_elided)
+        atomic_store_explicit(&peer->refs,
+                              atomic_load_explicit(&peer->refs, memory_order_relaxed) + change,
+                              memory_order_relaxed);
+    else
+        (void) atomic_fetch_add_explicit(&peer->refs, change, memory_order_release);
+}
+
 static inline void fabric_peer_hold(struct fabric_peer_state *peer)
 {
-    (void) atomic_fetch_add_explicit(&peer->refs, 1, memory_order_relaxed);
+    fabric_peer_count(peer, 1);
 }
 
-/* Any thread; the peer may be gone afterwards. */
+/* The peer may be gone afterwards. */
 static inline void fabric_peer_release(struct fabric_peer_state *peer)
 {
-    (void) atomic_fetch_sub_explicit(&peer->refs, 1, memory_order_release);
+    fabric_peer_count(peer, UINT32_MAX);
 }
 
-/* poll.c */
-bool fabric_lock_try(struct fabric_endpoint *endpoint);
+/* lock.c */
+void fabric_lock_wait(struct fabric_endpoint_state *state);
+void fabric_lock_wake(struct fabric_endpoint_state *state);
+
+/*
+ * The lock: one exchange to take it and a plain store to give it back, because every poll does
+ * both.
+ */
+static inline bool fabric_lock_try(struct fabric_endpoint_state *state)
+{
+    return state->is_elided ||
+           (atomic_load_explicit(&state->is_locked, memory_order_relaxed) == 0 &&
+            atomic_exchange_explicit(&state->is_locked, 1, memory_order_acquire) == 0);
+}
+
+static inline void fabric_state_lock(struct fabric_endpoint_state *state)
+{
+    if (fabric_unlikely(!fabric_lock_try(state)))
+        fabric_lock_wait(state);
+}
+
+static inline void fabric_state_unlock(struct fabric_endpoint_state *state)
+{
+    if (state->is_elided)
+        return;
+    atomic_store_explicit(&state->is_locked, 0, memory_order_release);
+    if (fabric_unlikely(atomic_load_explicit(&state->lock_sleepers, memory_order_relaxed) != 0))
+        fabric_lock_wake(state);
+}
 
 /* wait.c */
 int32_t fabric_wait_setup(struct fabric_endpoint_state *state);
@@ -404,6 +445,7 @@ void fabric_out_free_all(struct fabric_endpoint_state *state);
 struct fabric_control *fabric_control_get(struct fabric_endpoint_state *state);
 void fabric_control_put(struct fabric_endpoint_state *state, struct fabric_control *control);
 void fabric_out_begin(struct fabric_out *out, struct fabric_peer_state *peer);
+void fabric_out_put_alone(struct fabric_out *out, struct fabric_op *op);
 bool fabric_out_add_op(struct fabric_out *out, struct fabric_op *op);
 void fabric_out_add(struct fabric_out *out, uint32_t kind, uint32_t tag, const void *data,
                     uint32_t size);

@@ -292,7 +292,7 @@ static int32_t fabric_post(struct fabric_context *context, struct fabric_op *op,
     op->size = size;
     op->used = 0;
     op->kind = kind;
-    fabric_lock(endpoint);
+    fabric_state_lock(endpoint->state);
     if (fabric_unlikely(!context->active)) {
         ret = NA_PLUGIN_FAULT;
         goto out;
@@ -307,7 +307,7 @@ static int32_t fabric_post(struct fabric_context *context, struct fabric_op *op,
     }
 
 out:
-    fabric_unlock(endpoint);
+    fabric_state_unlock(endpoint->state);
     return ret;
 }
 

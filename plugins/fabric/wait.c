@@ -30,7 +30,7 @@ uint32_t fabric_poll_try_wait(struct na_plugin_context *na_context)
     uint32_t can_wait = 0;
 
     /* Who has the lock is busy with what there may be to poll for; nobody is held up here. */
-    if (context->epoll_fd < 0 || !fabric_lock_try(endpoint))
+    if (context->epoll_fd < 0 || !fabric_lock_try(state))
         return 0;
     if (fabric_wait_has_work(state) || !endpoint->ops->try_wait(endpoint))
         goto out;

@@ -20,7 +20,8 @@ static struct na_plugin plugin = {
     .version = "1.0.0",
     .description = "MPI messages (" MPI_BUILT_FOR "), among ranks or between jobs",
     .class_names = plugin_names,
-    .capabilities = NA_PLUGIN_CAP_RMA | NA_PLUGIN_CAP_CANCEL_SEND | NA_PLUGIN_CAP_PEER_DEATH,
+    .capabilities = NA_PLUGIN_CAP_RMA | NA_PLUGIN_CAP_CANCEL_SEND | NA_PLUGIN_CAP_PEER_DEATH |
+                    NA_PLUGIN_CAP_NO_THREADS,
     .enumerate = mpi_enumerate,
     .initialize = mpi_class_initialize,
     .finalize = mpi_class_finalize,

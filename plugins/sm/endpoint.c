@@ -150,8 +150,8 @@ static int32_t sm_class_configure(struct na_plugin_class *na_class,
     na_class->backlog_lock.elide = (init->thread_mode & NA_PLUGIN_THREAD_SINGLE_CLASS) != 0;
     na_class->registry.lock.elide = na_class->backlog_lock.elide;
     na_class->single_context = init->thread_mode != 0;
-    na_class->capabilities =
-        NA_PLUGIN_CAP_RMA | NA_PLUGIN_CAP_CANCEL_SEND | NA_PLUGIN_CAP_PEER_DEATH;
+    na_class->capabilities = NA_PLUGIN_CAP_RMA | NA_PLUGIN_CAP_CANCEL_SEND |
+                             NA_PLUGIN_CAP_PEER_DEATH | NA_PLUGIN_CAP_NO_THREADS;
     if (!na_class->force_copy)
         na_class->capabilities |= NA_PLUGIN_CAP_RMA_NATIVE;
     if (!na_class->busy)

@@ -23,7 +23,7 @@ static const struct na_plugin sm_plugin = {
     .op_size = sizeof(struct sm_op),
     .op_align = _Alignof(struct sm_op),
     .capabilities = NA_PLUGIN_CAP_RMA | NA_PLUGIN_CAP_RMA_NATIVE | NA_PLUGIN_CAP_WAIT_FD |
-                    NA_PLUGIN_CAP_CANCEL_SEND | NA_PLUGIN_CAP_PEER_DEATH,
+                    NA_PLUGIN_CAP_CANCEL_SEND | NA_PLUGIN_CAP_PEER_DEATH | NA_PLUGIN_CAP_NO_THREADS,
     .enumerate = sm_enumerate,
     .initialize = sm_class_initialize,
     .finalize = sm_class_finalize,

@@ -33,7 +33,6 @@ int32_t ucx_class_initialize(const struct na_plugin_init *init, struct na_host_c
     fabric_list_init(&na_class->strangers);
     fabric_list_init(&na_class->graveyard);
     fabric_list_init(&na_class->sent);
-    fabric_list_init(&na_class->bounces);
     fabric_list_init(&na_class->held);
     fabric_list_init(&na_class->workers);
     fabric_list_init(&na_class->scraps);
@@ -65,7 +64,6 @@ int32_t ucx_class_finalize(struct na_plugin_class *na_class)
     if (na_class->epoll_fd >= 0)
         (void) close(na_class->epoll_fd);
     ucx_scraps_free(na_class);
-    ucx_host->mem_free(na_class->bounce);
     ucx_table_free(&na_class->memory);
     ucx_table_free(&na_class->transfers);
     ucx_table_free(&na_class->links_by_id);

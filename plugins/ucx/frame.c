@@ -3,14 +3,6 @@
 
 #include "ucx.h"
 
-#include <string.h>
-
-/* A frame that UCX does not give away, copied so that the message layer may hold it. */
-struct ucx_bounce {
-    struct fabric_link node;
-    uint8_t data[UCX_MAX_FRAME];
-};
-
 /* A frame in UCX's memory that the message layer holds. */
 struct ucx_held {
     struct fabric_link node;
@@ -21,7 +13,6 @@ struct ucx_held {
 _Static_assert(sizeof(struct ucx_held) <= UCX_SCRAP_SIZE, "it fits");
 
 static void frame_sent(void *request, ucs_status_t status, void *arg);
-static bool frame_receive_copy(struct na_plugin_class *na_class, const void *data, size_t size);
 
 /*
  * UCX takes most frames at once. They count as being sent until the next poll all the same: what is
@@ -90,7 +81,6 @@ ucs_status_t ucx_frame_received(void *arg, const void *header, size_t header_siz
 {
     struct ucx_worker *worker = arg;
     struct na_plugin_class *na_class = worker->na_class;
-
     struct ucx_held *held;
 
     (void) header;
@@ -99,41 +89,33 @@ ucs_status_t ucx_frame_received(void *arg, const void *header, size_t header_siz
         UCX_LOG_DEBUG("%zu bytes that are no frame are dropped", size);
         return UCS_OK;
     }
-    if (ucx_likely((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA) != 0)) {
-        held = ucx_scrap_get(na_class);
-        if (held == NULL)
-            goto lost;
-        held->worker = worker;
-        held->data = data;
-        if (ucx_likely(fabric_frame_received(&na_class->fabric, data, size, held))) {
-            ucx_scrap_put(na_class, held);
-            return UCS_OK;
-        }
-        fabric_list_append(&na_class->held, &held->node);
-        return UCS_INPROGRESS;
-    }
-    if (ucx_likely(frame_receive_copy(na_class, data, size)))
+    /* A short one lies in a place of a queue that UCX needs again: there is nothing to keep. */
+    if (ucx_likely((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA) == 0)) {
+        /* It may end in the next line, which another processor has, too. */
+        __builtin_prefetch((const uint8_t *) data + size - (size != 0));
+        (void) fabric_frame_received(&na_class->fabric, data, size, NULL);
         return UCS_OK;
-
-lost:
-    UCX_LOG_ERROR("no memory for a frame of %zu bytes: it is lost", size);
-    return UCS_OK;
+    }
+    held = ucx_scrap_get(na_class);
+    if (ucx_unlikely(held == NULL)) {
+        UCX_LOG_ERROR("no memory for a frame of %zu bytes: it is lost", size);
+        return UCS_OK;
+    }
+    held->worker = worker;
+    held->data = data;
+    if (ucx_likely(fabric_frame_received(&na_class->fabric, data, size, held))) {
+        ucx_scrap_put(na_class, held);
+        return UCS_OK;
+    }
+    fabric_list_append(&na_class->held, &held->node);
+    return UCS_INPROGRESS;
 }
 
 void ucx_frame_release(struct fabric_endpoint *endpoint, void *cookie)
 {
     struct na_plugin_class *na_class = ucx_class(endpoint);
-    struct ucx_held *held;
+    struct ucx_held *held = cookie;
 
-    for (struct fabric_link *node = na_class->bounces.next; node != &na_class->bounces;
-         node = node->next) {
-        if (node == cookie) {
-            fabric_list_remove(node);
-            ucx_host->mem_free(node);
-            return;
-        }
-    }
-    held = cookie;
     /* With the worker its memory is gone. */
     if (na_class->worker != NULL)
         ucp_am_data_release(held->worker->worker, held->data);
@@ -149,23 +131,4 @@ static void frame_sent(void *request, ucs_status_t status, void *arg)
     private->link->busy--;
     fabric_frame_sent(&private->na_class->fabric, private->frame,
                       status == UCS_OK ? NA_PLUGIN_SUCCESS : NA_PLUGIN_HOSTUNREACH);
-}
-
-/* One buffer serves until the message layer holds it. */
-static bool frame_receive_copy(struct na_plugin_class *na_class, const void *data, size_t size)
-{
-    struct ucx_bounce *bounce = na_class->bounce;
-
-    if (ucx_unlikely(bounce == NULL)) {
-        bounce = ucx_host->mem_alloc(sizeof(*bounce), 64);
-        if (bounce == NULL)
-            return false;
-        na_class->bounce = bounce;
-    }
-    memcpy(bounce->data, data, size);
-    if (ucx_unlikely(!fabric_frame_received(&na_class->fabric, bounce->data, size, bounce))) {
-        fabric_list_append(&na_class->bounces, &bounce->node);
-        na_class->bounce = NULL;
-    }
-    return true;
 }

@@ -18,6 +18,7 @@ static void link_unhash(struct ucx_link *link);
 static ucs_status_t link_endpoint_create(struct ucx_link *link, const struct ucx_hello *hello,
                                          ucp_err_handling_mode_t mode);
 static void link_error(void *arg, ucp_ep_h ep, ucs_status_t status);
+static void link_count(struct ucx_link *link, uint32_t change);
 static void link_endpoint_close(struct ucx_link *link, bool is_forced);
 static bool link_endpoint_is_closed(struct ucx_link *link);
 static void link_free(struct ucx_link *link);
@@ -315,6 +316,8 @@ static ucs_status_t link_endpoint_create(struct ucx_link *link, const struct ucx
     link->has_error_mode = mode == UCP_ERR_HANDLING_MODE_PEER;
     link->is_shared = status == UCS_OK && ucx_link_has_lane(link, shared);
     link->is_stream = !link->is_shared && link->na_class->has_segments;
+    if (link->ep != NULL)
+        link_count(link, 1);
     return status;
 }
 
@@ -330,6 +333,15 @@ static void link_error(void *arg, ucp_ep_h ep, ucs_status_t status)
     link->na_class->is_attentive = true;
 }
 
+/* One more endpoint, or one less. */
+static void link_count(struct ucx_link *link, uint32_t change)
+{
+    if (link->is_shared)
+        link->na_class->shared_links += change;
+    else
+        link->na_class->other_links += change;
+}
+
 /* By force: what is in progress ends now. Else what was sent is handed over first. */
 static void link_endpoint_close(struct ucx_link *link, bool is_forced)
 {
@@ -343,6 +355,7 @@ static void link_endpoint_close(struct ucx_link *link, bool is_forced)
     }
     link->close_request = ucp_ep_close_nbx(link->ep, &param);
     link->ep = NULL;
+    link_count(link, UINT32_MAX);
     if (UCS_PTR_IS_ERR(link->close_request)) {
         UCX_LOG_INFO("the endpoint to %s does not close: %s", link->name,
                      ucs_status_string(UCS_PTR_STATUS(link->close_request)));

@@ -3,6 +3,7 @@
 
 #include "ucx.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <uct/api/uct.h>

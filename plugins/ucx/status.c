@@ -6,6 +6,7 @@
 
 #include "ucx.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -30,6 +30,7 @@
 #define UCX_STREAM_SEG    "256K"                /* into what UCX hands to the socket in one go */
 #define UCX_JOBS_MAX      65536u                /* gets of one peer that wait here */
 #define UCX_TABLE_MAX     (UINT32_C(1) << 20)   /* registered regions, transfers */
+#define UCX_LOOKS         8u                    /* at shared memory in one poll */
 #define UCX_LINK_POLLS    64u                   /* polls between two looks at the clock, which */
 #define UCX_LINK_NS       UINT64_C(50000)       /* says whether to look at the sockets */
 #define UCX_GRACE_NS      UINT64_C(20000000)    /* for frames behind a closed socket */
@@ -59,8 +60,6 @@
 #define UCX_LOG_DEBUG(...)   UCX_LOG(NA_PLUGIN_LOG_DEBUG, __VA_ARGS__)
 
 extern const struct na_host *ucx_host;
-
-struct ucx_bounce;
 
 /* Objects under ids that the wire carries: index and generation, so that old ones are recognised */
 struct ucx_table {
@@ -177,7 +176,9 @@ struct na_plugin_class {
     struct ucx_worker *worker;  /* for new links */
     struct fabric_link workers; /* all */
     ucs_thread_mode_t thread_mode;
-    uint32_t probing;          /* workers */
+    uint32_t probing;      /* workers */
+    uint32_t shared_links; /* that have an endpoint */
+    uint32_t other_links;
     bool may_attach;           /* memory of processes of this node may be touched */
     struct fabric_link copies; /* jobs that we carry out by that */
     uint64_t incarnation;
@@ -204,9 +205,7 @@ struct na_plugin_class {
     struct ucx_link *buckets[UCX_BUCKETS];
     struct fabric_link sent;   /* frames to be reported in the next poll */
     struct fabric_link scraps; /* unused */
-    struct ucx_bounce *bounce;
-    struct fabric_link bounces; /* held by the message layer */
-    struct fabric_link held;    /* likewise, UCX's memory */
+    struct fabric_link held;   /* by the message layer, UCX's memory */
     struct ucx_table memory;
     struct ucx_table transfers;
     struct fabric_link handles; /* every struct na_plugin_mem */

@@ -17,6 +17,7 @@ static void worker_configure_tcp(struct na_plugin_class *na_class, ucp_config_t 
 static int32_t worker_create(struct ucx_worker *worker);
 static int32_t worker_handlers_set(struct ucx_worker *worker);
 static void worker_destroy(struct ucx_worker *worker);
+static void worker_look(struct ucx_worker *worker, uint32_t looks);
 static bool worker_is_look_due(struct na_plugin_class *na_class);
 static int32_t worker_watch(struct na_plugin_class *na_class);
 static int32_t worker_failed(const char *what, ucs_status_t status);
@@ -103,13 +104,16 @@ int32_t ucx_worker_add(struct na_plugin_class *na_class)
 int32_t ucx_poll(struct fabric_endpoint *endpoint)
 {
     struct na_plugin_class *na_class = ucx_class(endpoint);
+    uint32_t looks = na_class->other_links == 0 && na_class->shared_links != 0 ? UCX_LOOKS : 1;
 
     ucx_enter();
-    if (!fabric_list_empty(&na_class->sent))
+    if (!fabric_list_empty(&na_class->sent)) {
         ucx_frames_report(na_class);
+        looks = 1;
+    }
     for (struct fabric_link *node = na_class->workers.next; node != &na_class->workers;
          node = node->next)
-        (void) ucp_worker_progress(fabric_container(node, struct ucx_worker, node)->worker);
+        worker_look(fabric_container(node, struct ucx_worker, node), looks);
     if (ucx_unlikely(!fabric_list_empty(&na_class->copies)))
         ucx_attach_progress(na_class);
     if (ucx_unlikely(++na_class->polls % UCX_LINK_POLLS == 0 || na_class->is_attentive ||
@@ -124,6 +128,16 @@ int32_t ucx_poll(struct fabric_endpoint *endpoint)
         ucx_probe_progress(na_class);
     ucx_leave();
     return NA_PLUGIN_SUCCESS;
+}
+
+/*
+ * A look at shared memory takes a few nanoseconds, getting here several times as many: until
+ * something comes there are some looks to a poll. With sockets each would be a system call.
+ */
+static void worker_look(struct ucx_worker *worker, uint32_t looks)
+{
+    while (ucp_worker_progress(worker->worker) == 0 && --looks != 0)
+        continue;
 }
 
 /* A look is a system call: who polls without a pause does not need it every few microseconds. */

@@ -337,7 +337,8 @@ NA_PUBLIC const struct na_selection *NA_Class_get_selection(const na_class_t *na
  *
  * \param na_class    the class
  * \param capability  "rma", "native_rma", "wait_fd", "poll_wait", "cancel_send", "peer_death",
- *     "device_memory", "forward_progress", "memory_segments", "multi_recv" or "addr_serialize"
+ *     "device_memory", "forward_progress", "no_threads", "memory_segments", "multi_recv" or
+ *     "addr_serialize"
  *
  * \return true if the class can; false if it cannot, for other words, or if one of both is NULL
  *

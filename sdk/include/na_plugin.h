@@ -34,7 +34,9 @@
  *   success, with an error, or with NA_PLUGIN_CANCELED. It may do so inside the very call that
  *   accepted it, in poll, poll_wait, cancel or context_stop, or from a thread of its own. If the
  *   call returns an error there is no completion. Buffers, addresses and memory handles given with
- *   an operation stay valid until its completion has been reported.
+ *   an operation stay valid until its completion has been reported. A class that never completes
+ *   from a thread of its own says so by NA_PLUGIN_CAP_NO_THREADS: where the user promised that one
+ *   thread at a time uses it, the core then works without atomic exchanges.
  * - Completion functions never call back into the plugin, so they may be called with locks held.
  * - A failed or vanished peer fails the operations that concern it, never poll itself.
  *
@@ -135,6 +137,7 @@ struct na_host_context;   /* the core's side of a context */
 #define NA_PLUGIN_CAP_PEER_DEATH   (UINT64_C(1) << 4) /* operations fail when their peer dies */
 #define NA_PLUGIN_CAP_DEVICE_MEM   (UINT64_C(1) << 5) /* memory types other than host */
 #define NA_PLUGIN_CAP_FORWARD_PROG (UINT64_C(1) << 6) /* progresses without being polled */
+#define NA_PLUGIN_CAP_NO_THREADS   (UINT64_C(1) << 7) /* completes inside of calls only */
 
 /* Flags of an offer */
 #define NA_PLUGIN_OFFER_USABLE     (1u << 0) /* opening it on this machine can succeed */

@@ -10,6 +10,7 @@
 #include "fabric.h"
 #include "state.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include <setjmp.h>

@@ -156,6 +156,57 @@ static void test_other_protocols(void **state)
     check_alive(pair);
 }
 
+/* The frame of one message alone. */
+static void test_compact(void **state)
+{
+    struct sim_pair *pair = *state;
+    struct fabric_endpoint_state *inside = pair->b->endpoint.state;
+    struct sim_op send = {0};
+    uint8_t frame[SIM_FRAME_MAX], other[SIM_FRAME_MAX];
+    uint64_t size, bad = inside->counters.frames_bad, stale = inside->counters.frames_stale;
+
+    assert_int_equal(
+        fabric_msg_send_unexpected(pair->ca, &send, "twelve bytes", 12, NULL, pair->b_at_a, 0, 9),
+        0);
+    size = take_frame(pair->b, frame);
+    assert_int_equal(size, sizeof(struct wire_compact) + 12);
+    assert_int_equal(frame[0], WIRE_COMPACT);
+    memset(frame + offsetof(struct wire_compact, sequence), 0, 4); /* not counted */
+    for (uint32_t i = 8; i < 16; i++) {                            /* index, check */
+        memcpy(other, frame, size);
+        other[i] ^= 0x40;
+        hand_over(pair, other, size);
+        assert_int_equal(inside->counters.frames_stale, ++stale);
+    }
+    for (uint32_t i = 0; i < size; i++) {
+        hand_over(pair, frame, i);
+        if (i < sizeof(struct wire_compact))
+            bad++;
+        else
+            stale++;
+        assert_int_equal(inside->counters.frames_bad, bad);
+        assert_int_equal(inside->counters.frames_stale, stale);
+    }
+    for (uint32_t kind = 0; kind < 256; kind++) {
+        memcpy(other, frame, size);
+        other[1] = (uint8_t) kind;
+        if (kind == WIRE_UNEXPECTED || kind == WIRE_EXPECTED)
+            continue;
+        hand_over(pair, other, size);
+        assert_int_equal(inside->counters.frames_bad, ++bad);
+    }
+    memcpy(other, frame, size);
+    other[3] = 200; /* context */
+    hand_over(pair, other, size);
+    assert_int_equal(inside->counters.frames_bad, ++bad);
+    assert_int_equal(inside->early_count, 0);
+    hand_over(pair, frame, size);
+    assert_int_equal(inside->early_count, 1);
+    sim_poll(pair->ca, NULL, 1);
+    assert_int_equal(send.completions, 1);
+    check_alive(pair);
+}
+
 /* A greeting with a context that does not exist, our own incarnation, our own name. */
 static void test_greetings_that_lie(void **state)
 {
@@ -252,6 +303,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_truncated, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_forged_lengths, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_other_protocols, sim_pair_setup, sim_pair_teardown),
+        cmocka_unit_test_setup_teardown(test_compact, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_greetings_that_lie, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_mutations, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_noise, sim_pair_setup, sim_pair_teardown),

@@ -43,6 +43,38 @@ static void one_producer_keeps_its_order(void **state)
     }
 }
 
+static void one_thread_keeps_the_order_without_exchanges(void **state)
+{
+    struct mpsc_queue queue;
+    struct item items[10];
+
+    (void) state;
+    mpsc_queue_init(&queue);
+    assert_null(mpsc_queue_pop_alone(&queue));
+    /* Emptied, and left with one to four. */
+    for (unsigned int left = 0; left < 5; left++) {
+        unsigned int next = 0;
+
+        for (unsigned int i = 0; i < 10; i++) {
+            mpsc_queue_push_alone(&queue, &items[i].node);
+            assert_false(mpsc_queue_is_empty(&queue));
+            assert_int_equal(mpsc_queue_count(&queue), i + 1 - next);
+            while (i + 1 - next > left)
+                assert_ptr_equal(mpsc_queue_pop_alone(&queue), &items[next++].node);
+        }
+        while (next < 10)
+            assert_ptr_equal(mpsc_queue_pop_alone(&queue), &items[next++].node);
+        assert_true(mpsc_queue_is_empty(&queue));
+        assert_null(mpsc_queue_pop_alone(&queue));
+    }
+    /* The other functions go on with it. */
+    mpsc_queue_push_alone(&queue, &items[0].node);
+    mpsc_queue_push(&queue, &items[1].node);
+    assert_ptr_equal(mpsc_queue_pop(&queue), &items[0].node);
+    assert_ptr_equal(mpsc_queue_pop_alone(&queue), &items[1].node);
+    assert_true(mpsc_queue_is_empty(&queue));
+}
+
 static void a_node_may_be_pushed_again_as_soon_as_it_is_popped(void **state)
 {
     struct mpsc_queue queue;
@@ -330,15 +362,39 @@ static void operations_destroyed_while_they_are_triggered_are_freed_once(void **
     destroy_beside_trigger(NA_THREAD_MODE_SINGLE_CTX, 1);
 }
 
+/* What the promise of a single thread needs besides: a plugin without threads. */
+static void only_a_class_without_any_other_thread_is_alone(void **state)
+{
+    const uint8_t modes[] = {0, NA_THREAD_MODE_SINGLE_CTX, NA_THREAD_MODE_SINGLE_CLS,
+                             NA_THREAD_MODE_SINGLE};
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(modes); i++) {
+        struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+        bool is_single = (modes[i] & NA_THREAD_MODE_SINGLE_CLS) != 0;
+        na_class_t *na_class;
+
+        info.thread_mode = modes[i];
+        na_class = NA_Initialize_opt2("loop+self", true, NA_VERSION(6, 0), &info);
+        assert_non_null(na_class);
+        assert_int_equal(na_class->is_alone, is_single);
+        assert_int_equal(NA_Class_has_capability(na_class, "no_threads"), is_single);
+        assert_int_equal(NA_Finalize(na_class), NA_SUCCESS);
+    }
+    destroy_beside_trigger(NA_THREAD_MODE_SINGLE, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_producer_keeps_its_order),
+        cmocka_unit_test(one_thread_keeps_the_order_without_exchanges),
         cmocka_unit_test(a_node_may_be_pushed_again_as_soon_as_it_is_popped),
         cmocka_unit_test(many_threads_lose_nothing_and_keep_the_order_of_each),
         cmocka_unit_test(eight_threads_on_one_context_lose_no_callback),
         cmocka_unit_test(contexts_come_and_go_beside_each_other),
         cmocka_unit_test(operations_destroyed_while_they_are_triggered_are_freed_once),
+        cmocka_unit_test(only_a_class_without_any_other_thread_is_alone),
     };
 
     NA_Set_log_level("none");

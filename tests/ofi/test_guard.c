@@ -6,6 +6,7 @@
 #include "fabric/plugin_host.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

@@ -11,6 +11,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifndef NA_PLUGIN_CAP_NO_THREADS
+#    define NA_PLUGIN_CAP_NO_THREADS 0 /* built with an older header */
+#endif
+
 struct loop_control loop_control = {.size = sizeof(loop_control)};
 const struct na_host *loop_host;
 pthread_mutex_t loop_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -113,6 +117,9 @@ static int32_t loop_initialize(const struct na_plugin_init *init, struct na_host
     *class_p = na_class;
     info->max_tag = TAG_MAX;
     info->capabilities = NA_PLUGIN_CAP_RMA;
+    /* Between two classes one's call completes the other's receive: only said when asked for. */
+    if ((init->thread_mode & NA_PLUGIN_THREAD_SINGLE_CLASS) != 0)
+        info->capabilities |= NA_PLUGIN_CAP_NO_THREADS;
     info->max_unexpected_size = MESSAGE_MAX;
     info->max_expected_size = MESSAGE_MAX / 2;
     info->unexpected_header_size = 4;
@@ -392,7 +399,7 @@ int32_t na_plugin_entry_v1(const struct na_host *host_table, const struct na_plu
         .class_names = LOOP_EXTENSIONS ? names : NULL,
         .op_size = sizeof(struct loop_op),
         .op_align = 64,
-        .capabilities = NA_PLUGIN_CAP_RMA,
+        .capabilities = NA_PLUGIN_CAP_RMA | NA_PLUGIN_CAP_NO_THREADS,
         .enumerate = loop_enumerate,
         .initialize = loop_initialize,
         .finalize = loop_finalize,

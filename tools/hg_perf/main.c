@@ -147,8 +147,8 @@ static bool measure_limits(void *data)
 static bool start_target(const struct perf_options *options, struct tool_target *target)
 {
     enum perf_mode mode = options->mode == PERF_SWEEP ? options->sweep_mode : options->mode;
-    char threads[16], bind[32];
-    const char *args[12];
+    char threads[16], in_flight[16], clients[16], bind[32];
+    const char *args[16];
     size_t count = 0;
 
     args[count++] = perf_mode_name(mode);
@@ -158,6 +158,14 @@ static bool start_target(const struct perf_options *options, struct tool_target 
     args[count++] = "--threads";
     (void) snprintf(threads, sizeof(threads), "%u", options->threads);
     args[count++] = threads;
+    if (mode == PERF_NA) {
+        (void) snprintf(in_flight, sizeof(in_flight), "%u", options->in_flight);
+        (void) snprintf(clients, sizeof(clients), "%u", options->clients);
+        args[count++] = "--in-flight";
+        args[count++] = in_flight;
+        args[count++] = "--clients";
+        args[count++] = clients;
+    }
     if (options->busy)
         args[count++] = "--busy";
     if (options->bind[0] >= 0) {

@@ -43,12 +43,14 @@ struct na_target {
     na_class_t *na_class;
     na_context_t *context;
     struct target_slot slots[SLOT_COUNT];
+    unsigned int slot_count;
     struct target_region *regions;
     unsigned int region_count;
     na_return_t ret; /* what ends the loop */
 };
 
 static bool target_open(struct na_target *target);
+static unsigned int slots_needed(const struct perf_options *options);
 static void target_close(struct na_target *target);
 static void target_cancel_receives(struct na_target *target);
 static bool target_report_self(struct na_target *target);
@@ -93,7 +95,8 @@ static bool target_open(struct na_target *target)
     target->context = NA_Context_create(target->na_class);
     if (target->context == NULL)
         return false;
-    for (unsigned int i = 0; i < SLOT_COUNT; i++) {
+    target->slot_count = slots_needed(target->options);
+    for (unsigned int i = 0; i < target->slot_count; i++) {
         struct target_slot *slot = &target->slots[i];
 
         slot->target = target;
@@ -106,6 +109,17 @@ static bool target_open(struct na_target *target)
         slot_receive(slot);
     }
     return target->ret == NA_SUCCESS;
+}
+
+/*
+ * Twice what is in flight, where that is known: a message comes while the last answer is still
+ * being sent. More would only spread what one round trip touches over more of the cache.
+ */
+static unsigned int slots_needed(const struct perf_options *options)
+{
+    const uint64_t needed = UINT64_C(2) * options->in_flight * options->clients;
+
+    return options->address_fd < 0 || needed > SLOT_COUNT ? SLOT_COUNT : (unsigned int) needed;
 }
 
 static void target_close(struct na_target *target)
@@ -121,7 +135,7 @@ static void target_close(struct na_target *target)
         perf_buffer_destroy(region->memory, region->size);
         free(region);
     }
-    for (unsigned int i = 0; i < SLOT_COUNT; i++) {
+    for (unsigned int i = 0; i < target->slot_count; i++) {
         struct target_slot *slot = &target->slots[i];
 
         if (slot->recv_op != NULL)
@@ -144,14 +158,14 @@ static void target_cancel_receives(struct na_target *target)
     bool waiting = true;
 
     target->ret = NA_CANCELED; /* nothing is posted again */
-    for (unsigned int i = 0; i < SLOT_COUNT; i++) {
+    for (unsigned int i = 0; i < target->slot_count; i++) {
         if (target->slots[i].receiving)
             (void) NA_Cancel(target->na_class, target->context, target->slots[i].recv_op);
     }
     for (unsigned int rounds = 0; waiting && rounds < 100; rounds++) {
         (void) perf_na_progress(target->na_class, target->context, 10);
         waiting = false;
-        for (unsigned int i = 0; i < SLOT_COUNT; i++)
+        for (unsigned int i = 0; i < target->slot_count; i++)
             waiting = waiting || target->slots[i].receiving || target->slots[i].source != NULL;
     }
 }

@@ -723,12 +723,21 @@ static inline bool hg_handle_part_drop(struct hg_handle *handle)
         return true;
     if (util_unlikely(pending > HG_PENDING_TIMER))
         return hg_deadline_part_drop(handle);
+    if (handle->info.hg_class->is_single_thread) {
+        atomic_store_explicit(&handle->pending, pending - 1, memory_order_relaxed);
+        return false;
+    }
     return atomic_fetch_sub_explicit(&handle->pending, 1, memory_order_acq_rel) == 1;
 }
 
 static inline void hg_handle_ref(struct hg_handle *handle)
 {
-    atomic_fetch_add_explicit(&handle->ref, 1, memory_order_relaxed);
+    if (handle->info.hg_class->is_single_thread)
+        atomic_store_explicit(&handle->ref,
+                              atomic_load_explicit(&handle->ref, memory_order_relaxed) + 1,
+                              memory_order_relaxed);
+    else
+        atomic_fetch_add_explicit(&handle->ref, 1, memory_order_relaxed);
 }
 
 /* The last reference is gone: make the handle ready for its next use. */

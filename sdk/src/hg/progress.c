@@ -188,7 +188,10 @@ void hg_context_push(hg_context_t *context, struct hg_completion *completion)
 {
     uint32_t waiters;
 
-    mpsc_queue_push(&context->queue, &completion->node);
+    if (context->hg_class->is_single_thread)
+        mpsc_queue_push_alone(&context->queue, &completion->node);
+    else
+        mpsc_queue_push(&context->queue, &completion->node);
     waiters = atomic_load(&context->waiters);
     if (util_unlikely(waiters != 0))
         hg_context_signal(context, waiters);
@@ -449,10 +452,16 @@ static struct hg_completion *hg_context_pop(hg_context_t *context)
     struct mpsc_queue *queue = &context->queue;
     struct mpsc_node *node;
 
-    if (mpsc_queue_is_empty(queue) || !mpsc_queue_try_lock(queue))
+    if (mpsc_queue_is_empty(queue))
         return NULL;
-    node = mpsc_queue_pop(queue);
-    mpsc_queue_unlock(queue);
+    if (context->hg_class->is_single_thread) {
+        node = mpsc_queue_pop_alone(queue);
+    } else {
+        if (!mpsc_queue_try_lock(queue))
+            return NULL;
+        node = mpsc_queue_pop(queue);
+        mpsc_queue_unlock(queue);
+    }
     return node != NULL ? util_container_of(node, struct hg_completion, node) : NULL;
 }
 

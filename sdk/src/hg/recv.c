@@ -19,6 +19,7 @@
 #define HG_STOP_NS UINT64_C(5000000000)
 
 static hg_return_t hg_recv_post(struct hg_handle *handle);
+static int32_t hg_recv_count(hg_context_t *context, uint8_t lane, int32_t change);
 static void hg_recv_done(const struct na_cb_info *info);
 static void hg_recv_failed(struct hg_handle *handle, na_return_t na_return);
 static hg_return_t hg_recv_accept(struct hg_handle *handle, const struct na_cb_info *info);
@@ -126,7 +127,7 @@ static hg_return_t hg_recv_post(struct hg_handle *handle)
     na_return_t na_return;
     int32_t posted;
 
-    posted = atomic_fetch_add_explicit(&context->posted[lane_index], 1, memory_order_relaxed);
+    posted = hg_recv_count(context, lane_index, 1) - 1;
     atomic_store_explicit(&handle->is_posted, true, memory_order_relaxed);
     na_return = NA_Msg_recv_unexpected(lane->na_class, hg_handle_na_context(handle), hg_recv_done,
                                        handle, handle->in.buf, handle->in.size,
@@ -143,6 +144,19 @@ static hg_return_t hg_recv_post(struct hg_handle *handle)
     return hg_return_from_na(na_return);
 }
 
+/* How many are posted now. */
+static inline int32_t hg_recv_count(hg_context_t *context, uint8_t lane, int32_t change)
+{
+    int32_t posted;
+
+    if (!context->hg_class->is_single_thread)
+        return atomic_fetch_add_explicit(&context->posted[lane], change, memory_order_relaxed) +
+               change;
+    posted = atomic_load_explicit(&context->posted[lane], memory_order_relaxed) + change;
+    atomic_store_explicit(&context->posted[lane], posted, memory_order_relaxed);
+    return posted;
+}
+
 static void hg_recv_done(const struct na_cb_info *info)
 {
     struct hg_handle *handle = info->arg;
@@ -151,7 +165,7 @@ static void hg_recv_done(const struct na_cb_info *info)
     int32_t posted;
 
     atomic_store_explicit(&handle->is_posted, false, memory_order_relaxed);
-    posted = atomic_fetch_sub_explicit(&context->posted[lane], 1, memory_order_relaxed) - 1;
+    posted = hg_recv_count(context, lane, -1);
     if (util_unlikely(info->ret != NA_SUCCESS))
         hg_recv_failed(handle, info->ret);
     else if (util_unlikely(hg_recv_accept(handle, info) != HG_SUCCESS))

@@ -33,6 +33,7 @@ struct na_class {
     uint32_t max_tag;
     bool no_block;
     bool single_context; /* one thread at a time uses each context */
+    bool is_alone;       /* one thread at a time uses the class, and the plugin adds none */
 
     const struct na_transport *transport;
     struct na_plugin_class_info info;

@@ -29,6 +29,7 @@ static void trigger_event(struct na_context *context, struct na_event *event);
 static void context_count(struct na_context *context, na_return_t ret);
 static bool completion_claim(struct na_op_id *op);
 static void completion_push(struct na_op_id *op, na_return_t ret);
+static void context_queue(struct na_context *context, struct na_completion *completion);
 static bool completion_is_receive(const struct na_op_id *op);
 static void completion_receive_failed(struct na_op_id *op);
 static void completion_duplicate(const struct na_op_id *op);
@@ -139,7 +140,7 @@ int32_t na_completion_report_multi_recv(void *private_part, int32_t status, void
     event->completion.info.type = NA_CB_MULTI_RECV_UNEXPECTED;
     event->completion.info.ret = na_return_from_plugin(status);
     event_fill(&event->completion.info, buf, size, source, tag, false);
-    mpsc_queue_push(&context->queue, &event->completion.node);
+    context_queue(context, &event->completion);
     return NA_PLUGIN_SUCCESS;
 }
 
@@ -184,7 +185,7 @@ static bool trigger_one(struct na_context *context)
         return false;
     if (!context->single_thread && !mpsc_queue_try_lock(queue))
         return false;
-    node = mpsc_queue_pop(queue);
+    node = context->is_alone ? mpsc_queue_pop_alone(queue) : mpsc_queue_pop(queue);
     if (node == NULL) {
         mpsc_queue_unlock(queue);
         return false;
@@ -209,7 +210,7 @@ static inline void trigger_op(struct na_context *context, struct na_op_id *op)
     const na_cb_t callback = op->completion.callback;
     unsigned int state;
 
-    if (util_unlikely(context->single_thread)) {
+    if (util_unlikely(context->single_thread && !context->is_alone)) {
         state = atomic_fetch_sub(&op->state, OP_QUEUED - OP_IDLE); /* without the lock */
     } else {
         state = atomic_load_explicit(&op->state, memory_order_relaxed);
@@ -247,21 +248,35 @@ static void context_count(struct na_context *context, na_return_t ret)
 /* Only one thread gets to complete an operation that is outstanding. */
 static bool completion_claim(struct na_op_id *op)
 {
-    unsigned int state = OP_POSTED;
+    unsigned int state = atomic_load_explicit(&op->state, memory_order_acquire);
 
-    while (!atomic_compare_exchange_strong_explicit(&op->state, &state,
-                                                    OP_QUEUED | (state & OP_DESTROY),
-                                                    memory_order_acq_rel, memory_order_acquire))
-        if ((state & OP_STATES) != OP_POSTED)
-            return false;
-    return true;
+    while ((state & OP_STATES) == OP_POSTED) {
+        const unsigned int next = OP_QUEUED | (state & OP_DESTROY);
+
+        if (na_op_context(op)->is_alone) {
+            atomic_store_explicit(&op->state, next, memory_order_relaxed);
+            return true;
+        }
+        if (atomic_compare_exchange_strong_explicit(&op->state, &state, next, memory_order_acq_rel,
+                                                    memory_order_acquire))
+            return true;
+    }
+    return false;
 }
 
 /* The operation is no longer ours after this. */
 static void completion_push(struct na_op_id *op, na_return_t ret)
 {
     op->completion.info.ret = ret;
-    mpsc_queue_push(&na_op_context(op)->queue, &op->completion.node);
+    context_queue(na_op_context(op), &op->completion);
+}
+
+static inline void context_queue(struct na_context *context, struct na_completion *completion)
+{
+    if (context->is_alone)
+        mpsc_queue_push_alone(&context->queue, &completion->node);
+    else
+        mpsc_queue_push(&context->queue, &completion->node);
 }
 
 static bool completion_is_receive(const struct na_op_id *op)

@@ -45,7 +45,8 @@ na_context_t *NA_Context_create_id(na_class_t *na_class, uint8_t id)
     context = block;
     context->na_class = na_class;
     context->id = id;
-    context->single_thread = na_class->single_context;
+    context->single_thread = na_class->single_context || na_class->is_alone;
+    context->is_alone = na_class->is_alone;
     context->wait_fd = context->wake_fd = -1;
     mpsc_queue_init(&context->queue);
     if (!context_link(context)) {

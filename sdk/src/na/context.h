@@ -26,6 +26,7 @@ struct na_context {
     uint8_t id;
     bool stopped;
     bool single_thread; /* the user promised: one thread at a time triggers */
+    bool is_alone;      /* and completes: nothing here has to be atomic */
 
     /* Threads in NA_Poll_wait(): who completes something wakes one. */
     _Alignas(UTIL_CACHE_LINE) atomic_uint waiters;

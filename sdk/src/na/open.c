@@ -235,6 +235,8 @@ static na_return_t open_offer(const struct attempt *attempt, const struct na_off
     na_class->max_unexpected_size = (size_t) na_class->info.max_unexpected_size;
     na_class->max_expected_size = (size_t) na_class->info.max_expected_size;
     na_class->max_tag = na_class->info.max_tag;
+    na_class->is_alone = (attempt->info->thread_mode & NA_THREAD_MODE_SINGLE_CLS) != 0 &&
+                         (na_class->info.capabilities & NA_PLUGIN_CAP_NO_THREADS) != 0;
     *na_class_p = na_class;
     return NA_SUCCESS;
 }

@@ -96,6 +96,34 @@ static inline struct mpsc_node *mpsc_queue_pop(struct mpsc_queue *queue)
     return head;
 }
 
+/* The same where one thread at a time uses the queue: without atomic exchanges. */
+static inline void mpsc_queue_push_alone(struct mpsc_queue *queue, struct mpsc_node *node)
+{
+    struct mpsc_node *previous = atomic_load_explicit(&queue->tail, memory_order_relaxed);
+
+    atomic_store_explicit(&node->next, NULL, memory_order_relaxed);
+    atomic_store_explicit(&queue->tail, node, memory_order_relaxed);
+    atomic_store_explicit(&previous->next, node, memory_order_release);
+}
+
+static inline struct mpsc_node *mpsc_queue_pop_alone(struct mpsc_queue *queue)
+{
+    struct mpsc_node *head = queue->head, *next;
+
+    if (head == &queue->stub)
+        head = atomic_load_explicit(&head->next, memory_order_relaxed);
+    if (head == NULL)
+        return NULL;
+    next = atomic_load_explicit(&head->next, memory_order_relaxed);
+    if (next == NULL) {
+        atomic_store_explicit(&queue->stub.next, NULL, memory_order_relaxed);
+        atomic_store_explicit(&queue->tail, &queue->stub, memory_order_relaxed);
+        next = &queue->stub;
+    }
+    queue->head = next;
+    return head;
+}
+
 /* Counts the nodes whose push is finished. Consumer only; takes time with each. */
 static inline unsigned int mpsc_queue_count(const struct mpsc_queue *queue)
 {
