@@ -88,12 +88,28 @@ static int32_t ofi_probe_check(struct na_plugin_class *na_class, struct fabric_p
     return ofi_probe_result(na_class, peer, error);
 }
 
-/* Somebody who listens is waited for, and asked again later. */
+/*
+ * Somebody who listens is waited for, and asked again later; but one who accepts nobody, because he
+ * is out of descriptors or stands still, not for ever.
+ */
 static int32_t ofi_probe_result(struct na_plugin_class *na_class, struct fabric_peer *peer,
                                 int error)
 {
-    (void) na_class;
+    struct ofi_peer *private = peer->private;
+    uint64_t now = ofi_host->clock_ns();
+
     ofi_probe_end(peer);
+    if (private->is_connected || error != 0 || na_class->protocol.node_local)
+    private->connecting_since = 0;
+    else if (private->connecting_since == 0) private->connecting_since = now;
+    if (error == 0 && private->connecting_since != 0 &&
+        now - private->connecting_since > na_class->connect_ns) {
+        OFI_LOG_WARNING(
+            "%s listens, but accepts no connection: it is stopped, very busy, or out of "
+            "descriptors",
+            peer->name);
+        return NA_PLUGIN_HOSTUNREACH;
+    }
     if (error == 0)
         return NA_PLUGIN_AGAIN;
     OFI_LOG_DEBUG("nobody answers at %s (%s)", peer->name, strerror(error));
