@@ -144,6 +144,7 @@ struct ofi_peer {
     uint64_t stalled_since;      /* ns: the fabric said AGAIN since then; 0: it did not */
     uint64_t connecting_since;   /* ns: somebody listens, but does not accept us; 0: not so */
     bool is_connected;           /* the fabric took something for it */
+    bool was_refused;            /* the last time nobody listened */
     int probe_fd;                /* a connection attempt that tells whether anybody listens */
     bool probing;
     bool is_unattachable;     /* the system keeps us from each other's memory; said once */
