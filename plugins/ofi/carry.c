@@ -17,7 +17,7 @@
 #include <string.h>
 
 /* So long may somebody else's message, a cancel or a deregistration wait for a piece. */
-#define OFI_CARRY_PIECE (UINT64_C(16) << 20)
+#define OFI_CARRY_PIECE (UINT64_C(4) << 20)
 
 static int32_t ofi_carry_own(struct na_plugin_class *na_class, const struct fabric_rma *rma);
 static int32_t ofi_carry_open(struct na_plugin_class *na_class, struct ofi_rma *rma);
