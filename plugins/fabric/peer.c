@@ -216,8 +216,8 @@ void fabric_peer_fail(struct fabric_peer_state *peer, int32_t status, const char
     state->is_sweep_due = true;
     completed = state->completed - completed;
     FABRIC_LOG(state->endpoint, completed != 0 ? NA_PLUGIN_LOG_WARNING : NA_PLUGIN_LOG_INFO,
-               "peer %s is gone: %s; %llu operations ended with status %d", peer->peer.name, reason,
-               (unsigned long long) completed, status);
+               "peer %s is gone: %s; %llu operations ended with %s", peer->peer.name, reason,
+               (unsigned long long) completed, fabric_status_name(status));
 }
 
 /* After we said goodbye. */

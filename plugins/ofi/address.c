@@ -122,6 +122,8 @@ int32_t ofi_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *peer
     na_class->addresses = address;
     private->address = address;
     private->stalled_since = 0;
+    private->connecting_since = 0;
+    private->is_connected = false;
     return NA_PLUGIN_SUCCESS;
 }
 

@@ -237,7 +237,7 @@ static void ofi_attach_answered(struct na_plugin_class *na_class, struct fabric_
     }
     if (rma->is_abandoned && status != NA_PLUGIN_SUCCESS)
         status = NA_PLUGIN_CANCELED;
-    if (status < NA_PLUGIN_SUCCESS || status > NA_PLUGIN_CANCELED)
+    if (status < NA_PLUGIN_SUCCESS || status > NA_PLUGIN_HOSTFIREWALL)
         status = NA_PLUGIN_PROTOCOL_ERROR;
     fabric_rma_done(&na_class->base, rma->rma, status);
 }

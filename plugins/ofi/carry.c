@@ -17,7 +17,7 @@
 #include <string.h>
 
 /* So long may somebody else's message, a cancel or a deregistration wait for a piece. */
-#define OFI_CARRY_PIECE (UINT64_C(16) << 20)
+#define OFI_CARRY_PIECE (UINT64_C(4) << 20)
 
 static int32_t ofi_carry_own(struct na_plugin_class *na_class, const struct fabric_rma *rma);
 static int32_t ofi_carry_open(struct na_plugin_class *na_class, struct ofi_rma *rma);
@@ -234,7 +234,7 @@ static int32_t ofi_carry_check(const struct ofi_rma *rma, int32_t status, const 
     const struct fabric_rma *wanted = rma->rma;
     bool is_inline = wanted->is_put == 0 && rma->in_progress <= OFI_CARRY_INLINE;
 
-    if (status < NA_PLUGIN_SUCCESS || status > NA_PLUGIN_CANCELED)
+    if (status < NA_PLUGIN_SUCCESS || status > NA_PLUGIN_HOSTFIREWALL)
         return NA_PLUGIN_PROTOCOL_ERROR;
     if (status != NA_PLUGIN_SUCCESS)
         return status;

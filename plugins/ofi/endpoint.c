@@ -11,7 +11,9 @@
 /* Peers that address vectors and queues are laid out for; no limit. */
 #define OFI_PEERS_EXPECTED 1024
 
-#define OFI_FENCE_NS       UINT64_C(200000000)
+/* As long as a connection over TCP may take that is not lost. */
+#define OFI_CONNECT_NS UINT64_C(20000000000)
+#define OFI_FENCE_NS   UINT64_C(200000000)
 
 static void ofi_fences_await(struct na_plugin_class *na_class);
 static int32_t ofi_class_open(struct na_plugin_class *na_class, const struct na_plugin_init *init,
@@ -59,6 +61,7 @@ int32_t ofi_class_initialize(const struct na_plugin_init *init, struct na_host_c
     if (na_class == NULL)
         return NA_PLUGIN_NOMEM;
     na_class->wait_fd = -1;
+    na_class->connect_ns = OFI_CONNECT_NS;
     na_class->remains_fd = -1;
     na_class->rmas_waiting_end = &na_class->rmas_waiting;
     fabric_list_init(&na_class->mems);

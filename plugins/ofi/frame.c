@@ -39,6 +39,7 @@ int32_t ofi_frame_send(struct fabric_endpoint *endpoint, struct fabric_frame *fr
     if (ret != 0)
         return ofi_send_status((int) -ret);
     peer->stalled_since = 0;
+    peer->is_connected = true;
     send->frame = frame;
     if (frame->size <= na_class->inject_size) {
         peer->address->injected++;

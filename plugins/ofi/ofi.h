@@ -142,6 +142,9 @@ struct ofi_address {
 struct ofi_peer {
     struct ofi_address *address; /* NULL: closed */
     uint64_t stalled_since;      /* ns: the fabric said AGAIN since then; 0: it did not */
+    uint64_t connecting_since;   /* ns: somebody listens, but does not accept us; 0: not so */
+    bool is_connected;           /* the fabric took something for it */
+    bool was_refused;            /* the last time nobody listened */
     int probe_fd;                /* a connection attempt that tells whether anybody listens */
     bool probing;
     bool is_unattachable;     /* the system keeps us from each other's memory; said once */
@@ -218,6 +221,7 @@ struct na_plugin_class {
     struct ofi_address *addresses;
     struct ofi_local *local; /* how the others in this process find us; NULL: not needed */
     uint64_t max_rma;
+    uint64_t connect_ns;  /* for somebody who listens to accept us */
     uint64_t inject_size; /* frames up to this are copied by the fabric and need no completion */
     uint64_t mr_mode;
     uint64_t key_mask; /* of the keys that we choose */

@@ -32,9 +32,10 @@ int32_t ofi_probe_stalled(struct na_plugin_class *na_class, struct fabric_peer *
     now = ofi_host->clock_ns();
     if (private->stalled_since == 0) {
         private->stalled_since = now;
-        return NA_PLUGIN_AGAIN;
+        if (!private->was_refused)
+            return NA_PLUGIN_AGAIN;
     }
-    if (now - private->stalled_since < OFI_STALLED_NS)
+    if (now - private->stalled_since < OFI_STALLED_NS && !private->was_refused)
         return NA_PLUGIN_AGAIN;
     if (na_class->protocol.node_local)
         return ofi_probe_result(na_class, peer, ofi_remains_find(peer->name));
@@ -88,12 +89,30 @@ static int32_t ofi_probe_check(struct na_plugin_class *na_class, struct fabric_p
     return ofi_probe_result(na_class, peer, error);
 }
 
-/* Somebody who listens is waited for, and asked again later. */
+/*
+ * Somebody who listens is waited for, and asked again later; but one who accepts nobody, because he
+ * is out of descriptors or stands still, not for ever.
+ */
 static int32_t ofi_probe_result(struct na_plugin_class *na_class, struct fabric_peer *peer,
                                 int error)
 {
-    (void) na_class;
+    struct ofi_peer *ours = peer->private;
+    uint64_t now = ofi_host->clock_ns();
+
     ofi_probe_end(peer);
+    ours->was_refused = error != 0;
+    if (ours->is_connected || error != 0 || na_class->protocol.node_local)
+        ours->connecting_since = 0;
+    else if (ours->connecting_since == 0)
+        ours->connecting_since = now;
+    if (error == 0 && ours->connecting_since != 0 &&
+        now - ours->connecting_since > na_class->connect_ns) {
+        OFI_LOG_WARNING(
+            "%s listens, but accepts no connection: it is stopped, very busy, or out of "
+            "descriptors",
+            peer->name);
+        return NA_PLUGIN_HOSTUNREACH;
+    }
     if (error == 0)
         return NA_PLUGIN_AGAIN;
     OFI_LOG_DEBUG("nobody answers at %s (%s)", peer->name, strerror(error));

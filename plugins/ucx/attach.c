@@ -93,8 +93,8 @@ ucs_status_t ucx_copy_received(void *arg, const void *header, size_t header_size
         job = ucx_scrap_get(na_class);
     if (job == NULL) {
         ret = ret == NA_PLUGIN_SUCCESS ? NA_PLUGIN_NOMEM : ret;
-        UCX_LOG_INFO("%s asks for %llu bytes of a region and gets none: status %d", link->name,
-                     (unsigned long long) copy.length, ret);
+        UCX_LOG_INFO("%s asks for %llu bytes of a region and gets none: %s", link->name,
+                     (unsigned long long) copy.length, fabric_status_name(ret));
         ucx_message_done(link, copy.transfer, ret, 0);
         return UCS_OK;
     }

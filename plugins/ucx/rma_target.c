@@ -34,8 +34,8 @@ ucs_status_t ucx_get_received(void *arg, const void *header, size_t header_size,
         job = ucx_scrap_get(na_class);
     if (job == NULL) {
         ret = ret == NA_PLUGIN_SUCCESS ? NA_PLUGIN_NOMEM : ret;
-        UCX_LOG_WARNING("%s asks for %llu bytes of a region and gets none: status %d", link->name,
-                        (unsigned long long) copy.length, ret);
+        UCX_LOG_WARNING("%s asks for %llu bytes of a region and gets none: %s", link->name,
+                        (unsigned long long) copy.length, fabric_status_name(ret));
         ucx_message_done(link, copy.transfer, ret, 0);
         return UCS_OK;
     }
@@ -79,7 +79,8 @@ ucs_status_t ucx_put_received(void *arg, const void *header, size_t header_size,
             ret = NA_PLUGIN_NOMEM;
     }
     if (ret != NA_PLUGIN_SUCCESS) {
-        UCX_LOG_WARNING("%s may not write %zu bytes to a region: status %d", link->name, size, ret);
+        UCX_LOG_WARNING("%s may not write %zu bytes to a region: %s", link->name, size,
+                        fabric_status_name(ret));
         ucx_message_done(link, copy.transfer, ret, 0);
         return UCS_OK;
     }

@@ -742,10 +742,11 @@ NA_PUBLIC na_return_t NA_Mem_register(na_class_t *na_class, na_mem_handle_t *mem
                                       enum na_mem_type mem_type, uint64_t device);
 
 /**
- * Undo NA_Mem_register(). Peers that still have the handle can no longer use it. Over fabrics whose
- * library takes in a put that has begun to the end (libfabric's tcp and sockets providers), bytes
- * of that one may arrive until the class is finalized: free such memory when its peers are done.
- * Over shared memory the call waits for a put that has begun.
+ * Undo NA_Mem_register(). Peers that still have the handle can no longer use it: their transfers
+ * end with NA_PERMISSION or NA_INVALID_ARG, and others go on. Over networks without hardware for it
+ * and over shared memory nothing arrives any more when this returns; it waits for what is under way,
+ * up to some seconds if a peer has stopped there. After that the peer's connection is broken; over
+ * shared memory there is none to break, and a warning says that the peer may still write.
  *
  * \param na_class    the class
  * \param mem_handle  the memory's handle

@@ -100,6 +100,43 @@ static void twenty_classes_live_in_one_process(void **state)
         end_close(&ends[(i * 3) % CLASSES]);
 }
 
+/* Each traffic class, thread mode and way of progress works between two classes, by a message. */
+static void every_mode_serves(void **state)
+{
+    (void) state;
+    for (uint8_t i = 0; i <= NA_TC_NETWORK_CTRL; i++) {
+        struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+        struct event got = {0}, sent = {0};
+        struct end ends[2];
+        na_addr_t *addr;
+        na_op_id_t *ops[2];
+        int in = -1, out = i;
+
+        info.traffic_class = (enum na_traffic_class) i;
+        info.thread_mode = i % 4;
+        info.progress_mode = i % 3 == 0 ? 0 : NA_NO_BLOCK;
+        for (int at = 0; at < 2; at++) {
+            end_open(&ends[at], NULL, &info);
+            ops[at] = NA_Op_create(ends[at].na_class, NA_OP_SINGLE);
+        }
+        addr = end_lookup(&ends[0], &ends[1]);
+        assert_int_equal(end_receive_unexpected(&ends[1], &got, &in, sizeof(in), ops[1]),
+                         NA_SUCCESS);
+        assert_int_equal(NA_Msg_send_unexpected(ends[0].na_class, ends[0].context, event_callback,
+                                                &sent, &out, sizeof(out), NULL, addr, 0, 1, ops[0]),
+                         NA_SUCCESS);
+        wait_for_both(&ends[0], &ends[1], &sent);
+        wait_for_both(&ends[0], &ends[1], &got);
+        assert_int_equal(in, out);
+        NA_Addr_free(ends[1].na_class, got.source);
+        NA_Addr_free(ends[0].na_class, addr);
+        for (int at = 0; at < 2; at++) {
+            NA_Op_destroy(ends[at].na_class, ops[at]);
+            end_close(&ends[at]);
+        }
+    }
+}
+
 /* Triggers what the end of the context brings, then closes. */
 static void close_with_things_outstanding(struct end *end)
 {
@@ -241,6 +278,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(endpoints_open_and_close_many_times),
         cmocka_unit_test(twenty_classes_live_in_one_process),
+        cmocka_unit_test(every_mode_serves),
         cmocka_unit_test(a_class_closes_with_things_outstanding),
         cmocka_unit_test(a_class_closes_with_messages_unreceived),
         cmocka_unit_test(a_class_that_does_not_listen_calls),

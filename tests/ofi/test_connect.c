@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A peer that listens and accepts nobody, as one does that is out of descriptors: it is waited for,
+ * but not for ever, and reached when it accepts again.
+ */
+
+#include "ofi.h"
+
+#include "fabric/plugin_host.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+#define CONNECT_NS UINT64_C(300000000)
+#define WAIT_NS    UINT64_C(10000000000)
+
+struct side {
+    struct na_plugin_class *na_class;
+    struct na_plugin_context *context;
+};
+
+static int32_t last_status = -1;
+
+static void completed(void *op, int32_t status)
+{
+    (void) op;
+    last_status = status;
+}
+
+static void side_open(struct side *side)
+{
+    struct na_plugin_init init = {
+        .size = sizeof(init),
+        .class_name = "ofi",
+        .protocol = "tcp",
+        .address = "127.0.0.1",
+        .listen = 1,
+        .max_contexts = 1,
+    };
+    struct na_plugin_class_info info = {.size = sizeof(info)};
+
+    assert_int_equal(ofi_class_initialize(&init, NULL, &side->na_class, &info), NA_PLUGIN_SUCCESS);
+    assert_int_equal(fabric_context_create(side->na_class, NULL, 0, &side->context),
+                     NA_PLUGIN_SUCCESS);
+}
+
+static void side_close(struct side *side)
+{
+    (void) fabric_context_stop(side->context);
+    (void) fabric_context_destroy(side->context);
+    (void) ofi_class_finalize(side->na_class);
+}
+
+/* What a message ends with; the other side polls, or does not. */
+static int32_t message(struct side *from, struct na_plugin_addr *to, struct side *polls)
+{
+    uint64_t end = ofi_host->clock_ns() + WAIT_NS;
+    void *op = plugin_host_alloc(fabric_op_size(), fabric_op_align());
+    uint32_t count = 0;
+
+    last_status = -1;
+    assert_int_equal(fabric_msg_send_unexpected(from->context, op, "hello", 5, NULL, to, 0, 1),
+                     NA_PLUGIN_SUCCESS);
+    while (last_status < 0 && ofi_host->clock_ns() < end) {
+        (void) fabric_poll(from->context, &count);
+        if (polls != NULL)
+            (void) fabric_poll(polls->context, &count);
+    }
+    plugin_host_free(op);
+    return last_status;
+}
+
+static void who_accepts_nobody_is_given_up(void **state)
+{
+    struct side origin, target;
+    struct na_plugin_addr *addr;
+
+    (void) state;
+    side_open(&origin);
+    side_open(&target);
+    origin.na_class->connect_ns = CONNECT_NS;
+    assert_int_equal(ofi_addr_lookup(origin.na_class, target.na_class->name, &addr),
+                     NA_PLUGIN_SUCCESS);
+    assert_int_equal(message(&origin, addr, NULL), NA_PLUGIN_HOSTUNREACH);
+    assert_int_equal(message(&origin, addr, &target), NA_PLUGIN_SUCCESS);
+    fabric_addr_free(origin.na_class, addr);
+    side_close(&origin);
+    side_close(&target);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_accepts_nobody_is_given_up),
+    };
+    struct na_host host = plugin_host;
+    int ret;
+
+    host.op_complete = completed;
+    ofi_host = &host;
+    ret = cmocka_run_group_tests(tests, NULL, NULL);
+    ofi_enumerate_cleanup();
+    return ret;
+}
