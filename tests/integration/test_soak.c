@@ -138,11 +138,8 @@ static bool report_print(const struct soak_options *options, const struct soak_r
         report->targets_unclean;
     const bool has_issued = options->seconds != 0 || (report->rpc.issued >= options->rpcs &&
                                                       report->bulk.issued >= options->bulks);
-    /* Over libfabric's tcp a write that is under way when its memory is withdrawn may still land:
-     * it is shown, not judged. */
-    const bool is_touched_wrong = report->touched != 0 && strncmp(options->init, "ofi+", 4) != 0;
     const bool is_right = leaked == 0 && report->lost == 0 && report->twice == 0 &&
-                          report->digests_wrong == 0 && !is_touched_wrong &&
+                          report->digests_wrong == 0 && report->touched == 0 &&
                           report->progress_errors == 0 && report->latest_ms <= LATE_MS &&
                           sums_are_right(&report->rpc) && sums_are_right(&report->bulk) &&
                           report->rpc.succeeded > 0 && has_issued;
