@@ -138,8 +138,7 @@ endmacro()
 # An entry whose processes find each other by the server that tests/mpi starts, with the environment
 # that it has anyway.
 function(amalgam_with_ompi_server entry environment)
-    set_tests_properties(${entry} PROPERTIES FIXTURES_REQUIRED ompi_server RESOURCE_LOCK ompi_server
-        ENVIRONMENT
+    set_tests_properties(${entry} PROPERTIES FIXTURES_REQUIRED ompi_server ENVIRONMENT
         "${environment};OMPI_MCA_pmix_server_uri=file:${AMALGAM_OMPI_SERVER_FILE}")
 endfunction()
 

@@ -7,6 +7,7 @@
  */
 
 #include "mpi_class.h"
+#include "process.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -16,6 +17,7 @@ static struct mpi_link *link_find(struct na_plugin_class *na_class, const char *
 static int32_t link_aim(struct mpi_link *link, const struct fabric_peer *peer);
 static int32_t link_aim_static(struct mpi_link *link);
 static int32_t link_aim_dynamic(struct mpi_link *link, const struct fabric_peer *peer);
+static bool link_is_dead(const struct fabric_peer *peer);
 static void link_connect(struct mpi_link *link, MPI_Comm comm, uint32_t serial);
 static void link_dialed(struct mpi_link *link);
 static void link_fail(struct mpi_link *link, const char *reason);
@@ -266,13 +268,10 @@ static int32_t link_aim_static(struct mpi_link *link)
  */
 static int32_t link_aim_dynamic(struct mpi_link *link, const struct fabric_peer *peer)
 {
-    uint64_t incarnation;
-    uint32_t pid;
     int32_t ret;
 
     if (!mpi_process_local(link->name, &link->serial)) {
-        if (fabric_peer_process(peer, &pid, &incarnation) && kill((pid_t) pid, 0) != 0 &&
-            errno == ESRCH)
+        if (link_is_dead(peer))
             return NA_PLUGIN_HOSTUNREACH;
         ret = mpi_dial(link);
         if (ret == NA_PLUGIN_SUCCESS) {
@@ -286,6 +285,20 @@ static int32_t link_aim_dynamic(struct mpi_link *link, const struct fabric_peer 
     link->rank = 0;
     link->phase = MPI_LINK_READY;
     return NA_PLUGIN_SUCCESS;
+}
+
+/* Also while its parent has not heard of it. */
+static bool link_is_dead(const struct fabric_peer *peer)
+{
+    uint64_t incarnation, start;
+    bool is_over;
+    uint32_t pid;
+
+    if (!fabric_peer_process(peer, &pid, &incarnation))
+        return false;
+    if (kill((pid_t) pid, 0) != 0 && errno == ESRCH)
+        return true;
+    return fabric_process_read(pid, &start, &is_over) && is_over;
 }
 
 static void link_connect(struct mpi_link *link, MPI_Comm comm, uint32_t serial)

@@ -82,6 +82,14 @@ static void require_given_addresses(void)
         test_skip("the transport chooses the addresses, no two processes have the same");
 }
 
+/* Whoever sends much to a process that was killed waits without end, or turns round and round. */
+static void require_writes_to_the_dead(void)
+{
+    if (strncmp(test_init_string(), "mpi", 3) == 0)
+        test_skip("Open MPI 4.1 locks itself out where a write to a killed process fails: "
+                  "mca_btl_tcp_endpoint_close sends, and takes the endpoint's lock a second time");
+}
+
 static void awaited_replies_fail(void **state)
 {
     static uint8_t buf[64];
@@ -269,7 +277,7 @@ static void transfers_start(struct end *end, na_mem_handle_t *local, na_mem_hand
 
 static void transfers_fail_when_their_target_dies(void **state)
 {
-    uint8_t packed[512], *local = malloc(BYTES);
+    uint8_t packed[512], *local;
     size_t size = sizeof(packed);
     na_mem_handle_t *mem, *remote;
     struct child child;
@@ -277,6 +285,8 @@ static void transfers_fail_when_their_target_dies(void **state)
     na_addr_t *peer;
 
     (void) state;
+    require_writes_to_the_dead();
+    local = malloc(BYTES);
     start(&child, &end, &peer);
     assert_int_equal(
         end_command(&end, peer, PEER_EXPOSE, NA_MEM_READWRITE, BYTES, 0, packed, &size),
@@ -298,7 +308,7 @@ static void transfers_fail_when_their_target_dies(void **state)
 static void an_origin_that_dies_does_no_harm(void **state)
 {
     struct peer_request head = {.command = PEER_GET_LOOP};
-    uint8_t request[512], *memory = calloc(1, 1 << 20);
+    uint8_t request[512], *memory;
     struct child child, other;
     na_addr_t *peer, *second;
     na_mem_handle_t *mem;
@@ -306,6 +316,8 @@ static void an_origin_that_dies_does_no_harm(void **state)
     size_t size;
 
     (void) state;
+    require_writes_to_the_dead();
+    memory = calloc(1, 1 << 20);
     start(&child, &end, &peer);
     child_start(&other, NULL, "plain");
     mem = mem_open(&end, memory, 1 << 20, NA_MEM_READ_ONLY);
