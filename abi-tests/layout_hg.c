@@ -88,6 +88,22 @@ AT(hg_ext_counters, sm_bulk_count, 72);
 #if LAYOUT_MINOR >= 1
 AT(hg_ext_counters, timeout_count, 80);
 AT(hg_ext_counters, parked_count, 88);
+AT(hg_ext_counters, forward_done_count, 96);
+AT(hg_ext_counters, forward_canceled_count, 104);
+AT(hg_ext_counters, forward_timeout_count, 112);
+AT(hg_ext_counters, forward_error_count, 120);
+AT(hg_ext_counters, bulk_bytes, 128);
+AT(hg_ext_counters, bulk_canceled_count, 136);
+AT(hg_ext_counters, bulk_timeout_count, 144);
+AT(hg_ext_counters, bulk_error_count, 152);
+AT(hg_ext_counters, retry_count, 160);
+AT(hg_ext_counters, req_sent_bytes, 168);
+AT(hg_ext_counters, req_recv_bytes, 176);
+AT(hg_ext_counters, resp_sent_bytes, 184);
+AT(hg_ext_counters, resp_recv_bytes, 192);
+AT(hg_ext_counters, queued_count, 200);
+AT(hg_ext_counters, waiting_count, 208);
+AT(hg_ext_counters, refused_key_count, 216);
 #endif
 
 SIZE(hg_proc_cursor, 24);

@@ -743,9 +743,9 @@ NA_PUBLIC na_return_t NA_Mem_register(na_class_t *na_class, na_mem_handle_t *mem
 
 /**
  * Undo NA_Mem_register(). Peers that still have the handle can no longer use it: their transfers
- * end with NA_PERMISSION or NA_INVALID_ARG, and others go on. Over networks without hardware for it
- * and over shared memory nothing arrives any more when this returns; it waits for what is under way,
- * up to some seconds if a peer has stopped there. After that the peer's connection is broken; over
+ * end with NA_PERMISSION or NA_INVALID_ARG, and others go on. Over shared memory and over networks
+ * without hardware for it nothing arrives any more when this returns; it waits for what is under
+ * way, up to some seconds if a peer has stopped there. Then that peer's connection is broken; over
  * shared memory there is none to break, and a warning says that the peer may still write.
  *
  * \param na_class    the class
