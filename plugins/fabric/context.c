@@ -3,7 +3,7 @@
 
 #include "state.h"
 
-#define FABRIC_STOP_NS    UINT64_C(2000000000) /* for what the fabric does not let go of */
+#define FABRIC_STOP_NS    UINT64_C(1000000000) /* for what the fabric does not let go of */
 #define FABRIC_RESET_NS   UINT64_C(20000000)   /* the same, if nobody else uses the fabric */
 #define FABRIC_GOODBYE_NS UINT64_C(50000000)
 

@@ -17,9 +17,11 @@
 #include "common/tool_process.h"
 #include "na_conformance/runner.h"
 
-#define START_MS 20000u
+#define START_MS         20000u
+#define PEER_DESCRIPTORS 1024 /* those below are looked at */
 
 static void peer_exec(int control_fd, const struct conf_peer_options *options, pid_t parent);
+static void peer_inherit_nothing(void);
 static bool reply_take(struct conf_peer *peer, struct conf_peer_reply *reply);
 static void peer_forget(struct conf_peer *peer);
 static void peer_ended(struct conf_peer *peer, int status);
@@ -233,11 +235,19 @@ static void peer_exec(int control_fd, const struct conf_peer_options *options, p
     (void) snprintf(contexts, sizeof(contexts), "%u", options->contexts);
     (void) snprintf(progress, sizeof(progress), "%u", options->progress_mode);
     (void) snprintf(log, sizeof(log), "%u", conf_settings.log_level);
+    peer_inherit_nothing();
     if (tool_process_die_with_parent(parent, SIGKILL) && fcntl(control_fd, F_SETFD, 0) == 0 &&
         fcntl(conf_runner_shared_fd(), F_SETFD, 0) == 0)
         (void) execv("/proc/self/exe", (char *const *) (void *) argv);
     tool_error("cannot run a peer process: %s", strerror(errno));
     _exit(TOOL_EXIT_FAILED);
+}
+
+/* Not all sockets of libraries end with exec: a peer with one of ours would listen in our place. */
+static void peer_inherit_nothing(void)
+{
+    for (int fd = STDERR_FILENO + 1; fd < PEER_DESCRIPTORS; fd++)
+        (void) fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
 /* False: there is none yet. A peer that has ended ends the check. */
