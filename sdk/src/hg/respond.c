@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 
+static inline void hg_respond_end(struct hg_handle *handle) __attribute__((__always_inline__));
 static hg_return_t hg_respond_check(const struct hg_handle *handle);
 static hg_return_t hg_respond_start(struct hg_handle *handle, uint16_t magic, hg_return_t ret_code,
                                     size_t payload, uint8_t flags);
@@ -69,10 +70,15 @@ error:
 void hg_respond_part_done(struct hg_handle *handle)
 {
     if (hg_handle_part_drop(handle))
-        hg_respond_ended(handle);
+        hg_respond_end(handle);
 }
 
 void hg_respond_ended(struct hg_handle *handle)
+{
+    hg_respond_end(handle);
+}
+
+static inline void hg_respond_end(struct hg_handle *handle)
 {
     if (handle->callback != NULL) {
         hg_context_push(handle->info.context, &handle->completion);
