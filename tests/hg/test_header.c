@@ -4,13 +4,24 @@
  */
 #include "hg_fixture.h"
 
+#include "mercury_bulk.h"
 #include "mercury_core_header.h"
 #include "na.h"
 
+#include <endian.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <unistd.h>
 
 /* How long a message may be under way on a slow transport. */
 #define ARRIVAL_MS 2000u
+
+/* What a place in the code may write, warnings and errors, in so many milliseconds. */
+#define LOG_LINES 10u
+#define LOG_MS    10000u
+
+/* Messages of each kind, some more than a place may write lines. */
+#define FLOOD 25u
 
 /* After so long fewer random messages do, on a slow transport. */
 #define RANDOM_MS 10000u
@@ -275,6 +286,153 @@ static void random_bytes_do_no_harm(void **state)
     valid_request_is_handled(state);
 }
 
+/* Lines of the log by the place in the code that wrote them. */
+static struct {
+    pthread_mutex_t lock;
+    unsigned int count; /* of places */
+    struct {
+        char name[128];
+        unsigned int lines;
+        bool has_said; /* that it leaves lines out */
+    } places[32];
+} written = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* A line begins with "# [pid] subsystem: [level] function():line ". */
+static int write_line(FILE *stream, const char *format, ...)
+{
+    char line[4096], name[128];
+    char *begin, *end;
+    unsigned int i = 0;
+    va_list args;
+
+    (void) stream;
+    va_start(args, format);
+    (void) vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    begin = strstr(line, "] ");
+    end = begin != NULL ? strstr(begin, "():") : NULL;
+    if (end == NULL)
+        return 0;
+    end += strspn(end, "():0123456789");
+    (void) snprintf(name, sizeof(name), "%.*s", (int) (end - begin - 2), begin + 2);
+    (void) pthread_mutex_lock(&written.lock);
+    while (i < written.count && strcmp(written.places[i].name, name) != 0)
+        i++;
+    if (i < sizeof(written.places) / sizeof(written.places[0])) {
+        (void) strcpy(written.places[i].name, name);
+        written.places[i].lines++;
+        if (strstr(line, "more from here is left out") != NULL)
+            written.places[i].has_said = true;
+        if (i == written.count)
+            written.count++;
+    }
+    (void) pthread_mutex_unlock(&written.lock);
+    return 0;
+}
+
+/* A request whose input is to be fetched by this descriptor; returns its size. */
+static size_t overflow_request(char *message, hg_id_t id, hg_bulk_t bulk)
+{
+    struct hg_core_header_request request = valid_request(id);
+    const hg_size_t size = HG_Bulk_get_serialize_size(bulk, 0);
+    const uint64_t bytes = htole64(HG_Bulk_get_size(bulk));
+    const uint32_t desc_size = htole32((uint32_t) size);
+
+    request.flags |= HG_CORE_HEADER_MORE_DATA;
+    memset(message, 0, sizeof(request) + 24);
+    memcpy(message, &request, sizeof(request));
+    memcpy(message + sizeof(request), &bytes, sizeof(bytes));
+    memcpy(message + sizeof(request) + 16, &desc_size, sizeof(desc_size));
+    assert_int_equal(HG_Bulk_serialize(message + sizeof(request) + 24, size, 0, bulk), HG_SUCCESS);
+    return sizeof(request) + 24 + (size_t) size;
+}
+
+/* Describes memory that it takes back before it is fetched. */
+static void send_revoked(struct sender *sender, hg_class_t *hg_class)
+{
+    hg_size_t size = 100000;
+    void *memory = malloc((size_t) size);
+    hg_bulk_t bulk = HG_BULK_NULL;
+    char message[1024];
+    size_t length;
+
+    assert_non_null(memory);
+    assert_int_equal(HG_Bulk_create(hg_class, 1, &memory, &size, HG_BULK_READ_ONLY, &bulk),
+                     HG_SUCCESS);
+    assert_in_range(HG_Bulk_get_serialize_size(bulk, 0), 1, sizeof(message) - 64);
+    length = overflow_request(message, RPC_ONEWAY, bulk);
+    assert_int_equal(HG_Bulk_free(bulk), HG_SUCCESS);
+    free(memory);
+    send_bytes(sender, message, length);
+}
+
+/* One of each kind of what is no request, or one that cannot be served. */
+static void send_hostile(struct sender *sender, hg_class_t *hg_class)
+{
+    struct hg_core_header_request request = valid_request(RPC_ONEWAY);
+    char message[sizeof(request) + 100] = {0};
+
+    request.hg++;
+    send_bytes(sender, &request, sizeof(request)); /* another magic */
+    request = valid_request(RPC_ONEWAY);
+    request.protocol++;
+    send_bytes(sender, &request, sizeof(request)); /* another version */
+    request = valid_request(0xbad);
+    send_bytes(sender, &request, sizeof(request)); /* no such RPC */
+    request = valid_request(RPC_ONEWAY);
+    request.flags |= HG_CORE_HEADER_HAS_HASH;
+    memcpy(message, &request, sizeof(request));
+    send_bytes(sender, message, sizeof(message)); /* a wrong checksum */
+    request.flags = HG_CORE_HEADER_NO_RESPONSE | HG_CORE_HEADER_MORE_DATA;
+    memcpy(message, &request, sizeof(request));
+    send_bytes(sender, message, sizeof(message)); /* a description of nothing */
+    message[sizeof(request)] = 100;
+    message[sizeof(request) + 16] = 76;
+    send_bytes(sender, message, sizeof(message)); /* a descriptor that is none */
+    send_revoked(sender, hg_class);
+}
+
+/* Whatever a peer sends: the log says what is wrong, but cannot be filled by it. */
+static void flood_writes_few_lines(void **state)
+{
+    struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
+    uint64_t start = now_ms(), end;
+    struct sender *sender = *state;
+    unsigned int i, full_hg = 0, full_na = 0;
+    hg_class_t *hg_class;
+    size_t most;
+
+    info.na_class = sender->na_class;
+    hg_class = HG_Init_opt2(NULL, HG_FALSE, HG_VERSION(2, 4), &info);
+    assert_non_null(hg_class);
+    HG_Set_log_func(write_line);
+    HG_Set_log_level("warning");
+    for (i = 0; i < FLOOD; i++)
+        send_hostile(sender, hg_class);
+    end = now_ms() + ARRIVAL_MS;
+    while (side_counters(&sender->target).rpc_req_recv_active_count != 0 && now_ms() < end)
+        sender_progress(sender);
+    HG_Set_log_level("none");
+    HG_Set_log_func(NULL);
+    assert_int_equal(HG_Finalize(hg_class), HG_SUCCESS);
+
+    most = (1 + (now_ms() - start) / LOG_MS) * LOG_LINES;
+    print_message("%u messages of each kind in %u ms\n", FLOOD, (unsigned int) (now_ms() - start));
+    for (i = 0; i < written.count; i++) {
+        print_message("%u lines of %s\n", written.places[i].lines, written.places[i].name);
+        assert_in_range(written.places[i].lines, 1, most);
+        if (written.places[i].has_said && strncmp(written.places[i].name, "hg:", 3) == 0)
+            full_hg++;
+        else if (written.places[i].has_said)
+            full_na++;
+    }
+    /* What could not be fetched, at least, came more often than that. */
+    assert_in_range(written.count, 2, 20);
+    assert_true(full_hg >= 2);
+    assert_true(full_na >= 1 || !test_is_sm());
+    valid_request_is_handled(state);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -285,6 +443,7 @@ int main(void)
         cmocka_unit_test(wrong_checksums_are_refused),
         cmocka_unit_test(forged_overflow_descriptions_are_refused),
         cmocka_unit_test(random_bytes_do_no_harm),
+        cmocka_unit_test(flood_writes_few_lines),
     };
 
     HG_Set_log_level("none");

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is left of RPCs that are over - late responses, acknowledgements, given-up words, rights to
- * memory - means nothing for those that follow, be it in a new context at the same address.
+ * What is left of RPCs that are over - late responses, acknowledgements, given-up words - means
+ * nothing for those that follow, be it in a new context at the same address.
  */
 #include "hg_fixture.h"
 
 #include "hg/hg_private.h"
 
-#include <endian.h>
 #include <stdlib.h>
 
 /* A forward of a small blob to RPC_HOLD, when it has arrived. */
@@ -340,100 +339,6 @@ static void tags_do_not_run_out(void **state)
     pair_echo(pair, 16);
 }
 
-/* What a target was told of an input that did not fit the request. */
-static hg_bulk_t told_of(hg_handle_t held)
-{
-    const char *at = held->in.buf + hg_msg_payload_offset(&held->in, held->in.flags);
-    hg_bulk_t bulk = HG_BULK_NULL;
-    uint32_t size;
-
-    assert_true((held->in.flags & HG_CORE_HEADER_MORE_DATA) != 0);
-    memcpy(&size, at + 16, sizeof(size));
-    assert_int_equal(HG_Bulk_deserialize(held->info.hg_class, &bulk, at + 24, le32toh(size)),
-                     HG_SUCCESS);
-    return bulk;
-}
-
-static hg_handle_t forward_large(struct pair *pair, struct outcome *outcome, uint8_t seed)
-{
-    hg_handle_t handle = pair_create(pair, RPC_HOLD);
-    int held = pair->target.held_count + 1;
-    struct blob in;
-
-    blob_make(&in, pair_large(pair), seed);
-    assert_int_equal(HG_Forward(handle, outcome_set, outcome, &in), HG_SUCCESS);
-    free(in.data);
-    pair_wait_held(pair, &pair->target, held);
-    return handle;
-}
-
-static void end_large(struct pair *pair, hg_handle_t handle, const struct outcome *outcome)
-{
-    struct outcome responded = {0};
-
-    assert_int_equal(respond(pair->target.held[0], &responded, 16, 0), HG_SUCCESS);
-    assert_int_equal(HG_Destroy(pair->target.held[0]), HG_SUCCESS);
-    pair->target.held_count = 0;
-    pair_wait_for(pair, &outcome->count, 1);
-    pair_wait_for(pair, &responded.count, 1);
-    assert_int_equal(HG_Destroy(handle), HG_SUCCESS);
-}
-
-static hg_return_t pull(struct pair *pair, hg_bulk_t from, hg_size_t size, void *memory)
-{
-    hg_addr_t addr = side_lookup(&pair->target, &pair->origin);
-    struct outcome outcome = {0};
-    hg_op_id_t op_id;
-    hg_bulk_t local;
-    hg_return_t ret;
-
-    assert_int_equal(
-        HG_Bulk_create(pair->target.hg_class, 1, &memory, &size, HG_BULK_WRITE_ONLY, &local),
-        HG_SUCCESS);
-    ret = HG_Bulk_transfer(pair->target.context, outcome_set, &outcome, HG_BULK_PULL, addr, from, 0,
-                           local, 0, size, &op_id);
-    if (ret == HG_SUCCESS) {
-        pair_wait_for(pair, &outcome.count, 1);
-        ret = outcome.ret;
-    }
-    assert_int_equal(HG_Bulk_free(local), HG_SUCCESS);
-    assert_int_equal(HG_Addr_free(pair->target.hg_class, addr), HG_SUCCESS);
-    return ret;
-}
-
-/* Its memory may hold the input of another RPC then, which is not that peer's to read. */
-static void right_to_read_an_input_ends_with_its_rpc(void **state)
-{
-    struct outcome first = {0}, second = {0};
-    struct pair pair = {0};
-    hg_handle_t handle;
-    hg_bulk_t bulk;
-    char *memory;
-
-    (void) state;
-    if (!test_is_sm())
-        test_skip("what a provider makes of keys that are not valid any more is its own business");
-    /* A process that may read the memory of another one needs no key for that. */
-    assert_int_equal(setenv("AMALGAM_SM_RMA", "copy", 1), 0);
-    pair_open(&pair, NULL);
-    memory = calloc(1, pair_large(&pair));
-    assert_non_null(memory);
-    handle = forward_large(&pair, &first, 1);
-    bulk = told_of(pair.target.held[0]);
-    assert_int_equal(pull(&pair, bulk, pair_large(&pair), memory), HG_SUCCESS);
-    end_large(&pair, handle, &first);
-
-    handle = forward_large(&pair, &second, 2);
-    memset(memory, 0, pair_large(&pair));
-    assert_int_not_equal(pull(&pair, bulk, pair_large(&pair), memory), HG_SUCCESS);
-    assert_int_equal(memory[0], 0);
-    end_large(&pair, handle, &second);
-    assert_int_equal(HG_Bulk_free(bulk), HG_SUCCESS);
-    free(memory);
-    pair_close(&pair);
-    assert_int_equal(unsetenv("AMALGAM_SM_RMA"), 0);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -449,7 +354,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(answer_of_old_does_not_take_the_place_of_the_right_one,
                                         pair_setup, pair_teardown),
         cmocka_unit_test_setup_teardown(tags_do_not_run_out, pair_setup, pair_teardown),
-        cmocka_unit_test(right_to_read_an_input_ends_with_its_rpc),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,6 +6,7 @@
  */
 #include "bulk/bulk_internal.h"
 #include "hg/hg_log.h"
+#include "hg/probes.h"
 #include "mercury_ext.h"
 #include "na_ext.h"
 #include "util/compiler.h"
@@ -55,8 +56,10 @@ static void hg_bulk_deadline_fire(struct hg_timer *timer)
 
     (void) pthread_mutex_lock(&op->lock);
     if (op->running > 1 || op->unassigned > 0) {
-        if (op->ret == HG_SUCCESS)
+        if (op->ret == HG_SUCCESS) {
+            HG_PROBE1(timeout, op);
             hg_context_count_timeout(op->holds.context);
+        }
         hg_bulk_op_fail(op, HG_TIMEOUT);
     }
     is_retry_queued = op->is_retry_queued;

@@ -10,6 +10,7 @@
 #include "bulk/bulk_internal.h"
 #include "bulk/bulk_pool.h"
 #include "hg/hg_log.h"
+#include "hg/probes.h"
 #include "na_ext.h"
 #include "util/compiler.h"
 
@@ -132,6 +133,7 @@ hg_return_t HG_Bulk_cancel(hg_op_id_t op_id)
     }
     (void) pthread_mutex_lock(&op->lock);
     if (!op->is_ended) {
+        HG_PROBE1(cancel, op);
         op->accepted++; /* it is known, so it ends by its callback */
         hg_bulk_op_fail(op, HG_CANCELED);
         is_ended = hg_bulk_op_finish(op);
@@ -366,6 +368,7 @@ static void hg_bulk_op_callback(struct hg_completion *completion)
     hg_cb_t callback = op->callback;
     hg_return_t ret = HG_SUCCESS;
 
+    HG_PROBE3(bulk__done, op, info.ret, op->size);
     hg_context_count_bulk_end(holds.context, info.ret, op->size);
     if (callback != NULL)
         ret = callback(&info);

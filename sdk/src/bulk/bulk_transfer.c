@@ -5,6 +5,7 @@
  */
 #include "bulk/bulk_internal.h"
 #include "hg/hg_log.h"
+#include "hg/probes.h"
 #include "mercury_ext.h"
 
 #include <inttypes.h>
@@ -113,6 +114,7 @@ static hg_return_t hg_bulk_transfer_begin(const struct hg_bulk_request *request,
     /* Known before the operation can end, which may be in another thread at any time from here. */
     if (op_id != NULL && op_id != HG_OP_ID_IGNORE)
         *op_id = (hg_op_id_t) (void *) op;
+    HG_PROBE3(bulk__begin, op, request->direction, request->size);
     if (origin == NULL && request->size > 0) {
         ret = hg_bulk_op_start(op, request, lane);
     } else {
@@ -120,6 +122,7 @@ static hg_return_t hg_bulk_transfer_begin(const struct hg_bulk_request *request,
         hg_bulk_op_end(op);
     }
     if (ret != HG_SUCCESS) {
+        HG_PROBE3(bulk__done, op, ret, request->size);
         hg_bulk_op_drop(op);
         return ret;
     }

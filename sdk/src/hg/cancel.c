@@ -3,6 +3,7 @@
  * Cancelling what runs on a handle. It is always local: a peer is told, but not waited for.
  */
 #include "hg/hg_private.h"
+#include "hg/probes.h"
 
 hg_return_t HG_Cancel(hg_handle_t handle)
 {
@@ -12,6 +13,7 @@ hg_return_t HG_Cancel(hg_handle_t handle)
     }
     if (atomic_load(&handle->state) != HG_HANDLE_ACTIVE)
         return HG_SUCCESS;
+    HG_PROBE1(cancel, handle);
     /* With a deadline it also ends if the transport does not let go of it. */
     atomic_store(&handle->is_canceled, true);
     if (atomic_load(&handle->pending) > HG_PENDING_TIMER)

@@ -9,6 +9,7 @@
  * handle matches the receive that is still posted.
  */
 #include "hg/hg_private.h"
+#include "hg/probes.h"
 
 #include <inttypes.h>
 
@@ -88,8 +89,10 @@ static void hg_deadline_fire(struct hg_timer *timer)
 
     if (atomic_load(&handle->pending) == HG_PENDING_TIMER)
         return; /* they did in the meantime */
-    if (!atomic_load(&handle->is_canceled))
+    if (!atomic_load(&handle->is_canceled)) {
+        HG_PROBE1(timeout, handle);
         hg_count(&handle->info.context->counters.timed_out);
+    }
     hg_handle_set_error(handle, atomic_load(&handle->is_canceled) ? HG_CANCELED : HG_TIMEOUT);
     (void) hg_handle_cancel(handle);
 }

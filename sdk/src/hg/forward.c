@@ -9,6 +9,7 @@
  * continues the generation where the tag's bits end.
  */
 #include "hg/hg_private.h"
+#include "hg/probes.h"
 
 #include <inttypes.h>
 
@@ -71,6 +72,7 @@ hg_return_t HG_Forward(hg_handle_t handle, hg_cb_t callback, void *arg, void *in
     atomic_store_explicit(&handle->ret, HG_SUCCESS, memory_order_relaxed);
     atomic_store_explicit(&handle->is_canceled, false, memory_order_relaxed);
     hg_handle_ref(handle);
+    HG_PROBE3(forward, handle, handle->info.id, payload);
     if (hg_loopback_applies(handle)) {
         ret = hg_loopback_forward(handle, payload, flags);
     } else if (util_likely(!atomic_load_explicit(&handle->info.hg_class->flows.are_used,
@@ -78,8 +80,11 @@ hg_return_t HG_Forward(hg_handle_t handle, hg_cb_t callback, void *arg, void *in
                !hg_flow_enter(handle, payload, flags, &ret)) {
         ret = hg_forward_start(handle, payload, flags, &is_draining);
     }
-    if (ret == HG_SUCCESS || is_draining)
+    if (util_likely(ret == HG_SUCCESS))
         return ret; /* from here on the handle may be in other hands */
+    HG_PROBE2(forward__done, handle, ret);
+    if (is_draining)
+        return ret; /* likewise */
     hg_forward_expose_end(handle);
     if (util_unlikely(atomic_load_explicit(&handle->flow, memory_order_relaxed) != NULL))
         (void) hg_flow_leave(handle);
@@ -471,6 +476,7 @@ static void hg_forward_run(struct hg_completion *completion)
     };
     hg_cb_t callback = handle->callback;
 
+    HG_PROBE2(forward__done, handle, info.ret);
     if (util_likely(info.ret == HG_SUCCESS))
         hg_count_own(&handle->done_count);
     else

@@ -22,11 +22,13 @@ static size_t hg_header_finish(const struct hg_handle *handle, struct hg_msg *ms
 static uint64_t hg_header_tag(const hg_class_t *hg_class, const struct hg_msg *msg, uint8_t flags,
                               size_t payload);
 static hg_return_t hg_header_check_tag(struct hg_handle *handle, const struct hg_msg *msg);
+static void hg_header_seal_message(const struct hg_handle *handle, struct hg_msg *msg);
 static void hg_header_hash(struct hg_msg *msg, uint8_t flags, size_t payload);
 static uint32_t hg_header_hash_of(const char *header, uint32_t payload_hash);
 static hg_return_t hg_header_check(struct hg_handle *handle, struct hg_msg *msg, size_t size,
                                    uint16_t magic, uint8_t version, uint8_t flags,
                                    bool is_known_magic);
+static hg_return_t hg_header_check_seals(struct hg_handle *handle, const struct hg_msg *msg);
 static hg_return_t hg_header_check_hash(struct hg_handle *handle, const struct hg_msg *msg);
 
 size_t hg_header_write_request(struct hg_handle *handle, struct hg_msg *msg, uint16_t magic,
@@ -147,14 +149,23 @@ static size_t hg_header_finish(const struct hg_handle *handle, struct hg_msg *ms
     msg->flags = flags;
     msg->used = payload;
     msg->has_payload = true;
-    if (util_unlikely((flags & HG_CORE_HEADER_HAS_HASH) != 0))
-        hg_header_hash(msg, flags, payload);
-    if (util_unlikely((flags & HG_CORE_HEADER_HAS_TAG) != 0)) {
-        const uint64_t tag = htole64(hg_header_tag(handle->info.hg_class, msg, flags, payload));
-
-        memcpy(msg->buf + hg_msg_payload_offset(msg, flags) - sizeof(tag), &tag, sizeof(tag));
-    }
+    if (util_unlikely((flags & HG_HEADER_SEALS) != 0))
+        hg_header_seal_message(handle, msg);
     return hg_msg_payload_offset(msg, flags) + payload;
+}
+
+/* Apart, so that messages without these keep nothing for it in registers. */
+static void __attribute__((__noinline__))
+hg_header_seal_message(const struct hg_handle *handle, struct hg_msg *msg)
+{
+    if (msg->flags & HG_CORE_HEADER_HAS_HASH)
+        hg_header_hash(msg, msg->flags, msg->used);
+    if (msg->flags & HG_CORE_HEADER_HAS_TAG) {
+        const uint64_t tag =
+            htole64(hg_header_tag(handle->info.hg_class, msg, msg->flags, msg->used));
+
+        memcpy(msg->buf + hg_msg_payload_offset(msg, msg->flags) - sizeof(tag), &tag, sizeof(tag));
+    }
 }
 
 static void hg_header_hash(struct hg_msg *msg, uint8_t flags, size_t payload)
@@ -218,11 +229,18 @@ static hg_return_t hg_header_check(struct hg_handle *handle, struct hg_msg *msg,
     msg->flags = flags;
     msg->used = size - offset;
     msg->has_payload = true;
-    if (util_unlikely(((flags | handle->info.hg_class->hash_flags) & HG_CORE_HEADER_HAS_TAG) !=
-                      0) &&
+    if (util_unlikely(((flags | handle->info.hg_class->hash_flags) & HG_HEADER_SEALS) != 0))
+        return hg_header_check_seals(handle, msg);
+    return HG_SUCCESS;
+}
+
+static hg_return_t __attribute__((__noinline__))
+hg_header_check_seals(struct hg_handle *handle, const struct hg_msg *msg)
+{
+    if (((msg->flags | handle->info.hg_class->hash_flags) & HG_CORE_HEADER_HAS_TAG) != 0 &&
         hg_header_check_tag(handle, msg) != HG_SUCCESS)
         return HG_PERMISSION;
-    if (util_unlikely((flags & HG_CORE_HEADER_HAS_HASH) != 0))
+    if (msg->flags & HG_CORE_HEADER_HAS_HASH)
         return hg_header_check_hash(handle, msg);
     return HG_SUCCESS;
 }

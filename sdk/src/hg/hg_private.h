@@ -816,11 +816,17 @@ static inline uint32_t hg_header_cookie(uint16_t low, uint8_t high)
 /* Check the payload's checksum, if it has one. */
 hg_return_t hg_header_check_payload(const struct hg_handle *handle, const struct hg_msg *msg);
 
+/* What may follow a header to check it by. */
+#define HG_HEADER_SEALS (HG_CORE_HEADER_HAS_HASH | HG_CORE_HEADER_HAS_TAG)
+
 /* Where the payload of a message starts, and how much fits. */
 static inline size_t hg_msg_payload_offset(const struct hg_msg *msg, uint8_t flags)
 {
-    return msg->header + sizeof(struct hg_core_header_request) +
-           ((flags & HG_CORE_HEADER_HAS_HASH) ? sizeof(struct hg_core_header_hash) : 0) +
+    size_t offset = msg->header + sizeof(struct hg_core_header_request);
+
+    if (util_likely(!(flags & HG_HEADER_SEALS)))
+        return offset;
+    return offset + ((flags & HG_CORE_HEADER_HAS_HASH) ? sizeof(struct hg_core_header_hash) : 0) +
            ((flags & HG_CORE_HEADER_HAS_TAG) ? sizeof(struct hg_core_header_tag) : 0);
 }
 

@@ -5,6 +5,7 @@
  * the time is over first, the thread frees what it finds.
  */
 #include "hg/hg_private.h"
+#include "hg/probes.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -85,6 +86,7 @@ hg_return_t HG_Addr_lookup_cancel(hg_op_id_t op_id)
         HG_LOG_ERROR("cannot cancel operation %p; pass one that a lookup returned", (void *) op_id);
         return HG_INVALID_ARG;
     }
+    HG_PROBE1(cancel, lookup);
     /* The callback may return while this runs. */
     atomic_fetch_add_explicit(&lookup->ref, 1, memory_order_relaxed);
     (void) pthread_mutex_lock(&lookup->lock);
@@ -207,6 +209,7 @@ static void hg_lookup_fire(struct hg_timer *timer)
     is_first = !lookup->is_ended;
     (void) pthread_mutex_unlock(&lookup->lock);
     if (is_first) {
+        HG_PROBE1(timeout, lookup);
         hg_context_count_timeout(lookup->context);
         hg_lookup_end(lookup, HG_TIMEOUT, HG_ADDR_NULL);
     }

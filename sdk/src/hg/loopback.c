@@ -8,6 +8,7 @@
  * how the RPC ends. That both are of one RPC they know for longer, to count references.
  */
 #include "hg/hg_private.h"
+#include "hg/probes.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -49,6 +50,7 @@ hg_return_t hg_loopback_forward(struct hg_handle *origin, size_t payload, uint8_
         hg_count(&context->counters.req_extra);
     hg_loopback_copy(&target->in, &target->in_extra, &origin->in, &origin->in_extra, flags,
                      payload);
+    HG_PROBE3(request, target, target->info.id, payload);
     target->no_response = origin->no_response;
     atomic_store_explicit(&origin->pending, 1, memory_order_relaxed);
     if (origin->no_response) {

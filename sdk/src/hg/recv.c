@@ -9,6 +9,7 @@
  * pool.
  */
 #include "hg/hg_private.h"
+#include "hg/probes.h"
 
 #include <inttypes.h>
 
@@ -211,6 +212,7 @@ static hg_return_t hg_recv_accept(struct hg_handle *handle, const struct na_cb_i
     hg_count_own(&handle->req_count[handle->lane]);
     hg_count_own_add(&handle->req_bytes,
                      info->info.recv_unexpected.actual_buf_size - handle->in.header);
+    HG_PROBE3(request, handle, handle->info.id, info->info.recv_unexpected.actual_buf_size);
     handle->no_response = (header.flags & HG_CORE_HEADER_NO_RESPONSE) != 0;
     handle->out.has_payload = false;
     atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_relaxed);

@@ -4,9 +4,11 @@
  * fetched.
  */
 #include "hg/hg_private.h"
+#include "hg/probes.h"
 
 #include <inttypes.h>
 
+static inline void hg_respond_end(struct hg_handle *handle) __attribute__((__always_inline__));
 static hg_return_t hg_respond_check(const struct hg_handle *handle);
 static hg_return_t hg_respond_start(struct hg_handle *handle, uint16_t magic, hg_return_t ret_code,
                                     size_t payload, uint8_t flags);
@@ -47,6 +49,7 @@ hg_return_t HG_Respond(hg_handle_t handle, hg_cb_t callback, void *arg, void *ou
     atomic_store_explicit(&handle->ret, HG_SUCCESS, memory_order_relaxed);
     atomic_store_explicit(&handle->is_canceled, false, memory_order_relaxed);
     hg_handle_ref(handle);
+    HG_PROBE3(respond, handle, handle->info.id, payload);
     if (atomic_load_explicit(&handle->self, memory_order_relaxed) != HG_SELF_NONE) {
         hg_loopback_respond(handle, HG_SUCCESS, payload, flags);
         return HG_SUCCESS;
@@ -54,6 +57,7 @@ hg_return_t HG_Respond(hg_handle_t handle, hg_cb_t callback, void *arg, void *ou
     ret = hg_respond_start(handle, HG_CORE_RESPONSE_MAGIC, HG_SUCCESS, payload, flags);
     if (ret == HG_SUCCESS)
         return HG_SUCCESS;
+    HG_PROBE2(respond__done, handle, ret);
     atomic_fetch_sub_explicit(&handle->ref, 1, memory_order_relaxed);
 
 error:
@@ -66,15 +70,21 @@ error:
 void hg_respond_part_done(struct hg_handle *handle)
 {
     if (hg_handle_part_drop(handle))
-        hg_respond_ended(handle);
+        hg_respond_end(handle);
 }
 
 void hg_respond_ended(struct hg_handle *handle)
+{
+    hg_respond_end(handle);
+}
+
+static inline void hg_respond_end(struct hg_handle *handle)
 {
     if (handle->callback != NULL) {
         hg_context_push(handle->info.context, &handle->completion);
     } else {
         /* Nobody wants to know: no need to go through the queue. */
+        HG_PROBE2(respond__done, handle, atomic_load_explicit(&handle->ret, memory_order_relaxed));
         hg_extra_free(&handle->out_extra);
         atomic_store_explicit(&handle->state, HG_HANDLE_DONE, memory_order_release);
         hg_handle_unref(handle);
@@ -94,14 +104,17 @@ void hg_respond_error(struct hg_handle *handle, hg_return_t ret_code)
     handle->callback = NULL;
     atomic_store_explicit(&handle->ret, HG_SUCCESS, memory_order_relaxed);
     atomic_store_explicit(&handle->is_canceled, false, memory_order_relaxed);
+    HG_PROBE3(respond, handle, handle->info.id, (size_t) 0);
     if (atomic_load_explicit(&handle->self, memory_order_relaxed) != HG_SELF_NONE) {
         hg_loopback_respond(handle, ret_code, 0, 0);
         return;
     }
     ret = hg_respond_start(handle, handle->no_response ? HG_CORE_ACK_MAGIC : HG_CORE_RESPONSE_MAGIC,
                            ret_code, 0, handle->info.hg_class->hash_flags);
-    if (ret != HG_SUCCESS)
-        hg_handle_unref(handle);
+    if (ret == HG_SUCCESS)
+        return;
+    HG_PROBE2(respond__done, handle, ret);
+    hg_handle_unref(handle);
 }
 
 static hg_return_t hg_respond_check(const struct hg_handle *handle)
@@ -328,6 +341,7 @@ static void hg_respond_run(struct hg_completion *completion)
     };
     hg_return_t ret;
 
+    HG_PROBE2(respond__done, handle, info.ret);
     hg_extra_free(&handle->out_extra);
     atomic_store_explicit(&handle->state, HG_HANDLE_DONE, memory_order_release);
     ret = handle->callback(&info);

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Probes for tracers (USDT, provider amalgam), which docs/probes.md lists: one nop each, and notes
+ * in the library that say where it is and where its arguments are. Pass what is there already;
+ * nothing is computed for a probe that nobody looks at. Without <sys/sdt.h> they are nothing.
+ */
+#ifndef HG_PROBES_H
+#define HG_PROBES_H
+
+#ifdef AMALGAM_HAS_USDT
+
+#    include <sys/sdt.h>
+
+#    define HG_PROBE1(name, a)       DTRACE_PROBE1(amalgam, name, a)
+#    define HG_PROBE2(name, a, b)    DTRACE_PROBE2(amalgam, name, a, b)
+#    define HG_PROBE3(name, a, b, c) DTRACE_PROBE3(amalgam, name, a, b, c)
+
+#else
+
+#    define HG_PROBE1(name, a)       ((void) 0)
+#    define HG_PROBE2(name, a, b)    ((void) 0)
+#    define HG_PROBE3(name, a, b, c) ((void) 0)
+
+#endif
+
+#endif /* HG_PROBES_H */
