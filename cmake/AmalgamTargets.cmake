@@ -136,10 +136,12 @@ macro(amalgam_add_test_entry entry labels environment)
 endmacro()
 
 # An entry whose processes find each other by the server that tests/mpi starts, with the environment
-# that it has anyway.
+# that it has anyway. Between jobs there are sockets only.
 function(amalgam_with_ompi_server entry environment)
-    set_tests_properties(${entry} PROPERTIES FIXTURES_REQUIRED ompi_server ENVIRONMENT
-        "${environment};OMPI_MCA_pmix_server_uri=file:${AMALGAM_OMPI_SERVER_FILE}")
+    list(APPEND environment "OMPI_MCA_pmix_server_uri=file:${AMALGAM_OMPI_SERVER_FILE}"
+        "OMPI_MCA_btl=self,tcp")
+    set_tests_properties(${entry} PROPERTIES FIXTURES_REQUIRED ompi_server
+        ENVIRONMENT "${environment}")
 endfunction()
 
 # How an entry's program, of the caller's `target`, is started over the transport in its name; with

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+static int32_t check_name(const char *name);
 static bool greets_us(const struct BMI_unexpected_info *info, const char *name);
 static const char *address_of_string(const char *string);
 
@@ -39,12 +40,13 @@ int32_t bmi_na_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *p
     struct na_plugin_class *na_class = bmi_na_class(endpoint);
     struct bmi_na_peer *private = peer->private;
     char name[BMI_MAX_ADDR_LEN];
-    int ret;
+    int ret = 0;
 
     library_use(&na_class->library);
     if (snprintf(name, sizeof(name), BMI_NA_PREFIX "%s", peer->name) >= (int) sizeof(name))
         return NA_PLUGIN_OVERFLOW;
-    ret = 0;
+    if (check_name(peer->name) != NA_PLUGIN_SUCCESS)
+        return NA_PLUGIN_HOSTUNREACH;
     if (library_answers_source && greets_us(na_class->source, peer->name))
     private->address = na_class->source->addr;
     else ret = BMI_addr_lookup(&private->address, name);
@@ -114,6 +116,24 @@ void bmi_na_set_port(struct sockaddr_storage *place, uint16_t port)
         ((struct sockaddr_in6 *) address)->sin6_port = htons(port);
     else
         ((struct sockaddr_in *) address)->sin_port = htons(port);
+}
+
+/*
+ * A peer's name may be what it wrote into its greeting: BMI, which asks others what a host's name
+ * means, gets numbers only.
+ */
+static int32_t check_name(const char *name)
+{
+    char reason[LOCATION_REASON_MAX];
+    struct sockaddr_storage place;
+    struct location location;
+    int32_t ret = location_parse(name, &location, reason);
+
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = location_resolve_formatted(&location, NA_PLUGIN_ADDR_UNSPEC, &place, reason);
+    if (ret != NA_PLUGIN_SUCCESS)
+        BMI_NA_LOG_ERROR("peer '%.100s' cannot be reached: %s", name, reason);
+    return ret;
 }
 
 /* Whether that frame begins with the greeting of the peer of that name. */

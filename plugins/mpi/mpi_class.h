@@ -217,15 +217,6 @@ static inline struct mpi_peer *mpi_peer(struct fabric_peer *peer)
     return peer->private;
 }
 
-static inline bool mpi_name_is(const char *a, const char *b)
-{
-    while (*a != '\0' && *a == *b) {
-        a++;
-        b++;
-    }
-    return *a == *b;
-}
-
 /* status.c */
 #define MPI_TEXT_MAX 128u
 int32_t mpi_status(int error);

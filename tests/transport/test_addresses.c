@@ -177,7 +177,8 @@ static void names_in_bytes_are_not_looked_up(void **state)
     size_t size, at = 0;
 
     (void) state;
-    if ((strncmp(transport, "ofi+", 4) != 0 && strncmp(transport, "ucx+", 4) != 0) ||
+    if ((strncmp(transport, "ofi+", 4) != 0 && strncmp(transport, "ucx+", 4) != 0 &&
+         strncmp(transport, "bmi+", 4) != 0) ||
         strstr(transport, "shm") != NULL || strstr(transport, "://") != NULL)
         test_skip("its addresses are not those of sockets");
     (void) snprintf(init_string, sizeof(init_string), "%s://%s", transport, number);
