@@ -12,7 +12,7 @@
 #define OFI_PEERS_EXPECTED 1024
 
 /* As long as a connection over TCP may take that is not lost. */
-#define OFI_CONNECT_NS UINT64_C(20000000000)
+#define OFI_CONNECT_NS UINT64_C(120000000000) /* hundreds that come at once are served, too */
 #define OFI_FENCE_NS   UINT64_C(200000000)
 
 static void ofi_fences_await(struct na_plugin_class *na_class);
