@@ -250,6 +250,28 @@ static void respond_fails_and_may_be_tried_again(void **state)
     (void) HG_Destroy(handle);
 }
 
+/* What the library itself responds nobody else could send again; its origin must not wait. */
+static void error_response_is_sent_again(void **state)
+{
+    struct pair *pair = *state;
+    hg_handle_t handle = pair_create(pair, RPC_FAIL);
+    struct outcome outcome = {0};
+    struct blob in;
+
+    blob_make(&in, 12, 1);
+    arm("NA_Msg_send_expected", NA_AGAIN, 0);
+    assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
+    for (int i = 0; i < 10000 && atomic_load(&failed) < 3; i++)
+        pair_run(pair, 1);
+    assert_true(atomic_load(&failed) >= 3);
+    assert_int_equal(outcome.count, 0);
+    disarm();
+    pair_wait_for(pair, &outcome.count, 1);
+    assert_int_equal(outcome.ret, HG_FAULT);
+    free(in.data);
+    (void) HG_Destroy(handle);
+}
+
 /* Calls that fail while large input and output are on their way, on whichever side. */
 static void overflow_fails_and_the_next_one_works(void **state)
 {
@@ -415,6 +437,7 @@ int main(void)
         cmocka_unit_test(addresses_fail),
         cmocka_unit_test(forward_fails_and_the_handle_is_reusable),
         cmocka_unit_test(respond_fails_and_may_be_tried_again),
+        cmocka_unit_test(error_response_is_sent_again),
         cmocka_unit_test(overflow_fails_and_the_next_one_works),
         cmocka_unit_test(acknowledgement_is_retried),
         cmocka_unit_test(response_may_come_before_the_request_is_sent),

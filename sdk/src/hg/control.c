@@ -71,10 +71,12 @@ uint32_t hg_controls_cancel(hg_context_t *context)
 {
     struct hg_controls *controls = &context->controls;
     struct hg_control *control;
-    struct hg_handle *handle;
+    struct hg_handle *handle, *refused;
     uint32_t count = 0;
 
     (void) pthread_mutex_lock(&controls->lock);
+    refused = controls->refused;
+    controls->refused = NULL;
     for (control = controls->all; control != NULL; control = control->next_all) {
         if (control->na_addr == NULL)
             continue;
@@ -90,7 +92,24 @@ uint32_t hg_controls_cancel(hg_context_t *context)
                          handle->ack.op);
     }
     (void) pthread_mutex_unlock(&controls->lock);
+    for (; refused != NULL; refused = handle) {
+        handle = refused->next_waiting;
+        count++;
+        hg_handle_unref(refused);
+    }
     return count;
+}
+
+void hg_control_respond_later(struct hg_handle *handle, hg_return_t ret_code)
+{
+    struct hg_controls *controls = &handle->info.context->controls;
+
+    atomic_store(&handle->ack_ret, (uint32_t) ret_code);
+    (void) pthread_mutex_lock(&controls->lock);
+    handle->next_waiting = controls->refused;
+    controls->refused = handle;
+    atomic_store(&controls->has_retry, true);
+    (void) pthread_mutex_unlock(&controls->lock);
 }
 
 void hg_control_send_ack(struct hg_handle *handle, hg_return_t ret_code)
@@ -140,10 +159,13 @@ void hg_controls_retry(hg_context_t *context)
 {
     struct hg_controls *controls = &context->controls;
     struct hg_control *control;
+    struct hg_handle *refused;
 
     (void) pthread_mutex_lock(&controls->lock);
     control = controls->retry;
     controls->retry = NULL;
+    refused = controls->refused;
+    controls->refused = NULL;
     atomic_store(&controls->has_retry, false);
     (void) pthread_mutex_unlock(&controls->lock);
     while (control != NULL) {
@@ -153,6 +175,13 @@ void hg_controls_retry(hg_context_t *context)
         if (hg_control_post(control) != NA_SUCCESS)
             hg_control_put(control);
         control = next;
+    }
+    while (refused != NULL) {
+        struct hg_handle *next = refused->next_waiting;
+
+        hg_count(&context->counters.retry);
+        hg_respond_error(refused, (hg_return_t) atomic_load(&refused->ack_ret));
+        refused = next;
     }
 }
 

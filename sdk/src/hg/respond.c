@@ -111,10 +111,12 @@ void hg_respond_error(struct hg_handle *handle, hg_return_t ret_code)
     }
     ret = hg_respond_start(handle, handle->no_response ? HG_CORE_ACK_MAGIC : HG_CORE_RESPONSE_MAGIC,
                            ret_code, 0, handle->info.hg_class->hash_flags);
-    if (ret == HG_SUCCESS)
-        return;
-    HG_PROBE2(respond__done, handle, ret);
-    hg_handle_unref(handle);
+    if (ret == HG_AGAIN) {
+        hg_control_respond_later(handle, ret_code); /* nobody else would tell the origin */
+    } else if (ret != HG_SUCCESS) {
+        HG_PROBE2(respond__done, handle, ret);
+        hg_handle_unref(handle);
+    }
 }
 
 static hg_return_t hg_respond_check(const struct hg_handle *handle)
