@@ -49,8 +49,11 @@ endif()
 # ask for absurd sizes and expect an error code. intercept_tls_get_addr: the runtimes of GCC 12 and
 # LLVM 14 take some thread-local blocks of loaded libraries for those of an old C library, and their
 # leak check then reads where nothing is. OMPI_MCA_pml: what Open MPI chooses anyway, after it has
-# spent half a second of each start on looking for devices.
-set(AMALGAM_TEST_ENVIRONMENT "NA_PLUGIN_PATH=${AMALGAM_BUILD_PLUGINDIR}" "OMPI_MCA_pml=ob1")
+# spent half a second of each start on looking for devices; the directory is for what it leaves
+# behind of processes that were killed.
+set(AMALGAM_TEST_ENVIRONMENT "NA_PLUGIN_PATH=${AMALGAM_BUILD_PLUGINDIR}" "OMPI_MCA_pml=ob1"
+    "OMPI_MCA_btl_vader_backing_directory=${PROJECT_BINARY_DIR}/open-mpi")
+file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/open-mpi")
 if(AMALGAM_SANITIZE MATCHES "address")
     list(APPEND AMALGAM_TEST_ENVIRONMENT
         "ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1:halt_on_error=1:allocator_may_return_null=1:intercept_tls_get_addr=0")

@@ -221,7 +221,7 @@ HG_PUBLIC hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class, hg_bulk_t *handl
  * \param local_handle [IN]     descriptor made here
  * \param local_offset [IN]     where to begin in it
  * \param size [IN]             bytes; 0 is allowed
- * \param op_id [OUT]           operation, valid until the callback; NULL or HG_OP_ID_IGNORE if it
+ * \param op_id [OUT]           operation, to be cancelled; NULL or HG_OP_ID_IGNORE if it
  *                              is not wanted
  *
  * \return HG_SUCCESS if the callback will be called; otherwise it will not: HG_INVALID_ARG if an
@@ -291,7 +291,8 @@ HG_PUBLIC hg_return_t HG_Bulk_transfer_id(hg_context_t *context, hg_cb_t callbac
  * Cancel a transfer. Unless it has come to its end already, its callback is called with
  * HG_CANCELED, once nothing touches the memory any more.
  *
- * \param op_id [IN]        operation whose callback has not been called yet
+ * \param op_id [IN]        operation; one whose callback was called already is left alone, while
+ *                          its context exists
  *
  * \return HG_SUCCESS; HG_INVALID_ARG if it is HG_OP_ID_NULL
  *

@@ -294,7 +294,7 @@ HG_PUBLIC hg_return_t HG_Addr_lookup_deadline(hg_context_t *context, hg_cb_t cal
 /**
  * Cancel a lookup. Its callback is called once, with HG_CANCELED unless it failed before.
  *
- * \param op_id [IN]  operation whose callback has not returned yet
+ * \param op_id [IN]  operation; one whose callback has returned is left alone
  *
  * \return HG_SUCCESS; HG_INVALID_ARG if it is HG_OP_ID_NULL
  *

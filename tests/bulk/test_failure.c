@@ -647,6 +647,31 @@ static void late_cancel_hits_no_other_transfer(void **state)
     scene_close(scene, 1);
 }
 
+/* The memory of the first operation is that of the second, which has another id. */
+static void cancel_after_the_callback_hits_no_other_transfer(void **state)
+{
+    struct scene scene;
+    hg_op_id_t ids[2];
+
+    scene_open(&scene, *state);
+    for (int i = 0; i < 2; i++) {
+        scene.outcome.count = 0;
+        assert_int_equal(HG_Bulk_transfer(scene.pair->target.context, outcome_set, &scene.outcome,
+                                          HG_BULK_PULL, scene.pair->origin_addr, scene.received, 0,
+                                          scene.local.bulk, 0, PIECE_COUNT * PIECE_SIZE, &ids[i]),
+                         HG_SUCCESS);
+        assert_int_equal(HG_Bulk_cancel(ids[0]), HG_SUCCESS);
+        if (i == 1)
+            assert_ptr_not_equal(ids[0], ids[1]);
+        while (fake.outstanding > 0)
+            fake_complete_all();
+        pair_wait(scene.pair, &scene.outcome);
+        assert_int_equal(scene.outcome.ret, i == 0 ? HG_CANCELED : HG_SUCCESS);
+    }
+    assert_int_equal(HG_Bulk_cancel(ids[1]), HG_SUCCESS);
+    scene_close(&scene, 1);
+}
+
 static void repeated_transfers_allocate_nothing(void **state)
 {
     struct pair *pair = *state;
@@ -755,6 +780,7 @@ int main(void)
         cmocka_unit_test(refused_transfer_ends_in_time),
         cmocka_unit_test(class_has_a_deadline_for_transfers),
         cmocka_unit_test(late_cancel_hits_no_other_transfer),
+        cmocka_unit_test(cancel_after_the_callback_hits_no_other_transfer),
         cmocka_unit_test(repeated_transfers_allocate_nothing),
     };
 

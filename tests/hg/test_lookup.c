@@ -193,6 +193,19 @@ static void cancel_inside_of_the_callback_is_harmless(void **state)
     ends_with(pair, &found, HG_SUCCESS);
 }
 
+static void cancel_after_the_callback_is_harmless(void **state)
+{
+    struct pair *pair = *state;
+    struct found first = {0}, next = {0};
+    hg_op_id_t first_id = HG_OP_ID_NULL, next_id = HG_OP_ID_NULL;
+
+    start(pair, &first, 0, &first_id);
+    ends_with(pair, &first, HG_SUCCESS);
+    start(pair, &next, 0, &next_id);
+    assert_int_equal(HG_Addr_lookup_cancel(first_id), HG_SUCCESS);
+    ends_with(pair, &next, HG_SUCCESS);
+}
+
 struct canceller {
     hg_op_id_t op_id;
     unsigned int after_us;
@@ -237,6 +250,7 @@ int main(void)
         cmocka_unit_test(sleeper_wakes_for_the_end_of_a_lookup),
         cmocka_unit_test(cancelled_lookup_calls_back_once),
         cmocka_unit_test(cancel_inside_of_the_callback_is_harmless),
+        cmocka_unit_test(cancel_after_the_callback_is_harmless),
         cmocka_unit_test(other_thread_may_cancel),
     };
 

@@ -112,6 +112,7 @@ struct hg_bulk_transfer {
     na_class_t *na_classes[HG_LANE_MAX]; /* of the pieces' transport operations */
 
     pthread_mutex_t lock;
+    uint16_t use;         /* which of the operations that it was in turn */
     hg_return_t ret;      /* the first error */
     bool is_ended;        /* the completion is queued */
     bool is_retry_queued; /* in the queue of those to be tried again */
@@ -150,6 +151,9 @@ hg_return_t hg_bulk_op_get(const struct hg_bulk_request *request, struct hg_bulk
 
 /* Drops the references and puts it back. For an operation that did not start. */
 void hg_bulk_op_drop(struct hg_bulk_transfer *op);
+
+/* What a program cancels it by. */
+hg_op_id_t hg_bulk_op_id(const struct hg_bulk_transfer *op);
 
 /* Starts it on a lane. Fails only if nothing was started; then it is the caller's to drop. */
 hg_return_t hg_bulk_op_start(struct hg_bulk_transfer *op, const struct hg_bulk_request *request,

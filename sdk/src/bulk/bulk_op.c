@@ -27,6 +27,14 @@ static void hg_bulk_piece_end(struct hg_bulk_piece *piece, hg_return_t ret);
 static void hg_bulk_op_callback(struct hg_completion *completion);
 static void hg_bulk_holds_drop(const struct hg_bulk_holds *holds);
 
+/*
+ * An operation's id is the address of its memory, which is used again, and above it which of its
+ * uses is meant. Systems that put marks of their own there have ids without.
+ */
+#define HG_BULK_OP_SHIFT   48
+#define HG_BULK_OP_POINTER ((UINT64_C(1) << HG_BULK_OP_SHIFT) - 1)
+static _Atomic bool hg_bulk_op_is_plain;
+
 hg_return_t hg_bulk_op_get(const struct hg_bulk_request *request, struct hg_bulk_transfer **op_p)
 {
     struct hg_bulk_transfer *op;
@@ -39,6 +47,9 @@ hg_return_t hg_bulk_op_get(const struct hg_bulk_request *request, struct hg_bulk
     op->direction = request->direction;
     op->size = request->size;
     op->completion.run = hg_bulk_op_callback;
+    /* A cancel of what it was before may look at it at this moment. */
+    (void) pthread_mutex_lock(&op->lock);
+    op->use++;
     op->ret = HG_SUCCESS;
     op->is_ended = false;
     op->accepted = 0;
@@ -46,6 +57,7 @@ hg_return_t hg_bulk_op_get(const struct hg_bulk_request *request, struct hg_bulk
     op->refused = 0;
     op->unassigned = 0;
     op->is_timed = false;
+    (void) pthread_mutex_unlock(&op->lock);
     op->deadline_ms = request->deadline_ms != HG_BULK_DEADLINE_DEFAULT
                           ? request->deadline_ms
                           : hg_class_get_deadline(request->origin->hg_class);
@@ -119,9 +131,23 @@ void hg_bulk_op_end(struct hg_bulk_transfer *op)
     hg_context_push(op->holds.context, &op->completion);
 }
 
+hg_op_id_t hg_bulk_op_id(const struct hg_bulk_transfer *op)
+{
+    const uintptr_t bits = (uintptr_t) op;
+
+    if (util_unlikely(bits > HG_BULK_OP_POINTER)) {
+        atomic_store_explicit(&hg_bulk_op_is_plain, true, memory_order_relaxed);
+        return (hg_op_id_t) bits;
+    }
+    return (hg_op_id_t) (bits | (uintptr_t) op->use << HG_BULK_OP_SHIFT);
+}
+
 hg_return_t HG_Bulk_cancel(hg_op_id_t op_id)
 {
-    struct hg_bulk_transfer *op = (struct hg_bulk_transfer *) (void *) op_id;
+    const bool is_plain = atomic_load_explicit(&hg_bulk_op_is_plain, memory_order_relaxed);
+    const uintptr_t bits = (uintptr_t) op_id;
+    struct hg_bulk_transfer *op =
+        (struct hg_bulk_transfer *) (is_plain ? bits : bits & HG_BULK_OP_POINTER);
     bool is_ended = false;
     bool is_retry_queued;
     hg_context_t *context;
@@ -132,6 +158,10 @@ hg_return_t HG_Bulk_cancel(hg_op_id_t op_id)
         return HG_INVALID_ARG;
     }
     (void) pthread_mutex_lock(&op->lock);
+    if (!is_plain && op->use != bits >> HG_BULK_OP_SHIFT) {
+        (void) pthread_mutex_unlock(&op->lock);
+        return HG_SUCCESS; /* it ended, and this is another one */
+    }
     if (!op->is_ended) {
         HG_PROBE1(cancel, op);
         op->accepted++; /* it is known, so it ends by its callback */

@@ -113,7 +113,7 @@ static hg_return_t hg_bulk_transfer_begin(const struct hg_bulk_request *request,
         return ret;
     /* Known before the operation can end, which may be in another thread at any time from here. */
     if (op_id != NULL && op_id != HG_OP_ID_IGNORE)
-        *op_id = (hg_op_id_t) (void *) op;
+        *op_id = hg_bulk_op_id(op);
     HG_PROBE3(bulk__begin, op, request->direction, request->size);
     if (origin == NULL && request->size > 0) {
         ret = hg_bulk_op_start(op, request, lane);

@@ -397,7 +397,7 @@ struct hg_controls {
     struct hg_control *free[HG_LANE_MAX]; /* linked by next_free */
     struct hg_control *all;               /* linked by next_all */
     struct hg_control *retry;             /* linked by next_free */
-    struct hg_handle *refused;            /* with error responses to be sent again, by next_waiting */
+    struct hg_handle *refused; /* with error responses to be sent again, by next_waiting */
     _Atomic bool has_retry;
     uint32_t sending;
     struct hg_handle *awaiting; /* responses that wait to be fetched, linked by next_awaiting */
@@ -688,7 +688,7 @@ struct hg_handle {
     uint8_t late_flags;
     size_t late_payload;
     uint32_t late_deadline_ms;
-    struct hg_handle *next_waiting; /* at the target: in the list of refused error responses */
+    struct hg_handle *next_waiting;  /* at the target: in the list of refused error responses */
     struct hg_handle **waiting_link; /* what points here */
     struct hg_handle *next_awaiting;
     struct hg_handle **awaiting_link; /* what points here */

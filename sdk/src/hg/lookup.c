@@ -13,7 +13,10 @@
 
 struct hg_lookup {
     struct hg_completion completion;
-    hg_context_t *context; /* valid until the callback */
+    uintptr_t id;
+    struct hg_lookup *next_live;
+    struct hg_lookup **live_link; /* what points here; with the next one under the lock of all */
+    hg_context_t *context;        /* valid until the callback */
     hg_class_t *hg_class;
     hg_cb_t callback;
     void *arg;
@@ -28,9 +31,19 @@ struct hg_lookup {
     hg_return_t ret;
 };
 
+/*
+ * Those whose callback has not returned. Ids are numbers that are used once, so that a cancel that
+ * comes too late finds nothing.
+ */
+static pthread_mutex_t hg_lookup_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct hg_lookup *hg_lookup_live;
+static uintptr_t hg_lookup_last_id = (uintptr_t) HG_OP_ID_IGNORE;
+
 static struct hg_lookup *hg_lookup_new(hg_context_t *context, hg_cb_t callback, void *arg,
                                        const char *name);
 static void hg_lookup_unref(struct hg_lookup *lookup);
+static void hg_lookup_forget(struct hg_lookup *lookup);
+static struct hg_lookup *hg_lookup_find(uintptr_t id);
 static void hg_lookup_start_timed(struct hg_lookup *lookup, unsigned int deadline_ms);
 static bool hg_lookup_start_thread(struct hg_lookup *lookup);
 static void *hg_lookup_thread(void *arg);
@@ -66,7 +79,7 @@ hg_return_t HG_Addr_lookup_deadline(hg_context_t *context, hg_cb_t callback, voi
     }
     /* Known before the operation can end, which may be in another thread at any time from here. */
     if (op_id_p != NULL && op_id_p != HG_OP_ID_IGNORE)
-        *op_id_p = (hg_op_id_t) (void *) lookup;
+        *op_id_p = (hg_op_id_t) lookup->id;
     hg_context_op_begin(context);
     if (deadline_ms != 0 && !context->hg_class->is_single_thread) {
         hg_lookup_start_timed(lookup, deadline_ms);
@@ -80,15 +93,16 @@ hg_return_t HG_Addr_lookup_deadline(hg_context_t *context, hg_cb_t callback, voi
 
 hg_return_t HG_Addr_lookup_cancel(hg_op_id_t op_id)
 {
-    struct hg_lookup *lookup = (struct hg_lookup *) (void *) op_id;
+    struct hg_lookup *lookup;
 
     if (op_id == HG_OP_ID_NULL || op_id == (hg_op_id_t) (void *) HG_OP_ID_IGNORE) {
         HG_LOG_ERROR("cannot cancel operation %p; pass one that a lookup returned", (void *) op_id);
         return HG_INVALID_ARG;
     }
+    lookup = hg_lookup_find((uintptr_t) op_id);
+    if (lookup == NULL)
+        return HG_SUCCESS; /* it has ended */
     HG_PROBE1(cancel, lookup);
-    /* The callback may return while this runs. */
-    atomic_fetch_add_explicit(&lookup->ref, 1, memory_order_relaxed);
     (void) pthread_mutex_lock(&lookup->lock);
     lookup->is_canceled = true;
     (void) pthread_mutex_unlock(&lookup->lock);
@@ -116,7 +130,39 @@ static struct hg_lookup *hg_lookup_new(hg_context_t *context, hg_cb_t callback, 
     lookup->arg = arg;
     lookup->completion.run = hg_lookup_run;
     atomic_init(&lookup->ref, 1);
+    (void) pthread_mutex_lock(&hg_lookup_lock);
+    lookup->id = ++hg_lookup_last_id;
+    lookup->next_live = hg_lookup_live;
+    lookup->live_link = &hg_lookup_live;
+    if (hg_lookup_live != NULL)
+        hg_lookup_live->live_link = &lookup->next_live;
+    hg_lookup_live = lookup;
+    (void) pthread_mutex_unlock(&hg_lookup_lock);
     return lookup;
+}
+
+/* With a reference, because the callback may return meanwhile; NULL: it has. */
+static struct hg_lookup *hg_lookup_find(uintptr_t id)
+{
+    struct hg_lookup *lookup;
+
+    (void) pthread_mutex_lock(&hg_lookup_lock);
+    for (lookup = hg_lookup_live; lookup != NULL && lookup->id != id; lookup = lookup->next_live)
+        ;
+    if (lookup != NULL)
+        atomic_fetch_add_explicit(&lookup->ref, 1, memory_order_relaxed);
+    (void) pthread_mutex_unlock(&hg_lookup_lock);
+    return lookup;
+}
+
+/* No cancel finds it any more. */
+static void hg_lookup_forget(struct hg_lookup *lookup)
+{
+    (void) pthread_mutex_lock(&hg_lookup_lock);
+    *lookup->live_link = lookup->next_live;
+    if (lookup->next_live != NULL)
+        lookup->next_live->live_link = lookup->live_link;
+    (void) pthread_mutex_unlock(&hg_lookup_lock);
 }
 
 static void hg_lookup_unref(struct hg_lookup *lookup)
@@ -237,6 +283,7 @@ static void hg_lookup_run(struct hg_completion *completion)
     (void) pthread_mutex_unlock(&lookup->lock);
     (void) lookup->callback(&info);
     /* The id is valid until the callback has returned: who cancels may not know that it ended. */
+    hg_lookup_forget(lookup);
     hg_lookup_unref(lookup);
     hg_context_op_end(context);
 }
