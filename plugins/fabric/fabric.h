@@ -305,4 +305,14 @@ int32_t fabric_cancel(struct na_plugin_context *context, void *op);
 /* na.multi_recv/1 and na.addr_serialize/1 (name, raw and incarnation, all checked); else NULL. */
 const void *fabric_get_extension(const char *id);
 
+/* Between two looks at a word that another processor is about to write. */
+static inline void fabric_cpu_relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
 #endif /* FABRIC_LAYER_H */

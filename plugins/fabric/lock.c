@@ -53,11 +53,7 @@ static bool fabric_lock_spin(struct fabric_endpoint_state *state)
     for (uint32_t i = 0; i < FABRIC_LOCK_SPINS; i++) {
         if (fabric_lock_try(state))
             return true;
-#if defined(__x86_64__) || defined(__i386__)
-        __builtin_ia32_pause();
-#elif defined(__aarch64__)
-        __asm__ volatile("yield");
-#endif
+        fabric_cpu_relax();
     }
     return false;
 }

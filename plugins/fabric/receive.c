@@ -8,6 +8,9 @@
 
 #include <string.h>
 
+static inline bool fabric_frame_arrived(struct fabric_peer_state *peer, uint32_t sequence,
+                                        const void *data, uint64_t size, uint64_t offset,
+                                        void *cookie);
 static bool fabric_compact_received(struct fabric_endpoint_state *state, const void *data,
                                     uint64_t size, void *cookie);
 static bool fabric_frame_is_next(struct fabric_peer_state *peer, uint32_t sequence);
@@ -38,7 +41,6 @@ bool fabric_frame_received(struct fabric_endpoint *endpoint, const void *data, u
     struct fabric_endpoint_state *state = endpoint->state;
     struct wire_header header;
     struct fabric_peer_state *peer;
-    bool is_taken;
 
     state->activity++;
     state->counters.frames_received++;
@@ -66,16 +68,7 @@ bool fabric_frame_received(struct fabric_endpoint *endpoint, const void *data, u
         fabric_frame_stale(state, le64toh(header.token), le32toh(header.incarnation));
         return true;
     }
-    peer->is_heard = true;
-    if (fabric_unlikely(!fabric_frame_is_next(peer, le32toh(header.sequence)))) {
-        peer->owed |= FABRIC_OWE_PING;
-        fabric_peer_flush(peer);
-        return true;
-    }
-    is_taken = fabric_frame_take(peer, data, size, sizeof(header), cookie, false);
-    if (fabric_unlikely(peer->owed != 0))
-        fabric_peer_flush(peer);
-    return is_taken;
+    return fabric_frame_arrived(peer, le32toh(header.sequence), data, size, sizeof(header), cookie);
 }
 
 /* Frames to ourselves. */
@@ -125,7 +118,6 @@ static bool fabric_compact_received(struct fabric_endpoint_state *state, const v
     struct fabric_peer_state *peer = NULL;
     struct wire_compact header;
     uint32_t index;
-    bool is_taken;
 
     memcpy(&header, data, sizeof(header));
     index = le32toh(header.index);
@@ -138,13 +130,23 @@ static bool fabric_compact_received(struct fabric_endpoint_state *state, const v
         fabric_frame_stale(state, index, (uint32_t) state->incarnation);
         return true;
     }
+    return fabric_frame_arrived(peer, le32toh(header.sequence), data, size, 0, cookie);
+}
+
+/* A frame of a peer that is known; its messages begin at `offset`. */
+static inline bool fabric_frame_arrived(struct fabric_peer_state *peer, uint32_t sequence,
+                                        const void *data, uint64_t size, uint64_t offset,
+                                        void *cookie)
+{
+    bool is_taken;
+
     peer->is_heard = true;
-    if (fabric_unlikely(!fabric_frame_is_next(peer, le32toh(header.sequence)))) {
+    if (fabric_unlikely(!fabric_frame_is_next(peer, sequence))) {
         peer->owed |= FABRIC_OWE_PING;
         fabric_peer_flush(peer);
         return true;
     }
-    is_taken = fabric_frame_take(peer, data, size, 0, cookie, false);
+    is_taken = fabric_frame_take(peer, data, size, offset, cookie, false);
     if (fabric_unlikely(peer->owed != 0))
         fabric_peer_flush(peer);
     return is_taken;

@@ -319,18 +319,13 @@ static int32_t ofi_job_target(const struct na_plugin_class *na_class, const stru
                               uint8_t **memory_p)
 {
     const struct ofi_attach_request *request = &job->request;
-    uint32_t access = request->is_put != 0 ? NA_PLUGIN_MEM_WRITE : NA_PLUGIN_MEM_READ;
-    const struct na_plugin_mem *mem = ofi_mem_find(na_class, request->key);
+    struct na_plugin_mem *mem;
+    int32_t ret = ofi_mem_reach(na_class, job->peer->name, request->key, request->offset,
+                                request->length, request->is_put != 0, &mem);
 
-    if (mem == NULL || (mem->access & access) == 0) {
-        OFI_LOG_DEBUG("refused a %s by %s: %s", request->is_put != 0 ? "put" : "get",
-                      job->peer->name, mem == NULL ? "no such memory" : "not allowed");
-        return NA_PLUGIN_PERMISSION;
-    }
-    if (request->offset > mem->length || request->length > mem->length - request->offset)
-        return NA_PLUGIN_OVERFLOW;
-    *memory_p = (uint8_t *) mem->base + request->offset;
-    return NA_PLUGIN_SUCCESS;
+    if (ret == NA_PLUGIN_SUCCESS)
+        *memory_p = (uint8_t *) mem->base + request->offset;
+    return ret;
 }
 
 static int32_t ofi_attach_status(int error)

@@ -108,14 +108,13 @@ void ofi_carry_control(struct na_plugin_class *na_class, struct fabric_peer *pee
 /* Memory of this very endpoint. */
 static int32_t ofi_carry_own(struct na_plugin_class *na_class, const struct fabric_rma *rma)
 {
-    const struct na_plugin_mem *mem = ofi_mem_find(na_class, rma->remote->key);
     uint8_t *local = (uint8_t *) rma->local->base + rma->local_offset, *remote;
+    struct na_plugin_mem *mem;
+    int32_t ret = ofi_mem_reach(na_class, na_class->name, rma->remote->key, rma->remote_offset,
+                                rma->length, rma->is_put != 0, &mem);
 
-    if (mem == NULL ||
-        (mem->access & (rma->is_put != 0 ? NA_PLUGIN_MEM_WRITE : NA_PLUGIN_MEM_READ)) == 0)
-        return NA_PLUGIN_PERMISSION;
-    if (rma->remote_offset > mem->length || rma->length > mem->length - rma->remote_offset)
-        return NA_PLUGIN_OVERFLOW;
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
     remote = (uint8_t *) mem->base + rma->remote_offset;
     memmove(rma->is_put != 0 ? remote : local, rma->is_put != 0 ? local : remote, rma->length);
     return NA_PLUGIN_SUCCESS;

@@ -147,11 +147,7 @@ bool ofi_guard_take(struct ofi_guard *guard, uint64_t self)
             atomic_compare_exchange_strong_explicit(&guard->word->holder, &nobody, self,
                                                     memory_order_acquire, memory_order_relaxed))
             return true;
-#if defined(__x86_64__) || defined(__i386__)
-        __builtin_ia32_pause();
-#elif defined(__aarch64__)
-        __asm__ volatile("yield");
-#endif
+        fabric_cpu_relax();
     }
     return ofi_guard_take_over(guard, self);
 }

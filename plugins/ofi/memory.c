@@ -252,7 +252,7 @@ refuse:
 }
 
 /* What is registered under that key; NULL when nothing is. The lock is held. */
-struct na_plugin_mem *ofi_mem_find(const struct na_plugin_class *na_class, uint64_t key)
+static struct na_plugin_mem *ofi_mem_find(const struct na_plugin_class *na_class, uint64_t key)
 {
     struct na_plugin_mem *mem =
         na_class->exposed != NULL ? na_class->exposed[ofi_mem_bucket(key)] : NULL;
@@ -260,6 +260,27 @@ struct na_plugin_mem *ofi_mem_find(const struct na_plugin_class *na_class, uint6
     while (mem != NULL && mem->key != key)
         mem = mem->next;
     return mem;
+}
+
+/*
+ * What `who` may put to or get from, for a transfer that the target carries out: each bit of the
+ * question may be forged. The lock is held.
+ */
+int32_t ofi_mem_reach(const struct na_plugin_class *na_class, const char *who, uint64_t key,
+                      uint64_t offset, uint64_t length, bool is_put, struct na_plugin_mem **mem_p)
+{
+    uint32_t access = is_put ? NA_PLUGIN_MEM_WRITE : NA_PLUGIN_MEM_READ;
+    struct na_plugin_mem *mem = ofi_mem_find(na_class, key);
+
+    if (mem == NULL || (mem->access & access) == 0) {
+        OFI_LOG_DEBUG("refused a %s by %s: %s", is_put ? "put" : "get", who,
+                      mem == NULL ? "no such memory" : "not allowed");
+        return NA_PLUGIN_PERMISSION;
+    }
+    if (offset > mem->length || length > mem->length - offset)
+        return NA_PLUGIN_OVERFLOW;
+    *mem_p = mem;
+    return NA_PLUGIN_SUCCESS;
 }
 
 static struct na_plugin_mem *ofi_mem_alloc(struct na_plugin_class *na_class)

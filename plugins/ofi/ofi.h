@@ -371,7 +371,8 @@ int32_t ofi_mem_serialize(struct na_plugin_class *na_class, struct na_plugin_mem
 int32_t ofi_mem_deserialize(struct na_plugin_class *na_class, const void *buf, uint64_t size,
                             struct na_plugin_mem **mem_p);
 void ofi_mem_destroy_all(struct na_plugin_class *na_class);
-struct na_plugin_mem *ofi_mem_find(const struct na_plugin_class *na_class, uint64_t key);
+int32_t ofi_mem_reach(const struct na_plugin_class *na_class, const char *who, uint64_t key,
+                      uint64_t offset, uint64_t length, bool is_put, struct na_plugin_mem **mem_p);
 int32_t ofi_random_key(struct na_plugin_class *na_class, uint64_t *key_p);
 
 /* rma.c */

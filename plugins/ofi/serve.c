@@ -218,19 +218,10 @@ static int32_t ofi_serve_find(const struct na_plugin_class *na_class,
                               const struct fabric_peer *peer,
                               const struct ofi_carry_request *wanted, struct na_plugin_mem **mem_p)
 {
-    uint32_t access = wanted->is_put != 0 ? NA_PLUGIN_MEM_WRITE : NA_PLUGIN_MEM_READ;
-    struct na_plugin_mem *mem = ofi_mem_find(na_class, wanted->key);
+    int32_t ret = ofi_mem_reach(na_class, peer->name, wanted->key, wanted->offset, wanted->length,
+                                wanted->is_put != 0, mem_p);
 
-    if (mem == NULL || (mem->access & access) == 0) {
-        OFI_LOG_DEBUG("refused a %s by %s: %s", wanted->is_put != 0 ? "put" : "get", peer->name,
-                      mem == NULL ? "no such memory" : "not allowed");
-        return NA_PLUGIN_PERMISSION;
-    }
-    if (wanted->length == 0 || wanted->offset > mem->length ||
-        wanted->length > mem->length - wanted->offset)
-        return NA_PLUGIN_OVERFLOW;
-    *mem_p = mem;
-    return NA_PLUGIN_SUCCESS;
+    return ret == NA_PLUGIN_SUCCESS && wanted->length == 0 ? NA_PLUGIN_OVERFLOW : ret;
 }
 
 static void ofi_serve_inline(struct na_plugin_class *na_class, struct fabric_peer *peer,
