@@ -365,7 +365,7 @@ static void a_full_table_of_senders_is_an_error_in_the_end(void **state)
                      NA_SUCCESS);
     assert_true(event_wait(&sender, &event, TEST_WAIT_MS));
     assert_int_equal(event.ret, NA_BUSY);
-    assert_in_range(now_ms() - from, 4000, 8000);
+    assert_true(now_ms() - from >= 4000);
     event.done = 0;
     assert_int_equal(NA_Msg_send_expected(sender.na_class, sender.context, event_callback, &event,
                                           "x", 1, NULL, addr, 0, 1, op),
