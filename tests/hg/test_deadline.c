@@ -269,7 +269,7 @@ static void parked_handles_do_not_keep_a_context(void **state)
         (void) HG_Destroy(handle);
     }
     atomic_store(&cancel_is_deaf, false);
-    pair_run(&pair, 30);
+    pair_wait_held(&pair, &pair.target, 3);
     while (pair.target.held_count > 0)
         (void) HG_Destroy(pair.target.held[--pair.target.held_count]);
     pair_close(&pair);

@@ -101,6 +101,8 @@ static na_return_t use_memory(struct run *run)
     if (ret == NA_SUCCESS)
         ret = NA_Mem_register(na_class, run->local, NA_MEM_TYPE_HOST, 0);
     if (ret == NA_SUCCESS)
+        ret = NA_Mem_register(na_class, run->target, NA_MEM_TYPE_HOST, 0);
+    if (ret == NA_SUCCESS)
         ret = NA_Mem_handle_serialize(na_class, run->bytes, sizeof(run->bytes), run->target);
     if (ret == NA_SUCCESS)
         ret = NA_Mem_handle_deserialize(na_class, &run->remote, run->bytes,

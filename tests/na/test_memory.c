@@ -151,6 +151,7 @@ static void segments_are_one_range(void **state)
     assert_int_equal(
         NA_Mem_handle_create_segments(loop.na_class, segments, 2, NA_MEM_READ_ONLY, &target),
         NA_SUCCESS);
+    assert_int_equal(NA_Mem_register(loop.na_class, target, NA_MEM_TYPE_HOST, 0), NA_SUCCESS);
     remote = travel(target);
     assert_int_equal(
         NA_Get(loop.na_class, loop.context, NULL, NULL, local, 0, remote, 1, 4, loop.self, 0, op),
@@ -161,7 +162,7 @@ static void segments_are_one_range(void **state)
         NA_Get(loop.na_class, loop.context, NULL, NULL, local, 0, remote, 1, 6, loop.self, 0, op),
         NA_OVERFLOW);
     NA_Mem_handle_free(loop.na_class, remote);
-    NA_Mem_handle_free(loop.na_class, target);
+    release(target);
     for (int i = 0; i < 5; i++)
         segments[i] = (struct na_segment){one, 1};
     assert_int_equal(

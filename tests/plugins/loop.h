@@ -62,7 +62,9 @@ struct na_plugin_addr {
 struct na_plugin_mem {
     struct na_plugin_segment segments[4];
     uint64_t count;
+    uint64_t key; /* 0 until it is registered */
     uint32_t flags;
+    struct na_plugin_mem *next; /* of what is registered */
 };
 
 extern struct loop_control loop_control;

@@ -1,10 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The loop plugin's memory handles, and transfers between them: byte by byte, at once. */
+/*
+ * The loop plugin's memory handles, and transfers between them: byte by byte, at once, and to and
+ * from what is registered only.
+ */
 
 #include "loop.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* What peers may put to and get from, guarded by the mutex. */
+static pthread_mutex_t registered_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct na_plugin_mem *registered;
+static uint64_t last_key;
 
 static int32_t mem_make(const struct na_plugin_segment *segments, uint64_t segment_count,
                         uint32_t flags, struct na_plugin_mem **mem_p)
@@ -19,6 +28,18 @@ static int32_t mem_make(const struct na_plugin_segment *segments, uint64_t segme
     loop_count(1);
     *mem_p = mem;
     return NA_PLUGIN_SUCCESS;
+}
+
+static void mem_hide(struct na_plugin_mem *mem)
+{
+    struct na_plugin_mem **place = &registered;
+
+    pthread_mutex_lock(&registered_mutex);
+    while (*place != NULL && *place != mem)
+        place = &(*place)->next;
+    if (*place != NULL)
+        *place = mem->next;
+    pthread_mutex_unlock(&registered_mutex);
 }
 
 int32_t loop_mem_create(struct na_plugin_class *na_class, void *base, uint64_t length,
@@ -43,6 +64,7 @@ int32_t loop_mem_create_segments(struct na_plugin_class *na_class,
 void loop_mem_destroy(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
 {
     (void) na_class;
+    mem_hide(mem);
     free(mem);
     loop_count(-1);
 }
@@ -51,16 +73,22 @@ int32_t loop_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem
                           uint32_t mem_type, uint64_t device)
 {
     (void) na_class;
-    (void) mem;
     (void) mem_type;
     (void) device;
-    return loop_fails("mem_register");
+    if (loop_fails("mem_register") != 0)
+        return loop_fails("mem_register");
+    pthread_mutex_lock(&registered_mutex);
+    mem->key = ++last_key;
+    mem->next = registered;
+    registered = mem;
+    pthread_mutex_unlock(&registered_mutex);
+    return NA_PLUGIN_SUCCESS;
 }
 
 int32_t loop_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
 {
     (void) na_class;
-    (void) mem;
+    mem_hide(mem);
     return loop_fails("mem_deregister");
 }
 
@@ -83,6 +111,7 @@ int32_t loop_mem_deserialize(struct na_plugin_class *na_class, const void *buf, 
                              struct na_plugin_mem **mem_p)
 {
     struct na_plugin_mem mem;
+    int32_t ret;
 
     (void) na_class;
     if (loop_fails("mem_deserialize") != 0)
@@ -90,7 +119,12 @@ int32_t loop_mem_deserialize(struct na_plugin_class *na_class, const void *buf, 
     if (size != sizeof(mem))
         return NA_PLUGIN_PROTOCOL_ERROR;
     memcpy(&mem, buf, sizeof(mem));
-    return mem_make(mem.segments, mem.count, mem.flags, mem_p);
+    if (mem.count > sizeof(mem.segments) / sizeof(mem.segments[0]))
+        return NA_PLUGIN_PROTOCOL_ERROR;
+    ret = mem_make(mem.segments, mem.count, mem.flags, mem_p);
+    if (ret == NA_PLUGIN_SUCCESS)
+        (*mem_p)->key = mem.key;
+    return ret;
 }
 
 static char *mem_at(const struct na_plugin_mem *mem, uint64_t offset)
@@ -103,15 +137,40 @@ static char *mem_at(const struct na_plugin_mem *mem, uint64_t offset)
     return NULL;
 }
 
-static int32_t transfer(struct na_plugin_context *context, struct loop_op *op,
-                        const struct na_plugin_mem *to, uint64_t to_offset,
-                        const struct na_plugin_mem *from, uint64_t from_offset, uint64_t length,
-                        const char *function)
+/* Whatever the handle says: what counts is what was registered. The mutex is held. */
+static int32_t copy(const struct na_plugin_mem *local, uint64_t local_offset, uint64_t key,
+                    uint64_t offset, uint64_t length, bool is_put)
 {
-    if (loop_fails(function) != 0)
-        return loop_fails(function);
+    const struct na_plugin_mem *remote = registered;
+
+    while (remote != NULL && remote->key != key)
+        remote = remote->next;
+    if (remote == NULL)
+        return NA_PLUGIN_PERMISSION;
+    if (length > 0 && (offset + length < offset || mem_at(remote, offset + length - 1) == NULL))
+        return NA_PLUGIN_OVERFLOW;
     for (uint64_t i = 0; i < length; i++)
-        *mem_at(to, to_offset + i) = *mem_at(from, from_offset + i);
+        if (is_put)
+            *mem_at(remote, offset + i) = *mem_at(local, local_offset + i);
+        else
+            *mem_at(local, local_offset + i) = *mem_at(remote, offset + i);
+    return NA_PLUGIN_SUCCESS;
+}
+
+static int32_t transfer(struct na_plugin_context *context, struct loop_op *op,
+                        const struct na_plugin_mem *local, uint64_t local_offset,
+                        const struct na_plugin_mem *remote, uint64_t remote_offset, uint64_t length,
+                        bool is_put)
+{
+    int32_t ret = loop_fails(is_put ? "put" : "get");
+
+    if (ret != 0)
+        return ret;
+    pthread_mutex_lock(&registered_mutex);
+    ret = copy(local, local_offset, remote->key, remote_offset, length, is_put);
+    pthread_mutex_unlock(&registered_mutex);
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
     op->kind = TRANSFER;
     pthread_mutex_lock(&context->mutex);
     loop_append(&context->done, op);
@@ -126,7 +185,7 @@ int32_t loop_put(struct na_plugin_context *context, void *op, struct na_plugin_m
 {
     (void) addr;
     (void) remote_id;
-    return transfer(context, op, remote, remote_offset, local, local_offset, length, "put");
+    return transfer(context, op, local, local_offset, remote, remote_offset, length, true);
 }
 
 int32_t loop_get(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
@@ -135,5 +194,5 @@ int32_t loop_get(struct na_plugin_context *context, void *op, struct na_plugin_m
 {
     (void) addr;
     (void) remote_id;
-    return transfer(context, op, local, local_offset, remote, remote_offset, length, "get");
+    return transfer(context, op, local, local_offset, remote, remote_offset, length, false);
 }

@@ -13,17 +13,18 @@
 
 #include <inttypes.h>
 
+static inline void hg_forward_end(struct hg_handle *handle);
 static void hg_forward_expose_end(struct hg_handle *handle);
 static void hg_forward_run_late(struct hg_completion *completion);
 static hg_return_t hg_forward_refused_late(struct hg_handle *handle, hg_return_t ret);
 static hg_return_t hg_forward_check(const struct hg_handle *handle);
 static hg_return_t hg_forward_follow(struct hg_handle *handle);
 static void hg_forward_failed(struct hg_handle *handle, na_return_t na_return);
-static hg_return_t hg_forward_start(struct hg_handle *handle, size_t payload, uint8_t flags,
-                                    bool *is_draining_p);
+static UTIL_ALWAYS_INLINE hg_return_t hg_forward_start(struct hg_handle *handle, size_t payload,
+                                                       uint8_t flags, bool *is_draining_p);
 static void hg_forward_cancel_start(struct hg_handle *handle);
-static hg_return_t hg_forward_post(struct hg_handle *handle);
-static hg_return_t hg_forward_send(struct hg_handle *handle, size_t size);
+static UTIL_ALWAYS_INLINE hg_return_t hg_forward_post(struct hg_handle *handle);
+static UTIL_ALWAYS_INLINE hg_return_t hg_forward_send(struct hg_handle *handle, size_t size);
 static void hg_forward_drain(struct hg_handle *handle);
 static void hg_forward_drained(struct hg_handle *handle);
 static void hg_forward_new_tag(struct hg_handle *handle);
@@ -100,10 +101,15 @@ error:
 void hg_forward_part_done(struct hg_handle *handle)
 {
     if (hg_handle_part_drop(handle))
-        hg_forward_ended(handle);
+        hg_forward_end(handle);
 }
 
 void hg_forward_ended(struct hg_handle *handle)
+{
+    hg_forward_end(handle);
+}
+
+static inline void hg_forward_end(struct hg_handle *handle)
 {
     hg_forward_expose_end(handle);
     if (util_unlikely(atomic_load_explicit(&handle->flow, memory_order_relaxed) != NULL) &&
@@ -225,8 +231,8 @@ static void hg_forward_failed(struct hg_handle *handle, na_return_t na_return)
 }
 
 /* Post and send. On failure nothing is left behind, or *is_draining_p is set. */
-static hg_return_t hg_forward_start(struct hg_handle *handle, size_t payload, uint8_t flags,
-                                    bool *is_draining_p)
+static UTIL_ALWAYS_INLINE hg_return_t hg_forward_start(struct hg_handle *handle, size_t payload,
+                                                       uint8_t flags, bool *is_draining_p)
 {
     hg_context_t *context = handle->info.context;
     const uint32_t deadline_ms =
@@ -295,7 +301,7 @@ static void hg_forward_cancel_start(struct hg_handle *handle)
     hg_forward_part_done(handle);
 }
 
-static hg_return_t hg_forward_post(struct hg_handle *handle)
+static UTIL_ALWAYS_INLINE hg_return_t hg_forward_post(struct hg_handle *handle)
 {
     const struct hg_class_lane *lane = hg_handle_lane(handle);
     na_return_t na_return;
@@ -312,7 +318,7 @@ static hg_return_t hg_forward_post(struct hg_handle *handle)
     return hg_return_from_na(na_return);
 }
 
-static hg_return_t hg_forward_send(struct hg_handle *handle, size_t size)
+static UTIL_ALWAYS_INLINE hg_return_t hg_forward_send(struct hg_handle *handle, size_t size)
 {
     const struct hg_class_lane *lane = hg_handle_lane(handle);
     na_return_t na_return;
@@ -355,7 +361,9 @@ static void hg_forward_new_tag(struct hg_handle *handle)
 {
     const struct hg_class_lane *lane = hg_handle_lane(handle);
 
-    handle->generation = hg_generation_after(handle);
+    handle->generation++;
+    if (util_unlikely(handle->spent != NULL))
+        handle->generation = hg_generation_unspent(handle, handle->generation);
     handle->tag = ((na_tag_t) handle->generation & lane->generation_mask) << lane->slot_bits;
     handle->tag |= handle->slot;
     handle->cookie = (uint32_t) (handle->generation >> lane->generation_bits) & HG_COOKIE_MASK;

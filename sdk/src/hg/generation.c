@@ -52,13 +52,10 @@ void hg_generation_end(uint64_t generation)
     (void) pthread_mutex_unlock(&hg_generation_lock);
 }
 
-uint64_t hg_generation_after(const struct hg_handle *handle)
+uint64_t hg_generation_unspent(const struct hg_handle *handle, uint64_t generation)
 {
-    uint64_t generation = handle->generation + 1;
-
-    if (util_unlikely(handle->spent != NULL))
-        while (hg_generation_is_spent(handle, generation))
-            generation++;
+    while (hg_generation_is_spent(handle, generation))
+        generation++;
     return generation;
 }
 

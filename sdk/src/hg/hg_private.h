@@ -457,8 +457,8 @@ struct hg_spent {
     uint64_t bits[HG_SPENT_MAX / 64];
 };
 
-/* The generation of a handle's next use. */
-uint64_t hg_generation_after(const struct hg_handle *handle);
+/* The first generation from this one on that no late answer can be of. */
+uint64_t hg_generation_unspent(const struct hg_handle *handle, uint64_t generation);
 
 /* A handle's use ended without its answer, which may still come. */
 void hg_generation_spend(struct hg_handle *handle);

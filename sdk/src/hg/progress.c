@@ -37,6 +37,8 @@ static void hg_context_sleep(hg_context_t *context, uint64_t start, uint64_t end
 static unsigned int hg_context_wait_ms(hg_context_t *context, uint64_t now, uint64_t ms);
 static enum hg_poll hg_context_poll_kind(hg_context_t *context);
 static void hg_context_tune(hg_context_t *context, enum hg_poll kind, uint64_t slept_ns);
+static unsigned int hg_context_run_within(hg_context_t *context, unsigned int timeout,
+                                          unsigned int max_count);
 static unsigned int hg_context_run(hg_context_t *context, unsigned int max_count);
 static struct hg_completion *hg_context_pop(hg_context_t *context);
 static void hg_context_wait_trigger(hg_context_t *context, uint64_t end);
@@ -65,17 +67,24 @@ hg_return_t HG_Trigger(hg_context_t *context, unsigned int timeout, unsigned int
         return HG_INVALID_ARG;
     }
     count = hg_context_run(context, max_count);
-    if (count == 0 && timeout > 0 && max_count > 0) {
-        uint64_t end = hg_clock_ns() + timeout * HG_NS_PER_MS;
-
-        do {
-            hg_context_wait_trigger(context, end);
-            count = hg_context_run(context, max_count);
-        } while (count == 0 && hg_clock_ns() < end);
-    }
+    if (count == 0 && timeout > 0 && max_count > 0)
+        count = hg_context_run_within(context, timeout, max_count);
     if (actual_count_p != NULL)
         *actual_count_p = count;
     return count > 0 || max_count == 0 ? HG_SUCCESS : HG_TIMEOUT;
+}
+
+static unsigned int UTIL_COLD hg_context_run_within(hg_context_t *context, unsigned int timeout,
+                                                    unsigned int max_count)
+{
+    const uint64_t end = hg_clock_ns() + timeout * HG_NS_PER_MS;
+    unsigned int count;
+
+    do {
+        hg_context_wait_trigger(context, end);
+        count = hg_context_run(context, max_count);
+    } while (count == 0 && hg_clock_ns() < end);
+    return count;
 }
 
 int HG_Event_get_wait_fd(const hg_context_t *context)
@@ -432,7 +441,7 @@ static void hg_context_tune(hg_context_t *context, enum hg_poll kind, uint64_t s
     atomic_store_explicit(&context->poll_ns[kind], poll_ns, memory_order_relaxed);
 }
 
-static unsigned int hg_context_run(hg_context_t *context, unsigned int max_count)
+static UTIL_ALWAYS_INLINE unsigned int hg_context_run(hg_context_t *context, unsigned int max_count)
 {
     unsigned int count = 0;
 

@@ -85,7 +85,8 @@ static inline void hg_respond_end(struct hg_handle *handle)
     } else {
         /* Nobody wants to know: no need to go through the queue. */
         HG_PROBE2(respond__done, handle, atomic_load_explicit(&handle->ret, memory_order_relaxed));
-        hg_extra_free(&handle->out_extra);
+        if (util_unlikely(handle->out_extra.block != NULL))
+            hg_extra_free(&handle->out_extra);
         atomic_store_explicit(&handle->state, HG_HANDLE_DONE, memory_order_release);
         hg_handle_unref(handle);
     }
@@ -134,8 +135,9 @@ static hg_return_t hg_respond_check(const struct hg_handle *handle)
     return HG_SUCCESS;
 }
 
-static hg_return_t hg_respond_start(struct hg_handle *handle, uint16_t magic, hg_return_t ret_code,
-                                    size_t payload, uint8_t flags)
+static UTIL_ALWAYS_INLINE hg_return_t hg_respond_start(struct hg_handle *handle, uint16_t magic,
+                                                       hg_return_t ret_code, size_t payload,
+                                                       uint8_t flags)
 {
     const struct hg_class_lane *lane = hg_handle_lane(handle);
     bool is_fetched = handle->out_extra.block != NULL, is_given_up = false;

@@ -13,6 +13,9 @@
 /* Error paths: kept out of line and away from the hot code. */
 #define UTIL_COLD __attribute__((__cold__, __noinline__))
 
+/* For the hot path only, where a call costs as much as what is called. */
+#define UTIL_ALWAYS_INLINE inline __attribute__((__always_inline__))
+
 /* The object that has `ptr` as its member. */
 #define util_container_of(ptr, type, member) \
     ((type *) (void *) ((char *) (ptr) -offsetof(type, member)))
