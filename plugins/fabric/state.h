@@ -24,6 +24,7 @@
 #define FABRIC_PEER_MAX      (UINT32_C(1) << 20)
 #define FABRIC_TICK_NS       UINT64_C(100000000)
 #define FABRIC_RETRY_NS      UINT64_C(1000000) /* a sleeper's next try of what the fabric refused */
+#define FABRIC_RETRY_NS_MAX  UINT64_C(32000000) /* while nothing moves, as to a peer that is busy */
 #define FABRIC_PAUSE_NS      UINT64_C(50000000) /* a sleep that the fabric cannot end */
 #define FABRIC_POLLS_A_CLOCK 32u
 #define FABRIC_PING_MS       250u  /* silence after which a peer that is waited for is greeted */
@@ -291,7 +292,9 @@ struct fabric_endpoint_state {
     int timer_fd;
     uint32_t ticks;
     uint32_t watch_count;
-    uint64_t timer_end; /* when it goes off; 0: it is not set */
+    uint64_t timer_end;   /* when it goes off; 0: it is not set */
+    uint64_t retry_delay; /* until what was refused is tried again, by who sleeps */
+    uint64_t retry_moved; /* frames sent and received when that was chosen */
     uint64_t tick_last;
 
     uint64_t host_id, pid_namespace, start_time;

@@ -15,6 +15,7 @@
 
 static bool fabric_wait_watch_fd(int epoll_fd, int operation, int fd, bool is_paused);
 static void fabric_wait_timer_set(struct fabric_endpoint_state *state);
+static uint64_t fabric_wait_retry_delay(struct fabric_endpoint_state *state);
 static bool fabric_wait_has_work(const struct fabric_endpoint_state *state);
 
 int32_t fabric_poll_get_fd(struct na_plugin_context *context)
@@ -187,7 +188,7 @@ static void fabric_wait_timer_set(struct fabric_endpoint_state *state)
     uint64_t now, delay;
 
     if (!fabric_list_empty(&state->retry))
-        delay = FABRIC_RETRY_NS;
+        delay = fabric_wait_retry_delay(state);
     else if (state->is_paused)
         delay = FABRIC_PAUSE_NS;
     else if (state->waiting != 0 || state->in_flight != 0 || state->cancelling != 0 ||
@@ -203,6 +204,19 @@ static void fabric_wait_timer_set(struct fabric_endpoint_state *state)
     timer.it_value.tv_nsec = (long) delay;
     if (timerfd_settime(state->timer_fd, 0, &timer, NULL) == 0)
         state->timer_end = now + delay;
+}
+
+/* Hundreds that wait for one peer to take their connection have to leave it the processors. */
+static uint64_t fabric_wait_retry_delay(struct fabric_endpoint_state *state)
+{
+    const uint64_t moved = state->counters.frames_sent + state->counters.frames_received;
+
+    if (state->retry_delay == 0 || moved != state->retry_moved)
+        state->retry_delay = FABRIC_RETRY_NS;
+    else if (state->timer_end == 0 && state->retry_delay < FABRIC_RETRY_NS_MAX)
+        state->retry_delay *= 2;
+    state->retry_moved = moved;
+    return state->retry_delay;
 }
 
 /* Something that a poll can do now. */
