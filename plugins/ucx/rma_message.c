@@ -57,7 +57,8 @@ void ucx_message_stop(struct ucx_transfer *transfer)
         message_take_back(transfer);
         return;
     }
-    if (link->phase != UCX_LINK_READY || link->is_failing)
+    if (link->phase != UCX_LINK_READY || link->is_failing ||
+        (transfer->way == UCX_WAY_READ && transfer->asked == 0))
         return;
     ticket = ucx_ticket_get(link);
     if (ticket == NULL)
@@ -253,8 +254,8 @@ ucs_status_t ucx_done_received(void *arg, const void *header, size_t header_size
     transfer = ucx_table_find(&na_class->transfers, copy.transfer);
     if (transfer == NULL || transfer->link != link || transfer->way == UCX_WAY_UCP)
         return UCS_OK;
-    if (transfer->way == UCX_WAY_COPY)
-        ucx_attach_answered(
+    if (transfer->way == UCX_WAY_COPY || transfer->way == UCX_WAY_READ)
+        (transfer->way == UCX_WAY_COPY ? ucx_attach_answered : ucx_read_answered)(
             transfer, copy.status == NA_PLUGIN_SUCCESS ? copy.status : message_status(copy.status));
     else if (copy.status != NA_PLUGIN_SUCCESS)
         ucx_transfer_advance(transfer, message_status(copy.status), 0);
