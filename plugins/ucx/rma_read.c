@@ -12,8 +12,8 @@
 #include <sys/uio.h>
 
 #define READ_PIECE  (UINT64_C(512) << 10)
-#define READ_BUDGET (UINT64_C(1) << 20)   /* bytes in one poll */
-#define READ_SHARED (UINT64_C(256) << 10) /* of at least so many the target copies half */
+#define READ_BUDGET (UINT64_C(1) << 20)  /* bytes in one poll */
+#define READ_SHARED (UINT64_C(64) << 10) /* of at least so many the target copies half */
 
 static uint64_t read_place(const struct ucx_transfer *transfer);
 static int32_t read_check(const struct ucx_transfer *transfer, uint64_t *base_p);
@@ -159,8 +159,8 @@ static void read_share(struct ucx_transfer *transfer)
 }
 
 /*
- * The kernel fills the buffers in the order of the array: a key that is the same behind the data was
- * so before, because each is given once.
+ * The kernel fills the buffers in the order of the array: a key that is the same behind the data
+ * was so before, because each is given once.
  */
 static int32_t read_piece(struct ucx_transfer *transfer, uint64_t *moved_p)
 {

@@ -5,12 +5,12 @@
  * a program adds how its library does it.
  *
  * Bulk is to be compared with as many in flight: a line of --window N with
- *   hg_perf na --op get --in-flight N    the same thing, a get and nothing else;
- *   hg_perf bulk --in-flight N           pulls, each of which contains the RPC that asks for it: with
- *                                        one in flight its round trip comes on top of the transfer,
- *                                        with more it costs processor time that both sides need.
+ *   hg_perf na --op get --in-flight N   the same thing, a get and nothing else;
+ *   hg_perf bulk --in-flight N          pulls, each of which contains the RPC that asks for it:
+ *                                       with one in flight its round trip is added to the transfer,
+ *                                       with more it costs processor time that both sides need.
  * Both sides poll (--busy) and are bound alike (--bind 0,1). What counts is the better of reads and
- * of the stream, in the same run: what the memory gives differs by more from one minute to the next.
+ * of the stream, in the same run: what the memory gives differs more from one minute to another.
  */
 
 #ifndef PERF_RAW_H

@@ -13,8 +13,8 @@
 #include <cmocka.h>
 
 #define WAIT_NS UINT64_C(10000000000)
-#define SMALL   (UINT64_C(64) << 10) /* is read without help */
-#define LARGE   (UINT64_C(8) << 20)  /* more than a poll reads, also of a half */
+#define SMALL   (UINT64_C(32) << 10) /* is read without help */
+#define LARGE   (UINT64_C(4) << 20)  /* more than a poll reads, also of a half */
 
 struct side {
     struct na_plugin_class *na_class;
@@ -106,9 +106,9 @@ static void get(struct pair *pair, uint64_t length)
 }
 
 /* Polls the origin, and the target if it is to help. False: it does not end. */
-static bool await(struct pair *pair, bool with_target, uint64_t ns)
+static bool await(struct pair *pair, bool with_target)
 {
-    uint64_t end = host.clock_ns() + ns;
+    uint64_t end = host.clock_ns() + WAIT_NS;
 
     while (done_op == NULL && host.clock_ns() < end) {
         poll_one(&pair->a);
@@ -118,48 +118,66 @@ static bool await(struct pair *pair, bool with_target, uint64_t ns)
     return done_op == pair->op;
 }
 
-static struct ucx_link *link_of(struct pair *pair)
+static struct ucx_link *link_of(const struct side *side)
 {
-    return fabric_container(pair->a.na_class->links.next, struct ucx_link, node);
+    return fabric_container(side->na_class->links.next, struct ucx_link, node);
 }
 
-static int pair_open(void **state)
+/* Anew for each test: what one of them withdrew or forbade. */
+static int pair_publish(void **state)
+{
+    struct pair *pair = *state;
+    uint8_t handle[256];
+    uint64_t size;
+
+    for (uint64_t i = 0; i < LARGE; i++)
+        pair->from[i] = (uint8_t) (i * 7 + i / 4096 + 1);
+    if (pair->remote != NULL)
+        ucx_mem_destroy(pair->a.na_class, pair->remote);
+    assert_int_equal(ucx_mem_register(pair->b.na_class, pair->shared, NA_PLUGIN_MEM_TYPE_HOST, 0),
+                     0);
+    size = ucx_mem_serialize_size(pair->b.na_class, pair->shared);
+    assert_true(size <= sizeof(handle));
+    assert_int_equal(ucx_mem_serialize(pair->b.na_class, pair->shared, handle, sizeof(handle)), 0);
+    assert_int_equal(ucx_mem_deserialize(pair->a.na_class, handle, size, &pair->remote), 0);
+    if (!fabric_list_empty(&pair->a.na_class->links)) {
+        link_of(&pair->a)->is_attach_refused = false;
+        link_of(&pair->a)->registry = (uint64_t) (uintptr_t) pair->b.na_class->registry;
+        link_of(&pair->b)->pid = (uint32_t) getpid();
+    }
+    return 0;
+}
+
+static int setup(void **state)
 {
     struct pair *pair = calloc(1, sizeof(*pair));
-    uint8_t handle[256];
 
+    host = plugin_host;
+    host.op_complete = complete;
+    ucx_host = &host;
     side_open(&pair->a);
     side_open(&pair->b);
     assert_int_equal(ucx_addr_lookup(pair->a.na_class, pair->b.na_class->name, &pair->to_b), 0);
     pair->op = host.mem_alloc(fabric_op_size(), fabric_op_align());
     pair->into = calloc(1, LARGE);
     pair->from = malloc(LARGE);
-    for (uint64_t i = 0; i < LARGE; i++)
-        pair->from[i] = (uint8_t) (i * 7 + i / 4096 + 1);
     assert_int_equal(
         ucx_mem_create(pair->a.na_class, pair->into, LARGE, NA_PLUGIN_MEM_WRITE, &pair->local), 0);
     assert_int_equal(ucx_mem_register(pair->a.na_class, pair->local, NA_PLUGIN_MEM_TYPE_HOST, 0),
                      0);
     assert_int_equal(
         ucx_mem_create(pair->b.na_class, pair->from, LARGE, NA_PLUGIN_MEM_READ, &pair->shared), 0);
-    assert_int_equal(ucx_mem_register(pair->b.na_class, pair->shared, NA_PLUGIN_MEM_TYPE_HOST, 0),
-                     0);
-    assert_true(ucx_mem_serialize_size(pair->b.na_class, pair->shared) <= sizeof(handle));
-    assert_int_equal(ucx_mem_serialize(pair->b.na_class, pair->shared, handle, sizeof(handle)), 0);
-    assert_int_equal(ucx_mem_deserialize(pair->a.na_class, handle,
-                                         ucx_mem_serialize_size(pair->b.na_class, pair->shared),
-                                         &pair->remote),
-                     0);
     *state = pair;
     /* They meet. */
+    assert_int_equal(pair_publish(state), 0);
     get(pair, 1);
-    assert_true(await(pair, true, WAIT_NS));
+    assert_true(await(pair, true));
     assert_int_equal(done_status, 0);
-    assert_int_not_equal(link_of(pair)->registry, 0);
+    assert_int_not_equal(link_of(&pair->a)->registry, 0);
     return 0;
 }
 
-static int pair_close(void **state)
+static int teardown(void **state)
 {
     struct pair *pair = *state;
 
@@ -173,7 +191,7 @@ static int pair_close(void **state)
     free(pair->into);
     free(pair->from);
     free(pair);
-    return 0;
+    return ucx_test_teardown(state);
 }
 
 static void a_small_get_needs_nobody(void **state)
@@ -181,7 +199,7 @@ static void a_small_get_needs_nobody(void **state)
     struct pair *pair = *state;
 
     get(pair, SMALL);
-    assert_true(await(pair, false, WAIT_NS));
+    assert_true(await(pair, false));
     assert_int_equal(done_status, 0);
     assert_memory_equal(pair->into, pair->from, SMALL);
 }
@@ -196,7 +214,7 @@ static void of_a_large_one_the_target_copies_half(void **state)
     assert_null(done_op);
     assert_memory_equal(pair->into, pair->from, LARGE / 2);
     assert_int_equal(pair->into[LARGE / 2], 0);
-    assert_true(await(pair, true, WAIT_NS));
+    assert_true(await(pair, true));
     assert_int_equal(done_status, 0);
     assert_memory_equal(pair->into, pair->from, LARGE);
 }
@@ -207,13 +225,13 @@ static void without_help_all_is_read(void **state)
 
     /* The target finds that it may not; then nobody asks it any more. */
     get(pair, LARGE);
-    fabric_container(pair->b.na_class->links.next, struct ucx_link, node)->pid = 0;
-    assert_true(await(pair, true, WAIT_NS));
+    link_of(&pair->b)->pid = 0;
+    assert_true(await(pair, true));
     assert_int_equal(done_status, 0);
     assert_memory_equal(pair->into, pair->from, LARGE);
-    assert_true(link_of(pair)->is_attach_refused);
+    assert_true(link_of(&pair->a)->is_attach_refused);
     get(pair, LARGE);
-    assert_true(await(pair, false, WAIT_NS));
+    assert_true(await(pair, false));
     assert_int_equal(done_status, 0);
     assert_memory_equal(pair->into, pair->from, LARGE);
 }
@@ -232,13 +250,13 @@ static void who_may_not_read_any_more_asks(void **state)
 
     get(pair, LARGE);
     is_forbidden = true;
-    assert_true(await(pair, true, WAIT_NS));
+    assert_true(await(pair, true));
     is_forbidden = false;
     assert_int_equal(done_status, 0);
     assert_memory_equal(pair->into, pair->from, LARGE);
-    assert_int_equal(link_of(pair)->registry, 0);
+    assert_int_equal(link_of(&pair->a)->registry, 0);
     get(pair, SMALL);
-    assert_true(await(pair, true, WAIT_NS));
+    assert_true(await(pair, true));
     assert_int_equal(done_status, 0);
     assert_memory_equal(pair->into, pair->from, SMALL);
 }
@@ -249,7 +267,7 @@ static void what_is_read_during_a_withdrawal_does_not_count(void **state)
 
     withdraw_from = pair;
     get(pair, SMALL);
-    assert_true(await(pair, true, WAIT_NS));
+    assert_true(await(pair, true));
     assert_null(withdraw_from);
     assert_int_equal(done_status, NA_PLUGIN_INVALID_ARG);
 }
@@ -262,10 +280,10 @@ static void memory_that_is_withdrawn_meanwhile_does_not_count(void **state)
     poll_one(&pair->a);
     assert_null(done_op);
     withdraw(pair);
-    assert_true(await(pair, true, WAIT_NS));
+    assert_true(await(pair, true));
     assert_int_equal(done_status, NA_PLUGIN_INVALID_ARG);
     get(pair, SMALL);
-    assert_true(await(pair, false, WAIT_NS));
+    assert_true(await(pair, false));
     assert_int_equal(done_status, NA_PLUGIN_INVALID_ARG);
     assert_int_equal(pair->into[0], 0);
 }
@@ -281,7 +299,7 @@ static void a_place_that_is_used_again_is_another_region(void **state)
                      0);
     assert_int_equal((uint32_t) pair->shared->id, place);
     get(pair, SMALL);
-    assert_true(await(pair, false, WAIT_NS));
+    assert_true(await(pair, false));
     assert_int_equal(done_status, NA_PLUGIN_INVALID_ARG);
 }
 
@@ -294,7 +312,7 @@ static void a_cancelled_get_ends_when_nobody_touches_its_memory(void **state)
     assert_int_equal(fabric_cancel(pair->a.context, pair->op), 0);
     poll_one(&pair->a);
     assert_null(done_op); /* the target has not answered */
-    assert_true(await(pair, true, WAIT_NS));
+    assert_true(await(pair, true));
     assert_int_equal(done_status, NA_PLUGIN_CANCELED);
     memset(pair->into, 0, LARGE);
     for (int i = 0; i < 100; i++) {
@@ -305,32 +323,18 @@ static void a_cancelled_get_ends_when_nobody_touches_its_memory(void **state)
     assert_memory_equal(pair->into, pair->into + 1, LARGE - 1);
 }
 
-static int setup(void **state)
-{
-    (void) state;
-    host = plugin_host;
-    host.op_complete = complete;
-    ucx_host = &host;
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_small_get_needs_nobody, pair_open, pair_close),
-        cmocka_unit_test_setup_teardown(of_a_large_one_the_target_copies_half, pair_open,
-                                        pair_close),
-        cmocka_unit_test_setup_teardown(without_help_all_is_read, pair_open, pair_close),
-        cmocka_unit_test_setup_teardown(who_may_not_read_any_more_asks, pair_open, pair_close),
-        cmocka_unit_test_setup_teardown(what_is_read_during_a_withdrawal_does_not_count, pair_open,
-                                        pair_close),
-        cmocka_unit_test_setup_teardown(memory_that_is_withdrawn_meanwhile_does_not_count,
-                                        pair_open, pair_close),
-        cmocka_unit_test_setup_teardown(a_place_that_is_used_again_is_another_region, pair_open,
-                                        pair_close),
-        cmocka_unit_test_setup_teardown(a_cancelled_get_ends_when_nobody_touches_its_memory,
-                                        pair_open, pair_close),
+        cmocka_unit_test_setup(a_small_get_needs_nobody, pair_publish),
+        cmocka_unit_test_setup(of_a_large_one_the_target_copies_half, pair_publish),
+        cmocka_unit_test_setup(without_help_all_is_read, pair_publish),
+        cmocka_unit_test_setup(who_may_not_read_any_more_asks, pair_publish),
+        cmocka_unit_test_setup(what_is_read_during_a_withdrawal_does_not_count, pair_publish),
+        cmocka_unit_test_setup(memory_that_is_withdrawn_meanwhile_does_not_count, pair_publish),
+        cmocka_unit_test_setup(a_place_that_is_used_again_is_another_region, pair_publish),
+        cmocka_unit_test_setup(a_cancelled_get_ends_when_nobody_touches_its_memory, pair_publish),
     };
 
-    return cmocka_run_group_tests(tests, setup, ucx_test_teardown);
+    return cmocka_run_group_tests(tests, setup, teardown);
 }
