@@ -38,6 +38,12 @@ bool ucx_attach_try(uint32_t pid, uint64_t cookie, uint64_t cookie_address)
 /* Asks the target, which knows our memory from now on until it answers. */
 int32_t ucx_attach_start(struct ucx_transfer *transfer)
 {
+    return ucx_attach_ask(transfer, 0, transfer->rma->length);
+}
+
+/* The same for a part of it. */
+int32_t ucx_attach_ask(struct ucx_transfer *transfer, uint64_t offset, uint64_t length)
+{
     const struct fabric_rma *rma = transfer->rma;
     struct ucx_ticket *ticket = ucx_ticket_get(transfer->link);
     ucs_status_t status;
@@ -47,9 +53,9 @@ int32_t ucx_attach_start(struct ucx_transfer *transfer)
     ticket->header.transfer = transfer->id;
     ticket->header.memory = rma->remote->id;
     ticket->header.key = rma->remote->key;
-    ticket->header.offset = rma->remote_offset;
-    ticket->header.length = rma->length;
-    ticket->header.address = rma->local->base + rma->local_offset;
+    ticket->header.offset = rma->remote_offset + offset;
+    ticket->header.length = length;
+    ticket->header.address = rma->local->base + rma->local_offset + offset;
     ticket->header.flags = rma->is_put != 0 ? UCX_RMA_PUT : 0;
     ucx_transfer_touch(transfer);
     status = ucx_ticket_send(ticket, UCX_AM_COPY, NULL, 0, header_sent);

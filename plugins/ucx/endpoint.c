@@ -38,6 +38,7 @@ int32_t ucx_class_initialize(const struct na_plugin_init *init, struct na_host_c
     fabric_list_init(&na_class->scraps);
     fabric_list_init(&na_class->handles);
     fabric_list_init(&na_class->copies);
+    fabric_list_init(&na_class->reads);
     ret = class_configure(na_class, init, tls);
     if (ret == NA_PLUGIN_SUCCESS)
         ret = class_open(na_class, init, tls, info);
@@ -64,6 +65,7 @@ int32_t ucx_class_finalize(struct na_plugin_class *na_class)
     if (na_class->epoll_fd >= 0)
         (void) close(na_class->epoll_fd);
     ucx_scraps_free(na_class);
+    ucx_registry_close(na_class);
     ucx_table_free(&na_class->memory);
     ucx_table_free(&na_class->transfers);
     ucx_table_free(&na_class->links_by_id);
@@ -130,6 +132,8 @@ static int32_t class_choose_rma(struct na_plugin_class *na_class, const char *tl
                 na_class->wants_keys = na_class->has_hardware = true;
     na_class->may_attach = ucx_protocol_has(tls, "cma") &&
                            (na_class->rma == UCX_RMA_AUTO || na_class->rma == UCX_RMA_COPY);
+    if (na_class->may_attach && na_class->rma == UCX_RMA_AUTO)
+        ucx_registry_open(na_class);
     return NA_PLUGIN_SUCCESS;
 }
 

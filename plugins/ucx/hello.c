@@ -29,7 +29,7 @@ struct hello_wire {
     uint32_t pid;
     uint16_t name_size;
     uint16_t reserved2;
-    uint64_t reserved3;
+    uint64_t registry; /* its address; 0: there is none */
 };
 
 _Static_assert(sizeof(struct hello_wire) == UCX_HELLO_HEAD, "layout of the wire");
@@ -53,6 +53,7 @@ uint8_t *ucx_hello_write(const struct ucx_link *link, uint32_t *size_p)
         .cookie = htole64(na_class->cookie),
         .cookie_address = htole64((uint64_t) (uintptr_t) &na_class->cookie),
         .pid = htole32(na_class->may_attach ? (uint32_t) getpid() : 0),
+        .registry = htole64((uint64_t) (uintptr_t) na_class->registry),
         .name_size = htole16((uint16_t) name_size),
     };
     uint8_t *data = ucx_host->mem_alloc(size, 0), *at;
@@ -105,6 +106,7 @@ const char *ucx_hello_read(const uint8_t *data, uint32_t size, struct ucx_hello 
     hello->link_id = le64toh(wire.link_id);
     hello->cookie = le64toh(wire.cookie);
     hello->cookie_address = le64toh(wire.cookie_address);
+    hello->registry = le64toh(wire.registry);
     hello->address = data + UCX_HELLO_HEAD;
     memcpy(hello->name, data + size - name_size, name_size);
     hello->name[name_size] = '\0';

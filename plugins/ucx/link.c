@@ -122,6 +122,7 @@ void ucx_link_met(struct ucx_link *link, const struct ucx_hello *hello)
     }
     if (na_class->may_attach && ucx_attach_try(hello->pid, hello->cookie, hello->cookie_address))
         link->pid = hello->pid;
+    link->registry = link->pid != 0 && na_class->registry != NULL ? hello->registry : 0;
     link->phase = UCX_LINK_READY;
     na_class->dialing--;
     UCX_LOG_DEBUG("%s is connected%s%s", link->name,

@@ -107,6 +107,7 @@ int32_t ucx_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem 
         UINT64_C(1442695040888963407);
     mem->key ^= mem->key >> 29;
     mem->is_registered = true;
+    ucx_registry_add(na_class, mem);
 
 out:
     fabric_unlock(&na_class->fabric);
@@ -121,6 +122,7 @@ int32_t ucx_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_me
     fabric_lock(&na_class->fabric);
     if (mem->is_registered) {
         mem->is_registered = false;
+        ucx_registry_remove(na_class, mem);
         ucx_table_remove(&na_class->memory, mem->id);
         ucx_enter();
         mem_take_back(na_class, mem);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Puts and gets at their origin. Three ways lead to the other process's memory: copying by the
- * target on one node, one-sided lanes of UCX, and pieces in active messages, which the target sends
- * or takes. Which one is a matter of the link.
+ * Puts and gets at their origin. Four ways lead to the other process's memory: on one node reading
+ * it and copying by the target, one-sided lanes of UCX, and pieces in active messages, which the
+ * target sends or takes. Which one is a matter of the link.
  */
 
 #include "ucx.h"
@@ -55,6 +55,7 @@ int32_t ucx_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma)
     transfer->rma = rma;
     transfer->link = link;
     fabric_list_init(&transfer->tickets);
+    fabric_list_init(&transfer->due);
     ret = ucx_table_add(&na_class->transfers, transfer, &transfer->id);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
@@ -64,6 +65,9 @@ int32_t ucx_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma)
     switch (transfer->way) {
     case UCX_WAY_COPY:
         ret = ucx_attach_start(transfer);
+        break;
+    case UCX_WAY_READ:
+        ret = ucx_read_start(transfer);
         break;
     case UCX_WAY_UCP:
         ret = ucx_native_start(transfer);
@@ -168,6 +172,8 @@ static enum ucx_transfer_way transfer_way(struct ucx_link *link, struct fabric_r
     bool is_host = rma->local->mem_type == NA_PLUGIN_MEM_TYPE_HOST &&
                    rma->remote->mem_type == NA_PLUGIN_MEM_TYPE_HOST;
 
+    if (is_host && ucx_read_is_way(link, rma))
+        return UCX_WAY_READ;
     if (link->pid != 0 && !link->is_attach_refused && is_host)
         return UCX_WAY_COPY;
     if (link->na_class->wants_keys && rma->remote->packed_size != 0 && link_has_native_lanes(link))
@@ -219,6 +225,7 @@ static void transfer_end(struct ucx_transfer *transfer, int32_t status)
     while (!fabric_list_empty(&transfer->tickets))
         fabric_list_remove(transfer->tickets.next);
     fabric_list_remove(&transfer->node);
+    fabric_list_remove(&transfer->due);
     ucx_table_remove(&na_class->transfers, transfer->id);
     fabric_rma_done(&na_class->fabric, transfer->rma, status);
 }

@@ -17,6 +17,9 @@ static void message_take_back(struct ucx_transfer *transfer);
 static void message_piece_sent(void *request, ucs_status_t status, void *arg);
 static void message_header_sent(void *request, ucs_status_t status, void *arg);
 static void message_piece_received(void *request, ucs_status_t status, size_t size, void *arg);
+static ucs_status_ptr_t ticket_send_now(const struct ucx_ticket *ticket, uint32_t am,
+                                        const void *data, size_t size,
+                                        const ucp_request_param_t *param);
 static void *piece_start(void *context, const void *buffer, size_t count);
 static size_t piece_size(void *state);
 static size_t piece_pack(void *state, size_t offset, void *dest, size_t max_length);
@@ -57,7 +60,8 @@ void ucx_message_stop(struct ucx_transfer *transfer)
         message_take_back(transfer);
         return;
     }
-    if (link->phase != UCX_LINK_READY || link->is_failing)
+    if (link->phase != UCX_LINK_READY || link->is_failing ||
+        (transfer->way == UCX_WAY_READ && transfer->asked == 0))
         return;
     ticket = ucx_ticket_get(link);
     if (ticket == NULL)
@@ -113,9 +117,13 @@ ucs_status_t ucx_ticket_send(struct ucx_ticket *ticket, uint32_t am, const void 
         .cb.send = callback,
         .user_data = ticket,
     };
-    ucs_status_ptr_t request;
+    ucs_status_ptr_t request = UCS_STATUS_PTR(UCS_ERR_NO_RESOURCE);
 
     ticket->length = size;
+    if (is_eager && size != 0 && ticket->link->is_stream)
+        request = ticket_send_now(ticket, am, data, size, &param);
+    if (UCS_PTR_STATUS(request) != UCS_ERR_NO_RESOURCE)
+        goto out;
     if (is_eager && size != 0) {
         ticket->data = data;
         param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
@@ -125,6 +133,8 @@ ucs_status_t ucx_ticket_send(struct ucx_ticket *ticket, uint32_t am, const void 
     }
     request = ucp_am_send_nbx(ticket->link->ep, am, &ticket->header, sizeof(ticket->header), data,
                               size, &param);
+
+out:
     if (UCS_PTR_IS_ERR(request)) {
         ucx_ticket_put(ticket);
         return UCS_PTR_STATUS(request);
@@ -253,8 +263,8 @@ ucs_status_t ucx_done_received(void *arg, const void *header, size_t header_size
     transfer = ucx_table_find(&na_class->transfers, copy.transfer);
     if (transfer == NULL || transfer->link != link || transfer->way == UCX_WAY_UCP)
         return UCS_OK;
-    if (transfer->way == UCX_WAY_COPY)
-        ucx_attach_answered(
+    if (transfer->way == UCX_WAY_COPY || transfer->way == UCX_WAY_READ)
+        (transfer->way == UCX_WAY_COPY ? ucx_attach_answered : ucx_read_answered)(
             transfer, copy.status == NA_PLUGIN_SUCCESS ? copy.status : message_status(copy.status));
     else if (copy.status != NA_PLUGIN_SUCCESS)
         ucx_transfer_advance(transfer, message_status(copy.status), 0);
@@ -389,6 +399,21 @@ static void message_piece_received(void *request, ucs_status_t status, size_t si
     ucx_ticket_put(ticket);
     if (transfer != NULL)
         ucx_transfer_untouch(transfer, ucx_status(status), status == UCS_OK ? length : 0);
+}
+
+/*
+ * Straight from the piece's memory to the socket, and what that does not take to UCX's buffer: when
+ * this returns UCX does not know the memory any more. UCS_ERR_NO_RESOURCE: there is no room now.
+ */
+static ucs_status_ptr_t ticket_send_now(const struct ucx_ticket *ticket, uint32_t am,
+                                        const void *data, size_t size,
+                                        const ucp_request_param_t *param)
+{
+    ucp_request_param_t now = *param;
+
+    now.op_attr_mask |= UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL;
+    return ucp_am_send_nbx(ticket->link->ep, am, &ticket->header, sizeof(ticket->header), data,
+                           size, &now);
 }
 
 static void *piece_start(void *context, const void *buffer, size_t count)

@@ -150,6 +150,7 @@ struct ucx_link {
     ucp_ep_h ep;
     void *close_request;
     uint32_t pid;           /* of a process of this node whose memory we may touch; else 0 */
+    uint64_t registry;      /* address of its registry there; 0: we may not read by ourselves */
     bool is_attach_refused; /* it may not touch ours */
     uint32_t busy;          /* sends and receives that UCX has not let go of */
     uint64_t deadline;
@@ -179,8 +180,10 @@ struct na_plugin_class {
     uint32_t probing;      /* workers */
     uint32_t shared_links; /* that have an endpoint */
     uint32_t other_links;
-    bool may_attach;           /* memory of processes of this node may be touched */
-    struct fabric_link copies; /* jobs that we carry out by that */
+    bool may_attach;            /* memory of processes of this node may be touched */
+    struct fabric_link copies;  /* jobs that we carry out by that */
+    struct fabric_link reads;   /* gets of ours that go on in the next poll */
+    struct ucx_entry *registry; /* NULL: there is none */
     uint64_t incarnation;
     uint64_t cookie; /* another process that can read it may touch our memory */
     uint64_t salt;   /* of keys */
@@ -247,6 +250,7 @@ struct na_plugin_mem {
 enum ucx_transfer_way {
     UCX_WAY_MESSAGES,
     UCX_WAY_COPY,
+    UCX_WAY_READ,
     UCX_WAY_UCP,
 };
 
@@ -263,6 +267,11 @@ struct ucx_transfer {
     bool is_over;      /* it failed or was abandoned: ends when in_touch is 0 */
     int32_t status;
     struct fabric_link tickets; /* pieces of a put that UCX has in hand */
+    struct fabric_link due;     /* in the list of reads */
+    uint64_t remote_base;       /* what is read by ourselves: where it lies in the target, */
+    uint64_t head, tail;        /* and the range of it that nobody has begun */
+    uint64_t asked;             /* bytes from tail on that the target copies meanwhile */
+    bool is_unreadable;         /* the system does not let us, after all */
 };
 
 /* A get that we answer, or a put or get that we carry out. */
@@ -382,6 +391,7 @@ struct ucx_hello {
     const void *address;
     uint32_t address_size;
     uint32_t pid; /* 0: its memory is not to be touched */
+    uint64_t registry;
 };
 #define UCX_HELLO_HEAD 72u
 #define UCX_HELLO_MAX  65536u
@@ -510,9 +520,31 @@ void ucx_jobs_drop(struct ucx_link *link);
 void ucx_job_release(struct ucx_job *job);
 void ucx_jobs_refuse(struct ucx_link *link, const struct na_plugin_mem *mem);
 
+/* registry.c: what is registered, for processes of this node that read it by themselves */
+#define UCX_REGISTRY 65536u /* places; regions with a higher index are copied by their owner */
+struct ucx_entry {
+    _Atomic uint64_t key; /* 0: nothing is registered here */
+    uint64_t base;
+    uint64_t length;
+    uint32_t flags;
+    uint32_t mem_type;
+};
+_Static_assert(sizeof(struct ucx_entry) == 32, "as other processes read it");
+void ucx_registry_open(struct na_plugin_class *na_class);
+void ucx_registry_close(struct na_plugin_class *na_class);
+void ucx_registry_add(struct na_plugin_class *na_class, const struct na_plugin_mem *mem);
+void ucx_registry_remove(struct na_plugin_class *na_class, const struct na_plugin_mem *mem);
+
+/* rma_read.c: gets that we carry out in the target's memory, with its help when they are large */
+bool ucx_read_is_way(const struct ucx_link *link, const struct fabric_rma *rma);
+int32_t ucx_read_start(struct ucx_transfer *transfer);
+void ucx_read_answered(struct ucx_transfer *transfer, int32_t status);
+void ucx_reads_progress(struct na_plugin_class *na_class);
+
 /* attach.c: copying between processes of one node */
 bool ucx_attach_try(uint32_t pid, uint64_t cookie, uint64_t cookie_address);
 int32_t ucx_attach_start(struct ucx_transfer *transfer);
+int32_t ucx_attach_ask(struct ucx_transfer *transfer, uint64_t offset, uint64_t length);
 void ucx_attach_answered(struct ucx_transfer *transfer, int32_t status);
 void ucx_attach_progress(struct na_plugin_class *na_class);
 ucs_status_t ucx_copy_received(void *arg, const void *header, size_t header_size, void *data,

@@ -116,6 +116,8 @@ int32_t ucx_poll(struct fabric_endpoint *endpoint)
         worker_look(fabric_container(node, struct ucx_worker, node), looks);
     if (ucx_unlikely(!fabric_list_empty(&na_class->copies)))
         ucx_attach_progress(na_class);
+    if (!fabric_list_empty(&na_class->reads))
+        ucx_reads_progress(na_class);
     if (ucx_unlikely(++na_class->polls % UCX_LINK_POLLS == 0 || na_class->is_attentive ||
                      na_class->dialing != 0) &&
         worker_is_look_due(na_class)) {
@@ -168,7 +170,8 @@ bool ucx_try_wait(struct fabric_endpoint *endpoint)
     ucs_status_t status = UCS_OK;
 
     if (!fabric_list_empty(&na_class->sent) || !fabric_list_empty(&na_class->trouble) ||
-        na_class->probing != 0 || !fabric_list_empty(&na_class->copies))
+        na_class->probing != 0 || !fabric_list_empty(&na_class->copies) ||
+        !fabric_list_empty(&na_class->reads))
         return false;
     ucx_enter();
     for (struct fabric_link *node = na_class->workers.next;

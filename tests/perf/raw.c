@@ -28,9 +28,13 @@
 
 static bool parse(int argc, char **argv, struct raw_options *options);
 static void usage(const char *program, const struct raw_library *library);
+static uint64_t touched(const struct raw_options *options);
 static void end_with_parent(pid_t parent);
 static void bind_to(int processor);
+static bool parse_windows(const char *text, struct raw_options *options);
 static void measure(const struct raw_library *library, struct raw_side *side);
+static void measure_bulk(const struct raw_library *library, struct raw_side *side, uint64_t size,
+                         uint32_t window);
 static void barrier(const struct raw_library *library, struct raw_side *side);
 static void drain(const struct raw_library *library, struct raw_side *side, uint64_t count);
 static double measure_ping_pong(const struct raw_library *library, struct raw_side *side);
@@ -38,9 +42,9 @@ static void ping_pong(const struct raw_library *library, struct raw_side *side, 
                       uint64_t count);
 static double measure_rate(const struct raw_library *library, struct raw_side *side);
 static double measure_stream(const struct raw_library *library, struct raw_side *side,
-                             uint64_t size);
+                             uint64_t size, uint32_t window);
 static double measure_rma(const struct raw_library *library, struct raw_side *side,
-                          enum raw_direction direction, uint64_t size);
+                          enum raw_direction direction, uint64_t size, uint32_t window);
 static int compare_doubles(const void *a, const void *b);
 static double now(void);
 
@@ -48,7 +52,8 @@ int raw_main(int argc, char **argv, const struct raw_library *library)
 {
     struct raw_options options = {.provider = library->provider,
                                   .message = 8,
-                                  .window = 1,
+                                  .windows = {1},
+                                  .window_count = 1,
                                   .seconds = 1.0,
                                   .processors = {-1, -1}};
     struct raw_side *side = calloc(1, library->side_size);
@@ -74,7 +79,7 @@ int raw_main(int argc, char **argv, const struct raw_library *library)
     side->buffer = mmap(NULL, RAW_WINDOW_MAX * RAW_BUFFER_SIZE, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     raw_check(side->buffer != MAP_FAILED, "mmap");
-    memset(side->buffer, 1, (options.window + 1) * RAW_BUFFER_SIZE);
+    memset(side->buffer, 1, touched(&options) * RAW_BUFFER_SIZE);
     library->open(side);
     library->connect(side);
     measure(library, side);
@@ -125,7 +130,8 @@ static bool parse(int argc, char **argv, struct raw_options *options)
             options->message = strtoull(optarg, NULL, 10);
             break;
         case 'w':
-            options->window = (uint32_t) strtoul(optarg, NULL, 10);
+            if (!parse_windows(optarg, options))
+                return false;
             break;
         case 's':
             options->seconds = strtod(optarg, NULL);
@@ -141,19 +147,46 @@ static bool parse(int argc, char **argv, struct raw_options *options)
             return false;
         }
     }
-    return optind == argc && options->window > 0 && options->window < RAW_WINDOW_MAX &&
-           options->message <= RAW_BUFFER_SIZE;
+    return optind == argc && options->message <= RAW_BUFFER_SIZE;
+}
+
+/* Numbers with commas between them. */
+static bool parse_windows(const char *text, struct raw_options *options)
+{
+    char *end;
+
+    options->window_count = 0;
+    do {
+        unsigned long window = strtoul(text, &end, 10);
+
+        if (end == text || window == 0 || window > RAW_WINDOW_MAX ||
+            options->window_count == RAW_WINDOWS_MAX)
+            return false;
+        options->windows[options->window_count++] = (uint32_t) window;
+        text = end + 1;
+    } while (*end == ',');
+    return *end == '\0';
 }
 
 static void usage(const char *program, const struct raw_library *library)
 {
     fprintf(stderr,
             "usage: %s [--provider NAME] [--device NAME] [--message BYTES]\n"
-            "       [--window BULK REQUESTS IN FLIGHT, 1..%u] [--seconds S]\n"
+            "       [--window BULK REQUESTS IN FLIGHT, 1..%u, OR A LIST: 1,2,8] [--seconds S]\n"
             "       [--bind PROCESSOR OF ORIGIN,OF TARGET] [--variant]\n"
             "--provider: %s unless another is named\n"
             "--variant: %s\n",
-            program, RAW_WINDOW_MAX - 1, library->provider, library->variant);
+            program, RAW_WINDOW_MAX, library->provider, library->variant);
+}
+
+/* Buffers that are used: by the largest window, and no less than ping-pong needs. */
+static uint64_t touched(const struct raw_options *options)
+{
+    uint64_t count = 2;
+
+    for (uint32_t i = 0; i < options->window_count; i++)
+        count = options->windows[i] > count ? options->windows[i] : count;
+    return count;
 }
 
 /* A child that spins on for nobody would slow the whole machine. */
@@ -180,27 +213,37 @@ static void bind_to(int processor)
 static void measure(const struct raw_library *library, struct raw_side *side)
 {
     static const uint64_t sizes[] = {65536, 262144, 1 << 20, 4 << 20, 16 << 20};
+    const struct raw_options *options = side->options;
     double round_trip = measure_ping_pong(library, side);
     double rate = measure_rate(library, side);
 
     if (side->is_origin)
-        printf("{\"provider\": \"%s\", \"window\": %u, \"message\": %llu, \"round_trip_us\": %.3f, "
+        printf("{\"provider\": \"%s\", \"message\": %llu, \"round_trip_us\": %.3f, "
                "\"messages_per_s\": %.0f, \"bulk\": [",
-               side->options->provider, side->options->window,
-               (unsigned long long) side->options->message, round_trip * 1e6, rate);
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        double read = measure_rma(library, side, RAW_READ, sizes[i]);
-        double write = measure_rma(library, side, RAW_WRITE, sizes[i]);
-        double stream = measure_stream(library, side, sizes[i]);
-
-        if (side->is_origin)
-            printf("%s{\"bytes\": %llu, \"read_mb_s\": %.0f, \"write_mb_s\": %.0f, "
-                   "\"stream_mb_s\": %.0f}",
-                   i > 0 ? ", " : "", (unsigned long long) sizes[i], read / 1e6, write / 1e6,
-                   stream / 1e6);
+               options->provider, (unsigned long long) options->message, round_trip * 1e6, rate);
+    for (uint32_t at = 0; at < options->window_count; at++) {
+        for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+            if (side->is_origin && at + i > 0)
+                printf(", ");
+            measure_bulk(library, side, sizes[i], options->windows[at]);
+        }
     }
     if (side->is_origin)
         printf("]}\n");
+}
+
+/* One line of the table: what a pull of that size is held against with as many in flight. */
+static void measure_bulk(const struct raw_library *library, struct raw_side *side, uint64_t size,
+                         uint32_t window)
+{
+    double read = measure_rma(library, side, RAW_READ, size, window);
+    double write = measure_rma(library, side, RAW_WRITE, size, window);
+    double stream = measure_stream(library, side, size, window);
+
+    if (side->is_origin)
+        printf("{\"bytes\": %llu, \"in_flight\": %u, \"read_mb_s\": %.0f, \"write_mb_s\": %.0f, "
+               "\"stream_mb_s\": %.0f}",
+               (unsigned long long) size, window, read / 1e6, write / 1e6, stream / 1e6);
 }
 
 /* Waits for the other side, with progress. */
@@ -303,10 +346,10 @@ static double measure_rate(const struct raw_library *library, struct raw_side *s
 
 /* Bytes in a second of messages from target to origin: what a pull could be made of. */
 static double measure_stream(const struct raw_library *library, struct raw_side *side,
-                             uint64_t size)
+                             uint64_t size, uint32_t window)
 {
     uint64_t count = 8 + (uint64_t) (side->options->seconds * 2e9 / (double) size);
-    uint64_t posted = 0, window = side->options->window + 1;
+    uint64_t posted = 0;
     double begin;
 
     side->done = 0;
@@ -330,10 +373,10 @@ static double measure_stream(const struct raw_library *library, struct raw_side 
 }
 
 static double measure_rma(const struct raw_library *library, struct raw_side *side,
-                          enum raw_direction direction, uint64_t size)
+                          enum raw_direction direction, uint64_t size, uint32_t window)
 {
     uint64_t count = 8 + (uint64_t) (side->options->seconds * 2e9 / (double) size);
-    uint64_t window = side->options->window, posted = 0;
+    uint64_t posted = 0;
     double begin, elapsed;
 
     if (library->rma == NULL)

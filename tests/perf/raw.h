@@ -3,6 +3,14 @@
  * What a fabric's library alone reaches between two processes of this machine, as JSON: the measure
  * for what a plugin makes of the same library. Here is what is measured, the same for all of them;
  * a program adds how its library does it.
+ *
+ * Bulk is to be compared with as many in flight: a line of --window N with
+ *   hg_perf na --op get --in-flight N   the same thing, a get and nothing else;
+ *   hg_perf bulk --in-flight N          pulls, each of which contains the RPC that asks for it:
+ *                                       with one in flight its round trip is added to the transfer,
+ *                                       with more it costs processor time that both sides need.
+ * Both sides poll (--busy) and are bound alike (--bind 0,1). What counts is the better of reads and
+ * of the stream, in the same run: what the memory gives differs more from one minute to another.
  */
 
 #ifndef PERF_RAW_H
@@ -14,15 +22,17 @@
 
 #define RAW_BUFFER_SIZE (UINT64_C(16) << 20)
 #define RAW_WINDOW_MAX  64u
+#define RAW_WINDOWS_MAX 8u
 
 struct raw_options {
-    const char *provider; /* or transports */
-    const char *device;   /* or address; NULL: the program's choice */
-    uint64_t message;     /* bytes of a ping */
-    uint32_t window;      /* bulk requests in flight */
-    double seconds;       /* for each measurement */
-    int processors[2];    /* of origin and target; negative: any */
-    bool variant;         /* what the program's usage line says of --variant */
+    const char *provider;              /* or transports */
+    const char *device;                /* or address; NULL: the program's choice */
+    uint64_t message;                  /* bytes of a ping */
+    uint32_t windows[RAW_WINDOWS_MAX]; /* bulk requests in flight, measured one after another */
+    uint32_t window_count;
+    double seconds;    /* for each measurement */
+    int processors[2]; /* of origin and target; negative: any */
+    bool variant;      /* what the program's usage line says of --variant */
 };
 
 /* One of the two processes; begins the program's own. */

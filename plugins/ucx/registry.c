@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What is registered, as an array that other processes of this node may read: who gets from us by
+ * itself looks here before, and again behind each piece. It never moves, and none of it is given
+ * back while the endpoint lives.
+ */
+
+#include "ucx.h"
+
+#include <sys/mman.h>
+
+static struct ucx_entry *registry_find(const struct na_plugin_class *na_class,
+                                       const struct na_plugin_mem *mem);
+
+/* Address space alone: what is not used takes no memory. Without it we copy for others. */
+void ucx_registry_open(struct na_plugin_class *na_class)
+{
+    void *memory = mmap(NULL, UCX_REGISTRY * sizeof(struct ucx_entry), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    na_class->registry = memory != MAP_FAILED ? memory : NULL;
+}
+
+void ucx_registry_close(struct na_plugin_class *na_class)
+{
+    if (na_class->registry != NULL)
+        (void) munmap(na_class->registry, UCX_REGISTRY * sizeof(struct ucx_entry));
+    na_class->registry = NULL;
+}
+
+void ucx_registry_add(struct na_plugin_class *na_class, const struct na_plugin_mem *mem)
+{
+    struct ucx_entry *entry = registry_find(na_class, mem);
+
+    if (entry == NULL)
+        return;
+    entry->base = mem->base;
+    entry->length = mem->length;
+    entry->flags = mem->flags;
+    entry->mem_type = mem->mem_type;
+    atomic_store_explicit(&entry->key, mem->key, memory_order_release);
+}
+
+/* Before the caller may use the memory for something else: what is read of that does not count. */
+void ucx_registry_remove(struct na_plugin_class *na_class, const struct na_plugin_mem *mem)
+{
+    struct ucx_entry *entry = registry_find(na_class, mem);
+
+    if (entry == NULL)
+        return;
+    atomic_store_explicit(&entry->key, 0, memory_order_relaxed);
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
+static struct ucx_entry *registry_find(const struct na_plugin_class *na_class,
+                                       const struct na_plugin_mem *mem)
+{
+    uint32_t index = (uint32_t) mem->id;
+
+    return na_class->registry != NULL && index < UCX_REGISTRY ? &na_class->registry[index] : NULL;
+}

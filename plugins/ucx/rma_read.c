@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Gets from processes of this node: we read their memory ourselves, by cross-memory attach. Their
+ * registry says what we may read; it is asked first, and behind each piece in the same system call,
+ * so what was deregistered meanwhile never counts as read. Of a large get the target copies a part
+ * from the end at the same time, for two processors get more out of the memory than one.
+ */
+
+#include "ucx.h"
+
+#include <errno.h>
+#include <sys/uio.h>
+
+#define READ_PIECE  (UINT64_C(512) << 10)
+#define READ_BUDGET (UINT64_C(1) << 20)  /* bytes in one poll */
+#define READ_SHARED (UINT64_C(64) << 10) /* of at least so many the target copies half */
+
+static uint64_t read_place(const struct ucx_transfer *transfer);
+static int32_t read_check(const struct ucx_transfer *transfer, uint64_t *base_p);
+static int32_t read_status(int error);
+static void read_share(struct ucx_transfer *transfer);
+static int32_t read_piece(struct ucx_transfer *transfer, uint64_t *moved_p);
+static void read_otherwise(struct ucx_transfer *transfer);
+
+bool ucx_read_is_way(const struct ucx_link *link, const struct fabric_rma *rma)
+{
+    return link->registry != 0 && rma->is_put == 0 && (uint32_t) rma->remote->id < UCX_REGISTRY;
+}
+
+int32_t ucx_read_start(struct ucx_transfer *transfer)
+{
+    struct na_plugin_class *na_class = transfer->link->na_class;
+    int32_t ret = read_check(transfer, &transfer->remote_base);
+
+    if (ret == NA_PLUGIN_OPNOTSUPPORTED) {
+        transfer->way = transfer->link->is_attach_refused ? UCX_WAY_MESSAGES : UCX_WAY_COPY;
+        return transfer->way == UCX_WAY_COPY ? ucx_attach_start(transfer)
+                                             : ucx_message_start(transfer);
+    }
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
+    transfer->tail = transfer->rma->length;
+    read_share(transfer);
+    fabric_list_append(&na_class->reads, &transfer->due);
+    if (na_class->reads.next == &transfer->due)
+        ucx_reads_progress(na_class);
+    return NA_PLUGIN_SUCCESS;
+}
+
+/* The target copied its part, or does not: then that is for us to read, too. */
+void ucx_read_answered(struct ucx_transfer *transfer, int32_t status)
+{
+    struct na_plugin_class *na_class = transfer->link->na_class;
+    uint64_t length = transfer->asked;
+
+    if (length == 0)
+        return;
+    transfer->asked = 0;
+    if (status == NA_PLUGIN_OPNOTSUPPORTED && !transfer->is_over) {
+        transfer->link->is_attach_refused = true;
+        transfer->tail += length;
+        status = NA_PLUGIN_SUCCESS;
+        length = 0;
+    }
+    transfer->in_touch--;
+    if (transfer->is_unreadable && status == NA_PLUGIN_SUCCESS && !transfer->is_over) {
+        read_otherwise(transfer);
+        return;
+    }
+    if (status == NA_PLUGIN_SUCCESS && !transfer->is_over && transfer->head != transfer->tail) {
+        transfer->done += length;
+        read_share(transfer);
+        if (fabric_list_empty(&transfer->due))
+            fabric_list_append(&na_class->reads, &transfer->due);
+        return;
+    }
+    ucx_transfer_advance(transfer, status, status == NA_PLUGIN_SUCCESS ? length : 0);
+}
+
+/* Goes on with the gets, in order. */
+void ucx_reads_progress(struct na_plugin_class *na_class)
+{
+    uint64_t budget = READ_BUDGET;
+
+    while (!fabric_list_empty(&na_class->reads) && budget != 0) {
+        struct ucx_transfer *transfer =
+            fabric_container(na_class->reads.next, struct ucx_transfer, due);
+        uint64_t moved = 0;
+        int32_t status = transfer->is_over ? NA_PLUGIN_SUCCESS : read_piece(transfer, &moved);
+
+        budget -= moved < budget ? moved : budget;
+        if (transfer->is_over || status != NA_PLUGIN_SUCCESS || transfer->head == transfer->tail)
+            fabric_list_remove(&transfer->due);
+        if (status == NA_PLUGIN_OPNOTSUPPORTED)
+            read_otherwise(transfer);
+        else if (!transfer->is_over)
+            ucx_transfer_advance(transfer, status, moved);
+    }
+}
+
+static uint64_t read_place(const struct ucx_transfer *transfer)
+{
+    return transfer->link->registry +
+           (uint32_t) transfer->rma->remote->id * sizeof(struct ucx_entry);
+}
+
+/* Whether that region may be read as far as is wanted, by what its owner says. */
+static int32_t read_check(const struct ucx_transfer *transfer, uint64_t *base_p)
+{
+    const struct fabric_rma *rma = transfer->rma;
+    struct ucx_entry entry;
+    struct iovec local = {&entry, sizeof(entry)};
+    struct iovec remote = {(void *) (uintptr_t) read_place(transfer), sizeof(entry)};
+
+    if (process_vm_readv((pid_t) transfer->link->pid, &local, 1, &remote, 1, 0) !=
+        (ssize_t) sizeof(entry))
+        return errno == EFAULT ? NA_PLUGIN_HOSTUNREACH : read_status(errno);
+    if (atomic_load_explicit(&entry.key, memory_order_relaxed) != rma->remote->key ||
+        rma->remote->key == 0)
+        return NA_PLUGIN_INVALID_ARG;
+    if ((entry.flags & NA_PLUGIN_MEM_READ) == 0)
+        return NA_PLUGIN_PERMISSION;
+    if (rma->remote_offset > entry.length || rma->length > entry.length - rma->remote_offset)
+        return NA_PLUGIN_OVERFLOW;
+    if (entry.mem_type != NA_PLUGIN_MEM_TYPE_HOST)
+        return NA_PLUGIN_OPNOTSUPPORTED;
+    *base_p = entry.base + rma->remote_offset;
+    return NA_PLUGIN_SUCCESS;
+}
+
+static int32_t read_status(int error)
+{
+    switch (error) {
+    case EPERM:
+    case ENOSYS:
+        return NA_PLUGIN_OPNOTSUPPORTED;
+    case ESRCH:
+        return NA_PLUGIN_HOSTUNREACH;
+    case ENOMEM:
+        return NA_PLUGIN_NOMEM;
+    default:
+        return NA_PLUGIN_FAULT;
+    }
+}
+
+/* Asks the target for the second half of what is left. It is not needed when that fails. */
+static void read_share(struct ucx_transfer *transfer)
+{
+    uint64_t left = transfer->tail - transfer->head;
+
+    if (left < READ_SHARED || transfer->link->is_attach_refused)
+        return;
+    transfer->asked = left / 2;
+    transfer->tail -= transfer->asked;
+    if (ucx_attach_ask(transfer, transfer->tail, transfer->asked) == NA_PLUGIN_SUCCESS)
+        return;
+    transfer->tail += transfer->asked;
+    transfer->asked = 0;
+}
+
+/*
+ * The kernel fills the buffers in the order of the array: a key that is the same behind the data
+ * was so before, because each is given once.
+ */
+static int32_t read_piece(struct ucx_transfer *transfer, uint64_t *moved_p)
+{
+    const struct fabric_rma *rma = transfer->rma;
+    uint64_t size = transfer->tail - transfer->head, key = 0, ignored;
+    struct iovec local[2], remote[2];
+    ssize_t moved;
+    int32_t ret;
+
+    size = size < READ_PIECE ? size : READ_PIECE;
+    if (size == 0)
+        return NA_PLUGIN_SUCCESS;
+    local[0] = (struct iovec){
+        (void *) (uintptr_t) (rma->local->base + rma->local_offset + transfer->head), size};
+    local[1] = (struct iovec){&key, sizeof(key)};
+    remote[0] = (struct iovec){(void *) (uintptr_t) (transfer->remote_base + transfer->head), size};
+    remote[1] = (struct iovec){(void *) (uintptr_t) read_place(transfer), sizeof(key)};
+    moved = process_vm_readv((pid_t) transfer->link->pid, local, 2, remote, 2, 0);
+    if (moved == (ssize_t) (size + sizeof(key)) && key == rma->remote->key) {
+        transfer->head += size;
+        *moved_p = size;
+        return NA_PLUGIN_SUCCESS;
+    }
+    ret = moved < 0 ? read_status(errno) : NA_PLUGIN_FAULT;
+    if (ret != NA_PLUGIN_FAULT)
+        return ret;
+    /* A part of it is not there (any more): because it is not registered any more? */
+    ret = read_check(transfer, &ignored);
+    return ret == NA_PLUGIN_SUCCESS ? NA_PLUGIN_FAULT : ret;
+}
+
+/* The system does not let us any more: all over again, by who may. */
+static void read_otherwise(struct ucx_transfer *transfer)
+{
+    int32_t ret;
+
+    transfer->is_unreadable = true;
+    transfer->link->registry = 0;
+    if (transfer->in_touch != 0)
+        return;
+    transfer->done = 0;
+    transfer->way = transfer->link->is_attach_refused ? UCX_WAY_MESSAGES : UCX_WAY_COPY;
+    ret = transfer->way == UCX_WAY_COPY ? ucx_attach_start(transfer) : ucx_message_start(transfer);
+    if (ret != NA_PLUGIN_SUCCESS)
+        ucx_transfer_advance(transfer, ret, 0);
+}
