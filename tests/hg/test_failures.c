@@ -272,6 +272,94 @@ static void error_response_is_sent_again(void **state)
     (void) HG_Destroy(handle);
 }
 
+/* Requests of an origin, or responses of a target, as they are counted. */
+struct counted {
+    uint64_t count, bytes, extra;
+};
+
+static struct counted counted_requests(const struct side *side)
+{
+    const struct hg_diag_counters diag = side_counters(side);
+
+    return (struct counted){diag.rpc_req_sent_count, side_ext_counters(side).req_sent_bytes,
+                            diag.rpc_req_extra_count};
+}
+
+static struct counted counted_responses(const struct side *side)
+{
+    const struct hg_diag_counters diag = side_counters(side);
+
+    return (struct counted){diag.rpc_resp_sent_count, side_ext_counters(side).resp_sent_bytes,
+                            diag.rpc_resp_extra_count};
+}
+
+static void counted_check(struct counted before, struct counted now, uint64_t bytes, bool is_large)
+{
+    assert_int_equal(now.count, before.count + 1);
+    assert_int_equal(now.bytes, before.bytes + bytes);
+    assert_int_equal(now.extra, before.extra + is_large);
+}
+
+/* What is refused and sent again counts once. */
+static void refused_messages_are_not_counted(void **state)
+{
+    struct pair *pair = *state;
+
+    for (int is_large = 0; is_large < 2; is_large++) {
+        hg_handle_t handle = pair_create(pair, RPC_ECHO);
+        struct counted request = counted_requests(&pair->origin);
+        struct counted response = counted_responses(&pair->target), later;
+        uint64_t request_bytes, response_bytes;
+        struct blob in;
+
+        blob_make(&in, is_large ? pair_large(pair) : 12, 1);
+        assert_int_equal(pair_call(pair, handle, &in), HG_SUCCESS);
+        later = counted_requests(&pair->origin);
+        request_bytes = later.bytes - request.bytes;
+        counted_check(request, later, request_bytes, is_large);
+        response_bytes = counted_responses(&pair->target).bytes - response.bytes;
+        request = later;
+        response = counted_responses(&pair->target);
+        for (int i = 0; i < 3; i++) {
+            arm("NA_Msg_send_unexpected", NA_AGAIN, 0);
+            assert_int_equal(HG_Forward(handle, NULL, NULL, &in), HG_AGAIN);
+            disarm();
+            pair_run(pair, 2);
+            assert_int_equal(counted_requests(&pair->origin).count, request.count);
+            assert_int_equal(counted_requests(&pair->origin).extra, request.extra);
+        }
+        assert_int_equal(pair_call(pair, handle, &in), HG_SUCCESS);
+        counted_check(request, counted_requests(&pair->origin), request_bytes, is_large);
+        counted_check(response, counted_responses(&pair->target), response_bytes, is_large);
+        free(in.data);
+        (void) HG_Destroy(handle);
+    }
+}
+
+static void refused_responses_are_not_counted(void **state)
+{
+    struct pair *pair = *state;
+    hg_handle_t handle = pair_create(pair, RPC_HOLD);
+    struct counted before = counted_responses(&pair->target);
+    struct outcome outcome = {0};
+    struct blob in;
+
+    blob_make(&in, 12, 1);
+    assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
+    pair_wait_held(pair, &pair->target, 1);
+    arm("NA_Msg_send_expected", NA_AGAIN, 0);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(HG_Respond(pair->target.held[0], NULL, NULL, &in), HG_AGAIN);
+    disarm();
+    assert_int_equal(counted_responses(&pair->target).count, before.count);
+    assert_int_equal(counted_responses(&pair->target).bytes, before.bytes);
+    side_respond_held(&pair->target, &in);
+    pair_wait_for(pair, &outcome.count, 1);
+    counted_check(before, counted_responses(&pair->target), 16 + 4 + 12, false);
+    free(in.data);
+    (void) HG_Destroy(handle);
+}
+
 /* Calls that fail while large input and output are on their way, on whichever side. */
 static void overflow_fails_and_the_next_one_works(void **state)
 {
@@ -438,6 +526,8 @@ int main(void)
         cmocka_unit_test(forward_fails_and_the_handle_is_reusable),
         cmocka_unit_test(respond_fails_and_may_be_tried_again),
         cmocka_unit_test(error_response_is_sent_again),
+        cmocka_unit_test(refused_messages_are_not_counted),
+        cmocka_unit_test(refused_responses_are_not_counted),
         cmocka_unit_test(overflow_fails_and_the_next_one_works),
         cmocka_unit_test(acknowledgement_is_retried),
         cmocka_unit_test(response_may_come_before_the_request_is_sent),

@@ -180,6 +180,11 @@ static hg_return_t hg_respond_start(struct hg_handle *handle, uint16_t magic, hg
     }
 
     ret = hg_return_from_na(na_return);
+    /* Counted before, because the handle may be in other hands once it is sent. */
+    hg_count_own_add(&handle->resp_count, UINT64_MAX);
+    hg_count_own_add(&handle->resp_bytes, UINT64_C(0) - (size - handle->out.header));
+    if (is_fetched)
+        hg_count_add(&context->counters.resp_extra, UINT64_MAX);
     hg_count(&context->counters.send_error);
     if (ret != HG_AGAIN)
         HG_LOG_ERROR("cannot respond to RPC %#" PRIx64 ": %s", handle->info.id,
