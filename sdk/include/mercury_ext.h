@@ -139,6 +139,10 @@ HG_PUBLIC na_class_t *HG_Class_get_na(const hg_class_t *hg_class) HG_WARN_UNUSED
  * sleeps, and the descriptor of HG_Event_get_wait_fd(), wake in time. Milliseconds count from the
  * call that starts the operation; 0 stands for no deadline.
  *
+ * Only a deadline makes sure that an RPC ends: responses get lost with their targets, and of those
+ * that only say why an RPC failed (no such RPC, another key) a target keeps 256 at most, while the
+ * transport does not take them; more are dropped, with a warning.
+ *
  * A cancelled operation that has a deadline ends, by HG_CANCELED, some 20 ms later even if the
  * transport does not let go of it; one without a deadline ends when the transport does.
  */

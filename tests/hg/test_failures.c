@@ -3,9 +3,8 @@
  * Each call of NA that can fail, fails in turn: what was asked for fails with that error, and all
  * is well afterwards.
  */
+#include "hg/hg_private.h"
 #include "hg_fixture.h"
-
-#include "na.h"
 
 /* A call that fails, and how. -1: none. */
 static const char *failing;
@@ -360,6 +359,45 @@ static void refused_responses_are_not_counted(void **state)
     (void) HG_Destroy(handle);
 }
 
+/* As many error responses wait as there is room for; of the others the origins' deadlines see. */
+static void refused_error_responses_are_bounded(void **state)
+{
+    enum {
+        UNKNOWN = 12345,
+        EXTRA = 20,
+        COUNT = HG_CONTROL_REFUSED_MAX + EXTRA
+    };
+    static hg_handle_t handles[COUNT];
+    struct pair *pair = *state;
+    struct outcome outcome = {0};
+    uint64_t end = now_ms() + 10000;
+
+    assert_int_equal(HG_Register(pair->origin.hg_class, UNKNOWN, NULL, NULL, NULL), HG_SUCCESS);
+    arm("NA_Msg_send_expected", NA_AGAIN, 0);
+    for (int i = 0; i < COUNT; i++) {
+        const uint64_t unknown = side_ext_counters(&pair->target).unknown_rpc_count;
+
+        handles[i] = pair_create(pair, UNKNOWN);
+        assert_int_equal(HG_Forward(handles[i], outcome_set, &outcome, NULL), HG_SUCCESS);
+        while (side_ext_counters(&pair->target).unknown_rpc_count == unknown && now_ms() < end)
+            pair_progress(pair);
+    }
+    assert_int_equal(hg_context_count_handles(pair->target.context, false),
+                     (uint32_t) atomic_load(&pair->target.context->posted[HG_LANE_MAIN]) +
+                         HG_CONTROL_REFUSED_MAX);
+    assert_int_equal(outcome.count, 0);
+    disarm();
+    pair_wait_for(pair, &outcome.count, HG_CONTROL_REFUSED_MAX);
+    assert_int_equal(outcome.ret, HG_NOENTRY);
+    for (int i = 0; i < COUNT; i++)
+        assert_int_equal(HG_Cancel(handles[i]), HG_SUCCESS);
+    pair_wait_for(pair, &outcome.count, COUNT);
+    assert_int_equal(outcome.ret, HG_CANCELED);
+    for (int i = 0; i < COUNT; i++)
+        (void) HG_Destroy(handles[i]);
+    pair_echo(pair, 12);
+}
+
 /* Calls that fail while large input and output are on their way, on whichever side. */
 static void overflow_fails_and_the_next_one_works(void **state)
 {
@@ -528,6 +566,7 @@ int main(void)
         cmocka_unit_test(error_response_is_sent_again),
         cmocka_unit_test(refused_messages_are_not_counted),
         cmocka_unit_test(refused_responses_are_not_counted),
+        cmocka_unit_test(refused_error_responses_are_bounded),
         cmocka_unit_test(overflow_fails_and_the_next_one_works),
         cmocka_unit_test(acknowledgement_is_retried),
         cmocka_unit_test(response_may_come_before_the_request_is_sent),

@@ -77,6 +77,7 @@ uint32_t hg_controls_cancel(hg_context_t *context)
     (void) pthread_mutex_lock(&controls->lock);
     refused = controls->refused;
     controls->refused = NULL;
+    controls->refused_count = 0;
     for (control = controls->all; control != NULL; control = control->next_all) {
         if (control->na_addr == NULL)
             continue;
@@ -100,16 +101,22 @@ uint32_t hg_controls_cancel(hg_context_t *context)
     return count;
 }
 
-void hg_control_respond_later(struct hg_handle *handle, hg_return_t ret_code)
+bool hg_control_respond_later(struct hg_handle *handle, hg_return_t ret_code)
 {
     struct hg_controls *controls = &handle->info.context->controls;
+    bool has_room;
 
     atomic_store(&handle->ack_ret, (uint32_t) ret_code);
     (void) pthread_mutex_lock(&controls->lock);
-    handle->next_waiting = controls->refused;
-    controls->refused = handle;
-    atomic_store(&controls->has_retry, true);
+    has_room = controls->refused_count < HG_CONTROL_REFUSED_MAX;
+    if (has_room) {
+        handle->next_waiting = controls->refused;
+        controls->refused = handle;
+        controls->refused_count++;
+        atomic_store(&controls->has_retry, true);
+    }
     (void) pthread_mutex_unlock(&controls->lock);
+    return has_room;
 }
 
 void hg_control_send_ack(struct hg_handle *handle, hg_return_t ret_code)
@@ -166,6 +173,7 @@ void hg_controls_retry(hg_context_t *context)
     controls->retry = NULL;
     refused = controls->refused;
     controls->refused = NULL;
+    controls->refused_count = 0;
     atomic_store(&controls->has_retry, false);
     (void) pthread_mutex_unlock(&controls->lock);
     while (control != NULL) {

@@ -380,6 +380,12 @@ uint32_t hg_context_count_handles(hg_context_t *context, bool is_origin);
 
 struct hg_control;
 
+/*
+ * Error responses that wait to be sent again; more are dropped, and only their origins' deadlines
+ * end those RPCs.
+ */
+#define HG_CONTROL_REFUSED_MAX 256u
+
 /* A forward that its origin gave up, remembered for a response that comes later. */
 struct hg_given_up {
     na_addr_t *na_addr; /* NULL: unused */
@@ -398,6 +404,7 @@ struct hg_controls {
     struct hg_control *all;               /* linked by next_all */
     struct hg_control *retry;             /* linked by next_free */
     struct hg_handle *refused; /* with error responses to be sent again, by next_waiting */
+    uint32_t refused_count;    /* of these */
     _Atomic bool has_retry;
     uint32_t sending;
     struct hg_handle *awaiting; /* responses that wait to be fetched, linked by next_awaiting */
@@ -416,8 +423,11 @@ uint32_t hg_controls_cancel(hg_context_t *context);
 /* Send again what the transport could not take. */
 void hg_controls_retry(hg_context_t *context);
 
-/* Have an error response that the transport could not take sent again when there is progress. */
-void hg_control_respond_later(struct hg_handle *handle, hg_return_t ret_code);
+/*
+ * Have an error response that the transport could not take sent again when there is progress; false
+ * if too many wait already.
+ */
+bool hg_control_respond_later(struct hg_handle *handle, hg_return_t ret_code);
 
 /* Tell the other side that what it exposed was fetched (or will not be). */
 void hg_control_send_ack(struct hg_handle *handle, hg_return_t ret_code);

@@ -111,12 +111,15 @@ void hg_respond_error(struct hg_handle *handle, hg_return_t ret_code)
     }
     ret = hg_respond_start(handle, handle->no_response ? HG_CORE_ACK_MAGIC : HG_CORE_RESPONSE_MAGIC,
                            ret_code, 0, handle->info.hg_class->hash_flags);
-    if (ret == HG_AGAIN) {
-        hg_control_respond_later(handle, ret_code); /* nobody else would tell the origin */
-    } else if (ret != HG_SUCCESS) {
-        HG_PROBE2(respond__done, handle, ret);
-        hg_handle_unref(handle);
-    }
+    /* Nobody else would tell the origin. */
+    if (ret == HG_SUCCESS || (ret == HG_AGAIN && hg_control_respond_later(handle, ret_code)))
+        return;
+    if (ret == HG_AGAIN)
+        HG_LOG_WARNING("RPC %#" PRIx64 " ends without its error %s being sent: %u others wait for "
+                       "the transport",
+                       handle->info.id, HG_Error_to_string(ret_code), HG_CONTROL_REFUSED_MAX);
+    HG_PROBE2(respond__done, handle, ret);
+    hg_handle_unref(handle);
 }
 
 static hg_return_t hg_respond_check(const struct hg_handle *handle)
