@@ -90,8 +90,9 @@ HG_PUBLIC hg_return_t HG_Class_get_ext_counters(const hg_class_t *hg_class,
  * operations of both transports are there. Nothing but the counters is read: the class may be busy.
  *
  * \param hg_class [IN]         class
- * \param name [IN]             value of the label `class`, any text; NULL for the class's number in
- *     the process
+ * \param name [IN]             value of the label `class`, any text in UTF-8, of which 255 bytes are
+ *     shown at most, and a question mark for each byte that is not UTF-8; NULL for the class's
+ *     number in the process
  * \param buf [OUT]             receives the text, at most *buf_size_p bytes with its null; NULL to
  *     ask for the size only
  * \param buf_size_p [IN,OUT]   size of buf in bytes; receives the size needed, null included. It

@@ -7,7 +7,7 @@
 #include <ctype.h>
 #include <stdio.h>
 
-static char text[32768];
+static char text[65536];
 
 /* A copy of the text, checked for its size by asking before. */
 static void text_take(const struct side *side, const char *name)
@@ -44,6 +44,21 @@ static uint64_t text_value(const char *name, const char *rest)
     }
     fail_msg("there is no %s with %s", name, rest);
     return 0;
+}
+
+/* Each name has one type, so its samples are in one place. */
+static void text_check_types(void)
+{
+    for (const char *line = strstr(text, "# TYPE "); line != NULL;
+         line = strstr(line + 1, "# TYPE ")) {
+        char type[160];
+
+        assert_int_equal(sscanf(line, "# TYPE %127s", type + 7), 1);
+        memcpy(type, "# TYPE ", 7);
+        (void) strcat(type, " ");
+        if (strstr(line + 1, type) != NULL)
+            fail_msg("there are two of %s", type);
+    }
 }
 
 /* name{label="value",...} number, behind HELP and TYPE of the same name, no name twice. */
@@ -85,6 +100,7 @@ static void text_check_lines(void)
         line = end + 1;
     }
     assert_in_range(samples, 30, 200);
+    text_check_types();
 }
 
 static void traffic(const struct pair *pair)
@@ -199,11 +215,71 @@ static void wrong_arguments_are_refused(void **state)
     pair_close(&pair);
 }
 
+/* What is behind class=" in the text of an origin with that name. */
+static const char *label_of(const struct pair *pair, const char *name)
+{
+    static char label[512];
+    const char *begin;
+
+    text_take(&pair->origin, name);
+    text_check_lines();
+    begin = strstr(text, "{class=\"") + strlen("{class=\"");
+    (void) snprintf(label, sizeof(label), "%.*s", (int) (strstr(begin, "\",transport=") - begin),
+                    begin);
+    return label;
+}
+
+/* UTF-8 is what the format allows: a label is cut before a character and not within it. */
+static void labels_are_utf8(void **state)
+{
+    static const char *const whole[] = {"\303\244", "\342\202\254", "\360\237\230\200"};
+    static const struct {
+        const char *given, *shown;
+    } broken[] = {
+        {"a\377b", "a?b"},
+        {"\244", "?"},
+        {"\303", "?"},
+        {"\303\"", "?\\\""},
+        {"\300\257", "??"},
+        {"\355\240\200", "???"},
+        {"\364\220\200\200", "????"},
+        {"\342\202x", "??x"},
+        {"\340\200\200", "???"},
+        {"\360\217\277\277", "????"},
+    };
+    struct pair pair = {0};
+    char name[300];
+
+    (void) state;
+    pair_open(&pair, NULL);
+    for (size_t i = 0; i < sizeof(whole) / sizeof(whole[0]); i++) {
+        const size_t length = strlen(whole[i]);
+
+        assert_string_equal(label_of(&pair, whole[i]), whole[i]);
+        /* 255 bytes fit. */
+        for (size_t before = 255 - length; before < 257; before++) {
+            const char *label;
+
+            memset(name, 'x', before);
+            (void) strcpy(name + before, whole[i]);
+            label = label_of(&pair, name);
+            assert_int_equal(strlen(label), before + length <= 255 ? 255
+                                            : before < 255         ? before
+                                                                   : 255);
+            assert_int_equal(strncmp(label, name, strlen(label)), 0);
+        }
+    }
+    for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++)
+        assert_string_equal(label_of(&pair, broken[i].given), broken[i].shown);
+    pair_close(&pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_says_what_the_counters_say),
         cmocka_unit_test(wrong_arguments_are_refused),
+        cmocka_unit_test(labels_are_utf8),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -90,6 +90,7 @@ static const struct hg_metric hg_metrics[] = {
 static void hg_metrics_print(hg_class_t *hg_class, const char *name, struct text *text);
 static void hg_metrics_print_na(hg_class_t *hg_class, const char *name, struct text *text);
 static void hg_label_escape(char *out, size_t size, const char *in);
+static size_t hg_utf8_length(const char *in);
 
 hg_return_t HG_Class_get_prometheus(const hg_class_t *hg_class, const char *name, char *buf,
                                     hg_size_t *buf_size_p)
@@ -174,15 +175,50 @@ static void hg_metrics_print_na(hg_class_t *hg_class, const char *name, struct t
     }
 }
 
-/* As the format wants it; cut where it does not fit, but not within an escape. */
+/*
+ * As the format wants it, which is UTF-8; cut where it does not fit, but not within an escape or a
+ * character. One byte that is none would make the whole text unreadable.
+ */
 static void hg_label_escape(char *out, size_t size, const char *in)
 {
-    size_t length = 0;
+    size_t length = 0, part;
 
-    for (; *in != '\0' && length + 3 <= size; in++) {
-        if (*in == '\\' || *in == '"' || *in == '\n')
+    for (; *in != '\0'; in += part) {
+        const size_t valid = hg_utf8_length(in);
+        const bool is_escaped = *in == '\\' || *in == '"' || *in == '\n';
+
+        part = valid > 0 ? valid : 1;
+        if (length + part + (is_escaped ? 1 : 0) + 1 > size)
+            break;
+        if (is_escaped)
             out[length++] = '\\';
-        out[length++] = *in == '\n' ? 'n' : *in;
+        memcpy(out + length, in, part);
+        if (valid == 0)
+            out[length] = '?';
+        else if (*in == '\n')
+            out[length] = 'n';
+        length += part;
     }
     out[length] = '\0';
+}
+
+/* Bytes of the character at the beginning of a string that is not empty; 0: it is none. */
+static size_t hg_utf8_length(const char *in)
+{
+    const unsigned char *c = (const unsigned char *) in;
+    const size_t length = c[0] < 0x80 ? 1 : c[0] < 0xe0 ? 2 : c[0] < 0xf0 ? 3 : 4;
+    size_t i;
+
+    if (length == 1)
+        return 1;
+    if (c[0] < 0xc2 || c[0] > 0xf4)
+        return 0;
+    for (i = 1; i < length; i++)
+        if ((c[i] & 0xc0) != 0x80)
+            return 0;
+    /* Longer than need be, halves of pairs, and beyond the last one. */
+    if ((c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xed && c[1] > 0x9f) ||
+        (c[0] == 0xf0 && c[1] < 0x90) || (c[0] == 0xf4 && c[1] > 0x8f))
+        return 0;
+    return length;
 }
