@@ -89,6 +89,9 @@ HG_PUBLIC hg_return_t HG_Class_get_ext_counters(const hg_class_t *hg_class,
  * labels `class` and `transport`, the latter as "ofi+tcp"; with auto_sm the counters of the
  * operations of both transports are there. Nothing but the counters is read: the class may be busy.
  *
+ * The texts of two classes cannot be joined, because the format allows each name in one place only:
+ * a service with several of them takes HG_Classes_get_prometheus().
+ *
  * \param hg_class [IN]         class
  * \param name [IN]             value of the label `class`, any text in UTF-8, of which 255 bytes are
  *     shown at most, and a question mark for each byte that is not UTF-8; NULL for the class's
@@ -105,6 +108,25 @@ HG_PUBLIC hg_return_t HG_Class_get_ext_counters(const hg_class_t *hg_class,
  */
 HG_PUBLIC hg_return_t HG_Class_get_prometheus(const hg_class_t *hg_class, const char *name,
                                               char *buf, hg_size_t *buf_size_p);
+
+/**
+ * Write the counters of several classes as one text, as HG_Class_get_prometheus() does those of one.
+ * The label `class` tells them apart.
+ *
+ * \param classes [IN]          array of them, each once
+ * \param names [IN]            array of as many values of the label `class`, each as there; NULL:
+ *     all have their numbers
+ * \param count [IN]            how many, at least one
+ * \param buf [OUT]             as there
+ * \param buf_size_p [IN,OUT]   as there
+ *
+ * \return as there; HG_INVALID_ARG if classes, one of them or buf_size_p is NULL, or count is 0
+ *
+ * Any thread. \since 1.1
+ */
+HG_PUBLIC hg_return_t HG_Classes_get_prometheus(hg_class_t *const *classes,
+                                                const char *const *names, size_t count, char *buf,
+                                                hg_size_t *buf_size_p);
 
 /**
  * Whether messages and bulk data to a peer go through the shared memory of auto_sm rather than the

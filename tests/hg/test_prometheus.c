@@ -274,12 +274,57 @@ static void labels_are_utf8(void **state)
     pair_close(&pair);
 }
 
+/* One text for all classes of a service, in which each name is in one place. */
+static void classes_share_a_text(void **state)
+{
+    static const char *const names[] = {"front", "back"};
+    struct pair pair = {0};
+    hg_class_t *classes[2];
+    hg_size_t size = sizeof(text);
+    uint64_t sent;
+    char *of_one;
+
+    (void) state;
+    pair_open(&pair, NULL);
+    pair_echo(&pair, 100);
+    classes[0] = pair.origin.hg_class;
+    classes[1] = pair.target.hg_class;
+    assert_int_equal(HG_Classes_get_prometheus(classes, names, 2, text, &size), HG_SUCCESS);
+    assert_int_equal(size, strlen(text) + 1);
+    text_check_lines();
+    sent = side_counters(&pair.origin).rpc_req_sent_count;
+    assert_int_equal(text_value("amalgam_rpc_requests_sent_total", ""), sent);
+    assert_non_null(strstr(text, "amalgam_rpc_requests_sent_total{class=\"front\""));
+    assert_non_null(strstr(text, "amalgam_rpc_requests_sent_total{class=\"back\""));
+    assert_non_null(strstr(text, "amalgam_na_completed_total{class=\"front\""));
+    assert_non_null(strstr(text, "amalgam_na_completed_total{class=\"back\""));
+
+    /* Of one class it is the text of that class. */
+    text_take(&pair.target, "back");
+    of_one = strdup(text);
+    size = sizeof(text);
+    assert_int_equal(HG_Classes_get_prometheus(classes + 1, names + 1, 1, text, &size), HG_SUCCESS);
+    assert_string_equal(text, of_one);
+    free(of_one);
+    size = sizeof(text);
+    assert_int_equal(HG_Classes_get_prometheus(classes, NULL, 2, text, &size), HG_SUCCESS);
+    text_check_lines();
+
+    assert_int_equal(HG_Classes_get_prometheus(classes, names, 0, text, &size), HG_INVALID_ARG);
+    assert_int_equal(HG_Classes_get_prometheus(NULL, names, 2, text, &size), HG_INVALID_ARG);
+    assert_int_equal(HG_Classes_get_prometheus(classes, names, 2, text, NULL), HG_INVALID_ARG);
+    classes[1] = NULL;
+    assert_int_equal(HG_Classes_get_prometheus(classes, names, 2, text, &size), HG_INVALID_ARG);
+    pair_close(&pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_says_what_the_counters_say),
         cmocka_unit_test(wrong_arguments_are_refused),
         cmocka_unit_test(labels_are_utf8),
+        cmocka_unit_test(classes_share_a_text),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
