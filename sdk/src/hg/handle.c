@@ -173,6 +173,7 @@ struct hg_handle *hg_handle_new(hg_context_t *context, bool is_origin, enum hg_l
         handle->source.lane = (uint8_t) lane;
         handle->source.is_embedded = true;
         handle->info.addr = &handle->source;
+        handle->deadline_ms = hg_class_get_deadline(context->hg_class);
     }
     (void) pthread_mutex_init(&handle->lock, NULL);
     hg_proc_init(&handle->proc, context->hg_class, HG_NOHASH,
