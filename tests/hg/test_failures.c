@@ -12,8 +12,18 @@ static na_return_t failing_with = NA_NOMEM;
 static int failing_after; /* so many calls succeed first */
 static atomic_int failed;
 
+/* Runs inside of the call that would fail, which then does not: what another thread does then. */
+static void (*meanwhile)(void);
+
 static bool fails(const char *function)
 {
+    void (*now)(void) = meanwhile;
+
+    if (now != NULL && failing != NULL && strcmp(failing, function) == 0) {
+        failing = NULL;
+        meanwhile = NULL;
+        now();
+    }
     if (failing == NULL || strcmp(failing, function) != 0)
         return false;
     if (failing_after-- > 0)
@@ -249,12 +259,52 @@ static void respond_fails_and_may_be_tried_again(void **state)
     (void) HG_Destroy(handle);
 }
 
+static hg_handle_t canceling;
+
+static void cancel_now(void)
+{
+    assert_int_equal(HG_Cancel(canceling), HG_SUCCESS);
+    atomic_store(&failed, 1);
+}
+
+/* Before there is anything to cancel, and when the receive is posted but the request not sent. */
+static void cancel_while_a_request_is_started(void **state)
+{
+    static const char *const functions[] = {"NA_Msg_recv_expected", "NA_Msg_send_unexpected"};
+    struct pair *pair = *state;
+
+    for (int i = 0; i < 4; i++) {
+        struct outcome outcome = {0};
+        struct blob in;
+
+        canceling = pair_create(pair, RPC_HOLD);
+        blob_make(&in, 12, 1);
+        assert_int_equal(HG_Set_deadline(canceling, i < 2 ? 0 : 60000), HG_SUCCESS);
+        arm(functions[i % 2], NA_NOMEM, 0);
+        meanwhile = cancel_now;
+        assert_int_equal(HG_Forward(canceling, outcome_set, &outcome, &in), HG_SUCCESS);
+        assert_int_equal(atomic_load(&failed), 1);
+        disarm();
+        pair_wait_for(pair, &outcome.count, 1);
+        assert_int_equal(outcome.ret, HG_CANCELED);
+        pair_run(pair, 5);
+        assert_int_equal(outcome.count, 1);
+        while (pair->target.held_count > 0)
+            side_respond_held(&pair->target, &in);
+        free(in.data);
+        (void) HG_Destroy(canceling);
+        pair_echo(pair, 12);
+    }
+}
+
 /* What the library itself responds nobody else could send again; its origin must not wait. */
 static void error_response_is_sent_again(void **state)
 {
     struct pair *pair = *state;
+    const struct hg_ext_counters before = side_ext_counters(&pair->target);
     hg_handle_t handle = pair_create(pair, RPC_FAIL);
     struct outcome outcome = {0};
+    struct hg_ext_counters after;
     struct blob in;
 
     blob_make(&in, 12, 1);
@@ -267,6 +317,9 @@ static void error_response_is_sent_again(void **state)
     disarm();
     pair_wait_for(pair, &outcome.count, 1);
     assert_int_equal(outcome.ret, HG_FAULT);
+    after = side_ext_counters(&pair->target);
+    assert_int_equal(after.send_error_count, before.send_error_count + (uint64_t) failed);
+    assert_int_equal(after.retry_count, before.retry_count + (uint64_t) failed);
     free(in.data);
     (void) HG_Destroy(handle);
 }
@@ -563,6 +616,7 @@ int main(void)
         cmocka_unit_test(addresses_fail),
         cmocka_unit_test(forward_fails_and_the_handle_is_reusable),
         cmocka_unit_test(respond_fails_and_may_be_tried_again),
+        cmocka_unit_test(cancel_while_a_request_is_started),
         cmocka_unit_test(error_response_is_sent_again),
         cmocka_unit_test(refused_messages_are_not_counted),
         cmocka_unit_test(refused_responses_are_not_counted),
