@@ -169,11 +169,62 @@ static void impossible_slots_close_the_ring(void **state)
     (void) state;
     expect_refusal(SM_KIND_UNEXPECTED, 0xffff, "", 0);
     expect_refusal(SM_KIND_EXPECTED, SM_TEST_MESSAGE + 1, "", 0);
+    expect_refusal(SM_KIND_UNEXPECTED, SM_TEST_MESSAGE + 1, "", 0);
+    expect_refusal(SM_KIND_PUT, 0xffff, &header, sizeof(header));
+    expect_refusal(SM_KIND_PUT, sizeof(header) - 1, &header, sizeof(header));
+    expect_refusal(SM_KIND_CANCEL, sizeof(header) - 1, &header, sizeof(header));
     expect_refusal(0, 8, "", 0);
     expect_refusal(200, 100, "", 0);
     expect_refusal(SM_KIND_GET, 3, "", 0);
     expect_refusal(SM_KIND_PIECE, 39, "", 0);
     expect_refusal(SM_KIND_DONE, sizeof(header), &header, sizeof(header));
+}
+
+/* A put by who was given a handle: its first bytes, which are 0 then, if it is granted. */
+static void put_by_hand(struct scene *scene, na_mem_handle_t *mem, uint64_t offset, uint64_t token)
+{
+    const size_t size = NA_Mem_handle_get_serialize_size(scene->victim.na_class, mem);
+    struct sm_rma_header header = {.token = token, .offset = offset};
+    uint8_t payload[SM_INLINE_MAX] = {0}, bytes[256];
+
+    assert_in_range(size, 56, sizeof(bytes));
+    assert_int_equal(NA_Mem_handle_serialize(scene->victim.na_class, bytes, sizeof(bytes), mem),
+                     NA_SUCCESS);
+    /* Before the length and the only segment. */
+    memcpy(&header.handle, bytes + size - 32, sizeof(header.handle));
+    memcpy(payload, &header, sizeof(header));
+    write_slot(scene, SM_KIND_PUT, SM_INLINE_MAX, payload, sizeof(payload));
+    end_progress(&scene->victim, 0);
+    end_progress(&scene->attacker, 0);
+}
+
+/* Who was given a handle may do with what it names what it says, and nothing beside it. */
+static void handles_are_held_against_each_request(void **state)
+{
+    static const uint64_t offsets[] = {256, 250, 257, 300, 512, UINT64_MAX, UINT64_MAX - 7};
+    const size_t size = SM_INLINE_MAX - sizeof(struct sm_rma_header);
+    uint8_t memory[768], before[768];
+    na_mem_handle_t *mem;
+    struct scene scene;
+
+    (void) state;
+    scene_open(&scene);
+    memset(memory, 0x5a, sizeof(memory));
+    memcpy(before, memory, sizeof(memory));
+    mem = mem_open(&scene.victim, memory + 256, 256, NA_MEM_READWRITE);
+    for (size_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
+        put_by_hand(&scene, mem, offsets[i], 1000 + i);
+        assert_memory_equal(memory, before, sizeof(memory));
+    }
+    put_by_hand(&scene, mem, 256 - size, 2000);
+    memset(before + 512 - size, 0, size);
+    assert_memory_equal(memory, before, sizeof(memory));
+    mem_close(&scene.victim, mem);
+    mem = mem_open(&scene.victim, memory + 256, 256, NA_MEM_READ_ONLY);
+    put_by_hand(&scene, mem, 0, 3000);
+    assert_memory_equal(memory, before, sizeof(memory));
+    mem_close(&scene.victim, mem);
+    scene_close(&scene);
 }
 
 /* Requests for memory that nobody offered: answered with a refusal, nothing is touched. */
@@ -429,6 +480,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(impossible_slots_close_the_ring),
         cmocka_unit_test(made_up_requests_are_refused),
+        cmocka_unit_test(handles_are_held_against_each_request),
         cmocka_unit_test(pieces_that_nobody_asked_for_are_dropped),
         cmocka_unit_test(a_false_head_is_noticed),
         cmocka_unit_test(false_descriptions_of_rings_are_refused),
