@@ -93,8 +93,8 @@ HG_PUBLIC hg_return_t HG_Class_get_ext_counters(const hg_class_t *hg_class,
  * a service with several of them takes HG_Classes_get_prometheus().
  *
  * \param hg_class [IN]         class
- * \param name [IN]             value of the label `class`, any text in UTF-8, of which 255 bytes are
- *     shown at most, and a question mark for each byte that is not UTF-8; NULL for the class's
+ * \param name [IN]             value of the label `class`, any text in UTF-8, of which at most 255
+ *     bytes are shown, and a question mark for each byte that is not UTF-8; NULL for the class's
  *     number in the process
  * \param buf [OUT]             receives the text, at most *buf_size_p bytes with its null; NULL to
  *     ask for the size only
@@ -110,8 +110,8 @@ HG_PUBLIC hg_return_t HG_Class_get_prometheus(const hg_class_t *hg_class, const 
                                               char *buf, hg_size_t *buf_size_p);
 
 /**
- * Write the counters of several classes as one text, as HG_Class_get_prometheus() does those of one.
- * The label `class` tells them apart.
+ * Write the counters of several classes as one text, as HG_Class_get_prometheus() does those of
+ * one. The label `class` tells them apart.
  *
  * \param classes [IN]          array of them, each once
  * \param names [IN]            array of as many values of the label `class`, each as there; NULL:
