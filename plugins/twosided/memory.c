@@ -158,9 +158,8 @@ int32_t twosided_mem_find(struct twosided *ts, uint64_t id, uint64_t key, uint32
 {
     struct twosided_memory *memory = twosided_table_find(&ts->memory, id);
 
-    if (memory == NULL || memory->key != key)
-        return NA_PLUGIN_INVALID_ARG;
-    if ((memory->flags & access) != access)
+    /* One that is not there any more is not told from one never made. */
+    if (memory == NULL || memory->key != key || (memory->flags & access) != access)
         return NA_PLUGIN_PERMISSION;
     if (offset > memory->length || length > memory->length - offset)
         return NA_PLUGIN_OVERFLOW;
@@ -208,7 +207,7 @@ static void memory_jobs_end(struct twosided *ts, const struct twosided_memory *m
         twosided_list_remove(node);
         twosided_list_append(&ts->jobs, node);
         twosided_transfer_end(twosided_container(node, struct twosided_transfer, node),
-                              NA_PLUGIN_INVALID_ARG, true);
+                              NA_PLUGIN_PERMISSION, true);
     }
 }
 

@@ -226,9 +226,7 @@ int32_t ucx_mem_find(struct na_plugin_class *na_class, uint64_t id, uint64_t key
 {
     struct na_plugin_mem *mem = ucx_table_find(&na_class->memory, id);
 
-    if (mem == NULL || mem->key != key)
-        return NA_PLUGIN_INVALID_ARG;
-    if ((mem->flags & access) != access)
+    if (mem == NULL || mem->key != key || (mem->flags & access) != access)
         return NA_PLUGIN_PERMISSION;
     if (offset > mem->length || length > mem->length - offset)
         return NA_PLUGIN_OVERFLOW;
@@ -346,11 +344,11 @@ static void mem_take_back(struct na_plugin_class *na_class, struct na_plugin_mem
     for (node = na_class->links.next; node != &na_class->links && mem->jobs != 0; node = node->next)
         ucx_jobs_refuse(fabric_container(node, struct ucx_link, node), mem);
     if (mem->jobs != 0)
-        ucx_copies_drop(na_class, NULL, mem, 0, NA_PLUGIN_INVALID_ARG);
+        ucx_copies_drop(na_class, NULL, mem, 0, NA_PLUGIN_PERMISSION);
     for (node = mem->tickets.next; node != &mem->tickets; node = next) {
         next = node->next;
         (void) ucx_ticket_take_back(fabric_container(node, struct ucx_ticket, node),
-                                    NA_PLUGIN_INVALID_ARG);
+                                    NA_PLUGIN_PERMISSION);
     }
 }
 

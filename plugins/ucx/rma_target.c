@@ -140,7 +140,7 @@ void ucx_jobs_refuse(struct ucx_link *link, const struct na_plugin_mem *mem)
         next = node->next;
         if (job->mem != mem)
             continue;
-        ucx_message_done(link, job->transfer, NA_PLUGIN_INVALID_ARG, 0);
+        ucx_message_done(link, job->transfer, NA_PLUGIN_PERMISSION, 0);
         ucx_job_release(job);
     }
 }

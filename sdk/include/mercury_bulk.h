@@ -227,7 +227,8 @@ HG_PUBLIC hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class, hg_bulk_t *handl
  * \return HG_SUCCESS if the callback will be called; otherwise it will not: HG_INVALID_ARG if an
  *         argument is NULL or does not fit the others; HG_PERMISSION if one of the descriptors
  *         forbids the direction; HG_OVERFLOW if a range exceeds its descriptor; HG_NOMEM; or what
- *         the transport returned
+ *         the transport returned. The callback, or the call, says HG_PERMISSION if the origin has
+ *         freed its descriptor since
  *
  * Any thread. \since 1.0
  */

@@ -89,9 +89,13 @@ HG_PUBLIC hg_return_t HG_Class_get_ext_counters(const hg_class_t *hg_class,
  * labels `class` and `transport`, the latter as "ofi+tcp"; with auto_sm the counters of the
  * operations of both transports are there. Nothing but the counters is read: the class may be busy.
  *
+ * The texts of two classes cannot be joined, because the format allows each name in one place only:
+ * a service with several of them takes HG_Classes_get_prometheus().
+ *
  * \param hg_class [IN]         class
- * \param name [IN]             value of the label `class`, any text; NULL for the class's number in
- *     the process
+ * \param name [IN]             value of the label `class`, any text in UTF-8, of which at most 255
+ *     bytes are shown, and a question mark for each byte that is not UTF-8; NULL for the class's
+ *     number in the process
  * \param buf [OUT]             receives the text, at most *buf_size_p bytes with its null; NULL to
  *     ask for the size only
  * \param buf_size_p [IN,OUT]   size of buf in bytes; receives the size needed, null included. It
@@ -104,6 +108,25 @@ HG_PUBLIC hg_return_t HG_Class_get_ext_counters(const hg_class_t *hg_class,
  */
 HG_PUBLIC hg_return_t HG_Class_get_prometheus(const hg_class_t *hg_class, const char *name,
                                               char *buf, hg_size_t *buf_size_p);
+
+/**
+ * Write the counters of several classes as one text, as HG_Class_get_prometheus() does those of
+ * one. The label `class` tells them apart.
+ *
+ * \param classes [IN]          array of them, each once
+ * \param names [IN]            array of as many values of the label `class`, each as there; NULL:
+ *     all have their numbers
+ * \param count [IN]            how many, at least one
+ * \param buf [OUT]             as there
+ * \param buf_size_p [IN,OUT]   as there
+ *
+ * \return as there; HG_INVALID_ARG if classes, one of them or buf_size_p is NULL, or count is 0
+ *
+ * Any thread. \since 1.1
+ */
+HG_PUBLIC hg_return_t HG_Classes_get_prometheus(hg_class_t *const *classes,
+                                                const char *const *names, size_t count, char *buf,
+                                                hg_size_t *buf_size_p);
 
 /**
  * Whether messages and bulk data to a peer go through the shared memory of auto_sm rather than the
@@ -138,6 +161,10 @@ HG_PUBLIC na_class_t *HG_Class_get_na(const hg_class_t *hg_class) HG_WARN_UNUSED
  * complete nor cancel it. What comes for it afterwards is dropped and counted. Progress that
  * sleeps, and the descriptor of HG_Event_get_wait_fd(), wake in time. Milliseconds count from the
  * call that starts the operation; 0 stands for no deadline.
+ *
+ * Only a deadline makes sure that an RPC ends: responses get lost with their targets, and of those
+ * that only say why an RPC failed (no such RPC, another key) a target keeps 256 at most, while the
+ * transport does not take them; more are dropped, with a warning.
  *
  * A cancelled operation that has a deadline ends, by HG_CANCELED, some 20 ms later even if the
  * transport does not let go of it; one without a deadline ends when the transport does.

@@ -743,10 +743,11 @@ NA_PUBLIC na_return_t NA_Mem_register(na_class_t *na_class, na_mem_handle_t *mem
 
 /**
  * Undo NA_Mem_register(). Peers that still have the handle can no longer use it: their transfers
- * end with NA_PERMISSION or NA_INVALID_ARG, and others go on. Over shared memory and over networks
- * without hardware for it nothing arrives any more when this returns; it waits for what is under
- * way, up to some seconds if a peer has stopped there. Then that peer's connection is broken; over
- * shared memory there is none to break, and a warning says that the peer may still write.
+ * end with NA_PERMISSION, and others go on; hardware that looks at handles by itself may have
+ * another code for it. Over shared memory and over networks without such hardware nothing arrives
+ * any more when this returns; it waits for what is under way, up to some seconds if a peer has
+ * stopped there. Then that peer's connection is broken; over shared memory there is none to break,
+ * and a warning says that the peer may still write.
  *
  * \param na_class    the class
  * \param mem_handle  the memory's handle

@@ -197,10 +197,44 @@ struct scene {
     hg_bulk_t received;
     hg_op_id_t op_id;
     struct outcome outcome;
+    struct hg_ext_counters before;
 };
 
 #define PIECE_COUNT 100
 #define PIECE_SIZE  10
+
+static struct hg_ext_counters scene_counters(const struct scene *scene)
+{
+    struct hg_ext_counters counters;
+
+    assert_int_equal(
+        HG_Class_get_ext_counters(scene->pair->target.hg_class, &counters, sizeof(counters)),
+        HG_SUCCESS);
+    return counters;
+}
+
+/* The transfer was counted as what it ended with. */
+static void scene_check_counters(const struct scene *scene)
+{
+    const struct hg_ext_counters before = scene->before, after = scene_counters(scene);
+
+    switch (scene->outcome.ret) {
+    case HG_SUCCESS:
+        assert_true(after.bulk_bytes >= before.bulk_bytes + PIECE_COUNT * PIECE_SIZE);
+        break;
+    case HG_CANCELED:
+        assert_true(after.bulk_canceled_count > before.bulk_canceled_count);
+        assert_int_equal(after.bulk_error_count, before.bulk_error_count);
+        break;
+    case HG_TIMEOUT:
+        assert_true(after.bulk_timeout_count > before.bulk_timeout_count);
+        assert_int_equal(after.bulk_error_count, before.bulk_error_count);
+        break;
+    default:
+        assert_true(after.bulk_error_count > before.bulk_error_count);
+        assert_int_equal(after.bulk_canceled_count, before.bulk_canceled_count);
+    }
+}
 
 static void scene_open(struct scene *scene, struct pair *pair)
 {
@@ -211,6 +245,7 @@ static void scene_open(struct scene *scene, struct pair *pair)
     memset(scene, 0, sizeof(*scene));
     memset(&fake, 0, sizeof(fake));
     scene->pair = pair;
+    scene->before = scene_counters(scene);
     fake.max_segments = 1;
     memory_make(&scene->origin, pair->origin.hg_class, PIECE_COUNT, sizes, HG_BULK_READWRITE, 1);
     memory_make(&scene->local, pair->target.hg_class, PIECE_COUNT, sizes, HG_BULK_READWRITE, 2);
@@ -233,6 +268,8 @@ static void scene_close(struct scene *scene, int callbacks)
         pair_progress(scene->pair);
     assert_int_equal(fake.outstanding, 0);
     assert_int_equal(scene->outcome.count, callbacks);
+    if (callbacks > 0)
+        scene_check_counters(scene);
     memset(&fake, 0, sizeof(fake));
     assert_int_equal(HG_Bulk_free(scene->received), HG_SUCCESS);
     memory_free(&scene->origin);
@@ -458,6 +495,9 @@ static void cancel_races_with_the_start(void **state)
             assert_int_equal(scene.outcome.count, 0);
             if (at == 0)
                 assert_int_equal(fake.calls, 0);
+            /* Also the piece that was being posted when it came. */
+            for (unsigned int i = 0; i < fake.posted_count; i++)
+                assert_true(fake.posted[i].is_canceled);
             fake_complete_all();
             pair_wait(scene.pair, &scene.outcome);
             assert_int_equal(scene.outcome.ret, HG_CANCELED);

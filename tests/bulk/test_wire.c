@@ -154,6 +154,94 @@ static void forged_numbers_with_a_good_checksum_are_refused(void **state)
     memory_free(&memory);
 }
 
+/* A descriptor of one region, changed, with a good checksum. */
+static hg_return_t forged_read(const struct pair *pair, struct wire *wire)
+{
+    wire_sign(wire);
+    return wire_read(wire, wire->size, pair->target.hg_class);
+}
+
+/* What is there is said once more by the header: a count is not believed, not even to make room. */
+static void counts_and_sizes_are_held_against_the_bytes(void **state)
+{
+    struct pair *pair = *state;
+    struct memory memory;
+    struct wire wire;
+    uint8_t *pos;
+
+    kind_make(&kinds[0], pair, &memory);
+    for (unsigned int shift = 8; shift < 32; shift++) {
+        wire_make(&wire, memory.bulk, 0);
+        pos = wire.bytes + 56;
+        hg_bulk_wire_put(&pos, UINT32_C(1) << shift, 4);
+        assert_int_equal(forged_read(pair, &wire), HG_PROTOCOL_ERROR);
+    }
+    memory_free(&memory);
+    kind_make(&kinds[1], pair, &memory);
+    for (int change = -1; change <= 1; change++) {
+        wire_make(&wire, memory.bulk, HG_BULK_EAGER);
+        pos = wire.bytes + 16;
+        hg_bulk_wire_put(&pos, (uint64_t) (40 + change), 8);
+        assert_int_equal(forged_read(pair, &wire), change == 0 ? HG_SUCCESS : HG_PROTOCOL_ERROR);
+    }
+    memory_free(&memory);
+}
+
+/* Two regions whose lengths add up to the right sum only because that wraps. */
+static void lengths_that_wrap_are_refused(void **state)
+{
+    static const uint64_t firsts[] = {UINT64_MAX, UINT64_MAX - 5, UINT64_C(1) << 63, 41, 40};
+    struct pair *pair = *state;
+    struct memory memory;
+
+    kind_make(&kinds[0], pair, &memory);
+    for (size_t i = 0; i < sizeof(firsts) / sizeof(firsts[0]); i++) {
+        struct wire wire;
+        uint8_t *pos;
+        size_t region;
+
+        wire_make(&wire, memory.bulk, 0);
+        region = (size_t) wire.size - HG_BULK_WIRE_HEADER_SIZE;
+        memcpy(wire.bytes + wire.size, wire.bytes + HG_BULK_WIRE_HEADER_SIZE, region);
+        pos = wire.bytes + HG_BULK_WIRE_HEADER_SIZE;
+        hg_bulk_wire_put(&pos, firsts[i], 8);
+        pos = wire.bytes + wire.size;
+        hg_bulk_wire_put(&pos, UINT64_C(40) - firsts[i], 8);
+        wire.size += region;
+        pos = wire.bytes + 8;
+        hg_bulk_wire_put(&pos, wire.size, 4);
+        pos = wire.bytes + 56;
+        hg_bulk_wire_put(&pos, 2, 4);
+        assert_int_equal(forged_read(pair, &wire), HG_PROTOCOL_ERROR);
+    }
+    memory_free(&memory);
+}
+
+/* An address that says that it is a string has its end at its end. */
+static void addresses_that_are_no_strings_are_refused(void **state)
+{
+    struct pair *pair = *state;
+    struct memory memory;
+
+    kind_make(&kinds[2], pair, &memory);
+    for (int i = 0; i < 2; i++) {
+        struct wire wire;
+        const uint8_t *at;
+        uint32_t size;
+
+        wire_make(&wire, memory.bulk, HG_BULK_EAGER);
+        at = wire.bytes + 28;
+        size = (uint32_t) hg_bulk_wire_get(&at, 4);
+        assert_in_range(size, 2, wire.size);
+        wire.bytes[5] |= HG_BULK_WIRE_ADDR_STRING;
+        memset(wire.bytes + HG_BULK_WIRE_HEADER_SIZE, 'x', size);
+        if (i == 1)
+            wire.bytes[HG_BULK_WIRE_HEADER_SIZE + size - 2] = 0;
+        assert_int_equal(forged_read(pair, &wire), HG_PROTOCOL_ERROR);
+    }
+    memory_free(&memory);
+}
+
 static void random_forgeries_do_no_harm(void **state)
 {
     struct pair *pair = *state;
@@ -209,6 +297,43 @@ static void eager_data_are_read_without_the_origin(void **state)
 }
 
 /* A descriptor that names another one of this process, of another size, has no part in it. */
+/* A descriptor of ours that comes back larger than we made it has nothing to do with our memory. */
+static void own_descriptor_that_has_grown_is_not_copied_from(void **state)
+{
+    static const hg_size_t sizes[1] = {40}, more[1] = {4000};
+    struct pair *pair = *state;
+    struct outcome outcome = {0};
+    struct memory small, local;
+    hg_bulk_t forged;
+    struct wire wire;
+    hg_addr_t self;
+    hg_return_t ret;
+    uint8_t *pos;
+
+    assert_int_equal(HG_Addr_self(pair->target.hg_class, &self), HG_SUCCESS);
+    memory_make(&small, pair->target.hg_class, 1, sizes, HG_BULK_READWRITE, 1);
+    memory_make(&local, pair->target.hg_class, 1, more, HG_BULK_READWRITE, 2);
+    wire_make(&wire, small.bulk, 0);
+    pos = wire.bytes + 16;
+    hg_bulk_wire_put(&pos, 4000, 8);
+    pos = wire.bytes + HG_BULK_WIRE_HEADER_SIZE;
+    hg_bulk_wire_put(&pos, 4000, 8);
+    wire_sign(&wire);
+    assert_int_equal(HG_Bulk_deserialize(pair->target.hg_class, &forged, wire.bytes, wire.size),
+                     HG_SUCCESS);
+    ret = HG_Bulk_transfer(pair->target.context, outcome_set, &outcome, HG_BULK_PULL, self, forged,
+                           0, local.bulk, 0, 4000, NULL);
+    if (ret == HG_SUCCESS) {
+        pair_wait(pair, &outcome);
+        ret = outcome.ret;
+    }
+    assert_int_not_equal(ret, HG_SUCCESS);
+    assert_int_equal(HG_Addr_free(pair->target.hg_class, self), HG_SUCCESS);
+    assert_int_equal(HG_Bulk_free(forged), HG_SUCCESS);
+    memory_free(&local);
+    memory_free(&small);
+}
+
 static void forged_name_gives_no_access(void **state)
 {
     static const unsigned long options[2] = {HG_BULK_EAGER, 0};
@@ -378,8 +503,12 @@ int main(void)
         cmocka_unit_test(every_damaged_byte_is_noticed),
         cmocka_unit_test(cut_off_descriptors_are_refused),
         cmocka_unit_test(forged_numbers_with_a_good_checksum_are_refused),
+        cmocka_unit_test(counts_and_sizes_are_held_against_the_bytes),
+        cmocka_unit_test(lengths_that_wrap_are_refused),
+        cmocka_unit_test(addresses_that_are_no_strings_are_refused),
         cmocka_unit_test(random_forgeries_do_no_harm),
         cmocka_unit_test(eager_data_are_read_without_the_origin),
+        cmocka_unit_test(own_descriptor_that_has_grown_is_not_copied_from),
         cmocka_unit_test(forged_name_gives_no_access),
         cmocka_unit_test(received_descriptor_is_passed_on_as_it_came),
         cmocka_unit_test(descriptors_are_arguments),

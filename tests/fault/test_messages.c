@@ -69,13 +69,17 @@ static void the_seed_says_what_is_dropped(void **state)
 /* Another fault beside it does not change what is dropped. */
 static void faults_are_drawn_independently(void **state)
 {
-    struct burst bursts[2];
+    struct burst bursts[2], both;
 
     (void) state;
     run(&bursts[0], "drop=0.3&seed=11", 200);
     run(&bursts[1], "drop=0.3&seed=11&delay_us=0:200&reorder=0.3", 200);
     assert_int_equal(bursts[0].arrived, bursts[1].arrived);
     assert_memory_equal(bursts[0].tags, bursts[1].tags, sizeof(bursts[0].tags));
+    /* One that is not dropped may wait for others, and not the dropped ones alone. */
+    run(&both, "drop=0.5&reorder=0.5&order=any&seed=11", 200);
+    assert_in_range(both.arrived, 60, 140);
+    assert_false(is_ascending(both.tags, both.arrived));
 }
 
 static void a_dropped_expected_message_leaves_the_receive_waiting(void **state)

@@ -3,9 +3,8 @@
  * Each call of NA that can fail, fails in turn: what was asked for fails with that error, and all
  * is well afterwards.
  */
+#include "hg/hg_private.h"
 #include "hg_fixture.h"
-
-#include "na.h"
 
 /* A call that fails, and how. -1: none. */
 static const char *failing;
@@ -13,8 +12,18 @@ static na_return_t failing_with = NA_NOMEM;
 static int failing_after; /* so many calls succeed first */
 static atomic_int failed;
 
+/* Runs inside of the call that would fail, which then does not: what another thread does then. */
+static void (*meanwhile)(void);
+
 static bool fails(const char *function)
 {
+    void (*now)(void) = meanwhile;
+
+    if (now != NULL && failing != NULL && strcmp(failing, function) == 0) {
+        failing = NULL;
+        meanwhile = NULL;
+        now();
+    }
     if (failing == NULL || strcmp(failing, function) != 0)
         return false;
     if (failing_after-- > 0)
@@ -250,12 +259,52 @@ static void respond_fails_and_may_be_tried_again(void **state)
     (void) HG_Destroy(handle);
 }
 
+static hg_handle_t canceling;
+
+static void cancel_now(void)
+{
+    assert_int_equal(HG_Cancel(canceling), HG_SUCCESS);
+    atomic_store(&failed, 1);
+}
+
+/* Before there is anything to cancel, and when the receive is posted but the request not sent. */
+static void cancel_while_a_request_is_started(void **state)
+{
+    static const char *const functions[] = {"NA_Msg_recv_expected", "NA_Msg_send_unexpected"};
+    struct pair *pair = *state;
+
+    for (int i = 0; i < 4; i++) {
+        struct outcome outcome = {0};
+        struct blob in;
+
+        canceling = pair_create(pair, RPC_HOLD);
+        blob_make(&in, 12, 1);
+        assert_int_equal(HG_Set_deadline(canceling, i < 2 ? 0 : 60000), HG_SUCCESS);
+        arm(functions[i % 2], NA_NOMEM, 0);
+        meanwhile = cancel_now;
+        assert_int_equal(HG_Forward(canceling, outcome_set, &outcome, &in), HG_SUCCESS);
+        assert_int_equal(atomic_load(&failed), 1);
+        disarm();
+        pair_wait_for(pair, &outcome.count, 1);
+        assert_int_equal(outcome.ret, HG_CANCELED);
+        pair_run(pair, 5);
+        assert_int_equal(outcome.count, 1);
+        while (pair->target.held_count > 0)
+            side_respond_held(&pair->target, &in);
+        free(in.data);
+        (void) HG_Destroy(canceling);
+        pair_echo(pair, 12);
+    }
+}
+
 /* What the library itself responds nobody else could send again; its origin must not wait. */
 static void error_response_is_sent_again(void **state)
 {
     struct pair *pair = *state;
+    const struct hg_ext_counters before = side_ext_counters(&pair->target);
     hg_handle_t handle = pair_create(pair, RPC_FAIL);
     struct outcome outcome = {0};
+    struct hg_ext_counters after;
     struct blob in;
 
     blob_make(&in, 12, 1);
@@ -268,8 +317,138 @@ static void error_response_is_sent_again(void **state)
     disarm();
     pair_wait_for(pair, &outcome.count, 1);
     assert_int_equal(outcome.ret, HG_FAULT);
+    after = side_ext_counters(&pair->target);
+    assert_int_equal(after.send_error_count, before.send_error_count + (uint64_t) failed);
+    assert_int_equal(after.retry_count, before.retry_count + (uint64_t) failed);
     free(in.data);
     (void) HG_Destroy(handle);
+}
+
+/* Requests of an origin, or responses of a target, as they are counted. */
+struct counted {
+    uint64_t count, bytes, extra;
+};
+
+static struct counted counted_requests(const struct side *side)
+{
+    const struct hg_diag_counters diag = side_counters(side);
+
+    return (struct counted){diag.rpc_req_sent_count, side_ext_counters(side).req_sent_bytes,
+                            diag.rpc_req_extra_count};
+}
+
+static struct counted counted_responses(const struct side *side)
+{
+    const struct hg_diag_counters diag = side_counters(side);
+
+    return (struct counted){diag.rpc_resp_sent_count, side_ext_counters(side).resp_sent_bytes,
+                            diag.rpc_resp_extra_count};
+}
+
+static void counted_check(struct counted before, struct counted now, uint64_t bytes, bool is_large)
+{
+    assert_int_equal(now.count, before.count + 1);
+    assert_int_equal(now.bytes, before.bytes + bytes);
+    assert_int_equal(now.extra, before.extra + is_large);
+}
+
+/* What is refused and sent again counts once. */
+static void refused_messages_are_not_counted(void **state)
+{
+    struct pair *pair = *state;
+
+    for (int is_large = 0; is_large < 2; is_large++) {
+        hg_handle_t handle = pair_create(pair, RPC_ECHO);
+        struct counted request = counted_requests(&pair->origin);
+        struct counted response = counted_responses(&pair->target), later;
+        uint64_t request_bytes, response_bytes;
+        struct blob in;
+
+        blob_make(&in, is_large ? pair_large(pair) : 12, 1);
+        assert_int_equal(pair_call(pair, handle, &in), HG_SUCCESS);
+        later = counted_requests(&pair->origin);
+        request_bytes = later.bytes - request.bytes;
+        counted_check(request, later, request_bytes, is_large);
+        response_bytes = counted_responses(&pair->target).bytes - response.bytes;
+        request = later;
+        response = counted_responses(&pair->target);
+        for (int i = 0; i < 3; i++) {
+            arm("NA_Msg_send_unexpected", NA_AGAIN, 0);
+            assert_int_equal(HG_Forward(handle, NULL, NULL, &in), HG_AGAIN);
+            disarm();
+            pair_run(pair, 2);
+            assert_int_equal(counted_requests(&pair->origin).count, request.count);
+            assert_int_equal(counted_requests(&pair->origin).extra, request.extra);
+        }
+        assert_int_equal(pair_call(pair, handle, &in), HG_SUCCESS);
+        counted_check(request, counted_requests(&pair->origin), request_bytes, is_large);
+        counted_check(response, counted_responses(&pair->target), response_bytes, is_large);
+        free(in.data);
+        (void) HG_Destroy(handle);
+    }
+}
+
+static void refused_responses_are_not_counted(void **state)
+{
+    struct pair *pair = *state;
+    hg_handle_t handle = pair_create(pair, RPC_HOLD);
+    struct counted before = counted_responses(&pair->target);
+    struct outcome outcome = {0};
+    struct blob in;
+
+    blob_make(&in, 12, 1);
+    assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
+    pair_wait_held(pair, &pair->target, 1);
+    arm("NA_Msg_send_expected", NA_AGAIN, 0);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(HG_Respond(pair->target.held[0], NULL, NULL, &in), HG_AGAIN);
+    disarm();
+    assert_int_equal(counted_responses(&pair->target).count, before.count);
+    assert_int_equal(counted_responses(&pair->target).bytes, before.bytes);
+    side_respond_held(&pair->target, &in);
+    pair_wait_for(pair, &outcome.count, 1);
+    counted_check(before, counted_responses(&pair->target), 16 + 4 + 12, false);
+    free(in.data);
+    (void) HG_Destroy(handle);
+}
+
+/* As many error responses wait as there is room for; of the others the origins' deadlines see. */
+static void refused_error_responses_are_bounded(void **state)
+{
+    enum {
+        UNKNOWN = 12345,
+        EXTRA = 20,
+        COUNT = HG_CONTROL_REFUSED_MAX + EXTRA
+    };
+    static hg_handle_t handles[COUNT];
+    struct pair *pair = *state;
+    struct outcome outcome = {0};
+    uint64_t end = now_ms() + 10000;
+
+    assert_int_equal(HG_Register(pair->origin.hg_class, UNKNOWN, NULL, NULL, NULL), HG_SUCCESS);
+    arm("NA_Msg_send_expected", NA_AGAIN, 0);
+    for (int i = 0; i < COUNT; i++) {
+        const uint64_t unknown = side_ext_counters(&pair->target).unknown_rpc_count;
+
+        handles[i] = pair_create(pair, UNKNOWN);
+        assert_int_equal(HG_Forward(handles[i], outcome_set, &outcome, NULL), HG_SUCCESS);
+        while (side_ext_counters(&pair->target).unknown_rpc_count == unknown && now_ms() < end)
+            pair_progress(pair);
+    }
+    assert_int_equal(hg_context_count_handles(pair->target.context, false),
+                     (uint32_t) atomic_load(&pair->target.context->posted[HG_LANE_MAIN]) +
+                         HG_CONTROL_REFUSED_MAX);
+    assert_int_equal(outcome.count, 0);
+    disarm();
+    pair_wait_for(pair, &outcome.count, HG_CONTROL_REFUSED_MAX);
+    assert_int_equal(outcome.ret, HG_NOENTRY);
+    for (int i = 0; i < COUNT; i++)
+        assert_int_equal(HG_Cancel(handles[i]), HG_SUCCESS);
+    pair_wait_for(pair, &outcome.count, COUNT);
+    assert_int_equal(outcome.ret, HG_CANCELED);
+    for (int i = 0; i < COUNT; i++)
+        (void) HG_Destroy(handles[i]);
+    pair_echo(pair, 12);
 }
 
 /* Calls that fail while large input and output are on their way, on whichever side. */
@@ -437,7 +616,11 @@ int main(void)
         cmocka_unit_test(addresses_fail),
         cmocka_unit_test(forward_fails_and_the_handle_is_reusable),
         cmocka_unit_test(respond_fails_and_may_be_tried_again),
+        cmocka_unit_test(cancel_while_a_request_is_started),
         cmocka_unit_test(error_response_is_sent_again),
+        cmocka_unit_test(refused_messages_are_not_counted),
+        cmocka_unit_test(refused_responses_are_not_counted),
+        cmocka_unit_test(refused_error_responses_are_bounded),
         cmocka_unit_test(overflow_fails_and_the_next_one_works),
         cmocka_unit_test(acknowledgement_is_retried),
         cmocka_unit_test(response_may_come_before_the_request_is_sent),

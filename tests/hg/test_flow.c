@@ -276,7 +276,7 @@ static void who_is_refused_stays_the_first(void **state)
         handles[i] = forward_number(&pair, pair.addr, i, i % 2 ? 60000 : 0, &ends);
     pair_wait_for(&pair, &arrived, 1);
     atomic_store(&refuse_with, NA_AGAIN);
-    atomic_store(&refuse_count, 5);
+    atomic_store(&refuse_count, 3); /* of five that wait: they do not come full circle */
     serve_until(&pair, &ends, 6);
     assert_int_equal(atomic_load(&refuse_count), 0);
     for (uint32_t i = 0; i < 6; i++) {

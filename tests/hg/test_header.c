@@ -193,6 +193,134 @@ static void short_messages_are_refused_and_counted(void **state)
                      before + sizeof(request));
 }
 
+/* A raw peer that an RPC is forwarded to, and that answers with bytes. */
+struct answerer {
+    na_class_t *na_class;
+    na_context_t *na_context;
+    na_op_id_t *recv_op, *send_op;
+    char *in, *out;
+    void *in_data, *out_data;
+    size_t max;
+    atomic_int received, sent;
+    na_addr_t *source;
+    na_tag_t tag;
+};
+
+static void answer_received(const struct na_cb_info *info)
+{
+    struct answerer *answerer = info->arg;
+
+    assert_int_equal(info->ret, NA_SUCCESS);
+    answerer->source = info->info.recv_unexpected.source;
+    answerer->tag = info->info.recv_unexpected.tag;
+    atomic_fetch_add(&answerer->received, 1);
+}
+
+static void answer_sent(const struct na_cb_info *info)
+{
+    struct answerer *answerer = info->arg;
+
+    assert_int_equal(info->ret, NA_SUCCESS);
+    atomic_fetch_add(&answerer->sent, 1);
+}
+
+static hg_addr_t answerer_open(struct answerer *answerer, const struct side *origin)
+{
+    char name[512];
+    size_t size = sizeof(name);
+    na_addr_t *self;
+    hg_addr_t addr;
+
+    answerer->na_class = NA_Initialize(test_init_string(), true);
+    assert_non_null(answerer->na_class);
+    answerer->na_context = NA_Context_create(answerer->na_class);
+    assert_non_null(answerer->na_context);
+    answerer->recv_op = NA_Op_create(answerer->na_class, NA_OP_SINGLE);
+    answerer->send_op = NA_Op_create(answerer->na_class, NA_OP_SINGLE);
+    answerer->max = NA_Msg_get_max_unexpected_size(answerer->na_class);
+    answerer->in = NA_Msg_buf_alloc(answerer->na_class, answerer->max, NA_RECV, &answerer->in_data);
+    answerer->out =
+        NA_Msg_buf_alloc(answerer->na_class, answerer->max, NA_SEND, &answerer->out_data);
+    assert_int_equal(NA_Msg_init_expected(answerer->na_class, answerer->out, answerer->max),
+                     NA_SUCCESS);
+    assert_int_equal(NA_Addr_self(answerer->na_class, &self), NA_SUCCESS);
+    assert_int_equal(NA_Addr_to_string(answerer->na_class, name, &size, self), NA_SUCCESS);
+    NA_Addr_free(answerer->na_class, self);
+    assert_int_equal(HG_Addr_lookup2(origin->hg_class, name, &addr), HG_SUCCESS);
+    return addr;
+}
+
+static void answerer_close(struct answerer *answerer)
+{
+    NA_Msg_buf_free(answerer->na_class, answerer->in, answerer->in_data);
+    NA_Msg_buf_free(answerer->na_class, answerer->out, answerer->out_data);
+    NA_Op_destroy(answerer->na_class, answerer->recv_op);
+    NA_Op_destroy(answerer->na_class, answerer->send_op);
+    assert_int_equal(NA_Context_destroy(answerer->na_class, answerer->na_context), NA_SUCCESS);
+    assert_int_equal(NA_Finalize(answerer->na_class), NA_SUCCESS);
+}
+
+static void answerer_run(struct answerer *answerer, const struct side *origin,
+                         const atomic_int *counter, int value)
+{
+    const uint64_t end = now_ms() + 10000;
+    unsigned int count;
+
+    while (atomic_load(counter) < value && now_ms() < end) {
+        (void) NA_Poll(answerer->na_class, answerer->na_context, &count);
+        (void) NA_Trigger(answerer->na_context, 10, &count);
+        side_progress(origin);
+    }
+    assert_int_equal(atomic_load(counter), value);
+}
+
+/* Forward an RPC, answer it with so many bytes of a good response; returns how it ends. */
+static hg_return_t answerer_call(struct answerer *answerer, const struct side *origin,
+                                 hg_handle_t handle, size_t bytes)
+{
+    const struct hg_core_header_response response = {.hg = HG_CORE_RESPONSE_MAGIC,
+                                                     .protocol = HG_CORE_PROTOCOL_VERSION};
+    const size_t header = NA_Msg_get_expected_header_size(answerer->na_class);
+    const int received = atomic_load(&answerer->received), sent = atomic_load(&answerer->sent);
+    struct outcome outcome = {0};
+
+    assert_int_equal(NA_Msg_recv_unexpected(answerer->na_class, answerer->na_context,
+                                            answer_received, answerer, answerer->in, answerer->max,
+                                            answerer->in_data, answerer->recv_op),
+                     NA_SUCCESS);
+    assert_int_equal(HG_Forward(handle, outcome_set, &outcome, NULL), HG_SUCCESS);
+    answerer_run(answerer, origin, &answerer->received, received + 1);
+    memcpy(answerer->out + header, &response, bytes);
+    assert_int_equal(NA_Msg_send_expected(answerer->na_class, answerer->na_context, answer_sent,
+                                          answerer, answerer->out, header + bytes,
+                                          answerer->out_data, answerer->source, 0, answerer->tag,
+                                          answerer->send_op),
+                     NA_SUCCESS);
+    answerer_run(answerer, origin, &answerer->sent, sent + 1);
+    answerer_run(answerer, origin, &outcome.count, 1);
+    NA_Addr_free(answerer->na_class, answerer->source);
+    return outcome.ret;
+}
+
+static void short_responses_are_refused_and_counted(void **state)
+{
+    const struct sender *sender = *state;
+    const struct side *origin = &sender->target;
+    const uint64_t before = side_ext_counters(origin).refused_header_count;
+    struct answerer answerer = {0};
+    hg_addr_t addr = answerer_open(&answerer, origin);
+    hg_handle_t handle;
+
+    assert_int_equal(HG_Create(origin->context, addr, RPC_NULL, &handle), HG_SUCCESS);
+    for (size_t bytes = 1; bytes < sizeof(struct hg_core_header_response); bytes++)
+        assert_int_equal(answerer_call(&answerer, origin, handle, bytes), HG_PROTOCOL_ERROR);
+    assert_int_equal(side_ext_counters(origin).refused_header_count,
+                     before + sizeof(struct hg_core_header_response) - 1);
+    (void) HG_Destroy(handle);
+    assert_int_equal(HG_Addr_free(origin->hg_class, addr), HG_SUCCESS);
+    answerer_close(&answerer);
+}
+
 static void unknown_flags_are_refused(void **state)
 {
     struct sender *sender = *state;
@@ -249,6 +377,43 @@ static void forged_overflow_descriptions_are_refused(void **state)
         sender_progress(sender);
     assert_int_equal(atomic_load(&sender->target.handled), handled);
     assert_int_equal(side_counters(&sender->target).rpc_req_recv_active_count, 0);
+}
+
+/* A good descriptor of 4096 bytes, and numbers beside it that do not fit it or the message. */
+static void overflow_descriptions_are_held_against_the_message(void **state)
+{
+    static const struct {
+        uint64_t size;
+        int desc; /* bytes more than there are */
+    } forgeries[] = {{4096, 1}, {4096, -1}, {4096, 100000}, {4097, 0}, {UINT64_MAX, 0}, {0, 0}};
+    struct sender *sender = *state;
+    struct hg_core_header_request request = valid_request(RPC_ONEWAY);
+    int handled = atomic_load(&sender->target.handled);
+    hg_size_t memory_size = 4096, desc_size;
+    char message[512];
+    hg_bulk_t bulk;
+
+    request.flags |= HG_CORE_HEADER_MORE_DATA;
+    assert_int_equal(
+        HG_Bulk_create(sender->target.hg_class, 1, NULL, &memory_size, HG_BULK_READ_ONLY, &bulk),
+        HG_SUCCESS);
+    desc_size = HG_Bulk_get_serialize_size(bulk, 0);
+    assert_in_range(desc_size, 1, sizeof(message) - sizeof(request) - 24);
+    for (size_t i = 0; i < sizeof(forgeries) / sizeof(forgeries[0]); i++) {
+        const uint64_t before = side_ext_counters(&sender->target).refused_header_count;
+        const uint32_t said = (uint32_t) ((int) desc_size + forgeries[i].desc);
+        char *at = message + sizeof(request);
+
+        memset(message, 0, sizeof(message));
+        memcpy(message, &request, sizeof(request));
+        memcpy(at, &forgeries[i].size, 8);
+        memcpy(at + 16, &said, 4);
+        assert_int_equal(HG_Bulk_serialize(at + 24, desc_size, 0, bulk), HG_SUCCESS);
+        send_bytes(sender, message, sizeof(request) + 24 + (size_t) desc_size);
+        assert_int_equal(side_ext_counters(&sender->target).refused_header_count, before + 1);
+    }
+    assert_int_equal(HG_Bulk_free(bulk), HG_SUCCESS);
+    assert_int_equal(atomic_load(&sender->target.handled), handled);
 }
 
 static void random_bytes_do_no_harm(void **state)
@@ -440,9 +605,11 @@ int main(void)
         cmocka_unit_test(valid_request_is_handled),
         cmocka_unit_test(other_versions_are_refused_and_counted),
         cmocka_unit_test(short_messages_are_refused_and_counted),
+        cmocka_unit_test(short_responses_are_refused_and_counted),
         cmocka_unit_test(unknown_flags_are_refused),
         cmocka_unit_test(wrong_checksums_are_refused),
         cmocka_unit_test(forged_overflow_descriptions_are_refused),
+        cmocka_unit_test(overflow_descriptions_are_held_against_the_message),
         cmocka_unit_test(random_bytes_do_no_harm),
         cmocka_unit_test(flood_writes_few_lines),
     };

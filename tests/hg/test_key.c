@@ -175,6 +175,30 @@ static void altered_message_is_refused(void **state)
     pair_close(&pair);
 }
 
+/* Without a key, and with a checksum of the payload: it is its reader who is told. */
+static void altered_payload_is_refused(void **state)
+{
+    struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
+    struct pair pair = {0};
+    hg_handle_t handle;
+    struct blob in;
+
+    (void) state;
+    info.checksum_level = HG_CHECKSUM_RPC_PAYLOAD;
+    pair_open(&pair, &info);
+    blob_make(&in, 10, 1);
+    handle = pair_create(&pair, RPC_ECHO);
+    assert_int_equal(pair_call(&pair, handle, &in), HG_SUCCESS);
+    atomic_store(&damage, 1);
+    assert_int_equal(pair_call(&pair, handle, &in), HG_CHECKSUM_ERROR);
+    assert_int_equal(side_ext_counters(&pair.target).refused_checksum_count, 1);
+    assert_int_equal(pair_call(&pair, handle, &in), HG_SUCCESS);
+    assert_int_equal(atomic_load(&pair.target.handled), 2);
+    (void) HG_Destroy(handle);
+    free(in.data);
+    pair_close(&pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -182,6 +206,7 @@ int main(void)
         cmocka_unit_test(equal_keys_understand_each_other),
         cmocka_unit_test(other_keys_are_refused),
         cmocka_unit_test(altered_message_is_refused),
+        cmocka_unit_test(altered_payload_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

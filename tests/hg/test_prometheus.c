@@ -7,7 +7,7 @@
 #include <ctype.h>
 #include <stdio.h>
 
-static char text[32768];
+static char text[65536];
 
 /* A copy of the text, checked for its size by asking before. */
 static void text_take(const struct side *side, const char *name)
@@ -44,6 +44,21 @@ static uint64_t text_value(const char *name, const char *rest)
     }
     fail_msg("there is no %s with %s", name, rest);
     return 0;
+}
+
+/* Each name has one type, so its samples are in one place. */
+static void text_check_types(void)
+{
+    for (const char *line = strstr(text, "# TYPE "); line != NULL;
+         line = strstr(line + 1, "# TYPE ")) {
+        char type[160];
+
+        assert_int_equal(sscanf(line, "# TYPE %127s", type + 7), 1);
+        memcpy(type, "# TYPE ", 7);
+        (void) strcat(type, " ");
+        if (strstr(line + 1, type) != NULL)
+            fail_msg("there are two of %s", type);
+    }
 }
 
 /* name{label="value",...} number, behind HELP and TYPE of the same name, no name twice. */
@@ -85,6 +100,7 @@ static void text_check_lines(void)
         line = end + 1;
     }
     assert_in_range(samples, 30, 200);
+    text_check_types();
 }
 
 static void traffic(const struct pair *pair)
@@ -97,7 +113,8 @@ static void traffic(const struct pair *pair)
         pair_echo(pair, 100);
     pair_echo(pair, pair_large(pair));
     blob_make(&in, 10, 1);
-    assert_int_equal(pair_call(pair, handle, &in), HG_FAULT);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(pair_call(pair, handle, &in), HG_FAULT);
     (void) HG_Destroy(handle);
     handle = pair_create(pair, RPC_HOLD);
     assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
@@ -105,12 +122,14 @@ static void traffic(const struct pair *pair)
     assert_int_equal(HG_Cancel(handle), HG_SUCCESS);
     pair_wait_for(pair, &outcome.count, 1);
     (void) HG_Destroy(handle);
-    handle = pair_create(pair, RPC_HOLD);
-    assert_int_equal(HG_Set_deadline(handle, 5), HG_SUCCESS);
-    assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
-    pair_wait_held(pair, &pair->target, 2);
-    pair_wait_for(pair, &outcome.count, 2);
-    (void) HG_Destroy(handle);
+    for (int i = 2; i < 4; i++) {
+        handle = pair_create(pair, RPC_HOLD);
+        assert_int_equal(HG_Set_deadline(handle, 5), HG_SUCCESS);
+        assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
+        pair_wait_held(pair, &pair->target, i);
+        pair_wait_for(pair, &outcome.count, i);
+        (void) HG_Destroy(handle);
+    }
     free(in.data);
 }
 
@@ -127,9 +146,9 @@ static void check_forwards(const struct pair *pair)
     assert_int_equal(text_value("amalgam_rpc_overflows_total", ",message=\"request\""),
                      diag.rpc_req_extra_count);
     assert_int_equal(text_value("amalgam_rpc_forwards_total", ",result=\"success\""), 6);
-    assert_int_equal(text_value("amalgam_rpc_forwards_total", ",result=\"error\""), 1);
+    assert_int_equal(text_value("amalgam_rpc_forwards_total", ",result=\"error\""), 3);
     assert_int_equal(text_value("amalgam_rpc_forwards_total", ",result=\"canceled\""), 1);
-    assert_int_equal(text_value("amalgam_rpc_forwards_total", ",result=\"timeout\""), 1);
+    assert_int_equal(text_value("amalgam_rpc_forwards_total", ",result=\"timeout\""), 2);
     assert_int_equal(text_value("amalgam_timeouts_total", ""), ext.timeout_count);
     assert_int_equal(text_value("amalgam_rpc_sent_bytes_total", ",message=\"request\""),
                      ext.req_sent_bytes);
@@ -137,9 +156,9 @@ static void check_forwards(const struct pair *pair)
                      ext.resp_recv_bytes);
     assert_int_equal(ext.forward_done_count, 6);
     assert_int_equal(ext.req_recv_bytes, 0);
-    /* Headers of nine requests, and the five blobs at the least. */
-    assert_in_range(ext.req_sent_bytes, 9 * 16 + 5 * 104, 1 << 20);
-    assert_in_range(ext.resp_recv_bytes, 7 * 16 + 5 * 104, 1 << 20);
+    /* Headers of twelve requests, and the five blobs at the least. */
+    assert_in_range(ext.req_sent_bytes, 12 * 16 + 5 * 104, 1 << 20);
+    assert_in_range(ext.resp_recv_bytes, 9 * 16 + 5 * 104, 1 << 20);
 }
 
 static void check_requests(const struct pair *pair)
@@ -152,7 +171,7 @@ static void check_requests(const struct pair *pair)
     assert_non_null(strstr(text, "{class=\"a \\\"b\\\" \\\\ c\\nd\",transport=\""));
     assert_int_equal(text_value("amalgam_rpc_requests_received_total", ""),
                      diag.rpc_req_recv_count);
-    assert_int_equal(text_value("amalgam_rpc_requests_active", ""), 2);
+    assert_int_equal(text_value("amalgam_rpc_requests_active", ""), 3);
     assert_int_equal(text_value("amalgam_rpc_responses_sent_total", ""), diag.rpc_resp_sent_count);
     assert_int_equal(text_value("amalgam_bulk_transfers_total", ""), diag.bulk_count);
     assert_int_equal(text_value("amalgam_bulk_bytes_total", ""), ext.bulk_bytes);
@@ -173,8 +192,8 @@ static void text_says_what_the_counters_say(void **state)
     check_forwards(&pair);
     check_requests(&pair);
     blob_make(&out, 10, 1);
-    side_respond_held(&pair.target, &out);
-    side_respond_held(&pair.target, &out);
+    for (int i = 0; i < 3; i++)
+        side_respond_held(&pair.target, &out);
     free(out.data);
     pair_close(&pair);
 }
@@ -199,11 +218,116 @@ static void wrong_arguments_are_refused(void **state)
     pair_close(&pair);
 }
 
+/* What is behind class=" in the text of an origin with that name. */
+static const char *label_of(const struct pair *pair, const char *name)
+{
+    static char label[512];
+    const char *begin;
+
+    text_take(&pair->origin, name);
+    text_check_lines();
+    begin = strstr(text, "{class=\"") + strlen("{class=\"");
+    (void) snprintf(label, sizeof(label), "%.*s", (int) (strstr(begin, "\",transport=") - begin),
+                    begin);
+    return label;
+}
+
+/* UTF-8 is what the format allows: a label is cut before a character and not within it. */
+static void labels_are_utf8(void **state)
+{
+    static const char *const whole[] = {"\303\244", "\342\202\254", "\360\237\230\200"};
+    static const struct {
+        const char *given, *shown;
+    } broken[] = {
+        {"a\377b", "a?b"},
+        {"\244", "?"},
+        {"\303", "?"},
+        {"\303\"", "?\\\""},
+        {"\300\257", "??"},
+        {"\355\240\200", "???"},
+        {"\364\220\200\200", "????"},
+        {"\342\202x", "??x"},
+        {"\340\200\200", "???"},
+        {"\360\217\277\277", "????"},
+    };
+    struct pair pair = {0};
+    char name[300];
+
+    (void) state;
+    pair_open(&pair, NULL);
+    for (size_t i = 0; i < sizeof(whole) / sizeof(whole[0]); i++) {
+        const size_t length = strlen(whole[i]);
+
+        assert_string_equal(label_of(&pair, whole[i]), whole[i]);
+        /* 255 bytes fit. */
+        for (size_t before = 255 - length; before < 257; before++) {
+            const char *label;
+
+            memset(name, 'x', before);
+            (void) strcpy(name + before, whole[i]);
+            label = label_of(&pair, name);
+            assert_int_equal(strlen(label), before + length <= 255 ? 255
+                                            : before < 255         ? before
+                                                                   : 255);
+            assert_int_equal(strncmp(label, name, strlen(label)), 0);
+        }
+    }
+    for (size_t i = 0; i < sizeof(broken) / sizeof(broken[0]); i++)
+        assert_string_equal(label_of(&pair, broken[i].given), broken[i].shown);
+    pair_close(&pair);
+}
+
+/* One text for all classes of a service, in which each name is in one place. */
+static void classes_share_a_text(void **state)
+{
+    static const char *const names[] = {"front", "back"};
+    struct pair pair = {0};
+    hg_class_t *classes[2];
+    hg_size_t size = sizeof(text);
+    uint64_t sent;
+    char *of_one;
+
+    (void) state;
+    pair_open(&pair, NULL);
+    pair_echo(&pair, 100);
+    classes[0] = pair.origin.hg_class;
+    classes[1] = pair.target.hg_class;
+    assert_int_equal(HG_Classes_get_prometheus(classes, names, 2, text, &size), HG_SUCCESS);
+    assert_int_equal(size, strlen(text) + 1);
+    text_check_lines();
+    sent = side_counters(&pair.origin).rpc_req_sent_count;
+    assert_int_equal(text_value("amalgam_rpc_requests_sent_total", ""), sent);
+    assert_non_null(strstr(text, "amalgam_rpc_requests_sent_total{class=\"front\""));
+    assert_non_null(strstr(text, "amalgam_rpc_requests_sent_total{class=\"back\""));
+    assert_non_null(strstr(text, "amalgam_na_completed_total{class=\"front\""));
+    assert_non_null(strstr(text, "amalgam_na_completed_total{class=\"back\""));
+
+    /* Of one class it is the text of that class. */
+    text_take(&pair.target, "back");
+    of_one = strdup(text);
+    size = sizeof(text);
+    assert_int_equal(HG_Classes_get_prometheus(classes + 1, names + 1, 1, text, &size), HG_SUCCESS);
+    assert_string_equal(text, of_one);
+    free(of_one);
+    size = sizeof(text);
+    assert_int_equal(HG_Classes_get_prometheus(classes, NULL, 2, text, &size), HG_SUCCESS);
+    text_check_lines();
+
+    assert_int_equal(HG_Classes_get_prometheus(classes, names, 0, text, &size), HG_INVALID_ARG);
+    assert_int_equal(HG_Classes_get_prometheus(NULL, names, 2, text, &size), HG_INVALID_ARG);
+    assert_int_equal(HG_Classes_get_prometheus(classes, names, 2, text, NULL), HG_INVALID_ARG);
+    classes[1] = NULL;
+    assert_int_equal(HG_Classes_get_prometheus(classes, names, 2, text, &size), HG_INVALID_ARG);
+    pair_close(&pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_says_what_the_counters_say),
         cmocka_unit_test(wrong_arguments_are_refused),
+        cmocka_unit_test(labels_are_utf8),
+        cmocka_unit_test(classes_share_a_text),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

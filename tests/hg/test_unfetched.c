@@ -136,11 +136,77 @@ static void unfetched_responses_leave_nothing_behind(void **state)
     run(true, 5, wanted_count() / 10);
 }
 
+/* Handlers that take their time: origins give up long before the responses. */
+enum {
+    RPC_LATER = 60,
+    LATER_MAX = 300
+};
+
+static hg_handle_t later[LATER_MAX];
+static atomic_int later_count;
+
+static hg_return_t handle_later(hg_handle_t handle)
+{
+    const int i = atomic_fetch_add(&later_count, 1);
+
+    assert_true(i < LATER_MAX);
+    later[i] = handle;
+    return HG_SUCCESS;
+}
+
+static void give_up_later(struct pair *pair, int count)
+{
+    static hg_handle_t handles[LATER_MAX];
+    struct outcome outcome = {0};
+    uint32_t size = 0;
+
+    for (int i = 0; i < count; i++) {
+        handles[i] = pair_create(pair, RPC_LATER);
+        assert_int_equal(HG_Forward(handles[i], outcome_set, &outcome, &size), HG_SUCCESS);
+        pair_wait_for(pair, &later_count, i + 1);
+    }
+    /* Some at a time, for no more words are on their way at once. */
+    for (int i = 0; i < count; i++) {
+        assert_int_equal(HG_Cancel(handles[i]), HG_SUCCESS);
+        pair_wait_for(pair, &outcome.count, i + 1);
+        (void) HG_Destroy(handles[i]);
+    }
+    pair_run(pair, 5);
+}
+
+/* None of their responses is exposed, and none waits for its time-out. */
+static void all_that_were_given_up_are_remembered(void **state)
+{
+    struct pair pair = {0};
+    struct blob out;
+    uint64_t before;
+
+    (void) state;
+    pair_open(&pair, NULL);
+    assert_int_equal(HG_Register(pair.origin.hg_class, RPC_LATER, proc_size, proc_blob, NULL),
+                     HG_SUCCESS);
+    assert_int_equal(
+        HG_Register(pair.target.hg_class, RPC_LATER, proc_size, proc_blob, handle_later),
+        HG_SUCCESS);
+    give_up_later(&pair, LATER_MAX);
+    before = side_counters(&pair.target).rpc_resp_extra_count;
+    blob_make(&out, pair_large(&pair), 1);
+    for (int i = 0; i < LATER_MAX; i++) {
+        assert_int_equal(HG_Respond(later[i], NULL, NULL, &out), HG_SUCCESS);
+        (void) HG_Destroy(later[i]);
+    }
+    assert_int_equal(side_counters(&pair.target).rpc_resp_extra_count, before);
+    assert_null(pair.target.context->controls.awaiting);
+    free(out.data);
+    pair_close(&pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(given_up_responses_leave_nothing_behind),
         cmocka_unit_test(unfetched_responses_leave_nothing_behind),
+        cmocka_unit_test(all_that_were_given_up_are_remembered),
     };
 
     HG_Set_log_level(getenv("HG_LOG_LEVEL") ? getenv("HG_LOG_LEVEL") : "none");

@@ -61,6 +61,34 @@ static void an_unknown_level_is_reported_and_ignored(void **state)
     assert_true(NA_Log_enabled(NA_LOG_LEVEL_DEBUG, "na"));
 }
 
+/* Also where only errors are shown, in one line; nothing at all where nothing is to be shown. */
+static void what_is_wrong_is_said_at_each_level(void **state)
+{
+    static const char *const levels[] = {"error", "warning", "info", "debug", "none"};
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++) {
+        const bool is_shown = strcmp(levels[i], "none") != 0;
+
+        NA_Set_log_level(levels[i]);
+        (void) setenv("HG_LOG_LEVEL", "lout", 1);
+        log_last[0] = '\0';
+        NA_Log_reload();
+        assert_int_equal(strstr(log_last, "HG_LOG_LEVEL is \"lout\"") != NULL, is_shown);
+        (void) setenv("HG_LOG_LEVEL", "@/nowhere/at/all", 1);
+        log_last[0] = '\0';
+        NA_Log_reload();
+        assert_int_equal(strstr(log_last, "cannot be read") != NULL, is_shown);
+        (void) unsetenv("HG_LOG_LEVEL");
+        log_last[0] = '\0';
+        NA_Set_log_subsys("everything");
+        assert_int_equal(strstr(log_last, "\"everything\"") != NULL, is_shown);
+        NA_Set_log_subsys(NULL);
+        assert_int_equal(NA_Log_enabled(NA_LOG_LEVEL_ERROR, "na"), is_shown);
+        assert_int_equal(NA_Log_enabled(NA_LOG_LEVEL_WARNING, "na"), is_shown && i > 0);
+    }
+}
+
 static void a_subsystem_has_a_level_of_its_own(void **state)
 {
     (void) state;
@@ -182,7 +210,7 @@ static void an_unknown_subsystem_is_reported_whatever_is_hidden(void **state)
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         log_last[0] = '\0';
         NA_Set_log_subsys(bad[i]);
-        assert_non_null(strstr(log_last, "[warning]"));
+        assert_non_null(strstr(log_last, "[error]"));
         assert_non_null(strstr(log_last, "na_<plugin>"));
     }
     assert_non_null(strstr(log_last, "\"*\""));
@@ -331,7 +359,7 @@ static void unknown_values_in_the_environment_are_reported_once(void **state)
     if (pid == 0) {
         bool enabled;
 
-        (void) snprintf(expected, sizeof(expected), ": [warning] %s# [%d] na: [warning] %s", level,
+        (void) snprintf(expected, sizeof(expected), ": [error] %s# [%d] na: [error] %s", level,
                         (int) getpid(), subsys);
         (void) setenv("HG_LOG_LEVEL", "loud", 1);
         (void) setenv("HG_LOG_SUBSYS", "hg,everything", 1);
@@ -354,6 +382,7 @@ int main(void)
         cmocka_unit_test_setup(a_level_shows_itself_and_what_is_worse, set_up),
         cmocka_unit_test_setup(a_line_names_level_subsystem_function_and_line, set_up),
         cmocka_unit_test_setup(an_unknown_level_is_reported_and_ignored, set_up),
+        cmocka_unit_test_setup(what_is_wrong_is_said_at_each_level, set_up),
         cmocka_unit_test_setup(a_subsystem_has_a_level_of_its_own, set_up),
         cmocka_unit_test_setup(settings_are_read_again, set_up),
         cmocka_unit_test_setup(a_place_cannot_flood_the_log, set_up),

@@ -152,6 +152,16 @@ static void an_address_travels_in_compact_form(void **state)
         assert_int_not_equal(NA_Addr_deserialize(two.na_class, &copy, packed, size, 0), NA_SUCCESS);
         packed[i] ^= 0x80;
     }
+    /* A name longer than any: the number of its characters is behind the first four bytes. */
+    for (uint32_t length = 60; length < sizeof(packed) - 16; length++) {
+        uint8_t longer[sizeof(packed)];
+
+        memset(longer, 'x', sizeof(longer));
+        memcpy(longer, packed, 16);
+        memcpy(longer + 4, &length, sizeof(length));
+        assert_int_not_equal(NA_Addr_deserialize(two.na_class, &copy, longer, sizeof(longer), 0),
+                             NA_SUCCESS);
+    }
     NA_Addr_free(one.na_class, self);
     end_close(&one);
     assert_int_not_equal(NA_Addr_deserialize(two.na_class, &copy, packed, size, 0), NA_SUCCESS);

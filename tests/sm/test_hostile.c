@@ -169,11 +169,62 @@ static void impossible_slots_close_the_ring(void **state)
     (void) state;
     expect_refusal(SM_KIND_UNEXPECTED, 0xffff, "", 0);
     expect_refusal(SM_KIND_EXPECTED, SM_TEST_MESSAGE + 1, "", 0);
+    expect_refusal(SM_KIND_UNEXPECTED, SM_TEST_MESSAGE + 1, "", 0);
+    expect_refusal(SM_KIND_PUT, 0xffff, &header, sizeof(header));
+    expect_refusal(SM_KIND_PUT, sizeof(header) - 1, &header, sizeof(header));
+    expect_refusal(SM_KIND_CANCEL, sizeof(header) - 1, &header, sizeof(header));
     expect_refusal(0, 8, "", 0);
     expect_refusal(200, 100, "", 0);
     expect_refusal(SM_KIND_GET, 3, "", 0);
     expect_refusal(SM_KIND_PIECE, 39, "", 0);
     expect_refusal(SM_KIND_DONE, sizeof(header), &header, sizeof(header));
+}
+
+/* A put by who was given a handle: its first bytes, which are 0 then, if it is granted. */
+static void put_by_hand(struct scene *scene, na_mem_handle_t *mem, uint64_t offset, uint64_t token)
+{
+    const size_t size = NA_Mem_handle_get_serialize_size(scene->victim.na_class, mem);
+    struct sm_rma_header header = {.token = token, .offset = offset};
+    uint8_t payload[SM_INLINE_MAX] = {0}, bytes[256];
+
+    assert_in_range(size, 56, sizeof(bytes));
+    assert_int_equal(NA_Mem_handle_serialize(scene->victim.na_class, bytes, sizeof(bytes), mem),
+                     NA_SUCCESS);
+    /* Before the length and the only segment. */
+    memcpy(&header.handle, bytes + size - 32, sizeof(header.handle));
+    memcpy(payload, &header, sizeof(header));
+    write_slot(scene, SM_KIND_PUT, SM_INLINE_MAX, payload, sizeof(payload));
+    end_progress(&scene->victim, 0);
+    end_progress(&scene->attacker, 0);
+}
+
+/* Who was given a handle may do with what it names what it says, and nothing beside it. */
+static void handles_are_held_against_each_request(void **state)
+{
+    static const uint64_t offsets[] = {256, 250, 257, 300, 512, UINT64_MAX, UINT64_MAX - 7};
+    const size_t size = SM_INLINE_MAX - sizeof(struct sm_rma_header);
+    uint8_t memory[768], before[768];
+    na_mem_handle_t *mem;
+    struct scene scene;
+
+    (void) state;
+    scene_open(&scene);
+    memset(memory, 0x5a, sizeof(memory));
+    memcpy(before, memory, sizeof(memory));
+    mem = mem_open(&scene.victim, memory + 256, 256, NA_MEM_READWRITE);
+    for (size_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
+        put_by_hand(&scene, mem, offsets[i], 1000 + i);
+        assert_memory_equal(memory, before, sizeof(memory));
+    }
+    put_by_hand(&scene, mem, 256 - size, 2000);
+    memset(before + 512 - size, 0, size);
+    assert_memory_equal(memory, before, sizeof(memory));
+    mem_close(&scene.victim, mem);
+    mem = mem_open(&scene.victim, memory + 256, 256, NA_MEM_READ_ONLY);
+    put_by_hand(&scene, mem, 0, 3000);
+    assert_memory_equal(memory, before, sizeof(memory));
+    mem_close(&scene.victim, mem);
+    scene_close(&scene);
 }
 
 /* Requests for memory that nobody offered: answered with a refusal, nothing is touched. */
@@ -206,6 +257,88 @@ static void made_up_requests_are_refused(void **state)
     assert_memory_equal(memory, before, sizeof(memory));
     mem_close(&scene.victim, mem);
     scene_close(&scene);
+}
+
+/* The token of the get that the victim has sent, read where the attacker finds it. 0: none */
+static uint64_t find_token(const struct scene *scene)
+{
+    char victim_name[128], attacker_name[128];
+    size_t victim_size, attacker_size;
+    uint8_t *victim = map_segment(&scene->victim, &victim_size, victim_name);
+    uint8_t *attacker = map_segment(&scene->attacker, &attacker_size, attacker_name);
+    const struct sm_peer_slot *slots =
+        (const struct sm_peer_slot *) (attacker + sm_layout_peer_slots(0));
+    struct sm_rma_header header = {0};
+
+    for (uint32_t i = 0; i < SM_PEER_SLOTS_CHUNK; i++) {
+        const struct sm_ring_slot *ring =
+            (const struct sm_ring_slot *) (victim + slots[i].ring_offset);
+
+        if (sm_owner_state(slots[i].owner) != SM_SLOT_READY ||
+            strcmp(slots[i].name, victim_name) != 0)
+            continue;
+        for (uint32_t k = 0; k < SM_RING_SLOTS; k++)
+            if (ring[k].kind == SM_KIND_GET)
+                memcpy(&header, ring[k].payload, sizeof(header));
+    }
+    (void) munmap(victim, victim_size);
+    (void) munmap(attacker, attacker_size);
+    return header.token;
+}
+
+/* A get whose target sends more than was asked for, or not the part that is next. */
+static void answer_wrongly(uint64_t offset, uint16_t size)
+{
+    uint8_t source[64] = {0}, local[192], bytes[256];
+    struct event event = {0};
+    na_mem_handle_t *exposed, *remote, *mem;
+    struct sm_rma_header header = {.offset = offset};
+    uint8_t payload[SM_INLINE_MAX] = {0};
+    struct scene scene;
+    na_op_id_t *op;
+
+    assert_int_equal(setenv("AMALGAM_SM_RMA", "copy", 1), 0);
+    scene_open(&scene);
+    assert_int_equal(unsetenv("AMALGAM_SM_RMA"), 0);
+    assert_int_equal(end_send(&scene.victim, scene.to_attacker, "hi", 3, 1, false), NA_SUCCESS);
+    end_progress(&scene.attacker, 10);
+    exposed = mem_open(&scene.attacker, source, sizeof(source), NA_MEM_READ_ONLY);
+    assert_int_equal(
+        NA_Mem_handle_serialize(scene.attacker.na_class, bytes, sizeof(bytes), exposed),
+        NA_SUCCESS);
+    assert_int_equal(NA_Mem_handle_deserialize(
+                         scene.victim.na_class, &remote, bytes,
+                         NA_Mem_handle_get_serialize_size(scene.attacker.na_class, exposed)),
+                     NA_SUCCESS);
+    memset(local, 0x5a, sizeof(local));
+    mem = mem_open(&scene.victim, local + 64, 64, NA_MEM_READWRITE);
+    op = NA_Op_create(scene.victim.na_class, NA_OP_SINGLE);
+    assert_int_equal(NA_Get(scene.victim.na_class, scene.victim.context, event_callback, &event,
+                            mem, 0, remote, 0, 64, scene.to_attacker, 0, op),
+                     NA_SUCCESS);
+    /* The attacker does not look, so the get waits there. */
+    for (int i = 0; i < 100 && (header.token = find_token(&scene)) == 0; i++)
+        end_progress(&scene.victim, 1);
+    assert_int_not_equal(header.token, 0);
+    memcpy(payload, &header, sizeof(header));
+    write_slot(&scene, SM_KIND_PIECE, (uint16_t) (sizeof(header) + size), payload, sizeof(payload));
+    assert_true(event_wait(&scene.victim, &event, TEST_WAIT_MS));
+    assert_int_equal(event.ret, NA_PROTOCOL_ERROR);
+    for (size_t i = 0; i < sizeof(local); i++)
+        assert_int_equal(local[i], 0x5a);
+    NA_Op_destroy(scene.victim.na_class, op);
+    mem_close(&scene.victim, mem);
+    NA_Mem_handle_free(scene.victim.na_class, remote);
+    mem_close(&scene.attacker, exposed);
+    scene_close(&scene);
+}
+
+static void pieces_that_do_not_fit_their_get_are_refused(void **state)
+{
+    (void) state;
+    answer_wrongly(0, 72);
+    answer_wrongly(8, 8);
+    answer_wrongly(UINT64_MAX, 8);
 }
 
 static void pieces_that_nobody_asked_for_are_dropped(void **state)
@@ -429,6 +562,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(impossible_slots_close_the_ring),
         cmocka_unit_test(made_up_requests_are_refused),
+        cmocka_unit_test(handles_are_held_against_each_request),
+        cmocka_unit_test(pieces_that_do_not_fit_their_get_are_refused),
         cmocka_unit_test(pieces_that_nobody_asked_for_are_dropped),
         cmocka_unit_test(a_false_head_is_noticed),
         cmocka_unit_test(false_descriptions_of_rings_are_refused),

@@ -127,12 +127,55 @@ static void without_retry_a_full_ring_is_reported(void **state)
     check_clean();
 }
 
+/* As long as nobody receives, a bounded number of messages is kept; the sender is told to wait. */
+static void messages_without_receives_are_bounded(void **state)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    struct end from, to;
+    uint32_t accepted = 0, refused = 0, value;
+    na_addr_t *addr;
+    na_op_id_t *op;
+
+    (void) state;
+    info.progress_mode = NA_NO_RETRY;
+    end_open(&from, "na+sm", &info);
+    end_open(&to, "na+sm", NULL);
+    addr = end_lookup(&from, &to);
+    while (accepted < 50000 && refused < 100) {
+        const na_return_t ret = end_send(&from, addr, &accepted, sizeof(accepted), 1, false);
+
+        assert_true(ret == NA_SUCCESS || ret == NA_AGAIN);
+        refused = ret == NA_AGAIN ? refused + 1 : 0;
+        accepted += ret == NA_SUCCESS;
+        end_progress(&to, 0);
+    }
+    assert_int_equal(refused, 100);
+    assert_in_range(accepted, 1000, 10000);
+    op = NA_Op_create(to.na_class, NA_OP_SINGLE);
+    for (uint32_t i = 0; i < accepted; i++) {
+        struct event event = {0};
+
+        assert_int_equal(end_receive_unexpected(&to, &event, &value, sizeof(value), op),
+                         NA_SUCCESS);
+        assert_true(event_wait(&to, &event, TEST_WAIT_MS));
+        assert_int_equal(event.ret, NA_SUCCESS);
+        assert_int_equal(value, i);
+        NA_Addr_free(to.na_class, event.source);
+    }
+    assert_int_equal(end_send(&from, addr, &value, sizeof(value), 1, false), NA_SUCCESS);
+    NA_Op_destroy(to.na_class, op);
+    NA_Addr_free(from.na_class, addr);
+    end_close(&from);
+    end_close(&to);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hinted_sizes_are_honoured_up_to_16_KiB),
         cmocka_unit_test(a_full_ring_holds_back_the_sender),
         cmocka_unit_test(without_retry_a_full_ring_is_reported),
+        cmocka_unit_test(messages_without_receives_are_bounded),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

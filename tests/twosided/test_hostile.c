@@ -199,7 +199,7 @@ static void origins_are_told_why(void **state)
                                    fixture->remote, 0, 5000, is_put != 0),
                          0);
         net_run(&fixture->net);
-        net_op_check(&fixture->op, NA_PLUGIN_INVALID_ARG);
+        net_op_check(&fixture->op, NA_PLUGIN_PERMISSION);
     }
     assert_memory_equal(fixture->bytes, fixture->kept, NET_MEMORY);
     fixture_close(fixture);

@@ -176,7 +176,7 @@ static void own_memory_is_copied(void **state)
     assert_true(twosided_mem_deregister(net.ends[1].ts, side.region));
     assert_int_equal(
         net_start(&net.ends[1], &net.ends[1], &side.op, side.local, remote, 5, 9000, true),
-        NA_PLUGIN_INVALID_ARG);
+        NA_PLUGIN_PERMISSION);
     twosided_mem_destroy(net.ends[1].ts, remote);
     side_close(&net, &side);
     net_close(&net);
@@ -215,7 +215,7 @@ static void handles_are_checked(void **state)
                 net_start(&net.ends[0], &net.ends[1], &side.op, side.local, memory, 0, 10, true),
                 0);
             net_run(&net);
-            net_op_check(&side.op, NA_PLUGIN_INVALID_ARG);
+            net_op_check(&side.op, NA_PLUGIN_PERMISSION);
         }
         twosided_mem_destroy(net.ends[0].ts, memory);
     }

@@ -133,7 +133,7 @@ static void deregistered_memory_is_not_waited_for(void **state)
     assert_in_range(now_ms() - from, 0, PROMPT_MS);
     assert_int_equal(mprotect(scene.remote, BYTES, PROT_NONE), 0); /* who reads it now, dies */
     finish(&scene, &event);
-    assert_int_equal(event.ret, NA_INVALID_ARG);
+    assert_int_equal(event.ret, NA_PERMISSION);
     assert_int_equal(scene.local[BYTES - 1], 2);
     for (size_t i = 0; i < BYTES; i++)
         assert_int_not_equal(scene.local[i], 0); /* not what stands for pieces taken back */

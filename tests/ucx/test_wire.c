@@ -144,12 +144,12 @@ static void regions_are_found_by_id_key_rights_and_bounds(void **state)
     assert_int_equal(ucx_mem_find(na_class, id, key, NA_PLUGIN_MEM_WRITE, 0, 1, &found),
                      NA_PLUGIN_PERMISSION);
     assert_int_equal(ucx_mem_find(na_class, id, key + 1, NA_PLUGIN_MEM_READ, 0, 1, &found),
-                     NA_PLUGIN_INVALID_ARG);
+                     NA_PLUGIN_PERMISSION);
     assert_int_equal(ucx_mem_find(na_class, id + 1, key, NA_PLUGIN_MEM_READ, 0, 1, &found),
-                     NA_PLUGIN_INVALID_ARG);
+                     NA_PLUGIN_PERMISSION);
     assert_int_equal(ucx_mem_deregister(na_class, mem), 0);
     assert_int_equal(ucx_mem_find(na_class, id, key, NA_PLUGIN_MEM_READ, 0, 1, &found),
-                     NA_PLUGIN_INVALID_ARG);
+                     NA_PLUGIN_PERMISSION);
     assert_int_equal(ucx_mem_register(na_class, mem, NA_PLUGIN_MEM_TYPE_HOST, 0), 0);
     assert_true(mem->id != id && mem->key != key);
     ucx_mem_destroy(na_class, mem);

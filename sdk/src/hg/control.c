@@ -41,6 +41,7 @@ static struct hg_control *hg_control_new(hg_context_t *context, uint8_t lane);
 static void hg_control_delete(struct hg_control *control);
 static void hg_control_put(struct hg_control *control);
 static void hg_control_sent(const struct na_cb_info *info);
+static struct hg_given_up hg_control_given_up(const struct hg_handle *handle);
 static bool hg_control_matches(const struct hg_given_up *given_up, const struct hg_handle *handle);
 
 hg_return_t hg_controls_init(struct hg_controls *controls)
@@ -52,12 +53,8 @@ void hg_controls_fini(hg_context_t *context)
 {
     struct hg_controls *controls = &context->controls;
     struct hg_control *control = controls->all;
-    uint32_t i;
 
-    for (i = 0; i < HG_GIVEN_UP_MAX; i++)
-        if (controls->given_up[i].na_addr != NULL)
-            NA_Addr_free(context->hg_class->lanes[controls->given_up[i].lane].na_class,
-                         controls->given_up[i].na_addr);
+    hg_given_ups_free(controls->given_ups, context->hg_class);
     while (control != NULL) {
         struct hg_control *next = control->next_all;
 
@@ -77,6 +74,7 @@ uint32_t hg_controls_cancel(hg_context_t *context)
     (void) pthread_mutex_lock(&controls->lock);
     refused = controls->refused;
     controls->refused = NULL;
+    controls->refused_count = 0;
     for (control = controls->all; control != NULL; control = control->next_all) {
         if (control->na_addr == NULL)
             continue;
@@ -100,16 +98,22 @@ uint32_t hg_controls_cancel(hg_context_t *context)
     return count;
 }
 
-void hg_control_respond_later(struct hg_handle *handle, hg_return_t ret_code)
+bool hg_control_respond_later(struct hg_handle *handle, hg_return_t ret_code)
 {
     struct hg_controls *controls = &handle->info.context->controls;
+    bool has_room;
 
     atomic_store(&handle->ack_ret, (uint32_t) ret_code);
     (void) pthread_mutex_lock(&controls->lock);
-    handle->next_waiting = controls->refused;
-    controls->refused = handle;
-    atomic_store(&controls->has_retry, true);
+    has_room = controls->refused_count < HG_CONTROL_REFUSED_MAX;
+    if (has_room) {
+        handle->next_waiting = controls->refused;
+        controls->refused = handle;
+        controls->refused_count++;
+        atomic_store(&controls->has_retry, true);
+    }
     (void) pthread_mutex_unlock(&controls->lock);
+    return has_room;
 }
 
 void hg_control_send_ack(struct hg_handle *handle, hg_return_t ret_code)
@@ -166,6 +170,7 @@ void hg_controls_retry(hg_context_t *context)
     controls->retry = NULL;
     refused = controls->refused;
     controls->refused = NULL;
+    controls->refused_count = 0;
     atomic_store(&controls->has_retry, false);
     (void) pthread_mutex_unlock(&controls->lock);
     while (control != NULL) {
@@ -189,13 +194,7 @@ void hg_control_recv_give_up(struct hg_handle *handle)
 {
     struct hg_controls *controls = &handle->info.context->controls;
     na_class_t *na_class = hg_handle_lane(handle)->na_class;
-    struct hg_given_up given_up = {
-        .id = handle->info.id,
-        .tag = handle->tag,
-        .cookie = handle->cookie,
-        .origin = handle->info.context_id,
-        .lane = handle->lane,
-    };
+    struct hg_given_up given_up = hg_control_given_up(handle);
     struct hg_handle *awaiting;
     na_addr_t *old_addr = NULL;
     uint8_t old_lane = 0;
@@ -214,11 +213,13 @@ void hg_control_recv_give_up(struct hg_handle *handle)
         old_addr = given_up.na_addr;
         old_lane = given_up.lane;
     } else {
-        struct hg_given_up *slot = &controls->given_up[controls->given_up_next++ % HG_GIVEN_UP_MAX];
-
-        old_addr = slot->na_addr;
-        old_lane = slot->lane;
-        *slot = given_up;
+        if (controls->given_ups == NULL)
+            controls->given_ups = hg_given_ups_new();
+        old_addr = given_up.na_addr;
+        old_lane = given_up.lane;
+        if (controls->given_ups != NULL)
+            old_addr =
+                hg_given_ups_add(controls->given_ups, handle->info.hg_class, &given_up, &old_lane);
     }
     (void) pthread_mutex_unlock(&controls->lock);
     if (old_addr != NULL)
@@ -229,16 +230,12 @@ bool hg_control_await(struct hg_handle *handle)
 {
     struct hg_controls *controls = &handle->info.context->controls;
     na_addr_t *na_addr = NULL;
-    uint32_t i;
 
     (void) pthread_mutex_lock(&controls->lock);
-    for (i = 0; i < HG_GIVEN_UP_MAX; i++) {
-        if (controls->given_up[i].na_addr == NULL ||
-            !hg_control_matches(&controls->given_up[i], handle))
-            continue;
-        na_addr = controls->given_up[i].na_addr;
-        controls->given_up[i].na_addr = NULL;
-        break;
+    if (controls->given_ups != NULL) {
+        const struct hg_given_up wanted = hg_control_given_up(handle);
+
+        na_addr = hg_given_ups_take(controls->given_ups, handle->info.hg_class, &wanted);
     }
     if (na_addr == NULL) {
         handle->next_awaiting = controls->awaiting;
@@ -272,17 +269,12 @@ void hg_control_await_end(struct hg_handle *handle)
 void hg_control_pass_ack(const struct hg_handle *handle, hg_id_t id, uint32_t cookie,
                          hg_return_t ret_code)
 {
-    const struct hg_given_up wanted = {
-        .id = id,
-        .na_addr = handle->source.na_addr[handle->lane],
-        .tag = handle->tag,
-        .cookie = cookie,
-        .origin = handle->info.context_id,
-        .lane = handle->lane,
-    };
+    struct hg_given_up wanted = hg_control_given_up(handle);
     struct hg_controls *controls = &handle->info.context->controls;
     struct hg_handle *other;
 
+    wanted.id = id;
+    wanted.cookie = cookie;
     (void) pthread_mutex_lock(&controls->lock);
     for (other = controls->awaiting; other != NULL; other = other->next_awaiting) {
         if (other == handle || !hg_control_matches(&wanted, other))
@@ -430,11 +422,24 @@ static void hg_control_sent(const struct na_cb_info *info)
     hg_control_put(info->arg);
 }
 
+/* As its origin would say that it gave up the request of this handle. */
+static struct hg_given_up hg_control_given_up(const struct hg_handle *handle)
+{
+    const struct hg_given_up given_up = {
+        .na_addr = handle->source.na_addr[handle->lane],
+        .id = handle->info.id,
+        .tag = handle->tag,
+        .cookie = handle->cookie,
+        .origin = handle->info.context_id,
+        .lane = handle->lane,
+    };
+
+    return given_up;
+}
+
 static bool hg_control_matches(const struct hg_given_up *given_up, const struct hg_handle *handle)
 {
-    return given_up->id == handle->info.id && given_up->tag == handle->tag &&
-           given_up->cookie == handle->cookie && given_up->origin == handle->info.context_id &&
-           given_up->lane == handle->lane &&
-           NA_Addr_cmp(hg_handle_lane(handle)->na_class, given_up->na_addr,
-                       handle->source.na_addr[handle->lane]);
+    const struct hg_given_up own = hg_control_given_up(handle);
+
+    return hg_given_up_equals(handle->info.hg_class, given_up, &own);
 }

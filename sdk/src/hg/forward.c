@@ -25,6 +25,7 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_forward_start(struct hg_handle *handle,
 static void hg_forward_cancel_start(struct hg_handle *handle);
 static UTIL_ALWAYS_INLINE hg_return_t hg_forward_post(struct hg_handle *handle);
 static UTIL_ALWAYS_INLINE hg_return_t hg_forward_send(struct hg_handle *handle, size_t size);
+static void hg_forward_uncount(struct hg_handle *handle, size_t size);
 static void hg_forward_drain(struct hg_handle *handle);
 static void hg_forward_drained(struct hg_handle *handle);
 static void hg_forward_new_tag(struct hg_handle *handle);
@@ -276,6 +277,8 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_forward_start(struct hg_handle *handle,
     hg_count_own(&handle->req_count[handle->lane]);
     hg_count_own_add(&handle->req_bytes, size - handle->in.header);
     ret = hg_forward_send(handle, size);
+    if (util_unlikely(ret != HG_SUCCESS))
+        hg_forward_uncount(handle, size);
     if (util_unlikely(ret != HG_SUCCESS) && is_answered && handle->is_late)
         return hg_forward_refused_late(handle, ret);
     if (util_unlikely(ret != HG_SUCCESS) && is_answered) {
@@ -335,6 +338,15 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_forward_send(struct hg_handle *handle, 
         HG_LOG_ERROR("cannot send RPC %#" PRIx64 ": %s", handle->info.id,
                      NA_Error_to_string(na_return));
     return hg_return_from_na(na_return);
+}
+
+/* Counted before, because the handle may be in other hands once it is sent. */
+static void UTIL_COLD hg_forward_uncount(struct hg_handle *handle, size_t size)
+{
+    hg_count_own_add(&handle->req_count[handle->lane], UINT64_MAX);
+    hg_count_own_add(&handle->req_bytes, UINT64_C(0) - (size - handle->in.header));
+    if (handle->in_extra.block != NULL)
+        hg_count_add(&handle->info.context->counters.req_extra, UINT64_MAX);
 }
 
 /* The request could not be sent, but its receive is posted: take that back without a callback. */

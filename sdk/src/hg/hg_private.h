@@ -375,10 +375,8 @@ void hg_pool_fini(struct hg_pool *pool);
 uint32_t hg_context_count_handles(hg_context_t *context, bool is_origin);
 
 /*
- * Control messages [control.c] ------------------------------------------------------------------
+ * Forwards that were given up [given_up.c] ------------------------------------------------------
  */
-
-struct hg_control;
 
 /* A forward that its origin gave up, remembered for a response that comes later. */
 struct hg_given_up {
@@ -388,9 +386,42 @@ struct hg_given_up {
     uint32_t cookie;
     uint8_t origin;
     uint8_t lane;
+    uint16_t next; /* with the same hash, from 1; 0: none */
 };
 
-#define HG_GIVEN_UP_MAX 64
+/* So many are remembered; then the oldest is forgotten for each that comes. */
+#define HG_GIVEN_UP_MAX 4096u
+
+/* They have a lock around them. NULL: there is no memory for them. */
+struct hg_given_ups *hg_given_ups_new(void);
+void hg_given_ups_free(struct hg_given_ups *given_ups, const hg_class_t *hg_class);
+
+/*
+ * Remember one, with its address; returns the address that is not needed any more, of the oldest or
+ * of one that is there already, and in *lane_p its lane. NULL: there is none.
+ */
+na_addr_t *hg_given_ups_add(struct hg_given_ups *given_ups, const hg_class_t *hg_class,
+                            const struct hg_given_up *given_up, uint8_t *lane_p);
+
+/* Forget the one that equals `wanted`; returns its address, or NULL if there is none. */
+na_addr_t *hg_given_ups_take(struct hg_given_ups *given_ups, const hg_class_t *hg_class,
+                             const struct hg_given_up *wanted);
+
+/* Whether both are of one forward. */
+bool hg_given_up_equals(const hg_class_t *hg_class, const struct hg_given_up *one,
+                        const struct hg_given_up *other);
+
+/*
+ * Control messages [control.c] ------------------------------------------------------------------
+ */
+
+struct hg_control;
+
+/*
+ * Error responses that wait to be sent again; more are dropped, and only their origins' deadlines
+ * end those RPCs.
+ */
+#define HG_CONTROL_REFUSED_MAX 256u
 
 struct hg_controls {
     pthread_mutex_t lock;
@@ -398,11 +429,11 @@ struct hg_controls {
     struct hg_control *all;               /* linked by next_all */
     struct hg_control *retry;             /* linked by next_free */
     struct hg_handle *refused; /* with error responses to be sent again, by next_waiting */
+    uint32_t refused_count;    /* of these */
     _Atomic bool has_retry;
     uint32_t sending;
-    struct hg_handle *awaiting; /* responses that wait to be fetched, linked by next_awaiting */
-    struct hg_given_up given_up[HG_GIVEN_UP_MAX];
-    uint32_t given_up_next;
+    struct hg_handle *awaiting;     /* responses that wait to be fetched, linked by next_awaiting */
+    struct hg_given_ups *given_ups; /* NULL: nobody gave up yet */
 };
 
 hg_return_t hg_controls_init(struct hg_controls *controls);
@@ -416,8 +447,11 @@ uint32_t hg_controls_cancel(hg_context_t *context);
 /* Send again what the transport could not take. */
 void hg_controls_retry(hg_context_t *context);
 
-/* Have an error response that the transport could not take sent again when there is progress. */
-void hg_control_respond_later(struct hg_handle *handle, hg_return_t ret_code);
+/*
+ * Have an error response that the transport could not take sent again when there is progress; false
+ * if too many wait already.
+ */
+bool hg_control_respond_later(struct hg_handle *handle, hg_return_t ret_code);
 
 /* Tell the other side that what it exposed was fetched (or will not be). */
 void hg_control_send_ack(struct hg_handle *handle, hg_return_t ret_code);

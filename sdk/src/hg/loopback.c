@@ -223,6 +223,7 @@ static struct hg_handle *hg_loopback_target(struct hg_handle *origin, hg_return_
         return NULL;
     }
     target->source.is_self = true;
+    target->deadline_ms = hg_class_get_deadline(hg_class);
     target->info.id = origin->info.id;
     target->info.context_id = origin->info.context->id;
     target->rpc = origin->rpc;

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The counters of a class as text that Prometheus reads.
+ * The counters of classes as text that Prometheus reads.
  */
 #include "hg/hg_private.h"
 #include "util/text.h"
 
 #include <inttypes.h>
 #include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define LABEL_SIZE 256
 #define NA_MAX     32
@@ -87,102 +89,246 @@ static const struct hg_metric hg_metrics[] = {
 
 #define HG_METRIC_COUNT (sizeof(hg_metrics) / sizeof(hg_metrics[0]))
 
-static void hg_metrics_print(hg_class_t *hg_class, const char *name, struct text *text);
-static void hg_metrics_print_na(hg_class_t *hg_class, const char *name, struct text *text);
+/* What is to be printed of one class. */
+struct hg_scrape {
+    struct hg_counters_sum sum;
+    struct na_counter na[HG_LANE_MAX][NA_MAX];
+    size_t na_count[HG_LANE_MAX];
+    char name[LABEL_SIZE];
+    char transport[HG_LANE_MAX][LABEL_SIZE];
+};
+
+static hg_return_t hg_prometheus_check(hg_class_t *const *classes, size_t count,
+                                       const hg_size_t *buf_size_p);
+static void hg_scrape_take(struct hg_scrape *scrape, hg_class_t *hg_class, const char *name);
+static void hg_metrics_print(const struct hg_scrape *scrapes, size_t count, struct text *text);
+static void hg_metrics_print_na(const struct hg_scrape *scrapes, size_t count, struct text *text);
+static void hg_metrics_print_na_all(const struct hg_scrape *scrapes, size_t count,
+                                    const char *counter, struct text *text);
+static const struct na_counter *hg_scrape_find(const struct hg_scrape *scrape, int lane,
+                                               size_t count, const char *counter);
+static bool hg_scrapes_have(const struct hg_scrape *scrapes, size_t class_end, int lane_end,
+                            const char *counter);
+static hg_return_t hg_text_give(const struct text *text, char *buf, hg_size_t *buf_size_p);
 static void hg_label_escape(char *out, size_t size, const char *in);
+static size_t hg_utf8_length(const char *in);
 
 hg_return_t HG_Class_get_prometheus(const hg_class_t *hg_class, const char *name, char *buf,
                                     hg_size_t *buf_size_p)
 {
-    struct text text = TEXT_INITIALIZER;
-    hg_return_t ret = HG_SUCCESS;
-    char label[LABEL_SIZE];
-    hg_size_t size;
+    hg_class_t *const classes[] = {(hg_class_t *) (uintptr_t) hg_class};
 
-    if (hg_class == NULL || buf_size_p == NULL) {
-        HG_LOG_ERROR("cannot print counters: class %p, size %p; pass both", (const void *) hg_class,
-                     (void *) buf_size_p);
-        return HG_INVALID_ARG;
+    return HG_Classes_get_prometheus(classes, &name, 1, buf, buf_size_p);
+}
+
+hg_return_t HG_Classes_get_prometheus(hg_class_t *const *classes, const char *const *names,
+                                      size_t count, char *buf, hg_size_t *buf_size_p)
+{
+    struct text text = TEXT_INITIALIZER;
+    struct hg_scrape *scrapes;
+    hg_return_t ret;
+    size_t i;
+
+    ret = hg_prometheus_check(classes, count, buf_size_p);
+    if (ret != HG_SUCCESS)
+        return ret;
+    scrapes = calloc(count, sizeof(*scrapes));
+    if (scrapes == NULL) {
+        HG_LOG_ERROR("cannot print the counters of %zu classes: out of memory", count);
+        return HG_NOMEM;
     }
+    for (i = 0; i < count; i++)
+        hg_scrape_take(&scrapes[i], classes[i], names != NULL ? names[i] : NULL);
+    hg_metrics_print(scrapes, count, &text);
+    hg_metrics_print_na(scrapes, count, &text);
+    ret = hg_text_give(&text, buf, buf_size_p);
+    text_free(&text);
+    free(scrapes);
+    return ret;
+}
+
+static hg_return_t hg_prometheus_check(hg_class_t *const *classes, size_t count,
+                                       const hg_size_t *buf_size_p)
+{
+    size_t i;
+
+    for (i = 0; classes != NULL && i < count; i++)
+        if (classes[i] == NULL)
+            break;
+    if (classes != NULL && count > 0 && i == count && buf_size_p != NULL)
+        return HG_SUCCESS;
+    HG_LOG_ERROR("cannot print counters: class %zu of %zu is NULL, size %p; pass all of them", i,
+                 count, (const void *) buf_size_p);
+    return HG_INVALID_ARG;
+}
+
+static void hg_scrape_take(struct hg_scrape *scrape, hg_class_t *hg_class, const char *name)
+{
+    int lane;
+
     if (name != NULL)
-        hg_label_escape(label, sizeof(label), name);
+        hg_label_escape(scrape->name, sizeof(scrape->name), name);
     else
-        (void) snprintf(label, sizeof(label), "%" PRIu32, hg_class->number);
-    hg_metrics_print((hg_class_t *) (uintptr_t) hg_class, label, &text);
-    hg_metrics_print_na((hg_class_t *) (uintptr_t) hg_class, label, &text);
-    size = text.length + 1;
-    if (text.is_cut)
+        (void) snprintf(scrape->name, sizeof(scrape->name), "%" PRIu32, hg_class->number);
+    hg_counters_add(hg_class, &scrape->sum);
+    for (lane = 0; lane < HG_LANE_MAX; lane++) {
+        na_class_t *na_class = hg_class->lanes[lane].na_class;
+
+        if (na_class == NULL)
+            continue;
+        (void) snprintf(scrape->transport[lane], LABEL_SIZE, "%s+%s", NA_Get_class_name(na_class),
+                        NA_Get_class_protocol(na_class));
+        scrape->na_count[lane] = NA_MAX;
+        (void) NA_Class_get_counters(na_class, scrape->na[lane], &scrape->na_count[lane]);
+        if (scrape->na_count[lane] > NA_MAX)
+            scrape->na_count[lane] = NA_MAX;
+    }
+}
+
+/* The format wants all samples of a name in one place, behind its only help and type. */
+static void hg_metrics_print(const struct hg_scrape *scrapes, size_t count, struct text *text)
+{
+    size_t first, end, i, j;
+
+    for (first = 0; first < HG_METRIC_COUNT; first = end) {
+        text_append(text, "# HELP %s %s\n# TYPE %s %s\n", hg_metrics[first].name,
+                    hg_metrics[first].help, hg_metrics[first].name, hg_metrics[first].type);
+        for (end = first + 1; end < HG_METRIC_COUNT && hg_metrics[end].help == NULL; end++)
+            ;
+        for (i = 0; i < count; i++) {
+            for (j = first; j < end; j++) {
+                uint64_t value;
+
+                memcpy(&value, (const char *) &scrapes[i].sum + hg_metrics[j].offset,
+                       sizeof(value));
+                text_append(text, "%s{class=\"%s\",transport=\"%s\"%s} %" PRIu64 "\n",
+                            hg_metrics[j].name, scrapes[i].name, scrapes[i].transport[HG_LANE_MAIN],
+                            hg_metrics[j].labels, value);
+            }
+        }
+    }
+}
+
+/* Those of the transports: what they completed and refused. Not all have the same ones. */
+static void hg_metrics_print_na(const struct hg_scrape *scrapes, size_t count, struct text *text)
+{
+    size_t i, j;
+    int lane;
+
+    for (i = 0; i < count; i++)
+        for (lane = 0; lane < HG_LANE_MAX; lane++)
+            for (j = 0; j < scrapes[i].na_count[lane]; j++)
+                if (!hg_scrapes_have(scrapes, i, lane, scrapes[i].na[lane][j].name))
+                    hg_metrics_print_na_all(scrapes, count, scrapes[i].na[lane][j].name, text);
+}
+
+static void hg_metrics_print_na_all(const struct hg_scrape *scrapes, size_t count,
+                                    const char *counter, struct text *text)
+{
+    size_t i;
+    int lane;
+
+    text_append(text, "# HELP amalgam_%s_total Of the transport: %s\n", counter, counter);
+    text_append(text, "# TYPE amalgam_%s_total counter\n", counter);
+    for (i = 0; i < count; i++) {
+        for (lane = 0; lane < HG_LANE_MAX; lane++) {
+            const struct na_counter *found =
+                hg_scrape_find(&scrapes[i], lane, scrapes[i].na_count[lane], counter);
+
+            if (found != NULL)
+                text_append(text, "amalgam_%s_total{class=\"%s\",transport=\"%s\"} %" PRIu64 "\n",
+                            counter, scrapes[i].name, scrapes[i].transport[lane], found->value);
+        }
+    }
+}
+
+/* Among the first `count` of a lane. */
+static const struct na_counter *hg_scrape_find(const struct hg_scrape *scrape, int lane,
+                                               size_t count, const char *counter)
+{
+    size_t i;
+
+    for (i = 0; i < count; i++)
+        if (strcmp(scrape->na[lane][i].name, counter) == 0)
+            return &scrape->na[lane][i];
+    return NULL;
+}
+
+/* Whether it was printed already, with a lane before this one. */
+static bool hg_scrapes_have(const struct hg_scrape *scrapes, size_t class_end, int lane_end,
+                            const char *counter)
+{
+    size_t i;
+    int lane;
+
+    for (i = 0; i <= class_end; i++)
+        for (lane = 0; lane < (i < class_end ? HG_LANE_MAX : lane_end); lane++)
+            if (hg_scrape_find(&scrapes[i], lane, scrapes[i].na_count[lane], counter) != NULL)
+                return true;
+    return false;
+}
+
+static hg_return_t hg_text_give(const struct text *text, char *buf, hg_size_t *buf_size_p)
+{
+    const hg_size_t size = text->length + 1;
+    hg_return_t ret = HG_SUCCESS;
+
+    if (text->is_cut)
         ret = HG_NOMEM;
     else if (buf != NULL && size > *buf_size_p)
         ret = HG_OVERFLOW;
     if (buf != NULL && ret == HG_SUCCESS)
-        memcpy(buf, text_get(&text), size);
+        memcpy(buf, text_get(text), size);
     else if (buf != NULL && *buf_size_p > 0)
         buf[0] = '\0';
     *buf_size_p = size;
-    text_free(&text);
     return ret;
 }
 
-static void hg_metrics_print(hg_class_t *hg_class, const char *name, struct text *text)
-{
-    struct hg_counters_sum sum = {0};
-    char transport[LABEL_SIZE];
-    uint64_t value;
-    size_t i;
-
-    hg_counters_add(hg_class, &sum);
-    (void) snprintf(transport, sizeof(transport), "%s+%s", HG_Class_get_name(hg_class),
-                    HG_Class_get_protocol(hg_class));
-    for (i = 0; i < HG_METRIC_COUNT; i++) {
-        const struct hg_metric *metric = &hg_metrics[i];
-
-        if (metric->help != NULL)
-            text_append(text, "# HELP %s %s\n# TYPE %s %s\n", metric->name, metric->help,
-                        metric->name, metric->type);
-        memcpy(&value, (const char *) &sum + metric->offset, sizeof(value));
-        text_append(text, "%s{class=\"%s\",transport=\"%s\"%s} %" PRIu64 "\n", metric->name, name,
-                    transport, metric->labels, value);
-    }
-}
-
-/* Those of the transports: what they completed and refused. */
-static void hg_metrics_print_na(hg_class_t *hg_class, const char *name, struct text *text)
-{
-    struct na_counter counters[HG_LANE_MAX][NA_MAX];
-    size_t count[HG_LANE_MAX] = {0}, i;
-    int lane;
-
-    for (lane = 0; lane < HG_LANE_MAX; lane++) {
-        if (hg_class->lanes[lane].na_class == NULL)
-            continue;
-        count[lane] = NA_MAX;
-        (void) NA_Class_get_counters(hg_class->lanes[lane].na_class, counters[lane], &count[lane]);
-        if (count[lane] > NA_MAX)
-            count[lane] = NA_MAX;
-    }
-    for (i = 0; i < count[HG_LANE_MAIN]; i++) {
-        text_append(text, "# HELP amalgam_%s_total Of the transport: %s\n",
-                    counters[HG_LANE_MAIN][i].name, counters[HG_LANE_MAIN][i].name);
-        text_append(text, "# TYPE amalgam_%s_total counter\n", counters[HG_LANE_MAIN][i].name);
-        for (lane = 0; lane < HG_LANE_MAX; lane++)
-            if (i < count[lane])
-                text_append(
-                    text, "amalgam_%s_total{class=\"%s\",transport=\"%s+%s\"} %" PRIu64 "\n",
-                    counters[lane][i].name, name, NA_Get_class_name(hg_class->lanes[lane].na_class),
-                    NA_Get_class_protocol(hg_class->lanes[lane].na_class), counters[lane][i].value);
-    }
-}
-
-/* As the format wants it; cut where it does not fit, but not within an escape. */
+/*
+ * As the format wants it, which is UTF-8; cut where it does not fit, but not within an escape or a
+ * character. One byte that is none would make the whole text unreadable.
+ */
 static void hg_label_escape(char *out, size_t size, const char *in)
 {
-    size_t length = 0;
+    size_t length = 0, part;
 
-    for (; *in != '\0' && length + 3 <= size; in++) {
-        if (*in == '\\' || *in == '"' || *in == '\n')
+    for (; *in != '\0'; in += part) {
+        const size_t valid = hg_utf8_length(in);
+        const bool is_escaped = *in == '\\' || *in == '"' || *in == '\n';
+
+        part = valid > 0 ? valid : 1;
+        if (length + part + (is_escaped ? 1 : 0) + 1 > size)
+            break;
+        if (is_escaped)
             out[length++] = '\\';
-        out[length++] = *in == '\n' ? 'n' : *in;
+        memcpy(out + length, in, part);
+        if (valid == 0)
+            out[length] = '?';
+        else if (*in == '\n')
+            out[length] = 'n';
+        length += part;
     }
     out[length] = '\0';
+}
+
+/* Bytes of the character at the beginning of a string that is not empty; 0: it is none. */
+static size_t hg_utf8_length(const char *in)
+{
+    const unsigned char *c = (const unsigned char *) in;
+    const size_t length = c[0] < 0x80 ? 1 : c[0] < 0xe0 ? 2 : c[0] < 0xf0 ? 3 : 4;
+    size_t i;
+
+    if (length == 1)
+        return 1;
+    if (c[0] < 0xc2 || c[0] > 0xf4)
+        return 0;
+    for (i = 1; i < length; i++)
+        if ((c[i] & 0xc0) != 0x80)
+            return 0;
+    /* Longer than need be, halves of pairs, and beyond the last one. */
+    if ((c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xed && c[1] > 0x9f) ||
+        (c[0] == 0xf0 && c[1] < 0x90) || (c[0] == 0xf4 && c[1] > 0x8f))
+        return 0;
+    return length;
 }

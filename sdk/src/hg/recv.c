@@ -72,7 +72,6 @@ void hg_recv_recycle(struct hg_handle *handle)
         handle->source.na_addr[handle->lane] = NULL;
     }
     handle->rpc = NULL;
-    handle->deadline_ms = hg_class_get_deadline(context->hg_class);
     if (atomic_load_explicit(&context->is_receiving, memory_order_relaxed) &&
         atomic_load_explicit(&context->posted[handle->lane], memory_order_relaxed) <
             context->window)
@@ -198,6 +197,8 @@ static hg_return_t hg_recv_accept(struct hg_handle *handle, const struct na_cb_i
                                  &header);
     if (util_unlikely(ret != HG_SUCCESS && ret != HG_PERMISSION))
         return ret;
+    handle->deadline_ms =
+        atomic_load_explicit(&handle->info.hg_class->deadline_ms, memory_order_relaxed);
     handle->tag = info->info.recv_unexpected.tag;
     handle->cookie = hg_header_cookie(header.cookie, header.cookie_high);
     handle->info.id = header.id;

@@ -112,12 +112,15 @@ void hg_respond_error(struct hg_handle *handle, hg_return_t ret_code)
     }
     ret = hg_respond_start(handle, handle->no_response ? HG_CORE_ACK_MAGIC : HG_CORE_RESPONSE_MAGIC,
                            ret_code, 0, handle->info.hg_class->hash_flags);
-    if (ret == HG_AGAIN) {
-        hg_control_respond_later(handle, ret_code); /* nobody else would tell the origin */
-    } else if (ret != HG_SUCCESS) {
-        HG_PROBE2(respond__done, handle, ret);
-        hg_handle_unref(handle);
-    }
+    /* Nobody else would tell the origin. */
+    if (ret == HG_SUCCESS || (ret == HG_AGAIN && hg_control_respond_later(handle, ret_code)))
+        return;
+    if (ret == HG_AGAIN)
+        HG_LOG_WARNING("RPC %#" PRIx64 " ends without its error %s being sent: %u others wait for "
+                       "the transport",
+                       handle->info.id, HG_Error_to_string(ret_code), HG_CONTROL_REFUSED_MAX);
+    HG_PROBE2(respond__done, handle, ret);
+    hg_handle_unref(handle);
 }
 
 static hg_return_t hg_respond_check(const struct hg_handle *handle)
@@ -182,6 +185,11 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_respond_start(struct hg_handle *handle,
     }
 
     ret = hg_return_from_na(na_return);
+    /* Counted before, because the handle may be in other hands once it is sent. */
+    hg_count_own_add(&handle->resp_count, UINT64_MAX);
+    hg_count_own_add(&handle->resp_bytes, UINT64_C(0) - (size - handle->out.header));
+    if (is_fetched)
+        hg_count_add(&context->counters.resp_extra, UINT64_MAX);
     hg_count(&context->counters.send_error);
     if (ret != HG_AGAIN)
         HG_LOG_ERROR("cannot respond to RPC %#" PRIx64 ": %s", handle->info.id,

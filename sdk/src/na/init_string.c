@@ -32,6 +32,7 @@ static size_t count_choices(const char *string);
 static bool is_name_char(char c);
 static bool is_protocol_char(char c);
 static bool is_lone_plus(const char *protocol, size_t length, size_t i);
+static bool is_number(const char *begin, size_t length);
 
 na_return_t na_init_string_parse(const char *string, struct na_init_string *parsed, char *reason,
                                  size_t reason_size)
@@ -117,6 +118,10 @@ static na_return_t parse_choice(const struct parser *parser, const char *begin, 
 
     if (length == 0)
         return parse_error(parser, begin, "a choice is missing beside a comma");
+    /* What a comma in a number leaves would pass for a choice that is not needed. */
+    if (is_number(begin, length))
+        return parse_error(parser, begin,
+                           "a number is no choice; fractions have a point, ranges a colon");
     colon = memchr(begin, ':', length);
     if (colon != NULL) {
         if (end - colon < 3 || colon[1] != '/' || colon[2] != '/')
@@ -230,4 +235,12 @@ static bool is_protocol_char(char c)
 static bool is_lone_plus(const char *protocol, size_t length, size_t i)
 {
     return protocol[i] == '+' && (i == 0 || i + 1 == length || protocol[i + 1] == '+');
+}
+
+static bool is_number(const char *begin, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        if (begin[i] < '0' || begin[i] > '9')
+            return false;
+    return true;
 }

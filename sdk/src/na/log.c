@@ -457,21 +457,21 @@ static void log_subsys_check(const char *list)
                           (int) length, word);
 }
 
-/* Whatever a list of subsystems hides, that a setting is wrong is shown. */
+/* Whatever level and subsystems hide, that a setting is wrong is shown; unless nothing is to be. */
 static void log_wrong_setting(const char *format, ...)
 {
     char message[LOG_SUBSYS_MAX + 256], whole[sizeof(message) + 64], escaped[sizeof(whole) + 256];
     va_list args;
 
-    if (!na_log_level_enabled(NA_LOG_LEVEL_WARNING))
+    if (!na_log_level_enabled(NA_LOG_LEVEL_ERROR))
         return;
     va_start(args, format);
     (void) vsnprintf(message, sizeof(message), format, args);
     va_end(args);
-    (void) snprintf(whole, sizeof(whole), "# [%d] na: [warning] %s", (int) getpid(), message);
+    (void) snprintf(whole, sizeof(whole), "# [%d] na: [error] %s", (int) getpid(), message);
     na_log_escape(escaped, sizeof(escaped) - 1, whole);
     strcat(escaped, "\n");
-    log_line(NA_LOG_LEVEL_WARNING, escaped);
+    log_line(NA_LOG_LEVEL_ERROR, escaped);
 }
 
 /* Writes without the lock, so that a log function may log or change the settings. */

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a target remembers of the forwards that were given up: as many as there is room for, the
+ * latest ones, each once.
+ */
+#include "hg/hg_private.h"
+#include "hg_fixture.h"
+
+#define MANY (3 * HG_GIVEN_UP_MAX)
+
+struct table {
+    struct hg_given_ups *given_ups;
+    const hg_class_t *hg_class;
+    na_class_t *na_class;
+    na_addr_t *self;
+    uint32_t addresses; /* that are held */
+};
+
+static void table_open(struct table *table, const struct pair *pair)
+{
+    table->hg_class = pair->target.hg_class;
+    table->na_class = hg_class_get_na(table->hg_class, HG_LANE_MAIN);
+    table->given_ups = hg_given_ups_new();
+    table->addresses = 0;
+    assert_non_null(table->given_ups);
+    assert_int_equal(NA_Addr_self(table->na_class, &table->self), NA_SUCCESS);
+}
+
+static void table_close(struct table *table)
+{
+    hg_given_ups_free(table->given_ups, table->hg_class);
+    NA_Addr_free(table->na_class, table->self);
+}
+
+static struct hg_given_up numbered(const struct table *table, uint32_t i)
+{
+    return (struct hg_given_up){.na_addr = table->self,
+                                .id = 1 + i % 3,
+                                .tag = i / 7,
+                                .cookie = i & HG_COOKIE_MASK,
+                                .origin = (uint8_t) i};
+}
+
+static void table_add(struct table *table, uint32_t i)
+{
+    struct hg_given_up given_up = numbered(table, i);
+    na_addr_t *old;
+    uint8_t lane;
+
+    assert_int_equal(NA_Addr_dup(table->na_class, table->self, &given_up.na_addr), NA_SUCCESS);
+    table->addresses++;
+    old = hg_given_ups_add(table->given_ups, table->hg_class, &given_up, &lane);
+    if (old == NULL)
+        return;
+    assert_int_equal(lane, HG_LANE_MAIN);
+    NA_Addr_free(table->na_class, old);
+    table->addresses--;
+}
+
+static bool table_take(struct table *table, uint32_t i)
+{
+    const struct hg_given_up wanted = numbered(table, i);
+    na_addr_t *na_addr = hg_given_ups_take(table->given_ups, table->hg_class, &wanted);
+
+    if (na_addr == NULL)
+        return false;
+    NA_Addr_free(table->na_class, na_addr);
+    table->addresses--;
+    return true;
+}
+
+static void thousands_are_remembered(void **state)
+{
+    struct table table;
+
+    table_open(&table, *state);
+    assert_false(table_take(&table, 0));
+    assert_true(HG_GIVEN_UP_MAX >= 1000);
+    for (uint32_t i = 0; i < HG_GIVEN_UP_MAX; i++)
+        table_add(&table, i);
+    /* In another order than they came. */
+    for (uint32_t i = 0; i < HG_GIVEN_UP_MAX; i++)
+        assert_true(table_take(&table, i * 1237u % HG_GIVEN_UP_MAX));
+    for (uint32_t i = 0; i < HG_GIVEN_UP_MAX; i++)
+        assert_false(table_take(&table, i));
+    assert_int_equal(table.addresses, 0);
+    table_close(&table);
+}
+
+static void the_oldest_are_forgotten(void **state)
+{
+    struct table table;
+    uint32_t found = 0;
+
+    table_open(&table, *state);
+    for (uint32_t i = 0; i < MANY; i++) {
+        table_add(&table, i);
+        /* Holes make no difference. */
+        if (i % 5 == 0)
+            assert_true(table_take(&table, i));
+    }
+    assert_in_range(table.addresses, 1, HG_GIVEN_UP_MAX);
+    for (uint32_t i = 0; i < MANY; i++) {
+        const bool is_there = i % 5 != 0 && i >= MANY - HG_GIVEN_UP_MAX;
+
+        assert_int_equal(table_take(&table, i), is_there);
+        found += is_there;
+    }
+    assert_true(found > 0);
+    assert_int_equal(table.addresses, 0);
+    table_close(&table);
+}
+
+/* A peer that says it again and again takes no place of others. */
+static void each_is_there_once(void **state)
+{
+    struct table table;
+
+    table_open(&table, *state);
+    table_add(&table, 1);
+    for (uint32_t i = 0; i < MANY; i++)
+        table_add(&table, 2);
+    assert_int_equal(table.addresses, 2);
+    assert_true(table_take(&table, 1));
+    assert_true(table_take(&table, 2));
+    assert_false(table_take(&table, 2));
+    table_close(&table);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(thousands_are_remembered),
+        cmocka_unit_test(the_oldest_are_forgotten),
+        cmocka_unit_test(each_is_there_once),
+    };
+
+    return cmocka_run_group_tests(tests, pair_setup, pair_teardown);
+}
