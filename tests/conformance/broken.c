@@ -35,6 +35,8 @@
 #define FAILS    17 /* poll fails now and then */
 #define SILENT   18 /* does not tell of the death of a peer */
 #define NAMELESS 19 /* takes anything for an address */
+#define GROWS    20 /* keeps a little of malloc()'s memory after finalize */
+#define EXPORTS  21 /* exports a symbol besides its entry */
 
 /* Every which time: often enough to be met, rare enough that what is around it works. */
 #define EVERY 50u
@@ -114,6 +116,25 @@ static int32_t finalize(struct na_plugin_class *na_class)
 {
     (void) real_host->mem_alloc(100, 0);
     return real.finalize(na_class);
+}
+#endif
+
+#if BROKEN_WHAT == GROWS
+static char *volatile kept;
+
+static int32_t finalize(struct na_plugin_class *na_class)
+{
+    kept = strdup("kept");
+    return real.finalize(na_class);
+}
+#endif
+
+#if BROKEN_WHAT == EXPORTS
+NA_PLUGIN_EXPORT int broken_exports(void);
+
+int broken_exports(void)
+{
+    return 1;
 }
 #endif
 
@@ -307,7 +328,7 @@ static void change(void)
     plugin.initialize = initialize;
 #elif BROKEN_WHAT == PAST || BROKEN_WHAT == OVERRUN
     plugin.msg_recv_unexpected = recv_unexpected;
-#elif BROKEN_WHAT == LEAKS
+#elif BROKEN_WHAT == LEAKS || BROKEN_WHAT == GROWS
     plugin.finalize = finalize;
 #elif BROKEN_WHAT == BLOCKS || BROKEN_WHAT == FAILS
     plugin.poll = poll_badly;

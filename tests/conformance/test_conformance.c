@@ -29,6 +29,8 @@ static const struct broken broken[] = {
     {"past", "recv.order", "mem.bounds"},
     {"overrun", "recv.order", "mem.bounds"},
     {"leaks", "class.open", "mem.leak"},
+    {"grows", "class.again", "class.again"},
+    {"exports", "file.exports", "file.exports"},
     {"blocks", "wait.idle", "wait.idle"},
     {"order", "msg.order", "msg.order"},
     {"drops", "msg.order", "msg.order"},
