@@ -37,6 +37,7 @@
 #define NAMELESS 19 /* takes anything for an address */
 #define GROWS    20 /* keeps a little of malloc()'s memory after finalize */
 #define EXPORTS  21 /* exports a symbol besides its entry */
+#define TOUCHES  22 /* writes to an operation that it has completed */
 
 /* Every which time: often enough to be met, rare enough that what is around it works. */
 #define EVERY 50u
@@ -62,6 +63,14 @@ static void complete(void *op, int32_t status)
         real_host->op_complete(op, status);
     if (BROKEN_WHAT == TWICE && due)
         real_host->op_complete(op, status);
+}
+#endif
+
+#if BROKEN_WHAT == TOUCHES
+static void complete(void *op, int32_t status)
+{
+    real_host->op_complete(op, status);
+    ((uint8_t *) op)[real.op_size] ^= 1; /* of what change() has added */
 }
 #endif
 
@@ -318,8 +327,12 @@ static int32_t addr_lookup(struct na_plugin_class *na_class, const char *name,
 
 static void change(void)
 {
-#if BROKEN_WHAT == LOSES || BROKEN_WHAT == TWICE || BROKEN_WHAT == LATE || BROKEN_WHAT == SILENT
+#if BROKEN_WHAT == LOSES || BROKEN_WHAT == TWICE || BROKEN_WHAT == LATE || \
+    BROKEN_WHAT == SILENT || BROKEN_WHAT == TOUCHES
     host.op_complete = complete;
+#endif
+#if BROKEN_WHAT == TOUCHES
+    plugin.op_size = real.op_size + 8;
 #endif
 #if BROKEN_WHAT == SOURCE || BROKEN_WHAT == TAGS
     host.op_complete_recv = complete_recv;

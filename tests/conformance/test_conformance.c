@@ -30,6 +30,7 @@ static const struct broken broken[] = {
     {"overrun", "recv.order", "mem.bounds"},
     {"leaks", "class.open", "mem.leak"},
     {"grows", "class.again", "class.again"},
+    {"touches", "cancel.recv", "op.after"},
     {"exports", "file.exports", "file.exports"},
     {"blocks", "wait.idle", "wait.idle"},
     {"order", "msg.order", "msg.order"},

@@ -25,6 +25,7 @@ enum conf_watch {
     CONF_WATCH_POLL,
     CONF_WATCH_DESCRIPTOR,
     CONF_WATCH_PEER,
+    CONF_WATCH_AFTER,
     CONF_WATCHES
 };
 
