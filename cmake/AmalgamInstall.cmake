@@ -6,8 +6,10 @@ include(CMakePackageConfigHelpers)
 
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/sdk/include/"
     DESTINATION "${AMALGAM_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h")
-install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" "${PROJECT_SOURCE_DIR}/docs/writing-a-plugin.md"
-    "${PROJECT_SOURCE_DIR}/docs/abi-policy.md" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+foreach(name abi-policy mercury probes writing-a-plugin)
+    install(FILES "${PROJECT_SOURCE_DIR}/docs/${name}.md" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+endforeach()
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/plugin-template"
     DESTINATION "${CMAKE_INSTALL_DATADIR}/amalgam" USE_SOURCE_PERMISSIONS)
 

@@ -1,20 +1,18 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Installs the packages in a root that has nothing else of ours, and uses them there. A hook of
-# mmdebstrap, which passes the root; PACKAGES is the folder of the packages.
+# mmdebstrap, which passes the root; PACKAGES is the folder of the packages, CLIENT a program for
+# Mercury.
 
 set -euo pipefail
 root=$1
 
 main() {
-    mkdir "$root/packages"
+    mkdir -p "$root/packages/dev"
     cp "$PACKAGES"/*.deb "$root/packages/"
-    rm -f "$root"/packages/*-dbgsym_*.deb "$root"/packages/*-dev_*.deb
-    in_root sh -c 'apt-get -qq install -y --no-install-recommends /packages/*.deb' \
-        >"$PACKAGES/install.log" 2>&1 || {
-        cat "$PACKAGES/install.log"
-        die "the packages cannot be installed"
-    }
+    rm -f "$root"/packages/*-dbgsym_*.deb
+    mv "$root"/packages/*-dev_*.deb "$root/packages/dev/"
+    install_packages '/packages/*.deb'
     echo "installed: $(in_root dpkg-query -W -f '${db:Status-Abbrev}${Package}\n' '*amalgam*' |
         awk '$1 == "ii" { print $2 }' | xargs)"
 
@@ -24,6 +22,8 @@ main() {
     call ucx+tcp
     call bmi+tcp
     call "fault+na+sm://?delay_us=10"
+
+    build_for_mercury
 
     in_root dpkg -r amalgam-plugin-ofi >/dev/null
     expect_plugins "without ofi" bmi fault mpi mpich sm ucx
@@ -40,7 +40,7 @@ main() {
         die "the plugins do not depend on the ABI's virtual package"
     }
     in_root dpkg -r amalgam-plugin-bmi amalgam-plugin-fault amalgam-plugin-mpi amalgam-plugin-mpich \
-        amalgam-plugin-sm amalgam-plugin-ucx amalgam-tools libamalgam1 >/dev/null
+        amalgam-plugin-sm amalgam-plugin-ucx amalgam-tools libamalgam-util1 libamalgam1 >/dev/null
     left=$(find "$root/usr" -name '*amalgam*' -not -path '*/doc/*')
     [ -z "$left" ] || die "left behind: $left"
     echo "removed, and nothing is left behind"
@@ -54,6 +54,27 @@ die() {
 in_root() {
     chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root \
         DEBIAN_FRONTEND=noninteractive "$@"
+}
+
+# Usage: install_packages <pattern or name>...
+install_packages() {
+    in_root sh -c "apt-get -qq install -y --no-install-recommends \
+        -o Dpkg::Options::=--force-unsafe-io $*" >"$PACKAGES/install.log" 2>&1 || {
+        cat "$PACKAGES/install.log"
+        die "$* cannot be installed"
+    }
+}
+
+# A program that was written for Mercury, by what the packages for developers bring, and nothing
+# but the packages of its run time afterwards.
+build_for_mercury() {
+    install_packages '/packages/dev/*.deb' gcc libc6-dev pkg-config
+    cp "$CLIENT" "$root/packages/client.c"
+    in_root sh -c 'gcc -std=c11 -Wall -Wextra -Werror -o /packages/client /packages/client.c \
+        $(pkg-config --cflags --libs mercury)' || die "no program for Mercury can be built"
+    in_root dpkg -r libamalgam-mercury-dev libamalgam-dev >/dev/null
+    in_root /packages/client || die "the program for Mercury ended with $?"
+    echo "built by pkg-config mercury: a program for Mercury makes an RPC"
 }
 
 # Usage: expect_plugins <what> <name>...; hg_info shows exactly these.

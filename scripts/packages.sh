@@ -76,7 +76,7 @@ try_in_clean_root() {
     say "The Debian packages in a clean root"
     ls "$work"/deb/*.deb >/dev/null || die "there are no packages: build them first (stage deb)"
     suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
-    PACKAGES="$work/deb" mmdebstrap --quiet --variant=apt --format=null \
+    PACKAGES="$work/deb" CLIENT="$root/tests/install/mercury_client.c" mmdebstrap --quiet --variant=apt --format=null \
         --customize-hook="$root/packaging/clean_root.sh" "$suite" - || die "see above"
 }
 

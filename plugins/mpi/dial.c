@@ -10,6 +10,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -33,7 +34,8 @@ struct dial_hello {
     char name[FABRIC_NAME_MAX]; /* of the one who connects */
 };
 
-/* One connection to be made. */
+/* One connection to be made. MPI may keep the thread that makes it for minutes, after the class and
+ * all memory of the host are gone: this is the process's own, as what is left of communicators. */
 struct dial_call {
     char port[MPI_MAX_PORT_NAME];
     uint32_t to, from;
@@ -86,14 +88,14 @@ int32_t mpi_port_open(char port[FABRIC_NAME_MAX])
 /* Makes the way in the background. */
 int32_t mpi_dial(struct mpi_link *link)
 {
-    struct dial_call *call = mpi_host->mem_alloc(sizeof(*call), 0);
+    struct dial_call *call = calloc(1, sizeof(*call));
     pthread_t thread;
     int32_t ret;
 
     if (call == NULL)
         return NA_PLUGIN_NOMEM;
     if (!mpi_port_read(link->name, call->port, &call->to)) {
-        mpi_host->mem_free(call);
+        free(call);
         return NA_PLUGIN_HOSTUNREACH;
     }
     (void) atomic_fetch_add(&dial_count, 1);
@@ -103,7 +105,7 @@ int32_t mpi_dial(struct mpi_link *link)
     ret = thread_start(dial_run, call, &thread);
     if (ret != NA_PLUGIN_SUCCESS) {
         (void) atomic_fetch_sub(&dial_count, 1);
-        mpi_host->mem_free(call);
+        free(call);
     }
     return ret;
 }
@@ -111,7 +113,7 @@ int32_t mpi_dial(struct mpi_link *link)
 /* Nobody here uses it any more; what the other side still says is waited for at the end. */
 void mpi_comm_leave(MPI_Comm comm)
 {
-    struct dial_left *one = mpi_host->mem_alloc(sizeof(*one), 0);
+    struct dial_left *one = calloc(1, sizeof(*one));
 
     if (one == NULL)
         return;
@@ -140,7 +142,7 @@ bool mpi_comms_close(void)
             if (!comm_is_closed(one->comm))
                 continue;
             fabric_list_remove(node);
-            mpi_host->mem_free(one);
+            free(one);
         }
         is_closed = fabric_list_empty(&left) && atomic_load(&dial_count) == 0;
         (void) pthread_mutex_unlock(&dial_lock);
@@ -330,13 +332,11 @@ static void *dial_run(void *arg)
 {
     struct dial_call *call = arg;
     struct dial_hello hello = {.magic = HELLO_MAGIC, .to = call->to, .from = call->from};
-    struct mpi_arrival *arrival = mpi_host->mem_alloc(sizeof(*arrival), 0);
+    struct mpi_arrival *arrival;
     MPI_Comm comm = MPI_COMM_NULL;
     char text[MPI_TEXT_MAX];
     int error;
 
-    if (arrival == NULL)
-        goto out;
     error = dial_connect(call, &comm);
     if (error == MPI_SUCCESS) {
         (void) MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
@@ -348,6 +348,12 @@ static void *dial_run(void *arg)
                       "a server only: run `ompi-server --no-daemonize -r FILE` and start each with "
                       "`mpiexec --ompi-server file:FILE`",
                       call->port, call->to, mpi_text(error, text));
+    arrival = mpi_host->mem_alloc(sizeof(*arrival), 0);
+    if (arrival == NULL) { /* the link does not wait for ever */
+        if (comm != MPI_COMM_NULL)
+            comm_refuse(comm);
+        goto out;
+    }
     fabric_list_init(&arrival->node);
     arrival->comm = comm;
     arrival->status = error == MPI_SUCCESS ? NA_PLUGIN_SUCCESS : NA_PLUGIN_HOSTUNREACH;
@@ -361,7 +367,7 @@ static void *dial_run(void *arg)
     }
 
 out:
-    mpi_host->mem_free(call);
+    free(call);
     (void) atomic_fetch_sub(&dial_count, 1);
     return NULL;
 }

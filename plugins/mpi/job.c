@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Messages that MPI works on, with memory of their own, and the arrays of their requests. What MPI
- * does not let go of when a class closes remains, with its memory, until it does.
+ * does not let go of when a class closes remains, with its memory, until it does: of what was sent
+ * to a process that died Open MPI never does. So that memory is the process's own, not the host's,
+ * to whom everything is given back.
  */
 
 #include "mpi_class.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define REQUESTS_FIRST 64u
@@ -18,6 +21,7 @@ static bool job_is_piece(enum mpi_job_kind kind);
 static bool job_is_receive(enum mpi_job_kind kind);
 static struct mpi_job *job_make(struct na_plugin_class *na_class, uint64_t capacity);
 static void job_free(struct mpi_job *job);
+static void *memory_get(uint64_t size, uint64_t align);
 static void job_add(struct mpi_job *job, MPI_Request request);
 static void job_judge(struct mpi_job *job, const MPI_Status *status, bool has_error);
 static bool requests_grow(struct na_plugin_class *na_class);
@@ -293,12 +297,13 @@ static struct mpi_job *job_make(struct na_plugin_class *na_class, uint64_t capac
 
     if (na_class->job_count == na_class->requests.capacity && !requests_grow(na_class))
         return NULL;
-    job = mpi_host->mem_alloc(sizeof(*job), 64);
+    job = memory_get(sizeof(*job), 64);
     if (job == NULL)
         return NULL;
-    job->data = mpi_host->mem_alloc(capacity, 4096);
+    memset(job, 0, sizeof(*job));
+    job->data = memory_get(capacity, 4096);
     if (job->data == NULL) {
-        mpi_host->mem_free(job);
+        free(job);
         return NULL;
     }
     job->capacity = capacity;
@@ -309,8 +314,15 @@ static struct mpi_job *job_make(struct na_plugin_class *na_class, uint64_t capac
 
 static void job_free(struct mpi_job *job)
 {
-    mpi_host->mem_free(job->data);
-    mpi_host->mem_free(job);
+    free(job->data);
+    free(job);
+}
+
+static void *memory_get(uint64_t size, uint64_t align)
+{
+    void *memory = NULL;
+
+    return posix_memalign(&memory, align, size) == 0 ? memory : NULL;
 }
 
 static void job_add(struct mpi_job *job, MPI_Request request)

@@ -18,6 +18,7 @@ static int32_t link_aim(struct mpi_link *link, const struct fabric_peer *peer);
 static int32_t link_aim_static(struct mpi_link *link);
 static int32_t link_aim_dynamic(struct mpi_link *link, const struct fabric_peer *peer);
 static bool link_is_dead(const struct fabric_peer *peer);
+static void link_leave_dead(struct mpi_link *link, const struct fabric_peer *peer);
 static void link_connect(struct mpi_link *link, MPI_Comm comm, uint32_t serial);
 static void link_dialed(struct mpi_link *link);
 static void link_fail(struct mpi_link *link, const char *reason);
@@ -176,6 +177,7 @@ void mpi_peer_close(struct fabric_endpoint *endpoint, struct fabric_peer *peer)
     mpi_peer(peer)->link = NULL;
     if (link == NULL)
         return;
+    link_leave_dead(link, peer);
     link->peer = NULL;
     mpi_link_drop(link);
 }
@@ -191,8 +193,10 @@ void mpi_links_leave(struct na_plugin_class *na_class)
         struct mpi_link *link = fabric_container(node, struct mpi_link, node);
 
         next = node->next;
-        if (link->peer != NULL)
+        if (link->peer != NULL) {
             mpi_peer(link->peer)->link = NULL;
+            link_leave_dead(link, link->peer);
+        }
         link->peer = NULL;
         mpi_link_drop(link);
     }
@@ -299,6 +303,13 @@ static bool link_is_dead(const struct fabric_peer *peer)
     if (kill((pid_t) pid, 0) != 0 && errno == ESRCH)
         return true;
     return fabric_process_read(pid, &start, &is_over) && is_over;
+}
+
+/* To the dead nothing is said: Open MPI may lock itself up in writing to the socket of one. */
+static void link_leave_dead(struct mpi_link *link, const struct fabric_peer *peer)
+{
+    if (link->is_own_comm && link_is_dead(peer))
+        link->has_said_bye = true;
 }
 
 static void link_connect(struct mpi_link *link, MPI_Comm comm, uint32_t serial)

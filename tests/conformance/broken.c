@@ -35,6 +35,9 @@
 #define FAILS    17 /* poll fails now and then */
 #define SILENT   18 /* does not tell of the death of a peer */
 #define NAMELESS 19 /* takes anything for an address */
+#define GROWS    20 /* keeps a little of malloc()'s memory after finalize */
+#define EXPORTS  21 /* exports a symbol besides its entry */
+#define TOUCHES  22 /* writes to an operation that it has completed */
 
 /* Every which time: often enough to be met, rare enough that what is around it works. */
 #define EVERY 50u
@@ -60,6 +63,14 @@ static void complete(void *op, int32_t status)
         real_host->op_complete(op, status);
     if (BROKEN_WHAT == TWICE && due)
         real_host->op_complete(op, status);
+}
+#endif
+
+#if BROKEN_WHAT == TOUCHES
+static void complete(void *op, int32_t status)
+{
+    real_host->op_complete(op, status);
+    ((uint8_t *) op)[real.op_size] ^= 1; /* of what change() has added */
 }
 #endif
 
@@ -114,6 +125,25 @@ static int32_t finalize(struct na_plugin_class *na_class)
 {
     (void) real_host->mem_alloc(100, 0);
     return real.finalize(na_class);
+}
+#endif
+
+#if BROKEN_WHAT == GROWS
+static char *volatile kept;
+
+static int32_t finalize(struct na_plugin_class *na_class)
+{
+    kept = strdup("kept");
+    return real.finalize(na_class);
+}
+#endif
+
+#if BROKEN_WHAT == EXPORTS
+NA_PLUGIN_EXPORT int broken_exports(void);
+
+int broken_exports(void)
+{
+    return 1;
 }
 #endif
 
@@ -297,8 +327,12 @@ static int32_t addr_lookup(struct na_plugin_class *na_class, const char *name,
 
 static void change(void)
 {
-#if BROKEN_WHAT == LOSES || BROKEN_WHAT == TWICE || BROKEN_WHAT == LATE || BROKEN_WHAT == SILENT
+#if BROKEN_WHAT == LOSES || BROKEN_WHAT == TWICE || BROKEN_WHAT == LATE || \
+    BROKEN_WHAT == SILENT || BROKEN_WHAT == TOUCHES
     host.op_complete = complete;
+#endif
+#if BROKEN_WHAT == TOUCHES
+    plugin.op_size = real.op_size + 8;
 #endif
 #if BROKEN_WHAT == SOURCE || BROKEN_WHAT == TAGS
     host.op_complete_recv = complete_recv;
@@ -307,7 +341,7 @@ static void change(void)
     plugin.initialize = initialize;
 #elif BROKEN_WHAT == PAST || BROKEN_WHAT == OVERRUN
     plugin.msg_recv_unexpected = recv_unexpected;
-#elif BROKEN_WHAT == LEAKS
+#elif BROKEN_WHAT == LEAKS || BROKEN_WHAT == GROWS
     plugin.finalize = finalize;
 #elif BROKEN_WHAT == BLOCKS || BROKEN_WHAT == FAILS
     plugin.poll = poll_badly;

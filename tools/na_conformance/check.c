@@ -34,6 +34,10 @@ const struct conf_check conf_checks_watch[] = {
                                NULL, 0},
     [CONF_WATCH_PEER] = {11, "peer.survives", "No process ends because of what another one does",
                          NULL, 0},
+    [CONF_WATCH_AFTER] = {12, "op.after",
+                          "The private part of an operation is left alone once its completion was "
+                          "reported",
+                          NULL, 0},
     [CONF_WATCHES] = {0, NULL, NULL, NULL, 0},
 };
 

@@ -15,8 +15,10 @@ struct conf_check {
     unsigned int limit_s;
 };
 
-/* How long a check may take unless it says otherwise. */
-#define CONF_LIMIT_S 90u
+/* How long a check may take unless it says otherwise, without what its process waited for a
+ * processor; but not longer than CONF_LIMIT_FACTOR times that. */
+#define CONF_LIMIT_S      90u
+#define CONF_LIMIT_FACTOR 10u
 
 /* The lists end with a number 0. */
 extern const struct conf_check conf_checks_watch[]; /* in the order of enum conf_watch */

@@ -14,6 +14,7 @@ static void receives(void);
 static void receives_of(struct conf_end *end, bool expected);
 static void sends(void);
 static void transfers(void);
+static void following(void);
 static void finished(void);
 static void foreign(void);
 static void multi(void);
@@ -44,6 +45,8 @@ const struct conf_check conf_checks_cancel[] = {
      answers, 0},
     {709, "cancel.race", "Cancelled while its message arrives, a receive is completed exactly once",
      races, 900},
+    {710, "cancel.rma.next",
+     "What is still under way of a cancelled get does not reach the next one", following, 180},
     {0, NULL, NULL, NULL, 0},
 };
 
@@ -172,6 +175,35 @@ static void transfers(void)
     }
     conf_exchange_fill_there(&exchange, 5);
     conf_exchange_get(&exchange, 0, 0, exchange.size, 5);
+    conf_note("%u of %u were cancelled", canceled, times);
+    conf_exchange_close(&exchange);
+}
+
+/* Other bytes, and elsewhere: pieces of the one do not fit into the other. */
+static void following(void)
+{
+    const unsigned int times = conf_settings.fast ? 40 : 400;
+    unsigned int canceled = 0;
+    struct conf_exchange exchange;
+    uint64_t length;
+
+    conf_exchange_open(&exchange, 1u << 20, 1, 1, NA_PLUGIN_MEM_READ);
+    length = exchange.size / 4;
+    if (exchange.end.info.max_rma_size != 0 && exchange.end.info.max_rma_size < length)
+        length = exchange.end.info.max_rma_size;
+    for (unsigned int i = 0; i < times; i++) {
+        struct conf_op *op = conf_op_new(&exchange.end);
+
+        conf_memory_fill(&exchange.local, 0, exchange.size, 2);
+        conf_require(conf_transfer(&exchange.end, 0, op, false, &exchange.local, 0, exchange.remote,
+                                   0, length, exchange.peer.addr, 0) == NA_PLUGIN_SUCCESS,
+                     "a get was refused");
+        for (unsigned int j = 0; j < i % 40 / 2; j++)
+            conf_progress();
+        cancel_wait(&exchange.end, op, "a cancelled get");
+        canceled += op->status == NA_PLUGIN_CANCELED;
+        conf_exchange_get(&exchange, exchange.size / 2 + 4099, exchange.size / 2 + 4099, length, 1);
+    }
     conf_note("%u of %u were cancelled", canceled, times);
     conf_exchange_close(&exchange);
 }

@@ -2,17 +2,25 @@
 /* Checks of classes: opening, closing, limits, failures in between. */
 
 #include <dirent.h>
+#include <malloc.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/tool_clock.h"
 #include "na_conformance/check.h"
+#include "na_conformance/elf_file.h"
 #include "na_conformance/exchange.h"
 #include "na_conformance/peer.h"
 #include "na_conformance/traffic.h"
 
+#define GROWTHS 60u /* without an end: it does not come */
+
 static void open_close(void);
 static void again(void);
 static unsigned int count_entries(const char *directory);
+static uint64_t heap_in_use(void);
+static void heap_judge(void);
+static void find_library(void *arg, const char *name, bool defined, bool needed);
 static void info(void);
 static void memory_fails(void);
 static int32_t open_with_failure(int64_t after);
@@ -56,19 +64,26 @@ static void open_close(void)
     conf_close(&end);
 }
 
-/* The first ones may set up what is for the whole process. */
+/*
+ * The first ones may set up what is for the whole process. malloc() gives to caches of its own at
+ * first, some more each time: what leaks has it grow for ever.
+ */
 static void again(void)
 {
     const unsigned int count = conf_settings.fast ? 5 : 50;
     unsigned int descriptors = 0, threads = 0;
-    uint64_t allocations = 0;
+    uint64_t allocations = 0, heap = 0, before;
+    bool grows = true;
     struct conf_end end;
 
     conf_load();
-    for (unsigned int i = 0; i < count + 3; i++) {
+    for (unsigned int i = 0; i < count + 3 || (grows && i < GROWTHS); i++) {
+        before = heap;
         conf_open(&end, NULL);
         conf_progress();
         conf_close(&end);
+        heap = heap_in_use();
+        grows = grows && heap > before;
         if (i != 2)
             continue;
         descriptors = count_entries("/proc/self/fd");
@@ -83,6 +98,45 @@ static void again(void)
     conf_require(conf_host_allocations() <= allocations, "%llu allocations became %llu",
                  (unsigned long long) allocations, (unsigned long long) conf_host_allocations());
     conf_note("%u times", count);
+    if (grows)
+        heap_judge();
+}
+
+/* A library that others made may be the one who leaks, of which the plugin is not found guilty. */
+static void heap_judge(void)
+{
+    char library[256] = "", reason[CONF_REASON_SIZE];
+
+    (void) conf_elf_read(conf_settings.plugin, find_library, library, reason, sizeof(reason));
+    conf_require(library[0] != '\0', "each of %u times there was more of malloc()'s memory in use",
+                 GROWTHS);
+    conf_note(
+        "each of %u times there was more of malloc()'s memory in use, of the plugin's or of %s",
+        GROWTHS, library);
+}
+
+/* One that the file needs and that does not come with the C compiler. */
+static void find_library(void *arg, const char *name, bool defined, bool needed)
+{
+    static const char *const usual[] = {"libc.",   "libm.",    "libpthread.", "libdl.",
+                                        "librt.",  "libgcc_s", "libstdc++",   "ld-linux",
+                                        "libasan", "libubsan", "libtsan"};
+    bool is_usual = !needed || defined;
+
+    for (size_t i = 0; i < sizeof(usual) / sizeof(usual[0]); i++)
+        is_usual = is_usual || strncmp(name, usual[i], strlen(usual[i])) == 0;
+    if (!is_usual && *(const char *) arg == '\0')
+        (void) snprintf(arg, 256, "%s", name);
+}
+
+/* What malloc() has given to anybody, if it tells. */
+static uint64_t heap_in_use(void)
+{
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
+    return mallinfo2().uordblks;
+#else
+    return 0;
+#endif
 }
 
 static unsigned int count_entries(const char *directory)

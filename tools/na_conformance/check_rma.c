@@ -16,6 +16,7 @@ static void segments(void);
 static void visible(void);
 static void flags(void);
 static void flags_enforced(void);
+static bool is_enforceable(const struct conf_end *end);
 static void deregistered(void);
 static void serialize(void);
 static void deserialize_anything(void);
@@ -195,9 +196,11 @@ static void flags(void)
 static void flags_enforced(void)
 {
     struct conf_exchange exchange;
+    bool is_needed;
     int32_t put, get;
 
     conf_exchange_open(&exchange, 10000, 1, 1, NA_PLUGIN_MEM_READ);
+    is_needed = is_enforceable(&exchange.end);
     conf_memory_fill(&exchange.local, 0, exchange.size, 4);
     put = conf_transfer_wait(&exchange.end, true, &exchange.local, 0, exchange.remote, 0,
                              exchange.size, exchange.peer.addr);
@@ -206,6 +209,9 @@ static void flags_enforced(void)
     get = conf_transfer_wait(&exchange.end, false, &exchange.local, 0, exchange.remote, 0,
                              exchange.size, exchange.peer.addr);
     conf_exchange_close(&exchange);
+    conf_require(!is_needed || (put != NA_PLUGIN_SUCCESS && get != NA_PLUGIN_SUCCESS),
+                 "the target carries transfers out itself, and a %s that is forbidden succeeds",
+                 put != NA_PLUGIN_SUCCESS ? "get" : "put");
     if (put == NA_PLUGIN_SUCCESS || get == NA_PLUGIN_SUCCESS)
         conf_skip("not enforced for %s", put != NA_PLUGIN_SUCCESS   ? "get"
                                          : get != NA_PLUGIN_SUCCESS ? "put"
@@ -213,17 +219,27 @@ static void flags_enforced(void)
     conf_note("put %s, get %s", conf_status_name(put), conf_status_name(get));
 }
 
+/* Where the plugin's code at the target takes part in every transfer, it can look before. */
+static bool is_enforceable(const struct conf_end *end)
+{
+    return (end->info.capabilities & NA_PLUGIN_CAP_RMA_NATIVE) == 0;
+}
+
 static void deregistered(void)
 {
     struct conf_exchange exchange;
+    bool is_needed;
     int32_t status;
 
     conf_exchange_open(&exchange, 10000, 1, 1, NA_PLUGIN_MEM_READ | NA_PLUGIN_MEM_WRITE);
+    is_needed = is_enforceable(&exchange.end);
     conf_exchange_get(&exchange, 0, 0, exchange.size, 1);
     conf_peer_tell(&exchange.peer, CONF_PEER_HIDE, CONF_PEER_ECHO, 0);
     status = conf_transfer_wait(&exchange.end, false, &exchange.local, 0, exchange.remote, 0,
                                 exchange.size, exchange.peer.addr);
     conf_exchange_close(&exchange);
+    conf_require(!is_needed || status != NA_PLUGIN_SUCCESS,
+                 "the target carries transfers out itself, and gives what was deregistered");
     if (status == NA_PLUGIN_SUCCESS)
         conf_skip("not enforced");
     conf_note("%s", conf_status_name(status));

@@ -41,7 +41,8 @@ static void enumerate_stops(void);
 static int32_t offer_refuse(void *arg, const struct na_plugin_offer *offer);
 
 const struct conf_check conf_checks_table[] = {
-    {101, "file.exports", "The file exports na_plugin_entry_v1, of its own", file_exports, 0},
+    {101, "file.exports", "The file exports na_plugin_entry_v1, of its own, and nothing else",
+     file_exports, 0},
     {102, "file.imports", "The file imports no symbol of Amalgam and needs none of its libraries",
      file_imports, 0},
     {103, "entry.minor", "A core of a later minor, whose host table is longer, is accepted",
@@ -81,8 +82,10 @@ static const struct na_plugin *table_get(struct na_plugin *copy)
     return table;
 }
 
+/* Names that begin with an underscore are the compiler's and the linker's. */
 static void file_exports(void)
 {
+    struct symbols symbols = {.own = ""};
     char reason[CONF_REASON_SIZE];
     void *handle = conf_load_file(reason, sizeof(reason)), *symbol;
     char asked[4096], found[4096];
@@ -96,6 +99,11 @@ static void file_exports(void)
                  "it cannot be said where %s is", NA_PLUGIN_ENTRY_SYMBOL);
     conf_require(strcmp(asked, found) == 0, "%s is in %s, a dependency of the file",
                  NA_PLUGIN_ENTRY_SYMBOL, found);
+    conf_require(
+        conf_elf_read(conf_settings.plugin, symbols_collect, &symbols, reason, sizeof(reason)),
+        "the file %s", reason);
+    conf_require(symbols.own[0] == '\0', "it also exports %s, with which others may collide",
+                 symbols.own);
 }
 
 static void file_imports(void)
@@ -107,8 +115,6 @@ static void file_imports(void)
         conf_elf_read(conf_settings.plugin, symbols_collect, &symbols, reason, sizeof(reason)),
         "the file %s", reason);
     conf_require(symbols.foreign[0] == '\0', "it needs %s", symbols.foreign);
-    if (symbols.own[0] != '\0')
-        conf_note("it also exports %s, which others may collide with", symbols.own);
 }
 
 static void symbols_collect(void *arg, const char *name, bool defined, bool needed)

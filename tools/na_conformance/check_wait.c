@@ -16,9 +16,12 @@
 
 #define SLEEP_MS 5000 /* so long that a wake-up which is missing is seen */
 #define SOON_MS  2500u
+#define POLLS    101 /* whose durations are compared */
 
 static void count(void);
 static void idle(void);
+static void queued(void);
+static void polls_require_short(const struct conf_end *end, const char *what);
 static int compare_times(const void *a, const void *b);
 static void timeout(void);
 static void wake(void);
@@ -28,6 +31,8 @@ static void descriptor(void);
 static void quiet(void);
 static void thread(void);
 static void *send_later(void *arg);
+static void thread_transfer(void);
+static void *transfer_later(void *arg);
 static void transfer(void);
 static void busy(void);
 static void sleeper(void);
@@ -51,6 +56,9 @@ const struct conf_check conf_checks_wait[] = {
      0},
     {810, "wait.busy", "In busy mode there is no descriptor, and everything works", busy, 0},
     {811, "wait.sleeper", "A peer that sleeps is woken by a message", sleeper, 0},
+    {812, "wait.thread.transfer",
+     "A transfer that another thread starts goes on although all others sleep", thread_transfer, 0},
+    {813, "wait.queued", "A poll while sends wait for their peer returns at once", queued, 0},
     {0, NULL, NULL, NULL, 0},
 };
 
@@ -72,26 +80,57 @@ static void count(void)
     conf_traffic_close(&traffic);
 }
 
-/* By the time that was spent without using the processor; of many, the one in the middle. */
 static void idle(void)
 {
-    enum {
-        POLLS = 101
-    };
-    uint64_t slept[POLLS];
     struct conf_traffic traffic;
-    uint32_t counted;
 
     conf_traffic_open(&traffic, CONF_PEER_ECHO, 4);
     conf_traffic_echo(&traffic, 10, 1);
     conf_traffic_receive(&traffic, 8);
     conf_progress_ms(50);
+    polls_require_short(&traffic.end, "idle polls");
+    conf_traffic_close(&traffic);
+}
+
+/* To a peer that stands still: what the fabric does not take waits in the plugin. */
+static void queued(void)
+{
+    struct conf_traffic traffic;
+    uint64_t header;
+
+    conf_traffic_open(&traffic, CONF_PEER_COUNT, 8);
+    conf_traffic_number(&traffic, 0, 100, 1);
+    conf_peer_expect_count(&traffic.peer, 1);
+    conf_peer_tell(&traffic.peer, CONF_PEER_LISTEN, CONF_PEER_COUNT, 8);
+    conf_peer_pause(&traffic.peer, true);
+    header = conf_header(&traffic.end, false);
+    for (uint64_t i = 0; i < CONF_TRAFFIC_WINDOW; i++) {
+        traffic.sends[i] = conf_op_new(&traffic.end);
+        conf_buffer_get(&traffic.out[i], &traffic.end, header + 200, NA_PLUGIN_BUF_SEND, false);
+        memcpy(traffic.out[i].data + header, &i, sizeof(i));
+        conf_fill(traffic.out[i].data + header + sizeof(i), 200 - sizeof(i), i);
+        conf_must_send(&traffic.end, 0, traffic.sends[i], &traffic.out[i], header + 200,
+                       traffic.peer.addr, 0, 1, false);
+    }
+    polls_require_short(&traffic.end, "polls while sends wait");
+    conf_peer_pause(&traffic.peer, false);
+    for (uint32_t i = 0; i < CONF_TRAFFIC_WINDOW; i++)
+        conf_wait_ok(traffic.sends[i], "a send to a process that stood still");
+    conf_traffic_close(&traffic);
+}
+
+/* By the time that was spent without using the processor; of many, the one in the middle. */
+static void polls_require_short(const struct conf_end *end, const char *what)
+{
+    uint64_t slept[POLLS];
+    uint32_t counted = 0;
+
     for (int i = 0; i < POLLS; i++) {
         struct timespec cpu[2];
         uint64_t from = tool_clock_ns(), used;
 
         (void) clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu[0]);
-        (void) conf_poll(&traffic.end, 0, &counted);
+        (void) conf_poll(end, 0, &counted);
         (void) clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu[1]);
         used = (uint64_t) (cpu[1].tv_sec - cpu[0].tv_sec) * TOOL_NS_PER_S +
                (uint64_t) cpu[1].tv_nsec - (uint64_t) cpu[0].tv_nsec;
@@ -99,9 +138,8 @@ static void idle(void)
         slept[i] = slept[i] > used ? slept[i] - used : 0;
     }
     qsort(slept, POLLS, sizeof(slept[0]), compare_times);
-    conf_require(slept[POLLS / 2] < 1000000, "half of all idle polls sleep %llu us or longer",
+    conf_require(slept[POLLS / 2] < 1000000, "half of all %s sleep %llu us or longer", what,
                  (unsigned long long) slept[POLLS / 2] / 1000);
-    conf_traffic_close(&traffic);
 }
 
 static int compare_times(const void *a, const void *b)
@@ -247,6 +285,13 @@ struct starter {
     struct conf_buffer out;
 };
 
+/* A transfer for another thread. */
+struct starting {
+    struct conf_exchange *exchange;
+    struct conf_op *op;
+    bool put;
+};
+
 static void thread(void)
 {
     struct starter starter;
@@ -291,6 +336,49 @@ static void *send_later(void *arg)
     tool_clock_sleep_ms(100);
     (void) conf_send(starter->end, 0, starter->op, &starter->out, starter->out.size,
                      starter->end->self, 0, 1, false);
+    return NULL;
+}
+
+/* What a transfer starts with does not take all of it: somebody has to go on. */
+static void thread_transfer(void)
+{
+    struct conf_exchange exchange;
+    struct starting starting;
+    int notify = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+
+    conf_exchange_open(&exchange, 4u << 20, 1, 1, NA_PLUGIN_MEM_READ | NA_PLUGIN_MEM_WRITE);
+    require_descriptor(&exchange.end);
+    conf_exchange_get(&exchange, 0, 0, exchange.size, 1);
+    conf_host_set_notify(notify);
+    starting.exchange = &exchange;
+    for (int i = 0; i < 4; i++) {
+        uint64_t from = conf_now_ms();
+        pthread_t later;
+
+        starting.op = conf_op_new(&exchange.end);
+        starting.put = i % 2 == 0;
+        conf_require(pthread_create(&later, NULL, transfer_later, &starting) == 0, "no thread");
+        (void) sleep_until(&exchange.end, starting.op, notify);
+        conf_require(conf_now_ms() - from < SOON_MS, "a %s of another thread took %llu ms",
+                     starting.put ? "put" : "get", (unsigned long long) (conf_now_ms() - from));
+        (void) pthread_join(later, NULL);
+    }
+    conf_host_set_notify(-1);
+    conf_exchange_close(&exchange);
+    (void) close(notify);
+}
+
+static void *transfer_later(void *arg)
+{
+    const struct starting *starting = arg;
+    const struct conf_exchange *exchange = starting->exchange;
+    const uint64_t most = exchange->end.info.max_rma_size;
+
+    tool_clock_sleep_ms(100);
+    (void) conf_transfer(&starting->exchange->end, 0, starting->op, starting->put, &exchange->local,
+                         0, exchange->remote, 0,
+                         most != 0 && most < exchange->size ? most : exchange->size,
+                         exchange->peer.addr, 0);
     return NULL;
 }
 

@@ -99,8 +99,10 @@ static void read_symbols(const struct elf_image *image, const ElfW(Shdr) * secti
     if (symbols == NULL || section->sh_link >= image->count)
         return;
     for (uint64_t i = 1; i < count; i++)
-        function(arg, image_string(image, &image->sections[section->sh_link], symbols[i].st_name),
-                 symbols[i].st_shndx != SHN_UNDEF, false);
+        if (symbols[i].st_shndx != SHN_ABS) /* the name of a version */
+            function(arg,
+                     image_string(image, &image->sections[section->sh_link], symbols[i].st_name),
+                     symbols[i].st_shndx != SHN_UNDEF, false);
 }
 
 static void read_needed(const struct elf_image *image, const ElfW(Shdr) * section,

@@ -16,8 +16,8 @@
 #define CONF_CONTEXTS_MAX 4
 #define CONF_ADDRESS_SIZE 1024
 
-/* Long enough for anything that happens at all, on a machine that is busy with other things. */
-#define CONF_WAIT_MS 10000u
+/* Long enough for anything that happens at all; of the time of conf_now_ms(). */
+#define CONF_WAIT_MS (10000u * conf_patience)
 
 struct conf_end {
     struct na_plugin_class *na_class;
@@ -66,6 +66,9 @@ int32_t conf_context_create(struct conf_end *end, uint32_t id);
 void conf_progress(void);
 void conf_progress_ms(unsigned int ms);
 int32_t conf_poll(const struct conf_end *end, uint32_t id, uint32_t *count);
+
+/* Time that passes, but not while this thread waits for a processor: on a machine that is busy with
+ * other things everything takes longer, and nothing hangs. Compare it in one thread only. */
 uint64_t conf_now_ms(void);
 
 /* Other loops that progress may want to leave endpoints alone, for threads of their own. */

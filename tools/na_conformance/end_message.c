@@ -203,13 +203,15 @@ int32_t conf_try_send(struct conf_end *end, uint32_t id, struct conf_op *op,
                       const struct conf_buffer *buffer, uint64_t size, struct na_plugin_addr *dest,
                       uint32_t dest_id, uint32_t tag, bool expected)
 {
-    const uint64_t until = conf_now_ms() + CONF_WAIT_MS;
-    int32_t status;
+    int32_t status = conf_send(end, id, op, buffer, size, dest, dest_id, tag, expected);
+    uint64_t until;
 
+    if (status != NA_PLUGIN_AGAIN)
+        return status;
+    until = conf_now_ms() + CONF_WAIT_MS;
     do {
+        conf_progress_ms(0);
         status = conf_send(end, id, op, buffer, size, dest, dest_id, tag, expected);
-        if (status == NA_PLUGIN_AGAIN)
-            conf_progress_ms(0);
     } while (status == NA_PLUGIN_AGAIN && conf_now_ms() < until);
     return status;
 }

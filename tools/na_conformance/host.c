@@ -35,6 +35,8 @@ static bool multi_is_inside(const struct conf_op *op, const uint8_t *data, uint6
 static void op_check_recv(const struct conf_op *op, int32_t status, uint64_t size,
                           const struct na_plugin_addr *source);
 static void op_check_guards(const struct conf_op *op);
+static void op_check_left_alone(struct conf_op *op);
+static uint8_t *op_copy(struct conf_op *op);
 static const char *kind_name(uint32_t kind);
 
 static const struct na_host host = {
@@ -83,7 +85,7 @@ void conf_host_set_op(uint32_t op_size, uint32_t op_align)
 
 struct conf_op *conf_op_make(const void *owner)
 {
-    const size_t size = private_offset + private_size + GUARD_SIZE;
+    const size_t size = private_offset + private_size + GUARD_SIZE + private_size; /* and a copy */
     struct conf_op *op = NULL;
 
     if (posix_memalign((void **) (void *) &op, 256, size) != 0)
@@ -111,6 +113,8 @@ void conf_op_begin(struct conf_op *op, enum conf_op_kind kind, void *data, uint6
 
     conf_require(state == CONF_OP_IDLE || state == CONF_OP_DONE,
                  "the check uses an operation that is outstanding");
+    if (state == CONF_OP_DONE)
+        op_check_left_alone(op);
     op->kind = kind;
     op->data = data;
     op->room = room;
@@ -158,6 +162,8 @@ void conf_ops_end(const void *owner, void (*function)(struct conf_op *op, void *
     for (struct conf_op *op = ops; op != NULL; op = op->next) {
         if (op->owner != owner)
             continue;
+        if (atomic_load(&op->state) == CONF_OP_DONE)
+            op_check_left_alone(op);
         function(op, arg);
         op_check_guards(op);
         op->owner = NULL;
@@ -299,6 +305,7 @@ static void op_end(struct conf_op *op)
     const int fd = atomic_load_explicit(&notify_fd, memory_order_relaxed);
     const uint64_t one = 1;
 
+    memcpy(op_copy(op), conf_op_private(op), private_size);
     atomic_store_explicit(&op->state, CONF_OP_DONE, memory_order_release);
     if (fd >= 0 && write(fd, &one, sizeof(one)) < 0)
         conf_watch_broken(CONF_WATCH_FORM, "too many completions");
@@ -346,6 +353,20 @@ static void op_check_guards(const struct conf_op *op)
                           "the private part of an operation was written to at byte %lld, and "
                           "op_size is %u",
                           (long long) (private_size + after), private_size);
+}
+
+/* Another thread may have used it again by then. */
+static void op_check_left_alone(struct conf_op *op)
+{
+    if (memcmp(op_copy(op), conf_op_private(op), private_size) != 0)
+        conf_watch_broken(CONF_WATCH_AFTER, "%s was written to after its completion",
+                          kind_name(op->kind));
+}
+
+/* Of the private part when the operation was completed, behind the guard. */
+static uint8_t *op_copy(struct conf_op *op)
+{
+    return (uint8_t *) op + private_offset + private_size + GUARD_SIZE;
 }
 
 static const char *kind_name(uint32_t kind)

@@ -20,6 +20,7 @@ int main(int argc, char *argv[])
     if (!conf_options_parse(argc, argv, &options, &exit_code))
         return exit_code;
     conf_settings = options.settings;
+    conf_patience = options.patience;
     if (options.control_fd != 0)
         return conf_peer_main((int) options.control_fd, (int) options.shared_fd, &options.peer);
     if (!conf_runner_choose(&results, options.only, options.skip))

@@ -14,7 +14,7 @@ static const char help_text[] =
     "\n"
     "SYNOPSIS\n"
     "    na_conformance --plugin PATH --init STRING [--only CHECKS] [--skip CHECKS] [--fast]\n"
-    "                   [--tap|--json]\n"
+    "                   [--patience N] [--tap|--json]\n"
     "    na_conformance --list [--only CHECKS] [--json]\n"
     "\n"
     "DESCRIPTION\n"
@@ -38,6 +38,9 @@ static const char help_text[] =
     "rma\n"
     "    --skip CHECKS   leave these out, and say so in the report\n"
     "    --fast          fewer messages and races, for every change; the report says how many\n"
+    "    --patience N    wait N times as long before something is taken for hung, 1..100: for a\n"
+    "                    machine that is slow. What a check waits for a processor, on a machine\n"
+    "                    that is busy, does not count anyway\n"
     "    --list          show the checks, and run none\n"
     "    --tap           report by the Test Anything Protocol, version 13\n"
     "    --json          report as one JSON object\n"
@@ -53,6 +56,7 @@ enum option_id {
     OPTION_ONLY,
     OPTION_SKIP,
     OPTION_FAST,
+    OPTION_PATIENCE,
     OPTION_LIST,
     OPTION_TAP,
     OPTION_JSON,
@@ -69,6 +73,7 @@ static const struct option long_options[] = {
     {"only", required_argument, NULL, OPTION_ONLY},
     {"skip", required_argument, NULL, OPTION_SKIP},
     {"fast", no_argument, NULL, OPTION_FAST},
+    {"patience", required_argument, NULL, OPTION_PATIENCE},
     {"list", no_argument, NULL, OPTION_LIST},
     {"tap", no_argument, NULL, OPTION_TAP},
     {"json", no_argument, NULL, OPTION_JSON},
@@ -91,6 +96,7 @@ bool conf_options_parse(int argc, char *argv[], struct conf_options *options, in
                                                      options_finish};
 
     memset(options, 0, sizeof(*options));
+    options->patience = 1;
     return tool_options_parse(&command_line, argc, argv, options, exit_code);
 }
 
@@ -114,6 +120,8 @@ static bool option_apply(void *settings, int id, const char *value)
     case OPTION_FAST:
         options->settings.fast = true;
         return true;
+    case OPTION_PATIENCE:
+        return tool_parse_uint("--patience", value, 1, 100, &options->patience);
     case OPTION_LIST:
         options->list = true;
         return true;

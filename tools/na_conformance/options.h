@@ -13,6 +13,7 @@
 struct conf_options {
     struct conf_settings settings;
     const char *only, *skip;
+    unsigned int patience;
     bool list;
     enum conf_form form;
     /* Of a peer process, which na_conformance starts itself. */

@@ -17,7 +17,6 @@
 #include "common/tool_process.h"
 #include "na_conformance/runner.h"
 
-#define START_MS         20000u
 #define PEER_DESCRIPTORS 1024 /* those below are looked at */
 
 static void peer_exec(int control_fd, const struct conf_peer_options *options, pid_t parent);
@@ -47,9 +46,9 @@ void conf_peer_start(struct conf_peer *peer, const struct conf_peer_options *opt
     peer->fd = fds[0];
     peer->next = peers;
     peers = peer;
-    for (uint64_t until = conf_now_ms() + START_MS; !reply_take(peer, &reply);) {
+    for (uint64_t until = conf_now_ms() + 2 * CONF_WAIT_MS; !reply_take(peer, &reply);) {
         conf_require(conf_now_ms() < until, "a peer process did not open its endpoint in %u ms",
-                     START_MS);
+                     2 * CONF_WAIT_MS);
         conf_progress();
         tool_clock_sleep_ms(1);
     }
@@ -211,7 +210,7 @@ bool conf_peers_live(void)
 /* In the child; does not return. */
 static void peer_exec(int control_fd, const struct conf_peer_options *options, pid_t parent)
 {
-    char control[16], shared[16], contexts[16], progress[16], log[16];
+    char control[16], shared[16], contexts[16], progress[16], log[16], patience[16];
     const char *argv[] = {"na_conformance",
                           "--plugin",
                           conf_settings.plugin,
@@ -227,6 +226,8 @@ static void peer_exec(int control_fd, const struct conf_peer_options *options, p
                           progress,
                           "--log",
                           log,
+                          "--patience",
+                          patience,
                           conf_settings.fast ? "--fast" : NULL,
                           NULL};
 
@@ -235,6 +236,7 @@ static void peer_exec(int control_fd, const struct conf_peer_options *options, p
     (void) snprintf(contexts, sizeof(contexts), "%u", options->contexts);
     (void) snprintf(progress, sizeof(progress), "%u", options->progress_mode);
     (void) snprintf(log, sizeof(log), "%u", conf_settings.log_level);
+    (void) snprintf(patience, sizeof(patience), "%u", conf_patience);
     peer_inherit_nothing();
     if (tool_process_die_with_parent(parent, SIGKILL) && fcntl(control_fd, F_SETFD, 0) == 0 &&
         fcntl(conf_runner_shared_fd(), F_SETFD, 0) == 0)

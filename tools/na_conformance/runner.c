@@ -128,7 +128,7 @@ static bool is_chosen(const struct conf_check *check, const char *word, size_t l
 static void run_one(struct conf_results *results, struct conf_result *result)
 {
     const unsigned int limit_s =
-        result->check->limit_s != 0 ? result->check->limit_s : CONF_LIMIT_S;
+        conf_patience * (result->check->limit_s != 0 ? result->check->limit_s : CONF_LIMIT_S);
     const uint64_t from = tool_clock_ns();
     const pid_t parent = getpid();
     int status = 0;
@@ -170,11 +170,17 @@ static void run_in_child(const struct conf_check *check, pid_t parent)
 
 static bool wait_for_child(pid_t pid, unsigned int limit_s, int *status)
 {
-    const uint64_t until = tool_clock_ns() + limit_s * TOOL_NS_PER_S;
+    const uint64_t from = tool_clock_ns(), limit = limit_s * TOOL_NS_PER_S;
 
-    while (tool_clock_ns() < until && tool_signal_received() == 0)
+    while (tool_signal_received() == 0) {
+        const uint64_t took = tool_clock_ns() - from;
+
+        if (took > limit &&
+            (took > CONF_LIMIT_FACTOR * limit || took - limit > conf_run_delay_ns(pid)))
+            break;
         if (tool_process_wait(pid, 200, status))
             return true;
+    }
     (void) kill(pid, SIGKILL);
     return false;
 }

@@ -3,6 +3,7 @@
 
 #include "na_conformance/shared.h"
 
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 
 #include "common/tool_clock.h"
 
-/* Without what the thread waited for a processor. */
+/* Without what the thread has waited for a processor: too much rather than too little of it. */
 #define BLOCKED_NS (UINT64_C(1500) * 1000000)
 
 struct call_info {
@@ -63,10 +64,10 @@ static const char *const status_names[] = {
 
 static void finding_set(struct conf_finding *finding, enum conf_outcome outcome, const char *format,
                         va_list args);
-static uint64_t run_delay_ns(void);
 
 struct conf_shared *conf_shared;
 bool conf_is_peer;
+unsigned int conf_patience = 1;
 
 void conf_fail(const char *format, ...)
 {
@@ -139,23 +140,29 @@ void conf_leave(enum conf_call call, uint64_t entered)
     if (conf_is_peer)
         return; /* a check may have stopped it meanwhile */
     atomic_store_explicit(&conf_shared->call, CONF_CALL_NONE, memory_order_relaxed);
-    if (took > BLOCKED_NS && !calls[call].may_block && took - BLOCKED_NS > run_delay_ns())
+    if (took > BLOCKED_NS && !calls[call].may_block && took - BLOCKED_NS > conf_run_delay_ns(0))
         conf_watch_broken(CONF_WATCH_BLOCKS, "%s took %llu ms and may not block", calls[call].name,
                           (unsigned long long) (took / 1000000));
 }
 
-/* What this thread has waited for a processor since it began: too much rather than too little. */
-static uint64_t run_delay_ns(void)
+uint64_t conf_run_delay_ns(pid_t pid)
 {
-    FILE *file = fopen("/proc/thread-self/schedstat", "re");
+    char path[64] = "/proc/thread-self/schedstat", text[128];
     unsigned long long ran = 0, waited = 0;
+    ssize_t got = -1;
+    int fd;
 
-    if (file == NULL)
+    if (pid != 0)
+        (void) snprintf(path, sizeof(path), "/proc/%d/schedstat", (int) pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        got = read(fd, text, sizeof(text) - 1);
+        (void) close(fd);
+    }
+    if (got <= 0)
         return 0;
-    if (fscanf(file, "%llu %llu", &ran, &waited) != 2)
-        waited = 0;
-    (void) fclose(file);
-    return waited;
+    text[got] = '\0';
+    return sscanf(text, "%llu %llu", &ran, &waited) == 2 ? waited : 0;
 }
 
 const char *conf_call_name(uint32_t call)

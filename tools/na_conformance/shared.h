@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #define CONF_REASON_SIZE 512
 
@@ -24,6 +25,7 @@ enum conf_watch {
     CONF_WATCH_POLL,
     CONF_WATCH_DESCRIPTOR,
     CONF_WATCH_PEER,
+    CONF_WATCH_AFTER,
     CONF_WATCHES
 };
 
@@ -84,7 +86,8 @@ struct conf_shared {
 };
 
 extern struct conf_shared *conf_shared;
-extern bool conf_is_peer; /* this process serves a check */
+extern bool conf_is_peer;          /* this process serves a check */
+extern unsigned int conf_patience; /* so many times as long as usual is waited */
 
 /* Ends the check, and this process. */
 _Noreturn void conf_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -106,6 +109,10 @@ void conf_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Around each call of the plugin. conf_leave() reports functions that may not block and did. */
 uint64_t conf_enter(enum conf_call call);
 void conf_leave(enum conf_call call, uint64_t entered);
+
+/* What a process's first thread, or for 0 the calling thread, has waited for a processor so far; 0
+ * where the kernel does not tell. */
+uint64_t conf_run_delay_ns(pid_t pid);
 
 const char *conf_call_name(uint32_t call);
 const char *conf_status_name(int32_t status);
