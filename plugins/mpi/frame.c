@@ -11,6 +11,7 @@
 
 static bool frame_deliver(struct na_plugin_class *na_class, struct mpi_job *job);
 static int32_t receive_post(struct mpi_link *link);
+static void receive_later(struct mpi_job *job);
 static void receive_again(struct mpi_job *job);
 static int receive_tag(const struct mpi_link *link);
 
@@ -82,7 +83,7 @@ void mpi_frame_received(struct na_plugin_class *na_class, struct mpi_job *job)
         goto out;
     }
     if (mpi_likely(frame_deliver(na_class, job)))
-        receive_again(job);
+        receive_later(job);
     else if (!link->is_closing) /* it is held; another one takes its place */
         (void) receive_post(link);
     while (!link->is_closing && (job = mpi_source_next(source)) != NULL)
@@ -102,6 +103,17 @@ void mpi_frame_drop(struct mpi_job *job)
     if (job->is_cancelled || !link->is_own_comm || link->has_heard_bye ||
         mpi_job_receive(job, receive_tag(link), MPI_FRAME_BUFFER) != NA_PLUGIN_SUCCESS)
         mpi_job_put(job);
+}
+
+/* Those that were put off. */
+void mpi_frames_receive(struct na_plugin_class *na_class)
+{
+    while (!fabric_list_empty(&na_class->again)) {
+        struct mpi_job *job = fabric_container(na_class->again.next, struct mpi_job, node);
+
+        fabric_list_remove(&job->node);
+        receive_again(job);
+    }
 }
 
 void mpi_frame_release(struct fabric_endpoint *endpoint, void *cookie)
@@ -144,6 +156,17 @@ static int32_t receive_post(struct mpi_link *link)
     if (ret != NA_PLUGIN_SUCCESS)
         mpi_job_put(job);
     return ret;
+}
+
+/* What was received goes first: as long as enough are posted, this one waits for an idle poll. */
+static void receive_later(struct mpi_job *job)
+{
+    struct na_plugin_class *na_class = job->link->na_class;
+
+    if (job->link == na_class->shared && na_class->posted_count >= MPI_SHARED_RECEIVES / 2)
+        fabric_list_append(&na_class->again, &job->node);
+    else
+        receive_again(job);
 }
 
 static void receive_again(struct mpi_job *job)

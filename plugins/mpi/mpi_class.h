@@ -32,6 +32,7 @@
 #define MPI_LINK_RECEIVES    2u /* and for each that has a communicator of its own */
 #define MPI_SYNC_EVERY       8u /* of so many frames to a peer one waits until it is received */
 #define MPI_CLOCK_POLLS      64u
+#define MPI_ALL_POLLS        16u /* polls, of which one asks for what is out of order, too */
 #define MPI_DIAL_NS          UINT64_C(5000000000) /* for a target to accept */
 #define MPI_BYE_NS           UINT64_C(200000000)  /* for goodbyes when a class closes */
 
@@ -94,7 +95,7 @@ struct mpi_source {
 
 /* One message that MPI works on, with the memory that it works on. */
 struct mpi_job {
-    struct fabric_link node; /* of a pool, of the held ones, of the remains */
+    struct fabric_link node; /* of a pool, of the posted or held ones, of the remains */
     struct mpi_link *link;
     enum mpi_job_kind kind;
     uint32_t index; /* in the class's requests; UINT32_MAX: in none */
@@ -169,13 +170,18 @@ struct na_plugin_class {
     char name[FABRIC_NAME_MAX];
     struct mpi_requests requests;
     struct fabric_link links;
-    struct mpi_link *shared; /* for all */
-    struct fabric_link held; /* frames that the message layer keeps */
+    struct mpi_link *shared;   /* for all */
+    struct fabric_link posted; /* receives on the shared link: MPI fills them in this order */
+    uint32_t posted_count;
+    bool has_more;            /* the last poll found something */
+    struct fabric_link again; /* receives on it that are posted when there is time */
+    struct fabric_link held;  /* frames that the message layer keeps */
     struct fabric_link free_frames;
     struct fabric_link free_pieces;
     uint32_t job_count; /* with memory, in use or not */
     struct mpi_source *sources[MPI_BUCKETS];
     uint32_t polls;
+    uint32_t collects;
     uint32_t dialing;            /* links */
     struct fabric_link arrivals; /* the lock of the process */
     _Atomic bool has_arrivals;
@@ -291,6 +297,7 @@ void mpi_frame_release(struct fabric_endpoint *endpoint, void *cookie);
 void mpi_frame_sent(struct na_plugin_class *na_class, struct mpi_job *job);
 void mpi_frame_received(struct na_plugin_class *na_class, struct mpi_job *job);
 void mpi_frame_drop(struct mpi_job *job);
+void mpi_frames_receive(struct na_plugin_class *na_class);
 int32_t mpi_receives_post(struct mpi_link *link, uint32_t count);
 
 /* wait.c */
