@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Frames as MPI messages whose tag is the number of the endpoint that they are for. MPI takes small
- * messages without asking whether anybody receives them; one frame in some waits until it was
- * received, so that a target which does not keep up holds its senders back.
+ * messages without asking whether anybody receives them; one frame in some to a peer that says
+ * nothing waits until it was received, so that a target which does not keep up holds its senders
+ * back.
  */
 
 #include "mpi_class.h"
 
 #include <string.h>
 
+static bool frame_is_sync(struct mpi_link *link);
 static bool frame_deliver(struct na_plugin_class *na_class, struct mpi_job *job);
 static int32_t receive_post(struct mpi_link *link);
 static void receive_later(struct mpi_job *job);
@@ -37,8 +39,7 @@ int32_t mpi_frame_send(struct fabric_endpoint *endpoint, struct fabric_frame *fr
     memcpy(job->data + sizeof(header), frame->data, frame->size);
     job->frame = frame;
     mpi_enter();
-    ret = mpi_job_send(job, (int) link->serial, sizeof(header) + frame->size,
-                       link->sent % MPI_SYNC_EVERY == 0);
+    ret = mpi_job_send(job, (int) link->serial, sizeof(header) + frame->size, frame_is_sync(link));
     mpi_leave();
     if (mpi_unlikely(ret != NA_PLUGIN_SUCCESS)) {
         mpi_job_put(job);
@@ -129,6 +130,20 @@ int32_t mpi_receives_post(struct mpi_link *link, uint32_t count)
     for (uint32_t i = 0; i < count && ret == NA_PLUGIN_SUCCESS; i++)
         ret = receive_post(link);
     return ret;
+}
+
+/* Who answers keeps up with what it is sent, mostly: it is asked less often. */
+static bool frame_is_sync(struct mpi_link *link)
+{
+    uint32_t heard;
+
+    if (mpi_likely(link->sent % MPI_SYNC_EVERY != 0))
+        return false;
+    heard = mpi_source_heard(link);
+    if (heard == link->heard || link->sent % MPI_SYNC_ANYWAY == 0)
+        return true;
+    link->heard = heard;
+    return false;
 }
 
 /* False when the message layer holds it. */

@@ -28,10 +28,12 @@
 #define MPI_MAX_FRAME        UINT64_C(65536)
 #define MPI_PIECE            (UINT32_C(256) << 10)
 #define MPI_WINDOW           4u
-#define MPI_SHARED_RECEIVES  8u /* posted for all peers together */
-#define MPI_LINK_RECEIVES    2u /* and for each that has a communicator of its own */
-#define MPI_SYNC_EVERY       8u /* of so many frames to a peer one waits until it is received */
+#define MPI_SHARED_RECEIVES  8u  /* posted for all peers together */
+#define MPI_LINK_RECEIVES    2u  /* and for each that has a communicator of its own */
+#define MPI_SYNC_EVERY       8u  /* of so many frames to a peer one waits until it is received */
+#define MPI_SYNC_ANYWAY      64u /* and of so many to one that sends frames itself */
 #define MPI_CLOCK_POLLS      64u
+#define MPI_TESTS            4u  /* in a poll that finds nothing */
 #define MPI_ALL_POLLS        16u /* polls, of which one asks for what is out of order, too */
 #define MPI_DIAL_NS          UINT64_C(5000000000) /* for a target to accept */
 #define MPI_BYE_NS           UINT64_C(200000000)  /* for goodbyes when a class closes */
@@ -133,6 +135,7 @@ struct mpi_link {
     uint32_t serial; /* of the other endpoint */
     uint32_t number; /* of this way among all that the process had */
     uint32_t sent;   /* frames */
+    uint32_t heard;  /* frames of the other endpoint's, when they were counted last */
     uint32_t jobs;   /* that MPI works on */
     bool is_closing; /* goes when there are none */
 };
@@ -309,6 +312,7 @@ void mpi_wake(struct na_plugin_context *context);
 bool mpi_source_take(struct na_plugin_class *na_class, struct mpi_job *job,
                      struct mpi_source **source_p);
 struct mpi_job *mpi_source_next(struct mpi_source *source);
+uint32_t mpi_source_heard(const struct mpi_link *link);
 void mpi_sources_free(struct na_plugin_class *na_class, const struct mpi_link *via);
 
 /* poll.c */
