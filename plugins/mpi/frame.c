@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Frames as MPI messages whose tag is the number of the endpoint that they are for. MPI takes small
- * messages without asking whether anybody receives them; one frame in some waits until it was
- * received, so that a target which does not keep up holds its senders back.
+ * messages without asking whether anybody receives them; one frame in some to a peer that says
+ * nothing waits until it was received, so that a target which does not keep up holds its senders
+ * back.
  */
 
 #include "mpi_class.h"
 
 #include <string.h>
 
+static bool frame_is_sync(struct mpi_link *link);
 static bool frame_deliver(struct na_plugin_class *na_class, struct mpi_job *job);
 static int32_t receive_post(struct mpi_link *link);
+static void receive_later(struct mpi_job *job);
 static void receive_again(struct mpi_job *job);
 static int receive_tag(const struct mpi_link *link);
 
@@ -36,8 +39,7 @@ int32_t mpi_frame_send(struct fabric_endpoint *endpoint, struct fabric_frame *fr
     memcpy(job->data + sizeof(header), frame->data, frame->size);
     job->frame = frame;
     mpi_enter();
-    ret = mpi_job_send(job, (int) link->serial, sizeof(header) + frame->size,
-                       link->sent % MPI_SYNC_EVERY == 0);
+    ret = mpi_job_send(job, (int) link->serial, sizeof(header) + frame->size, frame_is_sync(link));
     mpi_leave();
     if (mpi_unlikely(ret != NA_PLUGIN_SUCCESS)) {
         mpi_job_put(job);
@@ -82,7 +84,7 @@ void mpi_frame_received(struct na_plugin_class *na_class, struct mpi_job *job)
         goto out;
     }
     if (mpi_likely(frame_deliver(na_class, job)))
-        receive_again(job);
+        receive_later(job);
     else if (!link->is_closing) /* it is held; another one takes its place */
         (void) receive_post(link);
     while (!link->is_closing && (job = mpi_source_next(source)) != NULL)
@@ -104,6 +106,17 @@ void mpi_frame_drop(struct mpi_job *job)
         mpi_job_put(job);
 }
 
+/* Those that were put off. */
+void mpi_frames_receive(struct na_plugin_class *na_class)
+{
+    while (!fabric_list_empty(&na_class->again)) {
+        struct mpi_job *job = fabric_container(na_class->again.next, struct mpi_job, node);
+
+        fabric_list_remove(&job->node);
+        receive_again(job);
+    }
+}
+
 void mpi_frame_release(struct fabric_endpoint *endpoint, void *cookie)
 {
     (void) endpoint;
@@ -117,6 +130,20 @@ int32_t mpi_receives_post(struct mpi_link *link, uint32_t count)
     for (uint32_t i = 0; i < count && ret == NA_PLUGIN_SUCCESS; i++)
         ret = receive_post(link);
     return ret;
+}
+
+/* Who answers keeps up with what it is sent, mostly: it is asked less often. */
+static bool frame_is_sync(struct mpi_link *link)
+{
+    uint32_t heard;
+
+    if (mpi_likely(link->sent % MPI_SYNC_EVERY != 0))
+        return false;
+    heard = mpi_source_heard(link);
+    if (heard == link->heard || link->sent % MPI_SYNC_ANYWAY == 0)
+        return true;
+    link->heard = heard;
+    return false;
 }
 
 /* False when the message layer holds it. */
@@ -144,6 +171,17 @@ static int32_t receive_post(struct mpi_link *link)
     if (ret != NA_PLUGIN_SUCCESS)
         mpi_job_put(job);
     return ret;
+}
+
+/* What was received goes first: as long as enough are posted, this one waits for an idle poll. */
+static void receive_later(struct mpi_job *job)
+{
+    struct na_plugin_class *na_class = job->link->na_class;
+
+    if (job->link == na_class->shared && na_class->posted_count >= MPI_SHARED_RECEIVES / 2)
+        fabric_list_append(&na_class->again, &job->node);
+    else
+        receive_again(job);
 }
 
 static void receive_again(struct mpi_job *job)

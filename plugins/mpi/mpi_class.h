@@ -28,10 +28,13 @@
 #define MPI_MAX_FRAME        UINT64_C(65536)
 #define MPI_PIECE            (UINT32_C(256) << 10)
 #define MPI_WINDOW           4u
-#define MPI_SHARED_RECEIVES  8u /* posted for all peers together */
-#define MPI_LINK_RECEIVES    2u /* and for each that has a communicator of its own */
-#define MPI_SYNC_EVERY       8u /* of so many frames to a peer one waits until it is received */
+#define MPI_SHARED_RECEIVES  8u  /* posted for all peers together */
+#define MPI_LINK_RECEIVES    2u  /* and for each that has a communicator of its own */
+#define MPI_SYNC_EVERY       8u  /* of so many frames to a peer one waits until it is received */
+#define MPI_SYNC_ANYWAY      64u /* and of so many to one that sends frames itself */
 #define MPI_CLOCK_POLLS      64u
+#define MPI_TESTS            4u  /* in a poll that finds nothing */
+#define MPI_ALL_POLLS        16u /* polls, of which one asks for what is out of order, too */
 #define MPI_DIAL_NS          UINT64_C(5000000000) /* for a target to accept */
 #define MPI_BYE_NS           UINT64_C(200000000)  /* for goodbyes when a class closes */
 
@@ -94,7 +97,7 @@ struct mpi_source {
 
 /* One message that MPI works on, with the memory that it works on. */
 struct mpi_job {
-    struct fabric_link node; /* of a pool, of the held ones, of the remains */
+    struct fabric_link node; /* of a pool, of the posted or held ones, of the remains */
     struct mpi_link *link;
     enum mpi_job_kind kind;
     uint32_t index; /* in the class's requests; UINT32_MAX: in none */
@@ -132,6 +135,7 @@ struct mpi_link {
     uint32_t serial; /* of the other endpoint */
     uint32_t number; /* of this way among all that the process had */
     uint32_t sent;   /* frames */
+    uint32_t heard;  /* frames of the other endpoint's, when they were counted last */
     uint32_t jobs;   /* that MPI works on */
     bool is_closing; /* goes when there are none */
 };
@@ -169,13 +173,18 @@ struct na_plugin_class {
     char name[FABRIC_NAME_MAX];
     struct mpi_requests requests;
     struct fabric_link links;
-    struct mpi_link *shared; /* for all */
-    struct fabric_link held; /* frames that the message layer keeps */
+    struct mpi_link *shared;   /* for all */
+    struct fabric_link posted; /* receives on the shared link: MPI fills them in this order */
+    uint32_t posted_count;
+    bool has_more;            /* the last poll found something */
+    struct fabric_link again; /* receives on it that are posted when there is time */
+    struct fabric_link held;  /* frames that the message layer keeps */
     struct fabric_link free_frames;
     struct fabric_link free_pieces;
     uint32_t job_count; /* with memory, in use or not */
     struct mpi_source *sources[MPI_BUCKETS];
     uint32_t polls;
+    uint32_t collects;
     uint32_t dialing;            /* links */
     struct fabric_link arrivals; /* the lock of the process */
     _Atomic bool has_arrivals;
@@ -291,6 +300,7 @@ void mpi_frame_release(struct fabric_endpoint *endpoint, void *cookie);
 void mpi_frame_sent(struct na_plugin_class *na_class, struct mpi_job *job);
 void mpi_frame_received(struct na_plugin_class *na_class, struct mpi_job *job);
 void mpi_frame_drop(struct mpi_job *job);
+void mpi_frames_receive(struct na_plugin_class *na_class);
 int32_t mpi_receives_post(struct mpi_link *link, uint32_t count);
 
 /* wait.c */
@@ -302,6 +312,7 @@ void mpi_wake(struct na_plugin_context *context);
 bool mpi_source_take(struct na_plugin_class *na_class, struct mpi_job *job,
                      struct mpi_source **source_p);
 struct mpi_job *mpi_source_next(struct mpi_source *source);
+uint32_t mpi_source_heard(const struct mpi_link *link);
 void mpi_sources_free(struct na_plugin_class *na_class, const struct mpi_link *via);
 
 /* poll.c */

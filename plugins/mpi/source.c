@@ -8,8 +8,11 @@
 
 #include <string.h>
 
-static struct mpi_source *source_get(struct na_plugin_class *na_class, const struct mpi_link *via,
-                                     int rank, uint32_t serial);
+static struct mpi_source *source_find(const struct na_plugin_class *na_class,
+                                      const struct mpi_link *via, int rank, uint32_t serial);
+static struct mpi_source *source_make(struct na_plugin_class *na_class, const struct mpi_link *via,
+                                      int rank, uint32_t serial);
+static uint32_t source_hash(const struct mpi_link *via, int rank, uint32_t serial);
 static void source_begin(struct mpi_source *source, uint32_t link);
 static void source_keep(struct mpi_source *source, struct mpi_job *job, uint32_t sequence);
 static uint32_t job_sequence(const struct mpi_job *job);
@@ -29,7 +32,9 @@ bool mpi_source_take(struct na_plugin_class *na_class, struct mpi_job *job,
     memcpy(&header, job->data, sizeof(header));
     if (mpi_unlikely(header.magic != MPI_FRAME_MAGIC))
         return false;
-    source = source_get(na_class, job->link, job->source, header.serial);
+    source = source_find(na_class, job->link, job->source, header.serial);
+    if (mpi_unlikely(source == NULL))
+        source = source_make(na_class, job->link, job->source, header.serial);
     if (mpi_unlikely(source == NULL)) {
         MPI_LOG_ERROR("no memory for a new peer, rank %d: its message is lost", job->source);
         return false;
@@ -67,6 +72,16 @@ struct mpi_job *mpi_source_next(struct mpi_source *source)
     return job;
 }
 
+/* A number that changes with each frame from the link's endpoint. */
+uint32_t mpi_source_heard(const struct mpi_link *link)
+{
+    const struct na_plugin_class *na_class = link->na_class;
+    const struct mpi_source *source = source_find(
+        na_class, link->is_own_comm ? link : na_class->shared, link->rank, link->serial);
+
+    return source != NULL ? source->expected : 0;
+}
+
 /* Those whose frames came on that way; NULL: all. */
 void mpi_sources_free(struct na_plugin_class *na_class, const struct mpi_link *via)
 {
@@ -87,28 +102,39 @@ void mpi_sources_free(struct na_plugin_class *na_class, const struct mpi_link *v
     }
 }
 
-/* NULL without memory. */
-static struct mpi_source *source_get(struct na_plugin_class *na_class, const struct mpi_link *via,
-                                     int rank, uint32_t serial)
+/* NULL when there was no frame from it yet. */
+static struct mpi_source *source_find(const struct na_plugin_class *na_class,
+                                      const struct mpi_link *via, int rank, uint32_t serial)
 {
-    uint32_t hash = (((uint32_t) rank * 31 + serial) * 31 + via->number) % MPI_BUCKETS;
-    struct mpi_source *source = na_class->sources[hash];
+    struct mpi_source *source = na_class->sources[source_hash(via, rank, serial)];
 
     while (source != NULL &&
            (source->via != via || source->rank != rank || source->serial != serial))
         source = source->hash_next;
-    if (mpi_likely(source != NULL))
-        return source;
-    source = mpi_host->mem_alloc(sizeof(*source), 0);
+    return source;
+}
+
+/* NULL without memory. */
+static struct mpi_source *source_make(struct na_plugin_class *na_class, const struct mpi_link *via,
+                                      int rank, uint32_t serial)
+{
+    struct mpi_source **bucket = &na_class->sources[source_hash(via, rank, serial)];
+    struct mpi_source *source = mpi_host->mem_alloc(sizeof(*source), 0);
+
     if (source == NULL)
         return NULL;
     source->via = via;
     source->rank = rank;
     source->serial = serial;
     fabric_list_init(&source->early);
-    source->hash_next = na_class->sources[hash];
-    na_class->sources[hash] = source;
+    source->hash_next = *bucket;
+    *bucket = source;
     return source;
+}
+
+static uint32_t source_hash(const struct mpi_link *via, int rank, uint32_t serial)
+{
+    return (((uint32_t) rank * 31 + serial) * 31 + via->number) % MPI_BUCKETS;
 }
 
 /* A new way: what is left of the old one does not count. */

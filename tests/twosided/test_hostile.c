@@ -292,6 +292,72 @@ static void partners_cannot_do_harm(void **state)
     free(fixture);
 }
 
+/* What only the other role says, or belongs to another kind of transfer, changes nothing. */
+static void records_out_of_role(void **state)
+{
+    static const struct {
+        uint8_t side, is_put, kind;
+    } variants[] = {
+        {0, 1, TWOSIDED_STOP},   {0, 1, TWOSIDED_ALIVE}, {0, 0, TWOSIDED_GRANT},
+        {0, 0, TWOSIDED_CANCEL}, {0, 0, TWOSIDED_DONE},  {0, 0, TWOSIDED_ALIVE},
+        {1, 1, TWOSIDED_GRANT},  {1, 1, TWOSIDED_DONE},  {1, 1, TWOSIDED_CANCEL},
+        {1, 1, TWOSIDED_PROBE},  {1, 0, TWOSIDED_STOP},  {1, 0, TWOSIDED_DONE},
+        {1, 0, TWOSIDED_PROBE},
+    };
+    struct fixture *fixture = malloc(sizeof(*fixture));
+    struct net_end *ends = fixture->net.ends;
+
+    (void) state;
+    assert_non_null(fixture);
+    for (size_t i = 0; i < sizeof(variants) / sizeof(variants[0]); i++) {
+        const uint8_t side = variants[i].side;
+        struct message message;
+        uint64_t bad;
+
+        fixture_open(fixture, BOTH);
+        assert_int_equal(net_start(&ends[0], &ends[1], &fixture->op, fixture->local,
+                                   fixture->remote, 0, 5 * NET_PIECE, variants[i].is_put != 0),
+                         0);
+        (void) net_step(&fixture->net); /* the request */
+        message = message_make(fixture, variants[i].kind,
+                               (uint8_t) ((side == 1 ? TWOSIDED_FROM_ORIGIN : 0) |
+                                          (variants[i].is_put != 0 ? TWOSIDED_IS_PUT : 0)));
+        message.record.transfer = htole64(fixture->op.transfer->id);
+        bad = counters_of(&ends[side]).records_bad;
+        message_give(&ends[1 - side], &ends[side], &message);
+        assert_int_equal(counters_of(&ends[side]).records_bad, bad + 1);
+        net_run(&fixture->net);
+        net_op_check(&fixture->op, NA_PLUGIN_SUCCESS);
+        assert_memory_equal(fixture->bytes, fixture->op.memory, 5 * NET_PIECE);
+        fixture_close(fixture);
+    }
+    free(fixture);
+}
+
+/* Who asks about a transfer that is not there is told so: it waits for that. */
+static void unknown_transfers_are_answered(void **state)
+{
+    struct fixture *fixture = malloc(sizeof(*fixture));
+    struct net_end *ends = fixture->net.ends;
+    struct message message;
+
+    (void) state;
+    assert_non_null(fixture);
+    fixture_open(fixture, BOTH);
+    message = message_make(fixture, TWOSIDED_CANCEL, TWOSIDED_FROM_ORIGIN);
+    message_give(&ends[0], &ends[1], &message);
+    net_run(&fixture->net);
+    assert_int_equal(counters_of(&ends[1]).records_stale, 1);
+    assert_int_equal(counters_of(&ends[0]).records_stale, 1); /* the answer, of use to nobody */
+    message = message_make(fixture, TWOSIDED_PROBE, TWOSIDED_IS_PUT);
+    message_give(&ends[1], &ends[0], &message);
+    net_run(&fixture->net);
+    assert_int_equal(counters_of(&ends[0]).records_stale, 2);
+    assert_int_equal(counters_of(&ends[1]).records_stale, 2);
+    fixture_close(fixture);
+    free(fixture);
+}
+
 /* Tags are taken in order only, and only those that a piece can have. */
 static void grants_out_of_order(void **state)
 {
@@ -408,6 +474,8 @@ int main(void)
         cmocka_unit_test(origins_are_told_why),
         cmocka_unit_test(others_cannot_interfere),
         cmocka_unit_test(partners_cannot_do_harm),
+        cmocka_unit_test(records_out_of_role),
+        cmocka_unit_test(unknown_transfers_are_answered),
         cmocka_unit_test(grants_out_of_order),
         cmocka_unit_test(floods_are_bounded),
         cmocka_unit_test(random_bytes),
