@@ -116,9 +116,7 @@ static int32_t read_check(const struct ucx_transfer *transfer, uint64_t *base_p)
         (ssize_t) sizeof(entry))
         return errno == EFAULT ? NA_PLUGIN_HOSTUNREACH : read_status(errno);
     if (atomic_load_explicit(&entry.key, memory_order_relaxed) != rma->remote->key ||
-        rma->remote->key == 0)
-        return NA_PLUGIN_INVALID_ARG;
-    if ((entry.flags & NA_PLUGIN_MEM_READ) == 0)
+        rma->remote->key == 0 || (entry.flags & NA_PLUGIN_MEM_READ) == 0)
         return NA_PLUGIN_PERMISSION;
     if (rma->remote_offset > entry.length || rma->length > entry.length - rma->remote_offset)
         return NA_PLUGIN_OVERFLOW;

@@ -30,7 +30,7 @@ static uint32_t words_kept(struct pair *pair)
     uint32_t count;
 
     (void) pthread_mutex_lock(&controls->lock);
-    count = controls->given_up_next;
+    count = controls->given_ups != NULL ? controls->given_ups->next : 0;
     (void) pthread_mutex_unlock(&controls->lock);
     return count;
 }

@@ -269,7 +269,7 @@ static void what_is_read_during_a_withdrawal_does_not_count(void **state)
     get(pair, SMALL);
     assert_true(await(pair, true));
     assert_null(withdraw_from);
-    assert_int_equal(done_status, NA_PLUGIN_INVALID_ARG);
+    assert_int_equal(done_status, NA_PLUGIN_PERMISSION);
 }
 
 static void memory_that_is_withdrawn_meanwhile_does_not_count(void **state)
@@ -281,10 +281,10 @@ static void memory_that_is_withdrawn_meanwhile_does_not_count(void **state)
     assert_null(done_op);
     withdraw(pair);
     assert_true(await(pair, true));
-    assert_int_equal(done_status, NA_PLUGIN_INVALID_ARG);
+    assert_int_equal(done_status, NA_PLUGIN_PERMISSION);
     get(pair, SMALL);
     assert_true(await(pair, false));
-    assert_int_equal(done_status, NA_PLUGIN_INVALID_ARG);
+    assert_int_equal(done_status, NA_PLUGIN_PERMISSION);
     assert_int_equal(pair->into[0], 0);
 }
 
@@ -300,7 +300,7 @@ static void a_place_that_is_used_again_is_another_region(void **state)
     assert_int_equal((uint32_t) pair->shared->id, place);
     get(pair, SMALL);
     assert_true(await(pair, false));
-    assert_int_equal(done_status, NA_PLUGIN_INVALID_ARG);
+    assert_int_equal(done_status, NA_PLUGIN_PERMISSION);
 }
 
 static void a_cancelled_get_ends_when_nobody_touches_its_memory(void **state)

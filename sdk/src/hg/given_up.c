@@ -10,17 +10,8 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-#define GIVEN_UP_BUCKETS (HG_GIVEN_UP_MAX / 2)
-
-struct hg_given_ups {
-    uint64_t seed;
-    uint32_t next;                      /* place in the ring, modulo its size */
-    uint16_t buckets[GIVEN_UP_BUCKETS]; /* first one, from 1; 0: none */
-    struct hg_given_up ring[HG_GIVEN_UP_MAX];
-};
-
 _Static_assert(HG_GIVEN_UP_MAX < UINT16_MAX, "places are 16 bits wide");
-_Static_assert((GIVEN_UP_BUCKETS & (GIVEN_UP_BUCKETS - 1)) == 0, "a power of two");
+_Static_assert((HG_GIVEN_UP_BUCKETS & (HG_GIVEN_UP_BUCKETS - 1)) == 0, "a power of two");
 
 static uint16_t *hg_given_up_bucket(struct hg_given_ups *given_ups,
                                     const struct hg_given_up *given_up);
@@ -112,7 +103,7 @@ static uint16_t *hg_given_up_bucket(struct hg_given_ups *given_ups,
                                   given_up->lane};
 
     return &given_ups->buckets[hg_proc_checksum_bytes(words, sizeof(words), given_ups->seed) %
-                               GIVEN_UP_BUCKETS];
+                               HG_GIVEN_UP_BUCKETS];
 }
 
 /* What points to it, or the end of where it would be. */

@@ -390,7 +390,15 @@ struct hg_given_up {
 };
 
 /* So many are remembered; then the oldest is forgotten for each that comes. */
-#define HG_GIVEN_UP_MAX 4096u
+#define HG_GIVEN_UP_MAX     4096u
+#define HG_GIVEN_UP_BUCKETS (HG_GIVEN_UP_MAX / 2)
+
+struct hg_given_ups {
+    uint64_t seed;
+    uint32_t next;                         /* how many came; place in the ring, modulo its size */
+    uint16_t buckets[HG_GIVEN_UP_BUCKETS]; /* first one, from 1; 0: none */
+    struct hg_given_up ring[HG_GIVEN_UP_MAX];
+};
 
 /* They have a lock around them. NULL: there is no memory for them. */
 struct hg_given_ups *hg_given_ups_new(void);
