@@ -256,6 +256,9 @@ int32_t fabric_rma_submit(struct na_plugin_context *context, void *op, uint32_t 
 /* A status as NA calls it: "NA_HOSTUNREACH". For the log. */
 const char *fabric_status_name(int32_t status);
 
+/* What an error of cross-memory attach means; NA_PLUGIN_OPNOTSUPPORTED: not between these two. */
+int32_t fabric_attach_status(int error);
+
 /* For the entry function: whether the host is of our ABI and has all that is used of it. */
 bool fabric_host_check(const struct na_host *host, const char **reason_p);
 

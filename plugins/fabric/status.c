@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a status is called, for the log. */
+/* What a status is called, for the log, and which one an error of the system is. */
 
 #include "fabric.h"
+
+#include <errno.h>
 
 const char *fabric_status_name(int32_t status)
 {
@@ -34,4 +36,19 @@ const char *fabric_status_name(int32_t status)
 
     return status >= 0 && status < (int32_t) (sizeof(names) / sizeof(names[0])) ? names[status]
                                                                                 : "no known status";
+}
+
+int32_t fabric_attach_status(int error)
+{
+    switch (error) {
+    case EPERM:
+    case ENOSYS:
+        return NA_PLUGIN_OPNOTSUPPORTED;
+    case ESRCH:
+        return NA_PLUGIN_HOSTUNREACH;
+    case ENOMEM:
+        return NA_PLUGIN_NOMEM;
+    default:
+        return NA_PLUGIN_FAULT;
+    }
 }

@@ -71,7 +71,6 @@ static void ofi_attach_cancelled(struct na_plugin_class *na_class, const struct 
 static uint64_t ofi_job_step(struct na_plugin_class *na_class, struct ofi_job *job);
 static int32_t ofi_job_target(const struct na_plugin_class *na_class, const struct ofi_job *job,
                               uint8_t **memory_p);
-static int32_t ofi_attach_status(int error);
 static bool ofi_job_finish(struct na_plugin_class *na_class, const struct ofi_job *job);
 static struct ofi_job *ofi_job_get(struct na_plugin_class *na_class);
 static void ofi_job_free(struct na_plugin_class *na_class, struct ofi_job **link);
@@ -306,7 +305,7 @@ static uint64_t ofi_job_step(struct na_plugin_class *na_class, struct ofi_job *j
         moved = (request->is_put != 0 ? process_vm_readv : process_vm_writev)((pid_t) pid, &local,
                                                                               1, &remote, 1, 0);
         if (moved <= 0)
-            job->status = ofi_attach_status(moved == 0 ? EFAULT : errno);
+            job->status = fabric_attach_status(moved == 0 ? EFAULT : errno);
     }
     if (moved > 0)
         job->done += (uint64_t) moved;
@@ -326,21 +325,6 @@ static int32_t ofi_job_target(const struct na_plugin_class *na_class, const stru
     if (ret == NA_PLUGIN_SUCCESS)
         *memory_p = (uint8_t *) mem->base + request->offset;
     return ret;
-}
-
-static int32_t ofi_attach_status(int error)
-{
-    switch (error) {
-    case EPERM:
-    case ENOSYS:
-        return NA_PLUGIN_OPNOTSUPPORTED;
-    case ESRCH:
-        return NA_PLUGIN_HOSTUNREACH;
-    case ENOMEM:
-        return NA_PLUGIN_NOMEM;
-    default:
-        return NA_PLUGIN_FAULT;
-    }
 }
 
 /* False when it has to be tried again. */

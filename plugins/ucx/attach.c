@@ -17,7 +17,6 @@
 
 static void copy_refused(struct ucx_transfer *transfer);
 static int32_t copy_step(struct ucx_job *job, uint64_t *moved_p);
-static int32_t attach_status(int error);
 static void header_sent(void *request, ucs_status_t status, void *arg);
 
 /*
@@ -185,25 +184,10 @@ static int32_t copy_step(struct ucx_job *job, uint64_t *moved_p)
     moved = ((job->flags & UCX_RMA_PUT) != 0 ? process_vm_readv : process_vm_writev)(
         (pid_t) job->link->pid, &local, 1, &remote, 1, 0);
     if (moved <= 0)
-        return attach_status(moved == 0 ? EFAULT : errno);
+        return fabric_attach_status(moved == 0 ? EFAULT : errno);
     *moved_p = (uint64_t) moved;
     job->sent += (uint64_t) moved;
     return NA_PLUGIN_SUCCESS;
-}
-
-static int32_t attach_status(int error)
-{
-    switch (error) {
-    case EPERM:
-    case ENOSYS:
-        return NA_PLUGIN_OPNOTSUPPORTED;
-    case ESRCH:
-        return NA_PLUGIN_HOSTUNREACH;
-    case ENOMEM:
-        return NA_PLUGIN_NOMEM;
-    default:
-        return NA_PLUGIN_FAULT;
-    }
 }
 
 static void header_sent(void *request, ucs_status_t status, void *arg)

@@ -17,7 +17,6 @@
 
 static uint64_t read_place(const struct ucx_transfer *transfer);
 static int32_t read_check(const struct ucx_transfer *transfer, uint64_t *base_p);
-static int32_t read_status(int error);
 static void read_share(struct ucx_transfer *transfer);
 static int32_t read_piece(struct ucx_transfer *transfer, uint64_t *moved_p);
 static void read_otherwise(struct ucx_transfer *transfer);
@@ -114,7 +113,7 @@ static int32_t read_check(const struct ucx_transfer *transfer, uint64_t *base_p)
 
     if (process_vm_readv((pid_t) transfer->link->pid, &local, 1, &remote, 1, 0) !=
         (ssize_t) sizeof(entry))
-        return errno == EFAULT ? NA_PLUGIN_HOSTUNREACH : read_status(errno);
+        return errno == EFAULT ? NA_PLUGIN_HOSTUNREACH : fabric_attach_status(errno);
     if (atomic_load_explicit(&entry.key, memory_order_relaxed) != rma->remote->key ||
         rma->remote->key == 0 || (entry.flags & NA_PLUGIN_MEM_READ) == 0)
         return NA_PLUGIN_PERMISSION;
@@ -124,21 +123,6 @@ static int32_t read_check(const struct ucx_transfer *transfer, uint64_t *base_p)
         return NA_PLUGIN_OPNOTSUPPORTED;
     *base_p = entry.base + rma->remote_offset;
     return NA_PLUGIN_SUCCESS;
-}
-
-static int32_t read_status(int error)
-{
-    switch (error) {
-    case EPERM:
-    case ENOSYS:
-        return NA_PLUGIN_OPNOTSUPPORTED;
-    case ESRCH:
-        return NA_PLUGIN_HOSTUNREACH;
-    case ENOMEM:
-        return NA_PLUGIN_NOMEM;
-    default:
-        return NA_PLUGIN_FAULT;
-    }
 }
 
 /* Asks the target for the second half of what is left. It is not needed when that fails. */
@@ -182,7 +166,7 @@ static int32_t read_piece(struct ucx_transfer *transfer, uint64_t *moved_p)
         *moved_p = size;
         return NA_PLUGIN_SUCCESS;
     }
-    ret = moved < 0 ? read_status(errno) : NA_PLUGIN_FAULT;
+    ret = moved < 0 ? fabric_attach_status(errno) : NA_PLUGIN_FAULT;
     if (ret != NA_PLUGIN_FAULT)
         return ret;
     /* A part of it is not there (any more): because it is not registered any more? */

@@ -1,25 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Gets between processes of a node that the origin carries out itself, with or without help. */
 
-#include "ucx_test.h"
+#include "ucx_side.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #define WAIT_NS UINT64_C(10000000000)
 #define SMALL   (UINT64_C(32) << 10) /* is read without help */
 #define LARGE   (UINT64_C(4) << 20)  /* more than a poll reads, also of a half */
-
-struct side {
-    struct na_plugin_class *na_class;
-    struct na_plugin_context *context;
-};
 
 /* The target is b, the origin a. */
 struct pair {
@@ -62,30 +53,6 @@ static void complete(void *op, int32_t status)
 {
     done_op = op;
     done_status = status;
-}
-
-static void side_open(struct side *side)
-{
-    struct na_plugin_init init = {
-        .size = sizeof(init),
-        .listen = 1,
-        .class_name = "ucx",
-        .protocol = "sm+tcp",
-        .address = "127.0.0.1",
-        .max_contexts = 1,
-    };
-    struct na_plugin_class_info info = {.size = sizeof(info)};
-
-    side->na_class = NULL;
-    assert_int_equal(ucx_class_initialize(&init, NULL, &side->na_class, &info), 0);
-    assert_int_equal(fabric_context_create(side->na_class, NULL, 0, &side->context), 0);
-}
-
-static void side_close(struct side *side)
-{
-    assert_int_equal(fabric_context_stop(side->context), 0);
-    assert_int_equal(fabric_context_destroy(side->context), 0);
-    assert_int_equal(ucx_class_finalize(side->na_class), 0);
 }
 
 static void poll_one(struct side *side)

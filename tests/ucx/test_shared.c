@@ -1,20 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Shared memory in which a killed process left a hole: found by a probe, replaced, gone on with. */
 
-#include "ucx_test.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
+#include "ucx_side.h"
 
 #define WAIT_NS     UINT64_C(10000000000)
 #define DELIVERY_NS UINT64_C(1000000000)
-
-struct side {
-    struct na_plugin_class *na_class;
-    struct na_plugin_context *context;
-};
 
 /* The two operations that are ever under way. */
 struct outcome {
@@ -42,30 +32,6 @@ static void complete_recv(void *op, int32_t status, uint64_t size, struct na_plu
     (void) tag;
     complete(op, status);
     receive_outcome.source = source;
-}
-
-static void side_open(struct side *side)
-{
-    struct na_plugin_init init = {
-        .size = sizeof(init),
-        .listen = 1,
-        .class_name = "ucx",
-        .protocol = "sm+tcp",
-        .address = "127.0.0.1",
-        .max_contexts = 1,
-    };
-    struct na_plugin_class_info info = {.size = sizeof(info)};
-
-    side->na_class = NULL;
-    assert_int_equal(ucx_class_initialize(&init, NULL, &side->na_class, &info), 0);
-    assert_int_equal(fabric_context_create(side->na_class, NULL, 0, &side->context), 0);
-}
-
-static void side_close(struct side *side)
-{
-    assert_int_equal(fabric_context_stop(side->context), 0);
-    assert_int_equal(fabric_context_destroy(side->context), 0);
-    assert_int_equal(ucx_class_finalize(side->na_class), 0);
 }
 
 static void poll_both(struct side *a, struct side *b)

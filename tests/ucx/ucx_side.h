@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* An endpoint of the plugin without the core above it. */
+#ifndef UCX_SIDE_H
+#define UCX_SIDE_H
+
+#include "ucx_test.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+struct side {
+    struct na_plugin_class *na_class;
+    struct na_plugin_context *context;
+};
+
+static inline void side_open(struct side *side)
+{
+    struct na_plugin_init init = {
+        .size = sizeof(init),
+        .listen = 1,
+        .class_name = "ucx",
+        .protocol = "sm+tcp",
+        .address = "127.0.0.1",
+        .max_contexts = 1,
+    };
+    struct na_plugin_class_info info = {.size = sizeof(info)};
+
+    side->na_class = NULL;
+    assert_int_equal(ucx_class_initialize(&init, NULL, &side->na_class, &info), 0);
+    assert_int_equal(fabric_context_create(side->na_class, NULL, 0, &side->context), 0);
+}
+
+static inline void side_close(struct side *side)
+{
+    assert_int_equal(fabric_context_stop(side->context), 0);
+    assert_int_equal(fabric_context_destroy(side->context), 0);
+    assert_int_equal(ucx_class_finalize(side->na_class), 0);
+}
+
+#endif /* UCX_SIDE_H */
