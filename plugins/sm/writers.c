@@ -22,8 +22,8 @@ static bool sm_writer_take(struct na_plugin_addr *peer, struct sm_writer *writer
 static bool sm_writer_is_dead(const struct na_plugin_class *na_class,
                               const struct sm_writer *writer);
 static struct sm_writer *sm_writers_of(struct sm_segment_header *header);
-static void sm_writer_await(const struct na_plugin_class *na_class, const struct sm_writer *writer,
-                            const _Atomic uint64_t *mark, uint64_t key);
+static bool sm_writer_await(const struct na_plugin_class *na_class, const struct sm_writer *writer,
+                            const _Atomic uint64_t *mark, uint64_t key, uint64_t end);
 
 /*
  * Before memory that may be written to is registered the first time. Without room transfers with
@@ -81,6 +81,7 @@ void sm_writers_await(struct na_plugin_class *na_class, uint64_t key)
 {
     struct sm_segment_header *header = na_class->segment.header;
     struct sm_writer *writers = sm_writers_of(header);
+    uint64_t end = 0;
     uint32_t used;
 
     if (na_class->forked)
@@ -88,9 +89,18 @@ void sm_writers_await(struct na_plugin_class *na_class, uint64_t key)
     atomic_thread_fence(memory_order_seq_cst);
     used = atomic_load_explicit(&header->writers_used, memory_order_relaxed);
     for (uint32_t i = 0; i < used && i < SM_WRITERS; i++)
-        for (uint32_t k = 0; k < SM_WRITER_KEYS; k++)
-            if (sm_unlikely(atomic_load_explicit(&writers[i].keys[k], memory_order_acquire) == key))
-                sm_writer_await(na_class, &writers[i], &writers[i].keys[k], key);
+        for (uint32_t k = 0; k < SM_WRITER_KEYS; k++) {
+            if (sm_likely(atomic_load_explicit(&writers[i].keys[k], memory_order_acquire) != key))
+                continue;
+            if (end == 0)
+                end = sm_host->clock_ns() + SM_WRITER_STOP_NS;
+            if (!sm_writer_await(na_class, &writers[i], &writers[i].keys[k], key, end)) {
+                SM_LOG_WARNING("a process has been writing to deregistered memory for 10 s and is "
+                               "not waited for any longer: is it stopped? What it still writes is "
+                               "lost or harms who has the memory now");
+                return;
+            }
+        }
 }
 
 /* The peer goes; nothing is written to its memory any more. */
@@ -182,9 +192,12 @@ static struct sm_writer *sm_writers_of(struct sm_segment_header *header)
     return (struct sm_writer *) (void *) ((uint8_t *) header + SM_WRITERS_OFFSET);
 }
 
-/* A piece takes some hundred microseconds, more if its process gets no processor. */
-static void sm_writer_await(const struct na_plugin_class *na_class, const struct sm_writer *writer,
-                            const _Atomic uint64_t *mark, uint64_t key)
+/*
+ * A piece takes some hundred microseconds, more if its process gets no processor. False when it is
+ * too late.
+ */
+static bool sm_writer_await(const struct na_plugin_class *na_class, const struct sm_writer *writer,
+                            const _Atomic uint64_t *mark, uint64_t key, uint64_t end)
 {
     uint64_t began = sm_host->clock_ns(), looked = began;
 
@@ -204,12 +217,9 @@ static void sm_writer_await(const struct na_plugin_class *na_class, const struct
             continue;
         looked = now;
         if (sm_writer_is_dead(na_class, writer))
-            return;
-        if (now - began > SM_WRITER_STOP_NS) {
-            SM_LOG_WARNING("a process has been writing to deregistered memory for 10 s and is not "
-                           "waited for any longer: is it stopped? What it still writes is lost or "
-                           "harms who has the memory now");
-            return;
-        }
+            return true;
+        if (now > end)
+            return false;
     }
+    return true;
 }

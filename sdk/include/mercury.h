@@ -1027,7 +1027,8 @@ HG_PUBLIC hg_return_t HG_Get_output_extra_buf(hg_handle_t handle, void **out_buf
  *     runs on the handle; HG_INVALID_ARG if handle is NULL, was received from an origin, has no
  *     address or no RPC id; HG_NOENTRY if the RPC was deregistered; HG_MSGSIZE if the input does
  *     not fit one message and no_overflow was asked for; HG_NOMEM; HG_AGAIN if the transport
- *     cannot take the message now; what the proc function returned; an NA error code
+ *     cannot take the message now: until it has given back the receive of the response, which takes
+ *     some progress, the handle is HG_BUSY; what the proc function returned; an NA error code
  *
  * One thread at a time. \since 1.0
  */

@@ -69,7 +69,9 @@ HG_PUBLIC hg_return_t HG_Bulk_create_attr(hg_class_t *hg_class, uint32_t count, 
 
 /**
  * Drop a reference; the last one frees the descriptor. Running transfers hold references of their
- * own.
+ * own. With the last one peers can no longer reach the memory. For that it waits for what they have
+ * under way there, up to some seconds if one of them has stopped in the middle; if that was through
+ * shared memory, a warning says that it may still write, should it go on (see NA_Mem_deregister()).
  *
  * \param handle [IN]       descriptor, HG_BULK_NULL is allowed
  *

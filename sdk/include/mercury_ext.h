@@ -83,8 +83,8 @@ HG_PUBLIC hg_return_t HG_Class_get_ext_counters(const hg_class_t *hg_class,
                                                 struct hg_ext_counters *counters, size_t size);
 
 /**
- * Write the counters of a class as text in the format that Prometheus reads (version 0.0.4, also
- * valid OpenMetrics but for the last line), for a service that is asked for its metrics. Names
+ * Write the counters of a class as text in the format that Prometheus reads (version 0.0.4; not
+ * OpenMetrics, which names counters in another way), for a service that is asked for its metrics. Names
  * begin with amalgam_; they, and their meaning, stay from release to release. All samples have the
  * labels `class` and `transport`, the latter as "ofi+tcp"; with auto_sm the counters of the
  * operations of both transports are there. Nothing but the counters is read: the class may be busy.
@@ -111,7 +111,7 @@ HG_PUBLIC hg_return_t HG_Class_get_prometheus(const hg_class_t *hg_class, const 
 
 /**
  * Write the counters of several classes as one text, as HG_Class_get_prometheus() does those of
- * one. The label `class` tells them apart.
+ * one. The labels `class` and `transport` have to tell them apart.
  *
  * \param classes [IN]          array of them, each once
  * \param names [IN]            array of as many values of the label `class`, each as there; NULL:
@@ -120,7 +120,8 @@ HG_PUBLIC hg_return_t HG_Class_get_prometheus(const hg_class_t *hg_class, const 
  * \param buf [OUT]             as there
  * \param buf_size_p [IN,OUT]   as there
  *
- * \return as there; HG_INVALID_ARG if classes, one of them or buf_size_p is NULL, or count is 0
+ * \return as there; HG_INVALID_ARG if classes, one of them or buf_size_p is NULL, count is 0, or two
+ * of them would have the same labels
  *
  * Any thread. \since 1.1
  */

@@ -53,8 +53,9 @@ enum na_mem_type {
 /* Options of NA_Initialize_opt2(). Strings are copied; they may go away after the call. */
 struct na_init_info {
     const char *ip_subnet;           /* Subnet to use, "address/length", or NULL */
-    const char *auth_key;            /* Key that the processes of a job share, or NULL: HG refuses
-                                        RPCs under another one, and fabrics with keys take it */
+    const char *auth_key;            /* Key that the processes of a job share, NULL or "" for none:
+                                        HG refuses RPCs under another one, and fabrics with keys
+                                        take it */
     size_t max_unexpected_size;      /* Wanted limit of unexpected messages, in bytes, 0: default */
     size_t max_expected_size;        /* Wanted limit of expected messages, in bytes, 0: default */
     uint8_t progress_mode;           /* NA_NO_BLOCK | NA_NO_RETRY */

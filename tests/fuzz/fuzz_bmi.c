@@ -7,6 +7,7 @@
 #include "tcp_wire.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -57,7 +58,12 @@ static void connection_open(struct connection *connection)
     connection->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     FUZZ_CHECK(connection->fd >= 0);
     (void) setsockopt(connection->fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
-    FUZZ_CHECK(connect(connection->fd, (struct sockaddr *) &name, sizeof(name)) == 0);
+    /* The machine may be out of ports for a while, by what others run on it. */
+    for (int tries = 0; connect(connection->fd, (struct sockaddr *) &name, sizeof(name)) != 0;
+         tries++) {
+        FUZZ_CHECK(errno == EADDRNOTAVAIL && tries < 6000);
+        (void) usleep(10000);
+    }
 }
 
 /* The first one says who the sender is: from then on receives wait for it. */

@@ -287,6 +287,41 @@ static void who_is_refused_stays_the_first(void **state)
     pair_close(&pair);
 }
 
+/* The transport refused whose turn it was, and who is next is of a context that nobody refused. */
+static void cancel_of_who_is_refused_lets_the_next_go(void **state)
+{
+    static struct ends ends;
+    struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
+    struct pair pair = {0}, other;
+    hg_handle_t handles[3];
+
+    (void) state;
+    memset(&ends, 0, sizeof(ends));
+    info.na_init_info.max_contexts = 2;
+    flow_open(&pair, &info);
+    other = pair;
+    other.origin.context = HG_Context_create(pair.origin.hg_class);
+    assert_non_null(other.origin.context);
+    assert_int_equal(HG_Class_set_max_in_flight(pair.origin.hg_class, 1), HG_SUCCESS);
+    for (uint32_t i = 0; i < 3; i++)
+        handles[i] = forward_number(i < 2 ? &pair : &other, pair.addr, i, 0, &ends);
+    pair_wait_for(&pair, &arrived, 1);
+    atomic_store(&refuse_with, NA_AGAIN);
+    atomic_store(&refuse_count, 1);
+    answer(1);
+    while (atomic_load(&refuse_count) > 0)
+        pair_progress(&pair);
+    assert_int_equal(HG_Cancel(handles[1]), HG_SUCCESS);
+    pair_wait_for(&other, &arrived, 2);
+    answer(1);
+    pair_wait_for(&pair, &ends.count, 2);
+    pair_wait_for(&other, &ends.count, 3);
+    for (uint32_t i = 0; i < 3; i++)
+        (void) HG_Destroy(handles[i]);
+    assert_int_equal(HG_Context_destroy(other.origin.context), HG_SUCCESS);
+    pair_close(&pair);
+}
+
 /* Half a second over each transport is not worth it. */
 static void context_with_waiting_forwards_is_busy(void **state)
 {
@@ -415,6 +450,7 @@ int main(void)
         cmocka_unit_test(equal_addresses_are_one_target),
         cmocka_unit_test(who_waits_for_a_lost_target_fails_in_order),
         cmocka_unit_test(who_is_refused_stays_the_first),
+        cmocka_unit_test(cancel_of_who_is_refused_lets_the_next_go),
         cmocka_unit_test(context_with_waiting_forwards_is_busy),
         cmocka_unit_test(threads_share_a_limit),
     };

@@ -5,6 +5,7 @@
  */
 #include "hg_fixture.h"
 
+#include "mercury_bulk.h"
 #include "na.h"
 
 #include <pthread.h>
@@ -172,6 +173,8 @@ static void cancelled_lookup_calls_back_once(void **state)
         atomic_store(&hanging, timed == 1);
         start(pair, &found, timed ? 60000 : 0, &op_id);
         assert_ptr_not_equal(op_id, HG_OP_ID_NULL);
+        assert_int_equal(HG_Bulk_cancel(op_id), HG_INVALID_ARG);
+        assert_int_equal(HG_Addr_lookup_cancel((hg_op_id_t) &found), HG_INVALID_ARG);
         assert_int_equal(HG_Addr_lookup_cancel(op_id), HG_SUCCESS);
         assert_int_equal(HG_Addr_lookup_cancel(op_id), HG_SUCCESS);
         assert_int_equal(atomic_load(&found.outcome.count), 0);

@@ -166,6 +166,11 @@ static void a_place_cannot_flood_the_log(void **state)
     assert_non_null(strstr(log_last, "other"));
     NA_Log_write(NA_LOG_LEVEL_INFO, "hg", "flooding", 77, "info");
     assert_non_null(strstr(log_last, "info"));
+    /* Details of another part are not of this one. */
+    NA_Set_log_level("warning,na_sm=debug");
+    log_last[0] = '\0';
+    NA_Log_write(NA_LOG_LEVEL_ERROR, "hg", "flooding", 77, "all");
+    assert_string_equal(log_last, "");
     NA_Set_log_level("debug");
     NA_Log_write(NA_LOG_LEVEL_ERROR, "hg", "flooding", 77, "all");
     assert_non_null(strstr(log_last, "all"));

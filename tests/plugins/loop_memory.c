@@ -102,8 +102,10 @@ int32_t loop_mem_serialize(struct na_plugin_class *na_class, struct na_plugin_me
                            uint64_t size)
 {
     (void) na_class;
+    pthread_mutex_lock(&registered_mutex);
     if (loop_fails("mem_serialize") == 0 && size >= sizeof(*mem))
         memcpy(buf, mem, sizeof(*mem));
+    pthread_mutex_unlock(&registered_mutex);
     return loop_fails("mem_serialize");
 }
 

@@ -152,7 +152,8 @@ hg_return_t HG_Bulk_cancel(hg_op_id_t op_id)
     bool is_retry_queued;
     hg_context_t *context;
 
-    if (op_id == HG_OP_ID_NULL || op_id == (hg_op_id_t) (void *) HG_OP_ID_IGNORE) {
+    /* HG_OP_ID_IGNORE is odd, too, and so are those of lookups. */
+    if (op_id == HG_OP_ID_NULL || (bits & 1) != 0) {
         HG_LOG_ERROR("cannot cancel operation %p; pass one that a transfer returned",
                      (void *) op_id);
         return HG_INVALID_ARG;

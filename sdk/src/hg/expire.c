@@ -89,7 +89,8 @@ static void hg_deadline_fire(struct hg_timer *timer)
 
     if (atomic_load(&handle->pending) == HG_PENDING_TIMER)
         return; /* they did in the meantime */
-    if (!atomic_load(&handle->is_canceled)) {
+    /* One that was refused is only awaited until the transport lets go of it. */
+    if (!atomic_load(&handle->is_canceled) && atomic_load(&handle->state) != HG_HANDLE_DRAINING) {
         HG_PROBE1(timeout, handle);
         hg_count(&handle->info.context->counters.timed_out);
     }

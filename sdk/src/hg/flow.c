@@ -348,8 +348,11 @@ static void hg_flow_add(struct hg_flow *flow, struct hg_handle *handle, bool is_
         hg_deadline_wait(handle);
 }
 
+/* With the first one goes what the transport said of it. */
 static void hg_flow_remove(struct hg_flow *flow, struct hg_handle *handle)
 {
+    if (handle == flow->first)
+        flow->is_stalled = false;
     *handle->waiting_link = handle->next_waiting;
     if (handle->next_waiting != NULL)
         handle->next_waiting->waiting_link = handle->waiting_link;

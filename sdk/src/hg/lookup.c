@@ -37,6 +37,7 @@ struct hg_lookup {
  */
 static pthread_mutex_t hg_lookup_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct hg_lookup *hg_lookup_live;
+/* Odd, as no operation of a bulk transfer is. */
 static uintptr_t hg_lookup_last_id = (uintptr_t) HG_OP_ID_IGNORE;
 
 static struct hg_lookup *hg_lookup_new(hg_context_t *context, hg_cb_t callback, void *arg,
@@ -95,7 +96,7 @@ hg_return_t HG_Addr_lookup_cancel(hg_op_id_t op_id)
 {
     struct hg_lookup *lookup;
 
-    if (op_id == HG_OP_ID_NULL || op_id == (hg_op_id_t) (void *) HG_OP_ID_IGNORE) {
+    if (op_id == (hg_op_id_t) (void *) HG_OP_ID_IGNORE || ((uintptr_t) op_id & 1) == 0) {
         HG_LOG_ERROR("cannot cancel operation %p; pass one that a lookup returned", (void *) op_id);
         return HG_INVALID_ARG;
     }
@@ -131,7 +132,7 @@ static struct hg_lookup *hg_lookup_new(hg_context_t *context, hg_cb_t callback, 
     lookup->completion.run = hg_lookup_run;
     atomic_init(&lookup->ref, 1);
     (void) pthread_mutex_lock(&hg_lookup_lock);
-    lookup->id = ++hg_lookup_last_id;
+    lookup->id = hg_lookup_last_id += 2;
     lookup->next_live = hg_lookup_live;
     lookup->live_link = &hg_lookup_live;
     if (hg_lookup_live != NULL)

@@ -101,6 +101,7 @@ struct hg_scrape {
 static hg_return_t hg_prometheus_check(hg_class_t *const *classes, size_t count,
                                        const hg_size_t *buf_size_p);
 static void hg_scrape_take(struct hg_scrape *scrape, hg_class_t *hg_class, const char *name);
+static hg_return_t hg_scrapes_check(const struct hg_scrape *scrapes, size_t count);
 static void hg_metrics_print(const struct hg_scrape *scrapes, size_t count, struct text *text);
 static void hg_metrics_print_na(const struct hg_scrape *scrapes, size_t count, struct text *text);
 static void hg_metrics_print_na_all(const struct hg_scrape *scrapes, size_t count,
@@ -139,9 +140,14 @@ hg_return_t HG_Classes_get_prometheus(hg_class_t *const *classes, const char *co
     }
     for (i = 0; i < count; i++)
         hg_scrape_take(&scrapes[i], classes[i], names != NULL ? names[i] : NULL);
+    ret = hg_scrapes_check(scrapes, count);
+    if (ret != HG_SUCCESS)
+        goto out;
     hg_metrics_print(scrapes, count, &text);
     hg_metrics_print_na(scrapes, count, &text);
     ret = hg_text_give(&text, buf, buf_size_p);
+
+out:
     text_free(&text);
     free(scrapes);
     return ret;
@@ -183,6 +189,24 @@ static void hg_scrape_take(struct hg_scrape *scrape, hg_class_t *hg_class, const
         if (scrape->na_count[lane] > NA_MAX)
             scrape->na_count[lane] = NA_MAX;
     }
+}
+
+/* Samples with the same labels would be one sample with two values. */
+static hg_return_t hg_scrapes_check(const struct hg_scrape *scrapes, size_t count)
+{
+    size_t i, j;
+
+    for (i = 0; i < count; i++)
+        for (j = 0; j < i; j++)
+            if (strcmp(scrapes[i].name, scrapes[j].name) == 0 &&
+                strcmp(scrapes[i].transport[HG_LANE_MAIN], scrapes[j].transport[HG_LANE_MAIN]) ==
+                    0) {
+                HG_LOG_ERROR("cannot print counters: classes %zu and %zu are both \"%s\" over %s; "
+                             "give them other names",
+                             j, i, scrapes[i].name, scrapes[i].transport[HG_LANE_MAIN]);
+                return HG_INVALID_ARG;
+            }
+    return HG_SUCCESS;
 }
 
 /* The format wants all samples of a name in one place, behind its only help and type. */

@@ -102,7 +102,7 @@ void NA_Log_write(enum na_log_level level, const char *subsys, const char *func,
     if (format == NULL || !NA_Log_enabled(level, subsys))
         return;
     /* Peers can cause lines at will; who asks for all details gets all of them. */
-    if (level <= NA_LOG_LEVEL_WARNING && log_level_get() < NA_LOG_LEVEL_DEBUG &&
+    if (level <= NA_LOG_LEVEL_WARNING && !NA_Log_enabled(NA_LOG_LEVEL_DEBUG, subsys) &&
         !log_place_has_room(func != NULL ? func : "", line, &hidden, &is_last))
         return;
     va_start(args, format);
