@@ -84,10 +84,11 @@ HG_PUBLIC hg_return_t HG_Class_get_ext_counters(const hg_class_t *hg_class,
 
 /**
  * Write the counters of a class as text in the format that Prometheus reads (version 0.0.4; not
- * OpenMetrics, which names counters in another way), for a service that is asked for its metrics. Names
- * begin with amalgam_; they, and their meaning, stay from release to release. All samples have the
- * labels `class` and `transport`, the latter as "ofi+tcp"; with auto_sm the counters of the
- * operations of both transports are there. Nothing but the counters is read: the class may be busy.
+ * OpenMetrics, which names counters in another way), for a service that is asked for its metrics.
+ * Names begin with amalgam_; they, and their meaning, stay from release to release. All samples
+ * have the labels `class` and `transport`, the latter as "ofi+tcp"; with auto_sm the counters of
+ * the operations of both transports are there. Nothing but the counters is read: the class may be
+ * busy.
  *
  * The texts of two classes cannot be joined, because the format allows each name in one place only:
  * a service with several of them takes HG_Classes_get_prometheus().
@@ -120,8 +121,8 @@ HG_PUBLIC hg_return_t HG_Class_get_prometheus(const hg_class_t *hg_class, const 
  * \param buf [OUT]             as there
  * \param buf_size_p [IN,OUT]   as there
  *
- * \return as there; HG_INVALID_ARG if classes, one of them or buf_size_p is NULL, count is 0, or two
- * of them would have the same labels
+ * \return as there; HG_INVALID_ARG if classes, one of them or buf_size_p is NULL, count is 0, or
+ * two of them would have the same labels
  *
  * Any thread. \since 1.1
  */
