@@ -17,8 +17,8 @@ main() {
     esac
 }
 
-# Within one minor the header says the same, comments and blanks apart; a later minor is held by the
-# layout and by the plugins that are built from the frozen copies.
+# Within one minor the header says the same, comments and blanks apart; a later minor says all that
+# the earlier one said, in the same places, and may say more.
 check_headers() {
     local frozen version
     version=$(abi_version "$root/sdk/include/na_plugin.h")
@@ -29,13 +29,12 @@ check_headers() {
                 fail "sdk/include/na_plugin.h says $version and is not ${frozen#"$root/"}"
         elif [ "$(abi_version "$frozen" | cut -d. -f1)" != "${version%%.*}" ]; then
             fail "sdk/include/na_plugin.h is of another major than ${frozen#"$root/"}"
+        elif awk -f "$here/kept_header.awk" <(without_comments "$frozen") \
+            <(without_comments "$root/sdk/include/na_plugin.h") | grep .; then
+            fail "sdk/include/na_plugin.h is no later minor of ${frozen#"$root/"}"
         fi
     done
     finish "plugin ABI $version"
-}
-
-abi_version() {
-    sed -nE 's/^#define NA_PLUGIN_ABI_(MAJOR|MINOR) +([0-9]+)u$/\2/p' "$1" | paste -sd.
 }
 
 without_comments() {

@@ -35,6 +35,11 @@ need_abigail() {
         skip "abidw and abidiff are not installed (Debian's package abigail-tools)"
 }
 
+# Usage: abi_version <na_plugin.h>
+abi_version() {
+    sed -nE 's/^#define NA_PLUGIN_ABI_(MAJOR|MINOR) +([0-9]+)u$/\2/p' "$1" | paste -sd.
+}
+
 # Usage: library <folder> <name>
 library() {
     [ -f "$1/lib$2.so" ] || {

@@ -8,12 +8,13 @@
 [ $# -eq 1 ] || { sed -n 's/^#     //p' "$0" >&2 && exit 2; }
 need_abigail
 addition='$a NA_PUBLIC void NA_More(void);\nvoid NA_More(void) {}'
-tree=$1/tree build=$1/build log=$1/log
+tree=$1/tree build=$1/build later=$1/later log=$1/log
 
 main() {
     copy_and_configure
     intact
     broken_plugin_abi
+    broken_minor_to_be
     broken_libraries
     updates
     finish "every break was found"
@@ -34,6 +35,33 @@ broken_plugin_abi() {
         's/^    void \(\*cleanup\)\(void\);/&\n    void (*more)(void);/' $header
     broken "a table that grew without a new minor" headers 'void \(\*more\)\(void\)' \
         's/^    void \(\*cleanup\)\(void\);/&\n    void (*more)(void);/' $header
+}
+
+# The same header before its minor is released: then only those of earlier ones are frozen.
+broken_minor_to_be() {
+    local header=sdk/include/na_plugin.h frozen
+    for frozen in "$tree"/abi-tests/v*; do
+        [ "$(abi_version "$frozen/include/na_plugin.h")" != "$(abi_version "$tree/$header")" ] ||
+            mv "$frozen" "$later/"
+    done
+    allowed "a table that grew, in a minor to be" headers \
+        's/^    void \(\*cleanup\)\(void\);/&\n    void (*more)(void);/' $header
+    broken "a reordered parameter" headers "struct na_plugin, member [0-9]+: int32_t \(\*put\)" \
+        's/(\(\*put\)\(.*), void \*op, (struct .*),$/\1, \2, void *op,/' $header
+    broken "a callback of another type" headers "op_complete\)\(void .* is now int64_t" \
+        's/void (\(\*op_complete\)\()void \*op, int32_t status/int64_t \1int32_t status, void *op/' \
+        $header
+    broken "a member of another sign" headers "struct na_plugin_init, member .*progress_mode" \
+        's/^    uint32_t progress_mode;/    int32_t progress_mode;/' $header
+    broken "an entry that returns another type" headers "int32_t na_plugin_entry_v1.* is gone" \
+        's/int32_t (na_plugin_entry_v1)/int64_t \1/' $header
+    broken "a typedef of another type" headers "na_plugin_offer_fn\).* is gone" \
+        's/^(typedef )int32_t (\(\*na_plugin_offer_fn)/\1void \2/' $header
+    broken "a member of a struct that went" headers "struct na_plugin_segment, member 2.* is gone" \
+        '/^struct na_plugin_segment \{/,/^\}/{/length;/d}' $header
+    broken "an extension of another name" headers 'NA_PLUGIN_EXT_MULTI_RECV: "na.multi_recv/1"' \
+        's,"na.multi_recv/1","na.multi_recv/2",' $header
+    mv "$later"/v* "$tree/abi-tests/"
 }
 
 broken_libraries() {
@@ -77,8 +105,8 @@ updates() {
 # Only what the libraries are made of, so that little is built. Debug information says the same
 # without optimization.
 copy_and_configure() {
-    rm -rf "$tree" "$build"
-    mkdir -p "$tree/plugins" "$tree/packaging"
+    rm -rf "$tree" "$build" "$later"
+    mkdir -p "$tree/plugins" "$tree/packaging" "$later"
     cp -rL "$root"/{CMakeLists.txt,LICENSE,cmake,sdk,abi-tests} "$tree/"
     cp -rL "$root/packaging/debian" "$tree/packaging/"
     touch "$tree/plugins/CMakeLists.txt"
