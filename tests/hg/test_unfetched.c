@@ -3,8 +3,7 @@
  * Large responses that nobody fetches: whether their origin says so or not, the target's handles,
  * blocks and descriptors come back.
  */
-#include "hg/hg_private.h"
-#include "hg_fixture.h"
+#include "hg_words.h"
 
 /* How many there are; AMALGAM_TEST_COUNT says otherwise. */
 #define COUNT   (test_is_sm() ? 2000 : 640)
@@ -154,8 +153,6 @@ static hg_return_t handle_later(hg_handle_t handle)
     return HG_SUCCESS;
 }
 
-static uint32_t words_known(const struct pair *pair);
-
 static void give_up_later(struct pair *pair, int count)
 {
     static hg_handle_t handles[LATER_MAX];
@@ -169,27 +166,11 @@ static void give_up_later(struct pair *pair, int count)
     }
     /* One after the other, for only some words are on their way at once. */
     for (int i = 0; i < count; i++) {
-        const uint64_t end = now_ms() + 20000;
-
         assert_int_equal(HG_Cancel(handles[i]), HG_SUCCESS);
         pair_wait_for(pair, &outcome.count, i + 1);
         (void) HG_Destroy(handles[i]);
-        while (words_known(pair) <= (uint32_t) i && now_ms() < end)
-            pair_progress(pair);
-        assert_int_equal(words_known(pair), i + 1);
+        wait_for_words(pair, (uint32_t) i + 1);
     }
-}
-
-/* How many origins said to the target that they gave up. */
-static uint32_t words_known(const struct pair *pair)
-{
-    struct hg_controls *controls = &pair->target.context->controls;
-    uint32_t count;
-
-    (void) pthread_mutex_lock(&controls->lock);
-    count = controls->given_ups != NULL ? controls->given_ups->next : 0;
-    (void) pthread_mutex_unlock(&controls->lock);
-    return count;
 }
 
 /* None of their responses is exposed, and none waits for its time-out. */

@@ -5,11 +5,6 @@
  */
 #include "bulk/bulk_internal.h"
 
-#include <errno.h>
-#include <sys/random.h>
-#include <time.h>
-#include <unistd.h>
-
 #define HG_BULK_BUCKETS 1024u
 #define HG_BULK_LOCKS   16u
 
@@ -100,17 +95,7 @@ static void hg_bulk_process_init(void)
 
 static void hg_bulk_process_draw(void)
 {
-    ssize_t size;
-    struct timespec now = {0, 0};
-
-    do {
-        size = getrandom(&hg_bulk_process, sizeof(hg_bulk_process), 0);
-    } while (size < 0 && errno == EINTR);
-    if (size != (ssize_t) sizeof(hg_bulk_process)) {
-        (void) clock_gettime(CLOCK_REALTIME, &now);
-        hg_bulk_process = (uint64_t) now.tv_sec * 1000000007u + (uint64_t) now.tv_nsec;
-        hg_bulk_process = hg_bulk_process << 22 ^ (uint64_t) getpid();
-    }
+    hg_bulk_process = hg_random();
 }
 
 static pthread_mutex_t *hg_bulk_lock(uint64_t key)

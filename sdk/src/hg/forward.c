@@ -373,9 +373,7 @@ static void hg_forward_new_tag(struct hg_handle *handle)
 {
     const struct hg_class_lane *lane = hg_handle_lane(handle);
 
-    handle->generation++;
-    if (util_unlikely(handle->spent != NULL))
-        handle->generation = hg_generation_unspent(handle, handle->generation);
+    handle->generation = hg_generation_after(handle);
     handle->tag = ((na_tag_t) handle->generation & lane->generation_mask) << lane->slot_bits;
     handle->tag |= handle->slot;
     handle->cookie = (uint32_t) (handle->generation >> lane->generation_bits) & HG_COOKIE_MASK;

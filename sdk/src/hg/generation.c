@@ -14,11 +14,8 @@
  */
 #include "hg/hg_private.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
 static pthread_mutex_t hg_generation_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -27,7 +24,6 @@ static pid_t hg_generation_process; /* that drew it; a child of fork() draws its
 
 static bool hg_generation_is_spent(const struct hg_handle *handle, uint64_t generation);
 static uint32_t hg_generation_place(const struct hg_handle *handle, uint64_t generation);
-static uint64_t hg_generation_draw(void);
 
 uint64_t hg_generation_begin(void)
 {
@@ -36,7 +32,7 @@ uint64_t hg_generation_begin(void)
     (void) pthread_mutex_lock(&hg_generation_lock);
     if (hg_generation_process != getpid()) {
         hg_generation_process = getpid();
-        hg_generation_next = hg_generation_draw();
+        hg_generation_next = hg_random();
     }
     generation = hg_generation_next;
     (void) pthread_mutex_unlock(&hg_generation_lock);
@@ -87,19 +83,4 @@ static bool hg_generation_is_spent(const struct hg_handle *handle, uint64_t gene
 static uint32_t hg_generation_place(const struct hg_handle *handle, uint64_t generation)
 {
     return ((uint32_t) generation & hg_handle_lane(handle)->generation_mask) % HG_SPENT_MAX;
-}
-
-static uint64_t hg_generation_draw(void)
-{
-    struct timespec now = {0, 0};
-    uint64_t drawn;
-    ssize_t size;
-
-    do {
-        size = getrandom(&drawn, sizeof(drawn), 0);
-    } while (size < 0 && errno == EINTR);
-    if (size == (ssize_t) sizeof(drawn))
-        return drawn;
-    (void) clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t) now.tv_sec * 1000000007u + (uint64_t) now.tv_nsec + (uint64_t) getpid();
 }

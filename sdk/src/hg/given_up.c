@@ -6,9 +6,7 @@
  */
 #include "hg/hg_private.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <sys/random.h>
 
 _Static_assert(HG_GIVEN_UP_MAX < UINT16_MAX, "places are 16 bits wide");
 _Static_assert((HG_GIVEN_UP_BUCKETS & (HG_GIVEN_UP_BUCKETS - 1)) == 0, "a power of two");
@@ -22,15 +20,9 @@ static void hg_given_up_unlink(struct hg_given_ups *given_ups, const struct hg_g
 struct hg_given_ups *hg_given_ups_new(void)
 {
     struct hg_given_ups *given_ups = calloc(1, sizeof(*given_ups));
-    ssize_t size;
 
-    if (given_ups == NULL)
-        return NULL;
-    do {
-        size = getrandom(&given_ups->seed, sizeof(given_ups->seed), 0);
-    } while (size < 0 && errno == EINTR);
-    if (size != (ssize_t) sizeof(given_ups->seed))
-        given_ups->seed = hg_clock_ns() ^ (uintptr_t) given_ups;
+    if (given_ups != NULL)
+        given_ups->seed = hg_random();
     return given_ups;
 }
 

@@ -85,6 +85,9 @@ void hg_context_hasten(hg_context_t *context, struct hg_timer *timer, uint64_t a
 /* Monotonic time in nanoseconds. */
 uint64_t hg_clock_ns(void);
 
+/* A number that nobody knows; where the system has none, one that no other process has. */
+uint64_t hg_random(void);
+
 /* Count operations that their deadline ended, and those that the transport still has. */
 void hg_context_count_timeout(hg_context_t *context);
 void hg_context_count_parked(hg_context_t *context);

@@ -760,6 +760,14 @@ static inline bool hg_counter_drop(_Atomic int32_t *counter)
            atomic_fetch_sub_explicit(counter, 1, memory_order_acq_rel) == 1;
 }
 
+/* The generation of a handle's next use. */
+static inline uint64_t hg_generation_after(const struct hg_handle *handle)
+{
+    const uint64_t next = handle->generation + 1;
+
+    return util_likely(handle->spent == NULL) ? next : hg_generation_unspent(handle, next);
+}
+
 /* One part of the operation ended; true if it was the last one. */
 static inline bool hg_handle_part_drop(struct hg_handle *handle)
 {

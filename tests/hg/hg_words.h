@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The words by which origins tell a target that they gave up. */
+#ifndef TESTS_HG_WORDS_H
+#define TESTS_HG_WORDS_H
+
+#include "hg_fixture.h"
+
+#include "hg/hg_private.h"
+
+/* How many origins said to the target that they gave up. */
+static inline uint32_t words_kept(const struct pair *pair)
+{
+    struct hg_controls *controls = &pair->target.context->controls;
+    uint32_t count;
+
+    (void) pthread_mutex_lock(&controls->lock);
+    count = controls->given_ups != NULL ? controls->given_ups->next : 0;
+    (void) pthread_mutex_unlock(&controls->lock);
+    return count;
+}
+
+static inline void wait_for_words(const struct pair *pair, uint32_t count)
+{
+    uint64_t end = now_ms() + 5000;
+
+    while (words_kept(pair) < count && now_ms() < end)
+        pair_progress(pair);
+    assert_int_equal(words_kept(pair), count);
+}
+
+#endif /* TESTS_HG_WORDS_H */
