@@ -13,6 +13,7 @@ die() {
 name=$1
 case $name in
 template) die "that is its name" ;;
+na_plugin) die "src/na_plugin.h would be in the way of the SDK's na_plugin.h, guard and all" ;;
 [a-z]*) ;;
 *) die "'$name' does not begin with a lower-case letter" ;;
 esac
