@@ -13,8 +13,8 @@ diff -r "$AMALGAM_SOURCE_DIR/plugin-template" "$AMALGAM_DATADIR/plugin-template"
     fail "the template that is installed is not the one of the tree"
 cp -r "$AMALGAM_DATADIR/plugin-template" "$copy"
 "$copy/rename.sh" Mine >/dev/null 2>&1 && fail "rename.sh takes the name 'Mine'"
-"$copy/rename.sh" na_plugin 2>&1 >/dev/null | grep -qF "the SDK's na_plugin.h" ||
-    fail "rename.sh takes the name of the SDK's header, or does not say why not"
+said=$("$copy/rename.sh" na_plugin 2>&1) && fail "rename.sh takes the name of the SDK's header"
+[[ $said == *"the SDK's na_plugin.h"* ]] || fail "rename.sh does not say why not na_plugin: $said"
 "$copy/rename.sh" mine || fail "rename.sh ended with $?"
 "$copy/rename.sh" other >/dev/null 2>&1 && fail "rename.sh renames twice"
 while read -r line; do
