@@ -38,6 +38,11 @@
 #define GROWS    20 /* keeps a little of malloc()'s memory after finalize */
 #define EXPORTS  21 /* exports a symbol besides its entry */
 #define TOUCHES  22 /* writes to an operation that it has completed */
+#define STRAYS   23 /* sends its first expected message as an unexpected one */
+#define COUNTS   24 /* counts the reference of a source twice */
+#define KEEPS    25 /* keeps what it has of a source whose message was too large, until finalize */
+#define DEAF     26 /* looks at a receive of another thread in the next poll, and wakes nobody */
+#define BOASTS   27 /* says that it progresses without being polled */
 
 /* Every which time: often enough to be met, rare enough that what is around it works. */
 #define EVERY 50u
@@ -95,6 +100,115 @@ static void complete_recv(void *op, int32_t status, uint64_t size, struct na_plu
         (void) real.addr_self(opened, &source);
     }
     real_host->op_complete_recv(op, status, size, source, tag);
+}
+#endif
+
+#if BROKEN_WHAT == COUNTS
+static struct na_plugin_class *opened;
+
+/* The first class receives. */
+static int32_t initialize(const struct na_plugin_init *init, struct na_host_class *host_class,
+                          struct na_plugin_class **class_p, struct na_plugin_class_info *info)
+{
+    const int32_t status = real.initialize(init, host_class, class_p, info);
+
+    if (status == NA_PLUGIN_SUCCESS && opened == NULL)
+        opened = *class_p;
+    return status;
+}
+
+static void complete_recv(void *op, int32_t status, uint64_t size, struct na_plugin_addr *source,
+                          uint32_t tag)
+{
+    struct na_plugin_addr *more;
+
+    if (source != NULL)
+        (void) real.addr_dup(opened, source, &more);
+    real_host->op_complete_recv(op, status, size, source, tag);
+}
+#endif
+
+#if BROKEN_WHAT == KEEPS
+static void *kept[1000];
+static uint32_t kept_count;
+
+static void keep(int32_t status)
+{
+    if (status == NA_PLUGIN_MSGSIZE && kept_count < 1000)
+        kept[kept_count++] = real_host->mem_alloc(100, 0);
+}
+
+static void complete(void *op, int32_t status)
+{
+    keep(status);
+    real_host->op_complete(op, status);
+}
+
+static void complete_recv(void *op, int32_t status, uint64_t size, struct na_plugin_addr *source,
+                          uint32_t tag)
+{
+    keep(status);
+    real_host->op_complete_recv(op, status, size, source, tag);
+}
+
+static void cleanup(void)
+{
+    while (kept_count > 0)
+        real_host->mem_free(kept[--kept_count]);
+    if (real.cleanup != NULL)
+        real.cleanup();
+}
+#endif
+
+#if BROKEN_WHAT == STRAYS
+static int32_t send_expected(struct na_plugin_context *context, void *op, const void *buf,
+                             uint64_t size, void *data, struct na_plugin_addr *dest,
+                             uint32_t dest_id, uint32_t tag)
+{
+    if (atomic_fetch_add(&times, 1) == 0)
+        return real.msg_send_unexpected(context, op, buf, size, data, dest, dest_id, tag);
+    return real.msg_send_expected(context, op, buf, size, data, dest, dest_id, tag);
+}
+#endif
+
+#if BROKEN_WHAT == DEAF
+static struct na_plugin_context *late_context;
+static void *late_buf, *late_data, *_Atomic late_op;
+static uint64_t late_size;
+
+static int32_t recv_unexpected(struct na_plugin_context *context, void *op, void *buf,
+                               uint64_t size, void *data)
+{
+    if (gettid() == getpid())
+        return real.msg_recv_unexpected(context, op, buf, size, data);
+    late_context = context;
+    late_buf = buf;
+    late_size = size;
+    late_data = data;
+    atomic_store(&late_op, op);
+    return NA_PLUGIN_SUCCESS;
+}
+
+static int32_t poll_badly(struct na_plugin_context *context, uint32_t *done)
+{
+    void *op = atomic_exchange(&late_op, NULL);
+
+    if (op != NULL && real.msg_recv_unexpected(late_context, op, late_buf, late_size, late_data) !=
+                          NA_PLUGIN_SUCCESS)
+        real_host->op_complete(op, NA_PLUGIN_IO_ERROR);
+    return real.poll(context, done);
+}
+#endif
+
+#if BROKEN_WHAT == BOASTS
+static int32_t initialize(const struct na_plugin_init *init, struct na_host_class *host_class,
+                          struct na_plugin_class **class_p, struct na_plugin_class_info *info)
+{
+    const int32_t status = real.initialize(init, host_class, class_p, info);
+
+    if (status == NA_PLUGIN_SUCCESS)
+        info->capabilities |= NA_PLUGIN_CAP_FORWARD_PROG;
+    return status;
 }
 #endif
 
@@ -328,17 +442,27 @@ static int32_t addr_lookup(struct na_plugin_class *na_class, const char *name,
 static void change(void)
 {
 #if BROKEN_WHAT == LOSES || BROKEN_WHAT == TWICE || BROKEN_WHAT == LATE || \
-    BROKEN_WHAT == SILENT || BROKEN_WHAT == TOUCHES
+    BROKEN_WHAT == SILENT || BROKEN_WHAT == TOUCHES || BROKEN_WHAT == KEEPS
     host.op_complete = complete;
 #endif
 #if BROKEN_WHAT == TOUCHES
     plugin.op_size = real.op_size + 8;
 #endif
-#if BROKEN_WHAT == SOURCE || BROKEN_WHAT == TAGS
+#if BROKEN_WHAT == SOURCE || BROKEN_WHAT == TAGS || BROKEN_WHAT == COUNTS || BROKEN_WHAT == KEEPS
     host.op_complete_recv = complete_recv;
 #endif
-#if BROKEN_WHAT == SOURCE
+#if BROKEN_WHAT == SOURCE || BROKEN_WHAT == COUNTS
     plugin.initialize = initialize;
+#elif BROKEN_WHAT == BOASTS
+    plugin.initialize = initialize;
+    plugin.capabilities |= NA_PLUGIN_CAP_FORWARD_PROG;
+#elif BROKEN_WHAT == KEEPS
+    plugin.cleanup = cleanup;
+#elif BROKEN_WHAT == STRAYS
+    plugin.msg_send_expected = send_expected;
+#elif BROKEN_WHAT == DEAF
+    plugin.msg_recv_unexpected = recv_unexpected;
+    plugin.poll = poll_badly;
 #elif BROKEN_WHAT == PAST || BROKEN_WHAT == OVERRUN
     plugin.msg_recv_unexpected = recv_unexpected;
 #elif BROKEN_WHAT == LEAKS || BROKEN_WHAT == GROWS

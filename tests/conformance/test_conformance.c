@@ -47,6 +47,11 @@ static const struct broken broken[] = {
     {"fails", "msg.order", "call.poll"},
     {"silent", "death.recv", "death.recv"},
     {"nameless", "addr.malformed", "addr.malformed"},
+    {"strays", "recv.dropped", "recv.dropped"},
+    {"counts", "addr.sources", "addr.sources"},
+    {"keeps", "addr.sources", "addr.sources"},
+    {"deaf", "wait.thread.receive", "wait.thread.receive"},
+    {"boasts", "wait.forward", "wait.forward"},
 };
 
 #define BROKEN_COUNT (sizeof(broken) / sizeof(broken[0]))

@@ -23,6 +23,9 @@ static void serialized(void);
 static void deserialize_anything(void);
 static void set_remove(void);
 static void many(void);
+static void sources(void);
+static struct na_plugin_addr *receive_from(struct conf_end *end, struct conf_end *from,
+                                           uint64_t room, bool held);
 static uint32_t is_self(struct conf_end *end, struct na_plugin_addr *addr);
 static uint64_t serialize(struct conf_end *end, struct na_plugin_addr *addr, uint8_t *packed);
 
@@ -46,6 +49,9 @@ const struct conf_check conf_checks_address[] = {
     {411, "addr.remove", "An address that was set to be removed is freed, and may be met again",
      set_remove, 0},
     {412, "addr.many", "Looking up and freeing again keeps no memory", many, 0},
+    {413, "addr.sources",
+     "Sources that do not come back keep no memory, of messages that were too large neither",
+     sources, 0},
     {0, NULL, NULL, NULL, 0},
 };
 
@@ -353,6 +359,75 @@ static void many(void)
                  (unsigned long long) before, (unsigned long long) conf_host_allocations());
     conf_traffic_echo(&traffic, 100, 1);
     conf_traffic_close(&traffic);
+}
+
+/* From endpoints that come and go: what is kept of a source is kept once for each, unless the core
+ * says that it will not come back. */
+static void sources(void)
+{
+    const uint32_t times = conf_settings.fast ? 8 : 50, settled = 3;
+    struct na_plugin_addr *source;
+    struct conf_end end, other;
+    uint64_t before = 0;
+    int32_t status;
+
+    conf_load();
+    if (conf_plugin.table.addr_set_remove == NULL)
+        conf_skip("there is no addr_set_remove, and what is known of a peer may stay");
+    conf_open(&end, NULL);
+    for (uint32_t i = 0; i < times + settled; i++) {
+        if (i == settled)
+            before = conf_host_allocations();
+        status = conf_try_open(&other, NULL);
+        if (i == 0 && status != NA_PLUGIN_SUCCESS)
+            conf_skip("a second class in the process: %s", conf_status_name(status));
+        conf_require(status == NA_PLUGIN_SUCCESS, "class %u: %s", i, conf_status_name(status));
+        (void) receive_from(&end, &other, 99, false);
+        (void) receive_from(&end, &other, 99, true);
+        source = receive_from(&end, &other, 100, false);
+        conf_close(&other);
+        conf_require(conf_plugin.table.addr_set_remove(end.na_class, source) == NA_PLUGIN_SUCCESS,
+                     "addr_set_remove failed");
+        conf_addr_free(&end, source);
+        conf_progress_ms(5);
+    }
+    for (uint64_t until = conf_now_ms() + 500;
+         conf_host_allocations() >= before + times && conf_now_ms() < until;)
+        conf_progress();
+    conf_require(conf_host_allocations() < before + times,
+                 "%llu allocations became %llu after messages of %u more sources, all gone",
+                 (unsigned long long) before, (unsigned long long) conf_host_allocations(), times);
+    conf_close(&end);
+}
+
+/* 100 bytes for a receive with that much room; `held`: it is posted when they are there. Returns the
+ * source, unless they are too many. */
+static struct na_plugin_addr *receive_from(struct conf_end *end, struct conf_end *from,
+                                           uint64_t room, bool held)
+{
+    struct na_plugin_addr *addr = conf_lookup(from, end->address);
+    struct conf_op *op = conf_op_new(end), *send = conf_op_new(from);
+    const uint64_t header = conf_header(from, false);
+    struct conf_buffer in, out;
+
+    conf_buffer_get(&in, end, header + room, NA_PLUGIN_BUF_RECV, false);
+    conf_buffer_get(&out, from, header + 100, NA_PLUGIN_BUF_SEND, false);
+    if (!held)
+        conf_must_recv(end, 0, op, &in);
+    conf_must_send(from, 0, send, &out, header + 100, addr, 0, 3, false);
+    if (held) {
+        conf_progress_ms(5);
+        conf_must_recv(end, 0, op, &in);
+    }
+    conf_wait_ok(send, "a send");
+    conf_wait(op, "a receive");
+    conf_require(op->status == (room < 100 ? NA_PLUGIN_MSGSIZE : NA_PLUGIN_SUCCESS),
+                 "a receive of %llu bytes ended with %s for a message of 100",
+                 (unsigned long long) room, conf_status_name(op->status));
+    conf_addr_free(from, addr);
+    conf_buffer_put(&in);
+    conf_buffer_put(&out);
+    return op->source;
 }
 
 static uint32_t is_self(struct conf_end *end, struct na_plugin_addr *addr)

@@ -125,10 +125,11 @@ static void bounded(void)
     conf_traffic_close(&traffic);
 }
 
-/* The unexpected message is behind the expected ones: when it is here, so were they. */
+/* The unexpected message is behind the expected ones: when it is here, so were they. It has another
+ * size, so that one which comes in its place is found. */
 static void dropped(void)
 {
-    const uint64_t size = 40;
+    const uint64_t size = 40, behind = 200;
     struct conf_traffic traffic;
     struct conf_buffer buffer;
     struct conf_op *op;
@@ -136,14 +137,20 @@ static void dropped(void)
     conf_traffic_open(&traffic, CONF_PEER_COUNT, 0);
     conf_traffic_receive(&traffic, 2);
     conf_peer_send(&traffic.peer, CONF_PEER_SEND, &traffic.end, CONF_PEER_EXPECTED, 10, 24, 0);
-    conf_peer_send(&traffic.peer, CONF_PEER_SEND, &traffic.end, CONF_PEER_UNEXPECTED, 1, 24, 0);
-    conf_traffic_take(&traffic, 0, 24, false);
+    conf_peer_send(&traffic.peer, CONF_PEER_SEND, &traffic.end, CONF_PEER_UNEXPECTED, 1, behind, 0);
+    conf_traffic_wait_first(&traffic);
+    conf_require(traffic.receives[0]->size == conf_header(&traffic.end, false) + behind,
+                 "an unexpected receive has an expected message, of %llu bytes",
+                 (unsigned long long) traffic.receives[0]->size);
+    conf_traffic_take(&traffic, 0, behind, false);
     op = conf_op_new(&traffic.end);
     conf_buffer_get(&buffer, &traffic.end, conf_max_message(&traffic.end, true), NA_PLUGIN_BUF_RECV,
                     true);
     conf_must_recv_expected(&traffic.end, 0, op, &buffer, traffic.peer.addr, 0, 0);
     conf_progress_ms(50);
     conf_require(!conf_op_is_done(op), "a receive has the message that came before it was posted");
+    conf_require(!conf_traffic_first_is_done(&traffic),
+                 "one unexpected message was sent, and a second one came");
     conf_peer_send(&traffic.peer, CONF_PEER_SEND, &traffic.end, CONF_PEER_EXPECTED, 1, size, 0);
     conf_wait_ok(op, "an expected receive");
     conf_require(op->size == conf_header(&traffic.end, true) + size,

@@ -31,6 +31,9 @@ static void descriptor(void);
 static void quiet(void);
 static void thread(void);
 static void *send_later(void *arg);
+static void thread_receive(void);
+static void *receive_later(void *arg);
+static void forward(void);
 static void thread_transfer(void);
 static void *transfer_later(void *arg);
 static void transfer(void);
@@ -59,6 +62,10 @@ const struct conf_check conf_checks_wait[] = {
     {812, "wait.thread.transfer",
      "A transfer that another thread starts goes on although all others sleep", thread_transfer, 0},
     {813, "wait.queued", "A poll while sends wait for their peer returns at once", queued, 0},
+    {814, "wait.thread.receive",
+     "A receive that another thread posts gets a message that waits although all others sleep",
+     thread_receive, 0},
+    {815, "wait.forward", "Who says that it progresses without being polled does", forward, 0},
     {0, NULL, NULL, NULL, 0},
 };
 
@@ -282,7 +289,7 @@ static void quiet(void)
 struct starter {
     struct conf_end *end;
     struct conf_op *op;
-    struct conf_buffer out;
+    struct conf_buffer out; /* or in */
 };
 
 /* A transfer for another thread. */
@@ -337,6 +344,74 @@ static void *send_later(void *arg)
     (void) conf_send(starter->end, 0, starter->op, &starter->out, starter->out.size,
                      starter->end->self, 0, 1, false);
     return NULL;
+}
+
+/* The message is there before its receive. */
+static void thread_receive(void)
+{
+    struct starter starter;
+    struct conf_traffic traffic;
+    int notify = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+
+    conf_traffic_open(&traffic, CONF_PEER_ECHO, 4);
+    require_descriptor(&traffic.end);
+    conf_traffic_echo(&traffic, 10, 1);
+    conf_host_set_notify(notify);
+    starter.end = &traffic.end;
+    conf_buffer_get(&starter.out, &traffic.end, conf_header(&traffic.end, false) + 64,
+                    NA_PLUGIN_BUF_RECV, false);
+    for (int i = 0; i < 3; i++) {
+        uint64_t from;
+        pthread_t later;
+
+        conf_peer_send(&traffic.peer, CONF_PEER_START, &traffic.end, CONF_PEER_UNEXPECTED, 1, 64,
+                       0);
+        conf_progress_ms(50);
+        starter.op = conf_op_new(&traffic.end);
+        from = conf_now_ms();
+        conf_require(pthread_create(&later, NULL, receive_later, &starter) == 0, "no thread");
+        (void) sleep_until(&traffic.end, starter.op, notify);
+        conf_require(conf_now_ms() - from < SOON_MS, "it was noticed after %llu ms",
+                     (unsigned long long) (conf_now_ms() - from));
+        (void) pthread_join(later, NULL);
+        conf_addr_free(&traffic.end, starter.op->source);
+    }
+    conf_host_set_notify(-1);
+    conf_buffer_put(&starter.out);
+    conf_traffic_close(&traffic);
+    (void) close(notify);
+}
+
+static void *receive_later(void *arg)
+{
+    struct starter *starter = arg;
+
+    tool_clock_sleep_ms(100);
+    (void) conf_recv_unexpected(starter->end, 0, starter->op, &starter->out, starter->out.size);
+    return NULL;
+}
+
+/* Nobody polls from the moment on at which the peer begins to send. */
+static void forward(void)
+{
+    const unsigned int limit_ms = 1000 * conf_patience;
+    struct conf_peer_reply reply;
+    struct conf_traffic traffic;
+
+    conf_traffic_open(&traffic, CONF_PEER_ECHO, 4);
+    if ((traffic.end.info.capabilities & NA_PLUGIN_CAP_FORWARD_PROG) == 0)
+        conf_skip("it does not say so");
+    conf_traffic_echo(&traffic, 10, 1);
+    conf_traffic_receive(&traffic, 4);
+    send_after(&traffic, 100);
+    for (uint64_t until = tool_clock_ns() + limit_ms * (TOOL_NS_PER_S / 1000);
+         !conf_traffic_first_is_done(&traffic) && tool_clock_ns() < until;)
+        tool_clock_sleep_ms(1);
+    conf_require(conf_traffic_first_is_done(&traffic),
+                 "without a poll a message has not arrived in %u ms", limit_ms);
+    conf_traffic_take(&traffic, 0, 64, false);
+    conf_peer_finish(&traffic.peer, &reply);
+    conf_traffic_close(&traffic);
 }
 
 /* What a transfer starts with does not take all of it: somebody has to go on. */
