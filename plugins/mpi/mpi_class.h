@@ -28,6 +28,8 @@
 #define MPI_MAX_FRAME        UINT64_C(65536)
 #define MPI_PIECE            (UINT32_C(256) << 10)
 #define MPI_WINDOW           4u
+#define MPI_PIECE_EAGER      (UINT32_C(60) << 10) /* between jobs: decision 11 */
+#define MPI_WINDOW_EAGER     16u
 #define MPI_SHARED_RECEIVES  8u  /* posted for all peers together */
 #define MPI_LINK_RECEIVES    2u  /* and for each that has a communicator of its own */
 #define MPI_SYNC_EVERY       8u  /* of so many frames to a peer one waits until it is received */
