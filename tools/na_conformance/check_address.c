@@ -400,8 +400,8 @@ static void sources(void)
     conf_close(&end);
 }
 
-/* 100 bytes for a receive with that much room; `held`: it is posted when they are there. Returns the
- * source, unless they are too many. */
+/* 100 bytes for a receive with that much room; `held`: it is posted when they are there. Returns
+ * the source, unless they are too many. */
 static struct na_plugin_addr *receive_from(struct conf_end *end, struct conf_end *from,
                                            uint64_t room, bool held)
 {
