@@ -365,7 +365,7 @@ static void many(void)
  * says that it will not come back. */
 static void sources(void)
 {
-    const uint32_t times = conf_settings.fast ? 8 : 50, settled = 3;
+    const uint32_t times = conf_settings.fast ? 5 : 50, settled = 2;
     struct na_plugin_addr *source;
     struct conf_end end, other;
     uint64_t before = 0;
