@@ -44,10 +44,13 @@ without_comments() {
 # Today's headers and the frozen ones have the same values, as far as their minor has them, in C and
 # in C++.
 check_layout() {
-    local include source flags
+    local include util source flags
     for include in "$root/sdk/include" "$here"/v*/include; do
-        flags="-fsyntax-only -I$include -DLAYOUT_MINOR=$(release_minor "$include")"
+        util=${include%/include}/dropin
+        [ "$include" != "$root/sdk/include" ] || util=$root/dropin/include
+        flags="-fsyntax-only -I$include -I$util -DLAYOUT_MINOR=$(release_minor "$include")"
         for source in "$here"/layout_*.c; do
+            [[ $source != */layout_util.c || -d $util ]] || continue # no part of that release
             "$CC" -std=c11 $flags "$source" && "$CXX" -x c++ -std=c++17 $flags "$source" ||
                 fail "${include#"$root/"} does not have the layout that ${source##*/} states"
         done
@@ -69,14 +72,14 @@ release_minor() {
 # has a version of its own. Headers that no release had are not held to anything yet.
 check_layout_is_complete() {
     local header struct members stated
-    for header in "$here"/v*/include/*.h; do
-        header=$(basename "$header")
-        [[ $header != mercury_header.h && $header != mercury_core_header.h ]] || continue
+    for header in "$here"/v*/include/*.h "$root"/dropin/include/*.h; do
+        [[ $header == */dropin/* ]] || header=$root/sdk/include/$(basename "$header")
+        [[ $header != */mercury_header.h && $header != */mercury_core_header.h ]] || continue
         while read -r struct members; do
             stated=$(cat "$here"/layout_*.c | grep -c "^AT($struct," || true)
             [ "$stated" -eq "$members" ] ||
-                fail "$header: struct $struct has $members members, layout_*.c states $stated"
-        done < <(without_comments "$root/sdk/include/$header" | awk '
+                fail "${header##*/}: struct $struct has $members members, layout_*.c states $stated"
+        done < <(without_comments "$header" | awk '
             /^(typedef )?struct [a-z0-9_]+ \{$/ { name = $(NF - 1); count = 0 }
             name != "" { count += gsub(/;/, ";") }
             /^\}/ && name != "" { print name, count - 1; name = "" }')
@@ -85,24 +88,33 @@ check_layout_is_complete() {
 
 check_symbols() {
     local name file symbols
+    add_util "$1"
     for name in $libraries; do
         file=$(library "$1" "$name")
         for symbols in "$here"/v*/"$name.symbols" "$baseline/$name.symbols"; do
+            [[ $symbols != *'*'* ]] || continue # no release had this library
             comm -23 "$symbols" <(exported "$file") | sed 's/^/    dropped: /' | grep . &&
                 fail "lib$name.so does not export what ${symbols#"$root/"} lists"
         done
         comm -13 "$baseline/$name.symbols" <(exported "$file") | sed 's/^/    added: /' | grep . &&
             fail "lib$name.so exports more than the baseline; if it is to: scripts/abi.sh update"
     done
-    diff -u "$root/packaging/debian/libamalgam1.symbols" <(debian_symbols) ||
-        fail "packaging/debian/libamalgam1.symbols is not the baseline's: scripts/abi.sh update"
-    finish "$(cat "$baseline"/*.symbols | wc -l) symbols"
+    debian_packages check_debian
+    finish "$(for name in $libraries; do cat "$baseline/$name.symbols"; done | wc -l) symbols of" \
+        "$libraries"
+}
+
+# Usage: check_debian <symbols file> <package> <library>...
+check_debian() {
+    diff -u "$1" <(debian_symbols "${@:2}") ||
+        fail "${1#"$root/"} is not the baseline's: scripts/abi.sh update"
 }
 
 # What abidiff reports without additions is a break; what only additions cause is for update.sh.
 check_types() {
     local name file dir
     need_abigail
+    add_util "$1"
     dir=$(mktemp -d)
     trap "rm -rf '$dir'" EXIT
     for name in $libraries; do

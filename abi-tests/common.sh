@@ -6,7 +6,7 @@ export LC_ALL=C
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/.." && pwd)
 baseline="$here/baseline"
-libraries="amalgam-na amalgam-hg"
+libraries="amalgam-na amalgam-hg" # and amalgam-util, see add_util
 CC=${CC:-cc} CXX=${CXX:-c++} NM=${NM:-nm} READELF=${READELF:-readelf}
 failures=0
 
@@ -49,6 +49,11 @@ library() {
     printf '%s/lib%s.so' "$1" "$2"
 }
 
+# Usage: add_util <folder>; the utilities are among the libraries where they are built.
+add_util() {
+    [ ! -f "$1/libamalgam-util.so" ] || libraries+=" amalgam-util"
+}
+
 # Usage: exported <file>; prints <name>@@<version>, sorted. Version nodes are no symbols.
 exported() {
     "$NM" -D --defined-only "$1" | awk '$2 != "A" { print $NF }' | sort
@@ -57,11 +62,14 @@ exported() {
 # Usage: described <file> <output>; what the library offers, as abigail's XML. Nothing in it is of
 # this machine or this tree; what the public headers do not show is opaque.
 described() {
-    abidw --headers-dir "$root/sdk/include" --drop-private-types --exported-interfaces-only \
+    local headers=sdk/include
+    [[ $2 != *amalgam-util* ]] || headers=dropin/include
+    abidw --headers-dir "$root/$headers" --drop-private-types --exported-interfaces-only \
         --no-corpus-path --no-comp-dir-path --no-show-locs --no-parameter-names \
         --no-architecture --no-elf-needed --no-write-default-sizes --type-id-style hash \
         --out-file "$2" "$1"
-    sed -i -E "s|( path=')[^']*/(sdk/)|\1\2|; s|language='LANG_C[0-9]*'|language='LANG_C11'|" "$2"
+    sed -i -E "s|( path=')[^']*/((sdk\|dropin)/)|\1\2|
+        s|language='LANG_C[0-9]*'|language='LANG_C11'|" "$2"
 }
 
 # Usage: compared <option or ""> <old> <new>; abidiff, with what may grow left out.
@@ -69,13 +77,21 @@ compared() {
     abidiff ${1:+"$1"} --suppressions "$here/grows.suppr" "$2" "$3"
 }
 
-# The symbols file of the Debian packages. The version there is that of the release that had the
-# symbol first, which is the number in its version node.
+# Usage: debian_packages <function>; calls it with each package's symbols file, its name and what
+# it has.
+debian_packages() {
+    "$1" "$root/packaging/debian/libamalgam1.symbols" libamalgam1 amalgam-na amalgam-hg
+    "$1" "$root/packaging/debian/libamalgam-util1.symbols" libamalgam-util1 amalgam-util
+}
+
+# Usage: debian_symbols <package> <library>...; the symbols file of the package. The version there
+# is that of the release that had the symbol first, which is the number in its version node.
 debian_symbols() {
-    local name symbols
-    for name in $libraries; do
+    local package=$1 name symbols
+    shift
+    for name in "$@"; do
         symbols="$baseline/$name.symbols"
-        echo "lib$name.so.1 libamalgam1 #MINVER#"
+        echo "lib$name.so.1 $package #MINVER#"
         { cat "$symbols" && sed -E 's/.*@@(.*)/\1@@\1/' "$symbols"; } | sort -u |
             sed -E 's/^(.*)@@(.*_([0-9.]+))$/ \1@\2 \3/'
     done

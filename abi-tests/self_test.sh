@@ -83,6 +83,13 @@ broken_libraries() {
         's/^local:/local:\n    NA_Cleanup;/' sdk/na.map
     broken "symbols moved to another version" symbols "dropped: NA_Cleanup@@AMALGAM_NA_1.0" \
         's/AMALGAM_NA_1.0/AMALGAM_NA_1.9/' sdk/na.map
+    broken "a symbol of the utilities dropped" symbols "dropped: hg_poll_wait@@AMALGAM_UTIL_1.0" \
+        's/^local:/local:\n    hg_poll_wait;/' dropin/util.map
+    broken "a member of the utilities widened" types "hg_poll_event" \
+        's/^    uint32_t events;/    uint64_t events;/' dropin/include/mercury_poll.h
+    broken "a member of the utilities moved" layout "offset of hg_log_outlet.state" \
+        '/^    enum hg_log_state state;/{h;d};/^    enum hg_log_level level;/{G}' \
+        dropin/include/mercury_log.h
     broken "a function added, and not to the baseline" symbols "added: NA_More@@AMALGAM_NA_1.0" \
         "$addition" sdk/src/na/version.c
 }
@@ -107,14 +114,15 @@ updates() {
 copy_and_configure() {
     rm -rf "$tree" "$build" "$later"
     mkdir -p "$tree/plugins" "$tree/packaging" "$later"
-    cp -rL "$root"/{CMakeLists.txt,LICENSE,cmake,sdk,abi-tests} "$tree/"
+    cp -rL "$root"/{CMakeLists.txt,LICENSE,cmake,sdk,dropin,abi-tests} "$tree/"
     cp -rL "$root/packaging/debian" "$tree/packaging/"
     touch "$tree/plugins/CMakeLists.txt"
     freeze_today
     "${CMAKE:-cmake}" -S "$tree" -B "$build" -G Ninja -DCMAKE_C_COMPILER="$CC" \
-        -DCMAKE_BUILD_TYPE=Debug -DAMALGAM_BUILD_TESTS=OFF -DAMALGAM_BUILD_TOOLS=OFF >"$log" 2>&1 ||
+        -DCMAKE_BUILD_TYPE=Debug -DAMALGAM_BUILD_TESTS=OFF -DAMALGAM_BUILD_TOOLS=OFF \
+        -DAMALGAM_BUILD_MERCURY=ON >"$log" 2>&1 ||
         give_up "the copy cannot be configured"
-    "${CMAKE:-cmake}" --build "$build" --target amalgam-na amalgam-hg >"$log" 2>&1 ||
+    "${CMAKE:-cmake}" --build "$build" --target amalgam-na amalgam-hg amalgam-util >"$log" 2>&1 ||
         give_up "the copy does not build"
 }
 
@@ -125,6 +133,7 @@ freeze_today() {
     [ -d "$tree/abi-tests/v$release" ] || {
         mkdir "$tree/abi-tests/v$release"
         cp -r "$tree/sdk/include" "$tree/abi-tests/v$release/"
+        cp -r "$tree/dropin/include" "$tree/abi-tests/v$release/dropin"
     }
 }
 
@@ -189,7 +198,7 @@ allowed() {
 # Usage: undo <check> <file>; what is in the core is built together with the next change to it.
 undo() {
     cp "$root/$2" "$tree/$2"
-    [[ $2 != */mercury* ]] || rebuild "$1" "$2" || fail "$2 cannot be undone"
+    [[ $2 != */mercury* && $2 != dropin/* ]] || rebuild "$1" "$2" || fail "$2 cannot be undone"
 }
 
 # Usage: rebuild <check> <file>...; what the check looks at, and the file is in.
@@ -197,6 +206,7 @@ rebuild() {
     local target=amalgam-na
     case $1 in symbols | types) ;; *) return 0 ;; esac
     [[ $2 != */mercury* ]] || target=amalgam-hg
+    [[ $2 != dropin/* ]] || target=amalgam-util
     "${CMAKE:-cmake}" --build "$build" --target "$target" >"$log" 2>&1 || {
         cat "$log"
         return 1

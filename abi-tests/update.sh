@@ -10,6 +10,7 @@ main() {
     local name
     [ $# -eq 1 ] || { sed -n 's/^#     //p' "$0" >&2 && exit 2; }
     (need_abigail) || exit 1
+    add_util "$1"
     dir=$(mktemp -d)
     trap 'rm -rf "$dir"' EXIT
     for name in $libraries; do
@@ -17,9 +18,14 @@ main() {
     done
     if [ "$failures" -eq 0 ]; then
         cp "$dir"/*.abi "$dir"/*.symbols "$baseline/"
-        debian_symbols >"$root/packaging/debian/libamalgam1.symbols"
+        debian_packages write_debian
     fi
-    finish "baseline and symbols files"
+    finish "baseline and symbols files of $libraries"
+}
+
+# Usage: write_debian <symbols file> <package> <library>...
+write_debian() {
+    debian_symbols "${@:2}" >"$1"
 }
 
 # Usage: describe_and_compare <name> <file>

@@ -13,6 +13,17 @@ die() {
 name=$1
 case $name in
 template) die "that is its name" ;;
+na_plugin*) die "the names that $name would get are those of the SDK's na_plugin.h" ;;
+na) die "na+sm would no longer be found: the class name na is that of Amalgam's na_sm.so" ;;
+bmi | fault | mpi | mpich | ofi | sm | ucx) die "na_$name.so is a plugin of Amalgam's" ;;
+eventfd | pthread | so | timespec) die "the system's headers have names that begin with ${name}_" ;;
+packed) die "src/memory.c has names that begin with PACKED_" ;;
+auto | break | case | char | const | continue | default | do | double | else | enum | extern | \
+    float | for | goto | if | inline | int | long | register | restrict | return | short | \
+    signed | sizeof | static | struct | switch | typedef | union | unsigned | void | volatile | \
+    while | alignas | alignof | bool | constexpr | false | nullptr | static_assert | \
+    thread_local | true | typeof)
+    die "'$name' is a word of C" ;;
 [a-z]*) ;;
 *) die "'$name' does not begin with a lower-case letter" ;;
 esac

@@ -32,8 +32,9 @@ usage() {
 build_libraries() {
     mkdir -p "$build"
     cmake -S . -B "$build" -G Ninja -DCMAKE_C_COMPILER=$CC -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-        -DAMALGAM_BUILD_TESTS=OFF -DAMALGAM_BUILD_TOOLS=OFF >"$build/log" &&
-        cmake --build "$build" -j "$jobs" --target amalgam-na amalgam-hg -- --quiet
+        -DAMALGAM_BUILD_TESTS=OFF -DAMALGAM_BUILD_TOOLS=OFF -DAMALGAM_BUILD_MERCURY=ON \
+        >"$build/log" &&
+        cmake --build "$build" -j "$jobs" --target amalgam-na amalgam-hg amalgam-util -- --quiet
 }
 
 check() {
@@ -54,6 +55,7 @@ freeze() {
     check || die "a release starts from a tree whose checks pass"
     mkdir -p "$folder"
     cp -r sdk/include "$folder/include"
+    cp -r dropin/include "$folder/dropin"
     cp abi-tests/baseline/*.symbols "$folder/"
     # A tag by its name, anything else by its number.
     if git show-ref --verify --quiet "refs/tags/$2"; then

@@ -89,6 +89,20 @@ static inline const char *NA_MPI_Get_port_name(na_class_t *na_class)
     return begin + strlen("+dynamic://");
 }
 
+/**
+ * Prepare the interfaces of a Cray Aries network for the job. No transport here needs that: over
+ * MPI, the MPI library sees to its network. For programs that call it without asking for
+ * NA_MPI_HAS_GNI_SETUP, which is not defined.
+ *
+ * \return NA_OPNOTSUPPORTED
+ *
+ * Any thread. \since 1.1
+ */
+static inline na_return_t NA_MPI_Gni_job_setup(void)
+{
+    return NA_OPNOTSUPPORTED;
+}
+
 #    ifdef __cplusplus
 }
 #    endif

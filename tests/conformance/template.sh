@@ -13,6 +13,28 @@ diff -r "$AMALGAM_SOURCE_DIR/plugin-template" "$AMALGAM_DATADIR/plugin-template"
     fail "the template that is installed is not the one of the tree"
 cp -r "$AMALGAM_DATADIR/plugin-template" "$copy"
 "$copy/rename.sh" Mine >/dev/null 2>&1 && fail "rename.sh takes the name 'Mine'"
+# Usage: refuses <name> <why, in part>; it says so in one line.
+refuses() {
+    local said
+    said=$("$copy/rename.sh" "$1" 2>&1) && fail "rename.sh takes the name $1"
+    [[ $said == *"$2"* && $said != *$'\n'* ]] || fail "rename.sh does not say why not $1: $said"
+}
+for plugin in "$AMALGAM_LIBDIR"/amalgam/abi-*/na_*.so; do
+    plugin=$(basename "$plugin" .so)
+    refuses "${plugin#na_}" "a plugin of Amalgam's"
+done
+while read -r name why; do
+    refuses "$name" "$why"
+done <<'END'
+na_plugin the SDK's na_plugin.h
+na_plugin_io the SDK's na_plugin.h
+na na+sm
+pthread the system's headers
+so the system's headers
+packed src/memory.c
+int a word of C
+while a word of C
+END
 "$copy/rename.sh" mine || fail "rename.sh ended with $?"
 "$copy/rename.sh" other >/dev/null 2>&1 && fail "rename.sh renames twice"
 while read -r line; do

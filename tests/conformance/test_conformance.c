@@ -7,9 +7,11 @@
 #include "tools/tool_run.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -127,6 +129,24 @@ static void a_report_follows_the_protocol(void **state)
     assert_non_null(strstr(run.out, "--fast"));
 }
 
+/* Ended while a check runs that takes much longer than this test: it has its process. */
+static void an_interrupted_run_bails_out(void **state)
+{
+    pid_t check;
+
+    (void) state;
+    tool_run_start(&run, tool, "--plugin", sound, "--init", "na+sm", "--tap", "--only",
+                   "cancel.race", NULL);
+    for (int i = 0; i < 20000 && tool_children(run.pid, &check, 1) == 0; i++)
+        (void) usleep(1000);
+    assert_int_equal(kill(run.pid, SIGTERM), 0);
+    tool_run_wait(&run, 60);
+    assert_int_equal(run.code, 128 + SIGTERM);
+    assert_non_null(strstr(run.out, "\nnot ok 1 - 709 cancel.race: "));
+    assert_null(strstr(run.out, "\nok "));
+    assert_non_null(strstr(run.out, "\nBail out! Ended by signal 15"));
+}
+
 static void checks_are_listed_with_numbers_of_their_own(void **state)
 {
     struct json_object *list;
@@ -170,9 +190,10 @@ static void wrong_command_lines_are_told_from_failures(void **state)
 
 int main(int argc, char **argv)
 {
-    struct CMUnitTest tests[BROKEN_COUNT + 4] = {
+    struct CMUnitTest tests[BROKEN_COUNT + 5] = {
         cmocka_unit_test(the_plugin_behind_them_passes),
         cmocka_unit_test(a_report_follows_the_protocol),
+        cmocka_unit_test(an_interrupted_run_bails_out),
         cmocka_unit_test(checks_are_listed_with_numbers_of_their_own),
         cmocka_unit_test(wrong_command_lines_are_told_from_failures),
     };
@@ -184,9 +205,9 @@ int main(int argc, char **argv)
     sound = argv[2];
     folder = argv[3];
     for (size_t i = 0; i < BROKEN_COUNT; i++) {
-        tests[4 + i] = each;
-        tests[4 + i].name = broken[i].name;
-        tests[4 + i].initial_state = (void *) (uintptr_t) &broken[i];
+        tests[5 + i] = each;
+        tests[5 + i].name = broken[i].name;
+        tests[5 + i].initial_state = (void *) (uintptr_t) &broken[i];
     }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -148,6 +148,7 @@ static int run_forked(void)
 
     end_open(&end, init_string, NULL);
     TEST_REQUIRE(NA_MPI_Get_port_name(end.na_class) == NULL);
+    TEST_REQUIRE(NA_MPI_Gni_job_setup() == NA_OPNOTSUPPORTED);
     pid = fork();
     if (pid == 0)
         _exit(refused(NULL, "before this process was forked"));

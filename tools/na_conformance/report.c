@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/tool_json.h"
+#include "common/tool_signal.h"
 #include "na_conformance/load.h"
 
 static void print_line(const struct conf_result *result);
@@ -106,18 +107,23 @@ static void print_tap(const struct conf_results *results)
                   conf_settings.fast ? ", --fast: fewer races and messages" : "");
     for (size_t i = 0; i < results->count; i++) {
         const struct conf_result *result = &results->items[i];
+        const bool failed = result->outcome == CONF_FAIL || result->interrupted;
 
         if (!result->wanted || result->outcome == CONF_NONE)
             continue;
-        (void) printf("%s %u - %u %s: %s", result->outcome == CONF_FAIL ? "not ok" : "ok", ++number,
+        (void) printf("%s %u - %u %s: %s", failed ? "not ok" : "ok", ++number,
                       result->check->number, result->check->id, result->check->text);
-        if (result->outcome == CONF_SKIP)
+        if (result->outcome == CONF_SKIP && !failed)
             (void) printf(" # SKIP ");
         else if (result->reason[0] != '\0')
             (void) printf("\n# ");
         print_text(result->reason);
         (void) printf("\n");
     }
+    /* A reader would take what is missing for a short plan that went well. */
+    if (tool_signal_received() != 0)
+        (void) printf("Bail out! Ended by signal %d (%s)\n", tool_signal_received(),
+                      strsignal(tool_signal_received()));
 }
 
 static bool print_json(const struct conf_results *results)

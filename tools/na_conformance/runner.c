@@ -192,7 +192,8 @@ static void judge(struct conf_result *result, bool ended, int status, unsigned i
 
     result->outcome = (enum conf_outcome) atomic_load(&conf_shared->check.outcome);
     (void) snprintf(result->reason, sizeof(result->reason), "%s", conf_shared->check.reason);
-    if (!ended && tool_signal_received() != 0) {
+    result->interrupted = !ended && tool_signal_received() != 0;
+    if (result->interrupted) {
         result->outcome = CONF_SKIP;
         (void) snprintf(result->reason, sizeof(result->reason), "it was interrupted");
     } else if (!ended) {

@@ -15,7 +15,8 @@
 struct conf_result {
     const struct conf_check *check;
     bool wanted;
-    bool left_out; /* by --skip */
+    bool left_out;    /* by --skip */
+    bool interrupted; /* by a signal, while it ran; it then counts as skipped */
     enum conf_outcome outcome;
     char reason[CONF_REASON_SIZE]; /* why it failed or was skipped, or a note */
     double seconds;
