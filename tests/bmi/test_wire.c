@@ -332,6 +332,42 @@ static void test_early_flood(void **state)
     (void) close(fd);
 }
 
+/* Messages of a class that nobody asks for take no room of others, however many come. */
+static void test_unknown_class(void **state)
+{
+    static uint8_t data[WIRE_HEADER_SIZE + WIRE_EAGER_MAX];
+    const struct wire_header unknown = {
+        .mode = WIRE_UNEXPECTED, .size = WIRE_EAGER_MAX, .class = 1};
+    struct side *side = *state;
+    struct BMI_unexpected_info info;
+    int fd = socket_connect(side), classes = 1;
+    double end = seconds() + 10;
+    uint64_t left = 2 * TCP_UNEXPECTED_SOFT / sizeof(data);
+    size_t at = 0;
+
+    BMI_instance_use(side->instance);
+    assert_int_equal(BMI_set_info(0, BMI_CLASSES, &classes), 0);
+    wire_encode(data, &unknown);
+    while (left != 0 && seconds() < end) {
+        ssize_t size = send(fd, data + at, sizeof(data) - at, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+        at += size > 0 ? (size_t) size : 0;
+        if (at == sizeof(data)) {
+            at = 0;
+            left--;
+        }
+        sides_progress(side, NULL);
+    }
+    assert_int_equal(left, 0);
+    message_send(fd, WIRE_UNEXPECTED, 5, "known", 5);
+    info = sides_wait_unexpected(side, NULL);
+    assert_int_equal(info.tag, 5);
+    assert_memory_equal(info.buffer, "known", 5);
+    BMI_instance_use(side->instance);
+    (void) BMI_unexpected_free(info.addr, info.buffer);
+    (void) close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -343,6 +379,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_impostor, setup, teardown),
         cmocka_unit_test_setup_teardown(test_noise, setup, teardown),
         cmocka_unit_test_setup_teardown(test_early_flood, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_unknown_class, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -112,6 +112,12 @@ static void a_subsystem_has_a_level_of_its_own(void **state)
     }
     NA_Set_log_level("error");
     assert_false(NA_Log_enabled(NA_LOG_LEVEL_WARNING, "na_sm"));
+    log_last[0] = '\0';
+    NA_Set_log_level("warning,na_sm=error,hg=info");
+    assert_string_equal(log_last, "");
+    NA_Set_log_level("warning,hg=info,sm=debug,na_sm=error");
+    assert_non_null(strstr(log_last, "\"sm\" is unknown"));
+    assert_true(NA_Log_enabled(NA_LOG_LEVEL_INFO, "hg"));
 }
 
 /* From the environment as it is now, and from a file that it names. */
@@ -137,6 +143,15 @@ static void settings_are_read_again(void **state)
     assert_true(NA_Log_enabled(NA_LOG_LEVEL_DEBUG, "hg"));
     assert_true(NA_Log_enabled(NA_LOG_LEVEL_INFO, "na"));
     assert_false(NA_Log_enabled(NA_LOG_LEVEL_DEBUG, "na"));
+    file = fopen(name, "w");
+    assert_non_null(file);
+    (void) fprintf(file, "none");
+    for (int i = 0; i < 100; i++)
+        (void) fprintf(file, ",hg=none");
+    (void) fclose(file);
+    NA_Log_reload();
+    assert_non_null(strstr(log_last, "is longer than"));
+    assert_true(NA_Log_enabled(NA_LOG_LEVEL_DEBUG, "hg"));
     (void) unlink(name);
     NA_Log_reload();
     assert_non_null(strstr(log_last, "cannot be read"));

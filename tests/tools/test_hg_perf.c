@@ -101,12 +101,22 @@ static void rpc_says_what_the_memory_of_each_context_is(void **state)
 
 static void bulk_measures_pull_and_push(void **state)
 {
+    struct json_object *object;
+    double each;
+
     (void) state;
     tool_run(&run, hg_perf, TEST_INIT, "bulk", "--size", "1M", "--seconds", "0.2", "--json");
     (void) json_object_put(sane_result());
     tool_run(&run, hg_perf, TEST_INIT, "bulk", "--push", "--size", "100001", "--in-flight", "4",
              "--seconds", "0.2", "--json");
     (void) json_object_put(sane_result());
+    /* The bytes of an RPC are those of all its transfers. */
+    tool_run(&run, hg_perf, TEST_INIT, "bulk", "--transfers", "10", "--size", "64k", "--seconds",
+             "0.2", "--json");
+    object = sane_result();
+    each = tool_json_number(object, "bandwidth_MBps") / tool_json_number(object, "rate_per_s");
+    assert_true(each > 0.655 && each < 0.656);
+    (void) json_object_put(object);
 }
 
 /* The median of a quantity is between the least and the most of its rounds. */

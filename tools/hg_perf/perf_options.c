@@ -45,6 +45,7 @@ static const char help_text[] =
     "    --clients N        origin endpoints (default 1); prints what the memory of a peer is\n"
     "    --processes N      processes they are in (default: one each, at most 16)\n"
     "    --push             bulk: the target writes to the origin\n"
+    "    --transfers N      bulk: transfers of each RPC, one after the other (default 1)\n"
     "    --op OP            na: message (default), put or get\n"
     "    --with-limits      measure the limits, too, for as long again, in rounds that take turns\n"
     "                       with this measurement's; the ratios are medians of the rounds'. Busy\n"
@@ -85,6 +86,7 @@ enum option_id {
     OPTION_CLIENTS,
     OPTION_PROCESSES,
     OPTION_PUSH,
+    OPTION_TRANSFERS,
     OPTION_OP,
     OPTION_WITH_LIMITS,
     OPTION_BIND,
@@ -108,6 +110,7 @@ static const struct option long_options[] = {
     {"clients", required_argument, NULL, OPTION_CLIENTS},
     {"processes", required_argument, NULL, OPTION_PROCESSES},
     {"push", no_argument, NULL, OPTION_PUSH},
+    {"transfers", required_argument, NULL, OPTION_TRANSFERS},
     {"op", required_argument, NULL, OPTION_OP},
     {"with-limits", no_argument, NULL, OPTION_WITH_LIMITS},
     {"bind", required_argument, NULL, OPTION_BIND},
@@ -145,6 +148,7 @@ static const struct {
     {OPTION_SIZE, MODES_TARGET | MODE(PERF_LIMITS)},
     {OPTION_IN_FLIGHT, MODES_TARGET},
     {OPTION_PUSH, MODE(PERF_BULK)},
+    {OPTION_TRANSFERS, MODE(PERF_BULK)},
     {OPTION_OP, MODE(PERF_NA)},
     {OPTION_WITH_LIMITS, MODES_TARGET},
     {OPTION_TARGET, MODES_TARGET | MODE(PERF_SWEEP)},
@@ -203,6 +207,7 @@ static void options_default(struct perf_options *options)
     options->init = "na+sm";
     options->output = "hg_perf-sweep";
     options->in_flight = 1;
+    options->transfers = 1;
     options->threads = 1;
     options->clients = 1;
     options->address_fd = -1;
@@ -251,6 +256,8 @@ static bool option_apply_number(struct perf_options *options, int id, const char
         return tool_parse_size("--size", value, 1, PERF_SIZE_MAX, &options->size);
     case OPTION_IN_FLIGHT:
         return tool_parse_uint("--in-flight", value, 1, PERF_IN_FLIGHT_MAX, &options->in_flight);
+    case OPTION_TRANSFERS:
+        return tool_parse_uint("--transfers", value, 1, PERF_TRANSFERS_MAX, &options->transfers);
     case OPTION_SECONDS:
         return tool_parse_seconds("--seconds", value, 0.01, 86400, &options->seconds);
     case OPTION_THREADS:

@@ -16,6 +16,7 @@
 #define PERF_RPC_SIZE_MAX  (UINT64_C(64) << 20)
 #define PERF_RPC_SIZE_MIN  8U
 #define PERF_IN_FLIGHT_MAX 4096U
+#define PERF_TRANSFERS_MAX 65536U
 #define PERF_CLIENTS_MAX   4096U
 #define PERF_THREADS_MAX   64U
 
@@ -49,6 +50,7 @@ struct perf_options {
     const char *output;      /* sweep: beginning of the names of the files it writes */
     uint64_t size;           /* payload bytes; 0: the mode's default */
     unsigned int in_flight;  /* operations that one thread keeps outstanding */
+    unsigned int transfers;  /* bulk: of each RPC */
     unsigned int threads;    /* origin threads of one client, and target threads */
     unsigned int clients;    /* origin endpoints */
     unsigned int processes;  /* origin processes; 0: chosen from clients */

@@ -291,6 +291,7 @@ static hg_return_t slot_open(const struct origin *origin, const struct origin_cl
     slot->payload.capacity = size;
     slot->bulk_in.handle = slot->bulk;
     slot->bulk_in.size = size;
+    slot->bulk_in.transfers = options->transfers;
     slot->bulk_in.push = options->push;
     slot->bulk_in.verify = true;
     return ret;

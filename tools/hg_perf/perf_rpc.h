@@ -17,9 +17,10 @@ struct perf_payload {
 };
 
 /* Input of the bulk RPC: the target moves size bytes between the descriptor and a buffer of its
- * own, then answers. verify asks it to compare what it pulled with the pattern of seed. */
+ * own, transfers times, one after the other, then answers. verify asks it to compare what it pulled
+ * last with the pattern of seed. */
 MERCURY_GEN_PROC(perf_bulk_in_t, ((hg_bulk_t) (handle))((uint64_t) (size))((uint64_t) (seed))(
-                                     (uint8_t) (push))((uint8_t) (verify)))
+                                     (uint32_t) (transfers))((uint8_t) (push))((uint8_t) (verify)))
 
 /* Output of the bulk RPC: an hg_return_t. */
 MERCURY_GEN_PROC(perf_bulk_out_t, ((uint32_t) (result)))

@@ -390,7 +390,8 @@ static void result_add_round(const struct run *run, struct perf_result *result)
     result->count = result->latency.count;
     result->seconds += seconds;
     perf_series_add(&result->rate_per_s, rate);
-    perf_series_add(&result->bandwidth_MBps, rate * (double) run->options->size / 1e6);
+    perf_series_add(&result->bandwidth_MBps,
+                    rate * (double) run->options->transfers * (double) run->options->size / 1e6);
     perf_series_add(&result->latency_p50_us,
                     latency != NULL ? tool_histogram_quantile(latency, 0.5) / 1000 : NAN);
     free(latency);

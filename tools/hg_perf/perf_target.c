@@ -37,6 +37,7 @@ struct target_transfer {
     struct target_buffer *buffer;
     hg_handle_t handle;
     perf_bulk_in_t in;
+    uint32_t done;
 };
 
 struct target {
@@ -58,6 +59,7 @@ static void *target_loop(void *arg);
 static hg_return_t target_echo(hg_handle_t handle);
 static hg_return_t target_bulk(hg_handle_t handle);
 static hg_return_t target_bulk_start(struct target *target, struct target_transfer *transfer);
+static hg_return_t target_bulk_move(struct target_transfer *transfer);
 static hg_return_t target_bulk_done(const struct hg_cb_info *info);
 static void target_bulk_end(struct target *target, struct target_transfer *transfer,
                             hg_return_t result);
@@ -220,7 +222,6 @@ static hg_return_t target_bulk(hg_handle_t handle)
 
 static hg_return_t target_bulk_start(struct target *target, struct target_transfer *transfer)
 {
-    const struct hg_info *info = HG_Get_info(transfer->handle);
     const perf_bulk_in_t *in = &transfer->in;
 
     if (in->size == 0 || in->size > PERF_SIZE_MAX || in->size > HG_Bulk_get_size(in->handle))
@@ -228,6 +229,14 @@ static hg_return_t target_bulk_start(struct target *target, struct target_transf
     transfer->buffer = buffer_get(target, in->size);
     if (transfer->buffer == NULL)
         return HG_NOMEM;
+    return target_bulk_move(transfer);
+}
+
+static hg_return_t target_bulk_move(struct target_transfer *transfer)
+{
+    const struct hg_info *info = HG_Get_info(transfer->handle);
+    const perf_bulk_in_t *in = &transfer->in;
+
     return HG_Bulk_transfer(info->context, target_bulk_done, transfer,
                             in->push ? HG_BULK_PUSH : HG_BULK_PULL, info->addr, in->handle, 0,
                             transfer->buffer->bulk, 0, in->size, HG_OP_ID_IGNORE);
@@ -239,6 +248,11 @@ static hg_return_t target_bulk_done(const struct hg_cb_info *info)
     const perf_bulk_in_t *in = &transfer->in;
     hg_return_t result = info->ret;
 
+    if (result == HG_SUCCESS && ++transfer->done < in->transfers) {
+        result = target_bulk_move(transfer);
+        if (result == HG_SUCCESS)
+            return HG_SUCCESS;
+    }
     if (result == HG_SUCCESS && in->verify && !in->push &&
         !perf_buffer_check(transfer->buffer->memory, in->size, in->seed)) {
         tool_error("a transfer of %" PRIu64 " bytes brought other data than was sent", in->size);

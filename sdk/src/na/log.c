@@ -66,8 +66,8 @@ static void log_filter(void);
 static void log_subsys_store(const char *subsys);
 static bool log_subsys_shown(const char *subsys);
 static bool log_subsys_matches(const char *token, size_t length, const char *subsys);
-static size_t log_subsys_unknown(const char *list, const char **word_p);
-static void log_subsys_check(const char *list);
+static size_t log_subsys_unknown(const char *list, bool has_levels, const char **word_p);
+static void log_subsys_check(const char *list, bool has_levels);
 static void log_wrong_setting(const char *format, ...) NA_PRINTF(1, 2);
 static void log_line(enum na_log_level level, const char *line);
 
@@ -173,7 +173,7 @@ void NA_Set_log_subsys(const char *subsys)
     pthread_mutex_lock(&log_mutex);
     log_subsys_store(subsys);
     pthread_mutex_unlock(&log_mutex);
-    log_subsys_check(subsys);
+    log_subsys_check(subsys, false);
 }
 
 void NA_Set_log_func(na_log_func_t func)
@@ -235,7 +235,7 @@ static void log_apply_environment(void)
     pthread_mutex_lock(&log_mutex);
     log_subsys_store(subsys);
     pthread_mutex_unlock(&log_mutex);
-    log_subsys_check(subsys);
+    log_subsys_check(subsys, false);
 }
 
 /* The variable, or the first line of the file that it names after '@'. NULL: there is none. */
@@ -251,6 +251,11 @@ static const char *log_read_setting(char *buf, size_t size)
     if (file == NULL || fgets(buf, (int) size, file) == NULL) {
         log_wrong_setting(
             "HG_LOG_LEVEL is \"%.200s\", a file that cannot be read; what was set stays", setting);
+        setting = NULL;
+    } else if (strchr(buf, '\n') == NULL && strlen(buf) == size - 1) {
+        log_wrong_setting("the first line of HG_LOG_LEVEL \"%.200s\" is longer than %zu characters "
+                          "and ignored",
+                          setting, size - 2);
         setting = NULL;
     } else {
         buf[strcspn(buf, "\r\n")] = '\0';
@@ -313,6 +318,7 @@ static bool log_levels_set(const char *setting)
     log_filter();
     atomic_store_explicit(&log_level, highest, memory_order_relaxed);
     pthread_mutex_unlock(&log_mutex);
+    log_subsys_check(setting, true);
     return true;
 }
 
@@ -423,16 +429,20 @@ static bool log_subsys_matches(const char *token, size_t length, const char *sub
            (subsys[length] == '\0' || subsys[length] == '_');
 }
 
-/* The first word of a list that no subsystem has, and its length; 0: there is none. */
-static size_t log_subsys_unknown(const char *list, const char **word_p)
+/*
+ * The first name in a list that no subsystem has, and its length; 0: there is none. With levels, a
+ * name is what is before a '='.
+ */
+static size_t log_subsys_unknown(const char *list, bool has_levels, const char **word_p)
 {
     static const char *const known[] = {"hg", "na"};
 
     while (*list != '\0') {
         const size_t length = strcspn(list, ",");
-        const char *word = list + (*list == '~');
-        const size_t word_length = length - (size_t) (word - list);
-        bool found = word_length == 0;
+        const size_t end = has_levels ? strcspn(list, "=,") : length;
+        const char *word = list + (!has_levels && *list == '~');
+        const size_t word_length = end - (size_t) (word - list);
+        bool found = word_length == 0 || (has_levels && end == length);
 
         for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
             found = found || (word_length >= 2 && strncmp(word, known[i], 2) == 0 &&
@@ -446,15 +456,16 @@ static size_t log_subsys_unknown(const char *list, const char **word_p)
     return 0;
 }
 
-static void log_subsys_check(const char *list)
+static void log_subsys_check(const char *list, bool has_levels)
 {
     const char *word = NULL;
-    const size_t length = list != NULL ? log_subsys_unknown(list, &word) : 0;
+    const size_t length = list != NULL ? log_subsys_unknown(list, has_levels, &word) : 0;
 
     if (length > 0)
         log_wrong_setting("log subsystem \"%.*s\" is unknown and matches nothing; use hg, na or "
-                          "na_<plugin>, with ~ before it to turn it off",
-                          (int) length, word);
+                          "na_<plugin>%s",
+                          (int) length, word,
+                          has_levels ? "" : ", with ~ before it to turn it off");
 }
 
 /* Whatever level and subsystems hide, that a setting is wrong is shown; unless nothing is to be. */
