@@ -23,13 +23,7 @@ int32_t ucx_send(struct fabric_endpoint *endpoint, struct fabric_frame *frame)
     struct na_plugin_class *na_class = ucx_class(endpoint);
     struct ucx_link *link = ucx_peer(frame->peer)->link;
     struct ucx_frame *private = frame->private;
-    ucp_request_param_t param = {
-        .op_attr_mask =
-            UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS,
-        .flags = UCP_AM_SEND_FLAG_EAGER,
-        .cb.send = frame_sent,
-        .user_data = private,
-    };
+    ucp_request_param_t param; /* what the mask does not name is not looked at */
     ucs_status_ptr_t request;
 
     if (ucx_unlikely(link == NULL))
@@ -38,6 +32,11 @@ int32_t ucx_send(struct fabric_endpoint *endpoint, struct fabric_frame *frame)
         return link->phase == UCX_LINK_FAILED ? NA_PLUGIN_HOSTUNREACH : NA_PLUGIN_AGAIN;
     if (ucx_unlikely(link->is_failing))
         return NA_PLUGIN_AGAIN; /* the next poll says why */
+    param.op_attr_mask =
+        UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
+    param.flags = UCP_AM_SEND_FLAG_EAGER;
+    param.cb.send = frame_sent;
+    param.user_data = private;
     private->frame = frame;
     private->na_class = na_class;
     private->link = link;
