@@ -59,20 +59,22 @@ int32_t ucx_send(struct fabric_endpoint *endpoint, struct fabric_frame *frame)
     return NA_PLUGIN_SUCCESS;
 }
 
-/* Those that UCX took since the last poll. A report may lead to the next one's being sent. */
+/*
+ * Those that UCX took since the last poll; a report may lead to the next one's being sent. Each link
+ * is read as it was written: a look at two of them in one would wait until the frame that was
+ * written before has left for the other processor.
+ */
 void ucx_frames_report(struct na_plugin_class *na_class)
 {
-    struct fabric_link batch = na_class->sent;
+    const struct fabric_link *last = na_class->sent.prev;
+    struct fabric_link *node;
 
-    batch.next->prev = &batch;
-    batch.prev->next = &batch;
-    fabric_list_init(&na_class->sent);
-    while (!fabric_list_empty(&batch)) {
-        struct ucx_frame *private = fabric_container(batch.next, struct ucx_frame, node);
-
-        fabric_list_remove(&private->node);
-        fabric_frame_sent(&na_class->fabric, private->frame, NA_PLUGIN_SUCCESS);
-    }
+    do {
+        node = na_class->sent.next;
+        fabric_list_take(node);
+        fabric_frame_sent(&na_class->fabric, fabric_container(node, struct ucx_frame, node)->frame,
+                          NA_PLUGIN_SUCCESS);
+    } while (node != last);
 }
 
 ucs_status_t ucx_frame_received(void *arg, const void *header, size_t header_size, void *data,
