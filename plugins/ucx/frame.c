@@ -60,8 +60,8 @@ int32_t ucx_send(struct fabric_endpoint *endpoint, struct fabric_frame *frame)
 }
 
 /*
- * Those that UCX took since the last poll; a report may lead to the next one's being sent. Each link
- * is read as it was written: a look at two of them in one would wait until the frame that was
+ * Those that UCX took since the last poll; a report may lead to the next one's being sent. Each
+ * link is read as it was written: a look at two of them in one would wait until the frame that was
  * written before has left for the other processor.
  */
 void ucx_frames_report(struct na_plugin_class *na_class)
