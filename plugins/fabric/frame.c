@@ -6,34 +6,14 @@
 
 #include "state.h"
 
-#include <stddef.h>
 #include <string.h>
 
 #define FABRIC_SLAB_FIRST 16u
 #define FABRIC_SLAB_MAX   128u
 
-static bool fabric_slab_add(struct fabric_endpoint_state *state);
 static bool fabric_slab_fill(struct fabric_endpoint_state *state, struct fabric_slab *slab,
                              uint32_t count, uint64_t stride);
 static void fabric_slab_free(struct fabric_endpoint_state *state, struct fabric_slab *slab);
-
-/* NULL when the bound is reached or memory is short: try again when a frame comes back. */
-struct fabric_out *fabric_out_get(struct fabric_endpoint_state *state)
-{
-    struct fabric_out *out;
-
-    if (fabric_unlikely(fabric_list_empty(&state->free_frames)) && !fabric_slab_add(state))
-        return NULL;
-    out = fabric_container(state->free_frames.next, struct fabric_out, link);
-    fabric_list_remove(&out->link);
-    return out;
-}
-
-/* The one that was used last is the next: it is in the cache. */
-void fabric_out_put(struct fabric_endpoint_state *state, struct fabric_out *out)
-{
-    fabric_list_prepend(&state->free_frames, &out->link);
-}
 
 void fabric_out_free_all(struct fabric_endpoint_state *state)
 {
@@ -71,40 +51,6 @@ struct fabric_control *fabric_control_get(struct fabric_endpoint_state *state)
 void fabric_control_put(struct fabric_endpoint_state *state, struct fabric_control *control)
 {
     fabric_list_prepend(&state->free_controls, &control->op.link);
-}
-
-void fabric_out_begin(struct fabric_out *out, struct fabric_peer_state *peer)
-{
-    out->frame.size = sizeof(struct wire_header);
-    out->frame.peer = &peer->peer;
-    out->peer = peer;
-    out->life = peer->life;
-    out->owed = 0;
-    out->is_compact = false;
-}
-
-/* The message is all there is in the frame. The caller knows that contexts and sizes allow it. */
-void fabric_out_put_alone(struct fabric_out *out, struct fabric_op *op)
-{
-    const struct fabric_peer_state *peer = out->peer;
-    uint8_t *place = out->frame.data;
-    struct wire_compact header = {
-        .magic = WIRE_COMPACT,
-        .kind = (uint8_t) op->kind,
-        .source_id = (uint8_t) op->context->id,
-        .dest_id = (uint8_t) op->remote_id,
-        .tag = htole32(op->tag),
-        .index = htole32((uint32_t) peer->their_token),
-    };
-
-    out->frame.size = sizeof(header) + op->size;
-    out->is_compact = true;
-    header.check = htole32(wire_compact_check((uint32_t) (peer->their_token >> 32),
-                                              peer->their_incarnation_low, out->frame.size));
-    memcpy(place, &header, sizeof(header));
-    if (fabric_likely(op->size != 0))
-        memcpy(place + sizeof(header), op->buf.send, op->size);
-    fabric_list_append(&out->ops, &op->link);
 }
 
 bool fabric_out_has_room(const struct fabric_out *out, uint64_t size)
@@ -156,11 +102,10 @@ void fabric_out_add(struct fabric_out *out, uint32_t kind, uint32_t tag, const v
     out->frame.size += total;
 }
 
-/* Writes the header, or the one field of a compact one that is not known before. */
+/* Writes the header. */
 void fabric_out_end(struct fabric_out *out)
 {
     const struct fabric_peer_state *peer = out->peer;
-    const uint32_t sequence = htole32(peer->sent_sequence);
     struct wire_header header = {
         .magic = htole16(WIRE_MAGIC),
         .version = WIRE_VERSION,
@@ -168,17 +113,14 @@ void fabric_out_end(struct fabric_out *out)
         .size = htole32((uint32_t) out->frame.size),
         .token = htole64(peer->their_token),
         .incarnation = htole32(peer->their_incarnation_low),
-        .sequence = sequence,
+        .sequence = htole32(peer->sent_sequence),
     };
 
-    if (fabric_likely(out->is_compact))
-        memcpy((uint8_t *) out->frame.data + offsetof(struct wire_compact, sequence), &sequence,
-               sizeof(sequence));
-    else
-        memcpy(out->frame.data, &header, sizeof(header));
+    memcpy(out->frame.data, &header, sizeof(header));
 }
 
-static bool fabric_slab_add(struct fabric_endpoint_state *state)
+/* False when the bound is reached or memory is short. */
+bool fabric_slab_add(struct fabric_endpoint_state *state)
 {
     const struct na_host *host = state->endpoint->host;
     const struct fabric_ops *ops = state->endpoint->ops;

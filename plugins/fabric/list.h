@@ -48,6 +48,22 @@ static inline void fabric_list_remove(struct fabric_link *link)
     link->prev = link;
 }
 
+/* Of an element that is put into another list, or given away, right afterwards. */
+static inline void fabric_list_take(struct fabric_link *link)
+{
+    link->prev->next = link->next;
+    link->next->prev = link->prev;
+}
+
+/* Makes it the only element of a list that is empty. */
+static inline void fabric_list_start(struct fabric_link *list, struct fabric_link *link)
+{
+    link->next = list;
+    link->prev = list;
+    list->next = link;
+    list->prev = link;
+}
+
 static inline bool fabric_list_contains(const struct fabric_link *list, const void *element)
 {
     for (const struct fabric_link *link = list->next; link != list; link = link->next)

@@ -6,13 +6,14 @@
 
 #include "state.h"
 
+#include <stddef.h>
 #include <string.h>
 
-static inline bool fabric_frame_arrived(struct fabric_peer_state *peer, uint32_t sequence,
-                                        const void *data, uint64_t size, uint64_t offset,
-                                        void *cookie);
-static bool fabric_compact_received(struct fabric_endpoint_state *state, const void *data,
-                                    uint64_t size, void *cookie);
+static FABRIC_INLINE bool fabric_frame_arrived(struct fabric_peer_state *peer, uint32_t sequence,
+                                               const uint8_t *data, uint64_t size, uint64_t offset,
+                                               void *cookie);
+static FABRIC_INLINE bool fabric_compact_received(struct fabric_endpoint_state *state,
+                                                  const uint8_t *data, uint64_t size, void *cookie);
 static bool fabric_frame_is_next(struct fabric_peer_state *peer, uint32_t sequence);
 static bool fabric_frame_unknown(struct fabric_endpoint_state *state,
                                  const struct wire_header *header, const void *data, uint64_t size,
@@ -24,9 +25,11 @@ static uint64_t fabric_frame_walk(struct fabric_peer_state *peer, const uint8_t 
                                   uint64_t size, uint64_t offset);
 static bool fabric_record_take(struct fabric_peer_state *peer, const struct wire_record *record,
                                const void *content, uint32_t size);
-static bool fabric_compact_take(struct fabric_peer_state *peer, const uint8_t *data, uint64_t size);
-static bool fabric_message_take(struct fabric_peer_state *peer, const struct wire_record *record,
-                                const void *content, uint32_t size);
+static FABRIC_INLINE bool fabric_compact_take(struct fabric_peer_state *peer, const uint8_t *data,
+                                              uint64_t size);
+static FABRIC_INLINE bool fabric_message_take(struct fabric_peer_state *peer, uint32_t kind,
+                                              uint32_t source_id, uint32_t dest_id, uint32_t tag,
+                                              const void *content, uint32_t size);
 static bool fabric_frame_take(struct fabric_peer_state *peer, const void *data, uint64_t size,
                               uint64_t offset, void *cookie, bool is_own);
 static bool fabric_frame_hold(struct fabric_peer_state *peer, const void *data, uint64_t size,
@@ -112,31 +115,29 @@ void fabric_held_drop(struct fabric_peer_state *peer)
  * When the token and the receiver do not fit it cannot be told which of them is out of date: the
  * peer that we know by that number is the one most likely to need to hear of it.
  */
-static bool fabric_compact_received(struct fabric_endpoint_state *state, const void *data,
-                                    uint64_t size, void *cookie)
+static FABRIC_INLINE bool fabric_compact_received(struct fabric_endpoint_state *state,
+                                                  const uint8_t *data, uint64_t size, void *cookie)
 {
+    const uint32_t index = wire_number(data + offsetof(struct wire_compact, index));
+    const uint32_t check = wire_number(data + offsetof(struct wire_compact, check));
+    const uint32_t sequence = wire_number(data + offsetof(struct wire_compact, sequence));
     struct fabric_peer_state *peer = NULL;
-    struct wire_compact header;
-    uint32_t index;
 
-    memcpy(&header, data, sizeof(header));
-    index = le32toh(header.index);
     if (fabric_likely(index < state->slot_count &&
-                      le32toh(header.check) == wire_compact_check(state->slots[index].generation,
-                                                                  (uint32_t) state->incarnation,
-                                                                  size)))
+                      check == wire_compact_check(state->slots[index].generation,
+                                                  (uint32_t) state->incarnation, size)))
         peer = state->slots[index].peer;
     if (fabric_unlikely(peer == NULL)) {
         fabric_frame_stale(state, index, (uint32_t) state->incarnation);
         return true;
     }
-    return fabric_frame_arrived(peer, le32toh(header.sequence), data, size, 0, cookie);
+    return fabric_frame_arrived(peer, sequence, data, size, 0, cookie);
 }
 
 /* A frame of a peer that is known; its messages begin at `offset`. */
-static inline bool fabric_frame_arrived(struct fabric_peer_state *peer, uint32_t sequence,
-                                        const void *data, uint64_t size, uint64_t offset,
-                                        void *cookie)
+static FABRIC_INLINE bool fabric_frame_arrived(struct fabric_peer_state *peer, uint32_t sequence,
+                                               const uint8_t *data, uint64_t size, uint64_t offset,
+                                               void *cookie)
 {
     bool is_taken;
 
@@ -146,7 +147,11 @@ static inline bool fabric_frame_arrived(struct fabric_peer_state *peer, uint32_t
         fabric_peer_flush(peer);
         return true;
     }
-    is_taken = fabric_frame_take(peer, data, size, offset, cookie, false);
+    if (fabric_likely(offset == 0 && fabric_list_empty(&peer->held)) &&
+        fabric_likely(fabric_compact_take(peer, data, size)))
+        is_taken = true;
+    else
+        is_taken = fabric_frame_take(peer, data, size, offset, cookie, false);
     if (fabric_unlikely(peer->owed != 0))
         fabric_peer_flush(peer);
     return is_taken;
@@ -279,7 +284,8 @@ static bool fabric_record_take(struct fabric_peer_state *peer, const struct wire
     switch (le16toh(record->kind)) {
     case WIRE_UNEXPECTED:
     case WIRE_EXPECTED:
-        return fabric_message_take(peer, record, content, size);
+        return fabric_message_take(peer, le16toh(record->kind), le16toh(record->source_id),
+                                   le16toh(record->dest_id), le32toh(record->tag), content, size);
     case WIRE_CONTROL:
         if (endpoint->ops->control != NULL && size <= WIRE_CONTROL_MAX)
             endpoint->ops->control(endpoint, &peer->peer, le32toh(record->tag), content, size);
@@ -300,30 +306,29 @@ static bool fabric_record_take(struct fabric_peer_state *peer, const struct wire
     }
 }
 
-static bool fabric_compact_take(struct fabric_peer_state *peer, const uint8_t *data, uint64_t size)
+/* False when it has to wait. */
+static FABRIC_INLINE bool fabric_compact_take(struct fabric_peer_state *peer, const uint8_t *data,
+                                              uint64_t size)
 {
-    struct wire_compact header;
-    struct wire_record record;
+    const uint32_t source_id = data[offsetof(struct wire_compact, source_id)];
+    const uint32_t dest_id = data[offsetof(struct wire_compact, dest_id)];
+    const uint32_t tag = wire_number(data + offsetof(struct wire_compact, tag));
+    const uint32_t kind = data[offsetof(struct wire_compact, kind)];
 
-    memcpy(&header, data, sizeof(header));
-    if (fabric_unlikely(header.kind != WIRE_UNEXPECTED && header.kind != WIRE_EXPECTED)) {
-        fabric_frame_bad(peer->endpoint->state, "a message of a kind that does not exist",
-                         header.kind);
+    if (fabric_unlikely(kind != WIRE_UNEXPECTED && kind != WIRE_EXPECTED)) {
+        fabric_frame_bad(peer->endpoint->state, "a message of a kind that does not exist", kind);
         return true;
     }
-    record.kind = htole16(header.kind);
-    record.source_id = htole16(header.source_id);
-    record.dest_id = htole16(header.dest_id);
-    record.tag = header.tag;
-    return fabric_message_take(peer, &record, data + sizeof(header),
-                               (uint32_t) (size - sizeof(header)));
+    return fabric_message_take(peer, kind, source_id, dest_id, tag,
+                               data + sizeof(struct wire_compact),
+                               (uint32_t) (size - sizeof(struct wire_compact)));
 }
 
-static bool fabric_message_take(struct fabric_peer_state *peer, const struct wire_record *record,
-                                const void *content, uint32_t size)
+static FABRIC_INLINE bool fabric_message_take(struct fabric_peer_state *peer, uint32_t kind,
+                                              uint32_t source_id, uint32_t dest_id, uint32_t tag,
+                                              const void *content, uint32_t size)
 {
     struct fabric_endpoint_state *state = peer->endpoint->state;
-    uint32_t dest_id = le16toh(record->dest_id);
     struct fabric_context *context;
 
     if (fabric_unlikely(dest_id >= state->max_contexts)) {
@@ -335,10 +340,9 @@ static bool fabric_message_take(struct fabric_peer_state *peer, const struct wir
         state->counters.messages_dropped++;
         return true;
     }
-    if (le16toh(record->kind) == WIRE_UNEXPECTED)
-        return fabric_unexpected_deliver(peer, context, le32toh(record->tag), content, size);
-    fabric_expected_deliver(peer, context, le16toh(record->source_id), le32toh(record->tag),
-                            content, size);
+    if (kind == WIRE_UNEXPECTED)
+        return fabric_unexpected_deliver(peer, context, tag, content, size);
+    fabric_expected_deliver(peer, context, source_id, tag, content, size);
     return true;
 }
 

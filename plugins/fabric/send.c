@@ -8,9 +8,12 @@
 
 #include <string.h>
 
-static int32_t fabric_send(struct na_plugin_context *na_context, uint32_t kind, void *op_p,
-                           const void *buf, uint64_t size, struct na_plugin_addr *dest,
-                           uint32_t dest_id, uint32_t tag);
+static FABRIC_INLINE int32_t fabric_send(struct na_plugin_context *na_context, uint32_t kind,
+                                         void *op_p, const void *buf, uint64_t size,
+                                         struct na_plugin_addr *dest, uint32_t dest_id,
+                                         uint32_t tag);
+static bool fabric_send_at_once(struct fabric_peer_state *peer, struct fabric_op *op);
+static FABRIC_INLINE void fabric_out_put_alone(struct fabric_out *out, const struct fabric_op *op);
 static int32_t fabric_send_refuse(struct fabric_peer_state *peer, struct fabric_op *op);
 static bool fabric_peer_flush_one(struct fabric_peer_state *peer);
 static bool fabric_peer_has_work(const struct fabric_peer_state *peer);
@@ -18,6 +21,8 @@ static bool fabric_queue_has_work(const struct fabric_peer_state *peer);
 static struct fabric_out *fabric_out_build(struct fabric_peer_state *peer);
 static void fabric_out_fill(struct fabric_out *out, struct fabric_peer_state *peer);
 static bool fabric_out_send(struct fabric_peer_state *peer, struct fabric_out *out);
+static void fabric_out_refused(struct fabric_peer_state *peer, struct fabric_out *out,
+                               int32_t status);
 static void fabric_out_complete_ops(struct fabric_endpoint_state *state, struct fabric_out *out,
                                     int32_t status);
 static void fabric_op_end(struct fabric_endpoint_state *state, struct fabric_op *op,
@@ -82,7 +87,7 @@ void fabric_frame_sent(struct fabric_endpoint *endpoint, struct fabric_frame *fr
 
     state->activity++;
     state->in_flight--;
-    fabric_list_remove(&out->link);
+    fabric_list_take(&out->link);
     fabric_out_complete_ops(state, out, status);
     fabric_out_put(state, out);
     if (fabric_unlikely(!is_current))
@@ -217,16 +222,15 @@ void fabric_send_end_cancelled(struct fabric_endpoint_state *state)
     }
 }
 
-static int32_t fabric_send(struct na_plugin_context *na_context, uint32_t kind, void *op_p,
-                           const void *buf, uint64_t size, struct na_plugin_addr *dest,
-                           uint32_t dest_id, uint32_t tag)
+static FABRIC_INLINE int32_t fabric_send(struct na_plugin_context *na_context, uint32_t kind,
+                                         void *op_p, const void *buf, uint64_t size,
+                                         struct na_plugin_addr *dest, uint32_t dest_id,
+                                         uint32_t tag)
 {
     struct fabric_context *context = fabric_context(na_context);
-    struct fabric_endpoint *endpoint = context->endpoint;
-    struct fabric_endpoint_state *state = endpoint->state;
+    struct fabric_endpoint_state *state = context->endpoint->state;
     struct fabric_peer_state *peer = fabric_addr_state(dest);
     struct fabric_op *op = op_p;
-    struct fabric_out *out;
     int32_t ret = NA_PLUGIN_SUCCESS;
 
     op->context = context;
@@ -247,17 +251,7 @@ static int32_t fabric_send(struct na_plugin_context *na_context, uint32_t kind, 
         goto out;
     }
     op->epoch = peer->epoch;
-    if (fabric_likely(peer->owed == 0 && fabric_list_empty(&peer->queue) && peer->stalled == NULL &&
-                      peer->in_flight < endpoint->ops->max_sends) &&
-        (out = fabric_out_get(state)) != NULL) {
-        fabric_out_begin(out, peer);
-        if (fabric_likely(peer->their_token != 0 && !peer->is_self &&
-                          (dest_id | context->id) <= UINT8_MAX))
-            fabric_out_put_alone(out, op);
-        else
-            (void) fabric_out_add_op(out, op);
-        (void) fabric_out_send(peer, out);
-    } else {
+    if (fabric_unlikely(!fabric_send_at_once(peer, op))) {
         fabric_list_append(&peer->queue, &op->link);
         fabric_waiting_add(peer);
         if (!peer->is_in_retry)
@@ -271,6 +265,73 @@ static int32_t fabric_send(struct na_plugin_context *na_context, uint32_t kind, 
 out:
     fabric_state_unlock(state);
     return ret;
+}
+
+/*
+ * The message leaves in a frame of its own, if nothing is before it. False: it has to queue. What
+ * happens to it otherwise is accounted for.
+ */
+static bool fabric_send_at_once(struct fabric_peer_state *peer, struct fabric_op *op)
+{
+    struct fabric_endpoint *endpoint = peer->endpoint;
+    struct fabric_endpoint_state *state = endpoint->state;
+    const uint32_t sequence = peer->sent_sequence;
+    struct fabric_out *out;
+    int32_t ret;
+
+    if (fabric_unlikely(peer->owed != 0 || !fabric_list_empty(&peer->queue) ||
+                        peer->stalled != NULL || peer->in_flight >= endpoint->ops->max_sends))
+        return false;
+    out = fabric_out_get(state);
+    if (fabric_unlikely(out == NULL))
+        return false;
+    fabric_out_begin(out, peer);
+    if (fabric_unlikely(peer->their_token == 0 || peer->is_self ||
+                        (op->remote_id | op->context->id) > UINT8_MAX)) {
+        (void) fabric_out_add_op(out, op);
+        (void) fabric_out_send(peer, out);
+        return true;
+    }
+    peer->sent_sequence = fabric_sequence_next(sequence);
+    fabric_out_put_alone(out, op);
+    fabric_list_start(&out->ops, &op->link);
+    fabric_list_append(&peer->frames, &out->link);
+    if (fabric_unlikely(!peer->is_watched))
+        fabric_watch_add(peer);
+    peer->in_flight++;
+    state->in_flight++;
+    ret = endpoint->ops->send(endpoint, &out->frame);
+    if (fabric_likely(ret == NA_PLUGIN_SUCCESS)) {
+        state->counters.frames_sent++;
+        return true;
+    }
+    peer->sent_sequence = sequence;
+    fabric_out_refused(peer, out, ret);
+    return true;
+}
+
+/*
+ * The message is all there is in the frame. Each field goes where it belongs: what is put together
+ * elsewhere in small parts and then copied in large ones makes the processor wait.
+ */
+static FABRIC_INLINE void fabric_out_put_alone(struct fabric_out *out, const struct fabric_op *op)
+{
+    const struct fabric_peer_state *peer = out->peer;
+    struct wire_compact *header = out->frame.data;
+
+    out->frame.size = sizeof(*header) + op->size;
+    out->is_compact = true;
+    header->magic = WIRE_COMPACT;
+    header->kind = (uint8_t) op->kind;
+    header->source_id = (uint8_t) op->context->id;
+    header->dest_id = (uint8_t) op->remote_id;
+    header->tag = htole32(op->tag);
+    header->index = htole32((uint32_t) peer->their_token);
+    header->check = htole32(wire_compact_check((uint32_t) (peer->their_token >> 32),
+                                               peer->their_incarnation_low, out->frame.size));
+    header->sequence = htole32(peer->sent_sequence);
+    if (fabric_likely(op->size != 0))
+        memcpy(header + 1, op->buf.send, op->size);
 }
 
 /* Without a queue: what did not leave is given back. `op` is only compared. */
@@ -431,19 +492,26 @@ static bool fabric_out_send(struct fabric_peer_state *peer, struct fabric_out *o
         state->counters.frames_sent++;
         return true;
     }
-    peer->in_flight--;
-    state->in_flight--;
-    fabric_list_remove(&out->link);
-    peer->stalled = out;
     peer->sent_sequence = sequence;
     peer->phase = phase;
-    if (ret != NA_PLUGIN_AGAIN)
-        fabric_peer_fail(peer, ret, "the fabric cannot send to it");
+    fabric_out_refused(peer, out, ret);
+    return false;
+}
+
+/* The fabric did not take it. */
+static void fabric_out_refused(struct fabric_peer_state *peer, struct fabric_out *out,
+                               int32_t status)
+{
+    peer->in_flight--;
+    peer->endpoint->state->in_flight--;
+    fabric_list_remove(&out->link);
+    peer->stalled = out;
+    if (status != NA_PLUGIN_AGAIN)
+        fabric_peer_fail(peer, status, "the fabric cannot send to it");
     else if (out->is_compact)
         fabric_out_unbuild(peer); /* next time others may share the frame */
     else
         fabric_retry_add(peer);
-    return false;
 }
 
 /* The frame holds no operation afterwards. */

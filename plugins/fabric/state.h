@@ -34,6 +34,9 @@
 #define fabric_likely(x)     __builtin_expect(!!(x), 1)
 #define fabric_unlikely(x)   __builtin_expect(!!(x), 0)
 
+/* Of what every message passes: part of its caller, whatever the compiler thinks of the size. */
+#define FABRIC_INLINE inline __attribute__((always_inline))
+
 #define FABRIC_LOG(endpoint, level, ...) \
     na_plugin_log((endpoint)->host, level, (endpoint)->plugin, __func__, __LINE__, __VA_ARGS__)
 #define FABRIC_LOG_ERROR(endpoint, ...)   FABRIC_LOG(endpoint, NA_PLUGIN_LOG_ERROR, __VA_ARGS__)
@@ -442,18 +445,43 @@ static inline void fabric_waiting_remove(struct fabric_peer_state *peer)
 }
 
 /* frame.c */
-struct fabric_out *fabric_out_get(struct fabric_endpoint_state *state);
-void fabric_out_put(struct fabric_endpoint_state *state, struct fabric_out *out);
+bool fabric_slab_add(struct fabric_endpoint_state *state);
 void fabric_out_free_all(struct fabric_endpoint_state *state);
 struct fabric_control *fabric_control_get(struct fabric_endpoint_state *state);
 void fabric_control_put(struct fabric_endpoint_state *state, struct fabric_control *control);
-void fabric_out_begin(struct fabric_out *out, struct fabric_peer_state *peer);
-void fabric_out_put_alone(struct fabric_out *out, struct fabric_op *op);
 bool fabric_out_add_op(struct fabric_out *out, struct fabric_op *op);
 void fabric_out_add(struct fabric_out *out, uint32_t kind, uint32_t tag, const void *data,
                     uint32_t size);
 bool fabric_out_has_room(const struct fabric_out *out, uint64_t size);
 void fabric_out_end(struct fabric_out *out);
+
+/* NULL when the bound is reached or memory is short: try again when a frame comes back. */
+static inline struct fabric_out *fabric_out_get(struct fabric_endpoint_state *state)
+{
+    struct fabric_link *link;
+
+    if (fabric_unlikely(fabric_list_empty(&state->free_frames)) && !fabric_slab_add(state))
+        return NULL;
+    link = state->free_frames.next;
+    fabric_list_take(link);
+    return fabric_container(link, struct fabric_out, link);
+}
+
+/* The one that was used last is the next: it is in the cache. */
+static inline void fabric_out_put(struct fabric_endpoint_state *state, struct fabric_out *out)
+{
+    fabric_list_prepend(&state->free_frames, &out->link);
+}
+
+static inline void fabric_out_begin(struct fabric_out *out, struct fabric_peer_state *peer)
+{
+    out->frame.size = sizeof(struct wire_header);
+    out->frame.peer = &peer->peer;
+    out->peer = peer;
+    out->life = peer->life;
+    out->owed = 0;
+    out->is_compact = false;
+}
 
 /* send.c */
 void fabric_peer_flush(struct fabric_peer_state *peer);

@@ -11,6 +11,7 @@
 
 #include <endian.h>
 #include <stdint.h>
+#include <string.h>
 
 #define WIRE_MAGIC       0x4661u
 #define WIRE_VERSION     2u
@@ -87,6 +88,15 @@ _Static_assert(sizeof(struct wire_greeting) == 64, "layout of the wire");
 static inline uint32_t wire_compact_check(uint32_t generation, uint32_t incarnation, uint64_t size)
 {
     return generation ^ incarnation ^ (uint32_t) size;
+}
+
+/* A number of a frame that was received: it lies anywhere. */
+static inline uint32_t wire_number(const uint8_t *place)
+{
+    uint32_t number;
+
+    memcpy(&number, place, sizeof(number));
+    return le32toh(number);
 }
 
 /* Bytes that a record with `size` bytes of content takes. */

@@ -23,13 +23,7 @@ int32_t ucx_send(struct fabric_endpoint *endpoint, struct fabric_frame *frame)
     struct na_plugin_class *na_class = ucx_class(endpoint);
     struct ucx_link *link = ucx_peer(frame->peer)->link;
     struct ucx_frame *private = frame->private;
-    ucp_request_param_t param = {
-        .op_attr_mask =
-            UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS,
-        .flags = UCP_AM_SEND_FLAG_EAGER,
-        .cb.send = frame_sent,
-        .user_data = private,
-    };
+    ucp_request_param_t param; /* what the mask does not name is not looked at */
     ucs_status_ptr_t request;
 
     if (ucx_unlikely(link == NULL))
@@ -38,6 +32,11 @@ int32_t ucx_send(struct fabric_endpoint *endpoint, struct fabric_frame *frame)
         return link->phase == UCX_LINK_FAILED ? NA_PLUGIN_HOSTUNREACH : NA_PLUGIN_AGAIN;
     if (ucx_unlikely(link->is_failing))
         return NA_PLUGIN_AGAIN; /* the next poll says why */
+    param.op_attr_mask =
+        UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
+    param.flags = UCP_AM_SEND_FLAG_EAGER;
+    param.cb.send = frame_sent;
+    param.user_data = private;
     private->frame = frame;
     private->na_class = na_class;
     private->link = link;
@@ -60,20 +59,22 @@ int32_t ucx_send(struct fabric_endpoint *endpoint, struct fabric_frame *frame)
     return NA_PLUGIN_SUCCESS;
 }
 
-/* Those that UCX took since the last poll. A report may lead to the next one's being sent. */
+/*
+ * Those that UCX took since the last poll; a report may lead to the next one's being sent. Each
+ * link is read as it was written: a look at two of them in one would wait until the frame that was
+ * written before has left for the other processor.
+ */
 void ucx_frames_report(struct na_plugin_class *na_class)
 {
-    struct fabric_link batch = na_class->sent;
+    const struct fabric_link *last = na_class->sent.prev;
+    struct fabric_link *node;
 
-    batch.next->prev = &batch;
-    batch.prev->next = &batch;
-    fabric_list_init(&na_class->sent);
-    while (!fabric_list_empty(&batch)) {
-        struct ucx_frame *private = fabric_container(batch.next, struct ucx_frame, node);
-
-        fabric_list_remove(&private->node);
-        fabric_frame_sent(&na_class->fabric, private->frame, NA_PLUGIN_SUCCESS);
-    }
+    do {
+        node = na_class->sent.next;
+        fabric_list_take(node);
+        fabric_frame_sent(&na_class->fabric, fabric_container(node, struct ucx_frame, node)->frame,
+                          NA_PLUGIN_SUCCESS);
+    } while (node != last);
 }
 
 ucs_status_t ucx_frame_received(void *arg, const void *header, size_t header_size, void *data,

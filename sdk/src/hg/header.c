@@ -25,16 +25,18 @@ static hg_return_t hg_header_check_tag(struct hg_handle *handle, const struct hg
 static void hg_header_seal_message(const struct hg_handle *handle, struct hg_msg *msg);
 static void hg_header_hash(struct hg_msg *msg, uint8_t flags, size_t payload);
 static uint32_t hg_header_hash_of(const char *header, uint32_t payload_hash);
-static hg_return_t hg_header_check(struct hg_handle *handle, struct hg_msg *msg, size_t size,
-                                   uint16_t magic, uint8_t version, uint8_t flags,
-                                   bool is_known_magic);
+static UTIL_ALWAYS_INLINE hg_return_t hg_header_check(struct hg_handle *handle, struct hg_msg *msg,
+                                                      size_t size, uint16_t magic, uint8_t version,
+                                                      uint8_t flags, bool is_known_magic);
 static hg_return_t hg_header_check_seals(struct hg_handle *handle, const struct hg_msg *msg);
 static hg_return_t hg_header_check_hash(struct hg_handle *handle, const struct hg_msg *msg);
 
 size_t hg_header_write_request(struct hg_handle *handle, struct hg_msg *msg, uint16_t magic,
                                uint8_t flags, size_t payload)
 {
-    const struct hg_core_header_request header = {
+    struct hg_core_header_request *header = (void *) (msg->buf + msg->header);
+
+    *header = (struct hg_core_header_request){
         .hg = htole16(magic),
         .protocol = HG_CORE_PROTOCOL_VERSION,
         .flags = flags,
@@ -43,15 +45,15 @@ size_t hg_header_write_request(struct hg_handle *handle, struct hg_msg *msg, uin
         .cookie_high = (uint8_t) (handle->cookie >> 16),
         .id = htole64(handle->info.id),
     };
-
-    memcpy(msg->buf + msg->header, &header, sizeof(header));
     return hg_header_finish(handle, msg, flags, payload);
 }
 
 size_t hg_header_write_response(struct hg_handle *handle, struct hg_msg *msg, uint16_t magic,
                                 uint8_t flags, hg_return_t ret_code, size_t payload)
 {
-    const struct hg_core_header_response header = {
+    struct hg_core_header_response *header = (void *) (msg->buf + msg->header);
+
+    *header = (struct hg_core_header_response){
         .hg = htole16(magic),
         .protocol = HG_CORE_PROTOCOL_VERSION,
         .flags = flags,
@@ -60,8 +62,6 @@ size_t hg_header_write_response(struct hg_handle *handle, struct hg_msg *msg, ui
         .cookie_high = (uint8_t) (handle->cookie >> 16),
         .id = htole64(handle->info.id),
     };
-
-    memcpy(msg->buf + msg->header, &header, sizeof(header));
     return hg_header_finish(handle, msg, flags, payload);
 }
 
@@ -201,9 +201,9 @@ static uint32_t hg_header_hash_of(const char *header, uint32_t payload_hash)
     return (uint32_t) hg_proc_checksum_bytes(bytes, sizeof(bytes), 0);
 }
 
-static hg_return_t hg_header_check(struct hg_handle *handle, struct hg_msg *msg, size_t size,
-                                   uint16_t magic, uint8_t version, uint8_t flags,
-                                   bool is_known_magic)
+static UTIL_ALWAYS_INLINE hg_return_t hg_header_check(struct hg_handle *handle, struct hg_msg *msg,
+                                                      size_t size, uint16_t magic, uint8_t version,
+                                                      uint8_t flags, bool is_known_magic)
 {
     struct hg_counters *counters = &handle->info.context->counters;
     size_t offset;

@@ -799,8 +799,16 @@ void hg_handle_release(struct hg_handle *handle);
 
 static inline void hg_handle_unref(struct hg_handle *handle)
 {
-    if (hg_counter_drop(&handle->ref))
+    if (handle->info.hg_class->is_single_thread) {
+        int32_t rest = atomic_load_explicit(&handle->ref, memory_order_relaxed) - 1;
+
+        if (rest > 0)
+            atomic_store_explicit(&handle->ref, rest, memory_order_relaxed);
+        else
+            hg_handle_release(handle);
+    } else if (hg_counter_drop(&handle->ref)) {
         hg_handle_release(handle);
+    }
 }
 
 /* Keep the first error of an operation. */

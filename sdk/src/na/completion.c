@@ -24,12 +24,14 @@ struct na_event_block {
 };
 
 static unsigned int trigger_some(struct na_context *context, unsigned int max_count);
+static unsigned int trigger_alone(struct na_context *context, unsigned int max_count);
 static bool trigger_one(struct na_context *context);
+static inline void trigger_node(struct na_context *context, struct mpsc_node *node);
 static void trigger_op(struct na_context *context, struct na_op_id *op);
 static void trigger_event(struct na_context *context, struct na_event *event);
 static void context_count(struct na_context *context, na_return_t ret);
-static bool completion_claim(struct na_op_id *op);
-static void completion_push(struct na_op_id *op, na_return_t ret);
+static inline bool completion_claim(struct na_op_id *op);
+static inline void completion_push(struct na_op_id *op, na_return_t ret);
 static void context_queue(struct na_context *context, struct na_completion *completion);
 static bool completion_is_receive(const struct na_op_id *op);
 static void completion_receive_failed(struct na_op_id *op);
@@ -51,7 +53,8 @@ na_return_t NA_Trigger(na_context_t *context, unsigned int max_count, unsigned i
     }
     /* Who polls finds nothing most of the time. */
     if (!mpsc_queue_is_empty(&context->queue))
-        count = trigger_some(context, max_count);
+        count = context->is_alone ? trigger_alone(context, max_count)
+                                  : trigger_some(context, max_count);
     if (actual_count != NULL)
         *actual_count = count;
     return NA_SUCCESS;
@@ -64,6 +67,23 @@ static __attribute__((__noinline__)) unsigned int trigger_some(struct na_context
 
     while (count < max_count && trigger_one(context))
         count++;
+    return count;
+}
+
+/* The same where nobody else is at the queue. */
+static __attribute__((__noinline__)) unsigned int trigger_alone(struct na_context *context,
+                                                                unsigned int max_count)
+{
+    unsigned int count = 0;
+
+    while (count < max_count) {
+        struct mpsc_node *node = mpsc_queue_pop_alone(&context->queue);
+
+        if (node == NULL)
+            break;
+        trigger_node(context, node);
+        count++;
+    }
     return count;
 }
 
@@ -190,25 +210,30 @@ void na_event_pool_destroy(struct na_event_pool *pool)
 static bool trigger_one(struct na_context *context)
 {
     struct mpsc_queue *queue = &context->queue;
-    struct na_completion *completion;
     struct mpsc_node *node;
 
     if (mpsc_queue_is_empty(queue))
         return false;
     if (!context->single_thread && !mpsc_queue_try_lock(queue))
         return false;
-    node = context->is_alone ? mpsc_queue_pop_alone(queue) : mpsc_queue_pop(queue);
+    node = mpsc_queue_pop(queue);
     if (node == NULL) {
         mpsc_queue_unlock(queue);
         return false;
     }
-    completion = util_container_of(node, struct na_completion, node);
+    trigger_node(context, node);
+    return true;
+}
+
+static inline void trigger_node(struct na_context *context, struct mpsc_node *node)
+{
+    struct na_completion *completion = util_container_of(node, struct na_completion, node);
+
     context_count(context, completion->info.ret);
     if (util_unlikely(completion->is_event))
         trigger_event(context, util_container_of(completion, struct na_event, completion));
     else
         trigger_op(context, util_container_of(completion, struct na_op_id, completion));
-    return true;
 }
 
 /*
@@ -258,7 +283,7 @@ static void context_count(struct na_context *context, na_return_t ret)
 }
 
 /* Only one thread gets to complete an operation that is outstanding. */
-static bool completion_claim(struct na_op_id *op)
+static inline bool completion_claim(struct na_op_id *op)
 {
     unsigned int state = atomic_load_explicit(&op->state, memory_order_acquire);
 
@@ -277,7 +302,7 @@ static bool completion_claim(struct na_op_id *op)
 }
 
 /* The operation is no longer ours after this. */
-static void completion_push(struct na_op_id *op, na_return_t ret)
+static inline void completion_push(struct na_op_id *op, na_return_t ret)
 {
     op->completion.info.ret = ret;
     context_queue(na_op_context(op), &op->completion);
