@@ -147,9 +147,9 @@ static FABRIC_INLINE bool fabric_frame_arrived(struct fabric_peer_state *peer, u
         fabric_peer_flush(peer);
         return true;
     }
-    if (fabric_likely(offset == 0 && fabric_list_empty(&peer->held)) &&
-        fabric_likely(fabric_compact_take(peer, data, size)))
-        is_taken = true;
+    if (fabric_likely(offset == 0 && fabric_list_empty(&peer->held)))
+        is_taken = fabric_compact_take(peer, data, size) ||
+                   !fabric_frame_hold(peer, data, size, 0, cookie, false) || cookie == NULL;
     else
         is_taken = fabric_frame_take(peer, data, size, offset, cookie, false);
     if (fabric_unlikely(peer->owed != 0))

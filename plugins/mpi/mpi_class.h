@@ -213,7 +213,8 @@ struct mpi_process {
     uint32_t serials;
     uint32_t tags; /* for each of them */
     int thread_level;
-    bool is_ours; /* we initialised MPI */
+    bool is_ours;    /* we initialised MPI */
+    bool is_locking; /* MPI wants one thread at a time */
 };
 
 extern struct mpi_process mpi_process;
@@ -243,8 +244,21 @@ bool mpi_process_deliver(uint32_t serial, struct mpi_arrival *arrival);
 struct mpi_arrival *mpi_process_arrival(struct na_plugin_class *na_class);
 int32_t mpi_process_dup(MPI_Comm from, const char *what, MPI_Comm *to);
 uint32_t mpi_process_number(void);
-void mpi_enter(void);
-void mpi_leave(void);
+void mpi_call_lock(void);
+void mpi_call_unlock(void);
+
+/* Around calls of MPI; may be nested. */
+static inline void mpi_enter(void)
+{
+    if (mpi_unlikely(mpi_process.is_locking))
+        mpi_call_lock();
+}
+
+static inline void mpi_leave(void)
+{
+    if (mpi_unlikely(mpi_process.is_locking))
+        mpi_call_unlock();
+}
 
 /* enumerate.c */
 int32_t mpi_enumerate(const char *protocol, na_plugin_offer_fn report, void *arg);

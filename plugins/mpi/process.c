@@ -34,8 +34,7 @@ static const char *thread_level_text(int level);
 struct mpi_process mpi_process = {.world = MPI_COMM_NULL, .self = MPI_COMM_NULL};
 
 static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_mutex_t call_lock; /* where MPI wants one thread at a time */
-static bool is_call_lock_needed;
+static pthread_mutex_t call_lock;
 static struct fabric_link classes = {&classes, &classes};
 static uint32_t next_serial;
 static pid_t owner_pid;       /* 0: MPI was not looked at yet */
@@ -148,16 +147,14 @@ uint32_t mpi_process_number(void)
     return atomic_fetch_add(&last, 1) + 1;
 }
 
-void mpi_enter(void)
+void mpi_call_lock(void)
 {
-    if (mpi_unlikely(is_call_lock_needed))
-        (void) pthread_mutex_lock(&call_lock);
+    (void) pthread_mutex_lock(&call_lock);
 }
 
-void mpi_leave(void)
+void mpi_call_unlock(void)
 {
-    if (mpi_unlikely(is_call_lock_needed))
-        (void) pthread_mutex_unlock(&call_lock);
+    (void) pthread_mutex_unlock(&call_lock);
 }
 
 /* The lock is held. */
@@ -247,13 +244,13 @@ static int32_t process_check_threads(const struct na_plugin_class *na_class,
                       thread_level_text(mpi_process.thread_level));
         return NA_PLUGIN_OPNOTSUPPORTED;
     }
-    if (is_call_lock_needed || is_single)
+    if (mpi_process.is_locking || is_single)
         return NA_PLUGIN_SUCCESS;
     (void) pthread_mutexattr_init(&attr);
     (void) pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
     (void) pthread_mutex_init(&call_lock, &attr);
     (void) pthread_mutexattr_destroy(&attr);
-    is_call_lock_needed = true;
+    mpi_process.is_locking = true;
     return NA_PLUGIN_SUCCESS;
 }
 
