@@ -56,6 +56,7 @@ check_layout() {
         done
     done
     check_layout_is_complete
+    check_values_are_complete
     finish "$(cat "$here"/layout_*.c | grep -cE '^(SIZE|GROWS|AT|VALUE)\(') statements"
 }
 
@@ -68,13 +69,10 @@ release_minor() {
     echo "$release"
 }
 
-# Every member of every struct has its statement. The headers of messages are left out: what travels
-# has a version of its own. Headers that no release had are not held to anything yet.
+# Every member of every struct has its statement.
 check_layout_is_complete() {
     local header struct members stated
-    for header in "$here"/v*/include/*.h "$root"/dropin/include/*.h; do
-        [[ $header == */dropin/* ]] || header=$root/sdk/include/$(basename "$header")
-        [[ $header != */mercury_header.h && $header != */mercury_core_header.h ]] || continue
+    for header in $(held_headers); do
         while read -r struct members; do
             stated=$(cat "$here"/layout_*.c | grep -c "^AT($struct," || true)
             [ "$stated" -eq "$members" ] ||
@@ -84,6 +82,27 @@ check_layout_is_complete() {
             name != "" { count += gsub(/;/, ";") }
             /^\}/ && name != "" { print name, count - 1; name = "" }')
     done
+}
+
+# So has every macro that is a number, and is not a version.
+check_values_are_complete() {
+    local name
+    while read -r name; do
+        fail "the constant $name has no VALUE in layout_*.c"
+    done < <(comm -23 <(for header in $(held_headers); do without_comments "$header"; done |
+        sed -nE '/_ATTR_|_(PUBLIC|INITIALIZER)$|_VERSION(_[A-Z]+)? |_ABI_MINOR /d
+            s/^#define ([A-Z][A-Z0-9_]*) [-(0-9A-Z]([A-Z0-9_ ()<|*+x-]|[0-9]u)*$/\1/p' | sort -u) \
+        <(sed -nE 's/^VALUE\(([A-Z0-9_]+),.*/\1/p' "$here"/layout_*.c | sort -u))
+}
+
+# The headers of messages are left out: what travels has a version of its own. Headers that no
+# release had are not held to anything yet.
+held_headers() {
+    local header
+    for header in "$here"/v*/include/*.h "$root"/dropin/include/*.h; do
+        [[ $header == */dropin/* ]] || header=$root/sdk/include/$(basename "$header")
+        [[ $header == */mercury_header.h || $header == */mercury_core_header.h ]] || echo "$header"
+    done | sort -u
 }
 
 check_symbols() {

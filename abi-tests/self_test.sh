@@ -15,6 +15,7 @@ main() {
     intact
     broken_plugin_abi
     broken_minor_to_be
+    broken_next_minor
     broken_libraries
     updates
     finish "every break was found"
@@ -31,6 +32,12 @@ broken_plugin_abi() {
         's/^    int32_t priority;/    int64_t priority;/' $header
     broken "a constant of the plugin ABI renumbered" layout "value of NA_PLUGIN_CAP_WAIT_FD" \
         's/(NA_PLUGIN_CAP_WAIT_FD +\(UINT64_C\(1\) << )2/\17/' $header
+    broken "a constant of hg renumbered" layout "value of HG_MAX_IN_FLIGHT_DEFAULT" \
+        's/(#define HG_MAX_IN_FLIGHT_DEFAULT ).*/\1UINT16_MAX/' sdk/include/mercury_ext.h
+    broken "a constant of the utilities renumbered" layout "value of HG_UTIL_FAIL" \
+        's/^(#define HG_UTIL_FAIL +)-1/\1-2/' sdk/include/mercury_util_config.h
+    broken "a constant without a statement" layout "NA_PLUGIN_MORE has no VALUE" \
+        's/^#define NA_PLUGIN_BUF_SEND .*/&\n#define NA_PLUGIN_MORE (1u << 3)/' $header
     broken "a member without a statement" layout "struct na_plugin has .* members" \
         's/^    void \(\*cleanup\)\(void\);/&\n    void (*more)(void);/' $header
     broken "a table that grew without a new minor" headers 'void \(\*more\)\(void\)' \
@@ -62,6 +69,17 @@ broken_minor_to_be() {
     broken "an extension of another name" headers 'NA_PLUGIN_EXT_MULTI_RECV: "na.multi_recv/1"' \
         's,"na.multi_recv/1","na.multi_recv/2",' $header
     mv "$later"/v* "$tree/abi-tests/"
+}
+
+# The minor after a released one: numbers of the released one stay, too.
+broken_next_minor() {
+    local header=sdk/include/na_plugin.h next='s/^(#define NA_PLUGIN_ABI_MINOR ).*/\199u/'
+    allowed "a table that grew, in the next minor" headers \
+        "$next"';s/^    void \(\*cleanup\)\(void\);/&\n    void (*more)(void);/' $header
+    broken "a released constant renumbered" headers "NA_PLUGIN_CAP_NO_THREADS: .* is now .* 8" \
+        "$next"';s/(NA_PLUGIN_CAP_NO_THREADS +\(UINT64_C\(1\) << )7/\18/' $header
+    broken "a released constant that went" headers "NA_PLUGIN_OFFER_NAMED_ONLY: .* is gone" \
+        "$next"';/^#define NA_PLUGIN_OFFER_NAMED_ONLY /d' $header
 }
 
 broken_libraries() {
