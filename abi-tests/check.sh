@@ -3,6 +3,7 @@
 # Holds what is built to what was released:
 #     check.sh headers            na_plugin.h to its frozen copies
 #     check.sh layout             every struct and constant of the public headers to their values
+#     check.sh names              the macros, types and inline functions of the drop-in to names.txt
 #     check.sh symbols <libdir>   what the libraries export to the baseline and to each release
 #     check.sh types <libdir>     the functions and types of the libraries to the baseline
 . "$(dirname "$0")/common.sh"
@@ -11,6 +12,7 @@ main() {
     case ${1-} in
     headers) check_headers ;;
     layout) check_layout ;;
+    names) check_names ;;
     symbols) check_symbols "$2" ;;
     types) check_types "$2" ;;
     *) sed -n 's/^#     //p' "$0" >&2 && exit 2 ;;
@@ -103,6 +105,34 @@ held_headers() {
         [[ $header == */dropin/* ]] || header=$root/sdk/include/$(basename "$header")
         [[ $header == */mercury_header.h || $header == */mercury_core_header.h ]] || echo "$header"
     done | sort -u
+}
+
+# What programs compiled against, in C and in C++; the values are the versions that the headers say.
+check_names() {
+    local flags="-w -fsyntax-only -D_GNU_SOURCE -I$root/sdk/include -I$root/dropin/include"
+    names_source | "$CC" -x c -std=c11 $flags - &&
+        names_source | "$CXX" -x c++ -std=c++14 $flags - ||
+        fail "the headers do not have all that abi-tests/names.txt lists"
+    finish "$(grep -v '^#' "$here/names.txt" | awk '{ sum += NF - 2 } END { print sum }') names"
+}
+
+# Errors are reported at the line of the list.
+names_source() {
+    awk -v list="$here/names.txt" '
+        function probe(kind, name, side) {
+            split(name, side, "=")
+            if (kind == "values")
+                return "#if " side[1] " != " side[2] "\n#error " side[1] " is not " side[2] "\n#endif"
+            if (kind == "macros")
+                return "#ifndef " name "\n#error " name " is gone\n#endif"
+            if (kind == "types")
+                return "extern " name " *type_" name ";"
+            return "void (*function_" name ")(void) = (void (*)(void)) &" name ";"
+        }
+        /^#/ { next }
+        { printf "#include \"%s\"\n", $1 }
+        { for (i = 3; i <= NF; i++) printf "# %d \"%s\"\n%s\n", FNR, list, probe($2, $i) }' \
+        "$here/names.txt"
 }
 
 check_symbols() {

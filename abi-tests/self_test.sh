@@ -16,6 +16,7 @@ main() {
     broken_plugin_abi
     broken_minor_to_be
     broken_next_minor
+    broken_names
     broken_libraries
     updates
     finish "every break was found"
@@ -80,6 +81,20 @@ broken_next_minor() {
         "$next"';s/(NA_PLUGIN_CAP_NO_THREADS +\(UINT64_C\(1\) << )7/\18/' $header
     broken "a released constant that went" headers "NA_PLUGIN_OFFER_NAMED_ONLY: .* is gone" \
         "$next"';/^#define NA_PLUGIN_OFFER_NAMED_ONLY /d' $header
+}
+
+# What no library exports is in the headers alone.
+broken_names() {
+    broken "a macro of hg removed" names "HG_Addr_lookup is gone" \
+        '/^# *define HG_Addr_lookup /d' sdk/include/mercury.h
+    broken "a macro of the utilities renamed" names "HG_DLOG_INITIALIZER is gone" \
+        's/^#define HG_DLOG_INITIALIZER/&2/' dropin/include/mercury_dlog.h
+    broken "an alias of a function removed" names "hg_proc_hg_uint64_t.*(undeclared|is gone)" \
+        '/^#define hg_proc_hg_uint64_t /d' sdk/include/mercury_proc.h
+    broken "an inline function renamed" names "hg_atomic_set32.*(undeclared|declared)" \
+        's/\bhg_atomic_set32\b/hg_atomic_put32/' dropin/include/mercury_atomic.h
+    broken "another version than the field's" names "HG_VERSION_PATCH is not 1" \
+        's/^(#define HG_VERSION_PATCH +)1/\10/' sdk/include/mercury_config.h
 }
 
 broken_libraries() {
@@ -165,7 +180,7 @@ give_up() {
 # Nothing is found where nothing is broken.
 intact() {
     local check
-    for check in headers layout symbols types; do
+    for check in headers layout names symbols types; do
         bash "$tree/abi-tests/check.sh" "$check" "$build/lib" >"$log" 2>&1 ||
             give_up "the copy as it is fails: $check"
     done
