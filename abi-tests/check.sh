@@ -3,6 +3,7 @@
 # Holds what is built to what was released:
 #     check.sh headers            na_plugin.h to its frozen copies
 #     check.sh layout             every struct and constant of the public headers to their values
+#     check.sh names              the macros, types and inline functions of the drop-in to names.txt
 #     check.sh symbols <libdir>   what the libraries export to the baseline and to each release
 #     check.sh types <libdir>     the functions and types of the libraries to the baseline
 . "$(dirname "$0")/common.sh"
@@ -11,6 +12,7 @@ main() {
     case ${1-} in
     headers) check_headers ;;
     layout) check_layout ;;
+    names) check_names ;;
     symbols) check_symbols "$2" ;;
     types) check_types "$2" ;;
     *) sed -n 's/^#     //p' "$0" >&2 && exit 2 ;;
@@ -56,6 +58,7 @@ check_layout() {
         done
     done
     check_layout_is_complete
+    check_values_are_complete
     finish "$(cat "$here"/layout_*.c | grep -cE '^(SIZE|GROWS|AT|VALUE)\(') statements"
 }
 
@@ -68,13 +71,10 @@ release_minor() {
     echo "$release"
 }
 
-# Every member of every struct has its statement. The headers of messages are left out: what travels
-# has a version of its own. Headers that no release had are not held to anything yet.
+# Every member of every struct has its statement.
 check_layout_is_complete() {
     local header struct members stated
-    for header in "$here"/v*/include/*.h "$root"/dropin/include/*.h; do
-        [[ $header == */dropin/* ]] || header=$root/sdk/include/$(basename "$header")
-        [[ $header != */mercury_header.h && $header != */mercury_core_header.h ]] || continue
+    for header in $(held_headers); do
         while read -r struct members; do
             stated=$(cat "$here"/layout_*.c | grep -c "^AT($struct," || true)
             [ "$stated" -eq "$members" ] ||
@@ -84,6 +84,55 @@ check_layout_is_complete() {
             name != "" { count += gsub(/;/, ";") }
             /^\}/ && name != "" { print name, count - 1; name = "" }')
     done
+}
+
+# So has every macro that is a number, and is not a version.
+check_values_are_complete() {
+    local name
+    while read -r name; do
+        fail "the constant $name has no VALUE in layout_*.c"
+    done < <(comm -23 <(for header in $(held_headers); do without_comments "$header"; done |
+        sed -nE '/_ATTR_|_(PUBLIC|INITIALIZER)$|_VERSION(_[A-Z]+)? |_ABI_MINOR /d
+            s/^#define ([A-Z][A-Z0-9_]*) [-(0-9A-Z]([A-Z0-9_ ()<|*+x-]|[0-9]u)*$/\1/p' | sort -u) \
+        <(sed -nE 's/^VALUE\(([A-Z0-9_]+),.*/\1/p' "$here"/layout_*.c | sort -u))
+}
+
+# The headers of messages are left out: what travels has a version of its own. Headers that no
+# release had are not held to anything yet.
+held_headers() {
+    local header
+    for header in "$here"/v*/include/*.h "$root"/dropin/include/*.h; do
+        [[ $header == */dropin/* ]] || header=$root/sdk/include/$(basename "$header")
+        [[ $header == */mercury_header.h || $header == */mercury_core_header.h ]] || echo "$header"
+    done | sort -u
+}
+
+# What programs compiled against, in C and in C++; the values are the versions that the headers say.
+check_names() {
+    local flags="-w -fsyntax-only -D_GNU_SOURCE -I$root/sdk/include -I$root/dropin/include"
+    names_source | "$CC" -x c -std=c11 $flags - &&
+        names_source | "$CXX" -x c++ -std=c++14 $flags - ||
+        fail "the headers do not have all that abi-tests/names.txt lists"
+    finish "$(grep -v '^#' "$here/names.txt" | awk '{ sum += NF - 2 } END { print sum }') names"
+}
+
+# Errors are reported at the line of the list.
+names_source() {
+    awk -v list="$here/names.txt" '
+        function probe(kind, name, side) {
+            split(name, side, "=")
+            if (kind == "values")
+                return "#if " side[1] " != " side[2] "\n#error " side[1] " is not " side[2] "\n#endif"
+            if (kind == "macros")
+                return "#ifndef " name "\n#error " name " is gone\n#endif"
+            if (kind == "types")
+                return "extern " name " *type_" name ";"
+            return "void (*function_" name ")(void) = (void (*)(void)) &" name ";"
+        }
+        /^#/ { next }
+        { printf "#include \"%s\"\n", $1 }
+        { for (i = 3; i <= NF; i++) printf "# %d \"%s\"\n%s\n", FNR, list, probe($2, $i) }' \
+        "$here/names.txt"
 }
 
 check_symbols() {

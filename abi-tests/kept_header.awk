@@ -2,7 +2,7 @@
 # Says what of an earlier header is not in today's any more; both come without comments:
 #     awk -f kept_header.awk <earlier> <today's>
 # Members and enumerators stay where they are, and more may follow them; all other declarations and
-# the strings stay as they are. What is inline, assertions and numbers are left out.
+# the constants stay as they are. What is inline, assertions and the minor itself are left out.
 
 FNR == 1 {
     files++
@@ -10,7 +10,7 @@ FNR == 1 {
     depth = 0
 }
 
-/^#define [A-Za-z0-9_]+ "/ { keep($2, $3) }
+/^#define [A-Za-z0-9_]+ [^ ]/ && $2 != "NA_PLUGIN_ABI_MINOR" { keep($2, constant($0)) }
 
 /^#/ || continued {
     continued = /\\$/
@@ -78,6 +78,11 @@ function keep(key, what) {
         keys[++count] = key
         was[key] = what
     }
+}
+
+function constant(line) {
+    sub(/^#define [^ ]+ /, "", line)
+    return plain(line)
 }
 
 function plain(what) {

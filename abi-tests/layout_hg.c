@@ -4,6 +4,7 @@
 #include "layout.h"
 #include "mercury.h"
 #include "mercury_bulk.h"
+#include "mercury_core.h"
 #include "mercury_ext.h"
 #include "mercury_proc.h"
 #include "mercury_proc_ext.h"
@@ -200,3 +201,14 @@ VALUE(HG_BULK_SM, 4);
 VALUE(HG_BULK_EAGER, 8);
 VALUE(HG_PROC_SM, 1);
 VALUE(HG_PROC_BULK_EAGER, 2);
+VALUE(HG_TRUE, 1);
+VALUE(HG_FALSE, 0);
+VALUE(HG_CORE_MORE_DATA, 1);
+#if LAYOUT_MINOR >= 1
+VALUE(HG_OVERFLOW_TIMEOUT_DEFAULT, 300000);
+VALUE(HG_MAX_IN_FLIGHT_DEFAULT, UINT32_MAX);
+#endif
+#ifndef __cplusplus /* there a pointer is no constant */
+VALUE((uintptr_t) HG_OP_ID_IGNORE, 1);
+VALUE((uintptr_t) HG_CORE_OP_ID_IGNORE, 1);
+#endif

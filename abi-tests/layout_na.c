@@ -4,6 +4,7 @@
 #include "layout.h"
 #include "na.h"
 #include "na_ext.h"
+#include "na_sm.h"
 
 GROWS(na_init_info, 48);
 AT(na_init_info, ip_subnet, 0);
@@ -213,3 +214,4 @@ VALUE(NA_THREAD_MODE_SINGLE_CLS, 1);
 VALUE(NA_THREAD_MODE_SINGLE_CTX, 2);
 VALUE(NA_THREAD_MODE_SINGLE, 3);
 VALUE(NA_PLUGIN_LOAD_ALL, 1);
+VALUE(NA_SM_HOST_ID_LEN, 36);

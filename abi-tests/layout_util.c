@@ -6,6 +6,7 @@
 #include "layout.h"
 #include "mercury_hash_table.h"
 #include "mercury_log.h"
+#include "mercury_mem.h"
 #include "mercury_poll.h"
 
 SIZE(hg_poll_event, 16);
@@ -84,3 +85,7 @@ VALUE(HG_POLLHUP, 8);
 VALUE(HG_POLLINTR, 16);
 VALUE(HG_DLOG_MAGICLEN, 16);
 VALUE(HG_UTIL_STAMP_MAX, 128);
+VALUE(HG_UTIL_SUCCESS, 0);
+VALUE(HG_UTIL_FAIL, -1);
+VALUE(HG_MEM_CACHE_LINE_SIZE, 64);
+VALUE(HG_MEM_PAGE_SIZE, 4096);

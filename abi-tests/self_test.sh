@@ -15,6 +15,8 @@ main() {
     intact
     broken_plugin_abi
     broken_minor_to_be
+    broken_next_minor
+    broken_names
     broken_libraries
     updates
     finish "every break was found"
@@ -31,6 +33,12 @@ broken_plugin_abi() {
         's/^    int32_t priority;/    int64_t priority;/' $header
     broken "a constant of the plugin ABI renumbered" layout "value of NA_PLUGIN_CAP_WAIT_FD" \
         's/(NA_PLUGIN_CAP_WAIT_FD +\(UINT64_C\(1\) << )2/\17/' $header
+    broken "a constant of hg renumbered" layout "value of HG_MAX_IN_FLIGHT_DEFAULT" \
+        's/(#define HG_MAX_IN_FLIGHT_DEFAULT ).*/\1UINT16_MAX/' sdk/include/mercury_ext.h
+    broken "a constant of the utilities renumbered" layout "value of HG_UTIL_FAIL" \
+        's/^(#define HG_UTIL_FAIL +)-1/\1-2/' sdk/include/mercury_util_config.h
+    broken "a constant without a statement" layout "NA_PLUGIN_MORE has no VALUE" \
+        's/^#define NA_PLUGIN_BUF_SEND .*/&\n#define NA_PLUGIN_MORE (1u << 3)/' $header
     broken "a member without a statement" layout "struct na_plugin has .* members" \
         's/^    void \(\*cleanup\)\(void\);/&\n    void (*more)(void);/' $header
     broken "a table that grew without a new minor" headers 'void \(\*more\)\(void\)' \
@@ -62,6 +70,31 @@ broken_minor_to_be() {
     broken "an extension of another name" headers 'NA_PLUGIN_EXT_MULTI_RECV: "na.multi_recv/1"' \
         's,"na.multi_recv/1","na.multi_recv/2",' $header
     mv "$later"/v* "$tree/abi-tests/"
+}
+
+# The minor after a released one: numbers of the released one stay, too.
+broken_next_minor() {
+    local header=sdk/include/na_plugin.h next='s/^(#define NA_PLUGIN_ABI_MINOR ).*/\199u/'
+    allowed "a table that grew, in the next minor" headers \
+        "$next"';s/^    void \(\*cleanup\)\(void\);/&\n    void (*more)(void);/' $header
+    broken "a released constant renumbered" headers "NA_PLUGIN_CAP_NO_THREADS: .* is now .* 8" \
+        "$next"';s/(NA_PLUGIN_CAP_NO_THREADS +\(UINT64_C\(1\) << )7/\18/' $header
+    broken "a released constant that went" headers "NA_PLUGIN_OFFER_NAMED_ONLY: .* is gone" \
+        "$next"';/^#define NA_PLUGIN_OFFER_NAMED_ONLY /d' $header
+}
+
+# What no library exports is in the headers alone.
+broken_names() {
+    broken "a macro of hg removed" names "HG_Addr_lookup is gone" \
+        '/^# *define HG_Addr_lookup /d' sdk/include/mercury.h
+    broken "a macro of the utilities renamed" names "HG_DLOG_INITIALIZER is gone" \
+        's/^#define HG_DLOG_INITIALIZER/&2/' dropin/include/mercury_dlog.h
+    broken "an alias of a function removed" names "hg_proc_hg_uint64_t.*(undeclared|is gone)" \
+        '/^#define hg_proc_hg_uint64_t /d' sdk/include/mercury_proc.h
+    broken "an inline function renamed" names "hg_atomic_set32.*(undeclared|declared)" \
+        's/\bhg_atomic_set32\b/hg_atomic_put32/' dropin/include/mercury_atomic.h
+    broken "another version than the field's" names "HG_VERSION_PATCH is not 1" \
+        's/^(#define HG_VERSION_PATCH +)1/\10/' sdk/include/mercury_config.h
 }
 
 broken_libraries() {
@@ -147,7 +180,7 @@ give_up() {
 # Nothing is found where nothing is broken.
 intact() {
     local check
-    for check in headers layout symbols types; do
+    for check in headers layout names symbols types; do
         bash "$tree/abi-tests/check.sh" "$check" "$build/lib" >"$log" 2>&1 ||
             give_up "the copy as it is fails: $check"
     done

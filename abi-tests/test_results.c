@@ -63,6 +63,8 @@ static const struct result results[] = {
     /* The symbol. */
     {"noentry", "noentry+wire", NA_NODEV, NA_PLUGIN_STAGE_ENTRY, NA_PLUGIN_NO_ENTRY, 0,
      "does not export the symbol na_plugin_entry_v1"},
+    {"dataentry", "dataentry+wire", NA_NODEV, NA_PLUGIN_STAGE_ENTRY, NA_PLUGIN_NO_ENTRY, 0,
+     "is not that of a function"},
     {"depentry", "depentry+wire", NA_NODEV, NA_PLUGIN_STAGE_ENTRY, NA_PLUGIN_NO_ENTRY, 0,
      "belongs to a library that it depends on"},
     {"refusing", "refusing+wire", NA_NODEV, NA_PLUGIN_STAGE_ENTRY, NA_PLUGIN_REFUSED, 0,

@@ -40,7 +40,7 @@ build_libraries() {
 check() {
     local what failed=
     build_libraries
-    for what in headers layout symbols types; do
+    for what in headers layout names symbols types; do
         abi-tests/check.sh $what "$build/lib" || failed+=" $what"
     done
     [ -z "$failed" ] || die "failed:$failed"

@@ -38,6 +38,7 @@ static na_return_t record_run(struct na_record *record, uint32_t core_owner);
 static bool record_open(struct na_record *record, uint32_t core_owner);
 static bool record_is_new(struct na_record *record);
 static bool record_is_own_symbol(const struct na_record *record, void *symbol);
+static bool symbol_is_function(void *symbol);
 static entry_fn record_find_entry(struct na_record *record);
 static bool record_find_other_major(struct na_record *record);
 static void record_enter(struct na_record *record, entry_fn entry, struct na_transport *transport);
@@ -304,20 +305,37 @@ static bool record_is_own_symbol(const struct na_record *record, void *symbol)
 static entry_fn record_find_entry(struct na_record *record)
 {
     void *symbol = dlsym(record->handle, NA_PLUGIN_ENTRY_SYMBOL);
+    const char *reason = "it does not export the symbol " NA_PLUGIN_ENTRY_SYMBOL;
     entry_fn entry;
 
     _Static_assert(sizeof(entry) == sizeof(symbol), "a function's address fits into a pointer");
-    if (symbol != NULL && record_is_own_symbol(record, symbol)) {
+    if (symbol != NULL && !record_is_own_symbol(record, symbol)) {
+        reason = "the symbol " NA_PLUGIN_ENTRY_SYMBOL
+                 " belongs to a library that it depends on, not to the plugin";
+    } else if (symbol != NULL && !symbol_is_function(symbol)) {
+        reason = "the symbol " NA_PLUGIN_ENTRY_SYMBOL " is not that of a function";
+    } else if (symbol != NULL) {
         memcpy(&entry, &symbol, sizeof(entry));
         return entry;
     }
-    if (record_find_other_major(record))
-        return NULL;
-    record_set(record, NA_PLUGIN_STAGE_ENTRY, NA_PLUGIN_NO_ENTRY,
-               symbol != NULL ? "the symbol " NA_PLUGIN_ENTRY_SYMBOL
-                                " belongs to a library that it depends on, not to the plugin"
-                              : "it does not export the symbol " NA_PLUGIN_ENTRY_SYMBOL);
+    if (!record_find_other_major(record))
+        record_set(record, NA_PLUGIN_STAGE_ENTRY, NA_PLUGIN_NO_ENTRY, reason);
     return NULL;
+}
+
+/*
+ * Data are not called. What the address says for itself is enough: an indirect function (ifunc) is
+ * resolved by dlsym() to the function behind it, which may have no symbol of its own.
+ */
+static bool symbol_is_function(void *symbol)
+{
+    const ElfW(Sym) *entry = NULL;
+    Dl_info object;
+
+    if (dladdr1(symbol, &object, (void **) &entry, RTLD_DL_SYMENT) == 0 || entry == NULL)
+        return true;
+    return ELF64_ST_TYPE(entry->st_info) == STT_FUNC ||
+           ELF64_ST_TYPE(entry->st_info) == STT_GNU_IFUNC;
 }
 
 static bool record_find_other_major(struct na_record *record)
