@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A plugin that works but for one thing: it stands in front of another plugin (BROKEN_OF, a path)
- * and breaks one promise, the one that BROKEN_WHAT names. Its own name is BROKEN_NAME.
+ * and breaks one promise, the one that BROKEN_WHAT names, or works and is unusual. Its own name is
+ * BROKEN_NAME.
  */
 
 #ifndef _GNU_SOURCE
@@ -43,6 +44,7 @@
 #define KEEPS    25 /* keeps what it has of a source whose message was too large, until finalize */
 #define DEAF     26 /* looks at a receive of another thread in the next poll, and wakes nobody */
 #define BOASTS   27 /* says that it progresses without being polled */
+#define SMALL    28 /* breaks nothing: has the smallest limits that are allowed */
 
 /* Every which time: often enough to be met, rare enough that what is around it works. */
 #define EVERY 50u
@@ -209,6 +211,76 @@ static int32_t initialize(const struct na_plugin_init *init, struct na_host_clas
     if (status == NA_PLUGIN_SUCCESS)
         info->capabilities |= NA_PLUGIN_CAP_FORWARD_PROG;
     return status;
+}
+#endif
+
+#if BROKEN_WHAT == SMALL
+#    define LEAST_MESSAGE 256u
+#    define LEAST_RMA     4096u
+
+static struct na_plugin_class_info limits;
+
+static int32_t initialize(const struct na_plugin_init *init, struct na_host_class *host_class,
+                          struct na_plugin_class **class_p, struct na_plugin_class_info *info)
+{
+    const int32_t status = real.initialize(init, host_class, class_p, info);
+
+    if (status != NA_PLUGIN_SUCCESS)
+        return status;
+    info->max_unexpected_size = info->unexpected_header_size + LEAST_MESSAGE;
+    info->max_expected_size = info->expected_header_size + LEAST_MESSAGE + 44;
+    info->max_rma_size = LEAST_RMA;
+    info->max_tag = 255;
+    limits.max_unexpected_size = info->max_unexpected_size;
+    limits.max_expected_size = info->max_expected_size;
+    return NA_PLUGIN_SUCCESS;
+}
+
+static int32_t send_unexpected(struct na_plugin_context *context, void *op, const void *buf,
+                               uint64_t size, void *data, struct na_plugin_addr *dest,
+                               uint32_t dest_id, uint32_t tag)
+{
+    if (size > limits.max_unexpected_size || tag > 255)
+        return NA_PLUGIN_MSGSIZE;
+    return real.msg_send_unexpected(context, op, buf, size, data, dest, dest_id, tag);
+}
+
+static int32_t send_expected(struct na_plugin_context *context, void *op, const void *buf,
+                             uint64_t size, void *data, struct na_plugin_addr *dest,
+                             uint32_t dest_id, uint32_t tag)
+{
+    if (size > limits.max_expected_size || tag > 255)
+        return NA_PLUGIN_MSGSIZE;
+    return real.msg_send_expected(context, op, buf, size, data, dest, dest_id, tag);
+}
+
+static int32_t recv_expected(struct na_plugin_context *context, void *op, void *buf, uint64_t size,
+                             void *data, struct na_plugin_addr *source, uint32_t source_id,
+                             uint32_t tag)
+{
+    if (size > limits.max_expected_size || tag > 255)
+        return NA_PLUGIN_MSGSIZE;
+    return real.msg_recv_expected(context, op, buf, size, data, source, source_id, tag);
+}
+
+static int32_t put(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
+                   uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
+                   uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id)
+{
+    if (length > LEAST_RMA)
+        return NA_PLUGIN_OVERFLOW;
+    return real.put(context, op, local, local_offset, remote, remote_offset, length, addr,
+                    remote_id);
+}
+
+static int32_t get(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
+                   uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
+                   uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id)
+{
+    if (length > LEAST_RMA)
+        return NA_PLUGIN_OVERFLOW;
+    return real.get(context, op, local, local_offset, remote, remote_offset, length, addr,
+                    remote_id);
 }
 #endif
 
@@ -490,6 +562,13 @@ static void change(void)
     plugin.addr_to_string = addr_to_string;
 #elif BROKEN_WHAT == NAMELESS
     plugin.addr_lookup = addr_lookup;
+#elif BROKEN_WHAT == SMALL
+    plugin.initialize = initialize;
+    plugin.msg_send_unexpected = send_unexpected;
+    plugin.msg_send_expected = send_expected;
+    plugin.msg_recv_expected = recv_expected;
+    plugin.put = put;
+    plugin.get = get;
 #endif
 }
 

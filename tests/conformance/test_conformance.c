@@ -119,6 +119,19 @@ static void the_plugin_behind_them_passes(void **state)
     (void) json_object_put(report);
 }
 
+static void the_smallest_limits_are_enough(void **state)
+{
+    char path[4096];
+
+    (void) state;
+    (void) snprintf(path, sizeof(path), "%s/na_small.so", folder);
+    certify(path,
+            "class.info,context.stop,context.finalize,msg.sizes,msg.order.in,recv.held,cancel.rma,"
+            "rma.outstanding,death.rma");
+    if (run.code != 0)
+        fail_msg("%s", run.out);
+}
+
 static void a_report_follows_the_protocol(void **state)
 {
     unsigned int planned = 0;
@@ -195,8 +208,9 @@ static void wrong_command_lines_are_told_from_failures(void **state)
 
 int main(int argc, char **argv)
 {
-    struct CMUnitTest tests[BROKEN_COUNT + 5] = {
+    struct CMUnitTest tests[BROKEN_COUNT + 6] = {
         cmocka_unit_test(the_plugin_behind_them_passes),
+        cmocka_unit_test(the_smallest_limits_are_enough),
         cmocka_unit_test(a_report_follows_the_protocol),
         cmocka_unit_test(an_interrupted_run_bails_out),
         cmocka_unit_test(checks_are_listed_with_numbers_of_their_own),
@@ -210,9 +224,9 @@ int main(int argc, char **argv)
     sound = argv[2];
     folder = argv[3];
     for (size_t i = 0; i < BROKEN_COUNT; i++) {
-        tests[5 + i] = each;
-        tests[5 + i].name = broken[i].name;
-        tests[5 + i].initial_state = (void *) (uintptr_t) &broken[i];
+        tests[6 + i] = each;
+        tests[6 + i].name = broken[i].name;
+        tests[6 + i].initial_state = (void *) (uintptr_t) &broken[i];
     }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

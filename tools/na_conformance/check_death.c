@@ -106,8 +106,7 @@ static void transfers(void)
     for (int i = 0; i < 4; i++) {
         ops[count] = conf_op_new(&exchange.end);
         count += conf_transfer(&exchange.end, 0, ops[count], i % 2 != 0, &exchange.local, 0,
-                               exchange.remote, 0,
-                               exchange.end.info.max_rma_size != 0 ? 4096 : exchange.size,
+                               exchange.remote, 0, conf_transfer_most(&exchange.end, exchange.size),
                                exchange.peer.addr, 0) == NA_PLUGIN_SUCCESS;
     }
     conf_peer_kill(&exchange.peer);

@@ -338,6 +338,7 @@ static bool multi_take(struct conf_op *op, int32_t status, uint8_t *data, uint64
 {
     struct multi_state *state = op->arg;
     const uint64_t header = conf_header(state->end, false);
+    const uint64_t tags = (uint64_t) state->end->info.max_tag + 1;
     uint64_t number = 0;
 
     (void) last;
@@ -345,7 +346,7 @@ static bool multi_take(struct conf_op *op, int32_t status, uint8_t *data, uint64
     if (status != NA_PLUGIN_SUCCESS)
         return true;
     memcpy(&number, data + header, sizeof(number));
-    conf_require(size == header + 100 && number == state->next && tag == number &&
+    conf_require(size == header + 100 && number == state->next && tag == number % tags &&
                      conf_is_filled(data + header + sizeof(number), 92, number) < 0,
                  "message %u of a multi-receive has %llu bytes, tag %u, number %llu", state->next,
                  (unsigned long long) size, tag, (unsigned long long) number);

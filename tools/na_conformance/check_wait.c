@@ -447,12 +447,10 @@ static void *transfer_later(void *arg)
 {
     const struct starting *starting = arg;
     const struct conf_exchange *exchange = starting->exchange;
-    const uint64_t most = exchange->end.info.max_rma_size;
 
     tool_clock_sleep_ms(100);
     (void) conf_transfer(&starting->exchange->end, 0, starting->op, starting->put, &exchange->local,
-                         0, exchange->remote, 0,
-                         most != 0 && most < exchange->size ? most : exchange->size,
+                         0, exchange->remote, 0, conf_transfer_most(&exchange->end, exchange->size),
                          exchange->peer.addr, 0);
     return NULL;
 }
@@ -467,14 +465,13 @@ static void transfer(void)
     conf_exchange_get(&exchange, 0, 0, exchange.size, 1);
     conf_peer_tell(&exchange.peer, CONF_PEER_REST, CONF_PEER_ECHO, 1);
     for (int i = 0; i < 6; i++) {
-        const uint64_t most = exchange.end.info.max_rma_size;
         struct conf_op *op = conf_op_new(&exchange.end);
         uint64_t from = conf_now_ms();
 
         tool_clock_sleep_ms(20);
         conf_require(conf_transfer(&exchange.end, 0, op, i % 2 != 0, &exchange.local, 0,
                                    exchange.remote, 0,
-                                   most != 0 && most < exchange.size ? most : exchange.size,
+                                   conf_transfer_most(&exchange.end, exchange.size),
                                    exchange.peer.addr, 0) == NA_PLUGIN_SUCCESS,
                      "a transfer was refused");
         (void) sleep_until(&exchange.end, op, -1);
