@@ -45,6 +45,7 @@
 #define DEAF     26 /* looks at a receive of another thread in the next poll, and wakes nobody */
 #define BOASTS   27 /* says that it progresses without being polled */
 #define SMALL    28 /* breaks nothing: has the smallest limits that are allowed */
+#define LIES     29 /* says that it has carried out the second get, and has not */
 
 /* Every which time: often enough to be met, rare enough that what is around it works. */
 #define EVERY 50u
@@ -471,6 +472,19 @@ static int32_t put(struct na_plugin_context *context, void *op, struct na_plugin
 }
 #endif
 
+#if BROKEN_WHAT == LIES
+static int32_t get(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
+                   uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
+                   uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id)
+{
+    if (atomic_fetch_add(&times, 1) != 1)
+        return real.get(context, op, local, local_offset, remote, remote_offset, length, addr,
+                        remote_id);
+    real_host->op_complete(op, NA_PLUGIN_SUCCESS);
+    return NA_PLUGIN_SUCCESS;
+}
+#endif
+
 #if BROKEN_WHAT == NUMB
 static int32_t poll_get_fd(struct na_plugin_context *context)
 {
@@ -562,6 +576,8 @@ static void change(void)
     plugin.addr_to_string = addr_to_string;
 #elif BROKEN_WHAT == NAMELESS
     plugin.addr_lookup = addr_lookup;
+#elif BROKEN_WHAT == LIES
+    plugin.get = get;
 #elif BROKEN_WHAT == SMALL
     plugin.initialize = initialize;
     plugin.msg_send_unexpected = send_unexpected;

@@ -52,6 +52,7 @@ static const struct broken broken[] = {
     {"keeps", "addr.sources", "addr.sources"},
     {"deaf", "wait.thread.receive", "wait.thread.receive"},
     {"boasts", "wait.forward", "wait.forward"},
+    {"lies", "death.rma", "death.rma"},
 };
 
 #define BROKEN_COUNT (sizeof(broken) / sizeof(broken[0]))
