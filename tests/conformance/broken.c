@@ -46,6 +46,7 @@
 #define BOASTS   27 /* says that it progresses without being polled */
 #define SMALL    28 /* breaks nothing: has the smallest limits that are allowed */
 #define LIES     29 /* says that it has carried out the second get, and has not */
+#define DOZES    30 /* sleeps in poll before it carries out a get */
 
 /* Every which time: often enough to be met, rare enough that what is around it works. */
 #define EVERY 50u
@@ -485,6 +486,50 @@ static int32_t get(struct na_plugin_context *context, void *op, struct na_plugin
 }
 #endif
 
+#if BROKEN_WHAT == DOZES
+#    define NAPS 60 /* more than half of the polls that are looked at */
+
+struct get {
+    struct na_plugin_context *context;
+    void *op;
+    struct na_plugin_mem *local, *remote;
+    uint64_t local_offset, remote_offset, length;
+    struct na_plugin_addr *addr;
+    uint32_t remote_id, naps;
+};
+
+static struct get waiting;
+
+static int32_t get(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
+                   uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
+                   uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id)
+{
+    if (waiting.op != NULL)
+        return NA_PLUGIN_AGAIN;
+    waiting = (struct get){context,       op,     local, remote,    local_offset,
+                           remote_offset, length, addr,  remote_id, NAPS};
+    return NA_PLUGIN_SUCCESS;
+}
+
+static int32_t poll_badly(struct na_plugin_context *context, uint32_t *done)
+{
+    const struct get now = waiting;
+
+    if (now.op != NULL) {
+        (void) usleep(2000);
+        waiting.naps--;
+        if (waiting.naps == 0) {
+            waiting.op = NULL;
+            if (real.get(now.context, now.op, now.local, now.local_offset, now.remote,
+                         now.remote_offset, now.length, now.addr,
+                         now.remote_id) != NA_PLUGIN_SUCCESS)
+                real_host->op_complete(now.op, NA_PLUGIN_IO_ERROR);
+        }
+    }
+    return real.poll(context, done);
+}
+#endif
+
 #if BROKEN_WHAT == NUMB
 static int32_t poll_get_fd(struct na_plugin_context *context)
 {
@@ -578,6 +623,9 @@ static void change(void)
     plugin.addr_lookup = addr_lookup;
 #elif BROKEN_WHAT == LIES
     plugin.get = get;
+#elif BROKEN_WHAT == DOZES
+    plugin.get = get;
+    plugin.poll = poll_badly;
 #elif BROKEN_WHAT == SMALL
     plugin.initialize = initialize;
     plugin.msg_send_unexpected = send_unexpected;

@@ -53,6 +53,7 @@ static const struct broken broken[] = {
     {"deaf", "wait.thread.receive", "wait.thread.receive"},
     {"boasts", "wait.forward", "wait.forward"},
     {"lies", "death.rma", "death.rma"},
+    {"dozes", "wait.outstanding", "wait.outstanding"},
 };
 
 #define BROKEN_COUNT (sizeof(broken) / sizeof(broken[0]))
