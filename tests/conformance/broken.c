@@ -47,6 +47,7 @@
 #define SMALL    28 /* breaks nothing: has the smallest limits that are allowed */
 #define LIES     29 /* says that it has carried out the second get, and has not */
 #define DOZES    30 /* sleeps in poll before it carries out a get */
+#define CLINGS   31 /* keeps a string of the init, and looks at it later */
 
 /* Every which time: often enough to be met, rare enough that what is around it works. */
 #define EVERY 50u
@@ -530,6 +531,27 @@ static int32_t poll_badly(struct na_plugin_context *context, uint32_t *done)
 }
 #endif
 
+#if BROKEN_WHAT == CLINGS
+static const char *given;
+static char asked[128];
+
+static int32_t initialize(const struct na_plugin_init *init, struct na_host_class *host_class,
+                          struct na_plugin_class **class_p, struct na_plugin_class_info *info)
+{
+    given = init->protocol;
+    (void) strncpy(asked, given, sizeof(asked) - 1);
+    return real.initialize(init, host_class, class_p, info);
+}
+
+static int32_t addr_to_string(struct na_plugin_class *na_class, struct na_plugin_addr *addr,
+                              char *buf, uint64_t *size)
+{
+    if (strcmp(given, asked) != 0)
+        return NA_PLUGIN_FAULT;
+    return real.addr_to_string(na_class, addr, buf, size);
+}
+#endif
+
 #if BROKEN_WHAT == NUMB
 static int32_t poll_get_fd(struct na_plugin_context *context)
 {
@@ -626,6 +648,9 @@ static void change(void)
 #elif BROKEN_WHAT == DOZES
     plugin.get = get;
     plugin.poll = poll_badly;
+#elif BROKEN_WHAT == CLINGS
+    plugin.initialize = initialize;
+    plugin.addr_to_string = addr_to_string;
 #elif BROKEN_WHAT == SMALL
     plugin.initialize = initialize;
     plugin.msg_send_unexpected = send_unexpected;

@@ -71,6 +71,10 @@ int32_t conf_poll(const struct conf_end *end, uint32_t id, uint32_t *count);
  * other things everything takes longer, and nothing hangs. Compare it in one thread only. */
 uint64_t conf_now_ms(void);
 
+/* A copy of a text for one call, and its end: whoever kept a pointer to it crashes. */
+char *conf_text_lend(const char *text);
+void conf_text_take_back(char *text);
+
 /* Other loops that progress may want to leave endpoints alone, for threads of their own. */
 void conf_leave_alone(struct conf_end *end);
 
