@@ -48,6 +48,7 @@
 #define LIES     29 /* says that it has carried out the second get, and has not */
 #define DOZES    30 /* sleeps in poll before it carries out a get */
 #define CLINGS   31 /* keeps a string of the init, and looks at it later */
+#define WIDE     32 /* writes all that it knows of a class's info, whatever its size */
 
 /* Every which time: often enough to be met, rare enough that what is around it works. */
 #define EVERY 50u
@@ -552,6 +553,17 @@ static int32_t addr_to_string(struct na_plugin_class *na_class, struct na_plugin
 }
 #endif
 
+#if BROKEN_WHAT == WIDE
+static int32_t initialize(const struct na_plugin_init *init, struct na_host_class *host_class,
+                          struct na_plugin_class **class_p, struct na_plugin_class_info *info)
+{
+    const int32_t status = real.initialize(init, host_class, class_p, info);
+
+    info->max_segments = 0;
+    return status;
+}
+#endif
+
 #if BROKEN_WHAT == NUMB
 static int32_t poll_get_fd(struct na_plugin_context *context)
 {
@@ -651,6 +663,8 @@ static void change(void)
 #elif BROKEN_WHAT == CLINGS
     plugin.initialize = initialize;
     plugin.addr_to_string = addr_to_string;
+#elif BROKEN_WHAT == WIDE
+    plugin.initialize = initialize;
 #elif BROKEN_WHAT == SMALL
     plugin.initialize = initialize;
     plugin.msg_send_unexpected = send_unexpected;

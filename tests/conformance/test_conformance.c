@@ -55,6 +55,7 @@ static const struct broken broken[] = {
     {"lies", "death.rma", "death.rma"},
     {"dozes", "wait.outstanding", "wait.outstanding"},
     {"clings", "class.open", "class.open"},
+    {"wide", "class.first", "mem.bounds"},
 };
 
 #define BROKEN_COUNT (sizeof(broken) / sizeof(broken[0]))

@@ -11,7 +11,8 @@
 
 #define INFO_GUARD 64u
 
-static int32_t class_initialize(struct conf_end *end, const struct na_plugin_init *init);
+static int32_t class_initialize(struct conf_end *end, const struct na_plugin_init *init,
+                                size_t info_size);
 static void spoil(void *memory, size_t size);
 static int32_t self_find(struct conf_end *end);
 static void op_drop(struct conf_op *op, void *arg);
@@ -47,7 +48,10 @@ int32_t conf_try_open(struct conf_end *end, const struct conf_open *how)
     int32_t status;
 
     memset(end, 0, sizeof(*end));
-    status = class_initialize(end, &init);
+    status =
+        class_initialize(end, &init,
+                         with->first_minor ? offsetof(struct na_plugin_class_info, max_segments)
+                                           : sizeof(end->info));
     if (status != NA_PLUGIN_SUCCESS)
         return status;
     for (uint32_t id = 0; id < contexts && status == NA_PLUGIN_SUCCESS; id++)
@@ -240,12 +244,14 @@ bool conf_wait_for(const struct conf_op *op, unsigned int ms)
 
 /* What the plugin does not know of the info's struct is behind its size. The init and its texts are
  * the plugin's during the call only. */
-static int32_t class_initialize(struct conf_end *end, const struct na_plugin_init *init)
+static int32_t class_initialize(struct conf_end *end, const struct na_plugin_init *init,
+                                size_t info_size)
 {
     struct {
         struct na_plugin_class_info info;
         uint8_t guard[INFO_GUARD];
     } out;
+    uint8_t *const behind = (uint8_t *) &out + info_size;
     char *texts[3] = {conf_text_lend(init->class_name), conf_text_lend(init->protocol),
                       conf_text_lend(init->address)};
     struct na_plugin_init lent = *init;
@@ -253,8 +259,8 @@ static int32_t class_initialize(struct conf_end *end, const struct na_plugin_ini
     int32_t status;
 
     memset(&out.info, 0, sizeof(out.info));
-    out.info.size = sizeof(out.info);
-    conf_guard_set(out.guard, INFO_GUARD);
+    out.info.size = (uint32_t) info_size;
+    conf_guard_set(behind, sizeof(out) - info_size);
     lent.class_name = texts[0];
     lent.protocol = texts[1];
     lent.address = texts[2];
@@ -265,9 +271,9 @@ static int32_t class_initialize(struct conf_end *end, const struct na_plugin_ini
     spoil(&lent, sizeof(lent));
     for (int i = 0; i < 3; i++)
         conf_text_take_back(texts[i]);
-    if (conf_guard_broken(out.guard, INFO_GUARD) >= 0)
+    if (conf_guard_broken(behind, sizeof(out) - info_size) >= 0)
         conf_watch_broken(CONF_WATCH_BOUNDS, "initialize wrote past the size of the class's info");
-    end->info = out.info;
+    memcpy(&end->info, &out.info, info_size); /* the rest is 0 */
     if (status != NA_PLUGIN_SUCCESS && end->na_class != NULL) {
         entered = conf_enter(CONF_CALL_FINALIZE);
         (void) conf_plugin.table.finalize(end->na_class);

@@ -39,6 +39,7 @@ struct conf_open {
     uint32_t thread_mode;
     uint64_t message_size; /* hint for both kinds */
     const char *protocol;  /* another one than the init string's */
+    bool first_minor;      /* the class's info has the size that it has in minor 0 of the ABI */
 };
 
 /* A buffer for messages, as the plugin gives it or between guards. */
