@@ -50,6 +50,7 @@
 #define CLINGS   31 /* keeps a string of the init, and looks at it later */
 #define WIDE     32 /* writes all that it knows of a class's info, whatever its size */
 #define PRINTS   33 /* breaks nothing: prints to stdout what looks like a report */
+#define SPREADS  34 /* when one peer dies, cancels the receives from all but the last one */
 
 /* Every which time: often enough to be met, rare enough that what is around it works. */
 #define EVERY 50u
@@ -577,6 +578,44 @@ static int32_t initialize(const struct na_plugin_init *init, struct na_host_clas
 }
 #endif
 
+#if BROKEN_WHAT == SPREADS
+static void *expecting[1000];
+static uint32_t expecting_count, died;
+
+static int32_t recv_expected(struct na_plugin_context *context, void *op, void *buf, uint64_t size,
+                             void *data, struct na_plugin_addr *source, uint32_t source_id,
+                             uint32_t tag)
+{
+    if (expecting_count < 1000)
+        expecting[expecting_count++] = op;
+    return real.msg_recv_expected(context, op, buf, size, data, source, source_id, tag);
+}
+
+static void complete(void *op, int32_t status)
+{
+    died |= status == NA_PLUGIN_HOSTUNREACH;
+    real_host->op_complete(op, status);
+}
+
+static void complete_recv(void *op, int32_t status, uint64_t size, struct na_plugin_addr *source,
+                          uint32_t tag)
+{
+    died |= status == NA_PLUGIN_HOSTUNREACH;
+    real_host->op_complete_recv(op, status, size, source, tag);
+}
+
+static int32_t poll_badly(struct na_plugin_context *context, uint32_t *done)
+{
+    const int32_t status = real.poll(context, done);
+
+    for (uint32_t i = 0; died && i < expecting_count; i++)
+        if (expecting[i] != expecting[expecting_count - 1])
+            (void) real.cancel(context, expecting[i]);
+    died = 0;
+    return status;
+}
+#endif
+
 #if BROKEN_WHAT == NUMB
 static int32_t poll_get_fd(struct na_plugin_context *context)
 {
@@ -619,14 +658,16 @@ static int32_t addr_lookup(struct na_plugin_class *na_class, const char *name,
 
 static void change(void)
 {
-#if BROKEN_WHAT == LOSES || BROKEN_WHAT == TWICE || BROKEN_WHAT == LATE || \
-    BROKEN_WHAT == SILENT || BROKEN_WHAT == TOUCHES || BROKEN_WHAT == KEEPS
+#if BROKEN_WHAT == LOSES || BROKEN_WHAT == TWICE || BROKEN_WHAT == LATE ||     \
+    BROKEN_WHAT == SILENT || BROKEN_WHAT == TOUCHES || BROKEN_WHAT == KEEPS || \
+    BROKEN_WHAT == SPREADS
     host.op_complete = complete;
 #endif
 #if BROKEN_WHAT == TOUCHES
     plugin.op_size = real.op_size + 8;
 #endif
-#if BROKEN_WHAT == SOURCE || BROKEN_WHAT == TAGS || BROKEN_WHAT == COUNTS || BROKEN_WHAT == KEEPS
+#if BROKEN_WHAT == SOURCE || BROKEN_WHAT == TAGS || BROKEN_WHAT == COUNTS || \
+    BROKEN_WHAT == KEEPS || BROKEN_WHAT == SPREADS
     host.op_complete_recv = complete_recv;
 #endif
 #if BROKEN_WHAT == SOURCE || BROKEN_WHAT == COUNTS
@@ -680,6 +721,9 @@ static void change(void)
     plugin.initialize = initialize;
 #elif BROKEN_WHAT == PRINTS
     plugin.initialize = initialize;
+#elif BROKEN_WHAT == SPREADS
+    plugin.msg_recv_expected = recv_expected;
+    plugin.poll = poll_badly;
 #elif BROKEN_WHAT == SMALL
     plugin.initialize = initialize;
     plugin.msg_send_unexpected = send_unexpected;

@@ -57,6 +57,7 @@ static const struct broken broken[] = {
     {"dozes", "wait.outstanding", "wait.outstanding"},
     {"clings", "class.open", "class.open"},
     {"wide", "class.first", "mem.bounds"},
+    {"spreads", "death.others", "death.others"},
 };
 
 #define BROKEN_COUNT (sizeof(broken) / sizeof(broken[0]))

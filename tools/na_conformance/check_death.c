@@ -199,29 +199,51 @@ static void sleeper(void)
     conf_destroy(&traffic.end);
 }
 
+/* A process that lives is waited for meanwhile, by receives and by a send: it stands still. */
 static void others(void)
 {
+    struct conf_buffer in, out;
     struct conf_traffic traffic;
-    struct conf_buffer in;
+    struct conf_op *recv, *send;
     struct conf_peer victim;
 
     conf_traffic_open(&traffic, CONF_PEER_ECHO, 8);
+    conf_traffic_receive(&traffic, 4);
     conf_buffer_get(&in, &traffic.end, conf_max_message(&traffic.end, true), NA_PLUGIN_BUF_RECV,
                     true);
+    conf_buffer_get(&out, &traffic.end, conf_header(&traffic.end, false) + 100, NA_PLUGIN_BUF_SEND,
+                    false);
+    recv = conf_op_new(&traffic.end);
+    send = conf_op_new(&traffic.end);
     for (uint32_t i = 0; i < 3; i++) {
         conf_peer_start(&victim, NULL);
         conf_peer_meet(&victim, &traffic.end);
         conf_must_recv_expected(&traffic.end, 0, conf_op_new(&traffic.end), &in, victim.addr, 0, 1);
+        conf_must_recv_expected(&traffic.end, 0, recv, &in, traffic.peer.addr, 0, 200);
         conf_traffic_echo(&traffic, 100, i);
+        conf_peer_pause(&traffic.peer, true);
+        conf_must_send(&traffic.end, 0, send, &out, out.size, traffic.peer.addr, 0, 100, false);
         conf_peer_kill(&victim);
+        conf_progress_ms(100);
+        conf_peer_pause(&traffic.peer, false);
         for (uint32_t j = 0; j < 50; j++) {
             conf_traffic_echo(&traffic, 100, j);
             conf_progress_ms(2);
         }
+        conf_wait_ok(send, "a send to another process than the one that died");
+        conf_require(!conf_op_is_done(recv) && !conf_traffic_first_is_done(&traffic),
+                     "a receive of something else than what died was completed");
+        conf_peer_send(&traffic.peer, CONF_PEER_SEND, &traffic.end, CONF_PEER_EXPECTED, 1, 100,
+                       200);
+        conf_wait_ok(recv, "an expected receive from another process than the one that died");
+        conf_peer_send(&traffic.peer, CONF_PEER_SEND, &traffic.end, CONF_PEER_UNEXPECTED, 1, 100,
+                       0);
+        conf_traffic_take(&traffic, 0, 100, false);
         conf_addr_free(&traffic.end, victim.addr);
     }
     conf_stop(&traffic.end);
     conf_buffer_put(&in);
+    conf_buffer_put(&out);
     conf_traffic_close(&traffic);
 }
 

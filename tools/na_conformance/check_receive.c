@@ -32,7 +32,8 @@ const struct conf_check conf_checks_receive[] = {
     {522, "recv.held", "An unexpected message without a receive waits for one, and none is lost",
      held, 0},
     {523, "recv.bounded",
-     "A flood without receives holds back its sender, and arrives whole in the end", bounded, 180},
+     "A flood that finds no receives arrives whole and in order in the end, also a large one",
+     bounded, 180},
     {524, "recv.dropped", "An expected message without a receive is dropped, not kept for later",
      dropped, 0},
     {525, "recv.toolarge", "A message larger than its receive completes that with MSGSIZE",
@@ -106,7 +107,7 @@ static void held(void)
     conf_traffic_close(&traffic);
 }
 
-/* More than any queue can hold. */
+/* More than a queue should hold. Whether the sender is held back meanwhile is not seen. */
 static void bounded(void)
 {
     const uint32_t count = conf_settings.fast ? 3000 : 20000;
