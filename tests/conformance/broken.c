@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A plugin that works but for one thing: it stands in front of another plugin (BROKEN_OF, a path)
- * and breaks one promise, the one that BROKEN_WHAT names. Its own name is BROKEN_NAME.
+ * and breaks one promise, the one that BROKEN_WHAT names, or works and is unusual. Its own name is
+ * BROKEN_NAME.
  */
 
 #ifndef _GNU_SOURCE
@@ -43,6 +44,13 @@
 #define KEEPS    25 /* keeps what it has of a source whose message was too large, until finalize */
 #define DEAF     26 /* looks at a receive of another thread in the next poll, and wakes nobody */
 #define BOASTS   27 /* says that it progresses without being polled */
+#define SMALL    28 /* breaks nothing: has the smallest limits that are allowed */
+#define LIES     29 /* says that it has carried out the second get, and has not */
+#define DOZES    30 /* sleeps in poll before it carries out a get */
+#define CLINGS   31 /* keeps a string of the init, and looks at it later */
+#define WIDE     32 /* writes all that it knows of a class's info, whatever its size */
+#define PRINTS   33 /* breaks nothing: prints to stdout what looks like a report */
+#define SPREADS  34 /* when one peer dies, cancels the receives from all but the last one */
 
 /* Every which time: often enough to be met, rare enough that what is around it works. */
 #define EVERY 50u
@@ -209,6 +217,76 @@ static int32_t initialize(const struct na_plugin_init *init, struct na_host_clas
     if (status == NA_PLUGIN_SUCCESS)
         info->capabilities |= NA_PLUGIN_CAP_FORWARD_PROG;
     return status;
+}
+#endif
+
+#if BROKEN_WHAT == SMALL
+#    define LEAST_MESSAGE 256u
+#    define LEAST_RMA     4096u
+
+static struct na_plugin_class_info limits;
+
+static int32_t initialize(const struct na_plugin_init *init, struct na_host_class *host_class,
+                          struct na_plugin_class **class_p, struct na_plugin_class_info *info)
+{
+    const int32_t status = real.initialize(init, host_class, class_p, info);
+
+    if (status != NA_PLUGIN_SUCCESS)
+        return status;
+    info->max_unexpected_size = info->unexpected_header_size + LEAST_MESSAGE;
+    info->max_expected_size = info->expected_header_size + LEAST_MESSAGE + 44;
+    info->max_rma_size = LEAST_RMA;
+    info->max_tag = 255;
+    limits.max_unexpected_size = info->max_unexpected_size;
+    limits.max_expected_size = info->max_expected_size;
+    return NA_PLUGIN_SUCCESS;
+}
+
+static int32_t send_unexpected(struct na_plugin_context *context, void *op, const void *buf,
+                               uint64_t size, void *data, struct na_plugin_addr *dest,
+                               uint32_t dest_id, uint32_t tag)
+{
+    if (size > limits.max_unexpected_size || tag > 255)
+        return NA_PLUGIN_MSGSIZE;
+    return real.msg_send_unexpected(context, op, buf, size, data, dest, dest_id, tag);
+}
+
+static int32_t send_expected(struct na_plugin_context *context, void *op, const void *buf,
+                             uint64_t size, void *data, struct na_plugin_addr *dest,
+                             uint32_t dest_id, uint32_t tag)
+{
+    if (size > limits.max_expected_size || tag > 255)
+        return NA_PLUGIN_MSGSIZE;
+    return real.msg_send_expected(context, op, buf, size, data, dest, dest_id, tag);
+}
+
+static int32_t recv_expected(struct na_plugin_context *context, void *op, void *buf, uint64_t size,
+                             void *data, struct na_plugin_addr *source, uint32_t source_id,
+                             uint32_t tag)
+{
+    if (size > limits.max_expected_size || tag > 255)
+        return NA_PLUGIN_MSGSIZE;
+    return real.msg_recv_expected(context, op, buf, size, data, source, source_id, tag);
+}
+
+static int32_t put(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
+                   uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
+                   uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id)
+{
+    if (length > LEAST_RMA)
+        return NA_PLUGIN_OVERFLOW;
+    return real.put(context, op, local, local_offset, remote, remote_offset, length, addr,
+                    remote_id);
+}
+
+static int32_t get(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
+                   uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
+                   uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id)
+{
+    if (length > LEAST_RMA)
+        return NA_PLUGIN_OVERFLOW;
+    return real.get(context, op, local, local_offset, remote, remote_offset, length, addr,
+                    remote_id);
 }
 #endif
 
@@ -399,6 +477,145 @@ static int32_t put(struct na_plugin_context *context, void *op, struct na_plugin
 }
 #endif
 
+#if BROKEN_WHAT == LIES
+static int32_t get(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
+                   uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
+                   uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id)
+{
+    if (atomic_fetch_add(&times, 1) != 1)
+        return real.get(context, op, local, local_offset, remote, remote_offset, length, addr,
+                        remote_id);
+    real_host->op_complete(op, NA_PLUGIN_SUCCESS);
+    return NA_PLUGIN_SUCCESS;
+}
+#endif
+
+#if BROKEN_WHAT == DOZES
+#    define NAPS 60 /* more than half of the polls that are looked at */
+
+struct get {
+    struct na_plugin_context *context;
+    void *op;
+    struct na_plugin_mem *local, *remote;
+    uint64_t local_offset, remote_offset, length;
+    struct na_plugin_addr *addr;
+    uint32_t remote_id, naps;
+};
+
+static struct get waiting;
+
+static int32_t get(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
+                   uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
+                   uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id)
+{
+    if (waiting.op != NULL)
+        return NA_PLUGIN_AGAIN;
+    waiting = (struct get){context,       op,     local, remote,    local_offset,
+                           remote_offset, length, addr,  remote_id, NAPS};
+    return NA_PLUGIN_SUCCESS;
+}
+
+static int32_t poll_badly(struct na_plugin_context *context, uint32_t *done)
+{
+    const struct get now = waiting;
+
+    if (now.op != NULL) {
+        (void) usleep(2000);
+        waiting.naps--;
+        if (waiting.naps == 0) {
+            waiting.op = NULL;
+            if (real.get(now.context, now.op, now.local, now.local_offset, now.remote,
+                         now.remote_offset, now.length, now.addr,
+                         now.remote_id) != NA_PLUGIN_SUCCESS)
+                real_host->op_complete(now.op, NA_PLUGIN_IO_ERROR);
+        }
+    }
+    return real.poll(context, done);
+}
+#endif
+
+#if BROKEN_WHAT == CLINGS
+static const char *given;
+static char asked[128];
+
+static int32_t initialize(const struct na_plugin_init *init, struct na_host_class *host_class,
+                          struct na_plugin_class **class_p, struct na_plugin_class_info *info)
+{
+    given = init->protocol;
+    (void) strncpy(asked, given, sizeof(asked) - 1);
+    return real.initialize(init, host_class, class_p, info);
+}
+
+static int32_t addr_to_string(struct na_plugin_class *na_class, struct na_plugin_addr *addr,
+                              char *buf, uint64_t *size)
+{
+    if (strcmp(given, asked) != 0)
+        return NA_PLUGIN_FAULT;
+    return real.addr_to_string(na_class, addr, buf, size);
+}
+#endif
+
+#if BROKEN_WHAT == WIDE
+static int32_t initialize(const struct na_plugin_init *init, struct na_host_class *host_class,
+                          struct na_plugin_class **class_p, struct na_plugin_class_info *info)
+{
+    const int32_t status = real.initialize(init, host_class, class_p, info);
+
+    info->max_segments = 0;
+    return status;
+}
+#endif
+
+#if BROKEN_WHAT == PRINTS
+static int32_t initialize(const struct na_plugin_init *init, struct na_host_class *host_class,
+                          struct na_plugin_class **class_p, struct na_plugin_class_info *info)
+{
+    static const char text[] = "not ok 1 - opened\n";
+
+    if (write(STDOUT_FILENO, text, sizeof(text) - 1) < 0)
+        return NA_PLUGIN_IO_ERROR;
+    return real.initialize(init, host_class, class_p, info);
+}
+#endif
+
+#if BROKEN_WHAT == SPREADS
+static void *expecting[1000];
+static uint32_t expecting_count, died;
+
+static int32_t recv_expected(struct na_plugin_context *context, void *op, void *buf, uint64_t size,
+                             void *data, struct na_plugin_addr *source, uint32_t source_id,
+                             uint32_t tag)
+{
+    if (expecting_count < 1000)
+        expecting[expecting_count++] = op;
+    return real.msg_recv_expected(context, op, buf, size, data, source, source_id, tag);
+}
+
+static void complete(void *op, int32_t status)
+{
+    died |= status == NA_PLUGIN_HOSTUNREACH;
+    real_host->op_complete(op, status);
+}
+
+static void complete_recv(void *op, int32_t status, uint64_t size, struct na_plugin_addr *source,
+                          uint32_t tag)
+{
+    died |= status == NA_PLUGIN_HOSTUNREACH;
+    real_host->op_complete_recv(op, status, size, source, tag);
+}
+
+static int32_t poll_badly(struct na_plugin_context *context, uint32_t *done)
+{
+    const int32_t status = real.poll(context, done);
+
+    for (uint32_t i = 0; died && i < expecting_count; i++)
+        if (expecting[i] != expecting[expecting_count - 1])
+            (void) real.cancel(context, expecting[i]);
+    died = 0;
+    return status;
+}
+#endif
+
 #if BROKEN_WHAT == NUMB
 static int32_t poll_get_fd(struct na_plugin_context *context)
 {
@@ -441,14 +658,16 @@ static int32_t addr_lookup(struct na_plugin_class *na_class, const char *name,
 
 static void change(void)
 {
-#if BROKEN_WHAT == LOSES || BROKEN_WHAT == TWICE || BROKEN_WHAT == LATE || \
-    BROKEN_WHAT == SILENT || BROKEN_WHAT == TOUCHES || BROKEN_WHAT == KEEPS
+#if BROKEN_WHAT == LOSES || BROKEN_WHAT == TWICE || BROKEN_WHAT == LATE ||     \
+    BROKEN_WHAT == SILENT || BROKEN_WHAT == TOUCHES || BROKEN_WHAT == KEEPS || \
+    BROKEN_WHAT == SPREADS
     host.op_complete = complete;
 #endif
 #if BROKEN_WHAT == TOUCHES
     plugin.op_size = real.op_size + 8;
 #endif
-#if BROKEN_WHAT == SOURCE || BROKEN_WHAT == TAGS || BROKEN_WHAT == COUNTS || BROKEN_WHAT == KEEPS
+#if BROKEN_WHAT == SOURCE || BROKEN_WHAT == TAGS || BROKEN_WHAT == COUNTS || \
+    BROKEN_WHAT == KEEPS || BROKEN_WHAT == SPREADS
     host.op_complete_recv = complete_recv;
 #endif
 #if BROKEN_WHAT == SOURCE || BROKEN_WHAT == COUNTS
@@ -490,6 +709,28 @@ static void change(void)
     plugin.addr_to_string = addr_to_string;
 #elif BROKEN_WHAT == NAMELESS
     plugin.addr_lookup = addr_lookup;
+#elif BROKEN_WHAT == LIES
+    plugin.get = get;
+#elif BROKEN_WHAT == DOZES
+    plugin.get = get;
+    plugin.poll = poll_badly;
+#elif BROKEN_WHAT == CLINGS
+    plugin.initialize = initialize;
+    plugin.addr_to_string = addr_to_string;
+#elif BROKEN_WHAT == WIDE
+    plugin.initialize = initialize;
+#elif BROKEN_WHAT == PRINTS
+    plugin.initialize = initialize;
+#elif BROKEN_WHAT == SPREADS
+    plugin.msg_recv_expected = recv_expected;
+    plugin.poll = poll_badly;
+#elif BROKEN_WHAT == SMALL
+    plugin.initialize = initialize;
+    plugin.msg_send_unexpected = send_unexpected;
+    plugin.msg_send_expected = send_expected;
+    plugin.msg_recv_expected = recv_expected;
+    plugin.put = put;
+    plugin.get = get;
 #endif
 }
 

@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -52,6 +53,11 @@ static const struct broken broken[] = {
     {"keeps", "addr.sources", "addr.sources"},
     {"deaf", "wait.thread.receive", "wait.thread.receive"},
     {"boasts", "wait.forward", "wait.forward"},
+    {"lies", "death.rma", "death.rma"},
+    {"dozes", "wait.outstanding", "wait.outstanding"},
+    {"clings", "class.open", "class.open"},
+    {"wide", "class.first", "mem.bounds"},
+    {"spreads", "death.others", "death.others"},
 };
 
 #define BROKEN_COUNT (sizeof(broken) / sizeof(broken[0]))
@@ -119,6 +125,43 @@ static void the_plugin_behind_them_passes(void **state)
     (void) json_object_put(report);
 }
 
+static void the_smallest_limits_are_enough(void **state)
+{
+    char path[4096];
+
+    (void) state;
+    (void) snprintf(path, sizeof(path), "%s/na_small.so", folder);
+    certify(path,
+            "class.info,context.stop,context.finalize,msg.sizes,msg.order.in,recv.held,cancel.rma,"
+            "rma.outstanding,death.rma");
+    if (run.code != 0)
+        fail_msg("%s", run.out);
+}
+
+static void what_a_plugin_prints_is_not_in_the_report(void **state)
+{
+    char path[4096];
+
+    (void) state;
+    (void) snprintf(path, sizeof(path), "%s/na_prints.so", folder);
+    certify(path, "class.open");
+    assert_int_equal(run.code, 0);
+    assert_null(strstr(run.out, "not ok"));
+    assert_non_null(strstr(run.err, "not ok"));
+    (void) json_object_put(tool_run_json(&run));
+}
+
+/* A byte that is none, one that lacks its second one, a surrogate, and a letter as it should be. */
+static void a_report_is_utf8_whatever_it_was_told(void **state)
+{
+    (void) state;
+    tool_run(&run, tool, "--plugin", sound, "--init", "na+sm\xff-\xc3-\xed\xa0\x80-\xc3\xa4",
+             "--json", "--only", "table.version");
+    assert_int_equal(run.code, 0);
+    assert_non_null(strstr(run.out, "na+sm\xef\xbf\xbd-\xef\xbf\xbd-\xef\xbf\xbd\xef\xbf\xbd"
+                                    "\xef\xbf\xbd-\xc3\xa4"));
+}
+
 static void a_report_follows_the_protocol(void **state)
 {
     unsigned int planned = 0;
@@ -176,13 +219,26 @@ static void checks_are_listed_with_numbers_of_their_own(void **state)
     (void) json_object_put(list);
 }
 
+static const char *fifo_make(char *path)
+{
+    (void) sprintf(path, "/tmp/conformance-%ld.so", (long) getpid());
+    assert_int_equal(mkfifo(path, 0600), 0);
+    return path;
+}
+
 static void wrong_command_lines_are_told_from_failures(void **state)
 {
+    char path[64];
+
     (void) state;
     tool_run(&run, tool, "--init", "na+sm");
     assert_int_equal(run.code, 2);
     tool_run(&run, tool, "--plugin", "/nowhere/na_x.so", "--init", "na+sm");
     assert_int_equal(run.code, 2);
+    tool_run(&run, tool, "--plugin", fifo_make(path), "--init", "na+sm", "--only", "file");
+    assert_int_equal(run.code, 2);
+    assert_non_null(strstr(run.err, "not a regular file"));
+    assert_int_equal(unlink(path), 0);
     tool_run(&run, tool, "--plugin", sound, "--init", "na+sm", "--only", "no.such");
     assert_int_equal(run.code, 2);
     assert_non_null(strstr(run.err, "no.such"));
@@ -195,8 +251,11 @@ static void wrong_command_lines_are_told_from_failures(void **state)
 
 int main(int argc, char **argv)
 {
-    struct CMUnitTest tests[BROKEN_COUNT + 5] = {
+    struct CMUnitTest tests[BROKEN_COUNT + 8] = {
         cmocka_unit_test(the_plugin_behind_them_passes),
+        cmocka_unit_test(the_smallest_limits_are_enough),
+        cmocka_unit_test(what_a_plugin_prints_is_not_in_the_report),
+        cmocka_unit_test(a_report_is_utf8_whatever_it_was_told),
         cmocka_unit_test(a_report_follows_the_protocol),
         cmocka_unit_test(an_interrupted_run_bails_out),
         cmocka_unit_test(checks_are_listed_with_numbers_of_their_own),
@@ -210,9 +269,9 @@ int main(int argc, char **argv)
     sound = argv[2];
     folder = argv[3];
     for (size_t i = 0; i < BROKEN_COUNT; i++) {
-        tests[5 + i] = each;
-        tests[5 + i].name = broken[i].name;
-        tests[5 + i].initial_state = (void *) (uintptr_t) &broken[i];
+        tests[8 + i] = each;
+        tests[8 + i].name = broken[i].name;
+        tests[8 + i].initial_state = (void *) (uintptr_t) &broken[i];
     }
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,10 +4,36 @@
 #include "common/tool_json.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static size_t utf8_length(const unsigned char *text);
+
+struct json_object *tool_json_new_string(const char *text)
+{
+    static const char unknown[] = "\xef\xbf\xbd"; /* U+FFFD */
+    const size_t most = text != NULL ? strlen(text) * (sizeof(unknown) - 1) + 1 : 0;
+    char *clean = text != NULL ? malloc(most) : NULL, *to = clean;
+    struct json_object *string;
+
+    if (clean == NULL)
+        return NULL;
+    while (*text != '\0') {
+        const size_t length = utf8_length((const unsigned char *) text);
+
+        memcpy(to, length > 0 ? text : unknown, length > 0 ? length : sizeof(unknown) - 1);
+        to += length > 0 ? length : sizeof(unknown) - 1;
+        text += length > 0 ? length : 1;
+    }
+    *to = '\0';
+    string = json_object_new_string(clean);
+    free(clean);
+    return string;
+}
 
 void tool_json_add_string(struct json_object *object, const char *name, const char *text)
 {
-    (void) json_object_object_add(object, name, text != NULL ? json_object_new_string(text) : NULL);
+    (void) json_object_object_add(object, name, tool_json_new_string(text));
 }
 
 void tool_json_add_uint(struct json_object *object, const char *name, uint64_t value)
@@ -45,4 +71,28 @@ bool tool_json_print(FILE *file, struct json_object *object)
 
     (void) json_object_put(object);
     return printed;
+}
+
+/* Bytes of the character that a text begins with; 0: it is none. */
+static size_t utf8_length(const unsigned char *text)
+{
+    const unsigned char first = text[0], second = first != '\0' ? text[1] : '\0';
+    size_t length = 0;
+
+    if (first < 0x80)
+        length = 1;
+    else if (first >= 0xc2 && first < 0xe0)
+        length = 2;
+    else if ((first & 0xf0) == 0xe0)
+        length = 3;
+    else if (first >= 0xf0 && first < 0xf5)
+        length = 4;
+    for (size_t i = 1; i < length; i++)
+        if ((text[i] & 0xc0) != 0x80)
+            return 0;
+    /* Longer than needed, a half of a pair, or beyond the last one. */
+    if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second >= 0xa0) ||
+        (first == 0xf0 && second < 0x90) || (first == 0xf4 && second >= 0x90))
+        return 0;
+    return length;
 }

@@ -10,6 +10,9 @@
 
 #include <json-c/json.h>
 
+/* A string, or null for NULL and for want of memory; each byte that is not UTF-8 becomes U+FFFD. */
+struct json_object *tool_json_new_string(const char *text);
+
 /* Adds a member to an object. A NULL text and a number that is not finite become null. */
 void tool_json_add_string(struct json_object *object, const char *name, const char *text);
 void tool_json_add_uint(struct json_object *object, const char *name, uint64_t value);

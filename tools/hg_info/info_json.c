@@ -144,7 +144,7 @@ static struct json_object *json_strings(const char *const *strings, size_t count
     struct json_object *array = json_object_new_array();
 
     for (size_t i = 0; i < count; i++)
-        (void) json_object_array_add(array, json_object_new_string(strings[i]));
+        (void) json_object_array_add(array, tool_json_new_string(strings[i]));
     return array;
 }
 

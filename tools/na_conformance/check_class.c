@@ -33,6 +33,7 @@ static void hints(void);
 static void hints_try(uint64_t size);
 static void single_threaded(void);
 static void unreceived(void);
+static void first_minor(void);
 
 const struct conf_check conf_checks_class[] = {
     {201, "class.open", "An endpoint is opened and closed", open_close, 0},
@@ -50,6 +51,9 @@ const struct conf_check conf_checks_class[] = {
      unreceived, 0},
     {212, "class.forgotten.memory", "finalize frees memory handles that were forgotten",
      forgotten_memory, 0},
+    {213, "class.first",
+     "A core of minor 0, whose tables end earlier, is served; nothing behind them is touched",
+     first_minor, 0},
     {0, NULL, NULL, NULL, 0},
 };
 
@@ -368,4 +372,29 @@ static void unreceived(void)
     conf_close(&end);
     conf_peer_tell(&traffic.peer, CONF_PEER_REPORT, CONF_PEER_COUNT, 0);
     conf_peer_stop(&traffic.peer);
+}
+
+static void first_minor(void)
+{
+    const struct conf_open how = {.first_minor = true};
+    struct conf_buffer in, out;
+    struct conf_end end;
+    struct conf_op *op;
+    uint64_t header;
+
+    conf_load_into(conf_host_first());
+    conf_open(&end, &how);
+    header = conf_header(&end, false);
+    op = conf_op_new(&end);
+    conf_buffer_get(&in, &end, header + 100, NA_PLUGIN_BUF_RECV, false);
+    conf_buffer_get(&out, &end, header + 100, NA_PLUGIN_BUF_SEND, false);
+    conf_fill(out.data + header, 100, 5);
+    conf_must_recv(&end, 0, op, &in);
+    conf_send_wait(&end, 0, &out, header + 100, end.self, 0, 3, false);
+    conf_wait_ok(op, "a receive");
+    conf_require(conf_is_filled(in.data + header, 100, 5) < 0, "a message to oneself is another");
+    conf_addr_free(&end, op->source);
+    conf_buffer_put(&in);
+    conf_buffer_put(&out);
+    conf_close(&end);
 }

@@ -180,8 +180,8 @@ static void stop(void)
     post_everything(&traffic, &buffer, 300);
     for (int i = 0; remote != NULL && i < 4; i++)
         (void) conf_transfer(&traffic.end, 0, conf_op_new(&traffic.end), i % 2 != 0, &local, 0,
-                             remote, 0, traffic.end.info.max_rma_size != 0 ? 4096 : BYTES,
-                             traffic.peer.addr, 0);
+                             remote, 0, conf_transfer_most(&traffic.end, BYTES), traffic.peer.addr,
+                             0);
     conf_progress_ms(50);
     conf_stop(&traffic.end);
     conf_peer_pause(&traffic.peer, false);
@@ -198,11 +198,14 @@ static void post_everything(struct conf_traffic *traffic, struct conf_buffer *bu
                             uint32_t sends)
 {
     conf_traffic_receive(traffic, 32);
-    conf_buffer_get(buffer, &traffic->end, conf_max_message(&traffic->end, true),
+    conf_buffer_get(buffer, &traffic->end,
+                    conf_max_message(&traffic->end, true) + conf_header(&traffic->end, false),
                     NA_PLUGIN_BUF_RECV | NA_PLUGIN_BUF_SEND, false);
     for (uint32_t i = 0; i < 32; i++)
-        conf_must_recv_expected(&traffic->end, 0, conf_op_new(&traffic->end), buffer,
-                                traffic->peer.addr, 0, i);
+        conf_require(conf_recv_expected(&traffic->end, 0, conf_op_new(&traffic->end), buffer,
+                                        conf_max_message(&traffic->end, true), traffic->peer.addr,
+                                        0, i) == NA_PLUGIN_SUCCESS,
+                     "an expected receive was refused");
     for (uint32_t i = 0; i < sends; i++)
         (void) conf_send(&traffic->end, 0, conf_op_new(&traffic->end), buffer,
                          conf_header(&traffic->end, false) + 200, traffic->peer.addr, 0, i % 200,
@@ -218,12 +221,13 @@ static void stop_refuses(void)
 
     conf_traffic_open(&traffic, CONF_PEER_ECHO, 8);
     conf_traffic_echo(&traffic, 10, 1);
-    conf_buffer_get(&buffer, end, conf_max_message(end, false),
+    conf_buffer_get(&buffer, end, conf_max_message(end, false) + conf_max_message(end, true),
                     NA_PLUGIN_BUF_RECV | NA_PLUGIN_BUF_SEND, false);
     conf_stop(end);
-    status[0] = conf_recv_unexpected(end, 0, conf_op_new(end), &buffer, buffer.size);
-    status[1] =
-        conf_recv_expected(end, 0, conf_op_new(end), &buffer, buffer.size, traffic.peer.addr, 0, 1);
+    status[0] =
+        conf_recv_unexpected(end, 0, conf_op_new(end), &buffer, conf_max_message(end, false));
+    status[1] = conf_recv_expected(end, 0, conf_op_new(end), &buffer, conf_max_message(end, true),
+                                   traffic.peer.addr, 0, 1);
     status[2] = conf_send(end, 0, conf_op_new(end), &buffer, conf_header(end, false) + 8,
                           traffic.peer.addr, 0, 1, false);
     status[3] = conf_send(end, 0, conf_op_new(end), &buffer, conf_header(end, true) + 8,
@@ -321,6 +325,7 @@ static void busy_close(void)
     struct conf_traffic traffic;
     struct conf_buffer buffer;
     struct conf_peer other;
+    uint64_t size;
     bool rma;
 
     conf_traffic_open(&traffic, CONF_PEER_COUNT, 4);
@@ -336,7 +341,8 @@ static void busy_close(void)
             conf_memory_serialize(&memory, command.handle, sizeof(command.handle));
         conf_peer_call(&traffic.peer, &command, &reply);
     }
-    conf_peer_send(&other, CONF_PEER_START, &traffic.end, CONF_PEER_UNEXPECTED, 100, 1000, 0);
+    size = conf_max_payload(&traffic.end) < 1000 ? conf_max_payload(&traffic.end) : 1000;
+    conf_peer_send(&other, CONF_PEER_START, &traffic.end, CONF_PEER_UNEXPECTED, 100, size, 0);
     conf_progress_ms(50);
     post_everything(&traffic, &buffer, 30);
     conf_stop(&traffic.end);

@@ -13,6 +13,8 @@
 static void receives(void);
 static void sends(void);
 static void transfers(void);
+static bool transfer_failed(const struct conf_exchange *exchange, struct conf_op *op, bool put,
+                            uint64_t offset, uint64_t length);
 static void sleeper(void);
 static void others(void);
 static void flooder(void);
@@ -23,7 +25,9 @@ static unsigned int count_failures(struct conf_op **ops, unsigned int count);
 const struct conf_check conf_checks_death[] = {
     {1001, "death.recv", "Receives that wait for a process that is killed fail", receives, 0},
     {1002, "death.send", "Sends to a process that is killed end", sends, 0},
-    {1003, "death.rma", "Transfers with a process that is killed end", transfers, 0},
+    {1003, "death.rma",
+     "Transfers with a process that is killed end, with success only if they were done", transfers,
+     0},
     {1004, "death.sleeper", "Who sleeps is woken by the death of a process it waits for", sleeper,
      0},
     {1005, "death.others", "The death of one process leaves the others at work", others, 0},
@@ -93,26 +97,37 @@ static void sends(void)
     conf_destroy(&traffic.end);
 }
 
+/* Each with a range of its own: the target's bytes are others than ours. */
 static void transfers(void)
 {
+    enum {
+        TRANSFERS = 4
+    };
     struct conf_exchange exchange;
-    struct conf_op *ops[5], *late;
-    unsigned int count = 0;
+    struct conf_op *ops[TRANSFERS], *late;
+    unsigned int count = 0, failed = 0;
+    bool posted[TRANSFERS];
+    uint64_t room, length;
 
     conf_exchange_open(&exchange, 16u << 20, 1, 1, NA_PLUGIN_MEM_READ | NA_PLUGIN_MEM_WRITE);
     require_notice(&exchange.end);
     conf_exchange_get(&exchange, 0, 0, 1000, 1);
+    room = exchange.size / TRANSFERS;
+    length = conf_transfer_most(&exchange.end, room);
+    conf_memory_fill(&exchange.local, 0, exchange.size, 3);
     conf_peer_pause(&exchange.peer, true);
-    for (int i = 0; i < 4; i++) {
-        ops[count] = conf_op_new(&exchange.end);
-        count += conf_transfer(&exchange.end, 0, ops[count], i % 2 != 0, &exchange.local, 0,
-                               exchange.remote, 0,
-                               exchange.end.info.max_rma_size != 0 ? 4096 : exchange.size,
-                               exchange.peer.addr, 0) == NA_PLUGIN_SUCCESS;
+    for (unsigned int i = 0; i < TRANSFERS; i++) {
+        ops[i] = conf_op_new(&exchange.end);
+        posted[i] = conf_transfer(&exchange.end, 0, ops[i], i % 2 != 0, &exchange.local, i * room,
+                                  exchange.remote, i * room, length, exchange.peer.addr,
+                                  0) == NA_PLUGIN_SUCCESS;
+        count += posted[i];
     }
     conf_peer_kill(&exchange.peer);
     late = conf_op_new(&exchange.end);
-    conf_note("%u of %u transfers failed", count_failures(ops, count), count);
+    for (unsigned int i = 0; i < TRANSFERS; i++)
+        failed += posted[i] && transfer_failed(&exchange, ops[i], i % 2 != 0, i * room, length);
+    conf_note("%u of %u transfers failed", failed, count);
     if (conf_transfer(&exchange.end, 0, late, false, &exchange.local, 0, exchange.remote, 0, 1000,
                       exchange.peer.addr, 0) == NA_PLUGIN_SUCCESS)
         conf_require(count_failures(&late, 1) == 1, "a get from the dead succeeded");
@@ -120,6 +135,24 @@ static void transfers(void)
     conf_memory_close(&exchange.local);
     conf_addr_free(&exchange.end, exchange.peer.addr);
     conf_close(&exchange.end);
+}
+
+/* One with a process that stood still and was killed. Where its help is needed, nothing can have
+ * been carried out. */
+static bool transfer_failed(const struct conf_exchange *exchange, struct conf_op *op, bool put,
+                            uint64_t offset, uint64_t length)
+{
+    const bool native = (exchange->end.info.capabilities & NA_PLUGIN_CAP_RMA_NATIVE) != 0;
+
+    if (count_failures(&op, 1) == 1)
+        return true;
+    conf_require(put || conf_memory_differs(&exchange->local, offset, length, 1) == UINT64_MAX,
+                 "a get from a process that was killed succeeded, and has other bytes than its");
+    conf_require(native,
+                 "a %s succeeded whose target was stopped and killed, and transfers are "
+                 "emulated",
+                 put ? "put" : "get");
+    return false;
 }
 
 /* Polls only when it is woken. */
@@ -166,29 +199,51 @@ static void sleeper(void)
     conf_destroy(&traffic.end);
 }
 
+/* A process that lives is waited for meanwhile, by receives and by a send: it stands still. */
 static void others(void)
 {
+    struct conf_buffer in, out;
     struct conf_traffic traffic;
-    struct conf_buffer in;
+    struct conf_op *recv, *send;
     struct conf_peer victim;
 
     conf_traffic_open(&traffic, CONF_PEER_ECHO, 8);
+    conf_traffic_receive(&traffic, 4);
     conf_buffer_get(&in, &traffic.end, conf_max_message(&traffic.end, true), NA_PLUGIN_BUF_RECV,
                     true);
+    conf_buffer_get(&out, &traffic.end, conf_header(&traffic.end, false) + 100, NA_PLUGIN_BUF_SEND,
+                    false);
+    recv = conf_op_new(&traffic.end);
+    send = conf_op_new(&traffic.end);
     for (uint32_t i = 0; i < 3; i++) {
         conf_peer_start(&victim, NULL);
         conf_peer_meet(&victim, &traffic.end);
         conf_must_recv_expected(&traffic.end, 0, conf_op_new(&traffic.end), &in, victim.addr, 0, 1);
+        conf_must_recv_expected(&traffic.end, 0, recv, &in, traffic.peer.addr, 0, 200);
         conf_traffic_echo(&traffic, 100, i);
+        conf_peer_pause(&traffic.peer, true);
+        conf_must_send(&traffic.end, 0, send, &out, out.size, traffic.peer.addr, 0, 100, false);
         conf_peer_kill(&victim);
+        conf_progress_ms(100);
+        conf_peer_pause(&traffic.peer, false);
         for (uint32_t j = 0; j < 50; j++) {
             conf_traffic_echo(&traffic, 100, j);
             conf_progress_ms(2);
         }
+        conf_wait_ok(send, "a send to another process than the one that died");
+        conf_require(!conf_op_is_done(recv) && !conf_traffic_first_is_done(&traffic),
+                     "a receive of something else than what died was completed");
+        conf_peer_send(&traffic.peer, CONF_PEER_SEND, &traffic.end, CONF_PEER_EXPECTED, 1, 100,
+                       200);
+        conf_wait_ok(recv, "an expected receive from another process than the one that died");
+        conf_peer_send(&traffic.peer, CONF_PEER_SEND, &traffic.end, CONF_PEER_UNEXPECTED, 1, 100,
+                       0);
+        conf_traffic_take(&traffic, 0, 100, false);
         conf_addr_free(&traffic.end, victim.addr);
     }
     conf_stop(&traffic.end);
     conf_buffer_put(&in);
+    conf_buffer_put(&out);
     conf_traffic_close(&traffic);
 }
 

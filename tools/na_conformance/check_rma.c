@@ -309,23 +309,26 @@ static void deserialize_anything(void)
 static void outstanding(void)
 {
     enum {
-        COUNT = 64
+        COUNT = 64,
+        ROOM = 8192
     };
     struct conf_exchange exchange;
     struct conf_op *ops[COUNT];
+    uint64_t most;
 
-    conf_exchange_open(&exchange, COUNT * 8192, 1, 1, NA_PLUGIN_MEM_READ | NA_PLUGIN_MEM_WRITE);
+    conf_exchange_open(&exchange, COUNT * ROOM, 1, 1, NA_PLUGIN_MEM_READ | NA_PLUGIN_MEM_WRITE);
+    most = conf_transfer_most(&exchange.end, ROOM);
     for (int put = 1; put >= 0; put--) {
         conf_memory_fill(&exchange.local, 0, exchange.size, put ? 6 : 7);
         for (uint32_t i = 0; i < COUNT; i++) {
-            const uint64_t at = (uint64_t) (i * 37 % COUNT) * 8192;
+            const uint64_t at = (uint64_t) (i * 37 % COUNT) * ROOM;
             int32_t status;
 
             ops[i] = conf_op_new(&exchange.end);
             for (uint64_t until = conf_now_ms() + CONF_WAIT_MS;;) {
-                status =
-                    conf_transfer(&exchange.end, 0, ops[i], put != 0, &exchange.local, at,
-                                  exchange.remote, at, i % 2 ? 8192 : 4096, exchange.peer.addr, 0);
+                status = conf_transfer(&exchange.end, 0, ops[i], put != 0, &exchange.local, at,
+                                       exchange.remote, at, i % 2 ? most : most / 2,
+                                       exchange.peer.addr, 0);
                 if (status != NA_PLUGIN_AGAIN || conf_now_ms() > until)
                     break;
                 conf_progress();
@@ -336,8 +339,8 @@ static void outstanding(void)
         for (uint32_t i = 0; i < COUNT; i++)
             conf_wait_ok(ops[i], put ? "one of many puts" : "one of many gets");
         for (uint32_t i = 0; i < COUNT; i++) {
-            const uint64_t at = (uint64_t) (i * 37 % COUNT) * 8192;
-            const uint64_t length = i % 2 ? 8192 : 4096;
+            const uint64_t at = (uint64_t) (i * 37 % COUNT) * ROOM;
+            const uint64_t length = i % 2 ? most : most / 2;
 
             if (put)
                 conf_exchange_look(&exchange, at, length, 6);

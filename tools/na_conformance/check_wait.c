@@ -21,6 +21,7 @@
 static void count(void);
 static void idle(void);
 static void queued(void);
+static void outstanding(void);
 static void polls_require_short(const struct conf_end *end, const char *what);
 static int compare_times(const void *a, const void *b);
 static void timeout(void);
@@ -66,6 +67,8 @@ const struct conf_check conf_checks_wait[] = {
      "A receive that another thread posts gets a message that waits although all others sleep",
      thread_receive, 0},
     {815, "wait.forward", "Who says that it progresses without being polled does", forward, 0},
+    {816, "wait.outstanding",
+     "A poll while transfers and receives wait for their peer returns at once", outstanding, 0},
     {0, NULL, NULL, NULL, 0},
 };
 
@@ -124,6 +127,49 @@ static void queued(void)
     for (uint32_t i = 0; i < CONF_TRAFFIC_WINDOW; i++)
         conf_wait_ok(traffic.sends[i], "a send to a process that stood still");
     conf_traffic_close(&traffic);
+}
+
+/* The peer stands still: unless transfers are native, none can end. */
+static void outstanding(void)
+{
+    struct conf_buffer buffers[2];
+    struct conf_exchange exchange;
+    struct conf_op *ops[4];
+    uint64_t length;
+
+    conf_exchange_open(&exchange, 4u << 20, 1, 1, NA_PLUGIN_MEM_READ | NA_PLUGIN_MEM_WRITE);
+    conf_exchange_get(&exchange, 0, 0, 1000, 1);
+    for (int i = 0; i < 4; i++)
+        ops[i] = conf_op_new(&exchange.end);
+    for (int expected = 0; expected < 2; expected++)
+        conf_buffer_get(&buffers[expected], &exchange.end,
+                        conf_max_message(&exchange.end, expected != 0), NA_PLUGIN_BUF_RECV,
+                        expected != 0);
+    conf_must_recv(&exchange.end, 0, ops[2], &buffers[0]);
+    conf_must_recv_expected(&exchange.end, 0, ops[3], &buffers[1], exchange.peer.addr, 0, 1);
+    polls_require_short(&exchange.end, "polls while receives are posted");
+    conf_peer_pause(&exchange.peer, true);
+    length = conf_transfer_most(&exchange.end, exchange.size / 2);
+    for (uint32_t put = 0; put < 2; put++)
+        conf_require(conf_transfer(&exchange.end, 0, ops[put], put != 0, &exchange.local,
+                                   put * exchange.size / 2, exchange.remote,
+                                   put * exchange.size / 2, length, exchange.peer.addr,
+                                   0) == NA_PLUGIN_SUCCESS,
+                     "a transfer was refused");
+    polls_require_short(&exchange.end, "polls while transfers wait");
+    conf_peer_pause(&exchange.peer, false);
+    for (int i = 0; i < 4; i++) {
+        if (i >= 2)
+            (void) conf_cancel(&exchange.end, 0, ops[i]);
+        conf_wait(ops[i],
+                  i < 2 ? "a transfer with a process that stood still" : "a cancelled receive");
+        conf_require(i >= 2 || ops[i]->status == NA_PLUGIN_SUCCESS,
+                     "a transfer with a process that stood still ended with %s",
+                     conf_status_name(ops[i]->status));
+    }
+    conf_buffer_put(&buffers[0]);
+    conf_buffer_put(&buffers[1]);
+    conf_exchange_close(&exchange);
 }
 
 /* By the time that was spent without using the processor; of many, the one in the middle. */
@@ -447,12 +493,10 @@ static void *transfer_later(void *arg)
 {
     const struct starting *starting = arg;
     const struct conf_exchange *exchange = starting->exchange;
-    const uint64_t most = exchange->end.info.max_rma_size;
 
     tool_clock_sleep_ms(100);
     (void) conf_transfer(&starting->exchange->end, 0, starting->op, starting->put, &exchange->local,
-                         0, exchange->remote, 0,
-                         most != 0 && most < exchange->size ? most : exchange->size,
+                         0, exchange->remote, 0, conf_transfer_most(&exchange->end, exchange->size),
                          exchange->peer.addr, 0);
     return NULL;
 }
@@ -467,14 +511,13 @@ static void transfer(void)
     conf_exchange_get(&exchange, 0, 0, exchange.size, 1);
     conf_peer_tell(&exchange.peer, CONF_PEER_REST, CONF_PEER_ECHO, 1);
     for (int i = 0; i < 6; i++) {
-        const uint64_t most = exchange.end.info.max_rma_size;
         struct conf_op *op = conf_op_new(&exchange.end);
         uint64_t from = conf_now_ms();
 
         tool_clock_sleep_ms(20);
         conf_require(conf_transfer(&exchange.end, 0, op, i % 2 != 0, &exchange.local, 0,
                                    exchange.remote, 0,
-                                   most != 0 && most < exchange.size ? most : exchange.size,
+                                   conf_transfer_most(&exchange.end, exchange.size),
                                    exchange.peer.addr, 0) == NA_PLUGIN_SUCCESS,
                      "a transfer was refused");
         (void) sleep_until(&exchange.end, op, -1);

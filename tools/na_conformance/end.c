@@ -5,12 +5,15 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "common/tool_clock.h"
 
 #define INFO_GUARD 64u
 
-static int32_t class_initialize(struct conf_end *end, const struct na_plugin_init *init);
+static int32_t class_initialize(struct conf_end *end, const struct na_plugin_init *init,
+                                size_t info_size);
+static void spoil(void *memory, size_t size);
 static int32_t self_find(struct conf_end *end);
 static void op_drop(struct conf_op *op, void *arg);
 static void end_forget(struct conf_end *end);
@@ -45,7 +48,10 @@ int32_t conf_try_open(struct conf_end *end, const struct conf_open *how)
     int32_t status;
 
     memset(end, 0, sizeof(*end));
-    status = class_initialize(end, &init);
+    status =
+        class_initialize(end, &init,
+                         with->first_minor ? offsetof(struct na_plugin_class_info, max_segments)
+                                           : sizeof(end->info));
     if (status != NA_PLUGIN_SUCCESS)
         return status;
     for (uint32_t id = 0; id < contexts && status == NA_PLUGIN_SUCCESS; id++)
@@ -170,6 +176,26 @@ uint64_t conf_now_ms(void)
     return latest / 1000000;
 }
 
+/* Not of malloc()'s memory: class.again counts what is in use of that. */
+char *conf_text_lend(const char *text)
+{
+    const size_t size = text != NULL ? strlen(text) + 1 : 0;
+    char *copy;
+
+    if (text == NULL)
+        return NULL;
+    copy = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    conf_require(copy != MAP_FAILED, "no memory for a text");
+    memcpy(copy, text, size);
+    return copy;
+}
+
+void conf_text_take_back(char *text)
+{
+    if (text != NULL)
+        (void) munmap(text, strlen(text) + 1);
+}
+
 void conf_leave_alone(struct conf_end *end)
 {
     end_forget(end);
@@ -221,26 +247,38 @@ bool conf_wait_for(const struct conf_op *op, unsigned int ms)
     return true;
 }
 
-/* What the plugin does not know of the info's struct is behind its size. */
-static int32_t class_initialize(struct conf_end *end, const struct na_plugin_init *init)
+/* What the plugin does not know of the info's struct is behind its size. The init and its texts are
+ * the plugin's during the call only. */
+static int32_t class_initialize(struct conf_end *end, const struct na_plugin_init *init,
+                                size_t info_size)
 {
     struct {
         struct na_plugin_class_info info;
         uint8_t guard[INFO_GUARD];
     } out;
+    uint8_t *const behind = (uint8_t *) &out + info_size;
+    char *texts[3] = {conf_text_lend(init->class_name), conf_text_lend(init->protocol),
+                      conf_text_lend(init->address)};
+    struct na_plugin_init lent = *init;
     uint64_t entered;
     int32_t status;
 
     memset(&out.info, 0, sizeof(out.info));
-    out.info.size = sizeof(out.info);
-    conf_guard_set(out.guard, INFO_GUARD);
+    out.info.size = (uint32_t) info_size;
+    conf_guard_set(behind, sizeof(out) - info_size);
+    lent.class_name = texts[0];
+    lent.protocol = texts[1];
+    lent.address = texts[2];
     entered = conf_enter(CONF_CALL_INITIALIZE);
-    status = conf_plugin.table.initialize(init, (struct na_host_class *) (void *) end,
+    status = conf_plugin.table.initialize(&lent, (struct na_host_class *) (void *) end,
                                           &end->na_class, &out.info);
     conf_leave(CONF_CALL_INITIALIZE, entered);
-    if (conf_guard_broken(out.guard, INFO_GUARD) >= 0)
+    spoil(&lent, sizeof(lent));
+    for (int i = 0; i < 3; i++)
+        conf_text_take_back(texts[i]);
+    if (conf_guard_broken(behind, sizeof(out) - info_size) >= 0)
         conf_watch_broken(CONF_WATCH_BOUNDS, "initialize wrote past the size of the class's info");
-    end->info = out.info;
+    memcpy(&end->info, &out.info, info_size); /* the rest is 0 */
     if (status != NA_PLUGIN_SUCCESS && end->na_class != NULL) {
         entered = conf_enter(CONF_CALL_FINALIZE);
         (void) conf_plugin.table.finalize(end->na_class);
@@ -250,6 +288,15 @@ static int32_t class_initialize(struct conf_end *end, const struct na_plugin_ini
     conf_require(status != NA_PLUGIN_SUCCESS || end->na_class != NULL,
                  "initialize returned success and no class");
     return status;
+}
+
+/* Also where the compiler sees that nobody reads it any more. */
+static void spoil(void *memory, size_t size)
+{
+    volatile uint8_t *bytes = memory;
+
+    for (size_t i = 0; i < size; i++)
+        bytes[i] = '!';
 }
 
 static int32_t self_find(struct conf_end *end)

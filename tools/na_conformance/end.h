@@ -39,6 +39,7 @@ struct conf_open {
     uint32_t thread_mode;
     uint64_t message_size; /* hint for both kinds */
     const char *protocol;  /* another one than the init string's */
+    bool first_minor;      /* the class's info has the size that it has in minor 0 of the ABI */
 };
 
 /* A buffer for messages, as the plugin gives it or between guards. */
@@ -70,6 +71,10 @@ int32_t conf_poll(const struct conf_end *end, uint32_t id, uint32_t *count);
 /* Time that passes, but not while this thread waits for a processor: on a machine that is busy with
  * other things everything takes longer, and nothing hangs. Compare it in one thread only. */
 uint64_t conf_now_ms(void);
+
+/* A copy of a text for one call, and its end: whoever kept a pointer to it crashes. */
+char *conf_text_lend(const char *text);
+void conf_text_take_back(char *text);
 
 /* Other loops that progress may want to leave endpoints alone, for threads of their own. */
 void conf_leave_alone(struct conf_end *end);

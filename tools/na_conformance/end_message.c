@@ -13,10 +13,12 @@ static void header_write(const struct conf_buffer *buffer, bool expected);
 struct na_plugin_addr *conf_lookup(struct conf_end *end, const char *address)
 {
     struct na_plugin_addr *addr = NULL;
+    char *lent = conf_text_lend(address);
     uint64_t entered = conf_enter(CONF_CALL_ADDR_LOOKUP);
-    int32_t status = conf_plugin.table.addr_lookup(end->na_class, address, &addr);
+    int32_t status = conf_plugin.table.addr_lookup(end->na_class, lent, &addr);
 
     conf_leave(CONF_CALL_ADDR_LOOKUP, entered);
+    conf_text_take_back(lent);
     conf_require(status == NA_PLUGIN_SUCCESS && addr != NULL, "addr_lookup of %.200s failed: %s",
                  address, conf_status_name(status));
     return addr;

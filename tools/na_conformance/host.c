@@ -28,6 +28,8 @@ static uint32_t host_log_enabled(uint32_t level);
 static void host_log(uint32_t level, const char *plugin, const char *function, uint32_t line,
                      const char *message);
 static uint64_t host_clock(void);
+static const void *host_get_extension(const char *id);
+static const void *host_behind(const char *id);
 static struct conf_op *op_find(void *private, const char *function);
 static bool op_end_begin(struct conf_op *op, int32_t status, const char *function);
 static void op_end(struct conf_op *op);
@@ -50,6 +52,7 @@ static const struct na_host host = {
     .log_enabled = host_log_enabled,
     .log = host_log,
     .clock_ns = host_clock,
+    .get_extension = host_get_extension,
 };
 
 static uint32_t private_size, private_offset = OP_OFFSET, log_level;
@@ -74,6 +77,17 @@ const struct na_host *conf_host_of(uint32_t abi_version)
     other.host.abi_version = abi_version;
     other.host.size = sizeof(other);
     return &other.host;
+}
+
+const struct na_host *conf_host_first(void)
+{
+    static struct na_host first;
+
+    first = host;
+    first.abi_version = NA_PLUGIN_ABI_MAJOR << 16;
+    first.size = offsetof(struct na_host, get_extension);
+    first.get_extension = host_behind;
+    return &first;
 }
 
 /* The private part is aligned as asked for and not better. */
@@ -266,6 +280,20 @@ static void host_log(uint32_t level, const char *plugin, const char *function, u
 static uint64_t host_clock(void)
 {
     return tool_clock_ns();
+}
+
+static const void *host_get_extension(const char *id)
+{
+    (void) id;
+    return NULL;
+}
+
+static const void *host_behind(const char *id)
+{
+    conf_watch_broken(CONF_WATCH_BOUNDS,
+                      "get_extension was asked for %s, and is behind the size of the host's table",
+                      id);
+    return NULL;
 }
 
 static struct conf_op *op_find(void *private, const char *function)

@@ -52,9 +52,11 @@ struct conf_op {
     struct na_plugin_addr *source;
 };
 
-/* The table that plugins get, and one that says it is of another version and size. */
+/* The table that plugins get, one that says it is of another version and longer, and the one of
+ * minor 0, which ends earlier. */
 const struct na_host *conf_host(void);
 const struct na_host *conf_host_of(uint32_t abi_version);
+const struct na_host *conf_host_first(void);
 
 /* Says how large the plugin's half of operations is; once, before the first is made. */
 void conf_host_set_op(uint32_t op_size, uint32_t op_align);

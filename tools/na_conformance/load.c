@@ -28,6 +28,11 @@ static struct na_plugin table_before;
 
 void conf_load(void)
 {
+    conf_load_into(conf_host());
+}
+
+void conf_load_into(const struct na_host *host)
+{
     char reason[CONF_REASON_SIZE];
     int32_t status = NA_PLUGIN_SUCCESS;
 
@@ -35,7 +40,7 @@ void conf_load(void)
     conf_plugin.handle = conf_load_file(reason, sizeof(reason));
     conf_require(conf_plugin.handle != NULL, "it cannot be loaded: %s", reason);
     conf_plugin.original =
-        conf_load_enter(conf_plugin.handle, conf_host(), &status, reason, sizeof(reason));
+        conf_load_enter(conf_plugin.handle, host, &status, reason, sizeof(reason));
     conf_require(conf_plugin.original != NULL, "it cannot be entered: %s", reason);
     conf_require(conf_load_table(conf_plugin.original, &conf_plugin.table),
                  "its table has version %#x and size %u", conf_plugin.original->abi_version,

@@ -34,6 +34,7 @@ extern struct conf_plugin conf_plugin;
 
 /* Loads the plugin and takes the init string apart; ends the check when that cannot be done. */
 void conf_load(void);
+void conf_load_into(const struct na_host *host);
 
 /* The steps of it, for checks of each. dlopen and the entry; NULL: `reason` says why. */
 void *conf_load_file(char *reason, size_t size);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* na_conformance: checks that a transport plugin keeps the promises of na_plugin.h. */
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/tool_message.h"
@@ -9,6 +10,8 @@
 #include "na_conformance/options.h"
 #include "na_conformance/report.h"
 #include "na_conformance/runner.h"
+
+static bool plugin_is_file(const char *path);
 
 int main(int argc, char *argv[])
 {
@@ -27,10 +30,8 @@ int main(int argc, char *argv[])
         return TOOL_EXIT_USAGE;
     if (options.list)
         return conf_report_list(options.form, &results) ? TOOL_EXIT_OK : TOOL_EXIT_FAILED;
-    if (access(conf_settings.plugin, R_OK) != 0) {
-        tool_error("--plugin: %s cannot be read", conf_settings.plugin);
+    if (!plugin_is_file(conf_settings.plugin))
         return TOOL_EXIT_USAGE;
-    }
     tool_signal_install();
     tool_process_raise_file_limit();
     conf_report_begin(options.form, &results);
@@ -41,4 +42,20 @@ int main(int argc, char *argv[])
     return conf_report_count(&results, CONF_FAIL) == 0 && conf_report_count(&results, CONF_PASS) > 0
                ? TOOL_EXIT_OK
                : TOOL_EXIT_FAILED;
+}
+
+/* Who opens another kind, a pipe for instance, may wait for ever. */
+static bool plugin_is_file(const char *path)
+{
+    struct stat status;
+
+    if (access(path, R_OK) != 0) {
+        tool_error("--plugin: %s cannot be read", path);
+        return false;
+    }
+    if (stat(path, &status) != 0 || !S_ISREG(status.st_mode)) {
+        tool_error("--plugin: %s is not a regular file", path);
+        return false;
+    }
+    return true;
 }

@@ -29,6 +29,8 @@ static const char help_text[] =
     "any\n"
     "    other check sees them broken.\n"
     "\n"
+    "    What a plugin prints to stdout goes to stderr: the report stands alone.\n"
+    "\n"
     "OPTIONS\n"
     "    --plugin PATH   the plugin's file, na_<name>.so\n"
     "    --init STRING   what to open with it, such as ofi+tcp or na+sm. Many endpoints are "

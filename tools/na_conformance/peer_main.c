@@ -318,6 +318,9 @@ static void send_many(const struct conf_peer_command *command, bool wait)
     struct na_plugin_addr *to = conf_lookup(&end, command->text);
     const uint64_t until = conf_now_ms() + 2 * CONF_WAIT_MS;
 
+    conf_require(command->size <= conf_max_payload(&end),
+                 "the check wants messages of %llu bytes, and %llu are the most",
+                 (unsigned long long) command->size, (unsigned long long) conf_max_payload(&end));
     for (uint32_t i = 0; i < command->count; i++) {
         if (command->mode != CONF_PEER_EXPECTED && !send_numbered(command, to, i, false))
             break;

@@ -141,16 +141,21 @@ int32_t conf_transfer(struct conf_end *end, uint32_t id, struct conf_op *op, boo
     return status;
 }
 
+uint64_t conf_transfer_most(const struct conf_end *end, uint64_t length)
+{
+    const uint64_t most = end->info.max_rma_size;
+
+    return most != 0 && most < length ? most : length;
+}
+
 int32_t conf_transfer_wait(struct conf_end *end, bool put, const struct conf_memory *local,
                            uint64_t local_offset, struct na_plugin_mem *remote,
                            uint64_t remote_offset, uint64_t length, struct na_plugin_addr *addr)
 {
-    const uint64_t most = end->info.max_rma_size != 0 ? end->info.max_rma_size : UINT64_MAX;
-
     if (end->mover == NULL)
         end->mover = conf_op_new(end);
     for (uint64_t done = 0; done < length;) {
-        const uint64_t now = length - done < most ? length - done : most;
+        const uint64_t now = conf_transfer_most(end, length - done);
         int32_t status = transfer_step(end, end->mover, put, local, local_offset + done, remote,
                                        remote_offset + done, now, addr);
 

@@ -42,6 +42,9 @@ int32_t conf_transfer(struct conf_end *end, uint32_t id, struct conf_op *op, boo
                       struct na_plugin_mem *remote, uint64_t remote_offset, uint64_t length,
                       struct na_plugin_addr *addr, uint32_t remote_id);
 
+/* What one transfer of `length` bytes may have of them. */
+uint64_t conf_transfer_most(const struct conf_end *end, uint64_t length);
+
 /* One to its end, in steps of the class's limit; tried again as long as resources are short. */
 int32_t conf_transfer_wait(struct conf_end *end, bool put, const struct conf_memory *local,
                            uint64_t local_offset, struct na_plugin_mem *remote,

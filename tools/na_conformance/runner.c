@@ -23,6 +23,7 @@ static bool choose_all(struct conf_results *results, const char *words, const ch
 static bool choose(struct conf_results *results, const char *word, size_t length, bool left_out);
 static void run_one(struct conf_results *results, struct conf_result *result);
 static void run_in_child(const struct conf_check *check, pid_t parent);
+static void keep_report_clean(void);
 static bool wait_for_child(pid_t pid, unsigned int limit_s, int *status);
 static void judge(struct conf_result *result, bool ended, int status, unsigned int limit_s);
 static void collect_watches(struct conf_results *results, const struct conf_result *from);
@@ -162,10 +163,18 @@ static void run_in_child(const struct conf_check *check, pid_t parent)
     (void) setpgid(0, 0);
     (void) tool_process_die_with_parent(parent, SIGKILL);
     tool_signal_ignore_terminal();
+    keep_report_clean();
     check->run();
     conf_unload();
     conf_pass();
     _exit(0);
+}
+
+/* What a plugin prints is none of the report's. */
+static void keep_report_clean(void)
+{
+    if (dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+        (void) close(STDOUT_FILENO);
 }
 
 static bool wait_for_child(pid_t pid, unsigned int limit_s, int *status)
@@ -256,6 +265,7 @@ static void clean_up(void)
     pid = fork();
     if (pid == 0) {
         (void) tool_process_die_with_parent(parent, SIGKILL);
+        keep_report_clean();
         conf_load();
         conf_unload();
         _exit(0);

@@ -141,6 +141,7 @@ void conf_traffic_take(struct conf_traffic *traffic, uint32_t number, uint64_t s
     const uint64_t header = conf_header(&traffic->end, false);
     const uint8_t *payload = traffic->in[traffic->first].data + header;
     const struct conf_op *op = traffic->receives[traffic->first];
+    const uint64_t tags = (uint64_t) traffic->end.info.max_tag + 1;
     uint64_t found;
 
     conf_traffic_wait_first(traffic);
@@ -151,8 +152,8 @@ void conf_traffic_take(struct conf_traffic *traffic, uint32_t number, uint64_t s
                  (unsigned long long) found, number);
     conf_require(conf_is_filled(payload + sizeof(found), size - sizeof(found), number) < 0,
                  "message %u does not have its content", number);
-    conf_require(!tagged || op->tag == number, "the message with tag %u came with tag %u", number,
-                 op->tag);
+    conf_require(!tagged || op->tag == number % tags, "the message with tag %u came with tag %u",
+                 (uint32_t) (number % tags), op->tag);
     conf_addr_free(&traffic->end, op->source);
     first_again(traffic);
 }

@@ -47,7 +47,8 @@ bool conf_traffic_first_is_done(const struct conf_traffic *traffic);
 uint32_t conf_traffic_first_tag(const struct conf_traffic *traffic);
 struct na_plugin_addr *conf_traffic_first_source(const struct conf_traffic *traffic);
 
-/* It has to be message `number` with `size` bytes, and with the number as tag if `tagged`. */
+/* It has to be message `number` with `size` bytes, and if `tagged` the tag that a peer sends it
+ * with: the number, from 0 again behind the highest. */
 void conf_traffic_take(struct conf_traffic *traffic, uint32_t number, uint64_t size, bool tagged);
 
 /* Posts it again without looking at it; the source is the caller's. */
