@@ -21,6 +21,9 @@ static bool fabric_queue_has_work(const struct fabric_peer_state *peer);
 static struct fabric_out *fabric_out_build(struct fabric_peer_state *peer);
 static void fabric_out_fill(struct fabric_out *out, struct fabric_peer_state *peer);
 static bool fabric_out_send(struct fabric_peer_state *peer, struct fabric_out *out);
+static FABRIC_INLINE bool fabric_out_pass(struct fabric_peer_state *peer, struct fabric_out *out,
+                                          uint32_t sequence, uint32_t phase);
+static FABRIC_INLINE void fabric_out_count(struct fabric_peer_state *peer);
 static void fabric_out_refused(struct fabric_peer_state *peer, struct fabric_out *out,
                                int32_t status);
 static void fabric_out_complete_ops(struct fabric_endpoint_state *state, struct fabric_out *out,
@@ -273,16 +276,13 @@ out:
  */
 static bool fabric_send_at_once(struct fabric_peer_state *peer, struct fabric_op *op)
 {
-    struct fabric_endpoint *endpoint = peer->endpoint;
-    struct fabric_endpoint_state *state = endpoint->state;
     const uint32_t sequence = peer->sent_sequence;
     struct fabric_out *out;
-    int32_t ret;
 
     if (fabric_unlikely(peer->owed != 0 || !fabric_list_empty(&peer->queue) ||
-                        peer->stalled != NULL || peer->in_flight >= endpoint->ops->max_sends))
+                        peer->stalled != NULL || peer->in_flight >= peer->endpoint->ops->max_sends))
         return false;
-    out = fabric_out_get(state);
+    out = fabric_out_get(peer->endpoint->state);
     if (fabric_unlikely(out == NULL))
         return false;
     fabric_out_begin(out, peer);
@@ -295,18 +295,7 @@ static bool fabric_send_at_once(struct fabric_peer_state *peer, struct fabric_op
     peer->sent_sequence = fabric_sequence_next(sequence);
     fabric_out_put_alone(out, op);
     fabric_list_start(&out->ops, &op->link);
-    fabric_list_append(&peer->frames, &out->link);
-    if (fabric_unlikely(!peer->is_watched))
-        fabric_watch_add(peer);
-    peer->in_flight++;
-    state->in_flight++;
-    ret = endpoint->ops->send(endpoint, &out->frame);
-    if (fabric_likely(ret == NA_PLUGIN_SUCCESS)) {
-        state->counters.frames_sent++;
-        return true;
-    }
-    peer->sent_sequence = sequence;
-    fabric_out_refused(peer, out, ret);
+    (void) fabric_out_pass(peer, out, sequence, peer->phase);
     return true;
 }
 
@@ -466,36 +455,50 @@ static void fabric_out_fill(struct fabric_out *out, struct fabric_peer_state *pe
 /* True when the fabric took it. What is in it is accounted for in any case. */
 static bool fabric_out_send(struct fabric_peer_state *peer, struct fabric_out *out)
 {
-    struct fabric_endpoint *endpoint = peer->endpoint;
-    struct fabric_endpoint_state *state = endpoint->state;
+    struct fabric_endpoint_state *state = peer->endpoint->state;
     uint32_t sequence = peer->sent_sequence;
     uint32_t phase = peer->phase;
-    int32_t ret;
 
     if (fabric_likely(peer->their_token != 0))
         peer->sent_sequence = fabric_sequence_next(sequence);
     fabric_out_end(out);
-    if (fabric_unlikely(!peer->is_watched))
-        fabric_watch_add(peer);
-    peer->in_flight++;
-    state->in_flight++;
     if (fabric_unlikely(peer->is_self)) {
+        fabric_out_count(peer);
         fabric_list_append(&state->own_frames, &out->link);
         fabric_out_complete_ops(state, out, NA_PLUGIN_SUCCESS);
         return true;
     }
-    fabric_list_append(&peer->frames, &out->link);
     if (fabric_unlikely(phase == FABRIC_PEER_NEW && (out->owed & FABRIC_OWE_GREETING) != 0))
         peer->phase = FABRIC_PEER_GREETING;
+    return fabric_out_pass(peer, out, sequence, phase);
+}
+
+/* To the fabric. False: it did not take it, and the peer is what it was before the frame. */
+static FABRIC_INLINE bool fabric_out_pass(struct fabric_peer_state *peer, struct fabric_out *out,
+                                          uint32_t sequence, uint32_t phase)
+{
+    struct fabric_endpoint *endpoint = peer->endpoint;
+    int32_t ret;
+
+    fabric_out_count(peer);
+    fabric_list_append(&peer->frames, &out->link);
     ret = endpoint->ops->send(endpoint, &out->frame);
     if (fabric_likely(ret == NA_PLUGIN_SUCCESS)) {
-        state->counters.frames_sent++;
+        endpoint->state->counters.frames_sent++;
         return true;
     }
     peer->sent_sequence = sequence;
     peer->phase = phase;
     fabric_out_refused(peer, out, ret);
     return false;
+}
+
+static FABRIC_INLINE void fabric_out_count(struct fabric_peer_state *peer)
+{
+    if (fabric_unlikely(!peer->is_watched))
+        fabric_watch_add(peer);
+    peer->in_flight++;
+    peer->endpoint->state->in_flight++;
 }
 
 /* The fabric did not take it. */
