@@ -670,7 +670,7 @@ static void change(void)
     BROKEN_WHAT == KEEPS || BROKEN_WHAT == SPREADS
     host.op_complete_recv = complete_recv;
 #endif
-#if BROKEN_WHAT == SOURCE || BROKEN_WHAT == COUNTS
+#if BROKEN_WHAT == SOURCE || BROKEN_WHAT == COUNTS || BROKEN_WHAT == WIDE || BROKEN_WHAT == PRINTS
     plugin.initialize = initialize;
 #elif BROKEN_WHAT == BOASTS
     plugin.initialize = initialize;
@@ -717,10 +717,6 @@ static void change(void)
 #elif BROKEN_WHAT == CLINGS
     plugin.initialize = initialize;
     plugin.addr_to_string = addr_to_string;
-#elif BROKEN_WHAT == WIDE
-    plugin.initialize = initialize;
-#elif BROKEN_WHAT == PRINTS
-    plugin.initialize = initialize;
 #elif BROKEN_WHAT == SPREADS
     plugin.msg_recv_expected = recv_expected;
     plugin.poll = poll_badly;
