@@ -47,9 +47,11 @@ int32_t bmi_na_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *p
         return NA_PLUGIN_OVERFLOW;
     if (check_name(peer->name) != NA_PLUGIN_SUCCESS)
         return NA_PLUGIN_HOSTUNREACH;
-    if (library_answers_source && greets_us(na_class->source, peer->name))
-    private->address = na_class->source->addr;
-    else ret = BMI_addr_lookup(&private->address, name);
+    if (library_answers_source && greets_us(na_class->source, peer->name)) {
+        private->address = na_class->source->addr;
+    } else {
+        ret = BMI_addr_lookup(&private->address, name);
+    }
     if (ret == 0)
         ret = BMI_set_info(private->address, BMI_INC_ADDR_REF, NULL);
     if (ret != 0) {

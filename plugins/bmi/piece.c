@@ -160,9 +160,11 @@ static void piece_swallow(struct na_plugin_class *na_class, struct bmi_na_piece 
                             (bmi_size_t) piece->size, &size, BMI_EXT_ALLOC,
                             (bmi_msg_tag_t) piece->tag, private, na_class->context, NULL);
     }
-    if (ret == 0)
-    private->request.is_posted = true;
-    else bmi_na_piece_done(na_class, private, ret < 0 ? ret : 0, (uint64_t) size);
+    if (ret == 0) {
+        private->request.is_posted = true;
+    } else {
+        bmi_na_piece_done(na_class, private, ret < 0 ? ret : 0, (uint64_t) size);
+    }
 }
 
 static void peer_hold(void *owner, void *peer)

@@ -99,8 +99,9 @@ int32_t ofi_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *peer
     size_t size = sizeof(raw);
     int32_t ret;
 
-    if (!private->probing)
-    private->probe_fd = -1;
+    if (!private->probing) {
+        private->probe_fd = -1;
+    }
     ret = ofi_address_resolve(na_class, peer->name, true, raw, &size, reason);
     if (ret != NA_PLUGIN_SUCCESS) {
         OFI_LOG_ERROR("peer '%.100s' cannot be reached: %s", peer->name, reason);
