@@ -204,12 +204,17 @@ static void handles_are_checked(void **state)
     }
     for (size_t i = 0; i < sizeof(packed); i++) {
         struct twosided_memory *memory;
+        bool is_refused;
 
         memcpy(copy, packed, sizeof(packed));
         copy[i] ^= 0x80;
-        if (twosided_mem_deserialize(net.ends[0].ts, copy, sizeof(copy), &memory) != 0)
+        /* Magic, version, flags, what is reserved, and a length that no region has. */
+        is_refused = i < 16 || i == sizeof(packed) - 1;
+        assert_int_equal(twosided_mem_deserialize(net.ends[0].ts, copy, sizeof(copy), &memory),
+                         is_refused ? NA_PLUGIN_PROTOCOL_ERROR : 0);
+        if (is_refused)
             continue;
-        /* Flags, length and owner are the core's, or said again by the target. */
+        /* Other lengths and the owner are the core's, or said again by the target. */
         if (i >= 24 && i < 40) {
             assert_int_equal(
                 net_start(&net.ends[0], &net.ends[1], &side.op, side.local, memory, 0, 10, true),
@@ -220,6 +225,29 @@ static void handles_are_checked(void **state)
         twosided_mem_destroy(net.ends[0].ts, memory);
     }
     side_close(&net, &side);
+    net_close(&net);
+}
+
+static void regions_are_checked(void **state)
+{
+    uint8_t packed[TWOSIDED_MEMORY_PACKED], bytes[8];
+    struct twosided_memory *memory;
+    struct twosided *ts;
+    struct net net;
+
+    (void) state;
+    net_open(&net, NULL);
+    ts = net.ends[0].ts;
+    assert_int_equal(
+        twosided_mem_create(ts, bytes, TWOSIDED_LENGTH_MAX + 1, NA_PLUGIN_MEM_READ, &memory),
+        NA_PLUGIN_INVALID_ARG);
+    assert_int_equal(twosided_mem_create(ts, (void *) (UINTPTR_MAX - sizeof(bytes)),
+                                         sizeof(bytes) + 1, NA_PLUGIN_MEM_READ, &memory),
+                     NA_PLUGIN_INVALID_ARG);
+    assert_int_equal(twosided_mem_create(ts, bytes, sizeof(bytes), NA_PLUGIN_MEM_READ, &memory), 0);
+    assert_int_equal(twosided_mem_serialize(ts, memory, packed, sizeof(packed)),
+                     NA_PLUGIN_INVALID_ARG);
+    twosided_mem_destroy(ts, memory);
     net_close(&net);
 }
 
@@ -282,6 +310,7 @@ int main(void)
         cmocka_unit_test(the_window_is_respected),
         cmocka_unit_test(own_memory_is_copied),
         cmocka_unit_test(handles_are_checked),
+        cmocka_unit_test(regions_are_checked),
         cmocka_unit_test(configs_are_checked),
         cmocka_unit_test(an_owner_may_close_at_any_time),
     };
