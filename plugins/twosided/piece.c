@@ -73,9 +73,6 @@ void twosided_pieces_cancel(struct twosided_transfer *transfer)
          node = node->next) {
         struct twosided_part *part = twosided_container(node, struct twosided_part, node);
 
-        if (part->is_cancelled)
-            continue;
-        part->is_cancelled = true;
         if (ts->ops->piece_cancel(ts->owner, &part->piece) && part->is_in_touch) {
             part->is_in_touch = false;
             transfer->in_touch--;
@@ -200,7 +197,7 @@ static int32_t piece_start(struct twosided_transfer *transfer, uint64_t number, 
     part->transfer = transfer;
     part->number = number;
     part->is_in_touch = true;
-    part->is_cancelled = part->is_withdrawn = false;
+    part->is_withdrawn = false;
     part->piece.peer = transfer->peer;
     part->piece.memory = transfer->base + offset;
     part->piece.size = left < transfer->piece_size ? left : transfer->piece_size;

@@ -91,8 +91,7 @@ struct twosided_part {
     struct twosided_transfer *transfer;
     uint64_t number;
     bool is_in_touch;  /* the memory is in the network's hands */
-    bool is_cancelled; /* these two were called */
-    bool is_withdrawn;
+    bool is_withdrawn; /* the network was told that it will not come */
 };
 
 #define TWOSIDED_PART_SIZE ((sizeof(struct twosided_part) + 15) / 16 * 16)

@@ -145,6 +145,77 @@ static void forged_requests_are_refused(void **state)
     free(fixture);
 }
 
+/* Dropped before anything is looked up for it. */
+static void check_dropped(struct fixture *fixture, const struct message *message, size_t size)
+{
+    struct net_end *ends = fixture->net.ends;
+    const uint64_t bad = counters_of(&ends[1]).records_bad;
+
+    twosided_control(ends[1].ts, &ends[0], message, size);
+    assert_int_equal(counters_of(&ends[1]).records_bad, bad + 1);
+    assert_int_equal(counters_of(&ends[1]).records_stale, 0);
+    assert_int_equal(counters_of(&ends[1]).jobs, 0);
+    assert_false(net_step(&fixture->net));
+}
+
+static void what_is_no_record_is_dropped(void **state)
+{
+    struct fixture *fixture = malloc(sizeof(*fixture));
+    const size_t size = sizeof(struct twosided_record);
+    struct message good, bad;
+
+    (void) state;
+    assert_non_null(fixture);
+    fixture_open(fixture, BOTH);
+    good = message_make(fixture, TWOSIDED_REQUEST, TWOSIDED_FROM_ORIGIN);
+    for (size_t less = 0; less < size; less++)
+        check_dropped(fixture, &good, less);
+    check_dropped(fixture, &good, size + 4);
+    for (unsigned int bit = 0; bit < 32; bit++) {
+        bad = good;
+        bad.record.magic ^= UINT32_C(1) << bit;
+        check_dropped(fixture, &bad, size);
+    }
+    bad = good;
+    bad.record.version++;
+    check_dropped(fixture, &bad, size);
+    bad = good;
+    bad.record.kind = TWOSIDED_KINDS;
+    check_dropped(fixture, &bad, size);
+    bad = good;
+    bad.record.flags = 0; /* targets ask for nothing */
+    check_dropped(fixture, &bad, size);
+    bad.record.flags = TWOSIDED_FROM_ORIGIN | 4;
+    check_dropped(fixture, &bad, size);
+    bad = good;
+    bad.record.tag_count = 1;
+    check_dropped(fixture, &bad, size);
+    bad.record.tag_count = TWOSIDED_WINDOW_MAX + 1;
+    check_dropped(fixture, &bad, size + 4 * (TWOSIDED_WINDOW_MAX + 1));
+    fixture_close(fixture);
+    free(fixture);
+}
+
+/* The first one goes on. */
+static void an_id_is_used_once_at_a_time(void **state)
+{
+    struct fixture *fixture = malloc(sizeof(*fixture));
+    struct net_end *ends = fixture->net.ends;
+    struct message message;
+
+    (void) state;
+    assert_non_null(fixture);
+    fixture_open(fixture, BOTH);
+    message = message_make(fixture, TWOSIDED_REQUEST, TWOSIDED_FROM_ORIGIN);
+    message_give(&ends[0], &ends[1], &message);
+    message_give(&ends[0], &ends[1], &message);
+    assert_int_equal(counters_of(&ends[1]).records_bad, 1);
+    assert_int_equal(counters_of(&ends[1]).jobs, 1);
+    twosided_peer_failed(ends[1].ts, &ends[0], NA_PLUGIN_HOSTUNREACH);
+    fixture_close(fixture);
+    free(fixture);
+}
+
 /* The flags of the region hold, whatever the handle of the origin says. */
 static void access_is_checked_at_the_target(void **state)
 {
@@ -296,13 +367,14 @@ static void partners_cannot_do_harm(void **state)
 static void records_out_of_role(void **state)
 {
     static const struct {
-        uint8_t side, is_put, kind;
+        uint8_t side, is_put, says_put, kind;
     } variants[] = {
-        {0, 1, TWOSIDED_STOP},   {0, 1, TWOSIDED_ALIVE}, {0, 0, TWOSIDED_GRANT},
-        {0, 0, TWOSIDED_CANCEL}, {0, 0, TWOSIDED_DONE},  {0, 0, TWOSIDED_ALIVE},
-        {1, 1, TWOSIDED_GRANT},  {1, 1, TWOSIDED_DONE},  {1, 1, TWOSIDED_CANCEL},
-        {1, 1, TWOSIDED_PROBE},  {1, 0, TWOSIDED_STOP},  {1, 0, TWOSIDED_DONE},
-        {1, 0, TWOSIDED_PROBE},
+        {0, 1, 1, TWOSIDED_STOP},   {0, 1, 1, TWOSIDED_ALIVE},  {0, 0, 0, TWOSIDED_GRANT},
+        {0, 0, 0, TWOSIDED_CANCEL}, {0, 0, 0, TWOSIDED_DONE},   {0, 0, 0, TWOSIDED_ALIVE},
+        {1, 1, 1, TWOSIDED_GRANT},  {1, 1, 1, TWOSIDED_DONE},   {1, 1, 1, TWOSIDED_CANCEL},
+        {1, 1, 1, TWOSIDED_PROBE},  {1, 0, 0, TWOSIDED_STOP},   {1, 0, 0, TWOSIDED_DONE},
+        {1, 0, 0, TWOSIDED_PROBE},  {0, 1, 0, TWOSIDED_GRANT},  {0, 1, 0, TWOSIDED_CANCEL},
+        {0, 0, 1, TWOSIDED_STOP},   {1, 0, 1, TWOSIDED_CANCEL}, {1, 1, 0, TWOSIDED_STOP},
     };
     struct fixture *fixture = malloc(sizeof(*fixture));
     struct net_end *ends = fixture->net.ends;
@@ -321,7 +393,7 @@ static void records_out_of_role(void **state)
         (void) net_step(&fixture->net); /* the request */
         message = message_make(fixture, variants[i].kind,
                                (uint8_t) ((side == 1 ? TWOSIDED_FROM_ORIGIN : 0) |
-                                          (variants[i].is_put != 0 ? TWOSIDED_IS_PUT : 0)));
+                                          (variants[i].says_put != 0 ? TWOSIDED_IS_PUT : 0)));
         message.record.transfer = htole64(fixture->op.transfer->id);
         bad = counters_of(&ends[side]).records_bad;
         message_give(&ends[1 - side], &ends[side], &message);
@@ -358,7 +430,8 @@ static void unknown_transfers_are_answered(void **state)
     free(fixture);
 }
 
-/* Tags are taken in order only, and only those that a piece can have. */
+/* Tags are taken in order only, only those that a piece can have, and no more than the window; a
+ * transfer is not done before its last piece left. */
 static void grants_out_of_order(void **state)
 {
     struct fixture *fixture = malloc(sizeof(*fixture));
@@ -366,20 +439,26 @@ static void grants_out_of_order(void **state)
 
     (void) state;
     assert_non_null(fixture);
-    for (unsigned int variant = 0; variant < 3; variant++) {
+    for (unsigned int variant = 0; variant < 5; variant++) {
         struct message message;
 
         fixture_open(fixture, BOTH);
         assert_int_equal(net_start(&ends[0], &ends[1], &fixture->op, fixture->local,
-                                   fixture->remote, 0, 10 * NET_PIECE, true),
+                                   fixture->remote, 0, NET_MEMORY, true),
                          0);
         (void) net_step(&fixture->net); /* the request */
+        fixture->net.piece_again = variant == 3 ? 10 : 0;
         (void) net_step(&fixture->net); /* the first tags */
-        message = message_make(fixture, TWOSIDED_GRANT, TWOSIDED_IS_PUT);
+        assert_true(fixture->op.transfer->granted > 1 && fixture->op.transfer->granted < 17);
+        message =
+            message_make(fixture, variant == 4 ? TWOSIDED_DONE : TWOSIDED_GRANT, TWOSIDED_IS_PUT);
         message.record.transfer = htole64(fixture->op.transfer->id);
         message.record.number = htole64(fixture->op.transfer->granted + (variant == 0));
-        message.record.tag_count = variant != 1;
-        message.tags[0] = htole32(variant == 2 ? NET_FIRST_TAG - 1 : NET_FIRST_TAG + 100);
+        message.record.tag_count = variant != 1 && variant != 4;
+        if (variant == 3) /* none has left, and one more than there is room for is offered */
+            message.record.tag_count = (uint8_t) (17 - fixture->op.transfer->granted);
+        for (unsigned int i = 0; i < message.record.tag_count; i++)
+            message.tags[i] = htole32(variant == 2 ? NET_FIRST_TAG - 1 : NET_FIRST_TAG + 100 + i);
         message_give(&ends[1], &ends[0], &message);
         net_run(&fixture->net);
         net_op_check(&fixture->op, NA_PLUGIN_PROTOCOL_ERROR);
@@ -469,6 +548,8 @@ static void random_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_no_record_is_dropped),
+        cmocka_unit_test(an_id_is_used_once_at_a_time),
         cmocka_unit_test(forged_requests_are_refused),
         cmocka_unit_test(access_is_checked_at_the_target),
         cmocka_unit_test(origins_are_told_why),

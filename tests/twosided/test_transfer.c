@@ -228,6 +228,25 @@ static void handles_are_checked(void **state)
     net_close(&net);
 }
 
+/* Late records for a process find nothing in one that took its place. */
+static void two_processes_do_not_share_ids(void **state)
+{
+    struct side sides[2];
+    struct net nets[2];
+
+    (void) state;
+    for (unsigned int i = 0; i < 2; i++) {
+        net_open(&nets[i], NULL);
+        side_open(&nets[i], &sides[i]);
+    }
+    assert_true(sides[0].region->id != sides[1].region->id);
+    assert_true(sides[0].region->key != sides[1].region->key);
+    for (unsigned int i = 0; i < 2; i++) {
+        side_close(&nets[i], &sides[i]);
+        net_close(&nets[i]);
+    }
+}
+
 static void regions_are_checked(void **state)
 {
     uint8_t packed[TWOSIDED_MEMORY_PACKED], bytes[8];
@@ -310,6 +329,7 @@ int main(void)
         cmocka_unit_test(the_window_is_respected),
         cmocka_unit_test(own_memory_is_copied),
         cmocka_unit_test(handles_are_checked),
+        cmocka_unit_test(two_processes_do_not_share_ids),
         cmocka_unit_test(regions_are_checked),
         cmocka_unit_test(configs_are_checked),
         cmocka_unit_test(an_owner_may_close_at_any_time),
