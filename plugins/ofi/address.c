@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Frames of at most some hundred bytes; a socket's buffer has room for far more. */
 #define OFI_INJECTED_MAX 16u
@@ -125,6 +126,7 @@ int32_t ofi_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *peer
     private->stalled_since = 0;
     private->connecting_since = 0;
     private->is_connected = false;
+    private->is_unattachable = false;
     return NA_PLUGIN_SUCCESS;
 }
 
@@ -333,8 +335,16 @@ static int32_t ofi_address_insert(struct na_plugin_class *na_class, struct ofi_a
                                   const char *name, const void *raw)
 {
     int32_t ret = NA_PLUGIN_SUCCESS;
+    unsigned int user;
     int count;
 
+    if (na_class->protocol.node_local && !ofi_guard_is_ours(name, &user)) {
+        OFI_LOG_ERROR(
+            "'%.100s' is an endpoint of user %u: libfabric's shared memory joins processes "
+            "of one user, which is %u here; use ofi+tcp",
+            name, user, (unsigned int) geteuid());
+        return NA_PLUGIN_HOSTUNREACH;
+    }
     if (na_class->guard.memory != NULL)
         ret = ofi_guard_open(&address->guard, name, false);
     if (ret != NA_PLUGIN_SUCCESS)

@@ -6,8 +6,8 @@
  * comes behind such a transfer then waits for ever.
  *
  * Where the system does not let one process touch the other the target says so, once it has looked
- * at the handle, and the origin leaves it to the provider. Records travel within a node: its byte
- * order is theirs.
+ * at the handle, and the data travel in control records (carry.c). Those here stay within a node:
+ * its byte order is theirs.
  */
 
 #ifndef _GNU_SOURCE
@@ -229,9 +229,12 @@ static void ofi_attach_answered(struct na_plugin_class *na_class, struct fabric_
         return;
     if (status == NA_PLUGIN_OPNOTSUPPORTED && !rma->is_abandoned) {
         if (!private->is_unattachable)
-            OFI_LOG_INFO("peer %s and this process may not touch each other's memory", peer->name);
+            OFI_LOG_WARNING(
+                "peer %s and this process may not touch each other's memory: data go in "
+                "messages, which takes long; see kernel.yama.ptrace_scope, or use na+sm",
+                peer->name);
         private->is_unattachable = true;
-        ofi_rma_by_provider(na_class, rma);
+        ofi_carry_copy(na_class, rma);
         return;
     }
     if (rma->is_abandoned && status != NA_PLUGIN_SUCCESS)
@@ -263,6 +266,15 @@ void ofi_attached_add(struct ofi_peer *peer, struct ofi_rma *rma)
     peer->attached_end = &rma->next;
 }
 
+struct ofi_rma *ofi_attached_find(const struct ofi_peer *peer, uint64_t id)
+{
+    struct ofi_rma *rma = peer->attached;
+
+    while (rma != NULL && rma->id != id)
+        rma = rma->next;
+    return rma;
+}
+
 /* Out of the list of those that wait for an answer; the first, most often. */
 struct ofi_rma *ofi_attached_take(struct ofi_peer *peer, uint64_t id)
 {
@@ -292,9 +304,9 @@ static uint64_t ofi_job_step(struct na_plugin_class *na_class, struct ofi_job *j
     uint32_t pid;
 
     job->status = ofi_job_target(na_class, job, &memory);
-    if (job->status == NA_PLUGIN_SUCCESS && job->incarnation == 0)
+    if (job->status == NA_PLUGIN_SUCCESS && job->incarnation == 0 && size != 0)
         job->status = NA_PLUGIN_OPNOTSUPPORTED;
-    if (job->status == NA_PLUGIN_SUCCESS &&
+    if (job->status == NA_PLUGIN_SUCCESS && size != 0 &&
         (!fabric_peer_process(job->peer, &pid, &incarnation) || incarnation != job->incarnation))
         job->status = NA_PLUGIN_HOSTUNREACH; /* another process than the one that asked */
     if (size > OFI_ATTACH_PIECE)

@@ -19,6 +19,9 @@
 /* So long may somebody else's message, a cancel or a deregistration wait for a piece. */
 #define OFI_CARRY_PIECE (UINT64_C(4) << 20)
 
+/* Bytes of one transfer that are under way in records. */
+#define OFI_COPY_WINDOW (512u * OFI_CARRY_INLINE)
+
 static int32_t ofi_carry_own(struct na_plugin_class *na_class, const struct fabric_rma *rma);
 static int32_t ofi_carry_open(struct na_plugin_class *na_class, struct ofi_rma *rma);
 static void ofi_carry_close(struct ofi_rma *rma);
@@ -31,6 +34,11 @@ static void ofi_carry_answered(struct na_plugin_class *na_class, struct fabric_p
 static int32_t ofi_carry_check(const struct ofi_rma *rma, int32_t status, const uint8_t *data,
                                uint64_t size);
 static void ofi_carry_next(struct na_plugin_class *na_class, struct ofi_rma *rma);
+static void ofi_copy_ask(struct na_plugin_class *na_class, struct ofi_rma *rma);
+static int32_t ofi_copy_ask_one(struct na_plugin_class *na_class, struct ofi_rma *rma);
+static uint64_t ofi_copy_size(const struct ofi_rma *rma, uint64_t at);
+static void ofi_copy_answered(struct na_plugin_class *na_class, struct ofi_rma *rma, int32_t status,
+                              const uint8_t *data, uint64_t size);
 static void ofi_carry_end(struct na_plugin_class *na_class, struct ofi_rma *rma, int32_t status);
 
 int32_t ofi_carry_start(struct na_plugin_class *na_class, struct ofi_rma *rma)
@@ -58,6 +66,28 @@ int32_t ofi_carry_start(struct na_plugin_class *na_class, struct ofi_rma *rma)
     (void) ofi_attached_take(peer, rma->id);
     ofi_carry_close(rma);
     return ret;
+}
+
+/*
+ * Within a node, where neither process may touch the other's memory: in the records themselves,
+ * which arrive in order, and so do their answers. It ends by fabric_rma_done.
+ */
+void ofi_carry_copy(struct na_plugin_class *na_class, struct ofi_rma *rma)
+{
+    int32_t ret;
+
+    rma->is_copied = true;
+    rma->opened = NULL;
+    rma->mark_mr = NULL;
+    rma->status = NA_PLUGIN_SUCCESS;
+    fabric_list_append(&na_class->carried, &rma->of_class);
+    ret = ofi_carry_number(na_class, rma);
+    if (ret != NA_PLUGIN_SUCCESS) {
+        ofi_carry_end(na_class, rma, ret);
+        return;
+    }
+    ofi_attached_add(rma->rma->peer->private, rma);
+    ofi_copy_ask(na_class, rma);
 }
 
 /*
@@ -214,6 +244,10 @@ static void ofi_carry_answered(struct na_plugin_class *na_class, struct fabric_p
 
     if (rma == NULL)
         return;
+    if (rma->is_copied) {
+        ofi_copy_answered(na_class, rma, status, data, size);
+        return;
+    }
     status = ofi_carry_check(rma, status, data, size);
     if (status == NA_PLUGIN_SUCCESS)
         rma->done += rma->in_progress;
@@ -224,6 +258,84 @@ static void ofi_carry_answered(struct na_plugin_class *na_class, struct fabric_p
         ofi_carry_end(na_class, rma,
                       rma->is_abandoned && rma->done != rma->rma->length ? NA_PLUGIN_CANCELED
                                                                          : status);
+}
+
+/* For as many pieces as may be under way. It may be over afterwards. */
+static void ofi_copy_ask(struct na_plugin_class *na_class, struct ofi_rma *rma)
+{
+    struct ofi_peer *peer = rma->rma->peer->private;
+    const uint64_t id = rma->id;
+
+    while (rma->in_progress < OFI_COPY_WINDOW && rma->done + rma->in_progress < rma->rma->length) {
+        int32_t ret = ofi_copy_ask_one(na_class, rma);
+
+        if (ret == NA_PLUGIN_SUCCESS && peer->address == NULL)
+            ret = NA_PLUGIN_HOSTUNREACH;
+        if (ret == NA_PLUGIN_SUCCESS && ofi_attached_find(peer, id) != NULL)
+            continue;
+        if (ofi_attached_take(peer, id) != NULL)
+            ofi_carry_end(na_class, rma, ret);
+        return;
+    }
+}
+
+static int32_t ofi_copy_ask_one(struct na_plugin_class *na_class, struct ofi_rma *rma)
+{
+    const struct fabric_rma *wanted = rma->rma;
+    const uint64_t at = rma->done + rma->in_progress;
+    const uint64_t size = ofi_copy_size(rma, at);
+    uint8_t record[sizeof(struct ofi_carry_request) + OFI_CARRY_INLINE];
+    const struct ofi_carry_request request = {
+        .id = htole64(rma->id),
+        .key = htole64(wanted->remote->key),
+        .offset = htole64(wanted->remote_offset + at),
+        .length = htole64(size),
+        .is_put = htole32(wanted->is_put),
+    };
+
+    memcpy(record, &request, sizeof(request));
+    if (wanted->is_put != 0)
+        memcpy(record + sizeof(request),
+               (const uint8_t *) wanted->local->base + wanted->local_offset + at, size);
+    rma->in_progress += size; /* the answer may come inside of the call */
+    return fabric_control_send(&na_class->base, wanted->peer, OFI_CARRY_REQUEST, record,
+                               sizeof(request) + (wanted->is_put != 0 ? size : 0));
+}
+
+/* Of the piece there. */
+static uint64_t ofi_copy_size(const struct ofi_rma *rma, uint64_t at)
+{
+    uint64_t left = rma->rma->length - at;
+
+    return left < OFI_CARRY_INLINE ? left : OFI_CARRY_INLINE;
+}
+
+/* That of the first piece that is under way. When one fails the others are waited for. */
+static void ofi_copy_answered(struct na_plugin_class *na_class, struct ofi_rma *rma, int32_t status,
+                              const uint8_t *data, uint64_t size)
+{
+    const struct fabric_rma *wanted = rma->rma;
+    const uint64_t piece = ofi_copy_size(rma, rma->done);
+
+    if (status < NA_PLUGIN_SUCCESS || status > NA_PLUGIN_HOSTFIREWALL ||
+        (status == NA_PLUGIN_SUCCESS && size != (wanted->is_put != 0 ? 0 : piece)))
+        status = NA_PLUGIN_PROTOCOL_ERROR;
+    if (rma->status == NA_PLUGIN_SUCCESS)
+        rma->status = status;
+    if (status == NA_PLUGIN_SUCCESS && size != 0)
+        memcpy((uint8_t *) wanted->local->base + wanted->local_offset + rma->done, data, size);
+    rma->done += piece;
+    rma->in_progress -= piece;
+    if (rma->is_abandoned && rma->status == NA_PLUGIN_SUCCESS && rma->done != wanted->length)
+        rma->status = NA_PLUGIN_CANCELED;
+    if (rma->in_progress == 0 &&
+        (rma->status != NA_PLUGIN_SUCCESS || rma->done == wanted->length)) {
+        ofi_carry_end(na_class, rma, rma->status);
+        return;
+    }
+    ofi_attached_add(wanted->peer->private, rma);
+    if (rma->status == NA_PLUGIN_SUCCESS)
+        ofi_copy_ask(na_class, rma);
 }
 
 /* What an answer means. Inline data are taken. */

@@ -122,6 +122,22 @@ void ofi_guard_close(struct ofi_guard *guard)
     *guard = (struct ofi_guard){0};
 }
 
+/*
+ * Whose endpoint of that name is another user's, who cannot open ours: libfabric ends that process
+ * for an answer that it wants to send. True as well for one that is not there yet.
+ */
+bool ofi_guard_is_ours(const char *name, unsigned int *user)
+{
+    char path[sizeof(OFI_GUARD_DIRECTORY "/") + FABRIC_NAME_MAX];
+    struct stat status;
+
+    (void) snprintf(path, sizeof(path), OFI_GUARD_DIRECTORY "/%s", name);
+    if (lstat(path, &status) != 0)
+        return true;
+    *user = (unsigned int) status.st_uid;
+    return status.st_uid == geteuid();
+}
+
 /* Whether the file of that name is still the one that was opened. */
 bool ofi_guard_is_of(const struct ofi_guard *guard, const char *name)
 {

@@ -169,7 +169,9 @@ struct ofi_rma {
     uint64_t in_progress; /* bytes of the piece that the fabric works on */
     uint64_t id;          /* when the target carries it out (attach.c, carry.c) */
     bool is_attached;
+    bool is_copied; /* all of it travels in control records (carry.c) */
     bool is_abandoned;
+    int32_t status;        /* of a copied one */
     struct ofi_rma *next;  /* of those whose next piece waits for resources, or the peer's */
     struct fid_mr *opened; /* our memory, for the target (carry.c) */
     struct fid_mr *mark_mr;
@@ -254,6 +256,7 @@ struct na_plugin_class {
     struct ofi_job *jobs_free;
     uint32_t job_count;
     uint64_t attach_id;
+    uint64_t copied;             /* bytes that came or went in records of this node, all in all */
     bool is_carrying;            /* puts and gets are the target's work (carry.c) */
     struct fabric_link carried;  /* of ours */
     struct fabric_link carries;  /* for peers */
@@ -316,6 +319,7 @@ void ofi_remains_reap(void);
 
 /* guard.c */
 uint64_t ofi_guard_self(void);
+bool ofi_guard_is_ours(const char *name, unsigned int *user);
 int32_t ofi_guard_open(struct ofi_guard *guard, const char *name, bool is_owner);
 void ofi_guard_close(struct ofi_guard *guard);
 bool ofi_guard_is_of(const struct ofi_guard *guard, const char *name);
@@ -388,7 +392,6 @@ void ofi_control(struct fabric_endpoint *endpoint, struct fabric_peer *peer, uin
 bool ofi_rma_abandon(struct fabric_endpoint *endpoint, struct fabric_rma *rma, int32_t status);
 void ofi_rma_piece_done(struct na_plugin_class *na_class, struct ofi_rma *rma, int32_t status);
 void ofi_rma_retry(struct na_plugin_class *na_class);
-void ofi_rma_by_provider(struct na_plugin_class *na_class, struct ofi_rma *rma);
 
 /* attach.c */
 bool ofi_attach_is_way(const struct na_plugin_class *na_class);
@@ -399,11 +402,13 @@ void ofi_attach_control(struct na_plugin_class *na_class, struct fabric_peer *pe
 void ofi_attach_progress(struct na_plugin_class *na_class);
 void ofi_attach_drop(struct na_plugin_class *na_class, const struct fabric_peer *peer);
 
+struct ofi_rma *ofi_attached_find(const struct ofi_peer *peer, uint64_t id);
 struct ofi_rma *ofi_attached_take(struct ofi_peer *peer, uint64_t id);
 void ofi_attached_add(struct ofi_peer *peer, struct ofi_rma *rma);
 
 /* carry.c */
 int32_t ofi_carry_start(struct na_plugin_class *na_class, struct ofi_rma *rma);
+void ofi_carry_copy(struct na_plugin_class *na_class, struct ofi_rma *rma);
 bool ofi_carry_abandon(struct na_plugin_class *na_class, struct ofi_rma *rma, int32_t status);
 void ofi_carry_abandon_all(struct na_plugin_class *na_class);
 void ofi_carry_control(struct na_plugin_class *na_class, struct fabric_peer *peer, uint32_t type,

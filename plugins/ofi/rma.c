@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Puts and gets: one-sided reads and writes of the fabric, in pieces that it can take. */
 
+#include "carry.h"
 #include "ofi.h"
 
 static int32_t ofi_rma_check(const struct na_plugin_mem *local, const struct na_plugin_mem *remote);
@@ -49,8 +50,13 @@ int32_t ofi_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma)
     private->next = NULL;
     private->is_abandoned = false;
     private->is_attached = false;
+    private->is_copied = false;
     if (na_class->is_carrying)
         return ofi_carry_start(na_class, private);
+    if (ofi_attach_is_way(na_class) && peer->is_unattachable && rma->length != 0) {
+        ofi_carry_copy(na_class, private);
+        return NA_PLUGIN_SUCCESS;
+    }
     if (ofi_attach_is_way(na_class))
         return ofi_attach_start(na_class, private);
     ret = ofi_rma_issue(na_class, private);
@@ -73,7 +79,7 @@ bool ofi_rma_abandon(struct fabric_endpoint *endpoint, struct fabric_rma *rma, i
     struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
     struct ofi_rma *private = rma->private;
 
-    if (na_class->is_carrying)
+    if (na_class->is_carrying || private->is_copied)
         return ofi_carry_abandon(na_class, private, status);
     if (private->is_attached)
         return ofi_attach_abandon(na_class, private, status);
@@ -91,7 +97,7 @@ void ofi_control(struct fabric_endpoint *endpoint, struct fabric_peer *peer, uin
 
     if (private->address == NULL)
         return;
-    if (na_class->is_carrying)
+    if (na_class->is_carrying || (na_class->protocol.node_local && type >= OFI_CARRY_REQUEST))
         ofi_carry_control(na_class, peer, type, data, size);
     else if (na_class->protocol.node_local)
         ofi_attach_control(na_class, peer, type, data, size);
@@ -134,18 +140,6 @@ void ofi_rma_retry(struct na_plugin_class *na_class)
             ofi_rma_end(na_class, rma,
                         rma->is_abandoned ? NA_PLUGIN_CANCELED : ofi_status((int) -ret));
     }
-}
-
-/* What the target left to us. */
-void ofi_rma_by_provider(struct na_plugin_class *na_class, struct ofi_rma *rma)
-{
-    ssize_t ret = ofi_rma_issue(na_class, rma);
-
-    rma->address->requests++;
-    if (ret == -FI_EAGAIN)
-        ofi_rma_wait(na_class, rma);
-    else if (ret != 0)
-        ofi_rma_end(na_class, rma, ofi_status((int) -ret));
 }
 
 static int32_t ofi_rma_check(const struct na_plugin_mem *local, const struct na_plugin_mem *remote)

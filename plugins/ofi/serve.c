@@ -221,6 +221,8 @@ static int32_t ofi_serve_find(const struct na_plugin_class *na_class,
     int32_t ret = ofi_mem_reach(na_class, peer->name, wanted->key, wanted->offset, wanted->length,
                                 wanted->is_put != 0, mem_p);
 
+    if (ret == NA_PLUGIN_SUCCESS && wanted->length > OFI_CARRY_INLINE && !na_class->is_carrying)
+        return NA_PLUGIN_PROTOCOL_ERROR; /* within a node nothing else travels so */
     return ret == NA_PLUGIN_SUCCESS && wanted->length == 0 ? NA_PLUGIN_OVERFLOW : ret;
 }
 

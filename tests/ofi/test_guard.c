@@ -10,6 +10,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -223,6 +224,27 @@ static void files_that_are_none_have_no_guard(void **state)
     assert_int_equal(unlink(path), 0);
 }
 
+/* Only one of the two could open the other's file. */
+static void endpoints_of_others_are_told_apart(void **state)
+{
+    const char *name = "amalgam-test-owner";
+    unsigned int user = 0;
+    int fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL, 0600);
+
+    (void) state;
+    assert_true(fd >= 0);
+    assert_true(ofi_guard_is_ours(name, &user));
+    assert_int_equal(user, geteuid());
+    if (geteuid() == 0) {
+        assert_int_equal(fchown(fd, 65534, (gid_t) -1), 0);
+        assert_false(ofi_guard_is_ours(name, &user));
+        assert_int_equal(user, 65534);
+    }
+    (void) close(fd);
+    assert_int_equal(shm_unlink(name), 0);
+    assert_true(ofi_guard_is_ours(name, &user)); /* there may be one soon */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -232,6 +254,7 @@ int main(void)
         cmocka_unit_test(who_died_outside_of_the_provider_took_no_place),
         cmocka_unit_test(an_endpoint_goes_on_after_a_death),
         cmocka_unit_test(files_that_are_none_have_no_guard),
+        cmocka_unit_test(endpoints_of_others_are_told_apart),
     };
     int ret;
 
