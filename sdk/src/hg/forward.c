@@ -117,7 +117,7 @@ static inline void hg_forward_end(struct hg_handle *handle)
         hg_flow_leave(handle))
         return;
     if (util_likely(atomic_load_explicit(&handle->state, memory_order_relaxed) == HG_HANDLE_ACTIVE))
-        hg_context_push(handle->info.context, &handle->completion);
+        hg_context_queue(handle->info.context, &handle->completion);
     else
         hg_forward_drained(handle);
 }
@@ -291,7 +291,7 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_forward_start(struct hg_handle *handle,
      * The send may have completed, or have to be continued; and who wakes now polls when the
      * response comes.
      */
-    hg_context_wake(context);
+    hg_context_wake_progress(context);
     return ret;
 }
 

@@ -588,7 +588,38 @@ hg_context_t *hg_class_find_context(hg_class_t *hg_class, uint8_t id);
 hg_return_t hg_context_poll(hg_context_t *context);
 
 /* To be called by who polled and does not poll on, for those who sleep. */
-void hg_context_rearm(hg_context_t *context);
+void hg_context_rearm_sleepers(hg_context_t *context);
+
+static inline void hg_context_rearm(hg_context_t *context)
+{
+    if (util_unlikely((atomic_load(&context->waiters) & HG_WAITERS_OF_PROGRESS) != 0))
+        hg_context_rearm_sleepers(context);
+}
+
+/* Wake those that `waiters`, of hg_context.waiters, counts. */
+void hg_context_signal(hg_context_t *context, uint32_t waiters);
+
+/* What hg_context_wake() and hg_context_push() do, for the hot path. */
+static inline void hg_context_wake_progress(hg_context_t *context)
+{
+    uint32_t waiters = atomic_load(&context->waiters) & HG_WAITERS_OF_PROGRESS;
+
+    if (util_unlikely(waiters != 0))
+        hg_context_signal(context, waiters);
+}
+
+static inline void hg_context_queue(hg_context_t *context, struct hg_completion *completion)
+{
+    uint32_t waiters;
+
+    if (context->hg_class->is_single_thread)
+        mpsc_queue_push_alone(&context->queue, &completion->node);
+    else
+        mpsc_queue_push(&context->queue, &completion->node);
+    waiters = atomic_load(&context->waiters);
+    if (util_unlikely(waiters != 0))
+        hg_context_signal(context, waiters);
+}
 
 /* Forget that somebody was woken. */
 void hg_context_drain_event(hg_context_t *context);

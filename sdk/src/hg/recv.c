@@ -115,7 +115,7 @@ void hg_recv_restart(hg_context_t *context)
 void hg_recv_dispatch(struct hg_handle *handle)
 {
     handle->completion.run = hg_recv_run;
-    hg_context_push(handle->info.context, &handle->completion);
+    hg_context_queue(handle->info.context, &handle->completion);
 }
 
 /* Post the receive of a handle that nobody uses; on failure it is in the pool again. */

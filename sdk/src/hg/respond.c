@@ -180,7 +180,7 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_respond_start(struct hg_handle *handle,
     if (util_likely(na_return == NA_SUCCESS)) {
         if (util_unlikely(deadline_ms != 0))
             hg_deadline_started(handle);
-        hg_context_wake(context);
+        hg_context_wake_progress(context);
         return HG_SUCCESS;
     }
 
