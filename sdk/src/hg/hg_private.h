@@ -870,29 +870,13 @@ static inline na_context_t *hg_handle_na_context(const struct hg_handle *handle)
 void hg_extra_free(struct hg_extra *extra);
 
 /*
- * Header [header.c] -----------------------------------------------------------------------------
+ * Header [header.h, header.c] -------------------------------------------------------------------
  */
 
 /* Bits of a cookie, which comes back in the response: the generation continued behind the tag. */
 #define HG_COOKIE_MASK        0x00ffffffu
 
 #define HG_CORE_GIVE_UP_MAGIC 0x4348 /* "HC": a request's origin will not fetch its response */
-
-/* Write the header before `payload` bytes of payload; returns the size of the whole message. */
-size_t hg_header_write_request(struct hg_handle *handle, struct hg_msg *msg, uint16_t magic,
-                               uint8_t flags, size_t payload);
-size_t hg_header_write_response(struct hg_handle *handle, struct hg_msg *msg, uint16_t magic,
-                                uint8_t flags, hg_return_t ret_code, size_t payload);
-
-/*
- * Check the header of a message of `size` bytes and set msg's flags and used. Refusing it counts
- * it and writes a line at level debug (or warning, for another version). HG_PERMISSION: the key is
- * another one; the header has been read.
- */
-hg_return_t hg_header_read_request(struct hg_handle *handle, struct hg_msg *msg, size_t size,
-                                   struct hg_core_header_request *header);
-hg_return_t hg_header_read_response(struct hg_handle *handle, struct hg_msg *msg, size_t size,
-                                    struct hg_core_header_response *header);
 
 /*
  * Complete a header that no payload follows, in a buffer that has room for what a class's flags

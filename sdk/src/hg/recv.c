@@ -8,6 +8,7 @@
  * handle that is released is posted again if the window is not full, otherwise it goes back to the
  * pool.
  */
+#include "hg/header.h"
 #include "hg/hg_private.h"
 #include "hg/probes.h"
 
@@ -193,8 +194,7 @@ static hg_return_t hg_recv_accept(struct hg_handle *handle, const struct na_cb_i
 
     handle->source.na_addr[handle->lane] = info->info.recv_unexpected.source;
     handle->source.is_self = false;
-    ret = hg_header_read_request(handle, &handle->in, info->info.recv_unexpected.actual_buf_size,
-                                 &header);
+    ret = hg_header_read_request(handle, info->info.recv_unexpected.actual_buf_size, &header);
     if (util_unlikely(ret != HG_SUCCESS && ret != HG_PERMISSION))
         return ret;
     handle->deadline_ms =
