@@ -26,8 +26,8 @@ struct na_event_block {
 static unsigned int trigger_some(struct na_context *context, unsigned int max_count);
 static unsigned int trigger_alone(struct na_context *context, unsigned int max_count);
 static bool trigger_one(struct na_context *context);
-static inline void trigger_node(struct na_context *context, struct mpsc_node *node);
-static void trigger_op(struct na_context *context, struct na_op_id *op);
+static void trigger_node(struct na_context *context, struct mpsc_node *node, bool is_alone);
+static void trigger_op(struct na_context *context, struct na_op_id *op, bool is_alone);
 static void trigger_event(struct na_context *context, struct na_event *event);
 static void context_count(struct na_context *context, na_return_t ret);
 static inline bool completion_claim(struct na_op_id *op);
@@ -85,7 +85,7 @@ static __attribute__((__noinline__)) unsigned int trigger_alone(struct na_contex
 
         if (node == NULL)
             break;
-        trigger_node(context, node);
+        trigger_node(context, node, true);
         count++;
     }
     return count;
@@ -218,11 +218,13 @@ static bool trigger_one(struct na_context *context)
         mpsc_queue_unlock(queue);
         return false;
     }
-    trigger_node(context, node);
+    trigger_node(context, node, false);
     return true;
 }
 
-static inline void trigger_node(struct na_context *context, struct mpsc_node *node)
+/* `is_alone` is a constant where this is used. */
+static UTIL_ALWAYS_INLINE void trigger_node(struct na_context *context, struct mpsc_node *node,
+                                            bool is_alone)
 {
     struct na_completion *completion = util_container_of(node, struct na_completion, node);
 
@@ -230,7 +232,7 @@ static inline void trigger_node(struct na_context *context, struct mpsc_node *no
     if (util_unlikely(completion->is_event))
         trigger_event(context, util_container_of(completion, struct na_event, completion));
     else
-        trigger_op(context, util_container_of(completion, struct na_op_id, completion));
+        trigger_op(context, util_container_of(completion, struct na_op_id, completion), is_alone);
 }
 
 /*
@@ -238,18 +240,20 @@ static inline void trigger_node(struct na_context *context, struct mpsc_node *no
  * While it is queued, nobody but the holder of the consumer lock writes to its state: a load and a
  * store are enough, and cheaper than an exchange by half the cost of this.
  */
-static inline void trigger_op(struct na_context *context, struct na_op_id *op)
+static UTIL_ALWAYS_INLINE void trigger_op(struct na_context *context, struct na_op_id *op,
+                                          bool is_alone)
 {
     const struct na_cb_info info = op->completion.info;
     const na_cb_t callback = op->completion.callback;
     unsigned int state;
 
-    if (util_unlikely(context->single_thread && !context->is_alone)) {
+    if (!is_alone && util_unlikely(context->single_thread)) {
         state = atomic_fetch_sub(&op->state, OP_QUEUED - OP_IDLE); /* without the lock */
     } else {
         state = atomic_load_explicit(&op->state, memory_order_relaxed);
         atomic_store_explicit(&op->state, state - (OP_QUEUED - OP_IDLE), memory_order_release);
-        mpsc_queue_unlock(&context->queue);
+        if (!is_alone)
+            mpsc_queue_unlock(&context->queue);
     }
     if (callback != NULL)
         callback(&info);
