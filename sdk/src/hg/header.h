@@ -11,7 +11,7 @@
 #include <endian.h>
 #include <string.h>
 
-/* Flags of messages that nothing but the header stands before the payload of. */
+/* Flags of messages whose payload follows the header at once. */
 #define HG_HEADER_PLAIN_FLAGS \
     (HG_CORE_HEADER_MORE_DATA | HG_CORE_HEADER_NO_RESPONSE | HG_CORE_HEADER_PORTABLE)
 
@@ -78,9 +78,9 @@ static UTIL_ALWAYS_INLINE size_t hg_header_write_response(struct hg_handle *hand
     return hg_header_finish(handle, msg, flags, payload);
 }
 
-/* Whether neither the message nor the class asks for more than the header; what it holds then. */
-static UTIL_ALWAYS_INLINE bool hg_header_is_plain(const struct hg_handle *handle,
-                                                  struct hg_msg *msg, size_t size, uint8_t flags)
+/* Note what a message holds; false if it or the class asks for more than its header. */
+static UTIL_ALWAYS_INLINE bool hg_header_take_plain(const struct hg_handle *handle,
+                                                    struct hg_msg *msg, size_t size, uint8_t flags)
 {
     const unsigned int all = flags | (unsigned int) handle->info.hg_class->hash_flags;
 
@@ -105,7 +105,7 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_header_read_request(struct hg_handle *h
         header->id = le64toh(header->id);
         if (util_likely(header->hg == HG_CORE_REQUEST_MAGIC &&
                         header->protocol == HG_CORE_PROTOCOL_VERSION) &&
-            hg_header_is_plain(handle, msg, size, header->flags))
+            hg_header_take_plain(handle, msg, size, header->flags))
             return HG_SUCCESS;
     }
     return hg_header_check_request(handle, msg, size, header);
@@ -125,7 +125,7 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_header_read_response(
         if (util_likely(header->hg == HG_CORE_RESPONSE_MAGIC &&
                         header->protocol == HG_CORE_PROTOCOL_VERSION &&
                         header->ret_code < HG_RETURN_MAX && header->id == handle->info.id) &&
-            hg_header_is_plain(handle, msg, size, header->flags))
+            hg_header_take_plain(handle, msg, size, header->flags))
             return HG_SUCCESS;
     }
     return hg_header_check_response(handle, msg, size, header);
