@@ -19,6 +19,7 @@ main() {
     say "Summary"
     printf '%-8s %-8s %8s  %s\n' stage result seconds tests "${summary[@]}"
     if [ "$failed" -gt 0 ]; then
+        printf '%s' "$findings"
         echo "FAILED: $failed of the above, after $((SECONDS - start)) s"
         exit 1
     fi
@@ -40,6 +41,7 @@ install_for() {
 }
 
 summary=()
+findings= # what failed and its last words, so that the end of a long output is enough
 
 # Usage: run_stage <stage>; adds a line to the summary.
 run_stage() {
@@ -63,7 +65,17 @@ fuzz() {
     FUZZ_JOBS=$((3 * jobs)) scripts/fuzz.sh 60 | tee "$out" || status=1
     counts=$(awk '$NF == "passed" { count++; sum += $2 }
         END { printf "%d targets, %d inputs", count, sum }' "$out")
+    [ $status -eq 0 ] || findings+=$(fuzz_findings "$out")$'\n'
     return $status
+}
+
+# Usage: fuzz_findings <output of scripts/fuzz.sh>
+fuzz_findings() {
+    local log
+    for log in $(sed -nE 's/.*FAILED, see //p' "$1"); do
+        echo "$log:"
+        grep -E 'not true|ERROR|^ +#[0-9]+ |SUMMARY|^Step|rror: ' "$log" | head -n 12 | cut -c 1-100
+    done
 }
 
 # Usage: build_and_test <preset>; sets counts of the caller.
@@ -75,6 +87,8 @@ build_and_test() {
     # Most tests wait more than they compute: for peers to die, for timeouts, for fabrics to open.
     $wrapper ctest --preset "$1" -j $((2 * jobs)) --no-label-summary | tee "$out" || status=1
     show_skipped "build/$1/Testing/Temporary/LastTest.log"
+    [ $status -eq 0 ] ||
+        findings+=$(test_findings "$1" "build/$1/Testing/Temporary/LastTest.log")$'\n'
 
     read -r failed total < <(sed -nE 's/.*, ([0-9]+) tests? failed out of ([0-9]+).*/\1 \2/p' "$out")
     skipped=$(grep -c '\*\*\*Skipped' "$out")
@@ -98,6 +112,20 @@ show_skipped() {
         /^Command: |listed below:$/ { next }
         / SKIPPED \]|^left out: |[Ss]kipped: / { print "not run: " test ": " $0 }
     ' "$1" | sort -u
+}
+
+# Usage: test_findings <preset> <ctest's log>; what each failed test said of it, and its last line.
+test_findings() {
+    awk -v preset="$1" '
+        / Testing: / { test = $NF; said = ""; count = 0 }
+        /: error: Failure|\[  ERROR|FAILED  \] [a-z]|not ok|not true|SUMMARY|^Bail|^FAIL/ {
+            if (++count <= 9)
+                said = said "    " substr($0, 1, 100) "\n"
+        }
+        /end of output/ { said = said "    " substr(last, 1, 100) "\n" }
+        { last = $0 }
+        /^Test Failed/ { printf "%s: %s:\n%s", preset, test, said }
+    ' "$2"
 }
 
 shared_memory() {

@@ -58,9 +58,12 @@ static void connection_open(struct connection *connection)
     connection->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     FUZZ_CHECK(connection->fd >= 0);
     (void) setsockopt(connection->fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
-    /* The machine may be out of ports for a while, by what others run on it. */
+    /* The machine may be out of ports for a while, by what others run on it. The fuzzer's timer
+     * interrupts now and then: asked again, the connection that has begun is waited for. */
     for (int tries = 0; connect(connection->fd, (struct sockaddr *) &name, sizeof(name)) != 0;
          tries++) {
+        if (errno == EINTR)
+            continue;
         FUZZ_CHECK(errno == EADDRNOTAVAIL && tries < 6000);
         (void) usleep(10000);
     }
