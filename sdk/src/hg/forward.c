@@ -8,6 +8,7 @@
  * generation.c), so that the response to a use that was cancelled matches no receive; the cookie
  * continues the generation where the tag's bits end.
  */
+#include "hg/header.h"
 #include "hg/hg_private.h"
 #include "hg/probes.h"
 
@@ -117,7 +118,7 @@ static inline void hg_forward_end(struct hg_handle *handle)
         hg_flow_leave(handle))
         return;
     if (util_likely(atomic_load_explicit(&handle->state, memory_order_relaxed) == HG_HANDLE_ACTIVE))
-        hg_context_push(handle->info.context, &handle->completion);
+        hg_context_queue(handle->info.context, &handle->completion);
     else
         hg_forward_drained(handle);
 }
@@ -257,7 +258,7 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_forward_start(struct hg_handle *handle,
         hg_count(&context->counters.req_extra);
         is_answered = true; /* if only by an acknowledgement */
     }
-    size = hg_header_write_request(handle, &handle->in, HG_CORE_REQUEST_MAGIC, flags, payload);
+    size = hg_header_write_request(handle, flags, payload);
 
     atomic_store_explicit(&handle->pending, is_answered ? 2 : 1, memory_order_relaxed);
     if (util_unlikely(deadline_ms != 0))
@@ -291,7 +292,7 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_forward_start(struct hg_handle *handle,
      * The send may have completed, or have to be continued; and who wakes now polls when the
      * response comes.
      */
-    hg_context_wake(context);
+    hg_context_wake_progress(context);
     return ret;
 }
 
@@ -423,7 +424,7 @@ static bool hg_forward_accept(struct hg_handle *handle, size_t size, hg_return_t
 {
     struct hg_core_header_response header;
 
-    *ret_p = hg_header_read_response(handle, &handle->out, size, &header);
+    *ret_p = hg_header_read_response(handle, size, &header);
     if (util_unlikely(*ret_p != HG_SUCCESS)) {
         hg_generation_spend(handle);
         handle->out.has_payload = false;

@@ -2,71 +2,32 @@
 /*
  * The header of RPC messages: writing it, and checking what came from the wire.
  */
-#include "hg/hg_private.h"
+#include "hg/header.h"
 
-#include <endian.h>
 #include <inttypes.h>
-#include <string.h>
 
 /* Flags that a message may carry; others are refused, they may change the layout. */
-#define HG_HEADER_KNOWN_FLAGS                                                          \
-    (HG_CORE_HEADER_MORE_DATA | HG_CORE_HEADER_NO_RESPONSE | HG_CORE_HEADER_PORTABLE | \
-     HG_CORE_HEADER_HAS_PAYLOAD_HASH | HG_CORE_HEADER_HAS_HASH | HG_CORE_HEADER_HAS_TAG)
+#define HG_HEADER_KNOWN_FLAGS                                                            \
+    (HG_HEADER_PLAIN_FLAGS | HG_CORE_HEADER_HAS_PAYLOAD_HASH | HG_CORE_HEADER_HAS_HASH | \
+     HG_CORE_HEADER_HAS_TAG)
 
 _Static_assert(sizeof(struct hg_core_header_request) == 16, "wire format");
 _Static_assert(sizeof(struct hg_core_header_response) == 16, "wire format");
 _Static_assert(sizeof(struct hg_core_header_hash) == 8, "wire format");
 
-static size_t hg_header_finish(const struct hg_handle *handle, struct hg_msg *msg, uint8_t flags,
-                               size_t payload);
 static uint64_t hg_header_tag(const hg_class_t *hg_class, const struct hg_msg *msg, uint8_t flags,
                               size_t payload);
 static hg_return_t hg_header_check_tag(struct hg_handle *handle, const struct hg_msg *msg);
-static void hg_header_seal_message(const struct hg_handle *handle, struct hg_msg *msg);
 static void hg_header_hash(struct hg_msg *msg, uint8_t flags, size_t payload);
 static uint32_t hg_header_hash_of(const char *header, uint32_t payload_hash);
-static UTIL_ALWAYS_INLINE hg_return_t hg_header_check(struct hg_handle *handle, struct hg_msg *msg,
-                                                      size_t size, uint16_t magic, uint8_t version,
-                                                      uint8_t flags, bool is_known_magic);
+static hg_return_t hg_header_check(struct hg_handle *handle, struct hg_msg *msg, size_t size,
+                                   uint16_t magic, uint8_t version, uint8_t flags,
+                                   bool is_known_magic);
 static hg_return_t hg_header_check_seals(struct hg_handle *handle, const struct hg_msg *msg);
 static hg_return_t hg_header_check_hash(struct hg_handle *handle, const struct hg_msg *msg);
 
-size_t hg_header_write_request(struct hg_handle *handle, struct hg_msg *msg, uint16_t magic,
-                               uint8_t flags, size_t payload)
-{
-    struct hg_core_header_request *header = (void *) (msg->buf + msg->header);
-
-    *header = (struct hg_core_header_request){
-        .hg = htole16(magic),
-        .protocol = HG_CORE_PROTOCOL_VERSION,
-        .flags = flags,
-        .cookie = htole16((uint16_t) handle->cookie),
-        .origin = handle->info.context->id,
-        .cookie_high = (uint8_t) (handle->cookie >> 16),
-        .id = htole64(handle->info.id),
-    };
-    return hg_header_finish(handle, msg, flags, payload);
-}
-
-size_t hg_header_write_response(struct hg_handle *handle, struct hg_msg *msg, uint16_t magic,
-                                uint8_t flags, hg_return_t ret_code, size_t payload)
-{
-    struct hg_core_header_response *header = (void *) (msg->buf + msg->header);
-
-    *header = (struct hg_core_header_response){
-        .hg = htole16(magic),
-        .protocol = HG_CORE_PROTOCOL_VERSION,
-        .flags = flags,
-        .cookie = htole16((uint16_t) handle->cookie),
-        .ret_code = (uint8_t) ret_code,
-        .cookie_high = (uint8_t) (handle->cookie >> 16),
-        .id = htole64(handle->info.id),
-    };
-    return hg_header_finish(handle, msg, flags, payload);
-}
-
-hg_return_t hg_header_read_request(struct hg_handle *handle, struct hg_msg *msg, size_t size,
-                                   struct hg_core_header_request *header)
+hg_return_t hg_header_check_request(struct hg_handle *handle, struct hg_msg *msg, size_t size,
+                                    struct hg_core_header_request *header)
 {
     bool is_known;
 
@@ -84,8 +45,8 @@ hg_return_t hg_header_read_request(struct hg_handle *handle, struct hg_msg *msg,
                            is_known);
 }
 
-hg_return_t hg_header_read_response(struct hg_handle *handle, struct hg_msg *msg, size_t size,
-                                    struct hg_core_header_response *header)
+hg_return_t hg_header_check_response(struct hg_handle *handle, struct hg_msg *msg, size_t size,
+                                     struct hg_core_header_response *header)
 {
     hg_return_t ret;
     bool is_known;
@@ -143,20 +104,7 @@ size_t hg_header_seal(const hg_class_t *hg_class, char *header)
     return size + sizeof(tag);
 }
 
-static size_t hg_header_finish(const struct hg_handle *handle, struct hg_msg *msg, uint8_t flags,
-                               size_t payload)
-{
-    msg->flags = flags;
-    msg->used = payload;
-    msg->has_payload = true;
-    if (util_unlikely((flags & HG_HEADER_SEALS) != 0))
-        hg_header_seal_message(handle, msg);
-    return hg_msg_payload_offset(msg, flags) + payload;
-}
-
-/* Apart, so that messages without these keep nothing for it in registers. */
-static void __attribute__((__noinline__))
-hg_header_seal_message(const struct hg_handle *handle, struct hg_msg *msg)
+void hg_header_seal_message(const struct hg_handle *handle, struct hg_msg *msg)
 {
     if (msg->flags & HG_CORE_HEADER_HAS_HASH)
         hg_header_hash(msg, msg->flags, msg->used);
@@ -201,9 +149,9 @@ static uint32_t hg_header_hash_of(const char *header, uint32_t payload_hash)
     return (uint32_t) hg_proc_checksum_bytes(bytes, sizeof(bytes), 0);
 }
 
-static UTIL_ALWAYS_INLINE hg_return_t hg_header_check(struct hg_handle *handle, struct hg_msg *msg,
-                                                      size_t size, uint16_t magic, uint8_t version,
-                                                      uint8_t flags, bool is_known_magic)
+static hg_return_t hg_header_check(struct hg_handle *handle, struct hg_msg *msg, size_t size,
+                                   uint16_t magic, uint8_t version, uint8_t flags,
+                                   bool is_known_magic)
 {
     struct hg_counters *counters = &handle->info.context->counters;
     size_t offset;

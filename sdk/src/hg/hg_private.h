@@ -588,7 +588,38 @@ hg_context_t *hg_class_find_context(hg_class_t *hg_class, uint8_t id);
 hg_return_t hg_context_poll(hg_context_t *context);
 
 /* To be called by who polled and does not poll on, for those who sleep. */
-void hg_context_rearm(hg_context_t *context);
+void hg_context_rearm_sleepers(hg_context_t *context);
+
+static inline void hg_context_rearm(hg_context_t *context)
+{
+    if (util_unlikely((atomic_load(&context->waiters) & HG_WAITERS_OF_PROGRESS) != 0))
+        hg_context_rearm_sleepers(context);
+}
+
+/* Wake those that `waiters`, of hg_context.waiters, counts. */
+void hg_context_signal(hg_context_t *context, uint32_t waiters);
+
+/* What hg_context_wake() and hg_context_push() do, for the hot path. */
+static inline void hg_context_wake_progress(hg_context_t *context)
+{
+    uint32_t waiters = atomic_load(&context->waiters) & HG_WAITERS_OF_PROGRESS;
+
+    if (util_unlikely(waiters != 0))
+        hg_context_signal(context, waiters);
+}
+
+static inline void hg_context_queue(hg_context_t *context, struct hg_completion *completion)
+{
+    uint32_t waiters;
+
+    if (context->hg_class->is_single_thread)
+        mpsc_queue_push_alone(&context->queue, &completion->node);
+    else
+        mpsc_queue_push(&context->queue, &completion->node);
+    waiters = atomic_load(&context->waiters);
+    if (util_unlikely(waiters != 0))
+        hg_context_signal(context, waiters);
+}
 
 /* Forget that somebody was woken. */
 void hg_context_drain_event(hg_context_t *context);
@@ -839,29 +870,13 @@ static inline na_context_t *hg_handle_na_context(const struct hg_handle *handle)
 void hg_extra_free(struct hg_extra *extra);
 
 /*
- * Header [header.c] -----------------------------------------------------------------------------
+ * Header [header.h, header.c] -------------------------------------------------------------------
  */
 
 /* Bits of a cookie, which comes back in the response: the generation continued behind the tag. */
 #define HG_COOKIE_MASK        0x00ffffffu
 
 #define HG_CORE_GIVE_UP_MAGIC 0x4348 /* "HC": a request's origin will not fetch its response */
-
-/* Write the header before `payload` bytes of payload; returns the size of the whole message. */
-size_t hg_header_write_request(struct hg_handle *handle, struct hg_msg *msg, uint16_t magic,
-                               uint8_t flags, size_t payload);
-size_t hg_header_write_response(struct hg_handle *handle, struct hg_msg *msg, uint16_t magic,
-                                uint8_t flags, hg_return_t ret_code, size_t payload);
-
-/*
- * Check the header of a message of `size` bytes and set msg's flags and used. Refusing it counts
- * it and writes a line at level debug (or warning, for another version). HG_PERMISSION: the key is
- * another one; the header has been read.
- */
-hg_return_t hg_header_read_request(struct hg_handle *handle, struct hg_msg *msg, size_t size,
-                                   struct hg_core_header_request *header);
-hg_return_t hg_header_read_response(struct hg_handle *handle, struct hg_msg *msg, size_t size,
-                                    struct hg_core_header_response *header);
 
 /*
  * Complete a header that no payload follows, in a buffer that has room for what a class's flags
@@ -896,12 +911,60 @@ static inline size_t hg_msg_payload_offset(const struct hg_msg *msg, uint8_t fla
  * Payload [payload.c] ---------------------------------------------------------------------------
  */
 
+static inline struct hg_msg *hg_payload_msg(struct hg_handle *handle, hg_op_t op)
+{
+    return op == HG_INPUT ? &handle->in : &handle->out;
+}
+
+static inline struct hg_extra *hg_payload_extra(struct hg_handle *handle, hg_op_t op)
+{
+    return op == HG_INPUT ? &handle->in_extra : &handle->out_extra;
+}
+
+/* Bytes of the program's own header. */
+static inline size_t hg_payload_reserved(const struct hg_handle *handle, hg_op_t op)
+{
+    const hg_class_t *hg_class = handle->info.hg_class;
+
+    return (size_t) (op == HG_INPUT ? hg_class->in_offset : hg_class->out_offset);
+}
+
+/* NULL: there is nothing to encode or to decode. */
+static inline hg_proc_cb_t hg_payload_proc(const struct hg_handle *handle, hg_op_t op)
+{
+    if (handle->rpc == NULL)
+        return NULL;
+    return atomic_load_explicit(op == HG_INPUT ? &handle->rpc->in_proc : &handle->rpc->out_proc,
+                                memory_order_relaxed);
+}
+
+/* The rest of hg_payload_encode(), where there is a structure: *payload_p grows by its size. */
+hg_return_t hg_payload_encode_with(struct hg_handle *handle, hg_op_t op, hg_proc_cb_t proc_cb,
+                                   void *data, uint8_t flags, size_t *payload_p);
+
 /*
  * Encode a structure behind the program's own header. Sets *payload_p and *flags_p for the header;
  * what does not fit is left in `extra` (and then *payload_p counts only what is in the message).
  */
-hg_return_t hg_payload_encode(struct hg_handle *handle, hg_op_t op, void *data, size_t *payload_p,
-                              uint8_t *flags_p);
+static UTIL_ALWAYS_INLINE hg_return_t hg_payload_encode(struct hg_handle *handle, hg_op_t op,
+                                                        void *data, size_t *payload_p,
+                                                        uint8_t *flags_p)
+{
+    struct hg_extra *extra = hg_payload_extra(handle, op);
+    hg_proc_cb_t proc_cb = data != NULL ? hg_payload_proc(handle, op) : NULL;
+
+    *flags_p = handle->info.hg_class->hash_flags;
+    if (util_unlikely(handle->proc.is_portable))
+        *flags_p |= HG_CORE_HEADER_PORTABLE;
+    *payload_p = hg_payload_reserved(handle, op);
+    handle->proc.has_bulk = false;
+    if (util_unlikely(extra->block != NULL))
+        hg_extra_free(extra);
+    /* No structure is an empty payload: handlers respond so when they have nothing to say. */
+    if (proc_cb == NULL)
+        return HG_SUCCESS;
+    return hg_payload_encode_with(handle, op, proc_cb, data, *flags_p, payload_p);
+}
 
 /*
  * Overflow [overflow.c] -------------------------------------------------------------------------

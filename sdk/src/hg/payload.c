@@ -13,27 +13,9 @@ static hg_return_t hg_payload_locate(struct hg_handle *handle, hg_op_t op, char 
 static hg_return_t hg_payload_buf(struct hg_handle *handle, hg_op_t op, void **buf_p,
                                   hg_size_t *size_p);
 static hg_size_t hg_payload_size(const struct hg_handle *handle, hg_op_t op);
-static hg_proc_cb_t hg_payload_proc(const struct hg_handle *handle, hg_op_t op);
 static hg_return_t hg_payload_extra_buf(struct hg_handle *handle, const struct hg_extra *extra,
                                         void **buf_p, hg_size_t *size_p);
 static uint8_t hg_payload_proc_flags(const struct hg_handle *handle);
-
-static inline struct hg_msg *hg_payload_msg(struct hg_handle *handle, hg_op_t op)
-{
-    return op == HG_INPUT ? &handle->in : &handle->out;
-}
-
-static inline struct hg_extra *hg_payload_extra(struct hg_handle *handle, hg_op_t op)
-{
-    return op == HG_INPUT ? &handle->in_extra : &handle->out_extra;
-}
-
-static inline size_t hg_payload_reserved(const struct hg_handle *handle, hg_op_t op)
-{
-    const hg_class_t *hg_class = handle->info.hg_class;
-
-    return (size_t) (op == HG_INPUT ? hg_class->in_offset : hg_class->out_offset);
-}
 
 hg_return_t HG_Get_input(hg_handle_t handle, void *in_struct)
 {
@@ -108,29 +90,15 @@ hg_return_t HG_Get_output_extra_buf(hg_handle_t handle, void **out_buf_p, hg_siz
                                 out_buf_size_p);
 }
 
-hg_return_t hg_payload_encode(struct hg_handle *handle, hg_op_t op, void *data, size_t *payload_p,
-                              uint8_t *flags_p)
+hg_return_t hg_payload_encode_with(struct hg_handle *handle, hg_op_t op, hg_proc_cb_t proc_cb,
+                                   void *data, uint8_t flags, size_t *payload_p)
 {
     struct hg_msg *msg = hg_payload_msg(handle, op);
     struct hg_extra *extra = hg_payload_extra(handle, op);
-    hg_proc_cb_t proc_cb = hg_payload_proc(handle, op);
     struct hg_proc *proc = &handle->proc;
-    size_t reserved = hg_payload_reserved(handle, op);
-    size_t start;
+    size_t start = hg_msg_payload_offset(msg, flags) + *payload_p;
     hg_return_t ret;
 
-    *flags_p = handle->info.hg_class->hash_flags;
-    if (proc->is_portable)
-        *flags_p |= HG_CORE_HEADER_PORTABLE;
-    *payload_p = reserved;
-    proc->has_bulk = false;
-    if (extra->block != NULL)
-        hg_extra_free(extra);
-    /* No structure is an empty payload: handlers respond so when they have nothing to say. */
-    if (proc_cb == NULL || data == NULL)
-        return HG_SUCCESS;
-
-    start = hg_msg_payload_offset(msg, *flags_p) + reserved;
     hg_proc_start(proc, msg->buf + start, msg->size - start, HG_ENCODE);
     proc->flags = hg_payload_proc_flags(handle);
     ret = proc_cb(proc, data);
@@ -288,14 +256,6 @@ static hg_return_t hg_payload_extra_buf(struct hg_handle *handle, const struct h
     if (size_p != NULL)
         *size_p = extra->block != NULL ? extra->size : 0;
     return HG_SUCCESS;
-}
-
-static hg_proc_cb_t hg_payload_proc(const struct hg_handle *handle, hg_op_t op)
-{
-    if (handle->rpc == NULL)
-        return NULL;
-    return atomic_load_explicit(op == HG_INPUT ? &handle->rpc->in_proc : &handle->rpc->out_proc,
-                                memory_order_relaxed);
 }
 
 static uint8_t hg_payload_proc_flags(const struct hg_handle *handle)

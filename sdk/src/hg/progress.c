@@ -27,7 +27,9 @@
 #define HG_WAIT_SLICE_MS 5u
 
 static void hg_context_retry(hg_context_t *context);
-static hg_return_t hg_context_progress(hg_context_t *context, unsigned int timeout);
+static na_return_t hg_context_poll_lane(hg_context_t *context, enum hg_lane lane);
+static void hg_context_trigger_lane(hg_context_t *context, enum hg_lane lane);
+static hg_return_t hg_context_wait(hg_context_t *context, unsigned int timeout);
 static hg_return_t hg_context_wait_busy(hg_context_t *context, unsigned int timeout);
 static hg_return_t hg_context_wait_sleeping(hg_context_t *context, unsigned int timeout);
 static hg_return_t hg_context_wait_na(hg_context_t *context, unsigned int timeout);
@@ -40,19 +42,27 @@ static void hg_context_tune(hg_context_t *context, enum hg_poll kind, uint64_t s
 static unsigned int hg_context_run_within(hg_context_t *context, unsigned int timeout,
                                           unsigned int max_count);
 static unsigned int hg_context_run(hg_context_t *context, unsigned int max_count);
+static unsigned int hg_context_run_alone(hg_context_t *context, unsigned int max_count);
+static unsigned int hg_context_run_some(hg_context_t *context, unsigned int max_count);
 static struct hg_completion *hg_context_pop(hg_context_t *context);
 static void hg_context_wait_trigger(hg_context_t *context, uint64_t end);
-static void UTIL_COLD hg_context_signal(hg_context_t *context, uint32_t waiters);
 
 hg_return_t HG_Progress(hg_context_t *context, unsigned int timeout)
 {
-    hg_return_t ret;
+    hg_return_t ret = HG_SUCCESS;
 
     if (util_unlikely(context == NULL)) {
         HG_LOG_ERROR("cannot make progress: the context is NULL");
         return HG_INVALID_ARG;
     }
-    ret = hg_context_progress(context, timeout);
+    if (util_likely(mpsc_queue_is_empty(&context->queue))) {
+        ret = hg_context_poll(context);
+        if (util_likely(ret == HG_SUCCESS) && mpsc_queue_is_empty(&context->queue))
+            ret = timeout == 0 ? HG_TIMEOUT : hg_context_wait(context, timeout);
+    } else if (util_unlikely(hg_timers_are_armed(&context->timers))) {
+        /* Nobody polls as long as there is something to trigger, but time goes on. */
+        hg_context_fire(context);
+    }
     hg_context_rearm(context);
     return ret;
 }
@@ -142,33 +152,45 @@ hg_return_t HG_Event_trigger(hg_context_t *context, unsigned int max_count,
 
 hg_return_t hg_context_poll(hg_context_t *context)
 {
-    na_return_t na_return = NA_SUCCESS;
-    int i;
+    na_return_t na_return;
 
     if (util_unlikely(hg_timers_are_armed(&context->timers)))
         hg_context_fire(context);
     if (util_unlikely(atomic_load_explicit(&context->refused_count, memory_order_relaxed) != 0))
         hg_context_retry(context);
-    for (i = 0; i < HG_LANE_MAX; i++) {
-        na_return_t lane_return;
-        unsigned int count;
+    na_return = hg_context_poll_lane(context, HG_LANE_MAIN);
+    if (context->na_context[HG_LANE_SM] != NULL) {
+        const na_return_t sm_return = hg_context_poll_lane(context, HG_LANE_SM);
 
-        if (context->na_context[i] == NULL)
-            continue;
-        lane_return = NA_Poll(context->hg_class->lanes[i].na_class, context->na_context[i], NULL);
-        if (util_unlikely(lane_return != NA_SUCCESS && lane_return != NA_TIMEOUT))
-            na_return = lane_return;
-        do {
-            count = 0;
-            (void) NA_Trigger(context->na_context[i], HG_NA_TRIGGER_MAX, &count);
-        } while (count == HG_NA_TRIGGER_MAX);
-        if (util_unlikely(atomic_load_explicit(&context->posted[i], memory_order_relaxed) == 0) &&
-            atomic_load_explicit(&context->is_receiving, memory_order_relaxed))
-            (void) hg_recv_fill(context, (enum hg_lane) i);
+        if (util_unlikely(sm_return != NA_SUCCESS))
+            na_return = sm_return;
     }
     if (util_unlikely(atomic_load_explicit(&context->controls.has_retry, memory_order_relaxed)))
         hg_controls_retry(context);
     return hg_return_from_na(na_return);
+}
+
+static UTIL_ALWAYS_INLINE na_return_t hg_context_poll_lane(hg_context_t *context, enum hg_lane lane)
+{
+    na_return_t na_return =
+        NA_Poll(context->hg_class->lanes[lane].na_class, context->na_context[lane], NULL);
+
+    hg_context_trigger_lane(context, lane);
+    if (util_unlikely(atomic_load_explicit(&context->posted[lane], memory_order_relaxed) == 0) &&
+        atomic_load_explicit(&context->is_receiving, memory_order_relaxed))
+        (void) hg_recv_fill(context, lane);
+    return util_likely(na_return != NA_TIMEOUT) ? na_return : NA_SUCCESS;
+}
+
+/* Run the callbacks that wait, those too that come meanwhile. */
+static UTIL_ALWAYS_INLINE void hg_context_trigger_lane(hg_context_t *context, enum hg_lane lane)
+{
+    unsigned int count;
+
+    do {
+        count = 0;
+        (void) NA_Trigger(context->na_context[lane], HG_NA_TRIGGER_MAX, &count);
+    } while (count == HG_NA_TRIGGER_MAX);
 }
 
 /* What the transport refused for lack of resources. */
@@ -180,38 +202,19 @@ static void UTIL_COLD hg_context_retry(hg_context_t *context)
 
 void hg_context_trigger_na(hg_context_t *context)
 {
-    unsigned int count;
-    int i;
-
-    for (i = 0; i < HG_LANE_MAX; i++) {
-        if (context->na_context[i] == NULL)
-            continue;
-        do {
-            count = 0;
-            (void) NA_Trigger(context->na_context[i], HG_NA_TRIGGER_MAX, &count);
-        } while (count == HG_NA_TRIGGER_MAX);
-    }
+    hg_context_trigger_lane(context, HG_LANE_MAIN);
+    if (context->na_context[HG_LANE_SM] != NULL)
+        hg_context_trigger_lane(context, HG_LANE_SM);
 }
 
 void hg_context_push(hg_context_t *context, struct hg_completion *completion)
 {
-    uint32_t waiters;
-
-    if (context->hg_class->is_single_thread)
-        mpsc_queue_push_alone(&context->queue, &completion->node);
-    else
-        mpsc_queue_push(&context->queue, &completion->node);
-    waiters = atomic_load(&context->waiters);
-    if (util_unlikely(waiters != 0))
-        hg_context_signal(context, waiters);
+    hg_context_queue(context, completion);
 }
 
 void hg_context_wake(hg_context_t *context)
 {
-    uint32_t waiters = atomic_load(&context->waiters) & HG_WAITERS_OF_PROGRESS;
-
-    if (util_unlikely(waiters != 0))
-        hg_context_signal(context, waiters);
+    hg_context_wake_progress(context);
 }
 
 void hg_context_drain_event(hg_context_t *context)
@@ -241,23 +244,10 @@ uint64_t hg_clock_ns(void)
     return (uint64_t) now.tv_sec * UINT64_C(1000000000) + (uint64_t) now.tv_nsec;
 }
 
-static hg_return_t hg_context_progress(hg_context_t *context, unsigned int timeout)
+/* A poll found nothing. Apart, so that who polls keeps nothing for it in registers. */
+static __attribute__((__noinline__)) hg_return_t hg_context_wait(hg_context_t *context,
+                                                                 unsigned int timeout)
 {
-    hg_return_t ret;
-
-    if (!mpsc_queue_is_empty(&context->queue)) {
-        /* Nobody polls as long as there is something to trigger, but time goes on. */
-        if (util_unlikely(hg_timers_are_armed(&context->timers)))
-            hg_context_fire(context);
-        return HG_SUCCESS;
-    }
-    ret = hg_context_poll(context);
-    if (util_unlikely(ret != HG_SUCCESS))
-        return ret;
-    if (!mpsc_queue_is_empty(&context->queue))
-        return HG_SUCCESS;
-    if (timeout == 0)
-        return HG_TIMEOUT;
     if (context->hg_class->is_busy)
         return hg_context_wait_busy(context, timeout);
     return context->epoll_fd >= 0 ? hg_context_wait_sleeping(context, timeout)
@@ -268,10 +258,9 @@ static hg_return_t hg_context_progress(hg_context_t *context, unsigned int timeo
  * A transport's promise to make its descriptor readable ends with the next poll. So who polled and
  * goes away renews it for those who still sleep, or wakes them when there is something to do.
  */
-void hg_context_rearm(hg_context_t *context)
+void UTIL_COLD hg_context_rearm_sleepers(hg_context_t *context)
 {
-    if (util_unlikely(atomic_load(&context->waiters) & HG_WAITERS_OF_PROGRESS) &&
-        !hg_context_can_sleep(context))
+    if (!hg_context_can_sleep(context))
         hg_context_wake(context);
 }
 
@@ -441,7 +430,36 @@ static void hg_context_tune(hg_context_t *context, enum hg_poll kind, uint64_t s
     atomic_store_explicit(&context->poll_ns[kind], poll_ns, memory_order_relaxed);
 }
 
+/* Who polls finds nothing most of the time. */
 static UTIL_ALWAYS_INLINE unsigned int hg_context_run(hg_context_t *context, unsigned int max_count)
+{
+    if (mpsc_queue_is_empty(&context->queue))
+        return 0;
+    return context->hg_class->is_single_thread ? hg_context_run_alone(context, max_count)
+                                               : hg_context_run_some(context, max_count);
+}
+
+/* Where nobody else is at the queue. */
+static __attribute__((__noinline__)) unsigned int hg_context_run_alone(hg_context_t *context,
+                                                                       unsigned int max_count)
+{
+    unsigned int count = 0;
+
+    while (count < max_count) {
+        struct mpsc_node *node = mpsc_queue_pop_alone(&context->queue);
+        struct hg_completion *completion;
+
+        if (node == NULL)
+            break;
+        completion = util_container_of(node, struct hg_completion, node);
+        completion->run(completion);
+        count++;
+    }
+    return count;
+}
+
+static __attribute__((__noinline__)) unsigned int hg_context_run_some(hg_context_t *context,
+                                                                      unsigned int max_count)
 {
     unsigned int count = 0;
 
@@ -461,16 +479,10 @@ static struct hg_completion *hg_context_pop(hg_context_t *context)
     struct mpsc_queue *queue = &context->queue;
     struct mpsc_node *node;
 
-    if (mpsc_queue_is_empty(queue))
+    if (mpsc_queue_is_empty(queue) || !mpsc_queue_try_lock(queue))
         return NULL;
-    if (context->hg_class->is_single_thread) {
-        node = mpsc_queue_pop_alone(queue);
-    } else {
-        if (!mpsc_queue_try_lock(queue))
-            return NULL;
-        node = mpsc_queue_pop(queue);
-        mpsc_queue_unlock(queue);
-    }
+    node = mpsc_queue_pop(queue);
+    mpsc_queue_unlock(queue);
     return node != NULL ? util_container_of(node, struct hg_completion, node) : NULL;
 }
 
@@ -488,7 +500,7 @@ static void hg_context_wait_trigger(hg_context_t *context, uint64_t end)
     (void) pthread_mutex_unlock(&context->trigger_lock);
 }
 
-static void UTIL_COLD hg_context_signal(hg_context_t *context, uint32_t waiters)
+void UTIL_COLD hg_context_signal(hg_context_t *context, uint32_t waiters)
 {
     if (waiters & HG_WAITER_TRIGGER_MASK) {
         (void) pthread_mutex_lock(&context->trigger_lock);

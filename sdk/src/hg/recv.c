@@ -8,6 +8,7 @@
  * handle that is released is posted again if the window is not full, otherwise it goes back to the
  * pool.
  */
+#include "hg/header.h"
 #include "hg/hg_private.h"
 #include "hg/probes.h"
 
@@ -115,7 +116,7 @@ void hg_recv_restart(hg_context_t *context)
 void hg_recv_dispatch(struct hg_handle *handle)
 {
     handle->completion.run = hg_recv_run;
-    hg_context_push(handle->info.context, &handle->completion);
+    hg_context_queue(handle->info.context, &handle->completion);
 }
 
 /* Post the receive of a handle that nobody uses; on failure it is in the pool again. */
@@ -193,8 +194,7 @@ static hg_return_t hg_recv_accept(struct hg_handle *handle, const struct na_cb_i
 
     handle->source.na_addr[handle->lane] = info->info.recv_unexpected.source;
     handle->source.is_self = false;
-    ret = hg_header_read_request(handle, &handle->in, info->info.recv_unexpected.actual_buf_size,
-                                 &header);
+    ret = hg_header_read_request(handle, info->info.recv_unexpected.actual_buf_size, &header);
     if (util_unlikely(ret != HG_SUCCESS && ret != HG_PERMISSION))
         return ret;
     handle->deadline_ms =

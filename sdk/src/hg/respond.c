@@ -3,6 +3,7 @@
  * The target's side of a response: send it, and if it did not fit a message wait until it was
  * fetched.
  */
+#include "hg/header.h"
 #include "hg/hg_private.h"
 #include "hg/probes.h"
 
@@ -170,7 +171,7 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_respond_start(struct hg_handle *handle,
         flags = handle->info.hg_class->hash_flags;
         payload = 0;
     }
-    size = hg_header_write_response(handle, &handle->out, magic, flags, ret_code, payload);
+    size = hg_header_write_response(handle, magic, flags, ret_code, payload);
     hg_count_own(&handle->resp_count);
     hg_count_own_add(&handle->resp_bytes, size - handle->out.header);
     na_return = NA_Msg_send_expected(lane->na_class, hg_handle_na_context(handle), hg_respond_sent,
@@ -180,7 +181,7 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_respond_start(struct hg_handle *handle,
     if (util_likely(na_return == NA_SUCCESS)) {
         if (util_unlikely(deadline_ms != 0))
             hg_deadline_started(handle);
-        hg_context_wake(context);
+        hg_context_wake_progress(context);
         return HG_SUCCESS;
     }
 
@@ -300,8 +301,8 @@ static void hg_respond_acknowledged(const struct na_cb_info *info)
     hg_return_t ret = hg_return_from_na(info->ret);
 
     if (ret == HG_SUCCESS)
-        ret = hg_header_read_response(handle, &handle->ack,
-                                      info->info.recv_expected.actual_buf_size, &header);
+        ret = hg_header_check_response(handle, &handle->ack,
+                                       info->info.recv_expected.actual_buf_size, &header);
     if (ret == HG_SUCCESS && hg_respond_await_on(handle, &header, &ret))
         return;
     hg_control_await_end(handle);

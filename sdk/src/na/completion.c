@@ -26,12 +26,16 @@ struct na_event_block {
 static unsigned int trigger_some(struct na_context *context, unsigned int max_count);
 static unsigned int trigger_alone(struct na_context *context, unsigned int max_count);
 static bool trigger_one(struct na_context *context);
-static inline void trigger_node(struct na_context *context, struct mpsc_node *node);
-static void trigger_op(struct na_context *context, struct na_op_id *op);
+static void trigger_node(struct na_context *context, struct mpsc_node *node, bool is_alone);
+static void trigger_op(struct na_context *context, struct na_op_id *op, bool is_alone);
 static void trigger_event(struct na_context *context, struct na_event *event);
 static void context_count(struct na_context *context, na_return_t ret);
 static inline bool completion_claim(struct na_op_id *op);
 static inline void completion_push(struct na_op_id *op, na_return_t ret);
+static void completion_stray(struct na_op_id *op, int32_t status);
+static void completion_stray_recv(struct na_op_id *op, int32_t status, uint64_t size,
+                                  struct na_plugin_addr *source, uint32_t tag);
+static void completion_push_no_message(struct na_op_id *op, int32_t status, const char *what);
 static void context_queue(struct na_context *context, struct na_completion *completion);
 static bool completion_is_receive(const struct na_op_id *op);
 static void completion_receive_failed(struct na_op_id *op);
@@ -81,7 +85,7 @@ static __attribute__((__noinline__)) unsigned int trigger_alone(struct na_contex
 
         if (node == NULL)
             break;
-        trigger_node(context, node);
+        trigger_node(context, node, true);
         count++;
     }
     return count;
@@ -90,19 +94,13 @@ static __attribute__((__noinline__)) unsigned int trigger_alone(struct na_contex
 void na_completion_report(void *private_part, int32_t status)
 {
     struct na_op_id *op = na_op_from_private(private_part);
-    na_return_t ret = na_return_from_plugin(status);
 
-    if (util_unlikely(!completion_claim(op))) {
-        if (!na_wrap_report(op, status))
-            completion_duplicate(op);
-        return;
-    }
-    if (util_unlikely(completion_is_receive(op))) {
-        completion_receive_failed(op);
-        if (ret == NA_SUCCESS)
-            ret = completion_broken(op, "a receive succeeded without a message");
-    }
-    completion_push(op, ret);
+    if (util_unlikely(!completion_claim(op)))
+        completion_stray(op, status);
+    else if (util_unlikely(completion_is_receive(op)))
+        completion_push_no_message(op, status, "a receive succeeded without a message");
+    else
+        completion_push(op, na_return_from_plugin(status));
 }
 
 void na_completion_report_recv(void *private_part, int32_t status, uint64_t size,
@@ -110,28 +108,27 @@ void na_completion_report_recv(void *private_part, int32_t status, uint64_t size
 {
     struct na_op_id *op = na_op_from_private(private_part);
     struct na_cb_info *info = &op->completion.info;
-    na_return_t ret = na_return_from_plugin(status);
 
     if (util_unlikely(!completion_claim(op))) {
-        if (!na_wrap_report_recv(op, status, size, source, tag))
-            completion_duplicate(op);
+        completion_stray_recv(op, status, size, source, tag);
         return;
     }
-    if (util_unlikely(ret != NA_SUCCESS)) {
-        completion_receive_failed(op);
-    } else if (util_unlikely(size > op->buf_size)) {
-        completion_receive_failed(op);
-        ret = completion_broken(op, "a message is longer than the buffer it was received in");
-    } else if (info->type == NA_CB_RECV_UNEXPECTED && source != NULL) {
+    if (util_unlikely(status != NA_PLUGIN_SUCCESS || size > op->buf_size)) {
+        completion_push_no_message(op, status,
+                                   "a message is longer than the buffer it was received in");
+        return;
+    }
+    if (info->type == NA_CB_RECV_UNEXPECTED && source != NULL) {
         info->info.recv_unexpected = (struct na_cb_info_recv_unexpected){
             .actual_buf_size = (size_t) size, .source = (na_addr_t *) source, .tag = tag};
-    } else if (info->type == NA_CB_RECV_EXPECTED) {
+    } else if (util_likely(info->type == NA_CB_RECV_EXPECTED)) {
         info->info.recv_expected.actual_buf_size = (size_t) size;
     } else {
-        completion_receive_failed(op);
-        ret = completion_broken(op, "a message without a sender, or one for another operation");
+        completion_push_no_message(op, status,
+                                   "a message without a sender, or one for another operation");
+        return;
     }
-    completion_push(op, ret);
+    completion_push(op, NA_SUCCESS);
 }
 
 int32_t na_completion_report_multi_recv(void *private_part, int32_t status, void *buf,
@@ -221,11 +218,13 @@ static bool trigger_one(struct na_context *context)
         mpsc_queue_unlock(queue);
         return false;
     }
-    trigger_node(context, node);
+    trigger_node(context, node, false);
     return true;
 }
 
-static inline void trigger_node(struct na_context *context, struct mpsc_node *node)
+/* `is_alone` is a constant where this is used. */
+static UTIL_ALWAYS_INLINE void trigger_node(struct na_context *context, struct mpsc_node *node,
+                                            bool is_alone)
 {
     struct na_completion *completion = util_container_of(node, struct na_completion, node);
 
@@ -233,7 +232,7 @@ static inline void trigger_node(struct na_context *context, struct mpsc_node *no
     if (util_unlikely(completion->is_event))
         trigger_event(context, util_container_of(completion, struct na_event, completion));
     else
-        trigger_op(context, util_container_of(completion, struct na_op_id, completion));
+        trigger_op(context, util_container_of(completion, struct na_op_id, completion), is_alone);
 }
 
 /*
@@ -241,18 +240,20 @@ static inline void trigger_node(struct na_context *context, struct mpsc_node *no
  * While it is queued, nobody but the holder of the consumer lock writes to its state: a load and a
  * store are enough, and cheaper than an exchange by half the cost of this.
  */
-static inline void trigger_op(struct na_context *context, struct na_op_id *op)
+static UTIL_ALWAYS_INLINE void trigger_op(struct na_context *context, struct na_op_id *op,
+                                          bool is_alone)
 {
     const struct na_cb_info info = op->completion.info;
     const na_cb_t callback = op->completion.callback;
     unsigned int state;
 
-    if (util_unlikely(context->single_thread && !context->is_alone)) {
+    if (!is_alone && util_unlikely(context->single_thread)) {
         state = atomic_fetch_sub(&op->state, OP_QUEUED - OP_IDLE); /* without the lock */
     } else {
         state = atomic_load_explicit(&op->state, memory_order_relaxed);
         atomic_store_explicit(&op->state, state - (OP_QUEUED - OP_IDLE), memory_order_release);
-        mpsc_queue_unlock(&context->queue);
+        if (!is_alone)
+            mpsc_queue_unlock(&context->queue);
     }
     if (callback != NULL)
         callback(&info);
@@ -299,6 +300,36 @@ static inline bool completion_claim(struct na_op_id *op)
             return true;
     }
     return false;
+}
+
+/*
+ * What an operation that was not outstanding is told: it is of a plugin that another one wraps, or
+ * is reported a second time. Apart, as all that follows a report seldom, so that the others need
+ * not save registers for it.
+ */
+static UTIL_COLD void completion_stray(struct na_op_id *op, int32_t status)
+{
+    if (!na_wrap_report(op, status))
+        completion_duplicate(op);
+}
+
+static UTIL_COLD void completion_stray_recv(struct na_op_id *op, int32_t status, uint64_t size,
+                                            struct na_plugin_addr *source, uint32_t tag)
+{
+    if (!na_wrap_report_recv(op, status, size, source, tag))
+        completion_duplicate(op);
+}
+
+/* A receive that ends without a message: with an error, or the plugin is broken as `what` says. */
+static UTIL_COLD void completion_push_no_message(struct na_op_id *op, int32_t status,
+                                                 const char *what)
+{
+    na_return_t ret = na_return_from_plugin(status);
+
+    completion_receive_failed(op);
+    if (ret == NA_SUCCESS)
+        ret = completion_broken(op, what);
+    completion_push(op, ret);
 }
 
 /* The operation is no longer ours after this. */

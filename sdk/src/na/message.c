@@ -116,16 +116,13 @@ na_return_t NA_Msg_send_unexpected(na_class_t *na_class, na_context_t *context, 
                                    na_addr_t *dest_addr, uint8_t dest_id, na_tag_t tag,
                                    na_op_id_t *op_id)
 {
-    na_return_t ret;
-
     if (util_unlikely(!post_is_valid(na_class, context, buf, op_id) || dest_addr == NULL ||
                       buf_size > na_class->max_unexpected_size || tag > na_class->max_tag))
         return post_refused(&(struct post){na_class, context, buf, buf_size,
                                            NA_Msg_get_max_unexpected_size(na_class), dest_addr, tag,
                                            op_id});
-    ret = na_op_post(op_id, context, NA_CB_SEND_UNEXPECTED, callback, arg, buf_size);
-    if (util_unlikely(ret != NA_SUCCESS))
-        return ret;
+    if (util_unlikely(!na_op_post(op_id, context, NA_CB_SEND_UNEXPECTED, callback, arg, buf_size)))
+        return na_op_busy(op_id);
     return na_op_posted(op_id, context,
                         na_class->table.msg_send_unexpected(
                             context->plugin_context, na_op_private(op_id), buf, buf_size,
@@ -136,14 +133,11 @@ na_return_t NA_Msg_recv_unexpected(na_class_t *na_class, na_context_t *context, 
                                    void *arg, void *buf, size_t buf_size, void *plugin_data,
                                    na_op_id_t *op_id)
 {
-    na_return_t ret;
-
     if (util_unlikely(!post_is_valid(na_class, context, buf, op_id)))
         return post_refused(
             &(struct post){na_class, context, buf, buf_size, SIZE_MAX, buf, 0, op_id});
-    ret = na_op_post(op_id, context, NA_CB_RECV_UNEXPECTED, callback, arg, buf_size);
-    if (util_unlikely(ret != NA_SUCCESS))
-        return ret;
+    if (util_unlikely(!na_op_post(op_id, context, NA_CB_RECV_UNEXPECTED, callback, arg, buf_size)))
+        return na_op_busy(op_id);
     return na_op_posted(op_id, context,
                         na_class->table.msg_recv_unexpected(context->plugin_context,
                                                             na_op_private(op_id), buf, buf_size,
@@ -155,7 +149,6 @@ na_return_t NA_Msg_multi_recv_unexpected(na_class_t *na_class, na_context_t *con
                                          void *plugin_data, na_op_id_t *op_id)
 {
     const struct na_plugin_multi_recv *multi_recv;
-    na_return_t ret;
 
     if (util_unlikely(!post_is_valid(na_class, context, buf, op_id)))
         return post_refused(
@@ -167,9 +160,9 @@ na_return_t NA_Msg_multi_recv_unexpected(na_class_t *na_class, na_context_t *con
         NA_LOG_ERROR("the operation has one event only; create it with NA_OP_MULTI");
         return NA_INVALID_ARG;
     }
-    ret = na_op_post(op_id, context, NA_CB_MULTI_RECV_UNEXPECTED, callback, arg, buf_size);
-    if (util_unlikely(ret != NA_SUCCESS))
-        return ret;
+    if (util_unlikely(
+            !na_op_post(op_id, context, NA_CB_MULTI_RECV_UNEXPECTED, callback, arg, buf_size)))
+        return na_op_busy(op_id);
     return na_op_posted(op_id, context,
                         multi_recv->msg_multi_recv_unexpected(context->plugin_context,
                                                               na_op_private(op_id), buf, buf_size,
@@ -181,16 +174,13 @@ na_return_t NA_Msg_send_expected(na_class_t *na_class, na_context_t *context, na
                                  na_addr_t *dest_addr, uint8_t dest_id, na_tag_t tag,
                                  na_op_id_t *op_id)
 {
-    na_return_t ret;
-
     if (util_unlikely(!post_is_valid(na_class, context, buf, op_id) || dest_addr == NULL ||
                       buf_size > na_class->max_expected_size || tag > na_class->max_tag))
         return post_refused(&(struct post){na_class, context, buf, buf_size,
                                            NA_Msg_get_max_expected_size(na_class), dest_addr, tag,
                                            op_id});
-    ret = na_op_post(op_id, context, NA_CB_SEND_EXPECTED, callback, arg, buf_size);
-    if (util_unlikely(ret != NA_SUCCESS))
-        return ret;
+    if (util_unlikely(!na_op_post(op_id, context, NA_CB_SEND_EXPECTED, callback, arg, buf_size)))
+        return na_op_busy(op_id);
     return na_op_posted(op_id, context,
                         na_class->table.msg_send_expected(
                             context->plugin_context, na_op_private(op_id), buf, buf_size,
@@ -202,15 +192,12 @@ na_return_t NA_Msg_recv_expected(na_class_t *na_class, na_context_t *context, na
                                  na_addr_t *source_addr, uint8_t source_id, na_tag_t tag,
                                  na_op_id_t *op_id)
 {
-    na_return_t ret;
-
     if (util_unlikely(!post_is_valid(na_class, context, buf, op_id) || source_addr == NULL ||
                       tag > na_class->max_tag))
         return post_refused(
             &(struct post){na_class, context, buf, buf_size, SIZE_MAX, source_addr, tag, op_id});
-    ret = na_op_post(op_id, context, NA_CB_RECV_EXPECTED, callback, arg, buf_size);
-    if (util_unlikely(ret != NA_SUCCESS))
-        return ret;
+    if (util_unlikely(!na_op_post(op_id, context, NA_CB_RECV_EXPECTED, callback, arg, buf_size)))
+        return na_op_busy(op_id);
     return na_op_posted(op_id, context,
                         na_class->table.msg_recv_expected(
                             context->plugin_context, na_op_private(op_id), buf, buf_size,

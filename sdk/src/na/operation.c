@@ -118,7 +118,7 @@ bool NA_Op_set_callback(na_class_t *na_class, na_context_t *context, na_op_id_t 
     return is_outstanding;
 }
 
-na_return_t na_op_busy(const struct na_op_id *op)
+UTIL_COLD na_return_t na_op_busy(const struct na_op_id *op)
 {
     unsigned int state = atomic_load(&op->state);
 

@@ -67,21 +67,21 @@ na_return_t na_op_busy(const struct na_op_id *op);
 
 /*
  * Makes an operation ready to be given to the plugin, which may complete it before it returns. One
- * thread posts an operation at a time, so that a load and a store do.
+ * thread posts an operation at a time, so that a load and a store do. False if it is busy: what
+ * the post returns is na_op_busy() then.
  */
-static inline na_return_t na_op_post(struct na_op_id *op, struct na_context *context,
-                                     na_cb_type_t type, na_cb_t callback, void *arg,
-                                     size_t buf_size)
+static inline bool na_op_post(struct na_op_id *op, struct na_context *context, na_cb_type_t type,
+                              na_cb_t callback, void *arg, size_t buf_size)
 {
     if (util_unlikely(atomic_load_explicit(&op->state, memory_order_acquire) != OP_IDLE))
-        return na_op_busy(op);
+        return false;
     atomic_store_explicit(&op->context, context, memory_order_relaxed);
     op->completion.callback = callback;
     op->buf_size = buf_size;
     op->completion.info.arg = arg;
     op->completion.info.type = type;
     atomic_store_explicit(&op->state, OP_POSTED, memory_order_release);
-    return NA_SUCCESS;
+    return true;
 }
 
 /* To be called with what the plugin returned. */

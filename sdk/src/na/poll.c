@@ -20,6 +20,7 @@
 #define SPINS_BEFORE_NAP 1000
 
 static na_return_t context_poll(struct na_class *na_class, struct na_context *context);
+static na_return_t poll_ended(const struct na_class *na_class, int32_t status);
 static na_return_t context_wait(struct na_class *na_class, struct na_context *context,
                                 unsigned int timeout_ms);
 static na_return_t wait_once(struct na_class *na_class, struct na_context *context,
@@ -57,9 +58,10 @@ na_return_t NA_Poll(na_class_t *na_class, na_context_t *context, unsigned int *c
 
     if (util_unlikely(na_class == NULL || context == NULL || context->na_class != na_class))
         return args_refused(na_class, context);
+    if (util_likely(count_p == NULL))
+        return context_poll(na_class, context);
     ret = context_poll(na_class, context);
-    if (count_p != NULL)
-        *count_p = NA_Context_get_completion_count(context);
+    *count_p = NA_Context_get_completion_count(context);
     return ret;
 }
 
@@ -88,7 +90,12 @@ static inline na_return_t context_poll(struct na_class *na_class, struct na_cont
     uint32_t count = 0;
     int32_t status = na_class->table.poll(context->plugin_context, &count);
 
-    if (util_likely(status == NA_PLUGIN_SUCCESS) || status_is_harmless(status))
+    return util_likely(status == NA_PLUGIN_SUCCESS) ? NA_SUCCESS : poll_ended(na_class, status);
+}
+
+static UTIL_COLD na_return_t poll_ended(const struct na_class *na_class, int32_t status)
+{
+    if (status_is_harmless(status))
         return NA_SUCCESS;
     NA_LOG_ERROR("plugin %s cannot go on: %s", na_class->transport->name,
                  NA_Error_to_string(na_return_from_plugin(status)));

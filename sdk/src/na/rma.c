@@ -66,13 +66,11 @@ static inline na_return_t transfer_post(const struct transfer *transfer, na_cb_t
                                         uint32_t access)
 {
     struct na_op_id *op = transfer->op;
-    na_return_t ret;
 
     if (util_unlikely(function == NULL || !transfer_is_allowed(transfer, access)))
         return function == NULL ? NA_OPNOTSUPPORTED : transfer_forbidden(transfer, access);
-    ret = na_op_post(op, transfer->context, type, callback, arg, 0);
-    if (util_unlikely(ret != NA_SUCCESS))
-        return ret;
+    if (util_unlikely(!na_op_post(op, transfer->context, type, callback, arg, 0)))
+        return na_op_busy(op);
     if (util_unlikely(transfer->length == 0)) {
         na_completion_report_nothing(op);
         return na_op_posted(op, transfer->context, NA_PLUGIN_SUCCESS);

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Headers of RPC messages as nearly all of them are: written and read in line. Whatever else there
+ * is to a message is looked at in header.c.
+ */
+#ifndef HG_HEADER_H
+#define HG_HEADER_H
+
+#include "hg/hg_private.h"
+
+#include <endian.h>
+#include <string.h>
+
+/* Flags of messages whose payload follows the header at once. */
+#define HG_HEADER_PLAIN_FLAGS \
+    (HG_CORE_HEADER_MORE_DATA | HG_CORE_HEADER_NO_RESPONSE | HG_CORE_HEADER_PORTABLE)
+
+/* Add to a message what its flags say that it is checked by. */
+void hg_header_seal_message(const struct hg_handle *handle, struct hg_msg *msg);
+
+/*
+ * Check the header of a message of `size` bytes and set msg's flags and used. Refusing it counts
+ * it and writes a line at level debug (or warning, for another version). HG_PERMISSION: the key is
+ * another one; the header has been read.
+ */
+hg_return_t hg_header_check_request(struct hg_handle *handle, struct hg_msg *msg, size_t size,
+                                    struct hg_core_header_request *header);
+hg_return_t hg_header_check_response(struct hg_handle *handle, struct hg_msg *msg, size_t size,
+                                     struct hg_core_header_response *header);
+
+/* Returns the size of the whole message. */
+static UTIL_ALWAYS_INLINE size_t hg_header_finish(const struct hg_handle *handle,
+                                                  struct hg_msg *msg, uint8_t flags, size_t payload)
+{
+    msg->flags = flags;
+    msg->used = payload;
+    msg->has_payload = true;
+    if (util_unlikely((flags & HG_HEADER_SEALS) != 0))
+        hg_header_seal_message(handle, msg);
+    return hg_msg_payload_offset(msg, flags) + payload;
+}
+
+/* Write the header before `payload` bytes of payload; returns the size of the whole message. */
+static UTIL_ALWAYS_INLINE size_t hg_header_write_request(struct hg_handle *handle, uint8_t flags,
+                                                         size_t payload)
+{
+    struct hg_msg *msg = &handle->in;
+    struct hg_core_header_request *header = (void *) (msg->buf + msg->header);
+
+    *header = (struct hg_core_header_request){
+        .hg = htole16(HG_CORE_REQUEST_MAGIC),
+        .protocol = HG_CORE_PROTOCOL_VERSION,
+        .flags = flags,
+        .cookie = htole16((uint16_t) handle->cookie),
+        .origin = handle->info.context->id,
+        .cookie_high = (uint8_t) (handle->cookie >> 16),
+        .id = htole64(handle->info.id),
+    };
+    return hg_header_finish(handle, msg, flags, payload);
+}
+
+static UTIL_ALWAYS_INLINE size_t hg_header_write_response(struct hg_handle *handle, uint16_t magic,
+                                                          uint8_t flags, hg_return_t ret_code,
+                                                          size_t payload)
+{
+    struct hg_msg *msg = &handle->out;
+    struct hg_core_header_response *header = (void *) (msg->buf + msg->header);
+
+    *header = (struct hg_core_header_response){
+        .hg = htole16(magic),
+        .protocol = HG_CORE_PROTOCOL_VERSION,
+        .flags = flags,
+        .cookie = htole16((uint16_t) handle->cookie),
+        .ret_code = (uint8_t) ret_code,
+        .cookie_high = (uint8_t) (handle->cookie >> 16),
+        .id = htole64(handle->info.id),
+    };
+    return hg_header_finish(handle, msg, flags, payload);
+}
+
+/* Note what a message holds; false if it or the class asks for more than its header. */
+static UTIL_ALWAYS_INLINE bool hg_header_take_plain(const struct hg_handle *handle,
+                                                    struct hg_msg *msg, size_t size, uint8_t flags)
+{
+    const unsigned int all = flags | (unsigned int) handle->info.hg_class->hash_flags;
+
+    if (util_unlikely((all & ~(unsigned int) HG_HEADER_PLAIN_FLAGS) != 0 || size > msg->size))
+        return false;
+    msg->flags = flags;
+    msg->used = size - msg->header - sizeof(struct hg_core_header_request);
+    msg->has_payload = true;
+    return true;
+}
+
+/* What hg_header_check_request() does, faster. */
+static UTIL_ALWAYS_INLINE hg_return_t hg_header_read_request(struct hg_handle *handle, size_t size,
+                                                             struct hg_core_header_request *header)
+{
+    struct hg_msg *msg = &handle->in;
+
+    if (util_likely(size >= msg->header + sizeof(*header))) {
+        memcpy(header, msg->buf + msg->header, sizeof(*header));
+        header->hg = le16toh(header->hg);
+        header->cookie = le16toh(header->cookie);
+        header->id = le64toh(header->id);
+        if (util_likely(header->hg == HG_CORE_REQUEST_MAGIC &&
+                        header->protocol == HG_CORE_PROTOCOL_VERSION) &&
+            hg_header_take_plain(handle, msg, size, header->flags))
+            return HG_SUCCESS;
+    }
+    return hg_header_check_request(handle, msg, size, header);
+}
+
+/* What hg_header_check_response() does, faster. */
+static UTIL_ALWAYS_INLINE hg_return_t hg_header_read_response(
+    struct hg_handle *handle, size_t size, struct hg_core_header_response *header)
+{
+    struct hg_msg *msg = &handle->out;
+
+    if (util_likely(size >= msg->header + sizeof(*header))) {
+        memcpy(header, msg->buf + msg->header, sizeof(*header));
+        header->hg = le16toh(header->hg);
+        header->cookie = le16toh(header->cookie);
+        header->id = le64toh(header->id);
+        if (util_likely(header->hg == HG_CORE_RESPONSE_MAGIC &&
+                        header->protocol == HG_CORE_PROTOCOL_VERSION &&
+                        header->ret_code < HG_RETURN_MAX && header->id == handle->info.id) &&
+            hg_header_take_plain(handle, msg, size, header->flags))
+            return HG_SUCCESS;
+    }
+    return hg_header_check_response(handle, msg, size, header);
+}
+
+#endif /* HG_HEADER_H */
