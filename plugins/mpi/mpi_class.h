@@ -35,10 +35,17 @@
 #define MPI_SYNC_EVERY       8u  /* of so many frames to a peer one waits until it is received */
 #define MPI_SYNC_ANYWAY      64u /* and of so many to one that sends frames itself */
 #define MPI_CLOCK_POLLS      64u
-#define MPI_TESTS            4u  /* in a poll that finds nothing */
 #define MPI_ALL_POLLS        16u /* polls, of which one asks for what is out of order, too */
 #define MPI_DIAL_NS          UINT64_C(5000000000) /* for a target to accept */
 #define MPI_BYE_NS           UINT64_C(200000000)  /* for goodbyes when a class closes */
+
+/* In a poll that finds nothing. With MPICH a look takes longer. */
+#define MPI_LOOKS 4u
+#ifdef OPEN_MPI
+#    define MPI_LOOKS_ALONE 8u /* where only frames of all are waited for */
+#else
+#    define MPI_LOOKS_ALONE 4u
+#endif
 
 /* Tags: frames carry the number of the endpoint they are for, pieces are numbered behind. */
 #define MPI_SERIALS_MAX 4096u
@@ -110,7 +117,7 @@ struct mpi_job {
     bool is_cancelled; /* what comes is dropped */
     int32_t status;    /* of what is done, until it is dealt with */
     uint64_t size;
-    MPI_Request request; /* of remains only */
+    MPI_Request request; /* of remains, and of what is to be settled */
     uint8_t *data;
 };
 
@@ -300,6 +307,7 @@ bool mpi_comms_close(void);
 struct mpi_job *mpi_job_get(struct na_plugin_class *na_class, struct mpi_link *link,
                             enum mpi_job_kind kind);
 void mpi_job_put(struct mpi_job *job);
+void mpi_job_settle(struct mpi_job *job);
 int32_t mpi_job_send(struct mpi_job *job, int tag, uint64_t size, bool is_sync);
 int32_t mpi_job_receive(struct mpi_job *job, int tag, uint64_t size);
 bool mpi_job_receive_rest(struct mpi_link *link);

@@ -8,7 +8,7 @@
 
 #include <time.h>
 
-#define WAIT_SPINS    (32u / MPI_TESTS)
+#define WAIT_SPINS    (32u / MPI_LOOKS_ALONE)
 #define WAIT_AWAKE_NS UINT64_C(100000)  /* so long after the last message without a nap */
 #define WAIT_SHARE    8u                /* a nap is that part of the time that nothing happened */
 #define WAIT_NAP_NS   UINT64_C(1000000) /* but not longer */
