@@ -286,10 +286,17 @@ bool mpi_port_read(const char *name, char port[FABRIC_NAME_MAX], uint32_t *seria
 /* link.c */
 struct mpi_link *mpi_link_make(struct na_plugin_class *na_class, const char *name);
 void mpi_link_drop(struct mpi_link *link);
-void mpi_link_unused(struct mpi_link *link);
+void mpi_link_end(struct mpi_link *link);
 void mpi_link_quiet(struct mpi_link *link);
 int32_t mpi_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *peer);
 void mpi_peer_close(struct fabric_endpoint *endpoint, struct fabric_peer *peer);
+
+/* After something on it is done. It goes when MPI is done with it and nothing more can come. */
+static inline void mpi_link_unused(struct mpi_link *link)
+{
+    if (mpi_unlikely(link->is_closing))
+        mpi_link_end(link);
+}
 
 void mpi_link_met(struct na_plugin_class *na_class);
 void mpi_links_look(struct na_plugin_class *na_class);
@@ -328,16 +335,30 @@ void mpi_frames_receive(struct na_plugin_class *na_class);
 int32_t mpi_receives_post(struct mpi_link *link, uint32_t count);
 
 /* wait.c */
-void mpi_stay_awake(void);
+extern _Atomic uint32_t mpi_activity;
 int32_t mpi_poll_wait(struct na_plugin_context *context, uint32_t timeout_ms, uint32_t *count);
 void mpi_wake(struct na_plugin_context *context);
+
+/* Something happens: nobody naps for a while. */
+static inline void mpi_stay_awake(void)
+{
+    uint32_t now = atomic_load_explicit(&mpi_activity, memory_order_relaxed);
+
+    atomic_store_explicit(&mpi_activity, now + 1, memory_order_relaxed);
+}
 
 /* source.c */
 bool mpi_source_take(struct na_plugin_class *na_class, struct mpi_job *job,
                      struct mpi_source **source_p);
-struct mpi_job *mpi_source_next(struct mpi_source *source);
+struct mpi_job *mpi_source_take_early(struct mpi_source *source);
 uint32_t mpi_source_heard(const struct mpi_link *link);
 void mpi_sources_free(struct na_plugin_class *na_class, const struct mpi_link *via);
+
+/* One that was kept and whose turn it is; NULL when there is none. */
+static inline struct mpi_job *mpi_source_next(struct mpi_source *source)
+{
+    return mpi_likely(fabric_list_empty(&source->early)) ? NULL : mpi_source_take_early(source);
+}
 
 /* poll.c */
 int32_t mpi_poll(struct fabric_endpoint *endpoint);
