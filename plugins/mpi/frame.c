@@ -80,6 +80,7 @@ void mpi_frame_received(struct na_plugin_class *na_class, struct mpi_job *job)
         goto out;
     }
     if (mpi_unlikely(source == NULL)) { /* it is kept for later */
+        mpi_job_settle(job);
         (void) receive_post(link);
         goto out;
     }
@@ -154,6 +155,7 @@ static bool frame_deliver(struct na_plugin_class *na_class, struct mpi_job *job)
     if (mpi_likely(
             fabric_frame_received(&na_class->fabric, job->data + head, job->size - head, job)))
         return true;
+    mpi_job_settle(job);
     fabric_list_append(&na_class->held, &job->node);
     return false;
 }

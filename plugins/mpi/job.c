@@ -24,7 +24,8 @@ static struct mpi_job *job_make(struct na_plugin_class *na_class, uint64_t capac
 static void job_free(struct mpi_job *job);
 static void *memory_get(uint64_t size, uint64_t align);
 static void job_add(struct mpi_job *job, MPI_Request request);
-static bool jobs_collect_next(struct na_plugin_class *na_class);
+static uint32_t jobs_collect_next(struct na_plugin_class *na_class, uint32_t looks);
+static bool job_collect(struct na_plugin_class *na_class, uint32_t looks, uint32_t place);
 static uint32_t jobs_collect_all(struct na_plugin_class *na_class);
 static void job_judge(struct mpi_job *job, const MPI_Status *status, bool has_error);
 static bool requests_grow(struct na_plugin_class *na_class);
@@ -67,12 +68,26 @@ void mpi_job_put(struct mpi_job *job)
     struct mpi_link *link = job->link;
     struct na_plugin_class *na_class = link->na_class;
 
+    mpi_job_settle(job);
     fabric_list_remove(&job->node);
     job->link = NULL;
     fabric_list_prepend(job_is_piece(job->kind) ? &na_class->free_pieces : &na_class->free_frames,
                         &job->node);
     link->jobs--;
     mpi_link_unused(link);
+}
+
+/* Ends a receive that was only looked at: what MPI keeps for it goes. */
+void mpi_job_settle(struct mpi_job *job)
+{
+    int is_done = 0;
+
+    if (mpi_likely(job->request == MPI_REQUEST_NULL))
+        return;
+    mpi_enter();
+    (void) MPI_Test(&job->request, &is_done, MPI_STATUS_IGNORE);
+    mpi_leave();
+    job->request = MPI_REQUEST_NULL;
 }
 
 /*
@@ -122,6 +137,7 @@ int32_t mpi_job_receive(struct mpi_job *job, int tag, uint64_t size)
     char text[MPI_TEXT_MAX];
     int error;
 
+    mpi_job_settle(job);
     error = MPI_Irecv(job->data, (int) size, MPI_BYTE, link->rank, tag, link->comm, &request);
     if (mpi_likely(error == MPI_SUCCESS)) {
         job_add(job, request);
@@ -196,6 +212,10 @@ void mpi_jobs_abandon_all(struct na_plugin_class *na_class)
     struct mpi_requests *requests = &na_class->requests;
     uint64_t end = mpi_host->clock_ns() + REMAINS_NS;
 
+    /* Those that are not posted again keep nothing of MPI's. */
+    for (struct fabric_link *node = na_class->again.next; node != &na_class->again;
+         node = node->next)
+        mpi_job_settle(fabric_container(node, struct mpi_job, node));
     for (uint32_t i = 0; i < requests->count; i++)
         if (job_is_receive(requests->jobs[i]->kind))
             mpi_job_withdraw(requests->jobs[i]);
@@ -222,22 +242,37 @@ void mpi_jobs_abandon_all(struct na_plugin_class *na_class)
  */
 uint32_t mpi_jobs_collect(struct na_plugin_class *na_class)
 {
-    const struct mpi_requests *requests = &na_class->requests;
+    const bool has_others = na_class->requests.count != na_class->posted_count;
     uint32_t count = 0;
 
-    if (mpi_likely(!na_class->has_more) && jobs_collect_next(na_class))
-        count = 1;
-    else if (na_class->has_more || requests->count != na_class->posted_count ||
-             ++na_class->collects % MPI_ALL_POLLS == 0)
+    if (mpi_likely(!na_class->has_more || !has_others))
+        count = jobs_collect_next(na_class, has_others ? MPI_LOOKS : MPI_LOOKS_ALONE);
+    if (mpi_likely(count == 0) &&
+        (has_others || (!na_class->has_more && ++na_class->collects % MPI_ALL_POLLS == 0)))
         count = jobs_collect_all(na_class);
     na_class->has_more = count != 0;
     return count;
 }
 
-static bool jobs_collect_next(struct na_plugin_class *na_class)
+/* One frame at a time goes up at once; after one come all that are there. */
+static uint32_t jobs_collect_next(struct na_plugin_class *na_class, uint32_t looks)
+{
+    uint32_t count = 0;
+
+    if (na_class->has_more || !fabric_list_empty(&na_class->again))
+        looks = 1; /* there is something else to do */
+    while (job_collect(na_class, looks, count)) {
+        count++;
+        if (mpi_likely(!na_class->has_more))
+            break;
+    }
+    return count;
+}
+
+/* The receive that MPI fills next, if it has. It is not freed but looked at: that is for later. */
+static bool job_collect(struct na_plugin_class *na_class, uint32_t looks, uint32_t place)
 {
     struct mpi_requests *requests = &na_class->requests;
-    uint32_t tests = fabric_list_empty(&na_class->again) ? MPI_TESTS : 1;
     struct mpi_job *job;
     MPI_Request *request;
     MPI_Status status;
@@ -247,18 +282,16 @@ static bool jobs_collect_next(struct na_plugin_class *na_class)
         return false;
     job = fabric_container(na_class->posted.next, struct mpi_job, node);
     request = &requests->requests[job->index];
-    do /* it is a longer way to the next poll than to the next test */
-        error = MPI_Test(request, &is_done, &status);
-    while (is_done == 0 && error == MPI_SUCCESS && --tests != 0);
-    if (mpi_unlikely(error != MPI_SUCCESS)) { /* of the message, or else MPI_Testsome says so */
-        is_done = *request == MPI_REQUEST_NULL;
-        status.MPI_ERROR = error;
-    }
-    if (mpi_likely(is_done == 0))
+    status.MPI_ERROR = MPI_SUCCESS; /* not each MPI sets it */
+    do                              /* it is a longer way to the next poll than to the next look */
+        error = MPI_Request_get_status(*request, &is_done, &status);
+    while (is_done == 0 && error == MPI_SUCCESS && --looks != 0);
+    if (mpi_likely(is_done == 0) || error != MPI_SUCCESS || status.MPI_ERROR != MPI_SUCCESS)
         return false;
-    job_judge(job, &status, error != MPI_SUCCESS);
+    job_judge(job, &status, false);
+    job->request = *request;
     requests_take_out(na_class, job->index);
-    requests->done[0] = job;
+    requests->done[place] = job;
     return true;
 }
 
@@ -349,6 +382,7 @@ static struct mpi_job *job_make(struct na_plugin_class *na_class, uint64_t capac
     if (job == NULL)
         return NULL;
     memset(job, 0, sizeof(*job));
+    job->request = MPI_REQUEST_NULL;
     job->data = memory_get(capacity, 4096);
     if (job->data == NULL) {
         free(job);

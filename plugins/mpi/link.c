@@ -68,10 +68,10 @@ void mpi_link_drop(struct mpi_link *link)
     mpi_link_unused(link);
 }
 
-/* It goes when MPI is done with it and nothing more can come. */
-void mpi_link_unused(struct mpi_link *link)
+/* For mpi_link_unused: it is closing. */
+void mpi_link_end(struct mpi_link *link)
 {
-    if (!link->is_closing || link->jobs != 0)
+    if (link->jobs != 0)
         return;
     if (link->is_own_comm && !(link->has_said_bye && link->has_heard_bye))
         return;

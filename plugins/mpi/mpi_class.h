@@ -35,10 +35,17 @@
 #define MPI_SYNC_EVERY       8u  /* of so many frames to a peer one waits until it is received */
 #define MPI_SYNC_ANYWAY      64u /* and of so many to one that sends frames itself */
 #define MPI_CLOCK_POLLS      64u
-#define MPI_TESTS            4u  /* in a poll that finds nothing */
 #define MPI_ALL_POLLS        16u /* polls, of which one asks for what is out of order, too */
 #define MPI_DIAL_NS          UINT64_C(5000000000) /* for a target to accept */
 #define MPI_BYE_NS           UINT64_C(200000000)  /* for goodbyes when a class closes */
+
+/* In a poll that finds nothing. With MPICH a look takes longer. */
+#define MPI_LOOKS 4u
+#ifdef OPEN_MPI
+#    define MPI_LOOKS_ALONE 8u /* where only frames of all are waited for */
+#else
+#    define MPI_LOOKS_ALONE 4u
+#endif
 
 /* Tags: frames carry the number of the endpoint they are for, pieces are numbered behind. */
 #define MPI_SERIALS_MAX 4096u
@@ -110,7 +117,7 @@ struct mpi_job {
     bool is_cancelled; /* what comes is dropped */
     int32_t status;    /* of what is done, until it is dealt with */
     uint64_t size;
-    MPI_Request request; /* of remains only */
+    MPI_Request request; /* of remains, and of what is to be settled */
     uint8_t *data;
 };
 
@@ -279,10 +286,17 @@ bool mpi_port_read(const char *name, char port[FABRIC_NAME_MAX], uint32_t *seria
 /* link.c */
 struct mpi_link *mpi_link_make(struct na_plugin_class *na_class, const char *name);
 void mpi_link_drop(struct mpi_link *link);
-void mpi_link_unused(struct mpi_link *link);
+void mpi_link_end(struct mpi_link *link);
 void mpi_link_quiet(struct mpi_link *link);
 int32_t mpi_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *peer);
 void mpi_peer_close(struct fabric_endpoint *endpoint, struct fabric_peer *peer);
+
+/* After something on it is done. It goes when MPI is done with it and nothing more can come. */
+static inline void mpi_link_unused(struct mpi_link *link)
+{
+    if (mpi_unlikely(link->is_closing))
+        mpi_link_end(link);
+}
 
 void mpi_link_met(struct na_plugin_class *na_class);
 void mpi_links_look(struct na_plugin_class *na_class);
@@ -300,6 +314,7 @@ bool mpi_comms_close(void);
 struct mpi_job *mpi_job_get(struct na_plugin_class *na_class, struct mpi_link *link,
                             enum mpi_job_kind kind);
 void mpi_job_put(struct mpi_job *job);
+void mpi_job_settle(struct mpi_job *job);
 int32_t mpi_job_send(struct mpi_job *job, int tag, uint64_t size, bool is_sync);
 int32_t mpi_job_receive(struct mpi_job *job, int tag, uint64_t size);
 bool mpi_job_receive_rest(struct mpi_link *link);
@@ -320,16 +335,30 @@ void mpi_frames_receive(struct na_plugin_class *na_class);
 int32_t mpi_receives_post(struct mpi_link *link, uint32_t count);
 
 /* wait.c */
-void mpi_stay_awake(void);
+extern _Atomic uint32_t mpi_activity;
 int32_t mpi_poll_wait(struct na_plugin_context *context, uint32_t timeout_ms, uint32_t *count);
 void mpi_wake(struct na_plugin_context *context);
+
+/* Something happens: nobody naps for a while. */
+static inline void mpi_stay_awake(void)
+{
+    uint32_t now = atomic_load_explicit(&mpi_activity, memory_order_relaxed);
+
+    atomic_store_explicit(&mpi_activity, now + 1, memory_order_relaxed);
+}
 
 /* source.c */
 bool mpi_source_take(struct na_plugin_class *na_class, struct mpi_job *job,
                      struct mpi_source **source_p);
-struct mpi_job *mpi_source_next(struct mpi_source *source);
+struct mpi_job *mpi_source_take_early(struct mpi_source *source);
 uint32_t mpi_source_heard(const struct mpi_link *link);
 void mpi_sources_free(struct na_plugin_class *na_class, const struct mpi_link *via);
+
+/* One that was kept and whose turn it is; NULL when there is none. */
+static inline struct mpi_job *mpi_source_next(struct mpi_source *source)
+{
+    return mpi_likely(fabric_list_empty(&source->early)) ? NULL : mpi_source_take_early(source);
+}
 
 /* poll.c */
 int32_t mpi_poll(struct fabric_endpoint *endpoint);

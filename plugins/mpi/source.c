@@ -56,14 +56,11 @@ bool mpi_source_take(struct na_plugin_class *na_class, struct mpi_job *job,
     return true;
 }
 
-/* One that was kept and whose turn it is; NULL when there is none. */
-struct mpi_job *mpi_source_next(struct mpi_source *source)
+/* For mpi_source_next: one is kept, but its turn may not have come. */
+struct mpi_job *mpi_source_take_early(struct mpi_source *source)
 {
-    struct mpi_job *job;
+    struct mpi_job *job = fabric_container(source->early.next, struct mpi_job, node);
 
-    if (mpi_likely(fabric_list_empty(&source->early)))
-        return NULL;
-    job = fabric_container(source->early.next, struct mpi_job, node);
     if (job_sequence(job) != source->expected)
         return NULL;
     fabric_list_remove(&job->node);

@@ -8,7 +8,7 @@
 
 #include <time.h>
 
-#define WAIT_SPINS    (32u / MPI_TESTS)
+#define WAIT_SPINS    (32u / MPI_LOOKS_ALONE)
 #define WAIT_AWAKE_NS UINT64_C(100000)  /* so long after the last message without a nap */
 #define WAIT_SHARE    8u                /* a nap is that part of the time that nothing happened */
 #define WAIT_NAP_NS   UINT64_C(1000000) /* but not longer */
@@ -18,17 +18,10 @@ static int32_t wait_round(struct na_plugin_context *context, uint64_t now, uint6
 static bool wait_has_seen(uint64_t now);
 
 /* Of all classes of the process; each thread that waits looks up once for what it has not seen. */
-static _Atomic uint32_t activity; /* changes when something happens */
+_Atomic uint32_t mpi_activity; /* changes when something happens */
 static _Atomic uint32_t wakes;
 static _Atomic uint64_t awake_ns; /* when the last of it was seen */
 static _Thread_local uint32_t activity_seen, wakes_seen;
-
-void mpi_stay_awake(void)
-{
-    uint32_t now = atomic_load_explicit(&activity, memory_order_relaxed);
-
-    atomic_store_explicit(&activity, now + 1, memory_order_relaxed);
-}
 
 int32_t mpi_poll_wait(struct na_plugin_context *context, uint32_t timeout_ms, uint32_t *count)
 {
@@ -56,7 +49,7 @@ void mpi_wake(struct na_plugin_context *context)
 /* Something that this thread did not know of: another one may have completed what it waits for. */
 static bool wait_has_seen(uint64_t now)
 {
-    uint32_t newest = atomic_load_explicit(&activity, memory_order_relaxed);
+    uint32_t newest = atomic_load_explicit(&mpi_activity, memory_order_relaxed);
     uint32_t woken = atomic_load(&wakes);
     bool is_new = newest != activity_seen || woken != wakes_seen;
 
