@@ -42,6 +42,7 @@ static int32_t location_explain_choice(const struct location_choice *choice, boo
                                        char *reason);
 static int32_t location_resolve_own(const struct location *location, int family,
                                     struct sockaddr_storage *address, char *reason);
+static bool location_is_of_other_family(const char *host, int family);
 static int32_t location_resolve_remote(const struct location *location, uint32_t addr_format,
                                        bool may_ask, struct sockaddr_storage *address,
                                        char *reason);
@@ -145,14 +146,30 @@ static int32_t location_resolve_remote(const struct location *location, uint32_t
     }
     found = location_resolve(location->host, location_family(addr_format), may_ask, &error);
     if (found == NULL) {
-        (void) snprintf(reason, LOCATION_REASON_MAX, "'%.80s' is no known host (%s)",
-                        location->host, gai_strerror(error));
+        int family = location_family(addr_format);
+
+        if (location_is_of_other_family(location->host, family))
+            (void) snprintf(reason, LOCATION_REASON_MAX,
+                            "'%.80s' cannot be reached from an endpoint of %s: open it at an "
+                            "address of the other family",
+                            location->host, family == AF_INET6 ? "IPv6" : "IPv4");
+        else
+            (void) snprintf(reason, LOCATION_REASON_MAX, "'%.80s' is no known host (%s)",
+                            location->host, gai_strerror(error));
         return error == EAI_MEMORY ? NA_PLUGIN_NOMEM : NA_PLUGIN_NOENTRY;
     }
     memcpy(address, found->ai_addr, found->ai_addrlen);
     freeaddrinfo(found);
     location_set_port(address, location->port);
     return NA_PLUGIN_SUCCESS;
+}
+
+static bool location_is_of_other_family(const char *host, int family)
+{
+    struct in_addr address;
+
+    return family == AF_INET ? strchr(host, ':') != NULL
+                             : family == AF_INET6 && inet_pton(AF_INET, host, &address) == 1;
 }
 
 void location_format(const struct sockaddr_storage *address, char *text, size_t size)

@@ -187,6 +187,22 @@ static void peers_need_a_host_and_a_port(void **state)
     assert_non_null(strstr(reason, "no-such-host.invalid"));
 }
 
+static void the_other_family_is_named(void **state)
+{
+    struct sockaddr_storage address;
+    struct location location;
+
+    (void) state;
+    assert_int_equal(location_parse("[::1]:9", &location, reason), NA_PLUGIN_SUCCESS);
+    assert_int_equal(location_resolve_peer(&location, NA_PLUGIN_ADDR_IPV4, &address, reason),
+                     NA_PLUGIN_NOENTRY);
+    assert_non_null(strstr(reason, "endpoint of IPv4"));
+    assert_int_equal(location_parse("127.0.0.1:9", &location, reason), NA_PLUGIN_SUCCESS);
+    assert_int_equal(location_resolve_peer(&location, NA_PLUGIN_ADDR_IPV6, &address, reason),
+                     NA_PLUGIN_NOENTRY);
+    assert_non_null(strstr(reason, "endpoint of IPv6"));
+}
+
 static void formatted_addresses_are_not_asked_about(void **state)
 {
     struct sockaddr_storage address;
@@ -212,6 +228,7 @@ int main(void)
         cmocka_unit_test(malformed_text_is_refused_with_the_reason),
         cmocka_unit_test(addresses_of_this_machine_are_found),
         cmocka_unit_test(ipv6_is_resolved_where_the_machine_has_it),
+        cmocka_unit_test(the_other_family_is_named),
         cmocka_unit_test(what_is_not_of_this_machine_is_an_error),
         cmocka_unit_test(peers_need_a_host_and_a_port),
         cmocka_unit_test(formatted_addresses_are_not_asked_about),

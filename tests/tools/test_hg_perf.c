@@ -298,29 +298,37 @@ static void uses_a_target_that_runs_already(void **state)
     assert_int_equal(target.code, 128 + SIGTERM);
 }
 
-/* What it reports is of the time until then, not of that which was asked for. */
-static void fails_in_time_when_the_target_is_killed(void **state)
+static void run_with_a_target_killed_after(useconds_t us)
 {
     static struct tool_run target;
-    struct json_object *object;
-    double count, seconds;
     char address[512];
 
-    (void) state;
     tool_run_start(&target, hg_perf, TEST_INIT, "rpc", "--listen", NULL);
     tool_run_first_line(&target, address, sizeof(address));
     tool_run_start(&run, hg_perf, TEST_INIT, "rpc", "--target", address, "--seconds", "60",
                    "--json", NULL);
-    usleep(1500000);
+    usleep(us);
     assert_int_equal(kill(target.pid, SIGKILL), 0);
     tool_run_wait(&target, 10);
     tool_run_wait(&run, 20);
     assert_int_equal(run.code, 1);
     assert_true(strlen(run.err) > 0);
+}
+
+/* What it reports is of the time until then, not of that which was asked for. */
+static void fails_in_time_when_the_target_is_killed(void **state)
+{
+    struct json_object *object;
+    double count, seconds;
+
+    (void) state;
+    run_with_a_target_killed_after(1500000);
+    if (run.out[0] == '\0') /* it was killed before anything was measured, on a slow machine */
+        run_with_a_target_killed_after(10000000);
     object = tool_run_json(&run);
     count = tool_json_number(object, "count");
     seconds = tool_json_number(object, "measured_s");
-    assert_true(count > 0 && seconds > 0 && seconds < 5);
+    assert_true(count > 0 && seconds > 0 && seconds < 15);
     assert_true(tool_json_number(object, "rate_per_s") * seconds > count * 0.99);
     assert_true(tool_json_number(object, "rate_per_s") * seconds < count * 1.01);
     (void) json_object_put(object);
