@@ -135,6 +135,7 @@ int32_t location_resolve_formatted(const struct location *location, uint32_t add
 static int32_t location_resolve_remote(const struct location *location, uint32_t addr_format,
                                        bool may_ask, struct sockaddr_storage *address, char *reason)
 {
+    const int family = location_family(addr_format);
     struct addrinfo *found;
     int error = 0;
 
@@ -144,10 +145,8 @@ static int32_t location_resolve_remote(const struct location *location, uint32_t
                         "an address to reach needs a host and a port, host:port");
         return NA_PLUGIN_INVALID_ARG;
     }
-    found = location_resolve(location->host, location_family(addr_format), may_ask, &error);
+    found = location_resolve(location->host, family, may_ask, &error);
     if (found == NULL) {
-        int family = location_family(addr_format);
-
         if (location_is_of_other_family(location->host, family))
             (void) snprintf(reason, LOCATION_REASON_MAX,
                             "'%.80s' cannot be reached from an endpoint of %s: open it at an "
