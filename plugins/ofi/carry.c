@@ -8,6 +8,9 @@
  *
  * A get's data and, behind them, a mark are one message of libfabric's: an answer that comes
  * without the mark came over another connection than the data, which are lost then.
+ *
+ * Between processes of one node that may not touch each other's memory all data are inline, and
+ * many pieces under way.
  */
 
 #include "carry.h"
@@ -27,15 +30,16 @@ static int32_t ofi_carry_open(struct na_plugin_class *na_class, struct ofi_rma *
 static void ofi_carry_close(struct ofi_rma *rma);
 static int32_t ofi_carry_number(struct na_plugin_class *na_class, struct ofi_rma *rma);
 static int32_t ofi_carry_ask(struct na_plugin_class *na_class, struct ofi_rma *rma);
+static int32_t ofi_carry_send(struct na_plugin_class *na_class, const struct ofi_rma *rma,
+                              struct ofi_carry_request *request, uint64_t at, uint64_t size);
 static uint64_t ofi_carry_address(const struct na_plugin_class *na_class, const void *memory);
 static void ofi_carry_answered(struct na_plugin_class *na_class, struct fabric_peer *peer,
                                const struct ofi_carry_answer *answer, const uint8_t *data,
                                uint64_t size);
-static int32_t ofi_carry_check(const struct ofi_rma *rma, int32_t status, const uint8_t *data,
-                               uint64_t size);
+static int32_t ofi_carry_check(const struct ofi_rma *rma, uint64_t piece, int32_t status,
+                               const uint8_t *data, uint64_t size);
 static void ofi_carry_next(struct na_plugin_class *na_class, struct ofi_rma *rma);
 static void ofi_copy_ask(struct na_plugin_class *na_class, struct ofi_rma *rma);
-static int32_t ofi_copy_ask_one(struct na_plugin_class *na_class, struct ofi_rma *rma);
 static uint64_t ofi_copy_size(const struct ofi_rma *rma, uint64_t at);
 static void ofi_copy_answered(struct na_plugin_class *na_class, struct ofi_rma *rma, int32_t status,
                               const uint8_t *data, uint64_t size);
@@ -192,23 +196,14 @@ static int32_t ofi_carry_number(struct na_plugin_class *na_class, struct ofi_rma
 static int32_t ofi_carry_ask(struct na_plugin_class *na_class, struct ofi_rma *rma)
 {
     const struct fabric_rma *wanted = rma->rma;
-    struct ofi_peer *peer = wanted->peer->private;
     const uint8_t *memory =
         (const uint8_t *) wanted->local->base + wanted->local_offset + rma->done;
-    uint8_t record[sizeof(struct ofi_carry_request) + OFI_CARRY_INLINE];
     uint64_t size = wanted->length - rma->done;
-    struct ofi_carry_request request = {
-        .id = htole64(rma->id),
-        .key = htole64(wanted->remote->key),
-        .offset = htole64(wanted->remote_offset + rma->done),
-        .is_put = htole32(wanted->is_put),
-    };
-    int32_t ret;
+    struct ofi_carry_request request = {0};
 
     size = size < OFI_CARRY_PIECE ? size : OFI_CARRY_PIECE;
     rma->mark = 0;
     rma->in_progress = size;
-    request.length = htole64(size);
     if (rma->opened != NULL) {
         request.memory_key = htole64(fi_mr_key(rma->opened));
         request.memory_address = htole64(
@@ -218,14 +213,31 @@ static int32_t ofi_carry_ask(struct na_plugin_class *na_class, struct ofi_rma *r
         request.mark_key = htole64(fi_mr_key(rma->mark_mr));
         request.mark_address = htole64(ofi_carry_address(na_class, &rma->mark));
     }
-    memcpy(record, &request, sizeof(request));
-    if (wanted->is_put != 0 && size <= OFI_CARRY_INLINE)
-        memcpy(record + sizeof(request), memory, size);
-    else
-        size = 0;
-    ofi_attached_add(peer, rma);
+    ofi_attached_add(wanted->peer->private, rma);
+    return ofi_carry_send(na_class, rma, &request, rma->done, size);
+}
+
+/* The request for the piece at `at`, whose data go with it if it is a put and they are few. */
+static int32_t ofi_carry_send(struct na_plugin_class *na_class, const struct ofi_rma *rma,
+                              struct ofi_carry_request *request, uint64_t at, uint64_t size)
+{
+    const struct fabric_rma *wanted = rma->rma;
+    const struct ofi_peer *peer = wanted->peer->private;
+    uint8_t record[sizeof(*request) + OFI_CARRY_INLINE];
+    uint64_t inlined = wanted->is_put != 0 && size <= OFI_CARRY_INLINE ? size : 0;
+    int32_t ret;
+
+    request->id = htole64(rma->id);
+    request->key = htole64(wanted->remote->key);
+    request->offset = htole64(wanted->remote_offset + at);
+    request->length = htole64(size);
+    request->is_put = htole32(wanted->is_put);
+    memcpy(record, request, sizeof(*request));
+    if (inlined != 0)
+        memcpy(record + sizeof(*request),
+               (const uint8_t *) wanted->local->base + wanted->local_offset + at, inlined);
     ret = fabric_control_send(&na_class->base, wanted->peer, OFI_CARRY_REQUEST, record,
-                              sizeof(request) + size);
+                              sizeof(*request) + inlined);
     /* No address: that was how the peer's end was found out. */
     return ret == NA_PLUGIN_SUCCESS && peer->address == NULL ? NA_PLUGIN_HOSTUNREACH : ret;
 }
@@ -248,7 +260,7 @@ static void ofi_carry_answered(struct na_plugin_class *na_class, struct fabric_p
         ofi_copy_answered(na_class, rma, status, data, size);
         return;
     }
-    status = ofi_carry_check(rma, status, data, size);
+    status = ofi_carry_check(rma, rma->in_progress, status, data, size);
     if (status == NA_PLUGIN_SUCCESS)
         rma->done += rma->in_progress;
     rma->in_progress = 0;
@@ -267,39 +279,18 @@ static void ofi_copy_ask(struct na_plugin_class *na_class, struct ofi_rma *rma)
     const uint64_t id = rma->id;
 
     while (rma->in_progress < OFI_COPY_WINDOW && rma->done + rma->in_progress < rma->rma->length) {
-        int32_t ret = ofi_copy_ask_one(na_class, rma);
+        const uint64_t at = rma->done + rma->in_progress, size = ofi_copy_size(rma, at);
+        struct ofi_carry_request request = {0};
+        int32_t ret;
 
-        if (ret == NA_PLUGIN_SUCCESS && peer->address == NULL)
-            ret = NA_PLUGIN_HOSTUNREACH;
+        rma->in_progress += size; /* the answer may come inside of the call */
+        ret = ofi_carry_send(na_class, rma, &request, at, size);
         if (ret == NA_PLUGIN_SUCCESS && ofi_attached_find(peer, id) != NULL)
             continue;
         if (ofi_attached_take(peer, id) != NULL)
             ofi_carry_end(na_class, rma, ret);
         return;
     }
-}
-
-static int32_t ofi_copy_ask_one(struct na_plugin_class *na_class, struct ofi_rma *rma)
-{
-    const struct fabric_rma *wanted = rma->rma;
-    const uint64_t at = rma->done + rma->in_progress;
-    const uint64_t size = ofi_copy_size(rma, at);
-    uint8_t record[sizeof(struct ofi_carry_request) + OFI_CARRY_INLINE];
-    const struct ofi_carry_request request = {
-        .id = htole64(rma->id),
-        .key = htole64(wanted->remote->key),
-        .offset = htole64(wanted->remote_offset + at),
-        .length = htole64(size),
-        .is_put = htole32(wanted->is_put),
-    };
-
-    memcpy(record, &request, sizeof(request));
-    if (wanted->is_put != 0)
-        memcpy(record + sizeof(request),
-               (const uint8_t *) wanted->local->base + wanted->local_offset + at, size);
-    rma->in_progress += size; /* the answer may come inside of the call */
-    return fabric_control_send(&na_class->base, wanted->peer, OFI_CARRY_REQUEST, record,
-                               sizeof(request) + (wanted->is_put != 0 ? size : 0));
 }
 
 /* Of the piece there. */
@@ -317,13 +308,9 @@ static void ofi_copy_answered(struct na_plugin_class *na_class, struct ofi_rma *
     const struct fabric_rma *wanted = rma->rma;
     const uint64_t piece = ofi_copy_size(rma, rma->done);
 
-    if (status < NA_PLUGIN_SUCCESS || status > NA_PLUGIN_HOSTFIREWALL ||
-        (status == NA_PLUGIN_SUCCESS && size != (wanted->is_put != 0 ? 0 : piece)))
-        status = NA_PLUGIN_PROTOCOL_ERROR;
+    status = ofi_carry_check(rma, piece, status, data, size);
     if (rma->status == NA_PLUGIN_SUCCESS)
         rma->status = status;
-    if (status == NA_PLUGIN_SUCCESS && size != 0)
-        memcpy((uint8_t *) wanted->local->base + wanted->local_offset + rma->done, data, size);
     rma->done += piece;
     rma->in_progress -= piece;
     if (rma->is_abandoned && rma->status == NA_PLUGIN_SUCCESS && rma->done != wanted->length)
@@ -338,18 +325,18 @@ static void ofi_copy_answered(struct na_plugin_class *na_class, struct ofi_rma *
         ofi_copy_ask(na_class, rma);
 }
 
-/* What an answer means. Inline data are taken. */
-static int32_t ofi_carry_check(const struct ofi_rma *rma, int32_t status, const uint8_t *data,
-                               uint64_t size)
+/* What an answer to the request for a piece means. Inline data are taken. */
+static int32_t ofi_carry_check(const struct ofi_rma *rma, uint64_t piece, int32_t status,
+                               const uint8_t *data, uint64_t size)
 {
     const struct fabric_rma *wanted = rma->rma;
-    bool is_inline = wanted->is_put == 0 && rma->in_progress <= OFI_CARRY_INLINE;
+    bool is_inline = wanted->is_put == 0 && piece <= OFI_CARRY_INLINE;
 
     if (status < NA_PLUGIN_SUCCESS || status > NA_PLUGIN_HOSTFIREWALL)
         return NA_PLUGIN_PROTOCOL_ERROR;
     if (status != NA_PLUGIN_SUCCESS)
         return status;
-    if (size != (is_inline ? rma->in_progress : 0))
+    if (size != (is_inline ? piece : 0))
         return NA_PLUGIN_PROTOCOL_ERROR;
     if (is_inline)
         memcpy((uint8_t *) wanted->local->base + wanted->local_offset + rma->done, data, size);

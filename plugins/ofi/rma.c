@@ -53,12 +53,12 @@ int32_t ofi_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma)
     private->is_copied = false;
     if (na_class->is_carrying)
         return ofi_carry_start(na_class, private);
-    if (ofi_attach_is_way(na_class) && peer->is_unattachable && rma->length != 0) {
+    if (ofi_attach_is_way(na_class)) {
+        if (!peer->is_unattachable || rma->length == 0)
+            return ofi_attach_start(na_class, private);
         ofi_carry_copy(na_class, private);
         return NA_PLUGIN_SUCCESS;
     }
-    if (ofi_attach_is_way(na_class))
-        return ofi_attach_start(na_class, private);
     ret = ofi_rma_issue(na_class, private);
     if (ret == -FI_EAGAIN)
         return ofi_probe_stalled(na_class, rma->peer);
