@@ -42,6 +42,7 @@ int32_t mpi_class_initialize(const struct na_plugin_init *init, struct na_host_c
     fabric_list_init(&na_class->arrivals);
     fabric_list_init(&na_class->posted);
     fabric_list_init(&na_class->again);
+    fabric_list_init(&na_class->sent);
     fabric_list_init(&na_class->held);
     fabric_list_init(&na_class->free_frames);
     fabric_list_init(&na_class->free_pieces);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 static bool frame_is_sync(struct mpi_link *link);
+static void frame_taken(struct na_plugin_class *na_class, struct mpi_job *job);
 static bool frame_deliver(struct na_plugin_class *na_class, struct mpi_job *job);
 static int32_t receive_post(struct mpi_link *link);
 static void receive_later(struct mpi_job *job);
@@ -46,17 +47,22 @@ int32_t mpi_frame_send(struct fabric_endpoint *endpoint, struct fabric_frame *fr
         return NA_PLUGIN_HOSTUNREACH;
     }
     if (mpi_likely(job->index == UINT32_MAX))
-        mpi_frame_sent(na_class, job);
+        frame_taken(na_class, job);
     return NA_PLUGIN_SUCCESS;
 }
 
+/* The message layer may have been told already: then the peer is all that can fail. */
 void mpi_frame_sent(struct na_plugin_class *na_class, struct mpi_job *job)
 {
+    struct fabric_peer *peer = job->link->peer;
     struct fabric_frame *frame = job->frame;
     int32_t status = job->status == NA_PLUGIN_SUCCESS ? NA_PLUGIN_SUCCESS : NA_PLUGIN_HOSTUNREACH;
 
     mpi_job_put(job);
-    fabric_frame_sent(&na_class->fabric, frame, status);
+    if (frame != NULL)
+        fabric_frame_sent(&na_class->fabric, frame, status);
+    else if (mpi_unlikely(status != NA_PLUGIN_SUCCESS && peer != NULL))
+        fabric_peer_failed(&na_class->fabric, peer, status, "MPI could not send to it");
 }
 
 /* And those that had to wait for it. */
@@ -107,14 +113,26 @@ void mpi_frame_drop(struct mpi_job *job)
         mpi_job_put(job);
 }
 
-/* Those that were put off. */
-void mpi_frames_receive(struct na_plugin_class *na_class)
+/* What was put off. */
+void mpi_frames_later(struct na_plugin_class *na_class)
 {
+    mpi_frames_look(na_class);
     while (!fabric_list_empty(&na_class->again)) {
         struct mpi_job *job = fabric_container(na_class->again.next, struct mpi_job, node);
 
         fabric_list_remove(&job->node);
         receive_again(job);
+    }
+}
+
+/* At those that were sent. */
+void mpi_frames_look(struct na_plugin_class *na_class)
+{
+    while (!fabric_list_empty(&na_class->sent)) {
+        struct mpi_job *job = fabric_container(na_class->sent.next, struct mpi_job, node);
+
+        if (mpi_likely(mpi_job_look(job)))
+            mpi_frame_sent(na_class, job);
     }
 }
 
@@ -145,6 +163,19 @@ static bool frame_is_sync(struct mpi_link *link)
         return true;
     link->heard = heard;
     return false;
+}
+
+/* MPI has it, and it is a copy: for the message layer it is sent. */
+static void frame_taken(struct na_plugin_class *na_class, struct mpi_job *job)
+{
+    struct fabric_frame *frame = job->frame;
+
+    if (mpi_unlikely(job->request == MPI_REQUEST_NULL)) {
+        mpi_frame_sent(na_class, job);
+        return;
+    }
+    job->frame = NULL;
+    fabric_frame_sent(&na_class->fabric, frame, NA_PLUGIN_SUCCESS);
 }
 
 /* False when the message layer holds it. */

@@ -16,14 +16,15 @@
 #define JOB_SMALL      1024u /* bytes that MPI sends at once */
 #define REMAINS_NS     UINT64_C(100000000)
 
-static bool job_is_sent(struct mpi_job *job, uint64_t size, MPI_Request *request);
+static void job_look_later(struct mpi_job *job);
+static bool job_is_done(struct mpi_job *job);
 static bool job_is_shared(const struct mpi_job *job);
 static bool job_is_piece(enum mpi_job_kind kind);
 static bool job_is_receive(enum mpi_job_kind kind);
 static struct mpi_job *job_make(struct na_plugin_class *na_class, uint64_t capacity);
 static void job_free(struct mpi_job *job);
 static void *memory_get(uint64_t size, uint64_t align);
-static void job_add(struct mpi_job *job, MPI_Request request);
+static void job_add(struct mpi_job *job);
 static uint32_t jobs_collect_next(struct na_plugin_class *na_class, uint32_t looks);
 static bool job_collect(struct na_plugin_class *na_class, uint32_t looks, uint32_t place);
 static uint32_t jobs_collect_all(struct na_plugin_class *na_class);
@@ -91,58 +92,62 @@ void mpi_job_settle(struct mpi_job *job)
 }
 
 /*
- * What is in its memory, to the link's endpoint. Sync: it ends when it is received. If it is in no
- * array afterwards, MPI is done with it, and its status is set.
+ * What is in its memory, to the link's endpoint. Sync: it ends when it is received. MPI is done
+ * with most small frames at once, but asking costs half as much as sending: they are in a list for
+ * later, in which the class has some. If it is in no array and in no list afterwards, MPI is done
+ * with it, and its status is set.
  */
 int32_t mpi_job_send(struct mpi_job *job, int tag, uint64_t size, bool is_sync)
 {
     const struct mpi_link *link = job->link;
-    MPI_Request request;
+    bool is_small = job->kind == MPI_JOB_SEND_FRAME && size <= JOB_SMALL && !is_sync;
     char text[MPI_TEXT_MAX];
     int error;
 
     if (mpi_unlikely(is_sync))
-        error = MPI_Issend(job->data, (int) size, MPI_BYTE, link->rank, tag, link->comm, &request);
+        error =
+            MPI_Issend(job->data, (int) size, MPI_BYTE, link->rank, tag, link->comm, &job->request);
     else
-        error = MPI_Isend(job->data, (int) size, MPI_BYTE, link->rank, tag, link->comm, &request);
-    if (mpi_likely(error == MPI_SUCCESS)) {
-        if (is_sync || !job_is_sent(job, size, &request))
-            job_add(job, request);
-        return NA_PLUGIN_SUCCESS;
+        error =
+            MPI_Isend(job->data, (int) size, MPI_BYTE, link->rank, tag, link->comm, &job->request);
+    if (mpi_unlikely(error != MPI_SUCCESS)) {
+        job->request = MPI_REQUEST_NULL;
+        MPI_LOG_WARNING("%llu bytes could not be sent to %s (%s)", (unsigned long long) size,
+                        link->name != NULL ? link->name : "a peer", mpi_text(error, text));
+        return mpi_status(error);
     }
-    MPI_LOG_WARNING("%llu bytes could not be sent to %s (%s)", (unsigned long long) size,
-                    link->name != NULL ? link->name : "a peer", mpi_text(error, text));
-    return mpi_status(error);
+    if (mpi_likely(is_small && link->na_class->sent_count < MPI_SENT_MAX))
+        job_look_later(job);
+    else if (!is_small || !job_is_done(job))
+        job_add(job);
+    return NA_PLUGIN_SUCCESS;
 }
 
-/* MPI is done with most small frames at once: those need no look at all the others. */
-static bool job_is_sent(struct mpi_job *job, uint64_t size, MPI_Request *request)
+/* One of those in the list: true when MPI is done with it, else it is in the array. */
+bool mpi_job_look(struct mpi_job *job)
 {
-    int is_done = 0, error;
-
-    if (job->kind != MPI_JOB_SEND_FRAME || size > JOB_SMALL)
-        return false;
-    error = MPI_Test(request, &is_done, MPI_STATUS_IGNORE);
-    if (mpi_likely(error == MPI_SUCCESS && is_done == 0))
-        return false;
-    job->status = error == MPI_SUCCESS ? NA_PLUGIN_SUCCESS : mpi_status(error);
-    return true;
+    job->link->na_class->sent_count--;
+    fabric_list_remove(&job->node);
+    if (mpi_likely(job_is_done(job)))
+        return true;
+    job_add(job);
+    return false;
 }
 
 /* From the link's endpoint, or from all. */
 int32_t mpi_job_receive(struct mpi_job *job, int tag, uint64_t size)
 {
     const struct mpi_link *link = job->link;
-    MPI_Request request;
     char text[MPI_TEXT_MAX];
     int error;
 
     mpi_job_settle(job);
-    error = MPI_Irecv(job->data, (int) size, MPI_BYTE, link->rank, tag, link->comm, &request);
+    error = MPI_Irecv(job->data, (int) size, MPI_BYTE, link->rank, tag, link->comm, &job->request);
     if (mpi_likely(error == MPI_SUCCESS)) {
-        job_add(job, request);
+        job_add(job);
         return NA_PLUGIN_SUCCESS;
     }
+    job->request = MPI_REQUEST_NULL;
     MPI_LOG_WARNING("no receive of %llu bytes could be posted (%s)", (unsigned long long) size,
                     mpi_text(error, text));
     return mpi_status(error);
@@ -152,7 +157,6 @@ int32_t mpi_job_receive(struct mpi_job *job, int tag, uint64_t size)
 bool mpi_job_receive_rest(struct mpi_link *link)
 {
     struct mpi_job *job = NULL;
-    MPI_Request request;
     MPI_Message message;
     MPI_Status status;
     int is_there = 0, size = 0;
@@ -167,8 +171,8 @@ bool mpi_job_receive_rest(struct mpi_link *link)
     }
     if (job != NULL) {
         if (MPI_Imrecv(job->data, size < (int) MPI_PIECE ? size : (int) MPI_PIECE, MPI_BYTE,
-                       &message, &request) == MPI_SUCCESS)
-            job_add(job, request);
+                       &message, &job->request) == MPI_SUCCESS)
+            job_add(job);
         else
             mpi_job_put(job);
     }
@@ -259,7 +263,7 @@ static uint32_t jobs_collect_next(struct na_plugin_class *na_class, uint32_t loo
 {
     uint32_t count = 0;
 
-    if (na_class->has_more || !fabric_list_empty(&na_class->again))
+    if (na_class->has_more || mpi_has_later(na_class))
         looks = 1; /* there is something else to do */
     while (job_collect(na_class, looks, count)) {
         count++;
@@ -332,6 +336,7 @@ void mpi_jobs_free(struct na_plugin_class *na_class)
     pool_free(&na_class->free_pieces);
     pool_free(&na_class->held);
     pool_free(&na_class->again);
+    pool_free(&na_class->sent);
     mpi_host->mem_free((void *) requests->requests);
     mpi_host->mem_free((void *) requests->jobs);
     mpi_host->mem_free(requests->indices);
@@ -407,18 +412,40 @@ static void *memory_get(uint64_t size, uint64_t align)
     return posix_memalign(&memory, align, size) == 0 ? memory : NULL;
 }
 
-static void job_add(struct mpi_job *job, MPI_Request request)
+/* To those that MPI works on. */
+static void job_add(struct mpi_job *job)
 {
     struct na_plugin_class *na_class = job->link->na_class;
     struct mpi_requests *requests = &na_class->requests;
 
     job->index = requests->count++;
-    requests->requests[job->index] = request;
+    requests->requests[job->index] = job->request;
     requests->jobs[job->index] = job;
+    job->request = MPI_REQUEST_NULL;
     if (job_is_shared(job)) {
         fabric_list_append(&na_class->posted, &job->node);
         na_class->posted_count++;
     }
+}
+
+static void job_look_later(struct mpi_job *job)
+{
+    struct na_plugin_class *na_class = job->link->na_class;
+
+    fabric_list_append(&na_class->sent, &job->node);
+    na_class->sent_count++;
+}
+
+static bool job_is_done(struct mpi_job *job)
+{
+    int is_done = 0;
+    int error = MPI_Test(&job->request, &is_done, MPI_STATUS_IGNORE);
+
+    if (mpi_unlikely(error == MPI_SUCCESS && is_done == 0))
+        return false;
+    job->request = MPI_REQUEST_NULL;
+    job->status = error == MPI_SUCCESS ? NA_PLUGIN_SUCCESS : mpi_status(error);
+    return true;
 }
 
 /* A receive of what anybody sends. */

@@ -200,6 +200,7 @@ void mpi_links_leave(struct na_plugin_class *na_class)
         link->peer = NULL;
         mpi_link_drop(link);
     }
+    mpi_frames_look(na_class);
     while (is_waiting && mpi_host->clock_ns() < end) {
         uint32_t count = mpi_jobs_collect(na_class);
 

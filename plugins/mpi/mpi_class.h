@@ -34,6 +34,7 @@
 #define MPI_LINK_RECEIVES    2u  /* and for each that has a communicator of its own */
 #define MPI_SYNC_EVERY       8u  /* of so many frames to a peer one waits until it is received */
 #define MPI_SYNC_ANYWAY      64u /* and of so many to one that sends frames itself */
+#define MPI_SENT_MAX         32u /* frames that MPI was not asked about since they were sent */
 #define MPI_CLOCK_POLLS      64u
 #define MPI_ALL_POLLS        16u /* polls, of which one asks for what is out of order, too */
 #define MPI_DIAL_NS          UINT64_C(5000000000) /* for a target to accept */
@@ -117,7 +118,7 @@ struct mpi_job {
     bool is_cancelled; /* what comes is dropped */
     int32_t status;    /* of what is done, until it is dealt with */
     uint64_t size;
-    MPI_Request request; /* of remains, and of what is to be settled */
+    MPI_Request request; /* of remains, and of what is to be settled or looked at */
     uint8_t *data;
 };
 
@@ -187,7 +188,9 @@ struct na_plugin_class {
     uint32_t posted_count;
     bool has_more;            /* the last poll found something */
     struct fabric_link again; /* receives on it that are posted when there is time */
-    struct fabric_link held;  /* frames that the message layer keeps */
+    struct fabric_link sent;  /* small frames that MPI has, looked at when there is time */
+    uint32_t sent_count;
+    struct fabric_link held; /* frames that the message layer keeps */
     struct fabric_link free_frames;
     struct fabric_link free_pieces;
     uint32_t job_count; /* with memory, in use or not */
@@ -316,6 +319,7 @@ struct mpi_job *mpi_job_get(struct na_plugin_class *na_class, struct mpi_link *l
 void mpi_job_put(struct mpi_job *job);
 void mpi_job_settle(struct mpi_job *job);
 int32_t mpi_job_send(struct mpi_job *job, int tag, uint64_t size, bool is_sync);
+bool mpi_job_look(struct mpi_job *job);
 int32_t mpi_job_receive(struct mpi_job *job, int tag, uint64_t size);
 bool mpi_job_receive_rest(struct mpi_link *link);
 void mpi_job_withdraw(struct mpi_job *job);
@@ -331,8 +335,15 @@ void mpi_frame_release(struct fabric_endpoint *endpoint, void *cookie);
 void mpi_frame_sent(struct na_plugin_class *na_class, struct mpi_job *job);
 void mpi_frame_received(struct na_plugin_class *na_class, struct mpi_job *job);
 void mpi_frame_drop(struct mpi_job *job);
-void mpi_frames_receive(struct na_plugin_class *na_class);
+void mpi_frames_later(struct na_plugin_class *na_class);
+void mpi_frames_look(struct na_plugin_class *na_class);
 int32_t mpi_receives_post(struct mpi_link *link, uint32_t count);
+
+/* Something waits for a poll that finds nothing. */
+static inline bool mpi_has_later(const struct na_plugin_class *na_class)
+{
+    return !fabric_list_empty(&na_class->again) || na_class->sent_count != 0;
+}
 
 /* wait.c */
 extern _Atomic uint32_t mpi_activity;

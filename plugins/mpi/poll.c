@@ -16,8 +16,8 @@ int32_t mpi_poll(struct fabric_endpoint *endpoint)
     count = mpi_jobs_collect(na_class);
     if (count != 0)
         mpi_stay_awake();
-    else if (mpi_unlikely(!fabric_list_empty(&na_class->again)))
-        mpi_frames_receive(na_class);
+    else if (mpi_unlikely(mpi_has_later(na_class)))
+        mpi_frames_later(na_class);
     for (uint32_t i = 0; i < count; i++) {
         struct mpi_job *job = na_class->requests.done[i];
 
