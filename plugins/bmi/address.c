@@ -78,7 +78,8 @@ void bmi_na_peer_close(struct fabric_endpoint *endpoint, struct fabric_peer *pee
         struct request *request = fabric_container(private->frames.next, struct request, link);
 
         fabric_list_remove(&request->link);
-        (void) BMI_cancel(request->id, na_class->context);
+        if (request->is_posted)
+            (void) BMI_cancel(request->id, na_class->context);
     }
     private->is_open = false;
     fabric_list_remove(&private->link);

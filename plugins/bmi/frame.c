@@ -38,10 +38,12 @@ int32_t bmi_na_frame_send(struct fabric_endpoint *endpoint, struct fabric_frame 
         BMI_NA_LOG_DEBUG("a frame to %s does not leave: %s", frame->peer->name, bmi_na_reason(ret));
         return NA_PLUGIN_HOSTUNREACH;
     }
-    if (ret > 0 || library_leave(private->request.id))
+    if (ret > 0 || library_leave(private->request.id)) {
         fabric_frame_sent(endpoint, frame, NA_PLUGIN_SUCCESS);
-    else
+    } else {
+        private->request.is_posted = true;
         fabric_list_append(&peer->frames, &private->request.link);
+    }
     return NA_PLUGIN_SUCCESS;
 }
 

@@ -32,7 +32,6 @@ const struct twosided_ops bmi_na_twosided_ops = {
 void bmi_na_piece_done(struct na_plugin_class *na_class, struct bmi_na_piece *private, int error,
                        uint64_t size)
 {
-    private->request.is_posted = false;
     if (private->is_leaving && error != 0) {
         private->is_leaving = false;
         twosided_piece_released(na_class->twosided, private->piece);

@@ -50,7 +50,10 @@ bool bmi_na_try_wait(struct fabric_endpoint *endpoint)
     return true;
 }
 
-/* What is done with one may post others, and complete them at once. */
+/*
+ * What is done with one may post others, complete them at once, or cancel what comes after it here.
+ * BMI knows none of their ids any more, and one that is installed does not survive to be asked.
+ */
 static void completions_take(struct na_plugin_class *na_class)
 {
     bmi_op_id_t ids[COMPLETIONS];
@@ -64,6 +67,8 @@ static void completions_take(struct na_plugin_class *na_class)
                           na_class->context);
     if (ret < 0)
         na_class->error = ret;
+    for (int i = 0; i < count; i++)
+        ((struct request *) requests[i])->is_posted = false;
     for (int i = 0; i < count; i++) {
         struct request *request = requests[i];
 
