@@ -22,12 +22,13 @@ const char library_name[] = "the system's";
 
 static pthread_mutex_t library_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool library_is_taken;
+static bool library_was_closed;
 
 int32_t library_open(struct library *library, struct sockaddr_storage *place)
 {
     bool is_any = bmi_na_port(place) == 0;
     int32_t ret = NA_PLUGIN_ADDRINUSE;
-    bool is_free;
+    bool is_free, was_closed;
 
     if (place->ss_family != AF_INET) {
         BMI_NA_LOG_ERROR("BMI knows IPv4 only: give an address of that kind to listen at");
@@ -35,8 +36,14 @@ int32_t library_open(struct library *library, struct sockaddr_storage *place)
     }
     (void) pthread_mutex_lock(&library_lock);
     is_free = !library_is_taken;
-    library_is_taken = true;
+    was_closed = library_was_closed;
+    library_is_taken = library_is_taken || !was_closed;
     (void) pthread_mutex_unlock(&library_lock);
+    if (was_closed) {
+        BMI_NA_LOG_ERROR("BMI was open in this process before, and cannot be opened in it again: "
+                         "keep that class, or build this plugin with NA_BMI=embedded");
+        return NA_PLUGIN_BUSY;
+    }
     if (!is_free) {
         BMI_NA_LOG_ERROR("BMI is open in this process already, which is possible once only: close "
                          "the other class of this plugin first, or build it with NA_BMI=embedded");
@@ -55,6 +62,7 @@ int32_t library_open(struct library *library, struct sockaddr_storage *place)
     return ret;
 }
 
+/* BMI_initialize() after it would look things up in a table that BMI_finalize() has freed. */
 void library_close(struct library *library)
 {
     if (!library->is_open)
@@ -63,6 +71,7 @@ void library_close(struct library *library)
     library->is_open = false;
     (void) pthread_mutex_lock(&library_lock);
     library_is_taken = false;
+    library_was_closed = true;
     (void) pthread_mutex_unlock(&library_lock);
 }
 
