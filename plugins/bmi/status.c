@@ -26,6 +26,9 @@ static const struct {
     {BMI_EACCES, NA_PLUGIN_ACCESS, "the system does not allow it"},
     {BMI_ECONNRESET, NA_PLUGIN_HOSTUNREACH, "the connection was reset"},
     {BMI_ECANCEL, NA_PLUGIN_CANCELED, "it was cancelled"},
+#ifdef BMI_EEXIST /* from an installed BMI, of what waits for a connection that is broken */
+    {BMI_EEXIST, NA_PLUGIN_HOSTUNREACH, "the connection broke"},
+#endif
 };
 
 /* Of a negative code, as BMI returns it. */
