@@ -5,6 +5,7 @@
  */
 
 #include "bmi_na.h"
+#include "process.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -126,8 +127,10 @@ static int32_t library_start(const struct sockaddr_storage *place, bool is_last)
     location_format(place, host, sizeof(host));
     (void) snprintf(name, sizeof(name), BMI_NA_PREFIX "%s", host);
     ret = BMI_initialize("bmi_tcp", name, BMI_INIT_SERVER | BMI_TCP_BIND_SPECIFIC);
-    if (ret >= 0)
+    if (ret >= 0) {
+        fabric_process_ignore_sigpipe(); /* it writes to sockets of the dead */
         return NA_PLUGIN_SUCCESS;
+    }
     if (is_last)
         BMI_NA_LOG_ERROR("BMI cannot listen at %s: %s", host, bmi_na_reason(ret));
     return bmi_na_status(ret);

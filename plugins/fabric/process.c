@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reading /proc. */
+/* Reading /proc; a signal of this process. */
 
 #include "process.h"
 
@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -50,6 +51,17 @@ uint64_t fabric_process_node(void)
     if (process_file_read("/proc/sys/kernel/random/boot_id", text, sizeof(text)) <= 0)
         return 0;
     return fabric_digest(text, strlen(text));
+}
+
+void fabric_process_ignore_sigpipe(void)
+{
+    struct sigaction action;
+
+    if (sigaction(SIGPIPE, NULL, &action) != 0 || (action.sa_flags & SA_SIGINFO) != 0 ||
+        action.sa_handler != SIG_DFL)
+        return;
+    action.sa_handler = SIG_IGN;
+    (void) sigaction(SIGPIPE, &action, NULL);
 }
 
 static ssize_t process_file_read(const char *path, char *text, size_t size)

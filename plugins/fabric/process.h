@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Processes of this machine, as /proc tells of them. */
+/* Processes of this machine, as /proc tells of them, and this one. */
 
 #ifndef FABRIC_PROCESS_H
 #define FABRIC_PROCESS_H
@@ -18,5 +18,11 @@ uint64_t fabric_process_namespace(void);
 
 /* Equal on one node until it boots again; 0 when not known. */
 uint64_t fabric_process_node(void);
+
+/*
+ * For a library that writes to sockets whose other end may be gone: that does not end this process.
+ * Who handles the signal keeps it.
+ */
+void fabric_process_ignore_sigpipe(void);
 
 #endif /* FABRIC_PROCESS_H */

@@ -5,11 +5,11 @@
  * until the process ends.
  */
 
+#include "process.h"
 #include "mpi_class.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,6 @@
 
 static struct na_plugin_class *process_find(uint32_t serial);
 static int32_t process_start(void);
-static void process_ignore_sigpipe(void);
 static int32_t process_check_threads(const struct na_plugin_class *na_class,
                                      const struct na_plugin_init *init);
 static int32_t process_check_launch(void);
@@ -197,7 +196,7 @@ static int32_t process_start(void)
             return NA_PLUGIN_NODEV;
         }
         mpi_process.is_ours = true;
-        process_ignore_sigpipe();
+        fabric_process_ignore_sigpipe(); /* Open MPI writes to sockets of the dead */
         (void) MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
         (void) MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
         (void) atexit(process_end);
@@ -205,18 +204,6 @@ static int32_t process_start(void)
     owner_pid = getpid();
     process_count_tags();
     return process_check_launch();
-}
-
-/* Open MPI writes to the sockets of processes that have ended. Who handles the signal keeps it. */
-static void process_ignore_sigpipe(void)
-{
-    struct sigaction action;
-
-    if (sigaction(SIGPIPE, NULL, &action) != 0 || (action.sa_flags & SA_SIGINFO) != 0 ||
-        action.sa_handler != SIG_DFL)
-        return;
-    action.sa_handler = SIG_IGN;
-    (void) sigaction(SIGPIPE, &action, NULL);
 }
 
 /*
