@@ -217,6 +217,7 @@ static bool fabric_card_accept(struct fabric_peer_state *peer, const struct fabr
     peer->pid = greeting->pid;
     peer->peer.local = state->host_id != 0 && greeting->host == state->host_id;
     peer->is_removable = false;
+    peer->has_closed = false;
     peer->is_suspect = false;
     peer->phase = FABRIC_PEER_READY;
     peer->owed &= ~(FABRIC_NOT_READY | FABRIC_OWE_PING);

@@ -138,6 +138,11 @@ static void fabric_peer_watch(struct fabric_peer_state *peer)
             peer->is_suspect = true;
         return;
     }
+    if (peer->has_closed && peer->phase != FABRIC_PEER_READY &&
+        peer->silent_ms > FABRIC_CLOSED_MS) {
+        fabric_peer_fail(peer, NA_PLUGIN_HOSTUNREACH, "it has closed and does not answer");
+        return;
+    }
     if (peer->silent_ms < peer->ping_ms || peer->in_flight != 0 || peer->stalled != NULL)
         return;
     peer->ping_ms = peer->silent_ms +

@@ -296,6 +296,7 @@ static bool fabric_record_take(struct fabric_peer_state *peer, const struct wire
         return true;
     case WIRE_GOODBYE:
         peer->is_removable = true;
+        peer->has_closed = true;
         if (!peer->is_self)
             fabric_peer_fail(peer, NA_PLUGIN_HOSTUNREACH, "it has closed");
         return true;

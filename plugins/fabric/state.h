@@ -29,6 +29,7 @@
 #define FABRIC_POLLS_A_CLOCK 32u
 #define FABRIC_PING_MS       250u  /* silence after which a peer that is waited for is greeted */
 #define FABRIC_GREET_MS      1000u /* for a successor of a dead process to answer */
+#define FABRIC_CLOSED_MS     5000u /* for one who said goodbye to be opened again, and to answer */
 #define FABRIC_PING_MS_MAX   2000u /* longest distance of further greetings */
 
 #define fabric_likely(x)     __builtin_expect(!!(x), 1)
@@ -214,6 +215,7 @@ struct fabric_peer_state {
     bool is_open;     /* ops.peer_open succeeded */
     bool is_self;
     bool is_removable; /* goes when nobody needs it any more */
+    bool has_closed;   /* said goodbye, and has not greeted since */
     bool is_suspect;   /* its process was gone at the last tick */
     bool is_resuming;  /* its held frames are being looked at */
     bool is_rma_flushing;

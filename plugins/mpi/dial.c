@@ -6,19 +6,27 @@
  * process share the port; who connects says which one it means.
  */
 
+#include "digest.h"
 #include "mpi_class.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
 #define HELLO_MAGIC   UINT32_C(0x48446d41)
 #define HELLO_NS      UINT64_C(5000000000) /* for it to come after the connection */
 #define DIAL_ATTEMPTS 3u
-#define DIAL_PAUSE_NS 20000000 /* others may be connecting to the same port */
+#define DIAL_PAUSE_NS 20000000              /* others may be connecting to the same port */
+#define TURN_NS       UINT64_C(30000000000) /* for others that connect to the same port */
+#define TURN_PAUSE    1000000
 #define ACCEPT_PAUSE  100000000
 #define CLOSE_NS      UINT64_C(1000000000) /* for goodbyes when the process ends */
 #define CLOSE_PAUSE   1000000
@@ -52,6 +60,7 @@ static bool hello_receive(MPI_Comm comm, struct dial_hello *hello);
 static int32_t thread_start(void *(*run)(void *arg), void *arg, pthread_t *thread);
 static void *dial_run(void *arg);
 static int dial_connect(struct dial_call *call, MPI_Comm *comm_p);
+static int dial_turn_take(const char *port);
 static void dial_pause(long ns);
 static void comm_refuse(MPI_Comm comm);
 static bool comm_is_closed(MPI_Comm comm);
@@ -64,6 +73,7 @@ struct dial_left {
 
 static struct fabric_link left = {&left, &left}; /* the lock */
 static _Atomic uint32_t dial_count;              /* threads that connect */
+static _Atomic uint32_t dial_waiting;            /* those that wait for their turn */
 static pthread_mutex_t dial_lock = PTHREAD_MUTEX_INITIALIZER;
 static char own_port[MPI_MAX_PORT_NAME]; /* empty: there is none yet */
 static MPI_Comm port_self;               /* for who accepts */
@@ -83,6 +93,21 @@ int32_t mpi_port_open(char port[FABRIC_NAME_MAX])
         memcpy(port, own_port, strlen(own_port) + 1); /* it was found to fit */
     (void) pthread_mutex_unlock(&dial_lock);
     return ret;
+}
+
+/* Whether the name is of an endpoint of this process, open or not. */
+bool mpi_port_is_own(const char *name)
+{
+    char port[FABRIC_NAME_MAX];
+    uint32_t serial;
+    bool is_own;
+
+    if (!mpi_port_read(name, port, &serial))
+        return false;
+    (void) pthread_mutex_lock(&dial_lock);
+    is_own = strcmp(port, own_port) == 0;
+    (void) pthread_mutex_unlock(&dial_lock);
+    return is_own;
 }
 
 /* Makes the way in the background. */
@@ -108,6 +133,12 @@ int32_t mpi_dial(struct mpi_link *link)
         free(call);
     }
     return ret;
+}
+
+/* Whether a connection of this process has to wait until those of others are made. */
+bool mpi_dial_is_waiting(void)
+{
+    return atomic_load(&dial_waiting) != 0;
 }
 
 /* Nobody here uses it any more; what the other side still says is waited for at the end. */
@@ -334,6 +365,7 @@ static void *dial_run(void *arg)
     struct dial_hello hello = {.magic = HELLO_MAGIC, .to = call->to, .from = call->from};
     struct mpi_arrival *arrival;
     MPI_Comm comm = MPI_COMM_NULL;
+    int turn = dial_turn_take(call->port);
     char text[MPI_TEXT_MAX];
     int error;
 
@@ -343,6 +375,8 @@ static void *dial_run(void *arg)
         memcpy(hello.name, call->name, sizeof(hello.name));
         error = MPI_Send(&hello, sizeof(hello), MPI_BYTE, 0, MPI_TAG_META, comm);
     }
+    if (turn >= 0)
+        (void) close(turn);
     if (error != MPI_SUCCESS)
         MPI_LOG_ERROR("cannot connect to %s#%u (%s). Jobs of different mpiexecs find each other by "
                       "a server only: run `ompi-server --no-daemonize -r FILE` and start each with "
@@ -395,6 +429,27 @@ static int dial_connect(struct dial_call *call, MPI_Comm *comm_p)
     return error;
 }
 
+/*
+ * Who connects to a port while another one does waits for ever in Open MPI, and may stop the two
+ * with it. On a node they take turns: who has the socket of that name, which nothing outlives.
+ */
+static int dial_turn_take(const char *port)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    uint64_t end = mpi_host->clock_ns() + TURN_NS;
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int length = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "amalgam-mpi-%016llx",
+                          (unsigned long long) fabric_digest(port, strlen(port)));
+    socklen_t size = (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 1 + (size_t) length);
+
+    (void) atomic_fetch_add(&dial_waiting, 1);
+    while (fd >= 0 && bind(fd, (const struct sockaddr *) &address, size) != 0 &&
+           errno == EADDRINUSE && mpi_host->clock_ns() < end)
+        dial_pause(TURN_PAUSE);
+    (void) atomic_fetch_sub(&dial_waiting, 1);
+    return fd;
+}
+
 static void dial_pause(long ns)
 {
     struct timespec pause = {0, ns};
@@ -428,7 +483,7 @@ static bool comm_is_closed(MPI_Comm comm)
     if (size > (int) sizeof(hello))
         return false;
     (void) MPI_Mrecv(&hello, size, MPI_BYTE, &message, MPI_STATUS_IGNORE);
-    if (size != 0) /* who it is */
+    if (size == (int) sizeof(hello)) /* who it is */
         return false;
     (void) MPI_Comm_free(&comm);
     return true;

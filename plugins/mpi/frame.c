@@ -99,6 +99,8 @@ void mpi_frame_received(struct na_plugin_class *na_class, struct mpi_job *job)
             mpi_job_put(job);
 
 out:
+    if (mpi_unlikely(link->is_leaving))
+        mpi_link_left(link);
     link->jobs--;
     mpi_link_unused(link);
 }

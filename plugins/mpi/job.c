@@ -230,7 +230,7 @@ void mpi_jobs_abandon_all(struct na_plugin_class *na_class)
             struct mpi_job *job = requests->done[i];
 
             if (job->kind == MPI_JOB_RECV_META && job->status == NA_PLUGIN_SUCCESS)
-                mpi_link_bye(job->link);
+                mpi_link_bye(job);
             mpi_job_put(job);
         }
     }

@@ -58,10 +58,14 @@ void mpi_link_drop(struct mpi_link *link)
         link->has_said_bye = true;
         mpi_enter();
         job = mpi_job_get(link->na_class, link, MPI_JOB_SEND_META);
-        if (job != NULL && mpi_job_send(job, MPI_TAG_META, 0, false) != NA_PLUGIN_SUCCESS)
-            mpi_job_put(job);
+        if (job != NULL) {
+            memcpy(job->data, &link->sent, sizeof(link->sent));
+            if (mpi_job_send(job, MPI_TAG_META, sizeof(link->sent), false) != NA_PLUGIN_SUCCESS)
+                mpi_job_put(job);
+        }
         mpi_leave();
     }
+    link->has_heard_bye |= link->is_leaving;
     if (link->has_heard_bye)
         mpi_link_quiet(link);
     link->jobs--;
@@ -115,14 +119,33 @@ void mpi_links_look(struct na_plugin_class *na_class)
         node = node->next;
         if (link->phase != MPI_LINK_DIALING || link->deadline == 0 || now < link->deadline)
             continue;
+        if (mpi_dial_is_waiting()) { /* for its turn, most likely */
+            link->deadline = now + MPI_DIAL_NS;
+            continue;
+        }
         link_fail(link, "nobody has accepted the connection to it");
         node = na_class->links.next;
     }
 }
 
-/* The other side closes, or takes us for gone. */
-void mpi_link_bye(struct mpi_link *link)
+/* The other side closes, or takes us for gone. Its goodbye may overtake its last frames. */
+void mpi_link_bye(const struct mpi_job *job)
 {
+    struct mpi_link *link = job->link;
+
+    link->is_leaving = true;
+    link->bye = 0;
+    if (job->size == sizeof(link->bye))
+        memcpy(&link->bye, job->data, sizeof(link->bye));
+    mpi_link_left(link);
+}
+
+/* It is leaving: has all come that it sent before? */
+void mpi_link_left(struct mpi_link *link)
+{
+    if (link->has_heard_bye ||
+        (!link->is_closing && (int32_t) (mpi_source_heard(link) - link->bye) < 0))
+        return;
     link->has_heard_bye = true;
     if (link->is_closing)
         mpi_link_quiet(link);
@@ -208,7 +231,7 @@ void mpi_links_leave(struct na_plugin_class *na_class)
             struct mpi_job *job = na_class->requests.done[i];
 
             if (job->kind == MPI_JOB_RECV_META && job->status == NA_PLUGIN_SUCCESS)
-                mpi_link_bye(job->link);
+                mpi_link_bye(job);
             if (job->kind == MPI_JOB_RECV_FRAME && job->status == NA_PLUGIN_SUCCESS)
                 mpi_frame_drop(job);
             else
@@ -276,7 +299,7 @@ static int32_t link_aim_dynamic(struct mpi_link *link, const struct fabric_peer 
     int32_t ret;
 
     if (!mpi_process_local(link->name, &link->serial)) {
-        if (link_is_dead(peer))
+        if (mpi_port_is_own(link->name) || link_is_dead(peer))
             return NA_PLUGIN_HOSTUNREACH;
         ret = mpi_dial(link);
         if (ret == NA_PLUGIN_SUCCESS) {

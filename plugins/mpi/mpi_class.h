@@ -139,7 +139,9 @@ struct mpi_link {
     bool is_own_comm; /* of this link alone, in which the other side says goodbye, too */
     bool is_local;    /* to an endpoint of this process */
     bool has_said_bye;
+    bool is_leaving; /* the other side has said goodbye, perhaps before its last frames came */
     bool has_heard_bye;
+    uint32_t bye;      /* frames that it sent before */
     uint64_t deadline; /* ns: for the connection that is being made; 0: none is */
     int rank;
     uint32_t serial; /* of the other endpoint */
@@ -303,13 +305,16 @@ static inline void mpi_link_unused(struct mpi_link *link)
 
 void mpi_link_met(struct na_plugin_class *na_class);
 void mpi_links_look(struct na_plugin_class *na_class);
-void mpi_link_bye(struct mpi_link *link);
+void mpi_link_bye(const struct mpi_job *job);
+void mpi_link_left(struct mpi_link *link);
 void mpi_links_leave(struct na_plugin_class *na_class);
 void mpi_links_free(struct na_plugin_class *na_class);
 
 /* dial.c: connections, made and accepted in threads, because MPI blocks in both */
 int32_t mpi_port_open(char port[FABRIC_NAME_MAX]);
 int32_t mpi_dial(struct mpi_link *link);
+bool mpi_dial_is_waiting(void);
+bool mpi_port_is_own(const char *name);
 void mpi_comm_leave(MPI_Comm comm);
 bool mpi_comms_close(void);
 

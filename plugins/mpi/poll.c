@@ -34,7 +34,7 @@ int32_t mpi_poll(struct fabric_endpoint *endpoint)
             break;
         case MPI_JOB_RECV_META:
             if (job->status == NA_PLUGIN_SUCCESS)
-                mpi_link_bye(job->link);
+                mpi_link_bye(job);
             mpi_job_put(job);
             break;
         default:

@@ -231,6 +231,83 @@ static void a_class_closes_with_messages_unreceived(void **state)
     pair_close(&child, &end, peer);
 }
 
+static void count_is_reached(struct end *end, na_addr_t *peer, uint64_t count)
+{
+    uint64_t until = now_ms() + TEST_WAIT_MS;
+
+    while (end_peer_count(end, peer) != count && now_ms() < until)
+        end_progress(end, 1);
+    assert_int_equal(end_peer_count(end, peer), count);
+}
+
+/* Also when it is all that was ever sent on that way. */
+static void what_is_sent_before_a_class_closes_arrives(void **state)
+{
+    struct child child;
+    struct end end;
+    uint32_t sent = 0;
+    na_addr_t *peer;
+
+    (void) state;
+    pair_open(&child, &end, &peer, "plain");
+    for (uint32_t round = 0; round < 6; round++) {
+        NA_Addr_free(end.na_class, peer);
+        end_close(&end);
+        end_open(&end, NULL, NULL);
+        assert_int_equal(NA_Addr_lookup(end.na_class, child.address, &peer), NA_SUCCESS);
+        for (uint32_t i = 0; i < 1 + 3 * round; i++)
+            assert_int_equal(end_command(&end, peer, PEER_COUNT, ++sent, 0, 0, NULL, NULL),
+                             NA_SUCCESS);
+        NA_Addr_free(end.na_class, peer);
+        end_close(&end);
+        end_open(&end, NULL, NULL);
+        assert_int_equal(NA_Addr_lookup(end.na_class, child.address, &peer), NA_SUCCESS);
+        count_is_reached(&end, peer, sent);
+    }
+    pair_close(&child, &end, peer);
+}
+
+/* Its process lives on. */
+static void a_class_that_has_closed_is_not_waited_for(void **state)
+{
+    struct event got = {0}, sent = {0}, reply = {0};
+    na_op_id_t *op, *send_op;
+    uint8_t in[16], answer[16];
+    struct end from, to;
+    na_addr_t *addr;
+
+    (void) state;
+    end_open(&from, NULL, NULL);
+    end_open(&to, NULL, NULL);
+    addr = end_lookup(&from, &to);
+    op = NA_Op_create(to.na_class, NA_OP_SINGLE);
+    assert_int_equal(end_receive_unexpected(&to, &got, in, sizeof(in), op), NA_SUCCESS);
+    send_op = NA_Op_create(from.na_class, NA_OP_SINGLE);
+    assert_int_equal(NA_Msg_send_unexpected(from.na_class, from.context, event_callback, &sent,
+                                            "hello", 6, NULL, addr, 0, 1, send_op),
+                     NA_SUCCESS);
+    for (uint64_t until = now_ms() + TEST_WAIT_MS;
+         (got.done == 0 || sent.done == 0) && now_ms() < until;) {
+        end_progress(&from, 0); /* connecting takes both */
+        end_progress(&to, 0);
+    }
+    assert_int_equal(got.done + sent.done, 2);
+    NA_Op_destroy(from.na_class, send_op);
+    NA_Addr_free(to.na_class, got.source);
+    NA_Op_destroy(to.na_class, op);
+    end_close(&to);
+    end_progress(&from, 10);
+    op = NA_Op_create(from.na_class, NA_OP_SINGLE);
+    if (end_receive_expected(&from, &reply, answer, sizeof(answer), addr, 2, op) == NA_SUCCESS) {
+        (void) end_send(&from, addr, "hello?", 6, 2, false);
+        assert_true(event_wait(&from, &reply, TEST_WAIT_MS));
+        assert_int_equal(reply.ret, NA_HOSTUNREACH);
+    }
+    NA_Op_destroy(from.na_class, op);
+    NA_Addr_free(from.na_class, addr);
+    end_close(&from);
+}
+
 static void a_class_that_does_not_listen_calls(void **state)
 {
     struct child child;
@@ -281,6 +358,8 @@ int main(void)
         cmocka_unit_test(every_mode_serves),
         cmocka_unit_test(a_class_closes_with_things_outstanding),
         cmocka_unit_test(a_class_closes_with_messages_unreceived),
+        cmocka_unit_test(what_is_sent_before_a_class_closes_arrives),
+        cmocka_unit_test(a_class_that_has_closed_is_not_waited_for),
         cmocka_unit_test(a_class_that_does_not_listen_calls),
         cmocka_unit_test(a_class_says_what_it_is),
     };

@@ -424,6 +424,57 @@ static void many_senders_are_told_apart(void **state)
         child_stop(&children[i]);
 }
 
+/* Several that have never met it connect to one at the same moment. */
+static void many_who_connect_at_once_get_through(void **state)
+{
+    struct peer_request request = {.command = PEER_MEET};
+    struct event events[7] = {{0}};
+    na_addr_t *peers[8];
+    na_op_id_t *ops[7];
+    struct child children[8];
+    uint64_t replies[7];
+    uint8_t message[2048];
+    struct end end;
+    size_t size;
+
+    (void) state;
+    end_open(&end, NULL, NULL);
+    for (int i = 0; i < 8; i++) {
+        child_start(&children[i], NULL, "plain");
+        assert_int_equal(NA_Addr_lookup(end.na_class, children[i].address, &peers[i]), NA_SUCCESS);
+        end_check_peer(&end, peers[i]);
+    }
+    size = NA_Addr_get_serialize_size(end.na_class, peers[7]);
+    if (size != 0) {
+        assert_in_range(size, 1, sizeof(message) - sizeof(request));
+        assert_int_equal(NA_Addr_serialize(end.na_class, message + sizeof(request), size, peers[7]),
+                         NA_SUCCESS);
+    }
+    for (uint32_t i = 0; i < 7 && size != 0; i++) {
+        request.a = i + 1;
+        memcpy(message, &request, sizeof(request));
+        ops[i] = NA_Op_create(end.na_class, NA_OP_SINGLE);
+        assert_int_equal(end_receive_expected(&end, &events[i], &replies[i], sizeof(replies[i]),
+                                              peers[i], 100 + i, ops[i]),
+                         NA_SUCCESS);
+        assert_int_equal(end_send(&end, peers[i], message, sizeof(request) + size, 100 + i, false),
+                         NA_SUCCESS);
+    }
+    for (int i = 0; i < 7 && size != 0; i++) {
+        assert_true(event_wait(&end, &events[i], TEST_WAIT_MS));
+        assert_int_equal(events[i].ret, NA_SUCCESS);
+        assert_int_equal(replies[i], NA_SUCCESS);
+        NA_Op_destroy(end.na_class, ops[i]);
+    }
+    for (int i = 0; i < 8; i++)
+        NA_Addr_free(end.na_class, peers[i]);
+    end_close(&end);
+    for (int i = 0; i < 8; i++)
+        child_stop(&children[i]);
+    if (size == 0)
+        test_skip("addresses cannot be serialized");
+}
+
 static void a_message_sent_right_before_closing_arrives(void **state)
 {
     struct end server, client;
@@ -479,6 +530,7 @@ int main(void)
         cmocka_unit_test(a_message_too_large_for_its_receive_is_an_error),
         cmocka_unit_test(a_multi_receive_takes_messages_until_it_is_full),
         cmocka_unit_test(many_senders_are_told_apart),
+        cmocka_unit_test(many_who_connect_at_once_get_through),
         cmocka_unit_test(a_message_sent_right_before_closing_arrives),
     };
 
