@@ -507,6 +507,27 @@ static void test_address_stays(void **state)
     }
 }
 
+/* Each unexpected message brings a reference, if so asked. */
+static void test_auto_references(void **state)
+{
+    int fd = socket_connect(&side);
+    BMI_addr_t address;
+
+    (void) state;
+    inside()->flags |= BMI_AUTO_REF_COUNT;
+    for (int i = 0; i < 3; i++) {
+        send_empty(fd, WIRE_UNEXPECTED, 1, 1);
+        expect_unexpected(1, &address);
+        if (i == 0) /* no longer, until the next one comes */
+            assert_int_equal(BMI_set_info(address, BMI_DEC_ADDR_REF, NULL), 0);
+    }
+    assert_int_equal(inside()->dropped_count, 0);
+    (void) close(fd);
+    expect_notice(address);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(BMI_set_info(address, BMI_DEC_ADDR_REF, NULL), i < 2 ? 0 : -BMI_EINVAL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -525,6 +546,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_end_without_a_reference, setup, teardown),
         cmocka_unit_test_setup_teardown(test_dropped_twice, setup, teardown),
         cmocka_unit_test_setup_teardown(test_address_stays, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_auto_references, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
