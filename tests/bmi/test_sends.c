@@ -313,6 +313,78 @@ static void test_large_to_the_closed(void **state)
     send_to_the_closed(10000);
 }
 
+/*
+ * Another connection of the same peer ends, and what was under way to the peer with it. Nothing is
+ * written behind the half of a message that has left by the one that stays.
+ */
+static void test_other_connection_ends(void **state)
+{
+    static uint8_t data[8000000], drained[1 << 16];
+    const struct wire_header hello = {.mode = WIRE_UNEXPECTED, .source = 1234};
+    int fds[2] = {socket_connect(&side), socket_connect(&side)};
+    struct BMI_unexpected_info info;
+    size_t total = 0;
+    double end = seconds() + 10;
+    ssize_t got = 0;
+
+    (void) state;
+    for (int i = 0; i < 2; i++) {
+        message_send(fds[i], &hello, NULL);
+        info = sides_wait_unexpected(&side, NULL);
+        assert_int_equal(BMI_unexpected_free(info.addr, info.buffer), 0);
+    }
+    (void) side_send(&side, info.addr, data, sizeof(data), 1, data);
+    assert_int_equal(side.count, 0);
+    (void) close(fds[1]);
+    sides_wait(&side, NULL, 1);
+    assert_true(side_take(&side, data).error < 0);
+    (void) side_send(&side, info.addr, "hello", 5, 2, NULL);
+    while (seconds() < end) { /* the first message is cut off, and its connection with it */
+        got = recv(fds[0], drained, sizeof(drained), MSG_DONTWAIT);
+        if (got == 0)
+            break;
+        total += got > 0 ? (size_t) got : 0;
+        sides_progress(&side, NULL);
+    }
+    assert_int_equal(got, 0);
+    assert_true(total < WIRE_HEADER_SIZE + sizeof(data));
+    (void) close(fds[0]);
+}
+
+/* Likewise when the one that ends was to be read before the one that is sent to. */
+static void test_older_connection_ends(void **state)
+{
+    static uint8_t data[8000000];
+    const struct wire_header hello = {.mode = WIRE_UNEXPECTED, .source = 1234};
+    struct BMI_unexpected_info info;
+    int fds[3], ret = 1, count;
+    bmi_op_id_t id;
+
+    (void) state;
+    for (int i = 0; i < 2; i++) {
+        fds[i] = socket_connect(&side);
+        message_send(fds[i], &hello, NULL);
+        info = sides_wait_unexpected(&side, NULL);
+        assert_int_equal(BMI_unexpected_free(info.addr, info.buffer), 0);
+    }
+    fds[2] = socket_connect(&side);
+    sides_progress(&side, NULL);
+    message_send(fds[2], &hello, NULL);
+    sides_progress(&side, NULL); /* it waits for the others */
+    (void) close(fds[0]);
+    for (int i = 0; i < 3 && ret == 1; i++)
+        ret = BMI_post_send(&id, info.addr, data, 10, BMI_EXT_ALLOC, 1, NULL, side.context, NULL);
+    assert_true(ret < 0);
+    (void) side_send(&side, info.addr, data, sizeof(data), 2, data);
+    assert_int_equal(side.count, 0);
+    (void) close(fds[1]);
+    sides_wait(&side, NULL, 1);
+    assert_true(side_take(&side, data).error < 0);
+    assert_int_equal(BMI_testunexpected(1, &count, &info, BMI_TEST_ONLY), 1);
+    assert_int_not_equal(info.error_code, 0);
+    (void) close(fds[2]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -324,6 +396,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_leave_too_late, setup, teardown),
         cmocka_unit_test_setup_teardown(test_may_send, setup, teardown),
         cmocka_unit_test_setup_teardown(test_modes, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_other_connection_ends, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_older_connection_ends, setup, teardown),
         cmocka_unit_test_setup_teardown(test_small_to_the_closed, setup, teardown),
         cmocka_unit_test_setup_teardown(test_large_to_the_closed, setup, teardown),
     };
