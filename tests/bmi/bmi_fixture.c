@@ -158,6 +158,21 @@ int socket_connect(const struct side *side)
     return fd;
 }
 
+void socket_send(int fd, const void *data, size_t size)
+{
+    assert_int_equal(send(fd, data, size, MSG_NOSIGNAL), size);
+}
+
+void message_send(int fd, const struct wire_header *header, const void *data)
+{
+    uint8_t bytes[WIRE_HEADER_SIZE];
+
+    wire_encode(bytes, header);
+    socket_send(fd, bytes, sizeof(bytes));
+    if (data != NULL && header->size != 0)
+        socket_send(fd, data, header->size);
+}
+
 void pattern_fill(void *data, size_t size, uint32_t seed)
 {
     uint8_t *bytes = data;

@@ -5,6 +5,7 @@
 #define BMI_FIXTURE_H
 
 #include "bmi.h"
+#include "tcp_wire.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -66,6 +67,10 @@ struct completion side_take(struct side *side, void *user_ptr);
 
 /* A connected socket to the side. */
 int socket_connect(const struct side *side);
+
+/* All of it; the message with the header, and with its payload if there is `data`. */
+void socket_send(int fd, const void *data, size_t size);
+void message_send(int fd, const struct wire_header *header, const void *data);
 
 /* Fills with what depends on the seed; true when it is that. */
 void pattern_fill(void *data, size_t size, uint32_t seed);

@@ -85,11 +85,6 @@ static void test_header(void **state)
     assert_int_equal(decoded.class, header.class);
 }
 
-static void socket_send(int fd, const void *data, size_t size)
-{
-    assert_int_equal(send(fd, data, size, MSG_NOSIGNAL), size);
-}
-
 static void socket_receive(struct side *side, int fd, void *data, size_t size)
 {
     uint8_t *bytes = data;
@@ -105,17 +100,6 @@ static void socket_receive(struct side *side, int fd, void *data, size_t size)
         sides_progress(side, NULL);
     }
     assert_int_equal(size, 0);
-}
-
-static void message_send(int fd, uint32_t mode, int32_t tag, const void *data, uint64_t size)
-{
-    const struct wire_header header = {.mode = mode, .tag = tag, .size = size};
-    uint8_t bytes[WIRE_HEADER_SIZE];
-
-    wire_encode(bytes, &header);
-    socket_send(fd, bytes, sizeof(bytes));
-    if (data != NULL && size != 0)
-        socket_send(fd, data, size);
 }
 
 /* True: it was closed within the time. */
@@ -220,9 +204,10 @@ static void test_bad_headers(void **state)
     struct BMI_unexpected_info info;
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        const struct wire_header header = {.mode = bad[i].mode, .tag = 1, .size = bad[i].size};
         int fd = socket_connect(side);
 
-        message_send(fd, bad[i].mode, 1, NULL, bad[i].size);
+        message_send(fd, &header, NULL);
         assert_true(socket_is_closed(side, fd, 2000));
         (void) close(fd);
     }
@@ -313,10 +298,11 @@ static void test_early_flood(void **state)
     struct side *side = *state;
     int fd = socket_connect(side);
     static uint8_t data[WIRE_EAGER_MAX + WIRE_HEADER_SIZE];
+    const struct wire_header hello = {.mode = WIRE_UNEXPECTED};
     struct wire_header header = {.mode = WIRE_EAGER, .size = WIRE_EAGER_MAX};
     size_t sent = 0;
 
-    message_send(fd, WIRE_UNEXPECTED, 0, NULL, 0);
+    message_send(fd, &hello, NULL);
     for (int i = 0; i < 20000; i++) {
         ssize_t size;
 
@@ -338,6 +324,7 @@ static void test_unknown_class(void **state)
     static uint8_t data[WIRE_HEADER_SIZE + WIRE_EAGER_MAX];
     const struct wire_header unknown = {
         .mode = WIRE_UNEXPECTED, .size = WIRE_EAGER_MAX, .class = 1};
+    const struct wire_header known = {.mode = WIRE_UNEXPECTED, .tag = 5, .size = 5};
     struct side *side = *state;
     struct BMI_unexpected_info info;
     int fd = socket_connect(side), classes = 1;
@@ -359,7 +346,7 @@ static void test_unknown_class(void **state)
         sides_progress(side, NULL);
     }
     assert_int_equal(left, 0);
-    message_send(fd, WIRE_UNEXPECTED, 5, "known", 5);
+    message_send(fd, &known, "known");
     info = sides_wait_unexpected(side, NULL);
     assert_int_equal(info.tag, 5);
     assert_memory_equal(info.buffer, "known", 5);

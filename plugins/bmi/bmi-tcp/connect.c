@@ -281,6 +281,7 @@ static void accept_refuse(struct tcp_instance *instance)
 static void connection_leave(struct tcp_connection *connection, int error)
 {
     struct tcp_address *address = connection->address;
+    const struct tcp_operation *first = TAILQ_FIRST(&address->sends);
     bool was_sender = address->sender == connection;
 
     TAILQ_REMOVE(&address->connections, connection, address_link);
@@ -290,6 +291,11 @@ static void connection_leave(struct tcp_connection *connection, int error)
     if (was_sender || connection->is_heard || TAILQ_EMPTY(&address->connections)) {
         struct tcp_connection *other;
 
+        /* Nothing can follow the half of a message that is given up. */
+        address->references++;
+        if (!was_sender && first != NULL && first->state == TCP_MOVING)
+            tcp_connection_break(address->sender, error);
+        address->references--;
         for (other = TAILQ_FIRST(&address->connections); other != NULL;
              other = TAILQ_NEXT(other, address_link))
             address->sender = other; /* the newest */

@@ -169,8 +169,10 @@ static void unexpected_take(struct tcp_instance *instance, struct tcp_message *m
     info->buffer = message->data;
     info->size = message->size;
     info->tag = message->tag;
-    if ((instance->flags & BMI_AUTO_REF_COUNT) != 0)
+    if ((instance->flags & BMI_AUTO_REF_COUNT) != 0) {
         address->references++;
+        tcp_address_keep(address);
+    }
     address->unexpected--;
     instance->unexpected_size -= TCP_MESSAGE_SIZE;
     if (tcp_unlikely(instance->unexpected_size < TCP_UNEXPECTED_SOFT / 2 && instance->is_full))

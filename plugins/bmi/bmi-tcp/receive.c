@@ -105,8 +105,11 @@ void tcp_resume(struct tcp_connection *connection)
 
     TAILQ_REMOVE(&connection->instance->resume, connection, resume_link);
     connection->is_resuming = false;
-    if (tcp_unlikely(connection->is_behind))
+    if (tcp_unlikely(connection->is_behind)) {
         tcp_connection_precede(connection);
+        if (connection->fd < 0) /* the end of one of these was its own */
+            return;
+    }
     kept = connection->kept;
     size = connection->kept_size;
     connection->is_stalled = false;
