@@ -311,9 +311,14 @@ void mpi_link_end(struct mpi_link *link)
     (void) link;
 }
 
-void mpi_link_bye(struct mpi_link *link)
+void mpi_link_bye(const struct mpi_job *job)
 {
-    link->has_heard_bye = true;
+    job->link->has_heard_bye = true;
+}
+
+void mpi_link_left(struct mpi_link *link)
+{
+    (void) link;
 }
 
 void mpi_link_met(struct na_plugin_class *which)
