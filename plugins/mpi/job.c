@@ -93,8 +93,8 @@ void mpi_job_settle(struct mpi_job *job)
 
 /*
  * What is in its memory, to the link's endpoint. Sync: it ends when it is received. MPI is done
- * with most small frames at once, but asking costs half as much as sending: they are in a list for
- * later, in which the class has some. If it is in no array and in no list afterwards, MPI is done
+ * with most small frames at once, but asking costs half as much as sending: they go into a list
+ * for later, as long as there is room. If it is in no array and in no list afterwards, MPI is done
  * with it, and its status is set.
  */
 int32_t mpi_job_send(struct mpi_job *job, int tag, uint64_t size, bool is_sync)

@@ -4,6 +4,7 @@
 #include "bmi_fixture.h"
 
 #include <arpa/inet.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -171,6 +172,32 @@ void message_send(int fd, const struct wire_header *header, const void *data)
     socket_send(fd, bytes, sizeof(bytes));
     if (data != NULL && header->size != 0)
         socket_send(fd, data, header->size);
+}
+
+void socket_receive(struct side *side, int fd, void *data, size_t size)
+{
+    uint8_t *bytes = data;
+    double end = seconds() + 10;
+
+    while (size != 0 && seconds() < end) {
+        ssize_t got = recv(fd, bytes, size, MSG_DONTWAIT);
+
+        if (got > 0) {
+            bytes += got;
+            size -= (size_t) got;
+        }
+        sides_progress(side, NULL);
+    }
+    assert_int_equal(size, 0);
+}
+
+bool side_is_awake(struct side *side)
+{
+    struct pollfd wait = {.events = POLLIN};
+
+    BMI_instance_use(side->instance);
+    wait.fd = BMI_get_wait_fd();
+    return poll(&wait, 1, 0) != 0;
 }
 
 void pattern_fill(void *data, size_t size, uint32_t seed)

@@ -72,6 +72,12 @@ int socket_connect(const struct side *side);
 void socket_send(int fd, const void *data, size_t size);
 void message_send(int fd, const struct wire_header *header, const void *data);
 
+/* The next bytes; the side makes progress meanwhile. */
+void socket_receive(struct side *side, int fd, void *data, size_t size);
+
+/* True when there is something to do: who waits would not sleep. */
+bool side_is_awake(struct side *side);
+
 /* Fills with what depends on the seed; true when it is that. */
 void pattern_fill(void *data, size_t size, uint32_t seed);
 bool pattern_check(const void *data, size_t size, uint32_t seed);

@@ -74,15 +74,6 @@ static void expect_notice(BMI_addr_t address)
     assert_int_equal(info.addr, address);
 }
 
-static bool is_awake(void)
-{
-    struct pollfd wait = {.events = POLLIN};
-
-    BMI_instance_use(side.instance);
-    wait.fd = BMI_get_wait_fd();
-    return poll(&wait, 1, 0) != 0;
-}
-
 /* Many peers together make us keep no more than all may, each of them within its own bound. */
 static void test_early_of_all(void **state)
 {
@@ -193,7 +184,7 @@ static void test_no_descriptors(void **state)
             assert_int_equal(BMI_progress(0), 0);
         }
         assert_int_equal(recv(fds[i], &byte, 1, MSG_DONTWAIT), 0);
-        assert_false(is_awake());
+        assert_false(side_is_awake(&side));
     }
     assert_int_equal(logged, 1);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
@@ -286,7 +277,7 @@ static void test_sleep(void **state)
     wait.fd = BMI_get_wait_fd();
     assert_int_equal(poll(&wait, 1, 10000), 1);
     assert_int_equal(BMI_progress(0), 0);
-    assert_false(is_awake());
+    assert_false(side_is_awake(&side));
 
     assert_int_equal(sigaction(SIGALRM, &action, &before), 0);
     assert_int_equal(setitimer(ITIMER_REAL, &soon, NULL), 0);

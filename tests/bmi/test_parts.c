@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -95,16 +94,6 @@ static void send_beginning(int fd, uint32_t mode, bmi_msg_tag_t tag, const void 
     send_message(fd, mode, tag, NULL, size);
     socket_send(fd, data, part);
     steps();
-}
-
-/* True when there is something to do: nothing may be left of what waits. */
-static bool is_awake(void)
-{
-    struct pollfd wait = {.events = POLLIN};
-
-    BMI_instance_use(side.instance);
-    wait.fd = BMI_get_wait_fd();
-    return poll(&wait, 1, 0) != 0;
 }
 
 /* The receive that is posted while its message comes in gets it, the next one gets the next. */
@@ -257,16 +246,16 @@ static void test_waits_quietly(void **state)
     send_message(fd, WIRE_RENDEZVOUS, 1, "first", 5);
     steps();
     send_message(fd, WIRE_UNEXPECTED, 2, "hello", 5);
-    assert_false(is_awake());
+    assert_false(side_is_awake(&side));
     for (int i = 0; i < 4; i++)
         (void) side_send(&side, address, data, sizeof(data), 1, NULL);
-    assert_false(is_awake());
+    assert_false(side_is_awake(&side));
     assert_true(recv(fd, drained, sizeof(drained), MSG_WAITALL) > 0);
     while (recv(fd, drained, sizeof(drained), MSG_DONTWAIT) > 0)
         continue;
-    assert_true(is_awake()); /* more of it can be sent */
+    assert_true(side_is_awake(&side)); /* more of it can be sent */
     steps();
-    assert_false(is_awake());
+    assert_false(side_is_awake(&side));
 
     (void) side_receive(&side, address, received, 5, 1, received);
     expect_unexpected(2);
@@ -509,7 +498,7 @@ static void test_busy_one_ends(void **state)
     assert_null(inside()->hot);
     for (int i = 0; i < 40; i++)
         assert_int_equal(BMI_progress(0), 0);
-    assert_false(is_awake());
+    assert_false(side_is_awake(&side));
     (void) close(copy);
 }
 

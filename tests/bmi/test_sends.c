@@ -50,37 +50,18 @@ static const struct tcp_address *inside(void)
                           address);
 }
 
-/* The next bytes. */
-static void expect_bytes(void *data, size_t size)
-{
-    uint8_t *bytes = data;
-    double end = seconds() + 10;
-
-    while (size != 0 && seconds() < end) {
-        ssize_t got = recv(fd, bytes, size, MSG_DONTWAIT);
-
-        if (got > 0) {
-            bytes += got;
-            size -= (size_t) got;
-        } else {
-            sides_progress(&side, NULL);
-        }
-    }
-    assert_int_equal(size, 0);
-}
-
 static void expect_message(uint32_t mode, bmi_msg_tag_t tag, size_t size)
 {
     static uint8_t data[16777216];
     uint8_t bytes[WIRE_HEADER_SIZE];
     struct wire_header header;
 
-    expect_bytes(bytes, sizeof(bytes));
+    socket_receive(&side, fd, bytes, sizeof(bytes));
     assert_int_equal(wire_decode(bytes, &header), WIRE_MAGIC);
     assert_int_equal(header.mode, mode);
     assert_int_equal(header.tag, tag);
     assert_int_equal(header.size, size);
-    expect_bytes(data, size);
+    socket_receive(&side, fd, data, size);
     assert_true(pattern_check(data, size, (uint32_t) tag));
 }
 
@@ -110,7 +91,7 @@ static void test_order(void **state)
     (void) side_send(&side, address, small, sizeof(small), 2, NULL);
     for (; left != 0; left -= (size_t) got) {
         got = (ssize_t) (left < sizeof(drained) ? left : sizeof(drained));
-        expect_bytes(drained, (size_t) got);
+        socket_receive(&side, fd, drained, (size_t) got);
     }
     expect_message(WIRE_EAGER, 2, sizeof(small));
     expect_nothing();

@@ -85,23 +85,6 @@ static void test_header(void **state)
     assert_int_equal(decoded.class, header.class);
 }
 
-static void socket_receive(struct side *side, int fd, void *data, size_t size)
-{
-    uint8_t *bytes = data;
-    double end = seconds() + 10;
-
-    while (size != 0 && seconds() < end) {
-        ssize_t got = recv(fd, bytes, size, MSG_DONTWAIT);
-
-        if (got > 0) {
-            bytes += got;
-            size -= (size_t) got;
-        }
-        sides_progress(side, NULL);
-    }
-    assert_int_equal(size, 0);
-}
-
 /* True: it was closed within the time. */
 static bool socket_is_closed(struct side *side, int fd, int ms)
 {
