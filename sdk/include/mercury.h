@@ -741,7 +741,7 @@ HG_PUBLIC hg_return_t HG_Addr_to_string(hg_class_t *hg_class, char *buf, hg_size
  *
  * \param context [IN]  context that triggers the callbacks
  * \param addr [IN]  target, which the handle keeps alive; HG_ADDR_NULL if HG_Reset() gives it later
- * \param id [IN]  registered RPC id; 0 with HG_ADDR_NULL if HG_Reset() gives it later
+ * \param id [IN]  registered RPC id; 0 if HG_Reset() gives it later
  * \param handle_p [OUT]  handle, to be destroyed by HG_Destroy()
  *
  * \return HG_SUCCESS; HG_INVALID_ARG if context or handle_p is NULL or addr belongs to another
@@ -756,9 +756,14 @@ HG_PUBLIC hg_return_t HG_Create(hg_context_t *context, hg_addr_t addr, hg_id_t i
 /**
  * Drop a reference of a handle; with the last one it is released, once its operation has completed.
  *
+ * The handle of a request has a reference for its response, besides the one that the handler gets:
+ * HG_Respond() may be called after HG_Destroy(), in the handler or later. For a request that is
+ * never to be answered HG_Destroy() is called a second time, or the handle stays until its context
+ * is destroyed.
+ *
  * \param handle [IN]    handle, or HG_HANDLE_NULL, which does nothing
  *
- * \return HG_SUCCESS
+ * \return HG_SUCCESS; HG_INVALID_ARG if nobody has a reference to the handle
  *
  * Any thread. \since 1.0
  */
@@ -768,8 +773,8 @@ HG_PUBLIC hg_return_t HG_Destroy(hg_handle_t handle);
  * Give a handle made by HG_Create() another target and RPC.
  *
  * \param handle [IN]    handle on which nothing runs
- * \param addr [IN]      target; HG_ADDR_NULL keeps the present one
- * \param id [IN]        registered RPC id; 0 keeps the present one
+ * \param addr [IN]      target; with HG_ADDR_NULL the handle has none until it is reset again
+ * \param id [IN]        registered RPC id; with 0 the handle has none until it is reset again
  *
  * \return HG_SUCCESS; HG_INVALID_ARG if handle is NULL, was received from an origin, or addr
  * belongs to another class; HG_BUSY if an operation runs; HG_NOENTRY if the id is not registered
@@ -783,16 +788,16 @@ HG_PUBLIC hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id);
  *
  * \param handle [IN]    handle
  *
- * \return HG_SUCCESS; HG_INVALID_ARG if handle is NULL
+ * \return HG_SUCCESS; HG_INVALID_ARG if handle is NULL or nobody has a reference to it
  *
  * Any thread. \since 1.0
  */
 HG_PUBLIC hg_return_t HG_Ref_incr(hg_handle_t handle);
 
 /**
- * Number of references to a handle: the program's, and one of an operation that runs. Of an RPC to
- * the own address that gets a response it is the number of both ends together, until one of the two
- * handles is gone or used again: who holds the last reference to the RPC reads 1.
+ * Number of references to a handle: the program's, among them one for each input and output that it
+ * has got and not freed; one of a forward that runs; at the target one while the handler runs and
+ * one until the response was sent, if there is to be one.
  *
  * \param handle [IN]    handle
  *
@@ -869,28 +874,30 @@ HG_PUBLIC hg_return_t HG_Set_target_id(hg_handle_t handle, uint8_t id);
 HG_PUBLIC hg_size_t HG_Get_input_payload_size(hg_handle_t handle);
 
 /**
- * Decode the input of a handle.
+ * Decode the input of a handle. Each successful call adds a reference to the handle.
  *
  * \param handle [IN]            handle, at the target
  * \param in_struct [OUT]  structure, to be freed by HG_Free_input()
  *
- * \return HG_SUCCESS; HG_INVALID_ARG if an argument is NULL or the RPC has no input's proc
- * function; HG_FAULT if the handle holds no input (any more); HG_CHECKSUM_ERROR if the payload's
- * checksum does not match; HG_PROTOCOL_ERROR if its encoding is not this class's; HG_OVERFLOW or
- * what else the proc function returned
+ * \return HG_SUCCESS; HG_INVALID_ARG if an argument is NULL or nobody has a reference to the
+ * handle; HG_FAULT if the RPC has no input's proc function or the handle holds no input (any more);
+ * HG_CHECKSUM_ERROR if the payload's checksum does not match; HG_PROTOCOL_ERROR if its encoding is
+ * not this class's; HG_OVERFLOW or what else the proc function returned
  *
  * One thread at a time. \since 1.0
  */
 HG_PUBLIC hg_return_t HG_Get_input(hg_handle_t handle, void *in_struct);
 
 /**
- * Free what HG_Get_input() allocated. The structure itself stays the caller's.
+ * Free what HG_Get_input() allocated, and drop a reference of the handle as HG_Destroy() does; the
+ * handle may have been destroyed in between. The structure itself stays the caller's.
  *
  * \param handle [IN]            handle
  * \param in_struct [IN]   structure filled by HG_Get_input()
  *
- * \return HG_SUCCESS; HG_INVALID_ARG if an argument is NULL or the RPC has no input's proc
- * function; what the proc function returned
+ * \return HG_SUCCESS; otherwise the reference is not dropped: HG_INVALID_ARG if an argument is NULL
+ * or nobody has a reference to the handle; HG_FAULT if the RPC has no input's proc function; what
+ * the proc function returned
  *
  * One thread at a time. \since 1.0
  */
@@ -909,28 +916,31 @@ HG_PUBLIC hg_return_t HG_Free_input(hg_handle_t handle, void *in_struct);
 HG_PUBLIC hg_size_t HG_Get_output_payload_size(hg_handle_t handle);
 
 /**
- * Decode the output of a handle.
+ * Decode the output of a handle. Each successful call adds a reference to the handle.
  *
  * \param handle [IN]            handle, at the origin after its callback got HG_SUCCESS
  * \param out_struct [OUT]  structure, to be freed by HG_Free_output()
  *
- * \return HG_SUCCESS; HG_INVALID_ARG if an argument is NULL or the RPC has no output's proc
- * function; HG_FAULT if the handle holds no output (any more); HG_OPNOTSUPPORTED if the RPC is
- * one-way; HG_CHECKSUM_ERROR if the payload's checksum does not match; HG_PROTOCOL_ERROR if its
- * encoding is not this class's; HG_OVERFLOW or what else the proc function returned
+ * \return HG_SUCCESS; HG_INVALID_ARG if an argument is NULL or nobody has a reference to the
+ * handle; HG_FAULT if the RPC has no output's proc function or the handle holds no output (any
+ * more); HG_OPNOTSUPPORTED if the RPC is one-way; HG_CHECKSUM_ERROR if the payload's checksum does
+ * not match; HG_PROTOCOL_ERROR if its encoding is not this class's; HG_OVERFLOW or what else the
+ * proc function returned
  *
  * One thread at a time. \since 1.0
  */
 HG_PUBLIC hg_return_t HG_Get_output(hg_handle_t handle, void *out_struct);
 
 /**
- * Free what HG_Get_output() allocated. The structure itself stays the caller's.
+ * Free what HG_Get_output() allocated, and drop a reference of the handle as HG_Destroy() does; the
+ * handle may have been destroyed in between. The structure itself stays the caller's.
  *
  * \param handle [IN]            handle
- * \param out_struct [IN]   structure filled by HG_Get_output()
+ * \param out_struct [IN]  structure filled by HG_Get_output()
  *
- * \return HG_SUCCESS; HG_INVALID_ARG if an argument is NULL or the RPC has no output's proc
- * function; what the proc function returned
+ * \return HG_SUCCESS; otherwise the reference is not dropped: HG_INVALID_ARG if an argument is NULL
+ * or nobody has a reference to the handle; HG_FAULT if the RPC has no output's proc function; what
+ * the proc function returned
  *
  * One thread at a time. \since 1.0
  */
@@ -1024,11 +1034,12 @@ HG_PUBLIC hg_return_t HG_Get_output_extra_buf(hg_handle_t handle, void **out_buf
  *     one
  *
  * \return HG_SUCCESS, and the callback will run; otherwise it will not: HG_BUSY if an operation
- *     runs on the handle; HG_INVALID_ARG if handle is NULL, was received from an origin, has no
- *     address or no RPC id; HG_NOENTRY if the RPC was deregistered; HG_MSGSIZE if the input does
- *     not fit one message and no_overflow was asked for; HG_NOMEM; HG_AGAIN if the transport
- *     cannot take the message now: until it has given back the receive of the response, which takes
- *     some progress, the handle is HG_BUSY; what the proc function returned; an NA error code
+ *     runs on the handle; HG_INVALID_ARG if handle is NULL, was received from an origin or has no
+ *     address; HG_FAULT if its RPC id is 0; HG_NOENTRY if the RPC was deregistered; HG_MSGSIZE if
+ *     the input does not fit one message and no_overflow was asked for; HG_NOMEM; HG_AGAIN if the
+ *     transport cannot take the message now: until it has given back the receive of the response,
+ *     which takes some progress, the handle is HG_BUSY; what the proc function returned; an NA
+ *     error code
  *
  * One thread at a time. \since 1.0
  */
@@ -1045,10 +1056,10 @@ HG_PUBLIC hg_return_t HG_Forward(hg_handle_t handle, hg_cb_t callback, void *arg
  *     one
  *
  * \return HG_SUCCESS, and the callback will run; otherwise it will not: HG_BUSY if a response is on
- *     its way or was sent; HG_INVALID_ARG if handle is NULL or was made by HG_Create();
- *     HG_OPNOTSUPPORTED if the RPC is
- *     one-way; HG_MSGSIZE if the output does not fit one message and no_overflow was asked for;
- *     HG_NOMEM; HG_AGAIN; what the proc function returned; an NA error code
+ *     its way or was sent; HG_INVALID_ARG if handle is NULL, was made by HG_Create(), or nobody has
+ *     a reference to it; HG_OPNOTSUPPORTED if the RPC is one-way; HG_MSGSIZE if the output does not
+ *     fit one message and no_overflow was asked for; HG_NOMEM; HG_AGAIN; what the proc function
+ *     returned; an NA error code
  *
  * One thread at a time. \since 1.0
  */
@@ -1129,10 +1140,12 @@ HG_PUBLIC int HG_Event_get_wait_fd(const hg_context_t *context) HG_WARN_UNUSED_R
 HG_PUBLIC bool HG_Event_ready(hg_context_t *context) HG_WARN_UNUSED_RESULT;
 
 /**
- * Make progress without waiting.
+ * Make progress without waiting. As long as there are callbacks to be triggered the network is not
+ * polled.
  *
  * \param context [IN]   context
- * \param count_p [OUT]  0 if no callbacks can be triggered, otherwise 1 or more; may be NULL
+ * \param count_p [OUT]  number of callbacks that can be triggered now; other threads may add some
+ * or trigger them; may be NULL
  *
  * \return HG_SUCCESS; HG_INVALID_ARG if context is NULL; an NA error code if the transport as a
  * whole failed

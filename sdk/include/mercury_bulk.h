@@ -129,7 +129,8 @@ HG_PUBLIC uint8_t HG_Bulk_get_context_id(hg_bulk_t handle);
  *
  * \param handle [IN]           descriptor
  * \param offset [IN]           where the range begins
- * \param size [IN]             bytes; cut off at the end of the descriptor
+ * \param size [IN]             bytes; cut off at the end of the descriptor; with 0, and after an
+ *                              error, the results stay as they were
  * \param flags [IN]            what the caller means to do; not checked, as the flags of a
  *                              descriptor are for remote sides
  * \param max_count [IN]        room in the arrays; the range is cut off when it is too small

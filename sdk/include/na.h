@@ -228,14 +228,15 @@ NA_PUBLIC na_context_t *NA_Context_create_id(na_class_t *na_class,
                                              uint8_t id) NA_WARN_UNUSED_RESULT;
 
 /**
- * Destroy a context. Operations that are outstanding complete with NA_CANCELED first.
+ * Destroy a context. Operations that are outstanding, posted receives for instance, are canceled:
+ * their callbacks run inside of this call, with NA_CANCELED, and can post nothing new.
  *
  * \param na_class  the class
  * \param context   the context; NULL does nothing
  *
- * \return NA_SUCCESS; NA_BUSY if completions wait to be triggered, those of the operations just
- *         canceled among them: nothing new can be posted, call NA_Trigger() until it finds nothing
- *         and destroy again
+ * \return NA_SUCCESS; NA_BUSY if completions wait to be triggered: the context goes on as it was,
+ *         call NA_Trigger() until it finds nothing and destroy again; NA_INVALID_ARG if the context
+ *         is not of this class
  *
  * One thread, after all others are done with the context. \since 1.0
  */

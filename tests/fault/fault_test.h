@@ -21,7 +21,7 @@
 /* Opens the transport under test behind the plugin; `options` NULL for none. */
 void wrapped_open(struct end *end, const char *options);
 
-/* Has the context cancel all that is outstanding, and calls back. */
+/* Destroys the context, which cancels all that is outstanding and calls back. */
 void wrapped_stop(struct end *end);
 
 /* Closes it; fails when the plugin completed an operation twice, or left one to the core. */

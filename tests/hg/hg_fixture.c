@@ -327,6 +327,8 @@ static hg_return_t handle_oneway(hg_handle_t handle)
     assert_int_equal(HG_Get_input(handle, &side->last), HG_SUCCESS);
     assert_int_equal(HG_Respond(handle, NULL, NULL, NULL), HG_OPNOTSUPPORTED);
     atomic_fetch_add(&side->handled, 1);
+    /* The data stay, so that only the reference of HG_Get_input() is given back. */
+    assert_int_equal(HG_Destroy(handle), HG_SUCCESS);
     return HG_Destroy(handle);
 }
 

@@ -136,7 +136,8 @@ static void peers_without_the_lane_are_reached(void **state)
 
     handle = pair_create(&with, RPC_NULL);
     for (i = 0; i < 10; i++) {
-        assert_int_equal(HG_Reset(handle, i % 2 == 0 ? without.addr : with.addr, 0), HG_SUCCESS);
+        assert_int_equal(HG_Reset(handle, i % 2 == 0 ? without.addr : with.addr, RPC_NULL),
+                         HG_SUCCESS);
         assert_int_equal(pair_call(i % 2 == 0 ? &without : &with, handle, NULL), HG_SUCCESS);
     }
     (void) HG_Destroy(handle);
@@ -177,7 +178,7 @@ static hg_return_t call_or_fail(const struct pair *pair, hg_handle_t handle)
 {
     hg_return_t ret = pair_call(pair, handle, NULL);
 
-    while (ret != HG_SUCCESS && HG_Reset(handle, HG_ADDR_NULL, 0) == HG_BUSY)
+    while (ret != HG_SUCCESS && HG_Reset(handle, pair->addr, RPC_NULL) == HG_BUSY)
         pair_progress(pair);
     return ret;
 }
@@ -219,7 +220,7 @@ static void a_peer_gone_from_the_second_lane_is_reached_on_the_main_one(void **s
 
     /* Its buffer is in the program's hands. */
     assert_int_equal(call_or_fail(&pair, buf_handle), HG_HOSTUNREACH);
-    assert_int_equal(HG_Reset(buf_handle, pair.addr, 0), HG_SUCCESS);
+    assert_int_equal(HG_Reset(buf_handle, pair.addr, RPC_NULL), HG_SUCCESS);
     assert_int_equal(pair_call(&pair, buf_handle, NULL), HG_SUCCESS);
     (void) HG_Destroy(buf_handle);
     (void) HG_Destroy(handle);

@@ -68,7 +68,7 @@ static void handle_is_reused_after_cancel_and_the_late_response_is_dropped(void 
         /* The next use is on its way when the response to the former one comes. */
         atomic_store(&outcome.count, 0);
         blob_make(&in, 16, (uint8_t) i);
-        assert_int_equal(HG_Reset(handle, HG_ADDR_NULL, RPC_ECHO), HG_SUCCESS);
+        assert_int_equal(HG_Reset(handle, pair->addr, RPC_ECHO), HG_SUCCESS);
         assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
         side_respond_held(&pair->target, &late);
         pair_wait_for(pair, &outcome.count, 1);
@@ -78,7 +78,7 @@ static void handle_is_reused_after_cancel_and_the_late_response_is_dropped(void 
         (void) HG_Free_output(handle, &out);
 
         atomic_store(&outcome.count, 0);
-        assert_int_equal(HG_Reset(handle, HG_ADDR_NULL, RPC_HOLD), HG_SUCCESS);
+        assert_int_equal(HG_Reset(handle, pair->addr, RPC_HOLD), HG_SUCCESS);
         assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
         free(in.data);
     }

@@ -201,7 +201,7 @@ static void deaf_transport_ends_as_soon(void **state)
         if (i == 0) {
             handle = forward_held(pair, &outcome, 20);
         } else {
-            assert_int_equal(HG_Reset(handle, HG_ADDR_NULL, RPC_HOLD), HG_SUCCESS);
+            assert_int_equal(HG_Reset(handle, pair->addr, RPC_HOLD), HG_SUCCESS);
             assert_int_equal(HG_Set_deadline(handle, 20), HG_SUCCESS);
             blob_make(&in, 16, 1);
             assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
@@ -214,7 +214,7 @@ static void deaf_transport_ends_as_soon(void **state)
         /* The same handle, while the transport still holds what it used before. */
         atomic_store(&outcome.count, 0);
         blob_make(&in, 16, (uint8_t) i);
-        assert_int_equal(HG_Reset(handle, HG_ADDR_NULL, RPC_ECHO), HG_SUCCESS);
+        assert_int_equal(HG_Reset(handle, pair->addr, RPC_ECHO), HG_SUCCESS);
         assert_int_equal(HG_Set_deadline(handle, 20000), HG_SUCCESS);
         assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
         free(in.data);

@@ -231,12 +231,12 @@ static void busy_handle_is_refused(void **state)
     blob_make(&in, 8, 0);
     assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
     assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_BUSY);
-    assert_int_equal(HG_Reset(handle, HG_ADDR_NULL, RPC_NULL), HG_BUSY);
+    assert_int_equal(HG_Reset(handle, pair->addr, RPC_NULL), HG_BUSY);
     pair_wait_held(pair, &pair->target, 1);
     side_respond_held(&pair->target, &in);
     pair_wait_for(pair, &outcome.count, 1);
     assert_int_equal(outcome.ret, HG_SUCCESS);
-    assert_int_equal(HG_Reset(handle, HG_ADDR_NULL, RPC_NULL), HG_SUCCESS);
+    assert_int_equal(HG_Reset(handle, pair->addr, RPC_NULL), HG_SUCCESS);
     assert_int_equal(pair_call(pair, handle, NULL), HG_SUCCESS);
     free(in.data);
     (void) HG_Destroy(handle);
@@ -346,7 +346,7 @@ static void reset_gives_a_handle_another_rpc(void **state)
     assert_int_equal(HG_Forward(handle, NULL, NULL, NULL), HG_INVALID_ARG);
     assert_int_equal(HG_Reset(handle, pair->addr, RPC_NULL), HG_SUCCESS);
     assert_int_equal(pair_call(pair, handle, NULL), HG_SUCCESS);
-    assert_int_equal(HG_Reset(handle, HG_ADDR_NULL, RPC_ECHO), HG_SUCCESS);
+    assert_int_equal(HG_Reset(handle, pair->addr, RPC_ECHO), HG_SUCCESS);
     assert_int_equal(HG_Get_info(handle)->id, RPC_ECHO);
     blob_make(&in, 5, 1);
     assert_int_equal(pair_call(pair, handle, &in), HG_SUCCESS);
@@ -358,7 +358,7 @@ static void reset_gives_a_handle_another_rpc(void **state)
     (void) HG_Destroy(handle);
 }
 
-static void handle_without_an_address_keeps_its_rpc(void **state)
+static void a_handle_may_lack_its_address_or_its_rpc(void **state)
 {
     struct pair *pair = *state;
     hg_handle_t handle = HG_HANDLE_NULL;
@@ -368,11 +368,19 @@ static void handle_without_an_address_keeps_its_rpc(void **state)
     assert_int_equal(HG_Get_info(handle)->id, RPC_NULL);
     assert_int_equal(HG_Forward(handle, NULL, NULL, NULL), HG_INVALID_ARG);
     assert_int_equal(HG_Reset(handle, pair->addr, 0), HG_SUCCESS);
-    assert_int_equal(HG_Get_info(handle)->id, RPC_NULL);
+    assert_int_equal(HG_Get_info(handle)->id, 0);
+    assert_non_null(HG_Get_info(handle)->addr);
+    assert_int_equal(HG_Forward(handle, NULL, NULL, NULL), HG_FAULT);
+    assert_int_equal(HG_Reset(handle, HG_ADDR_NULL, RPC_NULL), HG_SUCCESS);
+    assert_null(HG_Get_info(handle)->addr);
+    assert_int_equal(HG_Reset(handle, pair->addr, RPC_NULL), HG_SUCCESS);
     assert_int_equal(pair_call(pair, handle, NULL), HG_SUCCESS);
     (void) HG_Destroy(handle);
-    assert_int_equal(HG_Create(pair->origin.context, HG_ADDR_NULL, 0, &handle), HG_SUCCESS);
+    assert_int_equal(HG_Create(pair->origin.context, pair->addr, 0, &handle), HG_SUCCESS);
     assert_int_equal(HG_Get_info(handle)->id, 0);
+    assert_int_equal(HG_Forward(handle, NULL, NULL, NULL), HG_FAULT);
+    assert_int_equal(HG_Reset(handle, pair->addr, RPC_NULL), HG_SUCCESS);
+    assert_int_equal(pair_call(pair, handle, NULL), HG_SUCCESS);
     (void) HG_Destroy(handle);
 }
 
@@ -508,7 +516,7 @@ int main(void)
         cmocka_unit_test(references_keep_a_handle),
         cmocka_unit_test(handle_data_is_freed_with_the_handle),
         cmocka_unit_test(reset_gives_a_handle_another_rpc),
-        cmocka_unit_test(handle_without_an_address_keeps_its_rpc),
+        cmocka_unit_test(a_handle_may_lack_its_address_or_its_rpc),
         cmocka_unit_test(forward_without_a_callback_completes),
         cmocka_unit_test(bad_arguments_are_refused),
         cmocka_unit_test(offsets_reserve_room_for_own_headers),

@@ -242,7 +242,7 @@ static void late_response_with_the_same_tag_is_dropped(void **state)
         come_to_the_same_tag(handle);
         blob_make(&in, 16, 2);
         if (other)
-            assert_int_equal(HG_Reset(handle, HG_ADDR_NULL, RPC_NULL), HG_SUCCESS);
+            assert_int_equal(HG_Reset(handle, pair->addr, RPC_NULL), HG_SUCCESS);
         assert_int_equal(HG_Forward(handle, outcome_set, &outcome, other ? NULL : &in), HG_SUCCESS);
         free(in.data);
         if (!other)

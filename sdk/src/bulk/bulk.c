@@ -144,8 +144,6 @@ hg_return_t HG_Bulk_access(hg_bulk_t handle, hg_size_t offset, hg_size_t size, u
 
     /* Flags say what remote sides may do; the process that owns the memory needs no permission. */
     (void) flags;
-    if (actual_count != NULL)
-        *actual_count = 0;
     /* A twin of another size is a forged one. */
     if (handle != HG_BULK_NULL && handle->twin != NULL && handle->twin->size == handle->size)
         owner = handle->twin;
@@ -159,6 +157,9 @@ hg_return_t HG_Bulk_access(hg_bulk_t handle, hg_size_t offset, hg_size_t size, u
                      owner->size);
         return HG_OVERFLOW;
     }
+    /* The count and the arrays stay as they were. */
+    if (size == 0)
+        return HG_SUCCESS;
     if (size > owner->size - offset)
         size = owner->size - offset;
     if (size > 0)

@@ -7,10 +7,8 @@
 
 hg_return_t HG_Cancel(hg_handle_t handle)
 {
-    if (handle == HG_HANDLE_NULL) {
-        HG_LOG_ERROR("cannot cancel: the handle is NULL");
+    if (!hg_handle_is_usable(handle, "cancel"))
         return HG_INVALID_ARG;
-    }
     if (atomic_load(&handle->state) != HG_HANDLE_ACTIVE)
         return HG_SUCCESS;
     HG_PROBE1(cancel, handle);

@@ -374,6 +374,8 @@ static hg_return_t hg_context_drain(hg_context_t *context)
         (void) hg_context_poll(context);
         /* What is complete is called back, as the program would have done with HG_Trigger(). */
         (void) HG_Trigger(context, 0, UINT_MAX, NULL);
+        if (mpsc_queue_is_empty(&context->queue))
+            hg_recv_release_unanswered(context);
         if (hg_clock_ns() - start > HG_QUIESCE_NS) {
             HG_LOG_ERROR("cannot destroy the context: %" PRIu32 " handles of forwards and %" PRIu32
                          " of requests are not destroyed, %" PRId32
@@ -433,9 +435,9 @@ static na_return_t hg_context_close_na(hg_context_t *context)
 
         if (context->na_context[i] == NULL)
             continue;
-        while ((lane_return = NA_Context_destroy(context->hg_class->lanes[i].na_class,
-                                                 context->na_context[i])) == NA_BUSY)
-            (void) NA_Trigger(context->na_context[i], UINT_MAX, NULL);
+        (void) NA_Trigger(context->na_context[i], UINT_MAX, NULL);
+        lane_return =
+            NA_Context_destroy(context->hg_class->lanes[i].na_class, context->na_context[i]);
         if (lane_return != NA_SUCCESS)
             na_return = lane_return;
     }

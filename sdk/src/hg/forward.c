@@ -47,13 +47,6 @@ hg_return_t HG_Forward(hg_handle_t handle, hg_cb_t callback, void *arg, void *in
     ret = hg_forward_check(handle);
     if (ret != HG_SUCCESS)
         return ret;
-    if (util_unlikely(atomic_load_explicit(&handle->state, memory_order_acquire) !=
-                      HG_HANDLE_IDLE)) {
-        HG_LOG_ERROR("cannot forward RPC %#" PRIx64 ": an operation runs on its handle; wait for "
-                     "its callback",
-                     handle->info.id);
-        return HG_BUSY;
-    }
     atomic_store_explicit(&handle->state, HG_HANDLE_ACTIVE, memory_order_relaxed);
     if (util_unlikely(handle->lane !=
                       atomic_load_explicit(&handle->info.addr->lane, memory_order_relaxed))) {
@@ -200,18 +193,28 @@ static void hg_forward_expose_end(struct hg_handle *handle)
 
 static hg_return_t hg_forward_check(const struct hg_handle *handle)
 {
-    if (handle == HG_HANDLE_NULL || !handle->is_origin || handle->info.addr == HG_ADDR_NULL ||
-        handle->rpc == NULL) {
+    if (util_unlikely(handle == HG_HANDLE_NULL || !handle->is_origin ||
+                      handle->info.addr == HG_ADDR_NULL)) {
         HG_LOG_ERROR("cannot forward handle %p: it has to be made by HG_Create() and to have an "
-                     "address and an RPC",
+                     "address",
                      (const void *) handle);
         return HG_INVALID_ARG;
+    }
+    if (util_unlikely(handle->rpc == NULL)) {
+        HG_LOG_ERROR("cannot forward handle %p: its RPC id is 0; give it an RPC by HG_Reset()",
+                     (const void *) handle);
+        return HG_FAULT;
     }
     if (!atomic_load_explicit(&handle->rpc->is_registered, memory_order_relaxed)) {
         HG_LOG_ERROR("cannot forward RPC %#" PRIx64 ": it was deregistered", handle->info.id);
         return HG_NOENTRY;
     }
-    return HG_SUCCESS;
+    if (util_likely(atomic_load_explicit(&handle->state, memory_order_acquire) == HG_HANDLE_IDLE))
+        return HG_SUCCESS;
+    HG_LOG_ERROR("cannot forward RPC %#" PRIx64 ": an operation runs on its handle; wait for its "
+                 "callback",
+                 handle->info.id);
+    return HG_BUSY;
 }
 
 /*

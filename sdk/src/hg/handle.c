@@ -44,12 +44,9 @@ hg_return_t HG_Create(hg_context_t *context, hg_addr_t addr, hg_id_t id, hg_hand
     }
     atomic_store_explicit(&handle->ref, 1, memory_order_relaxed);
     /* Either may be set later by HG_Reset(). */
-    if (addr != HG_ADDR_NULL || id != 0) {
-        ret = hg_handle_set_target(handle, addr, id);
-        if (ret != HG_SUCCESS)
-            goto error;
-    }
-    ret = hg_handle_prepare(handle);
+    ret = hg_handle_set_target(handle, addr, id);
+    if (ret == HG_SUCCESS)
+        ret = hg_handle_prepare(handle);
     if (ret != HG_SUCCESS)
         goto error;
     *handle_p = handle;
@@ -64,10 +61,8 @@ hg_return_t HG_Destroy(hg_handle_t handle)
 {
     if (handle == HG_HANDLE_NULL)
         return HG_SUCCESS;
-    if (util_unlikely(atomic_load_explicit(&handle->ref, memory_order_relaxed) < 1)) {
-        HG_LOG_ERROR("handle %p was destroyed more often than it was referenced", (void *) handle);
+    if (!hg_handle_is_usable(handle, "destroy"))
         return HG_INVALID_ARG;
-    }
     hg_handle_unref(handle);
     return HG_SUCCESS;
 }
@@ -77,7 +72,7 @@ hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
     enum hg_lane lane;
     hg_return_t ret;
 
-    if (!hg_handle_can_set(handle, addr))
+    if (!hg_handle_can_set(handle, addr) || !hg_handle_is_usable(handle, "reset"))
         return HG_INVALID_ARG;
     if (atomic_load_explicit(&handle->state, memory_order_acquire) != HG_HANDLE_IDLE) {
         HG_LOG_ERROR("cannot reset a handle on which an operation runs; wait for its callback");
@@ -97,25 +92,15 @@ hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
 
 hg_return_t HG_Ref_incr(hg_handle_t handle)
 {
-    if (handle == HG_HANDLE_NULL) {
-        HG_LOG_ERROR("cannot add a reference: the handle is NULL");
+    if (!hg_handle_is_usable(handle, "add a reference to"))
         return HG_INVALID_ARG;
-    }
     hg_handle_ref(handle);
     return HG_SUCCESS;
 }
 
 int32_t HG_Ref_get(hg_handle_t handle)
 {
-    int32_t refs;
-
-    if (handle == HG_HANDLE_NULL)
-        return -1;
-    refs = atomic_load(&handle->ref);
-    /* Programs that destroy the last one in another way expect one handle at both ends. */
-    if (atomic_load_explicit(&handle->twin, memory_order_relaxed) != NULL)
-        refs += hg_loopback_get_twin_refs(handle);
-    return refs;
+    return handle != HG_HANDLE_NULL ? atomic_load(&handle->ref) : -1;
 }
 
 const struct hg_info *HG_Get_info(hg_handle_t handle)
@@ -225,18 +210,24 @@ hg_return_t hg_handle_set_lane(struct hg_handle *handle, enum hg_lane lane)
     return ret;
 }
 
+bool UTIL_COLD hg_handle_refuse(const struct hg_handle *handle, const char *purpose)
+{
+    HG_LOG_ERROR("cannot %s handle %p: %s", purpose, (const void *) handle,
+                 handle == HG_HANDLE_NULL ? "pass one"
+                                          : "it was destroyed as often as it was referenced");
+    return false;
+}
+
 void hg_handle_release(struct hg_handle *handle)
 {
     atomic_store_explicit(&handle->ref, 0, memory_order_relaxed);
-    if (util_unlikely(atomic_load_explicit(&handle->twin, memory_order_relaxed) != NULL))
-        hg_loopback_forget_twin(handle);
     if (handle->in_extra.block != NULL)
         hg_extra_free(&handle->in_extra);
     if (handle->out_extra.block != NULL)
         hg_extra_free(&handle->out_extra);
     handle->in.has_payload = false;
     handle->out.has_payload = false;
-    atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_relaxed);
+    atomic_store_explicit(&handle->state, HG_HANDLE_UNUSED, memory_order_relaxed);
     if (!handle->is_origin) {
         if (util_unlikely(atomic_load_explicit(&handle->self, memory_order_relaxed) !=
                           HG_SELF_NONE))
@@ -268,30 +259,27 @@ static bool hg_handle_can_set(const struct hg_handle *handle, hg_addr_t addr)
     return false;
 }
 
-/* Exchange address and RPC, either of which may stay. */
+/* Exchange address and RPC; HG_ADDR_NULL and 0 take away what there is. */
 static hg_return_t hg_handle_set_target(struct hg_handle *handle, hg_addr_t addr, hg_id_t id)
 {
-    struct hg_rpc *rpc = handle->rpc;
+    struct hg_rpc *rpc = hg_registry_find(&handle->info.hg_class->registry, id);
     hg_addr_t new_addr = HG_ADDR_NULL;
     hg_return_t ret;
 
-    if (rpc == NULL || (id != 0 && id != rpc->id)) {
-        rpc = hg_registry_find(&handle->info.hg_class->registry, id);
-        if (rpc == NULL) {
-            HG_LOG_ERROR("RPC %#" PRIx64 " is not registered; call HG_Register() first", id);
-            return HG_NOENTRY;
-        }
+    if (rpc == NULL && id != 0) {
+        HG_LOG_ERROR("RPC %#" PRIx64 " is not registered; call HG_Register() first", id);
+        return HG_NOENTRY;
     }
     if (addr != HG_ADDR_NULL) {
         ret = HG_Addr_dup(handle->info.hg_class, addr, &new_addr);
         if (ret != HG_SUCCESS)
             return ret;
-        if (handle->info.addr != HG_ADDR_NULL)
-            (void) HG_Addr_free(handle->info.hg_class, handle->info.addr);
-        handle->info.addr = new_addr;
     }
+    if (handle->info.addr != HG_ADDR_NULL)
+        (void) HG_Addr_free(handle->info.hg_class, handle->info.addr);
+    handle->info.addr = new_addr;
     handle->rpc = rpc;
-    handle->info.id = rpc->id;
+    handle->info.id = id;
     return HG_SUCCESS;
 }
 
@@ -301,6 +289,7 @@ static hg_return_t hg_handle_prepare(struct hg_handle *handle)
     hg_class_t *hg_class = handle->info.hg_class;
     hg_return_t ret;
 
+    atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_relaxed);
     handle->info.context_id = 0;
     handle->deadline_ms = hg_class_get_deadline(hg_class);
     if (handle->in.op == NULL) {

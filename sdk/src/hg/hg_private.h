@@ -666,8 +666,9 @@ bool hg_deadline_part_drop(struct hg_handle *handle);
 
 /* Where an operation on a handle is. */
 enum hg_handle_state {
-    HG_HANDLE_IDLE,     /* nothing runs */
-    HG_HANDLE_ACTIVE,   /* an operation runs; its callback will run */
+    HG_HANDLE_UNUSED, /* no program has the handle: it is free, posted or about to be handed over */
+    HG_HANDLE_IDLE,   /* nothing runs; at the target: there was no response yet */
+    HG_HANDLE_ACTIVE, /* an operation runs; its callback will run */
     HG_HANDLE_DRAINING, /* an operation failed to start, but part of it still has to end */
     HG_HANDLE_DONE      /* at the target: the response was sent */
 };
@@ -749,14 +750,13 @@ struct hg_handle {
     struct hg_timer timer;
     uint64_t end_ns;        /* of the time of an operation with a deadline */
     struct hg_handle *peer; /* other side of a request to the own address; under the class's lock */
-    _Atomic(struct hg_handle *) twin; /* the same, until either is destroyed or used again */
-    _Atomic uint32_t self;            /* enum hg_self_state */
-    _Atomic bool is_posted;           /* its receive is posted */
-    _Atomic bool is_awaited;          /* in the list of controls; written under its lock */
-    _Atomic bool is_acknowledged;     /* another handle received the acknowledgement for this one */
-    _Atomic uint32_t ack_ret;         /* what it said */
-    bool is_refused;                  /* a late forward was refused for lack of resources */
-    bool is_running;                  /* under the flow's lock, as what follows: it was started */
+    _Atomic uint32_t self;  /* enum hg_self_state */
+    _Atomic bool is_posted; /* its receive is posted */
+    _Atomic bool is_awaited;      /* in the list of controls; written under its lock */
+    _Atomic bool is_acknowledged; /* another handle received the acknowledgement for this one */
+    _Atomic uint32_t ack_ret;     /* what it said */
+    bool is_refused;              /* a late forward was refused for lack of resources */
+    bool is_running;              /* under the flow's lock, as what follows: it was started */
     bool is_waiting;
     uint8_t late_flags;
     size_t late_payload;
@@ -827,6 +827,17 @@ static inline void hg_handle_ref(struct hg_handle *handle)
 
 /* The last reference is gone: make the handle ready for its next use. */
 void hg_handle_release(struct hg_handle *handle);
+
+/* Write to the log that a program cannot do that with this handle; false. */
+bool hg_handle_refuse(const struct hg_handle *handle, const char *purpose);
+
+/* Whether a program has a reference to the handle. */
+static inline bool hg_handle_is_usable(const struct hg_handle *handle, const char *purpose)
+{
+    return util_likely(handle != HG_HANDLE_NULL &&
+                       atomic_load_explicit(&handle->ref, memory_order_relaxed) > 0) ||
+           hg_handle_refuse(handle, purpose);
+}
 
 static inline void hg_handle_unref(struct hg_handle *handle)
 {
@@ -1020,6 +1031,12 @@ hg_return_t hg_recv_fill(hg_context_t *context, enum hg_lane lane);
 /* Post the receive of a handle that is not in use any more, or give it back to its pool. */
 void hg_recv_recycle(struct hg_handle *handle);
 
+/*
+ * Release requests that the program has destroyed without a response, which nobody can send any
+ * more. The caller has seen that no completion is queued.
+ */
+void hg_recv_release_unanswered(hg_context_t *context);
+
 /* Cancel all receives and wait until they ended; receive again. */
 hg_return_t hg_recv_stop(hg_context_t *context);
 void hg_recv_restart(hg_context_t *context);
@@ -1034,11 +1051,5 @@ void hg_loopback_cancel(struct hg_handle *handle);
 
 /* The target's handle is released; its origin may still wait. */
 void hg_loopback_release(struct hg_handle *handle);
-
-/* References to the handle at the other end of the last such RPC, as long as it is in use. */
-int32_t hg_loopback_get_twin_refs(struct hg_handle *handle);
-
-/* The handle at either end is not one of this RPC any more. */
-void hg_loopback_forget_twin(struct hg_handle *handle);
 
 #endif /* HG_PRIVATE_H */

@@ -7,6 +7,8 @@
 #include <inttypes.h>
 
 static hg_return_t hg_payload_decode(struct hg_handle *handle, hg_op_t op, void *data);
+static hg_return_t hg_payload_check(const struct hg_handle *handle, const void *data,
+                                    hg_proc_cb_t proc_cb);
 static hg_return_t hg_payload_free(struct hg_handle *handle, hg_op_t op, void *data);
 static hg_return_t hg_payload_locate(struct hg_handle *handle, hg_op_t op, char **buf_p,
                                      hg_size_t *size_p);
@@ -62,10 +64,8 @@ hg_return_t HG_Get_input_buf(hg_handle_t handle, void **in_buf_p, hg_size_t *in_
 
 hg_return_t HG_Release_input_buf(hg_handle_t handle)
 {
-    if (handle == HG_HANDLE_NULL) {
-        HG_LOG_ERROR("cannot release the input: the handle is NULL");
+    if (!hg_handle_is_usable(handle, "release the input of"))
         return HG_INVALID_ARG;
-    }
     if (handle->is_origin)
         return HG_SUCCESS;
     handle->in.has_payload = false;
@@ -136,21 +136,36 @@ static hg_return_t hg_payload_decode(struct hg_handle *handle, hg_op_t op, void 
     hg_return_t ret;
     char *buf;
 
-    if (handle == HG_HANDLE_NULL || data == NULL || proc_cb == NULL) {
-        HG_LOG_ERROR("cannot decode: handle %p, structure %p%s", (void *) handle, data,
-                     handle != NULL && data != NULL ? ", there is no proc function" : "");
-        return HG_INVALID_ARG;
-    }
+    ret = hg_payload_check(handle, data, proc_cb);
+    if (ret != HG_SUCCESS)
+        return ret;
     ret = hg_payload_locate(handle, op, &buf, &size);
     if (ret != HG_SUCCESS)
         return ret;
     hg_proc_start(&handle->proc, buf, size, HG_DECODE);
     handle->proc.flags = hg_payload_proc_flags(handle);
     ret = proc_cb(&handle->proc, data);
-    if (ret != HG_SUCCESS)
+    if (util_likely(ret == HG_SUCCESS))
+        hg_handle_ref(handle); /* dropped by hg_payload_free() */
+    else
         HG_LOG_ERROR("cannot decode %" PRIu64 " bytes of RPC %#" PRIx64 ": %s", size,
                      handle->info.id, HG_Error_to_string(ret));
     return ret;
+}
+
+static hg_return_t hg_payload_check(const struct hg_handle *handle, const void *data,
+                                    hg_proc_cb_t proc_cb)
+{
+    if (!hg_handle_is_usable(handle, "decode, or free what was decoded, of"))
+        return HG_INVALID_ARG;
+    if (util_unlikely(data == NULL)) {
+        HG_LOG_ERROR("cannot decode, or free what was decoded: the structure is NULL");
+        return HG_INVALID_ARG;
+    }
+    if (util_likely(proc_cb != NULL))
+        return HG_SUCCESS;
+    HG_LOG_ERROR("RPC %#" PRIx64 " has no proc function for this", handle->info.id);
+    return HG_FAULT;
 }
 
 /* The encoded bytes, checked. */
@@ -195,13 +210,16 @@ static hg_return_t hg_payload_free(struct hg_handle *handle, hg_op_t op, void *d
 {
     hg_proc_cb_t proc_cb = handle != HG_HANDLE_NULL ? hg_payload_proc(handle, op) : NULL;
 
-    if (handle == HG_HANDLE_NULL || data == NULL || proc_cb == NULL) {
-        HG_LOG_ERROR("cannot free decoded data: handle %p, structure %p%s", (void *) handle, data,
-                     handle != NULL && data != NULL ? ", there is no proc function" : "");
-        return HG_INVALID_ARG;
-    }
+    hg_return_t ret = hg_payload_check(handle, data, proc_cb);
+
+    if (ret != HG_SUCCESS)
+        return ret;
     hg_proc_start(&handle->proc, handle->in.buf, 0, HG_FREE);
-    return proc_cb(&handle->proc, data);
+    ret = proc_cb(&handle->proc, data);
+    /* Programs that decode by themselves have none of hg_payload_decode(), and drop another one. */
+    if (util_likely(ret == HG_SUCCESS))
+        hg_handle_unref(handle);
+    return ret;
 }
 
 /* Where a program may write its own header, or read the peer's. */
@@ -212,9 +230,10 @@ static hg_return_t hg_payload_buf(struct hg_handle *handle, hg_op_t op, void **b
     bool is_received;
     size_t offset;
 
-    if (handle == HG_HANDLE_NULL || buf_p == NULL) {
-        HG_LOG_ERROR("cannot get the buffer: handle %p, result %p; pass both", (void *) handle,
-                     (void *) buf_p);
+    if (!hg_handle_is_usable(handle, "get a buffer of"))
+        return HG_INVALID_ARG;
+    if (buf_p == NULL) {
+        HG_LOG_ERROR("cannot get a buffer: there is no place for the result");
         return HG_INVALID_ARG;
     }
     msg = hg_payload_msg(handle, op);
@@ -247,9 +266,10 @@ static hg_size_t hg_payload_size(const struct hg_handle *handle, hg_op_t op)
 static hg_return_t hg_payload_extra_buf(struct hg_handle *handle, const struct hg_extra *extra,
                                         void **buf_p, hg_size_t *size_p)
 {
-    if (handle == HG_HANDLE_NULL || buf_p == NULL) {
-        HG_LOG_ERROR("cannot get the extra buffer: handle %p, result %p; pass both",
-                     (void *) handle, (void *) buf_p);
+    if (!hg_handle_is_usable(handle, "get the extra buffer of"))
+        return HG_INVALID_ARG;
+    if (buf_p == NULL) {
+        HG_LOG_ERROR("cannot get the extra buffer: there is no place for the result");
         return HG_INVALID_ARG;
     }
     *buf_p = extra->block != NULL ? extra->block->memory : NULL;

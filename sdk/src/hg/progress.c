@@ -27,6 +27,7 @@
 #define HG_WAIT_SLICE_MS 5u
 
 static void hg_context_retry(hg_context_t *context);
+static hg_return_t hg_context_poll_unless_queued(hg_context_t *context);
 static na_return_t hg_context_poll_lane(hg_context_t *context, enum hg_lane lane);
 static void hg_context_trigger_lane(hg_context_t *context, enum hg_lane lane);
 static hg_return_t hg_context_wait(hg_context_t *context, unsigned int timeout);
@@ -49,22 +50,27 @@ static void hg_context_wait_trigger(hg_context_t *context, uint64_t end);
 
 hg_return_t HG_Progress(hg_context_t *context, unsigned int timeout)
 {
-    hg_return_t ret = HG_SUCCESS;
+    hg_return_t ret;
 
     if (util_unlikely(context == NULL)) {
         HG_LOG_ERROR("cannot make progress: the context is NULL");
         return HG_INVALID_ARG;
     }
-    if (util_likely(mpsc_queue_is_empty(&context->queue))) {
-        ret = hg_context_poll(context);
-        if (util_likely(ret == HG_SUCCESS) && mpsc_queue_is_empty(&context->queue))
-            ret = timeout == 0 ? HG_TIMEOUT : hg_context_wait(context, timeout);
-    } else if (util_unlikely(hg_timers_are_armed(&context->timers))) {
-        /* Nobody polls as long as there is something to trigger, but time goes on. */
-        hg_context_fire(context);
-    }
+    ret = hg_context_poll_unless_queued(context);
+    if (util_likely(ret == HG_SUCCESS) && mpsc_queue_is_empty(&context->queue))
+        ret = timeout == 0 ? HG_TIMEOUT : hg_context_wait(context, timeout);
     hg_context_rearm(context);
     return ret;
+}
+
+/* The network is not polled as long as there is something to trigger, but timers fire. */
+static UTIL_ALWAYS_INLINE hg_return_t hg_context_poll_unless_queued(hg_context_t *context)
+{
+    if (util_likely(mpsc_queue_is_empty(&context->queue)))
+        return hg_context_poll(context);
+    if (util_unlikely(hg_timers_are_armed(&context->timers)))
+        hg_context_fire(context);
+    return HG_SUCCESS;
 }
 
 hg_return_t HG_Trigger(hg_context_t *context, unsigned int timeout, unsigned int max_count,
@@ -128,10 +134,10 @@ hg_return_t HG_Event_progress(hg_context_t *context, unsigned int *count_p)
     if (atomic_load_explicit(&context->waiters, memory_order_relaxed) & HG_WAITER_ARMED)
         atomic_fetch_and(&context->waiters, ~HG_WAITER_ARMED);
     hg_context_drain_event(context);
-    ret = hg_context_poll(context);
+    ret = hg_context_poll_unless_queued(context);
     hg_context_rearm(context);
     if (count_p != NULL)
-        *count_p = mpsc_queue_is_empty(&context->queue) ? 0 : 1;
+        *count_p = mpsc_queue_count(&context->queue);
     return ret;
 }
 

@@ -103,6 +103,26 @@ hg_return_t hg_recv_stop(hg_context_t *context)
     return HG_SUCCESS;
 }
 
+void hg_recv_release_unanswered(hg_context_t *context)
+{
+    int lane;
+
+    for (lane = 0; lane < HG_LANE_MAX; lane++) {
+        struct hg_handle *handle;
+
+        (void) pthread_mutex_lock(&context->targets[lane].lock);
+        handle = context->targets[lane].all;
+        (void) pthread_mutex_unlock(&context->targets[lane].lock);
+        for (; handle != NULL; handle = handle->next_all)
+            if (atomic_load(&handle->state) == HG_HANDLE_IDLE && !handle->no_response &&
+                atomic_load(&handle->ref) == 1) {
+                HG_LOG_DEBUG("RPC %#" PRIx64 " ends without a response: its handle was destroyed",
+                             handle->info.id);
+                hg_handle_unref(handle);
+            }
+    }
+}
+
 void hg_recv_restart(hg_context_t *context)
 {
     int lane;
@@ -216,7 +236,6 @@ static hg_return_t hg_recv_accept(struct hg_handle *handle, const struct na_cb_i
     HG_PROBE3(request, handle, handle->info.id, info->info.recv_unexpected.actual_buf_size);
     handle->no_response = (header.flags & HG_CORE_HEADER_NO_RESPONSE) != 0;
     handle->out.has_payload = false;
-    atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_relaxed);
     atomic_store_explicit(&handle->ref, 1, memory_order_relaxed);
     handle->rpc = hg_registry_find(&handle->info.hg_class->registry, header.id);
     if (util_unlikely(handle->rpc == NULL)) {
@@ -270,7 +289,7 @@ static void hg_recv_unknown(struct hg_handle *handle)
     hg_respond_error(handle, HG_NOENTRY);
 }
 
-/* Call the handler, which owns the reference that the handle has. */
+/* Call the handler. Until then the library has the only reference to the request. */
 static void hg_recv_run(struct hg_completion *completion)
 {
     struct hg_handle *handle = util_container_of(completion, struct hg_handle, completion);
@@ -291,10 +310,11 @@ static void hg_recv_run(struct hg_completion *completion)
         return;
     }
     /*
-     * A second reference while the handler runs, which owns the first: if it fails the origin has
-     * to be told.
+     * One reference is the program's, one is kept while the handler runs, and unless the RPC is
+     * one-way one is kept until the response was sent.
      */
-    atomic_store_explicit(&handle->ref, 2, memory_order_relaxed);
+    atomic_store_explicit(&handle->ref, handle->no_response ? 2 : 3, memory_order_relaxed);
+    atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_relaxed);
     ret = rpc_cb(handle);
     if (util_likely(ret == HG_SUCCESS)) {
         hg_handle_unref(handle);
@@ -304,11 +324,13 @@ static void hg_recv_run(struct hg_completion *completion)
     HG_LOG_ERROR("the handler of RPC %#" PRIx64 " returned %s", handle->info.id,
                  HG_Error_to_string(ret));
     /* A handler that keeps its handle may still respond. */
-    if (!handle->no_response && atomic_load(&handle->ref) == 1 &&
-        atomic_compare_exchange_strong(&handle->state, &state, HG_HANDLE_ACTIVE))
+    if (!handle->no_response && atomic_load(&handle->ref) == 2 &&
+        atomic_compare_exchange_strong(&handle->state, &state, HG_HANDLE_ACTIVE)) {
+        atomic_store(&handle->ref, 1);
         hg_respond_error(handle, ret);
-    else
+    } else {
         hg_handle_unref(handle);
+    }
 }
 
 static bool hg_recv_is_stopped(hg_context_t *context)

@@ -34,12 +34,7 @@ hg_return_t HG_Respond(hg_handle_t handle, hg_cb_t callback, void *arg, void *ou
     ret = hg_respond_check(handle);
     if (ret != HG_SUCCESS)
         return ret;
-    if (util_unlikely(atomic_load_explicit(&handle->state, memory_order_acquire) !=
-                      HG_HANDLE_IDLE)) {
-        HG_LOG_ERROR("cannot respond to RPC %#" PRIx64 ": its response is on its way already",
-                     handle->info.id);
-        return HG_BUSY;
-    }
+    /* The operation's reference is the one that the handle has had for its response. */
     atomic_store_explicit(&handle->state, HG_HANDLE_ACTIVE, memory_order_relaxed);
     ret = hg_payload_encode(handle, HG_OUTPUT, out_struct, &payload, &flags);
     if (ret != HG_SUCCESS)
@@ -49,7 +44,6 @@ hg_return_t HG_Respond(hg_handle_t handle, hg_cb_t callback, void *arg, void *ou
     handle->completion.run = hg_respond_run;
     atomic_store_explicit(&handle->ret, HG_SUCCESS, memory_order_relaxed);
     atomic_store_explicit(&handle->is_canceled, false, memory_order_relaxed);
-    hg_handle_ref(handle);
     HG_PROBE3(respond, handle, handle->info.id, payload);
     if (atomic_load_explicit(&handle->self, memory_order_relaxed) != HG_SELF_NONE) {
         hg_loopback_respond(handle, HG_SUCCESS, payload, flags);
@@ -59,7 +53,6 @@ hg_return_t HG_Respond(hg_handle_t handle, hg_cb_t callback, void *arg, void *ou
     if (ret == HG_SUCCESS)
         return HG_SUCCESS;
     HG_PROBE2(respond__done, handle, ret);
-    atomic_fetch_sub_explicit(&handle->ref, 1, memory_order_relaxed);
 
 error:
     if (handle->out_extra.block != NULL)
@@ -136,7 +129,13 @@ static hg_return_t hg_respond_check(const struct hg_handle *handle)
                      handle->info.id);
         return HG_OPNOTSUPPORTED;
     }
-    return HG_SUCCESS;
+    if (util_likely(atomic_load_explicit(&handle->state, memory_order_acquire) == HG_HANDLE_IDLE))
+        return HG_SUCCESS;
+    if (!hg_handle_is_usable(handle, "respond to"))
+        return HG_INVALID_ARG;
+    HG_LOG_ERROR("cannot respond to RPC %#" PRIx64 ": its response is on its way already",
+                 handle->info.id);
+    return HG_BUSY;
 }
 
 static UTIL_ALWAYS_INLINE hg_return_t hg_respond_start(struct hg_handle *handle, uint16_t magic,

@@ -7,6 +7,7 @@
 #include "na/log.h"
 #include "na/signals.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -18,6 +19,7 @@ static bool context_link(struct na_context *context);
 static void context_unlink(struct na_context *context);
 static void context_open_wait(struct na_context *context);
 static void context_stop(struct na_context *context);
+static void context_trigger_canceled(struct na_context *context);
 static void context_keep_counters(struct na_context *context);
 
 na_context_t *NA_Context_create(na_class_t *na_class)
@@ -71,13 +73,14 @@ na_return_t NA_Context_destroy(na_class_t *na_class, na_context_t *context)
                      (void *) na_class);
         return NA_INVALID_ARG;
     }
-    if (!context->stopped)
-        context_stop(context);
     if (!mpsc_queue_is_empty(&context->queue)) {
-        NA_LOG_DEBUG("context %u has completions that wait; call NA_Trigger() and destroy it again",
+        NA_LOG_ERROR("cannot destroy context %u: completions wait; call NA_Trigger() until it "
+                     "finds nothing",
                      context->id);
         return NA_BUSY;
     }
+    context_stop(context);
+    context_trigger_canceled(context);
     context_close(context);
     context_keep_counters(context);
     context_unlink(context);
@@ -87,18 +90,8 @@ na_return_t NA_Context_destroy(na_class_t *na_class, na_context_t *context)
 
 unsigned int NA_Context_get_completion_count(const na_context_t *context)
 {
-    struct mpsc_queue *queue;
-    unsigned int count;
-
-    if (context == NULL || mpsc_queue_is_empty(&context->queue))
-        return 0;
-    queue = (struct mpsc_queue *) (uintptr_t) &context->queue;
-    /* Whoever holds the lock takes one away just now: there is at least that one. */
-    if (!mpsc_queue_try_lock(queue))
-        return 1;
-    count = mpsc_queue_count(queue);
-    mpsc_queue_unlock(queue);
-    return count > 0 ? count : 1;
+    return context != NULL ? mpsc_queue_count((struct mpsc_queue *) (uintptr_t) &context->queue)
+                           : 0;
 }
 
 void na_context_wake(struct na_context *context)
@@ -213,7 +206,13 @@ static void context_stop(struct na_context *context)
         NA_LOG_WARNING("plugin %s left %u operations outstanding when context %u was stopped; "
                        "canceled without it, report it to the plugin's maker",
                        na_class->transport->name, left, context->id);
-    context->stopped = true;
+}
+
+/* Call back what stopping has ended. */
+static void context_trigger_canceled(struct na_context *context)
+{
+    while (!mpsc_queue_is_empty(&context->queue))
+        (void) NA_Trigger(context, UINT_MAX, NULL);
 }
 
 static void context_keep_counters(struct na_context *context)

@@ -124,16 +124,26 @@ static inline struct mpsc_node *mpsc_queue_pop_alone(struct mpsc_queue *queue)
     return head;
 }
 
-/* Counts the nodes whose push is finished. Consumer only; takes time with each. */
-static inline unsigned int mpsc_queue_count(const struct mpsc_queue *queue)
+/*
+ * Counts the nodes that can be popped, at least 1 if there is any. Any thread; takes time with
+ * each.
+ */
+static inline unsigned int mpsc_queue_count(struct mpsc_queue *queue)
 {
-    const struct mpsc_node *node = queue->head;
+    const struct mpsc_node *node;
     unsigned int count = 0;
 
-    for (; node != NULL; node = atomic_load_explicit(&node->next, memory_order_acquire))
+    if (mpsc_queue_is_empty(queue))
+        return 0;
+    /* The consumer takes a node away just now: there is at least that one. */
+    if (!mpsc_queue_try_lock(queue))
+        return 1;
+    for (node = queue->head; node != NULL;
+         node = atomic_load_explicit(&node->next, memory_order_acquire))
         if (node != &queue->stub)
             count++;
-    return count;
+    mpsc_queue_unlock(queue);
+    return count > 0 ? count : 1;
 }
 
 #endif /* UTIL_MPSC_QUEUE_H */
