@@ -72,7 +72,8 @@ extern "C" {
  * Make a processor without a buffer; hg_proc_reset() gives it one. It uses the encoding that is
  * set for the class at this time.
  *
- * \param hg_class [IN]     class it belongs to
+ * \param hg_class [IN]     class it belongs to; any other pointer than NULL may stand in for one,
+ *                          then the encoding is raw and bulk descriptors cannot be decoded
  * \param hash [IN]         checksum to keep, HG_NOHASH for none
  * \param proc_p [OUT]      the processor, to be freed by hg_proc_free()
  *

@@ -38,9 +38,15 @@
 /* Several threads may progress one context at the same time. */
 #define NA_HAS_MULTI_PROGRESS
 
-/* Host identifiers (na_sm.h) are available, and they are 16 bytes long. Whether a transport is
- * there on a machine is only known at run time: ask NA_Get_protocol_info(). */
-#define NA_HAS_SM
+/* For programs that ask the compiler which transports there are: any of them may be there. Whether
+ * one is, on the machine that the program runs on, NA_Get_protocol_info() tells. */
+#define NA_HAS_BMI 1
+#define NA_HAS_MPI 1
+#define NA_HAS_OFI 1
+#define NA_HAS_SM  1
+#define NA_HAS_UCX 1
+
+/* Host identifiers (na_sm.h) are 16 bytes long. */
 #define NA_SM_HAS_UUID
 
 #endif /* NA_CONFIG_H */

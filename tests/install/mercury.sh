@@ -26,6 +26,21 @@ build_and_run() {
 build_and_run client_c "$CC" -std=c11
 build_and_run client_cxx "$CXX" -std=c++14 -x c++
 
+# By the names of files alone, as a program's own Makefile does.
+"$CC" -std=c11 -Wall -Wextra -Werror "$here/mercury_client.c" -o "$dir/client_files" \
+    -I"$AMALGAM_PREFIX/include" -L"$AMALGAM_LIBDIR" -lmercury -lna -lmercury_util \
+    -Wl,-rpath,"$AMALGAM_LIBDIR" || fail "client_files does not build"
+"$dir/client_files" || fail "client_files ended with $?"
+for header in "$AMALGAM_PREFIX"/include/*.h; do
+    printf '#include <%s>\n' "${header##*/}" |
+        "$CC" -std=c11 -Wall -Werror -I"$AMALGAM_PREFIX/include" -fsyntax-only -x c - ||
+        fail "${header##*/} does not compile alone"
+done
+for name in BMI MPI OFI SM UCX; do
+    printf '#include <na.h>\n#if !NA_HAS_%s\n#error\n#endif\n' $name |
+        "$CC" -I"$AMALGAM_PREFIX/include" -fsyntax-only -x c - || fail "NA_HAS_$name is not defined"
+done
+
 # Each archive before those that it needs; the C library stays shared, the plugins need it.
 if [ -f "$AMALGAM_LIBDIR/libamalgam-hg.a" ]; then
     "$CC" -std=c11 -Wall -Wextra -Werror "$here/mercury_client.c" -o "$dir/client_static" \
@@ -45,7 +60,7 @@ fi
     fail "the project does not build"
     finish
 }
-for program in client_c client_cxx na_only util_only; do
+for program in client_c client_cxx client_found na_only util_only; do
     "$dir/build/$program" || fail "$program, built by CMake, ended with $?"
 done
 finish "programs for Mercury"

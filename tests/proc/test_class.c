@@ -69,11 +69,32 @@ static void bad_arguments_are_refused(void **state)
     assert_ptr_equal(proc, HG_PROC_NULL);
 }
 
+/* As programs do that encode into buffers of their own. */
+static void a_token_serves_as_a_class(void **state)
+{
+    hg_class_t *token = (hg_class_t *) (uintptr_t) 1;
+    uint32_t in = 77, out = 0;
+    char buf[64];
+    hg_proc_t proc;
+
+    (void) state;
+    assert_int_equal(hg_proc_create_set(token, buf, sizeof(buf), HG_ENCODE, HG_NOHASH, &proc),
+                     HG_SUCCESS);
+    assert_ptr_equal(hg_proc_get_class(proc), token);
+    assert_int_equal(hg_proc_uint32_t(proc, &in), HG_SUCCESS);
+    assert_int_equal(hg_proc_flush(proc), HG_SUCCESS);
+    assert_int_equal(hg_proc_reset(proc, buf, sizeof(buf), HG_DECODE), HG_SUCCESS);
+    assert_int_equal(hg_proc_uint32_t(proc, &out), HG_SUCCESS);
+    assert_int_equal(out, 77);
+    assert_int_equal(hg_proc_free(proc), HG_SUCCESS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(class_chooses_the_encoding),
         cmocka_unit_test(bad_arguments_are_refused),
+        cmocka_unit_test(a_token_serves_as_a_class),
     };
 
     return cmocka_run_group_tests(tests, open_class, close_class);

@@ -238,6 +238,18 @@ hg_context_t *hg_class_find_context(hg_class_t *hg_class, uint8_t id)
     return context;
 }
 
+bool hg_class_is_open(const hg_class_t *hg_class)
+{
+    const hg_class_t *open;
+
+    (void) pthread_mutex_lock(&hg_classes_lock);
+    for (open = hg_classes; open != NULL; open = open->next)
+        if (open == hg_class)
+            break;
+    (void) pthread_mutex_unlock(&hg_classes_lock);
+    return open != NULL;
+}
+
 void hg_class_for_each(void (*function)(hg_class_t *hg_class, void *arg), void *arg)
 {
     hg_class_t *hg_class;

@@ -28,6 +28,9 @@ enum hg_lane {
 
 /* Classes [any thread] */
 
+/* Whether this points to a class at all, which is not read to find out. */
+bool hg_class_is_open(const hg_class_t *hg_class);
+
 /* The class's NA class on a lane, NULL if that is not open. */
 na_class_t *hg_class_get_na(const hg_class_t *hg_class, enum hg_lane lane);
 

@@ -38,7 +38,10 @@ hg_return_t hg_proc_create(hg_class_t *hg_class, hg_proc_hash_t hash, hg_proc_t 
         HG_LOG_ERROR("cannot make a processor: out of memory");
         return HG_NOMEM;
     }
-    hg_proc_init(proc, hg_class, hash, hg_proc_class_get_encoding(hg_class));
+    /* Programs that encode without a class pass a token in its place. */
+    hg_proc_init(proc, hg_class, hash,
+                 hg_class_is_open(hg_class) ? hg_proc_class_get_encoding(hg_class)
+                                            : HG_PROC_ENCODING_RAW);
     *proc_p = proc;
     return HG_SUCCESS;
 }
