@@ -82,7 +82,8 @@ void side_register(const struct side *side, struct compat *compat)
 
 void side_close(const struct side *side)
 {
-    assert_int_equal(HG_Context_destroy(side->context), HG_SUCCESS);
+    if (side->context != NULL)
+        assert_int_equal(HG_Context_destroy(side->context), HG_SUCCESS);
     assert_int_equal(HG_Finalize(side->hg_class), HG_SUCCESS);
 }
 

@@ -44,7 +44,7 @@ hg_return_t proc_call_out(hg_proc_t proc, void *data);
 
 struct side {
     hg_class_t *hg_class;
-    hg_context_t *context;
+    hg_context_t *context; /* NULL if the test destroyed it */
 };
 
 struct compat {
