@@ -87,6 +87,22 @@ static void unregistered_ids(void **state)
     assert_int_equal(HG_Destroy(handle), HG_SUCCESS);
 }
 
+/* HG_Reset() goes back to the target's first context. */
+static void reset_of_the_target_id(void **state)
+{
+    struct compat *compat = *state;
+    hg_handle_t handle = compat_create(compat, RPC_CALL);
+
+    assert_int_equal(HG_Set_target_id(handle, 3), HG_SUCCESS);
+    assert_int_equal(HG_Get_info(handle)->context_id, 3);
+    assert_int_equal(HG_Reset(handle, compat->addr, RPC_CALL), HG_SUCCESS);
+    assert_int_equal(HG_Get_info(handle)->context_id, 0);
+    compat_forward(compat, handle);
+    compat_wait(compat, &compat->forwarded, 1);
+    assert_int_equal(compat->number, 4);
+    assert_int_equal(HG_Destroy(handle), HG_SUCCESS);
+}
+
 static void null_handles(void **state)
 {
     void *buf;
@@ -455,6 +471,7 @@ int main(void)
         TEST(reset_to_no_id_forwards_the_previous_rpc),
         TEST(create_without_address),
         TEST(unregistered_ids),
+        TEST(reset_of_the_target_id),
         TEST(null_handles),
         TEST(busy_handle),
         TEST(forward_again_in_the_callback),
