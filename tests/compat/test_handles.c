@@ -44,21 +44,6 @@ static void reset_to_no_id_and_no_address(void **state)
     assert_int_equal(HG_Destroy(handle), HG_SUCCESS);
 }
 
-/* The id is 0 in the handle's information, but the RPC that it had is what is forwarded. */
-static void reset_to_no_id_forwards_the_previous_rpc(void **state)
-{
-    struct compat *compat = *state;
-    hg_handle_t handle = compat_create(compat, RPC_CALL);
-
-    assert_int_equal(HG_Reset(handle, compat->addr, 0), HG_SUCCESS);
-    assert_int_equal(HG_Get_info(handle)->id, 0);
-    compat_forward(compat, handle);
-    compat_wait(compat, &compat->forwarded, 1);
-    assert_int_equal(compat->ret, HG_SUCCESS);
-    assert_int_equal(compat->handled, 1);
-    assert_int_equal(HG_Destroy(handle), HG_SUCCESS);
-}
-
 static void create_without_address(void **state)
 {
     struct compat *compat = *state;
@@ -468,7 +453,6 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, compat_setup, compat_teardown)
         TEST(create_without_id),
         TEST(reset_to_no_id_and_no_address),
-        TEST(reset_to_no_id_forwards_the_previous_rpc),
         TEST(create_without_address),
         TEST(unregistered_ids),
         TEST(reset_of_the_target_id),
