@@ -186,13 +186,24 @@ static hg_return_t transferred(const struct hg_cb_info *info)
     return HG_SUCCESS;
 }
 
+static hg_addr_t origin_addr;
+
+static hg_return_t handler_dup_addr(struct compat *compat, hg_handle_t handle)
+{
+    assert_int_equal(HG_Addr_dup(compat->target.hg_class, HG_Get_info(handle)->addr, &origin_addr),
+                     HG_SUCCESS);
+    return compat_answer(compat, handle);
+}
+
 /* The origin's address as the target sees it. */
 static hg_addr_t transfer_setup(struct compat *compat)
 {
+    compat->handler = handler_dup_addr;
+    assert_int_equal(HG_Destroy(compat_call(compat, RPC_CALL)), HG_SUCCESS);
     memset(&outcome, 0, sizeof(outcome));
     memset(origin_memory, 7, SIZE);
     memset(target_memory, 0, SIZE);
-    return side_lookup(&compat->target, &compat->origin);
+    return origin_addr;
 }
 
 static hg_return_t pull(struct compat *compat, hg_addr_t addr, hg_bulk_t remote, hg_bulk_t local,
