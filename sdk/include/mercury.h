@@ -846,7 +846,8 @@ HG_PUBLIC hg_return_t HG_Set_data(hg_handle_t handle, void *data, void (*free_ca
 HG_PUBLIC void *HG_Get_data(hg_handle_t handle) HG_WARN_UNUSED_RESULT;
 
 /**
- * Choose the target's context, which was created by HG_Context_create_id().
+ * Choose the target's context, which was created by HG_Context_create_id(). HG_Reset() sets it back
+ * to 0.
  *
  * \param handle [IN]    handle
  * \param id [IN]        id of the target's context

@@ -87,7 +87,10 @@ hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
     hg_extra_free(&handle->in_extra);
     hg_extra_free(&handle->out_extra);
     handle->out.has_payload = false;
-    return hg_handle_set_target(handle, addr, id);
+    ret = hg_handle_set_target(handle, addr, id);
+    if (ret == HG_SUCCESS)
+        handle->info.context_id = 0;
+    return ret;
 }
 
 hg_return_t HG_Ref_incr(hg_handle_t handle)

@@ -15,7 +15,7 @@
 #include <inttypes.h>
 
 /* Below this part of the window more handles are posted. */
-#define HG_WINDOW_LOW(window) ((window) / 4)
+#define HG_WINDOW_LOW(window) (((window) + 3) / 4)
 
 /* How long stopping waits for cancelled receives. */
 #define HG_STOP_NS UINT64_C(5000000000)
