@@ -554,7 +554,7 @@ HG_PUBLIC hg_return_t HG_Registered_proc_cb(hg_class_t *hg_class, hg_id_t id, ui
                                             hg_proc_cb_t *out_proc_cb_p);
 
 /**
- * Attach data to an RPC id. Data attached before are freed by their own callback.
+ * Attach data to an RPC id. Data attached before are not freed.
  *
  * \param hg_class [IN]       class
  * \param id [IN]             RPC id

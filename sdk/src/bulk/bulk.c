@@ -158,7 +158,7 @@ hg_return_t HG_Bulk_access(hg_bulk_t handle, hg_size_t offset, hg_size_t size, u
         return HG_OVERFLOW;
     }
     /* The count and the arrays stay as they were. */
-    if (size == 0)
+    if (size == 0 || max_count == 0)
         return HG_SUCCESS;
     if (size > owner->size - offset)
         size = owner->size - offset;

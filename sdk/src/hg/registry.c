@@ -25,8 +25,7 @@ static size_t hg_rpc_table_start(const struct hg_rpc_table *table, hg_id_t id);
 static void hg_rpc_table_insert(struct hg_rpc_table *table, struct hg_rpc *rpc);
 static hg_return_t hg_registry_reserve(struct hg_registry *registry);
 static struct hg_rpc *hg_registry_insert(struct hg_registry *registry, hg_id_t id);
-static void hg_registry_set_data(struct hg_registry *registry, struct hg_rpc *rpc, void *data,
-                                 void (*data_free)(void *));
+static void hg_registry_free_data(struct hg_registry *registry, struct hg_rpc *rpc);
 static struct hg_rpc *hg_class_find_rpc(const hg_class_t *hg_class, hg_id_t id);
 
 hg_return_t hg_registry_init(struct hg_registry *registry)
@@ -51,7 +50,7 @@ void hg_registry_fini(struct hg_registry *registry)
 
         if (rpc == NULL)
             continue;
-        hg_registry_set_data(registry, rpc, NULL, NULL);
+        hg_registry_free_data(registry, rpc);
         free(rpc->name);
         free(rpc);
     }
@@ -196,7 +195,7 @@ hg_return_t HG_Deregister(hg_class_t *hg_class, hg_id_t id)
         return HG_NOENTRY;
     atomic_store_explicit(&rpc->is_registered, false, memory_order_release);
     atomic_store(&rpc->no_response, false);
-    hg_registry_set_data(&hg_class->registry, rpc, NULL, NULL);
+    hg_registry_free_data(&hg_class->registry, rpc);
     return HG_SUCCESS;
 }
 
@@ -236,7 +235,11 @@ hg_return_t HG_Register_data(hg_class_t *hg_class, hg_id_t id, void *data,
     rpc = hg_class_find_rpc(hg_class, id);
     if (rpc == NULL)
         return HG_NOENTRY;
-    hg_registry_set_data(&hg_class->registry, rpc, data, free_callback);
+    /* Data that were there stay the program's: it may have freed them. */
+    (void) pthread_mutex_lock(&hg_class->registry.lock);
+    atomic_store(&rpc->data, data);
+    rpc->data_free = free_callback;
+    (void) pthread_mutex_unlock(&hg_class->registry.lock);
     return HG_SUCCESS;
 }
 
@@ -337,19 +340,18 @@ static hg_return_t hg_registry_reserve(struct hg_registry *registry)
 }
 
 /* Replace the data of an RPC, freeing those before outside of the lock. */
-static void hg_registry_set_data(struct hg_registry *registry, struct hg_rpc *rpc, void *data,
-                                 void (*data_free)(void *))
+static void hg_registry_free_data(struct hg_registry *registry, struct hg_rpc *rpc)
 {
-    void (*old_free)(void *);
-    void *old_data;
+    void (*data_free)(void *);
+    void *data;
 
     (void) pthread_mutex_lock(&registry->lock);
-    old_data = atomic_exchange(&rpc->data, data);
-    old_free = rpc->data_free;
-    rpc->data_free = data_free;
+    data = atomic_exchange(&rpc->data, NULL);
+    data_free = rpc->data_free;
+    rpc->data_free = NULL;
     (void) pthread_mutex_unlock(&registry->lock);
-    if (old_free != NULL && old_data != NULL && old_data != data)
-        old_free(old_data);
+    if (data_free != NULL && data != NULL)
+        data_free(data);
 }
 
 static struct hg_rpc_table *hg_rpc_table_new(size_t size)
