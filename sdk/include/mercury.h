@@ -797,7 +797,9 @@ HG_PUBLIC hg_return_t HG_Ref_incr(hg_handle_t handle);
 /**
  * Number of references to a handle: the program's, among them one for each input and output that it
  * has got and not freed; one of a forward that runs; at the target one while the handler runs and
- * one until the response was sent, if there is to be one.
+ * one until the response was sent, if there is to be one. Of an RPC to the own address that gets a
+ * response it is the number of both ends together, until one of the two handles is gone or used
+ * again: 1 is the last reference to the RPC.
  *
  * \param handle [IN]    handle
  *

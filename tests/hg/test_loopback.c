@@ -78,8 +78,8 @@ static hg_return_t keep_and_respond(hg_handle_t handle)
     return HG_Respond(handle, NULL, NULL, NULL);
 }
 
-/* As between two processes: what one end has of references and data is not seen at the other. */
-static void each_end_has_its_own_references(void **state)
+/* Each end's last reference is the RPC's last one only if the other end's is gone. */
+static void both_ends_count_as_one_rpc(void **state)
 {
     struct pair pair = {0};
     hg_handle_t handle;
@@ -89,19 +89,42 @@ static void each_end_has_its_own_references(void **state)
     assert_int_equal(HG_Register(pair.origin.hg_class, 89, NULL, NULL, keep_and_respond),
                      HG_SUCCESS);
     handle = pair_create(&pair, 89);
-    assert_int_equal(HG_Set_data(handle, &pair, NULL), HG_SUCCESS);
+    assert_int_equal(HG_Ref_get(handle), 1);
     assert_int_equal(pair_call(&pair, handle, NULL), HG_SUCCESS);
     pair_run(&pair, 5);
-    assert_ptr_not_equal(handle, kept);
-    assert_null(HG_Get_data(kept));
-    assert_int_equal(HG_Ref_get(handle), 1);
-    assert_int_equal(HG_Ref_get(kept), 1);
-    assert_int_equal(HG_Ref_incr(kept), HG_SUCCESS);
-    assert_int_equal(HG_Ref_get(handle), 1);
-    assert_int_equal(HG_Destroy(handle), HG_SUCCESS);
+    assert_int_equal(HG_Ref_get(handle), 2);
     assert_int_equal(HG_Ref_get(kept), 2);
     assert_int_equal(HG_Destroy(kept), HG_SUCCESS);
+    assert_int_equal(HG_Ref_get(handle), 1);
+    assert_int_equal(pair_call(&pair, handle, NULL), HG_SUCCESS);
+    pair_run(&pair, 5);
+    assert_int_equal(HG_Destroy(handle), HG_SUCCESS);
+    assert_int_equal(HG_Ref_get(kept), 1);
     assert_int_equal(HG_Destroy(kept), HG_SUCCESS);
+    self_close(&pair);
+}
+
+/* The first target's handle is still there when the origin's is used for another RPC. */
+static void an_end_that_was_left_counts_alone(void **state)
+{
+    struct pair pair = {0};
+    hg_handle_t handle, first;
+
+    (void) state;
+    self_open(&pair, NULL);
+    assert_int_equal(HG_Register(pair.origin.hg_class, 89, NULL, NULL, keep_and_respond),
+                     HG_SUCCESS);
+    handle = pair_create(&pair, 89);
+    assert_int_equal(pair_call(&pair, handle, NULL), HG_SUCCESS);
+    first = kept;
+    assert_int_equal(pair_call(&pair, handle, NULL), HG_SUCCESS);
+    pair_run(&pair, 5);
+    assert_int_equal(HG_Ref_get(first), 1);
+    assert_int_equal(HG_Ref_get(handle), 2);
+    assert_int_equal(HG_Destroy(first), HG_SUCCESS);
+    assert_int_equal(HG_Ref_get(handle), 2);
+    assert_int_equal(HG_Destroy(kept), HG_SUCCESS);
+    assert_int_equal(HG_Destroy(handle), HG_SUCCESS);
     self_close(&pair);
 }
 
@@ -277,7 +300,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rpc_to_self_completes),
         cmocka_unit_test(target_is_called_back_before_the_origin),
-        cmocka_unit_test(each_end_has_its_own_references),
+        cmocka_unit_test(both_ends_count_as_one_rpc),
+        cmocka_unit_test(an_end_that_was_left_counts_alone),
         cmocka_unit_test(oneway_to_self_completes),
         cmocka_unit_test(error_of_a_handler_comes_back),
         cmocka_unit_test(no_loopback_goes_through_the_transport),

@@ -103,7 +103,15 @@ hg_return_t HG_Ref_incr(hg_handle_t handle)
 
 int32_t HG_Ref_get(hg_handle_t handle)
 {
-    return handle != HG_HANDLE_NULL ? atomic_load(&handle->ref) : -1;
+    int32_t refs;
+
+    if (handle == HG_HANDLE_NULL)
+        return -1;
+    refs = atomic_load(&handle->ref);
+    /* Programs that treat the last reference apart expect one handle at both ends. */
+    if (atomic_load_explicit(&handle->twin, memory_order_relaxed) != NULL)
+        refs += hg_loopback_get_twin_refs(handle);
+    return refs;
 }
 
 const struct hg_info *HG_Get_info(hg_handle_t handle)
@@ -224,6 +232,8 @@ bool UTIL_COLD hg_handle_refuse(const struct hg_handle *handle, const char *purp
 void hg_handle_release(struct hg_handle *handle)
 {
     atomic_store_explicit(&handle->ref, 0, memory_order_relaxed);
+    if (util_unlikely(atomic_load_explicit(&handle->twin, memory_order_relaxed) != NULL))
+        hg_loopback_forget_twin(handle);
     if (handle->in_extra.block != NULL)
         hg_extra_free(&handle->in_extra);
     if (handle->out_extra.block != NULL)

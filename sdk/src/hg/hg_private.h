@@ -750,13 +750,14 @@ struct hg_handle {
     struct hg_timer timer;
     uint64_t end_ns;        /* of the time of an operation with a deadline */
     struct hg_handle *peer; /* other side of a request to the own address; under the class's lock */
-    _Atomic uint32_t self;  /* enum hg_self_state */
-    _Atomic bool is_posted; /* its receive is posted */
-    _Atomic bool is_awaited;      /* in the list of controls; written under its lock */
-    _Atomic bool is_acknowledged; /* another handle received the acknowledgement for this one */
-    _Atomic uint32_t ack_ret;     /* what it said */
-    bool is_refused;              /* a late forward was refused for lack of resources */
-    bool is_running;              /* under the flow's lock, as what follows: it was started */
+    _Atomic(struct hg_handle *) twin; /* the same, until either is destroyed or used again */
+    _Atomic uint32_t self;            /* enum hg_self_state */
+    _Atomic bool is_posted;           /* its receive is posted */
+    _Atomic bool is_awaited;          /* in the list of controls; written under its lock */
+    _Atomic bool is_acknowledged;     /* another handle received the acknowledgement for this one */
+    _Atomic uint32_t ack_ret;         /* what it said */
+    bool is_refused;                  /* a late forward was refused for lack of resources */
+    bool is_running;                  /* under the flow's lock, as what follows: it was started */
     bool is_waiting;
     uint8_t late_flags;
     size_t late_payload;
@@ -1051,5 +1052,11 @@ void hg_loopback_cancel(struct hg_handle *handle);
 
 /* The target's handle is released; its origin may still wait. */
 void hg_loopback_release(struct hg_handle *handle);
+
+/* References to the handle at the other end of the last such RPC, as long as it is in use. */
+int32_t hg_loopback_get_twin_refs(struct hg_handle *handle);
+
+/* The handle at either end is not one of this RPC any more. */
+void hg_loopback_forget_twin(struct hg_handle *handle);
 
 #endif /* HG_PRIVATE_H */

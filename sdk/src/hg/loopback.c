@@ -5,7 +5,7 @@
  *
  * While both handles belong to one RPC each points to the other; a lock of the class protects that.
  * Who takes the two apart first, the response, a cancel or the end of the target's handle, decides
- * how the RPC ends.
+ * how the RPC ends. That both are of one RPC they know for longer, to count references.
  */
 #include "hg/hg_private.h"
 #include "hg/probes.h"
@@ -18,6 +18,7 @@
 
 static struct hg_handle *hg_loopback_target(struct hg_handle *origin, hg_return_t *ret_p);
 static struct hg_handle *hg_loopback_part(struct hg_handle *target, enum hg_self_state self);
+static void hg_loopback_drop_twin(struct hg_handle *handle);
 static void hg_loopback_copy(struct hg_msg *to, struct hg_extra *to_extra,
                              const struct hg_msg *from, struct hg_extra *from_extra,
                              uint8_t from_flags, size_t payload);
@@ -62,6 +63,9 @@ hg_return_t hg_loopback_forward(struct hg_handle *origin, size_t payload, uint8_
     (void) pthread_mutex_lock(&context->hg_class->self_lock);
     origin->peer = target;
     target->peer = origin;
+    hg_loopback_drop_twin(origin);
+    atomic_store_explicit(&origin->twin, target, memory_order_relaxed);
+    atomic_store_explicit(&target->twin, origin, memory_order_relaxed);
     atomic_store(&origin->self, HG_SELF_RUNNING);
     atomic_store(&target->self, HG_SELF_QUEUED);
     is_canceled = atomic_load(&origin->is_canceled);
@@ -134,6 +138,39 @@ void hg_loopback_release(struct hg_handle *target)
 {
     (void) hg_loopback_part(target, HG_SELF_ORPHAN);
     atomic_store(&target->self, HG_SELF_NONE);
+}
+
+int32_t hg_loopback_get_twin_refs(struct hg_handle *handle)
+{
+    pthread_mutex_t *lock = &handle->info.hg_class->self_lock;
+    struct hg_handle *twin;
+    int32_t refs = 0;
+
+    (void) pthread_mutex_lock(lock);
+    twin = atomic_load_explicit(&handle->twin, memory_order_relaxed);
+    if (twin != NULL)
+        refs = atomic_load(&twin->ref);
+    (void) pthread_mutex_unlock(lock);
+    return refs;
+}
+
+void hg_loopback_forget_twin(struct hg_handle *handle)
+{
+    pthread_mutex_t *lock = &handle->info.hg_class->self_lock;
+
+    (void) pthread_mutex_lock(lock);
+    hg_loopback_drop_twin(handle);
+    (void) pthread_mutex_unlock(lock);
+}
+
+/* The class's lock is held. */
+static void hg_loopback_drop_twin(struct hg_handle *handle)
+{
+    struct hg_handle *twin = atomic_load_explicit(&handle->twin, memory_order_relaxed);
+
+    if (twin != NULL)
+        atomic_store_explicit(&twin->twin, NULL, memory_order_relaxed);
+    atomic_store_explicit(&handle->twin, NULL, memory_order_relaxed);
 }
 
 /* Take origin and target apart; returns the origin, or NULL if somebody did it before. */
