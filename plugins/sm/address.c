@@ -81,7 +81,7 @@ uint32_t sm_addr_compare(struct na_plugin_class *na_class, struct na_plugin_addr
                          struct na_plugin_addr *addr2)
 {
     (void) na_class;
-    return addr1 == addr2; /* there is one object for each endpoint */
+    return sm_peer_current(addr1) == sm_peer_current(addr2); /* one object for each endpoint */
 }
 
 int32_t sm_addr_to_string(struct na_plugin_class *na_class, struct na_plugin_addr *addr, char *buf,
@@ -136,7 +136,7 @@ static int32_t sm_addr_pack(struct na_plugin_class *na_class, struct na_plugin_a
     struct sm_addr_packed packed = {
         .magic = SM_ADDR_MAGIC,
         .name_length = (uint32_t) strlen(addr->name),
-        .incarnation = addr->incarnation,
+        .incarnation = sm_peer_current(addr)->incarnation,
     };
 
     (void) na_class;

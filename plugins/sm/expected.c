@@ -34,6 +34,7 @@ int32_t sm_recv_expected(struct na_plugin_context *context, void *op_p, void *bu
     int32_t ret;
 
     (void) data;
+    source = sm_peer_current(source);
     op->context = context;
     op->peer = source;
     op->kind = SM_OP_RECV_EXPECTED;

@@ -77,8 +77,9 @@ struct na_plugin_addr {
     struct na_plugin_addr *hash_next;
     struct na_plugin_class *na_class;
     _Atomic uint32_t refs;
-    _Atomic int32_t failure;        /* 0, or the status that its operations end with */
-    struct sm_segment_header *base; /* mapping of the base of its segment */
+    _Atomic int32_t failure;                  /* 0, or the status that its operations end with */
+    _Atomic(struct na_plugin_addr *) arrived; /* the endpoint that an absent peer's name has now */
+    struct sm_segment_header *base;           /* mapping of the base of its segment */
     uint64_t base_size;
     uint64_t incarnation;
     uint64_t pid_namespace;

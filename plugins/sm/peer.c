@@ -24,6 +24,7 @@ static int32_t sm_peer_make(struct na_plugin_class *na_class, const char *name,
 static int32_t sm_peer_make_absent(struct na_plugin_class *na_class, const char *name,
                                    struct na_plugin_addr **peer_p);
 static void sm_peer_add(struct na_plugin_class *na_class, struct na_plugin_addr *peer);
+static void sm_peer_forget(struct na_plugin_addr *peer);
 static void sm_peer_destroy(struct na_plugin_addr *peer);
 static void sm_peer_unlink(struct na_plugin_addr *peer);
 
@@ -81,6 +82,28 @@ int32_t sm_peer_get_absent(struct na_plugin_class *na_class, const char *name,
 }
 
 /*
+ * A program may look an address up before its process has opened the endpoint. So each operation
+ * on an absent peer looks whether an endpoint has its name by now; the first one that is found
+ * stays the one that the address stands for. Returns `peer` itself if there is none.
+ */
+struct na_plugin_addr *sm_peer_arrived(struct na_plugin_addr *peer)
+{
+    struct na_plugin_addr *arrived = atomic_load_explicit(&peer->arrived, memory_order_acquire);
+    struct na_plugin_addr *none = NULL;
+
+    if (arrived != NULL)
+        return arrived;
+    if (peer->incarnation != 0 ||
+        sm_peer_get(peer->na_class, peer->name, 0, true, &arrived) != NA_PLUGIN_SUCCESS)
+        return peer;
+    if (atomic_compare_exchange_strong_explicit(&peer->arrived, &none, arrived,
+                                                memory_order_acq_rel, memory_order_acquire))
+        return arrived;
+    sm_peer_release(arrived);
+    return none;
+}
+
+/*
  * Maps a piece of the peer's segment for reading. NA_PLUGIN_NOENTRY when the segment at its name is
  * not the peer's any more; `flags` are mmap's beside MAP_SHARED.
  */
@@ -121,7 +144,7 @@ void sm_peer_release(struct na_plugin_addr *peer)
     (void) pthread_mutex_lock(&na_class->lock);
     if (atomic_fetch_sub_explicit(&peer->refs, 1, memory_order_acq_rel) == 1) {
         sm_peer_unlink(peer);
-        sm_peer_destroy(peer);
+        sm_peer_forget(peer);
     }
     (void) pthread_mutex_unlock(&na_class->lock);
 }
@@ -145,7 +168,7 @@ void sm_peer_sweep(struct na_plugin_class *na_class)
             }
             *link = peer->hash_next;
             na_class->peer_count--;
-            sm_peer_destroy(peer);
+            sm_peer_forget(peer);
         }
     }
 }
@@ -297,6 +320,16 @@ static void sm_peer_add(struct na_plugin_class *na_class, struct na_plugin_addr 
     peer->hash_next = na_class->peers[bucket];
     na_class->peers[bucket] = peer;
     na_class->peer_count++;
+}
+
+/* Destroys a peer while its class goes on: the reference that it has to another one ends. */
+static void sm_peer_forget(struct na_plugin_addr *peer)
+{
+    struct na_plugin_addr *arrived = atomic_load_explicit(&peer->arrived, memory_order_acquire);
+
+    if (arrived != NULL)
+        (void) atomic_fetch_sub_explicit(&arrived->refs, 1, memory_order_release);
+    sm_peer_destroy(peer);
 }
 
 static void sm_peer_destroy(struct na_plugin_addr *peer)

@@ -146,10 +146,10 @@ static int32_t sm_rma_start(struct na_plugin_context *context, enum sm_op_kind k
                             struct na_plugin_mem *remote, uint64_t remote_offset, uint64_t length,
                             struct na_plugin_addr *addr, uint32_t remote_id)
 {
-    int32_t status;
-    int32_t ret =
-        sm_rma_check(context, kind, local, local_offset, remote, remote_offset, length, addr);
+    int32_t status, ret;
 
+    addr = sm_peer_current(addr);
+    ret = sm_rma_check(context, kind, local, local_offset, remote, remote_offset, length, addr);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
     op->context = context;

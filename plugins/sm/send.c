@@ -184,11 +184,14 @@ static int32_t sm_send(struct na_plugin_context *context, enum sm_op_kind kind, 
     struct sm_conn *conn;
     int32_t ret;
 
+    if (sm_unlikely(sm_peer_failure(dest) != 0)) {
+        dest = sm_peer_arrived(dest);
+        ret = sm_peer_failure(dest);
+        if (ret != 0)
+            return ret;
+    }
     ret = sm_conn_get(dest, dest_id, &conn);
     if (sm_unlikely(ret != NA_PLUGIN_SUCCESS))
-        return ret;
-    ret = sm_peer_failure(dest);
-    if (sm_unlikely(ret != 0))
         return ret;
     if (sm_unlikely(sm_context_gone(conn->context_area)))
         return NA_PLUGIN_HOSTUNREACH;

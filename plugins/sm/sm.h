@@ -105,6 +105,14 @@ static inline int32_t sm_peer_failure(struct na_plugin_addr *peer)
     return atomic_load_explicit(&peer->failure, memory_order_acquire);
 }
 
+struct na_plugin_addr *sm_peer_arrived(struct na_plugin_addr *peer);
+
+/* The peer that an address stands for now; see sm_peer_arrived(). */
+static inline struct na_plugin_addr *sm_peer_current(struct na_plugin_addr *peer)
+{
+    return sm_likely(sm_peer_failure(peer) == 0) ? peer : sm_peer_arrived(peer);
+}
+
 /* liveness.c */
 bool sm_peer_alive(struct na_plugin_addr *peer);
 void sm_peer_fail(struct na_plugin_addr *peer, int32_t status);

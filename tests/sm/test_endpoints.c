@@ -79,6 +79,44 @@ static void a_numbered_endpoint_that_is_gone_fails_at_its_first_use(void **state
     check_clean();
 }
 
+/* A launcher's processes look each other up before all have their endpoints. */
+static void a_numbered_endpoint_may_come_after_its_address(void **state)
+{
+    static uint8_t buf[64];
+    char string[64], later[64];
+    size_t size = sizeof(string);
+    struct end first, second;
+    na_addr_t *addr, *self;
+    unsigned int number;
+
+    (void) state;
+    end_open(&first, "na+sm", NULL);
+    assert_int_equal(NA_Addr_self(first.na_class, &self), NA_SUCCESS);
+    assert_int_equal(NA_Addr_to_string(first.na_class, string, &size, self), NA_SUCCESS);
+    NA_Addr_free(first.na_class, self);
+    assert_int_equal(sscanf(strchr(string, '-'), "-%u", &number), 1);
+    (void) snprintf(later, sizeof(later), "na+sm://%d-%u", (int) getpid(), number + 1);
+
+    assert_int_equal(NA_Addr_lookup(first.na_class, later, &addr), NA_SUCCESS);
+    assert_int_equal(end_send(&first, addr, buf, sizeof(buf), 1, false), NA_HOSTUNREACH);
+    assert_int_equal(end_send(&first, addr, buf, sizeof(buf), 1, true), NA_HOSTUNREACH);
+    end_open(&second, "na+sm", NULL);
+    self = end_lookup(&first, &second);
+    size = sizeof(string);
+    assert_int_equal(NA_Addr_to_string(first.na_class, string, &size, self), NA_SUCCESS);
+    assert_string_equal(string, later);
+    assert_true(NA_Addr_cmp(first.na_class, addr, self));
+    NA_Addr_free(first.na_class, self);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(end_send(&first, addr, buf, sizeof(buf), 1, i % 2 != 0), NA_SUCCESS);
+    assert_true(NA_Addr_get_serialize_size(first.na_class, addr) > 0);
+    /* In either order. */
+    end_close(&second);
+    NA_Addr_free(first.na_class, addr);
+    end_close(&first);
+    check_clean();
+}
+
 static void a_taken_name_is_refused(void **state)
 {
     struct end first, second;
@@ -495,6 +533,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_named_endpoint_is_found_by_its_name),
         cmocka_unit_test(a_numbered_endpoint_that_is_gone_fails_at_its_first_use),
+        cmocka_unit_test(a_numbered_endpoint_may_come_after_its_address),
         cmocka_unit_test(a_taken_name_is_refused),
         cmocka_unit_test(missing_and_malformed_addresses_are_told_apart),
         cmocka_unit_test(an_address_travels_in_compact_form),
