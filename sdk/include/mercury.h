@@ -774,7 +774,7 @@ HG_PUBLIC hg_return_t HG_Destroy(hg_handle_t handle);
  *
  * \param handle [IN]    handle on which nothing runs
  * \param addr [IN]      target; with HG_ADDR_NULL the handle has none until it is reset again
- * \param id [IN]        registered RPC id; with 0 the handle has none until it is reset again
+ * \param id [IN]        registered RPC id; 0 keeps the present one, if there is one
  *
  * \return HG_SUCCESS; HG_INVALID_ARG if handle is NULL, was received from an origin, or addr
  * belongs to another class; HG_BUSY if an operation runs; HG_NOENTRY if the id is not registered

@@ -272,7 +272,7 @@ static bool hg_handle_can_set(const struct hg_handle *handle, hg_addr_t addr)
     return false;
 }
 
-/* Exchange address and RPC; HG_ADDR_NULL and 0 take away what there is. */
+/* Exchange address and RPC; HG_ADDR_NULL takes the address away, 0 leaves the RPC. */
 static hg_return_t hg_handle_set_target(struct hg_handle *handle, hg_addr_t addr, hg_id_t id)
 {
     struct hg_rpc *rpc = hg_registry_find(&handle->info.hg_class->registry, id);
@@ -283,6 +283,8 @@ static hg_return_t hg_handle_set_target(struct hg_handle *handle, hg_addr_t addr
         HG_LOG_ERROR("RPC %#" PRIx64 " is not registered; call HG_Register() first", id);
         return HG_NOENTRY;
     }
+    if (rpc == NULL)
+        rpc = handle->rpc;
     if (addr != HG_ADDR_NULL) {
         ret = HG_Addr_dup(handle->info.hg_class, addr, &new_addr);
         if (ret != HG_SUCCESS)
@@ -292,7 +294,7 @@ static hg_return_t hg_handle_set_target(struct hg_handle *handle, hg_addr_t addr
         (void) HG_Addr_free(handle->info.hg_class, handle->info.addr);
     handle->info.addr = new_addr;
     handle->rpc = rpc;
-    handle->info.id = id;
+    handle->info.id = rpc != NULL ? rpc->id : 0;
     return HG_SUCCESS;
 }
 
