@@ -32,7 +32,7 @@ static void reset_to_no_id_and_no_address(void **state)
     assert_int_equal(HG_Reset(handle, compat->addr, 0), HG_SUCCESS);
     compat_forward(compat, handle);
     compat_wait(compat, &compat->forwarded, 1);
-    assert_int_equal(compat->number, 4);
+    assert_int_equal(compat->ret, HG_SUCCESS);
     assert_int_equal(HG_Reset(handle, HG_ADDR_NULL, RPC_CALL), HG_SUCCESS);
     assert_null(HG_Get_info(handle)->addr);
     assert_int_equal(HG_Get_info(handle)->id, RPC_CALL);
