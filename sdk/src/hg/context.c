@@ -18,8 +18,12 @@
 /* Wanted as an id: the lowest that is free. */
 #define HG_CONTEXT_ANY HG_CONTEXT_IDS
 
-/* How long destroying waits for what only needs progress. */
-#define HG_QUIESCE_NS UINT64_C(500000000)
+/*
+ * How long destroying waits for what only needs progress, and for responses: programs have given
+ * their handles away, and a peer that is gone is found out by the transport in its own time.
+ */
+#define HG_QUIESCE_NS            UINT64_C(500000000)
+#define HG_QUIESCE_RESPONDING_NS UINT64_C(5000000000)
 
 static hg_context_t *hg_context_create(hg_class_t *hg_class, uint32_t id);
 static bool hg_context_id_take(hg_class_t *hg_class, uint32_t *id_p);
@@ -32,6 +36,8 @@ static void hg_context_link(hg_context_t *context);
 static hg_return_t hg_context_quiesce(hg_context_t *context);
 static hg_return_t hg_context_drain(hg_context_t *context);
 static bool hg_context_is_quiet(hg_context_t *context);
+static bool hg_context_is_quiet_but_requests(hg_context_t *context);
+static bool hg_context_is_responding(hg_context_t *context);
 static void hg_context_delete(hg_context_t *context);
 static na_return_t hg_context_close_na(hg_context_t *context);
 
@@ -374,9 +380,10 @@ static hg_return_t hg_context_drain(hg_context_t *context)
         (void) hg_context_poll(context);
         /* What is complete is called back, as the program would have done with HG_Trigger(). */
         (void) HG_Trigger(context, 0, UINT_MAX, NULL);
-        if (mpsc_queue_is_empty(&context->queue))
+        if (hg_context_is_quiet_but_requests(context))
             hg_recv_release_unanswered(context);
-        if (hg_clock_ns() - start > HG_QUIESCE_NS) {
+        if (hg_clock_ns() - start >
+            (hg_context_is_responding(context) ? HG_QUIESCE_RESPONDING_NS : HG_QUIESCE_NS)) {
             HG_LOG_ERROR("cannot destroy the context: %" PRIu32 " handles of forwards and %" PRIu32
                          " of requests are not destroyed, %" PRId32
                          " other operations run, callbacks are %s; see to them and try again",
@@ -391,10 +398,26 @@ static hg_return_t hg_context_drain(hg_context_t *context)
 
 static bool hg_context_is_quiet(hg_context_t *context)
 {
+    return hg_context_is_quiet_but_requests(context) &&
+           hg_context_count_handles(context, false) == 0;
+}
+
+/* No callback can come any more in which the program responds to a request. */
+static bool hg_context_is_quiet_but_requests(hg_context_t *context)
+{
     return mpsc_queue_is_empty(&context->queue) && hg_controls_cancel(context) == 0 &&
            hg_context_count_handles(context, true) == 0 &&
-           hg_context_count_handles(context, false) == 0 &&
            atomic_load_explicit(&context->op_count, memory_order_acquire) == 0;
+}
+
+static bool hg_context_is_responding(hg_context_t *context)
+{
+    int lane;
+
+    for (lane = 0; lane < HG_LANE_MAX; lane++)
+        if (hg_pool_has_active(&context->targets[lane]))
+            return true;
+    return false;
 }
 
 static void hg_context_delete(hg_context_t *context)

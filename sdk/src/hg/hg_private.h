@@ -369,6 +369,9 @@ hg_return_t hg_pool_grow(hg_context_t *context, bool is_origin, enum hg_lane lan
 /* Count a handle that was taken as one that nobody uses; back again. */
 void hg_pool_park(struct hg_pool *pool, int32_t count);
 
+/* Whether an operation runs on one of its handles. */
+bool hg_pool_has_active(struct hg_pool *pool);
+
 void hg_pool_fini(struct hg_pool *pool);
 
 /* Handles in use, of one kind on all lanes, with posted receives. */
