@@ -373,7 +373,7 @@ static hg_return_t hg_context_quiesce(hg_context_t *context)
 
 static hg_return_t hg_context_drain(hg_context_t *context)
 {
-    uint64_t start = hg_clock_ns();
+    uint64_t start = hg_clock_ns(), waited_ns;
 
     while (!hg_context_is_quiet(context)) {
         (void) hg_controls_cancel(context);
@@ -382,8 +382,9 @@ static hg_return_t hg_context_drain(hg_context_t *context)
         (void) HG_Trigger(context, 0, UINT_MAX, NULL);
         if (hg_context_is_quiet_but_requests(context))
             hg_recv_release_unanswered(context);
-        if (hg_clock_ns() - start >
-            (hg_context_is_responding(context) ? HG_QUIESCE_RESPONDING_NS : HG_QUIESCE_NS)) {
+        waited_ns = hg_clock_ns() - start;
+        if (waited_ns > HG_QUIESCE_NS &&
+            (waited_ns > HG_QUIESCE_RESPONDING_NS || !hg_context_is_responding(context))) {
             HG_LOG_ERROR("cannot destroy the context: %" PRIu32 " handles of forwards and %" PRIu32
                          " of requests are not destroyed, %" PRId32
                          " other operations run, callbacks are %s; see to them and try again",
