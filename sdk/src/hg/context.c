@@ -384,7 +384,8 @@ static hg_return_t hg_context_drain(hg_context_t *context)
             hg_recv_release_unanswered(context);
         waited_ns = hg_clock_ns() - start;
         if (waited_ns > HG_QUIESCE_NS &&
-            (waited_ns > HG_QUIESCE_RESPONDING_NS || !hg_context_is_responding(context))) {
+            (waited_ns > HG_QUIESCE_RESPONDING_NS || !hg_context_is_responding(context)) &&
+            !hg_context_is_quiet(context)) {
             HG_LOG_ERROR("cannot destroy the context: %" PRIu32 " handles of forwards and %" PRIu32
                          " of requests are not destroyed, %" PRId32
                          " other operations run, callbacks are %s; see to them and try again",
