@@ -1143,8 +1143,8 @@ HG_PUBLIC int HG_Event_get_wait_fd(const hg_context_t *context) HG_WARN_UNUSED_R
 HG_PUBLIC bool HG_Event_ready(hg_context_t *context) HG_WARN_UNUSED_RESULT;
 
 /**
- * Make progress without waiting. As long as there are callbacks to be triggered the network is not
- * polled.
+ * Make progress without waiting. Where callbacks wait to be triggered the network is not polled,
+ * unless none was triggered since the last call.
  *
  * \param context [IN]   context
  * \param count_p [OUT]  number of callbacks that can be triggered now; other threads may add some

@@ -235,8 +235,8 @@ NA_PUBLIC na_context_t *NA_Context_create_id(na_class_t *na_class,
  * \param context   the context; NULL does nothing
  *
  * \return NA_SUCCESS; NA_BUSY if completions wait to be triggered: the context goes on as it was,
- *         call NA_Trigger() until it finds nothing and destroy again; NA_INVALID_ARG if the context
- *         is not of this class
+ *         call NA_Trigger() until it finds nothing and destroy again; NA_BUSY also for one of those
+ *         callbacks; NA_INVALID_ARG if the context is not of this class
  *
  * One thread, after all others are done with the context. \since 1.0
  */

@@ -367,6 +367,7 @@ struct again {
     na_context_t *context;
     na_op_id_t *op;
     na_return_t ret;
+    na_return_t destroy_ret;
     char buf[8];
 };
 
@@ -378,6 +379,7 @@ static void receive_again(const struct na_cb_info *info)
     again->told.last = *info;
     again->ret = NA_Msg_recv_unexpected(again->na_class, again->context, receive_again, again,
                                         again->buf, sizeof(again->buf), NULL, again->op);
+    again->destroy_ret = NA_Context_destroy(again->na_class, again->context);
 }
 
 static void destroying_a_context_cancels_what_is_posted(void **state)
@@ -397,6 +399,7 @@ static void destroying_a_context_cancels_what_is_posted(void **state)
     assert_int_equal(again.told.count, 1);
     assert_int_equal(again.told.last.ret, NA_CANCELED);
     assert_int_equal(again.ret, NA_FAULT);
+    assert_int_equal(again.destroy_ret, NA_BUSY);
     NA_Op_destroy(na_class, op);
     assert_int_equal(NA_Finalize(na_class), NA_SUCCESS); /* frees the forgotten one */
 }

@@ -19,8 +19,8 @@
 #define HG_CONTEXT_ANY HG_CONTEXT_IDS
 
 /*
- * How long destroying waits for what only needs progress, and for responses: programs have given
- * their handles away, and a peer that is gone is found out by the transport in its own time.
+ * How long destroying waits for what only needs progress, and for responses: another thread may
+ * still send one, and a peer that is gone is found out by the transport in its own time.
  */
 #define HG_QUIESCE_NS            UINT64_C(500000000)
 #define HG_QUIESCE_RESPONDING_NS UINT64_C(5000000000)
@@ -37,6 +37,7 @@ static hg_return_t hg_context_quiesce(hg_context_t *context);
 static hg_return_t hg_context_drain(hg_context_t *context);
 static bool hg_context_is_quiet(hg_context_t *context);
 static bool hg_context_is_quiet_but_requests(hg_context_t *context);
+static bool hg_context_release_unanswered(hg_context_t *context);
 static bool hg_context_is_responding(hg_context_t *context);
 static void hg_context_delete(hg_context_t *context);
 static na_return_t hg_context_close_na(hg_context_t *context);
@@ -380,12 +381,10 @@ static hg_return_t hg_context_drain(hg_context_t *context)
         (void) hg_context_poll(context);
         /* What is complete is called back, as the program would have done with HG_Trigger(). */
         (void) HG_Trigger(context, 0, UINT_MAX, NULL);
-        if (hg_context_is_quiet_but_requests(context))
-            hg_recv_release_unanswered(context);
         waited_ns = hg_clock_ns() - start;
         if (waited_ns > HG_QUIESCE_NS &&
             (waited_ns > HG_QUIESCE_RESPONDING_NS || !hg_context_is_responding(context)) &&
-            !hg_context_is_quiet(context)) {
+            !hg_context_is_quiet(context) && !hg_context_release_unanswered(context)) {
             HG_LOG_ERROR("cannot destroy the context: %" PRIu32 " handles of forwards and %" PRIu32
                          " of requests are not destroyed, %" PRId32
                          " other operations run, callbacks are %s; see to them and try again",
@@ -404,7 +403,6 @@ static bool hg_context_is_quiet(hg_context_t *context)
            hg_context_count_handles(context, false) == 0;
 }
 
-/* No callback can come any more in which the program responds to a request. */
 static bool hg_context_is_quiet_but_requests(hg_context_t *context)
 {
     return mpsc_queue_is_empty(&context->queue) && hg_controls_cancel(context) == 0 &&
@@ -412,12 +410,18 @@ static bool hg_context_is_quiet_but_requests(hg_context_t *context)
            atomic_load_explicit(&context->op_count, memory_order_acquire) == 0;
 }
 
+/* The last step of destroying: true if nothing but such requests was left. */
+static bool hg_context_release_unanswered(hg_context_t *context)
+{
+    return hg_context_is_quiet_but_requests(context) && hg_recv_release_unanswered(context);
+}
+
 static bool hg_context_is_responding(hg_context_t *context)
 {
     int lane;
 
     for (lane = 0; lane < HG_LANE_MAX; lane++)
-        if (hg_pool_has_active(&context->targets[lane]))
+        if (hg_pool_has_responses(&context->targets[lane]))
             return true;
     return false;
 }
@@ -460,9 +464,11 @@ static na_return_t hg_context_close_na(hg_context_t *context)
 
         if (context->na_context[i] == NULL)
             continue;
-        (void) NA_Trigger(context->na_context[i], UINT_MAX, NULL);
-        lane_return =
-            NA_Context_destroy(context->hg_class->lanes[i].na_class, context->na_context[i]);
+        do {
+            (void) NA_Trigger(context->na_context[i], UINT_MAX, NULL);
+            lane_return =
+                NA_Context_destroy(context->hg_class->lanes[i].na_class, context->na_context[i]);
+        } while (lane_return == NA_BUSY);
         if (lane_return != NA_SUCCESS)
             na_return = lane_return;
     }

@@ -174,6 +174,7 @@ struct hg_handle *hg_handle_new(hg_context_t *context, bool is_origin, enum hg_l
     hg_proc_init(&handle->proc, context->hg_class, HG_NOHASH,
                  hg_proc_class_get_encoding(context->hg_class));
     hg_proc_set_handle(&handle->proc, handle);
+    handle->free_proc = handle->proc;
     *ret_p = hg_handle_open(handle);
     if (*ret_p != HG_SUCCESS) {
         hg_handle_delete(handle);

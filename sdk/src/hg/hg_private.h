@@ -369,8 +369,11 @@ hg_return_t hg_pool_grow(hg_context_t *context, bool is_origin, enum hg_lane lan
 /* Count a handle that was taken as one that nobody uses; back again. */
 void hg_pool_park(struct hg_pool *pool, int32_t count);
 
-/* Whether an operation runs on one of its handles. */
-bool hg_pool_has_active(struct hg_pool *pool);
+/*
+ * Whether a response to a request is still to end: it is on its way, or the program has destroyed
+ * the request and not answered it.
+ */
+bool hg_pool_has_responses(struct hg_pool *pool);
 
 void hg_pool_fini(struct hg_pool *pool);
 
@@ -549,6 +552,7 @@ struct hg_context {
     /* Who sleeps, and whether somebody was woken since. */
     _Alignas(UTIL_CACHE_LINE) _Atomic uint32_t waiters;
     _Atomic bool is_signaled;
+    _Atomic bool has_progressed; /* with completions queued, and none was triggered since */
     _Atomic uint32_t poll_ns[HG_POLL_MAX]; /* how long to poll before sleeping */
     pthread_mutex_t trigger_lock;
     pthread_cond_t trigger_cond;
@@ -670,8 +674,9 @@ bool hg_deadline_part_drop(struct hg_handle *handle);
 /* Where an operation on a handle is. */
 enum hg_handle_state {
     HG_HANDLE_UNUSED, /* no program has the handle: it is free, posted or about to be handed over */
-    HG_HANDLE_IDLE,   /* nothing runs; at the target: there was no response yet */
-    HG_HANDLE_ACTIVE, /* an operation runs; its callback will run */
+    HG_HANDLE_REFUSING, /* nor this one: the library answers the request with an error */
+    HG_HANDLE_IDLE,     /* nothing runs; at the target: there was no response yet */
+    HG_HANDLE_ACTIVE,   /* an operation runs; its callback will run */
     HG_HANDLE_DRAINING, /* an operation failed to start, but part of it still has to end */
     HG_HANDLE_DONE      /* at the target: the response was sent */
 };
@@ -741,6 +746,7 @@ struct hg_handle {
 
     /* From here on: colder. */
     struct hg_proc proc;
+    struct hg_proc free_proc; /* frees while another thread may encode */
     struct hg_extra in_extra;
     struct hg_extra out_extra;
     struct hg_msg ack;     /* made when first needed */
@@ -835,11 +841,13 @@ void hg_handle_release(struct hg_handle *handle);
 /* Write to the log that a program cannot do that with this handle; false. */
 bool hg_handle_refuse(const struct hg_handle *handle, const char *purpose);
 
-/* Whether a program has a reference to the handle. */
+/* Whether a program has a reference to the handle: one to an earlier use does not count. */
 static inline bool hg_handle_is_usable(const struct hg_handle *handle, const char *purpose)
 {
     return util_likely(handle != HG_HANDLE_NULL &&
-                       atomic_load_explicit(&handle->ref, memory_order_relaxed) > 0) ||
+                       atomic_load_explicit(&handle->ref, memory_order_relaxed) > 0 &&
+                       atomic_load_explicit(&handle->state, memory_order_relaxed) >
+                           HG_HANDLE_REFUSING) ||
            hg_handle_refuse(handle, purpose);
 }
 
@@ -855,6 +863,13 @@ static inline void hg_handle_unref(struct hg_handle *handle)
     } else if (hg_counter_drop(&handle->ref)) {
         hg_handle_release(handle);
     }
+}
+
+/* Whether the program has destroyed a request, and may still answer it. */
+static inline bool hg_handle_is_unanswered(const struct hg_handle *handle)
+{
+    return atomic_load(&handle->state) == HG_HANDLE_IDLE && !handle->no_response &&
+           atomic_load(&handle->ref) == 1;
 }
 
 /* Keep the first error of an operation. */
@@ -1036,10 +1051,10 @@ hg_return_t hg_recv_fill(hg_context_t *context, enum hg_lane lane);
 void hg_recv_recycle(struct hg_handle *handle);
 
 /*
- * Release requests that the program has destroyed without a response, which nobody can send any
- * more. The caller has seen that no completion is queued.
+ * Release the requests that the program has destroyed and not answered, if it has no others: false
+ * if it has, then nothing was done.
  */
-void hg_recv_release_unanswered(hg_context_t *context);
+bool hg_recv_release_unanswered(hg_context_t *context);
 
 /* Cancel all receives and wait until they ended; receive again. */
 hg_return_t hg_recv_stop(hg_context_t *context);

@@ -214,8 +214,8 @@ static hg_return_t hg_payload_free(struct hg_handle *handle, hg_op_t op, void *d
 
     if (ret != HG_SUCCESS)
         return ret;
-    hg_proc_start(&handle->proc, handle->in.buf, 0, HG_FREE);
-    ret = proc_cb(&handle->proc, data);
+    hg_proc_start(&handle->free_proc, handle->in.buf, 0, HG_FREE);
+    ret = proc_cb(&handle->free_proc, data);
     /* Programs that decode by themselves have none of hg_payload_decode(), and drop another one. */
     if (util_likely(ret == HG_SUCCESS))
         hg_handle_unref(handle);

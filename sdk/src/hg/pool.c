@@ -94,13 +94,14 @@ uint32_t hg_context_count_handles(hg_context_t *context, bool is_origin)
     return count;
 }
 
-bool hg_pool_has_active(struct hg_pool *pool)
+bool hg_pool_has_responses(struct hg_pool *pool)
 {
     const struct hg_handle *handle;
 
     (void) pthread_mutex_lock(&pool->lock);
     for (handle = pool->all; handle != NULL; handle = handle->next_all)
-        if (atomic_load(&handle->state) == HG_HANDLE_ACTIVE)
+        if (atomic_load(&handle->state) == HG_HANDLE_ACTIVE ||
+            atomic_load(&handle->state) == HG_HANDLE_REFUSING || hg_handle_is_unanswered(handle))
             break;
     (void) pthread_mutex_unlock(&pool->lock);
     return handle != NULL;

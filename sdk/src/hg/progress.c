@@ -63,11 +63,16 @@ hg_return_t HG_Progress(hg_context_t *context, unsigned int timeout)
     return ret;
 }
 
-/* The network is not polled as long as there is something to trigger, but timers fire. */
+/*
+ * The network is not polled as long as there is something to trigger, unless nobody triggers: a
+ * thread that only makes progress does so also while another one is in a long callback.
+ */
 static UTIL_ALWAYS_INLINE hg_return_t hg_context_poll_unless_queued(hg_context_t *context)
 {
-    if (util_likely(mpsc_queue_is_empty(&context->queue)))
+    if (util_likely(mpsc_queue_is_empty(&context->queue)) ||
+        atomic_load_explicit(&context->has_progressed, memory_order_relaxed))
         return hg_context_poll(context);
+    atomic_store_explicit(&context->has_progressed, true, memory_order_relaxed);
     if (util_unlikely(hg_timers_are_armed(&context->timers)))
         hg_context_fire(context);
     return HG_SUCCESS;
@@ -441,6 +446,8 @@ static UTIL_ALWAYS_INLINE unsigned int hg_context_run(hg_context_t *context, uns
 {
     if (mpsc_queue_is_empty(&context->queue))
         return 0;
+    if (atomic_load_explicit(&context->has_progressed, memory_order_relaxed))
+        atomic_store_explicit(&context->has_progressed, false, memory_order_relaxed);
     return context->hg_class->is_single_thread ? hg_context_run_alone(context, max_count)
                                                : hg_context_run_some(context, max_count);
 }

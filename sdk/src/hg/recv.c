@@ -30,6 +30,7 @@ static hg_return_t hg_recv_refuse(struct hg_handle *handle,
 static void hg_recv_fetched(struct hg_handle *handle, hg_return_t ret);
 static void hg_recv_unknown(struct hg_handle *handle);
 static void hg_recv_run(struct hg_completion *completion);
+static uint32_t hg_recv_find_unanswered(struct hg_pool *pool, bool is_released);
 static bool hg_recv_is_stopped(hg_context_t *context);
 static void hg_recv_cancel_all(hg_context_t *context, enum hg_lane lane);
 
@@ -103,24 +104,41 @@ hg_return_t hg_recv_stop(hg_context_t *context)
     return HG_SUCCESS;
 }
 
-void hg_recv_release_unanswered(hg_context_t *context)
+bool hg_recv_release_unanswered(hg_context_t *context)
 {
+    uint32_t count = 0;
     int lane;
 
-    for (lane = 0; lane < HG_LANE_MAX; lane++) {
-        struct hg_handle *handle;
+    for (lane = 0; lane < HG_LANE_MAX; lane++)
+        count += hg_recv_find_unanswered(&context->targets[lane], false);
+    if (count != hg_context_count_handles(context, false))
+        return false;
+    for (lane = 0; lane < HG_LANE_MAX; lane++)
+        (void) hg_recv_find_unanswered(&context->targets[lane], true);
+    return true;
+}
 
-        (void) pthread_mutex_lock(&context->targets[lane].lock);
-        handle = context->targets[lane].all;
-        (void) pthread_mutex_unlock(&context->targets[lane].lock);
-        for (; handle != NULL; handle = handle->next_all)
-            if (atomic_load(&handle->state) == HG_HANDLE_IDLE && !handle->no_response &&
-                atomic_load(&handle->ref) == 1) {
-                HG_LOG_DEBUG("RPC %#" PRIx64 " ends without a response: its handle was destroyed",
-                             handle->info.id);
-                hg_handle_unref(handle);
-            }
+/* Count such requests, or release them. */
+static uint32_t hg_recv_find_unanswered(struct hg_pool *pool, bool is_released)
+{
+    struct hg_handle *handle;
+    uint32_t count = 0;
+
+    (void) pthread_mutex_lock(&pool->lock);
+    handle = pool->all;
+    (void) pthread_mutex_unlock(&pool->lock);
+    for (; handle != NULL; handle = handle->next_all) {
+        if (!hg_handle_is_unanswered(handle))
+            continue;
+        count++;
+        if (!is_released)
+            continue;
+        HG_LOG_WARNING("RPC %#" PRIx64 " ends without a response: its handle was destroyed, and "
+                       "now its context is",
+                       handle->info.id);
+        hg_handle_unref(handle);
     }
+    return count;
 }
 
 void hg_recv_restart(hg_context_t *context)
@@ -325,7 +343,7 @@ static void hg_recv_run(struct hg_completion *completion)
                  HG_Error_to_string(ret));
     /* A handler that keeps its handle may still respond. */
     if (!handle->no_response && atomic_load(&handle->ref) == 2 &&
-        atomic_compare_exchange_strong(&handle->state, &state, HG_HANDLE_ACTIVE)) {
+        atomic_compare_exchange_strong(&handle->state, &state, HG_HANDLE_REFUSING)) {
         atomic_store(&handle->ref, 1);
         hg_respond_error(handle, ret);
     } else {

@@ -339,7 +339,7 @@ static hg_return_t hg_registry_reserve(struct hg_registry *registry)
     return HG_SUCCESS;
 }
 
-/* Replace the data of an RPC, freeing those before outside of the lock. */
+/* The callback runs outside of the lock. */
 static void hg_registry_free_data(struct hg_registry *registry, struct hg_rpc *rpc)
 {
     void (*data_free)(void *);

@@ -95,7 +95,7 @@ void hg_respond_error(struct hg_handle *handle, hg_return_t ret_code)
         hg_handle_unref(handle);
         return;
     }
-    atomic_store_explicit(&handle->state, HG_HANDLE_ACTIVE, memory_order_relaxed);
+    atomic_store_explicit(&handle->state, HG_HANDLE_REFUSING, memory_order_relaxed);
     handle->callback = NULL;
     atomic_store_explicit(&handle->ret, HG_SUCCESS, memory_order_relaxed);
     atomic_store_explicit(&handle->is_canceled, false, memory_order_relaxed);

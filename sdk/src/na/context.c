@@ -73,12 +73,19 @@ na_return_t NA_Context_destroy(na_class_t *na_class, na_context_t *context)
                      (void *) na_class);
         return NA_INVALID_ARG;
     }
+    if (context->stopped) {
+        NA_LOG_ERROR("cannot destroy context %u: it is being destroyed, and this is one of its "
+                     "callbacks",
+                     context->id);
+        return NA_BUSY;
+    }
     if (!mpsc_queue_is_empty(&context->queue)) {
         NA_LOG_ERROR("cannot destroy context %u: completions wait; call NA_Trigger() until it "
                      "finds nothing",
                      context->id);
         return NA_BUSY;
     }
+    context->stopped = true;
     context_stop(context);
     context_trigger_canceled(context);
     context_close(context);

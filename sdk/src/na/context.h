@@ -24,6 +24,7 @@ struct na_context {
     int wait_fd; /* of the plugin, for NA_Poll_wait(); -1: none */
     int wake_fd; /* ours, beside it; -1: none */
     uint8_t id;
+    bool stopped;
     bool single_thread; /* the user promised: one thread at a time triggers */
     bool is_alone;      /* and completes: nothing here has to be atomic */
 
