@@ -554,6 +554,7 @@ struct hg_context {
     _Atomic bool is_signaled;
     _Atomic bool has_progressed; /* with completions queued, and none was triggered since */
     _Atomic uint32_t poll_ns[HG_POLL_MAX]; /* how long to poll before sleeping */
+    _Atomic uint64_t ready_ns; /* when HG_Event_ready() last allowed to sleep; 0: it did not */
     pthread_mutex_t trigger_lock;
     pthread_cond_t trigger_cond;
 

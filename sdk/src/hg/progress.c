@@ -28,6 +28,7 @@
 
 static void hg_context_retry(hg_context_t *context);
 static hg_return_t hg_context_poll_unless_queued(hg_context_t *context);
+static bool hg_context_poll_before_sleep(hg_context_t *context);
 static na_return_t hg_context_poll_lane(hg_context_t *context, enum hg_lane lane);
 static void hg_context_trigger_lane(hg_context_t *context, enum hg_lane lane);
 static hg_return_t hg_context_wait(hg_context_t *context, unsigned int timeout);
@@ -118,6 +119,8 @@ bool HG_Event_ready(hg_context_t *context)
     if (context == NULL || context->epoll_fd < 0)
         return true;
     hg_context_drain_event(context);
+    if (hg_context_poll_before_sleep(context))
+        return true;
     if (!(atomic_load(&context->waiters) & HG_WAITER_ARMED))
         atomic_fetch_or(&context->waiters, HG_WAITER_ARMED);
     if (mpsc_queue_is_empty(&context->queue) && hg_context_can_sleep(context)) {
@@ -126,6 +129,31 @@ bool HG_Event_ready(hg_context_t *context)
     }
     atomic_fetch_and(&context->waiters, ~HG_WAITER_ARMED);
     return true;
+}
+
+/*
+ * Poll as HG_Progress() does before it sleeps: what comes soon is worth more than the system calls
+ * of sleeping. The time since the last sleep began says how soon it comes.
+ */
+static bool hg_context_poll_before_sleep(hg_context_t *context)
+{
+    const enum hg_poll kind = hg_context_poll_kind(context);
+    const uint64_t now = hg_clock_ns();
+    const uint64_t since = atomic_load_explicit(&context->ready_ns, memory_order_relaxed);
+    uint64_t poll_ns;
+
+    if (since != 0)
+        hg_context_tune(context, kind, now - since);
+    poll_ns = atomic_load_explicit(&context->poll_ns[kind], memory_order_relaxed);
+    if (poll_ns > HG_POLL_NS_ALONE)
+        poll_ns = HG_POLL_NS_ALONE;
+    if (!mpsc_queue_is_empty(&context->queue) ||
+        hg_context_poll_for(context, now, poll_ns) != HG_TIMEOUT) {
+        atomic_store_explicit(&context->ready_ns, 0, memory_order_relaxed);
+        return true;
+    }
+    atomic_store_explicit(&context->ready_ns, hg_clock_ns(), memory_order_relaxed);
+    return false;
 }
 
 hg_return_t HG_Event_progress(hg_context_t *context, unsigned int *count_p)
