@@ -40,11 +40,11 @@
 
 /* For programs that ask the compiler which transports there are: any of them may be there. Whether
  * one is, on the machine that the program runs on, NA_Get_protocol_info() tells. */
-#define NA_HAS_BMI 1
-#define NA_HAS_MPI 1
-#define NA_HAS_OFI 1
-#define NA_HAS_SM  1
-#define NA_HAS_UCX 1
+#define NA_HAS_BMI
+#define NA_HAS_MPI
+#define NA_HAS_OFI
+#define NA_HAS_SM
+#define NA_HAS_UCX
 
 /* Host identifiers (na_sm.h) are 16 bytes long. */
 #define NA_SM_HAS_UUID

@@ -37,7 +37,7 @@ for header in "$AMALGAM_PREFIX"/include/*.h; do
         fail "${header##*/} does not compile alone"
 done
 for name in BMI MPI OFI SM UCX; do
-    printf '#include <na.h>\n#if !NA_HAS_%s\n#error\n#endif\n' $name |
+    printf '#include <na.h>\n#ifndef NA_HAS_%s\n#error\n#endif\n' $name |
         "$CC" -I"$AMALGAM_PREFIX/include" -fsyntax-only -x c - || fail "NA_HAS_$name is not defined"
 done
 
