@@ -53,7 +53,7 @@ function(abi_add_pair release core core_dir init plugin_dir)
     add_test(NAME ${name} COMMAND bash "${CMAKE_CURRENT_SOURCE_DIR}/pair.sh"
         "$<TARGET_FILE:abi_${release}_program>" "${init}" "${core_dir}" "${plugin_dir}"
         "${AMALGAM_BUILD_LIBDIR}")
-    set_tests_properties(${name} PROPERTIES LABELS abi TIMEOUT 60 SKIP_RETURN_CODE 77)
+    set_tests_properties(${name} PROPERTIES LABELS abi TIMEOUT 900 SKIP_RETURN_CODE 77)
     if(core STREQUAL "its")
         set_tests_properties(${name} PROPERTIES FIXTURES_REQUIRED abi_${release}_core)
     endif()
@@ -88,7 +88,7 @@ function(abi_add_release release)
 
     add_test(NAME abi_${release}_core_builds
         COMMAND bash "${CMAKE_CURRENT_SOURCE_DIR}/old_core.sh" ${release} "${core_dir}")
-    set_tests_properties(abi_${release}_core_builds PROPERTIES LABELS abi TIMEOUT 300
+    set_tests_properties(abi_${release}_core_builds PROPERTIES LABELS abi TIMEOUT 900
         SKIP_RETURN_CODE 77 FIXTURES_SETUP abi_${release}_core
         ENVIRONMENT "CC=${CMAKE_C_COMPILER};CMAKE=${CMAKE_COMMAND}")
 

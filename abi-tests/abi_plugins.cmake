@@ -81,6 +81,6 @@ function(abi_add_check name script)
     add_test(NAME abi_${name} COMMAND bash "${CMAKE_CURRENT_SOURCE_DIR}/${script}" ${ARGN})
     set(environment "CC=${CMAKE_C_COMPILER}" "CXX=${CMAKE_CXX_COMPILER}" "CMAKE=${CMAKE_COMMAND}"
         "NM=${CMAKE_NM}" "READELF=${CMAKE_READELF}")
-    set_tests_properties(abi_${name} PROPERTIES LABELS abi TIMEOUT 120 SKIP_RETURN_CODE 77
+    set_tests_properties(abi_${name} PROPERTIES LABELS abi TIMEOUT 900 SKIP_RETURN_CODE 77
         ENVIRONMENT "${environment}")
 endfunction()

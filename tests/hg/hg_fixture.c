@@ -6,8 +6,6 @@
 
 #include <time.h>
 
-#define WAIT_SECONDS 20
-
 static struct side *side_of(hg_handle_t handle);
 static hg_return_t handle_null(hg_handle_t handle);
 static hg_return_t handle_echo(hg_handle_t handle);
@@ -172,7 +170,7 @@ void pair_progress(const struct pair *pair)
 
 void pair_wait_for(const struct pair *pair, const atomic_int *counter, int value)
 {
-    uint64_t end = now_ms() + WAIT_SECONDS * 1000;
+    uint64_t end = now_ms() + WAIT_MS;
 
     while (atomic_load(counter) < value && now_ms() < end)
         pair_progress(pair);
@@ -181,7 +179,7 @@ void pair_wait_for(const struct pair *pair, const atomic_int *counter, int value
 
 void pair_wait_held(const struct pair *pair, const struct side *side, int count)
 {
-    uint64_t end = now_ms() + WAIT_SECONDS * 1000;
+    uint64_t end = now_ms() + WAIT_MS;
 
     while (side->held_count < count && now_ms() < end)
         pair_progress(pair);

@@ -91,10 +91,13 @@ hg_addr_t side_lookup(const struct side *from, const struct side *to);
 void side_progress(const struct side *side);
 void pair_progress(const struct pair *pair);
 
-/* Progress until *counter reaches a value; fails the test after some seconds. */
+/* Long enough for anything that happens at all, on a machine that is busy with other things. */
+#define WAIT_MS 60000u
+
+/* Progress until *counter reaches a value; fails the test after WAIT_MS. */
 void pair_wait_for(const struct pair *pair, const atomic_int *counter, int value);
 
-/* Progress until a side holds so many handles; fails the test after some seconds. */
+/* Progress until a side holds so many handles; fails the test after WAIT_MS. */
 void pair_wait_held(const struct pair *pair, const struct side *side, int count);
 
 /* A size of input and output that no message of the transport holds. */

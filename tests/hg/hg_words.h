@@ -21,7 +21,7 @@ static inline uint32_t words_kept(const struct pair *pair)
 
 static inline void wait_for_words(const struct pair *pair, uint32_t count)
 {
-    uint64_t end = now_ms() + 5000;
+    uint64_t end = now_ms() + WAIT_MS;
 
     while (words_kept(pair) < count && now_ms() < end)
         pair_progress(pair);

@@ -210,7 +210,7 @@ static void cancelled_response_calls_back_once(void **state)
         }
         assert_int_equal(HG_Cancel(held), HG_SUCCESS);
         /* The origin does not look yet: it could be faster than the cancel. */
-        for (uint64_t end = now_ms() + 20000; now_ms() < end && atomic_load(&respond.count) == 0;)
+        for (uint64_t end = now_ms() + WAIT_MS; now_ms() < end && atomic_load(&respond.count) == 0;)
             side_progress(&pair->target);
         assert_int_equal(respond.count, 1);
         assert_int_equal(respond.type, HG_CB_RESPOND);

@@ -423,7 +423,7 @@ static void refused_error_responses_are_bounded(void **state)
     static hg_handle_t handles[COUNT];
     struct pair *pair = *state;
     struct outcome outcome = {0};
-    uint64_t end = now_ms() + 10000;
+    uint64_t end = now_ms() + WAIT_MS;
 
     assert_int_equal(HG_Register(pair->origin.hg_class, UNKNOWN, NULL, NULL, NULL), HG_SUCCESS);
     arm("NA_Msg_send_expected", NA_AGAIN, 0);

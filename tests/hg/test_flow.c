@@ -112,7 +112,7 @@ static hg_handle_t forward_number(const struct pair *pair, hg_addr_t addr, uint3
 /* Answer all that come, until so many forwards ended. */
 static void serve_until(const struct pair *pair, const struct ends *ends, int count)
 {
-    const uint64_t end = now_ms() + 10000;
+    const uint64_t end = now_ms() + WAIT_MS;
 
     while (atomic_load(&ends->count) < count) {
         pair_progress(pair);

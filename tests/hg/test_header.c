@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 /* How long a message may be under way on a slow transport. */
-#define ARRIVAL_MS 2000u
+#define ARRIVAL_MS WAIT_MS
 
 /* What a place in the code may write, warnings and errors, in so many milliseconds. */
 #define LOG_LINES 10u
@@ -263,7 +263,7 @@ static void answerer_close(struct answerer *answerer)
 static void answerer_run(struct answerer *answerer, const struct side *origin,
                          const atomic_int *counter, int value)
 {
-    const uint64_t end = now_ms() + 10000;
+    const uint64_t end = now_ms() + WAIT_MS;
     unsigned int count;
 
     while (atomic_load(counter) < value && now_ms() < end) {

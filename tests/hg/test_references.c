@@ -61,7 +61,7 @@ static int64_t active(const struct pair *pair)
 
 static void wait_inactive(const struct pair *pair)
 {
-    const uint64_t end = now_ms() + 10000;
+    const uint64_t end = now_ms() + WAIT_MS;
 
     while (active(pair) != 0 && now_ms() < end)
         pair_progress(pair);

@@ -232,7 +232,7 @@ static void late_response_with_the_same_tag_is_dropped(void **state)
 
     for (int other = 0; other < 2; other++) {
         uint64_t late = side_ext_counters(&pair->origin).late_response_count;
-        uint64_t end = now_ms() + 5000;
+        uint64_t end = now_ms() + WAIT_MS;
         struct outcome outcome = {0}, responds = {0};
         hg_handle_t handle = forward_held(pair, &outcome, 1);
         struct blob in;
@@ -272,7 +272,7 @@ static void answer_of_old_does_not_take_the_place_of_the_right_one(void **state)
     struct pair *pair = *state;
     struct outcome outcome = {0}, responds = {0};
     hg_handle_t handle = forward_held(pair, &outcome, 1), *held = pair->target.held;
-    uint64_t end = now_ms() + 5000;
+    uint64_t end = now_ms() + WAIT_MS;
     struct blob in;
 
     assert_int_equal(HG_Cancel(handle), HG_SUCCESS);

@@ -177,6 +177,7 @@ static hg_return_t pull_handler(hg_handle_t handle)
         free(pull);
         return ret;
     }
+    pull->service->pulls_started++;
     pull->rounds_left = pull->in.rounds;
     hg_size_t size = HG_Bulk_get_size(pull->in.memory);
     void *buffer = pull->buffer = calloc(1, size);

@@ -23,7 +23,7 @@ struct service {
     hg_context_t *context;
     hg_id_t echo, pull, silent;
     unsigned int echoes; /* answered so far */
-    unsigned int pulls_ok, pulls_failed;
+    unsigned int pulls_started, pulls_ok, pulls_failed;
 };
 
 /* Opens the class and context for the init string and registers the RPCs; false with nothing left

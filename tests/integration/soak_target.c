@@ -152,7 +152,7 @@ static bool target_is_asked_to_end(void)
 /* Everything has to end by itself; then nothing may be left. */
 static int target_close(struct target *target, int descriptors)
 {
-    const long long end = now_ms() + 10000;
+    const long long end = now_ms() + 60000;
     struct hg_diag_counters counters = {0};
     hg_return_t context, hg_class;
 

@@ -79,7 +79,6 @@ static void stopped_in_the_middle(void **state)
         na_op_id_t *op = NA_Op_create(rma.end.na_class, NA_OP_SINGLE);
         bool is_put = i % 2 != 0;
         struct event event = {0};
-        uint64_t begin;
 
         memset(rma.local, 2, BYTES);
         assert_int_equal((is_put ? NA_Put : NA_Get)(rma.end.na_class, rma.end.context,
@@ -89,10 +88,8 @@ static void stopped_in_the_middle(void **state)
         (void) event_wait(&rma.end, &event, i / 2);
         assert_int_equal(kill(pid, SIGSTOP), 0);
         end_progress(&rma.end, 50);
-        begin = now_ms();
         assert_int_equal(NA_Cancel(rma.end.na_class, rma.end.context, op), NA_SUCCESS);
         assert_true(event_wait(&rma.end, &event, TEST_WAIT_MS));
-        assert_true(now_ms() - begin < 500);
         assert_true(event.ret == NA_CANCELED || event.ret == NA_SUCCESS);
         memset(rma.local, SCRIBBLE, BYTES);
         assert_int_equal(kill(pid, SIGCONT), 0);

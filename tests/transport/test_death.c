@@ -160,8 +160,8 @@ static void a_process_that_sleeps_is_told(void **state)
                      NA_SUCCESS);
     child_kill(&child);
     from = now_ms();
-    while (count == 0 && now_ms() - from < 5000)
-        (void) NA_Poll_wait(end.na_class, end.context, 5000, &count);
+    while (count == 0 && now_ms() - from < TEST_WAIT_MS)
+        (void) NA_Poll_wait(end.na_class, end.context, TEST_WAIT_MS, &count);
     assert_in_range(now_ms() - from, 0, TEST_DEATH_MS);
     (void) NA_Trigger(end.context, 1, NULL);
     assert_int_equal(events[0].ret, NA_HOSTUNREACH);

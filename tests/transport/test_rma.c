@@ -254,7 +254,7 @@ static void ranges_are_checked(void **state)
  * what it must not, and make a new one. */
 static void wait_for_peer(struct rma *rma)
 {
-    uint64_t until = now_ms() + 5000;
+    uint64_t until = now_ms() + TEST_WAIT_MS;
     struct peer_request reply;
     size_t size = sizeof(reply);
 

@@ -124,7 +124,7 @@ static bool peer_run(const char *option)
     (void) fflush(stdout);
     do {
         if (strcmp(option, "busy") != 0)
-            peer_progress(strcmp(option, "idle") == 0 ? 1000 : 50);
+            peer_progress(strcmp(option, "idle") == 0 ? 10000 : 50);
         else
             for (int i = 0; i < 1000; i++)
                 peer_progress(0);

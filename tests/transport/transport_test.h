@@ -14,11 +14,13 @@
 
 #include "na.h"
 
-/* Long enough for anything that happens at all, on a machine that is busy with other things. */
-#define TEST_WAIT_MS 10000u
+/* Long enough for anything that happens at all, on a machine that is busy with other things. A wait
+ * ends with its event, so that only a failure takes that long. */
+#define TEST_WAIT_MS 60000u
 
-/* How long it may take until the death of a peer of the same machine is noticed. */
-#define TEST_DEATH_MS 2000u
+/* How long it may take until the death of a peer of the same machine is noticed: within two seconds
+ * when the machine is quiet. */
+#define TEST_DEATH_MS 20000u
 
 /* Sanitizers own malloc and take memory and time that say nothing about ours. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
