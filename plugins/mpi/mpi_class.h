@@ -37,8 +37,8 @@
 #define MPI_SENT_MAX         32u /* frames that MPI was not asked about since they were sent */
 #define MPI_CLOCK_POLLS      64u
 #define MPI_ALL_POLLS        16u /* polls, of which one asks for what is out of order, too */
-#define MPI_DIAL_NS          UINT64_C(5000000000) /* for a target to accept */
-#define MPI_BYE_NS           UINT64_C(200000000)  /* for goodbyes when a class closes */
+#define MPI_DIAL_NS          UINT64_C(30000000000) /* for a target to accept */
+#define MPI_BYE_NS           UINT64_C(200000000)   /* for goodbyes when a class closes */
 
 /* In a poll that finds nothing. With MPICH a look takes longer. */
 #define MPI_LOOKS 4u
