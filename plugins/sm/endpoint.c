@@ -112,7 +112,7 @@ static int32_t sm_class_configure(struct na_plugin_class *na_class,
 {
     const char *rma = secure_getenv("AMALGAM_SM_RMA");
     const char *reason;
-    uint64_t random[5];
+    uint64_t random[4];
 
     if (init->address != NULL && init->address[0] != '\0') {
         if (!sm_name_check(init->address, strlen(init->address), &reason)) {
@@ -135,9 +135,8 @@ static int32_t sm_class_configure(struct na_plugin_class *na_class,
     }
     na_class->incarnation = random[0] | 1;
     na_class->cookie = random[1];
-    na_class->registry.salt = random[2];
-    na_class->registry.secret[0] = random[3];
-    na_class->registry.secret[1] = random[4];
+    na_class->registry.secret[0] = random[2];
+    na_class->registry.secret[1] = random[3];
     na_class->max_contexts = init->max_contexts;
     na_class->max_message = sm_message_limit(init);
     na_class->ring_data = na_class->max_message > SM_DATA_MIN / 4 ? SM_DATA_LARGE : SM_DATA_MIN;

@@ -11,7 +11,7 @@
 #define SM_DIRECTORY        "/dev/shm/"
 #define SM_PREFIX           "amalgam-sm."
 #define SM_MAGIC            UINT64_C(0x4d53474c414d4101)
-#define SM_LAYOUT_VERSION   3u
+#define SM_LAYOUT_VERSION   4u
 
 #define SM_NAME_MAX         63u  /* characters of an endpoint's name */
 #define SM_MAX_CONTEXTS     128u /* contexts of one endpoint */
@@ -103,7 +103,7 @@ struct sm_segment_header {
 struct sm_writer {
     _Alignas(SM_CACHE_LINE) _Atomic uint64_t owner; /* as in a peer slot */
     _Atomic uint64_t process;                       /* when it began, as in the header */
-    _Atomic uint64_t keys[SM_WRITER_KEYS];          /* handles that it writes to now, or 0 */
+    _Atomic uint64_t keys[SM_WRITER_KEYS];          /* digests of what it writes to now, or 0 */
 };
 
 /* One for each context. Each member that two processes write has a cache line of its own. */
@@ -146,24 +146,24 @@ struct sm_ring_slot {
 /* Front of the payload of SM_KIND_GET, _PIECE, _PUT, _DONE and _CANCEL. */
 struct sm_rma_header {
     uint64_t token;  /* of the origin's operation */
-    uint64_t handle; /* GET and PUT: the target's memory handle */
+    uint64_t key[2]; /* GET and PUT: of the target's memory handle */
     uint64_t offset; /* GET and PUT: in the handle; PIECE: in the transfer */
     uint64_t length; /* GET: of the transfer */
     int32_t status;  /* DONE */
-    uint32_t reserved;
+    uint32_t index;  /* GET and PUT: where the target finds the handle */
 };
 
-_Static_assert(sizeof(struct sm_segment_header) == 224, "layout 3");
-_Static_assert(sizeof(struct sm_context_area) == 11 * SM_CACHE_LINE, "layout 3");
-_Static_assert(sizeof(struct sm_peer_slot) == 4 * SM_CACHE_LINE, "layout 3");
-_Static_assert(offsetof(struct sm_peer_slot, name) == 64, "layout 3");
-_Static_assert(offsetof(struct sm_peer_slot, head) == 128, "layout 3");
-_Static_assert(offsetof(struct sm_peer_slot, status) == 192, "layout 3");
-_Static_assert(sizeof(struct sm_ring_slot) == SM_RING_SLOT, "layout 3");
-_Static_assert(offsetof(struct sm_ring_slot, payload) == 16, "layout 3");
-_Static_assert(sizeof(struct sm_rma_header) == 40, "layout 3");
-_Static_assert(sizeof(struct sm_writer) == SM_CACHE_LINE, "layout 3");
-_Static_assert(SM_WRITERS_OFFSET + SM_WRITERS * sizeof(struct sm_writer) <= SM_UNIT, "layout 3");
+_Static_assert(sizeof(struct sm_segment_header) == 224, "layout 4");
+_Static_assert(sizeof(struct sm_context_area) == 11 * SM_CACHE_LINE, "layout 4");
+_Static_assert(sizeof(struct sm_peer_slot) == 4 * SM_CACHE_LINE, "layout 4");
+_Static_assert(offsetof(struct sm_peer_slot, name) == 64, "layout 4");
+_Static_assert(offsetof(struct sm_peer_slot, head) == 128, "layout 4");
+_Static_assert(offsetof(struct sm_peer_slot, status) == 192, "layout 4");
+_Static_assert(sizeof(struct sm_ring_slot) == SM_RING_SLOT, "layout 4");
+_Static_assert(offsetof(struct sm_ring_slot, payload) == 16, "layout 4");
+_Static_assert(sizeof(struct sm_rma_header) == 48, "layout 4");
+_Static_assert(sizeof(struct sm_writer) == SM_CACHE_LINE, "layout 4");
+_Static_assert(SM_WRITERS_OFFSET + SM_WRITERS * sizeof(struct sm_writer) <= SM_UNIT, "layout 4");
 
 /* Where things lie in a segment. */
 #define SM_CONTEXT_STRIDE (SM_UNIT + (uint64_t) SM_PEER_SLOTS * sizeof(struct sm_peer_slot))

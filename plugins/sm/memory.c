@@ -3,11 +3,13 @@
 
 #include "sm.h"
 
+#include <errno.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/uio.h>
 
 #define SM_MEM_MAGIC   0x4d454d53u
-#define SM_MEM_VERSION 1u
+#define SM_MEM_VERSION 2u
 
 /* The form in which a handle travels: this, then the segments. */
 struct sm_mem_packed {
@@ -16,7 +18,9 @@ struct sm_mem_packed {
     uint32_t flags;
     uint32_t segment_count;
     uint64_t incarnation;
-    uint64_t key;
+    uint64_t key[2];
+    uint32_t index;
+    uint32_t reserved;
     uint64_t length;
 };
 
@@ -28,6 +32,7 @@ static void sm_mem_free(struct sm_registry *registry, struct na_plugin_mem *mem)
 static bool sm_segments_sum(const struct na_plugin_segment *segments, uint64_t count,
                             uint64_t *length_p);
 static bool sm_registry_grow(struct na_plugin_class *na_class);
+static int32_t sm_registry_take_key(struct sm_registry *registry, uint64_t key[2]);
 
 const struct na_plugin_mem_segments sm_mem_segments_extension = {
     .extension = {.size = sizeof(struct na_plugin_mem_segments)},
@@ -63,17 +68,20 @@ int32_t sm_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem *
         return NA_PLUGIN_OPNOTSUPPORTED;
     }
     sm_lock_take(&registry->lock);
-    if (mem->key != 0)
-        goto out; /* is registered */
+    if (mem->is_registered)
+        goto out;
     if (registry->free_count == 0 && !sm_registry_grow(na_class)) {
         ret = NA_PLUGIN_NOMEM;
         goto out;
     }
+    ret = sm_registry_take_key(registry, mem->key);
+    if (ret != NA_PLUGIN_SUCCESS)
+        goto out;
     if ((mem->flags & NA_PLUGIN_MEM_WRITE) != 0)
         sm_writers_offer(na_class);
     index = registry->free_indices[--registry->free_count];
-    registry->salt = registry->salt * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    mem->key = (registry->salt & ~UINT64_C(0xffffffff)) | (index + 1);
+    mem->index = index;
+    mem->is_registered = true;
     mem->incarnation = na_class->incarnation;
     registry->entries[index] = mem;
     entry = sm_registration_entry(na_class, index);
@@ -92,20 +100,17 @@ int32_t sm_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_mem
     struct sm_registry *registry = &na_class->registry;
     _Atomic uint64_t *entry;
     uint64_t withdrawn = 0;
-    uint32_t index;
 
     sm_lock_take(&registry->lock);
-    index = (uint32_t) mem->key - 1;
-    if (!mem->is_remote && mem->key != 0 && index < registry->capacity &&
-        registry->entries[index] == mem) {
-        entry = sm_registration_entry(na_class, index);
+    if (!mem->is_remote && mem->is_registered) {
+        entry = sm_registration_entry(na_class, mem->index);
         if (entry != NULL)
             sm_registration_withdraw(entry);
         if (entry != NULL && (mem->flags & NA_PLUGIN_MEM_WRITE) != 0)
-            withdrawn = mem->key;
-        registry->entries[index] = NULL;
-        registry->free_indices[registry->free_count++] = index;
-        mem->key = 0;
+            withdrawn = atomic_load_explicit(&mem->digest, memory_order_relaxed);
+        registry->entries[mem->index] = NULL;
+        registry->free_indices[registry->free_count++] = mem->index;
+        mem->is_registered = false;
     }
     sm_lock_drop(&registry->lock);
     if (withdrawn != 0)
@@ -128,11 +133,12 @@ int32_t sm_mem_serialize(struct na_plugin_class *na_class, struct na_plugin_mem 
         .flags = mem->flags,
         .segment_count = mem->segment_count,
         .incarnation = mem->incarnation,
-        .key = mem->key,
+        .key = {mem->key[0], mem->key[1]},
+        .index = mem->index,
         .length = mem->length,
     };
 
-    if (mem->key == 0) {
+    if (!mem->is_registered) {
         SM_LOG_ERROR("a memory handle that is not registered cannot be serialized");
         return NA_PLUGIN_INVALID_ARG;
     }
@@ -158,7 +164,7 @@ int32_t sm_mem_deserialize(struct na_plugin_class *na_class, const void *buf, ui
     if (size < sizeof(packed))
         goto refuse;
     memcpy(&packed, buf, sizeof(packed));
-    if (packed.magic != SM_MEM_MAGIC || packed.version != SM_MEM_VERSION || packed.key == 0 ||
+    if (packed.magic != SM_MEM_MAGIC || packed.version != SM_MEM_VERSION || packed.reserved != 0 ||
         packed.incarnation == 0 || packed.segment_count == 0 ||
         packed.segment_count > SM_RMA_SEGMENTS ||
         (packed.flags & ~(NA_PLUGIN_MEM_READ | NA_PLUGIN_MEM_WRITE)) != 0 ||
@@ -176,7 +182,9 @@ int32_t sm_mem_deserialize(struct na_plugin_class *na_class, const void *buf, ui
     mem->is_remote = true;
     mem->flags = packed.flags;
     mem->incarnation = packed.incarnation;
-    mem->key = packed.key;
+    mem->is_registered = true;
+    memcpy(mem->key, packed.key, sizeof(mem->key));
+    mem->index = packed.index;
     mem->length = length;
     *mem_p = mem;
     return NA_PLUGIN_SUCCESS;
@@ -204,15 +212,12 @@ void sm_registry_destroy(struct na_plugin_class *na_class)
 }
 
 /* The handle that a peer means, or NULL. The registry's lock is held. */
-struct na_plugin_mem *sm_registry_find(struct sm_registry *registry, uint64_t key)
+struct na_plugin_mem *sm_registry_find(struct sm_registry *registry, uint32_t index,
+                                       const uint64_t key[2])
 {
-    uint32_t index = (uint32_t) key - 1;
-    struct na_plugin_mem *mem;
+    struct na_plugin_mem *mem = index < registry->capacity ? registry->entries[index] : NULL;
 
-    if ((uint32_t) key == 0 || index >= registry->capacity)
-        return NULL;
-    mem = registry->entries[index];
-    return mem != NULL && mem->key == key ? mem : NULL;
+    return mem != NULL && mem->key[0] == key[0] && mem->key[1] == key[1] ? mem : NULL;
 }
 
 void sm_cursor_seek(struct sm_cursor *cursor, const struct na_plugin_mem *mem, uint64_t offset)
@@ -311,7 +316,7 @@ static struct na_plugin_mem *sm_mem_alloc(struct sm_registry *registry, uint64_t
     }
     mem->segments = count > 1 ? (struct na_plugin_segment *) (mem + 1) : &mem->first;
     mem->segment_count = (uint32_t) count;
-    mem->key = 0;
+    mem->is_registered = false;
     atomic_store_explicit(&mem->digest, 0, memory_order_relaxed);
     mem->incarnation = 0;
     mem->is_remote = false;
@@ -383,4 +388,23 @@ static bool sm_registry_grow(struct na_plugin_class *na_class)
     registry->free_indices = free_indices;
     registry->capacity = capacity;
     return true;
+}
+
+/* Random numbers are fetched for several keys at once. The registry's lock is held. */
+static int32_t sm_registry_take_key(struct sm_registry *registry, uint64_t key[2])
+{
+    if (registry->random_left < 2) {
+        registry->random_left = 0;
+        if (getrandom(registry->random, sizeof(registry->random), 0) !=
+            (ssize_t) sizeof(registry->random)) {
+            SM_LOG_ERROR("no random numbers for the key of a memory handle (%s)", strerror(errno));
+            return NA_PLUGIN_IO_ERROR;
+        }
+        registry->random_left = SM_KEY_POOL;
+    }
+    for (int i = 0; i < 2; i++) {
+        key[i] = registry->random[--registry->random_left];
+        registry->random[registry->random_left] = 0; /* nothing remembers it but the handle */
+    }
+    return NA_PLUGIN_SUCCESS;
 }

@@ -17,7 +17,7 @@ static int32_t sm_registration_part(struct na_plugin_addr *peer, uint32_t part,
                                     const _Atomic uint64_t **table_p);
 static uint32_t sm_part_of(uint32_t index, uint32_t *first_p);
 static uint64_t sm_part_size(uint32_t part);
-static uint64_t sm_registration_digest(const uint64_t secret[2], const struct na_plugin_mem *mem);
+static uint64_t sm_digest(const uint64_t secret[2], const struct na_plugin_mem *mem);
 static void sm_siphash_word(struct sm_siphash *hash, uint64_t word);
 static void sm_siphash_round(struct sm_siphash *hash);
 
@@ -69,7 +69,7 @@ _Atomic uint64_t *sm_registration_entry(struct na_plugin_class *na_class, uint32
 void sm_registration_publish(struct sm_registry *registry, _Atomic uint64_t *entry,
                              struct na_plugin_mem *mem)
 {
-    uint64_t digest = sm_registration_digest(registry->secret, mem);
+    uint64_t digest = sm_digest(registry->secret, mem);
 
     atomic_store_explicit(&mem->digest, digest, memory_order_relaxed);
     if (entry != NULL)
@@ -103,9 +103,7 @@ void sm_registration_close(struct na_plugin_class *na_class)
  */
 int32_t sm_registration_check(struct na_plugin_addr *peer, struct na_plugin_mem *mem)
 {
-    uint64_t digest = atomic_load_explicit(&mem->digest, memory_order_relaxed);
-    uint32_t index = (uint32_t) mem->key - 1;
-    uint32_t first, part = sm_part_of(index, &first);
+    uint32_t first, part = sm_part_of(mem->index, &first);
     const _Atomic uint64_t *table;
     int32_t status;
 
@@ -119,18 +117,27 @@ int32_t sm_registration_check(struct na_plugin_addr *peer, struct na_plugin_mem 
         if (status != NA_PLUGIN_SUCCESS)
             return status;
     }
-    if (sm_unlikely(digest == 0)) {
-        digest = sm_registration_digest(peer->secret, mem);
-        atomic_store_explicit(&mem->digest, digest, memory_order_relaxed);
-    }
-    if (sm_likely(atomic_load_explicit(&table[index - first], memory_order_acquire) == digest))
+    if (sm_likely(atomic_load_explicit(&table[mem->index - first], memory_order_acquire) ==
+                  sm_registration_digest(peer, mem)))
         return NA_PLUGIN_SUCCESS;
 
 refuse:
-    SM_LOG_ERROR("%s has registered no such memory (handle %llx): it was deregistered, or the "
+    SM_LOG_ERROR("%s has registered no such memory (handle %u): it was deregistered, or the "
                  "handle was altered on its way",
-                 peer->name, (unsigned long long) mem->key);
+                 peer->name, mem->index);
     return NA_PLUGIN_PERMISSION;
+}
+
+/* The digest of a handle of the peer's, made at first use. */
+uint64_t sm_registration_digest(const struct na_plugin_addr *peer, struct na_plugin_mem *mem)
+{
+    uint64_t digest = atomic_load_explicit(&mem->digest, memory_order_relaxed);
+
+    if (sm_unlikely(digest == 0)) {
+        digest = sm_digest(peer->secret, mem);
+        atomic_store_explicit(&mem->digest, digest, memory_order_relaxed);
+    }
+    return digest;
 }
 
 /* Maps a part of the peer's table, where nobody needed it until now. */
@@ -193,7 +200,7 @@ static uint64_t sm_part_size(uint32_t part)
  * SipHash-1-3 over whole words, of everything that a handle grants. Whoever has seen a handle but
  * not the owner's segment cannot make another one that fits. Never 0.
  */
-static uint64_t sm_registration_digest(const uint64_t secret[2], const struct na_plugin_mem *mem)
+static uint64_t sm_digest(const uint64_t secret[2], const struct na_plugin_mem *mem)
 {
     struct sm_siphash hash = {
         .v = {secret[0] ^ UINT64_C(0x736f6d6570736575), secret[1] ^ UINT64_C(0x646f72616e646f6d),
@@ -201,7 +208,8 @@ static uint64_t sm_registration_digest(const uint64_t secret[2], const struct na
     };
     uint64_t digest;
 
-    sm_siphash_word(&hash, mem->key);
+    sm_siphash_word(&hash, mem->key[0]);
+    sm_siphash_word(&hash, mem->key[1]);
     sm_siphash_word(&hash, (uint64_t) mem->segment_count << 32 | mem->flags);
     for (uint32_t i = 0; i < mem->segment_count; i++) {
         sm_siphash_word(&hash, (uint64_t) (uintptr_t) mem->segments[i].base);

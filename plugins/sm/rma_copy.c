@@ -279,7 +279,8 @@ static bool sm_copy_send_get(struct na_plugin_context *context, struct sm_op *op
 {
     struct sm_rma_header header = {
         .token = op->token,
-        .handle = op->remote->key,
+        .key = {op->remote->key[0], op->remote->key[1]},
+        .index = op->remote->index,
         .offset = op->remote_offset,
         .length = op->size,
     };
@@ -297,7 +298,8 @@ static bool sm_copy_send_put(struct na_plugin_context *context, struct sm_op *op
     uint32_t size = sm_ring_piece_max(conn);
     struct sm_rma_header header = {
         .token = op->token,
-        .handle = op->remote->key,
+        .key = {op->remote->key[0], op->remote->key[1]},
+        .index = op->remote->index,
         .offset = op->remote_offset + op->used,
     };
 

@@ -67,7 +67,7 @@ bool sm_native_step(struct sm_op *op, int32_t *status_p)
     int32_t ret = NA_PLUGIN_SUCCESS;
 
     if (op->kind == SM_OP_PUT)
-        ret = sm_writer_enter(op->peer, op->remote->key, &mark);
+        ret = sm_writer_enter(op->peer, sm_registration_digest(op->peer, op->remote), &mark);
     if (ret == NA_PLUGIN_SUCCESS)
         ret = sm_registration_check(op->peer, op->remote);
     if (ret == NA_PLUGIN_SUCCESS)

@@ -201,7 +201,8 @@ int32_t sm_mem_deserialize(struct na_plugin_class *na_class, const void *buf, ui
                            struct na_plugin_mem **mem_p);
 extern const struct na_plugin_mem_segments sm_mem_segments_extension;
 void sm_registry_destroy(struct na_plugin_class *na_class);
-struct na_plugin_mem *sm_registry_find(struct sm_registry *registry, uint64_t key);
+struct na_plugin_mem *sm_registry_find(struct sm_registry *registry, uint32_t index,
+                                       const uint64_t key[2]);
 
 /* registration.c: what is registered, for peers to see */
 void sm_registration_grow(struct na_plugin_class *na_class, uint32_t index);
@@ -211,12 +212,13 @@ void sm_registration_publish(struct sm_registry *registry, _Atomic uint64_t *ent
 void sm_registration_withdraw(_Atomic uint64_t *entry);
 void sm_registration_close(struct na_plugin_class *na_class);
 int32_t sm_registration_check(struct na_plugin_addr *peer, struct na_plugin_mem *mem);
+uint64_t sm_registration_digest(const struct na_plugin_addr *peer, struct na_plugin_mem *mem);
 void sm_registration_forget(struct na_plugin_addr *peer);
 
 /* writers.c: puts that are under way, for the owner of the memory to see */
 void sm_writers_offer(struct na_plugin_class *na_class);
-void sm_writers_await(struct na_plugin_class *na_class, uint64_t key);
-int32_t sm_writer_enter(struct na_plugin_addr *peer, uint64_t key, _Atomic uint64_t **mark_p);
+void sm_writers_await(struct na_plugin_class *na_class, uint64_t digest);
+int32_t sm_writer_enter(struct na_plugin_addr *peer, uint64_t digest, _Atomic uint64_t **mark_p);
 void sm_writer_leave(_Atomic uint64_t *mark);
 void sm_writer_forget(struct na_plugin_addr *peer);
 

@@ -23,7 +23,7 @@ static bool sm_writer_is_dead(const struct na_plugin_class *na_class,
                               const struct sm_writer *writer);
 static struct sm_writer *sm_writers_of(struct sm_segment_header *header);
 static bool sm_writer_await(const struct na_plugin_class *na_class, const struct sm_writer *writer,
-                            const _Atomic uint64_t *mark, uint64_t key, uint64_t end);
+                            const _Atomic uint64_t *mark, uint64_t digest, uint64_t end);
 
 /*
  * Before memory that may be written to is registered the first time. Without room transfers with
@@ -43,10 +43,10 @@ void sm_writers_offer(struct na_plugin_class *na_class)
 }
 
 /*
- * Says that the peer's memory with that key is about to be written to. `*mark_p` is to be passed
+ * Says that the peer's memory with that digest is about to be written to. `*mark_p` is to be passed
  * to sm_writer_leave(). NA_PLUGIN_AGAIN when there is no room to say so.
  */
-int32_t sm_writer_enter(struct na_plugin_addr *peer, uint64_t key, _Atomic uint64_t **mark_p)
+int32_t sm_writer_enter(struct na_plugin_addr *peer, uint64_t digest, _Atomic uint64_t **mark_p)
 {
     struct sm_writer *writer = atomic_load_explicit(&peer->writer, memory_order_acquire);
 
@@ -57,7 +57,7 @@ int32_t sm_writer_enter(struct na_plugin_addr *peer, uint64_t key, _Atomic uint6
             uint64_t none = 0;
 
             if (!atomic_compare_exchange_strong_explicit(
-                    &writer->keys[i], &none, key, memory_order_seq_cst, memory_order_relaxed))
+                    &writer->keys[i], &none, digest, memory_order_seq_cst, memory_order_relaxed))
                 continue;
             atomic_thread_fence(memory_order_seq_cst);
             *mark_p = &writer->keys[i];
@@ -77,7 +77,7 @@ void sm_writer_leave(_Atomic uint64_t *mark)
 }
 
 /* Returns when nobody writes any more to memory that was withdrawn before the call. */
-void sm_writers_await(struct na_plugin_class *na_class, uint64_t key)
+void sm_writers_await(struct na_plugin_class *na_class, uint64_t digest)
 {
     struct sm_segment_header *header = na_class->segment.header;
     struct sm_writer *writers = sm_writers_of(header);
@@ -90,11 +90,12 @@ void sm_writers_await(struct na_plugin_class *na_class, uint64_t key)
     used = atomic_load_explicit(&header->writers_used, memory_order_relaxed);
     for (uint32_t i = 0; i < used && i < SM_WRITERS; i++)
         for (uint32_t k = 0; k < SM_WRITER_KEYS; k++) {
-            if (sm_likely(atomic_load_explicit(&writers[i].keys[k], memory_order_acquire) != key))
+            if (sm_likely(atomic_load_explicit(&writers[i].keys[k], memory_order_acquire) !=
+                          digest))
                 continue;
             if (end == 0)
                 end = sm_host->clock_ns() + SM_WRITER_STOP_NS;
-            if (!sm_writer_await(na_class, &writers[i], &writers[i].keys[k], key, end)) {
+            if (!sm_writer_await(na_class, &writers[i], &writers[i].keys[k], digest, end)) {
                 SM_LOG_WARNING("a process has been writing to deregistered memory for 10 s and is "
                                "not waited for any longer: is it stopped? What it still writes is "
                                "lost or harms who has the memory now");
@@ -197,11 +198,11 @@ static struct sm_writer *sm_writers_of(struct sm_segment_header *header)
  * too late.
  */
 static bool sm_writer_await(const struct na_plugin_class *na_class, const struct sm_writer *writer,
-                            const _Atomic uint64_t *mark, uint64_t key, uint64_t end)
+                            const _Atomic uint64_t *mark, uint64_t digest, uint64_t end)
 {
     uint64_t began = sm_host->clock_ns(), looked = began;
 
-    for (uint32_t spins = 1; atomic_load_explicit(mark, memory_order_acquire) == key; spins++) {
+    for (uint32_t spins = 1; atomic_load_explicit(mark, memory_order_acquire) == digest; spins++) {
         uint64_t now;
 
         if (spins % 64 != 0) {

@@ -176,12 +176,16 @@ static void impossible_slots_close_the_ring(void **state)
     expect_refusal(0, 8, "", 0);
     expect_refusal(200, 100, "", 0);
     expect_refusal(SM_KIND_GET, 3, "", 0);
-    expect_refusal(SM_KIND_PIECE, 39, "", 0);
+    expect_refusal(SM_KIND_PIECE, sizeof(header) - 1, "", 0);
     expect_refusal(SM_KIND_DONE, sizeof(header), &header, sizeof(header));
 }
 
-/* A put by who was given a handle: its first bytes, which are 0 then, if it is granted. */
-static void put_by_hand(struct scene *scene, na_mem_handle_t *mem, uint64_t offset, uint64_t token)
+/*
+ * A put by who was given a handle, but for one bit of its key (128: none): its first bytes, which
+ * are 0 then, if it is granted.
+ */
+static void put_by_hand(struct scene *scene, na_mem_handle_t *mem, uint32_t bit, uint64_t offset,
+                        uint64_t token)
 {
     const size_t size = NA_Mem_handle_get_serialize_size(scene->victim.na_class, mem);
     struct sm_rma_header header = {.token = token, .offset = offset};
@@ -191,7 +195,10 @@ static void put_by_hand(struct scene *scene, na_mem_handle_t *mem, uint64_t offs
     assert_int_equal(NA_Mem_handle_serialize(scene->victim.na_class, bytes, sizeof(bytes), mem),
                      NA_SUCCESS);
     /* Before the length and the only segment. */
-    memcpy(&header.handle, bytes + size - 32, sizeof(header.handle));
+    memcpy(header.key, bytes + size - 48, sizeof(header.key));
+    memcpy(&header.index, bytes + size - 32, sizeof(header.index));
+    if (bit < 128)
+        header.key[bit / 64] ^= UINT64_C(1) << (bit % 64);
     memcpy(payload, &header, sizeof(header));
     write_slot(scene, SM_KIND_PUT, SM_INLINE_MAX, payload, sizeof(payload));
     end_progress(&scene->victim, 0);
@@ -213,15 +220,19 @@ static void handles_are_held_against_each_request(void **state)
     memcpy(before, memory, sizeof(memory));
     mem = mem_open(&scene.victim, memory + 256, 256, NA_MEM_READWRITE);
     for (size_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
-        put_by_hand(&scene, mem, offsets[i], 1000 + i);
+        put_by_hand(&scene, mem, 128, offsets[i], 1000 + i);
         assert_memory_equal(memory, before, sizeof(memory));
     }
-    put_by_hand(&scene, mem, 256 - size, 2000);
+    for (uint32_t bit = 0; bit < 128; bit++) { /* who knows all of the key but one bit */
+        put_by_hand(&scene, mem, bit, 0, 1500 + bit);
+        assert_memory_equal(memory, before, sizeof(memory));
+    }
+    put_by_hand(&scene, mem, 128, 256 - size, 2000);
     memset(before + 512 - size, 0, size);
     assert_memory_equal(memory, before, sizeof(memory));
     mem_close(&scene.victim, mem);
     mem = mem_open(&scene.victim, memory + 256, 256, NA_MEM_READ_ONLY);
-    put_by_hand(&scene, mem, 0, 3000);
+    put_by_hand(&scene, mem, 128, 0, 3000);
     assert_memory_equal(memory, before, sizeof(memory));
     mem_close(&scene.victim, mem);
     scene_close(&scene);
@@ -242,7 +253,8 @@ static void made_up_requests_are_refused(void **state)
     for (uint32_t i = 0; i < 5000; i++) {
         struct sm_rma_header header = {
             .token = i + 1,
-            .handle = i % 3 == 0 ? i : ((uint64_t) rand() << 32) | (i % 70),
+            .key = {i % 3 == 0 ? i : (uint64_t) rand() << 32, i % 2 ? (uint64_t) rand() : 0},
+            .index = i % 70,
             .offset = i % 5 ? (uint64_t) rand() : UINT64_MAX - i,
             .length = i % 7 ? (uint64_t) rand() : UINT64_MAX,
         };
@@ -311,10 +323,10 @@ static void answer_wrongly(uint64_t offset, uint16_t size)
                          NA_Mem_handle_get_serialize_size(scene.attacker.na_class, exposed)),
                      NA_SUCCESS);
     memset(local, 0x5a, sizeof(local));
-    mem = mem_open(&scene.victim, local + 64, 64, NA_MEM_READWRITE);
+    mem = mem_open(&scene.victim, local + 64, 48, NA_MEM_READWRITE);
     op = NA_Op_create(scene.victim.na_class, NA_OP_SINGLE);
     assert_int_equal(NA_Get(scene.victim.na_class, scene.victim.context, event_callback, &event,
-                            mem, 0, remote, 0, 64, scene.to_attacker, 0, op),
+                            mem, 0, remote, 0, 48, scene.to_attacker, 0, op),
                      NA_SUCCESS);
     /* The attacker does not look, so the get waits there. */
     for (int i = 0; i < 100 && (header.token = find_token(&scene)) == 0; i++)
@@ -336,7 +348,7 @@ static void answer_wrongly(uint64_t offset, uint16_t size)
 static void pieces_that_do_not_fit_their_get_are_refused(void **state)
 {
     (void) state;
-    answer_wrongly(0, 72);
+    answer_wrongly(0, 56);
     answer_wrongly(8, 8);
     answer_wrongly(UINT64_MAX, 8);
 }

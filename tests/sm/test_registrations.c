@@ -11,6 +11,7 @@
 #include "sm_test.h"
 #include "transport_rma.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -18,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -141,6 +143,95 @@ ssize_t process_vm_writev(pid_t pid, const struct iovec *local, unsigned long lo
     if (before != NULL)
         before();
     return syscall(SYS_process_vm_writev, pid, local, local_count, remote, remote_count, flags);
+}
+
+static bool no_random;
+
+SM_TEST_EXPORT ssize_t getrandom(void *buf, size_t size, unsigned flags);
+
+ssize_t getrandom(void *buf, size_t size, unsigned flags)
+{
+    if (no_random) {
+        errno = ENOSYS;
+        return -1;
+    }
+    return syscall(SYS_getrandom, buf, size, flags);
+}
+
+/* The key of a handle of one segment lies before 8 bytes, the length and the segment. */
+static void handle_key(struct couple *couple, const void *memory, uint64_t key[2])
+{
+    na_mem_handle_t *mem =
+        mem_open(&couple->owner, (void *) (uintptr_t) memory, 8, NA_MEM_READ_ONLY);
+    size_t size = NA_Mem_handle_get_serialize_size(couple->owner.na_class, mem);
+    uint8_t packed[512];
+
+    assert_int_equal(NA_Mem_handle_serialize(couple->owner.na_class, packed, size, mem),
+                     NA_SUCCESS);
+    memcpy(key, packed + size - 48, 16);
+    mem_close(&couple->owner, mem);
+}
+
+#define KEYS 200
+
+/* Each bit is free, and neither steps nor multiples of steps come back. */
+static void keys_say_nothing_about_each_other(void **state)
+{
+    uint64_t keys[KEYS][2], ones[2] = {0}, zeros[2] = {0};
+    struct couple couple;
+
+    (void) state;
+    couple_open(&couple);
+    for (int i = 0; i < KEYS; i++) {
+        handle_key(&couple, couple.exposed, keys[i]);
+        for (int word = 0; word < 2; word++) {
+            ones[word] |= keys[i][word];
+            zeros[word] |= ~keys[i][word];
+        }
+    }
+    for (int word = 0; word < 2; word++) {
+        assert_true(ones[word] == UINT64_MAX);
+        assert_true(zeros[word] == UINT64_MAX);
+        for (int i = 3; i < KEYS; i++) {
+            uint64_t step = keys[i][word] - keys[i - 1][word];
+            uint64_t before_it = keys[i - 1][word] - keys[i - 2][word];
+
+            assert_true(step != before_it);
+            assert_true(step != before_it * UINT64_C(6364136223846793005));
+        }
+    }
+    couple_close(&couple);
+    check_clean();
+}
+
+static void no_random_numbers_is_an_error(void **state)
+{
+    na_mem_handle_t *mem, *handles[64];
+    struct couple couple;
+    na_return_t ret = NA_SUCCESS;
+    char text[1024];
+    int count = 0;
+
+    (void) state;
+    couple_open(&couple);
+    sm_log_catch("error");
+    no_random = true;
+    while (ret == NA_SUCCESS && count < 64) { /* some were fetched before */
+        assert_int_equal(NA_Mem_handle_create(couple.owner.na_class, couple.exposed, 8,
+                                              NA_MEM_READWRITE, &handles[count]),
+                         NA_SUCCESS);
+        ret = NA_Mem_register(couple.owner.na_class, handles[count++], NA_MEM_TYPE_HOST, 0);
+    }
+    no_random = false;
+    sm_log_caught(text, sizeof(text));
+    assert_int_equal(ret, NA_IO_ERROR);
+    assert_non_null(strstr(text, "no random numbers"));
+    while (count-- > 0)
+        NA_Mem_handle_free(couple.owner.na_class, handles[count]);
+    mem = mem_open(&couple.owner, couple.exposed, 8, NA_MEM_READ_ONLY);
+    mem_close(&couple.owner, mem);
+    couple_close(&couple);
+    check_clean();
 }
 
 /* Every bit of the transport's part of a handle, one at a time. */
@@ -502,6 +593,8 @@ static void a_forked_child_withdraws_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(keys_say_nothing_about_each_other),
+        cmocka_unit_test(no_random_numbers_is_an_error),
         cmocka_unit_test(altered_handles_are_refused),
         cmocka_unit_test(the_transport_looks_at_its_own_flags),
         cmocka_unit_test(deregistered_memory_is_refused),
