@@ -204,7 +204,8 @@ static void sm_in_ring_accept(struct na_plugin_context *context, uint32_t index,
     struct sm_in_ring *ring = NULL;
     int32_t ret = sm_in_ring_make(context, index, slot, &ring);
 
-    if (ret == NA_PLUGIN_NOMEM) { /* no memory or descriptors now: the watch comes back to it */
+    /* No memory or descriptors now, or its memory is not here yet: the watch comes back to it. */
+    if (ret == NA_PLUGIN_NOMEM || ret == NA_PLUGIN_AGAIN) {
         (void) atomic_fetch_or_explicit(&context->area->doorbells[index / 64],
                                         UINT64_C(1) << (index % 64), memory_order_relaxed);
         context->accept_later |= UINT64_C(1) << (index / 64);

@@ -131,7 +131,7 @@ bool sm_wake_peer(struct na_plugin_addr *peer, uint32_t id)
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int error;
 
-    sm_wake_path(address.sun_path, peer->name, id);
+    sm_wake_path(address.sun_path, peer->name, peer->secret, id);
     error = sm_wake_send(peer->na_class, &address);
     if (error == ECONNREFUSED || error == ENOENT)
         sm_peer_suspect(peer);
@@ -301,23 +301,16 @@ static struct sm_peer_slot *sm_conn_try_slots(struct sm_conn *conn, uint32_t cou
 /* Backs the next few slots of the peer's table with memory. */
 static int32_t sm_conn_reserve_slots(struct sm_conn *conn, uint32_t reserved)
 {
-    struct na_plugin_addr *peer = conn->peer;
-    struct sm_segment_header header;
     uint64_t file_size;
-    dev_t device;
-    ino_t inode;
     int32_t ret;
     int fd;
 
-    ret = sm_segment_open(peer->name, O_RDWR, &fd, &header, &file_size, &device, &inode);
+    ret = sm_peer_open(conn->peer, O_RDWR, &fd, &file_size);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret == NA_PLUGIN_NOENTRY ? NA_PLUGIN_HOSTUNREACH : ret;
-    if (device != peer->device || inode != peer->inode)
-        ret = NA_PLUGIN_HOSTUNREACH;
-    else
-        ret = sm_reserve(
-            fd, sm_layout_peer_slots(conn->remote_id) + reserved * sizeof(struct sm_peer_slot),
-            SM_PEER_SLOTS_CHUNK * sizeof(struct sm_peer_slot), NA_PLUGIN_LOG_ERROR);
+    ret = sm_reserve(fd,
+                     sm_layout_peer_slots(conn->remote_id) + reserved * sizeof(struct sm_peer_slot),
+                     SM_PEER_SLOTS_CHUNK * sizeof(struct sm_peer_slot), NA_PLUGIN_LOG_ERROR);
     (void) close(fd);
     if (ret == NA_PLUGIN_SUCCESS)
         (void) atomic_compare_exchange_strong_explicit(&conn->context_area->slots_reserved,

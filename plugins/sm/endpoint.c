@@ -43,6 +43,7 @@ int32_t sm_class_initialize(const struct na_plugin_init *init, struct na_host_cl
     if (na_class == NULL)
         return NA_PLUGIN_NOMEM;
     na_class->segment.fd = -1;
+    na_class->segment.file_fd = -1;
     na_class->send_fd = -1;
     na_class->probe_fd = -1;
     na_class->pid = (uint32_t) getpid();
@@ -187,6 +188,9 @@ static int32_t sm_class_open(struct na_plugin_class *na_class, const char *name)
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
     sm_class_describe(na_class);
+    ret = sm_segment_describe(na_class);
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
     na_class->send_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     na_class->probe_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (na_class->send_fd < 0 || na_class->probe_fd < 0) {
@@ -198,7 +202,9 @@ static int32_t sm_class_open(struct na_plugin_class *na_class, const char *name)
         if (ret != NA_PLUGIN_SUCCESS)
             return ret;
     }
-    sm_segment_publish(na_class);
+    ret = sm_segment_publish(na_class);
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
     return sm_peer_get(na_class, na_class->name, na_class->incarnation, false, &na_class->self);
 }
 
@@ -219,6 +225,9 @@ static void sm_class_describe(struct na_plugin_class *na_class)
     header->max_unexpected = na_class->max_message;
     header->max_expected = na_class->max_message;
     header->flags = na_class->membarrier ? 0 : SM_ENDPOINT_FENCE;
+    header->memory_device = na_class->segment.device;
+    header->memory_inode = na_class->segment.inode;
+    header->memory_fd = (uint32_t) na_class->segment.fd;
 }
 
 static void sm_class_fill_info(const struct na_plugin_class *na_class,
@@ -287,7 +296,8 @@ static void sm_fork_child(void)
 {
     for (struct na_plugin_class *na_class = sm_classes; na_class != NULL;
          na_class = na_class->next) {
-        int *descriptors[] = {&na_class->segment.fd, &na_class->send_fd, &na_class->probe_fd};
+        int *descriptors[] = {&na_class->segment.fd, &na_class->segment.file_fd, &na_class->send_fd,
+                              &na_class->probe_fd};
 
         /* Other threads, which may have held locks, are not in the child. */
         na_class->forked = true;
@@ -325,6 +335,11 @@ static void sm_fork_reset_conns(struct na_plugin_class *na_class)
     for (uint32_t i = 0; i < SM_PEER_BUCKETS; i++) {
         for (struct na_plugin_addr *peer = na_class->peers[i]; peer != NULL;
              peer = peer->hash_next) {
+            if (peer->memory_fd >= 0)
+                (void) close(peer->memory_fd);
+            if (peer->ask_fd >= 0)
+                (void) close(peer->ask_fd);
+            peer->memory_fd = peer->ask_fd = -1;
             for (uint32_t id = 0; id < peer->max_contexts; id++) {
                 struct sm_conn *conn = atomic_load_explicit(&peer->conns[id], memory_order_relaxed);
 

@@ -77,7 +77,10 @@
 /* Flags of a SM_KIND_PUT slot */
 #define SM_PUT_LAST 0x1u
 
-/* First bytes of a segment. Written by its owner before `magic`, which is published last. */
+/*
+ * First bytes of a segment, and all of the file that names it. Written by its owner before `magic`,
+ * which is published last.
+ */
 struct sm_segment_header {
     _Atomic uint64_t magic;
     uint32_t version;
@@ -93,7 +96,12 @@ struct sm_segment_header {
     uint32_t flags;
     _Atomic uint32_t state;
     uint64_t process;   /* when `pid` began: low 48 bits; its time namespace: the others; or 0 */
-    uint64_t secret[2]; /* random; the key of the digests in the table of registrations */
+    uint64_t secret[2]; /* random; the key of the digests in the table of registrations, and of
+                           the wake sockets' names */
+    uint64_t memory_device; /* the file without a name that is the segment */
+    uint64_t memory_inode;
+    uint32_t memory_fd; /* its descriptor in the owner's process */
+    uint32_t reserved;
     _Atomic uint64_t registrations[SM_TABLE_PARTS]; /* where its parts are; 0: not needed yet */
     _Atomic uint32_t writers;      /* how many there is room for; 0: not needed yet */
     _Atomic uint32_t writers_used; /* places after that many were never taken */
@@ -153,7 +161,7 @@ struct sm_rma_header {
     uint32_t index;  /* GET and PUT: where the target finds the handle */
 };
 
-_Static_assert(sizeof(struct sm_segment_header) == 224, "layout 4");
+_Static_assert(sizeof(struct sm_segment_header) == 248, "layout 4");
 _Static_assert(sizeof(struct sm_context_area) == 11 * SM_CACHE_LINE, "layout 4");
 _Static_assert(sizeof(struct sm_peer_slot) == 4 * SM_CACHE_LINE, "layout 4");
 _Static_assert(offsetof(struct sm_peer_slot, name) == 64, "layout 4");

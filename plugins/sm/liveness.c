@@ -28,7 +28,8 @@ bool sm_peer_alive(struct na_plugin_addr *peer)
 
     if (peer == peer->na_class->self)
         return true;
-    if (atomic_load_explicit(&peer->base->state, memory_order_acquire) != SM_STATE_OPEN)
+    if (sm_peer_mapped(peer) &&
+        atomic_load_explicit(&peer->base->state, memory_order_acquire) != SM_STATE_OPEN)
         return false;
     sm_segment_path(path, peer->name);
     if (lstat(path, &status) != 0 || status.st_dev != peer->device || status.st_ino != peer->inode)
@@ -111,7 +112,7 @@ static bool sm_peer_socket_answers(struct na_plugin_addr *peer)
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int ret;
 
-    sm_wake_path(address.sun_path, peer->name, 0);
+    sm_wake_path(address.sun_path, peer->name, peer->secret, 0);
     do {
         ret = connect(peer->na_class->probe_fd, (struct sockaddr *) &address, sizeof(address));
     } while (ret != 0 && errno == EINTR);

@@ -34,6 +34,7 @@
 #define SM_WATCH_NS         UINT64_C(200000000)
 #define SM_CONNECT_WAIT_NS  UINT64_C(5000000000)
 #define SM_CONNECT_RETRY_NS UINT64_C(10000000)
+#define SM_HANDOVER_NS      UINT64_C(10000000) /* between two looks at who wants our memory */
 
 struct sm_conn;
 struct sm_in_ring;
@@ -81,6 +82,10 @@ struct na_plugin_addr {
     _Atomic int32_t failure;                  /* 0, or the status that its operations end with */
     _Atomic(struct na_plugin_addr *) arrived; /* the endpoint that an absent peer's name has now */
     struct sm_segment_header *base;           /* mapping of the base of its segment */
+    atomic_bool mapped;                       /* false: a place of zeros is kept for it */
+    int memory_fd;                            /* its segment, if it was handed over, or -1 */
+    int ask_fd;                               /* where that will come, or -1 */
+    uint64_t asked;                           /* when it was asked for */
     uint64_t base_size;
     uint64_t incarnation;
     uint64_t pid_namespace;
@@ -188,7 +193,7 @@ struct sm_job {
     bool is_answer;
 };
 
-/* A segment of ours: the file and what is in it. */
+/* A piece of our segment. */
 struct sm_region {
     struct sm_region *next;
     uint64_t offset;
@@ -196,7 +201,8 @@ struct sm_region {
 };
 
 struct sm_segment {
-    int fd;
+    int fd;      /* the memory */
+    int file_fd; /* the file that names it, locked */
     char path[SM_PATH_MAX];
     struct sm_segment_header *header;
     uint64_t base_size;
@@ -280,8 +286,9 @@ struct na_plugin_context {
     struct sm_job *free_jobs;
     uint64_t watch_last;
     uint64_t sweep_last;
-    uint64_t accept_later; /* doorbell words with senders that could not be mapped for now */
-    uint32_t sleep_number; /* counts in steps of SM_CONTEXT_SLEEP */
+    uint64_t handover_last; /* when the wake socket was read without a sleep */
+    uint64_t accept_later;  /* doorbell words with senders that could not be mapped for now */
+    uint32_t sleep_number;  /* counts in steps of SM_CONTEXT_SLEEP */
     struct na_plugin_addr **watched; /* scratch of sm_watch */
     uint32_t watched_count;
     uint32_t watched_capacity;

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define SM_PEER_SWEEP 4u /* buckets looked at for each new peer */
@@ -23,6 +24,8 @@ static int32_t sm_peer_make(struct na_plugin_class *na_class, const char *name,
                             struct na_plugin_addr **peer_p);
 static int32_t sm_peer_make_absent(struct na_plugin_class *na_class, const char *name,
                                    struct na_plugin_addr **peer_p);
+static int32_t sm_peer_map_base(struct na_plugin_addr *peer,
+                                const struct sm_segment_header *header);
 static void sm_peer_add(struct na_plugin_class *na_class, struct na_plugin_addr *peer);
 static void sm_peer_forget(struct na_plugin_addr *peer);
 static void sm_peer_destroy(struct na_plugin_addr *peer);
@@ -104,25 +107,51 @@ struct na_plugin_addr *sm_peer_arrived(struct na_plugin_addr *peer)
 }
 
 /*
- * Maps a piece of the peer's segment for reading. NA_PLUGIN_NOENTRY when the segment at its name is
- * not the peer's any more; `flags` are mmap's beside MAP_SHARED.
+ * The peer's memory, for the caller to close. NA_PLUGIN_NOENTRY when what is at its name is not the
+ * peer any more, NA_PLUGIN_AGAIN while it has not handed its memory over. The class's connect_lock
+ * is held.
  */
+int32_t sm_peer_open(struct na_plugin_addr *peer, int flags, int *fd_p, uint64_t *size_p)
+{
+    struct sm_segment_header header;
+    struct stat status;
+    dev_t device;
+    ino_t inode;
+    int32_t ret = NA_PLUGIN_AGAIN;
+
+    if (peer->memory_fd < 0) {
+        ret = sm_segment_find(peer->name, &header, &device, &inode);
+        if (ret == NA_PLUGIN_SUCCESS && (device != peer->device || inode != peer->inode))
+            ret = NA_PLUGIN_NOENTRY;
+        if (ret == NA_PLUGIN_SUCCESS)
+            ret = sm_memory_open(peer->na_class, peer->name, &header, flags, fd_p, size_p);
+    }
+    if (ret != NA_PLUGIN_AGAIN)
+        return ret;
+    ret = sm_handover_ask(peer, 0);
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
+    if (fstat(peer->memory_fd, &status) != 0)
+        return NA_PLUGIN_NOENTRY;
+    *size_p = (uint64_t) status.st_size;
+    *fd_p = fcntl(peer->memory_fd, F_DUPFD_CLOEXEC, 0);
+    return *fd_p < 0 ? NA_PLUGIN_NOMEM : NA_PLUGIN_SUCCESS;
+}
+
+/* Maps a piece of the peer's segment for reading; `flags` are mmap's beside MAP_SHARED. */
 int32_t sm_peer_map(struct na_plugin_addr *peer, uint64_t offset, uint64_t size, int flags,
                     void **map_p)
 {
-    struct sm_segment_header header;
     uint64_t file_size;
-    dev_t device;
-    ino_t inode;
     int32_t ret;
     int fd;
 
-    ret = sm_segment_open(peer->name, O_RDONLY, &fd, &header, &file_size, &device, &inode);
+    (void) pthread_mutex_lock(&peer->na_class->connect_lock);
+    ret = sm_peer_open(peer, O_RDONLY, &fd, &file_size);
+    (void) pthread_mutex_unlock(&peer->na_class->connect_lock);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
-    if (device != peer->device || inode != peer->inode)
-        ret = NA_PLUGIN_NOENTRY;
-    else if (offset > file_size || size > file_size - offset)
+    if (offset > file_size || size > file_size - offset)
         ret = NA_PLUGIN_PROTOCOL_ERROR;
     if (ret == NA_PLUGIN_SUCCESS) {
         *map_p = mmap(NULL, size, PROT_READ, MAP_SHARED | flags, fd, (off_t) offset);
@@ -229,14 +258,11 @@ static int32_t sm_peer_make(struct na_plugin_class *na_class, const char *name,
 {
     struct sm_segment_header header;
     struct na_plugin_addr *peer;
-    uint64_t file_size;
     dev_t device;
     ino_t inode;
-    void *base;
     int32_t ret;
-    int fd;
 
-    ret = sm_segment_open(name, O_RDWR, &fd, &header, &file_size, &device, &inode);
+    ret = sm_segment_find(name, &header, &device, &inode);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
     peer = sm_host->mem_alloc(sizeof(*peer), 0);
@@ -246,13 +272,7 @@ static int32_t sm_peer_make(struct na_plugin_class *na_class, const char *name,
         ret = NA_PLUGIN_NOMEM;
         goto out;
     }
-    peer->base_size = sm_layout_base_size(header.max_contexts);
-    base = mmap(NULL, peer->base_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (base == MAP_FAILED) {
-        ret = NA_PLUGIN_NOMEM;
-        goto out;
-    }
-    peer->base = base;
+    memcpy(peer->name, name, strlen(name) + 1);
     peer->na_class = na_class;
     peer->incarnation = header.incarnation;
     peer->pid_namespace = header.pid_namespace;
@@ -269,7 +289,7 @@ static int32_t sm_peer_make(struct na_plugin_class *na_class, const char *name,
     peer->fence = (header.flags & SM_ENDPOINT_FENCE) != 0;
     peer->same_pid_namespace =
         header.pid_namespace != 0 && header.pid_namespace == na_class->pid_namespace;
-    memcpy(peer->name, name, strlen(name) + 1);
+    ret = sm_peer_map_base(peer, &header);
     *peer_p = peer;
 
 out:
@@ -277,8 +297,35 @@ out:
         sm_host->mem_free((void *) peer->conns);
         sm_host->mem_free(peer);
     }
-    (void) close(fd);
     return ret;
+}
+
+/* Memory that must be handed over takes the place of zeros later. */
+static int32_t sm_peer_map_base(struct na_plugin_addr *peer, const struct sm_segment_header *header)
+{
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+    uint64_t file_size;
+    int32_t ret;
+    void *base;
+    int fd = -1;
+
+    ret = sm_memory_open(peer->na_class, peer->name, header, O_RDWR, &fd, &file_size);
+    if (ret == NA_PLUGIN_SUCCESS)
+        flags = MAP_SHARED;
+    else if (ret != NA_PLUGIN_AGAIN)
+        return ret;
+    peer->memory_fd = -1;
+    peer->ask_fd = -1;
+    peer->base_size = sm_layout_base_size(header->max_contexts);
+    base = mmap(NULL, peer->base_size, PROT_READ | PROT_WRITE, flags,
+                ret == NA_PLUGIN_SUCCESS ? fd : -1, 0);
+    if (ret == NA_PLUGIN_SUCCESS)
+        (void) close(fd);
+    if (base == MAP_FAILED)
+        return NA_PLUGIN_NOMEM;
+    peer->base = base;
+    atomic_store_explicit(&peer->mapped, ret == NA_PLUGIN_SUCCESS, memory_order_release);
+    return NA_PLUGIN_SUCCESS;
 }
 
 static int32_t sm_peer_make_absent(struct na_plugin_class *na_class, const char *name,
@@ -297,6 +344,8 @@ static int32_t sm_peer_make_absent(struct na_plugin_class *na_class, const char 
         goto error;
     peer->base = base;
     peer->base_size = size;
+    peer->memory_fd = -1;
+    peer->ask_fd = -1;
     peer->na_class = na_class;
     peer->max_contexts = max_contexts;
     memcpy(peer->name, name, strlen(name) + 1);
@@ -343,6 +392,10 @@ static void sm_peer_destroy(struct na_plugin_addr *peer)
     sm_registration_forget(peer);
     sm_writer_forget(peer);
     (void) munmap(peer->base, peer->base_size);
+    if (peer->memory_fd >= 0)
+        (void) close(peer->memory_fd);
+    if (peer->ask_fd >= 0)
+        (void) close(peer->ask_fd);
     sm_host->mem_free((void *) peer->conns);
     sm_host->mem_free(peer);
 }

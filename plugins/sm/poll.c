@@ -82,8 +82,10 @@ static uint32_t sm_poll_housekeep(struct na_plugin_context *context)
 {
     uint32_t completed = 0;
 
-    if (context->polls % SM_HOUSEKEEPING == 0)
+    if (context->polls % SM_HOUSEKEEPING == 0) {
         sm_poll_park(context);
+        sm_wait_look(context);
+    }
     if (atomic_load_explicit(&context->watch_now, memory_order_relaxed) != 0 ||
         (sm_watch_wanted(context) && sm_host->clock_ns() - context->watch_last >= SM_WATCH_NS))
         completed = sm_watch(context);

@@ -117,13 +117,14 @@ static void sm_reap_sockets(int fd, const char *name)
     struct sm_segment_header header;
     uint32_t count = 1;
 
-    if (pread(fd, &header, sizeof(header), 0) == (ssize_t) sizeof(header) &&
-        header.max_contexts <= SM_MAX_CONTEXTS && header.max_contexts > 0)
+    if (pread(fd, &header, sizeof(header), 0) != (ssize_t) sizeof(header))
+        return; /* it died before it made any */
+    if (header.max_contexts <= SM_MAX_CONTEXTS && header.max_contexts > 0)
         count = header.max_contexts;
     for (uint32_t i = 0; i < count; i++) {
         char path[SM_PATH_MAX];
 
-        sm_wake_path(path, name, i);
+        sm_wake_path(path, name, header.secret, i);
         (void) unlink(path);
     }
 }

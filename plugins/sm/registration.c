@@ -18,6 +18,8 @@ static int32_t sm_registration_part(struct na_plugin_addr *peer, uint32_t part,
 static uint32_t sm_part_of(uint32_t index, uint32_t *first_p);
 static uint64_t sm_part_size(uint32_t part);
 static uint64_t sm_digest(const uint64_t secret[2], const struct na_plugin_mem *mem);
+static struct sm_siphash sm_siphash_begin(const uint64_t secret[2]);
+static uint64_t sm_siphash_end(struct sm_siphash *hash);
 static void sm_siphash_word(struct sm_siphash *hash, uint64_t word);
 static void sm_siphash_round(struct sm_siphash *hash);
 
@@ -45,8 +47,7 @@ void sm_registration_grow(struct na_plugin_class *na_class, uint32_t index)
     (void) pthread_mutex_unlock(&na_class->connect_lock);
     if (map == MAP_FAILED) {
         SM_LOG_WARNING("no shared memory to announce more than %u registrations: transfers with "
-                       "the others are copied, which is slower; make room in " SM_DIRECTORY
-                       " or raise `ulimit -f`",
+                       "the others are copied, which is slower; free memory or raise `ulimit -f`",
                        first);
         offset = SM_TABLE_ABSENT;
     } else {
@@ -140,6 +141,15 @@ uint64_t sm_registration_digest(const struct na_plugin_addr *peer, struct na_plu
     return digest;
 }
 
+/* Of a single word; no handle has so few. */
+uint64_t sm_siphash_of(const uint64_t secret[2], uint64_t word)
+{
+    struct sm_siphash hash = sm_siphash_begin(secret);
+
+    sm_siphash_word(&hash, word);
+    return sm_siphash_end(&hash);
+}
+
 /* Maps a part of the peer's table, where nobody needed it until now. */
 static int32_t sm_registration_part(struct na_plugin_addr *peer, uint32_t part,
                                     const _Atomic uint64_t **table_p)
@@ -202,10 +212,7 @@ static uint64_t sm_part_size(uint32_t part)
  */
 static uint64_t sm_digest(const uint64_t secret[2], const struct na_plugin_mem *mem)
 {
-    struct sm_siphash hash = {
-        .v = {secret[0] ^ UINT64_C(0x736f6d6570736575), secret[1] ^ UINT64_C(0x646f72616e646f6d),
-              secret[0] ^ UINT64_C(0x6c7967656e657261), secret[1] ^ UINT64_C(0x7465646279746573)},
-    };
+    struct sm_siphash hash = sm_siphash_begin(secret);
     uint64_t digest;
 
     sm_siphash_word(&hash, mem->key[0]);
@@ -215,11 +222,24 @@ static uint64_t sm_digest(const uint64_t secret[2], const struct na_plugin_mem *
         sm_siphash_word(&hash, (uint64_t) (uintptr_t) mem->segments[i].base);
         sm_siphash_word(&hash, mem->segments[i].length);
     }
-    hash.v[2] ^= 0xff;
-    for (int i = 0; i < 3; i++)
-        sm_siphash_round(&hash);
-    digest = hash.v[0] ^ hash.v[1] ^ hash.v[2] ^ hash.v[3];
+    digest = sm_siphash_end(&hash);
     return digest != 0 ? digest : 1;
+}
+
+static struct sm_siphash sm_siphash_begin(const uint64_t secret[2])
+{
+    return (struct sm_siphash){
+        .v = {secret[0] ^ UINT64_C(0x736f6d6570736575), secret[1] ^ UINT64_C(0x646f72616e646f6d),
+              secret[0] ^ UINT64_C(0x6c7967656e657261), secret[1] ^ UINT64_C(0x7465646279746573)},
+    };
+}
+
+static uint64_t sm_siphash_end(struct sm_siphash *hash)
+{
+    hash->v[2] ^= 0xff;
+    for (int i = 0; i < 3; i++)
+        sm_siphash_round(hash);
+    return hash->v[0] ^ hash->v[1] ^ hash->v[2] ^ hash->v[3];
 }
 
 static void sm_siphash_word(struct sm_siphash *hash, uint64_t word)

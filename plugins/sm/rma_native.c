@@ -30,7 +30,9 @@ bool sm_native_available(struct na_plugin_addr *peer)
 {
     uint32_t mode = atomic_load_explicit(&peer->rma, memory_order_relaxed);
 
-    return sm_likely(mode != SM_RMA_UNKNOWN) ? mode == SM_RMA_NATIVE : sm_native_probe(peer);
+    if (sm_likely(mode != SM_RMA_UNKNOWN))
+        return mode == SM_RMA_NATIVE;
+    return sm_peer_mapped(peer) && sm_native_probe(peer);
 }
 
 /* One line for each peer says which way was chosen, and why it is not the faster one. */

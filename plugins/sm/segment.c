@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Segment files: names and paths, making our own, opening a peer's, regions for rings. */
+/*
+ * Segments: their names and paths, the file that says where an endpoint's memory is, making our
+ * own, finding a peer's, regions for rings.
+ */
 
 #include "sm.h"
 
@@ -9,12 +12,16 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define SM_CREATE_TRIES 64
+#define SM_WAKE_CODE    7 /* characters, so that the longest name leaves room for them */
 
-static int32_t sm_segment_make(struct sm_segment *segment, const char *name);
+static int32_t sm_segment_make(struct sm_segment *segment, const char *name,
+                               enum sm_remains *remains_p);
+static int32_t sm_segment_make_numbered(struct na_plugin_class *na_class);
 static int32_t sm_segment_status(int error);
 static int32_t sm_segment_taken(const char *path, enum sm_remains remains, int error);
 static bool sm_segment_is_at_path(int fd, const char *path);
@@ -60,41 +67,67 @@ void sm_segment_path(char path[SM_PATH_MAX], const char *name)
     (void) snprintf(path, SM_PATH_MAX, SM_DIRECTORY SM_PREFIX "%u.%s", sm_user(), name);
 }
 
-void sm_wake_path(char path[SM_PATH_MAX], const char *name, uint32_t id)
+/* Who cannot read the secret cannot guess the names, and so cannot take them before us. */
+void sm_wake_path(char path[SM_PATH_MAX], const char *name, const uint64_t secret[2], uint32_t id)
 {
-    (void) snprintf(path, SM_PATH_MAX, SM_DIRECTORY SM_PREFIX "%u.%s.wake.%u", sm_user(), name,
-                    (unsigned) id);
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
+    uint64_t random = sm_siphash_of(secret, id);
+    char code[SM_WAKE_CODE + 1] = {0};
+
+    for (int i = 0; i < SM_WAKE_CODE; i++, random >>= 6)
+        code[i] = digits[random % 64];
+    (void) snprintf(path, SM_PATH_MAX, SM_DIRECTORY SM_PREFIX "%u.%s.wake.%s", sm_user(), name,
+                    code);
 }
 
-/* Makes the file of our endpoint; `name` NULL picks a free `<pid>-<n>`. Not published yet. */
+/* Makes the file and the memory of our endpoint; `name` NULL picks a free number. */
 int32_t sm_segment_create(struct na_plugin_class *na_class, const char *name)
 {
-    static _Atomic uint32_t counter;
-    int32_t ret = NA_PLUGIN_ADDRINUSE;
+    struct sm_segment *segment = &na_class->segment;
+    enum sm_remains remains;
+    int32_t ret;
 
     if (name != NULL) {
         (void) snprintf(na_class->name, sizeof(na_class->name), "%s", name);
-        ret = sm_segment_make(&na_class->segment, na_class->name);
+        ret = sm_segment_make(segment, na_class->name, &remains);
+        if (ret == NA_PLUGIN_ADDRINUSE)
+            ret = sm_segment_taken(segment->path, remains, errno);
     } else {
-        for (int i = 0; i < SM_CREATE_TRIES && ret == NA_PLUGIN_ADDRINUSE; i++) {
-            (void) snprintf(
-                na_class->name, sizeof(na_class->name), "%u-%u", (unsigned) na_class->pid,
-                (unsigned) atomic_fetch_add_explicit(&counter, 1, memory_order_relaxed));
-            ret = sm_segment_make(&na_class->segment, na_class->name);
-        }
+        ret = sm_segment_make_numbered(na_class);
     }
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
     return sm_segment_build(na_class);
 }
 
-/* After this other processes find us. */
-void sm_segment_publish(struct na_plugin_class *na_class)
+/*
+ * Writes what the header says by now to the file, without the magic: a process that removes us once
+ * we are dead finds the sockets by it, a peer nothing yet.
+ */
+int32_t sm_segment_describe(struct na_plugin_class *na_class)
 {
-    struct sm_segment_header *header = na_class->segment.header;
+    struct sm_segment *segment = &na_class->segment;
 
-    atomic_store_explicit(&header->state, SM_STATE_OPEN, memory_order_relaxed);
-    atomic_store_explicit(&header->magic, SM_MAGIC, memory_order_release);
+    if (pwrite(segment->file_fd, segment->header, sizeof(*segment->header), 0) ==
+        (ssize_t) sizeof(*segment->header))
+        return NA_PLUGIN_SUCCESS;
+    SM_LOG_ERROR("%s cannot be written (%s)%s", segment->path, strerror(errno),
+                 sm_error_hint(errno));
+    return sm_segment_status(errno);
+}
+
+/* After this other processes find us. */
+int32_t sm_segment_publish(struct na_plugin_class *na_class)
+{
+    struct sm_segment *segment = &na_class->segment;
+    const uint64_t magic = SM_MAGIC;
+
+    atomic_store_explicit(&segment->header->state, SM_STATE_OPEN, memory_order_relaxed);
+    atomic_store_explicit(&segment->header->magic, SM_MAGIC, memory_order_release);
+    if (pwrite(segment->file_fd, &magic, sizeof(magic), 0) == (ssize_t) sizeof(magic))
+        return NA_PLUGIN_SUCCESS;
+    SM_LOG_ERROR("%s cannot be written (%s)", segment->path, strerror(errno));
+    return sm_segment_status(errno);
 }
 
 void sm_segment_destroy(struct na_plugin_class *na_class)
@@ -103,10 +136,12 @@ void sm_segment_destroy(struct na_plugin_class *na_class)
 
     if (segment->header != NULL)
         (void) munmap(segment->header, segment->base_size);
-    if (segment->fd >= 0) {
-        if (!na_class->forked && sm_segment_is_at_path(segment->fd, segment->path))
-            (void) unlink(segment->path);
+    if (segment->fd >= 0)
         (void) close(segment->fd);
+    if (segment->file_fd >= 0) {
+        if (!na_class->forked && sm_segment_is_at_path(segment->file_fd, segment->path))
+            (void) unlink(segment->path);
+        (void) close(segment->file_fd);
     }
     while (segment->free_regions != NULL) {
         struct sm_region *region = segment->free_regions;
@@ -116,14 +151,15 @@ void sm_segment_destroy(struct na_plugin_class *na_class)
     }
     segment->header = NULL;
     segment->fd = -1;
+    segment->file_fd = -1;
 }
 
 /*
- * Opens the segment of another endpoint and reads its header into `copy`, whose plain members are
- * safe to use afterwards: identity and layout are checked, the rest is as the peer wrote it.
+ * Reads the file of another endpoint into `copy`, whose plain members are safe to use afterwards:
+ * identity and layout are checked, the rest is as the peer wrote it.
  */
-int32_t sm_segment_open(const char *name, int flags, int *fd_p, struct sm_segment_header *copy,
-                        uint64_t *file_size_p, dev_t *device_p, ino_t *inode_p)
+int32_t sm_segment_find(const char *name, struct sm_segment_header *copy, dev_t *device_p,
+                        ino_t *inode_p)
 {
     char path[SM_PATH_MAX];
     struct stat status;
@@ -131,7 +167,7 @@ int32_t sm_segment_open(const char *name, int flags, int *fd_p, struct sm_segmen
     int fd;
 
     sm_segment_path(path, name);
-    fd = open(path, flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
         ret = errno == ENOENT ? NA_PLUGIN_NOENTRY : sm_segment_status(errno);
         if (ret != NA_PLUGIN_NOENTRY)
@@ -139,18 +175,15 @@ int32_t sm_segment_open(const char *name, int flags, int *fd_p, struct sm_segmen
         return ret;
     }
     ret = sm_segment_check(fd, path, copy, &status);
-    if (ret != NA_PLUGIN_SUCCESS) {
-        (void) close(fd);
+    (void) close(fd);
+    if (ret != NA_PLUGIN_SUCCESS)
         return ret;
-    }
-    *fd_p = fd;
-    *file_size_p = (uint64_t) status.st_size;
     *device_p = status.st_dev;
     *inode_p = status.st_ino;
     return NA_PLUGIN_SUCCESS;
 }
 
-/* A piece of our file for a ring, reserved. The class's lock is held. */
+/* A piece of our memory for a ring, reserved. The class's lock is held. */
 int32_t sm_region_take(struct sm_segment *segment, uint64_t size, uint32_t log_level,
                        uint64_t *offset_p)
 {
@@ -193,7 +226,8 @@ void sm_region_give(struct sm_segment *segment, uint64_t offset, uint64_t size)
  * Makes and locks the file. Between making and locking, a process that reaps may take the file for
  * a dead one's and unlink it: then it is made again.
  */
-static int32_t sm_segment_make(struct sm_segment *segment, const char *name)
+static int32_t sm_segment_make(struct sm_segment *segment, const char *name,
+                               enum sm_remains *remains_p)
 {
     int fd;
 
@@ -201,13 +235,12 @@ static int32_t sm_segment_make(struct sm_segment *segment, const char *name)
     for (int i = 0; i < SM_CREATE_TRIES; i++) {
         fd = open(segment->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (fd < 0 && errno == EEXIST) {
-            enum sm_remains remains = sm_reap_name(name);
-
-            if (remains == SM_REMAINS_BUSY)
+            *remains_p = sm_reap_name(name);
+            if (*remains_p == SM_REMAINS_BUSY)
                 (void) usleep(1000);
-            if (remains == SM_REMAINS_NONE || remains == SM_REMAINS_BUSY)
+            if (*remains_p == SM_REMAINS_NONE || *remains_p == SM_REMAINS_BUSY)
                 continue;
-            return sm_segment_taken(segment->path, remains, errno);
+            return NA_PLUGIN_ADDRINUSE;
         }
         if (fd < 0) {
             SM_LOG_ERROR("%s cannot be made (%s)%s", segment->path, strerror(errno),
@@ -215,14 +248,42 @@ static int32_t sm_segment_make(struct sm_segment *segment, const char *name)
             return sm_segment_status(errno);
         }
         if (flock(fd, LOCK_EX) == 0 && sm_segment_is_at_path(fd, segment->path)) {
-            segment->fd = fd;
+            segment->file_fd = fd;
             return NA_PLUGIN_SUCCESS;
         }
         (void) close(fd);
     }
-    SM_LOG_ERROR("%s: others make and remove this name all the time; choose another",
-                 segment->path);
+    *remains_p = SM_REMAINS_BUSY;
     return NA_PLUGIN_ADDRINUSE;
+}
+
+/*
+ * The name is the process's number and one of our own. Another user can foresee both: when a name
+ * was taken by somebody else, random numbers follow.
+ */
+static int32_t sm_segment_make_numbered(struct na_plugin_class *na_class)
+{
+    static _Atomic uint32_t counter;
+    struct sm_segment *segment = &na_class->segment;
+    enum sm_remains remains = SM_REMAINS_ALIVE;
+    int32_t ret = NA_PLUGIN_ADDRINUSE;
+
+    for (int i = 0; i < SM_CREATE_TRIES && ret == NA_PLUGIN_ADDRINUSE; i++) {
+        uint32_t number;
+
+        if (remains == SM_REMAINS_ALIVE) {
+            number = atomic_fetch_add_explicit(&counter, 1, memory_order_relaxed);
+        } else if (getrandom(&number, sizeof(number), 0) != (ssize_t) sizeof(number)) {
+            SM_LOG_ERROR("no random numbers (%s)", strerror(errno));
+            return NA_PLUGIN_IO_ERROR;
+        }
+        (void) snprintf(na_class->name, sizeof(na_class->name), "%u-%u", (unsigned) na_class->pid,
+                        (unsigned) (number & INT32_MAX));
+        ret = sm_segment_make(segment, na_class->name, &remains);
+        if (ret == NA_PLUGIN_ADDRINUSE && remains == SM_REMAINS_FOREIGN)
+            SM_LOG_INFO("%s is somebody else's: a random number is taken", segment->path);
+    }
+    return ret == NA_PLUGIN_ADDRINUSE ? sm_segment_taken(segment->path, remains, errno) : ret;
 }
 
 /* What cannot be opened now may be another time, or never. */
@@ -243,7 +304,9 @@ static int32_t sm_segment_taken(const char *path, enum sm_remains remains, int e
                      strerror(error), sm_error_hint(error));
         return sm_segment_status(error);
     }
-    if (remains == SM_REMAINS_ALIVE)
+    if (remains == SM_REMAINS_BUSY)
+        SM_LOG_ERROR("%s: others make and remove this name all the time; choose another", path);
+    else if (remains == SM_REMAINS_ALIVE)
         SM_LOG_ERROR("%s: the name is taken by a living endpoint; choose another", path);
     else if (lstat(path, &status) == 0)
         SM_LOG_ERROR("%s is %s of user %u, not an endpoint of user %u: remove it or choose another "
@@ -278,8 +341,10 @@ static int32_t sm_segment_build(struct na_plugin_class *na_class)
 
     if (!sm_file_size_allowed(base_size, NA_PLUGIN_LOG_ERROR))
         return NA_PLUGIN_NOMEM;
-    if (fchmod(segment->fd, 0600) != 0 || ftruncate(segment->fd, (off_t) base_size) != 0 ||
-        fstat(segment->fd, &status) != 0) {
+    ret = sm_memory_create(segment, na_class->name, base_size);
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
+    if (fchmod(segment->file_fd, 0600) != 0 || fstat(segment->fd, &status) != 0) {
         SM_LOG_ERROR("%s cannot be set up (%s)", segment->path, strerror(errno));
         return NA_PLUGIN_ACCESS;
     }
@@ -312,8 +377,10 @@ int32_t sm_reserve(int fd, uint64_t offset, uint64_t size, uint32_t log_level)
     } while (ret != 0 && errno == EINTR);
     if (ret == 0)
         return NA_PLUGIN_SUCCESS;
-    SM_LOG(log_level, "%llu bytes of shared memory cannot be reserved in " SM_DIRECTORY " (%s)%s",
-           (unsigned long long) size, strerror(errno), sm_error_hint(errno));
+    SM_LOG(log_level,
+           "%llu bytes of shared memory cannot be reserved (%s): free memory, or raise "
+           "the limit of this process",
+           (unsigned long long) size, strerror(errno));
     return NA_PLUGIN_NOMEM;
 }
 
@@ -344,8 +411,7 @@ static int32_t sm_segment_check(int fd, const char *path, struct sm_segment_head
     }
     if (copy->pid > INT32_MAX || copy->max_contexts == 0 || copy->max_contexts > SM_MAX_CONTEXTS ||
         copy->uid != status->st_uid || copy->max_unexpected > SM_MESSAGE_MAX ||
-        copy->max_expected > SM_MESSAGE_MAX ||
-        (uint64_t) status->st_size < sm_layout_base_size(copy->max_contexts)) {
+        copy->max_expected > SM_MESSAGE_MAX || copy->incarnation == 0) {
         SM_LOG_ERROR("%s contradicts itself: refused", path);
         return NA_PLUGIN_PROTOCOL_ERROR;
     }

@@ -9,6 +9,7 @@ static int32_t sm_send(struct na_plugin_context *context, enum sm_op_kind kind, 
 static int32_t sm_send_slow(struct na_plugin_context *context, struct sm_conn *conn,
                             struct sm_op *op);
 static int32_t sm_conn_ready(struct sm_conn *conn);
+static int32_t sm_conn_ask(struct sm_conn *conn);
 static uint32_t sm_send_flush(struct sm_conn *conn, struct na_plugin_context *poller);
 static bool sm_send_now(struct sm_conn *conn, const struct sm_op *op);
 static uint32_t sm_send_fail_all(struct sm_conn *conn, struct na_plugin_context *poller,
@@ -268,6 +269,11 @@ static int32_t sm_conn_ready(struct sm_conn *conn)
         ret = NA_PLUGIN_HOSTUNREACH;
     if (ret != 0 || conn->state == SM_CONN_READY)
         return ret;
+    if (sm_unlikely(!sm_peer_mapped(conn->peer))) {
+        ret = sm_conn_ask(conn);
+        if (ret != NA_PLUGIN_SUCCESS)
+            return ret;
+    }
     now = sm_host->clock_ns();
     if (now < conn->connect_next)
         return NA_PLUGIN_AGAIN;
@@ -283,6 +289,18 @@ static int32_t sm_conn_ready(struct sm_conn *conn)
                  conn->peer->name, conn->remote_id, SM_PEER_SLOTS);
     conn->connect_since = 0; /* a later send tries again */
     return NA_PLUGIN_BUSY;
+}
+
+/* As long as it takes: a peer that does not poll does not read what is sent either. */
+static int32_t sm_conn_ask(struct sm_conn *conn)
+{
+    struct na_plugin_class *na_class = conn->peer->na_class;
+    int32_t ret;
+
+    (void) pthread_mutex_lock(&na_class->connect_lock);
+    ret = sm_handover_ask(conn->peer, conn->remote_id);
+    (void) pthread_mutex_unlock(&na_class->connect_lock);
+    return ret;
 }
 
 static bool sm_send_now(struct sm_conn *conn, const struct sm_op *op)

@@ -40,16 +40,36 @@ bool sm_name_check(const char *name, size_t length, const char **reason_p);
 void sm_user_set(void);
 uint32_t sm_user(void);
 void sm_segment_path(char path[SM_PATH_MAX], const char *name);
-void sm_wake_path(char path[SM_PATH_MAX], const char *name, uint32_t id);
+void sm_wake_path(char path[SM_PATH_MAX], const char *name, const uint64_t secret[2], uint32_t id);
 int32_t sm_segment_create(struct na_plugin_class *na_class, const char *name);
-void sm_segment_publish(struct na_plugin_class *na_class);
+int32_t sm_segment_describe(struct na_plugin_class *na_class);
+int32_t sm_segment_publish(struct na_plugin_class *na_class);
 void sm_segment_destroy(struct na_plugin_class *na_class);
-int32_t sm_segment_open(const char *name, int flags, int *fd_p, struct sm_segment_header *copy,
-                        uint64_t *file_size_p, dev_t *device_p, ino_t *inode_p);
+int32_t sm_segment_find(const char *name, struct sm_segment_header *copy, dev_t *device_p,
+                        ino_t *inode_p);
 int32_t sm_reserve(int fd, uint64_t offset, uint64_t size, uint32_t log_level);
 int32_t sm_region_take(struct sm_segment *segment, uint64_t size, uint32_t log_level,
                        uint64_t *offset_p);
 void sm_region_give(struct sm_segment *segment, uint64_t offset, uint64_t size);
+
+/* memory_file.c */
+int32_t sm_memory_create(struct sm_segment *segment, const char *name, uint64_t size);
+int32_t sm_memory_open(const struct na_plugin_class *na_class, const char *name,
+                       const struct sm_segment_header *header, int flags, int *fd_p,
+                       uint64_t *size_p);
+int32_t sm_memory_check(int fd, const char *name, const struct sm_segment_header *header,
+                        uint64_t *size_p);
+
+/* handover.c: what asks for memory by datagram, with the sender's and a socket for the answer */
+struct sm_handover {
+    uint64_t magic;
+    uint64_t incarnation;
+    char name[SM_NAME_MAX + 1];
+};
+int32_t sm_handover_ask(struct na_plugin_addr *peer, uint32_t id);
+bool sm_handover_read(struct na_plugin_context *context);
+ssize_t sm_descriptors_receive(int socket_fd, void *buf, size_t size, int fds[2],
+                               uint32_t *count_p);
 
 /* process.c */
 uint64_t sm_pid_namespace(void);
@@ -89,6 +109,7 @@ int32_t sm_peer_get(struct na_plugin_class *na_class, const char *name, uint64_t
                     bool check_alive, struct na_plugin_addr **peer_p);
 int32_t sm_peer_get_absent(struct na_plugin_class *na_class, const char *name,
                            struct na_plugin_addr **peer_p);
+int32_t sm_peer_open(struct na_plugin_addr *peer, int flags, int *fd_p, uint64_t *size_p);
 int32_t sm_peer_map(struct na_plugin_addr *peer, uint64_t offset, uint64_t size, int flags,
                     void **map_p);
 void sm_peer_release(struct na_plugin_addr *peer);
@@ -98,6 +119,12 @@ void sm_peer_destroy_all(struct na_plugin_class *na_class);
 static inline void sm_peer_hold(struct na_plugin_addr *peer)
 {
     atomic_fetch_add_explicit(&peer->refs, 1, memory_order_relaxed);
+}
+
+/* False while the peer has not handed its memory over; then nothing is known of what it holds. */
+static inline bool sm_peer_mapped(struct na_plugin_addr *peer)
+{
+    return atomic_load_explicit(&peer->mapped, memory_order_acquire);
 }
 
 static inline int32_t sm_peer_failure(struct na_plugin_addr *peer)
@@ -212,6 +239,7 @@ void sm_registration_publish(struct sm_registry *registry, _Atomic uint64_t *ent
 void sm_registration_withdraw(_Atomic uint64_t *entry);
 void sm_registration_close(struct na_plugin_class *na_class);
 int32_t sm_registration_check(struct na_plugin_addr *peer, struct na_plugin_mem *mem);
+uint64_t sm_siphash_of(const uint64_t secret[2], uint64_t word);
 uint64_t sm_registration_digest(const struct na_plugin_addr *peer, struct na_plugin_mem *mem);
 void sm_registration_forget(struct na_plugin_addr *peer);
 
@@ -279,6 +307,7 @@ bool sm_poll_peek(struct na_plugin_context *context);
 int32_t sm_wait_setup(struct na_plugin_context *context);
 void sm_wait_teardown(struct na_plugin_context *context);
 void sm_wait_disarm(struct na_plugin_context *context);
+void sm_wait_look(struct na_plugin_context *context);
 int32_t sm_poll_wait(struct na_plugin_context *context, uint32_t timeout_ms, uint32_t *count);
 int32_t sm_poll_get_fd(struct na_plugin_context *context);
 uint32_t sm_poll_try_wait(struct na_plugin_context *context);

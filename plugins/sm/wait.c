@@ -87,17 +87,30 @@ uint32_t sm_poll_try_wait(struct na_plugin_context *context)
 /* The first poll after a sleep. poll_lock is held. */
 void sm_wait_disarm(struct na_plugin_context *context)
 {
-    char bytes[64];
     uint64_t ticks;
 
     atomic_store_explicit(&context->armed, 0, memory_order_seq_cst);
     sm_wait_set_flags(context, 0);
     for (int i = 0; i < SM_WAKE_BYTES; i++) /* what is left makes the next sleep a short one */
-        if (recv(context->wake_fd, bytes, sizeof(bytes), MSG_DONTWAIT) < 0 && errno != EINTR)
+        if (!sm_handover_read(context))
             break;
     if (atomic_load_explicit(&context->timer_armed, memory_order_relaxed) != 0 &&
         read(context->timer_fd, &ticks, sizeof(ticks)) == (ssize_t) sizeof(ticks))
         atomic_store_explicit(&context->watch_now, 1, memory_order_relaxed);
+}
+
+/* Who never sleeps looks now and then who wants the memory. poll_lock is held. */
+void sm_wait_look(struct na_plugin_context *context)
+{
+    uint64_t now = sm_host->clock_ns();
+
+    if (now - context->handover_last < SM_HANDOVER_NS ||
+        atomic_load_explicit(&context->armed, memory_order_relaxed) != 0)
+        return;
+    context->handover_last = now;
+    for (int i = 0; i < SM_WAKE_BYTES; i++)
+        if (!sm_handover_read(context))
+            break;
 }
 
 int32_t sm_poll_wait(struct na_plugin_context *context, uint32_t timeout_ms, uint32_t *count)
@@ -177,7 +190,8 @@ static int32_t sm_wake_socket_make(struct na_plugin_context *context)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
 
-    sm_wake_path(context->wake_path, context->na_class->name, context->id);
+    sm_wake_path(context->wake_path, context->na_class->name, context->na_class->registry.secret,
+                 context->id);
     memcpy(address.sun_path, context->wake_path, sizeof(address.sun_path));
     context->wake_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (context->wake_fd < 0) {

@@ -62,18 +62,21 @@ static void end_open(struct end *end)
 
 static void end_map(struct end *end)
 {
+    struct sm_segment_header header;
     char path[256];
     struct stat status;
     int fd;
 
     (void) snprintf(path, sizeof(path), SM_DIRECTORY SM_PREFIX "%u.%s", (unsigned) geteuid(),
                     end->name);
-    fd = open(path, O_RDWR | O_CLOEXEC);
-    FUZZ_CHECK(fd >= 0 && fstat(fd, &status) == 0);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    FUZZ_CHECK(fd >= 0 && pread(fd, &header, sizeof(header), 0) == (ssize_t) sizeof(header));
+    (void) close(fd);
+    fd = (int) header.memory_fd; /* both ends are of this process */
+    FUZZ_CHECK(fstat(fd, &status) == 0);
     end->map_size = (size_t) status.st_size;
     end->map = mmap(NULL, end->map_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     FUZZ_CHECK(end->map != MAP_FAILED);
-    (void) close(fd);
 }
 
 static void end_poll(struct end *end)

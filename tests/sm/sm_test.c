@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Catching what is logged. */
+/* Catching what is logged, and reaching what an endpoint shares. */
 
 #include "sm_test.h"
 
+#include "layout.h"
 #include "na_ext.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -33,4 +37,23 @@ void sm_log_caught(char *text, size_t size)
     got = fread(text, 1, size - 1, sm_log);
     text[got] = '\0';
     (void) fclose(sm_log);
+}
+
+int sm_memory_of(const char *name)
+{
+    struct sm_segment_header header;
+    char path[640];
+    int fd;
+
+    if (strncmp(name, "na+sm://", 8) == 0)
+        name += 8;
+    (void) snprintf(path, sizeof(path), "/dev/shm/amalgam-sm.%u.%s", (unsigned) geteuid(), name);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(pread(fd, &header, sizeof(header), 0), sizeof(header));
+    (void) close(fd);
+    (void) snprintf(path, sizeof(path), "/proc/%u/fd/%u", header.pid, header.memory_fd);
+    fd = open(path, O_RDWR | O_CLOEXEC);
+    assert_true(fd >= 0);
+    return fd;
 }

@@ -8,6 +8,9 @@
 
 #define SM_TEST_MESSAGE 4096u
 
+/* A descriptor of the memory of a living endpoint; `name` may be its address. */
+int sm_memory_of(const char *name);
+
 /* For what takes the place of a function of the C library, in the libraries and plugins, too. */
 #define SM_TEST_EXPORT __attribute__((visibility("default")))
 

@@ -43,16 +43,14 @@ struct scene {
 
 static uint8_t *map_segment(const struct end *end, size_t *size_p, char *name)
 {
-    char address[128], path[256];
+    char address[128];
     struct stat status;
     uint8_t *map;
     int fd;
 
     end_address(end, address, sizeof(address));
     (void) strcpy(name, address + strlen("na+sm://"));
-    (void) snprintf(path, sizeof(path), "/dev/shm/amalgam-sm.%u.%s", (unsigned) geteuid(), name);
-    fd = open(path, O_RDWR | O_CLOEXEC);
-    assert_true(fd >= 0);
+    fd = sm_memory_of(name);
     assert_int_equal(fstat(fd, &status), 0);
     *size_p = (size_t) status.st_size;
     map = mmap(NULL, *size_p, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -375,7 +373,6 @@ static void a_false_head_is_noticed(void **state)
     struct end end;
     struct sm_peer_slot *slots;
     na_return_t ret = NA_SUCCESS;
-    char path[640];
     na_addr_t *peer;
     uint8_t *map;
     int fd;
@@ -386,10 +383,7 @@ static void a_false_head_is_noticed(void **state)
     assert_int_equal(NA_Addr_lookup(end.na_class, child.address, &peer), NA_SUCCESS);
     assert_int_equal(end_command(&end, peer, PEER_NAP, 1000, 0, 0, NULL, NULL), NA_SUCCESS);
     end_progress(&end, 50);
-    (void) snprintf(path, sizeof(path), "/dev/shm/amalgam-sm.%u.%s", (unsigned) geteuid(),
-                    child.address + strlen("na+sm://"));
-    fd = open(path, O_RDWR | O_CLOEXEC);
-    assert_true(fd >= 0);
+    fd = sm_memory_of(child.address);
     map = mmap(NULL, sm_layout_base_size(1), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     assert_ptr_not_equal(map, MAP_FAILED);
     (void) close(fd);
@@ -553,13 +547,12 @@ static void false_headers_are_refused(void **state)
         header.version = i == 2 ? 99 : SM_LAYOUT_VERSION;
         header.max_contexts = i == 3 ? 0 : i == 4 ? 100000 : 1;
         header.uid = i == 5 ? 4711 : (uint32_t) geteuid();
+        header.incarnation = 1;
         fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
         assert_true(fd >= 0);
         assert_int_equal(fcntl(fd, F_OFD_SETLKW, &mine), 0);
-        if (i != 6) /* 6: too short */
-            assert_int_equal(ftruncate(fd, (off_t) sm_layout_base_size(1)), 0);
         assert_int_equal(pwrite(fd, &header, i == 6 ? 16 : sizeof(header), 0),
-                         i == 6 ? 16 : sizeof(header));
+                         i == 6 ? 16 : sizeof(header)); /* 6: too short */
         ret = NA_Addr_lookup(end.na_class, address, &addr);
         assert_int_equal(ret, i == 0 || i == 6 ? NA_NOENTRY : NA_PROTOCOL_ERROR);
         assert_int_equal(unlink(path), 0);

@@ -113,14 +113,12 @@ static long segments_kb(char (*addresses)[128], const char *own)
     long sum = 0;
 
     for (int i = -1; i < PEERS; i++) {
-        const char *address = i < 0 ? own : addresses[i];
+        int fd = sm_memory_of(i < 0 ? own : addresses[i]);
         struct stat status;
-        char path[256];
 
-        (void) snprintf(path, sizeof(path), "/dev/shm/amalgam-sm.%u.%s", (unsigned) geteuid(),
-                        address + strlen("na+sm://"));
-        if (stat(path, &status) == 0)
+        if (fstat(fd, &status) == 0)
             sum += (long) status.st_blocks / 2;
+        (void) close(fd);
     }
     return sum;
 }

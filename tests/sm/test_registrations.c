@@ -512,7 +512,8 @@ static int live_without_room(void *arg)
     struct rlimit limit;
     struct couple couple;
     struct stat status;
-    char address[128], path[192], text[4096];
+    char address[128], text[4096];
+    int fd;
 
     (void) arg;
     couple_open(&couple);
@@ -522,9 +523,9 @@ static int live_without_room(void *arg)
     NA_Mem_handle_free(couple.user.na_class, mems[1]);
     TEST_REQUIRE(end_send(&couple.user, couple.peer, "x", 1, 1, true) == NA_SUCCESS);
     end_address(&couple.owner, address, sizeof(address));
-    (void) snprintf(path, sizeof(path), "/dev/shm/amalgam-sm.%u.%s", (unsigned) geteuid(),
-                    strrchr(address, '/') + 1);
-    TEST_REQUIRE(stat(path, &status) == 0 && getrlimit(RLIMIT_FSIZE, &limit) == 0);
+    fd = sm_memory_of(address);
+    TEST_REQUIRE(fstat(fd, &status) == 0 && getrlimit(RLIMIT_FSIZE, &limit) == 0);
+    (void) close(fd);
     limit.rlim_cur = (rlim_t) status.st_size;
     TEST_REQUIRE(setrlimit(RLIMIT_FSIZE, &limit) == 0);
     sm_log_catch("warning");

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory that is passed as a descriptor, between processes that do not reach each other's through
+ * /proc: of different PID namespaces, or one that may not be looked at. Who wants to send passes
+ * its own to a wake socket of the peer, with a socket for the answer; the peer answers when it
+ * polls. Meanwhile what is to be sent waits.
+ */
+
+#include "sm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define SM_HANDOVER_MAGIC    UINT64_C(0x5245444e4148534d)
+#define SM_HANDOVER_AGAIN_NS UINT64_C(1000000000) /* without an answer: ask once more */
+
+static int32_t sm_handover_send(struct na_plugin_addr *peer, uint32_t id);
+static bool sm_handover_take(struct na_plugin_addr *peer);
+static int32_t sm_handover_attach(struct na_plugin_addr *peer, int fd);
+static void sm_handover_wake(struct na_plugin_addr *peer);
+static int sm_descriptors_send(int socket_fd, const struct sockaddr_un *address, const void *buf,
+                               size_t size, const int *fds, uint32_t count);
+static void sm_descriptors_close(const int *fds, uint32_t count);
+
+/*
+ * Success once the peer's memory is here, NA_PLUGIN_HOSTUNREACH when the peer is dead, else
+ * NA_PLUGIN_AGAIN: it is asked for through the peer's context `id`. connect_lock is held.
+ */
+int32_t sm_handover_ask(struct na_plugin_addr *peer, uint32_t id)
+{
+    uint64_t now;
+
+    if (peer->memory_fd >= 0 || sm_handover_take(peer))
+        return NA_PLUGIN_SUCCESS;
+    if (sm_peer_failure(peer) != 0)
+        return NA_PLUGIN_HOSTUNREACH;
+    now = sm_host->clock_ns();
+    if (peer->asked != 0 && now - peer->asked < SM_HANDOVER_AGAIN_NS)
+        return NA_PLUGIN_AGAIN;
+    if (peer->asked == 0)
+        SM_LOG_INFO("the memory of %s cannot be reached through /proc: it is asked for",
+                    peer->name);
+    peer->asked = now;
+    return sm_handover_send(peer, id);
+}
+
+/*
+ * One datagram of the context's wake socket. What has descriptors asks for our memory; anything
+ * else has only woken us. False when there is none. poll_lock is held.
+ */
+bool sm_handover_read(struct na_plugin_context *context)
+{
+    struct na_plugin_class *na_class = context->na_class;
+    struct na_plugin_addr *peer = NULL;
+    struct sm_handover asked;
+    const char *reason;
+    uint32_t count = 0;
+    int fds[2];
+    ssize_t size;
+    int32_t ret;
+
+    size = sm_descriptors_receive(context->wake_fd, &asked, sizeof(asked), fds, &count);
+    if (size < 0)
+        return errno == EINTR;
+    if (sm_likely(count == 0))
+        return true;
+    if (count != 2 || size != (ssize_t) sizeof(asked) || asked.magic != SM_HANDOVER_MAGIC ||
+        asked.name[SM_NAME_MAX] != '\0' || asked.incarnation == 0 ||
+        !sm_name_check(asked.name, strlen(asked.name), &reason))
+        goto out;
+    ret = sm_peer_get(na_class, asked.name, asked.incarnation, false, &peer);
+    if (ret != NA_PLUGIN_SUCCESS)
+        goto out;
+    (void) pthread_mutex_lock(&na_class->connect_lock);
+    if (peer->memory_fd < 0 && !sm_peer_mapped(peer))
+        ret = sm_handover_attach(peer, fds[0]);
+    (void) pthread_mutex_unlock(&na_class->connect_lock);
+    if (ret == NA_PLUGIN_SUCCESS) {
+        (void) sm_descriptors_send(fds[1], NULL, "", 1, &na_class->segment.fd, 1);
+        sm_handover_wake(peer);
+    }
+
+out:
+    if (peer != NULL)
+        sm_peer_release(peer);
+    sm_descriptors_close(fds, count);
+    return true;
+}
+
+/* Up to two descriptors beside the bytes. -1 and errno when there is nothing. */
+ssize_t sm_descriptors_receive(int socket_fd, void *buf, size_t size, int fds[2], uint32_t *count_p)
+{
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(2 * sizeof(int))];
+    struct iovec vector = {.iov_base = buf, .iov_len = size};
+    struct msghdr message = {
+        .msg_iov = &vector,
+        .msg_iovlen = 1,
+        .msg_control = control,
+        .msg_controllen = sizeof(control),
+    };
+    ssize_t got = recvmsg(socket_fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    struct cmsghdr *header;
+
+    *count_p = 0;
+    if (got < 0 || message.msg_controllen == 0)
+        return got;
+    header = CMSG_FIRSTHDR(&message);
+    if (header == NULL || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
+        return got;
+    *count_p = (uint32_t) ((header->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+    memcpy(fds, CMSG_DATA(header), *count_p * sizeof(int));
+    return got;
+}
+
+/* One end of a new pair of sockets goes with it and takes the answer. */
+static int32_t sm_handover_send(struct na_plugin_addr *peer, uint32_t id)
+{
+    struct na_plugin_class *na_class = peer->na_class;
+    struct sm_handover ask = {.magic = SM_HANDOVER_MAGIC, .incarnation = na_class->incarnation};
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int pair[2], fds[2], error;
+
+    if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0) {
+        SM_LOG_ERROR("no socket (%s)%s", strerror(errno), sm_error_hint(errno));
+        return NA_PLUGIN_NOMEM;
+    }
+    if (peer->ask_fd >= 0)
+        (void) close(peer->ask_fd);
+    peer->ask_fd = pair[0];
+    memcpy(ask.name, na_class->name, sizeof(ask.name));
+    sm_wake_path(address.sun_path, peer->name, peer->secret, id);
+    fds[0] = na_class->segment.fd;
+    fds[1] = pair[1];
+    error = sm_descriptors_send(na_class->send_fd, &address, &ask, sizeof(ask), fds, 2);
+    (void) close(pair[1]);
+    if (error == ECONNREFUSED || error == ENOENT)
+        sm_peer_suspect(peer);
+    return sm_peer_failure(peer) != 0 ? NA_PLUGIN_HOSTUNREACH : NA_PLUGIN_AGAIN;
+}
+
+/* True when the answer has come and is what it should be. */
+static bool sm_handover_take(struct na_plugin_addr *peer)
+{
+    uint32_t count = 0;
+    bool taken = false;
+    uint8_t byte;
+    int fds[2];
+
+    if (peer->ask_fd < 0 ||
+        sm_descriptors_receive(peer->ask_fd, &byte, sizeof(byte), fds, &count) < 0)
+        return false;
+    if (count == 1 && sm_handover_attach(peer, fds[0]) == NA_PLUGIN_SUCCESS)
+        taken = true;
+    sm_descriptors_close(fds, count);
+    (void) close(peer->ask_fd);
+    peer->ask_fd = -1;
+    return taken;
+}
+
+/* Puts the peer's base in the place that was kept for it. connect_lock is held. */
+static int32_t sm_handover_attach(struct na_plugin_addr *peer, int fd)
+{
+    struct sm_segment_header header;
+    uint64_t size;
+    dev_t device;
+    ino_t inode;
+    int32_t ret;
+    int copy;
+
+    ret = sm_segment_find(peer->name, &header, &device, &inode);
+    if (ret == NA_PLUGIN_SUCCESS && (device != peer->device || inode != peer->inode))
+        ret = NA_PLUGIN_NOENTRY;
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = sm_memory_check(fd, peer->name, &header, &size);
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
+    copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (copy < 0)
+        return NA_PLUGIN_NOMEM;
+    if (!sm_peer_mapped(peer) && mmap(peer->base, peer->base_size, PROT_READ | PROT_WRITE,
+                                      MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
+        (void) close(copy);
+        return NA_PLUGIN_NOMEM;
+    }
+    peer->memory_fd = copy;
+    atomic_store_explicit(&peer->mapped, true, memory_order_release);
+    return NA_PLUGIN_SUCCESS;
+}
+
+/* Which of its contexts waits for the answer is not known here. */
+static void sm_handover_wake(struct na_plugin_addr *peer)
+{
+    const uint8_t *base = (const uint8_t *) peer->base;
+
+    for (uint32_t id = 0; id < peer->max_contexts; id++) {
+        const struct sm_context_area *area =
+            (const struct sm_context_area *) (base + sm_layout_context(id));
+
+        if (atomic_load_explicit(&area->flags, memory_order_seq_cst) & SM_CONTEXT_ASLEEP)
+            (void) sm_wake_peer(peer, id);
+    }
+}
+
+/* 0 or the error. Without an address: to where the socket is connected. */
+static int sm_descriptors_send(int socket_fd, const struct sockaddr_un *address, const void *buf,
+                               size_t size, const int *fds, uint32_t count)
+{
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(2 * sizeof(int))] = {0};
+    struct iovec vector = {.iov_base = (void *) (uintptr_t) buf, .iov_len = size};
+    struct msghdr message = {
+        .msg_name = (void *) (uintptr_t) address,
+        .msg_namelen = address != NULL ? sizeof(*address) : 0,
+        .msg_iov = &vector,
+        .msg_iovlen = 1,
+        .msg_control = control,
+        .msg_controllen = CMSG_SPACE(count * sizeof(int)),
+    };
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    ssize_t ret;
+
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(count * sizeof(int));
+    memcpy(CMSG_DATA(header), fds, count * sizeof(int));
+    do {
+        ret = sendmsg(socket_fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    } while (ret < 0 && errno == EINTR);
+    return ret < 0 ? errno : 0;
+}
+
+static void sm_descriptors_close(const int *fds, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        (void) close(fds[i]);
+}
