@@ -296,7 +296,6 @@ static void eager_data_are_read_without_the_origin(void **state)
     memory_free(&local);
 }
 
-/* A descriptor that names another one of this process, of another size, has no part in it. */
 /* A descriptor of ours that comes back larger than we made it has nothing to do with our memory. */
 static void own_descriptor_that_has_grown_is_not_copied_from(void **state)
 {
@@ -334,6 +333,7 @@ static void own_descriptor_that_has_grown_is_not_copied_from(void **state)
     memory_free(&small);
 }
 
+/* A descriptor that names another one of this process has no part in it. */
 static void forged_name_gives_no_access(void **state)
 {
     static const unsigned long options[2] = {HG_BULK_EAGER, 0};
@@ -368,6 +368,198 @@ static void forged_name_gives_no_access(void **state)
         assert_int_equal(HG_Bulk_free(forged), HG_SUCCESS);
         memory_free(&large);
         memory_free(&small);
+    }
+}
+
+/* Where a name is, and how long. */
+enum {
+    NAME_AT = 32,
+    NAME_SIZE = 16
+};
+
+/* Nothing in the name of one descriptor tells that of the next one, nor of which process it is. */
+static void names_tell_nothing_of_each_other(void **state)
+{
+    static const hg_size_t sizes[1] = {40};
+    struct pair *pair = *state;
+    uint64_t halves[2 * 100];
+
+    for (int i = 0; i < 100; i++) {
+        struct memory memory;
+        struct wire wire;
+        const uint8_t *pos = wire.bytes + NAME_AT;
+
+        memory_make(&memory, pair->origin.hg_class, 1, sizes, HG_BULK_READ_ONLY, 1);
+        wire_make(&wire, memory.bulk, 0);
+        halves[2 * i] = hg_bulk_wire_get(&pos, 8);
+        halves[2 * i + 1] = hg_bulk_wire_get(&pos, 8);
+        memory_free(&memory);
+    }
+    /* Chance makes one of these fail in 2^28 runs. */
+    for (int i = 0; i < 200; i++) {
+        assert_true(halves[i] > UINT64_C(1) << 20);
+        for (int j = 0; j < i; j++) {
+            const uint64_t distance = halves[i] - halves[j];
+
+            assert_true(distance > UINT64_C(1) << 20 &&
+                        distance < UINT64_MAX - (UINT64_C(1) << 20));
+        }
+    }
+}
+
+/* A transfer of a descriptor that carries its address, at the process that it says it is of. */
+static hg_return_t bound_transfer(struct pair *pair, hg_bulk_op_t op, hg_bulk_t origin,
+                                  hg_bulk_t local, hg_size_t size)
+{
+    struct outcome outcome = {0};
+    hg_return_t ret;
+
+    ret = HG_Bulk_bind_transfer(pair->target.context, outcome_set, &outcome, op, origin, 0, local,
+                                0, size, NULL);
+    if (ret != HG_SUCCESS)
+        return ret;
+    pair_wait(pair, &outcome);
+    return outcome.ret;
+}
+
+/* What somebody may alter in a descriptor of which the target gave them the name. */
+enum forgery {
+    FORGED_REGIONS, /* the forger's own memory handle */
+    FORGED_RIGHTS,
+    FORGED_SEGMENTS,
+    FORGED_CONTEXT,
+    FORGED_HANDLE, /* one bit of the memory handle, its last */
+    FORGERIES
+};
+
+static void wire_forge(struct wire *wire, const struct wire *own, enum forgery forgery)
+{
+    const size_t region = (size_t) own->size - HG_BULK_WIRE_HEADER_SIZE;
+
+    switch (forgery) {
+    case FORGED_REGIONS:
+        assert_true(wire->size >= own->size);
+        memcpy(wire->bytes + wire->size - region, own->bytes + own->size - region, region);
+        break;
+    case FORGED_RIGHTS:
+        wire->bytes[5] |= HG_BULK_READWRITE;
+        break;
+    case FORGED_SEGMENTS:
+        wire->bytes[24]++;
+        break;
+    case FORGED_CONTEXT:
+        wire->bytes[6]++;
+        break;
+    default:
+        wire->bytes[wire->size - 1] ^= 1;
+        break;
+    }
+    wire_sign(wire);
+}
+
+/* Memory that the target has registered, and with it nobody else's descriptor. */
+static void altered_descriptor_does_not_reach_what_it_names(void **state)
+{
+    static const hg_size_t sizes[1] = {4000};
+    struct pair *pair = *state;
+    static char before[4000];
+
+    for (int forgery = 0; forgery < FORGERIES; forgery++) {
+        struct memory secret, own, sink;
+        struct wire wire, other;
+        hg_bulk_t forged = HG_BULK_NULL;
+        void *at = NULL;
+
+        memory_make(&secret, pair->target.hg_class, 1, sizes, HG_BULK_READ_ONLY, 1);
+        memory_make(&own, pair->origin.hg_class, 1, sizes, HG_BULK_READ_ONLY, 2);
+        memory_make(&sink, pair->target.hg_class, 1, sizes, HG_BULK_READWRITE, 3);
+        assert_int_equal(HG_Bulk_bind(secret.bulk, pair->target.context), HG_SUCCESS);
+        wire_make(&wire, secret.bulk, 0);
+        wire_make(&other, own.bulk, 0);
+        wire_forge(&wire, &other, (enum forgery) forgery);
+        if (HG_Bulk_deserialize(pair->target.hg_class, &forged, wire.bytes, wire.size) ==
+            HG_SUCCESS) {
+            assert_int_equal(HG_Bulk_access(forged, 0, 4000, HG_BULK_READ_ONLY, 1, &at, NULL, NULL),
+                             HG_INVALID_ARG);
+            memory_get(&sink, before);
+            assert_int_equal(bound_transfer(pair, HG_BULK_PULL, forged, sink.bulk, 4000),
+                             HG_PERMISSION);
+            assert_memory_equal(sink.ptrs[0], before, 4000);
+            memory_get(&secret, before);
+            assert_int_equal(bound_transfer(pair, HG_BULK_PUSH, forged, sink.bulk, 4000),
+                             HG_PERMISSION);
+            assert_memory_equal(secret.ptrs[0], before, 4000);
+        }
+        assert_int_equal(HG_Bulk_free(forged), HG_SUCCESS);
+        memory_free(&sink);
+        memory_free(&own);
+        memory_free(&secret);
+    }
+}
+
+/* The forger has no name, only an address that is the target's and a memory handle of its own. */
+static void strangers_descriptor_with_our_address_moves_nothing(void **state)
+{
+    static const hg_size_t sizes[1] = {4000};
+    struct pair *pair = *state;
+    struct memory secret, own, sink;
+    struct wire wire, other;
+    hg_bulk_t forged;
+
+    memory_make(&secret, pair->target.hg_class, 1, sizes, HG_BULK_READWRITE, 1);
+    memory_make(&own, pair->origin.hg_class, 1, sizes, HG_BULK_READWRITE, 2);
+    memory_make(&sink, pair->target.hg_class, 1, sizes, HG_BULK_READWRITE, 3);
+    assert_int_equal(HG_Bulk_bind(secret.bulk, pair->target.context), HG_SUCCESS);
+    wire_make(&wire, secret.bulk, 0);
+    wire_make(&other, own.bulk, 0);
+    memset(wire.bytes + NAME_AT, 0, NAME_SIZE);
+    wire_forge(&wire, &other, FORGED_REGIONS);
+    assert_int_equal(HG_Bulk_deserialize(pair->target.hg_class, &forged, wire.bytes, wire.size),
+                     HG_SUCCESS);
+    assert_int_equal(bound_transfer(pair, HG_BULK_PULL, forged, sink.bulk, 4000), HG_PERMISSION);
+    assert_int_equal(bound_transfer(pair, HG_BULK_PUSH, forged, sink.bulk, 4000), HG_PERMISSION);
+    assert_int_equal(HG_Bulk_free(forged), HG_SUCCESS);
+    memory_free(&sink);
+    memory_free(&own);
+    memory_free(&secret);
+}
+
+/* In each form that it may have, also if it was bound after it was serialized. */
+static void own_descriptor_that_comes_back_is_recognized(void **state)
+{
+    static const hg_size_t sizes[3] = {40, 7, 13};
+    struct pair *pair = *state;
+
+    for (int form = 0; form < 4; form++) {
+        const unsigned long flags = form % 2 == 1 ? HG_BULK_SM : 0;
+        struct memory memory, sink;
+        hg_bulk_t back, again;
+        void *ptrs[3];
+        uint32_t count = 0;
+
+        memory_make(&memory, pair->target.hg_class, 3, sizes, HG_BULK_READWRITE, 1);
+        memory_make(&sink, pair->target.hg_class, 2, sizes, HG_BULK_READWRITE, 2);
+        if (form >= 2)
+            assert_int_equal(HG_Bulk_bind(memory.bulk, pair->target.context), HG_SUCCESS);
+        back = bulk_send(memory.bulk, flags, pair->target.hg_class);
+        again = bulk_send(back, 0, pair->target.hg_class);
+        assert_int_equal(HG_Bulk_free(back), HG_SUCCESS);
+        if (form < 2) {
+            assert_int_equal(HG_Bulk_bind(memory.bulk, pair->target.context), HG_SUCCESS);
+            back = bulk_send(again, 0, pair->target.hg_class);
+            assert_int_equal(HG_Bulk_free(again), HG_SUCCESS);
+            again = back;
+        } else {
+            assert_int_equal(bound_transfer(pair, HG_BULK_PULL, again, sink.bulk, 40), HG_SUCCESS);
+            assert_memory_equal(sink.ptrs[0], memory.ptrs[0], 40);
+        }
+        assert_int_equal(HG_Bulk_access(again, 0, 60, HG_BULK_READWRITE, 3, ptrs, NULL, &count),
+                         HG_SUCCESS);
+        assert_int_equal(count, 3);
+        assert_ptr_equal(ptrs[2], memory.ptrs[2]);
+        assert_int_equal(HG_Bulk_free(again), HG_SUCCESS);
+        memory_free(&sink);
+        memory_free(&memory);
     }
 }
 
@@ -510,6 +702,10 @@ int main(void)
         cmocka_unit_test(eager_data_are_read_without_the_origin),
         cmocka_unit_test(own_descriptor_that_has_grown_is_not_copied_from),
         cmocka_unit_test(forged_name_gives_no_access),
+        cmocka_unit_test(names_tell_nothing_of_each_other),
+        cmocka_unit_test(altered_descriptor_does_not_reach_what_it_names),
+        cmocka_unit_test(strangers_descriptor_with_our_address_moves_nothing),
+        cmocka_unit_test(own_descriptor_that_comes_back_is_recognized),
         cmocka_unit_test(received_descriptor_is_passed_on_as_it_came),
         cmocka_unit_test(descriptors_are_arguments),
         cmocka_unit_test(data_travel_in_arguments_only_if_they_leave_room),

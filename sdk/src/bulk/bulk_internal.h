@@ -6,6 +6,7 @@
 #define HG_BULK_INTERNAL_H
 
 #include "bulk/bulk_map.h"
+#include "bulk/bulk_wire.h"
 #include "hg/hg_internal.h"
 #include "mercury_bulk.h"
 
@@ -31,18 +32,19 @@ struct hg_bulk {
     struct hg_bulk_map lanes[HG_LANE_MAX]; /* memory handles, empty where a lane is not open */
     void *owned;                           /* memory that HG_Bulk_create() allocated */
 
-    hg_addr_t addr;      /* of a bound descriptor */
-    void *addr_wire;     /* the same as it travels */
-    uint32_t addr_size;  /* bytes of it */
-    bool addr_is_string; /* the transport has no other form */
+    hg_addr_t addr;             /* of a bound descriptor */
+    void *addr_wire;            /* the same as it travels */
+    bool addr_is_string;        /* the transport has no other form */
+    _Atomic uint32_t addr_size; /* bytes of it; written last: 0 until it is bound */
 
-    struct hg_bulk *twin; /* received from ourselves: the local descriptor, referenced */
+    struct hg_bulk *twin; /* received as we made it: the local descriptor, referenced */
     void *wire;           /* received: a copy of what came */
     uint32_t wire_size;
 
     _Atomic uint32_t in_use; /* transfers that ended before the transport let go of the memory */
 
-    _Atomic uint64_t key; /* name in the registry, 0 while it has none */
+    struct hg_bulk_name name;
+    _Atomic uint32_t named; /* it is in the registry of the process with this number */
     struct hg_bulk *registry_next;
 };
 
@@ -58,13 +60,18 @@ hg_return_t hg_bulk_map_init(struct hg_bulk_map *map, uint32_t count);
 void hg_bulk_map_fini(struct hg_bulk_map *map);
 
 /* bulk_registry.c: names of local descriptors, so that one that comes back is recognized. */
-uint64_t hg_bulk_registry_process(void);
-uint64_t hg_bulk_registry_add(struct hg_bulk *bulk);
-struct hg_bulk *hg_bulk_registry_find(const hg_class_t *hg_class, uint64_t key);
+struct hg_bulk_name hg_bulk_registry_name(struct hg_bulk *bulk);
+struct hg_bulk *hg_bulk_registry_find(const hg_class_t *hg_class, const struct hg_bulk_name *name);
 void hg_bulk_registry_remove(struct hg_bulk *bulk);
 
 /* bulk_serialize.c: checksum of a serialized descriptor of at least its fixed size. */
 uint32_t hg_bulk_wire_checksum(const void *buf, size_t total);
+
+/*
+ * Whether these bytes, whose fixed part was read, are what a local descriptor is serialized to,
+ * every one of them. It may have been bound since. Never for data that are there themselves.
+ */
+bool hg_bulk_is_wire_of(const void *buf, const struct hg_bulk_wire *wire, struct hg_bulk *bulk);
 
 /* bulk_op.c */
 

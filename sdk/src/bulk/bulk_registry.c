@@ -1,12 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Names of the local descriptors that were ever serialized. A descriptor that comes back to its own
- * class carries the name; so memory is found without trusting an address from the wire.
+ * class carries the name; so memory is found without trusting an address from the wire. A name is
+ * random: whoever has one can tell no other.
  */
 #include "bulk/bulk_internal.h"
+#include "hg/hg_log.h"
+
+#include <string.h>
 
 #define HG_BULK_BUCKETS 1024u
 #define HG_BULK_LOCKS   16u
+
+/* Names that are drawn at once. */
+#define HG_BULK_NAMES 64u
 
 static struct hg_bulk *hg_bulk_buckets[HG_BULK_BUCKETS];
 static pthread_mutex_t hg_bulk_locks[HG_BULK_LOCKS] = {
@@ -16,51 +23,45 @@ static pthread_mutex_t hg_bulk_locks[HG_BULK_LOCKS] = {
     PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER,
     PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER,
     PTHREAD_MUTEX_INITIALIZER};
-static _Atomic uint64_t hg_bulk_last_key;
-static uint64_t hg_bulk_process;
+
+/* The lock of the naming, taken before one of those above, and what it protects. */
+static pthread_mutex_t hg_bulk_name_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct hg_bulk_name hg_bulk_names[HG_BULK_NAMES];
+static uint32_t hg_bulk_names_left;
+
+static uint32_t hg_bulk_process = 1; /* how many forks led here, and one */
 static pthread_once_t hg_bulk_process_once = PTHREAD_ONCE_INIT;
 
+static void hg_bulk_registry_add(struct hg_bulk *bulk);
+static bool hg_bulk_name_draw(struct hg_bulk_name *name);
+static bool hg_bulk_name_equals(const struct hg_bulk_name *one, const struct hg_bulk_name *other);
 static void hg_bulk_process_init(void);
-static void hg_bulk_process_draw(void);
-static pthread_mutex_t *hg_bulk_lock(uint64_t key);
+static void hg_bulk_process_forked(void);
+static struct hg_bulk **hg_bulk_bucket(const struct hg_bulk_name *name);
+static pthread_mutex_t *hg_bulk_lock(const struct hg_bulk_name *name);
 static bool hg_bulk_try_ref(struct hg_bulk *bulk);
 
-uint64_t hg_bulk_registry_process(void)
+struct hg_bulk_name hg_bulk_registry_name(struct hg_bulk *bulk)
 {
-    (void) pthread_once(&hg_bulk_process_once, hg_bulk_process_init);
-    return hg_bulk_process;
+    const struct hg_bulk_name none = {{0, 0}};
+
+    if (atomic_load_explicit(&bulk->named, memory_order_acquire) != hg_bulk_process)
+        hg_bulk_registry_add(bulk);
+    return atomic_load_explicit(&bulk->named, memory_order_acquire) == hg_bulk_process ? bulk->name
+                                                                                       : none;
 }
 
-uint64_t hg_bulk_registry_add(struct hg_bulk *bulk)
+struct hg_bulk *hg_bulk_registry_find(const hg_class_t *hg_class, const struct hg_bulk_name *name)
 {
-    uint64_t key = atomic_load_explicit(&bulk->key, memory_order_acquire);
-    uint64_t expected = 0;
-    pthread_mutex_t *lock;
-
-    if (key != 0)
-        return key;
-    key = atomic_fetch_add_explicit(&hg_bulk_last_key, 1, memory_order_relaxed) + 1;
-    lock = hg_bulk_lock(key);
-    (void) pthread_mutex_lock(lock);
-    /* Two threads may serialize at the same time: the first one names the descriptor. */
-    if (atomic_compare_exchange_strong(&bulk->key, &expected, key)) {
-        bulk->registry_next = hg_bulk_buckets[key % HG_BULK_BUCKETS];
-        hg_bulk_buckets[key % HG_BULK_BUCKETS] = bulk;
-    } else {
-        key = expected;
-    }
-    (void) pthread_mutex_unlock(lock);
-    return key;
-}
-
-struct hg_bulk *hg_bulk_registry_find(const hg_class_t *hg_class, uint64_t key)
-{
-    pthread_mutex_t *lock = hg_bulk_lock(key);
+    const struct hg_bulk_name none = {{0, 0}};
+    pthread_mutex_t *lock = hg_bulk_lock(name);
     struct hg_bulk *bulk;
 
+    if (hg_bulk_name_equals(name, &none))
+        return NULL;
     (void) pthread_mutex_lock(lock);
-    bulk = hg_bulk_buckets[key % HG_BULK_BUCKETS];
-    while (bulk != NULL && atomic_load_explicit(&bulk->key, memory_order_relaxed) != key)
+    bulk = *hg_bulk_bucket(name);
+    while (bulk != NULL && !hg_bulk_name_equals(&bulk->name, name))
         bulk = bulk->registry_next;
     if (bulk != NULL && (bulk->hg_class != hg_class || !hg_bulk_try_ref(bulk)))
         bulk = NULL;
@@ -70,37 +71,86 @@ struct hg_bulk *hg_bulk_registry_find(const hg_class_t *hg_class, uint64_t key)
 
 void hg_bulk_registry_remove(struct hg_bulk *bulk)
 {
-    uint64_t key = atomic_load_explicit(&bulk->key, memory_order_relaxed);
     struct hg_bulk **link_p;
     pthread_mutex_t *lock;
 
-    if (key == 0)
+    if (atomic_load_explicit(&bulk->named, memory_order_relaxed) != hg_bulk_process)
         return;
-    lock = hg_bulk_lock(key);
+    lock = hg_bulk_lock(&bulk->name);
     (void) pthread_mutex_lock(lock);
-    link_p = &hg_bulk_buckets[key % HG_BULK_BUCKETS];
+    link_p = hg_bulk_bucket(&bulk->name);
     while (*link_p != bulk)
         link_p = &(*link_p)->registry_next;
     *link_p = bulk->registry_next;
     (void) pthread_mutex_unlock(lock);
 }
 
-/* Tells this process from all others, so that most lookups need not be made. */
+/* Without a name, if none can be drawn, it is not recognized when it comes back. */
+static void hg_bulk_registry_add(struct hg_bulk *bulk)
+{
+    pthread_mutex_t *lock;
+
+    (void) pthread_once(&hg_bulk_process_once, hg_bulk_process_init);
+    (void) pthread_mutex_lock(&hg_bulk_name_lock);
+    /* Two threads may serialize at the same time: the first one names the descriptor. */
+    if (atomic_load_explicit(&bulk->named, memory_order_relaxed) != hg_bulk_process &&
+        hg_bulk_name_draw(&bulk->name)) {
+        lock = hg_bulk_lock(&bulk->name);
+        (void) pthread_mutex_lock(lock);
+        bulk->registry_next = *hg_bulk_bucket(&bulk->name);
+        *hg_bulk_bucket(&bulk->name) = bulk;
+        (void) pthread_mutex_unlock(lock);
+        atomic_store_explicit(&bulk->named, hg_bulk_process, memory_order_release);
+    }
+    (void) pthread_mutex_unlock(&hg_bulk_name_lock);
+}
+
+/* Many at a time, for each draw is a system call. */
+static bool hg_bulk_name_draw(struct hg_bulk_name *name)
+{
+    if (hg_bulk_names_left == 0) {
+        if (!hg_random_bytes(hg_bulk_names, sizeof(hg_bulk_names))) {
+            HG_LOG_ERROR("cannot name a bulk descriptor: the system gives no random numbers; here "
+                         "it is one of a stranger when it comes back");
+            return false;
+        }
+        hg_bulk_names_left = HG_BULK_NAMES;
+    }
+    *name = hg_bulk_names[--hg_bulk_names_left];
+    return true;
+}
+
+/* In the same time wherever they differ. */
+static bool hg_bulk_name_equals(const struct hg_bulk_name *one, const struct hg_bulk_name *other)
+{
+    return ((one->half[0] ^ other->half[0]) | (one->half[1] ^ other->half[1])) == 0;
+}
+
 static void hg_bulk_process_init(void)
 {
-    hg_bulk_process_draw();
-    /* A child counts on from the same key, which is another descriptor then. */
-    (void) pthread_atfork(NULL, NULL, hg_bulk_process_draw);
+    (void) pthread_atfork(NULL, NULL, hg_bulk_process_forked);
 }
 
-static void hg_bulk_process_draw(void)
+/* What a child inherited are descriptors of its parent, and so are the names drawn ahead. */
+static void hg_bulk_process_forked(void)
 {
-    hg_bulk_process = hg_random();
+    hg_bulk_process++;
+    hg_bulk_names_left = 0;
+    memset(hg_bulk_buckets, 0, sizeof(hg_bulk_buckets));
+    (void) pthread_mutex_init(&hg_bulk_name_lock, NULL);
+    for (uint32_t i = 0; i < HG_BULK_LOCKS; i++)
+        (void) pthread_mutex_init(&hg_bulk_locks[i], NULL);
 }
 
-static pthread_mutex_t *hg_bulk_lock(uint64_t key)
+static struct hg_bulk **hg_bulk_bucket(const struct hg_bulk_name *name)
 {
-    return &hg_bulk_locks[key % HG_BULK_LOCKS];
+    return &hg_bulk_buckets[name->half[0] % HG_BULK_BUCKETS];
+}
+
+/* Of the bucket, among others. */
+static pthread_mutex_t *hg_bulk_lock(const struct hg_bulk_name *name)
+{
+    return &hg_bulk_locks[name->half[0] % HG_BULK_LOCKS];
 }
 
 /* A descriptor whose last reference is gone is about to remove itself: it does not come back. */

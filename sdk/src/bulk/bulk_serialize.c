@@ -3,18 +3,20 @@
  * Writing of descriptors, see bulk_wire.h. What was received is passed on as it came.
  */
 #include "bulk/bulk_internal.h"
-#include "bulk/bulk_wire.h"
 #include "hg/hg_log.h"
 #include "proc/proc_internal.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 static bool hg_bulk_is_eager(const struct hg_bulk *bulk, unsigned long flags);
 static bool hg_bulk_has_lane(const struct hg_bulk *bulk, int lane, unsigned long flags);
 static hg_size_t hg_bulk_regions_size(struct hg_bulk *bulk, unsigned long flags);
+static hg_return_t hg_bulk_write(uint8_t *buf, hg_size_t total, struct hg_bulk *bulk,
+                                 unsigned long flags, uint32_t addr_size);
 static void hg_bulk_wire_write(uint8_t *buf, struct hg_bulk *bulk, unsigned long flags,
-                               hg_size_t total);
+                               uint32_t addr_size, hg_size_t total);
 static void hg_bulk_data_write(uint8_t *pos, const struct hg_bulk *bulk);
 static hg_return_t hg_bulk_regions_write(uint8_t *pos, const uint8_t *end, struct hg_bulk *bulk,
                                          unsigned long flags);
@@ -29,7 +31,8 @@ hg_size_t HG_Bulk_get_serialize_size(hg_bulk_t handle, unsigned long flags)
         return 0;
     if (handle->wire != NULL)
         return handle->wire_size;
-    size = HG_BULK_WIRE_HEADER_SIZE + handle->addr_size;
+    size =
+        HG_BULK_WIRE_HEADER_SIZE + atomic_load_explicit(&handle->addr_size, memory_order_acquire);
     if (hg_bulk_is_eager(handle, flags))
         return size + handle->size;
     return size + hg_bulk_regions_size(handle, flags);
@@ -38,9 +41,6 @@ hg_size_t HG_Bulk_get_serialize_size(hg_bulk_t handle, unsigned long flags)
 hg_return_t HG_Bulk_serialize(void *buf, hg_size_t buf_size, unsigned long flags, hg_bulk_t handle)
 {
     hg_size_t total = HG_Bulk_get_serialize_size(handle, flags);
-    hg_return_t ret = HG_SUCCESS;
-    uint8_t *pos = buf;
-    uint64_t checksum;
 
     if (buf == NULL || handle == HG_BULK_NULL) {
         HG_LOG_ERROR("cannot serialize descriptor %p to %p; pass both", (void *) handle, buf);
@@ -56,19 +56,28 @@ hg_return_t HG_Bulk_serialize(void *buf, hg_size_t buf_size, unsigned long flags
         memcpy(buf, handle->wire, handle->wire_size);
         return HG_SUCCESS;
     }
-    hg_bulk_wire_write(pos, handle, flags, total);
-    pos += HG_BULK_WIRE_HEADER_SIZE + handle->addr_size;
-    if (hg_bulk_is_eager(handle, flags))
-        hg_bulk_data_write(pos, handle);
-    else
-        ret = hg_bulk_regions_write(pos, (uint8_t *) buf + total, handle, flags);
-    if (ret != HG_SUCCESS)
-        return ret;
+    return hg_bulk_write(buf, total, handle, flags,
+                         atomic_load_explicit(&handle->addr_size, memory_order_acquire));
+}
 
-    pos = (uint8_t *) buf + HG_BULK_WIRE_CHECKSUM_AT;
-    checksum = hg_bulk_wire_checksum(buf, (size_t) total);
-    hg_bulk_wire_put(&pos, (uint32_t) checksum, 4);
-    return HG_SUCCESS;
+bool hg_bulk_is_wire_of(const void *buf, const struct hg_bulk_wire *wire, struct hg_bulk *bulk)
+{
+    const unsigned long flags = wire->region_count[HG_LANE_SM] > 0 ? HG_BULK_SM : 0;
+    uint32_t addr_size = atomic_load_explicit(&bulk->addr_size, memory_order_acquire);
+    uint8_t *copy;
+    bool is_equal;
+
+    if ((wire->flags & HG_BULK_WIRE_BOUND) == 0)
+        addr_size = 0;
+    if (HG_BULK_WIRE_HEADER_SIZE + addr_size + hg_bulk_regions_size(bulk, flags) != wire->total)
+        return false;
+    copy = malloc(wire->total);
+    if (copy == NULL)
+        return false;
+    is_equal = hg_bulk_write(copy, wire->total, bulk, flags, addr_size) == HG_SUCCESS &&
+               memcmp(copy, buf, wire->total) == 0;
+    free(copy);
+    return is_equal;
 }
 
 uint32_t hg_bulk_wire_checksum(const void *buf, size_t total)
@@ -78,6 +87,25 @@ uint32_t hg_bulk_wire_checksum(const void *buf, size_t total)
     uint64_t seed = hg_proc_checksum_bytes(bytes, HG_BULK_WIRE_CHECKSUM_AT, 0);
 
     return (uint32_t) hg_proc_checksum_bytes(bytes + after, total - after, seed);
+}
+
+/* All of it; addr_size is 0 for a form without the address. */
+static hg_return_t hg_bulk_write(uint8_t *buf, hg_size_t total, struct hg_bulk *bulk,
+                                 unsigned long flags, uint32_t addr_size)
+{
+    uint8_t *pos = buf + HG_BULK_WIRE_HEADER_SIZE + addr_size;
+    hg_return_t ret = HG_SUCCESS;
+
+    hg_bulk_wire_write(buf, bulk, flags, addr_size, total);
+    if (hg_bulk_is_eager(bulk, flags))
+        hg_bulk_data_write(pos, bulk);
+    else
+        ret = hg_bulk_regions_write(pos, buf + total, bulk, flags);
+    if (ret != HG_SUCCESS)
+        return ret;
+    pos = buf + HG_BULK_WIRE_CHECKSUM_AT;
+    hg_bulk_wire_put(&pos, hg_bulk_wire_checksum(buf, (size_t) total), 4);
+    return HG_SUCCESS;
 }
 
 /* Data go along if nobody can write them, so that a copy is as good. */
@@ -113,37 +141,38 @@ static hg_size_t hg_bulk_regions_size(struct hg_bulk *bulk, unsigned long flags)
 
 /* The fixed part and the address. */
 static void hg_bulk_wire_write(uint8_t *buf, struct hg_bulk *bulk, unsigned long flags,
-                               hg_size_t total)
+                               uint32_t addr_size, hg_size_t total)
 {
+    const struct hg_bulk_name name = hg_bulk_registry_name(bulk);
     bool is_eager = hg_bulk_is_eager(bulk, flags);
     uint8_t wire_flags = bulk->access;
 
-    if (bulk->addr_size > 0)
+    if (addr_size > 0)
         wire_flags |= HG_BULK_WIRE_BOUND;
-    if (bulk->addr_is_string)
+    if (addr_size > 0 && bulk->addr_is_string)
         wire_flags |= HG_BULK_WIRE_ADDR_STRING;
     if (is_eager)
         wire_flags |= HG_BULK_WIRE_EAGER;
     hg_bulk_wire_put(&buf, HG_BULK_WIRE_MAGIC, 4);
     hg_bulk_wire_put(&buf, HG_BULK_WIRE_VERSION, 1);
     hg_bulk_wire_put(&buf, wire_flags, 1);
-    hg_bulk_wire_put(&buf, bulk->context_id, 1);
+    hg_bulk_wire_put(&buf, addr_size > 0 ? bulk->context_id : 0, 1);
     hg_bulk_wire_put(&buf, (uint64_t) bulk->mem_type, 1);
     hg_bulk_wire_put(&buf, total, 4);
     hg_bulk_wire_put(&buf, 0, 4);
     hg_bulk_wire_put(&buf, bulk->size, 8);
     hg_bulk_wire_put(&buf, bulk->segment_count, 4);
-    hg_bulk_wire_put(&buf, bulk->addr_size, 4);
-    hg_bulk_wire_put(&buf, hg_bulk_registry_process(), 8);
-    hg_bulk_wire_put(&buf, hg_bulk_registry_add(bulk), 8);
+    hg_bulk_wire_put(&buf, addr_size, 4);
+    hg_bulk_wire_put(&buf, name.half[0], 8);
+    hg_bulk_wire_put(&buf, name.half[1], 8);
     hg_bulk_wire_put(&buf, bulk->device, 8);
     for (int lane = 0; lane < HG_LANE_MAX; lane++) {
         bool has_lane = !is_eager && hg_bulk_has_lane(bulk, lane, flags);
 
         hg_bulk_wire_put(&buf, has_lane ? bulk->lanes[lane].count : 0, 4);
     }
-    if (bulk->addr_size > 0)
-        memcpy(buf, bulk->addr_wire, bulk->addr_size);
+    if (addr_size > 0)
+        memcpy(buf, bulk->addr_wire, addr_size);
 }
 
 static void hg_bulk_data_write(uint8_t *pos, const struct hg_bulk *bulk)

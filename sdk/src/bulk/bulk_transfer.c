@@ -203,9 +203,9 @@ static const struct hg_bulk *hg_bulk_origin_memory(const struct hg_bulk_request 
         memory = origin->is_local ? origin : origin->twin;
     if (memory == NULL && !origin->is_local && origin->memory.count > 0)
         memory = origin;
-    /* A twin of another size is a forged one. Device memory is the transport's business. */
-    if (memory == NULL || memory->size != origin->size || memory->memory.count == 0 ||
-        memory->mem_type != HG_MEM_TYPE_HOST || request->local->mem_type != HG_MEM_TYPE_HOST)
+    /* Device memory is the transport's business. */
+    if (memory == NULL || memory->memory.count == 0 || memory->mem_type != HG_MEM_TYPE_HOST ||
+        request->local->mem_type != HG_MEM_TYPE_HOST)
         return NULL;
     return memory;
 }
@@ -246,6 +246,14 @@ static hg_return_t hg_bulk_pick_lane(const struct hg_bulk_request *request, enum
 {
     enum hg_lane lane = hg_addr_get_lane(request->origin_addr);
 
+    /* No transport is asked for memory of this process on the word of another one. */
+    if (hg_addr_is_self(request->origin_addr) && !request->origin->is_local &&
+        request->origin->twin == NULL && hg_class_owns_address(request->origin->hg_class)) {
+        HG_LOG_ERROR("a bulk descriptor of %" PRIu64 " bytes came that is none of ours, and with "
+                     "it the own address: pass the address of the descriptor's origin",
+                     request->origin->size);
+        return HG_PERMISSION;
+    }
     if (request->origin->lanes[lane].count == 0 || request->local->lanes[lane].count == 0)
         lane = HG_LANE_MAIN;
     if (request->origin->is_local || request->origin->lanes[lane].count == 0 ||

@@ -13,8 +13,8 @@
  *         16      8  bytes that are described
  *         24      4  segments that the origin has
  *         28      4  bytes of the address
- *         32      8  the origin's process, and
- *         40      8  its name for the descriptor: both only mean something to the origin
+ *         32     16  the origin's random name for the descriptor, or 0: it only means something to
+ *                    the origin
  *         48      8  device
  *         56      4  regions on the main lane
  *         60      4  regions on the shared-memory lane
@@ -39,6 +39,11 @@
 #define HG_BULK_WIRE_REGION_SIZE 12u
 #define HG_BULK_WIRE_CHECKSUM_AT 12u
 
+/* What a descriptor is known by in the process that made it: 128 random bits, or none. */
+struct hg_bulk_name {
+    uint64_t half[2];
+};
+
 /* The fixed part. */
 struct hg_bulk_wire {
     uint32_t magic;
@@ -51,8 +56,7 @@ struct hg_bulk_wire {
     uint64_t size;
     uint32_t segment_count;
     uint32_t addr_size;
-    uint64_t process;
-    uint64_t key;
+    struct hg_bulk_name name;
     uint64_t device;
     uint32_t region_count[2];
 };

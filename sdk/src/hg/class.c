@@ -201,6 +201,11 @@ na_class_t *hg_class_get_na(const hg_class_t *hg_class, enum hg_lane lane)
     return hg_class->lanes[lane].na_class;
 }
 
+bool hg_class_owns_address(const hg_class_t *hg_class)
+{
+    return hg_class->owns_na_class;
+}
+
 uint32_t hg_class_get_deadline(const hg_class_t *hg_class)
 {
     return atomic_load_explicit(&hg_class->deadline_ms, memory_order_relaxed);

@@ -34,6 +34,9 @@ bool hg_class_is_open(const hg_class_t *hg_class);
 /* The class's NA class on a lane, NULL if that is not open. */
 na_class_t *hg_class_get_na(const hg_class_t *hg_class, enum hg_lane lane);
 
+/* Whether no other class is over its NA class, and so at its address. */
+bool hg_class_owns_address(const hg_class_t *hg_class);
+
 /* Whether small bulk data may travel inside of descriptors. */
 bool hg_class_has_bulk_eager(const hg_class_t *hg_class);
 
@@ -90,6 +93,9 @@ uint64_t hg_clock_ns(void);
 
 /* A number that nobody knows; where the system has none, one that no other process has. */
 uint64_t hg_random(void);
+
+/* Bytes that nobody knows; false where the system has none. */
+bool hg_random_bytes(void *buf, size_t size);
 
 /* Count operations that their deadline ended, and those that the transport still has. */
 void hg_context_count_timeout(hg_context_t *context);

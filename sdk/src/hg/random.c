@@ -11,14 +11,27 @@ uint64_t hg_random(void)
 {
     struct timespec now = {0, 0};
     uint64_t drawn;
-    ssize_t size;
 
-    do {
-        size = getrandom(&drawn, sizeof(drawn), 0);
-    } while (size < 0 && errno == EINTR);
-    if (size == (ssize_t) sizeof(drawn))
+    if (hg_random_bytes(&drawn, sizeof(drawn)))
         return drawn;
     (void) clock_gettime(CLOCK_REALTIME, &now);
     drawn = (uint64_t) now.tv_sec * 1000000007u + (uint64_t) now.tv_nsec;
     return drawn << 22 ^ (uint64_t) getpid();
+}
+
+bool hg_random_bytes(void *buf, size_t size)
+{
+    uint8_t *pos = buf;
+
+    while (size > 0) {
+        const ssize_t drawn = getrandom(pos, size, 0);
+
+        if (drawn < 0 && errno != EINTR)
+            return false;
+        if (drawn < 0)
+            continue;
+        pos += drawn;
+        size -= (size_t) drawn;
+    }
+    return true;
 }
