@@ -135,6 +135,37 @@ static void unfetched_responses_leave_nothing_behind(void **state)
     run(true, 5, wanted_count() / 10);
 }
 
+/* What the block held before is of other RPCs, and none of this origin's business. */
+static void origin_is_told_of_its_response_only(void **state)
+{
+    struct pair pair = {0};
+    struct outcome outcome = {0};
+    const struct hg_extra *extra;
+    hg_handle_t handle;
+    struct blob in, out;
+
+    (void) state;
+    pair_open(&pair, NULL);
+    handle = pair_create(&pair, RPC_HOLD);
+    blob_make(&in, 10, 1);
+    blob_make(&out, pair_large(&pair) + 1, 2);
+    assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
+    pair_wait_held(&pair, &pair.target, 1);
+    extra = &pair.target.held[0]->out_extra;
+    assert_int_equal(HG_Respond(pair.target.held[0], NULL, NULL, &out), HG_SUCCESS);
+    assert_non_null(extra->block);
+    assert_true(extra->block->capacity > extra->size);
+    assert_int_equal(HG_Bulk_get_size(extra->block->source), extra->size);
+    (void) HG_Destroy(pair.target.held[0]);
+    pair.target.held_count = 0;
+    pair_wait_for(&pair, &outcome.count, 1);
+    assert_int_equal(outcome.ret, HG_SUCCESS);
+    (void) HG_Destroy(handle);
+    free(in.data);
+    free(out.data);
+    pair_close(&pair);
+}
+
 /* Handlers that take their time: origins give up long before the responses. */
 enum {
     RPC_LATER = 60,
@@ -203,6 +234,7 @@ static void all_that_were_given_up_are_remembered(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(origin_is_told_of_its_response_only),
         cmocka_unit_test(given_up_responses_leave_nothing_behind),
         cmocka_unit_test(unfetched_responses_leave_nothing_behind),
         cmocka_unit_test(all_that_were_given_up_are_remembered),

@@ -101,14 +101,26 @@ void *hg_block_take(struct hg_block *block)
     return memory;
 }
 
-hg_return_t hg_block_describe(struct hg_block *block, uint8_t access, hg_bulk_t *bulk_p)
+/* No more than that: behind it are the data of others that had the block before. */
+hg_return_t hg_block_expose(struct hg_block *block, hg_size_t size, hg_bulk_t *bulk_p)
 {
-    hg_bulk_t *bulk = access == HG_BULK_READ_ONLY ? &block->source : &block->sink;
     hg_return_t ret = HG_SUCCESS;
 
-    if (*bulk == HG_BULK_NULL)
-        ret = HG_Bulk_create(block->hg_class, 1, &block->memory, &block->capacity, access, bulk);
-    *bulk_p = *bulk;
+    if (block->source == HG_BULK_NULL)
+        ret = HG_Bulk_create(block->hg_class, 1, &block->memory, &size, HG_BULK_READ_ONLY,
+                             &block->source);
+    *bulk_p = block->source;
+    return ret;
+}
+
+hg_return_t hg_block_describe(struct hg_block *block, hg_bulk_t *bulk_p)
+{
+    hg_return_t ret = HG_SUCCESS;
+
+    if (block->sink == HG_BULK_NULL)
+        ret = HG_Bulk_create(block->hg_class, 1, &block->memory, &block->capacity,
+                             HG_BULK_WRITE_ONLY, &block->sink);
+    *bulk_p = block->sink;
     return ret;
 }
 

@@ -168,9 +168,9 @@ struct hg_block {
     hg_class_t *hg_class;
     void *memory;       /* page-aligned; what is in it is left from an earlier use */
     hg_size_t capacity; /* bytes of it, a multiple of the page size */
-    hg_bulk_t source;   /* describes all of it for peers to read, from when it is asked for until
-                           the block is given back */
-    hg_bulk_t sink;     /* for us to write to, HG_BULK_NULL until asked for */
+    hg_bulk_t source;   /* describes what is in it for peers to read, from when it is asked for
+                           until the block is given back */
+    hg_bulk_t sink;     /* all of it for us to write to, HG_BULK_NULL until asked for */
     uint32_t index;     /* of its list in the class */
     struct hg_block *next;
 };
@@ -185,9 +185,11 @@ void hg_block_put(struct hg_block *block);
 void *hg_block_take(struct hg_block *block);
 
 /*
- * The descriptor of a whole block, HG_BULK_READ_ONLY or HG_BULK_WRITE_ONLY. It stays the block's.
+ * The descriptor of the first `size` bytes of a block for peers to read, or of all of it for us to
+ * write to. It stays the block's.
  */
-hg_return_t hg_block_describe(struct hg_block *block, uint8_t access, hg_bulk_t *bulk_p);
+hg_return_t hg_block_expose(struct hg_block *block, hg_size_t size, hg_bulk_t *bulk_p);
+hg_return_t hg_block_describe(struct hg_block *block, hg_bulk_t *bulk_p);
 
 /* Return codes */
 

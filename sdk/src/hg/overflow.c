@@ -48,7 +48,7 @@ hg_return_t hg_overflow_expose(struct hg_handle *handle, struct hg_msg *msg, str
     hg_return_t ret;
     hg_bulk_t bulk;
 
-    ret = hg_block_describe(extra->block, HG_BULK_READ_ONLY, &bulk);
+    ret = hg_block_expose(extra->block, extra->size, &bulk);
     if (ret != HG_SUCCESS)
         return ret;
     desc_size = HG_Bulk_get_serialize_size(bulk, flags);
@@ -134,7 +134,7 @@ static hg_return_t hg_overflow_parse(struct hg_handle *handle, hg_op_t op, struc
     if (ret != HG_SUCCESS)
         extra->remote = HG_BULK_NULL;
     else if (HG_Bulk_get_size(extra->remote) < extra->size)
-        goto refuse; /* it describes the whole block that the data are in */
+        goto refuse; /* it may describe more, as the whole block that the data are in */
     return ret;
 
 refuse:
@@ -159,7 +159,7 @@ static hg_return_t hg_overflow_pull(struct hg_handle *handle, struct hg_extra *e
     extra->block = hg_block_get(handle->info.hg_class, extra->size);
     if (extra->block == NULL)
         return HG_NOMEM;
-    ret = hg_block_describe(extra->block, HG_BULK_WRITE_ONLY, &sink);
+    ret = hg_block_describe(extra->block, &sink);
     if (ret != HG_SUCCESS)
         return ret;
     (void) pthread_mutex_lock(&handle->lock);
