@@ -99,7 +99,7 @@ void template_complete_all(struct na_plugin_context *context, int32_t status,
         complete_list(&context->unexpected, status, NULL, 0);
 }
 
-/* In order for each peer: once one of its messages finds no room, the others wait behind. */
+/* In order for each peer: once a message finds no room, this context's later ones wait behind. */
 void template_progress_sends(struct na_plugin_context *context)
 {
     struct template_link *link = context->sends.next;

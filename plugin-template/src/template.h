@@ -9,7 +9,8 @@
  * What goes over the wire: each message is one datagram between Unix sockets, one socket for each
  * context. Unix datagrams neither get lost nor overtake each other, and a full receiver is an
  * error at its sender (EAGAIN): order and back-pressure come with the fabric. Yours may need work
- * for them.
+ * for them. The order is that of one context to one context, which is what na_plugin.h promises:
+ * messages that wait here for room do so in their context, and those of another may pass them.
  */
 
 #ifndef TEMPLATE_H

@@ -451,8 +451,9 @@ struct na_plugin {
 
     /*
      * Sends a message that matches no particular receive, to context `dest_id` of `dest`. The core
-     * has checked size and tag against the class's limits. Messages of one class to one context
-     * arrive in the order in which they were sent; unexpected and expected ones share that order.
+     * has checked size and tag against the class's limits. Messages of one context to one context
+     * arrive in the order of the calls that accepted them; unexpected and expected ones share that
+     * order. Between messages that differ in either context there is no order.
      * When resources run out the plugin queues the operation and retries in poll, or, if told so by
      * NA_PLUGIN_PROGRESS_NO_RETRY, returns NA_PLUGIN_AGAIN. A message that finds no posted receive
      * waits at the destination or holds back its sender, within a bound; it is not dropped.

@@ -51,6 +51,7 @@
 #define WIDE     32 /* writes all that it knows of a class's info, whatever its size */
 #define PRINTS   33 /* breaks nothing: prints to stdout what looks like a report */
 #define SPREADS  34 /* when one peer dies, cancels the receives from all but the last one */
+#define ASIDE    35 /* as ORDER, among the messages to any context but the first */
 
 /* Every which time: often enough to be met, rare enough that what is around it works. */
 #define EVERY 50u
@@ -368,15 +369,17 @@ static int32_t send_unexpected(struct na_plugin_context *context, void *op, cons
 }
 #endif
 
-#if BROKEN_WHAT == ORDER
+#if BROKEN_WHAT == ORDER || BROKEN_WHAT == ASIDE
 struct held {
     struct na_plugin_context *context;
     void *op, *data;
     const void *buf;
     uint64_t size;
     struct na_plugin_addr *dest;
-    uint32_t dest_id, tag;
+    uint32_t dest_id, tag, polls;
 };
+
+#    define HELD_POLLS 100000u /* until the last one of a context goes */
 
 static struct held held;
 
@@ -397,12 +400,15 @@ static int32_t send_unexpected(struct na_plugin_context *context, void *op, cons
 {
     int32_t status;
 
+    if (BROKEN_WHAT == ASIDE && dest_id == 0)
+        return real.msg_send_unexpected(context, op, buf, size, data, dest, dest_id, tag);
     if (held.op == NULL && atomic_fetch_add(&times, 1) % EVERY == EVERY - 1) {
-        held = (struct held){context, op, data, buf, size, dest, dest_id, tag};
+        held = (struct held){context, op, data, buf, size, dest, dest_id, tag, 0};
         return NA_PLUGIN_SUCCESS;
     }
     status = real.msg_send_unexpected(context, op, buf, size, data, dest, dest_id, tag);
-    let_go();
+    if (BROKEN_WHAT == ORDER || (context == held.context && dest_id == held.dest_id))
+        let_go();
     return status;
 }
 
@@ -410,7 +416,8 @@ static int32_t poll_badly(struct na_plugin_context *context, uint32_t *done)
 {
     const int32_t status = real.poll(context, done);
 
-    let_go();
+    if (BROKEN_WHAT == ORDER || ++held.polls > HELD_POLLS)
+        let_go();
     return status;
 }
 #endif
@@ -690,7 +697,7 @@ static void change(void)
     plugin.poll = poll_badly;
 #elif BROKEN_WHAT == DROPS
     plugin.msg_send_unexpected = send_unexpected;
-#elif BROKEN_WHAT == ORDER
+#elif BROKEN_WHAT == ORDER || BROKEN_WHAT == ASIDE
     plugin.msg_send_unexpected = send_unexpected;
     plugin.poll = poll_badly;
 #elif BROKEN_WHAT == LATE

@@ -58,6 +58,7 @@ static const struct broken broken[] = {
     {"clings", "class.open", "class.open"},
     {"wide", "class.first", "mem.bounds"},
     {"spreads", "death.others", "death.others"},
+    {"aside", "msg.order,msg.order.contexts", "msg.order.contexts"},
 };
 
 #define BROKEN_COUNT (sizeof(broken) / sizeof(broken[0]))

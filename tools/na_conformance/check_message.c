@@ -7,7 +7,16 @@
 #include "na_conformance/peer.h"
 #include "na_conformance/traffic.h"
 
-#define WINDOW 32u
+#define WINDOW        32u
+#define CONTEXTS      2u
+#define STREAM_WINDOW 16u
+
+/* Numbered messages of one context to one context. */
+struct stream {
+    struct conf_op *ops[STREAM_WINDOW];
+    struct conf_buffer buffers[STREAM_WINDOW];
+    uint32_t from, to, next;
+};
 
 static void sizes(void);
 static void echo_sizes(struct conf_traffic *traffic, uint64_t most);
@@ -16,6 +25,8 @@ static void empty(void);
 static void order_out(void);
 static void order_in(void);
 static void order_mixed(void);
+static void order_contexts(void);
+static void stream_send(struct stream *stream, struct conf_end *end, struct conf_peer *peer);
 static void tags_unexpected(void);
 static void tags_expected(void);
 static void source(void);
@@ -49,6 +60,9 @@ const struct conf_check conf_checks_message[] = {
     {513, "msg.memory", "Messages are sent from and received into any memory of the caller",
      own_memory, 0},
     {514, "msg.senders", "Many senders at once are told apart, each in its order", many_senders, 0},
+    {515, "msg.order.contexts",
+     "Messages of one context to one context keep their order while other contexts send, too",
+     order_contexts, 0},
     {0, NULL, NULL, NULL, 0},
 };
 
@@ -154,6 +168,61 @@ static void order_mixed(void)
     }
     conf_traffic_close(&traffic);
     conf_buffer_put(&buffer);
+}
+
+/* Each of two contexts sends to each of two, small and large messages in turns, and the peer does
+ * not take them at first. */
+static void order_contexts(void)
+{
+    const struct conf_peer_options options = {.contexts = CONTEXTS};
+    const struct conf_open how = {.contexts = CONTEXTS};
+    const uint32_t count = conf_settings.fast ? 1500 : 20000;
+    struct stream streams[CONTEXTS * CONTEXTS] = {0};
+    struct conf_peer peer;
+    struct conf_end end;
+
+    conf_load();
+    conf_open(&end, &how);
+    conf_peer_start(&peer, &options);
+    conf_peer_meet(&peer, &end);
+    conf_peer_tell(&peer, CONF_PEER_LISTEN, CONF_PEER_COUNT, WINDOW);
+    conf_peer_tell(&peer, CONF_PEER_NAP, CONF_PEER_COUNT, 200);
+    for (uint32_t i = 0; i < CONTEXTS * CONTEXTS; i++) {
+        streams[i].from = i / CONTEXTS;
+        streams[i].to = i % CONTEXTS;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t j = 0; j < CONTEXTS * CONTEXTS; j++)
+            stream_send(&streams[j], &end, &peer);
+    conf_peer_expect_count(&peer, (uint64_t) count * CONTEXTS * CONTEXTS);
+    conf_note("%u messages of each context to each", count);
+    conf_addr_free(&end, peer.addr);
+    conf_stop(&end);
+    for (uint32_t i = 0; i < CONTEXTS * CONTEXTS * STREAM_WINDOW; i++)
+        conf_buffer_put(&streams[i / STREAM_WINDOW].buffers[i % STREAM_WINDOW]);
+    conf_destroy(&end);
+    conf_peer_stop(&peer);
+}
+
+static void stream_send(struct stream *stream, struct conf_end *end, struct conf_peer *peer)
+{
+    const uint64_t header = conf_header(end, false),
+                   number = CONF_IN_STREAM(stream->from, stream->next);
+    const uint64_t most = conf_max_payload(end) < 3000 ? conf_max_payload(end) : 3000;
+    const uint64_t size = stream->next % 3 == 0 ? most : 16 + stream->next % 100;
+    const uint32_t slot = stream->next++ % STREAM_WINDOW;
+    struct conf_buffer *buffer = &stream->buffers[slot];
+
+    if (stream->ops[slot] == NULL) {
+        stream->ops[slot] = conf_op_new(end);
+        conf_buffer_get(buffer, end, header + most, NA_PLUGIN_BUF_SEND, false);
+    } else {
+        conf_wait_ok(stream->ops[slot], "an unexpected send");
+    }
+    memcpy(buffer->data + header, &number, sizeof(number));
+    conf_fill(buffer->data + header + sizeof(number), size - sizeof(number), number);
+    conf_must_send(end, stream->from, stream->ops[slot], buffer, header + size, peer->addr,
+                   stream->to, slot, false);
 }
 
 static void tags_unexpected(void)

@@ -14,6 +14,10 @@
 #define CONF_HANDLE_SIZE 2048
 #define CONF_NOWHERE     UINT64_MAX /* no byte differs */
 
+/* Number `number` of a stream of messages: a receiving context looks at the order within each. */
+#define CONF_STREAMS                   4u
+#define CONF_IN_STREAM(stream, number) ((uint64_t) (stream) << 32 | (number))
+
 enum conf_peer_kind {
     CONF_PEER_HELLO,    /* the first reply, with the address as text */
     CONF_PEER_LISTEN,   /* `count` receives on each context (0: none), `mode` */
@@ -35,7 +39,7 @@ enum conf_peer_kind {
 /* Modes of CONF_PEER_LISTEN, and of CONF_PEER_SEND */
 enum conf_peer_mode {
     CONF_PEER_ECHO,  /* sends it back as an expected message with its tag to context `dest` */
-    CONF_PEER_COUNT, /* counts; each begins with its number as uint64_t */
+    CONF_PEER_COUNT, /* counts; each begins with its number as uint64_t; see CONF_IN_STREAM() */
     CONF_PEER_UNEXPECTED,
     CONF_PEER_EXPECTED,
     CONF_PEER_MIXED /* each tag twice: an unexpected, then an expected message */

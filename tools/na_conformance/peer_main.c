@@ -43,7 +43,7 @@ static void rest(void);
 static void listen_with(const struct conf_peer_command *command);
 static void receives_check(void);
 static void message_arrived(struct receive *receive);
-static void message_count(const uint8_t *payload, uint64_t size);
+static void message_count(uint32_t context, const uint8_t *payload, uint64_t size);
 static void message_echo(struct receive *receive, const uint8_t *payload, uint64_t size);
 static void send_many(const struct conf_peer_command *command, bool wait);
 static bool send_numbered(const struct conf_peer_command *command, struct na_plugin_addr *to,
@@ -59,7 +59,7 @@ static struct receive receives[CONF_CONTEXTS_MAX * RECEIVES_MAX];
 static struct sending sendings[SENDS];
 static struct conf_peer_command listening;
 static struct conf_memory memory;
-static uint64_t counts[3], next_number;
+static uint64_t counts[3], next_numbers[CONF_CONTEXTS_MAX][CONF_STREAMS];
 static char last_source[CONF_ADDRESS_SIZE];
 static bool resting;
 
@@ -209,7 +209,7 @@ static void listen_with(const struct conf_peer_command *command)
 {
     listening = *command;
     memset(counts, 0, sizeof(counts));
-    next_number = 0;
+    memset(next_numbers, 0, sizeof(next_numbers));
     for (uint32_t i = 0; i < end.context_count * RECEIVES_MAX; i++) {
         struct receive *receive = &receives[i];
 
@@ -275,20 +275,21 @@ static void message_arrived(struct receive *receive)
     if (listening.mode == CONF_PEER_ECHO)
         message_echo(receive, receive->buffer.data + header, size - header);
     else
-        message_count(receive->buffer.data + header, size - header);
+        message_count(receive->context, receive->buffer.data + header, size - header);
     conf_addr_free(&end, receive->op->source);
 }
 
-static void message_count(const uint8_t *payload, uint64_t size)
+static void message_count(uint32_t context, const uint8_t *payload, uint64_t size)
 {
-    uint64_t number;
+    uint64_t number, *next;
 
     counts[0]++;
     if (size < sizeof(number))
         return;
     memcpy(&number, payload, sizeof(number));
-    counts[1] += number < next_number;
-    next_number = number + 1;
+    next = &next_numbers[context][(number >> 32) % CONF_STREAMS];
+    counts[1] += number < *next;
+    *next = number + 1;
     counts[2] += conf_is_filled(payload + sizeof(number), size - sizeof(number), number) >= 0;
 }
 
