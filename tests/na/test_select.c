@@ -249,6 +249,48 @@ static void a_plugins_name_alone_takes_its_best_protocol(void **state)
     control->odd_offers = 0;
 }
 
+/* "self" is a protocol of the plugin loop, and here also the name of a plugin. */
+static void a_plugins_name_comes_before_a_protocol_of_another_one(void **state)
+{
+    const struct na_selection *selection;
+    struct na_protocol_info *list;
+    char reason[4096], path[8300];
+    na_class_t *na_class;
+
+    (void) state;
+    (void) snprintf(path, sizeof(path), "%s/loop:%s/words", TEST_PLUGIN_DIR, TEST_PLUGIN_DIR);
+    assert_int_equal(setenv("NA_PLUGIN_PATH", path, 1), 0);
+    assert_null(open_reason("self", NA_ADDRNOTAVAIL, reason, sizeof(reason)));
+    assert_non_null(strstr(reason, "self+own: opening it failed"));
+    assert_non_null(strstr(reason, "loop-alias+self: not considered: self is also the name of a "
+                                   "plugin, which comes first; write loop-alias+self for"));
+    assert_int_equal(NA_Get_protocol_info("self", &list), NA_SUCCESS);
+    assert_string_equal(list->protocol_name, "own");
+    assert_null(list->next);
+    NA_Free_protocol_info(list);
+    na_class = open_reason("self,loop+self", NA_SUCCESS, reason, sizeof(reason));
+    selection = NA_Class_get_selection(na_class);
+    assert_false(selection->candidates[0].picked);
+    assert_non_null(candidate(selection, "self", "own"));
+    assert_int_equal(NA_Finalize(na_class), NA_SUCCESS);
+}
+
+static void a_protocol_is_taken_when_the_plugin_of_that_name_has_nothing_usable(void **state)
+{
+    const struct na_selection *selection;
+    char reason[4096], path[8300];
+    na_class_t *na_class;
+
+    (void) state;
+    (void) snprintf(path, sizeof(path), "%s/loop:%s/words-unplugged", TEST_PLUGIN_DIR,
+                    TEST_PLUGIN_DIR);
+    assert_int_equal(setenv("NA_PLUGIN_PATH", path, 1), 0);
+    na_class = open_reason("self", NA_SUCCESS, reason, sizeof(reason));
+    selection = NA_Class_get_selection(na_class);
+    assert_string_equal(selection->class_name, "loop-alias");
+    assert_int_equal(NA_Finalize(na_class), NA_SUCCESS);
+}
+
 /* A provider's raw name or a list: the plugin knows, if it is asked by name. */
 static void a_plugin_that_is_named_decides_on_what_it_does_not_list(void **state)
 {
@@ -400,6 +442,8 @@ int main(void)
         cmocka_unit_test(protocols_are_listed_by_plugin_by_protocol_and_all),
         cmocka_unit_test(a_plugin_that_cannot_list_hides_no_other),
         cmocka_unit_test(a_plugins_name_alone_takes_its_best_protocol),
+        cmocka_unit_test(a_plugins_name_comes_before_a_protocol_of_another_one),
+        cmocka_unit_test(a_protocol_is_taken_when_the_plugin_of_that_name_has_nothing_usable),
         cmocka_unit_test(a_plugin_that_is_named_decides_on_what_it_does_not_list),
         cmocka_unit_test(a_plugin_that_answers_with_another_protocol_is_not_believed),
         cmocka_unit_test(names_that_no_init_string_has_are_shown_and_not_used),

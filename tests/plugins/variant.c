@@ -2,7 +2,7 @@
 /* A plugin that can do nothing, built in several ways to see what the loader makes of it:
  * VARIANT_NAME, and one of VARIANT_MAJOR, VARIANT_MINOR, VARIANT_SIZE, VARIANT_REFUSE,
  * VARIANT_NO_POLL, VARIANT_NO_TABLE, VARIANT_NO_NAME, VARIANT_LONG, VARIANT_ENTRY,
- * VARIANT_PRIORITY, VARIANT_OWN_NAME, VARIANT_END, VARIANT_DESCRIPTION. */
+ * VARIANT_PRIORITY, VARIANT_PROTOCOL, VARIANT_OWN_NAME, VARIANT_END, VARIANT_DESCRIPTION. */
 
 #include "na_plugin.h"
 
@@ -21,6 +21,9 @@
 #ifndef VARIANT_PRIORITY
 #    define VARIANT_PRIORITY 5
 #endif
+#ifndef VARIANT_PROTOCOL
+#    define VARIANT_PROTOCOL "wire"
+#endif
 #ifndef VARIANT_FLAGS
 #    define VARIANT_FLAGS NA_PLUGIN_OFFER_USABLE
 #endif
@@ -36,10 +39,10 @@ struct long_table {
 
 static int32_t enumerate(const char *protocol, na_plugin_offer_fn report, void *arg)
 {
-    const struct na_plugin_offer offer = {"wire", NULL, "nothing is plugged in", VARIANT_PRIORITY,
-                                          VARIANT_FLAGS};
+    const struct na_plugin_offer offer = {VARIANT_PROTOCOL, NULL, "nothing is plugged in",
+                                          VARIANT_PRIORITY, VARIANT_FLAGS};
 
-    return protocol == NULL || strcmp(protocol, "wire") == 0 ? report(arg, &offer) : 0;
+    return protocol == NULL || strcmp(protocol, VARIANT_PROTOCOL) == 0 ? report(arg, &offer) : 0;
 }
 
 static int32_t initialize(const struct na_plugin_init *init, struct na_host_class *host_class,

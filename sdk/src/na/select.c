@@ -31,11 +31,14 @@ static na_return_t select_any(const struct na_init_choice *choice, struct na_off
 static na_return_t collect_any(const struct na_init_choice *choice,
                                const struct na_transport *const *transports, size_t count,
                                struct na_offers *offers, struct na_selection *selection);
-static na_return_t collect_by_plugin_name(const char *name,
-                                          const struct na_transport *const *transports,
-                                          size_t count, struct na_offers *offers,
-                                          struct na_selection *selection);
-static bool any_is_usable(const struct na_offers *offers);
+static na_return_t prefer_plugin_name(const char *word,
+                                      const struct na_transport *const *transports, size_t count,
+                                      struct na_offers *offers, struct na_selection *selection);
+static na_return_t report_unloadable(const char *word, struct na_selection *selection);
+static void drop_others(struct na_offers *offers, const struct na_transport *named,
+                        const char *word, struct na_selection *selection);
+static na_return_t offers_append(struct na_offers *offers, struct na_offers *more);
+static bool any_is_usable(const struct na_offers *offers, const struct na_transport *transport);
 static void drop_named_only(struct na_offers *offers);
 static na_return_t find_named(const char *name, const char *protocol,
                               const struct na_transport **transport_p, struct text *why);
@@ -124,7 +127,7 @@ static na_return_t select_named(const struct na_init_choice *choice, struct na_o
     return NA_SUCCESS;
 }
 
-/* A word or `auto`: every plugin is asked. A word that is no protocol may be a plugin's name. */
+/* A word or `auto`: every plugin is asked. A word may be a plugin's name, or a protocol's. */
 static na_return_t select_any(const struct na_init_choice *choice, struct na_offers *offers,
                               struct na_selection *selection, struct text *why)
 {
@@ -137,8 +140,8 @@ static na_return_t select_any(const struct na_init_choice *choice, struct na_off
     if (ret != NA_SUCCESS)
         return ret;
     ret = collect_any(choice, transports, count, offers, selection);
-    if (ret == NA_SUCCESS && !any_is_usable(offers) && choice->protocol != NULL)
-        ret = collect_by_plugin_name(choice->protocol, transports, count, offers, selection);
+    if (ret == NA_SUCCESS && choice->protocol != NULL)
+        ret = prefer_plugin_name(choice->protocol, transports, count, offers, selection);
     free(transports);
     if (ret == NA_SUCCESS && offers->count == 0) {
         if (count == 0) {
@@ -181,23 +184,99 @@ static na_return_t collect_any(const struct na_init_choice *choice,
     return ret;
 }
 
-static na_return_t collect_by_plugin_name(const char *name,
-                                          const struct na_transport *const *transports,
-                                          size_t count, struct na_offers *offers,
-                                          struct na_selection *selection)
+/*
+ * Of a plugin with that name: its protocol of the same name, or else its best. Others that offer a
+ * protocol of that name are tried only when it has nothing that is usable here.
+ */
+static na_return_t prefer_plugin_name(const char *word,
+                                      const struct na_transport *const *transports, size_t count,
+                                      struct na_offers *offers, struct na_selection *selection)
 {
     const struct na_init_choice all = {NULL, NULL, NULL};
+    const struct na_transport *named = NULL;
+    struct na_offers own = {0};
+    na_return_t ret;
 
-    for (size_t i = 0; i < count; i++)
-        if (na_transport_has_name(transports[i], name))
-            return collect_any(&all, &transports[i], 1, offers, selection);
+    for (size_t i = 0; i < count && named == NULL; i++)
+        if (na_transport_has_name(transports[i], word))
+            named = transports[i];
+    if (named == NULL)
+        return report_unloadable(word, selection);
+    if (!any_is_usable(offers, named)) {
+        ret = collect_any(&all, &named, 1, &own, selection);
+        if (ret == NA_SUCCESS && (any_is_usable(&own, named) || !any_is_usable(offers, NULL)))
+            ret = offers_append(offers, &own);
+        na_offers_free(&own);
+        if (ret != NA_SUCCESS)
+            return ret;
+    }
+    if (any_is_usable(offers, named))
+        drop_others(offers, named, word, selection);
     return NA_SUCCESS;
 }
 
-static bool any_is_usable(const struct na_offers *offers)
+/* A file of that name may have been meant. */
+static na_return_t report_unloadable(const char *word, struct na_selection *selection)
+{
+    const struct na_transport *transport;
+    struct text why = TEXT_INITIALIZER;
+    na_return_t ret = NA_SUCCESS;
+
+    if (na_plugin_name_is_valid(word))
+        ret = na_loader_get(word, &transport, &why);
+    if (ret == NA_NODEV)
+        na_selection_add(selection, word, "", false, text_get(&why));
+    text_free(&why);
+    return ret == NA_NOMEM ? ret : NA_SUCCESS;
+}
+
+static void drop_others(struct na_offers *offers, const struct na_transport *named,
+                        const char *word, struct na_selection *selection)
+{
+    char reason[512];
+    size_t kept = 0;
+
+    for (size_t i = 0; i < offers->count; i++) {
+        struct na_offer *offer = &offers->items[i];
+        const char *class_name = na_transport_class_name(offer->transport);
+
+        if (offer->transport == named) {
+            offers->items[kept++] = *offer;
+            continue;
+        }
+        (void) snprintf(reason, sizeof(reason),
+                        "not considered: %.64s is also the name of a plugin, which comes first; "
+                        "write %.64s+%.64s for this one",
+                        word, class_name, offer->protocol);
+        na_selection_add(selection, class_name, offer->protocol, false, reason);
+        offer_free(offer);
+    }
+    offers->count = kept;
+}
+
+/* Takes what `more` has. */
+static na_return_t offers_append(struct na_offers *offers, struct na_offers *more)
+{
+    const size_t size = offers->count + more->count;
+    struct na_offer *items = realloc(offers->items, (size + 1) * sizeof(*items));
+
+    if (items == NULL)
+        return NA_NOMEM;
+    if (more->count > 0)
+        memcpy(items + offers->count, more->items, more->count * sizeof(*items));
+    offers->items = items;
+    offers->count = size;
+    offers->size = size + 1;
+    more->count = 0;
+    return NA_SUCCESS;
+}
+
+/* Of one plugin, or of any (NULL). */
+static bool any_is_usable(const struct na_offers *offers, const struct na_transport *transport)
 {
     for (size_t i = 0; i < offers->count; i++)
-        if (offers->items[i].usable)
+        if (offers->items[i].usable &&
+            (transport == NULL || offers->items[i].transport == transport))
             return true;
     return false;
 }
