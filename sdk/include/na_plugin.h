@@ -535,8 +535,11 @@ struct na_plugin {
                    uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id);
 
     /*
-     * Makes progress without waiting and adds what it completed to `*count`. When another thread is
-     * polling the context already it may return at once with nothing.
+     * Makes progress without waiting and adds what it completed to `*count`: each completion that
+     * it reported, of any context of the class, and each message of a multi-receive, once. What
+     * another call or a thread of the plugin's own has completed may be added by a later poll, once
+     * as well, or not at all: the core takes completions from its queue and not from this number.
+     * When another thread is polling the context already it may return at once with nothing.
      * [mandatory] [any thread] [may not block]
      */
     int32_t (*poll)(struct na_plugin_context *context, uint32_t *count);

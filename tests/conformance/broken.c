@@ -52,6 +52,11 @@
 #define PRINTS   33 /* breaks nothing: prints to stdout what looks like a report */
 #define SPREADS  34 /* when one peer dies, cancels the receives from all but the last one */
 #define ASIDE    35 /* as ORDER, among the messages to any context but the first */
+#define TALLIES  36 /* counts in poll twice what it completed */
+#define INSISTS  37 /* queues sends although it was told to report back-pressure */
+#define HOARDS   38 /* takes messages without a bound, and says that they were sent */
+#define EXCEEDS  39 /* gives peers more than the range of a handle */
+#define HALVES   40 /* fills receives in two halves, the second one also after a cancellation */
 
 /* Every which time: often enough to be met, rare enough that what is around it works. */
 #define EVERY 50u
@@ -663,21 +668,173 @@ static int32_t addr_lookup(struct na_plugin_class *na_class, const char *name,
 }
 #endif
 
+#if BROKEN_WHAT == TALLIES
+static int32_t poll_badly(struct na_plugin_context *context, uint32_t *done)
+{
+    const uint32_t before = *done;
+    const int32_t status = real.poll(context, done);
+
+    *done += *done - before;
+    return status;
+}
+#endif
+
+#if BROKEN_WHAT == INSISTS
+static int32_t initialize(const struct na_plugin_init *init, struct na_host_class *host_class,
+                          struct na_plugin_class **class_p, struct na_plugin_class_info *info)
+{
+    struct na_plugin_init other = *init;
+
+    other.progress_mode &= ~NA_PLUGIN_PROGRESS_NO_RETRY;
+    return real.initialize(&other, host_class, class_p, info);
+}
+#endif
+
+#if BROKEN_WHAT == HOARDS
+#    define HOARD_MAGIC UINT64_C(0x6120686f61726421)
+#    define HOARD_FRONT 128u /* in front of the operation, which keeps its alignment */
+
+static uint64_t *front_of(void *op)
+{
+    return (uint64_t *) (void *) ((uint8_t *) op - HOARD_FRONT);
+}
+
+static void complete(void *op, int32_t status)
+{
+    if (*front_of(op) == HOARD_MAGIC)
+        real_host->mem_free(front_of(op));
+    else
+        real_host->op_complete(op, status);
+}
+
+/* The copy of the message is behind the operation. */
+static int32_t send_unexpected(struct na_plugin_context *context, void *op, const void *buf,
+                               uint64_t size, void *data, struct na_plugin_addr *dest,
+                               uint32_t dest_id, uint32_t tag)
+{
+    uint64_t *front = real_host->mem_alloc(HOARD_FRONT + real.op_size + size, HOARD_FRONT);
+    uint8_t *own = (uint8_t *) front + HOARD_FRONT;
+    int32_t status;
+
+    if (front == NULL)
+        return NA_PLUGIN_NOMEM;
+    *front = HOARD_MAGIC;
+    memcpy(own + real.op_size, buf, size);
+    status =
+        real.msg_send_unexpected(context, own, own + real.op_size, size, data, dest, dest_id, tag);
+    if (status == NA_PLUGIN_SUCCESS)
+        real_host->op_complete(op, NA_PLUGIN_SUCCESS);
+    else
+        real_host->mem_free(front);
+    return status;
+}
+#endif
+
+#if BROKEN_WHAT == EXCEEDS
+static int32_t mem_create(struct na_plugin_class *na_class, void *base, uint64_t length,
+                          uint32_t flags, struct na_plugin_mem **mem_p)
+{
+    return real.mem_create(na_class, base, length + 32, flags, mem_p);
+}
+
+/* What is native is nobody's to enforce. */
+static int32_t initialize(const struct na_plugin_init *init, struct na_host_class *host_class,
+                          struct na_plugin_class **class_p, struct na_plugin_class_info *info)
+{
+    const int32_t status = real.initialize(init, host_class, class_p, info);
+
+    info->capabilities &= ~NA_PLUGIN_CAP_RMA_NATIVE;
+    return status;
+}
+#endif
+
+#if BROKEN_WHAT == HALVES
+#    define HALVES_MOST  16384u
+#    define HALVES_LEAST 1024u
+#    define HALVES_POLLS 8u
+
+static struct {
+    void *op, *buf;
+    uint64_t size;
+    uint32_t tag, polls, is_cancelled;
+    uint8_t message[HALVES_MOST];
+} filling;
+
+static int32_t recv_expected(struct na_plugin_context *context, void *op, void *buf, uint64_t size,
+                             void *data, struct na_plugin_addr *source, uint32_t source_id,
+                             uint32_t tag)
+{
+    if (size < HALVES_LEAST || size > HALVES_MOST || filling.op != NULL)
+        return real.msg_recv_expected(context, op, buf, size, data, source, source_id, tag);
+    filling.op = op;
+    filling.buf = buf;
+    filling.is_cancelled = 0;
+    return real.msg_recv_expected(context, op, filling.message, size, data, source, source_id, tag);
+}
+
+static void complete(void *op, int32_t status)
+{
+    if (op == filling.op)
+        filling.op = NULL;
+    real_host->op_complete(op, status);
+}
+
+static void complete_recv(void *op, int32_t status, uint64_t size, struct na_plugin_addr *source,
+                          uint32_t tag)
+{
+    if (op != filling.op || status != NA_PLUGIN_SUCCESS) {
+        if (op == filling.op)
+            filling.op = NULL;
+        real_host->op_complete_recv(op, status, size, source, tag);
+        return;
+    }
+    memcpy(filling.buf, filling.message, size / 2);
+    filling.size = size;
+    filling.tag = tag;
+    filling.polls = HALVES_POLLS;
+}
+
+static int32_t poll_badly(struct na_plugin_context *context, uint32_t *done)
+{
+    if (filling.polls > 0 && --filling.polls == 0) {
+        void *op = filling.op;
+
+        memcpy((uint8_t *) filling.buf + filling.size / 2, filling.message + filling.size / 2,
+               filling.size - filling.size / 2);
+        filling.op = NULL;
+        if (!filling.is_cancelled)
+            real_host->op_complete_recv(op, NA_PLUGIN_SUCCESS, filling.size, NULL, filling.tag);
+    }
+    return real.poll(context, done);
+}
+
+static int32_t cancel(struct na_plugin_context *context, void *op)
+{
+    if (op != filling.op || filling.polls == 0)
+        return real.cancel(context, op);
+    if (!filling.is_cancelled)
+        real_host->op_complete(op, NA_PLUGIN_CANCELED);
+    filling.is_cancelled = 1;
+    return NA_PLUGIN_SUCCESS;
+}
+#endif
+
 static void change(void)
 {
 #if BROKEN_WHAT == LOSES || BROKEN_WHAT == TWICE || BROKEN_WHAT == LATE ||     \
     BROKEN_WHAT == SILENT || BROKEN_WHAT == TOUCHES || BROKEN_WHAT == KEEPS || \
-    BROKEN_WHAT == SPREADS
+    BROKEN_WHAT == SPREADS || BROKEN_WHAT == HOARDS || BROKEN_WHAT == HALVES
     host.op_complete = complete;
 #endif
 #if BROKEN_WHAT == TOUCHES
     plugin.op_size = real.op_size + 8;
 #endif
 #if BROKEN_WHAT == SOURCE || BROKEN_WHAT == TAGS || BROKEN_WHAT == COUNTS || \
-    BROKEN_WHAT == KEEPS || BROKEN_WHAT == SPREADS
+    BROKEN_WHAT == KEEPS || BROKEN_WHAT == SPREADS || BROKEN_WHAT == HALVES
     host.op_complete_recv = complete_recv;
 #endif
-#if BROKEN_WHAT == SOURCE || BROKEN_WHAT == COUNTS || BROKEN_WHAT == WIDE || BROKEN_WHAT == PRINTS
+#if BROKEN_WHAT == SOURCE || BROKEN_WHAT == COUNTS || BROKEN_WHAT == WIDE || \
+    BROKEN_WHAT == PRINTS || BROKEN_WHAT == INSISTS
     plugin.initialize = initialize;
 #elif BROKEN_WHAT == BOASTS
     plugin.initialize = initialize;
@@ -693,9 +850,9 @@ static void change(void)
     plugin.msg_recv_unexpected = recv_unexpected;
 #elif BROKEN_WHAT == LEAKS || BROKEN_WHAT == GROWS
     plugin.finalize = finalize;
-#elif BROKEN_WHAT == BLOCKS || BROKEN_WHAT == FAILS
+#elif BROKEN_WHAT == BLOCKS || BROKEN_WHAT == FAILS || BROKEN_WHAT == TALLIES
     plugin.poll = poll_badly;
-#elif BROKEN_WHAT == DROPS
+#elif BROKEN_WHAT == DROPS || BROKEN_WHAT == HOARDS
     plugin.msg_send_unexpected = send_unexpected;
 #elif BROKEN_WHAT == ORDER || BROKEN_WHAT == ASIDE
     plugin.msg_send_unexpected = send_unexpected;
@@ -727,6 +884,13 @@ static void change(void)
 #elif BROKEN_WHAT == SPREADS
     plugin.msg_recv_expected = recv_expected;
     plugin.poll = poll_badly;
+#elif BROKEN_WHAT == EXCEEDS
+    plugin.mem_create = mem_create;
+    plugin.initialize = initialize;
+#elif BROKEN_WHAT == HALVES
+    plugin.msg_recv_expected = recv_expected;
+    plugin.poll = poll_badly;
+    plugin.cancel = cancel;
 #elif BROKEN_WHAT == SMALL
     plugin.initialize = initialize;
     plugin.msg_send_unexpected = send_unexpected;

@@ -59,6 +59,11 @@ static const struct broken broken[] = {
     {"wide", "class.first", "mem.bounds"},
     {"spreads", "death.others", "death.others"},
     {"aside", "msg.order,msg.order.contexts", "msg.order.contexts"},
+    {"tallies", "wait.count", "wait.count"},
+    {"insists", "recv.noretry.refused", "recv.noretry.refused"},
+    {"hoards", "recv.bounded.sender", "recv.bounded.sender"},
+    {"exceeds", "rma.range", "rma.range"},
+    {"halves", "cancel.filling", "cancel.filling"},
 };
 
 #define BROKEN_COUNT (sizeof(broken) / sizeof(broken[0]))

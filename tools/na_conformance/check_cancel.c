@@ -10,6 +10,8 @@
 #include "na_conformance/exchange.h"
 #include "na_conformance/traffic.h"
 
+#define FILLING_MOST 65536u /* of a message that is cancelled while it comes */
+
 static void receives(void);
 static void receives_of(struct conf_end *end, bool expected);
 static void sends(void);
@@ -20,6 +22,10 @@ static void foreign(void);
 static void multi(void);
 static void reused(void);
 static void answers(void);
+static void filling(void);
+static unsigned int answers_of(uint64_t most, unsigned int times, bool untouched);
+static void wait_for_first_byte(const struct conf_op *op, const volatile uint8_t *first);
+static void buffer_require(const struct conf_buffer *buffer, uint8_t byte, const char *when);
 static void races(void);
 static void races_of(bool expected, unsigned int times);
 static void *race_canceller(void *arg);
@@ -47,6 +53,9 @@ const struct conf_check conf_checks_cancel[] = {
      races, 900},
     {710, "cancel.rma.next",
      "What is still under way of a cancelled get does not reach the next one", following, 180},
+    {711, "cancel.filling",
+     "A receive that is cancelled while it is filled is not written to after its completion",
+     filling, 0},
     {0, NULL, NULL, NULL, 0},
 };
 
@@ -293,45 +302,83 @@ static void reused(void)
     conf_destroy(&end);
 }
 
-/* The answer is on its way, or here, or not even asked for. */
 static void answers(void)
 {
     const unsigned int times = conf_settings.fast ? 500 : 20000;
+
+    conf_note("%u of %u were cancelled", answers_of(64, times, true), times);
+}
+
+/* The largest message may come in pieces. */
+static void filling(void)
+{
+    const unsigned int times = conf_settings.fast ? 400 : 10000;
+
+    conf_note("%u of %u were cancelled", answers_of(FILLING_MOST, times, false), times);
+}
+
+/* The answer is on its way, or here, or not even asked for. If `untouched`, nothing of it is in the
+ * buffer of a cancelled receive; otherwise nothing comes there after the completion. */
+static unsigned int answers_of(uint64_t most, unsigned int times, bool untouched)
+{
     struct conf_buffer in, out;
     struct conf_traffic traffic;
     unsigned int canceled = 0;
     struct conf_op *op;
-    uint64_t size;
 
     conf_traffic_open(&traffic, CONF_PEER_ECHO, 32);
-    size = conf_header(&traffic.end, true) + 64;
-    conf_buffer_get(&in, &traffic.end, size, NA_PLUGIN_BUF_RECV, true);
-    conf_buffer_get(&out, &traffic.end, conf_header(&traffic.end, false) + 64, NA_PLUGIN_BUF_SEND,
+    if (most > conf_max_payload(&traffic.end))
+        most = conf_max_payload(&traffic.end);
+    conf_buffer_get(&in, &traffic.end, conf_header(&traffic.end, true) + most, NA_PLUGIN_BUF_RECV,
+                    true);
+    conf_buffer_get(&out, &traffic.end, conf_header(&traffic.end, false) + most, NA_PLUGIN_BUF_SEND,
                     false);
-    memset(out.data + conf_header(&traffic.end, false), 1, 64);
+    memset(out.data + conf_header(&traffic.end, false), 1, most);
     op = conf_op_new(&traffic.end);
     for (unsigned int i = 0; i < times; i++) {
-        memset(in.data, 0xee, size);
+        memset(in.data, 0xee, in.size);
         conf_must_recv_expected(&traffic.end, 0, op, &in, traffic.peer.addr, 0, i % 200);
         conf_send_wait(&traffic.end, 0, &out, out.size, traffic.peer.addr, 0, i % 200, false);
         for (unsigned int j = 0; j < i % 40; j++)
             conf_progress();
+        if (!untouched && i % 2 == 0)
+            wait_for_first_byte(op, in.data + conf_header(&traffic.end, true));
         cancel_wait(&traffic.end, op, "a cancelled receive");
         conf_require(op->status == NA_PLUGIN_CANCELED || op->status == NA_PLUGIN_SUCCESS,
                      "it ended with %s", conf_status_name(op->status));
-        if (op->status != NA_PLUGIN_CANCELED)
+        canceled += op->status == NA_PLUGIN_CANCELED;
+        if (!untouched) /* it is ours again, also half filled */
+            memset(in.data, 0xdd, in.size);
+        else if (op->status != NA_PLUGIN_CANCELED)
             continue;
-        canceled++;
         for (unsigned int j = 0; j < 30; j++)
             conf_progress();
-        for (uint64_t j = 0; j < size; j++)
-            conf_require(in.data[j] == 0xee, "the buffer was written to after the cancellation");
+        buffer_require(&in, untouched ? 0xee : 0xdd,
+                       op->status == NA_PLUGIN_CANCELED ? "cancellation" : "completion");
     }
-    conf_note("%u of %u were cancelled", canceled, times);
     conf_stop(&traffic.end);
     conf_buffer_put(&in);
     conf_buffer_put(&out);
     conf_traffic_close(&traffic);
+    return canceled;
+}
+
+/* Or for the end, when the message comes at once. */
+static void wait_for_first_byte(const struct conf_op *op, const volatile uint8_t *first)
+{
+    const uint8_t before = *first;
+    const uint64_t until = conf_now_ms() + CONF_WAIT_MS;
+
+    while (*first == before && !conf_op_is_done(op) && conf_now_ms() < until)
+        conf_progress();
+}
+
+static void buffer_require(const struct conf_buffer *buffer, uint8_t byte, const char *when)
+{
+    for (uint64_t i = 0; i < buffer->size; i++)
+        if (buffer->data[i] != byte)
+            conf_fail("the buffer was written to at byte %llu after the %s", (unsigned long long) i,
+                      when);
 }
 
 static void races(void)

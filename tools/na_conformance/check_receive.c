@@ -8,14 +8,22 @@
 #include "na_conformance/peer.h"
 #include "na_conformance/traffic.h"
 
+#define FLOOD_BYTES (128u << 20) /* more than a plugin and a kernel should hold of one sender */
+#define FLOOD_SIZE  16384u
+#define FLOOD_SENDS 64u
+#define HELD_MS     1500u /* a send that waits so long is held back */
+
 static void order(void);
 static void order_expected(void);
 static void held(void);
 static void bounded(void);
+static void bounded_sender(void);
+static bool flood_is_held_back(struct conf_traffic *traffic, struct conf_buffer *buffer);
 static void dropped(void);
 static void too_large(void);
 static void too_large_held(void);
 static void no_retry(void);
+static void no_retry_refused(void);
 static void multi(void);
 static void multi_queue(void);
 static void multi_again(void);
@@ -41,6 +49,10 @@ const struct conf_check conf_checks_receive[] = {
     {526, "recv.toolarge.held", "So does one that waited for its receive", too_large_held, 0},
     {527, "recv.noretry", "Told to report back-pressure, it loses and repeats no message", no_retry,
      0},
+    {528, "recv.bounded.sender",
+     "A flood that finds no receives holds back its sender, within a bound", bounded_sender, 180},
+    {529, "recv.noretry.refused",
+     "Told to report back-pressure, it refuses sends when there is no room", no_retry_refused, 180},
     {540, "multi.recv", "A multi-receive takes messages until less than the largest fits", multi,
      0},
     {541, "multi.queue", "Multi-receives and single ones are one queue in posting order",
@@ -107,7 +119,7 @@ static void held(void)
     conf_traffic_close(&traffic);
 }
 
-/* More than a queue should hold. Whether the sender is held back meanwhile is not seen. */
+/* More than a queue should hold. */
 static void bounded(void)
 {
     const uint32_t count = conf_settings.fast ? 3000 : 20000;
@@ -124,6 +136,57 @@ static void bounded(void)
         conf_traffic_take(&traffic, i, size, false);
     conf_note("%u messages of %llu bytes", count, (unsigned long long) size);
     conf_traffic_close(&traffic);
+}
+
+/* The peer makes progress all the time, and never posts a receive. */
+static void bounded_sender(void)
+{
+    struct conf_traffic traffic;
+    struct conf_buffer buffer;
+    uint64_t size;
+
+    conf_traffic_open(&traffic, CONF_PEER_COUNT, 0);
+    size =
+        conf_max_payload(&traffic.end) < FLOOD_SIZE ? conf_max_payload(&traffic.end) : FLOOD_SIZE;
+    conf_buffer_get(&buffer, &traffic.end, conf_header(&traffic.end, false) + size,
+                    NA_PLUGIN_BUF_SEND, false);
+    conf_require(flood_is_held_back(&traffic, &buffer),
+                 "%u MiB of messages were taken, and there is no receive for any",
+                 FLOOD_BYTES >> 20);
+    conf_stop(&traffic.end);
+    conf_buffer_put(&buffer);
+    conf_traffic_close(&traffic);
+}
+
+static bool flood_is_held_back(struct conf_traffic *traffic, struct conf_buffer *buffer)
+{
+    struct conf_op *ops[FLOOD_SENDS] = {NULL};
+    uint64_t sent = 0;
+
+    for (uint32_t slot = 0; sent < FLOOD_BYTES; slot = (slot + 1) % FLOOD_SENDS) {
+        uint64_t until = 0;
+        int32_t status;
+
+        if (ops[slot] == NULL)
+            ops[slot] = conf_op_new(&traffic->end);
+        else if (!conf_wait_for(ops[slot], HELD_MS * conf_patience))
+            break;
+        while ((status = conf_send(&traffic->end, 0, ops[slot], buffer, buffer->size,
+                                   traffic->peer.addr, 0, 1, false)) == NA_PLUGIN_AGAIN) {
+            if (until == 0)
+                until = conf_now_ms() + HELD_MS * conf_patience;
+            else if (conf_now_ms() > until)
+                break;
+            conf_progress_ms(0);
+        }
+        if (status == NA_PLUGIN_AGAIN)
+            break;
+        conf_require(status == NA_PLUGIN_SUCCESS, "a send was refused: %s",
+                     conf_status_name(status));
+        sent += buffer->size;
+    }
+    conf_note("after %llu KiB", (unsigned long long) sent >> 10);
+    return sent < FLOOD_BYTES;
 }
 
 /* The unexpected message is behind the expected ones: when it is here, so were they. It has another
@@ -227,6 +290,37 @@ static void no_retry(void)
     conf_peer_tell(&traffic.peer, CONF_PEER_NAP, CONF_PEER_COUNT, 200);
     conf_traffic_flood(&traffic, count, 100);
     conf_peer_expect_count(&traffic.peer, count);
+    conf_traffic_close(&traffic);
+}
+
+/* The peer stands still, and takes nothing. */
+static void no_retry_refused(void)
+{
+    const struct conf_open how = {.progress_mode = NA_PLUGIN_PROGRESS_NO_RETRY};
+    int32_t status = NA_PLUGIN_SUCCESS;
+    struct conf_traffic traffic;
+    struct conf_buffer buffer;
+    uint64_t size, sent = 0;
+
+    conf_traffic_open_with(&traffic, CONF_PEER_COUNT, 8, &how);
+    conf_traffic_number(&traffic, 0, 100, 0);
+    conf_peer_expect_count(&traffic.peer, 1);
+    size =
+        conf_max_payload(&traffic.end) < FLOOD_SIZE ? conf_max_payload(&traffic.end) : FLOOD_SIZE;
+    conf_buffer_get(&buffer, &traffic.end, conf_header(&traffic.end, false) + size,
+                    NA_PLUGIN_BUF_SEND, false);
+    conf_peer_pause(&traffic.peer, true);
+    for (; status == NA_PLUGIN_SUCCESS && sent < FLOOD_BYTES / 2; sent += size) {
+        status = conf_send(&traffic.end, 0, conf_op_new(&traffic.end), &buffer, buffer.size,
+                           traffic.peer.addr, 0, 1, false);
+        conf_progress();
+    }
+    conf_peer_pause(&traffic.peer, false);
+    conf_require(status == NA_PLUGIN_AGAIN, "%llu KiB of sends to a peer that takes none, then %s",
+                 (unsigned long long) sent >> 10, conf_status_name(status));
+    conf_note("after %llu KiB", (unsigned long long) sent >> 10);
+    conf_stop(&traffic.end);
+    conf_buffer_put(&buffer);
     conf_traffic_close(&traffic);
 }
 

@@ -25,6 +25,9 @@ static void self(void);
 static void handles(void);
 static void idle_target(void);
 static void inbound(void);
+static void range(void);
+static void range_require_refused(struct conf_exchange *exchange, const struct conf_memory *wide,
+                                  uint64_t offset, uint64_t length);
 
 const struct conf_check conf_checks_rma[] = {
     {601, "rma.both", "A put writes and a get reads the target's memory, whole", both, 0},
@@ -49,6 +52,7 @@ const struct conf_check conf_checks_rma[] = {
      0},
     {614, "rma.native", "Native transfers need no polling of the target", idle_target, 0},
     {615, "rma.inbound", "A peer puts to and gets from memory of ours", inbound, 0},
+    {616, "rma.range", "A target gives and takes nothing beyond the memory of a handle", range, 0},
     {0, NULL, NULL, NULL, 0},
 };
 
@@ -452,4 +456,47 @@ static void inbound(void)
                      "a peer's put is not here");
     }
     conf_exchange_close(&exchange);
+}
+
+/* The core checks ranges before it asks the plugin; a peer without our core would not. What a
+ * native fabric does is not the plugin's to decide. */
+static void range(void)
+{
+    const uint64_t size = 8192, beyond = 32;
+    struct conf_exchange exchange;
+    struct conf_memory wide;
+
+    conf_exchange_open(&exchange, size, 1, 1, NA_PLUGIN_MEM_READ | NA_PLUGIN_MEM_WRITE);
+    if (!is_enforceable(&exchange.end))
+        conf_skip("transfers are native: the target does not take part in them");
+    conf_memory_open(&wide, &exchange.end, 2 * size, 1, NA_PLUGIN_MEM_READ | NA_PLUGIN_MEM_WRITE);
+    conf_memory_fill(&wide, 0, wide.size, 7);
+    conf_exchange_get(&exchange, 0, 0, size, 1);
+    range_require_refused(&exchange, &wide, 0, conf_transfer_most(&exchange.end, size) + beyond);
+    range_require_refused(&exchange, &wide, size - beyond, 2 * beyond);
+    range_require_refused(&exchange, &wide, size, beyond);
+    range_require_refused(&exchange, &wide, UINT64_MAX - beyond + 1, beyond);
+    range_require_refused(&exchange, &wide, UINT64_MAX - beyond + 1, 2 * beyond);
+    conf_exchange_fill_there(&exchange, 5);
+    conf_exchange_get(&exchange, 0, 0, size, 5);
+    conf_memory_close(&wide);
+    conf_exchange_close(&exchange);
+}
+
+static void range_require_refused(struct conf_exchange *exchange, const struct conf_memory *wide,
+                                  uint64_t offset, uint64_t length)
+{
+    for (int put = 0; put < 2; put++) {
+        struct conf_op *op = conf_op_new(&exchange->end);
+        int32_t status = conf_transfer(&exchange->end, 0, op, put != 0, wide, 0, exchange->remote,
+                                       offset, length, exchange->peer.addr, 0);
+
+        if (status != NA_PLUGIN_SUCCESS)
+            continue;
+        conf_wait(op, put ? "a put beyond a handle" : "a get beyond a handle");
+        conf_require(op->status != NA_PLUGIN_SUCCESS,
+                     "a %s of %llu bytes at offset %llu of a handle of %llu succeeds",
+                     put ? "put" : "get", (unsigned long long) length, (unsigned long long) offset,
+                     (unsigned long long) exchange->size);
+    }
 }

@@ -19,6 +19,7 @@ static void op_drop(struct conf_op *op, void *arg);
 static void end_forget(struct conf_end *end);
 
 static struct conf_end *ends;
+static _Atomic uint64_t polled;
 
 void conf_open(struct conf_end *end, const struct conf_open *how)
 {
@@ -156,14 +157,21 @@ void conf_progress_ms(unsigned int ms)
 
 int32_t conf_poll(const struct conf_end *end, uint32_t id, uint32_t *count)
 {
+    const uint32_t before = *count;
     uint64_t entered = conf_enter(CONF_CALL_POLL);
     int32_t status = conf_plugin.table.poll(end->contexts[id], count);
 
     conf_leave(CONF_CALL_POLL, entered);
+    (void) atomic_fetch_add(&polled, *count - before);
     if (status != NA_PLUGIN_SUCCESS && status != NA_PLUGIN_AGAIN && status != NA_PLUGIN_TIMEOUT &&
         status != NA_PLUGIN_INTERRUPT)
         conf_watch_broken(CONF_WATCH_POLL, "poll returned %s", conf_status_name(status));
     return status;
+}
+
+uint64_t conf_polled(void)
+{
+    return atomic_load(&polled);
 }
 
 /* Who waits for a processor between the two has one of them from before. */

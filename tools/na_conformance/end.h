@@ -68,6 +68,9 @@ void conf_progress(void);
 void conf_progress_ms(unsigned int ms);
 int32_t conf_poll(const struct conf_end *end, uint32_t id, uint32_t *count);
 
+/* What all polls of the process have added to their counts. */
+uint64_t conf_polled(void);
+
 /* Time that passes, but not while this thread waits for a processor: on a machine that is busy with
  * other things everything takes longer, and nothing hangs. Compare it in one thread only. */
 uint64_t conf_now_ms(void);

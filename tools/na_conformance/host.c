@@ -57,6 +57,7 @@ static const struct na_host host = {
 
 static uint32_t private_size, private_offset = OP_OFFSET, log_level;
 static _Atomic int notify_fd = -1;
+static _Atomic uint64_t completions;
 static pthread_mutex_t ops_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct conf_op *ops;
 
@@ -186,6 +187,11 @@ void conf_ops_end(const void *owner, void (*function)(struct conf_op *op, void *
     (void) pthread_mutex_unlock(&ops_mutex);
 }
 
+uint64_t conf_host_completions(void)
+{
+    return atomic_load(&completions);
+}
+
 void conf_host_set_notify(int fd)
 {
     atomic_store(&notify_fd, fd);
@@ -252,6 +258,9 @@ static int32_t host_complete_multi(void *private, int32_t status, void *buf, uin
         return NA_PLUGIN_NOMEM;
     if (buf != NULL && multi_is_inside(op, buf, size))
         op->used = (uint64_t) ((uint8_t *) buf - op->data) + size;
+    if (status == NA_PLUGIN_SUCCESS &&
+        last == 0) /* the last one is counted when the operation ends */
+        (void) atomic_fetch_add(&completions, 1);
     if (last != 0 && op_end_begin(op, status, "op_complete_multi_recv")) {
         op->status = status;
         op_end(op);
@@ -333,6 +342,7 @@ static void op_end(struct conf_op *op)
     const int fd = atomic_load_explicit(&notify_fd, memory_order_relaxed);
     const uint64_t one = 1;
 
+    (void) atomic_fetch_add(&completions, 1);
     memcpy(op_copy(op), conf_op_private(op), private_size);
     atomic_store_explicit(&op->state, CONF_OP_DONE, memory_order_release);
     if (fd >= 0 && write(fd, &one, sizeof(one)) < 0)

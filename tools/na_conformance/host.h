@@ -86,6 +86,9 @@ uint64_t conf_host_allocations(void);
 /* The allocation that comes after `count` more fails, and all after it; negative: none does. */
 void conf_host_fail_allocation(int64_t count);
 
+/* How many completions were reported, messages of multi-receives included. */
+uint64_t conf_host_completions(void);
+
 /* How many allocations there were. */
 uint64_t conf_host_allocated(void);
 
