@@ -48,7 +48,8 @@ enum na_plugin_code {
     NA_PLUGIN_INVALID_TABLE, /* What it returned breaks the rules of the plugin ABI */
     NA_PLUGIN_DUPLICATE,     /* A file of the same name came earlier in the search path */
     NA_PLUGIN_REFUSED,       /* It said itself that it cannot be used here */
-    NA_PLUGIN_BAD_NAME /* The file is called na_*.so, but no init string can ask for the name */
+    NA_PLUGIN_BAD_NAME, /* The file is called na_*.so, but no init string can ask for the name */
+    NA_PLUGIN_CRASHED   /* It ended the process that tried it. \since 1.1 */
 };
 
 /* A protocol that a plugin offers. */
@@ -245,7 +246,9 @@ NA_PUBLIC na_return_t NA_Check_init_string(const char *info_string, char *reason
 /**
  * Get the records of the plugin files in the search path.
  *
- * \param flags      NA_PLUGIN_LOAD_ALL to load all of them, 0 to show only what is known up to now
+ * \param flags      NA_PLUGIN_LOAD_ALL to load all of them, each after a process of its own tried
+ *     it (since 1.1: what crashes there is NA_PLUGIN_CRASHED), 0 to show only what is known up to
+ *     now
  * \param records_p  receives the records, a snapshot; the caller frees it with
  *     NA_Plugin_free_records()
  *

@@ -1,29 +1,49 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Plugins that end the process: hg_info names the file. And what it prints of texts that would
- * paint the terminal. */
+/* Plugins that end a process: hg_info names the file, and lists the others. And what it prints of
+ * texts that would paint the terminal. */
 
 #include "na_test.h"
 
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 static char output[65536]; /* of the last run, stdout and stderr */
 
+static int run(const char *init, bool ignores_children);
+
 /* Runs hg_info with the plugins of a folder; returns the status of waitpid(). */
 static int run_hg_info(const char *folder, const char *init)
+{
+    use_plugins(folder);
+    return run(init, false);
+}
+
+/* And with those of loop behind. */
+static int run_with_loop(const char *folder, const char *init, bool ignores_children)
+{
+    char path[8300];
+
+    (void) snprintf(path, sizeof(path), "%s/%s:%s/loop", TEST_PLUGIN_DIR, folder, TEST_PLUGIN_DIR);
+    assert_int_equal(setenv("NA_PLUGIN_PATH", path, 1), 0);
+    return run(init, ignores_children);
+}
+
+static int run(const char *init, bool ignores_children)
 {
     size_t length = 0;
     ssize_t got;
     int ends[2], status;
     pid_t pid;
 
-    use_plugins(folder);
     assert_int_equal(pipe(ends), 0);
     pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
         (void) dup2(ends[1], STDOUT_FILENO);
         (void) dup2(ends[1], STDERR_FILENO);
+        if (ignores_children)
+            (void) signal(SIGCHLD, SIG_IGN);
         (void) execl(TEST_HG_INFO, "hg_info", init != NULL ? "--init" : NULL, init, (char *) NULL);
         _exit(127);
     }
@@ -36,24 +56,51 @@ static int run_hg_info(const char *folder, const char *init)
     return status;
 }
 
-static void a_plugin_that_crashes_is_named(void **state)
+/* In its entry function, in a constructor, while it lists its protocols; and one that exits. */
+static void a_plugin_that_ends_its_process_is_skipped_and_named(void **state)
 {
-    int status = run_hg_info("crash", NULL);
+    static const char *const names[] = {"crash", "crash-loaded", "crash-listed", "exit"};
+    char file[64];
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        (void) snprintf(file, sizeof(file), "/%s/na_%s.so", names[i], names[i]);
+        assert_int_equal(run_with_loop(names[i], NULL, false), 0);
+        assert_non_null(strstr(output, "\nplugin loop\n"));
+        assert_non_null(strstr(output, file));
+        assert_non_null(strstr(output, "crashed"));
+        assert_non_null(strstr(output, "the process that tried it was "));
+        /* Any plugin will do, and the status of a child may be nobody's. */
+        assert_int_equal(run_with_loop(names[i], "auto", false), 0);
+        assert_int_equal(run_with_loop(names[i], "self", false), 0);
+        assert_int_equal(run_with_loop(names[i], NULL, true), 0);
+        assert_non_null(strstr(output, file));
+    }
+    assert_int_equal(run_with_loop("crash", NULL, false), 0);
+    assert_non_null(strstr(output, "killed by signal 6 (Aborted)"));
+}
+
+static void a_plugin_that_hangs_is_skipped_and_named(void **state)
+{
+    (void) state;
+    assert_int_equal(setenv("NA_PLUGIN_PROBE_MS", "5000", 1), 0);
+    assert_int_equal(run_with_loop("hang", NULL, false), 0);
+    (void) unsetenv("NA_PLUGIN_PROBE_MS");
+    assert_non_null(strstr(output, "/hang/na_hang.so"));
+    assert_non_null(strstr(output, "did not come to an end"));
+}
+
+/* It is loaded at once, and takes the process along. */
+static void a_plugin_that_is_asked_for_by_name_is_named_when_it_crashes(void **state)
+{
+    int status = run_hg_info("crash", "crash+wire");
 
     (void) state;
     assert_true(WIFSIGNALED(status));
     assert_int_equal(WTERMSIG(status), SIGABRT);
     assert_non_null(strstr(output, "/crash/na_crash.so"));
     assert_ptr_equal(strchr(output, '\n'), output + strlen(output) - 1);
-    status = run_hg_info("crash", "crash+wire");
-    assert_true(WIFSIGNALED(status));
-    assert_non_null(strstr(output, "/crash/na_crash.so"));
-}
-
-static void a_plugin_that_ends_the_process_is_named(void **state)
-{
-    (void) state;
-    assert_true(WIFEXITED(run_hg_info("exit", NULL)));
+    assert_true(WIFEXITED(run_hg_info("exit", "exit+wire")));
     assert_non_null(strstr(output, "/exit/na_exit.so"));
 }
 
@@ -97,8 +144,9 @@ static void what_is_shown_of_a_choice_is_clean(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_plugin_that_crashes_is_named),
-        cmocka_unit_test(a_plugin_that_ends_the_process_is_named),
+        cmocka_unit_test(a_plugin_that_ends_its_process_is_skipped_and_named),
+        cmocka_unit_test(a_plugin_that_hangs_is_skipped_and_named),
+        cmocka_unit_test(a_plugin_that_is_asked_for_by_name_is_named_when_it_crashes),
         cmocka_unit_test(nothing_is_said_when_all_goes_well),
         cmocka_unit_test(texts_of_plugins_do_not_paint_the_terminal),
         cmocka_unit_test(what_is_shown_of_a_choice_is_clean),

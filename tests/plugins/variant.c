@@ -2,12 +2,14 @@
 /* A plugin that can do nothing, built in several ways to see what the loader makes of it:
  * VARIANT_NAME, and one of VARIANT_MAJOR, VARIANT_MINOR, VARIANT_SIZE, VARIANT_REFUSE,
  * VARIANT_NO_POLL, VARIANT_NO_TABLE, VARIANT_NO_NAME, VARIANT_LONG, VARIANT_ENTRY,
- * VARIANT_PRIORITY, VARIANT_PROTOCOL, VARIANT_OWN_NAME, VARIANT_END, VARIANT_DESCRIPTION. */
+ * VARIANT_PRIORITY, VARIANT_PROTOCOL, VARIANT_OWN_NAME, VARIANT_END, VARIANT_END_LOADED,
+ * VARIANT_END_LISTED, VARIANT_DESCRIPTION. */
 
 #include "na_plugin.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #ifndef VARIANT_DESCRIPTION
 #    define VARIANT_DESCRIPTION "for tests of the loader"
@@ -31,6 +33,13 @@
 #    define VARIANT_ENTRY na_plugin_entry_v1
 #endif
 
+#ifdef VARIANT_END_LOADED
+__attribute__((constructor)) static void end_loaded(void)
+{
+    VARIANT_END_LOADED;
+}
+#endif
+
 /* A table of a later minor: more functions at the end. */
 struct long_table {
     struct na_plugin plugin;
@@ -42,6 +51,9 @@ static int32_t enumerate(const char *protocol, na_plugin_offer_fn report, void *
     const struct na_plugin_offer offer = {VARIANT_PROTOCOL, NULL, "nothing is plugged in",
                                           VARIANT_PRIORITY, VARIANT_FLAGS};
 
+#ifdef VARIANT_END_LISTED
+    VARIANT_END_LISTED;
+#endif
     return protocol == NULL || strcmp(protocol, VARIANT_PROTOCOL) == 0 ? report(arg, &offer) : 0;
 }
 

@@ -9,6 +9,7 @@
 
 #include "na/host.h"
 #include "na/init_string.h"
+#include "na/loader_probe.h"
 #include "na/log.h"
 #include "na/plugin_file.h"
 #include "na/search_path.h"
@@ -32,8 +33,13 @@ static struct na_record *loader_files;   /* records of files */
 static struct na_record *loader_missing; /* names that were not found */
 
 static na_return_t loader_load(const char *name, const char *path, uint32_t core_owner,
-                               const struct na_record **record_p);
+                               bool is_named, const struct na_record **record_p);
+static na_return_t loader_probe(const struct na_candidates *candidates, uint32_t core_owner,
+                                const char *protocol);
+static bool is_unknown(const struct na_candidate *candidate);
+static void record_crash(const struct na_probe *probe);
 static bool record_is_current(const struct na_record *record, const struct stat *info);
+static void record_set_file(struct na_record *record, const struct stat *info);
 static na_return_t record_run(struct na_record *record, uint32_t core_owner);
 static bool record_open(struct na_record *record, uint32_t core_owner);
 static bool record_is_new(struct na_record *record);
@@ -64,7 +70,7 @@ na_return_t na_loader_get(const char *name, const struct na_transport **transpor
         (void) snprintf(path, sizeof(path), "%s/na_%s.so", directory, name);
         if (na_plugin_directory_is_safe(directory, search.core_owner, reason, sizeof(reason)) &&
             access(path, F_OK) == 0)
-            ret = loader_load(name, path, search.core_owner, &record);
+            ret = loader_load(name, path, search.core_owner, true, &record);
     }
     if (ret == NA_SUCCESS && record != NULL) {
         *transport_p = record->transport;
@@ -80,8 +86,8 @@ na_return_t na_loader_get(const char *name, const struct na_transport **transpor
     return record == NULL ? NA_NOENTRY : NA_NODEV;
 }
 
-na_return_t na_loader_get_all(const struct na_transport ***transports_p, size_t *count_p,
-                              struct text *why)
+na_return_t na_loader_get_all(const char *protocol, const struct na_transport ***transports_p,
+                              size_t *count_p, struct text *why)
 {
     struct na_search_path search = {0};
     struct na_candidates candidates;
@@ -97,6 +103,8 @@ na_return_t na_loader_get_all(const struct na_transport ***transports_p, size_t 
         if (transports == NULL)
             ret = NA_NOMEM;
     }
+    if (ret == NA_SUCCESS)
+        ret = loader_probe(&candidates, search.core_owner, protocol);
     pthread_mutex_lock(&loader_mutex);
     for (size_t i = 0; i < candidates.count && ret == NA_SUCCESS; i++) {
         const struct na_candidate *candidate = &candidates.items[i];
@@ -108,7 +116,7 @@ na_return_t na_loader_get_all(const struct na_transport ***transports_p, size_t 
                             candidate->text);
             continue;
         }
-        ret = loader_load(candidate->name, candidate->path, search.core_owner, &record);
+        ret = loader_load(candidate->name, candidate->path, search.core_owner, false, &record);
         if (ret == NA_SUCCESS && record->transport != NULL)
             transports[count++] = record->transport;
         else if (ret == NA_SUCCESS && why != NULL)
@@ -181,9 +189,63 @@ const struct na_record *na_loader_first_missing(void)
     return loader_missing;
 }
 
-/* What was found out about a file holds until the file changes; what is loaded holds for ever. */
+/* Files that nothing is known of are tried before. That takes its time, and nothing is locked. */
+static na_return_t loader_probe(const struct na_candidates *candidates, uint32_t core_owner,
+                                const char *protocol)
+{
+    struct na_probe *probes = calloc(candidates->count + 1, sizeof(*probes));
+    size_t count = 0;
+
+    if (probes == NULL)
+        return NA_NOMEM;
+    pthread_mutex_lock(&loader_mutex);
+    for (size_t i = 0; i < candidates->count; i++) {
+        if (!is_unknown(&candidates->items[i]))
+            continue;
+        probes[count].name = candidates->items[i].name;
+        probes[count++].path = candidates->items[i].path;
+    }
+    pthread_mutex_unlock(&loader_mutex);
+    na_probe_all(probes, count, core_owner, protocol);
+    pthread_mutex_lock(&loader_mutex);
+    for (size_t i = 0; i < count; i++)
+        if (probes[i].has_ended)
+            record_crash(&probes[i]);
+    pthread_mutex_unlock(&loader_mutex);
+    free(probes);
+    return NA_SUCCESS;
+}
+
+static bool is_unknown(const struct na_candidate *candidate)
+{
+    const struct na_record *record = na_loader_find_record(candidate->path);
+    struct stat info;
+
+    if (candidate->code != NA_PLUGIN_FOUND || stat(candidate->path, &info) != 0)
+        return false;
+    return record == NULL || (record->handle == NULL && (record->code == NA_PLUGIN_FOUND ||
+                                                         !record_is_current(record, &info)));
+}
+
+/* Another thread may have loaded it meanwhile, by its name. */
+static void record_crash(const struct na_probe *probe)
+{
+    struct na_record *record = record_get(&loader_files, probe->name, probe->path);
+    struct stat info;
+
+    if (record == NULL || record->handle != NULL || stat(probe->path, &info) != 0)
+        return;
+    record_set_file(record, &info);
+    record_set(record, NA_PLUGIN_STAGE_OPEN, NA_PLUGIN_CRASHED, probe->text);
+    NA_LOG_WARNING("%s: not loaded (%s): %s; move the file away, and report it to the plugin's "
+                   "maker",
+                   probe->path, NA_Plugin_code_to_string(record->code), probe->text);
+}
+
+/* What was found out about a file holds until the file changes; what is loaded holds for ever. A
+ * plugin that is named is loaded whatever became of it when it was tried. */
 static na_return_t loader_load(const char *name, const char *path, uint32_t core_owner,
-                               const struct na_record **record_p)
+                               bool is_named, const struct na_record **record_p)
 {
     struct na_record *record = record_get(&loader_files, name, path);
     struct stat info;
@@ -196,12 +258,9 @@ static na_return_t loader_load(const char *name, const char *path, uint32_t core
         return NA_SUCCESS;
     memset(&info, 0, sizeof(info));
     if (stat(path, &info) == 0 && record->code != NA_PLUGIN_FOUND &&
-        record_is_current(record, &info))
+        record_is_current(record, &info) && !(is_named && record->code == NA_PLUGIN_CRASHED))
         return NA_SUCCESS;
-    record->inode = (uint64_t) info.st_ino;
-    record->ctime_ns =
-        (uint64_t) info.st_ctim.tv_sec * 1000000000u + (uint64_t) info.st_ctim.tv_nsec;
-    record->size = (uint64_t) info.st_size;
+    record_set_file(record, &info);
     ret = record_run(record, core_owner);
     if (ret == NA_SUCCESS && record->transport != NULL)
         NA_LOG_INFO("%s: loaded, plugin ABI %u.%u", path, record->abi_version >> 16,
@@ -217,6 +276,14 @@ static bool record_is_current(const struct na_record *record, const struct stat 
     return record->inode == (uint64_t) info->st_ino && record->size == (uint64_t) info->st_size &&
            record->ctime_ns ==
                (uint64_t) info->st_ctim.tv_sec * 1000000000u + (uint64_t) info->st_ctim.tv_nsec;
+}
+
+static void record_set_file(struct na_record *record, const struct stat *info)
+{
+    record->inode = (uint64_t) info->st_ino;
+    record->ctime_ns =
+        (uint64_t) info->st_ctim.tv_sec * 1000000000u + (uint64_t) info->st_ctim.tv_nsec;
+    record->size = (uint64_t) info->st_size;
 }
 
 /* Takes a file through all stages. Whatever is wrong with it is in the record afterwards. */

@@ -43,12 +43,13 @@ na_return_t na_loader_get(const char *name, const struct na_transport **transpor
                           struct text *why);
 
 /*
- * Loads every plugin in the search path. The array, in the order of the search, is to be freed by
- * free(), the transports are not. What could not be loaded is appended to `why`, unless that is
- * NULL.
+ * Loads every plugin in the search path, each file after a process of its own survived it.
+ * `protocol` is what they are going to be asked for, or NULL. The array, in the order of the
+ * search, is to be freed by free(), the transports are not. What could not be loaded is appended
+ * to `why`, unless that is NULL.
  */
-na_return_t na_loader_get_all(const struct na_transport ***transports_p, size_t *count_p,
-                              struct text *why);
+na_return_t na_loader_get_all(const char *protocol, const struct na_transport ***transports_p,
+                              size_t *count_p, struct text *why);
 
 /* Lists the search path: na_*.so of each directory, by name, and directories that cannot be
  * used. */

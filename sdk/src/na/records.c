@@ -37,7 +37,7 @@ na_return_t NA_Plugin_get_records(unsigned long flags, struct na_plugin_record *
     }
     *records_p = NULL;
     if ((flags & NA_PLUGIN_LOAD_ALL) != 0)
-        ret = na_loader_get_all(&transports, &count, NULL);
+        ret = na_loader_get_all(NULL, &transports, &count, NULL);
     free(transports);
     if (ret == NA_SUCCESS)
         ret = na_loader_list(&candidates);
@@ -97,6 +97,7 @@ const char *NA_Plugin_code_to_string(enum na_plugin_code code)
         [NA_PLUGIN_DUPLICATE] = "duplicate",
         [NA_PLUGIN_REFUSED] = "refused by the plugin",
         [NA_PLUGIN_BAD_NAME] = "bad name",
+        [NA_PLUGIN_CRASHED] = "crashed",
     };
 
     return (size_t) code < sizeof(names) / sizeof(names[0]) ? names[code] : "(unknown code)";

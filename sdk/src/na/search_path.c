@@ -56,6 +56,15 @@ na_return_t na_search_path_make(struct na_search_path *path, const char *variabl
     return ret;
 }
 
+bool na_search_path_built_in(char *path, size_t size)
+{
+    char core[PATH_MAX];
+    uint32_t owner;
+
+    return core_file_get(core, &owner) &&
+           (size_t) snprintf(path, size, "%s/%s", core, AMALGAM_PLUGIN_SUBDIR) < size;
+}
+
 void na_search_path_free(struct na_search_path *path)
 {
     for (size_t i = 0; i < path->count; i++)

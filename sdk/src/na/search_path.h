@@ -26,6 +26,9 @@ na_return_t na_search_path_get(struct na_search_path *path);
  * tests. */
 na_return_t na_search_path_make(struct na_search_path *path, const char *variable);
 
+/* The built-in place: the plugins' folder beside the core's own file. False: it is not known. */
+bool na_search_path_built_in(char *path, size_t size);
+
 void na_search_path_free(struct na_search_path *path);
 
 #endif /* NA_SEARCH_PATH_H */

@@ -136,7 +136,7 @@ static na_return_t select_any(const struct na_init_choice *choice, struct na_off
     size_t count = 0;
     na_return_t ret;
 
-    ret = na_loader_get_all(&transports, &count, &problems);
+    ret = na_loader_get_all(choice->protocol, &transports, &count, &problems);
     if (ret != NA_SUCCESS)
         return ret;
     ret = collect_any(choice, transports, count, offers, selection);
@@ -322,7 +322,7 @@ static na_return_t find_alias(const char *name, const struct na_transport **tran
     const struct na_transport **transports;
     struct text problems = TEXT_INITIALIZER;
     size_t count = 0;
-    na_return_t ret = na_loader_get_all(&transports, &count, &problems);
+    na_return_t ret = na_loader_get_all(NULL, &transports, &count, &problems);
 
     *transport_p = NULL;
     if (ret != NA_SUCCESS)
