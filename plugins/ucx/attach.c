@@ -19,21 +19,6 @@ static void copy_refused(struct ucx_transfer *transfer);
 static int32_t copy_step(struct ucx_job *job, uint64_t *moved_p);
 static void header_sent(void *request, ucs_status_t status, void *arg);
 
-/*
- * Whether a process lets us touch its memory. The proof is its cookie: who can read that at the
- * given place can read all, and no other process has it there.
- */
-bool ucx_attach_try(uint32_t pid, uint64_t cookie, uint64_t cookie_address)
-{
-    uint64_t copy = ~cookie;
-    struct iovec local = {&copy, sizeof(copy)};
-    struct iovec remote = {(void *) (uintptr_t) cookie_address, sizeof(copy)};
-
-    return pid != 0 &&
-           process_vm_readv((pid_t) pid, &local, 1, &remote, 1, 0) == (ssize_t) sizeof(copy) &&
-           copy == cookie;
-}
-
 /* Asks the target, which knows our memory from now on until it answers. */
 int32_t ucx_attach_start(struct ucx_transfer *transfer)
 {

@@ -30,7 +30,7 @@ static int32_t channel_connect(struct ucx_channel *channel, const struct sockadd
 static bool channel_watch(struct ucx_channel *channel, int how, uint32_t events);
 static void channel_settings(int fd);
 static bool channel_is_scarce(int fd);
-static void channels_accept(struct na_plugin_class *na_class);
+static void channels_accept(struct na_plugin_class *na_class, int listen_fd);
 static void channels_expire(struct na_plugin_class *na_class);
 static void channel_event(struct ucx_channel *channel, uint32_t events);
 static void channel_connected(struct ucx_channel *channel);
@@ -39,6 +39,7 @@ static void channel_write(struct ucx_channel *channel);
 static void channel_read(struct ucx_channel *channel);
 static void channel_met(struct ucx_channel *channel);
 static struct ucx_link *channel_match(struct ucx_channel *channel, const struct ucx_hello *hello);
+static bool link_is_alive(const struct ucx_link *link);
 static void channel_failed(struct ucx_channel *channel, const char *reason);
 
 /* Begins to connect to the link's name, which is an address of a socket. */
@@ -90,8 +91,8 @@ void ucx_channels_progress(struct na_plugin_class *na_class)
     for (int i = 0; i < count; i++) {
         void *what = events[i].data.ptr;
 
-        if (what == &na_class->listen_fd)
-            channels_accept(na_class);
+        if (what == &na_class->listen_fd || what == &na_class->process_fd)
+            channels_accept(na_class, *(const int *) what);
         else if (what != na_class && what != NULL)
             channel_event(what, events[i].events);
     }
@@ -211,10 +212,10 @@ static bool channel_is_scarce(int fd)
            (rlim_t) fd + CHANNEL_RESERVE >= limit.rlim_cur;
 }
 
-static void channels_accept(struct na_plugin_class *na_class)
+static void channels_accept(struct na_plugin_class *na_class, int listen_fd)
 {
     for (;;) {
-        int fd = accept4(na_class->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int fd = accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         struct ucx_channel *channel;
 
         if (fd < 0)
@@ -228,6 +229,10 @@ static void channels_accept(struct na_plugin_class *na_class)
             continue;
         }
         na_class->is_quiet = false;
+        if (listen_fd == na_class->process_fd) {
+            (void) ucx_channel_of_process(na_class, fd);
+            continue;
+        }
         channel = channel_create(na_class, fd);
         if (channel == NULL)
             return;
@@ -236,6 +241,48 @@ static void channels_accept(struct na_plugin_class *na_class)
         if (!channel_watch(channel, EPOLL_CTL_ADD, EPOLLIN))
             ucx_channel_close(channel);
     }
+}
+
+/* A connection of process.c's, which has said nothing yet. It takes the descriptor over. */
+struct ucx_channel *ucx_channel_of_process(struct na_plugin_class *na_class, int fd)
+{
+    struct ucx_channel *channel = channel_create(na_class, fd);
+
+    if (channel == NULL)
+        return NULL;
+    channel->is_of_process = true;
+    channel->deadline = ucx_host->clock_ns() + UCX_HELLO_NS;
+    fabric_list_append(&na_class->strangers, &channel->node);
+    if (channel_watch(channel, EPOLL_CTL_ADD, EPOLLIN))
+        return channel;
+    ucx_channel_close(channel);
+    return NULL;
+}
+
+/* Where the connection begins and ends. */
+bool ucx_channel_end(const struct ucx_channel *channel, bool is_ours, struct process_end *end)
+{
+    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+    struct sockaddr_storage address = {0};
+    socklen_t size = sizeof(address);
+
+    memset(end, 0, sizeof(*end));
+    if ((is_ours ? getsockname : getpeername)(channel->fd, (struct sockaddr *) &address, &size) !=
+        0)
+        return false;
+    if (address.ss_family == AF_INET) {
+        const struct sockaddr_in *in = (const struct sockaddr_in *) &address;
+
+        memcpy(end->address, mapped, sizeof(mapped));
+        memcpy(end->address + sizeof(mapped), &in->sin_addr, sizeof(in->sin_addr));
+        end->port = in->sin_port;
+    } else {
+        const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *) &address;
+
+        memcpy(end->address, &in6->sin6_addr, sizeof(in6->sin6_addr));
+        end->port = in6->sin6_port;
+    }
+    return true;
 }
 
 /* Callers that never say who they are. */
@@ -257,6 +304,10 @@ static void channel_event(struct ucx_channel *channel, uint32_t events)
 {
     if (channel->fd < 0)
         return;
+    if (channel->is_of_process) {
+        ucx_process_event(channel);
+        return;
+    }
     if (channel->is_connecting) {
         channel_connected(channel);
         return;
@@ -385,6 +436,9 @@ static void channel_met(struct ucx_channel *channel)
         goto out;
     if (!link->is_met)
         ucx_link_met(link, &hello);
+    if (channel->fd >= 0 && channel->is_dialed && hello.is_attachable &&
+        channel->na_class->may_attach && link->pid == 0)
+        ucx_process_ask(channel, hello.incarnation);
     if (channel->fd >= 0 && !channel->is_dialed && !channel_say_hello(channel))
         channel_failed(channel, "no memory to introduce us");
 
@@ -393,19 +447,26 @@ out:
 }
 
 /*
- * Whose it is. One link joins two processes, also when both dialed at the same time; one that
- * comes from another process of the same name, or from one that gave the old link up, ends it.
+ * Whose it is. One link joins two processes, also when both dialed at the same time: they say the
+ * same secret. A process of the same name takes its place when its connections have ended, or when
+ * it is where we have dialed ourselves; as long as they are there nobody else can take its name.
  */
 static struct ucx_link *channel_match(struct ucx_channel *channel, const struct ucx_hello *hello)
 {
     struct na_plugin_class *na_class = channel->na_class;
     struct ucx_link *link = channel->link;
+    bool is_other;
 
     if (link == NULL)
         link = ucx_link_find(na_class, hello->name);
-    if (link != NULL && (link->phase == UCX_LINK_DYING ||
-                         (link->is_met && (link->their_incarnation != hello->incarnation ||
-                                           link->their_id != hello->link_id)))) {
+    is_other = link != NULL && link->is_met &&
+               (link->their_incarnation != hello->incarnation || link->their_id != hello->link_id ||
+                !fabric_key_is_equal(&link->their_secret, &hello->secret));
+    if (is_other && link->phase == UCX_LINK_READY && !channel->is_dialed && link_is_alive(link)) {
+        channel_failed(channel, "its name is that of a peer that is connected");
+        return NULL;
+    }
+    if (link != NULL && (link->phase == UCX_LINK_DYING || is_other)) {
         ucx_link_fail(link, NA_PLUGIN_HOSTUNREACH,
                       link->their_incarnation != hello->incarnation ? "it was restarted"
                                                                     : "it connected anew");
@@ -425,6 +486,21 @@ static struct ucx_link *channel_match(struct ucx_channel *channel, const struct 
         fabric_list_append(&link->channels, &channel->node);
     }
     return link;
+}
+
+/* False when the other process has closed all connections, though we have not got to that yet. */
+static bool link_is_alive(const struct ucx_link *link)
+{
+    for (struct fabric_link *node = link->channels.next; node != &link->channels;
+         node = node->next) {
+        const struct ucx_channel *channel = fabric_container(node, struct ucx_channel, node);
+        uint8_t byte;
+
+        if (channel->is_met &&
+            recv(channel->fd, &byte, sizeof(byte), MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN)
+            return true;
+    }
+    return false;
 }
 
 /*

@@ -27,7 +27,7 @@ int32_t ucx_class_initialize(const struct na_plugin_init *init, struct na_host_c
     na_class = ucx_host->mem_alloc(sizeof(*na_class), 64);
     if (na_class == NULL)
         return NA_PLUGIN_NOMEM;
-    na_class->listen_fd = na_class->epoll_fd = -1;
+    na_class->listen_fd = na_class->epoll_fd = na_class->process_fd = -1;
     fabric_list_init(&na_class->links);
     fabric_list_init(&na_class->trouble);
     fabric_list_init(&na_class->strangers);
@@ -57,6 +57,8 @@ int32_t ucx_class_finalize(struct na_plugin_class *na_class)
         return NA_PLUGIN_SUCCESS;
     if (na_class->listen_fd >= 0)
         (void) close(na_class->listen_fd);
+    if (na_class->process_fd >= 0)
+        (void) close(na_class->process_fd);
     while (!fabric_list_empty(&na_class->strangers))
         ucx_channel_close(fabric_container(na_class->strangers.next, struct ucx_channel, node));
     ucx_channels_bury(na_class);
@@ -79,7 +81,7 @@ static int32_t class_configure(struct na_plugin_class *na_class, const struct na
 {
     char missing[UCX_TLS_MAX], offered[UCX_OFFERED_MAX];
     size_t size = strlen(init->protocol) + 1;
-    uint64_t random[3];
+    uint64_t random[2];
 
     ucx_resources_text(offered);
     if (!ucx_protocol_to_tls(init->protocol, tls)) {
@@ -97,8 +99,7 @@ static int32_t class_configure(struct na_plugin_class *na_class, const struct na
         return NA_PLUGIN_IO_ERROR;
     }
     na_class->incarnation = random[0] | 1;
-    na_class->cookie = random[1];
-    na_class->salt = random[2];
+    na_class->salt = random[1];
     na_class->is_busy = (init->progress_mode & NA_PLUGIN_PROGRESS_BUSY) != 0;
     na_class->protocol = ucx_host->mem_alloc(size, 0);
     if (na_class->protocol == NULL)

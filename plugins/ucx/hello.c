@@ -9,10 +9,11 @@
 
 #include <endian.h>
 #include <string.h>
-#include <unistd.h>
 
-#define HELLO_MAGIC   0x4c485855u
-#define HELLO_VERSION 2u
+#define HELLO_MAGIC      0x4c485855u
+#define HELLO_VERSION    3u
+
+#define HELLO_ATTACHABLE 0x01u /* who is of the same node may ask which process it is */
 
 /* Worker's address and name follow. */
 struct hello_wire {
@@ -24,9 +25,8 @@ struct hello_wire {
     uint64_t digest; /* of what follows here */
     uint64_t incarnation;
     uint64_t link_id;
-    uint64_t cookie;
-    uint64_t cookie_address;
-    uint32_t pid;
+    struct fabric_key secret; /* what the receiver says when it names the link; as it lies there */
+    uint32_t flags;           /* HELLO_* */
     uint16_t name_size;
     uint16_t reserved2;
     uint64_t registry; /* its address; 0: there is none */
@@ -50,9 +50,8 @@ uint8_t *ucx_hello_write(const struct ucx_link *link, uint32_t *size_p)
         .address_size = htole32((uint32_t) worker->address_size),
         .incarnation = htole64(na_class->incarnation),
         .link_id = htole64(link->id),
-        .cookie = htole64(na_class->cookie),
-        .cookie_address = htole64((uint64_t) (uintptr_t) &na_class->cookie),
-        .pid = htole32(na_class->may_attach ? (uint32_t) getpid() : 0),
+        .secret = link->secret,
+        .flags = htole32(na_class->may_attach ? HELLO_ATTACHABLE : 0),
         .registry = htole64((uint64_t) (uintptr_t) na_class->registry),
         .name_size = htole16((uint16_t) name_size),
     };
@@ -95,7 +94,7 @@ const char *ucx_hello_read(const uint8_t *data, uint32_t size, struct ucx_hello 
 
     memcpy(&wire, data, sizeof(wire));
     hello->address_size = le32toh(wire.address_size);
-    hello->pid = le32toh(wire.pid);
+    hello->is_attachable = (le32toh(wire.flags) & HELLO_ATTACHABLE) != 0;
     name_size = le16toh(wire.name_size);
     sum = (uint64_t) UCX_HELLO_HEAD + hello->address_size + name_size;
     if (sum != size || hello->address_size == 0 || name_size == 0 || name_size >= FABRIC_NAME_MAX)
@@ -104,8 +103,7 @@ const char *ucx_hello_read(const uint8_t *data, uint32_t size, struct ucx_hello 
         return "its introduction was garbled";
     hello->incarnation = le64toh(wire.incarnation);
     hello->link_id = le64toh(wire.link_id);
-    hello->cookie = le64toh(wire.cookie);
-    hello->cookie_address = le64toh(wire.cookie_address);
+    hello->secret = wire.secret;
     hello->registry = le64toh(wire.registry);
     hello->address = data + UCX_HELLO_HEAD;
     memcpy(hello->name, data + size - name_size, name_size);

@@ -91,7 +91,8 @@ struct ucx_link *ucx_link_create(struct na_plugin_class *na_class, const char *n
     fabric_list_init(&link->transfers);
     fabric_list_init(&link->jobs);
     fabric_list_append(&na_class->links, &link->node);
-    if (ucx_table_add(&na_class->links_by_id, link, &link->id) != NA_PLUGIN_SUCCESS) {
+    if (fabric_key_draw(&link->secret) != NA_PLUGIN_SUCCESS ||
+        ucx_table_add(&na_class->links_by_id, link, &link->id) != NA_PLUGIN_SUCCESS) {
         na_class->dialing--;
         link_unhash(link);
         link_free(link);
@@ -110,6 +111,7 @@ void ucx_link_met(struct ucx_link *link, const struct ucx_hello *hello)
     link->is_met = true;
     link->their_incarnation = hello->incarnation;
     link->their_id = hello->link_id;
+    link->their_secret = hello->secret;
     ucx_log_reset();
     status = link_endpoint_create(link, hello, UCP_ERR_HANDLING_MODE_PEER);
     if (status != UCS_OK)
@@ -120,14 +122,11 @@ void ucx_link_met(struct ucx_link *link, const struct ucx_hello *hello)
         ucx_link_fail(link, NA_PLUGIN_HOSTUNREACH, reason);
         return;
     }
-    if (na_class->may_attach && ucx_attach_try(hello->pid, hello->cookie, hello->cookie_address))
-        link->pid = hello->pid;
-    link->registry = link->pid != 0 && na_class->registry != NULL ? hello->registry : 0;
+    link->their_registry = hello->registry;
     link->phase = UCX_LINK_READY;
     na_class->dialing--;
-    UCX_LOG_DEBUG("%s is connected%s%s", link->name,
-                  link->has_error_mode ? "" : ", without error handling",
-                  link->pid != 0 ? ", memory is copied" : "");
+    UCX_LOG_DEBUG("%s is connected%s", link->name,
+                  link->has_error_mode ? "" : ", without error handling");
 }
 
 void ucx_link_trouble(struct ucx_link *link)

@@ -79,6 +79,7 @@ struct ucx_ticket *ucx_ticket_get(struct ucx_link *link)
     fabric_list_init(&ticket->node);
     ticket->link = link;
     ticket->header.link = link->their_id;
+    ticket->header.secret = link->their_secret;
     link->busy++;
     return ticket;
 }
@@ -186,7 +187,11 @@ void ucx_message_done(struct ucx_link *link, uint64_t transfer, int32_t status, 
     ucx_link_trouble(link);
 }
 
-/* Copies a header from the wire and says on which link it came; NULL when it is not to be used. */
+/*
+ * Copies a header from the wire and says on which link it came; NULL when it is not to be used. UCX
+ * does not tell over which endpoint a message came (its reply endpoint is looked up under a number
+ * of the message, too), so the header has to say what only the other side of that link was told.
+ */
 struct ucx_link *ucx_message_accept(struct na_plugin_class *na_class, const void *header,
                                     size_t size, struct ucx_rma_header *copy)
 {
@@ -200,6 +205,14 @@ struct ucx_link *ucx_message_accept(struct na_plugin_class *na_class, const void
     link = ucx_table_find(&na_class->links_by_id, copy->link);
     if (link == NULL || link->ep == NULL)
         return NULL;
+    if (!fabric_key_is_equal(&copy->secret, &link->secret)) {
+        if (!link->is_warned)
+            UCX_LOG_WARNING("a message in the name of %s that is not from there is dropped, and "
+                            "further ones are without a word",
+                            link->name);
+        link->is_warned = true;
+        return NULL;
+    }
     return link;
 }
 

@@ -14,6 +14,7 @@
 #include "fabric.h"
 #include "list.h"
 #include "location.h"
+#include "random.h"
 
 #include <stdatomic.h>
 #include <ucp/api/ucp.h>
@@ -100,6 +101,7 @@ struct ucx_channel {
     struct na_plugin_class *na_class;
     struct ucx_link *link; /* NULL until a caller said who it is */
     int fd;
+    bool is_of_process; /* of process.c, within this node */
     bool is_dialed;
     bool is_connecting;
     bool is_met; /* its hello was read */
@@ -135,8 +137,10 @@ struct ucx_link {
     char *name;
     uint32_t hash;
     enum ucx_link_phase phase;
-    uint64_t id;       /* ours, known to the other side */
-    uint64_t their_id; /* theirs, in every request for memory */
+    uint64_t id;                    /* ours, known to the other side */
+    uint64_t their_id;              /* theirs, in every request for memory */
+    struct fabric_key secret;       /* who names this link has to say it; only both sides know it */
+    struct fabric_key their_secret; /* what we have to say */
     uint64_t their_incarnation;
     bool is_met;
     bool is_failing; /* UCX said so: dealt with in the next poll */
@@ -149,10 +153,12 @@ struct ucx_link {
     ucs_status_t failure;
     ucp_ep_h ep;
     void *close_request;
-    uint32_t pid;           /* of a process of this node whose memory we may touch; else 0 */
-    uint64_t registry;      /* address of its registry there; 0: we may not read by ourselves */
-    bool is_attach_refused; /* it may not touch ours */
-    uint32_t busy;          /* sends and receives that UCX has not let go of */
+    uint32_t pid;            /* of a process of this node whose memory we may touch; else 0 */
+    uint64_t registry;       /* address of its registry there; 0: we may not read by ourselves */
+    uint64_t their_registry; /* the same as it says, whether we may or not */
+    bool is_warned;          /* of messages that are not its own */
+    bool is_attach_refused;  /* it may not touch ours */
+    uint32_t busy;           /* sends and receives that UCX has not let go of */
     uint64_t deadline;
     struct fabric_link channels;
     struct fabric_link transfers; /* that we asked for */
@@ -185,11 +191,11 @@ struct na_plugin_class {
     struct fabric_link reads;   /* gets of ours that go on in the next poll */
     struct ucx_entry *registry; /* NULL: there is none */
     uint64_t incarnation;
-    uint64_t cookie; /* another process that can read it may touch our memory */
-    uint64_t salt;   /* of keys */
+    uint64_t salt; /* of keys */
     char name[FABRIC_NAME_MAX];
     int listen_fd;
     int epoll_fd;
+    int process_fd; /* where processes of this node ask who we are; -1: nowhere */
     bool is_busy;
     bool is_attentive; /* the sockets are to be looked at in the next poll */
     bool has_hardware; /* a lane of RDMA is possible */
@@ -381,16 +387,28 @@ void ucx_channel_close(struct ucx_channel *channel);
 void ucx_channel_say_goodbye(struct ucx_channel *channel);
 void ucx_channels_bury(struct na_plugin_class *na_class);
 
+/* One end of a connection, for comparing. */
+struct process_end {
+    uint8_t address[16]; /* IPv4 as IPv6 writes it */
+    uint32_t port;
+};
+struct ucx_channel *ucx_channel_of_process(struct na_plugin_class *na_class, int fd);
+bool ucx_channel_end(const struct ucx_channel *channel, bool is_ours, struct process_end *end);
+
+/* process.c: which process of this node a peer is */
+void ucx_process_listen(struct na_plugin_class *na_class);
+void ucx_process_ask(struct ucx_channel *channel, uint64_t incarnation);
+void ucx_process_event(struct ucx_channel *channel);
+
 /* hello.c: the first and only message on a channel, each way */
 struct ucx_hello {
     uint64_t incarnation;
     uint64_t link_id;
-    uint64_t cookie;
-    uint64_t cookie_address;
+    struct fabric_key secret;
     char name[FABRIC_NAME_MAX];
     const void *address;
     uint32_t address_size;
-    uint32_t pid; /* 0: its memory is not to be touched */
+    bool is_attachable; /* it can be asked which process of this node it is */
     uint64_t registry;
 };
 #define UCX_HELLO_HEAD 72u
@@ -414,7 +432,7 @@ void ucx_frame_release(struct fabric_endpoint *endpoint, void *cookie);
 void ucx_frames_report(struct na_plugin_class *na_class);
 
 /* pool.c: small objects of transfers, which are kept for the next one */
-#define UCX_SCRAP_SIZE 128u
+#define UCX_SCRAP_SIZE 160u
 void *ucx_scrap_get(struct na_plugin_class *na_class);
 void ucx_scrap_put(struct na_plugin_class *na_class, void *scrap);
 void ucx_scraps_free(struct na_plugin_class *na_class);
@@ -463,9 +481,10 @@ int32_t ucx_native_start(struct ucx_transfer *transfer);
 
 /* rma_message.c: by active messages */
 struct ucx_rma_header {
-    uint64_t link;     /* the receiver's id of the link */
-    uint64_t transfer; /* the origin's */
-    uint64_t memory;   /* the target's region */
+    uint64_t link;            /* the receiver's id of the link */
+    struct fabric_key secret; /* the receiver's, of that link */
+    uint64_t transfer;        /* the origin's */
+    uint64_t memory;          /* the target's region */
     uint64_t key;
     uint64_t offset;  /* GET, PUT: in the region; DATA: in the transfer */
     uint64_t length;  /* GET, COPY: wanted; DONE: bytes of the piece */
@@ -542,7 +561,6 @@ void ucx_read_answered(struct ucx_transfer *transfer, int32_t status);
 void ucx_reads_progress(struct na_plugin_class *na_class);
 
 /* attach.c: copying between processes of one node */
-bool ucx_attach_try(uint32_t pid, uint64_t cookie, uint64_t cookie_address);
 int32_t ucx_attach_start(struct ucx_transfer *transfer);
 int32_t ucx_attach_ask(struct ucx_transfer *transfer, uint64_t offset, uint64_t length);
 void ucx_attach_answered(struct ucx_transfer *transfer, int32_t status);

@@ -35,6 +35,8 @@ int32_t ucx_worker_open(struct na_plugin_class *na_class, const struct na_plugin
     ret = worker_context_create(na_class, tls, device);
     if (ret == NA_PLUGIN_SUCCESS)
         ret = worker_watch(na_class);
+    if (ret == NA_PLUGIN_SUCCESS && na_class->may_attach)
+        ucx_process_listen(na_class);
     if (ret == NA_PLUGIN_SUCCESS)
         ret = ucx_worker_add(na_class);
     ucx_leave();

@@ -37,7 +37,7 @@ static void dress(uint64_t how, uint8_t *bytes, size_t size)
 {
     if ((how & 1) != 0) {
         put(bytes, AT_MAGIC, MAGIC, 4);
-        put(bytes, AT_VERSION, 2, 2);
+        put(bytes, AT_VERSION, 3, 2);
         put(bytes, AT_SIZE, size, 4);
     }
     if ((how & 2) != 0 && size > UCX_HELLO_HEAD) {

@@ -90,6 +90,19 @@ static struct ucx_link *link_of(const struct side *side)
     return fabric_container(side->na_class->links.next, struct ucx_link, node);
 }
 
+/* Until each knows the other's process. */
+static bool await_processes(struct pair *pair)
+{
+    uint64_t end = host.clock_ns() + WAIT_NS;
+
+    while ((link_of(&pair->a)->registry == 0 || link_of(&pair->b)->pid == 0) &&
+           host.clock_ns() < end) {
+        poll_one(&pair->a);
+        poll_one(&pair->b);
+    }
+    return link_of(&pair->a)->registry != 0 && link_of(&pair->b)->pid == (uint32_t) getpid();
+}
+
 /* Anew for each test: what one of them withdrew or forbade. */
 static int pair_publish(void **state)
 {
@@ -140,7 +153,7 @@ static int setup(void **state)
     get(pair, 1);
     assert_true(await(pair, true));
     assert_int_equal(done_status, 0);
-    assert_int_not_equal(link_of(&pair->a)->registry, 0);
+    assert_true(await_processes(pair));
     return 0;
 }
 

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Which process of this node is at the other end of a link: the kernel says so. Whoever dialed
+ * connects to a socket of the other process besides, that exists on this node only, and names the
+ * connection over which they have met by its two ends. Each side takes the other's process id from
+ * the socket (SO_PEERCRED), never from what was sent: no process can pass for another one, nor be
+ * made to by one that both of them talk to.
+ */
+
+#include "ucx.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define PROCESS_MAGIC   0x50435855u
+#define PROCESS_BACKLOG 64
+#define PROCESS_SEEN    0x53 /* the answer */
+
+/* It stays on this node: its byte order is theirs. */
+struct process_record {
+    uint32_t magic;
+    uint32_t reserved;
+    uint64_t link; /* the receiver's id of it, and its secret */
+    struct fabric_key secret;
+    struct process_end from, to; /* the sender's end of the connection and the receiver's */
+};
+
+static socklen_t process_address(uint64_t incarnation, struct sockaddr_un *address);
+static bool process_record_fill(const struct ucx_link *link, const struct ucx_channel *channel,
+                                struct process_record *record);
+static struct ucx_link *process_record_link(struct na_plugin_class *na_class,
+                                            const struct process_record *record);
+static void process_found(struct ucx_link *link, int fd);
+static bool process_is_open(uint32_t pid, uint64_t place);
+
+/* Without it nobody's memory is touched, and data go in messages. */
+void ucx_process_listen(struct na_plugin_class *na_class)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = &na_class->process_fd};
+    struct sockaddr_un address;
+    socklen_t size = process_address(na_class->incarnation, &address);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    na_class->process_fd = fd;
+    if (fd >= 0 && bind(fd, (struct sockaddr *) &address, size) == 0 &&
+        listen(fd, PROCESS_BACKLOG) == 0 &&
+        epoll_ctl(na_class->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0)
+        return;
+    UCX_LOG_WARNING("no socket for processes of this node (%s): their memory is not touched",
+                    strerror(errno));
+    if (fd >= 0)
+        (void) close(fd);
+    na_class->process_fd = -1;
+    na_class->may_attach = false;
+}
+
+/* Asks the process that introduced itself on a channel of ours. No answer is no harm. */
+void ucx_process_ask(struct ucx_channel *channel, uint64_t incarnation)
+{
+    struct ucx_link *link = channel->link;
+    struct process_record record;
+    struct ucx_channel *question;
+    struct sockaddr_un address;
+    socklen_t size = process_address(incarnation, &address);
+    int fd;
+
+    if (!process_record_fill(link, channel, &record))
+        return;
+    fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    if (connect(fd, (struct sockaddr *) &address, size) != 0 ||
+        send(fd, &record, sizeof(record), MSG_NOSIGNAL) != (ssize_t) sizeof(record)) {
+        (void) close(fd);
+        return;
+    }
+    question = ucx_channel_of_process(link->na_class, fd);
+    if (question == NULL)
+        return;
+    question->link = link;
+    question->is_dialed = true;
+    fabric_list_remove(&question->node);
+    fabric_list_append(&link->channels, &question->node);
+}
+
+/* A record, or the answer to ours; or neither. */
+void ucx_process_event(struct ucx_channel *channel)
+{
+    const uint8_t seen = PROCESS_SEEN;
+    struct process_record record;
+    struct ucx_link *link = channel->link;
+    ssize_t size = recv(channel->fd, &record, sizeof(record), 0);
+
+    if (size < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (channel->is_dialed) {
+        if (size == 1 && *(const uint8_t *) &record == PROCESS_SEEN)
+            process_found(link, channel->fd);
+    } else if (size == (ssize_t) sizeof(record)) {
+        link = process_record_link(channel->na_class, &record);
+        if (link != NULL && send(channel->fd, &seen, sizeof(seen), MSG_NOSIGNAL) == sizeof(seen))
+            process_found(link, channel->fd);
+    }
+    ucx_channel_close(channel);
+}
+
+/* An abstract name, which no file system knows. */
+static socklen_t process_address(uint64_t incarnation, struct sockaddr_un *address)
+{
+    int length;
+
+    memset(address, 0, sizeof(*address));
+    address->sun_family = AF_UNIX;
+    length = snprintf(address->sun_path + 1, sizeof(address->sun_path) - 1, "amalgam-ucx-%016llx",
+                      (unsigned long long) incarnation);
+    return (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 1 + (size_t) length);
+}
+
+static bool process_record_fill(const struct ucx_link *link, const struct ucx_channel *channel,
+                                struct process_record *record)
+{
+    memset(record, 0, sizeof(*record));
+    record->magic = PROCESS_MAGIC;
+    record->link = link->their_id;
+    record->secret = link->their_secret;
+    return ucx_channel_end(channel, true, &record->from) &&
+           ucx_channel_end(channel, false, &record->to);
+}
+
+/*
+ * The link that the sender of the record has with us, and nobody else: its secret may have been
+ * passed on, but one of its connections leads from one end to the other.
+ */
+static struct ucx_link *process_record_link(struct na_plugin_class *na_class,
+                                            const struct process_record *record)
+{
+    struct ucx_link *link = ucx_table_find(&na_class->links_by_id, record->link);
+    struct process_end ours, theirs;
+
+    if (record->magic != PROCESS_MAGIC || link == NULL ||
+        !fabric_key_is_equal(&record->secret, &link->secret))
+        return NULL;
+    for (struct fabric_link *node = link->channels.next; node != &link->channels;
+         node = node->next) {
+        struct ucx_channel *channel = fabric_container(node, struct ucx_channel, node);
+
+        if (!channel->is_of_process && channel->is_met && !channel->is_dialed &&
+            ucx_channel_end(channel, true, &ours) && ucx_channel_end(channel, false, &theirs) &&
+            memcmp(&ours, &record->to, sizeof(ours)) == 0 &&
+            memcmp(&theirs, &record->from, sizeof(theirs)) == 0)
+            return link;
+    }
+    UCX_LOG_WARNING("a process of this node is not the one at the other end of %s", link->name);
+    return NULL;
+}
+
+static void process_found(struct ucx_link *link, int fd)
+{
+    struct ucred who = {0};
+    socklen_t size = sizeof(who);
+
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0 || who.pid <= 0 ||
+        !process_is_open((uint32_t) who.pid, link->their_registry))
+        return;
+    link->pid = (uint32_t) who.pid;
+    link->registry = link->na_class->registry != NULL ? link->their_registry : 0;
+    UCX_LOG_DEBUG("%s is process %u: memory is copied", link->name, link->pid);
+}
+
+/* Whether the system lets us touch its memory: at a place where nothing is it says so, too. */
+static bool process_is_open(uint32_t pid, uint64_t place)
+{
+    uint8_t byte;
+    struct iovec local = {&byte, sizeof(byte)};
+    struct iovec remote = {(void *) (uintptr_t) place, sizeof(byte)};
+
+    return process_vm_readv((pid_t) pid, &local, 1, &remote, 1, 0) >= 0 || errno == EFAULT;
+}

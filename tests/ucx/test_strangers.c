@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a peer can do in the name of another one: a message that names the other's link, a claim to
+ * be its process, and its name.
+ */
+
+#include "ucx_side.h"
+
+#include <poll.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define WAIT_NS UINT64_C(20000000000)
+#define SIZE    64u
+
+/* A peer of the target, and what they know of each other. */
+struct guest {
+    struct side side;
+    struct na_plugin_addr *to_target;
+    struct na_plugin_mem *local, *remote;
+    struct ucx_link *link;   /* to the target */
+    struct ucx_link *mirror; /* the same at the target */
+    uint8_t memory[SIZE];
+    void *op;
+};
+
+struct house {
+    struct side target;
+    struct na_plugin_mem *shared;
+    uint8_t memory[SIZE];
+    struct guest victim, attacker;
+};
+
+static struct na_host host;
+static void *done_op;
+static int32_t done_status;
+
+static void complete(void *op, int32_t status)
+{
+    done_op = op;
+    done_status = status;
+}
+
+static void poll_one(struct side *side)
+{
+    uint32_t count = 0;
+
+    assert_int_equal(fabric_poll(side->context, &count), 0);
+}
+
+static void poll_all(struct house *house)
+{
+    poll_one(&house->target);
+    poll_one(&house->victim.side);
+    poll_one(&house->attacker.side);
+}
+
+/* Gets what the target offers, which makes them meet. */
+static int32_t get(struct house *house, struct guest *guest)
+{
+    uint64_t end = host.clock_ns() + WAIT_NS;
+
+    done_op = NULL;
+    assert_int_equal(ucx_get(guest->side.context, guest->op, guest->local, 0, guest->remote, 0,
+                             SIZE, guest->to_target, 0),
+                     0);
+    while (done_op == NULL && host.clock_ns() < end) {
+        poll_one(&house->target);
+        poll_one(&guest->side);
+    }
+    assert_ptr_equal(done_op, guest->op);
+    return done_status;
+}
+
+static void guest_open(struct house *house, struct guest *guest)
+{
+    uint8_t handle[256];
+
+    side_open(&guest->side);
+    guest->op = host.mem_alloc(fabric_op_size(), fabric_op_align());
+    assert_int_equal(
+        ucx_addr_lookup(guest->side.na_class, house->target.na_class->name, &guest->to_target), 0);
+    assert_int_equal(ucx_mem_create(guest->side.na_class, guest->memory, SIZE, NA_PLUGIN_MEM_READ,
+                                    &guest->local),
+                     0);
+    assert_int_equal(ucx_mem_register(guest->side.na_class, guest->local, 0, 0), 0);
+    assert_int_equal(
+        ucx_mem_serialize(house->target.na_class, house->shared, handle, sizeof(handle)), 0);
+    assert_int_equal(
+        ucx_mem_deserialize(guest->side.na_class, handle, sizeof(handle), &guest->remote), 0);
+}
+
+static void guest_meet(struct house *house, struct guest *guest)
+{
+    uint64_t end = host.clock_ns() + WAIT_NS;
+
+    guest_open(house, guest);
+    assert_int_equal(get(house, guest), 0);
+    guest->link = ucx_link_find(guest->side.na_class, house->target.na_class->name);
+    guest->mirror = ucx_link_find(house->target.na_class, guest->side.na_class->name);
+    assert_non_null(guest->link);
+    assert_non_null(guest->mirror);
+    while ((guest->link->pid == 0 || guest->mirror->pid == 0) && host.clock_ns() < end) {
+        poll_one(&house->target);
+        poll_one(&guest->side);
+    }
+    assert_int_equal(guest->link->pid, getpid());
+    assert_int_equal(guest->mirror->pid, getpid());
+}
+
+static void guest_close(struct guest *guest)
+{
+    ucx_mem_destroy(guest->side.na_class, guest->remote);
+    ucx_mem_destroy(guest->side.na_class, guest->local);
+    fabric_addr_free(guest->side.na_class, guest->to_target);
+    side_close(&guest->side);
+    host.mem_free(guest->op);
+}
+
+static int setup(void **state)
+{
+    struct house *house = calloc(1, sizeof(*house));
+
+    host = plugin_host;
+    host.op_complete = complete;
+    ucx_host = &host;
+    side_open(&house->target);
+    assert_int_equal(ucx_mem_create(house->target.na_class, house->memory, SIZE,
+                                    NA_PLUGIN_MEM_READ | NA_PLUGIN_MEM_WRITE, &house->shared),
+                     0);
+    assert_int_equal(ucx_mem_register(house->target.na_class, house->shared, 0, 0), 0);
+    guest_meet(house, &house->victim);
+    guest_meet(house, &house->attacker);
+    *state = house;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct house *house = *state;
+
+    guest_close(&house->attacker);
+    guest_close(&house->victim);
+    ucx_mem_destroy(house->target.na_class, house->shared);
+    side_close(&house->target);
+    free(house);
+    return ucx_test_teardown(state);
+}
+
+static void sent(void *request, ucs_status_t status, void *arg)
+{
+    (void) status;
+    if (request != NULL)
+        ucp_request_free(request);
+    ucx_ticket_put(arg);
+}
+
+/* The attacker asks the target to copy, over its own link and in the name of that of another. */
+static void ask(struct house *house, struct ucx_link *named, uint32_t flags)
+{
+    struct guest *attacker = &house->attacker;
+    struct ucx_ticket *ticket = ucx_ticket_get(attacker->link);
+    uint64_t end = host.clock_ns() + UINT64_C(300000000);
+
+    assert_non_null(ticket);
+    ticket->header.link = named->their_id;
+    ticket->header.transfer = 1;
+    ticket->header.memory = attacker->remote->id;
+    ticket->header.key = attacker->remote->key;
+    ticket->header.length = SIZE;
+    ticket->header.address = (uint64_t) (uintptr_t) house->victim.memory;
+    ticket->header.flags = flags;
+    assert_int_equal(ucx_ticket_send(ticket, UCX_AM_COPY, NULL, 0, sent), UCS_OK);
+    while (host.clock_ns() < end)
+        poll_all(house);
+}
+
+static void a_message_does_not_name_anothers_link(void **state)
+{
+    struct house *house = *state;
+    uint8_t secret[SIZE];
+
+    memset(house->memory, 1, SIZE);
+    memset(house->victim.memory, 2, SIZE);
+    memset(secret, 2, SIZE);
+    ask(house, house->victim.link, UCX_RMA_PUT);
+    assert_int_equal(house->memory[0], 1);
+    ask(house, house->victim.link, 0);
+    assert_memory_equal(house->victim.memory, secret, SIZE);
+    /* It is the name that makes the difference. */
+    ask(house, house->attacker.link, UCX_RMA_PUT);
+    assert_int_equal(house->memory[0], 2);
+}
+
+/* As process.c lays it out. */
+struct record {
+    uint32_t magic, reserved;
+    uint64_t link;
+    struct fabric_key secret;
+    struct process_end from, to;
+};
+
+static const struct ucx_channel *channel_of(const struct ucx_link *link)
+{
+    for (struct fabric_link *node = link->channels.next; node != &link->channels;
+         node = node->next) {
+        const struct ucx_channel *channel = fabric_container(node, struct ucx_channel, node);
+
+        if (!channel->is_of_process)
+            return channel;
+    }
+    return NULL;
+}
+
+/* Tells the target to be at the other end of the attacker's link; whether it is believed. */
+static bool claim(struct house *house, const struct record *record)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int length = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "amalgam-ucx-%016llx",
+                          (unsigned long long) house->target.na_class->incarnation);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    struct pollfd event = {.fd = fd, .events = POLLIN};
+    uint64_t end = host.clock_ns() + WAIT_NS;
+    uint8_t answer[2];
+    ssize_t size;
+
+    assert_true(fd >= 0);
+    assert_int_equal(
+        connect(fd, (struct sockaddr *) &address,
+                (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 1) + (socklen_t) length),
+        0);
+    assert_int_equal(send(fd, record, sizeof(*record), MSG_NOSIGNAL), sizeof(*record));
+    while (poll(&event, 1, 0) == 0 && host.clock_ns() < end)
+        poll_all(house);
+    size = recv(fd, answer, sizeof(answer), MSG_DONTWAIT);
+    assert_true(size >= 0);
+    (void) close(fd);
+    return size == 1;
+}
+
+static void who_is_at_the_other_end_is_not_claimed(void **state)
+{
+    struct house *house = *state;
+    struct ucx_link *link = house->attacker.link;
+    const struct ucx_channel *others = channel_of(house->victim.link);
+    struct record right = {.magic = 0x50435855u, .link = link->their_id}, wrong;
+
+    right.secret = link->their_secret;
+    assert_true(ucx_channel_end(channel_of(link), true, &right.from));
+    assert_true(ucx_channel_end(channel_of(link), false, &right.to));
+    house->attacker.mirror->pid = 0;
+    wrong = right;
+    wrong.secret.word[1] ^= 1;
+    assert_false(claim(house, &wrong));
+    /* The secret was passed on to a process that has a connection of its own. */
+    wrong = right;
+    assert_true(ucx_channel_end(others, true, &wrong.from));
+    assert_false(claim(house, &wrong));
+    assert_int_equal(house->attacker.mirror->pid, 0);
+    assert_true(claim(house, &right));
+    assert_int_equal(house->attacker.mirror->pid, getpid());
+}
+
+static void the_name_of_a_connected_peer_is_its_own(void **state)
+{
+    struct house *house = *state;
+    struct ucx_link *mirror = house->victim.mirror;
+    struct guest impostor = {0};
+
+    guest_open(house, &impostor);
+    memcpy(impostor.side.na_class->name, house->victim.side.na_class->name,
+           sizeof(impostor.side.na_class->name));
+    assert_int_equal(get(house, &impostor), NA_PLUGIN_HOSTUNREACH);
+    assert_ptr_equal(ucx_link_find(house->target.na_class, house->victim.side.na_class->name),
+                     mirror);
+    assert_int_equal(mirror->phase, UCX_LINK_READY);
+    assert_int_equal(get(house, &house->victim), 0);
+    guest_close(&impostor);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_message_does_not_name_anothers_link),
+        cmocka_unit_test(who_is_at_the_other_end_is_not_claimed),
+        cmocka_unit_test(the_name_of_a_connected_peer_is_its_own),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
