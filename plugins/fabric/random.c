@@ -6,18 +6,45 @@
 #include "na_plugin.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/random.h>
 
-/* So few bytes come whole, or not at all. A first word of 0 says elsewhere that there is no key. */
+static int32_t random_fill(void *bytes, size_t size);
+
+/* A first word of 0 says elsewhere that there is no key. */
 int32_t fabric_key_draw(struct fabric_key *key)
 {
-    do {
-        ssize_t size = getrandom(key, sizeof(*key), 0);
+    int32_t ret;
 
-        if (size < 0 && errno == EINTR)
-            key->word[0] = 0;
-        else if (size != (ssize_t) sizeof(*key))
-            return NA_PLUGIN_IO_ERROR;
+    do {
+        ret = random_fill(key, sizeof(*key));
+    } while (ret == NA_PLUGIN_SUCCESS && key->word[0] == 0);
+    return ret;
+}
+
+int32_t fabric_key_take(struct fabric_keys *keys, struct fabric_key *key)
+{
+    do {
+        if (keys->left == 0) {
+            int32_t ret = random_fill(keys->keys, sizeof(keys->keys));
+
+            if (ret != NA_PLUGIN_SUCCESS)
+                return ret;
+            keys->left = FABRIC_KEYS;
+        }
+        *key = keys->keys[--keys->left];
+        memset(&keys->keys[keys->left], 0, sizeof(*key));
     } while (key->word[0] == 0);
     return NA_PLUGIN_SUCCESS;
+}
+
+/* Up to 256 bytes come whole, or not at all. */
+static int32_t random_fill(void *bytes, size_t size)
+{
+    ssize_t got;
+
+    do {
+        got = getrandom(bytes, size, 0);
+    } while (got < 0 && errno == EINTR);
+    return got == (ssize_t) size ? NA_PLUGIN_SUCCESS : NA_PLUGIN_IO_ERROR;
 }

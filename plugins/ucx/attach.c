@@ -74,7 +74,7 @@ ucs_status_t ucx_copy_received(void *arg, const void *header, size_t header_size
     (void) param;
     if (link == NULL)
         return UCS_OK;
-    ret = ucx_mem_find(na_class, copy.memory, copy.key,
+    ret = ucx_mem_find(na_class, copy.memory, &copy.key,
                        (copy.flags & UCX_RMA_PUT) != 0 ? NA_PLUGIN_MEM_WRITE : NA_PLUGIN_MEM_READ,
                        copy.offset, copy.length, &mem);
     if (ret == NA_PLUGIN_SUCCESS && (link->pid == 0 || mem->mem_type != NA_PLUGIN_MEM_TYPE_HOST))

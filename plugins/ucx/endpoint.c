@@ -81,7 +81,7 @@ static int32_t class_configure(struct na_plugin_class *na_class, const struct na
 {
     char missing[UCX_TLS_MAX], offered[UCX_OFFERED_MAX];
     size_t size = strlen(init->protocol) + 1;
-    uint64_t random[2];
+    uint64_t random;
 
     ucx_resources_text(offered);
     if (!ucx_protocol_to_tls(init->protocol, tls)) {
@@ -94,12 +94,11 @@ static int32_t class_configure(struct na_plugin_class *na_class, const struct na
         UCX_LOG_ERROR("there is no '%s' on this machine; UCX offers %s here", missing, offered);
         return NA_PLUGIN_NODEV;
     }
-    if (getrandom(random, sizeof(random), 0) != (ssize_t) sizeof(random)) {
+    if (getrandom(&random, sizeof(random), 0) != (ssize_t) sizeof(random)) {
         UCX_LOG_ERROR("no random numbers (%s)", strerror(errno));
         return NA_PLUGIN_IO_ERROR;
     }
-    na_class->incarnation = random[0] | 1;
-    na_class->salt = random[1];
+    na_class->incarnation = random | 1;
     na_class->is_busy = (init->progress_mode & NA_PLUGIN_PROGRESS_BUSY) != 0;
     na_class->protocol = ucx_host->mem_alloc(size, 0);
     if (na_class->protocol == NULL)

@@ -5,10 +5,11 @@
 #include "ucx.h"
 
 #include <endian.h>
+#include <errno.h>
 #include <string.h>
 
 #define MEM_MAGIC   0x4d584355u
-#define MEM_VERSION 1u
+#define MEM_VERSION 2u
 #define MEM_FREE_NS UINT64_C(2000000000)
 #define MEM_KEY_MAX 4096u
 /* ucp_ep_rkey_unpack believes the lengths in its buffer: behind ours it finds zeroes for as far as
@@ -24,7 +25,7 @@ struct mem_packed {
     uint32_t mem_type;
     uint64_t incarnation;
     uint64_t id;
-    uint64_t key;
+    struct fabric_key key; /* as it lies in its owner's memory */
     uint64_t base;
     uint64_t length;
     uint64_t digest; /* of all this with a digest of 0, and the remote key */
@@ -88,6 +89,11 @@ int32_t ucx_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem 
     if (mem->is_remote || mem->is_registered)
         goto out;
     mem->mem_type = mem_type;
+    ret = fabric_key_take(&na_class->keys, &mem->key);
+    if (ret != NA_PLUGIN_SUCCESS) {
+        UCX_LOG_ERROR("no random numbers for the key of memory (%s)", strerror(errno));
+        goto out;
+    }
     ret = ucx_table_add(&na_class->memory, mem, &mem->id);
     if (ret != NA_PLUGIN_SUCCESS)
         goto out;
@@ -101,11 +107,6 @@ int32_t ucx_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem 
         ret = ucx_status(status);
         goto out;
     }
-    /* Not to be guessed by who has seen other handles of ours. */
-    mem->key = na_class->salt =
-        (na_class->salt ^ mem->base ^ mem->id) * UINT64_C(6364136223846793005) +
-        UINT64_C(1442695040888963407);
-    mem->key ^= mem->key >> 29;
     mem->is_registered = true;
     ucx_registry_add(na_class, mem);
 
@@ -152,7 +153,7 @@ int32_t ucx_mem_serialize(struct na_plugin_class *na_class, struct na_plugin_mem
         .mem_type = htole32(mem->mem_type),
         .incarnation = htole64(mem->incarnation),
         .id = htole64(mem->id),
-        .key = htole64(mem->key),
+        .key = mem->key,
         .base = htole64(mem->base),
         .length = htole64(mem->length),
     };
@@ -200,7 +201,7 @@ int32_t ucx_mem_deserialize(struct na_plugin_class *na_class, const void *buf, u
     mem->mem_type = le32toh(packed.mem_type);
     mem->incarnation = le64toh(packed.incarnation);
     mem->id = le64toh(packed.id);
-    mem->key = le64toh(packed.key);
+    mem->key = packed.key;
     mem->base = le64toh(packed.base);
     mem->length = le64toh(packed.length);
     if (key_size != 0) {
@@ -221,12 +222,13 @@ bad:
 }
 
 /* What a peer asked for. A handle that is not there any more is not told from one never made. */
-int32_t ucx_mem_find(struct na_plugin_class *na_class, uint64_t id, uint64_t key, uint32_t access,
-                     uint64_t offset, uint64_t length, struct na_plugin_mem **mem_p)
+int32_t ucx_mem_find(struct na_plugin_class *na_class, uint64_t id, const struct fabric_key *key,
+                     uint32_t access, uint64_t offset, uint64_t length,
+                     struct na_plugin_mem **mem_p)
 {
     struct na_plugin_mem *mem = ucx_table_find(&na_class->memory, id);
 
-    if (mem == NULL || mem->key != key || (mem->flags & access) != access)
+    if (mem == NULL || !fabric_key_is_equal(&mem->key, key) || (mem->flags & access) != access)
         return NA_PLUGIN_PERMISSION;
     if (offset > mem->length || length > mem->length - offset)
         return NA_PLUGIN_OVERFLOW;

@@ -38,7 +38,8 @@ void ucx_registry_add(struct na_plugin_class *na_class, const struct na_plugin_m
     entry->length = mem->length;
     entry->flags = mem->flags;
     entry->mem_type = mem->mem_type;
-    atomic_store_explicit(&entry->key, mem->key, memory_order_release);
+    atomic_store_explicit(&entry->key[1], mem->key.word[1], memory_order_relaxed);
+    atomic_store_explicit(&entry->key[0], mem->key.word[0], memory_order_release);
 }
 
 /* Before the caller may use the memory for something else: what is read of that does not count. */
@@ -48,7 +49,7 @@ void ucx_registry_remove(struct na_plugin_class *na_class, const struct na_plugi
 
     if (entry == NULL)
         return;
-    atomic_store_explicit(&entry->key, 0, memory_order_relaxed);
+    atomic_store_explicit(&entry->key[0], 0, memory_order_relaxed);
     atomic_thread_fence(memory_order_seq_cst);
 }
 

@@ -202,7 +202,7 @@ static int32_t transfer_own(struct na_plugin_class *na_class, const struct fabri
     uint8_t *remote;
     int32_t ret;
 
-    ret = ucx_mem_find(na_class, rma->remote->id, rma->remote->key,
+    ret = ucx_mem_find(na_class, rma->remote->id, &rma->remote->key,
                        rma->is_put != 0 ? NA_PLUGIN_MEM_WRITE : NA_PLUGIN_MEM_READ,
                        rma->remote_offset, rma->length, &mem);
     if (ret != NA_PLUGIN_SUCCESS)

@@ -9,6 +9,7 @@
 #include "ucx.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/uio.h>
 
 #define READ_PIECE  (UINT64_C(512) << 10)
@@ -108,14 +109,16 @@ static int32_t read_check(const struct ucx_transfer *transfer, uint64_t *base_p)
 {
     const struct fabric_rma *rma = transfer->rma;
     struct ucx_entry entry;
+    struct fabric_key key;
     struct iovec local = {&entry, sizeof(entry)};
     struct iovec remote = {(void *) (uintptr_t) read_place(transfer), sizeof(entry)};
 
     if (process_vm_readv((pid_t) transfer->link->pid, &local, 1, &remote, 1, 0) !=
         (ssize_t) sizeof(entry))
         return errno == EFAULT ? NA_PLUGIN_HOSTUNREACH : fabric_attach_status(errno);
-    if (atomic_load_explicit(&entry.key, memory_order_relaxed) != rma->remote->key ||
-        rma->remote->key == 0 || (entry.flags & NA_PLUGIN_MEM_READ) == 0)
+    memcpy(&key, (const void *) &entry.key, sizeof(key));
+    if (!fabric_key_is_equal(&key, &rma->remote->key) || key.word[0] == 0 ||
+        (entry.flags & NA_PLUGIN_MEM_READ) == 0)
         return NA_PLUGIN_PERMISSION;
     if (rma->remote_offset > entry.length || rma->length > entry.length - rma->remote_offset)
         return NA_PLUGIN_OVERFLOW;
@@ -147,7 +150,8 @@ static void read_share(struct ucx_transfer *transfer)
 static int32_t read_piece(struct ucx_transfer *transfer, uint64_t *moved_p)
 {
     const struct fabric_rma *rma = transfer->rma;
-    uint64_t size = transfer->tail - transfer->head, key = 0, ignored;
+    uint64_t size = transfer->tail - transfer->head, ignored;
+    struct fabric_key key = {{0, 0}};
     struct iovec local[2], remote[2];
     ssize_t moved;
     int32_t ret;
@@ -161,7 +165,7 @@ static int32_t read_piece(struct ucx_transfer *transfer, uint64_t *moved_p)
     remote[0] = (struct iovec){(void *) (uintptr_t) (transfer->remote_base + transfer->head), size};
     remote[1] = (struct iovec){(void *) (uintptr_t) read_place(transfer), sizeof(key)};
     moved = process_vm_readv((pid_t) transfer->link->pid, local, 2, remote, 2, 0);
-    if (moved == (ssize_t) (size + sizeof(key)) && key == rma->remote->key) {
+    if (moved == (ssize_t) (size + sizeof(key)) && fabric_key_is_equal(&key, &rma->remote->key)) {
         transfer->head += size;
         *moved_p = size;
         return NA_PLUGIN_SUCCESS;

@@ -28,7 +28,7 @@ ucs_status_t ucx_get_received(void *arg, const void *header, size_t header_size,
     (void) param;
     if (link == NULL)
         return UCS_OK;
-    ret = ucx_mem_find(na_class, copy.memory, copy.key, NA_PLUGIN_MEM_READ, copy.offset,
+    ret = ucx_mem_find(na_class, copy.memory, &copy.key, NA_PLUGIN_MEM_READ, copy.offset,
                        copy.length, &mem);
     if (ret == NA_PLUGIN_SUCCESS && link->job_count < UCX_JOBS_MAX)
         job = ucx_scrap_get(na_class);
@@ -69,8 +69,8 @@ ucs_status_t ucx_put_received(void *arg, const void *header, size_t header_size,
 
     if (link == NULL || copy.status != NA_PLUGIN_SUCCESS) /* it took the piece back */
         return UCS_OK;
-    ret =
-        ucx_mem_find(na_class, copy.memory, copy.key, NA_PLUGIN_MEM_WRITE, copy.offset, size, &mem);
+    ret = ucx_mem_find(na_class, copy.memory, &copy.key, NA_PLUGIN_MEM_WRITE, copy.offset, size,
+                       &mem);
     if (ret == NA_PLUGIN_SUCCESS && mem->mem_type != NA_PLUGIN_MEM_TYPE_HOST && !is_announced)
         ret = NA_PLUGIN_PROTOCOL_ERROR;
     if (ret == NA_PLUGIN_SUCCESS && is_announced) {

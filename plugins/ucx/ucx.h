@@ -191,7 +191,7 @@ struct na_plugin_class {
     struct fabric_link reads;   /* gets of ours that go on in the next poll */
     struct ucx_entry *registry; /* NULL: there is none */
     uint64_t incarnation;
-    uint64_t salt; /* of keys */
+    struct fabric_keys keys; /* of regions, not used yet */
     char name[FABRIC_NAME_MAX];
     int listen_fd;
     int epoll_fd;
@@ -241,7 +241,7 @@ struct na_plugin_mem {
     uint64_t base;
     uint64_t length;
     uint64_t id;
-    uint64_t key;
+    struct fabric_key key;
     uint64_t incarnation;       /* of the class it belongs to */
     uint32_t jobs;              /* gets of a registered region that wait */
     struct fabric_link tickets; /* messages under way that know it */
@@ -432,7 +432,7 @@ void ucx_frame_release(struct fabric_endpoint *endpoint, void *cookie);
 void ucx_frames_report(struct na_plugin_class *na_class);
 
 /* pool.c: small objects of transfers, which are kept for the next one */
-#define UCX_SCRAP_SIZE 160u
+#define UCX_SCRAP_SIZE 192u
 void *ucx_scrap_get(struct na_plugin_class *na_class);
 void ucx_scrap_put(struct na_plugin_class *na_class, void *scrap);
 void ucx_scraps_free(struct na_plugin_class *na_class);
@@ -455,8 +455,9 @@ int32_t ucx_mem_serialize(struct na_plugin_class *na_class, struct na_plugin_mem
                           uint64_t size);
 int32_t ucx_mem_deserialize(struct na_plugin_class *na_class, const void *buf, uint64_t size,
                             struct na_plugin_mem **mem_p);
-int32_t ucx_mem_find(struct na_plugin_class *na_class, uint64_t id, uint64_t key, uint32_t access,
-                     uint64_t offset, uint64_t length, struct na_plugin_mem **mem_p);
+int32_t ucx_mem_find(struct na_plugin_class *na_class, uint64_t id, const struct fabric_key *key,
+                     uint32_t access, uint64_t offset, uint64_t length,
+                     struct na_plugin_mem **mem_p);
 ucs_status_t ucx_mem_rkey(struct ucx_link *link, struct na_plugin_mem *mem, ucp_rkey_h *rkey_p);
 void ucx_mem_forget_keys(struct na_plugin_class *na_class);
 void ucx_mem_free_all(struct na_plugin_class *na_class);
@@ -485,7 +486,7 @@ struct ucx_rma_header {
     struct fabric_key secret; /* the receiver's, of that link */
     uint64_t transfer;        /* the origin's */
     uint64_t memory;          /* the target's region */
-    uint64_t key;
+    struct fabric_key key;
     uint64_t offset;  /* GET, PUT: in the region; DATA: in the transfer */
     uint64_t length;  /* GET, COPY: wanted; DONE: bytes of the piece */
     uint64_t address; /* COPY: in the origin */
@@ -542,13 +543,13 @@ void ucx_jobs_refuse(struct ucx_link *link, const struct na_plugin_mem *mem);
 /* registry.c: what is registered, for processes of this node that read it by themselves */
 #define UCX_REGISTRY 65536u /* places; regions with a higher index are copied by their owner */
 struct ucx_entry {
-    _Atomic uint64_t key; /* 0: nothing is registered here */
+    _Atomic uint64_t key[2]; /* the first 0: nothing is registered here */
     uint64_t base;
     uint64_t length;
     uint32_t flags;
     uint32_t mem_type;
 };
-_Static_assert(sizeof(struct ucx_entry) == 32, "as other processes read it");
+_Static_assert(sizeof(struct ucx_entry) == 40, "as other processes read it");
 void ucx_registry_open(struct na_plugin_class *na_class);
 void ucx_registry_close(struct na_plugin_class *na_class);
 void ucx_registry_add(struct na_plugin_class *na_class, const struct na_plugin_mem *mem);

@@ -6,7 +6,33 @@
 #include <setjmp.h>
 #include <stdarg.h>
 
+#include <errno.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include <cmocka.h>
+
+#define COUNTED UINT32_C(0xc0ffee)
+
+static bool is_counting, is_dry;
+
+/* In place of libc's. */
+ssize_t getrandom(void *buf, size_t size, unsigned int flags)
+{
+    static uint32_t count;
+
+    if (is_dry) {
+        errno = ENOSYS;
+        return -1;
+    }
+    if (!is_counting)
+        return syscall(SYS_getrandom, buf, size, flags);
+    for (size_t i = 0; i + 8 <= size; i += 8) {
+        uint64_t word = (uint64_t) COUNTED << 32 | ++count;
+
+        memcpy((uint8_t *) buf + i, &word, sizeof(word));
+    }
+    return (ssize_t) size;
+}
 
 static struct na_plugin_class *open_class(const char *rma)
 {
@@ -125,34 +151,72 @@ static void regions_are_found_by_id_key_rights_and_bounds(void **state)
     struct na_plugin_class *na_class = open_class("messages");
     struct na_plugin_mem *mem, *found = NULL;
     static uint8_t memory[100];
-    uint64_t id, key;
+    struct fabric_key key, wrong;
+    uint64_t id;
 
     (void) state;
     assert_int_equal(ucx_mem_create(na_class, memory, sizeof(memory), NA_PLUGIN_MEM_READ, &mem), 0);
     assert_int_equal(ucx_mem_register(na_class, mem, NA_PLUGIN_MEM_TYPE_HOST, 0), 0);
     id = mem->id;
     key = mem->key;
-    assert_int_equal(ucx_mem_find(na_class, id, key, NA_PLUGIN_MEM_READ, 0, 100, &found), 0);
+    assert_int_equal(ucx_mem_find(na_class, id, &key, NA_PLUGIN_MEM_READ, 0, 100, &found), 0);
     assert_ptr_equal(found, mem);
-    assert_int_equal(ucx_mem_find(na_class, id, key, NA_PLUGIN_MEM_READ, 100, 0, &found), 0);
-    assert_int_equal(ucx_mem_find(na_class, id, key, NA_PLUGIN_MEM_READ, 1, 100, &found),
+    assert_int_equal(ucx_mem_find(na_class, id, &key, NA_PLUGIN_MEM_READ, 100, 0, &found), 0);
+    assert_int_equal(ucx_mem_find(na_class, id, &key, NA_PLUGIN_MEM_READ, 1, 100, &found),
                      NA_PLUGIN_OVERFLOW);
-    assert_int_equal(ucx_mem_find(na_class, id, key, NA_PLUGIN_MEM_READ, UINT64_MAX, 2, &found),
+    assert_int_equal(ucx_mem_find(na_class, id, &key, NA_PLUGIN_MEM_READ, UINT64_MAX, 2, &found),
                      NA_PLUGIN_OVERFLOW);
-    assert_int_equal(ucx_mem_find(na_class, id, key, NA_PLUGIN_MEM_READ, 2, UINT64_MAX, &found),
+    assert_int_equal(ucx_mem_find(na_class, id, &key, NA_PLUGIN_MEM_READ, 2, UINT64_MAX, &found),
                      NA_PLUGIN_OVERFLOW);
-    assert_int_equal(ucx_mem_find(na_class, id, key, NA_PLUGIN_MEM_WRITE, 0, 1, &found),
+    assert_int_equal(ucx_mem_find(na_class, id, &key, NA_PLUGIN_MEM_WRITE, 0, 1, &found),
                      NA_PLUGIN_PERMISSION);
-    assert_int_equal(ucx_mem_find(na_class, id, key + 1, NA_PLUGIN_MEM_READ, 0, 1, &found),
-                     NA_PLUGIN_PERMISSION);
-    assert_int_equal(ucx_mem_find(na_class, id + 1, key, NA_PLUGIN_MEM_READ, 0, 1, &found),
+    for (int bit = 0; bit < 128; bit++) { /* it is compared whole */
+        wrong = key;
+        wrong.word[bit / 64] ^= UINT64_C(1) << bit % 64;
+        assert_int_equal(ucx_mem_find(na_class, id, &wrong, NA_PLUGIN_MEM_READ, 0, 1, &found),
+                         NA_PLUGIN_PERMISSION);
+    }
+    assert_int_equal(ucx_mem_find(na_class, id + 1, &key, NA_PLUGIN_MEM_READ, 0, 1, &found),
                      NA_PLUGIN_PERMISSION);
     assert_int_equal(ucx_mem_deregister(na_class, mem), 0);
-    assert_int_equal(ucx_mem_find(na_class, id, key, NA_PLUGIN_MEM_READ, 0, 1, &found),
+    assert_int_equal(ucx_mem_find(na_class, id, &key, NA_PLUGIN_MEM_READ, 0, 1, &found),
                      NA_PLUGIN_PERMISSION);
     assert_int_equal(ucx_mem_register(na_class, mem, NA_PLUGIN_MEM_TYPE_HOST, 0), 0);
-    assert_true(mem->id != id && mem->key != key);
+    assert_true(mem->id != id && !fabric_key_is_equal(&mem->key, &key));
     ucx_mem_destroy(na_class, mem);
+    assert_int_equal(ucx_class_finalize(na_class), NA_PLUGIN_SUCCESS);
+}
+
+/* Nothing of one says anything about another one. */
+static void keys_of_memory_are_random_numbers_of_the_system(void **state)
+{
+    struct na_plugin_class *na_class = open_class("messages");
+    struct na_plugin_mem *mems[3 * FABRIC_KEYS], *last;
+    static uint8_t memory[100];
+
+    (void) state;
+    is_counting = true;
+    for (uint32_t i = 0; i < 3 * FABRIC_KEYS; i++) {
+        struct na_plugin_mem **mem = &mems[i];
+
+        assert_int_equal(ucx_mem_create(na_class, memory, 100, NA_PLUGIN_MEM_READ, mem), 0);
+        assert_int_equal(ucx_mem_register(na_class, *mem, NA_PLUGIN_MEM_TYPE_HOST, 0), 0);
+        assert_int_equal((*mem)->key.word[0] >> 32, COUNTED);
+        assert_int_equal((*mem)->key.word[1] >> 32, COUNTED);
+        for (uint32_t k = 0; k < i; k++)
+            assert_true(mems[k]->key.word[0] != (*mem)->key.word[0] &&
+                        mems[k]->key.word[1] != (*mem)->key.word[1]);
+    }
+    is_counting = false;
+    is_dry = true;
+    assert_int_equal(ucx_mem_create(na_class, memory, 100, NA_PLUGIN_MEM_READ, &last), 0);
+    assert_int_equal(ucx_mem_register(na_class, last, NA_PLUGIN_MEM_TYPE_HOST, 0),
+                     NA_PLUGIN_IO_ERROR);
+    is_dry = false;
+    assert_int_equal(ucx_mem_register(na_class, last, NA_PLUGIN_MEM_TYPE_HOST, 0), 0);
+    ucx_mem_destroy(na_class, last);
+    for (uint32_t i = 0; i < 3 * FABRIC_KEYS; i++)
+        ucx_mem_destroy(na_class, mems[i]);
     assert_int_equal(ucx_class_finalize(na_class), NA_PLUGIN_SUCCESS);
 }
 
@@ -185,6 +249,7 @@ int main(void)
         cmocka_unit_test(introductions_are_checked),
         cmocka_unit_test(handles_are_checked),
         cmocka_unit_test(regions_are_found_by_id_key_rights_and_bounds),
+        cmocka_unit_test(keys_of_memory_are_random_numbers_of_the_system),
         cmocka_unit_test(ids_are_not_used_twice),
     };
 
