@@ -34,6 +34,7 @@ enum ofi_attach_record {
 struct ofi_attach_request {
     uint64_t id; /* the origin's */
     uint64_t key;
+    struct fabric_key secret;
     uint64_t offset;
     uint64_t length;
     uint64_t address; /* the origin's memory */
@@ -89,6 +90,7 @@ int32_t ofi_attach_start(struct na_plugin_class *na_class, struct ofi_rma *rma)
     struct ofi_attach_request request = {
         .id = ++na_class->attach_id,
         .key = wanted->remote->key,
+        .secret = wanted->remote->secret,
         .offset = wanted->remote_offset,
         .length = wanted->length,
         .address = (uint64_t) (uintptr_t) wanted->local->base + wanted->local_offset,
@@ -331,8 +333,8 @@ static int32_t ofi_job_target(const struct na_plugin_class *na_class, const stru
 {
     const struct ofi_attach_request *request = &job->request;
     struct na_plugin_mem *mem;
-    int32_t ret = ofi_mem_reach(na_class, job->peer->name, request->key, request->offset,
-                                request->length, request->is_put != 0, &mem);
+    int32_t ret = ofi_mem_reach(na_class, job->peer->name, request->key, &request->secret,
+                                request->offset, request->length, request->is_put != 0, &mem);
 
     if (ret == NA_PLUGIN_SUCCESS)
         *memory_p = (uint8_t *) mem->base + request->offset;

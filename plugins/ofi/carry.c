@@ -144,8 +144,8 @@ static int32_t ofi_carry_own(struct na_plugin_class *na_class, const struct fabr
 {
     uint8_t *local = (uint8_t *) rma->local->base + rma->local_offset, *remote;
     struct na_plugin_mem *mem;
-    int32_t ret = ofi_mem_reach(na_class, na_class->name, rma->remote->key, rma->remote_offset,
-                                rma->length, rma->is_put != 0, &mem);
+    int32_t ret = ofi_mem_reach(na_class, na_class->name, rma->remote->key, &rma->remote->secret,
+                                rma->remote_offset, rma->length, rma->is_put != 0, &mem);
 
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
@@ -229,6 +229,7 @@ static int32_t ofi_carry_send(struct na_plugin_class *na_class, const struct ofi
 
     request->id = htole64(rma->id);
     request->key = htole64(wanted->remote->key);
+    request->secret = wanted->remote->secret;
     request->offset = htole64(wanted->remote_offset + at);
     request->length = htole64(size);
     request->is_put = htole32(wanted->is_put);

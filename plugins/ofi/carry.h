@@ -7,6 +7,8 @@
 #ifndef OFI_CARRY_H
 #define OFI_CARRY_H
 
+#include "random.h"
+
 #include <stdint.h>
 
 /* What travels in the records themselves. */
@@ -22,6 +24,7 @@ enum ofi_carry_record {
 struct ofi_carry_request {
     uint64_t id; /* the origin's; not to be guessed, not 0 */
     uint64_t key;
+    struct fabric_key secret; /* as it lies in its owner's memory */
     uint64_t offset;
     uint64_t length;
     uint32_t is_put;
@@ -38,7 +41,7 @@ struct ofi_carry_answer {
     uint32_t reserved;
 };
 
-_Static_assert(sizeof(struct ofi_carry_request) == 72, "layout of the wire");
+_Static_assert(sizeof(struct ofi_carry_request) == 88, "layout of the wire");
 _Static_assert(sizeof(struct ofi_carry_answer) == 16, "layout of the wire");
 
 #endif /* OFI_CARRY_H */

@@ -9,7 +9,7 @@
 #include <sys/uio.h>
 
 #define OFI_MEM_MAGIC   0x4d49464fu
-#define OFI_MEM_VERSION 1u
+#define OFI_MEM_VERSION 2u
 
 /* Keys that were taken by chance: try others. */
 #define OFI_KEY_ATTEMPTS 16
@@ -24,6 +24,7 @@ struct ofi_mem_packed {
     uint64_t base;
     uint64_t length;
     uint64_t key;
+    struct fabric_key secret;
 };
 
 static struct na_plugin_mem *ofi_mem_alloc(struct na_plugin_class *na_class);
@@ -127,7 +128,10 @@ int32_t ofi_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem 
         access |= FI_REMOTE_WRITE;
     fabric_lock(&na_class->base);
     if (!mem->is_remote && !mem->is_registered) {
-        if (na_class->is_carrying)
+        if (fabric_key_take(&na_class->secrets, &mem->secret) != NA_PLUGIN_SUCCESS) {
+            OFI_LOG_ERROR("no random numbers for the keys of memory");
+            ret = NA_PLUGIN_IO_ERROR;
+        } else if (na_class->is_carrying)
             ret = ofi_mem_own_key(na_class, &mem->key);
         else
             ret = ofi_memory_register(na_class, mem->base, mem->length, access, mem_type, device,
@@ -178,6 +182,7 @@ int32_t ofi_mem_serialize(struct na_plugin_class *na_class, struct na_plugin_mem
         .version = OFI_MEM_VERSION,
         .access = mem->access,
         .length = mem->length,
+        .secret = mem->secret,
     };
     uint8_t raw_key[OFI_RAW_KEY_MAX];
     size_t raw_size = sizeof(raw_key);
@@ -235,6 +240,7 @@ int32_t ofi_mem_deserialize(struct na_plugin_class *na_class, const void *buf, u
     mem->access = packed.access;
     mem->remote_base = packed.base;
     mem->key = packed.key;
+    mem->secret = packed.secret;
     if (raw) {
         ret = ofi_mem_map_key(na_class, mem, &packed, (const uint8_t *) buf + sizeof(packed));
         if (ret != NA_PLUGIN_SUCCESS) {
@@ -264,14 +270,18 @@ static struct na_plugin_mem *ofi_mem_find(const struct na_plugin_class *na_class
 
 /*
  * What `who` may put to or get from, for a transfer that the target carries out: each bit of the
- * question may be forged. The lock is held.
+ * question may be forged. The key may be as short as the provider's are; the secret is not. The
+ * lock is held.
  */
 int32_t ofi_mem_reach(const struct na_plugin_class *na_class, const char *who, uint64_t key,
-                      uint64_t offset, uint64_t length, bool is_put, struct na_plugin_mem **mem_p)
+                      const struct fabric_key *secret, uint64_t offset, uint64_t length,
+                      bool is_put, struct na_plugin_mem **mem_p)
 {
     uint32_t access = is_put ? NA_PLUGIN_MEM_WRITE : NA_PLUGIN_MEM_READ;
     struct na_plugin_mem *mem = ofi_mem_find(na_class, key);
 
+    if (mem != NULL && !fabric_key_is_equal(&mem->secret, secret))
+        mem = NULL;
     if (mem == NULL || (mem->access & access) == 0) {
         OFI_LOG_DEBUG("refused a %s by %s: %s", is_put ? "put" : "get", who,
                       mem == NULL ? "no such memory" : "not allowed");

@@ -7,6 +7,7 @@
 #include "fabric.h"
 #include "list.h"
 #include "location.h"
+#include "random.h"
 
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
@@ -196,6 +197,7 @@ struct na_plugin_mem {
     struct fid_mr *mr;
     void *descriptor;
     uint64_t key;               /* remote: as the fabric takes it */
+    struct fabric_key secret;   /* who asks the target has to say it, too */
     uint64_t remote_base;       /* address of offset 0 as the fabric takes it */
     struct na_plugin_mem *next; /* of its bucket, when peers ask for it by its key */
     struct na_plugin_mem **link;
@@ -229,6 +231,7 @@ struct na_plugin_class {
     uint64_t key_mask; /* of the keys that we choose */
     uint64_t put_flags;
     uint64_t random_keys[32];
+    struct fabric_keys secrets; /* of regions, not used yet */
     uint32_t random_left;
     int wait_fd;    /* negative: busy mode, or the provider has none */
     int remains_fd; /* as in the resources */
@@ -376,7 +379,8 @@ int32_t ofi_mem_deserialize(struct na_plugin_class *na_class, const void *buf, u
                             struct na_plugin_mem **mem_p);
 void ofi_mem_destroy_all(struct na_plugin_class *na_class);
 int32_t ofi_mem_reach(const struct na_plugin_class *na_class, const char *who, uint64_t key,
-                      uint64_t offset, uint64_t length, bool is_put, struct na_plugin_mem **mem_p);
+                      const struct fabric_key *secret, uint64_t offset, uint64_t length,
+                      bool is_put, struct na_plugin_mem **mem_p);
 int32_t ofi_random_key(struct na_plugin_class *na_class, uint64_t *key_p);
 
 /* rma.c */

@@ -204,6 +204,7 @@ static struct ofi_carry_request ofi_serve_read(const void *data)
     return (struct ofi_carry_request){
         .id = le64toh(wire.id),
         .key = le64toh(wire.key),
+        .secret = wire.secret,
         .offset = le64toh(wire.offset),
         .length = le64toh(wire.length),
         .is_put = le32toh(wire.is_put),
@@ -218,8 +219,8 @@ static int32_t ofi_serve_find(const struct na_plugin_class *na_class,
                               const struct fabric_peer *peer,
                               const struct ofi_carry_request *wanted, struct na_plugin_mem **mem_p)
 {
-    int32_t ret = ofi_mem_reach(na_class, peer->name, wanted->key, wanted->offset, wanted->length,
-                                wanted->is_put != 0, mem_p);
+    int32_t ret = ofi_mem_reach(na_class, peer->name, wanted->key, &wanted->secret, wanted->offset,
+                                wanted->length, wanted->is_put != 0, mem_p);
 
     if (ret == NA_PLUGIN_SUCCESS && wanted->length > OFI_CARRY_INLINE && !na_class->is_carrying)
         return NA_PLUGIN_PROTOCOL_ERROR; /* within a node nothing else travels so */

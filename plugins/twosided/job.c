@@ -79,7 +79,7 @@ static int32_t job_check(struct twosided *ts, const struct twosided_record *reco
     if (record->length == 0 || record->piece_size < TWOSIDED_PIECE_MIN ||
         record->piece_size > ts->config.piece_size || (is_put && record->tag_count != 0))
         return NA_PLUGIN_PROTOCOL_ERROR;
-    return twosided_mem_find(ts, record->memory, record->key,
+    return twosided_mem_find(ts, record->memory, &record->key,
                              is_put ? NA_PLUGIN_MEM_WRITE : NA_PLUGIN_MEM_READ, record->offset,
                              record->length, memory_p);
 }

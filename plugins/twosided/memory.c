@@ -11,7 +11,7 @@
 #include <sys/random.h>
 
 #define MEMORY_MAGIC   UINT32_C(0x4d546d41)
-#define MEMORY_VERSION 1u
+#define MEMORY_VERSION 2u
 
 /* Little-endian. */
 struct memory_packed {
@@ -22,14 +22,15 @@ struct memory_packed {
     uint32_t reserved2;
     uint64_t owner;
     uint64_t id;
-    uint64_t key;
+    struct twosided_key key;
     uint64_t length;
 };
 
 _Static_assert(sizeof(struct memory_packed) == TWOSIDED_MEMORY_PACKED, "layout of the wire");
 
 static struct twosided_memory *memory_make(struct twosided *ts);
-static int32_t memory_draw_key(struct twosided *ts, uint64_t *key_p);
+static int32_t memory_draw_key(struct twosided *ts, struct twosided_key *key_p);
+static bool memory_is_key(const struct twosided_key *a, const struct twosided_key *b);
 static void memory_jobs_end(struct twosided *ts, const struct twosided_memory *memory);
 static bool memory_is_touched(const struct twosided_link *list,
                               const struct twosided_memory *memory);
@@ -103,7 +104,7 @@ int32_t twosided_mem_serialize(struct twosided *ts, const struct twosided_memory
         .flags = htole32(memory->flags),
         .owner = htole64(memory->owner),
         .id = htole64(memory->id),
-        .key = htole64(memory->key),
+        .key = memory->key,
         .length = htole64(memory->length),
     };
 
@@ -142,7 +143,7 @@ int32_t twosided_mem_deserialize(struct twosided *ts, const void *buf, uint64_t 
     memory->length = le64toh(packed.length);
     memory->owner = le64toh(packed.owner);
     memory->id = le64toh(packed.id);
-    memory->key = le64toh(packed.key);
+    memory->key = packed.key;
     *memory_p = memory;
     return NA_PLUGIN_SUCCESS;
 
@@ -153,13 +154,14 @@ refuse:
 }
 
 /* The region that a peer names, held against all that it may not do. */
-int32_t twosided_mem_find(struct twosided *ts, uint64_t id, uint64_t key, uint32_t access,
-                          uint64_t offset, uint64_t length, struct twosided_memory **memory_p)
+int32_t twosided_mem_find(struct twosided *ts, uint64_t id, const struct twosided_key *key,
+                          uint32_t access, uint64_t offset, uint64_t length,
+                          struct twosided_memory **memory_p)
 {
     struct twosided_memory *memory = twosided_table_find(&ts->memory, id);
 
     /* One that is not there any more is not told from one never made. */
-    if (memory == NULL || memory->key != key || (memory->flags & access) != access)
+    if (memory == NULL || !memory_is_key(&memory->key, key) || (memory->flags & access) != access)
         return NA_PLUGIN_PERMISSION;
     if (offset > memory->length || length > memory->length - offset)
         return NA_PLUGIN_OVERFLOW;
@@ -176,7 +178,7 @@ static struct twosided_memory *memory_make(struct twosided *ts)
     return memory;
 }
 
-static int32_t memory_draw_key(struct twosided *ts, uint64_t *key_p)
+static int32_t memory_draw_key(struct twosided *ts, struct twosided_key *key_p)
 {
     if (ts->key_count == 0) {
         if (getrandom(ts->keys, sizeof(ts->keys), 0) != (ssize_t) sizeof(ts->keys)) {
@@ -187,6 +189,11 @@ static int32_t memory_draw_key(struct twosided *ts, uint64_t *key_p)
     }
     *key_p = ts->keys[--ts->key_count];
     return NA_PLUGIN_SUCCESS;
+}
+
+static bool memory_is_key(const struct twosided_key *a, const struct twosided_key *b)
+{
+    return ((a->word[0] ^ b->word[0]) | (a->word[1] ^ b->word[1])) == 0;
 }
 
 /* Ending one may end others: those that are meant are set apart first. */

@@ -121,7 +121,7 @@ static int32_t record_send(struct twosided_transfer *transfer, enum twosided_kin
         out.record.flags |= TWOSIDED_IS_PUT;
     if (kind == TWOSIDED_REQUEST) {
         out.record.memory = htole64(transfer->remote_id);
-        out.record.key = htole64(transfer->remote_key);
+        out.record.key = transfer->remote_key;
         out.record.offset = htole64(transfer->remote_offset);
         out.record.length = htole64(transfer->length);
         out.record.piece_size = htole32(transfer->piece_size);
@@ -178,7 +178,6 @@ static bool record_read(const void *data, uint64_t size, struct record_in *in)
     record->transfer = le64toh(record->transfer);
     record->number = le64toh(record->number);
     record->memory = le64toh(record->memory);
-    record->key = le64toh(record->key);
     record->offset = le64toh(record->offset);
     record->length = le64toh(record->length);
     record->piece_size = le32toh(record->piece_size);

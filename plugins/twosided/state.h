@@ -44,11 +44,16 @@ enum twosided_kind {
 #define TWOSIDED_OWES(kind) (1u << (kind))
 
 #define TWOSIDED_MAGIC      UINT32_C(0x57546d41)
-#define TWOSIDED_VERSION    1u
+#define TWOSIDED_VERSION    2u
 
 /* Flags of a record */
 #define TWOSIDED_FROM_ORIGIN 0x01u
 #define TWOSIDED_IS_PUT      0x02u
+
+/* 128 bits of the system's random numbers, as they lie in their owner's memory. */
+struct twosided_key {
+    uint64_t word[2];
+};
 
 /* Little-endian on the wire; as many tags follow as it says. */
 struct twosided_record {
@@ -60,14 +65,14 @@ struct twosided_record {
     uint64_t transfer; /* the origin's id */
     uint64_t number; /* REQUEST, GRANT: piece of the first tag; STOP: first one that is not sent */
     uint64_t memory; /* these: REQUEST */
-    uint64_t key;
+    struct twosided_key key;
     uint64_t offset;
     uint64_t length;
     uint32_t piece_size;
     int32_t status; /* STOP, CANCEL */
 };
 
-_Static_assert(sizeof(struct twosided_record) == 64, "layout of the wire");
+_Static_assert(sizeof(struct twosided_record) == 72, "layout of the wire");
 _Static_assert(sizeof(struct twosided_record) + 4 * TWOSIDED_WINDOW_MAX <= TWOSIDED_CONTROL_MAX,
                "a record fits");
 
@@ -79,9 +84,9 @@ struct twosided_memory {
     uint32_t flags;
     bool is_remote;
     bool is_registered;
-    uint64_t id;    /* slot and generation */
-    uint64_t key;   /* nobody who was not told knows it */
-    uint64_t owner; /* the nonce of the object that made it */
+    uint64_t id;             /* slot and generation */
+    struct twosided_key key; /* nobody who was not told knows it */
+    uint64_t owner;          /* the nonce of the object that made it */
 };
 
 /* A piece; the owner's private bytes lie behind it. */
@@ -133,7 +138,8 @@ struct twosided_transfer {
     struct twosided_link parts;         /* pieces under way */
     uint32_t tags[TWOSIDED_WINDOW_MAX]; /* of the pieces from `moved` to `granted`, by number */
     struct twosided_memory *memory;     /* target: the region */
-    uint64_t remote_id, remote_key, remote_offset; /* origin: the target's region */
+    uint64_t remote_id, remote_offset;  /* origin: the target's region */
+    struct twosided_key remote_key;
 };
 
 struct twosided_slot {
@@ -178,7 +184,7 @@ struct twosided {
 
     struct twosided_table memory;
     struct twosided_link handles;
-    uint64_t keys[32]; /* random */
+    struct twosided_key keys[16]; /* random */
     uint32_t key_count;
 
     uint32_t tag_next;
@@ -193,8 +199,9 @@ void *twosided_table_find(const struct twosided_table *table, uint64_t id);
 void twosided_table_remove(struct twosided_table *table, uint64_t id);
 
 /* memory.c */
-int32_t twosided_mem_find(struct twosided *ts, uint64_t id, uint64_t key, uint32_t access,
-                          uint64_t offset, uint64_t length, struct twosided_memory **memory_p);
+int32_t twosided_mem_find(struct twosided *ts, uint64_t id, const struct twosided_key *key,
+                          uint32_t access, uint64_t offset, uint64_t length,
+                          struct twosided_memory **memory_p);
 
 /* transfer.c */
 struct twosided_transfer *twosided_transfer_get(struct twosided *ts, void *peer, uint64_t length,

@@ -185,7 +185,7 @@ static int32_t transfer_own(struct twosided *ts, const struct twosided_request *
     struct twosided_memory *memory;
     int32_t ret;
 
-    ret = twosided_mem_find(ts, remote->id, remote->key,
+    ret = twosided_mem_find(ts, remote->id, &remote->key,
                             request->is_put != 0 ? NA_PLUGIN_MEM_WRITE : NA_PLUGIN_MEM_READ,
                             request->remote_offset, request->length, &memory);
     if (ret != NA_PLUGIN_SUCCESS)

@@ -44,7 +44,7 @@ extern "C" {
 #define TWOSIDED_CONTROL_MAX 256u
 
 /* Bytes of a memory handle that travels. */
-#define TWOSIDED_MEMORY_PACKED 48u
+#define TWOSIDED_MEMORY_PACKED 56u
 
 struct twosided;          /* one for each endpoint */
 struct twosided_memory;   /* a memory handle: a region of ours, or a peer's that was unpacked */

@@ -39,7 +39,7 @@ static void dress(uint64_t how, void *bytes, const struct net_op *op)
     record->transfer = htole64(le64toh(record->transfer) % 4);
     if ((how & 2) != 0) {
         record->memory = htole64(region->id);
-        record->key = htole64(region->key);
+        record->key = region->key;
     }
     if ((how & 4) != 0) {
         record->length = htole64(le64toh(record->length) % (NET_MEMORY * 2));

@@ -21,7 +21,9 @@ enum {
 };
 
 struct request {
-    uint64_t id, key, offset, length, address;
+    uint64_t id, key;
+    struct fabric_key secret;
+    uint64_t offset, length, address;
     uint32_t is_put, reserved;
 };
 
@@ -161,6 +163,11 @@ static void a_forged_handle_is_an_error(void **state)
     opened->remote->key ^= 1;
     assert_int_equal(transfer(opened, false, 1000), NA_PLUGIN_PERMISSION);
     opened->remote->key = key;
+    for (int bit = 0; bit < 128; bit++) { /* also one with a part of it wrong */
+        opened->remote->secret.word[bit / 64] ^= UINT64_C(1) << bit % 64;
+        assert_int_equal(transfer(opened, false, 1000), NA_PLUGIN_PERMISSION);
+        opened->remote->secret.word[bit / 64] ^= UINT64_C(1) << bit % 64;
+    }
     opened->exposed->length = 999; /* the origin believes in more */
     assert_int_equal(transfer(opened, false, 1000), NA_PLUGIN_OVERFLOW);
     opened->exposed->length = BYTES;
@@ -213,6 +220,7 @@ static void hostile_records_do_no_harm(void **state)
     struct opened *opened = *state;
     struct request good = {.id = 1000,
                            .key = opened->remote->key,
+                           .secret = opened->remote->secret,
                            .length = 64,
                            .address = (uint64_t) (uintptr_t) opened->origin};
     uint64_t values[] = {0, 1, BYTES - 1, BYTES, UINT64_MAX - 63, UINT64_MAX};

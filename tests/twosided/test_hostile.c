@@ -53,7 +53,7 @@ static struct message message_make(const struct fixture *fixture, uint8_t kind, 
                                   .flags = flags,
                                   .transfer = htole64(77),
                                   .memory = htole64(fixture->region->id),
-                                  .key = htole64(fixture->region->key),
+                                  .key = fixture->region->key,
                                   .length = htole64(100),
                                   .piece_size = htole32(NET_PIECE),
                               }};
@@ -107,8 +107,10 @@ static void forged_requests_are_refused(void **state)
             bad = good;
             bad.record.memory ^= UINT64_C(1) << bit;
             check_refused(fixture, &bad);
+        }
+        for (unsigned int bit = 0; bit < 128; bit++) {
             bad = good;
-            bad.record.key ^= UINT64_C(1) << bit;
+            bad.record.key.word[bit / 64] ^= UINT64_C(1) << bit % 64;
             check_refused(fixture, &bad);
         }
         bad = good;
@@ -517,11 +519,11 @@ static void random_bytes(void **state)
             for (uint32_t k = 0; k < sizeof(noise.bytes); k++)
                 noise.bytes[k] = (uint8_t) random_next(&seed);
         } else {
-            noise.message.record.key ^= htole64(1); /* whatever it says, it may not */
+            noise.message.record.key.word[0] ^= htole64(1); /* whatever it says, it may not */
             noise.message.record.transfer = htole64(random_next(&seed) % 8);
             noise.message.record.tag_count = (uint8_t) (random_next(&seed) % 20);
             noise.bytes[random_next(&seed) % 64] = (uint8_t) random_next(&seed);
-            noise.message.record.key ^= htole64(UINT64_C(1) << 40);
+            noise.message.record.key.word[1] ^= htole64(UINT64_C(1) << 40);
             size = 64u + 4u * noise.message.record.tag_count;
         }
         if (size > TWOSIDED_CONTROL_MAX)

@@ -240,7 +240,8 @@ static void two_processes_do_not_share_ids(void **state)
         side_open(&nets[i], &sides[i]);
     }
     assert_true(sides[0].region->id != sides[1].region->id);
-    assert_true(sides[0].region->key != sides[1].region->key);
+    assert_memory_not_equal(&sides[0].region->key, &sides[1].region->key,
+                            sizeof(sides[0].region->key));
     for (unsigned int i = 0; i < 2; i++) {
         side_close(&nets[i], &sides[i]);
         net_close(&nets[i]);
