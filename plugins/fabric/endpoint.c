@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #define FABRIC_MESSAGE_DEFAULT UINT64_C(4096)
@@ -233,19 +232,14 @@ static int32_t fabric_self_make(struct fabric_endpoint_state *state)
 
 static int32_t fabric_numbers_draw(struct fabric_endpoint_state *state)
 {
-    uint64_t drawn[2] = {0, 0};
+    struct fabric_key drawn;
+    int32_t ret = fabric_key_take(&state->keys, &drawn);
 
-    while (drawn[0] == 0) {
-        ssize_t size = getrandom(drawn, sizeof(drawn), 0);
-
-        if (size != (ssize_t) sizeof(drawn) && errno != EINTR) {
-            FABRIC_LOG_ERROR(state->endpoint, "no random numbers: errno %d", errno);
-            return NA_PLUGIN_IO_ERROR;
-        }
-    }
-    state->incarnation = drawn[0];
-    state->token_seed = drawn[1];
-    return NA_PLUGIN_SUCCESS;
+    if (ret != NA_PLUGIN_SUCCESS)
+        FABRIC_LOG_ERROR(state->endpoint, "no random numbers: errno %d", errno);
+    else
+        state->incarnation = drawn.word[0];
+    return ret;
 }
 
 /* The plugin adds what its fabric can do. */

@@ -113,7 +113,7 @@ void fabric_out_end(struct fabric_out *out)
         .size = htole32((uint32_t) out->frame.size),
         .token = htole64(peer->their_token),
         .incarnation = htole32(peer->their_incarnation_low),
-        .sequence = htole32(peer->sent_sequence),
+        .sequence = htole32(fabric_sequence_sent(peer)),
     };
 
     memcpy(out->frame.data, &header, sizeof(header));

@@ -42,6 +42,7 @@ void fabric_greeting_add(struct fabric_out *out, struct fabric_peer_state *peer,
         .host = htole64(state->host_id),
         .pid_namespace = htole64(state->pid_namespace),
         .start_time = htole64(state->start_time),
+        .mask = htole32(peer->mask),
         .pid = htole32(state->pid),
         .epoch = htole32(kind == WIRE_WELCOME ? peer->their_epoch : peer->epoch),
         .name_size = htole16((uint16_t) name_size),
@@ -145,6 +146,7 @@ static bool fabric_card_read(const struct fabric_endpoint_state *state, const vo
     greeting->host = le64toh(greeting->host);
     greeting->pid_namespace = le64toh(greeting->pid_namespace);
     greeting->start_time = le64toh(greeting->start_time);
+    greeting->mask = le32toh(greeting->mask);
     greeting->pid = le32toh(greeting->pid);
     greeting->epoch = le32toh(greeting->epoch);
     greeting->name_size = le16toh(greeting->name_size);
@@ -193,7 +195,7 @@ static bool fabric_card_is_other(const struct fabric_peer_state *peer,
     if (peer->their_incarnation == 0 || peer->their_token == 0)
         return false;
     return peer->their_incarnation != card->greeting.incarnation ||
-           peer->their_token != card->greeting.token;
+           peer->their_token != card->greeting.token || peer->their_mask != card->greeting.mask;
 }
 
 /* False without memory. What was built for the one that we knew is built again. */
@@ -211,6 +213,7 @@ static bool fabric_card_accept(struct fabric_peer_state *peer, const struct fabr
     if (peer->their_token != greeting->token)
         peer->sent_sequence = 0;
     peer->their_token = greeting->token;
+    peer->their_mask = greeting->mask;
     peer->host = greeting->host;
     peer->pid_namespace = greeting->pid_namespace;
     peer->start_time = greeting->start_time;

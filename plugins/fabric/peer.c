@@ -7,6 +7,7 @@
 
 #include "state.h"
 
+#include <errno.h>
 #include <string.h>
 
 #define FABRIC_SLOTS_FIRST 64u
@@ -97,9 +98,13 @@ int32_t fabric_peer_make(struct fabric_endpoint_state *state, const char *name,
 
     peer->index = state->slot_free;
     slot = &state->slots[peer->index];
+    if (!fabric_peer_new_token(peer)) {
+        FABRIC_LOG_ERROR(endpoint, "no random numbers for one more peer: errno %d", errno);
+        endpoint->host->mem_free(peer);
+        return NA_PLUGIN_IO_ERROR;
+    }
     state->slot_free = slot->next_free;
     slot->peer = peer;
-    fabric_peer_new_token(peer);
     peer->name_hash = fabric_name_hash(name);
     peer->name_next = state->names[peer->name_hash & state->hash_mask];
     state->names[peer->name_hash & state->hash_mask] = peer;
@@ -174,15 +179,27 @@ void fabric_peer_set_incarnation(struct fabric_peer_state *peer, uint64_t incarn
     state->incarnations[hash & state->hash_mask] = peer;
 }
 
-/* What it sends under the token that it has been told is stale from now on. */
-void fabric_peer_new_token(struct fabric_peer_state *peer)
+/*
+ * What it sends under the token that it has been told is stale from now on. Without random numbers
+ * it stays what it was: another one could be guessed.
+ */
+bool fabric_peer_new_token(struct fabric_peer_state *peer)
 {
     struct fabric_slot *slot = &peer->endpoint->state->slots[peer->index];
+    struct fabric_key drawn;
+    uint32_t old;
 
-    if (++slot->generation == 0)
-        slot->generation = 1;
+    if (fabric_key_take(&peer->endpoint->state->keys, &drawn) != NA_PLUGIN_SUCCESS)
+        return false;
+    /* The old one is out of date for certain, and none is 0. */
+    old = slot->generation;
+    slot->generation = (uint32_t) drawn.word[0];
+    while (slot->generation == old || slot->generation == 0)
+        slot->generation++;
     peer->generation = slot->generation;
+    peer->mask = (uint32_t) drawn.word[1];
     peer->received_sequence = 0;
+    return true;
 }
 
 int32_t fabric_peer_open(struct fabric_peer_state *peer)
@@ -283,7 +300,7 @@ static void fabric_peer_reset(struct fabric_peer_state *peer, int32_t status)
     peer->silent_ms = 0;
     peer->ping_ms = FABRIC_PING_MS;
     peer->answered = peer->epoch++;
-    fabric_peer_new_token(peer);
+    (void) fabric_peer_new_token(peer);
     fabric_send_fail(peer, 0, true, status);
     fabric_expected_fail(peer, 0, true, status);
     fabric_rma_fail(peer, 0, true, status);
@@ -309,8 +326,6 @@ static int32_t fabric_slots_grow(struct fabric_endpoint_state *state)
         memcpy(slots, state->slots, state->slot_count * sizeof(*slots));
     for (uint32_t i = state->slot_count; i < count; i++) {
         slots[i].next_free = i + 1;
-        /* A peer shall not guess the token of another. */
-        slots[i].generation = (uint32_t) (fabric_digest(&i, sizeof(i)) ^ state->token_seed);
     }
     host->mem_free(state->slots);
     state->slot_free = state->slot_count; /* there was none left */

@@ -166,6 +166,7 @@ static bool fabric_frame_is_next(struct fabric_peer_state *peer, uint32_t sequen
 {
     uint32_t expected = fabric_sequence_next(peer->received_sequence);
 
+    sequence -= peer->mask;
     if (fabric_unlikely(sequence == 0 || peer->is_self))
         return true;
     peer->received_sequence = sequence;

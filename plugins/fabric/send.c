@@ -318,7 +318,7 @@ static FABRIC_INLINE void fabric_out_put_alone(struct fabric_out *out, const str
     header->index = htole32((uint32_t) peer->their_token);
     header->check = htole32(wire_compact_check((uint32_t) (peer->their_token >> 32),
                                                peer->their_incarnation_low, out->frame.size));
-    header->sequence = htole32(peer->sent_sequence);
+    header->sequence = htole32(fabric_sequence_sent(peer));
     if (fabric_likely(op->size != 0))
         memcpy(header + 1, op->buf.send, op->size);
 }

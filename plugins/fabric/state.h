@@ -11,6 +11,7 @@
 #include "fabric.h"
 #include "list.h"
 #include "process.h"
+#include "random.h"
 #include "wire.h"
 
 #include <stdatomic.h>
@@ -184,6 +185,7 @@ struct fabric_peer_state {
     uint32_t their_incarnation_low;
     uint32_t epoch;
     uint32_t sent_sequence; /* of the last frame under their token */
+    uint32_t their_mask;    /* is added to it on the way */
     uint32_t received_sequence;
     struct fabric_link queue;   /* operations that wait for a frame */
     struct fabric_out *stalled; /* a frame that the fabric had no room for */
@@ -195,8 +197,9 @@ struct fabric_peer_state {
     uint32_t answered;      /* epochs up to this are of the incarnation that we know */
     uint64_t their_incarnation;
     uint32_t their_epoch; /* to be echoed */
-    uint32_t index;       /* our token for it: slot and generation */
+    uint32_t index;       /* our token for it: slot and generation, which is random */
     uint32_t generation;
+    uint32_t mask; /* of the sequences of its frames; it is told with the token */
     struct fabric_peer_state *identity; /* the object that stands for its process in matching */
     struct fabric_link frames;          /* being sent, of any life */
     struct fabric_link rma_queue;
@@ -243,7 +246,7 @@ struct fabric_counters {
 struct fabric_endpoint_state {
     struct fabric_endpoint *endpoint;
     uint64_t incarnation;
-    uint64_t token_seed; /* nobody else knows it */
+    struct fabric_keys keys; /* random numbers for tokens */
     uint64_t max_unexpected;
     uint64_t max_expected;
     uint32_t max_contexts;
@@ -545,7 +548,7 @@ struct fabric_peer_state *fabric_peer_by_incarnation(struct fabric_endpoint_stat
 struct fabric_peer_state *fabric_peer_by_token(struct fabric_endpoint_state *state, uint64_t token);
 int32_t fabric_peer_set_raw(struct fabric_peer_state *peer, const void *raw, uint32_t raw_size);
 void fabric_peer_set_incarnation(struct fabric_peer_state *peer, uint64_t incarnation);
-void fabric_peer_new_token(struct fabric_peer_state *peer);
+bool fabric_peer_new_token(struct fabric_peer_state *peer);
 int32_t fabric_peer_open(struct fabric_peer_state *peer);
 void fabric_peer_close(struct fabric_peer_state *peer);
 void fabric_peer_fail(struct fabric_peer_state *peer, int32_t status, const char *reason);
@@ -558,6 +561,12 @@ void fabric_peer_greet_again(struct fabric_peer_state *peer);
 static inline uint32_t fabric_sequence_next(uint32_t sequence)
 {
     return sequence == UINT32_MAX ? 1 : sequence + 1;
+}
+
+/* As it travels. */
+static inline uint32_t fabric_sequence_sent(const struct fabric_peer_state *peer)
+{
+    return peer->sent_sequence + peer->their_mask;
 }
 
 static inline uint64_t fabric_peer_token(const struct fabric_peer_state *peer)

@@ -4,6 +4,9 @@
  * are little-endian. A frame that introduces its sender begins with a greeting. One message alone,
  * between two who know each other, travels behind a header of its own that is half as long: a
  * short one then fits into the cache line that the fabric begins with its own header.
+ *
+ * Whose a frame is its token says, and nothing else does: fabrics do not tell. So the high half of
+ * a token and its mask are random numbers, which only the two who use them know: 64 bits.
  */
 
 #ifndef FABRIC_WIRE_H
@@ -14,8 +17,8 @@
 #include <string.h>
 
 #define WIRE_MAGIC       0x4661u
-#define WIRE_VERSION     2u
-#define WIRE_COMPACT     0xc2u /* first byte of a compact frame; changes with the version */
+#define WIRE_VERSION     3u
+#define WIRE_COMPACT     0xc3u /* first byte of a compact frame; changes with the version */
 #define WIRE_ALIGN       8u
 #define WIRE_CONTROL_MAX 512u
 
@@ -37,7 +40,7 @@ struct wire_header {
     uint32_t size;        /* of the whole frame */
     uint64_t token;       /* under which the receiver knows the sender */
     uint32_t incarnation; /* of the receiver, its low half */
-    uint32_t sequence;    /* counts the frames under this token from 1; 0: not counted */
+    uint32_t sequence;    /* counts the frames under this token from 1, from its mask on */
 };
 
 /* The message follows, up to the end of the frame. */
@@ -47,9 +50,9 @@ struct wire_compact {
     uint8_t source_id;
     uint8_t dest_id;
     uint32_t tag;
-    uint32_t index; /* low half of the token */
-    uint32_t check; /* wire_compact_check of its high half */
-    uint32_t sequence;
+    uint32_t index;    /* low half of the token */
+    uint32_t check;    /* wire_compact_check of its high half */
+    uint32_t sequence; /* likewise */
 };
 
 struct wire_record {
@@ -68,7 +71,8 @@ struct wire_greeting {
     uint64_t host;          /* equal on one node; 0 when not known */
     uint64_t pid_namespace; /* equal where process ids mean the same; 0 when not known */
     uint64_t start_time;    /* of the sender's process, in ticks since boot */
-    uint64_t unused;        /* 0 */
+    uint32_t mask;          /* added to the sequence of frames under the token */
+    uint32_t unused;        /* 0 */
     uint32_t pid;
     uint32_t epoch; /* the sender's; in a welcome that of the greeting */
     uint16_t name_size;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Frames that nobody should send: truncated, with forged lengths, mutated, random. */
 
+#include "digest.h"
 #include "fabric_sim.h"
 
 #include <stdlib.h>
@@ -171,8 +172,10 @@ static void test_compact(void **state)
     size = take_frame(pair->b, frame);
     assert_int_equal(size, sizeof(struct wire_compact) + 12);
     assert_int_equal(frame[0], WIRE_COMPACT);
-    memset(frame + offsetof(struct wire_compact, sequence), 0, 4); /* not counted */
-    for (uint32_t i = 8; i < 16; i++) {                            /* index, check */
+    /* Not counted. */
+    memcpy(frame + offsetof(struct wire_compact, sequence), &fabric_addr_state(pair->a_at_b)->mask,
+           4);
+    for (uint32_t i = 8; i < 16; i++) { /* index, check */
         memcpy(other, frame, size);
         other[i] ^= 0x40;
         hand_over(pair, other, size);
@@ -271,6 +274,49 @@ static void test_mutations(void **state)
     check_alive(pair);
 }
 
+/* Who knows its own token, and even the half of another's, cannot write in the other's name. */
+static void test_forged_tokens(void **state)
+{
+    struct sim_pair *pair = *state;
+    struct fabric_endpoint_state *inside = pair->b->endpoint.state;
+    const struct fabric_peer_state *peer = fabric_addr_state(pair->a_at_b);
+    struct na_plugin_addr *others[8];
+    const uint32_t index = peer->index, early = inside->early_count;
+    uint32_t base = (uint32_t) fabric_digest(&index, sizeof(index)) ^ peer->generation;
+    uint32_t masks = 0, related = 0, sequence;
+    uint8_t frame[SIM_FRAME_MAX];
+    struct sim_op send = {0};
+    uint64_t size;
+
+    for (uint32_t i = 0; i < 8; i++) {
+        char name[] = {'p', (char) ('0' + i), '\0'};
+        const struct fabric_peer_state *other;
+
+        assert_int_equal(fabric_peer_lookup(&pair->b->endpoint, name, NULL, 0, &others[i]), 0);
+        other = fabric_addr_state(others[i]);
+        related += (uint32_t) fabric_digest(&other->index, sizeof(other->index)) ==
+                       (other->generation ^ base) ||
+                   other->generation - peer->generation < 16;
+        masks += other->mask == peer->mask;
+    }
+    assert_int_equal(related, 0);
+    assert_int_equal(masks, 0);
+    for (uint32_t i = 0; i < 8; i++)
+        fabric_addr_free(pair->b, others[i]);
+    assert_int_equal(
+        fabric_msg_send_unexpected(pair->ca, &send, "twelve bytes", 12, NULL, pair->b_at_a, 0, 9),
+        0);
+    size = take_frame(pair->b, frame);
+    assert_int_equal(frame[0], WIRE_COMPACT);
+    memcpy(&sequence, frame + offsetof(struct wire_compact, sequence), 4);
+    sequence -= peer->mask; /* as if there were none */
+    memcpy(frame + offsetof(struct wire_compact, sequence), &sequence, 4);
+    hand_over(pair, frame, size);
+    assert_int_equal(inside->early_count, early);
+    sim_poll(pair->ca, NULL, 1);
+    check_alive(pair);
+}
+
 static void test_noise(void **state)
 {
     struct sim_pair *pair = *state;
@@ -306,6 +352,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_compact, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_greetings_that_lie, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_mutations, sim_pair_setup, sim_pair_teardown),
+        cmocka_unit_test_setup_teardown(test_forged_tokens, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_noise, sim_pair_setup, sim_pair_teardown),
     };
 

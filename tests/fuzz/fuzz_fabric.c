@@ -51,7 +51,7 @@ static void dress_compact(uint64_t how, uint8_t *frame, size_t size)
     header.check =
         wire_compact_check(peer->generation, (uint32_t) pair->b->endpoint.state->incarnation, size);
     if ((how & 4) == 0)
-        header.sequence = 0;
+        header.sequence = peer->mask;
     if ((how & 8) == 0)
         header.kind = (uint8_t) (1 + header.kind % 2);
     memcpy(frame, &header, sizeof(header));
@@ -78,7 +78,7 @@ static void dress(uint64_t how, uint8_t *frame, size_t size)
     header.token = peer->index | (uint64_t) peer->generation << 32;
     header.incarnation = (uint32_t) pair->b->endpoint.state->incarnation;
     if ((how & 4) == 0)
-        header.sequence = 0;
+        header.sequence = peer->mask;
     memcpy(frame, &header, sizeof(header));
     if ((how & 8) == 0 || size < sizeof(header) + sizeof(record))
         return;
