@@ -212,6 +212,9 @@ void fabric_rma_done(struct fabric_endpoint *endpoint, struct fabric_rma *rma, i
 void fabric_peer_failed(struct fabric_endpoint *endpoint, struct fabric_peer *peer, int32_t status,
                         const char *reason);
 
+/* The same of all peers, when the way to each of them is lost. */
+void fabric_peers_failed(struct fabric_endpoint *endpoint, int32_t status, const char *reason);
+
 /*
  * Queues a control record for the peer's ops.control, in order with messages, behind what waits.
  * `type` is the plugin's own. Size is at most 512 bytes.
@@ -303,6 +306,10 @@ uint32_t fabric_poll_try_wait(struct na_plugin_context *context);
  * may stay readable for what no poll can do anything about.
  */
 void fabric_wait_pause(struct fabric_endpoint *endpoint, bool is_paused);
+
+/* `get_fd` gives another descriptor; the one from before is closed. */
+void fabric_wait_fd_changed(struct fabric_endpoint *endpoint);
+
 int32_t fabric_cancel(struct na_plugin_context *context, void *op);
 
 /* na.multi_recv/1 and na.addr_serialize/1 (name, raw and incarnation, all checked); else NULL. */

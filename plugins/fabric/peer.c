@@ -251,6 +251,19 @@ void fabric_peer_failed(struct fabric_endpoint *endpoint, struct fabric_peer *pe
     fabric_peer_fail(fabric_peer_state(peer), status, reason);
 }
 
+void fabric_peers_failed(struct fabric_endpoint *endpoint, int32_t status, const char *reason)
+{
+    struct fabric_endpoint_state *state = endpoint->state;
+
+    state->activity++;
+    for (uint32_t i = 0; i < state->slot_count; i++) {
+        struct fabric_peer_state *peer = state->slots[i].peer;
+
+        if (peer != NULL && (peer->is_open || peer->phase != FABRIC_PEER_NEW))
+            fabric_peer_fail(peer, status, reason);
+    }
+}
+
 /* Another process answers at its name, or the same one that had given us up. */
 void fabric_peer_restarted(struct fabric_peer_state *peer, uint32_t before_epoch)
 {

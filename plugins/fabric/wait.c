@@ -106,6 +106,17 @@ void fabric_wait_pause(struct fabric_endpoint *endpoint, bool is_paused)
                                         endpoint->ops->get_fd(endpoint), is_paused);
 }
 
+void fabric_wait_fd_changed(struct fabric_endpoint *endpoint)
+{
+    struct fabric_endpoint_state *state = endpoint->state;
+    int fd = endpoint->ops->get_fd(endpoint);
+
+    for (uint32_t i = 0; fd >= 0 && i < state->max_contexts; i++)
+        if (state->contexts[i].epoll_fd >= 0 &&
+            !fabric_wait_watch_fd(state->contexts[i].epoll_fd, EPOLL_CTL_ADD, fd, state->is_paused))
+            FABRIC_LOG_ERROR(endpoint, "no descriptor to wait on: errno %d", errno);
+}
+
 /* It polls. */
 void fabric_wait_disarm(struct fabric_context *context)
 {

@@ -23,7 +23,6 @@ static void ofi_cut_socket(const struct na_plugin_class *na_class, int fd,
 static bool ofi_cut_is_of(const struct sockaddr_storage *near, const struct sockaddr_storage *far,
                           const struct sockaddr_storage *own, const struct sockaddr_storage *peer);
 static bool ofi_host_equal(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
-static uint16_t ofi_port(const struct sockaddr_storage *address);
 
 /* Those over which pieces of that memory, or with NULL of any, are under way for peers. */
 void ofi_cut(struct na_plugin_class *na_class, const struct na_plugin_mem *mem)
@@ -82,8 +81,8 @@ static void ofi_cut_socket(const struct na_plugin_class *na_class, int fd,
 static bool ofi_cut_is_of(const struct sockaddr_storage *near, const struct sockaddr_storage *far,
                           const struct sockaddr_storage *own, const struct sockaddr_storage *peer)
 {
-    return ofi_host_equal(far, peer) &&
-           (ofi_port(far) == ofi_port(peer) || ofi_port(near) == ofi_port(own));
+    return ofi_host_equal(far, peer) && (ofi_socket_port(far) == ofi_socket_port(peer) ||
+                                         ofi_socket_port(near) == ofi_socket_port(own));
 }
 
 static bool ofi_host_equal(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
@@ -99,7 +98,7 @@ static bool ofi_host_equal(const struct sockaddr_storage *a, const struct sockad
 }
 
 /* The same place in both families. */
-static uint16_t ofi_port(const struct sockaddr_storage *address)
+uint16_t ofi_socket_port(const struct sockaddr_storage *address)
 {
     return ((const struct sockaddr_in *) address)->sin_port;
 }

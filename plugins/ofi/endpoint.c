@@ -15,6 +15,14 @@
 #define OFI_CONNECT_NS UINT64_C(120000000000) /* hundreds that come at once are served, too */
 #define OFI_FENCE_NS   UINT64_C(200000000)
 
+/* For somebody who connected to ask for something, as long as with other transports. */
+#define OFI_UNIDENTIFIED_MS 60000u
+
+/* Until an endpoint that could not be opened anew is tried again; a descriptor may be short. */
+#define OFI_RENEW_NS UINT64_C(1000000000)
+
+static void ofi_queue_replace(struct na_plugin_class *na_class);
+static int32_t ofi_again_open(struct na_plugin_class *na_class);
 static void ofi_fences_await(struct na_plugin_class *na_class);
 static int32_t ofi_class_open(struct na_plugin_class *na_class, const struct na_plugin_init *init,
                               struct na_plugin_class_info *info);
@@ -62,6 +70,7 @@ int32_t ofi_class_initialize(const struct na_plugin_init *init, struct na_host_c
         return NA_PLUGIN_NOMEM;
     na_class->wait_fd = -1;
     na_class->connect_ns = OFI_CONNECT_NS;
+    na_class->unidentified_ms = OFI_UNIDENTIFIED_MS;
     na_class->remains_fd = -1;
     na_class->rmas_waiting_end = &na_class->rmas_waiting;
     fabric_list_init(&na_class->mems);
@@ -89,9 +98,11 @@ int32_t ofi_class_finalize(struct na_plugin_class *na_class)
     if (na_class->endpoint != NULL && na_class->local == NULL) {
         if (ofi_serve_is_busy(na_class, NULL))
             ofi_cut(na_class, NULL);
+        ofi_unidentified_end(na_class);
         ofi_close(&na_class->endpoint->fid);
         na_class->endpoint = NULL;
     }
+    ofi_unidentified_close(na_class);
     ofi_attach_drop(na_class, NULL);
     ofi_serve_drop(na_class, NULL);
     ofi_mem_destroy_all(na_class);
@@ -143,21 +154,57 @@ bool ofi_reset(struct fabric_endpoint *endpoint)
     na_class->info->src_addrlen = size;
     if (ofi_serve_is_busy(na_class, NULL))
         ofi_cut(na_class, NULL);
+    ofi_unidentified_end(na_class);
+    ofi_unidentified_close(na_class);
     ofi_close(&na_class->endpoint->fid);
     na_class->endpoint = NULL;
     ofi_queue_drain(na_class);
     ofi_carry_abandon_all(na_class);
     ofi_receives_reset(na_class);
+    ofi_queue_replace(na_class);
     return true;
+}
+
+/* The rxm layer asks the queues of a closed endpoint, which are freed, before it lets wait. */
+static void ofi_queue_replace(struct na_plugin_class *na_class)
+{
+    ofi_close(&na_class->cq->fid);
+    na_class->cq = NULL;
+    na_class->wait_fd = -1;
+    if (ofi_queue_open(na_class) == NA_PLUGIN_SUCCESS)
+        fabric_wait_fd_changed(&na_class->base);
 }
 
 /* False when there is none. */
 bool ofi_endpoint_reopen(struct na_plugin_class *na_class)
 {
+    struct ofi_stuck *stuck = &na_class->stuck;
+    uint64_t now;
+
     if (na_class->failed || !fabric_endpoint_is_active(&na_class->base))
         return false;
-    na_class->failed = ofi_endpoint_open(na_class) != NA_PLUGIN_SUCCESS;
-    return !na_class->failed;
+    if (!stuck->is_renewing) {
+        na_class->failed = ofi_again_open(na_class) != NA_PLUGIN_SUCCESS;
+        return !na_class->failed;
+    }
+    now = ofi_host->clock_ns();
+    if (now < stuck->renew_at)
+        return false;
+    stuck->renew_at = now + OFI_RENEW_NS;
+    stuck->is_renewing = ofi_again_open(na_class) != NA_PLUGIN_SUCCESS;
+    return !stuck->is_renewing;
+}
+
+static int32_t ofi_again_open(struct na_plugin_class *na_class)
+{
+    int32_t ret = NA_PLUGIN_SUCCESS;
+
+    if (na_class->cq == NULL) { /* there was no descriptor for one */
+        ret = ofi_queue_open(na_class);
+        if (ret == NA_PLUGIN_SUCCESS)
+            fabric_wait_fd_changed(&na_class->base);
+    }
+    return ret == NA_PLUGIN_SUCCESS ? ofi_endpoint_open(na_class) : ret;
 }
 
 /* What was sent before the endpoint is closed arrives, if somebody is there. */
@@ -249,6 +296,10 @@ static void ofi_settle(struct na_plugin_class *na_class, const struct na_plugin_
 
     na_class->ops = ofi_ops;
     na_class->ops.max_frame = ofi_frame_size(na_class);
+    na_class->is_listening = init->listen != 0;
+    na_class->stuck.is_possible = na_class->protocol.tcp_port &&
+                                  strstr(info->fabric_attr->prov_name, "ofi_rxm") != NULL &&
+                                  (info->domain_attr->mr_mode & FI_MR_ENDPOINT) == 0;
     na_class->busy = (init->progress_mode & NA_PLUGIN_PROGRESS_BUSY) != 0;
     na_class->mr_mode = (uint64_t) info->domain_attr->mr_mode;
     na_class->key_mask = key_size == 0 || key_size >= sizeof(uint64_t)
@@ -387,6 +438,7 @@ static int32_t ofi_endpoint_open(struct na_plugin_class *na_class)
         return ofi_failed(na_class, "the endpoint", error);
     }
     na_class->endpoint = endpoint;
+    ofi_unidentified_open(na_class);
     return NA_PLUGIN_SUCCESS;
 }
 

@@ -17,6 +17,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 #include <stdbool.h>
+#include <stdio.h>
 
 #define OFI_PLUGIN_NAME "ofi"
 
@@ -114,6 +115,22 @@ struct ofi_guard {
     uint64_t device; /* of the file */
     uint64_t inode;
     uint64_t looked_at; /* ns: when the holder was last looked for */
+};
+
+/* Whether the endpoint still receives (stuck.c). */
+struct ofi_stuck {
+    uint64_t since;         /* ns: the first look of the row */
+    uint64_t probe_since;   /* ns: a message to ourselves is to be sent, or was; 0: none */
+    uint64_t healthy_until; /* ns: the last one arrived a moment ago */
+    uint64_t renew_at;      /* ns: when a failed opening is tried again */
+    fi_addr_t own;          /* of our own endpoint */
+    uint32_t looks;         /* in a row */
+    uint32_t renewals;      /* of the endpoint, so far */
+    bool is_possible;       /* with this provider, and it can be mended */
+    bool is_known;          /* the own address is in the address vector */
+    bool is_sent;
+    bool is_renewing; /* until it is open again */
+    uint8_t mark[24];
 };
 
 /* An endpoint of this process, for the others in it (local.c). */
@@ -239,6 +256,14 @@ struct na_plugin_class {
     bool failed;   /* the completion queue or the endpoint is broken; said once */
     bool is_short; /* of descriptors */
     bool is_short_told;
+    bool is_listening;
+    uint32_t idle_polls; /* since a frame was received */
+    struct ofi_stuck stuck;
+    FILE *unidentified; /* what the system says of the set that they are in; or NULL */
+    uint64_t unidentified_seen;
+    uint32_t unidentified_ms; /* that a connection may say nothing after it was accepted */
+    bool is_unidentified_told;
+    uint16_t own_port;   /* network byte order */
     uint32_t waits;      /* sleeps that were begun */
     uint32_t idle_waits; /* since the last completion */
 
@@ -431,12 +456,23 @@ bool ofi_serve_is_busy_with(const struct na_plugin_class *na_class,
 
 /* cut.c */
 void ofi_cut(struct na_plugin_class *na_class, const struct na_plugin_mem *mem);
+uint16_t ofi_socket_port(const struct sockaddr_storage *address);
 
 /* poll.c */
 void ofi_queue_drain(struct na_plugin_class *na_class);
 int32_t ofi_poll(struct fabric_endpoint *endpoint);
 int ofi_get_fd(struct fabric_endpoint *endpoint);
 bool ofi_try_wait(struct fabric_endpoint *endpoint);
+
+/* stuck.c */
+void ofi_stuck_look(struct na_plugin_class *na_class);
+bool ofi_stuck_received(struct na_plugin_class *na_class, const void *data, uint64_t size);
+
+/* unidentified.c */
+void ofi_unidentified_open(struct na_plugin_class *na_class);
+void ofi_unidentified_close(struct na_plugin_class *na_class);
+void ofi_unidentified_look(struct na_plugin_class *na_class);
+void ofi_unidentified_end(struct na_plugin_class *na_class);
 
 /* status.c */
 int32_t ofi_status(int error);

@@ -12,6 +12,9 @@
 /* Reads of the queue in one poll. */
 #define OFI_READS 16
 
+/* Polls in a row that receive nothing, after which it is asked why. */
+#define OFI_POLLS_A_LOOK 32u
+
 /* Sleeps between two looks for a free descriptor. */
 #define OFI_WAITS_A_LOOK 32u
 
@@ -63,6 +66,8 @@ int32_t ofi_poll(struct fabric_endpoint *endpoint)
     }
     if (na_class->jobs != NULL)
         ofi_attach_progress(na_class);
+    if (++na_class->idle_polls % OFI_POLLS_A_LOOK == 0)
+        ofi_stuck_look(na_class);
     return ret;
 }
 
@@ -92,15 +97,22 @@ int ofi_get_fd(struct fabric_endpoint *endpoint)
 bool ofi_try_wait(struct fabric_endpoint *endpoint)
 {
     struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
-    struct fid *fids[1] = {&na_class->cq->fid};
+    struct fid *fids[1];
     bool is_no_help;
 
+    if (na_class->cq == NULL) { /* until it is opened again */
+        fabric_wait_pause(endpoint, true);
+        return true;
+    }
+    fids[0] = &na_class->cq->fid;
     if (na_class->receives_waiting != NULL)
         ofi_receives_post(na_class);
     na_class->idle_waits++;
     if (na_class->protocol.tcp_port &&
         (na_class->is_short || ++na_class->waits % OFI_WAITS_A_LOOK == 0))
         ofi_descriptors_look(na_class);
+    if (na_class->is_short || na_class->waits % OFI_WAITS_A_LOOK == 0)
+        ofi_unidentified_look(na_class);
     is_no_help = (na_class->is_short || na_class->carry_due != NULL) &&
                  na_class->idle_waits > OFI_IDLE_WAITS;
     fabric_wait_pause(endpoint, is_no_help);
@@ -134,6 +146,9 @@ static ssize_t ofi_queue_read(struct na_plugin_class *na_class, struct fi_cq_msg
 
     if (!ofi_guard_take(&na_class->guard, na_class->guard_self))
         return -FI_EAGAIN;
+    /* The tcp provider asks what errno is after a connection ended early, where nothing set it:
+     * EAGAIN from before would have it keep the dead one, and its descriptor, for ever. */
+    errno = 0;
     count = fi_cq_read(na_class->cq, entries, OFI_ENTRIES);
     ofi_guard_release(&na_class->guard);
     return count;

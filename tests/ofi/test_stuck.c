@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Strangers that connect over TCP, begin a message and go away, until the provider receives nothing
+ * any more: the endpoint is opened anew, what was under way fails, and honest peers come back by
+ * themselves. Connections that end early leave no descriptor behind, whatever errno was, and those
+ * that say nothing are closed, the oldest first when they are many.
+ */
+
+#include "ofi.h"
+
+#include "fabric/plugin_host.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define WAIT_NS  UINT64_C(60000000000)
+#define AGAIN_NS UINT64_C(1000000000)
+#define AT_ONCE  16
+#define BUFFERS  "32" /* of the provider, for all its connections; the plugin asks for 128 */
+#define ENOUGH   80
+#define EARLY    40
+#define POLLS    64
+#define SILENT   100
+#define SPARE    30
+
+/* The request for a connection, as libfabric's tcp provider and the rxm layer write it. */
+struct request {
+    uint8_t version, type;
+    uint16_t size; /* network byte order */
+    uint32_t number;
+    uint64_t connection, message, is_same_order;
+    uint8_t rxm_version, byte_order, control_version, operation_version;
+    uint16_t port;
+    uint8_t flow_control, padding;
+    uint32_t eager_limit, receives;
+    uint64_t id;
+    uint8_t header[16]; /* of a message of 200 bytes, of which 8 follow */
+    uint8_t beginning[8];
+};
+_Static_assert(sizeof(struct request) == 32 + 24 + 24, "as it is on the wire");
+
+struct side {
+    struct na_plugin_class *na_class;
+    struct na_plugin_context *context;
+};
+
+static const char *protocol = "tcp";
+static bool is_busy;
+static bool is_sending, has_arrived;
+
+static void completed(void *op, int32_t status)
+{
+    (void) op;
+    (void) status;
+    is_sending = false;
+}
+
+static void completed_recv(void *op, int32_t status, uint64_t size, struct na_plugin_addr *source,
+                           uint32_t tag)
+{
+    (void) op;
+    (void) size;
+    (void) tag;
+    (void) source;
+    has_arrived = status == NA_PLUGIN_SUCCESS;
+}
+
+static void side_open(struct side *side, bool is_target)
+{
+    struct na_plugin_init init = {
+        .size = sizeof(init),
+        .class_name = "ofi",
+        .protocol = protocol,
+        .address = "127.0.0.1",
+        .listen = is_target,
+        .max_contexts = 1,
+        .progress_mode = is_busy ? NA_PLUGIN_PROGRESS_BUSY : 0,
+    };
+    struct na_plugin_class_info info = {.size = sizeof(info)};
+
+    assert_int_equal(ofi_class_initialize(&init, NULL, &side->na_class, &info), NA_PLUGIN_SUCCESS);
+    assert_int_equal(fabric_context_create(side->na_class, NULL, 0, &side->context),
+                     NA_PLUGIN_SUCCESS);
+}
+
+static void side_close(struct side *side)
+{
+    (void) fabric_context_stop(side->context);
+    (void) fabric_context_destroy(side->context);
+    (void) ofi_class_finalize(side->na_class);
+}
+
+/* As a program that waits does it. */
+static void side_poll(struct side *side)
+{
+    uint32_t count = 0;
+
+    (void) fabric_poll(side->context, &count);
+    (void) fabric_poll_try_wait(side->context);
+}
+
+/* Sends messages, each when the one before has ended, until one arrives. */
+static bool message_arrives(struct side *from, struct na_plugin_addr *to, struct side *target)
+{
+    uint64_t end = ofi_host->clock_ns() + WAIT_NS, again = 0;
+    void *op = plugin_host_alloc(fabric_op_size(), fabric_op_align());
+    void *recv_op = plugin_host_alloc(fabric_op_size(), fabric_op_align());
+    char buffer[64];
+
+    has_arrived = false;
+    is_sending = false;
+    assert_int_equal(
+        fabric_msg_recv_unexpected(target->context, recv_op, buffer, sizeof(buffer), NULL),
+        NA_PLUGIN_SUCCESS);
+    while ((!has_arrived || is_sending) && ofi_host->clock_ns() < end) {
+        if (!has_arrived && !is_sending && ofi_host->clock_ns() >= again) {
+            is_sending = true;
+            again = ofi_host->clock_ns() + AGAIN_NS;
+            assert_int_equal(
+                fabric_msg_send_unexpected(from->context, op, "hello", 5, NULL, to, 0, 1),
+                NA_PLUGIN_SUCCESS);
+        }
+        side_poll(from);
+        side_poll(target);
+    }
+    if (!has_arrived)
+        (void) fabric_cancel(target->context, recv_op);
+    plugin_host_free(op);
+    plugin_host_free(recv_op);
+    return has_arrived;
+}
+
+static void target_address(const struct side *target, struct sockaddr_in *address)
+{
+    const char *port = strrchr(target->na_class->name, ':');
+
+    assert_non_null(port);
+    *address = (struct sockaddr_in){.sin_family = AF_INET,
+                                    .sin_port = htons((uint16_t) atoi(port + 1)),
+                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+}
+
+static int stranger_connect(const struct side *target)
+{
+    struct sockaddr_in address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    target_address(target, &address);
+    assert_true(fd >= 0);
+    if (connect(fd, (struct sockaddr *) &address, sizeof(address)) != 0) {
+        (void) close(fd); /* while the endpoint is closed */
+        return -1;
+    }
+    return fd;
+}
+
+/* Connects, asks for a connection, begins a message. */
+static int stranger_begin(const struct side *target, unsigned int number)
+{
+    const uint64_t size = 16 + 200;
+    struct request request = {
+        .version = 3,
+        .size = htons(24),
+        .is_same_order = 1,
+        .rxm_version = 1,
+        .byte_order = 2,
+        .control_version = 4,
+        .operation_version = 3,
+        .port = (uint16_t) (1 + number),
+        .flow_control = 2,
+        .eager_limit = 16384,
+        .receives = 1024,
+        .id = UINT64_C(0x7777000000000000) + number,
+        .header = {3, 0, 0, 0, 0, 0, 16, 0},
+    };
+    int fd = stranger_connect(target);
+
+    memcpy(request.header + 8, &size, sizeof(size));
+    if (fd >= 0)
+        (void) send(fd, &request, sizeof(request), MSG_NOSIGNAL);
+    return fd;
+}
+
+/* With a reset. */
+static void stranger_leave(int fd)
+{
+    const struct linger linger = {.l_onoff = 1};
+
+    (void) setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+    (void) close(fd);
+}
+
+/* Wait for the answer to each, and some polls for the message, then leave. */
+static void strangers_come_and_go(struct side *target, unsigned int number)
+{
+    uint64_t end = ofi_host->clock_ns() + WAIT_NS;
+    int fds[AT_ONCE];
+    char answer[64];
+
+    for (int i = 0; i < AT_ONCE; i++)
+        fds[i] = stranger_begin(target, number + (unsigned int) i);
+    for (int i = 0; i < AT_ONCE; i++)
+        while (fds[i] >= 0 && ofi_host->clock_ns() < end &&
+               recv(fds[i], answer, sizeof(answer), MSG_DONTWAIT) < 0 && errno == EAGAIN)
+            side_poll(target);
+    for (int i = 0; i < POLLS; i++)
+        side_poll(target);
+    for (int i = 0; i < AT_ONCE; i++)
+        if (fds[i] >= 0)
+            stranger_leave(fds[i]);
+}
+
+static int descriptors(void)
+{
+    DIR *directory = opendir("/proc/self/fd");
+    int count = 0;
+
+    assert_non_null(directory);
+    while (readdir(directory) != NULL)
+        count++;
+    (void) closedir(directory);
+    return count;
+}
+
+static void unfinished_messages_do_not_stop_the_endpoint(void **state)
+{
+    struct side origin, target;
+    struct na_plugin_addr *addr;
+    int before;
+
+    (void) state;
+    side_open(&origin, false);
+    side_open(&target, true);
+    assert_int_equal(ofi_addr_lookup(origin.na_class, target.na_class->name, &addr),
+                     NA_PLUGIN_SUCCESS);
+    assert_true(message_arrives(&origin, addr, &target));
+    before = descriptors();
+    for (unsigned int i = 0; i < ENOUGH; i += AT_ONCE)
+        strangers_come_and_go(&target, i);
+    assert_true(message_arrives(&origin, addr, &target));
+    assert_true(target.na_class->stuck.renewals != 0);
+    assert_true(descriptors() <= before + 16);
+    fabric_addr_free(origin.na_class, addr);
+    side_close(&origin);
+    side_close(&target);
+}
+
+static void unfinished_messages_do_not_stop_a_polling_endpoint(void **state)
+{
+    is_busy = true;
+    unfinished_messages_do_not_stop_the_endpoint(state);
+    is_busy = false;
+}
+
+/* Each poll comes with the EAGAIN of something else. */
+static void early_ends_leave_no_descriptors(void **state)
+{
+    uint64_t end = ofi_host->clock_ns() + WAIT_NS;
+    struct side target;
+    int before, now;
+
+    (void) state;
+    side_open(&target, true);
+    before = descriptors();
+    for (int i = 0; i < EARLY; i++) {
+        int fd = stranger_connect(&target);
+
+        assert_true(fd >= 0);
+        side_poll(&target);
+        (void) close(fd);
+    }
+    do {
+        errno = EAGAIN;
+        side_poll(&target);
+        (void) usleep(100);
+        now = descriptors();
+    } while (now > before && ofi_host->clock_ns() < end);
+    assert_int_equal(now, before);
+    side_close(&target);
+}
+
+static void silent_connections_are_closed(void **state)
+{
+    uint64_t end = ofi_host->clock_ns() + WAIT_NS;
+    struct side target;
+    ssize_t got = -1;
+    char byte;
+    int fd;
+
+    (void) state;
+    side_open(&target, true);
+    target.na_class->unidentified_ms = 100;
+    fd = stranger_connect(&target);
+    assert_true(fd >= 0);
+    while (got < 0 && ofi_host->clock_ns() < end) {
+        side_poll(&target);
+        got = recv(fd, &byte, sizeof(byte), MSG_DONTWAIT);
+    }
+    assert_int_equal(got, 0);
+    (void) close(fd);
+    side_close(&target);
+}
+
+/* They are another process's, so that they take no descriptors of ours but the target's. */
+static pid_t silent_strangers_start(const struct side *target)
+{
+    struct sockaddr_in address;
+    int ready[2];
+    char byte;
+    pid_t pid;
+
+    target_address(target, &address);
+    assert_int_equal(pipe(ready), 0);
+    pid = fork();
+    if (pid == 0) {
+        for (int i = 0; i < SILENT; i++) {
+            int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+
+            (void) connect(fd, (struct sockaddr *) &address, sizeof(address));
+        }
+        (void) !write(ready[1], "x", 1);
+        (void) pause();
+        _exit(0);
+    }
+    assert_true(pid > 0);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    (void) close(ready[0]);
+    (void) close(ready[1]);
+    return pid;
+}
+
+static void silent_connections_leave_room_for_others(void **state)
+{
+    struct side origin, target;
+    struct na_plugin_addr *addr;
+    struct rlimit limit, low;
+    pid_t strangers;
+    bool is_served;
+
+    (void) state;
+    side_open(&origin, false);
+    side_open(&target, true);
+    assert_int_equal(ofi_addr_lookup(origin.na_class, target.na_class->name, &addr),
+                     NA_PLUGIN_SUCCESS);
+    strangers = silent_strangers_start(&target);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    low = limit;
+    low.rlim_cur = (rlim_t) descriptors() + SPARE;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    for (int i = 0; i < SILENT * 4; i++)
+        side_poll(&target);
+    is_served = message_arrives(&origin, addr, &target);
+    (void) kill(strangers, SIGKILL);
+    (void) waitpid(strangers, NULL, 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_true(is_served);
+    fabric_addr_free(origin.na_class, addr);
+    side_close(&origin);
+    side_close(&target);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unfinished_messages_do_not_stop_the_endpoint),
+        cmocka_unit_test(unfinished_messages_do_not_stop_a_polling_endpoint),
+        cmocka_unit_test(early_ends_leave_no_descriptors),
+        cmocka_unit_test(silent_connections_are_closed),
+        cmocka_unit_test(silent_connections_leave_room_for_others),
+    };
+    struct na_host host = plugin_host;
+    int ret;
+
+    host.op_complete = completed;
+    host.op_complete_recv = completed_recv;
+    ofi_host = &host;
+    assert_int_equal(setenv("FI_OFI_RXM_MSG_RX_SIZE", BUFFERS, 1), 0);
+    ret = cmocka_run_group_tests_name("ofi+tcp", tests, NULL, NULL);
+    protocol = "tcp;ofi_rxm";
+    ret += cmocka_run_group_tests_name("ofi+tcp;ofi_rxm", tests, NULL, NULL);
+    ofi_enumerate_cleanup();
+    return ret;
+}
