@@ -105,6 +105,10 @@ AT(hg_ext_counters, resp_recv_bytes, 192);
 AT(hg_ext_counters, queued_count, 200);
 AT(hg_ext_counters, waiting_count, 208);
 AT(hg_ext_counters, refused_key_count, 216);
+AT(hg_ext_counters, overflow_queued_count, 224);
+AT(hg_ext_counters, overflow_waiting_count, 232);
+AT(hg_ext_counters, overflow_refused_count, 240);
+AT(hg_ext_counters, overflow_bytes, 248);
 #endif
 
 SIZE(hg_proc_cursor, 24);
@@ -206,6 +210,8 @@ VALUE(HG_FALSE, 0);
 VALUE(HG_CORE_MORE_DATA, 1);
 #if LAYOUT_MINOR >= 1
 VALUE(HG_OVERFLOW_TIMEOUT_DEFAULT, 300000);
+VALUE(HG_OVERFLOW_BUDGET_DEFAULT, 1073741824);
+VALUE(HG_OVERFLOW_PEER_BUDGET_DEFAULT, 268435456);
 VALUE(HG_MAX_IN_FLIGHT_DEFAULT, UINT32_MAX);
 #endif
 #ifndef __cplusplus /* there a pointer is no constant */

@@ -111,7 +111,7 @@ broken_libraries() {
     broken "a function removed" types "Removed function" \
         's/NA_Version_get\(/NA_Version_ask(/' sdk/include/na.h sdk/src/na/version.c
     allowed "a struct that grows, grown" types \
-        's/^    uint64_t refused_key_count; .*/&\n    uint64_t more_count;/' sdk/include/mercury_ext.h
+        's/^    uint64_t overflow_bytes; .*/&\n    uint64_t more_count;/' sdk/include/mercury_ext.h
     broken "a symbol dropped" symbols "dropped: NA_Cleanup@@AMALGAM_NA_1.0" \
         's/^local:/local:\n    NA_Cleanup;/' sdk/na.map
     broken "symbols moved to another version" symbols "dropped: NA_Cleanup@@AMALGAM_NA_1.0" \

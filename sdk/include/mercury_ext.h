@@ -40,10 +40,19 @@ struct hg_ext_counters {
     uint64_t queued_count;           /* Forwards that had to wait for a limit of RPCs in flight */
     uint64_t waiting_count;          /* Those that wait now */
     uint64_t refused_key_count;      /* Messages whose sender has another auth_key, or none */
+    uint64_t overflow_queued_count;  /* Inputs and outputs that did not fit a message and had to
+                                        wait for the budget of such */
+    uint64_t overflow_waiting_count; /* Those that wait now */
+    uint64_t overflow_refused_count; /* Those that it had no room for */
+    uint64_t overflow_bytes;         /* Bytes of it that are in use now */
 };
 
 /* How long HG_Class_set_overflow_timeout() is at first, in milliseconds. */
 #define HG_OVERFLOW_TIMEOUT_DEFAULT 300000u
+
+/* What HG_Class_set_overflow_budget() has at first, in bytes: for a class and for each peer. */
+#define HG_OVERFLOW_BUDGET_DEFAULT      (UINT64_C(1) << 30)
+#define HG_OVERFLOW_PEER_BUDGET_DEFAULT (UINT64_C(256) << 20)
 
 #ifdef __cplusplus
 extern "C" {
@@ -212,6 +221,34 @@ HG_PUBLIC unsigned int HG_Class_get_default_deadline(const hg_class_t *hg_class)
  * Any thread. \since 1.1
  */
 HG_PUBLIC hg_return_t HG_Class_set_overflow_timeout(hg_class_t *hg_class, unsigned int timeout_ms);
+
+/**
+ * Set how many bytes of memory peers can have a class hold for inputs and outputs that do not fit a
+ * message. Inputs count from before they are fetched until their handles are destroyed or
+ * HG_Release_input_buf() is called, outputs while they are fetched; both kinds have as much, each
+ * for itself. Bytes that the transport does not let go of count until it does.
+ *
+ * What does not fit now waits until there is room: for each peer in the order in which it came, and
+ * no peer for another one's share. A peer gets no more than it leaves for all others together, so
+ * some that hold on to their share leave room for others. When nothing is held, what comes first is
+ * taken. A wait ends like a fetch does, by the deadline or the overflow time-out.
+ *
+ * An RPC ends with HG_MSGSIZE at its origin if its input or output is larger than either number,
+ * and with HG_AGAIN if too many wait already (16384, or 4096 of its peer). At first the numbers are
+ * HG_OVERFLOW_BUDGET_DEFAULT and HG_OVERFLOW_PEER_BUDGET_DEFAULT, and nothing is too large for
+ * them: what is beyond the second, up to 4 GiB, is taken one at a time, and uses up what its peer
+ * has.
+ *
+ * \param hg_class [IN]     class
+ * \param class_bytes [IN]  bytes for all peers together; 0: no limit
+ * \param peer_bytes [IN]   bytes for each peer; 0: no limit of its own
+ *
+ * \return HG_SUCCESS; HG_INVALID_ARG if hg_class is NULL
+ *
+ * Any thread. \since 1.1
+ */
+HG_PUBLIC hg_return_t HG_Class_set_overflow_budget(hg_class_t *hg_class, hg_size_t class_bytes,
+                                                   hg_size_t peer_bytes);
 
 /**
  * Set the deadline of operations on a handle, from the next HG_Forward() or HG_Respond() on. After

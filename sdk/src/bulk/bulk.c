@@ -251,6 +251,7 @@ static hg_return_t hg_bulk_memory_alloc(struct hg_bulk *bulk, uint32_t count,
     void **buf_ptrs;
     hg_return_t ret;
 
+    bulk->owned_free = free;
     buf_ptrs = calloc(count, sizeof(*buf_ptrs));
     for (uint32_t i = 0; i < count; i++)
         total += (buf_sizes[i] + HG_BULK_ALIGNMENT - 1) & ~(hg_size_t) (HG_BULK_ALIGNMENT - 1);
@@ -304,7 +305,8 @@ static void hg_bulk_destroy(struct hg_bulk *bulk)
         (void) HG_Addr_free(hg_class, bulk->addr);
     (void) HG_Bulk_free(bulk->twin);
     free(bulk->addr_wire);
-    free(bulk->owned);
+    if (bulk->owned_free != NULL)
+        bulk->owned_free(bulk->owned);
     free(bulk->wire);
     free(bulk);
     hg_class_bulk_decr(hg_class);

@@ -35,9 +35,10 @@ bool HG_Bulk_in_use(hg_bulk_t handle)
            atomic_load_explicit(&handle->in_use, memory_order_acquire) > 0;
 }
 
-void hg_bulk_own(hg_bulk_t bulk, void *memory)
+void hg_bulk_own(hg_bulk_t bulk, void (*free_callback)(void *), void *arg)
 {
-    bulk->owned = memory;
+    bulk->owned = arg;
+    bulk->owned_free = free_callback;
 }
 
 void hg_bulk_deadline_start(struct hg_bulk_transfer *op)

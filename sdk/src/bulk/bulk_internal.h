@@ -31,6 +31,7 @@ struct hg_bulk {
     struct hg_bulk_map memory;             /* empty if the bytes are not in this process */
     struct hg_bulk_map lanes[HG_LANE_MAX]; /* memory handles, empty where a lane is not open */
     void *owned;                           /* memory that HG_Bulk_create() allocated */
+    void (*owned_free)(void *);
 
     hg_addr_t addr;             /* of a bound descriptor */
     void *addr_wire;            /* the same as it travels */

@@ -19,6 +19,7 @@
 static uint32_t hg_block_class_of(hg_size_t size, hg_size_t *capacity_p);
 static struct hg_block *hg_block_new(hg_class_t *hg_class, hg_size_t capacity, uint32_t index);
 static void hg_block_delete(struct hg_block *block);
+static void hg_block_let_go(void *arg);
 
 void hg_blocks_init(struct hg_blocks *blocks)
 {
@@ -63,20 +64,24 @@ struct hg_block *hg_block_get(hg_class_t *hg_class, hg_size_t size)
 
 void hg_block_put(struct hg_block *block)
 {
+    struct hg_charge charge = block->charge;
+    const hg_bulk_t sink = block->sink;
     struct hg_blocks *blocks;
     bool is_kept;
 
     (void) HG_Bulk_free(block->source);
     block->source = HG_BULK_NULL;
-    if (util_unlikely(HG_Bulk_in_use(block->sink))) {
-        /* A fetch ended in time, but may still write to it. */
-        hg_bulk_own(block->sink, block->memory);
-        block->memory = NULL;
-        hg_block_delete(block);
+    if (util_unlikely(HG_Bulk_in_use(sink))) {
+        /* A fetch ended in time, but may still write to it: so long it counts. */
+        block->sink = HG_BULK_NULL;
+        hg_bulk_own(sink, hg_block_let_go, block);
+        (void) HG_Bulk_free(sink);
         return;
     }
+    block->charge.budget = NULL;
     if (block->hg_class == NULL || block->index == HG_BLOCK_CLASSES) {
         hg_block_delete(block);
+        hg_budget_leave(&charge);
         return;
     }
     blocks = &block->hg_class->blocks;
@@ -90,6 +95,7 @@ void hg_block_put(struct hg_block *block)
     (void) pthread_mutex_unlock(&blocks->lock);
     if (!is_kept)
         hg_block_delete(block);
+    hg_budget_leave(&charge);
 }
 
 void *hg_block_take(struct hg_block *block)
@@ -173,4 +179,14 @@ static void hg_block_delete(struct hg_block *block)
     (void) HG_Bulk_free(block->sink);
     free(block->memory);
     free(block);
+}
+
+/* The transport, too, is done with it. */
+static void hg_block_let_go(void *arg)
+{
+    struct hg_block *block = arg;
+    struct hg_charge charge = block->charge;
+
+    hg_block_delete(block);
+    hg_budget_leave(&charge);
 }

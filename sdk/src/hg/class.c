@@ -105,6 +105,8 @@ hg_return_t HG_Finalize(hg_class_t *hg_class)
         hg_class->data_free(hg_class->data);
     hg_registry_fini(&hg_class->registry);
     na_return = hg_class_close_na(hg_class);
+    hg_budget_fini(&hg_class->in_budget);
+    hg_budget_fini(&hg_class->out_budget);
     (void) pthread_mutex_destroy(&hg_class->flows.lock);
     (void) pthread_mutex_destroy(&hg_class->blocks.lock);
     (void) pthread_mutex_destroy(&hg_class->self_lock);
@@ -310,6 +312,8 @@ static hg_return_t hg_class_open(hg_class_t *hg_class, const char *info_string, 
     (void) pthread_mutex_init(&hg_class->lock, NULL);
     (void) pthread_mutex_init(&hg_class->self_lock, NULL);
     hg_blocks_init(&hg_class->blocks);
+    hg_budget_init(&hg_class->in_budget);
+    hg_budget_init(&hg_class->out_budget);
     (void) pthread_mutex_init(&hg_class->flows.lock, NULL);
     hg_class_set_options(hg_class, options);
     ret = hg_class_open_na(hg_class, info_string, listen, options);
@@ -319,6 +323,8 @@ static hg_return_t hg_class_open(hg_class_t *hg_class, const char *info_string, 
         return HG_SUCCESS;
     (void) hg_class_close_na(hg_class);
     hg_registry_fini(&hg_class->registry);
+    hg_budget_fini(&hg_class->in_budget);
+    hg_budget_fini(&hg_class->out_budget);
     (void) pthread_mutex_destroy(&hg_class->flows.lock);
     (void) pthread_mutex_destroy(&hg_class->blocks.lock);
     (void) pthread_mutex_destroy(&hg_class->self_lock);

@@ -378,6 +378,7 @@ static hg_return_t hg_context_drain(hg_context_t *context)
 
     while (!hg_context_is_quiet(context)) {
         (void) hg_controls_cancel(context);
+        hg_budget_cancel_all(&context->hg_class->in_budget, context);
         (void) hg_context_poll(context);
         /* What is complete is called back, as the program would have done with HG_Trigger(). */
         (void) HG_Trigger(context, 0, UINT_MAX, NULL);

@@ -120,6 +120,8 @@ void hg_counters_add(hg_class_t *hg_class, struct hg_counters_sum *sum)
     }
     (void) pthread_mutex_unlock(&hg_class->lock);
     sum->ext.waiting_count += atomic_load(&hg_class->flows.waiting);
+    hg_budget_count(&hg_class->in_budget, &sum->ext);
+    hg_budget_count(&hg_class->out_budget, &sum->ext);
 }
 
 /* Add up what the handles counted. */
@@ -240,7 +242,8 @@ static void hg_diag_log(enum na_log_level level, const char *what,
         " succeeded, %" PRIu64 " cancelled, %" PRIu64 " timed out, %" PRIu64
         " failed; retried: %" PRIu64 "; bytes of requests: %" PRIu64 " sent, %" PRIu64
         " received; of responses: %" PRIu64 " sent, %" PRIu64
-        " received; of bulk transfers: %" PRIu64,
+        " received; of bulk transfers: %" PRIu64 "; extra data for the budget: %" PRIu64
+        " waited, %" PRIu64 " refused",
         what, diag->rpc_req_sent_count, diag->rpc_req_recv_count, diag->rpc_req_recv_active_count,
         diag->rpc_resp_sent_count, diag->rpc_resp_recv_count, diag->rpc_req_extra_count,
         diag->rpc_resp_extra_count, diag->bulk_count, ext->refused_magic_count,
@@ -249,5 +252,6 @@ static void hg_diag_log(enum na_log_level level, const char *what,
         ext->sm_req_sent_count, ext->sm_req_recv_count, ext->sm_bulk_count, ext->timeout_count,
         ext->parked_count, ext->forward_done_count, ext->forward_canceled_count,
         ext->forward_timeout_count, ext->forward_error_count, ext->retry_count, ext->req_sent_bytes,
-        ext->req_recv_bytes, ext->resp_sent_bytes, ext->resp_recv_bytes, ext->bulk_bytes);
+        ext->req_recv_bytes, ext->resp_sent_bytes, ext->resp_recv_bytes, ext->bulk_bytes,
+        ext->overflow_queued_count, ext->overflow_refused_count);
 }

@@ -113,8 +113,8 @@ void hg_context_count_retry(hg_context_t *context);
 
 #define HG_NS_PER_MS       UINT64_C(1000000)
 
-/* Of the bulk layer: have memory freed with the last reference to a local descriptor. */
-void hg_bulk_own(hg_bulk_t bulk, void *memory);
+/* Of the bulk layer: call a function with the last reference to a local descriptor. */
+void hg_bulk_own(hg_bulk_t bulk, void (*free_callback)(void *), void *arg);
 
 /* Of the bulk layer: post what was refused, as far as the transport takes it now. */
 void hg_bulk_retry(hg_context_t *context);
@@ -163,15 +163,27 @@ void hg_context_wake(hg_context_t *context);
 
 /* Blocks of memory for what does not fit a message [any thread] */
 
+struct hg_budget;
+struct hg_budget_peer;
+
+/* Bytes that count in a budget, see hg_private.h. */
+struct hg_charge {
+    struct hg_budget *budget; /* NULL: none */
+    struct hg_budget_peer *peer;
+    hg_size_t bytes;
+    bool is_oversize; /* it has all that a peer can get, and is larger than that */
+};
+
 /* A block that its holder alone uses. */
 struct hg_block {
     hg_class_t *hg_class;
-    void *memory;       /* page-aligned; what is in it is left from an earlier use */
-    hg_size_t capacity; /* bytes of it, a multiple of the page size */
-    hg_bulk_t source;   /* describes what is in it for peers to read, from when it is asked for
+    void *memory;            /* page-aligned; what is in it is left from an earlier use */
+    hg_size_t capacity;      /* bytes of it, a multiple of the page size */
+    hg_bulk_t source;        /* describes what is in it for peers to read, from when it is asked for
                            until the block is given back */
-    hg_bulk_t sink;     /* all of it for us to write to, HG_BULK_NULL until asked for */
-    uint32_t index;     /* of its list in the class */
+    hg_bulk_t sink;          /* all of it for us to write to, HG_BULK_NULL until asked for */
+    uint32_t index;          /* of its list in the class */
+    struct hg_charge charge; /* what it counts for, until it is given back */
     struct hg_block *next;
 };
 

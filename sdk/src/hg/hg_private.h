@@ -269,6 +269,69 @@ void hg_blocks_init(struct hg_blocks *blocks);
 void hg_blocks_drain(hg_class_t *hg_class);
 
 /*
+ * Budgets of data beside messages [budget.c] ----------------------------------------------------
+ */
+
+struct hg_budget {
+    pthread_mutex_t lock;         /* of what follows; taken before those of timers and the queue */
+    hg_size_t class_max;          /* bytes of all */
+    hg_size_t peer_max;           /* bytes of one peer */
+    hg_size_t single_max;         /* what is larger is refused */
+    hg_size_t used;               /* bytes of all */
+    bool has_oversize;            /* one that is larger than peer_max */
+    uint32_t waiting;             /* that do not fit now */
+    uint32_t waiting_max;         /* more are refused */
+    uint32_t peer_waiting_max;    /* likewise, of one peer */
+    struct hg_budget_peer *first; /* those that have something, or wait */
+    struct hg_budget_peer **last; /* where the next one is linked */
+    _Atomic uint64_t queued;      /* had to wait */
+    _Atomic uint64_t refused;
+};
+
+/* One that wants room for its data. Its owner sets what it waits with. */
+struct hg_budget_wait {
+    hg_context_t *context;
+    struct hg_completion *completion;  /* queued when it need not wait any more */
+    struct hg_timer *timer;            /* armed while it waits, and ends that; NULL: none */
+    const _Atomic bool *is_canceled_p; /* set before a cancel looks for it; NULL: there is none */
+    hg_return_t ret;                   /* how its wait ended */
+    /* Under the budget's lock. */
+    struct hg_charge charge; /* its own when it waits no more */
+    bool is_waiting;
+    struct hg_budget_wait *next;
+    struct hg_budget_wait **link; /* what points here */
+};
+
+void hg_budget_init(struct hg_budget *budget);
+void hg_budget_fini(struct hg_budget *budget);
+
+/* 0: no limit. */
+void hg_budget_set(struct hg_budget *budget, hg_size_t class_max, hg_size_t peer_max,
+                   hg_size_t single_max);
+
+/*
+ * Charge a peer with so many bytes, or let them wait, if there is a timer until `end_ns`. One that
+ * waits may be in other hands when this returns. HG_MSGSIZE: they can never fit; HG_AGAIN: too many
+ * wait.
+ */
+hg_return_t hg_budget_enter(struct hg_budget *budget, na_class_t *na_class, na_addr_t *na_addr,
+                            hg_size_t size, struct hg_budget_wait *wait, uint64_t end_ns,
+                            bool *is_waiting_p);
+
+/* They are released; nothing if there are none. */
+void hg_budget_leave(struct hg_charge *charge);
+
+/* End one that waits, if it does. `is_over` says that its timer has fired. */
+void hg_budget_cancel(struct hg_budget *budget, struct hg_budget_wait *wait, hg_return_t ret,
+                      bool is_over);
+
+/* End all that wait with a context. */
+void hg_budget_cancel_all(struct hg_budget *budget, const hg_context_t *context);
+
+/* Add what it has counted. */
+void hg_budget_count(struct hg_budget *budget, struct hg_ext_counters *ext);
+
+/*
  * Class [class.c] -------------------------------------------------------------------------------
  */
 
@@ -314,6 +377,8 @@ struct hg_class {
     struct hg_registry registry;
     struct hg_proc_class proc_class;
     struct hg_blocks blocks;
+    struct hg_budget in_budget;  /* of inputs that are fetched or were not released yet */
+    struct hg_budget out_budget; /* of outputs that are fetched */
     struct hg_flows flows;
     hg_return_t (*handle_create)(hg_handle_t, void *);
     void *handle_create_arg;
@@ -711,6 +776,9 @@ struct hg_extra {
     uint64_t hash;          /* of the data, when they are fetched */
     hg_bulk_t remote;       /* the peer's data while they are fetched */
     hg_op_id_t op_id;       /* fetch that runs, under the handle's lock */
+    uint64_t end_ns;        /* when it is to have ended; 0: never */
+    struct hg_budget_wait wait;
+    void (*run)(struct hg_completion *completion); /* the completion's, while it waits */
     void (*done)(struct hg_handle *handle, hg_return_t ret);
 };
 
@@ -1015,7 +1083,7 @@ hg_return_t hg_overflow_expose(struct hg_handle *handle, struct hg_msg *msg, str
 hg_return_t hg_overflow_fetch(struct hg_handle *handle, hg_op_t op,
                               void (*done)(struct hg_handle *handle, hg_return_t ret));
 
-/* Cancel a fetch that runs. */
+/* Cancel a fetch that runs or waits for the budget. */
 void hg_overflow_cancel(struct hg_handle *handle);
 
 /*

@@ -9,6 +9,8 @@
  *     0        8        16          20         24
  *     | size   | hash   | desc size | reserved | bulk descriptor ...
  *
+ * What a class fetches and holds of that has a budget, see budget.c.
+ *
  * The hash is XXH3 of the data: memory that was pulled too late, when its owner has given up and
  * reused it, does not reach a handler.
  */
@@ -33,7 +35,15 @@ _Static_assert(sizeof(struct hg_overflow_wire) == 24, "wire format");
 
 static hg_return_t hg_overflow_parse(struct hg_handle *handle, hg_op_t op, struct hg_extra *extra);
 static uint32_t hg_overflow_deadline(const struct hg_handle *handle);
-static hg_return_t hg_overflow_pull(struct hg_handle *handle, struct hg_extra *extra, hg_cb_t done);
+static struct hg_extra *hg_overflow_extra(struct hg_handle *handle);
+static struct hg_budget *hg_overflow_budget(const struct hg_handle *handle);
+static hg_return_t hg_overflow_enter(struct hg_handle *handle, struct hg_extra *extra,
+                                     bool *is_waiting_p);
+static void hg_overflow_run_waited(struct hg_completion *completion);
+static void hg_overflow_waited_enough(struct hg_timer *timer);
+static void hg_overflow_wait_settle(struct hg_timer *timer);
+static hg_return_t hg_overflow_pull(struct hg_handle *handle, struct hg_extra *extra);
+static uint32_t hg_overflow_left(const struct hg_extra *extra);
 static hg_return_t hg_overflow_input_done(const struct hg_cb_info *info);
 static hg_return_t hg_overflow_output_done(const struct hg_cb_info *info);
 static void hg_overflow_done(struct hg_handle *handle, struct hg_extra *extra, hg_return_t ret);
@@ -71,15 +81,23 @@ hg_return_t hg_overflow_expose(struct hg_handle *handle, struct hg_msg *msg, str
 hg_return_t hg_overflow_fetch(struct hg_handle *handle, hg_op_t op,
                               void (*done)(struct hg_handle *handle, hg_return_t ret))
 {
-    struct hg_extra *extra = op == HG_INPUT ? &handle->in_extra : &handle->out_extra;
+    struct hg_extra *extra = hg_payload_extra(handle, op);
+    hg_context_t *context = handle->info.context;
+    bool is_waiting = false;
     hg_return_t ret;
 
     hg_extra_free(extra);
     extra->done = done;
     ret = hg_overflow_parse(handle, op, extra);
     if (ret == HG_SUCCESS)
-        ret = hg_overflow_pull(handle, extra,
-                               op == HG_INPUT ? hg_overflow_input_done : hg_overflow_output_done);
+        ret = hg_overflow_enter(handle, extra, &is_waiting);
+    if (util_unlikely(is_waiting)) {
+        /* Or it waited, and is in other hands. Who sleeps does so until its time at the most. */
+        hg_context_wake(context);
+        return HG_SUCCESS;
+    }
+    if (ret == HG_SUCCESS)
+        ret = hg_overflow_pull(handle, extra);
     if (ret != HG_SUCCESS) {
         HG_LOG_ERROR("cannot fetch the data of RPC %#" PRIx64 ": %s", handle->info.id,
                      HG_Error_to_string(ret));
@@ -90,6 +108,8 @@ hg_return_t hg_overflow_fetch(struct hg_handle *handle, hg_op_t op,
 
 void hg_overflow_cancel(struct hg_handle *handle)
 {
+    hg_budget_cancel(&handle->info.hg_class->out_budget, &handle->out_extra.wait, HG_CANCELED,
+                     false);
     (void) pthread_mutex_lock(&handle->lock);
     if (handle->in_extra.op_id != HG_OP_ID_NULL)
         (void) HG_Bulk_cancel(handle->in_extra.op_id);
@@ -151,28 +171,119 @@ static uint32_t hg_overflow_deadline(const struct hg_handle *handle)
     return atomic_load_explicit(&handle->info.hg_class->overflow_ms, memory_order_relaxed);
 }
 
-static hg_return_t hg_overflow_pull(struct hg_handle *handle, struct hg_extra *extra, hg_cb_t done)
+/* A target fetches inputs, and an origin outputs. */
+static struct hg_extra *hg_overflow_extra(struct hg_handle *handle)
 {
+    return handle->is_origin ? &handle->out_extra : &handle->in_extra;
+}
+
+static struct hg_budget *hg_overflow_budget(const struct hg_handle *handle)
+{
+    return handle->is_origin ? &handle->info.hg_class->out_budget
+                             : &handle->info.hg_class->in_budget;
+}
+
+/*
+ * Count the data before there is memory for them, or have them wait: then the completion, which has
+ * nothing else to do meanwhile, is queued when there is room, or when there will not be.
+ */
+static hg_return_t hg_overflow_enter(struct hg_handle *handle, struct hg_extra *extra,
+                                     bool *is_waiting_p)
+{
+    const bool is_timed = handle->is_origin && atomic_load(&handle->pending) > HG_PENDING_TIMER;
+    const uint32_t deadline_ms = hg_overflow_deadline(handle);
+    hg_return_t ret;
+
+    extra->end_ns = deadline_ms != 0 ? hg_clock_ns() + deadline_ms * HG_NS_PER_MS : 0;
+    extra->run = handle->completion.run;
+    handle->completion.run = hg_overflow_run_waited;
+    extra->wait.context = handle->info.context;
+    extra->wait.completion = &handle->completion;
+    extra->wait.is_canceled_p = handle->is_origin ? &handle->is_canceled : NULL;
+    extra->wait.timer = NULL;
+    /* The timer of a forward's deadline cancels it. */
+    if (deadline_ms != 0 && !is_timed) {
+        handle->timer.fire = hg_overflow_waited_enough;
+        handle->timer.settle = hg_overflow_wait_settle;
+        extra->wait.timer = &handle->timer;
+    }
+    ret = hg_budget_enter(hg_overflow_budget(handle), hg_handle_lane(handle)->na_class,
+                          hg_handle_na_addr(handle), extra->size, &extra->wait, extra->end_ns,
+                          is_waiting_p);
+    if (!*is_waiting_p)
+        handle->completion.run = extra->run;
+    return ret;
+}
+
+static void UTIL_COLD hg_overflow_run_waited(struct hg_completion *completion)
+{
+    struct hg_handle *handle = util_container_of(completion, struct hg_handle, completion);
+    struct hg_extra *extra = hg_overflow_extra(handle);
+    hg_return_t ret = extra->wait.ret;
+
+    completion->run = extra->run;
+    if (ret == HG_SUCCESS)
+        ret = hg_overflow_pull(handle, extra);
+    if (ret == HG_SUCCESS)
+        return;
+    hg_extra_free(extra);
+    extra->done(handle, ret);
+}
+
+/* Not here: until it is settled the timer is not its owner's. */
+static void hg_overflow_waited_enough(struct hg_timer *timer)
+{
+    (void) timer;
+}
+
+static void hg_overflow_wait_settle(struct hg_timer *timer)
+{
+    struct hg_handle *handle = util_container_of(timer, struct hg_handle, timer);
+    hg_context_t *context = handle->info.context;
+
+    hg_context_count_timeout(context);
+    hg_budget_cancel(hg_overflow_budget(handle), &hg_overflow_extra(handle)->wait, HG_TIMEOUT,
+                     true);
+}
+
+/* The data are counted. */
+static hg_return_t hg_overflow_pull(struct hg_handle *handle, struct hg_extra *extra)
+{
+    const hg_cb_t done = handle->is_origin ? hg_overflow_output_done : hg_overflow_input_done;
     hg_return_t ret;
     hg_bulk_t sink;
 
     extra->block = hg_block_get(handle->info.hg_class, extra->size);
-    if (extra->block == NULL)
+    if (extra->block == NULL) {
+        hg_budget_leave(&extra->wait.charge);
         return HG_NOMEM;
+    }
+    extra->block->charge = extra->wait.charge;
     ret = hg_block_describe(extra->block, &sink);
     if (ret != HG_SUCCESS)
         return ret;
     (void) pthread_mutex_lock(&handle->lock);
     ret = HG_Bulk_transfer_deadline(handle->info.context, done, handle, HG_BULK_PULL,
                                     handle->info.addr, handle->info.context_id, extra->remote, 0,
-                                    sink, 0, extra->size, hg_overflow_deadline(handle),
-                                    &extra->op_id);
+                                    sink, 0, extra->size, hg_overflow_left(extra), &extra->op_id);
     if (ret != HG_SUCCESS)
         extra->op_id = HG_OP_ID_NULL;
     else if (atomic_load(&handle->is_canceled) && handle->is_origin)
         (void) HG_Bulk_cancel(extra->op_id);
     (void) pthread_mutex_unlock(&handle->lock);
     return ret;
+}
+
+/* Milliseconds; 0: there is no end. */
+static uint32_t hg_overflow_left(const struct hg_extra *extra)
+{
+    const uint64_t now = hg_clock_ns();
+
+    if (extra->end_ns == 0)
+        return 0;
+    return now < extra->end_ns
+               ? (uint32_t) ((extra->end_ns - now + HG_NS_PER_MS - 1) / HG_NS_PER_MS)
+               : 1;
 }
 
 static hg_return_t hg_overflow_input_done(const struct hg_cb_info *info)
@@ -207,5 +318,7 @@ static void hg_overflow_done(struct hg_handle *handle, struct hg_extra *extra, h
     extra->remote = HG_BULK_NULL;
     if (ret != HG_SUCCESS)
         hg_extra_free(extra);
+    else if (handle->is_origin)
+        hg_budget_leave(&extra->block->charge); /* it is the program's, which asked for it */
     extra->done(handle, ret);
 }
