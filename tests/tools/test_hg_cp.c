@@ -205,6 +205,90 @@ static void sends_files_to_a_target_that_runs_already(void **state)
     stop_target();
 }
 
+static const char *write_key(const char *name, const char *text, mode_t mode)
+{
+    static char path[160];
+    FILE *file;
+
+    (void) snprintf(path, sizeof(path), "%s/%s", dir, name);
+    file = fopen(path, "we");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(chmod(path, mode), 0);
+    return path;
+}
+
+/* What one side has, and the other one. */
+static void with_the_right_key_alone_a_target_takes_files(void **state)
+{
+    char right[160], wrong[160], copy[160];
+
+    (void) state;
+    (void) snprintf(copy, sizeof(copy), "%s/source", inbox);
+    (void) strcpy(right, write_key("right", "correct horse\nand a second line\n", 0600));
+    (void) strcpy(wrong, write_key("wrong", "battery staple", 0400));
+    make_file(source, 3 * MIB, false);
+    tool_run_start(&target, hg_cp, TEST_INIT, "--listen", "--dir", inbox, "--key-file", right,
+                   NULL);
+    tool_run_first_line(&target, address, sizeof(address));
+    tool_run(&run, hg_cp, TEST_INIT, "--to", address, "--key-file", wrong, source);
+    assert_int_equal(run.code, 1);
+    assert_non_null(strstr(run.err, "it has another key than this side"));
+    tool_run(&run, hg_cp, TEST_INIT, "--to", address, source);
+    assert_int_equal(run.code, 1);
+    assert_non_null(strstr(run.err, "it wants a key, and this side has none"));
+    assert_int_equal(count_files(inbox, NULL), 0);
+    tool_run(&run, hg_cp, TEST_INIT, "--to", address, "--key-file", right, source);
+    assert_int_equal(run.code, 0);
+    assert_same_contents(source, copy);
+    assert_int_equal(setenv("HG_CP_KEY", "correct horse", 1), 0);
+    tool_run(&run, hg_cp, TEST_INIT, "--to", address, source, "again");
+    (void) unsetenv("HG_CP_KEY");
+    assert_int_equal(run.code, 0);
+    stop_target();
+}
+
+/* A target of its own gets the key; one that has none refuses it. */
+static void a_key_reaches_the_target_that_is_started(void **state)
+{
+    char key[160], copy[160];
+
+    (void) state;
+    (void) snprintf(copy, sizeof(copy), "%s/source", inbox);
+    (void) strcpy(key, write_key("key", "correct horse", 0600));
+    make_file(source, 100, false);
+    tool_run(&run, hg_cp, TEST_INIT, "--key-file", key, source, inbox);
+    assert_int_equal(run.code, 0);
+    assert_same_contents(source, copy);
+    start_target(NULL);
+    tool_run(&run, hg_cp, TEST_INIT, "--to", address, "--key-file", key, source);
+    assert_int_equal(run.code, 1);
+    assert_non_null(strstr(run.err, "or none"));
+    stop_target();
+}
+
+static void what_is_no_key_is_refused(void **state)
+{
+    (void) state;
+    make_file(source, 100, false);
+    tool_run(&run, hg_cp, TEST_INIT, "--key-file", write_key("open", "key", 0644), source, inbox);
+    assert_int_equal(run.code, 1);
+    assert_non_null(strstr(run.err, "mode 644): chmod 600"));
+    tool_run(&run, hg_cp, TEST_INIT, "--key-file", write_key("empty", "\n", 0600), source, inbox);
+    assert_int_equal(run.code, 1);
+    assert_non_null(strstr(run.err, "is no key"));
+    tool_run(&run, hg_cp, TEST_INIT, "--key-file", "/nowhere/key", source, inbox);
+    assert_int_equal(run.code, 1);
+    assert_non_null(strstr(run.err, "cannot open '/nowhere/key'"));
+    assert_int_equal(setenv("HG_CP_KEY", "", 1), 0);
+    tool_run(&run, hg_cp, TEST_INIT, source, inbox);
+    (void) unsetenv("HG_CP_KEY");
+    assert_int_equal(run.code, 1);
+    assert_non_null(strstr(run.err, "HG_CP_KEY is no key"));
+    assert_int_equal(count_files(inbox, NULL), 0);
+}
+
 static void writes_its_address_to_a_file(void **state)
 {
     char path[160], line[512] = "";
@@ -522,6 +606,9 @@ int main(int argc, char *argv[])
         CP_TEST(copies_files_of_all_sizes),
         CP_TEST(copies_with_blocks_that_do_not_fit_the_parts),
         CP_TEST(sends_files_to_a_target_that_runs_already),
+        CP_TEST(with_the_right_key_alone_a_target_takes_files),
+        CP_TEST(a_key_reaches_the_target_that_is_started),
+        CP_TEST(what_is_no_key_is_refused),
         CP_TEST(writes_its_address_to_a_file),
         CP_TEST(fails_in_time_when_the_target_is_killed),
         CP_TEST(target_drops_the_part_when_the_origin_is_killed),

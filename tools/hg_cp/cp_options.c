@@ -45,11 +45,17 @@ static const char help_text[] =
     "    --timeout S          give up after S seconds without progress (default 60)\n"
     "    --dir DIR            target: where files go (default: the current directory)\n"
     "    --address-file FILE  target: write the address to FILE, too\n"
+    "    --key-file FILE      the first line of FILE is a key that both sides have to have, up to\n"
+    "                         256 bytes; others must not be able to use FILE. It is not to be on\n"
+    "                         a command line, which everybody sees\n"
     "    --quiet              print errors alone\n"
     "    --help               print this text\n"
     "\n"
     "    In the first form, options of the target are handed to it. A progress bar is shown when\n"
     "    stderr is a terminal.\n"
+    "\n"
+    "ENVIRONMENT\n"
+    "    HG_CP_KEY            the key, without --key-file\n"
     "\n"
     "EXIT STATUS\n"
     "    0 the file is there, 1 it is not, 2 wrong command line, 128+N ended by signal N,\n"
@@ -73,6 +79,7 @@ enum option_id {
     OPTION_TIMEOUT,
     OPTION_FORCE,
     OPTION_SYNC,
+    OPTION_KEY_FILE,
     OPTION_QUIET
 };
 
@@ -89,6 +96,7 @@ static const struct option long_options[] = {
     {"timeout", required_argument, NULL, OPTION_TIMEOUT},
     {"force", no_argument, NULL, OPTION_FORCE},
     {"sync", no_argument, NULL, OPTION_SYNC},
+    {"key-file", required_argument, NULL, OPTION_KEY_FILE},
     {"quiet", no_argument, NULL, OPTION_QUIET},
     {"help", no_argument, NULL, TOOL_OPTION_HELP},
     {NULL, 0, NULL, 0},
@@ -147,6 +155,9 @@ static bool option_apply(void *settings, int id, const char *value)
         return true;
     case OPTION_SYNC:
         options->sync = true;
+        return true;
+    case OPTION_KEY_FILE:
+        options->key_file = value;
         return true;
     case OPTION_QUIET:
         options->quiet = true;

@@ -16,6 +16,8 @@ struct cp_options {
                                  file or directory that it becomes */
     const char *dir;          /* target: where files go */
     const char *address_file; /* target: file that gets the address */
+    const char *key_file;     /* file with the key of RPCs; NULL: the environment has it, or none */
+    const char *key;          /* the key that was read; NULL: none */
     int address_fd;           /* target: where its starter waits for the address; -1: none */
     unsigned int depth;       /* target: blocks in the pipeline */
     uint64_t block_size;      /* target: bytes of each */

@@ -105,12 +105,14 @@ int cp_origin_run(const struct cp_options *options, const char *address, const c
 
 static bool origin_connect(struct cp_origin *origin, const char *address)
 {
+    struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
     hg_return_t ret;
 
+    info.na_init_info.auth_key = origin->options->key;
     origin->active_ns = tool_clock_ns();
     for (unsigned int i = 0; i < PARTS; i++)
         origin->parts[i].origin = origin;
-    origin->hg_class = tool_endpoint_open(origin->options->init, false, NULL);
+    origin->hg_class = tool_endpoint_open(origin->options->init, false, &info);
     if (origin->hg_class == NULL ||
         !cp_protocol_register(origin->hg_class, NULL, NULL, NULL, &origin->ids))
         return false;
@@ -345,6 +347,11 @@ static hg_return_t origin_answered(const struct hg_cb_info *info)
         origin->lost = true;
         if (info->ret == HG_NOENTRY)
             origin_fail(origin, "the RPC is unknown there", "is it a target of hg_cp?");
+        else if (info->ret == HG_PERMISSION)
+            origin_fail(origin, "the target refuses",
+                        origin->options->key != NULL
+                            ? "it has another key than this side, or none; see --key-file"
+                            : "it wants a key, and this side has none; see --key-file");
         else
             origin_fail(origin, "the target does not answer", HG_Error_to_string(info->ret));
     }

@@ -77,8 +77,10 @@ static bool target_open(struct cp_target *target)
 {
     const struct cp_options *options = target->options;
     struct cp_session_options *session = &target->session_options;
+    struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
     struct cp_rpc_ids ids;
 
+    info.na_init_info.auth_key = options->key;
     session->depth = options->depth;
     session->block_size = options->block_size;
     session->force = options->force;
@@ -93,7 +95,7 @@ static bool target_open(struct cp_target *target)
         tool_error("cannot make an eventfd: %s", strerror(errno));
         return false;
     }
-    target->hg_class = tool_endpoint_open(options->init, true, NULL);
+    target->hg_class = tool_endpoint_open(options->init, true, &info);
     if (target->hg_class == NULL ||
         !cp_protocol_register(target->hg_class, target_opened, target_pulled, target_closed,
                               &ids) ||

@@ -11,6 +11,7 @@
 #include "common/tool_message.h"
 #include "common/tool_process.h"
 #include "common/tool_signal.h"
+#include "hg_cp/cp_key.h"
 #include "hg_cp/cp_options.h"
 #include "hg_cp/cp_origin.h"
 #include "hg_cp/cp_target.h"
@@ -27,11 +28,15 @@ static bool start_target(const struct cp_options *options, const char *dir,
 int main(int argc, char *argv[])
 {
     struct cp_options options;
+    struct cp_key key;
     int exit_code;
 
     tool_message_set_name("hg_cp");
     if (!cp_options_parse(argc, argv, &options, &exit_code))
         return exit_code;
+    if (!cp_key_read(&key, options.key_file))
+        return TOOL_EXIT_FAILED;
+    options.key = key.text[0] != '\0' ? key.text : NULL;
     tool_signal_install();
     tool_endpoint_log();
     if (options.listen)
@@ -125,5 +130,10 @@ static bool start_target(const struct cp_options *options, const char *dir,
     if (options->sync)
         args[count++] = "--sync";
     args[count] = NULL;
+    /* Not by the file, which may be a pipe that is read already. */
+    if (options->key != NULL && setenv(CP_KEY_VARIABLE, options->key, 1) != 0) {
+        tool_error("no memory");
+        return false;
+    }
     return tool_target_start(target, args, TARGET_TIMEOUT_MS);
 }

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The key of RPCs, from a file or from the environment. */
+
+#include "hg_cp/cp_key.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/tool_message.h"
+
+static bool key_from_file(struct cp_key *key, const char *path);
+static bool key_from_environment(struct cp_key *key);
+static bool file_is_private(FILE *file, const char *path);
+
+bool cp_key_read(struct cp_key *key, const char *path)
+{
+    memset(key, 0, sizeof(*key));
+    return path != NULL ? key_from_file(key, path) : key_from_environment(key);
+}
+
+/* A pipe will do, too. */
+static bool key_from_file(struct cp_key *key, const char *path)
+{
+    FILE *file = fopen(path, "re");
+    size_t size, length;
+    bool is_private;
+
+    if (file == NULL) {
+        tool_error("--key-file: cannot open '%s': %s", path, strerror(errno));
+        return false;
+    }
+    is_private = file_is_private(file, path);
+    size = is_private ? fread(key->text, 1, sizeof(key->text) - 1, file) : 0;
+    (void) fclose(file);
+    if (!is_private)
+        return false;
+    length = strcspn(key->text, "\r\n");
+    if (length == 0 || length > CP_KEY_MAX || (length == strlen(key->text) && length != size)) {
+        memset(key, 0, sizeof(*key));
+        tool_error("--key-file: the first line of '%s' is no key: 1 to %d bytes without a zero",
+                   path, CP_KEY_MAX);
+        return false;
+    }
+    key->text[length] = '\0';
+    return true;
+}
+
+static bool key_from_environment(struct cp_key *key)
+{
+    const char *text = getenv(CP_KEY_VARIABLE);
+
+    if (text == NULL)
+        return true;
+    if (*text == '\0' || strlen(text) > CP_KEY_MAX) {
+        tool_error(CP_KEY_VARIABLE " is no key: 1 to %d bytes; unset it to use none", CP_KEY_MAX);
+        return false;
+    }
+    (void) strcpy(key->text, text);
+    return true;
+}
+
+static bool file_is_private(FILE *file, const char *path)
+{
+    struct stat status;
+
+    if (fstat(fileno(file), &status) != 0) {
+        tool_error("--key-file: cannot examine '%s': %s", path, strerror(errno));
+        return false;
+    }
+    if (S_ISREG(status.st_mode) && (status.st_mode & 077) != 0) {
+        tool_error("--key-file: others can use '%s' (mode %03o): chmod 600 it", path,
+                   (unsigned int) status.st_mode & 07777u);
+        return false;
+    }
+    return true;
+}
