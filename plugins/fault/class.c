@@ -144,6 +144,7 @@ static int32_t try_candidate(void *arg, const struct na_plugin_wrap_candidate *c
     init.address = opening->address;
     memset((char *) info + sizeof(info->size), 0, info->size - sizeof(info->size));
     opening->status = inner->initialize(&init, opening->host_class, &inner_class, info);
+    info->capabilities &= FAULT_CAPABILITIES;
     if (opening->status == NA_PLUGIN_SUCCESS && inner_class != NULL) {
         opening->fault_class->inner = inner;
         opening->fault_class->inner_class = inner_class;

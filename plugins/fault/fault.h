@@ -18,6 +18,12 @@
 
 #define FAULT_PLUGIN_NAME "fault"
 
+/* What a class may have: of the wrapped one's no more. */
+#define FAULT_CAPABILITIES                                                             \
+    (NA_PLUGIN_CAP_RMA | NA_PLUGIN_CAP_RMA_NATIVE | NA_PLUGIN_CAP_WAIT_FD |            \
+     NA_PLUGIN_CAP_CANCEL_SEND | NA_PLUGIN_CAP_PEER_DEATH | NA_PLUGIN_CAP_DEVICE_MEM | \
+     NA_PLUGIN_CAP_FORWARD_PROG)
+
 /* Most segments of a memory handle that are passed on; each class says how many it takes. */
 #define FAULT_SEGMENTS_MAX 1024u
 

@@ -19,9 +19,7 @@ static const struct na_plugin fault_plugin = {
     .description = "Injects loss, delay, reordering, refused cancels and death before a transport",
     .op_size = sizeof(struct fault_op),
     .op_align = _Alignof(struct fault_op),
-    .capabilities = NA_PLUGIN_CAP_RMA | NA_PLUGIN_CAP_RMA_NATIVE | NA_PLUGIN_CAP_WAIT_FD |
-                    NA_PLUGIN_CAP_CANCEL_SEND | NA_PLUGIN_CAP_PEER_DEATH |
-                    NA_PLUGIN_CAP_DEVICE_MEM | NA_PLUGIN_CAP_FORWARD_PROG,
+    .capabilities = FAULT_CAPABILITIES,
     .enumerate = fault_enumerate,
     .initialize = fault_class_initialize,
     .finalize = fault_class_finalize,

@@ -129,8 +129,10 @@ static void what_is_shown_of_a_choice_is_clean(void **state)
     assert_non_null(strstr(output, "    - nosuch: no plugin offers"));
     assert_null(strstr(output, "+nosuch"));
     assert_non_null(strstr(output, "waiting        by polling"));
+    assert_non_null(strstr(output, "memory         1 segment in a handle"));
     assert_int_equal(run_hg_info("loop", "loop+self"), 0);
     assert_non_null(strstr(output, "waiting        inside the transport"));
+    assert_non_null(strstr(output, "memory         4 segments in a handle"));
     assert_int_equal(run_hg_info("loop", "loopfd+self"), 0);
     assert_non_null(strstr(output, "waiting        by file descriptor"));
     assert_int_not_equal(run_hg_info("loop", "loop-alias+nosuch"), 0);

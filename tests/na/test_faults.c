@@ -260,6 +260,121 @@ static void limits_that_make_no_sense_are_refused(void **state)
     assert_int_equal(use_everything(), NA_SUCCESS);
 }
 
+static na_return_t open_loop(na_class_t **na_class_p, char *reason, size_t size)
+{
+    return NA_Initialize_reason("loop+self", true, 0, NULL, na_class_p, reason, size);
+}
+
+static void begin_log(void)
+{
+    log_last[0] = '\0';
+    NA_Set_log_func(log_keep);
+    NA_Set_log_level("warning");
+}
+
+static void end_log(void)
+{
+    NA_Set_log_level("none");
+    NA_Set_log_func(NULL);
+}
+
+/* A caller sees codes that there are. */
+static void a_status_that_does_not_exist_is_a_fault_and_said(void **state)
+{
+    static const int32_t codes[] = {NA_RETURN_MAX, 99, -1, INT32_MIN};
+    char number[32];
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+        control->fail = "addr_to_string";
+        control->fail_status = codes[i];
+        begin_log();
+        assert_int_equal(use_everything(), NA_FAULT);
+        end_log();
+        control->fail = NULL;
+        (void) snprintf(number, sizeof(number), "the status %d,", codes[i]);
+        assert_non_null(strstr(log_last, number));
+    }
+}
+
+static void addresses_without_an_end_are_refused(void **state)
+{
+    char buf[64], reason[512];
+    na_class_t *na_class;
+    na_addr_t *self;
+    size_t size;
+
+    (void) state;
+    assert_int_equal(open_loop(&na_class, reason, sizeof(reason)), NA_SUCCESS);
+    assert_int_equal(NA_Addr_self(na_class, &self), NA_SUCCESS);
+    for (control->odd_strings = 1; control->odd_strings <= 2; control->odd_strings++) {
+        size = sizeof(buf);
+        memset(buf, 'b', sizeof(buf));
+        begin_log();
+        assert_int_equal(NA_Addr_to_string(na_class, buf, &size, self), NA_FAULT);
+        end_log();
+        assert_string_equal(buf, "");
+        assert_non_null(
+            strstr(log_last, control->odd_strings == 1 ? "without an end" : "too long"));
+    }
+    control->odd_strings = 2;
+    assert_int_equal(NA_Addr_to_string(na_class, NULL, &size, self), NA_FAULT);
+    control->odd_strings = 0;
+    assert_int_equal(NA_Addr_to_string(na_class, NULL, &size, self), NA_SUCCESS);
+    NA_Addr_free(na_class, self);
+    assert_int_equal(NA_Finalize(na_class), NA_SUCCESS);
+}
+
+static void capabilities_that_a_plugin_does_not_declare_are_not_those_of_a_class(void **state)
+{
+    char reason[512];
+    na_class_t *na_class;
+
+    (void) state;
+    control->more_capabilities = NA_PLUGIN_CAP_PEER_DEATH | UINT64_C(1) << 60;
+    begin_log();
+    assert_int_equal(open_loop(&na_class, reason, sizeof(reason)), NA_SUCCESS);
+    end_log();
+    control->more_capabilities = 0;
+    assert_non_null(strstr(log_last, "capabilities 0x1000000000000010 that the plugin"));
+    assert_true(NA_Class_has_capability(na_class, "rma"));
+    assert_false(NA_Class_has_capability(na_class, "peer_death"));
+    assert_int_equal(NA_Finalize(na_class), NA_SUCCESS);
+}
+
+static void a_header_that_nobody_writes_is_refused_in_a_sentence(void **state)
+{
+    char reason[512];
+    na_class_t *na_class;
+
+    (void) state;
+    control->expected_header = 8;
+    assert_int_equal(open_loop(&na_class, reason, sizeof(reason)), NA_PROTOCOL_ERROR);
+    control->expected_header = 0;
+    assert_non_null(strstr(reason, "msg_init_expected is missing, and expected messages have a "
+                                   "header of 8 bytes"));
+}
+
+static void a_device_that_no_init_string_can_name_is_left_out(void **state)
+{
+    struct na_protocol_info *list;
+    unsigned int without = 0;
+
+    (void) state;
+    control->odd_offers = 2;
+    begin_log();
+    assert_int_equal(NA_Get_protocol_info("loop+self", &list), NA_SUCCESS);
+    end_log();
+    control->odd_offers = 0;
+    assert_non_null(strstr(log_last, "on the device \"loop 2\", which no init string can name"));
+    for (const struct na_protocol_info *info = list; info != NULL; info = info->next) {
+        assert_null(strchr(info->device_name, ' '));
+        without += info->device_name[0] == '\0';
+    }
+    assert_int_equal(without, 1);
+    NA_Free_protocol_info(list);
+}
+
 /* A peer's trouble, a signal or nothing to do are no failures of progress. */
 static void progress_is_not_ended_by_harmless_codes(void **state)
 {
@@ -291,6 +406,11 @@ int main(void)
         cmocka_unit_test(failures_of_closing_do_not_keep_it_open),
         cmocka_unit_test(limits_that_make_no_sense_are_refused),
         cmocka_unit_test(progress_is_not_ended_by_harmless_codes),
+        cmocka_unit_test(a_status_that_does_not_exist_is_a_fault_and_said),
+        cmocka_unit_test(addresses_without_an_end_are_refused),
+        cmocka_unit_test(capabilities_that_a_plugin_does_not_declare_are_not_those_of_a_class),
+        cmocka_unit_test(a_header_that_nobody_writes_is_refused_in_a_sentence),
+        cmocka_unit_test(a_device_that_no_init_string_can_name_is_left_out),
     };
 
     NA_Set_log_level("none");

@@ -81,8 +81,9 @@ static int32_t loop_enumerate(const char *protocol, na_plugin_offer_fn report, v
         {"two words", NULL, NULL, 200, NA_PLUGIN_OFFER_USABLE},
         {"ends+", NULL, NULL, 200, NA_PLUGIN_OFFER_USABLE},
         {"\033[31mred", NULL, NULL, 200, NA_PLUGIN_OFFER_USABLE},
+        {"self", "loop 2", NULL, 1, NA_PLUGIN_OFFER_USABLE},
     };
-    const size_t count = loop_control.odd_offers ? 9 : 5;
+    const size_t count = loop_control.odd_offers ? loop_control.odd_offers == 2 ? 10 : 9 : 5;
     int32_t status = loop_fails("enumerate");
 
     for (size_t i = 0; i < count && status == 0; i++)
@@ -123,6 +124,8 @@ static int32_t loop_initialize(const struct na_plugin_init *init, struct na_host
     info->max_unexpected_size = MESSAGE_MAX;
     info->max_expected_size = MESSAGE_MAX / 2;
     info->unexpected_header_size = 4;
+    info->expected_header_size = loop_control.expected_header;
+    info->capabilities |= loop_control.more_capabilities;
     info->max_rma_size = 1 << 20;
     if (loop_control.max_unexpected != 0)
         info->max_unexpected_size = loop_control.max_unexpected;
@@ -318,7 +321,11 @@ static int32_t loop_addr_to_string(struct na_plugin_class *na_class, struct na_p
     (void) na_class;
     if (loop_fails("addr_to_string") != 0)
         return loop_fails("addr_to_string");
-    *size = needed;
+    if (loop_control.odd_strings == 1 && buf != NULL && fits) {
+        memset(buf, 'a', *size);
+        return NA_PLUGIN_SUCCESS;
+    }
+    *size = loop_control.odd_strings == 2 ? UINT64_MAX : needed;
     if (buf != NULL && fits)
         memcpy(buf, string, needed);
     return fits ? NA_PLUGIN_SUCCESS : NA_PLUGIN_OVERFLOW;

@@ -61,7 +61,8 @@ static void print_endpoint(const struct info_report *report)
 
     print("  messages       %zu bytes unexpected, %zu bytes expected\n",
           endpoint->max_unexpected_size, endpoint->max_expected_size);
-    print("  memory         %zu segments in a handle\n", endpoint->max_segments);
+    print("  memory         %zu segment%s in a handle\n", endpoint->max_segments,
+          endpoint->max_segments == 1 ? "" : "s");
     print("  waiting        %s\n", waiting(report));
     if (endpoint->address[0] != '\0')
         print("  address        %s\n", endpoint->address);

@@ -6,10 +6,14 @@
 
 #include <string.h>
 
+#define ADDRESS_STRING_MAX 65536u /* longest string form of an address, its null included */
+
 static bool args_are_valid(const struct na_class *na_class, const void *what, const char *name);
 static na_return_t addr_made(const struct na_class *na_class, int32_t status,
                              struct na_plugin_addr *addr, na_addr_t **addr_p);
 static size_t string_size(na_class_t *na_class, na_addr_t *addr);
+static bool string_is_sound(const struct na_class *na_class, const char *buf, size_t buf_size,
+                            uint64_t size);
 
 na_return_t NA_Addr_lookup(na_class_t *na_class, const char *name, na_addr_t **addr_p)
 {
@@ -95,6 +99,12 @@ na_return_t NA_Addr_to_string(na_class_t *na_class, char *buf, size_t *buf_size,
     size = buf != NULL ? *buf_size : 0;
     ret = na_return_from_plugin(na_class->table.addr_to_string(
         na_class->plugin_class, (struct na_plugin_addr *) addr, buf, &size));
+    if ((ret == NA_SUCCESS || ret == NA_OVERFLOW) &&
+        !string_is_sound(na_class, ret == NA_SUCCESS ? buf : NULL, *buf_size, size)) {
+        if (buf != NULL && *buf_size > 0)
+            buf[0] = '\0';
+        return NA_FAULT;
+    }
     if (ret == NA_SUCCESS || ret == NA_OVERFLOW)
         *buf_size = (size_t) size;
     return ret;
@@ -176,4 +186,22 @@ static size_t string_size(na_class_t *na_class, na_addr_t *addr)
     size_t size = 0;
 
     return NA_Addr_to_string(na_class, NULL, &size, addr) == NA_SUCCESS ? size : 0;
+}
+
+/* What the plugin says that it wrote, or, with `buf` NULL, would write. */
+static bool string_is_sound(const struct na_class *na_class, const char *buf, size_t buf_size,
+                            uint64_t size)
+{
+    const char *wrong = NULL;
+
+    if (size == 0 || size > ADDRESS_STRING_MAX)
+        wrong = "too long, or empty";
+    else if (buf != NULL && (size > buf_size || memchr(buf, '\0', (size_t) size) == NULL))
+        wrong = "without an end";
+    if (wrong != NULL)
+        NA_LOG_ERROR("plugin %s gave an address of %llu bytes that is %s (%u is the most); report "
+                     "it to the plugin's maker",
+                     na_class->transport->name, (unsigned long long) size, wrong,
+                     ADDRESS_STRING_MAX);
+    return wrong == NULL;
 }

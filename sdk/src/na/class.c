@@ -68,6 +68,14 @@ na_return_t NA_Initialize_reason(const char *info_string, bool listen, unsigned 
     return ret;
 }
 
+UTIL_COLD na_return_t na_return_unknown(int32_t status)
+{
+    NA_LOG_ERROR("a plugin returned or reported the status %d, and there are 0 to %d: taken for "
+                 "NA_FAULT; report it to the plugin's maker",
+                 status, NA_RETURN_MAX - 1);
+    return NA_FAULT;
+}
+
 na_return_t NA_Finalize(na_class_t *na_class)
 {
     unsigned int left;

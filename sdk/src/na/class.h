@@ -55,11 +55,14 @@ struct na_class {
 /* Calls `visit` for each open class. */
 void na_class_visit(void (*visit)(struct na_class *na_class, void *arg), void *arg);
 
+/* Says that a plugin has returned a status that does not exist. */
+na_return_t na_return_unknown(int32_t status);
+
 /* A status that comes from a plugin. What is no code of ours is NA_FAULT. */
 static inline na_return_t na_return_from_plugin(int32_t status)
 {
     if (util_unlikely((uint32_t) status >= NA_RETURN_MAX))
-        return NA_FAULT;
+        return na_return_unknown(status);
     return (na_return_t) status;
 }
 

@@ -43,6 +43,8 @@ static void class_free(struct na_class *na_class);
 static void fill_init(struct na_plugin_init *init, const struct attempt *attempt,
                       const struct na_class *na_class);
 static bool check_limits(const struct na_class *na_class, char *wrong);
+static bool check_headers(const struct na_class *na_class, char *wrong);
+static void limit_capabilities(struct na_class *na_class);
 static bool check_size(const char *name, uint64_t size, uint64_t header, char *wrong);
 static void report_rest(const struct na_init_string *parsed, size_t next,
                         struct na_selection *selection);
@@ -232,6 +234,7 @@ static na_return_t open_offer(const struct attempt *attempt, const struct na_off
         class_free(na_class);
         return ret;
     }
+    limit_capabilities(na_class);
     na_class->max_unexpected_size = (size_t) na_class->info.max_unexpected_size;
     na_class->max_expected_size = (size_t) na_class->info.max_expected_size;
     na_class->max_tag = na_class->info.max_tag;
@@ -316,22 +319,32 @@ static void fill_init(struct na_plugin_init *init, const struct attempt *attempt
     };
 }
 
+/* What the plugin did not declare was not checked by anybody, and is not shown before opening. */
+static void limit_capabilities(struct na_class *na_class)
+{
+    const uint64_t declared = na_class->table.capabilities;
+    const uint64_t beyond = na_class->info.capabilities & ~declared;
+
+    if (beyond == 0)
+        return;
+    NA_LOG_WARNING("plugin %s opened a class with capabilities 0x%llx that the plugin does not "
+                   "declare (0x%llx): not used; report it to the plugin's maker",
+                   na_class->transport->name, (unsigned long long) beyond,
+                   (unsigned long long) declared);
+    na_class->info.capabilities &= declared;
+}
+
 /* Says what is wrong with an open class, with the value. */
 static bool check_limits(const struct na_class *na_class, char *wrong)
 {
     const struct na_plugin_class_info *info = &na_class->info;
-    const char *missing = NULL;
 
-    if (na_class->plugin_class == NULL)
-        missing = "the class itself";
-    else if (info->unexpected_header_size > 0 && na_class->table.msg_init_unexpected == NULL)
-        missing = "msg_init_unexpected, though there is a header";
-    else if (info->expected_header_size > 0 && na_class->table.msg_init_expected == NULL)
-        missing = "msg_init_expected, though there is a header";
-    if (missing != NULL) {
-        (void) snprintf(wrong, REASON_MAX / 2, "%s is missing", missing);
+    if (na_class->plugin_class == NULL) {
+        (void) snprintf(wrong, REASON_MAX / 2, "the class itself is missing");
         return false;
     }
+    if (!check_headers(na_class, wrong))
+        return false;
     if (info->max_rma_size != 0 && info->max_rma_size < NA_RMA_SIZE_MIN) {
         (void) snprintf(wrong, REASON_MAX / 2, "max_rma_size is %llu, %u is the least",
                         (unsigned long long) info->max_rma_size, NA_RMA_SIZE_MIN);
@@ -340,6 +353,25 @@ static bool check_limits(const struct na_class *na_class, char *wrong)
     return check_size("unexpected", info->max_unexpected_size, info->unexpected_header_size,
                       wrong) &&
            check_size("expected", info->max_expected_size, info->expected_header_size, wrong);
+}
+
+static bool check_headers(const struct na_class *na_class, char *wrong)
+{
+    const struct na_plugin_class_info *info = &na_class->info;
+
+    if (info->unexpected_header_size > 0 && na_class->table.msg_init_unexpected == NULL)
+        (void) snprintf(wrong, REASON_MAX / 2,
+                        "msg_init_unexpected is missing, and unexpected messages have a header of "
+                        "%llu bytes",
+                        (unsigned long long) info->unexpected_header_size);
+    else if (info->expected_header_size > 0 && na_class->table.msg_init_expected == NULL)
+        (void) snprintf(wrong, REASON_MAX / 2,
+                        "msg_init_expected is missing, and expected messages have a header of %llu "
+                        "bytes",
+                        (unsigned long long) info->expected_header_size);
+    else
+        return true;
+    return false;
 }
 
 /* Buffers of this size are allocated by the dozen, and headers of the layers above have to fit. */

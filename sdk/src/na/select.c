@@ -50,6 +50,8 @@ static int32_t collect_offer(void *arg, const struct na_plugin_offer *offer);
 static bool collector_wants(const struct collector *collector, const struct na_plugin_offer *offer);
 static bool offer_copy(struct na_offer *copy, const struct na_transport *transport,
                        const struct na_plugin_offer *offer);
+static const char *offer_device(const struct na_transport *transport,
+                                const struct na_plugin_offer *offer);
 static void offer_free(struct na_offer *offer);
 static void sort_offers(struct na_offers *offers, bool by_priority);
 static int compare_offers(const struct na_offer *offer1, const struct na_offer *offer2,
@@ -445,12 +447,29 @@ static bool offer_copy(struct na_offer *copy, const struct na_transport *transpo
     copy->node_local = (offer->flags & NA_PLUGIN_OFFER_NODE_LOCAL) != 0;
     copy->named_only = (offer->flags & NA_PLUGIN_OFFER_NAMED_ONLY) != 0;
     copy->protocol = strndup(offer->protocol, NA_PROTOCOL_NAME_MAX);
-    copy->device = strndup(offer->device != NULL ? offer->device : "", OFFER_TEXT_MAX);
+    copy->device = strndup(offer_device(transport, offer), OFFER_TEXT_MAX);
     copy->reason = strndup(reason != NULL ? reason : "", OFFER_TEXT_MAX);
     if (copy->protocol != NULL && copy->device != NULL && copy->reason != NULL)
         return true;
     offer_free(copy);
     return false;
+}
+
+/* One that no init string can name is left out: who builds a string of it would get an error. */
+static const char *offer_device(const struct na_transport *transport,
+                                const struct na_plugin_offer *offer)
+{
+    if (offer->device == NULL)
+        return "";
+    for (const char *c = offer->device; *c != '\0'; c++) {
+        if ((unsigned char) *c > ' ' && *c != 0x7f && *c != ',')
+            continue;
+        NA_LOG_WARNING("plugin %s offers \"%.64s\" on the device \"%.64s\", which no init string "
+                       "can name: a device has no spaces, commas or control characters; left out",
+                       transport->name, offer->protocol, offer->device);
+        return "";
+    }
+    return offer->device;
 }
 
 static void offer_free(struct na_offer *offer)
