@@ -187,7 +187,14 @@ struct na_host_context;   /* the core's side of a context */
  */
 
 /*
- * One thing that a plugin can open. Frozen: never grows. Strings are copied by the core.
+ * One thing that a plugin can open. Frozen: never grows. Strings are copied by the core. An offer
+ * whose protocol no init string can ask for is listed as not usable; a device with a space, a comma
+ * or a control character, which none can name either, is left out.
+ *
+ * The scale of priorities is shared by all plugins, from 0 to 100: 100 is the memory of the node,
+ * 65 to 95 the hardware of a fabric, 20 to 40 what runs everywhere over TCP, below that what is
+ * taken if there is nothing else; 0 is for what is the same as another offer by another name. A
+ * plugin places itself by what it is faster than.
  */
 struct na_plugin_offer {
     const char *protocol; /* as in `plugin+protocol`, see there; never NULL */
@@ -262,20 +269,28 @@ struct na_host {
  */
 struct na_plugin_init {
     uint32_t size;
-    uint32_t listen;              /* 1: peers that were not told of us may send; 0: origin only */
-    const char *class_name;       /* the part before the first '+', or the plugin's name */
-    const char *protocol;         /* the protocol that was picked; never NULL */
-    const char *address;          /* all that follows "://", verbatim; NULL when there is none */
-    const char *ip_subnet;        /* preferred subnet; NULL when not given */
-    const char *auth_key;         /* authorization key; NULL when not given */
+    /* 1: peers that were not told of us may send. 0: origin only; addr_self and addr_to_string work
+     * all the same, see addr_lookup for what becomes of that address. */
+    uint32_t listen;
+    const char *class_name; /* the part before the first '+', or the plugin's name */
+    const char *protocol;   /* the protocol that was picked; never NULL */
+    const char *address;    /* all that follows "://", verbatim; NULL when there is none */
+    const char *ip_subnet;  /* preferred subnet; NULL when not given */
+    /* The key that the processes of a job share; NULL when not given. HG proves and checks it in
+     * each RPC, over every transport: a plugin whose fabric has keys of its own may use the text
+     * for them, any other ignores it, and opens. It is a secret: never log it. */
+    const char *auth_key;
     uint64_t max_unexpected_size; /* hint: bytes the caller would like; 0 for the default */
     uint64_t max_expected_size;   /* hint, likewise */
     uint32_t progress_mode;       /* NA_PLUGIN_PROGRESS_* */
     uint32_t thread_mode;         /* NA_PLUGIN_THREAD_* */
     uint32_t addr_format;         /* NA_PLUGIN_ADDR_* */
-    uint32_t traffic_class;       /* NA_PLUGIN_TC_* */
+    uint32_t traffic_class;       /* NA_PLUGIN_TC_*: a hint; ignored where there is no such thing */
     uint32_t max_contexts;        /* at least 1: contexts that will be created, ids 0..n-1 */
-    uint32_t request_mem_device;  /* 1: transfers to device memory are wanted */
+    /* 1: transfers to device memory are wanted. A plugin that has none need not refuse to open: it
+     * leaves NA_PLUGIN_CAP_DEVICE_MEM out of the class, and mem_register refuses such memory
+     * (NA_PLUGIN_OPNOTSUPPORTED). */
+    uint32_t request_mem_device;
 };
 
 /*
@@ -284,8 +299,9 @@ struct na_plugin_init {
  */
 struct na_plugin_class_info {
     uint32_t size;
-    uint32_t max_tag;      /* highest tag that messages may carry */
-    uint64_t capabilities; /* NA_PLUGIN_CAP_* of this class */
+    uint32_t max_tag; /* highest tag that messages may carry */
+    uint64_t
+        capabilities; /* NA_PLUGIN_CAP_* of this class; others than the plugin's are not used */
     /* Largest unexpected and expected message, header included: at least 256 bytes besides the
      * header, at most 1 GiB; buffers of this size are allocated by the dozen. */
     uint64_t max_unexpected_size;
@@ -349,7 +365,10 @@ struct na_plugin {
 
     /*
      * Opens an endpoint. `*class_p` is NULL on entry; on failure the plugin may leave it NULL, or
-     * leave a partly made class there, which the core then hands to finalize.
+     * leave a partly made class there, which the core then hands to finalize. Of a failure the user
+     * reads the status and one line: the last one that this call has logged, in the calling thread,
+     * at NA_PLUGIN_LOG_ERROR, whatever log level is set (up to 255 bytes). So say there what was
+     * wrong, the value and what to do, and log nothing at that level behind it.
      * [mandatory] [any thread]
      */
     int32_t (*initialize)(const struct na_plugin_init *init, struct na_host_class *host_class,
@@ -364,7 +383,10 @@ struct na_plugin {
 
     /*
      * Makes context number `id`, 0 <= id < na_plugin_init.max_contexts; each id at most once at a
-     * time.
+     * time. A number may be used again after context_destroy: peers go on with the addresses and
+     * connections that they have, and what they send from then on arrives at the new context. A
+     * message that was sent to the former one and not received, or while there was none, fails
+     * (NA_PLUGIN_HOSTUNREACH) or is lost; one that was still under way may arrive at the new one.
      * [mandatory] [one at a time]
      */
     int32_t (*context_create)(struct na_plugin_class *na_class,
@@ -396,7 +418,10 @@ struct na_plugin {
      * Makes an address from its string form (`class+protocol://...`, or what follows "://").
      * Refuses a malformed string (NA_PLUGIN_INVALID_ARG). A peer that can be seen not to exist is
      * an error here (NA_PLUGIN_NOENTRY, NA_PLUGIN_HOSTUNREACH); otherwise the first operation
-     * fails.
+     * fails. The address of a class that does not listen (na_plugin_init.listen 0), which is the
+     * source of its messages, is looked up like any other; a peer that knows it from such a message
+     * can answer, and one that knows only the string may find that its operations arrive or fail
+     * with NA_PLUGIN_HOSTUNREACH, as the fabric can: a caller must not count on either.
      * [mandatory] [any thread]
      */
     int32_t (*addr_lookup)(struct na_plugin_class *na_class, const char *name,
@@ -571,10 +596,14 @@ struct na_plugin {
 
     /*
      * Asks that an operation complete soon: as cancelled if nothing has happened yet, otherwise as
-     * it would. Success means that the request was noted, also when the operation completed
-     * meanwhile. The core calls it only for operations that it knows to be outstanding when it
-     * looks, so the completion may have been reported a moment ago: compare `op` with what you
-     * hold, do not trust it. [mandatory] [any thread] [may not block]
+     * it would. Once it has completed, the caller's memory is its own again: a receive that was
+     * half filled is written to no more. Of a put that completes as cancelled any part may be at
+     * the target, and what is under way may still be written there afterwards, until the target
+     * deregisters the memory. A send that completes as cancelled does not arrive. Success means
+     * that the request was noted, also when the operation completed meanwhile. The core calls it
+     * only for operations that it knows to be outstanding when it looks, so the completion may have
+     * been reported a moment ago: compare `op` with what you hold, do not trust it. [mandatory]
+     * [any thread] [may not block]
      */
     int32_t (*cancel)(struct na_plugin_context *context, void *op);
 

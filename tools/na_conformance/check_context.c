@@ -16,6 +16,7 @@
 static void targets(void);
 static void sources(void);
 static void again(void);
+static void again_peer(void);
 static void stop(void);
 static void post_everything(struct conf_traffic *traffic, struct conf_buffer *buffer,
                             uint32_t sends);
@@ -39,6 +40,9 @@ const struct conf_check conf_checks_context[] = {
     {308, "context.alone", "Stopping one context leaves the others at work", alone, 0},
     {309, "context.finalize", "A class closes while peers send to it and access its memory",
      busy_close, 0},
+    {310, "context.again.peer",
+     "A peer that sent to a context reaches the one that is made again with its number", again_peer,
+     0},
     {0, NULL, NULL, NULL, 0},
 };
 
@@ -156,6 +160,43 @@ static void again(void)
     conf_buffer_put(&in);
     conf_buffer_put(&out);
     conf_close(&end);
+}
+
+/* With the address and the connection that the peer has. */
+static void again_peer(void)
+{
+    const struct conf_open how = {.contexts = 2};
+    struct conf_peer_command command;
+    struct conf_peer_reply reply;
+    struct conf_buffer in;
+    struct conf_peer peer;
+    struct conf_end end;
+    struct conf_op *op;
+
+    conf_load();
+    conf_open(&end, &how);
+    conf_peer_start(&peer, NULL);
+    conf_peer_meet(&peer, &end);
+    conf_buffer_get(&in, &end, conf_max_message(&end, false), NA_PLUGIN_BUF_RECV, false);
+    op = conf_op_new(&end);
+    conf_peer_sending(&command, CONF_PEER_SEND, &end, CONF_PEER_UNEXPECTED, 1, 40, 3);
+    command.dest = 1;
+    for (int i = 0; i < 5; i++) {
+        conf_must_recv(&end, 1, op, &in);
+        conf_peer_call(&peer, &command, &reply);
+        conf_require(reply.status == NA_PLUGIN_SUCCESS, "in the peer: sending ended with %s",
+                     conf_status_name(reply.status));
+        conf_wait_ok(op, "a receive of a context that was made again");
+        conf_addr_free(&end, op->source);
+        conf_require(conf_plugin.table.context_stop(end.contexts[1]) == NA_PLUGIN_SUCCESS &&
+                         conf_plugin.table.context_destroy(end.contexts[1]) == NA_PLUGIN_SUCCESS,
+                     "a context cannot be stopped and destroyed");
+        end.contexts[1] = NULL;
+        conf_require(conf_context_create(&end, 1) == NA_PLUGIN_SUCCESS,
+                     "context 1 cannot be made again");
+    }
+    conf_buffer_put(&in);
+    conf_pair_close(&peer, &end);
 }
 
 /* The peer is stopped: nothing of this can end by itself. */
