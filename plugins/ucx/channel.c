@@ -31,13 +31,18 @@ static bool channel_watch(struct ucx_channel *channel, int how, uint32_t events)
 static void channel_settings(int fd);
 static bool channel_is_scarce(int fd);
 static void channels_accept(struct na_plugin_class *na_class, int listen_fd);
+static bool channel_challenge(struct ucx_channel *channel);
 static void channels_expire(struct na_plugin_class *na_class);
 static void channel_event(struct ucx_channel *channel, uint32_t events);
 static void channel_connected(struct ucx_channel *channel);
 static bool channel_say_hello(struct ucx_channel *channel);
 static void channel_write(struct ucx_channel *channel);
 static void channel_read(struct ucx_channel *channel);
+static void channel_take(struct ucx_channel *channel);
 static void channel_met(struct ucx_channel *channel);
+static const char *channel_check(struct ucx_channel *channel, uint8_t *data,
+                                 struct ucx_hello *hello);
+static bool channel_is_taken(const struct na_plugin_class *na_class, const struct ucx_hello *hello);
 static struct ucx_link *channel_match(struct ucx_channel *channel, const struct ucx_hello *hello);
 static bool link_is_alive(const struct ucx_link *link);
 static void channel_failed(struct ucx_channel *channel, const char *reason);
@@ -238,9 +243,19 @@ static void channels_accept(struct na_plugin_class *na_class, int listen_fd)
             return;
         channel->deadline = ucx_host->clock_ns() + UCX_HELLO_NS;
         fabric_list_append(&na_class->strangers, &channel->node);
-        if (!channel_watch(channel, EPOLL_CTL_ADD, EPOLLIN))
+        if (!channel_challenge(channel) || !channel_watch(channel, EPOLL_CTL_ADD, EPOLLIN))
             ucx_channel_close(channel);
     }
+}
+
+/* There is room for so few bytes in a new socket. */
+static bool channel_challenge(struct ucx_channel *channel)
+{
+    uint8_t bytes[UCX_CHALLENGE];
+
+    return ucx_auth_challenge(channel, bytes) == NA_PLUGIN_SUCCESS &&
+           send(channel->fd, bytes, sizeof(bytes), MSG_NOSIGNAL | MSG_DONTWAIT) ==
+               (ssize_t) sizeof(bytes);
 }
 
 /* A connection of process.c's, which has said nothing yet. It takes the descriptor over. */
@@ -329,15 +344,15 @@ static void channel_connected(struct ucx_channel *channel)
         channel_failed(channel, strerror(error));
         return;
     }
-    channel->is_connecting = false;
-    if (!channel_say_hello(channel))
-        channel_failed(channel, "no memory to introduce us");
+    channel->is_connecting = false; /* it says something first */
+    if (!channel_watch(channel, EPOLL_CTL_MOD, EPOLLIN))
+        channel_failed(channel, "its socket cannot be watched");
 }
 
 static bool channel_say_hello(struct ucx_channel *channel)
 {
     channel->out = ucx_hello_write(channel->link, &channel->out_size);
-    if (channel->out == NULL)
+    if (channel->out == NULL || !ucx_auth_sign(channel, channel->out, channel->out_size))
         return false;
     channel_write(channel);
     return true;
@@ -370,12 +385,11 @@ static void channel_write(struct ucx_channel *channel)
 
 static void channel_read(struct ucx_channel *channel)
 {
-    const char *complaint = NULL;
     uint8_t rest;
 
     if (channel->in == NULL && !channel->is_met) {
         channel->in = ucx_host->mem_alloc(UCX_HELLO_MAX, 0);
-        channel->in_size = UCX_HELLO_HEAD;
+        channel->in_size = channel->is_dialed ? UCX_CHALLENGE : UCX_HELLO_HEAD;
         if (channel->in == NULL) {
             channel_failed(channel, "no memory for its introduction");
             return;
@@ -403,16 +417,32 @@ static void channel_read(struct ucx_channel *channel)
             return;
         }
         channel->in_done += (uint32_t) size;
-        if (channel->in_done == UCX_HELLO_HEAD) {
-            complaint = ucx_hello_head(channel->in, &channel->in_size);
-            if (complaint != NULL) {
-                channel_failed(channel, complaint);
-                return;
-            }
-        }
         if (channel->in_done == channel->in_size)
-            channel_met(channel);
+            channel_take(channel);
     }
+}
+
+/* A part that was waited for is there: the challenge, the head of the hello, or all of it. */
+static void channel_take(struct ucx_channel *channel)
+{
+    const char *complaint = NULL;
+
+    if (channel->is_dialed && !channel->is_challenged) {
+        complaint = ucx_auth_challenged(channel, channel->in);
+        if (complaint == NULL && !channel_say_hello(channel))
+            complaint = "no memory to introduce us";
+        channel->in_done = 0;
+        channel->in_size = UCX_HELLO_HEAD;
+    } else if (channel->in_done != UCX_HELLO_HEAD) {
+        channel_met(channel);
+    } else if (channel->is_dialed && ucx_hello_is_refusal(channel->in)) {
+        channel->failure = NA_PLUGIN_PERMISSION;
+        complaint = "our key (auth_key) is not its key";
+    } else {
+        complaint = ucx_hello_head(channel->in, &channel->in_size);
+    }
+    if (complaint != NULL && channel->fd >= 0)
+        channel_failed(channel, complaint);
 }
 
 /* The other side's hello is complete. */
@@ -421,12 +451,10 @@ static void channel_met(struct ucx_channel *channel)
     uint8_t *data = channel->in;
     struct ucx_hello hello;
     struct ucx_link *link;
-    const char *complaint = ucx_hello_read(data, channel->in_size, &hello);
+    const char *complaint = channel_check(channel, data, &hello);
 
     channel->in = NULL;
     channel->is_met = true;
-    if (complaint == NULL && hello.incarnation == channel->na_class->incarnation)
-        complaint = "it is this endpoint itself";
     if (complaint != NULL) {
         channel_failed(channel, complaint);
         goto out;
@@ -444,6 +472,49 @@ static void channel_met(struct ucx_channel *channel)
 
 out:
     ucx_host->mem_free(data);
+}
+
+/* NULL: UCX may see it. A caller with another key is told. */
+static const char *channel_check(struct ucx_channel *channel, uint8_t *data,
+                                 struct ucx_hello *hello)
+{
+    struct na_plugin_class *na_class = channel->na_class;
+    const char *complaint = ucx_auth_check(channel, data, channel->in_size);
+    uint8_t refusal[UCX_HELLO_HEAD];
+
+    if (complaint != NULL && !channel->is_dialed) {
+        ucx_hello_refuse(refusal);
+        (void) !send(channel->fd, refusal, sizeof(refusal), MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+    if (complaint == NULL)
+        complaint = ucx_hello_read(data, channel->in_size, hello);
+    if (complaint == NULL && hello->incarnation == na_class->incarnation)
+        complaint = "it is this endpoint itself";
+    if (complaint != NULL || na_class->has_key || !na_class->worker->is_readable)
+        return complaint;
+    complaint = ucx_address_check(na_class->worker, data + UCX_HELLO_HEAD, hello->address_size,
+                                  ucx_channel_is_of_user(channel), &hello->uuid);
+    if (complaint == NULL && channel_is_taken(na_class, hello))
+        complaint = "its worker is that of another peer";
+    return complaint;
+}
+
+/* UCX takes two endpoints to one worker for one, and ends the process when they do not fit. */
+static bool channel_is_taken(const struct na_plugin_class *na_class, const struct ucx_hello *hello)
+{
+    const struct fabric_link *node;
+
+    for (node = na_class->workers.next; node != &na_class->workers; node = node->next)
+        if (fabric_container(node, struct ucx_worker, node)->uuid == hello->uuid)
+            return true;
+    for (node = na_class->links.next; node != &na_class->links; node = node->next) {
+        const struct ucx_link *link = fabric_container(node, struct ucx_link, node);
+
+        if (link->is_met && link->phase != UCX_LINK_FAILED && link->their_uuid == hello->uuid &&
+            link->their_incarnation != hello->incarnation)
+            return true;
+    }
+    return false;
 }
 
 /*
@@ -510,6 +581,7 @@ static bool link_is_alive(const struct ucx_link *link)
 static void channel_failed(struct ucx_channel *channel, const char *reason)
 {
     struct ucx_link *link = channel->link;
+    const int32_t failure = channel->failure;
 
     if (link == NULL) {
         UCX_LOG_INFO("a caller is turned away: %s", reason);
@@ -520,5 +592,5 @@ static void channel_failed(struct ucx_channel *channel, const char *reason)
     if (link->phase == UCX_LINK_READY && (channel->is_met || fabric_list_empty(&link->channels)))
         ucx_link_hung_up(link);
     else if (link->phase == UCX_LINK_DIALING && fabric_list_empty(&link->channels))
-        ucx_link_fail(link, NA_PLUGIN_HOSTUNREACH, reason);
+        ucx_link_fail(link, failure != 0 ? failure : NA_PLUGIN_HOSTUNREACH, reason);
 }

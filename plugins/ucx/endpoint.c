@@ -99,6 +99,7 @@ static int32_t class_configure(struct na_plugin_class *na_class, const struct na
         return NA_PLUGIN_IO_ERROR;
     }
     na_class->incarnation = random | 1;
+    ucx_auth_setup(na_class, init->auth_key);
     na_class->is_busy = (init->progress_mode & NA_PLUGIN_PROGRESS_BUSY) != 0;
     na_class->protocol = ucx_host->mem_alloc(size, 0);
     if (na_class->protocol == NULL)
@@ -159,6 +160,9 @@ static int32_t class_open(struct na_plugin_class *na_class, const struct na_plug
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
     info->capabilities |= NA_PLUGIN_CAP_RMA;
+    if (!na_class->has_key && !na_class->worker->is_readable)
+        UCX_LOG_WARNING("what peers say of their workers cannot be checked with this UCX: set a "
+                        "key (auth_key), or let only those reach us who are trusted");
     UCX_LOG_INFO("%s: UCX_TLS %s%s%s, a worker's address of %zu bytes", na_class->name, tls,
                  device[0] != '\0' ? ", interface " : "", device, na_class->worker->address_size);
     return NA_PLUGIN_SUCCESS;

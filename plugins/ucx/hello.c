@@ -8,10 +8,11 @@
 #include "ucx.h"
 
 #include <endian.h>
+#include <stddef.h>
 #include <string.h>
 
 #define HELLO_MAGIC      0x4c485855u
-#define HELLO_VERSION    3u
+#define HELLO_REFUSAL    0x52585855u /* in place of the magic: of who has another key */
 
 #define HELLO_ATTACHABLE 0x01u /* who is of the same node may ask which process it is */
 
@@ -22,7 +23,8 @@ struct hello_wire {
     uint16_t reserved1;
     uint32_t size; /* of all */
     uint32_t address_size;
-    uint64_t digest; /* of what follows here */
+    uint64_t digest;       /* of what follows behind the tag */
+    struct fabric_key tag; /* see auth.c */
     uint64_t incarnation;
     uint64_t link_id;
     struct fabric_key secret; /* what the receiver says when it names the link; as it lies there */
@@ -33,6 +35,7 @@ struct hello_wire {
 };
 
 _Static_assert(sizeof(struct hello_wire) == UCX_HELLO_HEAD, "layout of the wire");
+_Static_assert(offsetof(struct hello_wire, tag) == UCX_HELLO_TAG, "layout of the wire");
 
 static uint64_t hello_digest(const uint8_t *data, uint32_t size);
 
@@ -45,7 +48,7 @@ uint8_t *ucx_hello_write(const struct ucx_link *link, uint32_t *size_p)
     uint32_t size = (uint32_t) (UCX_HELLO_HEAD + worker->address_size + name_size);
     struct hello_wire wire = {
         .magic = htole32(HELLO_MAGIC),
-        .version = htole16(HELLO_VERSION),
+        .version = htole16(UCX_HELLO_VERSION),
         .size = htole32(size),
         .address_size = htole32((uint32_t) worker->address_size),
         .incarnation = htole64(na_class->incarnation),
@@ -77,7 +80,7 @@ const char *ucx_hello_head(const uint8_t *data, uint32_t *size_p)
     memcpy(&wire, data, sizeof(wire));
     if (le32toh(wire.magic) != HELLO_MAGIC)
         return "it does not speak this protocol";
-    if (le16toh(wire.version) != HELLO_VERSION)
+    if (le16toh(wire.version) != UCX_HELLO_VERSION)
         return "it speaks another version of this protocol";
     *size_p = le32toh(wire.size);
     if (*size_p <= UCX_HELLO_HEAD || *size_p > UCX_HELLO_MAX)
@@ -114,7 +117,23 @@ const char *ucx_hello_read(const uint8_t *data, uint32_t size, struct ucx_hello 
     return NULL;
 }
 
-/* From the digest's end on. */
+/* To a caller whose key is not ours. */
+void ucx_hello_refuse(uint8_t bytes[UCX_HELLO_HEAD])
+{
+    struct hello_wire wire = {.magic = htole32(HELLO_REFUSAL)};
+
+    memcpy(bytes, &wire, sizeof(wire));
+}
+
+bool ucx_hello_is_refusal(const uint8_t *data)
+{
+    uint32_t magic;
+
+    memcpy(&magic, data, sizeof(magic));
+    return le32toh(magic) == HELLO_REFUSAL;
+}
+
+/* From the tag's end on. */
 static uint64_t hello_digest(const uint8_t *data, uint32_t size)
 {
     const size_t begin = offsetof(struct hello_wire, incarnation);

@@ -112,6 +112,7 @@ void ucx_link_met(struct ucx_link *link, const struct ucx_hello *hello)
     link->their_incarnation = hello->incarnation;
     link->their_id = hello->link_id;
     link->their_secret = hello->secret;
+    link->their_uuid = hello->uuid;
     ucx_log_reset();
     status = link_endpoint_create(link, hello, UCP_ERR_HANDLING_MODE_PEER);
     if (status != UCS_OK)

@@ -75,6 +75,13 @@ struct ucx_table_slot {
     uint32_t next_free;
 };
 
+/* A transport in a worker's address: a sum over its name, and lengths of addresses. */
+#define UCX_TRANSPORTS_MAX 64u
+struct ucx_transport {
+    uint16_t sum;
+    uint32_t device_size, place_size;
+};
+
 /*
  * One of UCX's workers. There is one until a process that dies leaves the shared memory through
  * which others write to it in disorder; then a new one takes its place for whoever comes.
@@ -85,6 +92,10 @@ struct ucx_worker {
     ucp_worker_h worker;
     ucp_address_t *address;
     size_t address_size;
+    uint64_t uuid; /* in it */
+    struct ucx_transport transports[UCX_TRANSPORTS_MAX];
+    uint32_t transport_count;
+    bool is_readable;    /* addresses like it can be checked */
     ucp_worker_h prober; /* by which we write to ourselves, made when it is needed */
     ucp_ep_h probe_ep;
     uint64_t probe_sent; /* number of the last probe */
@@ -104,7 +115,11 @@ struct ucx_channel {
     bool is_of_process; /* of process.c, within this node */
     bool is_dialed;
     bool is_connecting;
-    bool is_met; /* its hello was read */
+    bool is_met;             /* its hello was read */
+    bool is_challenged;      /* by the one that we called */
+    int32_t failure;         /* to be told as it fails; 0: it cannot be reached */
+    struct fabric_key nonce; /* of the called one, see auth.c */
+    struct fabric_key asked; /* the caller's tag */
     bool is_sent;
     uint8_t *out;
     uint32_t out_size, out_done;
@@ -142,6 +157,7 @@ struct ucx_link {
     struct fabric_key secret;       /* who names this link has to say it; only both sides know it */
     struct fabric_key their_secret; /* what we have to say */
     uint64_t their_incarnation;
+    uint64_t their_uuid; /* of their worker, when its address was checked */
     bool is_met;
     bool is_failing; /* UCX said so: dealt with in the next poll */
     bool has_error_mode;
@@ -192,6 +208,8 @@ struct na_plugin_class {
     struct ucx_entry *registry; /* NULL: there is none */
     uint64_t incarnation;
     struct fabric_keys keys; /* of regions, not used yet */
+    bool has_key;
+    struct fabric_key key; /* made of auth_key */
     char name[FABRIC_NAME_MAX];
     int listen_fd;
     int epoll_fd;
@@ -395,6 +413,9 @@ struct process_end {
 struct ucx_channel *ucx_channel_of_process(struct na_plugin_class *na_class, int fd);
 bool ucx_channel_end(const struct ucx_channel *channel, bool is_ours, struct process_end *end);
 
+/* neighbour.c */
+bool ucx_channel_is_of_user(const struct ucx_channel *channel);
+
 /* process.c: which process of this node a peer is */
 void ucx_process_listen(struct na_plugin_class *na_class);
 void ucx_process_ask(struct ucx_channel *channel, uint64_t incarnation);
@@ -410,12 +431,30 @@ struct ucx_hello {
     uint32_t address_size;
     bool is_attachable; /* it can be asked which process of this node it is */
     uint64_t registry;
+    uint64_t uuid; /* of its worker, when its address was checked */
 };
-#define UCX_HELLO_HEAD 72u
-#define UCX_HELLO_MAX  65536u
+#define UCX_HELLO_VERSION 3u
+#define UCX_HELLO_HEAD    88u
+#define UCX_HELLO_TAG     24u /* where the tag of auth.c lies */
+#define UCX_HELLO_MAX     65536u
 uint8_t *ucx_hello_write(const struct ucx_link *link, uint32_t *size_p);
 const char *ucx_hello_head(const uint8_t *data, uint32_t *size_p);
 const char *ucx_hello_read(const uint8_t *data, uint32_t size, struct ucx_hello *hello);
+void ucx_hello_refuse(uint8_t bytes[UCX_HELLO_HEAD]);
+bool ucx_hello_is_refusal(const uint8_t *data);
+
+/* auth.c: whether the other side has our key */
+#define UCX_CHALLENGE 24u
+void ucx_auth_setup(struct na_plugin_class *na_class, const char *text);
+int32_t ucx_auth_challenge(struct ucx_channel *channel, uint8_t bytes[UCX_CHALLENGE]);
+const char *ucx_auth_challenged(struct ucx_channel *channel, const uint8_t bytes[UCX_CHALLENGE]);
+bool ucx_auth_sign(struct ucx_channel *channel, uint8_t *data, uint32_t size);
+const char *ucx_auth_check(struct ucx_channel *channel, uint8_t *data, uint32_t size);
+
+/* worker_address.c: what strangers send, before UCX sees it */
+bool ucx_address_learn(struct ucx_worker *worker);
+const char *ucx_address_check(struct ucx_worker *ours, void *address, size_t size, bool is_near,
+                              uint64_t *uuid_p);
 
 /* probe.c */
 void ucx_probe_start(struct ucx_worker *worker);

@@ -94,6 +94,7 @@ int32_t ucx_worker_add(struct na_plugin_class *na_class)
             ret = worker_failed("give a worker's address of usable size", UCS_ERR_EXCEEDS_LIMIT);
     }
     if (ret == NA_PLUGIN_SUCCESS) {
+        worker->is_readable = ucx_address_learn(worker);
         na_class->worker = worker;
         return NA_PLUGIN_SUCCESS;
     }

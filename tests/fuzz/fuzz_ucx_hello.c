@@ -14,8 +14,8 @@
 #define AT_SIZE    8
 #define AT_ADDRESS 12
 #define AT_DIGEST  16
-#define AT_REST    24
-#define AT_NAME    60
+#define AT_REST    40
+#define AT_NAME    76
 
 #define MAGIC      0x4c485855u
 

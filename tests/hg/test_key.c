@@ -111,6 +111,8 @@ static void equal_keys_understand_each_other(void **state)
 
 static void check_refused(const char *origin_key, const char *target_key)
 {
+    /* ucx lets nobody in who has another key: nothing arrives that could be counted. */
+    const bool is_let_in = strncmp(test_init_string(), "ucx+", 4) != 0;
     struct pair pair = {0};
     hg_handle_t handle;
     struct blob in;
@@ -120,16 +122,17 @@ static void check_refused(const char *origin_key, const char *target_key)
     handle = pair_create(&pair, RPC_ECHO);
     for (unsigned int i = 1; i <= 3; i++) {
         assert_int_equal(pair_call(&pair, handle, &in), HG_PERMISSION);
-        assert_int_equal(side_ext_counters(&pair.target).refused_key_count, i);
-        assert_int_equal(side_ext_counters(&pair.origin).refused_key_count, i);
+        assert_int_equal(side_ext_counters(&pair.target).refused_key_count, is_let_in ? i : 0);
+        assert_int_equal(side_ext_counters(&pair.origin).refused_key_count, is_let_in ? i : 0);
     }
     (void) HG_Destroy(handle);
     /* Nothing comes back, and nothing is done. */
     handle = pair_create(&pair, RPC_ONEWAY);
-    assert_int_equal(pair_call(&pair, handle, &in), HG_SUCCESS);
-    for (int i = 0; i < 2000 && side_ext_counters(&pair.target).refused_key_count < 4; i++)
+    assert_int_equal(pair_call(&pair, handle, &in), is_let_in ? HG_SUCCESS : HG_PERMISSION);
+    for (int i = 0; i < 2000 && is_let_in && side_ext_counters(&pair.target).refused_key_count < 4;
+         i++)
         pair_run(&pair, 1);
-    assert_int_equal(side_ext_counters(&pair.target).refused_key_count, 4);
+    assert_int_equal(side_ext_counters(&pair.target).refused_key_count, is_let_in ? 4 : 0);
     (void) HG_Destroy(handle);
     free(in.data);
     blob_make(&in, pair_large(&pair), 1);

@@ -107,6 +107,7 @@ static void guest_meet(struct house *house, struct guest *guest)
         poll_one(&house->target);
         poll_one(&guest->side);
     }
+    assert_true(guest->link->is_shared && guest->mirror->is_shared);
     assert_int_equal(guest->link->pid, getpid());
     assert_int_equal(guest->mirror->pid, getpid());
 }

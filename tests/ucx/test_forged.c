@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Introductions that were forged: workers' addresses of which UCX would end the process, and those
+ * of processes without the key.
+ */
+
+#include "ucx_side.h"
+
+#include <arpa/inet.h>
+#include <endian.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "digest.h"
+
+#define WAIT_NS   UINT64_C(20000000000)
+#define AT_DIGEST 16u
+#define AT_REST   40u
+#define MUTATIONS 3000
+
+static void open_one(struct side *side, const char *protocol, const char *key)
+{
+    struct na_plugin_init init = {
+        .size = sizeof(init),
+        .listen = 1,
+        .class_name = "ucx",
+        .protocol = protocol,
+        .address = "127.0.0.1",
+        .max_contexts = 1,
+        .auth_key = key,
+    };
+    struct na_plugin_class_info info = {.size = sizeof(info)};
+
+    side->na_class = NULL;
+    assert_int_equal(ucx_class_initialize(&init, NULL, &side->na_class, &info), 0);
+    assert_int_equal(fabric_context_create(side->na_class, NULL, 0, &side->context), 0);
+}
+
+static void poll_one(struct side *side)
+{
+    uint32_t count = 0;
+
+    assert_int_equal(fabric_poll(side->context, &count), 0);
+}
+
+static int call(const char *name)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    address.sin_port = htons((uint16_t) atoi(strchr(name, ':') + 1));
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (struct sockaddr *) &address, sizeof(address)), 0);
+    return fd;
+}
+
+/* So many bytes; false: it hung up. */
+static bool hear(struct side *side, int fd, uint8_t *bytes, size_t size)
+{
+    uint64_t end = ucx_host->clock_ns() + WAIT_NS;
+
+    for (size_t done = 0; done < size;) {
+        ssize_t got = recv(fd, bytes + done, size - done, MSG_DONTWAIT);
+
+        if (got == 0 || (got < 0 && errno != EAGAIN))
+            return false;
+        done += got > 0 ? (size_t) got : 0;
+        assert_true(ucx_host->clock_ns() < end);
+        poll_one(side);
+    }
+    return true;
+}
+
+static void redress(uint8_t *data, uint32_t size)
+{
+    uint64_t digest =
+        htole64(fabric_digest_add(FABRIC_DIGEST_NONE, data + AT_REST, size - AT_REST));
+
+    memcpy(data + AT_DIGEST, &digest, sizeof(digest));
+}
+
+/* An introduction with that address; the caller frees it. */
+static uint8_t *introduce(struct side *as, const uint8_t *address, size_t size, uint32_t *size_p)
+{
+    struct ucx_worker worker = {.address = (ucp_address_t *) (uintptr_t) address,
+                                .address_size = size};
+    struct ucx_link link = {.na_class = as->na_class, .worker = &worker, .id = 7};
+    uint8_t *data;
+
+    assert_int_equal(fabric_key_draw(&link.secret), 0);
+    as->na_class->incarnation += 2; /* each is another process */
+    data = ucx_hello_write(&link, size_p);
+    assert_non_null(data);
+    redress(data, *size_p);
+    return data;
+}
+
+/* Says it to the target; whether that introduces itself in turn. */
+static bool is_let_in(struct side *target, struct side *as, const uint8_t *address, size_t size)
+{
+    uint8_t bytes[UCX_HELLO_HEAD];
+    uint32_t told;
+    uint8_t *data = introduce(as, address, size, &told);
+    int fd = call(target->na_class->name);
+    bool is_in;
+
+    assert_true(hear(target, fd, bytes, UCX_CHALLENGE));
+    assert_int_equal(send(fd, data, told, MSG_NOSIGNAL), told);
+    is_in = hear(target, fd, bytes, sizeof(bytes)) && !ucx_hello_is_refusal(bytes);
+    assert_int_equal(close(fd), 0);
+    for (int i = 0; i < 3; i++)
+        poll_one(target);
+    ucx_host->mem_free(data);
+    return is_in;
+}
+
+static void mutate(uint8_t *address, size_t size)
+{
+    for (int i = 1 + rand() % 4; i > 0; i--) {
+        size_t at = (size_t) rand() % size;
+
+        address[at] = (uint8_t) (rand() % 3 == 0 ? rand() : address[at] ^ 1 << rand() % 8);
+    }
+}
+
+/* Of any length, and with any byte: UCX sees none that it would end the process at. */
+static void forged_addresses_end_nobody(void **state)
+{
+    struct side target, as;
+    uint8_t address[512];
+    size_t size, let_in = 0;
+
+    (void) state;
+    srand(4);
+    open_one(&target, "tcp", NULL);
+    open_one(&as, "tcp", NULL);
+    size = as.na_class->worker->address_size;
+    assert_true(as.na_class->worker->is_readable && size <= sizeof(address));
+    memcpy(address, as.na_class->worker->address, size);
+    address[0] = (uint8_t) (address[0] & 0xf0) | 5; /* a form that there is not */
+    assert_false(is_let_in(&target, &as, address, size));
+    for (size_t i = 1; i < size; i++) {
+        memcpy(address, as.na_class->worker->address, size);
+        assert_false(is_let_in(&target, &as, address, i));
+    }
+    for (int i = 0; i < MUTATIONS; i++) {
+        memcpy(address, as.na_class->worker->address, size);
+        mutate(address, size);
+        let_in += is_let_in(&target, &as, address, size);
+    }
+    assert_true(let_in < MUTATIONS);
+    side_close(&as);
+    side_close(&target);
+}
+
+/* One process does not come twice under different names, nor as we ourselves. */
+static void a_worker_belongs_to_one_peer(void **state)
+{
+    struct side target, as;
+    const struct ucx_worker *worker;
+    uint8_t bytes[UCX_HELLO_HEAD];
+    uint8_t *data;
+    uint32_t size;
+    int fd;
+
+    (void) state;
+    open_one(&target, "tcp", NULL);
+    open_one(&as, "tcp", NULL);
+    worker = target.na_class->worker;
+    assert_false(is_let_in(&target, &as, (const uint8_t *) worker->address, worker->address_size));
+    worker = as.na_class->worker;
+    data = introduce(&as, (const uint8_t *) worker->address, worker->address_size, &size);
+    fd = call(target.na_class->name);
+    assert_true(hear(&target, fd, bytes, UCX_CHALLENGE));
+    assert_int_equal(send(fd, data, size, MSG_NOSIGNAL), size);
+    assert_true(hear(&target, fd, bytes, sizeof(bytes)));
+    as.na_class->name[strlen(as.na_class->name) - 1] ^= 1; /* while that is there */
+    assert_false(is_let_in(&target, &as, (const uint8_t *) worker->address, worker->address_size));
+    as.na_class->name[strlen(as.na_class->name) - 1] ^= 1;
+    assert_int_equal(close(fd), 0);
+    ucx_host->mem_free(data);
+    side_close(&as);
+    side_close(&target);
+}
+
+/* A connection from a process of that user, which ends when the returned descriptor is closed. */
+static pid_t call_as(uid_t user, int *fd_p)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t size = sizeof(address);
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    char byte;
+    pid_t pid;
+
+    assert_int_equal(bind(listener, (struct sockaddr *) &address, size), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *) &address, &size), 0);
+    pid = fork();
+    if (pid == 0) {
+        int fd = -1;
+
+        if (setuid(user) == 0)
+            fd = socket(AF_INET, SOCK_STREAM, 0);
+        if (fd < 0 || connect(fd, (struct sockaddr *) &address, size) != 0)
+            _exit(1);
+        _exit(recv(fd, &byte, 1, 0) != 0);
+    }
+    *fd_p = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    assert_true(*fd_p >= 0);
+    assert_int_equal(close(listener), 0);
+    return pid;
+}
+
+/* Shared memory is for processes of one user. */
+static void neighbours_of_other_users_are_told_apart(void **state)
+{
+    const uid_t users[] = {geteuid(), 65534};
+
+    (void) state;
+    if (geteuid() != 0)
+        print_message("only root can be another user: that is not tested\n");
+    for (int i = 0; i < (geteuid() == 0 ? 2 : 1); i++) {
+        struct ucx_channel channel = {.fd = -1};
+        pid_t pid = call_as(users[i], &channel.fd);
+        int status = 1;
+
+        assert_int_equal(ucx_channel_is_of_user(&channel), i == 0);
+        /* One that is closed belongs to nobody, and that looks like root. */
+        assert_int_equal(shutdown(channel.fd, SHUT_WR), 0);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 0);
+        assert_false(ucx_channel_is_of_user(&channel));
+        assert_int_equal(close(channel.fd), 0);
+    }
+}
+
+/* Where a key is set no bit of an address is looked at before the key was. */
+static void nobody_is_let_in_without_the_key(void **state)
+{
+    struct side target, as;
+    uint8_t address[8];
+
+    (void) state;
+    open_one(&target, "tcp", "open sesame");
+    open_one(&as, "tcp", NULL);
+    memset(address, 5, sizeof(address));
+    assert_false(is_let_in(&target, &as, address, sizeof(address)));
+    assert_false(is_let_in(&target, &as, (const uint8_t *) as.na_class->worker->address,
+                           as.na_class->worker->address_size));
+    assert_true(fabric_list_empty(&target.na_class->links));
+    side_close(&as);
+    side_close(&target);
+}
+
+/* What one with the key has said is of no use to somebody who says it again, or alters it. */
+static void what_was_said_with_the_key_is_said_once(void **state)
+{
+    struct side target;
+    struct ucx_link link = {.id = 7};
+    struct ucx_channel channel = {.is_dialed = true};
+    uint8_t bytes[UCX_HELLO_HEAD];
+    uint8_t *data;
+    uint32_t size;
+
+    (void) state;
+    open_one(&target, "tcp", "open sesame");
+    link.na_class = channel.na_class = target.na_class;
+    link.worker = target.na_class->worker;
+    target.na_class->incarnation += 2;
+    data = ucx_hello_write(&link, &size);
+    target.na_class->incarnation -= 2;
+    for (int i = 0; i < 3; i++) { /* altered, as it should be, again */
+        int fd = call(target.na_class->name);
+
+        assert_true(hear(&target, fd, bytes, UCX_CHALLENGE));
+        if (i < 2) {
+            assert_null(ucx_auth_challenged(&channel, bytes));
+            assert_true(ucx_auth_sign(&channel, data, size));
+        }
+        data[size - 1] ^= i == 0;
+        assert_int_equal(send(fd, data, size, MSG_NOSIGNAL), size);
+        data[size - 1] ^= i == 0;
+        assert_true(hear(&target, fd, bytes, sizeof(bytes)));
+        assert_int_equal(ucx_hello_is_refusal(bytes), i != 1);
+        assert_int_equal(close(fd), 0);
+    }
+    ucx_host->mem_free(data);
+    side_close(&target);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(forged_addresses_end_nobody),
+        cmocka_unit_test(a_worker_belongs_to_one_peer),
+        cmocka_unit_test(neighbours_of_other_users_are_told_apart),
+        cmocka_unit_test(nobody_is_let_in_without_the_key),
+        cmocka_unit_test(what_was_said_with_the_key_is_said_once),
+    };
+
+    return cmocka_run_group_tests(tests, ucx_test_setup, ucx_test_teardown);
+}
