@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #define BACKLOG      1024
@@ -22,6 +24,11 @@ static void socket_prepare(const struct tcp_instance *instance, int fd);
 static struct tcp_connection *connection_create(struct tcp_instance *instance, int fd,
                                                 uint32_t events);
 static void accept_refuse(struct tcp_instance *instance);
+static void silent_add(struct tcp_connection *connection);
+static void silent_remove(struct tcp_connection *connection);
+static bool silent_make_room(struct tcp_instance *instance);
+static uint32_t silent_limit(void);
+static uint64_t clock_ms(void);
 static void connection_leave(struct tcp_connection *connection, int error);
 
 /* Writes the name with the port that we got. Negative errors are BMI's. */
@@ -115,14 +122,27 @@ void tcp_accept(struct tcp_instance *instance)
         if (fd >= 0) {
             instance->is_refusing = false;
             socket_prepare(instance, fd);
-            (void) connection_create(instance, fd, EPOLLIN);
+            silent_add(connection_create(instance, fd, EPOLLIN));
         } else if (errno == EMFILE || errno == ENFILE) {
+            if (silent_make_room(instance))
+                continue;
             accept_refuse(instance);
             return;
         } else if (errno != EINTR && errno != ECONNABORTED) {
             return;
         }
     }
+}
+
+/* Those that were accepted long ago, and have begun no message since. */
+void tcp_silent_expire(struct tcp_instance *instance)
+{
+    uint64_t now = clock_ms();
+    struct tcp_connection *connection;
+
+    while ((connection = TAILQ_FIRST(&instance->silent)) != NULL &&
+           now - connection->since >= instance->silent_ms)
+        (void) silent_make_room(instance);
 }
 
 /*
@@ -142,6 +162,7 @@ bool tcp_connection_bind(struct tcp_connection *connection, uint32_t hash)
         tcp_connection_break(connection, -BMI_ENOMEM);
         return false;
     }
+    silent_remove(connection);
     connection->address = address;
     connection->is_behind = !TAILQ_EMPTY(&address->connections);
     TAILQ_INSERT_TAIL(&address->connections, connection, address_link);
@@ -191,6 +212,7 @@ void tcp_connection_break(struct tcp_connection *connection, int error)
     (void) epoll_ctl(instance->epoll_fd, EPOLL_CTL_DEL, connection->fd, NULL);
     (void) close(connection->fd);
     connection->fd = -1;
+    silent_remove(connection);
     if (instance->hot == connection)
         instance->hot = NULL;
     if (connection->is_resuming)
@@ -257,6 +279,74 @@ static struct tcp_connection *connection_create(struct tcp_instance *instance, i
     connection->events = events;
     TAILQ_INSERT_TAIL(&instance->connections, connection, link);
     return connection;
+}
+
+/* More than there may be: the oldest goes, for peers introduce themselves at once. */
+static void silent_add(struct tcp_connection *connection)
+{
+    struct tcp_instance *instance;
+
+    if (connection == NULL)
+        return;
+    instance = connection->instance;
+    connection->is_silent = true;
+    connection->since = clock_ms();
+    TAILQ_INSERT_TAIL(&instance->silent, connection, silent_link);
+    if (++instance->silent_count <= silent_limit())
+        return;
+    if (!instance->is_silent_told)
+        tcp_log(instance, 2,
+                "%u connections have not said anything, which is too many: the oldest are closed; "
+                "let only trusted networks reach port %d, or raise the limit of descriptors "
+                "(ulimit -n)",
+                instance->silent_count, instance->port);
+    instance->is_silent_told = true;
+    (void) silent_make_room(instance);
+}
+
+static void silent_remove(struct tcp_connection *connection)
+{
+    if (!connection->is_silent)
+        return;
+    connection->is_silent = false;
+    connection->instance->silent_count--;
+    TAILQ_REMOVE(&connection->instance->silent, connection, silent_link);
+}
+
+/* False when there is none to close. What one has said by now was perhaps not read yet. */
+static bool silent_make_room(struct tcp_instance *instance)
+{
+    struct tcp_connection *connection;
+
+    while ((connection = TAILQ_FIRST(&instance->silent)) != NULL) {
+        (void) tcp_read(connection);
+        if (connection->fd >= 0 && !connection->is_silent)
+            continue;
+        tcp_connection_break(connection, -BMI_ETIMEDOUT);
+        return true;
+    }
+    return false;
+}
+
+static uint32_t silent_limit(void)
+{
+    struct rlimit limit;
+    rlim_t share;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return UINT32_MAX;
+    share = limit.rlim_cur / TCP_SILENT_SHARE;
+    if (share > UINT32_MAX)
+        return UINT32_MAX;
+    return share < TCP_SILENT_LEAST ? TCP_SILENT_LEAST : (uint32_t) share;
+}
+
+static uint64_t clock_ms(void)
+{
+    struct timespec now;
+
+    (void) clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000;
 }
 
 /* There are no descriptors: who knocks is told so by a connection that ends at once. */

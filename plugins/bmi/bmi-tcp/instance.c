@@ -141,6 +141,8 @@ int BMI_progress(int max_idle_time_ms)
         else
             connection_event(events[i].data.ptr, events[i].events);
     }
+    if (tcp_unlikely(!TAILQ_EMPTY(&instance->silent)))
+        tcp_silent_expire(instance);
     if (tcp_unlikely(is_listening))
         tcp_accept(instance);
     if (tcp_unlikely(!TAILQ_EMPTY(&instance->closed)))
@@ -314,6 +316,7 @@ static int instance_open(struct tcp_instance *instance, const char *listen_addr,
     instance->port = 0;
     instance->classes = UINT8_MAX + 1;
     instance->hash = 0;
+    instance->silent_ms = TCP_SILENT_MS;
     instance->is_open = true;
     instance->input = malloc(TCP_INPUT_SIZE);
     if (instance->input == NULL)
@@ -396,6 +399,7 @@ static void instance_lists_init(struct tcp_instance *instance)
     TAILQ_INIT(&instance->connections);
     TAILQ_INIT(&instance->closed);
     TAILQ_INIT(&instance->resume);
+    TAILQ_INIT(&instance->silent);
     TAILQ_INIT(&instance->free_operations);
     TAILQ_INIT(&instance->unexpected);
     TAILQ_INIT(&instance->taken);

@@ -33,6 +33,12 @@
 #define TCP_EARLY_MAX (UINT64_C(1) << 20)
 #define TCP_EARLY_ALL (UINT64_C(64) << 20)
 
+/* Connections on which no message has begun: as long as such a one may stay, and the share of the
+ * descriptors of a process that they may have, at least a few. */
+#define TCP_SILENT_MS    60000
+#define TCP_SILENT_SHARE 4u
+#define TCP_SILENT_LEAST 8u
+
 /* Identifies an object from outside: index and generation. */
 struct tcp_table {
     struct tcp_slot *slots;
@@ -93,11 +99,14 @@ struct tcp_connection {
     TAILQ_ENTRY(tcp_connection) link; /* of the instance, or those that are closed */
     TAILQ_ENTRY(tcp_connection) address_link;
     TAILQ_ENTRY(tcp_connection) resume_link;
+    TAILQ_ENTRY(tcp_connection) silent_link;
     struct tcp_instance *instance;
     struct tcp_address *address; /* NULL: nothing came yet */
     int fd;                      /* negative: closed */
     uint32_t events;             /* what epoll tells us of */
     bool is_connecting;
+    bool is_silent;  /* accepted, and no message has come */
+    uint64_t since;  /* ms: when it was accepted */
     bool is_heard;   /* a message came */
     bool is_stalled; /* the message `in` waits for a receive or for room; nothing is read */
     bool is_resuming;
@@ -174,6 +183,10 @@ struct tcp_instance {
     uint32_t hot_polls;            /* for which epoll was not asked */
     struct tcp_connections closed; /* until the end of the progress */
     struct tcp_connections resume;
+    struct tcp_connections silent; /* the oldest first */
+    uint32_t silent_count;
+    uint32_t silent_ms;
+    bool is_silent_told;
     struct tcp_operations completed[TCP_CONTEXTS];
     struct tcp_operations free_operations;
     struct tcp_messages unexpected;
@@ -217,6 +230,7 @@ int tcp_listen(struct tcp_instance *instance, const char *name, char *own_name);
 int tcp_connect(struct tcp_address *address);
 void tcp_connected(struct tcp_connection *connection);
 void tcp_accept(struct tcp_instance *instance);
+void tcp_silent_expire(struct tcp_instance *instance);
 bool tcp_connection_bind(struct tcp_connection *connection, uint32_t hash);
 void tcp_connection_precede(struct tcp_connection *connection);
 void tcp_connection_watch(struct tcp_connection *connection, uint32_t events);
