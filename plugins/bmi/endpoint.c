@@ -18,6 +18,7 @@ static int32_t class_transfers(struct na_plugin_class *na_class);
 
 static const struct fabric_ops bmi_na_ops = {
     .max_sends = 1,
+    .has_tcp_names = true,
     .peer_size = sizeof(struct bmi_na_peer),
     .frame_size = sizeof(struct bmi_na_frame),
     .rma_size = sizeof(struct bmi_na_rma),

@@ -160,6 +160,8 @@ static int32_t fabric_state_setup(struct fabric_endpoint_state *state,
     if (ret == NA_PLUGIN_SUCCESS)
         ret = fabric_state_name(state, config);
     if (ret == NA_PLUGIN_SUCCESS)
+        ret = fabric_silence_setup(state);
+    if (ret == NA_PLUGIN_SUCCESS)
         ret = fabric_wait_setup(state);
     if (ret == NA_PLUGIN_SUCCESS)
         ret = fabric_peers_setup(state);

@@ -70,6 +70,7 @@ struct fabric_ops {
     uint32_t peer_size;  /* private bytes of a peer, zero-filled */
     uint32_t frame_size; /* private bytes of a frame */
     uint32_t rma_size;   /* private bytes of a put or get */
+    bool has_tcp_names;  /* a peer's name is host:port, where it, or its host, answers over TCP */
 
     /*
      * Starts to send. Success: fabric_frame_sent follows, perhaps inside the call.

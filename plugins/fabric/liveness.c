@@ -2,7 +2,7 @@
 /*
  * Who is alive. Only peers that something waits for are looked at, every 100 ms: a silent one is
  * greeted again, and one on this node is looked up among the processes. A peer that is merely slow
- * is never given up.
+ * is never given up, for its host answers (silence.c).
  */
 
 #include "state.h"
@@ -16,7 +16,7 @@
 #define FABRIC_IDLE_SWEEPS 64u /* silence after which an idle peer is greeted */
 
 static void fabric_idle_watch(struct fabric_endpoint_state *state);
-static void fabric_peer_watch(struct fabric_peer_state *peer);
+static void fabric_peer_watch(struct fabric_peer_state *peer, uint64_t elapsed_ms);
 static bool fabric_peer_is_due(const struct fabric_peer_state *peer);
 static bool fabric_peer_is_local(const struct fabric_peer_state *peer);
 static bool fabric_peer_died(const struct fabric_peer_state *peer);
@@ -35,6 +35,7 @@ void fabric_watch_add(struct fabric_peer_state *peer)
 void fabric_tick(struct fabric_endpoint_state *state)
 {
     uint64_t now = state->endpoint->host->clock_ns();
+    uint64_t elapsed_ms = (now - state->tick_last) / 1000000;
     struct fabric_link *link, *next;
 
     fabric_wait_timer_read(state, now);
@@ -43,7 +44,7 @@ void fabric_tick(struct fabric_endpoint_state *state)
     state->tick_last = now;
     for (link = state->watch.next; link != &state->watch; link = next) {
         next = link->next;
-        fabric_peer_watch(fabric_container(link, struct fabric_peer_state, watch_link));
+        fabric_peer_watch(fabric_container(link, struct fabric_peer_state, watch_link), elapsed_ms);
     }
     if (state->cancelling != 0)
         fabric_send_end_cancelled(state);
@@ -114,12 +115,13 @@ static void fabric_idle_watch(struct fabric_endpoint_state *state)
  * two ticks. A peer that is being greeted may be another process than the one that died at its
  * address: it has longer.
  */
-static void fabric_peer_watch(struct fabric_peer_state *peer)
+static void fabric_peer_watch(struct fabric_peer_state *peer, uint64_t elapsed_ms)
 {
     if (peer->is_self || (peer->waiting == 0 && peer->in_flight == 0 && peer->stalled == NULL)) {
         fabric_list_remove(&peer->watch_link);
         peer->is_watched = false;
         peer->endpoint->state->watch_count--;
+        fabric_silence_end(peer);
         return;
     }
     if (peer->is_heard) {
@@ -127,8 +129,11 @@ static void fabric_peer_watch(struct fabric_peer_state *peer)
         peer->is_suspect = false;
         peer->silent_ms = 0;
         peer->ping_ms = FABRIC_PING_MS;
+        fabric_silence_end(peer);
         return;
     }
+    if (fabric_silence_watch(peer, elapsed_ms))
+        return;
     peer->silent_ms += (uint32_t) (FABRIC_TICK_NS / 1000000);
     if (fabric_peer_is_due(peer) && fabric_peer_died(peer) &&
         (peer->phase == FABRIC_PEER_READY || peer->silent_ms > FABRIC_GREET_MS)) {

@@ -313,6 +313,7 @@ static void fabric_peer_reset(struct fabric_peer_state *peer, int32_t status)
     peer->silent_ms = 0;
     peer->ping_ms = FABRIC_PING_MS;
     peer->answered = peer->epoch++;
+    fabric_silence_end(peer);
     (void) fabric_peer_new_token(peer);
     fabric_send_fail(peer, 0, true, status);
     fabric_expected_fail(peer, 0, true, status);
@@ -455,6 +456,7 @@ static void fabric_peer_free(struct fabric_peer_state *peer)
 {
     const struct na_host *host = peer->endpoint->host;
 
+    fabric_silence_end(peer);
     host->mem_free(peer->peer.raw);
     host->mem_free(peer);
 }

@@ -213,6 +213,10 @@ struct fabric_peer_state {
     uint32_t pid;
     uint32_t name_hash;
     uint32_t silent_ms; /* how long something has been waiting for it without a sign of life */
+    uint32_t quiet_ms;  /* likewise, and without an answer of its host */
+    uint32_t asked_ms;  /* the silence at which the host was asked last */
+    int asking_fd;
+    bool is_asking;
     uint32_t idle_sweeps;
     uint32_t ping_ms; /* silence at which it is greeted again */
     bool is_open;     /* ops.peer_open succeeded */
@@ -299,6 +303,7 @@ struct fabric_endpoint_state {
     bool is_paused;   /* sleepers are not woken by the fabric */
     int timer_fd;
     uint32_t ticks;
+    uint32_t silence_ms; /* after which a peer has failed; 0: never */
     uint32_t watch_count;
     uint64_t timer_end;   /* when it goes off; 0: it is not set */
     uint64_t retry_delay; /* until what was refused is tried again, by who sleeps */
@@ -434,6 +439,11 @@ void fabric_watch_add(struct fabric_peer_state *peer);
 void fabric_tick(struct fabric_endpoint_state *state);
 void fabric_process_describe(struct fabric_endpoint_state *state);
 bool fabric_peer_process_gone(const struct fabric_peer_state *peer);
+
+/* silence.c */
+int32_t fabric_silence_setup(struct fabric_endpoint_state *state);
+void fabric_silence_end(struct fabric_peer_state *peer);
+bool fabric_silence_watch(struct fabric_peer_state *peer, uint64_t elapsed_ms);
 
 static inline void fabric_waiting_add(struct fabric_peer_state *peer)
 {

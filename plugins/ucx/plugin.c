@@ -10,6 +10,7 @@ const struct na_host *ucx_host;
 const struct fabric_ops ucx_ops = {
     .max_frame = UCX_MAX_FRAME,
     .max_sends = UCX_MAX_SENDS,
+    .has_tcp_names = true,
     .peer_size = sizeof(struct ucx_peer),
     .frame_size = sizeof(struct ucx_frame),
     .rma_size = sizeof(struct ucx_transfer),

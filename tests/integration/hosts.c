@@ -91,6 +91,15 @@ bool host_cable(pid_t host, bool plugged)
                   (const char *const[]){"link", "set", "cable", plugged ? "up" : "down", NULL});
 }
 
+bool host_silence(pid_t host, const char *address, bool silent)
+{
+    return silent
+               ? run_ip(host, (const char *const[]){"neigh", "replace", address, "lladdr",
+                                                    "02:00:00:00:00:99", "dev", "cable", "nud",
+                                                    "permanent", NULL})
+               : run_ip(host, (const char *const[]){"neigh", "del", address, "dev", "cable", NULL});
+}
+
 static bool write_file(const char *path, const char *text)
 {
     const int fd = open(path, O_WRONLY | O_CLOEXEC);

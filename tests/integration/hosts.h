@@ -24,6 +24,12 @@ bool host_enter(void);
  * ("10.77.0.1/24"). */
 bool hosts_join(pid_t host1, const char *address1, pid_t host2, const char *address2);
 
+/*
+ * Has what a host sends to an address vanish without a word, or not any more: it goes to a card that
+ * nobody has, or to the one of the other host.
+ */
+bool host_silence(pid_t host, const char *address, bool silent);
+
 /* Pulls or plugs the cable at one end. */
 bool host_cable(pid_t host, bool plugged);
 

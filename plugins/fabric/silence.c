@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A network that is silent. An operation waits for its peer for as long as there is a sign of life:
+ * a frame, or an answer of the peer's host to somebody who connects to the peer's port, which the
+ * system there gives even when the process is busy with something else, or gone. Without any for
+ * the time that AMALGAM_SILENCE_TIMEOUT says, the peer has failed.
+ */
+
+#ifndef _GNU_SOURCE
+#    define _GNU_SOURCE /* secure_getenv */
+#endif
+#include "state.h"
+
+#include "location.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* Enough for what may change its ways for a while: switches, links that are aggregated. */
+#define FABRIC_SILENCE_DEFAULT_MS 30000u
+
+/* A process that polls rarely has not listened all the time. */
+#define FABRIC_SILENCE_STEP_MS 1000u
+
+static void fabric_host_ask(struct fabric_peer_state *peer);
+static bool fabric_host_answered(struct fabric_peer_state *peer);
+static bool fabric_error_is_silence(int error);
+
+/* Seconds, with decimals; 0: never. */
+int32_t fabric_silence_setup(struct fabric_endpoint_state *state)
+{
+    const char *text = secure_getenv("AMALGAM_SILENCE_TIMEOUT");
+    char *end = NULL;
+    double seconds;
+
+    state->silence_ms = state->endpoint->ops->has_tcp_names ? FABRIC_SILENCE_DEFAULT_MS : 0;
+    if (text == NULL)
+        return NA_PLUGIN_SUCCESS;
+    seconds = strtod(text, &end);
+    if (end == text || *end != '\0' || !(seconds >= 0) || seconds > UINT32_MAX / 1000) {
+        FABRIC_LOG_ERROR(state->endpoint,
+                         "AMALGAM_SILENCE_TIMEOUT is '%.40s'; it is a number of seconds, 0 for no "
+                         "limit",
+                         text);
+        return NA_PLUGIN_INVALID_ARG;
+    }
+    if (state->silence_ms != 0)
+        state->silence_ms = (uint32_t) (seconds * 1000);
+    return NA_PLUGIN_SUCCESS;
+}
+
+/* There was a sign of life, or nothing waits. */
+void fabric_silence_end(struct fabric_peer_state *peer)
+{
+    peer->quiet_ms = peer->asked_ms = 0;
+    if (peer->is_asking)
+        (void) close(peer->asking_fd);
+    peer->is_asking = false;
+}
+
+/* After `elapsed_ms` without a frame. True: the peer has failed. */
+bool fabric_silence_watch(struct fabric_peer_state *peer, uint64_t elapsed_ms)
+{
+    const uint32_t limit = peer->endpoint->state->silence_ms;
+    const uint32_t share = limit / 4;
+    char reason[96];
+
+    if (limit == 0)
+        return false;
+    if (peer->is_asking && fabric_host_answered(peer)) {
+        fabric_silence_end(peer);
+        return false;
+    }
+    peer->quiet_ms +=
+        (uint32_t) (elapsed_ms < FABRIC_SILENCE_STEP_MS ? elapsed_ms : FABRIC_SILENCE_STEP_MS);
+    if (peer->quiet_ms < share)
+        return false;
+    if (peer->quiet_ms < limit || peer->asked_ms == 0) {
+        fabric_host_ask(peer);
+        return false;
+    }
+    (void) snprintf(reason, sizeof(reason), "neither it nor its host gave a sign of life for %u ms",
+                    peer->quiet_ms);
+    fabric_peer_fail(peer, NA_PLUGIN_HOSTUNREACH, reason);
+    return true;
+}
+
+/* Begins to connect, again after a while. What cannot be asked about counts as alive. */
+static void fabric_host_ask(struct fabric_peer_state *peer)
+{
+    const struct fabric_endpoint_state *state = peer->endpoint->state;
+    char reason[LOCATION_REASON_MAX];
+    struct sockaddr_storage address;
+    struct location location;
+
+    if (peer->is_asking) {
+        if (peer->quiet_ms - peer->asked_ms < state->silence_ms / 4)
+            return;
+        (void) close(peer->asking_fd);
+        peer->is_asking = false;
+    } else if (peer->asked_ms != 0 && peer->quiet_ms > peer->asked_ms &&
+               peer->quiet_ms - peer->asked_ms < state->silence_ms / 16) {
+        return;
+    }
+    peer->asked_ms = peer->quiet_ms;
+    if (location_parse(peer->peer.name, &location, reason) != NA_PLUGIN_SUCCESS ||
+        location_resolve_formatted(&location, NA_PLUGIN_ADDR_UNSPEC, &address, reason) !=
+            NA_PLUGIN_SUCCESS) {
+        peer->quiet_ms = 0;
+        return;
+    }
+    peer->asking_fd =
+        socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
+    if (peer->asking_fd < 0) {
+        peer->quiet_ms = 0;
+        return;
+    }
+    peer->is_asking = true;
+    if (connect(peer->asking_fd, (const struct sockaddr *) &address, location_length(&address)) ==
+        0)
+        fabric_silence_end(peer);
+    else if (errno != EINPROGRESS) {
+        if (!fabric_error_is_silence(errno))
+            peer->quiet_ms = 0;
+        (void) close(peer->asking_fd);
+        peer->is_asking = false;
+    }
+}
+
+/* Also that nobody listens there is an answer. */
+static bool fabric_host_answered(struct fabric_peer_state *peer)
+{
+    struct pollfd descriptor = {.fd = peer->asking_fd, .events = POLLOUT};
+    socklen_t size = sizeof(int);
+    int error = 0;
+
+    if (poll(&descriptor, 1, 0) != 1)
+        return false;
+    if (getsockopt(peer->asking_fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0)
+        error = errno;
+    if (!fabric_error_is_silence(error))
+        return true;
+    (void) close(peer->asking_fd);
+    peer->is_asking = false;
+    return false;
+}
+
+/* What a system says of itself when nothing came from the other one. */
+static bool fabric_error_is_silence(int error)
+{
+    return error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH ||
+           error == EHOSTDOWN || error == ENETDOWN;
+}
