@@ -9,8 +9,6 @@
 
 #include <stdio.h>
 
-#define WAIT_MS 20000
-
 /* Bytes that an input of pair_large() bytes, and some more, counts for. */
 static hg_size_t unit_of(const struct pair *pair)
 {
