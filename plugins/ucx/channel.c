@@ -11,14 +11,14 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define CHANNEL_EVENTS  64
-#define CHANNEL_GOODBYE 0x42
-#define CHANNEL_RESERVE 128 /* descriptors for others' use */
-#define CHANNEL_SYNS    5   /* about a minute until a silent host counts as unreachable */
+#define CHANNEL_EVENTS    64
+#define CHANNEL_GOODBYE   0x42
+#define CHANNEL_QUIET_NS  UINT64_C(10000000000) /* between complaints about descriptors */
+#define CHANNEL_SILENT_NS UINT64_C(2000000000)  /* after so long a silent caller gives its place */
+#define CHANNEL_SYNS      5 /* about a minute until a silent host counts as unreachable */
 
 /* A vanished host, as opposed to a vanished process, is noticed after ten to fifteen seconds. */
 #define CHANNEL_KEEP_IDLE     5
@@ -29,7 +29,8 @@ static struct ucx_channel *channel_create(struct na_plugin_class *na_class, int 
 static int32_t channel_connect(struct ucx_channel *channel, const struct sockaddr_storage *address);
 static bool channel_watch(struct ucx_channel *channel, int how, uint32_t events);
 static void channel_settings(int fd);
-static bool channel_is_scarce(int fd);
+static bool channel_has_place(struct na_plugin_class *na_class);
+static void channel_refuse(struct na_plugin_class *na_class, int fd);
 static void channels_accept(struct na_plugin_class *na_class, int listen_fd);
 static bool channel_challenge(struct ucx_channel *channel);
 static void channels_expire(struct na_plugin_class *na_class);
@@ -70,7 +71,7 @@ int32_t ucx_channel_dial(struct ucx_link *link)
                       link->name, strerror(errno));
         return NA_PLUGIN_NOMEM;
     }
-    if (channel_is_scarce(fd)) {
+    if (!ucx_descriptors_take(link->na_class)) {
         UCX_LOG_ERROR("no descriptors are left for %s; raise the limit (ulimit -n)", link->name);
         (void) close(fd);
         return NA_PLUGIN_NOMEM;
@@ -205,16 +206,34 @@ static void channel_settings(int fd)
                           sizeof(settings[i].value));
 }
 
-/*
- * UCX opens sockets of its own for a peer, later, and ends the process when it gets none. The
- * lowest free number is what is given, so a high one tells that few are left.
- */
-static bool channel_is_scarce(int fd)
+/* For a caller. The one that has kept silent for the longest time makes room, if it was long. */
+static bool channel_has_place(struct na_plugin_class *na_class)
 {
-    struct rlimit limit;
+    struct fabric_link *node;
 
-    return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-           (rlim_t) fd + CHANNEL_RESERVE >= limit.rlim_cur;
+    if (ucx_descriptors_take(na_class))
+        return true;
+    node = na_class->strangers.next;
+    if (node == &na_class->strangers || fabric_container(node, struct ucx_channel, node)->deadline -
+                                                UCX_HELLO_NS + CHANNEL_SILENT_NS >
+                                            ucx_host->clock_ns())
+        return false;
+    channel_failed(fabric_container(node, struct ucx_channel, node),
+                   "it did not introduce itself, and its descriptor is needed");
+    ucx_descriptors_give(na_class);
+    return ucx_descriptors_take(na_class);
+}
+
+static void channel_refuse(struct na_plugin_class *na_class, int fd)
+{
+    uint64_t now = ucx_host->clock_ns();
+
+    (void) close(fd);
+    if (now < na_class->quiet_until)
+        return;
+    na_class->quiet_until = now + CHANNEL_QUIET_NS;
+    UCX_LOG_ERROR("no descriptors are left for more peers, who are turned away; raise the limit "
+                  "(ulimit -n)");
 }
 
 static void channels_accept(struct na_plugin_class *na_class, int listen_fd)
@@ -225,15 +244,10 @@ static void channels_accept(struct na_plugin_class *na_class, int listen_fd)
 
         if (fd < 0)
             return;
-        if (channel_is_scarce(fd)) {
-            if (!na_class->is_quiet)
-                UCX_LOG_ERROR("no descriptors are left, peers are turned away; raise the limit "
-                              "(ulimit -n)");
-            na_class->is_quiet = true;
-            (void) close(fd);
+        if (!channel_has_place(na_class)) {
+            channel_refuse(na_class, fd);
             continue;
         }
-        na_class->is_quiet = false;
         if (listen_fd == na_class->process_fd) {
             (void) ucx_channel_of_process(na_class, fd);
             continue;

@@ -84,6 +84,7 @@ struct ucx_link *ucx_link_create(struct na_plugin_class *na_class, const char *n
     link->hash_next = na_class->buckets[link->hash % UCX_BUCKETS];
     na_class->buckets[link->hash % UCX_BUCKETS] = link;
     link->phase = UCX_LINK_DIALING;
+    link->made_at = ucx_host->clock_ns();
     link->worker = na_class->worker;
     na_class->dialing++;
     fabric_list_init(&link->trouble);

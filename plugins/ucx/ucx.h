@@ -95,6 +95,7 @@ struct ucx_worker {
     uint64_t uuid; /* in it */
     struct ucx_transport transports[UCX_TRANSPORTS_MAX];
     uint32_t transport_count;
+    uint32_t tcp_count;  /* of them */
     bool is_readable;    /* addresses like it can be checked */
     ucp_worker_h prober; /* by which we write to ourselves, made when it is needed */
     ucp_ep_h probe_ep;
@@ -176,6 +177,7 @@ struct ucx_link {
     bool is_attach_refused;  /* it may not touch ours */
     uint32_t busy;           /* sends and receives that UCX has not let go of */
     uint64_t deadline;
+    uint64_t made_at;
     struct fabric_link channels;
     struct fabric_link transfers; /* that we asked for */
     struct fabric_link jobs;      /* that we carry out for the other side */
@@ -221,7 +223,9 @@ struct na_plugin_class {
     bool has_segments; /* those of sockets are large enough for an eager piece */
     ucp_datatype_t piece;
     enum ucx_rma_choice rma;
-    bool is_quiet; /* a complaint about descriptors was made */
+    uint64_t quiet_until;    /* a complaint about descriptors was made */
+    uint64_t descriptors;    /* in use, or set aside for UCX: at most so many */
+    uint64_t descriptors_at; /* when they were counted; 0: never */
     uint32_t polls;
     uint32_t dialing;   /* links */
     uint64_t look_next; /* at the sockets */
@@ -412,6 +416,10 @@ struct process_end {
 };
 struct ucx_channel *ucx_channel_of_process(struct na_plugin_class *na_class, int fd);
 bool ucx_channel_end(const struct ucx_channel *channel, bool is_ours, struct process_end *end);
+
+/* descriptors.c */
+bool ucx_descriptors_take(struct na_plugin_class *na_class);
+void ucx_descriptors_give(struct na_plugin_class *na_class);
 
 /* neighbour.c */
 bool ucx_channel_is_of_user(const struct ucx_channel *channel);

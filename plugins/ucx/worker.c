@@ -217,6 +217,9 @@ static int32_t worker_context_create(struct na_plugin_class *na_class, const cha
 #endif
     if (ucx_protocol_has(tls, "tcp") && !na_class->has_hardware)
         worker_configure_tcp(na_class, config);
+    /* Nobody's address makes us wait in connect(), be it that of a host that does not answer. */
+    if (ucx_protocol_has(tls, "tcp") && getenv("UCX_TCP_CONN_NB") == NULL)
+        worker_configure(config, "CONN_NB", "y");
     status = ucp_init(&params, config, &na_class->context);
     ucp_config_release(config);
     if (status != UCS_OK)

@@ -191,6 +191,7 @@ static bool address_learn(struct ucx_worker *worker, const struct entry *entry)
     if (worker->transport_count == UCX_TRANSPORTS_MAX)
         return false;
     worker->transport_count++;
+    worker->tcp_count += entry->transport == address_sum("tcp");
     transport->sum = entry->transport;
     transport->device_size = entry->device_size;
     transport->place_size = entry->place_size;

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Whether there are descriptors for one more peer. UCX opens sockets of its own for each, some time
+ * after we took it in, and ends the process when it gets none: so what it will want is set aside
+ * beforehand, for those that are on their way, too.
+ */
+
+#include "ucx.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#define DESCRIPTORS_RESERVE  128u                  /* for others' use, or a quarter if less */
+#define DESCRIPTORS_FRESH_NS UINT64_C(10000000000) /* by then UCX has opened what it wants */
+#define DESCRIPTORS_COUNT_NS UINT64_C(1000000000)  /* the program opens some, too */
+#define DESCRIPTORS_AGAIN_NS UINT64_C(20000000)    /* counting takes a while */
+#define DESCRIPTORS_TWICE    2u /* both sides connect to each other, and one of the two is closed */
+#define DESCRIPTORS_RAILS    2u /* TCP devices that UCX uses for one peer */
+
+static uint64_t descriptors_limit(void);
+static uint32_t descriptors_of_peer(const struct na_plugin_class *na_class);
+static void descriptors_count(struct na_plugin_class *na_class, uint64_t now);
+static uint32_t descriptors_open(void);
+
+/* For a peer whose socket is open already: sets aside what comes with it. False: there are none. */
+bool ucx_descriptors_take(struct na_plugin_class *na_class)
+{
+    const uint32_t wanted = descriptors_of_peer(na_class);
+    const uint64_t limit = descriptors_limit(), now = ucx_host->clock_ns();
+    uint64_t age = now - na_class->descriptors_at;
+
+    if (limit == UINT64_MAX)
+        return true;
+    na_class->descriptors++; /* the socket */
+    if (na_class->descriptors_at == 0 || age > DESCRIPTORS_COUNT_NS ||
+        (na_class->descriptors + wanted > limit && age > DESCRIPTORS_AGAIN_NS))
+        descriptors_count(na_class, now);
+    if (na_class->descriptors + wanted > limit) {
+        na_class->descriptors--;
+        return false;
+    }
+    na_class->descriptors += wanted;
+    return true;
+}
+
+/* What was set aside for a caller that is gone. */
+void ucx_descriptors_give(struct na_plugin_class *na_class)
+{
+    const uint32_t given = 1 + descriptors_of_peer(na_class);
+
+    na_class->descriptors -= na_class->descriptors > given ? given : na_class->descriptors;
+}
+
+/* How many there may be in use. */
+static uint64_t descriptors_limit(void)
+{
+    struct rlimit limit;
+    uint64_t reserve;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return UINT64_MAX;
+    reserve = limit.rlim_cur / 4;
+    return limit.rlim_cur - (reserve < DESCRIPTORS_RESERVE ? reserve : DESCRIPTORS_RESERVE);
+}
+
+/* That UCX opens for one. */
+static uint32_t descriptors_of_peer(const struct na_plugin_class *na_class)
+{
+    const struct ucx_worker *worker = na_class->worker;
+    uint32_t rails = worker->is_readable ? worker->tcp_count : DESCRIPTORS_RAILS;
+
+    if (rails > DESCRIPTORS_RAILS)
+        rails = DESCRIPTORS_RAILS;
+    return DESCRIPTORS_TWICE * (rails != 0 ? rails : 1);
+}
+
+/* What is open, and what is still to be for those that came in a moment ago. */
+static void descriptors_count(struct na_plugin_class *na_class, uint64_t now)
+{
+    const struct fabric_link *node;
+    uint32_t fresh = 0;
+
+    for (node = na_class->strangers.next; node != &na_class->strangers; node = node->next)
+        if (!fabric_container(node, struct ucx_channel, node)->is_of_process)
+            fresh++;
+    /* The newest are behind. */
+    for (node = na_class->links.prev; node != &na_class->links; node = node->prev) {
+        if (now - fabric_container(node, struct ucx_link, node)->made_at > DESCRIPTORS_FRESH_NS)
+            break;
+        fresh++;
+    }
+    na_class->descriptors = descriptors_open() + fresh * descriptors_of_peer(na_class);
+    na_class->descriptors_at = now;
+}
+
+/* When the system does not say how many they are it is as if there were none left. */
+static uint32_t descriptors_open(void)
+{
+    DIR *directory = opendir("/proc/self/fd");
+    uint32_t count = 0;
+
+    if (directory == NULL)
+        return UINT32_MAX / 2;
+    while (readdir(directory) != NULL)
+        count++;
+    (void) closedir(directory);
+    return count - 3; /* it itself, and the two that are no files */
+}
