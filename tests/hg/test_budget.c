@@ -5,9 +5,11 @@
  */
 #include "hg_fixture.h"
 
+#include "bulk/bulk_internal.h"
 #include "hg/hg_private.h"
 
 #include <stdio.h>
+#include <sys/mman.h>
 
 /* Bytes that an input of pair_large() bytes, and some more, counts for. */
 static hg_size_t unit_of(const struct pair *pair)
@@ -495,6 +497,44 @@ static void inputs_of_an_origin_that_stops_leave_nothing_behind(void **state)
     pair_close(&pair);
 }
 
+/* A fetch that ended by its time, as of an origin that stops, and that the transport still has. */
+static void what_the_transport_keeps_counts_but_holds_no_pages(void **state)
+{
+    static unsigned char pages[(12u << 20) / 4096];
+    const hg_size_t size = sizeof(pages) * 4096;
+    struct pair pair = {0};
+    struct hg_budget_wait wait;
+    struct hg_block *block;
+    hg_class_t *hg_class;
+    hg_bulk_t sink;
+    void *memory;
+
+    (void) state;
+    pair_open(&pair, NULL);
+    hg_class = pair.origin.hg_class;
+    set_budget(&pair.origin, 2 * size, 0);
+    budget_occupy(&pair, &hg_class->in_budget, &wait);
+    block = hg_block_get(hg_class, size);
+    assert_non_null(block);
+    block->charge = wait.charge;
+    memory = block->memory;
+    assert_int_equal(hg_block_describe(block, &sink), HG_SUCCESS);
+    memset(memory, 1, (size_t) size);
+    /* As who takes a piece from the transport does. */
+    assert_int_equal(HG_Bulk_ref_incr(sink), HG_SUCCESS);
+    atomic_fetch_add(&sink->in_use, 1);
+    hg_block_put(block);
+    assert_int_equal(mincore(memory, (size_t) size, pages), 0);
+    for (size_t i = 0; i < sizeof(pages); i++)
+        assert_int_equal(pages[i] & 1, 0);
+    assert_true(side_ext_counters(&pair.origin).overflow_bytes > 0);
+    memset(memory, 2, 100); /* it may still write */
+    atomic_fetch_sub(&sink->in_use, 1);
+    assert_int_equal(HG_Bulk_free(sink), HG_SUCCESS);
+    assert_int_equal(side_ext_counters(&pair.origin).overflow_bytes, 0);
+    pair_close(&pair);
+}
+
 static void bad_arguments_are_refused(void **state)
 {
     (void) state;
@@ -515,6 +555,7 @@ int main(void)
         cmocka_unit_test(output_that_waits_can_be_cancelled_and_has_a_deadline),
         cmocka_unit_test(context_with_inputs_that_wait_can_be_destroyed),
         cmocka_unit_test(inputs_of_an_origin_that_stops_leave_nothing_behind),
+        cmocka_unit_test(what_the_transport_keeps_counts_but_holds_no_pages),
         cmocka_unit_test(bad_arguments_are_refused),
     };
 

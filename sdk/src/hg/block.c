@@ -9,6 +9,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #define HG_BLOCK_PAGE 4096u
 
@@ -72,7 +73,11 @@ void hg_block_put(struct hg_block *block)
     (void) HG_Bulk_free(block->source);
     block->source = HG_BULK_NULL;
     if (util_unlikely(HG_Bulk_in_use(sink))) {
-        /* A fetch ended in time, but may still write to it: so long it counts. */
+        /*
+         * A fetch ended in time, but may still write to it, and so long it counts. What is in it
+         * nobody wants: its pages go now, and come back only if something is written.
+         */
+        (void) madvise(block->memory, (size_t) block->capacity, MADV_DONTNEED);
         block->sink = HG_BULK_NULL;
         hg_bulk_own(sink, hg_block_let_go, block);
         (void) HG_Bulk_free(sink);
