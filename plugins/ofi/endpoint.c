@@ -98,7 +98,7 @@ int32_t ofi_class_finalize(struct na_plugin_class *na_class)
     if (na_class->endpoint != NULL && na_class->local == NULL) {
         if (ofi_serve_is_busy(na_class, NULL))
             ofi_cut(na_class, NULL);
-        ofi_unidentified_end(na_class);
+        ofi_unidentified_end(na_class, 0);
         ofi_close(&na_class->endpoint->fid);
         na_class->endpoint = NULL;
     }
@@ -154,7 +154,6 @@ bool ofi_reset(struct fabric_endpoint *endpoint)
     na_class->info->src_addrlen = size;
     if (ofi_serve_is_busy(na_class, NULL))
         ofi_cut(na_class, NULL);
-    ofi_unidentified_end(na_class);
     ofi_unidentified_close(na_class);
     ofi_close(&na_class->endpoint->fid);
     na_class->endpoint = NULL;

@@ -260,6 +260,7 @@ struct na_plugin_class {
     uint32_t idle_polls; /* since a frame was received */
     struct ofi_stuck stuck;
     FILE *unidentified; /* what the system says of the set that they are in; or NULL */
+    int listen_fd;      /* that is closed soon; or negative */
     uint64_t unidentified_seen;
     uint32_t unidentified_ms; /* that a connection may say nothing after it was accepted */
     bool is_unidentified_told;
@@ -472,7 +473,7 @@ bool ofi_stuck_received(struct na_plugin_class *na_class, const void *data, uint
 void ofi_unidentified_open(struct na_plugin_class *na_class);
 void ofi_unidentified_close(struct na_plugin_class *na_class);
 void ofi_unidentified_look(struct na_plugin_class *na_class);
-void ofi_unidentified_end(struct na_plugin_class *na_class);
+void ofi_unidentified_end(struct na_plugin_class *na_class, uint64_t least_ns);
 
 /* status.c */
 int32_t ofi_status(int error);

@@ -3,14 +3,12 @@
  * Connections over TCP that were accepted and have not asked for anything. The tcp provider keeps
  * them for as long as the other side does, and has no call for them. They are in the epoll set that
  * its listening socket is in, which the set of our own queue leads to, and the system tells what is
- * in a set. We shut them down, which is to the provider as if the other side had gone. A set that
+ * in a set. We disconnect them, which is to it as if the other side had gone. A set that
  * is not built like that is left alone.
  */
 
 #include "ofi.h"
 
-#include <errno.h>
-#include <inttypes.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -23,6 +21,7 @@
 
 struct ofi_silent {
     int fd;
+    uint32_t state; /* TCP_CLOSE: the provider is about to see its end */
     uint32_t silent_ms;
 };
 
@@ -30,6 +29,7 @@ static FILE *ofi_set_open(int fd);
 static bool ofi_set_next(FILE *set, int *fd_p);
 static bool ofi_set_is_listening(FILE *set, const struct na_plugin_class *na_class);
 static bool ofi_socket_is_ours(const struct na_plugin_class *na_class, int fd, bool *is_listener_p);
+static void ofi_disconnect(int fd);
 static uint32_t ofi_unidentified_read(struct na_plugin_class *na_class, struct ofi_silent *silent);
 static void ofi_oldest_close(struct ofi_silent *silent, uint32_t count);
 static uint32_t ofi_unidentified_limit(void);
@@ -66,6 +66,7 @@ void ofi_unidentified_close(struct na_plugin_class *na_class)
     if (na_class->unidentified != NULL)
         (void) fclose(na_class->unidentified);
     na_class->unidentified = NULL;
+    na_class->listen_fd = -1;
 }
 
 /* Ends those that are silent for long, and the oldest of too many. */
@@ -83,9 +84,10 @@ void ofi_unidentified_look(struct na_plugin_class *na_class)
     na_class->unidentified_seen = now;
     left = count = ofi_unidentified_read(na_class, silent);
     for (uint32_t i = 0; i < count; i++) {
-        if (silent[i].silent_ms <= na_class->unidentified_ms)
+        if (silent[i].state != TCP_CLOSE && silent[i].silent_ms <= na_class->unidentified_ms)
             continue;
-        (void) shutdown(silent[i].fd, SHUT_RDWR);
+        if (silent[i].state != TCP_CLOSE)
+            ofi_disconnect(silent[i].fd);
         silent[i].fd = -1;
         left--;
     }
@@ -104,9 +106,9 @@ void ofi_unidentified_look(struct na_plugin_class *na_class)
  * All of them, and nobody comes any more: the endpoint is about to be closed, which would leave
  * them open for ever.
  */
-void ofi_unidentified_end(struct na_plugin_class *na_class)
+void ofi_unidentified_end(struct na_plugin_class *na_class, uint64_t least_ns)
 {
-    uint64_t end = ofi_host->clock_ns() + OFI_CLEAR_NS;
+    uint64_t start = ofi_host->clock_ns(), passed;
     struct ofi_silent silent[OFI_UNIDENTIFIED_SEEN];
     bool is_listener;
     uint32_t count;
@@ -115,15 +117,20 @@ void ofi_unidentified_end(struct na_plugin_class *na_class)
     if (na_class->unidentified == NULL)
         return;
     rewind(na_class->unidentified);
-    while (ofi_set_next(na_class->unidentified, &fd))
-        if (ofi_socket_is_ours(na_class, fd, &is_listener) && is_listener)
-            (void) shutdown(fd, SHUT_RDWR);
+    while (ofi_set_next(na_class->unidentified, &fd)) {
+        if (!ofi_socket_is_ours(na_class, fd, &is_listener) || !is_listener)
+            continue;
+        (void) shutdown(fd, SHUT_RDWR);
+        na_class->listen_fd = fd;
+    }
     do {
         count = ofi_unidentified_read(na_class, silent);
         for (uint32_t i = 0; i < count; i++)
-            (void) shutdown(silent[i].fd, SHUT_RDWR);
+            if (silent[i].state != TCP_CLOSE)
+                ofi_disconnect(silent[i].fd);
         ofi_queue_drain(na_class);
-    } while (count != 0 && ofi_host->clock_ns() < end);
+        passed = ofi_host->clock_ns() - start;
+    } while (passed < least_ns || (count != 0 && passed < OFI_CLEAR_NS));
 }
 
 /* What the system says of an epoll set; NULL when it says nothing. */
@@ -157,6 +164,14 @@ static bool ofi_set_is_listening(FILE *set, const struct na_plugin_class *na_cla
     return false;
 }
 
+/* Not a shutdown(): reading would give 0 then, and the provider asks what errno is. */
+static void ofi_disconnect(int fd)
+{
+    const struct sockaddr none = {.sa_family = AF_UNSPEC};
+
+    (void) connect(fd, &none, sizeof(none));
+}
+
 /* The socket that listens at our port, or one that was accepted from it. */
 static bool ofi_socket_is_ours(const struct na_plugin_class *na_class, int fd, bool *is_listener_p)
 {
@@ -183,10 +198,11 @@ static uint32_t ofi_unidentified_read(struct na_plugin_class *na_class, struct o
         struct tcp_info info = {0};
         socklen_t size = sizeof(info);
 
-        if (!ofi_socket_is_ours(na_class, fd, &is_listener) || is_listener ||
-            getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
+        if (fd == na_class->listen_fd || getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 ||
+            (info.tcpi_state != TCP_CLOSE &&
+             (!ofi_socket_is_ours(na_class, fd, &is_listener) || is_listener)))
             continue;
-        silent[count++] = (struct ofi_silent){fd, info.tcpi_last_data_recv};
+        silent[count++] = (struct ofi_silent){fd, info.tcpi_state, info.tcpi_last_data_recv};
     }
     return count;
 }
@@ -200,7 +216,7 @@ static void ofi_oldest_close(struct ofi_silent *silent, uint32_t count)
             oldest = &silent[i];
     if (oldest == NULL)
         return;
-    (void) shutdown(oldest->fd, SHUT_RDWR);
+    ofi_disconnect(oldest->fd);
     oldest->fd = -1;
 }
 
