@@ -10,12 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #define SM_REAP_MAX 4096 /* entries looked at in one start */
 
 static enum sm_remains sm_reap_unopened(const char *path);
+static void sm_reap_orphan(const char *entry);
 static bool sm_reap_owner_is_dead(int fd);
 static void sm_reap_sockets(int fd, const char *name);
 
@@ -36,8 +39,11 @@ void sm_reap_all(void)
         const char *name = entry->d_name + prefix_length;
         const char *reason;
 
-        if (strncmp(entry->d_name, prefix, prefix_length) != 0 ||
-            !sm_name_check(name, strlen(name), &reason))
+        if (strncmp(entry->d_name, prefix, prefix_length) != 0)
+            continue;
+        if (strstr(name, ".wake.") != NULL)
+            sm_reap_orphan(entry->d_name);
+        if (!sm_name_check(name, strlen(name), &reason))
             continue;
         seen++;
         (void) sm_reap_name(name);
@@ -99,6 +105,34 @@ static enum sm_remains sm_reap_unopened(const char *path)
         return SM_REMAINS_FOREIGN;
     errno = error;
     return SM_REMAINS_UNKNOWN;
+}
+
+/*
+ * A socket whose file is gone: a release with other names for sockets has removed the file alone.
+ * The file is there before the socket and as long as it, and a socket with an owner is let be.
+ */
+static void sm_reap_orphan(const char *entry)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    char path[SM_PATH_MAX];
+    struct stat status;
+    int fd;
+
+    if (strlen(SM_DIRECTORY) + strlen(entry) >= sizeof(address.sun_path))
+        return;
+    (void) snprintf(address.sun_path, sizeof(address.sun_path), SM_DIRECTORY "%s", entry);
+    memcpy(path, address.sun_path, sizeof(path));
+    *strstr(path, ".wake.") = '\0';
+    if (access(path, F_OK) == 0 || errno != ENOENT || lstat(address.sun_path, &status) != 0 ||
+        !S_ISSOCK(status.st_mode) || status.st_uid != sm_user())
+        return;
+    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    if (connect(fd, (const struct sockaddr *) &address, sizeof(address)) != 0 &&
+        errno == ECONNREFUSED)
+        (void) unlink(address.sun_path);
+    (void) close(fd);
 }
 
 /* False when in doubt: for a process of another PID namespace the lock alone counts. */

@@ -15,8 +15,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -328,6 +330,29 @@ static void a_start_removes_what_the_dead_left_and_nothing_else(void **state)
     check_clean();
 }
 
+/* As a release with other names for sockets leaves them. */
+static void a_start_removes_sockets_without_a_file(void **state)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct end end;
+    int fd;
+
+    (void) state;
+    (void) snprintf(address.sun_path, sizeof(address.sun_path),
+                    "/dev/shm/amalgam-sm.%u.test%d-orphan.wake.0", (unsigned) geteuid(),
+                    (int) getpid());
+    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *) &address, sizeof(address)), 0);
+    end_open(&end, "na+sm", NULL);
+    end_close(&end);
+    assert_int_equal(access(address.sun_path, F_OK), 0); /* it has an owner */
+    (void) close(fd);
+    end_open(&end, "na+sm", NULL);
+    end_close(&end);
+    assert_int_not_equal(access(address.sun_path, F_OK), 0);
+    check_clean();
+}
+
 static void the_name_of_a_dead_endpoint_is_free_again(void **state)
 {
     char init[96];
@@ -557,6 +582,7 @@ int main(void)
         cmocka_unit_test(a_file_of_another_user_is_refused),
         cmocka_unit_test(a_symbolic_link_is_not_followed),
         cmocka_unit_test(a_start_removes_what_the_dead_left_and_nothing_else),
+        cmocka_unit_test(a_start_removes_sockets_without_a_file),
         cmocka_unit_test(the_name_of_a_dead_endpoint_is_free_again),
         cmocka_unit_test(a_forked_child_does_not_destroy_the_endpoint),
         cmocka_unit_test(a_forked_child_does_not_outlive_the_endpoint_in_its_place),
