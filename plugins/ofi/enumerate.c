@@ -19,7 +19,7 @@ static bool ofi_info_seen(const struct fi_info *list, const struct fi_info *info
 static bool ofi_provider_seen(const struct fi_info *list, const struct fi_info *info);
 static bool ofi_protocol_is_listed(const char *name);
 
-static pthread_mutex_t ofi_list_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t ofi_list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fi_info *ofi_list;
 static bool ofi_list_asked;
 

@@ -17,6 +17,30 @@ static void ofi_local_unlink(struct ofi_local *local);
 static pthread_mutex_t ofi_locals_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ofi_local *ofi_locals;
 
+static void ofi_fork_before(void)
+{
+    (void) pthread_mutex_lock(&ofi_list_lock);
+    (void) pthread_mutex_lock(&ofi_locals_lock);
+}
+
+static void ofi_fork_in_parent(void)
+{
+    (void) pthread_mutex_unlock(&ofi_locals_lock);
+    (void) pthread_mutex_unlock(&ofi_list_lock);
+}
+
+/* The endpoints are the parent's, for the child those of another process. */
+static void ofi_fork_in_child(void)
+{
+    ofi_locals = NULL;
+    ofi_fork_in_parent();
+}
+
+void ofi_fork_watch(void)
+{
+    (void) pthread_atfork(ofi_fork_before, ofi_fork_in_parent, ofi_fork_in_child);
+}
+
 /* Makes an endpoint known to the others; does nothing for providers that need none of this. */
 int32_t ofi_local_add(struct na_plugin_class *na_class)
 {

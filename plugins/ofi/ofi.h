@@ -9,6 +9,7 @@
 #include "location.h"
 #include "random.h"
 
+#include <pthread.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -334,6 +335,8 @@ int32_t ofi_class_finalize(struct na_plugin_class *na_class);
 void ofi_resources_close(struct ofi_resources *resources);
 
 /* local.c */
+extern pthread_mutex_t ofi_list_lock; /* of enumerate.c; another thread may hold it in a fork */
+void ofi_fork_watch(void);
 int32_t ofi_local_add(struct na_plugin_class *na_class);
 struct ofi_local *ofi_local_get(const struct na_plugin_class *na_class, const char *name);
 void ofi_local_put(struct ofi_local *local);

@@ -64,6 +64,7 @@ int32_t na_plugin_entry_v1(const struct na_host *host, const struct na_plugin **
     }
     ofi_settings_default();
     ofi_host = host;
+    ofi_fork_watch();
     ofi_plugin.op_size = fabric_op_size();
     ofi_plugin.op_align = fabric_op_align();
     *plugin_p = &ofi_plugin;

@@ -173,17 +173,18 @@ static uint32_t sm_message_limit(const struct na_plugin_init *init)
 
 static int32_t sm_class_open(struct na_plugin_class *na_class, const char *name)
 {
+    struct na_plugin_context *contexts;
     int32_t ret;
 
-    na_class->contexts =
-        sm_host->mem_alloc(na_class->max_contexts * sizeof(*na_class->contexts), SM_CACHE_LINE);
-    if (na_class->contexts == NULL)
+    contexts = sm_host->mem_alloc(na_class->max_contexts * sizeof(*contexts), SM_CACHE_LINE);
+    if (contexts == NULL)
         return NA_PLUGIN_NOMEM;
     for (uint32_t i = 0; i < na_class->max_contexts; i++) {
-        na_class->contexts[i].wake_fd = -1;
-        na_class->contexts[i].timer_fd = -1;
-        na_class->contexts[i].epoll_fd = -1;
+        contexts[i].wake_fd = -1;
+        contexts[i].timer_fd = -1;
+        contexts[i].epoll_fd = -1;
     }
+    na_class->contexts = contexts; /* from here on a child of a fork would close them */
     ret = sm_segment_create(na_class, name);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;

@@ -24,9 +24,14 @@ int32_t ucx_class_initialize(const struct na_plugin_init *init, struct na_host_c
     int32_t ret;
 
     (void) host_class;
+    ret = ucx_fork_enter();
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
     na_class = ucx_host->mem_alloc(sizeof(*na_class), 64);
-    if (na_class == NULL)
+    if (na_class == NULL) {
+        ucx_fork_leave();
         return NA_PLUGIN_NOMEM;
+    }
     na_class->listen_fd = na_class->epoll_fd = na_class->process_fd = -1;
     fabric_list_init(&na_class->links);
     fabric_list_init(&na_class->trouble);
@@ -73,6 +78,7 @@ int32_t ucx_class_finalize(struct na_plugin_class *na_class)
     ucx_table_free(&na_class->links_by_id);
     ucx_host->mem_free(na_class->protocol);
     ucx_host->mem_free(na_class);
+    ucx_fork_leave();
     return NA_PLUGIN_SUCCESS;
 }
 

@@ -86,6 +86,7 @@ int32_t na_plugin_entry_v1(const struct na_host *host, const struct na_plugin **
         return NA_PLUGIN_OPNOTSUPPORTED;
     }
     ucx_host = host;
+    ucx_fork_watch();
     ucx_plugin.op_size = fabric_op_size();
     ucx_plugin.op_align = fabric_op_align();
     *plugin_p = &ucx_plugin;

@@ -13,7 +13,7 @@ static void ucx_resources_ask_component(uct_component_h component);
 static void ucx_resources_ask_md(uct_component_h component, const char *name);
 static void ucx_resources_add(const char *transport, const char *device);
 
-static pthread_mutex_t ucx_resources_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t ucx_resources_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ucx_resource ucx_resource_list[256];
 static uint32_t ucx_resource_count;
 static bool ucx_resources_asked;

@@ -20,7 +20,7 @@
 /* The cheapest model; a plugin's share of what the loader keeps for it is a few bytes. */
 _Thread_local uint32_t ucx_log_depth __attribute__((tls_model("initial-exec")));
 
-static pthread_mutex_t ucx_log_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t ucx_log_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool ucx_log_is_captured;
 static _Thread_local char ucx_log_text[256];
 

@@ -16,6 +16,7 @@
 #include "location.h"
 #include "random.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <ucp/api/ucp.h>
 
@@ -363,6 +364,13 @@ void ucx_resources_cleanup(void);
 
 /* enumerate.c */
 int32_t ucx_enumerate(const char *protocol, na_plugin_offer_fn report, void *arg);
+
+/* fork.c */
+extern pthread_mutex_t ucx_resources_lock; /* locks that another thread may hold meanwhile */
+extern pthread_mutex_t ucx_log_lock;
+void ucx_fork_watch(void);
+int32_t ucx_fork_enter(void);
+void ucx_fork_leave(void);
 
 /* endpoint.c */
 int32_t ucx_class_initialize(const struct na_plugin_init *init, struct na_host_class *host_class,

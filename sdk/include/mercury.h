@@ -16,6 +16,12 @@
  * Errors: a function that fails with HG_INVALID_ARG, or fails to open or create something, writes
  * one line to the log that says why. Any function that takes an object returns HG_INVALID_ARG (or
  * NULL, 0, false) when that object is NULL.
+ *
+ * Forks: objects that a child of fork() inherited are its parent's. Functions that would change or
+ * send something, those that destroy included, return HG_PERMISSION for them in the child (or NULL,
+ * 0, false), do nothing, and log one line. The child can open classes of its own, but for
+ * transports that cannot be used in it: MPI, and UCX if the parent had a class over it open.
+ * \since 1.1
  */
 #ifndef MERCURY_H
 #define MERCURY_H

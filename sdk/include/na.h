@@ -12,7 +12,13 @@
  * stay valid until its callback runs. Callbacks only run in NA_Trigger().
  *
  * Wrong arguments give NA_INVALID_ARG and one line in the log that says what was wrong; that code
- * is not repeated below where it only means a NULL pointer. */
+ * is not repeated below where it only means a NULL pointer.
+ *
+ * Forks: objects that a child of fork() inherited are its parent's. Functions that would change or
+ * send something, those that destroy included, return NA_PERMISSION for them in the child (or NULL,
+ * 0, false), do nothing, and log one line. The child can open classes of its own, but for
+ * transports that cannot be used in it: MPI, and UCX if the parent had a class over it open.
+ * \since 1.1 */
 
 #ifndef NA_H
 #define NA_H

@@ -38,6 +38,8 @@ hg_return_t HG_Bulk_create_attr(hg_class_t *hg_class, uint32_t count, void **buf
     hg_size_t size = 0;
     hg_return_t ret;
 
+    if (hg_class != NULL && hg_fork_refuses(hg_class, __func__))
+        return HG_PERMISSION;
     ret = hg_bulk_create_check(hg_class, count, buf_ptrs, buf_sizes, flags, attrs, handle);
     if (ret == HG_SUCCESS)
         ret = hg_bulk_segments_check(count, buf_ptrs, buf_sizes, &size);
@@ -68,6 +70,8 @@ hg_return_t HG_Bulk_create_attr(hg_class_t *hg_class, uint32_t count, void **buf
 
 hg_return_t HG_Bulk_free(hg_bulk_t handle)
 {
+    if (handle != HG_BULK_NULL && hg_fork_refuses(handle->hg_class, __func__))
+        return HG_PERMISSION;
     if (handle == HG_BULK_NULL)
         return HG_SUCCESS;
     if (atomic_fetch_sub_explicit(&handle->refs, 1, memory_order_acq_rel) == 1)
@@ -77,6 +81,8 @@ hg_return_t HG_Bulk_free(hg_bulk_t handle)
 
 hg_return_t HG_Bulk_ref_incr(hg_bulk_t handle)
 {
+    if (handle != HG_BULK_NULL && hg_fork_refuses(handle->hg_class, __func__))
+        return HG_PERMISSION;
     if (handle == HG_BULK_NULL) {
         HG_LOG_ERROR("cannot reference HG_BULK_NULL");
         return HG_INVALID_ARG;
@@ -89,6 +95,8 @@ hg_return_t HG_Bulk_bind(hg_bulk_t handle, hg_context_t *context)
 {
     hg_return_t ret;
 
+    if (handle != HG_BULK_NULL && hg_fork_refuses(handle->hg_class, __func__))
+        return HG_PERMISSION;
     if (handle == HG_BULK_NULL || context == NULL || !handle->is_local ||
         HG_Context_get_class(context) != handle->hg_class || handle->addr != HG_ADDR_NULL) {
         HG_LOG_ERROR("cannot bind descriptor %p to context %p; pass a descriptor made by "
@@ -142,6 +150,8 @@ hg_return_t HG_Bulk_access(hg_bulk_t handle, hg_size_t offset, hg_size_t size, u
     struct hg_bulk_cursor cursor;
     uint32_t count = 0;
 
+    if (handle != HG_BULK_NULL && hg_fork_refuses(handle->hg_class, __func__))
+        return HG_PERMISSION;
     /* Flags say what remote sides may do; the process that owns the memory needs no permission. */
     (void) flags;
     if (handle != HG_BULK_NULL && handle->twin != NULL)

@@ -32,6 +32,8 @@ hg_return_t HG_Bulk_deserialize(hg_class_t *hg_class, hg_bulk_t *handle, const v
     struct hg_bulk *bulk = NULL;
     hg_return_t ret;
 
+    if (hg_class != NULL && hg_fork_refuses(hg_class, __func__))
+        return HG_PERMISSION;
     if (hg_class == NULL || handle == NULL || buf == NULL) {
         HG_LOG_ERROR("cannot make a descriptor: class %p, result %p, bytes %p; pass all of them",
                      (void *) hg_class, (void *) handle, buf);

@@ -158,6 +158,9 @@ hg_return_t HG_Bulk_cancel(hg_op_id_t op_id)
                      (void *) op_id);
         return HG_INVALID_ARG;
     }
+    if (op->holds.context != NULL &&
+        hg_fork_refuses(HG_Context_get_class(op->holds.context), __func__))
+        return HG_PERMISSION;
     (void) pthread_mutex_lock(&op->lock);
     if (!is_plain && op->use != bits >> HG_BULK_OP_SHIFT) {
         (void) pthread_mutex_unlock(&op->lock);

@@ -163,3 +163,9 @@ static bool hg_bulk_try_ref(struct hg_bulk *bulk)
             return true;
     return false;
 }
+
+void hg_bulk_registry_fork(bool is_before)
+{
+    for (int i = 0; i < (int) HG_BULK_LOCKS; i++)
+        (void) (is_before ? pthread_mutex_lock : pthread_mutex_unlock)(&hg_bulk_locks[i]);
+}

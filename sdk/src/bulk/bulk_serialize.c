@@ -27,6 +27,8 @@ hg_size_t HG_Bulk_get_serialize_size(hg_bulk_t handle, unsigned long flags)
 {
     hg_size_t size;
 
+    if (handle != HG_BULK_NULL && hg_fork_refuses(handle->hg_class, __func__))
+        return 0;
     if (handle == HG_BULK_NULL)
         return 0;
     if (handle->wire != NULL)
@@ -42,6 +44,8 @@ hg_return_t HG_Bulk_serialize(void *buf, hg_size_t buf_size, unsigned long flags
 {
     hg_size_t total = HG_Bulk_get_serialize_size(handle, flags);
 
+    if (handle != HG_BULK_NULL && hg_fork_refuses(handle->hg_class, __func__))
+        return HG_PERMISSION;
     if (buf == NULL || handle == HG_BULK_NULL) {
         HG_LOG_ERROR("cannot serialize descriptor %p to %p; pass both", (void *) handle, buf);
         return HG_INVALID_ARG;

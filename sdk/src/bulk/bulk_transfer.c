@@ -99,6 +99,9 @@ static hg_return_t hg_bulk_transfer_begin(const struct hg_bulk_request *request,
     struct hg_bulk_transfer *op;
     hg_return_t ret;
 
+    if (request->context != NULL &&
+        hg_fork_refuses(HG_Context_get_class(request->context), "HG_Bulk_transfer"))
+        return HG_PERMISSION;
     ret = hg_bulk_request_check(request);
     if (ret != HG_SUCCESS)
         return ret;

@@ -7,6 +7,8 @@
 
 hg_return_t HG_Cancel(hg_handle_t handle)
 {
+    if (hg_handle_is_refused(handle, __func__))
+        return HG_PERMISSION;
     if (!hg_handle_is_usable(handle, "cancel"))
         return HG_INVALID_ARG;
     if (atomic_load(&handle->state) != HG_HANDLE_ACTIVE)

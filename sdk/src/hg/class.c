@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* All open classes, for counters of the process. */
-static pthread_mutex_t hg_classes_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t hg_classes_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct hg_class *hg_classes;
 static uint32_t hg_classes_opened;
 
@@ -82,6 +82,8 @@ hg_return_t HG_Finalize(hg_class_t *hg_class)
     na_return_t na_return;
     bool has_contexts;
 
+    if (hg_class_is_refused(hg_class, __func__))
+        return HG_PERMISSION;
     if (hg_class == NULL)
         return HG_SUCCESS;
     (void) pthread_mutex_lock(&hg_class->lock);
@@ -142,6 +144,8 @@ hg_size_t HG_Class_get_output_eager_size(const hg_class_t *hg_class)
 
 hg_return_t HG_Class_set_input_offset(hg_class_t *hg_class, hg_size_t offset)
 {
+    if (hg_class_is_refused(hg_class, __func__))
+        return HG_PERMISSION;
     if (hg_class == NULL || offset > hg_class_eager_size(hg_class, HG_INPUT)) {
         HG_LOG_ERROR("cannot set the input offset to %" PRIu64
                      "; it has to be below the eager size, the class not NULL",
@@ -154,6 +158,8 @@ hg_return_t HG_Class_set_input_offset(hg_class_t *hg_class, hg_size_t offset)
 
 hg_return_t HG_Class_set_output_offset(hg_class_t *hg_class, hg_size_t offset)
 {
+    if (hg_class_is_refused(hg_class, __func__))
+        return HG_PERMISSION;
     if (hg_class == NULL || offset > hg_class_eager_size(hg_class, HG_OUTPUT)) {
         HG_LOG_ERROR("cannot set the output offset to %" PRIu64
                      "; it has to be below the eager size, the class not NULL",
@@ -166,6 +172,8 @@ hg_return_t HG_Class_set_output_offset(hg_class_t *hg_class, hg_size_t offset)
 
 hg_return_t HG_Class_set_data(hg_class_t *hg_class, void *data, void (*free_callback)(void *))
 {
+    if (hg_class_is_refused(hg_class, __func__))
+        return HG_PERMISSION;
     if (hg_class == NULL) {
         HG_LOG_ERROR("cannot attach data: the class is NULL");
         return HG_INVALID_ARG;
@@ -184,6 +192,8 @@ hg_return_t HG_Class_set_handle_create_callback(hg_class_t *hg_class,
                                                 hg_return_t (*callback)(hg_handle_t, void *),
                                                 void *arg)
 {
+    if (hg_class_is_refused(hg_class, __func__))
+        return HG_PERMISSION;
     if (hg_class == NULL) {
         HG_LOG_ERROR("cannot set the handle-create callback: the class is NULL");
         return HG_INVALID_ARG;
@@ -263,7 +273,8 @@ void hg_class_for_each(void (*function)(hg_class_t *hg_class, void *arg), void *
 
     (void) pthread_mutex_lock(&hg_classes_lock);
     for (hg_class = hg_classes; hg_class != NULL; hg_class = hg_class->next)
-        function(hg_class, arg);
+        if (!hg_class_is_inherited(hg_class))
+            function(hg_class, arg);
     (void) pthread_mutex_unlock(&hg_classes_lock);
 }
 
@@ -317,6 +328,8 @@ static hg_return_t hg_class_open(hg_class_t *hg_class, const char *info_string, 
     (void) pthread_mutex_init(&hg_class->flows.lock, NULL);
     hg_class_set_options(hg_class, options);
     ret = hg_class_open_na(hg_class, info_string, listen, options);
+    hg_fork_watch();
+    hg_class->forks = hg_forks;
     if (ret == HG_SUCCESS)
         ret = hg_class_open_lanes(hg_class, options);
     if (ret == HG_SUCCESS)

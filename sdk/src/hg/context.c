@@ -44,11 +44,15 @@ static na_return_t hg_context_close_na(hg_context_t *context);
 
 hg_context_t *HG_Context_create(hg_class_t *hg_class)
 {
+    if (hg_class_is_refused(hg_class, __func__))
+        return NULL;
     return hg_context_create(hg_class, HG_CONTEXT_ANY);
 }
 
 hg_context_t *HG_Context_create_id(hg_class_t *hg_class, uint8_t id)
 {
+    if (hg_class_is_refused(hg_class, __func__))
+        return NULL;
     return hg_context_create(hg_class, id);
 }
 
@@ -59,6 +63,8 @@ hg_return_t HG_Context_destroy(hg_context_t *context)
     hg_return_t ret;
     uint32_t id;
 
+    if (hg_context_is_refused(context, __func__))
+        return HG_PERMISSION;
     if (context == NULL)
         return HG_SUCCESS;
     ret = hg_context_quiesce(context);
@@ -95,6 +101,8 @@ uint8_t HG_Context_get_id(const hg_context_t *context)
 
 hg_return_t HG_Context_set_data(hg_context_t *context, void *data, void (*free_callback)(void *))
 {
+    if (hg_context_is_refused(context, __func__))
+        return HG_PERMISSION;
     if (context == NULL) {
         HG_LOG_ERROR("cannot attach data: the context is NULL");
         return HG_INVALID_ARG;
@@ -253,6 +261,7 @@ static hg_context_t *hg_context_new(hg_class_t *hg_class, uint8_t id)
         return NULL;
     memset(context, 0, sizeof(*context));
     context->hg_class = hg_class;
+    context->forks = hg_class->forks;
     context->id = id;
     context->generation = hg_generation_begin();
     context->epoll_fd = context->event_fd = -1;

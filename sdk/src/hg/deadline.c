@@ -17,6 +17,8 @@ static bool hg_timers_open_fd(hg_context_t *context);
 
 hg_return_t HG_Class_set_default_deadline(hg_class_t *hg_class, unsigned int deadline_ms)
 {
+    if (hg_class_is_refused(hg_class, __func__))
+        return HG_PERMISSION;
     if (hg_class == NULL) {
         HG_LOG_ERROR("cannot set a default deadline of %u ms: the class is NULL", deadline_ms);
         return HG_INVALID_ARG;
@@ -32,6 +34,8 @@ unsigned int HG_Class_get_default_deadline(const hg_class_t *hg_class)
 
 hg_return_t HG_Class_set_overflow_timeout(hg_class_t *hg_class, unsigned int timeout_ms)
 {
+    if (hg_class_is_refused(hg_class, __func__))
+        return HG_PERMISSION;
     if (hg_class == NULL) {
         HG_LOG_ERROR("cannot set an overflow time-out of %u ms: the class is NULL", timeout_ms);
         return HG_INVALID_ARG;
@@ -42,6 +46,8 @@ hg_return_t HG_Class_set_overflow_timeout(hg_class_t *hg_class, unsigned int tim
 
 hg_return_t HG_Set_deadline(hg_handle_t handle, unsigned int deadline_ms)
 {
+    if (hg_handle_is_refused(handle, __func__))
+        return HG_PERMISSION;
     if (handle == HG_HANDLE_NULL) {
         HG_LOG_ERROR("cannot set a deadline of %u ms: the handle is NULL", deadline_ms);
         return HG_INVALID_ARG;

@@ -44,6 +44,8 @@ hg_return_t HG_Forward(hg_handle_t handle, hg_cb_t callback, void *arg, void *in
     uint8_t flags;
     hg_return_t ret;
 
+    if (hg_handle_is_refused(handle, __func__))
+        return HG_PERMISSION;
     ret = hg_forward_check(handle);
     if (ret != HG_SUCCESS)
         return ret;

@@ -18,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static pthread_mutex_t hg_generation_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t hg_generation_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t hg_generation_next; /* under the lock */
 static pid_t hg_generation_process; /* that drew it; a child of fork() draws its own */
 

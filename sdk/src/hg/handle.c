@@ -30,6 +30,8 @@ hg_return_t HG_Create(hg_context_t *context, hg_addr_t addr, hg_id_t id, hg_hand
     struct hg_handle *handle;
     hg_return_t ret;
 
+    if (hg_context_is_refused(context, __func__))
+        return HG_PERMISSION;
     if (context == NULL || handle_p == NULL ||
         (addr != HG_ADDR_NULL && addr->hg_class != context->hg_class)) {
         HG_LOG_ERROR("cannot create a handle: context %p, address %p, result %p; pass a context, "
@@ -59,6 +61,8 @@ error:
 
 hg_return_t HG_Destroy(hg_handle_t handle)
 {
+    if (hg_handle_is_refused(handle, __func__))
+        return HG_PERMISSION;
     if (handle == HG_HANDLE_NULL)
         return HG_SUCCESS;
     if (!hg_handle_is_usable(handle, "destroy"))
@@ -72,6 +76,8 @@ hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
     enum hg_lane lane;
     hg_return_t ret;
 
+    if (hg_handle_is_refused(handle, __func__))
+        return HG_PERMISSION;
     if (!hg_handle_can_set(handle, addr) || !hg_handle_is_usable(handle, "reset"))
         return HG_INVALID_ARG;
     if (atomic_load_explicit(&handle->state, memory_order_acquire) != HG_HANDLE_IDLE) {
@@ -95,6 +101,8 @@ hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
 
 hg_return_t HG_Ref_incr(hg_handle_t handle)
 {
+    if (hg_handle_is_refused(handle, __func__))
+        return HG_PERMISSION;
     if (!hg_handle_is_usable(handle, "add a reference to"))
         return HG_INVALID_ARG;
     hg_handle_ref(handle);
@@ -105,6 +113,8 @@ int32_t HG_Ref_get(hg_handle_t handle)
 {
     int32_t refs;
 
+    if (hg_handle_is_refused(handle, __func__))
+        return -1;
     if (handle == HG_HANDLE_NULL)
         return -1;
     refs = atomic_load(&handle->ref);
@@ -121,6 +131,8 @@ const struct hg_info *HG_Get_info(hg_handle_t handle)
 
 hg_return_t HG_Set_data(hg_handle_t handle, void *data, void (*free_callback)(void *))
 {
+    if (hg_handle_is_refused(handle, __func__))
+        return HG_PERMISSION;
     if (handle == HG_HANDLE_NULL) {
         HG_LOG_ERROR("cannot attach data: the handle is NULL");
         return HG_INVALID_ARG;
@@ -137,6 +149,8 @@ void *HG_Get_data(hg_handle_t handle)
 
 hg_return_t HG_Set_target_id(hg_handle_t handle, uint8_t id)
 {
+    if (hg_handle_is_refused(handle, __func__))
+        return HG_PERMISSION;
     if (handle == HG_HANDLE_NULL) {
         HG_LOG_ERROR("cannot set target id %u: the handle is NULL", id);
         return HG_INVALID_ARG;

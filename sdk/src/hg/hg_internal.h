@@ -31,6 +31,12 @@ enum hg_lane {
 /* Whether this points to a class at all, which is not read to find out. */
 bool hg_class_is_open(const hg_class_t *hg_class);
 
+/* Whether the class is the parent's, from before a fork(), with a line in the log if it is. */
+bool hg_fork_refuses(const hg_class_t *hg_class, const char *function);
+
+/* Of the bulk layer: take all locks of its registry before a fork(), or let go of them after it. */
+void hg_bulk_registry_fork(bool is_before);
+
 /* The class's NA class on a lane, NULL if that is not open. */
 na_class_t *hg_class_get_na(const hg_class_t *hg_class, enum hg_lane lane);
 

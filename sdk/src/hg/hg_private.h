@@ -356,6 +356,7 @@ struct hg_class_lane {
 
 struct hg_class {
     struct hg_class_lane lanes[HG_LANE_MAX];
+    unsigned int forks; /* hg_forks of the process that opened it */
     bool is_listening;
     bool is_busy;          /* never sleeps */
     bool is_single_thread; /* the program promised so */
@@ -401,7 +402,35 @@ struct hg_class {
     struct hg_class **previous_p;           /* what points here; NULL: not in that list */
 };
 
-/* Call a function for each open class. Classes cannot be opened or closed meanwhile. */
+/*
+ * Forks [fork.c] --------------------------------------------------------------------------------
+ */
+
+/* Forks between the first process that watched and this one. Written by a child alone. */
+extern UTIL_HIDDEN unsigned int hg_forks;
+
+/* Locks that a thread may hold while another one forks. */
+extern UTIL_HIDDEN pthread_mutex_t hg_classes_lock, hg_lookup_lock, hg_generation_lock;
+
+/* Have forks watched from now on. */
+void hg_fork_watch(void);
+
+static inline bool hg_class_is_inherited(const hg_class_t *hg_class)
+{
+    return hg_class->forks != hg_forks;
+}
+
+/* Whether an object is the parent's, with a line in the log. NULL: false. */
+static inline bool hg_class_is_refused(const hg_class_t *hg_class, const char *function)
+{
+    return util_unlikely(hg_class != NULL && hg_class_is_inherited(hg_class)) &&
+           hg_fork_refuses(hg_class, function);
+}
+
+/*
+ * Call a function for each open class of this process. Classes cannot be opened or closed
+ * meanwhile.
+ */
 void hg_class_for_each(void (*function)(hg_class_t *hg_class, void *arg), void *arg);
 
 /*
@@ -599,7 +628,8 @@ struct hg_context {
     /* Written when the context is created. */
     hg_class_t *hg_class;
     na_context_t *na_context[HG_LANE_MAX];
-    int epoll_fd; /* -1: the transport has no descriptors, or is busy */
+    unsigned int forks; /* as the class's */
+    int epoll_fd;       /* -1: the transport has no descriptors, or is busy */
     int event_fd;
     uint8_t id;
     _Atomic int32_t refused_count; /* bulk transfers and forwards to be tried again */
@@ -947,6 +977,17 @@ static inline void hg_handle_set_error(struct hg_handle *handle, hg_return_t ret
     uint32_t success = HG_SUCCESS;
 
     atomic_compare_exchange_strong(&handle->ret, &success, (uint32_t) ret);
+}
+
+static inline bool hg_context_is_refused(const hg_context_t *context, const char *function)
+{
+    return util_unlikely(context != NULL && context->forks != hg_forks) &&
+           hg_fork_refuses(context->hg_class, function);
+}
+
+static inline bool hg_handle_is_refused(const struct hg_handle *handle, const char *function)
+{
+    return handle != NULL && hg_class_is_refused(handle->info.hg_class, function);
 }
 
 static inline const struct hg_class_lane *hg_handle_lane(const struct hg_handle *handle)

@@ -35,7 +35,7 @@ struct hg_lookup {
  * Those whose callback has not returned. Ids are numbers that are used once, so that a cancel that
  * comes too late finds nothing.
  */
-static pthread_mutex_t hg_lookup_lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t hg_lookup_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct hg_lookup *hg_lookup_live;
 /* Odd, as no operation of a bulk transfer is. */
 static uintptr_t hg_lookup_last_id = (uintptr_t) HG_OP_ID_IGNORE;
@@ -68,6 +68,8 @@ hg_return_t HG_Addr_lookup_deadline(hg_context_t *context, hg_cb_t callback, voi
     hg_addr_t addr;
     hg_return_t ret;
 
+    if (hg_context_is_refused(context, __func__))
+        return HG_PERMISSION;
     if (context == NULL || callback == NULL || name == NULL) {
         HG_LOG_ERROR("cannot look up \"%s\": context and callback must be given",
                      name != NULL ? name : "NULL");
@@ -103,6 +105,8 @@ hg_return_t HG_Addr_lookup_cancel(hg_op_id_t op_id)
     lookup = hg_lookup_find((uintptr_t) op_id);
     if (lookup == NULL)
         return HG_SUCCESS; /* it has ended */
+    if (hg_class_is_refused(lookup->hg_class, __func__))
+        return HG_PERMISSION; /* with the reference, which nobody counts here */
     HG_PROBE1(cancel, lookup);
     (void) pthread_mutex_lock(&lookup->lock);
     lookup->is_canceled = true;

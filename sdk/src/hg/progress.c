@@ -53,6 +53,8 @@ hg_return_t HG_Progress(hg_context_t *context, unsigned int timeout)
 {
     hg_return_t ret;
 
+    if (hg_context_is_refused(context, __func__))
+        return HG_PERMISSION;
     if (util_unlikely(context == NULL)) {
         HG_LOG_ERROR("cannot make progress: the context is NULL");
         return HG_INVALID_ARG;
@@ -84,6 +86,8 @@ hg_return_t HG_Trigger(hg_context_t *context, unsigned int timeout, unsigned int
 {
     unsigned int count;
 
+    if (hg_context_is_refused(context, __func__))
+        return HG_PERMISSION;
     if (util_unlikely(context == NULL)) {
         HG_LOG_ERROR("cannot trigger: the context is NULL");
         return HG_INVALID_ARG;
@@ -111,11 +115,15 @@ static unsigned int UTIL_COLD hg_context_run_within(hg_context_t *context, unsig
 
 int HG_Event_get_wait_fd(const hg_context_t *context)
 {
+    if (hg_context_is_refused(context, __func__))
+        return -1;
     return context != NULL ? context->epoll_fd : -1;
 }
 
 bool HG_Event_ready(hg_context_t *context)
 {
+    if (hg_context_is_refused(context, __func__))
+        return true;
     if (context == NULL || context->epoll_fd < 0)
         return true;
     hg_context_drain_event(context);
@@ -160,6 +168,8 @@ hg_return_t HG_Event_progress(hg_context_t *context, unsigned int *count_p)
 {
     hg_return_t ret;
 
+    if (hg_context_is_refused(context, __func__))
+        return HG_PERMISSION;
     if (util_unlikely(context == NULL)) {
         HG_LOG_ERROR("cannot make progress: the context is NULL");
         return HG_INVALID_ARG;
@@ -179,6 +189,8 @@ hg_return_t HG_Event_trigger(hg_context_t *context, unsigned int max_count,
 {
     unsigned int count;
 
+    if (hg_context_is_refused(context, __func__))
+        return HG_PERMISSION;
     if (util_unlikely(context == NULL)) {
         HG_LOG_ERROR("cannot trigger: the context is NULL");
         return HG_INVALID_ARG;

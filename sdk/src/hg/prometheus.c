@@ -169,6 +169,8 @@ static hg_return_t hg_prometheus_check(hg_class_t *const *classes, size_t count,
     for (i = 0; classes != NULL && i < count; i++)
         if (classes[i] == NULL)
             break;
+        else if (hg_class_is_refused(classes[i], "HG_Class_get_prometheus"))
+            return HG_PERMISSION;
     if (classes != NULL && count > 0 && i == count && buf_size_p != NULL)
         return HG_SUCCESS;
     HG_LOG_ERROR("cannot print counters: class %zu of %zu is NULL, size %p; pass all of them", i,

@@ -129,6 +129,8 @@ hg_id_t HG_Register_name(hg_class_t *hg_class, const char *func_name, hg_proc_cb
     hg_return_t ret;
     hg_id_t id;
 
+    if (hg_class_is_refused(hg_class, __func__))
+        return 0;
     if (hg_class == NULL || func_name == NULL) {
         HG_LOG_ERROR("cannot register an RPC: class %p, name %s; pass both", (void *) hg_class,
                      func_name != NULL ? func_name : "NULL");
@@ -149,6 +151,8 @@ hg_return_t HG_Registered_name(hg_class_t *hg_class, const char *func_name, hg_i
     struct hg_rpc *rpc;
     hg_id_t id;
 
+    if (hg_class_is_refused(hg_class, __func__))
+        return HG_PERMISSION;
     if (hg_class == NULL || func_name == NULL) {
         HG_LOG_ERROR("cannot look an RPC up by name: class %p, name %s; pass both",
                      (void *) hg_class, func_name != NULL ? func_name : "NULL");
@@ -172,6 +176,8 @@ hg_return_t HG_Register(hg_class_t *hg_class, hg_id_t id, hg_proc_cb_t in_proc_c
 {
     hg_return_t ret;
 
+    if (hg_class_is_refused(hg_class, __func__))
+        return HG_PERMISSION;
     if (hg_class == NULL) {
         HG_LOG_ERROR("cannot register RPC %#" PRIx64 ": the class is NULL", id);
         return HG_INVALID_ARG;
@@ -186,6 +192,8 @@ hg_return_t HG_Deregister(hg_class_t *hg_class, hg_id_t id)
 {
     struct hg_rpc *rpc;
 
+    if (hg_class_is_refused(hg_class, __func__))
+        return HG_PERMISSION;
     if (hg_class == NULL) {
         HG_LOG_ERROR("cannot deregister RPC %#" PRIx64 ": the class is NULL", id);
         return HG_INVALID_ARG;
@@ -209,6 +217,8 @@ hg_return_t HG_Registered_proc_cb(hg_class_t *hg_class, hg_id_t id, uint8_t *fla
 {
     struct hg_rpc *rpc;
 
+    if (hg_class_is_refused(hg_class, __func__))
+        return HG_PERMISSION;
     if (hg_class == NULL || flag_p == NULL) {
         HG_LOG_ERROR("cannot look RPC %#" PRIx64 " up: class %p, result %p; pass both", id,
                      (void *) hg_class, (void *) flag_p);
@@ -228,6 +238,8 @@ hg_return_t HG_Register_data(hg_class_t *hg_class, hg_id_t id, void *data,
 {
     struct hg_rpc *rpc;
 
+    if (hg_class_is_refused(hg_class, __func__))
+        return HG_PERMISSION;
     if (hg_class == NULL) {
         HG_LOG_ERROR("cannot attach data to RPC %#" PRIx64 ": the class is NULL", id);
         return HG_INVALID_ARG;
@@ -245,7 +257,9 @@ hg_return_t HG_Register_data(hg_class_t *hg_class, hg_id_t id, void *data,
 
 void *HG_Registered_data(hg_class_t *hg_class, hg_id_t id)
 {
-    struct hg_rpc *rpc = hg_class != NULL ? hg_registry_find(&hg_class->registry, id) : NULL;
+    struct hg_rpc *rpc = hg_class != NULL && !hg_class_is_refused(hg_class, __func__)
+                             ? hg_registry_find(&hg_class->registry, id)
+                             : NULL;
 
     return rpc != NULL ? atomic_load(&rpc->data) : NULL;
 }
@@ -254,6 +268,8 @@ hg_return_t HG_Registered_disable_response(hg_class_t *hg_class, hg_id_t id, uin
 {
     struct hg_rpc *rpc;
 
+    if (hg_class_is_refused(hg_class, __func__))
+        return HG_PERMISSION;
     if (hg_class == NULL) {
         HG_LOG_ERROR("cannot disable the response of RPC %#" PRIx64 ": the class is NULL", id);
         return HG_INVALID_ARG;
@@ -269,6 +285,8 @@ hg_return_t HG_Registered_disabled_response(hg_class_t *hg_class, hg_id_t id, ui
 {
     struct hg_rpc *rpc;
 
+    if (hg_class_is_refused(hg_class, __func__))
+        return HG_PERMISSION;
     if (hg_class == NULL || disabled_p == NULL) {
         HG_LOG_ERROR("cannot look the response of RPC %#" PRIx64
                      " up: class %p, result %p; pass both",

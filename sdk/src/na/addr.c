@@ -21,6 +21,8 @@ na_return_t NA_Addr_lookup(na_class_t *na_class, const char *name, na_addr_t **a
     int32_t status;
     na_return_t ret;
 
+    if (na_class_is_refused(na_class, __func__))
+        return NA_PERMISSION;
     if (!args_are_valid(na_class, name, "name") || !args_are_valid(na_class, addr_p, "addr_p"))
         return NA_INVALID_ARG;
     status = na_class->table.addr_lookup(na_class->plugin_class, name, &addr);
@@ -32,6 +34,8 @@ na_return_t NA_Addr_lookup(na_class_t *na_class, const char *name, na_addr_t **a
 
 void NA_Addr_free(na_class_t *na_class, na_addr_t *addr)
 {
+    if (na_class_is_refused(na_class, __func__))
+        return;
     if (addr == NULL)
         return;
     if (args_are_valid(na_class, addr, "addr"))
@@ -40,6 +44,8 @@ void NA_Addr_free(na_class_t *na_class, na_addr_t *addr)
 
 na_return_t NA_Addr_set_remove(na_class_t *na_class, na_addr_t *addr)
 {
+    if (na_class_is_refused(na_class, __func__))
+        return NA_PERMISSION;
     if (!args_are_valid(na_class, addr, "addr"))
         return NA_INVALID_ARG;
     if (na_class->table.addr_set_remove == NULL)
@@ -53,6 +59,8 @@ na_return_t NA_Addr_self(na_class_t *na_class, na_addr_t **addr_p)
     struct na_plugin_addr *addr = NULL;
     int32_t status;
 
+    if (na_class_is_refused(na_class, __func__))
+        return NA_PERMISSION;
     if (!args_are_valid(na_class, addr_p, "addr_p"))
         return NA_INVALID_ARG;
     status = na_class->table.addr_self(na_class->plugin_class, &addr);
@@ -64,6 +72,8 @@ na_return_t NA_Addr_dup(na_class_t *na_class, na_addr_t *addr, na_addr_t **new_a
     struct na_plugin_addr *copy = NULL;
     int32_t status;
 
+    if (na_class_is_refused(na_class, __func__))
+        return NA_PERMISSION;
     if (!args_are_valid(na_class, addr, "addr") ||
         !args_are_valid(na_class, new_addr_p, "new_addr_p"))
         return NA_INVALID_ARG;
@@ -74,6 +84,8 @@ na_return_t NA_Addr_dup(na_class_t *na_class, na_addr_t *addr, na_addr_t **new_a
 
 bool NA_Addr_cmp(na_class_t *na_class, na_addr_t *addr1, na_addr_t *addr2)
 {
+    if (na_class_is_refused(na_class, __func__))
+        return false;
     if (addr1 == addr2)
         return true;
     if (addr1 == NULL || addr2 == NULL || !args_are_valid(na_class, addr1, "addr1"))
@@ -84,6 +96,8 @@ bool NA_Addr_cmp(na_class_t *na_class, na_addr_t *addr1, na_addr_t *addr2)
 
 bool NA_Addr_is_self(na_class_t *na_class, na_addr_t *addr)
 {
+    if (na_class_is_refused(na_class, __func__))
+        return false;
     return args_are_valid(na_class, addr, "addr") &&
            na_class->table.addr_is_self(na_class->plugin_class, (struct na_plugin_addr *) addr) !=
                0;
@@ -94,6 +108,8 @@ na_return_t NA_Addr_to_string(na_class_t *na_class, char *buf, size_t *buf_size,
     uint64_t size;
     na_return_t ret;
 
+    if (na_class_is_refused(na_class, __func__))
+        return NA_PERMISSION;
     if (!args_are_valid(na_class, addr, "addr") || !args_are_valid(na_class, buf_size, "buf_size"))
         return NA_INVALID_ARG;
     size = buf != NULL ? *buf_size : 0;
@@ -114,6 +130,8 @@ size_t NA_Addr_get_serialize_size(na_class_t *na_class, na_addr_t *addr)
 {
     const struct na_plugin_addr_serialize *serialize;
 
+    if (na_class_is_refused(na_class, __func__))
+        return 0;
     if (!args_are_valid(na_class, addr, "addr"))
         return 0;
     serialize = &na_class->transport->addr_serialize;
@@ -129,6 +147,8 @@ na_return_t NA_Addr_serialize(na_class_t *na_class, void *buf, size_t buf_size, 
     const struct na_plugin_addr_serialize *serialize;
     size_t size = buf_size;
 
+    if (na_class_is_refused(na_class, __func__))
+        return NA_PERMISSION;
     if (!args_are_valid(na_class, addr, "addr") || !args_are_valid(na_class, buf, "buf"))
         return NA_INVALID_ARG;
     serialize = &na_class->transport->addr_serialize;
@@ -145,6 +165,8 @@ na_return_t NA_Addr_deserialize(na_class_t *na_class, na_addr_t **addr_p, const 
     struct na_plugin_addr *addr = NULL;
     int32_t status;
 
+    if (na_class_is_refused(na_class, __func__))
+        return NA_PERMISSION;
     if (!args_are_valid(na_class, addr_p, "addr_p") || !args_are_valid(na_class, buf, "buf"))
         return NA_INVALID_ARG;
     serialize = &na_class->transport->addr_serialize;

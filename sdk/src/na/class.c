@@ -15,7 +15,7 @@
 
 #define REASON_MAX 4096
 
-static pthread_mutex_t classes_mutex = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t na_classes_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct na_class *classes;
 
 static void classes_add(struct na_class *na_class);
@@ -81,6 +81,8 @@ na_return_t NA_Finalize(na_class_t *na_class)
     unsigned int left;
     bool busy;
 
+    if (na_class_is_refused(na_class, __func__))
+        return NA_PERMISSION;
     if (na_class == NULL)
         return NA_SUCCESS;
     pthread_mutex_lock(&na_class->mutex);
@@ -139,28 +141,36 @@ uint64_t NA_Class_get_max_rma_size(const na_class_t *na_class)
 
 void na_class_visit(void (*visit)(struct na_class *na_class, void *arg), void *arg)
 {
-    pthread_mutex_lock(&classes_mutex);
+    pthread_mutex_lock(&na_classes_mutex);
     for (struct na_class *na_class = classes; na_class != NULL; na_class = na_class->next)
-        visit(na_class, arg);
-    pthread_mutex_unlock(&classes_mutex);
+        if (!na_class_is_inherited(na_class))
+            visit(na_class, arg);
+    pthread_mutex_unlock(&na_classes_mutex);
+}
+
+/* A child of a fork: nothing reaches the plugins of classes that are the parent's. */
+void na_classes_fork_in_child(void)
+{
+    for (struct na_class *na_class = classes; na_class != NULL; na_class = na_class->next)
+        na_fork_disable(&na_class->table);
 }
 
 static void classes_add(struct na_class *na_class)
 {
-    pthread_mutex_lock(&classes_mutex);
+    pthread_mutex_lock(&na_classes_mutex);
     na_class->next = classes;
     classes = na_class;
-    pthread_mutex_unlock(&classes_mutex);
+    pthread_mutex_unlock(&na_classes_mutex);
 }
 
 static void classes_remove(struct na_class *na_class)
 {
     struct na_class **link = &classes;
 
-    pthread_mutex_lock(&classes_mutex);
+    pthread_mutex_lock(&na_classes_mutex);
     while (*link != NULL && *link != na_class)
         link = &(*link)->next;
     if (*link != NULL)
         *link = na_class->next;
-    pthread_mutex_unlock(&classes_mutex);
+    pthread_mutex_unlock(&na_classes_mutex);
 }

@@ -5,6 +5,7 @@
 #define NA_CLASS_H
 
 #include "na.h"
+#include "na/fork.h"
 #include "na/transport.h"
 #include "util/compiler.h"
 
@@ -31,6 +32,7 @@ struct na_class {
     size_t max_unexpected_size;
     size_t max_expected_size;
     uint32_t max_tag;
+    unsigned int forks; /* na_forks of the process that opened it */
     bool no_block;
     bool single_context; /* one thread at a time uses each context */
     bool is_alone;       /* one thread at a time uses the class, and the plugin adds none */
@@ -52,7 +54,22 @@ struct na_class {
     struct na_class_counters counters;
 };
 
-/* Calls `visit` for each open class. */
+/* True in a child of the process that opened the class: nothing of it may be touched. */
+static inline bool na_class_is_inherited(const struct na_class *na_class)
+{
+    return na_class->forks != na_forks;
+}
+
+/* The same, with a line in the log; for functions whose speed does not matter. NULL: false. */
+static inline bool na_class_is_refused(const struct na_class *na_class, const char *function)
+{
+    if (util_likely(na_class == NULL || !na_class_is_inherited(na_class)))
+        return false;
+    (void) na_fork_refused(function);
+    return true;
+}
+
+/* Calls `visit` for each open class of this process. */
 void na_class_visit(void (*visit)(struct na_class *na_class, void *arg), void *arg);
 
 /* Says that a plugin has returned a status that does not exist. */

@@ -55,6 +55,11 @@ na_return_t NA_Trigger(na_context_t *context, unsigned int max_count, unsigned i
         NA_LOG_ERROR("context is NULL; pass a context of NA_Context_create()");
         return NA_INVALID_ARG;
     }
+    if (util_unlikely(na_class_is_inherited(context->na_class))) {
+        if (actual_count != NULL)
+            *actual_count = 0;
+        return na_fork_refused(__func__);
+    }
     /* Who polls finds nothing most of the time. */
     if (!mpsc_queue_is_empty(&context->queue))
         count = context->is_alone ? trigger_alone(context, max_count)

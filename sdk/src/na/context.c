@@ -32,6 +32,8 @@ na_context_t *NA_Context_create_id(na_class_t *na_class, uint8_t id)
     struct na_context *context;
     void *block = NULL;
 
+    if (na_class_is_refused(na_class, __func__))
+        return NULL;
     if (na_class == NULL || id >= na_class->max_contexts) {
         NA_LOG_ERROR(
             "class is %p, context id is %u; pass an open class, and an id below max_contexts of "
@@ -66,6 +68,8 @@ na_context_t *NA_Context_create_id(na_class_t *na_class, uint8_t id)
 
 na_return_t NA_Context_destroy(na_class_t *na_class, na_context_t *context)
 {
+    if (na_class_is_refused(context != NULL ? context->na_class : NULL, __func__))
+        return NA_PERMISSION;
     if (context == NULL)
         return NA_SUCCESS;
     if (na_class == NULL || context->na_class != na_class) {

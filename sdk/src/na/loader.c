@@ -7,6 +7,7 @@
 
 #include "na/loader.h"
 
+#include "na/fork.h"
 #include "na/host.h"
 #include "na/init_string.h"
 #include "na/loader_probe.h"
@@ -29,8 +30,9 @@
 typedef int32_t (*entry_fn)(const struct na_host *, const struct na_plugin **, const char **);
 
 static pthread_mutex_t loader_mutex = PTHREAD_MUTEX_INITIALIZER;
-static struct na_record *loader_files;   /* records of files */
-static struct na_record *loader_missing; /* names that were not found */
+static _Thread_local bool loader_is_mine; /* this thread holds it */
+static struct na_record *loader_files;    /* records of files */
+static struct na_record *loader_missing;  /* names that were not found */
 
 static na_return_t loader_load(const char *name, const char *path, uint32_t core_owner,
                                bool is_named, const struct na_record **record_p);
@@ -62,7 +64,7 @@ na_return_t na_loader_get(const char *name, const struct na_transport **transpor
     na_return_t ret;
 
     *transport_p = NULL;
-    pthread_mutex_lock(&loader_mutex);
+    na_loader_lock();
     ret = na_search_path_get(&search);
     for (size_t i = 0; i < search.count && ret == NA_SUCCESS && record == NULL; i++) {
         const char *directory = search.directories[i];
@@ -77,7 +79,7 @@ na_return_t na_loader_get(const char *name, const struct na_transport **transpor
         if (record->transport == NULL)
             text_append_record(why, record);
     }
-    pthread_mutex_unlock(&loader_mutex);
+    na_loader_unlock();
     na_search_path_free(&search);
     if (ret != NA_SUCCESS)
         return ret;
@@ -105,7 +107,7 @@ na_return_t na_loader_get_all(const char *protocol, const struct na_transport **
     }
     if (ret == NA_SUCCESS)
         ret = loader_probe(&candidates, search.core_owner, protocol);
-    pthread_mutex_lock(&loader_mutex);
+    na_loader_lock();
     for (size_t i = 0; i < candidates.count && ret == NA_SUCCESS; i++) {
         const struct na_candidate *candidate = &candidates.items[i];
         const struct na_record *record = NULL;
@@ -122,7 +124,7 @@ na_return_t na_loader_get_all(const char *protocol, const struct na_transport **
         else if (ret == NA_SUCCESS && why != NULL)
             text_append_record(why, record);
     }
-    pthread_mutex_unlock(&loader_mutex);
+    na_loader_unlock();
     na_search_path_free(&search);
     na_loader_list_free(&candidates);
     if (ret != NA_SUCCESS) {
@@ -154,21 +156,37 @@ void na_loader_record_missing(const char *name, const struct text *why)
     struct na_record *record;
 
     (void) snprintf(file, sizeof(file), "na_%s.so", name);
-    pthread_mutex_lock(&loader_mutex);
+    na_loader_lock();
     record = record_get(&loader_missing, name, file);
     if (record != NULL)
         record_set(record, NA_PLUGIN_STAGE_SEARCH, NA_PLUGIN_MISSING, text_get(why));
-    pthread_mutex_unlock(&loader_mutex);
+    na_loader_unlock();
 }
 
 void na_loader_lock(void)
 {
-    pthread_mutex_lock(&loader_mutex);
+    na_fork_watch();
+    (void) pthread_mutex_lock(&loader_mutex);
+    loader_is_mine = true;
 }
 
 void na_loader_unlock(void)
 {
-    pthread_mutex_unlock(&loader_mutex);
+    loader_is_mine = false;
+    (void) pthread_mutex_unlock(&loader_mutex);
+}
+
+/* A plugin that is being loaded may fork itself: then the child goes on with the lock. */
+void na_loader_fork_begin(void)
+{
+    if (!loader_is_mine)
+        (void) pthread_mutex_lock(&loader_mutex);
+}
+
+void na_loader_fork_end(void)
+{
+    if (!loader_is_mine)
+        (void) pthread_mutex_unlock(&loader_mutex);
 }
 
 const struct na_record *na_loader_find_record(const char *path)

@@ -4,6 +4,8 @@
 
 #include "na/log.h"
 
+#include "na/fork.h"
+
 #include "util/compiler.h"
 
 #include <pthread.h>
@@ -44,7 +46,7 @@ static atomic_bool log_filtered;
 static pthread_once_t log_once = PTHREAD_ONCE_INIT;
 
 /* Guards what follows. Streams keep lines whole by themselves. */
-static pthread_mutex_t log_mutex = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t na_log_mutex = PTHREAD_MUTEX_INITIALIZER;
 static char log_subsys[LOG_SUBSYS_MAX];
 static int log_base_level;              /* of subsystems that have none of their own */
 static char log_levels[LOG_SUBSYS_MAX]; /* name=level,..., as it was set */
@@ -79,9 +81,9 @@ bool NA_Log_enabled(enum na_log_level level, const char *subsys)
         return false;
     if (!atomic_load_explicit(&log_filtered, memory_order_acquire) || subsys == NULL)
         return true;
-    pthread_mutex_lock(&log_mutex);
+    pthread_mutex_lock(&na_log_mutex);
     shown = log_subsys_shown(subsys) && (int) level <= log_level_of(subsys);
-    pthread_mutex_unlock(&log_mutex);
+    pthread_mutex_unlock(&na_log_mutex);
     return shown;
 }
 
@@ -170,17 +172,17 @@ void NA_Set_log_subsys(const char *subsys)
                           LOG_SUBSYS_MAX - 1);
         return;
     }
-    pthread_mutex_lock(&log_mutex);
+    pthread_mutex_lock(&na_log_mutex);
     log_subsys_store(subsys);
-    pthread_mutex_unlock(&log_mutex);
+    pthread_mutex_unlock(&na_log_mutex);
     log_subsys_check(subsys, false);
 }
 
 void NA_Set_log_func(na_log_func_t func)
 {
-    pthread_mutex_lock(&log_mutex);
+    pthread_mutex_lock(&na_log_mutex);
     log_func = func;
-    pthread_mutex_unlock(&log_mutex);
+    pthread_mutex_unlock(&na_log_mutex);
 }
 
 void NA_Set_log_stream(const char *level, FILE *stream)
@@ -193,9 +195,9 @@ void NA_Set_log_stream(const char *level, FILE *stream)
                           level != NULL ? level : "");
         return;
     }
-    pthread_mutex_lock(&log_mutex);
+    pthread_mutex_lock(&na_log_mutex);
     log_streams[value] = stream;
-    pthread_mutex_unlock(&log_mutex);
+    pthread_mutex_unlock(&na_log_mutex);
 }
 
 static int log_level_get(void)
@@ -232,9 +234,9 @@ static void log_apply_environment(void)
                           LOG_SUBSYS_MAX - 1);
         return;
     }
-    pthread_mutex_lock(&log_mutex);
+    pthread_mutex_lock(&na_log_mutex);
     log_subsys_store(subsys);
-    pthread_mutex_unlock(&log_mutex);
+    pthread_mutex_unlock(&na_log_mutex);
     log_subsys_check(subsys, false);
 }
 
@@ -305,7 +307,7 @@ static bool log_levels_set(const char *setting)
 
     if (strlen(setting) >= sizeof(log_levels) || !log_levels_parse(setting, &base))
         return false;
-    pthread_mutex_lock(&log_mutex);
+    pthread_mutex_lock(&na_log_mutex);
     (void) strcpy(log_levels, strchr(setting, '=') != NULL ? setting : "");
     log_base_level = base;
     highest = base;
@@ -317,7 +319,7 @@ static bool log_levels_set(const char *setting)
     }
     log_filter();
     atomic_store_explicit(&log_level, highest, memory_order_relaxed);
-    pthread_mutex_unlock(&log_mutex);
+    pthread_mutex_unlock(&na_log_mutex);
     log_subsys_check(setting, true);
     return true;
 }
@@ -347,7 +349,7 @@ static bool log_place_has_room(const char *func, int line, uint32_t *hidden_p, b
     bool has_room = true;
 
     (void) clock_gettime(CLOCK_MONOTONIC, &now);
-    pthread_mutex_lock(&log_mutex);
+    pthread_mutex_lock(&na_log_mutex);
     place = log_place_find(func, line);
     if (place != NULL) {
         if (place->shown == 0 || now.tv_sec - place->begin >= LOG_PLACE_SECONDS) {
@@ -363,7 +365,7 @@ static bool log_place_has_room(const char *func, int line, uint32_t *hidden_p, b
             place->hidden++;
         }
     }
-    pthread_mutex_unlock(&log_mutex);
+    pthread_mutex_unlock(&na_log_mutex);
     return has_room;
 }
 
@@ -491,10 +493,10 @@ static void log_line(enum na_log_level level, const char *line)
     na_log_func_t func;
     FILE *stream;
 
-    pthread_mutex_lock(&log_mutex);
+    pthread_mutex_lock(&na_log_mutex);
     func = log_func;
     stream = log_streams[level] != NULL ? log_streams[level] : stderr;
-    pthread_mutex_unlock(&log_mutex);
+    pthread_mutex_unlock(&na_log_mutex);
     if (func != NULL)
         (void) func(stream, "%s", line);
     else

@@ -54,6 +54,8 @@ na_return_t NA_Mem_handle_create_segments(na_class_t *na_class, struct na_segmen
     na_return_t ret;
     int32_t status;
 
+    if (na_class_is_refused(na_class, __func__))
+        return NA_PERMISSION;
     if (na_class == NULL || segments == NULL || segment_count == 0)
         return mem_refused(na_class, NULL, "the list of segments");
     if (mem_handle_p == NULL)
@@ -78,6 +80,8 @@ na_return_t NA_Mem_handle_create_segments(na_class_t *na_class, struct na_segmen
 
 void NA_Mem_handle_free(na_class_t *na_class, na_mem_handle_t *mem_handle)
 {
+    if (na_class_is_refused(na_class, __func__))
+        return;
     if (mem_handle == NULL)
         return;
     if (mem_handle->na_class != na_class) {
@@ -104,6 +108,8 @@ size_t NA_Mem_handle_get_max_segments(const na_class_t *na_class)
 na_return_t NA_Mem_register(na_class_t *na_class, na_mem_handle_t *mem_handle,
                             enum na_mem_type mem_type, uint64_t device)
 {
+    if (na_class_is_refused(na_class, __func__))
+        return NA_PERMISSION;
     if (mem_handle == NULL || mem_handle->na_class != na_class || mem_handle->remote)
         return mem_refused(na_class, mem_handle, "mem_handle");
     if ((unsigned int) mem_type >= NA_MEM_TYPE_MAX) {
@@ -125,6 +131,8 @@ na_return_t NA_Mem_register(na_class_t *na_class, na_mem_handle_t *mem_handle,
 
 na_return_t NA_Mem_deregister(na_class_t *na_class, na_mem_handle_t *mem_handle)
 {
+    if (na_class_is_refused(na_class, __func__))
+        return NA_PERMISSION;
     if (mem_handle == NULL || mem_handle->na_class != na_class || mem_handle->remote)
         return mem_refused(na_class, mem_handle, "mem_handle");
     if (na_class->table.mem_deregister == NULL)
@@ -137,6 +145,8 @@ size_t NA_Mem_handle_get_serialize_size(na_class_t *na_class, na_mem_handle_t *m
 {
     uint64_t size;
 
+    if (na_class_is_refused(na_class, __func__))
+        return 0;
     if (mem_handle == NULL || mem_handle->na_class != na_class) {
         (void) mem_refused(na_class, mem_handle, "mem_handle");
         return 0;
@@ -157,6 +167,8 @@ na_return_t NA_Mem_handle_serialize(na_class_t *na_class, void *buf, size_t buf_
     struct mem_header header = {.magic = MEM_MAGIC, .version = MEM_VERSION};
     uint64_t size;
 
+    if (na_class_is_refused(na_class, __func__))
+        return NA_PERMISSION;
     if (mem_handle == NULL || mem_handle->na_class != na_class)
         return mem_refused(na_class, mem_handle, "mem_handle");
     if (buf == NULL)
@@ -185,6 +197,8 @@ na_return_t NA_Mem_handle_deserialize(na_class_t *na_class, na_mem_handle_t **me
     na_return_t ret;
     int32_t status;
 
+    if (na_class_is_refused(na_class, __func__))
+        return NA_PERMISSION;
     if (na_class == NULL || buf == NULL || mem_handle_p == NULL)
         return mem_refused(na_class, NULL, buf == NULL ? "buf" : "mem_handle_p");
     *mem_handle_p = NULL;

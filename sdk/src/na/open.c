@@ -252,6 +252,7 @@ static na_return_t class_create(const struct attempt *attempt, const struct na_o
 
     if (na_class == NULL)
         return NA_NOMEM;
+    na_class->forks = na_forks;
     na_class->transport = offer->transport;
     na_class->table = offer->transport->table;
     na_class->listen = attempt->listen;

@@ -33,6 +33,8 @@ static na_return_t args_refused(const struct na_class *na_class, const struct na
 
 int NA_Poll_get_fd(na_class_t *na_class, na_context_t *context)
 {
+    if (na_class_is_refused(na_class, __func__))
+        return -1;
     if (na_class == NULL || context == NULL || na_class->no_block ||
         na_class->table.poll_get_fd == NULL)
         return -1;
@@ -41,7 +43,8 @@ int NA_Poll_get_fd(na_class_t *na_class, na_context_t *context)
 
 bool NA_Poll_try_wait(na_class_t *na_class, na_context_t *context)
 {
-    if (util_unlikely(na_class == NULL || context == NULL || na_class->no_block))
+    if (util_unlikely(na_class == NULL || context == NULL || na_class->no_block ||
+                      na_class_is_inherited(na_class)))
         return false;
     if (!mpsc_queue_is_empty(&context->queue))
         return false;
@@ -97,6 +100,8 @@ static UTIL_COLD na_return_t poll_ended(const struct na_class *na_class, int32_t
 {
     if (status_is_harmless(status))
         return NA_SUCCESS;
+    if (na_class_is_refused(na_class, "NA_Poll"))
+        return NA_PERMISSION;
     NA_LOG_ERROR("plugin %s cannot go on: %s", na_class->transport->name,
                  NA_Error_to_string(na_return_from_plugin(status)));
     return na_return_from_plugin(status);

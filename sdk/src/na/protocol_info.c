@@ -2,6 +2,7 @@
 /* Lists of protocols, and what concerns all plugins at once. */
 
 #include "na.h"
+#include "na/fork.h"
 #include "na/loader.h"
 #include "na/log.h"
 #include "na/select.h"
@@ -10,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+pthread_mutex_t na_cleanup_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static na_return_t parse_query(const char *info_string, struct na_init_choice *choice,
                                struct na_init_string *parsed);
@@ -62,11 +65,10 @@ void NA_Free_protocol_info(struct na_protocol_info *na_protocol_info)
 /* Of plugins that are loaded: none is for this. */
 void NA_Cleanup(void)
 {
-    static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
     const struct na_record *record;
     const struct na_transport *transport;
 
-    pthread_mutex_lock(&one_at_a_time);
+    pthread_mutex_lock(&na_cleanup_mutex);
     na_loader_lock();
     for (record = na_loader_first_record(); record != NULL; record = record->next) {
         transport = record->transport;
@@ -79,7 +81,7 @@ void NA_Cleanup(void)
         na_loader_lock();
     }
     na_loader_unlock();
-    pthread_mutex_unlock(&one_at_a_time);
+    pthread_mutex_unlock(&na_cleanup_mutex);
 }
 
 /* One choice, as in an init string; an address does not matter. */

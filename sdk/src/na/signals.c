@@ -8,6 +8,8 @@
 
 #include "na/signals.h"
 
+#include "na/fork.h"
+
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
@@ -15,7 +17,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-static pthread_mutex_t signals_mutex = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t na_signals_mutex = PTHREAD_MUTEX_INITIALIZER;
 static unsigned int signals_depth; /* of all threads */
 static struct sigaction signals_own[NSIG];
 static bool signals_known[NSIG]; /* not those that nobody can handle */
@@ -27,21 +29,21 @@ static bool is_put_back(int number);
 
 void na_signals_enter(void)
 {
-    (void) pthread_mutex_lock(&signals_mutex);
+    (void) pthread_mutex_lock(&na_signals_mutex);
     if (signals_depth++ == 0)
         for (int number = 1; number < NSIG; number++)
             signals_known[number] = sigaction(number, NULL, &signals_own[number]) == 0;
     else
         signals_look();
-    (void) pthread_mutex_unlock(&signals_mutex);
+    (void) pthread_mutex_unlock(&na_signals_mutex);
 }
 
 void na_signals_leave(void)
 {
-    (void) pthread_mutex_lock(&signals_mutex);
+    (void) pthread_mutex_lock(&na_signals_mutex);
     signals_look();
     signals_depth--;
-    (void) pthread_mutex_unlock(&signals_mutex);
+    (void) pthread_mutex_unlock(&na_signals_mutex);
 }
 
 /*

@@ -16,6 +16,9 @@
 /* For the hot path only, where a call costs as much as what is called. */
 #define UTIL_ALWAYS_INLINE inline __attribute__((__always_inline__))
 
+/* A variable of the library, read without a detour through its table of offsets. */
+#define UTIL_HIDDEN __attribute__((__visibility__("hidden")))
+
 /* The object that has `ptr` as its member. */
 #define util_container_of(ptr, type, member) \
     ((type *) (void *) ((char *) (ptr) -offsetof(type, member)))

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What fork() leaves to a child: copies of the parent's classes, which are refused, and no lock
+ * held, so that the child can open its own. See na/fork.c.
+ */
+#include "hg/hg_private.h"
+
+unsigned int hg_forks;
+
+static pthread_once_t hg_fork_once = PTHREAD_ONCE_INIT;
+
+static void hg_fork_register(void);
+static void hg_fork_before(void);
+static void hg_fork_in_parent(void);
+static void hg_fork_in_child(void);
+
+/* After the NA class was opened: the handlers of the lower layer run inside of ours. */
+void hg_fork_watch(void)
+{
+    (void) pthread_once(&hg_fork_once, hg_fork_register);
+}
+
+bool hg_fork_refuses(const hg_class_t *hg_class, const char *function)
+{
+    if (!hg_class_is_inherited(hg_class))
+        return false;
+    HG_LOG_ERROR("%s(): the object was inherited by fork() and is the parent's; open a class of "
+                 "this process",
+                 function);
+    return true;
+}
+
+static void hg_fork_register(void)
+{
+    (void) pthread_atfork(hg_fork_before, hg_fork_in_parent, hg_fork_in_child);
+}
+
+static void hg_fork_before(void)
+{
+    (void) pthread_mutex_lock(&hg_classes_lock);
+    (void) pthread_mutex_lock(&hg_lookup_lock);
+    hg_bulk_registry_fork(true);
+    (void) pthread_mutex_lock(&hg_generation_lock);
+}
+
+static void hg_fork_in_parent(void)
+{
+    (void) pthread_mutex_unlock(&hg_generation_lock);
+    hg_bulk_registry_fork(false);
+    (void) pthread_mutex_unlock(&hg_lookup_lock);
+    (void) pthread_mutex_unlock(&hg_classes_lock);
+}
+
+static void hg_fork_in_child(void)
+{
+    hg_forks++;
+    hg_fork_in_parent();
+}
