@@ -216,20 +216,20 @@ static na_return_t loader_probe(const struct na_candidates *candidates, uint32_t
 
     if (probes == NULL)
         return NA_NOMEM;
-    pthread_mutex_lock(&loader_mutex);
+    na_loader_lock();
     for (size_t i = 0; i < candidates->count; i++) {
         if (!is_unknown(&candidates->items[i]))
             continue;
         probes[count].name = candidates->items[i].name;
         probes[count++].path = candidates->items[i].path;
     }
-    pthread_mutex_unlock(&loader_mutex);
+    na_loader_unlock();
     na_probe_all(probes, count, core_owner, protocol);
-    pthread_mutex_lock(&loader_mutex);
+    na_loader_lock();
     for (size_t i = 0; i < count; i++)
         if (probes[i].has_ended)
             record_crash(&probes[i]);
-    pthread_mutex_unlock(&loader_mutex);
+    na_loader_unlock();
     free(probes);
     return NA_SUCCESS;
 }
