@@ -64,14 +64,13 @@ ucs_status_t ucx_copy_received(void *arg, const void *header, size_t header_size
 {
     struct na_plugin_class *na_class = ((struct ucx_worker *) arg)->na_class;
     struct ucx_rma_header copy;
-    struct ucx_link *link = ucx_message_accept(na_class, header, header_size, &copy);
+    struct ucx_link *link = ucx_message_accept(na_class, header, header_size, param, &copy);
     struct na_plugin_mem *mem = NULL;
     struct ucx_job *job = NULL;
     int32_t ret;
 
     (void) data;
     (void) size;
-    (void) param;
     if (link == NULL)
         return UCS_OK;
     ret = ucx_mem_find(na_class, copy.memory, &copy.key,

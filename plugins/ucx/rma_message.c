@@ -114,7 +114,8 @@ ucs_status_t ucx_ticket_send(struct ucx_ticket *ticket, uint32_t am, const void 
     ucp_request_param_t param = {
         .op_attr_mask =
             UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS,
-        .flags = is_eager || size == 0 ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV,
+        .flags = UCP_AM_SEND_FLAG_REPLY |
+                 (is_eager || size == 0 ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV),
         .cb.send = callback,
         .user_data = ticket,
     };
@@ -188,12 +189,14 @@ void ucx_message_done(struct ucx_link *link, uint64_t transfer, int32_t status, 
 }
 
 /*
- * Copies a header from the wire and says on which link it came; NULL when it is not to be used. UCX
- * does not tell over which endpoint a message came (its reply endpoint is looked up under a number
- * of the message, too), so the header has to say what only the other side of that link was told.
+ * Copies a header from the wire and says on which link it came; NULL when it is not to be used. The
+ * endpoint that it came over is looked up by UCX under a number of the message, too, which can be
+ * forged: so the header also has to say what only the other side of that link was told. A link
+ * whose messages come over another endpoint does not work, and is made again.
  */
 struct ucx_link *ucx_message_accept(struct na_plugin_class *na_class, const void *header,
-                                    size_t size, struct ucx_rma_header *copy)
+                                    size_t size, const ucp_am_recv_param_t *param,
+                                    struct ucx_rma_header *copy)
 {
     struct ucx_link *link;
 
@@ -213,6 +216,13 @@ struct ucx_link *ucx_message_accept(struct na_plugin_class *na_class, const void
         link->is_warned = true;
         return NULL;
     }
+    if ((param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) == 0 || param->reply_ep != link->ep) {
+        UCX_LOG_WARNING("a message of %s came over another endpoint than its own", link->name);
+        link->is_failing = true;
+        link->failure = UCS_ERR_CONNECTION_RESET;
+        ucx_link_trouble(link);
+        return NULL;
+    }
     return link;
 }
 
@@ -222,7 +232,7 @@ ucs_status_t ucx_data_received(void *arg, const void *header, size_t header_size
 {
     struct na_plugin_class *na_class = ((struct ucx_worker *) arg)->na_class;
     struct ucx_rma_header copy;
-    struct ucx_link *link = ucx_message_accept(na_class, header, header_size, &copy);
+    struct ucx_link *link = ucx_message_accept(na_class, header, header_size, param, &copy);
     struct ucx_transfer *transfer;
     struct ucx_ticket *ticket;
     uint8_t *place;
@@ -265,12 +275,11 @@ ucs_status_t ucx_done_received(void *arg, const void *header, size_t header_size
 {
     struct na_plugin_class *na_class = ((struct ucx_worker *) arg)->na_class;
     struct ucx_rma_header copy;
-    struct ucx_link *link = ucx_message_accept(na_class, header, header_size, &copy);
+    struct ucx_link *link = ucx_message_accept(na_class, header, header_size, param, &copy);
     struct ucx_transfer *transfer;
 
     (void) data;
     (void) size;
-    (void) param;
     if (link == NULL)
         return UCS_OK;
     transfer = ucx_table_find(&na_class->transfers, copy.transfer);

@@ -18,14 +18,13 @@ ucs_status_t ucx_get_received(void *arg, const void *header, size_t header_size,
 {
     struct na_plugin_class *na_class = ((struct ucx_worker *) arg)->na_class;
     struct ucx_rma_header copy;
-    struct ucx_link *link = ucx_message_accept(na_class, header, header_size, &copy);
+    struct ucx_link *link = ucx_message_accept(na_class, header, header_size, param, &copy);
     struct na_plugin_mem *mem = NULL;
     struct ucx_job *job = NULL;
     int32_t ret;
 
     (void) data;
     (void) size;
-    (void) param;
     if (link == NULL)
         return UCS_OK;
     ret = ucx_mem_find(na_class, copy.memory, &copy.key, NA_PLUGIN_MEM_READ, copy.offset,
@@ -60,7 +59,7 @@ ucs_status_t ucx_put_received(void *arg, const void *header, size_t header_size,
 {
     struct na_plugin_class *na_class = ((struct ucx_worker *) arg)->na_class;
     struct ucx_rma_header copy;
-    struct ucx_link *link = ucx_message_accept(na_class, header, header_size, &copy);
+    struct ucx_link *link = ucx_message_accept(na_class, header, header_size, param, &copy);
     struct na_plugin_mem *mem = NULL;
     struct ucx_ticket *ticket = NULL;
     bool is_announced = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
@@ -101,12 +100,11 @@ ucs_status_t ucx_stop_received(void *arg, const void *header, size_t header_size
                                size_t size, const ucp_am_recv_param_t *param)
 {
     struct ucx_rma_header copy;
-    struct ucx_link *link =
-        ucx_message_accept(((struct ucx_worker *) arg)->na_class, header, header_size, &copy);
+    struct ucx_link *link = ucx_message_accept(((struct ucx_worker *) arg)->na_class, header,
+                                               header_size, param, &copy);
 
     (void) data;
     (void) size;
-    (void) param;
     if (link == NULL)
         return UCS_OK;
     for (struct fabric_link *node = link->jobs.next; node != &link->jobs; node = node->next) {

@@ -578,7 +578,8 @@ ucs_status_t ucx_ticket_receive(struct ucx_ticket *ticket, void *descriptor, voi
                                 ucp_am_recv_data_nbx_callback_t callback);
 void ucx_message_done(struct ucx_link *link, uint64_t transfer, int32_t status, uint64_t length);
 struct ucx_link *ucx_message_accept(struct na_plugin_class *na_class, const void *header,
-                                    size_t size, struct ucx_rma_header *copy);
+                                    size_t size, const ucp_am_recv_param_t *param,
+                                    struct ucx_rma_header *copy);
 ucs_status_t ucx_data_received(void *arg, const void *header, size_t header_size, void *data,
                                size_t size, const ucp_am_recv_param_t *param);
 ucs_status_t ucx_done_received(void *arg, const void *header, size_t header_size, void *data,

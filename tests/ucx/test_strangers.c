@@ -160,7 +160,8 @@ static void sent(void *request, ucs_status_t status, void *arg)
 }
 
 /* The attacker asks the target to copy, over its own link and in the name of that of another. */
-static void ask(struct house *house, struct ucx_link *named, uint32_t flags)
+static void ask(struct house *house, struct ucx_link *named, const struct fabric_key *secret,
+                uint32_t flags)
 {
     struct guest *attacker = &house->attacker;
     struct ucx_ticket *ticket = ucx_ticket_get(attacker->link);
@@ -168,6 +169,7 @@ static void ask(struct house *house, struct ucx_link *named, uint32_t flags)
 
     assert_non_null(ticket);
     ticket->header.link = named->their_id;
+    ticket->header.secret = *secret;
     ticket->header.transfer = 1;
     ticket->header.memory = attacker->remote->id;
     ticket->header.key = attacker->remote->key;
@@ -182,17 +184,18 @@ static void ask(struct house *house, struct ucx_link *named, uint32_t flags)
 static void a_message_does_not_name_anothers_link(void **state)
 {
     struct house *house = *state;
+    const struct fabric_key own = house->attacker.link->their_secret;
     uint8_t secret[SIZE];
 
     memset(house->memory, 1, SIZE);
     memset(house->victim.memory, 2, SIZE);
     memset(secret, 2, SIZE);
-    ask(house, house->victim.link, UCX_RMA_PUT);
+    ask(house, house->victim.link, &own, UCX_RMA_PUT);
     assert_int_equal(house->memory[0], 1);
-    ask(house, house->victim.link, 0);
+    ask(house, house->victim.link, &own, 0);
     assert_memory_equal(house->victim.memory, secret, SIZE);
     /* It is the name that makes the difference. */
-    ask(house, house->attacker.link, UCX_RMA_PUT);
+    ask(house, house->attacker.link, &own, UCX_RMA_PUT);
     assert_int_equal(house->memory[0], 2);
 }
 
@@ -282,12 +285,24 @@ static void the_name_of_a_connected_peer_is_its_own(void **state)
     guest_close(&impostor);
 }
 
+/* Also who has learned what the other one says: it came over another endpoint. */
+static void a_stolen_secret_reaches_nothing(void **state)
+{
+    struct house *house = *state;
+
+    memset(house->memory, 1, SIZE);
+    memset(house->victim.memory, 2, SIZE);
+    ask(house, house->victim.link, &house->victim.link->their_secret, UCX_RMA_PUT);
+    assert_int_equal(house->memory[0], 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_message_does_not_name_anothers_link),
         cmocka_unit_test(who_is_at_the_other_end_is_not_claimed),
         cmocka_unit_test(the_name_of_a_connected_peer_is_its_own),
+        cmocka_unit_test(a_stolen_secret_reaches_nothing),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
