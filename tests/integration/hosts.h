@@ -25,8 +25,8 @@ bool host_enter(void);
 bool hosts_join(pid_t host1, const char *address1, pid_t host2, const char *address2);
 
 /*
- * Has what a host sends to an address vanish without a word, or not any more: it goes to a card that
- * nobody has, or to the one of the other host.
+ * Has what a host sends to an address vanish without a word, or not any more: it goes to a network
+ * card that nobody has, or to the one of the other host.
  */
 bool host_silence(pid_t host, const char *address, bool silent);
 
