@@ -7,7 +7,7 @@ include(CMakePackageConfigHelpers)
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/sdk/include/"
     DESTINATION "${AMALGAM_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h")
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
-foreach(name abi-policy compatibility mercury probes silent-network writing-a-plugin)
+foreach(name abi-policy compatibility fork mercury probes silent-network writing-a-plugin)
     install(FILES "${PROJECT_SOURCE_DIR}/docs/${name}.md" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 endforeach()
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/plugin-template"

@@ -59,6 +59,7 @@ struct mpi_job *mpi_job_get(struct na_plugin_class *na_class, struct mpi_link *l
     job->frame = NULL;
     job->piece = NULL;
     job->is_cancelled = false;
+    job->is_withdrawn = false;
     link->jobs++;
     return job;
 }
@@ -180,14 +181,19 @@ bool mpi_job_receive_rest(struct mpi_link *link)
     return job != NULL;
 }
 
-/* A receive is to end; what was matched already ends when it came. */
+/*
+ * A receive is to end; what was matched already ends when it came. MPI is asked once: Open MPI
+ * completes a cancelled receive again when it is cancelled again, and crashes.
+ */
 void mpi_job_withdraw(struct mpi_job *job)
 {
     struct mpi_requests *requests = &job->link->na_class->requests;
 
     job->is_cancelled = true;
-    if (job->index != UINT32_MAX)
-        (void) MPI_Cancel(&requests->requests[job->index]);
+    if (job->index == UINT32_MAX || job->is_withdrawn)
+        return;
+    job->is_withdrawn = true;
+    (void) MPI_Cancel(&requests->requests[job->index]);
 }
 
 /* Nobody waits for it any more: with its memory it stays behind until MPI is done with it. */

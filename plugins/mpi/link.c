@@ -162,8 +162,7 @@ void mpi_link_quiet(struct mpi_link *link)
     struct mpi_requests *requests = &link->na_class->requests;
 
     for (uint32_t i = 0; i < requests->count; i++)
-        if (requests->jobs[i]->link == link && requests->jobs[i]->kind == MPI_JOB_RECV_FRAME &&
-            !requests->jobs[i]->is_cancelled)
+        if (requests->jobs[i]->link == link && requests->jobs[i]->kind == MPI_JOB_RECV_FRAME)
             mpi_job_withdraw(requests->jobs[i]);
     while (link->is_own_comm && mpi_job_receive_rest(link))
         ;

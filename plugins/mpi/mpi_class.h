@@ -116,6 +116,7 @@ struct mpi_job {
     struct fabric_frame *frame;
     struct twosided_piece *piece;
     bool is_cancelled; /* what comes is dropped */
+    bool is_withdrawn; /* MPI was asked to end it */
     int32_t status;    /* of what is done, until it is dealt with */
     uint64_t size;
     MPI_Request request; /* of remains, and of what is to be settled or looked at */

@@ -4,8 +4,9 @@
  * its connections share with each connection that ends in the middle of a message; after some 130
  * of them nothing is received any more, its descriptor stays readable and no poll brings anything.
  * A descriptor that is readable all the time may also mean that a large put or get comes in: a
- * message to ourselves tells the two apart. An endpoint that does not receive that one is closed
- * and opened anew at the same address.
+ * message to ourselves tells the two apart. An endpoint that receives nothing at all after that
+ * one was sent is closed and opened anew at the same address. Time alone does not decide, for a
+ * process that hundreds connect to at once on a busy machine polls seldom.
  */
 
 #include "ofi.h"
@@ -17,9 +18,10 @@
 #define OFI_STUCK_LOOKS    4u                   /* in a row that find the descriptor readable */
 #define OFI_STUCK_NS       UINT64_C(50000000)   /* for as long */
 #define OFI_STUCK_BUSY_NS  UINT64_C(1000000000) /* the same where there is no descriptor */
-#define OFI_ANSWER_LOOKS   4u                   /* for the message to arrive, once it is sent */
-#define OFI_ANSWER_NS      UINT64_C(100000000)  /* the same */
-#define OFI_CONNECT_OWN_NS UINT64_C(3000000000) /* for it to be sent */
+#define OFI_ANSWER_LOOKS   64u                  /* for the message to arrive, once it is sent */
+#define OFI_ANSWER_NS      UINT64_C(300000000)  /* the same */
+#define OFI_CONNECT_LOOKS  256u                 /* for it to be sent */
+#define OFI_CONNECT_OWN_NS UINT64_C(3000000000) /* the same */
 #define OFI_HEALTHY_NS     UINT64_C(1000000000) /* until an endpoint that receives is suspected */
 
 /* The rxm layer looks after requests for connections every 10 ms. */
@@ -48,18 +50,20 @@ void ofi_stuck_look(struct na_plugin_class *na_class)
         ofi_probe_own_send(na_class, now);
 }
 
-/* Something was received, and this much is sure. True: it was the message to ourselves. */
+/* The endpoint receives, whoever sent this. True: it was the message to ourselves. */
 bool ofi_stuck_received(struct na_plugin_class *na_class, const void *data, uint64_t size)
 {
     struct ofi_stuck *stuck = &na_class->stuck;
 
     stuck->looks = 0;
-    if (stuck->probe_since == 0)
+    if (stuck->probe_since != 0) {
+        stuck->probe_since = 0;
+        stuck->healthy_until = ofi_host->clock_ns() + OFI_HEALTHY_NS;
+    }
+    if (!stuck->is_sent || size != sizeof(stuck->mark) ||
+        memcmp(data, stuck->mark, sizeof(stuck->mark)) != 0)
         return false;
-    if (size != sizeof(stuck->mark) || memcmp(data, stuck->mark, sizeof(stuck->mark)) != 0)
-        return false;
-    stuck->probe_since = 0;
-    stuck->healthy_until = ofi_host->clock_ns() + OFI_HEALTHY_NS;
+    stuck->is_sent = false;
     return true;
 }
 
@@ -100,10 +104,10 @@ static void ofi_probe_own(struct na_plugin_class *na_class, uint64_t now)
     }
     if (!stuck->is_sent)
         ofi_probe_own_send(na_class, now);
-    else
-        stuck->looks++;
-    if (stuck->is_sent ? stuck->looks > OFI_ANSWER_LOOKS && now - stuck->probe_since > OFI_ANSWER_NS
-                       : now - stuck->probe_since > OFI_CONNECT_OWN_NS)
+    stuck->looks++;
+    if (stuck->is_sent
+            ? stuck->looks > OFI_ANSWER_LOOKS && now - stuck->probe_since > OFI_ANSWER_NS
+            : stuck->looks > OFI_CONNECT_LOOKS && now - stuck->probe_since > OFI_CONNECT_OWN_NS)
         ofi_endpoint_renew(na_class);
 }
 

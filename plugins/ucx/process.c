@@ -161,13 +161,14 @@ static struct ucx_link *process_record_link(struct na_plugin_class *na_class,
     return NULL;
 }
 
+/* A process of another user could become a privileged one, which a privileged target may touch. */
 static void process_found(struct ucx_link *link, int fd)
 {
     struct ucred who = {0};
     socklen_t size = sizeof(who);
 
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0 || who.pid <= 0 ||
-        !process_is_open((uint32_t) who.pid, link->their_registry))
+        who.uid != geteuid() || !process_is_open((uint32_t) who.pid, link->their_registry))
         return;
     link->pid = (uint32_t) who.pid;
     link->registry = link->na_class->registry != NULL ? link->their_registry : 0;

@@ -336,7 +336,7 @@ static void ends_soon(struct pair *pair, uint64_t (*wait)(struct pair *pair, uns
 {
     int soon = 0;
 
-    for (int i = 0; i < 6 && soon < 3; i++) {
+    for (int i = 0; i < 40 && soon < 3; i++) {
         const uint64_t waited = wait(pair, SLEEP_MS);
 
         assert_in_range(waited, least_ms, 15000);

@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "../test_sanitized.h"
 #include "na.h"
 
 /* Long enough for anything that happens at all, on a machine that is busy with other things. A wait
@@ -21,18 +22,6 @@
 /* How long it may take until the death of a peer of the same machine is noticed: within two seconds
  * when the machine is quiet. */
 #define TEST_DEATH_MS 20000u
-
-/* Sanitizers own malloc and take memory and time that say nothing about ours. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#    define TEST_SANITIZED 1
-#elif defined(__has_feature)
-#    if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#        define TEST_SANITIZED 1
-#    endif
-#endif
-#ifndef TEST_SANITIZED
-#    define TEST_SANITIZED 0
-#endif
 
 /* An endpoint of this process. */
 struct end {
