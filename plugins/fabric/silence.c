@@ -3,7 +3,9 @@
  * A network that is silent. An operation waits for its peer for as long as there is a sign of life:
  * a frame, or an answer of the peer's host to somebody who connects to the peer's port, which the
  * system there gives even when the process is busy with something else, or gone. Without any for
- * the time that AMALGAM_SILENCE_TIMEOUT says, the peer has failed.
+ * the time that AMALGAM_SILENCE_TIMEOUT says, the peer has failed. One connection is enough: it
+ * stays while the peer is quiet, and both systems keep it alive. A new one for each question would
+ * fill the queue of a process that does not accept, and a full queue looks like silence.
  */
 
 #ifndef _GNU_SOURCE
@@ -14,6 +16,7 @@
 #include "location.h"
 
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +30,8 @@
 #define FABRIC_SILENCE_STEP_MS 1000u
 
 static void fabric_host_ask(struct fabric_peer_state *peer);
-static bool fabric_host_answered(struct fabric_peer_state *peer);
+static void fabric_host_hear(struct fabric_peer_state *peer);
+static void fabric_host_keep(struct fabric_peer_state *peer);
 static bool fabric_error_is_silence(int error);
 
 /* Seconds, with decimals; 0: never. */
@@ -59,7 +63,7 @@ void fabric_silence_end(struct fabric_peer_state *peer)
     peer->quiet_ms = peer->asked_ms = 0;
     if (peer->is_asking)
         (void) close(peer->asking_fd);
-    peer->is_asking = false;
+    peer->is_asking = peer->is_answered = false;
 }
 
 /* After `elapsed_ms` without a frame. True: the peer has failed. */
@@ -71,12 +75,10 @@ bool fabric_silence_watch(struct fabric_peer_state *peer, uint64_t elapsed_ms)
 
     if (limit == 0)
         return false;
-    if (peer->is_asking && fabric_host_answered(peer)) {
-        fabric_silence_end(peer);
-        return false;
-    }
     peer->quiet_ms +=
         (uint32_t) (elapsed_ms < FABRIC_SILENCE_STEP_MS ? elapsed_ms : FABRIC_SILENCE_STEP_MS);
+    if (peer->is_asking)
+        fabric_host_hear(peer);
     if (peer->quiet_ms < share)
         return false;
     if (peer->quiet_ms < limit || peer->asked_ms == 0) {
@@ -97,6 +99,8 @@ static void fabric_host_ask(struct fabric_peer_state *peer)
     struct sockaddr_storage address;
     struct location location;
 
+    if (peer->is_answered)
+        return;
     if (peer->is_asking) {
         if (peer->quiet_ms - peer->asked_ms < state->silence_ms / 4)
             return;
@@ -120,10 +124,9 @@ static void fabric_host_ask(struct fabric_peer_state *peer)
         return;
     }
     peer->is_asking = true;
-    if (connect(peer->asking_fd, (const struct sockaddr *) &address, location_length(&address)) ==
-        0)
-        fabric_silence_end(peer);
-    else if (errno != EINPROGRESS) {
+    if (connect(peer->asking_fd, (const struct sockaddr *) &address, location_length(&address)) !=
+            0 &&
+        errno != EINPROGRESS) {
         if (!fabric_error_is_silence(errno))
             peer->quiet_ms = 0;
         (void) close(peer->asking_fd);
@@ -131,22 +134,46 @@ static void fabric_host_ask(struct fabric_peer_state *peer)
     }
 }
 
-/* Also that nobody listens there is an answer. */
-static bool fabric_host_answered(struct fabric_peer_state *peer)
+/*
+ * How long ago the host has said something on the connection. That nobody listens there, or that
+ * the connection was closed, is an answer, too.
+ */
+static void fabric_host_hear(struct fabric_peer_state *peer)
 {
-    struct pollfd descriptor = {.fd = peer->asking_fd, .events = POLLOUT};
-    socklen_t size = sizeof(int);
+    struct pollfd descriptor = {.fd = peer->asking_fd, .events = POLLOUT | POLLRDHUP};
+    socklen_t size = sizeof(int), info_size = sizeof(struct tcp_info);
+    struct tcp_info info = {0};
     int error = 0;
 
     if (poll(&descriptor, 1, 0) != 1)
-        return false;
+        return;
     if (getsockopt(peer->asking_fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0)
         error = errno;
-    if (!fabric_error_is_silence(error))
-        return true;
-    (void) close(peer->asking_fd);
-    peer->is_asking = false;
-    return false;
+    if (fabric_error_is_silence(error)) {
+        (void) close(peer->asking_fd);
+        peer->is_asking = peer->is_answered = false;
+    } else if (error != 0 || (descriptor.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0 ||
+               getsockopt(peer->asking_fd, IPPROTO_TCP, TCP_INFO, &info, &info_size) != 0) {
+        fabric_silence_end(peer);
+    } else {
+        if (!peer->is_answered)
+            fabric_host_keep(peer);
+        if (info.tcpi_last_ack_recv < peer->quiet_ms)
+            peer->quiet_ms = info.tcpi_last_ack_recv;
+    }
+}
+
+/* The system asks the other one by itself, often enough for us to hear of it in time. */
+static void fabric_host_keep(struct fabric_peer_state *peer)
+{
+    const uint32_t limit = peer->endpoint->state->silence_ms;
+    const int on = 1, count = 127, seconds = limit < 8000 ? 1 : (int) (limit / 8000);
+
+    (void) setsockopt(peer->asking_fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    (void) setsockopt(peer->asking_fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof(seconds));
+    (void) setsockopt(peer->asking_fd, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof(seconds));
+    (void) setsockopt(peer->asking_fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
+    peer->is_answered = true;
 }
 
 /* What a system says of itself when nothing came from the other one. */

@@ -217,6 +217,7 @@ struct fabric_peer_state {
     uint32_t asked_ms;  /* the silence at which the host was asked last */
     int asking_fd;
     bool is_asking;
+    bool is_answered; /* the host took the connection */
     uint32_t idle_sweeps;
     uint32_t ping_ms; /* silence at which it is greeted again */
     bool is_open;     /* ops.peer_open succeeded */

@@ -46,6 +46,7 @@ static bool pending_start(struct service *service, hg_addr_t address, struct pen
 static hg_return_t pending_done(const struct hg_cb_info *info);
 static void pending_free(struct pending *pending);
 static void at_address(char *text, size_t size, const char *address);
+static unsigned int connections_to_accept(pid_t pid);
 static int expect(struct child *child, const char *what);
 static void hosts_start(struct child *target, struct child *origin);
 static void hosts_end(struct child *target, struct child *origin);
@@ -71,15 +72,20 @@ static void silence_is_an_error_and_its_end_is_not(void **state)
     hosts_end(&target, &origin);
 }
 
+/* Nor does asking the host fill the queue of a process that does not accept. */
 static void standing_still_is_no_silence(void **state)
 {
     struct child target, origin;
+    unsigned int queued;
 
     (void) state;
     hosts_start(&target, &origin);
     assert_int_equal(kill(target.pid, SIGSTOP), 0);
     assert_true(child_tell(&origin, "still"));
     usleep(STILL_US);
+    queued = connections_to_accept(target.pid);
+    print_message("%u connections wait for the target to accept them\n", queued);
+    assert_in_range(queued, 0, 2);
     assert_int_equal(kill(target.pid, SIGCONT), 0);
     assert_int_equal(expect(&origin, "echo"), HG_SUCCESS);
     hosts_end(&target, &origin);
@@ -286,4 +292,26 @@ static void at_address(char *text, size_t size, const char *address)
 
     snprintf(text, size, "%.*s://%s", (int) (end != NULL ? (size_t) (end - init) : strlen(init)),
              init, address);
+}
+
+/* In the network of a process: what its listening sockets have in their queues. */
+static unsigned int connections_to_accept(pid_t pid)
+{
+    static const char *const tables[] = {"tcp", "tcp6"};
+    unsigned int sum = 0;
+
+    for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+        unsigned int state, queue;
+        char path[64], line[512];
+        FILE *file;
+
+        snprintf(path, sizeof(path), "/proc/%d/net/%s", (int) pid, tables[i]);
+        file = fopen(path, "r");
+        assert_non_null(file);
+        while (fgets(line, sizeof(line), file) != NULL)
+            if (sscanf(line, " %*u: %*s %*s %x %*x:%x", &state, &queue) == 2 && state == 0x0a)
+                sum += queue;
+        (void) fclose(file);
+    }
+    return sum;
 }
