@@ -249,7 +249,8 @@ static void channels_accept(struct na_plugin_class *na_class, int listen_fd)
             continue;
         }
         if (listen_fd == na_class->process_fd) {
-            (void) ucx_channel_of_process(na_class, fd);
+            if (!ucx_process_accept(na_class, fd))
+                return;
             continue;
         }
         channel = channel_create(na_class, fd);

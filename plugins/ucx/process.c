@@ -10,6 +10,7 @@
 #include "ucx.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,6 +23,7 @@
 #define PROCESS_MAGIC   0x50435855u
 #define PROCESS_BACKLOG 64
 #define PROCESS_SEEN    0x53 /* the answer */
+#define PROCESS_CLOSERS 4u   /* at once */
 
 /* It stays on this node: its byte order is theirs. */
 struct process_record {
@@ -38,7 +40,12 @@ static bool process_record_fill(const struct ucx_link *link, const struct ucx_ch
 static struct ucx_link *process_record_link(struct na_plugin_class *na_class,
                                             const struct process_record *record);
 static void process_found(struct ucx_link *link, int fd);
+static bool process_is_own_user(int fd);
+static bool process_turn_away(int fd);
+static void *process_close(void *arg);
 static bool process_is_open(uint32_t pid, uint64_t place);
+
+static atomic_uint process_closers;
 
 /* Without it nobody's memory is touched, and data go in messages. */
 void ucx_process_listen(struct na_plugin_class *na_class)
@@ -76,8 +83,15 @@ void ucx_process_ask(struct ucx_channel *channel, uint64_t incarnation)
     fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return;
-    if (connect(fd, (struct sockaddr *) &address, size) != 0 ||
-        send(fd, &record, sizeof(record), MSG_NOSIGNAL) != (ssize_t) sizeof(record)) {
+    if (connect(fd, (struct sockaddr *) &address, size) != 0) {
+        (void) close(fd);
+        return;
+    }
+    if (!process_is_own_user(fd)) {
+        (void) process_turn_away(fd);
+        return;
+    }
+    if (send(fd, &record, sizeof(record), MSG_NOSIGNAL) != (ssize_t) sizeof(record)) {
         (void) close(fd);
         return;
     }
@@ -88,6 +102,25 @@ void ucx_process_ask(struct ucx_channel *channel, uint64_t incarnation)
     question->is_dialed = true;
     fabric_list_remove(&question->node);
     fabric_list_append(&link->channels, &question->node);
+}
+
+/*
+ * A caller, whose socket this takes over. False: no more are taken. Every user of the node can
+ * call; only what ours does it could do to us anyhow.
+ */
+bool ucx_process_accept(struct na_plugin_class *na_class, int fd)
+{
+    if (process_is_own_user(fd)) {
+        (void) ucx_channel_of_process(na_class, fd);
+        return true;
+    }
+    if (process_turn_away(fd))
+        return true;
+    UCX_LOG_WARNING("another user keeps connections to process %d from closing: memory of peers "
+                    "that come from now on is not touched, their data go in messages",
+                    (int) getpid());
+    (void) epoll_ctl(na_class->epoll_fd, EPOLL_CTL_DEL, na_class->process_fd, NULL);
+    return false;
 }
 
 /* A record, or the answer to ours; or neither. */
@@ -161,18 +194,54 @@ static struct ucx_link *process_record_link(struct na_plugin_class *na_class,
     return NULL;
 }
 
-/* A process of another user could become a privileged one, which a privileged target may touch. */
 static void process_found(struct ucx_link *link, int fd)
 {
     struct ucred who = {0};
     socklen_t size = sizeof(who);
 
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0 || who.pid <= 0 ||
-        who.uid != geteuid() || !process_is_open((uint32_t) who.pid, link->their_registry))
+        !process_is_own_user(fd) || !process_is_open((uint32_t) who.pid, link->their_registry))
         return;
     link->pid = (uint32_t) who.pid;
     link->registry = link->na_class->registry != NULL ? link->their_registry : 0;
     UCX_LOG_DEBUG("%s is process %u: memory is copied", link->name, link->pid);
+}
+
+/* A process of another user could become a privileged one, which a privileged target may touch. */
+static bool process_is_own_user(int fd)
+{
+    struct ucred who = {0};
+    socklen_t size = sizeof(who);
+
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && who.uid == geteuid();
+}
+
+/*
+ * What the other user has put into the socket may be descriptors of its own, and closing the last
+ * one of a socket that lingers takes as long as that user likes: progress does not wait for it.
+ * False: the socket stays open, for too many such are being closed.
+ */
+static bool process_turn_away(int fd)
+{
+    pthread_attr_t attr;
+    pthread_t thread;
+    bool is_begun = false;
+
+    if (atomic_fetch_add(&process_closers, 1) < PROCESS_CLOSERS && pthread_attr_init(&attr) == 0) {
+        is_begun = pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED) == 0 &&
+                   pthread_create(&thread, &attr, process_close, (void *) (intptr_t) fd) == 0;
+        (void) pthread_attr_destroy(&attr);
+    }
+    if (!is_begun)
+        (void) atomic_fetch_sub(&process_closers, 1);
+    return is_begun;
+}
+
+static void *process_close(void *arg)
+{
+    (void) close((int) (intptr_t) arg);
+    (void) atomic_fetch_sub(&process_closers, 1);
+    return NULL;
 }
 
 /* Whether the system lets us touch its memory: at a place where nothing is it says so, too. */

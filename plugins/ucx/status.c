@@ -36,8 +36,6 @@ int32_t ucx_status(ucs_status_t status)
     case UCS_ERR_INVALID_PARAM:
     case UCS_ERR_INVALID_ADDR:
         return NA_PLUGIN_INVALID_ARG;
-    case UCS_ERR_CANCELED:
-        return NA_PLUGIN_CANCELED;
     case UCS_ERR_NO_DEVICE:
         return NA_PLUGIN_NODEV;
     case UCS_ERR_BUSY:
@@ -49,6 +47,7 @@ int32_t ucx_status(ucs_status_t status)
     case UCS_ERR_BUFFER_TOO_SMALL:
     case UCS_ERR_EXCEEDS_LIMIT:
         return NA_PLUGIN_OVERFLOW;
+    case UCS_ERR_CANCELED: /* by UCX, which closes the endpoint: no request is cancelled by us */
     case UCS_ERR_UNREACHABLE:
     case UCS_ERR_TIMED_OUT:
     case UCS_ERR_ENDPOINT_TIMEOUT:

@@ -435,6 +435,7 @@ bool ucx_channel_is_of_user(const struct ucx_channel *channel);
 /* process.c: which process of this node a peer is */
 void ucx_process_listen(struct na_plugin_class *na_class);
 void ucx_process_ask(struct ucx_channel *channel, uint64_t incarnation);
+bool ucx_process_accept(struct na_plugin_class *na_class, int fd);
 void ucx_process_event(struct ucx_channel *channel);
 
 /* hello.c: the first and only message on a channel, each way */

@@ -6,11 +6,16 @@
 
 #include "ucx_side.h"
 
+#include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define WAIT_NS UINT64_C(20000000000)
@@ -296,6 +301,93 @@ static void a_stolen_secret_reaches_nothing(void **state)
     assert_int_equal(house->memory[0], 1);
 }
 
+#define LINGER_S 30
+#define NOBODY   65534
+
+/* A connection that closes slowly: the other end does not read what is to be sent. */
+static int lingering_socket(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const struct linger linger = {.l_onoff = 1, .l_linger = LINGER_S};
+    static const uint8_t data[65536];
+    socklen_t size = sizeof(address);
+    int listener = socket(AF_INET, SOCK_STREAM, 0), fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    if (bind(listener, (struct sockaddr *) &address, size) != 0 || listen(listener, 1) != 0 ||
+        getsockname(listener, (struct sockaddr *) &address, &size) != 0 ||
+        connect(fd, (struct sockaddr *) &address, size) != 0 ||
+        setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)) != 0)
+        return -1;
+    while (send(fd, data, sizeof(data), MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
+        ;
+    return fd;
+}
+
+/* The child: calls as another user and leaves the last reference to a socket in the call. */
+static void leave_a_socket(const struct sockaddr_un *address, socklen_t address_size, int ready)
+{
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {0};
+    struct iovec vector = {.iov_base = (void *) (uintptr_t) "z", .iov_len = 1};
+    struct msghdr message = {.msg_iov = &vector,
+                             .msg_iovlen = 1,
+                             .msg_control = control,
+                             .msg_controllen = sizeof(control)};
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    int call = socket(AF_UNIX, SOCK_SEQPACKET, 0), fd;
+
+    if (setresuid(NOBODY, NOBODY, NOBODY) != 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
+        _exit(1);
+    fd = lingering_socket();
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(header), &fd, sizeof(fd));
+    if (fd < 0 || connect(call, (const struct sockaddr *) address, address_size) != 0 ||
+        sendmsg(call, &message, MSG_NOSIGNAL) != 1)
+        _exit(1);
+    (void) close(fd);
+    if (write(ready, "r", 1) != 1)
+        _exit(1);
+    for (;;)
+        (void) pause();
+}
+
+static void another_user_does_not_hold_up_progress(void **state)
+{
+    struct house *house = *state;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int length = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "amalgam-ucx-%016llx",
+                          (unsigned long long) house->target.na_class->incarnation);
+    uint64_t from;
+    int ready[2];
+    pid_t pid;
+    char byte;
+
+    if (geteuid() != 0) {
+        print_message("skipped: only root can start a process of another user\n");
+        skip();
+    }
+    assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+    pid = fork();
+    if (pid == 0)
+        leave_a_socket(
+            &address, (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 1) + (socklen_t) length,
+            ready[1]);
+    assert_true(pid > 0);
+    (void) close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    from = host.clock_ns();
+    for (int i = 0; i < 200; i++) {
+        poll_all(house);
+        (void) usleep(1000);
+    }
+    assert_in_range((host.clock_ns() - from) / 1000000000, 0, LINGER_S / 2);
+    (void) close(ready[0]);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_int_equal(get(house, &house->victim), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -303,6 +395,7 @@ int main(void)
         cmocka_unit_test(who_is_at_the_other_end_is_not_claimed),
         cmocka_unit_test(the_name_of_a_connected_peer_is_its_own),
         cmocka_unit_test(a_stolen_secret_reaches_nothing),
+        cmocka_unit_test(another_user_does_not_hold_up_progress),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
