@@ -32,6 +32,7 @@
 static void fabric_host_ask(struct fabric_peer_state *peer);
 static void fabric_host_hear(struct fabric_peer_state *peer);
 static void fabric_host_keep(struct fabric_peer_state *peer);
+static void fabric_host_drop(struct fabric_peer_state *peer);
 static bool fabric_error_is_silence(int error);
 
 /* Seconds, with decimals; 0: never. */
@@ -61,9 +62,7 @@ int32_t fabric_silence_setup(struct fabric_endpoint_state *state)
 void fabric_silence_end(struct fabric_peer_state *peer)
 {
     peer->quiet_ms = peer->asked_ms = 0;
-    if (peer->is_asking)
-        (void) close(peer->asking_fd);
-    peer->is_asking = peer->is_answered = false;
+    fabric_host_drop(peer);
 }
 
 /* After `elapsed_ms` without a frame. True: the peer has failed. */
@@ -104,8 +103,7 @@ static void fabric_host_ask(struct fabric_peer_state *peer)
     if (peer->is_asking) {
         if (peer->quiet_ms - peer->asked_ms < state->silence_ms / 4)
             return;
-        (void) close(peer->asking_fd);
-        peer->is_asking = false;
+        fabric_host_drop(peer);
     } else if (peer->asked_ms != 0 && peer->quiet_ms > peer->asked_ms &&
                peer->quiet_ms - peer->asked_ms < state->silence_ms / 16) {
         return;
@@ -129,8 +127,7 @@ static void fabric_host_ask(struct fabric_peer_state *peer)
         errno != EINPROGRESS) {
         if (!fabric_error_is_silence(errno))
             peer->quiet_ms = 0;
-        (void) close(peer->asking_fd);
-        peer->is_asking = false;
+        fabric_host_drop(peer);
     }
 }
 
@@ -150,8 +147,7 @@ static void fabric_host_hear(struct fabric_peer_state *peer)
     if (getsockopt(peer->asking_fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0)
         error = errno;
     if (fabric_error_is_silence(error)) {
-        (void) close(peer->asking_fd);
-        peer->is_asking = peer->is_answered = false;
+        fabric_host_drop(peer);
     } else if (error != 0 || (descriptor.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0 ||
                getsockopt(peer->asking_fd, IPPROTO_TCP, TCP_INFO, &info, &info_size) != 0) {
         fabric_silence_end(peer);
@@ -174,6 +170,13 @@ static void fabric_host_keep(struct fabric_peer_state *peer)
     (void) setsockopt(peer->asking_fd, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof(seconds));
     (void) setsockopt(peer->asking_fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
     peer->is_answered = true;
+}
+
+static void fabric_host_drop(struct fabric_peer_state *peer)
+{
+    if (peer->is_asking)
+        (void) close(peer->asking_fd);
+    peer->is_asking = peer->is_answered = false;
 }
 
 /* What a system says of itself when nothing came from the other one. */

@@ -25,7 +25,7 @@
 #define OFI_HEALTHY_NS     UINT64_C(1000000000) /* until an endpoint that receives is suspected */
 
 /* The rxm layer looks after requests for connections every 10 ms. */
-#define OFI_CLEAR_NS UINT64_C(25000000)
+#define OFI_REQUESTS_NS UINT64_C(25000000)
 
 static bool ofi_is_suspect(struct na_plugin_class *na_class, uint64_t now);
 static bool ofi_can_receive(const struct na_plugin_class *na_class);
@@ -151,7 +151,7 @@ static void ofi_endpoint_renew(struct na_plugin_class *na_class)
     stuck->looks = 0;
     stuck->renewals++;
     fabric_peers_failed(&na_class->base, NA_PLUGIN_HOSTUNREACH, "our endpoint is opened anew");
-    ofi_unidentified_end(na_class, OFI_CLEAR_NS);
+    ofi_unidentified_end(na_class, OFI_REQUESTS_NS);
     if (ofi_reset(&na_class->base)) {
         stuck->is_renewing = true;
         (void) ofi_endpoint_reopen(na_class);

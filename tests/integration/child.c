@@ -87,6 +87,24 @@ bool child_tell(struct child *child, const char *line)
     return dprintf(child->to, "%s\n", line) > 0;
 }
 
+bool child_hear(char *line, size_t size)
+{
+    for (size_t used = 0; used + 1 < size && read(STDIN_FILENO, line + used, 1) == 1; used++) {
+        if (line[used] == '\n') {
+            line[used] = '\0';
+            return true;
+        }
+    }
+    return false;
+}
+
+bool child_is_told(void)
+{
+    struct pollfd poller = {.fd = STDIN_FILENO, .events = POLLIN};
+
+    return poll(&poller, 1, 0) > 0;
+}
+
 void child_kill(struct child *child)
 {
     kill(child->pid, SIGKILL);

@@ -25,6 +25,10 @@ bool child_read_line(struct child *child, char *line, size_t size, int timeout_m
 /* Writes one line to the child. */
 bool child_tell(struct child *child, const char *line);
 
+/* In the child: reads a line of the test's, and not further than its end; whether there is one. */
+bool child_hear(char *line, size_t size);
+bool child_is_told(void);
+
 /* Kills the child with SIGKILL and leaves it as a zombie until child_collect. */
 void child_kill(struct child *child);
 

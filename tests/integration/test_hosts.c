@@ -7,7 +7,6 @@
 #include "hosts.h"
 #include "service.h"
 
-#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,8 +43,6 @@ struct load {
 
 static int role_target(const char *init_string);
 static int role_origin(const char *init_string);
-static bool read_word(char *line, size_t size);
-static bool asked_to_stop(void);
 static bool load_open(struct load *load, const char *init_string, const char *target);
 static hg_return_t call_start(struct call *call);
 static hg_return_t call_done(const struct hg_cb_info *info);
@@ -120,10 +117,10 @@ static int role_target(const char *init_string)
     char line[64];
 
     if (!host_enter() || !(printf("entered\n"), fflush(stdout) == 0) ||
-        !read_word(line, sizeof(line)) || !service_open(&service, init_string, true) ||
+        !child_hear(line, sizeof(line)) || !service_open(&service, init_string, true) ||
         !service_print_address(&service))
         return 1;
-    while (!asked_to_stop())
+    while (!child_is_told())
         service_run(&service, NULL, 20);
     return service_close(&service) ? 0 : 2;
 }
@@ -139,7 +136,7 @@ static int role_origin(const char *init_string)
     hg_return_t echo;
 
     if (!host_enter() || !(printf("entered\n"), fflush(stdout) == 0) ||
-        !read_word(target, sizeof(target)) || !load_open(&load, init_string, target))
+        !child_hear(target, sizeof(target)) || !load_open(&load, init_string, target))
         return 1;
     for (int i = 0; i < RPCS + PULLS; i++) {
         if (call_start(&load.calls[i]) != HG_SUCCESS)
@@ -147,7 +144,7 @@ static int role_origin(const char *init_string)
     }
     printf("running\n");
     fflush(stdout);
-    while (!asked_to_stop())
+    while (!child_is_told())
         service_run(&load.service, &load.none_left, 20);
     load.stopping = 1;
     service_run(&load.service, &load.none_left, ALL_END_MS);
@@ -161,25 +158,6 @@ static int role_origin(const char *init_string)
     HG_Bulk_free(load.memory);
     HG_Addr_free(load.service.hg_class, load.address);
     return service_close(&load.service) ? 0 : 3;
-}
-
-/* Reads a line from the test without looking further than its end. */
-static bool read_word(char *line, size_t size)
-{
-    for (size_t used = 0; used + 1 < size && read(STDIN_FILENO, line + used, 1) == 1; used++) {
-        if (line[used] == '\n') {
-            line[used] = '\0';
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool asked_to_stop(void)
-{
-    struct pollfd poller = {.fd = STDIN_FILENO, .events = POLLIN};
-
-    return poll(&poller, 1, 0) > 0;
 }
 
 static bool load_open(struct load *load, const char *init_string, const char *target)

@@ -8,7 +8,6 @@
 #include "hosts.h"
 #include "service.h"
 
-#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -38,8 +37,6 @@ struct pending {
 
 static int role_target(const char *init_string);
 static int role_origin(const char *init_string);
-static bool read_word(char *line, size_t size);
-static bool input_is_there(void);
 static void tell(const char *what, int value);
 static hg_return_t echo_at_last(struct service *service, hg_addr_t address);
 static bool pending_start(struct service *service, hg_addr_t address, struct pending *pending);
@@ -156,10 +153,10 @@ static int role_target(const char *init_string)
     if (!host_enter())
         return 1;
     tell("entered", 0);
-    if (!read_word(line, sizeof(line)) || !service_open(&service, init_string, true) ||
+    if (!child_hear(line, sizeof(line)) || !service_open(&service, init_string, true) ||
         !service_print_address(&service))
         return 1;
-    while (!input_is_there())
+    while (!child_is_told())
         service_run(&service, NULL, 20);
     /* What it works on for an origin that went silent has ended, or ends in time. */
     return service_close(&service) ? 0 : 2;
@@ -175,11 +172,11 @@ static int role_origin(const char *init_string)
     if (!host_enter())
         return 1;
     tell("entered", 0);
-    if (!read_word(target, sizeof(target)) || !service_open(&service, init_string, false) ||
+    if (!child_hear(target, sizeof(target)) || !service_open(&service, init_string, false) ||
         HG_Addr_lookup2(service.hg_class, target, &address) != HG_SUCCESS)
         return 1;
     tell("echo", (int) service_echo(&service, address, 1, "hello", END_MS));
-    while (read_word(word, sizeof(word)) && strcmp(word, "stop") != 0) {
+    while (child_hear(word, sizeof(word)) && strcmp(word, "stop") != 0) {
         if (strcmp(word, "begin") == 0) {
             if (!pending_start(&service, address, &pending))
                 return 2;
@@ -263,25 +260,6 @@ static void tell(const char *what, int value)
 {
     printf("%s %d\n", what, value);
     fflush(stdout);
-}
-
-/* Reads a line from the test without looking further than its end. */
-static bool read_word(char *line, size_t size)
-{
-    for (size_t used = 0; used + 1 < size && read(STDIN_FILENO, line + used, 1) == 1; used++) {
-        if (line[used] == '\n') {
-            line[used] = '\0';
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool input_is_there(void)
-{
-    struct pollfd poller = {.fd = STDIN_FILENO, .events = POLLIN};
-
-    return poll(&poller, 1, 0) > 0;
 }
 
 /* The init string under test with a host of its own: what it says behind "://" is replaced. */

@@ -4,7 +4,7 @@
  * but not for ever, and reached when it accepts again.
  */
 
-#include "ofi.h"
+#include "ofi_side.h"
 
 #include "fabric/plugin_host.h"
 
@@ -16,41 +16,12 @@
 #define CONNECT_NS UINT64_C(300000000)
 #define WAIT_NS    UINT64_C(10000000000)
 
-struct side {
-    struct na_plugin_class *na_class;
-    struct na_plugin_context *context;
-};
-
 static int32_t last_status = -1;
 
 static void completed(void *op, int32_t status)
 {
     (void) op;
     last_status = status;
-}
-
-static void side_open(struct side *side)
-{
-    struct na_plugin_init init = {
-        .size = sizeof(init),
-        .class_name = "ofi",
-        .protocol = "tcp",
-        .address = "127.0.0.1",
-        .listen = 1,
-        .max_contexts = 1,
-    };
-    struct na_plugin_class_info info = {.size = sizeof(info)};
-
-    assert_int_equal(ofi_class_initialize(&init, NULL, &side->na_class, &info), NA_PLUGIN_SUCCESS);
-    assert_int_equal(fabric_context_create(side->na_class, NULL, 0, &side->context),
-                     NA_PLUGIN_SUCCESS);
-}
-
-static void side_close(struct side *side)
-{
-    (void) fabric_context_stop(side->context);
-    (void) fabric_context_destroy(side->context);
-    (void) ofi_class_finalize(side->na_class);
 }
 
 /* What a message ends with; the other side polls, or does not. */
@@ -78,8 +49,8 @@ static void who_accepts_nobody_is_given_up(void **state)
     struct na_plugin_addr *addr;
 
     (void) state;
-    side_open(&origin);
-    side_open(&target);
+    side_open_as(&origin, "tcp", true, 0);
+    side_open_as(&target, "tcp", true, 0);
     origin.na_class->connect_ns = CONNECT_NS;
     assert_int_equal(ofi_addr_lookup(origin.na_class, target.na_class->name, &addr),
                      NA_PLUGIN_SUCCESS);

@@ -6,7 +6,7 @@
  * that say nothing are closed, the oldest first when they are many.
  */
 
-#include "ofi.h"
+#include "ofi_side.h"
 
 #include "fabric/plugin_host.h"
 
@@ -52,11 +52,6 @@ struct request {
 };
 _Static_assert(sizeof(struct request) == 32 + 24 + 24, "as it is on the wire");
 
-struct side {
-    struct na_plugin_class *na_class;
-    struct na_plugin_context *context;
-};
-
 static const char *protocol = "tcp";
 static bool is_busy;
 static bool is_sending, has_arrived;
@@ -80,27 +75,7 @@ static void completed_recv(void *op, int32_t status, uint64_t size, struct na_pl
 
 static void side_open(struct side *side, bool is_target)
 {
-    struct na_plugin_init init = {
-        .size = sizeof(init),
-        .class_name = "ofi",
-        .protocol = protocol,
-        .address = "127.0.0.1",
-        .listen = is_target,
-        .max_contexts = 1,
-        .progress_mode = is_busy ? NA_PLUGIN_PROGRESS_BUSY : 0,
-    };
-    struct na_plugin_class_info info = {.size = sizeof(info)};
-
-    assert_int_equal(ofi_class_initialize(&init, NULL, &side->na_class, &info), NA_PLUGIN_SUCCESS);
-    assert_int_equal(fabric_context_create(side->na_class, NULL, 0, &side->context),
-                     NA_PLUGIN_SUCCESS);
-}
-
-static void side_close(struct side *side)
-{
-    (void) fabric_context_stop(side->context);
-    (void) fabric_context_destroy(side->context);
-    (void) ofi_class_finalize(side->na_class);
+    side_open_as(side, protocol, is_target, is_busy ? NA_PLUGIN_PROGRESS_BUSY : 0);
 }
 
 /* As a program that waits does it. */

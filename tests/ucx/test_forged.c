@@ -40,13 +40,6 @@ static void open_one(struct side *side, const char *protocol, const char *key)
     assert_int_equal(fabric_context_create(side->na_class, NULL, 0, &side->context), 0);
 }
 
-static void poll_one(struct side *side)
-{
-    uint32_t count = 0;
-
-    assert_int_equal(fabric_poll(side->context, &count), 0);
-}
-
 static int call(const char *name)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
@@ -70,7 +63,7 @@ static bool hear(struct side *side, int fd, uint8_t *bytes, size_t size)
             return false;
         done += got > 0 ? (size_t) got : 0;
         assert_true(ucx_host->clock_ns() < end);
-        poll_one(side);
+        side_poll(side);
     }
     return true;
 }
@@ -113,7 +106,7 @@ static bool is_let_in(struct side *target, struct side *as, const uint8_t *addre
     is_in = hear(target, fd, bytes, sizeof(bytes)) && !ucx_hello_is_refusal(bytes);
     assert_int_equal(close(fd), 0);
     for (int i = 0; i < 3; i++)
-        poll_one(target);
+        side_poll(target);
     ucx_host->mem_free(data);
     return is_in;
 }

@@ -55,13 +55,6 @@ static void complete(void *op, int32_t status)
     done_status = status;
 }
 
-static void poll_one(struct side *side)
-{
-    uint32_t count = 0;
-
-    assert_int_equal(fabric_poll(side->context, &count), 0);
-}
-
 /* Starts to get so many bytes. */
 static void get(struct pair *pair, uint64_t length)
 {
@@ -78,9 +71,9 @@ static bool await(struct pair *pair, bool with_target)
     uint64_t end = host.clock_ns() + WAIT_NS;
 
     while (done_op == NULL && host.clock_ns() < end) {
-        poll_one(&pair->a);
+        side_poll(&pair->a);
         if (with_target)
-            poll_one(&pair->b);
+            side_poll(&pair->b);
     }
     return done_op == pair->op;
 }
@@ -97,8 +90,8 @@ static bool await_processes(struct pair *pair)
 
     while ((link_of(&pair->a)->registry == 0 || link_of(&pair->b)->pid == 0) &&
            host.clock_ns() < end) {
-        poll_one(&pair->a);
-        poll_one(&pair->b);
+        side_poll(&pair->a);
+        side_poll(&pair->b);
     }
     return link_of(&pair->a)->registry != 0 && link_of(&pair->b)->pid == (uint32_t) getpid();
 }
@@ -190,7 +183,7 @@ static void of_a_large_one_the_target_copies_half(void **state)
 
     get(pair, LARGE);
     for (int i = 0; i < 100; i++)
-        poll_one(&pair->a);
+        side_poll(&pair->a);
     assert_null(done_op);
     assert_memory_equal(pair->into, pair->from, LARGE / 2);
     assert_int_equal(pair->into[LARGE / 2], 0);
@@ -257,7 +250,7 @@ static void memory_that_is_withdrawn_meanwhile_does_not_count(void **state)
     struct pair *pair = *state;
 
     get(pair, LARGE);
-    poll_one(&pair->a);
+    side_poll(&pair->a);
     assert_null(done_op);
     withdraw(pair);
     assert_true(await(pair, true));
@@ -288,16 +281,16 @@ static void a_cancelled_get_ends_when_nobody_touches_its_memory(void **state)
     struct pair *pair = *state;
 
     get(pair, LARGE);
-    poll_one(&pair->a);
+    side_poll(&pair->a);
     assert_int_equal(fabric_cancel(pair->a.context, pair->op), 0);
-    poll_one(&pair->a);
+    side_poll(&pair->a);
     assert_null(done_op); /* the target has not answered */
     assert_true(await(pair, true));
     assert_int_equal(done_status, NA_PLUGIN_CANCELED);
     memset(pair->into, 0, LARGE);
     for (int i = 0; i < 100; i++) {
-        poll_one(&pair->a);
-        poll_one(&pair->b);
+        side_poll(&pair->a);
+        side_poll(&pair->b);
     }
     assert_int_equal(pair->into[0], 0);
     assert_memory_equal(pair->into, pair->into + 1, LARGE - 1);

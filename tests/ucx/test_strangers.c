@@ -49,18 +49,11 @@ static void complete(void *op, int32_t status)
     done_status = status;
 }
 
-static void poll_one(struct side *side)
-{
-    uint32_t count = 0;
-
-    assert_int_equal(fabric_poll(side->context, &count), 0);
-}
-
 static void poll_all(struct house *house)
 {
-    poll_one(&house->target);
-    poll_one(&house->victim.side);
-    poll_one(&house->attacker.side);
+    side_poll(&house->target);
+    side_poll(&house->victim.side);
+    side_poll(&house->attacker.side);
 }
 
 /* Gets what the target offers, which makes them meet. */
@@ -73,8 +66,8 @@ static int32_t get(struct house *house, struct guest *guest)
                              SIZE, guest->to_target, 0),
                      0);
     while (done_op == NULL && host.clock_ns() < end) {
-        poll_one(&house->target);
-        poll_one(&guest->side);
+        side_poll(&house->target);
+        side_poll(&guest->side);
     }
     assert_ptr_equal(done_op, guest->op);
     return done_status;
@@ -109,8 +102,8 @@ static void guest_meet(struct house *house, struct guest *guest)
     assert_non_null(guest->link);
     assert_non_null(guest->mirror);
     while ((guest->link->pid == 0 || guest->mirror->pid == 0) && host.clock_ns() < end) {
-        poll_one(&house->target);
-        poll_one(&guest->side);
+        side_poll(&house->target);
+        side_poll(&guest->side);
     }
     assert_true(guest->link->is_shared && guest->mirror->is_shared);
     assert_int_equal(guest->link->pid, getpid());

@@ -32,6 +32,13 @@ static inline void side_open(struct side *side)
     assert_int_equal(fabric_context_create(side->na_class, NULL, 0, &side->context), 0);
 }
 
+static inline void side_poll(struct side *side)
+{
+    uint32_t count = 0;
+
+    assert_int_equal(fabric_poll(side->context, &count), 0);
+}
+
 static inline void side_close(struct side *side)
 {
     assert_int_equal(fabric_context_stop(side->context), 0);

@@ -29,14 +29,10 @@ static pthread_mutex_t hg_bulk_name_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct hg_bulk_name hg_bulk_names[HG_BULK_NAMES];
 static uint32_t hg_bulk_names_left;
 
-static uint32_t hg_bulk_process = 1; /* how many forks led here, and one */
-static pthread_once_t hg_bulk_process_once = PTHREAD_ONCE_INIT;
-
+static uint32_t hg_bulk_process(void);
 static void hg_bulk_registry_add(struct hg_bulk *bulk);
 static bool hg_bulk_name_draw(struct hg_bulk_name *name);
 static bool hg_bulk_name_equals(const struct hg_bulk_name *one, const struct hg_bulk_name *other);
-static void hg_bulk_process_init(void);
-static void hg_bulk_process_forked(void);
 static struct hg_bulk **hg_bulk_bucket(const struct hg_bulk_name *name);
 static pthread_mutex_t *hg_bulk_lock(const struct hg_bulk_name *name);
 static bool hg_bulk_try_ref(struct hg_bulk *bulk);
@@ -45,10 +41,11 @@ struct hg_bulk_name hg_bulk_registry_name(struct hg_bulk *bulk)
 {
     const struct hg_bulk_name none = {{0, 0}};
 
-    if (atomic_load_explicit(&bulk->named, memory_order_acquire) != hg_bulk_process)
+    if (atomic_load_explicit(&bulk->named, memory_order_acquire) != hg_bulk_process())
         hg_bulk_registry_add(bulk);
-    return atomic_load_explicit(&bulk->named, memory_order_acquire) == hg_bulk_process ? bulk->name
-                                                                                       : none;
+    return atomic_load_explicit(&bulk->named, memory_order_acquire) == hg_bulk_process()
+               ? bulk->name
+               : none;
 }
 
 struct hg_bulk *hg_bulk_registry_find(const hg_class_t *hg_class, const struct hg_bulk_name *name)
@@ -74,7 +71,7 @@ void hg_bulk_registry_remove(struct hg_bulk *bulk)
     struct hg_bulk **link_p;
     pthread_mutex_t *lock;
 
-    if (atomic_load_explicit(&bulk->named, memory_order_relaxed) != hg_bulk_process)
+    if (atomic_load_explicit(&bulk->named, memory_order_relaxed) != hg_bulk_process())
         return;
     lock = hg_bulk_lock(&bulk->name);
     (void) pthread_mutex_lock(lock);
@@ -85,22 +82,47 @@ void hg_bulk_registry_remove(struct hg_bulk *bulk)
     (void) pthread_mutex_unlock(lock);
 }
 
+void hg_bulk_registry_lock(void)
+{
+    (void) pthread_mutex_lock(&hg_bulk_name_lock);
+    for (uint32_t i = 0; i < HG_BULK_LOCKS; i++)
+        (void) pthread_mutex_lock(&hg_bulk_locks[i]);
+}
+
+void hg_bulk_registry_unlock(void)
+{
+    for (uint32_t i = 0; i < HG_BULK_LOCKS; i++)
+        (void) pthread_mutex_unlock(&hg_bulk_locks[i]);
+    (void) pthread_mutex_unlock(&hg_bulk_name_lock);
+}
+
+void hg_bulk_registry_clear(void)
+{
+    hg_bulk_names_left = 0;
+    memset(hg_bulk_buckets, 0, sizeof(hg_bulk_buckets));
+}
+
+/* The number that named descriptors of this process carry; 0 is none. */
+static uint32_t hg_bulk_process(void)
+{
+    return hg_forks + 1;
+}
+
 /* Without a name, if none can be drawn, it is not recognized when it comes back. */
 static void hg_bulk_registry_add(struct hg_bulk *bulk)
 {
     pthread_mutex_t *lock;
 
-    (void) pthread_once(&hg_bulk_process_once, hg_bulk_process_init);
     (void) pthread_mutex_lock(&hg_bulk_name_lock);
     /* Two threads may serialize at the same time: the first one names the descriptor. */
-    if (atomic_load_explicit(&bulk->named, memory_order_relaxed) != hg_bulk_process &&
+    if (atomic_load_explicit(&bulk->named, memory_order_relaxed) != hg_bulk_process() &&
         hg_bulk_name_draw(&bulk->name)) {
         lock = hg_bulk_lock(&bulk->name);
         (void) pthread_mutex_lock(lock);
         bulk->registry_next = *hg_bulk_bucket(&bulk->name);
         *hg_bulk_bucket(&bulk->name) = bulk;
         (void) pthread_mutex_unlock(lock);
-        atomic_store_explicit(&bulk->named, hg_bulk_process, memory_order_release);
+        atomic_store_explicit(&bulk->named, hg_bulk_process(), memory_order_release);
     }
     (void) pthread_mutex_unlock(&hg_bulk_name_lock);
 }
@@ -126,22 +148,6 @@ static bool hg_bulk_name_equals(const struct hg_bulk_name *one, const struct hg_
     return ((one->half[0] ^ other->half[0]) | (one->half[1] ^ other->half[1])) == 0;
 }
 
-static void hg_bulk_process_init(void)
-{
-    (void) pthread_atfork(NULL, NULL, hg_bulk_process_forked);
-}
-
-/* What a child inherited are descriptors of its parent, and so are the names drawn ahead. */
-static void hg_bulk_process_forked(void)
-{
-    hg_bulk_process++;
-    hg_bulk_names_left = 0;
-    memset(hg_bulk_buckets, 0, sizeof(hg_bulk_buckets));
-    (void) pthread_mutex_init(&hg_bulk_name_lock, NULL);
-    for (uint32_t i = 0; i < HG_BULK_LOCKS; i++)
-        (void) pthread_mutex_init(&hg_bulk_locks[i], NULL);
-}
-
 static struct hg_bulk **hg_bulk_bucket(const struct hg_bulk_name *name)
 {
     return &hg_bulk_buckets[name->half[0] % HG_BULK_BUCKETS];
@@ -162,10 +168,4 @@ static bool hg_bulk_try_ref(struct hg_bulk *bulk)
         if (atomic_compare_exchange_weak(&bulk->refs, &refs, refs + 1))
             return true;
     return false;
-}
-
-void hg_bulk_registry_fork(bool is_before)
-{
-    for (int i = 0; i < (int) HG_BULK_LOCKS; i++)
-        (void) (is_before ? pthread_mutex_lock : pthread_mutex_unlock)(&hg_bulk_locks[i]);
 }

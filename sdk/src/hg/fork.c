@@ -39,14 +39,14 @@ static void hg_fork_before(void)
 {
     (void) pthread_mutex_lock(&hg_classes_lock);
     (void) pthread_mutex_lock(&hg_lookup_lock);
-    hg_bulk_registry_fork(true);
+    hg_bulk_registry_lock();
     (void) pthread_mutex_lock(&hg_generation_lock);
 }
 
 static void hg_fork_in_parent(void)
 {
     (void) pthread_mutex_unlock(&hg_generation_lock);
-    hg_bulk_registry_fork(false);
+    hg_bulk_registry_unlock();
     (void) pthread_mutex_unlock(&hg_lookup_lock);
     (void) pthread_mutex_unlock(&hg_classes_lock);
 }
@@ -54,5 +54,6 @@ static void hg_fork_in_parent(void)
 static void hg_fork_in_child(void)
 {
     hg_forks++;
+    hg_bulk_registry_clear();
     hg_fork_in_parent();
 }

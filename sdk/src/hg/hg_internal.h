@@ -9,6 +9,7 @@
 
 #include "hg/timer.h"
 #include "mercury.h"
+#include "util/compiler.h"
 #include "util/mpsc_queue.h"
 
 #include <stdatomic.h>
@@ -34,8 +35,13 @@ bool hg_class_is_open(const hg_class_t *hg_class);
 /* Whether the class is the parent's, from before a fork(), with a line in the log if it is. */
 bool hg_fork_refuses(const hg_class_t *hg_class, const char *function);
 
-/* Of the bulk layer: take all locks of its registry before a fork(), or let go of them after it. */
-void hg_bulk_registry_fork(bool is_before);
+/* Forks between the first process that watched and this one. Written by a child alone. */
+extern UTIL_HIDDEN unsigned int hg_forks;
+
+/* Of the bulk layer, for a fork(): all locks of its registry, and what is in it is the parent's. */
+void hg_bulk_registry_lock(void);
+void hg_bulk_registry_unlock(void);
+void hg_bulk_registry_clear(void);
 
 /* The class's NA class on a lane, NULL if that is not open. */
 na_class_t *hg_class_get_na(const hg_class_t *hg_class, enum hg_lane lane);

@@ -406,9 +406,6 @@ struct hg_class {
  * Forks [fork.c] --------------------------------------------------------------------------------
  */
 
-/* Forks between the first process that watched and this one. Written by a child alone. */
-extern UTIL_HIDDEN unsigned int hg_forks;
-
 /* Locks that a thread may hold while another one forks. */
 extern UTIL_HIDDEN pthread_mutex_t hg_classes_lock, hg_lookup_lock, hg_generation_lock;
 
