@@ -103,6 +103,12 @@ struct fabric_ops {
     /* Undoes peer_open; frames in progress to it still end in fabric_frame_sent. */
     void (*peer_close)(struct fabric_endpoint *endpoint, struct fabric_peer *peer);
 
+    /*
+     * The network to the peer's host is silent, and the peer is about to fail: after this nothing
+     * that is on its way from there reaches our memory, also when the network is back. Optional.
+     */
+    void (*peer_abort)(struct fabric_endpoint *endpoint, struct fabric_peer *peer);
+
     /* Memory for frames, when the fabric wants to know it. Optional, both. */
     int32_t (*slab_register)(struct fabric_endpoint *endpoint, void *base, uint64_t size,
                              void **registration_p);

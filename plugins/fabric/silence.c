@@ -54,7 +54,7 @@ int32_t fabric_silence_setup(struct fabric_endpoint_state *state)
         return NA_PLUGIN_INVALID_ARG;
     }
     if (state->silence_ms != 0)
-        state->silence_ms = (uint32_t) (seconds * 1000);
+        state->silence_ms = seconds > 0 && seconds < 0.001 ? 1 : (uint32_t) (seconds * 1000);
     return NA_PLUGIN_SUCCESS;
 }
 
@@ -86,6 +86,8 @@ bool fabric_silence_watch(struct fabric_peer_state *peer, uint64_t elapsed_ms)
     }
     (void) snprintf(reason, sizeof(reason), "neither it nor its host gave a sign of life for %u ms",
                     peer->quiet_ms);
+    if (peer->endpoint->ops->peer_abort != NULL)
+        peer->endpoint->ops->peer_abort(peer->endpoint, &peer->peer);
     fabric_peer_fail(peer, NA_PLUGIN_HOSTUNREACH, reason);
     return true;
 }

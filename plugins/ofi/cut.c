@@ -18,8 +18,14 @@
 
 #define OFI_CUT_NS UINT64_C(1000000000)
 
+static void ofi_cut_sockets(const struct na_plugin_class *na_class,
+                            const struct ofi_address *silent, const struct na_plugin_mem *mem);
 static void ofi_cut_socket(const struct na_plugin_class *na_class, int fd,
-                           const struct sockaddr_storage *own, const struct na_plugin_mem *mem);
+                           const struct sockaddr_storage *own, const struct ofi_address *silent,
+                           const struct na_plugin_mem *mem);
+static void ofi_abort(int fd);
+static bool ofi_cut_is_to(const struct na_plugin_class *na_class, int fd,
+                          const struct sockaddr_storage *own, const struct ofi_address *address);
 static bool ofi_cut_is_of(const struct sockaddr_storage *near, const struct sockaddr_storage *far,
                           const struct sockaddr_storage *own, const struct sockaddr_storage *peer);
 static bool ofi_host_equal(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
@@ -28,6 +34,24 @@ static bool ofi_host_equal(const struct sockaddr_storage *a, const struct sockad
 void ofi_cut(struct na_plugin_class *na_class, const struct na_plugin_mem *mem)
 {
     uint64_t end = ofi_host->clock_ns() + OFI_CUT_NS;
+
+    ofi_cut_sockets(na_class, NULL, mem);
+    while (ofi_serve_is_busy(na_class, mem) && ofi_host->clock_ns() < end)
+        ofi_queue_drain(na_class);
+}
+
+/* Its host is silent: what was on the way from there when its gets end must not arrive later. */
+void ofi_peer_abort(struct fabric_endpoint *endpoint, struct fabric_peer *peer)
+{
+    const struct ofi_peer *private = peer->private;
+
+    if (private->address != NULL)
+        ofi_cut_sockets((struct na_plugin_class *) endpoint, private->address, NULL);
+}
+
+static void ofi_cut_sockets(const struct na_plugin_class *na_class,
+                            const struct ofi_address *silent, const struct na_plugin_mem *mem)
+{
     struct sockaddr_storage own = {0};
     size_t size = sizeof(own);
     struct dirent *entry;
@@ -46,36 +70,53 @@ void ofi_cut(struct na_plugin_class *na_class, const struct na_plugin_mem *mem)
 
         if (fd < 0)
             continue;
-        ofi_cut_socket(na_class, fd, &own, mem);
+        ofi_cut_socket(na_class, fd, &own, silent, mem);
         (void) close(fd);
     }
     (void) closedir(directory);
-    while (ofi_serve_is_busy(na_class, mem) && ofi_host->clock_ns() < end)
-        ofi_queue_drain(na_class);
 }
 
 static void ofi_cut_socket(const struct na_plugin_class *na_class, int fd,
-                           const struct sockaddr_storage *own, const struct na_plugin_mem *mem)
+                           const struct sockaddr_storage *own, const struct ofi_address *silent,
+                           const struct na_plugin_mem *mem)
 {
-    struct sockaddr_storage near = {0}, far = {0}, peer;
-    socklen_t near_size = sizeof(near), far_size = sizeof(far);
-
-    if (getsockname(fd, (struct sockaddr *) &near, &near_size) != 0 ||
-        getpeername(fd, (struct sockaddr *) &far, &far_size) != 0 ||
-        near.ss_family != own->ss_family)
-        return;
-    for (const struct ofi_address *address = na_class->addresses; address != NULL;
-         address = address->next) {
-        size_t size = sizeof(peer);
-
-        memset(&peer, 0, sizeof(peer));
-        if (!ofi_serve_is_busy_with(na_class, address, mem) ||
-            fi_av_lookup(na_class->av, address->fi_addr, &peer, &size) != 0 ||
-            !ofi_cut_is_of(&near, &far, own, &peer))
-            continue;
-        (void) shutdown(fd, SHUT_RDWR);
+    if (silent != NULL) {
+        if (ofi_cut_is_to(na_class, fd, own, silent))
+            ofi_abort(fd);
         return;
     }
+    for (const struct ofi_address *address = na_class->addresses; address != NULL;
+         address = address->next) {
+        if (!ofi_serve_is_busy_with(na_class, address, mem) ||
+            !ofi_cut_is_to(na_class, fd, own, address))
+            continue;
+        ofi_abort(fd);
+        return;
+    }
+}
+
+/* What has come already is discarded, so libfabric's next read finds the end. */
+static void ofi_abort(int fd)
+{
+    uint8_t discarded[65536];
+
+    (void) shutdown(fd, SHUT_RDWR);
+    while (recv(fd, discarded, sizeof(discarded), MSG_DONTWAIT) > 0)
+        continue;
+}
+
+static bool ofi_cut_is_to(const struct na_plugin_class *na_class, int fd,
+                          const struct sockaddr_storage *own, const struct ofi_address *address)
+{
+    struct sockaddr_storage near = {0}, far = {0}, peer = {0};
+    socklen_t near_size = sizeof(near), far_size = sizeof(far);
+    size_t size = sizeof(peer);
+
+    return getsockname(fd, (struct sockaddr *) &near, &near_size) == 0 &&
+           getpeername(fd, (struct sockaddr *) &far, &far_size) == 0 &&
+           near.ss_family == own->ss_family &&
+           fi_av_lookup(na_class->av, address->fi_addr, &peer, &size) == 0 &&
+           ofi_cut_is_of(&near, &far, own, &peer);
 }
 
 static bool ofi_cut_is_of(const struct sockaddr_storage *near, const struct sockaddr_storage *far,

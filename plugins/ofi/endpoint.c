@@ -50,6 +50,7 @@ static const struct fabric_ops ofi_ops = {
     .frame_release = ofi_frame_release,
     .peer_open = ofi_peer_open,
     .peer_close = ofi_peer_close,
+    .peer_abort = ofi_peer_abort,
     .slab_register = ofi_slab_register,
     .slab_deregister = ofi_slab_deregister,
     .rma_start = ofi_rma_start,
@@ -294,6 +295,7 @@ static void ofi_settle(struct na_plugin_class *na_class, const struct na_plugin_
     size_t key_size = info->domain_attr->mr_key_size;
 
     na_class->ops = ofi_ops;
+    na_class->ops.has_tcp_names = na_class->protocol.tcp_port;
     na_class->ops.max_frame = ofi_frame_size(na_class);
     na_class->is_listening = init->listen != 0;
     na_class->stuck.is_possible = na_class->protocol.tcp_port &&
