@@ -17,7 +17,7 @@
 #define CHANNEL_EVENTS    64
 #define CHANNEL_GOODBYE   0x42
 #define CHANNEL_QUIET_NS  UINT64_C(10000000000) /* between complaints about descriptors */
-#define CHANNEL_SILENT_NS UINT64_C(2000000000)  /* after so long a silent caller gives its place */
+#define CHANNEL_SILENT_NS UINT64_C(100000000)   /* after so long a silent caller gives its place */
 #define CHANNEL_SYNS      5 /* about a minute until a silent host counts as unreachable */
 
 /* A vanished host, as opposed to a vanished process, is noticed after ten to fifteen seconds. */
@@ -29,8 +29,9 @@ static struct ucx_channel *channel_create(struct na_plugin_class *na_class, int 
 static int32_t channel_connect(struct ucx_channel *channel, const struct sockaddr_storage *address);
 static bool channel_watch(struct ucx_channel *channel, int how, uint32_t events);
 static void channel_settings(int fd);
-static bool channel_has_place(struct na_plugin_class *na_class);
-static void channel_refuse(struct na_plugin_class *na_class, int fd);
+static bool strangers_have_place(struct na_plugin_class *na_class);
+static bool stranger_gives_place(struct na_plugin_class *na_class);
+static void channels_refused(struct na_plugin_class *na_class);
 static void channels_accept(struct na_plugin_class *na_class, int listen_fd);
 static bool channel_challenge(struct ucx_channel *channel);
 static void channels_expire(struct na_plugin_class *na_class);
@@ -71,7 +72,7 @@ int32_t ucx_channel_dial(struct ucx_link *link)
                       link->name, strerror(errno));
         return NA_PLUGIN_NOMEM;
     }
-    if (!ucx_descriptors_take(link->na_class)) {
+    if (!ucx_descriptors_take(link->na_class, 1) || !ucx_descriptors_take_peer(link->na_class)) {
         UCX_LOG_ERROR("no descriptors are left for %s; raise the limit (ulimit -n)", link->name);
         (void) close(fd);
         return NA_PLUGIN_NOMEM;
@@ -206,29 +207,37 @@ static void channel_settings(int fd)
                           sizeof(settings[i].value));
 }
 
-/* For a caller. The one that has kept silent for the longest time makes room, if it was long. */
-static bool channel_has_place(struct na_plugin_class *na_class)
+/* Whether one more caller is accepted now. Those that are not wait in the system's queue. */
+static bool strangers_have_place(struct na_plugin_class *na_class)
 {
-    struct fabric_link *node;
+    const uint32_t limit = ucx_descriptors_of_strangers();
+    uint32_t count = 0;
 
-    if (ucx_descriptors_take(na_class))
-        return true;
-    node = na_class->strangers.next;
-    if (node == &na_class->strangers || fabric_container(node, struct ucx_channel, node)->deadline -
-                                                UCX_HELLO_NS + CHANNEL_SILENT_NS >
-                                            ucx_host->clock_ns())
-        return false;
-    channel_failed(fabric_container(node, struct ucx_channel, node),
-                   "it did not introduce itself, and its descriptor is needed");
-    ucx_descriptors_give(na_class);
-    return ucx_descriptors_take(na_class);
+    for (struct fabric_link *node = na_class->strangers.next;
+         node != &na_class->strangers && count < limit; node = node->next)
+        count++;
+    return count < limit || stranger_gives_place(na_class);
 }
 
-static void channel_refuse(struct na_plugin_class *na_class, int fd)
+/* The one that has kept silent for the longest time, if that was long. */
+static bool stranger_gives_place(struct na_plugin_class *na_class)
+{
+    struct fabric_link *node = na_class->strangers.next;
+    struct ucx_channel *channel = fabric_container(node, struct ucx_channel, node);
+    uint8_t byte;
+
+    if (node == &na_class->strangers ||
+        channel->deadline - UCX_HELLO_NS + CHANNEL_SILENT_NS > ucx_host->clock_ns() ||
+        recv(channel->fd, &byte, sizeof(byte), MSG_PEEK | MSG_DONTWAIT) > 0)
+        return false;
+    channel_failed(channel, "it did not introduce itself, and its descriptor is needed");
+    return true;
+}
+
+static void channels_refused(struct na_plugin_class *na_class)
 {
     uint64_t now = ucx_host->clock_ns();
 
-    (void) close(fd);
     if (now < na_class->quiet_until)
         return;
     na_class->quiet_until = now + CHANNEL_QUIET_NS;
@@ -238,14 +247,16 @@ static void channel_refuse(struct na_plugin_class *na_class, int fd)
 
 static void channels_accept(struct na_plugin_class *na_class, int listen_fd)
 {
-    for (;;) {
+    while (strangers_have_place(na_class)) {
         int fd = accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         struct ucx_channel *channel;
 
         if (fd < 0)
             return;
-        if (!channel_has_place(na_class)) {
-            channel_refuse(na_class, fd);
+        /* The descriptor that a caller gave back is this one's. */
+        if (!ucx_descriptors_take(na_class, 1) && !stranger_gives_place(na_class)) {
+            channels_refused(na_class);
+            (void) close(fd);
             continue;
         }
         if (listen_fd == na_class->process_fd) {
@@ -472,6 +483,11 @@ static void channel_met(struct ucx_channel *channel)
     channel->is_met = true;
     if (complaint != NULL) {
         channel_failed(channel, complaint);
+        goto out;
+    }
+    if (!channel->is_dialed && !ucx_descriptors_take_peer(channel->na_class)) {
+        channels_refused(channel->na_class);
+        channel_failed(channel, "no descriptors are left for it");
         goto out;
     }
     link = channel_match(channel, &hello);

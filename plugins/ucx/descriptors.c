@@ -11,45 +11,50 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-#define DESCRIPTORS_RESERVE  128u                  /* for others' use, or a quarter if less */
-#define DESCRIPTORS_FRESH_NS UINT64_C(10000000000) /* by then UCX has opened what it wants */
-#define DESCRIPTORS_COUNT_NS UINT64_C(1000000000)  /* the program opens some, too */
-#define DESCRIPTORS_AGAIN_NS UINT64_C(20000000)    /* counting takes a while */
-#define DESCRIPTORS_TWICE    2u /* both sides connect to each other, and one of the two is closed */
-#define DESCRIPTORS_RAILS    2u /* TCP devices that UCX uses for one peer */
+#define DESCRIPTORS_RESERVE       128u                  /* for others' use, or a quarter if less */
+#define DESCRIPTORS_FRESH_NS      UINT64_C(10000000000) /* by then UCX has opened what it wants */
+#define DESCRIPTORS_COUNT_NS      UINT64_C(1000000000)  /* the program opens some, too */
+#define DESCRIPTORS_AGAIN_NS      UINT64_C(20000000)    /* counting takes a while */
+#define DESCRIPTORS_TWICE         2u /* each side connects, and one of the two is closed */
+#define DESCRIPTORS_RAILS         2u /* TCP devices that UCX uses for one peer */
+
+#define DESCRIPTORS_STRANGERS     4u /* a quarter is for callers that have said nothing yet */
+#define DESCRIPTORS_STRANGERS_MAX 1024u
 
 static uint64_t descriptors_limit(void);
 static uint32_t descriptors_of_peer(const struct na_plugin_class *na_class);
 static void descriptors_count(struct na_plugin_class *na_class, uint64_t now);
 static uint32_t descriptors_open(void);
 
-/* For a peer whose socket is open already: sets aside what comes with it. False: there are none. */
-bool ucx_descriptors_take(struct na_plugin_class *na_class)
+/* Sets aside what UCX will open for one more peer. False: there are not so many. */
+bool ucx_descriptors_take_peer(struct na_plugin_class *na_class)
 {
-    const uint32_t wanted = descriptors_of_peer(na_class);
+    return ucx_descriptors_take(na_class, descriptors_of_peer(na_class));
+}
+
+/* Counts `wanted` more, whether they are open already or will be. False: there are not so many. */
+bool ucx_descriptors_take(struct na_plugin_class *na_class, uint32_t wanted)
+{
     const uint64_t limit = descriptors_limit(), now = ucx_host->clock_ns();
     uint64_t age = now - na_class->descriptors_at;
 
     if (limit == UINT64_MAX)
         return true;
-    na_class->descriptors++; /* the socket */
     if (na_class->descriptors_at == 0 || age > DESCRIPTORS_COUNT_NS ||
         (na_class->descriptors + wanted > limit && age > DESCRIPTORS_AGAIN_NS))
         descriptors_count(na_class, now);
-    if (na_class->descriptors + wanted > limit) {
-        na_class->descriptors--;
+    if (na_class->descriptors + wanted > limit)
         return false;
-    }
     na_class->descriptors += wanted;
     return true;
 }
 
-/* What was set aside for a caller that is gone. */
-void ucx_descriptors_give(struct na_plugin_class *na_class)
+/* How many callers that have said nothing yet may hold one. */
+uint32_t ucx_descriptors_of_strangers(void)
 {
-    const uint32_t given = 1 + descriptors_of_peer(na_class);
+    const uint64_t share = descriptors_limit() / DESCRIPTORS_STRANGERS;
 
-    na_class->descriptors -= na_class->descriptors > given ? given : na_class->descriptors;
+    return share < DESCRIPTORS_STRANGERS_MAX ? (uint32_t) share : DESCRIPTORS_STRANGERS_MAX;
 }
 
 /* How many there may be in use. */
@@ -81,9 +86,6 @@ static void descriptors_count(struct na_plugin_class *na_class, uint64_t now)
     const struct fabric_link *node;
     uint32_t fresh = 0;
 
-    for (node = na_class->strangers.next; node != &na_class->strangers; node = node->next)
-        if (!fabric_container(node, struct ucx_channel, node)->is_of_process)
-            fresh++;
     /* The newest are behind. */
     for (node = na_class->links.prev; node != &na_class->links; node = node->prev) {
         if (now - fabric_container(node, struct ucx_link, node)->made_at > DESCRIPTORS_FRESH_NS)

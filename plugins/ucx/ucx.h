@@ -426,8 +426,9 @@ struct ucx_channel *ucx_channel_of_process(struct na_plugin_class *na_class, int
 bool ucx_channel_end(const struct ucx_channel *channel, bool is_ours, struct process_end *end);
 
 /* descriptors.c */
-bool ucx_descriptors_take(struct na_plugin_class *na_class);
-void ucx_descriptors_give(struct na_plugin_class *na_class);
+bool ucx_descriptors_take_peer(struct na_plugin_class *na_class);
+bool ucx_descriptors_take(struct na_plugin_class *na_class, uint32_t wanted);
+uint32_t ucx_descriptors_of_strangers(void);
 
 /* neighbour.c */
 bool ucx_channel_is_of_user(const struct ucx_channel *channel);

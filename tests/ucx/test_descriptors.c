@@ -1,14 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* More peers than there are descriptors for: some are refused, the others are served. */
+/*
+ * More peers than there are descriptors for: some are refused, the others are served. And callers
+ * that say nothing, again and again, as many as the process may have descriptors.
+ */
 
 #include "transport/transport_test.h"
 
+#include <arpa/inet.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +27,7 @@
 #define LIMIT   300 /* of the target, which opens some twenty for itself */
 #define ORIGINS 200
 #define SERVED  50 /* at least: three descriptors each, and a quarter is left to others */
+#define HONEST  10 /* origins, beside the callers that say nothing */
 #define SIZE    64
 
 /* Answers nobody, but takes what comes, until `until` is closed. */
@@ -49,14 +59,75 @@ static void serve(int address_to, int until)
     _exit(0);
 }
 
-static void progress_all(struct end *ends)
+/* Its address, and what ends it when it is closed. */
+static pid_t target_start(char *address, size_t size, int *life_p)
 {
-    for (int i = 0; i < ORIGINS; i++)
+    int address_pipe[2], life_pipe[2];
+    pid_t pid;
+
+    assert_int_equal(pipe(address_pipe), 0);
+    assert_int_equal(pipe(life_pipe), 0);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        (void) close(life_pipe[1]);
+        (void) fcntl(life_pipe[0], F_SETFL, O_NONBLOCK);
+        serve(address_pipe[1], life_pipe[0]);
+    }
+    assert_int_equal(read(address_pipe[0], address, size), size);
+    for (int i = 0; i < 2; i++)
+        (void) close(address_pipe[i]);
+    (void) close(life_pipe[0]);
+    *life_p = life_pipe[1];
+    return pid;
+}
+
+static void target_end(pid_t pid, int life)
+{
+    int status = 0;
+
+    assert_int_equal(waitpid(pid, &status, WNOHANG), 0);
+    assert_int_equal(close(life), 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+/* Keeps connections open that say nothing, and opens another for each that is closed. */
+static void say_nothing(const char *address)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    const char *port = strrchr(address, ':');
+    int fds[LIMIT];
+    char byte;
+
+    to.sin_port = htons((uint16_t) atoi(port != NULL ? port + 1 : "0"));
+    (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (int i = 0; i < LIMIT; i++)
+        fds[i] = -1;
+    for (;;) {
+        for (int i = 0; i < LIMIT; i++) {
+            ssize_t size = fds[i] >= 0 ? recv(fds[i], &byte, 1, MSG_DONTWAIT) : 0;
+
+            if (size > 0 || (size < 0 && errno == EAGAIN))
+                continue;
+            if (fds[i] >= 0)
+                (void) close(fds[i]);
+            fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+            (void) !connect(fds[i], (const struct sockaddr *) &to, sizeof(to));
+        }
+        (void) usleep(1000);
+    }
+}
+
+static void progress_all(struct end *ends, int count)
+{
+    for (int i = 0; i < count; i++)
         end_progress(&ends[i], 0);
 }
 
 /* All of them send one message; with how many that succeeded. */
-static int send_all(struct end *ends, na_addr_t **addrs, const bool *which, bool *served)
+static int send_all(struct end *ends, int origins, na_addr_t **addrs, const bool *which,
+                    bool *served)
 {
     const uint64_t size = SIZE;
     struct event events[ORIGINS];
@@ -65,7 +136,7 @@ static int send_all(struct end *ends, na_addr_t **addrs, const bool *which, bool
     int count = 0;
 
     memset(events, 0, sizeof(events));
-    for (int i = 0; i < ORIGINS; i++) {
+    for (int i = 0; i < origins; i++) {
         ops[i] = NULL;
         if (which != NULL && !which[i])
             continue;
@@ -75,15 +146,15 @@ static int send_all(struct end *ends, na_addr_t **addrs, const bool *which, bool
                                                 ops[i]),
                          NA_SUCCESS);
     }
-    for (int i = 0; i < ORIGINS; i++) {
+    for (int i = 0; i < origins; i++) {
         for (int k = 0; ops[i] != NULL && events[i].done == 0; k++) {
             assert_true(k < 200000);
-            progress_all(ends);
+            progress_all(ends, origins);
         }
         served[i] = ops[i] != NULL && events[i].ret == NA_SUCCESS;
         count += served[i];
     }
-    for (int i = 0; i < ORIGINS; i++)
+    for (int i = 0; i < origins; i++)
         if (ops[i] != NULL)
             NA_Op_destroy(ends[i].na_class, ops[i]);
     return count;
@@ -96,48 +167,64 @@ static void a_target_that_runs_out_refuses_and_serves(void **state)
     bool served[ORIGINS], again[ORIGINS];
     struct rlimit limit;
     char address[512];
-    int address_pipe[2], life_pipe[2], status = 0, count;
+    int life, count;
     pid_t pid;
 
     (void) state;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
     limit.rlim_cur = limit.rlim_max;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    assert_int_equal(pipe(address_pipe), 0);
-    assert_int_equal(pipe(life_pipe), 0);
-    pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        (void) close(life_pipe[1]);
-        (void) fcntl(life_pipe[0], F_SETFL, O_NONBLOCK);
-        serve(address_pipe[1], life_pipe[0]);
-    }
-    assert_int_equal(read(address_pipe[0], address, sizeof(address)), sizeof(address));
+    pid = target_start(address, sizeof(address), &life);
     for (int i = 0; i < ORIGINS; i++) {
         end_open(&ends[i], INIT, NULL);
         assert_int_equal(NA_Addr_lookup(ends[i].na_class, address, &addrs[i]), NA_SUCCESS);
     }
-    count = send_all(ends, addrs, NULL, served);
+    count = send_all(ends, ORIGINS, addrs, NULL, served);
     print_message("%d of %d were served with %d descriptors\n", count, ORIGINS, LIMIT);
     assert_true(count >= SERVED && count < ORIGINS);
-    assert_int_equal(send_all(ends, addrs, served, again), count);
-    assert_int_equal(waitpid(pid, &status, WNOHANG), 0);
+    assert_int_equal(send_all(ends, ORIGINS, addrs, served, again), count);
     for (int i = 0; i < ORIGINS; i++) {
         NA_Addr_free(ends[i].na_class, addrs[i]);
         end_close(&ends[i]);
     }
-    assert_int_equal(close(life_pipe[1]), 0);
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_int_equal(status, 0);
-    for (int i = 0; i < 2; i++)
-        (void) close(address_pipe[i]);
-    (void) close(life_pipe[0]);
+    target_end(pid, life);
+}
+
+static void callers_that_say_nothing_shut_nobody_out(void **state)
+{
+    struct end ends[HONEST];
+    na_addr_t *addrs[HONEST];
+    bool served[HONEST];
+    char address[512];
+    pid_t pid, silent;
+    int life;
+
+    (void) state;
+    pid = target_start(address, sizeof(address), &life);
+    silent = fork();
+    assert_true(silent >= 0);
+    if (silent == 0)
+        say_nothing(address);
+    (void) usleep(500000); /* all of them are there */
+    for (int i = 0; i < HONEST; i++) {
+        end_open(&ends[i], INIT, NULL);
+        assert_int_equal(NA_Addr_lookup(ends[i].na_class, address, &addrs[i]), NA_SUCCESS);
+    }
+    assert_int_equal(send_all(ends, HONEST, addrs, NULL, served), HONEST);
+    assert_int_equal(kill(silent, SIGKILL), 0);
+    assert_int_equal(waitpid(silent, NULL, 0), silent);
+    for (int i = 0; i < HONEST; i++) {
+        NA_Addr_free(ends[i].na_class, addrs[i]);
+        end_close(&ends[i]);
+    }
+    target_end(pid, life);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_target_that_runs_out_refuses_and_serves),
+        cmocka_unit_test(callers_that_say_nothing_shut_nobody_out),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
