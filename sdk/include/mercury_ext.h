@@ -231,7 +231,8 @@ HG_PUBLIC hg_return_t HG_Class_set_overflow_timeout(hg_class_t *hg_class, unsign
  * What does not fit now waits until there is room: for each peer in the order in which it came, and
  * no peer for another one's share. A peer gets no more than it leaves for all others together, so
  * some that hold on to their share leave room for others. When nothing is held, what comes first is
- * taken. A wait ends like a fetch does, by the deadline or the overflow time-out.
+ * taken. A wait ends like a fetch does, by the deadline or the overflow time-out: a target that
+ * gathers more inputs than its budget before it destroys the first handle waits for itself.
  *
  * An RPC ends with HG_MSGSIZE at its origin if its input or output is larger than either number,
  * and with HG_AGAIN if too many wait already (16384, or 4096 of its peer). At first the numbers are

@@ -56,10 +56,14 @@ static int run(const char *init, bool ignores_children)
     return status;
 }
 
-/* In its entry function, in a constructor, while it lists its protocols; and one that exits. */
+/*
+ * In its entry function, in a constructor, while it lists its protocols, behind a letter that says
+ * that all went well; and one that exits.
+ */
 static void a_plugin_that_ends_its_process_is_skipped_and_named(void **state)
 {
-    static const char *const names[] = {"crash", "crash-loaded", "crash-listed", "exit"};
+    static const char *const names[] = {"crash", "crash-loaded", "crash-listed", "crash-printing",
+                                        "exit"};
     char file[64];
 
     (void) state;

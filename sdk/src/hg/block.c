@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define HG_BLOCK_PAGE 4096u
 
@@ -20,6 +21,7 @@
 static uint32_t hg_block_class_of(hg_size_t size, hg_size_t *capacity_p);
 static struct hg_block *hg_block_new(hg_class_t *hg_class, hg_size_t capacity, uint32_t index);
 static void hg_block_delete(struct hg_block *block);
+static void hg_block_discard(const struct hg_block *block);
 static void hg_block_let_go(void *arg);
 
 void hg_blocks_init(struct hg_blocks *blocks)
@@ -77,7 +79,7 @@ void hg_block_put(struct hg_block *block)
          * A fetch ended in time, but may still write to it, and so long it counts. What is in it
          * nobody wants: its pages go now, and come back only if something is written.
          */
-        (void) madvise(block->memory, (size_t) block->capacity, MADV_DONTNEED);
+        hg_block_discard(block);
         block->sink = HG_BULK_NULL;
         hg_bulk_own(sink, hg_block_let_go, block);
         (void) HG_Bulk_free(sink);
@@ -184,6 +186,18 @@ static void hg_block_delete(struct hg_block *block)
     (void) HG_Bulk_free(block->sink);
     free(block->memory);
     free(block);
+}
+
+/* Pages may be larger than what blocks are aligned to: neighbours share the first and the last. */
+static void hg_block_discard(const struct hg_block *block)
+{
+    const long size = sysconf(_SC_PAGESIZE);
+    const uintptr_t page = size > 0 ? (uintptr_t) size : HG_BLOCK_PAGE;
+    const uintptr_t begin = ((uintptr_t) block->memory + page - 1) / page * page;
+    const uintptr_t end = ((uintptr_t) block->memory + (uintptr_t) block->capacity) / page * page;
+
+    if (begin < end)
+        (void) madvise((void *) begin, end - begin, MADV_DONTNEED);
 }
 
 /* The transport, too, is done with it. */

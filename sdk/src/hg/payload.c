@@ -21,10 +21,11 @@ static uint8_t hg_payload_proc_flags(const struct hg_handle *handle);
 
 hg_return_t HG_Get_input(hg_handle_t handle, void *in_struct)
 {
-    hg_return_t ret = hg_payload_decode(handle, HG_INPUT, in_struct);
+    hg_return_t ret;
 
     if (hg_handle_is_refused(handle, __func__))
         return HG_PERMISSION;
+    ret = hg_payload_decode(handle, HG_INPUT, in_struct);
     if (ret == HG_SUCCESS && handle->info.hg_class->release_input_early && !handle->is_origin)
         ret = HG_Release_input_buf(handle);
     return ret;

@@ -238,7 +238,7 @@ static void end(struct running *running, bool is_late)
     if (running->mark == '\0')
         NA_LOG_DEBUG("%s is loaded untried: the process for it did not begin",
                      running->probe->path);
-    else if (running->mark != 'd')
+    else if (running->mark != 'd' || status > 0)
         describe(running->probe, status, is_late);
 }
 
