@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #define HELLO_MAGIC   UINT32_C(0x48446d41)
-#define HELLO_NS      UINT64_C(30000000000) /* for it to come after the connection */
+#define HELLO_NS      UINT64_C(10000000000) /* less than MPI_DIAL_NS: the next caller waits */
 #define DIAL_ATTEMPTS 3u
 #define DIAL_PAUSE_NS 20000000              /* others may be connecting to the same port */
 #define TURN_NS       UINT64_C(30000000000) /* for others that connect to the same port */
