@@ -6,12 +6,14 @@
 
 #include <inttypes.h>
 
-static hg_return_t hg_payload_decode(struct hg_handle *handle, hg_op_t op, void *data);
-static hg_return_t hg_payload_check(const struct hg_handle *handle, const void *data,
-                                    hg_proc_cb_t proc_cb);
-static hg_return_t hg_payload_free(struct hg_handle *handle, hg_op_t op, void *data);
-static hg_return_t hg_payload_locate(struct hg_handle *handle, hg_op_t op, char **buf_p,
-                                     hg_size_t *size_p);
+static UTIL_ALWAYS_INLINE hg_return_t hg_payload_decode(struct hg_handle *handle, hg_op_t op,
+                                                        void *data);
+static UTIL_ALWAYS_INLINE hg_return_t hg_payload_check(const struct hg_handle *handle,
+                                                       const void *data, hg_proc_cb_t proc_cb);
+static UTIL_ALWAYS_INLINE hg_return_t hg_payload_free(struct hg_handle *handle, hg_op_t op,
+                                                      void *data);
+static UTIL_ALWAYS_INLINE hg_return_t hg_payload_locate(struct hg_handle *handle, hg_op_t op,
+                                                        char **buf_p, hg_size_t *size_p);
 static hg_return_t hg_payload_buf(struct hg_handle *handle, hg_op_t op, void **buf_p,
                                   hg_size_t *size_p);
 static hg_size_t hg_payload_size(const struct hg_handle *handle, hg_op_t op);
@@ -148,7 +150,8 @@ hg_return_t hg_payload_encode_with(struct hg_handle *handle, hg_op_t op, hg_proc
     return HG_SUCCESS;
 }
 
-static hg_return_t hg_payload_decode(struct hg_handle *handle, hg_op_t op, void *data)
+static UTIL_ALWAYS_INLINE hg_return_t hg_payload_decode(struct hg_handle *handle, hg_op_t op,
+                                                        void *data)
 {
     hg_proc_cb_t proc_cb = handle != HG_HANDLE_NULL ? hg_payload_proc(handle, op) : NULL;
     hg_size_t size;
@@ -172,8 +175,8 @@ static hg_return_t hg_payload_decode(struct hg_handle *handle, hg_op_t op, void 
     return ret;
 }
 
-static hg_return_t hg_payload_check(const struct hg_handle *handle, const void *data,
-                                    hg_proc_cb_t proc_cb)
+static UTIL_ALWAYS_INLINE hg_return_t hg_payload_check(const struct hg_handle *handle,
+                                                       const void *data, hg_proc_cb_t proc_cb)
 {
     if (!hg_handle_is_usable(handle, "decode, or free what was decoded, of"))
         return HG_INVALID_ARG;
@@ -188,8 +191,8 @@ static hg_return_t hg_payload_check(const struct hg_handle *handle, const void *
 }
 
 /* The encoded bytes, checked. */
-static hg_return_t hg_payload_locate(struct hg_handle *handle, hg_op_t op, char **buf_p,
-                                     hg_size_t *size_p)
+static UTIL_ALWAYS_INLINE hg_return_t hg_payload_locate(struct hg_handle *handle, hg_op_t op,
+                                                        char **buf_p, hg_size_t *size_p)
 {
     const struct hg_msg *msg = hg_payload_msg(handle, op);
     const struct hg_extra *extra = hg_payload_extra(handle, op);
@@ -225,7 +228,8 @@ static hg_return_t hg_payload_locate(struct hg_handle *handle, hg_op_t op, char 
     return HG_SUCCESS;
 }
 
-static hg_return_t hg_payload_free(struct hg_handle *handle, hg_op_t op, void *data)
+static UTIL_ALWAYS_INLINE hg_return_t hg_payload_free(struct hg_handle *handle, hg_op_t op,
+                                                      void *data)
 {
     hg_proc_cb_t proc_cb = handle != HG_HANDLE_NULL ? hg_payload_proc(handle, op) : NULL;
 
