@@ -26,6 +26,7 @@ static struct tcp_connection *connection_create(struct tcp_instance *instance, i
 static void accept_refuse(struct tcp_instance *instance);
 static void silent_add(struct tcp_connection *connection);
 static void silent_remove(struct tcp_connection *connection);
+static bool silent_has_place(struct tcp_instance *instance);
 static bool silent_make_room(struct tcp_instance *instance);
 static uint32_t silent_limit(void);
 static uint64_t clock_ms(void);
@@ -116,7 +117,7 @@ void tcp_connected(struct tcp_connection *connection)
 
 void tcp_accept(struct tcp_instance *instance)
 {
-    for (int i = 0; i < ACCEPTS; i++) {
+    for (int i = 0; i < ACCEPTS && silent_has_place(instance); i++) {
         int fd = accept4(instance->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
         if (fd >= 0) {
@@ -281,27 +282,14 @@ static struct tcp_connection *connection_create(struct tcp_instance *instance, i
     return connection;
 }
 
-/* More than there may be: the oldest goes, for peers introduce themselves at once. */
 static void silent_add(struct tcp_connection *connection)
 {
-    struct tcp_instance *instance;
-
     if (connection == NULL)
         return;
-    instance = connection->instance;
     connection->is_silent = true;
     connection->since = clock_ms();
-    TAILQ_INSERT_TAIL(&instance->silent, connection, silent_link);
-    if (++instance->silent_count <= silent_limit())
-        return;
-    if (!instance->is_silent_told)
-        tcp_log(instance, 2,
-                "%u connections have not said anything, which is too many: the oldest are closed; "
-                "let only trusted networks reach port %d, or raise the limit of descriptors "
-                "(ulimit -n)",
-                instance->silent_count, instance->port);
-    instance->is_silent_told = true;
-    (void) silent_make_room(instance);
+    TAILQ_INSERT_TAIL(&connection->instance->silent, connection, silent_link);
+    connection->instance->silent_count++;
 }
 
 static void silent_remove(struct tcp_connection *connection)
@@ -311,6 +299,26 @@ static void silent_remove(struct tcp_connection *connection)
     connection->is_silent = false;
     connection->instance->silent_count--;
     TAILQ_REMOVE(&connection->instance->silent, connection, silent_link);
+}
+
+/*
+ * Whether one more is accepted now. When there are as many as there may be the oldest goes, if it
+ * had time enough: peers introduce themselves at once. Others wait in the system's queue.
+ */
+static bool silent_has_place(struct tcp_instance *instance)
+{
+    if (instance->silent_count < silent_limit())
+        return true;
+    if (!instance->is_silent_told)
+        tcp_log(instance, 2,
+                "%u connections have not said anything, which is too many: the oldest are closed; "
+                "let only trusted networks reach port %d, or raise the limit of descriptors "
+                "(ulimit -n)",
+                instance->silent_count, instance->port);
+    instance->is_silent_told = true;
+    if (clock_ms() - TAILQ_FIRST(&instance->silent)->since < TCP_SILENT_LEAST_MS)
+        return false;
+    return silent_make_room(instance);
 }
 
 /* False when there is none to close. What one has said by now was perhaps not read yet. */

@@ -39,6 +39,9 @@
 #define TCP_SILENT_SHARE 4u
 #define TCP_SILENT_LEAST 8u
 
+/* What each of them has at least. */
+#define TCP_SILENT_LEAST_MS 100
+
 /* Identifies an object from outside: index and generation. */
 struct tcp_table {
     struct tcp_slot *slots;
