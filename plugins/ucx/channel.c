@@ -120,6 +120,23 @@ void ucx_channel_say_goodbye(struct ucx_channel *channel)
     (void) size;
 }
 
+/* Introduces us to who has called on them. */
+void ucx_channels_answer(struct ucx_link *link)
+{
+    struct fabric_link *node, *next;
+
+    for (node = link->channels.next; node != &link->channels; node = next) {
+        struct ucx_channel *channel = fabric_container(node, struct ucx_channel, node);
+
+        next = node->next;
+        if (!channel->is_met || channel->is_dialed || channel->is_sent)
+            continue;
+        channel->is_sent = true;
+        if (!channel_say_hello(channel))
+            channel_failed(channel, "no memory to introduce us");
+    }
+}
+
 /*
  * An event that was read already may still refer to it: it is freed later. Closing alone would not
  * end the events: a child of the program's may have the socket, too.
@@ -498,8 +515,8 @@ static void channel_met(struct ucx_channel *channel)
     if (channel->fd >= 0 && channel->is_dialed && hello.is_attachable &&
         channel->na_class->may_attach && link->pid == 0)
         ucx_process_ask(channel, hello.incarnation);
-    if (channel->fd >= 0 && !channel->is_dialed && !channel_say_hello(channel))
-        channel_failed(channel, "no memory to introduce us");
+    if (channel->fd >= 0 && link->is_joined)
+        ucx_channels_answer(link);
 
 out:
     ucx_host->mem_free(data);

@@ -18,6 +18,8 @@ static void link_unhash(struct ucx_link *link);
 static ucs_status_t link_endpoint_create(struct ucx_link *link, const struct ucx_hello *hello,
                                          ucp_err_handling_mode_t mode);
 static void link_error(void *arg, ucp_ep_h ep, ucs_status_t status);
+static void link_join(struct ucx_link *link);
+static void link_joined(void *request, ucs_status_t status, void *arg);
 static void link_count(struct ucx_link *link, uint32_t change);
 static void link_endpoint_close(struct ucx_link *link, bool is_forced);
 static bool link_endpoint_is_closed(struct ucx_link *link);
@@ -129,6 +131,7 @@ void ucx_link_met(struct ucx_link *link, const struct ucx_hello *hello)
     na_class->dialing--;
     UCX_LOG_DEBUG("%s is connected%s", link->name,
                   link->has_error_mode ? "" : ", without error handling");
+    link_join(link);
 }
 
 void ucx_link_trouble(struct ucx_link *link)
@@ -181,6 +184,12 @@ void ucx_links_progress(struct na_plugin_class *na_class)
         struct ucx_link *link = fabric_container(node, struct ucx_link, trouble);
 
         next = node->next;
+        if (link->phase == UCX_LINK_READY && !link->is_failing) {
+            fabric_list_remove(&link->trouble);
+            if (link->is_joined)
+                ucx_channels_answer(link);
+            continue;
+        }
         if (link->phase != UCX_LINK_FAILED && link->is_failing)
             ucx_link_fail(link, NA_PLUGIN_HOSTUNREACH, ucs_status_string(link->failure));
         if (link->phase == UCX_LINK_DYING && ucx_host->clock_ns() >= link->deadline)
@@ -331,6 +340,41 @@ static void link_error(void *arg, ucp_ep_h ep, ucs_status_t status)
     (void) ep;
     link->is_failing = true;
     link->failure = status;
+    ucx_link_trouble(link);
+    link->na_class->is_attentive = true;
+}
+
+/*
+ * Who called hears from us when UCX has connected us to its worker: before that UCX 1.13 ends the
+ * process when the caller has asked it for a connection and dies.
+ */
+static void link_join(struct ucx_link *link)
+{
+    ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+        .cb.send = link_joined,
+        .user_data = link,
+    };
+    ucs_status_ptr_t request = ucp_ep_flush_nbx(link->ep, &param);
+
+    link->busy++;
+    if (!UCS_PTR_IS_PTR(request))
+        link_joined(NULL, UCS_PTR_STATUS(request), link);
+}
+
+static void link_joined(void *request, ucs_status_t status, void *arg)
+{
+    struct ucx_link *link = arg;
+
+    if (request != NULL)
+        ucp_request_free(request);
+    link->busy--;
+    if (status == UCS_OK)
+        link->is_joined = true;
+    else if (link->phase == UCX_LINK_READY) {
+        link->is_failing = true;
+        link->failure = status;
+    }
     ucx_link_trouble(link);
     link->na_class->is_attentive = true;
 }

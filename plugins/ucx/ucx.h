@@ -122,7 +122,7 @@ struct ucx_channel {
     int32_t failure;         /* to be told as it fails; 0: it cannot be reached */
     struct fabric_key nonce; /* of the called one, see auth.c */
     struct fabric_key asked; /* the caller's tag */
-    bool is_sent;
+    bool is_sent;            /* our hello, to who called */
     uint8_t *out;
     uint32_t out_size, out_done;
     uint8_t *in;
@@ -166,6 +166,7 @@ struct ucx_link {
     bool is_shared;   /* it writes to our shared memory */
     bool is_stream;   /* all goes through sockets */
     bool has_goodbye; /* it said that it closes */
+    bool is_joined;   /* UCX has connected us to its worker */
     struct ucx_worker *worker;
     enum ucx_lanes lanes;
     ucs_status_t failure;
@@ -415,6 +416,7 @@ int32_t ucx_channel_dial(struct ucx_link *link);
 void ucx_channels_progress(struct na_plugin_class *na_class);
 void ucx_channel_close(struct ucx_channel *channel);
 void ucx_channel_say_goodbye(struct ucx_channel *channel);
+void ucx_channels_answer(struct ucx_link *link);
 void ucx_channels_bury(struct na_plugin_class *na_class);
 
 /* One end of a connection, for comparing. */
