@@ -24,8 +24,6 @@ static void ofi_cut_socket(const struct na_plugin_class *na_class, int fd,
                            const struct sockaddr_storage *own, const struct ofi_address *silent,
                            const struct na_plugin_mem *mem);
 static void ofi_abort(int fd);
-static bool ofi_cut_is_to(const struct na_plugin_class *na_class, int fd,
-                          const struct sockaddr_storage *own, const struct ofi_address *address);
 static bool ofi_cut_is_of(const struct sockaddr_storage *near, const struct sockaddr_storage *far,
                           const struct sockaddr_storage *own, const struct sockaddr_storage *peer);
 static bool ofi_host_equal(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
@@ -80,15 +78,22 @@ static void ofi_cut_socket(const struct na_plugin_class *na_class, int fd,
                            const struct sockaddr_storage *own, const struct ofi_address *silent,
                            const struct na_plugin_mem *mem)
 {
-    if (silent != NULL) {
-        if (ofi_cut_is_to(na_class, fd, own, silent))
-            ofi_abort(fd);
+    struct sockaddr_storage near = {0}, far = {0}, peer;
+    socklen_t near_size = sizeof(near), far_size = sizeof(far);
+
+    if (getsockname(fd, (struct sockaddr *) &near, &near_size) != 0 ||
+        getpeername(fd, (struct sockaddr *) &far, &far_size) != 0 ||
+        near.ss_family != own->ss_family)
         return;
-    }
     for (const struct ofi_address *address = na_class->addresses; address != NULL;
          address = address->next) {
-        if (!ofi_serve_is_busy_with(na_class, address, mem) ||
-            !ofi_cut_is_to(na_class, fd, own, address))
+        bool is_meant =
+            silent != NULL ? address == silent : ofi_serve_is_busy_with(na_class, address, mem);
+        size_t size = sizeof(peer);
+
+        memset(&peer, 0, sizeof(peer));
+        if (!is_meant || fi_av_lookup(na_class->av, address->fi_addr, &peer, &size) != 0 ||
+            !ofi_cut_is_of(&near, &far, own, &peer))
             continue;
         ofi_abort(fd);
         return;
@@ -103,20 +108,6 @@ static void ofi_abort(int fd)
     (void) shutdown(fd, SHUT_RDWR);
     while (recv(fd, discarded, sizeof(discarded), MSG_DONTWAIT) > 0)
         continue;
-}
-
-static bool ofi_cut_is_to(const struct na_plugin_class *na_class, int fd,
-                          const struct sockaddr_storage *own, const struct ofi_address *address)
-{
-    struct sockaddr_storage near = {0}, far = {0}, peer = {0};
-    socklen_t near_size = sizeof(near), far_size = sizeof(far);
-    size_t size = sizeof(peer);
-
-    return getsockname(fd, (struct sockaddr *) &near, &near_size) == 0 &&
-           getpeername(fd, (struct sockaddr *) &far, &far_size) == 0 &&
-           near.ss_family == own->ss_family &&
-           fi_av_lookup(na_class->av, address->fi_addr, &peer, &size) == 0 &&
-           ofi_cut_is_of(&near, &far, own, &peer);
 }
 
 static bool ofi_cut_is_of(const struct sockaddr_storage *near, const struct sockaddr_storage *far,

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -29,7 +30,7 @@ static struct ucx_channel *channel_create(struct na_plugin_class *na_class, int 
 static int32_t channel_connect(struct ucx_channel *channel, const struct sockaddr_storage *address);
 static bool channel_watch(struct ucx_channel *channel, int how, uint32_t events);
 static void channel_settings(int fd);
-static bool strangers_have_place(struct na_plugin_class *na_class);
+static bool strangers_have_place(struct na_plugin_class *na_class, int listen_fd);
 static bool stranger_gives_place(struct na_plugin_class *na_class);
 static void channels_refused(struct na_plugin_class *na_class);
 static void channels_accept(struct na_plugin_class *na_class, int listen_fd);
@@ -225,15 +226,16 @@ static void channel_settings(int fd)
 }
 
 /* Whether one more caller is accepted now. Those that are not wait in the system's queue. */
-static bool strangers_have_place(struct na_plugin_class *na_class)
+static bool strangers_have_place(struct na_plugin_class *na_class, int listen_fd)
 {
+    struct pollfd listener = {.fd = listen_fd, .events = POLLIN};
     const uint32_t limit = ucx_descriptors_of_strangers();
     uint32_t count = 0;
 
     for (struct fabric_link *node = na_class->strangers.next;
          node != &na_class->strangers && count < limit; node = node->next)
         count++;
-    return count < limit || stranger_gives_place(na_class);
+    return count < limit || (poll(&listener, 1, 0) == 1 && stranger_gives_place(na_class));
 }
 
 /* The one that has kept silent for the longest time, if that was long. */
@@ -264,7 +266,7 @@ static void channels_refused(struct na_plugin_class *na_class)
 
 static void channels_accept(struct na_plugin_class *na_class, int listen_fd)
 {
-    while (strangers_have_place(na_class)) {
+    while (strangers_have_place(na_class, listen_fd)) {
         int fd = accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         struct ucx_channel *channel;
 

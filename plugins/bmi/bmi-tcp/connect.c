@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -307,8 +308,12 @@ static void silent_remove(struct tcp_connection *connection)
  */
 static bool silent_has_place(struct tcp_instance *instance)
 {
+    struct pollfd listener = {.fd = instance->listen_fd, .events = POLLIN};
+
     if (instance->silent_count < silent_limit())
         return true;
+    if (poll(&listener, 1, 0) != 1) /* nobody comes */
+        return false;
     if (!instance->is_silent_told)
         tcp_log(instance, 2,
                 "%u connections have not said anything, which is too many: the oldest are closed; "
