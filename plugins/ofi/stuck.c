@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Whether the endpoint still receives. The tcp provider (1.17) loses one of the buffers that all
- * its connections share with each connection that ends in the middle of a message; after some 130
- * of them nothing is received any more, its descriptor stays readable and no poll brings anything.
+ * its connections share with each connection that ends in the middle of a message; without any
+ * nothing is received any more, its descriptor stays readable and no poll brings anything.
  * A descriptor that is readable all the time may also mean that a large put or get comes in: a
  * message to ourselves tells the two apart. An endpoint that receives nothing at all after that
  * one was sent is closed and opened anew at the same address. Time alone does not decide, for a

@@ -242,7 +242,10 @@ HG_PUBLIC hg_return_t HG_Bulk_transfer(hg_context_t *context, hg_cb_t callback, 
                                        hg_size_t size, hg_op_id_t *op_id);
 
 /**
- * Like HG_Bulk_transfer(), with the address and context id that a bound descriptor carries.
+ * Like HG_Bulk_transfer(), with the address and context id that a bound descriptor carries. Whoever
+ * made the descriptor chose that address: a host there that accepts and never answers keeps the
+ * transfer open for as long as the transport waits, unless there is a deadline:
+ * HG_Class_set_default_deadline() or HG_Bulk_transfer_deadline().
  *
  * \param context [IN]          as in HG_Bulk_transfer()
  * \param callback [IN]         as in HG_Bulk_transfer()
