@@ -190,8 +190,8 @@ static void what_another_thread_starts_ends_a_sleep(bool descriptor)
         event.done = 0;
         starter.sent.done = 0;
         assert_int_equal(end_receive_unexpected(&end, &event, in, sizeof(in), op), NA_SUCCESS);
-        assert_int_equal(pthread_create(&thread, NULL, send_later, &starter), 0);
         from = now_ms();
+        assert_int_equal(pthread_create(&thread, NULL, send_later, &starter), 0);
         if (descriptor)
             (void) sleep_until(&end, &event);
         while (event.done == 0 && now_ms() - from < TEST_WAIT_MS) {
@@ -248,8 +248,8 @@ static void a_cancellation_ends_a_wait(void **state)
     starter.op = NA_Op_create(end.na_class, NA_OP_SINGLE);
     assert_int_equal(end_receive_unexpected(&end, &starter.sent, in, sizeof(in), starter.op),
                      NA_SUCCESS);
-    assert_int_equal(pthread_create(&thread, NULL, cancel_later, &starter), 0);
     from = now_ms();
+    assert_int_equal(pthread_create(&thread, NULL, cancel_later, &starter), 0);
     assert_int_equal(NA_Poll_wait(end.na_class, end.context, TEST_WAIT_MS, &count), NA_SUCCESS);
     assert_in_range(now_ms() - from, 90, TEST_WAIT_MS / 2);
     assert_int_equal(pthread_join(thread, NULL), 0);
