@@ -16,8 +16,9 @@
  *
  * Forks: objects that a child of fork() inherited are its parent's. Functions that would change or
  * send something, those that destroy included, return NA_PERMISSION for them in the child (or NULL,
- * 0, false), do nothing, and log one line. The child can open classes of its own, but for
- * transports that cannot be used in it: MPI, and UCX if the parent had a class over it open.
+ * 0, -1, or what keeps the caller from waiting), do nothing, and log that. The child can open
+ * classes of its own, but for transports that cannot be used in it: MPI, and UCX if the parent had
+ * a class over it open.
  * \since 1.1 */
 
 #ifndef NA_H
@@ -77,6 +78,9 @@ NA_PUBLIC void NA_Free_protocol_info(struct na_protocol_info *na_protocol_info);
  * a plugin that is named may take protocols that it does not list. Examples: "na+sm",
  * "ofi+tcp://localhost:3344", "ofi+verbs,ucx+all,ofi+tcp", "ofi+tcp;ofi_rxm://eth0",
  * "ucx+rc;cma;posix://10.0.0.1:5".
+ *
+ * A protocol without a plugin, and "auto", ask all plugins, and each file of which nothing is known
+ * is tried in a process of its own first: a program that waits for any child may see it end.
  *
  * The program keeps its signal handlers: those that a fabric's library installs for signals that
  * end a process (some do as soon as they are loaded or listed) are taken away again.
@@ -138,7 +142,7 @@ NA_PUBLIC na_return_t NA_Finalize(na_class_t *na_class);
 
 /**
  * Remove what processes that are dead left on this machine (shared memory, files), for all plugins.
- * What belongs to living processes is not touched. Loads all plugins.
+ * What belongs to living processes is not touched. Plugins that are not loaded are not asked.
  *
  * Any thread. \since 1.0
  */

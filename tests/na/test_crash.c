@@ -64,7 +64,7 @@ static void a_plugin_that_ends_its_process_is_skipped_and_named(void **state)
 {
     static const char *const names[] = {"crash", "crash-loaded", "crash-listed", "crash-printing",
                                         "exit"};
-    char file[64];
+    char file[64], choice[64];
 
     (void) state;
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -77,6 +77,11 @@ static void a_plugin_that_ends_its_process_is_skipped_and_named(void **state)
         /* Any plugin will do, and the status of a child may be nobody's. */
         assert_int_equal(run_with_loop(names[i], "auto", false), 0);
         assert_int_equal(run_with_loop(names[i], "self", false), 0);
+        /* Nor does its name alone, which might be a protocol's, get it loaded. */
+        assert_true(WIFEXITED(run_with_loop(names[i], names[i], false)));
+        assert_non_null(strstr(output, file));
+        (void) snprintf(choice, sizeof(choice), "%s,self", names[i]);
+        assert_int_equal(run_with_loop(names[i], choice, false), 0);
         assert_int_equal(run_with_loop(names[i], NULL, true), 0);
         assert_non_null(strstr(output, file));
     }

@@ -88,6 +88,28 @@ na_return_t na_loader_get(const char *name, const struct na_transport **transpor
     return record == NULL ? NA_NOENTRY : NA_NODEV;
 }
 
+na_return_t na_loader_explain(const char *name, struct text *why)
+{
+    const struct na_record *record = NULL;
+    struct na_search_path search;
+    char path[PATH_MAX];
+    na_return_t ret;
+
+    na_loader_lock();
+    ret = na_search_path_get(&search);
+    for (size_t i = 0; i < search.count && ret == NA_SUCCESS && record == NULL; i++) {
+        (void) snprintf(path, sizeof(path), "%s/na_%s.so", search.directories[i], name);
+        record = na_loader_find_record(path);
+    }
+    if (record != NULL && record->transport == NULL) {
+        text_append_record(why, record);
+        ret = NA_NODEV;
+    }
+    na_loader_unlock();
+    na_search_path_free(&search);
+    return ret;
+}
+
 na_return_t na_loader_get_all(const char *protocol, const struct na_transport ***transports_p,
                               size_t *count_p, struct text *why)
 {

@@ -43,6 +43,13 @@ na_return_t na_loader_get(const char *name, const struct na_transport **transpor
                           struct text *why);
 
 /*
+ * Appends to `why` what became of the first file na_<name>.so in the search path, and does not try
+ * it again. NA_NODEV: it is there and was not loaded. NA_SUCCESS: there is nothing to say.
+ * NA_NOMEM.
+ */
+na_return_t na_loader_explain(const char *name, struct text *why);
+
+/*
  * Loads every plugin in the search path, each file after a process of its own survived it.
  * `protocol` is what they are going to be asked for, or NULL. The array, in the order of the
  * search, is to be freed by free(), the transports are not. What could not be loaded is appended

@@ -40,6 +40,7 @@ struct running {
     pid_t pid;
     int pipe; /* -1: there is no process any more */
     char mark;
+    bool is_closed; /* nothing more is written */
 };
 
 extern char **environ;
@@ -131,12 +132,16 @@ static bool start(struct running *running, const char *helper, const char *proto
     (void) close(ends[1]);
     running->pipe = ends[0];
     running->mark = '\0';
+    running->is_closed = false;
     if (!started)
         (void) close(ends[0]);
     return started;
 }
 
-/* With the signals as they are by default, whatever the program has done to them. */
+/*
+ * With the signals as they are by default, whatever the program has done to them, and in a group of
+ * its own: what is sent to the program's (^C at a terminal) is no crash of the plugin's.
+ */
 static bool spawn(struct running *running, const char *helper, const char *protocol, int out)
 {
     const char *const argv[] = {"na_probe", running->probe->path, running->probe->name, protocol,
@@ -156,8 +161,10 @@ static bool spawn(struct running *running, const char *helper, const char *proto
     if (error == 0)
         error = posix_spawnattr_setsigdefault(&attributes, &all);
     if (error == 0)
-        error =
-            posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+        error = posix_spawnattr_setpgroup(&attributes, 0);
+    if (error == 0)
+        error = posix_spawnattr_setflags(
+            &attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
     if (error == 0)
         error = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     if (error == 0)
@@ -190,7 +197,7 @@ static void wait_for_any(struct running *all, size_t count, int timeout_ms)
     struct pollfd fds[AT_ONCE];
 
     for (size_t i = 0; i < count; i++)
-        fds[i] = (struct pollfd){.fd = all[i].pipe, .events = POLLIN};
+        fds[i] = (struct pollfd){.fd = all[i].is_closed ? -1 : all[i].pipe, .events = POLLIN};
     (void) poll(fds, (nfds_t) count, timeout_ms);
     for (size_t i = 0; i < count; i++) {
         if (all[i].pipe < 0)
@@ -207,6 +214,8 @@ static void take_marks(struct running *running)
 
     while ((got = read(running->pipe, marks, sizeof(marks))) > 0)
         running->mark = marks[got - 1];
+    if (got == 0)
+        running->is_closed = true;
 }
 
 /* Nothing when it goes on, unless it is late: then it is killed. The program may ignore SIGCHLD, or
@@ -224,7 +233,7 @@ static void end(struct running *running, bool is_late)
     if (pid == 0 && !is_late)
         return;
     if (pid == 0) {
-        (void) kill(running->pid, SIGKILL);
+        (void) kill(-running->pid, SIGKILL); /* what the plugin has started, too */
         while (waitpid(running->pid, NULL, 0) < 0 && errno == EINTR)
             ;
     } else {

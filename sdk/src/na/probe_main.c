@@ -10,9 +10,11 @@
 #endif
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -31,6 +33,8 @@ int main(int argc, char *argv[])
 
     if (argc < 3 || (slash = strrchr(argv[1], '/')) == NULL)
         return 2;
+    /* With a parent that has ended before this, writing ends the process. */
+    (void) prctl(PR_SET_PDEATHSIG, SIGKILL);
     parent = inherit_nothing();
     (void) setrlimit(RLIMIT_CORE, &no_core);
     *slash = '\0';

@@ -220,12 +220,11 @@ static na_return_t prefer_plugin_name(const char *word,
 /* A file of that name may have been meant. */
 static na_return_t report_unloadable(const char *word, struct na_selection *selection)
 {
-    const struct na_transport *transport;
     struct text why = TEXT_INITIALIZER;
     na_return_t ret = NA_SUCCESS;
 
     if (na_plugin_name_is_valid(word))
-        ret = na_loader_get(word, &transport, &why);
+        ret = na_loader_explain(word, &why);
     if (ret == NA_NODEV)
         na_selection_add(selection, word, "", false, text_get(&why));
     text_free(&why);
