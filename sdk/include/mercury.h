@@ -19,8 +19,9 @@
  *
  * Forks: objects that a child of fork() inherited are its parent's. Functions that would change or
  * send something, those that destroy included, return HG_PERMISSION for them in the child (or NULL,
- * 0, false), do nothing, and log one line. The child can open classes of its own, but for
- * transports that cannot be used in it: MPI, and UCX if the parent had a class over it open.
+ * 0, -1, or what keeps the caller from waiting), do nothing, and log that. The child can open
+ * classes of its own, but for transports that cannot be used in it: MPI, and UCX if the parent had
+ * a class over it open.
  * \since 1.1
  */
 #ifndef MERCURY_H

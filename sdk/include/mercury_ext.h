@@ -44,7 +44,7 @@ struct hg_ext_counters {
                                         wait for the budget of such */
     uint64_t overflow_waiting_count; /* Those that wait now */
     uint64_t overflow_refused_count; /* Those that it had no room for */
-    uint64_t overflow_bytes;         /* Bytes of it that are in use now */
+    uint64_t overflow_bytes;         /* Bytes of the budgets that are taken now */
 };
 
 /* How long HG_Class_set_overflow_timeout() is at first, in milliseconds. */
@@ -230,8 +230,11 @@ HG_PUBLIC hg_return_t HG_Class_set_overflow_timeout(hg_class_t *hg_class, unsign
  *
  * What does not fit now waits until there is room: for each peer in the order in which it came, and
  * no peer for another one's share. A peer gets no more than it leaves for all others together, so
- * some that hold on to their share leave room for others. When nothing is held, what comes first is
- * taken. A wait ends like a fetch does, by the deadline or the overflow time-out: a target that
+ * some that hold on to their share leave room for others, each half of what was left. What waits
+ * reserves nothing: a large input waits while smaller ones of others keep the room taken. Outputs
+ * that a peer has not fetched yet do not count; HG_Class_set_overflow_timeout() ends them, and
+ * frees what peers that have stopped keep taken. When nothing is held, what comes first is taken. A
+ * wait ends like a fetch does, by the deadline or the overflow time-out: a target that
  * gathers more inputs than its budget before it destroys the first handle waits for itself.
  *
  * An RPC ends with HG_MSGSIZE at its origin if its input or output is larger than either number,

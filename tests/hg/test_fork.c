@@ -90,6 +90,7 @@ static void refuse_class(struct inherited *inherited)
     REQUIRE(HG_Register_name(hg_class, "late", NULL, NULL, NULL) == 0);
     REQUIRE(HG_Deregister(hg_class, RPC_NULL) == HG_PERMISSION);
     REQUIRE(HG_Class_get_counters(hg_class, &counters) == HG_PERMISSION);
+    REQUIRE(HG_Class_set_overflow_budget(hg_class, 1, 1) == HG_PERMISSION);
     REQUIRE(HG_Context_create(hg_class) == NULL);
     REQUIRE(HG_Finalize(hg_class) == HG_PERMISSION);
     REQUIRE(HG_Finalize(inherited->pair->target.hg_class) == HG_PERMISSION);

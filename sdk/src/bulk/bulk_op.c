@@ -61,7 +61,6 @@ hg_return_t hg_bulk_op_get(const struct hg_bulk_request *request, struct hg_bulk
     op->deadline_ms = request->deadline_ms != HG_BULK_DEADLINE_DEFAULT
                           ? request->deadline_ms
                           : hg_class_get_deadline(request->origin->hg_class);
-    op->holds.context = request->context;
     op->holds.origin = request->origin;
     op->holds.local = request->local;
     op->holds.na_addr = NULL;
@@ -158,8 +157,7 @@ hg_return_t HG_Bulk_cancel(hg_op_id_t op_id)
                      (void *) op_id);
         return HG_INVALID_ARG;
     }
-    if (op->holds.context != NULL &&
-        hg_fork_refuses(HG_Context_get_class(op->holds.context), __func__))
+    if (hg_fork_refuses(HG_Context_get_class(op->holds.context), __func__))
         return HG_PERMISSION;
     (void) pthread_mutex_lock(&op->lock);
     if (!is_plain && op->use != bits >> HG_BULK_OP_SHIFT) {

@@ -19,7 +19,8 @@ struct hg_bulk_pool {
 
 static hg_return_t hg_bulk_pool_of(hg_context_t *context, struct hg_bulk_pool **pool_p);
 static void hg_bulk_pool_free(void *data);
-static hg_return_t hg_bulk_op_new(struct hg_bulk_pool *pool, struct hg_bulk_transfer **op_p);
+static hg_return_t hg_bulk_op_new(struct hg_bulk_pool *pool, hg_context_t *context,
+                                  struct hg_bulk_transfer **op_p);
 static void hg_bulk_op_free(struct hg_bulk_transfer *op);
 
 hg_return_t hg_bulk_pool_get(hg_context_t *context, struct hg_bulk_transfer **op_p)
@@ -36,7 +37,7 @@ hg_return_t hg_bulk_pool_get(hg_context_t *context, struct hg_bulk_transfer **op
         pool->free = op->next;
     (void) pthread_mutex_unlock(&pool->lock);
     if (op == NULL)
-        ret = hg_bulk_op_new(pool, &op);
+        ret = hg_bulk_op_new(pool, context, &op);
     *op_p = op;
     return ret;
 }
@@ -127,7 +128,8 @@ static void hg_bulk_pool_free(void *data)
     free(pool);
 }
 
-static hg_return_t hg_bulk_op_new(struct hg_bulk_pool *pool, struct hg_bulk_transfer **op_p)
+static hg_return_t hg_bulk_op_new(struct hg_bulk_pool *pool, hg_context_t *context,
+                                  struct hg_bulk_transfer **op_p)
 {
     struct hg_bulk_transfer *op = calloc(1, sizeof(*op));
 
@@ -136,6 +138,7 @@ static hg_return_t hg_bulk_op_new(struct hg_bulk_pool *pool, struct hg_bulk_tran
         return HG_NOMEM;
     }
     (void) pthread_mutex_init(&op->lock, NULL);
+    op->holds.context = context; /* it is always one of this context's: a late cancel reads it */
     for (unsigned int i = 0; i < HG_BULK_PIECES_MAX; i++)
         op->pieces[i].op = op;
     (void) pthread_mutex_lock(&pool->lock);

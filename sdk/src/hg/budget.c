@@ -56,6 +56,8 @@ hg_return_t HG_Class_set_overflow_budget(hg_class_t *hg_class, hg_size_t class_b
                                  ? class_bytes
                                  : peer_bytes;
 
+    if (hg_class_is_refused(hg_class, __func__))
+        return HG_PERMISSION;
     if (hg_class == NULL) {
         HG_LOG_ERROR("cannot set an overflow budget of %" PRIu64 " bytes: the class is NULL",
                      class_bytes);
@@ -165,6 +167,12 @@ void hg_budget_cancel(struct hg_budget *budget, struct hg_budget_wait *wait, hg_
         hg_budget_end(wait, ret);
         hg_budget_admit(budget);
     }
+    (void) pthread_mutex_unlock(&budget->lock);
+}
+
+void hg_budget_settle(struct hg_budget *budget)
+{
+    (void) pthread_mutex_lock(&budget->lock);
     (void) pthread_mutex_unlock(&budget->lock);
 }
 

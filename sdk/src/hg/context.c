@@ -442,6 +442,8 @@ static void hg_context_delete(hg_context_t *context)
     na_return_t na_return;
     int i;
 
+    hg_budget_settle(&context->hg_class->in_budget);
+    hg_budget_settle(&context->hg_class->out_budget);
     if (context->epoll_fd >= 0)
         (void) close(context->epoll_fd);
     if (context->event_fd >= 0)

@@ -325,6 +325,9 @@ void hg_budget_leave(struct hg_charge *charge);
 void hg_budget_cancel(struct hg_budget *budget, struct hg_budget_wait *wait, hg_return_t ret,
                       bool is_over);
 
+/* Wait until nobody touches a context any more for whom it let something of that one in. */
+void hg_budget_settle(struct hg_budget *budget);
+
 /* End all that wait with a context. */
 void hg_budget_cancel_all(struct hg_budget *budget, const hg_context_t *context);
 
