@@ -107,7 +107,8 @@ struct fabric_ops {
      * The network to the peer's host is silent, and the peer is about to fail: after this nothing
      * that is on its way from there reaches our memory, also when the network is back. Optional.
      */
-    void (*peer_abort)(struct fabric_endpoint *endpoint, struct fabric_peer *peer);
+    void (*peer_abort)(struct fabric_endpoint *endpoint, struct fabric_peer *peer,
+                       uint32_t silent_ms);
 
     /* Memory for frames, when the fabric wants to know it. Optional, both. */
     int32_t (*slab_register)(struct fabric_endpoint *endpoint, void *base, uint64_t size,

@@ -87,7 +87,7 @@ bool fabric_silence_watch(struct fabric_peer_state *peer, uint64_t elapsed_ms)
     (void) snprintf(reason, sizeof(reason), "neither it nor its host gave a sign of life for %u ms",
                     peer->quiet_ms);
     if (peer->endpoint->ops->peer_abort != NULL)
-        peer->endpoint->ops->peer_abort(peer->endpoint, &peer->peer);
+        peer->endpoint->ops->peer_abort(peer->endpoint, &peer->peer, peer->quiet_ms);
     fabric_peer_fail(peer, NA_PLUGIN_HOSTUNREACH, reason);
     return true;
 }

@@ -12,17 +12,25 @@
 #include "ofi.h"
 
 #include <dirent.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define OFI_CUT_NS UINT64_C(1000000000)
 
+struct ofi_silent_peer {
+    const struct ofi_address *address;
+    uint32_t silent_ms;
+};
+
 static void ofi_cut_sockets(const struct na_plugin_class *na_class,
-                            const struct ofi_address *silent, const struct na_plugin_mem *mem);
+                            const struct ofi_silent_peer *silent, const struct na_plugin_mem *mem);
 static void ofi_cut_socket(const struct na_plugin_class *na_class, int fd,
-                           const struct sockaddr_storage *own, const struct ofi_address *silent,
+                           const struct sockaddr_storage *own, const struct ofi_silent_peer *silent,
                            const struct na_plugin_mem *mem);
+static bool ofi_socket_is_silent(int fd, uint32_t silent_ms);
 static void ofi_abort(int fd);
 static bool ofi_cut_is_of(const struct sockaddr_storage *near, const struct sockaddr_storage *far,
                           const struct sockaddr_storage *own, const struct sockaddr_storage *peer);
@@ -39,16 +47,17 @@ void ofi_cut(struct na_plugin_class *na_class, const struct na_plugin_mem *mem)
 }
 
 /* Its host is silent: what was on the way from there when its gets end must not arrive later. */
-void ofi_peer_abort(struct fabric_endpoint *endpoint, struct fabric_peer *peer)
+void ofi_peer_abort(struct fabric_endpoint *endpoint, struct fabric_peer *peer, uint32_t silent_ms)
 {
     const struct ofi_peer *private = peer->private;
+    const struct ofi_silent_peer silent = {private->address, silent_ms};
 
     if (private->address != NULL)
-        ofi_cut_sockets((struct na_plugin_class *) endpoint, private->address, NULL);
+        ofi_cut_sockets((struct na_plugin_class *) endpoint, &silent, NULL);
 }
 
 static void ofi_cut_sockets(const struct na_plugin_class *na_class,
-                            const struct ofi_address *silent, const struct na_plugin_mem *mem)
+                            const struct ofi_silent_peer *silent, const struct na_plugin_mem *mem)
 {
     struct sockaddr_storage own = {0};
     size_t size = sizeof(own);
@@ -75,7 +84,7 @@ static void ofi_cut_sockets(const struct na_plugin_class *na_class,
 }
 
 static void ofi_cut_socket(const struct na_plugin_class *na_class, int fd,
-                           const struct sockaddr_storage *own, const struct ofi_address *silent,
+                           const struct sockaddr_storage *own, const struct ofi_silent_peer *silent,
                            const struct na_plugin_mem *mem)
 {
     struct sockaddr_storage near = {0}, far = {0}, peer;
@@ -87,17 +96,32 @@ static void ofi_cut_socket(const struct na_plugin_class *na_class, int fd,
         return;
     for (const struct ofi_address *address = na_class->addresses; address != NULL;
          address = address->next) {
-        bool is_meant =
-            silent != NULL ? address == silent : ofi_serve_is_busy_with(na_class, address, mem);
+        bool is_meant = silent != NULL ? address == silent->address
+                                       : ofi_serve_is_busy_with(na_class, address, mem);
         size_t size = sizeof(peer);
 
         memset(&peer, 0, sizeof(peer));
         if (!is_meant || fi_av_lookup(na_class->av, address->fi_addr, &peer, &size) != 0 ||
             !ofi_cut_is_of(&near, &far, own, &peer))
             continue;
-        ofi_abort(fd);
+        if (silent == NULL || ofi_socket_is_silent(fd, silent->silent_ms))
+            ofi_abort(fd);
         return;
     }
+}
+
+/*
+ * Connections that others of the silent peer's host have made to us look the same, and what they
+ * brought lately shows them. Half of the time, because the host may have answered for longer than
+ * its process.
+ */
+static bool ofi_socket_is_silent(int fd, uint32_t silent_ms)
+{
+    struct tcp_info info = {0};
+    socklen_t size = sizeof(info);
+
+    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 ||
+           info.tcpi_last_data_recv >= silent_ms / 2;
 }
 
 /* What has come already is discarded, so libfabric's next read finds the end. */

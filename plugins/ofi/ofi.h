@@ -460,7 +460,7 @@ bool ofi_serve_is_busy_with(const struct na_plugin_class *na_class,
 
 /* cut.c */
 void ofi_cut(struct na_plugin_class *na_class, const struct na_plugin_mem *mem);
-void ofi_peer_abort(struct fabric_endpoint *endpoint, struct fabric_peer *peer);
+void ofi_peer_abort(struct fabric_endpoint *endpoint, struct fabric_peer *peer, uint32_t silent_ms);
 uint16_t ofi_socket_port(const struct sockaddr_storage *address);
 
 /* poll.c */

@@ -100,7 +100,7 @@ bool ofi_try_wait(struct fabric_endpoint *endpoint)
     struct fid *fids[1];
     bool is_no_help;
 
-    if (na_class->cq == NULL) { /* until it is opened again */
+    if (na_class->cq == NULL || na_class->endpoint == NULL) { /* until it is opened again */
         fabric_wait_pause(endpoint, true);
         return true;
     }

@@ -28,6 +28,7 @@ static void accept_refuse(struct tcp_instance *instance);
 static void silent_add(struct tcp_connection *connection);
 static void silent_remove(struct tcp_connection *connection);
 static bool silent_has_place(struct tcp_instance *instance);
+static bool silent_is_oldest_young(const struct tcp_instance *instance);
 static bool silent_make_room(struct tcp_instance *instance);
 static uint32_t silent_limit(void);
 static uint64_t clock_ms(void);
@@ -126,6 +127,8 @@ void tcp_accept(struct tcp_instance *instance)
             socket_prepare(instance, fd);
             silent_add(connection_create(instance, fd, EPOLLIN));
         } else if (errno == EMFILE || errno == ENFILE) {
+            if (silent_is_oldest_young(instance))
+                return;
             if (silent_make_room(instance))
                 continue;
             accept_refuse(instance);
@@ -321,9 +324,14 @@ static bool silent_has_place(struct tcp_instance *instance)
                 "(ulimit -n)",
                 instance->silent_count, instance->port);
     instance->is_silent_told = true;
-    if (clock_ms() - TAILQ_FIRST(&instance->silent)->since < TCP_SILENT_LEAST_MS)
-        return false;
-    return silent_make_room(instance);
+    return !silent_is_oldest_young(instance) && silent_make_room(instance);
+}
+
+static bool silent_is_oldest_young(const struct tcp_instance *instance)
+{
+    const struct tcp_connection *oldest = TAILQ_FIRST(&instance->silent);
+
+    return oldest != NULL && clock_ms() - oldest->since < TCP_SILENT_LEAST_MS;
 }
 
 /* False when there is none to close. What one has said by now was perhaps not read yet. */
