@@ -219,8 +219,8 @@ static void messages_of_one_peer_pass_each_other_only_when_asked(void **state)
 
     (void) state;
     /* What waits for others to pass waits for these, however slow the machine is. */
-    run(&bursts[0], "reorder=0.3&order=any&reorder_us=1000000&seed=2", 300);
-    run(&bursts[1], "reorder=0.3&order=any&reorder_us=1000000&seed=2", 300);
+    run(&bursts[0], "reorder=0.3&order=any&reorder_us=60000000&seed=2", 300);
+    run(&bursts[1], "reorder=0.3&order=any&reorder_us=60000000&seed=2", 300);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(bursts[i].arrived, 300);
         assert_false(is_ascending(bursts[i].tags, bursts[i].arrived));

@@ -131,7 +131,10 @@ static hg_return_t ended(const struct hg_cb_info *info)
     return HG_SUCCESS;
 }
 
-/* Issues so many RPCs, cancels those that take too long, waits for all. */
+/*
+ * Issues so many RPCs, cancels those that take too long, waits for all. None is cancelled before
+ * one has succeeded, because connecting takes as long as the machine wants.
+ */
 static void run(const char *origin_options, const char *target_options, unsigned int count)
 {
     struct service origin, target;
@@ -167,7 +170,8 @@ static void run(const char *origin_options, const char *target_options, unsigned
                     atomic_fetch_add(&sums.issued, 1);
                 else
                     atomic_store(&rpc->in_flight, 0);
-            } else if (atomic_load(&rpc->in_flight) > 0 && now_ms() - rpc->issued_ms > GIVE_UP) {
+            } else if (atomic_load(&rpc->in_flight) > 0 && sums.succeeded != 0 &&
+                       now_ms() - rpc->issued_ms > GIVE_UP) {
                 assert_int_equal(HG_Cancel(rpc->handle), HG_SUCCESS);
             }
             in_flight += atomic_load(&rpc->in_flight) != 0;

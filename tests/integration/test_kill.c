@@ -150,6 +150,7 @@ static void target_killed_during_bulk_fails_the_forward_within_a_second(void **s
     assert_int_equal(
         HG_Bulk_create(service.hg_class, 1, &buffer, &size, HG_BULK_READ_ONLY, &memory),
         HG_SUCCESS);
+    assert_int_equal(service_echo(&service, addr, 8, "connected", 60000), HG_SUCCESS);
     hg_handle_t handle = forward_pull(&service, addr, memory, 1000000, &pending);
     service_run(&service, &pending.none_left, 100);
     assert_int_equal(pending.open, 1);

@@ -24,7 +24,7 @@
 #define RPCS        8
 #define PULL_SIZE   (8u << 20)
 #define PULL_ROUNDS 1000000u
-#define STILL_US    6000000 /* three times the time after which silence is an error here */
+#define STILL_US    10000000 /* twice the time after which silence is an error here */
 #define END_MS      120000
 
 /* RPCs that are never answered, and one that pulls our memory again and again. */
