@@ -274,6 +274,60 @@ static void threads_share_a_context(void **state)
     memory_free(&origin);
 }
 
+struct late {
+    hg_op_id_t op_id; /* of a transfer that has ended */
+    atomic_bool is_over;
+    atomic_uint cancels;
+};
+
+static void *cancel_late(void *arg)
+{
+    struct late *late = arg;
+
+    while (!atomic_load(&late->is_over)) {
+        if (HG_Bulk_cancel(late->op_id) == HG_SUCCESS)
+            atomic_fetch_add(&late->cancels, 1);
+    }
+    return NULL;
+}
+
+/* The operation serves other transfers meanwhile, which are none of it. */
+static void late_cancel_touches_no_other_transfer(void **state)
+{
+    struct pair *pair = *state;
+    const hg_size_t size = 64;
+    struct late late = {0};
+    struct memory origin, local;
+    hg_bulk_t received;
+    unsigned int seen = 0;
+    pthread_t thread;
+
+    memory_make(&origin, pair->origin.hg_class, 1, &size, HG_BULK_READWRITE, 1);
+    memory_make(&local, pair->target.hg_class, 1, &size, HG_BULK_READWRITE, 2);
+    received = bulk_send(origin.bulk, 0, pair->target.hg_class);
+    for (int i = 0; i < 200 || seen < 2; i++) {
+        struct outcome outcome = {0};
+        hg_op_id_t op_id;
+
+        assert_int_equal(HG_Bulk_transfer(pair->target.context, outcome_set, &outcome, HG_BULK_PULL,
+                                          pair->origin_addr, received, 0, local.bulk, 0, size,
+                                          &op_id),
+                         HG_SUCCESS);
+        pair_wait(pair, &outcome);
+        assert_int_equal(outcome.ret, HG_SUCCESS);
+        if (i == 0) {
+            late.op_id = op_id;
+            assert_int_equal(pthread_create(&thread, NULL, cancel_late, &late), 0);
+        }
+        seen = atomic_load(&late.cancels);
+    }
+    atomic_store(&late.is_over, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(HG_Bulk_free(received), HG_SUCCESS);
+    memory_free(&local);
+    memory_free(&origin);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -284,6 +338,7 @@ int main(void)
         cmocka_unit_test(bound_descriptor_brings_its_address),
         cmocka_unit_test(cancelled_transfer_calls_back_once),
         cmocka_unit_test(threads_share_a_context),
+        cmocka_unit_test(late_cancel_touches_no_other_transfer),
     };
 
     return cmocka_run_group_tests(tests, pair_open, pair_close);
