@@ -14,6 +14,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -240,6 +241,36 @@ static void unfinished_messages_do_not_stop_a_polling_endpoint(void **state)
     is_busy = false;
 }
 
+/* Somebody has its port when it is opened anew, for a moment; we sleep between polls. */
+static void an_endpoint_that_was_not_opened_anew_is_tried_again(void **state)
+{
+    const int on = 1;
+    struct sockaddr_in address;
+    struct side target;
+    uint32_t count;
+    int blocker = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    (void) state;
+    side_open(&target, true);
+    target_address(&target, &address);
+    target.na_class->stuck.is_renewing = true;
+    assert_true(ofi_reset(&target.na_class->base));
+    assert_int_equal(setsockopt(blocker, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)), 0);
+    assert_int_equal(bind(blocker, (struct sockaddr *) &address, sizeof(address)), 0);
+    assert_int_equal(listen(blocker, 1), 0);
+    assert_int_equal(fabric_poll(target.context, &count), NA_PLUGIN_SUCCESS);
+    assert_null(target.na_class->endpoint);
+    (void) close(blocker);
+    while (target.na_class->endpoint == NULL) {
+        struct pollfd descriptor = {.fd = fabric_poll_get_fd(target.context), .events = POLLIN};
+
+        if (fabric_poll_try_wait(target.context) != 0)
+            assert_int_equal(poll(&descriptor, 1, (int) (WAIT_NS / 1000000)), 1);
+        assert_int_equal(fabric_poll(target.context, &count), NA_PLUGIN_SUCCESS);
+    }
+    side_close(&target);
+}
+
 /* Each poll comes with the EAGAIN of something else. */
 static void early_ends_leave_no_descriptors(void **state)
 {
@@ -352,6 +383,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unfinished_messages_do_not_stop_the_endpoint),
         cmocka_unit_test(unfinished_messages_do_not_stop_a_polling_endpoint),
+        cmocka_unit_test(an_endpoint_that_was_not_opened_anew_is_tried_again),
         cmocka_unit_test(early_ends_leave_no_descriptors),
         cmocka_unit_test(silent_connections_are_closed),
         cmocka_unit_test(silent_connections_leave_room_for_others),
