@@ -45,7 +45,9 @@ static void channel_take(struct ucx_channel *channel);
 static void channel_met(struct ucx_channel *channel);
 static const char *channel_check(struct ucx_channel *channel, uint8_t *data,
                                  struct ucx_hello *hello);
-static bool channel_is_taken(const struct na_plugin_class *na_class, const struct ucx_hello *hello);
+static struct ucx_link *channel_link(const struct ucx_channel *channel,
+                                     const struct ucx_hello *hello);
+static bool channel_is_taken(const struct ucx_channel *channel, const struct ucx_hello *hello);
 static struct ucx_link *channel_match(struct ucx_channel *channel, const struct ucx_hello *hello);
 static bool link_is_alive(const struct ucx_link *link);
 static void channel_failed(struct ucx_channel *channel, const char *reason);
@@ -544,14 +546,26 @@ static const char *channel_check(struct ucx_channel *channel, uint8_t *data,
         return complaint;
     complaint = ucx_address_check(na_class->worker, data + UCX_HELLO_HEAD, hello->address_size,
                                   ucx_channel_is_of_user(channel), &hello->uuid);
-    if (complaint == NULL && channel_is_taken(na_class, hello))
+    if (complaint == NULL && channel_is_taken(channel, hello))
         complaint = "its worker is that of another peer";
     return complaint;
 }
 
-/* UCX takes two endpoints to one worker for one, and ends the process when they do not fit. */
-static bool channel_is_taken(const struct na_plugin_class *na_class, const struct ucx_hello *hello)
+/* The link that the hello is about: the one that was dialed, or that of the name it says. */
+static struct ucx_link *channel_link(const struct ucx_channel *channel,
+                                     const struct ucx_hello *hello)
 {
+    return channel->link != NULL ? channel->link : ucx_link_find(channel->na_class, hello->name);
+}
+
+/*
+ * UCX takes two endpoints to one worker for one, and ends the process when they do not fit. An
+ * incarnation proves nothing: a peer tells its own to everybody, with the address of its worker.
+ */
+static bool channel_is_taken(const struct ucx_channel *channel, const struct ucx_hello *hello)
+{
+    const struct na_plugin_class *na_class = channel->na_class;
+    const struct ucx_link *own = channel_link(channel, hello);
     const struct fabric_link *node;
 
     for (node = na_class->workers.next; node != &na_class->workers; node = node->next)
@@ -561,7 +575,7 @@ static bool channel_is_taken(const struct na_plugin_class *na_class, const struc
         const struct ucx_link *link = fabric_container(node, struct ucx_link, node);
 
         if (link->is_met && link->phase != UCX_LINK_FAILED && link->their_uuid == hello->uuid &&
-            link->their_incarnation != hello->incarnation)
+            (link != own || link->their_incarnation != hello->incarnation))
             return true;
     }
     return false;
@@ -575,11 +589,9 @@ static bool channel_is_taken(const struct na_plugin_class *na_class, const struc
 static struct ucx_link *channel_match(struct ucx_channel *channel, const struct ucx_hello *hello)
 {
     struct na_plugin_class *na_class = channel->na_class;
-    struct ucx_link *link = channel->link;
+    struct ucx_link *link = channel_link(channel, hello);
     bool is_other;
 
-    if (link == NULL)
-        link = ucx_link_find(na_class, hello->name);
     is_other = link != NULL && link->is_met &&
                (link->their_incarnation != hello->incarnation || link->their_id != hello->link_id ||
                 !fabric_key_is_equal(&link->their_secret, &hello->secret));

@@ -69,7 +69,7 @@ static bool hear(struct side *side, int fd, uint8_t *bytes, size_t size)
 }
 
 /* Whether it makes a link with the process that calls itself so; or it hangs up. */
-static bool is_met(struct side *target, uint64_t incarnation, int fd)
+static bool is_met(struct side *target, const struct side *as, int fd)
 {
     uint64_t end = ucx_host->clock_ns() + WAIT_NS;
     uint8_t byte;
@@ -80,7 +80,8 @@ static bool is_met(struct side *target, uint64_t incarnation, int fd)
         for (struct fabric_link *node = links->next; node != links; node = node->next) {
             const struct ucx_link *link = fabric_container(node, struct ucx_link, node);
 
-            if (link->is_met && link->their_incarnation == incarnation)
+            if (link->is_met && link->their_incarnation == as->na_class->incarnation &&
+                strcmp(link->name, as->na_class->name) == 0)
                 return true;
         }
         assert_true(ucx_host->clock_ns() < end);
@@ -124,7 +125,7 @@ static bool is_let_in(struct side *target, struct side *as, const uint8_t *addre
 
     assert_true(hear(target, fd, bytes, UCX_CHALLENGE));
     assert_int_equal(send(fd, data, told, MSG_NOSIGNAL), told);
-    is_in = is_met(target, as->na_class->incarnation, fd);
+    is_in = is_met(target, as, fd);
     assert_int_equal(close(fd), 0);
     for (int i = 0; i < 3; i++)
         side_poll(target);
@@ -191,8 +192,10 @@ static void a_worker_belongs_to_one_peer(void **state)
     fd = call(target.na_class->name);
     assert_true(hear(&target, fd, bytes, UCX_CHALLENGE));
     assert_int_equal(send(fd, data, size, MSG_NOSIGNAL), size);
-    assert_true(is_met(&target, as.na_class->incarnation, fd));
+    assert_true(is_met(&target, &as, fd));
     as.na_class->name[strlen(as.na_class->name) - 1] ^= 1; /* while that is there */
+    assert_false(is_let_in(&target, &as, (const uint8_t *) worker->address, worker->address_size));
+    as.na_class->incarnation -= 4; /* nor when it says all that the first one said of itself */
     assert_false(is_let_in(&target, &as, (const uint8_t *) worker->address, worker->address_size));
     as.na_class->name[strlen(as.na_class->name) - 1] ^= 1;
     assert_int_equal(close(fd), 0);
