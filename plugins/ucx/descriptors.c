@@ -9,7 +9,9 @@
 
 #include <dirent.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #define DESCRIPTORS_RESERVE       128u                  /* for others' use, or a quarter if less */
 #define DESCRIPTORS_FRESH_NS      UINT64_C(10000000000) /* by then UCX has opened what it wants */
@@ -26,9 +28,15 @@ static uint32_t descriptors_of_peer(const struct na_plugin_class *na_class);
 static void descriptors_count(struct na_plugin_class *na_class, uint64_t now);
 static uint32_t descriptors_open(void);
 
-/* Sets aside what UCX will open for one more peer. False: there are not so many. */
+/*
+ * Sets aside what UCX will open for one more peer. False: there are not so many. They are counted
+ * anew, for UCX may have accepted any number of strangers since the last time.
+ */
 bool ucx_descriptors_take_peer(struct na_plugin_class *na_class)
 {
+    na_class->descriptors_at = 0;
+    if (!ucx_spares_open(na_class))
+        return false;
     return ucx_descriptors_take(na_class, descriptors_of_peer(na_class));
 }
 
@@ -47,6 +55,28 @@ bool ucx_descriptors_take(struct na_plugin_class *na_class, uint32_t wanted)
         return false;
     na_class->descriptors += wanted;
     return true;
+}
+
+/* False: not all of them are open. */
+bool ucx_spares_open(struct na_plugin_class *na_class)
+{
+    bool are_open = true;
+
+    for (uint32_t i = 0; i < UCX_SPARES; i++) {
+        if (na_class->spares[i] < 0)
+            na_class->spares[i] = eventfd(0, EFD_CLOEXEC);
+        are_open = are_open && na_class->spares[i] >= 0;
+    }
+    return are_open;
+}
+
+void ucx_spares_close(struct na_plugin_class *na_class)
+{
+    for (uint32_t i = 0; i < UCX_SPARES; i++) {
+        if (na_class->spares[i] >= 0)
+            (void) close(na_class->spares[i]);
+        na_class->spares[i] = -1;
+    }
 }
 
 /* How many callers that have said nothing yet may hold one. */
@@ -80,19 +110,25 @@ static uint32_t descriptors_of_peer(const struct na_plugin_class *na_class)
     return DESCRIPTORS_TWICE * (rails != 0 ? rails : 1);
 }
 
-/* What is open, and what is still to be for those that came in a moment ago. */
+/*
+ * What is open, and what is still to be for those that came in a moment ago: once UCX is connected
+ * to the peer's worker only the connection that comes from there is missing.
+ */
 static void descriptors_count(struct na_plugin_class *na_class, uint64_t now)
 {
+    const uint32_t whole = descriptors_of_peer(na_class);
     const struct fabric_link *node;
-    uint32_t fresh = 0;
+    uint32_t expected = 0;
 
     /* The newest are behind. */
     for (node = na_class->links.prev; node != &na_class->links; node = node->prev) {
-        if (now - fabric_container(node, struct ucx_link, node)->made_at > DESCRIPTORS_FRESH_NS)
+        const struct ucx_link *link = fabric_container(node, struct ucx_link, node);
+
+        if (now - link->made_at > DESCRIPTORS_FRESH_NS)
             break;
-        fresh++;
+        expected += link->is_joined ? whole / DESCRIPTORS_TWICE : whole;
     }
-    na_class->descriptors = descriptors_open() + fresh * descriptors_of_peer(na_class);
+    na_class->descriptors = descriptors_open() + expected;
     na_class->descriptors_at = now;
 }
 

@@ -117,9 +117,11 @@ void ucx_link_met(struct ucx_link *link, const struct ucx_hello *hello)
     link->their_secret = hello->secret;
     link->their_uuid = hello->uuid;
     ucx_log_reset();
+    ucx_spares_close(na_class);
     status = link_endpoint_create(link, hello, UCP_ERR_HANDLING_MODE_PEER);
     if (status != UCS_OK)
         status = link_endpoint_create(link, hello, UCP_ERR_HANDLING_MODE_NONE);
+    (void) ucx_spares_open(na_class); /* if not, then before the next peer */
     if (status != UCS_OK) {
         (void) snprintf(reason, sizeof(reason), "%s (%s)", ucs_status_string(status),
                         ucx_log_last());

@@ -38,6 +38,7 @@
 #define UCX_GRACE_NS      UINT64_C(20000000)    /* for frames behind a closed socket */
 #define UCX_HELLO_NS      UINT64_C(60000000000) /* a target may be slow to read it */
 #define UCX_BUCKETS       1024u
+#define UCX_SPARES        4u   /* descriptors that UCX finds free when it makes an endpoint */
 #define UCX_OFFERED_MAX   512u /* text that names what UCX offers */
 
 /* Active messages */
@@ -228,6 +229,7 @@ struct na_plugin_class {
     uint64_t quiet_until;    /* a complaint about descriptors was made */
     uint64_t descriptors;    /* in use, or set aside for UCX: at most so many */
     uint64_t descriptors_at; /* when they were counted; 0: never */
+    int spares[UCX_SPARES];  /* -1: not open */
     uint32_t polls;
     uint32_t dialing;   /* links */
     uint64_t look_next; /* at the sockets */
@@ -431,6 +433,8 @@ bool ucx_channel_end(const struct ucx_channel *channel, bool is_ours, struct pro
 bool ucx_descriptors_take_peer(struct na_plugin_class *na_class);
 bool ucx_descriptors_take(struct na_plugin_class *na_class, uint32_t wanted);
 uint32_t ucx_descriptors_of_strangers(void);
+bool ucx_spares_open(struct na_plugin_class *na_class);
+void ucx_spares_close(struct na_plugin_class *na_class);
 
 /* neighbour.c */
 bool ucx_channel_is_of_user(const struct ucx_channel *channel);

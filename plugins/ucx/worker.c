@@ -220,6 +220,11 @@ static int32_t worker_context_create(struct na_plugin_class *na_class, const cha
     /* Nobody's address makes us wait in connect(), be it that of a host that does not answer. */
     if (ucx_protocol_has(tls, "tcp") && getenv("UCX_TCP_CONN_NB") == NULL)
         worker_configure(config, "CONN_NB", "y");
+    /* UCX opens a socket as it makes an interface active for the first peer, and passive after the
+     * last one, and ends the process when it gets none. So the only one that there is stays active;
+     * beside shared memory that would cost a system call in each poll. */
+    if (strcmp(tls, "tcp") == 0 && getenv("UCX_ADAPTIVE_PROGRESS") == NULL)
+        worker_configure(config, "ADAPTIVE_PROGRESS", "n");
     status = ucp_init(&params, config, &na_class->context);
     ucp_config_release(config);
     if (status != UCS_OK)

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * More peers than there are descriptors for: some are refused, the others are served. And callers
- * that say nothing, again and again, as many as the process may have descriptors.
+ * that say nothing, again and again, as many as the process may have descriptors. And strangers at
+ * UCX's own port, who leave it one or two.
  */
 
 #include "transport/transport_test.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -26,24 +28,58 @@
 #define INIT    "ucx+tcp://127.0.0.1"
 #define LIMIT   300 /* of the target, which opens some twenty for itself */
 #define ORIGINS 200
-#define SERVED  50 /* at least: three descriptors each, and a quarter is left to others */
+#define SERVED  36 /* at least: a new one counts for five, and a quarter is left to others */
+#define SILENT  50 /* at least: a quarter of what is not left to others */
 #define HONEST  10 /* origins, beside the callers that say nothing */
 #define SIZE    64
+#define FEW     80 /* the limit where strangers take them all */
+#define WAIT_MS 60000
+#define BASE    10 /* which a process has before it opens anything */
+
+/* What a target says of itself. */
+struct place {
+    char address[512];
+    uint16_t port; /* UCX's own */
+};
+
+/* The port that the process listens at beside that of the address; 0: none. */
+static uint16_t other_port(const char *address)
+{
+    const char *colon = strrchr(address, ':');
+    uint16_t own = (uint16_t) atoi(colon != NULL ? colon + 1 : "0");
+
+    for (int fd = 0; fd < FEW; fd++) {
+        struct sockaddr_in in = {0};
+        socklen_t size = sizeof(in), int_size = sizeof(int);
+        int is_listening = 0;
+
+        if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &int_size) == 0 &&
+            is_listening != 0 && getsockname(fd, (struct sockaddr *) &in, &size) == 0 &&
+            in.sin_family == AF_INET && ntohs(in.sin_port) != own)
+            return ntohs(in.sin_port);
+    }
+    return 0;
+}
 
 /* Answers nobody, but takes what comes, until `until` is closed. */
-static void serve(int address_to, int until)
+static void serve(rlim_t descriptors, int place_to, int until)
 {
-    const struct rlimit limit = {LIMIT, LIMIT};
-    char address[512], buf[SIZE];
+    const struct rlimit limit = {descriptors, descriptors}, no_core = {0, 0};
+    struct place place = {.port = 0};
+    char buf[SIZE];
     struct event event = {0};
     struct end target;
     na_op_id_t *op;
 
-    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+    for (int fd = BASE; fd < LIMIT; fd++) /* of the origins of this test */
+        if (fd != place_to && fd != until)
+            (void) close(fd);
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0 || setrlimit(RLIMIT_CORE, &no_core) != 0)
         _exit(2);
     end_open(&target, INIT, NULL);
-    end_address(&target, address, sizeof(address));
-    if (write(address_to, address, sizeof(address)) != (ssize_t) sizeof(address))
+    end_address(&target, place.address, sizeof(place.address));
+    place.port = other_port(place.address);
+    if (write(place_to, &place, sizeof(place)) != (ssize_t) sizeof(place))
         _exit(3);
     op = NA_Op_create(target.na_class, 0);
     (void) end_receive_unexpected(&target, &event, buf, sizeof(buf), op);
@@ -59,24 +95,24 @@ static void serve(int address_to, int until)
     _exit(0);
 }
 
-/* Its address, and what ends it when it is closed. */
-static pid_t target_start(char *address, size_t size, int *life_p)
+/* Where it is, and what ends it when it is closed. */
+static pid_t target_start(rlim_t descriptors, struct place *place, int *life_p)
 {
-    int address_pipe[2], life_pipe[2];
+    int place_pipe[2], life_pipe[2];
     pid_t pid;
 
-    assert_int_equal(pipe(address_pipe), 0);
+    assert_int_equal(pipe(place_pipe), 0);
     assert_int_equal(pipe(life_pipe), 0);
     pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
         (void) close(life_pipe[1]);
         (void) fcntl(life_pipe[0], F_SETFL, O_NONBLOCK);
-        serve(address_pipe[1], life_pipe[0]);
+        serve(descriptors, place_pipe[1], life_pipe[0]);
     }
-    assert_int_equal(read(address_pipe[0], address, size), size);
+    assert_int_equal(read(place_pipe[0], place, sizeof(*place)), sizeof(*place));
     for (int i = 0; i < 2; i++)
-        (void) close(address_pipe[i]);
+        (void) close(place_pipe[i]);
     (void) close(life_pipe[0]);
     *life_p = life_pipe[1];
     return pid;
@@ -90,6 +126,42 @@ static void target_end(pid_t pid, int life)
     assert_int_equal(close(life), 0);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
+}
+
+/* How many descriptors the process has open; the three are those that count, and no files. */
+static int count_open(pid_t pid)
+{
+    char path[64];
+    int count = -2;
+    DIR *directory;
+
+    (void) snprintf(path, sizeof(path), "/proc/%d/fd", (int) pid);
+    directory = opendir(path);
+    while (directory != NULL && readdir(directory) != NULL)
+        count++;
+    if (directory != NULL)
+        (void) closedir(directory);
+    return count;
+}
+
+static void wait_for_open(pid_t pid, int count)
+{
+    const uint64_t limit = now_ms() + WAIT_MS;
+
+    while (count_open(pid) < count) {
+        assert_true(now_ms() < limit);
+        (void) usleep(1000);
+    }
+}
+
+static int call(uint16_t port)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    to.sin_port = htons(port);
+    assert_int_equal(connect(fd, (const struct sockaddr *) &to, sizeof(to)), 0);
+    return fd;
 }
 
 /* Keeps connections open that say nothing, and opens another for each that is closed. */
@@ -166,7 +238,7 @@ static void a_target_that_runs_out_refuses_and_serves(void **state)
     na_addr_t *addrs[ORIGINS];
     bool served[ORIGINS], again[ORIGINS];
     struct rlimit limit;
-    char address[512];
+    struct place place;
     int life, count;
     pid_t pid;
 
@@ -174,10 +246,10 @@ static void a_target_that_runs_out_refuses_and_serves(void **state)
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
     limit.rlim_cur = limit.rlim_max;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    pid = target_start(address, sizeof(address), &life);
+    pid = target_start(LIMIT, &place, &life);
     for (int i = 0; i < ORIGINS; i++) {
         end_open(&ends[i], INIT, NULL);
-        assert_int_equal(NA_Addr_lookup(ends[i].na_class, address, &addrs[i]), NA_SUCCESS);
+        assert_int_equal(NA_Addr_lookup(ends[i].na_class, place.address, &addrs[i]), NA_SUCCESS);
     }
     count = send_all(ends, ORIGINS, addrs, NULL, served);
     print_message("%d of %d were served with %d descriptors\n", count, ORIGINS, LIMIT);
@@ -195,20 +267,21 @@ static void callers_that_say_nothing_shut_nobody_out(void **state)
     struct end ends[HONEST];
     na_addr_t *addrs[HONEST];
     bool served[HONEST];
-    char address[512];
+    struct place place;
     pid_t pid, silent;
-    int life;
+    int life, open;
 
     (void) state;
-    pid = target_start(address, sizeof(address), &life);
+    pid = target_start(LIMIT, &place, &life);
+    open = count_open(pid);
     silent = fork();
     assert_true(silent >= 0);
     if (silent == 0)
-        say_nothing(address);
-    (void) usleep(500000); /* all of them are there */
+        say_nothing(place.address);
+    wait_for_open(pid, open + SILENT);
     for (int i = 0; i < HONEST; i++) {
         end_open(&ends[i], INIT, NULL);
-        assert_int_equal(NA_Addr_lookup(ends[i].na_class, address, &addrs[i]), NA_SUCCESS);
+        assert_int_equal(NA_Addr_lookup(ends[i].na_class, place.address, &addrs[i]), NA_SUCCESS);
     }
     assert_int_equal(send_all(ends, HONEST, addrs, NULL, served), HONEST);
     assert_int_equal(kill(silent, SIGKILL), 0);
@@ -220,11 +293,55 @@ static void callers_that_say_nothing_shut_nobody_out(void **state)
     target_end(pid, life);
 }
 
+/* As many as leave the process `left` descriptors; how many they are. */
+static int crowd_in(pid_t pid, uint16_t port, int left, int strangers[FEW])
+{
+    int count = 0;
+
+    for (int open = count_open(pid); open < FEW - left; open = count_open(pid)) {
+        assert_true(count < FEW);
+        strangers[count++] = call(port);
+        wait_for_open(pid, open + 1);
+    }
+    return count;
+}
+
+/* UCX accepts them behind the plugin's back, right after the plugin has counted. */
+static void strangers_at_the_port_of_ucx_end_nobody(void **state)
+{
+    int strangers[FEW], life, count, caller;
+    struct place place;
+    struct end end;
+    na_addr_t *addr;
+    bool is_served;
+    pid_t pid;
+
+    (void) state;
+    for (int left = 1; left <= 4; left++) {
+        pid = target_start(FEW, &place, &life);
+        assert_int_not_equal(place.port, 0);
+        count = count_open(pid);
+        caller = call((uint16_t) atoi(strrchr(place.address, ':') + 1)); /* for whom it counts */
+        wait_for_open(pid, count + 1);
+        end_open(&end, INIT, NULL);
+        assert_int_equal(NA_Addr_lookup(end.na_class, place.address, &addr), NA_SUCCESS);
+        count = crowd_in(pid, place.port, left, strangers);
+        assert_int_equal(send_all(&end, 1, &addr, NULL, &is_served), 0);
+        for (int i = 0; i < count; i++)
+            (void) close(strangers[i]);
+        (void) close(caller);
+        NA_Addr_free(end.na_class, addr);
+        end_close(&end);
+        target_end(pid, life);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_target_that_runs_out_refuses_and_serves),
         cmocka_unit_test(callers_that_say_nothing_shut_nobody_out),
+        cmocka_unit_test(strangers_at_the_port_of_ucx_end_nobody),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The descriptors that are held so that UCX finds some when it makes an endpoint. */
+
+#include "ucx_side.h"
+
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define LIMIT 256
+
+static void open_one(struct side *side)
+{
+    struct na_plugin_init init = {
+        .size = sizeof(init),
+        .listen = 1,
+        .class_name = "ucx",
+        .protocol = "tcp",
+        .address = "127.0.0.1",
+        .max_contexts = 1,
+    };
+    struct na_plugin_class_info info = {.size = sizeof(info)};
+
+    side->na_class = NULL;
+    assert_int_equal(ucx_class_initialize(&init, NULL, &side->na_class, &info), 0);
+    assert_int_equal(fabric_context_create(side->na_class, NULL, 0, &side->context), 0);
+}
+
+/* All that the process may have; how many they are. */
+static int take_all(int fds[LIMIT])
+{
+    int count = 0;
+
+    while (count < LIMIT && (fds[count] = dup(STDERR_FILENO)) >= 0)
+        count++;
+    return count;
+}
+
+static bool are_open(const struct side *side)
+{
+    for (uint32_t i = 0; i < UCX_SPARES; i++)
+        if (side->na_class->spares[i] < 0)
+            return false;
+    return true;
+}
+
+/* Here as beside shared memory: UCX opens a socket to make the interface active. */
+static void an_endpoint_is_made_when_all_others_are_taken(void **state)
+{
+    struct rlimit limit, low;
+    struct side side, peer;
+    struct ucx_hello hello = {.incarnation = 1, .link_id = 1};
+    struct ucx_link *link;
+    int fds[LIMIT], count;
+
+    (void) state;
+    assert_int_equal(setenv("UCX_ADAPTIVE_PROGRESS", "y", 1), 0);
+    open_one(&side);
+    open_one(&peer);
+    assert_true(ucx_descriptors_take_peer(side.na_class));
+    assert_true(are_open(&side));
+    hello.address = peer.na_class->worker->address;
+    hello.address_size = (uint32_t) peer.na_class->worker->address_size;
+    link = ucx_link_create(side.na_class, peer.na_class->name);
+    assert_non_null(link);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    low = limit;
+    low.rlim_cur = LIMIT;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    count = take_all(fds);
+    ucx_link_met(link, &hello);
+    assert_int_equal(link->phase, UCX_LINK_READY);
+    assert_false(ucx_descriptors_take_peer(side.na_class)); /* UCX has kept some of them */
+    assert_false(are_open(&side));
+    for (int i = 0; i < count; i++)
+        (void) close(fds[i]);
+    assert_true(ucx_descriptors_take_peer(side.na_class));
+    assert_true(are_open(&side));
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    side_close(&side);
+    side_close(&peer);
+    assert_int_equal(unsetenv("UCX_ADAPTIVE_PROGRESS"), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_endpoint_is_made_when_all_others_are_taken),
+    };
+
+    return cmocka_run_group_tests(tests, ucx_test_setup, ucx_test_teardown);
+}
