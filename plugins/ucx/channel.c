@@ -43,6 +43,11 @@ static void channel_write(struct ucx_channel *channel);
 static void channel_read(struct ucx_channel *channel);
 static void channel_take(struct ucx_channel *channel);
 static void channel_met(struct ucx_channel *channel);
+static bool channel_has_to_wait(const struct ucx_channel *channel, const struct ucx_hello *hello);
+static const char *channel_hold(struct ucx_channel *channel, const struct ucx_hello *hello);
+static void channels_release(struct na_plugin_class *na_class);
+static void channel_unhold(struct ucx_channel *channel);
+static const char *channel_introduce(struct ucx_channel *channel, const struct ucx_hello *hello);
 static const char *channel_check(struct ucx_channel *channel, uint8_t *data,
                                  struct ucx_hello *hello);
 static struct ucx_link *channel_link(const struct ucx_channel *channel,
@@ -106,6 +111,8 @@ void ucx_channels_progress(struct na_plugin_class *na_class)
         else if (what != na_class && what != NULL)
             channel_event(what, events[i].events);
     }
+    if (ucx_unlikely(na_class->held_calls != 0))
+        channels_release(na_class);
     if (ucx_unlikely(!fabric_list_empty(&na_class->strangers)))
         channels_expire(na_class);
     if (ucx_unlikely(!fabric_list_empty(&na_class->graveyard)))
@@ -152,6 +159,7 @@ void ucx_channel_close(struct ucx_channel *channel)
     (void) close(channel->fd);
     channel->fd = -1;
     channel->link = NULL;
+    channel_unhold(channel);
     fabric_list_remove(&channel->node);
     fabric_list_append(&channel->na_class->graveyard, &channel->node);
 }
@@ -485,6 +493,10 @@ static void channel_take(struct ucx_channel *channel)
     } else if (channel->is_dialed && ucx_hello_is_refusal(channel->in)) {
         channel->failure = NA_PLUGIN_PERMISSION;
         complaint = "our key (auth_key) is not its key";
+    } else if (channel->is_dialed && !channel->link->has_claim &&
+               ucx_hello_is_claim(channel->in, &channel->link->claim)) {
+        channel->link->has_claim = true;
+        channel->in_done = 0;
     } else {
         complaint = ucx_hello_head(channel->in, &channel->in_size);
     }
@@ -496,34 +508,104 @@ static void channel_take(struct ucx_channel *channel)
 static void channel_met(struct ucx_channel *channel)
 {
     uint8_t *data = channel->in;
-    struct ucx_hello hello;
-    struct ucx_link *link;
+    struct ucx_hello hello = {0};
     const char *complaint = channel_check(channel, data, &hello);
 
-    channel->in = NULL;
     channel->is_met = true;
-    if (complaint != NULL) {
+    if (complaint == NULL && channel_has_to_wait(channel, &hello)) {
+        complaint = channel_hold(channel, &hello);
+    } else {
+        channel->in = NULL;
+        if (complaint == NULL)
+            complaint = channel_introduce(channel, &hello);
+        ucx_host->mem_free(data);
+    }
+    if (complaint != NULL && channel->fd >= 0)
         channel_failed(channel, complaint);
-        goto out;
+}
+
+/*
+ * Anybody can say the name that we dial, and what we have for it is for who is there. The caller
+ * may be that one, though, which has dialed us at the same time: it says so where we have dialed.
+ */
+static bool channel_has_to_wait(const struct ucx_channel *channel, const struct ucx_hello *hello)
+{
+    const struct ucx_link *link = channel_link(channel, hello);
+
+    return !channel->is_dialed && link != NULL && link->phase == UCX_LINK_DIALING &&
+           !link->is_met && !(link->has_claim && ucx_hello_is_claimed(hello, &link->claim));
+}
+
+/* Until the name has answered, or does not. A caller that holds our call as well learns of it. */
+static const char *channel_hold(struct ucx_channel *channel, const struct ucx_hello *hello)
+{
+    uint8_t claim[UCX_HELLO_HEAD];
+
+    channel->held = ucx_host->mem_alloc(sizeof(*hello), 0);
+    if (channel->held == NULL)
+        return "no memory to hold it";
+    *channel->held = *hello;
+    channel->na_class->held_calls++;
+    ucx_hello_claim(channel_link(channel, hello), claim);
+    if (send(channel->fd, claim, sizeof(claim), MSG_NOSIGNAL | MSG_DONTWAIT) !=
+        (ssize_t) sizeof(claim))
+        return "it does not take an answer";
+    return NULL;
+}
+
+/* The callers that need not wait any more. */
+static void channels_release(struct na_plugin_class *na_class)
+{
+    struct fabric_link *node, *next;
+
+    for (node = na_class->strangers.next; node != &na_class->strangers; node = next) {
+        struct ucx_channel *channel = fabric_container(node, struct ucx_channel, node);
+        const char *complaint;
+
+        next = node->next;
+        if (channel->held == NULL || channel_has_to_wait(channel, channel->held))
+            continue;
+        complaint = channel_introduce(channel, channel->held);
+        channel_unhold(channel);
+        if (complaint != NULL && channel->fd >= 0)
+            channel_failed(channel, complaint);
     }
-    if (!channel->is_dialed && !ucx_descriptors_take_peer(channel->na_class)) {
-        channels_refused(channel->na_class);
-        channel_failed(channel, "no descriptors are left for it");
-        goto out;
+}
+
+static void channel_unhold(struct ucx_channel *channel)
+{
+    if (channel->held == NULL)
+        return;
+    ucx_host->mem_free(channel->held);
+    ucx_host->mem_free(channel->in);
+    channel->held = NULL;
+    channel->in = NULL;
+    channel->na_class->held_calls--;
+}
+
+/* NULL: it has a link, or was turned away already. */
+static const char *channel_introduce(struct ucx_channel *channel, const struct ucx_hello *hello)
+{
+    struct na_plugin_class *na_class = channel->na_class;
+    struct ucx_link *link;
+
+    if (hello->is_checked && channel_is_taken(channel, hello))
+        return "its worker is that of another peer";
+    if (!channel->is_dialed && !ucx_descriptors_take_peer(na_class)) {
+        channels_refused(na_class);
+        return "no descriptors are left for it";
     }
-    link = channel_match(channel, &hello);
+    link = channel_match(channel, hello);
     if (link == NULL)
-        goto out;
+        return NULL;
     if (!link->is_met)
-        ucx_link_met(link, &hello);
-    if (channel->fd >= 0 && channel->is_dialed && hello.is_attachable &&
-        channel->na_class->may_attach && link->pid == 0)
-        ucx_process_ask(channel, hello.incarnation);
+        ucx_link_met(link, hello);
+    if (channel->fd >= 0 && channel->is_dialed && hello->is_attachable && na_class->may_attach &&
+        link->pid == 0)
+        ucx_process_ask(channel, hello->incarnation);
     if (channel->fd >= 0 && link->is_joined)
         ucx_channels_answer(link);
-
-out:
-    ucx_host->mem_free(data);
+    return NULL;
 }
 
 /* NULL: UCX may see it. A caller with another key is told. */
@@ -544,11 +626,9 @@ static const char *channel_check(struct ucx_channel *channel, uint8_t *data,
         complaint = "it is this endpoint itself";
     if (complaint != NULL || na_class->has_key || !na_class->worker->is_readable)
         return complaint;
-    complaint = ucx_address_check(na_class->worker, data + UCX_HELLO_HEAD, hello->address_size,
-                                  ucx_channel_is_of_user(channel), &hello->uuid);
-    if (complaint == NULL && channel_is_taken(channel, hello))
-        complaint = "its worker is that of another peer";
-    return complaint;
+    hello->is_checked = true;
+    return ucx_address_check(na_class->worker, data + UCX_HELLO_HEAD, hello->address_size,
+                             ucx_channel_is_of_user(channel), &hello->uuid);
 }
 
 /* The link that the hello is about: the one that was dialed, or that of the name it says. */

@@ -7,12 +7,17 @@
 #include "digest.h"
 #include "ucx.h"
 
+#include "hg/key.h"
+
 #include <endian.h>
 #include <stddef.h>
 #include <string.h>
 
 #define HELLO_MAGIC      0x4c485855u
 #define HELLO_REFUSAL    0x52585855u /* in place of the magic: of who has another key */
+
+#define HELLO_CLAIM      0x43434855u /* likewise: of who holds the call and dials, too */
+#define HELLO_SALT       "amalgam ucx call"
 
 #define HELLO_ATTACHABLE 0x01u /* who is of the same node may ask which process it is */
 
@@ -38,6 +43,7 @@ _Static_assert(sizeof(struct hello_wire) == UCX_HELLO_HEAD, "layout of the wire"
 _Static_assert(offsetof(struct hello_wire, tag) == UCX_HELLO_TAG, "layout of the wire");
 
 static uint64_t hello_digest(const uint8_t *data, uint32_t size);
+static struct fabric_key hello_proof(const struct fabric_key *secret);
 
 /* Ours on that link; the caller frees it. NULL: no memory. */
 uint8_t *ucx_hello_write(const struct ucx_link *link, uint32_t *size_p)
@@ -131,6 +137,56 @@ bool ucx_hello_is_refusal(const uint8_t *data)
 
     memcpy(&magic, data, sizeof(magic));
     return le32toh(magic) == HELLO_REFUSAL;
+}
+
+/*
+ * To a caller whose name we dial: which call at its own socket is ours. It may be anybody, so it
+ * does not get the secret itself.
+ */
+void ucx_hello_claim(const struct ucx_link *link, uint8_t bytes[UCX_HELLO_HEAD])
+{
+    struct hello_wire wire = {
+        .magic = htole32(HELLO_CLAIM),
+        .incarnation = htole64(link->na_class->incarnation),
+        .link_id = htole64(link->id),
+        .secret = hello_proof(&link->secret),
+    };
+
+    memcpy(bytes, &wire, sizeof(wire));
+}
+
+bool ucx_hello_is_claim(const uint8_t *data, struct ucx_claim *claim)
+{
+    struct hello_wire wire;
+
+    memcpy(&wire, data, sizeof(wire));
+    if (le32toh(wire.magic) != HELLO_CLAIM)
+        return false;
+    claim->incarnation = le64toh(wire.incarnation);
+    claim->link_id = le64toh(wire.link_id);
+    claim->proof = wire.secret;
+    return true;
+}
+
+/* Whether who said the claim is the caller that said the hello. */
+bool ucx_hello_is_claimed(const struct ucx_hello *hello, const struct ucx_claim *claim)
+{
+    const struct fabric_key proof = hello_proof(&hello->secret);
+
+    return claim->incarnation == hello->incarnation && claim->link_id == hello->link_id &&
+           fabric_key_is_equal(&claim->proof, &proof);
+}
+
+/* PBKDF2 of one round is HMAC; nobody finds the secret by it. */
+static struct fabric_key hello_proof(const struct fabric_key *secret)
+{
+    struct fabric_key proof;
+    struct hg_key made;
+
+    hg_key_derive(&made, secret, sizeof(*secret), HELLO_SALT, strlen(HELLO_SALT), 1);
+    proof.word[0] = htole64(made.k0);
+    proof.word[1] = htole64(made.k1);
+    return proof;
 }
 
 /* From the tag's end on. */

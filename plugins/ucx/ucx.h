@@ -124,6 +124,7 @@ struct ucx_channel {
     struct fabric_key nonce; /* of the called one, see auth.c */
     struct fabric_key asked; /* the caller's tag */
     bool is_sent;            /* our hello, to who called */
+    struct ucx_hello *held; /* a caller's, while we dial the name that it says; it refers to `in` */
     uint8_t *out;
     uint32_t out_size, out_done;
     uint8_t *in;
@@ -145,6 +146,13 @@ enum ucx_lanes {
     UCX_LANES_NATIVE,
 };
 
+/* What one that we dial says of its own call to us, while it holds ours for the same reason. */
+struct ucx_claim {
+    uint64_t incarnation;
+    uint64_t link_id;
+    struct fabric_key proof; /* made of its secret */
+};
+
 /* What joins us with one process. It outlives its peer object until UCX lets go of it. */
 struct ucx_link {
     struct fabric_link node;    /* of the class: all */
@@ -161,6 +169,8 @@ struct ucx_link {
     struct fabric_key their_secret; /* what we have to say */
     uint64_t their_incarnation;
     uint64_t their_uuid; /* of their worker, when its address was checked */
+    struct ucx_claim claim;
+    bool has_claim;
     bool is_met;
     bool is_failing; /* UCX said so: dealt with in the next poll */
     bool has_error_mode;
@@ -236,7 +246,8 @@ struct na_plugin_class {
     struct fabric_link links;
     struct fabric_link trouble;
     struct fabric_link graveyard; /* closed channels */
-    struct fabric_link strangers; /* channels whose hello has not come */
+    struct fabric_link strangers; /* channels whose hello has not come, or is held */
+    uint32_t held_calls;          /* of them */
     struct ucx_link *buckets[UCX_BUCKETS];
     struct fabric_link sent;   /* frames to be reported in the next poll */
     struct fabric_link scraps; /* unused */
@@ -456,8 +467,9 @@ struct ucx_hello {
     bool is_attachable; /* it can be asked which process of this node it is */
     uint64_t registry;
     uint64_t uuid; /* of its worker, when its address was checked */
+    bool is_checked;
 };
-#define UCX_HELLO_VERSION 3u
+#define UCX_HELLO_VERSION 4u
 #define UCX_HELLO_HEAD    88u
 #define UCX_HELLO_TAG     24u /* where the tag of auth.c lies */
 #define UCX_HELLO_MAX     65536u
@@ -466,6 +478,9 @@ const char *ucx_hello_head(const uint8_t *data, uint32_t *size_p);
 const char *ucx_hello_read(const uint8_t *data, uint32_t size, struct ucx_hello *hello);
 void ucx_hello_refuse(uint8_t bytes[UCX_HELLO_HEAD]);
 bool ucx_hello_is_refusal(const uint8_t *data);
+void ucx_hello_claim(const struct ucx_link *link, uint8_t bytes[UCX_HELLO_HEAD]);
+bool ucx_hello_is_claim(const uint8_t *data, struct ucx_claim *claim);
+bool ucx_hello_is_claimed(const struct ucx_hello *hello, const struct ucx_claim *claim);
 
 /* auth.c: whether the other side has our key */
 #define UCX_CHALLENGE 24u

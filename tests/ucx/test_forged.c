@@ -309,11 +309,96 @@ static void what_was_said_with_the_key_is_said_once(void **state)
     side_close(&target);
 }
 
+/* As the message layer does for its first frame to that name. */
+static struct ucx_link *dial(struct side *side, const char *name)
+{
+    struct ucx_link *link = ucx_link_create(side->na_class, name);
+
+    assert_non_null(link);
+    assert_int_equal(ucx_channel_dial(link), 0);
+    return link;
+}
+
+static void poll_until_met(struct side *a, struct side *b, const struct ucx_link *link)
+{
+    uint64_t end = ucx_host->clock_ns() + WAIT_NS;
+
+    while (link->phase == UCX_LINK_DIALING) {
+        assert_true(ucx_host->clock_ns() < end);
+        side_poll(a);
+        side_poll(b);
+    }
+    assert_int_equal(link->phase, UCX_LINK_READY);
+}
+
+/* What we have for a name goes to who is there, whoever calls by that name in the meantime. */
+static void a_name_that_is_dialed_is_not_a_callers(void **state)
+{
+    struct side target, real, as;
+    uint8_t bytes[UCX_HELLO_HEAD];
+    const struct ucx_worker *worker;
+    struct ucx_claim claim;
+    struct ucx_link *link;
+    uint8_t *data;
+    uint32_t size;
+    int fd;
+
+    (void) state;
+    open_one(&target, "tcp", NULL);
+    open_one(&real, "tcp", NULL);
+    open_one(&as, "tcp", NULL);
+    worker = as.na_class->worker;
+    memcpy(as.na_class->name, real.na_class->name, sizeof(as.na_class->name));
+    link = dial(&target, real.na_class->name);
+    data = introduce(&as, (const uint8_t *) worker->address, worker->address_size, &size);
+    fd = call(target.na_class->name);
+    assert_true(hear(&target, fd, bytes, UCX_CHALLENGE));
+    assert_int_equal(send(fd, data, size, MSG_NOSIGNAL), size);
+    assert_true(hear(&target, fd, bytes, sizeof(bytes)));
+    assert_true(ucx_hello_is_claim(bytes, &claim));
+    assert_int_equal(link->phase, UCX_LINK_DIALING);
+    assert_int_equal(claim.link_id, link->id);
+    assert_false(fabric_key_is_equal(&claim.proof, &link->secret));
+    poll_until_met(&target, &real, link);
+    assert_int_equal(link->their_incarnation, real.na_class->incarnation);
+    assert_false(hear(&target, fd, bytes, 1));
+    assert_int_equal(link->phase, UCX_LINK_READY);
+    assert_int_equal(close(fd), 0);
+    ucx_host->mem_free(data);
+    side_close(&as);
+    side_close(&real);
+    side_close(&target);
+}
+
+/* Each holds the other's call until it hears that the other one holds its own. */
+static void two_that_dial_each_other_meet(void **state)
+{
+    struct side a, b;
+    struct ucx_link *to_a, *to_b;
+
+    (void) state;
+    open_one(&a, "tcp", NULL);
+    open_one(&b, "tcp", NULL);
+    to_b = dial(&a, b.na_class->name);
+    to_a = dial(&b, a.na_class->name);
+    poll_until_met(&a, &b, to_a);
+    poll_until_met(&a, &b, to_b);
+    assert_int_equal(to_a->their_id, to_b->id);
+    assert_int_equal(to_b->their_id, to_a->id);
+    assert_true(to_a->has_claim || to_b->has_claim);
+    assert_ptr_equal(a.na_class->links.next, a.na_class->links.prev);
+    assert_ptr_equal(b.na_class->links.next, b.na_class->links.prev);
+    side_close(&b);
+    side_close(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forged_addresses_end_nobody),
         cmocka_unit_test(a_worker_belongs_to_one_peer),
+        cmocka_unit_test(a_name_that_is_dialed_is_not_a_callers),
+        cmocka_unit_test(two_that_dial_each_other_meet),
         cmocka_unit_test(neighbours_of_other_users_are_told_apart),
         cmocka_unit_test(nobody_is_let_in_without_the_key),
         cmocka_unit_test(what_was_said_with_the_key_is_said_once),
