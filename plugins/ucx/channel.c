@@ -553,22 +553,29 @@ static const char *channel_hold(struct ucx_channel *channel, const struct ucx_he
     return NULL;
 }
 
-/* The callers that need not wait any more. */
+/* The callers that need not wait any more. Each may change the list of the others. */
 static void channels_release(struct na_plugin_class *na_class)
 {
-    struct fabric_link *node, *next;
+    struct fabric_link *node = na_class->strangers.next;
 
-    for (node = na_class->strangers.next; node != &na_class->strangers; node = next) {
+    while (node != &na_class->strangers) {
         struct ucx_channel *channel = fabric_container(node, struct ucx_channel, node);
+        struct ucx_hello *hello = channel->held;
+        uint8_t *data = channel->in;
         const char *complaint;
 
-        next = node->next;
-        if (channel->held == NULL || channel_has_to_wait(channel, channel->held))
+        node = node->next;
+        if (hello == NULL || channel_has_to_wait(channel, hello))
             continue;
-        complaint = channel_introduce(channel, channel->held);
-        channel_unhold(channel);
+        channel->held = NULL;
+        channel->in = NULL;
+        na_class->held_calls--;
+        complaint = channel_introduce(channel, hello);
         if (complaint != NULL && channel->fd >= 0)
             channel_failed(channel, complaint);
+        ucx_host->mem_free(hello);
+        ucx_host->mem_free(data);
+        node = na_class->strangers.next;
     }
 }
 
