@@ -33,6 +33,7 @@ int32_t ucx_class_initialize(const struct na_plugin_init *init, struct na_host_c
         return NA_PLUGIN_NOMEM;
     }
     na_class->listen_fd = na_class->epoll_fd = na_class->process_fd = -1;
+    na_class->unclosed_fd = -1;
     for (uint32_t i = 0; i < UCX_SPARES; i++)
         na_class->spares[i] = -1;
     fabric_list_init(&na_class->links);
@@ -66,6 +67,7 @@ int32_t ucx_class_finalize(struct na_plugin_class *na_class)
         (void) close(na_class->listen_fd);
     if (na_class->process_fd >= 0)
         (void) close(na_class->process_fd);
+    ucx_process_close(na_class);
     while (!fabric_list_empty(&na_class->strangers))
         ucx_channel_close(fabric_container(na_class->strangers.next, struct ucx_channel, node));
     ucx_channels_bury(na_class);

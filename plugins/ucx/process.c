@@ -42,6 +42,7 @@ static struct ucx_link *process_record_link(struct na_plugin_class *na_class,
 static void process_found(struct ucx_link *link, int fd);
 static bool process_is_own_user(int fd);
 static bool process_turn_away(int fd);
+static bool process_may_ask(struct na_plugin_class *na_class);
 static void *process_close(void *arg);
 static bool process_is_open(uint32_t pid, uint64_t place);
 
@@ -78,7 +79,7 @@ void ucx_process_ask(struct ucx_channel *channel, uint64_t incarnation)
     socklen_t size = process_address(incarnation, &address);
     int fd;
 
-    if (!process_record_fill(link, channel, &record))
+    if (!process_may_ask(link->na_class) || !process_record_fill(link, channel, &record))
         return;
     fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
@@ -88,7 +89,8 @@ void ucx_process_ask(struct ucx_channel *channel, uint64_t incarnation)
         return;
     }
     if (!process_is_own_user(fd)) {
-        (void) process_turn_away(fd);
+        if (!process_turn_away(fd))
+            link->na_class->unclosed_fd = fd;
         return;
     }
     if (send(fd, &record, sizeof(record), MSG_NOSIGNAL) != (ssize_t) sizeof(record)) {
@@ -102,6 +104,12 @@ void ucx_process_ask(struct ucx_channel *channel, uint64_t incarnation)
     question->is_dialed = true;
     fabric_list_remove(&question->node);
     fabric_list_append(&link->channels, &question->node);
+}
+
+/* The socket that nobody closed so far. If it cannot be closed now it ends with the process. */
+void ucx_process_close(struct na_plugin_class *na_class)
+{
+    (void) process_may_ask(na_class);
 }
 
 /*
@@ -236,6 +244,14 @@ static bool process_turn_away(int fd)
     if (!is_begun)
         (void) atomic_fetch_sub(&process_closers, 1);
     return is_begun;
+}
+
+/* Not while a socket that another user keeps from closing waits: there would be more of them. */
+static bool process_may_ask(struct na_plugin_class *na_class)
+{
+    if (na_class->unclosed_fd >= 0 && process_turn_away(na_class->unclosed_fd))
+        na_class->unclosed_fd = -1;
+    return na_class->unclosed_fd < 0;
 }
 
 static void *process_close(void *arg)

@@ -228,7 +228,8 @@ struct na_plugin_class {
     char name[FABRIC_NAME_MAX];
     int listen_fd;
     int epoll_fd;
-    int process_fd; /* where processes of this node ask who we are; -1: nowhere */
+    int process_fd;  /* where processes of this node ask who we are; -1: nowhere */
+    int unclosed_fd; /* of process.c, which another user keeps from closing; -1: none */
     bool is_busy;
     bool is_attentive; /* the sockets are to be looked at in the next poll */
     bool has_hardware; /* a lane of RDMA is possible */
@@ -452,6 +453,7 @@ bool ucx_channel_is_of_user(const struct ucx_channel *channel);
 
 /* process.c: which process of this node a peer is */
 void ucx_process_listen(struct na_plugin_class *na_class);
+void ucx_process_close(struct na_plugin_class *na_class);
 void ucx_process_ask(struct ucx_channel *channel, uint64_t incarnation);
 bool ucx_process_accept(struct na_plugin_class *na_class, int fd);
 void ucx_process_event(struct ucx_channel *channel);

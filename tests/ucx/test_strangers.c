@@ -6,6 +6,7 @@
 
 #include "ucx_side.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -37,6 +38,7 @@ struct house {
     struct na_plugin_mem *shared;
     uint8_t memory[SIZE];
     struct guest victim, attacker;
+    int threads; /* of this process, when nothing is being closed */
 };
 
 static struct na_host host;
@@ -119,6 +121,18 @@ static void guest_close(struct guest *guest)
     host.mem_free(guest->op);
 }
 
+static int count_threads(void)
+{
+    DIR *directory = opendir("/proc/self/task");
+    int count = 0;
+
+    assert_non_null(directory);
+    while (readdir(directory) != NULL)
+        count++;
+    (void) closedir(directory);
+    return count;
+}
+
 static int setup(void **state)
 {
     struct house *house = calloc(1, sizeof(*house));
@@ -133,6 +147,7 @@ static int setup(void **state)
     assert_int_equal(ucx_mem_register(house->target.na_class, house->shared, 0, 0), 0);
     guest_meet(house, &house->victim);
     guest_meet(house, &house->attacker);
+    house->threads = count_threads();
     *state = house;
     return 0;
 }
@@ -417,6 +432,95 @@ static void another_user_does_not_hold_up_progress(void **state)
     assert_int_equal(get(house, &house->victim), 0);
 }
 
+#define CLOSERS  4  /* as many as process.c closes at a time */
+#define ASKED    16 /* peers who are another user's */
+#define ANOTHERS 42 /* their incarnation */
+
+static socklen_t process_place(uint64_t incarnation, struct sockaddr_un *address)
+{
+    int length = snprintf(address->sun_path + 1, sizeof(address->sun_path) - 1,
+                          "amalgam-ucx-%016llx", (unsigned long long) incarnation);
+
+    return (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 1) + (socklen_t) length;
+}
+
+/* The child: is asked as another user, and answers nobody. */
+static void listen_for_ever(int ready)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    socklen_t size = process_place(ANOTHERS, &address);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+
+    if (setresuid(NOBODY, NOBODY, NOBODY) != 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 ||
+        bind(fd, (const struct sockaddr *) &address, size) != 0 || listen(fd, 2 * ASKED) != 0 ||
+        write(ready, "r", 1) != 1)
+        _exit(1);
+    for (;;)
+        (void) pause();
+}
+
+static int count_open(void)
+{
+    int count = 0;
+
+    for (int fd = 0; fd < 1024; fd++)
+        count += fcntl(fd, F_GETFD) >= 0;
+    return count;
+}
+
+/* Each socket that does not close has a thread. */
+static void poll_until_threads(struct house *house, int count)
+{
+    uint64_t end = host.clock_ns() + WAIT_NS;
+
+    while (count_threads() < count) {
+        assert_true(host.clock_ns() < end);
+        poll_all(house);
+    }
+}
+
+static void sockets_that_do_not_close_do_not_pile_up(void **state)
+{
+    struct house *house = *state;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    socklen_t size = process_place(house->target.na_class->incarnation, &address);
+    struct ucx_channel channel = *channel_of(house->attacker.link);
+    uint64_t end = host.clock_ns() + WAIT_NS;
+    pid_t pids[CLOSERS + 1];
+    int ready[2], before;
+    char byte;
+
+    if (geteuid() != 0) {
+        print_message("skipped: only root can start a process of another user\n");
+        skip();
+    }
+    assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+    for (int i = 0; i <= CLOSERS; i++) {
+        pids[i] = fork();
+        if (pids[i] == 0 && i == CLOSERS)
+            listen_for_ever(ready[1]);
+        if (pids[i] == 0)
+            leave_a_socket(&address, size, ready[1]);
+        assert_true(pids[i] > 0);
+        assert_int_equal(read(ready[0], &byte, 1), 1);
+    }
+    poll_until_threads(house, house->threads + CLOSERS);
+    before = count_open();
+    for (int i = 0; i < ASKED; i++)
+        ucx_process_ask(&channel, ANOTHERS);
+    assert_int_equal(count_open(), before + 1);
+    for (int i = 0; i <= CLOSERS; i++) {
+        assert_int_equal(kill(pids[i], SIGKILL), 0);
+        assert_int_equal(waitpid(pids[i], NULL, 0), pids[i]);
+    }
+    while (channel.na_class->unclosed_fd >= 0) { /* now they close */
+        assert_true(host.clock_ns() < end);
+        ucx_process_ask(&channel, ANOTHERS);
+    }
+    for (int i = 0; i < 2; i++)
+        (void) close(ready[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -425,6 +529,7 @@ int main(void)
         cmocka_unit_test(the_name_of_a_connected_peer_is_its_own),
         cmocka_unit_test(a_stolen_secret_reaches_nothing),
         cmocka_unit_test(another_user_does_not_hold_up_progress),
+        cmocka_unit_test(sockets_that_do_not_close_do_not_pile_up),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
