@@ -9,23 +9,6 @@
 
 #define LIMIT 256
 
-static void open_one(struct side *side)
-{
-    struct na_plugin_init init = {
-        .size = sizeof(init),
-        .listen = 1,
-        .class_name = "ucx",
-        .protocol = "tcp",
-        .address = "127.0.0.1",
-        .max_contexts = 1,
-    };
-    struct na_plugin_class_info info = {.size = sizeof(info)};
-
-    side->na_class = NULL;
-    assert_int_equal(ucx_class_initialize(&init, NULL, &side->na_class, &info), 0);
-    assert_int_equal(fabric_context_create(side->na_class, NULL, 0, &side->context), 0);
-}
-
 /* All that the process may have; how many they are. */
 static int take_all(int fds[LIMIT])
 {
@@ -55,8 +38,8 @@ static void an_endpoint_is_made_when_all_others_are_taken(void **state)
 
     (void) state;
     assert_int_equal(setenv("UCX_ADAPTIVE_PROGRESS", "y", 1), 0);
-    open_one(&side);
-    open_one(&peer);
+    side_open_as(&side, "tcp");
+    side_open_as(&peer, "tcp");
     assert_true(ucx_descriptors_take_peer(side.na_class));
     assert_true(are_open(&side));
     hello.address = peer.na_class->worker->address;

@@ -15,13 +15,13 @@ struct side {
     struct na_plugin_context *context;
 };
 
-static inline void side_open(struct side *side)
+static inline void side_open_as(struct side *side, const char *protocol)
 {
     struct na_plugin_init init = {
         .size = sizeof(init),
         .listen = 1,
         .class_name = "ucx",
-        .protocol = "sm+tcp",
+        .protocol = protocol,
         .address = "127.0.0.1",
         .max_contexts = 1,
     };
@@ -30,6 +30,11 @@ static inline void side_open(struct side *side)
     side->na_class = NULL;
     assert_int_equal(ucx_class_initialize(&init, NULL, &side->na_class, &info), 0);
     assert_int_equal(fabric_context_create(side->na_class, NULL, 0, &side->context), 0);
+}
+
+static inline void side_open(struct side *side)
+{
+    side_open_as(side, "sm+tcp");
 }
 
 static inline void side_poll(struct side *side)
