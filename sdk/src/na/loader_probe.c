@@ -234,6 +234,7 @@ static void end(struct running *running, bool is_late)
         return;
     if (pid == 0) {
         (void) kill(-running->pid, SIGKILL); /* what the plugin has started, too */
+        (void) kill(running->pid, SIGKILL);  /* it may have left its group */
         while (waitpid(running->pid, NULL, 0) < 0 && errno == EINTR)
             ;
     } else {
