@@ -121,13 +121,23 @@ const char *ucx_auth_check(struct ucx_channel *channel, uint8_t *data, uint32_t 
 }
 
 /* PBKDF2 of one round is HMAC of the salt with a number behind it. */
+struct fabric_key ucx_hmac(const struct fabric_key *key, const void *message, size_t size)
+{
+    struct fabric_key code;
+    struct hg_key made;
+
+    hg_key_derive(&made, key, sizeof(*key), message, size, 1);
+    code.word[0] = htole64(made.k0);
+    code.word[1] = htole64(made.k1);
+    return code;
+}
+
 static bool auth_tag(const struct ucx_channel *channel, bool is_caller, const uint8_t *data,
                      uint32_t size, struct fabric_key *tag)
 {
     struct auth_prefix prefix = {.is_caller = htole64(is_caller), .nonce = channel->nonce};
     const struct fabric_key *key = &channel->na_class->key;
     uint8_t *message = ucx_host->mem_alloc(sizeof(prefix) + size, 0);
-    struct hg_key made;
 
     if (message == NULL)
         return false;
@@ -136,9 +146,7 @@ static bool auth_tag(const struct ucx_channel *channel, bool is_caller, const ui
     memcpy(message, &prefix, sizeof(prefix));
     memcpy(message + sizeof(prefix), data, size);
     memset(message + sizeof(prefix) + UCX_HELLO_TAG, 0, sizeof(*tag));
-    hg_key_derive(&made, key, sizeof(*key), message, sizeof(prefix) + size, 1);
-    tag->word[0] = htole64(made.k0);
-    tag->word[1] = htole64(made.k1);
+    *tag = ucx_hmac(key, message, sizeof(prefix) + size);
     ucx_host->mem_free(message);
     return true;
 }

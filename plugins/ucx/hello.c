@@ -7,8 +7,6 @@
 #include "digest.h"
 #include "ucx.h"
 
-#include "hg/key.h"
-
 #include <endian.h>
 #include <stddef.h>
 #include <string.h>
@@ -17,7 +15,7 @@
 #define HELLO_REFUSAL    0x52585855u /* in place of the magic: of who has another key */
 
 #define HELLO_CLAIM      0x43434855u /* likewise: of who holds the call and dials, too */
-#define HELLO_SALT       "amalgam ucx call"
+#define HELLO_CALL       "amalgam ucx call"
 
 #define HELLO_ATTACHABLE 0x01u /* who is of the same node may ask which process it is */
 
@@ -43,7 +41,6 @@ _Static_assert(sizeof(struct hello_wire) == UCX_HELLO_HEAD, "layout of the wire"
 _Static_assert(offsetof(struct hello_wire, tag) == UCX_HELLO_TAG, "layout of the wire");
 
 static uint64_t hello_digest(const uint8_t *data, uint32_t size);
-static struct fabric_key hello_proof(const struct fabric_key *secret);
 
 /* Ours on that link; the caller frees it. NULL: no memory. */
 uint8_t *ucx_hello_write(const struct ucx_link *link, uint32_t *size_p)
@@ -149,7 +146,7 @@ void ucx_hello_claim(const struct ucx_link *link, uint8_t bytes[UCX_HELLO_HEAD])
         .magic = htole32(HELLO_CLAIM),
         .incarnation = htole64(link->na_class->incarnation),
         .link_id = htole64(link->id),
-        .secret = hello_proof(&link->secret),
+        .secret = ucx_hmac(&link->secret, HELLO_CALL, strlen(HELLO_CALL)),
     };
 
     memcpy(bytes, &wire, sizeof(wire));
@@ -171,22 +168,10 @@ bool ucx_hello_is_claim(const uint8_t *data, struct ucx_claim *claim)
 /* Whether who said the claim is the caller that said the hello. */
 bool ucx_hello_is_claimed(const struct ucx_hello *hello, const struct ucx_claim *claim)
 {
-    const struct fabric_key proof = hello_proof(&hello->secret);
+    const struct fabric_key proof = ucx_hmac(&hello->secret, HELLO_CALL, strlen(HELLO_CALL));
 
     return claim->incarnation == hello->incarnation && claim->link_id == hello->link_id &&
            fabric_key_is_equal(&claim->proof, &proof);
-}
-
-/* PBKDF2 of one round is HMAC; nobody finds the secret by it. */
-static struct fabric_key hello_proof(const struct fabric_key *secret)
-{
-    struct fabric_key proof;
-    struct hg_key made;
-
-    hg_key_derive(&made, secret, sizeof(*secret), HELLO_SALT, strlen(HELLO_SALT), 1);
-    proof.word[0] = htole64(made.k0);
-    proof.word[1] = htole64(made.k1);
-    return proof;
 }
 
 /* From the tag's end on. */

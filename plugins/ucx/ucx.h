@@ -491,6 +491,7 @@ int32_t ucx_auth_challenge(struct ucx_channel *channel, uint8_t bytes[UCX_CHALLE
 const char *ucx_auth_challenged(struct ucx_channel *channel, const uint8_t bytes[UCX_CHALLENGE]);
 bool ucx_auth_sign(struct ucx_channel *channel, uint8_t *data, uint32_t size);
 const char *ucx_auth_check(struct ucx_channel *channel, uint8_t *data, uint32_t size);
+struct fabric_key ucx_hmac(const struct fabric_key *key, const void *message, size_t size);
 
 /* worker_address.c: what strangers send, before UCX sees it */
 bool ucx_address_learn(struct ucx_worker *worker);

@@ -2,7 +2,8 @@
 /* Data of the soak that its processes agree upon. */
 #include "soak.h"
 
-#include <dirent.h>
+#include "../test_count.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -84,13 +85,5 @@ uint64_t soak_random(uint64_t *state)
 
 int soak_descriptors(void)
 {
-    DIR *directory = opendir("/proc/self/fd");
-    int count = 0;
-
-    if (directory == NULL)
-        return 0;
-    while (readdir(directory) != NULL)
-        count++;
-    (void) closedir(directory);
-    return count;
+    return test_count("/proc/self/fd");
 }

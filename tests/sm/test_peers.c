@@ -7,7 +7,8 @@
 
 #include "sm_test.h"
 
-#include <dirent.h>
+#include "../test_count.h"
+
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -125,14 +126,7 @@ static long segments_kb(char (*addresses)[128], const char *own)
 
 static unsigned int open_descriptors(void)
 {
-    DIR *directory = opendir("/proc/self/fd");
-    unsigned int count = 0;
-
-    while (directory != NULL && readdir(directory) != NULL)
-        count++;
-    if (directory != NULL)
-        (void) closedir(directory);
-    return count;
+    return (unsigned int) test_count("/proc/self/fd");
 }
 
 static void a_thousand_peers_fit(void **state)

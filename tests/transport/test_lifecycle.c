@@ -3,7 +3,8 @@
 
 #include "transport_rma.h"
 
-#include <dirent.h>
+#include "../test_count.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,14 +17,7 @@
 
 static unsigned int open_descriptors(void)
 {
-    DIR *directory = opendir("/proc/self/fd");
-    unsigned int count = 0;
-
-    while (directory != NULL && readdir(directory) != NULL)
-        count++;
-    if (directory != NULL)
-        (void) closedir(directory);
-    return count;
+    return (unsigned int) test_count("/proc/self/fd");
 }
 
 /* What a library opens once for the process may stay; what each class opens may not. */

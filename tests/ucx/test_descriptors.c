@@ -7,8 +7,9 @@
 
 #include "transport/transport_test.h"
 
+#include "../test_count.h"
+
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -132,16 +133,9 @@ static void target_end(pid_t pid, int life)
 static int count_open(pid_t pid)
 {
     char path[64];
-    int count = -2;
-    DIR *directory;
 
     (void) snprintf(path, sizeof(path), "/proc/%d/fd", (int) pid);
-    directory = opendir(path);
-    while (directory != NULL && readdir(directory) != NULL)
-        count++;
-    if (directory != NULL)
-        (void) closedir(directory);
-    return count;
+    return test_count(path);
 }
 
 static void wait_for_open(pid_t pid, int count)

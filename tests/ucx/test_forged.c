@@ -114,17 +114,25 @@ static uint8_t *introduce(struct side *as, const uint8_t *address, size_t size, 
     return data;
 }
 
+/* Calls the target and says so much to it. */
+static int call_and_say(struct side *target, const uint8_t *data, uint32_t size)
+{
+    uint8_t challenge[UCX_CHALLENGE];
+    int fd = call(target->na_class->name);
+
+    assert_true(hear(target, fd, challenge, sizeof(challenge)));
+    assert_int_equal(send(fd, data, size, MSG_NOSIGNAL), size);
+    return fd;
+}
+
 /* Says it to the target; whether that gives it to UCX. */
 static bool is_let_in(struct side *target, struct side *as, const uint8_t *address, size_t size)
 {
-    uint8_t bytes[UCX_CHALLENGE];
     uint32_t told;
     uint8_t *data = introduce(as, address, size, &told);
-    int fd = call(target->na_class->name);
+    int fd = call_and_say(target, data, told);
     bool is_in;
 
-    assert_true(hear(target, fd, bytes, UCX_CHALLENGE));
-    assert_int_equal(send(fd, data, told, MSG_NOSIGNAL), told);
     is_in = is_met(target, as, fd);
     assert_int_equal(close(fd), 0);
     for (int i = 0; i < 3; i++)
@@ -177,7 +185,6 @@ static void a_worker_belongs_to_one_peer(void **state)
 {
     struct side target, as;
     const struct ucx_worker *worker;
-    uint8_t bytes[UCX_CHALLENGE];
     uint8_t *data;
     uint32_t size;
     int fd;
@@ -189,9 +196,7 @@ static void a_worker_belongs_to_one_peer(void **state)
     assert_false(is_let_in(&target, &as, (const uint8_t *) worker->address, worker->address_size));
     worker = as.na_class->worker;
     data = introduce(&as, (const uint8_t *) worker->address, worker->address_size, &size);
-    fd = call(target.na_class->name);
-    assert_true(hear(&target, fd, bytes, UCX_CHALLENGE));
-    assert_int_equal(send(fd, data, size, MSG_NOSIGNAL), size);
+    fd = call_and_say(&target, data, size);
     assert_true(is_met(&target, &as, fd));
     as.na_class->name[strlen(as.na_class->name) - 1] ^= 1; /* while that is there */
     assert_false(is_let_in(&target, &as, (const uint8_t *) worker->address, worker->address_size));
@@ -351,9 +356,7 @@ static void a_name_that_is_dialed_is_not_a_callers(void **state)
     memcpy(as.na_class->name, real.na_class->name, sizeof(as.na_class->name));
     link = dial(&target, real.na_class->name);
     data = introduce(&as, (const uint8_t *) worker->address, worker->address_size, &size);
-    fd = call(target.na_class->name);
-    assert_true(hear(&target, fd, bytes, UCX_CHALLENGE));
-    assert_int_equal(send(fd, data, size, MSG_NOSIGNAL), size);
+    fd = call_and_say(&target, data, size);
     assert_true(hear(&target, fd, bytes, sizeof(bytes)));
     assert_true(ucx_hello_is_claim(bytes, &claim));
     assert_int_equal(link->phase, UCX_LINK_DIALING);
