@@ -322,7 +322,8 @@ static int role_origin_pull(const char *init_string, const char *address, const 
     if (!service_open(&service, init_string, false) ||
         HG_Addr_lookup2(service.hg_class, address, &addr) != HG_SUCCESS ||
         HG_Bulk_create(service.hg_class, 1, &buffer, &size, HG_BULK_READ_ONLY, &memory) !=
-            HG_SUCCESS)
+            HG_SUCCESS ||
+        service_echo(&service, addr, 8, "connected", 60000) != HG_SUCCESS)
         return 1;
     forward_pull(&service, addr, memory, (uint32_t) strtoul(rounds, NULL, 10), &pending);
     service_run(&service, &pending.none_left, 50);
