@@ -120,7 +120,8 @@ static void frame_take(struct na_plugin_class *na_class, const struct BMI_unexpe
     held->address = info->addr;
     held->buffer = info->buffer;
     na_class->source = info;
-    is_taken = fabric_frame_received(&na_class->base, info->buffer, (uint64_t) info->size, held);
+    is_taken =
+        fabric_frame_received(&na_class->base, info->buffer, (uint64_t) info->size, NULL, held);
     na_class->source = NULL;
     if (!is_taken) {
         fabric_list_append(&na_class->held, &held->link);

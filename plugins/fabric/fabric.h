@@ -45,6 +45,7 @@ struct fabric_frame {
     void *registration; /* what ops.slab_register gave for the memory that data lies in */
     struct fabric_peer *peer;
     void *private;
+    bool is_greeting; /* it begins with a greeting */
 };
 
 /*
@@ -114,6 +115,15 @@ struct fabric_ops {
     int32_t (*slab_register)(struct fabric_endpoint *endpoint, void *base, uint64_t size,
                              void **registration_p);
     void (*slab_deregister)(struct fabric_endpoint *endpoint, void *registration);
+
+    /*
+     * Where the fabric tells which path a frame came over: the path that leads to a peer, NULL when
+     * there is none, and whether the sender over a path has introduced itself to the plugin by that
+     * name. A greeting that does not come over the path of the peer that it names is dropped.
+     * Optional, both or none.
+     */
+    const void *(*peer_path)(struct fabric_endpoint *endpoint, const struct fabric_peer *peer);
+    bool (*path_is_named)(struct fabric_endpoint *endpoint, const void *path, const char *name);
 
     /*
      * Starts a put or get; fabric_rma_done follows, perhaps inside the call. NA_PLUGIN_AGAIN: tried
@@ -205,10 +215,11 @@ void fabric_frame_sent(struct fabric_endpoint *endpoint, struct fabric_frame *fr
 /*
  * A frame came. True: consumed, the memory is the plugin's again. False: `data` must stay as it is
  * until ops.frame_release(cookie). With no cookie it is always true: what cannot be taken yet is
- * copied. Nothing in the frame is trusted.
+ * copied. Nothing in the frame is trusted. `path` is as in ops.peer_path, NULL when it is not
+ * known; only frames that begin with a greeting need it.
  */
 bool fabric_frame_received(struct fabric_endpoint *endpoint, const void *data, uint64_t size,
-                           void *cookie);
+                           const void *path, void *cookie);
 
 /* The fabric lets go of a put or get. */
 void fabric_rma_done(struct fabric_endpoint *endpoint, struct fabric_rma *rma, int32_t status);

@@ -18,12 +18,17 @@ struct fabric_card {
 
 static bool fabric_card_read(const struct fabric_endpoint_state *state, const void *data,
                              uint32_t size, struct fabric_card *card);
+static bool fabric_card_is_from(struct fabric_endpoint_state *state, const void *path,
+                                const struct fabric_card *card);
+static bool fabric_peer_is_at(const struct fabric_peer_state *peer, const void *path);
+static void fabric_card_forged(struct fabric_endpoint_state *state, const struct fabric_card *card);
 static struct fabric_peer_state *fabric_card_find(struct fabric_endpoint_state *state,
-                                                  const struct fabric_card *card);
+                                                  const void *path, const struct fabric_card *card);
 static bool fabric_card_is_other(const struct fabric_peer_state *peer,
                                  const struct fabric_card *card);
 static bool fabric_card_accept(struct fabric_peer_state *peer, const struct fabric_card *card);
-static void fabric_card_find_twin(struct fabric_peer_state *peer, const struct fabric_card *card);
+static void fabric_card_find_twin(struct fabric_peer_state *peer, const void *path,
+                                  const struct fabric_card *card);
 
 /* Bytes that a greeting of ours takes in a frame. */
 uint32_t fabric_greeting_size(const struct fabric_endpoint_state *state)
@@ -62,7 +67,8 @@ void fabric_greeting_add(struct fabric_out *out, struct fabric_peer_state *peer,
  * are when we are leaving.
  */
 struct fabric_peer_state *fabric_greeting_received(struct fabric_endpoint_state *state,
-                                                   const void *data, uint32_t size)
+                                                   const void *path, const void *data,
+                                                   uint32_t size)
 {
     struct fabric_peer_state *peer;
     struct fabric_card card;
@@ -75,7 +81,7 @@ struct fabric_peer_state *fabric_greeting_received(struct fabric_endpoint_state 
         FABRIC_LOG_DEBUG(state->endpoint, "dropped a greeting of %u bytes that is malformed", size);
         return NULL;
     }
-    peer = fabric_card_find(state, &card);
+    peer = fabric_card_is_from(state, path, &card) ? fabric_card_find(state, path, &card) : NULL;
     if (peer == NULL || peer->is_self)
         return NULL;
     state->counters.greetings++;
@@ -99,15 +105,18 @@ struct fabric_peer_state *fabric_greeting_received(struct fabric_endpoint_state 
 bool fabric_welcome_received(struct fabric_peer_state *peer, const void *data, uint32_t size)
 {
     struct fabric_endpoint_state *state = peer->endpoint->state;
+    const struct fabric_ops *ops = peer->endpoint->ops;
+    const void *path = ops->peer_path != NULL ? ops->peer_path(peer->endpoint, &peer->peer) : NULL;
     struct fabric_card card;
     uint32_t epoch;
 
-    if (!fabric_card_read(state, data, size, &card) || peer->is_self)
+    if (!fabric_card_read(state, data, size, &card) || peer->is_self ||
+        !fabric_card_is_from(state, path, &card))
         return false;
     epoch = card.greeting.epoch;
     if (epoch == 0 || epoch > peer->epoch || epoch < peer->answered)
         return epoch != 0 && epoch <= peer->epoch; /* an answer to what is long answered */
-    fabric_card_find_twin(peer, &card);
+    fabric_card_find_twin(peer, path, &card);
     if (fabric_card_is_other(peer, &card))
         fabric_peer_restarted(peer, epoch > peer->answered ? epoch : peer->answered + 1);
     if (!fabric_card_accept(peer, &card))
@@ -173,14 +182,54 @@ bool fabric_name_is_good(const uint8_t *name, uint32_t size)
     return true;
 }
 
-/* NULL without memory. */
+/* Whether the sender over that path may call itself so; true where the fabric does not tell. */
+static bool fabric_card_is_from(struct fabric_endpoint_state *state, const void *path,
+                                const struct fabric_card *card)
+{
+    struct fabric_endpoint *endpoint = state->endpoint;
+
+    if (endpoint->ops->peer_path == NULL ||
+        (path != NULL && endpoint->ops->path_is_named(endpoint, path, card->name)))
+        return true;
+    fabric_card_forged(state, card);
+    return false;
+}
+
+/* The same of a peer that we have: its own path, or where it would have introduced itself. */
+static bool fabric_peer_is_at(const struct fabric_peer_state *peer, const void *path)
+{
+    const struct fabric_ops *ops = peer->endpoint->ops;
+    const void *own;
+
+    if (ops->peer_path == NULL || peer->is_self)
+        return true;
+    own = ops->peer_path(peer->endpoint, &peer->peer);
+    return own != NULL ? own == path : ops->path_is_named(peer->endpoint, path, peer->peer.name);
+}
+
+static void fabric_card_forged(struct fabric_endpoint_state *state, const struct fabric_card *card)
+{
+    uint32_t level =
+        state->counters.frames_bad++ == 0 ? NA_PLUGIN_LOG_WARNING : NA_PLUGIN_LOG_DEBUG;
+
+    FABRIC_LOG(state->endpoint, level,
+               "dropped a greeting in the name of %s that is not from there; further ones are "
+               "logged as debug",
+               card->name);
+}
+
+/* NULL: it is of somebody else, or there is no memory. */
 static struct fabric_peer_state *fabric_card_find(struct fabric_endpoint_state *state,
-                                                  const struct fabric_card *card)
+                                                  const void *path, const struct fabric_card *card)
 {
     struct fabric_peer_state *peer = fabric_peer_by_incarnation(state, card->greeting.incarnation);
 
-    if (peer == NULL)
+    if (peer == NULL || !fabric_peer_is_at(peer, path))
         peer = fabric_peer_by_name(state, card->name);
+    if (peer != NULL && !fabric_peer_is_at(peer, path)) {
+        fabric_card_forged(state, card);
+        return NULL;
+    }
     if (peer == NULL && fabric_peer_make(state, card->name, &peer) != NA_PLUGIN_SUCCESS) {
         FABRIC_LOG_ERROR(state->endpoint, "no memory for the peer %s that greets us", card->name);
         return NULL;
@@ -228,12 +277,13 @@ static bool fabric_card_accept(struct fabric_peer_state *peer, const struct fabr
 }
 
 /* The same process may be known by another of its names already: it is one sender. */
-static void fabric_card_find_twin(struct fabric_peer_state *peer, const struct fabric_card *card)
+static void fabric_card_find_twin(struct fabric_peer_state *peer, const void *path,
+                                  const struct fabric_card *card)
 {
     struct fabric_peer_state *twin =
         fabric_peer_by_incarnation(peer->endpoint->state, card->greeting.incarnation);
 
-    if (twin == NULL || twin->identity == peer->identity)
+    if (twin == NULL || twin->identity == peer->identity || !fabric_peer_is_at(twin, path))
         return;
     twin = twin->identity;
     if (twin == peer || peer->identity != peer)

@@ -17,7 +17,7 @@ static FABRIC_INLINE bool fabric_compact_received(struct fabric_endpoint_state *
 static bool fabric_frame_is_next(struct fabric_peer_state *peer, uint32_t sequence);
 static bool fabric_frame_unknown(struct fabric_endpoint_state *state,
                                  const struct wire_header *header, const void *data, uint64_t size,
-                                 void *cookie);
+                                 const void *path, void *cookie);
 static void fabric_frame_bad(struct fabric_endpoint_state *state, const char *what, uint64_t value);
 static void fabric_frame_stale(struct fabric_endpoint_state *state, uint64_t token,
                                uint32_t incarnation);
@@ -39,7 +39,7 @@ static void fabric_peer_held_resume(struct fabric_peer_state *peer);
 static void fabric_own_frame_done(struct fabric_endpoint_state *state, struct fabric_out *out);
 
 bool fabric_frame_received(struct fabric_endpoint *endpoint, const void *data, uint64_t size,
-                           void *cookie)
+                           const void *path, void *cookie)
 {
     struct fabric_endpoint_state *state = endpoint->state;
     struct wire_header header;
@@ -64,7 +64,7 @@ bool fabric_frame_received(struct fabric_endpoint *endpoint, const void *data, u
         return true;
     }
     if (fabric_unlikely(header.flags != 0))
-        return fabric_frame_unknown(state, &header, data, size, cookie);
+        return fabric_frame_unknown(state, &header, data, size, path, cookie);
     peer = fabric_peer_by_token(state, le64toh(header.token));
     if (fabric_unlikely(peer == NULL ||
                         le32toh(header.incarnation) != (uint32_t) state->incarnation)) {
@@ -179,7 +179,7 @@ static bool fabric_frame_is_next(struct fabric_peer_state *peer, uint32_t sequen
 /* A frame that begins with a greeting, or one from the future. */
 static bool fabric_frame_unknown(struct fabric_endpoint_state *state,
                                  const struct wire_header *header, const void *data, uint64_t size,
-                                 void *cookie)
+                                 const void *path, void *cookie)
 {
     uint64_t offset = sizeof(*header);
     struct fabric_peer_state *peer;
@@ -204,7 +204,8 @@ static bool fabric_frame_unknown(struct fabric_endpoint_state *state,
                          le32toh(record.size));
         return true;
     }
-    peer = fabric_greeting_received(state, (const uint8_t *) data + offset, le32toh(record.size));
+    peer = fabric_greeting_received(state, path, (const uint8_t *) data + offset,
+                                    le32toh(record.size));
     if (peer == NULL)
         return true;
     offset += wire_record_size(le32toh(record.size)) - sizeof(record);

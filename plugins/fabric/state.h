@@ -492,6 +492,7 @@ static inline void fabric_out_put(struct fabric_endpoint_state *state, struct fa
 static inline void fabric_out_begin(struct fabric_out *out, struct fabric_peer_state *peer)
 {
     out->frame.size = sizeof(struct wire_header);
+    out->frame.is_greeting = false;
     out->frame.peer = &peer->peer;
     out->peer = peer;
     out->life = peer->life;
@@ -589,7 +590,8 @@ static inline uint64_t fabric_peer_token(const struct fabric_peer_state *peer)
 uint32_t fabric_greeting_size(const struct fabric_endpoint_state *state);
 void fabric_greeting_add(struct fabric_out *out, struct fabric_peer_state *peer, uint32_t kind);
 struct fabric_peer_state *fabric_greeting_received(struct fabric_endpoint_state *state,
-                                                   const void *data, uint32_t size);
+                                                   const void *path, const void *data,
+                                                   uint32_t size);
 bool fabric_name_is_good(const uint8_t *name, uint32_t size);
 bool fabric_welcome_received(struct fabric_peer_state *peer, const void *data, uint32_t size);
 void fabric_goodbyes_send(struct fabric_endpoint_state *state);

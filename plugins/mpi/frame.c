@@ -185,8 +185,8 @@ static bool frame_deliver(struct na_plugin_class *na_class, struct mpi_job *job)
 {
     const uint64_t head = sizeof(struct mpi_frame_header);
 
-    if (mpi_likely(
-            fabric_frame_received(&na_class->fabric, job->data + head, job->size - head, job)))
+    if (mpi_likely(fabric_frame_received(&na_class->fabric, job->data + head, job->size - head,
+                                         NULL, job)))
         return true;
     mpi_job_settle(job);
     fabric_list_append(&na_class->held, &job->node);

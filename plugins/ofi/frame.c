@@ -82,7 +82,7 @@ void ofi_frame_received(struct na_plugin_class *na_class, struct ofi_receive *re
     if (size == 1 || /* a fence */
         ((na_class->stuck.looks != 0 || na_class->stuck.is_sent) &&
          ofi_stuck_received(na_class, receive->data, size)) ||
-        fabric_frame_received(&na_class->base, receive->data, size, receive))
+        fabric_frame_received(&na_class->base, receive->data, size, NULL, receive))
         ofi_receives_add(na_class, receive);
 }
 

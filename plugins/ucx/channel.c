@@ -48,12 +48,14 @@ static const char *channel_hold(struct ucx_channel *channel, const struct ucx_he
 static void channels_release(struct na_plugin_class *na_class);
 static void channel_unhold(struct ucx_channel *channel);
 static const char *channel_introduce(struct ucx_channel *channel, const struct ucx_hello *hello);
+static bool channel_has_descriptors(const struct ucx_channel *channel);
 static const char *channel_check(struct ucx_channel *channel, uint8_t *data,
                                  struct ucx_hello *hello);
 static struct ucx_link *channel_link(const struct ucx_channel *channel,
                                      const struct ucx_hello *hello);
 static bool channel_is_taken(const struct ucx_channel *channel, const struct ucx_hello *hello);
 static struct ucx_link *channel_match(struct ucx_channel *channel, const struct ucx_hello *hello);
+static bool link_is_of(const struct ucx_link *link, const struct ucx_hello *hello);
 static bool link_is_alive(const struct ucx_link *link);
 static void channel_failed(struct ucx_channel *channel, const char *reason);
 
@@ -248,13 +250,22 @@ static bool strangers_have_place(struct na_plugin_class *na_class, int listen_fd
     return count < limit || (poll(&listener, 1, 0) == 1 && stranger_gives_place(na_class));
 }
 
-/* The one that has kept silent for the longest time, if that was long. */
+/*
+ * The one that has kept silent for the longest time, if that was long. One that is held has said
+ * all that it has to say, and is last to go.
+ */
 static bool stranger_gives_place(struct na_plugin_class *na_class)
 {
     struct fabric_link *node = na_class->strangers.next;
-    struct ucx_channel *channel = fabric_container(node, struct ucx_channel, node);
+    struct ucx_channel *channel;
     uint8_t byte;
 
+    while (node != &na_class->strangers &&
+           fabric_container(node, struct ucx_channel, node)->held != NULL)
+        node = node->next;
+    if (node == &na_class->strangers)
+        node = na_class->strangers.next;
+    channel = fabric_container(node, struct ucx_channel, node);
     if (node == &na_class->strangers ||
         channel->deadline - UCX_HELLO_NS + CHANNEL_SILENT_NS > ucx_host->clock_ns() ||
         recv(channel->fd, &byte, sizeof(byte), MSG_PEEK | MSG_DONTWAIT) > 0)
@@ -365,7 +376,7 @@ static void channels_expire(struct na_plugin_class *na_class)
         struct ucx_channel *channel = fabric_container(node, struct ucx_channel, node);
 
         next = node->next;
-        if (now >= channel->deadline)
+        if (channel->held == NULL && now >= channel->deadline)
             channel_failed(channel, "it did not introduce itself in time");
     }
 }
@@ -594,11 +605,14 @@ static void channel_unhold(struct ucx_channel *channel)
 static const char *channel_introduce(struct ucx_channel *channel, const struct ucx_hello *hello)
 {
     struct na_plugin_class *na_class = channel->na_class;
-    struct ucx_link *link;
+    struct ucx_link *link = channel_link(channel, hello);
 
     if (hello->is_checked && channel_is_taken(channel, hello))
         return "its worker is that of another peer";
-    if (!channel->is_dialed && !ucx_descriptors_take_peer(na_class)) {
+    if (!channel->is_dialed && link != NULL && link->phase == UCX_LINK_READY &&
+        !link_is_of(link, hello) && link_is_alive(link))
+        return "its name is that of a peer that is connected";
+    if ((link == NULL || !link_is_of(link, hello)) && !channel_has_descriptors(channel)) {
         channels_refused(na_class);
         return "no descriptors are left for it";
     }
@@ -613,6 +627,13 @@ static const char *channel_introduce(struct ucx_channel *channel, const struct u
     if (channel->fd >= 0 && link->is_joined)
         ucx_channels_answer(link);
     return NULL;
+}
+
+/* For a new endpoint of UCX. Where we have dialed, all but the spare ones are set aside already. */
+static bool channel_has_descriptors(const struct ucx_channel *channel)
+{
+    return channel->is_dialed ? ucx_spares_open(channel->na_class)
+                              : ucx_descriptors_take_peer(channel->na_class);
 }
 
 /* NULL: UCX may see it. A caller with another key is told. */
@@ -671,22 +692,14 @@ static bool channel_is_taken(const struct ucx_channel *channel, const struct ucx
 /*
  * Whose it is. One link joins two processes, also when both dialed at the same time: they say the
  * same secret. A process of the same name takes its place when its connections have ended, or when
- * it is where we have dialed ourselves; as long as they are there nobody else can take its name.
+ * it is where we have dialed ourselves.
  */
 static struct ucx_link *channel_match(struct ucx_channel *channel, const struct ucx_hello *hello)
 {
     struct na_plugin_class *na_class = channel->na_class;
     struct ucx_link *link = channel_link(channel, hello);
-    bool is_other;
 
-    is_other = link != NULL && link->is_met &&
-               (link->their_incarnation != hello->incarnation || link->their_id != hello->link_id ||
-                !fabric_key_is_equal(&link->their_secret, &hello->secret));
-    if (is_other && link->phase == UCX_LINK_READY && !channel->is_dialed && link_is_alive(link)) {
-        channel_failed(channel, "its name is that of a peer that is connected");
-        return NULL;
-    }
-    if (link != NULL && (link->phase == UCX_LINK_DYING || is_other)) {
+    if (link != NULL && link->is_met && !link_is_of(link, hello)) {
         ucx_link_fail(link, NA_PLUGIN_HOSTUNREACH,
                       link->their_incarnation != hello->incarnation ? "it was restarted"
                                                                     : "it connected anew");
@@ -706,6 +719,14 @@ static struct ucx_link *channel_match(struct ucx_channel *channel, const struct 
         fabric_list_append(&link->channels, &channel->node);
     }
     return link;
+}
+
+/* Whether that has made it; false as long as nobody has, and when it ends. */
+static bool link_is_of(const struct ucx_link *link, const struct ucx_hello *hello)
+{
+    return link->is_met && link->phase != UCX_LINK_DYING &&
+           link->their_incarnation == hello->incarnation && link->their_id == hello->link_id &&
+           fabric_key_is_equal(&link->their_secret, &hello->secret);
 }
 
 /* False when the other process has closed all connections, though we have not got to that yet. */

@@ -16,7 +16,7 @@
 #define DESCRIPTORS_RESERVE       128u                  /* for others' use, or a quarter if less */
 #define DESCRIPTORS_FRESH_NS      UINT64_C(10000000000) /* by then UCX has opened what it wants */
 #define DESCRIPTORS_COUNT_NS      UINT64_C(1000000000)  /* the program opens some, too */
-#define DESCRIPTORS_AGAIN_NS      UINT64_C(20000000)    /* counting takes a while */
+#define DESCRIPTORS_COUNT_SHARE   10u                   /* a tenth of the time is for counting */
 #define DESCRIPTORS_TWICE         2u /* each side connects, and one of the two is closed */
 #define DESCRIPTORS_RAILS         2u /* TCP devices that UCX uses for one peer */
 
@@ -30,11 +30,13 @@ static uint32_t descriptors_open(void);
 
 /*
  * Sets aside what UCX will open for one more peer. False: there are not so many. They are counted
- * anew, for UCX may have accepted any number of strangers since the last time.
+ * anew, for UCX may have accepted any number of strangers since the last time; when they are many,
+ * counting takes a while, and what is set aside for others has to do in between.
  */
 bool ucx_descriptors_take_peer(struct na_plugin_class *na_class)
 {
-    na_class->descriptors_at = 0;
+    if (ucx_host->clock_ns() >= na_class->count_next)
+        na_class->descriptors_at = 0;
     if (!ucx_spares_open(na_class))
         return false;
     return ucx_descriptors_take(na_class, descriptors_of_peer(na_class));
@@ -49,7 +51,7 @@ bool ucx_descriptors_take(struct na_plugin_class *na_class, uint32_t wanted)
     if (limit == UINT64_MAX)
         return true;
     if (na_class->descriptors_at == 0 || age > DESCRIPTORS_COUNT_NS ||
-        (na_class->descriptors + wanted > limit && age > DESCRIPTORS_AGAIN_NS))
+        (na_class->descriptors + wanted > limit && now >= na_class->count_next))
         descriptors_count(na_class, now);
     if (na_class->descriptors + wanted > limit)
         return false;
@@ -118,18 +120,20 @@ static void descriptors_count(struct na_plugin_class *na_class, uint64_t now)
 {
     const uint32_t whole = descriptors_of_peer(na_class);
     const struct fabric_link *node;
-    uint32_t expected = 0;
+    uint64_t expected = (uint64_t) na_class->dialing * whole;
 
-    /* The newest are behind. */
+    /* Those that were met last are behind. */
     for (node = na_class->links.prev; node != &na_class->links; node = node->prev) {
         const struct ucx_link *link = fabric_container(node, struct ucx_link, node);
 
         if (now - link->made_at > DESCRIPTORS_FRESH_NS)
             break;
-        expected += link->is_joined ? whole / DESCRIPTORS_TWICE : whole;
+        if (link->phase != UCX_LINK_DIALING)
+            expected += link->is_joined ? whole / DESCRIPTORS_TWICE : whole;
     }
     na_class->descriptors = descriptors_open() + expected;
     na_class->descriptors_at = now;
+    na_class->count_next = now + DESCRIPTORS_COUNT_SHARE * (ucx_host->clock_ns() - now);
 }
 
 /* When the system does not say how many they are it is as if there were none left. */

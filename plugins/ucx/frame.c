@@ -3,6 +3,8 @@
 
 #include "ucx.h"
 
+#include <string.h>
+
 /* A frame in UCX's memory that the message layer holds. */
 struct ucx_held {
     struct fabric_link node;
@@ -12,6 +14,8 @@ struct ucx_held {
 
 _Static_assert(sizeof(struct ucx_held) <= UCX_SCRAP_SIZE, "it fits");
 
+static const struct ucx_link *frame_link(struct na_plugin_class *na_class, const void *header,
+                                         size_t size);
 static void frame_sent(void *request, ucs_status_t status, void *arg);
 
 /*
@@ -25,6 +29,7 @@ int32_t ucx_send(struct fabric_endpoint *endpoint, struct fabric_frame *frame)
     struct ucx_frame *private = frame->private;
     ucp_request_param_t param; /* what the mask does not name is not looked at */
     ucs_status_ptr_t request;
+    size_t header_size = 0;
 
     if (ucx_unlikely(link == NULL))
         return NA_PLUGIN_HOSTUNREACH;
@@ -40,8 +45,13 @@ int32_t ucx_send(struct fabric_endpoint *endpoint, struct fabric_frame *frame)
     private->frame = frame;
     private->na_class = na_class;
     private->link = link;
+    if (ucx_unlikely(frame->is_greeting)) {
+        private->name = ucx_link_name(link);
+        header_size = sizeof(private->name);
+    }
     ucx_enter();
-    request = ucp_am_send_nbx(link->ep, UCX_AM_FRAME, NULL, 0, frame->data, frame->size, &param);
+    request = ucp_am_send_nbx(link->ep, UCX_AM_FRAME, &private->name, header_size, frame->data,
+                              frame->size, &param);
     ucx_leave();
     if (ucx_likely(request == NULL)) {
         fabric_list_append(&na_class->sent, &private->node);
@@ -82,19 +92,24 @@ ucs_status_t ucx_frame_received(void *arg, const void *header, size_t header_siz
 {
     struct ucx_worker *worker = arg;
     struct na_plugin_class *na_class = worker->na_class;
+    const struct ucx_link *link = NULL;
     struct ucx_held *held;
 
-    (void) header;
-    if (ucx_unlikely(header_size != 0 || size > UCX_MAX_FRAME ||
+    if (ucx_unlikely(size > UCX_MAX_FRAME ||
                      (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0)) {
         UCX_LOG_DEBUG("%zu bytes that are no frame are dropped", size);
         return UCS_OK;
+    }
+    if (ucx_unlikely(header_size != 0)) {
+        link = frame_link(na_class, header, header_size);
+        if (link == NULL)
+            return UCS_OK;
     }
     /* A short one lies in a place of a queue that UCX needs again: there is nothing to keep. */
     if (ucx_likely((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA) == 0)) {
         /* It may end in the next line, which another processor has, too. */
         __builtin_prefetch((const uint8_t *) data + size - (size != 0));
-        (void) fabric_frame_received(&na_class->fabric, data, size, NULL);
+        (void) fabric_frame_received(&na_class->fabric, data, size, link, NULL);
         return UCS_OK;
     }
     held = ucx_scrap_get(na_class);
@@ -104,12 +119,26 @@ ucs_status_t ucx_frame_received(void *arg, const void *header, size_t header_siz
     }
     held->worker = worker;
     held->data = data;
-    if (ucx_likely(fabric_frame_received(&na_class->fabric, data, size, held))) {
+    if (ucx_likely(fabric_frame_received(&na_class->fabric, data, size, link, held))) {
         ucx_scrap_put(na_class, held);
         return UCS_OK;
     }
     fabric_list_append(&na_class->held, &held->node);
     return UCS_INPROGRESS;
+}
+
+/* The link over which a greeting came. */
+static const struct ucx_link *frame_link(struct na_plugin_class *na_class, const void *header,
+                                         size_t size)
+{
+    struct ucx_link_name name;
+
+    if (size != sizeof(name)) {
+        UCX_LOG_DEBUG("a frame behind a header of %zu bytes is dropped", size);
+        return NULL;
+    }
+    memcpy(&name, header, sizeof(name));
+    return ucx_link_named(na_class, &name);
 }
 
 void ucx_frame_release(struct fabric_endpoint *endpoint, void *cookie)

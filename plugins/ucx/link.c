@@ -51,15 +51,18 @@ int32_t ucx_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *peer
     return NA_PLUGIN_SUCCESS;
 }
 
-/* The link stays as long as the other process does. */
+/* The link stays as long as the other process does, if that has answered at all. */
 void ucx_peer_close(struct fabric_endpoint *endpoint, struct fabric_peer *peer)
 {
     struct ucx_link *link = ucx_peer(peer)->link;
 
     (void) endpoint;
-    if (link != NULL && link->peer == peer)
-        link->peer = NULL;
     ucx_peer(peer)->link = NULL;
+    if (link == NULL || link->peer != peer)
+        return;
+    link->peer = NULL;
+    if (link->phase == UCX_LINK_DIALING)
+        ucx_link_fail(link, NA_PLUGIN_HOSTUNREACH, "nothing is left to send to it");
 }
 
 struct ucx_link *ucx_link_find(struct na_plugin_class *na_class, const char *name)
@@ -70,6 +73,42 @@ struct ucx_link *ucx_link_find(struct na_plugin_class *na_class, const char *nam
     while (link != NULL && (link->hash != hash || strcmp(link->name, name) != 0))
         link = link->hash_next;
     return link;
+}
+
+/* What says on the wire that something is of that link. */
+struct ucx_link_name ucx_link_name(const struct ucx_link *link)
+{
+    return (struct ucx_link_name){.link = link->their_id, .secret = link->their_secret};
+}
+
+/* NULL: there is none, or it was named by somebody who has not been told its secret. */
+struct ucx_link *ucx_link_named(struct na_plugin_class *na_class, const struct ucx_link_name *name)
+{
+    struct ucx_link *link = ucx_table_find(&na_class->links_by_id, name->link);
+
+    if (link == NULL || fabric_key_is_equal(&name->secret, &link->secret))
+        return link;
+    if (!link->is_warned)
+        UCX_LOG_WARNING("a message in the name of %s that is not from there is dropped, and "
+                        "further ones are without a word",
+                        link->name);
+    link->is_warned = true;
+    return NULL;
+}
+
+/* For the message layer: a path to a peer is its link. */
+const void *ucx_peer_path(struct fabric_endpoint *endpoint, const struct fabric_peer *peer)
+{
+    (void) endpoint;
+    return ((const struct ucx_peer *) peer->private)->link;
+}
+
+bool ucx_path_is_named(struct fabric_endpoint *endpoint, const void *path, const char *name)
+{
+    const struct ucx_link *link = path;
+
+    (void) endpoint;
+    return strcmp(link->their_name, name) == 0;
 }
 
 struct ucx_link *ucx_link_create(struct na_plugin_class *na_class, const char *name)
@@ -112,8 +151,12 @@ void ucx_link_met(struct ucx_link *link, const struct ucx_hello *hello)
     char reason[320];
 
     link->is_met = true;
+    link->made_at = ucx_host->clock_ns();
+    fabric_list_remove(&link->node);
+    fabric_list_append(&na_class->links, &link->node);
     link->their_incarnation = hello->incarnation;
     link->their_id = hello->link_id;
+    (void) snprintf(link->their_name, sizeof(link->their_name), "%s", hello->name);
     link->their_secret = hello->secret;
     link->their_uuid = hello->uuid;
     ucx_log_reset();

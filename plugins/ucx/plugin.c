@@ -21,6 +21,8 @@ const struct fabric_ops ucx_ops = {
     .frame_release = ucx_frame_release,
     .peer_open = ucx_peer_open,
     .peer_close = ucx_peer_close,
+    .peer_path = ucx_peer_path,
+    .path_is_named = ucx_path_is_named,
     .rma_start = ucx_rma_start,
     .rma_abandon = ucx_rma_abandon,
 };

@@ -24,11 +24,12 @@ void ucx_probe_start(struct ucx_worker *worker)
         .flags = UCP_AM_SEND_FLAG_EAGER,
         .cb.send = probe_sent,
     };
+    struct fabric_key number;
     ucs_status_ptr_t request;
 
-    if (worker->is_retired || !probe_open(worker))
+    if (worker->is_retired || !probe_open(worker) || fabric_key_draw(&number) != NA_PLUGIN_SUCCESS)
         return;
-    worker->probe_sent++;
+    worker->probe_sent = number.word[0] | 1; /* never 0, which has come already */
     request = ucp_am_send_nbx(worker->probe_ep, UCX_AM_PROBE, NULL, 0, &worker->probe_sent,
                               sizeof(worker->probe_sent), &param);
     if (UCS_PTR_IS_ERR(request)) {
@@ -73,11 +74,15 @@ ucs_status_t ucx_probe_received(void *arg, const void *header, size_t header_siz
                                 size_t size, const ucp_am_recv_param_t *param)
 {
     struct ucx_worker *worker = arg;
+    uint64_t number;
 
     (void) header;
     (void) header_size;
-    if (size == sizeof(worker->probe_seen) && (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0)
-        memcpy(&worker->probe_seen, data, sizeof(worker->probe_seen));
+    if (size != sizeof(number) || (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0)
+        return UCS_OK;
+    memcpy(&number, data, sizeof(number));
+    if (number == worker->probe_sent) /* anybody may send others */
+        worker->probe_seen = number;
     return UCS_OK;
 }
 

@@ -78,8 +78,7 @@ struct ucx_ticket *ucx_ticket_get(struct ucx_link *link)
         return NULL;
     fabric_list_init(&ticket->node);
     ticket->link = link;
-    ticket->header.link = link->their_id;
-    ticket->header.secret = link->their_secret;
+    ticket->header.name = ucx_link_name(link);
     link->busy++;
     return ticket;
 }
@@ -205,17 +204,9 @@ struct ucx_link *ucx_message_accept(struct na_plugin_class *na_class, const void
         return NULL;
     }
     memcpy(copy, header, sizeof(*copy));
-    link = ucx_table_find(&na_class->links_by_id, copy->link);
+    link = ucx_link_named(na_class, &copy->name);
     if (link == NULL || link->ep == NULL)
         return NULL;
-    if (!fabric_key_is_equal(&copy->secret, &link->secret)) {
-        if (!link->is_warned)
-            UCX_LOG_WARNING("a message in the name of %s that is not from there is dropped, and "
-                            "further ones are without a word",
-                            link->name);
-        link->is_warned = true;
-        return NULL;
-    }
     if ((param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) == 0 || param->reply_ep != link->ep) {
         UCX_LOG_WARNING("a message of %s came over another endpoint than its own", link->name);
         link->is_failing = true;

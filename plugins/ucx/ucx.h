@@ -101,7 +101,7 @@ struct ucx_worker {
     bool is_readable;    /* addresses like it can be checked */
     ucp_worker_h prober; /* by which we write to ourselves, made when it is needed */
     ucp_ep_h probe_ep;
-    uint64_t probe_sent; /* number of the last probe */
+    uint64_t probe_sent; /* number of the last probe, random */
     uint64_t probe_seen;
     uint64_t probe_end;
     uint32_t probe_polls;
@@ -162,6 +162,7 @@ struct ucx_link {
     struct fabric_peer *peer; /* NULL when the message layer has not opened it */
     char *name;
     uint32_t hash;
+    char their_name[FABRIC_NAME_MAX]; /* as the peer says; another one where an alias was dialed */
     enum ucx_link_phase phase;
     uint64_t id;                    /* ours, known to the other side */
     uint64_t their_id;              /* theirs, in every request for memory */
@@ -190,7 +191,7 @@ struct ucx_link {
     bool is_attach_refused;  /* it may not touch ours */
     uint32_t busy;           /* sends and receives that UCX has not let go of */
     uint64_t deadline;
-    uint64_t made_at;
+    uint64_t made_at; /* that is: dialed, then met */
     struct fabric_link channels;
     struct fabric_link transfers; /* that we asked for */
     struct fabric_link jobs;      /* that we carry out for the other side */
@@ -240,6 +241,7 @@ struct na_plugin_class {
     uint64_t quiet_until;    /* a complaint about descriptors was made */
     uint64_t descriptors;    /* in use, or set aside for UCX: at most so many */
     uint64_t descriptors_at; /* when they were counted; 0: never */
+    uint64_t count_next;     /* not before that */
     int spares[UCX_SPARES];  /* -1: not open */
     uint32_t polls;
     uint32_t dialing;   /* links */
@@ -263,8 +265,15 @@ struct ucx_peer {
     struct ucx_link *link;
 };
 
+/* Who names a link has to say this: it goes before a frame with a greeting. */
+struct ucx_link_name {
+    uint64_t link;            /* the receiver's id of the link */
+    struct fabric_key secret; /* the receiver's, of that link */
+};
+
 struct ucx_frame {
     struct fabric_link node;
+    struct ucx_link_name name; /* UCX reads it until the frame is sent */
     struct fabric_frame *frame;
     struct na_plugin_class *na_class;
     struct ucx_link *link;
@@ -410,7 +419,11 @@ int32_t ucx_name_listen(struct na_plugin_class *na_class, const struct na_plugin
 /* link.c */
 int32_t ucx_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *peer);
 void ucx_peer_close(struct fabric_endpoint *endpoint, struct fabric_peer *peer);
+const void *ucx_peer_path(struct fabric_endpoint *endpoint, const struct fabric_peer *peer);
+bool ucx_path_is_named(struct fabric_endpoint *endpoint, const void *path, const char *name);
 struct ucx_link *ucx_link_find(struct na_plugin_class *na_class, const char *name);
+struct ucx_link_name ucx_link_name(const struct ucx_link *link);
+struct ucx_link *ucx_link_named(struct na_plugin_class *na_class, const struct ucx_link_name *name);
 struct ucx_link *ucx_link_create(struct na_plugin_class *na_class, const char *name);
 void ucx_link_fail(struct ucx_link *link, int32_t status, const char *reason);
 void ucx_link_hung_up(struct ucx_link *link);
@@ -471,7 +484,7 @@ struct ucx_hello {
     uint64_t uuid; /* of its worker, when its address was checked */
     bool is_checked;
 };
-#define UCX_HELLO_VERSION 4u
+#define UCX_HELLO_VERSION 5u
 #define UCX_HELLO_HEAD    88u
 #define UCX_HELLO_TAG     24u /* where the tag of auth.c lies */
 #define UCX_HELLO_MAX     65536u
@@ -563,10 +576,9 @@ int32_t ucx_native_start(struct ucx_transfer *transfer);
 
 /* rma_message.c: by active messages */
 struct ucx_rma_header {
-    uint64_t link;            /* the receiver's id of the link */
-    struct fabric_key secret; /* the receiver's, of that link */
-    uint64_t transfer;        /* the origin's */
-    uint64_t memory;          /* the target's region */
+    struct ucx_link_name name;
+    uint64_t transfer; /* the origin's */
+    uint64_t memory;   /* the target's region */
     struct fabric_key key;
     uint64_t offset;  /* GET, PUT: in the region; DATA: in the transfer */
     uint64_t length;  /* GET, COPY: wanted; DONE: bytes of the piece */

@@ -2,16 +2,21 @@
 /*
  * Addresses of UCX's workers that strangers sent. UCX believes every byte of one and ends the
  * process at some that are wrong, so what can be held against anything is, before UCX sees it: the
- * form, which every part and length has to fit exactly, and what transports say that we have, too.
+ * form, which every part and length has to fit exactly, what transports say that we have, too, and
+ * that TCP addresses have a route.
  * The form is that of UCX up to 1.13 and those behind it that write the same: whether the UCX at
  * hand does is found out by our own address.
  */
 
 #include "ucx.h"
 
+#include <arpa/inet.h>
+#include <errno.h>
 #include <math.h>
+#include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #define ADDRESS_ENTRIES 128u /* as many as UCX has room for */
 #define ADDRESS_MDS     64u
@@ -65,6 +70,7 @@ static bool address_numbers(struct cursor *cursor);
 static bool address_learn(struct ucx_worker *worker, const struct entry *entry);
 static bool address_is_like_ours(const struct ucx_worker *ours, const struct entry *entry);
 static bool address_tcp_is_good(const struct entry *entry);
+static bool address_has_route(const struct entry *entry);
 static bool address_is_shared(uint16_t transport);
 static uint16_t address_sum(const char *name);
 static uint8_t take(struct cursor *cursor);
@@ -179,7 +185,7 @@ static const char *address_entry(struct cursor *cursor, struct check *check, str
     if (check->is_ours)
         return address_learn(check->ours, entry) ? NULL : "it has too many transports";
     if ((!check->is_near && address_is_shared(entry->transport)) ||
-        !address_is_like_ours(check->ours, entry))
+        !address_is_like_ours(check->ours, entry) || !address_has_route(entry))
         memset(sum, 0, sizeof(entry->transport));
     return NULL;
 }
@@ -247,6 +253,41 @@ static bool address_tcp_is_good(const struct entry *entry)
     else
         size += entry->device[1] == AF_INET ? 4 : 16;
     return entry->device_size == size && (entry->place[0] | entry->place[1]) != 0;
+}
+
+/*
+ * False for a TCP address to which connect() fails at once: UCX never closes the socket of such an
+ * attempt. Connecting a datagram socket asks for the route and sends nothing.
+ */
+static bool address_has_route(const struct entry *entry)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in in;
+        struct sockaddr_in6 in6;
+    } address = {.any.sa_family = entry->device_size > 1 ? entry->device[1] : AF_UNSPEC};
+    bool is_good;
+    int fd;
+
+    if (entry->transport != address_sum("tcp") || entry->device[0] == ADDRESS_TCP_LOOPBACK)
+        return true;
+    if (address.any.sa_family == AF_INET) {
+        memcpy(&address.in.sin_addr, entry->device + 2, sizeof(address.in.sin_addr));
+        memcpy(&address.in.sin_port, entry->place, sizeof(address.in.sin_port));
+        if (IN_MULTICAST(ntohl(address.in.sin_addr.s_addr)))
+            return false;
+    } else {
+        memcpy(&address.in6.sin6_addr, entry->device + 2, sizeof(address.in6.sin6_addr));
+        memcpy(&address.in6.sin6_port, entry->place, sizeof(address.in6.sin6_port));
+        if (IN6_IS_ADDR_MULTICAST(&address.in6.sin6_addr))
+            return false;
+    }
+    fd = socket(address.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) /* no descriptor is left: nobody is let in for that */
+        return errno != EAFNOSUPPORT;
+    is_good = connect(fd, &address.any, sizeof(address)) == 0;
+    (void) close(fd);
+    return is_good;
 }
 
 static bool address_is_shared(uint16_t transport)

@@ -415,7 +415,7 @@ static int32_t sim_fabric_poll(struct fabric_endpoint *endpoint)
         (void) pthread_mutex_unlock(&node->inbox_lock);
         if (packet == NULL)
             break;
-        if (fabric_frame_received(endpoint, packet->data, packet->size, packet))
+        if (fabric_frame_received(endpoint, packet->data, packet->size, NULL, packet))
             free(packet);
         else
             node->held++;

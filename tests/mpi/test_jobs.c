@@ -258,9 +258,10 @@ int MPI_Error_string(int error, char *text, int *length)
  */
 
 bool fabric_frame_received(struct fabric_endpoint *endpoint, const void *data, uint64_t size,
-                           void *cookie)
+                           const void *path, void *cookie)
 {
     (void) endpoint;
+    (void) path;
     (void) cookie;
     assert_true(size > 0 && delivered_count < FAKES);
     delivered[delivered_count++] = *(const uint8_t *) data;

@@ -6,6 +6,10 @@
 
 #include "ucx_side.h"
 
+#include "../integration/hosts.h"
+#include "../test_count.h"
+#include "state.h"
+
 #include <arpa/inet.h>
 #include <endian.h>
 #include <errno.h>
@@ -21,15 +25,26 @@
 #define AT_DIGEST 16u
 #define AT_REST   40u
 #define MUTATIONS 3000
+#define LEFT_MAX  8 /* descriptors of the last callers */
 
-static void open_one(struct side *side, const char *protocol, const char *key)
+/* In a network of our own: the device's, and one that there is no route to. */
+#define OWN_ADDRESS      0x0a630002u
+#define OWN_ADDRESS_TEXT "10.99.0.2"
+#define OTHER_ADDRESS    0x0a010203u
+#define OWN_NETWORK                                                                        \
+    "ip link add e0 type veth peer name e1 && ip addr add " OWN_ADDRESS_TEXT "/24 dev e0 " \
+    "&& ip link set e0 up && ip link set e1 up"
+
+static bool has_own_network;
+
+static void open_at(struct side *side, const char *address, const char *protocol, const char *key)
 {
     struct na_plugin_init init = {
         .size = sizeof(init),
         .listen = 1,
         .class_name = "ucx",
         .protocol = protocol,
-        .address = "127.0.0.1",
+        .address = address,
         .max_contexts = 1,
         .auth_key = key,
     };
@@ -40,9 +55,18 @@ static void open_one(struct side *side, const char *protocol, const char *key)
     assert_int_equal(fabric_context_create(side->na_class, NULL, 0, &side->context), 0);
 }
 
+static void open_one(struct side *side, const char *protocol, const char *key)
+{
+    open_at(side, "127.0.0.1", protocol, key);
+}
+
 static int call(const char *name)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    const bool is_loopback = strncmp(name, "127.", 4) == 0;
+    struct sockaddr_in address = {
+        .sin_family = AF_INET,
+        .sin_addr = {htonl(is_loopback ? INADDR_LOOPBACK : OWN_ADDRESS)},
+    };
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     address.sin_port = htons((uint16_t) atoi(strchr(name, ':') + 1));
@@ -176,6 +200,42 @@ static void forged_addresses_end_nobody(void **state)
         let_in += is_let_in(&target, &as, address, size);
     }
     assert_true(let_in < MUTATIONS);
+    side_close(&as);
+    side_close(&target);
+}
+
+/* UCX keeps the socket of an attempt to connect that fails at once. */
+static void addresses_without_a_route_hold_no_descriptors(void **state)
+{
+    const in_addr_t known = htonl(OWN_ADDRESS), unknown = htonl(OTHER_ADDRESS);
+    uint64_t end = ucx_host->clock_ns() + WAIT_NS;
+    struct side target, as;
+    uint8_t address[512];
+    size_t size;
+    void *at;
+    int count;
+
+    (void) state;
+    if (!has_own_network) {
+        print_message("skipped: there are routes to addresses that nobody has\n");
+        skip();
+    }
+    open_at(&target, OWN_ADDRESS_TEXT, "tcp", NULL);
+    open_at(&as, OWN_ADDRESS_TEXT, "tcp", NULL);
+    size = as.na_class->worker->address_size;
+    assert_true(size <= sizeof(address));
+    memcpy(address, as.na_class->worker->address, size);
+    at = memmem(address, size, &known, sizeof(known));
+    assert_non_null(at);
+    memcpy(at, &unknown, sizeof(unknown));
+    side_poll(&target);
+    count = test_count("/proc/self/fd");
+    for (int i = 0; i < 10 * LEFT_MAX; i++)
+        (void) is_let_in(&target, &as, address, size);
+    while (test_count("/proc/self/fd") > count + LEFT_MAX) {
+        assert_true(ucx_host->clock_ns() < end);
+        side_poll(&target);
+    }
     side_close(&as);
     side_close(&target);
 }
@@ -395,17 +455,191 @@ static void two_that_dial_each_other_meet(void **state)
     side_close(&a);
 }
 
+/*
+ * Something listens at the name and says nothing. When nothing is left to be sent there, the
+ * callers that were held for it are let in.
+ */
+static void a_dial_ends_with_what_it_is_for(void **state)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t size = sizeof(address);
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    char name[FABRIC_NAME_MAX];
+    struct side target, as;
+    struct ucx_link *link, *own;
+    struct ucx_peer private;
+    struct fabric_peer peer = {.name = name, .private = &private};
+
+    (void) state;
+    assert_int_equal(bind(listener, (struct sockaddr *) &address, size), 0);
+    assert_int_equal(listen(listener, 8), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *) &address, &size), 0);
+    (void) snprintf(name, sizeof(name), "127.0.0.1:%d", ntohs(address.sin_port));
+    open_one(&target, "tcp", NULL);
+    open_one(&as, "tcp", NULL);
+    memcpy(as.na_class->name, name, sizeof(as.na_class->name));
+    link = dial(&target, name);
+    link->peer = &peer;
+    private.link = link;
+    own = dial(&as, target.na_class->name);
+    while (target.na_class->held_calls == 0) {
+        side_poll(&target);
+        side_poll(&as);
+    }
+    for (int i = 0; i < 1000; i++)
+        side_poll(&target);
+    assert_int_equal(target.na_class->held_calls, 1);
+    ucx_peer_close(&target.na_class->fabric, &peer);
+    assert_null(private.link);
+    poll_until_met(&target, &as, own);
+    assert_int_equal(target.na_class->held_calls, 0);
+    assert_int_equal(close(listener), 0);
+    side_close(&as);
+    side_close(&target);
+}
+
+/* An operation that waits, or has ended. */
+struct pending {
+    int32_t status; /* 1: it waits */
+    const char *source;
+    uint8_t op[4096];
+};
+
+static void op_complete(void *op, int32_t status)
+{
+    fabric_container(op, struct pending, op)->status = status;
+}
+
+static void op_complete_recv(void *op, int32_t status, uint64_t size, struct na_plugin_addr *source,
+                             uint32_t tag)
+{
+    (void) size;
+    (void) tag;
+    fabric_container(op, struct pending, op)->status = status;
+    if (source != NULL)
+        fabric_container(op, struct pending, op)->source = ((struct fabric_peer *) source)->name;
+}
+
+static struct pending *pending_new(void)
+{
+    struct pending *pending = calloc(1, sizeof(*pending));
+
+    assert_non_null(pending);
+    pending->status = 1;
+    return pending;
+}
+
+/* Sends a message from one side to another, which receives it and tells whose it is. */
+static const char *send_and_receive(struct side *from, struct side *to, struct na_plugin_addr *dest)
+{
+    struct pending *send = pending_new(), *receive = pending_new();
+    uint64_t end = ucx_host->clock_ns() + WAIT_NS;
+    const char *source;
+    char text[8];
+
+    assert_int_equal(fabric_msg_recv_unexpected(to->context, receive->op, text, sizeof(text), NULL),
+                     0);
+    assert_int_equal(
+        fabric_msg_send_unexpected(from->context, send->op, "hello", 6, NULL, dest, 0, 1), 0);
+    while (send->status == 1 || receive->status == 1) {
+        assert_true(ucx_host->clock_ns() < end);
+        side_poll(from);
+        side_poll(to);
+    }
+    assert_int_equal(send->status, 0);
+    assert_int_equal(receive->status, 0);
+    source = receive->source;
+    free(send);
+    free(receive);
+    return source;
+}
+
+/* Somebody with a connection of its own says in its messages that it is another peer. */
+static void speak_for_another(bool by_name)
+{
+    struct pending *awaited = pending_new(), *send = pending_new(), *receive = pending_new();
+    uint64_t end = ucx_host->clock_ns() + WAIT_NS;
+    struct fabric_endpoint_state *forger, *forged;
+    struct side target, real, as;
+    struct na_plugin_addr *addr, *real_addr;
+    char *name, text[8];
+
+    open_one(&target, "tcp", NULL);
+    open_one(&real, "tcp", NULL);
+    open_one(&as, "tcp", NULL);
+    forger = as.na_class->fabric.state;
+    forged = real.na_class->fabric.state;
+    name = forger->name;
+    assert_int_equal(ucx_addr_lookup(real.na_class, target.na_class->name, &addr), 0);
+    assert_string_equal(send_and_receive(&real, &target, addr), real.na_class->name);
+    real_addr = fabric_peer_addr(
+        &fabric_peer_by_name(target.na_class->fabric.state, real.na_class->name)->peer);
+    assert_int_equal(fabric_msg_recv_expected(target.context, awaited->op, text, sizeof(text), NULL,
+                                              real_addr, 0, 7),
+                     0);
+    assert_int_equal(
+        fabric_msg_recv_unexpected(target.context, receive->op, text, sizeof(text), NULL), 0);
+
+    if (by_name)
+        forger->name = forged->name;
+    else
+        forger->incarnation = forged->incarnation;
+    assert_int_equal(ucx_addr_lookup(as.na_class, target.na_class->name, &addr), 0);
+    assert_int_equal(fabric_msg_send_unexpected(as.context, send->op, "evil", 5, NULL, addr, 0, 1),
+                     0);
+    plugin_host_log[0] = '\0';
+    while (receive->status == 1 && strstr(plugin_host_log, "that is not from there") == NULL) {
+        assert_true(ucx_host->clock_ns() < end);
+        side_poll(&as);
+        side_poll(&target);
+        side_poll(&real);
+    }
+    assert_int_equal(awaited->status, 1);
+    assert_int_equal(receive->status, by_name ? 1 : 0);
+    if (!by_name)
+        assert_string_equal(receive->source, name);
+    forger->name = name;
+    side_close(&as);
+    side_close(&real);
+    side_close(&target);
+    free(awaited);
+    free(send);
+    free(receive);
+}
+
+static void a_peer_does_not_speak_for_another(void **state)
+{
+    static struct na_host host;
+
+    (void) state;
+    host = plugin_host;
+    host.op_complete = op_complete;
+    host.op_complete_recv = op_complete_recv;
+    ucx_host = &host;
+    speak_for_another(true);
+    speak_for_another(false);
+    ucx_host = &plugin_host;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forged_addresses_end_nobody),
+        cmocka_unit_test(addresses_without_a_route_hold_no_descriptors),
         cmocka_unit_test(a_worker_belongs_to_one_peer),
         cmocka_unit_test(a_name_that_is_dialed_is_not_a_callers),
         cmocka_unit_test(two_that_dial_each_other_meet),
         cmocka_unit_test(neighbours_of_other_users_are_told_apart),
         cmocka_unit_test(nobody_is_let_in_without_the_key),
         cmocka_unit_test(what_was_said_with_the_key_is_said_once),
+        cmocka_unit_test(a_dial_ends_with_what_it_is_for),
+        cmocka_unit_test(a_peer_does_not_speak_for_another),
     };
 
+    /* UCX connects to what altered addresses say, where other programs may answer. */
+    has_own_network = geteuid() == 0 && host_enter() && system(OWN_NETWORK) == 0;
+    if (!has_own_network)
+        print_message("without a network of its own: a process that listens on the loopback and is "
+                      "called by UCX could end this test\n");
     return cmocka_run_group_tests(tests, ucx_test_setup, ucx_test_teardown);
 }

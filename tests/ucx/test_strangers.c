@@ -210,8 +210,8 @@ static void ask(struct house *house, struct ucx_link *named, const struct fabric
     struct ucx_ticket *ticket = ucx_ticket_get(attacker->link);
 
     assert_non_null(ticket);
-    ticket->header.link = named->their_id;
-    ticket->header.secret = *secret;
+    ticket->header.name.link = named->their_id;
+    ticket->header.name.secret = *secret;
     ticket->header.transfer = 1;
     ticket->header.memory = attacker->remote->id;
     ticket->header.key = attacker->remote->key;
