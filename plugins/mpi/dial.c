@@ -60,7 +60,9 @@ static bool hello_receive(MPI_Comm comm, struct dial_hello *hello);
 static int32_t thread_start(void *(*run)(void *arg), void *arg, pthread_t *thread);
 static void *dial_run(void *arg);
 static int dial_connect(struct dial_call *call, MPI_Comm *comm_p);
-static int dial_turn_take(const char *port);
+static void dial_turns_take(const struct dial_call *call, int turns[2]);
+static void dial_turns_give(const int turns[2]);
+static int dial_turn_take(uint64_t port, uint64_t end);
 static void dial_pause(long ns);
 static void comm_refuse(MPI_Comm comm);
 static bool comm_is_closed(MPI_Comm comm);
@@ -365,18 +367,18 @@ static void *dial_run(void *arg)
     struct dial_hello hello = {.magic = HELLO_MAGIC, .to = call->to, .from = call->from};
     struct mpi_arrival *arrival;
     MPI_Comm comm = MPI_COMM_NULL;
-    int turn = dial_turn_take(call->port);
     char text[MPI_TEXT_MAX];
+    int turns[2];
     int error;
 
+    dial_turns_take(call, turns);
     error = dial_connect(call, &comm);
     if (error == MPI_SUCCESS) {
         (void) MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
         memcpy(hello.name, call->name, sizeof(hello.name));
         error = MPI_Send(&hello, sizeof(hello), MPI_BYTE, 0, MPI_TAG_META, comm);
     }
-    if (turn >= 0)
-        (void) close(turn);
+    dial_turns_give(turns);
     if (error != MPI_SUCCESS)
         MPI_LOG_ERROR("cannot connect to %s#%u (%s). Jobs of different mpiexecs find each other by "
                       "a server only: run `ompi-server --no-daemonize -r FILE` and start each with "
@@ -430,23 +432,45 @@ static int dial_connect(struct dial_call *call, MPI_Comm *comm_p)
 }
 
 /*
- * Who connects to a port while another one does waits for ever in Open MPI, and may stop the two
- * with it. On a node they take turns: who has the socket of that name, which nothing outlives.
+ * In Open MPI a process that connects to a port while another one does waits for ever, and so do
+ * two processes that connect to each other. On a node they take turns: a connection needs the port
+ * that it goes to and its own process's. The lower one is taken first, so that no two wait for each
+ * other.
  */
-static int dial_turn_take(const char *port)
+static void dial_turns_take(const struct dial_call *call, int turns[2])
+{
+    uint64_t end = mpi_host->clock_ns() + TURN_NS;
+    uint64_t to = fabric_digest(call->port, strlen(call->port)), from;
+    char port[FABRIC_NAME_MAX] = "";
+    uint32_t serial;
+
+    (void) mpi_port_read(call->name, port, &serial);
+    from = fabric_digest(port, strlen(port));
+    (void) atomic_fetch_add(&dial_waiting, 1);
+    turns[0] = dial_turn_take(to < from ? to : from, end);
+    turns[1] = dial_turn_take(to < from ? from : to, end);
+    (void) atomic_fetch_sub(&dial_waiting, 1);
+}
+
+static void dial_turns_give(const int turns[2])
+{
+    for (int i = 0; i < 2; i++)
+        if (turns[i] >= 0)
+            (void) close(turns[i]);
+}
+
+/* Whose turn it is has the socket of that name, which does not outlive its process. */
+static int dial_turn_take(uint64_t port, uint64_t end)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    uint64_t end = mpi_host->clock_ns() + TURN_NS;
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     int length = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "amalgam-mpi-%016llx",
-                          (unsigned long long) fabric_digest(port, strlen(port)));
+                          (unsigned long long) port);
     socklen_t size = (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 1 + (size_t) length);
 
-    (void) atomic_fetch_add(&dial_waiting, 1);
     while (fd >= 0 && bind(fd, (const struct sockaddr *) &address, size) != 0 &&
            errno == EADDRINUSE && mpi_host->clock_ns() < end)
         dial_pause(TURN_PAUSE);
-    (void) atomic_fetch_sub(&dial_waiting, 1);
     return fd;
 }
 
