@@ -103,12 +103,18 @@ const void *ucx_peer_path(struct fabric_endpoint *endpoint, const struct fabric_
     return ((const struct ucx_peer *) peer->private)->link;
 }
 
+/*
+ * A frame may overtake the introduction of the one that we have dialed. It has our secret, so it is
+ * from there, and what it calls itself is not the name of another link.
+ */
 bool ucx_path_is_named(struct fabric_endpoint *endpoint, const void *path, const char *name)
 {
-    const struct ucx_link *link = path;
+    const struct ucx_link *link = path, *other;
 
-    (void) endpoint;
-    return strcmp(link->their_name, name) == 0;
+    if (link->is_met)
+        return strcmp(link->their_name, name) == 0;
+    other = ucx_link_find(ucx_class(endpoint), name);
+    return other == NULL || other == link;
 }
 
 struct ucx_link *ucx_link_create(struct na_plugin_class *na_class, const char *name)
