@@ -114,7 +114,8 @@ static uint32_t descriptors_of_peer(const struct na_plugin_class *na_class)
 
 /*
  * What is open, and what is still to be for those that came in a moment ago: once UCX is connected
- * to the peer's worker only the connection that comes from there is missing.
+ * to the peer's worker only the connection that comes from there is missing. For a peer that has
+ * failed UCX opens nothing any more.
  */
 static void descriptors_count(struct na_plugin_class *na_class, uint64_t now)
 {
@@ -128,7 +129,7 @@ static void descriptors_count(struct na_plugin_class *na_class, uint64_t now)
 
         if (now - link->made_at > DESCRIPTORS_FRESH_NS)
             break;
-        if (link->phase != UCX_LINK_DIALING)
+        if (link->phase == UCX_LINK_READY || link->phase == UCX_LINK_DYING)
             expected += link->is_joined ? whole / DESCRIPTORS_TWICE : whole;
     }
     na_class->descriptors = descriptors_open() + expected;
