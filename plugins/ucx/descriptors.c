@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #define DESCRIPTORS_RESERVE       128u                  /* for others' use, or a quarter if less */
@@ -27,6 +28,7 @@ static uint64_t descriptors_limit(void);
 static uint32_t descriptors_of_peer(const struct na_plugin_class *na_class);
 static void descriptors_count(struct na_plugin_class *na_class, uint64_t now);
 static uint32_t descriptors_open(void);
+static uint64_t processor_ns(void);
 
 /*
  * Sets aside what UCX will open for one more peer. False: there are not so many. They are counted
@@ -121,7 +123,7 @@ static void descriptors_count(struct na_plugin_class *na_class, uint64_t now)
 {
     const uint32_t whole = descriptors_of_peer(na_class);
     const struct fabric_link *node;
-    uint64_t expected = (uint64_t) na_class->dialing * whole;
+    uint64_t expected = (uint64_t) na_class->dialing * whole, start = processor_ns();
 
     /* Those that were met last are behind. */
     for (node = na_class->links.prev; node != &na_class->links; node = node->prev) {
@@ -134,7 +136,7 @@ static void descriptors_count(struct na_plugin_class *na_class, uint64_t now)
     }
     na_class->descriptors = descriptors_open() + expected;
     na_class->descriptors_at = now;
-    na_class->count_next = now + DESCRIPTORS_COUNT_SHARE * (ucx_host->clock_ns() - now);
+    na_class->count_next = now + DESCRIPTORS_COUNT_SHARE * (processor_ns() - start);
 }
 
 /* When the system does not say how many they are it is as if there were none left. */
@@ -149,4 +151,13 @@ static uint32_t descriptors_open(void)
         count++;
     (void) closedir(directory);
     return count - 3; /* it itself, and the two that are no files */
+}
+
+/* What this thread has used: time that others had the processor for does not count. */
+static uint64_t processor_ns(void)
+{
+    struct timespec used = {0};
+
+    (void) clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return (uint64_t) used.tv_sec * UINT64_C(1000000000) + (uint64_t) used.tv_nsec;
 }
