@@ -19,7 +19,7 @@ file(RELATIVE_PATH AMALGAM_PC_TO_PREFIX
 file(RELATIVE_PATH AMALGAM_PC_TO_INCLUDEDIR
     "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig" "${CMAKE_INSTALL_FULL_INCLUDEDIR}/amalgam")
 string(REGEX REPLACE "/$" "" AMALGAM_PC_TO_PREFIX "${AMALGAM_PC_TO_PREFIX}")
-foreach(name na hg plugin)
+foreach(name na hg plugin kit)
     configure_file("${PROJECT_SOURCE_DIR}/cmake/amalgam-${name}.pc.in"
         "${PROJECT_BINARY_DIR}/pkgconfig/amalgam-${name}.pc" @ONLY)
     install(FILES "${PROJECT_BINARY_DIR}/pkgconfig/amalgam-${name}.pc"

@@ -16,21 +16,21 @@ int32_t bmi_na_addr_lookup(struct na_plugin_class *na_class, const char *string,
                            struct na_plugin_addr **addr_p)
 {
     const char *text = address_of_string(string);
-    char reason[LOCATION_REASON_MAX] = "it is not of the form bmi+tcp://host:port";
+    char reason[KIT_LOCATION_REASON_MAX] = "it is not of the form bmi+tcp://host:port";
     char name[FABRIC_NAME_MAX];
     struct sockaddr_storage place;
-    struct location location;
+    struct kit_location location;
     int32_t ret = NA_PLUGIN_INVALID_ARG;
 
     if (text != NULL)
-        ret = location_parse(text, &location, reason);
+        ret = kit_location_parse(text, &location, reason);
     if (ret == NA_PLUGIN_SUCCESS)
-        ret = location_resolve_peer(&location, NA_PLUGIN_ADDR_UNSPEC, &place, reason);
+        ret = kit_location_resolve_peer(&location, NA_PLUGIN_ADDR_UNSPEC, &place, reason);
     if (ret != NA_PLUGIN_SUCCESS) {
         BMI_NA_LOG_ERROR("'%.100s' is not an address: %s", string, reason);
         return ret;
     }
-    location_format(&place, name, sizeof(name));
+    kit_location_format(&place, name, sizeof(name));
     return fabric_peer_lookup(&na_class->base, name, NULL, 0, addr_p);
 }
 
@@ -60,8 +60,8 @@ int32_t bmi_na_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *p
     }
     private->peer = peer;
     private->is_open = true;
-    fabric_list_init(&private->frames);
-    fabric_list_append(&na_class->peers, &private->link);
+    kit_list_init(&private->frames);
+    kit_list_append(&na_class->peers, &private->link);
     return NA_PLUGIN_SUCCESS;
 }
 
@@ -74,15 +74,15 @@ void bmi_na_peer_close(struct fabric_endpoint *endpoint, struct fabric_peer *pee
     if (!private->is_open || na_class->is_closing)
         return;
     library_use(&na_class->library);
-    while (!fabric_list_empty(&private->frames)) {
-        struct request *request = fabric_container(private->frames.next, struct request, link);
+    while (!kit_list_empty(&private->frames)) {
+        struct request *request = kit_container(private->frames.next, struct request, link);
 
-        fabric_list_remove(&request->link);
+        kit_list_remove(&request->link);
         if (request->is_posted)
             (void) BMI_cancel(request->id, na_class->context);
     }
     private->is_open = false;
-    fabric_list_remove(&private->link);
+    kit_list_remove(&private->link);
     if (na_class->twosided != NULL)
         twosided_peer_failed(na_class->twosided, peer, NA_PLUGIN_HOSTUNREACH);
     (void) BMI_set_info(private->address, BMI_DEC_ADDR_REF, NULL);
@@ -91,9 +91,9 @@ void bmi_na_peer_close(struct fabric_endpoint *endpoint, struct fabric_peer *pee
 /* Its connection broke. */
 void bmi_na_peer_broken(struct na_plugin_class *na_class, BMI_addr_t address, int error)
 {
-    for (struct fabric_link *link = na_class->peers.next; link != &na_class->peers;
+    for (struct kit_link *link = na_class->peers.next; link != &na_class->peers;
          link = link->next) {
-        struct bmi_na_peer *private = fabric_container(link, struct bmi_na_peer, link);
+        struct bmi_na_peer *private = kit_container(link, struct bmi_na_peer, link);
 
         if (private->address != address)
             continue;
@@ -127,13 +127,13 @@ void bmi_na_set_port(struct sockaddr_storage *place, uint16_t port)
  */
 static int32_t check_name(const char *name)
 {
-    char reason[LOCATION_REASON_MAX];
+    char reason[KIT_LOCATION_REASON_MAX];
     struct sockaddr_storage place;
-    struct location location;
-    int32_t ret = location_parse(name, &location, reason);
+    struct kit_location location;
+    int32_t ret = kit_location_parse(name, &location, reason);
 
     if (ret == NA_PLUGIN_SUCCESS)
-        ret = location_resolve_formatted(&location, NA_PLUGIN_ADDR_UNSPEC, &place, reason);
+        ret = kit_location_resolve_formatted(&location, NA_PLUGIN_ADDR_UNSPEC, &place, reason);
     if (ret != NA_PLUGIN_SUCCESS)
         BMI_NA_LOG_ERROR("peer '%.100s' cannot be reached: %s", name, reason);
     return ret;

@@ -8,9 +8,8 @@
 #define BMI_NA_H
 
 #include "fabric.h"
+#include "kit_base.h"
 #include "library.h"
-#include "list.h"
-#include "location.h"
 #include "twosided.h"
 
 #include <bmi.h>
@@ -25,9 +24,7 @@
 #define BMI_NA_LOG_INFO(...)    BMI_NA_LOG(NA_PLUGIN_LOG_INFO, __VA_ARGS__)
 #define BMI_NA_LOG_DEBUG(...)   BMI_NA_LOG(NA_PLUGIN_LOG_DEBUG, __VA_ARGS__)
 #define BMI_NA_LOG(level, ...) \
-    na_plugin_log(bmi_na_host, (level), BMI_NA_NAME, __func__, __LINE__, __VA_ARGS__)
-
-extern const struct na_host *bmi_na_host;
+    na_plugin_log(kit_host, (level), BMI_NA_NAME, __func__, __LINE__, __VA_ARGS__)
 
 /* What a completion of BMI belongs to; user_ptr points to it. */
 enum request_kind {
@@ -39,7 +36,7 @@ struct request {
     enum request_kind kind;
     bool is_posted; /* BMI knows `id` */
     bmi_op_id_t id;
-    struct fabric_link link; /* of the peer: what is under way to it or from it */
+    struct kit_link link; /* of the peer: what is under way to it or from it */
 };
 
 /* Private part of a peer. */
@@ -47,8 +44,8 @@ struct bmi_na_peer {
     struct fabric_peer *peer;
     bool is_open;
     BMI_addr_t address;
-    struct fabric_link link; /* of the class: those that are open */
-    struct fabric_link frames;
+    struct kit_link link; /* of the class: those that are open */
+    struct kit_link frames;
 };
 
 /* Private part of a frame. */
@@ -59,7 +56,7 @@ struct bmi_na_frame {
 
 /* Takes the place of a piece's memory; that follows. */
 struct bmi_na_sink {
-    struct fabric_link link; /* of the class */
+    struct kit_link link; /* of the class */
 };
 
 /* Private part of a piece. */
@@ -79,7 +76,7 @@ struct bmi_na_rma {
 
 /* A received frame that the message layer holds. */
 struct bmi_na_held {
-    struct fabric_link link; /* of the class */
+    struct kit_link link; /* of the class */
     BMI_addr_t address;
     void *buffer;
 };
@@ -96,9 +93,9 @@ struct na_plugin_class {
     int error;                                /* of BMI in this poll */
     const struct BMI_unexpected_info *source; /* the frame that is being looked at */
     struct twosided *twosided;
-    struct fabric_link peers; /* that are open */
-    struct fabric_link held;
-    struct fabric_link sinks;
+    struct kit_link peers; /* that are open */
+    struct kit_link held;
+    struct kit_link sinks;
     struct bmi_na_held *held_spare;
     uint32_t held_count;
     uint32_t polls;

@@ -41,13 +41,13 @@ int32_t bmi_na_initialize(const struct na_plugin_init *init, struct na_host_clas
     int32_t ret;
 
     (void) host_class;
-    na_class = bmi_na_host->mem_alloc(sizeof(*na_class), 64);
+    na_class = kit_host->mem_alloc(sizeof(*na_class), 64);
     if (na_class == NULL)
         return NA_PLUGIN_NOMEM;
     na_class->wait_fd = -1;
-    fabric_list_init(&na_class->peers);
-    fabric_list_init(&na_class->held);
-    fabric_list_init(&na_class->sinks);
+    kit_list_init(&na_class->peers);
+    kit_list_init(&na_class->held);
+    kit_list_init(&na_class->sinks);
     ret = class_open(na_class, init, info);
     if (ret != NA_PLUGIN_SUCCESS) {
         (void) bmi_na_finalize(na_class);
@@ -76,7 +76,7 @@ int32_t bmi_na_finalize(struct na_plugin_class *na_class)
     fabric_endpoint_close(&na_class->base);
     bmi_na_held_free(na_class);
     bmi_na_sinks_free(na_class);
-    bmi_na_host->mem_free(na_class);
+    kit_host->mem_free(na_class);
     return NA_PLUGIN_SUCCESS;
 }
 
@@ -84,7 +84,7 @@ static int32_t class_open(struct na_plugin_class *na_class, const struct na_plug
                           struct na_plugin_class_info *info)
 {
     struct fabric_config config = {
-        .host = bmi_na_host,
+        .host = kit_host,
         .ops = &na_class->ops,
         .plugin = BMI_NA_NAME,
         .protocol = BMI_NA_PROTOCOL,
@@ -120,14 +120,15 @@ static int32_t class_open(struct na_plugin_class *na_class, const struct na_plug
 /* Also who only calls others listens: its name is how BMI finds its connection for the answers. */
 static int32_t class_listen(struct na_plugin_class *na_class, const struct na_plugin_init *init)
 {
-    char reason[LOCATION_REASON_MAX] = "";
+    char reason[KIT_LOCATION_REASON_MAX] = "";
     struct sockaddr_storage place;
-    struct location location;
+    struct kit_location location;
     int32_t ret;
 
-    ret = location_parse(init->address != NULL ? init->address : "", &location, reason);
+    ret = kit_location_parse(init->address != NULL ? init->address : "", &location, reason);
     if (ret == NA_PLUGIN_SUCCESS)
-        ret = location_resolve_local(&location, init->ip_subnet, init->addr_format, &place, reason);
+        ret = kit_location_resolve_local(&location, init->ip_subnet, init->addr_format, &place,
+                                         reason);
     if (ret != NA_PLUGIN_SUCCESS) {
         BMI_NA_LOG_ERROR("'%.100s' is not a place to be at: %s",
                          init->address != NULL ? init->address : "", reason);
@@ -135,7 +136,7 @@ static int32_t class_listen(struct na_plugin_class *na_class, const struct na_pl
     }
     ret = library_open(&na_class->library, &place);
     if (ret == NA_PLUGIN_SUCCESS)
-        location_format(&place, na_class->name, sizeof(na_class->name));
+        kit_location_format(&place, na_class->name, sizeof(na_class->name));
     return ret;
 }
 
@@ -158,7 +159,7 @@ static int class_frame_max(const struct na_plugin_class *na_class)
 static int32_t class_transfers(struct na_plugin_class *na_class)
 {
     const struct twosided_config config = {
-        .host = bmi_na_host,
+        .host = kit_host,
         .ops = &bmi_na_twosided_ops,
         .owner = na_class,
         .plugin = BMI_NA_NAME,

@@ -42,14 +42,14 @@ int32_t bmi_na_frame_send(struct fabric_endpoint *endpoint, struct fabric_frame 
         fabric_frame_sent(endpoint, frame, NA_PLUGIN_SUCCESS);
     } else {
         private->request.is_posted = true;
-        fabric_list_append(&peer->frames, &private->request.link);
+        kit_list_append(&peer->frames, &private->request.link);
     }
     return NA_PLUGIN_SUCCESS;
 }
 
 void bmi_na_frame_done(struct na_plugin_class *na_class, struct bmi_na_frame *frame, int error)
 {
-    fabric_list_remove(&frame->request.link);
+    kit_list_remove(&frame->request.link);
     if (error != 0)
         BMI_NA_LOG_DEBUG("a frame did not leave: %s", bmi_na_reason(error));
     fabric_frame_sent(&na_class->base, frame->frame,
@@ -63,21 +63,21 @@ void bmi_na_frame_release(struct fabric_endpoint *endpoint, void *cookie)
 
     library_use(&na_class->library);
     (void) BMI_unexpected_free(held->address, held->buffer);
-    fabric_list_remove(&held->link);
+    kit_list_remove(&held->link);
     na_class->held_count--;
-    bmi_na_host->mem_free(held);
+    kit_host->mem_free(held);
 }
 
 /* BMI is closed, and the message layer does not look at them any more. */
 void bmi_na_held_free(struct na_plugin_class *na_class)
 {
-    while (!fabric_list_empty(&na_class->held)) {
-        struct fabric_link *link = na_class->held.next;
+    while (!kit_list_empty(&na_class->held)) {
+        struct kit_link *link = na_class->held.next;
 
-        fabric_list_remove(link);
-        bmi_na_host->mem_free(fabric_container(link, struct bmi_na_held, link));
+        kit_list_remove(link);
+        kit_host->mem_free(kit_container(link, struct bmi_na_held, link));
     }
-    bmi_na_host->mem_free(na_class->held_spare);
+    kit_host->mem_free(na_class->held_spare);
 }
 
 void bmi_na_frames_take(struct na_plugin_class *na_class)
@@ -110,7 +110,7 @@ static void frame_take(struct na_plugin_class *na_class, const struct BMI_unexpe
     /* One more than the message layer may hold; it takes nearly all of them at once. */
     held = na_class->held_spare;
     if (held == NULL)
-        held = bmi_na_host->mem_alloc(sizeof(*held), 0);
+        held = kit_host->mem_alloc(sizeof(*held), 0);
     na_class->held_spare = NULL;
     if (held == NULL) {
         BMI_NA_LOG_ERROR("no memory to take a frame: its messages are lost");
@@ -124,7 +124,7 @@ static void frame_take(struct na_plugin_class *na_class, const struct BMI_unexpe
         fabric_frame_received(&na_class->base, info->buffer, (uint64_t) info->size, NULL, held);
     na_class->source = NULL;
     if (!is_taken) {
-        fabric_list_append(&na_class->held, &held->link);
+        kit_list_append(&na_class->held, &held->link);
         na_class->held_count++;
         return;
     }

@@ -21,7 +21,7 @@ int32_t library_open(struct library *library, struct sockaddr_storage *place)
     if (library->instance == NULL)
         return NA_PLUGIN_NOMEM;
     library_use(library);
-    location_format(place, host, sizeof(host));
+    kit_location_format(place, host, sizeof(host));
     (void) snprintf(name, sizeof(name), BMI_NA_PREFIX "%s", host);
     ret = BMI_initialize("bmi_tcp", name, BMI_INIT_SERVER | BMI_TCP_BIND_SPECIFIC);
     if (ret != 0) {
@@ -93,5 +93,5 @@ bool library_detach(bmi_op_id_t id)
 
 static void library_log(int level, const char *message)
 {
-    na_plugin_log(bmi_na_host, (uint32_t) level, BMI_NA_NAME, "bmi", 0, "%s", message);
+    na_plugin_log(kit_host, (uint32_t) level, BMI_NA_NAME, "bmi", 0, "%s", message);
 }

@@ -5,7 +5,7 @@
  */
 
 #include "bmi_na.h"
-#include "process.h"
+#include "kit_base.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -124,11 +124,11 @@ static int32_t library_start(const struct sockaddr_storage *place, bool is_last)
     char host[128], name[160];
     int ret;
 
-    location_format(place, host, sizeof(host));
+    kit_location_format(place, host, sizeof(host));
     (void) snprintf(name, sizeof(name), BMI_NA_PREFIX "%s", host);
     ret = BMI_initialize("bmi_tcp", name, BMI_INIT_SERVER | BMI_TCP_BIND_SPECIFIC);
     if (ret >= 0) {
-        fabric_process_ignore_sigpipe(); /* it writes to sockets of the dead */
+        kit_process_ignore_sigpipe(); /* it writes to sockets of the dead */
         return NA_PLUGIN_SUCCESS;
     }
     if (is_last)
@@ -140,7 +140,7 @@ static int32_t library_start(const struct sockaddr_storage *place, bool is_last)
 static int32_t library_find_port(struct sockaddr_storage *place)
 {
     struct sockaddr_storage bound = *place;
-    socklen_t size = location_length(place);
+    socklen_t size = kit_location_length(place);
     int fd = socket(place->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     int32_t ret = NA_PLUGIN_SUCCESS;
 

@@ -49,7 +49,7 @@ int32_t bmi_na_mem_deregister(struct na_plugin_class *na_class, struct na_plugin
     fabric_lock(&na_class->base);
     is_free = twosided_mem_deregister(na_class->twosided, bmi_na_memory(mem));
     while (!is_free) {
-        uint64_t now = bmi_na_host->clock_ns();
+        uint64_t now = kit_host->clock_ns();
 
         if (start == 0)
             start = now;

@@ -42,8 +42,8 @@ void bmi_na_piece_done(struct na_plugin_class *na_class, struct bmi_na_piece *pr
     }
     private->is_leaving = false;
     if (private->sink != NULL) {
-        fabric_list_remove(&private->sink->link);
-        bmi_na_host->mem_free(private->sink);
+        kit_list_remove(&private->sink->link);
+        kit_host->mem_free(private->sink);
     }
     private->sink = NULL;
     twosided_piece_done(na_class->twosided, private->piece,
@@ -53,11 +53,11 @@ void bmi_na_piece_done(struct na_plugin_class *na_class, struct bmi_na_piece *pr
 /* BMI is closed. */
 void bmi_na_sinks_free(struct na_plugin_class *na_class)
 {
-    while (!fabric_list_empty(&na_class->sinks)) {
-        struct fabric_link *link = na_class->sinks.next;
+    while (!kit_list_empty(&na_class->sinks)) {
+        struct kit_link *link = na_class->sinks.next;
 
-        fabric_list_remove(link);
-        bmi_na_host->mem_free(fabric_container(link, struct bmi_na_sink, link));
+        kit_list_remove(link);
+        kit_host->mem_free(kit_container(link, struct bmi_na_sink, link));
     }
 }
 
@@ -152,9 +152,9 @@ static void piece_swallow(struct na_plugin_class *na_class, struct bmi_na_piece 
     bmi_size_t size = 0;
     int ret = -BMI_ENOMEM;
 
-    private->sink = bmi_na_host->mem_alloc(sizeof(*private->sink) + piece->size, 0);
+    private->sink = kit_host->mem_alloc(sizeof(*private->sink) + piece->size, 0);
     if (private->sink != NULL) {
-        fabric_list_append(&na_class->sinks, &private->sink->link);
+        kit_list_append(&na_class->sinks, &private->sink->link);
         ret = BMI_post_recv(&private->request.id, private->address, private->sink + 1,
                             (bmi_size_t) piece->size, &size, BMI_EXT_ALLOC,
                             (bmi_msg_tag_t) piece->tag, private, na_class->context, NULL);

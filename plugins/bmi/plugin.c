@@ -3,8 +3,6 @@
 
 #include "bmi_na.h"
 
-const struct na_host *bmi_na_host;
-
 static struct na_plugin bmi_na_plugin = {
     .abi_version = NA_PLUGIN_ABI_VERSION,
     .size = sizeof(struct na_plugin),
@@ -50,9 +48,10 @@ static struct na_plugin bmi_na_plugin = {
 int32_t na_plugin_entry_v1(const struct na_host *host, const struct na_plugin **plugin_p,
                            const char **reason_p)
 {
-    if (!fabric_host_check(host, reason_p))
-        return NA_PLUGIN_OPNOTSUPPORTED;
-    bmi_na_host = host;
+    int32_t ret = kit_host_set(host, reason_p);
+
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
     bmi_na_plugin.op_size = fabric_op_size();
     bmi_na_plugin.op_align = fabric_op_align();
     *plugin_p = &bmi_na_plugin;

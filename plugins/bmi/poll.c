@@ -27,7 +27,7 @@ int32_t bmi_na_poll(struct fabric_endpoint *endpoint)
         na_class->error = ret;
     completions_take(na_class);
     bmi_na_frames_take(na_class);
-    twosided_poll(na_class->twosided, is_time ? bmi_na_host->clock_ns() : 0);
+    twosided_poll(na_class->twosided, is_time ? kit_host->clock_ns() : 0);
     na_class->is_clock_due = false;
     return na_class->error == 0 ? NA_PLUGIN_SUCCESS : poll_failed(na_class);
 }

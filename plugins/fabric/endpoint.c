@@ -26,22 +26,15 @@ static int32_t fabric_numbers_draw(struct fabric_endpoint_state *state);
 static void fabric_info_fill(const struct fabric_endpoint_state *state,
                              struct na_plugin_class_info *info);
 
-bool fabric_host_check(const struct na_host *host, const char **reason_p)
-{
-    if (host->abi_version >> 16 == NA_PLUGIN_ABI_MAJOR &&
-        host->size >= offsetof(struct na_host, clock_ns) + sizeof(host->clock_ns))
-        return true;
-    *reason_p = "the core's host table is not of ABI 1";
-    return false;
-}
-
 int32_t fabric_endpoint_open(struct fabric_endpoint *endpoint, const struct fabric_config *config,
                              struct na_plugin_class_info *info)
 {
     int32_t ret = fabric_config_check(config);
 
-    if (ret == NA_PLUGIN_SUCCESS)
-        ret = fabric_state_make(endpoint, config);
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
+    kit_host = config->host;
+    ret = fabric_state_make(endpoint, config);
     if (ret == NA_PLUGIN_SUCCESS)
         ret = fabric_state_setup(endpoint->state, config);
     if (ret != NA_PLUGIN_SUCCESS) {
@@ -123,12 +116,12 @@ static int32_t fabric_state_make(struct fabric_endpoint *endpoint,
         return NA_PLUGIN_NOMEM;
     state->endpoint = endpoint;
     state->timer_fd = -1;
-    fabric_list_init(&state->free_frames);
-    fabric_list_init(&state->own_frames);
-    fabric_list_init(&state->free_controls);
-    fabric_list_init(&state->free_requests);
-    fabric_list_init(&state->retry);
-    fabric_list_init(&state->watch);
+    kit_list_init(&state->free_frames);
+    kit_list_init(&state->own_frames);
+    kit_list_init(&state->free_controls);
+    kit_list_init(&state->free_requests);
+    kit_list_init(&state->retry);
+    kit_list_init(&state->watch);
     endpoint->state = state;
     return NA_PLUGIN_SUCCESS;
 }
@@ -139,7 +132,7 @@ static int32_t fabric_state_setup(struct fabric_endpoint_state *state,
     const struct na_plugin_init *init = config->init;
     int32_t ret;
 
-    state->is_elided = (init->thread_mode & NA_PLUGIN_THREAD_SINGLE_CLASS) != 0;
+    state->lock.is_elided = (init->thread_mode & NA_PLUGIN_THREAD_SINGLE_CLASS) != 0;
     state->is_busy = (init->progress_mode & NA_PLUGIN_PROGRESS_BUSY) != 0;
     state->is_no_retry = (init->progress_mode & NA_PLUGIN_PROGRESS_NO_RETRY) != 0;
     state->max_contexts = init->max_contexts != 0 ? init->max_contexts : 1;
@@ -154,7 +147,7 @@ static int32_t fabric_state_setup(struct fabric_endpoint_state *state,
         context->endpoint = state->endpoint;
         context->id = i;
         context->epoll_fd = context->event_fd = -1;
-        fabric_list_init(&context->receives);
+        kit_list_init(&context->receives);
     }
     ret = fabric_numbers_draw(state);
     if (ret == NA_PLUGIN_SUCCESS)
@@ -234,8 +227,8 @@ static int32_t fabric_self_make(struct fabric_endpoint_state *state)
 
 static int32_t fabric_numbers_draw(struct fabric_endpoint_state *state)
 {
-    struct fabric_key drawn;
-    int32_t ret = fabric_key_take(&state->keys, &drawn);
+    struct kit_key drawn;
+    int32_t ret = kit_key_take(&state->keys, &drawn);
 
     if (ret != NA_PLUGIN_SUCCESS)
         FABRIC_LOG_ERROR(state->endpoint, "no random numbers: errno %d", errno);

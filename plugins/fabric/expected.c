@@ -27,7 +27,7 @@ int32_t fabric_expected_setup(struct fabric_context *context)
         return NA_PLUGIN_NOMEM;
     table->mask = FABRIC_EXPECTED_BUCKETS - 1;
     for (uint32_t i = 0; i <= table->mask; i++)
-        fabric_list_init(&table->buckets[i]);
+        kit_list_init(&table->buckets[i]);
     return NA_PLUGIN_SUCCESS;
 }
 
@@ -50,21 +50,21 @@ int32_t fabric_msg_recv_expected(struct na_plugin_context *na_context, void *op_
     op->kind = FABRIC_OP_RECV_EXPECTED;
     op->tag = tag;
     op->remote_id = source_id;
-    fabric_state_lock(context->endpoint->state);
-    if (fabric_unlikely(!context->active)) {
+    kit_lock_take(&context->endpoint->state->lock);
+    if (kit_unlikely(!context->active)) {
         ret = NA_PLUGIN_FAULT;
         goto out;
     }
-    if (fabric_unlikely(table->count > table->mask))
+    if (kit_unlikely(table->count > table->mask))
         fabric_expected_grow(context);
     op->epoch = peer->epoch;
     hash = fabric_expected_hash(peer->identity, source_id, tag);
-    fabric_list_append(&table->buckets[hash & table->mask], &op->link);
+    kit_list_append(&table->buckets[hash & table->mask], &op->link);
     table->count++;
     fabric_waiting_add(peer);
 
 out:
-    fabric_state_unlock(context->endpoint->state);
+    kit_lock_drop(&context->endpoint->state->lock);
     return ret;
 }
 
@@ -75,21 +75,21 @@ void fabric_expected_deliver(struct fabric_peer_state *peer, struct fabric_conte
     struct fabric_endpoint_state *state = peer->endpoint->state;
     struct fabric_peer_state *identity = peer->identity;
 
-    if (fabric_likely(table->count != 0)) {
+    if (kit_likely(table->count != 0)) {
         uint32_t hash = fabric_expected_hash(identity, source_id, tag);
-        struct fabric_link *bucket = &table->buckets[hash & table->mask];
+        struct kit_link *bucket = &table->buckets[hash & table->mask];
 
-        for (struct fabric_link *link = bucket->next; link != bucket; link = link->next) {
+        for (struct kit_link *link = bucket->next; link != bucket; link = link->next) {
             struct fabric_op *op = (struct fabric_op *) (void *) link;
 
             if (op->tag != tag || op->peer->identity != identity || op->remote_id != source_id)
                 continue;
             fabric_expected_remove(context, op);
-            if (fabric_unlikely(size > op->size)) {
+            if (kit_unlikely(size > op->size)) {
                 fabric_complete_recv(state, op, NA_PLUGIN_MSGSIZE, 0, NULL, 0);
                 return;
             }
-            if (fabric_likely(size != 0))
+            if (kit_likely(size != 0))
                 memcpy(op->buf.recv, data, size);
             fabric_complete_recv(state, op, NA_PLUGIN_SUCCESS, size, NULL, tag);
             return;
@@ -106,9 +106,9 @@ bool fabric_expected_cancel(struct fabric_context *context, const struct fabric_
     struct fabric_expected_table *table = &context->expected;
 
     for (uint32_t i = 0; table->count != 0 && i <= table->mask; i++) {
-        struct fabric_link *bucket = &table->buckets[i];
+        struct kit_link *bucket = &table->buckets[i];
 
-        for (struct fabric_link *link = bucket->next; link != bucket; link = link->next) {
+        for (struct kit_link *link = bucket->next; link != bucket; link = link->next) {
             struct fabric_op *found = (struct fabric_op *) (void *) link;
 
             if (found != op)
@@ -126,7 +126,7 @@ void fabric_expected_cancel_all(struct fabric_context *context)
     struct fabric_expected_table *table = &context->expected;
 
     for (uint32_t i = 0; table->count != 0 && i <= table->mask; i++) {
-        while (!fabric_list_empty(&table->buckets[i])) {
+        while (!kit_list_empty(&table->buckets[i])) {
             struct fabric_op *op = fabric_list_first_op(&table->buckets[i]);
 
             fabric_expected_remove(context, op);
@@ -146,8 +146,8 @@ void fabric_expected_fail(struct fabric_peer_state *peer, uint32_t before_epoch,
         struct fabric_expected_table *table = &context->expected;
 
         for (uint32_t i = 0; table->count != 0 && i <= table->mask; i++) {
-            struct fabric_link *bucket = &table->buckets[i];
-            struct fabric_link *link, *next;
+            struct kit_link *bucket = &table->buckets[i];
+            struct kit_link *link, *next;
 
             for (link = bucket->next; link != bucket; link = next) {
                 struct fabric_op *op = (struct fabric_op *) (void *) link;
@@ -170,27 +170,27 @@ void fabric_expected_rehash(struct fabric_peer_state *peer, struct fabric_peer_s
     peer->identity = identity;
     for (uint32_t id = 0; id < state->max_contexts; id++) {
         struct fabric_expected_table *table = &state->contexts[id].expected;
-        struct fabric_link moved;
+        struct kit_link moved;
 
-        fabric_list_init(&moved);
+        kit_list_init(&moved);
         for (uint32_t i = 0; table->count != 0 && i <= table->mask; i++) {
-            struct fabric_link *bucket = &table->buckets[i];
-            struct fabric_link *link, *next;
+            struct kit_link *bucket = &table->buckets[i];
+            struct kit_link *link, *next;
 
             for (link = bucket->next; link != bucket; link = next) {
                 next = link->next;
                 if (((struct fabric_op *) (void *) link)->peer != peer)
                     continue;
-                fabric_list_remove(link);
-                fabric_list_append(&moved, link);
+                kit_list_remove(link);
+                kit_list_append(&moved, link);
             }
         }
-        while (!fabric_list_empty(&moved)) {
+        while (!kit_list_empty(&moved)) {
             struct fabric_op *op = fabric_list_first_op(&moved);
             uint32_t hash = fabric_expected_hash(identity, op->remote_id, op->tag);
 
-            fabric_list_remove(&op->link);
-            fabric_list_append(&table->buckets[hash & table->mask], &op->link);
+            kit_list_remove(&op->link);
+            kit_list_append(&table->buckets[hash & table->mask], &op->link);
         }
     }
 }
@@ -206,7 +206,7 @@ static uint32_t fabric_expected_hash(const struct fabric_peer_state *identity, u
 
 static void fabric_expected_remove(struct fabric_context *context, struct fabric_op *op)
 {
-    fabric_list_remove(&op->link);
+    kit_list_remove(&op->link);
     context->expected.count--;
     fabric_waiting_remove(op->peer);
 }
@@ -217,19 +217,19 @@ static void fabric_expected_grow(struct fabric_context *context)
     struct fabric_expected_table *table = &context->expected;
     const struct na_host *host = context->endpoint->host;
     uint32_t size = 2 * (table->mask + 1);
-    struct fabric_link *buckets = host->mem_alloc(size * sizeof(*buckets), 0);
+    struct kit_link *buckets = host->mem_alloc(size * sizeof(*buckets), 0);
 
     if (buckets == NULL)
         return;
     for (uint32_t i = 0; i < size; i++)
-        fabric_list_init(&buckets[i]);
+        kit_list_init(&buckets[i]);
     for (uint32_t i = 0; i <= table->mask; i++) {
-        while (!fabric_list_empty(&table->buckets[i])) {
+        while (!kit_list_empty(&table->buckets[i])) {
             struct fabric_op *op = fabric_list_first_op(&table->buckets[i]);
             uint32_t hash = fabric_expected_hash(op->peer->identity, op->remote_id, op->tag);
 
-            fabric_list_remove(&op->link);
-            fabric_list_append(&buckets[hash & (size - 1)], &op->link);
+            kit_list_remove(&op->link);
+            kit_list_append(&buckets[hash & (size - 1)], &op->link);
         }
     }
     host->mem_free(table->buckets);

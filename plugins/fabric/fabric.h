@@ -275,15 +275,6 @@ int32_t fabric_rma_submit(struct na_plugin_context *context, void *op, uint32_t 
  * For the plugin's table, as na_plugin.h says
  */
 
-/* A status as NA calls it: "NA_HOSTUNREACH". For the log. */
-const char *fabric_status_name(int32_t status);
-
-/* What an error of cross-memory attach means; NA_PLUGIN_OPNOTSUPPORTED: not between these two. */
-int32_t fabric_attach_status(int error);
-
-/* For the entry function: whether the host is of our ABI and has all that is used of it. */
-bool fabric_host_check(const struct na_host *host, const char **reason_p);
-
 uint32_t fabric_op_size(void);
 uint32_t fabric_op_align(void);
 
@@ -333,15 +324,5 @@ int32_t fabric_cancel(struct na_plugin_context *context, void *op);
 
 /* na.multi_recv/1 and na.addr_serialize/1 (name, raw and incarnation, all checked); else NULL. */
 const void *fabric_get_extension(const char *id);
-
-/* Between two looks at a word that another processor is about to write. */
-static inline void fabric_cpu_relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
 
 #endif /* FABRIC_LAYER_H */

@@ -23,34 +23,34 @@ void fabric_out_free_all(struct fabric_endpoint_state *state)
         state->slabs = slab->next;
         fabric_slab_free(state, slab);
     }
-    fabric_list_init(&state->free_frames);
-    while (!fabric_list_empty(&state->free_controls)) {
-        struct fabric_link *link = state->free_controls.next;
+    kit_list_init(&state->free_frames);
+    while (!kit_list_empty(&state->free_controls)) {
+        struct kit_link *link = state->free_controls.next;
 
-        fabric_list_remove(link);
+        kit_list_remove(link);
         state->endpoint->host->mem_free(link);
     }
 }
 
 struct fabric_control *fabric_control_get(struct fabric_endpoint_state *state)
 {
-    struct fabric_link *link = state->free_controls.next;
+    struct kit_link *link = state->free_controls.next;
 
     if (link == &state->free_controls) {
         struct fabric_control *control =
             state->endpoint->host->mem_alloc(sizeof(struct fabric_control), 0);
 
         if (control != NULL)
-            fabric_list_init(&control->op.link);
+            kit_list_init(&control->op.link);
         return control;
     }
-    fabric_list_remove(link);
+    kit_list_remove(link);
     return (struct fabric_control *) (void *) link;
 }
 
 void fabric_control_put(struct fabric_endpoint_state *state, struct fabric_control *control)
 {
-    fabric_list_prepend(&state->free_controls, &control->op.link);
+    kit_list_prepend(&state->free_controls, &control->op.link);
 }
 
 bool fabric_out_has_room(const struct fabric_out *out, uint64_t size)
@@ -70,16 +70,16 @@ bool fabric_out_add_op(struct fabric_out *out, struct fabric_op *op)
     uint64_t size = wire_record_size(op->size);
     uint8_t *place = (uint8_t *) out->frame.data + out->frame.size;
 
-    if (fabric_unlikely(out->frame.size + size > out->peer->endpoint->ops->max_frame))
+    if (kit_unlikely(out->frame.size + size > out->peer->endpoint->ops->max_frame))
         return false;
-    if (fabric_likely(op->context != NULL))
+    if (kit_likely(op->context != NULL))
         record.source_id = htole16((uint16_t) op->context->id);
     memset(place + size - WIRE_ALIGN, 0, WIRE_ALIGN); /* nobody else's bytes in the gap */
     memcpy(place, &record, sizeof(record));
-    if (fabric_likely(op->size != 0))
+    if (kit_likely(op->size != 0))
         memcpy(place + sizeof(record), op->buf.send, op->size);
     out->frame.size += size;
-    fabric_list_append(&out->ops, &op->link);
+    kit_list_append(&out->ops, &op->link);
     return true;
 }
 
@@ -179,8 +179,8 @@ static bool fabric_slab_fill(struct fabric_endpoint_state *state, struct fabric_
         out->frame.data = slab->memory + i * stride;
         out->frame.registration = slab->registration;
         out->frame.private = slab->privates + i * private_stride;
-        fabric_list_init(&out->ops);
-        fabric_list_append(&state->free_frames, &out->link);
+        kit_list_init(&out->ops);
+        kit_list_append(&state->free_frames, &out->link);
     }
     return true;
 }

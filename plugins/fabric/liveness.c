@@ -28,7 +28,7 @@ void fabric_watch_add(struct fabric_peer_state *peer)
     peer->is_heard = false;
     peer->silent_ms = 0;
     peer->ping_ms = FABRIC_PING_MS;
-    fabric_list_append(&peer->endpoint->state->watch, &peer->watch_link);
+    kit_list_append(&peer->endpoint->state->watch, &peer->watch_link);
 }
 
 /* Does something at most every 100 ms; otherwise costs a look at the clock. */
@@ -36,7 +36,7 @@ void fabric_tick(struct fabric_endpoint_state *state)
 {
     uint64_t now = state->endpoint->host->clock_ns();
     uint64_t elapsed_ms = (now - state->tick_last) / 1000000;
-    struct fabric_link *link, *next;
+    struct kit_link *link, *next;
 
     fabric_wait_timer_read(state, now);
     if (now - state->tick_last < FABRIC_TICK_NS)
@@ -44,7 +44,7 @@ void fabric_tick(struct fabric_endpoint_state *state)
     state->tick_last = now;
     for (link = state->watch.next; link != &state->watch; link = next) {
         next = link->next;
-        fabric_peer_watch(fabric_container(link, struct fabric_peer_state, watch_link), elapsed_ms);
+        fabric_peer_watch(kit_container(link, struct fabric_peer_state, watch_link), elapsed_ms);
     }
     if (state->cancelling != 0)
         fabric_send_end_cancelled(state);
@@ -64,10 +64,10 @@ void fabric_process_describe(struct fabric_endpoint_state *state)
     bool is_over;
 
     state->pid = (uint32_t) getpid();
-    if (!fabric_process_read(state->pid, &state->start_time, &is_over))
+    if (!kit_process_read(state->pid, &state->start_time, &is_over))
         state->start_time = 0;
-    state->pid_namespace = fabric_process_namespace();
-    state->host_id = fabric_process_node();
+    state->pid_namespace = kit_process_namespace("pid");
+    state->host_id = kit_process_node();
 }
 
 bool fabric_peer_process(const struct fabric_peer *fabric_peer, uint32_t *pid_p,
@@ -118,7 +118,7 @@ static void fabric_idle_watch(struct fabric_endpoint_state *state)
 static void fabric_peer_watch(struct fabric_peer_state *peer, uint64_t elapsed_ms)
 {
     if (peer->is_self || (peer->waiting == 0 && peer->in_flight == 0 && peer->stalled == NULL)) {
-        fabric_list_remove(&peer->watch_link);
+        kit_list_remove(&peer->watch_link);
         peer->is_watched = false;
         peer->endpoint->state->watch_count--;
         fabric_silence_end(peer);
@@ -183,6 +183,6 @@ static bool fabric_peer_died(const struct fabric_peer_state *peer)
         return false;
     if (fabric_peer_process_gone(peer))
         return true;
-    return fabric_process_read(peer->pid, &start, &is_over) &&
+    return kit_process_read(peer->pid, &start, &is_over) &&
            (is_over || (peer->start_time != 0 && start != peer->start_time));
 }

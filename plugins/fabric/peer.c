@@ -88,13 +88,13 @@ int32_t fabric_peer_make(struct fabric_endpoint_state *state, const char *name,
     peer->phase = FABRIC_PEER_NEW;
     peer->epoch = 1;
     peer->ping_ms = FABRIC_PING_MS;
-    fabric_list_init(&peer->queue);
-    fabric_list_init(&peer->frames);
-    fabric_list_init(&peer->rma_queue);
-    fabric_list_init(&peer->rma_started);
-    fabric_list_init(&peer->held);
-    fabric_list_init(&peer->watch_link);
-    fabric_list_init(&peer->retry_link);
+    kit_list_init(&peer->queue);
+    kit_list_init(&peer->frames);
+    kit_list_init(&peer->rma_queue);
+    kit_list_init(&peer->rma_started);
+    kit_list_init(&peer->held);
+    kit_list_init(&peer->watch_link);
+    kit_list_init(&peer->retry_link);
 
     peer->index = state->slot_free;
     slot = &state->slots[peer->index];
@@ -139,10 +139,10 @@ struct fabric_peer_state *fabric_peer_by_token(struct fabric_endpoint_state *sta
     uint32_t index = (uint32_t) token;
     const struct fabric_slot *slot;
 
-    if (fabric_unlikely(index >= state->slot_count))
+    if (kit_unlikely(index >= state->slot_count))
         return NULL;
     slot = &state->slots[index];
-    return fabric_likely(slot->generation == (uint32_t) (token >> 32)) ? slot->peer : NULL;
+    return kit_likely(slot->generation == (uint32_t) (token >> 32)) ? slot->peer : NULL;
 }
 
 /* A new address goes with a new block of memory. */
@@ -186,10 +186,10 @@ void fabric_peer_set_incarnation(struct fabric_peer_state *peer, uint64_t incarn
 bool fabric_peer_new_token(struct fabric_peer_state *peer)
 {
     struct fabric_slot *slot = &peer->endpoint->state->slots[peer->index];
-    struct fabric_key drawn;
+    struct kit_key drawn;
     uint32_t old;
 
-    if (fabric_key_take(&peer->endpoint->state->keys, &drawn) != NA_PLUGIN_SUCCESS)
+    if (kit_key_take(&peer->endpoint->state->keys, &drawn) != NA_PLUGIN_SUCCESS)
         return false;
     /* The old one is out of date for certain, and none is 0. */
     old = slot->generation;
@@ -206,7 +206,7 @@ int32_t fabric_peer_open(struct fabric_peer_state *peer)
 {
     int32_t ret;
 
-    if (fabric_likely(peer->is_open))
+    if (kit_likely(peer->is_open))
         return NA_PLUGIN_SUCCESS;
     ret = peer->endpoint->ops->peer_open(peer->endpoint, &peer->peer);
     peer->is_open = ret == NA_PLUGIN_SUCCESS;
@@ -234,7 +234,7 @@ void fabric_peer_fail(struct fabric_peer_state *peer, int32_t status, const char
     completed = state->completed - completed;
     FABRIC_LOG(state->endpoint, completed != 0 ? NA_PLUGIN_LOG_WARNING : NA_PLUGIN_LOG_INFO,
                "peer %s is gone: %s; %llu operations ended with %s", peer->peer.name, reason,
-               (unsigned long long) completed, fabric_status_name(status));
+               (unsigned long long) completed, kit_status_name(status));
 }
 
 /* After we said goodbye. */
@@ -385,7 +385,7 @@ static int32_t fabric_hash_grow(struct fabric_endpoint_state *state)
 
 static uint32_t fabric_name_hash(const char *name)
 {
-    return (uint32_t) fabric_digest(name, strlen(name));
+    return (uint32_t) kit_digest(name, strlen(name));
 }
 
 static uint32_t fabric_incarnation_hash(uint64_t incarnation)
@@ -398,8 +398,8 @@ static bool fabric_peer_is_spare(struct fabric_peer_state *peer)
 {
     if (atomic_load_explicit(&peer->refs, memory_order_acquire) != 0 || peer->is_self ||
         peer->is_flushing || peer->is_rma_flushing || peer->is_resuming || peer->waiting != 0 ||
-        peer->is_in_retry || peer->stalled != NULL || !fabric_list_empty(&peer->frames) ||
-        !fabric_list_empty(&peer->rma_started) || !fabric_list_empty(&peer->held))
+        peer->is_in_retry || peer->stalled != NULL || !kit_list_empty(&peer->frames) ||
+        !kit_list_empty(&peer->rma_started) || !kit_list_empty(&peer->held))
         return false;
     return peer->phase == FABRIC_PEER_NEW || peer->is_removable || fabric_peer_process_gone(peer);
 }
@@ -428,7 +428,7 @@ static void fabric_peer_unlink(struct fabric_peer_state *peer)
     fabric_peer_leave_identity(peer);
     if (peer->is_watched)
         state->watch_count--;
-    fabric_list_remove(&peer->watch_link);
+    kit_list_remove(&peer->watch_link);
     state->slots[peer->index].peer = NULL;
     state->slots[peer->index].next_free = state->slot_free;
     state->slot_free = peer->index;

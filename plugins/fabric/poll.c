@@ -18,27 +18,27 @@ int32_t fabric_poll(struct na_plugin_context *na_context, uint32_t *count)
     uint64_t completed;
     int32_t ret;
 
-    if (fabric_unlikely(atomic_load_explicit(&state->lock_waiters, memory_order_relaxed) != 0) &&
+    if (kit_unlikely(kit_lock_is_wanted(&state->lock)) &&
         atomic_fetch_add_explicit(&state->gave_way, 1, memory_order_relaxed) % FABRIC_GIVE_WAY != 0)
         return NA_PLUGIN_SUCCESS;
-    if (fabric_unlikely(!fabric_lock_try(state)))
+    if (kit_unlikely(!kit_lock_try(&state->lock)))
         return NA_PLUGIN_SUCCESS;
-    if (fabric_unlikely(context->armed || context->signaled))
+    if (kit_unlikely(context->armed || context->signaled))
         fabric_wait_disarm(context);
     completed = state->completed;
     ret = endpoint->ops->poll(endpoint);
-    if (fabric_unlikely(!fabric_list_empty(&state->retry)))
+    if (kit_unlikely(!kit_list_empty(&state->retry)))
         fabric_retry_flush(state);
-    if (fabric_unlikely(!fabric_list_empty(&state->own_frames)))
+    if (kit_unlikely(!kit_list_empty(&state->own_frames)))
         fabric_own_frames_deliver(state);
-    if (fabric_unlikely(state->is_refused))
+    if (kit_unlikely(state->is_refused))
         fabric_unexpected_again(state);
-    if (fabric_unlikely(state->is_tick_due || ++state->polls % FABRIC_POLLS_A_CLOCK == 0))
+    if (kit_unlikely(state->is_tick_due || ++state->polls % FABRIC_POLLS_A_CLOCK == 0))
         fabric_tick(state);
-    if (fabric_unlikely(state->armed_count != 0))
+    if (kit_unlikely(state->armed_count != 0))
         fabric_wait_rearm(state);
     *count += (uint32_t) (state->completed - completed);
-    fabric_state_unlock(state);
+    kit_lock_drop(&state->lock);
     return ret;
 }
 
@@ -48,13 +48,13 @@ int32_t fabric_cancel(struct na_plugin_context *na_context, void *op)
     struct fabric_context *context = fabric_context(na_context);
     struct fabric_endpoint_state *state = context->endpoint->state;
 
-    fabric_state_lock(state);
+    kit_lock_take(&state->lock);
     if (!fabric_unexpected_cancel(context, op) && !fabric_expected_cancel(context, op) &&
         !fabric_rma_cancel(context, op))
         (void) fabric_send_cancel(context, op);
     if (state->armed_count != 0)
         fabric_wait_kick_any(state);
-    fabric_state_unlock(state);
+    kit_lock_drop(&state->lock);
     return NA_PLUGIN_SUCCESS;
 }
 

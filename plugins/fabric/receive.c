@@ -47,27 +47,26 @@ bool fabric_frame_received(struct fabric_endpoint *endpoint, const void *data, u
 
     state->activity++;
     state->counters.frames_received++;
-    if (fabric_likely(size >= sizeof(struct wire_compact) &&
-                      *(const uint8_t *) data == WIRE_COMPACT))
+    if (kit_likely(size >= sizeof(struct wire_compact) && *(const uint8_t *) data == WIRE_COMPACT))
         return fabric_compact_received(state, data, size, cookie);
-    if (fabric_unlikely(size < sizeof(header))) {
+    if (kit_unlikely(size < sizeof(header))) {
         fabric_frame_bad(state, "a frame shorter than its header", size);
         return true;
     }
     memcpy(&header, data, sizeof(header));
-    if (fabric_unlikely(le16toh(header.magic) != WIRE_MAGIC || header.version != WIRE_VERSION)) {
+    if (kit_unlikely(le16toh(header.magic) != WIRE_MAGIC || header.version != WIRE_VERSION)) {
         fabric_frame_bad(state, "a frame of another protocol or version", header.version);
         return true;
     }
-    if (fabric_unlikely(le32toh(header.size) != size)) {
+    if (kit_unlikely(le32toh(header.size) != size)) {
         fabric_frame_bad(state, "a frame that is not as long as it says", le32toh(header.size));
         return true;
     }
-    if (fabric_unlikely(header.flags != 0))
+    if (kit_unlikely(header.flags != 0))
         return fabric_frame_unknown(state, &header, data, size, path, cookie);
     peer = fabric_peer_by_token(state, le64toh(header.token));
-    if (fabric_unlikely(peer == NULL ||
-                        le32toh(header.incarnation) != (uint32_t) state->incarnation)) {
+    if (kit_unlikely(peer == NULL ||
+                     le32toh(header.incarnation) != (uint32_t) state->incarnation)) {
         fabric_frame_stale(state, le64toh(header.token), le32toh(header.incarnation));
         return true;
     }
@@ -77,14 +76,14 @@ bool fabric_frame_received(struct fabric_endpoint *endpoint, const void *data, u
 /* Frames to ourselves. */
 void fabric_own_frames_deliver(struct fabric_endpoint_state *state)
 {
-    struct fabric_link *last = state->own_frames.prev;
-    bool is_last = fabric_list_empty(&state->own_frames);
+    struct kit_link *last = state->own_frames.prev;
+    bool is_last = kit_list_empty(&state->own_frames);
 
     while (!is_last) {
-        struct fabric_out *out = fabric_container(state->own_frames.next, struct fabric_out, link);
+        struct fabric_out *out = kit_container(state->own_frames.next, struct fabric_out, link);
 
         is_last = &out->link == last;
-        fabric_list_remove(&out->link);
+        kit_list_remove(&out->link);
         if (fabric_frame_take(state->self, out->frame.data, out->frame.size,
                               sizeof(struct wire_header), out, true))
             fabric_own_frame_done(state, out);
@@ -102,10 +101,10 @@ void fabric_held_resume(struct fabric_endpoint_state *state)
 /* Only when the endpoint closes: the plugin's memory is not given back. */
 void fabric_held_drop(struct fabric_peer_state *peer)
 {
-    while (!fabric_list_empty(&peer->held)) {
-        struct fabric_held *held = fabric_container(peer->held.next, struct fabric_held, link);
+    while (!kit_list_empty(&peer->held)) {
+        struct fabric_held *held = kit_container(peer->held.next, struct fabric_held, link);
 
-        fabric_list_remove(&held->link);
+        kit_list_remove(&held->link);
         peer->endpoint->state->held_count--;
         peer->endpoint->host->mem_free(held);
     }
@@ -123,11 +122,11 @@ static FABRIC_INLINE bool fabric_compact_received(struct fabric_endpoint_state *
     const uint32_t sequence = wire_number(data + offsetof(struct wire_compact, sequence));
     struct fabric_peer_state *peer = NULL;
 
-    if (fabric_likely(index < state->slot_count &&
-                      check == wire_compact_check(state->slots[index].generation,
-                                                  (uint32_t) state->incarnation, size)))
+    if (kit_likely(index < state->slot_count &&
+                   check == wire_compact_check(state->slots[index].generation,
+                                               (uint32_t) state->incarnation, size)))
         peer = state->slots[index].peer;
-    if (fabric_unlikely(peer == NULL)) {
+    if (kit_unlikely(peer == NULL)) {
         fabric_frame_stale(state, index, (uint32_t) state->incarnation);
         return true;
     }
@@ -142,17 +141,17 @@ static FABRIC_INLINE bool fabric_frame_arrived(struct fabric_peer_state *peer, u
     bool is_taken;
 
     peer->is_heard = true;
-    if (fabric_unlikely(!fabric_frame_is_next(peer, sequence))) {
+    if (kit_unlikely(!fabric_frame_is_next(peer, sequence))) {
         peer->owed |= FABRIC_OWE_PING;
         fabric_peer_flush(peer);
         return true;
     }
-    if (fabric_likely(offset == 0 && fabric_list_empty(&peer->held)))
+    if (kit_likely(offset == 0 && kit_list_empty(&peer->held)))
         is_taken = fabric_compact_take(peer, data, size) ||
                    !fabric_frame_hold(peer, data, size, 0, cookie, false) || cookie == NULL;
     else
         is_taken = fabric_frame_take(peer, data, size, offset, cookie, false);
-    if (fabric_unlikely(peer->owed != 0))
+    if (kit_unlikely(peer->owed != 0))
         fabric_peer_flush(peer);
     return is_taken;
 }
@@ -167,10 +166,10 @@ static bool fabric_frame_is_next(struct fabric_peer_state *peer, uint32_t sequen
     uint32_t expected = fabric_sequence_next(peer->received_sequence);
 
     sequence -= peer->mask;
-    if (fabric_unlikely(sequence == 0 || peer->is_self))
+    if (kit_unlikely(sequence == 0 || peer->is_self))
         return true;
     peer->received_sequence = sequence;
-    if (fabric_likely(sequence == expected || sequence == 1))
+    if (kit_likely(sequence == expected || sequence == 1))
         return true;
     fabric_peer_fail(peer, NA_PLUGIN_HOSTUNREACH, "the fabric has lost messages from it");
     return false;
@@ -253,23 +252,23 @@ static uint64_t fabric_frame_walk(struct fabric_peer_state *peer, const uint8_t 
     struct fabric_endpoint_state *state = peer->endpoint->state;
     uint32_t life = peer->life;
 
-    if (fabric_likely(offset == 0))
+    if (kit_likely(offset == 0))
         return fabric_compact_take(peer, data, size) ? size : 0;
-    while (offset < size && fabric_likely(peer->life == life)) {
+    while (offset < size && kit_likely(peer->life == life)) {
         struct wire_record record;
         uint32_t length;
 
-        if (fabric_unlikely(size - offset < sizeof(record))) {
+        if (kit_unlikely(size - offset < sizeof(record))) {
             fabric_frame_bad(state, "a frame with half a record", size - offset);
             break;
         }
         memcpy(&record, data + offset, sizeof(record));
         length = le32toh(record.size);
-        if (fabric_unlikely(length > size - offset - sizeof(record))) {
+        if (kit_unlikely(length > size - offset - sizeof(record))) {
             fabric_frame_bad(state, "a record that is longer than its frame", length);
             break;
         }
-        if (fabric_unlikely(
+        if (kit_unlikely(
                 !fabric_record_take(peer, &record, data + offset + sizeof(record), length)))
             return offset;
         offset += wire_record_size(length);
@@ -318,7 +317,7 @@ static FABRIC_INLINE bool fabric_compact_take(struct fabric_peer_state *peer, co
     const uint32_t tag = wire_number(data + offsetof(struct wire_compact, tag));
     const uint32_t kind = data[offsetof(struct wire_compact, kind)];
 
-    if (fabric_unlikely(kind != WIRE_UNEXPECTED && kind != WIRE_EXPECTED)) {
+    if (kit_unlikely(kind != WIRE_UNEXPECTED && kind != WIRE_EXPECTED)) {
         fabric_frame_bad(peer->endpoint->state, "a message of a kind that does not exist", kind);
         return true;
     }
@@ -334,12 +333,12 @@ static FABRIC_INLINE bool fabric_message_take(struct fabric_peer_state *peer, ui
     struct fabric_endpoint_state *state = peer->endpoint->state;
     struct fabric_context *context;
 
-    if (fabric_unlikely(dest_id >= state->max_contexts)) {
+    if (kit_unlikely(dest_id >= state->max_contexts)) {
         fabric_frame_bad(state, "a message for a context that does not exist", dest_id);
         return true;
     }
     context = &state->contexts[dest_id];
-    if (fabric_unlikely(context->stopped)) {
+    if (kit_unlikely(context->stopped)) {
         state->counters.messages_dropped++;
         return true;
     }
@@ -353,9 +352,9 @@ static FABRIC_INLINE bool fabric_message_take(struct fabric_peer_state *peer, ui
 static bool fabric_frame_take(struct fabric_peer_state *peer, const void *data, uint64_t size,
                               uint64_t offset, void *cookie, bool is_own)
 {
-    if (fabric_likely(fabric_list_empty(&peer->held))) {
+    if (kit_likely(kit_list_empty(&peer->held))) {
         offset = fabric_frame_walk(peer, data, size, offset);
-        if (fabric_likely(offset >= size))
+        if (kit_likely(offset >= size))
             return true;
     }
     return !fabric_frame_hold(peer, data, size, offset, cookie, is_own) || cookie == NULL;
@@ -383,7 +382,7 @@ static bool fabric_frame_hold(struct fabric_peer_state *peer, const void *data, 
     held->offset = offset;
     held->cookie = cookie;
     held->is_own = is_own;
-    fabric_list_append(&peer->held, &held->link);
+    kit_list_append(&peer->held, &held->link);
     endpoint->state->held_count++;
     return true;
 }
@@ -394,7 +393,7 @@ static void fabric_held_release(struct fabric_peer_state *peer, struct fabric_he
     void *cookie = held->cookie;
     bool is_own = held->is_own;
 
-    fabric_list_remove(&held->link);
+    kit_list_remove(&held->link);
     endpoint->state->held_count--;
     endpoint->host->mem_free(held);
     if (is_own)
@@ -408,8 +407,8 @@ static void fabric_peer_held_resume(struct fabric_peer_state *peer)
     if (peer->is_resuming)
         return;
     peer->is_resuming = true;
-    while (!fabric_list_empty(&peer->held)) {
-        struct fabric_held *held = fabric_container(peer->held.next, struct fabric_held, link);
+    while (!kit_list_empty(&peer->held)) {
+        struct fabric_held *held = kit_container(peer->held.next, struct fabric_held, link);
 
         held->offset = fabric_frame_walk(peer, held->data, held->size, held->offset);
         if (held->offset < held->size)
@@ -428,6 +427,6 @@ static void fabric_own_frame_done(struct fabric_endpoint_state *state, struct fa
     state->in_flight--;
     self->in_flight--;
     fabric_out_put(state, out);
-    if (!fabric_list_empty(&self->queue))
+    if (!kit_list_empty(&self->queue))
         fabric_peer_flush(self);
 }

@@ -10,9 +10,9 @@ static void fabric_request_end(struct fabric_request *request, int32_t status);
 static void fabric_request_put(struct fabric_request *request);
 static bool fabric_request_abandon(struct fabric_request *request, int32_t status);
 static bool fabric_rma_refuse(struct fabric_peer_state *peer, const struct fabric_op *op);
-static struct fabric_request *fabric_rma_find(const struct fabric_link *list,
+static struct fabric_request *fabric_rma_find(const struct kit_link *list,
                                               const struct fabric_op *op);
-static void fabric_rma_cancel_list(struct fabric_context *context, struct fabric_link *list);
+static void fabric_rma_cancel_list(struct fabric_context *context, struct kit_link *list);
 
 int32_t fabric_rma_submit(struct na_plugin_context *na_context, void *op_p, uint32_t is_put,
                           struct na_plugin_mem *local, uint64_t local_offset,
@@ -51,15 +51,15 @@ int32_t fabric_rma_submit(struct na_plugin_context *na_context, void *op_p, uint
     request->op = op;
     request->peer = peer;
     request->is_started = request->is_in_call = request->is_done = false;
-    fabric_list_append(&peer->rma_queue, &request->link);
+    kit_list_append(&peer->rma_queue, &request->link);
     fabric_waiting_add(peer);
-    if (fabric_likely(!peer->is_in_retry && peer->phase == FABRIC_PEER_READY))
+    if (kit_likely(!peer->is_in_retry && peer->phase == FABRIC_PEER_READY))
         fabric_rma_flush(peer);
     else if (!peer->is_in_retry) /* else the next poll tries, in order */
         fabric_peer_flush(peer);
-    if (fabric_unlikely(state->is_no_retry) && fabric_rma_refuse(peer, op))
+    if (kit_unlikely(state->is_no_retry) && fabric_rma_refuse(peer, op))
         ret = NA_PLUGIN_AGAIN;
-    if (fabric_unlikely(state->armed_count != 0))
+    if (kit_unlikely(state->armed_count != 0))
         fabric_wait_kick_any(state);
 
 out:
@@ -87,7 +87,7 @@ void fabric_rma_flush(struct fabric_peer_state *peer)
     if (peer->is_rma_flushing)
         return;
     peer->is_rma_flushing = true;
-    while (!fabric_list_empty(&peer->rma_queue) && peer->phase == FABRIC_PEER_READY &&
+    while (!kit_list_empty(&peer->rma_queue) && peer->phase == FABRIC_PEER_READY &&
            fabric_rma_start_next(peer))
         continue;
     peer->is_rma_flushing = false;
@@ -143,9 +143,9 @@ void fabric_rma_forget(struct fabric_context *context)
 
         if (peer == NULL)
             continue;
-        for (struct fabric_link *link = peer->rma_started.next; link != &peer->rma_started;
+        for (struct kit_link *link = peer->rma_started.next; link != &peer->rma_started;
              link = link->next) {
-            struct fabric_request *request = fabric_container(link, struct fabric_request, link);
+            struct fabric_request *request = kit_container(link, struct fabric_request, link);
 
             if (request->op != NULL && request->op->context == context)
                 fabric_request_end(request, NA_PLUGIN_CANCELED);
@@ -162,9 +162,9 @@ bool fabric_rma_is_idle(const struct fabric_context *context)
 
         if (peer == NULL)
             continue;
-        for (struct fabric_link *link = peer->rma_started.next; link != &peer->rma_started;
+        for (struct kit_link *link = peer->rma_started.next; link != &peer->rma_started;
              link = link->next) {
-            struct fabric_request *request = fabric_container(link, struct fabric_request, link);
+            struct fabric_request *request = kit_container(link, struct fabric_request, link);
 
             if (request->op != NULL && request->op->context == context)
                 return false;
@@ -177,10 +177,10 @@ bool fabric_rma_is_idle(const struct fabric_context *context)
 void fabric_rma_fail(struct fabric_peer_state *peer, uint32_t before_epoch, bool all,
                      int32_t status)
 {
-    struct fabric_link *link, *next;
+    struct kit_link *link, *next;
 
     for (link = peer->rma_queue.next; link != &peer->rma_queue; link = next) {
-        struct fabric_request *request = fabric_container(link, struct fabric_request, link);
+        struct fabric_request *request = kit_container(link, struct fabric_request, link);
 
         next = link->next;
         if (!all && request->op->epoch >= before_epoch)
@@ -189,7 +189,7 @@ void fabric_rma_fail(struct fabric_peer_state *peer, uint32_t before_epoch, bool
         fabric_request_put(request);
     }
     for (link = peer->rma_started.next; link != &peer->rma_started; link = next) {
-        struct fabric_request *request = fabric_container(link, struct fabric_request, link);
+        struct fabric_request *request = kit_container(link, struct fabric_request, link);
 
         next = link->next;
         if (request->op != NULL && (all || request->op->epoch < before_epoch))
@@ -202,17 +202,16 @@ void fabric_rma_free_all(struct fabric_endpoint_state *state)
     for (uint32_t i = 0; i < state->slot_count; i++) {
         struct fabric_peer_state *peer = state->slots[i].peer;
 
-        while (peer != NULL && !fabric_list_empty(&peer->rma_started))
-            fabric_request_put(
-                fabric_container(peer->rma_started.next, struct fabric_request, link));
-        while (peer != NULL && !fabric_list_empty(&peer->rma_queue))
-            fabric_request_put(fabric_container(peer->rma_queue.next, struct fabric_request, link));
+        while (peer != NULL && !kit_list_empty(&peer->rma_started))
+            fabric_request_put(kit_container(peer->rma_started.next, struct fabric_request, link));
+        while (peer != NULL && !kit_list_empty(&peer->rma_queue))
+            fabric_request_put(kit_container(peer->rma_queue.next, struct fabric_request, link));
     }
-    while (!fabric_list_empty(&state->free_requests)) {
-        struct fabric_link *link = state->free_requests.next;
+    while (!kit_list_empty(&state->free_requests)) {
+        struct kit_link *link = state->free_requests.next;
 
-        fabric_list_remove(link);
-        state->endpoint->host->mem_free(fabric_container(link, struct fabric_request, link));
+        kit_list_remove(link);
+        state->endpoint->host->mem_free(kit_container(link, struct fabric_request, link));
     }
 }
 
@@ -221,16 +220,16 @@ static struct fabric_request *fabric_request_get(struct fabric_endpoint_state *s
 {
     struct fabric_request *request;
 
-    if (fabric_likely(!fabric_list_empty(&state->free_requests))) {
-        request = fabric_container(state->free_requests.next, struct fabric_request, link);
-        fabric_list_remove(&request->link);
+    if (kit_likely(!kit_list_empty(&state->free_requests))) {
+        request = kit_container(state->free_requests.next, struct fabric_request, link);
+        kit_list_remove(&request->link);
         return request;
     }
     request =
         state->endpoint->host->mem_alloc(FABRIC_REQUEST_SIZE + state->endpoint->ops->rma_size, 64);
     if (request == NULL)
         return NULL;
-    fabric_list_init(&request->link);
+    kit_list_init(&request->link);
     request->rma.private = (uint8_t *) request + FABRIC_REQUEST_SIZE;
     return request;
 }
@@ -240,19 +239,19 @@ static bool fabric_rma_start_next(struct fabric_peer_state *peer)
 {
     struct fabric_endpoint *endpoint = peer->endpoint;
     struct fabric_request *request =
-        fabric_container(peer->rma_queue.next, struct fabric_request, link);
+        kit_container(peer->rma_queue.next, struct fabric_request, link);
     int32_t ret = fabric_peer_open(peer);
 
-    fabric_list_remove(&request->link);
-    fabric_list_append(&peer->rma_started, &request->link);
+    kit_list_remove(&request->link);
+    kit_list_append(&peer->rma_started, &request->link);
     request->is_in_call = true;
     request->is_done = false;
-    if (fabric_likely(ret == NA_PLUGIN_SUCCESS))
+    if (kit_likely(ret == NA_PLUGIN_SUCCESS))
         ret = endpoint->ops->rma_start(endpoint, &request->rma);
     request->is_in_call = false;
-    if (fabric_unlikely(ret == NA_PLUGIN_AGAIN)) {
-        fabric_list_remove(&request->link);
-        fabric_list_prepend(&peer->rma_queue, &request->link);
+    if (kit_unlikely(ret == NA_PLUGIN_AGAIN)) {
+        kit_list_remove(&request->link);
+        kit_list_prepend(&peer->rma_queue, &request->link);
         fabric_retry_add(peer);
         return false;
     }
@@ -278,8 +277,8 @@ static void fabric_request_end(struct fabric_request *request, int32_t status)
 
 static void fabric_request_put(struct fabric_request *request)
 {
-    fabric_list_remove(&request->link);
-    fabric_list_prepend(&request->peer->endpoint->state->free_requests, &request->link);
+    kit_list_remove(&request->link);
+    kit_list_prepend(&request->peer->endpoint->state->free_requests, &request->link);
 }
 
 /* True when the operation is complete. The request stays until the fabric lets go of it. */
@@ -318,11 +317,11 @@ static bool fabric_rma_refuse(struct fabric_peer_state *peer, const struct fabri
     return true;
 }
 
-static struct fabric_request *fabric_rma_find(const struct fabric_link *list,
+static struct fabric_request *fabric_rma_find(const struct kit_link *list,
                                               const struct fabric_op *op)
 {
-    for (struct fabric_link *link = list->next; link != list; link = link->next) {
-        struct fabric_request *request = fabric_container(link, struct fabric_request, link);
+    for (struct kit_link *link = list->next; link != list; link = link->next) {
+        struct fabric_request *request = kit_container(link, struct fabric_request, link);
 
         if (request->op == op)
             return request;
@@ -330,12 +329,12 @@ static struct fabric_request *fabric_rma_find(const struct fabric_link *list,
     return NULL;
 }
 
-static void fabric_rma_cancel_list(struct fabric_context *context, struct fabric_link *list)
+static void fabric_rma_cancel_list(struct fabric_context *context, struct kit_link *list)
 {
-    struct fabric_link *link, *next;
+    struct kit_link *link, *next;
 
     for (link = list->next; link != list; link = next) {
-        struct fabric_request *request = fabric_container(link, struct fabric_request, link);
+        struct fabric_request *request = kit_container(link, struct fabric_request, link);
 
         next = link->next;
         if (request->op == NULL || request->op->context != context)

@@ -75,7 +75,7 @@ int32_t fabric_control_send(struct fabric_endpoint *endpoint, struct fabric_peer
     control->op.tag = type;
     control->op.remote_id = 0;
     control->op.epoch = peer->epoch;
-    fabric_list_append(&peer->queue, &control->op.link);
+    kit_list_append(&peer->queue, &control->op.link);
     fabric_waiting_add(peer);
     fabric_peer_flush(peer);
     return NA_PLUGIN_SUCCESS;
@@ -90,16 +90,16 @@ void fabric_frame_sent(struct fabric_endpoint *endpoint, struct fabric_frame *fr
 
     state->activity++;
     state->in_flight--;
-    fabric_list_take(&out->link);
+    kit_list_take(&out->link);
     fabric_out_complete_ops(state, out, status);
     fabric_out_put(state, out);
-    if (fabric_unlikely(!is_current))
+    if (kit_unlikely(!is_current))
         return; /* the peer has failed since */
     peer->in_flight--;
-    if (fabric_unlikely(status != NA_PLUGIN_SUCCESS))
+    if (kit_unlikely(status != NA_PLUGIN_SUCCESS))
         fabric_peer_failed(endpoint, &peer->peer, status, "a frame could not be delivered");
-    else if (fabric_unlikely(peer->owed != 0 || !fabric_list_empty(&peer->queue) ||
-                             peer->stalled != NULL))
+    else if (kit_unlikely(peer->owed != 0 || !kit_list_empty(&peer->queue) ||
+                          peer->stalled != NULL))
         fabric_peer_flush(peer);
 }
 
@@ -113,7 +113,7 @@ void fabric_peer_flush(struct fabric_peer_state *peer)
     while (fabric_peer_flush_one(peer))
         continue;
     peer->is_flushing = false;
-    if (fabric_unlikely(!fabric_list_empty(&peer->rma_queue)))
+    if (kit_unlikely(!kit_list_empty(&peer->rma_queue)))
         fabric_rma_flush(peer);
 }
 
@@ -122,21 +122,21 @@ void fabric_retry_add(struct fabric_peer_state *peer)
     if (peer->is_in_retry)
         return;
     peer->is_in_retry = true;
-    fabric_list_append(&peer->endpoint->state->retry, &peer->retry_link);
+    kit_list_append(&peer->endpoint->state->retry, &peer->retry_link);
 }
 
 /* Each peer that the fabric had no room for once. */
 void fabric_retry_flush(struct fabric_endpoint_state *state)
 {
-    struct fabric_link *last = state->retry.prev;
-    bool is_last = fabric_list_empty(&state->retry);
+    struct kit_link *last = state->retry.prev;
+    bool is_last = kit_list_empty(&state->retry);
 
-    while (!is_last && !fabric_list_empty(&state->retry)) {
+    while (!is_last && !kit_list_empty(&state->retry)) {
         struct fabric_peer_state *peer =
-            fabric_container(state->retry.next, struct fabric_peer_state, retry_link);
+            kit_container(state->retry.next, struct fabric_peer_state, retry_link);
 
         is_last = &peer->retry_link == last;
-        fabric_list_remove(&peer->retry_link);
+        kit_list_remove(&peer->retry_link);
         peer->is_in_retry = false;
         fabric_peer_flush(peer);
     }
@@ -150,11 +150,11 @@ void fabric_out_unbuild(struct fabric_peer_state *peer)
     if (out == NULL)
         return;
     peer->stalled = NULL;
-    while (!fabric_list_empty(&out->ops)) {
-        struct fabric_link *link = out->ops.prev;
+    while (!kit_list_empty(&out->ops)) {
+        struct kit_link *link = out->ops.prev;
 
-        fabric_list_remove(link);
-        fabric_list_prepend(&peer->queue, link);
+        kit_list_remove(link);
+        kit_list_prepend(&peer->queue, link);
         fabric_waiting_add(peer);
     }
     peer->owed |= out->owed & ~FABRIC_OWE_GREETING;
@@ -170,7 +170,7 @@ void fabric_send_fail(struct fabric_peer_state *peer, uint32_t before_epoch, boo
                       int32_t status)
 {
     struct fabric_endpoint_state *state = peer->endpoint->state;
-    struct fabric_link *link, *next;
+    struct kit_link *link, *next;
 
     fabric_out_unbuild(peer);
     for (link = peer->queue.next; link != &peer->queue; link = next) {
@@ -179,14 +179,14 @@ void fabric_send_fail(struct fabric_peer_state *peer, uint32_t before_epoch, boo
         next = link->next;
         if (!all && op->epoch >= before_epoch)
             continue;
-        fabric_list_remove(link);
+        kit_list_remove(link);
         fabric_waiting_remove(peer);
         fabric_op_end(state, op, status);
     }
     if (!all)
         return;
     for (link = peer->frames.next; link != &peer->frames; link = link->next)
-        fabric_out_complete_ops(state, fabric_container(link, struct fabric_out, link), status);
+        fabric_out_complete_ops(state, kit_container(link, struct fabric_out, link), status);
 }
 
 /* True when it was found. What is in a frame already completes with it, or soon. */
@@ -220,8 +220,8 @@ void fabric_send_end_cancelled(struct fabric_endpoint_state *state)
 
         if (peer == NULL)
             continue;
-        for (struct fabric_link *link = peer->frames.next; link != &peer->frames; link = link->next)
-            fabric_out_end_cancelled(state, fabric_container(link, struct fabric_out, link));
+        for (struct kit_link *link = peer->frames.next; link != &peer->frames; link = link->next)
+            fabric_out_end_cancelled(state, kit_container(link, struct fabric_out, link));
     }
 }
 
@@ -244,29 +244,29 @@ static FABRIC_INLINE int32_t fabric_send(struct na_plugin_context *na_context, u
     op->tag = tag;
     op->remote_id = dest_id;
     op->cancelled = 0;
-    fabric_state_lock(state);
-    if (fabric_unlikely(!context->active || dest_id > UINT16_MAX)) {
+    kit_lock_take(&state->lock);
+    if (kit_unlikely(!context->active || dest_id > UINT16_MAX)) {
         ret = context->active ? NA_PLUGIN_INVALID_ARG : NA_PLUGIN_FAULT;
         goto out;
     }
-    if (fabric_unlikely(size > state->max_unexpected && size > state->max_expected)) {
+    if (kit_unlikely(size > state->max_unexpected && size > state->max_expected)) {
         ret = NA_PLUGIN_MSGSIZE;
         goto out;
     }
     op->epoch = peer->epoch;
-    if (fabric_unlikely(!fabric_send_at_once(peer, op))) {
-        fabric_list_append(&peer->queue, &op->link);
+    if (kit_unlikely(!fabric_send_at_once(peer, op))) {
+        kit_list_append(&peer->queue, &op->link);
         fabric_waiting_add(peer);
         if (!peer->is_in_retry)
             fabric_peer_flush(peer);
     }
-    if (fabric_unlikely(state->is_no_retry))
+    if (kit_unlikely(state->is_no_retry))
         ret = fabric_send_refuse(peer, op);
-    if (fabric_unlikely(state->armed_count != 0))
+    if (kit_unlikely(state->armed_count != 0))
         fabric_wait_kick_any(state);
 
 out:
-    fabric_state_unlock(state);
+    kit_lock_drop(&state->lock);
     return ret;
 }
 
@@ -279,22 +279,22 @@ static bool fabric_send_at_once(struct fabric_peer_state *peer, struct fabric_op
     const uint32_t sequence = peer->sent_sequence;
     struct fabric_out *out;
 
-    if (fabric_unlikely(peer->owed != 0 || !fabric_list_empty(&peer->queue) ||
-                        peer->stalled != NULL || peer->in_flight >= peer->endpoint->ops->max_sends))
+    if (kit_unlikely(peer->owed != 0 || !kit_list_empty(&peer->queue) || peer->stalled != NULL ||
+                     peer->in_flight >= peer->endpoint->ops->max_sends))
         return false;
     out = fabric_out_get(peer->endpoint->state);
-    if (fabric_unlikely(out == NULL))
+    if (kit_unlikely(out == NULL))
         return false;
     fabric_out_begin(out, peer);
-    if (fabric_unlikely(peer->their_token == 0 || peer->is_self ||
-                        (op->remote_id | op->context->id) > UINT8_MAX)) {
+    if (kit_unlikely(peer->their_token == 0 || peer->is_self ||
+                     (op->remote_id | op->context->id) > UINT8_MAX)) {
         (void) fabric_out_add_op(out, op);
         (void) fabric_out_send(peer, out);
         return true;
     }
     peer->sent_sequence = fabric_sequence_next(sequence);
     fabric_out_put_alone(out, op);
-    fabric_list_start(&out->ops, &op->link);
+    kit_list_start(&out->ops, &op->link);
     (void) fabric_out_pass(peer, out, sequence, peer->phase);
     return true;
 }
@@ -319,18 +319,18 @@ static FABRIC_INLINE void fabric_out_put_alone(struct fabric_out *out, const str
     header->check = htole32(wire_compact_check((uint32_t) (peer->their_token >> 32),
                                                peer->their_incarnation_low, out->frame.size));
     header->sequence = htole32(fabric_sequence_sent(peer));
-    if (fabric_likely(op->size != 0))
+    if (kit_likely(op->size != 0))
         memcpy(header + 1, op->buf.send, op->size);
 }
 
 /* Without a queue: what did not leave is given back. `op` is only compared. */
 static int32_t fabric_send_refuse(struct fabric_peer_state *peer, struct fabric_op *op)
 {
-    if (peer->stalled != NULL && fabric_list_contains(&peer->stalled->ops, op))
+    if (peer->stalled != NULL && kit_list_contains(&peer->stalled->ops, op))
         fabric_out_unbuild(peer);
-    if (!fabric_list_contains(&peer->queue, op))
+    if (!kit_list_contains(&peer->queue, op))
         return NA_PLUGIN_SUCCESS;
-    fabric_list_remove(&op->link);
+    kit_list_remove(&op->link);
     fabric_waiting_remove(peer);
     if (peer->phase == FABRIC_PEER_NEW)
         peer->owed |= FABRIC_OWE_PING; /* the way to it is made meanwhile */
@@ -347,9 +347,8 @@ static bool fabric_peer_flush_one(struct fabric_peer_state *peer)
     if ((peer->stalled == NULL && !fabric_peer_has_work(peer)) ||
         peer->in_flight >= endpoint->ops->max_sends)
         return false;
-    ret =
-        fabric_likely(peer->is_open || peer->is_self) ? NA_PLUGIN_SUCCESS : fabric_peer_open(peer);
-    if (fabric_unlikely(ret != NA_PLUGIN_SUCCESS)) {
+    ret = kit_likely(peer->is_open || peer->is_self) ? NA_PLUGIN_SUCCESS : fabric_peer_open(peer);
+    if (kit_unlikely(ret != NA_PLUGIN_SUCCESS)) {
         if (ret == NA_PLUGIN_AGAIN)
             fabric_retry_add(peer);
         else
@@ -362,7 +361,7 @@ static bool fabric_peer_flush_one(struct fabric_peer_state *peer)
         out = fabric_out_build(peer);
     else if (peer->phase != FABRIC_PEER_GREETING)
         fabric_out_fill(out, peer);
-    if (fabric_unlikely(out == NULL)) {
+    if (kit_unlikely(out == NULL)) {
         fabric_retry_add(peer);
         return false;
     }
@@ -379,7 +378,7 @@ static bool fabric_peer_has_work(const struct fabric_peer_state *peer)
     case FABRIC_PEER_READY:
         return fabric_queue_has_work(peer);
     case FABRIC_PEER_NEW:
-        return !fabric_list_empty(&peer->queue) || !fabric_list_empty(&peer->rma_queue);
+        return !kit_list_empty(&peer->queue) || !kit_list_empty(&peer->rma_queue);
     default:
         return false;
     }
@@ -393,10 +392,9 @@ static bool fabric_queue_has_work(const struct fabric_peer_state *peer)
 {
     const struct fabric_endpoint *endpoint = peer->endpoint;
 
-    if (fabric_list_empty(&peer->queue))
+    if (kit_list_empty(&peer->queue))
         return false;
-    if (fabric_likely((peer->owed & FABRIC_OWE_GREETING) == 0) ||
-        peer->greeted_epoch != peer->epoch)
+    if (kit_likely((peer->owed & FABRIC_OWE_GREETING) == 0) || peer->greeted_epoch != peer->epoch)
         return true;
     return sizeof(struct wire_header) + wire_record_size(fabric_greeting_size(endpoint->state)) +
                wire_record_size(fabric_list_first_op(&peer->queue)->size) <=
@@ -411,7 +409,7 @@ static struct fabric_out *fabric_out_build(struct fabric_peer_state *peer)
     if (out == NULL)
         return NULL;
     fabric_out_begin(out, peer);
-    if (fabric_likely(peer->owed == 0)) {
+    if (kit_likely(peer->owed == 0)) {
         fabric_out_fill(out, peer);
         return out;
     }
@@ -441,12 +439,12 @@ static struct fabric_out *fabric_out_build(struct fabric_peer_state *peer)
 /* As many of those that wait as fit. */
 static void fabric_out_fill(struct fabric_out *out, struct fabric_peer_state *peer)
 {
-    while (!fabric_list_empty(&peer->queue)) {
+    while (!kit_list_empty(&peer->queue)) {
         struct fabric_op *op = fabric_list_first_op(&peer->queue);
 
         if (!fabric_out_has_room(out, op->size))
             break;
-        fabric_list_remove(&op->link);
+        kit_list_remove(&op->link);
         fabric_waiting_remove(peer);
         (void) fabric_out_add_op(out, op);
     }
@@ -459,16 +457,16 @@ static bool fabric_out_send(struct fabric_peer_state *peer, struct fabric_out *o
     uint32_t sequence = peer->sent_sequence;
     uint32_t phase = peer->phase;
 
-    if (fabric_likely(peer->their_token != 0))
+    if (kit_likely(peer->their_token != 0))
         peer->sent_sequence = fabric_sequence_next(sequence);
     fabric_out_end(out);
-    if (fabric_unlikely(peer->is_self)) {
+    if (kit_unlikely(peer->is_self)) {
         fabric_out_count(peer);
-        fabric_list_append(&state->own_frames, &out->link);
+        kit_list_append(&state->own_frames, &out->link);
         fabric_out_complete_ops(state, out, NA_PLUGIN_SUCCESS);
         return true;
     }
-    if (fabric_unlikely(phase == FABRIC_PEER_NEW && (out->owed & FABRIC_OWE_GREETING) != 0))
+    if (kit_unlikely(phase == FABRIC_PEER_NEW && (out->owed & FABRIC_OWE_GREETING) != 0))
         peer->phase = FABRIC_PEER_GREETING;
     return fabric_out_pass(peer, out, sequence, phase);
 }
@@ -481,9 +479,9 @@ static FABRIC_INLINE bool fabric_out_pass(struct fabric_peer_state *peer, struct
     int32_t ret;
 
     fabric_out_count(peer);
-    fabric_list_append(&peer->frames, &out->link);
+    kit_list_append(&peer->frames, &out->link);
     ret = endpoint->ops->send(endpoint, &out->frame);
-    if (fabric_likely(ret == NA_PLUGIN_SUCCESS)) {
+    if (kit_likely(ret == NA_PLUGIN_SUCCESS)) {
         endpoint->state->counters.frames_sent++;
         return true;
     }
@@ -495,7 +493,7 @@ static FABRIC_INLINE bool fabric_out_pass(struct fabric_peer_state *peer, struct
 
 static FABRIC_INLINE void fabric_out_count(struct fabric_peer_state *peer)
 {
-    if (fabric_unlikely(!peer->is_watched))
+    if (kit_unlikely(!peer->is_watched))
         fabric_watch_add(peer);
     peer->in_flight++;
     peer->endpoint->state->in_flight++;
@@ -507,7 +505,7 @@ static void fabric_out_refused(struct fabric_peer_state *peer, struct fabric_out
 {
     peer->in_flight--;
     peer->endpoint->state->in_flight--;
-    fabric_list_remove(&out->link);
+    kit_list_remove(&out->link);
     peer->stalled = out;
     if (status != NA_PLUGIN_AGAIN)
         fabric_peer_fail(peer, status, "the fabric cannot send to it");
@@ -521,11 +519,11 @@ static void fabric_out_refused(struct fabric_peer_state *peer, struct fabric_out
 static void fabric_out_complete_ops(struct fabric_endpoint_state *state, struct fabric_out *out,
                                     int32_t status)
 {
-    while (!fabric_list_empty(&out->ops)) {
+    while (!kit_list_empty(&out->ops)) {
         struct fabric_op *op = fabric_list_first_op(&out->ops);
 
-        fabric_list_remove(&op->link);
-        if (fabric_unlikely(op->cancelled != 0))
+        kit_list_remove(&op->link);
+        if (kit_unlikely(op->cancelled != 0))
             state->cancelling--;
         fabric_op_end(state, op, status);
     }
@@ -534,7 +532,7 @@ static void fabric_out_complete_ops(struct fabric_endpoint_state *state, struct 
 /* An operation that is in no list any more. */
 static void fabric_op_end(struct fabric_endpoint_state *state, struct fabric_op *op, int32_t status)
 {
-    if (fabric_unlikely(op->kind == FABRIC_OP_CONTROL))
+    if (kit_unlikely(op->kind == FABRIC_OP_CONTROL))
         fabric_control_put(state, (struct fabric_control *) (void *) op);
     else
         fabric_complete(state, op, status);
@@ -544,20 +542,20 @@ static bool fabric_peer_send_cancel(struct fabric_peer_state *peer, const struct
 {
     struct fabric_endpoint_state *state = peer->endpoint->state;
 
-    if (peer->stalled != NULL && fabric_list_contains(&peer->stalled->ops, op))
+    if (peer->stalled != NULL && kit_list_contains(&peer->stalled->ops, op))
         fabric_out_unbuild(peer);
-    for (struct fabric_link *link = peer->queue.next; link != &peer->queue; link = link->next) {
+    for (struct kit_link *link = peer->queue.next; link != &peer->queue; link = link->next) {
         if ((void *) link != (const void *) op)
             continue;
-        fabric_list_remove(link);
+        kit_list_remove(link);
         fabric_waiting_remove(peer);
         fabric_complete(state, (struct fabric_op *) (void *) link, NA_PLUGIN_CANCELED);
         return true;
     }
-    for (struct fabric_link *link = peer->frames.next; link != &peer->frames; link = link->next) {
-        struct fabric_out *out = fabric_container(link, struct fabric_out, link);
+    for (struct kit_link *link = peer->frames.next; link != &peer->frames; link = link->next) {
+        struct fabric_out *out = kit_container(link, struct fabric_out, link);
 
-        for (struct fabric_link *inner = out->ops.next; inner != &out->ops; inner = inner->next) {
+        for (struct kit_link *inner = out->ops.next; inner != &out->ops; inner = inner->next) {
             struct fabric_op *found = (struct fabric_op *) (void *) inner;
 
             if (found != op)
@@ -576,7 +574,7 @@ static void fabric_peer_send_cancel_all(struct fabric_peer_state *peer,
                                         const struct fabric_context *context)
 {
     struct fabric_endpoint_state *state = peer->endpoint->state;
-    struct fabric_link *link, *next;
+    struct kit_link *link, *next;
 
     fabric_out_unbuild(peer);
     for (link = peer->queue.next; link != &peer->queue; link = next) {
@@ -585,13 +583,13 @@ static void fabric_peer_send_cancel_all(struct fabric_peer_state *peer,
         next = link->next;
         if (op->context != context)
             continue;
-        fabric_list_remove(link);
+        kit_list_remove(link);
         fabric_waiting_remove(peer);
         fabric_complete(state, op, NA_PLUGIN_CANCELED);
     }
     for (link = peer->frames.next; link != &peer->frames; link = link->next) {
-        struct fabric_out *out = fabric_container(link, struct fabric_out, link);
-        struct fabric_link *inner, *inner_next;
+        struct fabric_out *out = kit_container(link, struct fabric_out, link);
+        struct kit_link *inner, *inner_next;
 
         for (inner = out->ops.next; inner != &out->ops; inner = inner_next) {
             struct fabric_op *op = (struct fabric_op *) (void *) inner;
@@ -599,7 +597,7 @@ static void fabric_peer_send_cancel_all(struct fabric_peer_state *peer,
             inner_next = inner->next;
             if (op->context != context)
                 continue;
-            fabric_list_remove(inner);
+            kit_list_remove(inner);
             if (op->cancelled != 0)
                 state->cancelling--;
             fabric_complete(state, op, NA_PLUGIN_CANCELED);
@@ -610,7 +608,7 @@ static void fabric_peer_send_cancel_all(struct fabric_peer_state *peer,
 /* A request to cancel has to see one whole tick pass. */
 static void fabric_out_end_cancelled(struct fabric_endpoint_state *state, struct fabric_out *out)
 {
-    struct fabric_link *link, *next;
+    struct kit_link *link, *next;
 
     for (link = out->ops.next; link != &out->ops; link = next) {
         struct fabric_op *op = (struct fabric_op *) (void *) link;
@@ -618,7 +616,7 @@ static void fabric_out_end_cancelled(struct fabric_endpoint_state *state, struct
         next = link->next;
         if (op->cancelled == 0 || op->cancelled++ == 1)
             continue;
-        fabric_list_remove(link);
+        kit_list_remove(link);
         state->cancelling--;
         fabric_complete(state, op, NA_PLUGIN_CANCELED);
     }

@@ -13,7 +13,7 @@
 #endif
 #include "state.h"
 
-#include "location.h"
+#include "kit_base.h"
 
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -96,9 +96,9 @@ bool fabric_silence_watch(struct fabric_peer_state *peer, uint64_t elapsed_ms)
 static void fabric_host_ask(struct fabric_peer_state *peer)
 {
     const struct fabric_endpoint_state *state = peer->endpoint->state;
-    char reason[LOCATION_REASON_MAX];
+    char reason[KIT_LOCATION_REASON_MAX];
     struct sockaddr_storage address;
-    struct location location;
+    struct kit_location location;
 
     if (peer->is_answered)
         return;
@@ -111,8 +111,8 @@ static void fabric_host_ask(struct fabric_peer_state *peer)
         return;
     }
     peer->asked_ms = peer->quiet_ms;
-    if (location_parse(peer->peer.name, &location, reason) != NA_PLUGIN_SUCCESS ||
-        location_resolve_formatted(&location, NA_PLUGIN_ADDR_UNSPEC, &address, reason) !=
+    if (kit_location_parse(peer->peer.name, &location, reason) != NA_PLUGIN_SUCCESS ||
+        kit_location_resolve_formatted(&location, NA_PLUGIN_ADDR_UNSPEC, &address, reason) !=
             NA_PLUGIN_SUCCESS) {
         peer->quiet_ms = 0;
         return;
@@ -124,8 +124,8 @@ static void fabric_host_ask(struct fabric_peer_state *peer)
         return;
     }
     peer->is_asking = true;
-    if (connect(peer->asking_fd, (const struct sockaddr *) &address, location_length(&address)) !=
-            0 &&
+    if (connect(peer->asking_fd, (const struct sockaddr *) &address,
+                kit_location_length(&address)) != 0 &&
         errno != EINPROGRESS) {
         if (!fabric_error_is_silence(errno))
             peer->quiet_ms = 0;

@@ -7,11 +7,8 @@
 #ifndef FABRIC_STATE_H
 #define FABRIC_STATE_H
 
-#include "digest.h"
 #include "fabric.h"
-#include "list.h"
-#include "process.h"
-#include "random.h"
+#include "kit_base.h"
 #include "wire.h"
 
 #include <stdatomic.h>
@@ -32,9 +29,6 @@
 #define FABRIC_GREET_MS      1000u /* for a successor of a dead process to answer */
 #define FABRIC_CLOSED_MS     5000u /* for one who said goodbye to be opened again, and to answer */
 #define FABRIC_PING_MS_MAX   2000u /* longest distance of further greetings */
-
-#define fabric_likely(x)     __builtin_expect(!!(x), 1)
-#define fabric_unlikely(x)   __builtin_expect(!!(x), 0)
 
 /* Of what every message passes: part of its caller, whatever the compiler thinks of the size. */
 #define FABRIC_INLINE inline __attribute__((always_inline))
@@ -59,7 +53,7 @@ enum fabric_op_kind {
 
 /* The private part of an operation; in one list at a time. */
 struct fabric_op {
-    struct fabric_link link;
+    struct kit_link link;
     struct fabric_context *context;
     struct fabric_peer_state *peer;
     union {
@@ -84,8 +78,8 @@ struct fabric_control {
 /* A frame of ours. */
 struct fabric_out {
     struct fabric_frame frame; /* first */
-    struct fabric_link link;   /* free, being sent, or on its way to ourselves */
-    struct fabric_link ops;
+    struct kit_link link;      /* free, being sent, or on its way to ourselves */
+    struct kit_link ops;
     struct fabric_peer_state *peer;
     uint32_t life; /* of the peer when it was sent */
     uint32_t owed; /* what the peer was owed and this frame carries */
@@ -113,7 +107,7 @@ struct fabric_early {
 
 /* A received frame that waits until there is room for its unexpected messages. */
 struct fabric_held {
-    struct fabric_link link; /* of the peer */
+    struct kit_link link; /* of the peer */
     const uint8_t *data;
     uint64_t size;
     uint64_t offset; /* of the first record that was not taken; 0: a compact frame */
@@ -125,7 +119,7 @@ struct fabric_held {
 /* A put or get. */
 struct fabric_request {
     struct fabric_rma rma; /* first */
-    struct fabric_link link;
+    struct kit_link link;
     struct fabric_op *op; /* NULL once it completed */
     struct fabric_peer_state *peer;
     int32_t status;  /* of an end that came inside of a call */
@@ -135,7 +129,7 @@ struct fabric_request {
 };
 
 struct fabric_expected_table {
-    struct fabric_link *buckets;
+    struct kit_link *buckets;
     uint32_t mask;
     uint32_t count;
 };
@@ -149,7 +143,7 @@ struct fabric_context {
     bool signaled; /* event_fd was written to */
     int epoll_fd;
     int event_fd;
-    struct fabric_link receives; /* unexpected ones */
+    struct kit_link receives; /* unexpected ones */
     struct fabric_early *early_first;
     struct fabric_early *early_last;
     struct fabric_expected_table expected;
@@ -187,7 +181,7 @@ struct fabric_peer_state {
     uint32_t sent_sequence; /* of the last frame under their token */
     uint32_t their_mask;    /* is added to it on the way */
     uint32_t received_sequence;
-    struct fabric_link queue;   /* operations that wait for a frame */
+    struct kit_link queue;      /* operations that wait for a frame */
     struct fabric_out *stalled; /* a frame that the fabric had no room for */
     uint32_t waiting;           /* operations that wait for it: receives, queue, RMA */
     uint32_t life;              /* counts failures */
@@ -201,12 +195,12 @@ struct fabric_peer_state {
     uint32_t generation;
     uint32_t mask; /* of the sequences of its frames; it is told with the token */
     struct fabric_peer_state *identity; /* the object that stands for its process in matching */
-    struct fabric_link frames;          /* being sent, of any life */
-    struct fabric_link rma_queue;
-    struct fabric_link rma_started;
-    struct fabric_link held;
-    struct fabric_link watch_link;
-    struct fabric_link retry_link;
+    struct kit_link frames;             /* being sent, of any life */
+    struct kit_link rma_queue;
+    struct kit_link rma_started;
+    struct kit_link held;
+    struct kit_link watch_link;
+    struct kit_link retry_link;
     struct fabric_peer_state *name_next;
     struct fabric_peer_state *incarnation_next;
     uint64_t host, pid_namespace, start_time;
@@ -251,20 +245,17 @@ struct fabric_counters {
 struct fabric_endpoint_state {
     struct fabric_endpoint *endpoint;
     uint64_t incarnation;
-    struct fabric_keys keys; /* random numbers for tokens */
+    struct kit_keys keys; /* random numbers for tokens */
     uint64_t max_unexpected;
     uint64_t max_expected;
     uint32_t max_contexts;
     uint32_t open_contexts;
     struct fabric_context *contexts;
-    bool is_elided; /* one thread at a time: the lock is not needed */
     bool is_busy;
     bool is_no_retry;
     bool is_sweep_due;
-    _Alignas(64) _Atomic uint32_t is_locked; /* see lock.c */
-    _Atomic uint32_t lock_sleepers;
-    _Atomic uint32_t lock_waiters; /* with those who sleep */
-    _Atomic uint32_t gave_way;     /* polls, for those who wait for the lock */
+    _Alignas(64) struct kit_lock lock;
+    _Atomic uint32_t gave_way; /* polls, for those who wait for the lock */
 
     _Alignas(64) uint64_t completed;
     uint32_t polls;
@@ -274,16 +265,16 @@ struct fabric_endpoint_state {
     uint64_t cancelling;
     uint64_t activity; /* counts what the fabric reported */
 
-    struct fabric_link free_frames;
-    struct fabric_link own_frames; /* sent to ourselves */
+    struct kit_link free_frames;
+    struct kit_link own_frames; /* sent to ourselves */
     struct fabric_slab *slabs;
     uint32_t frame_count;
     uint32_t frame_limit;
-    struct fabric_link free_controls;
-    struct fabric_link free_requests;
-    struct fabric_link retry; /* peers */
-    struct fabric_link watch; /* peers */
-    uint32_t held_count;      /* frames */
+    struct kit_link free_controls;
+    struct kit_link free_requests;
+    struct kit_link retry; /* peers */
+    struct kit_link watch; /* peers */
+    uint32_t held_count;   /* frames */
     uint64_t early_bytes;
     uint32_t early_count;
     bool is_refused; /* the core had no memory for one of them */
@@ -319,7 +310,7 @@ struct fabric_endpoint_state {
     struct fabric_counters counters;
 };
 
-static inline struct fabric_op *fabric_list_first_op(const struct fabric_link *list)
+static inline struct fabric_op *fabric_list_first_op(const struct kit_link *list)
 {
     return (struct fabric_op *) (void *) list->next;
 }
@@ -352,7 +343,7 @@ static inline struct fabric_endpoint *fabric_class(struct na_plugin_class *na_cl
 /* Any thread, unless there is only one at a time. */
 static inline void fabric_peer_count(struct fabric_peer_state *peer, uint32_t change)
 {
-    if (peer->endpoint->state->is_elided)
+    if (peer->endpoint->state->lock.is_elided)
         atomic_store_explicit(&peer->refs,
                               atomic_load_explicit(&peer->refs, memory_order_relaxed) + change,
                               memory_order_relaxed);
@@ -369,36 +360,6 @@ static inline void fabric_peer_hold(struct fabric_peer_state *peer)
 static inline void fabric_peer_release(struct fabric_peer_state *peer)
 {
     fabric_peer_count(peer, UINT32_MAX);
-}
-
-/* lock.c */
-void fabric_lock_wait(struct fabric_endpoint_state *state);
-void fabric_lock_wake(struct fabric_endpoint_state *state);
-
-/*
- * The lock: one exchange to take it and a plain store to give it back, because every poll does
- * both.
- */
-static inline bool fabric_lock_try(struct fabric_endpoint_state *state)
-{
-    return state->is_elided ||
-           (atomic_load_explicit(&state->is_locked, memory_order_relaxed) == 0 &&
-            atomic_exchange_explicit(&state->is_locked, 1, memory_order_acquire) == 0);
-}
-
-static inline void fabric_state_lock(struct fabric_endpoint_state *state)
-{
-    if (fabric_unlikely(!fabric_lock_try(state)))
-        fabric_lock_wait(state);
-}
-
-static inline void fabric_state_unlock(struct fabric_endpoint_state *state)
-{
-    if (state->is_elided)
-        return;
-    atomic_store_explicit(&state->is_locked, 0, memory_order_release);
-    if (fabric_unlikely(atomic_load_explicit(&state->lock_sleepers, memory_order_relaxed) != 0))
-        fabric_lock_wake(state);
 }
 
 /* wait.c */
@@ -419,7 +380,7 @@ static inline void fabric_complete(struct fabric_endpoint_state *state, struct f
 
     state->completed++;
     state->endpoint->host->op_complete(op, status);
-    if (fabric_unlikely(context->armed))
+    if (kit_unlikely(context->armed))
         fabric_wait_kick(context);
 }
 
@@ -431,7 +392,7 @@ static inline void fabric_complete_recv(struct fabric_endpoint_state *state, str
 
     state->completed++;
     state->endpoint->host->op_complete_recv(op, status, size, fabric_peer_addr(source), tag);
-    if (fabric_unlikely(context->armed))
+    if (kit_unlikely(context->armed))
         fabric_wait_kick(context);
 }
 
@@ -450,7 +411,7 @@ static inline void fabric_waiting_add(struct fabric_peer_state *peer)
 {
     peer->waiting++;
     peer->endpoint->state->waiting++;
-    if (fabric_unlikely(!peer->is_watched))
+    if (kit_unlikely(!peer->is_watched))
         fabric_watch_add(peer);
 }
 
@@ -474,19 +435,19 @@ void fabric_out_end(struct fabric_out *out);
 /* NULL when the bound is reached or memory is short: try again when a frame comes back. */
 static inline struct fabric_out *fabric_out_get(struct fabric_endpoint_state *state)
 {
-    struct fabric_link *link;
+    struct kit_link *link;
 
-    if (fabric_unlikely(fabric_list_empty(&state->free_frames)) && !fabric_slab_add(state))
+    if (kit_unlikely(kit_list_empty(&state->free_frames)) && !fabric_slab_add(state))
         return NULL;
     link = state->free_frames.next;
-    fabric_list_take(link);
-    return fabric_container(link, struct fabric_out, link);
+    kit_list_take(link);
+    return kit_container(link, struct fabric_out, link);
 }
 
 /* The one that was used last is the next: it is in the cache. */
 static inline void fabric_out_put(struct fabric_endpoint_state *state, struct fabric_out *out)
 {
-    fabric_list_prepend(&state->free_frames, &out->link);
+    kit_list_prepend(&state->free_frames, &out->link);
 }
 
 static inline void fabric_out_begin(struct fabric_out *out, struct fabric_peer_state *peer)

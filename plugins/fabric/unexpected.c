@@ -43,10 +43,10 @@ bool fabric_unexpected_deliver(struct fabric_peer_state *peer, struct fabric_con
     struct fabric_endpoint_state *state = peer->endpoint->state;
     struct fabric_op *op;
 
-    if (fabric_unlikely(context->early_first != NULL))
+    if (kit_unlikely(context->early_first != NULL))
         fabric_early_catch_up(context);
     op = fabric_list_first_op(&context->receives);
-    if (fabric_unlikely(&op->link == &context->receives || context->early_first != NULL))
+    if (kit_unlikely(&op->link == &context->receives || context->early_first != NULL))
         return fabric_early_add(peer, context, tag, data, size);
     if (op->kind == FABRIC_OP_RECV_MULTI) {
         bool is_taken = false;
@@ -54,12 +54,12 @@ bool fabric_unexpected_deliver(struct fabric_peer_state *peer, struct fabric_con
         (void) fabric_receive_multi(context, op, &peer->peer, tag, data, size, &is_taken);
         return is_taken || fabric_early_add(peer, context, tag, data, size);
     }
-    fabric_list_remove(&op->link);
-    if (fabric_unlikely(size > op->size)) {
+    kit_list_remove(&op->link);
+    if (kit_unlikely(size > op->size)) {
         fabric_complete_recv(state, op, NA_PLUGIN_MSGSIZE, 0, NULL, 0);
         return true;
     }
-    if (fabric_likely(size != 0))
+    if (kit_likely(size != 0))
         memcpy(op->buf.recv, data, size);
     fabric_peer_hold(peer);
     fabric_complete_recv(state, op, NA_PLUGIN_SUCCESS, size, &peer->peer, tag);
@@ -68,11 +68,11 @@ bool fabric_unexpected_deliver(struct fabric_peer_state *peer, struct fabric_con
 
 bool fabric_unexpected_cancel(struct fabric_context *context, const struct fabric_op *op)
 {
-    for (struct fabric_link *link = context->receives.next; link != &context->receives;
+    for (struct kit_link *link = context->receives.next; link != &context->receives;
          link = link->next) {
         if ((void *) link != (const void *) op)
             continue;
-        fabric_list_remove(link);
+        kit_list_remove(link);
         fabric_complete(context->endpoint->state, (struct fabric_op *) (void *) link,
                         NA_PLUGIN_CANCELED);
         return true;
@@ -82,10 +82,10 @@ bool fabric_unexpected_cancel(struct fabric_context *context, const struct fabri
 
 void fabric_unexpected_cancel_all(struct fabric_context *context)
 {
-    while (!fabric_list_empty(&context->receives)) {
+    while (!kit_list_empty(&context->receives)) {
         struct fabric_op *op = fabric_list_first_op(&context->receives);
 
-        fabric_list_remove(&op->link);
+        kit_list_remove(&op->link);
         fabric_complete(context->endpoint->state, op, NA_PLUGIN_CANCELED);
     }
 }
@@ -146,32 +146,32 @@ static bool fabric_receive_multi(struct fabric_context *context, struct fabric_o
     uint32_t last = used > op->size || op->size - used < state->max_unexpected;
 
     *is_taken = true;
-    if (fabric_unlikely(size > state->max_unexpected)) {
+    if (kit_unlikely(size > state->max_unexpected)) {
         state->counters.messages_dropped++;
         FABRIC_LOG_WARNING(context->endpoint, "dropped a message of %u bytes from %s: at most %llu",
                            size, source->name, (unsigned long long) state->max_unexpected);
         return false;
     }
-    if (fabric_likely(size != 0))
+    if (kit_likely(size != 0))
         memcpy(place, data, size);
     fabric_peer_hold(fabric_peer_state(source));
     if (last)
-        fabric_list_remove(&op->link);
+        kit_list_remove(&op->link);
     else
         op->used = used;
-    if (fabric_unlikely(context->endpoint->host->op_complete_multi_recv(
-                            op, NA_PLUGIN_SUCCESS, place, size, fabric_peer_addr(source), tag,
-                            last) != NA_PLUGIN_SUCCESS)) {
+    if (kit_unlikely(context->endpoint->host->op_complete_multi_recv(
+                         op, NA_PLUGIN_SUCCESS, place, size, fabric_peer_addr(source), tag, last) !=
+                     NA_PLUGIN_SUCCESS)) {
         fabric_peer_release(fabric_peer_state(source));
         op->used = (uint64_t) (place - op->buf.recv);
         if (last)
-            fabric_list_prepend(&context->receives, &op->link);
+            kit_list_prepend(&context->receives, &op->link);
         *is_taken = false;
         state->is_refused = true;
         return false;
     }
     state->completed++;
-    if (fabric_unlikely(context->armed))
+    if (kit_unlikely(context->armed))
         fabric_wait_kick(context);
     return last != 0;
 }
@@ -247,7 +247,7 @@ static void fabric_early_put(struct fabric_endpoint_state *state, struct fabric_
 /* Gives what came early to what is posted now. */
 static void fabric_early_catch_up(struct fabric_context *context)
 {
-    while (context->early_first != NULL && !fabric_list_empty(&context->receives))
+    while (context->early_first != NULL && !kit_list_empty(&context->receives))
         if (!fabric_early_deliver(context, fabric_list_first_op(&context->receives)))
             break;
 }
@@ -266,7 +266,7 @@ static bool fabric_early_deliver(struct fabric_context *context, struct fabric_o
             return false;
         fabric_peer_release(fabric_peer_state(early->source));
     } else {
-        fabric_list_remove(&op->link);
+        kit_list_remove(&op->link);
         if (early->size > op->size) {
             fabric_peer_release(fabric_peer_state(early->source));
             fabric_complete_recv(state, op, NA_PLUGIN_MSGSIZE, 0, NULL, 0);
@@ -292,22 +292,22 @@ static int32_t fabric_post(struct fabric_context *context, struct fabric_op *op,
     op->size = size;
     op->used = 0;
     op->kind = kind;
-    fabric_state_lock(endpoint->state);
-    if (fabric_unlikely(!context->active)) {
+    kit_lock_take(&endpoint->state->lock);
+    if (kit_unlikely(!context->active)) {
         ret = NA_PLUGIN_FAULT;
         goto out;
     }
-    fabric_list_append(&context->receives, &op->link);
-    if (fabric_unlikely(context->early_first != NULL))
+    kit_list_append(&context->receives, &op->link);
+    if (kit_unlikely(context->early_first != NULL))
         fabric_early_catch_up(context);
-    if (fabric_unlikely(endpoint->state->held_count != 0)) {
+    if (kit_unlikely(endpoint->state->held_count != 0)) {
         fabric_held_resume(endpoint->state);
         if (endpoint->state->armed_count != 0)
             fabric_wait_kick_any(endpoint->state); /* the fabric has memory to receive into again */
     }
 
 out:
-    fabric_state_unlock(endpoint->state);
+    kit_lock_drop(&endpoint->state->lock);
     return ret;
 }
 

@@ -31,7 +31,7 @@ uint32_t fabric_poll_try_wait(struct na_plugin_context *na_context)
     uint32_t can_wait = 0;
 
     /* Who has the lock is busy with what there may be to poll for; nobody is held up here. */
-    if (context->epoll_fd < 0 || !fabric_lock_try(state))
+    if (context->epoll_fd < 0 || !kit_lock_try(&state->lock))
         return 0;
     if (fabric_wait_has_work(state) || !endpoint->ops->try_wait(endpoint))
         goto out;
@@ -97,7 +97,7 @@ void fabric_wait_pause(struct fabric_endpoint *endpoint, bool is_paused)
 {
     struct fabric_endpoint_state *state = endpoint->state;
 
-    if (fabric_likely(state->is_paused == is_paused))
+    if (kit_likely(state->is_paused == is_paused))
         return;
     state->is_paused = is_paused;
     for (uint32_t i = 0; i < state->max_contexts; i++)
@@ -198,7 +198,7 @@ static void fabric_wait_timer_set(struct fabric_endpoint_state *state)
     struct itimerspec timer = {{0, 0}, {0, 0}};
     uint64_t now, delay;
 
-    if (!fabric_list_empty(&state->retry))
+    if (!kit_list_empty(&state->retry))
         delay = fabric_wait_retry_delay(state);
     else if (state->is_paused)
         delay = FABRIC_PAUSE_NS;
@@ -233,5 +233,5 @@ static uint64_t fabric_wait_retry_delay(struct fabric_endpoint_state *state)
 /* Something that a poll can do now. */
 static bool fabric_wait_has_work(const struct fabric_endpoint_state *state)
 {
-    return !fabric_list_empty(&state->own_frames);
+    return !kit_list_empty(&state->own_frames);
 }

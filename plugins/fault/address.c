@@ -34,7 +34,7 @@ int32_t fault_addr_lookup(struct na_plugin_class *na_class, const char *name,
         return fault_class->inner->addr_lookup(fault_class->inner_class, name, addr_p);
     name += strlen(PREFIX);
     length = strlen(name);
-    copy = fault_host->mem_alloc(length + 1, 0);
+    copy = kit_host->mem_alloc(length + 1, 0);
     if (copy == NULL)
         return NA_PLUGIN_NOMEM;
     memcpy(copy, name, length + 1);
@@ -42,7 +42,7 @@ int32_t fault_addr_lookup(struct na_plugin_class *na_class, const char *name,
     if (mark != NULL)
         *mark = '\0';
     ret = fault_class->inner->addr_lookup(fault_class->inner_class, copy, addr_p);
-    fault_host->mem_free(copy);
+    kit_host->mem_free(copy);
     return ret;
 }
 

@@ -44,8 +44,8 @@ static bool refuse(struct fault_context *context, struct fault_op *op)
                                 fault_class->options.cancel_fails);
         if (refused) {
             op->cancel_refused = true;
-            op->cancel_due_ns = fault_host->clock_ns() + fault_class->options.cancel_ns;
-            fault_list_append(&context->cancels, &op->state_link);
+            op->cancel_due_ns = kit_host->clock_ns() + fault_class->options.cancel_ns;
+            kit_list_append(&context->cancels, &op->state_link);
             fault_timer_update(context);
             fault_count(fault_class, FAULT_CANCELS_REFUSED);
         }
@@ -61,14 +61,14 @@ static struct fault_op *take_due(struct fault_context *context)
 {
     struct fault_class *fault_class = context->fault_class;
     struct fault_op *op = NULL;
-    struct fault_link *link;
+    struct kit_link *link;
 
     (void) pthread_mutex_lock(&fault_class->state);
-    link = fault_list_first(&context->cancels);
+    link = kit_list_first(&context->cancels);
     if (link != NULL)
-        op = FAULT_ITEM(link, struct fault_op, state_link);
-    if (op != NULL && op->cancel_due_ns <= fault_host->clock_ns()) {
-        fault_list_remove(&op->state_link);
+        op = kit_container(link, struct fault_op, state_link);
+    if (op != NULL && op->cancel_due_ns <= kit_host->clock_ns()) {
+        kit_list_remove(&op->state_link);
         op->cancel_refused = false;
         op->pins++;
     } else {

@@ -29,9 +29,9 @@ static void load_extension(const struct na_plugin *inner, const char *id, void *
 int32_t fault_class_initialize(const struct na_plugin_init *init, struct na_host_class *host_class,
                                struct na_plugin_class **class_p, struct na_plugin_class_info *info)
 {
-    struct fault_class *fault_class = fault_host->mem_alloc(sizeof(*fault_class), 0);
+    struct fault_class *fault_class = kit_host->mem_alloc(sizeof(*fault_class), 0);
     const size_t length = init->address != NULL ? strlen(init->address) : 0;
-    char *address = fault_host->mem_alloc(length + 1, 0);
+    char *address = kit_host->mem_alloc(length + 1, 0);
     struct opening opening = {.fault_class = fault_class,
                               .init = init,
                               .host_class = host_class,
@@ -43,7 +43,7 @@ int32_t fault_class_initialize(const struct na_plugin_init *init, struct na_host
         goto error;
     (void) pthread_mutex_init(&fault_class->order, NULL);
     (void) pthread_mutex_init(&fault_class->state, NULL);
-    fault_list_init(&fault_class->contexts);
+    kit_list_init(&fault_class->contexts);
     fault_lanes_init(&fault_class->lanes);
     memcpy(address, length > 0 ? init->address : "", length + 1);
     fault_class->single_context = (init->thread_mode & NA_PLUGIN_THREAD_SINGLE_CONTEXT) != 0;
@@ -53,13 +53,13 @@ int32_t fault_class_initialize(const struct na_plugin_init *init, struct na_host
         goto error;
     load_extensions(fault_class);
     limit_segments(fault_class, info);
-    fault_host->mem_free(address);
+    kit_host->mem_free(address);
     *class_p = (struct na_plugin_class *) (void *) fault_class;
     return NA_PLUGIN_SUCCESS;
 
 error:
-    fault_host->mem_free(address);
-    fault_host->mem_free(fault_class);
+    kit_host->mem_free(address);
+    kit_host->mem_free(fault_class);
     return ret;
 }
 
@@ -79,7 +79,7 @@ int32_t fault_class_finalize(struct na_plugin_class *na_class)
                    (unsigned long long) atomic_load(&counters[FAULT_FAILED]));
     (void) pthread_mutex_destroy(&fault_class->order);
     (void) pthread_mutex_destroy(&fault_class->state);
-    fault_host->mem_free(fault_class);
+    kit_host->mem_free(fault_class);
     return ret;
 }
 

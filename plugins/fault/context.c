@@ -11,7 +11,7 @@ int32_t fault_context_create(struct na_plugin_class *na_class, struct na_host_co
                              uint32_t id, struct na_plugin_context **context_p)
 {
     struct fault_class *fault_class = fault_class_get(na_class);
-    struct fault_context *context = fault_host->mem_alloc(sizeof(*context), 0);
+    struct fault_context *context = kit_host->mem_alloc(sizeof(*context), 0);
     int32_t ret;
 
     if (context == NULL)
@@ -22,18 +22,18 @@ int32_t fault_context_create(struct na_plugin_class *na_class, struct na_host_co
     context->armed_ns = UINT64_MAX;
     fault_lanes_init(&context->own_lanes);
     context->lanes = fault_class->single_context ? &context->own_lanes : &fault_class->lanes;
-    fault_list_init(&context->cancels);
-    fault_list_init(&context->parked);
+    kit_list_init(&context->cancels);
+    kit_list_init(&context->parked);
     ret = fault_class->inner->context_create(fault_class->inner_class, host_context, id,
                                              &context->inner);
     if (ret != NA_PLUGIN_SUCCESS || context->inner == NULL) {
-        fault_host->mem_free(context);
+        kit_host->mem_free(context);
         return ret != NA_PLUGIN_SUCCESS ? ret : NA_PLUGIN_FAULT;
     }
     if (!fault_timer_open(context)) {
         (void) fault_class->inner->context_stop(context->inner);
         (void) fault_class->inner->context_destroy(context->inner);
-        fault_host->mem_free(context);
+        kit_host->mem_free(context);
         return NA_PLUGIN_NOMEM;
     }
     (void) pthread_rwlock_init(&context->gate, NULL);
@@ -68,7 +68,7 @@ int32_t fault_context_destroy(struct na_plugin_context *na_context)
     if (!atomic_load(&context->gone))
         ret = context->fault_class->inner->context_destroy(context->inner);
     (void) pthread_rwlock_destroy(&context->gate);
-    fault_host->mem_free(context);
+    kit_host->mem_free(context);
     return ret;
 }
 
@@ -100,7 +100,7 @@ static void context_link(struct fault_context *context)
 
     (void) pthread_mutex_lock(&fault_class->order);
     (void) pthread_mutex_lock(&fault_class->state);
-    fault_list_append(&fault_class->contexts, &context->link);
+    kit_list_append(&fault_class->contexts, &context->link);
     (void) pthread_mutex_unlock(&fault_class->state);
     (void) pthread_mutex_unlock(&fault_class->order);
 }
@@ -111,7 +111,7 @@ static void context_unlink(struct fault_context *context)
 
     (void) pthread_mutex_lock(&fault_class->order);
     (void) pthread_mutex_lock(&fault_class->state);
-    fault_list_remove(&context->link);
+    kit_list_remove(&context->link);
     (void) pthread_mutex_unlock(&fault_class->state);
     (void) pthread_mutex_unlock(&fault_class->order);
 }
@@ -121,13 +121,13 @@ static void drain_parked(struct fault_context *context)
     struct fault_class *fault_class = context->fault_class;
 
     for (;;) {
-        struct fault_link *link;
+        struct kit_link *link;
 
         (void) pthread_mutex_lock(&fault_class->state);
-        link = fault_list_first(&context->parked);
+        link = kit_list_first(&context->parked);
         (void) pthread_mutex_unlock(&fault_class->state);
         if (link == NULL)
             return;
-        fault_op_cancel(FAULT_ITEM(link, struct fault_op, state_link));
+        fault_op_cancel(kit_container(link, struct fault_op, state_link));
     }
 }

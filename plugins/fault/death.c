@@ -17,9 +17,9 @@ bool fault_death_count(struct fault_class *fault_class)
     if (!atomic_exchange(&fault_class->dying, true)) {
         FAULT_INFO("the endpoint dies after %llu operations", (unsigned long long) limit);
         (void) pthread_mutex_lock(&fault_class->state);
-        for (struct fault_link *at = fault_list_first(&fault_class->contexts); at != NULL;
-             at = fault_list_next(&fault_class->contexts, at))
-            fault_timer_update(FAULT_ITEM(at, struct fault_context, link));
+        for (struct kit_link *at = kit_list_first(&fault_class->contexts); at != NULL;
+             at = kit_list_next(&fault_class->contexts, at))
+            fault_timer_update(kit_container(at, struct fault_context, link));
         (void) pthread_mutex_unlock(&fault_class->state);
     }
     return false;
@@ -32,7 +32,7 @@ int32_t fault_death_refuse(struct fault_op *op)
     if (is_for_anybody(op)) {
         (void) pthread_mutex_lock(&fault_class->state);
         op->state = FAULT_PARKED;
-        fault_list_append(&op->context->parked, &op->state_link);
+        kit_list_append(&op->context->parked, &op->state_link);
         (void) pthread_mutex_unlock(&fault_class->state);
     } else {
         fault_count(fault_class, FAULT_FAILED);
@@ -70,7 +70,7 @@ bool fault_death_report(struct fault_op *op, struct fault_report *report)
         return false;
     if (is_for_anybody(op)) {
         op->state = FAULT_PARKED;
-        fault_list_append(&op->context->parked, &op->state_link);
+        kit_list_append(&op->context->parked, &op->state_link);
         return true;
     }
     fault_count(op->fault_class, FAULT_FAILED);

@@ -8,7 +8,7 @@
 #ifndef FAULT_H
 #define FAULT_H
 
-#include "list.h"
+#include "kit_base.h"
 #include "na_plugin.h"
 #include "options.h"
 
@@ -27,11 +27,10 @@
 /* Most segments of a memory handle that are passed on; each class says how many it takes. */
 #define FAULT_SEGMENTS_MAX 1024u
 
-extern const struct na_host *fault_host;
 extern const struct na_plugin_wrap *fault_wrap;
 
 #define FAULT_LOG(level, ...) \
-    na_plugin_log(fault_host, (level), FAULT_PLUGIN_NAME, __func__, __LINE__, __VA_ARGS__)
+    na_plugin_log(kit_host, (level), FAULT_PLUGIN_NAME, __func__, __LINE__, __VA_ARGS__)
 #define FAULT_ERROR(...) FAULT_LOG(NA_PLUGIN_LOG_ERROR, __VA_ARGS__)
 #define FAULT_INFO(...)  FAULT_LOG(NA_PLUGIN_LOG_INFO, __VA_ARGS__)
 
@@ -62,8 +61,8 @@ enum fault_counter {
 
 /* Operations that wait, see hold.c. */
 struct fault_lanes {
-    struct fault_list heads; /* by the time they are due; under the class's order */
-    uint64_t due_ns;         /* of the first of them; under the class's state */
+    struct kit_link heads; /* by the time they are due; under the class's order */
+    uint64_t due_ns;       /* of the first of them; under the class's state */
 };
 
 /* An open endpoint. */
@@ -98,11 +97,11 @@ struct fault_class {
      */
     pthread_mutex_t order;
     pthread_mutex_t state;
-    struct fault_list contexts; /* under both: either is enough to read */
+    struct kit_link contexts; /* under both: either is enough to read */
 };
 
 struct fault_context {
-    struct fault_link link; /* in the class's list */
+    struct kit_link link; /* in the class's list */
     struct fault_class *fault_class;
     struct na_plugin_context *inner;
     uint32_t id;
@@ -120,10 +119,10 @@ struct fault_context {
     atomic_uint handing_over; /* operations of ours, by whatever thread */
 
     /* Under the class's state. */
-    uint64_t armed_ns;         /* when the timer goes off, UINT64_MAX for never */
-    struct fault_list cancels; /* refused, in the order in which they are due */
-    struct fault_list parked;  /* receives of a dead endpoint, which nothing arrives for */
-    bool closing;              /* the endpoint died */
+    uint64_t armed_ns;       /* when the timer goes off, UINT64_MAX for never */
+    struct kit_link cancels; /* refused, in the order in which they are due */
+    struct kit_link parked;  /* receives of a dead endpoint, which nothing arrives for */
+    bool closing;            /* the endpoint died */
     bool stopped;
 };
 
@@ -175,8 +174,8 @@ struct fault_op {
     struct fault_post post;
 
     /* In a lane, under the class's order. */
-    struct fault_link lane_link; /* of a head: in the lanes */
-    struct fault_op *lane_next;  /* waits until this one was handed over */
+    struct kit_link lane_link;  /* of a head: in the lanes */
+    struct fault_op *lane_next; /* waits until this one was handed over */
     uint64_t due_ns;
     uint32_t passes; /* operations that have to pass before it is due, if it is reordered */
     bool is_head;
@@ -190,8 +189,8 @@ struct fault_op {
     bool done; /* reported while it was pinned */
     bool cancel_wanted;
     struct fault_report report;
-    struct fault_link state_link; /* in cancels or parked */
-    bool cancel_refused;          /* in cancels */
+    struct kit_link state_link; /* in cancels or parked */
+    bool cancel_refused;        /* in cancels */
     uint64_t cancel_due_ns;
 };
 

@@ -54,10 +54,9 @@ void fault_hold_passed(struct fault_class *fault_class)
     (void) pthread_mutex_lock(&fault_class->order);
     if (!fault_class->single_context)
         lanes_passed(&fault_class->lanes);
-    for (struct fault_link *at = fault_list_first(&fault_class->contexts);
-         at != NULL && fault_class->single_context;
-         at = fault_list_next(&fault_class->contexts, at))
-        lanes_passed(FAULT_ITEM(at, struct fault_context, link)->lanes);
+    for (struct kit_link *at = kit_list_first(&fault_class->contexts);
+         at != NULL && fault_class->single_context; at = kit_list_next(&fault_class->contexts, at))
+        lanes_passed(kit_container(at, struct fault_context, link)->lanes);
     (void) pthread_mutex_unlock(&fault_class->order);
 }
 
@@ -113,18 +112,18 @@ void fault_hold_drain(struct fault_context *context, int32_t status)
 
 void fault_lanes_init(struct fault_lanes *lanes)
 {
-    fault_list_init(&lanes->heads);
+    kit_list_init(&lanes->heads);
     lanes->due_ns = UINT64_MAX;
 }
 
 /* The last one of the lane that the message belongs to, or NULL. */
 static struct fault_op *find_tail(const struct fault_op *op)
 {
-    const struct fault_list *heads = &op->context->lanes->heads;
+    const struct kit_link *heads = &op->context->lanes->heads;
 
-    for (struct fault_link *link = fault_list_first(heads); link != NULL;
-         link = fault_list_next(heads, link)) {
-        struct fault_op *tail = FAULT_ITEM(link, struct fault_op, lane_link);
+    for (struct kit_link *link = kit_list_first(heads); link != NULL;
+         link = kit_list_next(heads, link)) {
+        struct fault_op *tail = kit_container(link, struct fault_op, lane_link);
 
         if (!is_same_lane(tail, op))
             continue;
@@ -149,44 +148,44 @@ static bool is_same_lane(const struct fault_op *head, const struct fault_op *op)
 static void lanes_insert(struct fault_op *head)
 {
     struct fault_lanes *lanes = head->context->lanes;
-    struct fault_link *place = lanes->heads.head.prev;
+    struct kit_link *place = lanes->heads.prev;
 
-    while (place != &lanes->heads.head &&
-           FAULT_ITEM(place, struct fault_op, lane_link)->due_ns > head->due_ns)
+    while (place != &lanes->heads &&
+           kit_container(place, struct fault_op, lane_link)->due_ns > head->due_ns)
         place = place->prev;
-    fault_list_insert_after(place, &head->lane_link);
+    kit_list_insert_after(place, &head->lane_link);
     lanes_changed(head->fault_class, lanes);
 }
 
 /* One operation was handed over. */
 static void lanes_passed(struct fault_lanes *lanes)
 {
-    struct fault_link *next, *link = fault_list_first(&lanes->heads);
+    struct kit_link *next, *link = kit_list_first(&lanes->heads);
 
     for (; link != NULL; link = next) {
-        struct fault_op *op = FAULT_ITEM(link, struct fault_op, lane_link);
+        struct fault_op *op = kit_container(link, struct fault_op, lane_link);
 
-        next = fault_list_next(&lanes->heads, link);
+        next = kit_list_next(&lanes->heads, link);
         if (op->passes == 0 || op->handed_over || --op->passes != 0)
             continue;
         op->due_ns = 0;
-        fault_list_remove(link);
+        kit_list_remove(link);
         lanes_insert(op);
     }
 }
 
 static void lanes_changed(struct fault_class *fault_class, struct fault_lanes *lanes)
 {
-    struct fault_link *link = fault_list_first(&lanes->heads);
+    struct kit_link *link = kit_list_first(&lanes->heads);
 
-    while (link != NULL && FAULT_ITEM(link, struct fault_op, lane_link)->handed_over)
-        link = fault_list_next(&lanes->heads, link);
+    while (link != NULL && kit_container(link, struct fault_op, lane_link)->handed_over)
+        link = kit_list_next(&lanes->heads, link);
     (void) pthread_mutex_lock(&fault_class->state);
     lanes->due_ns =
-        link != NULL ? FAULT_ITEM(link, struct fault_op, lane_link)->due_ns : UINT64_MAX;
-    for (struct fault_link *at = fault_list_first(&fault_class->contexts); at != NULL;
-         at = fault_list_next(&fault_class->contexts, at)) {
-        struct fault_context *context = FAULT_ITEM(at, struct fault_context, link);
+        link != NULL ? kit_container(link, struct fault_op, lane_link)->due_ns : UINT64_MAX;
+    for (struct kit_link *at = kit_list_first(&fault_class->contexts); at != NULL;
+         at = kit_list_next(&fault_class->contexts, at)) {
+        struct fault_context *context = kit_container(at, struct fault_context, link);
 
         if (context->lanes == lanes)
             fault_timer_update(context);
@@ -198,14 +197,14 @@ static void lanes_changed(struct fault_class *fault_class, struct fault_lanes *l
 static struct fault_op *take_due(struct fault_context *context)
 {
     struct fault_class *fault_class = context->fault_class;
-    const struct fault_list *heads = &context->lanes->heads;
-    const uint64_t now_ns = fault_host->clock_ns();
+    const struct kit_link *heads = &context->lanes->heads;
+    const uint64_t now_ns = kit_host->clock_ns();
     struct fault_op *due = NULL;
 
     (void) pthread_mutex_lock(&fault_class->order);
-    for (struct fault_link *link = fault_list_first(heads); link != NULL && due == NULL;
-         link = fault_list_next(heads, link)) {
-        struct fault_op *op = FAULT_ITEM(link, struct fault_op, lane_link);
+    for (struct kit_link *link = kit_list_first(heads); link != NULL && due == NULL;
+         link = kit_list_next(heads, link)) {
+        struct fault_op *op = kit_container(link, struct fault_op, lane_link);
 
         if (op->due_ns > now_ns)
             break;
@@ -264,8 +263,8 @@ static bool hand_over_ended(struct fault_op *op, int32_t ret)
     (void) pthread_mutex_unlock(&fault_class->state);
     op->handed_over = false;
     if (again) {
-        fault_list_remove(&op->lane_link);
-        op->due_ns = fault_host->clock_ns() + RETRY_NS;
+        kit_list_remove(&op->lane_link);
+        op->due_ns = kit_host->clock_ns() + RETRY_NS;
         lanes_insert(op);
     } else {
         lane_remove(op);
@@ -284,7 +283,7 @@ static void lane_remove(struct fault_op *op)
         if (before != NULL)
             before->lane_next = next;
     } else {
-        fault_list_remove(&op->lane_link);
+        kit_list_remove(&op->lane_link);
         op->is_head = false;
         if (next != NULL) {
             next->is_head = true;
@@ -297,12 +296,12 @@ static void lane_remove(struct fault_op *op)
 
 static struct fault_op *lane_before(const struct fault_op *op)
 {
-    const struct fault_list *heads = &op->context->lanes->heads;
+    const struct kit_link *heads = &op->context->lanes->heads;
 
-    for (struct fault_link *link = fault_list_first(heads); link != NULL;
-         link = fault_list_next(heads, link))
-        for (struct fault_op *before = FAULT_ITEM(link, struct fault_op, lane_link); before != NULL;
-             before = before->lane_next)
+    for (struct kit_link *link = kit_list_first(heads); link != NULL;
+         link = kit_list_next(heads, link))
+        for (struct fault_op *before = kit_container(link, struct fault_op, lane_link);
+             before != NULL; before = before->lane_next)
             if (before->lane_next == op)
                 return before;
     return NULL;
@@ -311,11 +310,11 @@ static struct fault_op *lane_before(const struct fault_op *op)
 /* Any operation of the context that waits, wherever in a lane it is. */
 static struct fault_op *find_of_context(const struct fault_context *context)
 {
-    const struct fault_list *heads = &context->lanes->heads;
+    const struct kit_link *heads = &context->lanes->heads;
 
-    for (struct fault_link *link = fault_list_first(heads); link != NULL;
-         link = fault_list_next(heads, link))
-        for (struct fault_op *op = FAULT_ITEM(link, struct fault_op, lane_link); op != NULL;
+    for (struct kit_link *link = kit_list_first(heads); link != NULL;
+         link = kit_list_next(heads, link))
+        for (struct fault_op *op = kit_container(link, struct fault_op, lane_link); op != NULL;
              op = op->lane_next)
             if (op->context == context && !op->handed_over)
                 return op;

@@ -25,7 +25,7 @@ void *fault_msg_buf_alloc(struct na_plugin_class *na_class, uint64_t size, uint3
     if (fault_class->inner->msg_buf_alloc != NULL)
         return fault_class->inner->msg_buf_alloc(fault_class->inner_class, size, flags, data_p);
     *data_p = NULL;
-    return fault_host->mem_alloc(size, size >= PAGE ? PAGE : CACHE_LINE);
+    return kit_host->mem_alloc(size, size >= PAGE ? PAGE : CACHE_LINE);
 }
 
 void fault_msg_buf_free(struct na_plugin_class *na_class, void *buf, void *data)
@@ -35,7 +35,7 @@ void fault_msg_buf_free(struct na_plugin_class *na_class, void *buf, void *data)
     if (fault_class->inner->msg_buf_free != NULL)
         fault_class->inner->msg_buf_free(fault_class->inner_class, buf, data);
     else
-        fault_host->mem_free(buf);
+        kit_host->mem_free(buf);
 }
 
 int32_t fault_msg_init_unexpected(struct na_plugin_class *na_class, void *buf, uint64_t size)

@@ -82,7 +82,7 @@ void fault_op_cancel(struct fault_op *op)
     (void) pthread_mutex_lock(&fault_class->state);
     state = op->state;
     if (state == FAULT_PARKED) {
-        fault_list_remove(&op->state_link);
+        kit_list_remove(&op->state_link);
         op->state = FAULT_IDLE;
     } else if (state == FAULT_INNER) {
         op->pins++;
@@ -119,7 +119,7 @@ static int32_t on_complete_multi_recv(void *arg, int32_t status, void *buf, uint
                                       struct na_plugin_addr *source, uint32_t tag, uint32_t last)
 {
     if (last == 0)
-        return fault_host->op_complete_multi_recv(arg, status, buf, size, source, tag, 0);
+        return kit_host->op_complete_multi_recv(arg, status, buf, size, source, tag, 0);
     op_report(arg, &(struct fault_report){.status = status,
                                           .buf = buf,
                                           .size = size,
@@ -154,7 +154,7 @@ static bool op_finish(struct fault_op *op, struct fault_report *report)
 {
     op->done = false;
     if (op->cancel_refused) {
-        fault_list_remove(&op->state_link);
+        kit_list_remove(&op->state_link);
         op->cancel_refused = false;
         op->cancel_wanted = true;
     }
@@ -167,13 +167,13 @@ static bool op_finish(struct fault_op *op, struct fault_report *report)
 static void op_deliver(struct fault_op *op, const struct fault_report *report)
 {
     if (!report->is_receive)
-        fault_host->op_complete(op, report->status);
+        kit_host->op_complete(op, report->status);
     else if (op->post.kind != FAULT_RECV_MULTI)
-        fault_host->op_complete_recv(op, report->status, report->size, report->source, report->tag);
+        kit_host->op_complete_recv(op, report->status, report->size, report->source, report->tag);
     else if (report->status == NA_PLUGIN_SUCCESS || report->buf != NULL)
-        (void) fault_host->op_complete_multi_recv(op, report->status,
-                                                  report->buf != NULL ? report->buf : op->post.buf,
-                                                  report->size, report->source, report->tag, 1);
+        (void) kit_host->op_complete_multi_recv(op, report->status,
+                                                report->buf != NULL ? report->buf : op->post.buf,
+                                                report->size, report->source, report->tag, 1);
     else
-        fault_host->op_complete(op, report->status);
+        kit_host->op_complete(op, report->status);
 }

@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-const struct na_host *fault_host;
 const struct na_plugin_wrap *fault_wrap;
 
 static int32_t fault_enumerate(const char *protocol, na_plugin_offer_fn report, void *arg);
@@ -64,12 +63,10 @@ int32_t na_plugin_entry_v1(const struct na_host *host, const struct na_plugin **
                            const char **reason_p)
 {
     const struct na_plugin_wrap *wrap = NULL;
+    int32_t ret = kit_host_set(host, reason_p);
 
-    if (host->abi_version >> 16 != NA_PLUGIN_ABI_MAJOR ||
-        host->size < offsetof(struct na_host, clock_ns) + sizeof(host->clock_ns)) {
-        *reason_p = "the core's host table is not of ABI 1";
-        return NA_PLUGIN_OPNOTSUPPORTED;
-    }
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
     if (host->size >= offsetof(struct na_host, get_extension) + sizeof(host->get_extension) &&
         host->get_extension != NULL)
         wrap = host->get_extension(NA_PLUGIN_EXT_WRAP);
@@ -78,7 +75,6 @@ int32_t na_plugin_entry_v1(const struct na_host *host, const struct na_plugin **
         *reason_p = "the core cannot let one plugin wrap another (" NA_PLUGIN_EXT_WRAP ")";
         return NA_PLUGIN_OPNOTSUPPORTED;
     }
-    fault_host = host;
     fault_wrap = wrap;
     *plugin_p = &fault_plugin;
     return NA_PLUGIN_SUCCESS;

@@ -55,7 +55,7 @@ uint32_t fault_poll_try_wait(struct na_plugin_context *na_context)
 
     if (fault_class->observes) {
         (void) pthread_mutex_lock(&fault_class->state);
-        due = first_due_ns(context) <= fault_host->clock_ns();
+        due = first_due_ns(context) <= kit_host->clock_ns();
         (void) pthread_mutex_unlock(&fault_class->state);
         if (due)
             return 0;
@@ -123,13 +123,13 @@ void fault_timer_close(struct fault_context *context)
 /* The state is locked. */
 static uint64_t first_due_ns(const struct fault_context *context)
 {
-    const struct fault_link *link = fault_list_first(&context->cancels);
+    const struct kit_link *link = kit_list_first(&context->cancels);
     uint64_t due_ns = context->lanes->due_ns;
 
     if (atomic_load(&context->fault_class->dying) && !atomic_load(&context->gone))
         return 0;
     if (link != NULL) {
-        const struct fault_op *op = FAULT_ITEM(link, struct fault_op, state_link);
+        const struct fault_op *op = kit_container(link, struct fault_op, state_link);
 
         if (op->cancel_due_ns < due_ns)
             due_ns = op->cancel_due_ns;

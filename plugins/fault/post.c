@@ -206,13 +206,13 @@ static bool op_hold(struct fault_op *op, enum fault_stream stream, uint64_t numb
     uint32_t passes = 0;
 
     if (options->delay_max_ns != 0) {
-        due_ns = fault_host->clock_ns() + options->delay_min_ns +
+        due_ns = kit_host->clock_ns() + options->delay_min_ns +
                  fault_draw(context, stream, number, FAULT_DRAW_DELAY) % spread;
         held = true;
         fault_count(fault_class, FAULT_DELAYED);
     }
     if (fault_happens(context, stream, number, FAULT_DRAW_REORDER, options->reorder)) {
-        const uint64_t limit_ns = fault_host->clock_ns() + options->reorder_ns;
+        const uint64_t limit_ns = kit_host->clock_ns() + options->reorder_ns;
 
         due_ns = limit_ns > due_ns ? limit_ns : due_ns;
         passes =

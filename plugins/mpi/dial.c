@@ -6,7 +6,7 @@
  * process share the port; who connects says which one it means.
  */
 
-#include "digest.h"
+#include "kit_base.h"
 #include "mpi_class.h"
 
 #include <errno.h>
@@ -69,13 +69,13 @@ static bool comm_is_closed(MPI_Comm comm);
 
 /* A communicator that this side is done with. */
 struct dial_left {
-    struct fabric_link node;
+    struct kit_link node;
     MPI_Comm comm;
 };
 
-static struct fabric_link left = {&left, &left}; /* the lock */
-static _Atomic uint32_t dial_count;              /* threads that connect */
-static _Atomic uint32_t dial_waiting;            /* those that wait for their turn */
+static struct kit_link left = {&left, &left}; /* the lock */
+static _Atomic uint32_t dial_count;           /* threads that connect */
+static _Atomic uint32_t dial_waiting;         /* those that wait for their turn */
 static pthread_mutex_t dial_lock = PTHREAD_MUTEX_INITIALIZER;
 static char own_port[MPI_MAX_PORT_NAME]; /* empty: there is none yet */
 static MPI_Comm port_self;               /* for who accepts */
@@ -152,7 +152,7 @@ void mpi_comm_leave(MPI_Comm comm)
         return;
     one->comm = comm;
     (void) pthread_mutex_lock(&dial_lock);
-    fabric_list_append(&left, &one->node);
+    kit_list_append(&left, &one->node);
     (void) pthread_mutex_unlock(&dial_lock);
 }
 
@@ -162,24 +162,24 @@ void mpi_comm_leave(MPI_Comm comm)
  */
 bool mpi_comms_close(void)
 {
-    uint64_t end = mpi_host->clock_ns() + CLOSE_NS;
-    struct fabric_link *node, *next;
+    uint64_t end = kit_host->clock_ns() + CLOSE_NS;
+    struct kit_link *node, *next;
     bool is_closed;
 
     for (;;) {
         (void) pthread_mutex_lock(&dial_lock);
         for (node = left.next; node != &left; node = next) {
-            struct dial_left *one = fabric_container(node, struct dial_left, node);
+            struct dial_left *one = kit_container(node, struct dial_left, node);
 
             next = node->next;
             if (!comm_is_closed(one->comm))
                 continue;
-            fabric_list_remove(node);
+            kit_list_remove(node);
             free(one);
         }
-        is_closed = fabric_list_empty(&left) && atomic_load(&dial_count) == 0;
+        is_closed = kit_list_empty(&left) && atomic_load(&dial_count) == 0;
         (void) pthread_mutex_unlock(&dial_lock);
-        if (is_closed || mpi_host->clock_ns() > end)
+        if (is_closed || kit_host->clock_ns() > end)
             return is_closed && port_park(end);
         dial_pause(CLOSE_PAUSE);
     }
@@ -229,7 +229,7 @@ static void *port_run(void *arg)
         MPI_Comm comm = MPI_COMM_NULL;
         int error;
 
-        atomic_store(&port_since, mpi_host->clock_ns());
+        atomic_store(&port_since, kit_host->clock_ns());
         error = MPI_Comm_accept(own_port, MPI_INFO_NULL, 0, port_self, &comm);
         atomic_store(&port_since, 0);
         if (mpi_process_is_over())
@@ -254,7 +254,7 @@ static bool port_park(uint64_t end)
     if (own_port[0] == '\0')
         return true;
     for (;;) {
-        uint64_t since = atomic_load(&port_since), now = mpi_host->clock_ns();
+        uint64_t since = atomic_load(&port_since), now = kit_host->clock_ns();
 
         if (since != 0 && now - since > PARK_AFTER_NS)
             break;
@@ -266,7 +266,7 @@ static bool port_park(uint64_t end)
     if (sigaction(PARK_SIGNAL, NULL, &before) != 0 || before.sa_handler != SIG_DFL ||
         sigaction(PARK_SIGNAL, &action, NULL) != 0 || pthread_kill(port_thread, PARK_SIGNAL) != 0)
         return false;
-    while (!atomic_load(&is_parked) && mpi_host->clock_ns() < end + PARK_AFTER_NS)
+    while (!atomic_load(&is_parked) && kit_host->clock_ns() < end + PARK_AFTER_NS)
         dial_pause(CLOSE_PAUSE);
     return atomic_load(&is_parked);
 }
@@ -290,26 +290,26 @@ static void port_accepted(MPI_Comm comm)
         comm_refuse(comm);
         return;
     }
-    arrival = mpi_host->mem_alloc(sizeof(*arrival), 0);
+    arrival = kit_host->mem_alloc(sizeof(*arrival), 0);
     if (arrival == NULL) {
         comm_refuse(comm);
         return;
     }
-    fabric_list_init(&arrival->node);
+    kit_list_init(&arrival->node);
     arrival->comm = comm;
     arrival->serial = hello.from;
     memcpy(arrival->name, hello.name, sizeof(arrival->name));
     if (mpi_process_deliver(hello.to, arrival))
         return;
     MPI_LOG_INFO("%s connected to endpoint %u, which is not open", hello.name, hello.to);
-    mpi_host->mem_free(arrival);
+    kit_host->mem_free(arrival);
     comm_refuse(comm);
 }
 
 /* Checked; false when it does not come in time, or is none. */
 static bool hello_receive(MPI_Comm comm, struct dial_hello *hello)
 {
-    uint64_t end = mpi_host->clock_ns() + HELLO_NS;
+    uint64_t end = kit_host->clock_ns() + HELLO_NS;
     int is_done = 0, size = 0;
     MPI_Request request;
     MPI_Status status;
@@ -322,7 +322,7 @@ static bool hello_receive(MPI_Comm comm, struct dial_hello *hello)
             return false;
         if (is_done != 0)
             break;
-        if (mpi_host->clock_ns() > end) {
+        if (kit_host->clock_ns() > end) {
             (void) MPI_Cancel(&request);
             (void) MPI_Wait(&request, &status);
             return false;
@@ -384,13 +384,13 @@ static void *dial_run(void *arg)
                       "a server only: run `ompi-server --no-daemonize -r FILE` and start each with "
                       "`mpiexec --ompi-server file:FILE`",
                       call->port, call->to, mpi_text(error, text));
-    arrival = mpi_host->mem_alloc(sizeof(*arrival), 0);
+    arrival = kit_host->mem_alloc(sizeof(*arrival), 0);
     if (arrival == NULL) { /* the link does not wait for ever */
         if (comm != MPI_COMM_NULL)
             comm_refuse(comm);
         goto out;
     }
-    fabric_list_init(&arrival->node);
+    kit_list_init(&arrival->node);
     arrival->comm = comm;
     arrival->status = error == MPI_SUCCESS ? NA_PLUGIN_SUCCESS : NA_PLUGIN_HOSTUNREACH;
     arrival->is_dialed = true;
@@ -399,7 +399,7 @@ static void *dial_run(void *arg)
     if (!mpi_process_deliver(call->from, arrival)) {
         if (comm != MPI_COMM_NULL)
             comm_refuse(comm);
-        mpi_host->mem_free(arrival);
+        kit_host->mem_free(arrival);
     }
 
 out:
@@ -439,13 +439,13 @@ static int dial_connect(struct dial_call *call, MPI_Comm *comm_p)
  */
 static void dial_turns_take(const struct dial_call *call, int turns[2])
 {
-    uint64_t end = mpi_host->clock_ns() + TURN_NS;
-    uint64_t to = fabric_digest(call->port, strlen(call->port)), from;
+    uint64_t end = kit_host->clock_ns() + TURN_NS;
+    uint64_t to = kit_digest(call->port, strlen(call->port)), from;
     char port[FABRIC_NAME_MAX] = "";
     uint32_t serial;
 
     (void) mpi_port_read(call->name, port, &serial);
-    from = fabric_digest(port, strlen(port));
+    from = kit_digest(port, strlen(port));
     (void) atomic_fetch_add(&dial_waiting, 1);
     turns[0] = dial_turn_take(to < from ? to : from, end);
     turns[1] = dial_turn_take(to < from ? from : to, end);
@@ -469,7 +469,7 @@ static int dial_turn_take(uint64_t port, uint64_t end)
     socklen_t size = (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 1 + (size_t) length);
 
     while (fd >= 0 && bind(fd, (const struct sockaddr *) &address, size) != 0 &&
-           errno == EADDRINUSE && mpi_host->clock_ns() < end)
+           errno == EADDRINUSE && kit_host->clock_ns() < end)
         dial_pause(TURN_PAUSE);
     return fd;
 }

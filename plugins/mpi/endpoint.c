@@ -34,18 +34,18 @@ int32_t mpi_class_initialize(const struct na_plugin_init *init, struct na_host_c
     int32_t ret;
 
     (void) host_class;
-    na_class = mpi_host->mem_alloc(sizeof(*na_class), 64);
+    na_class = kit_host->mem_alloc(sizeof(*na_class), 64);
     if (na_class == NULL)
         return NA_PLUGIN_NOMEM;
-    fabric_list_init(&na_class->node);
-    fabric_list_init(&na_class->links);
-    fabric_list_init(&na_class->arrivals);
-    fabric_list_init(&na_class->posted);
-    fabric_list_init(&na_class->again);
-    fabric_list_init(&na_class->sent);
-    fabric_list_init(&na_class->held);
-    fabric_list_init(&na_class->free_frames);
-    fabric_list_init(&na_class->free_pieces);
+    kit_list_init(&na_class->node);
+    kit_list_init(&na_class->links);
+    kit_list_init(&na_class->arrivals);
+    kit_list_init(&na_class->posted);
+    kit_list_init(&na_class->again);
+    kit_list_init(&na_class->sent);
+    kit_list_init(&na_class->held);
+    kit_list_init(&na_class->free_frames);
+    kit_list_init(&na_class->free_pieces);
     ret = class_open(na_class, init, info);
     if (ret != NA_PLUGIN_SUCCESS) {
         (void) mpi_class_finalize(na_class);
@@ -81,7 +81,7 @@ int32_t mpi_class_finalize(struct na_plugin_class *na_class)
     mpi_sources_free(na_class, NULL);
     mpi_links_free(na_class);
     mpi_jobs_free(na_class);
-    mpi_host->mem_free(na_class);
+    kit_host->mem_free(na_class);
     return NA_PLUGIN_SUCCESS;
 }
 
@@ -89,7 +89,7 @@ static int32_t class_open(struct na_plugin_class *na_class, const struct na_plug
                           struct na_plugin_class_info *info)
 {
     struct fabric_config config = {
-        .host = mpi_host,
+        .host = kit_host,
         .ops = &class_ops,
         .plugin = MPI_PLUGIN_NAME,
         .name = na_class->name,
@@ -156,7 +156,7 @@ static int32_t class_receive(struct na_plugin_class *na_class)
 static int32_t class_open_twosided(struct na_plugin_class *na_class)
 {
     const struct twosided_config config = {
-        .host = mpi_host,
+        .host = kit_host,
         .ops = &mpi_twosided_ops,
         .owner = na_class,
         .plugin = MPI_PLUGIN_NAME,

@@ -26,13 +26,13 @@ int32_t mpi_frame_send(struct fabric_endpoint *endpoint, struct fabric_frame *fr
     struct mpi_job *job;
     int32_t ret;
 
-    if (mpi_unlikely(link == NULL || link->phase != MPI_LINK_READY))
+    if (kit_unlikely(link == NULL || link->phase != MPI_LINK_READY))
         return link != NULL && link->phase == MPI_LINK_DIALING ? NA_PLUGIN_AGAIN
                                                                : NA_PLUGIN_HOSTUNREACH;
-    if (mpi_unlikely(link->is_local) && !mpi_process_has(link->serial))
+    if (kit_unlikely(link->is_local) && !mpi_process_has(link->serial))
         return NA_PLUGIN_HOSTUNREACH;
     job = mpi_job_get(na_class, link, MPI_JOB_SEND_FRAME);
-    if (mpi_unlikely(job == NULL))
+    if (kit_unlikely(job == NULL))
         return NA_PLUGIN_AGAIN;
     header.link = link->number;
     header.sequence = link->sent++;
@@ -42,11 +42,11 @@ int32_t mpi_frame_send(struct fabric_endpoint *endpoint, struct fabric_frame *fr
     mpi_enter();
     ret = mpi_job_send(job, (int) link->serial, sizeof(header) + frame->size, frame_is_sync(link));
     mpi_leave();
-    if (mpi_unlikely(ret != NA_PLUGIN_SUCCESS)) {
+    if (kit_unlikely(ret != NA_PLUGIN_SUCCESS)) {
         mpi_job_put(job);
         return NA_PLUGIN_HOSTUNREACH;
     }
-    if (mpi_likely(job->index == UINT32_MAX))
+    if (kit_likely(job->index == UINT32_MAX))
         frame_taken(na_class, job);
     return NA_PLUGIN_SUCCESS;
 }
@@ -61,7 +61,7 @@ void mpi_frame_sent(struct na_plugin_class *na_class, struct mpi_job *job)
     mpi_job_put(job);
     if (frame != NULL)
         fabric_frame_sent(&na_class->fabric, frame, status);
-    else if (mpi_unlikely(status != NA_PLUGIN_SUCCESS && peer != NULL))
+    else if (kit_unlikely(status != NA_PLUGIN_SUCCESS && peer != NULL))
         fabric_peer_failed(&na_class->fabric, peer, status, "MPI could not send to it");
 }
 
@@ -72,25 +72,25 @@ void mpi_frame_received(struct na_plugin_class *na_class, struct mpi_job *job)
     struct mpi_source *source = NULL;
 
     link->jobs++; /* it stays for the next lines */
-    if (mpi_unlikely(job->is_cancelled || link->is_closing)) {
+    if (kit_unlikely(job->is_cancelled || link->is_closing)) {
         mpi_frame_drop(job);
         goto out;
     }
-    if (mpi_unlikely(job->status != NA_PLUGIN_SUCCESS)) {
+    if (kit_unlikely(job->status != NA_PLUGIN_SUCCESS)) {
         MPI_LOG_DEBUG("a receive failed: status %d", job->status);
         receive_again(job);
         goto out;
     }
-    if (mpi_unlikely(!mpi_source_take(na_class, job, &source))) {
+    if (kit_unlikely(!mpi_source_take(na_class, job, &source))) {
         receive_again(job);
         goto out;
     }
-    if (mpi_unlikely(source == NULL)) { /* it is kept for later */
+    if (kit_unlikely(source == NULL)) { /* it is kept for later */
         mpi_job_settle(job);
         (void) receive_post(link);
         goto out;
     }
-    if (mpi_likely(frame_deliver(na_class, job)))
+    if (kit_likely(frame_deliver(na_class, job)))
         receive_later(job);
     else if (!link->is_closing) /* it is held; another one takes its place */
         (void) receive_post(link);
@@ -99,7 +99,7 @@ void mpi_frame_received(struct na_plugin_class *na_class, struct mpi_job *job)
             mpi_job_put(job);
 
 out:
-    if (mpi_unlikely(link->is_leaving))
+    if (kit_unlikely(link->is_leaving))
         mpi_link_left(link);
     link->jobs--;
     mpi_link_unused(link);
@@ -119,10 +119,10 @@ void mpi_frame_drop(struct mpi_job *job)
 void mpi_frames_later(struct na_plugin_class *na_class)
 {
     mpi_frames_look(na_class);
-    while (!fabric_list_empty(&na_class->again)) {
-        struct mpi_job *job = fabric_container(na_class->again.next, struct mpi_job, node);
+    while (!kit_list_empty(&na_class->again)) {
+        struct mpi_job *job = kit_container(na_class->again.next, struct mpi_job, node);
 
-        fabric_list_remove(&job->node);
+        kit_list_remove(&job->node);
         receive_again(job);
     }
 }
@@ -130,10 +130,10 @@ void mpi_frames_later(struct na_plugin_class *na_class)
 /* At those that were sent. */
 void mpi_frames_look(struct na_plugin_class *na_class)
 {
-    while (!fabric_list_empty(&na_class->sent)) {
-        struct mpi_job *job = fabric_container(na_class->sent.next, struct mpi_job, node);
+    while (!kit_list_empty(&na_class->sent)) {
+        struct mpi_job *job = kit_container(na_class->sent.next, struct mpi_job, node);
 
-        if (mpi_likely(mpi_job_look(job)))
+        if (kit_likely(mpi_job_look(job)))
             mpi_frame_sent(na_class, job);
     }
 }
@@ -158,7 +158,7 @@ static bool frame_is_sync(struct mpi_link *link)
 {
     uint32_t heard;
 
-    if (mpi_likely(link->sent % MPI_SYNC_EVERY != 0))
+    if (kit_likely(link->sent % MPI_SYNC_EVERY != 0))
         return false;
     heard = mpi_source_heard(link);
     if (heard == link->heard || link->sent % MPI_SYNC_ANYWAY == 0)
@@ -172,7 +172,7 @@ static void frame_taken(struct na_plugin_class *na_class, struct mpi_job *job)
 {
     struct fabric_frame *frame = job->frame;
 
-    if (mpi_unlikely(job->request == MPI_REQUEST_NULL)) {
+    if (kit_unlikely(job->request == MPI_REQUEST_NULL)) {
         mpi_frame_sent(na_class, job);
         return;
     }
@@ -185,11 +185,11 @@ static bool frame_deliver(struct na_plugin_class *na_class, struct mpi_job *job)
 {
     const uint64_t head = sizeof(struct mpi_frame_header);
 
-    if (mpi_likely(fabric_frame_received(&na_class->fabric, job->data + head, job->size - head,
+    if (kit_likely(fabric_frame_received(&na_class->fabric, job->data + head, job->size - head,
                                          NULL, job)))
         return true;
     mpi_job_settle(job);
-    fabric_list_append(&na_class->held, &job->node);
+    kit_list_append(&na_class->held, &job->node);
     return false;
 }
 
@@ -214,7 +214,7 @@ static void receive_later(struct mpi_job *job)
     struct na_plugin_class *na_class = job->link->na_class;
 
     if (job->link == na_class->shared && na_class->posted_count >= MPI_SHARED_RECEIVES / 2)
-        fabric_list_append(&na_class->again, &job->node);
+        kit_list_append(&na_class->again, &job->node);
     else
         receive_again(job);
 }

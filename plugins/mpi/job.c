@@ -31,23 +31,23 @@ static uint32_t jobs_collect_all(struct na_plugin_class *na_class);
 static void job_judge(struct mpi_job *job, const MPI_Status *status, bool has_error);
 static bool requests_grow(struct na_plugin_class *na_class);
 static void requests_take_out(struct na_plugin_class *na_class, uint32_t index);
-static void pool_free(struct fabric_link *pool);
+static void pool_free(struct kit_link *pool);
 
 /* What no class has any more. */
-static struct fabric_link remains = {&remains, &remains};
+static struct kit_link remains = {&remains, &remains};
 static pthread_mutex_t remains_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* NULL without memory. */
 struct mpi_job *mpi_job_get(struct na_plugin_class *na_class, struct mpi_link *link,
                             enum mpi_job_kind kind)
 {
-    struct fabric_link *pool = job_is_piece(kind) ? &na_class->free_pieces : &na_class->free_frames;
+    struct kit_link *pool = job_is_piece(kind) ? &na_class->free_pieces : &na_class->free_frames;
     uint64_t capacity = job_is_piece(kind) ? MPI_PIECE : MPI_FRAME_BUFFER;
     struct mpi_job *job;
 
-    if (mpi_likely(!fabric_list_empty(pool))) {
-        job = fabric_container(pool->next, struct mpi_job, node);
-        fabric_list_remove(&job->node);
+    if (kit_likely(!kit_list_empty(pool))) {
+        job = kit_container(pool->next, struct mpi_job, node);
+        kit_list_remove(&job->node);
     } else {
         job = job_make(na_class, capacity);
         if (job == NULL)
@@ -71,10 +71,10 @@ void mpi_job_put(struct mpi_job *job)
     struct na_plugin_class *na_class = link->na_class;
 
     mpi_job_settle(job);
-    fabric_list_remove(&job->node);
+    kit_list_remove(&job->node);
     job->link = NULL;
-    fabric_list_prepend(job_is_piece(job->kind) ? &na_class->free_pieces : &na_class->free_frames,
-                        &job->node);
+    kit_list_prepend(job_is_piece(job->kind) ? &na_class->free_pieces : &na_class->free_frames,
+                     &job->node);
     link->jobs--;
     mpi_link_unused(link);
 }
@@ -84,7 +84,7 @@ void mpi_job_settle(struct mpi_job *job)
 {
     int is_done = 0;
 
-    if (mpi_likely(job->request == MPI_REQUEST_NULL))
+    if (kit_likely(job->request == MPI_REQUEST_NULL))
         return;
     mpi_enter();
     (void) MPI_Test(&job->request, &is_done, MPI_STATUS_IGNORE);
@@ -105,19 +105,19 @@ int32_t mpi_job_send(struct mpi_job *job, int tag, uint64_t size, bool is_sync)
     char text[MPI_TEXT_MAX];
     int error;
 
-    if (mpi_unlikely(is_sync))
+    if (kit_unlikely(is_sync))
         error =
             MPI_Issend(job->data, (int) size, MPI_BYTE, link->rank, tag, link->comm, &job->request);
     else
         error =
             MPI_Isend(job->data, (int) size, MPI_BYTE, link->rank, tag, link->comm, &job->request);
-    if (mpi_unlikely(error != MPI_SUCCESS)) {
+    if (kit_unlikely(error != MPI_SUCCESS)) {
         job->request = MPI_REQUEST_NULL;
         MPI_LOG_WARNING("%llu bytes could not be sent to %s (%s)", (unsigned long long) size,
                         link->name != NULL ? link->name : "a peer", mpi_text(error, text));
         return mpi_status(error);
     }
-    if (mpi_likely(is_small && link->na_class->sent_count < MPI_SENT_MAX))
+    if (kit_likely(is_small && link->na_class->sent_count < MPI_SENT_MAX))
         job_look_later(job);
     else if (!is_small || !job_is_done(job))
         job_add(job);
@@ -128,8 +128,8 @@ int32_t mpi_job_send(struct mpi_job *job, int tag, uint64_t size, bool is_sync)
 bool mpi_job_look(struct mpi_job *job)
 {
     job->link->na_class->sent_count--;
-    fabric_list_remove(&job->node);
-    if (mpi_likely(job_is_done(job)))
+    kit_list_remove(&job->node);
+    if (kit_likely(job_is_done(job)))
         return true;
     job_add(job);
     return false;
@@ -144,7 +144,7 @@ int32_t mpi_job_receive(struct mpi_job *job, int tag, uint64_t size)
 
     mpi_job_settle(job);
     error = MPI_Irecv(job->data, (int) size, MPI_BYTE, link->rank, tag, link->comm, &job->request);
-    if (mpi_likely(error == MPI_SUCCESS)) {
+    if (kit_likely(error == MPI_SUCCESS)) {
         job_add(job);
         return NA_PLUGIN_SUCCESS;
     }
@@ -206,11 +206,11 @@ void mpi_job_abandon(struct mpi_job *job)
         return;
     job->request = na_class->requests.requests[job->index];
     requests_take_out(na_class, job->index);
-    fabric_list_remove(&job->node);
+    kit_list_remove(&job->node);
     job->link = NULL;
     na_class->job_count--;
     (void) pthread_mutex_lock(&remains_lock);
-    fabric_list_append(&remains, &job->node);
+    kit_list_append(&remains, &job->node);
     (void) pthread_mutex_unlock(&remains_lock);
     link->jobs--;
     mpi_link_unused(link);
@@ -220,16 +220,15 @@ void mpi_job_abandon(struct mpi_job *job)
 void mpi_jobs_abandon_all(struct na_plugin_class *na_class)
 {
     struct mpi_requests *requests = &na_class->requests;
-    uint64_t end = mpi_host->clock_ns() + REMAINS_NS;
+    uint64_t end = kit_host->clock_ns() + REMAINS_NS;
 
     /* Those that are not posted again keep nothing of MPI's. */
-    for (struct fabric_link *node = na_class->again.next; node != &na_class->again;
-         node = node->next)
-        mpi_job_settle(fabric_container(node, struct mpi_job, node));
+    for (struct kit_link *node = na_class->again.next; node != &na_class->again; node = node->next)
+        mpi_job_settle(kit_container(node, struct mpi_job, node));
     for (uint32_t i = 0; i < requests->count; i++)
         if (job_is_receive(requests->jobs[i]->kind))
             mpi_job_withdraw(requests->jobs[i]);
-    while (requests->count != 0 && mpi_host->clock_ns() < end) {
+    while (requests->count != 0 && kit_host->clock_ns() < end) {
         uint32_t count = mpi_jobs_collect(na_class);
 
         for (uint32_t i = 0; i < count; i++) {
@@ -255,9 +254,9 @@ uint32_t mpi_jobs_collect(struct na_plugin_class *na_class)
     const bool has_others = na_class->requests.count != na_class->posted_count;
     uint32_t count = 0;
 
-    if (mpi_likely(!na_class->has_more || !has_others))
+    if (kit_likely(!na_class->has_more || !has_others))
         count = jobs_collect_next(na_class, has_others ? MPI_LOOKS : MPI_LOOKS_ALONE);
-    if (mpi_likely(count == 0) &&
+    if (kit_likely(count == 0) &&
         (has_others || (!na_class->has_more && ++na_class->collects % MPI_ALL_POLLS == 0)))
         count = jobs_collect_all(na_class);
     na_class->has_more = count != 0;
@@ -273,7 +272,7 @@ static uint32_t jobs_collect_next(struct na_plugin_class *na_class, uint32_t loo
         looks = 1; /* there is something else to do */
     while (job_collect(na_class, looks, count)) {
         count++;
-        if (mpi_likely(!na_class->has_more))
+        if (kit_likely(!na_class->has_more))
             break;
     }
     return count;
@@ -288,15 +287,15 @@ static bool job_collect(struct na_plugin_class *na_class, uint32_t looks, uint32
     MPI_Status status;
     int is_done = 0, error;
 
-    if (mpi_unlikely(fabric_list_empty(&na_class->posted)))
+    if (kit_unlikely(kit_list_empty(&na_class->posted)))
         return false;
-    job = fabric_container(na_class->posted.next, struct mpi_job, node);
+    job = kit_container(na_class->posted.next, struct mpi_job, node);
     request = &requests->requests[job->index];
     status.MPI_ERROR = MPI_SUCCESS; /* not each MPI sets it */
     do                              /* it is a longer way to the next poll than to the next look */
         error = MPI_Request_get_status(*request, &is_done, &status);
     while (is_done == 0 && error == MPI_SUCCESS && --looks != 0);
-    if (mpi_likely(is_done == 0) || error != MPI_SUCCESS || status.MPI_ERROR != MPI_SUCCESS)
+    if (kit_likely(is_done == 0) || error != MPI_SUCCESS || status.MPI_ERROR != MPI_SUCCESS)
         return false;
     job_judge(job, &status, false);
     job->request = *request;
@@ -313,7 +312,7 @@ static uint32_t jobs_collect_all(struct na_plugin_class *na_class)
     int error = MPI_Testsome((int) requests->count, requests->requests, &count, requests->indices,
                              requests->statuses);
 
-    if (mpi_unlikely(error != MPI_SUCCESS)) {
+    if (kit_unlikely(error != MPI_SUCCESS)) {
         (void) MPI_Error_class(error, &class);
         if (class != MPI_ERR_IN_STATUS) {
             if (!na_class->is_failed)
@@ -323,7 +322,7 @@ static uint32_t jobs_collect_all(struct na_plugin_class *na_class)
             return 0;
         }
     }
-    if (mpi_likely(count <= 0)) /* MPI_UNDEFINED: there was nothing to ask for */
+    if (kit_likely(count <= 0)) /* MPI_UNDEFINED: there was nothing to ask for */
         return 0;
     for (int i = 0; i < count; i++) {
         requests->done[i] = requests->jobs[requests->indices[i]];
@@ -343,29 +342,29 @@ void mpi_jobs_free(struct na_plugin_class *na_class)
     pool_free(&na_class->held);
     pool_free(&na_class->again);
     pool_free(&na_class->sent);
-    mpi_host->mem_free((void *) requests->requests);
-    mpi_host->mem_free((void *) requests->jobs);
-    mpi_host->mem_free(requests->indices);
-    mpi_host->mem_free(requests->statuses);
-    mpi_host->mem_free((void *) requests->done);
+    kit_host->mem_free((void *) requests->requests);
+    kit_host->mem_free((void *) requests->jobs);
+    kit_host->mem_free(requests->indices);
+    kit_host->mem_free(requests->statuses);
+    kit_host->mem_free((void *) requests->done);
 }
 
 /* Frees what MPI has let go of. */
 void mpi_remains_look(void)
 {
-    struct fabric_link *node, *next;
+    struct kit_link *node, *next;
 
     if (mpi_process_is_over())
         return;
     (void) pthread_mutex_lock(&remains_lock);
     for (node = remains.next; node != &remains; node = next) {
-        struct mpi_job *job = fabric_container(node, struct mpi_job, node);
+        struct mpi_job *job = kit_container(node, struct mpi_job, node);
         int is_done = 0;
 
         next = node->next;
         if (MPI_Test(&job->request, &is_done, MPI_STATUS_IGNORE) == MPI_SUCCESS && is_done == 0)
             continue;
-        fabric_list_remove(node);
+        kit_list_remove(node);
         job_free(job);
     }
     (void) pthread_mutex_unlock(&remains_lock);
@@ -400,7 +399,7 @@ static struct mpi_job *job_make(struct na_plugin_class *na_class, uint64_t capac
         return NULL;
     }
     job->capacity = capacity;
-    fabric_list_init(&job->node);
+    kit_list_init(&job->node);
     na_class->job_count++;
     return job;
 }
@@ -429,7 +428,7 @@ static void job_add(struct mpi_job *job)
     requests->jobs[job->index] = job;
     job->request = MPI_REQUEST_NULL;
     if (job_is_shared(job)) {
-        fabric_list_append(&na_class->posted, &job->node);
+        kit_list_append(&na_class->posted, &job->node);
         na_class->posted_count++;
     }
 }
@@ -438,7 +437,7 @@ static void job_look_later(struct mpi_job *job)
 {
     struct na_plugin_class *na_class = job->link->na_class;
 
-    fabric_list_append(&na_class->sent, &job->node);
+    kit_list_append(&na_class->sent, &job->node);
     na_class->sent_count++;
 }
 
@@ -447,7 +446,7 @@ static bool job_is_done(struct mpi_job *job)
     int is_done = 0;
     int error = MPI_Test(&job->request, &is_done, MPI_STATUS_IGNORE);
 
-    if (mpi_unlikely(error == MPI_SUCCESS && is_done == 0))
+    if (kit_unlikely(error == MPI_SUCCESS && is_done == 0))
         return false;
     job->request = MPI_REQUEST_NULL;
     job->status = error == MPI_SUCCESS ? NA_PLUGIN_SUCCESS : mpi_status(error);
@@ -469,7 +468,7 @@ static void job_judge(struct mpi_job *job, const MPI_Status *status, bool has_er
     if (!job_is_receive(job->kind))
         return;
     job->source = status->MPI_SOURCE;
-    if (mpi_unlikely(job->is_cancelled))
+    if (kit_unlikely(job->is_cancelled))
         (void) MPI_Test_cancelled(status, &is_cancelled);
     if (is_cancelled != 0)
         job->status = NA_PLUGIN_CANCELED;
@@ -482,11 +481,11 @@ static bool requests_grow(struct na_plugin_class *na_class)
     struct mpi_requests *old = &na_class->requests;
     uint32_t capacity = old->capacity == 0 ? REQUESTS_FIRST : 2 * old->capacity;
     struct mpi_requests grown = {
-        .requests = mpi_host->mem_alloc(capacity * sizeof(MPI_Request), 0),
-        .jobs = mpi_host->mem_alloc(capacity * sizeof(struct mpi_job *), 0),
-        .indices = mpi_host->mem_alloc(capacity * sizeof(int), 0),
-        .statuses = mpi_host->mem_alloc(capacity * sizeof(MPI_Status), 0),
-        .done = mpi_host->mem_alloc(capacity * sizeof(struct mpi_job *), 0),
+        .requests = kit_host->mem_alloc(capacity * sizeof(MPI_Request), 0),
+        .jobs = kit_host->mem_alloc(capacity * sizeof(struct mpi_job *), 0),
+        .indices = kit_host->mem_alloc(capacity * sizeof(int), 0),
+        .statuses = kit_host->mem_alloc(capacity * sizeof(MPI_Status), 0),
+        .done = kit_host->mem_alloc(capacity * sizeof(struct mpi_job *), 0),
         .count = old->count,
         .capacity = capacity,
     };
@@ -505,11 +504,11 @@ static bool requests_grow(struct na_plugin_class *na_class)
         gone = *old;
         *old = grown;
     }
-    mpi_host->mem_free((void *) gone.requests);
-    mpi_host->mem_free((void *) gone.jobs);
-    mpi_host->mem_free(gone.indices);
-    mpi_host->mem_free(gone.statuses);
-    mpi_host->mem_free((void *) gone.done);
+    kit_host->mem_free((void *) gone.requests);
+    kit_host->mem_free((void *) gone.jobs);
+    kit_host->mem_free(gone.indices);
+    kit_host->mem_free(gone.statuses);
+    kit_host->mem_free((void *) gone.done);
     return is_grown;
 }
 
@@ -522,7 +521,7 @@ static void requests_take_out(struct na_plugin_class *na_class, uint32_t index)
 
     job->index = UINT32_MAX;
     if (job_is_shared(job)) {
-        fabric_list_remove(&job->node);
+        kit_list_remove(&job->node);
         na_class->posted_count--;
     }
     if (index == last)
@@ -532,12 +531,12 @@ static void requests_take_out(struct na_plugin_class *na_class, uint32_t index)
     requests->jobs[index]->index = index;
 }
 
-static void pool_free(struct fabric_link *pool)
+static void pool_free(struct kit_link *pool)
 {
-    while (!fabric_list_empty(pool)) {
-        struct mpi_job *job = fabric_container(pool->next, struct mpi_job, node);
+    while (!kit_list_empty(pool)) {
+        struct mpi_job *job = kit_container(pool->next, struct mpi_job, node);
 
-        fabric_list_remove(&job->node);
+        kit_list_remove(&job->node);
         job_free(job);
     }
 }

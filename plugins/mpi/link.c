@@ -6,8 +6,8 @@
  * would be taken for that one's.
  */
 
+#include "kit_base.h"
 #include "mpi_class.h"
-#include "process.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -29,7 +29,7 @@ static void link_free(struct mpi_link *link);
 struct mpi_link *mpi_link_make(struct na_plugin_class *na_class, const char *name)
 {
     size_t size = name != NULL ? strlen(name) + 1 : 0;
-    struct mpi_link *link = mpi_host->mem_alloc(sizeof(*link) + size, 0);
+    struct mpi_link *link = kit_host->mem_alloc(sizeof(*link) + size, 0);
 
     if (link == NULL)
         return NULL;
@@ -41,7 +41,7 @@ struct mpi_link *mpi_link_make(struct na_plugin_class *na_class, const char *nam
     link->comm = MPI_COMM_NULL;
     link->number = mpi_process_number();
     link->phase = MPI_LINK_DIALING;
-    fabric_list_append(&na_class->links, &link->node);
+    kit_list_append(&na_class->links, &link->node);
     return link;
 }
 
@@ -103,18 +103,18 @@ void mpi_link_met(struct na_plugin_class *na_class)
         } else if (link != NULL) {
             link_fail(link, "there is no connection to it");
         }
-        mpi_host->mem_free(arrival);
+        kit_host->mem_free(arrival);
     }
 }
 
 /* Those that nobody accepts. */
 void mpi_links_look(struct na_plugin_class *na_class)
 {
-    uint64_t now = mpi_host->clock_ns();
-    struct fabric_link *node = na_class->links.next;
+    uint64_t now = kit_host->clock_ns();
+    struct kit_link *node = na_class->links.next;
 
     while (node != &na_class->links) {
-        struct mpi_link *link = fabric_container(node, struct mpi_link, node);
+        struct mpi_link *link = kit_container(node, struct mpi_link, node);
 
         node = node->next;
         if (link->phase != MPI_LINK_DIALING || link->deadline == 0 || now < link->deadline)
@@ -207,12 +207,12 @@ void mpi_peer_close(struct fabric_endpoint *endpoint, struct fabric_peer *peer)
 /* The class closes: all are told, and those who hear of it in time answer. */
 void mpi_links_leave(struct na_plugin_class *na_class)
 {
-    uint64_t end = mpi_host->clock_ns() + MPI_BYE_NS;
-    struct fabric_link *node, *next;
+    uint64_t end = kit_host->clock_ns() + MPI_BYE_NS;
+    struct kit_link *node, *next;
     bool is_waiting = true;
 
     for (node = na_class->links.next; node != &na_class->links; node = next) {
-        struct mpi_link *link = fabric_container(node, struct mpi_link, node);
+        struct mpi_link *link = kit_container(node, struct mpi_link, node);
 
         next = node->next;
         if (link->peer != NULL) {
@@ -223,7 +223,7 @@ void mpi_links_leave(struct na_plugin_class *na_class)
         mpi_link_drop(link);
     }
     mpi_frames_look(na_class);
-    while (is_waiting && mpi_host->clock_ns() < end) {
+    while (is_waiting && kit_host->clock_ns() < end) {
         uint32_t count = mpi_jobs_collect(na_class);
 
         for (uint32_t i = 0; i < count; i++) {
@@ -238,29 +238,29 @@ void mpi_links_leave(struct na_plugin_class *na_class)
         }
         is_waiting = false;
         for (node = na_class->links.next; node != &na_class->links; node = node->next)
-            is_waiting |= fabric_container(node, struct mpi_link, node)->is_own_comm;
+            is_waiting |= kit_container(node, struct mpi_link, node)->is_own_comm;
     }
 }
 
 /* Of those that are left MPI may still have something: they are forgotten, not freed. */
 void mpi_links_free(struct na_plugin_class *na_class)
 {
-    while (!fabric_list_empty(&na_class->links)) {
-        struct mpi_link *link = fabric_container(na_class->links.next, struct mpi_link, node);
+    while (!kit_list_empty(&na_class->links)) {
+        struct mpi_link *link = kit_container(na_class->links.next, struct mpi_link, node);
 
-        fabric_list_remove(&link->node);
+        kit_list_remove(&link->node);
         if (link->is_own_comm)
             mpi_comm_leave(link->comm);
-        mpi_host->mem_free(link);
+        kit_host->mem_free(link);
     }
 }
 
 /* One that is there and in no use. */
 static struct mpi_link *link_find(struct na_plugin_class *na_class, const char *name)
 {
-    for (struct fabric_link *node = na_class->links.next; node != &na_class->links;
+    for (struct kit_link *node = na_class->links.next; node != &na_class->links;
          node = node->next) {
-        struct mpi_link *link = fabric_container(node, struct mpi_link, node);
+        struct mpi_link *link = kit_container(node, struct mpi_link, node);
 
         if (link->name != NULL && link->peer == NULL && !link->is_closing &&
             link->phase == MPI_LINK_READY && strcmp(link->name, name) == 0)
@@ -302,7 +302,7 @@ static int32_t link_aim_dynamic(struct mpi_link *link, const struct fabric_peer 
             return NA_PLUGIN_HOSTUNREACH;
         ret = mpi_dial(link);
         if (ret == NA_PLUGIN_SUCCESS) {
-            link->deadline = mpi_host->clock_ns() + MPI_DIAL_NS;
+            link->deadline = kit_host->clock_ns() + MPI_DIAL_NS;
             link->na_class->dialing++;
         }
         return ret;
@@ -325,7 +325,7 @@ static bool link_is_dead(const struct fabric_peer *peer)
         return false;
     if (kill((pid_t) pid, 0) != 0 && errno == ESRCH)
         return true;
-    return fabric_process_read(pid, &start, &is_over) && is_over;
+    return kit_process_read(pid, &start, &is_over) && is_over;
 }
 
 /* To the dead nothing is said: Open MPI may lock itself up in writing to the socket of one. */
@@ -380,9 +380,9 @@ static void link_fail(struct mpi_link *link, const char *reason)
 
 static struct mpi_link *link_by_number(struct na_plugin_class *na_class, uint32_t number)
 {
-    for (struct fabric_link *node = na_class->links.next; node != &na_class->links;
+    for (struct kit_link *node = na_class->links.next; node != &na_class->links;
          node = node->next) {
-        struct mpi_link *link = fabric_container(node, struct mpi_link, node);
+        struct mpi_link *link = kit_container(node, struct mpi_link, node);
 
         if (link->number == number)
             return link;
@@ -393,9 +393,9 @@ static struct mpi_link *link_by_number(struct na_plugin_class *na_class, uint32_
 static void link_free(struct mpi_link *link)
 {
     link_dialed(link);
-    fabric_list_remove(&link->node);
+    kit_list_remove(&link->node);
     mpi_sources_free(link->na_class, link);
     if (link->is_own_comm)
         (void) MPI_Comm_free(&link->comm);
-    mpi_host->mem_free(link);
+    kit_host->mem_free(link);
 }

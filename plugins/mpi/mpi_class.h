@@ -9,7 +9,7 @@
 #define MPI_CLASS_H
 
 #include "fabric.h"
-#include "list.h"
+#include "kit_base.h"
 #include "twosided.h"
 
 #include <mpi.h>
@@ -55,17 +55,12 @@
 #define MPI_TAGS        16384u /* of pieces, for each endpoint */
 #define MPI_TAGS_FEW    1024u  /* where MPI has few */
 
-#define mpi_likely(x)   __builtin_expect(!!(x), 1)
-#define mpi_unlikely(x) __builtin_expect(!!(x), 0)
-
 #define MPI_LOG(level, ...) \
-    na_plugin_log(mpi_host, level, MPI_PLUGIN_NAME, __func__, __LINE__, __VA_ARGS__)
+    na_plugin_log(kit_host, level, MPI_PLUGIN_NAME, __func__, __LINE__, __VA_ARGS__)
 #define MPI_LOG_ERROR(...)   MPI_LOG(NA_PLUGIN_LOG_ERROR, __VA_ARGS__)
 #define MPI_LOG_WARNING(...) MPI_LOG(NA_PLUGIN_LOG_WARNING, __VA_ARGS__)
 #define MPI_LOG_INFO(...)    MPI_LOG(NA_PLUGIN_LOG_INFO, __VA_ARGS__)
 #define MPI_LOG_DEBUG(...)   MPI_LOG(NA_PLUGIN_LOG_DEBUG, __VA_ARGS__)
-
-extern const struct na_host *mpi_host;
 
 enum mpi_job_kind {
     MPI_JOB_SEND_FRAME,
@@ -102,12 +97,12 @@ struct mpi_source {
     uint32_t link;
     uint32_t expected; /* sequence of the next frame */
     uint32_t early_count;
-    struct fabric_link early; /* jobs with frames that came before it */
+    struct kit_link early; /* jobs with frames that came before it */
 };
 
 /* One message that MPI works on, with the memory that it works on. */
 struct mpi_job {
-    struct fabric_link node; /* of a pool, of the posted or held ones, of the remains */
+    struct kit_link node; /* of a pool, of the posted or held ones, of the remains */
     struct mpi_link *link;
     enum mpi_job_kind kind;
     uint32_t index; /* in the class's requests; UINT32_MAX: in none */
@@ -131,7 +126,7 @@ enum mpi_link_phase {
 
 /* The way to an endpoint, or for all: the one on which everybody's frames come. */
 struct mpi_link {
-    struct fabric_link node; /* of the class */
+    struct kit_link node; /* of the class */
     struct na_plugin_class *na_class;
     struct fabric_peer *peer; /* NULL: the message layer does not use it */
     char *name;               /* of the endpoint; NULL: for all, or not known yet */
@@ -155,7 +150,7 @@ struct mpi_link {
 
 /* A connection that another thread made or accepted, for the class that it is for. */
 struct mpi_arrival {
-    struct fabric_link node;
+    struct kit_link node;
     MPI_Comm comm; /* MPI_COMM_NULL: there is none, because of status */
     int32_t status;
     bool is_dialed;
@@ -178,30 +173,30 @@ struct mpi_requests {
 /* Begins with the message layer's endpoint. */
 struct na_plugin_class {
     struct fabric_endpoint fabric;
-    struct fabric_link node; /* of all of the process */
+    struct kit_link node; /* of all of the process */
     struct twosided *twosided;
     bool is_dynamic;
     bool is_listening;
     uint32_t serial;
     char name[FABRIC_NAME_MAX];
     struct mpi_requests requests;
-    struct fabric_link links;
-    struct mpi_link *shared;   /* for all */
-    struct fabric_link posted; /* receives on the shared link: MPI fills them in this order */
+    struct kit_link links;
+    struct mpi_link *shared; /* for all */
+    struct kit_link posted;  /* receives on the shared link: MPI fills them in this order */
     uint32_t posted_count;
-    bool has_more;            /* the last poll found something */
-    struct fabric_link again; /* receives on it that are posted when there is time */
-    struct fabric_link sent;  /* small frames that MPI has, looked at when there is time */
+    bool has_more;         /* the last poll found something */
+    struct kit_link again; /* receives on it that are posted when there is time */
+    struct kit_link sent;  /* small frames that MPI has, looked at when there is time */
     uint32_t sent_count;
-    struct fabric_link held; /* frames that the message layer keeps */
-    struct fabric_link free_frames;
-    struct fabric_link free_pieces;
+    struct kit_link held; /* frames that the message layer keeps */
+    struct kit_link free_frames;
+    struct kit_link free_pieces;
     uint32_t job_count; /* with memory, in use or not */
     struct mpi_source *sources[MPI_BUCKETS];
     uint32_t polls;
     uint32_t collects;
-    uint32_t dialing;            /* links */
-    struct fabric_link arrivals; /* the lock of the process */
+    uint32_t dialing;         /* links */
+    struct kit_link arrivals; /* the lock of the process */
     _Atomic bool has_arrivals;
     bool is_failed; /* said once */
 };
@@ -263,13 +258,13 @@ void mpi_call_unlock(void);
 /* Around calls of MPI; may be nested. */
 static inline void mpi_enter(void)
 {
-    if (mpi_unlikely(mpi_process.is_locking))
+    if (kit_unlikely(mpi_process.is_locking))
         mpi_call_lock();
 }
 
 static inline void mpi_leave(void)
 {
-    if (mpi_unlikely(mpi_process.is_locking))
+    if (kit_unlikely(mpi_process.is_locking))
         mpi_call_unlock();
 }
 
@@ -300,7 +295,7 @@ void mpi_peer_close(struct fabric_endpoint *endpoint, struct fabric_peer *peer);
 /* After something on it is done. It goes when MPI is done with it and nothing more can come. */
 static inline void mpi_link_unused(struct mpi_link *link)
 {
-    if (mpi_unlikely(link->is_closing))
+    if (kit_unlikely(link->is_closing))
         mpi_link_end(link);
 }
 
@@ -348,7 +343,7 @@ int32_t mpi_receives_post(struct mpi_link *link, uint32_t count);
 /* Something waits for a poll that finds nothing. */
 static inline bool mpi_has_later(const struct na_plugin_class *na_class)
 {
-    return !fabric_list_empty(&na_class->again) || na_class->sent_count != 0;
+    return !kit_list_empty(&na_class->again) || na_class->sent_count != 0;
 }
 
 /* wait.c */
@@ -374,7 +369,7 @@ void mpi_sources_free(struct na_plugin_class *na_class, const struct mpi_link *v
 /* One that was kept and whose turn it is; NULL when there is none. */
 static inline struct mpi_job *mpi_source_next(struct mpi_source *source)
 {
-    return mpi_likely(fabric_list_empty(&source->early)) ? NULL : mpi_source_take_early(source);
+    return kit_likely(kit_list_empty(&source->early)) ? NULL : mpi_source_take_early(source);
 }
 
 /* poll.c */

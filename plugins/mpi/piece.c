@@ -144,12 +144,12 @@ static int32_t piece_begin(struct na_plugin_class *na_class, struct twosided_pie
     struct mpi_link *link = mpi_peer(piece->peer)->link;
     struct mpi_job *job;
 
-    if (mpi_unlikely(link == NULL)) /* the message layer opens it when it answers, which is soon */
+    if (kit_unlikely(link == NULL)) /* the message layer opens it when it answers, which is soon */
         return NA_PLUGIN_AGAIN;
-    if (mpi_unlikely(link->phase != MPI_LINK_READY))
+    if (kit_unlikely(link->phase != MPI_LINK_READY))
         return link->phase == MPI_LINK_DIALING ? NA_PLUGIN_AGAIN : NA_PLUGIN_HOSTUNREACH;
     job = mpi_job_get(na_class, link, kind);
-    if (mpi_unlikely(job == NULL))
+    if (kit_unlikely(job == NULL))
         return NA_PLUGIN_AGAIN;
     job->piece = piece;
     private->job = job;

@@ -8,8 +8,6 @@
 
 static bool plugin_meets_its_mpi(const char **reason_p);
 
-const struct na_host *mpi_host;
-
 /* Where the one plugin is not built, its protocols are found by the other one's name. */
 static const char *const plugin_names[] = {MPI_PLUGIN_NAME, "mpi", NULL};
 
@@ -59,11 +57,12 @@ static struct na_plugin plugin = {
 int32_t na_plugin_entry_v1(const struct na_host *host, const struct na_plugin **plugin_p,
                            const char **reason_p)
 {
-    if (!fabric_host_check(host, reason_p))
-        return NA_PLUGIN_OPNOTSUPPORTED;
+    int32_t ret = kit_host_set(host, reason_p);
+
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
     if (!plugin_meets_its_mpi(reason_p))
         return NA_PLUGIN_OPNOTSUPPORTED;
-    mpi_host = host;
     plugin.op_size = fabric_op_size();
     plugin.op_align = fabric_op_align();
     *plugin_p = &plugin;

@@ -10,13 +10,13 @@ int32_t mpi_poll(struct fabric_endpoint *endpoint)
     struct na_plugin_class *na_class = mpi_class(endpoint);
     uint32_t count;
 
-    if (mpi_unlikely(atomic_load_explicit(&na_class->has_arrivals, memory_order_acquire)))
+    if (kit_unlikely(atomic_load_explicit(&na_class->has_arrivals, memory_order_acquire)))
         mpi_link_met(na_class);
     mpi_enter();
     count = mpi_jobs_collect(na_class);
     if (count != 0)
         mpi_stay_awake();
-    else if (mpi_unlikely(mpi_has_later(na_class)))
+    else if (kit_unlikely(mpi_has_later(na_class)))
         mpi_frames_later(na_class);
     for (uint32_t i = 0; i < count; i++) {
         struct mpi_job *job = na_class->requests.done[i];
@@ -52,9 +52,9 @@ static void poll_clock(struct na_plugin_class *na_class)
 {
     uint64_t now = 0;
 
-    if (mpi_unlikely(++na_class->polls % MPI_CLOCK_POLLS == 0)) {
+    if (kit_unlikely(++na_class->polls % MPI_CLOCK_POLLS == 0)) {
         if (twosided_is_active(na_class->twosided))
-            now = mpi_host->clock_ns();
+            now = kit_host->clock_ns();
         if (na_class->dialing != 0)
             mpi_links_look(na_class);
     }

@@ -5,7 +5,7 @@
  * until the process ends.
  */
 
-#include "process.h"
+#include "kit_base.h"
 #include "mpi_class.h"
 
 #include <errno.h>
@@ -34,7 +34,7 @@ struct mpi_process mpi_process = {.world = MPI_COMM_NULL, .self = MPI_COMM_NULL}
 
 static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t call_lock;
-static struct fabric_link classes = {&classes, &classes};
+static struct kit_link classes = {&classes, &classes};
 static uint32_t next_serial;
 static pid_t owner_pid;       /* 0: MPI was not looked at yet */
 static long world_given = -1; /* the communicator that `world` was made of; -1: MPI_COMM_WORLD */
@@ -54,7 +54,7 @@ int32_t mpi_process_open(struct na_plugin_class *na_class, const struct na_plugi
         while (process_find(next_serial % mpi_process.serials) != NULL)
             next_serial++;
         na_class->serial = next_serial++ % mpi_process.serials;
-        fabric_list_append(&classes, &na_class->node);
+        kit_list_append(&classes, &na_class->node);
         mpi_remains_look();
     }
     (void) pthread_mutex_unlock(&process_lock);
@@ -64,7 +64,7 @@ int32_t mpi_process_open(struct na_plugin_class *na_class, const struct na_plugi
 void mpi_process_close(struct na_plugin_class *na_class)
 {
     (void) pthread_mutex_lock(&process_lock);
-    fabric_list_remove(&na_class->node);
+    kit_list_remove(&na_class->node);
     mpi_remains_look();
     (void) pthread_mutex_unlock(&process_lock);
 }
@@ -95,10 +95,8 @@ bool mpi_process_local(const char *name, uint32_t *serial_p)
     bool is_there = false;
 
     (void) pthread_mutex_lock(&process_lock);
-    for (struct fabric_link *node = classes.next; node != &classes && !is_there;
-         node = node->next) {
-        const struct na_plugin_class *na_class =
-            fabric_container(node, struct na_plugin_class, node);
+    for (struct kit_link *node = classes.next; node != &classes && !is_there; node = node->next) {
+        const struct na_plugin_class *na_class = kit_container(node, struct na_plugin_class, node);
 
         is_there = na_class->is_dynamic && strcmp(na_class->name, name) == 0;
         *serial_p = na_class->serial;
@@ -115,7 +113,7 @@ bool mpi_process_deliver(uint32_t serial, struct mpi_arrival *arrival)
     (void) pthread_mutex_lock(&process_lock);
     na_class = process_find(serial);
     if (na_class != NULL && na_class->is_dynamic) {
-        fabric_list_append(&na_class->arrivals, &arrival->node);
+        kit_list_append(&na_class->arrivals, &arrival->node);
         atomic_store_explicit(&na_class->has_arrivals, true, memory_order_release);
     }
     (void) pthread_mutex_unlock(&process_lock);
@@ -128,11 +126,11 @@ struct mpi_arrival *mpi_process_arrival(struct na_plugin_class *na_class)
     struct mpi_arrival *arrival = NULL;
 
     (void) pthread_mutex_lock(&process_lock);
-    if (fabric_list_empty(&na_class->arrivals)) {
+    if (kit_list_empty(&na_class->arrivals)) {
         atomic_store_explicit(&na_class->has_arrivals, false, memory_order_relaxed);
     } else {
-        arrival = fabric_container(na_class->arrivals.next, struct mpi_arrival, node);
-        fabric_list_remove(&arrival->node);
+        arrival = kit_container(na_class->arrivals.next, struct mpi_arrival, node);
+        kit_list_remove(&arrival->node);
     }
     (void) pthread_mutex_unlock(&process_lock);
     return arrival;
@@ -159,8 +157,8 @@ void mpi_call_unlock(void)
 /* The lock is held. */
 static struct na_plugin_class *process_find(uint32_t serial)
 {
-    for (struct fabric_link *node = classes.next; node != &classes; node = node->next) {
-        struct na_plugin_class *na_class = fabric_container(node, struct na_plugin_class, node);
+    for (struct kit_link *node = classes.next; node != &classes; node = node->next) {
+        struct na_plugin_class *na_class = kit_container(node, struct na_plugin_class, node);
 
         if (na_class->serial == serial)
             return na_class;
@@ -196,7 +194,7 @@ static int32_t process_start(void)
             return NA_PLUGIN_NODEV;
         }
         mpi_process.is_ours = true;
-        fabric_process_ignore_sigpipe(); /* Open MPI writes to sockets of the dead */
+        kit_process_ignore_sigpipe(); /* Open MPI writes to sockets of the dead */
         (void) MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
         (void) MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
         (void) atexit(process_end);
@@ -300,7 +298,7 @@ static int32_t process_world(void)
     }
     if (mpi_process.world != MPI_COMM_NULL && world_given == handle)
         return NA_PLUGIN_SUCCESS;
-    if (mpi_process.world != MPI_COMM_NULL && !fabric_list_empty(&classes)) {
+    if (mpi_process.world != MPI_COMM_NULL && !kit_list_empty(&classes)) {
         MPI_LOG_ERROR("a class over another communicator is open: close it first");
         return NA_PLUGIN_BUSY;
     }
@@ -310,7 +308,7 @@ static int32_t process_world(void)
         return ret;
     world_given = handle;
     /* Nothing is under way in new communicators: the first endpoint is number 0 again. */
-    if (fabric_list_empty(&classes)) {
+    if (kit_list_empty(&classes)) {
         next_serial = 0;
         mpi_process.self = MPI_COMM_NULL;
     }

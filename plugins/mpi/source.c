@@ -27,25 +27,25 @@ bool mpi_source_take(struct na_plugin_class *na_class, struct mpi_job *job,
     struct mpi_frame_header header;
     struct mpi_source *source;
 
-    if (mpi_unlikely(job->size < sizeof(header)))
+    if (kit_unlikely(job->size < sizeof(header)))
         return false;
     memcpy(&header, job->data, sizeof(header));
-    if (mpi_unlikely(header.magic != MPI_FRAME_MAGIC))
+    if (kit_unlikely(header.magic != MPI_FRAME_MAGIC))
         return false;
     source = source_find(na_class, job->link, job->source, header.serial);
-    if (mpi_unlikely(source == NULL))
+    if (kit_unlikely(source == NULL))
         source = source_make(na_class, job->link, job->source, header.serial);
-    if (mpi_unlikely(source == NULL)) {
+    if (kit_unlikely(source == NULL)) {
         MPI_LOG_ERROR("no memory for a new peer, rank %d: its message is lost", job->source);
         return false;
     }
-    if (mpi_unlikely(source->link != header.link)) {
+    if (kit_unlikely(source->link != header.link)) {
         if ((int32_t) (header.link - source->link) < 0)
             return false;
         source_begin(source, header.link);
     }
     *source_p = source;
-    if (mpi_likely(header.sequence == source->expected)) {
+    if (kit_likely(header.sequence == source->expected)) {
         source->expected++;
         return true;
     }
@@ -59,11 +59,11 @@ bool mpi_source_take(struct na_plugin_class *na_class, struct mpi_job *job,
 /* For mpi_source_next: one is kept, but its turn may not have come. */
 struct mpi_job *mpi_source_take_early(struct mpi_source *source)
 {
-    struct mpi_job *job = fabric_container(source->early.next, struct mpi_job, node);
+    struct mpi_job *job = kit_container(source->early.next, struct mpi_job, node);
 
     if (job_sequence(job) != source->expected)
         return NULL;
-    fabric_list_remove(&job->node);
+    kit_list_remove(&job->node);
     source->early_count--;
     source->expected++;
     return job;
@@ -94,7 +94,7 @@ void mpi_sources_free(struct na_plugin_class *na_class, const struct mpi_link *v
             }
             *link = source->hash_next;
             source_begin(source, 0);
-            mpi_host->mem_free(source);
+            kit_host->mem_free(source);
         }
     }
 }
@@ -116,14 +116,14 @@ static struct mpi_source *source_make(struct na_plugin_class *na_class, const st
                                       int rank, uint32_t serial)
 {
     struct mpi_source **bucket = &na_class->sources[source_hash(via, rank, serial)];
-    struct mpi_source *source = mpi_host->mem_alloc(sizeof(*source), 0);
+    struct mpi_source *source = kit_host->mem_alloc(sizeof(*source), 0);
 
     if (source == NULL)
         return NULL;
     source->via = via;
     source->rank = rank;
     source->serial = serial;
-    fabric_list_init(&source->early);
+    kit_list_init(&source->early);
     source->hash_next = *bucket;
     *bucket = source;
     return source;
@@ -140,18 +140,18 @@ static void source_begin(struct mpi_source *source, uint32_t link)
     source->link = link;
     source->expected = 0;
     source->early_count = 0;
-    while (!fabric_list_empty(&source->early))
-        mpi_job_put(fabric_container(source->early.next, struct mpi_job, node));
+    while (!kit_list_empty(&source->early))
+        mpi_job_put(kit_container(source->early.next, struct mpi_job, node));
 }
 
 static void source_keep(struct mpi_source *source, struct mpi_job *job, uint32_t sequence)
 {
-    struct fabric_link *node = source->early.prev;
+    struct kit_link *node = source->early.prev;
 
     while (node != &source->early &&
-           (int32_t) (job_sequence(fabric_container(node, struct mpi_job, node)) - sequence) > 0)
+           (int32_t) (job_sequence(kit_container(node, struct mpi_job, node)) - sequence) > 0)
         node = node->prev;
-    fabric_list_prepend(node, &job->node); /* behind it */
+    kit_list_prepend(node, &job->node); /* behind it */
     source->early_count++;
 }
 

@@ -25,14 +25,14 @@ static _Thread_local uint32_t activity_seen, wakes_seen;
 
 int32_t mpi_poll_wait(struct na_plugin_context *context, uint32_t timeout_ms, uint32_t *count)
 {
-    uint64_t now = mpi_host->clock_ns();
+    uint64_t now = kit_host->clock_ns();
     uint64_t end = now + (uint64_t) timeout_ms * UINT64_C(1000000);
     uint32_t before = *count;
 
     for (;;) {
         int32_t ret = wait_round(context, now, end, count);
 
-        now = mpi_host->clock_ns();
+        now = kit_host->clock_ns();
         if (wait_has_seen(now) || *count != before || ret != NA_PLUGIN_SUCCESS)
             return ret;
         if (now >= end)

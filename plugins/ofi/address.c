@@ -30,7 +30,7 @@ int32_t ofi_addr_lookup(struct na_plugin_class *na_class, const char *string,
                         struct na_plugin_addr **addr_p)
 {
     const char *text = ofi_addr_endpoint(na_class, string);
-    char reason[LOCATION_REASON_MAX] = "", name[FABRIC_NAME_MAX];
+    char reason[KIT_LOCATION_REASON_MAX] = "", name[FABRIC_NAME_MAX];
     uint8_t raw[FABRIC_RAW_MAX];
     size_t size = sizeof(raw);
     int32_t ret;
@@ -64,9 +64,9 @@ int32_t ofi_address_name(const struct na_plugin_class *na_class, const void *raw
         if (size > sizeof(address))
             break;
         memcpy(&address, raw, size);
-        if (location_length(&address) == 0 || location_length(&address) > size)
+        if (kit_location_length(&address) == 0 || kit_location_length(&address) > size)
             break;
-        location_format(&address, name, FABRIC_NAME_MAX);
+        kit_location_format(&address, name, FABRIC_NAME_MAX);
         return NA_PLUGIN_SUCCESS;
     case OFI_NAMING_STRING:
         if (size == 0 || memchr(raw, '\0', size) == NULL)
@@ -94,7 +94,7 @@ int32_t ofi_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *peer
 {
     struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
     struct ofi_peer *private = peer->private;
-    char reason[LOCATION_REASON_MAX] = "";
+    char reason[KIT_LOCATION_REASON_MAX] = "";
     struct ofi_address *address;
     uint8_t raw[FABRIC_RAW_MAX];
     size_t size = sizeof(raw);
@@ -108,12 +108,12 @@ int32_t ofi_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *peer
         OFI_LOG_ERROR("peer '%.100s' cannot be reached: %s", peer->name, reason);
         return ret;
     }
-    address = ofi_host->mem_alloc(sizeof(*address), 0);
+    address = kit_host->mem_alloc(sizeof(*address), 0);
     if (address == NULL)
         return NA_PLUGIN_NOMEM;
     ret = ofi_address_insert(na_class, address, peer->name, raw);
     if (ret != NA_PLUGIN_SUCCESS) {
-        ofi_host->mem_free(address);
+        kit_host->mem_free(address);
         return ret == NA_PLUGIN_AGAIN ? ofi_probe_stalled(na_class, peer) : ret;
     }
     address->local = ofi_local_get(na_class, peer->name);
@@ -246,7 +246,7 @@ static int32_t ofi_address_resolve(const struct na_plugin_class *na_class, const
         return ofi_address_resolve_socket(na_class, name, is_canonical, raw, size, reason);
     case OFI_NAMING_STRING:
         if (!ofi_string_name_check(name)) {
-            (void) snprintf(reason, LOCATION_REASON_MAX,
+            (void) snprintf(reason, KIT_LOCATION_REASON_MAX,
                             "a name has 1 to %d letters, digits, '-', '_', '.', ':'",
                             OFI_STRING_NAME_MAX);
             return NA_PLUGIN_INVALID_ARG;
@@ -266,18 +266,18 @@ static int32_t ofi_address_resolve_socket(const struct na_plugin_class *na_class
         na_class->info->addr_format == FI_SOCKADDR_IN6 ? NA_PLUGIN_ADDR_IPV6 : NA_PLUGIN_ADDR_IPV4;
     const char *slash = strrchr(name, '/');
     struct sockaddr_storage address;
-    struct location location;
+    struct kit_location location;
     int32_t ret;
 
     /* "domain/host:port" is what the listener was told; the domain is its own business. */
-    ret = location_parse(slash != NULL ? slash + 1 : name, &location, reason);
+    ret = kit_location_parse(slash != NULL ? slash + 1 : name, &location, reason);
     /* A peer's name may be what it wrote into its greeting: nobody else is asked about it. */
     if (ret == NA_PLUGIN_SUCCESS)
-        ret = is_canonical ? location_resolve_formatted(&location, format, &address, reason)
-                           : location_resolve_peer(&location, format, &address, reason);
+        ret = is_canonical ? kit_location_resolve_formatted(&location, format, &address, reason)
+                           : kit_location_resolve_peer(&location, format, &address, reason);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
-    *size = location_length(&address);
+    *size = kit_location_length(&address);
     memcpy(raw, &address, *size);
     return NA_PLUGIN_SUCCESS;
 }
@@ -293,7 +293,7 @@ static int32_t ofi_address_resolve_hex(const char *name, uint8_t *raw, size_t *s
         }
     }
     if (length == 0 || length % 2 != 0 || length / 2 > *size) {
-        (void) snprintf(reason, LOCATION_REASON_MAX,
+        (void) snprintf(reason, KIT_LOCATION_REASON_MAX,
                         "it is not an even number of hexadecimal digits");
         return NA_PLUGIN_INVALID_ARG;
     }
@@ -371,5 +371,5 @@ static void ofi_address_remove(struct na_plugin_class *na_class, struct ofi_addr
     if (address->next != NULL)
         address->next->link = address->link;
     ofi_local_put(address->local);
-    ofi_host->mem_free(address);
+    kit_host->mem_free(address);
 }

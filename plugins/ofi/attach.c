@@ -34,7 +34,7 @@ enum ofi_attach_record {
 struct ofi_attach_request {
     uint64_t id; /* the origin's */
     uint64_t key;
-    struct fabric_key secret;
+    struct kit_key secret;
     uint64_t offset;
     uint64_t length;
     uint64_t address; /* the origin's memory */
@@ -192,7 +192,7 @@ void ofi_attach_drop(struct na_plugin_class *na_class, const struct fabric_peer 
         struct ofi_job *job = na_class->jobs_free;
 
         na_class->jobs_free = job->next;
-        ofi_host->mem_free(job);
+        kit_host->mem_free(job);
     }
 }
 
@@ -319,7 +319,7 @@ static uint64_t ofi_job_step(struct na_plugin_class *na_class, struct ofi_job *j
         moved = (request->is_put != 0 ? process_vm_readv : process_vm_writev)((pid_t) pid, &local,
                                                                               1, &remote, 1, 0);
         if (moved <= 0)
-            job->status = fabric_attach_status(moved == 0 ? EFAULT : errno);
+            job->status = kit_attach_status(moved == 0 ? EFAULT : errno);
     }
     if (moved > 0)
         job->done += (uint64_t) moved;
@@ -355,7 +355,7 @@ static struct ofi_job *ofi_job_get(struct na_plugin_class *na_class)
     struct ofi_job *job = na_class->jobs_free;
 
     if (job == NULL)
-        return ofi_host->mem_alloc(sizeof(*job), 0);
+        return kit_host->mem_alloc(sizeof(*job), 0);
     na_class->jobs_free = job->next;
     return job;
 }

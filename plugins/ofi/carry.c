@@ -63,7 +63,7 @@ int32_t ofi_carry_start(struct na_plugin_class *na_class, struct ofi_rma *rma)
         ret = ofi_carry_open(na_class, rma);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
-    fabric_list_append(&na_class->carried, &rma->of_class);
+    kit_list_append(&na_class->carried, &rma->of_class);
     ret = ofi_carry_ask(na_class, rma);
     if (ret == NA_PLUGIN_SUCCESS)
         return ret;
@@ -84,7 +84,7 @@ void ofi_carry_copy(struct na_plugin_class *na_class, struct ofi_rma *rma)
     rma->opened = NULL;
     rma->mark_mr = NULL;
     rma->status = NA_PLUGIN_SUCCESS;
-    fabric_list_append(&na_class->carried, &rma->of_class);
+    kit_list_append(&na_class->carried, &rma->of_class);
     ret = ofi_carry_number(na_class, rma);
     if (ret != NA_PLUGIN_SUCCESS) {
         ofi_carry_end(na_class, rma, ret);
@@ -113,8 +113,8 @@ bool ofi_carry_abandon(struct na_plugin_class *na_class, struct ofi_rma *rma, in
 /* The connections are closed. */
 void ofi_carry_abandon_all(struct na_plugin_class *na_class)
 {
-    while (!fabric_list_empty(&na_class->carried)) {
-        struct ofi_rma *rma = fabric_container(na_class->carried.next, struct ofi_rma, of_class);
+    while (!kit_list_empty(&na_class->carried)) {
+        struct ofi_rma *rma = kit_container(na_class->carried.next, struct ofi_rma, of_class);
 
         (void) ofi_attached_take(rma->rma->peer->private, rma->id);
         ofi_carry_end(na_class, rma,
@@ -174,7 +174,7 @@ static int32_t ofi_carry_open(struct na_plugin_class *na_class, struct ofi_rma *
 
 static void ofi_carry_close(struct ofi_rma *rma)
 {
-    fabric_list_remove(&rma->of_class);
+    kit_list_remove(&rma->of_class);
     if (rma->opened != NULL)
         (void) fi_close(&rma->opened->fid);
     if (rma->mark_mr != NULL)

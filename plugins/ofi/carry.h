@@ -7,7 +7,7 @@
 #ifndef OFI_CARRY_H
 #define OFI_CARRY_H
 
-#include "random.h"
+#include "kit_base.h"
 
 #include <stdint.h>
 
@@ -24,7 +24,7 @@ enum ofi_carry_record {
 struct ofi_carry_request {
     uint64_t id; /* the origin's; not to be guessed, not 0 */
     uint64_t key;
-    struct fabric_key secret; /* as it lies in its owner's memory */
+    struct kit_key secret; /* as it lies in its owner's memory */
     uint64_t offset;
     uint64_t length;
     uint32_t is_put;

@@ -39,10 +39,10 @@ static bool ofi_host_equal(const struct sockaddr_storage *a, const struct sockad
 /* Those over which pieces of that memory, or with NULL of any, are under way for peers. */
 void ofi_cut(struct na_plugin_class *na_class, const struct na_plugin_mem *mem)
 {
-    uint64_t end = ofi_host->clock_ns() + OFI_CUT_NS;
+    uint64_t end = kit_host->clock_ns() + OFI_CUT_NS;
 
     ofi_cut_sockets(na_class, NULL, mem);
-    while (ofi_serve_is_busy(na_class, mem) && ofi_host->clock_ns() < end)
+    while (ofi_serve_is_busy(na_class, mem) && kit_host->clock_ns() < end)
         ofi_queue_drain(na_class);
 }
 

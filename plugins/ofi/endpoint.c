@@ -66,7 +66,7 @@ int32_t ofi_class_initialize(const struct na_plugin_init *init, struct na_host_c
     int32_t ret;
 
     (void) host_class;
-    na_class = ofi_host->mem_alloc(sizeof(*na_class), OFI_CACHE_LINE);
+    na_class = kit_host->mem_alloc(sizeof(*na_class), OFI_CACHE_LINE);
     if (na_class == NULL)
         return NA_PLUGIN_NOMEM;
     na_class->wait_fd = -1;
@@ -74,9 +74,9 @@ int32_t ofi_class_initialize(const struct na_plugin_init *init, struct na_host_c
     na_class->unidentified_ms = OFI_UNIDENTIFIED_MS;
     na_class->remains_fd = -1;
     na_class->rmas_waiting_end = &na_class->rmas_waiting;
-    fabric_list_init(&na_class->mems);
-    fabric_list_init(&na_class->carried);
-    fabric_list_init(&na_class->carries);
+    kit_list_init(&na_class->mems);
+    kit_list_init(&na_class->carried);
+    kit_list_init(&na_class->carries);
     ret = ofi_class_open(na_class, init, info);
     if (ret != NA_PLUGIN_SUCCESS) {
         (void) ofi_class_finalize(na_class);
@@ -126,8 +126,8 @@ int32_t ofi_class_finalize(struct na_plugin_class *na_class)
     ofi_local_close(na_class->local, &resources);
     if (node_local)
         ofi_remains_reap();
-    ofi_host->mem_free(na_class->exposed);
-    ofi_host->mem_free(na_class);
+    kit_host->mem_free(na_class->exposed);
+    kit_host->mem_free(na_class);
     return NA_PLUGIN_SUCCESS;
 }
 
@@ -187,7 +187,7 @@ bool ofi_endpoint_reopen(struct na_plugin_class *na_class)
         na_class->failed = ofi_again_open(na_class) != NA_PLUGIN_SUCCESS;
         return !na_class->failed;
     }
-    now = ofi_host->clock_ns();
+    now = kit_host->clock_ns();
     if (now < stuck->renew_at)
         return false;
     stuck->renew_at = now + OFI_RENEW_NS;
@@ -210,10 +210,10 @@ static int32_t ofi_again_open(struct na_plugin_class *na_class)
 /* What was sent before the endpoint is closed arrives, if somebody is there. */
 static void ofi_fences_await(struct na_plugin_class *na_class)
 {
-    uint64_t end = ofi_host->clock_ns() + OFI_FENCE_NS;
+    uint64_t end = kit_host->clock_ns() + OFI_FENCE_NS;
 
     while (na_class->base.state != NULL && ofi_address_is_fencing(na_class) &&
-           ofi_host->clock_ns() < end)
+           kit_host->clock_ns() < end)
         if (ofi_poll(&na_class->base) != NA_PLUGIN_SUCCESS)
             break;
 }
@@ -236,15 +236,15 @@ void ofi_resources_close(struct ofi_resources *resources)
     if (resources->remains_fd >= 0)
         (void) close(resources->remains_fd);
     fi_freeinfo(resources->info);
-    ofi_host->mem_free(resources->receive_memory);
-    ofi_host->mem_free(resources->receives);
+    kit_host->mem_free(resources->receive_memory);
+    kit_host->mem_free(resources->receives);
 }
 
 static int32_t ofi_class_open(struct na_plugin_class *na_class, const struct na_plugin_init *init,
                               struct na_plugin_class_info *info)
 {
     struct fabric_config config = {
-        .host = ofi_host,
+        .host = kit_host,
         .ops = &na_class->ops,
         .plugin = OFI_PLUGIN_NAME,
         .protocol = na_class->protocol_name,
@@ -264,7 +264,7 @@ static int32_t ofi_class_open(struct na_plugin_class *na_class, const struct na_
     }
     if (ret == NA_PLUGIN_SUCCESS && (na_class->protocol.node_local || na_class->is_carrying)) {
         na_class->exposed =
-            ofi_host->mem_alloc(OFI_MEM_BUCKETS * sizeof(*na_class->exposed), OFI_CACHE_LINE);
+            kit_host->mem_alloc(OFI_MEM_BUCKETS * sizeof(*na_class->exposed), OFI_CACHE_LINE);
         ret = na_class->exposed != NULL ? NA_PLUGIN_SUCCESS : NA_PLUGIN_NOMEM;
     }
     if (ret == NA_PLUGIN_SUCCESS)
@@ -453,7 +453,7 @@ static int32_t ofi_failed(const struct na_plugin_class *na_class, const char *wh
 
         if (na_class->info->src_addrlen <= sizeof(address)) {
             memcpy(&address, na_class->info->src_addr, na_class->info->src_addrlen);
-            location_format(&address, where, sizeof(where));
+            kit_location_format(&address, where, sizeof(where));
         }
     }
     OFI_LOG_ERROR("provider '%s', domain '%s'%s%s: %s could not be opened (%s)",

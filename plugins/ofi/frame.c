@@ -99,8 +99,8 @@ int32_t ofi_receives_create(struct na_plugin_class *na_class)
 
     if (na_class->info->rx_attr->size != 0 && count > na_class->info->rx_attr->size)
         count = (uint32_t) na_class->info->rx_attr->size;
-    na_class->receives = ofi_host->mem_alloc(count * sizeof(*na_class->receives), OFI_CACHE_LINE);
-    na_class->receive_memory = ofi_host->mem_alloc(count * stride, 4096);
+    na_class->receives = kit_host->mem_alloc(count * sizeof(*na_class->receives), OFI_CACHE_LINE);
+    na_class->receive_memory = kit_host->mem_alloc(count * stride, 4096);
     if (na_class->receives == NULL || na_class->receive_memory == NULL)
         return NA_PLUGIN_NOMEM;
     if ((na_class->mr_mode & FI_MR_LOCAL) != 0) {

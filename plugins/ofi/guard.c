@@ -7,8 +7,8 @@
  * whoever finds that this one has died takes the guard over and sets the lock free.
  */
 
+#include "kit_base.h"
 #include "ofi.h"
-#include "process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -78,7 +78,7 @@ uint64_t ofi_guard_self(void)
     uint64_t start = 0;
     bool is_over;
 
-    if (!fabric_process_read((uint32_t) getpid(), &start, &is_over))
+    if (!kit_process_read((uint32_t) getpid(), &start, &is_over))
         start = 0;
     return start << OFI_GUARD_PID_BITS | (uint64_t) getpid();
 }
@@ -90,7 +90,7 @@ uint64_t ofi_guard_self(void)
 int32_t ofi_guard_open(struct ofi_guard *guard, const char *name, bool is_owner)
 {
     char path[sizeof(OFI_GUARD_DIRECTORY "/") + FABRIC_NAME_MAX];
-    uint64_t pid_namespace = fabric_process_namespace();
+    uint64_t pid_namespace = kit_process_namespace("pid");
     int32_t ret;
     int fd;
 
@@ -163,7 +163,7 @@ bool ofi_guard_take(struct ofi_guard *guard, uint64_t self)
             atomic_compare_exchange_strong_explicit(&guard->word->holder, &nobody, self,
                                                     memory_order_acquire, memory_order_relaxed))
             return true;
-        fabric_cpu_relax();
+        kit_cpu_relax();
     }
     return ofi_guard_take_over(guard, self);
 }
@@ -226,7 +226,7 @@ static bool ofi_region_is_known(const struct ofi_region *region, uint64_t size)
 /* From a holder that has died. */
 static bool ofi_guard_take_over(struct ofi_guard *guard, uint64_t self)
 {
-    uint64_t now = ofi_host->clock_ns();
+    uint64_t now = kit_host->clock_ns();
     uint64_t holder;
 
     if (now - guard->looked_at < OFI_GUARD_LOOK_NS)
@@ -252,7 +252,7 @@ static bool ofi_holder_is_dead(uint64_t holder)
         return true; /* nobody's mark */
     if (kill((pid_t) pid, 0) != 0 && errno == ESRCH)
         return true;
-    if (holder >> OFI_GUARD_PID_BITS == 0 || !fabric_process_read((uint32_t) pid, &start, &is_over))
+    if (holder >> OFI_GUARD_PID_BITS == 0 || !kit_process_read((uint32_t) pid, &start, &is_over))
         return false;
     return is_over || start << OFI_GUARD_PID_BITS != holder - pid;
 }

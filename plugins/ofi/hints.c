@@ -94,8 +94,8 @@ int32_t ofi_hints_set_source(struct fi_info *hints, const struct ofi_protocol *p
         hints->src_addr = source;
         hints->src_addrlen = size;
         hints->addr_format = FI_ADDR_STR;
-    } else if (address != NULL && location_length(address) != 0) {
-        hints->src_addrlen = location_length(address);
+    } else if (address != NULL && kit_location_length(address) != 0) {
+        hints->src_addrlen = kit_location_length(address);
         hints->src_addr = calloc(1, hints->src_addrlen);
         if (hints->src_addr == NULL)
             return NA_PLUGIN_NOMEM;

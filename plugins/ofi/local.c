@@ -48,7 +48,7 @@ int32_t ofi_local_add(struct na_plugin_class *na_class)
 
     if (!na_class->protocol.node_local)
         return NA_PLUGIN_SUCCESS;
-    local = ofi_host->mem_alloc(sizeof(*local), 0);
+    local = kit_host->mem_alloc(sizeof(*local), 0);
     if (local == NULL)
         return NA_PLUGIN_NOMEM;
     memcpy(local->name, na_class->name, sizeof(local->name));
@@ -90,7 +90,7 @@ void ofi_local_put(struct ofi_local *local)
     if (!last)
         return;
     ofi_resources_close(&local->kept);
-    ofi_host->mem_free(local);
+    kit_host->mem_free(local);
 }
 
 /* Closes what libfabric has of a class, or keeps it for those who refer to it. */
@@ -111,7 +111,7 @@ void ofi_local_close(struct ofi_local *local, struct ofi_resources *resources)
     if (keep)
         return;
     ofi_resources_close(resources);
-    ofi_host->mem_free(local);
+    kit_host->mem_free(local);
 }
 
 /* An endpoint that is only kept is nobody's peer. */

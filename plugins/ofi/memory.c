@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory handles: registration in each of the fabric's modes, and the form in which they travel. */
 
-#include "digest.h"
+#include "kit_base.h"
 #include "ofi.h"
 
 #include <string.h>
@@ -24,7 +24,7 @@ struct ofi_mem_packed {
     uint64_t base;
     uint64_t length;
     uint64_t key;
-    struct fabric_key secret;
+    struct kit_key secret;
 };
 
 static struct na_plugin_mem *ofi_mem_alloc(struct na_plugin_class *na_class);
@@ -105,9 +105,9 @@ void ofi_mem_destroy(struct na_plugin_class *na_class, struct na_plugin_mem *mem
 /* What the caller forgot. */
 void ofi_mem_destroy_all(struct na_plugin_class *na_class)
 {
-    while (!fabric_list_empty(&na_class->mems))
+    while (!kit_list_empty(&na_class->mems))
         ofi_mem_destroy(na_class,
-                        fabric_container(na_class->mems.next, struct na_plugin_mem, of_class));
+                        kit_container(na_class->mems.next, struct na_plugin_mem, of_class));
 }
 
 int32_t ofi_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
@@ -128,7 +128,7 @@ int32_t ofi_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem 
         access |= FI_REMOTE_WRITE;
     fabric_lock(&na_class->base);
     if (!mem->is_remote && !mem->is_registered) {
-        if (fabric_key_take(&na_class->secrets, &mem->secret) != NA_PLUGIN_SUCCESS) {
+        if (kit_key_take(&na_class->secrets, &mem->secret) != NA_PLUGIN_SUCCESS) {
             OFI_LOG_ERROR("no random numbers for the keys of memory");
             ret = NA_PLUGIN_IO_ERROR;
         } else if (na_class->is_carrying)
@@ -155,7 +155,7 @@ int32_t ofi_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_me
     fabric_lock(&na_class->base);
     if (mem->is_registered)
         ofi_mem_hide(mem);
-    if (!fabric_list_empty(&mem->carries))
+    if (!kit_list_empty(&mem->carries))
         ofi_serve_withdraw(na_class, mem);
     if (mem->mr != NULL)
         error = fi_close(&mem->mr->fid);
@@ -274,13 +274,13 @@ static struct na_plugin_mem *ofi_mem_find(const struct na_plugin_class *na_class
  * lock is held.
  */
 int32_t ofi_mem_reach(const struct na_plugin_class *na_class, const char *who, uint64_t key,
-                      const struct fabric_key *secret, uint64_t offset, uint64_t length,
-                      bool is_put, struct na_plugin_mem **mem_p)
+                      const struct kit_key *secret, uint64_t offset, uint64_t length, bool is_put,
+                      struct na_plugin_mem **mem_p)
 {
     uint32_t access = is_put ? NA_PLUGIN_MEM_WRITE : NA_PLUGIN_MEM_READ;
     struct na_plugin_mem *mem = ofi_mem_find(na_class, key);
 
-    if (mem != NULL && !fabric_key_is_equal(&mem->secret, secret))
+    if (mem != NULL && !kit_key_is_equal(&mem->secret, secret))
         mem = NULL;
     if (mem == NULL || (mem->access & access) == 0) {
         OFI_LOG_DEBUG("refused a %s by %s: %s", is_put ? "put" : "get", who,
@@ -295,13 +295,13 @@ int32_t ofi_mem_reach(const struct na_plugin_class *na_class, const char *who, u
 
 static struct na_plugin_mem *ofi_mem_alloc(struct na_plugin_class *na_class)
 {
-    struct na_plugin_mem *mem = ofi_host->mem_alloc(sizeof(*mem), 0);
+    struct na_plugin_mem *mem = kit_host->mem_alloc(sizeof(*mem), 0);
 
     if (mem == NULL)
         return NULL;
-    fabric_list_init(&mem->carries);
+    kit_list_init(&mem->carries);
     fabric_lock(&na_class->base);
-    fabric_list_append(&na_class->mems, &mem->of_class);
+    kit_list_append(&na_class->mems, &mem->of_class);
     fabric_unlock(&na_class->base);
     return mem;
 }
@@ -309,9 +309,9 @@ static struct na_plugin_mem *ofi_mem_alloc(struct na_plugin_class *na_class)
 static void ofi_mem_free(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
 {
     fabric_lock(&na_class->base);
-    fabric_list_remove(&mem->of_class);
+    kit_list_remove(&mem->of_class);
     fabric_unlock(&na_class->base);
-    ofi_host->mem_free(mem);
+    kit_host->mem_free(mem);
 }
 
 /* Peers ask us for it by its key. */
@@ -357,7 +357,7 @@ static uint32_t ofi_mem_checksum(const struct na_plugin_class *na_class,
     if (!na_class->protocol.node_local)
         return 0;
     copy.checksum = 0;
-    return (uint32_t) fabric_digest(&copy, sizeof(copy));
+    return (uint32_t) kit_digest(&copy, sizeof(copy));
 }
 
 /* A key that only we know what to do with. */

@@ -5,9 +5,7 @@
 #define OFI_H
 
 #include "fabric.h"
-#include "list.h"
-#include "location.h"
-#include "random.h"
+#include "kit_base.h"
 
 #include <pthread.h>
 #include <rdma/fabric.h>
@@ -30,7 +28,7 @@
 #define OFI_LOG_INFO(...)    OFI_LOG(NA_PLUGIN_LOG_INFO, __VA_ARGS__)
 #define OFI_LOG_DEBUG(...)   OFI_LOG(NA_PLUGIN_LOG_DEBUG, __VA_ARGS__)
 #define OFI_LOG(level, ...) \
-    na_plugin_log(ofi_host, (level), OFI_PLUGIN_NAME, __func__, __LINE__, __VA_ARGS__)
+    na_plugin_log(kit_host, (level), OFI_PLUGIN_NAME, __func__, __LINE__, __VA_ARGS__)
 
 #define OFI_CACHE_LINE 64
 
@@ -42,8 +40,6 @@
 
 /* The longest serialized raw memory key; more than any provider of today. */
 #define OFI_RAW_KEY_MAX 256
-
-extern const struct na_host *ofi_host;
 
 struct ofi_carry;
 struct ofi_guard_word;
@@ -194,8 +190,8 @@ struct ofi_rma {
     struct ofi_rma *next;  /* of those whose next piece waits for resources, or the peer's */
     struct fid_mr *opened; /* our memory, for the target (carry.c) */
     struct fid_mr *mark_mr;
-    uint64_t mark;               /* the id, once a piece has arrived */
-    struct fabric_link of_class; /* in the list of those that targets carry out */
+    uint64_t mark;            /* the id, once a piece has arrived */
+    struct kit_link of_class; /* in the list of those that targets carry out */
 };
 
 /* A buffer that receives frames. */
@@ -215,13 +211,13 @@ struct na_plugin_mem {
     struct fid_mr *mr;
     void *descriptor;
     uint64_t key;               /* remote: as the fabric takes it */
-    struct fabric_key secret;   /* who asks the target has to say it, too */
+    struct kit_key secret;      /* who asks the target has to say it, too */
     uint64_t remote_base;       /* address of offset 0 as the fabric takes it */
     struct na_plugin_mem *next; /* of its bucket, when peers ask for it by its key */
     struct na_plugin_mem **link;
-    struct fabric_link of_class; /* in the list of all handles */
-    struct fabric_link carries;  /* pieces of it that are under way for peers (carry.c) */
-    bool key_mapped;             /* remote: from a raw key, to be unmapped */
+    struct kit_link of_class; /* in the list of all handles */
+    struct kit_link carries;  /* pieces of it that are under way for peers (carry.c) */
+    bool key_mapped;          /* remote: from a raw key, to be unmapped */
     bool is_registered;
 };
 
@@ -249,7 +245,7 @@ struct na_plugin_class {
     uint64_t key_mask; /* of the keys that we choose */
     uint64_t put_flags;
     uint64_t random_keys[32];
-    struct fabric_keys secrets; /* of regions, not used yet */
+    struct kit_keys secrets; /* of regions, not used yet */
     uint32_t random_left;
     int wait_fd;    /* negative: busy mode, or the provider has none */
     int remains_fd; /* as in the resources */
@@ -288,14 +284,14 @@ struct na_plugin_class {
     uint64_t attach_id;
     uint64_t copied;             /* bytes that came or went in records of this node, all in all */
     bool is_carrying;            /* puts and gets are the target's work (carry.c) */
-    struct fabric_link carried;  /* of ours */
-    struct fabric_link carries;  /* for peers */
+    struct kit_link carried;     /* of ours */
+    struct kit_link carries;     /* for peers */
     struct ofi_carry *carry_due; /* FIFO; of these, what waits for room */
     struct ofi_carry **carry_due_end;
     struct ofi_carry *carries_free;
     uint32_t carry_count;
     struct na_plugin_mem **exposed; /* registered memory by its key; NULL: not needed */
-    struct fabric_link mems;        /* all handles */
+    struct kit_link mems;           /* all handles */
 };
 
 /* protocol.c */
@@ -408,8 +404,8 @@ int32_t ofi_mem_deserialize(struct na_plugin_class *na_class, const void *buf, u
                             struct na_plugin_mem **mem_p);
 void ofi_mem_destroy_all(struct na_plugin_class *na_class);
 int32_t ofi_mem_reach(const struct na_plugin_class *na_class, const char *who, uint64_t key,
-                      const struct fabric_key *secret, uint64_t offset, uint64_t length,
-                      bool is_put, struct na_plugin_mem **mem_p);
+                      const struct kit_key *secret, uint64_t offset, uint64_t length, bool is_put,
+                      struct na_plugin_mem **mem_p);
 int32_t ofi_random_key(struct na_plugin_class *na_class, uint64_t *key_p);
 
 /* rma.c */

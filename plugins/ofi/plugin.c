@@ -5,8 +5,6 @@
 
 #include <stdlib.h>
 
-const struct na_host *ofi_host;
-
 static void ofi_settings_default(void);
 
 static struct na_plugin ofi_plugin = {
@@ -56,14 +54,15 @@ static struct na_plugin ofi_plugin = {
 int32_t na_plugin_entry_v1(const struct na_host *host, const struct na_plugin **plugin_p,
                            const char **reason_p)
 {
-    if (!fabric_host_check(host, reason_p))
-        return NA_PLUGIN_OPNOTSUPPORTED;
+    int32_t ret = kit_host_set(host, reason_p);
+
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
     if (FI_VERSION_LT(fi_version(), OFI_API_VERSION)) {
         *reason_p = "the installed libfabric is older than 1.15";
         return NA_PLUGIN_OPNOTSUPPORTED;
     }
     ofi_settings_default();
-    ofi_host = host;
     ofi_fork_watch();
     ofi_plugin.op_size = fabric_op_size();
     ofi_plugin.op_align = fabric_op_align();

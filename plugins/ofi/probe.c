@@ -29,7 +29,7 @@ int32_t ofi_probe_stalled(struct na_plugin_class *na_class, struct fabric_peer *
         return NA_PLUGIN_AGAIN;
     if (private->probing)
         return ofi_probe_check(na_class, peer);
-    now = ofi_host->clock_ns();
+    now = kit_host->clock_ns();
     if (private->stalled_since == 0) {
         private->stalled_since = now;
         if (!private->was_refused)
@@ -56,12 +56,12 @@ void ofi_probe_end(struct fabric_peer *peer)
 static int32_t ofi_probe_begin(struct na_plugin_class *na_class, struct fabric_peer *peer)
 {
     struct ofi_peer *private = peer->private;
-    char reason[LOCATION_REASON_MAX];
+    char reason[KIT_LOCATION_REASON_MAX];
     struct sockaddr_storage address;
-    struct location location;
+    struct kit_location location;
 
-    if (location_parse(peer->name, &location, reason) != NA_PLUGIN_SUCCESS ||
-        location_resolve_formatted(&location, NA_PLUGIN_ADDR_UNSPEC, &address, reason) !=
+    if (kit_location_parse(peer->name, &location, reason) != NA_PLUGIN_SUCCESS ||
+        kit_location_resolve_formatted(&location, NA_PLUGIN_ADDR_UNSPEC, &address, reason) !=
             NA_PLUGIN_SUCCESS)
         return NA_PLUGIN_AGAIN;
     private->probe_fd =
@@ -69,8 +69,8 @@ static int32_t ofi_probe_begin(struct na_plugin_class *na_class, struct fabric_p
     if (private->probe_fd < 0)
         return NA_PLUGIN_AGAIN;
     private->probing = true;
-    if (connect(private->probe_fd, (const struct sockaddr *) &address, location_length(&address)) !=
-        0)
+    if (connect(private->probe_fd, (const struct sockaddr *) &address,
+                kit_location_length(&address)) != 0)
         return errno == EINPROGRESS ? NA_PLUGIN_AGAIN : ofi_probe_result(na_class, peer, errno);
     return ofi_probe_result(na_class, peer, 0);
 }
@@ -97,7 +97,7 @@ static int32_t ofi_probe_result(struct na_plugin_class *na_class, struct fabric_
                                 int error)
 {
     struct ofi_peer *ours = peer->private;
-    uint64_t now = ofi_host->clock_ns();
+    uint64_t now = kit_host->clock_ns();
 
     ofi_probe_end(peer);
     ours->was_refused = error != 0;

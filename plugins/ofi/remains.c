@@ -6,8 +6,8 @@
  * of the dead.
  */
 
+#include "kit_base.h"
 #include "ofi.h"
-#include "process.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -47,10 +47,10 @@ int32_t ofi_remains_name(char *name, size_t size)
         OFI_LOG_ERROR("no random numbers for the name of an endpoint");
         return NA_PLUGIN_IO_ERROR;
     }
-    if (!fabric_process_read((uint32_t) getpid(), &start, &is_over))
+    if (!kit_process_read((uint32_t) getpid(), &start, &is_over))
         start = 0;
     (void) snprintf(name, size, OFI_REMAINS_PREFIX "%u.%u-%" PRIx64 "-%" PRIx64 "-%016" PRIx64,
-                    (unsigned) geteuid(), (unsigned) getpid(), start, fabric_process_namespace(),
+                    (unsigned) geteuid(), (unsigned) getpid(), start, kit_process_namespace("pid"),
                     random);
     return NA_PLUGIN_SUCCESS;
 }
@@ -101,7 +101,7 @@ int ofi_remains_find(const char *name)
 
 void ofi_remains_reap(void)
 {
-    uint64_t pid_namespace = fabric_process_namespace();
+    uint64_t pid_namespace = kit_process_namespace("pid");
     struct dirent *entry;
     int seen = 0;
     DIR *directory = opendir(OFI_REMAINS_DIRECTORY);
@@ -150,7 +150,7 @@ static bool ofi_owner_is_dead(const struct ofi_owner *owner, uint64_t pid_namesp
         return false;
     if (kill((pid_t) owner->pid, 0) != 0 && errno == ESRCH)
         return true;
-    if (owner->start == 0 || !fabric_process_read((uint32_t) owner->pid, &start, &is_over))
+    if (owner->start == 0 || !kit_process_read((uint32_t) owner->pid, &start, &is_over))
         return false;
     return start != owner->start || is_over;
 }

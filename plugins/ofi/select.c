@@ -92,8 +92,8 @@ static int32_t ofi_source_parse_socket(const struct ofi_protocol *protocol,
                                        struct ofi_source *source)
 {
     const char *slash = strrchr(text, '/');
-    char reason[LOCATION_REASON_MAX];
-    struct location location;
+    char reason[KIT_LOCATION_REASON_MAX];
+    struct kit_location location;
     int32_t ret;
 
     if (slash != NULL) {
@@ -106,7 +106,7 @@ static int32_t ofi_source_parse_socket(const struct ofi_protocol *protocol,
         memcpy(source->domain, text, length);
         text = slash + 1;
     }
-    ret = location_parse(text, &location, reason);
+    ret = kit_location_parse(text, &location, reason);
     if (ret != NA_PLUGIN_SUCCESS)
         goto refuse;
     if (source->domain[0] == '\0' && location.host[0] != '\0' &&
@@ -127,8 +127,8 @@ static int32_t ofi_source_parse_socket(const struct ofi_protocol *protocol,
     if (location.host[0] == '\0' && init->ip_subnet == NULL && !protocol->tcp_port &&
         location.port == 0)
         return NA_PLUGIN_SUCCESS; /* the provider knows which interfaces are its own */
-    ret = location_resolve_local(&location, init->ip_subnet, init->addr_format, &source->address,
-                                 reason);
+    ret = kit_location_resolve_local(&location, init->ip_subnet, init->addr_format,
+                                     &source->address, reason);
     if (ret == NA_PLUGIN_SUCCESS) {
         source->has_address = true;
         return NA_PLUGIN_SUCCESS;
@@ -156,9 +156,9 @@ static int32_t ofi_source_parse_string(const char *text, struct ofi_source *sour
 /* "[domain][:number]" */
 static int32_t ofi_source_parse_raw(const char *text, struct ofi_source *source)
 {
-    struct location location;
-    char reason[LOCATION_REASON_MAX];
-    int32_t ret = location_parse(text, &location, reason);
+    struct kit_location location;
+    char reason[KIT_LOCATION_REASON_MAX];
+    int32_t ret = kit_location_parse(text, &location, reason);
 
     if (ret != NA_PLUGIN_SUCCESS || strlen(location.host) >= sizeof(source->domain)) {
         OFI_LOG_ERROR("'%.100s' is not of the form domain:number%s%s", text,
@@ -242,7 +242,7 @@ static int32_t ofi_explain_missing(const struct na_plugin_class *na_class,
                        ? snprintf(where, sizeof(where), " on %s at ", source->domain)
                        : snprintf(where, sizeof(where), " at ");
 
-        location_format(&source->address, where + used, sizeof(where) - (size_t) used);
+        kit_location_format(&source->address, where + used, sizeof(where) - (size_t) used);
     } else if (source->domain[0] != '\0') {
         (void) snprintf(where, sizeof(where), " on %s", source->domain);
     }

@@ -17,8 +17,8 @@
 /* A piece that a peer asked for. */
 struct ofi_carry {
     struct ofi_request request;
-    struct fabric_link of_class;
-    struct fabric_link of_mem;
+    struct kit_link of_class;
+    struct kit_link of_mem;
     struct fabric_peer *peer; /* NULL: given up */
     struct ofi_address *address;
     const struct na_plugin_mem *mem;
@@ -82,8 +82,8 @@ void ofi_serve(struct na_plugin_class *na_class, struct fabric_peer *peer, const
         .mark = wanted.id,
     };
     na_class->carry_count++;
-    fabric_list_append(&na_class->carries, &carry->of_class);
-    fabric_list_append(&mem->carries, &carry->of_mem);
+    kit_list_append(&na_class->carries, &carry->of_class);
+    kit_list_append(&mem->carries, &carry->of_mem);
     if (na_class->carry_due == NULL && ofi_carry_try(na_class, carry))
         return;
     if (na_class->carry_due == NULL)
@@ -117,11 +117,11 @@ void ofi_serve_retry(struct na_plugin_class *na_class)
 /* Memory is deregistered: what is under way ends before the caller may free it. */
 void ofi_serve_withdraw(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
 {
-    uint64_t end = ofi_host->clock_ns() + OFI_WITHDRAW_NS;
-    struct fabric_link *link, *next;
+    uint64_t end = kit_host->clock_ns() + OFI_WITHDRAW_NS;
+    struct kit_link *link, *next;
 
     for (link = mem->carries.next; link != &mem->carries; link = next) {
-        struct ofi_carry *carry = fabric_container(link, struct ofi_carry, of_mem);
+        struct ofi_carry *carry = kit_container(link, struct ofi_carry, of_mem);
         struct fabric_peer *peer = carry->peer;
         uint64_t id = carry->wanted.id;
 
@@ -133,29 +133,29 @@ void ofi_serve_withdraw(struct na_plugin_class *na_class, struct na_plugin_mem *
         ofi_serve_answer(na_class, peer, id, NA_PLUGIN_PERMISSION, NULL, 0);
         next = mem->carries.next; /* that may have ended a peer, and what it asked for */
     }
-    while (!fabric_list_empty(&mem->carries) && na_class->endpoint != NULL &&
-           ofi_host->clock_ns() < end && ofi_poll(&na_class->base) == NA_PLUGIN_SUCCESS)
+    while (!kit_list_empty(&mem->carries) && na_class->endpoint != NULL &&
+           kit_host->clock_ns() < end && ofi_poll(&na_class->base) == NA_PLUGIN_SUCCESS)
         continue;
-    if (!fabric_list_empty(&mem->carries) && na_class->endpoint != NULL) {
+    if (!kit_list_empty(&mem->carries) && na_class->endpoint != NULL) {
         OFI_LOG_WARNING("a peer does not end its transfer with memory at %p, which is deregistered:"
                         " its connection is broken",
                         mem->base);
         ofi_cut(na_class, mem);
     }
-    if (!fabric_list_empty(&mem->carries) && na_class->endpoint != NULL)
+    if (!kit_list_empty(&mem->carries) && na_class->endpoint != NULL)
         OFI_LOG_ERROR("provider '%s' does not let go of memory at %p",
                       na_class->info->fabric_attr->prov_name, mem->base);
-    while (!fabric_list_empty(&mem->carries))
-        fabric_list_remove(mem->carries.next);
+    while (!kit_list_empty(&mem->carries))
+        kit_list_remove(mem->carries.next);
 }
 
 /* The peer is closed: what the fabric works on for it ends by itself. With NULL the endpoint is. */
 void ofi_serve_drop(struct na_plugin_class *na_class, const struct fabric_peer *peer)
 {
-    struct fabric_link *link, *next;
+    struct kit_link *link, *next;
 
     for (link = na_class->carries.next; link != &na_class->carries; link = next) {
-        struct ofi_carry *carry = fabric_container(link, struct ofi_carry, of_class);
+        struct ofi_carry *carry = kit_container(link, struct ofi_carry, of_class);
 
         next = link->next;
         if (peer != NULL && carry->peer != peer)
@@ -171,7 +171,7 @@ void ofi_serve_drop(struct na_plugin_class *na_class, const struct fabric_peer *
         struct ofi_carry *carry = na_class->carries_free;
 
         na_class->carries_free = carry->next;
-        ofi_host->mem_free(carry);
+        kit_host->mem_free(carry);
     }
 }
 
@@ -185,9 +185,9 @@ bool ofi_serve_is_busy(const struct na_plugin_class *na_class, const struct na_p
 bool ofi_serve_is_busy_with(const struct na_plugin_class *na_class,
                             const struct ofi_address *address, const struct na_plugin_mem *mem)
 {
-    for (const struct fabric_link *link = na_class->carries.next; link != &na_class->carries;
+    for (const struct kit_link *link = na_class->carries.next; link != &na_class->carries;
          link = link->next) {
-        const struct ofi_carry *carry = fabric_container(link, struct ofi_carry, of_class);
+        const struct ofi_carry *carry = kit_container(link, struct ofi_carry, of_class);
 
         if (carry->is_started && (mem == NULL || carry->mem == mem) &&
             (address == NULL || carry->address == address))
@@ -318,15 +318,15 @@ static struct ofi_carry *ofi_carry_get(struct na_plugin_class *na_class)
     struct ofi_carry *carry = na_class->carries_free;
 
     if (carry == NULL)
-        return ofi_host->mem_alloc(sizeof(*carry), 0);
+        return kit_host->mem_alloc(sizeof(*carry), 0);
     na_class->carries_free = carry->next;
     return carry;
 }
 
 static void ofi_carry_free(struct na_plugin_class *na_class, struct ofi_carry *carry)
 {
-    fabric_list_remove(&carry->of_class);
-    fabric_list_remove(&carry->of_mem);
+    kit_list_remove(&carry->of_class);
+    kit_list_remove(&carry->of_mem);
     na_class->carry_count--;
     carry->next = na_class->carries_free;
     na_class->carries_free = carry;

@@ -43,7 +43,7 @@ void ofi_stuck_look(struct na_plugin_class *na_class)
         (na_class->wait_fd < 0 && !na_class->is_listening))
         return;
     ofi_unidentified_look(na_class);
-    now = ofi_host->clock_ns();
+    now = kit_host->clock_ns();
     if (stuck->probe_since != 0)
         ofi_probe_own(na_class, now);
     else if (ofi_is_suspect(na_class, now))
@@ -58,7 +58,7 @@ bool ofi_stuck_received(struct na_plugin_class *na_class, const void *data, uint
     stuck->looks = 0;
     if (stuck->probe_since != 0) {
         stuck->probe_since = 0;
-        stuck->healthy_until = ofi_host->clock_ns() + OFI_HEALTHY_NS;
+        stuck->healthy_until = kit_host->clock_ns() + OFI_HEALTHY_NS;
     }
     if (!stuck->is_sent || size != sizeof(stuck->mark) ||
         memcmp(data, stuck->mark, sizeof(stuck->mark)) != 0)

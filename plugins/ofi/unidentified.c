@@ -78,7 +78,7 @@ void ofi_unidentified_look(struct na_plugin_class *na_class)
 
     if (na_class->unidentified == NULL)
         return;
-    now = ofi_host->clock_ns();
+    now = kit_host->clock_ns();
     if (now - na_class->unidentified_seen < OFI_LOOK_NS && !na_class->is_short)
         return;
     na_class->unidentified_seen = now;
@@ -108,7 +108,7 @@ void ofi_unidentified_look(struct na_plugin_class *na_class)
  */
 void ofi_unidentified_end(struct na_plugin_class *na_class, uint64_t least_ns)
 {
-    uint64_t start = ofi_host->clock_ns(), passed;
+    uint64_t start = kit_host->clock_ns(), passed;
     struct ofi_silent silent[OFI_UNIDENTIFIED_SEEN];
     bool is_listener;
     uint32_t count;
@@ -129,7 +129,7 @@ void ofi_unidentified_end(struct na_plugin_class *na_class, uint64_t least_ns)
             if (silent[i].state != TCP_CLOSE)
                 ofi_disconnect(silent[i].fd);
         ofi_queue_drain(na_class);
-        passed = ofi_host->clock_ns() - start;
+        passed = kit_host->clock_ns() - start;
     } while (passed < least_ns || (count != 0 && passed < OFI_CLEAR_NS));
 }
 

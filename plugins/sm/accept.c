@@ -36,9 +36,9 @@ void sm_doorbells_answer(struct na_plugin_context *context)
     }
     /* Somebody may have found no slot; to look at all of them takes a while. */
     if (context->in_count >= SM_PEER_SLOTS - SM_PEER_SLOTS / 16 &&
-        sm_host->clock_ns() - context->sweep_last >= SM_WATCH_NS) {
+        kit_host->clock_ns() - context->sweep_last >= SM_WATCH_NS) {
         sm_in_ring_sweep(context, SM_PEER_SLOTS);
-        context->sweep_last = sm_host->clock_ns();
+        context->sweep_last = kit_host->clock_ns();
     }
 }
 
@@ -168,7 +168,7 @@ void sm_in_ring_release_all(struct na_plugin_context *context)
         for (uint32_t bit = 0; context->in[word] != NULL && bit < 64; bit++)
             if (context->in[word][bit] != NULL)
                 sm_in_ring_unmap(context->in[word][bit]);
-        sm_host->mem_free(context->in[word]);
+        kit_host->mem_free(context->in[word]);
         context->in[word] = NULL;
     }
     context->in_count = 0;
@@ -244,7 +244,7 @@ static int32_t sm_in_ring_make(struct na_plugin_context *context, uint32_t index
         data_size < SM_DATA_MIN || data_size > SM_DATA_MAX || (data_size & (data_size - 1)) != 0 ||
         offset % (uint64_t) sysconf(_SC_PAGESIZE) != 0)
         return NA_PLUGIN_PROTOCOL_ERROR;
-    ring = sm_host->mem_alloc(sizeof(*ring), SM_CACHE_LINE);
+    ring = kit_host->mem_alloc(sizeof(*ring), SM_CACHE_LINE);
     if (ring == NULL)
         return NA_PLUGIN_NOMEM;
     ring->peer_slot = slot;
@@ -285,18 +285,18 @@ static int32_t sm_in_ring_remember(struct na_plugin_context *context, struct sm_
     struct sm_in_ring ***page = &context->in[ring->index / 64];
 
     if (*page == NULL)
-        *page = sm_host->mem_alloc(64 * sizeof(**page), 0);
+        *page = kit_host->mem_alloc(64 * sizeof(**page), 0);
     if (*page == NULL)
         return NA_PLUGIN_NOMEM;
     if (context->in_count == context->hot_capacity) {
         uint32_t capacity = context->hot_capacity == 0 ? 16 : 2 * context->hot_capacity;
-        struct sm_in_ring **hot = sm_host->mem_alloc(capacity * sizeof(*hot), 0);
+        struct sm_in_ring **hot = kit_host->mem_alloc(capacity * sizeof(*hot), 0);
 
         if (hot == NULL)
             return NA_PLUGIN_NOMEM;
         if (context->hot_count != 0)
             memcpy(hot, context->hot, context->hot_count * sizeof(*hot));
-        sm_host->mem_free(context->hot);
+        kit_host->mem_free(context->hot);
         context->hot = hot;
         context->hot_capacity = capacity;
     }
@@ -314,7 +314,7 @@ static void sm_in_ring_unmap(struct sm_in_ring *ring)
         atomic_fetch_sub_explicit(&ring->peer->refs, ring->references, memory_order_relaxed);
         sm_peer_release(ring->peer);
     }
-    sm_host->mem_free(ring);
+    kit_host->mem_free(ring);
 }
 
 static void sm_slot_release(struct sm_peer_slot *slot)

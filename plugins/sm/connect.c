@@ -30,12 +30,12 @@ int32_t sm_conn_get(struct na_plugin_addr *peer, uint32_t remote_id, struct sm_c
     struct sm_conn *conn;
     int32_t ret;
 
-    if (sm_unlikely(remote_id >= peer->max_contexts)) {
+    if (kit_unlikely(remote_id >= peer->max_contexts)) {
         SM_LOG_ERROR("context %u of %s, which has %u", remote_id, peer->name, peer->max_contexts);
         return NA_PLUGIN_INVALID_ARG;
     }
     conn = atomic_load_explicit(&peer->conns[remote_id], memory_order_acquire);
-    if (sm_unlikely(conn == NULL)) {
+    if (kit_unlikely(conn == NULL)) {
         ret = sm_conn_make(peer, remote_id);
         if (ret != NA_PLUGIN_SUCCESS)
             return ret;
@@ -66,7 +66,7 @@ int32_t sm_conn_establish(struct sm_conn *conn)
         return ret;
     sm_conn_announce_ring(conn, slot);
     conn->state = SM_CONN_READY;
-    if (sm_list_empty(&conn->pending))
+    if (kit_list_empty(&conn->pending))
         atomic_store_explicit(&conn->gate, 0, memory_order_release);
     return NA_PLUGIN_SUCCESS;
 }
@@ -109,7 +109,7 @@ void sm_conn_destroy(struct sm_conn *conn)
         sm_region_give(&na_class->segment, conn->region, conn->region_size);
         (void) pthread_mutex_unlock(&na_class->connect_lock);
     }
-    sm_host->mem_free(conn);
+    kit_host->mem_free(conn);
 }
 
 /* After publishing, when the receiver's flags say that it wants to be told. */
@@ -177,7 +177,7 @@ static int32_t sm_conn_make(struct na_plugin_addr *peer, uint32_t remote_id)
     (void) pthread_mutex_lock(&na_class->lock);
     if (atomic_load_explicit(&peer->conns[remote_id], memory_order_relaxed) != NULL)
         goto out;
-    conn = sm_host->mem_alloc(sizeof(*conn), _Alignof(struct sm_conn));
+    conn = kit_host->mem_alloc(sizeof(*conn), _Alignof(struct sm_conn));
     if (conn == NULL) {
         ret = NA_PLUGIN_NOMEM;
         goto out;
@@ -188,8 +188,8 @@ static int32_t sm_conn_make(struct na_plugin_addr *peer, uint32_t remote_id)
     conn->lock.elide = na_class->backlog_lock.elide;
     conn->context_area =
         (struct sm_context_area *) ((uint8_t *) peer->base + sm_layout_context(remote_id));
-    sm_list_init(&conn->pending);
-    sm_list_init(&conn->backlog_link);
+    kit_list_init(&conn->pending);
+    kit_list_init(&conn->backlog_link);
     atomic_store_explicit(&conn->gate, 1, memory_order_relaxed);
     atomic_store_explicit(&peer->conns[remote_id], conn, memory_order_release);
 

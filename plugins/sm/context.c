@@ -20,10 +20,10 @@ int32_t sm_context_setup(struct na_plugin_class *na_class, uint32_t id)
     context->poll_lock.elide = na_class->single_context;
     context->match_lock.elide = na_class->single_context;
     context->rma_lock.elide = na_class->single_context;
-    sm_list_init(&context->receives);
-    sm_list_init(&context->native);
-    sm_list_init(&context->copies);
-    sm_list_init(&context->jobs);
+    kit_list_init(&context->receives);
+    kit_list_init(&context->native);
+    kit_list_init(&context->copies);
+    kit_list_init(&context->jobs);
     return sm_wait_setup(context);
 }
 
@@ -40,10 +40,10 @@ void sm_context_teardown(struct na_plugin_context *context)
     sm_target_drop_all(context);
     sm_in_ring_release_all(context);
     sm_wait_teardown(context);
-    sm_host->mem_free(context->expected.buckets);
-    sm_host->mem_free(context->copy_slots);
-    sm_host->mem_free(context->hot);
-    sm_host->mem_free(context->watched);
+    kit_host->mem_free(context->expected.buckets);
+    kit_host->mem_free(context->copy_slots);
+    kit_host->mem_free(context->hot);
+    kit_host->mem_free(context->watched);
 }
 
 int32_t sm_context_create(struct na_plugin_class *na_class, struct na_host_context *host_context,
@@ -68,7 +68,7 @@ int32_t sm_context_create(struct na_plugin_class *na_class, struct na_host_conte
             return ret;
     }
     if (context->copy_slots == NULL) {
-        context->copy_slots = sm_host->mem_alloc(SM_COPY_TABLE * sizeof(*context->copy_slots), 0);
+        context->copy_slots = kit_host->mem_alloc(SM_COPY_TABLE * sizeof(*context->copy_slots), 0);
         if (context->copy_slots == NULL)
             return NA_PLUGIN_NOMEM;
     }

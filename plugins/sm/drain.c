@@ -28,12 +28,12 @@ uint32_t sm_ring_drain(struct na_plugin_context *context, struct sm_in_ring *rin
         if (atomic_load_explicit(&slot->sequence, memory_order_acquire) != ring->head_slot + 1)
             break;
         __builtin_prefetch(&ring->slots[(ring->head_slot + 1) % SM_RING_SLOTS]);
-        if (sm_unlikely(!sm_ring_read(ring, slot, &message, &lines))) {
+        if (kit_unlikely(!sm_ring_read(ring, slot, &message, &lines))) {
             sm_in_ring_refuse(context, ring, "length");
             break;
         }
         verdict = sm_message_dispatch(context, ring, &message);
-        if (sm_unlikely(verdict >= SM_NO_ROOM)) {
+        if (kit_unlikely(verdict >= SM_NO_ROOM)) {
             if (verdict == SM_BAD)
                 sm_in_ring_refuse(context, ring, "content");
             else if (!ring->stalled)
@@ -41,7 +41,7 @@ uint32_t sm_ring_drain(struct na_plugin_context *context, struct sm_in_ring *rin
             ring->stalled = verdict == SM_NO_ROOM;
             break;
         }
-        if (sm_unlikely(ring->stalled)) {
+        if (kit_unlikely(ring->stalled)) {
             ring->stalled = false;
             atomic_fetch_sub_explicit(&context->rings_stalled, 1, memory_order_relaxed);
         }
@@ -82,7 +82,7 @@ static void sm_ring_wake_blocked(const struct sm_in_ring *ring)
     uint32_t blocked;
 
     atomic_thread_fence(memory_order_seq_cst);
-    if (sm_likely(atomic_load_explicit(&slot->blocked, memory_order_relaxed) == 0))
+    if (kit_likely(atomic_load_explicit(&slot->blocked, memory_order_relaxed) == 0))
         return;
     blocked = atomic_exchange_explicit(&slot->blocked, 0, memory_order_acq_rel);
     for (uint32_t id = 0; id < ring->peer->max_contexts; id++)
@@ -103,7 +103,7 @@ static inline bool sm_ring_read(const struct sm_in_ring *ring, const struct sm_r
     message->flags = slot->flags;
     message->size = size;
     message->size1 = size;
-    if (sm_likely(size <= SM_INLINE_MAX)) {
+    if (kit_likely(size <= SM_INLINE_MAX)) {
         message->payload = slot->payload;
         message->payload2 = slot->payload;
         *lines_p = 0;

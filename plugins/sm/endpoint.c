@@ -39,7 +39,7 @@ int32_t sm_class_initialize(const struct na_plugin_init *init, struct na_host_cl
     int32_t ret;
 
     (void) host_class;
-    na_class = sm_host->mem_alloc(sizeof(*na_class), _Alignof(struct na_plugin_class));
+    na_class = kit_host->mem_alloc(sizeof(*na_class), _Alignof(struct na_plugin_class));
     if (na_class == NULL)
         return NA_PLUGIN_NOMEM;
     na_class->segment.fd = -1;
@@ -50,7 +50,7 @@ int32_t sm_class_initialize(const struct na_plugin_init *init, struct na_host_cl
     (void) pthread_mutex_init(&na_class->lock, NULL);
     (void) pthread_mutex_init(&na_class->connect_lock, NULL);
     (void) pthread_mutex_init(&na_class->watch_lock, NULL);
-    sm_list_init(&na_class->backlog);
+    kit_list_init(&na_class->backlog);
     (void) pthread_mutex_lock(&sm_classes_lock);
     if (sm_classes == NULL)
         sm_user_set();
@@ -85,7 +85,7 @@ int32_t sm_class_finalize(struct na_plugin_class *na_class)
     for (uint32_t i = 0; na_class->contexts != NULL && i < na_class->max_contexts; i++)
         sm_context_teardown(&na_class->contexts[i]);
     sm_peer_destroy_all(na_class);
-    sm_host->mem_free(na_class->contexts);
+    kit_host->mem_free(na_class->contexts);
     sm_registry_destroy(na_class);
     sm_segment_destroy(na_class);
     if (na_class->send_fd >= 0)
@@ -95,7 +95,7 @@ int32_t sm_class_finalize(struct na_plugin_class *na_class)
     (void) pthread_mutex_destroy(&na_class->lock);
     (void) pthread_mutex_destroy(&na_class->connect_lock);
     (void) pthread_mutex_destroy(&na_class->watch_lock);
-    sm_host->mem_free(na_class);
+    kit_host->mem_free(na_class);
     return NA_PLUGIN_SUCCESS;
 }
 
@@ -141,7 +141,7 @@ static int32_t sm_class_configure(struct na_plugin_class *na_class,
     na_class->max_contexts = init->max_contexts;
     na_class->max_message = sm_message_limit(init);
     na_class->ring_data = na_class->max_message > SM_DATA_MIN / 4 ? SM_DATA_LARGE : SM_DATA_MIN;
-    na_class->pid_namespace = sm_pid_namespace();
+    na_class->pid_namespace = kit_process_namespace("pid");
     na_class->busy = (init->progress_mode & NA_PLUGIN_PROGRESS_BUSY) != 0;
     na_class->no_retry = (init->progress_mode & NA_PLUGIN_PROGRESS_NO_RETRY) != 0;
     na_class->force_copy = rma != NULL && strcmp(rma, "copy") == 0;
@@ -176,7 +176,7 @@ static int32_t sm_class_open(struct na_plugin_class *na_class, const char *name)
     struct na_plugin_context *contexts;
     int32_t ret;
 
-    contexts = sm_host->mem_alloc(na_class->max_contexts * sizeof(*contexts), SM_CACHE_LINE);
+    contexts = kit_host->mem_alloc(na_class->max_contexts * sizeof(*contexts), SM_CACHE_LINE);
     if (contexts == NULL)
         return NA_PLUGIN_NOMEM;
     for (uint32_t i = 0; i < na_class->max_contexts; i++) {
@@ -249,7 +249,7 @@ static void sm_class_fill_info(const struct na_plugin_class *na_class,
  */
 static void sm_class_linger(struct na_plugin_class *na_class)
 {
-    uint64_t end = sm_host->clock_ns() + SM_LINGER_NS;
+    uint64_t end = kit_host->clock_ns() + SM_LINGER_NS;
 
     for (uint32_t i = 0; i < SM_PEER_BUCKETS; i++) {
         for (struct na_plugin_addr *peer = na_class->peers[i]; peer != NULL;
@@ -264,7 +264,7 @@ static void sm_class_linger(struct na_plugin_class *na_class)
                            SM_RING_REFUSED &&
                        (atomic_load_explicit(&conn->context_area->flags, memory_order_acquire) &
                         SM_CONTEXT_GONE) == 0 &&
-                       sm_host->clock_ns() < end && sm_peer_alive(peer))
+                       kit_host->clock_ns() < end && sm_peer_alive(peer))
                     (void) usleep(500);
             }
         }

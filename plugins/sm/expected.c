@@ -16,12 +16,12 @@ static void sm_expected_count(struct na_plugin_context *context);
 
 int32_t sm_expected_setup(struct sm_expected_table *table)
 {
-    table->buckets = sm_host->mem_alloc(SM_EXPECTED_BUCKETS * sizeof(*table->buckets), 0);
+    table->buckets = kit_host->mem_alloc(SM_EXPECTED_BUCKETS * sizeof(*table->buckets), 0);
     if (table->buckets == NULL)
         return NA_PLUGIN_NOMEM;
     table->mask = SM_EXPECTED_BUCKETS - 1;
     for (uint32_t i = 0; i <= table->mask; i++)
-        sm_list_init(&table->buckets[i]);
+        kit_list_init(&table->buckets[i]);
     return NA_PLUGIN_SUCCESS;
 }
 
@@ -45,13 +45,13 @@ int32_t sm_recv_expected(struct na_plugin_context *context, void *op_p, void *bu
     op->size = size;
     sm_lock_take(&context->match_lock);
     ret = sm_peer_failure(source);
-    if (sm_unlikely(!atomic_load_explicit(&context->active, memory_order_relaxed)))
+    if (kit_unlikely(!atomic_load_explicit(&context->active, memory_order_relaxed)))
         ret = NA_PLUGIN_FAULT;
-    if (sm_likely(ret == NA_PLUGIN_SUCCESS)) {
-        if (sm_unlikely(table->count > table->mask))
+    if (kit_likely(ret == NA_PLUGIN_SUCCESS)) {
+        if (kit_unlikely(table->count > table->mask))
             sm_expected_grow(table);
-        sm_list_append(&table->buckets[sm_expected_hash(source, source_id, tag) & table->mask],
-                       &op->link);
+        kit_list_append(&table->buckets[sm_expected_hash(source, source_id, tag) & table->mask],
+                        &op->link);
         table->count++;
         sm_expected_count(context);
     }
@@ -67,14 +67,14 @@ enum sm_verdict sm_receive_expected(struct na_plugin_context *context, struct sm
     struct sm_expected_table *table = &context->expected;
     struct sm_op *op = NULL;
 
-    if (sm_unlikely(message->size > context->na_class->max_message))
+    if (kit_unlikely(message->size > context->na_class->max_message))
         return SM_BAD;
     sm_lock_take(&context->match_lock);
-    if (sm_likely(table->count != 0)) {
+    if (kit_likely(table->count != 0)) {
         uint32_t hash = sm_expected_hash(ring->peer, message->source_id, message->tag);
-        struct sm_link *bucket = &table->buckets[hash & table->mask];
+        struct kit_link *bucket = &table->buckets[hash & table->mask];
 
-        for (struct sm_link *link = bucket->next; link != bucket; link = link->next) {
+        for (struct kit_link *link = bucket->next; link != bucket; link = link->next) {
             struct sm_op *candidate = (struct sm_op *) link;
 
             if (candidate->tag != message->tag || candidate->peer != ring->peer ||
@@ -89,17 +89,17 @@ enum sm_verdict sm_receive_expected(struct na_plugin_context *context, struct sm
         context->dropped++;
     sm_lock_drop(&context->match_lock);
 
-    if (sm_unlikely(op == NULL)) {
+    if (kit_unlikely(op == NULL)) {
         SM_LOG_DEBUG("dropped an expected message with tag %u from %s: no receive is posted",
                      message->tag, ring->peer->name);
         return SM_TAKEN;
     }
-    if (sm_unlikely(message->size > op->size)) {
-        sm_host->op_complete_recv(op, NA_PLUGIN_MSGSIZE, 0, NULL, 0);
+    if (kit_unlikely(message->size > op->size)) {
+        kit_host->op_complete_recv(op, NA_PLUGIN_MSGSIZE, 0, NULL, 0);
         return SM_TAKEN_COMPLETED;
     }
     sm_message_copy(op->recv_buf, message, 0, message->size);
-    sm_host->op_complete_recv(op, NA_PLUGIN_SUCCESS, message->size, NULL, message->tag);
+    kit_host->op_complete_recv(op, NA_PLUGIN_SUCCESS, message->size, NULL, message->tag);
     return SM_TAKEN_COMPLETED;
 }
 
@@ -109,7 +109,7 @@ bool sm_expected_take(struct na_plugin_context *context, struct sm_op *op)
     struct sm_expected_table *table = &context->expected;
 
     for (uint32_t i = 0; table->count != 0 && i <= table->mask; i++) {
-        if (sm_list_contains(&table->buckets[i], op)) {
+        if (kit_list_contains(&table->buckets[i], op)) {
             sm_expected_remove(context, op);
             return true;
         }
@@ -123,11 +123,11 @@ void sm_expected_cancel_all(struct na_plugin_context *context)
     struct sm_expected_table *table = &context->expected;
 
     for (uint32_t i = 0; table->count != 0 && i <= table->mask; i++) {
-        while (!sm_list_empty(&table->buckets[i])) {
+        while (!kit_list_empty(&table->buckets[i])) {
             struct sm_op *op = (struct sm_op *) table->buckets[i].next;
 
             sm_expected_remove(context, op);
-            sm_host->op_complete(op, NA_PLUGIN_CANCELED);
+            kit_host->op_complete(op, NA_PLUGIN_CANCELED);
         }
     }
 }
@@ -140,9 +140,9 @@ uint32_t sm_expected_fail_peers(struct na_plugin_context *context)
 
     sm_lock_take(&context->match_lock);
     for (uint32_t i = 0; table->count != 0 && i <= table->mask; i++) {
-        struct sm_link *next;
+        struct kit_link *next;
 
-        for (struct sm_link *link = table->buckets[i].next; link != &table->buckets[i];
+        for (struct kit_link *link = table->buckets[i].next; link != &table->buckets[i];
              link = next) {
             struct sm_op *op = (struct sm_op *) link;
             int32_t failure = sm_peer_failure(op->peer);
@@ -153,7 +153,7 @@ uint32_t sm_expected_fail_peers(struct na_plugin_context *context)
             if (failure == 0)
                 continue;
             sm_expected_remove(context, op);
-            sm_host->op_complete(op, failure);
+            kit_host->op_complete(op, failure);
             completed++;
         }
     }
@@ -172,7 +172,7 @@ static uint32_t sm_expected_hash(const struct na_plugin_addr *peer, uint32_t sou
 
 static void sm_expected_remove(struct na_plugin_context *context, struct sm_op *op)
 {
-    sm_list_remove(&op->link);
+    kit_list_remove(&op->link);
     context->expected.count--;
     sm_expected_count(context);
 }
@@ -181,22 +181,22 @@ static void sm_expected_remove(struct na_plugin_context *context, struct sm_op *
 static void sm_expected_grow(struct sm_expected_table *table)
 {
     uint32_t size = 2 * (table->mask + 1);
-    struct sm_link *buckets = sm_host->mem_alloc(size * sizeof(*buckets), 0);
+    struct kit_link *buckets = kit_host->mem_alloc(size * sizeof(*buckets), 0);
 
     if (buckets == NULL)
         return;
     for (uint32_t i = 0; i < size; i++)
-        sm_list_init(&buckets[i]);
+        kit_list_init(&buckets[i]);
     for (uint32_t i = 0; i <= table->mask; i++) {
-        while (!sm_list_empty(&table->buckets[i])) {
+        while (!kit_list_empty(&table->buckets[i])) {
             struct sm_op *op = (struct sm_op *) table->buckets[i].next;
             uint32_t hash = sm_expected_hash(op->peer, op->remote_id, op->tag);
 
-            sm_list_remove(&op->link);
-            sm_list_append(&buckets[hash & (size - 1)], &op->link);
+            kit_list_remove(&op->link);
+            kit_list_append(&buckets[hash & (size - 1)], &op->link);
         }
     }
-    sm_host->mem_free(table->buckets);
+    kit_host->mem_free(table->buckets);
     table->buckets = buckets;
     table->mask = size - 1;
 }

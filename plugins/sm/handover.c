@@ -39,7 +39,7 @@ int32_t sm_handover_ask(struct na_plugin_addr *peer, uint32_t id)
         return NA_PLUGIN_SUCCESS;
     if (sm_peer_failure(peer) != 0)
         return NA_PLUGIN_HOSTUNREACH;
-    now = sm_host->clock_ns();
+    now = kit_host->clock_ns();
     if (peer->asked != 0 && now - peer->asked < SM_HANDOVER_AGAIN_NS)
         return NA_PLUGIN_AGAIN;
     if (peer->asked == 0)
@@ -67,7 +67,7 @@ bool sm_handover_read(struct na_plugin_context *context)
     size = sm_descriptors_receive(context->wake_fd, &asked, sizeof(asked), fds, &count);
     if (size < 0)
         return errno == EINTR;
-    if (sm_likely(count == 0))
+    if (kit_likely(count == 0))
         return true;
     if (count != 2 || size != (ssize_t) sizeof(asked) || asked.magic != SM_HANDOVER_MAGIC ||
         asked.name[SM_NAME_MAX] != '\0' || asked.incarnation == 0 ||

@@ -80,7 +80,7 @@ uint32_t sm_watch(struct na_plugin_context *context)
     uint32_t completed = 0;
     bool any, gone;
 
-    context->watch_last = sm_host->clock_ns();
+    context->watch_last = kit_host->clock_ns();
     (void) atomic_exchange_explicit(&context->watch_now, 0, memory_order_acquire);
     any = gone = sm_watch_collect(context);
     for (uint32_t i = 0; i < context->watched_count; i++) {
@@ -124,7 +124,7 @@ static bool sm_watch_collect(struct na_plugin_context *context)
 {
     struct na_plugin_class *na_class = context->na_class;
     struct sm_expected_table *table = &context->expected;
-    struct sm_link *link;
+    struct kit_link *link;
     bool gone = false;
 
     (void) pthread_mutex_lock(&na_class->watch_lock);
@@ -174,13 +174,13 @@ static void sm_watch_add(struct na_plugin_context *context, struct na_plugin_add
         return;
     if (context->watched_count == context->watched_capacity) {
         uint32_t capacity = context->watched_capacity == 0 ? 16 : 2 * context->watched_capacity;
-        struct na_plugin_addr **watched = sm_host->mem_alloc(capacity * sizeof(*watched), 0);
+        struct na_plugin_addr **watched = kit_host->mem_alloc(capacity * sizeof(*watched), 0);
 
         if (watched == NULL)
             return;
         if (context->watched_count != 0)
             memcpy(watched, context->watched, context->watched_count * sizeof(*watched));
-        sm_host->mem_free(context->watched);
+        kit_host->mem_free(context->watched);
         context->watched = watched;
         context->watched_capacity = capacity;
     }

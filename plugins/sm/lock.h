@@ -4,28 +4,18 @@
 #ifndef SM_LOCK_H
 #define SM_LOCK_H
 
+#include "kit_base.h"
+
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-
-#define sm_likely(x)   __builtin_expect(!!(x), 1)
-#define sm_unlikely(x) __builtin_expect(!!(x), 0)
 
 /* `elide` is set once, before the lock is used: the caller promised one thread at a time. */
 struct sm_lock {
     _Atomic uint32_t held;
     bool elide;
 };
-
-static inline void sm_cpu_relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
 
 static inline bool sm_lock_try(struct sm_lock *lock)
 {
@@ -39,11 +29,11 @@ static inline void sm_lock_take(struct sm_lock *lock)
 {
     uint32_t spins = 0;
 
-    while (sm_unlikely(!sm_lock_try(lock))) {
+    while (kit_unlikely(!sm_lock_try(lock))) {
         if (++spins % 64 == 0)
             (void) sched_yield(); /* the holder may want this very core */
         else
-            sm_cpu_relax();
+            kit_cpu_relax();
     }
 }
 

@@ -204,11 +204,11 @@ void sm_registry_destroy(struct na_plugin_class *na_class)
         struct na_plugin_mem *mem = registry->mems;
 
         registry->mems = mem->next;
-        sm_host->mem_free(mem);
+        kit_host->mem_free(mem);
     }
     registry->free_mems = NULL;
-    sm_host->mem_free(registry->entries);
-    sm_host->mem_free(registry->free_indices);
+    kit_host->mem_free(registry->entries);
+    kit_host->mem_free(registry->free_indices);
 }
 
 /* The handle that a peer means, or NULL. The registry's lock is held. */
@@ -303,7 +303,7 @@ static struct na_plugin_mem *sm_mem_alloc(struct sm_registry *registry, uint64_t
     if (mem == NULL) {
         uint64_t more = count > 1 ? count * sizeof(struct na_plugin_segment) : 0;
 
-        mem = sm_host->mem_alloc(sizeof(*mem) + more, 0);
+        mem = kit_host->mem_alloc(sizeof(*mem) + more, 0);
         if (mem == NULL)
             return NULL;
         sm_lock_take(&registry->lock);
@@ -337,7 +337,7 @@ static void sm_mem_free(struct sm_registry *registry, struct na_plugin_mem *mem)
             mem->next->link = mem->link;
     }
     sm_lock_drop(&registry->lock);
-    sm_host->mem_free(mem);
+    kit_host->mem_free(mem);
 }
 
 static bool sm_segments_sum(const struct na_plugin_segment *segments, uint64_t count,
@@ -370,19 +370,19 @@ static bool sm_registry_grow(struct na_plugin_class *na_class)
                      SM_TABLE_ENTRIES);
         return false;
     }
-    entries = sm_host->mem_alloc(capacity * sizeof(*entries), 0);
-    free_indices = sm_host->mem_alloc(capacity * sizeof(*free_indices), 0);
+    entries = kit_host->mem_alloc(capacity * sizeof(*entries), 0);
+    free_indices = kit_host->mem_alloc(capacity * sizeof(*free_indices), 0);
     if (entries == NULL || free_indices == NULL) {
-        sm_host->mem_free(entries);
-        sm_host->mem_free(free_indices);
+        kit_host->mem_free(entries);
+        kit_host->mem_free(free_indices);
         return false;
     }
     if (registry->capacity != 0)
         memcpy(entries, registry->entries, registry->capacity * sizeof(*entries));
     for (uint32_t i = capacity; i > registry->capacity; i--)
         free_indices[registry->free_count++] = i - 1;
-    sm_host->mem_free(registry->entries);
-    sm_host->mem_free(registry->free_indices);
+    kit_host->mem_free(registry->entries);
+    kit_host->mem_free(registry->free_indices);
     sm_registration_grow(na_class, registry->capacity);
     registry->entries = entries;
     registry->free_indices = free_indices;

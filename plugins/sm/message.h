@@ -14,7 +14,7 @@
  */
 static inline struct na_plugin_addr *sm_in_ring_source(struct sm_in_ring *ring)
 {
-    if (sm_unlikely(ring->references == 0)) {
+    if (kit_unlikely(ring->references == 0)) {
         atomic_fetch_add_explicit(&ring->peer->refs, SM_REFERENCES, memory_order_relaxed);
         ring->references = SM_REFERENCES;
     }
@@ -44,7 +44,7 @@ struct sm_message {
 static inline void sm_message_copy(void *to, const struct sm_message *message, uint32_t offset,
                                    uint32_t size)
 {
-    if (sm_likely(offset + size <= message->size1)) {
+    if (kit_likely(offset + size <= message->size1)) {
         __builtin_memcpy(to, message->payload + offset, size);
     } else if (offset >= message->size1) {
         __builtin_memcpy(to, message->payload2 + (offset - message->size1), size);

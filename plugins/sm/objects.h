@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "kit_base.h"
 #include "layout.h"
-#include "list.h"
 #include "lock.h"
 #include "na_plugin.h"
 
@@ -52,7 +52,7 @@ enum sm_op_kind {
 
 /* The private part of an operation. `link` is first: an element of a list is its operation. */
 struct sm_op {
-    struct sm_link link;
+    struct kit_link link;
     struct na_plugin_context *context;
     struct na_plugin_addr *peer;
     enum sm_op_kind kind;
@@ -138,12 +138,12 @@ struct sm_conn {
     _Atomic uint64_t head;                         /* the receiver's, as last seen */
 
     _Alignas(SM_CACHE_LINE) struct sm_lock lock; /* guards what follows */
-    struct sm_link pending;                      /* sends that wait for space */
+    struct kit_link pending;                     /* sends that wait for space */
     enum sm_conn_state state;
     uint64_t connect_since;                      /* the peer's table is full since then */
     uint64_t connect_next;                       /* when to try again */
     bool in_backlog;                             /* guarded by the class's backlog_lock */
-    struct sm_link backlog_link;                 /* likewise */
+    struct kit_link backlog_link;                /* likewise */
     _Atomic int32_t broken;                      /* 0, or the status that sends end with */
     _Atomic uint32_t copy_active;                /* copy RMA: operations in flight */
     struct sm_peer_slot *_Atomic connected_slot; /* for those who do not hold the lock */
@@ -179,7 +179,7 @@ struct sm_in_ring {
 
 /* Copy RMA: a request of a peer that is in work, or our answer to one. */
 struct sm_job {
-    struct sm_link link;
+    struct kit_link link;
     struct sm_in_ring *ring;
     struct sm_conn *conn;
     uint64_t token;
@@ -254,7 +254,7 @@ struct sm_early {
 };
 
 struct sm_expected_table {
-    struct sm_link *buckets;
+    struct kit_link *buckets;
     uint32_t mask;
     uint32_t count;
 };
@@ -282,7 +282,7 @@ struct na_plugin_context {
     uint32_t in_count;
     uint32_t sweep_next;
     struct sm_in_ring **in[SM_PEER_SLOTS / 64]; /* all rings by peer slot */
-    struct sm_link jobs;                        /* copy RMA requests of peers */
+    struct kit_link jobs;                       /* copy RMA requests of peers */
     struct sm_job *free_jobs;
     uint64_t watch_last;
     uint64_t sweep_last;
@@ -312,7 +312,7 @@ struct na_plugin_context {
     /* Matching: guarded by match_lock */
     _Alignas(SM_CACHE_LINE) struct sm_lock match_lock;
     atomic_bool active; /* between context_create and context_stop */
-    struct sm_link receives;
+    struct kit_link receives;
     struct sm_expected_table expected;
     struct sm_early *early_first;
     struct sm_early *early_last;
@@ -323,10 +323,10 @@ struct na_plugin_context {
 
     /* Our RMA operations: guarded by rma_lock */
     _Alignas(SM_CACHE_LINE) struct sm_lock rma_lock;
-    struct sm_link native;
+    struct kit_link native;
     struct sm_op *native_current; /* is being copied outside of the lock */
     bool native_cancel;           /* and was cancelled meanwhile */
-    struct sm_link copies;
+    struct kit_link copies;
     struct sm_copy_slot *copy_slots;
     uint32_t copy_next;
     uint64_t copy_generation;
@@ -372,7 +372,7 @@ struct na_plugin_class {
     uint32_t sweep_next;
 
     struct sm_lock backlog_lock;
-    struct sm_link backlog; /* connections with something that waits for space */
+    struct kit_link backlog; /* connections with something that waits for space */
     _Atomic uint32_t backlog_count;
 
     struct sm_registry registry;

@@ -166,7 +166,7 @@ void sm_peer_release(struct na_plugin_addr *peer)
 {
     struct na_plugin_class *na_class = peer->na_class;
 
-    if (sm_likely(sm_peer_failure(peer) == 0)) {
+    if (kit_likely(sm_peer_failure(peer) == 0)) {
         (void) atomic_fetch_sub_explicit(&peer->refs, 1, memory_order_release);
         return;
     }
@@ -265,9 +265,9 @@ static int32_t sm_peer_make(struct na_plugin_class *na_class, const char *name,
     ret = sm_segment_find(name, &header, &device, &inode);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
-    peer = sm_host->mem_alloc(sizeof(*peer), 0);
+    peer = kit_host->mem_alloc(sizeof(*peer), 0);
     if (peer != NULL)
-        peer->conns = sm_host->mem_alloc(header.max_contexts * sizeof(*peer->conns), 0);
+        peer->conns = kit_host->mem_alloc(header.max_contexts * sizeof(*peer->conns), 0);
     if (peer == NULL || peer->conns == NULL) {
         ret = NA_PLUGIN_NOMEM;
         goto out;
@@ -294,8 +294,8 @@ static int32_t sm_peer_make(struct na_plugin_class *na_class, const char *name,
 
 out:
     if (ret != NA_PLUGIN_SUCCESS && peer != NULL) {
-        sm_host->mem_free((void *) peer->conns);
-        sm_host->mem_free(peer);
+        kit_host->mem_free((void *) peer->conns);
+        kit_host->mem_free(peer);
     }
     return ret;
 }
@@ -333,11 +333,11 @@ static int32_t sm_peer_make_absent(struct na_plugin_class *na_class, const char 
 {
     const uint32_t max_contexts = SM_MAX_CONTEXTS;
     const uint64_t size = sm_layout_base_size(max_contexts);
-    struct na_plugin_addr *peer = sm_host->mem_alloc(sizeof(*peer), 0);
+    struct na_plugin_addr *peer = kit_host->mem_alloc(sizeof(*peer), 0);
     void *base = MAP_FAILED;
 
     if (peer != NULL)
-        peer->conns = sm_host->mem_alloc(max_contexts * sizeof(*peer->conns), 0);
+        peer->conns = kit_host->mem_alloc(max_contexts * sizeof(*peer->conns), 0);
     if (peer != NULL && peer->conns != NULL)
         base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (base == MAP_FAILED)
@@ -355,8 +355,8 @@ static int32_t sm_peer_make_absent(struct na_plugin_class *na_class, const char 
 
 error:
     if (peer != NULL)
-        sm_host->mem_free((void *) peer->conns);
-    sm_host->mem_free(peer);
+        kit_host->mem_free((void *) peer->conns);
+    kit_host->mem_free(peer);
     return NA_PLUGIN_NOMEM;
 }
 
@@ -396,8 +396,8 @@ static void sm_peer_destroy(struct na_plugin_addr *peer)
         (void) close(peer->memory_fd);
     if (peer->ask_fd >= 0)
         (void) close(peer->ask_fd);
-    sm_host->mem_free((void *) peer->conns);
-    sm_host->mem_free(peer);
+    kit_host->mem_free((void *) peer->conns);
+    kit_host->mem_free(peer);
 }
 
 static void sm_peer_unlink(struct na_plugin_addr *peer)

@@ -6,8 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-const struct na_host *sm_host;
-
 static int32_t sm_enumerate(const char *protocol, na_plugin_offer_fn report, void *arg);
 static const void *sm_get_extension(const char *id);
 
@@ -64,12 +62,10 @@ static const struct na_plugin sm_plugin = {
 int32_t na_plugin_entry_v1(const struct na_host *host, const struct na_plugin **plugin_p,
                            const char **reason_p)
 {
-    if (host->abi_version >> 16 != NA_PLUGIN_ABI_MAJOR ||
-        host->size < offsetof(struct na_host, clock_ns) + sizeof(host->clock_ns)) {
-        *reason_p = "the core's host table is not of ABI 1";
-        return NA_PLUGIN_OPNOTSUPPORTED;
-    }
-    sm_host = host;
+    int32_t ret = kit_host_set(host, reason_p);
+
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
     sm_class_prepare_fork();
     *plugin_p = &sm_plugin;
     return NA_PLUGIN_SUCCESS;

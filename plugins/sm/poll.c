@@ -12,23 +12,23 @@ int32_t sm_poll(struct na_plugin_context *context, uint32_t *count)
     struct na_plugin_class *na_class = context->na_class;
     uint32_t completed;
 
-    if (sm_unlikely(!sm_lock_try(&context->poll_lock)))
+    if (kit_unlikely(!sm_lock_try(&context->poll_lock)))
         return NA_PLUGIN_SUCCESS; /* another thread is at it */
-    if (sm_unlikely(atomic_load_explicit(&context->armed, memory_order_relaxed) != 0 &&
-                    atomic_load_explicit(&context->sleepers, memory_order_relaxed) == 0))
+    if (kit_unlikely(atomic_load_explicit(&context->armed, memory_order_relaxed) != 0 &&
+                     atomic_load_explicit(&context->sleepers, memory_order_relaxed) == 0))
         sm_wait_disarm(context);
-    if (sm_unlikely(atomic_load_explicit(&context->area->doorbell_summary, memory_order_relaxed) !=
-                    0))
+    if (kit_unlikely(atomic_load_explicit(&context->area->doorbell_summary, memory_order_relaxed) !=
+                     0))
         sm_doorbells_answer(context);
     completed = sm_poll_rings(context);
-    if (sm_unlikely((atomic_load_explicit(&context->native_count, memory_order_relaxed) |
-                     atomic_load_explicit(&context->copy_count, memory_order_relaxed) |
-                     atomic_load_explicit(&context->job_count, memory_order_relaxed)) != 0))
+    if (kit_unlikely((atomic_load_explicit(&context->native_count, memory_order_relaxed) |
+                      atomic_load_explicit(&context->copy_count, memory_order_relaxed) |
+                      atomic_load_explicit(&context->job_count, memory_order_relaxed)) != 0))
         completed += sm_rma_progress(context);
-    if (sm_unlikely(atomic_load_explicit(&na_class->backlog_count, memory_order_relaxed) != 0))
+    if (kit_unlikely(atomic_load_explicit(&na_class->backlog_count, memory_order_relaxed) != 0))
         completed += sm_backlog_flush(na_class, context);
-    if (sm_unlikely(++context->polls % SM_HOUSEKEEPING == 0 ||
-                    atomic_load_explicit(&context->watch_now, memory_order_relaxed) != 0))
+    if (kit_unlikely(++context->polls % SM_HOUSEKEEPING == 0 ||
+                     atomic_load_explicit(&context->watch_now, memory_order_relaxed) != 0))
         completed += sm_poll_housekeep(context);
     sm_lock_drop(&context->poll_lock);
     *count += completed;
@@ -65,11 +65,11 @@ static uint32_t sm_poll_rings(struct na_plugin_context *context)
                 context->hot[i - 1] = ring;
                 ring->hot_index = i - 1;
             }
-            if (sm_unlikely(ring->refused)) {
+            if (kit_unlikely(ring->refused)) {
                 sm_in_ring_cool(context, ring);
                 continue;
             }
-        } else if (sm_unlikely(ring->closing)) {
+        } else if (kit_unlikely(ring->closing)) {
             sm_in_ring_release(context, ring);
             continue;
         }
@@ -87,7 +87,7 @@ static uint32_t sm_poll_housekeep(struct na_plugin_context *context)
         sm_wait_look(context);
     }
     if (atomic_load_explicit(&context->watch_now, memory_order_relaxed) != 0 ||
-        (sm_watch_wanted(context) && sm_host->clock_ns() - context->watch_last >= SM_WATCH_NS))
+        (sm_watch_wanted(context) && kit_host->clock_ns() - context->watch_last >= SM_WATCH_NS))
         completed = sm_watch(context);
     return completed;
 }

@@ -141,7 +141,7 @@ static bool sm_reap_owner_is_dead(int fd)
     struct sm_segment_header header;
 
     return pread(fd, &header, sizeof(header), 0) == (ssize_t) sizeof(header) &&
-           header.pid_namespace != 0 && header.pid_namespace == sm_pid_namespace() &&
+           header.pid_namespace != 0 && header.pid_namespace == kit_process_namespace("pid") &&
            sm_process_is_dead(header.pid, header.process);
 }
 

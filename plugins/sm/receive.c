@@ -40,11 +40,11 @@ int32_t sm_recv_unexpected(struct na_plugin_context *context, void *op_p, void *
     (void) data;
     sm_post_prepare(context, op, SM_OP_RECV_UNEXPECTED, buf, size);
     sm_lock_take(&context->match_lock);
-    if (sm_unlikely(!atomic_load_explicit(&context->active, memory_order_relaxed))) {
+    if (kit_unlikely(!atomic_load_explicit(&context->active, memory_order_relaxed))) {
         ret = NA_PLUGIN_FAULT;
     } else {
-        sm_list_append(&context->receives, &op->link);
-        if (sm_unlikely(context->early_first != NULL))
+        kit_list_append(&context->receives, &op->link);
+        if (kit_unlikely(context->early_first != NULL))
             sm_early_catch_up(context);
     }
     sm_lock_drop(&context->match_lock);
@@ -59,13 +59,13 @@ enum sm_verdict sm_receive_unexpected(struct na_plugin_context *context, struct 
     enum sm_verdict verdict;
     struct sm_op *op;
 
-    if (sm_unlikely(message->size > context->na_class->max_message))
+    if (kit_unlikely(message->size > context->na_class->max_message))
         return SM_BAD;
     sm_lock_take(&context->match_lock);
-    if (sm_unlikely(context->early_first != NULL))
+    if (kit_unlikely(context->early_first != NULL))
         sm_early_catch_up(context);
     op = (struct sm_op *) context->receives.next;
-    if (sm_unlikely(&op->link == &context->receives || context->early_first != NULL)) {
+    if (kit_unlikely(&op->link == &context->receives || context->early_first != NULL)) {
         verdict = sm_early_add(context, ring, message);
         sm_lock_drop(&context->match_lock);
         return verdict;
@@ -75,16 +75,16 @@ enum sm_verdict sm_receive_unexpected(struct na_plugin_context *context, struct 
         sm_lock_drop(&context->match_lock);
         return verdict;
     }
-    sm_list_remove(&op->link);
+    kit_list_remove(&op->link);
     sm_lock_drop(&context->match_lock);
 
-    if (sm_unlikely(message->size > op->size)) {
-        sm_host->op_complete_recv(op, NA_PLUGIN_MSGSIZE, 0, NULL, 0);
+    if (kit_unlikely(message->size > op->size)) {
+        kit_host->op_complete_recv(op, NA_PLUGIN_MSGSIZE, 0, NULL, 0);
         return SM_TAKEN_COMPLETED;
     }
     sm_message_copy(op->recv_buf, message, 0, message->size);
-    sm_host->op_complete_recv(op, NA_PLUGIN_SUCCESS, message->size, sm_in_ring_source(ring),
-                              message->tag);
+    kit_host->op_complete_recv(op, NA_PLUGIN_SUCCESS, message->size, sm_in_ring_source(ring),
+                               message->tag);
     return SM_TAKEN_COMPLETED;
 }
 
@@ -94,25 +94,25 @@ bool sm_receive_cancel(struct na_plugin_context *context, struct sm_op *op)
     bool found;
 
     sm_lock_take(&context->match_lock);
-    found = sm_list_contains(&context->receives, op);
+    found = kit_list_contains(&context->receives, op);
     if (found)
-        sm_list_remove(&op->link);
+        kit_list_remove(&op->link);
     else
         found = sm_expected_take(context, op);
     sm_lock_drop(&context->match_lock);
     if (found)
-        sm_host->op_complete(op, NA_PLUGIN_CANCELED);
+        kit_host->op_complete(op, NA_PLUGIN_CANCELED);
     return found;
 }
 
 void sm_receive_cancel_all(struct na_plugin_context *context)
 {
     sm_lock_take(&context->match_lock);
-    while (!sm_list_empty(&context->receives)) {
+    while (!kit_list_empty(&context->receives)) {
         struct sm_op *op = (struct sm_op *) context->receives.next;
 
-        sm_list_remove(&op->link);
-        sm_host->op_complete(op, NA_PLUGIN_CANCELED);
+        kit_list_remove(&op->link);
+        kit_host->op_complete(op, NA_PLUGIN_CANCELED);
     }
     sm_expected_cancel_all(context);
     sm_lock_drop(&context->match_lock);
@@ -125,13 +125,13 @@ void sm_early_drop_all(struct na_plugin_context *context)
         struct sm_early *early = sm_early_take(context);
 
         sm_peer_release(early->source);
-        sm_host->mem_free(early);
+        kit_host->mem_free(early);
     }
     while (context->early_free != NULL) {
         struct sm_early *early = context->early_free;
 
         context->early_free = early->next;
-        sm_host->mem_free(early);
+        kit_host->mem_free(early);
     }
 }
 
@@ -145,13 +145,13 @@ static enum sm_verdict sm_receive_multi(struct na_plugin_context *context, struc
 
     sm_message_copy(buf, message, 0, message->size);
     if (last)
-        sm_list_remove(&op->link);
-    if (sm_host->op_complete_multi_recv(op, NA_PLUGIN_SUCCESS, buf, message->size,
-                                        sm_in_ring_source(ring), message->tag,
-                                        last) != NA_PLUGIN_SUCCESS) {
+        kit_list_remove(&op->link);
+    if (kit_host->op_complete_multi_recv(op, NA_PLUGIN_SUCCESS, buf, message->size,
+                                         sm_in_ring_source(ring), message->tag,
+                                         last) != NA_PLUGIN_SUCCESS) {
         ring->references++; /* was not taken */
         if (last)
-            sm_list_prepend(&context->receives, &op->link);
+            kit_list_prepend(&context->receives, &op->link);
         return SM_NO_ROOM;
     }
     if (!last)
@@ -195,9 +195,9 @@ static struct sm_early *sm_early_make(struct na_plugin_context *context, uint32_
         context->early_free = early->next;
         if (early->capacity >= size)
             return early;
-        sm_host->mem_free(early);
+        kit_host->mem_free(early);
     }
-    early = sm_host->mem_alloc(sizeof(*early) + capacity, 0);
+    early = kit_host->mem_alloc(sizeof(*early) + capacity, 0);
     if (early != NULL)
         early->capacity = capacity;
     return early;
@@ -222,10 +222,10 @@ static void sm_early_deliver(struct sm_op *op, struct sm_early *early)
 
     if (early->size > op->size) {
         sm_peer_release(early->source);
-        sm_host->op_complete_recv(op, NA_PLUGIN_MSGSIZE, 0, NULL, 0);
+        kit_host->op_complete_recv(op, NA_PLUGIN_MSGSIZE, 0, NULL, 0);
     } else {
         memcpy(op->recv_buf, early->payload, early->size);
-        sm_host->op_complete_recv(op, NA_PLUGIN_SUCCESS, early->size, early->source, early->tag);
+        kit_host->op_complete_recv(op, NA_PLUGIN_SUCCESS, early->size, early->source, early->tag);
     }
     early->next = context->early_free;
     context->early_free = early;
@@ -241,8 +241,8 @@ static bool sm_early_deliver_multi(struct na_plugin_context *context, struct sm_
         uint32_t last = used > op->size || op->size - used < context->na_class->max_message;
 
         memcpy(buf, early->payload, early->size);
-        if (sm_host->op_complete_multi_recv(op, NA_PLUGIN_SUCCESS, buf, early->size, early->source,
-                                            early->tag, last) != NA_PLUGIN_SUCCESS)
+        if (kit_host->op_complete_multi_recv(op, NA_PLUGIN_SUCCESS, buf, early->size, early->source,
+                                             early->tag, last) != NA_PLUGIN_SUCCESS)
             return false; /* the rest comes with the next receive or message */
         (void) sm_early_take(context);
         early->next = context->early_free;
@@ -257,14 +257,14 @@ static bool sm_early_deliver_multi(struct na_plugin_context *context, struct sm_
 /* After the core had no memory for an event: earlier messages go first. match_lock is held. */
 static void sm_early_catch_up(struct na_plugin_context *context)
 {
-    while (context->early_first != NULL && !sm_list_empty(&context->receives)) {
+    while (context->early_first != NULL && !kit_list_empty(&context->receives)) {
         struct sm_op *op = (struct sm_op *) context->receives.next;
 
-        sm_list_remove(&op->link);
+        kit_list_remove(&op->link);
         if (op->kind == SM_OP_RECV_UNEXPECTED) {
             sm_early_deliver(op, sm_early_take(context));
         } else if (!sm_early_deliver_multi(context, op)) {
-            sm_list_prepend(&context->receives, &op->link);
+            kit_list_prepend(&context->receives, &op->link);
             break;
         }
     }
@@ -287,7 +287,7 @@ static int32_t sm_post_multi(struct na_plugin_context *context, void *op_p, void
     if (!atomic_load_explicit(&context->active, memory_order_relaxed)) {
         ret = NA_PLUGIN_FAULT;
     } else {
-        sm_list_append(&context->receives, &op->link);
+        kit_list_append(&context->receives, &op->link);
         sm_early_catch_up(context);
     }
     sm_lock_drop(&context->match_lock);
@@ -308,7 +308,7 @@ static void sm_post_prepare(struct na_plugin_context *context, struct sm_op *op,
 /* Rings that wait for a receive are looked at again, by a sleeper too. */
 static void sm_post_unstall(struct na_plugin_context *context)
 {
-    if (sm_likely(atomic_load_explicit(&context->rings_stalled, memory_order_relaxed) == 0))
+    if (kit_likely(atomic_load_explicit(&context->rings_stalled, memory_order_relaxed) == 0))
         return;
     atomic_store_explicit(&context->unstall, 1, memory_order_seq_cst);
     sm_context_kick(context);

@@ -108,18 +108,18 @@ int32_t sm_registration_check(struct na_plugin_addr *peer, struct na_plugin_mem 
     const _Atomic uint64_t *table;
     int32_t status;
 
-    if (sm_unlikely(part >= SM_TABLE_PARTS))
+    if (kit_unlikely(part >= SM_TABLE_PARTS))
         goto refuse;
     table = atomic_load_explicit(&peer->registrations[part], memory_order_acquire);
-    if (sm_unlikely(table == NULL)) {
+    if (kit_unlikely(table == NULL)) {
         status = sm_registration_part(peer, part, &table);
         if (status == NA_PLUGIN_PERMISSION)
             goto refuse;
         if (status != NA_PLUGIN_SUCCESS)
             return status;
     }
-    if (sm_likely(atomic_load_explicit(&table[mem->index - first], memory_order_acquire) ==
-                  sm_registration_digest(peer, mem)))
+    if (kit_likely(atomic_load_explicit(&table[mem->index - first], memory_order_acquire) ==
+                   sm_registration_digest(peer, mem)))
         return NA_PLUGIN_SUCCESS;
 
 refuse:
@@ -134,7 +134,7 @@ uint64_t sm_registration_digest(const struct na_plugin_addr *peer, struct na_plu
 {
     uint64_t digest = atomic_load_explicit(&mem->digest, memory_order_relaxed);
 
-    if (sm_unlikely(digest == 0)) {
+    if (kit_unlikely(digest == 0)) {
         digest = sm_digest(peer->secret, mem);
         atomic_store_explicit(&mem->digest, digest, memory_order_relaxed);
     }

@@ -51,7 +51,7 @@ static inline bool sm_ring_claim(struct sm_conn *conn, uint32_t lines, uint64_t 
         uint64_t head = atomic_load_explicit(&conn->head, memory_order_acquire);
         uint64_t next;
 
-        if (sm_unlikely(!sm_ring_fits(conn, tail, head, lines))) {
+        if (kit_unlikely(!sm_ring_fits(conn, tail, head, lines))) {
             if (!sm_ring_refresh(conn, lines))
                 return false;
             tail = atomic_load_explicit(&conn->tail, memory_order_relaxed);
@@ -79,7 +79,7 @@ static inline void sm_ring_write(struct sm_conn *conn, uint64_t position, uint32
     size_t at = ((size_t) sm_position_data(position) * SM_CACHE_LINE + offset) & (capacity - 1);
     size_t first = capacity - at;
 
-    if (sm_likely(size <= first)) {
+    if (kit_likely(size <= first)) {
         memcpy(conn->data + at, from, size);
     } else {
         memcpy(conn->data + at, from, first);
@@ -104,13 +104,13 @@ static inline void sm_ring_publish(struct sm_conn *conn, uint64_t position,
      * Either the receiver sees the slot, or we see that it is about to sleep: it runs membarrier
      * between saying so and looking, which replaces our fence; without membarrier we fence.
      */
-    if (sm_unlikely(conn->fence))
+    if (kit_unlikely(conn->fence))
         atomic_thread_fence(memory_order_seq_cst);
     else
         atomic_signal_fence(memory_order_seq_cst);
     status = atomic_load_explicit(&conn->peer_slot->status, memory_order_relaxed);
     flags = atomic_load_explicit(&conn->context_area->flags, memory_order_relaxed);
-    if (sm_unlikely((status | flags) != 0))
+    if (kit_unlikely((status | flags) != 0))
         sm_conn_notify_slow(conn, status);
 }
 
@@ -129,9 +129,9 @@ static inline bool sm_ring_send(struct sm_conn *conn, uint8_t kind, uint32_t con
     slot->kind = kind;
     slot->context = (uint8_t) context;
     slot->flags = 0;
-    if (sm_unlikely(size > SM_INLINE_MAX))
+    if (kit_unlikely(size > SM_INLINE_MAX))
         sm_ring_write(conn, position, 0, payload, size);
-    else if (sm_likely(size != 0))
+    else if (kit_likely(size != 0))
         memcpy(slot->payload, payload, size);
     sm_ring_publish(conn, position, slot);
     return true;

@@ -50,7 +50,7 @@ uint32_t sm_rma_progress(struct na_plugin_context *context)
  */
 bool sm_rma_flows(const struct na_plugin_context *context)
 {
-    return sm_host->clock_ns() -
+    return kit_host->clock_ns() -
                atomic_load_explicit(&context->rma_moved_at, memory_order_relaxed) <
            SM_COPY_AWAKE_NS;
 }
@@ -59,7 +59,7 @@ bool sm_rma_flows(const struct na_plugin_context *context)
 void sm_rma_moved(struct na_plugin_context *context)
 {
     atomic_fetch_add_explicit(&context->rma_moved, 1, memory_order_relaxed);
-    atomic_store_explicit(&context->rma_moved_at, sm_host->clock_ns(), memory_order_relaxed);
+    atomic_store_explicit(&context->rma_moved_at, kit_host->clock_ns(), memory_order_relaxed);
 }
 
 /* True when the context held it. */
@@ -68,20 +68,20 @@ bool sm_rma_cancel(struct na_plugin_context *context, struct sm_op *op)
     bool found = false, now = false;
 
     sm_lock_take(&context->rma_lock);
-    if (sm_list_contains(&context->native, op)) {
-        sm_list_remove(&op->link);
+    if (kit_list_contains(&context->native, op)) {
+        kit_list_remove(&op->link);
         atomic_fetch_sub_explicit(&context->native_count, 1, memory_order_relaxed);
         now = true;
     } else if (op != NULL && context->native_current == op) {
         context->native_cancel = true; /* ends after the piece that is being copied */
         found = true;
-    } else if (sm_list_contains(&context->copies, op)) {
+    } else if (kit_list_contains(&context->copies, op)) {
         sm_copy_forget(context, op);
         now = true;
     }
     sm_lock_drop(&context->rma_lock);
     if (now)
-        sm_host->op_complete(op, NA_PLUGIN_CANCELED);
+        kit_host->op_complete(op, NA_PLUGIN_CANCELED);
     return found || now;
 }
 
@@ -89,18 +89,18 @@ bool sm_rma_cancel(struct na_plugin_context *context, struct sm_op *op)
 void sm_rma_cancel_all(struct na_plugin_context *context)
 {
     sm_lock_take(&context->rma_lock);
-    while (!sm_list_empty(&context->native)) {
+    while (!kit_list_empty(&context->native)) {
         struct sm_op *op = (struct sm_op *) context->native.next;
 
-        sm_list_remove(&op->link);
+        kit_list_remove(&op->link);
         atomic_fetch_sub_explicit(&context->native_count, 1, memory_order_relaxed);
-        sm_host->op_complete(op, NA_PLUGIN_CANCELED);
+        kit_host->op_complete(op, NA_PLUGIN_CANCELED);
     }
-    while (!sm_list_empty(&context->copies)) {
+    while (!kit_list_empty(&context->copies)) {
         struct sm_op *op = (struct sm_op *) context->copies.next;
 
         sm_copy_forget(context, op);
-        sm_host->op_complete(op, NA_PLUGIN_CANCELED);
+        kit_host->op_complete(op, NA_PLUGIN_CANCELED);
     }
     sm_lock_drop(&context->rma_lock);
 }
@@ -109,10 +109,10 @@ void sm_rma_cancel_all(struct na_plugin_context *context)
 uint32_t sm_rma_fail_peers(struct na_plugin_context *context)
 {
     uint32_t completed = 0;
-    struct sm_link *next;
+    struct kit_link *next;
 
     sm_lock_take(&context->rma_lock);
-    for (struct sm_link *link = context->copies.next; link != &context->copies; link = next) {
+    for (struct kit_link *link = context->copies.next; link != &context->copies; link = next) {
         struct sm_op *op = (struct sm_op *) link;
         int32_t failure = sm_peer_failure(op->peer);
 
@@ -120,7 +120,7 @@ uint32_t sm_rma_fail_peers(struct na_plugin_context *context)
         if (failure == 0)
             continue;
         sm_copy_forget(context, op);
-        sm_host->op_complete(op, failure);
+        kit_host->op_complete(op, failure);
         completed++;
     }
     sm_copy_bury(context);
@@ -133,10 +133,10 @@ uint32_t sm_rma_fail_peers(struct na_plugin_context *context)
 void sm_rma_announce(struct na_plugin_context *context)
 {
     sm_lock_take(&context->rma_lock);
-    for (struct sm_link *link = context->copies.next; link != &context->copies; link = link->next)
+    for (struct kit_link *link = context->copies.next; link != &context->copies; link = link->next)
         sm_conn_announce(((struct sm_op *) link)->conn, context);
     sm_lock_drop(&context->rma_lock);
-    for (struct sm_link *link = context->jobs.next; link != &context->jobs; link = link->next)
+    for (struct kit_link *link = context->jobs.next; link != &context->jobs; link = link->next)
         if (((struct sm_job *) link)->conn != NULL)
             sm_conn_announce(((struct sm_job *) link)->conn, context);
 }
@@ -167,7 +167,7 @@ static int32_t sm_rma_start(struct na_plugin_context *context, enum sm_op_kind k
         return sm_copy_start(context, op);
     if (!sm_native_step(op, &status)) {
         sm_lock_take(&context->rma_lock);
-        sm_list_append(&context->native, &op->link);
+        kit_list_append(&context->native, &op->link);
         atomic_fetch_add_explicit(&context->native_count, 1, memory_order_release);
         sm_lock_drop(&context->rma_lock);
         sm_context_kick(context);
@@ -175,7 +175,7 @@ static int32_t sm_rma_start(struct na_plugin_context *context, enum sm_op_kind k
     }
     if (status == NA_PLUGIN_AGAIN) /* the system has begun to refuse it */
         return sm_copy_start(context, op);
-    sm_host->op_complete(op, status);
+    kit_host->op_complete(op, status);
     return NA_PLUGIN_SUCCESS;
 }
 
@@ -217,9 +217,9 @@ static uint32_t sm_native_progress(struct na_plugin_context *context)
     bool finished, canceled;
 
     sm_lock_take(&context->rma_lock);
-    if (!sm_list_empty(&context->native)) {
+    if (!kit_list_empty(&context->native)) {
         op = (struct sm_op *) context->native.next;
-        sm_list_remove(&op->link);
+        kit_list_remove(&op->link);
         context->native_current = op;
         context->native_cancel = false;
     }
@@ -233,7 +233,7 @@ static uint32_t sm_native_progress(struct na_plugin_context *context)
     /* Cancelled before its end; a way that is refused now is not the end either. */
     canceled = context->native_cancel && (!finished || status == NA_PLUGIN_AGAIN);
     if (!finished && !canceled)
-        sm_list_append(&context->native, &op->link);
+        kit_list_append(&context->native, &op->link);
     else
         atomic_fetch_sub_explicit(&context->native_count, 1, memory_order_relaxed);
     sm_lock_drop(&context->rma_lock);
@@ -247,6 +247,6 @@ static uint32_t sm_native_progress(struct na_plugin_context *context)
         if (status == NA_PLUGIN_SUCCESS)
             return 0;
     }
-    sm_host->op_complete(op, status);
+    kit_host->op_complete(op, status);
     return 1;
 }

@@ -31,7 +31,7 @@ int32_t sm_copy_start(struct na_plugin_context *context, struct sm_op *op)
     op->token = 0;
     op->used = 0;
     sm_lock_take(&context->rma_lock);
-    sm_list_append(&context->copies, &op->link);
+    kit_list_append(&context->copies, &op->link);
     atomic_fetch_add_explicit(&context->copy_count, 1, memory_order_release);
     if (!sm_copy_step(context, op, &status)) {
         sm_copy_forget(context, op);
@@ -47,10 +47,10 @@ int32_t sm_copy_start(struct na_plugin_context *context, struct sm_op *op)
 uint32_t sm_copy_progress(struct na_plugin_context *context)
 {
     uint32_t completed = 0;
-    struct sm_link *next;
+    struct kit_link *next;
 
     sm_lock_take(&context->rma_lock);
-    for (struct sm_link *link = context->copies.next; link != &context->copies; link = next) {
+    for (struct kit_link *link = context->copies.next; link != &context->copies; link = next) {
         struct sm_op *op = (struct sm_op *) link;
         int32_t status = NA_PLUGIN_SUCCESS;
 
@@ -58,7 +58,7 @@ uint32_t sm_copy_progress(struct na_plugin_context *context)
         if (sm_copy_step(context, op, &status))
             continue;
         sm_copy_forget(context, op);
-        sm_host->op_complete(op, status);
+        kit_host->op_complete(op, status);
         completed++;
     }
     sm_lock_drop(&context->rma_lock);
@@ -73,7 +73,7 @@ void sm_copy_forget(struct na_plugin_context *context, struct sm_op *op)
 {
     struct sm_copy_slot *slot = NULL;
 
-    sm_list_remove(&op->link);
+    kit_list_remove(&op->link);
     atomic_fetch_sub_explicit(&context->copy_count, 1, memory_order_release);
     if (op->token == 0)
         return;
@@ -270,9 +270,9 @@ static void sm_copy_finish(struct na_plugin_context *context, struct sm_op *op,
     sm_copy_token_give(slot);
     if (op == NULL)
         return;
-    sm_list_remove(&op->link);
+    kit_list_remove(&op->link);
     atomic_fetch_sub_explicit(&context->copy_count, 1, memory_order_release);
-    sm_host->op_complete(op, status);
+    kit_host->op_complete(op, status);
 }
 
 static bool sm_copy_send_get(struct na_plugin_context *context, struct sm_op *op)

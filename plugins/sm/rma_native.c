@@ -30,7 +30,7 @@ bool sm_native_available(struct na_plugin_addr *peer)
 {
     uint32_t mode = atomic_load_explicit(&peer->rma, memory_order_relaxed);
 
-    if (sm_likely(mode != SM_RMA_UNKNOWN))
+    if (kit_likely(mode != SM_RMA_UNKNOWN))
         return mode == SM_RMA_NATIVE;
     return sm_peer_mapped(peer) && sm_native_probe(peer);
 }

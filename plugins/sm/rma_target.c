@@ -43,7 +43,8 @@ enum sm_verdict sm_target_receive(struct na_plugin_context *context, struct sm_i
     case SM_KIND_PUT:
         return sm_target_put(context, ring, message, &header);
     case SM_KIND_CANCEL:
-        for (struct sm_link *link = context->jobs.next; link != &context->jobs; link = link->next) {
+        for (struct kit_link *link = context->jobs.next; link != &context->jobs;
+             link = link->next) {
             struct sm_job *job = (struct sm_job *) link;
 
             if (job->ring == ring && job->token == header.token && job->status == 0)
@@ -57,9 +58,9 @@ enum sm_verdict sm_target_receive(struct na_plugin_context *context, struct sm_i
 
 void sm_target_progress(struct na_plugin_context *context)
 {
-    struct sm_link *next;
+    struct kit_link *next;
 
-    for (struct sm_link *link = context->jobs.next; link != &context->jobs; link = next) {
+    for (struct kit_link *link = context->jobs.next; link != &context->jobs; link = next) {
         struct sm_job *job = (struct sm_job *) link;
 
         next = link->next;
@@ -70,9 +71,9 @@ void sm_target_progress(struct na_plugin_context *context)
 
 void sm_target_drop_ring(struct na_plugin_context *context, const struct sm_in_ring *ring)
 {
-    struct sm_link *next;
+    struct kit_link *next;
 
-    for (struct sm_link *link = context->jobs.next; link != &context->jobs; link = next) {
+    for (struct kit_link *link = context->jobs.next; link != &context->jobs; link = next) {
         next = link->next;
         if (((struct sm_job *) link)->ring == ring)
             sm_job_remove(context, (struct sm_job *) link);
@@ -81,9 +82,9 @@ void sm_target_drop_ring(struct na_plugin_context *context, const struct sm_in_r
 
 void sm_target_drop_failed(struct na_plugin_context *context)
 {
-    struct sm_link *next;
+    struct kit_link *next;
 
-    for (struct sm_link *link = context->jobs.next; link != &context->jobs; link = next) {
+    for (struct kit_link *link = context->jobs.next; link != &context->jobs; link = next) {
         next = link->next;
         if (sm_peer_failure(((struct sm_job *) link)->ring->peer) != 0)
             sm_job_remove(context, (struct sm_job *) link);
@@ -92,13 +93,13 @@ void sm_target_drop_failed(struct na_plugin_context *context)
 
 void sm_target_drop_all(struct na_plugin_context *context)
 {
-    while (!sm_list_empty(&context->jobs))
+    while (!kit_list_empty(&context->jobs))
         sm_job_remove(context, (struct sm_job *) context->jobs.next);
     while (context->free_jobs != NULL) {
         struct sm_job *job = context->free_jobs;
 
         context->free_jobs = (struct sm_job *) job->link.next;
-        sm_host->mem_free(job);
+        kit_host->mem_free(job);
     }
 }
 
@@ -205,7 +206,7 @@ static struct sm_job *sm_job_add(struct na_plugin_context *context, struct sm_in
     if (job != NULL)
         context->free_jobs = (struct sm_job *) job->link.next;
     else
-        job = sm_host->mem_alloc(sizeof(*job), 0);
+        job = kit_host->mem_alloc(sizeof(*job), 0);
     if (job == NULL)
         return NULL;
     job->ring = ring;
@@ -216,7 +217,7 @@ static struct sm_job *sm_job_add(struct na_plugin_context *context, struct sm_in
     job->is_answer = false;
     job->used = 0;
     ring->job_count++;
-    sm_list_append(&context->jobs, &job->link);
+    kit_list_append(&context->jobs, &job->link);
     atomic_fetch_add_explicit(&context->job_count, 1, memory_order_relaxed);
     return job;
 }
@@ -274,9 +275,9 @@ static bool sm_job_send_piece(struct na_plugin_context *context, struct sm_job *
 
 static void sm_job_remove(struct na_plugin_context *context, struct sm_job *job)
 {
-    sm_list_remove(&job->link);
+    kit_list_remove(&job->link);
     job->ring->job_count--;
     atomic_fetch_sub_explicit(&context->job_count, 1, memory_order_relaxed);
-    job->link.next = (struct sm_link *) context->free_jobs;
+    job->link.next = (struct kit_link *) context->free_jobs;
     context->free_jobs = job;
 }

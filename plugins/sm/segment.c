@@ -147,7 +147,7 @@ void sm_segment_destroy(struct na_plugin_class *na_class)
         struct sm_region *region = segment->free_regions;
 
         segment->free_regions = region->next;
-        sm_host->mem_free(region);
+        kit_host->mem_free(region);
     }
     segment->header = NULL;
     segment->fd = -1;
@@ -197,7 +197,7 @@ int32_t sm_region_take(struct sm_segment *segment, uint64_t size, uint32_t log_l
             continue;
         *offset_p = region->offset;
         *link = region->next;
-        sm_host->mem_free(region);
+        kit_host->mem_free(region);
         return NA_PLUGIN_SUCCESS;
     }
     if (!sm_file_size_allowed(segment->file_size + size, log_level))
@@ -212,7 +212,7 @@ int32_t sm_region_take(struct sm_segment *segment, uint64_t size, uint32_t log_l
 
 void sm_region_give(struct sm_segment *segment, uint64_t offset, uint64_t size)
 {
-    struct sm_region *region = sm_host->mem_alloc(sizeof(*region), 0);
+    struct sm_region *region = kit_host->mem_alloc(sizeof(*region), 0);
 
     if (region == NULL)
         return; /* the space comes back when the endpoint closes */

@@ -69,9 +69,9 @@ int32_t sm_conn_prepare(struct sm_conn *conn)
 {
     int32_t ret;
 
-    if (sm_likely(atomic_load_explicit(&conn->connected_slot, memory_order_acquire) != NULL &&
-                  atomic_load_explicit(&conn->broken, memory_order_acquire) == 0 &&
-                  !sm_context_gone(conn->context_area)))
+    if (kit_likely(atomic_load_explicit(&conn->connected_slot, memory_order_acquire) != NULL &&
+                   atomic_load_explicit(&conn->broken, memory_order_acquire) == 0 &&
+                   !sm_context_gone(conn->context_area)))
         return sm_peer_failure(conn->peer);
     sm_lock_take(&conn->lock);
     ret = sm_conn_ready(conn);
@@ -91,23 +91,23 @@ static uint32_t sm_send_flush(struct sm_conn *conn, struct na_plugin_context *po
         completed = sm_send_fail_all(conn, poller, ret);
         goto out;
     }
-    while (ret == NA_PLUGIN_SUCCESS && !sm_list_empty(&conn->pending)) {
+    while (ret == NA_PLUGIN_SUCCESS && !kit_list_empty(&conn->pending)) {
         struct sm_op *op = (struct sm_op *) conn->pending.next;
 
         if (!sm_send_now(conn, op))
             break;
-        sm_list_remove(&op->link);
+        kit_list_remove(&op->link);
         sm_send_finish(op, poller, NA_PLUGIN_SUCCESS);
         completed++;
     }
-    if (ret == NA_PLUGIN_SUCCESS && sm_list_empty(&conn->pending)) {
+    if (ret == NA_PLUGIN_SUCCESS && kit_list_empty(&conn->pending)) {
         atomic_store_explicit(&conn->gate, 0, memory_order_release);
         if (atomic_load_explicit(&conn->broken, memory_order_acquire) != 0)
             atomic_store_explicit(&conn->gate, 1, memory_order_release);
     }
 
 out:
-    if (!sm_list_empty(&conn->pending))
+    if (!kit_list_empty(&conn->pending))
         sm_backlog_add(conn);
     sm_lock_drop(&conn->lock);
     return completed;
@@ -121,7 +121,7 @@ void sm_backlog_add(struct sm_conn *conn)
     if (!conn->in_backlog) {
         conn->in_backlog = true;
         sm_peer_hold(conn->peer);
-        sm_list_append(&na_class->backlog, &conn->backlog_link);
+        kit_list_append(&na_class->backlog, &conn->backlog_link);
         atomic_fetch_add_explicit(&na_class->backlog_count, 1, memory_order_release);
     }
     sm_lock_drop(&na_class->backlog_lock);
@@ -155,7 +155,7 @@ bool sm_backlog_announce(struct na_plugin_class *na_class, struct na_plugin_cont
     if (atomic_load_explicit(&na_class->backlog_count, memory_order_acquire) == 0)
         return true;
     sm_lock_take(&na_class->backlog_lock);
-    for (struct sm_link *link = na_class->backlog.next; link != &na_class->backlog;
+    for (struct kit_link *link = na_class->backlog.next; link != &na_class->backlog;
          link = link->next) {
         struct sm_conn *conn =
             (struct sm_conn *) ((char *) link - offsetof(struct sm_conn, backlog_link));
@@ -185,29 +185,29 @@ static int32_t sm_send(struct na_plugin_context *context, enum sm_op_kind kind, 
     struct sm_conn *conn;
     int32_t ret;
 
-    if (sm_unlikely(sm_peer_failure(dest) != 0)) {
+    if (kit_unlikely(sm_peer_failure(dest) != 0)) {
         dest = sm_peer_arrived(dest);
         ret = sm_peer_failure(dest);
         if (ret != 0)
             return ret;
     }
     ret = sm_conn_get(dest, dest_id, &conn);
-    if (sm_unlikely(ret != NA_PLUGIN_SUCCESS))
+    if (kit_unlikely(ret != NA_PLUGIN_SUCCESS))
         return ret;
-    if (sm_unlikely(sm_context_gone(conn->context_area)))
+    if (kit_unlikely(sm_context_gone(conn->context_area)))
         return NA_PLUGIN_HOSTUNREACH;
-    if (sm_unlikely(!atomic_load_explicit(&context->active, memory_order_relaxed)))
+    if (kit_unlikely(!atomic_load_explicit(&context->active, memory_order_relaxed)))
         return NA_PLUGIN_FAULT;
-    if (sm_unlikely(size > dest->max_unexpected || size > context->na_class->max_message)) {
+    if (kit_unlikely(size > dest->max_unexpected || size > context->na_class->max_message)) {
         SM_LOG_ERROR("a message of %llu bytes for %s, which takes up to %u",
                      (unsigned long long) size, dest->name, dest->max_unexpected);
         return NA_PLUGIN_MSGSIZE;
     }
-    if (sm_likely(atomic_load_explicit(&conn->gate, memory_order_acquire) == 0 &&
-                  sm_ring_send(
-                      conn, kind == SM_OP_SEND_UNEXPECTED ? SM_KIND_UNEXPECTED : SM_KIND_EXPECTED,
-                      context->id, tag, buf, (uint32_t) size))) {
-        sm_host->op_complete(op, NA_PLUGIN_SUCCESS);
+    if (kit_likely(atomic_load_explicit(&conn->gate, memory_order_acquire) == 0 &&
+                   sm_ring_send(
+                       conn, kind == SM_OP_SEND_UNEXPECTED ? SM_KIND_UNEXPECTED : SM_KIND_EXPECTED,
+                       context->id, tag, buf, (uint32_t) size))) {
+        kit_host->op_complete(op, NA_PLUGIN_SUCCESS);
         return NA_PLUGIN_SUCCESS;
     }
     op->context = context;
@@ -228,7 +228,7 @@ static int32_t sm_send_slow(struct na_plugin_context *context, struct sm_conn *c
 
     sm_lock_take(&conn->lock);
     ret = sm_conn_ready(conn);
-    sent = ret == NA_PLUGIN_SUCCESS && sm_list_empty(&conn->pending) && sm_send_now(conn, op);
+    sent = ret == NA_PLUGIN_SUCCESS && kit_list_empty(&conn->pending) && sm_send_now(conn, op);
     if (sent)
         goto out;
     if (ret != NA_PLUGIN_SUCCESS && ret != NA_PLUGIN_AGAIN)
@@ -239,7 +239,7 @@ static int32_t sm_send_slow(struct na_plugin_context *context, struct sm_conn *c
     ret = NA_PLUGIN_FAULT;
     if (!atomic_load_explicit(&context->active, memory_order_acquire))
         goto out;
-    sm_list_append(&conn->pending, &op->link);
+    kit_list_append(&conn->pending, &op->link);
     atomic_fetch_add_explicit(&context->send_count, 1, memory_order_release);
     atomic_store_explicit(&conn->gate, 1, memory_order_release);
     sm_backlog_add(conn);
@@ -250,7 +250,7 @@ out:
     sm_lock_drop(&conn->lock);
     /* Last, because what completes may be freed, and the connection with its peer. */
     if (sent)
-        sm_host->op_complete(op, NA_PLUGIN_SUCCESS);
+        kit_host->op_complete(op, NA_PLUGIN_SUCCESS);
     return ret;
 }
 
@@ -269,12 +269,12 @@ static int32_t sm_conn_ready(struct sm_conn *conn)
         ret = NA_PLUGIN_HOSTUNREACH;
     if (ret != 0 || conn->state == SM_CONN_READY)
         return ret;
-    if (sm_unlikely(!sm_peer_mapped(conn->peer))) {
+    if (kit_unlikely(!sm_peer_mapped(conn->peer))) {
         ret = sm_conn_ask(conn);
         if (ret != NA_PLUGIN_SUCCESS)
             return ret;
     }
-    now = sm_host->clock_ns();
+    now = kit_host->clock_ns();
     if (now < conn->connect_next)
         return NA_PLUGIN_AGAIN;
     ret = sm_conn_establish(conn);
@@ -315,10 +315,10 @@ static uint32_t sm_send_fail_all(struct sm_conn *conn, struct na_plugin_context 
 {
     uint32_t completed = 0;
 
-    while (!sm_list_empty(&conn->pending)) {
+    while (!kit_list_empty(&conn->pending)) {
         struct sm_op *op = (struct sm_op *) conn->pending.next;
 
-        sm_list_remove(&op->link);
+        kit_list_remove(&op->link);
         sm_send_finish(op, poller, status);
         completed++;
     }
@@ -334,7 +334,7 @@ static void sm_send_finish(struct sm_op *op, struct na_plugin_context *poller, i
     struct na_plugin_context *context = op->context;
 
     atomic_fetch_sub_explicit(&context->send_count, 1, memory_order_release);
-    sm_host->op_complete(op, status);
+    kit_host->op_complete(op, status);
     if (context != poller)
         sm_context_kick(context);
 }
@@ -345,12 +345,12 @@ static struct sm_op *sm_send_find(struct sm_conn *conn, const struct na_plugin_c
     struct sm_op *found = NULL;
 
     sm_lock_take(&conn->lock);
-    for (struct sm_link *link = conn->pending.next; link != &conn->pending; link = link->next) {
+    for (struct kit_link *link = conn->pending.next; link != &conn->pending; link = link->next) {
         struct sm_op *candidate = (struct sm_op *) link;
 
         if (candidate->context != context || (op != NULL && candidate != op))
             continue;
-        sm_list_remove(link);
+        kit_list_remove(link);
         found = candidate;
         break;
     }
@@ -364,11 +364,11 @@ static struct sm_conn *sm_backlog_next(struct na_plugin_class *na_class)
     struct sm_conn *conn = NULL;
 
     sm_lock_take(&na_class->backlog_lock);
-    if (!sm_list_empty(&na_class->backlog)) {
-        struct sm_link *link = na_class->backlog.next;
+    if (!kit_list_empty(&na_class->backlog)) {
+        struct kit_link *link = na_class->backlog.next;
 
         conn = (struct sm_conn *) ((char *) link - offsetof(struct sm_conn, backlog_link));
-        sm_list_remove(link);
+        kit_list_remove(link);
         conn->in_backlog = false;
         atomic_fetch_sub_explicit(&na_class->backlog_count, 1, memory_order_release);
     }

@@ -12,13 +12,11 @@
 #include "objects.h"
 
 #define SM_LOG(level, ...) \
-    na_plugin_log(sm_host, level, SM_PLUGIN_NAME, __func__, __LINE__, __VA_ARGS__)
+    na_plugin_log(kit_host, level, SM_PLUGIN_NAME, __func__, __LINE__, __VA_ARGS__)
 #define SM_LOG_ERROR(...)   SM_LOG(NA_PLUGIN_LOG_ERROR, __VA_ARGS__)
 #define SM_LOG_WARNING(...) SM_LOG(NA_PLUGIN_LOG_WARNING, __VA_ARGS__)
 #define SM_LOG_INFO(...)    SM_LOG(NA_PLUGIN_LOG_INFO, __VA_ARGS__)
 #define SM_LOG_DEBUG(...)   SM_LOG(NA_PLUGIN_LOG_DEBUG, __VA_ARGS__)
-
-extern const struct na_host *sm_host;
 
 /* endpoint.c */
 int32_t sm_class_initialize(const struct na_plugin_init *init, struct na_host_class *host_class,
@@ -72,7 +70,6 @@ ssize_t sm_descriptors_receive(int socket_fd, void *buf, size_t size, int fds[2]
                                uint32_t *count_p);
 
 /* process.c */
-uint64_t sm_pid_namespace(void);
 uint64_t sm_process_self(void);
 bool sm_process_is_dead(uint32_t pid, uint64_t identity);
 const char *sm_error_hint(int error);
@@ -137,7 +134,7 @@ struct na_plugin_addr *sm_peer_arrived(struct na_plugin_addr *peer);
 /* The peer that an address stands for now; see sm_peer_arrived(). */
 static inline struct na_plugin_addr *sm_peer_current(struct na_plugin_addr *peer)
 {
-    return sm_likely(sm_peer_failure(peer) == 0) ? peer : sm_peer_arrived(peer);
+    return kit_likely(sm_peer_failure(peer) == 0) ? peer : sm_peer_arrived(peer);
 }
 
 /* liveness.c */
@@ -320,8 +317,8 @@ bool sm_barrier(struct na_plugin_class *na_class);
 /* Something now depends on a peer: a sleeper that watches nobody must begin to. */
 static inline void sm_context_watch(struct na_plugin_context *context)
 {
-    if (sm_unlikely(atomic_load_explicit(&context->armed, memory_order_relaxed) != 0 &&
-                    atomic_load_explicit(&context->timer_armed, memory_order_relaxed) == 0))
+    if (kit_unlikely(atomic_load_explicit(&context->armed, memory_order_relaxed) != 0 &&
+                     atomic_load_explicit(&context->timer_armed, memory_order_relaxed) == 0))
         sm_context_kick(context);
 }
 

@@ -102,7 +102,7 @@ void sm_wait_disarm(struct na_plugin_context *context)
 /* Who never sleeps looks now and then who wants the memory. poll_lock is held. */
 void sm_wait_look(struct na_plugin_context *context)
 {
-    uint64_t now = sm_host->clock_ns();
+    uint64_t now = kit_host->clock_ns();
 
     if (now - context->handover_last < SM_HANDOVER_NS ||
         atomic_load_explicit(&context->armed, memory_order_relaxed) != 0)
@@ -115,7 +115,7 @@ void sm_wait_look(struct na_plugin_context *context)
 
 int32_t sm_poll_wait(struct na_plugin_context *context, uint32_t timeout_ms, uint32_t *count)
 {
-    uint64_t end = sm_host->clock_ns() + timeout_ms * UINT64_C(1000000);
+    uint64_t end = kit_host->clock_ns() + timeout_ms * UINT64_C(1000000);
     uint32_t before = *count;
     int32_t ret;
 
@@ -125,14 +125,14 @@ int32_t sm_poll_wait(struct na_plugin_context *context, uint32_t timeout_ms, uin
             return ret;
         if (atomic_exchange_explicit(&context->woken, 0, memory_order_acquire) != 0)
             return NA_PLUGIN_SUCCESS;
-        if (timeout_ms == 0 || sm_host->clock_ns() >= end)
+        if (timeout_ms == 0 || kit_host->clock_ns() >= end)
             return NA_PLUGIN_TIMEOUT;
         /* While a thread is counted here, polls of others leave the byte that wakes it alone. */
         atomic_fetch_add_explicit(&context->sleepers, 1, memory_order_seq_cst);
         if (sm_poll_try_wait(context))
             sm_wait_sleep(context, end);
         else
-            sm_cpu_relax();
+            kit_cpu_relax();
         atomic_fetch_sub_explicit(&context->sleepers, 1, memory_order_seq_cst);
     }
 }
@@ -257,7 +257,7 @@ static void sm_wait_timer(struct na_plugin_context *context, bool wanted)
 static void sm_wait_sleep(struct na_plugin_context *context, uint64_t end)
 {
     struct pollfd descriptor = {.fd = context->epoll_fd, .events = POLLIN};
-    uint64_t now = sm_host->clock_ns();
+    uint64_t now = kit_host->clock_ns();
     struct timespec timeout;
 
     if (now >= end)

@@ -50,7 +50,7 @@ int32_t sm_writer_enter(struct na_plugin_addr *peer, uint64_t digest, _Atomic ui
 {
     struct sm_writer *writer = atomic_load_explicit(&peer->writer, memory_order_acquire);
 
-    if (sm_unlikely(writer == NULL) && (writer = sm_writer_find(peer)) == NULL)
+    if (kit_unlikely(writer == NULL) && (writer = sm_writer_find(peer)) == NULL)
         return NA_PLUGIN_AGAIN;
     for (uint32_t spins = 1; spins < SM_WRITER_SPINS; spins++) {
         for (uint32_t i = 0; i < SM_WRITER_KEYS; i++) {
@@ -66,7 +66,7 @@ int32_t sm_writer_enter(struct na_plugin_addr *peer, uint64_t digest, _Atomic ui
         if (spins % 64 == 0) /* other threads of ours are writing */
             (void) sched_yield();
         else
-            sm_cpu_relax();
+            kit_cpu_relax();
     }
     return NA_PLUGIN_AGAIN;
 }
@@ -90,11 +90,11 @@ void sm_writers_await(struct na_plugin_class *na_class, uint64_t digest)
     used = atomic_load_explicit(&header->writers_used, memory_order_relaxed);
     for (uint32_t i = 0; i < used && i < SM_WRITERS; i++)
         for (uint32_t k = 0; k < SM_WRITER_KEYS; k++) {
-            if (sm_likely(atomic_load_explicit(&writers[i].keys[k], memory_order_acquire) !=
-                          digest))
+            if (kit_likely(atomic_load_explicit(&writers[i].keys[k], memory_order_acquire) !=
+                           digest))
                 continue;
             if (end == 0)
-                end = sm_host->clock_ns() + SM_WRITER_STOP_NS;
+                end = kit_host->clock_ns() + SM_WRITER_STOP_NS;
             if (!sm_writer_await(na_class, &writers[i], &writers[i].keys[k], digest, end)) {
                 SM_LOG_WARNING("a process has been writing to deregistered memory for 10 s and is "
                                "not waited for any longer: is it stopped? What it still writes is "
@@ -200,16 +200,16 @@ static struct sm_writer *sm_writers_of(struct sm_segment_header *header)
 static bool sm_writer_await(const struct na_plugin_class *na_class, const struct sm_writer *writer,
                             const _Atomic uint64_t *mark, uint64_t digest, uint64_t end)
 {
-    uint64_t began = sm_host->clock_ns(), looked = began;
+    uint64_t began = kit_host->clock_ns(), looked = began;
 
     for (uint32_t spins = 1; atomic_load_explicit(mark, memory_order_acquire) == digest; spins++) {
         uint64_t now;
 
         if (spins % 64 != 0) {
-            sm_cpu_relax();
+            kit_cpu_relax();
             continue;
         }
-        now = sm_host->clock_ns();
+        now = kit_host->clock_ns();
         if (now - began < SM_WRITER_YIELD_NS)
             (void) sched_yield();
         else

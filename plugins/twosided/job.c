@@ -34,7 +34,7 @@ void twosided_job_start(struct twosided *ts, void *peer, const struct twosided_r
     job->hash_next = ts->buckets[hash];
     ts->buckets[hash] = job;
     ts->job_count++;
-    twosided_list_append(&ts->jobs, &job->node);
+    kit_list_append(&ts->jobs, &job->node);
     if (ret == NA_PLUGIN_SUCCESS) {
         job->base = memory->base + record->offset;
         if (record->tag_count != 0 && !twosided_tags_take(job, record, tags))

@@ -22,18 +22,15 @@ struct memory_packed {
     uint32_t reserved2;
     uint64_t owner;
     uint64_t id;
-    struct twosided_key key;
+    struct kit_key key;
     uint64_t length;
 };
 
 _Static_assert(sizeof(struct memory_packed) == TWOSIDED_MEMORY_PACKED, "layout of the wire");
 
 static struct twosided_memory *memory_make(struct twosided *ts);
-static int32_t memory_draw_key(struct twosided *ts, struct twosided_key *key_p);
-static bool memory_is_key(const struct twosided_key *a, const struct twosided_key *b);
 static void memory_jobs_end(struct twosided *ts, const struct twosided_memory *memory);
-static bool memory_is_touched(const struct twosided_link *list,
-                              const struct twosided_memory *memory);
+static bool memory_is_touched(const struct kit_link *list, const struct twosided_memory *memory);
 
 int32_t twosided_mem_create(struct twosided *ts, void *base, uint64_t length, uint32_t flags,
                             struct twosided_memory **memory_p)
@@ -59,7 +56,7 @@ int32_t twosided_mem_create(struct twosided *ts, void *base, uint64_t length, ui
 void twosided_mem_destroy(struct twosided *ts, struct twosided_memory *memory)
 {
     (void) twosided_mem_deregister(ts, memory);
-    twosided_list_remove(&memory->node);
+    kit_list_remove(&memory->node);
     ts->host->mem_free(memory);
 }
 
@@ -77,9 +74,11 @@ int32_t twosided_mem_register(struct twosided *ts, struct twosided_memory *memor
     }
     if (memory->is_remote || memory->is_registered)
         return NA_PLUGIN_SUCCESS;
-    ret = memory_draw_key(ts, &memory->key);
+    ret = kit_key_take(&ts->keys, &memory->key);
     if (ret == NA_PLUGIN_SUCCESS)
-        ret = twosided_table_add(ts, &ts->memory, memory, &memory->id);
+        ret = kit_table_add(&ts->memory, memory, &memory->id);
+    if (ret != NA_PLUGIN_SUCCESS)
+        TWOSIDED_LOG_ERROR(ts, "memory cannot be registered: %s", kit_status_name(ret));
     memory->is_registered = ret == NA_PLUGIN_SUCCESS;
     return ret;
 }
@@ -88,7 +87,7 @@ bool twosided_mem_deregister(struct twosided *ts, struct twosided_memory *memory
 {
     if (memory->is_registered) {
         memory->is_registered = false;
-        twosided_table_remove(&ts->memory, memory->id);
+        kit_table_remove(&ts->memory, memory->id);
         memory_jobs_end(ts, memory);
     }
     return memory->is_remote ||
@@ -154,14 +153,15 @@ refuse:
 }
 
 /* The region that a peer names, held against all that it may not do. */
-int32_t twosided_mem_find(struct twosided *ts, uint64_t id, const struct twosided_key *key,
+int32_t twosided_mem_find(struct twosided *ts, uint64_t id, const struct kit_key *key,
                           uint32_t access, uint64_t offset, uint64_t length,
                           struct twosided_memory **memory_p)
 {
-    struct twosided_memory *memory = twosided_table_find(&ts->memory, id);
+    struct twosided_memory *memory = kit_table_find(&ts->memory, id);
 
     /* One that is not there any more is not told from one never made. */
-    if (memory == NULL || !memory_is_key(&memory->key, key) || (memory->flags & access) != access)
+    if (memory == NULL || !kit_key_is_equal(&memory->key, key) ||
+        (memory->flags & access) != access)
         return NA_PLUGIN_PERMISSION;
     if (offset > memory->length || length > memory->length - offset)
         return NA_PLUGIN_OVERFLOW;
@@ -174,56 +174,37 @@ static struct twosided_memory *memory_make(struct twosided *ts)
     struct twosided_memory *memory = ts->host->mem_alloc(sizeof(*memory), 0);
 
     if (memory != NULL)
-        twosided_list_append(&ts->handles, &memory->node);
+        kit_list_append(&ts->handles, &memory->node);
     return memory;
-}
-
-static int32_t memory_draw_key(struct twosided *ts, struct twosided_key *key_p)
-{
-    if (ts->key_count == 0) {
-        if (getrandom(ts->keys, sizeof(ts->keys), 0) != (ssize_t) sizeof(ts->keys)) {
-            TWOSIDED_LOG_ERROR(ts, "no random numbers for the keys of memory");
-            return NA_PLUGIN_IO_ERROR;
-        }
-        ts->key_count = sizeof(ts->keys) / sizeof(ts->keys[0]);
-    }
-    *key_p = ts->keys[--ts->key_count];
-    return NA_PLUGIN_SUCCESS;
-}
-
-static bool memory_is_key(const struct twosided_key *a, const struct twosided_key *b)
-{
-    return ((a->word[0] ^ b->word[0]) | (a->word[1] ^ b->word[1])) == 0;
 }
 
 /* Ending one may end others: those that are meant are set apart first. */
 static void memory_jobs_end(struct twosided *ts, const struct twosided_memory *memory)
 {
-    struct twosided_link ended, *node, *next;
+    struct kit_link ended, *node, *next;
 
-    twosided_list_init(&ended);
+    kit_list_init(&ended);
     for (node = ts->jobs.next; node != &ts->jobs; node = next) {
         next = node->next;
-        if (twosided_container(node, struct twosided_transfer, node)->memory != memory)
+        if (kit_container(node, struct twosided_transfer, node)->memory != memory)
             continue;
-        twosided_list_remove(node);
-        twosided_list_append(&ended, node);
+        kit_list_remove(node);
+        kit_list_append(&ended, node);
     }
-    while (!twosided_list_empty(&ended)) {
+    while (!kit_list_empty(&ended)) {
         node = ended.next;
-        twosided_list_remove(node);
-        twosided_list_append(&ts->jobs, node);
-        twosided_transfer_end(twosided_container(node, struct twosided_transfer, node),
+        kit_list_remove(node);
+        kit_list_append(&ts->jobs, node);
+        twosided_transfer_end(kit_container(node, struct twosided_transfer, node),
                               NA_PLUGIN_PERMISSION, true);
     }
 }
 
-static bool memory_is_touched(const struct twosided_link *list,
-                              const struct twosided_memory *memory)
+static bool memory_is_touched(const struct kit_link *list, const struct twosided_memory *memory)
 {
-    for (const struct twosided_link *node = list->next; node != list; node = node->next) {
+    for (const struct kit_link *node = list->next; node != list; node = node->next) {
         const struct twosided_transfer *job =
-            twosided_container(node, const struct twosided_transfer, node);
+            kit_container(node, const struct twosided_transfer, node);
 
         if (job->memory == memory && job->in_touch != 0)
             return true;

@@ -11,7 +11,7 @@ static struct twosided_part *part_get(struct twosided *ts);
 static void part_put(struct twosided *ts, struct twosided_part *part);
 static void piece_count(struct twosided_transfer *transfer, const struct twosided_part *part,
                         int32_t status, uint64_t size);
-static void room_serve(struct twosided *ts, struct twosided_link *list, bool is_send);
+static void room_serve(struct twosided *ts, struct kit_link *list, bool is_send);
 static uint32_t tag_get(struct twosided *ts);
 static void tag_put(struct twosided *ts, uint32_t tag);
 
@@ -34,7 +34,7 @@ void twosided_piece_done(struct twosided *ts, struct twosided_piece *piece, int3
     struct twosided_transfer *transfer = part->transfer;
     bool is_send = piece->is_send != 0;
 
-    twosided_list_remove(&part->node);
+    kit_list_remove(&part->node);
     if (is_send) {
         ts->sends--;
     } else {
@@ -69,9 +69,9 @@ void twosided_pieces_cancel(struct twosided_transfer *transfer)
 {
     const struct twosided *ts = transfer->ts;
 
-    for (struct twosided_link *node = transfer->parts.next; node != &transfer->parts;
+    for (struct kit_link *node = transfer->parts.next; node != &transfer->parts;
          node = node->next) {
-        struct twosided_part *part = twosided_container(node, struct twosided_part, node);
+        struct twosided_part *part = kit_container(node, struct twosided_part, node);
 
         if (ts->ops->piece_cancel(ts->owner, &part->piece) && part->is_in_touch) {
             part->is_in_touch = false;
@@ -84,10 +84,10 @@ void twosided_pieces_cancel(struct twosided_transfer *transfer)
 void twosided_pieces_withdraw(struct twosided_transfer *transfer)
 {
     const struct twosided *ts = transfer->ts;
-    struct twosided_link *node = transfer->parts.next;
+    struct kit_link *node = transfer->parts.next;
 
     while (node != &transfer->parts) {
-        struct twosided_part *part = twosided_container(node, struct twosided_part, node);
+        struct twosided_part *part = kit_container(node, struct twosided_part, node);
         bool is_coming = transfer->is_sender
                              ? !transfer->is_cut
                              : part->number < transfer->stop && part->number < transfer->moved;
@@ -127,14 +127,14 @@ static bool pieces_send(struct twosided_transfer *transfer)
         uint64_t number = transfer->moved;
         int32_t ret;
 
-        if (twosided_unlikely(!piece_has_room(ts, true))) {
-            if (twosided_list_empty(&transfer->room))
-                twosided_list_append(&ts->send_room, &transfer->room);
+        if (kit_unlikely(!piece_has_room(ts, true))) {
+            if (kit_list_empty(&transfer->room))
+                kit_list_append(&ts->send_room, &transfer->room);
             return true;
         }
         transfer->moved++; /* also when it ends in the call */
         ret = piece_start(transfer, number, transfer->tags[number % TWOSIDED_WINDOW_MAX]);
-        if (twosided_likely(ret == NA_PLUGIN_SUCCESS))
+        if (kit_likely(ret == NA_PLUGIN_SUCCESS))
             continue;
         transfer->moved--;
         if (ret == NA_PLUGIN_AGAIN || ret == NA_PLUGIN_NOMEM)
@@ -154,14 +154,14 @@ static bool pieces_receive(struct twosided_transfer *transfer)
         uint32_t tag;
         int32_t ret;
 
-        if (twosided_unlikely(!piece_has_room(ts, false))) {
-            if (twosided_list_empty(&transfer->room))
-                twosided_list_append(&ts->receive_room, &transfer->room);
+        if (kit_unlikely(!piece_has_room(ts, false))) {
+            if (kit_list_empty(&transfer->room))
+                kit_list_append(&ts->receive_room, &transfer->room);
             return true;
         }
         tag = tag_get(ts);
         ret = piece_start(transfer, number, tag);
-        if (twosided_likely(ret == NA_PLUGIN_SUCCESS)) {
+        if (kit_likely(ret == NA_PLUGIN_SUCCESS)) {
             transfer->tags[number % TWOSIDED_WINDOW_MAX] = tag;
             transfer->granted++;
             transfer->owes |= TWOSIDED_OWES(TWOSIDED_GRANT);
@@ -203,7 +203,7 @@ static int32_t piece_start(struct twosided_transfer *transfer, uint64_t number, 
     part->piece.size = left < transfer->piece_size ? left : transfer->piece_size;
     part->piece.tag = tag;
     part->piece.is_send = transfer->is_sender;
-    twosided_list_append(&transfer->parts, &part->node);
+    kit_list_append(&transfer->parts, &part->node);
     transfer->in_touch++;
     if (transfer->is_sender) {
         ts->sends++;
@@ -212,9 +212,9 @@ static int32_t piece_start(struct twosided_transfer *transfer, uint64_t number, 
         ts->receives++;
         ret = ts->ops->piece_recv(ts->owner, &part->piece);
     }
-    if (twosided_likely(ret == NA_PLUGIN_SUCCESS))
+    if (kit_likely(ret == NA_PLUGIN_SUCCESS))
         return ret;
-    twosided_list_remove(&part->node);
+    kit_list_remove(&part->node);
     if (part->is_in_touch)
         transfer->in_touch--;
     if (transfer->is_sender)
@@ -229,22 +229,22 @@ static struct twosided_part *part_get(struct twosided *ts)
 {
     struct twosided_part *part;
 
-    if (twosided_likely(!twosided_list_empty(&ts->free_parts))) {
-        part = twosided_container(ts->free_parts.next, struct twosided_part, node);
-        twosided_list_remove(&part->node);
+    if (kit_likely(!kit_list_empty(&ts->free_parts))) {
+        part = kit_container(ts->free_parts.next, struct twosided_part, node);
+        kit_list_remove(&part->node);
         return part;
     }
     part = ts->host->mem_alloc(TWOSIDED_PART_SIZE + ts->config.piece_private, 64);
     if (part == NULL)
         return NULL;
-    twosided_list_init(&part->node);
+    kit_list_init(&part->node);
     part->piece.private = (uint8_t *) part + TWOSIDED_PART_SIZE;
     return part;
 }
 
 static void part_put(struct twosided *ts, struct twosided_part *part)
 {
-    twosided_list_append(&ts->free_parts, &part->node);
+    kit_list_append(&ts->free_parts, &part->node);
 }
 
 /* What a piece that ended means for its transfer. */
@@ -273,16 +273,16 @@ static void piece_count(struct twosided_transfer *transfer, const struct twoside
 }
 
 /* One after the other, not one inside of the other. */
-static void room_serve(struct twosided *ts, struct twosided_link *list, bool is_send)
+static void room_serve(struct twosided *ts, struct kit_link *list, bool is_send)
 {
-    if (twosided_likely(twosided_list_empty(list)) || ts->is_serving)
+    if (kit_likely(kit_list_empty(list)) || ts->is_serving)
         return;
     ts->is_serving = true;
-    while (!twosided_list_empty(list) && piece_has_room(ts, is_send)) {
+    while (!kit_list_empty(list) && piece_has_room(ts, is_send)) {
         struct twosided_transfer *transfer =
-            twosided_container(list->next, struct twosided_transfer, room);
+            kit_container(list->next, struct twosided_transfer, room);
 
-        twosided_list_remove(&transfer->room);
+        kit_list_remove(&transfer->room);
         twosided_transfer_run(transfer);
     }
     ts->is_serving = false;

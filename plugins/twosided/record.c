@@ -30,7 +30,7 @@ bool twosided_records_send(struct twosided_transfer *transfer)
         if ((transfer->owes & TWOSIDED_OWES(kind)) == 0)
             continue;
         ret = record_send(transfer, (enum twosided_kind) kind);
-        if (twosided_likely(ret == NA_PLUGIN_SUCCESS))
+        if (kit_likely(ret == NA_PLUGIN_SUCCESS))
             continue;
         if (ret == NA_PLUGIN_AGAIN || ret == NA_PLUGIN_NOMEM)
             return false;
@@ -66,7 +66,7 @@ void twosided_control(struct twosided *ts, void *peer, const void *data, uint64_
     struct twosided_transfer *transfer;
     struct record_in in;
 
-    if (twosided_unlikely(!record_read(data, size, &in))) {
+    if (kit_unlikely(!record_read(data, size, &in))) {
         ts->counters.records_bad++;
         TWOSIDED_LOG_DEBUG(ts, "dropped %llu bytes that are no control record",
                            (unsigned long long) size);
@@ -75,22 +75,22 @@ void twosided_control(struct twosided *ts, void *peer, const void *data, uint64_
     if ((in.record.flags & TWOSIDED_FROM_ORIGIN) != 0) {
         transfer = twosided_job_find(ts, peer, in.record.transfer);
     } else {
-        transfer = twosided_table_find(&ts->ids, in.record.transfer);
+        transfer = kit_table_find(&ts->ids, in.record.transfer);
         if (transfer != NULL && transfer->peer != peer)
             transfer = NULL;
     }
     if (in.record.kind == TWOSIDED_REQUEST) {
-        if (twosided_likely(transfer == NULL))
+        if (kit_likely(transfer == NULL))
             twosided_job_start(ts, peer, &in.record, in.tags);
         else
             ts->counters.records_bad++;
         return;
     }
-    if (twosided_unlikely(transfer == NULL)) {
+    if (kit_unlikely(transfer == NULL)) {
         record_stale(ts, peer, &in.record);
         return;
     }
-    if (twosided_unlikely(!record_fits(transfer, &in.record))) {
+    if (kit_unlikely(!record_fits(transfer, &in.record))) {
         ts->counters.records_bad++;
         return;
     }
@@ -143,7 +143,7 @@ static int32_t record_send(struct twosided_transfer *transfer, enum twosided_kin
         transfer->moved = moved;
     ret = ts->ops->control_send(ts->owner, transfer->peer, &out,
                                 (uint32_t) sizeof(out.record) + 4 * out.record.tag_count);
-    if (twosided_likely(ret == NA_PLUGIN_SUCCESS))
+    if (kit_likely(ret == NA_PLUGIN_SUCCESS))
         return ret;
     if (!transfer->is_cut && !transfer->is_over)
         transfer->owes |= owed;
@@ -239,7 +239,7 @@ static void record_take(struct twosided_transfer *transfer, const struct record_
     case TWOSIDED_GRANT:
         if (transfer->is_over)
             return;
-        if (twosided_likely(twosided_tags_take(transfer, record, in->tags)))
+        if (kit_likely(twosided_tags_take(transfer, record, in->tags)))
             twosided_transfer_run(transfer);
         else
             twosided_transfer_end(transfer, NA_PLUGIN_PROTOCOL_ERROR, true);

@@ -4,7 +4,7 @@
 #ifndef TWOSIDED_STATE_H
 #define TWOSIDED_STATE_H
 
-#include "list.h"
+#include "kit_base.h"
 #include "twosided.h"
 
 #define TWOSIDED_WINDOW_MAX  16u
@@ -12,16 +12,12 @@
 #define TWOSIDED_PIECE_MAX   (UINT32_C(1) << 30)
 #define TWOSIDED_TAGS_MIN    1024u
 #define TWOSIDED_TAGS_MAX    65536u
-#define TWOSIDED_JOBS_MAX    65536u              /* of peers, at a time */
-#define TWOSIDED_OBJECTS_MAX (UINT32_C(1) << 20) /* handles, transfers of ours */
+#define TWOSIDED_JOBS_MAX    65536u /* of peers, at a time */
 #define TWOSIDED_LENGTH_MAX  (UINT64_C(1) << 62)
 #define TWOSIDED_BUCKETS     1024u
 #define TWOSIDED_TICK_NS     UINT64_C(250000000)
 #define TWOSIDED_TICK_MS     250u
 #define TWOSIDED_STALL_TICKS 2u /* silence after which a transfer's receives are not counted */
-
-#define twosided_likely(x)   __builtin_expect(!!(x), 1)
-#define twosided_unlikely(x) __builtin_expect(!!(x), 0)
 
 #define TWOSIDED_LOG(ts, level, ...) \
     na_plugin_log((ts)->host, level, (ts)->config.plugin, __func__, __LINE__, __VA_ARGS__)
@@ -50,11 +46,6 @@ enum twosided_kind {
 #define TWOSIDED_FROM_ORIGIN 0x01u
 #define TWOSIDED_IS_PUT      0x02u
 
-/* 128 bits of the system's random numbers, as they lie in their owner's memory. */
-struct twosided_key {
-    uint64_t word[2];
-};
-
 /* Little-endian on the wire; as many tags follow as it says. */
 struct twosided_record {
     uint32_t magic;
@@ -65,7 +56,7 @@ struct twosided_record {
     uint64_t transfer; /* the origin's id */
     uint64_t number; /* REQUEST, GRANT: piece of the first tag; STOP: first one that is not sent */
     uint64_t memory; /* these: REQUEST */
-    struct twosided_key key;
+    struct kit_key key;
     uint64_t offset;
     uint64_t length;
     uint32_t piece_size;
@@ -78,21 +69,21 @@ _Static_assert(sizeof(struct twosided_record) + 4 * TWOSIDED_WINDOW_MAX <= TWOSI
 
 /* A region of ours, or a peer's. */
 struct twosided_memory {
-    struct twosided_link node;
+    struct kit_link node;
     uint8_t *base;
     uint64_t length;
     uint32_t flags;
     bool is_remote;
     bool is_registered;
-    uint64_t id;             /* slot and generation */
-    struct twosided_key key; /* nobody who was not told knows it */
-    uint64_t owner;          /* the nonce of the object that made it */
+    uint64_t id;        /* slot and generation */
+    struct kit_key key; /* nobody who was not told knows it */
+    uint64_t owner;     /* the nonce of the object that made it */
 };
 
 /* A piece; the owner's private bytes lie behind it. */
 struct twosided_part {
     struct twosided_piece piece; /* first */
-    struct twosided_link node;   /* of its transfer, or free */
+    struct kit_link node;        /* of its transfer, or free */
     struct twosided_transfer *transfer;
     uint64_t number;
     bool is_in_touch;  /* the memory is in the network's hands */
@@ -103,9 +94,9 @@ struct twosided_part {
 
 /* One put or get, at its origin (of ours) or at its target (a job). */
 struct twosided_transfer {
-    struct twosided_link node;  /* of those that run, or of the orphans; or free */
-    struct twosided_link room;  /* of those that wait for room for a piece */
-    struct twosided_link retry; /* of those that the owner told to try again */
+    struct kit_link node;  /* of those that run, or of the orphans; or free */
+    struct kit_link room;  /* of those that wait for room for a piece */
+    struct kit_link retry; /* of those that the owner told to try again */
     struct twosided_transfer *hash_next;
     struct twosided *ts;
     void *peer;
@@ -135,25 +126,11 @@ struct twosided_transfer {
     uint64_t moved;   /* sender: started; receiver: told to the sender */
     uint64_t done;
     uint64_t stop;                      /* receiver: pieces from here do not come */
-    struct twosided_link parts;         /* pieces under way */
+    struct kit_link parts;              /* pieces under way */
     uint32_t tags[TWOSIDED_WINDOW_MAX]; /* of the pieces from `moved` to `granted`, by number */
     struct twosided_memory *memory;     /* target: the region */
     uint64_t remote_id, remote_offset;  /* origin: the target's region */
-    struct twosided_key remote_key;
-};
-
-struct twosided_slot {
-    void *object; /* NULL: free */
-    uint32_t generation;
-    uint32_t next_free;
-};
-
-/* Objects under ids: slot and generation, so that old ones are recognised. */
-struct twosided_table {
-    struct twosided_slot *slots;
-    uint32_t count;
-    uint32_t free; /* index; count: none */
-    uint32_t seed; /* of the generations */
+    struct kit_key remote_key;
 };
 
 struct twosided {
@@ -164,42 +141,35 @@ struct twosided {
     uint64_t nonce; /* tells our own handles */
     uint32_t timeout_ticks;
 
-    struct twosided_link retry;
-    struct twosided_link send_room;
-    struct twosided_link receive_room;
+    struct kit_link retry;
+    struct kit_link send_room;
+    struct kit_link receive_room;
     uint32_t sends;
     uint32_t receives;
     uint32_t stalled; /* receives of transfers that stall */
     bool is_serving;
     uint64_t tick_last;
 
-    struct twosided_link transfers; /* ours */
-    struct twosided_link jobs;      /* of peers */
-    struct twosided_link orphans;
+    struct kit_link transfers; /* ours */
+    struct kit_link jobs;      /* of peers */
+    struct kit_link orphans;
     uint32_t transfer_count, job_count, orphan_count;
-    struct twosided_link free_transfers;
-    struct twosided_link free_parts;
-    struct twosided_table ids; /* of transfers of ours */
+    struct kit_link free_transfers;
+    struct kit_link free_parts;
+    struct kit_table ids; /* of transfers of ours */
     struct twosided_transfer *buckets[TWOSIDED_BUCKETS];
 
-    struct twosided_table memory;
-    struct twosided_link handles;
-    struct twosided_key keys[16]; /* random */
-    uint32_t key_count;
+    struct kit_table memory;
+    struct kit_link handles;
+    struct kit_keys keys;
 
     uint32_t tag_next;
     uint64_t tags_used[TWOSIDED_TAGS_MAX / 64];
     struct twosided_counters counters;
 };
 
-/* table.c */
-int32_t twosided_table_add(struct twosided *ts, struct twosided_table *table, void *object,
-                           uint64_t *id_p);
-void *twosided_table_find(const struct twosided_table *table, uint64_t id);
-void twosided_table_remove(struct twosided_table *table, uint64_t id);
-
 /* memory.c */
-int32_t twosided_mem_find(struct twosided *ts, uint64_t id, const struct twosided_key *key,
+int32_t twosided_mem_find(struct twosided *ts, uint64_t id, const struct kit_key *key,
                           uint32_t access, uint64_t offset, uint64_t length,
                           struct twosided_memory **memory_p);
 

@@ -40,8 +40,8 @@ int32_t twosided_start(struct twosided *ts, const struct twosided_request *reque
     transfer->remote_offset = request->remote_offset;
     transfer->owes = TWOSIDED_OWES(TWOSIDED_REQUEST);
     ts->transfer_count++;
-    twosided_list_append(&ts->transfers, &transfer->node);
-    ret = twosided_table_add(ts, &ts->ids, transfer, &transfer->id);
+    kit_list_append(&ts->transfers, &transfer->node);
+    ret = kit_table_add(&ts->ids, transfer, &transfer->id);
     if (ret != NA_PLUGIN_SUCCESS) {
         transfer->is_cut = true; /* it has no id to be forgotten */
         transfer_put(transfer);
@@ -79,19 +79,19 @@ struct twosided_transfer *twosided_transfer_get(struct twosided *ts, void *peer,
 {
     struct twosided_transfer *transfer;
 
-    if (twosided_likely(!twosided_list_empty(&ts->free_transfers))) {
-        transfer = twosided_container(ts->free_transfers.next, struct twosided_transfer, node);
-        twosided_list_remove(&transfer->node);
+    if (kit_likely(!kit_list_empty(&ts->free_transfers))) {
+        transfer = kit_container(ts->free_transfers.next, struct twosided_transfer, node);
+        kit_list_remove(&transfer->node);
         memset(transfer, 0, sizeof(*transfer));
     } else {
         transfer = ts->host->mem_alloc(sizeof(*transfer), 64);
         if (transfer == NULL)
             return NULL;
     }
-    twosided_list_init(&transfer->node);
-    twosided_list_init(&transfer->room);
-    twosided_list_init(&transfer->retry);
-    twosided_list_init(&transfer->parts);
+    kit_list_init(&transfer->node);
+    kit_list_init(&transfer->room);
+    kit_list_init(&transfer->retry);
+    kit_list_init(&transfer->parts);
     transfer->ts = ts;
     transfer->peer = peer;
     transfer->length = length;
@@ -121,7 +121,7 @@ void twosided_transfer_run(struct twosided_transfer *transfer)
             is_again = !twosided_pieces_move(transfer);
         if (transfer->owes != 0)
             is_again |= !twosided_records_send(transfer);
-        if (twosided_unlikely(is_again))
+        if (kit_unlikely(is_again))
             twosided_retry_add(transfer);
     }
     transfer->is_running = false;
@@ -149,9 +149,9 @@ void twosided_transfer_end(struct twosided_transfer *transfer, int32_t status, b
         else
             ts->job_count--;
         ts->orphan_count++;
-        twosided_list_remove(&transfer->room);
-        twosided_list_remove(&transfer->node);
-        twosided_list_append(&ts->orphans, &transfer->node);
+        kit_list_remove(&transfer->room);
+        kit_list_remove(&transfer->node);
+        kit_list_append(&ts->orphans, &transfer->node);
         twosided_pieces_cancel(transfer);
     }
     if (transfer->is_cut || !is_known)
@@ -173,8 +173,8 @@ void twosided_transfer_cut(struct twosided_transfer *transfer)
 
 void twosided_retry_add(struct twosided_transfer *transfer)
 {
-    if (twosided_list_empty(&transfer->retry))
-        twosided_list_append(&transfer->ts->retry, &transfer->retry);
+    if (kit_list_empty(&transfer->retry))
+        kit_list_append(&transfer->ts->retry, &transfer->retry);
 }
 
 /* A handle that came back to where it was made. */
@@ -209,7 +209,7 @@ static void transfer_settle(struct twosided_transfer *transfer)
         (transfer->is_over || is_complete))
         transfer_report(transfer);
     if ((transfer->is_over || is_complete) && (!transfer->is_origin || transfer->is_reported) &&
-        twosided_list_empty(&transfer->parts) && transfer->owes == 0)
+        kit_list_empty(&transfer->parts) && transfer->owes == 0)
         transfer_put(transfer);
 }
 
@@ -245,10 +245,10 @@ static void transfer_put(struct twosided_transfer *transfer)
         ts->transfer_count--;
     else
         ts->job_count--;
-    twosided_list_remove(&transfer->room);
-    twosided_list_remove(&transfer->retry);
-    twosided_list_remove(&transfer->node);
-    twosided_list_append(&ts->free_transfers, &transfer->node);
+    kit_list_remove(&transfer->room);
+    kit_list_remove(&transfer->retry);
+    kit_list_remove(&transfer->node);
+    kit_list_append(&ts->free_transfers, &transfer->node);
     if (ts->ops->peer_release != NULL)
         ts->ops->peer_release(ts->owner, transfer->peer);
 }
@@ -259,7 +259,7 @@ static void transfer_forget(struct twosided_transfer *transfer)
     if (transfer->is_cut)
         return;
     if (transfer->is_origin)
-        twosided_table_remove(&transfer->ts->ids, transfer->id);
+        kit_table_remove(&transfer->ts->ids, transfer->id);
     else
         twosided_job_forget(transfer);
 }

@@ -14,19 +14,20 @@
 static int32_t config_check(const struct twosided_config *config);
 static void config_settle(struct twosided_config *config);
 static void tick(struct twosided *ts);
-static void tick_list(struct twosided *ts, const struct twosided_link *list);
+static void tick_list(struct twosided *ts, const struct kit_link *list);
 static void jobs_look(struct twosided *ts);
-static void list_move(struct twosided_link *from, const void *peer, struct twosided_link *to);
-static void transfers_free(struct twosided *ts, struct twosided_link *list);
+static void list_move(struct kit_link *from, const void *peer, struct kit_link *to);
+static void transfers_free(struct twosided *ts, struct kit_link *list);
 
 int32_t twosided_open(const struct twosided_config *config, struct twosided **twosided_p)
 {
-    uint64_t drawn[2];
+    struct kit_key drawn;
     struct twosided *ts;
 
     if (config_check(config) != NA_PLUGIN_SUCCESS)
         return NA_PLUGIN_INVALID_ARG;
-    if (getrandom(drawn, sizeof(drawn), 0) != (ssize_t) sizeof(drawn)) {
+    kit_host = config->host;
+    if (kit_key_draw(&drawn) != NA_PLUGIN_SUCCESS) {
         na_plugin_log(config->host, NA_PLUGIN_LOG_ERROR, config->plugin, __func__, __LINE__,
                       "no random numbers");
         return NA_PLUGIN_IO_ERROR;
@@ -40,18 +41,16 @@ int32_t twosided_open(const struct twosided_config *config, struct twosided **tw
     ts->config = *config;
     config_settle(&ts->config);
     ts->timeout_ticks = ts->config.timeout_ms / TWOSIDED_TICK_MS + 2;
-    ts->nonce = drawn[0];
-    ts->ids.seed = (uint32_t) drawn[1];
-    ts->memory.seed = (uint32_t) (drawn[1] >> 32);
-    twosided_list_init(&ts->retry);
-    twosided_list_init(&ts->send_room);
-    twosided_list_init(&ts->receive_room);
-    twosided_list_init(&ts->transfers);
-    twosided_list_init(&ts->jobs);
-    twosided_list_init(&ts->orphans);
-    twosided_list_init(&ts->free_transfers);
-    twosided_list_init(&ts->free_parts);
-    twosided_list_init(&ts->handles);
+    ts->nonce = drawn.word[0];
+    kit_list_init(&ts->retry);
+    kit_list_init(&ts->send_room);
+    kit_list_init(&ts->receive_room);
+    kit_list_init(&ts->transfers);
+    kit_list_init(&ts->jobs);
+    kit_list_init(&ts->orphans);
+    kit_list_init(&ts->free_transfers);
+    kit_list_init(&ts->free_parts);
+    kit_list_init(&ts->handles);
     *twosided_p = ts;
     return NA_PLUGIN_SUCCESS;
 }
@@ -67,44 +66,43 @@ void twosided_close(struct twosided *ts)
     transfers_free(ts, &ts->jobs);
     transfers_free(ts, &ts->orphans);
     transfers_free(NULL, &ts->free_transfers);
-    while (!twosided_list_empty(&ts->free_parts)) {
-        struct twosided_part *part =
-            twosided_container(ts->free_parts.next, struct twosided_part, node);
+    while (!kit_list_empty(&ts->free_parts)) {
+        struct twosided_part *part = kit_container(ts->free_parts.next, struct twosided_part, node);
 
-        twosided_list_remove(&part->node);
+        kit_list_remove(&part->node);
         host->mem_free(part);
     }
-    while (!twosided_list_empty(&ts->handles)) {
+    while (!kit_list_empty(&ts->handles)) {
         struct twosided_memory *memory =
-            twosided_container(ts->handles.next, struct twosided_memory, node);
+            kit_container(ts->handles.next, struct twosided_memory, node);
 
-        twosided_list_remove(&memory->node);
+        kit_list_remove(&memory->node);
         host->mem_free(memory);
     }
-    host->mem_free(ts->ids.slots);
-    host->mem_free(ts->memory.slots);
+    kit_table_free(&ts->ids);
+    kit_table_free(&ts->memory);
     host->mem_free(ts);
 }
 
 /* One round of those that wait; who has to wait again is behind them. */
 void twosided_poll(struct twosided *ts, uint64_t now_ns)
 {
-    struct twosided_link waiting;
+    struct kit_link waiting;
 
-    if (twosided_unlikely(!twosided_list_empty(&ts->retry))) {
+    if (kit_unlikely(!kit_list_empty(&ts->retry))) {
         waiting = ts->retry;
         waiting.next->prev = &waiting;
         waiting.prev->next = &waiting;
-        twosided_list_init(&ts->retry);
-        while (!twosided_list_empty(&waiting)) {
+        kit_list_init(&ts->retry);
+        while (!kit_list_empty(&waiting)) {
             struct twosided_transfer *transfer =
-                twosided_container(waiting.next, struct twosided_transfer, retry);
+                kit_container(waiting.next, struct twosided_transfer, retry);
 
-            twosided_list_remove(&transfer->retry);
+            kit_list_remove(&transfer->retry);
             twosided_transfer_run(transfer);
         }
     }
-    if (twosided_unlikely(now_ns != 0) && now_ns - ts->tick_last >= TWOSIDED_TICK_NS) {
+    if (kit_unlikely(now_ns != 0) && now_ns - ts->tick_last >= TWOSIDED_TICK_NS) {
         ts->tick_last = now_ns;
         tick(ts);
     }
@@ -113,31 +111,31 @@ void twosided_poll(struct twosided *ts, uint64_t now_ns)
 /* What is reported may start new ones, which are not meant: those that are are set apart first. */
 void twosided_peer_failed(struct twosided *ts, void *peer, int32_t status)
 {
-    struct twosided_link failed;
+    struct kit_link failed;
 
-    twosided_list_init(&failed);
+    kit_list_init(&failed);
     list_move(&ts->transfers, peer, &failed);
     list_move(&ts->jobs, peer, &failed);
     list_move(&ts->orphans, peer, &failed);
-    for (struct twosided_link *node = failed.next; node != &failed; node = node->next)
-        twosided_transfer_cut(twosided_container(node, struct twosided_transfer, node));
-    while (!twosided_list_empty(&failed)) {
+    for (struct kit_link *node = failed.next; node != &failed; node = node->next)
+        twosided_transfer_cut(kit_container(node, struct twosided_transfer, node));
+    while (!kit_list_empty(&failed)) {
         struct twosided_transfer *transfer =
-            twosided_container(failed.next, struct twosided_transfer, node);
+            kit_container(failed.next, struct twosided_transfer, node);
 
         /* Where its kind belongs; the end moves it on or frees it. */
-        twosided_list_remove(&transfer->node);
-        twosided_list_append(transfer->is_over     ? &ts->orphans
-                             : transfer->is_origin ? &ts->transfers
-                                                   : &ts->jobs,
-                             &transfer->node);
+        kit_list_remove(&transfer->node);
+        kit_list_append(transfer->is_over     ? &ts->orphans
+                        : transfer->is_origin ? &ts->transfers
+                                              : &ts->jobs,
+                        &transfer->node);
         twosided_transfer_end(transfer, status, false);
     }
 }
 
 bool twosided_has_work(const struct twosided *ts)
 {
-    return !twosided_list_empty(&ts->retry);
+    return !kit_list_empty(&ts->retry);
 }
 
 bool twosided_is_active(const struct twosided *ts)
@@ -206,15 +204,14 @@ static void tick(struct twosided *ts)
     twosided_pieces_look(ts);
 }
 
-static void tick_list(struct twosided *ts, const struct twosided_link *list)
+static void tick_list(struct twosided *ts, const struct kit_link *list)
 {
-    for (struct twosided_link *node = list->next; node != list; node = node->next) {
-        struct twosided_transfer *transfer =
-            twosided_container(node, struct twosided_transfer, node);
+    for (struct kit_link *node = list->next; node != list; node = node->next) {
+        struct twosided_transfer *transfer = kit_container(node, struct twosided_transfer, node);
 
         if (++transfer->quiet < TWOSIDED_STALL_TICKS || transfer->is_sender)
             continue;
-        for (struct twosided_link *part = transfer->parts.next; part != &transfer->parts;
+        for (struct kit_link *part = transfer->parts.next; part != &transfer->parts;
              part = part->next)
             ts->stalled++;
     }
@@ -224,10 +221,10 @@ static void tick_list(struct twosided *ts, const struct twosided_link *list)
  * Ending one may free others: each time the list is looked at anew. */
 static void jobs_look(struct twosided *ts)
 {
-    struct twosided_link *node = ts->jobs.next;
+    struct kit_link *node = ts->jobs.next;
 
     while (node != &ts->jobs) {
-        struct twosided_transfer *job = twosided_container(node, struct twosided_transfer, node);
+        struct twosided_transfer *job = kit_container(node, struct twosided_transfer, node);
 
         node = node->next;
         if (job->quiet < ts->timeout_ticks / 2)
@@ -249,33 +246,33 @@ static void jobs_look(struct twosided *ts)
     }
 }
 
-static void list_move(struct twosided_link *from, const void *peer, struct twosided_link *to)
+static void list_move(struct kit_link *from, const void *peer, struct kit_link *to)
 {
-    struct twosided_link *node, *next;
+    struct kit_link *node, *next;
 
     for (node = from->next; node != from; node = next) {
         next = node->next;
-        if (twosided_container(node, struct twosided_transfer, node)->peer != peer)
+        if (kit_container(node, struct twosided_transfer, node)->peer != peer)
             continue;
-        twosided_list_remove(node);
-        twosided_list_append(to, node);
+        kit_list_remove(node);
+        kit_list_append(to, node);
     }
 }
 
 /* With their pieces. `ts` NULL: they are in no use, and hold no peer. */
-static void transfers_free(struct twosided *ts, struct twosided_link *list)
+static void transfers_free(struct twosided *ts, struct kit_link *list)
 {
-    while (!twosided_list_empty(list)) {
+    while (!kit_list_empty(list)) {
         struct twosided_transfer *transfer =
-            twosided_container(list->next, struct twosided_transfer, node);
+            kit_container(list->next, struct twosided_transfer, node);
         const struct na_host *host = transfer->ts->host;
 
-        twosided_list_remove(&transfer->node);
-        while (ts != NULL && !twosided_list_empty(&transfer->parts)) {
+        kit_list_remove(&transfer->node);
+        while (ts != NULL && !kit_list_empty(&transfer->parts)) {
             struct twosided_part *part =
-                twosided_container(transfer->parts.next, struct twosided_part, node);
+                kit_container(transfer->parts.next, struct twosided_part, node);
 
-            twosided_list_remove(&part->node);
+            kit_list_remove(&part->node);
             host->mem_free(part);
         }
         if (ts != NULL && ts->ops->peer_release != NULL)

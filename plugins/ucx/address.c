@@ -35,16 +35,16 @@ static const char *address_of_string(const char *string);
 int32_t ucx_name_listen(struct na_plugin_class *na_class, const struct na_plugin_init *init,
                         char *device, size_t device_size)
 {
-    char reason[LOCATION_REASON_MAX] = "";
+    char reason[KIT_LOCATION_REASON_MAX] = "";
     struct sockaddr_storage address;
-    struct location location;
+    struct kit_location location;
     int32_t ret;
 
     device[0] = '\0';
-    ret = location_parse(init->address != NULL ? init->address : "", &location, reason);
+    ret = kit_location_parse(init->address != NULL ? init->address : "", &location, reason);
     if (ret == NA_PLUGIN_SUCCESS)
-        ret =
-            location_resolve_local(&location, init->ip_subnet, init->addr_format, &address, reason);
+        ret = kit_location_resolve_local(&location, init->ip_subnet, init->addr_format, &address,
+                                         reason);
     if (ret != NA_PLUGIN_SUCCESS) {
         UCX_LOG_ERROR("'%.100s' is not a place to be at: %s",
                       init->address != NULL ? init->address : "", reason);
@@ -61,23 +61,23 @@ int32_t ucx_addr_lookup(struct na_plugin_class *na_class, const char *string,
                         struct na_plugin_addr **addr_p)
 {
     const char *text = address_of_string(string);
-    char reason[LOCATION_REASON_MAX] = "it is not of the form ucx+<transports>://host:port";
+    char reason[KIT_LOCATION_REASON_MAX] = "it is not of the form ucx+<transports>://host:port";
     char name[FABRIC_NAME_MAX];
     struct sockaddr_storage address;
-    struct location location;
+    struct kit_location location;
     int32_t ret = NA_PLUGIN_INVALID_ARG;
 
     if (text != NULL && strncmp(text, UCX_ORIGIN_PREFIX, strlen(UCX_ORIGIN_PREFIX)) == 0)
         return fabric_peer_lookup(&na_class->fabric, text, NULL, 0, addr_p);
     if (text != NULL)
-        ret = location_parse(text, &location, reason);
+        ret = kit_location_parse(text, &location, reason);
     if (ret == NA_PLUGIN_SUCCESS)
-        ret = location_resolve_peer(&location, NA_PLUGIN_ADDR_UNSPEC, &address, reason);
+        ret = kit_location_resolve_peer(&location, NA_PLUGIN_ADDR_UNSPEC, &address, reason);
     if (ret != NA_PLUGIN_SUCCESS) {
         UCX_LOG_ERROR("'%.100s' is not an address: %s", string, reason);
         return ret;
     }
-    location_format(&address, name, sizeof(name));
+    kit_location_format(&address, name, sizeof(name));
     return fabric_peer_lookup(&na_class->fabric, name, NULL, 0, addr_p);
 }
 
@@ -89,7 +89,7 @@ static int32_t address_listen(struct na_plugin_class *na_class,
     char text[128];
     int one = 1;
 
-    location_format(address, text, sizeof(text));
+    kit_location_format(address, text, sizeof(text));
     na_class->listen_fd = socket(address->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (na_class->listen_fd < 0) {
         UCX_LOG_ERROR("no socket to listen with: %s", strerror(errno));
@@ -97,8 +97,8 @@ static int32_t address_listen(struct na_plugin_class *na_class,
     }
     /* A predecessor's closed connections do not keep the port. */
     (void) setsockopt(na_class->listen_fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-    if (bind(na_class->listen_fd, (const struct sockaddr *) address, location_length(address)) !=
-            0 ||
+    if (bind(na_class->listen_fd, (const struct sockaddr *) address,
+             kit_location_length(address)) != 0 ||
         listen(na_class->listen_fd, ADDRESS_BACKLOG) != 0 ||
         getsockname(na_class->listen_fd, (struct sockaddr *) &bound, &size) != 0) {
         int error = errno;
@@ -115,7 +115,7 @@ static int32_t address_listen(struct na_plugin_class *na_class,
             return NA_PLUGIN_IO_ERROR;
         }
     }
-    location_format(&bound, na_class->name, sizeof(na_class->name));
+    kit_location_format(&bound, na_class->name, sizeof(na_class->name));
     return NA_PLUGIN_SUCCESS;
 }
 

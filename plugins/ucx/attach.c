@@ -83,7 +83,7 @@ ucs_status_t ucx_copy_received(void *arg, const void *header, size_t header_size
     if (job == NULL) {
         ret = ret == NA_PLUGIN_SUCCESS ? NA_PLUGIN_NOMEM : ret;
         UCX_LOG_INFO("%s asks for %llu bytes of a region and gets none: %s", link->name,
-                     (unsigned long long) copy.length, fabric_status_name(ret));
+                     (unsigned long long) copy.length, kit_status_name(ret));
         ucx_message_done(link, copy.transfer, ret, 0);
         return UCS_OK;
     }
@@ -96,7 +96,7 @@ ucs_status_t ucx_copy_received(void *arg, const void *header, size_t header_size
     job->flags = copy.flags & UCX_RMA_PUT;
     mem->jobs++;
     link->job_count++;
-    fabric_list_append(&na_class->copies, &job->node);
+    kit_list_append(&na_class->copies, &job->node);
     if (na_class->copies.next == &job->node)
         ucx_attach_progress(na_class);
     return UCS_OK;
@@ -107,8 +107,8 @@ void ucx_attach_progress(struct na_plugin_class *na_class)
 {
     uint64_t budget = ATTACH_BUDGET;
 
-    while (!fabric_list_empty(&na_class->copies) && budget != 0) {
-        struct ucx_job *job = fabric_container(na_class->copies.next, struct ucx_job, node);
+    while (!kit_list_empty(&na_class->copies) && budget != 0) {
+        struct ucx_job *job = kit_container(na_class->copies.next, struct ucx_job, node);
         uint64_t moved;
         int32_t status = copy_step(job, &moved);
 
@@ -124,10 +124,10 @@ void ucx_attach_progress(struct na_plugin_class *na_class)
 void ucx_copies_drop(struct na_plugin_class *na_class, const struct ucx_link *link,
                      const struct na_plugin_mem *mem, uint64_t transfer, int32_t status)
 {
-    struct fabric_link *node, *next;
+    struct kit_link *node, *next;
 
     for (node = na_class->copies.next; node != &na_class->copies; node = next) {
-        struct ucx_job *job = fabric_container(node, struct ucx_job, node);
+        struct ucx_job *job = kit_container(node, struct ucx_job, node);
 
         next = node->next;
         if ((link != NULL && job->link != link) || (mem != NULL && job->mem != mem) ||
@@ -168,7 +168,7 @@ static int32_t copy_step(struct ucx_job *job, uint64_t *moved_p)
     moved = ((job->flags & UCX_RMA_PUT) != 0 ? process_vm_readv : process_vm_writev)(
         (pid_t) job->link->pid, &local, 1, &remote, 1, 0);
     if (moved <= 0)
-        return fabric_attach_status(moved == 0 ? EFAULT : errno);
+        return kit_attach_status(moved == 0 ? EFAULT : errno);
     *moved_p = (uint64_t) moved;
     job->sent += (uint64_t) moved;
     return NA_PLUGIN_SUCCESS;

@@ -23,7 +23,7 @@ struct auth_challenge {
     uint32_t magic;
     uint16_t version;
     uint16_t flags;
-    struct fabric_key nonce;
+    struct kit_key nonce;
 };
 
 _Static_assert(sizeof(struct auth_challenge) == UCX_CHALLENGE, "layout of the wire");
@@ -31,12 +31,12 @@ _Static_assert(sizeof(struct auth_challenge) == UCX_CHALLENGE, "layout of the wi
 /* What the tag covers before the message. */
 struct auth_prefix {
     uint64_t is_caller;
-    struct fabric_key nonce;
-    struct fabric_key asked;
+    struct kit_key nonce;
+    struct kit_key asked;
 };
 
 static bool auth_tag(const struct ucx_channel *channel, bool is_caller, const uint8_t *data,
-                     uint32_t size, struct fabric_key *tag);
+                     uint32_t size, struct kit_key *tag);
 
 void ucx_auth_setup(struct na_plugin_class *na_class, const char *text)
 {
@@ -57,7 +57,7 @@ int32_t ucx_auth_challenge(struct ucx_channel *channel, uint8_t bytes[UCX_CHALLE
         .version = htole16(UCX_HELLO_VERSION),
         .flags = htole16(channel->na_class->has_key ? AUTH_HAS_KEY : 0),
     };
-    int32_t ret = fabric_key_take(&channel->na_class->keys, &channel->nonce);
+    int32_t ret = kit_key_take(&channel->na_class->keys, &channel->nonce);
 
     if (ret != NA_PLUGIN_SUCCESS)
         UCX_LOG_ERROR("no random numbers for a caller (%s)", strerror(errno));
@@ -91,7 +91,7 @@ const char *ucx_auth_challenged(struct ucx_channel *channel, const uint8_t bytes
 /* False without memory. */
 bool ucx_auth_sign(struct ucx_channel *channel, uint8_t *data, uint32_t size)
 {
-    struct fabric_key tag = {{0, 0}};
+    struct kit_key tag = {{0, 0}};
 
     if (channel->na_class->has_key && !auth_tag(channel, channel->is_dialed, data, size, &tag))
         return false;
@@ -104,14 +104,14 @@ bool ucx_auth_sign(struct ucx_channel *channel, uint8_t *data, uint32_t size)
 /* NULL: it has our key, or none as we have none. */
 const char *ucx_auth_check(struct ucx_channel *channel, uint8_t *data, uint32_t size)
 {
-    struct fabric_key tag, expected = {{0, 0}};
+    struct kit_key tag, expected = {{0, 0}};
 
     memcpy(&tag, data + UCX_HELLO_TAG, sizeof(tag));
     memset(data + UCX_HELLO_TAG, 0, sizeof(tag));
     if (channel->na_class->has_key &&
         !auth_tag(channel, !channel->is_dialed, data, size, &expected))
         return "no memory to look at its key";
-    if (!fabric_key_is_equal(&tag, &expected)) {
+    if (!kit_key_is_equal(&tag, &expected)) {
         channel->failure = NA_PLUGIN_PERMISSION;
         return "its key (auth_key) is not ours";
     }
@@ -121,9 +121,9 @@ const char *ucx_auth_check(struct ucx_channel *channel, uint8_t *data, uint32_t 
 }
 
 /* PBKDF2 of one round is HMAC of the salt with a number behind it. */
-struct fabric_key ucx_hmac(const struct fabric_key *key, const void *message, size_t size)
+struct kit_key ucx_hmac(const struct kit_key *key, const void *message, size_t size)
 {
-    struct fabric_key code;
+    struct kit_key code;
     struct hg_key made;
 
     hg_key_derive(&made, key, sizeof(*key), message, size, 1);
@@ -133,11 +133,11 @@ struct fabric_key ucx_hmac(const struct fabric_key *key, const void *message, si
 }
 
 static bool auth_tag(const struct ucx_channel *channel, bool is_caller, const uint8_t *data,
-                     uint32_t size, struct fabric_key *tag)
+                     uint32_t size, struct kit_key *tag)
 {
     struct auth_prefix prefix = {.is_caller = htole64(is_caller), .nonce = channel->nonce};
-    const struct fabric_key *key = &channel->na_class->key;
-    uint8_t *message = ucx_host->mem_alloc(sizeof(prefix) + size, 0);
+    const struct kit_key *key = &channel->na_class->key;
+    uint8_t *message = kit_host->mem_alloc(sizeof(prefix) + size, 0);
 
     if (message == NULL)
         return false;
@@ -147,6 +147,6 @@ static bool auth_tag(const struct ucx_channel *channel, bool is_caller, const ui
     memcpy(message + sizeof(prefix), data, size);
     memset(message + sizeof(prefix) + UCX_HELLO_TAG, 0, sizeof(*tag));
     *tag = ucx_hmac(key, message, sizeof(prefix) + size);
-    ucx_host->mem_free(message);
+    kit_host->mem_free(message);
     return true;
 }

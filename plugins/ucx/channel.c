@@ -62,16 +62,16 @@ static void channel_failed(struct ucx_channel *channel, const char *reason);
 /* Begins to connect to the link's name, which is an address of a socket. */
 int32_t ucx_channel_dial(struct ucx_link *link)
 {
-    char reason[LOCATION_REASON_MAX] = "";
+    char reason[KIT_LOCATION_REASON_MAX] = "";
     struct sockaddr_storage address;
-    struct location location;
+    struct kit_location location;
     struct ucx_channel *channel;
     int32_t ret;
     int fd;
 
-    ret = location_parse(link->name, &location, reason);
+    ret = kit_location_parse(link->name, &location, reason);
     if (ret == NA_PLUGIN_SUCCESS)
-        ret = location_resolve_formatted(&location, NA_PLUGIN_ADDR_UNSPEC, &address, reason);
+        ret = kit_location_resolve_formatted(&location, NA_PLUGIN_ADDR_UNSPEC, &address, reason);
     if (ret != NA_PLUGIN_SUCCESS) {
         UCX_LOG_ERROR("'%s' cannot be connected to: %s", link->name, reason);
         return NA_PLUGIN_HOSTUNREACH;
@@ -92,7 +92,7 @@ int32_t ucx_channel_dial(struct ucx_link *link)
         return NA_PLUGIN_NOMEM;
     channel->link = link;
     channel->is_dialed = true;
-    fabric_list_append(&link->channels, &channel->node);
+    kit_list_append(&link->channels, &channel->node);
     ret = channel_connect(channel, &address);
     if (ret != NA_PLUGIN_SUCCESS)
         ucx_channel_close(channel);
@@ -113,11 +113,11 @@ void ucx_channels_progress(struct na_plugin_class *na_class)
         else if (what != na_class && what != NULL)
             channel_event(what, events[i].events);
     }
-    if (ucx_unlikely(na_class->held_calls != 0))
+    if (kit_unlikely(na_class->held_calls != 0))
         channels_release(na_class);
-    if (ucx_unlikely(!fabric_list_empty(&na_class->strangers)))
+    if (kit_unlikely(!kit_list_empty(&na_class->strangers)))
         channels_expire(na_class);
-    if (ucx_unlikely(!fabric_list_empty(&na_class->graveyard)))
+    if (kit_unlikely(!kit_list_empty(&na_class->graveyard)))
         ucx_channels_bury(na_class);
 }
 
@@ -135,10 +135,10 @@ void ucx_channel_say_goodbye(struct ucx_channel *channel)
 /* Introduces us to who has called on them. */
 void ucx_channels_answer(struct ucx_link *link)
 {
-    struct fabric_link *node, *next;
+    struct kit_link *node, *next;
 
     for (node = link->channels.next; node != &link->channels; node = next) {
-        struct ucx_channel *channel = fabric_container(node, struct ucx_channel, node);
+        struct ucx_channel *channel = kit_container(node, struct ucx_channel, node);
 
         next = node->next;
         if (!channel->is_met || channel->is_dialed || channel->is_sent)
@@ -162,27 +162,27 @@ void ucx_channel_close(struct ucx_channel *channel)
     channel->fd = -1;
     channel->link = NULL;
     channel_unhold(channel);
-    fabric_list_remove(&channel->node);
-    fabric_list_append(&channel->na_class->graveyard, &channel->node);
+    kit_list_remove(&channel->node);
+    kit_list_append(&channel->na_class->graveyard, &channel->node);
 }
 
 void ucx_channels_bury(struct na_plugin_class *na_class)
 {
-    while (!fabric_list_empty(&na_class->graveyard)) {
+    while (!kit_list_empty(&na_class->graveyard)) {
         struct ucx_channel *channel =
-            fabric_container(na_class->graveyard.next, struct ucx_channel, node);
+            kit_container(na_class->graveyard.next, struct ucx_channel, node);
 
-        fabric_list_remove(&channel->node);
-        ucx_host->mem_free(channel->in);
-        ucx_host->mem_free(channel->out);
-        ucx_host->mem_free(channel);
+        kit_list_remove(&channel->node);
+        kit_host->mem_free(channel->in);
+        kit_host->mem_free(channel->out);
+        kit_host->mem_free(channel);
     }
 }
 
 /* Takes the descriptor over, also when it fails. */
 static struct ucx_channel *channel_create(struct na_plugin_class *na_class, int fd)
 {
-    struct ucx_channel *channel = ucx_host->mem_alloc(sizeof(*channel), 0);
+    struct ucx_channel *channel = kit_host->mem_alloc(sizeof(*channel), 0);
 
     if (channel == NULL) {
         (void) close(fd);
@@ -190,14 +190,14 @@ static struct ucx_channel *channel_create(struct na_plugin_class *na_class, int 
     }
     channel->fd = fd;
     channel->na_class = na_class;
-    fabric_list_init(&channel->node);
+    kit_list_init(&channel->node);
     channel_settings(fd);
     return channel;
 }
 
 static int32_t channel_connect(struct ucx_channel *channel, const struct sockaddr_storage *address)
 {
-    int ret = connect(channel->fd, (const struct sockaddr *) address, location_length(address));
+    int ret = connect(channel->fd, (const struct sockaddr *) address, kit_location_length(address));
 
     if (ret != 0 && errno != EINPROGRESS) {
         UCX_LOG_INFO("%s cannot be connected to: %s", channel->link->name, strerror(errno));
@@ -244,7 +244,7 @@ static bool strangers_have_place(struct na_plugin_class *na_class, int listen_fd
     const uint32_t limit = ucx_descriptors_of_strangers();
     uint32_t count = 0;
 
-    for (struct fabric_link *node = na_class->strangers.next;
+    for (struct kit_link *node = na_class->strangers.next;
          node != &na_class->strangers && count < limit; node = node->next)
         count++;
     return count < limit || (poll(&listener, 1, 0) == 1 && stranger_gives_place(na_class));
@@ -256,18 +256,18 @@ static bool strangers_have_place(struct na_plugin_class *na_class, int listen_fd
  */
 static bool stranger_gives_place(struct na_plugin_class *na_class)
 {
-    struct fabric_link *node = na_class->strangers.next;
+    struct kit_link *node = na_class->strangers.next;
     struct ucx_channel *channel;
     uint8_t byte;
 
     while (node != &na_class->strangers &&
-           fabric_container(node, struct ucx_channel, node)->held != NULL)
+           kit_container(node, struct ucx_channel, node)->held != NULL)
         node = node->next;
     if (node == &na_class->strangers)
         node = na_class->strangers.next;
-    channel = fabric_container(node, struct ucx_channel, node);
+    channel = kit_container(node, struct ucx_channel, node);
     if (node == &na_class->strangers ||
-        channel->deadline - UCX_HELLO_NS + CHANNEL_SILENT_NS > ucx_host->clock_ns() ||
+        channel->deadline - UCX_HELLO_NS + CHANNEL_SILENT_NS > kit_host->clock_ns() ||
         recv(channel->fd, &byte, sizeof(byte), MSG_PEEK | MSG_DONTWAIT) > 0)
         return false;
     channel_failed(channel, "it did not introduce itself, and its descriptor is needed");
@@ -276,7 +276,7 @@ static bool stranger_gives_place(struct na_plugin_class *na_class)
 
 static void channels_refused(struct na_plugin_class *na_class)
 {
-    uint64_t now = ucx_host->clock_ns();
+    uint64_t now = kit_host->clock_ns();
 
     if (now < na_class->quiet_until)
         return;
@@ -307,8 +307,8 @@ static void channels_accept(struct na_plugin_class *na_class, int listen_fd)
         channel = channel_create(na_class, fd);
         if (channel == NULL)
             return;
-        channel->deadline = ucx_host->clock_ns() + UCX_HELLO_NS;
-        fabric_list_append(&na_class->strangers, &channel->node);
+        channel->deadline = kit_host->clock_ns() + UCX_HELLO_NS;
+        kit_list_append(&na_class->strangers, &channel->node);
         if (!channel_challenge(channel) || !channel_watch(channel, EPOLL_CTL_ADD, EPOLLIN))
             ucx_channel_close(channel);
     }
@@ -332,8 +332,8 @@ struct ucx_channel *ucx_channel_of_process(struct na_plugin_class *na_class, int
     if (channel == NULL)
         return NULL;
     channel->is_of_process = true;
-    channel->deadline = ucx_host->clock_ns() + UCX_HELLO_NS;
-    fabric_list_append(&na_class->strangers, &channel->node);
+    channel->deadline = kit_host->clock_ns() + UCX_HELLO_NS;
+    kit_list_append(&na_class->strangers, &channel->node);
     if (channel_watch(channel, EPOLL_CTL_ADD, EPOLLIN))
         return channel;
     ucx_channel_close(channel);
@@ -369,11 +369,11 @@ bool ucx_channel_end(const struct ucx_channel *channel, bool is_ours, struct pro
 /* Callers that never say who they are. */
 static void channels_expire(struct na_plugin_class *na_class)
 {
-    uint64_t now = ucx_host->clock_ns();
-    struct fabric_link *node, *next;
+    uint64_t now = kit_host->clock_ns();
+    struct kit_link *node, *next;
 
     for (node = na_class->strangers.next; node != &na_class->strangers; node = next) {
-        struct ucx_channel *channel = fabric_container(node, struct ucx_channel, node);
+        struct ucx_channel *channel = kit_container(node, struct ucx_channel, node);
 
         next = node->next;
         if (channel->held == NULL && now >= channel->deadline)
@@ -443,7 +443,7 @@ static void channel_write(struct ucx_channel *channel)
         }
         channel->out_done += (uint32_t) size;
     }
-    ucx_host->mem_free(channel->out);
+    kit_host->mem_free(channel->out);
     channel->out = NULL;
     if (!channel_watch(channel, EPOLL_CTL_MOD, EPOLLIN))
         channel_failed(channel, "its socket cannot be watched");
@@ -454,7 +454,7 @@ static void channel_read(struct ucx_channel *channel)
     uint8_t rest;
 
     if (channel->in == NULL && !channel->is_met) {
-        channel->in = ucx_host->mem_alloc(UCX_HELLO_MAX, 0);
+        channel->in = kit_host->mem_alloc(UCX_HELLO_MAX, 0);
         channel->in_size = channel->is_dialed ? UCX_CHALLENGE : UCX_HELLO_HEAD;
         if (channel->in == NULL) {
             channel_failed(channel, "no memory for its introduction");
@@ -529,7 +529,7 @@ static void channel_met(struct ucx_channel *channel)
         channel->in = NULL;
         if (complaint == NULL)
             complaint = channel_introduce(channel, &hello);
-        ucx_host->mem_free(data);
+        kit_host->mem_free(data);
     }
     if (complaint != NULL && channel->fd >= 0)
         channel_failed(channel, complaint);
@@ -552,7 +552,7 @@ static const char *channel_hold(struct ucx_channel *channel, const struct ucx_he
 {
     uint8_t claim[UCX_HELLO_HEAD];
 
-    channel->held = ucx_host->mem_alloc(sizeof(*hello), 0);
+    channel->held = kit_host->mem_alloc(sizeof(*hello), 0);
     if (channel->held == NULL)
         return "no memory to hold it";
     *channel->held = *hello;
@@ -567,10 +567,10 @@ static const char *channel_hold(struct ucx_channel *channel, const struct ucx_he
 /* The callers that need not wait any more. Each may change the list of the others. */
 static void channels_release(struct na_plugin_class *na_class)
 {
-    struct fabric_link *node = na_class->strangers.next;
+    struct kit_link *node = na_class->strangers.next;
 
     while (node != &na_class->strangers) {
-        struct ucx_channel *channel = fabric_container(node, struct ucx_channel, node);
+        struct ucx_channel *channel = kit_container(node, struct ucx_channel, node);
         struct ucx_hello *hello = channel->held;
         uint8_t *data = channel->in;
         const char *complaint;
@@ -584,8 +584,8 @@ static void channels_release(struct na_plugin_class *na_class)
         complaint = channel_introduce(channel, hello);
         if (complaint != NULL && channel->fd >= 0)
             channel_failed(channel, complaint);
-        ucx_host->mem_free(hello);
-        ucx_host->mem_free(data);
+        kit_host->mem_free(hello);
+        kit_host->mem_free(data);
         node = na_class->strangers.next;
     }
 }
@@ -594,8 +594,8 @@ static void channel_unhold(struct ucx_channel *channel)
 {
     if (channel->held == NULL)
         return;
-    ucx_host->mem_free(channel->held);
-    ucx_host->mem_free(channel->in);
+    kit_host->mem_free(channel->held);
+    kit_host->mem_free(channel->in);
     channel->held = NULL;
     channel->in = NULL;
     channel->na_class->held_calls--;
@@ -674,13 +674,13 @@ static bool channel_is_taken(const struct ucx_channel *channel, const struct ucx
 {
     const struct na_plugin_class *na_class = channel->na_class;
     const struct ucx_link *own = channel_link(channel, hello);
-    const struct fabric_link *node;
+    const struct kit_link *node;
 
     for (node = na_class->workers.next; node != &na_class->workers; node = node->next)
-        if (fabric_container(node, struct ucx_worker, node)->uuid == hello->uuid)
+        if (kit_container(node, struct ucx_worker, node)->uuid == hello->uuid)
             return true;
     for (node = na_class->links.next; node != &na_class->links; node = node->next) {
-        const struct ucx_link *link = fabric_container(node, struct ucx_link, node);
+        const struct ucx_link *link = kit_container(node, struct ucx_link, node);
 
         if (link->is_met && link->phase != UCX_LINK_FAILED && link->their_uuid == hello->uuid &&
             (link != own || link->their_incarnation != hello->incarnation))
@@ -715,8 +715,8 @@ static struct ucx_link *channel_match(struct ucx_channel *channel, const struct 
     }
     if (channel->link == NULL) {
         channel->link = link;
-        fabric_list_remove(&channel->node);
-        fabric_list_append(&link->channels, &channel->node);
+        kit_list_remove(&channel->node);
+        kit_list_append(&link->channels, &channel->node);
     }
     return link;
 }
@@ -726,15 +726,14 @@ static bool link_is_of(const struct ucx_link *link, const struct ucx_hello *hell
 {
     return link->is_met && link->phase != UCX_LINK_DYING &&
            link->their_incarnation == hello->incarnation && link->their_id == hello->link_id &&
-           fabric_key_is_equal(&link->their_secret, &hello->secret);
+           kit_key_is_equal(&link->their_secret, &hello->secret);
 }
 
 /* False when the other process has closed all connections, though we have not got to that yet. */
 static bool link_is_alive(const struct ucx_link *link)
 {
-    for (struct fabric_link *node = link->channels.next; node != &link->channels;
-         node = node->next) {
-        const struct ucx_channel *channel = fabric_container(node, struct ucx_channel, node);
+    for (struct kit_link *node = link->channels.next; node != &link->channels; node = node->next) {
+        const struct ucx_channel *channel = kit_container(node, struct ucx_channel, node);
         uint8_t byte;
 
         if (channel->is_met &&
@@ -759,8 +758,8 @@ static void channel_failed(struct ucx_channel *channel, const char *reason)
         return;
     }
     ucx_channel_close(channel);
-    if (link->phase == UCX_LINK_READY && (channel->is_met || fabric_list_empty(&link->channels)))
+    if (link->phase == UCX_LINK_READY && (channel->is_met || kit_list_empty(&link->channels)))
         ucx_link_hung_up(link);
-    else if (link->phase == UCX_LINK_DIALING && fabric_list_empty(&link->channels))
+    else if (link->phase == UCX_LINK_DIALING && kit_list_empty(&link->channels))
         ucx_link_fail(link, failure != 0 ? failure : NA_PLUGIN_HOSTUNREACH, reason);
 }

@@ -37,7 +37,7 @@ static uint64_t processor_ns(void);
  */
 bool ucx_descriptors_take_peer(struct na_plugin_class *na_class)
 {
-    if (ucx_host->clock_ns() >= na_class->count_next)
+    if (kit_host->clock_ns() >= na_class->count_next)
         na_class->descriptors_at = 0;
     if (!ucx_spares_open(na_class))
         return false;
@@ -47,7 +47,7 @@ bool ucx_descriptors_take_peer(struct na_plugin_class *na_class)
 /* Counts `wanted` more, whether they are open already or will be. False: there are not so many. */
 bool ucx_descriptors_take(struct na_plugin_class *na_class, uint32_t wanted)
 {
-    const uint64_t limit = descriptors_limit(), now = ucx_host->clock_ns();
+    const uint64_t limit = descriptors_limit(), now = kit_host->clock_ns();
     uint64_t age = now - na_class->descriptors_at;
 
     if (limit == UINT64_MAX)
@@ -122,12 +122,12 @@ static uint32_t descriptors_of_peer(const struct na_plugin_class *na_class)
 static void descriptors_count(struct na_plugin_class *na_class, uint64_t now)
 {
     const uint32_t whole = descriptors_of_peer(na_class);
-    const struct fabric_link *node;
+    const struct kit_link *node;
     uint64_t expected = (uint64_t) na_class->dialing * whole, start = processor_ns();
 
     /* Those that were met last are behind. */
     for (node = na_class->links.prev; node != &na_class->links; node = node->prev) {
-        const struct ucx_link *link = fabric_container(node, struct ucx_link, node);
+        const struct ucx_link *link = kit_container(node, struct ucx_link, node);
 
         if (now - link->made_at > DESCRIPTORS_FRESH_NS)
             break;

@@ -27,7 +27,7 @@ int32_t ucx_class_initialize(const struct na_plugin_init *init, struct na_host_c
     ret = ucx_fork_enter();
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
-    na_class = ucx_host->mem_alloc(sizeof(*na_class), 64);
+    na_class = kit_host->mem_alloc(sizeof(*na_class), 64);
     if (na_class == NULL) {
         ucx_fork_leave();
         return NA_PLUGIN_NOMEM;
@@ -36,17 +36,17 @@ int32_t ucx_class_initialize(const struct na_plugin_init *init, struct na_host_c
     na_class->unclosed_fd = -1;
     for (uint32_t i = 0; i < UCX_SPARES; i++)
         na_class->spares[i] = -1;
-    fabric_list_init(&na_class->links);
-    fabric_list_init(&na_class->trouble);
-    fabric_list_init(&na_class->strangers);
-    fabric_list_init(&na_class->graveyard);
-    fabric_list_init(&na_class->sent);
-    fabric_list_init(&na_class->held);
-    fabric_list_init(&na_class->workers);
-    fabric_list_init(&na_class->scraps);
-    fabric_list_init(&na_class->handles);
-    fabric_list_init(&na_class->copies);
-    fabric_list_init(&na_class->reads);
+    kit_list_init(&na_class->links);
+    kit_list_init(&na_class->trouble);
+    kit_list_init(&na_class->strangers);
+    kit_list_init(&na_class->graveyard);
+    kit_list_init(&na_class->sent);
+    kit_list_init(&na_class->held);
+    kit_list_init(&na_class->workers);
+    kit_list_init(&na_class->scraps);
+    kit_list_init(&na_class->handles);
+    kit_list_init(&na_class->copies);
+    kit_list_init(&na_class->reads);
     ret = class_configure(na_class, init, tls);
     if (ret == NA_PLUGIN_SUCCESS)
         ret = class_open(na_class, init, tls, info);
@@ -68,8 +68,8 @@ int32_t ucx_class_finalize(struct na_plugin_class *na_class)
     if (na_class->process_fd >= 0)
         (void) close(na_class->process_fd);
     ucx_process_close(na_class);
-    while (!fabric_list_empty(&na_class->strangers))
-        ucx_channel_close(fabric_container(na_class->strangers.next, struct ucx_channel, node));
+    while (!kit_list_empty(&na_class->strangers))
+        ucx_channel_close(kit_container(na_class->strangers.next, struct ucx_channel, node));
     ucx_channels_bury(na_class);
     ucx_spares_close(na_class);
     ucx_worker_close(na_class);
@@ -78,11 +78,11 @@ int32_t ucx_class_finalize(struct na_plugin_class *na_class)
         (void) close(na_class->epoll_fd);
     ucx_scraps_free(na_class);
     ucx_registry_close(na_class);
-    ucx_table_free(&na_class->memory);
-    ucx_table_free(&na_class->transfers);
-    ucx_table_free(&na_class->links_by_id);
-    ucx_host->mem_free(na_class->protocol);
-    ucx_host->mem_free(na_class);
+    kit_table_free(&na_class->memory);
+    kit_table_free(&na_class->transfers);
+    kit_table_free(&na_class->links_by_id);
+    kit_host->mem_free(na_class->protocol);
+    kit_host->mem_free(na_class);
     ucx_fork_leave();
     return NA_PLUGIN_SUCCESS;
 }
@@ -112,7 +112,7 @@ static int32_t class_configure(struct na_plugin_class *na_class, const struct na
     na_class->incarnation = random | 1;
     ucx_auth_setup(na_class, init->auth_key);
     na_class->is_busy = (init->progress_mode & NA_PLUGIN_PROGRESS_BUSY) != 0;
-    na_class->protocol = ucx_host->mem_alloc(size, 0);
+    na_class->protocol = kit_host->mem_alloc(size, 0);
     if (na_class->protocol == NULL)
         return NA_PLUGIN_NOMEM;
     memcpy(na_class->protocol, init->protocol, size);
@@ -153,7 +153,7 @@ static int32_t class_open(struct na_plugin_class *na_class, const struct na_plug
                           const char *tls, struct na_plugin_class_info *info)
 {
     struct fabric_config config = {
-        .host = ucx_host,
+        .host = kit_host,
         .ops = &ucx_ops,
         .plugin = UCX_PLUGIN_NAME,
         .protocol = na_class->protocol,

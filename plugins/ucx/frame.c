@@ -7,7 +7,7 @@
 
 /* A frame in UCX's memory that the message layer holds. */
 struct ucx_held {
-    struct fabric_link node;
+    struct kit_link node;
     struct ucx_worker *worker;
     void *data;
 };
@@ -31,11 +31,11 @@ int32_t ucx_send(struct fabric_endpoint *endpoint, struct fabric_frame *frame)
     ucs_status_ptr_t request;
     size_t header_size = 0;
 
-    if (ucx_unlikely(link == NULL))
+    if (kit_unlikely(link == NULL))
         return NA_PLUGIN_HOSTUNREACH;
-    if (ucx_unlikely(link->phase != UCX_LINK_READY))
+    if (kit_unlikely(link->phase != UCX_LINK_READY))
         return link->phase == UCX_LINK_FAILED ? NA_PLUGIN_HOSTUNREACH : NA_PLUGIN_AGAIN;
-    if (ucx_unlikely(link->is_failing))
+    if (kit_unlikely(link->is_failing))
         return NA_PLUGIN_AGAIN; /* the next poll says why */
     param.op_attr_mask =
         UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
@@ -45,7 +45,7 @@ int32_t ucx_send(struct fabric_endpoint *endpoint, struct fabric_frame *frame)
     private->frame = frame;
     private->na_class = na_class;
     private->link = link;
-    if (ucx_unlikely(frame->is_greeting)) {
+    if (kit_unlikely(frame->is_greeting)) {
         private->name = ucx_link_name(link);
         header_size = sizeof(private->name);
     }
@@ -53,8 +53,8 @@ int32_t ucx_send(struct fabric_endpoint *endpoint, struct fabric_frame *frame)
     request = ucp_am_send_nbx(link->ep, UCX_AM_FRAME, &private->name, header_size, frame->data,
                               frame->size, &param);
     ucx_leave();
-    if (ucx_likely(request == NULL)) {
-        fabric_list_append(&na_class->sent, &private->node);
+    if (kit_likely(request == NULL)) {
+        kit_list_append(&na_class->sent, &private->node);
         return NA_PLUGIN_SUCCESS;
     }
     if (UCS_PTR_IS_ERR(request)) {
@@ -76,13 +76,13 @@ int32_t ucx_send(struct fabric_endpoint *endpoint, struct fabric_frame *frame)
  */
 void ucx_frames_report(struct na_plugin_class *na_class)
 {
-    const struct fabric_link *last = na_class->sent.prev;
-    struct fabric_link *node;
+    const struct kit_link *last = na_class->sent.prev;
+    struct kit_link *node;
 
     do {
         node = na_class->sent.next;
-        fabric_list_take(node);
-        fabric_frame_sent(&na_class->fabric, fabric_container(node, struct ucx_frame, node)->frame,
+        kit_list_take(node);
+        fabric_frame_sent(&na_class->fabric, kit_container(node, struct ucx_frame, node)->frame,
                           NA_PLUGIN_SUCCESS);
     } while (node != last);
 }
@@ -95,35 +95,35 @@ ucs_status_t ucx_frame_received(void *arg, const void *header, size_t header_siz
     const struct ucx_link *link = NULL;
     struct ucx_held *held;
 
-    if (ucx_unlikely(size > UCX_MAX_FRAME ||
+    if (kit_unlikely(size > UCX_MAX_FRAME ||
                      (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0)) {
         UCX_LOG_DEBUG("%zu bytes that are no frame are dropped", size);
         return UCS_OK;
     }
-    if (ucx_unlikely(header_size != 0)) {
+    if (kit_unlikely(header_size != 0)) {
         link = frame_link(na_class, header, header_size);
         if (link == NULL)
             return UCS_OK;
     }
     /* A short one lies in a place of a queue that UCX needs again: there is nothing to keep. */
-    if (ucx_likely((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA) == 0)) {
+    if (kit_likely((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA) == 0)) {
         /* It may end in the next line, which another processor has, too. */
         __builtin_prefetch((const uint8_t *) data + size - (size != 0));
         (void) fabric_frame_received(&na_class->fabric, data, size, link, NULL);
         return UCS_OK;
     }
     held = ucx_scrap_get(na_class);
-    if (ucx_unlikely(held == NULL)) {
+    if (kit_unlikely(held == NULL)) {
         UCX_LOG_ERROR("no memory for a frame of %zu bytes: it is lost", size);
         return UCS_OK;
     }
     held->worker = worker;
     held->data = data;
-    if (ucx_likely(fabric_frame_received(&na_class->fabric, data, size, link, held))) {
+    if (kit_likely(fabric_frame_received(&na_class->fabric, data, size, link, held))) {
         ucx_scrap_put(na_class, held);
         return UCS_OK;
     }
-    fabric_list_append(&na_class->held, &held->node);
+    kit_list_append(&na_class->held, &held->node);
     return UCS_INPROGRESS;
 }
 
@@ -149,7 +149,7 @@ void ucx_frame_release(struct fabric_endpoint *endpoint, void *cookie)
     /* With the worker its memory is gone. */
     if (na_class->worker != NULL)
         ucp_am_data_release(held->worker->worker, held->data);
-    fabric_list_remove(&held->node);
+    kit_list_remove(&held->node);
     ucx_scrap_put(na_class, held);
 }
 

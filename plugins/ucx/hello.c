@@ -4,7 +4,7 @@
  * trusts a worker's address, so it is looked at only when the digest over the message fits.
  */
 
-#include "digest.h"
+#include "kit_base.h"
 #include "ucx.h"
 
 #include <endian.h>
@@ -26,12 +26,12 @@ struct hello_wire {
     uint16_t reserved1;
     uint32_t size; /* of all */
     uint32_t address_size;
-    uint64_t digest;       /* of what follows behind the tag */
-    struct fabric_key tag; /* see auth.c */
+    uint64_t digest;    /* of what follows behind the tag */
+    struct kit_key tag; /* see auth.c */
     uint64_t incarnation;
     uint64_t link_id;
-    struct fabric_key secret; /* what the receiver says when it names the link; as it lies there */
-    uint32_t flags;           /* HELLO_* */
+    struct kit_key secret; /* what the receiver says when it names the link; as it lies there */
+    uint32_t flags;        /* HELLO_* */
     uint16_t name_size;
     uint16_t reserved2;
     uint64_t registry; /* its address; 0: there is none */
@@ -61,7 +61,7 @@ uint8_t *ucx_hello_write(const struct ucx_link *link, uint32_t *size_p)
         .registry = htole64((uint64_t) (uintptr_t) na_class->registry),
         .name_size = htole16((uint16_t) name_size),
     };
-    uint8_t *data = ucx_host->mem_alloc(size, 0), *at;
+    uint8_t *data = kit_host->mem_alloc(size, 0), *at;
 
     if (data == NULL)
         return NULL;
@@ -168,10 +168,10 @@ bool ucx_hello_is_claim(const uint8_t *data, struct ucx_claim *claim)
 /* Whether who said the claim is the caller that said the hello. */
 bool ucx_hello_is_claimed(const struct ucx_hello *hello, const struct ucx_claim *claim)
 {
-    const struct fabric_key proof = ucx_hmac(&hello->secret, HELLO_CALL, strlen(HELLO_CALL));
+    const struct kit_key proof = ucx_hmac(&hello->secret, HELLO_CALL, strlen(HELLO_CALL));
 
     return claim->incarnation == hello->incarnation && claim->link_id == hello->link_id &&
-           fabric_key_is_equal(&claim->proof, &proof);
+           kit_key_is_equal(&claim->proof, &proof);
 }
 
 /* From the tag's end on. */
@@ -179,5 +179,5 @@ static uint64_t hello_digest(const uint8_t *data, uint32_t size)
 {
     const size_t begin = offsetof(struct hello_wire, incarnation);
 
-    return fabric_digest_add(FABRIC_DIGEST_NONE, data + begin, size - begin);
+    return kit_digest_add(KIT_DIGEST_NONE, data + begin, size - begin);
 }

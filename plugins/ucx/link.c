@@ -4,7 +4,7 @@
  * the worker whose address came over them. docs/decisions/0009-ucx-connections.md says why.
  */
 
-#include "digest.h"
+#include "kit_base.h"
 #include "ucx.h"
 
 #include <stdio.h>
@@ -84,9 +84,9 @@ struct ucx_link_name ucx_link_name(const struct ucx_link *link)
 /* NULL: there is none, or it was named by somebody who has not been told its secret. */
 struct ucx_link *ucx_link_named(struct na_plugin_class *na_class, const struct ucx_link_name *name)
 {
-    struct ucx_link *link = ucx_table_find(&na_class->links_by_id, name->link);
+    struct ucx_link *link = kit_table_find(&na_class->links_by_id, name->link);
 
-    if (link == NULL || fabric_key_is_equal(&name->secret, &link->secret))
+    if (link == NULL || kit_key_is_equal(&name->secret, &link->secret))
         return link;
     if (!link->is_warned)
         UCX_LOG_WARNING("a message in the name of %s that is not from there is dropped, and "
@@ -120,7 +120,7 @@ bool ucx_path_is_named(struct fabric_endpoint *endpoint, const void *path, const
 struct ucx_link *ucx_link_create(struct na_plugin_class *na_class, const char *name)
 {
     size_t size = strlen(name) + 1;
-    struct ucx_link *link = ucx_host->mem_alloc(sizeof(*link) + size, 0);
+    struct ucx_link *link = kit_host->mem_alloc(sizeof(*link) + size, 0);
 
     if (link == NULL)
         return NULL;
@@ -131,16 +131,16 @@ struct ucx_link *ucx_link_create(struct na_plugin_class *na_class, const char *n
     link->hash_next = na_class->buckets[link->hash % UCX_BUCKETS];
     na_class->buckets[link->hash % UCX_BUCKETS] = link;
     link->phase = UCX_LINK_DIALING;
-    link->made_at = ucx_host->clock_ns();
+    link->made_at = kit_host->clock_ns();
     link->worker = na_class->worker;
     na_class->dialing++;
-    fabric_list_init(&link->trouble);
-    fabric_list_init(&link->channels);
-    fabric_list_init(&link->transfers);
-    fabric_list_init(&link->jobs);
-    fabric_list_append(&na_class->links, &link->node);
-    if (fabric_key_draw(&link->secret) != NA_PLUGIN_SUCCESS ||
-        ucx_table_add(&na_class->links_by_id, link, &link->id) != NA_PLUGIN_SUCCESS) {
+    kit_list_init(&link->trouble);
+    kit_list_init(&link->channels);
+    kit_list_init(&link->transfers);
+    kit_list_init(&link->jobs);
+    kit_list_append(&na_class->links, &link->node);
+    if (kit_key_draw(&link->secret) != NA_PLUGIN_SUCCESS ||
+        kit_table_add(&na_class->links_by_id, link, &link->id) != NA_PLUGIN_SUCCESS) {
         na_class->dialing--;
         link_unhash(link);
         link_free(link);
@@ -157,9 +157,9 @@ void ucx_link_met(struct ucx_link *link, const struct ucx_hello *hello)
     char reason[320];
 
     link->is_met = true;
-    link->made_at = ucx_host->clock_ns();
-    fabric_list_remove(&link->node);
-    fabric_list_append(&na_class->links, &link->node);
+    link->made_at = kit_host->clock_ns();
+    kit_list_remove(&link->node);
+    kit_list_append(&na_class->links, &link->node);
     link->their_incarnation = hello->incarnation;
     link->their_id = hello->link_id;
     (void) snprintf(link->their_name, sizeof(link->their_name), "%s", hello->name);
@@ -187,15 +187,15 @@ void ucx_link_met(struct ucx_link *link, const struct ucx_hello *hello)
 
 void ucx_link_trouble(struct ucx_link *link)
 {
-    if (fabric_list_empty(&link->trouble))
-        fabric_list_append(&link->na_class->trouble, &link->trouble);
+    if (kit_list_empty(&link->trouble))
+        kit_list_append(&link->na_class->trouble, &link->trouble);
 }
 
 /* Its process is gone or has closed: what it sent before may still come. */
 void ucx_link_hung_up(struct ucx_link *link)
 {
     link->phase = UCX_LINK_DYING;
-    link->deadline = ucx_host->clock_ns() + UCX_GRACE_NS;
+    link->deadline = kit_host->clock_ns() + UCX_GRACE_NS;
     ucx_link_trouble(link);
 }
 
@@ -210,9 +210,9 @@ void ucx_link_fail(struct ucx_link *link, int32_t status, const char *reason)
         link->na_class->dialing--;
     link->phase = UCX_LINK_FAILED;
     link_unhash(link);
-    ucx_table_remove(&link->na_class->links_by_id, link->id);
-    while (!fabric_list_empty(&link->channels))
-        ucx_channel_close(fabric_container(link->channels.next, struct ucx_channel, node));
+    kit_table_remove(&link->na_class->links_by_id, link->id);
+    while (!kit_list_empty(&link->channels))
+        ucx_channel_close(kit_container(link->channels.next, struct ucx_channel, node));
     link_endpoint_close(link, true);
     ucx_jobs_drop(link);
     ucx_transfers_fail(link, status);
@@ -229,21 +229,21 @@ void ucx_link_fail(struct ucx_link *link, int32_t status, const char *reason)
 /* Goes on with the links that end. */
 void ucx_links_progress(struct na_plugin_class *na_class)
 {
-    struct fabric_link *node, *next;
+    struct kit_link *node, *next;
 
     for (node = na_class->trouble.next; node != &na_class->trouble; node = next) {
-        struct ucx_link *link = fabric_container(node, struct ucx_link, trouble);
+        struct ucx_link *link = kit_container(node, struct ucx_link, trouble);
 
         next = node->next;
         if (link->phase == UCX_LINK_READY && !link->is_failing) {
-            fabric_list_remove(&link->trouble);
+            kit_list_remove(&link->trouble);
             if (link->is_joined)
                 ucx_channels_answer(link);
             continue;
         }
         if (link->phase != UCX_LINK_FAILED && link->is_failing)
             ucx_link_fail(link, NA_PLUGIN_HOSTUNREACH, ucs_status_string(link->failure));
-        if (link->phase == UCX_LINK_DYING && ucx_host->clock_ns() >= link->deadline)
+        if (link->phase == UCX_LINK_DYING && kit_host->clock_ns() >= link->deadline)
             ucx_link_fail(link, NA_PLUGIN_HOSTUNREACH, "its process closed the connection");
         if (link->phase == UCX_LINK_FAILED && link_endpoint_is_closed(link)) {
             ucx_transfers_forget(link);
@@ -257,10 +257,10 @@ void ucx_links_progress(struct na_plugin_class *na_class)
 void ucx_links_leave(struct ucx_worker *worker)
 {
     struct na_plugin_class *na_class = worker->na_class;
-    struct fabric_link *node, *next;
+    struct kit_link *node, *next;
 
     for (node = na_class->links.next; node != &na_class->links; node = next) {
-        struct ucx_link *link = fabric_container(node, struct ucx_link, node);
+        struct ucx_link *link = kit_container(node, struct ucx_link, node);
 
         next = node->next;
         if (link->worker == worker && (link->is_shared || !link->is_met))
@@ -272,26 +272,26 @@ void ucx_links_leave(struct ucx_worker *worker)
 /* Closes all of them, in an orderly way when that is quick. */
 void ucx_links_close(struct na_plugin_class *na_class)
 {
-    uint64_t end = ucx_host->clock_ns() + LINK_CLOSE_NS;
-    struct fabric_link *node;
+    uint64_t end = kit_host->clock_ns() + LINK_CLOSE_NS;
+    struct kit_link *node;
     bool is_open = true;
 
     for (node = na_class->links.next; node != &na_class->links; node = node->next)
-        link_endpoint_close(fabric_container(node, struct ucx_link, node), false);
-    while (is_open && ucx_host->clock_ns() < end) {
+        link_endpoint_close(kit_container(node, struct ucx_link, node), false);
+    while (is_open && kit_host->clock_ns() < end) {
         for (node = na_class->workers.next; node != &na_class->workers; node = node->next)
-            (void) ucp_worker_progress(fabric_container(node, struct ucx_worker, node)->worker);
+            (void) ucp_worker_progress(kit_container(node, struct ucx_worker, node)->worker);
         is_open = false;
         for (node = na_class->links.next; node != &na_class->links; node = node->next)
-            if (!link_endpoint_is_closed(fabric_container(node, struct ucx_link, node)))
+            if (!link_endpoint_is_closed(kit_container(node, struct ucx_link, node)))
                 is_open = true;
     }
     for (node = na_class->links.next; node != &na_class->links; node = node->next) {
-        struct ucx_link *link = fabric_container(node, struct ucx_link, node);
+        struct ucx_link *link = kit_container(node, struct ucx_link, node);
 
-        while (!fabric_list_empty(&link->channels)) {
+        while (!kit_list_empty(&link->channels)) {
             struct ucx_channel *channel =
-                fabric_container(link->channels.next, struct ucx_channel, node);
+                kit_container(link->channels.next, struct ucx_channel, node);
 
             ucx_channel_say_goodbye(channel);
             ucx_channel_close(channel);
@@ -308,8 +308,8 @@ void ucx_links_close(struct na_plugin_class *na_class)
 /* What was still under way ended with the worker. */
 void ucx_links_free(struct na_plugin_class *na_class)
 {
-    while (!fabric_list_empty(&na_class->links)) {
-        struct ucx_link *link = fabric_container(na_class->links.next, struct ucx_link, node);
+    while (!kit_list_empty(&na_class->links)) {
+        struct ucx_link *link = kit_container(na_class->links.next, struct ucx_link, node);
 
         if (link->peer != NULL)
             ucx_peer(link->peer)->link = NULL;
@@ -346,7 +346,7 @@ uint64_t ucx_link_piece(const struct ucx_link *link, uint64_t left)
 
 static uint32_t link_hash(const char *name)
 {
-    return (uint32_t) fabric_digest(name, strlen(name));
+    return (uint32_t) kit_digest(name, strlen(name));
 }
 
 static void link_unhash(struct ucx_link *link)
@@ -473,8 +473,8 @@ static bool link_endpoint_is_closed(struct ucx_link *link)
 
 static void link_free(struct ucx_link *link)
 {
-    fabric_list_remove(&link->node);
-    fabric_list_remove(&link->trouble);
-    ucx_table_remove(&link->na_class->links_by_id, link->id);
-    ucx_host->mem_free(link);
+    kit_list_remove(&link->node);
+    kit_list_remove(&link->trouble);
+    kit_table_remove(&link->na_class->links_by_id, link->id);
+    kit_host->mem_free(link);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory handles: registering, the form in which they travel, finding what a peer asks for. */
 
-#include "digest.h"
+#include "kit_base.h"
 #include "ucx.h"
 
 #include <endian.h>
@@ -25,7 +25,7 @@ struct mem_packed {
     uint32_t mem_type;
     uint64_t incarnation;
     uint64_t id;
-    struct fabric_key key; /* as it lies in its owner's memory */
+    struct kit_key key; /* as it lies in its owner's memory */
     uint64_t base;
     uint64_t length;
     uint64_t digest; /* of all this with a digest of 0, and the remote key */
@@ -66,10 +66,10 @@ void ucx_mem_destroy(struct na_plugin_class *na_class, struct na_plugin_mem *mem
     (void) ucx_mem_deregister(na_class, mem);
     fabric_lock(&na_class->fabric);
     mem_forget_key(mem);
-    fabric_list_remove(&mem->node);
+    kit_list_remove(&mem->node);
     fabric_unlock(&na_class->fabric);
-    ucx_host->mem_free(mem->packed);
-    ucx_host->mem_free(mem);
+    kit_host->mem_free(mem->packed);
+    kit_host->mem_free(mem);
 }
 
 int32_t ucx_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
@@ -89,12 +89,12 @@ int32_t ucx_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem 
     if (mem->is_remote || mem->is_registered)
         goto out;
     mem->mem_type = mem_type;
-    ret = fabric_key_take(&na_class->keys, &mem->key);
+    ret = kit_key_take(&na_class->keys, &mem->key);
     if (ret != NA_PLUGIN_SUCCESS) {
         UCX_LOG_ERROR("no random numbers for the key of memory (%s)", strerror(errno));
         goto out;
     }
-    ret = ucx_table_add(&na_class->memory, mem, &mem->id);
+    ret = kit_table_add(&na_class->memory, mem, &mem->id);
     if (ret != NA_PLUGIN_SUCCESS)
         goto out;
     if (na_class->wants_keys && mem->length != 0)
@@ -103,7 +103,7 @@ int32_t ucx_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem 
         UCX_LOG_ERROR("UCX does not register %llu bytes at %p: %s (%s)",
                       (unsigned long long) mem->length, (void *) (uintptr_t) mem->base,
                       ucs_status_string(status), ucx_log_last());
-        ucx_table_remove(&na_class->memory, mem->id);
+        kit_table_remove(&na_class->memory, mem->id);
         ret = ucx_status(status);
         goto out;
     }
@@ -124,11 +124,11 @@ int32_t ucx_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_me
     if (mem->is_registered) {
         mem->is_registered = false;
         ucx_registry_remove(na_class, mem);
-        ucx_table_remove(&na_class->memory, mem->id);
+        kit_table_remove(&na_class->memory, mem->id);
         ucx_enter();
         mem_take_back(na_class, mem);
         ucx_leave();
-        if (!fabric_list_empty(&mem->tickets))
+        if (!kit_list_empty(&mem->tickets))
             mem_wait(na_class, mem);
         mem_unmap(na_class, mem);
     }
@@ -205,7 +205,7 @@ int32_t ucx_mem_deserialize(struct na_plugin_class *na_class, const void *buf, u
     mem->base = le64toh(packed.base);
     mem->length = le64toh(packed.length);
     if (key_size != 0) {
-        mem->packed = ucx_host->mem_alloc(key_size + MEM_KEY_SLACK, 0);
+        mem->packed = kit_host->mem_alloc(key_size + MEM_KEY_SLACK, 0);
         if (mem->packed == NULL) {
             ucx_mem_destroy(na_class, mem);
             return NA_PLUGIN_NOMEM;
@@ -222,13 +222,13 @@ bad:
 }
 
 /* What a peer asked for. A handle that is not there any more is not told from one never made. */
-int32_t ucx_mem_find(struct na_plugin_class *na_class, uint64_t id, const struct fabric_key *key,
+int32_t ucx_mem_find(struct na_plugin_class *na_class, uint64_t id, const struct kit_key *key,
                      uint32_t access, uint64_t offset, uint64_t length,
                      struct na_plugin_mem **mem_p)
 {
-    struct na_plugin_mem *mem = ucx_table_find(&na_class->memory, id);
+    struct na_plugin_mem *mem = kit_table_find(&na_class->memory, id);
 
-    if (mem == NULL || !fabric_key_is_equal(&mem->key, key) || (mem->flags & access) != access)
+    if (mem == NULL || !kit_key_is_equal(&mem->key, key) || (mem->flags & access) != access)
         return NA_PLUGIN_PERMISSION;
     if (offset > mem->length || length > mem->length - offset)
         return NA_PLUGIN_OVERFLOW;
@@ -257,34 +257,34 @@ ucs_status_t ucx_mem_rkey(struct ucx_link *link, struct na_plugin_mem *mem, ucp_
 /* Before the worker goes. */
 void ucx_mem_forget_keys(struct na_plugin_class *na_class)
 {
-    for (struct fabric_link *node = na_class->handles.next; node != &na_class->handles;
+    for (struct kit_link *node = na_class->handles.next; node != &na_class->handles;
          node = node->next)
-        mem_forget_key(fabric_container(node, struct na_plugin_mem, node));
+        mem_forget_key(kit_container(node, struct na_plugin_mem, node));
 }
 
 /* What callers forgot; the worker is gone, and with it what was under way. */
 void ucx_mem_free_all(struct na_plugin_class *na_class)
 {
-    while (!fabric_list_empty(&na_class->handles)) {
+    while (!kit_list_empty(&na_class->handles)) {
         struct na_plugin_mem *mem =
-            fabric_container(na_class->handles.next, struct na_plugin_mem, node);
+            kit_container(na_class->handles.next, struct na_plugin_mem, node);
 
         mem_unmap(na_class, mem);
-        fabric_list_remove(&mem->node);
-        ucx_host->mem_free(mem->packed);
-        ucx_host->mem_free(mem);
+        kit_list_remove(&mem->node);
+        kit_host->mem_free(mem->packed);
+        kit_host->mem_free(mem);
     }
 }
 
 static struct na_plugin_mem *mem_alloc(struct na_plugin_class *na_class)
 {
-    struct na_plugin_mem *mem = ucx_host->mem_alloc(sizeof(*mem), 0);
+    struct na_plugin_mem *mem = kit_host->mem_alloc(sizeof(*mem), 0);
 
     if (mem == NULL)
         return NULL;
-    fabric_list_init(&mem->tickets);
+    kit_list_init(&mem->tickets);
     fabric_lock(&na_class->fabric);
-    fabric_list_append(&na_class->handles, &mem->node);
+    kit_list_append(&na_class->handles, &mem->node);
     fabric_unlock(&na_class->fabric);
     return mem;
 }
@@ -311,7 +311,7 @@ static ucs_status_t mem_map(struct na_plugin_class *na_class, struct na_plugin_m
     if (status != UCS_OK)
         goto out;
     if (size <= MEM_KEY_MAX)
-        mem->packed = ucx_host->mem_alloc(size, 0);
+        mem->packed = kit_host->mem_alloc(size, 0);
     if (mem->packed != NULL) {
         memcpy(mem->packed, packed, size);
         mem->packed_size = size;
@@ -333,7 +333,7 @@ static void mem_unmap(struct na_plugin_class *na_class, struct na_plugin_mem *me
     (void) ucp_mem_unmap(na_class->context, mem->mem);
     ucx_leave();
     mem->mem = NULL;
-    ucx_host->mem_free(mem->packed);
+    kit_host->mem_free(mem->packed);
     mem->packed = NULL;
     mem->packed_size = 0;
 }
@@ -341,15 +341,15 @@ static void mem_unmap(struct na_plugin_class *na_class, struct na_plugin_mem *me
 /* Gets that wait are refused; of their pieces, what UCX has not begun to copy is given back. */
 static void mem_take_back(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
 {
-    struct fabric_link *node, *next;
+    struct kit_link *node, *next;
 
     for (node = na_class->links.next; node != &na_class->links && mem->jobs != 0; node = node->next)
-        ucx_jobs_refuse(fabric_container(node, struct ucx_link, node), mem);
+        ucx_jobs_refuse(kit_container(node, struct ucx_link, node), mem);
     if (mem->jobs != 0)
         ucx_copies_drop(na_class, NULL, mem, 0, NA_PLUGIN_PERMISSION);
     for (node = mem->tickets.next; node != &mem->tickets; node = next) {
         next = node->next;
-        (void) ucx_ticket_take_back(fabric_container(node, struct ucx_ticket, node),
+        (void) ucx_ticket_take_back(kit_container(node, struct ucx_ticket, node),
                                     NA_PLUGIN_PERMISSION);
     }
 }
@@ -357,29 +357,29 @@ static void mem_take_back(struct na_plugin_class *na_class, struct na_plugin_mem
 /* UCX cannot be told to stop what goes by rendezvous, but links can be closed. */
 static void mem_wait(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
 {
-    uint64_t end = ucx_host->clock_ns() + MEM_FREE_NS;
+    uint64_t end = kit_host->clock_ns() + MEM_FREE_NS;
 
-    while (!fabric_list_empty(&mem->tickets) && ucx_host->clock_ns() < end)
+    while (!kit_list_empty(&mem->tickets) && kit_host->clock_ns() < end)
         (void) ucx_poll(&na_class->fabric);
-    if (fabric_list_empty(&mem->tickets))
+    if (kit_list_empty(&mem->tickets))
         return;
     mem_fail_links(mem);
-    end = ucx_host->clock_ns() + MEM_FREE_NS;
-    while (!fabric_list_empty(&mem->tickets) && ucx_host->clock_ns() < end)
+    end = kit_host->clock_ns() + MEM_FREE_NS;
+    while (!kit_list_empty(&mem->tickets) && kit_host->clock_ns() < end)
         (void) ucx_poll(&na_class->fabric);
-    if (!fabric_list_empty(&mem->tickets))
+    if (!kit_list_empty(&mem->tickets))
         UCX_LOG_ERROR("UCX does not let go of memory at %p", (void *) (uintptr_t) mem->base);
-    while (!fabric_list_empty(&mem->tickets))
-        fabric_list_remove(mem->tickets.next);
+    while (!kit_list_empty(&mem->tickets))
+        kit_list_remove(mem->tickets.next);
 }
 
 /* Those over which pieces of it are under way. A failure may end several tickets at once. */
 static void mem_fail_links(struct na_plugin_mem *mem)
 {
-    struct fabric_link *node = mem->tickets.next;
+    struct kit_link *node = mem->tickets.next;
 
     while (node != &mem->tickets) {
-        struct ucx_link *link = fabric_container(node, struct ucx_ticket, node)->link;
+        struct ucx_link *link = kit_container(node, struct ucx_ticket, node)->link;
 
         if (link->phase == UCX_LINK_FAILED) {
             node = node->next;
@@ -400,7 +400,7 @@ static void mem_forget_key(struct na_plugin_mem *mem)
 
 static uint64_t mem_digest(const struct mem_packed *packed, const uint8_t *key, size_t key_size)
 {
-    uint64_t digest = fabric_digest_add(FABRIC_DIGEST_NONE, packed, sizeof(*packed));
+    uint64_t digest = kit_digest_add(KIT_DIGEST_NONE, packed, sizeof(*packed));
 
-    return fabric_digest_add(digest, key, key_size);
+    return kit_digest_add(digest, key, key_size);
 }

@@ -5,8 +5,6 @@
 
 #include <stdio.h>
 
-const struct na_host *ucx_host;
-
 const struct fabric_ops ucx_ops = {
     .max_frame = UCX_MAX_FRAME,
     .max_sends = UCX_MAX_SENDS,
@@ -74,11 +72,12 @@ static struct na_plugin ucx_plugin = {
 int32_t na_plugin_entry_v1(const struct na_host *host, const struct na_plugin **plugin_p,
                            const char **reason_p)
 {
+    int32_t ret = kit_host_set(host, reason_p);
     static char reason[128];
     unsigned major, minor, release;
 
-    if (!fabric_host_check(host, reason_p))
-        return NA_PLUGIN_OPNOTSUPPORTED;
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
     ucp_get_version(&major, &minor, &release);
     if (UCP_VERSION(major, minor) < UCP_API_VERSION) {
         (void) snprintf(reason, sizeof(reason),
@@ -87,7 +86,6 @@ int32_t na_plugin_entry_v1(const struct na_host *host, const struct na_plugin **
         *reason_p = reason;
         return NA_PLUGIN_OPNOTSUPPORTED;
     }
-    ucx_host = host;
     ucx_fork_watch();
     ucx_plugin.op_size = fabric_op_size();
     ucx_plugin.op_align = fabric_op_align();

@@ -11,29 +11,29 @@ _Static_assert(sizeof(struct ucx_job) <= UCX_SCRAP_SIZE, "a job fits");
 /* Zero-filled, or NULL. */
 void *ucx_scrap_get(struct na_plugin_class *na_class)
 {
-    struct fabric_link *scrap = na_class->scraps.next;
+    struct kit_link *scrap = na_class->scraps.next;
 
-    if (ucx_unlikely(scrap == &na_class->scraps))
-        return ucx_host->mem_alloc(UCX_SCRAP_SIZE, 0);
-    fabric_list_remove(scrap);
+    if (kit_unlikely(scrap == &na_class->scraps))
+        return kit_host->mem_alloc(UCX_SCRAP_SIZE, 0);
+    kit_list_remove(scrap);
     memset(scrap, 0, UCX_SCRAP_SIZE);
     return scrap;
 }
 
 void ucx_scrap_put(struct na_plugin_class *na_class, void *scrap)
 {
-    struct fabric_link *link = scrap;
+    struct kit_link *link = scrap;
 
-    fabric_list_init(link);
-    fabric_list_append(na_class->scraps.next, link); /* the last is the warmest */
+    kit_list_init(link);
+    kit_list_append(na_class->scraps.next, link); /* the last is the warmest */
 }
 
 void ucx_scraps_free(struct na_plugin_class *na_class)
 {
-    while (!fabric_list_empty(&na_class->scraps)) {
-        struct fabric_link *scrap = na_class->scraps.next;
+    while (!kit_list_empty(&na_class->scraps)) {
+        struct kit_link *scrap = na_class->scraps.next;
 
-        fabric_list_remove(scrap);
-        ucx_host->mem_free(scrap);
+        kit_list_remove(scrap);
+        kit_host->mem_free(scrap);
     }
 }

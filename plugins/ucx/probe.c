@@ -24,10 +24,10 @@ void ucx_probe_start(struct ucx_worker *worker)
         .flags = UCP_AM_SEND_FLAG_EAGER,
         .cb.send = probe_sent,
     };
-    struct fabric_key number;
+    struct kit_key number;
     ucs_status_ptr_t request;
 
-    if (worker->is_retired || !probe_open(worker) || fabric_key_draw(&number) != NA_PLUGIN_SUCCESS)
+    if (worker->is_retired || !probe_open(worker) || kit_key_draw(&number) != NA_PLUGIN_SUCCESS)
         return;
     worker->probe_sent = number.word[0] | 1; /* never 0, which has come already */
     request = ucp_am_send_nbx(worker->probe_ep, UCX_AM_PROBE, NULL, 0, &worker->probe_sent,
@@ -37,7 +37,7 @@ void ucx_probe_start(struct ucx_worker *worker)
         return;
     }
     worker->probe_polls = 0;
-    worker->probe_end = ucx_host->clock_ns() + PROBE_NS;
+    worker->probe_end = kit_host->clock_ns() + PROBE_NS;
     if (!worker->is_probing)
         worker->na_class->probing++;
     worker->is_probing = true;
@@ -45,15 +45,15 @@ void ucx_probe_start(struct ucx_worker *worker)
 
 void ucx_probe_progress(struct na_plugin_class *na_class)
 {
-    for (struct fabric_link *node = na_class->workers.next; node != &na_class->workers;
+    for (struct kit_link *node = na_class->workers.next; node != &na_class->workers;
          node = node->next) {
-        struct ucx_worker *worker = fabric_container(node, struct ucx_worker, node);
+        struct ucx_worker *worker = kit_container(node, struct ucx_worker, node);
 
         if (!worker->is_probing)
             continue;
         (void) ucp_worker_progress(worker->prober);
         if (worker->probe_seen != worker->probe_sent &&
-            (++worker->probe_polls < PROBE_POLLS || ucx_host->clock_ns() < worker->probe_end))
+            (++worker->probe_polls < PROBE_POLLS || kit_host->clock_ns() < worker->probe_end))
             continue;
         worker->is_probing = false;
         na_class->probing--;

@@ -30,7 +30,7 @@ struct process_record {
     uint32_t magic;
     uint32_t reserved;
     uint64_t link; /* the receiver's id of it, and its secret */
-    struct fabric_key secret;
+    struct kit_key secret;
     struct process_end from, to; /* the sender's end of the connection and the receiver's */
 };
 
@@ -102,8 +102,8 @@ void ucx_process_ask(struct ucx_channel *channel, uint64_t incarnation)
         return;
     question->link = link;
     question->is_dialed = true;
-    fabric_list_remove(&question->node);
-    fabric_list_append(&link->channels, &question->node);
+    kit_list_remove(&question->node);
+    kit_list_append(&link->channels, &question->node);
 }
 
 /* The socket that nobody closed so far. If it cannot be closed now it ends with the process. */
@@ -182,15 +182,14 @@ static bool process_record_fill(const struct ucx_link *link, const struct ucx_ch
 static struct ucx_link *process_record_link(struct na_plugin_class *na_class,
                                             const struct process_record *record)
 {
-    struct ucx_link *link = ucx_table_find(&na_class->links_by_id, record->link);
+    struct ucx_link *link = kit_table_find(&na_class->links_by_id, record->link);
     struct process_end ours, theirs;
 
     if (record->magic != PROCESS_MAGIC || link == NULL ||
-        !fabric_key_is_equal(&record->secret, &link->secret))
+        !kit_key_is_equal(&record->secret, &link->secret))
         return NULL;
-    for (struct fabric_link *node = link->channels.next; node != &link->channels;
-         node = node->next) {
-        struct ucx_channel *channel = fabric_container(node, struct ucx_channel, node);
+    for (struct kit_link *node = link->channels.next; node != &link->channels; node = node->next) {
+        struct ucx_channel *channel = kit_container(node, struct ucx_channel, node);
 
         if (!channel->is_of_process && channel->is_met && !channel->is_dialed &&
             ucx_channel_end(channel, true, &ours) && ucx_channel_end(channel, false, &theirs) &&

@@ -82,7 +82,7 @@ static void ucx_resources_ask_component(uct_component_h component)
 
     if (uct_component_query(component, &attr) != UCS_OK || attr.md_resource_count == 0)
         return;
-    resources = ucx_host->mem_alloc(attr.md_resource_count * sizeof(*resources), 0);
+    resources = kit_host->mem_alloc(attr.md_resource_count * sizeof(*resources), 0);
     if (resources == NULL)
         return;
     attr.field_mask = UCT_COMPONENT_ATTR_FIELD_MD_RESOURCES;
@@ -90,7 +90,7 @@ static void ucx_resources_ask_component(uct_component_h component)
     if (uct_component_query(component, &attr) == UCS_OK)
         for (unsigned i = 0; i < attr.md_resource_count; i++)
             ucx_resources_ask_md(component, resources[i].md_name);
-    ucx_host->mem_free(resources);
+    kit_host->mem_free(resources);
 }
 
 static void ucx_resources_ask_md(uct_component_h component, const char *name)

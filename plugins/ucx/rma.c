@@ -54,12 +54,12 @@ int32_t ucx_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma)
     memset(transfer, 0, sizeof(*transfer));
     transfer->rma = rma;
     transfer->link = link;
-    fabric_list_init(&transfer->tickets);
-    fabric_list_init(&transfer->due);
-    ret = ucx_table_add(&na_class->transfers, transfer, &transfer->id);
+    kit_list_init(&transfer->tickets);
+    kit_list_init(&transfer->due);
+    ret = kit_table_add(&na_class->transfers, transfer, &transfer->id);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
-    fabric_list_append(&link->transfers, &transfer->node);
+    kit_list_append(&link->transfers, &transfer->node);
     transfer->way = transfer_way(link, rma);
     ucx_enter();
     switch (transfer->way) {
@@ -83,8 +83,8 @@ int32_t ucx_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma)
         return NA_PLUGIN_SUCCESS;
     }
     if (ret != NA_PLUGIN_SUCCESS) {
-        fabric_list_remove(&transfer->node);
-        ucx_table_remove(&na_class->transfers, transfer->id);
+        kit_list_remove(&transfer->node);
+        kit_table_remove(&na_class->transfers, transfer->id);
     }
     return ret;
 }
@@ -126,7 +126,7 @@ void ucx_transfer_untouch(struct ucx_transfer *transfer, int32_t status, uint64_
 void ucx_transfer_advance(struct ucx_transfer *transfer, int32_t status, uint64_t bytes)
 {
     transfer->done += bytes;
-    if (ucx_unlikely(status != NA_PLUGIN_SUCCESS) && !transfer->is_over) {
+    if (kit_unlikely(status != NA_PLUGIN_SUCCESS) && !transfer->is_over) {
         transfer->is_over = true;
         transfer->status = status;
     }
@@ -141,10 +141,10 @@ void ucx_transfer_advance(struct ucx_transfer *transfer, int32_t status, uint64_
 /* The link failed; what UCX still has in hand ends when its endpoint is closed. */
 void ucx_transfers_fail(struct ucx_link *link, int32_t status)
 {
-    struct fabric_link *node, *next;
+    struct kit_link *node, *next;
 
     for (node = link->transfers.next; node != &link->transfers; node = next) {
-        struct ucx_transfer *transfer = fabric_container(node, struct ucx_transfer, node);
+        struct ucx_transfer *transfer = kit_container(node, struct ucx_transfer, node);
 
         next = node->next;
         if (!transfer->is_over) {
@@ -159,9 +159,9 @@ void ucx_transfers_fail(struct ucx_link *link, int32_t status)
 /* The endpoint is closed: nothing touches memory for it any more. */
 void ucx_transfers_forget(struct ucx_link *link)
 {
-    while (!fabric_list_empty(&link->transfers)) {
+    while (!kit_list_empty(&link->transfers)) {
         struct ucx_transfer *transfer =
-            fabric_container(link->transfers.next, struct ucx_transfer, node);
+            kit_container(link->transfers.next, struct ucx_transfer, node);
 
         transfer_end(transfer, transfer->is_over ? transfer->status : NA_PLUGIN_HOSTUNREACH);
     }
@@ -222,10 +222,10 @@ static void transfer_end(struct ucx_transfer *transfer, int32_t status)
     struct na_plugin_class *na_class = transfer->link->na_class;
 
     /* Empty unless the worker is gone, and what it had in hand with it. */
-    while (!fabric_list_empty(&transfer->tickets))
-        fabric_list_remove(transfer->tickets.next);
-    fabric_list_remove(&transfer->node);
-    fabric_list_remove(&transfer->due);
-    ucx_table_remove(&na_class->transfers, transfer->id);
+    while (!kit_list_empty(&transfer->tickets))
+        kit_list_remove(transfer->tickets.next);
+    kit_list_remove(&transfer->node);
+    kit_list_remove(&transfer->due);
+    kit_table_remove(&na_class->transfers, transfer->id);
     fabric_rma_done(&na_class->fabric, transfer->rma, status);
 }

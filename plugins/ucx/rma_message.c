@@ -76,7 +76,7 @@ struct ucx_ticket *ucx_ticket_get(struct ucx_link *link)
 
     if (ticket == NULL)
         return NULL;
-    fabric_list_init(&ticket->node);
+    kit_list_init(&ticket->node);
     ticket->link = link;
     ticket->header.name = ucx_link_name(link);
     link->busy++;
@@ -86,7 +86,7 @@ struct ucx_ticket *ucx_ticket_get(struct ucx_link *link)
 void ucx_ticket_put(struct ucx_ticket *ticket)
 {
     ticket->link->busy--;
-    fabric_list_remove(&ticket->node);
+    kit_list_remove(&ticket->node);
     ucx_scrap_put(ticket->link->na_class, ticket);
 }
 
@@ -100,7 +100,7 @@ bool ucx_ticket_take_back(struct ucx_ticket *ticket, int32_t status)
         return false;
     ticket->data = NULL;
     ticket->header.status = status;
-    fabric_list_remove(&ticket->node);
+    kit_list_remove(&ticket->node);
     return true;
 }
 
@@ -230,7 +230,7 @@ ucs_status_t ucx_data_received(void *arg, const void *header, size_t header_size
 
     if (link == NULL)
         return UCS_OK;
-    transfer = ucx_table_find(&na_class->transfers, copy.transfer);
+    transfer = kit_table_find(&na_class->transfers, copy.transfer);
     if (transfer == NULL || transfer->link != link || transfer->way != UCX_WAY_MESSAGES ||
         transfer->rma->is_put != 0 || transfer->is_over)
         return UCS_OK;
@@ -273,7 +273,7 @@ ucs_status_t ucx_done_received(void *arg, const void *header, size_t header_size
     (void) size;
     if (link == NULL)
         return UCS_OK;
-    transfer = ucx_table_find(&na_class->transfers, copy.transfer);
+    transfer = kit_table_find(&na_class->transfers, copy.transfer);
     if (transfer == NULL || transfer->link != link || transfer->way == UCX_WAY_UCP)
         return UCS_OK;
     if (transfer->way == UCX_WAY_COPY || transfer->way == UCX_WAY_READ)
@@ -316,7 +316,7 @@ static int32_t message_send_pieces(struct ucx_transfer *transfer)
 {
     const struct fabric_rma *rma = transfer->rma;
     uint64_t id = transfer->id;
-    struct ucx_table *table = &transfer->link->na_class->transfers;
+    struct kit_table *table = &transfer->link->na_class->transfers;
 
     while (transfer->sent < rma->length && transfer->in_touch < UCX_PIECES) {
         uint64_t size = ucx_link_piece(transfer->link, rma->length - transfer->sent);
@@ -337,7 +337,7 @@ static int32_t message_send_pieces(struct ucx_transfer *transfer)
             rma->remote->mem_type != NA_PLUGIN_MEM_TYPE_HOST)
             ticket->header.flags = UCX_RMA_DEVICE;
         transfer->sent += size;
-        fabric_list_append(&transfer->tickets, &ticket->node);
+        kit_list_append(&transfer->tickets, &ticket->node);
         ucx_transfer_touch(transfer);
         status = ucx_ticket_send(ticket, UCX_AM_PUT, data, size, message_piece_sent);
         if (status != UCS_OK) {
@@ -347,7 +347,7 @@ static int32_t message_send_pieces(struct ucx_transfer *transfer)
                 return NA_PLUGIN_SUCCESS; /* goes on when one of those ends */
             return ucx_status(status);
         }
-        if (ucx_table_find(table, id) == NULL)
+        if (kit_table_find(table, id) == NULL)
             break;
     }
     return NA_PLUGIN_SUCCESS;
@@ -356,10 +356,10 @@ static int32_t message_send_pieces(struct ucx_transfer *transfer)
 /* The target throws away what it gets in their place. */
 static void message_take_back(struct ucx_transfer *transfer)
 {
-    struct fabric_link *node, *next;
+    struct kit_link *node, *next;
 
     for (node = transfer->tickets.next; node != &transfer->tickets; node = next) {
-        struct ucx_ticket *ticket = fabric_container(node, struct ucx_ticket, node);
+        struct ucx_ticket *ticket = kit_container(node, struct ucx_ticket, node);
 
         next = node->next;
         if (!ucx_ticket_take_back(ticket, NA_PLUGIN_CANCELED))
@@ -374,7 +374,7 @@ static void message_piece_sent(void *request, ucs_status_t status, void *arg)
     struct ucx_ticket *ticket = arg;
     struct ucx_link *link = ticket->link;
     uint64_t id = ticket->transfer;
-    struct ucx_transfer *transfer = ucx_table_find(&link->na_class->transfers, id);
+    struct ucx_transfer *transfer = kit_table_find(&link->na_class->transfers, id);
     int32_t ret = ucx_status(status);
 
     if (request != NULL)
@@ -384,7 +384,7 @@ static void message_piece_sent(void *request, ucs_status_t status, void *arg)
         return;
     ucx_transfer_untouch(transfer, ret, 0);
     if (request == NULL || link->phase != UCX_LINK_READY ||
-        ucx_table_find(&link->na_class->transfers, id) == NULL || transfer->is_over)
+        kit_table_find(&link->na_class->transfers, id) == NULL || transfer->is_over)
         return;
     ret = message_send_pieces(transfer);
     if (ret != NA_PLUGIN_SUCCESS)
@@ -403,7 +403,7 @@ static void message_piece_received(void *request, ucs_status_t status, size_t si
 {
     struct ucx_ticket *ticket = arg;
     struct ucx_transfer *transfer =
-        ucx_table_find(&ticket->link->na_class->transfers, ticket->transfer);
+        kit_table_find(&ticket->link->na_class->transfers, ticket->transfer);
     uint64_t length = ticket->length;
 
     (void) size;

@@ -122,5 +122,5 @@ static void native_flushed(void *request, ucs_status_t status, void *arg)
 
 static struct ucx_transfer *native_find(struct ucx_link *link, uint64_t id)
 {
-    return ucx_table_find(&link->na_class->transfers, id);
+    return kit_table_find(&link->na_class->transfers, id);
 }

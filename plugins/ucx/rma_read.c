@@ -41,7 +41,7 @@ int32_t ucx_read_start(struct ucx_transfer *transfer)
         return ret;
     transfer->tail = transfer->rma->length;
     read_share(transfer);
-    fabric_list_append(&na_class->reads, &transfer->due);
+    kit_list_append(&na_class->reads, &transfer->due);
     if (na_class->reads.next == &transfer->due)
         ucx_reads_progress(na_class);
     return NA_PLUGIN_SUCCESS;
@@ -70,8 +70,8 @@ void ucx_read_answered(struct ucx_transfer *transfer, int32_t status)
     if (status == NA_PLUGIN_SUCCESS && !transfer->is_over && transfer->head != transfer->tail) {
         transfer->done += length;
         read_share(transfer);
-        if (fabric_list_empty(&transfer->due))
-            fabric_list_append(&na_class->reads, &transfer->due);
+        if (kit_list_empty(&transfer->due))
+            kit_list_append(&na_class->reads, &transfer->due);
         return;
     }
     ucx_transfer_advance(transfer, status, status == NA_PLUGIN_SUCCESS ? length : 0);
@@ -82,15 +82,15 @@ void ucx_reads_progress(struct na_plugin_class *na_class)
 {
     uint64_t budget = READ_BUDGET;
 
-    while (!fabric_list_empty(&na_class->reads) && budget != 0) {
+    while (!kit_list_empty(&na_class->reads) && budget != 0) {
         struct ucx_transfer *transfer =
-            fabric_container(na_class->reads.next, struct ucx_transfer, due);
+            kit_container(na_class->reads.next, struct ucx_transfer, due);
         uint64_t moved = 0;
         int32_t status = transfer->is_over ? NA_PLUGIN_SUCCESS : read_piece(transfer, &moved);
 
         budget -= moved < budget ? moved : budget;
         if (transfer->is_over || status != NA_PLUGIN_SUCCESS || transfer->head == transfer->tail)
-            fabric_list_remove(&transfer->due);
+            kit_list_remove(&transfer->due);
         if (status == NA_PLUGIN_OPNOTSUPPORTED)
             read_otherwise(transfer);
         else if (!transfer->is_over)
@@ -109,15 +109,15 @@ static int32_t read_check(const struct ucx_transfer *transfer, uint64_t *base_p)
 {
     const struct fabric_rma *rma = transfer->rma;
     struct ucx_entry entry;
-    struct fabric_key key;
+    struct kit_key key;
     struct iovec local = {&entry, sizeof(entry)};
     struct iovec remote = {(void *) (uintptr_t) read_place(transfer), sizeof(entry)};
 
     if (process_vm_readv((pid_t) transfer->link->pid, &local, 1, &remote, 1, 0) !=
         (ssize_t) sizeof(entry))
-        return errno == EFAULT ? NA_PLUGIN_HOSTUNREACH : fabric_attach_status(errno);
+        return errno == EFAULT ? NA_PLUGIN_HOSTUNREACH : kit_attach_status(errno);
     memcpy(&key, (const void *) &entry.key, sizeof(key));
-    if (!fabric_key_is_equal(&key, &rma->remote->key) || key.word[0] == 0 ||
+    if (!kit_key_is_equal(&key, &rma->remote->key) || key.word[0] == 0 ||
         (entry.flags & NA_PLUGIN_MEM_READ) == 0)
         return NA_PLUGIN_PERMISSION;
     if (rma->remote_offset > entry.length || rma->length > entry.length - rma->remote_offset)
@@ -151,7 +151,7 @@ static int32_t read_piece(struct ucx_transfer *transfer, uint64_t *moved_p)
 {
     const struct fabric_rma *rma = transfer->rma;
     uint64_t size = transfer->tail - transfer->head, ignored;
-    struct fabric_key key = {{0, 0}};
+    struct kit_key key = {{0, 0}};
     struct iovec local[2], remote[2];
     ssize_t moved;
     int32_t ret;
@@ -165,12 +165,12 @@ static int32_t read_piece(struct ucx_transfer *transfer, uint64_t *moved_p)
     remote[0] = (struct iovec){(void *) (uintptr_t) (transfer->remote_base + transfer->head), size};
     remote[1] = (struct iovec){(void *) (uintptr_t) read_place(transfer), sizeof(key)};
     moved = process_vm_readv((pid_t) transfer->link->pid, local, 2, remote, 2, 0);
-    if (moved == (ssize_t) (size + sizeof(key)) && fabric_key_is_equal(&key, &rma->remote->key)) {
+    if (moved == (ssize_t) (size + sizeof(key)) && kit_key_is_equal(&key, &rma->remote->key)) {
         transfer->head += size;
         *moved_p = size;
         return NA_PLUGIN_SUCCESS;
     }
-    ret = moved < 0 ? fabric_attach_status(errno) : NA_PLUGIN_FAULT;
+    ret = moved < 0 ? kit_attach_status(errno) : NA_PLUGIN_FAULT;
     if (ret != NA_PLUGIN_FAULT)
         return ret;
     /* A part of it is not there (any more): because it is not registered any more? */

@@ -34,7 +34,7 @@ ucs_status_t ucx_get_received(void *arg, const void *header, size_t header_size,
     if (job == NULL) {
         ret = ret == NA_PLUGIN_SUCCESS ? NA_PLUGIN_NOMEM : ret;
         UCX_LOG_WARNING("%s asks for %llu bytes of a region and gets none: %s", link->name,
-                        (unsigned long long) copy.length, fabric_status_name(ret));
+                        (unsigned long long) copy.length, kit_status_name(ret));
         ucx_message_done(link, copy.transfer, ret, 0);
         return UCS_OK;
     }
@@ -48,7 +48,7 @@ ucs_status_t ucx_get_received(void *arg, const void *header, size_t header_size,
         job->flags |= UCX_RMA_DEVICE;
     mem->jobs++;
     link->job_count++;
-    fabric_list_append(&link->jobs, &job->node);
+    kit_list_append(&link->jobs, &job->node);
     jobs_progress(link);
     return UCS_OK;
 }
@@ -79,7 +79,7 @@ ucs_status_t ucx_put_received(void *arg, const void *header, size_t header_size,
     }
     if (ret != NA_PLUGIN_SUCCESS) {
         UCX_LOG_WARNING("%s may not write %zu bytes to a region: %s", link->name, size,
-                        fabric_status_name(ret));
+                        kit_status_name(ret));
         ucx_message_done(link, copy.transfer, ret, 0);
         return UCS_OK;
     }
@@ -89,7 +89,7 @@ ucs_status_t ucx_put_received(void *arg, const void *header, size_t header_size,
         ucx_message_done(link, copy.transfer, NA_PLUGIN_SUCCESS, size);
         return UCS_OK;
     }
-    fabric_list_append(&mem->tickets, &ticket->node);
+    kit_list_append(&mem->tickets, &ticket->node);
     ticket->transfer = copy.transfer;
     ticket->length = size;
     return ucx_ticket_receive(ticket, data, place, size, put_received);
@@ -107,8 +107,8 @@ ucs_status_t ucx_stop_received(void *arg, const void *header, size_t header_size
     (void) size;
     if (link == NULL)
         return UCS_OK;
-    for (struct fabric_link *node = link->jobs.next; node != &link->jobs; node = node->next) {
-        struct ucx_job *job = fabric_container(node, struct ucx_job, node);
+    for (struct kit_link *node = link->jobs.next; node != &link->jobs; node = node->next) {
+        struct ucx_job *job = kit_container(node, struct ucx_job, node);
 
         if (job->transfer == copy.transfer) {
             ucx_job_release(job);
@@ -122,18 +122,18 @@ ucs_status_t ucx_stop_received(void *arg, const void *header, size_t header_size
 /* Pieces under way keep what they need. */
 void ucx_jobs_drop(struct ucx_link *link)
 {
-    while (!fabric_list_empty(&link->jobs))
-        ucx_job_release(fabric_container(link->jobs.next, struct ucx_job, node));
+    while (!kit_list_empty(&link->jobs))
+        ucx_job_release(kit_container(link->jobs.next, struct ucx_job, node));
     ucx_copies_drop(link->na_class, link, NULL, 0, NA_PLUGIN_CANCELED);
 }
 
 /* The region is deregistered. */
 void ucx_jobs_refuse(struct ucx_link *link, const struct na_plugin_mem *mem)
 {
-    struct fabric_link *node, *next;
+    struct kit_link *node, *next;
 
     for (node = link->jobs.next; node != &link->jobs; node = next) {
-        struct ucx_job *job = fabric_container(node, struct ucx_job, node);
+        struct ucx_job *job = kit_container(node, struct ucx_job, node);
 
         next = node->next;
         if (job->mem != mem)
@@ -145,9 +145,9 @@ void ucx_jobs_refuse(struct ucx_link *link, const struct na_plugin_mem *mem)
 
 static void jobs_progress(struct ucx_link *link)
 {
-    while (link->pieces < UCX_PIECES && !fabric_list_empty(&link->jobs) &&
+    while (link->pieces < UCX_PIECES && !kit_list_empty(&link->jobs) &&
            link->phase == UCX_LINK_READY && !link->is_failing) {
-        struct ucx_job *job = fabric_container(link->jobs.next, struct ucx_job, node);
+        struct ucx_job *job = kit_container(link->jobs.next, struct ucx_job, node);
         ucs_status_t status = job_send_piece(link, job);
 
         if (status != UCS_OK)
@@ -167,7 +167,7 @@ static ucs_status_t job_send_piece(struct ucx_link *link, struct ucx_job *job)
 
     if (ticket == NULL)
         return UCS_ERR_NO_MEMORY;
-    fabric_list_append(&job->mem->tickets, &ticket->node);
+    kit_list_append(&job->mem->tickets, &ticket->node);
     ticket->header.transfer = job->transfer;
     ticket->header.offset = job->sent;
     ticket->header.length = size;
@@ -201,7 +201,7 @@ void ucx_job_release(struct ucx_job *job)
 {
     job->mem->jobs--;
     job->link->job_count--;
-    fabric_list_remove(&job->node);
+    kit_list_remove(&job->node);
     ucx_scrap_put(job->link->na_class, job);
 }
 

@@ -107,7 +107,7 @@ static ucs_log_func_rc_t ucx_log_take(const char *file, unsigned line, const cha
         return UCS_LOG_FUNC_RC_CONTINUE;
     (void) vsnprintf(text, sizeof(text), format, args);
     memcpy(ucx_log_text, text, sizeof(text));
-    na_plugin_log(ucx_host, NA_PLUGIN_LOG_INFO, UCX_PLUGIN_NAME, function, line, "UCX: %s", text);
+    na_plugin_log(kit_host, NA_PLUGIN_LOG_INFO, UCX_PLUGIN_NAME, function, line, "UCX: %s", text);
     return UCS_LOG_FUNC_RC_STOP;
 }
 #endif

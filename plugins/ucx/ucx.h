@@ -12,9 +12,7 @@
 #endif
 
 #include "fabric.h"
-#include "list.h"
-#include "location.h"
-#include "random.h"
+#include "kit_base.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -31,7 +29,6 @@
 #define UCX_STREAM_PIECE  UINT64_C(245760)      /* over sockets all go at once, and each fits */
 #define UCX_STREAM_SEG    "256K"                /* into what UCX hands to the socket in one go */
 #define UCX_JOBS_MAX      65536u                /* gets of one peer that wait here */
-#define UCX_TABLE_MAX     (UINT32_C(1) << 20)   /* registered regions, transfers */
 #define UCX_LOOKS         8u                    /* at shared memory in one poll */
 #define UCX_LINK_POLLS    64u                   /* polls between two looks at the clock, which */
 #define UCX_LINK_NS       UINT64_C(50000)       /* says whether to look at the sockets */
@@ -42,40 +39,21 @@
 #define UCX_OFFERED_MAX   512u /* text that names what UCX offers */
 
 /* Active messages */
-#define UCX_AM_FRAME    1u
-#define UCX_AM_GET      2u /* origin asks the target to send a piece of memory */
-#define UCX_AM_DATA     3u /* the target's answer, a piece at a time */
-#define UCX_AM_PUT      4u /* a piece for the target's memory */
-#define UCX_AM_DONE     5u /* the target's verdict on a piece, or its refusal */
-#define UCX_AM_STOP     6u /* the origin gave a get up */
-#define UCX_AM_PROBE    7u /* from ourselves */
-#define UCX_AM_COPY     8u /* origin asks the target to copy from or to its memory */
-#define UCX_AM_COUNT    9u
+#define UCX_AM_FRAME         1u
+#define UCX_AM_GET           2u /* origin asks the target to send a piece of memory */
+#define UCX_AM_DATA          3u /* the target's answer, a piece at a time */
+#define UCX_AM_PUT           4u /* a piece for the target's memory */
+#define UCX_AM_DONE          5u /* the target's verdict on a piece, or its refusal */
+#define UCX_AM_STOP          6u /* the origin gave a get up */
+#define UCX_AM_PROBE         7u /* from ourselves */
+#define UCX_AM_COPY          8u /* origin asks the target to copy from or to its memory */
+#define UCX_AM_COUNT         9u
 
-#define ucx_likely(x)   __builtin_expect(!!(x), 1)
-#define ucx_unlikely(x) __builtin_expect(!!(x), 0)
-
-#define UCX_LOG(level, ...) \
-    na_plugin_log(ucx_host, level, UCX_PLUGIN_NAME, __func__, __LINE__, __VA_ARGS__)
+#define UCX_LOG(level, ...)  KIT_LOG(level, UCX_PLUGIN_NAME, __VA_ARGS__)
 #define UCX_LOG_ERROR(...)   UCX_LOG(NA_PLUGIN_LOG_ERROR, __VA_ARGS__)
 #define UCX_LOG_WARNING(...) UCX_LOG(NA_PLUGIN_LOG_WARNING, __VA_ARGS__)
 #define UCX_LOG_INFO(...)    UCX_LOG(NA_PLUGIN_LOG_INFO, __VA_ARGS__)
 #define UCX_LOG_DEBUG(...)   UCX_LOG(NA_PLUGIN_LOG_DEBUG, __VA_ARGS__)
-
-extern const struct na_host *ucx_host;
-
-/* Objects under ids that the wire carries: index and generation, so that old ones are recognised */
-struct ucx_table {
-    struct ucx_table_slot *slots;
-    uint32_t count;
-    uint32_t free; /* index; count: none */
-};
-
-struct ucx_table_slot {
-    void *object; /* NULL: free */
-    uint32_t generation;
-    uint32_t next_free;
-};
 
 /* A transport in a worker's address: a sum over its name, and lengths of addresses. */
 #define UCX_TRANSPORTS_MAX 64u
@@ -89,7 +67,7 @@ struct ucx_transport {
  * which others write to it in disorder; then a new one takes its place for whoever comes.
  */
 struct ucx_worker {
-    struct fabric_link node;
+    struct kit_link node;
     struct na_plugin_class *na_class;
     ucp_worker_h worker;
     ucp_address_t *address;
@@ -111,19 +89,19 @@ struct ucx_worker {
 
 /* One socket on which two endpoints introduce themselves and see each other die. */
 struct ucx_channel {
-    struct fabric_link node; /* of the link, or of the class while it is not known whose it is */
+    struct kit_link node; /* of the link, or of the class while it is not known whose it is */
     struct na_plugin_class *na_class;
     struct ucx_link *link; /* NULL until a caller said who it is */
     int fd;
     bool is_of_process; /* of process.c, within this node */
     bool is_dialed;
     bool is_connecting;
-    bool is_met;             /* its hello was read */
-    bool is_challenged;      /* by the one that we called */
-    int32_t failure;         /* to be told as it fails; 0: it cannot be reached */
-    struct fabric_key nonce; /* of the called one, see auth.c */
-    struct fabric_key asked; /* the caller's tag */
-    bool is_sent;            /* our hello, to who called */
+    bool is_met;            /* its hello was read */
+    bool is_challenged;     /* by the one that we called */
+    int32_t failure;        /* to be told as it fails; 0: it cannot be reached */
+    struct kit_key nonce;   /* of the called one, see auth.c */
+    struct kit_key asked;   /* the caller's tag */
+    bool is_sent;           /* our hello, to who called */
     struct ucx_hello *held; /* a caller's, while we dial the name that it says; it refers to `in` */
     uint8_t *out;
     uint32_t out_size, out_done;
@@ -150,13 +128,13 @@ enum ucx_lanes {
 struct ucx_claim {
     uint64_t incarnation;
     uint64_t link_id;
-    struct fabric_key proof; /* made of its secret */
+    struct kit_key proof; /* made of its secret */
 };
 
 /* What joins us with one process. It outlives its peer object until UCX lets go of it. */
 struct ucx_link {
-    struct fabric_link node;    /* of the class: all */
-    struct fabric_link trouble; /* of the class: those that are dying, failing or closing */
+    struct kit_link node;    /* of the class: all */
+    struct kit_link trouble; /* of the class: those that are dying, failing or closing */
     struct ucx_link *hash_next;
     struct na_plugin_class *na_class;
     struct fabric_peer *peer; /* NULL when the message layer has not opened it */
@@ -164,10 +142,10 @@ struct ucx_link {
     uint32_t hash;
     char their_name[FABRIC_NAME_MAX]; /* as the peer says; another one where an alias was dialed */
     enum ucx_link_phase phase;
-    uint64_t id;                    /* ours, known to the other side */
-    uint64_t their_id;              /* theirs, in every request for memory */
-    struct fabric_key secret;       /* who names this link has to say it; only both sides know it */
-    struct fabric_key their_secret; /* what we have to say */
+    uint64_t id;                 /* ours, known to the other side */
+    uint64_t their_id;           /* theirs, in every request for memory */
+    struct kit_key secret;       /* who names this link has to say it; only both sides know it */
+    struct kit_key their_secret; /* what we have to say */
     uint64_t their_incarnation;
     uint64_t their_uuid; /* of their worker, when its address was checked */
     struct ucx_claim claim;
@@ -192,9 +170,9 @@ struct ucx_link {
     uint32_t busy;           /* sends and receives that UCX has not let go of */
     uint64_t deadline;
     uint64_t made_at; /* that is: dialed, then met */
-    struct fabric_link channels;
-    struct fabric_link transfers; /* that we asked for */
-    struct fabric_link jobs;      /* that we carry out for the other side */
+    struct kit_link channels;
+    struct kit_link transfers; /* that we asked for */
+    struct kit_link jobs;      /* that we carry out for the other side */
     uint32_t job_count;
     uint32_t pieces; /* of jobs, in progress */
 };
@@ -212,20 +190,20 @@ struct na_plugin_class {
     struct fabric_endpoint fabric;
     char *protocol;
     ucp_context_h context;
-    struct ucx_worker *worker;  /* for new links */
-    struct fabric_link workers; /* all */
+    struct ucx_worker *worker; /* for new links */
+    struct kit_link workers;   /* all */
     ucs_thread_mode_t thread_mode;
     uint32_t probing;      /* workers */
     uint32_t shared_links; /* that have an endpoint */
     uint32_t other_links;
     bool may_attach;            /* memory of processes of this node may be touched */
-    struct fabric_link copies;  /* jobs that we carry out by that */
-    struct fabric_link reads;   /* gets of ours that go on in the next poll */
+    struct kit_link copies;     /* jobs that we carry out by that */
+    struct kit_link reads;      /* gets of ours that go on in the next poll */
     struct ucx_entry *registry; /* NULL: there is none */
     uint64_t incarnation;
-    struct fabric_keys keys; /* of regions, not used yet */
+    struct kit_keys keys; /* of regions, not used yet */
     bool has_key;
-    struct fabric_key key; /* made of auth_key */
+    struct kit_key key; /* made of auth_key */
     char name[FABRIC_NAME_MAX];
     int listen_fd;
     int epoll_fd;
@@ -246,19 +224,19 @@ struct na_plugin_class {
     uint32_t polls;
     uint32_t dialing;   /* links */
     uint64_t look_next; /* at the sockets */
-    struct fabric_link links;
-    struct fabric_link trouble;
-    struct fabric_link graveyard; /* closed channels */
-    struct fabric_link strangers; /* channels whose hello has not come, or is held */
-    uint32_t held_calls;          /* of them */
+    struct kit_link links;
+    struct kit_link trouble;
+    struct kit_link graveyard; /* closed channels */
+    struct kit_link strangers; /* channels whose hello has not come, or is held */
+    uint32_t held_calls;       /* of them */
     struct ucx_link *buckets[UCX_BUCKETS];
-    struct fabric_link sent;   /* frames to be reported in the next poll */
-    struct fabric_link scraps; /* unused */
-    struct fabric_link held;   /* by the message layer, UCX's memory */
-    struct ucx_table memory;
-    struct ucx_table transfers;
-    struct fabric_link handles; /* every struct na_plugin_mem */
-    struct ucx_table links_by_id;
+    struct kit_link sent;   /* frames to be reported in the next poll */
+    struct kit_link scraps; /* unused */
+    struct kit_link held;   /* by the message layer, UCX's memory */
+    struct kit_table memory;
+    struct kit_table transfers;
+    struct kit_link handles; /* every struct na_plugin_mem */
+    struct kit_table links_by_id;
 };
 
 struct ucx_peer {
@@ -267,12 +245,12 @@ struct ucx_peer {
 
 /* Who names a link has to say this: it goes before a frame with a greeting. */
 struct ucx_link_name {
-    uint64_t link;            /* the receiver's id of the link */
-    struct fabric_key secret; /* the receiver's, of that link */
+    uint64_t link;         /* the receiver's id of the link */
+    struct kit_key secret; /* the receiver's, of that link */
 };
 
 struct ucx_frame {
-    struct fabric_link node;
+    struct kit_link node;
     struct ucx_link_name name; /* UCX reads it until the frame is sent */
     struct fabric_frame *frame;
     struct na_plugin_class *na_class;
@@ -281,17 +259,17 @@ struct ucx_frame {
 
 /* A local region, or what is known of a remote one. */
 struct na_plugin_mem {
-    struct fabric_link node;
+    struct kit_link node;
     bool is_remote;
     uint32_t flags;
     uint32_t mem_type;
     uint64_t base;
     uint64_t length;
     uint64_t id;
-    struct fabric_key key;
-    uint64_t incarnation;       /* of the class it belongs to */
-    uint32_t jobs;              /* gets of a registered region that wait */
-    struct fabric_link tickets; /* messages under way that know it */
+    struct kit_key key;
+    uint64_t incarnation;    /* of the class it belongs to */
+    uint32_t jobs;           /* gets of a registered region that wait */
+    struct kit_link tickets; /* messages under way that know it */
     bool is_registered;
     ucp_mem_h mem;
     void *packed; /* UCP's remote key as it travels; padded when it came from the wire */
@@ -309,7 +287,7 @@ enum ucx_transfer_way {
 
 /* The plugin's part of a put or get at its origin. */
 struct ucx_transfer {
-    struct fabric_link node;
+    struct kit_link node;
     struct fabric_rma *rma;
     struct ucx_link *link;
     uint64_t id;
@@ -319,17 +297,17 @@ struct ucx_transfer {
     uint32_t in_touch; /* requests of UCX that know the local memory */
     bool is_over;      /* it failed or was abandoned: ends when in_touch is 0 */
     int32_t status;
-    struct fabric_link tickets; /* pieces of a put that UCX has in hand */
-    struct fabric_link due;     /* in the list of reads */
-    uint64_t remote_base;       /* what is read by ourselves: where it lies in the target, */
-    uint64_t head, tail;        /* and the range of it that nobody has begun */
-    uint64_t asked;             /* bytes from tail on that the target copies meanwhile */
-    bool is_unreadable;         /* the system does not let us, after all */
+    struct kit_link tickets; /* pieces of a put that UCX has in hand */
+    struct kit_link due;     /* in the list of reads */
+    uint64_t remote_base;    /* what is read by ourselves: where it lies in the target, */
+    uint64_t head, tail;     /* and the range of it that nobody has begun */
+    uint64_t asked;          /* bytes from tail on that the target copies meanwhile */
+    bool is_unreadable;      /* the system does not let us, after all */
 };
 
 /* A get that we answer, or a put or get that we carry out. */
 struct ucx_job {
-    struct fabric_link node;
+    struct kit_link node;
     struct ucx_link *link;
     struct na_plugin_mem *mem;
     uint64_t transfer; /* the origin's id */
@@ -475,7 +453,7 @@ void ucx_process_event(struct ucx_channel *channel);
 struct ucx_hello {
     uint64_t incarnation;
     uint64_t link_id;
-    struct fabric_key secret;
+    struct kit_key secret;
     char name[FABRIC_NAME_MAX];
     const void *address;
     uint32_t address_size;
@@ -504,7 +482,7 @@ int32_t ucx_auth_challenge(struct ucx_channel *channel, uint8_t bytes[UCX_CHALLE
 const char *ucx_auth_challenged(struct ucx_channel *channel, const uint8_t bytes[UCX_CHALLENGE]);
 bool ucx_auth_sign(struct ucx_channel *channel, uint8_t *data, uint32_t size);
 const char *ucx_auth_check(struct ucx_channel *channel, uint8_t *data, uint32_t size);
-struct fabric_key ucx_hmac(const struct fabric_key *key, const void *message, size_t size);
+struct kit_key ucx_hmac(const struct kit_key *key, const void *message, size_t size);
 
 /* worker_address.c: what strangers send, before UCX sees it */
 bool ucx_address_learn(struct ucx_worker *worker);
@@ -531,12 +509,6 @@ void *ucx_scrap_get(struct na_plugin_class *na_class);
 void ucx_scrap_put(struct na_plugin_class *na_class, void *scrap);
 void ucx_scraps_free(struct na_plugin_class *na_class);
 
-/* table.c */
-int32_t ucx_table_add(struct ucx_table *table, void *object, uint64_t *id_p);
-void *ucx_table_find(const struct ucx_table *table, uint64_t id);
-void ucx_table_remove(struct ucx_table *table, uint64_t id);
-void ucx_table_free(struct ucx_table *table);
-
 /* memory.c */
 int32_t ucx_mem_create(struct na_plugin_class *na_class, void *base, uint64_t length,
                        uint32_t flags, struct na_plugin_mem **mem_p);
@@ -549,7 +521,7 @@ int32_t ucx_mem_serialize(struct na_plugin_class *na_class, struct na_plugin_mem
                           uint64_t size);
 int32_t ucx_mem_deserialize(struct na_plugin_class *na_class, const void *buf, uint64_t size,
                             struct na_plugin_mem **mem_p);
-int32_t ucx_mem_find(struct na_plugin_class *na_class, uint64_t id, const struct fabric_key *key,
+int32_t ucx_mem_find(struct na_plugin_class *na_class, uint64_t id, const struct kit_key *key,
                      uint32_t access, uint64_t offset, uint64_t length,
                      struct na_plugin_mem **mem_p);
 ucs_status_t ucx_mem_rkey(struct ucx_link *link, struct na_plugin_mem *mem, ucp_rkey_h *rkey_p);
@@ -579,7 +551,7 @@ struct ucx_rma_header {
     struct ucx_link_name name;
     uint64_t transfer; /* the origin's */
     uint64_t memory;   /* the target's region */
-    struct fabric_key key;
+    struct kit_key key;
     uint64_t offset;  /* GET, PUT: in the region; DATA: in the transfer */
     uint64_t length;  /* GET, COPY: wanted; DONE: bytes of the piece */
     uint64_t address; /* COPY: in the origin */
@@ -594,7 +566,7 @@ struct ucx_rma_header {
  * eager piece when it can copy them; until then the piece can be taken back.
  */
 struct ucx_ticket {
-    struct fabric_link node; /* of the region, or of the transfer of a put */
+    struct kit_link node; /* of the region, or of the transfer of a put */
     struct ucx_link *link;
     uint64_t transfer;
     const uint8_t *data; /* of an eager piece; NULL: UCX knows the memory, or nobody does */

@@ -45,7 +45,7 @@ int32_t ucx_worker_open(struct na_plugin_class *na_class, const struct na_plugin
 
 void ucx_worker_close(struct na_plugin_class *na_class)
 {
-    struct fabric_link *node;
+    struct kit_link *node;
 
     ucx_enter();
     if (na_class->worker != NULL) {
@@ -54,15 +54,14 @@ void ucx_worker_close(struct na_plugin_class *na_class)
         ucx_mem_forget_keys(na_class);
     }
     for (node = na_class->workers.next; node != &na_class->workers; node = node->next)
-        worker_destroy(fabric_container(node, struct ucx_worker, node));
+        worker_destroy(kit_container(node, struct ucx_worker, node));
     ucx_links_free(na_class);
     ucx_mem_free_all(na_class);
-    while (!fabric_list_empty(&na_class->workers)) {
-        struct ucx_worker *worker =
-            fabric_container(na_class->workers.next, struct ucx_worker, node);
+    while (!kit_list_empty(&na_class->workers)) {
+        struct ucx_worker *worker = kit_container(na_class->workers.next, struct ucx_worker, node);
 
-        fabric_list_remove(&worker->node);
-        ucx_host->mem_free(worker);
+        kit_list_remove(&worker->node);
+        kit_host->mem_free(worker);
     }
     ucx_pieces_cleanup(na_class);
     if (na_class->context != NULL)
@@ -75,14 +74,14 @@ void ucx_worker_close(struct na_plugin_class *na_class)
 /* One more, which is the one for new links from now on. */
 int32_t ucx_worker_add(struct na_plugin_class *na_class)
 {
-    struct ucx_worker *worker = ucx_host->mem_alloc(sizeof(*worker), 0);
+    struct ucx_worker *worker = kit_host->mem_alloc(sizeof(*worker), 0);
     ucs_status_t status;
     int32_t ret;
 
     if (worker == NULL)
         return NA_PLUGIN_NOMEM;
     worker->na_class = na_class;
-    fabric_list_append(&na_class->workers, &worker->node);
+    kit_list_append(&na_class->workers, &worker->node);
     ret = worker_create(worker);
     if (ret == NA_PLUGIN_SUCCESS)
         ret = worker_handlers_set(worker);
@@ -99,8 +98,8 @@ int32_t ucx_worker_add(struct na_plugin_class *na_class)
         return NA_PLUGIN_SUCCESS;
     }
     worker_destroy(worker);
-    fabric_list_remove(&worker->node);
-    ucx_host->mem_free(worker);
+    kit_list_remove(&worker->node);
+    kit_host->mem_free(worker);
     return ret;
 }
 
@@ -110,26 +109,26 @@ int32_t ucx_poll(struct fabric_endpoint *endpoint)
     uint32_t looks = na_class->other_links == 0 && na_class->shared_links != 0 ? UCX_LOOKS : 1;
 
     ucx_enter();
-    if (!fabric_list_empty(&na_class->sent)) {
+    if (!kit_list_empty(&na_class->sent)) {
         ucx_frames_report(na_class);
         looks = 1;
     }
-    for (struct fabric_link *node = na_class->workers.next; node != &na_class->workers;
+    for (struct kit_link *node = na_class->workers.next; node != &na_class->workers;
          node = node->next)
-        worker_look(fabric_container(node, struct ucx_worker, node), looks);
-    if (ucx_unlikely(!fabric_list_empty(&na_class->copies)))
+        worker_look(kit_container(node, struct ucx_worker, node), looks);
+    if (kit_unlikely(!kit_list_empty(&na_class->copies)))
         ucx_attach_progress(na_class);
-    if (!fabric_list_empty(&na_class->reads))
+    if (!kit_list_empty(&na_class->reads))
         ucx_reads_progress(na_class);
-    if (ucx_unlikely(++na_class->polls % UCX_LINK_POLLS == 0 || na_class->is_attentive ||
+    if (kit_unlikely(++na_class->polls % UCX_LINK_POLLS == 0 || na_class->is_attentive ||
                      na_class->dialing != 0) &&
         worker_is_look_due(na_class)) {
         na_class->is_attentive = false;
         ucx_channels_progress(na_class);
     }
-    if (ucx_unlikely(!fabric_list_empty(&na_class->trouble)))
+    if (kit_unlikely(!kit_list_empty(&na_class->trouble)))
         ucx_links_progress(na_class);
-    if (ucx_unlikely(na_class->probing != 0))
+    if (kit_unlikely(na_class->probing != 0))
         ucx_probe_progress(na_class);
     ucx_leave();
     return NA_PLUGIN_SUCCESS;
@@ -148,7 +147,7 @@ static void worker_look(struct ucx_worker *worker, uint32_t looks)
 /* A look is a system call: who polls without a pause does not need it every few microseconds. */
 static bool worker_is_look_due(struct na_plugin_class *na_class)
 {
-    uint64_t now = ucx_host->clock_ns();
+    uint64_t now = kit_host->clock_ns();
 
     if (now < na_class->look_next && !na_class->is_attentive && na_class->dialing == 0)
         return false;
@@ -172,14 +171,14 @@ bool ucx_try_wait(struct fabric_endpoint *endpoint)
     struct na_plugin_class *na_class = ucx_class(endpoint);
     ucs_status_t status = UCS_OK;
 
-    if (!fabric_list_empty(&na_class->sent) || !fabric_list_empty(&na_class->trouble) ||
-        na_class->probing != 0 || !fabric_list_empty(&na_class->copies) ||
-        !fabric_list_empty(&na_class->reads))
+    if (!kit_list_empty(&na_class->sent) || !kit_list_empty(&na_class->trouble) ||
+        na_class->probing != 0 || !kit_list_empty(&na_class->copies) ||
+        !kit_list_empty(&na_class->reads))
         return false;
     ucx_enter();
-    for (struct fabric_link *node = na_class->workers.next;
+    for (struct kit_link *node = na_class->workers.next;
          node != &na_class->workers && status == UCS_OK; node = node->next)
-        status = ucp_worker_arm(fabric_container(node, struct ucx_worker, node)->worker);
+        status = ucp_worker_arm(kit_container(node, struct ucx_worker, node)->worker);
     ucx_leave();
     na_class->is_attentive = true;
     return status == UCS_OK;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Frames that nobody should send: truncated, with forged lengths, mutated, random. */
 
-#include "digest.h"
 #include "fabric_sim.h"
+#include "kit_base.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -282,7 +282,7 @@ static void test_forged_tokens(void **state)
     const struct fabric_peer_state *peer = fabric_addr_state(pair->a_at_b);
     struct na_plugin_addr *others[8];
     const uint32_t index = peer->index, early = inside->early_count;
-    uint32_t base = (uint32_t) fabric_digest(&index, sizeof(index)) ^ peer->generation;
+    uint32_t base = (uint32_t) kit_digest(&index, sizeof(index)) ^ peer->generation;
     uint32_t masks = 0, related = 0, sequence;
     uint8_t frame[SIM_FRAME_MAX];
     struct sim_op send = {0};
@@ -294,7 +294,7 @@ static void test_forged_tokens(void **state)
 
         assert_int_equal(fabric_peer_lookup(&pair->b->endpoint, name, NULL, 0, &others[i]), 0);
         other = fabric_addr_state(others[i]);
-        related += (uint32_t) fabric_digest(&other->index, sizeof(other->index)) ==
+        related += (uint32_t) kit_digest(&other->index, sizeof(other->index)) ==
                        (other->generation ^ base) ||
                    other->generation - peer->generation < 16;
         masks += other->mask == peer->mask;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Where to listen and whom to reach, as people write it. */
 
-#include "location.h"
+#include "kit_base.h"
 
 #include <arpa/inet.h>
 #include <net/if.h>
@@ -12,13 +12,13 @@
 
 #include <cmocka.h>
 
-static char reason[LOCATION_REASON_MAX];
+static char reason[KIT_LOCATION_REASON_MAX];
 
 static void check_parse(const char *text, const char *host, int port)
 {
-    struct location location;
+    struct kit_location location;
 
-    assert_int_equal(location_parse(text, &location, reason), NA_PLUGIN_SUCCESS);
+    assert_int_equal(kit_location_parse(text, &location, reason), NA_PLUGIN_SUCCESS);
     assert_string_equal(location.host, host);
     assert_int_equal(location.has_port, port >= 0);
     assert_int_equal(location.port, port >= 0 ? port : 0);
@@ -26,10 +26,10 @@ static void check_parse(const char *text, const char *host, int port)
 
 static void check_refused(const char *text, const char *why)
 {
-    struct location location;
+    struct kit_location location;
 
     reason[0] = '\0';
-    assert_int_equal(location_parse(text, &location, reason), NA_PLUGIN_INVALID_ARG);
+    assert_int_equal(kit_location_parse(text, &location, reason), NA_PLUGIN_INVALID_ARG);
     if (strstr(reason, why) == NULL)
         fail_msg("'%s' was refused with \"%s\", not with \"%s\"", text, reason, why);
 }
@@ -78,11 +78,11 @@ static void malformed_text_is_refused_with_the_reason(void **state)
 static int32_t resolve_local(const char *text, const char *subnet, uint32_t format,
                              struct sockaddr_storage *address)
 {
-    struct location location;
+    struct kit_location location;
 
-    assert_int_equal(location_parse(text, &location, reason), NA_PLUGIN_SUCCESS);
+    assert_int_equal(kit_location_parse(text, &location, reason), NA_PLUGIN_SUCCESS);
     reason[0] = '\0';
-    return location_resolve_local(&location, subnet, format, address, reason);
+    return kit_location_resolve_local(&location, subnet, format, address, reason);
 }
 
 static void check_local(const char *text, const char *subnet, uint32_t format, const char *expected)
@@ -91,9 +91,9 @@ static void check_local(const char *text, const char *subnet, uint32_t format, c
     char formatted[128];
 
     assert_int_equal(resolve_local(text, subnet, format, &address), NA_PLUGIN_SUCCESS);
-    location_format(&address, formatted, sizeof(formatted));
+    kit_location_format(&address, formatted, sizeof(formatted));
     assert_string_equal(formatted, expected);
-    assert_int_not_equal(location_length(&address), 0);
+    assert_int_not_equal(kit_location_length(&address), 0);
 }
 
 static void addresses_of_this_machine_are_found(void **state)
@@ -109,7 +109,7 @@ static void addresses_of_this_machine_are_found(void **state)
     check_local("0.0.0.0:5", "127.0.0.0/9", NA_PLUGIN_ADDR_UNSPEC, "127.0.0.1:5");
     check_local("localhost:1", NULL, NA_PLUGIN_ADDR_IPV4, "127.0.0.1:1");
     assert_int_equal(resolve_local("", NULL, NA_PLUGIN_ADDR_UNSPEC, &address), NA_PLUGIN_SUCCESS);
-    assert_int_not_equal(location_length(&address), 0);
+    assert_int_not_equal(kit_location_length(&address), 0);
 }
 
 static void ipv6_is_resolved_where_the_machine_has_it(void **state)
@@ -160,11 +160,11 @@ static void what_is_not_of_this_machine_is_an_error(void **state)
 
 static int32_t resolve_peer(const char *text, struct sockaddr_storage *address)
 {
-    struct location location;
+    struct kit_location location;
 
-    assert_int_equal(location_parse(text, &location, reason), NA_PLUGIN_SUCCESS);
+    assert_int_equal(kit_location_parse(text, &location, reason), NA_PLUGIN_SUCCESS);
     reason[0] = '\0';
-    return location_resolve_peer(&location, NA_PLUGIN_ADDR_UNSPEC, address, reason);
+    return kit_location_resolve_peer(&location, NA_PLUGIN_ADDR_UNSPEC, address, reason);
 }
 
 static void peers_need_a_host_and_a_port(void **state)
@@ -174,11 +174,11 @@ static void peers_need_a_host_and_a_port(void **state)
 
     (void) state;
     assert_int_equal(resolve_peer("203.0.113.77:9", &address), NA_PLUGIN_SUCCESS);
-    location_format(&address, formatted, sizeof(formatted));
+    kit_location_format(&address, formatted, sizeof(formatted));
     assert_string_equal(formatted, "203.0.113.77:9");
     assert_int_equal(resolve_peer("[fe80::1%lo]:9", &address), NA_PLUGIN_SUCCESS);
     assert_int_equal(((struct sockaddr_in6 *) &address)->sin6_scope_id, if_nametoindex("lo"));
-    location_format(&address, formatted, sizeof(formatted));
+    kit_location_format(&address, formatted, sizeof(formatted));
     assert_string_equal(formatted, "[fe80::1%lo]:9");
     assert_int_equal(resolve_peer("203.0.113.77", &address), NA_PLUGIN_INVALID_ARG);
     assert_int_equal(resolve_peer("203.0.113.77:0", &address), NA_PLUGIN_INVALID_ARG);
@@ -190,15 +190,15 @@ static void peers_need_a_host_and_a_port(void **state)
 static void the_other_family_is_named(void **state)
 {
     struct sockaddr_storage address;
-    struct location location;
+    struct kit_location location;
 
     (void) state;
-    assert_int_equal(location_parse("[::1]:9", &location, reason), NA_PLUGIN_SUCCESS);
-    assert_int_equal(location_resolve_peer(&location, NA_PLUGIN_ADDR_IPV4, &address, reason),
+    assert_int_equal(kit_location_parse("[::1]:9", &location, reason), NA_PLUGIN_SUCCESS);
+    assert_int_equal(kit_location_resolve_peer(&location, NA_PLUGIN_ADDR_IPV4, &address, reason),
                      NA_PLUGIN_NOENTRY);
     assert_non_null(strstr(reason, "endpoint of IPv4"));
-    assert_int_equal(location_parse("127.0.0.1:9", &location, reason), NA_PLUGIN_SUCCESS);
-    assert_int_equal(location_resolve_peer(&location, NA_PLUGIN_ADDR_IPV6, &address, reason),
+    assert_int_equal(kit_location_parse("127.0.0.1:9", &location, reason), NA_PLUGIN_SUCCESS);
+    assert_int_equal(kit_location_resolve_peer(&location, NA_PLUGIN_ADDR_IPV6, &address, reason),
                      NA_PLUGIN_NOENTRY);
     assert_non_null(strstr(reason, "endpoint of IPv6"));
 }
@@ -206,18 +206,20 @@ static void the_other_family_is_named(void **state)
 static void formatted_addresses_are_not_asked_about(void **state)
 {
     struct sockaddr_storage address;
-    struct location location;
+    struct kit_location location;
     char formatted[128];
 
     (void) state;
-    assert_int_equal(location_parse("[fe80::1%lo]:9", &location, reason), NA_PLUGIN_SUCCESS);
-    assert_int_equal(location_resolve_formatted(&location, NA_PLUGIN_ADDR_UNSPEC, &address, reason),
-                     NA_PLUGIN_SUCCESS);
-    location_format(&address, formatted, sizeof(formatted));
+    assert_int_equal(kit_location_parse("[fe80::1%lo]:9", &location, reason), NA_PLUGIN_SUCCESS);
+    assert_int_equal(
+        kit_location_resolve_formatted(&location, NA_PLUGIN_ADDR_UNSPEC, &address, reason),
+        NA_PLUGIN_SUCCESS);
+    kit_location_format(&address, formatted, sizeof(formatted));
     assert_string_equal(formatted, "[fe80::1%lo]:9");
-    assert_int_equal(location_parse("localhost:9", &location, reason), NA_PLUGIN_SUCCESS);
-    assert_int_equal(location_resolve_formatted(&location, NA_PLUGIN_ADDR_UNSPEC, &address, reason),
-                     NA_PLUGIN_NOENTRY);
+    assert_int_equal(kit_location_parse("localhost:9", &location, reason), NA_PLUGIN_SUCCESS);
+    assert_int_equal(
+        kit_location_resolve_formatted(&location, NA_PLUGIN_ADDR_UNSPEC, &address, reason),
+        NA_PLUGIN_NOENTRY);
     assert_non_null(strstr(reason, "localhost"));
 }
 

@@ -197,8 +197,8 @@ static void test_lock(void **state)
     for (uint32_t i = 0; i < LOCKERS; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     assert_int_equal(sum, LOCKERS * LOCKS);
-    assert_int_equal(a->endpoint.state->lock_waiters, 0);
-    assert_int_equal(a->endpoint.state->lock_sleepers, 0);
+    assert_int_equal(a->endpoint.state->lock.waiters, 0);
+    assert_int_equal(a->endpoint.state->lock.sleepers, 0);
     sim_close(a, ca);
 }
 

@@ -3,7 +3,7 @@
 
 #include "fuzz.h"
 
-#include "location.h"
+#include "kit_base.h"
 #include "na/init_string.h"
 #include "na_ext.h"
 #include "options.h"
@@ -34,10 +34,10 @@ static void try_options(const char *string)
 
 static void try_location(const char *string)
 {
-    char reason[LOCATION_REASON_MAX] = "";
-    struct location location;
+    char reason[KIT_LOCATION_REASON_MAX] = "";
+    struct kit_location location;
 
-    if (location_parse(string, &location, reason) == NA_PLUGIN_SUCCESS)
+    if (kit_location_parse(string, &location, reason) == NA_PLUGIN_SUCCESS)
         FUZZ_CHECK(strnlen(location.host, sizeof(location.host)) < sizeof(location.host));
     else
         FUZZ_CHECK(reason[0] != '\0');

@@ -3,7 +3,7 @@
 
 #include "fuzz.h"
 
-#include "digest.h"
+#include "kit_base.h"
 #include "ucx.h"
 
 #include <endian.h>
@@ -48,8 +48,7 @@ static void dress(uint64_t how, uint8_t *bytes, size_t size)
         put(bytes, AT_ADDRESS, rest > name ? rest - name : rest, 4);
     }
     if ((how & 4) != 0)
-        put(bytes, AT_DIGEST,
-            fabric_digest_add(FABRIC_DIGEST_NONE, bytes + AT_REST, size - AT_REST), 8);
+        put(bytes, AT_DIGEST, kit_digest_add(KIT_DIGEST_NONE, bytes + AT_REST, size - AT_REST), 8);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

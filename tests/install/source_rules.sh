@@ -36,7 +36,7 @@ forbid "a tool" '(^|/)(na|hg|bulk|proc|request|util)/|^na_plugin\.h$' \
 forbid "what certifies plugins" '(^|/)(na|hg|bulk|proc|request|util)/|^(na|na_ext|mercury.*)\.h$' \
     tools/na_conformance
 
-# A plugin includes na_plugin.h of ours, its own files, and the system's.
+# A plugin includes na_plugin.h of ours, the kit, its own files, and the system's.
 while read -r file header; do
     folder=${file#*/}
     folder=${file%%/*}/${folder%%/*}

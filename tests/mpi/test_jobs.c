@@ -53,7 +53,7 @@ static struct fabric_frame frame = {.peer = &peer};
 static uint8_t frame_data[4096];
 static struct na_host host;
 
-const struct na_host *mpi_host = &host;
+const struct na_host *kit_host = &host;
 struct mpi_process mpi_process = {.serials = 16, .tags = 16};
 
 /* ------------------------------------------------------------------------------------------------
@@ -368,7 +368,7 @@ static struct mpi_link *make_link(uint32_t number, int rank, uint32_t serial)
     struct mpi_link *link = calloc(1, sizeof(*link));
 
     assert_non_null(link);
-    fabric_list_init(&link->node);
+    kit_list_init(&link->node);
     link->na_class = &na_class;
     link->phase = MPI_LINK_READY;
     link->number = number;
@@ -388,13 +388,13 @@ static int setup(void **state)
     answers = 0;
     rest_size = -1;
     memset(&na_class, 0, sizeof(na_class));
-    fabric_list_init(&na_class.links);
-    fabric_list_init(&na_class.posted);
-    fabric_list_init(&na_class.again);
-    fabric_list_init(&na_class.sent);
-    fabric_list_init(&na_class.held);
-    fabric_list_init(&na_class.free_frames);
-    fabric_list_init(&na_class.free_pieces);
+    kit_list_init(&na_class.links);
+    kit_list_init(&na_class.posted);
+    kit_list_init(&na_class.again);
+    kit_list_init(&na_class.sent);
+    kit_list_init(&na_class.held);
+    kit_list_init(&na_class.free_frames);
+    kit_list_init(&na_class.free_pieces);
     na_class.shared = shared = make_link(1, MPI_ANY_SOURCE, 0);
     link_to = make_link(2, 1, 3);
     link_to->peer = &peer;
@@ -418,8 +418,8 @@ static int teardown(void **state)
     mpi_frames_look(&na_class);
     mpi_jobs_abandon_all(&na_class);
     mpi_sources_free(&na_class, NULL);
-    while (!fabric_list_empty(&na_class.again))
-        mpi_job_put(fabric_container(na_class.again.next, struct mpi_job, node));
+    while (!kit_list_empty(&na_class.again))
+        mpi_job_put(kit_container(na_class.again.next, struct mpi_job, node));
     assert_int_equal(shared->jobs, 0);
     assert_int_equal(link_to->jobs, 0);
     mpi_jobs_free(&na_class);
@@ -685,11 +685,11 @@ static void held_frames(void **state)
     assert_int_equal(delivered_count, 3 * MPI_SHARED_RECEIVES);
     assert_int_equal(requests_there(), MPI_SHARED_RECEIVES);
     for (uint32_t i = 0; i < 3 * MPI_SHARED_RECEIVES; i++) {
-        assert_false(fabric_list_empty(&na_class.held));
+        assert_false(kit_list_empty(&na_class.held));
         mpi_frame_release(&na_class.fabric,
-                          fabric_container(na_class.held.next, struct mpi_job, node));
+                          kit_container(na_class.held.next, struct mpi_job, node));
     }
-    assert_true(fabric_list_empty(&na_class.held));
+    assert_true(kit_list_empty(&na_class.held));
 }
 
 /* ------------------------------------------------------------------------------------------------
@@ -893,7 +893,7 @@ static void receives_that_are_not_posted_again(void **state)
     fill(fake, &message, sizeof(message), sizeof(message));
     assert_int_equal(mpi_poll(&na_class.fabric), NA_PLUGIN_SUCCESS);
     assert_int_equal(delivered_count, 1);
-    assert_false(fabric_list_empty(&na_class.again));
+    assert_false(kit_list_empty(&na_class.again));
     assert_true(fake->is_there);
     mpi_jobs_abandon_all(&na_class);
     assert_false(fake->is_there);
@@ -923,7 +923,7 @@ static void the_class_closes_after_mpi(void **state)
     holds = false;
     fill(receive_of(shared), &message, sizeof(message), sizeof(message));
     assert_int_equal(mpi_poll(&na_class.fabric), NA_PLUGIN_SUCCESS);
-    assert_false(fabric_list_empty(&na_class.again));
+    assert_false(kit_list_empty(&na_class.again));
     (void) send_frame(10);
     for (uint32_t i = 0; i < fake_count; i++) /* MPI is gone */
         fakes[i].is_there = false;

@@ -22,7 +22,7 @@ enum {
 
 struct request {
     uint64_t id, key;
-    struct fabric_key secret;
+    struct kit_key secret;
     uint64_t offset, length, address;
     uint32_t is_put, reserved;
 };
@@ -273,7 +273,7 @@ int main(void)
 
     host = plugin_host;
     host.op_complete = complete;
-    ofi_host = &host;
+    kit_host = &host;
     ret = cmocka_run_group_tests(tests, NULL, NULL);
     ofi_enumerate_cleanup();
     return ret;

@@ -27,14 +27,14 @@ static void completed(void *op, int32_t status)
 /* What a message ends with; the other side polls, or does not. */
 static int32_t message(struct side *from, struct na_plugin_addr *to, struct side *polls)
 {
-    uint64_t end = ofi_host->clock_ns() + WAIT_NS;
+    uint64_t end = kit_host->clock_ns() + WAIT_NS;
     void *op = plugin_host_alloc(fabric_op_size(), fabric_op_align());
     uint32_t count = 0;
 
     last_status = -1;
     assert_int_equal(fabric_msg_send_unexpected(from->context, op, "hello", 5, NULL, to, 0, 1),
                      NA_PLUGIN_SUCCESS);
-    while (last_status < 0 && ofi_host->clock_ns() < end) {
+    while (last_status < 0 && kit_host->clock_ns() < end) {
         (void) fabric_poll(from->context, &count);
         if (polls != NULL)
             (void) fabric_poll(polls->context, &count);
@@ -70,7 +70,7 @@ int main(void)
     int ret;
 
     host.op_complete = completed;
-    ofi_host = &host;
+    kit_host = &host;
     ret = cmocka_run_group_tests(tests, NULL, NULL);
     ofi_enumerate_cleanup();
     return ret;

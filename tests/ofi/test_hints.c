@@ -258,6 +258,6 @@ int main(void)
         cmocka_unit_test(injected_frames_are_fenced_where_they_pile_up),
     };
 
-    ofi_host = &plugin_host;
+    kit_host = &plugin_host;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -163,7 +163,7 @@ static void forgotten_handles_go_with_the_class(void **state)
     (void) state;
     host.mem_alloc = counted_alloc;
     host.mem_free = counted_free;
-    ofi_host = &host;
+    kit_host = &host;
     assert_int_equal(open_class(&opened), 0);
     (void) create(&opened);
     mem = create(&opened);
@@ -174,7 +174,7 @@ static void forgotten_handles_go_with_the_class(void **state)
     assert_int_equal(ofi_mem_deserialize(opened.na_class, packed, size, &remote),
                      NA_PLUGIN_SUCCESS);
     assert_int_equal(teardown(&closing), 0);
-    ofi_host = &plugin_host;
+    kit_host = &plugin_host;
     assert_int_equal(allocations, 0);
 }
 
@@ -188,7 +188,7 @@ int main(void)
     };
     int ret;
 
-    ofi_host = &plugin_host;
+    kit_host = &plugin_host;
     ret = cmocka_run_group_tests(tests, setup, teardown);
     ofi_enumerate_cleanup();
     return ret;

@@ -167,7 +167,7 @@ int main(void)
     struct na_plugin_class *na_class;
     int ret;
 
-    ofi_host = &plugin_host;
+    kit_host = &plugin_host;
     na_class = open_class(NULL);
     if (na_class == NULL) {
         (void) puts("skipped: libfabric offers no shm here");

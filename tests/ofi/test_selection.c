@@ -193,7 +193,7 @@ int main(void)
     };
     int ret;
 
-    ofi_host = &plugin_host;
+    kit_host = &plugin_host;
     ret = cmocka_run_group_tests(tests, NULL, NULL);
     ofi_enumerate_cleanup();
     return ret;

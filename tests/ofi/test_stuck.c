@@ -91,7 +91,7 @@ static void side_poll(struct side *side)
 /* Sends messages, each when the one before has ended, until one arrives. */
 static bool message_arrives(struct side *from, struct na_plugin_addr *to, struct side *target)
 {
-    uint64_t end = ofi_host->clock_ns() + WAIT_NS, again = 0;
+    uint64_t end = kit_host->clock_ns() + WAIT_NS, again = 0;
     void *op = plugin_host_alloc(fabric_op_size(), fabric_op_align());
     void *recv_op = plugin_host_alloc(fabric_op_size(), fabric_op_align());
     char buffer[64];
@@ -101,10 +101,10 @@ static bool message_arrives(struct side *from, struct na_plugin_addr *to, struct
     assert_int_equal(
         fabric_msg_recv_unexpected(target->context, recv_op, buffer, sizeof(buffer), NULL),
         NA_PLUGIN_SUCCESS);
-    while ((!has_arrived || is_sending) && ofi_host->clock_ns() < end) {
-        if (!has_arrived && !is_sending && ofi_host->clock_ns() >= again) {
+    while ((!has_arrived || is_sending) && kit_host->clock_ns() < end) {
+        if (!has_arrived && !is_sending && kit_host->clock_ns() >= again) {
             is_sending = true;
-            again = ofi_host->clock_ns() + AGAIN_NS;
+            again = kit_host->clock_ns() + AGAIN_NS;
             assert_int_equal(
                 fabric_msg_send_unexpected(from->context, op, "hello", 5, NULL, to, 0, 1),
                 NA_PLUGIN_SUCCESS);
@@ -182,14 +182,14 @@ static void stranger_leave(int fd)
 /* Wait for the answer to each, and some polls for the message, then leave. */
 static void strangers_come_and_go(struct side *target, unsigned int number)
 {
-    uint64_t end = ofi_host->clock_ns() + WAIT_NS;
+    uint64_t end = kit_host->clock_ns() + WAIT_NS;
     int fds[AT_ONCE];
     char answer[64];
 
     for (int i = 0; i < AT_ONCE; i++)
         fds[i] = stranger_begin(target, number + (unsigned int) i);
     for (int i = 0; i < AT_ONCE; i++)
-        while (fds[i] >= 0 && ofi_host->clock_ns() < end &&
+        while (fds[i] >= 0 && kit_host->clock_ns() < end &&
                recv(fds[i], answer, sizeof(answer), MSG_DONTWAIT) < 0 && errno == EAGAIN)
             side_poll(target);
     for (int i = 0; i < POLLS; i++)
@@ -270,7 +270,7 @@ static void an_endpoint_that_was_not_opened_anew_is_tried_again(void **state)
 /* Each poll comes with the EAGAIN of something else. */
 static void early_ends_leave_no_descriptors(void **state)
 {
-    uint64_t end = ofi_host->clock_ns() + WAIT_NS;
+    uint64_t end = kit_host->clock_ns() + WAIT_NS;
     struct side target;
     int before, now;
 
@@ -289,14 +289,14 @@ static void early_ends_leave_no_descriptors(void **state)
         side_poll(&target);
         (void) usleep(100);
         now = descriptors();
-    } while (now > before && ofi_host->clock_ns() < end);
+    } while (now > before && kit_host->clock_ns() < end);
     assert_int_equal(now, before);
     side_close(&target);
 }
 
 static void silent_connections_are_closed(void **state)
 {
-    uint64_t end = ofi_host->clock_ns() + WAIT_NS;
+    uint64_t end = kit_host->clock_ns() + WAIT_NS;
     struct side target;
     ssize_t got = -1;
     char byte;
@@ -307,7 +307,7 @@ static void silent_connections_are_closed(void **state)
     target.na_class->unidentified_ms = 100;
     fd = stranger_connect(&target);
     assert_true(fd >= 0);
-    while (got < 0 && ofi_host->clock_ns() < end) {
+    while (got < 0 && kit_host->clock_ns() < end) {
         side_poll(&target);
         got = recv(fd, &byte, sizeof(byte), MSG_DONTWAIT);
     }
@@ -389,7 +389,7 @@ int main(void)
 
     host.op_complete = completed;
     host.op_complete_recv = completed_recv;
-    ofi_host = &host;
+    kit_host = &host;
     assert_int_equal(setenv("FI_OFI_RXM_MSG_RX_SIZE", BUFFERS, 1), 0);
     ret = cmocka_run_group_tests_name("ofi+tcp", tests, NULL, NULL);
     protocol = "tcp;ofi_rxm";

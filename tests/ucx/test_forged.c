@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "digest.h"
+#include "kit_base.h"
 
 #define WAIT_NS   UINT64_C(20000000000)
 #define AT_DIGEST 16u
@@ -78,7 +78,7 @@ static int call(const char *name)
 /* So many bytes; false: it hung up. */
 static bool hear(struct side *side, int fd, uint8_t *bytes, size_t size)
 {
-    uint64_t end = ucx_host->clock_ns() + WAIT_NS;
+    uint64_t end = kit_host->clock_ns() + WAIT_NS;
 
     for (size_t done = 0; done < size;) {
         ssize_t got = recv(fd, bytes + done, size - done, MSG_DONTWAIT);
@@ -86,7 +86,7 @@ static bool hear(struct side *side, int fd, uint8_t *bytes, size_t size)
         if (got == 0 || (got < 0 && errno != EAGAIN))
             return false;
         done += got > 0 ? (size_t) got : 0;
-        assert_true(ucx_host->clock_ns() < end);
+        assert_true(kit_host->clock_ns() < end);
         side_poll(side);
     }
     return true;
@@ -95,20 +95,20 @@ static bool hear(struct side *side, int fd, uint8_t *bytes, size_t size)
 /* Whether it makes a link with the process that calls itself so; or it hangs up. */
 static bool is_met(struct side *target, const struct side *as, int fd)
 {
-    uint64_t end = ucx_host->clock_ns() + WAIT_NS;
+    uint64_t end = kit_host->clock_ns() + WAIT_NS;
     uint8_t byte;
 
     while (recv(fd, &byte, sizeof(byte), MSG_DONTWAIT | MSG_PEEK) < 0 && errno == EAGAIN) {
-        const struct fabric_link *links = &target->na_class->links;
+        const struct kit_link *links = &target->na_class->links;
 
-        for (struct fabric_link *node = links->next; node != links; node = node->next) {
-            const struct ucx_link *link = fabric_container(node, struct ucx_link, node);
+        for (struct kit_link *node = links->next; node != links; node = node->next) {
+            const struct ucx_link *link = kit_container(node, struct ucx_link, node);
 
             if (link->is_met && link->their_incarnation == as->na_class->incarnation &&
                 strcmp(link->name, as->na_class->name) == 0)
                 return true;
         }
-        assert_true(ucx_host->clock_ns() < end);
+        assert_true(kit_host->clock_ns() < end);
         side_poll(target);
     }
     return false;
@@ -116,8 +116,7 @@ static bool is_met(struct side *target, const struct side *as, int fd)
 
 static void redress(uint8_t *data, uint32_t size)
 {
-    uint64_t digest =
-        htole64(fabric_digest_add(FABRIC_DIGEST_NONE, data + AT_REST, size - AT_REST));
+    uint64_t digest = htole64(kit_digest_add(KIT_DIGEST_NONE, data + AT_REST, size - AT_REST));
 
     memcpy(data + AT_DIGEST, &digest, sizeof(digest));
 }
@@ -130,7 +129,7 @@ static uint8_t *introduce(struct side *as, const uint8_t *address, size_t size, 
     struct ucx_link link = {.na_class = as->na_class, .worker = &worker, .id = 7};
     uint8_t *data;
 
-    assert_int_equal(fabric_key_draw(&link.secret), 0);
+    assert_int_equal(kit_key_draw(&link.secret), 0);
     as->na_class->incarnation += 2; /* each is another process */
     data = ucx_hello_write(&link, size_p);
     assert_non_null(data);
@@ -161,7 +160,7 @@ static bool is_let_in(struct side *target, struct side *as, const uint8_t *addre
     assert_int_equal(close(fd), 0);
     for (int i = 0; i < 3; i++)
         side_poll(target);
-    ucx_host->mem_free(data);
+    kit_host->mem_free(data);
     return is_in;
 }
 
@@ -208,7 +207,7 @@ static void forged_addresses_end_nobody(void **state)
 static void addresses_without_a_route_hold_no_descriptors(void **state)
 {
     const in_addr_t known = htonl(OWN_ADDRESS), unknown = htonl(OTHER_ADDRESS);
-    uint64_t end = ucx_host->clock_ns() + WAIT_NS;
+    uint64_t end = kit_host->clock_ns() + WAIT_NS;
     struct side target, as;
     uint8_t address[512];
     size_t size;
@@ -233,7 +232,7 @@ static void addresses_without_a_route_hold_no_descriptors(void **state)
     for (int i = 0; i < 10 * LEFT_MAX; i++)
         (void) is_let_in(&target, &as, address, size);
     while (test_count("/proc/self/fd") > count + LEFT_MAX) {
-        assert_true(ucx_host->clock_ns() < end);
+        assert_true(kit_host->clock_ns() < end);
         side_poll(&target);
     }
     side_close(&as);
@@ -264,7 +263,7 @@ static void a_worker_belongs_to_one_peer(void **state)
     assert_false(is_let_in(&target, &as, (const uint8_t *) worker->address, worker->address_size));
     as.na_class->name[strlen(as.na_class->name) - 1] ^= 1;
     assert_int_equal(close(fd), 0);
-    ucx_host->mem_free(data);
+    kit_host->mem_free(data);
     side_close(&as);
     side_close(&target);
 }
@@ -333,7 +332,7 @@ static void nobody_is_let_in_without_the_key(void **state)
     assert_false(is_let_in(&target, &as, address, sizeof(address)));
     assert_false(is_let_in(&target, &as, (const uint8_t *) as.na_class->worker->address,
                            as.na_class->worker->address_size));
-    assert_true(fabric_list_empty(&target.na_class->links));
+    assert_true(kit_list_empty(&target.na_class->links));
     side_close(&as);
     side_close(&target);
 }
@@ -370,7 +369,7 @@ static void what_was_said_with_the_key_is_said_once(void **state)
         assert_int_equal(ucx_hello_is_refusal(bytes), i != 1);
         assert_int_equal(close(fd), 0);
     }
-    ucx_host->mem_free(data);
+    kit_host->mem_free(data);
     side_close(&target);
 }
 
@@ -386,10 +385,10 @@ static struct ucx_link *dial(struct side *side, const char *name)
 
 static void poll_until_met(struct side *a, struct side *b, const struct ucx_link *link)
 {
-    uint64_t end = ucx_host->clock_ns() + WAIT_NS;
+    uint64_t end = kit_host->clock_ns() + WAIT_NS;
 
     while (link->phase == UCX_LINK_DIALING) {
-        assert_true(ucx_host->clock_ns() < end);
+        assert_true(kit_host->clock_ns() < end);
         side_poll(a);
         side_poll(b);
     }
@@ -421,13 +420,13 @@ static void a_name_that_is_dialed_is_not_a_callers(void **state)
     assert_true(ucx_hello_is_claim(bytes, &claim));
     assert_int_equal(link->phase, UCX_LINK_DIALING);
     assert_int_equal(claim.link_id, link->id);
-    assert_false(fabric_key_is_equal(&claim.proof, &link->secret));
+    assert_false(kit_key_is_equal(&claim.proof, &link->secret));
     poll_until_met(&target, &real, link);
     assert_int_equal(link->their_incarnation, real.na_class->incarnation);
     assert_false(hear(&target, fd, bytes, 1));
     assert_int_equal(link->phase, UCX_LINK_READY);
     assert_int_equal(close(fd), 0);
-    ucx_host->mem_free(data);
+    kit_host->mem_free(data);
     side_close(&as);
     side_close(&real);
     side_close(&target);
@@ -507,7 +506,7 @@ struct pending {
 
 static void op_complete(void *op, int32_t status)
 {
-    fabric_container(op, struct pending, op)->status = status;
+    kit_container(op, struct pending, op)->status = status;
 }
 
 static void op_complete_recv(void *op, int32_t status, uint64_t size, struct na_plugin_addr *source,
@@ -515,9 +514,9 @@ static void op_complete_recv(void *op, int32_t status, uint64_t size, struct na_
 {
     (void) size;
     (void) tag;
-    fabric_container(op, struct pending, op)->status = status;
+    kit_container(op, struct pending, op)->status = status;
     if (source != NULL)
-        fabric_container(op, struct pending, op)->source = ((struct fabric_peer *) source)->name;
+        kit_container(op, struct pending, op)->source = ((struct fabric_peer *) source)->name;
 }
 
 static struct pending *pending_new(void)
@@ -533,7 +532,7 @@ static struct pending *pending_new(void)
 static const char *send_and_receive(struct side *from, struct side *to, struct na_plugin_addr *dest)
 {
     struct pending *send = pending_new(), *receive = pending_new();
-    uint64_t end = ucx_host->clock_ns() + WAIT_NS;
+    uint64_t end = kit_host->clock_ns() + WAIT_NS;
     const char *source;
     char text[8];
 
@@ -542,7 +541,7 @@ static const char *send_and_receive(struct side *from, struct side *to, struct n
     assert_int_equal(
         fabric_msg_send_unexpected(from->context, send->op, "hello", 6, NULL, dest, 0, 1), 0);
     while (send->status == 1 || receive->status == 1) {
-        assert_true(ucx_host->clock_ns() < end);
+        assert_true(kit_host->clock_ns() < end);
         side_poll(from);
         side_poll(to);
     }
@@ -558,7 +557,7 @@ static const char *send_and_receive(struct side *from, struct side *to, struct n
 static void speak_for_another(bool by_name)
 {
     struct pending *awaited = pending_new(), *send = pending_new(), *receive = pending_new();
-    uint64_t end = ucx_host->clock_ns() + WAIT_NS;
+    uint64_t end = kit_host->clock_ns() + WAIT_NS;
     struct fabric_endpoint_state *forger, *forged;
     struct side target, real, as;
     struct na_plugin_addr *addr, *real_addr;
@@ -589,7 +588,7 @@ static void speak_for_another(bool by_name)
                      0);
     plugin_host_log[0] = '\0';
     while (receive->status == 1 && strstr(plugin_host_log, "that is not from there") == NULL) {
-        assert_true(ucx_host->clock_ns() < end);
+        assert_true(kit_host->clock_ns() < end);
         side_poll(&as);
         side_poll(&target);
         side_poll(&real);
@@ -615,10 +614,10 @@ static void a_peer_does_not_speak_for_another(void **state)
     host = plugin_host;
     host.op_complete = op_complete;
     host.op_complete_recv = op_complete_recv;
-    ucx_host = &host;
+    kit_host = &host;
     speak_for_another(true);
     speak_for_another(false);
-    ucx_host = &plugin_host;
+    kit_host = &plugin_host;
 }
 
 int main(void)

@@ -80,7 +80,7 @@ static bool await(struct pair *pair, bool with_target)
 
 static struct ucx_link *link_of(const struct side *side)
 {
-    return fabric_container(side->na_class->links.next, struct ucx_link, node);
+    return kit_container(side->na_class->links.next, struct ucx_link, node);
 }
 
 /* Until each knows the other's process. */
@@ -113,7 +113,7 @@ static int pair_publish(void **state)
     assert_true(size <= sizeof(handle));
     assert_int_equal(ucx_mem_serialize(pair->b.na_class, pair->shared, handle, sizeof(handle)), 0);
     assert_int_equal(ucx_mem_deserialize(pair->a.na_class, handle, size, &pair->remote), 0);
-    if (!fabric_list_empty(&pair->a.na_class->links)) {
+    if (!kit_list_empty(&pair->a.na_class->links)) {
         link_of(&pair->a)->is_attach_refused = false;
         link_of(&pair->a)->registry = (uint64_t) (uintptr_t) pair->b.na_class->registry;
         link_of(&pair->b)->pid = (uint32_t) getpid();
@@ -127,7 +127,7 @@ static int setup(void **state)
 
     host = plugin_host;
     host.op_complete = complete;
-    ucx_host = &host;
+    kit_host = &host;
     side_open(&pair->a);
     side_open(&pair->b);
     assert_int_equal(ucx_addr_lookup(pair->a.na_class, pair->b.na_class->name, &pair->to_b), 0);

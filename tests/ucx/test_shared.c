@@ -127,9 +127,9 @@ static void a_queue_with_a_hole_is_replaced(void **state)
     assert_true(worker->is_retired);
     assert_int_equal(send_until_it_works(&b, &a, to_a), 0);
     assert_int_equal(send_until_it_works(&a, &b, to_b), 0);
-    for (struct fabric_link *node = a.na_class->links.next; node != &a.na_class->links;
+    for (struct kit_link *node = a.na_class->links.next; node != &a.na_class->links;
          node = node->next)
-        assert_ptr_equal(fabric_container(node, struct ucx_link, node)->worker, a.na_class->worker);
+        assert_ptr_equal(kit_container(node, struct ucx_link, node)->worker, a.na_class->worker);
     fabric_addr_free(b.na_class, to_a);
     fabric_addr_free(a.na_class, to_b);
     side_close(&a);
@@ -142,7 +142,7 @@ static int setup(void **state)
     host = plugin_host;
     host.op_complete = complete;
     host.op_complete_recv = complete_recv;
-    ucx_host = &host;
+    kit_host = &host;
     return 0;
 }
 

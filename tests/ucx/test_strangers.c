@@ -136,7 +136,7 @@ static int setup(void **state)
 
     host = plugin_host;
     host.op_complete = complete;
-    ucx_host = &host;
+    kit_host = &host;
     side_open(&house->target);
     assert_int_equal(ucx_mem_create(house->target.na_class, house->memory, SIZE,
                                     NA_PLUGIN_MEM_READ | NA_PLUGIN_MEM_WRITE, &house->shared),
@@ -185,7 +185,7 @@ static void poll_until_failed(struct house *house, uint64_t link)
 {
     uint64_t end = host.clock_ns() + WAIT_NS;
 
-    while (ucx_table_find(&house->target.na_class->links_by_id, link) != NULL) {
+    while (kit_table_find(&house->target.na_class->links_by_id, link) != NULL) {
         assert_true(host.clock_ns() < end);
         poll_all(house);
     }
@@ -203,7 +203,7 @@ static void poll_until_put(struct house *house, uint8_t value)
 }
 
 /* The attacker asks the target to copy, over its own link and in the name of that of another. */
-static void ask(struct house *house, struct ucx_link *named, const struct fabric_key *secret,
+static void ask(struct house *house, struct ucx_link *named, const struct kit_key *secret,
                 uint32_t flags)
 {
     struct guest *attacker = &house->attacker;
@@ -224,7 +224,7 @@ static void ask(struct house *house, struct ucx_link *named, const struct fabric
 static void a_message_does_not_name_anothers_link(void **state)
 {
     struct house *house = *state;
-    const struct fabric_key own = house->attacker.link->their_secret;
+    const struct kit_key own = house->attacker.link->their_secret;
     uint8_t secret[SIZE];
 
     memset(house->memory, 1, SIZE);
@@ -247,15 +247,14 @@ static void a_message_does_not_name_anothers_link(void **state)
 struct record {
     uint32_t magic, reserved;
     uint64_t link;
-    struct fabric_key secret;
+    struct kit_key secret;
     struct process_end from, to;
 };
 
 static const struct ucx_channel *channel_of(const struct ucx_link *link)
 {
-    for (struct fabric_link *node = link->channels.next; node != &link->channels;
-         node = node->next) {
-        const struct ucx_channel *channel = fabric_container(node, struct ucx_channel, node);
+    for (struct kit_link *node = link->channels.next; node != &link->channels; node = node->next) {
+        const struct ucx_channel *channel = kit_container(node, struct ucx_channel, node);
 
         if (!channel->is_of_process)
             return channel;

@@ -151,7 +151,7 @@ static void regions_are_found_by_id_key_rights_and_bounds(void **state)
     struct na_plugin_class *na_class = open_class("messages");
     struct na_plugin_mem *mem, *found = NULL;
     static uint8_t memory[100];
-    struct fabric_key key, wrong;
+    struct kit_key key, wrong;
     uint64_t id;
 
     (void) state;
@@ -182,7 +182,7 @@ static void regions_are_found_by_id_key_rights_and_bounds(void **state)
     assert_int_equal(ucx_mem_find(na_class, id, &key, NA_PLUGIN_MEM_READ, 0, 1, &found),
                      NA_PLUGIN_PERMISSION);
     assert_int_equal(ucx_mem_register(na_class, mem, NA_PLUGIN_MEM_TYPE_HOST, 0), 0);
-    assert_true(mem->id != id && !fabric_key_is_equal(&mem->key, &key));
+    assert_true(mem->id != id && !kit_key_is_equal(&mem->key, &key));
     ucx_mem_destroy(na_class, mem);
     assert_int_equal(ucx_class_finalize(na_class), NA_PLUGIN_SUCCESS);
 }
@@ -191,12 +191,12 @@ static void regions_are_found_by_id_key_rights_and_bounds(void **state)
 static void keys_of_memory_are_random_numbers_of_the_system(void **state)
 {
     struct na_plugin_class *na_class = open_class("messages");
-    struct na_plugin_mem *mems[3 * FABRIC_KEYS], *last;
+    struct na_plugin_mem *mems[3 * KIT_KEYS], *last;
     static uint8_t memory[100];
 
     (void) state;
     is_counting = true;
-    for (uint32_t i = 0; i < 3 * FABRIC_KEYS; i++) {
+    for (uint32_t i = 0; i < 3 * KIT_KEYS; i++) {
         struct na_plugin_mem **mem = &mems[i];
 
         assert_int_equal(ucx_mem_create(na_class, memory, 100, NA_PLUGIN_MEM_READ, mem), 0);
@@ -215,32 +215,32 @@ static void keys_of_memory_are_random_numbers_of_the_system(void **state)
     is_dry = false;
     assert_int_equal(ucx_mem_register(na_class, last, NA_PLUGIN_MEM_TYPE_HOST, 0), 0);
     ucx_mem_destroy(na_class, last);
-    for (uint32_t i = 0; i < 3 * FABRIC_KEYS; i++)
+    for (uint32_t i = 0; i < 3 * KIT_KEYS; i++)
         ucx_mem_destroy(na_class, mems[i]);
     assert_int_equal(ucx_class_finalize(na_class), NA_PLUGIN_SUCCESS);
 }
 
 static void ids_are_not_used_twice(void **state)
 {
-    struct ucx_table table = {0};
+    struct kit_table table = {0};
     uint64_t ids[200], id;
     int object;
 
     (void) state;
-    assert_null(ucx_table_find(&table, 0));
+    assert_null(kit_table_find(&table, 0));
     for (size_t i = 0; i < 200; i++) {
-        assert_int_equal(ucx_table_add(&table, &object, &ids[i]), NA_PLUGIN_SUCCESS);
+        assert_int_equal(kit_table_add(&table, &object, &ids[i]), NA_PLUGIN_SUCCESS);
         assert_int_not_equal(ids[i], 0);
     }
-    ucx_table_remove(&table, ids[7]);
-    ucx_table_remove(&table, ids[7]);
-    assert_null(ucx_table_find(&table, ids[7]));
-    assert_ptr_equal(ucx_table_find(&table, ids[8]), &object);
-    assert_int_equal(ucx_table_add(&table, &object, &id), NA_PLUGIN_SUCCESS);
+    kit_table_remove(&table, ids[7]);
+    kit_table_remove(&table, ids[7]);
+    assert_null(kit_table_find(&table, ids[7]));
+    assert_ptr_equal(kit_table_find(&table, ids[8]), &object);
+    assert_int_equal(kit_table_add(&table, &object, &id), NA_PLUGIN_SUCCESS);
     assert_int_not_equal(id, ids[7]);
-    assert_null(ucx_table_find(&table, ids[7]));
-    assert_null(ucx_table_find(&table, UINT64_MAX));
-    ucx_table_free(&table);
+    assert_null(kit_table_find(&table, ids[7]));
+    assert_null(kit_table_find(&table, UINT64_MAX));
+    kit_table_free(&table);
 }
 
 int main(void)

@@ -11,7 +11,7 @@
 static inline int ucx_test_setup(void **state)
 {
     (void) state;
-    ucx_host = &plugin_host;
+    kit_host = &plugin_host;
     return 0;
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a status is called, for the log, and which one an error of the system is. */
 
-#include "fabric.h"
+#include "kit_base.h"
 
 #include <errno.h>
 
-const char *fabric_status_name(int32_t status)
+const char *kit_status_name(int32_t status)
 {
     static const char *const names[] = {
         [NA_PLUGIN_SUCCESS] = "NA_SUCCESS",
@@ -38,7 +38,7 @@ const char *fabric_status_name(int32_t status)
                                                                                 : "no known status";
 }
 
-int32_t fabric_attach_status(int error)
+int32_t kit_attach_status(int error)
 {
     switch (error) {
     case EPERM:

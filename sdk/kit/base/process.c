@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Reading /proc; a signal of this process. */
 
-#include "process.h"
-
-#include "digest.h"
+#include "kit_base.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -15,7 +13,7 @@
 
 static ssize_t process_file_read(const char *path, char *text, size_t size);
 
-bool fabric_process_read(uint32_t pid, uint64_t *start, bool *is_over)
+bool kit_process_read(uint32_t pid, uint64_t *start, bool *is_over)
 {
     char path[64], text[1024], state;
     uint64_t threads;
@@ -35,25 +33,27 @@ bool fabric_process_read(uint32_t pid, uint64_t *start, bool *is_over)
     return true;
 }
 
-uint64_t fabric_process_namespace(void)
+uint64_t kit_process_namespace(const char *kind)
 {
+    char path[32];
     struct stat status;
 
-    if (stat("/proc/self/ns/pid", &status) != 0)
+    (void) snprintf(path, sizeof(path), "/proc/self/ns/%s", kind);
+    if (stat(path, &status) != 0)
         return 0;
     return ((uint64_t) status.st_dev << 32) ^ (uint64_t) status.st_ino;
 }
 
-uint64_t fabric_process_node(void)
+uint64_t kit_process_node(void)
 {
     char text[64];
 
     if (process_file_read("/proc/sys/kernel/random/boot_id", text, sizeof(text)) <= 0)
         return 0;
-    return fabric_digest(text, strlen(text));
+    return kit_digest(text, strlen(text));
 }
 
-void fabric_process_ignore_sigpipe(void)
+void kit_process_ignore_sigpipe(void)
 {
     struct sigaction action;
 

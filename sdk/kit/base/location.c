@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Host names, addresses, interfaces and ports as text, and the sockets' addresses they mean. */
 
-#include "location.h"
+#include "kit_base.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -28,9 +28,9 @@ struct location_choice {
     struct location_subnet subnet;
 };
 
-static int32_t location_parse_bracketed(const char *text, struct location *location,
+static int32_t location_parse_bracketed(const char *text, struct kit_location *location,
                                         const char **rest_p, char *reason);
-static int32_t location_parse_port(const char *text, struct location *location, char *reason);
+static int32_t location_parse_port(const char *text, struct kit_location *location, char *reason);
 static int32_t location_parse_subnet(const char *text, struct location_subnet *subnet,
                                      char *reason);
 static int32_t location_choose(const struct location_choice *choice,
@@ -40,20 +40,20 @@ static bool location_in_subnet(const struct sockaddr *address,
                                const struct location_subnet *subnet);
 static int32_t location_explain_choice(const struct location_choice *choice, bool found,
                                        char *reason);
-static int32_t location_resolve_own(const struct location *location, int family,
+static int32_t location_resolve_own(const struct kit_location *location, int family,
                                     struct sockaddr_storage *address, char *reason);
 static bool location_is_of_other_family(const char *host, int family);
-static int32_t location_resolve_remote(const struct location *location, uint32_t addr_format,
+static int32_t location_resolve_remote(const struct kit_location *location, uint32_t addr_format,
                                        bool may_ask, struct sockaddr_storage *address,
                                        char *reason);
 static struct addrinfo *location_resolve(const char *host, int family, bool may_ask, int *error_p);
 static bool location_is_of_many(const struct sockaddr *address);
 static int location_try_bind(const struct sockaddr *address, socklen_t length);
-static bool location_is_wildcard(const struct location *location, int *family);
+static bool location_is_wildcard(const struct kit_location *location, int *family);
 static int location_family(uint32_t addr_format);
 static void location_set_port(struct sockaddr_storage *address, uint16_t port);
 
-int32_t location_parse(const char *text, struct location *location, char *reason)
+int32_t kit_location_parse(const char *text, struct kit_location *location, char *reason)
 {
     const char *rest;
 
@@ -67,13 +67,13 @@ int32_t location_parse(const char *text, struct location *location, char *reason
         size_t length = strcspn(text, ":");
 
         if (length >= sizeof(location->host)) {
-            (void) snprintf(reason, LOCATION_REASON_MAX, "a host of %zu characters is too long",
+            (void) snprintf(reason, KIT_LOCATION_REASON_MAX, "a host of %zu characters is too long",
                             length);
             return NA_PLUGIN_INVALID_ARG;
         }
         for (size_t i = 0; i < length; i++) {
             if (text[i] <= ' ' || text[i] >= 0x7f || strchr("[]/\\,;", text[i]) != NULL) {
-                (void) snprintf(reason, LOCATION_REASON_MAX,
+                (void) snprintf(reason, KIT_LOCATION_REASON_MAX,
                                 "'%.80s' has a character that no host name, address or interface "
                                 "has",
                                 text);
@@ -83,7 +83,7 @@ int32_t location_parse(const char *text, struct location *location, char *reason
         memcpy(location->host, text, length);
         rest = text + length;
         if (rest[0] == ':' && strchr(rest + 1, ':') != NULL) {
-            (void) snprintf(reason, LOCATION_REASON_MAX,
+            (void) snprintf(reason, KIT_LOCATION_REASON_MAX,
                             "'%.80s' has several colons; an IPv6 address is written in brackets, "
                             "[address]:port",
                             text);
@@ -95,8 +95,9 @@ int32_t location_parse(const char *text, struct location *location, char *reason
     return location_parse_port(rest + 1, location, reason);
 }
 
-int32_t location_resolve_local(const struct location *location, const char *ip_subnet,
-                               uint32_t addr_format, struct sockaddr_storage *address, char *reason)
+int32_t kit_location_resolve_local(const struct kit_location *location, const char *ip_subnet,
+                                   uint32_t addr_format, struct sockaddr_storage *address,
+                                   char *reason)
 {
     struct location_choice choice = {.family = location_family(addr_format)};
     int32_t ret;
@@ -120,19 +121,19 @@ int32_t location_resolve_local(const struct location *location, const char *ip_s
     return ret;
 }
 
-int32_t location_resolve_peer(const struct location *location, uint32_t addr_format,
-                              struct sockaddr_storage *address, char *reason)
+int32_t kit_location_resolve_peer(const struct kit_location *location, uint32_t addr_format,
+                                  struct sockaddr_storage *address, char *reason)
 {
     return location_resolve_remote(location, addr_format, true, address, reason);
 }
 
-int32_t location_resolve_formatted(const struct location *location, uint32_t addr_format,
-                                   struct sockaddr_storage *address, char *reason)
+int32_t kit_location_resolve_formatted(const struct kit_location *location, uint32_t addr_format,
+                                       struct sockaddr_storage *address, char *reason)
 {
     return location_resolve_remote(location, addr_format, false, address, reason);
 }
 
-static int32_t location_resolve_remote(const struct location *location, uint32_t addr_format,
+static int32_t location_resolve_remote(const struct kit_location *location, uint32_t addr_format,
                                        bool may_ask, struct sockaddr_storage *address, char *reason)
 {
     const int family = location_family(addr_format);
@@ -141,19 +142,19 @@ static int32_t location_resolve_remote(const struct location *location, uint32_t
 
     memset(address, 0, sizeof(*address));
     if (location->host[0] == '\0' || location->port == 0) {
-        (void) snprintf(reason, LOCATION_REASON_MAX,
+        (void) snprintf(reason, KIT_LOCATION_REASON_MAX,
                         "an address to reach needs a host and a port, host:port");
         return NA_PLUGIN_INVALID_ARG;
     }
     found = location_resolve(location->host, family, may_ask, &error);
     if (found == NULL) {
         if (location_is_of_other_family(location->host, family))
-            (void) snprintf(reason, LOCATION_REASON_MAX,
+            (void) snprintf(reason, KIT_LOCATION_REASON_MAX,
                             "'%.80s' cannot be reached from an endpoint of %s: open it at an "
                             "address of the other family",
                             location->host, family == AF_INET6 ? "IPv6" : "IPv4");
         else
-            (void) snprintf(reason, LOCATION_REASON_MAX, "'%.80s' is no known host (%s)",
+            (void) snprintf(reason, KIT_LOCATION_REASON_MAX, "'%.80s' is no known host (%s)",
                             location->host, gai_strerror(error));
         return error == EAI_MEMORY ? NA_PLUGIN_NOMEM : NA_PLUGIN_NOENTRY;
     }
@@ -171,7 +172,7 @@ static bool location_is_of_other_family(const char *host, int family)
                              : family == AF_INET6 && inet_pton(AF_INET, host, &address) == 1;
 }
 
-void location_format(const struct sockaddr_storage *address, char *text, size_t size)
+void kit_location_format(const struct sockaddr_storage *address, char *text, size_t size)
 {
     char host[INET6_ADDRSTRLEN] = "?";
     char scope[IF_NAMESIZE + 1] = "";
@@ -199,7 +200,7 @@ void location_format(const struct sockaddr_storage *address, char *text, size_t 
     }
 }
 
-socklen_t location_length(const struct sockaddr_storage *address)
+socklen_t kit_location_length(const struct sockaddr_storage *address)
 {
     if (address->ss_family == AF_INET)
         return sizeof(struct sockaddr_in);
@@ -207,7 +208,7 @@ socklen_t location_length(const struct sockaddr_storage *address)
 }
 
 /* "[v6]" or "[v6%scope]"; `*rest_p` is what follows, nothing or a colon. */
-static int32_t location_parse_bracketed(const char *text, struct location *location,
+static int32_t location_parse_bracketed(const char *text, struct kit_location *location,
                                         const char **rest_p, char *reason)
 {
     const char *end = strchr(text, ']');
@@ -216,7 +217,7 @@ static int32_t location_parse_bracketed(const char *text, struct location *locat
     size_t length;
 
     if (end == NULL || (end[1] != '\0' && end[1] != ':')) {
-        (void) snprintf(reason, LOCATION_REASON_MAX,
+        (void) snprintf(reason, KIT_LOCATION_REASON_MAX,
                         "the brackets of '%.80s' are not balanced; [address]:port is expected",
                         text);
         return NA_PLUGIN_INVALID_ARG;
@@ -228,7 +229,7 @@ static int32_t location_parse_bracketed(const char *text, struct location *locat
         address[strcspn(address, "%")] = '\0';
     }
     if (length >= sizeof(address) || inet_pton(AF_INET6, address, &in6) != 1) {
-        (void) snprintf(reason, LOCATION_REASON_MAX,
+        (void) snprintf(reason, KIT_LOCATION_REASON_MAX,
                         "what is in the brackets of '%.80s' is not an IPv6 address", text);
         return NA_PLUGIN_INVALID_ARG;
     }
@@ -237,22 +238,23 @@ static int32_t location_parse_bracketed(const char *text, struct location *locat
     return NA_PLUGIN_SUCCESS;
 }
 
-static int32_t location_parse_port(const char *text, struct location *location, char *reason)
+static int32_t location_parse_port(const char *text, struct kit_location *location, char *reason)
 {
     uint32_t port = 0;
 
     if (text[0] == '\0') {
-        (void) snprintf(reason, LOCATION_REASON_MAX, "no port follows the colon");
+        (void) snprintf(reason, KIT_LOCATION_REASON_MAX, "no port follows the colon");
         return NA_PLUGIN_INVALID_ARG;
     }
     for (const char *digit = text; *digit != '\0'; digit++) {
         if (*digit < '0' || *digit > '9') {
-            (void) snprintf(reason, LOCATION_REASON_MAX, "the port '%.40s' is not a number", text);
+            (void) snprintf(reason, KIT_LOCATION_REASON_MAX, "the port '%.40s' is not a number",
+                            text);
             return NA_PLUGIN_INVALID_ARG;
         }
         port = port * 10 + (uint32_t) (*digit - '0');
         if (port > UINT16_MAX) {
-            (void) snprintf(reason, LOCATION_REASON_MAX,
+            (void) snprintf(reason, KIT_LOCATION_REASON_MAX,
                             "the port %.40s is too large, 65535 is the largest", text);
             return NA_PLUGIN_INVALID_ARG;
         }
@@ -285,7 +287,7 @@ static int32_t location_parse_subnet(const char *text, struct location_subnet *s
         if (*end == '\0' && bits <= width)
             return NA_PLUGIN_SUCCESS;
     }
-    (void) snprintf(reason, LOCATION_REASON_MAX,
+    (void) snprintf(reason, KIT_LOCATION_REASON_MAX,
                     "the subnet '%.80s' is not of the form address/bits, such as 10.1.0.0/16",
                     text);
     return NA_PLUGIN_INVALID_ARG;
@@ -301,7 +303,7 @@ static int32_t location_choose(const struct location_choice *choice,
     int32_t ret;
 
     if (getifaddrs(&list) != 0) {
-        (void) snprintf(reason, LOCATION_REASON_MAX, "the interfaces cannot be listed (%s)",
+        (void) snprintf(reason, KIT_LOCATION_REASON_MAX, "the interfaces cannot be listed (%s)",
                         strerror(errno));
         return NA_PLUGIN_NODEV;
     }
@@ -377,21 +379,21 @@ static int32_t location_explain_choice(const struct location_choice *choice, boo
     if (found)
         return NA_PLUGIN_SUCCESS;
     if (choice->interface != NULL)
-        (void) snprintf(reason, LOCATION_REASON_MAX,
+        (void) snprintf(reason, KIT_LOCATION_REASON_MAX,
                         "interface '%.40s' is down or has no %saddress%s", choice->interface, kind,
                         choice->subnet.family != AF_UNSPEC ? " of the subnet that is wanted" : "");
     else if (choice->subnet.family != AF_UNSPEC)
-        (void) snprintf(reason, LOCATION_REASON_MAX,
+        (void) snprintf(reason, KIT_LOCATION_REASON_MAX,
                         "no interface that is up has an %saddress of the subnet that is wanted",
                         kind);
     else
-        (void) snprintf(reason, LOCATION_REASON_MAX, "no interface that is up has an %saddress",
+        (void) snprintf(reason, KIT_LOCATION_REASON_MAX, "no interface that is up has an %saddress",
                         kind);
     return NA_PLUGIN_ADDRNOTAVAIL;
 }
 
 /* An address or name: the first of what it means that can be bound here, loopback last. */
-static int32_t location_resolve_own(const struct location *location, int family,
+static int32_t location_resolve_own(const struct kit_location *location, int family,
                                     struct sockaddr_storage *address, char *reason)
 {
     struct addrinfo *found;
@@ -401,7 +403,7 @@ static int32_t location_resolve_own(const struct location *location, int family,
 
     found = location_resolve(location->host, family, true, &error);
     if (found == NULL) {
-        (void) snprintf(reason, LOCATION_REASON_MAX,
+        (void) snprintf(reason, KIT_LOCATION_REASON_MAX,
                         "'%.80s' is no interface, address or host that is known here (%s)",
                         location->host, gai_strerror(error));
         return error == EAI_MEMORY ? NA_PLUGIN_NOMEM : NA_PLUGIN_NODEV;
@@ -429,7 +431,7 @@ static int32_t location_resolve_own(const struct location *location, int family,
     freeaddrinfo(found);
     if (best != NULL)
         return NA_PLUGIN_SUCCESS;
-    (void) snprintf(reason, LOCATION_REASON_MAX, "'%.80s' is no address of this machine (%s)%s",
+    (void) snprintf(reason, KIT_LOCATION_REASON_MAX, "'%.80s' is no address of this machine (%s)%s",
                     location->host, strerror(bind_error),
                     is_of_many             ? "; multicast and broadcast are not connected to"
                     : bind_error == EINVAL ? "; a link-local one needs its interface, %interface"
@@ -480,7 +482,7 @@ static int location_try_bind(const struct sockaddr *address, socklen_t length)
 }
 
 /* Nothing given, or the address that means all: the latter also says which family. */
-static bool location_is_wildcard(const struct location *location, int *family)
+static bool location_is_wildcard(const struct kit_location *location, int *family)
 {
     struct in6_addr in6;
     struct in_addr in;

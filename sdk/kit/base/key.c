@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Random numbers of the system. */
 
-#include "random.h"
-
-#include "na_plugin.h"
+#include "kit_base.h"
 
 #include <errno.h>
 #include <string.h>
@@ -11,8 +9,7 @@
 
 static int32_t random_fill(void *bytes, size_t size);
 
-/* A first word of 0 says elsewhere that there is no key. */
-int32_t fabric_key_draw(struct fabric_key *key)
+int32_t kit_key_draw(struct kit_key *key)
 {
     int32_t ret;
 
@@ -22,7 +19,7 @@ int32_t fabric_key_draw(struct fabric_key *key)
     return ret;
 }
 
-int32_t fabric_key_take(struct fabric_keys *keys, struct fabric_key *key)
+int32_t kit_key_take(struct kit_keys *keys, struct kit_key *key)
 {
     do {
         if (keys->left == 0) {
@@ -30,7 +27,7 @@ int32_t fabric_key_take(struct fabric_keys *keys, struct fabric_key *key)
 
             if (ret != NA_PLUGIN_SUCCESS)
                 return ret;
-            keys->left = FABRIC_KEYS;
+            keys->left = KIT_KEYS;
         }
         *key = keys->keys[--keys->left];
         memset(&keys->keys[keys->left], 0, sizeof(*key));

@@ -1,0 +1,164 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Reads which file uses which from the symbols of a build's objects, and fails when a layer uses one
+# above it, or when too many files of a folder depend on each other in a circle:
+#     scripts/layers.sh [-v] [build folder]
+# With -v it also prints the files of each circle. What is inline in a header is not seen.
+. "$(dirname "$0")/lib.sh"
+
+main() {
+    local verbose=0 build uses
+    if [ "${1:-}" = -v ]; then
+        verbose=1
+        shift
+    fi
+    build=${1:-build/gcc}
+    [ -d "$build/sdk" ] || die "$build is no build folder: configure and build first"
+    uses=$(uses_of_files "$build")
+    [ -n "$uses" ] || die "$build has no objects that use each other"
+    check_layers <<<"$uses"
+    check_circles "$verbose" <<<"$uses"
+    [ -z "$failures" ] || {
+        printf '%s' "$failures"
+        exit 1
+    }
+    echo "no layer uses a higher one, and no circle is larger than it may be"
+}
+
+failures=
+
+# Usage: layer <source file>; sets rank: a file uses those of its own rank and of lower ones.
+layer() {
+    case $1 in
+    sdk/kit/base/*) rank=1 ;;
+    sdk/kit/region/*) rank=2 ;;
+    sdk/kit/match/*) rank=3 ;;
+    sdk/kit/session/*) rank=4 ;;
+    sdk/kit/msg/*) rank=5 ;;
+    sdk/kit/rma/*) rank=6 ;;
+    plugins/twosided/*) rank=7 ;;
+    plugins/fabric/*) rank=8 ;;
+    plugins/*) rank=9 ;;
+    sdk/src/util/*) rank=10 ;;
+    sdk/src/na/*) rank=11 ;;
+    sdk/src/*) rank=12 ;; # hg, bulk, proc and request use each other
+    tools/*) rank=13 ;;
+    *) die "no layer has $1: scripts/layers.sh has the list" ;;
+    esac
+}
+
+# Usage: circle_max <folder>; prints how many files of it may depend on each other. Three, but where
+# more still do: those numbers only go down.
+circle_max() {
+    case $1 in
+    plugins/bmi/bmi-tcp | plugins/mpi) echo 7 ;;
+    plugins/fabric | plugins/fault) echo 9 ;;
+    plugins/ofi | plugins/ucx) echo 14 ;;
+    plugins/sm) echo 22 ;;
+    plugins/twosided) echo 5 ;;
+    *) echo 3 ;;
+    esac
+}
+
+# Usage: uses_of_files <build folder>; prints "user used" for each pair of source files.
+uses_of_files() {
+    find "$1/sdk" "$1/plugins" "$1/tools" -name '*.c.o' | sort |
+        xargs nm -A -f posix 2>/dev/null | awk -v build="$1/" '
+            # <build>/<folder>/CMakeFiles/<target>.dir/<file>.o, with __ for the folder above
+            function source_of(object) {
+                sub(/:$/, "", object)
+                object = substr(object, length(build) + 1)
+                sub(/CMakeFiles\/[^\/]*\.dir\//, "", object)
+                gsub(/__\//, "../", object)
+                while (sub(/[^\/.]+\/\.\.\//, "", object))
+                    ;
+                sub(/\.o$/, "", object)
+                return object
+            }
+            {
+                file = source_of($1)
+                if ($3 == "U")
+                    used[file, $2] = 1
+                else if ($3 ~ /^[TDBRVWC]$/)
+                    owner[$2] = file
+            }
+            END {
+                for (pair in used) {
+                    split(pair, part, SUBSEP)
+                    if (part[2] in owner && owner[part[2]] != part[1])
+                        print part[1], owner[part[2]]
+                }
+            }' | sort -u
+}
+
+check_layers() {
+    local user used user_rank
+    while read -r user used; do
+        # The hashes of keys, which a library will take the place of.
+        [ "$user $used" != "plugins/ucx/auth.c sdk/src/hg/key.c" ] || continue
+        layer "$user"
+        user_rank=$rank
+        layer "$used"
+        [ "$rank" -le "$user_rank" ] || failures+="$user uses $used, which is of a layer above"$'\n'
+    done
+}
+
+# Usage: check_circles <0 or 1>; files that use each other, by folder.
+check_circles() {
+    local folder size files max
+    while read -r folder size files; do
+        max=$(circle_max "$folder")
+        printf '%-20s %3d files in a circle, %d may be\n' "$folder" "$size" "$max"
+        [ "$1" = 0 ] || printf '    %s\n' "$files"
+        [ "$size" -le "$max" ] ||
+            failures+="$folder: $size files depend on each other, $max may: $files"$'\n'
+    done < <(circles)
+}
+
+# Prints "folder size file..." for the largest circle of each folder of the kit and the plugins.
+circles() {
+    awk '
+        function folder_of(file) {
+            sub(/\/[^\/]*$/, "", file)
+            return file
+        }
+        function visit(file, reached,    next_file) {
+            reached[file] = 1
+            for (next_file in files)
+                if (((file, next_file) in uses) && !(next_file in reached))
+                    visit(next_file, reached)
+        }
+        folder_of($1) == folder_of($2) && $1 ~ /^(plugins|sdk\/kit)\// {
+            uses[$1, $2] = 1
+            files[$1] = files[$2] = 1
+        }
+        END {
+            for (file in files) {
+                split("", reached)
+                visit(file, reached)
+                for (other in reached)
+                    reaches[file, other] = 1
+            }
+            for (file in files) {
+                size = 0
+                names = ""
+                for (other in files)
+                    if (((file, other) in reaches) && ((other, file) in reaches)) {
+                        size++
+                        name = other
+                        sub(/.*\//, "", name)
+                        names = names " " name
+                    }
+                folder = folder_of(file)
+                if (size > largest[folder]) {
+                    largest[folder] = size
+                    list[folder] = names
+                }
+            }
+            for (folder in largest)
+                if (largest[folder] > 1)
+                    print folder, largest[folder] list[folder]
+        }' | sort
+}
+
+main "$@"
