@@ -10,8 +10,6 @@
 
 #define CONTEXTS 2u
 #define ROUNDS   1500u
-#define LOCKERS  4u
-#define LOCKS    20000u
 
 struct server {
     struct na_plugin_class *node;
@@ -156,56 +154,9 @@ static void test_threads(void **state)
     assert_int_equal(sim_allocations, 0);
 }
 
-struct locker {
-    struct fabric_endpoint *endpoint;
-    uint64_t *sum; /* nothing but the lock guards it */
-};
-
-/* Now and then it keeps the lock so long that the others go to sleep. */
-static void *lock_often(void *arg)
-{
-    const struct locker *locker = arg;
-    const struct timespec nap = {.tv_nsec = 200000};
-
-    for (uint32_t i = 0; i < LOCKS; i++) {
-        fabric_lock(locker->endpoint);
-        ++*locker->sum;
-        if (i % (LOCKS / 16) == 0)
-            (void) nanosleep(&nap, NULL);
-        fabric_unlock(locker->endpoint);
-    }
-    return NULL;
-}
-
-static void test_lock(void **state)
-{
-    struct sim_net net;
-    struct na_plugin_init init = sim_init();
-    struct na_plugin_class *a;
-    struct na_plugin_context *ca;
-    pthread_t threads[LOCKERS];
-    uint64_t sum = 0;
-    struct locker locker = {.sum = &sum};
-
-    (void) state;
-    sim_net_setup(&net);
-    a = sim_open(&net, "a", &init);
-    ca = sim_context(a, 0);
-    locker.endpoint = &a->endpoint;
-    for (uint32_t i = 0; i < LOCKERS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, lock_often, &locker), 0);
-    for (uint32_t i = 0; i < LOCKERS; i++)
-        assert_int_equal(pthread_join(threads[i], NULL), 0);
-    assert_int_equal(sum, LOCKERS * LOCKS);
-    assert_int_equal(a->endpoint.state->lock.waiters, 0);
-    assert_int_equal(a->endpoint.state->lock.sleepers, 0);
-    sim_close(a, ca);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lock),
         cmocka_unit_test(test_threads),
     };
 

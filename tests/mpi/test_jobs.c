@@ -7,7 +7,7 @@
 
 #include "mpi_class.h"
 
-#include "fabric/plugin_host.h"
+#include "kit/plugin_host.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

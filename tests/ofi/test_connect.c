@@ -6,7 +6,7 @@
 
 #include "ofi_side.h"
 
-#include "fabric/plugin_host.h"
+#include "kit/plugin_host.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
 
 #include "ofi.h"
 
-#include "fabric/plugin_host.h"
+#include "kit/plugin_host.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

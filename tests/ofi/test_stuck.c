@@ -9,7 +9,7 @@
 #include "ofi_side.h"
 
 #include "../test_count.h"
-#include "fabric/plugin_host.h"
+#include "kit/plugin_host.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

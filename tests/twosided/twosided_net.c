@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fabric/plugin_host.h"
+#include "kit/plugin_host.h"
 
 enum event_kind {
     EVENT_CONTROL,

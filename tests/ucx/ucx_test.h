@@ -6,7 +6,7 @@
 
 #include "ucx.h"
 
-#include "fabric/plugin_host.h"
+#include "kit/plugin_host.h"
 
 static inline int ucx_test_setup(void **state)
 {

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The base of the kit: the host's table, lists, tables, keys, digests, locks, processes. */
+
+#include "kit_base.h"
+
+#include "../kit/plugin_host.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define OBJECTS 5000u
+#define LOCKERS 4u
+#define LOCKS   20000u
+
+static int setup(void **state)
+{
+    const char *reason = NULL;
+
+    (void) state;
+    return kit_host_set(&plugin_host, &reason);
+}
+
+static void a_host_of_another_abi_is_refused(void **state)
+{
+    struct na_host other = plugin_host;
+    const char *reason = NULL;
+
+    (void) state;
+    other.abi_version = (NA_PLUGIN_ABI_MAJOR + 1u) << 16;
+    assert_int_equal(kit_host_set(&other, &reason), NA_PLUGIN_OPNOTSUPPORTED);
+    assert_non_null(strstr(reason, "ABI 1"));
+    other = plugin_host;
+    other.size = offsetof(struct na_host, clock_ns);
+    reason = NULL;
+    assert_int_equal(kit_host_set(&other, &reason), NA_PLUGIN_OPNOTSUPPORTED);
+    assert_non_null(reason);
+    assert_ptr_equal(kit_host, &plugin_host);
+}
+
+static void statuses_have_names(void **state)
+{
+    (void) state;
+    assert_string_equal(kit_status_name(NA_PLUGIN_SUCCESS), "NA_SUCCESS");
+    assert_string_equal(kit_status_name(NA_PLUGIN_HOSTFIREWALL), "NA_HOSTFIREWALL");
+    assert_string_equal(kit_status_name(-1), "no known status");
+    assert_string_equal(kit_status_name(NA_PLUGIN_HOSTFIREWALL + 1), "no known status");
+}
+
+/* The numbers of the elements, as digits. */
+struct item {
+    struct kit_link link;
+    int number;
+};
+
+static int list_read(const struct kit_link *list)
+{
+    int number = 0;
+
+    for (struct kit_link *link = kit_list_first(list); link != NULL;
+         link = kit_list_next(list, link))
+        number = 10 * number + kit_container(link, struct item, link)->number;
+    return number;
+}
+
+static void lists_keep_their_order(void **state)
+{
+    struct item items[5];
+    struct kit_link list;
+
+    (void) state;
+    kit_list_init(&list);
+    assert_true(kit_list_empty(&list));
+    assert_null(kit_list_first(&list));
+    for (int i = 0; i < 5; i++)
+        items[i].number = i + 1;
+    kit_list_start(&list, &items[1].link);
+    kit_list_append(&list, &items[2].link);
+    kit_list_prepend(&list, &items[0].link);
+    kit_list_insert_after(&items[1].link, &items[4].link);
+    assert_int_equal(list_read(&list), 1253);
+    assert_true(kit_list_contains(&list, &items[4].link));
+    kit_list_remove(&items[4].link);
+    assert_false(kit_list_contains(&list, &items[4].link));
+    kit_list_remove(&items[4].link); /* it is in no list, which does no harm */
+    kit_list_take(&items[0].link);
+    kit_list_append(&list, &items[0].link);
+    assert_int_equal(list_read(&list), 231);
+}
+
+static void ids_of_what_is_gone_find_nothing(void **state)
+{
+    struct kit_table table = {0};
+    uint64_t *ids = calloc(OBJECTS, sizeof(*ids)), again;
+    int object;
+
+    (void) state;
+    assert_null(kit_table_find(&table, 0));
+    kit_table_remove(&table, 1);
+    for (uint32_t i = 0; i < OBJECTS; i++) {
+        assert_int_equal(kit_table_add(&table, &ids[i], &ids[i]), NA_PLUGIN_SUCCESS);
+        assert_true(ids[i] != 0);
+    }
+    for (uint32_t i = 0; i < OBJECTS; i++)
+        assert_ptr_equal(kit_table_find(&table, ids[i]), &ids[i]);
+    kit_table_remove(&table, ids[7]);
+    kit_table_remove(&table, ids[7]);
+    assert_null(kit_table_find(&table, ids[7]));
+    assert_int_equal(kit_table_add(&table, &object, &again), NA_PLUGIN_SUCCESS);
+    assert_int_equal((uint32_t) again, (uint32_t) ids[7]); /* the slot is used again */
+    assert_null(kit_table_find(&table, ids[7]));
+    assert_ptr_equal(kit_table_find(&table, again), &object);
+    kit_table_remove(&table, ids[7]);
+    assert_ptr_equal(kit_table_find(&table, again), &object);
+    assert_null(kit_table_find(&table, UINT64_MAX));
+    assert_null(kit_table_find(&table, again ^ UINT64_C(1) << 32));
+    assert_null(kit_table_find(&table, (again & ~UINT64_C(0xffffffff)) | UINT32_MAX));
+    kit_table_free(&table);
+    assert_null(kit_table_find(&table, again));
+    free(ids);
+}
+
+/* A process that has the address of another one does not meet ids of its predecessor. */
+static void ids_begin_at_random(void **state)
+{
+    struct kit_table tables[8] = {{0}};
+    uint64_t ids[8];
+    int differ = 0;
+
+    (void) state;
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(kit_table_add(&tables[i], ids, &ids[i]), NA_PLUGIN_SUCCESS);
+    for (int i = 1; i < 8; i++)
+        differ += ids[i] != ids[0];
+    assert_true(differ >= 6);
+    for (int i = 0; i < 8; i++)
+        kit_table_free(&tables[i]);
+}
+
+static void a_table_is_full_at_its_limit(void **state)
+{
+    struct kit_table table = {0};
+    uint64_t id;
+
+    (void) state;
+    for (uint32_t i = 0; i < KIT_TABLE_MAX; i++)
+        assert_int_equal(kit_table_add(&table, &table, &id), NA_PLUGIN_SUCCESS);
+    assert_int_equal(kit_table_add(&table, &table, &id), NA_PLUGIN_NOMEM);
+    kit_table_remove(&table, id);
+    assert_int_equal(kit_table_add(&table, &table, &id), NA_PLUGIN_SUCCESS);
+    kit_table_free(&table);
+}
+
+static void keys_differ(void **state)
+{
+    struct kit_keys stock = {.left = 0};
+    struct kit_key keys[4 * KIT_KEYS];
+
+    (void) state;
+    for (uint32_t i = 0; i < 4 * KIT_KEYS; i++) {
+        if (i % 2 == 0)
+            assert_int_equal(kit_key_draw(&keys[i]), NA_PLUGIN_SUCCESS);
+        else
+            assert_int_equal(kit_key_take(&stock, &keys[i]), NA_PLUGIN_SUCCESS);
+        assert_true(keys[i].word[0] != 0);
+        for (uint32_t j = 0; j < i; j++)
+            assert_false(kit_key_is_equal(&keys[i], &keys[j]));
+        /* What was given away is not kept. */
+        for (uint32_t j = stock.left; j < KIT_KEYS; j++)
+            assert_true((stock.keys[j].word[0] | stock.keys[j].word[1]) == 0);
+    }
+    keys[1] = keys[0];
+    assert_true(kit_key_is_equal(&keys[0], &keys[1]));
+    keys[1].word[1] ^= UINT64_C(1) << 63;
+    assert_false(kit_key_is_equal(&keys[0], &keys[1]));
+}
+
+static void digests_are_those_of_fnv(void **state)
+{
+    (void) state;
+    assert_true(kit_digest_add(KIT_DIGEST_NONE, "a", 1) == UINT64_C(0xaf63dc4c8601ec8c));
+    assert_true(kit_digest_add(KIT_DIGEST_NONE, "foobar", 6) == UINT64_C(0x85944171f73967e8));
+    assert_true(kit_digest_add(kit_digest_add(KIT_DIGEST_NONE, "foo", 3), "bar", 3) ==
+                kit_digest_add(KIT_DIGEST_NONE, "foobar", 6));
+    assert_true(kit_digest("foo", 3) != kit_digest("bar", 3));
+}
+
+struct locker {
+    struct kit_lock lock;
+    uint64_t sum; /* nothing but the lock guards it */
+};
+
+/* Now and then it keeps the lock so long that the others go to sleep. */
+static void *lock_often(void *arg)
+{
+    const struct timespec nap = {.tv_nsec = 200000};
+    struct locker *locker = arg;
+
+    for (uint32_t i = 0; i < LOCKS; i++) {
+        kit_lock_take(&locker->lock);
+        locker->sum++;
+        if (i % (LOCKS / 16) == 0)
+            (void) nanosleep(&nap, NULL);
+        kit_lock_drop(&locker->lock);
+    }
+    return NULL;
+}
+
+static void a_lock_is_one_threads(void **state)
+{
+    struct locker locker = {.sum = 0};
+    pthread_t threads[LOCKERS];
+
+    (void) state;
+    for (uint32_t i = 0; i < LOCKERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, lock_often, &locker), 0);
+    for (uint32_t i = 0; i < LOCKERS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_int_equal(locker.sum, LOCKERS * LOCKS);
+    assert_false(kit_lock_is_wanted(&locker.lock));
+    assert_int_equal(locker.lock.sleepers, 0);
+    assert_true(kit_lock_try(&locker.lock));
+    assert_false(kit_lock_try(&locker.lock));
+    kit_lock_drop(&locker.lock);
+    locker.lock.is_elided = true;
+    kit_lock_take(&locker.lock);
+    kit_lock_take(&locker.lock);
+    kit_lock_drop(&locker.lock);
+}
+
+static void processes_are_known(void **state)
+{
+    uint64_t own = 0, start = 0;
+    bool is_over = true;
+    siginfo_t info;
+    pid_t pid;
+
+    (void) state;
+    assert_true(kit_process_read((uint32_t) getpid(), &own, &is_over));
+    assert_false(is_over);
+    pid = fork();
+    if (pid == 0)
+        _exit(0);
+    assert_true(pid > 0);
+    assert_int_equal(waitid(P_PID, (id_t) pid, &info, WEXITED | WNOWAIT), 0);
+    assert_true(kit_process_read((uint32_t) pid, &start, &is_over));
+    assert_true(is_over); /* though nobody has collected it */
+    assert_true(start >= own);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_false(kit_process_read((uint32_t) pid, &start, &is_over));
+    assert_true(kit_process_namespace("pid") != 0);
+    assert_true(kit_process_namespace("pid") == kit_process_namespace("pid"));
+    assert_true(kit_process_namespace("none such") == 0);
+    assert_true(kit_process_node() != 0);
+}
+
+static void errors_of_attach_are_told_apart(void **state)
+{
+    (void) state;
+    assert_int_equal(kit_attach_status(EPERM), NA_PLUGIN_OPNOTSUPPORTED);
+    assert_int_equal(kit_attach_status(ENOSYS), NA_PLUGIN_OPNOTSUPPORTED);
+    assert_int_equal(kit_attach_status(ESRCH), NA_PLUGIN_HOSTUNREACH);
+    assert_int_equal(kit_attach_status(ENOMEM), NA_PLUGIN_NOMEM);
+    assert_int_equal(kit_attach_status(EFAULT), NA_PLUGIN_FAULT);
+}
+
+static void sigpipe_is_ignored_unless_it_is_handled(void **state)
+{
+    struct sigaction action = {.sa_handler = SIG_DFL}, now;
+
+    (void) state;
+    assert_int_equal(sigaction(SIGPIPE, &action, NULL), 0);
+    kit_process_ignore_sigpipe();
+    assert_int_equal(sigaction(SIGPIPE, NULL, &now), 0);
+    assert_ptr_equal(now.sa_handler, SIG_IGN);
+    action.sa_handler = (void (*)(int)) abort;
+    assert_int_equal(sigaction(SIGPIPE, &action, NULL), 0);
+    kit_process_ignore_sigpipe();
+    assert_int_equal(sigaction(SIGPIPE, NULL, &now), 0);
+    assert_ptr_equal(now.sa_handler, action.sa_handler);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_host_of_another_abi_is_refused),
+        cmocka_unit_test(statuses_have_names),
+        cmocka_unit_test(lists_keep_their_order),
+        cmocka_unit_test(ids_of_what_is_gone_find_nothing),
+        cmocka_unit_test(ids_begin_at_random),
+        cmocka_unit_test(a_table_is_full_at_its_limit),
+        cmocka_unit_test(keys_differ),
+        cmocka_unit_test(digests_are_those_of_fnv),
+        cmocka_unit_test(a_lock_is_one_threads),
+        cmocka_unit_test(processes_are_known),
+        cmocka_unit_test(errors_of_attach_are_told_apart),
+        cmocka_unit_test(sigpipe_is_ignored_unless_it_is_handled),
+    };
+
+    return cmocka_run_group_tests(tests, setup, NULL);
+}
