@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Registered memory: what a process lets its peers put to and get from.
+ *
+ * A region is found by an id and a key of 128 random bits, which only those know that were given
+ * its handle; rights and bounds are checked in one place, kit_region_find(). A peer cannot tell a
+ * region that was deregistered from one that never was.
+ *
+ * A plugin's struct na_plugin_mem contains a struct kit_region. Everything here is called under one
+ * lock of the caller's, and does not block. What it is given stays the caller's. The status codes
+ * are those of na_plugin.h. Since 1.1.
+ */
+
+#ifndef KIT_REGION_H
+#define KIT_REGION_H
+
+#include "kit_base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Bytes of a handle that travels, without what the plugin adds to it. */
+#define KIT_REGION_PACKED 80u
+
+/* Most bytes that a plugin may add: a key of its fabric's. */
+#define KIT_REGION_EXTRA_MAX 4096u
+
+/* A region of this process, or what is known of a peer's. */
+struct kit_region {
+    struct kit_link node; /* in the table: all of its regions */
+    uint64_t base;        /* an address in the owner's process; 0 where it is not told */
+    uint64_t length;      /* bytes */
+    uint64_t owner;       /* the table's it was made in */
+    uint64_t id;
+    struct kit_key key;
+    uint32_t flags; /* NA_PLUGIN_MEM_READ, NA_PLUGIN_MEM_WRITE */
+    uint32_t mem_type;
+    uint32_t users;     /* transfers that touch it, see kit_region_hold() */
+    bool is_remote;     /* it came out of a handle */
+    bool is_registered; /* peers find it */
+};
+
+/* The regions of an endpoint. */
+struct kit_regions {
+    struct kit_table ids;
+    struct kit_keys keys;
+    struct kit_link all;
+    uint64_t owner; /* random: tells the handles of this table from others */
+};
+
+/*
+ * Makes an empty table.
+ *
+ * NA_PLUGIN_SUCCESS, or NA_PLUGIN_IO_ERROR when the system has no random numbers.
+ */
+int32_t kit_regions_open(struct kit_regions *regions);
+
+/* Frees what the table itself holds; its regions were removed. Safe on a table of zeroes. */
+void kit_regions_close(struct kit_regions *regions);
+
+/*
+ * Puts a region of this process into the table, not yet registered; the structure is zero-filled
+ * and stays where it is until kit_region_remove(). `flags` are the rights of peers.
+ *
+ * NA_PLUGIN_SUCCESS, or NA_PLUGIN_INVALID_ARG when the range does not lie in the address space.
+ */
+int32_t kit_region_add(struct kit_regions *regions, struct kit_region *region, const void *base,
+                       uint64_t length, uint32_t flags);
+
+/* Takes a region out of the table; it is deregistered, or was never registered. */
+void kit_region_remove(struct kit_region *region);
+
+/*
+ * Lets peers find the region, under a new id and a new key. One that is registered, or a peer's,
+ * stays as it is.
+ *
+ * NA_PLUGIN_SUCCESS, NA_PLUGIN_NOMEM, or NA_PLUGIN_IO_ERROR when the system has no random numbers.
+ */
+int32_t kit_region_register(struct kit_regions *regions, struct kit_region *region);
+
+/*
+ * No peer finds the region any more. True: nothing touches it, and its memory may be freed. False:
+ * transfers that hold it still do; the caller ends them.
+ */
+bool kit_region_deregister(struct kit_regions *regions, struct kit_region *region);
+
+/*
+ * The region that a peer names. Every bit of the question may be forged. `access` is what the peer
+ * wants to do, NA_PLUGIN_MEM_*; `offset` and `length` are bytes.
+ *
+ * NA_PLUGIN_SUCCESS; NA_PLUGIN_PERMISSION when there is no such region, the key is another one, or
+ * the region does not grant the access; NA_PLUGIN_OVERFLOW when the range does not lie in it.
+ */
+int32_t kit_region_find(const struct kit_regions *regions, uint64_t id, const struct kit_key *key,
+                        uint32_t access, uint64_t offset, uint64_t length,
+                        struct kit_region **region_p);
+
+/* A transfer begins to touch the region's memory, and ends. */
+static inline void kit_region_hold(struct kit_region *region)
+{
+    region->users++;
+}
+
+static inline void kit_region_release(struct kit_region *region)
+{
+    region->users--;
+}
+
+/*
+ * Writes the handle by which a peer reaches the region, and behind it `extra_size` bytes that only
+ * the plugin understands. `size` is what `buf` has room for. A peer's region is written as it came.
+ *
+ * NA_PLUGIN_SUCCESS; NA_PLUGIN_INVALID_ARG when the region is not registered, or extra_size is
+ * above KIT_REGION_EXTRA_MAX; NA_PLUGIN_OVERFLOW when `size` is below KIT_REGION_PACKED +
+ * extra_size.
+ */
+int32_t kit_region_pack(const struct kit_region *region, const void *extra, uint32_t extra_size,
+                        void *buf, uint64_t size);
+
+/*
+ * Reads a handle, which may be forged or damaged, into a zero-filled structure and puts that into
+ * the table. *extra_p points into `buf`.
+ *
+ * NA_PLUGIN_SUCCESS, or NA_PLUGIN_PROTOCOL_ERROR when the bytes are not a handle.
+ */
+int32_t kit_region_unpack(struct kit_regions *regions, const void *buf, uint64_t size,
+                          struct kit_region *region, const void **extra_p, uint32_t *extra_size_p);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* KIT_REGION_H */
