@@ -36,7 +36,7 @@ void twosided_job_start(struct twosided *ts, void *peer, const struct twosided_r
     ts->job_count++;
     kit_list_append(&ts->jobs, &job->node);
     if (ret == NA_PLUGIN_SUCCESS) {
-        job->base = memory->base + record->offset;
+        job->base = twosided_mem_base(memory) + record->offset;
         if (record->tag_count != 0 && !twosided_tags_take(job, record, tags))
             ret = NA_PLUGIN_PROTOCOL_ERROR;
     }

@@ -1,54 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Memory handles. A region that is registered is found by its id and a random key, so that a peer
- * which was not given the handle cannot name it, nor one that was given it after deregistration.
- */
+/* Memory handles: regions of the kit, and the transfers of peers that touch them. */
 
 #include "state.h"
 
-#include <endian.h>
-#include <string.h>
-#include <sys/random.h>
-
-#define MEMORY_MAGIC   UINT32_C(0x4d546d41)
-#define MEMORY_VERSION 2u
-
-/* Little-endian. */
-struct memory_packed {
-    uint32_t magic;
-    uint16_t version;
-    uint16_t reserved;
-    uint32_t flags;
-    uint32_t reserved2;
-    uint64_t owner;
-    uint64_t id;
-    struct kit_key key;
-    uint64_t length;
-};
-
-_Static_assert(sizeof(struct memory_packed) == TWOSIDED_MEMORY_PACKED, "layout of the wire");
-
 static struct twosided_memory *memory_make(struct twosided *ts);
+static void memory_free(struct twosided *ts, struct twosided_memory *memory);
 static void memory_jobs_end(struct twosided *ts, const struct twosided_memory *memory);
 static bool memory_is_touched(const struct kit_link *list, const struct twosided_memory *memory);
 
 int32_t twosided_mem_create(struct twosided *ts, void *base, uint64_t length, uint32_t flags,
                             struct twosided_memory **memory_p)
 {
-    struct twosided_memory *memory;
+    struct twosided_memory *memory = memory_make(ts);
+    int32_t ret;
 
-    if (length > TWOSIDED_LENGTH_MAX || (uint64_t) (uintptr_t) base > UINT64_MAX - length) {
-        TWOSIDED_LOG_ERROR(ts, "%llu bytes at %p do not lie in the address space",
-                           (unsigned long long) length, base);
-        return NA_PLUGIN_INVALID_ARG;
-    }
-    memory = memory_make(ts);
     if (memory == NULL)
         return NA_PLUGIN_NOMEM;
-    memory->base = base;
-    memory->length = length;
-    memory->flags = flags;
-    memory->owner = ts->nonce;
+    ret = kit_region_add(&ts->regions, &memory->region, base, length, flags);
+    if (ret != NA_PLUGIN_SUCCESS) {
+        TWOSIDED_LOG_ERROR(ts, "%llu bytes at %p do not lie in the address space",
+                           (unsigned long long) length, base);
+        memory_free(ts, memory);
+        return ret;
+    }
     *memory_p = memory;
     return NA_PLUGIN_SUCCESS;
 }
@@ -56,8 +30,7 @@ int32_t twosided_mem_create(struct twosided *ts, void *base, uint64_t length, ui
 void twosided_mem_destroy(struct twosided *ts, struct twosided_memory *memory)
 {
     (void) twosided_mem_deregister(ts, memory);
-    kit_list_remove(&memory->node);
-    ts->host->mem_free(memory);
+    memory_free(ts, memory);
 }
 
 int32_t twosided_mem_register(struct twosided *ts, struct twosided_memory *memory,
@@ -72,84 +45,54 @@ int32_t twosided_mem_register(struct twosided *ts, struct twosided_memory *memor
                            mem_type);
         return NA_PLUGIN_OPNOTSUPPORTED;
     }
-    if (memory->is_remote || memory->is_registered)
-        return NA_PLUGIN_SUCCESS;
-    ret = kit_key_take(&ts->keys, &memory->key);
-    if (ret == NA_PLUGIN_SUCCESS)
-        ret = kit_table_add(&ts->memory, memory, &memory->id);
+    ret = kit_region_register(&ts->regions, &memory->region);
     if (ret != NA_PLUGIN_SUCCESS)
         TWOSIDED_LOG_ERROR(ts, "memory cannot be registered: %s", kit_status_name(ret));
-    memory->is_registered = ret == NA_PLUGIN_SUCCESS;
     return ret;
 }
 
 bool twosided_mem_deregister(struct twosided *ts, struct twosided_memory *memory)
 {
-    if (memory->is_registered) {
-        memory->is_registered = false;
-        kit_table_remove(&ts->memory, memory->id);
+    if (memory->region.is_registered) {
+        (void) kit_region_deregister(&ts->regions, &memory->region);
         memory_jobs_end(ts, memory);
     }
-    return memory->is_remote ||
+    return memory->region.is_remote ||
            (!memory_is_touched(&ts->jobs, memory) && !memory_is_touched(&ts->orphans, memory));
 }
 
 int32_t twosided_mem_serialize(struct twosided *ts, const struct twosided_memory *memory, void *buf,
                                uint64_t size)
 {
-    struct memory_packed packed = {
-        .magic = htole32(MEMORY_MAGIC),
-        .version = htole16(MEMORY_VERSION),
-        .flags = htole32(memory->flags),
-        .owner = htole64(memory->owner),
-        .id = htole64(memory->id),
-        .key = memory->key,
-        .length = htole64(memory->length),
-    };
+    int32_t ret = kit_region_pack(&memory->region, NULL, 0, buf, size);
 
-    if (!memory->is_registered && !memory->is_remote) {
+    if (ret == NA_PLUGIN_INVALID_ARG)
         TWOSIDED_LOG_ERROR(ts, "a handle that is not registered cannot be serialized");
-        return NA_PLUGIN_INVALID_ARG;
-    }
-    if (size < sizeof(packed)) {
-        TWOSIDED_LOG_ERROR(ts, "a serialized handle has %zu bytes, %llu are given", sizeof(packed),
-                           (unsigned long long) size);
-        return NA_PLUGIN_OVERFLOW;
-    }
-    memcpy(buf, &packed, sizeof(packed));
-    return NA_PLUGIN_SUCCESS;
+    else if (ret != NA_PLUGIN_SUCCESS)
+        TWOSIDED_LOG_ERROR(ts, "a serialized handle has %u bytes, %llu are given",
+                           KIT_REGION_PACKED, (unsigned long long) size);
+    return ret;
 }
 
 int32_t twosided_mem_deserialize(struct twosided *ts, const void *buf, uint64_t size,
                                  struct twosided_memory **memory_p)
 {
-    const uint32_t all = NA_PLUGIN_MEM_READ | NA_PLUGIN_MEM_WRITE;
-    struct memory_packed packed;
-    struct twosided_memory *memory;
+    struct twosided_memory *memory = memory_make(ts);
+    const void *extra;
+    uint32_t extra_size;
+    int32_t ret;
 
-    if (size < sizeof(packed))
-        goto refuse;
-    memcpy(&packed, buf, sizeof(packed));
-    if (le32toh(packed.magic) != MEMORY_MAGIC || le16toh(packed.version) != MEMORY_VERSION ||
-        packed.reserved != 0 || packed.reserved2 != 0 || (le32toh(packed.flags) & ~all) != 0 ||
-        le64toh(packed.length) > TWOSIDED_LENGTH_MAX)
-        goto refuse;
-    memory = memory_make(ts);
     if (memory == NULL)
         return NA_PLUGIN_NOMEM;
-    memory->is_remote = true;
-    memory->flags = le32toh(packed.flags);
-    memory->length = le64toh(packed.length);
-    memory->owner = le64toh(packed.owner);
-    memory->id = le64toh(packed.id);
-    memory->key = packed.key;
+    ret = kit_region_unpack(&ts->regions, buf, size, &memory->region, &extra, &extra_size);
+    if (ret != NA_PLUGIN_SUCCESS) {
+        TWOSIDED_LOG_ERROR(ts, "%llu bytes are not a serialized memory handle",
+                           (unsigned long long) size);
+        memory_free(ts, memory);
+        return ret;
+    }
     *memory_p = memory;
     return NA_PLUGIN_SUCCESS;
-
-refuse:
-    TWOSIDED_LOG_ERROR(ts, "%llu bytes are not a serialized memory handle",
-                       (unsigned long long) size);
-    return NA_PLUGIN_PROTOCOL_ERROR;
 }
 
 /* The region that a peer names, held against all that it may not do. */
@@ -157,16 +100,22 @@ int32_t twosided_mem_find(struct twosided *ts, uint64_t id, const struct kit_key
                           uint32_t access, uint64_t offset, uint64_t length,
                           struct twosided_memory **memory_p)
 {
-    struct twosided_memory *memory = kit_table_find(&ts->memory, id);
+    struct kit_region *region = NULL;
+    int32_t ret = kit_region_find(&ts->regions, id, key, access, offset, length, &region);
 
-    /* One that is not there any more is not told from one never made. */
-    if (memory == NULL || !kit_key_is_equal(&memory->key, key) ||
-        (memory->flags & access) != access)
-        return NA_PLUGIN_PERMISSION;
-    if (offset > memory->length || length > memory->length - offset)
-        return NA_PLUGIN_OVERFLOW;
-    *memory_p = memory;
-    return NA_PLUGIN_SUCCESS;
+    if (ret == NA_PLUGIN_SUCCESS)
+        *memory_p = kit_container(region, struct twosided_memory, region);
+    return ret;
+}
+
+/* What callers forgot. */
+void twosided_mem_free_all(struct twosided *ts)
+{
+    struct kit_link *node;
+
+    while ((node = kit_list_first(&ts->regions.all)) != NULL)
+        memory_free(ts, kit_container(node, struct twosided_memory, region.node));
+    kit_regions_close(&ts->regions);
 }
 
 static struct twosided_memory *memory_make(struct twosided *ts)
@@ -174,8 +123,14 @@ static struct twosided_memory *memory_make(struct twosided *ts)
     struct twosided_memory *memory = ts->host->mem_alloc(sizeof(*memory), 0);
 
     if (memory != NULL)
-        kit_list_append(&ts->handles, &memory->node);
+        kit_list_init(&memory->region.node);
     return memory;
+}
+
+static void memory_free(struct twosided *ts, struct twosided_memory *memory)
+{
+    kit_region_remove(&memory->region);
+    ts->host->mem_free(memory);
 }
 
 /* Ending one may end others: those that are meant are set apart first. */

@@ -4,7 +4,7 @@
 #ifndef TWOSIDED_STATE_H
 #define TWOSIDED_STATE_H
 
-#include "kit_base.h"
+#include "kit_region.h"
 #include "twosided.h"
 
 #define TWOSIDED_WINDOW_MAX  16u
@@ -13,7 +13,6 @@
 #define TWOSIDED_TAGS_MIN    1024u
 #define TWOSIDED_TAGS_MAX    65536u
 #define TWOSIDED_JOBS_MAX    65536u /* of peers, at a time */
-#define TWOSIDED_LENGTH_MAX  (UINT64_C(1) << 62)
 #define TWOSIDED_BUCKETS     1024u
 #define TWOSIDED_TICK_NS     UINT64_C(250000000)
 #define TWOSIDED_TICK_MS     250u
@@ -69,15 +68,7 @@ _Static_assert(sizeof(struct twosided_record) + 4 * TWOSIDED_WINDOW_MAX <= TWOSI
 
 /* A region of ours, or a peer's. */
 struct twosided_memory {
-    struct kit_link node;
-    uint8_t *base;
-    uint64_t length;
-    uint32_t flags;
-    bool is_remote;
-    bool is_registered;
-    uint64_t id;        /* slot and generation */
-    struct kit_key key; /* nobody who was not told knows it */
-    uint64_t owner;     /* the nonce of the object that made it */
+    struct kit_region region;
 };
 
 /* A piece; the owner's private bytes lie behind it. */
@@ -138,7 +129,6 @@ struct twosided {
     const struct twosided_ops *ops;
     void *owner;
     struct twosided_config config;
-    uint64_t nonce; /* tells our own handles */
     uint32_t timeout_ticks;
 
     struct kit_link retry;
@@ -159,9 +149,7 @@ struct twosided {
     struct kit_table ids; /* of transfers of ours */
     struct twosided_transfer *buckets[TWOSIDED_BUCKETS];
 
-    struct kit_table memory;
-    struct kit_link handles;
-    struct kit_keys keys;
+    struct kit_regions regions;
 
     uint32_t tag_next;
     uint64_t tags_used[TWOSIDED_TAGS_MAX / 64];
@@ -172,6 +160,13 @@ struct twosided {
 int32_t twosided_mem_find(struct twosided *ts, uint64_t id, const struct kit_key *key,
                           uint32_t access, uint64_t offset, uint64_t length,
                           struct twosided_memory **memory_p);
+void twosided_mem_free_all(struct twosided *ts);
+
+/* Where a region of ours lies. */
+static inline uint8_t *twosided_mem_base(const struct twosided_memory *memory)
+{
+    return (uint8_t *) (uintptr_t) memory->region.base;
+}
 
 /* transfer.c */
 struct twosided_transfer *twosided_transfer_get(struct twosided *ts, void *peer, uint64_t length,

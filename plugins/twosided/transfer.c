@@ -22,7 +22,7 @@ int32_t twosided_start(struct twosided *ts, const struct twosided_request *reque
     int32_t ret;
 
     *transfer_p = NULL;
-    if (request->remote->owner == ts->nonce) {
+    if (request->remote->region.owner == ts->regions.owner) {
         ret = transfer_own(ts, request);
         if (ret == NA_PLUGIN_SUCCESS)
             ts->ops->transfer_done(ts->owner, request->cookie, NA_PLUGIN_SUCCESS);
@@ -34,9 +34,9 @@ int32_t twosided_start(struct twosided *ts, const struct twosided_request *reque
     transfer->is_origin = true;
     transfer->is_put = transfer->is_sender = request->is_put != 0;
     transfer->cookie = request->cookie;
-    transfer->base = request->local->base + request->local_offset;
-    transfer->remote_id = request->remote->id;
-    transfer->remote_key = request->remote->key;
+    transfer->base = twosided_mem_base(request->local) + request->local_offset;
+    transfer->remote_id = request->remote->region.id;
+    transfer->remote_key = request->remote->region.key;
     transfer->remote_offset = request->remote_offset;
     transfer->owes = TWOSIDED_OWES(TWOSIDED_REQUEST);
     ts->transfer_count++;
@@ -181,19 +181,19 @@ void twosided_retry_add(struct twosided_transfer *transfer)
 static int32_t transfer_own(struct twosided *ts, const struct twosided_request *request)
 {
     const struct twosided_memory *remote = request->remote;
-    uint8_t *local = request->local->base + request->local_offset;
+    uint8_t *local = twosided_mem_base(request->local) + request->local_offset;
     struct twosided_memory *memory;
     int32_t ret;
 
-    ret = twosided_mem_find(ts, remote->id, &remote->key,
+    ret = twosided_mem_find(ts, remote->region.id, &remote->region.key,
                             request->is_put != 0 ? NA_PLUGIN_MEM_WRITE : NA_PLUGIN_MEM_READ,
                             request->remote_offset, request->length, &memory);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
     if (request->is_put != 0)
-        memmove(memory->base + request->remote_offset, local, request->length);
+        memmove(twosided_mem_base(memory) + request->remote_offset, local, request->length);
     else
-        memmove(local, memory->base + request->remote_offset, request->length);
+        memmove(local, twosided_mem_base(memory) + request->remote_offset, request->length);
     return NA_PLUGIN_SUCCESS;
 }
 

@@ -21,27 +21,28 @@ static void transfers_free(struct twosided *ts, struct kit_link *list);
 
 int32_t twosided_open(const struct twosided_config *config, struct twosided **twosided_p)
 {
-    struct kit_key drawn;
     struct twosided *ts;
+    int32_t ret;
 
     if (config_check(config) != NA_PLUGIN_SUCCESS)
         return NA_PLUGIN_INVALID_ARG;
     kit_host = config->host;
-    if (kit_key_draw(&drawn) != NA_PLUGIN_SUCCESS) {
-        na_plugin_log(config->host, NA_PLUGIN_LOG_ERROR, config->plugin, __func__, __LINE__,
-                      "no random numbers");
-        return NA_PLUGIN_IO_ERROR;
-    }
     ts = config->host->mem_alloc(sizeof(*ts), 64);
     if (ts == NULL)
         return NA_PLUGIN_NOMEM;
+    ret = kit_regions_open(&ts->regions);
+    if (ret != NA_PLUGIN_SUCCESS) {
+        na_plugin_log(config->host, NA_PLUGIN_LOG_ERROR, config->plugin, __func__, __LINE__,
+                      "the system has no random numbers");
+        config->host->mem_free(ts);
+        return ret;
+    }
     ts->host = config->host;
     ts->ops = config->ops;
     ts->owner = config->owner;
     ts->config = *config;
     config_settle(&ts->config);
     ts->timeout_ticks = ts->config.timeout_ms / TWOSIDED_TICK_MS + 2;
-    ts->nonce = drawn.word[0];
     kit_list_init(&ts->retry);
     kit_list_init(&ts->send_room);
     kit_list_init(&ts->receive_room);
@@ -50,7 +51,6 @@ int32_t twosided_open(const struct twosided_config *config, struct twosided **tw
     kit_list_init(&ts->orphans);
     kit_list_init(&ts->free_transfers);
     kit_list_init(&ts->free_parts);
-    kit_list_init(&ts->handles);
     *twosided_p = ts;
     return NA_PLUGIN_SUCCESS;
 }
@@ -72,15 +72,8 @@ void twosided_close(struct twosided *ts)
         kit_list_remove(&part->node);
         host->mem_free(part);
     }
-    while (!kit_list_empty(&ts->handles)) {
-        struct twosided_memory *memory =
-            kit_container(ts->handles.next, struct twosided_memory, node);
-
-        kit_list_remove(&memory->node);
-        host->mem_free(memory);
-    }
     kit_table_free(&ts->ids);
-    kit_table_free(&ts->memory);
+    twosided_mem_free_all(ts);
     host->mem_free(ts);
 }
 

@@ -32,9 +32,7 @@
 #ifndef TWOSIDED_H
 #define TWOSIDED_H
 
-#include "na_plugin.h"
-
-#include <stdbool.h>
+#include "kit_region.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -44,7 +42,7 @@ extern "C" {
 #define TWOSIDED_CONTROL_MAX 256u
 
 /* Bytes of a memory handle that travels. */
-#define TWOSIDED_MEMORY_PACKED 56u
+#define TWOSIDED_MEMORY_PACKED KIT_REGION_PACKED
 
 struct twosided;          /* one for each endpoint */
 struct twosided_memory;   /* a memory handle: a region of ours, or a peer's that was unpacked */
