@@ -30,7 +30,7 @@ int32_t twosided_open(const struct twosided_config *config, struct twosided **tw
     ts = config->host->mem_alloc(sizeof(*ts), 64);
     if (ts == NULL)
         return NA_PLUGIN_NOMEM;
-    ret = kit_regions_open(&ts->regions);
+    ret = kit_regions_open(&ts->regions, 0);
     if (ret != NA_PLUGIN_SUCCESS) {
         na_plugin_log(config->host, NA_PLUGIN_LOG_ERROR, config->plugin, __func__, __LINE__,
                       "the system has no random numbers");

@@ -35,11 +35,11 @@ int32_t ucx_attach_ask(struct ucx_transfer *transfer, uint64_t offset, uint64_t 
     if (ticket == NULL)
         return NA_PLUGIN_NOMEM;
     ticket->header.transfer = transfer->id;
-    ticket->header.memory = rma->remote->id;
-    ticket->header.key = rma->remote->key;
+    ticket->header.memory = rma->remote->region.id;
+    ticket->header.key = rma->remote->region.key;
     ticket->header.offset = rma->remote_offset + offset;
     ticket->header.length = length;
-    ticket->header.address = rma->local->base + rma->local_offset + offset;
+    ticket->header.address = rma->local->region.base + rma->local_offset + offset;
     ticket->header.flags = rma->is_put != 0 ? UCX_RMA_PUT : 0;
     ucx_transfer_touch(transfer);
     status = ucx_ticket_send(ticket, UCX_AM_COPY, NULL, 0, header_sent);
@@ -76,7 +76,8 @@ ucs_status_t ucx_copy_received(void *arg, const void *header, size_t header_size
     ret = ucx_mem_find(na_class, copy.memory, &copy.key,
                        (copy.flags & UCX_RMA_PUT) != 0 ? NA_PLUGIN_MEM_WRITE : NA_PLUGIN_MEM_READ,
                        copy.offset, copy.length, &mem);
-    if (ret == NA_PLUGIN_SUCCESS && (link->pid == 0 || mem->mem_type != NA_PLUGIN_MEM_TYPE_HOST))
+    if (ret == NA_PLUGIN_SUCCESS &&
+        (link->pid == 0 || mem->region.mem_type != NA_PLUGIN_MEM_TYPE_HOST))
         ret = NA_PLUGIN_OPNOTSUPPORTED;
     if (ret == NA_PLUGIN_SUCCESS && link->job_count < UCX_JOBS_MAX)
         job = ucx_scrap_get(na_class);
@@ -163,7 +164,8 @@ static int32_t copy_step(struct ucx_job *job, uint64_t *moved_p)
     if (size == 0)
         return NA_PLUGIN_SUCCESS;
     size = size < ATTACH_PIECE ? size : ATTACH_PIECE;
-    local = (struct iovec){(void *) (uintptr_t) (job->mem->base + job->offset + job->sent), size};
+    local = (struct iovec){(void *) (uintptr_t) (job->mem->region.base + job->offset + job->sent),
+                           size};
     remote = (struct iovec){(void *) (uintptr_t) (job->address + job->sent), size};
     moved = ((job->flags & UCX_RMA_PUT) != 0 ? process_vm_readv : process_vm_writev)(
         (pid_t) job->link->pid, &local, 1, &remote, 1, 0);

@@ -36,6 +36,7 @@ int32_t ucx_class_initialize(const struct na_plugin_init *init, struct na_host_c
     na_class->unclosed_fd = -1;
     for (uint32_t i = 0; i < UCX_SPARES; i++)
         na_class->spares[i] = -1;
+    kit_list_init(&na_class->regions.all);
     kit_list_init(&na_class->links);
     kit_list_init(&na_class->trouble);
     kit_list_init(&na_class->strangers);
@@ -44,7 +45,6 @@ int32_t ucx_class_initialize(const struct na_plugin_init *init, struct na_host_c
     kit_list_init(&na_class->held);
     kit_list_init(&na_class->workers);
     kit_list_init(&na_class->scraps);
-    kit_list_init(&na_class->handles);
     kit_list_init(&na_class->copies);
     kit_list_init(&na_class->reads);
     ret = class_configure(na_class, init, tls);
@@ -78,7 +78,7 @@ int32_t ucx_class_finalize(struct na_plugin_class *na_class)
         (void) close(na_class->epoll_fd);
     ucx_scraps_free(na_class);
     ucx_registry_close(na_class);
-    kit_table_free(&na_class->memory);
+    kit_regions_close(&na_class->regions);
     kit_table_free(&na_class->transfers);
     kit_table_free(&na_class->links_by_id);
     kit_host->mem_free(na_class->protocol);
@@ -110,6 +110,7 @@ static int32_t class_configure(struct na_plugin_class *na_class, const struct na
         return NA_PLUGIN_IO_ERROR;
     }
     na_class->incarnation = random | 1;
+    (void) kit_regions_open(&na_class->regions, na_class->incarnation); /* draws nothing */
     ucx_auth_setup(na_class, init->auth_key);
     na_class->is_busy = (init->progress_mode & NA_PLUGIN_PROGRESS_BUSY) != 0;
     na_class->protocol = kit_host->mem_alloc(size, 0);

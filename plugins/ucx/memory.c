@@ -4,59 +4,38 @@
 #include "kit_base.h"
 #include "ucx.h"
 
-#include <endian.h>
-#include <errno.h>
 #include <string.h>
 
-#define MEM_MAGIC   0x4d584355u
-#define MEM_VERSION 2u
 #define MEM_FREE_NS UINT64_C(2000000000)
-#define MEM_KEY_MAX 4096u
 /* ucp_ep_rkey_unpack believes the lengths in its buffer: behind ours it finds zeroes for as far as
  * 64 parts of at most 255 bytes can make it go. */
 #define MEM_KEY_SLACK 20480u
 
-/* The form in which a handle travels, little-endian; UCP's remote key of key_size bytes follows. */
-struct mem_packed {
-    uint32_t magic;
-    uint16_t version;
-    uint16_t key_size;
-    uint32_t flags;
-    uint32_t mem_type;
-    uint64_t incarnation;
-    uint64_t id;
-    struct kit_key key; /* as it lies in its owner's memory */
-    uint64_t base;
-    uint64_t length;
-    uint64_t digest; /* of all this with a digest of 0, and the remote key */
-};
-
-static struct na_plugin_mem *mem_alloc(struct na_plugin_class *na_class);
+static struct na_plugin_mem *mem_alloc(void);
 static ucs_status_t mem_map(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
 static void mem_unmap(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
 static void mem_take_back(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
 static void mem_wait(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
 static void mem_fail_links(struct na_plugin_mem *mem);
 static void mem_forget_key(struct na_plugin_mem *mem);
-static uint64_t mem_digest(const struct mem_packed *packed, const uint8_t *key, size_t key_size);
 
 int32_t ucx_mem_create(struct na_plugin_class *na_class, void *base, uint64_t length,
                        uint32_t flags, struct na_plugin_mem **mem_p)
 {
-    struct na_plugin_mem *mem;
+    struct na_plugin_mem *mem = mem_alloc();
+    int32_t ret;
 
-    if (length > INT64_MAX || (uint64_t) (uintptr_t) base > UINT64_MAX - length) {
-        UCX_LOG_ERROR("%llu bytes at %p do not lie in the address space",
-                      (unsigned long long) length, base);
-        return NA_PLUGIN_INVALID_ARG;
-    }
-    mem = mem_alloc(na_class);
     if (mem == NULL)
         return NA_PLUGIN_NOMEM;
-    mem->base = (uint64_t) (uintptr_t) base;
-    mem->length = length;
-    mem->flags = flags;
-    mem->incarnation = na_class->incarnation;
+    fabric_lock(&na_class->fabric);
+    ret = kit_region_add(&na_class->regions, &mem->region, base, length, flags);
+    fabric_unlock(&na_class->fabric);
+    if (ret != NA_PLUGIN_SUCCESS) {
+        UCX_LOG_ERROR("%llu bytes at %p do not lie in the address space",
+                      (unsigned long long) length, base);
+        kit_host->mem_free(mem);
+        return ret;
+    }
     *mem_p = mem;
     return NA_PLUGIN_SUCCESS;
 }
@@ -66,7 +45,7 @@ void ucx_mem_destroy(struct na_plugin_class *na_class, struct na_plugin_mem *mem
     (void) ucx_mem_deregister(na_class, mem);
     fabric_lock(&na_class->fabric);
     mem_forget_key(mem);
-    kit_list_remove(&mem->node);
+    kit_region_remove(&mem->region);
     fabric_unlock(&na_class->fabric);
     kit_host->mem_free(mem->packed);
     kit_host->mem_free(mem);
@@ -86,28 +65,25 @@ int32_t ucx_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem 
         return NA_PLUGIN_OPNOTSUPPORTED;
     }
     fabric_lock(&na_class->fabric);
-    if (mem->is_remote || mem->is_registered)
+    if (mem->region.is_remote || mem->region.is_registered)
         goto out;
-    mem->mem_type = mem_type;
-    ret = kit_key_take(&na_class->keys, &mem->key);
-    if (ret != NA_PLUGIN_SUCCESS) {
-        UCX_LOG_ERROR("no random numbers for the key of memory (%s)", strerror(errno));
-        goto out;
-    }
-    ret = kit_table_add(&na_class->memory, mem, &mem->id);
-    if (ret != NA_PLUGIN_SUCCESS)
-        goto out;
-    if (na_class->wants_keys && mem->length != 0)
+    mem->region.mem_type = mem_type;
+    if (na_class->wants_keys && mem->region.length != 0)
         status = mem_map(na_class, mem);
     if (status != UCS_OK) {
         UCX_LOG_ERROR("UCX does not register %llu bytes at %p: %s (%s)",
-                      (unsigned long long) mem->length, (void *) (uintptr_t) mem->base,
-                      ucs_status_string(status), ucx_log_last());
-        kit_table_remove(&na_class->memory, mem->id);
+                      (unsigned long long) mem->region.length,
+                      (void *) (uintptr_t) mem->region.base, ucs_status_string(status),
+                      ucx_log_last());
         ret = ucx_status(status);
         goto out;
     }
-    mem->is_registered = true;
+    ret = kit_region_register(&na_class->regions, &mem->region);
+    if (ret != NA_PLUGIN_SUCCESS) {
+        UCX_LOG_ERROR("memory cannot be registered: %s", kit_status_name(ret));
+        mem_unmap(na_class, mem);
+        goto out;
+    }
     ucx_registry_add(na_class, mem);
 
 out:
@@ -118,13 +94,12 @@ out:
 /* Pieces under way are taken back or waited for: afterwards the caller may free the memory. */
 int32_t ucx_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
 {
-    if (mem->is_remote)
+    if (mem->region.is_remote)
         return NA_PLUGIN_SUCCESS;
     fabric_lock(&na_class->fabric);
-    if (mem->is_registered) {
-        mem->is_registered = false;
+    if (mem->region.is_registered) {
         ucx_registry_remove(na_class, mem);
-        kit_table_remove(&na_class->memory, mem->id);
+        (void) kit_region_deregister(&na_class->regions, &mem->region);
         ucx_enter();
         mem_take_back(na_class, mem);
         ucx_leave();
@@ -139,101 +114,65 @@ int32_t ucx_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_me
 uint64_t ucx_mem_serialize_size(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
 {
     (void) na_class;
-    return sizeof(struct mem_packed) + mem->packed_size;
+    return KIT_REGION_PACKED + mem->packed_size;
 }
 
 int32_t ucx_mem_serialize(struct na_plugin_class *na_class, struct na_plugin_mem *mem, void *buf,
                           uint64_t size)
 {
-    struct mem_packed packed = {
-        .magic = htole32(MEM_MAGIC),
-        .version = htole16(MEM_VERSION),
-        .key_size = htole16((uint16_t) mem->packed_size),
-        .flags = htole32(mem->flags),
-        .mem_type = htole32(mem->mem_type),
-        .incarnation = htole64(mem->incarnation),
-        .id = htole64(mem->id),
-        .key = mem->key,
-        .base = htole64(mem->base),
-        .length = htole64(mem->length),
-    };
+    int32_t ret =
+        kit_region_pack(&mem->region, mem->packed, (uint32_t) mem->packed_size, buf, size);
 
     (void) na_class;
-    if (!mem->is_remote && !mem->is_registered) {
+    if (ret == NA_PLUGIN_INVALID_ARG)
         UCX_LOG_ERROR("memory at %p is not registered: a peer could do nothing with its handle",
-                      (void *) (uintptr_t) mem->base);
-        return NA_PLUGIN_INVALID_ARG;
-    }
-    if (size < sizeof(packed) + mem->packed_size)
-        return NA_PLUGIN_OVERFLOW;
-    packed.digest = htole64(mem_digest(&packed, mem->packed, mem->packed_size));
-    memcpy(buf, &packed, sizeof(packed));
-    if (mem->packed_size != 0)
-        memcpy((uint8_t *) buf + sizeof(packed), mem->packed, mem->packed_size);
-    return NA_PLUGIN_SUCCESS;
+                      (void *) (uintptr_t) mem->region.base);
+    return ret;
 }
 
 int32_t ucx_mem_deserialize(struct na_plugin_class *na_class, const void *buf, uint64_t size,
                             struct na_plugin_mem **mem_p)
 {
-    const uint8_t *key = (const uint8_t *) buf + sizeof(struct mem_packed);
-    struct mem_packed packed;
-    struct na_plugin_mem *mem;
-    uint32_t key_size;
-    uint64_t digest;
+    struct na_plugin_mem *mem = mem_alloc();
+    uint32_t key_size = 0;
+    const void *key;
+    int32_t ret;
 
-    if (size < sizeof(packed))
-        goto bad;
-    memcpy(&packed, buf, sizeof(packed));
-    digest = le64toh(packed.digest);
-    packed.digest = 0;
-    key_size = le16toh(packed.key_size);
-    if (le32toh(packed.magic) != MEM_MAGIC || le16toh(packed.version) != MEM_VERSION ||
-        key_size > MEM_KEY_MAX || sizeof(packed) + key_size > size ||
-        digest != mem_digest(&packed, key, key_size) || le64toh(packed.length) > INT64_MAX ||
-        le64toh(packed.base) > UINT64_MAX - le64toh(packed.length))
-        goto bad;
-    mem = mem_alloc(na_class);
     if (mem == NULL)
         return NA_PLUGIN_NOMEM;
-    mem->is_remote = true;
-    mem->flags = le32toh(packed.flags);
-    mem->mem_type = le32toh(packed.mem_type);
-    mem->incarnation = le64toh(packed.incarnation);
-    mem->id = le64toh(packed.id);
-    mem->key = packed.key;
-    mem->base = le64toh(packed.base);
-    mem->length = le64toh(packed.length);
-    if (key_size != 0) {
+    fabric_lock(&na_class->fabric);
+    ret = kit_region_unpack(&na_class->regions, buf, size, &mem->region, &key, &key_size);
+    fabric_unlock(&na_class->fabric);
+    if (ret != NA_PLUGIN_SUCCESS)
+        UCX_LOG_ERROR("%llu bytes are not a memory handle of this plugin",
+                      (unsigned long long) size);
+    if (ret == NA_PLUGIN_SUCCESS && key_size != 0) {
         mem->packed = kit_host->mem_alloc(key_size + MEM_KEY_SLACK, 0);
-        if (mem->packed == NULL) {
-            ucx_mem_destroy(na_class, mem);
-            return NA_PLUGIN_NOMEM;
-        }
-        memcpy(mem->packed, key, key_size);
-        mem->packed_size = key_size;
+        if (mem->packed == NULL)
+            ret = NA_PLUGIN_NOMEM;
     }
+    if (ret != NA_PLUGIN_SUCCESS) {
+        ucx_mem_destroy(na_class, mem);
+        return ret;
+    }
+    if (key_size != 0)
+        memcpy(mem->packed, key, key_size);
+    mem->packed_size = key_size;
     *mem_p = mem;
     return NA_PLUGIN_SUCCESS;
-
-bad:
-    UCX_LOG_ERROR("%llu bytes are not a memory handle of this plugin", (unsigned long long) size);
-    return NA_PLUGIN_PROTOCOL_ERROR;
 }
 
-/* What a peer asked for. A handle that is not there any more is not told from one never made. */
+/* What a peer asked for. */
 int32_t ucx_mem_find(struct na_plugin_class *na_class, uint64_t id, const struct kit_key *key,
                      uint32_t access, uint64_t offset, uint64_t length,
                      struct na_plugin_mem **mem_p)
 {
-    struct na_plugin_mem *mem = kit_table_find(&na_class->memory, id);
+    struct kit_region *region = NULL;
+    int32_t ret = kit_region_find(&na_class->regions, id, key, access, offset, length, &region);
 
-    if (mem == NULL || !kit_key_is_equal(&mem->key, key) || (mem->flags & access) != access)
-        return NA_PLUGIN_PERMISSION;
-    if (offset > mem->length || length > mem->length - offset)
-        return NA_PLUGIN_OVERFLOW;
-    *mem_p = mem;
-    return NA_PLUGIN_SUCCESS;
+    if (ret == NA_PLUGIN_SUCCESS)
+        *mem_p = kit_container(region, struct na_plugin_mem, region);
+    return ret;
 }
 
 /* The remote key for the link's endpoint. */
@@ -257,35 +196,35 @@ ucs_status_t ucx_mem_rkey(struct ucx_link *link, struct na_plugin_mem *mem, ucp_
 /* Before the worker goes. */
 void ucx_mem_forget_keys(struct na_plugin_class *na_class)
 {
-    for (struct kit_link *node = na_class->handles.next; node != &na_class->handles;
-         node = node->next)
-        mem_forget_key(kit_container(node, struct na_plugin_mem, node));
+    const struct kit_link *all = &na_class->regions.all;
+
+    for (struct kit_link *node = all->next; node != all; node = node->next)
+        mem_forget_key(kit_container(node, struct na_plugin_mem, region.node));
 }
 
 /* What callers forgot; the worker is gone, and with it what was under way. */
 void ucx_mem_free_all(struct na_plugin_class *na_class)
 {
-    while (!kit_list_empty(&na_class->handles)) {
-        struct na_plugin_mem *mem =
-            kit_container(na_class->handles.next, struct na_plugin_mem, node);
+    struct kit_link *node;
+
+    while ((node = kit_list_first(&na_class->regions.all)) != NULL) {
+        struct na_plugin_mem *mem = kit_container(node, struct na_plugin_mem, region.node);
 
         mem_unmap(na_class, mem);
-        kit_list_remove(&mem->node);
+        kit_region_remove(&mem->region);
         kit_host->mem_free(mem->packed);
         kit_host->mem_free(mem);
     }
 }
 
-static struct na_plugin_mem *mem_alloc(struct na_plugin_class *na_class)
+static struct na_plugin_mem *mem_alloc(void)
 {
     struct na_plugin_mem *mem = kit_host->mem_alloc(sizeof(*mem), 0);
 
     if (mem == NULL)
         return NULL;
+    kit_list_init(&mem->region.node);
     kit_list_init(&mem->tickets);
-    fabric_lock(&na_class->fabric);
-    kit_list_append(&na_class->handles, &mem->node);
-    fabric_unlock(&na_class->fabric);
     return mem;
 }
 
@@ -293,8 +232,8 @@ static ucs_status_t mem_map(struct na_plugin_class *na_class, struct na_plugin_m
 {
     ucp_mem_map_params_t params = {
         .field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-        .address = (void *) (uintptr_t) mem->base,
-        .length = mem->length,
+        .address = (void *) (uintptr_t) mem->region.base,
+        .length = mem->region.length,
     };
     ucs_status_t status;
     void *packed;
@@ -310,7 +249,7 @@ static ucs_status_t mem_map(struct na_plugin_class *na_class, struct na_plugin_m
     status = ucp_rkey_pack(na_class->context, mem->mem, &packed, &size);
     if (status != UCS_OK)
         goto out;
-    if (size <= MEM_KEY_MAX)
+    if (size <= KIT_REGION_EXTRA_MAX)
         mem->packed = kit_host->mem_alloc(size, 0);
     if (mem->packed != NULL) {
         memcpy(mem->packed, packed, size);
@@ -368,7 +307,7 @@ static void mem_wait(struct na_plugin_class *na_class, struct na_plugin_mem *mem
     while (!kit_list_empty(&mem->tickets) && kit_host->clock_ns() < end)
         (void) ucx_poll(&na_class->fabric);
     if (!kit_list_empty(&mem->tickets))
-        UCX_LOG_ERROR("UCX does not let go of memory at %p", (void *) (uintptr_t) mem->base);
+        UCX_LOG_ERROR("UCX does not let go of memory at %p", (void *) (uintptr_t) mem->region.base);
     while (!kit_list_empty(&mem->tickets))
         kit_list_remove(mem->tickets.next);
 }
@@ -396,11 +335,4 @@ static void mem_forget_key(struct na_plugin_mem *mem)
     if (mem->rkey != NULL)
         ucp_rkey_destroy(mem->rkey);
     mem->rkey = NULL;
-}
-
-static uint64_t mem_digest(const struct mem_packed *packed, const uint8_t *key, size_t key_size)
-{
-    uint64_t digest = kit_digest_add(KIT_DIGEST_NONE, packed, sizeof(*packed));
-
-    return kit_digest_add(digest, key, key_size);
 }

@@ -34,12 +34,12 @@ void ucx_registry_add(struct na_plugin_class *na_class, const struct na_plugin_m
 
     if (entry == NULL)
         return;
-    entry->base = mem->base;
-    entry->length = mem->length;
-    entry->flags = mem->flags;
-    entry->mem_type = mem->mem_type;
-    atomic_store_explicit(&entry->key[1], mem->key.word[1], memory_order_relaxed);
-    atomic_store_explicit(&entry->key[0], mem->key.word[0], memory_order_release);
+    entry->base = mem->region.base;
+    entry->length = mem->region.length;
+    entry->flags = mem->region.flags;
+    entry->mem_type = mem->region.mem_type;
+    atomic_store_explicit(&entry->key[1], mem->region.key.word[1], memory_order_relaxed);
+    atomic_store_explicit(&entry->key[0], mem->region.key.word[0], memory_order_release);
 }
 
 /* Before the caller may use the memory for something else: what is read of that does not count. */
@@ -56,7 +56,7 @@ void ucx_registry_remove(struct na_plugin_class *na_class, const struct na_plugi
 static struct ucx_entry *registry_find(const struct na_plugin_class *na_class,
                                        const struct na_plugin_mem *mem)
 {
-    uint32_t index = (uint32_t) mem->id;
+    uint32_t index = (uint32_t) mem->region.id;
 
     return na_class->registry != NULL && index < UCX_REGISTRY ? &na_class->registry[index] : NULL;
 }

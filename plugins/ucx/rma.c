@@ -37,7 +37,7 @@ int32_t ucx_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma)
     struct ucx_transfer *transfer = rma->private;
     int32_t ret;
 
-    if (rma->remote->incarnation == na_class->incarnation) {
+    if (rma->remote->region.owner == na_class->incarnation) {
         ret = transfer_own(na_class, rma);
         if (ret == NA_PLUGIN_SUCCESS)
             fabric_rma_done(endpoint, rma, NA_PLUGIN_SUCCESS);
@@ -47,7 +47,7 @@ int32_t ucx_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma)
         return NA_PLUGIN_HOSTUNREACH;
     if (link->phase != UCX_LINK_READY || link->is_failing)
         return NA_PLUGIN_AGAIN;
-    if (rma->remote->incarnation != link->their_incarnation) {
+    if (rma->remote->region.owner != link->their_incarnation) {
         UCX_LOG_INFO("memory of an earlier process at %s is asked for", link->name);
         return NA_PLUGIN_HOSTUNREACH;
     }
@@ -169,8 +169,8 @@ void ucx_transfers_forget(struct ucx_link *link)
 
 static enum ucx_transfer_way transfer_way(struct ucx_link *link, struct fabric_rma *rma)
 {
-    bool is_host = rma->local->mem_type == NA_PLUGIN_MEM_TYPE_HOST &&
-                   rma->remote->mem_type == NA_PLUGIN_MEM_TYPE_HOST;
+    bool is_host = rma->local->region.mem_type == NA_PLUGIN_MEM_TYPE_HOST &&
+                   rma->remote->region.mem_type == NA_PLUGIN_MEM_TYPE_HOST;
 
     if (is_host && ucx_read_is_way(link, rma))
         return UCX_WAY_READ;
@@ -198,18 +198,19 @@ static bool link_has_native_lanes(struct ucx_link *link)
 static int32_t transfer_own(struct na_plugin_class *na_class, const struct fabric_rma *rma)
 {
     struct na_plugin_mem *mem;
-    uint8_t *local = (uint8_t *) (uintptr_t) rma->local->base + rma->local_offset;
+    uint8_t *local = (uint8_t *) (uintptr_t) rma->local->region.base + rma->local_offset;
     uint8_t *remote;
     int32_t ret;
 
-    ret = ucx_mem_find(na_class, rma->remote->id, &rma->remote->key,
+    ret = ucx_mem_find(na_class, rma->remote->region.id, &rma->remote->region.key,
                        rma->is_put != 0 ? NA_PLUGIN_MEM_WRITE : NA_PLUGIN_MEM_READ,
                        rma->remote_offset, rma->length, &mem);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
-    if (mem->mem_type != NA_PLUGIN_MEM_TYPE_HOST || rma->local->mem_type != NA_PLUGIN_MEM_TYPE_HOST)
+    if (mem->region.mem_type != NA_PLUGIN_MEM_TYPE_HOST ||
+        rma->local->region.mem_type != NA_PLUGIN_MEM_TYPE_HOST)
         return NA_PLUGIN_OPNOTSUPPORTED;
-    remote = (uint8_t *) (uintptr_t) mem->base + rma->remote_offset;
+    remote = (uint8_t *) (uintptr_t) mem->region.base + rma->remote_offset;
     if (rma->is_put != 0)
         memmove(remote, local, rma->length);
     else

@@ -242,8 +242,8 @@ ucs_status_t ucx_data_received(void *arg, const void *header, size_t header_size
         UCX_LOG_WARNING("%s sends more than it was asked for", link->name);
         return UCS_OK;
     }
-    place = (uint8_t *) (uintptr_t) transfer->rma->local->base + transfer->rma->local_offset +
-            copy.offset;
+    place = (uint8_t *) (uintptr_t) transfer->rma->local->region.base +
+            transfer->rma->local_offset + copy.offset;
     if ((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0) {
         memcpy(place, data, size);
         ucx_transfer_advance(transfer, NA_PLUGIN_SUCCESS, size);
@@ -301,11 +301,11 @@ static int32_t message_ask(struct ucx_transfer *transfer)
     if (ticket == NULL)
         return NA_PLUGIN_NOMEM;
     ticket->header.transfer = transfer->id;
-    ticket->header.memory = rma->remote->id;
-    ticket->header.key = rma->remote->key;
+    ticket->header.memory = rma->remote->region.id;
+    ticket->header.key = rma->remote->region.key;
     ticket->header.offset = rma->remote_offset;
     ticket->header.length = rma->length;
-    if (rma->local->mem_type != NA_PLUGIN_MEM_TYPE_HOST)
+    if (rma->local->region.mem_type != NA_PLUGIN_MEM_TYPE_HOST)
         ticket->header.flags = UCX_RMA_DEVICE;
     status = ucx_ticket_send(ticket, UCX_AM_GET, NULL, 0, message_header_sent);
     return ucx_status(status);
@@ -320,8 +320,8 @@ static int32_t message_send_pieces(struct ucx_transfer *transfer)
 
     while (transfer->sent < rma->length && transfer->in_touch < UCX_PIECES) {
         uint64_t size = ucx_link_piece(transfer->link, rma->length - transfer->sent);
-        const uint8_t *data =
-            (const uint8_t *) (uintptr_t) rma->local->base + rma->local_offset + transfer->sent;
+        const uint8_t *data = (const uint8_t *) (uintptr_t) rma->local->region.base +
+                              rma->local_offset + transfer->sent;
         struct ucx_ticket *ticket = ucx_ticket_get(transfer->link);
         ucs_status_t status;
 
@@ -329,12 +329,12 @@ static int32_t message_send_pieces(struct ucx_transfer *transfer)
             return NA_PLUGIN_NOMEM;
         ticket->transfer = id;
         ticket->header.transfer = id;
-        ticket->header.memory = rma->remote->id;
-        ticket->header.key = rma->remote->key;
+        ticket->header.memory = rma->remote->region.id;
+        ticket->header.key = rma->remote->region.key;
         ticket->header.offset = rma->remote_offset + transfer->sent;
         ticket->header.length = size;
-        if (rma->local->mem_type != NA_PLUGIN_MEM_TYPE_HOST ||
-            rma->remote->mem_type != NA_PLUGIN_MEM_TYPE_HOST)
+        if (rma->local->region.mem_type != NA_PLUGIN_MEM_TYPE_HOST ||
+            rma->remote->region.mem_type != NA_PLUGIN_MEM_TYPE_HOST)
             ticket->header.flags = UCX_RMA_DEVICE;
         transfer->sent += size;
         kit_list_append(&transfer->tickets, &ticket->node);

@@ -18,8 +18,8 @@ int32_t ucx_native_start(struct ucx_transfer *transfer)
 {
     const struct fabric_rma *rma = transfer->rma;
     struct ucx_link *link = transfer->link;
-    void *local = (void *) (uintptr_t) (rma->local->base + rma->local_offset);
-    uint64_t remote = rma->remote->base + rma->remote_offset;
+    void *local = (void *) (uintptr_t) (rma->local->region.base + rma->local_offset);
+    uint64_t remote = rma->remote->region.base + rma->remote_offset;
     struct native_ticket *ticket;
     ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,

@@ -24,7 +24,8 @@ static void read_otherwise(struct ucx_transfer *transfer);
 
 bool ucx_read_is_way(const struct ucx_link *link, const struct fabric_rma *rma)
 {
-    return link->registry != 0 && rma->is_put == 0 && (uint32_t) rma->remote->id < UCX_REGISTRY;
+    return link->registry != 0 && rma->is_put == 0 &&
+           (uint32_t) rma->remote->region.id < UCX_REGISTRY;
 }
 
 int32_t ucx_read_start(struct ucx_transfer *transfer)
@@ -101,7 +102,7 @@ void ucx_reads_progress(struct na_plugin_class *na_class)
 static uint64_t read_place(const struct ucx_transfer *transfer)
 {
     return transfer->link->registry +
-           (uint32_t) transfer->rma->remote->id * sizeof(struct ucx_entry);
+           (uint32_t) transfer->rma->remote->region.id * sizeof(struct ucx_entry);
 }
 
 /* Whether that region may be read as far as is wanted, by what its owner says. */
@@ -117,7 +118,7 @@ static int32_t read_check(const struct ucx_transfer *transfer, uint64_t *base_p)
         (ssize_t) sizeof(entry))
         return errno == EFAULT ? NA_PLUGIN_HOSTUNREACH : kit_attach_status(errno);
     memcpy(&key, (const void *) &entry.key, sizeof(key));
-    if (!kit_key_is_equal(&key, &rma->remote->key) || key.word[0] == 0 ||
+    if (!kit_key_is_equal(&key, &rma->remote->region.key) || key.word[0] == 0 ||
         (entry.flags & NA_PLUGIN_MEM_READ) == 0)
         return NA_PLUGIN_PERMISSION;
     if (rma->remote_offset > entry.length || rma->length > entry.length - rma->remote_offset)
@@ -160,12 +161,13 @@ static int32_t read_piece(struct ucx_transfer *transfer, uint64_t *moved_p)
     if (size == 0)
         return NA_PLUGIN_SUCCESS;
     local[0] = (struct iovec){
-        (void *) (uintptr_t) (rma->local->base + rma->local_offset + transfer->head), size};
+        (void *) (uintptr_t) (rma->local->region.base + rma->local_offset + transfer->head), size};
     local[1] = (struct iovec){&key, sizeof(key)};
     remote[0] = (struct iovec){(void *) (uintptr_t) (transfer->remote_base + transfer->head), size};
     remote[1] = (struct iovec){(void *) (uintptr_t) read_place(transfer), sizeof(key)};
     moved = process_vm_readv((pid_t) transfer->link->pid, local, 2, remote, 2, 0);
-    if (moved == (ssize_t) (size + sizeof(key)) && kit_key_is_equal(&key, &rma->remote->key)) {
+    if (moved == (ssize_t) (size + sizeof(key)) &&
+        kit_key_is_equal(&key, &rma->remote->region.key)) {
         transfer->head += size;
         *moved_p = size;
         return NA_PLUGIN_SUCCESS;

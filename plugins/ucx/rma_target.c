@@ -44,7 +44,7 @@ ucs_status_t ucx_get_received(void *arg, const void *header, size_t header_size,
     job->offset = copy.offset;
     job->length = copy.length;
     job->flags = copy.flags & UCX_RMA_DEVICE;
-    if (mem->mem_type != NA_PLUGIN_MEM_TYPE_HOST)
+    if (mem->region.mem_type != NA_PLUGIN_MEM_TYPE_HOST)
         job->flags |= UCX_RMA_DEVICE;
     mem->jobs++;
     link->job_count++;
@@ -70,7 +70,8 @@ ucs_status_t ucx_put_received(void *arg, const void *header, size_t header_size,
         return UCS_OK;
     ret = ucx_mem_find(na_class, copy.memory, &copy.key, NA_PLUGIN_MEM_WRITE, copy.offset, size,
                        &mem);
-    if (ret == NA_PLUGIN_SUCCESS && mem->mem_type != NA_PLUGIN_MEM_TYPE_HOST && !is_announced)
+    if (ret == NA_PLUGIN_SUCCESS && mem->region.mem_type != NA_PLUGIN_MEM_TYPE_HOST &&
+        !is_announced)
         ret = NA_PLUGIN_PROTOCOL_ERROR;
     if (ret == NA_PLUGIN_SUCCESS && is_announced) {
         ticket = ucx_ticket_get(link);
@@ -83,7 +84,7 @@ ucs_status_t ucx_put_received(void *arg, const void *header, size_t header_size,
         ucx_message_done(link, copy.transfer, ret, 0);
         return UCS_OK;
     }
-    place = (uint8_t *) (uintptr_t) mem->base + copy.offset;
+    place = (uint8_t *) (uintptr_t) mem->region.base + copy.offset;
     if (!is_announced) {
         memcpy(place, data, size);
         ucx_message_done(link, copy.transfer, NA_PLUGIN_SUCCESS, size);
@@ -161,7 +162,8 @@ static void jobs_progress(struct ucx_link *link)
 static ucs_status_t job_send_piece(struct ucx_link *link, struct ucx_job *job)
 {
     uint64_t size = ucx_link_piece(link, job->length - job->sent);
-    const uint8_t *data = (const uint8_t *) (uintptr_t) job->mem->base + job->offset + job->sent;
+    const uint8_t *data =
+        (const uint8_t *) (uintptr_t) job->mem->region.base + job->offset + job->sent;
     struct ucx_ticket *ticket = ucx_ticket_get(link);
     ucs_status_t status;
 

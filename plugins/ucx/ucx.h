@@ -12,7 +12,7 @@
 #endif
 
 #include "fabric.h"
-#include "kit_base.h"
+#include "kit_region.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -201,7 +201,7 @@ struct na_plugin_class {
     struct kit_link reads;      /* gets of ours that go on in the next poll */
     struct ucx_entry *registry; /* NULL: there is none */
     uint64_t incarnation;
-    struct kit_keys keys; /* of regions, not used yet */
+    struct kit_keys keys; /* nonces, not used yet */
     bool has_key;
     struct kit_key key; /* made of auth_key */
     char name[FABRIC_NAME_MAX];
@@ -230,12 +230,11 @@ struct na_plugin_class {
     struct kit_link strangers; /* channels whose hello has not come, or is held */
     uint32_t held_calls;       /* of them */
     struct ucx_link *buckets[UCX_BUCKETS];
-    struct kit_link sent;   /* frames to be reported in the next poll */
-    struct kit_link scraps; /* unused */
-    struct kit_link held;   /* by the message layer, UCX's memory */
-    struct kit_table memory;
+    struct kit_link sent;       /* frames to be reported in the next poll */
+    struct kit_link scraps;     /* unused */
+    struct kit_link held;       /* by the message layer, UCX's memory */
+    struct kit_regions regions; /* of every struct na_plugin_mem */
     struct kit_table transfers;
-    struct kit_link handles; /* every struct na_plugin_mem */
     struct kit_table links_by_id;
 };
 
@@ -259,18 +258,9 @@ struct ucx_frame {
 
 /* A local region, or what is known of a remote one. */
 struct na_plugin_mem {
-    struct kit_link node;
-    bool is_remote;
-    uint32_t flags;
-    uint32_t mem_type;
-    uint64_t base;
-    uint64_t length;
-    uint64_t id;
-    struct kit_key key;
-    uint64_t incarnation;    /* of the class it belongs to */
+    struct kit_region region;
     uint32_t jobs;           /* gets of a registered region that wait */
     struct kit_link tickets; /* messages under way that know it */
-    bool is_registered;
     ucp_mem_h mem;
     void *packed; /* UCP's remote key as it travels; padded when it came from the wire */
     size_t packed_size;

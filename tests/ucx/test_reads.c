@@ -265,12 +265,12 @@ static void memory_that_is_withdrawn_meanwhile_does_not_count(void **state)
 static void a_place_that_is_used_again_is_another_region(void **state)
 {
     struct pair *pair = *state;
-    uint32_t place = (uint32_t) pair->shared->id;
+    uint32_t place = (uint32_t) pair->shared->region.id;
 
     assert_int_equal(ucx_mem_deregister(pair->b.na_class, pair->shared), 0);
     assert_int_equal(ucx_mem_register(pair->b.na_class, pair->shared, NA_PLUGIN_MEM_TYPE_HOST, 0),
                      0);
-    assert_int_equal((uint32_t) pair->shared->id, place);
+    assert_int_equal((uint32_t) pair->shared->region.id, place);
     get(pair, SMALL);
     assert_true(await(pair, false));
     assert_int_equal(done_status, NA_PLUGIN_PERMISSION);

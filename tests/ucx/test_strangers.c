@@ -213,8 +213,8 @@ static void ask(struct house *house, struct ucx_link *named, const struct kit_ke
     ticket->header.name.link = named->their_id;
     ticket->header.name.secret = *secret;
     ticket->header.transfer = 1;
-    ticket->header.memory = attacker->remote->id;
-    ticket->header.key = attacker->remote->key;
+    ticket->header.memory = attacker->remote->region.id;
+    ticket->header.key = attacker->remote->region.key;
     ticket->header.length = SIZE;
     ticket->header.address = (uint64_t) (uintptr_t) house->victim.memory;
     ticket->header.flags = flags;

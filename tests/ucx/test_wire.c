@@ -157,8 +157,8 @@ static void regions_are_found_by_id_key_rights_and_bounds(void **state)
     (void) state;
     assert_int_equal(ucx_mem_create(na_class, memory, sizeof(memory), NA_PLUGIN_MEM_READ, &mem), 0);
     assert_int_equal(ucx_mem_register(na_class, mem, NA_PLUGIN_MEM_TYPE_HOST, 0), 0);
-    id = mem->id;
-    key = mem->key;
+    id = mem->region.id;
+    key = mem->region.key;
     assert_int_equal(ucx_mem_find(na_class, id, &key, NA_PLUGIN_MEM_READ, 0, 100, &found), 0);
     assert_ptr_equal(found, mem);
     assert_int_equal(ucx_mem_find(na_class, id, &key, NA_PLUGIN_MEM_READ, 100, 0, &found), 0);
@@ -182,7 +182,7 @@ static void regions_are_found_by_id_key_rights_and_bounds(void **state)
     assert_int_equal(ucx_mem_find(na_class, id, &key, NA_PLUGIN_MEM_READ, 0, 1, &found),
                      NA_PLUGIN_PERMISSION);
     assert_int_equal(ucx_mem_register(na_class, mem, NA_PLUGIN_MEM_TYPE_HOST, 0), 0);
-    assert_true(mem->id != id && !kit_key_is_equal(&mem->key, &key));
+    assert_true(mem->region.id != id && !kit_key_is_equal(&mem->region.key, &key));
     ucx_mem_destroy(na_class, mem);
     assert_int_equal(ucx_class_finalize(na_class), NA_PLUGIN_SUCCESS);
 }
@@ -201,11 +201,11 @@ static void keys_of_memory_are_random_numbers_of_the_system(void **state)
 
         assert_int_equal(ucx_mem_create(na_class, memory, 100, NA_PLUGIN_MEM_READ, mem), 0);
         assert_int_equal(ucx_mem_register(na_class, *mem, NA_PLUGIN_MEM_TYPE_HOST, 0), 0);
-        assert_int_equal((*mem)->key.word[0] >> 32, COUNTED);
-        assert_int_equal((*mem)->key.word[1] >> 32, COUNTED);
+        assert_int_equal((*mem)->region.key.word[0] >> 32, COUNTED);
+        assert_int_equal((*mem)->region.key.word[1] >> 32, COUNTED);
         for (uint32_t k = 0; k < i; k++)
-            assert_true(mems[k]->key.word[0] != (*mem)->key.word[0] &&
-                        mems[k]->key.word[1] != (*mem)->key.word[1]);
+            assert_true(mems[k]->region.key.word[0] != (*mem)->region.key.word[0] &&
+                        mems[k]->region.key.word[1] != (*mem)->region.key.word[1]);
     }
     is_counting = false;
     is_dry = true;

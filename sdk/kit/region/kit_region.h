@@ -46,15 +46,16 @@ struct kit_regions {
     struct kit_table ids;
     struct kit_keys keys;
     struct kit_link all;
-    uint64_t owner; /* random: tells the handles of this table from others */
+    uint64_t owner; /* tells the handles of this table from others */
 };
 
 /*
- * Makes an empty table.
+ * Makes an empty table. `owner` is a number of the endpoint's that no other one has, and that peers
+ * may know; 0: a random one is drawn.
  *
  * NA_PLUGIN_SUCCESS, or NA_PLUGIN_IO_ERROR when the system has no random numbers.
  */
-int32_t kit_regions_open(struct kit_regions *regions);
+int32_t kit_regions_open(struct kit_regions *regions, uint64_t owner);
 
 /* Frees what the table itself holds; its regions were removed. Safe on a table of zeroes. */
 void kit_regions_close(struct kit_regions *regions);
