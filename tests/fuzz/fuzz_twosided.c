@@ -38,8 +38,8 @@ static void dress(uint64_t how, void *bytes, const struct net_op *op)
     record->tag_count %= TWOSIDED_WINDOW_MAX + 2;
     record->transfer = htole64(le64toh(record->transfer) % 4);
     if ((how & 2) != 0) {
-        record->memory = htole64(region->id);
-        record->key = region->key;
+        record->memory = htole64(region->region.id);
+        record->key = region->region.key;
     }
     if ((how & 4) != 0) {
         record->length = htole64(le64toh(record->length) % (NET_MEMORY * 2));
