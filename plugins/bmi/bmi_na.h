@@ -23,8 +23,7 @@
 #define BMI_NA_LOG_WARNING(...) BMI_NA_LOG(NA_PLUGIN_LOG_WARNING, __VA_ARGS__)
 #define BMI_NA_LOG_INFO(...)    BMI_NA_LOG(NA_PLUGIN_LOG_INFO, __VA_ARGS__)
 #define BMI_NA_LOG_DEBUG(...)   BMI_NA_LOG(NA_PLUGIN_LOG_DEBUG, __VA_ARGS__)
-#define BMI_NA_LOG(level, ...) \
-    na_plugin_log(kit_host, (level), BMI_NA_NAME, __func__, __LINE__, __VA_ARGS__)
+#define BMI_NA_LOG(level, ...)  KIT_LOG(level, BMI_NA_NAME, __VA_ARGS__)
 
 /* What a completion of BMI belongs to; user_ptr points to it. */
 enum request_kind {

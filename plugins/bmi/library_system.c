@@ -5,7 +5,6 @@
  */
 
 #include "bmi_na.h"
-#include "kit_base.h"
 
 #include <pthread.h>
 #include <string.h>

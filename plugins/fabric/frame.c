@@ -106,19 +106,17 @@ void fabric_out_add(struct fabric_out *out, uint32_t kind, uint32_t tag, const v
 void fabric_out_end(struct fabric_out *out)
 {
     const struct fabric_peer_state *peer = out->peer;
-    struct wire_header header;
-
-    out->frame.is_greeting = (out->owed & FABRIC_OWE_GREETING) != 0;
-    header = (struct wire_header){
+    const struct wire_header header = {
         .magic = htole16(WIRE_MAGIC),
         .version = WIRE_VERSION,
-        .flags = out->frame.is_greeting ? WIRE_HAS_GREETING : 0,
+        .flags = (out->owed & FABRIC_OWE_GREETING) != 0 ? WIRE_HAS_GREETING : 0,
         .size = htole32((uint32_t) out->frame.size),
         .token = htole64(peer->their_token),
         .incarnation = htole32(peer->their_incarnation_low),
         .sequence = htole32(fabric_sequence_sent(peer)),
     };
 
+    out->frame.is_greeting = header.flags != 0;
     memcpy(out->frame.data, &header, sizeof(header));
 }
 

@@ -13,8 +13,6 @@
 #endif
 #include "state.h"
 
-#include "kit_base.h"
-
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <poll.h>

@@ -29,10 +29,9 @@
 
 extern const struct na_plugin_wrap *fault_wrap;
 
-#define FAULT_LOG(level, ...) \
-    na_plugin_log(kit_host, (level), FAULT_PLUGIN_NAME, __func__, __LINE__, __VA_ARGS__)
-#define FAULT_ERROR(...) FAULT_LOG(NA_PLUGIN_LOG_ERROR, __VA_ARGS__)
-#define FAULT_INFO(...)  FAULT_LOG(NA_PLUGIN_LOG_INFO, __VA_ARGS__)
+#define FAULT_LOG(level, ...) KIT_LOG(level, FAULT_PLUGIN_NAME, __VA_ARGS__)
+#define FAULT_ERROR(...)      FAULT_LOG(NA_PLUGIN_LOG_ERROR, __VA_ARGS__)
+#define FAULT_INFO(...)       FAULT_LOG(NA_PLUGIN_LOG_INFO, __VA_ARGS__)
 
 /* What is drawn is a function of the seed, the context, what is counted and its number. */
 enum fault_stream {

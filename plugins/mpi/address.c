@@ -9,7 +9,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 
 #define ORIGIN_PREFIX "origin-"
 
@@ -42,7 +41,7 @@ int32_t mpi_addr_lookup(struct na_plugin_class *na_class, const char *string,
 int32_t mpi_name_make(struct na_plugin_class *na_class)
 {
     char port[FABRIC_NAME_MAX];
-    uint64_t random[2];
+    struct kit_key random;
     int32_t ret;
 
     if (!na_class->is_dynamic) {
@@ -57,12 +56,12 @@ int32_t mpi_name_make(struct na_plugin_class *na_class)
                             na_class->serial);
         return ret;
     }
-    if (getrandom(random, sizeof(random), 0) != (ssize_t) sizeof(random)) {
+    if (kit_key_draw(&random) != NA_PLUGIN_SUCCESS) {
         MPI_LOG_ERROR("no random numbers");
         return NA_PLUGIN_IO_ERROR;
     }
     (void) snprintf(na_class->name, sizeof(na_class->name), ORIGIN_PREFIX "%016llx%016llx",
-                    (unsigned long long) random[0], (unsigned long long) random[1]);
+                    (unsigned long long) random.word[0], (unsigned long long) random.word[1]);
     return NA_PLUGIN_SUCCESS;
 }
 

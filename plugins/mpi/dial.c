@@ -6,7 +6,6 @@
  * process share the port; who connects says which one it means.
  */
 
-#include "kit_base.h"
 #include "mpi_class.h"
 
 #include <errno.h>

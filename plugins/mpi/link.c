@@ -6,7 +6,6 @@
  * would be taken for that one's.
  */
 
-#include "kit_base.h"
 #include "mpi_class.h"
 
 #include <errno.h>

@@ -49,14 +49,13 @@
 #endif
 
 /* Tags: frames carry the number of the endpoint they are for, pieces are numbered behind. */
-#define MPI_SERIALS_MAX 4096u
-#define MPI_TAG_META    4096 /* hello and goodbye of a link */
-#define MPI_TAG_PIECES  8192
-#define MPI_TAGS        16384u /* of pieces, for each endpoint */
-#define MPI_TAGS_FEW    1024u  /* where MPI has few */
+#define MPI_SERIALS_MAX      4096u
+#define MPI_TAG_META         4096 /* hello and goodbye of a link */
+#define MPI_TAG_PIECES       8192
+#define MPI_TAGS             16384u /* of pieces, for each endpoint */
+#define MPI_TAGS_FEW         1024u  /* where MPI has few */
 
-#define MPI_LOG(level, ...) \
-    na_plugin_log(kit_host, level, MPI_PLUGIN_NAME, __func__, __LINE__, __VA_ARGS__)
+#define MPI_LOG(level, ...)  KIT_LOG(level, MPI_PLUGIN_NAME, __VA_ARGS__)
 #define MPI_LOG_ERROR(...)   MPI_LOG(NA_PLUGIN_LOG_ERROR, __VA_ARGS__)
 #define MPI_LOG_WARNING(...) MPI_LOG(NA_PLUGIN_LOG_WARNING, __VA_ARGS__)
 #define MPI_LOG_INFO(...)    MPI_LOG(NA_PLUGIN_LOG_INFO, __VA_ARGS__)

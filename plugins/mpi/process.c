@@ -5,7 +5,6 @@
  * until the process ends.
  */
 
-#include "kit_base.h"
 #include "mpi_class.h"
 
 #include <errno.h>

@@ -7,7 +7,6 @@
  * whoever finds that this one has died takes the guard over and sets the lock free.
  */
 
-#include "kit_base.h"
 #include "ofi.h"
 
 #include <errno.h>

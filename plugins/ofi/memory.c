@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory handles: registration in each of the fabric's modes, and the form in which they travel. */
 
-#include "kit_base.h"
 #include "ofi.h"
 
 #include <string.h>
-#include <sys/random.h>
 #include <sys/uio.h>
 
 #define OFI_MEM_MAGIC   0x4d49464fu
@@ -128,7 +126,7 @@ int32_t ofi_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem 
         access |= FI_REMOTE_WRITE;
     fabric_lock(&na_class->base);
     if (!mem->is_remote && !mem->is_registered) {
-        if (kit_key_take(&na_class->secrets, &mem->secret) != NA_PLUGIN_SUCCESS) {
+        if (kit_key_take(&na_class->keys, &mem->secret) != NA_PLUGIN_SUCCESS) {
             OFI_LOG_ERROR("no random numbers for the keys of memory");
             ret = NA_PLUGIN_IO_ERROR;
         } else if (na_class->is_carrying)
@@ -374,17 +372,14 @@ static int32_t ofi_mem_own_key(struct na_plugin_class *na_class, uint64_t *key_p
 /* Nobody who was not told a key shall find one. */
 int32_t ofi_random_key(struct na_plugin_class *na_class, uint64_t *key_p)
 {
-    if (na_class->random_left == 0) {
-        ssize_t size = getrandom(na_class->random_keys, sizeof(na_class->random_keys), 0);
+    struct kit_key random;
+    int32_t ret = kit_key_take(&na_class->keys, &random);
 
-        if (size != (ssize_t) sizeof(na_class->random_keys)) {
-            OFI_LOG_ERROR("no random numbers for the keys of memory");
-            return NA_PLUGIN_IO_ERROR;
-        }
-        na_class->random_left = sizeof(na_class->random_keys) / sizeof(na_class->random_keys[0]);
-    }
-    *key_p = na_class->random_keys[--na_class->random_left] & na_class->key_mask;
-    return NA_PLUGIN_SUCCESS;
+    if (ret != NA_PLUGIN_SUCCESS)
+        OFI_LOG_ERROR("no random numbers for the keys of memory");
+    else
+        *key_p = random.word[1] & na_class->key_mask;
+    return ret;
 }
 
 static void ofi_memory_describe_type(struct fi_mr_attr *attr, uint32_t mem_type, uint64_t device)

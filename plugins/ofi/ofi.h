@@ -27,10 +27,9 @@
 #define OFI_LOG_WARNING(...) OFI_LOG(NA_PLUGIN_LOG_WARNING, __VA_ARGS__)
 #define OFI_LOG_INFO(...)    OFI_LOG(NA_PLUGIN_LOG_INFO, __VA_ARGS__)
 #define OFI_LOG_DEBUG(...)   OFI_LOG(NA_PLUGIN_LOG_DEBUG, __VA_ARGS__)
-#define OFI_LOG(level, ...) \
-    na_plugin_log(kit_host, (level), OFI_PLUGIN_NAME, __func__, __LINE__, __VA_ARGS__)
+#define OFI_LOG(level, ...)  KIT_LOG(level, OFI_PLUGIN_NAME, __VA_ARGS__)
 
-#define OFI_CACHE_LINE 64
+#define OFI_CACHE_LINE       64
 
 /* Before the name of a string address: libfabric takes what follows as it is. */
 #define OFI_STRING_PREFIX "fi_ns://"
@@ -244,11 +243,9 @@ struct na_plugin_class {
     uint64_t mr_mode;
     uint64_t key_mask; /* of the keys that we choose */
     uint64_t put_flags;
-    uint64_t random_keys[32];
-    struct kit_keys secrets; /* of regions, not used yet */
-    uint32_t random_left;
-    int wait_fd;    /* negative: busy mode, or the provider has none */
-    int remains_fd; /* as in the resources */
+    struct kit_keys keys; /* random numbers that are not used yet */
+    int wait_fd;          /* negative: busy mode, or the provider has none */
+    int remains_fd;       /* as in the resources */
     bool busy;
     bool failed;   /* the completion queue or the endpoint is broken; said once */
     bool is_short; /* of descriptors */

@@ -6,7 +6,6 @@
  * of the dead.
  */
 
-#include "kit_base.h"
 #include "ofi.h"
 
 #include <dirent.h>
@@ -17,7 +16,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -40,10 +38,11 @@ static void ofi_remains_remove(int directory, const char *name);
 /* A name that no other endpoint of the node has: "amalgam-ofi.user.pid-start-namespace-random". */
 int32_t ofi_remains_name(char *name, size_t size)
 {
-    uint64_t random, start = 0;
+    struct kit_key random;
+    uint64_t start = 0;
     bool is_over;
 
-    if (getrandom(&random, sizeof(random), 0) != (ssize_t) sizeof(random)) {
+    if (kit_key_draw(&random) != NA_PLUGIN_SUCCESS) {
         OFI_LOG_ERROR("no random numbers for the name of an endpoint");
         return NA_PLUGIN_IO_ERROR;
     }
@@ -51,7 +50,7 @@ int32_t ofi_remains_name(char *name, size_t size)
         start = 0;
     (void) snprintf(name, size, OFI_REMAINS_PREFIX "%u.%u-%" PRIx64 "-%" PRIx64 "-%016" PRIx64,
                     (unsigned) geteuid(), (unsigned) getpid(), start, kit_process_namespace("pid"),
-                    random);
+                    random.word[0]);
     return NA_PLUGIN_SUCCESS;
 }
 

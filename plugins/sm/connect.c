@@ -131,7 +131,7 @@ bool sm_wake_peer(struct na_plugin_addr *peer, uint32_t id)
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int error;
 
-    sm_wake_path(address.sun_path, peer->name, peer->secret, id);
+    sm_wake_path(address.sun_path, peer->name, &peer->secret, id);
     error = sm_wake_send(peer->na_class, &address);
     if (error == ECONNREFUSED || error == ENOENT)
         sm_peer_suspect(peer);

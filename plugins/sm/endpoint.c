@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -113,7 +112,7 @@ static int32_t sm_class_configure(struct na_plugin_class *na_class,
 {
     const char *rma = secure_getenv("AMALGAM_SM_RMA");
     const char *reason;
-    uint64_t random[4];
+    struct kit_key random;
 
     if (init->address != NULL && init->address[0] != '\0') {
         if (!sm_name_check(init->address, strlen(init->address), &reason)) {
@@ -130,14 +129,13 @@ static int32_t sm_class_configure(struct na_plugin_class *na_class,
     if (rma != NULL && strcmp(rma, "copy") != 0 && strcmp(rma, "auto") != 0)
         SM_LOG_WARNING("AMALGAM_SM_RMA is '%.40s'; 'auto' and 'copy' are known: taken as auto",
                        rma);
-    if (getrandom(random, sizeof(random), 0) != (ssize_t) sizeof(random)) {
+    if (kit_key_draw(&random) != NA_PLUGIN_SUCCESS ||
+        kit_key_draw(&na_class->registry.secret) != NA_PLUGIN_SUCCESS) {
         SM_LOG_ERROR("no random numbers (%s)", strerror(errno));
         return NA_PLUGIN_IO_ERROR;
     }
-    na_class->incarnation = random[0] | 1;
-    na_class->cookie = random[1];
-    na_class->registry.secret[0] = random[2];
-    na_class->registry.secret[1] = random[3];
+    na_class->incarnation = random.word[0];
+    na_class->cookie = random.word[1];
     na_class->max_contexts = init->max_contexts;
     na_class->max_message = sm_message_limit(init);
     na_class->ring_data = na_class->max_message > SM_DATA_MIN / 4 ? SM_DATA_LARGE : SM_DATA_MIN;
@@ -222,7 +220,7 @@ static void sm_class_describe(struct na_plugin_class *na_class)
     header->incarnation = na_class->incarnation;
     header->cookie = na_class->cookie;
     header->cookie_address = (uint64_t) (uintptr_t) &na_class->cookie;
-    memcpy(header->secret, na_class->registry.secret, sizeof(header->secret));
+    header->secret = na_class->registry.secret;
     header->max_unexpected = na_class->max_message;
     header->max_expected = na_class->max_message;
     header->flags = na_class->membarrier ? 0 : SM_ENDPOINT_FENCE;

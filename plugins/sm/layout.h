@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kit_base.h"
+
 #define SM_DIRECTORY        "/dev/shm/"
 #define SM_PREFIX           "amalgam-sm."
 #define SM_MAGIC            UINT64_C(0x4d53474c414d4101)
@@ -95,8 +97,8 @@ struct sm_segment_header {
     uint32_t max_expected;
     uint32_t flags;
     _Atomic uint32_t state;
-    uint64_t process;   /* when `pid` began: low 48 bits; its time namespace: the others; or 0 */
-    uint64_t secret[2]; /* random; the key of the digests in the table of registrations, and of
+    uint64_t process;      /* when `pid` began: low 48 bits; its time namespace: the others; or 0 */
+    struct kit_key secret; /* the key of the digests in the table of registrations, and of
                            the wake sockets' names */
     uint64_t memory_device; /* the file without a name that is the segment */
     uint64_t memory_inode;
@@ -153,12 +155,12 @@ struct sm_ring_slot {
 
 /* Front of the payload of SM_KIND_GET, _PIECE, _PUT, _DONE and _CANCEL. */
 struct sm_rma_header {
-    uint64_t token;  /* of the origin's operation */
-    uint64_t key[2]; /* GET and PUT: of the target's memory handle */
-    uint64_t offset; /* GET and PUT: in the handle; PIECE: in the transfer */
-    uint64_t length; /* GET: of the transfer */
-    int32_t status;  /* DONE */
-    uint32_t index;  /* GET and PUT: where the target finds the handle */
+    uint64_t token;     /* of the origin's operation */
+    struct kit_key key; /* GET and PUT: of the target's memory handle */
+    uint64_t offset;    /* GET and PUT: in the handle; PIECE: in the transfer */
+    uint64_t length;    /* GET: of the transfer */
+    int32_t status;     /* DONE */
+    uint32_t index;     /* GET and PUT: where the target finds the handle */
 };
 
 _Static_assert(sizeof(struct sm_segment_header) == 248, "layout 4");

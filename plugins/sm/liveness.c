@@ -112,7 +112,7 @@ static bool sm_peer_socket_answers(struct na_plugin_addr *peer)
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int ret;
 
-    sm_wake_path(address.sun_path, peer->name, peer->secret, 0);
+    sm_wake_path(address.sun_path, peer->name, &peer->secret, 0);
     do {
         ret = connect(peer->na_class->probe_fd, (struct sockaddr *) &address, sizeof(address));
     } while (ret != 0 && errno == EINTR);

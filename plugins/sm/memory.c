@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/uio.h>
 
 #define SM_MEM_MAGIC   0x4d454d53u
@@ -18,7 +17,7 @@ struct sm_mem_packed {
     uint32_t flags;
     uint32_t segment_count;
     uint64_t incarnation;
-    uint64_t key[2];
+    struct kit_key key;
     uint32_t index;
     uint32_t reserved;
     uint64_t length;
@@ -32,7 +31,6 @@ static void sm_mem_free(struct sm_registry *registry, struct na_plugin_mem *mem)
 static bool sm_segments_sum(const struct na_plugin_segment *segments, uint64_t count,
                             uint64_t *length_p);
 static bool sm_registry_grow(struct na_plugin_class *na_class);
-static int32_t sm_registry_take_key(struct sm_registry *registry, uint64_t key[2]);
 
 const struct na_plugin_mem_segments sm_mem_segments_extension = {
     .extension = {.size = sizeof(struct na_plugin_mem_segments)},
@@ -74,9 +72,11 @@ int32_t sm_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem *
         ret = NA_PLUGIN_NOMEM;
         goto out;
     }
-    ret = sm_registry_take_key(registry, mem->key);
-    if (ret != NA_PLUGIN_SUCCESS)
+    ret = kit_key_take(&registry->keys, &mem->key);
+    if (ret != NA_PLUGIN_SUCCESS) {
+        SM_LOG_ERROR("no random numbers for the key of a memory handle (%s)", strerror(errno));
         goto out;
+    }
     if ((mem->flags & NA_PLUGIN_MEM_WRITE) != 0)
         sm_writers_offer(na_class);
     index = registry->free_indices[--registry->free_count];
@@ -133,7 +133,7 @@ int32_t sm_mem_serialize(struct na_plugin_class *na_class, struct na_plugin_mem 
         .flags = mem->flags,
         .segment_count = mem->segment_count,
         .incarnation = mem->incarnation,
-        .key = {mem->key[0], mem->key[1]},
+        .key = mem->key,
         .index = mem->index,
         .length = mem->length,
     };
@@ -183,7 +183,7 @@ int32_t sm_mem_deserialize(struct na_plugin_class *na_class, const void *buf, ui
     mem->flags = packed.flags;
     mem->incarnation = packed.incarnation;
     mem->is_registered = true;
-    memcpy(mem->key, packed.key, sizeof(mem->key));
+    mem->key = packed.key;
     mem->index = packed.index;
     mem->length = length;
     *mem_p = mem;
@@ -213,11 +213,11 @@ void sm_registry_destroy(struct na_plugin_class *na_class)
 
 /* The handle that a peer means, or NULL. The registry's lock is held. */
 struct na_plugin_mem *sm_registry_find(struct sm_registry *registry, uint32_t index,
-                                       const uint64_t key[2])
+                                       const struct kit_key *key)
 {
     struct na_plugin_mem *mem = index < registry->capacity ? registry->entries[index] : NULL;
 
-    return mem != NULL && mem->key[0] == key[0] && mem->key[1] == key[1] ? mem : NULL;
+    return mem != NULL && kit_key_is_equal(&mem->key, key) ? mem : NULL;
 }
 
 void sm_cursor_seek(struct sm_cursor *cursor, const struct na_plugin_mem *mem, uint64_t offset)
@@ -388,23 +388,4 @@ static bool sm_registry_grow(struct na_plugin_class *na_class)
     registry->free_indices = free_indices;
     registry->capacity = capacity;
     return true;
-}
-
-/* Random numbers are fetched for several keys at once. The registry's lock is held. */
-static int32_t sm_registry_take_key(struct sm_registry *registry, uint64_t key[2])
-{
-    if (registry->random_left < 2) {
-        registry->random_left = 0;
-        if (getrandom(registry->random, sizeof(registry->random), 0) !=
-            (ssize_t) sizeof(registry->random)) {
-            SM_LOG_ERROR("no random numbers for the key of a memory handle (%s)", strerror(errno));
-            return NA_PLUGIN_IO_ERROR;
-        }
-        registry->random_left = SM_KEY_POOL;
-    }
-    for (int i = 0; i < 2; i++) {
-        key[i] = registry->random[--registry->random_left];
-        registry->random[registry->random_left] = 0; /* nothing remembers it but the handle */
-    }
-    return NA_PLUGIN_SUCCESS;
 }

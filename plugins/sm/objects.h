@@ -25,7 +25,6 @@
 #define SM_EARLY_COUNT      4096u /* unexpected messages kept without a receive, per context */
 #define SM_EARLY_BYTES      1048576u
 #define SM_RMA_CHUNK        1048576u        /* native RMA: bytes copied in one turn */
-#define SM_KEY_POOL         32u             /* random numbers fetched at once: 256 bytes */
 #define SM_RMA_SEGMENTS     256u            /* largest number of segments of a memory handle */
 #define SM_COPY_WINDOW      16u             /* copy RMA: operations in flight to one peer */
 #define SM_COPY_TOKEN_SHIFT 56              /* copy RMA: where the context's id is in a token */
@@ -92,7 +91,7 @@ struct na_plugin_addr {
     uint64_t cookie;
     uint64_t cookie_address;
     uint64_t process; /* see sm_process_is_dead */
-    uint64_t secret[2];
+    struct kit_key secret;
     dev_t device;
     ino_t inode;
     uint32_t pid;
@@ -183,7 +182,7 @@ struct sm_job {
     struct sm_in_ring *ring;
     struct sm_conn *conn;
     uint64_t token;
-    uint64_t key[2];
+    struct kit_key key;
     uint32_t index;
     uint64_t offset; /* in the handle */
     uint64_t length;
@@ -218,7 +217,7 @@ struct na_plugin_mem {
     struct na_plugin_mem *next; /* of all, in use or free */
     struct na_plugin_mem **link;
     uint64_t incarnation; /* of its owner */
-    uint64_t key[2];      /* random */
+    struct kit_key key;
     uint64_t length;
     _Atomic uint64_t digest; /* of all that it grants; 0 until it is needed */
     uint32_t flags;
@@ -236,9 +235,8 @@ struct sm_registry {
     uint32_t *free_indices;
     uint32_t capacity;
     uint32_t free_count;
-    uint32_t random_left; /* unused numbers in `random` */
-    uint64_t random[SM_KEY_POOL];
-    uint64_t secret[2];
+    struct kit_keys keys;
+    struct kit_key secret;
     _Atomic uint64_t *table[SM_TABLE_PARTS]; /* in our segment; NULL: not there */
     struct na_plugin_mem *free_mems;
     struct na_plugin_mem *mems; /* all */

@@ -279,7 +279,7 @@ static int32_t sm_peer_make(struct na_plugin_class *na_class, const char *name,
     peer->cookie = header.cookie;
     peer->cookie_address = header.cookie_address;
     peer->process = header.process;
-    memcpy(peer->secret, header.secret, sizeof(peer->secret));
+    peer->secret = header.secret;
     peer->device = device;
     peer->inode = inode;
     peer->pid = header.pid;

@@ -158,7 +158,7 @@ static void sm_reap_sockets(int fd, const char *name)
     for (uint32_t i = 0; i < count; i++) {
         char path[SM_PATH_MAX];
 
-        sm_wake_path(path, name, header.secret, i);
+        sm_wake_path(path, name, &header.secret, i);
         (void) unlink(path);
     }
 }

@@ -17,8 +17,8 @@ static int32_t sm_registration_part(struct na_plugin_addr *peer, uint32_t part,
                                     const _Atomic uint64_t **table_p);
 static uint32_t sm_part_of(uint32_t index, uint32_t *first_p);
 static uint64_t sm_part_size(uint32_t part);
-static uint64_t sm_digest(const uint64_t secret[2], const struct na_plugin_mem *mem);
-static struct sm_siphash sm_siphash_begin(const uint64_t secret[2]);
+static uint64_t sm_digest(const struct kit_key *secret, const struct na_plugin_mem *mem);
+static struct sm_siphash sm_siphash_begin(const struct kit_key *secret);
 static uint64_t sm_siphash_end(struct sm_siphash *hash);
 static void sm_siphash_word(struct sm_siphash *hash, uint64_t word);
 static void sm_siphash_round(struct sm_siphash *hash);
@@ -70,7 +70,7 @@ _Atomic uint64_t *sm_registration_entry(struct na_plugin_class *na_class, uint32
 void sm_registration_publish(struct sm_registry *registry, _Atomic uint64_t *entry,
                              struct na_plugin_mem *mem)
 {
-    uint64_t digest = sm_digest(registry->secret, mem);
+    uint64_t digest = sm_digest(&registry->secret, mem);
 
     atomic_store_explicit(&mem->digest, digest, memory_order_relaxed);
     if (entry != NULL)
@@ -135,14 +135,14 @@ uint64_t sm_registration_digest(const struct na_plugin_addr *peer, struct na_plu
     uint64_t digest = atomic_load_explicit(&mem->digest, memory_order_relaxed);
 
     if (kit_unlikely(digest == 0)) {
-        digest = sm_digest(peer->secret, mem);
+        digest = sm_digest(&peer->secret, mem);
         atomic_store_explicit(&mem->digest, digest, memory_order_relaxed);
     }
     return digest;
 }
 
 /* Of a single word; no handle has so few. */
-uint64_t sm_siphash_of(const uint64_t secret[2], uint64_t word)
+uint64_t sm_siphash_of(const struct kit_key *secret, uint64_t word)
 {
     struct sm_siphash hash = sm_siphash_begin(secret);
 
@@ -210,13 +210,13 @@ static uint64_t sm_part_size(uint32_t part)
  * SipHash-1-3 over whole words, of everything that a handle grants. Whoever has seen a handle but
  * not the owner's segment cannot make another one that fits. Never 0.
  */
-static uint64_t sm_digest(const uint64_t secret[2], const struct na_plugin_mem *mem)
+static uint64_t sm_digest(const struct kit_key *secret, const struct na_plugin_mem *mem)
 {
     struct sm_siphash hash = sm_siphash_begin(secret);
     uint64_t digest;
 
-    sm_siphash_word(&hash, mem->key[0]);
-    sm_siphash_word(&hash, mem->key[1]);
+    sm_siphash_word(&hash, mem->key.word[0]);
+    sm_siphash_word(&hash, mem->key.word[1]);
     sm_siphash_word(&hash, (uint64_t) mem->segment_count << 32 | mem->flags);
     for (uint32_t i = 0; i < mem->segment_count; i++) {
         sm_siphash_word(&hash, (uint64_t) (uintptr_t) mem->segments[i].base);
@@ -226,11 +226,13 @@ static uint64_t sm_digest(const uint64_t secret[2], const struct na_plugin_mem *
     return digest != 0 ? digest : 1;
 }
 
-static struct sm_siphash sm_siphash_begin(const uint64_t secret[2])
+static struct sm_siphash sm_siphash_begin(const struct kit_key *secret)
 {
     return (struct sm_siphash){
-        .v = {secret[0] ^ UINT64_C(0x736f6d6570736575), secret[1] ^ UINT64_C(0x646f72616e646f6d),
-              secret[0] ^ UINT64_C(0x6c7967656e657261), secret[1] ^ UINT64_C(0x7465646279746573)},
+        .v = {secret->word[0] ^ UINT64_C(0x736f6d6570736575),
+              secret->word[1] ^ UINT64_C(0x646f72616e646f6d),
+              secret->word[0] ^ UINT64_C(0x6c7967656e657261),
+              secret->word[1] ^ UINT64_C(0x7465646279746573)},
     };
 }
 

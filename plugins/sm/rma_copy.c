@@ -279,7 +279,7 @@ static bool sm_copy_send_get(struct na_plugin_context *context, struct sm_op *op
 {
     struct sm_rma_header header = {
         .token = op->token,
-        .key = {op->remote->key[0], op->remote->key[1]},
+        .key = op->remote->key,
         .index = op->remote->index,
         .offset = op->remote_offset,
         .length = op->size,
@@ -298,7 +298,7 @@ static bool sm_copy_send_put(struct na_plugin_context *context, struct sm_op *op
     uint32_t size = sm_ring_piece_max(conn);
     struct sm_rma_header header = {
         .token = op->token,
-        .key = {op->remote->key[0], op->remote->key[1]},
+        .key = op->remote->key,
         .index = op->remote->index,
         .offset = op->remote_offset + op->used,
     };

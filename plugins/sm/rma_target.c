@@ -114,7 +114,7 @@ static enum sm_verdict sm_target_get(struct na_plugin_context *context, struct s
     if (message->size != sizeof(*header) || ring->job_count >= SM_JOB_MAX)
         return SM_BAD;
     sm_lock_take(&registry->lock);
-    status = sm_target_check(sm_registry_find(registry, header->index, header->key),
+    status = sm_target_check(sm_registry_find(registry, header->index, &header->key),
                              NA_PLUGIN_MEM_READ, header->offset, header->length);
     sm_lock_drop(&registry->lock);
     if (status == NA_PLUGIN_SUCCESS && header->length == 0)
@@ -122,7 +122,7 @@ static enum sm_verdict sm_target_get(struct na_plugin_context *context, struct s
     job = sm_job_add(context, ring, message->source_id, header->token, status);
     if (job == NULL)
         return SM_NO_ROOM;
-    memcpy(job->key, header->key, sizeof(job->key));
+    job->key = header->key;
     job->index = header->index;
     job->offset = header->offset;
     job->length = header->length;
@@ -171,7 +171,7 @@ static int32_t sm_target_write(struct na_plugin_context *context, const struct s
     int32_t status;
 
     sm_lock_take(&registry->lock);
-    mem = sm_registry_find(registry, header->index, header->key);
+    mem = sm_registry_find(registry, header->index, &header->key);
     status = sm_target_check(mem, NA_PLUGIN_MEM_WRITE, header->offset, size);
     if (status == NA_PLUGIN_SUCCESS && size != 0) {
         sm_cursor_seek(&cursor, mem, header->offset);
@@ -260,7 +260,7 @@ static bool sm_job_send_piece(struct na_plugin_context *context, struct sm_job *
     if (size > job->length - job->used)
         size = (uint32_t) (job->length - job->used);
     sm_lock_take(&registry->lock);
-    mem = sm_registry_find(registry, job->index, job->key);
+    mem = sm_registry_find(registry, job->index, &job->key);
     job->status = sm_target_check(mem, NA_PLUGIN_MEM_READ, job->offset + job->used, size);
     if (job->status == NA_PLUGIN_SUCCESS)
         sent = sm_ring_send_piece(job->conn, SM_KIND_PIECE, context->id, 0, &header, mem,

@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -68,7 +67,8 @@ void sm_segment_path(char path[SM_PATH_MAX], const char *name)
 }
 
 /* Who cannot read the secret cannot guess the names, and so cannot take them before us. */
-void sm_wake_path(char path[SM_PATH_MAX], const char *name, const uint64_t secret[2], uint32_t id)
+void sm_wake_path(char path[SM_PATH_MAX], const char *name, const struct kit_key *secret,
+                  uint32_t id)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
     uint64_t random = sm_siphash_of(secret, id);
@@ -269,11 +269,14 @@ static int32_t sm_segment_make_numbered(struct na_plugin_class *na_class)
     int32_t ret = NA_PLUGIN_ADDRINUSE;
 
     for (int i = 0; i < SM_CREATE_TRIES && ret == NA_PLUGIN_ADDRINUSE; i++) {
-        uint32_t number;
+        struct kit_key random;
+        uint64_t number;
 
         if (remains == SM_REMAINS_ALIVE) {
             number = atomic_fetch_add_explicit(&counter, 1, memory_order_relaxed);
-        } else if (getrandom(&number, sizeof(number), 0) != (ssize_t) sizeof(number)) {
+        } else if (kit_key_draw(&random) == NA_PLUGIN_SUCCESS) {
+            number = random.word[0];
+        } else {
             SM_LOG_ERROR("no random numbers (%s)", strerror(errno));
             return NA_PLUGIN_IO_ERROR;
         }

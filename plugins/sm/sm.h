@@ -11,8 +11,7 @@
 #include "message.h"
 #include "objects.h"
 
-#define SM_LOG(level, ...) \
-    na_plugin_log(kit_host, level, SM_PLUGIN_NAME, __func__, __LINE__, __VA_ARGS__)
+#define SM_LOG(level, ...)  KIT_LOG(level, SM_PLUGIN_NAME, __VA_ARGS__)
 #define SM_LOG_ERROR(...)   SM_LOG(NA_PLUGIN_LOG_ERROR, __VA_ARGS__)
 #define SM_LOG_WARNING(...) SM_LOG(NA_PLUGIN_LOG_WARNING, __VA_ARGS__)
 #define SM_LOG_INFO(...)    SM_LOG(NA_PLUGIN_LOG_INFO, __VA_ARGS__)
@@ -38,7 +37,8 @@ bool sm_name_check(const char *name, size_t length, const char **reason_p);
 void sm_user_set(void);
 uint32_t sm_user(void);
 void sm_segment_path(char path[SM_PATH_MAX], const char *name);
-void sm_wake_path(char path[SM_PATH_MAX], const char *name, const uint64_t secret[2], uint32_t id);
+void sm_wake_path(char path[SM_PATH_MAX], const char *name, const struct kit_key *secret,
+                  uint32_t id);
 int32_t sm_segment_create(struct na_plugin_class *na_class, const char *name);
 int32_t sm_segment_describe(struct na_plugin_class *na_class);
 int32_t sm_segment_publish(struct na_plugin_class *na_class);
@@ -226,7 +226,7 @@ int32_t sm_mem_deserialize(struct na_plugin_class *na_class, const void *buf, ui
 extern const struct na_plugin_mem_segments sm_mem_segments_extension;
 void sm_registry_destroy(struct na_plugin_class *na_class);
 struct na_plugin_mem *sm_registry_find(struct sm_registry *registry, uint32_t index,
-                                       const uint64_t key[2]);
+                                       const struct kit_key *key);
 
 /* registration.c: what is registered, for peers to see */
 void sm_registration_grow(struct na_plugin_class *na_class, uint32_t index);
@@ -236,7 +236,7 @@ void sm_registration_publish(struct sm_registry *registry, _Atomic uint64_t *ent
 void sm_registration_withdraw(_Atomic uint64_t *entry);
 void sm_registration_close(struct na_plugin_class *na_class);
 int32_t sm_registration_check(struct na_plugin_addr *peer, struct na_plugin_mem *mem);
-uint64_t sm_siphash_of(const uint64_t secret[2], uint64_t word);
+uint64_t sm_siphash_of(const struct kit_key *secret, uint64_t word);
 uint64_t sm_registration_digest(const struct na_plugin_addr *peer, struct na_plugin_mem *mem);
 void sm_registration_forget(struct na_plugin_addr *peer);
 

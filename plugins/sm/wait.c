@@ -190,7 +190,7 @@ static int32_t sm_wake_socket_make(struct na_plugin_context *context)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
 
-    sm_wake_path(context->wake_path, context->na_class->name, context->na_class->registry.secret,
+    sm_wake_path(context->wake_path, context->na_class->name, &context->na_class->registry.secret,
                  context->id);
     memcpy(address.sun_path, context->wake_path, sizeof(address.sun_path));
     context->wake_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);

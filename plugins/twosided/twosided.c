@@ -4,7 +4,6 @@
 #include "state.h"
 
 #include <string.h>
-#include <sys/random.h>
 
 #define CONFIG_PIECE_SIZE (UINT32_C(256) << 10)
 #define CONFIG_WINDOW     4u
@@ -30,7 +29,7 @@ int32_t twosided_open(const struct twosided_config *config, struct twosided **tw
     ts = config->host->mem_alloc(sizeof(*ts), 64);
     if (ts == NULL)
         return NA_PLUGIN_NOMEM;
-    ret = kit_regions_open(&ts->regions, 0);
+    ret = kit_regions_open(&ts->regions);
     if (ret != NA_PLUGIN_SUCCESS) {
         na_plugin_log(config->host, NA_PLUGIN_LOG_ERROR, config->plugin, __func__, __LINE__,
                       "the system has no random numbers");

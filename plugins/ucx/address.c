@@ -11,7 +11,6 @@
 #include <net/if.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -121,14 +120,14 @@ static int32_t address_listen(struct na_plugin_class *na_class,
 
 static int32_t address_draw_name(struct na_plugin_class *na_class)
 {
-    uint64_t random[2];
+    struct kit_key random;
 
-    if (getrandom(random, sizeof(random), 0) != (ssize_t) sizeof(random)) {
+    if (kit_key_draw(&random) != NA_PLUGIN_SUCCESS) {
         UCX_LOG_ERROR("no random numbers (%s)", strerror(errno));
         return NA_PLUGIN_IO_ERROR;
     }
     (void) snprintf(na_class->name, sizeof(na_class->name), UCX_ORIGIN_PREFIX "%016llx%016llx",
-                    (unsigned long long) random[0], (unsigned long long) random[1]);
+                    (unsigned long long) random.word[0], (unsigned long long) random.word[1]);
     return NA_PLUGIN_SUCCESS;
 }
 

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 static int32_t class_configure(struct na_plugin_class *na_class, const struct na_plugin_init *init,
@@ -92,7 +91,6 @@ static int32_t class_configure(struct na_plugin_class *na_class, const struct na
 {
     char missing[UCX_TLS_MAX], offered[UCX_OFFERED_MAX];
     size_t size = strlen(init->protocol) + 1;
-    uint64_t random;
 
     ucx_resources_text(offered);
     if (!ucx_protocol_to_tls(init->protocol, tls)) {
@@ -105,12 +103,11 @@ static int32_t class_configure(struct na_plugin_class *na_class, const struct na
         UCX_LOG_ERROR("there is no '%s' on this machine; UCX offers %s here", missing, offered);
         return NA_PLUGIN_NODEV;
     }
-    if (getrandom(&random, sizeof(random), 0) != (ssize_t) sizeof(random)) {
+    if (kit_regions_open(&na_class->regions) != NA_PLUGIN_SUCCESS) {
         UCX_LOG_ERROR("no random numbers (%s)", strerror(errno));
         return NA_PLUGIN_IO_ERROR;
     }
-    na_class->incarnation = random | 1;
-    (void) kit_regions_open(&na_class->regions, na_class->incarnation); /* draws nothing */
+    na_class->incarnation = na_class->regions.owner;
     ucx_auth_setup(na_class, init->auth_key);
     na_class->is_busy = (init->progress_mode & NA_PLUGIN_PROGRESS_BUSY) != 0;
     na_class->protocol = kit_host->mem_alloc(size, 0);

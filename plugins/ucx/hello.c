@@ -4,7 +4,6 @@
  * trusts a worker's address, so it is looked at only when the digest over the message fits.
  */
 
-#include "kit_base.h"
 #include "ucx.h"
 
 #include <endian.h>

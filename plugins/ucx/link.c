@@ -4,7 +4,6 @@
  * the worker whose address came over them. docs/decisions/0009-ucx-connections.md says why.
  */
 
-#include "kit_base.h"
 #include "ucx.h"
 
 #include <stdio.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Memory handles: registering, the form in which they travel, finding what a peer asks for. */
 
-#include "kit_base.h"
 #include "ucx.h"
 
 #include <string.h>

@@ -29,8 +29,7 @@
 struct process_record {
     uint32_t magic;
     uint32_t reserved;
-    uint64_t link; /* the receiver's id of it, and its secret */
-    struct kit_key secret;
+    struct ucx_link_name name;
     struct process_end from, to; /* the sender's end of the connection and the receiver's */
 };
 
@@ -169,8 +168,7 @@ static bool process_record_fill(const struct ucx_link *link, const struct ucx_ch
 {
     memset(record, 0, sizeof(*record));
     record->magic = PROCESS_MAGIC;
-    record->link = link->their_id;
-    record->secret = link->their_secret;
+    record->name = ucx_link_name(link);
     return ucx_channel_end(channel, true, &record->from) &&
            ucx_channel_end(channel, false, &record->to);
 }
@@ -182,11 +180,13 @@ static bool process_record_fill(const struct ucx_link *link, const struct ucx_ch
 static struct ucx_link *process_record_link(struct na_plugin_class *na_class,
                                             const struct process_record *record)
 {
-    struct ucx_link *link = kit_table_find(&na_class->links_by_id, record->link);
     struct process_end ours, theirs;
+    struct ucx_link *link;
 
-    if (record->magic != PROCESS_MAGIC || link == NULL ||
-        !kit_key_is_equal(&record->secret, &link->secret))
+    if (record->magic != PROCESS_MAGIC)
+        return NULL;
+    link = ucx_link_named(na_class, &record->name);
+    if (link == NULL)
         return NULL;
     for (struct kit_link *node = link->channels.next; node != &link->channels; node = node->next) {
         struct ucx_channel *channel = kit_container(node, struct ucx_channel, node);

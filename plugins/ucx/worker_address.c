@@ -265,12 +265,13 @@ static bool address_has_route(const struct entry *entry)
         struct sockaddr any;
         struct sockaddr_in in;
         struct sockaddr_in6 in6;
-    } address = {.any.sa_family = entry->device_size > 1 ? entry->device[1] : AF_UNSPEC};
+    } address = {.any.sa_family = AF_UNSPEC};
     bool is_good;
     int fd;
 
     if (entry->transport != address_sum("tcp") || entry->device[0] == ADDRESS_TCP_LOOPBACK)
         return true;
+    address.any.sa_family = entry->device[1];
     if (address.any.sa_family == AF_INET) {
         memcpy(&address.in.sin_addr, entry->device + 2, sizeof(address.in.sin_addr));
         memcpy(&address.in.sin_port, entry->place, sizeof(address.in.sin_port));

@@ -28,7 +28,7 @@ static int open_regions(void **state)
 
     kit_host = &plugin_host;
     *state = fixture;
-    return fixture == NULL || kit_regions_open(&fixture->regions, 0) != NA_PLUGIN_SUCCESS ||
+    return fixture == NULL || kit_regions_open(&fixture->regions) != NA_PLUGIN_SUCCESS ||
            kit_region_add(&fixture->regions, &fixture->region, fixture->memory, LENGTH, READ) !=
                NA_PLUGIN_SUCCESS;
 }

@@ -193,10 +193,10 @@ static void put_by_hand(struct scene *scene, na_mem_handle_t *mem, uint32_t bit,
     assert_int_equal(NA_Mem_handle_serialize(scene->victim.na_class, bytes, sizeof(bytes), mem),
                      NA_SUCCESS);
     /* Before the length and the only segment. */
-    memcpy(header.key, bytes + size - 48, sizeof(header.key));
+    memcpy(&header.key, bytes + size - 48, sizeof(header.key));
     memcpy(&header.index, bytes + size - 32, sizeof(header.index));
     if (bit < 128)
-        header.key[bit / 64] ^= UINT64_C(1) << (bit % 64);
+        header.key.word[bit / 64] ^= UINT64_C(1) << (bit % 64);
     memcpy(payload, &header, sizeof(header));
     write_slot(scene, SM_KIND_PUT, SM_INLINE_MAX, payload, sizeof(payload));
     end_progress(&scene->victim, 0);
@@ -251,7 +251,7 @@ static void made_up_requests_are_refused(void **state)
     for (uint32_t i = 0; i < 5000; i++) {
         struct sm_rma_header header = {
             .token = i + 1,
-            .key = {i % 3 == 0 ? i : (uint64_t) rand() << 32, i % 2 ? (uint64_t) rand() : 0},
+            .key = {{i % 3 == 0 ? i : (uint64_t) rand() << 32, i % 2 ? (uint64_t) rand() : 0}},
             .index = i % 70,
             .offset = i % 5 ? (uint64_t) rand() : UINT64_MAX - i,
             .length = i % 7 ? (uint64_t) rand() : UINT64_MAX,

@@ -50,12 +50,11 @@ struct kit_regions {
 };
 
 /*
- * Makes an empty table. `owner` is a number of the endpoint's that no other one has, and that peers
- * may know; 0: a random one is drawn.
+ * Makes an empty table. Its `owner` is a random number, not 0, that peers may know.
  *
  * NA_PLUGIN_SUCCESS, or NA_PLUGIN_IO_ERROR when the system has no random numbers.
  */
-int32_t kit_regions_open(struct kit_regions *regions, uint64_t owner);
+int32_t kit_regions_open(struct kit_regions *regions);
 
 /* Frees what the table itself holds; its regions were removed. Safe on a table of zeroes. */
 void kit_regions_close(struct kit_regions *regions);

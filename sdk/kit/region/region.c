@@ -31,10 +31,10 @@ _Static_assert(sizeof(struct region_wire) == KIT_REGION_PACKED, "layout of the w
 static bool region_is_possible(uint64_t base, uint64_t length);
 static uint64_t region_digest(struct region_wire wire, const void *extra, uint32_t extra_size);
 
-int32_t kit_regions_open(struct kit_regions *regions, uint64_t owner)
+int32_t kit_regions_open(struct kit_regions *regions)
 {
-    struct kit_key random = {.word = {owner}};
-    int32_t ret = owner != 0 ? NA_PLUGIN_SUCCESS : kit_key_draw(&random);
+    struct kit_key random = {.word = {0}};
+    int32_t ret = kit_key_draw(&random);
 
     memset(regions, 0, sizeof(*regions));
     kit_list_init(&regions->all);
