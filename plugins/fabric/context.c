@@ -32,9 +32,7 @@ int32_t fabric_context_create(struct na_plugin_class *na_class,
         ret = NA_PLUGIN_EXIST;
         goto out;
     }
-    ret = fabric_expected_setup(context);
-    if (ret == NA_PLUGIN_SUCCESS)
-        ret = fabric_wait_setup_context(context);
+    ret = fabric_wait_setup_context(context);
     if (ret != NA_PLUGIN_SUCCESS)
         goto out;
     for (uint32_t i = 0; state->open_contexts == 0 && i < state->max_contexts; i++)
@@ -57,8 +55,7 @@ int32_t fabric_context_stop(struct na_plugin_context *na_context)
     fabric_lock(endpoint);
     context->active = false;
     context->stopped = true;
-    fabric_unexpected_cancel_all(context);
-    fabric_expected_cancel_all(context);
+    fabric_recv_cancel_all(context);
     fabric_send_cancel_all(context);
     fabric_rma_cancel_all(context);
     fabric_context_drain(context);
@@ -75,7 +72,7 @@ int32_t fabric_context_destroy(struct na_plugin_context *na_context)
 
     fabric_lock(endpoint);
     fabric_wait_disarm(context);
-    fabric_early_drop_all(context);
+    kit_match_drop(&context->match);
     if (state->held_count != 0)
         fabric_held_resume(state);
     fabric_wait_teardown_context(context);
@@ -132,7 +129,7 @@ static void fabric_endpoint_leave(struct fabric_endpoint_state *state)
 
     for (uint32_t i = 0; i < state->max_contexts; i++) {
         state->contexts[i].stopped = true;
-        fabric_early_drop_all(&state->contexts[i]);
+        kit_match_drop(&state->contexts[i].match);
     }
     fabric_held_resume(state);
     fabric_goodbyes_send(state);

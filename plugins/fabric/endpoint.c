@@ -55,14 +55,14 @@ void fabric_endpoint_close(struct fabric_endpoint *endpoint)
     for (uint32_t i = 0; state->contexts != NULL && i < state->max_contexts; i++) {
         struct fabric_context *context = &state->contexts[i];
 
-        fabric_early_drop_all(context);
+        kit_match_drop(&context->match);
         fabric_wait_teardown_context(context);
-        host->mem_free(context->expected.buckets);
+        kit_match_close(&context->match);
     }
     fabric_rma_free_all(state);
     fabric_peers_destroy(state);
     fabric_out_free_all(state);
-    fabric_early_free_all(state);
+    kit_deferrals_free(&state->deferrals);
     if (state->timer_fd >= 0)
         (void) close(state->timer_fd);
     host->mem_free(state->contexts);
@@ -147,7 +147,7 @@ static int32_t fabric_state_setup(struct fabric_endpoint_state *state,
         context->endpoint = state->endpoint;
         context->id = i;
         context->epoll_fd = context->event_fd = -1;
-        kit_list_init(&context->receives);
+        fabric_matching_setup(context);
     }
     ret = fabric_numbers_draw(state);
     if (ret == NA_PLUGIN_SUCCESS)
@@ -192,6 +192,7 @@ static void fabric_limits_set(struct fabric_endpoint_state *state,
         (config->ops->max_frame - sizeof(struct wire_header) - sizeof(struct wire_record)) &
         ~(uint64_t) (WIRE_ALIGN - 1);
 
+    state->deferrals.bytes_max = FABRIC_DEFERRED_BYTES;
     state->max_unexpected = fabric_limit(init->max_unexpected_size, most);
     state->max_expected = fabric_limit(init->max_expected_size, most);
     state->frame_limit = (uint32_t) (FABRIC_FRAME_BYTES / stride);

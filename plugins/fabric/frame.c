@@ -77,7 +77,7 @@ bool fabric_out_add_op(struct fabric_out *out, struct fabric_op *op)
     memset(place + size - WIRE_ALIGN, 0, WIRE_ALIGN); /* nobody else's bytes in the gap */
     memcpy(place, &record, sizeof(record));
     if (kit_likely(op->size != 0))
-        memcpy(place + sizeof(record), op->buf.send, op->size);
+        memcpy(place + sizeof(record), op->data, op->size);
     out->frame.size += size;
     kit_list_append(&out->ops, &op->link);
     return true;

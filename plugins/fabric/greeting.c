@@ -289,5 +289,5 @@ static void fabric_card_find_twin(struct fabric_peer_state *peer, const void *pa
     if (twin == peer || peer->identity != peer)
         return;
     fabric_peer_hold(twin);
-    fabric_expected_rehash(peer, twin);
+    fabric_recv_rematch(peer, twin);
 }

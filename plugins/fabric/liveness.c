@@ -48,7 +48,7 @@ void fabric_tick(struct fabric_endpoint_state *state)
     }
     if (state->cancelling != 0)
         fabric_send_end_cancelled(state);
-    if (state->early_count != 0 || state->held_count != 0)
+    if (state->deferrals.count != 0 || state->held_count != 0)
         fabric_unexpected_tick(state);
     if (++state->ticks % FABRIC_SWEEP_TICKS == 0)
         fabric_idle_watch(state);

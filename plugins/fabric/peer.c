@@ -271,7 +271,7 @@ void fabric_peer_restarted(struct fabric_peer_state *peer, uint32_t before_epoch
     uint64_t completed = state->completed;
 
     fabric_send_fail(peer, before_epoch, false, NA_PLUGIN_HOSTUNREACH);
-    fabric_expected_fail(peer, before_epoch, false, NA_PLUGIN_HOSTUNREACH);
+    fabric_recv_fail(peer, before_epoch, false, NA_PLUGIN_HOSTUNREACH);
     fabric_rma_fail(peer, before_epoch, false, NA_PLUGIN_HOSTUNREACH);
     fabric_peer_leave_identity(peer);
     completed = state->completed - completed;
@@ -316,7 +316,7 @@ static void fabric_peer_reset(struct fabric_peer_state *peer, int32_t status)
     fabric_silence_end(peer);
     (void) fabric_peer_new_token(peer);
     fabric_send_fail(peer, 0, true, status);
-    fabric_expected_fail(peer, 0, true, status);
+    fabric_recv_fail(peer, 0, true, status);
     fabric_rma_fail(peer, 0, true, status);
     fabric_peer_leave_identity(peer);
     fabric_peer_close(peer);
@@ -468,6 +468,6 @@ static void fabric_peer_leave_identity(struct fabric_peer_state *peer)
 
     if (identity == peer)
         return;
-    fabric_expected_rehash(peer, peer);
+    fabric_recv_rematch(peer, peer);
     fabric_peer_release(identity);
 }

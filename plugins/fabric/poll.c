@@ -49,8 +49,7 @@ int32_t fabric_cancel(struct na_plugin_context *na_context, void *op)
     struct fabric_endpoint_state *state = context->endpoint->state;
 
     kit_lock_take(&state->lock);
-    if (!fabric_unexpected_cancel(context, op) && !fabric_expected_cancel(context, op) &&
-        !fabric_rma_cancel(context, op))
+    if (!fabric_recv_cancel(context, op) && !fabric_rma_cancel(context, op))
         (void) fabric_send_cancel(context, op);
     if (state->armed_count != 0)
         fabric_wait_kick_any(state);

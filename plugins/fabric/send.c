@@ -69,7 +69,7 @@ int32_t fabric_control_send(struct fabric_endpoint *endpoint, struct fabric_peer
         memcpy(control->data, data, size);
     control->op.context = NULL;
     control->op.peer = peer;
-    control->op.buf.send = control->data;
+    control->op.data = control->data;
     control->op.size = size;
     control->op.kind = FABRIC_OP_CONTROL;
     control->op.tag = type;
@@ -238,7 +238,7 @@ static FABRIC_INLINE int32_t fabric_send(struct na_plugin_context *na_context, u
 
     op->context = context;
     op->peer = peer;
-    op->buf.send = buf;
+    op->data = buf;
     op->size = size;
     op->kind = kind;
     op->tag = tag;
@@ -320,7 +320,7 @@ static FABRIC_INLINE void fabric_out_put_alone(struct fabric_out *out, const str
                                                peer->their_incarnation_low, out->frame.size));
     header->sequence = htole32(fabric_sequence_sent(peer));
     if (kit_likely(op->size != 0))
-        memcpy(header + 1, op->buf.send, op->size);
+        memcpy(header + 1, op->data, op->size);
 }
 
 /* Without a queue: what did not leave is given back. `op` is only compared. */

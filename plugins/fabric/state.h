@@ -9,26 +9,24 @@
 
 #include "fabric.h"
 #include "kit_base.h"
+#include "kit_match.h"
 #include "wire.h"
 
 #include <stdatomic.h>
 
-#define FABRIC_EARLY_BYTES   (UINT64_C(16) << 20) /* unexpected messages kept without a receive */
-#define FABRIC_EARLY_MIN     64u  /* of them at least so many, whatever their size */
-#define FABRIC_EARLY_SMALL   512u /* size class of copies that are reused */
-#define FABRIC_EARLY_REUSED  256u /* most of them that are kept for reuse */
-#define FABRIC_FRAME_BYTES   (UINT64_C(128) << 20) /* memory for frames to send, at most */
-#define FABRIC_FRAME_MIN     256u                  /* but at least so many frames */
-#define FABRIC_PEER_MAX      (UINT32_C(1) << 20)
-#define FABRIC_TICK_NS       UINT64_C(100000000)
-#define FABRIC_RETRY_NS      UINT64_C(1000000) /* a sleeper's next try of what the fabric refused */
-#define FABRIC_RETRY_NS_MAX  UINT64_C(32000000) /* while nothing moves, as to a peer that is busy */
-#define FABRIC_PAUSE_NS      UINT64_C(50000000) /* a sleep that the fabric cannot end */
-#define FABRIC_POLLS_A_CLOCK 32u
-#define FABRIC_PING_MS       250u  /* silence after which a peer that is waited for is greeted */
-#define FABRIC_GREET_MS      1000u /* for a successor of a dead process to answer */
-#define FABRIC_CLOSED_MS     5000u /* for one who said goodbye to be opened again, and to answer */
-#define FABRIC_PING_MS_MAX   2000u /* longest distance of further greetings */
+#define FABRIC_DEFERRED_BYTES (UINT64_C(16) << 20)
+#define FABRIC_FRAME_BYTES    (UINT64_C(128) << 20) /* memory for frames to send, at most */
+#define FABRIC_FRAME_MIN      256u                  /* but at least so many frames */
+#define FABRIC_PEER_MAX       (UINT32_C(1) << 20)
+#define FABRIC_TICK_NS        UINT64_C(100000000)
+#define FABRIC_RETRY_NS       UINT64_C(1000000)  /* until a sleeper tries a refused frame again */
+#define FABRIC_RETRY_NS_MAX   UINT64_C(32000000) /* the same while nothing moves */
+#define FABRIC_PAUSE_NS       UINT64_C(50000000) /* a sleep that the fabric cannot end */
+#define FABRIC_POLLS_A_CLOCK  32u
+#define FABRIC_PING_MS        250u  /* silence after which a peer that is waited for is greeted */
+#define FABRIC_GREET_MS       1000u /* for a successor of a dead process to answer */
+#define FABRIC_CLOSED_MS      5000u /* for one who said goodbye to be opened again, and to answer */
+#define FABRIC_PING_MS_MAX    2000u /* longest distance of further greetings */
 
 /* Of what every message passes: part of its caller, whatever the compiler thinks of the size. */
 #define FABRIC_INLINE inline __attribute__((always_inline))
@@ -45,23 +43,20 @@ enum fabric_op_kind {
     FABRIC_OP_UNEXPECTED, /* sends */
     FABRIC_OP_EXPECTED,
     FABRIC_OP_CONTROL, /* ours, not the core's */
-    FABRIC_OP_RECV_UNEXPECTED,
-    FABRIC_OP_RECV_MULTI,
-    FABRIC_OP_RECV_EXPECTED,
+    FABRIC_OP_RECV,
     FABRIC_OP_RMA,
 };
 
 /* The private part of an operation; in one list at a time. */
 struct fabric_op {
-    struct kit_link link;
+    union {
+        struct kit_link link;
+        struct kit_recv recv;
+    };
     struct fabric_context *context;
     struct fabric_peer_state *peer;
-    union {
-        const void *send;
-        uint8_t *recv;
-    } buf;
+    const void *data; /* sends */
     uint64_t size;
-    uint64_t used; /* of a multi-receive's buffer */
     uint32_t kind;
     uint32_t tag;
     uint32_t remote_id; /* context at the other side */
@@ -95,16 +90,6 @@ struct fabric_slab {
     bool is_registered;
 };
 
-/* An unexpected message that came before its receive. */
-struct fabric_early {
-    struct fabric_early *next;
-    struct fabric_peer *source; /* a reference */
-    uint32_t tag;
-    uint32_t size;
-    uint64_t capacity;
-    uint8_t data[];
-};
-
 /* A received frame that waits until there is room for its unexpected messages. */
 struct fabric_held {
     struct kit_link link; /* of the peer */
@@ -128,12 +113,6 @@ struct fabric_request {
     bool is_done;    /* the fabric let go of it in that call */
 };
 
-struct fabric_expected_table {
-    struct kit_link *buckets;
-    uint32_t mask;
-    uint32_t count;
-};
-
 struct fabric_context {
     struct fabric_endpoint *endpoint;
     uint32_t id;
@@ -143,10 +122,7 @@ struct fabric_context {
     bool signaled; /* event_fd was written to */
     int epoll_fd;
     int event_fd;
-    struct kit_link receives; /* unexpected ones */
-    struct fabric_early *early_first;
-    struct fabric_early *early_last;
-    struct fabric_expected_table expected;
+    struct kit_match match;
 };
 
 /* What the next frame to a peer has to carry or wait for. Not 0: the fast path is closed. */
@@ -275,11 +251,8 @@ struct fabric_endpoint_state {
     struct kit_link retry; /* peers */
     struct kit_link watch; /* peers */
     uint32_t held_count;   /* frames */
-    uint64_t early_bytes;
-    uint32_t early_count;
-    bool is_refused; /* the core had no memory for one of them */
-    struct fabric_early *early_free;
-    uint32_t early_free_count;
+    struct kit_deferrals deferrals;
+    bool is_refused; /* the core had no memory for a deferred message */
 
     struct fabric_peer_state *self;
     struct fabric_slot *slots;
@@ -477,27 +450,20 @@ void fabric_own_frames_deliver(struct fabric_endpoint_state *state);
 void fabric_held_resume(struct fabric_endpoint_state *state);
 void fabric_held_drop(struct fabric_peer_state *peer);
 
-/* unexpected.c */
+/* matching.c */
+void fabric_matching_setup(struct fabric_context *context);
 bool fabric_unexpected_deliver(struct fabric_peer_state *peer, struct fabric_context *context,
                                uint32_t tag, const void *data, uint32_t size);
-bool fabric_unexpected_cancel(struct fabric_context *context, const struct fabric_op *op);
-void fabric_unexpected_cancel_all(struct fabric_context *context);
-void fabric_unexpected_again(struct fabric_endpoint_state *state);
-void fabric_unexpected_tick(struct fabric_endpoint_state *state);
-void fabric_early_drop_all(struct fabric_context *context);
-void fabric_early_free_all(struct fabric_endpoint_state *state);
-bool fabric_early_has_room(const struct fabric_endpoint_state *state, uint64_t size);
-extern const struct na_plugin_multi_recv fabric_multi_recv_extension;
-
-/* expected.c */
-int32_t fabric_expected_setup(struct fabric_context *context);
 void fabric_expected_deliver(struct fabric_peer_state *peer, struct fabric_context *context,
                              uint32_t source_id, uint32_t tag, const void *data, uint32_t size);
-bool fabric_expected_cancel(struct fabric_context *context, const struct fabric_op *op);
-void fabric_expected_cancel_all(struct fabric_context *context);
-void fabric_expected_fail(struct fabric_peer_state *peer, uint32_t before_epoch, bool all,
-                          int32_t status);
-void fabric_expected_rehash(struct fabric_peer_state *peer, struct fabric_peer_state *identity);
+bool fabric_recv_cancel(struct fabric_context *context, const void *op);
+void fabric_recv_cancel_all(struct fabric_context *context);
+void fabric_recv_fail(struct fabric_peer_state *peer, uint32_t before_epoch, bool is_any_epoch,
+                      int32_t status);
+void fabric_recv_rematch(struct fabric_peer_state *peer, struct fabric_peer_state *identity);
+void fabric_unexpected_again(struct fabric_endpoint_state *state);
+void fabric_unexpected_tick(struct fabric_endpoint_state *state);
+extern const struct na_plugin_multi_recv fabric_multi_recv_extension;
 
 /* rma.c */
 void fabric_rma_flush(struct fabric_peer_state *peer);

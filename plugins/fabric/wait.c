@@ -203,7 +203,7 @@ static void fabric_wait_timer_set(struct fabric_endpoint_state *state)
     else if (state->is_paused)
         delay = FABRIC_PAUSE_NS;
     else if (state->waiting != 0 || state->in_flight != 0 || state->cancelling != 0 ||
-             state->early_count != 0 || state->held_count != 0)
+             state->deferrals.count != 0 || state->held_count != 0)
         delay = FABRIC_TICK_NS;
     else
         return;

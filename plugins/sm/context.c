@@ -20,7 +20,8 @@ int32_t sm_context_setup(struct na_plugin_class *na_class, uint32_t id)
     context->poll_lock.elide = na_class->single_context;
     context->match_lock.elide = na_class->single_context;
     context->rma_lock.elide = na_class->single_context;
-    kit_list_init(&context->receives);
+    context->deferrals.bytes_max = SM_DEFERRED_BYTES;
+    kit_match_open(&context->match, &context->deferrals, na_class->max_message, sm_peer_release);
     kit_list_init(&context->native);
     kit_list_init(&context->copies);
     kit_list_init(&context->jobs);
@@ -40,7 +41,8 @@ void sm_context_teardown(struct na_plugin_context *context)
     sm_target_drop_all(context);
     sm_in_ring_release_all(context);
     sm_wait_teardown(context);
-    kit_host->mem_free(context->expected.buckets);
+    kit_match_close(&context->match);
+    kit_deferrals_free(&context->deferrals);
     kit_host->mem_free(context->copy_slots);
     kit_host->mem_free(context->hot);
     kit_host->mem_free(context->watched);
@@ -50,7 +52,6 @@ int32_t sm_context_create(struct na_plugin_class *na_class, struct na_host_conte
                           uint32_t id, struct na_plugin_context **context_p)
 {
     struct na_plugin_context *context;
-    int32_t ret;
 
     (void) host_context;
     if (id >= na_class->max_contexts) {
@@ -61,11 +62,6 @@ int32_t sm_context_create(struct na_plugin_class *na_class, struct na_host_conte
     if (atomic_load_explicit(&context->active, memory_order_relaxed)) {
         SM_LOG_ERROR("context %u exists already", id);
         return NA_PLUGIN_EXIST;
-    }
-    if (context->expected.buckets == NULL) {
-        ret = sm_expected_setup(&context->expected);
-        if (ret != NA_PLUGIN_SUCCESS)
-            return ret;
     }
     if (context->copy_slots == NULL) {
         context->copy_slots = kit_host->mem_alloc(SM_COPY_TABLE * sizeof(*context->copy_slots), 0);
@@ -101,7 +97,7 @@ int32_t sm_context_stop(struct na_plugin_context *context)
 int32_t sm_context_destroy(struct na_plugin_context *context)
 {
     sm_lock_take(&context->match_lock);
-    sm_early_drop_all(context);
+    kit_match_drop(&context->match);
     sm_lock_drop(&context->match_lock);
     return NA_PLUGIN_SUCCESS;
 }

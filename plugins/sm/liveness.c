@@ -12,9 +12,15 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+/* What a pass over the receives of a context finds. */
+struct sm_watch {
+    struct na_plugin_context *context;
+    bool gone;
+};
+
 static bool sm_peer_socket_answers(struct na_plugin_addr *peer);
 static bool sm_watch_collect(struct na_plugin_context *context);
-static bool sm_watch_receive(struct na_plugin_context *context, struct sm_op *op);
+static bool sm_watch_receive(struct kit_recv *recv, void *watch);
 static void sm_watch_add(struct na_plugin_context *context, struct na_plugin_addr *peer);
 
 /*
@@ -64,8 +70,7 @@ void sm_peer_suspect(struct na_plugin_addr *peer)
 
 bool sm_watch_wanted(struct na_plugin_context *context)
 {
-    return context->accept_later != 0 ||
-           atomic_load_explicit(&context->expected_count, memory_order_relaxed) != 0 ||
+    return context->accept_later != 0 || kit_match_expected_count(&context->match) != 0 ||
            atomic_load_explicit(&context->send_count, memory_order_relaxed) != 0 ||
            atomic_load_explicit(&context->copy_count, memory_order_relaxed) != 0 ||
            atomic_load_explicit(&context->job_count, memory_order_relaxed) != 0;
@@ -94,7 +99,7 @@ uint32_t sm_watch(struct na_plugin_context *context)
         completed += sm_in_ring_read_all(context);
     if (any) {
         completed += sm_in_ring_settle(context);
-        completed += sm_expected_fail_peers(context);
+        completed += sm_receive_fail_peers(context);
         completed += sm_rma_fail_peers(context);
     }
     completed += sm_backlog_flush(context->na_class, context);
@@ -123,16 +128,13 @@ static bool sm_peer_socket_answers(struct na_plugin_addr *peer)
 static bool sm_watch_collect(struct na_plugin_context *context)
 {
     struct na_plugin_class *na_class = context->na_class;
-    struct sm_expected_table *table = &context->expected;
     struct kit_link *link;
-    bool gone = false;
+    struct sm_watch watch = {.context = context};
 
     (void) pthread_mutex_lock(&na_class->watch_lock);
     na_class->watch_round++;
     sm_lock_take(&context->match_lock);
-    for (uint32_t i = 0; table->count != 0 && i <= table->mask; i++)
-        for (link = table->buckets[i].next; link != &table->buckets[i]; link = link->next)
-            gone |= sm_watch_receive(context, (struct sm_op *) link);
+    kit_match_take_if(&context->match, sm_watch_receive, &watch, NULL);
     sm_lock_drop(&context->match_lock);
 
     sm_lock_take(&context->rma_lock);
@@ -152,19 +154,25 @@ static bool sm_watch_collect(struct na_plugin_context *context)
     }
     sm_lock_drop(&na_class->backlog_lock);
     (void) pthread_mutex_unlock(&na_class->watch_lock);
-    return gone;
+    return watch.gone;
 }
 
-/* True when its message can only be one that was sent before the context was destroyed. */
-static bool sm_watch_receive(struct na_plugin_context *context, struct sm_op *op)
+/* `gone`: its message can only be one that was sent before the context was destroyed. */
+static bool sm_watch_receive(struct kit_recv *recv, void *watch_p)
 {
-    const uint8_t *base = (const uint8_t *) op->peer->base;
+    struct sm_op *op = (struct sm_op *) recv;
+    struct sm_watch *watch = watch_p;
+    const uint8_t *base;
 
-    sm_watch_add(context, op->peer);
-    op->gone =
-        op->remote_id < op->peer->max_contexts &&
-        sm_context_gone((const struct sm_context_area *) (base + sm_layout_context(op->remote_id)));
-    return op->gone;
+    if (recv->kind != KIT_RECV_EXPECTED)
+        return false;
+    base = (const uint8_t *) op->peer->base;
+    sm_watch_add(watch->context, op->peer);
+    op->gone = recv->source_id < op->peer->max_contexts &&
+               sm_context_gone(
+                   (const struct sm_context_area *) (base + sm_layout_context(recv->source_id)));
+    watch->gone |= op->gone;
+    return false;
 }
 
 /* watch_lock is held. Without memory the peer is looked after the next time. */

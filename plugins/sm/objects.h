@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "kit_base.h"
+#include "kit_match.h"
 #include "layout.h"
 #include "lock.h"
 #include "na_plugin.h"
@@ -18,16 +18,15 @@
 #define SM_PATH_MAX         108 /* of a socket's path, the shorter of both kinds */
 
 #define SM_PEER_BUCKETS     1024u
-#define SM_POLL_BUDGET      64u   /* messages taken from one ring in one poll */
-#define SM_HOUSEKEEPING     256u  /* polls between two looks at what is idle */
-#define SM_PARK_AFTER       256u  /* housekeepings without a message before a ring is parked */
-#define SM_HOT_MAX          64u   /* above that many polled rings they are parked much sooner */
-#define SM_EARLY_COUNT      4096u /* unexpected messages kept without a receive, per context */
-#define SM_EARLY_BYTES      1048576u
-#define SM_RMA_CHUNK        1048576u        /* native RMA: bytes copied in one turn */
-#define SM_RMA_SEGMENTS     256u            /* largest number of segments of a memory handle */
-#define SM_COPY_WINDOW      16u             /* copy RMA: operations in flight to one peer */
-#define SM_COPY_TOKEN_SHIFT 56              /* copy RMA: where the context's id is in a token */
+#define SM_POLL_BUDGET      64u      /* messages taken from one ring in one poll */
+#define SM_HOUSEKEEPING     256u     /* polls between two looks at what is idle */
+#define SM_PARK_AFTER       256u     /* housekeepings without a message before a ring is parked */
+#define SM_HOT_MAX          64u      /* above that many polled rings they are parked much sooner */
+#define SM_DEFERRED_BYTES   1048576u /* of a context */
+#define SM_RMA_CHUNK        1048576u /* native RMA: bytes copied in one turn */
+#define SM_RMA_SEGMENTS     256u     /* largest number of segments of a memory handle */
+#define SM_COPY_WINDOW      16u      /* copy RMA: operations in flight to one peer */
+#define SM_COPY_TOKEN_SHIFT 56       /* copy RMA: where the context's id is in a token */
 #define SM_COPY_AWAKE_NS    UINT64_C(20000) /* copy RMA: no sleep so soon after a piece */
 #define SM_COPY_TABLE       256u            /* copy RMA: operations in flight of one context */
 #define SM_WATCH_NS         UINT64_C(200000000)
@@ -42,33 +41,30 @@ enum sm_op_kind {
     SM_OP_NONE,
     SM_OP_SEND_UNEXPECTED,
     SM_OP_SEND_EXPECTED,
-    SM_OP_RECV_UNEXPECTED,
-    SM_OP_RECV_MULTI,
-    SM_OP_RECV_EXPECTED,
     SM_OP_PUT,
     SM_OP_GET
 };
 
 /* The private part of an operation. `link` is first: an element of a list is its operation. */
 struct sm_op {
-    struct kit_link link;
+    union {
+        struct kit_link link;
+        struct kit_recv recv;
+    };
+    struct na_plugin_addr *peer; /* all but receives of unexpected messages; what follows: */
+    bool gone;                   /* expected: the context that it waits for was destroyed */
+    enum sm_op_kind kind;        /* sends, transfers */
     struct na_plugin_context *context;
-    struct na_plugin_addr *peer;
-    enum sm_op_kind kind;
     uint32_t tag;
     uint32_t remote_id; /* context of the peer */
     uint32_t token_index;
-    union {
-        void *recv_buf;
-        const void *send_buf;
-    };
+    const void *send_buf;
     uint64_t size; /* of the buffer, or of the transfer */
-    uint64_t used; /* filled bytes of a multi-receive, finished bytes of a transfer */
+    uint64_t used; /* finished bytes of a transfer */
     struct na_plugin_mem *local;
     struct na_plugin_mem *remote;
     uint64_t local_offset;
     uint64_t remote_offset;
-    bool gone;            /* the context that it waits for was destroyed */
     struct sm_conn *conn; /* copy RMA */
     uint64_t token;       /* copy RMA; 0 while it waits for its turn */
 };
@@ -242,21 +238,6 @@ struct sm_registry {
     struct na_plugin_mem *mems; /* all */
 };
 
-struct sm_early {
-    struct sm_early *next;
-    struct na_plugin_addr *source; /* one reference */
-    uint32_t tag;
-    uint32_t size;
-    uint32_t capacity;
-    uint8_t payload[];
-};
-
-struct sm_expected_table {
-    struct kit_link *buckets;
-    uint32_t mask;
-    uint32_t count;
-};
-
 struct sm_copy_slot {
     struct sm_op *op; /* NULL: cancelled, the rest of its answer is dropped */
     struct sm_conn *conn;
@@ -300,8 +281,7 @@ struct na_plugin_context {
     _Atomic uint64_t rma_moved;    /* messages of copy RMA sent, pieces received */
     _Atomic uint64_t rma_moved_at; /* when the last one was */
     _Atomic uint32_t rings_stalled;
-    _Atomic uint32_t watch_now; /* a peer is suspected to be dead */
-    _Atomic uint32_t expected_count;
+    _Atomic uint32_t watch_now;  /* a peer is suspected to be dead */
     _Atomic uint32_t send_count; /* sends that wait for space */
     _Atomic uint32_t sleepers;   /* threads in poll_wait */
     _Atomic uint32_t woken;
@@ -310,14 +290,8 @@ struct na_plugin_context {
     /* Matching: guarded by match_lock */
     _Alignas(SM_CACHE_LINE) struct sm_lock match_lock;
     atomic_bool active; /* between context_create and context_stop */
-    struct kit_link receives;
-    struct sm_expected_table expected;
-    struct sm_early *early_first;
-    struct sm_early *early_last;
-    struct sm_early *early_free;
-    uint32_t early_count;
-    uint32_t early_bytes;
-    uint64_t dropped; /* expected messages that found no receive */
+    struct kit_match match;
+    struct kit_deferrals deferrals;
 
     /* Our RMA operations: guarded by rma_lock */
     _Alignas(SM_CACHE_LINE) struct sm_lock rma_lock;

@@ -190,18 +190,12 @@ bool sm_backlog_announce(struct na_plugin_class *na_class, struct na_plugin_cont
 int32_t sm_recv_unexpected(struct na_plugin_context *context, void *op, void *buf, uint64_t size,
                            void *data);
 extern const struct na_plugin_multi_recv sm_multi_recv_extension;
-bool sm_receive_cancel(struct na_plugin_context *context, struct sm_op *op);
+bool sm_receive_cancel(struct na_plugin_context *context, const void *op);
 void sm_receive_cancel_all(struct na_plugin_context *context);
-void sm_early_drop_all(struct na_plugin_context *context);
-
-/* expected.c */
+uint32_t sm_receive_fail_peers(struct na_plugin_context *context);
 int32_t sm_recv_expected(struct na_plugin_context *context, void *op, void *buf, uint64_t size,
                          void *data, struct na_plugin_addr *source, uint32_t source_id,
                          uint32_t tag);
-int32_t sm_expected_setup(struct sm_expected_table *table);
-bool sm_expected_take(struct na_plugin_context *context, struct sm_op *op);
-void sm_expected_cancel_all(struct na_plugin_context *context);
-uint32_t sm_expected_fail_peers(struct na_plugin_context *context);
 
 /* drain.c */
 uint32_t sm_ring_drain(struct na_plugin_context *context, struct sm_in_ring *ring);

@@ -244,7 +244,7 @@ static void chaos_check_all(struct chaos *chaos)
     for (uint32_t i = 0; i < NODES; i++) {
         struct fabric_endpoint_state *inside = chaos->nodes[i]->endpoint.state;
 
-        while (inside->early_count != 0) {
+        while (inside->deferrals.count != 0) {
             struct sim_op receive = {0};
             uint8_t buf[1024];
 

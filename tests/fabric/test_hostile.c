@@ -40,7 +40,8 @@ static void check_alive(struct sim_pair *pair)
 
     while (pair->b->inbox_first != NULL)
         sim_poll(pair->cb, pair->ca, 1);
-    for (uint32_t i = 0; i < 100000 && (inside->early_count != 0 || inside->held_count != 0); i++) {
+    for (uint32_t i = 0; i < 100000 && (inside->deferrals.count != 0 || inside->held_count != 0);
+         i++) {
         struct sim_op receive = {0};
 
         assert_int_equal(fabric_msg_recv_unexpected(pair->cb, &receive, buf, sizeof(buf), NULL), 0);
@@ -48,7 +49,7 @@ static void check_alive(struct sim_pair *pair)
         if (receive.status == 0)
             fabric_addr_free(pair->b, receive.source);
     }
-    assert_int_equal(inside->early_count, 0);
+    assert_int_equal(inside->deferrals.count, 0);
     assert_int_equal(inside->held_count, 0);
     sim_poll(pair->ca, pair->cb, 50);
     fabric_addr_free(pair->a, pair->b_at_a);
@@ -153,7 +154,7 @@ static void test_other_protocols(void **state)
         hand_over(pair, other, size);
         assert_int_equal(counters->frames_stale, ++stale);
     }
-    assert_int_equal(pair->b->endpoint.state->early_count, 0);
+    assert_int_equal(pair->b->endpoint.state->deferrals.count, 0);
     check_alive(pair);
 }
 
@@ -202,9 +203,9 @@ static void test_compact(void **state)
     other[3] = 200; /* context */
     hand_over(pair, other, size);
     assert_int_equal(inside->counters.frames_bad, ++bad);
-    assert_int_equal(inside->early_count, 0);
+    assert_int_equal(inside->deferrals.count, 0);
     hand_over(pair, frame, size);
-    assert_int_equal(inside->early_count, 1);
+    assert_int_equal(inside->deferrals.count, 1);
     sim_poll(pair->ca, NULL, 1);
     assert_int_equal(send.completions, 1);
     check_alive(pair);
@@ -230,11 +231,11 @@ static void test_greetings_that_lie(void **state)
     hand_over(pair, other, size);
     other[card + sizeof(struct wire_greeting)] = '\n';
     hand_over(pair, other, size);
-    assert_int_equal(inside->early_count, 0);
+    assert_int_equal(inside->deferrals.count, 0);
     assert_int_equal(inside->peer_count, 2);
     other[card + sizeof(struct wire_greeting)] = 'z';
     hand_over(pair, other, size);
-    assert_int_equal(inside->early_count, 3);
+    assert_int_equal(inside->deferrals.count, 3);
     assert_int_equal(inside->peer_count, 3);
     check_alive(pair);
 }
@@ -281,7 +282,7 @@ static void test_forged_tokens(void **state)
     struct fabric_endpoint_state *inside = pair->b->endpoint.state;
     const struct fabric_peer_state *peer = fabric_addr_state(pair->a_at_b);
     struct na_plugin_addr *others[8];
-    const uint32_t index = peer->index, early = inside->early_count;
+    const uint32_t index = peer->index, early = inside->deferrals.count;
     uint32_t base = (uint32_t) kit_digest(&index, sizeof(index)) ^ peer->generation;
     uint32_t masks = 0, related = 0, sequence;
     uint8_t frame[SIM_FRAME_MAX];
@@ -312,7 +313,7 @@ static void test_forged_tokens(void **state)
     sequence -= peer->mask; /* as if there were none */
     memcpy(frame + offsetof(struct wire_compact, sequence), &sequence, 4);
     hand_over(pair, frame, size);
-    assert_int_equal(inside->early_count, early);
+    assert_int_equal(inside->deferrals.count, early);
     sim_poll(pair->ca, NULL, 1);
     check_alive(pair);
 }

@@ -26,19 +26,33 @@ static void test_open_without_memory(void **state)
     assert_int_equal(sim_allocations, 0);
 }
 
+/* A context allocates with its first expected receive. */
 static void test_context_without_memory(void **state)
 {
     struct sim_net net;
     struct na_plugin_class *node;
     struct na_plugin_context *context;
+    struct na_plugin_addr *self = NULL;
+    struct sim_op receive = {0};
+    char buf[8];
 
     (void) state;
     sim_net_setup(&net);
     node = sim_open(&net, "a", NULL);
+    context = sim_context(node, 0);
+    assert_int_equal(fabric_addr_self(node, &self), NA_PLUGIN_SUCCESS);
     sim_allocation_to_fail = 0;
-    assert_int_equal(fabric_context_create(node, NULL, 0, &context), NA_PLUGIN_NOMEM);
+    assert_int_equal(
+        fabric_msg_recv_expected(context, &receive, buf, sizeof(buf), NULL, self, 0, 1),
+        NA_PLUGIN_NOMEM);
     sim_allocation_to_fail = -1;
-    sim_close(node, sim_context(node, 0));
+    assert_int_equal(
+        fabric_msg_recv_expected(context, &receive, buf, sizeof(buf), NULL, self, 0, 1),
+        NA_PLUGIN_SUCCESS);
+    fabric_addr_free(node, self);
+    sim_close(node, context);
+    assert_int_equal(receive.completions, 1);
+    assert_int_equal(receive.status, NA_PLUGIN_CANCELED);
     assert_int_equal(sim_allocations, 0);
 }
 

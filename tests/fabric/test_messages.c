@@ -162,13 +162,13 @@ static void test_early_messages(void **state)
     burst_send(pair, burst, 0, 50);
     sim_poll(pair->ca, pair->cb, 20);
     assert_int_equal(burst->receives[9].completions, 1);
-    assert_int_equal(pair->b->endpoint.state->early_count, 40);
+    assert_int_equal(pair->b->endpoint.state->deferrals.count, 40);
     burst_receive(pair, burst, 10, 20);
     burst_send(pair, burst, 50, 50);
     burst_receive(pair, burst, 30, 70);
     burst_check(pair, burst);
-    assert_int_equal(pair->b->endpoint.state->early_count, 0);
-    assert_int_equal(pair->b->endpoint.state->early_bytes, 0);
+    assert_int_equal(pair->b->endpoint.state->deferrals.count, 0);
+    assert_int_equal(pair->b->endpoint.state->deferrals.bytes, 0);
     free(burst);
 }
 
@@ -182,19 +182,19 @@ static void test_hold_bound(void **state)
     char buf[8];
 
     assert_non_null(burst);
-    inside->early_bytes += FABRIC_EARLY_BYTES; /* as if it were full */
+    inside->deferrals.bytes += FABRIC_DEFERRED_BYTES; /* as if it were full */
     burst_send(pair, burst, 0, BURST);
     sim_poll(pair->ca, pair->cb, 20);
-    assert_int_equal(inside->early_count, FABRIC_EARLY_MIN);
-    assert_int_equal(pair->b->held, BURST - FABRIC_EARLY_MIN);
-    assert_int_equal(inside->held_count, BURST - FABRIC_EARLY_MIN);
+    assert_int_equal(inside->deferrals.count, KIT_DEFERRED_MIN);
+    assert_int_equal(pair->b->held, BURST - KIT_DEFERRED_MIN);
+    assert_int_equal(inside->held_count, BURST - KIT_DEFERRED_MIN);
     assert_int_equal(
         fabric_msg_recv_expected(pair->cb, &expected, buf, 8, NULL, pair->a_at_b, 0, 5), 0);
     assert_int_equal(fabric_msg_send_expected(pair->ca, &send, "x", 2, NULL, pair->b_at_a, 0, 5),
                      0);
     sim_poll(pair->ca, pair->cb, 5);
     assert_int_equal(expected.completions, 0);
-    inside->early_bytes -= FABRIC_EARLY_BYTES;
+    inside->deferrals.bytes -= FABRIC_DEFERRED_BYTES;
     burst_receive(pair, burst, 0, BURST);
     burst_check(pair, burst);
     assert_int_equal(expected.completions, 1);
@@ -264,7 +264,7 @@ static void test_expected_matching(void **state)
     assert_int_equal(fabric_msg_send_expected(pair->ca, sends, out, 4, NULL, pair->b_at_a, 0, 1),
                      0);
     sim_poll(pair->ca, pair->cb, 2);
-    assert_int_equal(pair->b->endpoint.state->counters.messages_dropped, 1);
+    assert_int_equal(pair->b->endpoint.state->contexts[0].match.dropped, 1);
     free(receives);
     free(sends);
 }
@@ -321,7 +321,7 @@ static void test_multi_receive(void **state)
     assert_ptr_equal(first.places[1], buf + 104);
     assert_int_equal(second.messages, 1);
     assert_int_equal(second.completions, 1);
-    assert_int_equal(pair->b->endpoint.state->early_count, 1);
+    assert_int_equal(pair->b->endpoint.state->deferrals.count, 1);
     free(buf);
     free(small);
     free(sends);

@@ -94,7 +94,7 @@ static void receive_all(void)
     const struct fabric_endpoint_state *inside = pair->b->endpoint.state;
     char buf[SIM_FRAME_MAX];
 
-    for (int i = 0; i < 100 && (inside->early_count != 0 || inside->held_count != 0); i++) {
+    for (int i = 0; i < 100 && (inside->deferrals.count != 0 || inside->held_count != 0); i++) {
         struct sim_op receive = {0};
 
         FUZZ_CHECK(fabric_msg_recv_unexpected(pair->cb, &receive, buf, sizeof(buf), NULL) ==

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Receives and what comes for them. Messages that are deferred have a budget of the whole endpoint;
+ * beyond it frames are held, and with them their senders.
+ */
+
+#include "state.h"
+
+#include <string.h>
+
+/* Receives that end with a failure of their peer. */
+struct matching_failure {
+    const struct fabric_peer_state *peer;
+    uint32_t before_epoch;
+    bool is_any_epoch;
+};
+
+static int32_t matching_post(struct fabric_context *context, struct fabric_op *op,
+                             enum kit_recv_kind kind, void *buf, uint64_t size);
+static int32_t matching_post_multi(struct na_plugin_context *context, void *op, void *buf,
+                                   uint64_t size, void *data);
+static bool matching_deliver_multi(struct fabric_peer_state *peer, struct fabric_context *context,
+                                   struct kit_recv *recv, uint32_t tag, const void *data,
+                                   uint32_t size);
+static bool matching_defer(struct fabric_peer_state *peer, struct fabric_context *context,
+                           uint32_t tag, const void *data, uint32_t size);
+static void matching_dispatch(struct fabric_context *context);
+static void matching_end(struct fabric_context *context, struct kit_link *taken, int32_t status);
+static bool matching_has_failed(struct kit_recv *recv, void *failure);
+static bool matching_is_of(struct kit_recv *recv, void *peer);
+static void matching_source_release(struct na_plugin_addr *source);
+
+const struct na_plugin_multi_recv fabric_multi_recv_extension = {
+    .extension = {.size = sizeof(struct na_plugin_multi_recv)},
+    .msg_multi_recv_unexpected = matching_post_multi,
+};
+
+int32_t fabric_msg_recv_unexpected(struct na_plugin_context *context, void *op, void *buf,
+                                   uint64_t size, void *data)
+{
+    (void) data;
+    return matching_post(fabric_context(context), op, KIT_RECV_UNEXPECTED, buf, size);
+}
+
+int32_t fabric_msg_recv_expected(struct na_plugin_context *na_context, void *op_p, void *buf,
+                                 uint64_t size, void *data, struct na_plugin_addr *source,
+                                 uint32_t source_id, uint32_t tag)
+{
+    struct fabric_context *context = fabric_context(na_context);
+    struct fabric_peer_state *peer = fabric_addr_state(source);
+    struct fabric_op *op = op_p;
+    int32_t ret = NA_PLUGIN_FAULT;
+
+    (void) data;
+    op->context = context;
+    op->peer = peer;
+    op->recv.buf = buf;
+    op->recv.size = size;
+    op->kind = FABRIC_OP_RECV;
+    kit_lock_take(&context->endpoint->state->lock);
+    op->epoch = peer->epoch;
+    if (kit_likely(context->active))
+        ret = kit_match_post_expected(&context->match, &op->recv, peer->identity, source_id, tag);
+    if (kit_likely(ret == NA_PLUGIN_SUCCESS))
+        fabric_waiting_add(peer);
+    kit_lock_drop(&context->endpoint->state->lock);
+    return ret;
+}
+
+void fabric_matching_setup(struct fabric_context *context)
+{
+    kit_match_open(&context->match, &context->endpoint->state->deferrals,
+                   context->endpoint->state->max_unexpected, matching_source_release);
+}
+
+/* False when there is neither a receive nor room to defer it. */
+bool fabric_unexpected_deliver(struct fabric_peer_state *peer, struct fabric_context *context,
+                               uint32_t tag, const void *data, uint32_t size)
+{
+    struct fabric_endpoint_state *state = peer->endpoint->state;
+    struct kit_recv *recv;
+
+    if (kit_unlikely(kit_match_is_pending(&context->match)))
+        matching_dispatch(context);
+    recv = kit_match_unexpected(&context->match);
+    if (kit_unlikely(recv == NULL))
+        return matching_defer(peer, context, tag, data, size);
+    if (recv->kind == KIT_RECV_MULTI)
+        return matching_deliver_multi(peer, context, recv, tag, data, size);
+    kit_match_remove(&context->match, recv);
+    if (kit_unlikely(size > recv->size)) {
+        fabric_complete_recv(state, (struct fabric_op *) recv, NA_PLUGIN_MSGSIZE, 0, NULL, 0);
+        return true;
+    }
+    if (kit_likely(size != 0))
+        memcpy(recv->buf, data, size);
+    fabric_peer_hold(peer);
+    fabric_complete_recv(state, (struct fabric_op *) recv, NA_PLUGIN_SUCCESS, size, &peer->peer,
+                         tag);
+    return true;
+}
+
+void fabric_expected_deliver(struct fabric_peer_state *peer, struct fabric_context *context,
+                             uint32_t source_id, uint32_t tag, const void *data, uint32_t size)
+{
+    struct kit_recv *recv = kit_match_expected(&context->match, peer->identity, source_id, tag);
+    struct fabric_op *op = (struct fabric_op *) recv;
+
+    if (kit_unlikely(recv == NULL)) {
+        FABRIC_LOG_DEBUG(peer->endpoint,
+                         "dropped an expected message with tag %u from %s: no receive is posted",
+                         tag, peer->peer.name);
+        return;
+    }
+    fabric_waiting_remove(op->peer);
+    if (kit_unlikely(size > recv->size)) {
+        fabric_complete_recv(peer->endpoint->state, op, NA_PLUGIN_MSGSIZE, 0, NULL, 0);
+        return;
+    }
+    if (kit_likely(size != 0))
+        memcpy(recv->buf, data, size);
+    fabric_complete_recv(peer->endpoint->state, op, NA_PLUGIN_SUCCESS, size, NULL, tag);
+}
+
+/* True when it was posted. */
+bool fabric_recv_cancel(struct fabric_context *context, const void *op)
+{
+    struct kit_recv *recv = kit_match_find(&context->match, op);
+    struct kit_link taken;
+
+    if (recv == NULL)
+        return false;
+    kit_match_remove(&context->match, recv);
+    kit_list_start(&taken, &recv->link);
+    matching_end(context, &taken, NA_PLUGIN_CANCELED);
+    return true;
+}
+
+void fabric_recv_cancel_all(struct fabric_context *context)
+{
+    struct kit_link taken;
+
+    kit_list_init(&taken);
+    kit_match_take_if(&context->match, NULL, NULL, &taken);
+    matching_end(context, &taken, NA_PLUGIN_CANCELED);
+}
+
+/* Ends the receives from a peer that failed, or those that were posted before the epoch. */
+void fabric_recv_fail(struct fabric_peer_state *peer, uint32_t before_epoch, bool is_any_epoch,
+                      int32_t status)
+{
+    struct fabric_endpoint_state *state = peer->endpoint->state;
+    struct matching_failure failure = {peer, before_epoch, is_any_epoch};
+    struct kit_link taken;
+
+    kit_list_init(&taken);
+    for (uint32_t id = 0; peer->waiting != 0 && id < state->max_contexts; id++) {
+        kit_match_take_if(&state->contexts[id].match, matching_has_failed, &failure, &taken);
+        matching_end(&state->contexts[id], &taken, status);
+    }
+}
+
+/* The peer turned out to be a process that is known under another name: its receives move. */
+void fabric_recv_rematch(struct fabric_peer_state *peer, struct fabric_peer_state *identity)
+{
+    struct fabric_endpoint_state *state = peer->endpoint->state;
+    struct kit_link moved;
+
+    peer->identity = identity;
+    kit_list_init(&moved);
+    for (uint32_t id = 0; id < state->max_contexts; id++) {
+        struct kit_match *match = &state->contexts[id].match;
+
+        kit_match_take_if(match, matching_is_of, peer, &moved);
+        while (!kit_list_empty(&moved)) {
+            struct kit_recv *recv = (struct kit_recv *) (void *) moved.next;
+
+            kit_list_remove(&recv->link);
+            (void) kit_match_post_expected(match, recv, identity, recv->source_id, recv->tag);
+        }
+    }
+}
+
+/* What the core had no memory for a moment ago. */
+void fabric_unexpected_again(struct fabric_endpoint_state *state)
+{
+    state->is_refused = false;
+    for (uint32_t i = 0; i < state->max_contexts; i++)
+        matching_dispatch(&state->contexts[i]);
+}
+
+/* What the core had no memory for, or we for a copy of it, may be possible now. */
+void fabric_unexpected_tick(struct fabric_endpoint_state *state)
+{
+    fabric_unexpected_again(state);
+    fabric_held_resume(state);
+}
+
+static int32_t matching_post(struct fabric_context *context, struct fabric_op *op,
+                             enum kit_recv_kind kind, void *buf, uint64_t size)
+{
+    struct fabric_endpoint_state *state = context->endpoint->state;
+    int32_t ret = NA_PLUGIN_SUCCESS;
+
+    op->context = context;
+    op->peer = NULL;
+    op->recv.buf = buf;
+    op->recv.size = size;
+    op->kind = FABRIC_OP_RECV;
+    kit_lock_take(&state->lock);
+    if (kit_unlikely(!context->active)) {
+        ret = NA_PLUGIN_FAULT;
+        goto out;
+    }
+    kit_match_post(&context->match, &op->recv, kind);
+    if (kit_unlikely(kit_match_is_pending(&context->match)))
+        matching_dispatch(context);
+    if (kit_unlikely(state->held_count != 0)) {
+        fabric_held_resume(state);
+        if (state->armed_count != 0)
+            fabric_wait_kick_any(state); /* the fabric has memory to receive into again */
+    }
+
+out:
+    kit_lock_drop(&state->lock);
+    return ret;
+}
+
+static int32_t matching_post_multi(struct na_plugin_context *na_context, void *op, void *buf,
+                                   uint64_t size, void *data)
+{
+    struct fabric_context *context = fabric_context(na_context);
+    uint64_t needed = context->endpoint->state->max_unexpected;
+
+    (void) data;
+    if (size < needed) {
+        FABRIC_LOG_ERROR(context->endpoint,
+                         "a multi-receive of %llu bytes, which must take a message of %llu",
+                         (unsigned long long) size, (unsigned long long) needed);
+        return NA_PLUGIN_INVALID_ARG;
+    }
+    return matching_post(context, op, KIT_RECV_MULTI, buf, size);
+}
+
+/* What is larger than any message of ours cannot be placed for sure and is dropped. */
+static bool matching_deliver_multi(struct fabric_peer_state *peer, struct fabric_context *context,
+                                   struct kit_recv *recv, uint32_t tag, const void *data,
+                                   uint32_t size)
+{
+    struct fabric_endpoint_state *state = peer->endpoint->state;
+
+    if (kit_unlikely(size > state->max_unexpected)) {
+        context->match.dropped++;
+        FABRIC_LOG_WARNING(context->endpoint, "dropped a message of %u bytes from %s: at most %llu",
+                           size, peer->peer.name, (unsigned long long) state->max_unexpected);
+        return true;
+    }
+    if (kit_likely(size != 0))
+        memcpy(kit_match_place(recv), data, size);
+    fabric_peer_hold(peer);
+    if (kit_unlikely(kit_match_complete_multi(&context->match, recv, fabric_peer_addr(&peer->peer),
+                                              tag, size) != NA_PLUGIN_SUCCESS)) {
+        fabric_peer_release(peer);
+        state->is_refused = true;
+        return matching_defer(peer, context, tag, data, size);
+    }
+    state->completed++;
+    if (kit_unlikely(context->armed))
+        fabric_wait_kick(context);
+    return true;
+}
+
+static bool matching_defer(struct fabric_peer_state *peer, struct fabric_context *context,
+                           uint32_t tag, const void *data, uint32_t size)
+{
+    void *place = kit_match_defer(&context->match, fabric_peer_addr(&peer->peer), tag, size);
+
+    if (place == NULL)
+        return false;
+    fabric_peer_hold(peer);
+    if (size != 0)
+        memcpy(place, data, size);
+    return true;
+}
+
+static void matching_dispatch(struct fabric_context *context)
+{
+    struct fabric_endpoint_state *state = context->endpoint->state;
+    uint32_t count = kit_match_dispatch(&context->match);
+
+    state->completed += count;
+    state->is_refused |= kit_match_is_pending(&context->match);
+    if (count != 0 && context->armed)
+        fabric_wait_kick(context);
+}
+
+static void matching_end(struct fabric_context *context, struct kit_link *taken, int32_t status)
+{
+    while (!kit_list_empty(taken)) {
+        struct fabric_op *op = fabric_list_first_op(taken);
+
+        kit_list_remove(&op->link);
+        if (op->peer != NULL)
+            fabric_waiting_remove(op->peer);
+        fabric_complete(context->endpoint->state, op, status);
+    }
+}
+
+static bool matching_has_failed(struct kit_recv *recv, void *failure_p)
+{
+    const struct fabric_op *op = (struct fabric_op *) recv;
+    const struct matching_failure *failure = failure_p;
+
+    return op->peer == failure->peer &&
+           (failure->is_any_epoch || op->epoch < failure->before_epoch);
+}
+
+static bool matching_is_of(struct kit_recv *recv, void *peer)
+{
+    return ((struct fabric_op *) recv)->peer == peer;
+}
+
+static void matching_source_release(struct na_plugin_addr *source)
+{
+    fabric_peer_release(fabric_addr_state(source));
+}
