@@ -10,15 +10,9 @@
  * its byte order is theirs.
  */
 
-#ifndef _GNU_SOURCE
-#    define _GNU_SOURCE /* process_vm_readv */
-#endif
-
 #include "ofi.h"
 
-#include <errno.h>
 #include <string.h>
-#include <sys/uio.h>
 
 #define OFI_ATTACH_PIECE  (UINT64_C(1) << 20)
 #define OFI_ATTACH_BUDGET (UINT64_C(4) << 20) /* bytes in one poll */
@@ -300,8 +294,7 @@ static uint64_t ofi_job_step(struct na_plugin_class *na_class, struct ofi_job *j
 {
     const struct ofi_attach_request *request = &job->request;
     struct iovec local, remote;
-    uint64_t size = request->length - job->done, incarnation;
-    ssize_t moved = 0;
+    uint64_t size = request->length - job->done, incarnation, moved = 0;
     uint8_t *memory;
     uint32_t pid;
 
@@ -315,16 +308,13 @@ static uint64_t ofi_job_step(struct na_plugin_class *na_class, struct ofi_job *j
         size = OFI_ATTACH_PIECE;
     if (job->status == NA_PLUGIN_SUCCESS && size != 0) {
         local = (struct iovec){memory + job->done, size};
-        remote = (struct iovec){(void *) (uintptr_t) (request->address + job->done), size};
-        moved = (request->is_put != 0 ? process_vm_readv : process_vm_writev)((pid_t) pid, &local,
-                                                                              1, &remote, 1, 0);
-        if (moved <= 0)
-            job->status = kit_attach_status(moved == 0 ? EFAULT : errno);
+        remote = kit_iovec(request->address + job->done, size);
+        job->status = request->is_put != 0 ? kit_attach_read(pid, &local, 1, &remote, 1, &moved)
+                                           : kit_attach_write(pid, &local, 1, &remote, 1, &moved);
     }
-    if (moved > 0)
-        job->done += (uint64_t) moved;
+    job->done += moved;
     job->is_over = job->status != NA_PLUGIN_SUCCESS || job->done == request->length;
-    return moved > 0 ? (uint64_t) moved : 0;
+    return moved;
 }
 
 /* Looked up again for each piece: what was deregistered meanwhile is out of reach. */

@@ -11,7 +11,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/uio.h>
 
 #define SM_VECTORS 64u
 
@@ -24,7 +23,7 @@ static int32_t sm_native_get(struct sm_op *op, const struct iovec *local, uint32
 static int32_t sm_native_put(const struct sm_op *op, const struct iovec *local,
                              uint32_t local_count, const struct iovec *remote,
                              uint32_t remote_count, uint64_t *done_p);
-static int32_t sm_native_status(const struct sm_op *op, int error);
+static int32_t sm_native_status(const struct sm_op *op, int32_t status);
 
 bool sm_native_available(struct na_plugin_addr *peer)
 {
@@ -116,13 +115,15 @@ static int32_t sm_native_piece(struct sm_op *op)
 static int32_t sm_cookie_check(const struct na_plugin_addr *peer)
 {
     uint64_t cookie = 0;
-    struct iovec local = {.iov_base = &cookie, .iov_len = sizeof(cookie)};
-    struct iovec remote = {.iov_base = (void *) (uintptr_t) peer->cookie_address,
-                           .iov_len = sizeof(cookie)};
+    const struct iovec local = {&cookie, sizeof(cookie)};
+    const struct iovec remote = kit_iovec(peer->cookie_address, sizeof(cookie));
+    uint64_t moved;
+    int32_t ret;
 
     errno = 0;
-    if (process_vm_readv((pid_t) peer->pid, &local, 1, &remote, 1, 0) != (ssize_t) sizeof(cookie))
-        return errno == ESRCH ? NA_PLUGIN_HOSTUNREACH : NA_PLUGIN_ACCESS;
+    ret = kit_attach_read(peer->pid, &local, 1, &remote, 1, &moved);
+    if (moved != sizeof(cookie))
+        return ret == NA_PLUGIN_HOSTUNREACH ? ret : NA_PLUGIN_ACCESS;
     return cookie == peer->cookie ? NA_PLUGIN_SUCCESS : NA_PLUGIN_HOSTUNREACH;
 }
 
@@ -132,26 +133,19 @@ static int32_t sm_native_get(struct sm_op *op, const struct iovec *local, uint32
                              uint64_t *done_p)
 {
     struct iovec mine[SM_VECTORS + 1];
-    uint64_t cookie = 0;
-    ssize_t ret;
+    uint64_t cookie = 0, moved;
+    int32_t ret;
 
     for (uint32_t i = 0; i < local_count; i++)
         mine[i] = local[i];
-    mine[local_count].iov_base = &cookie;
-    mine[local_count].iov_len = sizeof(cookie);
-    remote[remote_count].iov_base = (void *) (uintptr_t) op->peer->cookie_address;
-    remote[remote_count].iov_len = sizeof(cookie);
-    ret =
-        process_vm_readv((pid_t) op->peer->pid, mine, local_count + 1, remote, remote_count + 1, 0);
-    if (ret < 0)
-        return sm_native_status(op, errno);
-    if ((uint64_t) ret == length + sizeof(cookie)) {
-        *done_p = length;
+    mine[local_count] = (struct iovec){&cookie, sizeof(cookie)};
+    remote[remote_count] = kit_iovec(op->peer->cookie_address, sizeof(cookie));
+    ret = kit_attach_read(op->peer->pid, mine, local_count + 1, remote, remote_count + 1, &moved);
+    if (ret != NA_PLUGIN_SUCCESS)
+        return sm_native_status(op, ret);
+    *done_p = moved < length ? moved : length;
+    if (moved == length + sizeof(cookie))
         return cookie == op->peer->cookie ? NA_PLUGIN_SUCCESS : NA_PLUGIN_HOSTUNREACH;
-    }
-    *done_p = (uint64_t) ret < length ? (uint64_t) ret : length;
-    if (*done_p == 0)
-        return NA_PLUGIN_FAULT;
     return sm_cookie_check(op->peer); /* the next piece finds out what stopped this one */
 }
 
@@ -159,40 +153,26 @@ static int32_t sm_native_put(const struct sm_op *op, const struct iovec *local,
                              uint32_t local_count, const struct iovec *remote,
                              uint32_t remote_count, uint64_t *done_p)
 {
-    int32_t status = sm_cookie_check(op->peer);
-    ssize_t ret;
+    int32_t ret = sm_cookie_check(op->peer);
 
-    if (status == NA_PLUGIN_ACCESS)
-        return sm_native_status(op, EPERM);
-    if (status != NA_PLUGIN_SUCCESS)
-        return status;
-    ret = process_vm_writev((pid_t) op->peer->pid, local, local_count, remote, remote_count, 0);
-    if (ret < 0)
-        return sm_native_status(op, errno);
-    *done_p = (uint64_t) ret;
-    return ret == 0 ? NA_PLUGIN_FAULT : NA_PLUGIN_SUCCESS;
+    if (ret == NA_PLUGIN_ACCESS)
+        return sm_native_status(op, NA_PLUGIN_OPNOTSUPPORTED);
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = kit_attach_write(op->peer->pid, local, local_count, remote, remote_count, done_p);
+    return ret == NA_PLUGIN_SUCCESS ? ret : sm_native_status(op, ret);
 }
 
-static int32_t sm_native_status(const struct sm_op *op, int error)
+/* What a failed copy means: NA_PLUGIN_AGAIN, that the other way has to be taken from now on. */
+static int32_t sm_native_status(const struct sm_op *op, int32_t status)
 {
-    switch (error) {
-    case ESRCH:
-        return NA_PLUGIN_HOSTUNREACH;
-    case EPERM:
-    case ENOSYS:
-        if (atomic_exchange_explicit(&op->peer->rma, SM_RMA_COPY, memory_order_relaxed) !=
-            SM_RMA_COPY)
-            SM_LOG_INFO("transfers with %s: from now on copied through shared memory (no "
-                        "cross-memory attach any more: %s)",
-                        op->peer->name, strerror(error));
-        return NA_PLUGIN_AGAIN;
-    case EFAULT:
+    if (status == NA_PLUGIN_FAULT)
         SM_LOG_ERROR("a transfer of %llu bytes with %s touches memory that is not mapped",
                      (unsigned long long) op->size, op->peer->name);
-        return NA_PLUGIN_FAULT;
-    case ENOMEM:
-        return NA_PLUGIN_NOMEM;
-    default:
-        return NA_PLUGIN_IO_ERROR;
-    }
+    if (status != NA_PLUGIN_OPNOTSUPPORTED)
+        return status;
+    if (atomic_exchange_explicit(&op->peer->rma, SM_RMA_COPY, memory_order_relaxed) != SM_RMA_COPY)
+        SM_LOG_INFO("transfers with %s: from now on copied through shared memory (no cross-memory "
+                    "attach any more)",
+                    op->peer->name);
+    return NA_PLUGIN_AGAIN;
 }

@@ -8,10 +8,6 @@
 
 #include "ucx.h"
 
-#include <errno.h>
-#include <string.h>
-#include <sys/uio.h>
-
 #define ATTACH_PIECE  (UINT64_C(1) << 20)
 #define ATTACH_BUDGET (UINT64_C(4) << 20) /* bytes in one poll */
 
@@ -158,22 +154,20 @@ static int32_t copy_step(struct ucx_job *job, uint64_t *moved_p)
 {
     uint64_t size = job->length - job->sent;
     struct iovec local, remote;
-    ssize_t moved;
+    int32_t ret;
 
     *moved_p = 0;
     if (size == 0)
         return NA_PLUGIN_SUCCESS;
     size = size < ATTACH_PIECE ? size : ATTACH_PIECE;
-    local = (struct iovec){(void *) (uintptr_t) (job->mem->region.base + job->offset + job->sent),
-                           size};
-    remote = (struct iovec){(void *) (uintptr_t) (job->address + job->sent), size};
-    moved = ((job->flags & UCX_RMA_PUT) != 0 ? process_vm_readv : process_vm_writev)(
-        (pid_t) job->link->pid, &local, 1, &remote, 1, 0);
-    if (moved <= 0)
-        return kit_attach_status(moved == 0 ? EFAULT : errno);
-    *moved_p = (uint64_t) moved;
-    job->sent += (uint64_t) moved;
-    return NA_PLUGIN_SUCCESS;
+    local = kit_iovec(job->mem->region.base + job->offset + job->sent, size);
+    remote = kit_iovec(job->address + job->sent, size);
+    if ((job->flags & UCX_RMA_PUT) != 0)
+        ret = kit_attach_read(job->link->pid, &local, 1, &remote, 1, moved_p);
+    else
+        ret = kit_attach_write(job->link->pid, &local, 1, &remote, 1, moved_p);
+    job->sent += *moved_p;
+    return ret;
 }
 
 static void header_sent(void *request, ucs_status_t status, void *arg)

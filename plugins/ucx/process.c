@@ -16,7 +16,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -43,7 +42,6 @@ static bool process_is_own_user(int fd);
 static bool process_turn_away(int fd);
 static bool process_may_ask(struct na_plugin_class *na_class);
 static void *process_close(void *arg);
-static bool process_is_open(uint32_t pid, uint64_t place);
 
 static atomic_uint process_closers;
 
@@ -208,7 +206,7 @@ static void process_found(struct ucx_link *link, int fd)
     socklen_t size = sizeof(who);
 
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0 || who.pid <= 0 ||
-        !process_is_open((uint32_t) who.pid, link->their_registry))
+        !kit_attach_is_allowed((uint32_t) who.pid, link->their_registry))
         return;
     link->pid = (uint32_t) who.pid;
     link->registry = link->na_class->registry != NULL ? link->their_registry : 0;
@@ -258,14 +256,4 @@ static void *process_close(void *arg)
     (void) close((int) (intptr_t) arg);
     (void) atomic_fetch_sub(&process_closers, 1);
     return NULL;
-}
-
-/* Whether the system lets us touch its memory: at a place where nothing is it says so, too. */
-static bool process_is_open(uint32_t pid, uint64_t place)
-{
-    uint8_t byte;
-    struct iovec local = {&byte, sizeof(byte)};
-    struct iovec remote = {(void *) (uintptr_t) place, sizeof(byte)};
-
-    return process_vm_readv((pid_t) pid, &local, 1, &remote, 1, 0) >= 0 || errno == EFAULT;
 }

@@ -111,12 +111,13 @@ static int32_t read_check(const struct ucx_transfer *transfer, uint64_t *base_p)
     const struct fabric_rma *rma = transfer->rma;
     struct ucx_entry entry;
     struct kit_key key;
-    struct iovec local = {&entry, sizeof(entry)};
-    struct iovec remote = {(void *) (uintptr_t) read_place(transfer), sizeof(entry)};
+    const struct iovec local = {&entry, sizeof(entry)};
+    const struct iovec remote = kit_iovec(read_place(transfer), sizeof(entry));
+    uint64_t moved;
+    int32_t ret = kit_attach_read(transfer->link->pid, &local, 1, &remote, 1, &moved);
 
-    if (process_vm_readv((pid_t) transfer->link->pid, &local, 1, &remote, 1, 0) !=
-        (ssize_t) sizeof(entry))
-        return errno == EFAULT ? NA_PLUGIN_HOSTUNREACH : kit_attach_status(errno);
+    if (moved != sizeof(entry))
+        return ret == NA_PLUGIN_SUCCESS || ret == NA_PLUGIN_FAULT ? NA_PLUGIN_HOSTUNREACH : ret;
     memcpy(&key, (const void *) &entry.key, sizeof(key));
     if (!kit_key_is_equal(&key, &rma->remote->region.key) || key.word[0] == 0 ||
         (entry.flags & NA_PLUGIN_MEM_READ) == 0)
@@ -154,26 +155,23 @@ static int32_t read_piece(struct ucx_transfer *transfer, uint64_t *moved_p)
     uint64_t size = transfer->tail - transfer->head, ignored;
     struct kit_key key = {{0, 0}};
     struct iovec local[2], remote[2];
-    ssize_t moved;
+    uint64_t moved;
     int32_t ret;
 
     size = size < READ_PIECE ? size : READ_PIECE;
     if (size == 0)
         return NA_PLUGIN_SUCCESS;
-    local[0] = (struct iovec){
-        (void *) (uintptr_t) (rma->local->region.base + rma->local_offset + transfer->head), size};
+    local[0] = kit_iovec(rma->local->region.base + rma->local_offset + transfer->head, size);
     local[1] = (struct iovec){&key, sizeof(key)};
-    remote[0] = (struct iovec){(void *) (uintptr_t) (transfer->remote_base + transfer->head), size};
-    remote[1] = (struct iovec){(void *) (uintptr_t) read_place(transfer), sizeof(key)};
-    moved = process_vm_readv((pid_t) transfer->link->pid, local, 2, remote, 2, 0);
-    if (moved == (ssize_t) (size + sizeof(key)) &&
-        kit_key_is_equal(&key, &rma->remote->region.key)) {
+    remote[0] = kit_iovec(transfer->remote_base + transfer->head, size);
+    remote[1] = kit_iovec(read_place(transfer), sizeof(key));
+    ret = kit_attach_read(transfer->link->pid, local, 2, remote, 2, &moved);
+    if (moved == size + sizeof(key) && kit_key_is_equal(&key, &rma->remote->region.key)) {
         transfer->head += size;
         *moved_p = size;
         return NA_PLUGIN_SUCCESS;
     }
-    ret = moved < 0 ? kit_attach_status(errno) : NA_PLUGIN_FAULT;
-    if (ret != NA_PLUGIN_FAULT)
+    if (ret != NA_PLUGIN_SUCCESS && ret != NA_PLUGIN_FAULT)
         return ret;
     /* A part of it is not there (any more): because it is not registered any more? */
     ret = read_check(transfer, &ignored);

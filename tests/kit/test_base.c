@@ -12,6 +12,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -263,14 +264,80 @@ static void processes_are_known(void **state)
     assert_true(kit_process_node() != 0);
 }
 
-static void errors_of_attach_are_told_apart(void **state)
+/* A process of ours with two pages, the second one not mapped; it ends with the pipe. */
+static pid_t attach_child(uint8_t *pages, size_t page, int *end_p)
 {
+    int ready[2], end[2];
+    char byte;
+    pid_t pid;
+
+    assert_int_equal(pipe(ready), 0);
+    assert_int_equal(pipe(end), 0);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        (void) close(end[1]);
+        memset(pages, 'c', page);
+        if (munmap(pages + page, page) != 0 || write(ready[1], "r", 1) != 1)
+            _exit(1);
+        (void) read(end[0], &byte, 1);
+        _exit(pages[0] == 'p' ? 0 : 2);
+    }
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    (void) close(ready[0]);
+    (void) close(ready[1]);
+    (void) close(end[0]);
+    *end_p = end[1];
+    return pid;
+}
+
+static void memory_of_another_process_is_read_and_written(void **state)
+{
+    const size_t page = (size_t) sysconf(_SC_PAGESIZE);
+    uint8_t *pages =
+        mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const uint64_t there = (uint64_t) (uintptr_t) pages;
+    uint8_t bytes[32] = {0};
+    struct iovec local = {bytes, 16}, remote = kit_iovec(there + page - 16, 16);
+    uint64_t moved;
+    int end, status;
+    pid_t pid;
+
     (void) state;
-    assert_int_equal(kit_attach_status(EPERM), NA_PLUGIN_OPNOTSUPPORTED);
-    assert_int_equal(kit_attach_status(ENOSYS), NA_PLUGIN_OPNOTSUPPORTED);
-    assert_int_equal(kit_attach_status(ESRCH), NA_PLUGIN_HOSTUNREACH);
-    assert_int_equal(kit_attach_status(ENOMEM), NA_PLUGIN_NOMEM);
-    assert_int_equal(kit_attach_status(EFAULT), NA_PLUGIN_FAULT);
+    assert_true(pages != MAP_FAILED);
+    pid = attach_child(pages, page, &end);
+    assert_true(kit_attach_is_allowed((uint32_t) pid, there));
+    assert_true(kit_attach_is_allowed((uint32_t) pid, there + page));
+    assert_int_equal(kit_attach_read((uint32_t) pid, &local, 1, &remote, 1, &moved),
+                     NA_PLUGIN_SUCCESS);
+    assert_int_equal(moved, 16);
+    assert_int_equal(bytes[0], 'c');
+    assert_int_equal(bytes[15], 'c');
+    assert_int_equal(pages[page - 1], 0); /* ours */
+
+    local.iov_len = remote.iov_len = 32; /* half of it is there */
+    assert_int_equal(kit_attach_read((uint32_t) pid, &local, 1, &remote, 1, &moved),
+                     NA_PLUGIN_SUCCESS);
+    assert_int_equal(moved, 16);
+    remote = kit_iovec(there + page, 32);
+    assert_int_equal(kit_attach_read((uint32_t) pid, &local, 1, &remote, 1, &moved),
+                     NA_PLUGIN_FAULT);
+    assert_int_equal(moved, 0);
+
+    bytes[0] = 'p';
+    local.iov_len = 1;
+    remote = kit_iovec(there, 1);
+    assert_int_equal(kit_attach_write((uint32_t) pid, &local, 1, &remote, 1, &moved),
+                     NA_PLUGIN_SUCCESS);
+    assert_int_equal(moved, 1);
+    (void) close(end);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    assert_int_equal(kit_attach_write((uint32_t) pid, &local, 1, &remote, 1, &moved),
+                     NA_PLUGIN_HOSTUNREACH);
+    assert_int_equal(moved, 0);
+    assert_false(kit_attach_is_allowed((uint32_t) pid, there));
+    assert_int_equal(munmap(pages, 2 * page), 0);
 }
 
 static void sigpipe_is_ignored_unless_it_is_handled(void **state)
@@ -302,7 +369,7 @@ int main(void)
         cmocka_unit_test(digests_are_those_of_fnv),
         cmocka_unit_test(a_lock_is_one_threads),
         cmocka_unit_test(processes_are_known),
-        cmocka_unit_test(errors_of_attach_are_told_apart),
+        cmocka_unit_test(memory_of_another_process_is_read_and_written),
         cmocka_unit_test(sigpipe_is_ignored_unless_it_is_handled),
     };
 

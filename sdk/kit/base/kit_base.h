@@ -21,6 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -314,12 +315,40 @@ uint64_t kit_process_node(void);
  */
 void kit_process_ignore_sigpipe(void);
 
-/*
- * The status for an errno of process_vm_readv() and process_vm_writev(). NA_PLUGIN_OPNOTSUPPORTED:
- * the system does not let these two processes touch each other; NA_PLUGIN_HOSTUNREACH: the process
- * is gone; NA_PLUGIN_NOMEM; NA_PLUGIN_FAULT: its memory is not mapped. Since 1.1.
+/* ------------------------------------------------------------------------------------------------
+ * Cross-memory attach: the system copies between the memory of two processes of a node, where it
+ * lets one of them touch the other, and that one does not take part.
  */
-int32_t kit_attach_status(int error);
+
+/* An address of another process, and bytes there. */
+static inline struct iovec kit_iovec(uint64_t address, uint64_t size)
+{
+    struct iovec vector;
+
+    vector.iov_base = (void *) (uintptr_t) address;
+    vector.iov_len = (size_t) size;
+    return vector;
+}
+
+/*
+ * Copies from the process of that number, and to it. Each side is an array of at most 1024 pieces.
+ * *moved_p is the number of bytes, from the beginning on; it is below what was asked for when a
+ * later part is not mapped. May block for as long as the copy takes. Since 1.1.
+ *
+ * NA_PLUGIN_SUCCESS: a byte at least was copied. NA_PLUGIN_OPNOTSUPPORTED: the system does not let
+ * this process touch the other one; NA_PLUGIN_HOSTUNREACH: there is no such process;
+ * NA_PLUGIN_NOMEM; NA_PLUGIN_FAULT: not even the first byte is mapped. errno is the system's.
+ */
+int32_t kit_attach_read(uint32_t pid, const struct iovec *local, uint32_t local_count,
+                        const struct iovec *remote, uint32_t remote_count, uint64_t *moved_p);
+int32_t kit_attach_write(uint32_t pid, const struct iovec *local, uint32_t local_count,
+                         const struct iovec *remote, uint32_t remote_count, uint64_t *moved_p);
+
+/*
+ * Whether the system lets this process touch the other one, whose memory may, but need not have
+ * something at that address. Since 1.1.
+ */
+bool kit_attach_is_allowed(uint32_t pid, uint64_t address);
 
 /* ------------------------------------------------------------------------------------------------
  * Where to listen and whom to reach, as people write it: host names, IPv4, IPv6 with a scope,

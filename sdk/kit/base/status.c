@@ -37,18 +37,3 @@ const char *kit_status_name(int32_t status)
     return status >= 0 && status < (int32_t) (sizeof(names) / sizeof(names[0])) ? names[status]
                                                                                 : "no known status";
 }
-
-int32_t kit_attach_status(int error)
-{
-    switch (error) {
-    case EPERM:
-    case ENOSYS:
-        return NA_PLUGIN_OPNOTSUPPORTED;
-    case ESRCH:
-        return NA_PLUGIN_HOSTUNREACH;
-    case ENOMEM:
-        return NA_PLUGIN_NOMEM;
-    default:
-        return NA_PLUGIN_FAULT;
-    }
-}
