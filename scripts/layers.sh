@@ -36,7 +36,6 @@ layer() {
     sdk/kit/session/*) rank=4 ;;
     sdk/kit/msg/*) rank=5 ;;
     sdk/kit/rma/*) rank=6 ;;
-    plugins/twosided/*) rank=7 ;;
     plugins/fabric/*) rank=8 ;;
     plugins/*) rank=9 ;;
     sdk/src/util/*) rank=10 ;;
@@ -54,8 +53,8 @@ circle_max() {
     plugins/bmi/bmi-tcp | plugins/mpi) echo 7 ;;
     plugins/fabric | plugins/fault) echo 9 ;;
     plugins/ofi | plugins/ucx) echo 14 ;;
-    plugins/sm) echo 22 ;;
-    plugins/twosided) echo 5 ;;
+    plugins/sm) echo 21 ;;
+    sdk/kit/rma) echo 4 ;;
     *) echo 3 ;;
     esac
 }

@@ -83,8 +83,8 @@ void bmi_na_peer_close(struct fabric_endpoint *endpoint, struct fabric_peer *pee
     }
     private->is_open = false;
     kit_list_remove(&private->link);
-    if (na_class->twosided != NULL)
-        twosided_peer_failed(na_class->twosided, peer, NA_PLUGIN_HOSTUNREACH);
+    if (na_class->rma != NULL)
+        kit_rma_peer_failed(na_class->rma, peer, NA_PLUGIN_HOSTUNREACH);
     (void) BMI_set_info(private->address, BMI_DEC_ADDR_REF, NULL);
 }
 

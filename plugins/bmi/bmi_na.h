@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the rooms of this plugin share. Messages are plugins/fabric's, in frames that travel as
- * BMI's unexpected messages; put and get are plugins/twosided's, whose pieces are expected ones.
+ * BMI's unexpected messages; put and get are kit_rma.h's, whose pieces are expected ones.
  */
 
 #ifndef BMI_NA_H
@@ -9,8 +9,8 @@
 
 #include "fabric.h"
 #include "kit_base.h"
+#include "kit_rma.h"
 #include "library.h"
-#include "twosided.h"
 
 #include <bmi.h>
 #include <stdbool.h>
@@ -61,7 +61,7 @@ struct bmi_na_sink {
 /* Private part of a piece. */
 struct bmi_na_piece {
     struct request request;
-    struct twosided_piece *piece;
+    struct kit_rma_piece *piece;
     BMI_addr_t address;
     bool is_leaving;   /* its receive was cancelled, to be posted again without its memory */
     bool is_withdrawn; /* not to be posted again */
@@ -70,7 +70,7 @@ struct bmi_na_piece {
 
 /* Private part of a put or get. */
 struct bmi_na_rma {
-    struct twosided_transfer *transfer;
+    struct kit_rma_transfer *transfer;
 };
 
 /* A received frame that the message layer holds. */
@@ -91,7 +91,7 @@ struct na_plugin_class {
     bool is_clock_due;                        /* the next poll looks at the clock */
     int error;                                /* of BMI in this poll */
     const struct BMI_unexpected_info *source; /* the frame that is being looked at */
-    struct twosided *twosided;
+    struct kit_rma *rma;
     struct kit_link peers; /* that are open */
     struct kit_link held;
     struct kit_link sinks;
@@ -102,10 +102,10 @@ struct na_plugin_class {
     char name[FABRIC_NAME_MAX];
 };
 
-/* A memory handle is twosided's. */
-static inline struct twosided_memory *bmi_na_memory(struct na_plugin_mem *mem)
+/* A memory handle is a region of the engine. */
+static inline struct kit_region *bmi_na_memory(struct na_plugin_mem *mem)
 {
-    return (struct twosided_memory *) (void *) mem;
+    return (struct kit_region *) (void *) mem;
 }
 
 static inline struct na_plugin_class *bmi_na_class(struct fabric_endpoint *endpoint)
@@ -138,7 +138,7 @@ void bmi_na_frames_take(struct na_plugin_class *na_class);
 void bmi_na_held_free(struct na_plugin_class *na_class);
 
 /* piece.c */
-extern const struct twosided_ops bmi_na_twosided_ops;
+extern const struct kit_rma_ops bmi_na_rma_ops;
 void bmi_na_piece_done(struct na_plugin_class *na_class, struct bmi_na_piece *piece, int error,
                        uint64_t size);
 void bmi_na_sinks_free(struct na_plugin_class *na_class);

@@ -60,19 +60,19 @@ int32_t bmi_na_initialize(const struct na_plugin_init *init, struct na_host_clas
 /* Pieces and frames are BMI's as long as it is open. */
 int32_t bmi_na_finalize(struct na_plugin_class *na_class)
 {
-    struct twosided *twosided;
+    struct kit_rma *rma;
 
     if (na_class == NULL)
         return NA_PLUGIN_SUCCESS;
-    twosided = na_class->twosided;
+    rma = na_class->rma;
     na_class->is_closing = true;
     if (na_class->library.is_open && na_class->has_context) {
         library_use(&na_class->library);
         BMI_close_context(na_class->context);
     }
     library_close(&na_class->library);
-    twosided_close(twosided);
-    na_class->twosided = NULL;
+    kit_rma_close(rma);
+    na_class->rma = NULL;
     fabric_endpoint_close(&na_class->base);
     bmi_na_held_free(na_class);
     bmi_na_sinks_free(na_class);
@@ -158,9 +158,9 @@ static int class_frame_max(const struct na_plugin_class *na_class)
 
 static int32_t class_transfers(struct na_plugin_class *na_class)
 {
-    const struct twosided_config config = {
+    const struct kit_rma_config config = {
         .host = kit_host,
-        .ops = &bmi_na_twosided_ops,
+        .ops = &bmi_na_rma_ops,
         .owner = na_class,
         .plugin = BMI_NA_NAME,
         .piece_size = PIECE_SIZE,
@@ -169,5 +169,5 @@ static int32_t class_transfers(struct na_plugin_class *na_class)
         .piece_private = sizeof(struct bmi_na_piece),
     };
 
-    return twosided_open(&config, &na_class->twosided);
+    return kit_rma_open(&config, &na_class->rma);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory handles: twosided's, under the endpoint's lock. */
+/* Memory handles: those of the engine for remote memory, under the endpoint's lock. */
 
 #include "bmi_na.h"
 
@@ -9,11 +9,11 @@
 int32_t bmi_na_mem_create(struct na_plugin_class *na_class, void *base, uint64_t length,
                           uint32_t flags, struct na_plugin_mem **mem_p)
 {
-    struct twosided_memory *memory;
+    struct kit_region *memory;
     int32_t ret;
 
     fabric_lock(&na_class->base);
-    ret = twosided_mem_create(na_class->twosided, base, length, flags, &memory);
+    ret = kit_rma_mem_create(na_class->rma, base, length, flags, &memory);
     fabric_unlock(&na_class->base);
     if (ret == NA_PLUGIN_SUCCESS)
         *mem_p = (struct na_plugin_mem *) (void *) memory;
@@ -24,7 +24,7 @@ void bmi_na_mem_destroy(struct na_plugin_class *na_class, struct na_plugin_mem *
 {
     (void) bmi_na_mem_deregister(na_class, mem);
     fabric_lock(&na_class->base);
-    twosided_mem_destroy(na_class->twosided, bmi_na_memory(mem));
+    kit_rma_mem_destroy(na_class->rma, bmi_na_memory(mem));
     fabric_unlock(&na_class->base);
 }
 
@@ -35,7 +35,7 @@ int32_t bmi_na_mem_register(struct na_plugin_class *na_class, struct na_plugin_m
 
     (void) device;
     fabric_lock(&na_class->base);
-    ret = twosided_mem_register(na_class->twosided, bmi_na_memory(mem), mem_type);
+    ret = kit_rma_mem_register(na_class->rma, bmi_na_memory(mem), mem_type);
     fabric_unlock(&na_class->base);
     return ret;
 }
@@ -47,7 +47,7 @@ int32_t bmi_na_mem_deregister(struct na_plugin_class *na_class, struct na_plugin
     bool is_free;
 
     fabric_lock(&na_class->base);
-    is_free = twosided_mem_deregister(na_class->twosided, bmi_na_memory(mem));
+    is_free = kit_rma_mem_deregister(na_class->rma, bmi_na_memory(mem));
     while (!is_free) {
         uint64_t now = kit_host->clock_ns();
 
@@ -56,7 +56,7 @@ int32_t bmi_na_mem_deregister(struct na_plugin_class *na_class, struct na_plugin
         if (now - start > RELEASE_NS)
             break;
         (void) bmi_na_poll(&na_class->base);
-        is_free = twosided_mem_deregister(na_class->twosided, bmi_na_memory(mem));
+        is_free = kit_rma_mem_deregister(na_class->rma, bmi_na_memory(mem));
     }
     fabric_unlock(&na_class->base);
     if (!is_free)
@@ -68,7 +68,7 @@ uint64_t bmi_na_mem_serialize_size(struct na_plugin_class *na_class, struct na_p
 {
     (void) na_class;
     (void) mem;
-    return TWOSIDED_MEMORY_PACKED;
+    return KIT_REGION_PACKED;
 }
 
 int32_t bmi_na_mem_serialize(struct na_plugin_class *na_class, struct na_plugin_mem *mem, void *buf,
@@ -77,7 +77,7 @@ int32_t bmi_na_mem_serialize(struct na_plugin_class *na_class, struct na_plugin_
     int32_t ret;
 
     fabric_lock(&na_class->base);
-    ret = twosided_mem_serialize(na_class->twosided, bmi_na_memory(mem), buf, size);
+    ret = kit_rma_mem_serialize(na_class->rma, bmi_na_memory(mem), buf, size);
     fabric_unlock(&na_class->base);
     return ret;
 }
@@ -85,11 +85,11 @@ int32_t bmi_na_mem_serialize(struct na_plugin_class *na_class, struct na_plugin_
 int32_t bmi_na_mem_deserialize(struct na_plugin_class *na_class, const void *buf, uint64_t size,
                                struct na_plugin_mem **mem_p)
 {
-    struct twosided_memory *memory;
+    struct kit_region *memory;
     int32_t ret;
 
     fabric_lock(&na_class->base);
-    ret = twosided_mem_deserialize(na_class->twosided, buf, size, &memory);
+    ret = kit_rma_mem_deserialize(na_class->rma, buf, size, &memory);
     fabric_unlock(&na_class->base);
     if (ret == NA_PLUGIN_SUCCESS)
         *mem_p = (struct na_plugin_mem *) (void *) memory;

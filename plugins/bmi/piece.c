@@ -7,17 +7,17 @@
 
 #include "bmi_na.h"
 
-static int32_t piece_send(void *owner, struct twosided_piece *piece);
-static int32_t piece_recv(void *owner, struct twosided_piece *piece);
-static bool piece_cancel(void *owner, struct twosided_piece *piece);
-static void piece_withdraw(void *owner, struct twosided_piece *piece);
+static int32_t piece_send(void *owner, struct kit_rma_piece *piece);
+static int32_t piece_recv(void *owner, struct kit_rma_piece *piece);
+static bool piece_cancel(void *owner, struct kit_rma_piece *piece);
+static void piece_withdraw(void *owner, struct kit_rma_piece *piece);
 static int32_t piece_posted(struct na_plugin_class *na_class, struct bmi_na_piece *private, int ret,
                             uint64_t size);
 static void piece_swallow(struct na_plugin_class *na_class, struct bmi_na_piece *private);
 static void peer_hold(void *owner, void *peer);
 static void peer_release(void *owner, void *peer);
 
-const struct twosided_ops bmi_na_twosided_ops = {
+const struct kit_rma_ops bmi_na_rma_ops = {
     .control_send = bmi_na_control_send,
     .piece_send = piece_send,
     .piece_recv = piece_recv,
@@ -34,7 +34,7 @@ void bmi_na_piece_done(struct na_plugin_class *na_class, struct bmi_na_piece *pr
 {
     if (private->is_leaving && error != 0) {
         private->is_leaving = false;
-        twosided_piece_released(na_class->twosided, private->piece);
+        kit_rma_piece_released(na_class->rma, private->piece);
         if (!private->is_withdrawn) {
             piece_swallow(na_class, private);
             return;
@@ -46,8 +46,8 @@ void bmi_na_piece_done(struct na_plugin_class *na_class, struct bmi_na_piece *pr
         kit_host->mem_free(private->sink);
     }
     private->sink = NULL;
-    twosided_piece_done(na_class->twosided, private->piece,
-                        error == 0 ? NA_PLUGIN_SUCCESS : bmi_na_status(error), size);
+    kit_rma_piece_done(na_class->rma, private->piece,
+                       error == 0 ? NA_PLUGIN_SUCCESS : bmi_na_status(error), size);
 }
 
 /* BMI is closed. */
@@ -61,11 +61,11 @@ void bmi_na_sinks_free(struct na_plugin_class *na_class)
     }
 }
 
-static int32_t piece_send(void *owner, struct twosided_piece *piece)
+static int32_t piece_send(void *owner, struct kit_rma_piece *piece)
 {
     struct na_plugin_class *na_class = owner;
     struct bmi_na_peer *peer = ((struct fabric_peer *) piece->peer)->private;
-    struct bmi_na_piece *private = piece->private;
+    struct bmi_na_piece *private = piece->priv;
     int ret;
 
     if (!peer->is_open)
@@ -81,11 +81,11 @@ static int32_t piece_send(void *owner, struct twosided_piece *piece)
     return piece_posted(na_class, private, ret, piece->size);
 }
 
-static int32_t piece_recv(void *owner, struct twosided_piece *piece)
+static int32_t piece_recv(void *owner, struct kit_rma_piece *piece)
 {
     struct na_plugin_class *na_class = owner;
     struct bmi_na_peer *peer = ((struct fabric_peer *) piece->peer)->private;
-    struct bmi_na_piece *private = piece->private;
+    struct bmi_na_piece *private = piece->priv;
     bmi_size_t size = 0;
     int ret;
 
@@ -103,10 +103,10 @@ static int32_t piece_recv(void *owner, struct twosided_piece *piece)
     return piece_posted(na_class, private, ret, (uint64_t) size);
 }
 
-static bool piece_cancel(void *owner, struct twosided_piece *piece)
+static bool piece_cancel(void *owner, struct kit_rma_piece *piece)
 {
     struct na_plugin_class *na_class = owner;
-    struct bmi_na_piece *private = piece->private;
+    struct bmi_na_piece *private = piece->priv;
 
     if (!private->request.is_posted)
         return false;
@@ -120,10 +120,10 @@ static bool piece_cancel(void *owner, struct twosided_piece *piece)
     return false;
 }
 
-static void piece_withdraw(void *owner, struct twosided_piece *piece)
+static void piece_withdraw(void *owner, struct kit_rma_piece *piece)
 {
     struct na_plugin_class *na_class = owner;
-    struct bmi_na_piece *private = piece->private;
+    struct bmi_na_piece *private = piece->priv;
 
     private->is_withdrawn = true;
     if (!private->request.is_posted || private->is_leaving)
@@ -141,14 +141,14 @@ static int32_t piece_posted(struct na_plugin_class *na_class, struct bmi_na_piec
     }
     private->request.is_posted = ret == 0;
     if (ret > 0)
-        twosided_piece_done(na_class->twosided, private->piece, NA_PLUGIN_SUCCESS, size);
+        kit_rma_piece_done(na_class->rma, private->piece, NA_PLUGIN_SUCCESS, size);
     return NA_PLUGIN_SUCCESS;
 }
 
 /* The message may still come. */
 static void piece_swallow(struct na_plugin_class *na_class, struct bmi_na_piece *private)
 {
-    struct twosided_piece *piece = private->piece;
+    struct kit_rma_piece *piece = private->piece;
     bmi_size_t size = 0;
     int ret = -BMI_ENOMEM;
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Puts and gets: from the message layer to twosided and back. */
+/* Puts and gets: from the message layer to the engine for remote memory and back. */
 
 #include "bmi_na.h"
 
 /* The one type of control record of this plugin. */
-#define CONTROL_TWOSIDED 1u
+#define CONTROL_RMA 1u
 
 int32_t bmi_na_put(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
                    uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
@@ -26,7 +26,7 @@ int32_t bmi_na_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rm
 {
     struct na_plugin_class *na_class = bmi_na_class(endpoint);
     struct bmi_na_rma *private = rma->private;
-    const struct twosided_request request = {
+    const struct kit_rma_request request = {
         .peer = rma->peer,
         .local = bmi_na_memory(rma->local),
         .local_offset = rma->local_offset,
@@ -37,7 +37,7 @@ int32_t bmi_na_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rm
         .cookie = rma,
     };
 
-    return twosided_start(na_class->twosided, &request, &private->transfer);
+    return kit_rma_start(na_class->rma, &request, &private->transfer);
 }
 
 bool bmi_na_rma_abandon(struct fabric_endpoint *endpoint, struct fabric_rma *rma, int32_t status)
@@ -45,8 +45,7 @@ bool bmi_na_rma_abandon(struct fabric_endpoint *endpoint, struct fabric_rma *rma
     struct na_plugin_class *na_class = bmi_na_class(endpoint);
     struct bmi_na_rma *private = rma->private;
 
-    if (!twosided_abandon(na_class->twosided, private->transfer, status,
-                          status != NA_PLUGIN_CANCELED))
+    if (!kit_rma_abandon(na_class->rma, private->transfer, status, status != NA_PLUGIN_CANCELED))
         return false;
     fabric_rma_done(endpoint, rma, status);
     return true;
@@ -64,13 +63,13 @@ void bmi_na_control(struct fabric_endpoint *endpoint, struct fabric_peer *peer, 
 {
     struct na_plugin_class *na_class = bmi_na_class(endpoint);
 
-    if (type == CONTROL_TWOSIDED)
-        twosided_control(na_class->twosided, peer, data, size);
+    if (type == CONTROL_RMA)
+        kit_rma_control(na_class->rma, peer, data, size);
 }
 
 int32_t bmi_na_control_send(void *owner, void *peer, const void *data, uint32_t size)
 {
     struct na_plugin_class *na_class = owner;
 
-    return fabric_control_send(&na_class->base, peer, CONTROL_TWOSIDED, data, size);
+    return fabric_control_send(&na_class->base, peer, CONTROL_RMA, data, size);
 }

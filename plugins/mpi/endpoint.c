@@ -9,7 +9,7 @@ static int32_t class_open(struct na_plugin_class *na_class, const struct na_plug
                           struct na_plugin_class_info *info);
 static int32_t class_check(struct na_plugin_class *na_class, const struct na_plugin_init *init);
 static int32_t class_receive(struct na_plugin_class *na_class);
-static int32_t class_open_twosided(struct na_plugin_class *na_class);
+static int32_t class_open_rma(struct na_plugin_class *na_class);
 
 static const struct fabric_ops class_ops = {
     .max_frame = MPI_MAX_FRAME,
@@ -75,8 +75,8 @@ int32_t mpi_class_finalize(struct na_plugin_class *na_class)
         mpi_jobs_abandon_all(na_class);
     }
     mpi_leave();
-    twosided_close(na_class->twosided);
-    na_class->twosided = NULL;
+    kit_rma_close(na_class->rma);
+    na_class->rma = NULL;
     fabric_endpoint_close(&na_class->fabric);
     mpi_sources_free(na_class, NULL);
     mpi_links_free(na_class);
@@ -102,7 +102,7 @@ static int32_t class_open(struct na_plugin_class *na_class, const struct na_plug
     if (ret == NA_PLUGIN_SUCCESS)
         ret = mpi_name_make(na_class);
     if (ret == NA_PLUGIN_SUCCESS)
-        ret = class_open_twosided(na_class);
+        ret = class_open_rma(na_class);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
     config.protocol = na_class->is_dynamic ? MPI_PROTOCOL_DYNAMIC : MPI_PROTOCOL_STATIC;
@@ -153,11 +153,11 @@ static int32_t class_receive(struct na_plugin_class *na_class)
     return ret;
 }
 
-static int32_t class_open_twosided(struct na_plugin_class *na_class)
+static int32_t class_open_rma(struct na_plugin_class *na_class)
 {
-    const struct twosided_config config = {
+    const struct kit_rma_config config = {
         .host = kit_host,
-        .ops = &mpi_twosided_ops,
+        .ops = &mpi_rma_ops,
         .owner = na_class,
         .plugin = MPI_PLUGIN_NAME,
         .piece_size = na_class->is_dynamic ? MPI_PIECE_EAGER : MPI_PIECE,
@@ -169,5 +169,5 @@ static int32_t class_open_twosided(struct na_plugin_class *na_class)
         .piece_private = sizeof(struct mpi_piece),
     };
 
-    return twosided_open(&config, &na_class->twosided);
+    return kit_rma_open(&config, &na_class->rma);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the rooms of this plugin share. Messages are frames of plugins/fabric, puts and gets pieces
- * of plugins/twosided, both as MPI messages. All that MPI reads or writes lies in buffers of ours:
+ * of plugins/rma, both as MPI messages. All that MPI reads or writes lies in buffers of ours:
  * MPI cannot be told to let go of memory, so the user's is copied.
  */
 
@@ -10,7 +10,7 @@
 
 #include "fabric.h"
 #include "kit_base.h"
-#include "twosided.h"
+#include "kit_rma.h"
 
 #include <mpi.h>
 #include <stdatomic.h>
@@ -108,7 +108,7 @@ struct mpi_job {
     int source;     /* rank that it came from */
     uint64_t capacity;
     struct fabric_frame *frame;
-    struct twosided_piece *piece;
+    struct kit_rma_piece *piece;
     bool is_cancelled; /* what comes is dropped */
     bool is_withdrawn; /* MPI was asked to end it */
     int32_t status;    /* of what is done, until it is dealt with */
@@ -173,7 +173,7 @@ struct mpi_requests {
 struct na_plugin_class {
     struct fabric_endpoint fabric;
     struct kit_link node; /* of all of the process */
-    struct twosided *twosided;
+    struct kit_rma *rma;
     bool is_dynamic;
     bool is_listening;
     uint32_t serial;
@@ -209,7 +209,7 @@ struct mpi_piece {
 };
 
 struct mpi_rma {
-    struct twosided_transfer *transfer;
+    struct kit_rma_transfer *transfer;
 };
 
 /* What the classes of the process share (process.c). */
@@ -375,7 +375,7 @@ static inline struct mpi_job *mpi_source_next(struct mpi_source *source)
 int32_t mpi_poll(struct fabric_endpoint *endpoint);
 
 /* piece.c */
-extern const struct twosided_ops mpi_twosided_ops;
+extern const struct kit_rma_ops mpi_rma_ops;
 void mpi_piece_done(struct na_plugin_class *na_class, struct mpi_job *job);
 
 /* rma.c: the table's functions for memory, and the message layer's for puts and gets */

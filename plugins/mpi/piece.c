@@ -11,17 +11,17 @@
 #define CONTROL_TYPE 1u
 
 static int32_t piece_control_send(void *owner, void *peer, const void *data, uint32_t size);
-static int32_t piece_send(void *owner, struct twosided_piece *piece);
-static int32_t piece_recv(void *owner, struct twosided_piece *piece);
-static bool piece_cancel(void *owner, struct twosided_piece *piece);
-static void piece_withdraw(void *owner, struct twosided_piece *piece);
+static int32_t piece_send(void *owner, struct kit_rma_piece *piece);
+static int32_t piece_recv(void *owner, struct kit_rma_piece *piece);
+static bool piece_cancel(void *owner, struct kit_rma_piece *piece);
+static void piece_withdraw(void *owner, struct kit_rma_piece *piece);
 static void piece_transfer_done(void *owner, void *cookie, int32_t status);
 static void piece_peer_hold(void *owner, void *peer);
 static void piece_peer_release(void *owner, void *peer);
-static int32_t piece_begin(struct na_plugin_class *na_class, struct twosided_piece *piece,
+static int32_t piece_begin(struct na_plugin_class *na_class, struct kit_rma_piece *piece,
                            enum mpi_job_kind kind, struct mpi_job **job_p);
 
-const struct twosided_ops mpi_twosided_ops = {
+const struct kit_rma_ops mpi_rma_ops = {
     .control_send = piece_control_send,
     .piece_send = piece_send,
     .piece_recv = piece_recv,
@@ -34,7 +34,7 @@ const struct twosided_ops mpi_twosided_ops = {
 
 void mpi_piece_done(struct na_plugin_class *na_class, struct mpi_job *job)
 {
-    struct twosided_piece *piece = job->piece;
+    struct kit_rma_piece *piece = job->piece;
     int32_t status = job->status;
     uint64_t size = job->size;
 
@@ -43,7 +43,7 @@ void mpi_piece_done(struct na_plugin_class *na_class, struct mpi_job *job)
         memcpy(piece->memory, job->data, size);
     mpi_job_put(job);
     if (piece != NULL)
-        twosided_piece_done(na_class->twosided, piece, status, size);
+        kit_rma_piece_done(na_class->rma, piece, status, size);
 }
 
 /* What the other side sent for its puts and gets, and ours. */
@@ -51,7 +51,7 @@ void mpi_control(struct fabric_endpoint *endpoint, struct fabric_peer *peer, uin
                  const void *data, uint64_t size)
 {
     if (type == CONTROL_TYPE)
-        twosided_control(mpi_class(endpoint)->twosided, peer, data, size);
+        kit_rma_control(mpi_class(endpoint)->rma, peer, data, size);
 }
 
 static int32_t piece_control_send(void *owner, void *peer, const void *data, uint32_t size)
@@ -61,7 +61,7 @@ static int32_t piece_control_send(void *owner, void *peer, const void *data, uin
     return fabric_control_send(&na_class->fabric, peer, CONTROL_TYPE, data, size);
 }
 
-static int32_t piece_send(void *owner, struct twosided_piece *piece)
+static int32_t piece_send(void *owner, struct kit_rma_piece *piece)
 {
     struct mpi_job *job;
     int32_t ret = piece_begin(owner, piece, MPI_JOB_SEND_PIECE, &job);
@@ -77,7 +77,7 @@ static int32_t piece_send(void *owner, struct twosided_piece *piece)
     return ret;
 }
 
-static int32_t piece_recv(void *owner, struct twosided_piece *piece)
+static int32_t piece_recv(void *owner, struct kit_rma_piece *piece)
 {
     struct mpi_job *job;
     int32_t ret = piece_begin(owner, piece, MPI_JOB_RECV_PIECE, &job);
@@ -93,9 +93,9 @@ static int32_t piece_recv(void *owner, struct twosided_piece *piece)
 }
 
 /* MPI does not know the memory. */
-static bool piece_cancel(void *owner, struct twosided_piece *piece)
+static bool piece_cancel(void *owner, struct kit_rma_piece *piece)
 {
-    struct mpi_piece *private = piece->private;
+    struct mpi_piece *private = piece->priv;
 
     (void) owner;
     private->job->is_cancelled = true;
@@ -103,17 +103,17 @@ static bool piece_cancel(void *owner, struct twosided_piece *piece)
 }
 
 /* A send cannot be taken back: it stays behind. */
-static void piece_withdraw(void *owner, struct twosided_piece *piece)
+static void piece_withdraw(void *owner, struct kit_rma_piece *piece)
 {
     struct na_plugin_class *na_class = owner;
-    struct mpi_job *job = ((struct mpi_piece *) piece->private)->job;
+    struct mpi_job *job = ((struct mpi_piece *) piece->priv)->job;
 
     mpi_enter();
     if (piece->is_send == 0) {
         mpi_job_withdraw(job);
     } else if (job->index != UINT32_MAX) {
         mpi_job_abandon(job);
-        twosided_piece_done(na_class->twosided, piece, NA_PLUGIN_HOSTUNREACH, 0);
+        kit_rma_piece_done(na_class->rma, piece, NA_PLUGIN_HOSTUNREACH, 0);
     }
     mpi_leave();
 }
@@ -137,10 +137,10 @@ static void piece_peer_release(void *owner, void *peer)
     fabric_addr_free(owner, peer);
 }
 
-static int32_t piece_begin(struct na_plugin_class *na_class, struct twosided_piece *piece,
+static int32_t piece_begin(struct na_plugin_class *na_class, struct kit_rma_piece *piece,
                            enum mpi_job_kind kind, struct mpi_job **job_p)
 {
-    struct mpi_piece *private = piece->private;
+    struct mpi_piece *private = piece->priv;
     struct mpi_link *link = mpi_peer(piece->peer)->link;
     struct mpi_job *job;
 

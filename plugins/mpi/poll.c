@@ -53,10 +53,10 @@ static void poll_clock(struct na_plugin_class *na_class)
     uint64_t now = 0;
 
     if (kit_unlikely(++na_class->polls % MPI_CLOCK_POLLS == 0)) {
-        if (twosided_is_active(na_class->twosided))
+        if (kit_rma_is_active(na_class->rma))
             now = kit_host->clock_ns();
         if (na_class->dialing != 0)
             mpi_links_look(na_class);
     }
-    twosided_poll(na_class->twosided, now);
+    kit_rma_poll(na_class->rma, now);
 }

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory handles, puts and gets of the table: all of it is plugins/twosided. */
+/* Memory handles, puts and gets of the table: those of the engine for remote memory. */
 
 #include "mpi_class.h"
 
-static struct twosided_memory *mem_inside(struct na_plugin_mem *mem);
+static struct kit_region *mem_inside(struct na_plugin_mem *mem);
 
 int32_t mpi_mem_create(struct na_plugin_class *na_class, void *base, uint64_t length,
                        uint32_t flags, struct na_plugin_mem **mem_p)
 {
-    struct twosided_memory *memory;
+    struct kit_region *memory;
     int32_t ret;
 
     fabric_lock(&na_class->fabric);
-    ret = twosided_mem_create(na_class->twosided, base, length, flags, &memory);
+    ret = kit_rma_mem_create(na_class->rma, base, length, flags, &memory);
     fabric_unlock(&na_class->fabric);
     if (ret == NA_PLUGIN_SUCCESS)
         *mem_p = (struct na_plugin_mem *) (void *) memory;
@@ -23,7 +23,7 @@ void mpi_mem_destroy(struct na_plugin_class *na_class, struct na_plugin_mem *mem
 {
     (void) mpi_mem_deregister(na_class, mem);
     fabric_lock(&na_class->fabric);
-    twosided_mem_destroy(na_class->twosided, mem_inside(mem));
+    kit_rma_mem_destroy(na_class->rma, mem_inside(mem));
     fabric_unlock(&na_class->fabric);
 }
 
@@ -34,7 +34,7 @@ int32_t mpi_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem 
 
     (void) device;
     fabric_lock(&na_class->fabric);
-    ret = twosided_mem_register(na_class->twosided, mem_inside(mem), mem_type);
+    ret = kit_rma_mem_register(na_class->rma, mem_inside(mem), mem_type);
     fabric_unlock(&na_class->fabric);
     return ret;
 }
@@ -43,7 +43,7 @@ int32_t mpi_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem 
 int32_t mpi_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
 {
     fabric_lock(&na_class->fabric);
-    (void) twosided_mem_deregister(na_class->twosided, mem_inside(mem));
+    (void) kit_rma_mem_deregister(na_class->rma, mem_inside(mem));
     fabric_unlock(&na_class->fabric);
     return NA_PLUGIN_SUCCESS;
 }
@@ -52,23 +52,23 @@ uint64_t mpi_mem_serialize_size(struct na_plugin_class *na_class, struct na_plug
 {
     (void) na_class;
     (void) mem;
-    return TWOSIDED_MEMORY_PACKED;
+    return KIT_REGION_PACKED;
 }
 
 int32_t mpi_mem_serialize(struct na_plugin_class *na_class, struct na_plugin_mem *mem, void *buf,
                           uint64_t size)
 {
-    return twosided_mem_serialize(na_class->twosided, mem_inside(mem), buf, size);
+    return kit_rma_mem_serialize(na_class->rma, mem_inside(mem), buf, size);
 }
 
 int32_t mpi_mem_deserialize(struct na_plugin_class *na_class, const void *buf, uint64_t size,
                             struct na_plugin_mem **mem_p)
 {
-    struct twosided_memory *memory;
+    struct kit_region *memory;
     int32_t ret;
 
     fabric_lock(&na_class->fabric);
-    ret = twosided_mem_deserialize(na_class->twosided, buf, size, &memory);
+    ret = kit_rma_mem_deserialize(na_class->rma, buf, size, &memory);
     fabric_unlock(&na_class->fabric);
     if (ret == NA_PLUGIN_SUCCESS)
         *mem_p = (struct na_plugin_mem *) (void *) memory;
@@ -94,7 +94,7 @@ int32_t mpi_get(struct na_plugin_context *context, void *op, struct na_plugin_me
 int32_t mpi_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma)
 {
     struct mpi_rma *private = rma->private;
-    const struct twosided_request request = {
+    const struct kit_rma_request request = {
         .peer = rma->peer,
         .local = mem_inside(rma->local),
         .local_offset = rma->local_offset,
@@ -105,22 +105,21 @@ int32_t mpi_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma)
         .cookie = rma,
     };
 
-    return twosided_start(mpi_class(endpoint)->twosided, &request, &private->transfer);
+    return kit_rma_start(mpi_class(endpoint)->rma, &request, &private->transfer);
 }
 
 bool mpi_rma_abandon(struct fabric_endpoint *endpoint, struct fabric_rma *rma, int32_t status)
 {
     const struct mpi_rma *private = rma->private;
 
-    if (private->transfer == NULL ||
-        !twosided_abandon(mpi_class(endpoint)->twosided, private->transfer, status,
-                          status != NA_PLUGIN_CANCELED))
+    if (private->transfer == NULL || !kit_rma_abandon(mpi_class(endpoint)->rma, private->transfer,
+                                                      status, status != NA_PLUGIN_CANCELED))
         return false;
     fabric_rma_done(endpoint, rma, status);
     return true;
 }
 
-static struct twosided_memory *mem_inside(struct na_plugin_mem *mem)
+static struct kit_region *mem_inside(struct na_plugin_mem *mem)
 {
-    return (struct twosided_memory *) (void *) mem;
+    return (struct kit_region *) (void *) mem;
 }

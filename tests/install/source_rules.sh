@@ -43,7 +43,7 @@ while read -r file header; do
     path="${file%/*}/$header"
     [[ $header != *..* ]] || path=$(realpath -m --relative-to=. "$path")
     if [[ -f $path ]]; then
-        [[ $path == "$folder"/* || $path == plugins/twosided/* ]] ||
+        [[ $path == "$folder"/* ]] ||
             fail "$file includes $path, which is not of its plugin"
     elif [[ -f sdk/include/$header && $header != na_plugin.h ]]; then
         fail "$file includes $header; of ours a plugin includes na_plugin.h alone"

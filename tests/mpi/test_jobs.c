@@ -339,15 +339,15 @@ void mpi_piece_done(struct na_plugin_class *which, struct mpi_job *job)
     mpi_job_put(job);
 }
 
-bool twosided_is_active(const struct twosided *twosided)
+bool kit_rma_is_active(const struct kit_rma *rma)
 {
-    (void) twosided;
+    (void) rma;
     return false;
 }
 
-void twosided_poll(struct twosided *twosided, uint64_t now)
+void kit_rma_poll(struct kit_rma *rma, uint64_t now)
 {
-    (void) twosided;
+    (void) rma;
     (void) now;
 }
 

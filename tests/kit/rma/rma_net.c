@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The network in memory and its owners. */
 
-#include "twosided_net.h"
+#include "rma_net.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,9 +20,9 @@ struct net_event {
     struct net_event *next;
     enum event_kind kind;
     struct net_end *from, *to;
-    uint8_t data[TWOSIDED_CONTROL_MAX];
+    uint8_t data[KIT_RMA_CONTROL_MAX];
     uint32_t size;
-    struct twosided_piece *piece;
+    struct kit_rma_piece *piece;
     struct net_piece *private;
     uint32_t life; /* of the private part */
     uint8_t *bytes;
@@ -44,19 +44,19 @@ struct net_piece {
 struct net_receive {
     struct net_receive *next;
     struct net_end *end, *from;
-    struct twosided_piece *piece;
+    struct kit_rma_piece *piece;
 };
 
 static int32_t net_control_send(void *owner, void *peer, const void *data, uint32_t size);
-static int32_t net_piece_send(void *owner, struct twosided_piece *piece);
-static int32_t net_piece_recv(void *owner, struct twosided_piece *piece);
-static bool net_piece_cancel(void *owner, struct twosided_piece *piece);
-static void net_piece_withdraw(void *owner, struct twosided_piece *piece);
+static int32_t net_piece_send(void *owner, struct kit_rma_piece *piece);
+static int32_t net_piece_recv(void *owner, struct kit_rma_piece *piece);
+static bool net_piece_cancel(void *owner, struct kit_rma_piece *piece);
+static void net_piece_withdraw(void *owner, struct kit_rma_piece *piece);
 static void net_transfer_done(void *owner, void *cookie, int32_t status);
 static void net_hold(void *owner, void *peer);
 static void net_release(void *owner, void *peer);
 
-static const struct twosided_ops net_ops = {
+static const struct kit_rma_ops net_ops = {
     .control_send = net_control_send,
     .piece_send = net_piece_send,
     .piece_recv = net_piece_recv,
@@ -67,19 +67,19 @@ static const struct twosided_ops net_ops = {
     .peer_release = net_release,
 };
 
-void net_open(struct net *net, const struct twosided_config *limits)
+void net_open(struct net *net, const struct kit_rma_config *limits)
 {
     memset(net, 0, sizeof(*net));
     net->now_ns = 1000000000;
     for (unsigned int i = 0; i < NET_ENDS; i++) {
-        struct twosided_config config = {
+        struct kit_rma_config config = {
             .host = &plugin_host,
             .ops = &net_ops,
             .owner = &net->ends[i],
             .plugin = "net",
             .piece_size = NET_PIECE,
             .first_tag = NET_FIRST_TAG,
-            .tag_count = TWOSIDED_TAGS_MIN,
+            .tag_count = RMA_TAGS_MIN,
             .piece_private = sizeof(struct net_piece),
             .timeout_ms = NET_TIMEOUT_MS,
         };
@@ -90,7 +90,7 @@ void net_open(struct net *net, const struct twosided_config *limits)
             config.max_receives = limits->max_receives;
         }
         net->ends[i].net = net;
-        assert_int_equal(twosided_open(&config, &net->ends[i].ts), NA_PLUGIN_SUCCESS);
+        assert_int_equal(kit_rma_open(&config, &net->ends[i].ts), NA_PLUGIN_SUCCESS);
     }
 }
 
@@ -108,7 +108,7 @@ void net_close(struct net *net)
 void net_close_busy(struct net *net)
 {
     for (unsigned int i = 0; i < NET_ENDS; i++)
-        twosided_close(net->ends[i].ts);
+        kit_rma_close(net->ends[i].ts);
     while (net->first != NULL) {
         struct net_event *event = net->first;
 
@@ -139,13 +139,13 @@ static struct net_event *event_add(struct net *net, enum event_kind kind)
 }
 
 static struct net_event *event_add_piece(struct net_end *end, enum event_kind kind,
-                                         struct twosided_piece *piece)
+                                         struct kit_rma_piece *piece)
 {
     struct net_event *event = event_add(end->net, kind);
 
     event->from = event->to = end;
     event->piece = piece;
-    event->private = piece->private;
+    event->private = piece->priv;
     event->life = event->private->life;
     return event;
 }
@@ -157,22 +157,22 @@ static void receive_remove(struct net *net, struct net_receive *receive)
     while (*link != receive)
         link = &(*link)->next;
     *link = receive->next;
-    ((struct net_piece *) receive->piece->private)->receive = NULL;
+    ((struct net_piece *) receive->piece->priv)->receive = NULL;
     receive->end->receives--;
     free(receive);
 }
 
-static void piece_end(struct net_end *end, struct twosided_piece *piece, int32_t status,
+static void piece_end(struct net_end *end, struct kit_rma_piece *piece, int32_t status,
                       uint64_t size)
 {
-    struct net_piece *private = piece->private;
+    struct net_piece *private = piece->priv;
 
     private->is_live = false;
     if (private->receive != NULL)
         receive_remove(end->net, private->receive);
     if (piece->is_send != 0)
         end->sends--;
-    twosided_piece_done(end->ts, piece, status, size);
+    kit_rma_piece_done(end->ts, piece, status, size);
 }
 
 /* The message is there: it goes to the receive that waits for it. */
@@ -197,9 +197,9 @@ static void piece_arrive(struct net *net, struct net_event *event)
     if (receive == NULL) {
         net->lost_receives++;
     } else {
-        struct twosided_piece *piece = receive->piece;
+        struct kit_rma_piece *piece = receive->piece;
 
-        private = piece->private;
+        private = piece->priv;
         assert_true(size <= piece->size);
         if (bytes != NULL && !private->is_released)
             memcpy(piece->memory, bytes, size);
@@ -226,7 +226,7 @@ bool net_step(struct net *net)
     switch (event->kind) {
     case EVENT_CONTROL:
         if (!event->from->is_mute)
-            twosided_control(event->to->ts, event->from, event->data, event->size);
+            kit_rma_control(event->to->ts, event->from, event->data, event->size);
         break;
     case EVENT_PIECE:
         piece_arrive(net, event);
@@ -234,7 +234,7 @@ bool net_step(struct net *net)
     case EVENT_RELEASE:
         if (is_current && !event->private->is_released) {
             event->private->is_released = true;
-            twosided_piece_released(event->to->ts, event->piece);
+            kit_rma_piece_released(event->to->ts, event->piece);
         }
         break;
     default:
@@ -252,9 +252,9 @@ void net_run(struct net *net)
         if (net_step(net))
             continue;
         for (unsigned int k = 0; k < NET_ENDS; k++)
-            twosided_poll(net->ends[k].ts, 0);
-        if (net->first == NULL && !twosided_has_work(net->ends[0].ts) &&
-            !twosided_has_work(net->ends[1].ts) && !twosided_has_work(net->ends[2].ts))
+            kit_rma_poll(net->ends[k].ts, 0);
+        if (net->first == NULL && !kit_rma_has_work(net->ends[0].ts) &&
+            !kit_rma_has_work(net->ends[1].ts) && !kit_rma_has_work(net->ends[2].ts))
             return;
     }
     fail_msg("it does not come to an end");
@@ -285,26 +285,25 @@ void net_poll(struct net *net, unsigned int ms)
 {
     net->now_ns += ms * UINT64_C(1000000);
     for (unsigned int i = 0; i < NET_ENDS; i++)
-        twosided_poll(net->ends[i].ts, net->now_ns);
+        kit_rma_poll(net->ends[i].ts, net->now_ns);
 }
 
-struct twosided_memory *net_region(struct net_end *end, void *base, uint64_t length, uint32_t flags)
+struct kit_region *net_region(struct net_end *end, void *base, uint64_t length, uint32_t flags)
 {
-    struct twosided_memory *memory;
+    struct kit_region *memory;
 
-    assert_int_equal(twosided_mem_create(end->ts, base, length, flags, &memory), 0);
-    assert_int_equal(twosided_mem_register(end->ts, memory, NA_PLUGIN_MEM_TYPE_HOST), 0);
+    assert_int_equal(kit_rma_mem_create(end->ts, base, length, flags, &memory), 0);
+    assert_int_equal(kit_rma_mem_register(end->ts, memory, NA_PLUGIN_MEM_TYPE_HOST), 0);
     return memory;
 }
 
-struct twosided_memory *net_remote(struct net_end *to, struct net_end *from,
-                                   struct twosided_memory *memory)
+struct kit_region *net_remote(struct net_end *to, struct net_end *from, struct kit_region *memory)
 {
-    uint8_t packed[TWOSIDED_MEMORY_PACKED];
-    struct twosided_memory *remote;
+    uint8_t packed[KIT_REGION_PACKED];
+    struct kit_region *remote;
 
-    assert_int_equal(twosided_mem_serialize(from->ts, memory, packed, sizeof(packed)), 0);
-    assert_int_equal(twosided_mem_deserialize(to->ts, packed, sizeof(packed), &remote), 0);
+    assert_int_equal(kit_rma_mem_serialize(from->ts, memory, packed, sizeof(packed)), 0);
+    assert_int_equal(kit_rma_mem_deserialize(to->ts, packed, sizeof(packed), &remote), 0);
     return remote;
 }
 
@@ -323,10 +322,10 @@ void net_op_free(struct net_op *op)
 }
 
 int32_t net_start(struct net_end *end, struct net_end *peer, struct net_op *op,
-                  struct twosided_memory *local, struct twosided_memory *remote, uint64_t offset,
+                  struct kit_region *local, struct kit_region *remote, uint64_t offset,
                   uint64_t length, bool is_put)
 {
-    const struct twosided_request request = {
+    const struct kit_rma_request request = {
         .peer = peer,
         .local = local,
         .local_offset = offset,
@@ -338,7 +337,7 @@ int32_t net_start(struct net_end *end, struct net_end *peer, struct net_op *op,
     };
 
     op->done = 0;
-    return twosided_start(end->ts, &request, &op->transfer);
+    return kit_rma_start(end->ts, &request, &op->transfer);
 }
 
 static void op_done(struct net_op *op, int32_t status)
@@ -353,7 +352,7 @@ bool net_abandon(struct net_end *end, struct net_op *op, int32_t status, bool is
 {
     if (op->transfer == NULL)
         return true;
-    if (!twosided_abandon(end->ts, op->transfer, status, is_peer_gone))
+    if (!kit_rma_abandon(end->ts, op->transfer, status, is_peer_gone))
         return false;
     op_done(op, status);
     return true;
@@ -368,10 +367,10 @@ void net_op_check(const struct net_op *op, int32_t status)
 
 bool net_end_is_idle(const struct net_end *end)
 {
-    struct twosided_counters counters;
+    struct kit_rma_counters counters;
 
-    twosided_counters_get(end->ts, &counters);
-    return !twosided_is_active(end->ts) && !twosided_has_work(end->ts) && counters.sends == 0 &&
+    kit_rma_counters_get(end->ts, &counters);
+    return !kit_rma_is_active(end->ts) && !kit_rma_has_work(end->ts) && counters.sends == 0 &&
            counters.receives == 0 && end->receives == 0 && end->sends == 0;
 }
 
@@ -382,7 +381,7 @@ static int32_t net_control_send(void *owner, void *peer, const void *data, uint3
     struct net_event *event;
     int32_t error = net->control_error;
 
-    assert_true(size <= TWOSIDED_CONTROL_MAX);
+    assert_true(size <= KIT_RMA_CONTROL_MAX);
     if (net->control_again != 0) {
         net->control_again--;
         return NA_PLUGIN_AGAIN;
@@ -410,9 +409,9 @@ static int32_t piece_refused(struct net *net)
     return error;
 }
 
-static void piece_begin(struct twosided_piece *piece)
+static void piece_begin(struct kit_rma_piece *piece)
 {
-    struct net_piece *private = piece->private;
+    struct net_piece *private = piece->priv;
 
     assert_false(private->is_live);
     private->life++;
@@ -422,7 +421,7 @@ static void piece_begin(struct twosided_piece *piece)
     private->arrival = NULL;
 }
 
-static int32_t net_piece_send(void *owner, struct twosided_piece *piece)
+static int32_t net_piece_send(void *owner, struct kit_rma_piece *piece)
 {
     struct net_end *end = owner;
     struct net *net = end->net;
@@ -449,7 +448,7 @@ static int32_t net_piece_send(void *owner, struct twosided_piece *piece)
     return NA_PLUGIN_SUCCESS;
 }
 
-static int32_t net_piece_recv(void *owner, struct twosided_piece *piece)
+static int32_t net_piece_recv(void *owner, struct kit_rma_piece *piece)
 {
     struct net_end *end = owner;
     struct net *net = end->net;
@@ -468,16 +467,16 @@ static int32_t net_piece_recv(void *owner, struct twosided_piece *piece)
     receive->piece = piece;
     receive->next = net->posted;
     net->posted = receive;
-    ((struct net_piece *) piece->private)->receive = receive;
+    ((struct net_piece *) piece->priv)->receive = receive;
     if (++end->receives > end->most_receives)
         end->most_receives = end->receives;
     return NA_PLUGIN_SUCCESS;
 }
 
-static bool net_piece_cancel(void *owner, struct twosided_piece *piece)
+static bool net_piece_cancel(void *owner, struct kit_rma_piece *piece)
 {
     struct net_end *end = owner;
-    struct net_piece *private = piece->private;
+    struct net_piece *private = piece->priv;
 
     assert_true(private->is_live);
     assert_false(private->is_cancelled);
@@ -495,10 +494,10 @@ static bool net_piece_cancel(void *owner, struct twosided_piece *piece)
     }
 }
 
-static void net_piece_withdraw(void *owner, struct twosided_piece *piece)
+static void net_piece_withdraw(void *owner, struct kit_rma_piece *piece)
 {
     struct net_end *end = owner;
-    const struct net_piece *private = piece->private;
+    const struct net_piece *private = piece->priv;
     struct net_event *event;
 
     assert_true(private->is_live);

@@ -4,7 +4,7 @@
  * taken away, the network failing. Whoever got memory back writes to it, and nobody else does.
  */
 
-#include "twosided_net.h"
+#include "rma_net.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ struct fixture {
     struct net_op op;
     uint8_t *target_bytes;
     uint8_t source[NET_MEMORY], before[NET_MEMORY]; /* of what is written to */
-    struct twosided_memory *local, *region, *remote;
+    struct kit_region *local, *region, *remote;
     bool is_put;
 };
 
@@ -58,9 +58,9 @@ static void fixture_close(struct fixture *fixture)
     struct net *net = &fixture->net;
 
     assert_int_equal(net->lost_receives, 0);
-    twosided_mem_destroy(net->ends[0].ts, fixture->local);
-    twosided_mem_destroy(net->ends[0].ts, fixture->remote);
-    twosided_mem_destroy(net->ends[1].ts, fixture->region);
+    kit_rma_mem_destroy(net->ends[0].ts, fixture->local);
+    kit_rma_mem_destroy(net->ends[0].ts, fixture->remote);
+    kit_rma_mem_destroy(net->ends[1].ts, fixture->region);
     net_close(net);
     free(fixture->target_bytes);
     net_op_free(&fixture->op);
@@ -106,7 +106,7 @@ static bool cancel_after(unsigned int count, enum net_cancel cancel, bool is_put
                          uint64_t *late)
 {
     struct fixture *fixture = malloc(sizeof(*fixture));
-    struct twosided_counters counters;
+    struct kit_rma_counters counters;
     bool was_done;
 
     assert_non_null(fixture);
@@ -127,7 +127,7 @@ static bool cancel_after(unsigned int count, enum net_cancel cancel, bool is_put
     net_op_check(&fixture->op, was_done ? NA_PLUGIN_SUCCESS : NA_PLUGIN_CANCELED);
     if (is_put)
         check_written(fixture, fixture->target_bytes);
-    twosided_counters_get(fixture->net.ends[is_put ? 1 : 0].ts, &counters);
+    kit_rma_counters_get(fixture->net.ends[is_put ? 1 : 0].ts, &counters);
     *late += counters.pieces_late;
     check_next_works(fixture);
     fixture_close(fixture);
@@ -208,13 +208,13 @@ static bool die_after(unsigned int count, enum net_cancel cancel, bool is_put, u
     was_done = fixture->op.done != 0;
     net_lose(&fixture->net);
     if (how == 0)
-        twosided_peer_failed(ends[1].ts, &ends[0], NA_PLUGIN_HOSTUNREACH);
+        kit_rma_peer_failed(ends[1].ts, &ends[0], NA_PLUGIN_HOSTUNREACH);
     if (how >= 2) /* as a message layer does: operation by operation first */
         (void) net_abandon(&ends[0], &fixture->op, NA_PLUGIN_HOSTUNREACH, true);
     if (how != 3) /* that alone is enough for what it is told of */
-        twosided_peer_failed(ends[0].ts, &ends[1], NA_PLUGIN_HOSTUNREACH);
+        kit_rma_peer_failed(ends[0].ts, &ends[1], NA_PLUGIN_HOSTUNREACH);
     if (how != 0)
-        twosided_peer_failed(ends[1].ts, &ends[0], NA_PLUGIN_HOSTUNREACH);
+        kit_rma_peer_failed(ends[1].ts, &ends[0], NA_PLUGIN_HOSTUNREACH);
     while (fixture->op.done == 0)
         assert_true(net_step(&fixture->net));
     scribble(fixture);
@@ -250,7 +250,7 @@ static void one_side_fails_at_every_step(void **state)
         fixture_open(&fixture, NET_CANCEL_AT_ONCE, count % 2 != 0, false);
         fixture_start(&fixture);
         steps(&fixture.net, count / 2);
-        twosided_peer_failed(ends[0].ts, &ends[1], NA_PLUGIN_HOSTUNREACH);
+        kit_rma_peer_failed(ends[0].ts, &ends[1], NA_PLUGIN_HOSTUNREACH);
         if (fixture.op.status == NA_PLUGIN_HOSTUNREACH)
             scribble(&fixture);
         while (net_step(&fixture.net))
@@ -263,7 +263,7 @@ static void one_side_fails_at_every_step(void **state)
         }
         assert_memory_equal(fixture.op.memory, fixture.op.frozen, NET_MEMORY);
         fixture.net.lost_receives = 0; /* those for whom the origin had withdrawn its receives */
-        twosided_peer_failed(ends[1].ts, &ends[0], NA_PLUGIN_HOSTUNREACH);
+        kit_rma_peer_failed(ends[1].ts, &ends[0], NA_PLUGIN_HOSTUNREACH);
         net_run(&fixture.net);
         fixture_close(&fixture);
     }
@@ -283,11 +283,11 @@ static bool deregister_after(unsigned int count, enum net_cancel cancel, bool is
     fixture_start(fixture);
     steps(&fixture->net, count);
     was_done = fixture->op.done != 0;
-    is_free = twosided_mem_deregister(ends[1].ts, fixture->region);
+    is_free = kit_rma_mem_deregister(ends[1].ts, fixture->region);
     assert_true(is_free || cancel != NET_CANCEL_AT_ONCE);
     while (!is_free) {
         assert_true(net_step(&fixture->net));
-        is_free = twosided_mem_deregister(ends[1].ts, fixture->region);
+        is_free = kit_rma_mem_deregister(ends[1].ts, fixture->region);
     }
     if (is_put)
         check_written(fixture, fixture->target_bytes);
@@ -300,8 +300,8 @@ static bool deregister_after(unsigned int count, enum net_cancel cancel, bool is
                 fixture->op.status == NA_PLUGIN_SUCCESS);
     if (!is_put)
         check_written(fixture, fixture->op.memory);
-    assert_int_equal(twosided_mem_register(ends[1].ts, fixture->region, 0), 0);
-    twosided_mem_destroy(ends[0].ts, fixture->remote);
+    assert_int_equal(kit_rma_mem_register(ends[1].ts, fixture->region, 0), 0);
+    kit_rma_mem_destroy(ends[0].ts, fixture->remote);
     fixture->remote = net_remote(&ends[0], &ends[1], fixture->region);
     check_next_works(fixture);
     fixture_close(fixture);
@@ -380,8 +380,8 @@ static void failing_records(void **state)
         fixture.net.control_error = 0;
         if (count < 2)
             net_op_check(&fixture.op, NA_PLUGIN_HOSTUNREACH);
-        twosided_peer_failed(ends[0].ts, &ends[1], NA_PLUGIN_HOSTUNREACH);
-        twosided_peer_failed(ends[1].ts, &ends[0], NA_PLUGIN_HOSTUNREACH);
+        kit_rma_peer_failed(ends[0].ts, &ends[1], NA_PLUGIN_HOSTUNREACH);
+        kit_rma_peer_failed(ends[1].ts, &ends[0], NA_PLUGIN_HOSTUNREACH);
         net_run(&fixture.net);
         assert_int_equal(fixture.op.done, 1);
         fixture.net.lost_receives = 0;
@@ -396,7 +396,7 @@ static void silent_origins_time_out(void **state)
     (void) state;
     for (unsigned int count = 1; count < 40; count++) {
         struct fixture fixture;
-        struct twosided_counters counters;
+        struct kit_rma_counters counters;
         struct net_end *ends = fixture.net.ends;
         unsigned int ms = 0;
 
@@ -405,24 +405,24 @@ static void silent_origins_time_out(void **state)
         steps(&fixture.net, 1 + count / 2);
         net_lose(&fixture.net);
         ends[0].is_mute = true;
-        twosided_counters_get(ends[1].ts, &counters);
-        while (counters.jobs != 0) {
+        kit_rma_counters_get(ends[1].ts, &counters);
+        while (counters.targets != 0) {
             net_poll(&fixture.net, 250);
             net_lose(&fixture.net);
             net_run(&fixture.net);
             ms += 250;
             assert_true(ms < 2 * NET_TIMEOUT_MS);
-            twosided_counters_get(ends[1].ts, &counters);
+            kit_rma_counters_get(ends[1].ts, &counters);
         }
         if (ms != 0) {
             assert_true(ms >= NET_TIMEOUT_MS);
             assert_int_equal(counters.timeouts, 1);
         }
         /* The memory is the user's again. */
-        assert_true(twosided_mem_deregister(ends[1].ts, fixture.region));
+        assert_true(kit_rma_mem_deregister(ends[1].ts, fixture.region));
         ends[0].is_mute = false;
-        twosided_peer_failed(ends[0].ts, &ends[1], NA_PLUGIN_HOSTUNREACH);
-        twosided_peer_failed(ends[1].ts, &ends[0], NA_PLUGIN_HOSTUNREACH);
+        kit_rma_peer_failed(ends[0].ts, &ends[1], NA_PLUGIN_HOSTUNREACH);
+        kit_rma_peer_failed(ends[1].ts, &ends[0], NA_PLUGIN_HOSTUNREACH);
         net_run(&fixture.net);
         fixture_close(&fixture);
     }
@@ -434,7 +434,7 @@ static void slow_origins_do_not(void **state)
     (void) state;
     for (int is_put = 0; is_put < 2; is_put++) {
         struct fixture fixture;
-        struct twosided_counters counters;
+        struct kit_rma_counters counters;
 
         fixture_open(&fixture, NET_CANCEL_AT_ONCE, is_put != 0, false);
         fixture_start(&fixture);
@@ -445,7 +445,7 @@ static void slow_origins_do_not(void **state)
             while (net_step(&fixture.net))
                 continue;
         }
-        twosided_counters_get(fixture.net.ends[1].ts, &counters);
+        kit_rma_counters_get(fixture.net.ends[1].ts, &counters);
         assert_int_equal(counters.timeouts, 0);
         fixture.net.piece_again = 0;
         net_run(&fixture.net);
@@ -457,9 +457,9 @@ static void slow_origins_do_not(void **state)
 /* Receives for somebody who does not send do not keep others out for long. */
 static void stalled_receives_make_way(void **state)
 {
-    static const struct twosided_config limits = {.window = 4, .max_receives = 4};
+    static const struct kit_rma_config limits = {.window = 4, .max_receives = 4};
     uint8_t *bytes = calloc(2, NET_MEMORY);
-    struct twosided_memory *region, *local[2], *remote[2];
+    struct kit_region *region, *local[2], *remote[2];
     struct net_op ops[2];
     struct net net;
 
@@ -490,8 +490,8 @@ static void stalled_receives_make_way(void **state)
     }
     net_op_check(&ops[1], NA_PLUGIN_SUCCESS);
     assert_int_equal(ops[0].done, 0);
-    twosided_peer_failed(net.ends[2].ts, &net.ends[1], NA_PLUGIN_HOSTUNREACH);
-    twosided_peer_failed(net.ends[1].ts, &net.ends[2], NA_PLUGIN_HOSTUNREACH);
+    kit_rma_peer_failed(net.ends[2].ts, &net.ends[1], NA_PLUGIN_HOSTUNREACH);
+    kit_rma_peer_failed(net.ends[1].ts, &net.ends[2], NA_PLUGIN_HOSTUNREACH);
     net_run(&net);
     net_close(&net); /* with the handles */
     for (unsigned int i = 0; i < 2; i++)

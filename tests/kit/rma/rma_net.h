@@ -4,11 +4,11 @@
  * moves but when a test says so, one event at a time, so that each test runs the same every time.
  */
 
-#ifndef TWOSIDED_NET_H
-#define TWOSIDED_NET_H
+#ifndef RMA_NET_H
+#define RMA_NET_H
 
-#include "state.h"
-#include "twosided.h"
+#include "kit_rma.h"
+#include "rma_state.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,7 +36,7 @@ struct net;
 /* An endpoint; also what the others have as peer pointer. */
 struct net_end {
     struct net *net;
-    struct twosided *ts;
+    struct kit_rma *ts;
     unsigned int receives;      /* posted now */
     unsigned int most_receives; /* at a time */
     unsigned int most_sends;
@@ -64,14 +64,14 @@ struct net {
 
 /* A put or get. */
 struct net_op {
-    struct twosided_transfer *transfer;
+    struct kit_rma_transfer *transfer;
     int done;
     int32_t status;
     uint8_t *memory; /* local, of NET_MEMORY bytes */
     uint8_t *frozen; /* what it was when the operation was done */
 };
 
-void net_open(struct net *net, const struct twosided_config *limits);
+void net_open(struct net *net, const struct kit_rma_config *limits);
 
 /* Checks that nothing is under way before. */
 void net_close(struct net *net);
@@ -85,17 +85,15 @@ void net_run(struct net *net);
 void net_lose(struct net *net);
 void net_poll(struct net *net, unsigned int ms);
 
-struct twosided_memory *net_region(struct net_end *end, void *base, uint64_t length,
-                                   uint32_t flags);
+struct kit_region *net_region(struct net_end *end, void *base, uint64_t length, uint32_t flags);
 
 /* What `to` makes of a region that was serialized for it. */
-struct twosided_memory *net_remote(struct net_end *to, struct net_end *from,
-                                   struct twosided_memory *memory);
+struct kit_region *net_remote(struct net_end *to, struct net_end *from, struct kit_region *memory);
 
 void net_op_init(struct net_op *op);
 void net_op_free(struct net_op *op);
 int32_t net_start(struct net_end *end, struct net_end *peer, struct net_op *op,
-                  struct twosided_memory *local, struct twosided_memory *remote, uint64_t offset,
+                  struct kit_region *local, struct kit_region *remote, uint64_t offset,
                   uint64_t length, bool is_put);
 
 /* As an owner ends one: true when it is over at once. */
@@ -106,4 +104,4 @@ void net_op_check(const struct net_op *op, int32_t status);
 
 bool net_end_is_idle(const struct net_end *end);
 
-#endif /* TWOSIDED_NET_H */
+#endif /* RMA_NET_H */

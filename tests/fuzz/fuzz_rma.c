@@ -6,7 +6,7 @@
 
 #include "fuzz.h"
 
-#include "twosided_net.h"
+#include "rma_net.h"
 
 #include <endian.h>
 
@@ -15,7 +15,7 @@
 
 static struct net net;
 static uint8_t secret[NET_MEMORY], open_to_all[NET_MEMORY];
-static struct twosided_memory *region;
+static struct kit_region *region;
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
@@ -28,18 +28,18 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 /* Makes it past what is looked at first, as far as the input asks for it. */
 static void dress(uint64_t how, void *bytes, const struct net_op *op)
 {
-    struct twosided_record *record = bytes;
+    struct rma_record *record = bytes;
 
     if ((how & 1) == 0)
         return;
-    record->magic = htole32(TWOSIDED_MAGIC);
-    record->version = TWOSIDED_VERSION;
-    record->kind %= TWOSIDED_KINDS;
-    record->tag_count %= TWOSIDED_WINDOW_MAX + 2;
+    record->magic = htole32(RMA_MAGIC);
+    record->version = RMA_VERSION;
+    record->kind %= RMA_KINDS;
+    record->tag_count %= RMA_WINDOW_MAX + 2;
     record->transfer = htole64(le64toh(record->transfer) % 4);
     if ((how & 2) != 0) {
-        record->memory = htole64(region->region.id);
-        record->key = region->region.key;
+        record->memory = htole64(region->id);
+        record->key = region->key;
     }
     if ((how & 4) != 0) {
         record->length = htole64(le64toh(record->length) % (NET_MEMORY * 2));
@@ -56,8 +56,8 @@ static void give(struct fuzz_input *input, uint64_t how, const struct net_op *op
 {
     struct net_end *to = &net.ends[how >> 7 & 1], *from = &net.ends[2 - (how >> 6 & 1)];
     union {
-        struct twosided_record record;
-        uint8_t bytes[TWOSIDED_CONTROL_MAX];
+        struct rma_record record;
+        uint8_t bytes[KIT_RMA_CONTROL_MAX];
     } message;
     uint32_t size = (uint32_t) fuzz_take(input, 1) + 1;
     uint8_t *exact;
@@ -67,12 +67,12 @@ static void give(struct fuzz_input *input, uint64_t how, const struct net_op *op
     dress(how, &message, op);
     if ((how & 32) != 0)
         size = (uint32_t) sizeof(message.record) + 4u * message.record.tag_count;
-    if (size > TWOSIDED_CONTROL_MAX)
-        size = TWOSIDED_CONTROL_MAX;
+    if (size > KIT_RMA_CONTROL_MAX)
+        size = KIT_RMA_CONTROL_MAX;
     exact = malloc(size); /* so that a read past it is seen */
     FUZZ_CHECK(exact != NULL);
     memcpy(exact, message.bytes, size);
-    twosided_control(to->ts, from == to ? &net.ends[0] : from, exact, size);
+    kit_rma_control(to->ts, from == to ? &net.ends[0] : from, exact, size);
     free(exact);
 }
 
@@ -80,7 +80,7 @@ static void give(struct fuzz_input *input, uint64_t how, const struct net_op *op
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz_input input = {data, size};
-    struct twosided_memory *local, *remote;
+    struct kit_region *local, *remote;
     const uint64_t first = fuzz_take(&input, 1);
     struct net_op op;
 

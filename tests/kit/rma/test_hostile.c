@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Control records that no origin and no target of ours would send: nothing is read or written. */
 
-#include "twosided_net.h"
+#include "rma_net.h"
 
 #include <endian.h>
 #include <stdlib.h>
@@ -11,15 +11,15 @@
 #define ROUNDS 200000u
 
 struct message {
-    struct twosided_record record;
-    uint32_t tags[TWOSIDED_WINDOW_MAX + 1];
+    struct rma_record record;
+    uint32_t tags[RMA_WINDOW_MAX + 1];
 };
 
 struct fixture {
     struct net net;
     struct net_op op;
     uint8_t bytes[NET_MEMORY], kept[NET_MEMORY];
-    struct twosided_memory *local, *region, *remote;
+    struct kit_region *local, *region, *remote;
 };
 
 static void fixture_open(struct fixture *fixture, uint32_t flags)
@@ -47,13 +47,13 @@ static void fixture_close(struct fixture *fixture)
 static struct message message_make(const struct fixture *fixture, uint8_t kind, uint8_t flags)
 {
     struct message message = {.record = {
-                                  .magic = htole32(TWOSIDED_MAGIC),
-                                  .version = TWOSIDED_VERSION,
+                                  .magic = htole32(RMA_MAGIC),
+                                  .version = RMA_VERSION,
                                   .kind = kind,
                                   .flags = flags,
                                   .transfer = htole64(77),
-                                  .memory = htole64(fixture->region->region.id),
-                                  .key = fixture->region->region.key,
+                                  .memory = htole64(fixture->region->id),
+                                  .key = fixture->region->key,
                                   .length = htole64(100),
                                   .piece_size = htole32(NET_PIECE),
                               }};
@@ -64,15 +64,15 @@ static struct message message_make(const struct fixture *fixture, uint8_t kind, 
 /* From `from` to `to`. */
 static void message_give(struct net_end *from, struct net_end *to, const struct message *message)
 {
-    twosided_control(to->ts, from, message,
-                     sizeof(message->record) + 4u * message->record.tag_count);
+    kit_rma_control(to->ts, from, message,
+                    sizeof(message->record) + 4u * message->record.tag_count);
 }
 
-static struct twosided_counters counters_of(const struct net_end *end)
+static struct kit_rma_counters counters_of(const struct net_end *end)
 {
-    struct twosided_counters counters;
+    struct kit_rma_counters counters;
 
-    twosided_counters_get(end->ts, &counters);
+    kit_rma_counters_get(end->ts, &counters);
     return counters;
 }
 
@@ -84,7 +84,7 @@ static void check_refused(struct fixture *fixture, const struct message *message
 
     message_give(&ends[0], &ends[1], message);
     assert_int_equal(counters_of(&ends[1]).refused, refused + 1);
-    assert_int_equal(counters_of(&ends[1]).jobs, 0);
+    assert_int_equal(counters_of(&ends[1]).targets, 0);
     assert_int_equal(counters_of(&ends[1]).sends + counters_of(&ends[1]).receives, 0);
     assert_memory_equal(fixture->bytes, fixture->kept, NET_MEMORY);
     net_run(&fixture->net);
@@ -99,8 +99,8 @@ static void forged_requests_are_refused(void **state)
     assert_non_null(fixture);
     fixture_open(fixture, BOTH);
     for (unsigned int is_put = 0; is_put < 2; is_put++) {
-        const struct message good = message_make(
-            fixture, TWOSIDED_REQUEST, TWOSIDED_FROM_ORIGIN | (is_put != 0 ? TWOSIDED_IS_PUT : 0));
+        const struct message good =
+            message_make(fixture, RMA_REQUEST, RMA_FROM_ORIGIN | (is_put != 0 ? RMA_IS_PUT : 0));
         struct message bad;
 
         for (unsigned int bit = 0; bit < 64; bit++) {
@@ -140,7 +140,7 @@ static void forged_requests_are_refused(void **state)
         bad.record.tag_count = 1;
         bad.tags[0] = htole32(NET_FIRST_TAG - 1);
         check_refused(fixture, &bad);
-        bad.tags[0] = htole32(NET_FIRST_TAG + TWOSIDED_TAGS_MIN);
+        bad.tags[0] = htole32(NET_FIRST_TAG + RMA_TAGS_MIN);
         check_refused(fixture, &bad);
     }
     fixture_close(fixture);
@@ -153,23 +153,23 @@ static void check_dropped(struct fixture *fixture, const struct message *message
     struct net_end *ends = fixture->net.ends;
     const uint64_t bad = counters_of(&ends[1]).records_bad;
 
-    twosided_control(ends[1].ts, &ends[0], message, size);
+    kit_rma_control(ends[1].ts, &ends[0], message, size);
     assert_int_equal(counters_of(&ends[1]).records_bad, bad + 1);
     assert_int_equal(counters_of(&ends[1]).records_stale, 0);
-    assert_int_equal(counters_of(&ends[1]).jobs, 0);
+    assert_int_equal(counters_of(&ends[1]).targets, 0);
     assert_false(net_step(&fixture->net));
 }
 
 static void what_is_no_record_is_dropped(void **state)
 {
     struct fixture *fixture = malloc(sizeof(*fixture));
-    const size_t size = sizeof(struct twosided_record);
+    const size_t size = sizeof(struct rma_record);
     struct message good, bad;
 
     (void) state;
     assert_non_null(fixture);
     fixture_open(fixture, BOTH);
-    good = message_make(fixture, TWOSIDED_REQUEST, TWOSIDED_FROM_ORIGIN);
+    good = message_make(fixture, RMA_REQUEST, RMA_FROM_ORIGIN);
     for (size_t less = 0; less < size; less++)
         check_dropped(fixture, &good, less);
     check_dropped(fixture, &good, size + 4);
@@ -182,18 +182,18 @@ static void what_is_no_record_is_dropped(void **state)
     bad.record.version++;
     check_dropped(fixture, &bad, size);
     bad = good;
-    bad.record.kind = TWOSIDED_KINDS;
+    bad.record.kind = RMA_KINDS;
     check_dropped(fixture, &bad, size);
     bad = good;
     bad.record.flags = 0; /* targets ask for nothing */
     check_dropped(fixture, &bad, size);
-    bad.record.flags = TWOSIDED_FROM_ORIGIN | 4;
+    bad.record.flags = RMA_FROM_ORIGIN | 4;
     check_dropped(fixture, &bad, size);
     bad = good;
     bad.record.tag_count = 1;
     check_dropped(fixture, &bad, size);
-    bad.record.tag_count = TWOSIDED_WINDOW_MAX + 1;
-    check_dropped(fixture, &bad, size + 4 * (TWOSIDED_WINDOW_MAX + 1));
+    bad.record.tag_count = RMA_WINDOW_MAX + 1;
+    check_dropped(fixture, &bad, size + 4 * (RMA_WINDOW_MAX + 1));
     fixture_close(fixture);
     free(fixture);
 }
@@ -208,12 +208,12 @@ static void an_id_is_used_once_at_a_time(void **state)
     (void) state;
     assert_non_null(fixture);
     fixture_open(fixture, BOTH);
-    message = message_make(fixture, TWOSIDED_REQUEST, TWOSIDED_FROM_ORIGIN);
+    message = message_make(fixture, RMA_REQUEST, RMA_FROM_ORIGIN);
     message_give(&ends[0], &ends[1], &message);
     message_give(&ends[0], &ends[1], &message);
     assert_int_equal(counters_of(&ends[1]).records_bad, 1);
-    assert_int_equal(counters_of(&ends[1]).jobs, 1);
-    twosided_peer_failed(ends[1].ts, &ends[0], NA_PLUGIN_HOSTUNREACH);
+    assert_int_equal(counters_of(&ends[1]).targets, 1);
+    kit_rma_peer_failed(ends[1].ts, &ends[0], NA_PLUGIN_HOSTUNREACH);
     fixture_close(fixture);
     free(fixture);
 }
@@ -251,7 +251,7 @@ static void origins_are_told_why(void **state)
     assert_non_null(fixture);
     fixture_open(fixture, BOTH);
     for (unsigned int is_put = 0; is_put < 2; is_put++) {
-        const struct twosided_request request = {
+        const struct kit_rma_request request = {
             .peer = &ends[1],
             .local = fixture->local,
             .remote = fixture->remote,
@@ -262,11 +262,11 @@ static void origins_are_told_why(void **state)
         };
 
         fixture->op.done = 0;
-        assert_int_equal(twosided_start(ends[0].ts, &request, &fixture->op.transfer), 0);
+        assert_int_equal(kit_rma_start(ends[0].ts, &request, &fixture->op.transfer), 0);
         net_run(&fixture->net);
         net_op_check(&fixture->op, NA_PLUGIN_OVERFLOW);
     }
-    assert_true(twosided_mem_deregister(ends[1].ts, fixture->region));
+    assert_true(kit_rma_mem_deregister(ends[1].ts, fixture->region));
     for (unsigned int is_put = 0; is_put < 2; is_put++) {
         assert_int_equal(net_start(&ends[0], &ends[1], &fixture->op, fixture->local,
                                    fixture->remote, 0, 5000, is_put != 0),
@@ -298,12 +298,12 @@ static void others_cannot_interfere(void **state)
             id = fixture->op.transfer->id;
             for (unsigned int i = 0; i < count; i++)
                 (void) net_step(&fixture->net);
-            for (uint8_t kind = 1; kind < TWOSIDED_KINDS; kind++) {
+            for (uint8_t kind = 1; kind < RMA_KINDS; kind++) {
                 for (uint8_t flags = 0; flags < 4; flags++) {
                     struct message message = message_make(fixture, kind, flags);
 
                     message.record.transfer = htole64(id);
-                    message.record.tag_count = kind == TWOSIDED_GRANT;
+                    message.record.tag_count = kind == RMA_GRANT;
                     message.tags[0] = htole32(NET_FIRST_TAG);
                     message_give(&ends[2], &ends[0], &message);
                     message_give(&ends[2], &ends[1], &message);
@@ -327,7 +327,7 @@ static void partners_cannot_do_harm(void **state)
     (void) state;
     assert_non_null(fixture);
     for (unsigned int is_put = 0; is_put < 2; is_put++) {
-        for (unsigned int variant = 0; variant < TWOSIDED_KINDS * 8u; variant++) {
+        for (unsigned int variant = 0; variant < RMA_KINDS * 8u; variant++) {
             const uint8_t kind = (uint8_t) (variant / 8);
             const uint64_t numbers[] = {0, 2, 1000000, UINT64_MAX};
             struct message message;
@@ -339,12 +339,12 @@ static void partners_cannot_do_harm(void **state)
                              0);
             for (unsigned int i = 0; i < 3; i++)
                 (void) net_step(&fixture->net);
-            message = message_make(fixture, kind,
-                                   (uint8_t) ((side == 1 ? TWOSIDED_FROM_ORIGIN : 0) |
-                                              (is_put != 0 ? TWOSIDED_IS_PUT : 0)));
+            message = message_make(
+                fixture, kind,
+                (uint8_t) ((side == 1 ? RMA_FROM_ORIGIN : 0) | (is_put != 0 ? RMA_IS_PUT : 0)));
             message.record.transfer = htole64(fixture->op.transfer->id);
             message.record.number = htole64(numbers[variant / 2 % 4]);
-            message.record.tag_count = kind == TWOSIDED_GRANT ? 16 : 0;
+            message.record.tag_count = kind == RMA_GRANT ? 16 : 0;
             for (unsigned int i = 0; i < 16; i++)
                 message.tags[i] = htole32(NET_FIRST_TAG + i);
             message.record.status = (int32_t) htole32(UINT32_C(0x80000000));
@@ -355,8 +355,8 @@ static void partners_cannot_do_harm(void **state)
             assert_true(fixture->op.done <= 1);
             if (fixture->op.done != 0 && fixture->op.status != 0)
                 assert_true(fixture->op.status > 0 && fixture->op.status <= NA_PLUGIN_HOSTFIREWALL);
-            twosided_peer_failed(ends[0].ts, &ends[1], NA_PLUGIN_HOSTUNREACH);
-            twosided_peer_failed(ends[1].ts, &ends[0], NA_PLUGIN_HOSTUNREACH);
+            kit_rma_peer_failed(ends[0].ts, &ends[1], NA_PLUGIN_HOSTUNREACH);
+            kit_rma_peer_failed(ends[1].ts, &ends[0], NA_PLUGIN_HOSTUNREACH);
             net_run(&fixture->net);
             assert_int_equal(fixture->op.done, 1);
             fixture_close(fixture);
@@ -371,12 +371,11 @@ static void records_out_of_role(void **state)
     static const struct {
         uint8_t side, is_put, says_put, kind;
     } variants[] = {
-        {0, 1, 1, TWOSIDED_STOP},   {0, 1, 1, TWOSIDED_ALIVE},  {0, 0, 0, TWOSIDED_GRANT},
-        {0, 0, 0, TWOSIDED_CANCEL}, {0, 0, 0, TWOSIDED_DONE},   {0, 0, 0, TWOSIDED_ALIVE},
-        {1, 1, 1, TWOSIDED_GRANT},  {1, 1, 1, TWOSIDED_DONE},   {1, 1, 1, TWOSIDED_CANCEL},
-        {1, 1, 1, TWOSIDED_PROBE},  {1, 0, 0, TWOSIDED_STOP},   {1, 0, 0, TWOSIDED_DONE},
-        {1, 0, 0, TWOSIDED_PROBE},  {0, 1, 0, TWOSIDED_GRANT},  {0, 1, 0, TWOSIDED_CANCEL},
-        {0, 0, 1, TWOSIDED_STOP},   {1, 0, 1, TWOSIDED_CANCEL}, {1, 1, 0, TWOSIDED_STOP},
+        {0, 1, 1, RMA_STOP},   {0, 1, 1, RMA_ALIVE}, {0, 0, 0, RMA_GRANT},  {0, 0, 0, RMA_CANCEL},
+        {0, 0, 0, RMA_DONE},   {0, 0, 0, RMA_ALIVE}, {1, 1, 1, RMA_GRANT},  {1, 1, 1, RMA_DONE},
+        {1, 1, 1, RMA_CANCEL}, {1, 1, 1, RMA_PROBE}, {1, 0, 0, RMA_STOP},   {1, 0, 0, RMA_DONE},
+        {1, 0, 0, RMA_PROBE},  {0, 1, 0, RMA_GRANT}, {0, 1, 0, RMA_CANCEL}, {0, 0, 1, RMA_STOP},
+        {1, 0, 1, RMA_CANCEL}, {1, 1, 0, RMA_STOP},
     };
     struct fixture *fixture = malloc(sizeof(*fixture));
     struct net_end *ends = fixture->net.ends;
@@ -394,8 +393,8 @@ static void records_out_of_role(void **state)
                          0);
         (void) net_step(&fixture->net); /* the request */
         message = message_make(fixture, variants[i].kind,
-                               (uint8_t) ((side == 1 ? TWOSIDED_FROM_ORIGIN : 0) |
-                                          (variants[i].says_put != 0 ? TWOSIDED_IS_PUT : 0)));
+                               (uint8_t) ((side == 1 ? RMA_FROM_ORIGIN : 0) |
+                                          (variants[i].says_put != 0 ? RMA_IS_PUT : 0)));
         message.record.transfer = htole64(fixture->op.transfer->id);
         bad = counters_of(&ends[side]).records_bad;
         message_give(&ends[1 - side], &ends[side], &message);
@@ -418,12 +417,12 @@ static void unknown_transfers_are_answered(void **state)
     (void) state;
     assert_non_null(fixture);
     fixture_open(fixture, BOTH);
-    message = message_make(fixture, TWOSIDED_CANCEL, TWOSIDED_FROM_ORIGIN);
+    message = message_make(fixture, RMA_CANCEL, RMA_FROM_ORIGIN);
     message_give(&ends[0], &ends[1], &message);
     net_run(&fixture->net);
     assert_int_equal(counters_of(&ends[1]).records_stale, 1);
     assert_int_equal(counters_of(&ends[0]).records_stale, 1); /* the answer, of use to nobody */
-    message = message_make(fixture, TWOSIDED_PROBE, TWOSIDED_IS_PUT);
+    message = message_make(fixture, RMA_PROBE, RMA_IS_PUT);
     message_give(&ends[1], &ends[0], &message);
     net_run(&fixture->net);
     assert_int_equal(counters_of(&ends[0]).records_stale, 2);
@@ -452,8 +451,7 @@ static void grants_out_of_order(void **state)
         fixture->net.piece_again = variant == 3 ? 10 : 0;
         (void) net_step(&fixture->net); /* the first tags */
         assert_true(fixture->op.transfer->granted > 1 && fixture->op.transfer->granted < 17);
-        message =
-            message_make(fixture, variant == 4 ? TWOSIDED_DONE : TWOSIDED_GRANT, TWOSIDED_IS_PUT);
+        message = message_make(fixture, variant == 4 ? RMA_DONE : RMA_GRANT, RMA_IS_PUT);
         message.record.transfer = htole64(fixture->op.transfer->id);
         message.record.number = htole64(fixture->op.transfer->granted + (variant == 0));
         message.record.tag_count = variant != 1 && variant != 4;
@@ -478,15 +476,15 @@ static void floods_are_bounded(void **state)
     (void) state;
     assert_non_null(fixture);
     fixture_open(fixture, BOTH);
-    for (unsigned int i = 0; i < TWOSIDED_JOBS_MAX + 100; i++) {
-        struct message message = message_make(fixture, TWOSIDED_REQUEST, TWOSIDED_FROM_ORIGIN);
+    for (unsigned int i = 0; i < RMA_TARGET_MAX + 100; i++) {
+        struct message message = message_make(fixture, RMA_REQUEST, RMA_FROM_ORIGIN);
 
         message.record.transfer = htole64(i);
         message_give(&ends[0], &ends[1], &message);
     }
-    assert_int_equal(counters_of(&ends[1]).jobs, TWOSIDED_JOBS_MAX);
-    twosided_peer_failed(ends[1].ts, &ends[0], NA_PLUGIN_HOSTUNREACH);
-    assert_int_equal(counters_of(&ends[1]).jobs, 0);
+    assert_int_equal(counters_of(&ends[1]).targets, RMA_TARGET_MAX);
+    kit_rma_peer_failed(ends[1].ts, &ends[0], NA_PLUGIN_HOSTUNREACH);
+    assert_int_equal(counters_of(&ends[1]).targets, 0);
     fixture_close(fixture);
     free(fixture);
 }
@@ -510,10 +508,10 @@ static void random_bytes(void **state)
     for (unsigned int i = 0; i < ROUNDS; i++) {
         union {
             struct message message;
-            uint8_t bytes[TWOSIDED_CONTROL_MAX];
+            uint8_t bytes[KIT_RMA_CONTROL_MAX];
         } noise = {.message = message_make(fixture, (uint8_t) (random_next(&seed) % 8),
                                            (uint8_t) (random_next(&seed) % 4))};
-        uint32_t size = random_next(&seed) % (TWOSIDED_CONTROL_MAX + 1);
+        uint32_t size = random_next(&seed) % (KIT_RMA_CONTROL_MAX + 1);
 
         if (i % 2 == 0) {
             for (uint32_t k = 0; k < sizeof(noise.bytes); k++)
@@ -526,14 +524,14 @@ static void random_bytes(void **state)
             noise.message.record.key.word[1] ^= htole64(UINT64_C(1) << 40);
             size = 64u + 4u * noise.message.record.tag_count;
         }
-        if (size > TWOSIDED_CONTROL_MAX)
-            size = TWOSIDED_CONTROL_MAX;
-        twosided_control(ends[1].ts, &ends[i / 2 % 2 == 0 ? 0 : 2], noise.bytes, size);
+        if (size > KIT_RMA_CONTROL_MAX)
+            size = KIT_RMA_CONTROL_MAX;
+        kit_rma_control(ends[1].ts, &ends[i / 2 % 2 == 0 ? 0 : 2], noise.bytes, size);
         (void) net_step(&fixture->net);
     }
     net_run(&fixture->net);
     assert_memory_equal(fixture->bytes, fixture->kept, NET_MEMORY);
-    assert_int_equal(counters_of(&ends[1]).jobs, 0);
+    assert_int_equal(counters_of(&ends[1]).targets, 0);
     assert_true(counters_of(&ends[1]).records_bad > ROUNDS / 4);
     for (unsigned int is_put = 0; is_put < 2; is_put++) {
         assert_int_equal(net_start(&ends[0], &ends[1], &fixture->op, fixture->local,

@@ -3,7 +3,7 @@
  * Put and get for plugins whose network has messages only, with a cancel that works at both sides.
  *
  * This library is linked statically into a plugin, its owner, which gives it a way to send small
- * control records and to send and receive pieces of memory (struct twosided_ops). The owner's
+ * control records and to send and receive pieces of memory (struct kit_rma_ops). The owner's
  * functions for memory handles, put and get become a line or two. Nothing here knows of a network.
  *
  * How it goes. The origin sends a request that names a region of the target by id and random key.
@@ -16,21 +16,21 @@
  *
  * How it ends early. Each side can give up: the one that sends says from which piece on nothing
  * comes, the one that receives asks the other to say so. Until it has, the receives stay posted as
- * orphans whose data the owner drops, so that no late piece is ever taken for another one.
+ * closing whose data the owner drops, so that no late piece is ever taken for another one.
  *
  * Rules:
  * - Everything here is called with one lock held, the owner's, which guards the whole object; all
- *   functions of struct twosided_ops are called under it. There is no lock, no thread and no system
+ *   functions of struct kit_rma_ops are called under it. There is no lock, no thread and no system
  *   call inside. Nothing blocks.
  * - A peer is a pointer of the owner's that is compared and handed back. It stays valid until
- *   twosided_peer_failed() was called for it or, where peer_hold and peer_release exist, until the
+ *   kit_rma_peer_failed() was called for it or, where peer_hold and peer_release exist, until the
  *   last release.
  * - Status values are the NA_PLUGIN_* constants.
  * - In the steady state nothing is allocated: objects come from pools that grow.
  */
 
-#ifndef TWOSIDED_H
-#define TWOSIDED_H
+#ifndef KIT_RMA_H
+#define KIT_RMA_H
 
 #include "kit_region.h"
 
@@ -39,89 +39,81 @@ extern "C" {
 #endif
 
 /* Largest control record, in bytes. */
-#define TWOSIDED_CONTROL_MAX 256u
+#define KIT_RMA_CONTROL_MAX 256u
 
-/* Bytes of a memory handle that travels. */
-#define TWOSIDED_MEMORY_PACKED KIT_REGION_PACKED
-
-struct twosided;          /* one for each endpoint */
-struct twosided_memory;   /* a memory handle: a region of ours, or a peer's that was unpacked */
-struct twosided_transfer; /* one put or get at its origin, until it is reported */
+struct kit_rma;          /* one for each endpoint */
+struct kit_rma_transfer; /* one put or get at its origin, until it is reported */
 
 /*
  * A piece that is being sent or received: `size` bytes at `memory`, to or from `peer`, as a message
  * that carries `tag`. It exists from the call of piece_send or piece_recv that accepted it until
- * twosided_piece_done(). `private` is config.piece_private bytes of the owner's, 16-aligned, with
+ * kit_rma_piece_done(). `priv` is config.piece_private bytes of the owner's, 16-aligned, with
  * whatever the last use of this object left there (zeroes at first).
  */
-struct twosided_piece {
+struct kit_rma_piece {
     void *peer;
     void *memory;
     uint64_t size;
     uint32_t tag;
     uint32_t is_send;
-#ifdef __cplusplus
-    void *owner_private; /* C++ keeps the other name for itself */
-#else
-    void *private;
-#endif
+    void *priv;
 };
 
 /* What the owner does. `owner` is config.owner. All may call back as their comments say. */
-struct twosided_ops {
+struct kit_rma_ops {
     /*
-     * Sends a control record of at most TWOSIDED_CONTROL_MAX bytes, which are copied. Records to
-     * one peer arrive whole and in order, at twosided_control() there, as long as the peer does
-     * not fail. Success, or NA_PLUGIN_AGAIN or NA_PLUGIN_NOMEM: tried again in twosided_poll().
-     * Anything else: the peer failed (the owner may call twosided_peer_failed() inside).
+     * Sends a control record of at most KIT_RMA_CONTROL_MAX bytes, which are copied. Records to
+     * one peer arrive whole and in order, at kit_rma_control() there, as long as the peer does
+     * not fail. Success, or NA_PLUGIN_AGAIN or NA_PLUGIN_NOMEM: tried again in kit_rma_poll().
+     * Anything else: the peer failed (the owner may call kit_rma_peer_failed() inside).
      */
     int32_t (*control_send)(void *owner, void *peer, const void *data, uint32_t size);
 
     /*
      * Starts to send or receive a piece. A receive takes the one message with the piece's tag from
-     * the piece's peer, which is sent after it was posted. Success: twosided_piece_done() follows,
-     * perhaps inside the call. NA_PLUGIN_AGAIN: not now; tried again in twosided_poll(). Anything
+     * the piece's peer, which is sent after it was posted. Success: kit_rma_piece_done() follows,
+     * perhaps inside the call. NA_PLUGIN_AGAIN: not now; tried again in kit_rma_poll(). Anything
      * else: the transfer fails with it.
      */
-    int32_t (*piece_send)(void *owner, struct twosided_piece *piece);
-    int32_t (*piece_recv)(void *owner, struct twosided_piece *piece);
+    int32_t (*piece_send)(void *owner, struct kit_rma_piece *piece);
+    int32_t (*piece_recv)(void *owner, struct kit_rma_piece *piece);
 
     /*
      * Asks the network to leave the piece's memory alone as soon as possible. True: it does so from
      * now on, neither reading nor writing; the owner drops what still arrives for it. False: it
-     * does not yet; twosided_piece_released() or twosided_piece_done() says when. Called at most
+     * does not yet; kit_rma_piece_released() or kit_rma_piece_done() says when. Called at most
      * once for a piece, and calls nothing of this library. The piece goes on: a receive stays to
-     * swallow its message, which may be under way, until that came (twosided_piece_done(), the
+     * swallow its message, which may be under way, until that came (kit_rma_piece_done(), the
      * status is of no matter) or piece_withdraw is called; a send ends when the network is done
      * with it.
      */
-    bool (*piece_cancel)(void *owner, struct twosided_piece *piece);
+    bool (*piece_cancel)(void *owner, struct kit_rma_piece *piece);
 
     /*
      * The message for this receive will not come, or its peer is gone: it is to end soon, by
-     * twosided_piece_done() with any status, perhaps inside the call. Also called for sends when
+     * kit_rma_piece_done() with any status, perhaps inside the call. Also called for sends when
      * their peer is gone. piece_cancel was called before.
      */
-    void (*piece_withdraw)(void *owner, struct twosided_piece *piece);
+    void (*piece_withdraw)(void *owner, struct kit_rma_piece *piece);
 
     /*
-     * A put or get of twosided_start() is over and its local memory is not touched any more. The
-     * transfer is gone. `cookie` is what the start was given. May call twosided_start().
+     * A put or get of kit_rma_start() is over and its local memory is not touched any more. The
+     * transfer is gone. `cookie` is what the start was given. May call kit_rma_start().
      */
     void (*transfer_done)(void *owner, void *cookie, int32_t status);
 
     /*
      * Keeps the peer pointer valid while transfers concern it, one release for each hold. Optional,
-     * both or neither: then it is valid until twosided_peer_failed().
+     * both or neither: then it is valid until kit_rma_peer_failed().
      */
     void (*peer_hold)(void *owner, void *peer);
     void (*peer_release)(void *owner, void *peer);
 };
 
-/* What twosided_open() is told; copied. Zeroes choose the defaults where there are some. */
-struct twosided_config {
+/* What kit_rma_open() is told; copied. Zeroes choose the defaults where there are some. */
+struct kit_rma_config {
     const struct na_host *host;
-    const struct twosided_ops *ops; /* valid as long as the object */
+    const struct kit_rma_ops *ops; /* valid as long as the object */
     void *owner;
     const char *plugin;     /* name, for the log; valid as long as the object */
     uint32_t piece_size;    /* bytes of a piece, at least 4096; both sides have the same; 256 KiB */
@@ -144,57 +136,56 @@ struct twosided_config {
  * Makes the object. NA_PLUGIN_INVALID_ARG for a config out of range (logged), NA_PLUGIN_NOMEM,
  * NA_PLUGIN_IO_ERROR without random numbers.
  */
-int32_t twosided_open(const struct twosided_config *config, struct twosided **twosided_p);
+int32_t kit_rma_open(const struct kit_rma_config *config, struct kit_rma **kit_rma_p);
 
 /*
  * Frees it, with all memory handles, without another call of ops but peer_release: the owner has
  * stopped its network before, so that nothing refers to a piece. NULL is allowed.
  */
-void twosided_close(struct twosided *twosided);
+void kit_rma_close(struct kit_rma *rma);
 
 /* ------------------------------------------------------------------------------------------------
  * Memory: for the functions of the same names in the plugin's table
  */
 
 /* Describes memory. NA_PLUGIN_INVALID_ARG when it does not lie in the address space. */
-int32_t twosided_mem_create(struct twosided *twosided, void *base, uint64_t length, uint32_t flags,
-                            struct twosided_memory **memory_p);
+int32_t kit_rma_mem_create(struct kit_rma *rma, void *base, uint64_t length, uint32_t flags,
+                           struct kit_region **memory_p);
 
-/* Frees a handle of either kind; a registered one is idle (see twosided_mem_deregister()). */
-void twosided_mem_destroy(struct twosided *twosided, struct twosided_memory *memory);
+/* Frees a handle of either kind; a registered one is idle (see kit_rma_mem_deregister()). */
+void kit_rma_mem_destroy(struct kit_rma *rma, struct kit_region *memory);
 
 /* Lets peers in as the flags say. Host memory only (NA_PLUGIN_OPNOTSUPPORTED). Idempotent. */
-int32_t twosided_mem_register(struct twosided *twosided, struct twosided_memory *memory,
-                              uint32_t mem_type);
+int32_t kit_rma_mem_register(struct kit_rma *rma, struct kit_region *memory, uint32_t mem_type);
 
 /*
  * Keeps peers out from now on; their transfers of this memory end with an error. True: it is not
  * touched any more. False: pieces are in the network's hands; the owner polls it, and calls this
  * again until it is true.
  */
-bool twosided_mem_deregister(struct twosided *twosided, struct twosided_memory *memory);
+bool kit_rma_mem_deregister(struct kit_rma *rma, struct kit_region *memory);
 
 /*
- * Writes the form that travels, TWOSIDED_MEMORY_PACKED bytes. NA_PLUGIN_OVERFLOW when `size` is
+ * Writes the form that travels, KIT_REGION_PACKED bytes. NA_PLUGIN_OVERFLOW when `size` is
  * less, NA_PLUGIN_INVALID_ARG when it is not registered.
  */
-int32_t twosided_mem_serialize(struct twosided *twosided, const struct twosided_memory *memory,
-                               void *buf, uint64_t size);
+int32_t kit_rma_mem_serialize(struct kit_rma *rma, const struct kit_region *memory, void *buf,
+                              uint64_t size);
 
 /* Makes a handle of it. NA_PLUGIN_PROTOCOL_ERROR when the bytes are none. */
-int32_t twosided_mem_deserialize(struct twosided *twosided, const void *buf, uint64_t size,
-                                 struct twosided_memory **memory_p);
+int32_t kit_rma_mem_deserialize(struct kit_rma *rma, const void *buf, uint64_t size,
+                                struct kit_region **memory_p);
 
 /* ------------------------------------------------------------------------------------------------
  * Put and get at the origin
  */
 
 /* One put or get. The core has checked ranges and flags of the two handles. */
-struct twosided_request {
+struct kit_rma_request {
     void *peer; /* whose memory it is; of no matter when `remote` is memory of this very object */
-    struct twosided_memory *local;
+    struct kit_region *local;
     uint64_t local_offset;
-    struct twosided_memory *remote;
+    struct kit_region *remote;
     uint64_t remote_offset;
     uint64_t length; /* not 0 */
     uint32_t is_put;
@@ -203,11 +194,11 @@ struct twosided_request {
 
 /*
  * Starts it. Success: ops.transfer_done follows, perhaps inside the call (then `*transfer_p` is
- * NULL), unless twosided_abandon() returns true. An error: nothing was started. A handle that came
+ * NULL), unless kit_rma_abandon() returns true. An error: nothing was started. A handle that came
  * back to the process that made it is served by a copy at once.
  */
-int32_t twosided_start(struct twosided *twosided, const struct twosided_request *request,
-                       struct twosided_transfer **transfer_p);
+int32_t kit_rma_start(struct kit_rma *rma, const struct kit_rma_request *request,
+                      struct kit_rma_transfer **transfer_p);
 
 /*
  * Ends it early with `status`. True: the local memory is not touched any more, the transfer is gone
@@ -215,32 +206,32 @@ int32_t twosided_start(struct twosided *twosided, const struct twosided_request 
  * the scenes. False: transfer_done is called with `status` as soon as the network lets go of the
  * memory. `is_peer_gone`: the peer cannot be told.
  */
-bool twosided_abandon(struct twosided *twosided, struct twosided_transfer *transfer, int32_t status,
-                      bool is_peer_gone);
+bool kit_rma_abandon(struct kit_rma *rma, struct kit_rma_transfer *transfer, int32_t status,
+                     bool is_peer_gone);
 
 /* ------------------------------------------------------------------------------------------------
  * What the owner reports
  */
 
 /* A control record came. Nothing in it is trusted; what is not right is dropped and counted. */
-void twosided_control(struct twosided *twosided, void *peer, const void *data, uint64_t size);
+void kit_rma_control(struct kit_rma *rma, void *peer, const void *data, uint64_t size);
 
 /*
  * The network is done with a piece. `size` is that of the message which was received; another size
  * than the piece's fails the transfer. The piece is gone afterwards.
  */
-void twosided_piece_done(struct twosided *twosided, struct twosided_piece *piece, int32_t status,
-                         uint64_t size);
+void kit_rma_piece_done(struct kit_rma *rma, struct kit_rma_piece *piece, int32_t status,
+                        uint64_t size);
 
 /* After piece_cancel said false: the memory is left alone now, the piece itself goes on. */
-void twosided_piece_released(struct twosided *twosided, struct twosided_piece *piece);
+void kit_rma_piece_released(struct kit_rma *rma, struct kit_rma_piece *piece);
 
 /*
  * The peer is gone, or is not the process any more that it was: its transfers end, ours to it with
  * `status` (those whose memory is free at once inside the call). What it sends later under the same
  * pointer is of a new life.
  */
-void twosided_peer_failed(struct twosided *twosided, void *peer, int32_t status);
+void kit_rma_peer_failed(struct kit_rma *rma, void *peer, int32_t status);
 
 /*
  * Retries what the owner had no room for, and looks after time-outs. To be called in each poll;
@@ -248,31 +239,31 @@ void twosided_peer_failed(struct twosided *twosided, void *peer, int32_t status)
  * caller did not look: then time-outs are not looked at. Looking once in some hundred
  * milliseconds is enough.
  */
-void twosided_poll(struct twosided *twosided, uint64_t now_ns);
+void kit_rma_poll(struct kit_rma *rma, uint64_t now_ns);
 
-/* True when twosided_poll() has something to retry: it is not the time to sleep for long. */
-bool twosided_has_work(const struct twosided *twosided);
+/* True when kit_rma_poll() has something to retry: it is not the time to sleep for long. */
+bool kit_rma_has_work(const struct kit_rma *rma);
 
 /* True when transfers, of ours or for a peer, are under way, or their remains. */
-bool twosided_is_active(const struct twosided *twosided);
+bool kit_rma_is_active(const struct kit_rma *rma);
 
 /* Numbers for tests and for the log. */
-struct twosided_counters {
+struct kit_rma_counters {
     uint64_t records_bad;     /* control records that were none */
     uint64_t records_stale;   /* for a transfer that is over */
     uint64_t refused;         /* requests with a bad handle, range or flag */
     uint64_t pieces_late;     /* that came after their transfer had ended, and were dropped */
     uint64_t timeouts;        /* transfers given up because their origin was silent */
     uint32_t transfers;       /* ours that are under way */
-    uint32_t jobs;            /* of peers that are under way */
-    uint32_t orphans;         /* transfers that are over but for the network's part */
+    uint32_t targets;         /* of peers that are under way */
+    uint32_t closing;         /* transfers that are over but for the network's part */
     uint32_t sends, receives; /* pieces under way */
 };
 
-void twosided_counters_get(const struct twosided *twosided, struct twosided_counters *counters);
+void kit_rma_counters_get(const struct kit_rma *rma, struct kit_rma_counters *counters);
 
 #ifdef __cplusplus
 }
 #endif
 
-#endif /* TWOSIDED_H */
+#endif /* KIT_RMA_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Puts and gets that go well, or wait: sizes, credits, back-pressure, handles. */
 
-#include "twosided_net.h"
+#include "rma_net.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 struct side {
     struct net_op op;
     uint8_t *target_bytes;
-    struct twosided_memory *local, *region, *remote;
+    struct kit_region *local, *region, *remote;
 };
 
 /* Memory at both ends, 0 the origin. */
@@ -31,11 +31,11 @@ static void side_open(struct net *net, struct side *side)
 
 static void side_close(struct net *net, struct side *side)
 {
-    assert_true(twosided_mem_deregister(net->ends[0].ts, side->local));
-    twosided_mem_destroy(net->ends[0].ts, side->local);
-    twosided_mem_destroy(net->ends[0].ts, side->remote);
-    assert_true(twosided_mem_deregister(net->ends[1].ts, side->region));
-    twosided_mem_destroy(net->ends[1].ts, side->region);
+    assert_true(kit_rma_mem_deregister(net->ends[0].ts, side->local));
+    kit_rma_mem_destroy(net->ends[0].ts, side->local);
+    kit_rma_mem_destroy(net->ends[0].ts, side->remote);
+    assert_true(kit_rma_mem_deregister(net->ends[1].ts, side->region));
+    kit_rma_mem_destroy(net->ends[1].ts, side->region);
     free(side->target_bytes);
     net_op_free(&side->op);
 }
@@ -112,7 +112,7 @@ static void a_network_without_room_is_asked_again(void **state)
 /* Many at a time share what may be in progress; the first ones do not keep the others out. */
 static void credits_are_respected(void **state)
 {
-    static const struct twosided_config limits = {.window = 3, .max_sends = 4, .max_receives = 7};
+    static const struct kit_rma_config limits = {.window = 3, .max_sends = 4, .max_receives = 7};
     enum {
         COUNT = 24
     };
@@ -144,7 +144,7 @@ static void credits_are_respected(void **state)
 /* One transfer alone has no more than its window. */
 static void the_window_is_respected(void **state)
 {
-    static const struct twosided_config limits = {.window = 2};
+    static const struct kit_rma_config limits = {.window = 2};
     struct net net;
 
     (void) state;
@@ -159,7 +159,7 @@ static void the_window_is_respected(void **state)
 /* A handle that came back to where it was made. */
 static void own_memory_is_copied(void **state)
 {
-    struct twosided_memory *remote;
+    struct kit_region *remote;
     struct side side;
     struct net net;
 
@@ -173,11 +173,11 @@ static void own_memory_is_copied(void **state)
     net_op_check(&side.op, NA_PLUGIN_SUCCESS);
     assert_memory_equal(side.target_bytes + 5, side.op.memory + 5, 9000);
     assert_null(net.first);
-    assert_true(twosided_mem_deregister(net.ends[1].ts, side.region));
+    assert_true(kit_rma_mem_deregister(net.ends[1].ts, side.region));
     assert_int_equal(
         net_start(&net.ends[1], &net.ends[1], &side.op, side.local, remote, 5, 9000, true),
         NA_PLUGIN_PERMISSION);
-    twosided_mem_destroy(net.ends[1].ts, remote);
+    kit_rma_mem_destroy(net.ends[1].ts, remote);
     side_close(&net, &side);
     net_close(&net);
 }
@@ -185,42 +185,41 @@ static void own_memory_is_copied(void **state)
 /* A handle that was damaged is refused, and one that was forged is refused by its owner. */
 static void handles_are_checked(void **state)
 {
-    uint8_t packed[TWOSIDED_MEMORY_PACKED], copy[TWOSIDED_MEMORY_PACKED];
+    uint8_t packed[KIT_REGION_PACKED], copy[KIT_REGION_PACKED];
     struct side side;
     struct net net;
 
     (void) state;
     net_open(&net, NULL);
     side_open(&net, &side);
-    assert_int_equal(twosided_mem_serialize(net.ends[1].ts, side.region, packed, 10),
+    assert_int_equal(kit_rma_mem_serialize(net.ends[1].ts, side.region, packed, 10),
                      NA_PLUGIN_OVERFLOW);
-    assert_int_equal(twosided_mem_serialize(net.ends[1].ts, side.region, packed, sizeof(packed)),
-                     0);
+    assert_int_equal(kit_rma_mem_serialize(net.ends[1].ts, side.region, packed, sizeof(packed)), 0);
     for (uint64_t size = 0; size < sizeof(packed); size++) {
-        struct twosided_memory *memory;
+        struct kit_region *memory;
 
-        assert_int_equal(twosided_mem_deserialize(net.ends[0].ts, packed, size, &memory),
+        assert_int_equal(kit_rma_mem_deserialize(net.ends[0].ts, packed, size, &memory),
                          NA_PLUGIN_PROTOCOL_ERROR);
     }
     for (size_t i = 0; i < sizeof(packed); i++) {
-        struct twosided_memory *memory;
+        struct kit_region *memory;
 
         memcpy(copy, packed, sizeof(packed));
         copy[i] ^= 0x80;
-        assert_int_equal(twosided_mem_deserialize(net.ends[0].ts, copy, sizeof(copy), &memory),
+        assert_int_equal(kit_rma_mem_deserialize(net.ends[0].ts, copy, sizeof(copy), &memory),
                          NA_PLUGIN_PROTOCOL_ERROR);
     }
     for (int i = 0; i < 3; i++) {
-        struct twosided_memory *memory = net_remote(&net.ends[0], &net.ends[1], side.region);
+        struct kit_region *memory = net_remote(&net.ends[0], &net.ends[1], side.region);
 
-        memory->region.id ^= i == 0;
-        memory->region.key.word[0] ^= i == 1;
-        memory->region.key.word[1] ^= i == 2;
+        memory->id ^= i == 0;
+        memory->key.word[0] ^= i == 1;
+        memory->key.word[1] ^= i == 2;
         assert_int_equal(
             net_start(&net.ends[0], &net.ends[1], &side.op, side.local, memory, 0, 10, true), 0);
         net_run(&net);
         net_op_check(&side.op, NA_PLUGIN_PERMISSION);
-        twosided_mem_destroy(net.ends[0].ts, memory);
+        kit_rma_mem_destroy(net.ends[0].ts, memory);
     }
     side_close(&net, &side);
     net_close(&net);
@@ -237,8 +236,8 @@ static void two_processes_do_not_share_ids(void **state)
         net_open(&nets[i], NULL);
         side_open(&nets[i], &sides[i]);
     }
-    assert_true(sides[0].region->region.id != sides[1].region->region.id);
-    assert_false(kit_key_is_equal(&sides[0].region->region.key, &sides[1].region->region.key));
+    assert_true(sides[0].region->id != sides[1].region->id);
+    assert_false(kit_key_is_equal(&sides[0].region->key, &sides[1].region->key));
     for (unsigned int i = 0; i < 2; i++) {
         side_close(&nets[i], &sides[i]);
         net_close(&nets[i]);
@@ -247,29 +246,29 @@ static void two_processes_do_not_share_ids(void **state)
 
 static void regions_are_checked(void **state)
 {
-    uint8_t packed[TWOSIDED_MEMORY_PACKED], bytes[8];
-    struct twosided_memory *memory;
-    struct twosided *ts;
+    uint8_t packed[KIT_REGION_PACKED], bytes[8];
+    struct kit_region *memory;
+    struct kit_rma *ts;
     struct net net;
 
     (void) state;
     net_open(&net, NULL);
     ts = net.ends[0].ts;
-    assert_int_equal(twosided_mem_create(ts, bytes, UINT64_C(1) << 63, NA_PLUGIN_MEM_READ, &memory),
+    assert_int_equal(kit_rma_mem_create(ts, bytes, UINT64_C(1) << 63, NA_PLUGIN_MEM_READ, &memory),
                      NA_PLUGIN_INVALID_ARG);
-    assert_int_equal(twosided_mem_create(ts, (void *) (UINTPTR_MAX - sizeof(bytes)),
-                                         sizeof(bytes) + 1, NA_PLUGIN_MEM_READ, &memory),
+    assert_int_equal(kit_rma_mem_create(ts, (void *) (UINTPTR_MAX - sizeof(bytes)),
+                                        sizeof(bytes) + 1, NA_PLUGIN_MEM_READ, &memory),
                      NA_PLUGIN_INVALID_ARG);
-    assert_int_equal(twosided_mem_create(ts, bytes, sizeof(bytes), NA_PLUGIN_MEM_READ, &memory), 0);
-    assert_int_equal(twosided_mem_serialize(ts, memory, packed, sizeof(packed)),
+    assert_int_equal(kit_rma_mem_create(ts, bytes, sizeof(bytes), NA_PLUGIN_MEM_READ, &memory), 0);
+    assert_int_equal(kit_rma_mem_serialize(ts, memory, packed, sizeof(packed)),
                      NA_PLUGIN_INVALID_ARG);
-    twosided_mem_destroy(ts, memory);
+    kit_rma_mem_destroy(ts, memory);
     net_close(&net);
 }
 
 static void configs_are_checked(void **state)
 {
-    static const struct twosided_config wrong[] = {
+    static const struct kit_rma_config wrong[] = {
         {.piece_size = 100}, {.piece_size = UINT32_MAX},     {.window = 17},
         {.tag_count = 10},   {.first_tag = UINT32_MAX - 10},
     };
@@ -278,8 +277,8 @@ static void configs_are_checked(void **state)
     (void) state;
     net_open(&net, NULL);
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-        struct twosided_config config = net.ends[0].ts->config;
-        struct twosided *ts;
+        struct kit_rma_config config = net.ends[0].ts->config;
+        struct kit_rma *ts;
 
         if (wrong[i].piece_size != 0)
             config.piece_size = wrong[i].piece_size;
@@ -289,7 +288,7 @@ static void configs_are_checked(void **state)
             config.tag_count = wrong[i].tag_count;
         if (wrong[i].first_tag != 0)
             config.first_tag = wrong[i].first_tag;
-        assert_int_equal(twosided_open(&config, &ts), NA_PLUGIN_INVALID_ARG);
+        assert_int_equal(kit_rma_open(&config, &ts), NA_PLUGIN_INVALID_ARG);
     }
     net_close(&net);
 }

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory handles: regions of the kit, and the transfers of peers that touch them. */
+
+#include "rma_state.h"
+
+static struct kit_region *memory_make(struct kit_rma *rma);
+static void memory_free(struct kit_rma *rma, struct kit_region *memory);
+static void memory_jobs_end(struct kit_rma *rma, const struct kit_region *memory);
+static bool memory_is_touched(const struct kit_link *list, const struct kit_region *memory);
+
+int32_t kit_rma_mem_create(struct kit_rma *rma, void *base, uint64_t length, uint32_t flags,
+                           struct kit_region **memory_p)
+{
+    struct kit_region *memory = memory_make(rma);
+    int32_t ret;
+
+    if (memory == NULL)
+        return NA_PLUGIN_NOMEM;
+    ret = kit_region_add(&rma->regions, memory, base, length, flags);
+    if (ret != NA_PLUGIN_SUCCESS) {
+        RMA_LOG_ERROR(rma, "%llu bytes at %p do not lie in the address space",
+                      (unsigned long long) length, base);
+        memory_free(rma, memory);
+        return ret;
+    }
+    *memory_p = memory;
+    return NA_PLUGIN_SUCCESS;
+}
+
+void kit_rma_mem_destroy(struct kit_rma *rma, struct kit_region *memory)
+{
+    (void) kit_rma_mem_deregister(rma, memory);
+    memory_free(rma, memory);
+}
+
+int32_t kit_rma_mem_register(struct kit_rma *rma, struct kit_region *memory, uint32_t mem_type)
+{
+    int32_t ret;
+
+    if (mem_type != NA_PLUGIN_MEM_TYPE_HOST) {
+        RMA_LOG_ERROR(rma,
+                      "memory of type %u cannot be registered: messages carry that of the "
+                      "host only",
+                      mem_type);
+        return NA_PLUGIN_OPNOTSUPPORTED;
+    }
+    ret = kit_region_register(&rma->regions, memory);
+    if (ret != NA_PLUGIN_SUCCESS)
+        RMA_LOG_ERROR(rma, "memory cannot be registered: %s", kit_status_name(ret));
+    return ret;
+}
+
+bool kit_rma_mem_deregister(struct kit_rma *rma, struct kit_region *memory)
+{
+    if (memory->is_registered) {
+        (void) kit_region_deregister(&rma->regions, memory);
+        memory_jobs_end(rma, memory);
+    }
+    return memory->is_remote ||
+           (!memory_is_touched(&rma->targets, memory) && !memory_is_touched(&rma->closing, memory));
+}
+
+int32_t kit_rma_mem_serialize(struct kit_rma *rma, const struct kit_region *memory, void *buf,
+                              uint64_t size)
+{
+    int32_t ret = kit_region_pack(memory, NULL, 0, buf, size);
+
+    if (ret == NA_PLUGIN_INVALID_ARG)
+        RMA_LOG_ERROR(rma, "a handle that is not registered cannot be serialized");
+    else if (ret != NA_PLUGIN_SUCCESS)
+        RMA_LOG_ERROR(rma, "a serialized handle has %u bytes, %llu are given", KIT_REGION_PACKED,
+                      (unsigned long long) size);
+    return ret;
+}
+
+int32_t kit_rma_mem_deserialize(struct kit_rma *rma, const void *buf, uint64_t size,
+                                struct kit_region **memory_p)
+{
+    struct kit_region *memory = memory_make(rma);
+    const void *extra;
+    uint32_t extra_size;
+    int32_t ret;
+
+    if (memory == NULL)
+        return NA_PLUGIN_NOMEM;
+    ret = kit_region_unpack(&rma->regions, buf, size, memory, &extra, &extra_size);
+    if (ret != NA_PLUGIN_SUCCESS) {
+        RMA_LOG_ERROR(rma, "%llu bytes are not a serialized memory handle",
+                      (unsigned long long) size);
+        memory_free(rma, memory);
+        return ret;
+    }
+    *memory_p = memory;
+    return NA_PLUGIN_SUCCESS;
+}
+
+/* What callers forgot. */
+void kit_rma_mem_free_all(struct kit_rma *rma)
+{
+    struct kit_link *node;
+
+    while ((node = kit_list_first(&rma->regions.all)) != NULL)
+        memory_free(rma, kit_container(node, struct kit_region, node));
+    kit_regions_close(&rma->regions);
+}
+
+static struct kit_region *memory_make(struct kit_rma *rma)
+{
+    struct kit_region *memory = rma->host->mem_alloc(sizeof(*memory), 0);
+
+    if (memory != NULL)
+        kit_list_init(&memory->node);
+    return memory;
+}
+
+static void memory_free(struct kit_rma *rma, struct kit_region *memory)
+{
+    kit_region_remove(memory);
+    rma->host->mem_free(memory);
+}
+
+/* Ending one may end others: those that are meant are set apart first. */
+static void memory_jobs_end(struct kit_rma *rma, const struct kit_region *memory)
+{
+    struct kit_link ended, *node, *next;
+
+    kit_list_init(&ended);
+    for (node = rma->targets.next; node != &rma->targets; node = next) {
+        next = node->next;
+        if (kit_container(node, struct kit_rma_transfer, node)->memory != memory)
+            continue;
+        kit_list_remove(node);
+        kit_list_append(&ended, node);
+    }
+    while (!kit_list_empty(&ended)) {
+        node = ended.next;
+        kit_list_remove(node);
+        kit_list_append(&rma->targets, node);
+        kit_rma_transfer_end(kit_container(node, struct kit_rma_transfer, node),
+                             NA_PLUGIN_PERMISSION, true);
+    }
+}
+
+static bool memory_is_touched(const struct kit_link *list, const struct kit_region *memory)
+{
+    for (const struct kit_link *node = list->next; node != list; node = node->next) {
+        const struct kit_rma_transfer *job =
+            kit_container(node, const struct kit_rma_transfer, node);
+
+        if (job->memory == memory && job->in_touch != 0)
+            return true;
+    }
+    return false;
+}
