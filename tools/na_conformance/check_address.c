@@ -267,7 +267,7 @@ static void serialized(void)
 
     conf_traffic_open(&traffic, CONF_PEER_ECHO, 8);
     if (conf_plugin.serialize == NULL)
-        conf_skip("addresses travel as strings");
+        conf_traffic_skip(&traffic, "addresses travel as strings");
     size = serialize(&traffic.end, traffic.peer.addr, packed);
     status = conf_plugin.serialize->addr_deserialize(traffic.end.na_class, packed, size, 0, &again);
     conf_require(status == NA_PLUGIN_SUCCESS && again != NULL, "addr_deserialize returned %s",
@@ -297,7 +297,7 @@ static void deserialize_anything(void)
 
     conf_traffic_open(&traffic, CONF_PEER_ECHO, 8);
     if (conf_plugin.serialize == NULL)
-        conf_skip("addresses travel as strings");
+        conf_traffic_skip(&traffic, "addresses travel as strings");
     size = serialize(&traffic.end, traffic.peer.addr, good);
     srandom(1);
     for (unsigned int i = 0; i < times; i++) {
@@ -327,7 +327,7 @@ static void set_remove(void)
 
     conf_traffic_open(&traffic, CONF_PEER_ECHO, 8);
     if (conf_plugin.table.addr_set_remove == NULL)
-        conf_skip("there is no addr_set_remove");
+        conf_traffic_skip(&traffic, "there is no addr_set_remove");
     for (int i = 0; i < 5; i++) {
         int32_t status;
 

@@ -8,7 +8,8 @@
 #include "na_conformance/exchange.h"
 #include "na_conformance/traffic.h"
 
-#define COUNT 100
+#define COUNT     100
+#define UNNOTICED "the class does not say that it notices the death of a peer"
 
 static void receives(void);
 static void sends(void);
@@ -19,7 +20,8 @@ static void sleeper(void);
 static void others(void);
 static void flooder(void);
 static void stopped(void);
-static void require_notice(const struct conf_end *end);
+static void require_notice(struct conf_traffic *traffic);
+static bool is_noticed(const struct conf_end *end);
 static unsigned int count_failures(struct conf_op **ops, unsigned int count);
 
 const struct conf_check conf_checks_death[] = {
@@ -45,7 +47,7 @@ static void receives(void)
     struct conf_buffer in;
 
     conf_traffic_open(&traffic, CONF_PEER_ECHO, 8);
-    require_notice(&traffic.end);
+    require_notice(&traffic);
     conf_traffic_echo(&traffic, 10, 1);
     conf_buffer_get(&in, &traffic.end, conf_max_message(&traffic.end, true), NA_PLUGIN_BUF_RECV,
                     true);
@@ -71,7 +73,7 @@ static void sends(void)
     unsigned int count = 0, failed;
 
     conf_traffic_open(&traffic, CONF_PEER_COUNT, 8);
-    require_notice(&traffic.end);
+    require_notice(&traffic);
     conf_traffic_number(&traffic, 0, 100, 1);
     conf_peer_expect_count(&traffic.peer, 1);
     conf_buffer_get(&out, &traffic.end, conf_header(&traffic.end, false) + 200, NA_PLUGIN_BUF_SEND,
@@ -110,7 +112,8 @@ static void transfers(void)
     uint64_t room, length;
 
     conf_exchange_open(&exchange, 16u << 20, 1, 1, NA_PLUGIN_MEM_READ | NA_PLUGIN_MEM_WRITE);
-    require_notice(&exchange.end);
+    if (!is_noticed(&exchange.end))
+        conf_exchange_skip(&exchange, UNNOTICED);
     conf_exchange_get(&exchange, 0, 0, 1000, 1);
     room = exchange.size / TRANSFERS;
     length = conf_transfer_most(&exchange.end, room);
@@ -166,11 +169,11 @@ static void sleeper(void)
     uint64_t from;
 
     conf_traffic_open(&traffic, CONF_PEER_ECHO, 8);
-    require_notice(&traffic.end);
+    require_notice(&traffic);
     if (table->poll_get_fd != NULL)
         readable.fd = table->poll_get_fd(traffic.end.contexts[0]);
     if (readable.fd < 0 && table->poll_wait == NULL)
-        conf_skip("there is nothing to sleep in or on");
+        conf_traffic_skip(&traffic, "there is nothing to sleep in or on");
     conf_traffic_echo(&traffic, 10, 1);
     op = conf_op_new(&traffic.end);
     conf_buffer_get(&in, &traffic.end, conf_max_message(&traffic.end, true), NA_PLUGIN_BUF_RECV,
@@ -311,10 +314,15 @@ static void stopped(void)
     conf_traffic_close(&traffic);
 }
 
-static void require_notice(const struct conf_end *end)
+static void require_notice(struct conf_traffic *traffic)
 {
-    if ((end->info.capabilities & NA_PLUGIN_CAP_PEER_DEATH) == 0)
-        conf_skip("the class does not say that it notices the death of a peer");
+    if (!is_noticed(&traffic->end))
+        conf_traffic_skip(traffic, UNNOTICED);
+}
+
+static bool is_noticed(const struct conf_end *end)
+{
+    return (end->info.capabilities & NA_PLUGIN_CAP_PEER_DEATH) != 0;
 }
 
 /* All of them have to end, with success or because of the death. */

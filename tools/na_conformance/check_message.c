@@ -406,7 +406,7 @@ static void own_memory(void)
     conf_traffic_open(&traffic, CONF_PEER_ECHO, 8);
     traffic.buffer_flags = 0;
     if (conf_header(&traffic.end, false) != 0 || conf_header(&traffic.end, true) != 0)
-        conf_skip("messages have headers, for which buffers are prepared");
+        conf_traffic_skip(&traffic, "messages have headers, for which buffers are prepared");
     for (uint64_t size = 1; size <= conf_max_payload(&traffic.end); size += 1 + size / 2)
         conf_traffic_echo(&traffic, size, 3);
     conf_traffic_close(&traffic);

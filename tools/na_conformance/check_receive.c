@@ -341,7 +341,7 @@ static void multi(void)
 
     conf_traffic_open(&traffic, CONF_PEER_COUNT, 0);
     if (conf_plugin.multi_recv == NULL)
-        conf_skip("there is no multi-receive");
+        conf_traffic_skip(&traffic, "there is no multi-receive");
     state.end = &traffic.end;
     op = conf_op_new(&traffic.end);
     conf_buffer_get(&buffer, &traffic.end, conf_max_message(&traffic.end, false) + 5000,
@@ -377,7 +377,7 @@ static void multi_queue(void)
 
     conf_traffic_open(&traffic, CONF_PEER_COUNT, 0);
     if (conf_plugin.multi_recv == NULL)
-        conf_skip("there is no multi-receive");
+        conf_traffic_skip(&traffic, "there is no multi-receive");
     state.end = &traffic.end;
     op = conf_op_new(&traffic.end);
     before = conf_op_new(&traffic.end);
@@ -412,7 +412,7 @@ static void multi_again(void)
 
     conf_traffic_open(&traffic, CONF_PEER_COUNT, 0);
     if (conf_plugin.multi_recv == NULL)
-        conf_skip("there is no multi-receive");
+        conf_traffic_skip(&traffic, "there is no multi-receive");
     state.end = &traffic.end;
     op = conf_op_new(&traffic.end);
     conf_buffer_get(&buffer, &traffic.end, 2 * conf_max_message(&traffic.end, false) + 100 * 256,

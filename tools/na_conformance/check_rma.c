@@ -421,7 +421,7 @@ static void idle_target(void)
 
     conf_exchange_open(&exchange, 1 << 20, 1, 1, NA_PLUGIN_MEM_READ | NA_PLUGIN_MEM_WRITE);
     if ((exchange.end.info.capabilities & NA_PLUGIN_CAP_RMA_NATIVE) == 0)
-        conf_skip("transfers are emulated");
+        conf_exchange_skip(&exchange, "transfers are emulated");
     conf_exchange_get(&exchange, 0, 0, exchange.size, 1);
     conf_exchange_put(&exchange, 0, 0, exchange.size);
     conf_peer_tell(&exchange.peer, CONF_PEER_NAP, CONF_PEER_ECHO, nap_ms);
@@ -468,7 +468,8 @@ static void range(void)
 
     conf_exchange_open(&exchange, size, 1, 1, NA_PLUGIN_MEM_READ | NA_PLUGIN_MEM_WRITE);
     if (!is_enforceable(&exchange.end))
-        conf_skip("transfers are native: the target does not take part in them");
+        conf_exchange_skip(&exchange,
+                           "transfers are native: the target does not take part in them");
     conf_memory_open(&wide, &exchange.end, 2 * size, 1, NA_PLUGIN_MEM_READ | NA_PLUGIN_MEM_WRITE);
     conf_memory_fill(&wide, 0, wide.size, 7);
     conf_exchange_get(&exchange, 0, 0, size, 1);

@@ -48,6 +48,12 @@ void conf_exchange_close(struct conf_exchange *exchange)
     conf_pair_close(&exchange->peer, &exchange->end);
 }
 
+_Noreturn void conf_exchange_skip(struct conf_exchange *exchange, const char *reason)
+{
+    conf_exchange_close(exchange);
+    conf_skip("%s", reason);
+}
+
 void conf_exchange_put(struct conf_exchange *exchange, uint64_t local_offset,
                        uint64_t remote_offset, uint64_t length)
 {

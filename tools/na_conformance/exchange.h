@@ -27,6 +27,9 @@ void conf_exchange_open_loaded(struct conf_exchange *exchange, uint64_t size, ui
                                uint32_t pieces_there, uint32_t flags);
 void conf_exchange_close(struct conf_exchange *exchange);
 
+/* conf_skip() after that: a peer that is left open is killed, and cannot clean up. */
+_Noreturn void conf_exchange_skip(struct conf_exchange *exchange, const char *reason);
+
 /* To their end; a get compares with the seed. */
 void conf_exchange_put(struct conf_exchange *exchange, uint64_t local_offset,
                        uint64_t remote_offset, uint64_t length);

@@ -43,6 +43,12 @@ void conf_traffic_close(struct conf_traffic *traffic)
     conf_peer_stop(&traffic->peer);
 }
 
+_Noreturn void conf_traffic_skip(struct conf_traffic *traffic, const char *reason)
+{
+    conf_traffic_close(traffic);
+    conf_skip("%s", reason);
+}
+
 void conf_traffic_echo(struct conf_traffic *traffic, uint64_t size, uint32_t tag)
 {
     const uint64_t to = conf_header(&traffic->end, false), back = conf_header(&traffic->end, true);

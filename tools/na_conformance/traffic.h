@@ -28,6 +28,9 @@ void conf_traffic_open_with(struct conf_traffic *traffic, enum conf_peer_mode mo
                             uint32_t receives, const struct conf_open *how);
 void conf_traffic_close(struct conf_traffic *traffic);
 
+/* conf_skip() after that: a peer that is left open is killed, and cannot clean up. */
+_Noreturn void conf_traffic_skip(struct conf_traffic *traffic, const char *reason);
+
 /* Sends `size` bytes after the header and gets them back from an echoing peer. */
 void conf_traffic_echo(struct conf_traffic *traffic, uint64_t size, uint32_t tag);
 
