@@ -24,6 +24,7 @@ static int ofi_hex_digit(char digit);
 static bool ofi_address_fence_send(struct na_plugin_class *na_class, struct ofi_address *address);
 static int32_t ofi_address_insert(struct na_plugin_class *na_class, struct ofi_address *address,
                                   const char *name, const void *raw);
+static int32_t ofi_address_check_file(const char *name);
 static void ofi_address_remove(struct na_plugin_class *na_class, struct ofi_address *address);
 
 int32_t ofi_addr_lookup(struct na_plugin_class *na_class, const char *string,
@@ -327,45 +328,45 @@ static bool ofi_address_fence_send(struct na_plugin_class *na_class, struct ofi_
     return true;
 }
 
-/*
- * Through shared memory the provider maps the file of that name, and we our guard of it: NA_PLUGIN_
- * AGAIN as long as there is none, or it is being replaced.
- */
 static int32_t ofi_address_insert(struct na_plugin_class *na_class, struct ofi_address *address,
                                   const char *name, const void *raw)
 {
     int32_t ret = NA_PLUGIN_SUCCESS;
-    unsigned int user;
     int count;
 
-    if (na_class->protocol.node_local && !ofi_guard_is_ours(name, &user)) {
-        OFI_LOG_ERROR(
-            "'%.100s' is an endpoint of user %u: libfabric's shared memory joins processes "
-            "of one user, which is %u here; use ofi+tcp",
-            name, user, (unsigned int) geteuid());
-        return NA_PLUGIN_HOSTUNREACH;
-    }
-    if (na_class->guard.memory != NULL)
-        ret = ofi_guard_open(&address->guard, name, false);
+    if (na_class->protocol.node_local)
+        ret = ofi_address_check_file(name);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
     count = fi_av_insert(na_class->av, raw, 1, &address->fi_addr, 0, NULL);
-    if (count != 1) {
-        OFI_LOG_ERROR("libfabric does not take the address of '%.100s' (%s)", name,
-                      count < 0 ? fi_strerror(-count) : "no reason given");
-        ret = count < 0 ? ofi_status(-count) : NA_PLUGIN_HOSTUNREACH;
-    } else if (!ofi_guard_is_of(&address->guard, name)) {
-        (void) fi_av_remove(na_class->av, &address->fi_addr, 1, 0);
-        ret = NA_PLUGIN_AGAIN;
-    }
-    if (ret != NA_PLUGIN_SUCCESS)
-        ofi_guard_close(&address->guard);
-    return ret;
+    if (count == 1)
+        return NA_PLUGIN_SUCCESS;
+    OFI_LOG_ERROR("libfabric does not take the address of '%.100s' (%s)", name,
+                  count < 0 ? fi_strerror(-count) : "no reason given");
+    return count < 0 ? ofi_status(-count) : NA_PLUGIN_HOSTUNREACH;
+}
+
+/*
+ * The file of a peer in shared memory has to be there, NA_PLUGIN_AGAIN as long as it is not, and to
+ * be our user's: another one cannot open ours, and libfabric ends a process that is to answer an
+ * endpoint whose file it cannot open.
+ */
+static int32_t ofi_address_check_file(const char *name)
+{
+    unsigned int user;
+
+    if (!ofi_probe_file(name, &user))
+        return NA_PLUGIN_AGAIN;
+    if (user == (unsigned int) geteuid())
+        return NA_PLUGIN_SUCCESS;
+    OFI_LOG_ERROR("'%.100s' is an endpoint of user %u: libfabric's shared memory joins processes "
+                  "of one user, which is %u here; use ofi+tcp",
+                  name, user, (unsigned int) geteuid());
+    return NA_PLUGIN_HOSTUNREACH;
 }
 
 static void ofi_address_remove(struct na_plugin_class *na_class, struct ofi_address *address)
 {
-    ofi_guard_close(&address->guard);
     (void) fi_av_remove(na_class->av, &address->fi_addr, 1, 0);
     *address->link = address->next;
     if (address->next != NULL)

@@ -6,7 +6,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* Peers that address vectors and queues are laid out for; no limit. */
 #define OFI_PEERS_EXPECTED 1024
@@ -26,7 +25,6 @@ static int32_t ofi_again_open(struct na_plugin_class *na_class);
 static void ofi_fences_await(struct na_plugin_class *na_class);
 static int32_t ofi_class_open(struct na_plugin_class *na_class, const struct na_plugin_init *init,
                               struct na_plugin_class_info *info);
-static int32_t ofi_shared_open(struct na_plugin_class *na_class, const char *given);
 static int32_t ofi_fabric_open(struct na_plugin_class *na_class);
 static int32_t ofi_queue_open(struct na_plugin_class *na_class);
 static int32_t ofi_vector_open(struct na_plugin_class *na_class);
@@ -72,7 +70,6 @@ int32_t ofi_class_initialize(const struct na_plugin_init *init, struct na_host_c
     na_class->wait_fd = -1;
     na_class->connect_ns = OFI_CONNECT_NS;
     na_class->unidentified_ms = OFI_UNIDENTIFIED_MS;
-    na_class->remains_fd = -1;
     na_class->rmas_waiting_end = &na_class->rmas_waiting;
     kit_list_init(&na_class->mems);
     kit_list_init(&na_class->carried);
@@ -89,7 +86,6 @@ int32_t ofi_class_initialize(const struct na_plugin_init *init, struct na_host_c
 int32_t ofi_class_finalize(struct na_plugin_class *na_class)
 {
     struct ofi_resources resources;
-    bool node_local;
 
     if (na_class == NULL)
         return NA_PLUGIN_SUCCESS;
@@ -109,7 +105,6 @@ int32_t ofi_class_finalize(struct na_plugin_class *na_class)
     ofi_mem_destroy_all(na_class);
     fabric_endpoint_close(&na_class->base);
     ofi_address_destroy_all(na_class);
-    ofi_guard_close(&na_class->guard);
     resources = (struct ofi_resources){
         .info = na_class->info,
         .fabric = na_class->fabric,
@@ -120,12 +115,8 @@ int32_t ofi_class_finalize(struct na_plugin_class *na_class)
         .receive_mr = na_class->receive_mr,
         .receive_memory = na_class->receive_memory,
         .receives = na_class->receives,
-        .remains_fd = na_class->remains_fd,
     };
-    node_local = na_class->protocol.node_local;
     ofi_local_close(na_class->local, &resources);
-    if (node_local)
-        ofi_remains_reap();
     kit_host->mem_free(na_class->exposed);
     kit_host->mem_free(na_class);
     return NA_PLUGIN_SUCCESS;
@@ -233,8 +224,6 @@ void ofi_resources_close(struct ofi_resources *resources)
         ofi_close(&resources->domain->fid);
     if (resources->fabric != NULL)
         ofi_close(&resources->fabric->fid);
-    if (resources->remains_fd >= 0)
-        (void) close(resources->remains_fd);
     fi_freeinfo(resources->info);
     kit_host->mem_free(resources->receive_memory);
     kit_host->mem_free(resources->receives);
@@ -259,8 +248,7 @@ static int32_t ofi_class_open(struct na_plugin_class *na_class, const struct na_
     ret = ofi_select(na_class, init);
     if (ret == NA_PLUGIN_SUCCESS) {
         ofi_settle(na_class, init);
-        ret = na_class->protocol.node_local ? ofi_shared_open(na_class, init->address)
-                                            : ofi_fabric_open(na_class);
+        ret = ofi_fabric_open(na_class);
     }
     if (ret == NA_PLUGIN_SUCCESS && (na_class->protocol.node_local || na_class->is_carrying)) {
         na_class->exposed =
@@ -335,33 +323,6 @@ static uint64_t ofi_frame_size(const struct na_plugin_class *na_class)
     uint64_t limit = na_class->info->ep_attr->max_msg_size;
 
     return na_class->protocol.frame < limit ? na_class->protocol.frame : limit;
-}
-
-/* With the shared-memory file that the provider makes for the endpoint, by its name. */
-static int32_t ofi_shared_open(struct na_plugin_class *na_class, const char *given)
-{
-    char name[FABRIC_NAME_MAX];
-    int guard, error = 0;
-    uint8_t raw[FABRIC_RAW_MAX];
-    size_t size = sizeof(raw);
-    int32_t ret;
-
-    ofi_remains_reap();
-    guard = given != NULL ? ofi_remains_guard(given) : -1;
-    ret = ofi_fabric_open(na_class);
-    if (ret == NA_PLUGIN_SUCCESS) {
-        error = fi_getname(&na_class->endpoint->fid, raw, &size);
-        ret = error == 0 ? ofi_address_name(na_class, raw, size, name)
-                         : ofi_failed(na_class, "its own address", error);
-    }
-    if (ret == NA_PLUGIN_SUCCESS) {
-        na_class->remains_fd = ofi_remains_hold(name);
-        na_class->guard_self = ofi_guard_self();
-        ret = ofi_guard_open(&na_class->guard, name, true);
-    }
-    if (guard >= 0)
-        (void) close(guard);
-    return ret;
 }
 
 static int32_t ofi_fabric_open(struct na_plugin_class *na_class)
@@ -470,6 +431,9 @@ static void ofi_fill_info(const struct na_plugin_class *na_class, struct na_plug
         info->capabilities |= NA_PLUGIN_CAP_RMA_NATIVE;
     if ((na_class->info->caps & FI_HMEM) != 0)
         info->capabilities |= NA_PLUGIN_CAP_DEVICE_MEM;
+    /* libfabric waits for ever for a lock in shared memory that a killed process holds. */
+    if (na_class->protocol.node_local)
+        info->capabilities &= ~NA_PLUGIN_CAP_PEER_DEATH;
 }
 
 static void ofi_close(struct fid *fid)

@@ -22,8 +22,6 @@ int32_t ofi_frame_send(struct fabric_endpoint *endpoint, struct fabric_frame *fr
         return NA_PLUGIN_HOSTUNREACH;
     if (na_class->protocol.is_fenced && !ofi_address_fence(na_class, peer->address))
         return ofi_probe_stalled(na_class, frame->peer);
-    if (!ofi_guard_take(&peer->address->guard, na_class->guard_self))
-        return ofi_probe_stalled(na_class, frame->peer);
     if (frame->size <= na_class->inject_size) {
         ret = fi_inject(na_class->endpoint, frame->data, frame->size, peer->address->fi_addr);
     } else {
@@ -33,7 +31,6 @@ int32_t ofi_frame_send(struct fabric_endpoint *endpoint, struct fabric_frame *fr
                       mr != NULL ? fi_mr_desc(mr) : NULL, peer->address->fi_addr,
                       &send->request.context);
     }
-    ofi_guard_release(&peer->address->guard);
     if (ret == -FI_EAGAIN)
         return ofi_probe_stalled(na_class, frame->peer);
     if (ret != 0)
@@ -141,7 +138,7 @@ void ofi_receives_post(struct na_plugin_class *na_class)
 {
     void *descriptor = na_class->receive_mr != NULL ? fi_mr_desc(na_class->receive_mr) : NULL;
 
-    if (na_class->endpoint == NULL || !ofi_guard_take(&na_class->guard, na_class->guard_self))
+    if (na_class->endpoint == NULL)
         return;
     while (na_class->receives_waiting != NULL) {
         struct ofi_receive *receive = na_class->receives_waiting;
@@ -156,7 +153,6 @@ void ofi_receives_post(struct na_plugin_class *na_class)
         receive->is_posted = true;
         na_class->receives_waiting = receive->next;
     }
-    ofi_guard_release(&na_class->guard);
 }
 
 int32_t ofi_slab_register(struct fabric_endpoint *endpoint, void *base, uint64_t size,

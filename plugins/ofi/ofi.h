@@ -41,7 +41,6 @@
 #define OFI_RAW_KEY_MAX 256
 
 struct ofi_carry;
-struct ofi_guard_word;
 struct ofi_job;
 struct ofi_rma;
 
@@ -100,17 +99,6 @@ struct ofi_resources {
     struct fid_mr *receive_mr;
     void *receive_memory;
     void *receives;
-    int remains_fd; /* says that the owner of the shared-memory file lives; or negative */
-};
-
-/* The guard of an endpoint in shared memory (guard.c). Of zeroes: there is none to take. */
-struct ofi_guard {
-    void *memory;
-    uint64_t size;
-    struct ofi_guard_word *word;
-    uint64_t device; /* of the file */
-    uint64_t inode;
-    uint64_t looked_at; /* ns: when the holder was last looked for */
 };
 
 /* Whether the endpoint still receives (stuck.c). */
@@ -146,8 +134,7 @@ struct ofi_address {
     uint32_t injected; /* frames since the last fence */
     bool is_fencing;   /* it has not arrived yet */
     struct ofi_request fence;
-    struct ofi_local *local; /* NULL: not an endpoint of this process */
-    struct ofi_guard guard;
+    struct ofi_local *local;  /* NULL: not an endpoint of this process */
     struct ofi_address *next; /* all of the class */
     struct ofi_address **link;
 };
@@ -245,7 +232,6 @@ struct na_plugin_class {
     uint64_t put_flags;
     struct kit_keys keys; /* random numbers that are not used yet */
     int wait_fd;          /* negative: busy mode, or the provider has none */
-    int remains_fd;       /* as in the resources */
     bool busy;
     bool failed;   /* the completion queue or the endpoint is broken; said once */
     bool is_short; /* of descriptors */
@@ -272,8 +258,6 @@ struct na_plugin_class {
     struct ofi_rma *rmas_waiting; /* FIFO */
     struct ofi_rma **rmas_waiting_end;
 
-    struct ofi_guard guard; /* of our own endpoint */
-    uint64_t guard_self;
     struct ofi_job *jobs; /* FIFO; what peers of this node asked for (attach.c) */
     struct ofi_job **jobs_end;
     struct ofi_job *jobs_free;
@@ -335,22 +319,6 @@ struct ofi_local *ofi_local_get(const struct na_plugin_class *na_class, const ch
 void ofi_local_put(struct ofi_local *local);
 void ofi_local_close(struct ofi_local *local, struct ofi_resources *resources);
 
-/* remains.c */
-int32_t ofi_remains_name(char *name, size_t size);
-int ofi_remains_guard(const char *name);
-int ofi_remains_hold(const char *name);
-int ofi_remains_find(const char *name);
-void ofi_remains_reap(void);
-
-/* guard.c */
-uint64_t ofi_guard_self(void);
-bool ofi_guard_is_ours(const char *name, unsigned int *user);
-int32_t ofi_guard_open(struct ofi_guard *guard, const char *name, bool is_owner);
-void ofi_guard_close(struct ofi_guard *guard);
-bool ofi_guard_is_of(const struct ofi_guard *guard, const char *name);
-bool ofi_guard_take(struct ofi_guard *guard, uint64_t self);
-void ofi_guard_release(struct ofi_guard *guard);
-
 /* address.c */
 bool ofi_string_name_check(const char *name);
 int32_t ofi_addr_lookup(struct na_plugin_class *na_class, const char *name,
@@ -366,6 +334,7 @@ void ofi_address_drop_request(struct na_plugin_class *na_class, struct ofi_addre
 void ofi_address_destroy_all(struct na_plugin_class *na_class);
 
 /* probe.c */
+bool ofi_probe_file(const char *name, unsigned int *user);
 int32_t ofi_probe_stalled(struct na_plugin_class *na_class, struct fabric_peer *peer);
 void ofi_probe_end(struct fabric_peer *peer);
 

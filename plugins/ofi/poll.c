@@ -142,16 +142,10 @@ static void ofi_descriptors_look(struct na_plugin_class *na_class)
 
 static ssize_t ofi_queue_read(struct na_plugin_class *na_class, struct fi_cq_msg_entry *entries)
 {
-    ssize_t count;
-
-    if (!ofi_guard_take(&na_class->guard, na_class->guard_self))
-        return -FI_EAGAIN;
     /* The tcp provider asks what errno is after a connection ended early, where nothing set it:
      * EAGAIN from before would have it keep the dead one, and its descriptor, for ever. */
     errno = 0;
-    count = fi_cq_read(na_class->cq, entries, OFI_ENTRIES);
-    ofi_guard_release(&na_class->guard);
-    return count;
+    return fi_cq_read(na_class->cq, entries, OFI_ENTRIES);
 }
 
 /* True for anything but a send. */

@@ -2,17 +2,22 @@
 /*
  * Whether anybody listens where a peer should be. Providers over TCP say "try again" as long as
  * there is no connection, also when every attempt is refused; so when that goes on, this asks the
- * address itself. shm says so as long as there is no file of the peer's name.
+ * address itself. shm says so also when there is no file of the peer's name any more.
  */
 
 #include "ofi.h"
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define OFI_STALLED_NS UINT64_C(500000000)
+
+/* Where libfabric has the files of shared memory. */
+#define OFI_SHARED_DIRECTORY "/dev/shm"
 
 static int32_t ofi_probe_begin(struct na_plugin_class *na_class, struct fabric_peer *peer);
 static int32_t ofi_probe_check(struct na_plugin_class *na_class, struct fabric_peer *peer);
@@ -23,6 +28,7 @@ static int32_t ofi_probe_result(struct na_plugin_class *na_class, struct fabric_
 int32_t ofi_probe_stalled(struct na_plugin_class *na_class, struct fabric_peer *peer)
 {
     struct ofi_peer *private = peer->private;
+    unsigned int user;
     uint64_t now;
 
     if (!na_class->protocol.tcp_port && !na_class->protocol.node_local)
@@ -38,8 +44,25 @@ int32_t ofi_probe_stalled(struct na_plugin_class *na_class, struct fabric_peer *
     if (now - private->stalled_since < OFI_STALLED_NS && !private->was_refused)
         return NA_PLUGIN_AGAIN;
     if (na_class->protocol.node_local)
-        return ofi_probe_result(na_class, peer, ofi_remains_find(peer->name));
+        return ofi_probe_result(na_class, peer, ofi_probe_file(peer->name, &user) ? 0 : ENOENT);
     return ofi_probe_begin(na_class, peer);
+}
+
+/*
+ * Whether there is a shared-memory file of that name, and whose it is: ours when the system does
+ * not tell.
+ */
+bool ofi_probe_file(const char *name, unsigned int *user)
+{
+    char path[sizeof(OFI_SHARED_DIRECTORY "/") + FABRIC_NAME_MAX];
+    struct stat status;
+
+    *user = (unsigned int) geteuid();
+    (void) snprintf(path, sizeof(path), OFI_SHARED_DIRECTORY "/%s", name);
+    if (lstat(path, &status) != 0)
+        return errno != ENOENT;
+    *user = (unsigned int) status.st_uid;
+    return true;
 }
 
 void ofi_probe_end(struct fabric_peer *peer)

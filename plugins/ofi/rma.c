@@ -71,8 +71,7 @@ int32_t ofi_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma)
 
 /*
  * What the fabric works on cannot be called back. What waits here for its next piece can: nobody
- * touches its memory, and the next poll lets go of it. Through shared memory the data of a process
- * that has died has stopped to move, and nothing reports that.
+ * touches its memory, and the next poll lets go of it.
  */
 bool ofi_rma_abandon(struct fabric_endpoint *endpoint, struct fabric_rma *rma, int32_t status)
 {
@@ -84,8 +83,7 @@ bool ofi_rma_abandon(struct fabric_endpoint *endpoint, struct fabric_rma *rma, i
     if (private->is_attached)
         return ofi_attach_abandon(na_class, private, status);
     private->is_abandoned = true;
-    return private->in_progress == 0 ||
-           (na_class->protocol.node_local && status != NA_PLUGIN_CANCELED);
+    return private->in_progress == 0;
 }
 
 /* A record of those who have puts and gets carried out by the target. */
@@ -174,8 +172,6 @@ static ssize_t ofi_rma_issue(struct na_plugin_class *na_class, struct ofi_rma *r
 
     if (na_class->endpoint == NULL)
         return -FI_EHOSTUNREACH;
-    if (!ofi_guard_take(&rma->address->guard, na_class->guard_self))
-        return -FI_EAGAIN;
     if (size > na_class->max_rma)
         size = na_class->max_rma;
     vector.iov_base = (uint8_t *) request->local->base + request->local_offset + rma->done;
@@ -194,7 +190,6 @@ static ssize_t ofi_rma_issue(struct na_plugin_class *na_class, struct ofi_rma *r
     } else {
         ret = fi_readmsg(na_class->endpoint, &message, FI_COMPLETION);
     }
-    ofi_guard_release(&rma->address->guard);
     if (ret != 0)
         rma->in_progress = 0;
     return ret;

@@ -3,10 +3,12 @@
 
 #include "ofi.h"
 
+#include <inttypes.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* What the address part of the init string says. */
 struct ofi_source {
@@ -23,6 +25,7 @@ static int32_t ofi_source_parse_socket(const struct ofi_protocol *protocol,
                                        const struct na_plugin_init *init, const char *text,
                                        struct ofi_source *source);
 static int32_t ofi_source_parse_string(const char *text, struct ofi_source *source);
+static int32_t ofi_source_draw_name(struct ofi_source *source);
 static int32_t ofi_source_parse_raw(const char *text, struct ofi_source *source);
 static int32_t ofi_ask(struct na_plugin_class *na_class, const struct na_plugin_init *init,
                        const struct ofi_source *source, struct fi_info **list_p);
@@ -139,17 +142,32 @@ refuse:
     return ret;
 }
 
-/* A name of the caller's, or one of our own that no other endpoint of the node has. */
+/* A name of the caller's, or one of our own. */
 static int32_t ofi_source_parse_string(const char *text, struct ofi_source *source)
 {
     if (text[0] == '\0')
-        return ofi_remains_name(source->name, sizeof(source->name));
+        return ofi_source_draw_name(source);
     if (!ofi_string_name_check(text)) {
         OFI_LOG_ERROR("'%.80s' cannot name an endpoint: 1 to %d letters, digits, '-', '_', '.'",
                       text, OFI_STRING_NAME_MAX);
         return NA_PLUGIN_INVALID_ARG;
     }
     memcpy(source->name, text, strlen(text) + 1);
+    return NA_PLUGIN_SUCCESS;
+}
+
+/* One that no other endpoint has, and that nobody can guess: "amalgam-ofi.user.process-random". */
+static int32_t ofi_source_draw_name(struct ofi_source *source)
+{
+    struct kit_key random;
+
+    if (kit_key_draw(&random) != NA_PLUGIN_SUCCESS) {
+        OFI_LOG_ERROR("no random numbers for the name of an endpoint");
+        return NA_PLUGIN_IO_ERROR;
+    }
+    (void) snprintf(source->name, sizeof(source->name),
+                    "amalgam-ofi.%u.%u-%016" PRIx64 "%016" PRIx64, (unsigned int) geteuid(),
+                    (unsigned int) getpid(), random.word[0], random.word[1]);
     return NA_PLUGIN_SUCCESS;
 }
 

@@ -5,8 +5,11 @@
 
 #include "kit/plugin_host.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -259,6 +262,30 @@ static void hostile_records_do_no_harm(void **state)
     assert_int_equal(arrived(opened), 1000);
 }
 
+/* Only one of the two could open the file of the other one. */
+static void endpoints_of_other_users_are_refused(void **state)
+{
+    struct opened *opened = *state;
+    struct na_plugin_addr *self = opened->self;
+    char name[64];
+    int fd;
+
+    if (geteuid() != 0)
+        skip(); /* no file can be given away */
+    (void) snprintf(name, sizeof(name), "amalgam-test-owner-%d", (int) getpid());
+    fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(fchown(fd, 65534, (gid_t) -1), 0);
+    assert_int_equal(close(fd), 0);
+    plugin_host_log[0] = '\0';
+    assert_int_equal(ofi_addr_lookup(opened->na_class, name, &opened->self), NA_PLUGIN_SUCCESS);
+    assert_int_equal(transfer(opened, false, 1000), NA_PLUGIN_HOSTUNREACH);
+    assert_non_null(strstr(plugin_host_log, "is an endpoint of user 65534"));
+    assert_int_equal(shm_unlink(name), 0);
+    fabric_addr_free(opened->na_class, opened->self);
+    opened->self = self;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -268,6 +295,7 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(a_cancel_ends_it_between_two_pieces, setup, teardown),
         cmocka_unit_test_setup_teardown(hostile_records_do_no_harm, setup, teardown),
+        cmocka_unit_test_setup_teardown(endpoints_of_other_users_are_refused, setup, teardown),
     };
     int ret;
 

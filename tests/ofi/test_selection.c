@@ -8,6 +8,7 @@
 #include <net/if.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -146,6 +147,30 @@ static void every_way_to_say_where_is_understood(void **state)
     assert_int_equal(open_class("shm", "amalgam-test-name", NULL), NA_PLUGIN_SUCCESS);
 }
 
+/* No endpoint has the name of another one, and none can be guessed. */
+static void names_of_shared_memory_are_drawn(void **state)
+{
+    struct na_plugin_init init = {
+        .size = sizeof(init), .class_name = "ofi", .protocol = "shm", .max_contexts = 1};
+    struct na_plugin_class_info info = {.size = sizeof(info)};
+    struct na_plugin_class *classes[2];
+    char path[FABRIC_NAME_MAX + 16];
+
+    (void) state;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(ofi_class_initialize(&init, NULL, &classes[i], &info), NA_PLUGIN_SUCCESS);
+        assert_int_equal(strlen(strrchr(classes[i]->name, '-')), 1 + 2 * sizeof(struct kit_key));
+        assert_int_equal(info.capabilities & NA_PLUGIN_CAP_PEER_DEATH, 0);
+    }
+    assert_string_not_equal(strrchr(classes[0]->name, '-'), strrchr(classes[1]->name, '-'));
+    for (int i = 0; i < 2; i++) {
+        (void) snprintf(path, sizeof(path), "/dev/shm/%s", classes[i]->name);
+        assert_int_equal(access(path, F_OK), 0);
+        assert_int_equal(ofi_class_finalize(classes[i]), NA_PLUGIN_SUCCESS);
+        assert_int_not_equal(access(path, F_OK), 0);
+    }
+}
+
 static void ipv6_is_taken_where_the_machine_has_it(void **state)
 {
     (void) state;
@@ -188,6 +213,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_listened_at_is_an_error),
         cmocka_unit_test(a_port_that_is_taken_is_an_error),
         cmocka_unit_test(every_way_to_say_where_is_understood),
+        cmocka_unit_test(names_of_shared_memory_are_drawn),
         cmocka_unit_test(ipv6_is_taken_where_the_machine_has_it),
         cmocka_unit_test(a_domain_has_the_address_or_is_refused),
     };

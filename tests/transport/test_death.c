@@ -57,10 +57,16 @@ static unsigned int ended_in_time(struct end *end, int count)
     return failed;
 }
 
-static void start(struct child *child, struct end *end, na_addr_t **peer)
+/* With a peer that is not killed. */
+static void start_living(struct child *child, struct end *end, na_addr_t **peer)
 {
     pair_open(child, end, peer, "plain");
     ops_create(end);
+}
+
+static void start(struct child *child, struct end *end, na_addr_t **peer)
+{
+    start_living(child, end, peer);
     if (NA_Class_has_capability(end->na_class, "peer_death"))
         return;
     ops_destroy(end);
@@ -286,8 +292,8 @@ static void transfers_fail_when_their_target_dies(void **state)
 
     (void) state;
     require_writes_to_the_dead();
-    local = malloc(BYTES);
     start(&child, &end, &peer);
+    local = malloc(BYTES);
     assert_int_equal(
         end_command(&end, peer, PEER_EXPOSE, NA_MEM_READWRITE, BYTES, 0, packed, &size),
         NA_SUCCESS);
@@ -317,9 +323,9 @@ static void an_origin_that_dies_does_no_harm(void **state)
 
     (void) state;
     require_writes_to_the_dead();
-    memory = calloc(1, 1 << 20);
     start(&child, &end, &peer);
     child_start(&other, NULL, "plain");
+    memory = calloc(1, 1 << 20);
     mem = mem_open(&end, memory, 1 << 20, NA_MEM_READ_ONLY);
     memcpy(request, &head, sizeof(head));
     size = NA_Mem_handle_get_serialize_size(end.na_class, mem);
@@ -346,7 +352,7 @@ static void a_peer_that_closes_is_noticed(void **state)
     na_addr_t *peer;
 
     (void) state;
-    start(&child, &end, &peer);
+    start_living(&child, &end, &peer);
     end_check_peer(&end, peer);
     assert_int_equal(end_receive_expected(&end, &events[0], buf, sizeof(buf), peer, 1, ops[0]),
                      NA_SUCCESS);
@@ -366,7 +372,7 @@ static void a_peer_that_was_never_there_is_an_error(void **state)
     na_return_t ret;
 
     (void) state;
-    start(&child, &end, &peer);
+    start_living(&child, &end, &peer);
     (void) strcpy(address, child.address);
     NA_Addr_free(end.na_class, peer);
     child_stop(&child);
@@ -409,7 +415,7 @@ static void a_peer_comes_back_at_the_same_address(void **state)
 /* Puts and gets that the dead left behind are in nobody's way. */
 static void transfers_go_to_the_next_one_at_its_address(void **state)
 {
-    uint8_t packed[512], *local = calloc(1, BYTES);
+    uint8_t packed[512], *local;
     struct child child, next;
     na_mem_handle_t *mem, *remote;
     na_return_t ret = NA_HOSTUNREACH;
@@ -420,6 +426,7 @@ static void transfers_go_to_the_next_one_at_its_address(void **state)
     (void) state;
     require_given_addresses();
     start(&child, &end, &peer);
+    local = calloc(1, BYTES);
     mem = mem_open(&end, local, BYTES, NA_MEM_READWRITE);
     assert_int_equal(
         end_command(&end, peer, PEER_EXPOSE, NA_MEM_READWRITE, BYTES, 0, packed, &size),
