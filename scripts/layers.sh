@@ -54,7 +54,6 @@ circle_max() {
     plugins/fabric | plugins/fault) echo 9 ;;
     plugins/ofi | plugins/ucx) echo 14 ;;
     plugins/sm) echo 21 ;;
-    sdk/kit/rma) echo 4 ;;
     *) echo 3 ;;
     esac
 }

@@ -36,8 +36,12 @@ int32_t bmi_na_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rm
         .is_put = rma->is_put,
         .cookie = rma,
     };
+    int32_t ret;
 
-    return kit_rma_start(na_class->rma, &request, &private->transfer);
+    ret = kit_rma_start(na_class->rma, &request, &private->transfer);
+    if (ret == NA_PLUGIN_SUCCESS && private->transfer == NULL)
+        fabric_rma_done(endpoint, rma, ret);
+    return ret;
 }
 
 bool bmi_na_rma_abandon(struct fabric_endpoint *endpoint, struct fabric_rma *rma, int32_t status)

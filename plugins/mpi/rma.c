@@ -104,8 +104,12 @@ int32_t mpi_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma)
         .is_put = rma->is_put,
         .cookie = rma,
     };
+    int32_t ret;
 
-    return kit_rma_start(mpi_class(endpoint)->rma, &request, &private->transfer);
+    ret = kit_rma_start(mpi_class(endpoint)->rma, &request, &private->transfer);
+    if (ret == NA_PLUGIN_SUCCESS && private->transfer == NULL)
+        fabric_rma_done(endpoint, rma, ret);
+    return ret;
 }
 
 bool mpi_rma_abandon(struct fabric_endpoint *endpoint, struct fabric_rma *rma, int32_t status)

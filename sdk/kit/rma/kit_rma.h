@@ -15,13 +15,17 @@
  * that the last piece is in its memory.
  *
  * How it ends early. Each side can give up: the one that sends says from which piece on nothing
- * comes, the one that receives asks the other to say so. Until it has, the receives stay posted as
- * closing whose data the owner drops, so that no late piece is ever taken for another one.
+ * comes, the one that receives asks the other to say so. Until it has, the receives stay posted and
+ * the owner drops their data, so that no late piece is ever taken for another one.
  *
  * Rules:
  * - Everything here is called with one lock held, the owner's, which guards the whole object; all
  *   functions of struct kit_rma_ops are called under it. There is no lock, no thread and no system
  *   call inside. Nothing blocks.
+ * - kit_rma_control(), kit_rma_piece_done(), kit_rma_piece_released(), kit_rma_peer_failed() and
+ *   kit_rma_abandon() may be called at any time, also inside of a function of struct kit_rma_ops:
+ *   what they say is noted down, and kit_rma_poll() acts on it. All others are called from outside
+ *   of those functions, but for kit_rma_start() in transfer_done.
  * - A peer is a pointer of the owner's that is compared and handed back. It stays valid until
  *   kit_rma_peer_failed() was called for it or, where peer_hold and peer_release exist, until the
  *   last release.
@@ -59,13 +63,13 @@ struct kit_rma_piece {
     void *priv;
 };
 
-/* What the owner does. `owner` is config.owner. All may call back as their comments say. */
+/* What the owner does. `owner` is config.owner. */
 struct kit_rma_ops {
     /*
      * Sends a control record of at most KIT_RMA_CONTROL_MAX bytes, which are copied. Records to
      * one peer arrive whole and in order, at kit_rma_control() there, as long as the peer does
      * not fail. Success, or NA_PLUGIN_AGAIN or NA_PLUGIN_NOMEM: tried again in kit_rma_poll().
-     * Anything else: the peer failed (the owner may call kit_rma_peer_failed() inside).
+     * Anything else: the peer failed.
      */
     int32_t (*control_send)(void *owner, void *peer, const void *data, uint32_t size);
 
@@ -82,7 +86,7 @@ struct kit_rma_ops {
      * Asks the network to leave the piece's memory alone as soon as possible. True: it does so from
      * now on, neither reading nor writing; the owner drops what still arrives for it. False: it
      * does not yet; kit_rma_piece_released() or kit_rma_piece_done() says when. Called at most
-     * once for a piece, and calls nothing of this library. The piece goes on: a receive stays to
+     * once for a piece. The piece goes on: a receive stays to
      * swallow its message, which may be under way, until that came (kit_rma_piece_done(), the
      * status is of no matter) or piece_withdraw is called; a send ends when the network is done
      * with it.
@@ -97,8 +101,9 @@ struct kit_rma_ops {
     void (*piece_withdraw)(void *owner, struct kit_rma_piece *piece);
 
     /*
-     * A put or get of kit_rma_start() is over and its local memory is not touched any more. The
-     * transfer is gone. `cookie` is what the start was given. May call kit_rma_start().
+     * A put or get of kit_rma_start() is over and its local memory is not touched any more; the
+     * transfer is gone afterwards. `cookie` is what the start was given. Called by kit_rma_poll()
+     * and kit_rma_mem_deregister() alone; may call kit_rma_start().
      */
     void (*transfer_done)(void *owner, void *cookie, int32_t status);
 
@@ -125,7 +130,7 @@ struct kit_rma_config {
     uint32_t peer_tag_low;  /* tags that peers may name, from here */
     uint32_t peer_tag_high; /* to here, inclusive; 0: the same as ours */
     uint32_t piece_private; /* bytes of the owner's in each piece */
-    uint32_t timeout_ms;    /* silence of an origin after which its transfer is given up; 30000 */
+    uint32_t timeout_ms;    /* silence of an origin after which its transfer is abandoned; 30000 */
 };
 
 /* ------------------------------------------------------------------------------------------------
@@ -193,18 +198,18 @@ struct kit_rma_request {
 };
 
 /*
- * Starts it. Success: ops.transfer_done follows, perhaps inside the call (then `*transfer_p` is
- * NULL), unless kit_rma_abandon() returns true. An error: nothing was started. A handle that came
- * back to the process that made it is served by a copy at once.
+ * Starts it. Success: ops.transfer_done follows, or with `*transfer_p` NULL it is done already, as
+ * with a handle that came back to the process that made it. An error: it is over, and nothing
+ * follows.
  */
 int32_t kit_rma_start(struct kit_rma *rma, const struct kit_rma_request *request,
                       struct kit_rma_transfer **transfer_p);
 
 /*
  * Ends it early with `status`. True: the local memory is not touched any more, the transfer is gone
- * and transfer_done will not be called for it; what is left to do with the target goes on behind
- * the scenes. False: transfer_done is called with `status` as soon as the network lets go of the
- * memory. `is_peer_gone`: the peer cannot be told.
+ * and transfer_done is not called for it; the target is told by the next poll. False: transfer_done
+ * is called with `status` as soon as the network lets go of the memory. `is_peer_gone`: the peer
+ * cannot be told.
  */
 bool kit_rma_abandon(struct kit_rma *rma, struct kit_rma_transfer *transfer, int32_t status,
                      bool is_peer_gone);
@@ -228,20 +233,21 @@ void kit_rma_piece_released(struct kit_rma *rma, struct kit_rma_piece *piece);
 
 /*
  * The peer is gone, or is not the process any more that it was: its transfers end, ours to it with
- * `status` (those whose memory is free at once inside the call). What it sends later under the same
- * pointer is of a new life.
+ * `status`, which the next poll reports. What it sends later under the same pointer is of a new
+ * life.
  */
 void kit_rma_peer_failed(struct kit_rma *rma, void *peer, int32_t status);
 
 /*
- * Retries what the owner had no room for, and looks after time-outs. To be called in each poll;
- * costs two comparisons when there is nothing to do. `now_ns` is host->clock_ns(), or 0 when the
- * caller did not look: then time-outs are not looked at. Looking once in some hundred
- * milliseconds is enough.
+ * Acts on what was reported, reports what is over, retries what the owner had no room for, and
+ * looks after time-outs. To be called in each poll, after what the network brought was reported;
+ * costs a few comparisons when there is nothing to do. `now_ns` is host->clock_ns(), or 0 when the
+ * caller did not look: then time-outs are not looked at. Looking once in some hundred milliseconds
+ * is enough.
  */
 void kit_rma_poll(struct kit_rma *rma, uint64_t now_ns);
 
-/* True when kit_rma_poll() has something to retry: it is not the time to sleep for long. */
+/* True when kit_rma_poll() has something to do: it is not the time to sleep for long. */
 bool kit_rma_has_work(const struct kit_rma *rma);
 
 /* True when transfers, of ours or for a peer, are under way, or their remains. */
@@ -253,7 +259,7 @@ struct kit_rma_counters {
     uint64_t records_stale;   /* for a transfer that is over */
     uint64_t refused;         /* requests with a bad handle, range or flag */
     uint64_t pieces_late;     /* that came after their transfer had ended, and were dropped */
-    uint64_t timeouts;        /* transfers given up because their origin was silent */
+    uint64_t timeouts;        /* transfers abandoned because their origin was silent */
     uint32_t transfers;       /* ours that are under way */
     uint32_t targets;         /* of peers that are under way */
     uint32_t closing;         /* transfers that are over but for the network's part */

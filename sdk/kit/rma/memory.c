@@ -5,7 +5,7 @@
 
 static struct kit_region *memory_make(struct kit_rma *rma);
 static void memory_free(struct kit_rma *rma, struct kit_region *memory);
-static void memory_jobs_end(struct kit_rma *rma, const struct kit_region *memory);
+static void memory_targets_end(struct kit_rma *rma, const struct kit_region *memory);
 static bool memory_is_touched(const struct kit_link *list, const struct kit_region *memory);
 
 int32_t kit_rma_mem_create(struct kit_rma *rma, void *base, uint64_t length, uint32_t flags,
@@ -54,7 +54,7 @@ bool kit_rma_mem_deregister(struct kit_rma *rma, struct kit_region *memory)
 {
     if (memory->is_registered) {
         (void) kit_region_deregister(&rma->regions, memory);
-        memory_jobs_end(rma, memory);
+        memory_targets_end(rma, memory);
     }
     return memory->is_remote ||
            (!memory_is_touched(&rma->targets, memory) && !memory_is_touched(&rma->closing, memory));
@@ -119,35 +119,27 @@ static void memory_free(struct kit_rma *rma, struct kit_region *memory)
     rma->host->mem_free(memory);
 }
 
-/* Ending one may end others: those that are meant are set apart first. */
-static void memory_jobs_end(struct kit_rma *rma, const struct kit_region *memory)
+static void memory_targets_end(struct kit_rma *rma, const struct kit_region *memory)
 {
-    struct kit_link ended, *node, *next;
+    struct kit_link *node = rma->targets.next;
 
-    kit_list_init(&ended);
-    for (node = rma->targets.next; node != &rma->targets; node = next) {
-        next = node->next;
-        if (kit_container(node, struct kit_rma_transfer, node)->memory != memory)
-            continue;
-        kit_list_remove(node);
-        kit_list_append(&ended, node);
+    while (node != &rma->targets) {
+        struct kit_rma_transfer *transfer = kit_container(node, struct kit_rma_transfer, node);
+
+        node = node->next;
+        if (transfer->region == memory)
+            kit_rma_transfer_end(transfer, NA_PLUGIN_PERMISSION, true);
     }
-    while (!kit_list_empty(&ended)) {
-        node = ended.next;
-        kit_list_remove(node);
-        kit_list_append(&rma->targets, node);
-        kit_rma_transfer_end(kit_container(node, struct kit_rma_transfer, node),
-                             NA_PLUGIN_PERMISSION, true);
-    }
+    kit_rma_dispatch(rma);
 }
 
 static bool memory_is_touched(const struct kit_link *list, const struct kit_region *memory)
 {
     for (const struct kit_link *node = list->next; node != list; node = node->next) {
-        const struct kit_rma_transfer *job =
+        const struct kit_rma_transfer *transfer =
             kit_container(node, const struct kit_rma_transfer, node);
 
-        if (job->memory == memory && job->in_touch != 0)
+        if (transfer->region == memory && transfer->in_touch != 0)
             return true;
     }
     return false;

@@ -11,14 +11,15 @@ static struct rma_part *part_get(struct kit_rma *rma);
 static void part_put(struct kit_rma *rma, struct rma_part *part);
 static void piece_count(struct kit_rma_transfer *transfer, const struct rma_part *part,
                         int32_t status, uint64_t size);
-static void room_serve(struct kit_rma *rma, struct kit_link *list, bool is_send);
+static void pieces_cancel(struct kit_rma_transfer *transfer);
+static bool room_pass(struct kit_rma *rma, struct kit_link *list, bool is_send);
 static uint32_t tag_get(struct kit_rma *rma);
 static void tag_put(struct kit_rma *rma, uint32_t tag);
 
-/* There may be room now that those which stall do not count. */
-void kit_rma_pieces_retry(struct kit_rma *rma)
+/* Whether a transfer that waited for room is the next to be looked after. */
+bool kit_rma_room_pass(struct kit_rma *rma)
 {
-    room_serve(rma, &rma->receive_room, false);
+    return room_pass(rma, &rma->send_room, true) || room_pass(rma, &rma->receive_room, false);
 }
 
 /* False when the owner wants to be asked again. */
@@ -32,24 +33,19 @@ void kit_rma_piece_done(struct kit_rma *rma, struct kit_rma_piece *piece, int32_
 {
     struct rma_part *part = (struct rma_part *) (void *) piece;
     struct kit_rma_transfer *transfer = part->transfer;
-    bool is_send = piece->is_send != 0;
 
     kit_list_remove(&part->node);
-    if (is_send) {
+    if (piece->is_send != 0) {
         rma->sends--;
     } else {
         rma->receives--;
         tag_put(rma, piece->tag);
     }
-    transfer->holds++;
     if (part->is_in_touch)
         transfer->in_touch--;
     piece_count(transfer, part, status, size);
     part_put(rma, part);
-    /* Those that wait come first. */
-    room_serve(rma, is_send ? &rma->send_room : &rma->receive_room, is_send);
-    transfer->holds--;
-    kit_rma_transfer_run(transfer);
+    kit_rma_activate(transfer);
 }
 
 void kit_rma_piece_released(struct kit_rma *rma, struct kit_rma_piece *piece)
@@ -61,31 +57,21 @@ void kit_rma_piece_released(struct kit_rma *rma, struct kit_rma_piece *piece)
         return;
     part->is_in_touch = false;
     part->transfer->in_touch--;
-    kit_rma_transfer_run(part->transfer);
+    kit_rma_activate(part->transfer);
 }
 
-/* The transfer is over. */
-void kit_rma_pieces_cancel(struct kit_rma_transfer *transfer)
+/*
+ * The transfer is over: the network is to leave its memory alone, and receives whose piece will not
+ * come are withdrawn, or all of them when the peer is gone. Pieces may end in here.
+ */
+void kit_rma_pieces_leave(struct kit_rma_transfer *transfer)
 {
     const struct kit_rma *rma = transfer->rma;
+    struct kit_link *node;
 
-    for (struct kit_link *node = transfer->parts.next; node != &transfer->parts;
-         node = node->next) {
-        struct rma_part *part = kit_container(node, struct rma_part, node);
-
-        if (rma->ops->piece_cancel(rma->owner, &part->piece) && part->is_in_touch) {
-            part->is_in_touch = false;
-            transfer->in_touch--;
-        }
-    }
-}
-
-/* Receives whose piece will not come, and all when the peer is gone. Each may end in the call. */
-void kit_rma_pieces_withdraw(struct kit_rma_transfer *transfer)
-{
-    const struct kit_rma *rma = transfer->rma;
-    struct kit_link *node = transfer->parts.next;
-
+    if (!transfer->is_canceled)
+        pieces_cancel(transfer);
+    node = transfer->parts.next;
     while (node != &transfer->parts) {
         struct rma_part *part = kit_container(node, struct rma_part, node);
         bool is_coming = transfer->is_sender
@@ -273,20 +259,34 @@ static void piece_count(struct kit_rma_transfer *transfer, const struct rma_part
     }
 }
 
-/* One after the other, not one inside of the other. */
-static void room_serve(struct kit_rma *rma, struct kit_link *list, bool is_send)
+static void pieces_cancel(struct kit_rma_transfer *transfer)
 {
-    if (kit_likely(kit_list_empty(list)) || rma->is_serving)
-        return;
-    rma->is_serving = true;
-    while (!kit_list_empty(list) && piece_has_room(rma, is_send)) {
-        struct kit_rma_transfer *transfer =
-            kit_container(list->next, struct kit_rma_transfer, room);
+    const struct kit_rma *rma = transfer->rma;
 
-        kit_list_remove(&transfer->room);
-        kit_rma_transfer_run(transfer);
+    transfer->is_canceled = true;
+    for (struct kit_link *node = transfer->parts.next; node != &transfer->parts;
+         node = node->next) {
+        struct rma_part *part = kit_container(node, struct rma_part, node);
+
+        if (rma->ops->piece_cancel(rma->owner, &part->piece) && part->is_in_touch) {
+            part->is_in_touch = false;
+            transfer->in_touch--;
+        }
     }
-    rma->is_serving = false;
+}
+
+/* Before those that have pieces under way already. */
+static bool room_pass(struct kit_rma *rma, struct kit_link *list, bool is_send)
+{
+    struct kit_rma_transfer *transfer;
+
+    if (kit_likely(kit_list_empty(list)) || !piece_has_room(rma, is_send))
+        return false;
+    transfer = kit_container(list->next, struct kit_rma_transfer, room);
+    kit_list_remove(&transfer->room);
+    kit_list_remove(&transfer->active);
+    kit_list_prepend(&rma->active, &transfer->active);
+    return true;
 }
 
 /* In turn, so that one which was just free is long not used; fewer than half are in use. */

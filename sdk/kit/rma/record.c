@@ -13,6 +13,9 @@ struct record_in {
 };
 
 static int32_t record_send(struct kit_rma_transfer *transfer, enum rma_kind kind);
+static void record_request(struct kit_rma *rma, void *peer, const struct record_in *in);
+static void record_answer(struct kit_rma *rma, void *peer, const struct rma_record *to,
+                          enum rma_kind kind, uint64_t number, int32_t status);
 static uint32_t record_tags(struct kit_rma_transfer *transfer, uint32_t *tags);
 static bool record_read(const void *data, uint64_t size, struct record_in *in);
 static bool record_fits(const struct kit_rma_transfer *transfer, const struct rma_record *record);
@@ -41,25 +44,6 @@ bool kit_rma_records_send(struct kit_rma_transfer *transfer)
     return true;
 }
 
-/* Without a transfer, and once. */
-void kit_rma_answer(struct kit_rma *rma, void *peer, const struct rma_record *to,
-                    enum rma_kind kind, uint64_t number, int32_t status)
-{
-    struct rma_record record = {
-        .magic = htole32(RMA_MAGIC),
-        .version = RMA_VERSION,
-        .kind = (uint8_t) kind,
-        .flags = to->flags ^ RMA_FROM_ORIGIN,
-        .transfer = htole64(to->transfer),
-        .number = htole64(number),
-        .status = (int32_t) htole32((uint32_t) status),
-    };
-    int32_t ret = rma->ops->control_send(rma->owner, peer, &record, sizeof(record));
-
-    if (ret != NA_PLUGIN_SUCCESS)
-        RMA_LOG_WARNING(rma, "a peer could not be answered: status %d", ret);
-}
-
 void kit_rma_control(struct kit_rma *rma, void *peer, const void *data, uint64_t size)
 {
     struct kit_rma_transfer *transfer;
@@ -71,16 +55,11 @@ void kit_rma_control(struct kit_rma *rma, void *peer, const void *data, uint64_t
                       (unsigned long long) size);
         return;
     }
-    if ((in.record.flags & RMA_FROM_ORIGIN) != 0) {
-        transfer = kit_rma_target_find(rma, peer, in.record.transfer);
-    } else {
-        transfer = kit_table_find(&rma->ids, in.record.transfer);
-        if (transfer != NULL && transfer->peer != peer)
-            transfer = NULL;
-    }
+    transfer = kit_rma_transfer_find(rma, peer, in.record.transfer,
+                                     (in.record.flags & RMA_FROM_ORIGIN) == 0);
     if (in.record.kind == RMA_REQUEST) {
         if (kit_likely(transfer == NULL))
-            kit_rma_target_start(rma, peer, &in.record, in.tags);
+            record_request(rma, peer, &in);
         else
             rma->counters.records_bad++;
         return;
@@ -97,7 +76,36 @@ void kit_rma_control(struct kit_rma *rma, void *peer, const void *data, uint64_t
     record_take(transfer, &in);
 }
 
-/* When it was sent it is not sent any more. */
+/* All that can be done for want of a transfer is to answer once. */
+static void record_request(struct kit_rma *rma, void *peer, const struct record_in *in)
+{
+    const bool is_put = (in->record.flags & RMA_IS_PUT) != 0;
+    int32_t ret = kit_rma_target_start(rma, peer, &in->record, in->tags);
+
+    if (ret != NA_PLUGIN_SUCCESS)
+        record_answer(rma, peer, &in->record, is_put ? RMA_CANCEL : RMA_STOP, 0, ret);
+}
+
+/* Without a transfer, and once. */
+static void record_answer(struct kit_rma *rma, void *peer, const struct rma_record *to,
+                          enum rma_kind kind, uint64_t number, int32_t status)
+{
+    struct rma_record record = {
+        .magic = htole32(RMA_MAGIC),
+        .version = RMA_VERSION,
+        .kind = (uint8_t) kind,
+        .flags = to->flags ^ RMA_FROM_ORIGIN,
+        .transfer = htole64(to->transfer),
+        .number = htole64(number),
+        .status = (int32_t) htole32((uint32_t) status),
+    };
+    int32_t ret = rma->ops->control_send(rma->owner, peer, &record, sizeof(record));
+
+    if (ret != NA_PLUGIN_SUCCESS)
+        RMA_LOG_WARNING(rma, "a peer cannot be answered: %s", kit_status_name(ret));
+}
+
+/* What was sent is not pending any more. */
 static int32_t record_send(struct kit_rma_transfer *transfer, enum rma_kind kind)
 {
     struct kit_rma *rma = transfer->rma;
@@ -220,13 +228,12 @@ static void record_stale(struct kit_rma *rma, void *peer, const struct rma_recor
 
     rma->counters.records_stale++;
     if (record->kind == RMA_CANCEL && is_from_origin)
-        kit_rma_answer(rma, peer, record, RMA_STOP, UINT64_MAX, NA_PLUGIN_SUCCESS);
+        record_answer(rma, peer, record, RMA_STOP, UINT64_MAX, NA_PLUGIN_SUCCESS);
     if (record->kind == RMA_PROBE && !is_from_origin)
-        kit_rma_answer(rma, peer, record, is_put ? RMA_STOP : RMA_CANCEL, UINT64_MAX,
-                       NA_PLUGIN_CANCELED);
+        record_answer(rma, peer, record, is_put ? RMA_STOP : RMA_CANCEL, UINT64_MAX,
+                      NA_PLUGIN_CANCELED);
 }
 
-/* The transfer may be gone afterwards. */
 static void record_take(struct kit_rma_transfer *transfer, const struct record_in *in)
 {
     const struct rma_record *record = &in->record;
@@ -236,7 +243,7 @@ static void record_take(struct kit_rma_transfer *transfer, const struct record_i
         if (transfer->is_over)
             return;
         if (kit_likely(kit_rma_tags_take(transfer, record, in->tags)))
-            kit_rma_transfer_run(transfer);
+            kit_rma_activate(transfer);
         else
             kit_rma_transfer_end(transfer, NA_PLUGIN_PROTOCOL_ERROR, true);
         return;
@@ -245,7 +252,7 @@ static void record_take(struct kit_rma_transfer *transfer, const struct record_i
             return;
         transfer->is_delivered = true;
         if (transfer->moved == transfer->pieces)
-            kit_rma_transfer_run(transfer);
+            kit_rma_activate(transfer);
         else
             kit_rma_transfer_end(transfer, NA_PLUGIN_PROTOCOL_ERROR, true);
         return;
@@ -259,7 +266,7 @@ static void record_take(struct kit_rma_transfer *transfer, const struct record_i
         return;
     case RMA_PROBE:
         transfer->pending |= RMA_PENDING(RMA_ALIVE);
-        kit_rma_transfer_run(transfer);
+        kit_rma_activate(transfer);
         return;
     default:
         return;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Opening and closing, and what the owner's poll gives time to. */
+/*
+ * The engine as its owner sees it. What the owner reports only marks transfers; what is to be done
+ * about them is done in kit_rma_poll() and where the owner starts one.
+ */
 
 #include "rma_state.h"
 
@@ -10,12 +13,17 @@
 #define CONFIG_PIECES     64u
 #define CONFIG_TIMEOUT_MS 30000u
 
+static int32_t transfer_own(struct kit_rma *rma, const struct kit_rma_request *request);
+static void transfer_run(struct kit_rma_transfer *transfer);
+static bool transfer_is_reportable(const struct kit_rma_transfer *transfer);
+static bool transfer_is_complete(const struct kit_rma_transfer *transfer);
+static void transfer_free_unused(struct kit_rma_transfer *transfer);
+static void transfers_leave(struct kit_rma *rma, const void *peer);
 static int32_t config_check(const struct kit_rma_config *config);
 static void config_complete(struct kit_rma_config *config);
 static void tick(struct kit_rma *rma);
 static void tick_list(struct kit_rma *rma, const struct kit_link *list);
 static void targets_check(struct kit_rma *rma);
-static void list_move(struct kit_link *from, const void *peer, struct kit_link *to);
 static void transfers_free(struct kit_rma *rma, struct kit_link *list);
 
 int32_t kit_rma_open(const struct kit_rma_config *config, struct kit_rma **kit_rma_p)
@@ -45,7 +53,8 @@ int32_t kit_rma_open(const struct kit_rma_config *config, struct kit_rma **kit_r
     kit_list_init(&rma->retry);
     kit_list_init(&rma->send_room);
     kit_list_init(&rma->receive_room);
-    kit_list_init(&rma->transfers);
+    kit_list_init(&rma->origins);
+    kit_list_init(&rma->active);
     kit_list_init(&rma->targets);
     kit_list_init(&rma->closing);
     kit_list_init(&rma->free_transfers);
@@ -61,7 +70,7 @@ void kit_rma_close(struct kit_rma *rma)
     if (rma == NULL)
         return;
     host = rma->host;
-    transfers_free(rma, &rma->transfers);
+    transfers_free(rma, &rma->origins);
     transfers_free(rma, &rma->targets);
     transfers_free(rma, &rma->closing);
     transfers_free(NULL, &rma->free_transfers);
@@ -76,73 +85,201 @@ void kit_rma_close(struct kit_rma *rma)
     host->mem_free(rma);
 }
 
-/* One round of those that wait; who has to wait again is behind them. */
+int32_t kit_rma_start(struct kit_rma *rma, const struct kit_rma_request *request,
+                      struct kit_rma_transfer **transfer_p)
+{
+    struct kit_rma_transfer *transfer;
+    int32_t ret;
+
+    *transfer_p = NULL;
+    if (request->remote->owner == rma->regions.owner)
+        return transfer_own(rma, request);
+    transfer = kit_rma_transfer_get(rma, request->peer, request->length, rma->config.piece_size);
+    if (transfer == NULL)
+        return NA_PLUGIN_NOMEM;
+    transfer->is_origin = true;
+    transfer->is_put = transfer->is_sender = request->is_put != 0;
+    transfer->cookie = request->cookie;
+    transfer->base = kit_rma_mem_base(request->local) + request->local_offset;
+    transfer->remote_id = request->remote->id;
+    transfer->remote_key = request->remote->key;
+    transfer->remote_offset = request->remote_offset;
+    transfer->pending = RMA_PENDING(RMA_REQUEST);
+    rma->origin_count++;
+    kit_list_append(&rma->origins, &transfer->node);
+    ret = kit_table_add(&rma->ids, transfer, &transfer->id);
+    if (ret != NA_PLUGIN_SUCCESS) {
+        transfer->is_aborted = true; /* it has no id to be forgotten */
+        kit_rma_transfer_put(transfer);
+        return ret;
+    }
+    *transfer_p = transfer;
+    transfer_run(transfer);
+    if (kit_likely(!transfer_is_reportable(transfer)))
+        return NA_PLUGIN_SUCCESS;
+    *transfer_p = NULL;
+    ret = transfer->status;
+    transfer->is_reported = true;
+    transfer_free_unused(transfer);
+    return ret;
+}
+
+/* What the other side is told of it is sent by the next poll. */
+bool kit_rma_abandon(struct kit_rma *rma, struct kit_rma_transfer *transfer, int32_t status,
+                     bool is_peer_gone)
+{
+    (void) rma;
+    if (is_peer_gone)
+        kit_rma_transfer_abort(transfer);
+    kit_rma_transfer_end(transfer, status, !is_peer_gone);
+    kit_rma_pieces_leave(transfer);
+    if (transfer->in_touch != 0)
+        return false;
+    transfer->is_reported = true; /* by the caller */
+    return true;
+}
+
+void kit_rma_peer_failed(struct kit_rma *rma, void *peer, int32_t status)
+{
+    struct kit_link *const lists[] = {&rma->origins, &rma->targets, &rma->closing};
+
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        struct kit_link *node = lists[i]->next;
+
+        while (node != lists[i]) {
+            struct kit_rma_transfer *transfer = kit_container(node, struct kit_rma_transfer, node);
+
+            node = node->next;
+            if (transfer->peer != peer || (transfer->is_aborted && i == 2))
+                continue;
+            kit_rma_transfer_abort(transfer);
+            kit_rma_transfer_end(transfer, status, false);
+        }
+    }
+    transfers_leave(rma, peer);
+}
+
 void kit_rma_poll(struct kit_rma *rma, uint64_t now_ns)
 {
-    struct kit_link waiting;
+    while (kit_unlikely(!kit_list_empty(&rma->retry))) {
+        struct kit_rma_transfer *transfer =
+            kit_container(rma->retry.next, struct kit_rma_transfer, retry);
 
-    if (kit_unlikely(!kit_list_empty(&rma->retry))) {
-        waiting = rma->retry;
-        waiting.next->prev = &waiting;
-        waiting.prev->next = &waiting;
-        kit_list_init(&rma->retry);
-        while (!kit_list_empty(&waiting)) {
-            struct kit_rma_transfer *transfer =
-                kit_container(waiting.next, struct kit_rma_transfer, retry);
-
-            kit_list_remove(&transfer->retry);
-            kit_rma_transfer_run(transfer);
-        }
+        kit_list_remove(&transfer->retry);
+        kit_rma_activate(transfer);
     }
     if (kit_unlikely(now_ns != 0) && now_ns - rma->tick_last >= RMA_TICK_NS) {
         rma->tick_last = now_ns;
         tick(rma);
     }
+    kit_rma_dispatch(rma);
 }
 
-/* What is reported may start new ones, which are not meant: those that are are set apart first. */
-void kit_rma_peer_failed(struct kit_rma *rma, void *peer, int32_t status)
+/* What is called marks transfers, and these too are looked after before it returns. */
+void kit_rma_dispatch(struct kit_rma *rma)
 {
-    struct kit_link failed;
-
-    kit_list_init(&failed);
-    list_move(&rma->transfers, peer, &failed);
-    list_move(&rma->targets, peer, &failed);
-    list_move(&rma->closing, peer, &failed);
-    for (struct kit_link *node = failed.next; node != &failed; node = node->next)
-        kit_rma_transfer_abort(kit_container(node, struct kit_rma_transfer, node));
-    while (!kit_list_empty(&failed)) {
+    while (kit_rma_room_pass(rma) || !kit_list_empty(&rma->active)) {
         struct kit_rma_transfer *transfer =
-            kit_container(failed.next, struct kit_rma_transfer, node);
+            kit_container(rma->active.next, struct kit_rma_transfer, active);
 
-        /* Where its kind belongs; the end moves it on or frees it. */
-        kit_list_remove(&transfer->node);
-        kit_list_append(transfer->is_over     ? &rma->closing
-                        : transfer->is_origin ? &rma->transfers
-                                              : &rma->targets,
-                        &transfer->node);
-        kit_rma_transfer_end(transfer, status, false);
+        transfer_run(transfer);
+        if (transfer_is_reportable(transfer)) {
+            transfer->is_reported = true;
+            rma->ops->transfer_done(rma->owner, transfer->cookie, transfer->status);
+        }
+        transfer_free_unused(transfer);
     }
 }
 
 bool kit_rma_has_work(const struct kit_rma *rma)
 {
-    return !kit_list_empty(&rma->retry);
+    return !kit_list_empty(&rma->retry) || !kit_list_empty(&rma->active);
 }
 
 bool kit_rma_is_active(const struct kit_rma *rma)
 {
-    return rma->transfer_count != 0 || rma->target_count != 0 || rma->closing_count != 0;
+    return rma->origin_count != 0 || rma->target_count != 0 || rma->closing_count != 0;
 }
 
 void kit_rma_counters_get(const struct kit_rma *rma, struct kit_rma_counters *counters)
 {
     *counters = rma->counters;
-    counters->transfers = rma->transfer_count;
+    counters->transfers = rma->origin_count;
     counters->targets = rma->target_count;
     counters->closing = rma->closing_count;
     counters->sends = rma->sends;
     counters->receives = rma->receives;
+}
+
+/* A handle that came back to where it was made. */
+static int32_t transfer_own(struct kit_rma *rma, const struct kit_rma_request *request)
+{
+    uint8_t *local = kit_rma_mem_base(request->local) + request->local_offset, *remote;
+    struct kit_region *region;
+    int32_t ret = kit_region_find(&rma->regions, request->remote->id, &request->remote->key,
+                                  request->is_put != 0 ? NA_PLUGIN_MEM_WRITE : NA_PLUGIN_MEM_READ,
+                                  request->remote_offset, request->length, &region);
+
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
+    remote = kit_rma_mem_base(region) + request->remote_offset;
+    if (request->is_put != 0)
+        memmove(remote, local, request->length);
+    else
+        memmove(local, remote, request->length);
+    return NA_PLUGIN_SUCCESS;
+}
+
+/* Does all that can be done now. */
+static void transfer_run(struct kit_rma_transfer *transfer)
+{
+    bool is_again;
+
+    do {
+        kit_list_remove(&transfer->active);
+        is_again = false;
+        if (transfer->is_over)
+            kit_rma_pieces_leave(transfer);
+        else
+            is_again = !kit_rma_pieces_move(transfer);
+        if (transfer->pending != 0)
+            is_again |= !kit_rma_records_send(transfer);
+    } while (!kit_list_empty(&transfer->active));
+    if (kit_unlikely(is_again) && kit_list_empty(&transfer->retry))
+        kit_list_append(&transfer->rma->retry, &transfer->retry);
+}
+
+static bool transfer_is_reportable(const struct kit_rma_transfer *transfer)
+{
+    return transfer->is_origin && !transfer->is_reported && transfer->in_touch == 0 &&
+           (transfer->is_over || transfer_is_complete(transfer));
+}
+
+static bool transfer_is_complete(const struct kit_rma_transfer *transfer)
+{
+    if (transfer->done != transfer->pieces)
+        return false;
+    return transfer->is_origin != transfer->is_sender || transfer->is_delivered;
+}
+
+/* Nobody but the network may still know of it. */
+static void transfer_free_unused(struct kit_rma_transfer *transfer)
+{
+    if ((transfer->is_over || transfer_is_complete(transfer)) &&
+        (!transfer->is_origin || transfer->is_reported) && kit_list_empty(&transfer->parts) &&
+        transfer->pending == 0)
+        kit_rma_transfer_put(transfer);
+}
+
+/* Those of a peer that are over. Pieces that end in there change no list that is walked here. */
+static void transfers_leave(struct kit_rma *rma, const void *peer)
+{
+    for (struct kit_link *node = rma->closing.next; node != &rma->closing; node = node->next) {
+        struct kit_rma_transfer *transfer = kit_container(node, struct kit_rma_transfer, node);
+
+        if (transfer->peer == peer)
+            kit_rma_pieces_leave(transfer);
+    }
 }
 
 static int32_t config_check(const struct kit_rma_config *config)
@@ -189,11 +326,10 @@ static void tick(struct kit_rma *rma)
     if (!kit_rma_is_active(rma))
         return;
     rma->stalled = 0;
-    tick_list(rma, &rma->transfers);
+    tick_list(rma, &rma->origins);
     tick_list(rma, &rma->targets);
     tick_list(rma, &rma->closing);
     targets_check(rma);
-    kit_rma_pieces_retry(rma);
 }
 
 static void tick_list(struct kit_rma *rma, const struct kit_link *list)
@@ -209,45 +345,29 @@ static void tick_list(struct kit_rma *rma, const struct kit_link *list)
     }
 }
 
-/* Origins that are silent are asked whether they are there, and given up when they do not say so.
- * Ending one may free others: each time the list is looked at anew. */
+/* Silent origins are asked whether they are there; what they do not answer for is abandoned. */
 static void targets_check(struct kit_rma *rma)
 {
     struct kit_link *node = rma->targets.next;
 
     while (node != &rma->targets) {
-        struct kit_rma_transfer *job = kit_container(node, struct kit_rma_transfer, node);
+        struct kit_rma_transfer *transfer = kit_container(node, struct kit_rma_transfer, node);
 
         node = node->next;
-        if (job->quiet < rma->timeout_ticks / 2)
+        if (transfer->quiet < rma->timeout_ticks / 2)
             continue;
-        if (job->quiet < rma->timeout_ticks) {
-            if ((job->quiet - rma->timeout_ticks / 2) % (rma->timeout_ticks / 4 + 1) != 0)
+        if (transfer->quiet < rma->timeout_ticks) {
+            if ((transfer->quiet - rma->timeout_ticks / 2) % (rma->timeout_ticks / 4 + 1) != 0)
                 continue;
-            job->pending |= RMA_PENDING(RMA_PROBE);
-            kit_rma_retry_add(job);
+            transfer->pending |= RMA_PENDING(RMA_PROBE);
+            kit_rma_activate(transfer);
             continue;
         }
         rma->counters.timeouts++;
         RMA_LOG_WARNING(rma,
-                        "a transfer of %llu bytes is given up: its origin was silent for "
-                        "%u ms",
-                        (unsigned long long) job->length, rma->config.timeout_ms);
-        kit_rma_transfer_end(job, NA_PLUGIN_TIMEOUT, true);
-        node = rma->targets.next;
-    }
-}
-
-static void list_move(struct kit_link *from, const void *peer, struct kit_link *to)
-{
-    struct kit_link *node, *next;
-
-    for (node = from->next; node != from; node = next) {
-        next = node->next;
-        if (kit_container(node, struct kit_rma_transfer, node)->peer != peer)
-            continue;
-        kit_list_remove(node);
-        kit_list_append(to, node);
+                        "a transfer of %llu bytes is abandoned: its origin was silent for %u ms",
+                        (unsigned long long) transfer->length, rma->config.timeout_ms);
+        kit_rma_transfer_end(transfer, NA_PLUGIN_TIMEOUT, true);
     }
 }
 

@@ -78,11 +78,12 @@ struct rma_part {
 
 #define RMA_PART_SIZE ((sizeof(struct rma_part) + 15) / 16 * 16)
 
-/* One put or get, at its origin (of ours) or at its target (a job). */
+/* One put or get, at its origin or at its target. */
 struct kit_rma_transfer {
-    struct kit_link node;  /* of those that run, or of the closing; or free */
-    struct kit_link room;  /* of those that wait for room for a piece */
-    struct kit_link retry; /* of those that the owner told to try again */
+    struct kit_link node;   /* of the origin's, the target's or the closing ones; or free */
+    struct kit_link active; /* something about it has changed */
+    struct kit_link room;   /* of those that wait for room for a piece */
+    struct kit_link retry;  /* of those that the owner told to try again */
     struct kit_rma_transfer *hash_next;
     struct kit_rma *rma;
     void *peer;
@@ -91,15 +92,12 @@ struct kit_rma_transfer {
     bool is_origin;
     bool is_put;
     bool is_sender;
-    bool is_over;      /* it failed or was given up */
+    bool is_over;      /* it failed or was abandoned */
     bool is_aborted;   /* the peer is gone: no record goes to it or is taken from it */
     bool is_reported;  /* transfer_done was called, or need not be */
     bool is_delivered; /* a put: the target said so, or is to say so */
     bool is_known;     /* origin: the request was sent */
-    bool is_running;
-    bool is_changed;                  /* while it was running */
-    uint32_t holds;                   /* not 0: it is neither reported nor freed now */
-    struct kit_rma_transfer **handle; /* of the start that is being called */
+    bool is_canceled;  /* the network was asked to let go of its pieces */
     int32_t status;
     uint32_t pending; /* records */
     uint32_t piece_size;
@@ -114,7 +112,7 @@ struct kit_rma_transfer {
     uint64_t stop;                     /* receiver: pieces from here do not come */
     struct kit_link parts;             /* pieces under way */
     uint32_t tags[RMA_WINDOW_MAX];     /* of the pieces from `moved` to `granted`, by number */
-    struct kit_region *memory;         /* target: the region */
+    struct kit_region *region;         /* target: of the memory */
     uint64_t remote_id, remote_offset; /* origin: the target's region */
     struct kit_key remote_key;
 };
@@ -126,19 +124,19 @@ struct kit_rma {
     struct kit_rma_config config;
     uint32_t timeout_ticks;
 
+    struct kit_link active; /* transfers that the next poll looks after */
     struct kit_link retry;
     struct kit_link send_room;
     struct kit_link receive_room;
     uint32_t sends;
     uint32_t receives;
     uint32_t stalled; /* receives of transfers that stall */
-    bool is_serving;
     uint64_t tick_last;
 
-    struct kit_link transfers; /* ours */
-    struct kit_link targets;   /* of peers */
-    struct kit_link closing;
-    uint32_t transfer_count, target_count, closing_count;
+    struct kit_link origins; /* transfers of ours */
+    struct kit_link targets; /* of peers */
+    struct kit_link closing; /* over but for what the network still has of them */
+    uint32_t origin_count, target_count, closing_count;
     struct kit_link free_transfers;
     struct kit_link free_parts;
     struct kit_table ids; /* of transfers of ours */
@@ -160,31 +158,38 @@ static inline uint8_t *kit_rma_mem_base(const struct kit_region *memory)
     return (uint8_t *) (uintptr_t) memory->base;
 }
 
+/* Something about it has changed: the next poll does what is to be done. */
+static inline void kit_rma_activate(struct kit_rma_transfer *transfer)
+{
+    if (kit_list_empty(&transfer->active))
+        kit_list_append(&transfer->rma->active, &transfer->active);
+}
+
 /* transfer.c */
 struct kit_rma_transfer *kit_rma_transfer_get(struct kit_rma *rma, void *peer, uint64_t length,
                                               uint32_t piece_size);
-void kit_rma_transfer_run(struct kit_rma_transfer *transfer);
+void kit_rma_transfer_put(struct kit_rma_transfer *transfer);
+void kit_rma_target_add(struct kit_rma_transfer *transfer);
+struct kit_rma_transfer *kit_rma_transfer_find(struct kit_rma *rma, const void *peer, uint64_t id,
+                                               bool is_origin);
 void kit_rma_transfer_end(struct kit_rma_transfer *transfer, int32_t status, bool is_told);
 void kit_rma_transfer_abort(struct kit_rma_transfer *transfer);
-void kit_rma_retry_add(struct kit_rma_transfer *transfer);
-
-/* job.c: the target's side of the life */
-void kit_rma_target_start(struct kit_rma *rma, void *peer, const struct rma_record *record,
-                          const uint32_t *tags);
-struct kit_rma_transfer *kit_rma_target_find(struct kit_rma *rma, const void *peer, uint64_t id);
-void kit_rma_target_forget(struct kit_rma_transfer *job);
 
 /* piece.c */
 bool kit_rma_pieces_move(struct kit_rma_transfer *transfer);
-void kit_rma_pieces_retry(struct kit_rma *rma);
-void kit_rma_pieces_cancel(struct kit_rma_transfer *transfer);
-void kit_rma_pieces_withdraw(struct kit_rma_transfer *transfer);
+void kit_rma_pieces_leave(struct kit_rma_transfer *transfer);
+bool kit_rma_room_pass(struct kit_rma *rma);
 bool kit_rma_tags_take(struct kit_rma_transfer *transfer, const struct rma_record *record,
                        const uint32_t *tags);
 
+/* target.c */
+int32_t kit_rma_target_start(struct kit_rma *rma, void *peer, const struct rma_record *record,
+                             const uint32_t *tags);
+
 /* record.c */
 bool kit_rma_records_send(struct kit_rma_transfer *transfer);
-void kit_rma_answer(struct kit_rma *rma, void *peer, const struct rma_record *to,
-                    enum rma_kind kind, uint64_t number, int32_t status);
+
+/* rma.c */
+void kit_rma_dispatch(struct kit_rma *rma);
 
 #endif /* RMA_STATE_H */

@@ -213,11 +213,20 @@ static void piece_arrive(struct net *net, struct net_event *event)
         piece_end(event->from, event->piece, NA_PLUGIN_SUCCESS, 0);
 }
 
+/* As each owner does in its poll. */
+static void net_dispatch(struct net *net)
+{
+    for (unsigned int i = 0; i < NET_ENDS; i++)
+        kit_rma_poll(net->ends[i].ts, 0);
+}
+
 bool net_step(struct net *net)
 {
-    struct net_event *event = net->first;
+    struct net_event *event;
     bool is_current;
 
+    net_dispatch(net);
+    event = net->first;
     if (event == NULL)
         return false;
     net->first = event->next;
@@ -243,6 +252,7 @@ bool net_step(struct net *net)
     }
     free(event->bytes);
     free(event);
+    net_dispatch(net);
     return true;
 }
 
@@ -251,8 +261,6 @@ void net_run(struct net *net)
     for (unsigned int i = 0; i < 100000; i++) {
         if (net_step(net))
             continue;
-        for (unsigned int k = 0; k < NET_ENDS; k++)
-            kit_rma_poll(net->ends[k].ts, 0);
         if (net->first == NULL && !kit_rma_has_work(net->ends[0].ts) &&
             !kit_rma_has_work(net->ends[1].ts) && !kit_rma_has_work(net->ends[2].ts))
             return;
@@ -321,6 +329,14 @@ void net_op_free(struct net_op *op)
     free(op->frozen);
 }
 
+static void op_done(struct net_op *op, int32_t status)
+{
+    op->done++;
+    op->status = status;
+    op->transfer = NULL;
+    memcpy(op->frozen, op->memory, NET_MEMORY);
+}
+
 int32_t net_start(struct net_end *end, struct net_end *peer, struct net_op *op,
                   struct kit_region *local, struct kit_region *remote, uint64_t offset,
                   uint64_t length, bool is_put)
@@ -335,17 +351,13 @@ int32_t net_start(struct net_end *end, struct net_end *peer, struct net_op *op,
         .is_put = is_put,
         .cookie = op,
     };
+    int32_t ret;
 
     op->done = 0;
-    return kit_rma_start(end->ts, &request, &op->transfer);
-}
-
-static void op_done(struct net_op *op, int32_t status)
-{
-    op->done++;
-    op->status = status;
-    op->transfer = NULL;
-    memcpy(op->frozen, op->memory, NET_MEMORY);
+    ret = kit_rma_start(end->ts, &request, &op->transfer);
+    if (ret == NA_PLUGIN_SUCCESS && op->transfer == NULL)
+        op_done(op, ret);
+    return ret;
 }
 
 bool net_abandon(struct net_end *end, struct net_op *op, int32_t status, bool is_peer_gone)
