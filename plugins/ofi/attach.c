@@ -26,9 +26,9 @@ enum ofi_attach_record {
 };
 
 struct ofi_attach_request {
-    uint64_t id; /* the origin's */
-    uint64_t key;
-    struct kit_key secret;
+    uint64_t id;     /* the origin's */
+    uint64_t region; /* the target's, and its key */
+    struct kit_key key;
     uint64_t offset;
     uint64_t length;
     uint64_t address; /* the origin's memory */
@@ -73,7 +73,7 @@ static void ofi_job_free(struct na_plugin_class *na_class, struct ofi_job **link
 /* Whether that is the way: between processes of a node, in plain memory. */
 bool ofi_attach_is_way(const struct na_plugin_class *na_class)
 {
-    return na_class->exposed != NULL && (na_class->info->caps & FI_HMEM) == 0;
+    return na_class->protocol.node_local && (na_class->info->caps & FI_HMEM) == 0;
 }
 
 /* Asks the target. */
@@ -83,11 +83,11 @@ int32_t ofi_attach_start(struct na_plugin_class *na_class, struct ofi_rma *rma)
     struct ofi_peer *peer = wanted->peer->private;
     struct ofi_attach_request request = {
         .id = ++na_class->attach_id,
-        .key = wanted->remote->key,
-        .secret = wanted->remote->secret,
+        .region = wanted->remote->region.id,
+        .key = wanted->remote->region.key,
         .offset = wanted->remote_offset,
         .length = wanted->length,
-        .address = (uint64_t) (uintptr_t) wanted->local->base + wanted->local_offset,
+        .address = wanted->local->region.base + wanted->local_offset,
         .is_put = wanted->is_put,
     };
     int32_t ret;
@@ -323,11 +323,11 @@ static int32_t ofi_job_target(const struct na_plugin_class *na_class, const stru
 {
     const struct ofi_attach_request *request = &job->request;
     struct na_plugin_mem *mem;
-    int32_t ret = ofi_mem_reach(na_class, job->peer->name, request->key, &request->secret,
+    int32_t ret = ofi_mem_reach(na_class, job->peer->name, request->region, &request->key,
                                 request->offset, request->length, request->is_put != 0, &mem);
 
     if (ret == NA_PLUGIN_SUCCESS)
-        *memory_p = (uint8_t *) mem->base + request->offset;
+        *memory_p = ofi_mem_base(mem) + request->offset;
     return ret;
 }
 

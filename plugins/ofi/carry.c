@@ -142,14 +142,15 @@ void ofi_carry_control(struct na_plugin_class *na_class, struct fabric_peer *pee
 /* Memory of this very endpoint. */
 static int32_t ofi_carry_own(struct na_plugin_class *na_class, const struct fabric_rma *rma)
 {
-    uint8_t *local = (uint8_t *) rma->local->base + rma->local_offset, *remote;
+    uint8_t *local = ofi_mem_base(rma->local) + rma->local_offset, *remote;
     struct na_plugin_mem *mem;
-    int32_t ret = ofi_mem_reach(na_class, na_class->name, rma->remote->key, &rma->remote->secret,
-                                rma->remote_offset, rma->length, rma->is_put != 0, &mem);
+    int32_t ret =
+        ofi_mem_reach(na_class, na_class->name, rma->remote->region.id, &rma->remote->region.key,
+                      rma->remote_offset, rma->length, rma->is_put != 0, &mem);
 
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
-    remote = (uint8_t *) mem->base + rma->remote_offset;
+    remote = ofi_mem_base(mem) + rma->remote_offset;
     memmove(rma->is_put != 0 ? remote : local, rma->is_put != 0 ? local : remote, rma->length);
     return NA_PLUGIN_SUCCESS;
 }
@@ -158,7 +159,7 @@ static int32_t ofi_carry_own(struct na_plugin_class *na_class, const struct fabr
 static int32_t ofi_carry_open(struct na_plugin_class *na_class, struct ofi_rma *rma)
 {
     const struct fabric_rma *wanted = rma->rma;
-    const uint8_t *memory = (const uint8_t *) wanted->local->base + wanted->local_offset;
+    const uint8_t *memory = ofi_mem_base(wanted->local) + wanted->local_offset;
     int32_t ret;
 
     ret = ofi_memory_register(na_class, memory, wanted->length,
@@ -196,8 +197,7 @@ static int32_t ofi_carry_number(struct na_plugin_class *na_class, struct ofi_rma
 static int32_t ofi_carry_ask(struct na_plugin_class *na_class, struct ofi_rma *rma)
 {
     const struct fabric_rma *wanted = rma->rma;
-    const uint8_t *memory =
-        (const uint8_t *) wanted->local->base + wanted->local_offset + rma->done;
+    const uint8_t *memory = ofi_mem_base(wanted->local) + wanted->local_offset + rma->done;
     uint64_t size = wanted->length - rma->done;
     struct ofi_carry_request request = {0};
 
@@ -228,15 +228,15 @@ static int32_t ofi_carry_send(struct na_plugin_class *na_class, const struct ofi
     int32_t ret;
 
     request->id = htole64(rma->id);
-    request->key = htole64(wanted->remote->key);
-    request->secret = wanted->remote->secret;
+    request->region = htole64(wanted->remote->region.id);
+    request->key = wanted->remote->region.key;
     request->offset = htole64(wanted->remote_offset + at);
     request->length = htole64(size);
     request->is_put = htole32(wanted->is_put);
     memcpy(record, request, sizeof(*request));
     if (inlined != 0)
-        memcpy(record + sizeof(*request),
-               (const uint8_t *) wanted->local->base + wanted->local_offset + at, inlined);
+        memcpy(record + sizeof(*request), ofi_mem_base(wanted->local) + wanted->local_offset + at,
+               inlined);
     ret = fabric_control_send(&na_class->base, wanted->peer, OFI_CARRY_REQUEST, record,
                               sizeof(*request) + inlined);
     /* No address: that was how the peer's end was found out. */
@@ -340,7 +340,7 @@ static int32_t ofi_carry_check(const struct ofi_rma *rma, uint64_t piece, int32_
     if (size != (is_inline ? piece : 0))
         return NA_PLUGIN_PROTOCOL_ERROR;
     if (is_inline)
-        memcpy((uint8_t *) wanted->local->base + wanted->local_offset + rma->done, data, size);
+        memcpy(ofi_mem_base(wanted->local) + wanted->local_offset + rma->done, data, size);
     else if (wanted->is_put == 0 && rma->mark != rma->id)
         return NA_PLUGIN_HOSTUNREACH;
     return NA_PLUGIN_SUCCESS;

@@ -22,9 +22,9 @@ enum ofi_carry_record {
 
 /* One piece. `length` says whether it is inline: then the fields behind `is_put` mean nothing. */
 struct ofi_carry_request {
-    uint64_t id; /* the origin's; not to be guessed, not 0 */
-    uint64_t key;
-    struct kit_key secret; /* as it lies in its owner's memory */
+    uint64_t id;        /* the origin's; not to be guessed, not 0 */
+    uint64_t region;    /* the target's */
+    struct kit_key key; /* as it lies in its owner's memory */
     uint64_t offset;
     uint64_t length;
     uint32_t is_put;

@@ -71,10 +71,13 @@ int32_t ofi_class_initialize(const struct na_plugin_init *init, struct na_host_c
     na_class->connect_ns = OFI_CONNECT_NS;
     na_class->unidentified_ms = OFI_UNIDENTIFIED_MS;
     na_class->rmas_waiting_end = &na_class->rmas_waiting;
-    kit_list_init(&na_class->mems);
     kit_list_init(&na_class->carried);
     kit_list_init(&na_class->carries);
-    ret = ofi_class_open(na_class, init, info);
+    ret = kit_regions_open(&na_class->regions);
+    if (ret != NA_PLUGIN_SUCCESS)
+        OFI_LOG_ERROR("the system has no random numbers");
+    else
+        ret = ofi_class_open(na_class, init, info);
     if (ret != NA_PLUGIN_SUCCESS) {
         (void) ofi_class_finalize(na_class);
         return ret;
@@ -117,7 +120,7 @@ int32_t ofi_class_finalize(struct na_plugin_class *na_class)
         .receives = na_class->receives,
     };
     ofi_local_close(na_class->local, &resources);
-    kit_host->mem_free(na_class->exposed);
+    kit_regions_close(&na_class->regions);
     kit_host->mem_free(na_class);
     return NA_PLUGIN_SUCCESS;
 }
@@ -249,11 +252,6 @@ static int32_t ofi_class_open(struct na_plugin_class *na_class, const struct na_
     if (ret == NA_PLUGIN_SUCCESS) {
         ofi_settle(na_class, init);
         ret = ofi_fabric_open(na_class);
-    }
-    if (ret == NA_PLUGIN_SUCCESS && (na_class->protocol.node_local || na_class->is_carrying)) {
-        na_class->exposed =
-            kit_host->mem_alloc(OFI_MEM_BUCKETS * sizeof(*na_class->exposed), OFI_CACHE_LINE);
-        ret = na_class->exposed != NULL ? NA_PLUGIN_SUCCESS : NA_PLUGIN_NOMEM;
     }
     if (ret == NA_PLUGIN_SUCCESS)
         ret = ofi_receives_create(na_class);

@@ -3,42 +3,33 @@
 
 #include "ofi.h"
 
+#include <endian.h>
 #include <string.h>
 #include <sys/uio.h>
-
-#define OFI_MEM_MAGIC   0x4d49464fu
-#define OFI_MEM_VERSION 2u
 
 /* Keys that were taken by chance: try others. */
 #define OFI_KEY_ATTEMPTS 16
 
-/* The form in which a handle travels: this, then `raw_size` bytes of a raw key. */
-struct ofi_mem_packed {
-    uint32_t magic;
-    uint16_t version;
-    uint16_t raw_size; /* 0: the key is `key` */
-    uint32_t access;
-    uint32_t checksum; /* node-local providers; 0 for others */
-    uint64_t base;
-    uint64_t length;
-    uint64_t key;
-    struct kit_key secret;
+/* What a handle that travels has of the fabric's, in front of a raw key. Little-endian. */
+struct ofi_mem_extra {
+    uint64_t base; /* of offset 0, as the fabric takes it */
+    uint64_t key;  /* 0 where there is a raw one */
 };
 
-static struct na_plugin_mem *ofi_mem_alloc(struct na_plugin_class *na_class);
+static struct na_plugin_mem *ofi_mem_alloc(void);
 static void ofi_mem_free(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
-static void ofi_mem_expose(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
-static void ofi_mem_hide(struct na_plugin_mem *mem);
-static uint32_t ofi_mem_bucket(uint64_t key);
-static uint32_t ofi_mem_checksum(const struct na_plugin_class *na_class,
-                                 const struct ofi_mem_packed *packed);
-static int32_t ofi_mem_own_key(struct na_plugin_class *na_class, uint64_t *key_p);
+static int32_t ofi_mem_register_locked(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
+                                       uint32_t mem_type, uint64_t device);
+static int32_t ofi_mem_extra_fill(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
+                                  uint8_t *extra, uint32_t *size_p);
+static int32_t ofi_mem_extra_take(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
+                                  const uint8_t *extra, uint32_t size);
 static void ofi_memory_describe_type(struct fi_mr_attr *attr, uint32_t mem_type, uint64_t device);
 static int32_t ofi_memory_activate(struct na_plugin_class *na_class, struct fid_mr *mr);
 static uint64_t ofi_mem_raw_size(const struct na_plugin_class *na_class,
                                  const struct na_plugin_mem *mem);
 static int32_t ofi_mem_map_key(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
-                               const struct ofi_mem_packed *packed, const uint8_t *raw_key);
+                               uint64_t base, const uint8_t *raw_key, size_t raw_size);
 
 /* Registers memory of our own or of the caller's; the lock is held, or nobody else is there yet. */
 int32_t ofi_memory_register(struct na_plugin_class *na_class, const void *base, uint64_t length,
@@ -72,19 +63,20 @@ int32_t ofi_memory_register(struct na_plugin_class *na_class, const void *base, 
 int32_t ofi_mem_create(struct na_plugin_class *na_class, void *base, uint64_t length,
                        uint32_t flags, struct na_plugin_mem **mem_p)
 {
-    struct na_plugin_mem *mem;
+    struct na_plugin_mem *mem = ofi_mem_alloc();
+    int32_t ret;
 
-    if (length > INT64_MAX || (uint64_t) (uintptr_t) base > UINT64_MAX - length) {
-        OFI_LOG_ERROR("%llu bytes at %p do not lie in the address space",
-                      (unsigned long long) length, base);
-        return NA_PLUGIN_INVALID_ARG;
-    }
-    mem = ofi_mem_alloc(na_class);
     if (mem == NULL)
         return NA_PLUGIN_NOMEM;
-    mem->base = base;
-    mem->length = length;
-    mem->access = flags;
+    fabric_lock(&na_class->base);
+    ret = kit_region_add(&na_class->regions, &mem->region, base, length, flags);
+    fabric_unlock(&na_class->base);
+    if (ret != NA_PLUGIN_SUCCESS) {
+        OFI_LOG_ERROR("%llu bytes at %p do not lie in the address space",
+                      (unsigned long long) length, base);
+        kit_host->mem_free(mem);
+        return ret;
+    }
     *mem_p = mem;
     return NA_PLUGIN_SUCCESS;
 }
@@ -92,26 +84,21 @@ int32_t ofi_mem_create(struct na_plugin_class *na_class, void *base, uint64_t le
 void ofi_mem_destroy(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
 {
     (void) ofi_mem_deregister(na_class, mem);
-    if (mem->key_mapped) {
-        fabric_lock(&na_class->base);
-        (void) fi_mr_unmap_key(na_class->domain, mem->key);
-        fabric_unlock(&na_class->base);
-    }
     ofi_mem_free(na_class, mem);
 }
 
 /* What the caller forgot. */
 void ofi_mem_destroy_all(struct na_plugin_class *na_class)
 {
-    while (!kit_list_empty(&na_class->mems))
-        ofi_mem_destroy(na_class,
-                        kit_container(na_class->mems.next, struct na_plugin_mem, of_class));
+    struct kit_link *node;
+
+    while ((node = kit_list_first(&na_class->regions.all)) != NULL)
+        ofi_mem_destroy(na_class, kit_container(node, struct na_plugin_mem, region.node));
 }
 
 int32_t ofi_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
                          uint32_t mem_type, uint64_t device)
 {
-    uint64_t access = FI_READ | FI_WRITE;
     int32_t ret = NA_PLUGIN_SUCCESS;
 
     if (mem_type != NA_PLUGIN_MEM_TYPE_HOST && (na_class->info->caps & FI_HMEM) == 0) {
@@ -120,28 +107,9 @@ int32_t ofi_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem 
                       mem_type, na_class->info->fabric_attr->prov_name);
         return NA_PLUGIN_OPNOTSUPPORTED;
     }
-    if ((mem->access & NA_PLUGIN_MEM_READ) != 0)
-        access |= FI_REMOTE_READ;
-    if ((mem->access & NA_PLUGIN_MEM_WRITE) != 0)
-        access |= FI_REMOTE_WRITE;
     fabric_lock(&na_class->base);
-    if (!mem->is_remote && !mem->is_registered) {
-        if (kit_key_take(&na_class->keys, &mem->secret) != NA_PLUGIN_SUCCESS) {
-            OFI_LOG_ERROR("no random numbers for the keys of memory");
-            ret = NA_PLUGIN_IO_ERROR;
-        } else if (na_class->is_carrying)
-            ret = ofi_mem_own_key(na_class, &mem->key);
-        else
-            ret = ofi_memory_register(na_class, mem->base, mem->length, access, mem_type, device,
-                                      &mem->mr);
-        mem->is_registered = ret == NA_PLUGIN_SUCCESS;
-        if (mem->mr != NULL) {
-            mem->descriptor = fi_mr_desc(mem->mr);
-            mem->key = fi_mr_key(mem->mr);
-        }
-        if (mem->is_registered)
-            ofi_mem_expose(na_class, mem);
-    }
+    if (!mem->region.is_remote && !mem->region.is_registered)
+        ret = ofi_mem_register_locked(na_class, mem, mem_type, device);
     fabric_unlock(&na_class->base);
     return ret;
 }
@@ -151,229 +119,195 @@ int32_t ofi_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_me
     int error = 0;
 
     fabric_lock(&na_class->base);
-    if (mem->is_registered)
-        ofi_mem_hide(mem);
+    (void) kit_region_deregister(&na_class->regions, &mem->region);
     if (!kit_list_empty(&mem->carries))
         ofi_serve_withdraw(na_class, mem);
     if (mem->mr != NULL)
         error = fi_close(&mem->mr->fid);
-    mem->is_registered = false;
     mem->mr = NULL;
     mem->descriptor = NULL;
     fabric_unlock(&na_class->base);
     if (error == 0)
         return NA_PLUGIN_SUCCESS;
-    OFI_LOG_ERROR("memory at %p could not be deregistered (%s)", mem->base, fi_strerror(-error));
+    OFI_LOG_ERROR("memory at %p could not be deregistered (%s)", ofi_mem_base(mem),
+                  fi_strerror(-error));
     return ofi_status(-error);
 }
 
 uint64_t ofi_mem_serialize_size(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
 {
-    return sizeof(struct ofi_mem_packed) + ofi_mem_raw_size(na_class, mem);
+    return KIT_REGION_PACKED + sizeof(struct ofi_mem_extra) + ofi_mem_raw_size(na_class, mem);
 }
 
 int32_t ofi_mem_serialize(struct na_plugin_class *na_class, struct na_plugin_mem *mem, void *buf,
                           uint64_t size)
 {
-    struct ofi_mem_packed packed = {
-        .magic = OFI_MEM_MAGIC,
-        .version = OFI_MEM_VERSION,
-        .access = mem->access,
-        .length = mem->length,
-        .secret = mem->secret,
-    };
-    uint8_t raw_key[OFI_RAW_KEY_MAX];
-    size_t raw_size = sizeof(raw_key);
-    int error = 0;
+    uint8_t extra[sizeof(struct ofi_mem_extra) + OFI_RAW_KEY_MAX];
+    uint32_t extra_size = 0;
+    int32_t ret = NA_PLUGIN_SUCCESS;
 
-    if (!mem->is_registered || size < ofi_mem_serialize_size(na_class, mem)) {
+    if (mem->region.is_registered)
+        ret = ofi_mem_extra_fill(na_class, mem, extra, &extra_size);
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
+    ret = mem->region.is_remote ? NA_PLUGIN_INVALID_ARG
+                                : kit_region_pack(&mem->region, extra, extra_size, buf, size);
+    if (ret != NA_PLUGIN_SUCCESS)
         OFI_LOG_ERROR("a handle that is %s cannot be serialized into %llu bytes",
-                      mem->is_registered ? "registered" : "not registered",
+                      mem->region.is_registered ? "registered" : "not registered",
                       (unsigned long long) size);
-        return mem->is_registered ? NA_PLUGIN_OVERFLOW : NA_PLUGIN_INVALID_ARG;
-    }
-    if ((na_class->mr_mode & FI_MR_VIRT_ADDR) != 0)
-        packed.base = (uint64_t) (uintptr_t) mem->base;
-    if ((na_class->mr_mode & FI_MR_RAW) != 0) {
-        fabric_lock(&na_class->base);
-        error = fi_mr_raw_attr(mem->mr, &packed.base, raw_key, &raw_size, 0);
-        fabric_unlock(&na_class->base);
-        packed.raw_size = (uint16_t) raw_size;
-    } else {
-        packed.key = mem->key;
-    }
-    packed.checksum = ofi_mem_checksum(na_class, &packed);
-    if (error != 0 || sizeof(packed) + packed.raw_size > size) {
-        OFI_LOG_ERROR("provider '%s' gives no key for memory at %p (%s)",
-                      na_class->info->fabric_attr->prov_name, mem->base, fi_strerror(-error));
-        return NA_PLUGIN_IO_ERROR;
-    }
-    memcpy(buf, &packed, sizeof(packed));
-    memcpy((uint8_t *) buf + sizeof(packed), raw_key, packed.raw_size);
-    return NA_PLUGIN_SUCCESS;
+    return ret;
 }
 
 int32_t ofi_mem_deserialize(struct na_plugin_class *na_class, const void *buf, uint64_t size,
                             struct na_plugin_mem **mem_p)
 {
-    bool raw = (na_class->mr_mode & FI_MR_RAW) != 0;
-    struct ofi_mem_packed packed;
-    struct na_plugin_mem *mem;
+    struct na_plugin_mem *mem = ofi_mem_alloc();
+    uint32_t extra_size = 0;
+    const void *extra;
     int32_t ret;
 
-    if (size < sizeof(packed))
-        goto refuse;
-    memcpy(&packed, buf, sizeof(packed));
-    if (packed.magic != OFI_MEM_MAGIC || packed.version != OFI_MEM_VERSION ||
-        packed.checksum != ofi_mem_checksum(na_class, &packed) || (packed.raw_size != 0) != raw ||
-        packed.raw_size > OFI_RAW_KEY_MAX || size != sizeof(packed) + packed.raw_size ||
-        packed.length > INT64_MAX || packed.base > UINT64_MAX - packed.length ||
-        (packed.access & ~(uint32_t) (NA_PLUGIN_MEM_READ | NA_PLUGIN_MEM_WRITE)) != 0)
-        goto refuse;
-    mem = ofi_mem_alloc(na_class);
     if (mem == NULL)
         return NA_PLUGIN_NOMEM;
-    mem->is_remote = true;
-    mem->length = packed.length;
-    mem->access = packed.access;
-    mem->remote_base = packed.base;
-    mem->key = packed.key;
-    mem->secret = packed.secret;
-    if (raw) {
-        ret = ofi_mem_map_key(na_class, mem, &packed, (const uint8_t *) buf + sizeof(packed));
-        if (ret != NA_PLUGIN_SUCCESS) {
-            ofi_mem_free(na_class, mem);
-            return ret;
-        }
+    fabric_lock(&na_class->base);
+    ret = kit_region_unpack(&na_class->regions, buf, size, &mem->region, &extra, &extra_size);
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = ofi_mem_extra_take(na_class, mem, extra, extra_size);
+    fabric_unlock(&na_class->base);
+    if (ret != NA_PLUGIN_SUCCESS) {
+        OFI_LOG_ERROR("%llu bytes are not a serialized memory handle of provider '%s'",
+                      (unsigned long long) size, na_class->info->fabric_attr->prov_name);
+        ofi_mem_free(na_class, mem);
+        return ret;
     }
     *mem_p = mem;
     return NA_PLUGIN_SUCCESS;
-
-refuse:
-    OFI_LOG_ERROR("%llu bytes are not a serialized memory handle of provider '%s'",
-                  (unsigned long long) size, na_class->info->fabric_attr->prov_name);
-    return NA_PLUGIN_PROTOCOL_ERROR;
-}
-
-/* What is registered under that key; NULL when nothing is. The lock is held. */
-static struct na_plugin_mem *ofi_mem_find(const struct na_plugin_class *na_class, uint64_t key)
-{
-    struct na_plugin_mem *mem =
-        na_class->exposed != NULL ? na_class->exposed[ofi_mem_bucket(key)] : NULL;
-
-    while (mem != NULL && mem->key != key)
-        mem = mem->next;
-    return mem;
 }
 
 /*
  * What `who` may put to or get from, for a transfer that the target carries out: each bit of the
- * question may be forged. The key may be as short as the provider's are; the secret is not. The
- * lock is held.
+ * question may be forged. The lock is held.
  */
-int32_t ofi_mem_reach(const struct na_plugin_class *na_class, const char *who, uint64_t key,
-                      const struct kit_key *secret, uint64_t offset, uint64_t length, bool is_put,
+int32_t ofi_mem_reach(const struct na_plugin_class *na_class, const char *who, uint64_t id,
+                      const struct kit_key *key, uint64_t offset, uint64_t length, bool is_put,
                       struct na_plugin_mem **mem_p)
 {
-    uint32_t access = is_put ? NA_PLUGIN_MEM_WRITE : NA_PLUGIN_MEM_READ;
-    struct na_plugin_mem *mem = ofi_mem_find(na_class, key);
+    struct kit_region *region = NULL;
+    int32_t ret =
+        kit_region_find(&na_class->regions, id, key,
+                        is_put ? NA_PLUGIN_MEM_WRITE : NA_PLUGIN_MEM_READ, offset, length, &region);
 
-    if (mem != NULL && !kit_key_is_equal(&mem->secret, secret))
-        mem = NULL;
-    if (mem == NULL || (mem->access & access) == 0) {
-        OFI_LOG_DEBUG("refused a %s by %s: %s", is_put ? "put" : "get", who,
-                      mem == NULL ? "no such memory" : "not allowed");
-        return NA_PLUGIN_PERMISSION;
-    }
-    if (offset > mem->length || length > mem->length - offset)
-        return NA_PLUGIN_OVERFLOW;
-    *mem_p = mem;
-    return NA_PLUGIN_SUCCESS;
+    if (ret == NA_PLUGIN_SUCCESS)
+        *mem_p = kit_container(region, struct na_plugin_mem, region);
+    else
+        OFI_LOG_DEBUG("refused a %s by %s: %s", is_put ? "put" : "get", who, kit_status_name(ret));
+    return ret;
 }
 
-static struct na_plugin_mem *ofi_mem_alloc(struct na_plugin_class *na_class)
+static struct na_plugin_mem *ofi_mem_alloc(void)
 {
     struct na_plugin_mem *mem = kit_host->mem_alloc(sizeof(*mem), 0);
 
     if (mem == NULL)
         return NULL;
+    kit_list_init(&mem->region.node);
     kit_list_init(&mem->carries);
-    fabric_lock(&na_class->base);
-    kit_list_append(&na_class->mems, &mem->of_class);
-    fabric_unlock(&na_class->base);
     return mem;
 }
 
 static void ofi_mem_free(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
 {
     fabric_lock(&na_class->base);
-    kit_list_remove(&mem->of_class);
+    if (mem->is_key_mapped)
+        (void) fi_mr_unmap_key(na_class->domain, mem->fabric_key);
+    kit_region_remove(&mem->region);
     fabric_unlock(&na_class->base);
     kit_host->mem_free(mem);
 }
 
-/* Peers ask us for it by its key. */
-static void ofi_mem_expose(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
+/* With the fabric, unless the target carries transfers out, and for peers. */
+static int32_t ofi_mem_register_locked(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
+                                       uint32_t mem_type, uint64_t device)
 {
-    struct na_plugin_mem **bucket;
-
-    if (na_class->exposed == NULL)
-        return;
-    bucket = &na_class->exposed[ofi_mem_bucket(mem->key)];
-    mem->next = *bucket;
-    mem->link = bucket;
-    if (mem->next != NULL)
-        mem->next->link = &mem->next;
-    *bucket = mem;
-}
-
-static void ofi_mem_hide(struct na_plugin_mem *mem)
-{
-    if (mem->link == NULL)
-        return;
-    *mem->link = mem->next;
-    if (mem->next != NULL)
-        mem->next->link = mem->link;
-    mem->link = NULL;
-}
-
-/* Keys are random. */
-static uint32_t ofi_mem_bucket(uint64_t key)
-{
-    return (uint32_t) (key ^ key >> 32) % OFI_MEM_BUCKETS;
-}
-
-/*
- * shm drops a request whose key its target does not know without an answer, so a damaged handle is
- * noticed before it is used, or the transfer would never end. Others answer with an error.
- */
-static uint32_t ofi_mem_checksum(const struct na_plugin_class *na_class,
-                                 const struct ofi_mem_packed *packed)
-{
-    struct ofi_mem_packed copy = *packed;
-
-    if (!na_class->protocol.node_local)
-        return 0;
-    copy.checksum = 0;
-    return (uint32_t) kit_digest(&copy, sizeof(copy));
-}
-
-/* A key that only we know what to do with. */
-static int32_t ofi_mem_own_key(struct na_plugin_class *na_class, uint64_t *key_p)
-{
+    uint64_t access = FI_READ | FI_WRITE;
     int32_t ret;
 
-    do
-        ret = ofi_random_key(na_class, key_p);
-    while (ret == NA_PLUGIN_SUCCESS && ofi_mem_find(na_class, *key_p) != NULL);
+    if ((mem->region.flags & NA_PLUGIN_MEM_READ) != 0)
+        access |= FI_REMOTE_READ;
+    if ((mem->region.flags & NA_PLUGIN_MEM_WRITE) != 0)
+        access |= FI_REMOTE_WRITE;
+    if (!na_class->is_carrying) {
+        ret = ofi_memory_register(na_class, ofi_mem_base(mem), mem->region.length, access, mem_type,
+                                  device, &mem->mr);
+        if (ret != NA_PLUGIN_SUCCESS)
+            return ret;
+        mem->descriptor = fi_mr_desc(mem->mr);
+    }
+    mem->region.mem_type = mem_type;
+    ret = kit_region_register(&na_class->regions, &mem->region);
+    if (ret == NA_PLUGIN_SUCCESS)
+        return ret;
+    OFI_LOG_ERROR("memory cannot be registered: %s", kit_status_name(ret));
+    if (mem->mr != NULL)
+        (void) fi_close(&mem->mr->fid);
+    mem->mr = NULL;
+    mem->descriptor = NULL;
     return ret;
+}
+
+static int32_t ofi_mem_extra_fill(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
+                                  uint8_t *extra, uint32_t *size_p)
+{
+    uint64_t base = 0, key = 0;
+    size_t raw_size = 0;
+    int error = 0;
+
+    if (mem->mr != NULL && (na_class->mr_mode & FI_MR_RAW) != 0) {
+        raw_size = OFI_RAW_KEY_MAX;
+        fabric_lock(&na_class->base);
+        error = fi_mr_raw_attr(mem->mr, &base, extra + sizeof(struct ofi_mem_extra), &raw_size, 0);
+        fabric_unlock(&na_class->base);
+    } else if (mem->mr != NULL) {
+        key = fi_mr_key(mem->mr);
+        base = (na_class->mr_mode & FI_MR_VIRT_ADDR) != 0 ? mem->region.base : 0;
+    }
+    if (error != 0) {
+        OFI_LOG_ERROR("provider '%s' gives no key for memory at %p (%s)",
+                      na_class->info->fabric_attr->prov_name, ofi_mem_base(mem),
+                      fi_strerror(-error));
+        return NA_PLUGIN_IO_ERROR;
+    }
+    memcpy(extra, &(struct ofi_mem_extra){.base = htole64(base), .key = htole64(key)},
+           sizeof(struct ofi_mem_extra));
+    *size_p = (uint32_t) (sizeof(struct ofi_mem_extra) + raw_size);
+    return NA_PLUGIN_SUCCESS;
+}
+
+/* The lock is held. */
+static int32_t ofi_mem_extra_take(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
+                                  const uint8_t *extra, uint32_t size)
+{
+    const bool is_raw = (na_class->mr_mode & FI_MR_RAW) != 0 && !na_class->is_carrying;
+    struct ofi_mem_extra numbers;
+
+    if (size < sizeof(numbers) || (size != sizeof(numbers)) != is_raw ||
+        size - sizeof(numbers) > OFI_RAW_KEY_MAX)
+        return NA_PLUGIN_PROTOCOL_ERROR;
+    memcpy(&numbers, extra, sizeof(numbers));
+    mem->fabric_base = le64toh(numbers.base);
+    mem->fabric_key = le64toh(numbers.key);
+    if (mem->fabric_base > UINT64_MAX - mem->region.length)
+        return NA_PLUGIN_PROTOCOL_ERROR;
+    return is_raw ? ofi_mem_map_key(na_class, mem, mem->fabric_base, extra + sizeof(numbers),
+                                    size - sizeof(numbers))
+                  : NA_PLUGIN_SUCCESS;
 }
 
 /* Nobody who was not told a key shall find one. */
 int32_t ofi_random_key(struct na_plugin_class *na_class, uint64_t *key_p)
 {
     struct kit_key random;
-    int32_t ret = kit_key_take(&na_class->keys, &random);
+    int32_t ret = kit_key_take(&na_class->regions.keys, &random);
 
     if (ret != NA_PLUGIN_SUCCESS)
         OFI_LOG_ERROR("no random numbers for the keys of memory");
@@ -434,21 +368,18 @@ static uint64_t ofi_mem_raw_size(const struct na_plugin_class *na_class,
 }
 
 static int32_t ofi_mem_map_key(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
-                               const struct ofi_mem_packed *packed, const uint8_t *raw_key)
+                               uint64_t base, const uint8_t *raw_key, size_t raw_size)
 {
     uint8_t copy[OFI_RAW_KEY_MAX];
     int error;
 
-    memcpy(copy, raw_key, packed->raw_size);
-    fabric_lock(&na_class->base);
-    error = fi_mr_map_raw(na_class->domain, packed->base, copy, packed->raw_size, &mem->key, 0);
-    fabric_unlock(&na_class->base);
+    memcpy(copy, raw_key, raw_size);
+    error = fi_mr_map_raw(na_class->domain, base, copy, raw_size, &mem->fabric_key, 0);
     if (error != 0) {
-        OFI_LOG_ERROR("provider '%s' does not take a key of %u bytes that came from a peer (%s)",
-                      na_class->info->fabric_attr->prov_name, packed->raw_size,
-                      fi_strerror(-error));
+        OFI_LOG_ERROR("provider '%s' does not take a key of %zu bytes that came from a peer (%s)",
+                      na_class->info->fabric_attr->prov_name, raw_size, fi_strerror(-error));
         return ofi_status(-error);
     }
-    mem->key_mapped = true;
+    mem->is_key_mapped = true;
     return NA_PLUGIN_SUCCESS;
 }

@@ -5,7 +5,7 @@
 #define OFI_H
 
 #include "fabric.h"
-#include "kit_base.h"
+#include "kit_region.h"
 
 #include <pthread.h>
 #include <rdma/fabric.h>
@@ -190,24 +190,20 @@ struct ofi_receive {
 
 /* Local, registered or not, or a remote one that was deserialized. */
 struct na_plugin_mem {
-    void *base;
-    uint64_t length;
-    uint32_t access; /* NA_PLUGIN_MEM_* */
-    bool is_remote;
+    struct kit_region region;
     struct fid_mr *mr;
     void *descriptor;
-    uint64_t key;               /* remote: as the fabric takes it */
-    struct kit_key secret;      /* who asks the target has to say it, too */
-    uint64_t remote_base;       /* address of offset 0 as the fabric takes it */
-    struct na_plugin_mem *next; /* of its bucket, when peers ask for it by its key */
-    struct na_plugin_mem **link;
-    struct kit_link of_class; /* in the list of all handles */
-    struct kit_link carries;  /* pieces of it that are under way for peers (carry.c) */
-    bool key_mapped;          /* remote: from a raw key, to be unmapped */
-    bool is_registered;
+    uint64_t fabric_key;     /* remote: as the fabric takes it */
+    uint64_t fabric_base;    /* remote: address of offset 0 as the fabric takes it */
+    struct kit_link carries; /* pieces of it that are under way for peers (carry.c) */
+    bool is_key_mapped;      /* remote: from a raw key, to be unmapped */
 };
 
-#define OFI_MEM_BUCKETS 1024u
+/* Where memory of ours lies. */
+static inline uint8_t *ofi_mem_base(const struct na_plugin_mem *mem)
+{
+    return (uint8_t *) (uintptr_t) mem->region.base;
+}
 
 struct na_plugin_class {
     struct fabric_endpoint base; /* first: the message layer's */
@@ -230,8 +226,7 @@ struct na_plugin_class {
     uint64_t mr_mode;
     uint64_t key_mask; /* of the keys that we choose */
     uint64_t put_flags;
-    struct kit_keys keys; /* random numbers that are not used yet */
-    int wait_fd;          /* negative: busy mode, or the provider has none */
+    int wait_fd; /* negative: busy mode, or the provider has none */
     bool busy;
     bool failed;   /* the completion queue or the endpoint is broken; said once */
     bool is_short; /* of descriptors */
@@ -271,8 +266,7 @@ struct na_plugin_class {
     struct ofi_carry **carry_due_end;
     struct ofi_carry *carries_free;
     uint32_t carry_count;
-    struct na_plugin_mem **exposed; /* registered memory by its key; NULL: not needed */
-    struct kit_link mems;           /* all handles */
+    struct kit_regions regions; /* of every struct na_plugin_mem */
 };
 
 /* protocol.c */
@@ -369,8 +363,8 @@ int32_t ofi_mem_serialize(struct na_plugin_class *na_class, struct na_plugin_mem
 int32_t ofi_mem_deserialize(struct na_plugin_class *na_class, const void *buf, uint64_t size,
                             struct na_plugin_mem **mem_p);
 void ofi_mem_destroy_all(struct na_plugin_class *na_class);
-int32_t ofi_mem_reach(const struct na_plugin_class *na_class, const char *who, uint64_t key,
-                      const struct kit_key *secret, uint64_t offset, uint64_t length, bool is_put,
+int32_t ofi_mem_reach(const struct na_plugin_class *na_class, const char *who, uint64_t id,
+                      const struct kit_key *key, uint64_t offset, uint64_t length, bool is_put,
                       struct na_plugin_mem **mem_p);
 int32_t ofi_random_key(struct na_plugin_class *na_class, uint64_t *key_p);
 

@@ -142,14 +142,14 @@ void ofi_rma_retry(struct na_plugin_class *na_class)
 
 static int32_t ofi_rma_check(const struct na_plugin_mem *local, const struct na_plugin_mem *remote)
 {
-    if (!local->is_remote && local->is_registered && remote->is_remote)
+    if (local->region.is_registered && remote->region.is_remote)
         return NA_PLUGIN_SUCCESS;
     OFI_LOG_ERROR("a transfer needs a registered local handle (this one is %s) and a deserialized "
                   "remote one (this one is %s)",
-                  local->is_remote        ? "remote"
-                  : !local->is_registered ? "not registered"
-                                          : "good",
-                  remote->is_remote ? "good" : "local");
+                  local->region.is_remote        ? "remote"
+                  : !local->region.is_registered ? "not registered"
+                                                 : "good",
+                  remote->region.is_remote ? "good" : "local");
     return NA_PLUGIN_INVALID_ARG;
 }
 
@@ -174,11 +174,11 @@ static ssize_t ofi_rma_issue(struct na_plugin_class *na_class, struct ofi_rma *r
         return -FI_EHOSTUNREACH;
     if (size > na_class->max_rma)
         size = na_class->max_rma;
-    vector.iov_base = (uint8_t *) request->local->base + request->local_offset + rma->done;
+    vector.iov_base = ofi_mem_base(request->local) + request->local_offset + rma->done;
     vector.iov_len = size;
-    remote.addr = request->remote->remote_base + request->remote_offset + rma->done;
+    remote.addr = request->remote->fabric_base + request->remote_offset + rma->done;
     remote.len = size;
-    remote.key = request->remote->key;
+    remote.key = request->remote->fabric_key;
     rma->in_progress = size;
     if (request->is_put != 0) {
         ret = fi_writemsg(na_class->endpoint, &message, na_class->put_flags);

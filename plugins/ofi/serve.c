@@ -61,7 +61,7 @@ void ofi_serve(struct na_plugin_class *na_class, struct fabric_peer *peer, const
         ofi_serve_answer(na_class, peer, wanted.id, ret, NULL, 0);
         return;
     }
-    memory = (uint8_t *) mem->base + wanted.offset;
+    memory = ofi_mem_base(mem) + wanted.offset;
     if (wanted.length <= OFI_CARRY_INLINE) {
         ofi_serve_inline(na_class, peer, &wanted, memory, (const uint8_t *) data + sizeof(wanted),
                          size - sizeof(wanted));
@@ -139,12 +139,12 @@ void ofi_serve_withdraw(struct na_plugin_class *na_class, struct na_plugin_mem *
     if (!kit_list_empty(&mem->carries) && na_class->endpoint != NULL) {
         OFI_LOG_WARNING("a peer does not end its transfer with memory at %p, which is deregistered:"
                         " its connection is broken",
-                        mem->base);
+                        ofi_mem_base(mem));
         ofi_cut(na_class, mem);
     }
     if (!kit_list_empty(&mem->carries) && na_class->endpoint != NULL)
         OFI_LOG_ERROR("provider '%s' does not let go of memory at %p",
-                      na_class->info->fabric_attr->prov_name, mem->base);
+                      na_class->info->fabric_attr->prov_name, ofi_mem_base(mem));
     while (!kit_list_empty(&mem->carries))
         kit_list_remove(mem->carries.next);
 }
@@ -203,8 +203,8 @@ static struct ofi_carry_request ofi_serve_read(const void *data)
     memcpy(&wire, data, sizeof(wire));
     return (struct ofi_carry_request){
         .id = le64toh(wire.id),
-        .key = le64toh(wire.key),
-        .secret = wire.secret,
+        .region = le64toh(wire.region),
+        .key = wire.key,
         .offset = le64toh(wire.offset),
         .length = le64toh(wire.length),
         .is_put = le32toh(wire.is_put),
@@ -219,7 +219,7 @@ static int32_t ofi_serve_find(const struct na_plugin_class *na_class,
                               const struct fabric_peer *peer,
                               const struct ofi_carry_request *wanted, struct na_plugin_mem **mem_p)
 {
-    int32_t ret = ofi_mem_reach(na_class, peer->name, wanted->key, &wanted->secret, wanted->offset,
+    int32_t ret = ofi_mem_reach(na_class, peer->name, wanted->region, &wanted->key, wanted->offset,
                                 wanted->length, wanted->is_put != 0, mem_p);
 
     if (ret == NA_PLUGIN_SUCCESS && wanted->length > OFI_CARRY_INLINE && !na_class->is_carrying)

@@ -24,8 +24,8 @@ enum {
 };
 
 struct request {
-    uint64_t id, key;
-    struct kit_key secret;
+    uint64_t id, region;
+    struct kit_key key;
     uint64_t offset, length, address;
     uint32_t is_put, reserved;
 };
@@ -161,19 +161,19 @@ static void what_the_handle_allows_is_done(void **state)
 static void a_forged_handle_is_an_error(void **state)
 {
     struct opened *opened = *state;
-    uint64_t key = opened->remote->key;
+    uint64_t id = opened->remote->region.id;
 
-    opened->remote->key ^= 1;
+    opened->remote->region.id ^= 1;
     assert_int_equal(transfer(opened, false, 1000), NA_PLUGIN_PERMISSION);
-    opened->remote->key = key;
+    opened->remote->region.id = id;
     for (int bit = 0; bit < 128; bit++) { /* also one with a part of it wrong */
-        opened->remote->secret.word[bit / 64] ^= UINT64_C(1) << bit % 64;
+        opened->remote->region.key.word[bit / 64] ^= UINT64_C(1) << bit % 64;
         assert_int_equal(transfer(opened, false, 1000), NA_PLUGIN_PERMISSION);
-        opened->remote->secret.word[bit / 64] ^= UINT64_C(1) << bit % 64;
+        opened->remote->region.key.word[bit / 64] ^= UINT64_C(1) << bit % 64;
     }
-    opened->exposed->length = 999; /* the origin believes in more */
+    opened->exposed->region.length = 999; /* the origin believes in more */
     assert_int_equal(transfer(opened, false, 1000), NA_PLUGIN_OVERFLOW);
-    opened->exposed->length = BYTES;
+    opened->exposed->region.length = BYTES;
     assert_int_equal(arrived(opened), 0);
 }
 
@@ -222,8 +222,8 @@ static void hostile_records_do_no_harm(void **state)
 {
     struct opened *opened = *state;
     struct request good = {.id = 1000,
-                           .key = opened->remote->key,
-                           .secret = opened->remote->secret,
+                           .region = opened->remote->region.id,
+                           .key = opened->remote->region.key,
                            .length = 64,
                            .address = (uint64_t) (uintptr_t) opened->origin};
     uint64_t values[] = {0, 1, BYTES - 1, BYTES, UINT64_MAX - 63, UINT64_MAX};

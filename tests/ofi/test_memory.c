@@ -85,8 +85,8 @@ static void handles_travel_and_come_back(void **state)
     assert_int_equal(ofi_mem_serialize(na_class, mem, packed, size - 1), NA_PLUGIN_OVERFLOW);
     assert_int_equal(ofi_mem_serialize(na_class, mem, packed, size), NA_PLUGIN_SUCCESS);
     assert_int_equal(ofi_mem_deserialize(na_class, packed, size, &remote), NA_PLUGIN_SUCCESS);
-    assert_true(remote->is_remote);
-    assert_int_equal(remote->length, sizeof(opened->memory));
+    assert_true(remote->region.is_remote);
+    assert_int_equal(remote->region.length, sizeof(opened->memory));
     ofi_mem_destroy(na_class, remote);
     assert_int_equal(ofi_mem_deregister(na_class, mem), NA_PLUGIN_SUCCESS);
     assert_int_equal(ofi_mem_deregister(na_class, mem), NA_PLUGIN_SUCCESS);
@@ -98,7 +98,6 @@ static void forged_handles_are_refused(void **state)
     struct opened *opened = *state;
     struct na_plugin_class *na_class = opened->na_class;
     struct na_plugin_mem *mem = create(opened), *remote = NULL;
-    static const uint32_t always_checked[] = {0, 4, 6, 12}; /* magic, version, raw size, reserved */
     uint8_t packed[512], forged[512];
     uint64_t size;
 
@@ -109,18 +108,12 @@ static void forged_handles_are_refused(void **state)
     for (uint64_t length = 0; length < size; length++)
         assert_int_equal(ofi_mem_deserialize(na_class, packed, length, &remote),
                          NA_PLUGIN_PROTOCOL_ERROR);
-    assert_int_equal(ofi_mem_deserialize(na_class, packed, size + 1, &remote),
-                     NA_PLUGIN_PROTOCOL_ERROR);
-    for (size_t i = 0; i < sizeof(always_checked) / sizeof(always_checked[0]); i++) {
+    for (uint64_t bit = 0; bit < 8 * size; bit++) {
         memcpy(forged, packed, size);
-        forged[always_checked[i]] ^= 0x10;
+        forged[bit / 8] ^= (uint8_t) (1 << bit % 8);
         assert_int_equal(ofi_mem_deserialize(na_class, forged, size, &remote),
                          NA_PLUGIN_PROTOCOL_ERROR);
     }
-    memcpy(forged, packed, size);
-    memset(forged + 24, 0xff, 8); /* a length that does not lie in the address space */
-    assert_int_equal(ofi_mem_deserialize(na_class, forged, size, &remote),
-                     NA_PLUGIN_PROTOCOL_ERROR);
     assert_null(remote);
     ofi_mem_destroy(na_class, mem);
 }
@@ -132,14 +125,12 @@ static void keys_are_unique_and_do_not_count(void **state)
     struct na_plugin_mem *mems[100];
     uint64_t near = 0;
 
-    if ((na_class->mr_mode & FI_MR_PROV_KEY) != 0)
-        skip(); /* the provider chooses */
     for (size_t i = 0; i < 100; i++) {
         mems[i] = create(opened);
         assert_int_equal(ofi_mem_register(na_class, mems[i], NA_PLUGIN_MEM_TYPE_HOST, 0),
                          NA_PLUGIN_SUCCESS);
         for (size_t j = 0; j < i; j++) {
-            uint64_t distance = mems[i]->key - mems[j]->key;
+            uint64_t distance = mems[i]->region.key.word[1] - mems[j]->region.key.word[1];
 
             assert_int_not_equal(distance, 0);
             near += distance < 1000 || distance > UINT64_MAX - 1000;
