@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # A program of each release runs over pairs of a core and a plugin: the core as it was then, as it
-# is, and as a later minor may be; plugins built with the headers of then, of a later minor, and
+# was with the plugin ABI 1.1, as it is, and as a later minor may be; plugins built with the headers of then, of a later minor, and
 # today's transports.
 
 # What a program of a release was linked against: the names and their versions, and no code.
@@ -56,6 +56,8 @@ function(abi_add_pair release core core_dir init plugin_dir)
     set_tests_properties(${name} PROPERTIES LABELS abi TIMEOUT 900 SKIP_RETURN_CODE 77)
     if(core STREQUAL "its")
         set_tests_properties(${name} PROPERTIES FIXTURES_REQUIRED abi_${release}_core)
+    elseif(core STREQUAL "minor1")
+        set_tests_properties(${name} PROPERTIES FIXTURES_REQUIRED abi_minor1_core)
     endif()
 endfunction()
 
@@ -74,6 +76,15 @@ function(abi_add_pairs release core core_dir)
     endforeach()
 endfunction()
 
+# abi_add_core(<folder with the file source> <where it is built>)
+function(abi_add_core name core_dir)
+    add_test(NAME abi_${name}_core_builds
+        COMMAND bash "${CMAKE_CURRENT_SOURCE_DIR}/old_core.sh" ${name} "${core_dir}")
+    set_tests_properties(abi_${name}_core_builds PROPERTIES LABELS abi TIMEOUT 900
+        SKIP_RETURN_CODE 77 FIXTURES_SETUP abi_${name}_core
+        ENVIRONMENT "CC=${CMAKE_C_COMPILER};CMAKE=${CMAKE_COMMAND}")
+endfunction()
+
 # The program of a release, that release's core, built from its own sources, and all the pairs.
 function(abi_add_release release)
     set(core_dir "${ABI_BINARY_DIR}/${release}/core")
@@ -86,17 +97,15 @@ function(abi_add_release release)
     set_target_properties(abi_${release}_program PROPERTIES SKIP_BUILD_RPATH ON
         RUNTIME_OUTPUT_DIRECTORY "${ABI_BINARY_DIR}/${release}")
 
-    add_test(NAME abi_${release}_core_builds
-        COMMAND bash "${CMAKE_CURRENT_SOURCE_DIR}/old_core.sh" ${release} "${core_dir}")
-    set_tests_properties(abi_${release}_core_builds PROPERTIES LABELS abi TIMEOUT 900
-        SKIP_RETURN_CODE 77 FIXTURES_SETUP abi_${release}_core
-        ENVIRONMENT "CC=${CMAKE_C_COMPILER};CMAKE=${CMAKE_COMMAND}")
-
+    abi_add_core(${release} "${core_dir}")
     abi_add_pairs(${release} its "${core_dir}/lib")
+    abi_add_pairs(${release} minor1 "${ABI_BINARY_DIR}/minor1/core/lib")
     abi_add_pairs(${release} todays "${AMALGAM_BUILD_LIBDIR}")
     abi_add_pairs(${release} later "${ABI_BINARY_DIR}/later/core")
 endfunction()
 
+# Between two releases: plugin ABI 1.1, whose table ends before cancel_trusted.
+abi_add_core(minor1 "${ABI_BINARY_DIR}/minor1/core")
 foreach(release ${ABI_RELEASES})
     abi_add_release(${release})
 endforeach()

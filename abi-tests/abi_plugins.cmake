@@ -9,6 +9,7 @@ file(GLOB ABI_RELEASES CONFIGURE_DEPENDS RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}" 
 foreach(release ${ABI_RELEASES})
     set(ABI_INCLUDE_${release} "${CMAKE_CURRENT_SOURCE_DIR}/${release}/include")
 endforeach()
+set(ABI_INCLUDE_todays "${PROJECT_SOURCE_DIR}/sdk/include")
 set(ABI_INCLUDE_later "${CMAKE_CURRENT_BINARY_DIR}/later/include")
 
 # A later minor: each table that may grow is longer.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A program of an earlier release: built from its frozen headers alone and linked against nothing
- * but the names that were exported then. It calls an RPC whose target pulls bulk data, over the
- * init string that it is given:
+ * but the names that were exported then. It calls an RPC whose target pulls bulk data, and cancels
+ * one that is not answered, over the init string that it is given:
  *     application INIT CORE PLUGIN
  * CORE and PLUGIN are the folders that the library and the plugin have to come from. */
 
@@ -43,6 +43,8 @@ static void side_close(const struct side *side);
 static void check_files(const struct side *side, const char *core, const char *plugin);
 static hg_addr_t look_up(const struct side *from, const struct side *to);
 static void call(const struct side *origin, const struct side *target, hg_addr_t addr);
+static void cancel(const struct side *origin, hg_addr_t addr);
+static hg_return_t canceled(const struct hg_cb_info *info);
 static hg_return_t pull(hg_handle_t handle);
 static hg_return_t pulled(const struct hg_cb_info *info);
 static hg_return_t answered(const struct hg_cb_info *info);
@@ -64,6 +66,7 @@ int main(int argc, char **argv)
     check_files(&origin, argv[2], argv[3]);
     addr = look_up(&origin, &target);
     call(&origin, &target, addr);
+    cancel(&origin, addr);
     CHECK(HG_Addr_free(origin.hg_class, addr));
     side_close(&origin);
     side_close(&target);
@@ -170,6 +173,36 @@ static void call(const struct side *origin, const struct side *target, hg_addr_t
     CHECK(HG_Destroy(handle));
     CHECK(HG_Bulk_free(in.bulk));
     free(data);
+}
+
+/* The target makes no progress meanwhile, so that the call ends in no other way. */
+static void cancel(const struct side *origin, hg_addr_t addr)
+{
+    const hg_id_t id = MERCURY_REGISTER(origin->hg_class, "quiet", void, void, NULL);
+    const time_t end = time(NULL) + WAIT_SECONDS;
+    hg_handle_t handle;
+    unsigned int count;
+    int done = 0;
+
+    CHECK(HG_Create(origin->context, addr, id, &handle));
+    CHECK(HG_Forward(handle, canceled, &done, NULL));
+    CHECK(HG_Cancel(handle));
+    while (!done && time(NULL) < end) {
+        (void) HG_Progress(origin->context, 0);
+        while (HG_Trigger(origin->context, 0, 1, &count) == HG_SUCCESS && count > 0)
+            ;
+    }
+    if (!done)
+        fail("HG_Cancel", "the call did not end");
+    CHECK(HG_Destroy(handle));
+}
+
+static hg_return_t canceled(const struct hg_cb_info *info)
+{
+    if (info->ret != HG_CANCELED)
+        fail("HG_Cancel", HG_Error_to_string(info->ret));
+    *(int *) info->arg = 1;
+    return HG_SUCCESS;
 }
 
 /* At the target: fetch what the origin described. */

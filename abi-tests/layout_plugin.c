@@ -107,6 +107,9 @@ AT(na_plugin, wake, 352);
 AT(na_plugin, cancel, 360);
 AT(na_plugin, get_extension, 368);
 AT(na_plugin, cleanup, 376);
+#if LAYOUT_MINOR >= 1
+AT(na_plugin, cancel_trusted, 384);
+#endif
 
 SIZE(na_plugin_extension, 8);
 AT(na_plugin_extension, size, 0);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Builds the libraries of a release from its own sources, which the history has:
 #     old_core.sh <release> <build folder>
-# The file <release>/source names the tag or commit. What was built is kept as long as it is that.
+# The file <release>/source names the tag or commit; <release> may be any folder that has one. What was built is kept as long as it is that.
 . "$(dirname "$0")/common.sh"
 
 [ $# -eq 2 ] || { sed -n 's/^#     //p' "$0" >&2 && exit 2; }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The loop plugin with the shortest table of the major: all that lies past the last mandatory
- * function is absent, and what stands there in memory is no function. */
+/* The loop plugin with the table of an earlier minor, TABLE_MINOR, which ended with TABLE_LAST: all
+ * that lies past it is absent, and what stands there in memory is no function. */
 
 #undef na_plugin_entry_v1
 
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define TABLE_SIZE \
-    (offsetof(struct na_plugin, cancel) + sizeof(((struct na_plugin *) NULL)->cancel))
+    (offsetof(struct na_plugin, TABLE_LAST) + sizeof(((struct na_plugin *) NULL)->TABLE_LAST))
 
 int32_t loop_entry(const struct na_host *host, const struct na_plugin **plugin_p,
                    const char **reason_p);
@@ -25,6 +25,7 @@ int32_t na_plugin_entry_v1(const struct na_host *host, const struct na_plugin **
         return status;
     memset(&table, 0x5a, sizeof(table));
     memcpy(&table, whole, TABLE_SIZE);
+    table.abi_version = NA_PLUGIN_ABI_MAJOR << 16 | TABLE_MINOR;
     table.size = TABLE_SIZE;
     *plugin_p = &table;
     return NA_PLUGIN_SUCCESS;

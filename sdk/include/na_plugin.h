@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The plugin ABI, version 1.1: everything a network transport needs to be loaded by Amalgam.
+ * The plugin ABI, version 1.2: everything a network transport needs to be loaded by Amalgam.
  *
  * A transport is a shared object named na_<name>.so that exports one symbol, na_plugin_entry_v1. It
  * includes this header and its own fabric's, links nothing of ours and imports no symbol of ours:
@@ -63,7 +63,7 @@ extern "C" {
  */
 
 #define NA_PLUGIN_ABI_MAJOR 1u
-#define NA_PLUGIN_ABI_MINOR 1u
+#define NA_PLUGIN_ABI_MINOR 2u
 
 /* Versions in tables are major << 16 | minor. Majors must be equal, any pair of minors works. */
 #define NA_PLUGIN_ABI_VERSION ((NA_PLUGIN_ABI_MAJOR << 16) | NA_PLUGIN_ABI_MINOR)
@@ -602,8 +602,8 @@ struct na_plugin {
      * deregisters the memory. A send that completes as cancelled does not arrive. Success means
      * that the request was noted, also when the operation completed meanwhile. The core calls it
      * only for operations that it knows to be outstanding when it looks, so the completion may have
-     * been reported a moment ago: compare `op` with what you hold, do not trust it. [mandatory]
-     * [any thread] [may not block]
+     * been reported a moment ago: compare `op` with what you hold, do not trust it. A core that
+     * finds cancel_trusted calls that instead. [mandatory] [any thread] [may not block]
      */
     int32_t (*cancel)(struct na_plugin_context *context, void *op);
 
@@ -616,6 +616,19 @@ struct na_plugin {
 
     /* Drops process-wide state; no class is open. [optional: nothing] [one at a time] */
     void (*cleanup)(void);
+
+    /*
+     * Like cancel, and returns the same, for a plugin that finds an operation by what it wrote into
+     * it and need not search. Until the call returns, `op` stays an operation of `context` that was
+     * posted and not called back: it is not posted again, finalized or freed, and what was given
+     * with it stays valid. Two things may still have happened: its completion has been reported, or
+     * the call that posts it runs in another thread and has not written to it yet. So keep in it
+     * whether and where you hold it; set that and clear it, before the completion is reported,
+     * under a lock that this function takes, too. A core before 1.2, and a plugin in front of this
+     * one that cannot promise the same, call cancel. Since 1.2.
+     * [optional: cancel] [any thread] [may not block]
+     */
+    int32_t (*cancel_trusted)(struct na_plugin_context *context, void *op);
 };
 
 /*
@@ -793,6 +806,7 @@ NA_PLUGIN_ASSERT(offsetof(struct na_plugin, msg_send_unexpected) == 216);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin, mem_create) == 248);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin, put) == 304);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin, cleanup) == 376);
+NA_PLUGIN_ASSERT(offsetof(struct na_plugin, cancel_trusted) == 384);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin_class_info, max_segments) == 56);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin_mem_segments, mem_create_segments) == 16);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin_multi_recv, msg_multi_recv_unexpected) == 8);

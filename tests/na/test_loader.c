@@ -490,7 +490,7 @@ static void wrong_arguments_of_the_listing_are_refused(void **state)
     assert_int_equal(NA_Plugin_get_records(0, NULL), NA_INVALID_ARG);
     assert_int_equal(NA_Plugin_get_records(8, &records), NA_INVALID_ARG);
     assert_int_equal(NA_Plugin_get_search_path(NULL, NULL), NA_INVALID_ARG);
-    assert_int_equal(NA_Plugin_get_abi_version(), 1 << 16 | 1);
+    assert_int_equal(NA_Plugin_get_abi_version(), 1 << 16 | 2);
     assert_non_null(NA_Plugin_stage_to_string((enum na_plugin_stage) 77));
     assert_non_null(NA_Plugin_code_to_string((enum na_plugin_code) 77));
 }

@@ -23,6 +23,8 @@ struct na_plugin_class *loop_classes[CLASSES_MAX];
 /* What a function returns before it does anything. */
 int32_t loop_fails(const char *function)
 {
+    if (loop_control.hook != NULL)
+        loop_control.hook(function);
     return loop_control.fail != NULL && strcmp(loop_control.fail, function) == 0
                ? loop_control.fail_status
                : NA_PLUGIN_SUCCESS;
@@ -35,17 +37,21 @@ void loop_count(int change)
 
 void loop_append(struct loop_op **list, struct loop_op *op)
 {
+    struct loop_op **first = list;
+
     op->next = NULL;
     while (*list != NULL)
         list = &(*list)->next;
     *list = op;
+    op->list = first;
 }
 
-int loop_take(struct loop_op **list, const struct loop_op *op)
+int loop_take(struct loop_op **list, struct loop_op *op)
 {
     for (; *list != NULL; list = &(*list)->next) {
         if (*list == op) {
             *list = op->next;
+            op->list = NULL;
             return 1;
         }
     }
@@ -186,7 +192,7 @@ static int32_t loop_context_stop(struct na_plugin_context *context)
         while (*lists[i] != NULL) {
             struct loop_op *op = *lists[i];
 
-            *lists[i] = op->next;
+            (void) loop_take(lists[i], op);
             if (!loop_control.leave_on_stop)
                 loop_complete(op, i == 1 ? NA_PLUGIN_SUCCESS : NA_PLUGIN_CANCELED);
         }
@@ -444,6 +450,9 @@ int32_t na_plugin_entry_v1(const struct na_host *host_table, const struct na_plu
         .wake = loop_wake,
         .cancel = loop_cancel,
         .get_extension = loop_get_extension,
+#if NA_PLUGIN_ABI_MINOR >= 2
+        .cancel_trusted = loop_cancel_trusted,
+#endif
     };
 
     (void) reason_p;

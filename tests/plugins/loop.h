@@ -29,6 +29,7 @@ struct loop_op {
     char *buf;
     uint64_t size, used;
     uint32_t tag, source_class, source_context;
+    struct loop_op **list; /* that it is in; under the context's mutex */
 };
 
 struct loop_message {
@@ -75,7 +76,7 @@ extern struct na_plugin_class *loop_classes[CLASSES_MAX];
 int32_t loop_fails(const char *function);
 void loop_count(int change);
 void loop_append(struct loop_op **list, struct loop_op *op);
-int loop_take(struct loop_op **list, const struct loop_op *op);
+int loop_take(struct loop_op **list, struct loop_op *op);
 void loop_complete(struct loop_op *op, int32_t status);
 void loop_notify(struct na_plugin_context *context);
 struct na_plugin_addr *loop_addr_make(uint32_t number);
@@ -101,6 +102,7 @@ uint32_t loop_poll_try_wait(struct na_plugin_context *context);
 int32_t loop_poll_wait(struct na_plugin_context *context, uint32_t timeout_ms, uint32_t *completed);
 void loop_wake(struct na_plugin_context *context);
 int32_t loop_cancel(struct na_plugin_context *context, void *op);
+int32_t loop_cancel_trusted(struct na_plugin_context *context, void *op);
 
 /* loop_memory.c */
 int32_t loop_mem_create(struct na_plugin_class *na_class, void *base, uint64_t length,

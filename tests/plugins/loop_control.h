@@ -27,8 +27,10 @@ struct loop_control {
     uint64_t more_capabilities; /* of classes, beyond the plugin's */
     uint64_t max_unexpected;    /* the limit of classes; 0 for a good one */
     uint64_t max_rma;           /* likewise */
-    atomic_uint objects;        /* classes, contexts, addresses and memory handles that exist */
-    atomic_uint wakes;          /* calls of wake */
+    void (*hook)(const char *function); /* called when a function begins; NULL: nothing */
+    atomic_uint trusted;                /* calls of cancel_trusted */
+    atomic_uint objects; /* classes, contexts, addresses and memory handles that exist */
+    atomic_uint wakes;   /* calls of wake */
 };
 
 #endif /* LOOP_CONTROL_H */

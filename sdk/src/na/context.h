@@ -7,6 +7,8 @@
 #include "na/class.h"
 #include "util/mpsc_queue.h"
 
+#include <sched.h>
+
 struct na_event;
 struct na_event_block;
 
@@ -41,6 +43,22 @@ struct na_context {
     struct na_event_pool pool;
     struct na_context *next; /* under the class's lock */
 };
+
+/*
+ * While this is held nothing of the context is triggered, so an operation that is posted or queued
+ * stays what it is. For paths where speed does not matter: whoever triggers does not wait.
+ */
+static inline void na_context_hold(struct na_context *context)
+{
+    while (!context->single_thread && !mpsc_queue_try_lock(&context->queue))
+        (void) sched_yield();
+}
+
+static inline void na_context_release(struct na_context *context)
+{
+    if (!context->single_thread)
+        mpsc_queue_unlock(&context->queue);
+}
 
 /* Wakes a thread that waits in NA_Poll_wait(), because there is something to trigger. */
 void na_context_wake(struct na_context *context);

@@ -6,12 +6,12 @@
 #include "na/completion.h"
 #include "na/log.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 _Static_assert(sizeof(struct na_op_id) <= 2 * UTIL_CACHE_LINE, "two cache lines");
 
+static int32_t cancel_trusted(struct na_context *context, struct na_op_id *op);
 static na_return_t cancel_refused(const struct na_class *na_class, const struct na_context *context,
                                   const struct na_op_id *op);
 static unsigned int op_mark_destroyed(struct na_op_id *op);
@@ -92,7 +92,9 @@ na_return_t NA_Cancel(na_class_t *na_class, na_context_t *context, na_op_id_t *o
     if (na_op_context(op_id) != context)
         return cancel_refused(na_class, context, op_id);
     ret = na_return_from_plugin(
-        na_class->table.cancel(context->plugin_context, na_op_private(op_id)));
+        na_class->table.cancel_trusted != NULL
+            ? cancel_trusted(context, op_id)
+            : na_class->table.cancel(context->plugin_context, na_op_private(op_id)));
     if (atomic_load(&context->waiters) != 0)
         na_context_wake(context);
     return ret;
@@ -111,9 +113,7 @@ bool NA_Op_set_callback(na_class_t *na_class, na_context_t *context, na_op_id_t 
         (void) cancel_refused(na_class, context, op_id);
         return false;
     }
-    /* Who triggers takes the callback under this lock. */
-    while (!context->single_thread && !mpsc_queue_try_lock(&context->queue))
-        (void) sched_yield();
+    na_context_hold(context);
     state = atomic_load_explicit(&op_id->state, memory_order_acquire);
     is_outstanding = (state & OP_STATES) != OP_IDLE && (state & OP_DESTROY) == 0 &&
                      na_op_context(op_id) == context;
@@ -121,8 +121,7 @@ bool NA_Op_set_callback(na_class_t *na_class, na_context_t *context, na_op_id_t 
         op_id->completion.callback = callback;
         op_id->completion.info.arg = arg;
     }
-    if (!context->single_thread)
-        mpsc_queue_unlock(&context->queue);
+    na_context_release(context);
     return is_outstanding;
 }
 
@@ -141,9 +140,14 @@ UTIL_COLD na_return_t na_op_busy(const struct na_op_id *op)
 na_return_t na_op_refused(struct na_op_id *op, na_return_t ret)
 {
     struct na_class *na_class = op->na_class;
+    struct na_context *context = na_op_context(op);
     unsigned int state = OP_POSTED;
+    bool is_idle;
 
-    if (!atomic_compare_exchange_strong(&op->state, &state, OP_IDLE)) {
+    na_context_hold(context); /* for cancel_trusted() */
+    is_idle = atomic_compare_exchange_strong(&op->state, &state, OP_IDLE);
+    na_context_release(context);
+    if (!is_idle) {
         if (state == (OP_POSTED | OP_DESTROY)) {
             na_op_free(op);
             return ret;
@@ -232,16 +236,30 @@ static unsigned int op_mark_queued_destroyed(struct na_op_id *op)
     context = na_class->contexts;
     while (context != NULL && context != na_op_context(op))
         context = context->next;
-    while (context != NULL && !context->single_thread && !mpsc_queue_try_lock(&context->queue))
-        (void) sched_yield();
+    if (context != NULL)
+        na_context_hold(context);
     state = atomic_load(&op->state);
     /* One that was triggered between these, without the lock, is left for the caller to look at. */
     if ((state & OP_STATES) == OP_QUEUED)
         (void) atomic_compare_exchange_strong(&op->state, &state, state | OP_DESTROY);
-    if (context != NULL && !context->single_thread)
-        mpsc_queue_unlock(&context->queue);
+    if (context != NULL)
+        na_context_release(context);
     pthread_mutex_unlock(&na_class->mutex);
     return state;
+}
+
+/* The operation stays posted or queued until the plugin returns, see na_plugin.cancel_trusted. */
+static int32_t cancel_trusted(struct na_context *context, struct na_op_id *op)
+{
+    int32_t status = NA_PLUGIN_SUCCESS;
+
+    na_context_hold(context);
+    if ((atomic_load_explicit(&op->state, memory_order_acquire) & OP_STATES) == OP_POSTED &&
+        na_op_context(op) == context)
+        status =
+            context->na_class->table.cancel_trusted(context->plugin_context, na_op_private(op));
+    na_context_release(context);
+    return status;
 }
 
 static void op_link(struct na_op_id *op)
