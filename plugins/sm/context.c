@@ -104,10 +104,18 @@ int32_t sm_context_destroy(struct na_plugin_context *context)
 
 int32_t sm_cancel(struct na_plugin_context *context, void *op)
 {
-    if (sm_receive_cancel(context, op) || sm_rma_cancel(context, op))
+    if (sm_receive_cancel(context, op) || sm_rma_cancel(context, op, false))
         return NA_PLUGIN_SUCCESS;
     (void) sm_send_cancel(context, op);
     return NA_PLUGIN_SUCCESS; /* if none of them held it, it has just completed */
+}
+
+/* Sends and transfers say where they are; receives are looked for as ever. */
+int32_t sm_cancel_trusted(struct na_plugin_context *context, void *op)
+{
+    if (!sm_send_cancel_trusted(context, op) && !sm_rma_cancel(context, op, true))
+        (void) sm_receive_cancel(context, op);
+    return NA_PLUGIN_SUCCESS;
 }
 
 static void sm_context_cancel_sends(struct na_plugin_context *context)

@@ -65,8 +65,9 @@ struct sm_op {
     struct na_plugin_mem *remote;
     uint64_t local_offset;
     uint64_t remote_offset;
-    struct sm_conn *conn; /* copy RMA */
-    uint64_t token;       /* copy RMA; 0 while it waits for its turn */
+    struct sm_conn *conn;            /* copy RMA */
+    uint64_t token;                  /* copy RMA; 0 while it waits for its turn */
+    _Atomic(struct kit_link *) list; /* of sends or transfers that it is in, for cancel_trusted */
 };
 
 /* A peer, known by name and incarnation; one object for each in a class. */

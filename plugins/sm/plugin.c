@@ -57,6 +57,7 @@ static const struct na_plugin sm_plugin = {
     .cancel = sm_cancel,
     .get_extension = sm_get_extension,
     .cleanup = sm_reap_all,
+    .cancel_trusted = sm_cancel_trusted,
 };
 
 int32_t na_plugin_entry_v1(const struct na_host *host, const struct na_plugin **plugin_p,

@@ -12,6 +12,8 @@ static int32_t sm_rma_check(const struct na_plugin_context *context, enum sm_op_
                             const struct na_plugin_mem *remote, uint64_t remote_offset,
                             uint64_t length, const struct na_plugin_addr *addr);
 static uint32_t sm_native_progress(struct na_plugin_context *context);
+static const struct kit_link *sm_rma_find(const struct na_plugin_context *context,
+                                          const struct sm_op *op);
 
 int32_t sm_put(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
                uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
@@ -62,20 +64,23 @@ void sm_rma_moved(struct na_plugin_context *context)
     atomic_store_explicit(&context->rma_moved_at, kit_host->clock_ns(), memory_order_relaxed);
 }
 
-/* True when the context held it. */
-bool sm_rma_cancel(struct na_plugin_context *context, struct sm_op *op)
+/* True when the context held it. An operation that is not trusted may be anything. */
+bool sm_rma_cancel(struct na_plugin_context *context, struct sm_op *op, bool is_trusted)
 {
+    const struct kit_link *list;
     bool found = false, now = false;
 
     sm_lock_take(&context->rma_lock);
-    if (kit_list_contains(&context->native, op)) {
-        kit_list_remove(&op->link);
+    list = is_trusted ? atomic_load_explicit(&op->list, memory_order_relaxed)
+                      : sm_rma_find(context, op);
+    if (list == &context->native) {
+        sm_op_list_remove(op);
         atomic_fetch_sub_explicit(&context->native_count, 1, memory_order_relaxed);
         now = true;
     } else if (op != NULL && context->native_current == op) {
         context->native_cancel = true; /* ends after the piece that is being copied */
         found = true;
-    } else if (kit_list_contains(&context->copies, op)) {
+    } else if (list == &context->copies) {
         sm_copy_forget(context, op);
         now = true;
     }
@@ -85,6 +90,15 @@ bool sm_rma_cancel(struct na_plugin_context *context, struct sm_op *op)
     return found || now;
 }
 
+/* rma_lock is held. */
+static const struct kit_link *sm_rma_find(const struct na_plugin_context *context,
+                                          const struct sm_op *op)
+{
+    if (kit_list_contains(&context->native, op))
+        return &context->native;
+    return kit_list_contains(&context->copies, op) ? &context->copies : NULL;
+}
+
 /* poll_lock is held, so no transfer is being copied. */
 void sm_rma_cancel_all(struct na_plugin_context *context)
 {
@@ -92,7 +106,7 @@ void sm_rma_cancel_all(struct na_plugin_context *context)
     while (!kit_list_empty(&context->native)) {
         struct sm_op *op = (struct sm_op *) context->native.next;
 
-        kit_list_remove(&op->link);
+        sm_op_list_remove(op);
         atomic_fetch_sub_explicit(&context->native_count, 1, memory_order_relaxed);
         kit_host->op_complete(op, NA_PLUGIN_CANCELED);
     }
@@ -167,7 +181,7 @@ static int32_t sm_rma_start(struct na_plugin_context *context, enum sm_op_kind k
         return sm_copy_start(context, op);
     if (!sm_native_step(op, &status)) {
         sm_lock_take(&context->rma_lock);
-        kit_list_append(&context->native, &op->link);
+        sm_op_list_append(&context->native, op);
         atomic_fetch_add_explicit(&context->native_count, 1, memory_order_release);
         sm_lock_drop(&context->rma_lock);
         sm_context_kick(context);
@@ -219,7 +233,7 @@ static uint32_t sm_native_progress(struct na_plugin_context *context)
     sm_lock_take(&context->rma_lock);
     if (!kit_list_empty(&context->native)) {
         op = (struct sm_op *) context->native.next;
-        kit_list_remove(&op->link);
+        sm_op_list_remove(op);
         context->native_current = op;
         context->native_cancel = false;
     }
@@ -233,7 +247,7 @@ static uint32_t sm_native_progress(struct na_plugin_context *context)
     /* Cancelled before its end; a way that is refused now is not the end either. */
     canceled = context->native_cancel && (!finished || status == NA_PLUGIN_AGAIN);
     if (!finished && !canceled)
-        kit_list_append(&context->native, &op->link);
+        sm_op_list_append(&context->native, op);
     else
         atomic_fetch_sub_explicit(&context->native_count, 1, memory_order_relaxed);
     sm_lock_drop(&context->rma_lock);

@@ -31,7 +31,7 @@ int32_t sm_copy_start(struct na_plugin_context *context, struct sm_op *op)
     op->token = 0;
     op->used = 0;
     sm_lock_take(&context->rma_lock);
-    kit_list_append(&context->copies, &op->link);
+    sm_op_list_append(&context->copies, op);
     atomic_fetch_add_explicit(&context->copy_count, 1, memory_order_release);
     if (!sm_copy_step(context, op, &status)) {
         sm_copy_forget(context, op);
@@ -73,7 +73,7 @@ void sm_copy_forget(struct na_plugin_context *context, struct sm_op *op)
 {
     struct sm_copy_slot *slot = NULL;
 
-    kit_list_remove(&op->link);
+    sm_op_list_remove(op);
     atomic_fetch_sub_explicit(&context->copy_count, 1, memory_order_release);
     if (op->token == 0)
         return;
@@ -270,7 +270,7 @@ static void sm_copy_finish(struct na_plugin_context *context, struct sm_op *op,
     sm_copy_token_give(slot);
     if (op == NULL)
         return;
-    kit_list_remove(&op->link);
+    sm_op_list_remove(op);
     atomic_fetch_sub_explicit(&context->copy_count, 1, memory_order_release);
     kit_host->op_complete(op, status);
 }

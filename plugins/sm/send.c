@@ -64,6 +64,32 @@ bool sm_send_cancel(struct na_plugin_context *context, const struct sm_op *op)
     return true;
 }
 
+/* The same for an operation that is trusted to say which queue it is in. */
+bool sm_send_cancel_trusted(struct na_plugin_context *context, struct sm_op *op)
+{
+    struct na_plugin_class *na_class = context->na_class;
+    struct kit_link *list;
+    bool found = false;
+
+    if (atomic_load_explicit(&context->send_count, memory_order_acquire) == 0)
+        return false;
+    (void) pthread_mutex_lock(&na_class->lock); /* keeps the connection */
+    list = atomic_load_explicit(&op->list, memory_order_acquire);
+    if (list != NULL && list != &context->native && list != &context->copies) {
+        struct sm_conn *conn = kit_container(list, struct sm_conn, pending);
+
+        sm_lock_take(&conn->lock);
+        found = atomic_load_explicit(&op->list, memory_order_relaxed) == list;
+        if (found)
+            sm_op_list_remove(op);
+        sm_lock_drop(&conn->lock);
+    }
+    (void) pthread_mutex_unlock(&na_class->lock);
+    if (found)
+        sm_send_finish(op, context, NA_PLUGIN_CANCELED);
+    return found;
+}
+
 /* As sm_conn_ready, for copy RMA, which has a queue of its own. */
 int32_t sm_conn_prepare(struct sm_conn *conn)
 {
@@ -96,7 +122,7 @@ static uint32_t sm_send_flush(struct sm_conn *conn, struct na_plugin_context *po
 
         if (!sm_send_now(conn, op))
             break;
-        kit_list_remove(&op->link);
+        sm_op_list_remove(op);
         sm_send_finish(op, poller, NA_PLUGIN_SUCCESS);
         completed++;
     }
@@ -239,7 +265,7 @@ static int32_t sm_send_slow(struct na_plugin_context *context, struct sm_conn *c
     ret = NA_PLUGIN_FAULT;
     if (!atomic_load_explicit(&context->active, memory_order_acquire))
         goto out;
-    kit_list_append(&conn->pending, &op->link);
+    sm_op_list_append(&conn->pending, op);
     atomic_fetch_add_explicit(&context->send_count, 1, memory_order_release);
     atomic_store_explicit(&conn->gate, 1, memory_order_release);
     sm_backlog_add(conn);
@@ -318,7 +344,7 @@ static uint32_t sm_send_fail_all(struct sm_conn *conn, struct na_plugin_context 
     while (!kit_list_empty(&conn->pending)) {
         struct sm_op *op = (struct sm_op *) conn->pending.next;
 
-        kit_list_remove(&op->link);
+        sm_op_list_remove(op);
         sm_send_finish(op, poller, status);
         completed++;
     }
@@ -350,7 +376,7 @@ static struct sm_op *sm_send_find(struct sm_conn *conn, const struct na_plugin_c
 
         if (candidate->context != context || (op != NULL && candidate != op))
             continue;
-        kit_list_remove(link);
+        sm_op_list_remove(candidate);
         found = candidate;
         break;
     }

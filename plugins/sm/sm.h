@@ -31,6 +31,7 @@ int32_t sm_context_create(struct na_plugin_class *na_class, struct na_host_conte
 int32_t sm_context_stop(struct na_plugin_context *context);
 int32_t sm_context_destroy(struct na_plugin_context *context);
 int32_t sm_cancel(struct na_plugin_context *context, void *op);
+int32_t sm_cancel_trusted(struct na_plugin_context *context, void *op);
 
 /* segment.c */
 bool sm_name_check(const char *name, size_t length, const char **reason_p);
@@ -172,6 +173,19 @@ uint32_t sm_in_ring_settle(struct na_plugin_context *context);
 uint32_t sm_in_ring_read_all(struct na_plugin_context *context);
 void sm_in_ring_release_all(struct na_plugin_context *context);
 
+/* Lists of sends and transfers, which have their lock held; each knows the one that it is in. */
+static inline void sm_op_list_append(struct kit_link *list, struct sm_op *op)
+{
+    kit_list_append(list, &op->link);
+    atomic_store_explicit(&op->list, list, memory_order_release);
+}
+
+static inline void sm_op_list_remove(struct sm_op *op)
+{
+    kit_list_remove(&op->link);
+    atomic_store_explicit(&op->list, NULL, memory_order_release);
+}
+
 /* send.c */
 int32_t sm_send_unexpected(struct na_plugin_context *context, void *op, const void *buf,
                            uint64_t size, void *data, struct na_plugin_addr *dest, uint32_t dest_id,
@@ -180,6 +194,7 @@ int32_t sm_send_expected(struct na_plugin_context *context, void *op, const void
                          uint64_t size, void *data, struct na_plugin_addr *dest, uint32_t dest_id,
                          uint32_t tag);
 bool sm_send_cancel(struct na_plugin_context *context, const struct sm_op *op);
+bool sm_send_cancel_trusted(struct na_plugin_context *context, struct sm_op *op);
 int32_t sm_conn_prepare(struct sm_conn *conn);
 void sm_conn_announce(struct sm_conn *conn, struct na_plugin_context *context);
 void sm_backlog_add(struct sm_conn *conn);
@@ -263,7 +278,7 @@ int32_t sm_get(struct na_plugin_context *context, void *op, struct na_plugin_mem
 uint32_t sm_rma_progress(struct na_plugin_context *context);
 bool sm_rma_flows(const struct na_plugin_context *context);
 void sm_rma_moved(struct na_plugin_context *context);
-bool sm_rma_cancel(struct na_plugin_context *context, struct sm_op *op);
+bool sm_rma_cancel(struct na_plugin_context *context, struct sm_op *op, bool is_trusted);
 void sm_rma_cancel_all(struct na_plugin_context *context);
 uint32_t sm_rma_fail_peers(struct na_plugin_context *context);
 void sm_rma_announce(struct na_plugin_context *context);
