@@ -35,8 +35,9 @@ int32_t template_send_expected(struct na_plugin_context *context, void *op, cons
 }
 
 /*
- * The operation may have been completed a moment ago, and may be in use again for something else
- * by now: only what is in a list of ours is outstanding.
+ * The operation may have been completed a moment ago: only what is in a list of ours is
+ * outstanding. A core before 1.2 calls this as `cancel`, and then it may even be in use again for
+ * something else by now, which is cancelled instead; as `cancel_trusted` it is still the same.
  */
 int32_t template_cancel(struct na_plugin_context *context, void *op_p)
 {

@@ -60,6 +60,7 @@ static const struct na_plugin template_plugin = {
     .poll_get_fd = template_poll_get_fd,
     .poll_try_wait = template_poll_try_wait,
     .cancel = template_cancel,
+    .cancel_trusted = template_cancel,
 };
 
 /* Called once. A fabric that is not on this machine is no error here: say so in enumerate, where

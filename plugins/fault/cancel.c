@@ -3,20 +3,28 @@
 
 #include "fault.h"
 
+static int32_t cancel(struct na_plugin_context *na_context, struct fault_op *op, bool is_trusted);
 static bool refuse(struct fault_context *context, struct fault_op *op);
 static struct fault_op *take_due(struct fault_context *context);
 
-int32_t fault_cancel(struct na_plugin_context *na_context, void *arg)
+int32_t fault_cancel(struct na_plugin_context *context, void *op)
 {
-    struct fault_context *context = fault_context_get(na_context);
-    struct fault_class *fault_class = context->fault_class;
-    struct fault_op *op = arg;
+    return cancel(context, op, false);
+}
 
-    if (!fault_class->observes)
-        return fault_class->inner->cancel(context->inner, op->inner);
-    if (fault_class->options.cancel_fails == 0 || !refuse(context, op))
-        fault_op_cancel(op);
-    return NA_PLUGIN_SUCCESS;
+/* What keeps our operation as it is keeps the wrapped plugin's, which is posted with it only. */
+int32_t fault_cancel_trusted(struct na_plugin_context *context, void *op)
+{
+    return cancel(context, op, true);
+}
+
+int32_t fault_cancel_inner(const struct fault_context *context, const struct fault_op *op,
+                           bool is_trusted)
+{
+    const struct na_plugin *inner = context->fault_class->inner;
+
+    return (is_trusted && inner->cancel_trusted != NULL ? inner->cancel_trusted
+                                                        : inner->cancel)(context->inner, op->inner);
 }
 
 void fault_cancel_due(struct fault_context *context)
@@ -24,9 +32,21 @@ void fault_cancel_due(struct fault_context *context)
     struct fault_op *op;
 
     while ((op = take_due(context)) != NULL) {
-        fault_op_cancel(op);
+        fault_op_cancel(op, false);
         fault_op_unpin(op);
     }
+}
+
+static int32_t cancel(struct na_plugin_context *na_context, struct fault_op *op, bool is_trusted)
+{
+    struct fault_context *context = fault_context_get(na_context);
+    struct fault_class *fault_class = context->fault_class;
+
+    if (!fault_class->observes)
+        return fault_cancel_inner(context, op, is_trusted);
+    if (fault_class->options.cancel_fails == 0 || !refuse(context, op))
+        fault_op_cancel(op, is_trusted);
+    return NA_PLUGIN_SUCCESS;
 }
 
 /* True when the cancel has to wait, or there is nothing to cancel. The request is noted, as a

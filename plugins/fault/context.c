@@ -128,6 +128,6 @@ static void drain_parked(struct fault_context *context)
         (void) pthread_mutex_unlock(&fault_class->state);
         if (link == NULL)
             return;
-        fault_op_cancel(kit_container(link, struct fault_op, state_link));
+        fault_op_cancel(kit_container(link, struct fault_op, state_link), false);
     }
 }

@@ -292,11 +292,16 @@ void fault_op_complete(struct fault_op *op, int32_t status);
 /* An operation that is pinned is not completed, and so not used again, until it is unpinned. */
 void fault_op_unpin(struct fault_op *op);
 
-/* Cancels it, wherever it is; what is not outstanding is left alone. */
-void fault_op_cancel(struct fault_op *op);
+/* Cancels it, wherever it is; what is not outstanding is left alone. `is_trusted` as for
+ * fault_cancel_inner(). */
+void fault_op_cancel(struct fault_op *op, bool is_trusted);
 
 /* cancel.c */
 int32_t fault_cancel(struct na_plugin_context *context, void *op);
+int32_t fault_cancel_trusted(struct na_plugin_context *context, void *op);
+/* Cancels in the wrapped plugin. `is_trusted`: the caller is bound by na_plugin.cancel_trusted. */
+int32_t fault_cancel_inner(const struct fault_context *context, const struct fault_op *op,
+                           bool is_trusted);
 void fault_cancel_due(struct fault_context *context);
 
 /* hold.c: operations that wait in lanes. A lane holds messages to one context of one peer in

@@ -69,7 +69,7 @@ void fault_op_unpin(struct fault_op *op)
         op_deliver(op, &report);
 }
 
-void fault_op_cancel(struct fault_op *op)
+void fault_op_cancel(struct fault_op *op, bool is_trusted)
 {
     struct fault_class *fault_class = op->fault_class;
     struct fault_context *context;
@@ -95,7 +95,7 @@ void fault_op_cancel(struct fault_op *op)
     if (state != FAULT_INNER)
         return;
     if (fault_context_enter(context)) {
-        (void) fault_class->inner->cancel(context->inner, op->inner);
+        (void) fault_cancel_inner(context, op, is_trusted);
         fault_context_leave(context);
     }
     fault_op_unpin(op);

@@ -57,6 +57,7 @@ static const struct na_plugin fault_plugin = {
     .poll_try_wait = fault_poll_try_wait,
     .cancel = fault_cancel,
     .get_extension = fault_get_extension,
+    .cancel_trusted = fault_cancel_trusted,
 };
 
 int32_t na_plugin_entry_v1(const struct na_host *host, const struct na_plugin **plugin_p,
