@@ -57,6 +57,7 @@
 #define HOARDS   38 /* takes messages without a bound, and says that they were sent */
 #define EXCEEDS  39 /* gives peers more than the range of a handle */
 #define HALVES   40 /* fills receives in two halves, the second one also after a cancellation */
+#define DOUBTS   41 /* cancel_trusted does nothing */
 
 /* Every which time: often enough to be met, rare enough that what is around it works. */
 #define EVERY 50u
@@ -470,7 +471,7 @@ static int32_t recv_expected(struct na_plugin_context *context, void *op, void *
 }
 #endif
 
-#if BROKEN_WHAT == STUCK
+#if BROKEN_WHAT == STUCK || BROKEN_WHAT == DOUBTS
 static int32_t cancel(struct na_plugin_context *context, void *op)
 {
     (void) context;
@@ -864,6 +865,8 @@ static void change(void)
     plugin.msg_recv_expected = recv_expected;
 #elif BROKEN_WHAT == STUCK
     plugin.cancel = cancel;
+#elif BROKEN_WHAT == DOUBTS
+    plugin.cancel_trusted = cancel;
 #elif BROKEN_WHAT == OFFSET
     plugin.put = put;
 #elif BROKEN_WHAT == NUMB

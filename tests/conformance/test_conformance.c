@@ -64,6 +64,7 @@ static const struct broken broken[] = {
     {"hoards", "recv.bounded.sender", "recv.bounded.sender"},
     {"exceeds", "rma.range", "rma.range"},
     {"halves", "cancel.filling", "cancel.filling"},
+    {"doubts", "cancel.recv,cancel.trusted.recv", "cancel.trusted.recv"},
 };
 
 #define BROKEN_COUNT (sizeof(broken) / sizeof(broken[0]))

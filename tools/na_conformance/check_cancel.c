@@ -26,6 +26,11 @@ static void filling(void);
 static unsigned int answers_of(uint64_t most, unsigned int times, bool untouched);
 static void wait_for_first_byte(const struct conf_op *op, const volatile uint8_t *first);
 static void buffer_require(const struct conf_buffer *buffer, uint8_t byte, const char *when);
+static void trusted_receives(void);
+static void trusted_sends(void);
+static void trusted_transfers(void);
+static void trusted_finished(void);
+static void trusted_races(void);
 static void races(void);
 static void races_of(bool expected, unsigned int times);
 static void *race_canceller(void *arg);
@@ -56,6 +61,11 @@ const struct conf_check conf_checks_cancel[] = {
     {711, "cancel.filling",
      "A receive that is cancelled while it is filled is not written to after its completion",
      filling, 0},
+    {712, "cancel.trusted.recv", "As cancel.recv, by cancel_trusted", trusted_receives, 0},
+    {713, "cancel.trusted.send", "As cancel.send, by cancel_trusted", trusted_sends, 0},
+    {714, "cancel.trusted.rma", "As cancel.rma, by cancel_trusted", trusted_transfers, 180},
+    {715, "cancel.trusted.finished", "As cancel.finished, by cancel_trusted", trusted_finished, 0},
+    {716, "cancel.trusted.race", "As cancel.race, by cancel_trusted", trusted_races, 900},
     {0, NULL, NULL, NULL, 0},
 };
 
@@ -381,6 +391,37 @@ static void buffer_require(const struct conf_buffer *buffer, uint8_t byte, const
                       when);
 }
 
+/* An operation of ours is posted again when cancel has returned, so all of these may be trusted. */
+static void trusted_receives(void)
+{
+    conf_cancel_trusted();
+    receives();
+}
+
+static void trusted_sends(void)
+{
+    conf_cancel_trusted();
+    sends();
+}
+
+static void trusted_transfers(void)
+{
+    conf_cancel_trusted();
+    transfers();
+}
+
+static void trusted_finished(void)
+{
+    conf_cancel_trusted();
+    finished();
+}
+
+static void trusted_races(void)
+{
+    conf_cancel_trusted();
+    races();
+}
+
 static void races(void)
 {
     const unsigned int times = conf_settings.fast ? 20000 : 1000000;
@@ -443,7 +484,7 @@ static void *race_canceller(void *arg)
         last = round;
         for (volatile uint32_t i = 0; i < round * 2654435761u >> 22; i++)
             ;
-        (void) conf_plugin.table.cancel(race_end->contexts[0], conf_op_private(race_op));
+        (void) conf_cancel_aside(race_end, 0, race_op);
         atomic_store_explicit(&race_answered, round, memory_order_release);
     }
 }

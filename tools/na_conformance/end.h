@@ -119,6 +119,10 @@ int32_t conf_recv_multi(struct conf_end *end, uint32_t id, struct conf_op *op,
                         struct conf_buffer *buffer, uint64_t size, conf_multi_fn function,
                         void *arg);
 int32_t conf_cancel(struct conf_end *end, uint32_t id, struct conf_op *op);
+/* The same for a thread whose calls are not watched. */
+int32_t conf_cancel_aside(struct conf_end *end, uint32_t id, struct conf_op *op);
+/* Both call cancel_trusted from now on; without one the check is skipped then. */
+void conf_cancel_trusted(void);
 
 /* The same, where refusal ends the check. A send is tried again as long as resources are short,
  * also by conf_try_send(), which returns a refusal. */

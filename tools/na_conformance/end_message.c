@@ -10,6 +10,8 @@
 
 static void header_write(const struct conf_buffer *buffer, bool expected);
 
+static bool is_trusted; /* conf_cancel_trusted() */
+
 struct na_plugin_addr *conf_lookup(struct conf_end *end, const char *address)
 {
     struct na_plugin_addr *addr = NULL;
@@ -195,10 +197,23 @@ int32_t conf_recv_multi(struct conf_end *end, uint32_t id, struct conf_op *op,
 int32_t conf_cancel(struct conf_end *end, uint32_t id, struct conf_op *op)
 {
     uint64_t entered = conf_enter(CONF_CALL_CANCEL);
-    int32_t status = conf_plugin.table.cancel(end->contexts[id], conf_op_private(op));
+    int32_t status = conf_cancel_aside(end, id, op);
 
     conf_leave(CONF_CALL_CANCEL, entered);
     return status;
+}
+
+int32_t conf_cancel_aside(struct conf_end *end, uint32_t id, struct conf_op *op)
+{
+    if (is_trusted && conf_plugin.table.cancel_trusted == NULL)
+        conf_skip("there is no cancel_trusted");
+    return (is_trusted ? conf_plugin.table.cancel_trusted
+                       : conf_plugin.table.cancel)(end->contexts[id], conf_op_private(op));
+}
+
+void conf_cancel_trusted(void)
+{
+    is_trusted = true;
 }
 
 int32_t conf_try_send(struct conf_end *end, uint32_t id, struct conf_op *op,
