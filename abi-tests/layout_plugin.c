@@ -42,6 +42,9 @@ AT(na_plugin_init, addr_format, 72);
 AT(na_plugin_init, traffic_class, 76);
 AT(na_plugin_init, max_contexts, 80);
 AT(na_plugin_init, request_mem_device, 84);
+#if LAYOUT_MINOR >= 1
+AT(na_plugin_init, options, 88);
+#endif
 
 GROWS(na_plugin_class_info, 56);
 AT(na_plugin_class_info, size, 0);
@@ -109,6 +112,7 @@ AT(na_plugin, get_extension, 368);
 AT(na_plugin, cleanup, 376);
 #if LAYOUT_MINOR >= 1
 AT(na_plugin, cancel_trusted, 384);
+AT(na_plugin, option_names, 392);
 #endif
 
 SIZE(na_plugin_extension, 8);
@@ -150,6 +154,11 @@ AT(na_plugin_wrap, extension, 0);
 AT(na_plugin_wrap, select, 8);
 AT(na_plugin_wrap, op_create, 16);
 AT(na_plugin_wrap, op_destroy, 24);
+AT(na_plugin_wrap, options_split, 32);
+
+GROWS(na_plugin_counters, 16);
+AT(na_plugin_counters, extension, 0);
+AT(na_plugin_counters, counters_get, 8);
 #endif
 
 VALUE(NA_PLUGIN_ABI_MAJOR, 1);

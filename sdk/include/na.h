@@ -77,7 +77,8 @@ NA_PUBLIC void NA_Free_protocol_info(struct na_protocol_info *na_protocol_info);
  * that is itself a list has ";" between its parts, since a comma always begins the next choice;
  * a plugin that is named may take protocols that it does not list. Examples: "na+sm",
  * "ofi+tcp://localhost:3344", "ofi+verbs,ucx+all,ofi+tcp", "ofi+tcp;ofi_rxm://eth0",
- * "ucx+rc;cma;posix://10.0.0.1:5".
+ * "ucx+rc;cma;posix://10.0.0.1:5". A plugin that has options takes them behind the address, as in
+ * "na+sm://name?rma=copy", and refuses others with NA_INVALID_ARG and the list of its own.
  *
  * A protocol without a plugin, and "auto", ask all plugins, and each file of which nothing is known
  * is tried in a process of its own first: a program that waits for any child may see it end.

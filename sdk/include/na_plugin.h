@@ -116,8 +116,10 @@ struct na_plugin_class;   /* an opened endpoint */
 struct na_plugin_context; /* a set of queues of a class, polled on its own */
 struct na_plugin_addr;    /* a peer, reference-counted by the plugin */
 struct na_plugin_mem;     /* a memory handle, local or remote */
-struct na_host_class;     /* the core's side of a class */
-struct na_host_context;   /* the core's side of a context */
+/* The core's side of a class and of a context. Reserved: no function of the core takes them yet. A
+ * plugin that stands in front of another one passes on what it was given. */
+struct na_host_class;
+struct na_host_context;
 
 /* ------------------------------------------------------------------------------------------------
  * Constants
@@ -291,6 +293,11 @@ struct na_plugin_init {
      * leaves NA_PLUGIN_CAP_DEVICE_MEM out of the class, and mem_register refuses such memory
      * (NA_PLUGIN_OPNOTSUPPORTED). */
     uint32_t request_mem_device;
+    /* Since 1.2: what follows the last "?" of the init string's address, which is not in `address`
+     * then: `name=value`, several with "&" between them. NULL when there is nothing. Each name is
+     * one of na_plugin.option_names, and there once; a value may be anything, also empty. A plugin
+     * refuses a value that it does not know (NA_PLUGIN_INVALID_ARG). */
+    const char *options;
 };
 
 /*
@@ -629,6 +636,15 @@ struct na_plugin {
      * [optional: cancel] [any thread] [may not block]
      */
     int32_t (*cancel_trusted)(struct na_plugin_context *context, void *op);
+
+    /*
+     * What init strings may set, as in `plugin+protocol://address?name=value`: at most 32 names,
+     * NULL-terminated, each of at most 32 lower-case letters, digits and "_". The core refuses an
+     * init string with any other name and lists these. NULL for none: then the core looks for no
+     * options, and a "?" belongs to the address, which is what a core before 1.2 does for all
+     * plugins. Since 1.2.
+     */
+    const char *const *option_names;
 };
 
 /*
@@ -698,6 +714,25 @@ struct na_plugin_addr_serialize {
 };
 
 /*
+ * What a plugin counts. NA_Class_get_counters() has it behind the counters of the core, and HG's
+ * text for Prometheus, too. Without it there are those of the core alone. Since 1.2.
+ */
+#define NA_PLUGIN_EXT_COUNTERS "na.counters/1"
+
+/* Takes one counter: how often something has happened since the class was opened. `name` is made of
+ * at most 32 lower-case letters, digits and "_"; na_<plugin>_ is put before it, and the whole has
+ * at most 47 bytes. Others are left out, with a line in the log; so are, silently, more than 24. */
+typedef void (*na_plugin_counter_fn)(void *arg, const char *name, uint64_t value);
+
+struct na_plugin_counters {
+    struct na_plugin_extension extension;
+
+    /* Reports each counter of an open class, in the same order each time. Values never fall. [any
+     * thread] [may not block] */
+    void (*counters_get)(struct na_plugin_class *na_class, na_plugin_counter_fn report, void *arg);
+};
+
+/*
  * For plugins that stand in front of another plugin, to watch it or to disturb it: given by the
  * core, na_host.get_extension. The core finds and loads the other plugin; from then on the wrapping
  * plugin calls the other's table as the core would, under the same rules, with operations that it
@@ -754,6 +789,15 @@ struct na_plugin_wrap {
 
     /* Frees an operation that is not outstanding; NULL is allowed. [any thread] [may not block] */
     void (*op_destroy)(void *op);
+
+    /*
+     * Divides the address of an init string as the core does for `plugin`, in place: `address` ends
+     * where the options begin, and `*options_p` is na_plugin_init.options, NULL for none.
+     * NA_PLUGIN_INVALID_ARG, and `reason` (of `reason_size` bytes) says why, when an option is not
+     * one of the plugin's, is given twice or has no "=". Since 1.2. [any thread] [may not block]
+     */
+    int32_t (*options_split)(const struct na_plugin *plugin, char *address, const char **options_p,
+                             char *reason, uint64_t reason_size);
 };
 
 /* ------------------------------------------------------------------------------------------------
@@ -797,6 +841,7 @@ NA_PLUGIN_ASSERT(offsetof(struct na_host, get_extension) == 72);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin_init, class_name) == 8);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin_init, max_unexpected_size) == 48);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin_init, request_mem_device) == 84);
+NA_PLUGIN_ASSERT(offsetof(struct na_plugin_init, options) == 88);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin_class_info, max_rma_size) == 48);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin, name) == 8);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin, op_size) == 40);
@@ -807,13 +852,16 @@ NA_PLUGIN_ASSERT(offsetof(struct na_plugin, mem_create) == 248);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin, put) == 304);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin, cleanup) == 376);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin, cancel_trusted) == 384);
+NA_PLUGIN_ASSERT(offsetof(struct na_plugin, option_names) == 392);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin_class_info, max_segments) == 56);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin_mem_segments, mem_create_segments) == 16);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin_multi_recv, msg_multi_recv_unexpected) == 8);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin_addr_serialize, addr_deserialize) == 24);
 NA_PLUGIN_ASSERT(sizeof(struct na_plugin_wrap_candidate) == 24);
 NA_PLUGIN_ASSERT(sizeof(struct na_plugin_wrap_events) == 24);
+NA_PLUGIN_ASSERT(offsetof(struct na_plugin_counters, counters_get) == 8);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin_wrap, op_destroy) == 24);
+NA_PLUGIN_ASSERT(offsetof(struct na_plugin_wrap, options_split) == 32);
 #endif
 
 #ifdef __cplusplus

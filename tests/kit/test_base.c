@@ -98,6 +98,27 @@ static void lists_keep_their_order(void **state)
     assert_int_equal(list_read(&list), 231);
 }
 
+static void options_of_the_init_string_are_found_by_name(void **state)
+{
+    struct na_plugin_init init = {.size = sizeof(init), .options = "rm=a&rma=copy&empty=&x=1=2"};
+    char value[8] = "before";
+
+    (void) state;
+    assert_int_equal(kit_option_get(&init, "rma", value, sizeof(value)), NA_PLUGIN_SUCCESS);
+    assert_string_equal(value, "copy");
+    assert_int_equal(kit_option_get(&init, "x", value, sizeof(value)), NA_PLUGIN_SUCCESS);
+    assert_string_equal(value, "1=2");
+    assert_int_equal(kit_option_get(&init, "empty", value, sizeof(value)), NA_PLUGIN_SUCCESS);
+    assert_string_equal(value, "");
+    assert_int_equal(kit_option_get(&init, "rma", value, 4), NA_PLUGIN_OVERFLOW);
+    assert_int_equal(kit_option_get(&init, "none", value, sizeof(value)), NA_PLUGIN_NOENTRY);
+    init.size = offsetof(struct na_plugin_init, options); /* a core of 1.1 */
+    assert_int_equal(kit_option_get(&init, "rma", value, sizeof(value)), NA_PLUGIN_NOENTRY);
+    init = (struct na_plugin_init){.size = sizeof(init)};
+    assert_int_equal(kit_option_get(&init, "rma", value, sizeof(value)), NA_PLUGIN_NOENTRY);
+    assert_string_equal(value, "");
+}
+
 static void ids_of_what_is_gone_find_nothing(void **state)
 {
     struct kit_table table = {0};
@@ -362,6 +383,7 @@ int main(void)
         cmocka_unit_test(a_host_of_another_abi_is_refused),
         cmocka_unit_test(statuses_have_names),
         cmocka_unit_test(lists_keep_their_order),
+        cmocka_unit_test(options_of_the_init_string_are_found_by_name),
         cmocka_unit_test(ids_of_what_is_gone_find_nothing),
         cmocka_unit_test(ids_begin_at_random),
         cmocka_unit_test(a_table_is_full_at_its_limit),

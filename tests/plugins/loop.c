@@ -110,6 +110,13 @@ static int32_t loop_initialize(const struct na_plugin_init *init, struct na_host
         return loop_fails("initialize");
     if (init->address != NULL && strcmp(init->address, "bad") == 0)
         return NA_PLUGIN_INVALID_ARG;
+    (void) snprintf(loop_control.address, sizeof(loop_control.address), "%s",
+                    init->address != NULL ? init->address : "(none)");
+#if NA_PLUGIN_ABI_MINOR >= 2
+    if (init->size >= offsetof(struct na_plugin_init, options) + sizeof(init->options))
+        (void) snprintf(loop_control.options, sizeof(loop_control.options), "%s",
+                        init->options != NULL ? init->options : "(none)");
+#endif
     na_class = loop_host->mem_alloc(sizeof(*na_class), 64);
     if (na_class == NULL)
         return NA_PLUGIN_NOMEM;
@@ -377,6 +384,26 @@ static int32_t loop_addr_deserialize(struct na_plugin_class *na_class, const voi
                                 : NA_PLUGIN_PROTOCOL_ERROR;
 }
 
+#ifdef NA_PLUGIN_EXT_COUNTERS
+static void loop_counters_get(struct na_plugin_class *na_class, na_plugin_counter_fn report,
+                              void *arg)
+{
+    char name[32];
+
+    (void) na_class;
+    report(arg, "wakes", atomic_load(&loop_control.wakes));
+    for (uint32_t i = 0; i < loop_control.more_counters; i++) {
+        (void) snprintf(name, sizeof(name), "more_%u", i);
+        report(arg, name, i);
+    }
+    if (loop_control.more_counters > 0) {
+        report(arg, NULL, 1);
+        report(arg, "two words", 1);
+        report(arg, "a_name_that_is_longer_than_32_bytes", 1);
+    }
+}
+#endif
+
 static const void *loop_get_extension(const char *id)
 {
     static const struct na_plugin_mem_segments mem_segments = {
@@ -388,6 +415,12 @@ static const void *loop_get_extension(const char *id)
                                                                    loop_addr_serialize,
                                                                    loop_addr_deserialize};
 
+#ifdef NA_PLUGIN_EXT_COUNTERS
+    static const struct na_plugin_counters counters = {{sizeof(counters), 0}, loop_counters_get};
+
+    if (LOOP_EXTENSIONS && strcmp(id, NA_PLUGIN_EXT_COUNTERS) == 0)
+        return &counters;
+#endif
     if (strcmp(id, LOOP_CONTROL_ID) == 0)
         return &loop_control;
     if (LOOP_EXTENSIONS && strcmp(id, NA_PLUGIN_EXT_MEM_SEGMENTS) == 0)
@@ -403,6 +436,9 @@ int32_t na_plugin_entry_v1(const struct na_host *host_table, const struct na_plu
                            const char **reason_p)
 {
     static const char *const names[] = {LOOP_NAME "-alias", NULL};
+#if NA_PLUGIN_ABI_MINOR >= 2
+    static const char *const options[] = {"depth", "way", NULL};
+#endif
     static const struct na_plugin plugin = {
         .abi_version = NA_PLUGIN_ABI_VERSION,
         .size = sizeof(plugin),
@@ -452,6 +488,7 @@ int32_t na_plugin_entry_v1(const struct na_host *host_table, const struct na_plu
         .get_extension = loop_get_extension,
 #if NA_PLUGIN_ABI_MINOR >= 2
         .cancel_trusted = loop_cancel_trusted,
+        .option_names = LOOP_EXTENSIONS ? options : NULL,
 #endif
     };
 

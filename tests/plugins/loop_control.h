@@ -29,6 +29,9 @@ struct loop_control {
     uint64_t max_rma;           /* likewise */
     void (*hook)(const char *function); /* called when a function begins; NULL: nothing */
     atomic_uint trusted;                /* calls of cancel_trusted */
+    uint32_t more_counters;             /* counters beside the one, some of them with wrong names */
+    char address[64];                   /* what the last class was opened with */
+    char options[64];                   /* likewise */
     atomic_uint objects; /* classes, contexts, addresses and memory handles that exist */
     atomic_uint wakes;   /* calls of wake */
 };

@@ -53,6 +53,16 @@ int32_t kit_host_set(const struct na_host *host, const char **reason_p);
 /* "NA_HOSTUNREACH": what a status is called, for the log. Never NULL. Since 1.1. */
 const char *kit_status_name(int32_t status);
 
+/*
+ * Copies the value of an option of the init string, one that na_plugin.option_names lists, with a
+ * NUL behind it into `size` bytes at `value`. Called in na_plugin.initialize. Since 1.1.
+ *
+ * NA_PLUGIN_SUCCESS; NA_PLUGIN_NOENTRY when it is not given, or the core is of an ABI before 1.2;
+ * NA_PLUGIN_OVERFLOW when it does not fit. Without success nothing is written.
+ */
+int32_t kit_option_get(const struct na_plugin_init *init, const char *name, char *value,
+                       size_t size);
+
 /* ------------------------------------------------------------------------------------------------
  * Lists: circular, with a head, linked through their elements. The caller's lock guards them.
  */

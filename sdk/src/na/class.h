@@ -40,8 +40,9 @@ struct na_class {
     const struct na_transport *transport;
     struct na_plugin_class_info info;
     char *protocol;
-    char *class_name; /* as it was asked for, for the plugin */
-    char *address;
+    char *class_name;    /* as it was asked for, for the plugin */
+    char *address;       /* NULL or empty: none */
+    const char *options; /* behind it; NULL: none */
     struct na_selection *selection;
     bool listen;
     uint32_t max_contexts;

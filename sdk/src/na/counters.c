@@ -3,15 +3,26 @@
 
 #include "na/context.h"
 #include "na/log.h"
+#include "na/options.h"
 #include "util/text.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#define COUNTERS_MAX 8
+#define CORE_MAX     8
+#define PLUGIN_MAX   24
+#define COUNTERS_MAX (CORE_MAX + PLUGIN_MAX)
+
+/* Where the counters of a plugin go. */
+struct counters {
+    const char *plugin;
+    struct na_counter *items;
+    size_t count, most;
+};
 
 static size_t counters_get(struct na_class *na_class, struct na_counter *counters);
+static void counters_add(void *arg, const char *name, uint64_t value);
 static void counters_print(struct na_class *na_class, void *arg);
 
 na_return_t NA_Class_get_counters(const na_class_t *na_class, struct na_counter *counters,
@@ -48,6 +59,7 @@ static size_t counters_get(struct na_class *na_class, struct na_counter *counter
     uint64_t completed = atomic_load(&own->completed);
     uint64_t failed = atomic_load(&own->failed);
     uint64_t canceled = atomic_load(&own->canceled);
+    struct counters more = {.plugin = na_class->transport->name, .items = counters};
 
     pthread_mutex_lock(&na_class->mutex);
     for (struct na_context *context = na_class->contexts; context != NULL;
@@ -68,9 +80,41 @@ static size_t counters_get(struct na_class *na_class, struct na_counter *counter
         {"na_plugin_left_outstanding", atomic_load(&own->forced)},
     };
 
-    _Static_assert(sizeof(all) / sizeof(all[0]) <= COUNTERS_MAX, "all fit");
+    _Static_assert(sizeof(all) / sizeof(all[0]) <= CORE_MAX, "all fit");
     memcpy(counters, all, sizeof(all));
-    return sizeof(all) / sizeof(all[0]);
+    more.count = sizeof(all) / sizeof(all[0]);
+    more.most = more.count + PLUGIN_MAX;
+    if (na_class->transport->counters.counters_get != NULL)
+        na_class->transport->counters.counters_get(na_class->plugin_class, counters_add, &more);
+    return more.count;
+}
+
+/* One of the plugin's. Its name becomes that of a metric, where "-" is no letter. */
+static void counters_add(void *arg, const char *name, uint64_t value)
+{
+    struct counters *counters = arg;
+    struct na_counter *counter = &counters->items[counters->count];
+    const char *wrong = name != NULL ? na_option_name_check(name) : "is NULL";
+    int length;
+
+    if (counters->count == counters->most)
+        return;
+    if (wrong == NULL) {
+        length = snprintf(counter->name, sizeof(counter->name), "na_%s_%s", counters->plugin, name);
+        if (length < 0 || (size_t) length >= sizeof(counter->name))
+            wrong = "is too long behind the plugin's";
+    }
+    if (wrong != NULL) {
+        NA_LOG_WARNING("plugin %s: the counter's name \"%.64s\" %s; left out, report it to the "
+                       "plugin's maker",
+                       counters->plugin, name != NULL ? name : "", wrong);
+        return;
+    }
+    for (char *c = counter->name; *c != '\0'; c++)
+        if (*c == '-')
+            *c = '_';
+    counter->value = value;
+    counters->count++;
 }
 
 static void counters_print(struct na_class *na_class, void *arg)

@@ -14,6 +14,7 @@
  *   protocol    = 1*( letter / digit / "_" / "-" / "." / ";" / "+" )
  *   address     = *( any visible character but "," )
  *
+ * What follows the last "?" of an address is its options, if the plugin has any: see na/options.h.
  * The first "+" ends the plugin's name: what follows belongs to the protocol, where a "+" has a
  * name on both sides. A comma always begins the next choice: a protocol that is a list has ";"
  * between its parts (`tcp;ofi_rxm`, `rc;cma`).

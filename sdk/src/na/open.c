@@ -7,6 +7,7 @@
 
 #include "na/init_string.h"
 #include "na/log.h"
+#include "na/options.h"
 #include "na/select.h"
 #include "na/selection.h"
 #include "na/signals.h"
@@ -204,7 +205,8 @@ static bool was_tried(const struct na_offers *offers, size_t index)
     return false;
 }
 
-/* `wrong` is set when the plugin opened something that cannot be worked with. */
+/* `wrong` is set when options are wrong, or the plugin opened something that cannot be worked
+ * with. */
 static na_return_t open_offer(const struct attempt *attempt, const struct na_offer *offer,
                               struct na_class **na_class_p, char *wrong)
 {
@@ -215,6 +217,12 @@ static na_return_t open_offer(const struct attempt *attempt, const struct na_off
     ret = class_create(attempt, offer, &na_class);
     if (ret != NA_SUCCESS)
         return ret;
+    ret = na_options_split(&na_class->table, na_class->address, &na_class->options, wrong,
+                           REASON_MAX / 2);
+    if (ret != NA_SUCCESS) {
+        class_free(na_class);
+        return ret;
+    }
     fill_init(&init, attempt, na_class);
     na_class->info.size = sizeof(na_class->info);
     na_plugin_enter(offer->transport->path);
@@ -306,7 +314,9 @@ static void fill_init(struct na_plugin_init *init, const struct attempt *attempt
         .listen = attempt->listen,
         .class_name = na_class->class_name,
         .protocol = na_class->protocol,
-        .address = na_class->address,
+        .address =
+            na_class->address != NULL && na_class->address[0] != '\0' ? na_class->address : NULL,
+        .options = na_class->options,
         .ip_subnet = info->ip_subnet,
         .auth_key = info->auth_key,
         .max_unexpected_size = info->max_unexpected_size,

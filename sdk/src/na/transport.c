@@ -4,6 +4,7 @@
 #include "na/transport.h"
 
 #include "na/init_string.h"
+#include "na/options.h"
 #include "na/signals.h"
 
 #include <stdatomic.h>
@@ -19,6 +20,7 @@ static enum na_plugin_code check_version(uint32_t abi_version, char *reason, siz
 static bool check_descriptor(const struct na_plugin *table, const char *file_name, char *reason,
                              size_t size);
 static bool check_class_names(const struct na_plugin *table, char *reason, size_t size);
+static bool check_option_names(const struct na_plugin *table, char *reason, size_t size);
 static bool check_mandatory(const struct na_plugin *table, char *reason, size_t size);
 static bool check_families(const struct na_plugin *table, char *reason, size_t size);
 static bool load_extensions(struct na_transport *transport, char *reason, size_t size);
@@ -67,6 +69,7 @@ enum na_plugin_code na_transport_check(struct na_transport *transport,
     table->size = sizeof(*table); /* plugins that wrap this one get the copy */
     if (!check_descriptor(table, file_name, reason, reason_size) ||
         !check_class_names(table, reason, reason_size) ||
+        !check_option_names(table, reason, reason_size) ||
         !check_mandatory(table, reason, reason_size) ||
         !check_families(table, reason, reason_size) ||
         !load_extensions(transport, reason, reason_size))
@@ -150,6 +153,24 @@ static bool check_class_names(const struct na_plugin *table, char *reason, size_
     return true;
 }
 
+static bool check_option_names(const struct na_plugin *table, char *reason, size_t size)
+{
+    for (size_t i = 0; table->option_names != NULL && table->option_names[i] != NULL; i++) {
+        const char *wrong = na_option_name_check(table->option_names[i]);
+
+        if (i == NA_OPTIONS_MAX) {
+            (void) snprintf(reason, size, "there are more than %d options", NA_OPTIONS_MAX);
+            return false;
+        }
+        if (wrong != NULL) {
+            (void) snprintf(reason, size, "the option's name \"%.64s\" %s", table->option_names[i],
+                            wrong);
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool check_mandatory(const struct na_plugin *table, char *reason, size_t size)
 {
     const struct {
@@ -220,7 +241,9 @@ static bool load_extensions(struct na_transport *transport, char *reason, size_t
         !load_extension(table, NA_PLUGIN_EXT_MULTI_RECV, &transport->multi_recv,
                         sizeof(transport->multi_recv), reason, size) ||
         !load_extension(table, NA_PLUGIN_EXT_ADDR_SERIALIZE, serialize, sizeof(*serialize), reason,
-                        size))
+                        size) ||
+        !load_extension(table, NA_PLUGIN_EXT_COUNTERS, &transport->counters,
+                        sizeof(transport->counters), reason, size))
         return false;
     if (transport->mem_segments.mem_create_segments != NULL && table->mem_create == NULL) {
         (void) snprintf(reason, size, "%s is there, but mem_create is not",

@@ -5,6 +5,7 @@
 #include "na/wrap.h"
 
 #include "na/log.h"
+#include "na/options.h"
 #include "na/select.h"
 
 #include <stdio.h>
@@ -27,6 +28,8 @@ static int32_t report_offers(const struct na_init_choice *choice, const struct n
 static void *wrap_op_create(const struct na_plugin *plugin,
                             const struct na_plugin_wrap_events *events, void *arg);
 static void wrap_op_destroy(void *private_part);
+static int32_t wrap_options_split(const struct na_plugin *plugin, char *address,
+                                  const char **options_p, char *reason, uint64_t reason_size);
 static const struct wrapped_op *wrapped_op_get(const struct na_op_id *op);
 
 const struct na_plugin_wrap *na_wrap_get(void)
@@ -36,6 +39,7 @@ const struct na_plugin_wrap *na_wrap_get(void)
         .select = wrap_select,
         .op_create = wrap_op_create,
         .op_destroy = wrap_op_destroy,
+        .options_split = wrap_options_split,
     };
 
     return &wrap;
@@ -148,6 +152,12 @@ static void wrap_op_destroy(void *private_part)
 {
     if (private_part != NULL)
         free((void *) (uintptr_t) wrapped_op_get(na_op_from_private(private_part)));
+}
+
+static int32_t wrap_options_split(const struct na_plugin *plugin, char *address,
+                                  const char **options_p, char *reason, uint64_t reason_size)
+{
+    return (int32_t) na_options_split(plugin, address, options_p, reason, (size_t) reason_size);
 }
 
 /* NULL for the core's own. */

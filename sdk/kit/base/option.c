@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the init string sets. The core has checked the names. */
+
+#include "kit_base.h"
+
+#include <string.h>
+
+int32_t kit_option_get(const struct na_plugin_init *init, const char *name, char *value,
+                       size_t size)
+{
+    const size_t end = offsetof(struct na_plugin_init, options) + sizeof(init->options);
+    const char *option = init->size >= end ? init->options : NULL;
+    const size_t name_length = strlen(name);
+
+    while (option != NULL) {
+        const size_t length = strcspn(option, "&");
+
+        if (length > name_length && memcmp(option, name, name_length) == 0 &&
+            option[name_length] == '=') {
+            const size_t value_length = length - name_length - 1;
+
+            if (value_length >= size)
+                return NA_PLUGIN_OVERFLOW;
+            memcpy(value, option + name_length + 1, value_length);
+            value[value_length] = '\0';
+            return NA_PLUGIN_SUCCESS;
+        }
+        option = option[length] != '\0' ? option + length + 1 : NULL;
+    }
+    return NA_PLUGIN_NOENTRY;
+}
