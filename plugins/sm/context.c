@@ -8,6 +8,13 @@
 #include "sm.h"
 
 static void sm_context_cancel_sends(struct na_plugin_context *context);
+static void sm_counters_get(struct na_plugin_class *na_class, na_plugin_counter_fn report,
+                            void *arg);
+
+const struct na_plugin_counters sm_counters_extension = {
+    .extension = {.size = sizeof(struct na_plugin_counters)},
+    .counters_get = sm_counters_get,
+};
 
 int32_t sm_context_setup(struct na_plugin_class *na_class, uint32_t id)
 {
@@ -122,4 +129,20 @@ static void sm_context_cancel_sends(struct na_plugin_context *context)
 {
     while (sm_send_cancel(context, NULL))
         continue;
+}
+
+/* Of all contexts, also of those that were destroyed: they live as long as the class. */
+static void sm_counters_get(struct na_plugin_class *na_class, na_plugin_counter_fn report,
+                            void *arg)
+{
+    uint64_t queued = 0, copied = 0;
+
+    for (uint32_t id = 0; id < na_class->max_contexts; id++) {
+        struct na_plugin_context *context = &na_class->contexts[id];
+
+        queued += atomic_load_explicit(&context->sends_queued, memory_order_relaxed);
+        copied += atomic_load_explicit(&context->transfers_copied, memory_order_relaxed);
+    }
+    report(arg, "sends_queued", queued);
+    report(arg, "transfers_copied", copied);
 }

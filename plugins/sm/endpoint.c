@@ -14,6 +14,8 @@
 
 static int32_t sm_class_configure(struct na_plugin_class *na_class,
                                   const struct na_plugin_init *init, const char **name_p);
+static bool sm_class_choose_rma(struct na_plugin_class *na_class,
+                                const struct na_plugin_init *init);
 static uint32_t sm_message_limit(const struct na_plugin_init *init);
 static int32_t sm_class_open(struct na_plugin_class *na_class, const char *name);
 static void sm_class_describe(struct na_plugin_class *na_class);
@@ -110,10 +112,11 @@ void sm_class_prepare_fork(void)
 static int32_t sm_class_configure(struct na_plugin_class *na_class,
                                   const struct na_plugin_init *init, const char **name_p)
 {
-    const char *rma = secure_getenv("AMALGAM_SM_RMA");
     const char *reason;
     struct kit_key random;
 
+    if (!sm_class_choose_rma(na_class, init))
+        return NA_PLUGIN_INVALID_ARG;
     if (init->address != NULL && init->address[0] != '\0') {
         if (!sm_name_check(init->address, strlen(init->address), &reason)) {
             SM_LOG_ERROR("'%.80s' cannot name an endpoint: %s", init->address, reason);
@@ -126,9 +129,6 @@ static int32_t sm_class_configure(struct na_plugin_class *na_class,
                      SM_MAX_CONTEXTS);
         return NA_PLUGIN_INVALID_ARG;
     }
-    if (rma != NULL && strcmp(rma, "copy") != 0 && strcmp(rma, "auto") != 0)
-        SM_LOG_WARNING("AMALGAM_SM_RMA is '%.40s'; 'auto' and 'copy' are known: taken as auto",
-                       rma);
     if (kit_key_draw(&random) != NA_PLUGIN_SUCCESS ||
         kit_key_draw(&na_class->registry.secret) != NA_PLUGIN_SUCCESS) {
         SM_LOG_ERROR("no random numbers (%s)", strerror(errno));
@@ -142,7 +142,6 @@ static int32_t sm_class_configure(struct na_plugin_class *na_class,
     na_class->pid_namespace = kit_process_namespace("pid");
     na_class->busy = (init->progress_mode & NA_PLUGIN_PROGRESS_BUSY) != 0;
     na_class->no_retry = (init->progress_mode & NA_PLUGIN_PROGRESS_NO_RETRY) != 0;
-    na_class->force_copy = rma != NULL && strcmp(rma, "copy") == 0;
     na_class->membarrier = sm_membarrier_register();
     na_class->fence = !na_class->membarrier;
     na_class->backlog_lock.elide = (init->thread_mode & NA_PLUGIN_THREAD_SINGLE_CLASS) != 0;
@@ -155,6 +154,28 @@ static int32_t sm_class_configure(struct na_plugin_class *na_class,
     if (!na_class->busy)
         na_class->capabilities |= NA_PLUGIN_CAP_WAIT_FD;
     return NA_PLUGIN_SUCCESS;
+}
+
+/* The init string is asked before the environment, which may be meant for other endpoints. */
+static bool sm_class_choose_rma(struct na_plugin_class *na_class, const struct na_plugin_init *init)
+{
+    const char *rma = secure_getenv("AMALGAM_SM_RMA");
+    char option[8] = "";
+    int32_t ret = kit_option_get(init, "rma", option, sizeof(option));
+
+    if (ret != NA_PLUGIN_NOENTRY) {
+        na_class->force_copy = strcmp(option, "copy") == 0;
+        if (na_class->force_copy || strcmp(option, "auto") == 0)
+            return true;
+        SM_LOG_ERROR("option rma is '%.40s'; 'auto' and 'copy' are known",
+                     ret == NA_PLUGIN_SUCCESS ? option : "(a longer word)");
+        return false;
+    }
+    na_class->force_copy = rma != NULL && strcmp(rma, "copy") == 0;
+    if (rma != NULL && !na_class->force_copy && strcmp(rma, "auto") != 0)
+        SM_LOG_WARNING("AMALGAM_SM_RMA is '%.40s'; 'auto' and 'copy' are known: taken as auto",
+                       rma);
+    return true;
 }
 
 /* The larger hint, within what a ring can carry. */

@@ -286,7 +286,9 @@ struct na_plugin_context {
     _Atomic uint32_t send_count; /* sends that wait for space */
     _Atomic uint32_t sleepers;   /* threads in poll_wait */
     _Atomic uint32_t woken;
-    _Atomic uint32_t unstall; /* a receive was posted while rings are stalled */
+    _Atomic uint64_t sends_queued;     /* sends that did not fit or had no connection yet */
+    _Atomic uint64_t transfers_copied; /* put and get by way of the rings */
+    _Atomic uint32_t unstall;          /* a receive was posted while rings are stalled */
 
     /* Matching: guarded by match_lock */
     _Alignas(SM_CACHE_LINE) struct sm_lock match_lock;

@@ -10,6 +10,7 @@ static int32_t sm_enumerate(const char *protocol, na_plugin_offer_fn report, voi
 static const void *sm_get_extension(const char *id);
 
 static const char *const sm_class_names[] = {"na", NULL};
+static const char *const sm_option_names[] = {"rma", NULL};
 
 static const struct na_plugin sm_plugin = {
     .abi_version = NA_PLUGIN_ABI_VERSION,
@@ -58,6 +59,7 @@ static const struct na_plugin sm_plugin = {
     .get_extension = sm_get_extension,
     .cleanup = sm_reap_all,
     .cancel_trusted = sm_cancel_trusted,
+    .option_names = sm_option_names,
 };
 
 int32_t na_plugin_entry_v1(const struct na_host *host, const struct na_plugin **plugin_p,
@@ -97,5 +99,7 @@ static const void *sm_get_extension(const char *id)
         return &sm_mem_segments_extension;
     if (strcmp(id, NA_PLUGIN_EXT_ADDR_SERIALIZE) == 0)
         return &sm_addr_serialize_extension;
+    if (strcmp(id, NA_PLUGIN_EXT_COUNTERS) == 0)
+        return &sm_counters_extension;
     return NULL;
 }

@@ -32,6 +32,7 @@ int32_t sm_copy_start(struct na_plugin_context *context, struct sm_op *op)
     op->used = 0;
     sm_lock_take(&context->rma_lock);
     sm_op_list_append(&context->copies, op);
+    atomic_fetch_add_explicit(&context->transfers_copied, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&context->copy_count, 1, memory_order_release);
     if (!sm_copy_step(context, op, &status)) {
         sm_copy_forget(context, op);

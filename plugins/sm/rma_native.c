@@ -41,7 +41,7 @@ static bool sm_native_probe(struct na_plugin_addr *peer)
     uint32_t unknown = SM_RMA_UNKNOWN;
 
     if (peer->na_class->force_copy)
-        reason = "AMALGAM_SM_RMA says so";
+        reason = "option rma or AMALGAM_SM_RMA says so";
     else if (!peer->same_pid_namespace)
         reason = "it is in another PID namespace";
     else if (sm_cookie_check(peer) != NA_PLUGIN_SUCCESS)

@@ -266,6 +266,7 @@ static int32_t sm_send_slow(struct na_plugin_context *context, struct sm_conn *c
     if (!atomic_load_explicit(&context->active, memory_order_acquire))
         goto out;
     sm_op_list_append(&conn->pending, op);
+    atomic_fetch_add_explicit(&context->sends_queued, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&context->send_count, 1, memory_order_release);
     atomic_store_explicit(&conn->gate, 1, memory_order_release);
     sm_backlog_add(conn);

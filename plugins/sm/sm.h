@@ -32,6 +32,7 @@ int32_t sm_context_stop(struct na_plugin_context *context);
 int32_t sm_context_destroy(struct na_plugin_context *context);
 int32_t sm_cancel(struct na_plugin_context *context, void *op);
 int32_t sm_cancel_trusted(struct na_plugin_context *context, void *op);
+extern const struct na_plugin_counters sm_counters_extension;
 
 /* segment.c */
 bool sm_name_check(const char *name, size_t length, const char **reason_p);

@@ -179,6 +179,8 @@ static void check_requests(const struct pair *pair)
                      ext.unknown_rpc_count);
     assert_int_equal(ext.req_recv_bytes, side_ext_counters(&pair->origin).req_sent_bytes);
     assert_true(text_value("amalgam_na_completed_total", "") > 0);
+    if (strstr(text, "transport=\"na+sm\"") != NULL)
+        assert_non_null(strstr(text, "# TYPE amalgam_na_sm_sends_queued_total counter\n"));
 }
 
 static void text_says_what_the_counters_say(void **state)

@@ -6,6 +6,7 @@
 #endif
 
 #include "deny_attach.h"
+#include "na_ext.h"
 #include "sm_test.h"
 #include "transport_rma.h"
 
@@ -159,6 +160,63 @@ static void the_way_of_transfers_is_said_once(void **state)
     check_clean();
 }
 
+static uint64_t counter(const struct end *end, const char *name)
+{
+    struct na_counter counters[32];
+    size_t count = 32;
+
+    assert_int_equal(NA_Class_get_counters(end->na_class, counters, &count), NA_SUCCESS);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(counters[i].name, name) == 0)
+            return counters[i].value;
+    fail_msg("no counter %s", name);
+    return 0;
+}
+
+/* Whatever the environment says. */
+static void the_init_string_says_how_memory_is_copied(void **state)
+{
+    static const char *const inits[] = {"na+sm://?rma=auto", "na+sm://?rma=copy"};
+
+    (void) state;
+    for (int copy = 0; copy < 2; copy++) {
+        struct rma rma;
+
+        force_copy(copy == 0);
+        assert_int_equal(setenv("AMALGAM_TEST_INIT", inits[copy], 1), 0);
+        assert_int_equal(rma_open(&rma, "plain", NA_MEM_READWRITE, BYTES, 1), 0);
+        assert_int_equal(NA_Class_has_capability(rma.end.na_class, "native_rma"), copy == 0);
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(rma_transfer(&rma, i % 2, 0, 0, 1000), NA_SUCCESS);
+        if (copy == 1)
+            assert_int_equal(counter(&rma.end, "na_sm_transfers_copied"), 3);
+        rma_close(&rma, true);
+    }
+    assert_int_equal(unsetenv("AMALGAM_TEST_INIT"), 0);
+    force_copy(false);
+    check_clean();
+}
+
+static void an_option_that_sm_does_not_know_is_refused(void **state)
+{
+    static const char *const wrong[][2] = {
+        {"na+sm://?rma=sometimes", "option rma is '(a longer word)'; 'auto' and 'copy' are known"},
+        {"na+sm://?rma=", "option rma is ''"},
+        {"na+sm://?arm=copy", "option \"arm=copy\": it is unknown; the options of sm are: rma"},
+    };
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        char reason[1024] = "";
+        na_class_t *na_class;
+
+        assert_int_equal(
+            NA_Initialize_reason(wrong[i][0], true, 0, NULL, &na_class, reason, sizeof(reason)),
+            NA_INVALID_ARG);
+        assert_non_null(strstr(reason, wrong[i][1]));
+    }
+}
+
 static void unmapped_memory_is_an_error(void **state)
 {
     struct rma rma;
@@ -182,6 +240,8 @@ int main(void)
         cmocka_unit_test(a_refusal_of_the_system_leads_to_copies),
         cmocka_unit_test(contexts_do_not_take_each_others_refusals),
         cmocka_unit_test(the_way_of_transfers_is_said_once),
+        cmocka_unit_test(the_init_string_says_how_memory_is_copied),
+        cmocka_unit_test(an_option_that_sm_does_not_know_is_refused),
         cmocka_unit_test(unmapped_memory_is_an_error),
     };
 
