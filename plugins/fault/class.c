@@ -22,9 +22,26 @@ struct opening {
 
 static int32_t class_open(struct opening *opening, char *address);
 static int32_t try_candidate(void *arg, const struct na_plugin_wrap_candidate *candidate);
+static int32_t open_inner(struct opening *opening, const struct na_plugin *inner,
+                          const struct na_plugin_init *given, struct na_plugin_class **class_p);
+static int32_t split_options(const struct na_plugin *inner, char *address,
+                             struct na_plugin_init *init);
+static void counters_get(struct na_plugin_class *na_class, na_plugin_counter_fn report, void *arg);
+static void report_inner(void *arg, const char *name, uint64_t value);
 static void load_extensions(struct fault_class *fault_class);
 static void limit_segments(struct fault_class *fault_class, struct na_plugin_class_info *info);
 static void load_extension(const struct na_plugin *inner, const char *id, void *copy, size_t size);
+
+/* Who asked for counters. */
+struct asking {
+    na_plugin_counter_fn report;
+    void *arg;
+};
+
+const struct na_plugin_counters fault_counters_extension = {
+    .extension = {.size = sizeof(struct na_plugin_counters)},
+    .counters_get = counters_get,
+};
 
 int32_t fault_class_initialize(const struct na_plugin_init *init, struct na_host_class *host_class,
                                struct na_plugin_class **class_p, struct na_plugin_class_info *info)
@@ -141,9 +158,8 @@ static int32_t try_candidate(void *arg, const struct na_plugin_wrap_candidate *c
     init.size = size < sizeof(init) ? size : (uint32_t) sizeof(init);
     init.class_name = candidate->class_name;
     init.protocol = candidate->offer->protocol;
-    init.address = opening->address;
     memset((char *) info + sizeof(info->size), 0, info->size - sizeof(info->size));
-    opening->status = inner->initialize(&init, opening->host_class, &inner_class, info);
+    opening->status = open_inner(opening, inner, &init, &inner_class);
     info->capabilities &= FAULT_CAPABILITIES;
     if (opening->status == NA_PLUGIN_SUCCESS && inner_class != NULL) {
         opening->fault_class->inner = inner;
@@ -158,6 +174,68 @@ static int32_t try_candidate(void *arg, const struct na_plugin_wrap_candidate *c
     return NA_PLUGIN_SUCCESS;
 }
 
+/* The wrapped plugin may have options of its own, before the "?" of ours. */
+static int32_t open_inner(struct opening *opening, const struct na_plugin *inner,
+                          const struct na_plugin_init *given, struct na_plugin_class **class_p)
+{
+    const size_t length = opening->address != NULL ? strlen(opening->address) : 0;
+    char *address = kit_host->mem_alloc(length + 1, 0);
+    struct na_plugin_init init = *given;
+    int32_t ret;
+
+    if (address == NULL)
+        return NA_PLUGIN_NOMEM;
+    memcpy(address, length > 0 ? opening->address : "", length + 1);
+    ret = split_options(inner, address, &init);
+    init.address = address[0] != '\0' ? address : NULL;
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = inner->initialize(&init, opening->host_class, class_p, opening->info);
+    kit_host->mem_free(address);
+    return ret;
+}
+
+/* A core before 1.2 has neither the function nor the members, and divides nothing. */
+static int32_t split_options(const struct na_plugin *inner, char *address,
+                             struct na_plugin_init *init)
+{
+    char reason[REASON_MAX] = "";
+    int32_t ret;
+
+    if (fault_wrap->extension.size <
+        offsetof(struct na_plugin_wrap, options_split) + sizeof(fault_wrap->options_split))
+        return NA_PLUGIN_SUCCESS;
+    ret = fault_wrap->options_split(inner, address, &init->options, reason, sizeof(reason));
+    if (ret != NA_PLUGIN_SUCCESS)
+        FAULT_ERROR("%s", reason);
+    return ret;
+}
+
+/* Those of the wrapped plugin come behind ours. */
+static void counters_get(struct na_plugin_class *na_class, na_plugin_counter_fn report, void *arg)
+{
+    static const char *const names[FAULT_COUNTERS] = {
+        [FAULT_DROPPED] = "dropped",     [FAULT_DELAYED] = "delayed",
+        [FAULT_REORDERED] = "reordered", [FAULT_CANCELS_REFUSED] = "cancels_refused",
+        [FAULT_FAILED] = "failed",
+    };
+    struct fault_class *fault_class = fault_class_get(na_class);
+    struct asking asking = {.report = report, .arg = arg};
+
+    for (int i = 0; i < FAULT_COUNTERS; i++)
+        report(arg, names[i], atomic_load(&fault_class->counters[i]));
+    if (fault_class->inner_counters.counters_get != NULL)
+        fault_class->inner_counters.counters_get(fault_class->inner_class, report_inner, &asking);
+}
+
+static void report_inner(void *arg, const char *name, uint64_t value)
+{
+    const struct asking *asking = arg;
+    char inner[64];
+
+    (void) snprintf(inner, sizeof(inner), "inner_%s", name != NULL ? name : "");
+    asking->report(asking->arg, inner, value);
+}
+
 static void load_extensions(struct fault_class *fault_class)
 {
     struct na_plugin_addr_serialize *serialize = &fault_class->addr_serialize;
@@ -168,6 +246,8 @@ static void load_extensions(struct fault_class *fault_class)
     if (serialize->addr_serialize_size == NULL || serialize->addr_serialize == NULL ||
         serialize->addr_deserialize == NULL)
         memset(serialize, 0, sizeof(*serialize));
+    load_extension(fault_class->inner, NA_PLUGIN_EXT_COUNTERS, &fault_class->inner_counters,
+                   sizeof(fault_class->inner_counters));
     load_extension(fault_class->inner, NA_PLUGIN_EXT_MEM_SEGMENTS, &fault_class->mem_segments,
                    sizeof(fault_class->mem_segments));
 }

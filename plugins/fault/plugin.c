@@ -101,5 +101,7 @@ static const void *fault_get_extension(const char *id)
         return &fault_addr_serialize_extension;
     if (strcmp(id, NA_PLUGIN_EXT_MEM_SEGMENTS) == 0)
         return &fault_mem_segments_extension;
+    if (strcmp(id, NA_PLUGIN_EXT_COUNTERS) == 0)
+        return &fault_counters_extension;
     return NULL;
 }

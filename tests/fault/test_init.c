@@ -43,6 +43,35 @@ static void every_option_is_taken(void **state)
     }
 }
 
+static void the_wrapped_plugin_has_options_before_ours(void **state)
+{
+    struct end end;
+
+    (void) state;
+    end_open(&end, "fault+na+sm://?rma=copy?drop=0", NULL);
+    assert_false(NA_Class_has_capability(end.na_class, "native_rma"));
+    end_close(&end);
+    check_refused("fault+na+sm://?arm=copy?drop=0", NA_INVALID_ARG,
+                  "option \"arm=copy\": it is unknown; the options of sm are: rma");
+}
+
+static void counters_of_the_wrapped_plugin_follow_ours(void **state)
+{
+    struct na_counter counters[32];
+    size_t count = 32, first = 0;
+    struct end end;
+
+    (void) state;
+    end_open(&end, "fault+na+sm", NULL);
+    assert_int_equal(NA_Class_get_counters(end.na_class, counters, &count), NA_SUCCESS);
+    while (first < count && strcmp(counters[first].name, "na_fault_dropped") != 0)
+        first++;
+    assert_true(first + 5 < count);
+    assert_string_equal(counters[first + 4].name, "na_fault_failed");
+    assert_string_equal(counters[first + 5].name, "na_fault_inner_sends_queued");
+    end_close(&end);
+}
+
 static void malformed_options_are_refused_with_the_reason(void **state)
 {
     static const char *const options[][2] = {
@@ -195,6 +224,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_class_says_what_it_wraps),
         cmocka_unit_test(every_option_is_taken),
+        cmocka_unit_test(the_wrapped_plugin_has_options_before_ours),
+        cmocka_unit_test(counters_of_the_wrapped_plugin_follow_ours),
         cmocka_unit_test(malformed_options_are_refused_with_the_reason),
         cmocka_unit_test(what_cannot_be_wrapped_is_refused_with_the_reason),
         cmocka_unit_test(the_wrapped_transport_gets_its_own_address),
