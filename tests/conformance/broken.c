@@ -58,6 +58,8 @@
 #define EXCEEDS  39 /* gives peers more than the range of a handle */
 #define HALVES   40 /* fills receives in two halves, the second one also after a cancellation */
 #define DOUBTS   41 /* cancel_trusted does nothing */
+#define SHRINKS  42 /* has a counter that falls */
+#define SHOUTS   43 /* has an option whose name has capitals */
 
 /* Every which time: often enough to be met, rare enough that what is around it works. */
 #define EVERY 50u
@@ -480,6 +482,21 @@ static int32_t cancel(struct na_plugin_context *context, void *op)
 }
 #endif
 
+#if BROKEN_WHAT == SHRINKS
+static void counters_get(struct na_plugin_class *na_class, na_plugin_counter_fn report, void *arg)
+{
+    (void) na_class;
+    report(arg, "left", UINT64_MAX - times++);
+}
+
+static const void *get_extension(const char *id)
+{
+    static const struct na_plugin_counters counters = {{sizeof(counters), 0}, counters_get};
+
+    return strcmp(id, NA_PLUGIN_EXT_COUNTERS) == 0 ? &counters : real.get_extension(id);
+}
+#endif
+
 #if BROKEN_WHAT == OFFSET
 static int32_t put(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
                    uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
@@ -867,6 +884,12 @@ static void change(void)
     plugin.cancel = cancel;
 #elif BROKEN_WHAT == DOUBTS
     plugin.cancel_trusted = cancel;
+#elif BROKEN_WHAT == SHRINKS
+    plugin.get_extension = get_extension;
+#elif BROKEN_WHAT == SHOUTS
+    static const char *const options[] = {"rma", "RMA", NULL};
+
+    plugin.option_names = options;
 #elif BROKEN_WHAT == OFFSET
     plugin.put = put;
 #elif BROKEN_WHAT == NUMB

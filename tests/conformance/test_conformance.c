@@ -64,6 +64,8 @@ static const struct broken broken[] = {
     {"hoards", "recv.bounded.sender", "recv.bounded.sender"},
     {"exceeds", "rma.range", "rma.range"},
     {"halves", "cancel.filling", "cancel.filling"},
+    {"shrinks", "class.counters", "class.counters"},
+    {"shouts", "table.options", "table.options"},
     {"doubts", "cancel.recv,cancel.trusted.recv", "cancel.trusted.recv"},
 };
 

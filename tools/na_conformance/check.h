@@ -4,6 +4,7 @@
 #ifndef AMALGAM_CONF_CHECK_H
 #define AMALGAM_CONF_CHECK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -36,5 +37,8 @@ extern const struct conf_check conf_checks_death[];
 
 /* Number i of all of them, by number; NULL behind the last. */
 const struct conf_check *conf_check_at(size_t i);
+
+/* Whether an option or a counter may have this name. */
+bool conf_name_is_wellformed(const char *name);
 
 #endif /* AMALGAM_CONF_CHECK_H */

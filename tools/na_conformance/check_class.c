@@ -13,8 +13,9 @@
 #include "na_conformance/peer.h"
 #include "na_conformance/traffic.h"
 
-#define GROWTHS 60u /* without an end: it does not come */
-#define STAYS   2u  /* in between; what malloc() has in its caches counts as in use */
+#define GROWTHS      60u /* without an end: it does not come */
+#define COUNTERS_MAX 24u /* that are shown */
+#define STAYS        2u  /* in between; what malloc() has in its caches counts as in use */
 
 static void open_close(void);
 static void again(void);
@@ -35,6 +36,8 @@ static void hints_try(uint64_t size);
 static void single_threaded(void);
 static void unreceived(void);
 static void first_minor(void);
+static void counters(void);
+static void counter_check(void *arg, const char *name, uint64_t value);
 
 const struct conf_check conf_checks_class[] = {
     {201, "class.open", "An endpoint is opened and closed", open_close, 0},
@@ -55,6 +58,8 @@ const struct conf_check conf_checks_class[] = {
     {213, "class.first",
      "A core of minor 0, whose tables end earlier, is served; nothing behind them is touched",
      first_minor, 0},
+    {214, "class.counters",
+     "Counters are the same each time, have names of their own and only grow", counters, 0},
     {0, NULL, NULL, NULL, 0},
 };
 
@@ -358,6 +363,56 @@ static void single_threaded(void)
     for (uint32_t i = 0; i < 200; i++)
         conf_traffic_echo(&traffic, i, i);
     conf_traffic_close(&traffic);
+}
+
+/* What was reported the first time, and how far the second time is. */
+struct counted {
+    char names[COUNTERS_MAX][33];
+    uint64_t values[COUNTERS_MAX];
+    unsigned int count, again;
+    bool is_first;
+};
+
+static void counters(void)
+{
+    static struct counted counted;
+    struct conf_traffic traffic;
+
+    conf_traffic_open(&traffic, CONF_PEER_ECHO, 8);
+    if (conf_plugin.counters == NULL)
+        conf_skip("it counts nothing");
+    for (uint32_t i = 0; i < 10; i++) {
+        counted.again = 0;
+        counted.is_first = i == 0;
+        conf_plugin.counters->counters_get(traffic.end.na_class, counter_check, &counted);
+        conf_require(counted.again == counted.count, "there are %u counters, there were %u",
+                     counted.again, counted.count);
+        conf_traffic_echo(&traffic, 64, i);
+    }
+    conf_note("%u counters", counted.count);
+    conf_traffic_close(&traffic);
+}
+
+static void counter_check(void *arg, const char *name, uint64_t value)
+{
+    struct counted *counted = arg;
+    const unsigned int i = counted->again++;
+
+    conf_require(name != NULL && conf_name_is_wellformed(name),
+                 "the name '%.64s' is not made of up to 32 of a-z, 0-9 and _",
+                 name != NULL ? name : "(NULL)");
+    conf_require(i < COUNTERS_MAX, "there are more than %u counters", COUNTERS_MAX);
+    if (counted->is_first) {
+        for (unsigned int j = 0; j < i; j++)
+            conf_require(strcmp(counted->names[j], name) != 0, "'%s' is there twice", name);
+        (void) snprintf(counted->names[i], sizeof(counted->names[i]), "%s", name);
+        counted->count++;
+    }
+    conf_require(i < counted->count && strcmp(counted->names[i], name) == 0,
+                 "counter %u is '%s', and was '%s'", i, name, counted->names[i]);
+    conf_require(value >= counted->values[i], "'%s' has fallen from %llu to %llu", name,
+                 (unsigned long long) counted->values[i], (unsigned long long) value);
+    counted->values[i] = value;
 }
 
 static void unreceived(void)

@@ -12,6 +12,7 @@
 #include "na_conformance/end.h"
 
 #define OP_SIZE_MAX 65536u
+#define OPTIONS_MAX 32u
 
 /* What a walk over symbols found. */
 struct symbols {
@@ -31,6 +32,7 @@ static void table_strings(void);
 static void table_name(void);
 static void table_op(void);
 static void table_extensions(void);
+static void table_options(void);
 static void extension_check(const char *id, size_t size, size_t members);
 static void enumerate_offers(void);
 static int32_t offer_check(void *arg, const struct na_plugin_offer *offer);
@@ -58,6 +60,8 @@ const struct conf_check conf_checks_table[] = {
     {115, "table.op", "op_align is a power of two up to 128, or 0 with op_size 0", table_op, 0},
     {116, "table.extensions", "Extension tables are complete; an unknown id gives none",
      table_extensions, 0},
+    {117, "table.options", "Names of options are well-formed, and each is there once",
+     table_options, 0},
     {120, "enumerate.offers", "Offers are well-formed, and what is not usable says why",
      enumerate_offers, 0},
     {121, "enumerate.filter", "Asked for one protocol it reports exactly that, or nothing",
@@ -271,12 +275,41 @@ static void table_extensions(void)
     extension_check(NA_PLUGIN_EXT_MEM_SEGMENTS, sizeof(struct na_plugin_mem_segments), 1);
     extension_check(NA_PLUGIN_EXT_MULTI_RECV, sizeof(struct na_plugin_multi_recv), 1);
     extension_check(NA_PLUGIN_EXT_ADDR_SERIALIZE, sizeof(struct na_plugin_addr_serialize), 3);
+    extension_check(NA_PLUGIN_EXT_COUNTERS, sizeof(struct na_plugin_counters), 1);
     conf_require(conf_plugin.table.get_extension("org.example.nothing/1") == NULL &&
                      conf_plugin.table.get_extension("na.multi_recv/999") == NULL &&
                      conf_plugin.table.get_extension("") == NULL,
                  "an id that nobody knows gives a table");
     conf_require(conf_plugin.segments == NULL || conf_plugin.segments->max_segments >= 2,
                  "max_segments is less than 2");
+}
+
+static void table_options(void)
+{
+    const char *const *names;
+    struct na_plugin table;
+    unsigned int count = 0;
+
+    (void) table_get(&table);
+    names = table.option_names;
+    if (names == NULL)
+        conf_skip("it has no options");
+    for (; names[count] != NULL; count++) {
+        conf_require(count < OPTIONS_MAX, "there are more than %u", OPTIONS_MAX);
+        conf_require(conf_name_is_wellformed(names[count]),
+                     "the name '%.64s' is not made of up to 32 of a-z, 0-9 and _", names[count]);
+        for (unsigned int i = 0; i < count; i++)
+            conf_require(strcmp(names[i], names[count]) != 0, "'%s' is there twice", names[i]);
+    }
+    conf_note("%u options", count);
+}
+
+bool conf_name_is_wellformed(const char *name)
+{
+    const size_t length = strlen(name);
+
+    return length > 0 && length <= 32 &&
+           strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_") == length;
 }
 
 /* The functions are the last members. */

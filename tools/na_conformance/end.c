@@ -35,7 +35,7 @@ int32_t conf_try_open(struct conf_end *end, const struct conf_open *how)
     const struct conf_open *with = how != NULL ? how : &usual;
     const uint32_t contexts = with->contexts > 0 ? with->contexts : 1;
     const struct na_plugin_init init = {
-        .size = sizeof(init),
+        .size = with->first_minor ? offsetof(struct na_plugin_init, options) : sizeof(init),
         .listen = !with->origin_only,
         .class_name = conf_plugin.class_name,
         .protocol = with->protocol != NULL ? with->protocol : conf_plugin.protocol,
@@ -45,6 +45,7 @@ int32_t conf_try_open(struct conf_end *end, const struct conf_open *how)
         .progress_mode = with->progress_mode,
         .thread_mode = with->thread_mode,
         .max_contexts = contexts,
+        .options = conf_plugin.options[0] != '\0' ? conf_plugin.options : NULL,
     };
     int32_t status;
 
@@ -265,8 +266,8 @@ static int32_t class_initialize(struct conf_end *end, const struct na_plugin_ini
         uint8_t guard[INFO_GUARD];
     } out;
     uint8_t *const behind = (uint8_t *) &out + info_size;
-    char *texts[3] = {conf_text_lend(init->class_name), conf_text_lend(init->protocol),
-                      conf_text_lend(init->address)};
+    char *texts[4] = {conf_text_lend(init->class_name), conf_text_lend(init->protocol),
+                      conf_text_lend(init->address), conf_text_lend(init->options)};
     struct na_plugin_init lent = *init;
     uint64_t entered;
     int32_t status;
@@ -277,12 +278,13 @@ static int32_t class_initialize(struct conf_end *end, const struct na_plugin_ini
     lent.class_name = texts[0];
     lent.protocol = texts[1];
     lent.address = texts[2];
+    lent.options = texts[3];
     entered = conf_enter(CONF_CALL_INITIALIZE);
     status = conf_plugin.table.initialize(&lent, (struct na_host_class *) (void *) end,
                                           &end->na_class, &out.info);
     conf_leave(CONF_CALL_INITIALIZE, entered);
     spoil(&lent, sizeof(lent));
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         conf_text_take_back(texts[i]);
     if (conf_guard_broken(behind, sizeof(out) - info_size) >= 0)
         conf_watch_broken(CONF_WATCH_BOUNDS, "initialize wrote past the size of the class's info");

@@ -14,6 +14,7 @@
 #define TABLE_MIN (offsetof(struct na_plugin, cancel) + sizeof(((struct na_plugin *) NULL)->cancel))
 
 static bool is_name_of(const struct na_plugin *table, const char *name, size_t length);
+static void split_options(struct conf_plugin *plugin, const struct na_plugin *table);
 static void strip_port(char *address);
 static int32_t pick_protocol(void *arg, const struct na_plugin_offer *offer);
 static void offer_require(void);
@@ -57,6 +58,7 @@ void conf_load_into(const struct na_host *host)
         extension_get(NA_PLUGIN_EXT_MULTI_RECV, sizeof(struct na_plugin_multi_recv));
     conf_plugin.serialize =
         extension_get(NA_PLUGIN_EXT_ADDR_SERIALIZE, sizeof(struct na_plugin_addr_serialize));
+    conf_plugin.counters = extension_get(NA_PLUGIN_EXT_COUNTERS, sizeof(struct na_plugin_counters));
 }
 
 void *conf_load_file(char *reason, size_t size)
@@ -119,6 +121,7 @@ bool conf_load_init(const char *init, const struct na_plugin *table, struct conf
 
     (void) snprintf(plugin->address, sizeof(plugin->address), "%s",
                     separator != NULL ? separator + 3 : "");
+    split_options(plugin, table);
     strip_port(plugin->address);
     (void) snprintf(plugin->class_name, sizeof(plugin->class_name), "%s",
                     table->class_names != NULL && table->class_names[0] != NULL
@@ -173,6 +176,18 @@ static bool is_name_of(const struct na_plugin *table, const char *name, size_t l
         if (strlen(*names) == length && strncmp(*names, name, length) == 0)
             return true;
     return false;
+}
+
+/* As the core does it, which checks the names as well. */
+static void split_options(struct conf_plugin *plugin, const struct na_plugin *table)
+{
+    char *mark = table->option_names != NULL ? strrchr(plugin->address, '?') : NULL;
+
+    plugin->options[0] = '\0';
+    if (mark == NULL)
+        return;
+    (void) snprintf(plugin->options, sizeof(plugin->options), "%s", mark + 1);
+    *mark = '\0';
 }
 
 /* Many endpoints are opened at once: they cannot share a port. */

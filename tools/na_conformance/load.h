@@ -23,9 +23,11 @@ struct conf_plugin {
     const struct na_plugin_mem_segments *segments;
     const struct na_plugin_multi_recv *multi_recv;
     const struct na_plugin_addr_serialize *serialize;
+    const struct na_plugin_counters *counters;
     void *handle;
     char protocol[128];
     char address[512]; /* without a port; empty when there is none */
+    char options[128]; /* likewise */
     char class_name[128];
 };
 
