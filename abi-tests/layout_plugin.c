@@ -113,6 +113,7 @@ AT(na_plugin, cleanup, 376);
 #if LAYOUT_MINOR >= 1
 AT(na_plugin, cancel_trusted, 384);
 AT(na_plugin, option_names, 392);
+AT(na_plugin, addr_capabilities, 400);
 #endif
 
 SIZE(na_plugin_extension, 8);

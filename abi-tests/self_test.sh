@@ -40,9 +40,9 @@ broken_plugin_abi() {
     broken "a constant without a statement" layout "NA_PLUGIN_MORE has no VALUE" \
         's/^#define NA_PLUGIN_BUF_SEND .*/&\n#define NA_PLUGIN_MORE (1u << 3)/' $header
     broken "a member without a statement" layout "struct na_plugin has .* members" \
-        's/^    void \(\*cleanup\)\(void\);/&\n    void (*more)(void);/' $header
+        '/^struct na_plugin \{$/,/^\};$/s/^\};$/    void (*more)(void);\n&/' $header
     broken "a table that grew without a new minor" headers 'void \(\*more\)\(void\)' \
-        's/^    void \(\*cleanup\)\(void\);/&\n    void (*more)(void);/' $header
+        '/^struct na_plugin \{$/,/^\};$/s/^\};$/    void (*more)(void);\n&/' $header
 }
 
 # The same header before its minor is released: then only those of earlier ones are frozen.
@@ -53,7 +53,7 @@ broken_minor_to_be() {
             mv "$frozen" "$later/"
     done
     allowed "a table that grew, in a minor to be" headers \
-        's/^    void \(\*cleanup\)\(void\);/&\n    void (*more)(void);/' $header
+        '/^struct na_plugin \{$/,/^\};$/s/^\};$/    void (*more)(void);\n&/' $header
     broken "a reordered parameter" headers "struct na_plugin, member [0-9]+: int32_t \(\*put\)" \
         's/(\(\*put\)\(.*), void \*op, (struct .*),$/\1, \2, void *op,/' $header
     broken "a callback of another type" headers "op_complete\)\(void .* is now int64_t" \
@@ -76,7 +76,7 @@ broken_minor_to_be() {
 broken_next_minor() {
     local header=sdk/include/na_plugin.h next='s/^(#define NA_PLUGIN_ABI_MINOR ).*/\199u/'
     allowed "a table that grew, in the next minor" headers \
-        "$next"';s/^    void \(\*cleanup\)\(void\);/&\n    void (*more)(void);/' $header
+        "$next"';/^struct na_plugin \{$/,/^\};$/s/^\};$/    void (*more)(void);\n&/' $header
     broken "a released constant renumbered" headers "NA_PLUGIN_CAP_NO_THREADS: .* is now .* 8" \
         "$next"';s/(NA_PLUGIN_CAP_NO_THREADS +\(UINT64_C\(1\) << )7/\18/' $header
     broken "a released constant that went" headers "NA_PLUGIN_OFFER_NAMED_ONLY: .* is gone" \

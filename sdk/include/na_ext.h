@@ -350,6 +350,23 @@ NA_PUBLIC const struct na_selection *NA_Class_get_selection(const na_class_t *na
 NA_PUBLIC bool NA_Class_has_capability(const na_class_t *na_class, const char *capability);
 
 /**
+ * Ask what a class can do with one peer, where that is less than what it can do at all: transfers
+ * over na+sm are native with peers whose memory the system lets us attach, and need the help of
+ * others. As long as the peer was not heard of the answer may change.
+ *
+ * \param na_class    the class
+ * \param addr        an address of the class; it stays the caller's
+ * \param capability  a word as for NA_Class_has_capability()
+ *
+ * \return true if the class can; false if it cannot, for other words, if one of the three is NULL,
+ *     or if the class was inherited by fork()
+ *
+ * Any thread. \since 1.1
+ */
+NA_PUBLIC bool NA_Addr_has_capability(const na_class_t *na_class, na_addr_t *addr,
+                                      const char *capability);
+
+/**
  * Get the size limit of one NA_Put() or NA_Get().
  *
  * \param na_class  the class

@@ -645,6 +645,15 @@ struct na_plugin {
      * plugins. Since 1.2.
      */
     const char *const *option_names;
+
+    /*
+     * What the class can do with one peer: those of the capabilities of its na_plugin_class_info
+     * that hold for this address, such as NA_PLUGIN_CAP_RMA_NATIVE where a transfer with one peer
+     * needs its help, and with another one does not. It may find that out in this call; what it
+     * has said may change as long as the peer was not heard of. Since 1.2.
+     * [optional: those of the class] [any thread] [may not block]
+     */
+    uint64_t (*addr_capabilities)(struct na_plugin_class *na_class, struct na_plugin_addr *addr);
 };
 
 /*
@@ -853,6 +862,7 @@ NA_PLUGIN_ASSERT(offsetof(struct na_plugin, put) == 304);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin, cleanup) == 376);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin, cancel_trusted) == 384);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin, option_names) == 392);
+NA_PLUGIN_ASSERT(offsetof(struct na_plugin, addr_capabilities) == 400);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin_class_info, max_segments) == 56);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin_mem_segments, mem_create_segments) == 16);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin_multi_recv, msg_multi_recv_unexpected) == 8);

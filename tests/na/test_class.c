@@ -156,9 +156,16 @@ static void capabilities_are_those_of_the_class(void **state)
     assert_false(NA_Class_has_capability(loop.na_class, "device_memory"));
     assert_false(NA_Class_has_capability(loop.na_class, "telepathy"));
     assert_false(NA_Class_has_capability(loop.na_class, NULL));
+    assert_false(NA_Addr_has_capability(loop.na_class, loop.self, "rma"));
+    assert_false(NA_Addr_has_capability(loop.na_class, loop.self, "device_memory"));
+    assert_true(NA_Addr_has_capability(loop.na_class, loop.self, "multi_recv"));
+    assert_false(NA_Addr_has_capability(loop.na_class, NULL, "multi_recv"));
+    assert_false(NA_Addr_has_capability(loop.na_class, loop.self, NULL));
+    assert_false(NA_Addr_has_capability(NULL, loop.self, "multi_recv"));
     loop_close(&loop);
     loop_open(&loop, "loopbare+self");
     assert_true(NA_Class_has_capability(loop.na_class, "rma"));
+    assert_true(NA_Addr_has_capability(loop.na_class, loop.self, "rma")); /* as the class */
     assert_false(NA_Class_has_capability(loop.na_class, "poll_wait"));
     assert_false(NA_Class_has_capability(loop.na_class, "multi_recv"));
     loop_close(&loop);

@@ -384,6 +384,16 @@ static int32_t loop_addr_deserialize(struct na_plugin_class *na_class, const voi
                                 : NA_PLUGIN_PROTOCOL_ERROR;
 }
 
+#if NA_PLUGIN_ABI_MINOR >= 2
+/* No RMA, and one that the class has not. */
+static uint64_t loop_addr_capabilities(struct na_plugin_class *na_class,
+                                       struct na_plugin_addr *addr)
+{
+    (void) na_class, (void) addr;
+    return NA_PLUGIN_CAP_DEVICE_MEM;
+}
+#endif
+
 #ifdef NA_PLUGIN_EXT_COUNTERS
 static void loop_counters_get(struct na_plugin_class *na_class, na_plugin_counter_fn report,
                               void *arg)
@@ -489,6 +499,7 @@ int32_t na_plugin_entry_v1(const struct na_host *host_table, const struct na_plu
 #if NA_PLUGIN_ABI_MINOR >= 2
         .cancel_trusted = loop_cancel_trusted,
         .option_names = LOOP_EXTENSIONS ? options : NULL,
+        .addr_capabilities = LOOP_EXTENSIONS ? loop_addr_capabilities : NULL,
 #endif
     };
 

@@ -67,6 +67,23 @@ bool NA_Class_has_capability(const na_class_t *na_class, const char *capability)
     return is_name_of(words, count, capability);
 }
 
+bool NA_Addr_has_capability(const na_class_t *na_class, na_addr_t *addr, const char *capability)
+{
+    const char *words[WORDS_MAX];
+    uint64_t flags;
+    size_t count;
+
+    if (na_class_is_refused(na_class, __func__) || na_class == NULL || addr == NULL ||
+        capability == NULL)
+        return false;
+    flags = na_class->info.capabilities;
+    if (na_class->table.addr_capabilities != NULL)
+        flags &= na_class->table.addr_capabilities(na_class->plugin_class,
+                                                   (struct na_plugin_addr *) addr);
+    count = list_capabilities(na_class->transport, flags, words);
+    return is_name_of(words, count, capability);
+}
+
 void na_plugin_info_free(const struct na_plugin_info *public_info)
 {
     struct info *info = (struct info *) (uintptr_t) public_info;
