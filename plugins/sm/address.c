@@ -84,6 +84,16 @@ uint32_t sm_addr_compare(struct na_plugin_class *na_class, struct na_plugin_addr
     return sm_peer_current(addr1) == sm_peer_current(addr2); /* one object for each endpoint */
 }
 
+/* Whether a peer can be attached is found out by the first who asks, as by the first transfer. */
+uint64_t sm_addr_capabilities(struct na_plugin_class *na_class, struct na_plugin_addr *addr)
+{
+    struct na_plugin_addr *peer = sm_peer_current(addr);
+
+    if (sm_peer_failure(peer) == 0 && sm_native_available(peer))
+        return na_class->capabilities;
+    return na_class->capabilities & ~NA_PLUGIN_CAP_RMA_NATIVE;
+}
+
 int32_t sm_addr_to_string(struct na_plugin_class *na_class, struct na_plugin_addr *addr, char *buf,
                           uint64_t *size)
 {

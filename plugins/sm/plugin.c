@@ -60,6 +60,7 @@ static const struct na_plugin sm_plugin = {
     .cleanup = sm_reap_all,
     .cancel_trusted = sm_cancel_trusted,
     .option_names = sm_option_names,
+    .addr_capabilities = sm_addr_capabilities,
 };
 
 int32_t na_plugin_entry_v1(const struct na_host *host, const struct na_plugin **plugin_p,

@@ -98,6 +98,7 @@ int32_t sm_addr_self(struct na_plugin_class *na_class, struct na_plugin_addr **a
 uint32_t sm_addr_is_self(struct na_plugin_class *na_class, struct na_plugin_addr *addr);
 uint32_t sm_addr_compare(struct na_plugin_class *na_class, struct na_plugin_addr *addr1,
                          struct na_plugin_addr *addr2);
+uint64_t sm_addr_capabilities(struct na_plugin_class *na_class, struct na_plugin_addr *addr);
 int32_t sm_addr_to_string(struct na_plugin_class *na_class, struct na_plugin_addr *addr, char *buf,
                           uint64_t *size);
 int32_t sm_addr_set_remove(struct na_plugin_class *na_class, struct na_plugin_addr *addr);

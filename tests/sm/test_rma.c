@@ -39,6 +39,9 @@ static int transfers_work(void *arg)
     memset(rma.local, 9, BYTES);
     TEST_REQUIRE(rma_transfer(&rma, true, 0, 0, BYTES) == NA_SUCCESS);
     TEST_REQUIRE(rma_remote_sum(&rma) == 9ull * BYTES);
+    TEST_REQUIRE(NA_Class_has_capability(rma.end.na_class, "native_rma"));
+    TEST_REQUIRE(!NA_Addr_has_capability(rma.end.na_class, rma.peer, "native_rma"));
+    TEST_REQUIRE(NA_Addr_has_capability(rma.end.na_class, rma.peer, "rma"));
     rma_close(&rma, true);
     return 0;
 }
@@ -188,6 +191,8 @@ static void the_init_string_says_how_memory_is_copied(void **state)
         assert_int_equal(NA_Class_has_capability(rma.end.na_class, "native_rma"), copy == 0);
         for (int i = 0; i < 3; i++)
             assert_int_equal(rma_transfer(&rma, i % 2, 0, 0, 1000), NA_SUCCESS);
+        assert_int_equal(NA_Addr_has_capability(rma.end.na_class, rma.peer, "native_rma"),
+                         copy == 0);
         if (copy == 1)
             assert_int_equal(counter(&rma.end, "na_sm_transfers_copied"), 3);
         rma_close(&rma, true);
