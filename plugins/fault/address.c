@@ -27,6 +27,7 @@ int32_t fault_addr_lookup(struct na_plugin_class *na_class, const char *name,
 {
     const struct fault_class *fault_class = fault_class_get(na_class);
     size_t length;
+    const char *options;
     char *copy, *mark;
     int32_t ret;
 
@@ -41,7 +42,9 @@ int32_t fault_addr_lookup(struct na_plugin_class *na_class, const char *name,
     mark = strrchr(copy, '?');
     if (mark != NULL)
         *mark = '\0';
-    ret = fault_class->inner->addr_lookup(fault_class->inner_class, copy, addr_p);
+    ret = fault_split_options(fault_class->inner, copy, &options);
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = fault_class->inner->addr_lookup(fault_class->inner_class, copy, addr_p);
     kit_host->mem_free(copy);
     return ret;
 }
@@ -51,6 +54,17 @@ void fault_addr_free(struct na_plugin_class *na_class, struct na_plugin_addr *ad
     const struct fault_class *fault_class = fault_class_get(na_class);
 
     fault_class->inner->addr_free(fault_class->inner_class, addr);
+}
+
+/* Only a core of 1.2 calls this, and its copy of the wrapped plugin's table has the member. */
+uint64_t fault_addr_capabilities(struct na_plugin_class *na_class, struct na_plugin_addr *addr)
+{
+    const struct fault_class *fault_class = fault_class_get(na_class);
+    const struct na_plugin *inner = fault_class->inner;
+
+    return inner->addr_capabilities != NULL
+               ? inner->addr_capabilities(fault_class->inner_class, addr)
+               : UINT64_MAX;
 }
 
 int32_t fault_addr_dup(struct na_plugin_class *na_class, struct na_plugin_addr *addr,

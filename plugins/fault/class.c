@@ -24,8 +24,6 @@ static int32_t class_open(struct opening *opening, char *address);
 static int32_t try_candidate(void *arg, const struct na_plugin_wrap_candidate *candidate);
 static int32_t open_inner(struct opening *opening, const struct na_plugin *inner,
                           const struct na_plugin_init *given, struct na_plugin_class **class_p);
-static int32_t split_options(const struct na_plugin *inner, char *address,
-                             struct na_plugin_init *init);
 static void counters_get(struct na_plugin_class *na_class, na_plugin_counter_fn report, void *arg);
 static void report_inner(void *arg, const char *name, uint64_t value);
 static void load_extensions(struct fault_class *fault_class);
@@ -186,27 +184,11 @@ static int32_t open_inner(struct opening *opening, const struct na_plugin *inner
     if (address == NULL)
         return NA_PLUGIN_NOMEM;
     memcpy(address, length > 0 ? opening->address : "", length + 1);
-    ret = split_options(inner, address, &init);
+    ret = fault_split_options(inner, address, &init.options);
     init.address = address[0] != '\0' ? address : NULL;
     if (ret == NA_PLUGIN_SUCCESS)
         ret = inner->initialize(&init, opening->host_class, class_p, opening->info);
     kit_host->mem_free(address);
-    return ret;
-}
-
-/* A core before 1.2 has neither the function nor the members, and divides nothing. */
-static int32_t split_options(const struct na_plugin *inner, char *address,
-                             struct na_plugin_init *init)
-{
-    char reason[REASON_MAX] = "";
-    int32_t ret;
-
-    if (fault_wrap->extension.size <
-        offsetof(struct na_plugin_wrap, options_split) + sizeof(fault_wrap->options_split))
-        return NA_PLUGIN_SUCCESS;
-    ret = fault_wrap->options_split(inner, address, &init->options, reason, sizeof(reason));
-    if (ret != NA_PLUGIN_SUCCESS)
-        FAULT_ERROR("%s", reason);
     return ret;
 }
 

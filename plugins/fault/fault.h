@@ -27,7 +27,10 @@
 /* Most segments of a memory handle that are passed on; each class says how many it takes. */
 #define FAULT_SEGMENTS_MAX 1024u
 
+/* wrap.c */
 extern const struct na_plugin_wrap *fault_wrap;
+/* Cuts the wrapped plugin's options off an address, in place. Says what is wrong with them. */
+int32_t fault_split_options(const struct na_plugin *inner, char *address, const char **options_p);
 
 #define FAULT_LOG(level, ...) KIT_LOG(level, FAULT_PLUGIN_NAME, __VA_ARGS__)
 #define FAULT_ERROR(...)      FAULT_LOG(NA_PLUGIN_LOG_ERROR, __VA_ARGS__)
@@ -239,6 +242,7 @@ uint32_t fault_addr_compare(struct na_plugin_class *na_class, struct na_plugin_a
                             struct na_plugin_addr *addr2);
 int32_t fault_addr_to_string(struct na_plugin_class *na_class, struct na_plugin_addr *addr,
                              char *buf, uint64_t *size);
+uint64_t fault_addr_capabilities(struct na_plugin_class *na_class, struct na_plugin_addr *addr);
 int32_t fault_addr_set_remove(struct na_plugin_class *na_class, struct na_plugin_addr *addr);
 extern const struct na_plugin_addr_serialize fault_addr_serialize_extension;
 

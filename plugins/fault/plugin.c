@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-const struct na_plugin_wrap *fault_wrap;
-
 static int32_t fault_enumerate(const char *protocol, na_plugin_offer_fn report, void *arg);
 static const void *fault_get_extension(const char *id);
 
@@ -58,6 +56,7 @@ static const struct na_plugin fault_plugin = {
     .cancel = fault_cancel,
     .get_extension = fault_get_extension,
     .cancel_trusted = fault_cancel_trusted,
+    .addr_capabilities = fault_addr_capabilities,
 };
 
 int32_t na_plugin_entry_v1(const struct na_host *host, const struct na_plugin **plugin_p,

@@ -45,11 +45,19 @@ static void every_option_is_taken(void **state)
 
 static void the_wrapped_plugin_has_options_before_ours(void **state)
 {
+    char address[512], name[600];
     struct end end;
+    na_addr_t *self;
 
     (void) state;
     end_open(&end, "fault+na+sm://?rma=copy?drop=0", NULL);
     assert_false(NA_Class_has_capability(end.na_class, "native_rma"));
+    end_address(&end, address, sizeof(address));
+    (void) snprintf(name, sizeof(name), "fault+%s?rma=copy?drop=0", address);
+    assert_int_equal(NA_Addr_lookup(end.na_class, name, &self), NA_SUCCESS);
+    assert_false(NA_Addr_has_capability(end.na_class, self, "native_rma"));
+    assert_true(NA_Addr_has_capability(end.na_class, self, "rma"));
+    NA_Addr_free(end.na_class, self);
     end_close(&end);
     check_refused("fault+na+sm://?arm=copy?drop=0", NA_INVALID_ARG,
                   "option \"arm=copy\": it is unknown; the options of sm are: rma");
