@@ -24,6 +24,7 @@ static void deserialize_anything(void);
 static void set_remove(void);
 static void many(void);
 static void sources(void);
+static void capabilities(void);
 static struct na_plugin_addr *receive_from(struct conf_end *end, struct conf_end *from,
                                            uint64_t room, bool held);
 static uint32_t is_self(struct conf_end *end, struct na_plugin_addr *addr);
@@ -52,8 +53,38 @@ const struct conf_check conf_checks_address[] = {
     {413, "addr.sources",
      "Sources that do not come back keep no memory, of messages that were too large neither",
      sources, 0},
+    {414, "addr.capabilities", "What is said of a peer is within what the class can, and stays",
+     capabilities, 0},
     {0, NULL, NULL, NULL, 0},
 };
+
+/* After a message from it the peer is known. */
+static void capabilities(void)
+{
+    const uint64_t of_rma = NA_PLUGIN_CAP_RMA | NA_PLUGIN_CAP_RMA_NATIVE;
+    struct conf_traffic traffic;
+    uint64_t known = 0;
+
+    conf_traffic_open(&traffic, CONF_PEER_ECHO, 8);
+    if (conf_plugin.table.addr_capabilities == NULL)
+        conf_skip("it does not distinguish peers");
+    for (uint32_t i = 0; i < 10; i++) {
+        uint64_t found;
+
+        (void) conf_plugin.table.addr_capabilities(traffic.end.na_class, traffic.end.self);
+        conf_traffic_echo(&traffic, 64, i);
+        found = traffic.end.info.capabilities &
+                conf_plugin.table.addr_capabilities(traffic.end.na_class, traffic.peer.addr);
+        conf_require(i == 0 || found == known, "they were %#llx, and are %#llx",
+                     (unsigned long long) known, (unsigned long long) found);
+        conf_require((found & of_rma) != NA_PLUGIN_CAP_RMA_NATIVE,
+                     "native transfers, and no transfers at all");
+        known = found;
+    }
+    conf_note("%#llx of %#llx", (unsigned long long) known,
+              (unsigned long long) traffic.end.info.capabilities);
+    conf_traffic_close(&traffic);
+}
 
 static void self(void)
 {
