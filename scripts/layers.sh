@@ -50,8 +50,8 @@ layer() {
 # more still do: those numbers only go down.
 circle_max() {
     case $1 in
-    plugins/bmi/bmi-tcp | plugins/mpi) echo 7 ;;
-    plugins/fabric | plugins/fault) echo 9 ;;
+    plugins/bmi/bmi-tcp | plugins/fault | plugins/mpi) echo 7 ;;
+    plugins/fabric) echo 9 ;;
     plugins/ofi | plugins/ucx) echo 14 ;;
     plugins/sm) echo 21 ;;
     *) echo 3 ;;
