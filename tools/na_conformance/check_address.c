@@ -67,7 +67,7 @@ static void capabilities(void)
 
     conf_traffic_open(&traffic, CONF_PEER_ECHO, 8);
     if (conf_plugin.table.addr_capabilities == NULL)
-        conf_skip("it does not distinguish peers");
+        conf_traffic_skip(&traffic, "it does not distinguish peers");
     for (uint32_t i = 0; i < 10; i++) {
         uint64_t found;
 

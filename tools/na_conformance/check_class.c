@@ -380,7 +380,7 @@ static void counters(void)
 
     conf_traffic_open(&traffic, CONF_PEER_ECHO, 8);
     if (conf_plugin.counters == NULL)
-        conf_skip("it counts nothing");
+        conf_traffic_skip(&traffic, "it counts nothing");
     for (uint32_t i = 0; i < 10; i++) {
         counted.again = 0;
         counted.is_first = i == 0;

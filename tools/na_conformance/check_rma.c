@@ -426,7 +426,7 @@ static void idle_target(void)
     if (conf_plugin.table.addr_capabilities != NULL &&
         (conf_plugin.table.addr_capabilities(exchange.end.na_class, exchange.peer.addr) &
          NA_PLUGIN_CAP_RMA_NATIVE) == 0)
-        conf_skip("transfers with this peer are emulated");
+        conf_exchange_skip(&exchange, "transfers with this peer are emulated");
     conf_exchange_put(&exchange, 0, 0, exchange.size);
     conf_peer_tell(&exchange.peer, CONF_PEER_NAP, CONF_PEER_ECHO, nap_ms);
     from = conf_now_ms();
