@@ -321,6 +321,7 @@ void fabric_wait_pause(struct fabric_endpoint *endpoint, bool is_paused);
 void fabric_wait_fd_changed(struct fabric_endpoint *endpoint);
 
 int32_t fabric_cancel(struct na_plugin_context *context, void *op);
+int32_t fabric_cancel_trusted(struct na_plugin_context *context, void *op);
 
 /* na.multi_recv/1 and na.addr_serialize/1 (name, raw and incarnation, all checked); else NULL. */
 const void *fabric_get_extension(const char *id);

@@ -123,9 +123,10 @@ void fabric_expected_deliver(struct fabric_peer_state *peer, struct fabric_conte
 }
 
 /* True when it was posted. */
-bool fabric_recv_cancel(struct fabric_context *context, const void *op)
+bool fabric_recv_cancel(struct fabric_context *context, void *op, bool is_trusted)
 {
-    struct kit_recv *recv = kit_match_find(&context->match, op);
+    struct kit_recv *recv = is_trusted ? kit_match_find_trusted(&context->match, op)
+                                       : kit_match_find(&context->match, op);
     struct kit_link taken;
 
     if (recv == NULL)

@@ -5,6 +5,8 @@
 
 #define FABRIC_GIVE_WAY 16u /* polls, of which one insists */
 
+static int32_t cancel(struct na_plugin_context *na_context, void *op, bool is_trusted);
+
 /*
  * One thread polls at a time. A poller also stays away while somebody waits for the lock: it would
  * take it again and again before the other woke up. Not always, so that those who wait in turns do
@@ -42,19 +44,15 @@ int32_t fabric_poll(struct na_plugin_context *na_context, uint32_t *count)
     return ret;
 }
 
-/* If nothing holds it, it has just completed. */
 int32_t fabric_cancel(struct na_plugin_context *na_context, void *op)
 {
-    struct fabric_context *context = fabric_context(na_context);
-    struct fabric_endpoint_state *state = context->endpoint->state;
+    return cancel(na_context, op, false);
+}
 
-    kit_lock_take(&state->lock);
-    if (!fabric_recv_cancel(context, op) && !fabric_rma_cancel(context, op))
-        (void) fabric_send_cancel(context, op);
-    if (state->armed_count != 0)
-        fabric_wait_kick_any(state);
-    kit_lock_drop(&state->lock);
-    return NA_PLUGIN_SUCCESS;
+/* Receives are found without a search; sends and transfers, which wait seldom, are looked for. */
+int32_t fabric_cancel_trusted(struct na_plugin_context *na_context, void *op)
+{
+    return cancel(na_context, op, true);
 }
 
 uint32_t fabric_op_size(void)
@@ -65,4 +63,19 @@ uint32_t fabric_op_size(void)
 uint32_t fabric_op_align(void)
 {
     return _Alignof(struct fabric_op);
+}
+
+/* If nothing holds it, it has just completed. */
+static int32_t cancel(struct na_plugin_context *na_context, void *op, bool is_trusted)
+{
+    struct fabric_context *context = fabric_context(na_context);
+    struct fabric_endpoint_state *state = context->endpoint->state;
+
+    kit_lock_take(&state->lock);
+    if (!fabric_recv_cancel(context, op, is_trusted) && !fabric_rma_cancel(context, op))
+        (void) fabric_send_cancel(context, op);
+    if (state->armed_count != 0)
+        fabric_wait_kick_any(state);
+    kit_lock_drop(&state->lock);
+    return NA_PLUGIN_SUCCESS;
 }

@@ -456,7 +456,7 @@ bool fabric_unexpected_deliver(struct fabric_peer_state *peer, struct fabric_con
                                uint32_t tag, const void *data, uint32_t size);
 void fabric_expected_deliver(struct fabric_peer_state *peer, struct fabric_context *context,
                              uint32_t source_id, uint32_t tag, const void *data, uint32_t size);
-bool fabric_recv_cancel(struct fabric_context *context, const void *op);
+bool fabric_recv_cancel(struct fabric_context *context, void *op, bool is_trusted);
 void fabric_recv_cancel_all(struct fabric_context *context);
 void fabric_recv_fail(struct fabric_peer_state *peer, uint32_t before_epoch, bool is_any_epoch,
                       int32_t status);

@@ -51,6 +51,7 @@ static struct na_plugin plugin = {
     .poll_wait = mpi_poll_wait,
     .wake = mpi_wake,
     .cancel = fabric_cancel,
+    .cancel_trusted = fabric_cancel_trusted,
     .get_extension = fabric_get_extension,
 };
 

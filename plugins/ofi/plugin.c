@@ -47,6 +47,7 @@ static struct na_plugin ofi_plugin = {
     .poll_get_fd = fabric_poll_get_fd,
     .poll_try_wait = fabric_poll_try_wait,
     .cancel = fabric_cancel,
+    .cancel_trusted = fabric_cancel_trusted,
     .get_extension = fabric_get_extension,
     .cleanup = ofi_enumerate_cleanup,
 };

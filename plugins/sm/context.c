@@ -111,17 +111,17 @@ int32_t sm_context_destroy(struct na_plugin_context *context)
 
 int32_t sm_cancel(struct na_plugin_context *context, void *op)
 {
-    if (sm_receive_cancel(context, op) || sm_rma_cancel(context, op, false))
+    if (sm_receive_cancel(context, op, false) || sm_rma_cancel(context, op, false))
         return NA_PLUGIN_SUCCESS;
     (void) sm_send_cancel(context, op);
     return NA_PLUGIN_SUCCESS; /* if none of them held it, it has just completed */
 }
 
-/* Sends and transfers say where they are; receives are looked for as ever. */
+/* The operation says where it is. */
 int32_t sm_cancel_trusted(struct na_plugin_context *context, void *op)
 {
-    if (!sm_send_cancel_trusted(context, op) && !sm_rma_cancel(context, op, true))
-        (void) sm_receive_cancel(context, op);
+    if (!sm_receive_cancel(context, op, true) && !sm_rma_cancel(context, op, true))
+        (void) sm_send_cancel_trusted(context, op);
     return NA_PLUGIN_SUCCESS;
 }
 

@@ -101,12 +101,13 @@ enum sm_verdict sm_receive_expected(struct na_plugin_context *context, struct sm
 }
 
 /* True when the context held it. */
-bool sm_receive_cancel(struct na_plugin_context *context, const void *op)
+bool sm_receive_cancel(struct na_plugin_context *context, void *op, bool is_trusted)
 {
     struct kit_recv *recv;
 
     sm_lock_take(&context->match_lock);
-    recv = kit_match_find(&context->match, op);
+    recv = is_trusted ? kit_match_find_trusted(&context->match, op)
+                      : kit_match_find(&context->match, op);
     if (recv != NULL)
         kit_match_remove(&context->match, recv);
     sm_lock_drop(&context->match_lock);

@@ -207,7 +207,7 @@ bool sm_backlog_announce(struct na_plugin_class *na_class, struct na_plugin_cont
 int32_t sm_recv_unexpected(struct na_plugin_context *context, void *op, void *buf, uint64_t size,
                            void *data);
 extern const struct na_plugin_multi_recv sm_multi_recv_extension;
-bool sm_receive_cancel(struct na_plugin_context *context, const void *op);
+bool sm_receive_cancel(struct na_plugin_context *context, void *op, bool is_trusted);
 void sm_receive_cancel_all(struct na_plugin_context *context);
 uint32_t sm_receive_fail_peers(struct na_plugin_context *context);
 int32_t sm_recv_expected(struct na_plugin_context *context, void *op, void *buf, uint64_t size,

@@ -64,6 +64,7 @@ static struct na_plugin ucx_plugin = {
     .poll_get_fd = fabric_poll_get_fd,
     .poll_try_wait = fabric_poll_try_wait,
     .cancel = fabric_cancel,
+    .cancel_trusted = fabric_cancel_trusted,
     .get_extension = fabric_get_extension,
     .cleanup = ucx_resources_cleanup,
 };

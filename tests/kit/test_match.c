@@ -343,16 +343,21 @@ static void deferred_messages_have_a_budget(void **state)
 static void a_receive_is_found_until_it_ends(void **state)
 {
     struct fixture *fixture = *state;
-    struct op op[3], other;
+    struct op op[3], other = {0};
+    struct kit_match elsewhere = {0};
 
     post(fixture, &op[0], KIT_RECV_UNEXPECTED, MESSAGE);
     post(fixture, &op[1], KIT_RECV_MULTI, MESSAGE);
     post_expected(fixture, &op[2], 0, 0, 1);
     assert_null(kit_match_find(&fixture->match, &other));
+    assert_null(kit_match_find_trusted(&fixture->match, &other));
     for (uint32_t i = 0; i < 3; i++) {
         assert_ptr_equal(kit_match_find(&fixture->match, &op[i]), &op[i].recv);
+        assert_ptr_equal(kit_match_find_trusted(&fixture->match, &op[i]), &op[i].recv);
+        assert_null(kit_match_find_trusted(&elsewhere, &op[i]));
         kit_match_remove(&fixture->match, &op[i].recv);
         assert_null(kit_match_find(&fixture->match, &op[i]));
+        assert_null(kit_match_find_trusted(&fixture->match, &op[i]));
     }
     assert_int_equal(kit_match_expected_count(&fixture->match), 0);
     assert_true(arrive(fixture, 0, 1, 1)); /* to none of them */

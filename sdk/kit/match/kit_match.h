@@ -43,6 +43,7 @@ struct kit_recv {
     uint32_t source_id; /* EXPECTED: the peer's context */
     uint32_t tag;       /* EXPECTED */
     enum kit_recv_kind kind;
+    const struct kit_match *match; /* where it is posted; NULL, as at the beginning: nowhere */
 };
 
 struct kit_deferred;
@@ -114,6 +115,7 @@ static inline void kit_match_post(struct kit_match *match, struct kit_recv *recv
 {
     recv->kind = kind;
     recv->used = 0;
+    recv->match = match;
     kit_list_append(&match->receives, &recv->link);
 }
 
@@ -133,6 +135,7 @@ static inline void kit_match_remove(struct kit_match *match, struct kit_recv *re
 {
     if (recv->kind == KIT_RECV_EXPECTED)
         __atomic_store_n(&match->expected, match->expected - 1, __ATOMIC_RELAXED);
+    recv->match = NULL;
     kit_list_remove(&recv->link);
 }
 
@@ -176,6 +179,17 @@ static inline bool kit_match_is_pending(const struct kit_match *match)
 struct kit_recv *kit_match_find(struct kit_match *match, const void *op);
 
 /*
+ * The same without a search, for na_plugin.cancel_trusted: the operation begins with a kit_recv, of
+ * which other uses of it overwrite the link alone.
+ */
+static inline struct kit_recv *kit_match_find_trusted(const struct kit_match *match, void *op)
+{
+    struct kit_recv *recv = (struct kit_recv *) op;
+
+    return recv->match == match ? recv : NULL;
+}
+
+/*
  * Moves the receives for which the function returns true, with NULL all, to the end of a list of
  * kit_recv.link, those for unexpected messages first, each kind in the order of its posting among
  * those that match equal messages.
@@ -207,6 +221,7 @@ static inline int32_t kit_match_post_expected(struct kit_match *match, struct ki
     recv->source = source;
     recv->source_id = source_id;
     recv->tag = tag;
+    recv->match = match;
     kit_list_append(kit_match_bucket(match, source, source_id, tag), &recv->link);
     __atomic_store_n(&match->expected, match->expected + 1, __ATOMIC_RELAXED);
     return NA_PLUGIN_SUCCESS;
