@@ -36,10 +36,12 @@ enum kit_recv_kind {
  */
 struct kit_recv {
     struct kit_link link;
-    const void *source; /* EXPECTED: what stands for the peer, the same for each of its messages */
+    union {
+        const void *source; /* EXPECTED: what stands for the peer, the same for all its messages */
+        uint64_t used;      /* MULTI: bytes of buf that are filled */
+    };
     uint8_t *buf;
     uint64_t size;      /* bytes of buf */
-    uint64_t used;      /* MULTI: bytes of buf that are filled */
     uint32_t source_id; /* EXPECTED: the peer's context */
     uint32_t tag;       /* EXPECTED */
     enum kit_recv_kind kind;
