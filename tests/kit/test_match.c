@@ -53,6 +53,7 @@ static void complete_recv(void *op_p, int32_t status, uint64_t size, struct na_p
 {
     struct op *op = op_p;
 
+    assert_null(op->recv.match); /* cancelling it later finds nothing */
     op->completions++;
     op->status = status;
     op->tags[0] = tag;
@@ -74,6 +75,7 @@ static int32_t complete_multi(void *op_p, int32_t status, void *buf, uint64_t si
     assert_in_range((uint64_t) ((uint8_t *) buf - op->buf), 0, sizeof(op->buf) - MESSAGE);
     assert_int_equal(((uint8_t *) buf)[0], (uint8_t) tag);
     assert_false(op->is_over);
+    assert_true((op->recv.match == NULL) == (last != 0));
     op->status = status;
     op->tags[op->messages] = tag;
     op->sizes[op->messages++] = size;

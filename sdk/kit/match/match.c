@@ -81,7 +81,7 @@ int32_t kit_match_complete_multi(struct kit_match *match, struct kit_recv *recv,
 
     /* Once the core knows of its end the operation may be in use again. */
     if (is_last)
-        kit_list_remove(&recv->link);
+        kit_match_remove(match, recv);
     else
         recv->used = used;
     ret = kit_host->op_complete_multi_recv(recv, NA_PLUGIN_SUCCESS, recv->buf + before, size,
@@ -89,8 +89,10 @@ int32_t kit_match_complete_multi(struct kit_match *match, struct kit_recv *recv,
     if (kit_likely(ret == NA_PLUGIN_SUCCESS))
         return ret;
     recv->used = before;
-    if (is_last)
+    if (is_last) {
+        recv->match = match;
         kit_list_prepend(&match->receives, &recv->link);
+    }
     return ret;
 }
 
@@ -190,7 +192,7 @@ static bool deferred_deliver(struct kit_match *match, struct kit_recv *recv, uin
                                      deferred->size) != NA_PLUGIN_SUCCESS)
             return false;
     } else {
-        kit_list_remove(&recv->link);
+        kit_match_remove(match, recv);
         if (deferred->size > recv->size) {
             match->source_release(deferred->source);
             kit_host->op_complete_recv(recv, NA_PLUGIN_MSGSIZE, 0, NULL, 0);
