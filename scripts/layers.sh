@@ -58,7 +58,8 @@ circle_max() {
     esac
 }
 
-# Usage: uses_of_files <build folder>; prints "user used" for each pair of source files.
+# Usage: uses_of_files <build folder>; prints "user used" for each pair of source files. Objects of
+# files that are gone may still lie in the build folder.
 uses_of_files() {
     find "$1/sdk" "$1/plugins" "$1/tools" -name '*.c.o' | sort |
         xargs nm -A -f posix 2>/dev/null | awk -v build="$1/" '
@@ -73,8 +74,14 @@ uses_of_files() {
                 sub(/\.o$/, "", object)
                 return object
             }
+            BEGIN {
+                while (("find sdk plugins tools -name \"*.c\"" | getline file) > 0)
+                    is_there[file] = 1
+            }
             {
                 file = source_of($1)
+                if (!(file in is_there))
+                    next
                 if ($3 == "U")
                     used[file, $2] = 1
                 else if ($3 ~ /^[TDBRVWC]$/)
