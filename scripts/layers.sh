@@ -51,7 +51,7 @@ layer() {
 circle_max() {
     case $1 in
     plugins/bmi/bmi-tcp | plugins/fault | plugins/mpi) echo 7 ;;
-    plugins/fabric) echo 9 ;;
+    plugins/fabric) echo 8 ;;
     plugins/ofi | plugins/ucx) echo 14 ;;
     plugins/sm) echo 21 ;;
     *) echo 3 ;;
