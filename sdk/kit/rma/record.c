@@ -23,7 +23,7 @@ static void record_stale(struct kit_rma *rma, void *peer, const struct rma_recor
 static void record_take(struct kit_rma_transfer *transfer, const struct record_in *in);
 static int32_t record_status(const struct rma_record *record);
 
-/* What is sent, in order. False when the owner wants to be asked again. */
+/* Sends the pending records, in order. False when the owner wants to be asked again. */
 bool kit_rma_records_send(struct kit_rma_transfer *transfer)
 {
     for (int kind = 0; kind < RMA_KINDS && transfer->pending != 0; kind++) {

@@ -124,7 +124,7 @@ int32_t kit_rma_start(struct kit_rma *rma, const struct kit_rma_request *request
     return ret;
 }
 
-/* What the other side is told of it is sent by the next poll. */
+/* The next poll sends the record that tells the other side. */
 bool kit_rma_abandon(struct kit_rma *rma, struct kit_rma_transfer *transfer, int32_t status,
                      bool is_peer_gone)
 {
@@ -175,7 +175,7 @@ void kit_rma_poll(struct kit_rma *rma, uint64_t now_ns)
     kit_rma_dispatch(rma);
 }
 
-/* What is called marks transfers, and these too are looked after before it returns. */
+/* The owner's functions may activate further transfers, which are run before this returns. */
 void kit_rma_dispatch(struct kit_rma *rma)
 {
     while (kit_rma_room_pass(rma) || !kit_list_empty(&rma->active)) {
@@ -262,7 +262,7 @@ static bool transfer_is_complete(const struct kit_rma_transfer *transfer)
     return transfer->is_origin != transfer->is_sender || transfer->is_delivered;
 }
 
-/* Nobody but the network may still know of it. */
+/* Frees a transfer that is over for both sides, once no record and no piece of it is left. */
 static void transfer_free_unused(struct kit_rma_transfer *transfer)
 {
     if ((transfer->is_over || transfer_is_complete(transfer)) &&
