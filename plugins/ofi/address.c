@@ -24,7 +24,7 @@ static int ofi_hex_digit(char digit);
 static bool ofi_address_fence_send(struct na_plugin_class *na_class, struct ofi_address *address);
 static int32_t ofi_address_insert(struct na_plugin_class *na_class, struct ofi_address *address,
                                   const char *name, const void *raw);
-static int32_t ofi_address_check_file(const char *name);
+static int32_t ofi_address_check_file(const struct na_plugin_class *na_class, const char *name);
 static void ofi_address_remove(struct na_plugin_class *na_class, struct ofi_address *address);
 
 int32_t ofi_addr_lookup(struct na_plugin_class *na_class, const char *string,
@@ -331,19 +331,22 @@ static bool ofi_address_fence_send(struct na_plugin_class *na_class, struct ofi_
 static int32_t ofi_address_insert(struct na_plugin_class *na_class, struct ofi_address *address,
                                   const char *name, const void *raw)
 {
-    int32_t ret = NA_PLUGIN_SUCCESS;
+    int32_t ret = ofi_address_check_file(na_class, name);
     int count;
 
-    if (na_class->protocol.node_local)
-        ret = ofi_address_check_file(name);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
     count = fi_av_insert(na_class->av, raw, 1, &address->fi_addr, 0, NULL);
-    if (count == 1)
-        return NA_PLUGIN_SUCCESS;
-    OFI_LOG_ERROR("libfabric does not take the address of '%.100s' (%s)", name,
-                  count < 0 ? fi_strerror(-count) : "no reason given");
-    return count < 0 ? ofi_status(-count) : NA_PLUGIN_HOSTUNREACH;
+    if (count != 1) {
+        OFI_LOG_ERROR("libfabric does not take the address of '%.100s' (%s)", name,
+                      count < 0 ? fi_strerror(-count) : "no reason given");
+        return count < 0 ? ofi_status(-count) : NA_PLUGIN_HOSTUNREACH;
+    }
+    /* libfabric also takes the address of a file that has just been removed, and crashes. */
+    ret = ofi_address_check_file(na_class, name);
+    if (ret != NA_PLUGIN_SUCCESS)
+        (void) fi_av_remove(na_class->av, &address->fi_addr, 1, 0);
+    return ret;
 }
 
 /*
@@ -351,10 +354,12 @@ static int32_t ofi_address_insert(struct na_plugin_class *na_class, struct ofi_a
  * be our user's: another one cannot open ours, and libfabric ends a process that is to answer an
  * endpoint whose file it cannot open.
  */
-static int32_t ofi_address_check_file(const char *name)
+static int32_t ofi_address_check_file(const struct na_plugin_class *na_class, const char *name)
 {
     unsigned int user;
 
+    if (!na_class->protocol.node_local)
+        return NA_PLUGIN_SUCCESS;
     if (!ofi_probe_file(name, &user))
         return NA_PLUGIN_AGAIN;
     if (user == (unsigned int) geteuid())
