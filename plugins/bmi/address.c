@@ -38,7 +38,7 @@ int32_t bmi_na_addr_lookup(struct na_plugin_class *na_class, const char *string,
 int32_t bmi_na_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *peer)
 {
     struct na_plugin_class *na_class = bmi_na_class(endpoint);
-    struct bmi_na_peer *private = peer->private;
+    struct bmi_na_peer *private = peer->priv;
     char name[BMI_MAX_ADDR_LEN];
     int ret = 0;
 
@@ -69,7 +69,7 @@ int32_t bmi_na_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *p
 void bmi_na_peer_close(struct fabric_endpoint *endpoint, struct fabric_peer *peer)
 {
     struct na_plugin_class *na_class = bmi_na_class(endpoint);
-    struct bmi_na_peer *private = peer->private;
+    struct bmi_na_peer *private = peer->priv;
 
     if (!private->is_open || na_class->is_closing)
         return;

@@ -159,7 +159,6 @@ static int class_frame_max(const struct na_plugin_class *na_class)
 static int32_t class_transfers(struct na_plugin_class *na_class)
 {
     const struct kit_rma_config config = {
-        .host = kit_host,
         .ops = &bmi_na_rma_ops,
         .owner = na_class,
         .plugin = BMI_NA_NAME,

@@ -18,8 +18,8 @@ static void frame_take(struct na_plugin_class *na_class, const struct BMI_unexpe
 int32_t bmi_na_frame_send(struct fabric_endpoint *endpoint, struct fabric_frame *frame)
 {
     struct na_plugin_class *na_class = bmi_na_class(endpoint);
-    struct bmi_na_peer *peer = frame->peer->private;
-    struct bmi_na_frame *private = frame->private;
+    struct bmi_na_peer *peer = frame->peer->priv;
+    struct bmi_na_frame *private = frame->priv;
     int ret;
 
     if (!peer->is_open)

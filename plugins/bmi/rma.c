@@ -25,7 +25,7 @@ int32_t bmi_na_get(struct na_plugin_context *context, void *op, struct na_plugin
 int32_t bmi_na_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma)
 {
     struct na_plugin_class *na_class = bmi_na_class(endpoint);
-    struct bmi_na_rma *private = rma->private;
+    struct bmi_na_rma *private = rma->priv;
     const struct kit_rma_request request = {
         .peer = rma->peer,
         .local = bmi_na_memory(rma->local),
@@ -47,7 +47,7 @@ int32_t bmi_na_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rm
 bool bmi_na_rma_abandon(struct fabric_endpoint *endpoint, struct fabric_rma *rma, int32_t status)
 {
     struct na_plugin_class *na_class = bmi_na_class(endpoint);
-    struct bmi_na_rma *private = rma->private;
+    struct bmi_na_rma *private = rma->priv;
 
     if (!kit_rma_abandon(na_class->rma, private->transfer, status, status != NA_PLUGIN_CANCELED))
         return false;

@@ -44,7 +44,7 @@ struct fabric_frame {
     uint64_t size;
     void *registration; /* what ops.slab_register gave for the memory that data lies in */
     struct fabric_peer *peer;
-    void *private;
+    void *priv;
     bool is_greeting; /* it begins with a greeting */
 };
 
@@ -61,7 +61,7 @@ struct fabric_rma {
     uint64_t length;
     uint32_t remote_id;
     uint32_t is_put;
-    void *private;
+    void *priv;
 };
 
 /* What the fabric does. All are called with the endpoint's lock held and may not block. */
@@ -160,7 +160,7 @@ struct fabric_peer {
     void *raw;  /* the fabric's own form; NULL when not known (yet) */
     uint32_t raw_size;
     uint32_t local;                  /* 1 when it greeted us from this node */
-    void *private;                   /* ops.peer_size bytes */
+    void *priv;                      /* ops.peer_size bytes */
     struct fabric_peer_state *state; /* inside of this layer */
 };
 

@@ -176,7 +176,7 @@ static bool fabric_slab_fill(struct fabric_endpoint_state *state, struct fabric_
 
         out->frame.data = slab->memory + i * stride;
         out->frame.registration = slab->registration;
-        out->frame.private = slab->privates + i * private_stride;
+        out->frame.priv = slab->privates + i * private_stride;
         kit_list_init(&out->ops);
         kit_list_append(&state->free_frames, &out->link);
     }

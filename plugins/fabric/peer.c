@@ -78,8 +78,8 @@ int32_t fabric_peer_make(struct fabric_endpoint_state *state, const char *name,
     peer = endpoint->host->mem_alloc(FABRIC_PEER_SIZE + endpoint->ops->peer_size + length, 64);
     if (peer == NULL)
         return NA_PLUGIN_NOMEM;
-    peer->peer.private = (uint8_t *) peer + FABRIC_PEER_SIZE;
-    peer->peer.name = (char *) peer->peer.private + endpoint->ops->peer_size;
+    peer->peer.priv = (uint8_t *) peer + FABRIC_PEER_SIZE;
+    peer->peer.name = (char *) peer->peer.priv + endpoint->ops->peer_size;
     memcpy(peer->peer.name, name, length);
     peer->peer.state = peer;
     peer->endpoint = endpoint;

@@ -230,7 +230,7 @@ static struct fabric_request *fabric_request_get(struct fabric_endpoint_state *s
     if (request == NULL)
         return NULL;
     kit_list_init(&request->link);
-    request->rma.private = (uint8_t *) request + FABRIC_REQUEST_SIZE;
+    request->rma.priv = (uint8_t *) request + FABRIC_REQUEST_SIZE;
     return request;
 }
 

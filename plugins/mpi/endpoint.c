@@ -156,7 +156,6 @@ static int32_t class_receive(struct na_plugin_class *na_class)
 static int32_t class_open_rma(struct na_plugin_class *na_class)
 {
     const struct kit_rma_config config = {
-        .host = kit_host,
         .ops = &mpi_rma_ops,
         .owner = na_class,
         .plugin = MPI_PLUGIN_NAME,

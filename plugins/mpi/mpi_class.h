@@ -233,7 +233,7 @@ static inline struct na_plugin_class *mpi_class(struct fabric_endpoint *endpoint
 
 static inline struct mpi_peer *mpi_peer(struct fabric_peer *peer)
 {
-    return peer->private;
+    return peer->priv;
 }
 
 /* status.c */

@@ -93,7 +93,7 @@ int32_t mpi_get(struct na_plugin_context *context, void *op, struct na_plugin_me
 
 int32_t mpi_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma)
 {
-    struct mpi_rma *private = rma->private;
+    struct mpi_rma *private = rma->priv;
     const struct kit_rma_request request = {
         .peer = rma->peer,
         .local = mem_inside(rma->local),
@@ -114,7 +114,7 @@ int32_t mpi_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma)
 
 bool mpi_rma_abandon(struct fabric_endpoint *endpoint, struct fabric_rma *rma, int32_t status)
 {
-    const struct mpi_rma *private = rma->private;
+    const struct mpi_rma *private = rma->priv;
 
     if (private->transfer == NULL || !kit_rma_abandon(mpi_class(endpoint)->rma, private->transfer,
                                                       status, status != NA_PLUGIN_CANCELED))

@@ -94,7 +94,7 @@ int32_t ofi_address_name(const struct na_plugin_class *na_class, const void *raw
 int32_t ofi_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *peer)
 {
     struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
-    struct ofi_peer *private = peer->private;
+    struct ofi_peer *private = peer->priv;
     char reason[KIT_LOCATION_REASON_MAX] = "";
     struct ofi_address *address;
     uint8_t raw[FABRIC_RAW_MAX];
@@ -134,7 +134,7 @@ int32_t ofi_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *peer
 void ofi_peer_close(struct fabric_endpoint *endpoint, struct fabric_peer *peer)
 {
     struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
-    struct ofi_peer *private = peer->private;
+    struct ofi_peer *private = peer->priv;
     struct ofi_address *address = private->address;
 
     if (address == NULL)

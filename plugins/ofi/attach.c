@@ -80,7 +80,7 @@ bool ofi_attach_is_way(const struct na_plugin_class *na_class)
 int32_t ofi_attach_start(struct na_plugin_class *na_class, struct ofi_rma *rma)
 {
     const struct fabric_rma *wanted = rma->rma;
-    struct ofi_peer *peer = wanted->peer->private;
+    struct ofi_peer *peer = wanted->peer->priv;
     struct ofi_attach_request request = {
         .id = ++na_class->attach_id,
         .region = wanted->remote->region.id,
@@ -111,7 +111,7 @@ int32_t ofi_attach_start(struct na_plugin_class *na_class, struct ofi_rma *rma)
 bool ofi_attach_abandon(struct na_plugin_class *na_class, struct ofi_rma *rma, int32_t status)
 {
     struct fabric_peer *fabric_peer = rma->rma->peer;
-    struct ofi_peer *peer = fabric_peer->private;
+    struct ofi_peer *peer = fabric_peer->priv;
     struct ofi_attach_cancel cancel = {.id = rma->id};
 
     if (status == NA_PLUGIN_CANCELED && peer->address != NULL) {
@@ -217,7 +217,7 @@ static void ofi_attach_requested(struct na_plugin_class *na_class, struct fabric
 static void ofi_attach_answered(struct na_plugin_class *na_class, struct fabric_peer *peer,
                                 const struct ofi_attach_answer *answer)
 {
-    struct ofi_peer *private = peer->private;
+    struct ofi_peer *private = peer->priv;
     struct ofi_rma *rma = ofi_attached_take(private, answer->id);
     int32_t status = answer->status;
 

@@ -47,7 +47,7 @@ static void ofi_carry_end(struct na_plugin_class *na_class, struct ofi_rma *rma,
 
 int32_t ofi_carry_start(struct na_plugin_class *na_class, struct ofi_rma *rma)
 {
-    struct ofi_peer *peer = rma->rma->peer->private;
+    struct ofi_peer *peer = rma->rma->peer->priv;
     int32_t ret;
 
     rma->opened = NULL;
@@ -90,7 +90,7 @@ void ofi_carry_copy(struct na_plugin_class *na_class, struct ofi_rma *rma)
         ofi_carry_end(na_class, rma, ret);
         return;
     }
-    ofi_attached_add(rma->rma->peer->private, rma);
+    ofi_attached_add(rma->rma->peer->priv, rma);
     ofi_copy_ask(na_class, rma);
 }
 
@@ -100,7 +100,7 @@ void ofi_carry_copy(struct na_plugin_class *na_class, struct ofi_rma *rma)
  */
 bool ofi_carry_abandon(struct na_plugin_class *na_class, struct ofi_rma *rma, int32_t status)
 {
-    struct ofi_peer *peer = rma->rma->peer->private;
+    struct ofi_peer *peer = rma->rma->peer->priv;
 
     rma->is_abandoned = true;
     if (status == NA_PLUGIN_CANCELED && peer->address != NULL)
@@ -116,7 +116,7 @@ void ofi_carry_abandon_all(struct na_plugin_class *na_class)
     while (!kit_list_empty(&na_class->carried)) {
         struct ofi_rma *rma = kit_container(na_class->carried.next, struct ofi_rma, of_class);
 
-        (void) ofi_attached_take(rma->rma->peer->private, rma->id);
+        (void) ofi_attached_take(rma->rma->peer->priv, rma->id);
         ofi_carry_end(na_class, rma,
                       rma->is_abandoned ? NA_PLUGIN_CANCELED : NA_PLUGIN_HOSTUNREACH);
     }
@@ -213,7 +213,7 @@ static int32_t ofi_carry_ask(struct na_plugin_class *na_class, struct ofi_rma *r
         request.mark_key = htole64(fi_mr_key(rma->mark_mr));
         request.mark_address = htole64(ofi_carry_address(na_class, &rma->mark));
     }
-    ofi_attached_add(wanted->peer->private, rma);
+    ofi_attached_add(wanted->peer->priv, rma);
     return ofi_carry_send(na_class, rma, &request, rma->done, size);
 }
 
@@ -222,7 +222,7 @@ static int32_t ofi_carry_send(struct na_plugin_class *na_class, const struct ofi
                               struct ofi_carry_request *request, uint64_t at, uint64_t size)
 {
     const struct fabric_rma *wanted = rma->rma;
-    const struct ofi_peer *peer = wanted->peer->private;
+    const struct ofi_peer *peer = wanted->peer->priv;
     uint8_t record[sizeof(*request) + OFI_CARRY_INLINE];
     uint64_t inlined = wanted->is_put != 0 && size <= OFI_CARRY_INLINE ? size : 0;
     int32_t ret;
@@ -252,7 +252,7 @@ static void ofi_carry_answered(struct na_plugin_class *na_class, struct fabric_p
                                const struct ofi_carry_answer *answer, const uint8_t *data,
                                uint64_t size)
 {
-    struct ofi_rma *rma = ofi_attached_take(peer->private, le64toh(answer->id));
+    struct ofi_rma *rma = ofi_attached_take(peer->priv, le64toh(answer->id));
     int32_t status = (int32_t) le32toh((uint32_t) answer->status);
 
     if (rma == NULL)
@@ -276,7 +276,7 @@ static void ofi_carry_answered(struct na_plugin_class *na_class, struct fabric_p
 /* For as many pieces as may be under way. It may be over afterwards. */
 static void ofi_copy_ask(struct na_plugin_class *na_class, struct ofi_rma *rma)
 {
-    struct ofi_peer *peer = rma->rma->peer->private;
+    struct ofi_peer *peer = rma->rma->peer->priv;
     const uint64_t id = rma->id;
 
     while (rma->in_progress < OFI_COPY_WINDOW && rma->done + rma->in_progress < rma->rma->length) {
@@ -321,7 +321,7 @@ static void ofi_copy_answered(struct na_plugin_class *na_class, struct ofi_rma *
         ofi_carry_end(na_class, rma, rma->status);
         return;
     }
-    ofi_attached_add(wanted->peer->private, rma);
+    ofi_attached_add(wanted->peer->priv, rma);
     if (rma->status == NA_PLUGIN_SUCCESS)
         ofi_copy_ask(na_class, rma);
 }
@@ -348,7 +348,7 @@ static int32_t ofi_carry_check(const struct ofi_rma *rma, uint64_t piece, int32_
 
 static void ofi_carry_next(struct na_plugin_class *na_class, struct ofi_rma *rma)
 {
-    struct ofi_peer *peer = rma->rma->peer->private;
+    struct ofi_peer *peer = rma->rma->peer->priv;
     int32_t ret = ofi_carry_number(na_class, rma);
     uint64_t id = rma->id;
 

@@ -13,8 +13,8 @@
 int32_t ofi_frame_send(struct fabric_endpoint *endpoint, struct fabric_frame *frame)
 {
     struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
-    struct ofi_peer *peer = frame->peer->private;
-    struct ofi_send *send = frame->private;
+    struct ofi_peer *peer = frame->peer->priv;
+    struct ofi_send *send = frame->priv;
     struct fid_mr *mr = frame->registration;
     ssize_t ret;
 

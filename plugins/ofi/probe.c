@@ -27,7 +27,7 @@ static int32_t ofi_probe_result(struct na_plugin_class *na_class, struct fabric_
 /* The fabric has no resources for a peer: NA_PLUGIN_AGAIN, or what is known by now. */
 int32_t ofi_probe_stalled(struct na_plugin_class *na_class, struct fabric_peer *peer)
 {
-    struct ofi_peer *private = peer->private;
+    struct ofi_peer *private = peer->priv;
     unsigned int user;
     uint64_t now;
 
@@ -67,7 +67,7 @@ bool ofi_probe_file(const char *name, unsigned int *user)
 
 void ofi_probe_end(struct fabric_peer *peer)
 {
-    struct ofi_peer *private = peer->private;
+    struct ofi_peer *private = peer->priv;
 
     if (private->probing)
         (void) close(private->probe_fd);
@@ -78,7 +78,7 @@ void ofi_probe_end(struct fabric_peer *peer)
 
 static int32_t ofi_probe_begin(struct na_plugin_class *na_class, struct fabric_peer *peer)
 {
-    struct ofi_peer *private = peer->private;
+    struct ofi_peer *private = peer->priv;
     char reason[KIT_LOCATION_REASON_MAX];
     struct sockaddr_storage address;
     struct kit_location location;
@@ -100,7 +100,7 @@ static int32_t ofi_probe_begin(struct na_plugin_class *na_class, struct fabric_p
 
 static int32_t ofi_probe_check(struct na_plugin_class *na_class, struct fabric_peer *peer)
 {
-    struct ofi_peer *private = peer->private;
+    struct ofi_peer *private = peer->priv;
     struct pollfd descriptor = {.fd = private->probe_fd, .events = POLLOUT};
     socklen_t size = sizeof(int);
     int error = 0;
@@ -119,7 +119,7 @@ static int32_t ofi_probe_check(struct na_plugin_class *na_class, struct fabric_p
 static int32_t ofi_probe_result(struct na_plugin_class *na_class, struct fabric_peer *peer,
                                 int error)
 {
-    struct ofi_peer *ours = peer->private;
+    struct ofi_peer *ours = peer->priv;
     uint64_t now = kit_host->clock_ns();
 
     ofi_probe_end(peer);

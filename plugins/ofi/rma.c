@@ -36,8 +36,8 @@ int32_t ofi_get(struct na_plugin_context *context, void *op, struct na_plugin_me
 int32_t ofi_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma)
 {
     struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
-    struct ofi_peer *peer = rma->peer->private;
-    struct ofi_rma *private = rma->private;
+    struct ofi_peer *peer = rma->peer->priv;
+    struct ofi_rma *private = rma->priv;
     ssize_t ret;
 
     if (peer->address == NULL)
@@ -76,7 +76,7 @@ int32_t ofi_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma)
 bool ofi_rma_abandon(struct fabric_endpoint *endpoint, struct fabric_rma *rma, int32_t status)
 {
     struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
-    struct ofi_rma *private = rma->private;
+    struct ofi_rma *private = rma->priv;
 
     if (na_class->is_carrying || private->is_copied)
         return ofi_carry_abandon(na_class, private, status);
@@ -91,7 +91,7 @@ void ofi_control(struct fabric_endpoint *endpoint, struct fabric_peer *peer, uin
                  const void *data, uint64_t size)
 {
     struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
-    const struct ofi_peer *private = peer->private;
+    const struct ofi_peer *private = peer->priv;
 
     if (private->address == NULL)
         return;

@@ -75,7 +75,7 @@ void ofi_serve(struct na_plugin_class *na_class, struct fabric_peer *peer, const
     *carry = (struct ofi_carry){
         .request.kind = OFI_REQUEST_CARRY,
         .peer = peer,
-        .address = ((struct ofi_peer *) peer->private)->address,
+        .address = ((struct ofi_peer *) peer->priv)->address,
         .mem = mem,
         .memory = memory,
         .wanted = wanted,

@@ -115,9 +115,9 @@ void ucx_channels_progress(struct na_plugin_class *na_class)
     }
     if (kit_unlikely(na_class->held_calls != 0))
         channels_release(na_class);
-    if (kit_unlikely(!kit_list_empty(&na_class->strangers)))
+    if (kit_unlikely(!kit_list_empty(&na_class->unidentified)))
         channels_expire(na_class);
-    if (kit_unlikely(!kit_list_empty(&na_class->graveyard)))
+    if (kit_unlikely(!kit_list_empty(&na_class->closing)))
         ucx_channels_bury(na_class);
 }
 
@@ -163,14 +163,14 @@ void ucx_channel_close(struct ucx_channel *channel)
     channel->link = NULL;
     channel_unhold(channel);
     kit_list_remove(&channel->node);
-    kit_list_append(&channel->na_class->graveyard, &channel->node);
+    kit_list_append(&channel->na_class->closing, &channel->node);
 }
 
 void ucx_channels_bury(struct na_plugin_class *na_class)
 {
-    while (!kit_list_empty(&na_class->graveyard)) {
+    while (!kit_list_empty(&na_class->closing)) {
         struct ucx_channel *channel =
-            kit_container(na_class->graveyard.next, struct ucx_channel, node);
+            kit_container(na_class->closing.next, struct ucx_channel, node);
 
         kit_list_remove(&channel->node);
         kit_host->mem_free(channel->in);
@@ -244,8 +244,8 @@ static bool strangers_have_place(struct na_plugin_class *na_class, int listen_fd
     const uint32_t limit = ucx_descriptors_of_strangers();
     uint32_t count = 0;
 
-    for (struct kit_link *node = na_class->strangers.next;
-         node != &na_class->strangers && count < limit; node = node->next)
+    for (struct kit_link *node = na_class->unidentified.next;
+         node != &na_class->unidentified && count < limit; node = node->next)
         count++;
     return count < limit || (poll(&listener, 1, 0) == 1 && stranger_gives_place(na_class));
 }
@@ -256,17 +256,17 @@ static bool strangers_have_place(struct na_plugin_class *na_class, int listen_fd
  */
 static bool stranger_gives_place(struct na_plugin_class *na_class)
 {
-    struct kit_link *node = na_class->strangers.next;
+    struct kit_link *node = na_class->unidentified.next;
     struct ucx_channel *channel;
     uint8_t byte;
 
-    while (node != &na_class->strangers &&
+    while (node != &na_class->unidentified &&
            kit_container(node, struct ucx_channel, node)->held != NULL)
         node = node->next;
-    if (node == &na_class->strangers)
-        node = na_class->strangers.next;
+    if (node == &na_class->unidentified)
+        node = na_class->unidentified.next;
     channel = kit_container(node, struct ucx_channel, node);
-    if (node == &na_class->strangers ||
+    if (node == &na_class->unidentified ||
         channel->deadline - UCX_HELLO_NS + CHANNEL_SILENT_NS > kit_host->clock_ns() ||
         recv(channel->fd, &byte, sizeof(byte), MSG_PEEK | MSG_DONTWAIT) > 0)
         return false;
@@ -308,7 +308,7 @@ static void channels_accept(struct na_plugin_class *na_class, int listen_fd)
         if (channel == NULL)
             return;
         channel->deadline = kit_host->clock_ns() + UCX_HELLO_NS;
-        kit_list_append(&na_class->strangers, &channel->node);
+        kit_list_append(&na_class->unidentified, &channel->node);
         if (!channel_challenge(channel) || !channel_watch(channel, EPOLL_CTL_ADD, EPOLLIN))
             ucx_channel_close(channel);
     }
@@ -333,7 +333,7 @@ struct ucx_channel *ucx_channel_of_process(struct na_plugin_class *na_class, int
         return NULL;
     channel->is_of_process = true;
     channel->deadline = kit_host->clock_ns() + UCX_HELLO_NS;
-    kit_list_append(&na_class->strangers, &channel->node);
+    kit_list_append(&na_class->unidentified, &channel->node);
     if (channel_watch(channel, EPOLL_CTL_ADD, EPOLLIN))
         return channel;
     ucx_channel_close(channel);
@@ -372,7 +372,7 @@ static void channels_expire(struct na_plugin_class *na_class)
     uint64_t now = kit_host->clock_ns();
     struct kit_link *node, *next;
 
-    for (node = na_class->strangers.next; node != &na_class->strangers; node = next) {
+    for (node = na_class->unidentified.next; node != &na_class->unidentified; node = next) {
         struct ucx_channel *channel = kit_container(node, struct ucx_channel, node);
 
         next = node->next;
@@ -567,9 +567,9 @@ static const char *channel_hold(struct ucx_channel *channel, const struct ucx_he
 /* The callers that need not wait any more. Each may change the list of the others. */
 static void channels_release(struct na_plugin_class *na_class)
 {
-    struct kit_link *node = na_class->strangers.next;
+    struct kit_link *node = na_class->unidentified.next;
 
-    while (node != &na_class->strangers) {
+    while (node != &na_class->unidentified) {
         struct ucx_channel *channel = kit_container(node, struct ucx_channel, node);
         struct ucx_hello *hello = channel->held;
         uint8_t *data = channel->in;
@@ -586,7 +586,7 @@ static void channels_release(struct na_plugin_class *na_class)
             channel_failed(channel, complaint);
         kit_host->mem_free(hello);
         kit_host->mem_free(data);
-        node = na_class->strangers.next;
+        node = na_class->unidentified.next;
     }
 }
 

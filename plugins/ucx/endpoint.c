@@ -38,8 +38,8 @@ int32_t ucx_class_initialize(const struct na_plugin_init *init, struct na_host_c
     kit_list_init(&na_class->regions.all);
     kit_list_init(&na_class->links);
     kit_list_init(&na_class->trouble);
-    kit_list_init(&na_class->strangers);
-    kit_list_init(&na_class->graveyard);
+    kit_list_init(&na_class->unidentified);
+    kit_list_init(&na_class->closing);
     kit_list_init(&na_class->sent);
     kit_list_init(&na_class->held);
     kit_list_init(&na_class->workers);
@@ -67,8 +67,8 @@ int32_t ucx_class_finalize(struct na_plugin_class *na_class)
     if (na_class->process_fd >= 0)
         (void) close(na_class->process_fd);
     ucx_process_close(na_class);
-    while (!kit_list_empty(&na_class->strangers))
-        ucx_channel_close(kit_container(na_class->strangers.next, struct ucx_channel, node));
+    while (!kit_list_empty(&na_class->unidentified))
+        ucx_channel_close(kit_container(na_class->unidentified.next, struct ucx_channel, node));
     ucx_channels_bury(na_class);
     ucx_spares_close(na_class);
     ucx_worker_close(na_class);

@@ -26,7 +26,7 @@ int32_t ucx_send(struct fabric_endpoint *endpoint, struct fabric_frame *frame)
 {
     struct na_plugin_class *na_class = ucx_class(endpoint);
     struct ucx_link *link = ucx_peer(frame->peer)->link;
-    struct ucx_frame *private = frame->private;
+    struct ucx_frame *private = frame->priv;
     ucp_request_param_t param; /* what the mask does not name is not looked at */
     ucs_status_ptr_t request;
     size_t header_size = 0;

@@ -99,7 +99,7 @@ struct ucx_link *ucx_link_named(struct na_plugin_class *na_class, const struct u
 const void *ucx_peer_path(struct fabric_endpoint *endpoint, const struct fabric_peer *peer)
 {
     (void) endpoint;
-    return ((const struct ucx_peer *) peer->private)->link;
+    return ((const struct ucx_peer *) peer->priv)->link;
 }
 
 /*

@@ -34,7 +34,7 @@ int32_t ucx_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma)
 {
     struct na_plugin_class *na_class = ucx_class(endpoint);
     struct ucx_link *link = ucx_peer(rma->peer)->link;
-    struct ucx_transfer *transfer = rma->private;
+    struct ucx_transfer *transfer = rma->priv;
     int32_t ret;
 
     if (rma->remote->region.owner == na_class->incarnation) {
@@ -92,7 +92,7 @@ int32_t ucx_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma)
 /* As soon as no request of UCX knows the memory, nothing of this transfer will touch it. */
 bool ucx_rma_abandon(struct fabric_endpoint *endpoint, struct fabric_rma *rma, int32_t status)
 {
-    struct ucx_transfer *transfer = rma->private;
+    struct ucx_transfer *transfer = rma->priv;
 
     (void) endpoint;
     if (!transfer->is_over) {

@@ -226,9 +226,9 @@ struct na_plugin_class {
     uint64_t look_next; /* at the sockets */
     struct kit_link links;
     struct kit_link trouble;
-    struct kit_link graveyard; /* closed channels */
-    struct kit_link strangers; /* channels whose hello has not come, or is held */
-    uint32_t held_calls;       /* of them */
+    struct kit_link closing;      /* closed channels */
+    struct kit_link unidentified; /* channels whose hello has not come, or is held */
+    uint32_t held_calls;          /* of them */
     struct ucx_link *buckets[UCX_BUCKETS];
     struct kit_link sent;       /* frames to be reported in the next poll */
     struct kit_link scraps;     /* unused */
@@ -315,7 +315,7 @@ static inline struct na_plugin_class *ucx_class(struct fabric_endpoint *endpoint
 
 static inline struct ucx_peer *ucx_peer(struct fabric_peer *peer)
 {
-    return peer->private;
+    return peer->priv;
 }
 
 /* plugin.c */

@@ -365,7 +365,7 @@ static int32_t sim_send(struct fabric_endpoint *endpoint, struct fabric_frame *f
     struct na_plugin_class *node = (struct na_plugin_class *) (void *) endpoint;
     int32_t status = node->sent_status;
 
-    assert_non_null(frame->private);
+    assert_non_null(frame->priv);
     assert_true(frame->size <= SIM_FRAME_MAX);
     assert_non_null(frame->registration);
     if (node->again != 0) {
@@ -453,7 +453,7 @@ static void sim_frame_release(struct fabric_endpoint *endpoint, void *cookie)
 static int32_t sim_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *peer)
 {
     struct na_plugin_class *node = (struct na_plugin_class *) (void *) endpoint;
-    uint8_t *private = peer->private;
+    uint8_t *private = peer->priv;
 
     if (node->open_again != 0) {
         node->open_again--;
@@ -471,8 +471,8 @@ static void sim_peer_close(struct fabric_endpoint *endpoint, struct fabric_peer 
 {
     struct na_plugin_class *node = (struct na_plugin_class *) (void *) endpoint;
 
-    assert_int_equal(((uint8_t *) peer->private)[0], 1);
-    ((uint8_t *) peer->private)[0] = 0;
+    assert_int_equal(((uint8_t *) peer->priv)[0], 1);
+    ((uint8_t *) peer->priv)[0] = 0;
     for (struct sim_job *job = node->jobs; job != NULL; job = job->next)
         if (job->frame != NULL && job->frame->peer == peer)
             job->is_old = true;

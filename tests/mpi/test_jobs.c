@@ -48,7 +48,7 @@ static struct fake *send_frame(size_t size);
 static struct na_plugin_class na_class;
 static struct mpi_link *shared, *link_to;
 static struct mpi_peer private;
-static struct fabric_peer peer = {.private = &private};
+static struct fabric_peer peer = {.priv = &private};
 static struct fabric_frame frame = {.peer = &peer};
 static uint8_t frame_data[4096];
 static struct na_host host;

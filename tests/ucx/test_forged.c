@@ -467,7 +467,7 @@ static void a_dial_ends_with_what_it_is_for(void **state)
     struct side target, as;
     struct ucx_link *link, *own;
     struct ucx_peer private;
-    struct fabric_peer peer = {.name = name, .private = &private};
+    struct fabric_peer peer = {.name = name, .priv = &private};
 
     (void) state;
     assert_int_equal(bind(listener, (struct sockaddr *) &address, size), 0);

@@ -2,7 +2,7 @@
 /*
  * The base of the transport kit: what a plugin needs of its process and its system, whatever its
  * fabric. The core's host table, the log, lists, tables of objects under ids, locks, random keys,
- * digests, processes of this node, addresses of sockets.
+ * digests, processes of this node and their memory, addresses of sockets.
  *
  * The kit is linked statically into a plugin, so that each plugin has its own copy, and nothing of
  * it is exported. It promises no binary compatibility, and needs none.

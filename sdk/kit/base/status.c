@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a status is called, for the log, and which one an error of the system is. */
+/* What a status is called, for the log. */
 
 #include "kit_base.h"
-
-#include <errno.h>
 
 const char *kit_status_name(int32_t status)
 {

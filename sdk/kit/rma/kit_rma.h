@@ -117,7 +117,6 @@ struct kit_rma_ops {
 
 /* What kit_rma_open() is told; copied. Zeroes choose the defaults where there are some. */
 struct kit_rma_config {
-    const struct na_host *host;
     const struct kit_rma_ops *ops; /* valid as long as the object */
     void *owner;
     const char *plugin;     /* name, for the log; valid as long as the object */
@@ -241,9 +240,9 @@ void kit_rma_peer_failed(struct kit_rma *rma, void *peer, int32_t status);
 /*
  * Acts on what was reported, reports what is over, retries what the owner had no room for, and
  * looks after time-outs. To be called in each poll, after what the network brought was reported;
- * costs a few comparisons when there is nothing to do. `now_ns` is host->clock_ns(), or 0 when the
- * caller did not look: then time-outs are not looked at. Looking once in some hundred milliseconds
- * is enough.
+ * costs a few comparisons when there is nothing to do. `now_ns` is kit_host->clock_ns(), or 0 when
+ * the caller did not look: then time-outs are not looked at. Looking once in some hundred
+ * milliseconds is enough.
  */
 void kit_rma_poll(struct kit_rma *rma, uint64_t now_ns);
 

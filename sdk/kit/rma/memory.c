@@ -3,15 +3,15 @@
 
 #include "rma_state.h"
 
-static struct kit_region *memory_make(struct kit_rma *rma);
-static void memory_free(struct kit_rma *rma, struct kit_region *memory);
+static struct kit_region *memory_make(void);
+static void memory_free(struct kit_region *memory);
 static void memory_targets_end(struct kit_rma *rma, const struct kit_region *memory);
 static bool memory_is_touched(const struct kit_link *list, const struct kit_region *memory);
 
 int32_t kit_rma_mem_create(struct kit_rma *rma, void *base, uint64_t length, uint32_t flags,
                            struct kit_region **memory_p)
 {
-    struct kit_region *memory = memory_make(rma);
+    struct kit_region *memory = memory_make();
     int32_t ret;
 
     if (memory == NULL)
@@ -20,7 +20,7 @@ int32_t kit_rma_mem_create(struct kit_rma *rma, void *base, uint64_t length, uin
     if (ret != NA_PLUGIN_SUCCESS) {
         RMA_LOG_ERROR(rma, "%llu bytes at %p do not lie in the address space",
                       (unsigned long long) length, base);
-        memory_free(rma, memory);
+        memory_free(memory);
         return ret;
     }
     *memory_p = memory;
@@ -30,7 +30,7 @@ int32_t kit_rma_mem_create(struct kit_rma *rma, void *base, uint64_t length, uin
 void kit_rma_mem_destroy(struct kit_rma *rma, struct kit_region *memory)
 {
     (void) kit_rma_mem_deregister(rma, memory);
-    memory_free(rma, memory);
+    memory_free(memory);
 }
 
 int32_t kit_rma_mem_register(struct kit_rma *rma, struct kit_region *memory, uint32_t mem_type)
@@ -76,7 +76,7 @@ int32_t kit_rma_mem_serialize(struct kit_rma *rma, const struct kit_region *memo
 int32_t kit_rma_mem_deserialize(struct kit_rma *rma, const void *buf, uint64_t size,
                                 struct kit_region **memory_p)
 {
-    struct kit_region *memory = memory_make(rma);
+    struct kit_region *memory = memory_make();
     const void *extra;
     uint32_t extra_size;
     int32_t ret;
@@ -87,7 +87,7 @@ int32_t kit_rma_mem_deserialize(struct kit_rma *rma, const void *buf, uint64_t s
     if (ret != NA_PLUGIN_SUCCESS) {
         RMA_LOG_ERROR(rma, "%llu bytes are not a serialized memory handle",
                       (unsigned long long) size);
-        memory_free(rma, memory);
+        memory_free(memory);
         return ret;
     }
     *memory_p = memory;
@@ -100,23 +100,23 @@ void kit_rma_mem_free_all(struct kit_rma *rma)
     struct kit_link *node;
 
     while ((node = kit_list_first(&rma->regions.all)) != NULL)
-        memory_free(rma, kit_container(node, struct kit_region, node));
+        memory_free(kit_container(node, struct kit_region, node));
     kit_regions_close(&rma->regions);
 }
 
-static struct kit_region *memory_make(struct kit_rma *rma)
+static struct kit_region *memory_make(void)
 {
-    struct kit_region *memory = rma->host->mem_alloc(sizeof(*memory), 0);
+    struct kit_region *memory = kit_host->mem_alloc(sizeof(*memory), 0);
 
     if (memory != NULL)
         kit_list_init(&memory->node);
     return memory;
 }
 
-static void memory_free(struct kit_rma *rma, struct kit_region *memory)
+static void memory_free(struct kit_region *memory)
 {
     kit_region_remove(memory);
-    rma->host->mem_free(memory);
+    kit_host->mem_free(memory);
 }
 
 static void memory_targets_end(struct kit_rma *rma, const struct kit_region *memory)

@@ -221,7 +221,7 @@ static struct rma_part *part_get(struct kit_rma *rma)
         kit_list_remove(&part->node);
         return part;
     }
-    part = rma->host->mem_alloc(RMA_PART_SIZE + rma->config.piece_private, 64);
+    part = kit_host->mem_alloc(RMA_PART_SIZE + rma->config.piece_private, 64);
     if (part == NULL)
         return NULL;
     kit_list_init(&part->node);

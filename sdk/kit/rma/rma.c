@@ -33,18 +33,15 @@ int32_t kit_rma_open(const struct kit_rma_config *config, struct kit_rma **kit_r
 
     if (config_check(config) != NA_PLUGIN_SUCCESS)
         return NA_PLUGIN_INVALID_ARG;
-    kit_host = config->host;
-    rma = config->host->mem_alloc(sizeof(*rma), 64);
+    rma = kit_host->mem_alloc(sizeof(*rma), 64);
     if (rma == NULL)
         return NA_PLUGIN_NOMEM;
     ret = kit_regions_open(&rma->regions);
     if (ret != NA_PLUGIN_SUCCESS) {
-        na_plugin_log(config->host, NA_PLUGIN_LOG_ERROR, config->plugin, __func__, __LINE__,
-                      "the system has no random numbers");
-        config->host->mem_free(rma);
+        KIT_LOG(NA_PLUGIN_LOG_ERROR, config->plugin, "the system has no random numbers");
+        kit_host->mem_free(rma);
         return ret;
     }
-    rma->host = config->host;
     rma->ops = config->ops;
     rma->owner = config->owner;
     rma->config = *config;
@@ -65,11 +62,8 @@ int32_t kit_rma_open(const struct kit_rma_config *config, struct kit_rma **kit_r
 
 void kit_rma_close(struct kit_rma *rma)
 {
-    const struct na_host *host;
-
     if (rma == NULL)
         return;
-    host = rma->host;
     transfers_free(rma, &rma->origins);
     transfers_free(rma, &rma->targets);
     transfers_free(rma, &rma->closing);
@@ -78,11 +72,11 @@ void kit_rma_close(struct kit_rma *rma)
         struct rma_part *part = kit_container(rma->free_parts.next, struct rma_part, node);
 
         kit_list_remove(&part->node);
-        host->mem_free(part);
+        kit_host->mem_free(part);
     }
     kit_table_free(&rma->ids);
     kit_rma_mem_free_all(rma);
-    host->mem_free(rma);
+    kit_host->mem_free(rma);
 }
 
 int32_t kit_rma_start(struct kit_rma *rma, const struct kit_rma_request *request,
@@ -291,11 +285,11 @@ static int32_t config_check(const struct kit_rma_config *config)
         completed.window <= RMA_WINDOW_MAX && completed.tag_count >= RMA_TAGS_MIN &&
         completed.first_tag <= UINT32_MAX - completed.tag_count)
         return NA_PLUGIN_SUCCESS;
-    na_plugin_log(config->host, NA_PLUGIN_LOG_ERROR, config->plugin, __func__, __LINE__,
-                  "pieces of %u bytes, %u at a time, with the %u tags from %u on, do not make a "
-                  "transfer: %u to %u bytes, up to %u, at least %u tags",
-                  completed.piece_size, completed.window, completed.tag_count, completed.first_tag,
-                  RMA_PIECE_MIN, RMA_PIECE_MAX, RMA_WINDOW_MAX, RMA_TAGS_MIN);
+    KIT_LOG(NA_PLUGIN_LOG_ERROR, config->plugin,
+            "pieces of %u bytes, %u at a time, with the %u tags from %u on, do not make a "
+            "transfer: %u to %u bytes, up to %u, at least %u tags",
+            completed.piece_size, completed.window, completed.tag_count, completed.first_tag,
+            RMA_PIECE_MIN, RMA_PIECE_MAX, RMA_WINDOW_MAX, RMA_TAGS_MIN);
     return NA_PLUGIN_INVALID_ARG;
 }
 
@@ -377,17 +371,16 @@ static void transfers_free(struct kit_rma *rma, struct kit_link *list)
     while (!kit_list_empty(list)) {
         struct kit_rma_transfer *transfer =
             kit_container(list->next, struct kit_rma_transfer, node);
-        const struct na_host *host = transfer->rma->host;
 
         kit_list_remove(&transfer->node);
         while (rma != NULL && !kit_list_empty(&transfer->parts)) {
             struct rma_part *part = kit_container(transfer->parts.next, struct rma_part, node);
 
             kit_list_remove(&part->node);
-            host->mem_free(part);
+            kit_host->mem_free(part);
         }
         if (rma != NULL && rma->ops->peer_release != NULL)
             rma->ops->peer_release(rma->owner, transfer->peer);
-        host->mem_free(transfer);
+        kit_host->mem_free(transfer);
     }
 }

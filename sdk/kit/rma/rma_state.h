@@ -7,19 +7,18 @@
 #include "kit_region.h"
 #include "kit_rma.h"
 
-#define RMA_WINDOW_MAX  16u
-#define RMA_PIECE_MIN   4096u
-#define RMA_PIECE_MAX   (UINT32_C(1) << 30)
-#define RMA_TAGS_MIN    1024u
-#define RMA_TAGS_MAX    65536u
-#define RMA_TARGET_MAX  65536u /* of peers, at a time */
-#define RMA_BUCKETS     1024u
-#define RMA_TICK_NS     UINT64_C(250000000)
-#define RMA_TICK_MS     250u
-#define RMA_STALL_TICKS 2u /* silence after which a transfer's receives are not counted */
+#define RMA_WINDOW_MAX            16u
+#define RMA_PIECE_MIN             4096u
+#define RMA_PIECE_MAX             (UINT32_C(1) << 30)
+#define RMA_TAGS_MIN              1024u
+#define RMA_TAGS_MAX              65536u
+#define RMA_TARGET_MAX            65536u /* of peers, at a time */
+#define RMA_BUCKETS               1024u
+#define RMA_TICK_NS               UINT64_C(250000000)
+#define RMA_TICK_MS               250u
+#define RMA_STALL_TICKS           2u /* silence after which a transfer's receives are not counted */
 
-#define RMA_LOG(rma, level, ...) \
-    na_plugin_log((rma)->host, level, (rma)->config.plugin, __func__, __LINE__, __VA_ARGS__)
+#define RMA_LOG(rma, level, ...)  KIT_LOG(level, (rma)->config.plugin, __VA_ARGS__)
 #define RMA_LOG_ERROR(rma, ...)   RMA_LOG(rma, NA_PLUGIN_LOG_ERROR, __VA_ARGS__)
 #define RMA_LOG_WARNING(rma, ...) RMA_LOG(rma, NA_PLUGIN_LOG_WARNING, __VA_ARGS__)
 #define RMA_LOG_DEBUG(rma, ...)   RMA_LOG(rma, NA_PLUGIN_LOG_DEBUG, __VA_ARGS__)
@@ -118,7 +117,6 @@ struct kit_rma_transfer {
 };
 
 struct kit_rma {
-    const struct na_host *host;
     const struct kit_rma_ops *ops;
     void *owner;
     struct kit_rma_config config;

@@ -22,7 +22,7 @@ struct kit_rma_transfer *kit_rma_transfer_get(struct kit_rma *rma, void *peer, u
         kit_list_remove(&transfer->node);
         memset(transfer, 0, sizeof(*transfer));
     } else {
-        transfer = rma->host->mem_alloc(sizeof(*transfer), 64);
+        transfer = kit_host->mem_alloc(sizeof(*transfer), 64);
         if (transfer == NULL)
             return NULL;
     }

@@ -23,7 +23,7 @@ struct net_event {
     uint8_t data[KIT_RMA_CONTROL_MAX];
     uint32_t size;
     struct kit_rma_piece *piece;
-    struct net_piece *private;
+    struct net_piece *priv;
     uint32_t life; /* of the private part */
     uint8_t *bytes;
     uint64_t piece_size;
@@ -69,11 +69,11 @@ static const struct kit_rma_ops net_ops = {
 
 void net_open(struct net *net, const struct kit_rma_config *limits)
 {
+    kit_host = &plugin_host;
     memset(net, 0, sizeof(*net));
     net->now_ns = 1000000000;
     for (unsigned int i = 0; i < NET_ENDS; i++) {
         struct kit_rma_config config = {
-            .host = &plugin_host,
             .ops = &net_ops,
             .owner = &net->ends[i],
             .plugin = "net",
@@ -145,8 +145,8 @@ static struct net_event *event_add_piece(struct net_end *end, enum event_kind ki
 
     event->from = event->to = end;
     event->piece = piece;
-    event->private = piece->priv;
-    event->life = event->private->life;
+    event->priv = piece->priv;
+    event->life = event->priv->life;
     return event;
 }
 
@@ -188,10 +188,10 @@ static void piece_arrive(struct net *net, struct net_event *event)
     while (receive != NULL && (receive->end != end || receive->from != event->from ||
                                receive->piece->tag != event->tag))
         receive = receive->next;
-    if (event->private != NULL && event->private->life == event->life &&
-        event->private->is_live) { /* from memory that the sender still lends */
-        event->private->arrival = NULL;
-        if (!event->private->is_released)
+    if (event->priv != NULL && event->priv->life == event->life &&
+        event->priv->is_live) { /* from memory that the sender still lends */
+        event->priv->arrival = NULL;
+        if (!event->priv->is_released)
             bytes = event->piece->memory;
     }
     if (receive == NULL) {
@@ -209,7 +209,7 @@ static void piece_arrive(struct net *net, struct net_event *event)
         net->deliver_error = 0;
         piece_end(end, piece, status, size);
     }
-    if (event->private != NULL && event->private->life == event->life && event->private->is_live)
+    if (event->priv != NULL && event->priv->life == event->life && event->priv->is_live)
         piece_end(event->from, event->piece, NA_PLUGIN_SUCCESS, 0);
 }
 
@@ -230,8 +230,7 @@ bool net_step(struct net *net)
     if (event == NULL)
         return false;
     net->first = event->next;
-    is_current =
-        event->private != NULL && event->private->life == event->life && event->private->is_live;
+    is_current = event->priv != NULL && event->priv->life == event->life && event->priv->is_live;
     switch (event->kind) {
     case EVENT_CONTROL:
         if (!event->from->is_mute)
@@ -241,8 +240,8 @@ bool net_step(struct net *net)
         piece_arrive(net, event);
         break;
     case EVENT_RELEASE:
-        if (is_current && !event->private->is_released) {
-            event->private->is_released = true;
+        if (is_current && !event->priv->is_released) {
+            event->priv->is_released = true;
             kit_rma_piece_released(event->to->ts, event->piece);
         }
         break;
@@ -455,7 +454,7 @@ static int32_t net_piece_send(void *owner, struct kit_rma_piece *piece)
     event->bytes = malloc(piece->size);
     assert_non_null(event->bytes);
     memcpy(event->bytes, piece->memory, piece->size);
-    event->private = NULL;
+    event->priv = NULL;
     piece_end(end, piece, NA_PLUGIN_SUCCESS, 0);
     return NA_PLUGIN_SUCCESS;
 }
