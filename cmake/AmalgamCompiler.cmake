@@ -50,8 +50,11 @@ endif()
 # LLVM 14 take some thread-local blocks of loaded libraries for those of an old C library, and their
 # leak check then reads where nothing is. OMPI_MCA_pml: what Open MPI chooses anyway, after it has
 # spent half a second of each start on looking for devices; the directory is for what it leaves
-# behind of processes that were killed.
+# behind of processes that were killed. OMPI_MCA_mpi_yield_when_idle: with more ranks than processors
+# it gives the processor away in each call that finds nothing, and on a busy machine gets it back
+# some ten milliseconds later.
 set(AMALGAM_TEST_ENVIRONMENT "NA_PLUGIN_PATH=${AMALGAM_BUILD_PLUGINDIR}" "OMPI_MCA_pml=ob1"
+    "OMPI_MCA_mpi_yield_when_idle=0"
     "OMPI_MCA_btl_vader_backing_directory=${PROJECT_BINARY_DIR}/open-mpi")
 file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/open-mpi")
 if(AMALGAM_SANITIZE MATCHES "address")
