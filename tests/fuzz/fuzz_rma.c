@@ -84,7 +84,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const uint64_t first = fuzz_take(&input, 1);
     struct net_op op;
 
-    net_open(&net, NULL);
+    net_open_mover(&net, (enum kit_rma_mover)(first >> 2 & 3));
+    net.is_refused = true; /* a forged address would be one of this process */
     net_op_init(&op);
     memset(secret, 7, sizeof(secret));
     (void) net_region(&net.ends[1], secret, NET_MEMORY, BOTH);

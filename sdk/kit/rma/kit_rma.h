@@ -1,31 +1,38 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Put and get for plugins whose network has messages only, with a cancel that works at both sides.
+ * Put and get for plugins whose target has a part in them, with a cancel that works at both sides.
  *
  * This library is linked statically into a plugin, its owner, which gives it a way to send small
- * control records and to send and receive pieces of memory (struct kit_rma_ops). The owner's
- * functions for memory handles, put and get become a line or two. Nothing here knows of a network.
+ * control records and its ways of moving bytes (struct kit_rma_ops). The owner's functions for
+ * memory handles, put and get become a line or two. Nothing here knows of a network.
  *
- * How it goes. The origin sends a request that names a region of the target by id and random key.
- * The target holds it against its registered regions, their access flags and bounds; what is not
- * right is refused, and nothing was read or written. Whoever receives the data, the target of a put
- * or the origin of a get, posts receives for some pieces first and tells the other side their tags,
- * so each piece finds its receive waiting and goes where it belongs without a copy in between; each
- * piece that came makes room for the next. A put completes at its origin when the target has said
- * that the last piece is in its memory.
+ * One protocol: the origin sends a REQUEST that names a region of the target by id and random key.
+ * The target holds it against its registered regions, their access flags and bounds; a request that
+ * is not right is refused, and nothing was read or written. Then one of four movers moves the bytes
+ * (enum kit_rma_mover), and DONE, or the last byte of a get, completes the transfer at its origin.
  *
- * How it ends early. Each side can give up: the one that sends says from which piece on nothing
- * comes, the one that receives asks the other to say so. Until it has, the receives stay posted and
- * the owner drops their data, so that no late piece is ever taken for another one.
+ * - Pieces: messages of the network, to receives that were posted for them. Whoever receives the
+ *   data, the target of a put or the origin of a get, posts receives for some pieces first and
+ *   grants the other side their tags, so each piece finds its receive waiting and goes where it
+ *   belongs without a copy in between; each piece that came makes room for the next.
+ * - Inline: in the control records, for the smallest transfers and where nothing else works.
+ * - Attach: the target copies between its memory and that of the origin's process.
+ * - One-sided: the target reads or writes the origin's memory over the network, which the origin
+ *   exposes for as long as the transfer takes.
+ *
+ * Each side can end a transfer early. The side that moves the bytes says STOP, and touches nothing
+ * of the other side's afterwards; the other side sends CANCEL and waits for that. Until then the
+ * receives of pieces stay posted and the owner drops their data, so that no late piece is ever
+ * taken for another one.
  *
  * Rules:
  * - Everything here is called with one lock held, the owner's, which guards the whole object; all
  *   functions of struct kit_rma_ops are called under it. There is no lock, no thread and no system
  *   call inside. Nothing blocks.
- * - kit_rma_control(), kit_rma_piece_done(), kit_rma_piece_released(), kit_rma_peer_failed() and
- *   kit_rma_abandon() may be called at any time, also inside of a function of struct kit_rma_ops:
- *   what they say is noted down, and kit_rma_poll() acts on it. All others are called from outside
- *   of those functions, but for kit_rma_start() in transfer_done.
+ * - kit_rma_control(), kit_rma_piece_done(), kit_rma_piece_released(), kit_rma_move_done(),
+ *   kit_rma_peer_failed() and kit_rma_abandon() may be called at any time, also inside of a
+ *   function of struct kit_rma_ops: what they say is noted down, and kit_rma_poll() acts on it. All
+ *   others are called from outside of those functions, but for kit_rma_start() in transfer_done.
  * - A peer is a pointer of the owner's that is compared and handed back. It stays valid until
  *   kit_rma_peer_failed() was called for it or, where peer_hold and peer_release exist, until the
  *   last release.
@@ -42,11 +49,28 @@
 extern "C" {
 #endif
 
-/* Largest control record, in bytes. */
-#define KIT_RMA_CONTROL_MAX 256u
+/* Largest control record, in bytes, and the largest that every owner has to be able to send. */
+#define KIT_RMA_CONTROL_MAX 1024u
+#define KIT_RMA_CONTROL_MIN 256u
+
+/* Bytes of a control record that are not data (config.inline_size). */
+#define KIT_RMA_RECORD_SIZE 72u
+
+/* Most bytes by which a target reaches exposed memory (struct kit_rma_exposure). */
+#define KIT_RMA_NOTE_MAX 64u
 
 struct kit_rma;          /* one for each endpoint */
+struct kit_rma_request;  /* one put or get, as it is asked for */
 struct kit_rma_transfer; /* one put or get at its origin, until it is reported */
+
+/* What moves the bytes of a transfer. The numbers travel. */
+enum kit_rma_mover {
+    KIT_RMA_PIECES,    /* needs piece_send, piece_recv, piece_cancel, piece_withdraw */
+    KIT_RMA_INLINE,    /* needs config.inline_size */
+    KIT_RMA_ATTACH,    /* needs process, attach_refused */
+    KIT_RMA_ONE_SIDED, /* needs expose, expose_check, conceal, move */
+    KIT_RMA_MOVERS
+};
 
 /*
  * A piece that is being sent or received: `size` bytes at `memory`, to or from `peer`, as a message
@@ -63,15 +87,81 @@ struct kit_rma_piece {
     void *priv;
 };
 
-/* What the owner does. `owner` is config.owner. */
+/*
+ * Memory of an origin that the target of a one-sided transfer reads (`is_put`) or writes: `length`
+ * bytes at `memory`, of which those from `offset` on, `size` of them, are moved next. `priv` is
+ * config.transfer_private bytes of the owner's, 16-aligned and zero-filled at first.
+ */
+struct kit_rma_exposure {
+    void *peer;
+    void *memory;
+    uint64_t length;
+    uint64_t offset;
+    uint64_t size;
+    uint32_t is_put;
+    void *priv;
+};
+
+/*
+ * A one-sided move at its target: `size` bytes from (`is_put`) or to the origin's memory, which the
+ * note describes, to or from `memory`. It exists until kit_rma_move_done(). `priv` is as above.
+ */
+struct kit_rma_move {
+    void *peer;
+    void *memory;
+    uint64_t size;
+    const void *note;
+    uint32_t note_size;
+    uint32_t is_put;
+    uint32_t is_ordered; /* set by the owner: records to the peer arrive behind the data */
+    void *priv;
+};
+
+/* What the owner does. `owner` is config.owner. Functions of movers that it has not are NULL. */
 struct kit_rma_ops {
     /*
-     * Sends a control record of at most KIT_RMA_CONTROL_MAX bytes, which are copied. Records to
+     * Sends a control record of at most config.control_size bytes, which are copied. Records to
      * one peer arrive whole and in order, at kit_rma_control() there, as long as the peer does
      * not fail. Success, or NA_PLUGIN_AGAIN or NA_PLUGIN_NOMEM: tried again in kit_rma_poll().
      * Anything else: the peer failed.
      */
     int32_t (*control_send)(void *owner, void *peer, const void *data, uint32_t size);
+
+    /*
+     * The mover of a transfer that is too large for one record; asked again after attach_refused.
+     * Optional: KIT_RMA_PIECES.
+     */
+    enum kit_rma_mover (*mover)(void *owner, const struct kit_rma_request *request);
+
+    /*
+     * The process behind a peer of this node, whose memory the target of an attached transfer may
+     * touch. NA_PLUGIN_OPNOTSUPPORTED when there is none: the origin chooses another mover.
+     */
+    int32_t (*process)(void *owner, void *peer, uint32_t *pid_p);
+
+    /* The target said, or the system did, that it cannot touch the memory of this process. */
+    void (*attach_refused)(void *owner, void *peer);
+
+    /*
+     * Lets the target reach the memory, and writes what it needs for that, at most KIT_RMA_NOTE_MAX
+     * bytes, to `note`. Called for each part of a transfer (config.part_size) with the same `priv`.
+     * An error ends the transfer; NA_PLUGIN_AGAIN: tried again in kit_rma_poll().
+     */
+    int32_t (*expose)(void *owner, struct kit_rma_exposure *exposure, void *note,
+                      uint32_t *note_size);
+
+    /* The target says that it moved the part. Another status than success: it did not arrive. */
+    int32_t (*expose_check)(void *owner, struct kit_rma_exposure *exposure);
+
+    /* The target reaches the memory no more when this returns. Called once after expose. */
+    void (*conceal)(void *owner, struct kit_rma_exposure *exposure);
+
+    /*
+     * Starts to move. Success: kit_rma_move_done() follows, perhaps inside the call; the note is
+     * valid in the call alone. NA_PLUGIN_AGAIN: tried again in kit_rma_poll(). Anything else: the
+     * transfer fails with it. The note comes from the peer: nothing in it is trusted.
+     */
+    int32_t (*move)(void *owner, struct kit_rma_move *move);
 
     /*
      * Starts to send or receive a piece. A receive takes the one message with the piece's tag from
@@ -108,7 +198,7 @@ struct kit_rma_ops {
     void (*transfer_done)(void *owner, void *cookie, int32_t status);
 
     /*
-     * Keeps the peer pointer valid while transfers concern it, one release for each hold. Optional,
+     * Keeps the peer pointer valid while transfers concern it: one release for each hold. Optional,
      * both or neither: then it is valid until kit_rma_peer_failed().
      */
     void (*peer_hold)(void *owner, void *peer);
@@ -119,7 +209,12 @@ struct kit_rma_ops {
 struct kit_rma_config {
     const struct kit_rma_ops *ops; /* valid as long as the object */
     void *owner;
-    const char *plugin;     /* name, for the log; valid as long as the object */
+    const char *plugin;          /* name, for the log; valid as long as the object */
+    struct kit_regions *regions; /* the owner's, valid as long as the object; NULL: of its own */
+    uint32_t control_size;       /* bytes of the largest record; KIT_RMA_CONTROL_MIN */
+    uint32_t inline_size;        /* bytes of data in a record; both sides have the same; 0: never */
+    uint32_t part_size;          /* bytes of a one-sided transfer at a time; 4 MiB */
+    uint32_t transfer_private;   /* bytes of the owner's in an exposure and in a move */
     uint32_t piece_size;    /* bytes of a piece, at least 4096; both sides have the same; 256 KiB */
     uint32_t window;        /* pieces in progress of one transfer, at most 16; 4 */
     uint32_t max_sends;     /* pieces being sent, of all transfers; 64 */
@@ -143,13 +238,15 @@ struct kit_rma_config {
 int32_t kit_rma_open(const struct kit_rma_config *config, struct kit_rma **kit_rma_p);
 
 /*
- * Frees it, with all memory handles, without another call of ops but peer_release: the owner has
- * stopped its network before, so that nothing refers to a piece. NULL is allowed.
+ * Frees it, with all memory handles, without another call of ops but conceal and peer_release: the
+ * owner has stopped its network before, so that nothing refers to a piece. NULL is allowed.
  */
 void kit_rma_close(struct kit_rma *rma);
 
 /* ------------------------------------------------------------------------------------------------
- * Memory: for the functions of the same names in the plugin's table
+ * Memory: for the functions of the same names in the plugin's table. An owner whose handles are
+ * more than regions has config.regions and functions of its own, and calls kit_rma_region_leave()
+ * alone.
  */
 
 /* Describes memory. NA_PLUGIN_INVALID_ARG when it does not lie in the address space. */
@@ -168,6 +265,12 @@ int32_t kit_rma_mem_register(struct kit_rma *rma, struct kit_region *memory, uin
  * again until it is true.
  */
 bool kit_rma_mem_deregister(struct kit_rma *rma, struct kit_region *memory);
+
+/*
+ * The same for a region that was taken out of the table by kit_region_deregister(): peers'
+ * transfers of it end.
+ */
+bool kit_rma_region_leave(struct kit_rma *rma, const struct kit_region *region);
 
 /*
  * Writes the form that travels, KIT_REGION_PACKED bytes. NA_PLUGIN_OVERFLOW when `size` is
@@ -231,9 +334,15 @@ void kit_rma_piece_done(struct kit_rma *rma, struct kit_rma_piece *piece, int32_
 void kit_rma_piece_released(struct kit_rma *rma, struct kit_rma_piece *piece);
 
 /*
- * The peer is gone, or is not the process any more that it was: its transfers end, ours to it with
- * `status`, which the next poll reports. What it sends later under the same pointer is of a new
- * life.
+ * The network is done with a one-sided move, and with its memory. Another status than success: what
+ * was moved is unknown. The move is gone afterwards.
+ */
+void kit_rma_move_done(struct kit_rma *rma, struct kit_rma_move *move, int32_t status);
+
+/*
+ * The peer is gone, or is not the process any more that it was; with NULL the way to each peer is
+ * lost. Its transfers end, ours to it with `status`, which the next poll reports. What it sends
+ * later under the same pointer is of a new life.
  */
 void kit_rma_peer_failed(struct kit_rma *rma, void *peer, int32_t status);
 
@@ -254,15 +363,16 @@ bool kit_rma_is_active(const struct kit_rma *rma);
 
 /* Numbers for tests and for the log. */
 struct kit_rma_counters {
-    uint64_t records_bad;     /* control records that were none */
-    uint64_t records_stale;   /* for a transfer that is over */
-    uint64_t refused;         /* requests with a bad handle, range or flag */
-    uint64_t pieces_late;     /* that came after their transfer had ended, and were dropped */
-    uint64_t timeouts;        /* transfers abandoned because their origin was silent */
-    uint32_t transfers;       /* ours that are under way */
-    uint32_t targets;         /* of peers that are under way */
-    uint32_t closing;         /* transfers that are over but for the network's part */
-    uint32_t sends, receives; /* pieces under way */
+    uint64_t records_bad;           /* control records that were none */
+    uint64_t records_stale;         /* for a transfer that is over */
+    uint64_t refused;               /* requests with a bad handle, range or flag */
+    uint64_t pieces_late;           /* that came after their transfer had ended, and were dropped */
+    uint64_t timeouts;              /* transfers abandoned because their origin was silent */
+    uint32_t transfers;             /* ours that are under way */
+    uint32_t targets;               /* of peers that are under way */
+    uint32_t closing;               /* transfers that are over but for the network's part */
+    uint32_t sends, receives;       /* pieces under way */
+    uint64_t moved[KIT_RMA_MOVERS]; /* transfers of ours that were begun, by their mover */
 };
 
 void kit_rma_counters_get(const struct kit_rma *rma, struct kit_rma_counters *counters);

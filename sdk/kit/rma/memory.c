@@ -16,7 +16,7 @@ int32_t kit_rma_mem_create(struct kit_rma *rma, void *base, uint64_t length, uin
 
     if (memory == NULL)
         return NA_PLUGIN_NOMEM;
-    ret = kit_region_add(&rma->regions, memory, base, length, flags);
+    ret = kit_region_add(rma->regions, memory, base, length, flags);
     if (ret != NA_PLUGIN_SUCCESS) {
         RMA_LOG_ERROR(rma, "%llu bytes at %p do not lie in the address space",
                       (unsigned long long) length, base);
@@ -44,7 +44,7 @@ int32_t kit_rma_mem_register(struct kit_rma *rma, struct kit_region *memory, uin
                       mem_type);
         return NA_PLUGIN_OPNOTSUPPORTED;
     }
-    ret = kit_region_register(&rma->regions, memory);
+    ret = kit_region_register(rma->regions, memory);
     if (ret != NA_PLUGIN_SUCCESS)
         RMA_LOG_ERROR(rma, "memory cannot be registered: %s", kit_status_name(ret));
     return ret;
@@ -52,12 +52,15 @@ int32_t kit_rma_mem_register(struct kit_rma *rma, struct kit_region *memory, uin
 
 bool kit_rma_mem_deregister(struct kit_rma *rma, struct kit_region *memory)
 {
-    if (memory->is_registered) {
-        (void) kit_region_deregister(&rma->regions, memory);
-        memory_targets_end(rma, memory);
-    }
-    return memory->is_remote ||
-           (!memory_is_touched(&rma->targets, memory) && !memory_is_touched(&rma->closing, memory));
+    if (memory->is_registered)
+        (void) kit_region_deregister(rma->regions, memory);
+    return memory->is_remote || kit_rma_region_leave(rma, memory);
+}
+
+bool kit_rma_region_leave(struct kit_rma *rma, const struct kit_region *region)
+{
+    memory_targets_end(rma, region);
+    return !memory_is_touched(&rma->targets, region) && !memory_is_touched(&rma->closing, region);
 }
 
 int32_t kit_rma_mem_serialize(struct kit_rma *rma, const struct kit_region *memory, void *buf,
@@ -83,7 +86,7 @@ int32_t kit_rma_mem_deserialize(struct kit_rma *rma, const void *buf, uint64_t s
 
     if (memory == NULL)
         return NA_PLUGIN_NOMEM;
-    ret = kit_region_unpack(&rma->regions, buf, size, memory, &extra, &extra_size);
+    ret = kit_region_unpack(rma->regions, buf, size, memory, &extra, &extra_size);
     if (ret != NA_PLUGIN_SUCCESS) {
         RMA_LOG_ERROR(rma, "%llu bytes are not a serialized memory handle",
                       (unsigned long long) size);
@@ -99,9 +102,11 @@ void kit_rma_mem_free_all(struct kit_rma *rma)
 {
     struct kit_link *node;
 
-    while ((node = kit_list_first(&rma->regions.all)) != NULL)
+    if (rma->regions != &rma->own_regions)
+        return;
+    while ((node = kit_list_first(&rma->own_regions.all)) != NULL)
         memory_free(kit_container(node, struct kit_region, node));
-    kit_regions_close(&rma->regions);
+    kit_regions_close(&rma->own_regions);
 }
 
 static struct kit_region *memory_make(void)

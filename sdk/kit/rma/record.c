@@ -6,32 +6,42 @@
 #include <endian.h>
 #include <string.h>
 
-/* A record that came, in our byte order. */
-struct record_in {
+/* A record to be sent. */
+struct record_out {
     struct rma_record record;
-    uint32_t tags[RMA_WINDOW_MAX];
+    uint8_t payload[RMA_PAYLOAD_MAX];
 };
 
 static int32_t record_send(struct kit_rma_transfer *transfer, enum rma_kind kind);
-static void record_request(struct kit_rma *rma, void *peer, const struct record_in *in);
+static uint32_t record_fill(struct kit_rma_transfer *transfer, enum rma_kind kind,
+                            struct record_out *out);
+static void record_request(struct kit_rma *rma, void *peer, const struct rma_in *in);
 static void record_answer(struct kit_rma *rma, void *peer, const struct rma_record *to,
                           enum rma_kind kind, uint64_t number, int32_t status);
-static uint32_t record_tags(struct kit_rma_transfer *transfer, uint32_t *tags);
-static bool record_read(const void *data, uint64_t size, struct record_in *in);
-static bool record_fits(const struct kit_rma_transfer *transfer, const struct rma_record *record);
+static uint32_t record_tags(struct kit_rma_transfer *transfer, uint8_t *payload);
+static bool record_read(const void *data, uint64_t size, struct rma_in *in);
+static bool record_has_payload(const struct rma_in *in);
+static bool record_fits(const struct kit_rma_transfer *transfer, const struct rma_in *in);
+static bool record_is_of_sender(const struct rma_record *record);
 static void record_stale(struct kit_rma *rma, void *peer, const struct rma_record *record);
-static void record_take(struct kit_rma_transfer *transfer, const struct record_in *in);
+static void record_take(struct kit_rma_transfer *transfer, const struct rma_in *in);
+static void record_grant(struct kit_rma_transfer *transfer, const struct rma_in *in);
+static void record_done(struct kit_rma_transfer *transfer);
+static void record_stop(struct kit_rma_transfer *transfer, const struct rma_record *record);
 static int32_t record_status(const struct rma_record *record);
 
 /* Sends the pending records, in order. False when the owner wants to be asked again. */
 bool kit_rma_records_send(struct kit_rma_transfer *transfer)
 {
     for (int kind = 0; kind < RMA_KINDS && transfer->pending != 0; kind++) {
-        int32_t ret;
+        int32_t ret = NA_PLUGIN_SUCCESS;
 
-        if ((transfer->pending & RMA_PENDING(kind)) == 0)
+        /* A request needs its note; and nothing is said to stop while the network moves bytes. */
+        if ((kind == RMA_REQUEST && kit_rma_is_remote(transfer->mover) && !transfer->has_note) ||
+            (kind == RMA_STOP && transfer->is_moving))
             continue;
-        ret = record_send(transfer, (enum rma_kind) kind);
+        while ((transfer->pending & RMA_PENDING(kind)) != 0 && ret == NA_PLUGIN_SUCCESS)
+            ret = record_send(transfer, (enum rma_kind) kind);
         if (kit_likely(ret == NA_PLUGIN_SUCCESS))
             continue;
         if (ret == NA_PLUGIN_AGAIN || ret == NA_PLUGIN_NOMEM)
@@ -47,7 +57,7 @@ bool kit_rma_records_send(struct kit_rma_transfer *transfer)
 void kit_rma_control(struct kit_rma *rma, void *peer, const void *data, uint64_t size)
 {
     struct kit_rma_transfer *transfer;
-    struct record_in in;
+    struct rma_in in;
 
     if (kit_unlikely(!record_read(data, size, &in))) {
         rma->counters.records_bad++;
@@ -68,7 +78,7 @@ void kit_rma_control(struct kit_rma *rma, void *peer, const void *data, uint64_t
         record_stale(rma, peer, &in.record);
         return;
     }
-    if (kit_unlikely(!record_fits(transfer, &in.record))) {
+    if (kit_unlikely(!record_fits(transfer, &in))) {
         rma->counters.records_bad++;
         return;
     }
@@ -77,13 +87,13 @@ void kit_rma_control(struct kit_rma *rma, void *peer, const void *data, uint64_t
 }
 
 /* All that can be done for want of a transfer is to answer once. */
-static void record_request(struct kit_rma *rma, void *peer, const struct record_in *in)
+static void record_request(struct kit_rma *rma, void *peer, const struct rma_in *in)
 {
-    const bool is_put = (in->record.flags & RMA_IS_PUT) != 0;
-    int32_t ret = kit_rma_target_start(rma, peer, &in->record, in->tags);
+    int32_t ret = kit_rma_target_start(rma, peer, in);
 
     if (ret != NA_PLUGIN_SUCCESS)
-        record_answer(rma, peer, &in->record, is_put ? RMA_CANCEL : RMA_STOP, 0, ret);
+        record_answer(rma, peer, &in->record,
+                      record_is_of_sender(&in->record) ? RMA_CANCEL : RMA_STOP, 0, ret);
 }
 
 /* Without a transfer, and once. */
@@ -109,71 +119,102 @@ static void record_answer(struct kit_rma *rma, void *peer, const struct rma_reco
 static int32_t record_send(struct kit_rma_transfer *transfer, enum rma_kind kind)
 {
     struct kit_rma *rma = transfer->rma;
-    struct {
-        struct rma_record record;
-        uint32_t tags[RMA_WINDOW_MAX];
-    } out = {.record = {
-                 .magic = htole32(RMA_MAGIC),
-                 .version = RMA_VERSION,
-                 .kind = (uint8_t) kind,
-                 .transfer = htole64(transfer->id),
-             }};
-    uint64_t moved = transfer->moved;
-    uint32_t sent = RMA_PENDING(kind);
-    int32_t ret;
+    const uint32_t pending = transfer->pending;
+    const uint64_t moved = transfer->moved;
+    const bool is_known = transfer->is_known;
+    struct record_out out;
+    uint32_t size = record_fill(transfer, kind, &out);
+    int32_t ret = rma->ops->control_send(rma->owner, transfer->peer, &out,
+                                         (uint32_t) sizeof(out.record) + size);
 
-    if (transfer->is_origin)
-        out.record.flags |= RMA_FROM_ORIGIN;
-    if (transfer->is_put)
-        out.record.flags |= RMA_IS_PUT;
-    if (kind == RMA_REQUEST) {
-        out.record.memory = htole64(transfer->remote_id);
-        out.record.key = transfer->remote_key;
-        out.record.offset = htole64(transfer->remote_offset);
-        out.record.length = htole64(transfer->length);
-        out.record.piece_size = htole32(transfer->piece_size);
-    }
-    if (kind <= RMA_GRANT && !transfer->is_sender) {
-        out.record.number = htole64(transfer->moved);
-        out.record.tag_count = (uint8_t) record_tags(transfer, out.tags);
-        moved = transfer->granted;
-        sent |= RMA_PENDING(RMA_GRANT);
-    }
-    if (kind == RMA_STOP)
-        out.record.number = htole64(transfer->moved);
-    if (kind == RMA_STOP || kind == RMA_CANCEL)
-        out.record.status = (int32_t) htole32((uint32_t) transfer->status);
-    /* The answer may come inside of the call. */
-    transfer->pending &= ~sent;
-    transfer->is_known |= kind == RMA_REQUEST;
-    if (!transfer->is_sender)
-        transfer->moved = moved;
-    ret = rma->ops->control_send(rma->owner, transfer->peer, &out,
-                                 (uint32_t) sizeof(out.record) + 4 * out.record.tag_count);
+    /* The answer may have come inside of the call. */
     if (kit_likely(ret == NA_PLUGIN_SUCCESS))
         return ret;
-    if (!transfer->is_aborted && !transfer->is_over)
-        transfer->pending |= sent;
-    if (!transfer->is_sender)
-        transfer->moved -= out.record.tag_count;
-    if (kind == RMA_REQUEST)
-        transfer->is_known = false;
-    if (transfer->is_over && !transfer->is_aborted)
+    transfer->moved = moved;
+    if (transfer->mover == KIT_RMA_INLINE && transfer->is_sender)
+        transfer->done = moved;
+    if (kind == RMA_REQUEST) {
+        transfer->is_known = is_known;
+        if (kit_rma_is_remote(transfer->mover))
+            transfer->in_touch = 0;
+    }
+    if (!transfer->is_over)
+        transfer->pending |= pending;
+    else if (!transfer->is_aborted)
         transfer->pending |= RMA_PENDING(kind) & (RMA_PENDING(RMA_STOP) | RMA_PENDING(RMA_CANCEL));
     return ret;
 }
 
-static uint32_t record_tags(struct kit_rma_transfer *transfer, uint32_t *tags)
+/* Writes the record, and notes down what is so when it is sent. Returns the bytes behind it. */
+static uint32_t record_fill(struct kit_rma_transfer *transfer, enum rma_kind kind,
+                            struct record_out *out)
+{
+    const struct kit_rma_request *request = &transfer->request;
+    struct rma_record *record = &out->record;
+    uint32_t size = 0;
+
+    *record = (struct rma_record){
+        .magic = htole32(RMA_MAGIC),
+        .version = RMA_VERSION,
+        .kind = (uint8_t) kind,
+        .flags = (uint8_t) ((uint32_t) transfer->mover << RMA_MOVER_SHIFT |
+                            (transfer->is_origin ? RMA_FROM_ORIGIN : 0u) |
+                            (transfer->is_put ? RMA_IS_PUT : 0u)),
+        .transfer = htole64(transfer->id),
+    };
+    transfer->pending &= ~RMA_PENDING(kind);
+    if (kind == RMA_REQUEST) {
+        record->memory = htole64(request->remote->id);
+        record->key = request->remote->key;
+        record->offset = htole64(request->remote_offset + transfer->position);
+        record->length = htole64(transfer->length);
+        record->piece_size = htole32(transfer->piece_size);
+        transfer->is_known = true;
+        if (kit_rma_is_remote(transfer->mover)) {
+            if (transfer->mover == KIT_RMA_ONE_SIDED)
+                record->length = htole64(transfer->exposure.size);
+            transfer->in_touch = 1;
+            memcpy(out->payload, transfer->note, transfer->note_size);
+            return transfer->note_size;
+        }
+    }
+    if (kind == RMA_STOP)
+        record->number = htole64(transfer->moved);
+    if (kind == RMA_STOP || kind == RMA_CANCEL)
+        record->status = (int32_t) htole32((uint32_t) transfer->status);
+    if (transfer->mover == KIT_RMA_INLINE && transfer->is_sender && kind <= RMA_DATA) {
+        record->number = htole64(transfer->moved);
+        size = kit_rma_inline_fill(transfer, out->payload);
+        transfer->done = ++transfer->moved;
+        if (transfer->moved < transfer->granted)
+            transfer->pending |= RMA_PENDING(RMA_DATA);
+    } else if (transfer->mover == KIT_RMA_INLINE && kind <= RMA_GRANT) {
+        record->number = htole64(transfer->granted);
+        transfer->pending &= ~RMA_PENDING(RMA_GRANT);
+    } else if (!transfer->is_sender && kind <= RMA_GRANT) {
+        record->number = htole64(transfer->moved);
+        record->tag_count = (uint8_t) record_tags(transfer, out->payload);
+        transfer->moved = transfer->granted;
+        transfer->pending &= ~RMA_PENDING(RMA_GRANT);
+        size = 4u * record->tag_count;
+    }
+    return size;
+}
+
+static uint32_t record_tags(struct kit_rma_transfer *transfer, uint8_t *payload)
 {
     uint32_t count = 0;
 
-    for (uint64_t i = transfer->moved; i < transfer->granted; i++)
-        tags[count++] = htole32(transfer->tags[i % RMA_WINDOW_MAX]);
+    for (uint64_t i = transfer->moved; i < transfer->granted; i++) {
+        const uint32_t tag = htole32(transfer->tags[i % RMA_WINDOW_MAX]);
+
+        memcpy(payload + 4 * count++, &tag, sizeof(tag));
+    }
     return count;
 }
 
 /* False when it is none. */
-static bool record_read(const void *data, uint64_t size, struct record_in *in)
+static bool record_read(const void *data, uint64_t size, struct rma_in *in)
 {
     struct rma_record *record = &in->record;
 
@@ -189,28 +230,47 @@ static bool record_read(const void *data, uint64_t size, struct record_in *in)
     record->piece_size = le32toh(record->piece_size);
     record->status = (int32_t) le32toh((uint32_t) record->status);
     if (record->magic != RMA_MAGIC || record->version != RMA_VERSION || record->kind >= RMA_KINDS ||
-        (record->flags & ~(RMA_FROM_ORIGIN | RMA_IS_PUT)) != 0 ||
-        record->tag_count > RMA_WINDOW_MAX || size != sizeof(*record) + 4u * record->tag_count)
+        record->flags >> RMA_MOVER_SHIFT >= KIT_RMA_MOVERS || record->tag_count > RMA_WINDOW_MAX ||
+        size > KIT_RMA_CONTROL_MAX)
         return false;
-    memcpy(in->tags, (const uint8_t *) data + sizeof(*record), 4u * record->tag_count);
-    for (uint32_t i = 0; i < record->tag_count; i++)
-        in->tags[i] = le32toh(in->tags[i]);
+    in->mover = (enum kit_rma_mover)(record->flags >> RMA_MOVER_SHIFT);
+    in->payload = (const uint8_t *) data + sizeof(*record);
+    in->payload_size = (uint32_t) (size - sizeof(*record));
+    if (record->tag_count != 0 || !record_has_payload(in)) {
+        if (in->payload_size != 4u * record->tag_count)
+            return false;
+        memcpy(in->tags, in->payload, in->payload_size);
+        for (uint32_t i = 0; i < record->tag_count; i++)
+            in->tags[i] = le32toh(in->tags[i]);
+    }
     return record->kind != RMA_REQUEST || (record->flags & RMA_FROM_ORIGIN) != 0;
 }
 
-/* True when it can come from the other side of this transfer. */
-static bool record_fits(const struct kit_rma_transfer *transfer, const struct rma_record *record)
+/* Whether something else than tags may come behind the record. */
+static bool record_has_payload(const struct rma_in *in)
 {
-    if (transfer->is_put != ((record->flags & RMA_IS_PUT) != 0))
+    return in->record.kind == RMA_DATA ||
+           (in->record.kind == RMA_REQUEST && in->mover != KIT_RMA_PIECES);
+}
+
+/* True when it can come from the other side of this transfer. */
+static bool record_fits(const struct kit_rma_transfer *transfer, const struct rma_in *in)
+{
+    const struct rma_record *record = &in->record;
+
+    if (transfer->is_put != ((record->flags & RMA_IS_PUT) != 0) || transfer->mover != in->mover)
         return false;
     switch (record->kind) {
     case RMA_GRANT:
+        return transfer->is_sender && !kit_rma_is_remote(in->mover);
     case RMA_CANCEL:
         return transfer->is_sender;
+    case RMA_DATA:
+        return !transfer->is_sender && in->mover == KIT_RMA_INLINE;
     case RMA_STOP:
         return !transfer->is_sender;
     case RMA_DONE:
-        return transfer->is_sender && transfer->is_origin;
+        return transfer->is_origin && (transfer->is_sender || kit_rma_is_remote(in->mover));
     case RMA_PROBE:
         return transfer->is_origin;
     case RMA_ALIVE:
@@ -223,42 +283,46 @@ static bool record_fits(const struct kit_rma_transfer *transfer, const struct rm
 /* Who asks for an answer gets one: that all was sent, or that nobody is there. */
 static void record_stale(struct kit_rma *rma, void *peer, const struct rma_record *record)
 {
-    bool is_put = (record->flags & RMA_IS_PUT) != 0;
     bool is_from_origin = (record->flags & RMA_FROM_ORIGIN) != 0;
 
     rma->counters.records_stale++;
     if (record->kind == RMA_CANCEL && is_from_origin)
         record_answer(rma, peer, record, RMA_STOP, UINT64_MAX, NA_PLUGIN_SUCCESS);
     if (record->kind == RMA_PROBE && !is_from_origin)
-        record_answer(rma, peer, record, is_put ? RMA_STOP : RMA_CANCEL, UINT64_MAX,
-                      NA_PLUGIN_CANCELED);
+        record_answer(rma, peer, record, record_is_of_sender(record) ? RMA_STOP : RMA_CANCEL,
+                      UINT64_MAX, NA_PLUGIN_CANCELED);
 }
 
-static void record_take(struct kit_rma_transfer *transfer, const struct record_in *in)
+/* Whether the origin is the one that moves the bytes. */
+static bool record_is_of_sender(const struct rma_record *record)
+{
+    return (record->flags & RMA_IS_PUT) != 0 &&
+           !kit_rma_is_remote((enum kit_rma_mover)(record->flags >> RMA_MOVER_SHIFT));
+}
+
+static void record_take(struct kit_rma_transfer *transfer, const struct rma_in *in)
 {
     const struct rma_record *record = &in->record;
 
     switch (record->kind) {
     case RMA_GRANT:
+        if (!transfer->is_over)
+            record_grant(transfer, in);
+        return;
+    case RMA_DATA:
         if (transfer->is_over)
             return;
-        if (kit_likely(kit_rma_tags_take(transfer, record, in->tags)))
+        if (kit_likely(
+                kit_rma_inline_take(transfer, record->number, in->payload, in->payload_size)))
             kit_rma_activate(transfer);
         else
             kit_rma_transfer_end(transfer, NA_PLUGIN_PROTOCOL_ERROR, true);
         return;
     case RMA_DONE:
-        if (transfer->is_over)
-            return;
-        transfer->is_delivered = true;
-        if (transfer->moved == transfer->pieces)
-            kit_rma_activate(transfer);
-        else
-            kit_rma_transfer_end(transfer, NA_PLUGIN_PROTOCOL_ERROR, true);
+        record_done(transfer);
         return;
     case RMA_STOP:
-        transfer->stop = record->number;
-        kit_rma_transfer_end(transfer, record_status(record), false);
+        record_stop(transfer, record);
         return;
     case RMA_CANCEL:
         if (!transfer->is_over)
@@ -271,6 +335,46 @@ static void record_take(struct kit_rma_transfer *transfer, const struct record_i
     default:
         return;
     }
+}
+
+static void record_grant(struct kit_rma_transfer *transfer, const struct rma_in *in)
+{
+    const bool is_right = transfer->mover == KIT_RMA_INLINE
+                              ? kit_rma_inline_grant(transfer, in->record.number)
+                              : kit_rma_tags_take(transfer, &in->record, in->tags);
+
+    if (kit_likely(is_right))
+        kit_rma_activate(transfer);
+    else
+        kit_rma_transfer_end(transfer, NA_PLUGIN_PROTOCOL_ERROR, true);
+}
+
+static void record_done(struct kit_rma_transfer *transfer)
+{
+    const bool is_remote = kit_rma_is_remote(transfer->mover);
+
+    if (transfer->is_over && !is_remote)
+        return;
+    if (is_remote ? transfer->in_touch != 0 : transfer->moved == transfer->pieces) {
+        transfer->is_delivered = true;
+        kit_rma_activate(transfer);
+    } else {
+        kit_rma_transfer_end(transfer, NA_PLUGIN_PROTOCOL_ERROR, true);
+    }
+}
+
+static void record_stop(struct kit_rma_transfer *transfer, const struct rma_record *record)
+{
+    const int32_t status = record_status(record);
+
+    if (transfer->mover == KIT_RMA_ATTACH && status == NA_PLUGIN_OPNOTSUPPORTED &&
+        !transfer->is_over) {
+        transfer->is_refused = true;
+        kit_rma_activate(transfer);
+        return;
+    }
+    transfer->stop = kit_rma_is_remote(transfer->mover) ? 0 : record->number;
+    kit_rma_transfer_end(transfer, status, false);
 }
 
 /* Of a failure. */

@@ -12,9 +12,12 @@
 #define CONFIG_WINDOW     4u
 #define CONFIG_PIECES     64u
 #define CONFIG_TIMEOUT_MS 30000u
+#define CONFIG_PART_SIZE  (UINT32_C(4) << 20)
 
 static int32_t transfer_own(struct kit_rma *rma, const struct kit_rma_request *request);
 static void transfer_run(struct kit_rma_transfer *transfer);
+static bool transfer_move(struct kit_rma_transfer *transfer);
+static void transfer_leave(struct kit_rma_transfer *transfer);
 static bool transfer_is_reportable(const struct kit_rma_transfer *transfer);
 static bool transfer_is_complete(const struct kit_rma_transfer *transfer);
 static void transfer_free_unused(struct kit_rma_transfer *transfer);
@@ -36,7 +39,8 @@ int32_t kit_rma_open(const struct kit_rma_config *config, struct kit_rma **kit_r
     rma = kit_host->mem_alloc(sizeof(*rma), 64);
     if (rma == NULL)
         return NA_PLUGIN_NOMEM;
-    ret = kit_regions_open(&rma->regions);
+    rma->regions = config->regions != NULL ? config->regions : &rma->own_regions;
+    ret = config->regions == NULL ? kit_regions_open(&rma->own_regions) : NA_PLUGIN_SUCCESS;
     if (ret != NA_PLUGIN_SUCCESS) {
         KIT_LOG(NA_PLUGIN_LOG_ERROR, config->plugin, "the system has no random numbers");
         kit_host->mem_free(rma);
@@ -86,19 +90,16 @@ int32_t kit_rma_start(struct kit_rma *rma, const struct kit_rma_request *request
     int32_t ret;
 
     *transfer_p = NULL;
-    if (request->remote->owner == rma->regions.owner)
+    if (request->remote->owner == rma->regions->owner)
         return transfer_own(rma, request);
-    transfer = kit_rma_transfer_get(rma, request->peer, request->length, rma->config.piece_size);
+    transfer = kit_rma_transfer_get(rma, request->peer, request->length);
     if (transfer == NULL)
         return NA_PLUGIN_NOMEM;
     transfer->is_origin = true;
-    transfer->is_put = transfer->is_sender = request->is_put != 0;
-    transfer->cookie = request->cookie;
+    transfer->is_put = request->is_put != 0;
+    transfer->request = *request;
     transfer->base = kit_rma_mem_base(request->local) + request->local_offset;
-    transfer->remote_id = request->remote->id;
-    transfer->remote_key = request->remote->key;
-    transfer->remote_offset = request->remote_offset;
-    transfer->pending = RMA_PENDING(RMA_REQUEST);
+    kit_rma_transfer_plan(transfer);
     rma->origin_count++;
     kit_list_append(&rma->origins, &transfer->node);
     ret = kit_table_add(&rma->ids, transfer, &transfer->id);
@@ -126,7 +127,7 @@ bool kit_rma_abandon(struct kit_rma *rma, struct kit_rma_transfer *transfer, int
     if (is_peer_gone)
         kit_rma_transfer_abort(transfer);
     kit_rma_transfer_end(transfer, status, !is_peer_gone);
-    kit_rma_pieces_leave(transfer);
+    transfer_leave(transfer);
     if (transfer->in_touch != 0)
         return false;
     transfer->is_reported = true; /* by the caller */
@@ -144,7 +145,7 @@ void kit_rma_peer_failed(struct kit_rma *rma, void *peer, int32_t status)
             struct kit_rma_transfer *transfer = kit_container(node, struct kit_rma_transfer, node);
 
             node = node->next;
-            if (transfer->peer != peer || (transfer->is_aborted && i == 2))
+            if ((peer != NULL && transfer->peer != peer) || (transfer->is_aborted && i == 2))
                 continue;
             kit_rma_transfer_abort(transfer);
             kit_rma_transfer_end(transfer, status, false);
@@ -166,6 +167,7 @@ void kit_rma_poll(struct kit_rma *rma, uint64_t now_ns)
         rma->tick_last = now_ns;
         tick(rma);
     }
+    rma->attach_budget = RMA_ATTACH_BUDGET;
     kit_rma_dispatch(rma);
 }
 
@@ -179,7 +181,7 @@ void kit_rma_dispatch(struct kit_rma *rma)
         transfer_run(transfer);
         if (transfer_is_reportable(transfer)) {
             transfer->is_reported = true;
-            rma->ops->transfer_done(rma->owner, transfer->cookie, transfer->status);
+            rma->ops->transfer_done(rma->owner, transfer->request.cookie, transfer->status);
         }
         transfer_free_unused(transfer);
     }
@@ -210,7 +212,7 @@ static int32_t transfer_own(struct kit_rma *rma, const struct kit_rma_request *r
 {
     uint8_t *local = kit_rma_mem_base(request->local) + request->local_offset, *remote;
     struct kit_region *region;
-    int32_t ret = kit_region_find(&rma->regions, request->remote->id, &request->remote->key,
+    int32_t ret = kit_region_find(rma->regions, request->remote->id, &request->remote->key,
                                   request->is_put != 0 ? NA_PLUGIN_MEM_WRITE : NA_PLUGIN_MEM_READ,
                                   request->remote_offset, request->length, &region);
 
@@ -233,14 +235,30 @@ static void transfer_run(struct kit_rma_transfer *transfer)
         kit_list_remove(&transfer->active);
         is_again = false;
         if (transfer->is_over)
-            kit_rma_pieces_leave(transfer);
+            transfer_leave(transfer);
         else
-            is_again = !kit_rma_pieces_move(transfer);
+            is_again = !transfer_move(transfer);
         if (transfer->pending != 0)
             is_again |= !kit_rma_records_send(transfer);
     } while (!kit_list_empty(&transfer->active));
     if (kit_unlikely(is_again) && kit_list_empty(&transfer->retry))
         kit_list_append(&transfer->rma->retry, &transfer->retry);
+}
+
+static bool transfer_move(struct kit_rma_transfer *transfer)
+{
+    if (transfer->mover == KIT_RMA_PIECES)
+        return kit_rma_pieces_move(transfer);
+    return transfer->mover == KIT_RMA_INLINE ? kit_rma_inline_move(transfer)
+                                             : kit_rma_move_run(transfer);
+}
+
+static void transfer_leave(struct kit_rma_transfer *transfer)
+{
+    if (kit_rma_is_remote(transfer->mover))
+        kit_rma_move_leave(transfer);
+    else
+        kit_rma_pieces_leave(transfer);
 }
 
 static bool transfer_is_reportable(const struct kit_rma_transfer *transfer)
@@ -261,7 +279,7 @@ static void transfer_free_unused(struct kit_rma_transfer *transfer)
 {
     if ((transfer->is_over || transfer_is_complete(transfer)) &&
         (!transfer->is_origin || transfer->is_reported) && kit_list_empty(&transfer->parts) &&
-        transfer->pending == 0)
+        transfer->in_touch == 0 && transfer->pending == 0)
         kit_rma_transfer_put(transfer);
 }
 
@@ -271,8 +289,8 @@ static void transfers_leave(struct kit_rma *rma, const void *peer)
     for (struct kit_link *node = rma->closing.next; node != &rma->closing; node = node->next) {
         struct kit_rma_transfer *transfer = kit_container(node, struct kit_rma_transfer, node);
 
-        if (transfer->peer == peer)
-            kit_rma_pieces_leave(transfer);
+        if (peer == NULL || transfer->peer == peer)
+            transfer_leave(transfer);
     }
 }
 
@@ -281,6 +299,16 @@ static int32_t config_check(const struct kit_rma_config *config)
     struct kit_rma_config completed = *config;
 
     config_complete(&completed);
+    if (completed.control_size < KIT_RMA_CONTROL_MIN ||
+        completed.control_size > KIT_RMA_CONTROL_MAX ||
+        completed.inline_size > completed.control_size - sizeof(struct rma_record)) {
+        KIT_LOG(NA_PLUGIN_LOG_ERROR, config->plugin,
+                "control records of %u bytes with %u bytes of data are not possible: %u to %u "
+                "bytes, of which %zu are not data",
+                completed.control_size, completed.inline_size, KIT_RMA_CONTROL_MIN,
+                KIT_RMA_CONTROL_MAX, sizeof(struct rma_record));
+        return NA_PLUGIN_INVALID_ARG;
+    }
     if (completed.piece_size >= RMA_PIECE_MIN && completed.piece_size <= RMA_PIECE_MAX &&
         completed.window <= RMA_WINDOW_MAX && completed.tag_count >= RMA_TAGS_MIN &&
         completed.first_tag <= UINT32_MAX - completed.tag_count)
@@ -311,6 +339,10 @@ static void config_complete(struct kit_rma_config *config)
         config->peer_tag_low = config->first_tag;
         config->peer_tag_high = config->first_tag + (config->tag_count - 1);
     }
+    if (config->control_size == 0)
+        config->control_size = KIT_RMA_CONTROL_MIN;
+    if (config->part_size == 0)
+        config->part_size = CONFIG_PART_SIZE;
     if (config->timeout_ms == 0)
         config->timeout_ms = CONFIG_TIMEOUT_MS;
 }
@@ -378,6 +410,10 @@ static void transfers_free(struct kit_rma *rma, struct kit_link *list)
 
             kit_list_remove(&part->node);
             kit_host->mem_free(part);
+        }
+        if (rma != NULL && kit_rma_is_remote(transfer->mover)) {
+            transfer->is_aborted = true;
+            kit_rma_move_leave(transfer);
         }
         if (rma != NULL && rma->ops->peer_release != NULL)
             rma->ops->peer_release(rma->owner, transfer->peer);

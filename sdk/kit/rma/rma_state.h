@@ -17,6 +17,9 @@
 #define RMA_TICK_NS               UINT64_C(250000000)
 #define RMA_TICK_MS               250u
 #define RMA_STALL_TICKS           2u /* silence after which a transfer's receives are not counted */
+#define RMA_INLINE_WINDOW         512u /* records of one transfer under way */
+#define RMA_ATTACH_STEP           (UINT64_C(1) << 20)
+#define RMA_ATTACH_BUDGET         (UINT64_C(4) << 20) /* bytes in one poll */
 
 #define RMA_LOG(rma, level, ...)  KIT_LOG(level, (rma)->config.plugin, __VA_ARGS__)
 #define RMA_LOG_ERROR(rma, ...)   RMA_LOG(rma, NA_PLUGIN_LOG_ERROR, __VA_ARGS__)
@@ -25,10 +28,11 @@
 
 /* Kinds of control records, in the order in which a transfer sends them. */
 enum rma_kind {
-    RMA_REQUEST, /* origin: put or get, of this region, offset, length */
-    RMA_GRANT,   /* receiver: receives with these tags are posted */
-    RMA_DONE,    /* target of a put: all of it is in memory */
-    RMA_STOP,    /* sender: no pieces come from this one on */
+    RMA_REQUEST, /* origin: put or get, of this region, offset, length, by this mover */
+    RMA_GRANT,   /* receiver: receives with these tags are posted, or this record may be sent */
+    RMA_DATA,    /* sender: bytes of an inline transfer */
+    RMA_DONE,    /* target: all of it was moved, but of a get that the origin itself receives */
+    RMA_STOP,    /* sender: no pieces come from this one on, nothing is touched any more */
     RMA_CANCEL,  /* receiver: stop; answered so */
     RMA_PROBE,   /* target: is anybody there? */
     RMA_ALIVE,   /* origin: yes */
@@ -38,13 +42,18 @@ enum rma_kind {
 #define RMA_PENDING(kind) (1u << (kind))
 
 #define RMA_MAGIC         UINT32_C(0x57546d41)
-#define RMA_VERSION       2u
+#define RMA_VERSION       3u
 
-/* Flags of a record */
+/* Flags of a record; the mover is behind them. */
 #define RMA_FROM_ORIGIN 0x01u
 #define RMA_IS_PUT      0x02u
+#define RMA_MOVER_SHIFT 2u
 
-/* Little-endian on the wire; as many tags follow as it says. */
+/*
+ * Little-endian on the wire. Behind it: as many tags as it says; with an inline REQUEST of a put,
+ * and with DATA, the bytes; with a REQUEST to attach the address in the origin, of 8 bytes; with a
+ * one-sided REQUEST the note.
+ */
 struct rma_record {
     uint32_t magic;
     uint8_t version;
@@ -52,8 +61,9 @@ struct rma_record {
     uint8_t flags;
     uint8_t tag_count;
     uint64_t transfer; /* the origin's id */
-    uint64_t number; /* REQUEST, GRANT: piece of the first tag; STOP: first one that is not sent */
-    uint64_t memory; /* these: REQUEST */
+    uint64_t number;   /* REQUEST, GRANT: piece of the first tag, or the first that may not be sent;
+                        DATA: which; STOP: first one that is not sent */
+    uint64_t memory;   /* these: REQUEST */
     struct kit_key key;
     uint64_t offset;
     uint64_t length;
@@ -61,9 +71,22 @@ struct rma_record {
     int32_t status; /* STOP, CANCEL */
 };
 
-_Static_assert(sizeof(struct rma_record) == 72, "layout of the wire");
-_Static_assert(sizeof(struct rma_record) + 4 * RMA_WINDOW_MAX <= KIT_RMA_CONTROL_MAX,
+_Static_assert(sizeof(struct rma_record) == KIT_RMA_RECORD_SIZE, "layout of the wire");
+_Static_assert(sizeof(struct rma_record) + 4 * RMA_WINDOW_MAX <= KIT_RMA_CONTROL_MIN &&
+                   sizeof(struct rma_record) + KIT_RMA_NOTE_MAX <= KIT_RMA_CONTROL_MIN,
                "a record fits");
+
+/* Most bytes behind a record. */
+#define RMA_PAYLOAD_MAX (KIT_RMA_CONTROL_MAX - sizeof(struct rma_record))
+
+/* A record that came, in our byte order. */
+struct rma_in {
+    struct rma_record record;
+    uint32_t tags[RMA_WINDOW_MAX];
+    enum kit_rma_mover mover;
+    const uint8_t *payload; /* behind the record, but for tags */
+    uint32_t payload_size;
+};
 
 /* A piece; the owner's private bytes lie behind it. */
 struct rma_part {
@@ -86,35 +109,54 @@ struct kit_rma_transfer {
     struct kit_rma_transfer *hash_next;
     struct kit_rma *rma;
     void *peer;
-    void *cookie;
-    uint64_t id; /* the origin's */
+    struct kit_rma_request request; /* origin */
+    uint64_t id;                    /* the origin's */
+    enum kit_rma_mover mover;
     bool is_origin;
     bool is_put;
-    bool is_sender;
+    bool is_sender;    /* it moves the bytes */
     bool is_over;      /* it failed or was abandoned */
     bool is_aborted;   /* the peer is gone: no record goes to it or is taken from it */
     bool is_reported;  /* transfer_done was called, or need not be */
-    bool is_delivered; /* a put: the target said so, or is to say so */
+    bool is_delivered; /* the target said so, or is to say so */
     bool is_known;     /* origin: the request was sent */
     bool is_canceled;  /* the network was asked to let go of its pieces */
     int32_t status;
     uint32_t pending; /* records */
     uint32_t piece_size;
-    uint32_t in_touch; /* pieces */
+    uint32_t in_touch; /* pieces; 1: the target, or the network, is at memory of ours */
     uint32_t quiet;    /* ticks without a sign of the other side */
     uint8_t *base;
     uint64_t length;
-    uint64_t pieces;  /* of the whole */
+    uint64_t pieces;  /* of the whole, or inline records; others have 1 */
     uint64_t granted; /* sender: told by the receiver; receiver: posted */
     uint64_t moved;   /* sender: started; receiver: told to the sender */
     uint64_t done;
-    uint64_t stop;                     /* receiver: pieces from here do not come */
-    struct kit_link parts;             /* pieces under way */
-    uint32_t tags[RMA_WINDOW_MAX];     /* of the pieces from `moved` to `granted`, by number */
-    struct kit_region *region;         /* target: of the memory */
-    uint64_t remote_id, remote_offset; /* origin: the target's region */
-    struct kit_key remote_key;
+    uint64_t stop;                 /* receiver: pieces from here do not come */
+    struct kit_link parts;         /* pieces under way */
+    uint32_t tags[RMA_WINDOW_MAX]; /* of the pieces from `moved` to `granted`, by number */
+    struct kit_region *region;     /* target: of the memory */
+
+    uint64_t position; /* attach, one-sided: bytes that were moved */
+    bool is_refused;   /* origin: the target may not attach */
+    bool is_exposed;   /* origin: to be concealed */
+    bool is_moving;    /* target: the network is at it */
+    bool has_note;     /* origin: of the next part */
+    uint32_t note_size;
+    uint8_t note[KIT_RMA_NOTE_MAX]; /* behind the REQUEST */
+    union {
+        struct kit_rma_exposure exposure;
+        struct kit_rma_move move;
+    };
 };
+
+/* The owner's bytes lie behind it. */
+#define RMA_TRANSFER_SIZE ((sizeof(struct kit_rma_transfer) + 15) / 16 * 16)
+
+static inline void *kit_rma_transfer_priv(struct kit_rma_transfer *transfer)
+{
+    return (uint8_t *) transfer + RMA_TRANSFER_SIZE;
+}
 
 struct kit_rma {
     const struct kit_rma_ops *ops;
@@ -140,7 +182,9 @@ struct kit_rma {
     struct kit_table ids; /* of transfers of ours */
     struct kit_rma_transfer *buckets[RMA_BUCKETS];
 
-    struct kit_regions regions;
+    struct kit_regions *regions;
+    struct kit_regions own_regions;
+    uint64_t attach_budget; /* bytes that may still be copied in this poll */
 
     uint32_t tag_next;
     uint64_t tags_used[RMA_TAGS_MAX / 64];
@@ -163,9 +207,17 @@ static inline void kit_rma_activate(struct kit_rma_transfer *transfer)
         kit_list_append(&transfer->rma->active, &transfer->active);
 }
 
+/* The target moves the bytes of a put as well as of a get. */
+static inline bool kit_rma_is_remote(enum kit_rma_mover mover)
+{
+    return mover == KIT_RMA_ATTACH || mover == KIT_RMA_ONE_SIDED;
+}
+
 /* transfer.c */
-struct kit_rma_transfer *kit_rma_transfer_get(struct kit_rma *rma, void *peer, uint64_t length,
-                                              uint32_t piece_size);
+struct kit_rma_transfer *kit_rma_transfer_get(struct kit_rma *rma, void *peer, uint64_t length);
+void kit_rma_transfer_plan(struct kit_rma_transfer *transfer);
+void kit_rma_transfer_set_mover(struct kit_rma_transfer *transfer, enum kit_rma_mover mover,
+                                uint32_t piece_size);
 void kit_rma_transfer_put(struct kit_rma_transfer *transfer);
 void kit_rma_target_add(struct kit_rma_transfer *transfer);
 struct kit_rma_transfer *kit_rma_transfer_find(struct kit_rma *rma, const void *peer, uint64_t id,
@@ -180,9 +232,19 @@ bool kit_rma_room_pass(struct kit_rma *rma);
 bool kit_rma_tags_take(struct kit_rma_transfer *transfer, const struct rma_record *record,
                        const uint32_t *tags);
 
+/* inline.c */
+bool kit_rma_inline_move(struct kit_rma_transfer *transfer);
+uint32_t kit_rma_inline_fill(const struct kit_rma_transfer *transfer, void *payload);
+bool kit_rma_inline_grant(struct kit_rma_transfer *transfer, uint64_t granted);
+bool kit_rma_inline_take(struct kit_rma_transfer *transfer, uint64_t number, const void *payload,
+                         uint32_t size);
+
+/* mover.c */
+bool kit_rma_move_run(struct kit_rma_transfer *transfer);
+void kit_rma_move_leave(struct kit_rma_transfer *transfer);
+
 /* target.c */
-int32_t kit_rma_target_start(struct kit_rma *rma, void *peer, const struct rma_record *record,
-                             const uint32_t *tags);
+int32_t kit_rma_target_start(struct kit_rma *rma, void *peer, const struct rma_in *in);
 
 /* record.c */
 bool kit_rma_records_send(struct kit_rma_transfer *transfer);

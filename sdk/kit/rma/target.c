@@ -3,36 +3,37 @@
 
 #include "rma_state.h"
 
-static int32_t target_check(struct kit_rma *rma, const struct rma_record *record,
+#include <string.h>
+
+static int32_t target_check(struct kit_rma *rma, const struct rma_in *in,
                             struct kit_region **region_p);
+static int32_t target_check_mover(const struct kit_rma *rma, const struct rma_in *in);
+static int32_t target_begin(struct kit_rma_transfer *transfer, const struct rma_in *in);
 
 /*
  * The record is in our byte order. NA_PLUGIN_SUCCESS: there is a transfer now, which may be over
  * already. An error: there is none, and the origin is to be told.
  */
-int32_t kit_rma_target_start(struct kit_rma *rma, void *peer, const struct rma_record *record,
-                             const uint32_t *tags)
+int32_t kit_rma_target_start(struct kit_rma *rma, void *peer, const struct rma_in *in)
 {
+    const struct rma_record *record = &in->record;
     const bool is_put = (record->flags & RMA_IS_PUT) != 0;
     struct kit_region *region = NULL;
-    int32_t ret = target_check(rma, record, &region);
+    int32_t ret = target_check(rma, in, &region);
     struct kit_rma_transfer *transfer = NULL;
 
     if (rma->target_count + rma->closing_count < RMA_TARGET_MAX)
-        transfer = kit_rma_transfer_get(rma, peer, ret == NA_PLUGIN_SUCCESS ? record->length : 1,
-                                        ret == NA_PLUGIN_SUCCESS ? record->piece_size : 1);
+        transfer = kit_rma_transfer_get(rma, peer, ret == NA_PLUGIN_SUCCESS ? record->length : 1);
     if (transfer == NULL)
         return ret != NA_PLUGIN_SUCCESS ? ret : NA_PLUGIN_NOMEM;
     transfer->id = record->transfer;
     transfer->is_put = is_put;
-    transfer->is_sender = !is_put;
     transfer->region = region;
+    kit_rma_transfer_set_mover(transfer, in->mover,
+                               ret == NA_PLUGIN_SUCCESS ? record->piece_size : 1);
     kit_rma_target_add(transfer);
-    if (ret == NA_PLUGIN_SUCCESS) {
-        transfer->base = kit_rma_mem_base(region) + record->offset;
-        if (record->tag_count != 0 && !kit_rma_tags_take(transfer, record, tags))
-            ret = NA_PLUGIN_PROTOCOL_ERROR;
-    }
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = target_begin(transfer, in);
     if (ret == NA_PLUGIN_SUCCESS) {
         kit_rma_activate(transfer);
         return ret;
@@ -46,15 +47,69 @@ int32_t kit_rma_target_start(struct kit_rma *rma, void *peer, const struct rma_r
     return NA_PLUGIN_SUCCESS;
 }
 
-static int32_t target_check(struct kit_rma *rma, const struct rma_record *record,
+static int32_t target_check(struct kit_rma *rma, const struct rma_in *in,
                             struct kit_region **region_p)
 {
+    const struct rma_record *record = &in->record;
     const bool is_put = (record->flags & RMA_IS_PUT) != 0;
+    int32_t ret = record->length == 0 ? NA_PLUGIN_PROTOCOL_ERROR : target_check_mover(rma, in);
 
-    if (record->length == 0 || record->piece_size < RMA_PIECE_MIN ||
-        record->piece_size > rma->config.piece_size || (is_put && record->tag_count != 0))
-        return NA_PLUGIN_PROTOCOL_ERROR;
-    return kit_region_find(&rma->regions, record->memory, &record->key,
-                           is_put ? NA_PLUGIN_MEM_WRITE : NA_PLUGIN_MEM_READ, record->offset,
-                           record->length, region_p);
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
+    ret = kit_region_find(rma->regions, record->memory, &record->key,
+                          is_put ? NA_PLUGIN_MEM_WRITE : NA_PLUGIN_MEM_READ, record->offset,
+                          record->length, region_p);
+    if (ret == NA_PLUGIN_SUCCESS && (*region_p)->mem_type != NA_PLUGIN_MEM_TYPE_HOST &&
+        (in->mover == KIT_RMA_INLINE || in->mover == KIT_RMA_ATTACH))
+        return NA_PLUGIN_OPNOTSUPPORTED;
+    return ret;
+}
+
+/* Whether the mover is one of ours, and what came with it is right. */
+static int32_t target_check_mover(const struct kit_rma *rma, const struct rma_in *in)
+{
+    const struct rma_record *record = &in->record;
+    const bool is_put = (record->flags & RMA_IS_PUT) != 0;
+    bool is_right = false;
+
+    switch (in->mover) {
+    case KIT_RMA_PIECES:
+        is_right = rma->ops->piece_send != NULL && record->piece_size >= RMA_PIECE_MIN &&
+                   record->piece_size <= rma->config.piece_size &&
+                   !(is_put && record->tag_count != 0);
+        break;
+    case KIT_RMA_INLINE:
+        is_right = record->piece_size != 0 && record->piece_size <= rma->config.inline_size &&
+                   (is_put ? in->payload_size != 0 : in->payload_size == 0);
+        break;
+    case KIT_RMA_ATTACH:
+        is_right = in->payload_size == sizeof(uint64_t);
+        if (rma->ops->process == NULL)
+            return NA_PLUGIN_OPNOTSUPPORTED;
+        break;
+    default:
+        is_right = rma->ops->move != NULL && in->payload_size <= KIT_RMA_NOTE_MAX &&
+                   record->length <= rma->config.part_size;
+    }
+    return is_right ? NA_PLUGIN_SUCCESS : NA_PLUGIN_PROTOCOL_ERROR;
+}
+
+static int32_t target_begin(struct kit_rma_transfer *transfer, const struct rma_in *in)
+{
+    const struct rma_record *record = &in->record;
+    bool is_right = true;
+
+    transfer->base = kit_rma_mem_base(transfer->region) + record->offset;
+    if (in->mover == KIT_RMA_PIECES && record->tag_count != 0) {
+        is_right = kit_rma_tags_take(transfer, record, in->tags);
+    } else if (in->mover == KIT_RMA_INLINE && transfer->is_put) {
+        transfer->granted = 1;
+        is_right = kit_rma_inline_take(transfer, 0, in->payload, in->payload_size);
+    } else if (in->mover == KIT_RMA_INLINE) {
+        is_right = kit_rma_inline_grant(transfer, record->number);
+    } else if (kit_rma_is_remote(in->mover)) {
+        memcpy(transfer->note, in->payload, in->payload_size);
+        transfer->note_size = in->payload_size;
+    }
+    return is_right ? NA_PLUGIN_SUCCESS : NA_PLUGIN_PROTOCOL_ERROR;
 }

@@ -6,23 +6,24 @@
 
 #include "rma_state.h"
 
+#include <endian.h>
 #include <string.h>
 
 static uint32_t transfer_hash(const void *peer, uint64_t id);
 static void transfer_forget(struct kit_rma_transfer *transfer);
 
 /* With a reference to the peer, in no list. */
-struct kit_rma_transfer *kit_rma_transfer_get(struct kit_rma *rma, void *peer, uint64_t length,
-                                              uint32_t piece_size)
+struct kit_rma_transfer *kit_rma_transfer_get(struct kit_rma *rma, void *peer, uint64_t length)
 {
+    const size_t size = RMA_TRANSFER_SIZE + rma->config.transfer_private;
     struct kit_rma_transfer *transfer;
 
     if (kit_likely(!kit_list_empty(&rma->free_transfers))) {
         transfer = kit_container(rma->free_transfers.next, struct kit_rma_transfer, node);
         kit_list_remove(&transfer->node);
-        memset(transfer, 0, sizeof(*transfer));
+        memset(transfer, 0, size);
     } else {
-        transfer = kit_host->mem_alloc(sizeof(*transfer), 64);
+        transfer = kit_host->mem_alloc(size, 64);
         if (transfer == NULL)
             return NULL;
     }
@@ -34,12 +35,51 @@ struct kit_rma_transfer *kit_rma_transfer_get(struct kit_rma *rma, void *peer, u
     transfer->rma = rma;
     transfer->peer = peer;
     transfer->length = length;
-    transfer->piece_size = piece_size;
-    transfer->pieces = (length - 1) / piece_size + 1;
     transfer->stop = UINT64_MAX;
     if (rma->ops->peer_hold != NULL)
         rma->ops->peer_hold(rma->owner, peer);
     return transfer;
+}
+
+/* At the origin: what moves its bytes, and what is known before the target answers. */
+void kit_rma_transfer_plan(struct kit_rma_transfer *transfer)
+{
+    struct kit_rma *rma = transfer->rma;
+    const struct kit_rma_request *request = &transfer->request;
+    enum kit_rma_mover mover = KIT_RMA_PIECES;
+    const uint64_t address = htole64((uint64_t) (uintptr_t) transfer->base);
+
+    if (request->length <= rma->config.inline_size &&
+        request->local->mem_type == NA_PLUGIN_MEM_TYPE_HOST &&
+        request->remote->mem_type == NA_PLUGIN_MEM_TYPE_HOST)
+        mover = KIT_RMA_INLINE;
+    else if (rma->ops->mover != NULL)
+        mover = rma->ops->mover(rma->owner, request);
+    kit_rma_transfer_set_mover(transfer, mover,
+                               mover == KIT_RMA_INLINE ? rma->config.inline_size
+                                                       : rma->config.piece_size);
+    rma->counters.moved[mover]++;
+    transfer->pending = RMA_PENDING(RMA_REQUEST);
+    transfer->is_known = transfer->has_note = false;
+    if (mover == KIT_RMA_ATTACH) {
+        memcpy(transfer->note, &address, sizeof(address));
+        transfer->note_size = sizeof(address);
+        transfer->has_note = true;
+    } else if (mover == KIT_RMA_INLINE) { /* a put's first record is the REQUEST */
+        transfer->granted = transfer->is_put ? 1 : RMA_INLINE_WINDOW;
+        if (transfer->granted > transfer->pieces)
+            transfer->granted = transfer->pieces;
+    }
+}
+
+void kit_rma_transfer_set_mover(struct kit_rma_transfer *transfer, enum kit_rma_mover mover,
+                                uint32_t piece_size)
+{
+    transfer->mover = mover;
+    transfer->is_sender =
+        kit_rma_is_remote(mover) ? !transfer->is_origin : transfer->is_put == transfer->is_origin;
+    transfer->piece_size = piece_size;
+    transfer->pieces = kit_rma_is_remote(mover) ? 1 : (transfer->length - 1) / piece_size + 1;
 }
 
 void kit_rma_transfer_put(struct kit_rma_transfer *transfer)

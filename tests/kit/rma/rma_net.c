@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "kit/plugin_host.h"
 
@@ -14,6 +15,13 @@ enum event_kind {
     EVENT_SENT,    /* a send is done */
     EVENT_RELEASE, /* memory is let go of */
     EVENT_WITHDRAWN,
+    EVENT_MOVE, /* one-sided */
+};
+
+/* What a target knows of exposed memory. */
+struct net_note {
+    uint32_t exposure;
+    uint32_t offset;
 };
 
 struct net_event {
@@ -25,6 +33,8 @@ struct net_event {
     struct kit_rma_piece *piece;
     struct net_piece *priv;
     uint32_t life; /* of the private part */
+    struct kit_rma_move *move;
+    struct net_note note;
     uint8_t *bytes;
     uint64_t piece_size;
     uint32_t tag;
@@ -52,9 +62,19 @@ static int32_t net_piece_send(void *owner, struct kit_rma_piece *piece);
 static int32_t net_piece_recv(void *owner, struct kit_rma_piece *piece);
 static bool net_piece_cancel(void *owner, struct kit_rma_piece *piece);
 static void net_piece_withdraw(void *owner, struct kit_rma_piece *piece);
+static enum kit_rma_mover net_mover(void *owner, const struct kit_rma_request *request);
+static int32_t net_process(void *owner, void *peer, uint32_t *pid_p);
+static void net_attach_refused(void *owner, void *peer);
+static int32_t net_expose(void *owner, struct kit_rma_exposure *exposure, void *note,
+                          uint32_t *note_size);
+static int32_t net_expose_check(void *owner, struct kit_rma_exposure *exposure);
+static void net_conceal(void *owner, struct kit_rma_exposure *exposure);
+static int32_t net_move(void *owner, struct kit_rma_move *move);
 static void net_transfer_done(void *owner, void *cookie, int32_t status);
 static void net_hold(void *owner, void *peer);
 static void net_release(void *owner, void *peer);
+static void net_open_ends(struct net *net, const struct kit_rma_config *limits,
+                          uint32_t inline_size);
 
 static const struct kit_rma_ops net_ops = {
     .control_send = net_control_send,
@@ -62,12 +82,31 @@ static const struct kit_rma_ops net_ops = {
     .piece_recv = net_piece_recv,
     .piece_cancel = net_piece_cancel,
     .piece_withdraw = net_piece_withdraw,
+    .mover = net_mover,
+    .process = net_process,
+    .attach_refused = net_attach_refused,
+    .expose = net_expose,
+    .expose_check = net_expose_check,
+    .conceal = net_conceal,
+    .move = net_move,
     .transfer_done = net_transfer_done,
     .peer_hold = net_hold,
     .peer_release = net_release,
 };
 
 void net_open(struct net *net, const struct kit_rma_config *limits)
+{
+    net_open_ends(net, limits, 0);
+}
+
+void net_open_mover(struct net *net, enum kit_rma_mover mover)
+{
+    net_open_ends(net, NULL, NET_INLINE);
+    net->mover = mover;
+}
+
+static void net_open_ends(struct net *net, const struct kit_rma_config *limits,
+                          uint32_t inline_size)
 {
     kit_host = &plugin_host;
     memset(net, 0, sizeof(*net));
@@ -81,6 +120,9 @@ void net_open(struct net *net, const struct kit_rma_config *limits)
             .first_tag = NET_FIRST_TAG,
             .tag_count = RMA_TAGS_MIN,
             .piece_private = sizeof(struct net_piece),
+            .inline_size = inline_size,
+            .part_size = NET_PART,
+            .transfer_private = sizeof(unsigned int),
             .timeout_ms = NET_TIMEOUT_MS,
         };
 
@@ -98,6 +140,7 @@ void net_close(struct net *net)
 {
     assert_null(net->first);
     assert_null(net->posted);
+    assert_int_equal(net->exposed, 0);
     for (unsigned int i = 0; i < NET_ENDS; i++)
         assert_true(net_end_is_idle(&net->ends[i]));
     net_close_busy(net);
@@ -175,6 +218,20 @@ static void piece_end(struct net_end *end, struct kit_rma_piece *piece, int32_t 
     kit_rma_piece_done(end->ts, piece, status, size);
 }
 
+static int32_t move_bytes(struct net_exposure *exposure, const struct kit_rma_move *move,
+                          uint64_t offset)
+{
+    if (!exposure->is_open)
+        return NA_PLUGIN_HOSTUNREACH;
+    assert_true(offset <= exposure->length && move->size <= exposure->length - offset);
+    if (move->is_put != 0)
+        memcpy(move->memory, exposure->memory + offset, move->size);
+    else
+        memcpy(exposure->memory + offset, move->memory, move->size);
+    exposure->is_moved = true;
+    return NA_PLUGIN_SUCCESS;
+}
+
 /* The message is there: it goes to the receive that waits for it. */
 static void piece_arrive(struct net *net, struct net_event *event)
 {
@@ -213,6 +270,19 @@ static void piece_arrive(struct net *net, struct net_event *event)
         piece_end(event->from, event->piece, NA_PLUGIN_SUCCESS, 0);
 }
 
+/* The network moves the bytes, if it can still reach them, and is done. */
+static void move_arrive(struct net *net, struct net_event *event)
+{
+    struct net_exposure *exposure = &net->exposures[event->note.exposure];
+    struct kit_rma_move *move = event->move;
+    int32_t status = net->deliver_error;
+
+    net->deliver_error = 0;
+    if (status == NA_PLUGIN_SUCCESS && move->is_ordered == 0)
+        status = move_bytes(exposure, move, event->note.offset);
+    kit_rma_move_done(event->to->ts, move, status);
+}
+
 /* As each owner does in its poll. */
 static void net_dispatch(struct net *net)
 {
@@ -238,6 +308,9 @@ bool net_step(struct net *net)
         break;
     case EVENT_PIECE:
         piece_arrive(net, event);
+        break;
+    case EVENT_MOVE:
+        move_arrive(net, event);
         break;
     case EVENT_RELEASE:
         if (is_current && !event->priv->is_released) {
@@ -515,6 +588,105 @@ static void net_piece_withdraw(void *owner, struct kit_rma_piece *piece)
     assert_true(private->is_cancelled);
     event = event_add_piece(end, EVENT_WITHDRAWN, piece);
     event->status = NA_PLUGIN_CANCELED;
+}
+
+static enum kit_rma_mover net_mover(void *owner, const struct kit_rma_request *request)
+{
+    const struct net *net = ((struct net_end *) owner)->net;
+
+    (void) request;
+    return net->mover;
+}
+
+/* All ends are in this process. */
+static int32_t net_process(void *owner, void *peer, uint32_t *pid_p)
+{
+    (void) peer;
+    *pid_p = (uint32_t) getpid();
+    return ((struct net_end *) owner)->net->is_refused ? NA_PLUGIN_OPNOTSUPPORTED
+                                                       : NA_PLUGIN_SUCCESS;
+}
+
+/* From now on everything goes another way. */
+static void net_attach_refused(void *owner, void *peer)
+{
+    struct net *net = ((struct net_end *) owner)->net;
+
+    (void) peer;
+    assert_int_equal(net->mover, KIT_RMA_ATTACH);
+    net->mover = KIT_RMA_PIECES;
+}
+
+static int32_t net_expose(void *owner, struct kit_rma_exposure *exposure, void *note,
+                          uint32_t *note_size)
+{
+    struct net *net = ((struct net_end *) owner)->net;
+    unsigned int *index = exposure->priv; /* and one */
+    struct net_note written;
+    int32_t ret = piece_refused(net);
+
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
+    if (*index == 0) {
+        while (*index < NET_EXPOSURES && net->exposures[*index].is_open)
+            ++*index;
+        assert_true(*index < NET_EXPOSURES);
+        net->exposures[*index] = (struct net_exposure){exposure->memory, exposure->length, true, 0};
+        ++*index;
+        net->exposed++;
+    }
+    net->exposures[*index - 1].is_moved = false;
+    written = (struct net_note){*index - 1, (uint32_t) exposure->offset};
+    memcpy(note, &written, sizeof(written));
+    *note_size = sizeof(written);
+    return NA_PLUGIN_SUCCESS;
+}
+
+static int32_t net_expose_check(void *owner, struct kit_rma_exposure *exposure)
+{
+    const struct net *net = ((struct net_end *) owner)->net;
+
+    return net->exposures[*(unsigned int *) exposure->priv - 1].is_moved ? NA_PLUGIN_SUCCESS
+                                                                         : NA_PLUGIN_HOSTUNREACH;
+}
+
+static void net_conceal(void *owner, struct kit_rma_exposure *exposure)
+{
+    struct net *net = ((struct net_end *) owner)->net;
+    unsigned int *index = exposure->priv;
+
+    assert_true(*index != 0 && net->exposures[*index - 1].is_open);
+    net->exposures[*index - 1].is_open = false;
+    *index = 0;
+    net->exposed--;
+}
+
+static int32_t net_move(void *owner, struct kit_rma_move *move)
+{
+    struct net_end *end = owner;
+    struct net *net = end->net;
+    struct net_event *event;
+    struct net_note note;
+    int32_t ret = piece_refused(net);
+
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
+    if (move->note_size != sizeof(note))
+        return NA_PLUGIN_PROTOCOL_ERROR;
+    memcpy(&note, move->note, sizeof(note));
+    if (note.exposure >= NET_EXPOSURES || !net->exposures[note.exposure].is_open ||
+        note.offset > net->exposures[note.exposure].length ||
+        move->size > net->exposures[note.exposure].length - note.offset)
+        return NA_PLUGIN_HOSTUNREACH;
+    event = event_add(net, EVENT_MOVE);
+    event->to = end;
+    event->move = move;
+    event->note = note;
+    if (net->is_ordered && move->is_put == 0) {
+        move->is_ordered = 1;
+        return move_bytes(&net->exposures[note.exposure], move, note.offset);
+    }
+    return NA_PLUGIN_SUCCESS;
 }
 
 static void net_transfer_done(void *owner, void *cookie, int32_t status)

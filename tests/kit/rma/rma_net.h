@@ -23,6 +23,9 @@
 #define NET_SCRIBBLE   0xDDu /* what a test writes to memory that it got back */
 #define NET_FIRST_TAG  5000u
 #define NET_TIMEOUT_MS 4000u
+#define NET_INLINE     100u             /* bytes in a record */
+#define NET_PART       (5u * NET_PIECE) /* of a one-sided transfer at a time */
+#define NET_EXPOSURES  64u
 
 /* How the network answers piece_cancel. */
 enum net_cancel {
@@ -47,12 +50,25 @@ struct net_end {
 
 struct net_event;
 
+/* Memory that an origin lets its target reach. */
+struct net_exposure {
+    uint8_t *memory;
+    uint64_t length;
+    bool is_open;
+    bool is_moved; /* the part that was exposed last */
+};
+
 struct net {
     struct net_end ends[NET_ENDS];
     struct net_event *first, *last;
     struct net_receive *posted;
     enum net_cancel cancel;
-    bool is_sent_at_once;                    /* sends are done inside of the call */
+    bool is_sent_at_once;     /* sends are done inside of the call */
+    enum kit_rma_mover mover; /* of what is too large for one record */
+    bool is_refused;          /* no target may attach */
+    bool is_ordered;          /* records arrive behind the data of moves */
+    struct net_exposure exposures[NET_EXPOSURES];
+    unsigned int exposed;                    /* so many of them are open */
     unsigned int control_again, piece_again; /* so many calls are refused first */
     int32_t control_error;                   /* the next one fails with it, if not 0 */
     int32_t piece_error;                     /* likewise a piece */
@@ -72,6 +88,9 @@ struct net_op {
 };
 
 void net_open(struct net *net, const struct kit_rma_config *limits);
+
+/* The same with another mover than pieces, and small transfers inline. */
+void net_open_mover(struct net *net, enum kit_rma_mover mover);
 
 /* Checks that nothing is under way before. */
 void net_close(struct net *net);

@@ -187,7 +187,7 @@ static void what_is_no_record_is_dropped(void **state)
     bad = good;
     bad.record.flags = 0; /* targets ask for nothing */
     check_dropped(fixture, &bad, size);
-    bad.record.flags = RMA_FROM_ORIGIN | 4;
+    bad.record.flags = RMA_FROM_ORIGIN | KIT_RMA_MOVERS << RMA_MOVER_SHIFT;
     check_dropped(fixture, &bad, size);
     bad = good;
     bad.record.tag_count = 1;

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Inline transfers: the bytes travel in the control records, which arrive whole and in order. The
+ * first record of a put is its REQUEST; the receiver says up to which one the sender may go.
+ */
+
+#include "rma_state.h"
+
+#include <string.h>
+
+static uint32_t inline_size(const struct kit_rma_transfer *transfer, uint64_t number);
+
+/* Notes down what is to be sent; there is nothing to be asked again. */
+bool kit_rma_inline_move(struct kit_rma_transfer *transfer)
+{
+    if (transfer->is_sender) {
+        if (transfer->moved < transfer->granted &&
+            (transfer->pending & RMA_PENDING(RMA_REQUEST)) == 0)
+            transfer->pending |= RMA_PENDING(RMA_DATA);
+        return true;
+    }
+    if (transfer->granted == transfer->pieces ||
+        transfer->granted - transfer->done > RMA_INLINE_WINDOW / 2)
+        return true;
+    transfer->granted = transfer->done + RMA_INLINE_WINDOW;
+    if (transfer->granted > transfer->pieces)
+        transfer->granted = transfer->pieces;
+    transfer->pending |= RMA_PENDING(RMA_GRANT);
+    return true;
+}
+
+/* The bytes of the next record; returns their number. */
+uint32_t kit_rma_inline_fill(const struct kit_rma_transfer *transfer, void *payload)
+{
+    const uint32_t size = inline_size(transfer, transfer->moved);
+
+    memcpy(payload, transfer->base + transfer->moved * transfer->piece_size, size);
+    return size;
+}
+
+/* Up to which record the receiver lets us go. False: it cannot be. */
+bool kit_rma_inline_grant(struct kit_rma_transfer *transfer, uint64_t granted)
+{
+    if (granted <= transfer->granted || granted > transfer->pieces)
+        return false;
+    transfer->granted = granted;
+    return true;
+}
+
+/* Bytes that came. False: they are not the next ones, or were not granted. */
+bool kit_rma_inline_take(struct kit_rma_transfer *transfer, uint64_t number, const void *payload,
+                         uint32_t size)
+{
+    if (number != transfer->done || number >= transfer->granted ||
+        size != inline_size(transfer, number))
+        return false;
+    memcpy(transfer->base + number * transfer->piece_size, payload, size);
+    transfer->done++;
+    if (transfer->done == transfer->pieces && !transfer->is_origin) {
+        transfer->is_delivered = true;
+        transfer->pending |= RMA_PENDING(RMA_DONE);
+    }
+    return true;
+}
+
+static uint32_t inline_size(const struct kit_rma_transfer *transfer, uint64_t number)
+{
+    const uint64_t left = transfer->length - number * transfer->piece_size;
+
+    return left < transfer->piece_size ? (uint32_t) left : transfer->piece_size;
+}

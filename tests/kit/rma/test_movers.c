@@ -1,0 +1,559 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The movers besides pieces: whole transfers, and each way for one to end early at each step. */
+
+#include "rma_net.h"
+
+#include <endian.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BOTH      (NA_PLUGIN_MEM_READ | NA_PLUGIN_MEM_WRITE)
+#define STEPS_MAX 200u
+
+/* A network with memory at both ends, 0 the origin. */
+struct fixture {
+    struct net net;
+    struct net_op op;
+    uint8_t *target_bytes, *expected;
+    struct kit_region *local, *region, *remote;
+};
+
+static const struct variant {
+    enum kit_rma_mover mover;
+    bool is_put;
+    bool is_ordered;
+} variants[] = {
+    {KIT_RMA_INLINE, false, false},    {KIT_RMA_INLINE, true, false},
+    {KIT_RMA_ATTACH, false, false},    {KIT_RMA_ATTACH, true, false},
+    {KIT_RMA_ONE_SIDED, false, false}, {KIT_RMA_ONE_SIDED, true, false},
+    {KIT_RMA_ONE_SIDED, false, true},
+};
+
+#define VARIANTS (sizeof(variants) / sizeof(variants[0]))
+
+static void fixture_open(struct fixture *fixture, const struct variant *variant, uint32_t flags)
+{
+    net_open_mover(&fixture->net, variant->mover);
+    fixture->net.is_ordered = variant->is_ordered;
+    net_op_init(&fixture->op);
+    fixture->target_bytes = malloc(NET_MEMORY);
+    fixture->expected = malloc(NET_MEMORY);
+    assert_true(fixture->target_bytes != NULL && fixture->expected != NULL);
+    for (unsigned int i = 0; i < NET_MEMORY; i++) {
+        fixture->op.memory[i] = (uint8_t) (i * 7 + 1);
+        fixture->target_bytes[i] = (uint8_t) (i * 13 + 5);
+    }
+    fixture->local = net_region(&fixture->net.ends[0], fixture->op.memory, NET_MEMORY, BOTH);
+    fixture->region = net_region(&fixture->net.ends[1], fixture->target_bytes, NET_MEMORY, flags);
+    fixture->remote = net_remote(&fixture->net.ends[0], &fixture->net.ends[1], fixture->region);
+}
+
+static void fixture_close(struct fixture *fixture)
+{
+    struct net *net = &fixture->net;
+
+    assert_true(kit_rma_mem_deregister(net->ends[0].ts, fixture->local));
+    kit_rma_mem_destroy(net->ends[0].ts, fixture->local);
+    kit_rma_mem_destroy(net->ends[0].ts, fixture->remote);
+    assert_true(kit_rma_mem_deregister(net->ends[1].ts, fixture->region));
+    kit_rma_mem_destroy(net->ends[1].ts, fixture->region);
+    free(fixture->target_bytes);
+    free(fixture->expected);
+    net_op_free(&fixture->op);
+    net_close(net);
+}
+
+static int32_t fixture_start(struct fixture *fixture, uint64_t offset, uint64_t length, bool is_put)
+{
+    return net_start(&fixture->net.ends[0], &fixture->net.ends[1], &fixture->op, fixture->local,
+                     fixture->remote, offset, length, is_put);
+}
+
+/* Moves a range and checks that it, and nothing else, changed. */
+static void move(struct fixture *fixture, uint64_t offset, uint64_t length, bool is_put)
+{
+    uint8_t *from = is_put ? fixture->op.memory : fixture->target_bytes;
+    uint8_t *to = is_put ? fixture->target_bytes : fixture->op.memory;
+
+    for (unsigned int i = 0; i < NET_MEMORY; i++)
+        from[i] = (uint8_t) (from[i] * 5 + i + 1);
+    memcpy(fixture->expected, to, NET_MEMORY);
+    memcpy(fixture->expected + offset, from + offset, length);
+    assert_int_equal(fixture_start(fixture, offset, length, is_put), NA_PLUGIN_SUCCESS);
+    net_run(&fixture->net);
+    net_op_check(&fixture->op, NA_PLUGIN_SUCCESS);
+    assert_memory_equal(to, fixture->expected, NET_MEMORY);
+    assert_int_equal(fixture->net.exposed, 0);
+}
+
+static void sizes_and_offsets(void **state)
+{
+    static const uint64_t lengths[] = {
+        1,
+        NET_INLINE - 1,
+        NET_INLINE,
+        NET_INLINE + 1,
+        2 * NET_INLINE,
+        NET_PIECE,
+        NET_PART - 1,
+        NET_PART,
+        NET_PART + 1,
+        3 * NET_PART,
+        NET_MEMORY - 10,
+    };
+
+    (void) state;
+    for (size_t i = 0; i < VARIANTS; i++) {
+        struct fixture fixture;
+
+        fixture_open(&fixture, &variants[i], BOTH);
+        for (size_t j = 0; j < sizeof(lengths) / sizeof(lengths[0]); j++)
+            move(&fixture, 10, lengths[j], variants[i].is_put);
+        move(&fixture, 0, NET_MEMORY, variants[i].is_put);
+        fixture_close(&fixture);
+    }
+}
+
+/* The bytes of a small transfer are in its records: a REQUEST and an answer. */
+static void small_ones_are_inline(void **state)
+{
+    (void) state;
+    for (size_t i = 0; i < VARIANTS; i++) {
+        struct kit_rma_counters counters;
+        struct fixture fixture;
+        unsigned int steps = 0;
+
+        fixture_open(&fixture, &variants[i], BOTH);
+        assert_int_equal(fixture_start(&fixture, 3, NET_INLINE, variants[i].is_put),
+                         NA_PLUGIN_SUCCESS);
+        while (net_step(&fixture.net))
+            steps++;
+        net_op_check(&fixture.op, NA_PLUGIN_SUCCESS);
+        assert_int_equal(steps, 2);
+        kit_rma_counters_get(fixture.net.ends[0].ts, &counters);
+        assert_int_equal(counters.moved[KIT_RMA_INLINE], 1);
+        fixture_close(&fixture);
+    }
+}
+
+static void a_network_without_room_is_asked_again(void **state)
+{
+    (void) state;
+    for (size_t i = 0; i < VARIANTS; i++) {
+        struct fixture fixture;
+
+        fixture_open(&fixture, &variants[i], BOTH);
+        for (unsigned int again = 1; again < 12; again++) {
+            fixture.net.control_again = again;
+            move(&fixture, 3, NET_INLINE, variants[i].is_put);
+            fixture.net.control_again = again;
+            move(&fixture, 3, 2 * NET_PART + 1, variants[i].is_put);
+            fixture.net.piece_again = again;
+            move(&fixture, 3, 2 * NET_PART + 1, variants[i].is_put);
+            fixture.net.control_again = fixture.net.piece_again = again;
+            move(&fixture, 3, 2 * NET_PART + 1, variants[i].is_put);
+            fixture.net.piece_again = 0;
+        }
+        fixture_close(&fixture);
+    }
+}
+
+/* Key, rights and bounds: nothing is read or written. */
+static void what_is_not_granted_is_refused(void **state)
+{
+    (void) state;
+    for (size_t i = 0; i < VARIANTS; i++) {
+        for (int wrong = 0; wrong < 4; wrong++) {
+            const bool is_put = variants[i].is_put;
+            const uint32_t flags = wrong == 3 ? BOTH
+                                   : is_put   ? NA_PLUGIN_MEM_READ
+                                              : NA_PLUGIN_MEM_WRITE;
+            struct fixture fixture;
+            int32_t status = NA_PLUGIN_PERMISSION;
+            uint64_t length = NET_PART;
+
+            fixture_open(&fixture, &variants[i], wrong < 2 ? BOTH : flags);
+            memcpy(fixture.expected, is_put ? fixture.target_bytes : fixture.op.memory, NET_MEMORY);
+            if (wrong == 0)
+                fixture.remote->key.word[1] ^= 1;
+            else if (wrong == 1)
+                fixture.remote->id ^= 1;
+            else if (wrong == 3) {
+                fixture.region->length = NET_PART - 1;
+                status = NA_PLUGIN_OVERFLOW;
+            }
+            for (int small = 0; small < 2; small++) {
+                if (small != 0 && wrong == 3)
+                    continue;
+                length = small != 0 ? 10 : NET_PART;
+                assert_int_equal(fixture_start(&fixture, 0, length, is_put), NA_PLUGIN_SUCCESS);
+                net_run(&fixture.net);
+                net_op_check(&fixture.op, status);
+                assert_memory_equal(is_put ? fixture.target_bytes : fixture.op.memory,
+                                    fixture.expected, NET_MEMORY);
+            }
+            fixture.region->length = NET_MEMORY;
+            fixture_close(&fixture);
+        }
+    }
+}
+
+/* Runs so many events of a transfer of all the memory; false when it was over before. */
+static bool run_partly(struct fixture *fixture, const struct variant *variant, unsigned int steps)
+{
+    fixture_open(fixture, variant, BOTH);
+    assert_int_equal(fixture_start(fixture, 0, NET_MEMORY, variant->is_put), NA_PLUGIN_SUCCESS);
+    for (unsigned int i = 0; i < steps; i++)
+        (void) net_step(&fixture->net);
+    return fixture->op.done == 0;
+}
+
+static unsigned int step_of(const struct variant *variant, unsigned int i)
+{
+    return variant->mover == KIT_RMA_INLINE ? 1 + i * 13 : i;
+}
+
+/* Its memory is left alone from then on: the check compares it at the end. */
+static void a_cancelled_one_ends_at_each_step(void **state)
+{
+    (void) state;
+    for (size_t i = 0; i < VARIANTS; i++) {
+        for (unsigned int j = 0; j < STEPS_MAX; j++) {
+            struct fixture fixture;
+            bool is_partial = run_partly(&fixture, &variants[i], step_of(&variants[i], j));
+
+            if (is_partial) {
+                if (net_abandon(&fixture.net.ends[0], &fixture.op, NA_PLUGIN_CANCELED, false))
+                    assert_int_equal(fixture.op.done, 1);
+                net_run(&fixture.net);
+                net_op_check(&fixture.op, NA_PLUGIN_CANCELED);
+            }
+            fixture_close(&fixture);
+            if (!is_partial)
+                break;
+            assert_true(j + 1 < STEPS_MAX);
+        }
+    }
+}
+
+/* What is deregistered is not touched any more as soon as the engine says so. */
+static void deregistered_memory_is_left_at_each_step(void **state)
+{
+    (void) state;
+    for (size_t i = 0; i < VARIANTS; i++) {
+        for (unsigned int j = 0; j < STEPS_MAX; j++) {
+            struct fixture fixture;
+            struct net *net = &fixture.net;
+            bool is_partial = run_partly(&fixture, &variants[i], step_of(&variants[i], j));
+
+            if (is_partial) {
+                while (!kit_rma_mem_deregister(net->ends[1].ts, fixture.region))
+                    assert_true(net_step(net));
+                memcpy(fixture.expected, fixture.target_bytes, NET_MEMORY);
+                net_run(net);
+                assert_memory_equal(fixture.target_bytes, fixture.expected, NET_MEMORY);
+                assert_int_equal(fixture.op.done, 1);
+                assert_true(fixture.op.status == NA_PLUGIN_PERMISSION ||
+                            fixture.op.status == NA_PLUGIN_SUCCESS);
+                net_op_check(&fixture.op, fixture.op.status);
+            }
+            fixture_close(&fixture);
+            if (!is_partial)
+                break;
+        }
+    }
+}
+
+/* Either side finds that the other is gone, and what is on the way is lost. */
+static void a_peer_that_fails_ends_it_at_each_step(void **state)
+{
+    (void) state;
+    for (size_t i = 0; i < 2 * VARIANTS; i++) {
+        const struct variant *variant = &variants[i / 2];
+        const bool is_target_first = i % 2 != 0;
+
+        for (unsigned int j = 0; j < STEPS_MAX; j++) {
+            struct fixture fixture;
+            struct net *net = &fixture.net;
+            bool is_partial = run_partly(&fixture, variant, step_of(variant, j));
+
+            net_lose(net);
+            if (is_target_first)
+                kit_rma_peer_failed(net->ends[1].ts, &net->ends[0], NA_PLUGIN_HOSTUNREACH);
+            kit_rma_peer_failed(net->ends[0].ts, &net->ends[1], NA_PLUGIN_HOSTUNREACH);
+            if (!is_target_first)
+                kit_rma_peer_failed(net->ends[1].ts, &net->ends[0], NA_PLUGIN_HOSTUNREACH);
+            net_run(net);
+            net_op_check(&fixture.op, is_partial ? NA_PLUGIN_HOSTUNREACH : NA_PLUGIN_SUCCESS);
+            fixture_close(&fixture);
+            if (!is_partial)
+                break;
+        }
+    }
+}
+
+/* The memory of an owner that closes is not exposed any longer. */
+static void an_owner_may_close_at_any_time(void **state)
+{
+    (void) state;
+    for (size_t i = 0; i < VARIANTS; i++) {
+        for (unsigned int j = 0; j < 20; j++) {
+            struct fixture fixture;
+
+            (void) run_partly(&fixture, &variants[i], step_of(&variants[i], j));
+            net_close_busy(&fixture.net);
+            assert_int_equal(fixture.net.exposed, 0);
+            free(fixture.target_bytes);
+            free(fixture.expected);
+            net_op_free(&fixture.op);
+        }
+    }
+}
+
+static void a_move_that_fails_ends_the_transfer(void **state)
+{
+    (void) state;
+    for (int is_put = 0; is_put < 2; is_put++) {
+        for (int when = 0; when < 3; when++) {
+            const struct variant variant = {KIT_RMA_ONE_SIDED, is_put != 0, false};
+            struct fixture fixture;
+
+            fixture_open(&fixture, &variant, BOTH);
+            if (when == 0)
+                fixture.net.piece_error = NA_PLUGIN_IO_ERROR; /* nothing can be exposed */
+            assert_int_equal(fixture_start(&fixture, 0, NET_MEMORY, is_put != 0),
+                             when == 0 ? NA_PLUGIN_IO_ERROR : NA_PLUGIN_SUCCESS);
+            if (when == 1)
+                fixture.net.piece_error = NA_PLUGIN_IO_ERROR;
+            else if (when == 2)
+                fixture.net.deliver_error = NA_PLUGIN_IO_ERROR;
+            net_run(&fixture.net);
+            if (when != 0)
+                net_op_check(&fixture.op, NA_PLUGIN_IO_ERROR);
+            fixture_close(&fixture);
+        }
+    }
+}
+
+/* An answer that comes although the bytes did not. */
+static void an_answer_without_the_bytes_is_noticed(void **state)
+{
+    const struct variant variant = {KIT_RMA_ONE_SIDED, false, true};
+    struct fixture fixture;
+
+    (void) state;
+    fixture_open(&fixture, &variant, BOTH);
+    assert_int_equal(fixture_start(&fixture, 0, NET_PART, false), NA_PLUGIN_SUCCESS);
+    assert_true(net_step(&fixture.net)); /* the REQUEST: the bytes are there, the answer is not */
+    fixture.net.exposures[0].is_moved = false;
+    net_run(&fixture.net);
+    net_op_check(&fixture.op, NA_PLUGIN_HOSTUNREACH);
+    fixture_close(&fixture);
+}
+
+/* Where a target may not attach, the transfers go on by pieces, also those under way. */
+static void who_may_not_attach_does_otherwise(void **state)
+{
+    (void) state;
+    for (int is_put = 0; is_put < 2; is_put++) {
+        const struct variant variant = {KIT_RMA_ATTACH, is_put != 0, false};
+        struct kit_rma_counters counters;
+        struct fixture fixture;
+
+        fixture_open(&fixture, &variant, BOTH);
+        fixture.net.is_refused = true;
+        move(&fixture, 0, NET_MEMORY, is_put != 0);
+        assert_int_equal(fixture.net.mover, KIT_RMA_PIECES);
+        move(&fixture, 0, NET_MEMORY, is_put != 0);
+        kit_rma_counters_get(fixture.net.ends[0].ts, &counters);
+        assert_int_equal(counters.moved[KIT_RMA_ATTACH], 1);
+        assert_int_equal(counters.moved[KIT_RMA_PIECES], 2);
+        fixture_close(&fixture);
+    }
+}
+
+/* An address where nothing is: the origin chose it, and is told. */
+static void an_address_without_memory_fails(void **state)
+{
+    const struct variant variant = {KIT_RMA_ATTACH, false, false};
+    struct fixture fixture;
+
+    (void) state;
+    fixture_open(&fixture, &variant, BOTH);
+    fixture.local->base = 4096;
+    assert_int_equal(fixture_start(&fixture, 0, NET_PART, false), NA_PLUGIN_SUCCESS);
+    net_run(&fixture.net);
+    net_op_check(&fixture.op, NA_PLUGIN_FAULT);
+    fixture.local->base = (uint64_t) (uintptr_t) fixture.op.memory;
+    fixture_close(&fixture);
+}
+
+/* Sends a record to an end as if from another, with so many bytes behind it. */
+static void forge(struct net *net, unsigned int to, enum rma_kind kind,
+                  const struct variant *variant, uint64_t id, uint64_t number, const void *payload,
+                  uint32_t size)
+{
+    struct {
+        struct rma_record record;
+        uint8_t payload[RMA_PAYLOAD_MAX];
+    } bytes = {.record = {
+                   .magic = htole32(RMA_MAGIC),
+                   .version = RMA_VERSION,
+                   .kind = (uint8_t) kind,
+                   .flags = (uint8_t) (variant->mover << RMA_MOVER_SHIFT |
+                                       (to == 1 ? RMA_FROM_ORIGIN : 0u) |
+                                       (variant->is_put ? RMA_IS_PUT : 0u)),
+                   .transfer = htole64(id),
+                   .number = htole64(number),
+               }};
+
+    memcpy(bytes.payload, payload, size);
+    kit_rma_control(net->ends[to].ts, &net->ends[1 - to], &bytes, sizeof(bytes.record) + size);
+}
+
+/* Bytes that were not granted, not in order, or of another size end a get; no byte is taken. */
+static void inline_bytes_are_checked(void **state)
+{
+    static const struct {
+        uint64_t number;
+        uint32_t size;
+    } wrong[] = {{1, NET_INLINE},
+                 {700, NET_INLINE},
+                 {UINT64_MAX, NET_INLINE},
+                 {0, NET_INLINE - 1},
+                 {0, NET_INLINE + 1},
+                 {0, 0},
+                 {0, KIT_RMA_CONTROL_MAX - sizeof(struct rma_record)}};
+    const struct variant variant = {KIT_RMA_INLINE, false, false};
+    uint8_t bytes[KIT_RMA_CONTROL_MAX];
+
+    (void) state;
+    memset(bytes, 0xA5, sizeof(bytes));
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        struct fixture fixture;
+
+        fixture_open(&fixture, &variant, BOTH);
+        memcpy(fixture.expected, fixture.op.memory, NET_MEMORY);
+        assert_int_equal(fixture_start(&fixture, 0, NET_MEMORY, false), NA_PLUGIN_SUCCESS);
+        forge(&fixture.net, 0, RMA_DATA, &variant, fixture.op.transfer->id, wrong[i].number, bytes,
+              wrong[i].size);
+        net_run(&fixture.net);
+        net_op_check(&fixture.op, NA_PLUGIN_PROTOCOL_ERROR);
+        assert_memory_equal(fixture.op.memory, fixture.expected, NET_MEMORY);
+        fixture_close(&fixture);
+    }
+}
+
+/* Records of another mover, or that the other side does not send, change nothing. */
+static void records_of_another_mover_are_dropped(void **state)
+{
+    (void) state;
+    for (size_t i = 0; i < VARIANTS; i++) {
+        for (unsigned int kind = RMA_GRANT; kind < RMA_KINDS; kind++) {
+            struct variant other = variants[i];
+            struct kit_rma_counters counters;
+            struct fixture fixture;
+
+            if (kind == RMA_CANCEL || kind == RMA_PROBE || kind == RMA_ALIVE)
+                continue;
+            other.mover = other.mover == KIT_RMA_INLINE ? KIT_RMA_ATTACH : KIT_RMA_INLINE;
+            fixture_open(&fixture, &variants[i], BOTH);
+            assert_int_equal(fixture_start(&fixture, 0, NET_MEMORY, variants[i].is_put),
+                             NA_PLUGIN_SUCCESS);
+            forge(&fixture.net, 0, (enum rma_kind) kind, &other, fixture.op.transfer->id, 0, "", 0);
+            kit_rma_counters_get(fixture.net.ends[0].ts, &counters);
+            assert_int_equal(counters.records_bad, 1);
+            net_run(&fixture.net);
+            net_op_check(&fixture.op, NA_PLUGIN_SUCCESS);
+            fixture_close(&fixture);
+        }
+    }
+}
+
+/* A REQUEST with a note of a wrong size, with bytes that are too many, or for a part too large. */
+static void requests_are_checked(void **state)
+{
+    (void) state;
+    for (size_t i = 0; i < VARIANTS; i++) {
+        uint8_t bytes[KIT_RMA_CONTROL_MAX];
+        struct kit_rma_counters counters;
+        struct fixture fixture;
+        struct rma_record record;
+
+        memset(bytes, 0xA5, sizeof(bytes));
+        fixture_open(&fixture, &variants[i], BOTH);
+        memcpy(fixture.expected, fixture.target_bytes, NET_MEMORY);
+        for (uint32_t size = 0; size <= RMA_PAYLOAD_MAX; size++) {
+            record = (struct rma_record){
+                .magic = htole32(RMA_MAGIC),
+                .version = RMA_VERSION,
+                .kind = RMA_REQUEST,
+                .flags = (uint8_t) (variants[i].mover << RMA_MOVER_SHIFT | RMA_FROM_ORIGIN |
+                                    (variants[i].is_put ? RMA_IS_PUT : 0u)),
+                .transfer = htole64(1000 + size),
+                .memory = htole64(fixture.region->id),
+                .key = fixture.region->key,
+                .length = htole64(variants[i].mover == KIT_RMA_ONE_SIDED ? NET_PART + 1 : 5000),
+                .piece_size = htole32(NET_INLINE),
+            };
+            if (variants[i].mover == KIT_RMA_INLINE ? size == (variants[i].is_put ? NET_INLINE : 0)
+                                                    : size == 8)
+                continue;
+            memcpy(bytes, &record, sizeof(record));
+            kit_rma_control(fixture.net.ends[1].ts, &fixture.net.ends[0], bytes,
+                            sizeof(record) + size);
+            net_run(&fixture.net);
+        }
+        assert_memory_equal(fixture.target_bytes, fixture.expected, NET_MEMORY);
+        kit_rma_counters_get(fixture.net.ends[1].ts, &counters);
+        assert_true(counters.refused + counters.records_bad >= RMA_PAYLOAD_MAX - 1);
+        fixture_close(&fixture);
+    }
+}
+
+static void configs_are_checked(void **state)
+{
+    static const struct kit_rma_config wrong[] = {
+        {.control_size = KIT_RMA_CONTROL_MIN - 1},
+        {.control_size = KIT_RMA_CONTROL_MAX + 1},
+        {.inline_size = KIT_RMA_CONTROL_MIN},
+        {.inline_size = KIT_RMA_CONTROL_MAX, .control_size = KIT_RMA_CONTROL_MAX},
+    };
+    struct net net;
+
+    (void) state;
+    net_open(&net, NULL);
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        struct kit_rma_config config = net.ends[0].ts->config;
+        struct kit_rma *ts;
+
+        config.control_size = wrong[i].control_size;
+        config.inline_size = wrong[i].inline_size;
+        assert_int_equal(kit_rma_open(&config, &ts), NA_PLUGIN_INVALID_ARG);
+    }
+    net_close(&net);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sizes_and_offsets),
+        cmocka_unit_test(small_ones_are_inline),
+        cmocka_unit_test(a_network_without_room_is_asked_again),
+        cmocka_unit_test(what_is_not_granted_is_refused),
+        cmocka_unit_test(a_cancelled_one_ends_at_each_step),
+        cmocka_unit_test(deregistered_memory_is_left_at_each_step),
+        cmocka_unit_test(a_peer_that_fails_ends_it_at_each_step),
+        cmocka_unit_test(an_owner_may_close_at_any_time),
+        cmocka_unit_test(a_move_that_fails_ends_the_transfer),
+        cmocka_unit_test(an_answer_without_the_bytes_is_noticed),
+        cmocka_unit_test(who_may_not_attach_does_otherwise),
+        cmocka_unit_test(an_address_without_memory_fails),
+        cmocka_unit_test(inline_bytes_are_checked),
+        cmocka_unit_test(records_of_another_mover_are_dropped),
+        cmocka_unit_test(requests_are_checked),
+        cmocka_unit_test(configs_are_checked),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
