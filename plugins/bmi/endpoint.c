@@ -162,6 +162,8 @@ static int32_t class_transfers(struct na_plugin_class *na_class)
         .ops = &bmi_na_rma_ops,
         .owner = na_class,
         .plugin = BMI_NA_NAME,
+        .control_size = FABRIC_CONTROL_MAX,
+        .inline_size = FABRIC_CONTROL_MAX - KIT_RMA_RECORD_SIZE,
         .piece_size = PIECE_SIZE,
         .window = WINDOW,
         .first_tag = FIRST_TAG,

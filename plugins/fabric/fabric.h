@@ -234,9 +234,12 @@ void fabric_peer_failed(struct fabric_endpoint *endpoint, struct fabric_peer *pe
 /* The same of all peers, when the way to each of them is lost. */
 void fabric_peers_failed(struct fabric_endpoint *endpoint, int32_t status, const char *reason);
 
+/* Bytes of the largest control record. */
+#define FABRIC_CONTROL_MAX 512u
+
 /*
  * Queues a control record for the peer's ops.control, in order with messages, behind what waits.
- * `type` is the plugin's own. Size is at most 512 bytes.
+ * `type` is the plugin's own. Size is at most FABRIC_CONTROL_MAX bytes.
  */
 int32_t fabric_control_send(struct fabric_endpoint *endpoint, struct fabric_peer *peer,
                             uint32_t type, const void *data, uint64_t size);

@@ -17,10 +17,10 @@
 #include <string.h>
 
 #define WIRE_MAGIC       0x4661u
-#define WIRE_VERSION     3u
+#define WIRE_VERSION     4u
 #define WIRE_COMPACT     0xc3u /* first byte of a compact frame; changes with the version */
 #define WIRE_ALIGN       8u
-#define WIRE_CONTROL_MAX 512u
+#define WIRE_CONTROL_MAX FABRIC_CONTROL_MAX
 
 /* Flags of a frame */
 #define WIRE_HAS_GREETING 0x01u /* the first record is a greeting; token may be stale or 0 */

@@ -159,6 +159,8 @@ static int32_t class_open_rma(struct na_plugin_class *na_class)
         .ops = &mpi_rma_ops,
         .owner = na_class,
         .plugin = MPI_PLUGIN_NAME,
+        .control_size = FABRIC_CONTROL_MAX,
+        .inline_size = FABRIC_CONTROL_MAX - KIT_RMA_RECORD_SIZE,
         .piece_size = na_class->is_dynamic ? MPI_PIECE_EAGER : MPI_PIECE,
         .window = na_class->is_dynamic ? MPI_WINDOW_EAGER : MPI_WINDOW,
         .first_tag = MPI_TAG_PIECES + na_class->serial * mpi_process.tags,
