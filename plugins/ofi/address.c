@@ -140,9 +140,9 @@ void ofi_peer_close(struct fabric_endpoint *endpoint, struct fabric_peer *peer)
     if (address == NULL)
         return;
     ofi_probe_end(peer);
-    ofi_attach_drop(na_class, peer);
-    ofi_serve_drop(na_class, peer);
     private->address = NULL;
+    if (na_class->rma != NULL)
+        kit_rma_peer_failed(na_class->rma, peer, NA_PLUGIN_HOSTUNREACH);
     if (address->injected != 0 && na_class->protocol.is_fenced)
         (void) ofi_address_fence_send(na_class, address);
     address->closing = true;

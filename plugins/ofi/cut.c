@@ -26,10 +26,10 @@ struct ofi_silent_peer {
 };
 
 static void ofi_cut_sockets(const struct na_plugin_class *na_class,
-                            const struct ofi_silent_peer *silent, const struct na_plugin_mem *mem);
+                            const struct ofi_silent_peer *silent, const struct kit_region *region);
 static void ofi_cut_socket(const struct na_plugin_class *na_class, int fd,
                            const struct sockaddr_storage *own, const struct ofi_silent_peer *silent,
-                           const struct na_plugin_mem *mem);
+                           const struct kit_region *region);
 static bool ofi_socket_is_silent(int fd, uint32_t silent_ms);
 static void ofi_abort(int fd);
 static bool ofi_cut_is_of(const struct sockaddr_storage *near, const struct sockaddr_storage *far,
@@ -37,12 +37,12 @@ static bool ofi_cut_is_of(const struct sockaddr_storage *near, const struct sock
 static bool ofi_host_equal(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
 
 /* Those over which pieces of that memory, or with NULL of any, are under way for peers. */
-void ofi_cut(struct na_plugin_class *na_class, const struct na_plugin_mem *mem)
+void ofi_cut(struct na_plugin_class *na_class, const struct kit_region *region)
 {
     uint64_t end = kit_host->clock_ns() + OFI_CUT_NS;
 
-    ofi_cut_sockets(na_class, NULL, mem);
-    while (ofi_serve_is_busy(na_class, mem) && kit_host->clock_ns() < end)
+    ofi_cut_sockets(na_class, NULL, region);
+    while (ofi_target_is_busy(na_class, NULL, region) && kit_host->clock_ns() < end)
         ofi_queue_drain(na_class);
 }
 
@@ -57,7 +57,7 @@ void ofi_peer_abort(struct fabric_endpoint *endpoint, struct fabric_peer *peer, 
 }
 
 static void ofi_cut_sockets(const struct na_plugin_class *na_class,
-                            const struct ofi_silent_peer *silent, const struct na_plugin_mem *mem)
+                            const struct ofi_silent_peer *silent, const struct kit_region *region)
 {
     struct sockaddr_storage own = {0};
     size_t size = sizeof(own);
@@ -77,7 +77,7 @@ static void ofi_cut_sockets(const struct na_plugin_class *na_class,
 
         if (fd < 0)
             continue;
-        ofi_cut_socket(na_class, fd, &own, silent, mem);
+        ofi_cut_socket(na_class, fd, &own, silent, region);
         (void) close(fd);
     }
     (void) closedir(directory);
@@ -85,7 +85,7 @@ static void ofi_cut_sockets(const struct na_plugin_class *na_class,
 
 static void ofi_cut_socket(const struct na_plugin_class *na_class, int fd,
                            const struct sockaddr_storage *own, const struct ofi_silent_peer *silent,
-                           const struct na_plugin_mem *mem)
+                           const struct kit_region *region)
 {
     struct sockaddr_storage near = {0}, far = {0}, peer;
     socklen_t near_size = sizeof(near), far_size = sizeof(far);
@@ -97,7 +97,7 @@ static void ofi_cut_socket(const struct na_plugin_class *na_class, int fd,
     for (const struct ofi_address *address = na_class->addresses; address != NULL;
          address = address->next) {
         bool is_meant = silent != NULL ? address == silent->address
-                                       : ofi_serve_is_busy_with(na_class, address, mem);
+                                       : ofi_target_is_busy(na_class, address, region);
         size_t size = sizeof(peer);
 
         memset(&peer, 0, sizeof(peer));

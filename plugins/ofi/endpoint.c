@@ -71,8 +71,6 @@ int32_t ofi_class_initialize(const struct na_plugin_init *init, struct na_host_c
     na_class->connect_ns = OFI_CONNECT_NS;
     na_class->unidentified_ms = OFI_UNIDENTIFIED_MS;
     na_class->rmas_waiting_end = &na_class->rmas_waiting;
-    kit_list_init(&na_class->carried);
-    kit_list_init(&na_class->carries);
     ret = kit_regions_open(&na_class->regions);
     if (ret != NA_PLUGIN_SUCCESS)
         OFI_LOG_ERROR("the system has no random numbers");
@@ -96,15 +94,15 @@ int32_t ofi_class_finalize(struct na_plugin_class *na_class)
         ofi_fences_await(na_class);
     /* Closed before the message layer, whose frames it may hold; kept by those alone that copy. */
     if (na_class->endpoint != NULL && na_class->local == NULL) {
-        if (ofi_serve_is_busy(na_class, NULL))
+        if (ofi_target_is_busy(na_class, NULL, NULL))
             ofi_cut(na_class, NULL);
         ofi_unidentified_end(na_class, 0);
         ofi_close(&na_class->endpoint->fid);
         na_class->endpoint = NULL;
     }
     ofi_unidentified_close(na_class);
-    ofi_attach_drop(na_class, NULL);
-    ofi_serve_drop(na_class, NULL);
+    kit_rma_close(na_class->rma);
+    na_class->rma = NULL;
     ofi_mem_destroy_all(na_class);
     fabric_endpoint_close(&na_class->base);
     ofi_address_destroy_all(na_class);
@@ -147,13 +145,16 @@ bool ofi_reset(struct fabric_endpoint *endpoint)
     free(na_class->info->src_addr);
     na_class->info->src_addr = address;
     na_class->info->src_addrlen = size;
-    if (ofi_serve_is_busy(na_class, NULL))
+    if (ofi_target_is_busy(na_class, NULL, NULL))
         ofi_cut(na_class, NULL);
     ofi_unidentified_close(na_class);
     ofi_close(&na_class->endpoint->fid);
     na_class->endpoint = NULL;
     ofi_queue_drain(na_class);
-    ofi_carry_abandon_all(na_class);
+    if (na_class->rma != NULL) {
+        kit_rma_peer_failed(na_class->rma, NULL, NA_PLUGIN_HOSTUNREACH);
+        kit_rma_poll(na_class->rma, 0);
+    }
     ofi_receives_reset(na_class);
     ofi_queue_replace(na_class);
     return true;
@@ -255,6 +256,8 @@ static int32_t ofi_class_open(struct na_plugin_class *na_class, const struct na_
     }
     if (ret == NA_PLUGIN_SUCCESS)
         ret = ofi_receives_create(na_class);
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = ofi_target_open(na_class);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
     error = fi_getname(&na_class->endpoint->fid, raw, &size);
@@ -295,9 +298,10 @@ static void ofi_settle(struct na_plugin_class *na_class, const struct na_plugin_
     na_class->max_rma = info->ep_attr->max_msg_size;
     na_class->inject_size = info->tx_attr->inject_size;
     na_class->put_flags = FI_COMPLETION | FI_DELIVERY_COMPLETE;
-    na_class->is_carrying = na_class->protocol.tcp_port && info->tx_attr->rma_iov_limit > 1 &&
-                            (info->caps & FI_HMEM) == 0 &&
-                            (na_class->mr_mode & (FI_MR_RAW | FI_MR_LOCAL | FI_MR_ENDPOINT)) == 0;
+    na_class->is_connected = na_class->protocol.tcp_port && info->tx_attr->rma_iov_limit > 1 &&
+                             (info->caps & FI_HMEM) == 0 &&
+                             (na_class->mr_mode & (FI_MR_RAW | FI_MR_LOCAL | FI_MR_ENDPOINT)) == 0;
+    na_class->is_within_node = na_class->protocol.node_local && (info->caps & FI_HMEM) == 0;
     switch (info->addr_format) {
     case FI_SOCKADDR_IN:
     case FI_SOCKADDR_IN6:
@@ -425,7 +429,7 @@ static void ofi_fill_info(const struct na_plugin_class *na_class, struct na_plug
 {
     info->max_rma_size = 0; /* larger ones go in pieces */
     info->capabilities |= NA_PLUGIN_CAP_RMA;
-    if (na_class->info->domain_attr->data_progress == FI_PROGRESS_AUTO && !na_class->is_carrying)
+    if (na_class->info->domain_attr->data_progress == FI_PROGRESS_AUTO && na_class->rma == NULL)
         info->capabilities |= NA_PLUGIN_CAP_RMA_NATIVE;
     if ((na_class->info->caps & FI_HMEM) != 0)
         info->capabilities |= NA_PLUGIN_CAP_DEVICE_MEM;

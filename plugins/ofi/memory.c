@@ -120,8 +120,7 @@ int32_t ofi_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_me
 
     fabric_lock(&na_class->base);
     (void) kit_region_deregister(&na_class->regions, &mem->region);
-    if (!kit_list_empty(&mem->carries))
-        ofi_serve_withdraw(na_class, mem);
+    ofi_target_leave(na_class, &mem->region);
     if (mem->mr != NULL)
         error = fi_close(&mem->mr->fid);
     mem->mr = NULL;
@@ -184,26 +183,6 @@ int32_t ofi_mem_deserialize(struct na_plugin_class *na_class, const void *buf, u
     return NA_PLUGIN_SUCCESS;
 }
 
-/*
- * What `who` may put to or get from, for a transfer that the target carries out: each bit of the
- * question may be forged. The lock is held.
- */
-int32_t ofi_mem_reach(const struct na_plugin_class *na_class, const char *who, uint64_t id,
-                      const struct kit_key *key, uint64_t offset, uint64_t length, bool is_put,
-                      struct na_plugin_mem **mem_p)
-{
-    struct kit_region *region = NULL;
-    int32_t ret =
-        kit_region_find(&na_class->regions, id, key,
-                        is_put ? NA_PLUGIN_MEM_WRITE : NA_PLUGIN_MEM_READ, offset, length, &region);
-
-    if (ret == NA_PLUGIN_SUCCESS)
-        *mem_p = kit_container(region, struct na_plugin_mem, region);
-    else
-        OFI_LOG_DEBUG("refused a %s by %s: %s", is_put ? "put" : "get", who, kit_status_name(ret));
-    return ret;
-}
-
 static struct na_plugin_mem *ofi_mem_alloc(void)
 {
     struct na_plugin_mem *mem = kit_host->mem_alloc(sizeof(*mem), 0);
@@ -211,7 +190,6 @@ static struct na_plugin_mem *ofi_mem_alloc(void)
     if (mem == NULL)
         return NULL;
     kit_list_init(&mem->region.node);
-    kit_list_init(&mem->carries);
     return mem;
 }
 
@@ -225,7 +203,7 @@ static void ofi_mem_free(struct na_plugin_class *na_class, struct na_plugin_mem 
     kit_host->mem_free(mem);
 }
 
-/* With the fabric, unless the target carries transfers out, and for peers. */
+/* With the fabric, unless it knows memory during a transfer alone, and for peers. */
 static int32_t ofi_mem_register_locked(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
                                        uint32_t mem_type, uint64_t device)
 {
@@ -236,7 +214,7 @@ static int32_t ofi_mem_register_locked(struct na_plugin_class *na_class, struct 
         access |= FI_REMOTE_READ;
     if ((mem->region.flags & NA_PLUGIN_MEM_WRITE) != 0)
         access |= FI_REMOTE_WRITE;
-    if (!na_class->is_carrying) {
+    if (!na_class->is_connected) {
         ret = ofi_memory_register(na_class, ofi_mem_base(mem), mem->region.length, access, mem_type,
                                   device, &mem->mr);
         if (ret != NA_PLUGIN_SUCCESS)
@@ -287,7 +265,7 @@ static int32_t ofi_mem_extra_fill(struct na_plugin_class *na_class, struct na_pl
 static int32_t ofi_mem_extra_take(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
                                   const uint8_t *extra, uint32_t size)
 {
-    const bool is_raw = (na_class->mr_mode & FI_MR_RAW) != 0 && !na_class->is_carrying;
+    const bool is_raw = (na_class->mr_mode & FI_MR_RAW) != 0 && !na_class->is_connected;
     struct ofi_mem_extra numbers;
 
     if (size < sizeof(numbers) || (size != sizeof(numbers)) != is_raw ||

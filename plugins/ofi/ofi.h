@@ -5,7 +5,7 @@
 #define OFI_H
 
 #include "fabric.h"
-#include "kit_region.h"
+#include "kit_rma.h"
 
 #include <pthread.h>
 #include <rdma/fabric.h>
@@ -40,8 +40,6 @@
 /* The longest serialized raw memory key; more than any provider of today. */
 #define OFI_RAW_KEY_MAX 256
 
-struct ofi_carry;
-struct ofi_job;
 struct ofi_rma;
 
 /* How the endpoints of a provider are named. */
@@ -79,7 +77,7 @@ enum ofi_request_kind {
     OFI_REQUEST_SEND,
     OFI_REQUEST_RECEIVE,
     OFI_REQUEST_RMA,
-    OFI_REQUEST_CARRY,
+    OFI_REQUEST_MOVE,
     OFI_REQUEST_FENCE
 };
 
@@ -148,9 +146,7 @@ struct ofi_peer {
     bool was_refused;            /* the last time nobody listened */
     int probe_fd;                /* a connection attempt that tells whether anybody listens */
     bool probing;
-    bool is_unattachable;     /* the system keeps us from each other's memory; said once */
-    struct ofi_rma *attached; /* asked for there, not answered yet */
-    struct ofi_rma **attached_end;
+    bool is_unattachable; /* the system keeps us from each other's memory; said once */
 };
 
 /* Private part of a frame that is being sent. */
@@ -168,16 +164,9 @@ struct ofi_rma {
     struct ofi_address *address;
     uint64_t done;        /* bytes that were transferred */
     uint64_t in_progress; /* bytes of the piece that the fabric works on */
-    uint64_t id;          /* when the target carries it out (attach.c, carry.c) */
-    bool is_attached;
-    bool is_copied; /* all of it travels in control records (carry.c) */
     bool is_abandoned;
-    int32_t status;        /* of a copied one */
-    struct ofi_rma *next;  /* of those whose next piece waits for resources, or the peer's */
-    struct fid_mr *opened; /* our memory, for the target (carry.c) */
-    struct fid_mr *mark_mr;
-    uint64_t mark;            /* the id, once a piece has arrived */
-    struct kit_link of_class; /* in the list of those that targets carry out */
+    struct ofi_rma *next;              /* of those whose next piece waits for resources */
+    struct kit_rma_transfer *transfer; /* target.c */
 };
 
 /* A buffer that receives frames. */
@@ -193,10 +182,9 @@ struct na_plugin_mem {
     struct kit_region region;
     struct fid_mr *mr;
     void *descriptor;
-    uint64_t fabric_key;     /* remote: as the fabric takes it */
-    uint64_t fabric_base;    /* remote: address of offset 0 as the fabric takes it */
-    struct kit_link carries; /* pieces of it that are under way for peers (carry.c) */
-    bool is_key_mapped;      /* remote: from a raw key, to be unmapped */
+    uint64_t fabric_key;  /* remote: as the fabric takes it */
+    uint64_t fabric_base; /* remote: address of offset 0 as the fabric takes it */
+    bool is_key_mapped;   /* remote: from a raw key, to be unmapped */
 };
 
 /* Where memory of ours lies. */
@@ -233,6 +221,7 @@ struct na_plugin_class {
     bool is_short_told;
     bool is_listening;
     uint32_t idle_polls; /* since a frame was received */
+    uint32_t polls;
     struct ofi_stuck stuck;
     FILE *unidentified; /* what the system says of the set that they are in; or NULL */
     int listen_fd;      /* that is closed soon; or negative */
@@ -253,19 +242,10 @@ struct na_plugin_class {
     struct ofi_rma *rmas_waiting; /* FIFO */
     struct ofi_rma **rmas_waiting_end;
 
-    struct ofi_job *jobs; /* FIFO; what peers of this node asked for (attach.c) */
-    struct ofi_job **jobs_end;
-    struct ofi_job *jobs_free;
-    uint32_t job_count;
-    uint64_t attach_id;
-    uint64_t copied;             /* bytes that came or went in records of this node, all in all */
-    bool is_carrying;            /* puts and gets are the target's work (carry.c) */
-    struct kit_link carried;     /* of ours */
-    struct kit_link carries;     /* for peers */
-    struct ofi_carry *carry_due; /* FIFO; of these, what waits for room */
-    struct ofi_carry **carry_due_end;
-    struct ofi_carry *carries_free;
-    uint32_t carry_count;
+    struct kit_rma *rma;        /* NULL: puts and gets are the fabric's alone */
+    struct kit_link moves;      /* of targets, that libfabric works on */
+    bool is_connected;          /* targets move the bytes over connections */
+    bool is_within_node;        /* or by cross-memory attach */
     struct kit_regions regions; /* of every struct na_plugin_mem */
 };
 
@@ -363,9 +343,6 @@ int32_t ofi_mem_serialize(struct na_plugin_class *na_class, struct na_plugin_mem
 int32_t ofi_mem_deserialize(struct na_plugin_class *na_class, const void *buf, uint64_t size,
                             struct na_plugin_mem **mem_p);
 void ofi_mem_destroy_all(struct na_plugin_class *na_class);
-int32_t ofi_mem_reach(const struct na_plugin_class *na_class, const char *who, uint64_t id,
-                      const struct kit_key *key, uint64_t offset, uint64_t length, bool is_put,
-                      struct na_plugin_mem **mem_p);
 int32_t ofi_random_key(struct na_plugin_class *na_class, uint64_t *key_p);
 
 /* rma.c */
@@ -376,46 +353,21 @@ int32_t ofi_get(struct na_plugin_context *context, void *op, struct na_plugin_me
                 uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
                 uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id);
 int32_t ofi_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma);
-void ofi_control(struct fabric_endpoint *endpoint, struct fabric_peer *peer, uint32_t type,
-                 const void *data, uint64_t size);
 bool ofi_rma_abandon(struct fabric_endpoint *endpoint, struct fabric_rma *rma, int32_t status);
 void ofi_rma_piece_done(struct na_plugin_class *na_class, struct ofi_rma *rma, int32_t status);
 void ofi_rma_retry(struct na_plugin_class *na_class);
 
-/* attach.c */
-bool ofi_attach_is_way(const struct na_plugin_class *na_class);
-int32_t ofi_attach_start(struct na_plugin_class *na_class, struct ofi_rma *rma);
-bool ofi_attach_abandon(struct na_plugin_class *na_class, struct ofi_rma *rma, int32_t status);
-void ofi_attach_control(struct na_plugin_class *na_class, struct fabric_peer *peer, uint32_t type,
-                        const void *data, uint64_t size);
-void ofi_attach_progress(struct na_plugin_class *na_class);
-void ofi_attach_drop(struct na_plugin_class *na_class, const struct fabric_peer *peer);
-
-struct ofi_rma *ofi_attached_find(const struct ofi_peer *peer, uint64_t id);
-struct ofi_rma *ofi_attached_take(struct ofi_peer *peer, uint64_t id);
-void ofi_attached_add(struct ofi_peer *peer, struct ofi_rma *rma);
-
-/* carry.c */
-int32_t ofi_carry_start(struct na_plugin_class *na_class, struct ofi_rma *rma);
-void ofi_carry_copy(struct na_plugin_class *na_class, struct ofi_rma *rma);
-bool ofi_carry_abandon(struct na_plugin_class *na_class, struct ofi_rma *rma, int32_t status);
-void ofi_carry_abandon_all(struct na_plugin_class *na_class);
-void ofi_carry_control(struct na_plugin_class *na_class, struct fabric_peer *peer, uint32_t type,
-                       const void *data, uint64_t size);
-
-/* serve.c */
-void ofi_serve(struct na_plugin_class *na_class, struct fabric_peer *peer, const void *data,
-               uint64_t size);
-void ofi_serve_done(struct na_plugin_class *na_class, struct ofi_request *request, int32_t status);
-void ofi_serve_retry(struct na_plugin_class *na_class);
-void ofi_serve_withdraw(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
-void ofi_serve_drop(struct na_plugin_class *na_class, const struct fabric_peer *peer);
-bool ofi_serve_is_busy(const struct na_plugin_class *na_class, const struct na_plugin_mem *mem);
-bool ofi_serve_is_busy_with(const struct na_plugin_class *na_class,
-                            const struct ofi_address *address, const struct na_plugin_mem *mem);
+/* target.c */
+int32_t ofi_target_open(struct na_plugin_class *na_class);
+void ofi_control(struct fabric_endpoint *endpoint, struct fabric_peer *peer, uint32_t type,
+                 const void *data, uint64_t size);
+void ofi_move_done(struct na_plugin_class *na_class, struct ofi_request *request, int32_t status);
+void ofi_target_leave(struct na_plugin_class *na_class, const struct kit_region *region);
+bool ofi_target_is_busy(const struct na_plugin_class *na_class, const struct ofi_address *address,
+                        const struct kit_region *region);
 
 /* cut.c */
-void ofi_cut(struct na_plugin_class *na_class, const struct na_plugin_mem *mem);
+void ofi_cut(struct na_plugin_class *na_class, const struct kit_region *region);
 void ofi_peer_abort(struct fabric_endpoint *endpoint, struct fabric_peer *peer, uint32_t silent_ms);
 uint16_t ofi_socket_port(const struct sockaddr_storage *address);
 

@@ -15,12 +15,16 @@
 /* Polls in a row that receive nothing, after which it is asked why. */
 #define OFI_POLLS_A_LOOK 32u
 
+/* Polls of which one looks at the clock for transfers that time out. */
+#define OFI_POLLS_A_CLOCK 64u
+
 /* Sleeps between two looks for a free descriptor. */
 #define OFI_WAITS_A_LOOK 32u
 
 /* Sleeps without a completion after which the descriptor is no help. */
 #define OFI_IDLE_WAITS 16u
 
+static uint64_t ofi_poll_clock(struct na_plugin_class *na_class);
 static void ofi_descriptors_look(struct na_plugin_class *na_class);
 static ssize_t ofi_queue_read(struct na_plugin_class *na_class, struct fi_cq_msg_entry *entries);
 static bool ofi_complete(struct na_plugin_class *na_class, struct ofi_request *request,
@@ -47,8 +51,6 @@ int32_t ofi_poll(struct fabric_endpoint *endpoint)
         ofi_receives_post(na_class);
     if (na_class->rmas_waiting != NULL)
         ofi_rma_retry(na_class);
-    if (na_class->carry_due != NULL)
-        ofi_serve_retry(na_class);
     for (int i = 0; i < OFI_READS && !is_over && ret == NA_PLUGIN_SUCCESS; i++) {
         ssize_t count = ofi_queue_read(na_class, entries);
 
@@ -64,8 +66,8 @@ int32_t ofi_poll(struct fabric_endpoint *endpoint)
         for (ssize_t at = 0; at < count; at++)
             is_over |= ofi_complete(na_class, entries[at].op_context, entries[at].len);
     }
-    if (na_class->jobs != NULL)
-        ofi_attach_progress(na_class);
+    if (na_class->rma != NULL)
+        kit_rma_poll(na_class->rma, ofi_poll_clock(na_class));
     if (++na_class->idle_polls % OFI_POLLS_A_LOOK == 0)
         ofi_stuck_look(na_class);
     return ret;
@@ -98,7 +100,7 @@ bool ofi_try_wait(struct fabric_endpoint *endpoint)
 {
     struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
     struct fid *fids[1];
-    bool is_no_help;
+    bool has_work, is_no_help;
 
     if (na_class->cq == NULL || na_class->endpoint == NULL) { /* until it is opened again */
         fabric_wait_pause(endpoint, true);
@@ -113,12 +115,19 @@ bool ofi_try_wait(struct fabric_endpoint *endpoint)
         ofi_descriptors_look(na_class);
     if (na_class->is_short || na_class->waits % OFI_WAITS_A_LOOK == 0)
         ofi_unidentified_look(na_class);
-    is_no_help = (na_class->is_short || na_class->carry_due != NULL) &&
-                 na_class->idle_waits > OFI_IDLE_WAITS;
+    has_work = na_class->rma != NULL && kit_rma_has_work(na_class->rma);
+    is_no_help = (na_class->is_short || has_work) && na_class->idle_waits > OFI_IDLE_WAITS;
     fabric_wait_pause(endpoint, is_no_help);
-    return na_class->injected == NULL && na_class->jobs == NULL &&
-           (na_class->carry_due == NULL || is_no_help) &&
+    return na_class->injected == NULL && (!has_work || is_no_help) &&
            fi_trywait(na_class->fabric, fids, 1) == 0;
+}
+
+/* What goes by time is looked at once in a while: 0 is not now. */
+static uint64_t ofi_poll_clock(struct na_plugin_class *na_class)
+{
+    return ++na_class->polls % OFI_POLLS_A_CLOCK == 0 && kit_rma_is_active(na_class->rma)
+               ? kit_host->clock_ns()
+               : 0;
 }
 
 /*
@@ -164,8 +173,8 @@ static bool ofi_complete(struct na_plugin_class *na_class, struct ofi_request *r
     case OFI_REQUEST_RMA:
         ofi_rma_piece_done(na_class, (struct ofi_rma *) request, NA_PLUGIN_SUCCESS);
         break;
-    case OFI_REQUEST_CARRY:
-        ofi_serve_done(na_class, request, NA_PLUGIN_SUCCESS);
+    case OFI_REQUEST_MOVE:
+        ofi_move_done(na_class, request, NA_PLUGIN_SUCCESS);
         break;
     case OFI_REQUEST_FENCE:
         ofi_address_fenced(na_class, request);
@@ -201,8 +210,8 @@ static int32_t ofi_complete_error(struct na_plugin_class *na_class)
     case OFI_REQUEST_RMA:
         ofi_rma_piece_done(na_class, (struct ofi_rma *) request, status);
         break;
-    case OFI_REQUEST_CARRY:
-        ofi_serve_done(na_class, request, status);
+    case OFI_REQUEST_MOVE:
+        ofi_move_done(na_class, request, status);
         break;
     case OFI_REQUEST_FENCE: /* the next frame finds out what it is */
         ofi_address_fenced(na_class, request);

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Puts and gets: one-sided reads and writes of the fabric, in pieces that it can take. */
+/*
+ * Puts and gets: one-sided reads and writes of the fabric where it guards memory by itself, and
+ * otherwise transfers of the kit, in which the target has a part (target.c).
+ */
 
-#include "carry.h"
 #include "ofi.h"
 
 static int32_t ofi_rma_check(const struct na_plugin_mem *local, const struct na_plugin_mem *remote);
+static int32_t ofi_rma_start_kit(struct na_plugin_class *na_class, struct ofi_rma *private);
 static ssize_t ofi_rma_issue(struct na_plugin_class *na_class, struct ofi_rma *rma);
 static void ofi_rma_wait(struct na_plugin_class *na_class, struct ofi_rma *rma);
 static void ofi_rma_end(struct na_plugin_class *na_class, struct ofi_rma *rma, int32_t status);
@@ -42,23 +45,15 @@ int32_t ofi_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma)
 
     if (peer->address == NULL)
         return NA_PLUGIN_HOSTUNREACH;
-    private->request.kind = OFI_REQUEST_RMA;
     private->rma = rma;
+    if (na_class->rma != NULL)
+        return ofi_rma_start_kit(na_class, private);
+    private->request.kind = OFI_REQUEST_RMA;
     private->address = peer->address;
     private->done = 0;
     private->in_progress = 0;
     private->next = NULL;
     private->is_abandoned = false;
-    private->is_attached = false;
-    private->is_copied = false;
-    if (na_class->is_carrying)
-        return ofi_carry_start(na_class, private);
-    if (ofi_attach_is_way(na_class)) {
-        if (!peer->is_unattachable || rma->length == 0)
-            return ofi_attach_start(na_class, private);
-        ofi_carry_copy(na_class, private);
-        return NA_PLUGIN_SUCCESS;
-    }
     ret = ofi_rma_issue(na_class, private);
     if (ret == -FI_EAGAIN)
         return ofi_probe_stalled(na_class, rma->peer);
@@ -70,35 +65,23 @@ int32_t ofi_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma)
 }
 
 /*
- * What the fabric works on cannot be called back. What waits here for its next piece can: nobody
- * touches its memory, and the next poll lets go of it.
+ * What the fabric works on cannot be called back. A transfer that waits here for its next piece
+ * can: its memory is not touched, and the next poll lets go of it.
  */
 bool ofi_rma_abandon(struct fabric_endpoint *endpoint, struct fabric_rma *rma, int32_t status)
 {
     struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
     struct ofi_rma *private = rma->priv;
 
-    if (na_class->is_carrying || private->is_copied)
-        return ofi_carry_abandon(na_class, private, status);
-    if (private->is_attached)
-        return ofi_attach_abandon(na_class, private, status);
-    private->is_abandoned = true;
-    return private->in_progress == 0;
-}
-
-/* A record of those who have puts and gets carried out by the target. */
-void ofi_control(struct fabric_endpoint *endpoint, struct fabric_peer *peer, uint32_t type,
-                 const void *data, uint64_t size)
-{
-    struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
-    const struct ofi_peer *private = peer->priv;
-
-    if (private->address == NULL)
-        return;
-    if (na_class->is_carrying || (na_class->protocol.node_local && type >= OFI_CARRY_REQUEST))
-        ofi_carry_control(na_class, peer, type, data, size);
-    else if (na_class->protocol.node_local)
-        ofi_attach_control(na_class, peer, type, data, size);
+    if (na_class->rma == NULL) {
+        private->is_abandoned = true;
+        return private->in_progress == 0;
+    }
+    if (private->transfer == NULL ||
+        !kit_rma_abandon(na_class->rma, private->transfer, status, status != NA_PLUGIN_CANCELED))
+        return false;
+    fabric_rma_done(endpoint, rma, status);
+    return true;
 }
 
 /* The fabric completed what it worked on. */
@@ -151,6 +134,26 @@ static int32_t ofi_rma_check(const struct na_plugin_mem *local, const struct na_
                                                  : "good",
                   remote->region.is_remote ? "good" : "local");
     return NA_PLUGIN_INVALID_ARG;
+}
+
+static int32_t ofi_rma_start_kit(struct na_plugin_class *na_class, struct ofi_rma *private)
+{
+    const struct fabric_rma *rma = private->rma;
+    const struct kit_rma_request request = {
+        .peer = rma->peer,
+        .local = &rma->local->region,
+        .local_offset = rma->local_offset,
+        .remote = &rma->remote->region,
+        .remote_offset = rma->remote_offset,
+        .length = rma->length,
+        .is_put = rma->is_put,
+        .cookie = private,
+    };
+    int32_t ret = kit_rma_start(na_class->rma, &request, &private->transfer);
+
+    if (ret == NA_PLUGIN_SUCCESS && private->transfer == NULL)
+        fabric_rma_done(&na_class->base, private->rma, ret);
+    return ret;
 }
 
 static ssize_t ofi_rma_issue(struct na_plugin_class *na_class, struct ofi_rma *rma)

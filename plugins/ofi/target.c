@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Puts and gets in which the target has a part, by the kit's engine: over connections, whose
+ * libfabric ends one that meets a key which is not, or not any more, registered, with all that
+ * others have under way there; and within a node. Each side's libfabric is given keys only for as
+ * long as a transfer needs them.
+ *
+ * Over connections the target reads the origin's memory or writes to it. A get's data and, behind
+ * them, a mark are one message of libfabric's: an answer that comes without the mark came over
+ * another connection than the data, which are lost then.
+ *
+ * Within a node the target copies by cross-memory attach; where the system does not let it, the
+ * data travel in control records.
+ */
+
+#include "ofi.h"
+
+#include <endian.h>
+#include <string.h>
+
+#define OFI_CONTROL_RMA 1u
+
+/* So long may somebody else's message, a cancel or a deregistration wait for a part. */
+#define OFI_PART     (UINT32_C(4) << 20)
+
+#define OFI_LEAVE_NS UINT64_C(2000000000)
+
+/* How a target reaches exposed memory. Little-endian. */
+struct ofi_note {
+    uint64_t key;
+    uint64_t address;
+    uint64_t mark_key; /* a get: where the mark goes behind the data */
+    uint64_t mark_address;
+    uint64_t mark;
+};
+
+_Static_assert(sizeof(struct ofi_note) <= KIT_RMA_NOTE_MAX, "the note travels in a request");
+
+/* Private part of an exposure. */
+struct ofi_exposure {
+    struct fid_mr *mr;
+    struct fid_mr *mark_mr;
+    uint64_t mark;     /* where the target writes it */
+    uint64_t expected; /* not to be guessed, not 0 */
+};
+
+/* Private part of a move. */
+struct ofi_move {
+    struct ofi_request request;
+    struct kit_link node; /* of those that libfabric works on */
+    struct kit_rma_move *move;
+    struct ofi_address *address;
+    uint64_t mark;
+};
+
+static int32_t ofi_control_send(void *owner, void *peer, const void *data, uint32_t size);
+static enum kit_rma_mover ofi_mover(void *owner, const struct kit_rma_request *request);
+static int32_t ofi_process(void *owner, void *peer, uint32_t *pid_p);
+static void ofi_attach_refused(void *owner, void *peer);
+static int32_t ofi_expose(void *owner, struct kit_rma_exposure *exposure, void *note,
+                          uint32_t *note_size);
+static int32_t ofi_expose_open(struct na_plugin_class *na_class,
+                               const struct kit_rma_exposure *exposure);
+static int32_t ofi_expose_check(void *owner, struct kit_rma_exposure *exposure);
+static void ofi_conceal(void *owner, struct kit_rma_exposure *exposure);
+static int32_t ofi_move(void *owner, struct kit_rma_move *move);
+static ssize_t ofi_move_issue(struct na_plugin_class *na_class, struct ofi_move *private,
+                              const struct ofi_note *note);
+static void ofi_transfer_done(void *owner, void *cookie, int32_t status);
+static uint64_t ofi_exposed_address(const struct na_plugin_class *na_class, const void *memory,
+                                    uint64_t offset);
+
+static const struct kit_rma_ops ofi_rma_ops = {
+    .control_send = ofi_control_send,
+    .mover = ofi_mover,
+    .process = ofi_process,
+    .attach_refused = ofi_attach_refused,
+    .expose = ofi_expose,
+    .expose_check = ofi_expose_check,
+    .conceal = ofi_conceal,
+    .move = ofi_move,
+    .transfer_done = ofi_transfer_done,
+};
+
+/* Nothing where the fabric's own reads and writes do. */
+int32_t ofi_target_open(struct na_plugin_class *na_class)
+{
+    const struct kit_rma_config config = {
+        .ops = &ofi_rma_ops,
+        .owner = na_class,
+        .plugin = OFI_PLUGIN_NAME,
+        .regions = &na_class->regions,
+        .control_size = FABRIC_CONTROL_MAX,
+        .inline_size = FABRIC_CONTROL_MAX - KIT_RMA_RECORD_SIZE,
+        .part_size = OFI_PART,
+        .transfer_private = sizeof(struct ofi_move) > sizeof(struct ofi_exposure)
+                                ? sizeof(struct ofi_move)
+                                : sizeof(struct ofi_exposure),
+    };
+
+    kit_list_init(&na_class->moves);
+    if (!na_class->is_connected && !na_class->is_within_node)
+        return NA_PLUGIN_SUCCESS;
+    return kit_rma_open(&config, &na_class->rma);
+}
+
+void ofi_control(struct fabric_endpoint *endpoint, struct fabric_peer *peer, uint32_t type,
+                 const void *data, uint64_t size)
+{
+    struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
+
+    if (type == OFI_CONTROL_RMA && na_class->rma != NULL)
+        kit_rma_control(na_class->rma, peer, data, size);
+}
+
+/* libfabric is done with a move. */
+void ofi_move_done(struct na_plugin_class *na_class, struct ofi_request *request, int32_t status)
+{
+    struct ofi_move *private = (struct ofi_move *) (void *) request;
+    struct ofi_address *address = private->address;
+
+    kit_list_remove(&private->node);
+    kit_rma_move_done(na_class->rma, private->move, status);
+    ofi_address_drop_request(na_class, address);
+}
+
+/* Memory is deregistered: what is under way ends before the caller may free it. */
+void ofi_target_leave(struct na_plugin_class *na_class, const struct kit_region *region)
+{
+    uint64_t end = kit_host->clock_ns() + OFI_LEAVE_NS;
+
+    if (na_class->rma == NULL)
+        return;
+    while (!kit_rma_region_leave(na_class->rma, region) && na_class->endpoint != NULL &&
+           kit_host->clock_ns() < end && ofi_poll(&na_class->base) == NA_PLUGIN_SUCCESS)
+        continue;
+    if (na_class->endpoint == NULL || kit_rma_region_leave(na_class->rma, region))
+        return;
+    OFI_LOG_WARNING("a peer does not end its transfer with memory at %p, which is deregistered: its"
+                    " connection is broken",
+                    (void *) (uintptr_t) region->base);
+    ofi_cut(na_class, region);
+    if (!kit_rma_region_leave(na_class->rma, region))
+        OFI_LOG_ERROR("provider '%s' does not let go of memory at %p",
+                      na_class->info->fabric_attr->prov_name, (void *) (uintptr_t) region->base);
+}
+
+/* Whether libfabric works on moves, of one peer and of one region, or with NULL of any. */
+bool ofi_target_is_busy(const struct na_plugin_class *na_class, const struct ofi_address *address,
+                        const struct kit_region *region)
+{
+    for (const struct kit_link *link = na_class->moves.next; link != &na_class->moves;
+         link = link->next) {
+        const struct ofi_move *private = kit_container(link, const struct ofi_move, node);
+        uint64_t start = (uint64_t) (uintptr_t) private->move->memory;
+
+        if ((address == NULL || private->address == address) &&
+            (region == NULL || start - region->base < region->length))
+            return true;
+    }
+    return false;
+}
+
+static int32_t ofi_control_send(void *owner, void *peer, const void *data, uint32_t size)
+{
+    struct na_plugin_class *na_class = owner;
+
+    return fabric_control_send(&na_class->base, peer, OFI_CONTROL_RMA, data, size);
+}
+
+static enum kit_rma_mover ofi_mover(void *owner, const struct kit_rma_request *request)
+{
+    const struct na_plugin_class *na_class = owner;
+    const struct ofi_peer *peer = ((const struct fabric_peer *) request->peer)->priv;
+
+    if (na_class->is_connected)
+        return KIT_RMA_ONE_SIDED;
+    return peer->is_unattachable ? KIT_RMA_INLINE : KIT_RMA_ATTACH;
+}
+
+static int32_t ofi_process(void *owner, void *peer, uint32_t *pid_p)
+{
+    const struct na_plugin_class *na_class = owner;
+    uint64_t incarnation;
+
+    return na_class->is_within_node && fabric_peer_process(peer, pid_p, &incarnation)
+               ? NA_PLUGIN_SUCCESS
+               : NA_PLUGIN_OPNOTSUPPORTED;
+}
+
+static void ofi_attach_refused(void *owner, void *peer)
+{
+    const struct fabric_peer *fabric_peer = peer;
+    struct ofi_peer *private = fabric_peer->priv;
+
+    (void) owner;
+    if (!private->is_unattachable)
+        OFI_LOG_WARNING("peer %s and this process may not touch each other's memory: data go in "
+                        "messages, which takes long; see kernel.yama.ptrace_scope, or use na+sm",
+                        fabric_peer->name);
+    private->is_unattachable = true;
+}
+
+/* The region of the fabric is for the whole transfer, the mark for a part. */
+static int32_t ofi_expose(void *owner, struct kit_rma_exposure *exposure, void *note,
+                          uint32_t *note_size)
+{
+    struct na_plugin_class *na_class = owner;
+    struct ofi_exposure *private = exposure->priv;
+    struct ofi_note written;
+    int32_t ret = private->mr == NULL ? ofi_expose_open(na_class, exposure) : NA_PLUGIN_SUCCESS;
+
+    private->mark = private->expected = 0;
+    while (ret == NA_PLUGIN_SUCCESS && private->expected == 0)
+        ret = ofi_random_key(na_class, &private->expected);
+    if (ret != NA_PLUGIN_SUCCESS) {
+        ofi_conceal(owner, exposure);
+        return ret;
+    }
+    written = (struct ofi_note){
+        .key = htole64(fi_mr_key(private->mr)),
+        .address = htole64(ofi_exposed_address(na_class, exposure->memory, exposure->offset)),
+    };
+    if (private->mark_mr != NULL) {
+        written.mark_key = htole64(fi_mr_key(private->mark_mr));
+        written.mark_address = htole64(ofi_exposed_address(na_class, &private->mark, 0));
+        written.mark = htole64(private->expected);
+    }
+    memcpy(note, &written, sizeof(written));
+    *note_size = sizeof(written);
+    return NA_PLUGIN_SUCCESS;
+}
+
+static int32_t ofi_expose_open(struct na_plugin_class *na_class,
+                               const struct kit_rma_exposure *exposure)
+{
+    struct ofi_exposure *private = exposure->priv;
+    int32_t ret = ofi_memory_register(na_class, exposure->memory, exposure->length,
+                                      exposure->is_put != 0 ? FI_REMOTE_READ : FI_REMOTE_WRITE,
+                                      NA_PLUGIN_MEM_TYPE_HOST, 0, &private->mr);
+
+    if (ret == NA_PLUGIN_SUCCESS && exposure->is_put == 0)
+        ret = ofi_memory_register(na_class, &private->mark, sizeof(private->mark), FI_REMOTE_WRITE,
+                                  NA_PLUGIN_MEM_TYPE_HOST, 0, &private->mark_mr);
+    return ret;
+}
+
+static int32_t ofi_expose_check(void *owner, struct kit_rma_exposure *exposure)
+{
+    const struct ofi_exposure *private = exposure->priv;
+
+    (void) owner;
+    return exposure->is_put != 0 || private->mark == htole64(private->expected)
+               ? NA_PLUGIN_SUCCESS
+               : NA_PLUGIN_HOSTUNREACH;
+}
+
+static void ofi_conceal(void *owner, struct kit_rma_exposure *exposure)
+{
+    struct ofi_exposure *private = exposure->priv;
+
+    (void) owner;
+    if (private->mr != NULL)
+        (void) fi_close(&private->mr->fid);
+    if (private->mark_mr != NULL)
+        (void) fi_close(&private->mark_mr->fid);
+    private->mr = private->mark_mr = NULL;
+}
+
+static int32_t ofi_move(void *owner, struct kit_rma_move *move)
+{
+    struct na_plugin_class *na_class = owner;
+    struct fabric_peer *peer = move->peer;
+    struct ofi_move *private = move->priv;
+    struct ofi_note note;
+    ssize_t ret;
+
+    private->address = ((struct ofi_peer *) peer->priv)->address;
+    if (!na_class->is_connected || move->note_size != sizeof(note))
+        return NA_PLUGIN_PROTOCOL_ERROR;
+    if (na_class->endpoint == NULL || private->address == NULL)
+        return NA_PLUGIN_HOSTUNREACH;
+    memcpy(&note, move->note, sizeof(note));
+    private->request.kind = OFI_REQUEST_MOVE;
+    private->move = move;
+    private->mark = note.mark;
+    ret = ofi_move_issue(na_class, private, &note);
+    if (ret == -FI_EAGAIN)
+        return NA_PLUGIN_AGAIN;
+    if (ret != 0)
+        return ofi_status((int) -ret);
+    kit_list_init(&private->node);
+    kit_list_append(&na_class->moves, &private->node);
+    private->address->requests++;
+    move->is_ordered = move->is_put == 0;
+    return NA_PLUGIN_SUCCESS;
+}
+
+/* A get's data and its mark leave as one: the mark proves that the data came. */
+static ssize_t ofi_move_issue(struct na_plugin_class *na_class, struct ofi_move *private,
+                              const struct ofi_note *note)
+{
+    const struct kit_rma_move *move = private->move;
+    const bool is_put = move->is_put != 0;
+    struct iovec vectors[2] = {
+        {move->memory, move->size},
+        {&private->mark, sizeof(private->mark)},
+    };
+    struct fi_rma_iov remote[2] = {
+        {le64toh(note->address), move->size, le64toh(note->key)},
+        {le64toh(note->mark_address), sizeof(private->mark), le64toh(note->mark_key)},
+    };
+    void *descriptors[2] = {NULL, NULL};
+    struct fi_msg_rma message = {
+        .msg_iov = vectors,
+        .desc = descriptors,
+        .iov_count = is_put ? 1 : 2,
+        .addr = private->address->fi_addr,
+        .rma_iov = remote,
+        .rma_iov_count = is_put ? 1 : 2,
+        .context = &private->request.context,
+    };
+
+    return is_put ? fi_readmsg(na_class->endpoint, &message, FI_COMPLETION)
+                  : fi_writemsg(na_class->endpoint, &message, FI_COMPLETION);
+}
+
+static void ofi_transfer_done(void *owner, void *cookie, int32_t status)
+{
+    struct na_plugin_class *na_class = owner;
+    struct ofi_rma *private = cookie;
+
+    private->transfer = NULL;
+    fabric_rma_done(&na_class->base, private->rma, status);
+}
+
+static uint64_t ofi_exposed_address(const struct na_plugin_class *na_class, const void *memory,
+                                    uint64_t offset)
+{
+    return (na_class->mr_mode & FI_MR_VIRT_ADDR) != 0 ? (uint64_t) (uintptr_t) memory + offset
+                                                      : offset;
+}
