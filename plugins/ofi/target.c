@@ -98,7 +98,6 @@ int32_t ofi_target_open(struct na_plugin_class *na_class)
                                 : sizeof(struct ofi_exposure),
     };
 
-    kit_list_init(&na_class->moves);
     if (!na_class->is_connected && !na_class->is_within_node)
         return NA_PLUGIN_SUCCESS;
     return kit_rma_open(&config, &na_class->rma);
