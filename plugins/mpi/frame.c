@@ -71,7 +71,6 @@ void mpi_frame_received(struct na_plugin_class *na_class, struct mpi_job *job)
     struct mpi_link *link = job->link;
     struct mpi_source *source = NULL;
 
-    link->jobs++; /* it stays for the next lines */
     if (kit_unlikely(job->is_cancelled || link->is_closing)) {
         mpi_frame_drop(job);
         goto out;
@@ -101,7 +100,6 @@ void mpi_frame_received(struct na_plugin_class *na_class, struct mpi_job *job)
 out:
     if (kit_unlikely(link->is_leaving))
         mpi_link_left(link);
-    link->jobs--;
     mpi_link_unused(link);
 }
 

@@ -64,7 +64,6 @@ struct mpi_job *mpi_job_get(struct na_plugin_class *na_class, struct mpi_link *l
     return job;
 }
 
-/* The link may be gone afterwards. */
 void mpi_job_put(struct mpi_job *job)
 {
     struct mpi_link *link = job->link;

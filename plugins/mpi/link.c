@@ -52,7 +52,6 @@ void mpi_link_drop(struct mpi_link *link)
     if (link->is_closing)
         return;
     link->is_closing = true;
-    link->jobs++; /* it stays for the next lines */
     if (link->is_own_comm && !link->has_said_bye) {
         link->has_said_bye = true;
         mpi_enter();
@@ -67,18 +66,23 @@ void mpi_link_drop(struct mpi_link *link)
     link->has_heard_bye |= link->is_leaving;
     if (link->has_heard_bye)
         mpi_link_quiet(link);
-    link->jobs--;
     mpi_link_unused(link);
 }
 
-/* For mpi_link_unused: it is closing. */
-void mpi_link_end(struct mpi_link *link)
+/* Those that are closing go when MPI is done with them and nothing more can come. */
+void mpi_links_free_unused(struct na_plugin_class *na_class)
 {
-    if (link->jobs != 0)
-        return;
-    if (link->is_own_comm && !(link->has_said_bye && link->has_heard_bye))
-        return;
-    link_free(link);
+    struct kit_link *node = na_class->links.next;
+
+    na_class->has_unused = false;
+    while (node != &na_class->links) {
+        struct mpi_link *link = kit_container(node, struct mpi_link, node);
+
+        node = node->next;
+        if (link->is_closing && link->jobs == 0 &&
+            (!link->is_own_comm || (link->has_said_bye && link->has_heard_bye)))
+            link_free(link);
+    }
 }
 
 /* What other threads did for this class. */
@@ -154,7 +158,6 @@ void mpi_link_left(struct mpi_link *link)
 
 /*
  * Ends the receives, and takes what came before the goodbye: the other side cannot end otherwise.
- * The link may be gone when that is done.
  */
 void mpi_link_quiet(struct mpi_link *link)
 {
@@ -235,6 +238,7 @@ void mpi_links_leave(struct na_plugin_class *na_class)
             else
                 mpi_job_put(job);
         }
+        mpi_links_free_unused(na_class);
         is_waiting = false;
         for (node = na_class->links.next; node != &na_class->links; node = node->next)
             is_waiting |= kit_container(node, struct mpi_link, node)->is_own_comm;

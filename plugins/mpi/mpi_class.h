@@ -197,7 +197,8 @@ struct na_plugin_class {
     uint32_t dialing;         /* links */
     struct kit_link arrivals; /* the lock of the process */
     _Atomic bool has_arrivals;
-    bool is_failed; /* said once */
+    bool has_unused; /* links */
+    bool is_failed;  /* said once */
 };
 
 struct mpi_peer {
@@ -286,16 +287,16 @@ bool mpi_port_read(const char *name, char port[FABRIC_NAME_MAX], uint32_t *seria
 /* link.c */
 struct mpi_link *mpi_link_make(struct na_plugin_class *na_class, const char *name);
 void mpi_link_drop(struct mpi_link *link);
-void mpi_link_end(struct mpi_link *link);
+void mpi_links_free_unused(struct na_plugin_class *na_class);
 void mpi_link_quiet(struct mpi_link *link);
 int32_t mpi_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *peer);
 void mpi_peer_close(struct fabric_endpoint *endpoint, struct fabric_peer *peer);
 
-/* After something on it is done. It goes when MPI is done with it and nothing more can come. */
+/* After something on the link is done: perhaps MPI is done with it, too. The next poll looks. */
 static inline void mpi_link_unused(struct mpi_link *link)
 {
     if (kit_unlikely(link->is_closing))
-        mpi_link_end(link);
+        link->na_class->has_unused = true;
 }
 
 void mpi_link_met(struct na_plugin_class *na_class);

@@ -43,6 +43,8 @@ int32_t mpi_poll(struct fabric_endpoint *endpoint)
         }
     }
     poll_clock(na_class);
+    if (kit_unlikely(na_class->has_unused))
+        mpi_links_free_unused(na_class);
     mpi_leave();
     return NA_PLUGIN_SUCCESS;
 }

@@ -187,7 +187,7 @@ void tcp_address_keep(struct tcp_address *address)
     address->instance->dropped_count--;
 }
 
-/* Without a notice. It may be gone afterwards. */
+/* Without a notice, and released: the caller has a reference if it goes on with the address. */
 void tcp_address_disconnect(struct tcp_address *address)
 {
     address->references++;

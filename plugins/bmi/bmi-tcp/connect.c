@@ -220,9 +220,9 @@ void tcp_connection_break(struct tcp_connection *connection, int error)
     silent_remove(connection);
     if (instance->hot == connection)
         instance->hot = NULL;
-    if (connection->is_resuming)
+    if (connection->is_to_resume)
         TAILQ_REMOVE(&instance->resume, connection, resume_link);
-    connection->is_resuming = false;
+    connection->is_to_resume = false;
     if (connection->receive != NULL)
         tcp_operation_complete(connection->receive, error);
     connection->receive = NULL;

@@ -36,7 +36,7 @@ struct tcp_operation *tcp_operation_get(struct tcp_address *address)
     return operation;
 }
 
-/* The address may be gone afterwards if nothing else needs it: tcp_address_release. */
+/* The caller releases the address, which stays until then. */
 void tcp_operation_put(struct tcp_operation *operation)
 {
     struct tcp_instance *instance = operation->address->instance;

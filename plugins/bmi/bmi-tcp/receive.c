@@ -104,7 +104,7 @@ void tcp_resume(struct tcp_connection *connection)
     size_t size, taken;
 
     TAILQ_REMOVE(&connection->instance->resume, connection, resume_link);
-    connection->is_resuming = false;
+    connection->is_to_resume = false;
     if (tcp_unlikely(connection->is_behind)) {
         tcp_connection_precede(connection);
         if (connection->fd < 0) /* the end of one of these was its own */
@@ -134,9 +134,9 @@ void tcp_resume(struct tcp_connection *connection)
 
 void tcp_resume_add(struct tcp_connection *connection)
 {
-    if (connection->is_resuming || connection->fd < 0)
+    if (connection->is_to_resume || connection->fd < 0)
         return;
-    connection->is_resuming = true;
+    connection->is_to_resume = true;
     TAILQ_INSERT_TAIL(&connection->instance->resume, connection, resume_link);
 }
 

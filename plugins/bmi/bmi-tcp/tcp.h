@@ -108,13 +108,13 @@ struct tcp_connection {
     int fd;                      /* negative: closed */
     uint32_t events;             /* what epoll tells us of */
     bool is_connecting;
-    bool is_silent;  /* accepted, and no message has come */
-    uint64_t since;  /* ms: when it was accepted */
-    bool is_heard;   /* a message came */
-    bool is_stalled; /* the message `in` waits for a receive or for room; nothing is read */
-    bool is_resuming;
-    bool is_behind;  /* older connections of the same peer are to be read first */
-    bool has_header; /* `in` is set and its payload is not complete */
+    bool is_silent;    /* accepted, and no message has come */
+    uint64_t since;    /* ms: when it was accepted */
+    bool is_heard;     /* a message came */
+    bool is_stalled;   /* the message `in` waits for a receive or for room; nothing is read */
+    bool is_to_resume; /* by the next progress */
+    bool is_behind;    /* older connections of the same peer are to be read first */
+    bool has_header;   /* `in` is set and its payload is not complete */
 
     /* The message that is coming in */
     uint32_t header_size; /* bytes of the header that are here */
