@@ -54,7 +54,6 @@ circle_max() {
     plugins/fabric) echo 8 ;;
     plugins/ofi) echo 12 ;;
     plugins/ucx) echo 14 ;;
-    plugins/sm) echo 21 ;;
     *) echo 3 ;;
     esac
 }

@@ -6,10 +6,12 @@
 
 #include "sm.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+static void sm_handover_wake(struct na_plugin_addr *peer);
 static void sm_doorbell_answer(struct na_plugin_context *context, uint32_t index);
 static void sm_in_ring_accept(struct na_plugin_context *context, uint32_t index,
                               struct sm_peer_slot *slot);
@@ -18,8 +20,10 @@ static int32_t sm_in_ring_make(struct na_plugin_context *context, uint32_t index
 static int32_t sm_in_ring_map(struct sm_in_ring *ring, uint64_t offset, uint32_t data_size);
 static int32_t sm_in_ring_remember(struct na_plugin_context *context, struct sm_in_ring *ring);
 static void sm_in_ring_unmap(struct sm_in_ring *ring);
+static void sm_in_ring_drop_jobs(struct na_plugin_context *context, const struct sm_in_ring *ring);
 static void sm_slot_release(struct sm_peer_slot *slot);
 static struct sm_peer_slot *sm_peer_slots(struct na_plugin_context *context);
+static void sm_in_ring_sweep(struct na_plugin_context *context, uint32_t count);
 
 void sm_doorbells_answer(struct na_plugin_context *context)
 {
@@ -75,7 +79,7 @@ void sm_in_ring_release(struct na_plugin_context *context, struct sm_in_ring *ri
     struct sm_peer_slot *slot = ring->peer_slot;
 
     sm_in_ring_cool(context, ring);
-    sm_target_drop_ring(context, ring);
+    sm_in_ring_drop_jobs(context, ring);
     context->in[ring->index / 64][ring->index % 64] = NULL;
     context->in_count--;
     if (ring->stalled)
@@ -93,73 +97,7 @@ void sm_in_ring_refuse(struct na_plugin_context *context, struct sm_in_ring *rin
     ring->refused = true;
     atomic_store_explicit(&ring->peer_slot->status, SM_RING_REFUSED, memory_order_release);
     sm_peer_fail(ring->peer, NA_PLUGIN_PROTOCOL_ERROR);
-    sm_target_drop_ring(context, ring);
-}
-
-/* Looks at the next `count` slots and releases those whose sender died. */
-void sm_in_ring_sweep(struct na_plugin_context *context, uint32_t count)
-{
-    uint32_t reserved = atomic_load_explicit(&context->area->slots_reserved, memory_order_acquire);
-
-    if (reserved == 0 || reserved > SM_PEER_SLOTS)
-        reserved = SM_PEER_SLOTS;
-    for (uint32_t i = 0; i < count && i < reserved; i++) {
-        uint32_t index = context->sweep_next++ % reserved;
-        struct sm_in_ring **page = context->in[index / 64];
-        struct sm_in_ring *ring = page != NULL ? page[index % 64] : NULL;
-
-        if (ring == NULL || ring->closing)
-            continue;
-        if (sm_peer_failure(ring->peer) == 0 && sm_peer_alive(ring->peer))
-            continue;
-        sm_peer_fail(ring->peer, NA_PLUGIN_HOSTUNREACH);
-        ring->closing = true;
-        if (!ring->refused)
-            sm_in_ring_heat(context, ring); /* drained, then released by the poll */
-        else
-            sm_in_ring_release(context, ring);
-    }
-}
-
-/* After a peer was found dead: reads what its rings still hold and has them released. */
-uint32_t sm_in_ring_settle(struct na_plugin_context *context)
-{
-    uint32_t completed = 0;
-
-    for (uint32_t word = 0; word < SM_PEER_SLOTS / 64; word++) {
-        for (uint32_t bit = 0; context->in[word] != NULL && bit < 64; bit++) {
-            struct sm_in_ring *ring = context->in[word][bit];
-            uint32_t head;
-
-            if (ring == NULL || ring->refused || sm_peer_failure(ring->peer) == 0)
-                continue;
-            ring->closing = true;
-            sm_in_ring_heat(context, ring);
-            do {
-                head = ring->head_slot;
-                completed += sm_ring_drain(context, ring);
-            } while (ring->head_slot != head);
-        }
-    }
-    return completed;
-}
-
-/* What is in the rings at this moment. Returns how many operations completed. */
-uint32_t sm_in_ring_read_all(struct na_plugin_context *context)
-{
-    uint32_t completed = 0;
-
-    sm_doorbells_answer(context);
-    for (uint32_t word = 0; word < SM_PEER_SLOTS / 64; word++) {
-        for (uint32_t bit = 0; context->in[word] != NULL && bit < 64; bit++) {
-            struct sm_in_ring *ring = context->in[word][bit];
-
-            for (uint32_t i = 0; i < SM_RING_SLOTS && ring != NULL && !ring->refused;
-                 i += SM_POLL_BUDGET)
-                completed += sm_ring_drain(context, ring);
-        }
-    }
-    return completed;
+    sm_in_ring_drop_jobs(context, ring);
 }
 
 void sm_in_ring_release_all(struct na_plugin_context *context)
@@ -173,6 +111,72 @@ void sm_in_ring_release_all(struct na_plugin_context *context)
     }
     context->in_count = 0;
     context->hot_count = 0;
+}
+
+/*
+ * One datagram of the context's wake socket. What has descriptors asks for our memory; anything
+ * else has only woken us. False when there is none. poll_lock is held.
+ */
+bool sm_handover_read(struct na_plugin_context *context)
+{
+    struct na_plugin_class *na_class = context->na_class;
+    struct na_plugin_addr *peer = NULL;
+    struct sm_handover asked;
+    const char *reason;
+    uint32_t count = 0;
+    int fds[2];
+    ssize_t size;
+    int32_t ret;
+
+    size = sm_descriptors_receive(context->wake_fd, &asked, sizeof(asked), fds, &count);
+    if (size < 0)
+        return errno == EINTR;
+    if (kit_likely(count == 0))
+        return true;
+    if (count != 2 || size != (ssize_t) sizeof(asked) || asked.magic != SM_HANDOVER_MAGIC ||
+        asked.name[SM_NAME_MAX] != '\0' || asked.incarnation == 0 ||
+        !sm_name_check(asked.name, strlen(asked.name), &reason))
+        goto out;
+    ret = sm_peer_get(na_class, asked.name, asked.incarnation, false, &peer);
+    if (ret != NA_PLUGIN_SUCCESS)
+        goto out;
+    (void) pthread_mutex_lock(&na_class->connect_lock);
+    if (peer->memory_fd < 0 && !sm_peer_mapped(peer))
+        ret = sm_handover_attach(peer, fds[0]);
+    (void) pthread_mutex_unlock(&na_class->connect_lock);
+    if (ret == NA_PLUGIN_SUCCESS) {
+        (void) sm_descriptors_send(fds[1], NULL, "", 1, &na_class->segment.fd, 1);
+        sm_handover_wake(peer);
+    }
+
+out:
+    if (peer != NULL)
+        sm_peer_release(peer);
+    sm_descriptors_close(fds, count);
+    return true;
+}
+
+void sm_job_remove(struct na_plugin_context *context, struct sm_job *job)
+{
+    kit_list_remove(&job->link);
+    job->ring->job_count--;
+    atomic_fetch_sub_explicit(&context->job_count, 1, memory_order_relaxed);
+    job->link.next = (struct kit_link *) context->free_jobs;
+    context->free_jobs = job;
+}
+
+/* Which of its contexts waits for the answer is not known here. */
+static void sm_handover_wake(struct na_plugin_addr *peer)
+{
+    const uint8_t *base = (const uint8_t *) peer->base;
+
+    for (uint32_t id = 0; id < peer->max_contexts; id++) {
+        const struct sm_context_area *area =
+            (const struct sm_context_area *) (base + sm_layout_context(id));
+
+        if (atomic_load_explicit(&area->flags, memory_order_seq_cst) & SM_CONTEXT_ASLEEP)
+            (void) sm_wake_peer(peer, id);
+    }
 }
 
 static void sm_doorbell_answer(struct na_plugin_context *context, uint32_t index)
@@ -317,6 +321,17 @@ static void sm_in_ring_unmap(struct sm_in_ring *ring)
     kit_host->mem_free(ring);
 }
 
+static void sm_in_ring_drop_jobs(struct na_plugin_context *context, const struct sm_in_ring *ring)
+{
+    struct kit_link *next;
+
+    for (struct kit_link *link = context->jobs.next; link != &context->jobs; link = next) {
+        next = link->next;
+        if (((struct sm_job *) link)->ring == ring)
+            sm_job_remove(context, (struct sm_job *) link);
+    }
+}
+
 static void sm_slot_release(struct sm_peer_slot *slot)
 {
     atomic_store_explicit(&slot->status, 0, memory_order_relaxed);
@@ -327,4 +342,29 @@ static struct sm_peer_slot *sm_peer_slots(struct na_plugin_context *context)
 {
     return (struct sm_peer_slot *) ((uint8_t *) context->na_class->segment.header +
                                     sm_layout_peer_slots(context->id));
+}
+
+/* Looks at the next `count` slots and releases those whose sender died. */
+static void sm_in_ring_sweep(struct na_plugin_context *context, uint32_t count)
+{
+    uint32_t reserved = atomic_load_explicit(&context->area->slots_reserved, memory_order_acquire);
+
+    if (reserved == 0 || reserved > SM_PEER_SLOTS)
+        reserved = SM_PEER_SLOTS;
+    for (uint32_t i = 0; i < count && i < reserved; i++) {
+        uint32_t index = context->sweep_next++ % reserved;
+        struct sm_in_ring **page = context->in[index / 64];
+        struct sm_in_ring *ring = page != NULL ? page[index % 64] : NULL;
+
+        if (ring == NULL || ring->closing)
+            continue;
+        if (sm_peer_failure(ring->peer) == 0 && sm_peer_alive(ring->peer))
+            continue;
+        sm_peer_fail(ring->peer, NA_PLUGIN_HOSTUNREACH);
+        ring->closing = true;
+        if (!ring->refused)
+            sm_in_ring_heat(context, ring); /* drained, then released by the poll */
+        else
+            sm_in_ring_release(context, ring);
+    }
 }

@@ -15,6 +15,8 @@
 #include <unistd.h>
 
 static int32_t sm_conn_make(struct na_plugin_addr *peer, uint32_t remote_id);
+static int32_t sm_conn_ask(struct sm_conn *conn);
+static int32_t sm_conn_establish(struct sm_conn *conn);
 static int32_t sm_conn_map_ring(struct sm_conn *conn);
 static int32_t sm_conn_take_region(struct sm_conn *conn, uint32_t *data_size_p, uint64_t *region_p);
 static int32_t sm_conn_claim_slot(struct sm_conn *conn, struct sm_peer_slot **slot_p);
@@ -22,7 +24,6 @@ static struct sm_peer_slot *sm_conn_try_slots(struct sm_conn *conn, uint32_t cou
 static int32_t sm_conn_reserve_slots(struct sm_conn *conn, uint32_t reserved);
 static void sm_conn_announce_ring(struct sm_conn *conn, struct sm_peer_slot *slot);
 static void sm_conn_ring_doorbell(struct sm_conn *conn);
-static int sm_wake_send_from(int fd, const struct sockaddr_un *address);
 static void sm_conn_wake(struct sm_conn *conn);
 
 int32_t sm_conn_get(struct na_plugin_addr *peer, uint32_t remote_id, struct sm_conn **conn_p)
@@ -42,32 +43,6 @@ int32_t sm_conn_get(struct na_plugin_addr *peer, uint32_t remote_id, struct sm_c
         conn = atomic_load_explicit(&peer->conns[remote_id], memory_order_acquire);
     }
     *conn_p = conn;
-    return NA_PLUGIN_SUCCESS;
-}
-
-/*
- * Connects, with the connection's lock held. NA_PLUGIN_AGAIN when the peer's table is full at the
- * moment; any other error is for good.
- */
-int32_t sm_conn_establish(struct sm_conn *conn)
-{
-    struct na_plugin_class *na_class = conn->peer->na_class;
-    struct sm_peer_slot *slot = NULL;
-    int32_t ret = sm_peer_failure(conn->peer);
-
-    if (ret != 0)
-        return ret;
-    (void) pthread_mutex_lock(&na_class->connect_lock);
-    ret = sm_conn_map_ring(conn);
-    if (ret == NA_PLUGIN_SUCCESS)
-        ret = sm_conn_claim_slot(conn, &slot);
-    (void) pthread_mutex_unlock(&na_class->connect_lock);
-    if (ret != NA_PLUGIN_SUCCESS)
-        return ret;
-    sm_conn_announce_ring(conn, slot);
-    conn->state = SM_CONN_READY;
-    if (kit_list_empty(&conn->pending))
-        atomic_store_explicit(&conn->gate, 0, memory_order_release);
     return NA_PLUGIN_SUCCESS;
 }
 
@@ -125,47 +100,100 @@ void sm_conn_notify_slow(struct sm_conn *conn, uint32_t status)
     sm_conn_wake(conn);
 }
 
-/* Sends the byte that ends a sleep. */
-bool sm_wake_peer(struct na_plugin_addr *peer, uint32_t id)
+/* As sm_conn_ready, for copy RMA, which has a queue of its own. */
+int32_t sm_conn_prepare(struct sm_conn *conn)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int error;
+    int32_t ret;
 
-    sm_wake_path(address.sun_path, peer->name, &peer->secret, id);
-    error = sm_wake_send(peer->na_class, &address);
-    if (error == ECONNREFUSED || error == ENOENT)
-        sm_peer_suspect(peer);
-    return error == 0;
+    if (kit_likely(atomic_load_explicit(&conn->connected_slot, memory_order_acquire) != NULL &&
+                   atomic_load_explicit(&conn->broken, memory_order_acquire) == 0 &&
+                   !sm_context_gone(conn->context_area)))
+        return sm_peer_failure(conn->peer);
+    sm_lock_take(&conn->lock);
+    ret = sm_conn_ready(conn);
+    sm_lock_drop(&conn->lock);
+    return ret;
+}
+
+/* Asks the receiver for a wake-up of this context when it has taken something. */
+void sm_conn_announce(struct sm_conn *conn, struct na_plugin_context *context)
+{
+    struct sm_peer_slot *slot = atomic_load_explicit(&conn->connected_slot, memory_order_acquire);
+
+    if (slot == NULL)
+        return;
+    (void) atomic_fetch_or_explicit(&slot->blocked, UINT32_C(1) << (context->id % 32),
+                                    memory_order_seq_cst);
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
+void sm_backlog_add(struct sm_conn *conn)
+{
+    struct na_plugin_class *na_class = conn->peer->na_class;
+
+    sm_lock_take(&na_class->backlog_lock);
+    if (!conn->in_backlog) {
+        conn->in_backlog = true;
+        sm_peer_hold(conn->peer);
+        kit_list_append(&na_class->backlog, &conn->backlog_link);
+        atomic_fetch_add_explicit(&na_class->backlog_count, 1, memory_order_release);
+    }
+    sm_lock_drop(&na_class->backlog_lock);
 }
 
 /*
- * One byte to a wake socket; 0 or the error. What sleepers have not read yet is charged to the
- * socket it came from: when that is used up the byte takes a socket of its own. A full receiver is
- * readable already.
+ * Success when messages can be written, NA_PLUGIN_AGAIN when the connection is not made yet, any
+ * other status when it will never carry one. The connection's lock is held.
  */
-int sm_wake_send(const struct na_plugin_class *na_class, const struct sockaddr_un *address)
+int32_t sm_conn_ready(struct sm_conn *conn)
 {
-    int fd, error = sm_wake_send_from(na_class->send_fd, address);
+    int32_t ret = atomic_load_explicit(&conn->broken, memory_order_acquire);
+    uint64_t now;
 
-    if (error != EAGAIN && error != ENOBUFS)
-        return error;
-    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return error;
-    error = sm_wake_send_from(fd, address);
-    (void) close(fd);
-    return error == EAGAIN ? 0 : error;
+    if (ret == 0)
+        ret = sm_peer_failure(conn->peer);
+    if (ret == 0 && sm_context_gone(conn->context_area))
+        ret = NA_PLUGIN_HOSTUNREACH;
+    if (ret != 0 || conn->state == SM_CONN_READY)
+        return ret;
+    if (kit_unlikely(!sm_peer_mapped(conn->peer))) {
+        ret = sm_conn_ask(conn);
+        if (ret != NA_PLUGIN_SUCCESS)
+            return ret;
+    }
+    now = kit_host->clock_ns();
+    if (now < conn->connect_next)
+        return NA_PLUGIN_AGAIN;
+    ret = sm_conn_establish(conn);
+    if (ret != NA_PLUGIN_AGAIN)
+        return ret;
+    conn->connect_next = now + SM_CONNECT_RETRY_NS;
+    if (conn->connect_since == 0)
+        conn->connect_since = now;
+    if (now - conn->connect_since < SM_CONNECT_WAIT_NS)
+        return NA_PLUGIN_AGAIN;
+    SM_LOG_ERROR("%s has no room for another sender to its context %u: %u are connected",
+                 conn->peer->name, conn->remote_id, SM_PEER_SLOTS);
+    conn->connect_since = 0; /* a later send tries again */
+    return NA_PLUGIN_BUSY;
 }
 
-static int sm_wake_send_from(int fd, const struct sockaddr_un *address)
+/* The reference that the backlog held passes to the caller. */
+struct sm_conn *sm_backlog_next(struct na_plugin_class *na_class)
 {
-    ssize_t ret;
+    struct sm_conn *conn = NULL;
 
-    do {
-        ret = sendto(fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT, (const struct sockaddr *) address,
-                     sizeof(*address));
-    } while (ret < 0 && errno == EINTR);
-    return ret < 0 ? errno : 0;
+    sm_lock_take(&na_class->backlog_lock);
+    if (!kit_list_empty(&na_class->backlog)) {
+        struct kit_link *link = na_class->backlog.next;
+
+        conn = (struct sm_conn *) ((char *) link - offsetof(struct sm_conn, backlog_link));
+        kit_list_remove(link);
+        conn->in_backlog = false;
+        atomic_fetch_sub_explicit(&na_class->backlog_count, 1, memory_order_release);
+    }
+    sm_lock_drop(&na_class->backlog_lock);
+    return conn;
 }
 
 static int32_t sm_conn_make(struct na_plugin_addr *peer, uint32_t remote_id)
@@ -196,6 +224,44 @@ static int32_t sm_conn_make(struct na_plugin_addr *peer, uint32_t remote_id)
 out:
     (void) pthread_mutex_unlock(&na_class->lock);
     return ret;
+}
+
+/* As long as it takes: a peer that does not poll does not read what is sent either. */
+static int32_t sm_conn_ask(struct sm_conn *conn)
+{
+    struct na_plugin_class *na_class = conn->peer->na_class;
+    int32_t ret;
+
+    (void) pthread_mutex_lock(&na_class->connect_lock);
+    ret = sm_handover_ask(conn->peer, conn->remote_id);
+    (void) pthread_mutex_unlock(&na_class->connect_lock);
+    return ret;
+}
+
+/*
+ * Connects, with the connection's lock held. NA_PLUGIN_AGAIN when the peer's table is full at the
+ * moment; any other error is for good.
+ */
+static int32_t sm_conn_establish(struct sm_conn *conn)
+{
+    struct na_plugin_class *na_class = conn->peer->na_class;
+    struct sm_peer_slot *slot = NULL;
+    int32_t ret = sm_peer_failure(conn->peer);
+
+    if (ret != 0)
+        return ret;
+    (void) pthread_mutex_lock(&na_class->connect_lock);
+    ret = sm_conn_map_ring(conn);
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = sm_conn_claim_slot(conn, &slot);
+    (void) pthread_mutex_unlock(&na_class->connect_lock);
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
+    sm_conn_announce_ring(conn, slot);
+    conn->state = SM_CONN_READY;
+    if (kit_list_empty(&conn->pending))
+        atomic_store_explicit(&conn->gate, 0, memory_order_release);
+    return NA_PLUGIN_SUCCESS;
 }
 
 /* connect_lock is held. Does nothing when an earlier try has done it. */

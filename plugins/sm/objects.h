@@ -353,4 +353,22 @@ struct na_plugin_class {
     struct sm_registry registry;
 };
 
+/* Lists of sends and transfers, which have their lock held; each knows the one that it is in. */
+static inline void sm_op_list_append(struct kit_link *list, struct sm_op *op)
+{
+    kit_list_append(list, &op->link);
+    atomic_store_explicit(&op->list, list, memory_order_release);
+}
+
+static inline void sm_op_list_remove(struct sm_op *op)
+{
+    kit_list_remove(&op->link);
+    atomic_store_explicit(&op->list, NULL, memory_order_release);
+}
+
+static inline void sm_peer_hold(struct na_plugin_addr *peer)
+{
+    atomic_fetch_add_explicit(&peer->refs, 1, memory_order_relaxed);
+}
+
 #endif /* SM_OBJECTS_H */

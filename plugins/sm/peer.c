@@ -106,62 +106,6 @@ struct na_plugin_addr *sm_peer_arrived(struct na_plugin_addr *peer)
     return none;
 }
 
-/*
- * The peer's memory, for the caller to close. NA_PLUGIN_NOENTRY when what is at its name is not the
- * peer any more, NA_PLUGIN_AGAIN while it has not handed its memory over. The class's connect_lock
- * is held.
- */
-int32_t sm_peer_open(struct na_plugin_addr *peer, int flags, int *fd_p, uint64_t *size_p)
-{
-    struct sm_segment_header header;
-    struct stat status;
-    dev_t device;
-    ino_t inode;
-    int32_t ret = NA_PLUGIN_AGAIN;
-
-    if (peer->memory_fd < 0) {
-        ret = sm_segment_find(peer->name, &header, &device, &inode);
-        if (ret == NA_PLUGIN_SUCCESS && (device != peer->device || inode != peer->inode))
-            ret = NA_PLUGIN_NOENTRY;
-        if (ret == NA_PLUGIN_SUCCESS)
-            ret = sm_memory_open(peer->na_class, peer->name, &header, flags, fd_p, size_p);
-    }
-    if (ret != NA_PLUGIN_AGAIN)
-        return ret;
-    ret = sm_handover_ask(peer, 0);
-    if (ret != NA_PLUGIN_SUCCESS)
-        return ret;
-    if (fstat(peer->memory_fd, &status) != 0)
-        return NA_PLUGIN_NOENTRY;
-    *size_p = (uint64_t) status.st_size;
-    *fd_p = fcntl(peer->memory_fd, F_DUPFD_CLOEXEC, 0);
-    return *fd_p < 0 ? NA_PLUGIN_NOMEM : NA_PLUGIN_SUCCESS;
-}
-
-/* Maps a piece of the peer's segment for reading; `flags` are mmap's beside MAP_SHARED. */
-int32_t sm_peer_map(struct na_plugin_addr *peer, uint64_t offset, uint64_t size, int flags,
-                    void **map_p)
-{
-    uint64_t file_size;
-    int32_t ret;
-    int fd;
-
-    (void) pthread_mutex_lock(&peer->na_class->connect_lock);
-    ret = sm_peer_open(peer, O_RDONLY, &fd, &file_size);
-    (void) pthread_mutex_unlock(&peer->na_class->connect_lock);
-    if (ret != NA_PLUGIN_SUCCESS)
-        return ret;
-    if (offset > file_size || size > file_size - offset)
-        ret = NA_PLUGIN_PROTOCOL_ERROR;
-    if (ret == NA_PLUGIN_SUCCESS) {
-        *map_p = mmap(NULL, size, PROT_READ, MAP_SHARED | flags, fd, (off_t) offset);
-        if (*map_p == MAP_FAILED)
-            ret = NA_PLUGIN_NOMEM;
-    }
-    (void) close(fd);
-    return ret;
-}
-
 void sm_peer_release(struct na_plugin_addr *peer)
 {
     struct na_plugin_class *na_class = peer->na_class;

@@ -3,9 +3,18 @@
 
 #include "sm.h"
 
+#include <poll.h>
+#include <unistd.h>
+
+#define SM_WAKE_BYTES 1024 /* datagrams taken after one sleep */
+
+static bool sm_poll_peek(struct na_plugin_context *context);
 static uint32_t sm_poll_rings(struct na_plugin_context *context);
 static uint32_t sm_poll_housekeep(struct na_plugin_context *context);
 static void sm_poll_park(struct na_plugin_context *context);
+static void sm_wait_disarm(struct na_plugin_context *context);
+static void sm_wait_look(struct na_plugin_context *context);
+static void sm_wait_sleep(struct na_plugin_context *context, uint64_t end);
 
 int32_t sm_poll(struct na_plugin_context *context, uint32_t *count)
 {
@@ -35,18 +44,63 @@ int32_t sm_poll(struct na_plugin_context *context, uint32_t *count)
     return NA_PLUGIN_SUCCESS;
 }
 
-/* True when a poll would find something. poll_lock is held. */
-bool sm_poll_peek(struct na_plugin_context *context)
+int32_t sm_poll_get_fd(struct na_plugin_context *context)
 {
-    if (atomic_load_explicit(&context->area->doorbell_summary, memory_order_acquire) != 0 ||
-        atomic_load_explicit(&context->native_count, memory_order_acquire) != 0 ||
-        atomic_load_explicit(&context->watch_now, memory_order_acquire) != 0 ||
-        atomic_exchange_explicit(&context->unstall, 0, memory_order_acquire) != 0)
-        return true;
-    for (uint32_t i = 0; i < context->hot_count; i++)
-        if (!context->hot[i]->stalled && sm_in_ring_ready(context->hot[i]))
-            return true;
-    return false;
+    return context->epoll_fd;
+}
+
+uint32_t sm_poll_try_wait(struct na_plugin_context *context)
+{
+    uint64_t moved;
+    bool idle;
+
+    if (context->na_class->busy || !sm_lock_try(&context->poll_lock))
+        return 0;
+    /* Nobody is told of a sleep that will not be. */
+    if (sm_poll_peek(context) || sm_rma_flows(context)) {
+        sm_lock_drop(&context->poll_lock);
+        return 0;
+    }
+    atomic_store_explicit(&context->armed, 1, memory_order_seq_cst);
+    context->sleep_number += SM_CONTEXT_SLEEP;
+    sm_wait_set_flags(context, context->sleep_number | SM_CONTEXT_ASLEEP);
+    idle = sm_barrier(context->na_class) && !sm_poll_peek(context) &&
+           sm_backlog_announce(context->na_class, context);
+    if (idle && (atomic_load_explicit(&context->copy_count, memory_order_acquire) != 0 ||
+                 atomic_load_explicit(&context->job_count, memory_order_acquire) != 0)) {
+        moved = atomic_load_explicit(&context->rma_moved, memory_order_relaxed);
+        sm_rma_announce(context);
+        idle = sm_rma_progress(context) == 0 &&
+               moved == atomic_load_explicit(&context->rma_moved, memory_order_relaxed);
+    }
+    if (idle)
+        sm_wait_timer(context, sm_watch_wanted(context));
+    sm_lock_drop(&context->poll_lock);
+    return idle;
+}
+
+int32_t sm_poll_wait(struct na_plugin_context *context, uint32_t timeout_ms, uint32_t *count)
+{
+    uint64_t end = kit_host->clock_ns() + timeout_ms * UINT64_C(1000000);
+    uint32_t before = *count;
+    int32_t ret;
+
+    for (;;) {
+        ret = sm_poll(context, count);
+        if (ret != NA_PLUGIN_SUCCESS || *count != before)
+            return ret;
+        if (atomic_exchange_explicit(&context->woken, 0, memory_order_acquire) != 0)
+            return NA_PLUGIN_SUCCESS;
+        if (timeout_ms == 0 || kit_host->clock_ns() >= end)
+            return NA_PLUGIN_TIMEOUT;
+        /* While a thread is counted here, polls of others leave the byte that wakes it alone. */
+        atomic_fetch_add_explicit(&context->sleepers, 1, memory_order_seq_cst);
+        if (sm_poll_try_wait(context))
+            sm_wait_sleep(context, end);
+        else
+            kit_cpu_relax();
+        atomic_fetch_sub_explicit(&context->sleepers, 1, memory_order_seq_cst);
+    }
 }
 
 static uint32_t sm_poll_rings(struct na_plugin_context *context)
@@ -125,4 +179,60 @@ static void sm_poll_park(struct na_plugin_context *context)
         else
             sm_in_ring_cool(context, ring);
     }
+}
+
+/* True when a poll would find something. poll_lock is held. */
+static bool sm_poll_peek(struct na_plugin_context *context)
+{
+    if (atomic_load_explicit(&context->area->doorbell_summary, memory_order_acquire) != 0 ||
+        atomic_load_explicit(&context->native_count, memory_order_acquire) != 0 ||
+        atomic_load_explicit(&context->watch_now, memory_order_acquire) != 0 ||
+        atomic_exchange_explicit(&context->unstall, 0, memory_order_acquire) != 0)
+        return true;
+    for (uint32_t i = 0; i < context->hot_count; i++)
+        if (!context->hot[i]->stalled && sm_in_ring_ready(context->hot[i]))
+            return true;
+    return false;
+}
+
+/* The first poll after a sleep. poll_lock is held. */
+static void sm_wait_disarm(struct na_plugin_context *context)
+{
+    uint64_t ticks;
+
+    atomic_store_explicit(&context->armed, 0, memory_order_seq_cst);
+    sm_wait_set_flags(context, 0);
+    for (int i = 0; i < SM_WAKE_BYTES; i++) /* what is left makes the next sleep a short one */
+        if (!sm_handover_read(context))
+            break;
+    if (atomic_load_explicit(&context->timer_armed, memory_order_relaxed) != 0 &&
+        read(context->timer_fd, &ticks, sizeof(ticks)) == (ssize_t) sizeof(ticks))
+        atomic_store_explicit(&context->watch_now, 1, memory_order_relaxed);
+}
+
+/* Who never sleeps looks now and then who wants the memory. poll_lock is held. */
+static void sm_wait_look(struct na_plugin_context *context)
+{
+    uint64_t now = kit_host->clock_ns();
+
+    if (now - context->handover_last < SM_HANDOVER_NS ||
+        atomic_load_explicit(&context->armed, memory_order_relaxed) != 0)
+        return;
+    context->handover_last = now;
+    for (int i = 0; i < SM_WAKE_BYTES; i++)
+        if (!sm_handover_read(context))
+            break;
+}
+
+static void sm_wait_sleep(struct na_plugin_context *context, uint64_t end)
+{
+    struct pollfd descriptor = {.fd = context->epoll_fd, .events = POLLIN};
+    uint64_t now = kit_host->clock_ns();
+    struct timespec timeout;
+
+    if (now >= end)
+        return;
+    timeout.tv_sec = (time_t) ((end - now) / UINT64_C(1000000000));
+    timeout.tv_nsec = (long) ((end - now) % UINT64_C(1000000000));
+    (void) ppoll(&descriptor, 1, &timeout, NULL);
 }

@@ -6,22 +6,16 @@
 
 #include "sm.h"
 
+#include "siphash.h"
+
 #include <string.h>
 #include <sys/mman.h>
-
-struct sm_siphash {
-    uint64_t v[4];
-};
 
 static int32_t sm_registration_part(struct na_plugin_addr *peer, uint32_t part,
                                     const _Atomic uint64_t **table_p);
 static uint32_t sm_part_of(uint32_t index, uint32_t *first_p);
 static uint64_t sm_part_size(uint32_t part);
 static uint64_t sm_digest(const struct kit_key *secret, const struct na_plugin_mem *mem);
-static struct sm_siphash sm_siphash_begin(const struct kit_key *secret);
-static uint64_t sm_siphash_end(struct sm_siphash *hash);
-static void sm_siphash_word(struct sm_siphash *hash, uint64_t word);
-static void sm_siphash_round(struct sm_siphash *hash);
 
 /*
  * Makes room for the entries from `index` on, which begins a part of the table. Without room those
@@ -141,15 +135,6 @@ uint64_t sm_registration_digest(const struct na_plugin_addr *peer, struct na_plu
     return digest;
 }
 
-/* Of a single word; no handle has so few. */
-uint64_t sm_siphash_of(const struct kit_key *secret, uint64_t word)
-{
-    struct sm_siphash hash = sm_siphash_begin(secret);
-
-    sm_siphash_word(&hash, word);
-    return sm_siphash_end(&hash);
-}
-
 /* Maps a part of the peer's table, where nobody needed it until now. */
 static int32_t sm_registration_part(struct na_plugin_addr *peer, uint32_t part,
                                     const _Atomic uint64_t **table_p)
@@ -224,50 +209,4 @@ static uint64_t sm_digest(const struct kit_key *secret, const struct na_plugin_m
     }
     digest = sm_siphash_end(&hash);
     return digest != 0 ? digest : 1;
-}
-
-static struct sm_siphash sm_siphash_begin(const struct kit_key *secret)
-{
-    return (struct sm_siphash){
-        .v = {secret->word[0] ^ UINT64_C(0x736f6d6570736575),
-              secret->word[1] ^ UINT64_C(0x646f72616e646f6d),
-              secret->word[0] ^ UINT64_C(0x6c7967656e657261),
-              secret->word[1] ^ UINT64_C(0x7465646279746573)},
-    };
-}
-
-static uint64_t sm_siphash_end(struct sm_siphash *hash)
-{
-    hash->v[2] ^= 0xff;
-    for (int i = 0; i < 3; i++)
-        sm_siphash_round(hash);
-    return hash->v[0] ^ hash->v[1] ^ hash->v[2] ^ hash->v[3];
-}
-
-static void sm_siphash_word(struct sm_siphash *hash, uint64_t word)
-{
-    hash->v[3] ^= word;
-    sm_siphash_round(hash);
-    hash->v[0] ^= word;
-}
-
-static inline uint64_t sm_rotate(uint64_t x, int bits)
-{
-    return x << bits | x >> (64 - bits);
-}
-
-static void sm_siphash_round(struct sm_siphash *hash)
-{
-    uint64_t *v = hash->v;
-
-    v[0] += v[1];
-    v[1] = sm_rotate(v[1], 13) ^ v[0];
-    v[0] = sm_rotate(v[0], 32);
-    v[2] += v[3];
-    v[3] = sm_rotate(v[3], 16) ^ v[2];
-    v[0] += v[3];
-    v[3] = sm_rotate(v[3], 21) ^ v[0];
-    v[2] += v[1];
-    v[1] = sm_rotate(v[1], 17) ^ v[2];
-    v[2] = sm_rotate(v[2], 32);
 }

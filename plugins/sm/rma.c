@@ -57,13 +57,6 @@ bool sm_rma_flows(const struct na_plugin_context *context)
            SM_COPY_AWAKE_NS;
 }
 
-/* A message of a copied transfer was sent or received. [any thread] */
-void sm_rma_moved(struct na_plugin_context *context)
-{
-    atomic_fetch_add_explicit(&context->rma_moved, 1, memory_order_relaxed);
-    atomic_store_explicit(&context->rma_moved_at, kit_host->clock_ns(), memory_order_relaxed);
-}
-
 /* True when the context held it. An operation that is not trusted may be anything. */
 bool sm_rma_cancel(struct na_plugin_context *context, struct sm_op *op, bool is_trusted)
 {

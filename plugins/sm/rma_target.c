@@ -27,7 +27,6 @@ static struct sm_job *sm_job_add(struct na_plugin_context *context, struct sm_in
                                  uint8_t reply_id, uint64_t token, int32_t status);
 static bool sm_job_step(struct na_plugin_context *context, struct sm_job *job);
 static bool sm_job_send_piece(struct na_plugin_context *context, struct sm_job *job);
-static void sm_job_remove(struct na_plugin_context *context, struct sm_job *job);
 
 enum sm_verdict sm_target_receive(struct na_plugin_context *context, struct sm_in_ring *ring,
                                   const struct sm_message *message)
@@ -66,17 +65,6 @@ void sm_target_progress(struct na_plugin_context *context)
         next = link->next;
         if (sm_job_step(context, job))
             sm_job_remove(context, job);
-    }
-}
-
-void sm_target_drop_ring(struct na_plugin_context *context, const struct sm_in_ring *ring)
-{
-    struct kit_link *next;
-
-    for (struct kit_link *link = context->jobs.next; link != &context->jobs; link = next) {
-        next = link->next;
-        if (((struct sm_job *) link)->ring == ring)
-            sm_job_remove(context, (struct sm_job *) link);
     }
 }
 
@@ -271,13 +259,4 @@ static bool sm_job_send_piece(struct na_plugin_context *context, struct sm_job *
     job->used += size;
     sm_rma_moved(context);
     return true;
-}
-
-static void sm_job_remove(struct na_plugin_context *context, struct sm_job *job)
-{
-    kit_list_remove(&job->link);
-    job->ring->job_count--;
-    atomic_fetch_sub_explicit(&context->job_count, 1, memory_order_relaxed);
-    job->link.next = (struct kit_link *) context->free_jobs;
-    context->free_jobs = job;
 }

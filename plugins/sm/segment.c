@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #define SM_CREATE_TRIES 64
-#define SM_WAKE_CODE    7 /* characters, so that the longest name leaves room for them */
 
 static int32_t sm_segment_make(struct sm_segment *segment, const char *name,
                                enum sm_remains *remains_p);
@@ -28,57 +27,6 @@ static int32_t sm_segment_build(struct na_plugin_class *na_class);
 static int32_t sm_segment_check(int fd, const char *path, struct sm_segment_header *copy,
                                 struct stat *status);
 static uint64_t sm_page_round(uint64_t size);
-
-bool sm_name_check(const char *name, size_t length, const char **reason_p)
-{
-    static const char allowed[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
-
-    *reason_p = NULL;
-    if (length == 0)
-        *reason_p = "it is empty";
-    else if (length > SM_NAME_MAX)
-        *reason_p = "it has more than 63 characters";
-    else if (strspn(name, allowed) < length)
-        *reason_p = "only letters, digits, '_', '-' and '.' are allowed";
-    else if (name[0] == '.' || memmem(name, length, "..", 2) != NULL)
-        *reason_p = "it begins with '.' or contains '..'";
-    else if (memmem(name, length, ".wake.", 6) != NULL)
-        *reason_p = "it contains '.wake.', which is reserved";
-    return *reason_p == NULL;
-}
-
-static _Atomic uint32_t sm_user_id;
-
-void sm_user_set(void)
-{
-    atomic_store_explicit(&sm_user_id, (uint32_t) geteuid(), memory_order_relaxed);
-}
-
-/* Whose files ours are: who it was that opened the classes, whoever the process is by now. */
-uint32_t sm_user(void)
-{
-    return atomic_load_explicit(&sm_user_id, memory_order_relaxed);
-}
-
-void sm_segment_path(char path[SM_PATH_MAX], const char *name)
-{
-    (void) snprintf(path, SM_PATH_MAX, SM_DIRECTORY SM_PREFIX "%u.%s", sm_user(), name);
-}
-
-/* Who cannot read the secret cannot guess the names, and so cannot take them before us. */
-void sm_wake_path(char path[SM_PATH_MAX], const char *name, const struct kit_key *secret,
-                  uint32_t id)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
-    uint64_t random = sm_siphash_of(secret, id);
-    char code[SM_WAKE_CODE + 1] = {0};
-
-    for (int i = 0; i < SM_WAKE_CODE; i++, random >>= 6)
-        code[i] = digits[random % 64];
-    (void) snprintf(path, SM_PATH_MAX, SM_DIRECTORY SM_PREFIX "%u.%s.wake.%s", sm_user(), name,
-                    code);
-}
 
 /* Makes the file and the memory of our endpoint; `name` NULL picks a free number. */
 int32_t sm_segment_create(struct na_plugin_class *na_class, const char *name)

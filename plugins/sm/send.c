@@ -8,8 +8,6 @@ static int32_t sm_send(struct na_plugin_context *context, enum sm_op_kind kind, 
                        uint32_t dest_id, uint32_t tag);
 static int32_t sm_send_slow(struct na_plugin_context *context, struct sm_conn *conn,
                             struct sm_op *op);
-static int32_t sm_conn_ready(struct sm_conn *conn);
-static int32_t sm_conn_ask(struct sm_conn *conn);
 static uint32_t sm_send_flush(struct sm_conn *conn, struct na_plugin_context *poller);
 static bool sm_send_now(struct sm_conn *conn, const struct sm_op *op);
 static uint32_t sm_send_fail_all(struct sm_conn *conn, struct na_plugin_context *poller,
@@ -17,7 +15,6 @@ static uint32_t sm_send_fail_all(struct sm_conn *conn, struct na_plugin_context 
 static void sm_send_finish(struct sm_op *op, struct na_plugin_context *poller, int32_t status);
 static struct sm_op *sm_send_find(struct sm_conn *conn, const struct na_plugin_context *context,
                                   const struct sm_op *op);
-static struct sm_conn *sm_backlog_next(struct na_plugin_class *na_class);
 
 int32_t sm_send_unexpected(struct na_plugin_context *context, void *op, const void *buf,
                            uint64_t size, void *data, struct na_plugin_addr *dest, uint32_t dest_id,
@@ -90,21 +87,6 @@ bool sm_send_cancel_trusted(struct na_plugin_context *context, struct sm_op *op)
     return found;
 }
 
-/* As sm_conn_ready, for copy RMA, which has a queue of its own. */
-int32_t sm_conn_prepare(struct sm_conn *conn)
-{
-    int32_t ret;
-
-    if (kit_likely(atomic_load_explicit(&conn->connected_slot, memory_order_acquire) != NULL &&
-                   atomic_load_explicit(&conn->broken, memory_order_acquire) == 0 &&
-                   !sm_context_gone(conn->context_area)))
-        return sm_peer_failure(conn->peer);
-    sm_lock_take(&conn->lock);
-    ret = sm_conn_ready(conn);
-    sm_lock_drop(&conn->lock);
-    return ret;
-}
-
 /* Sends what has room now. Returns how many operations completed. */
 static uint32_t sm_send_flush(struct sm_conn *conn, struct na_plugin_context *poller)
 {
@@ -137,20 +119,6 @@ out:
         sm_backlog_add(conn);
     sm_lock_drop(&conn->lock);
     return completed;
-}
-
-void sm_backlog_add(struct sm_conn *conn)
-{
-    struct na_plugin_class *na_class = conn->peer->na_class;
-
-    sm_lock_take(&na_class->backlog_lock);
-    if (!conn->in_backlog) {
-        conn->in_backlog = true;
-        sm_peer_hold(conn->peer);
-        kit_list_append(&na_class->backlog, &conn->backlog_link);
-        atomic_fetch_add_explicit(&na_class->backlog_count, 1, memory_order_release);
-    }
-    sm_lock_drop(&na_class->backlog_lock);
 }
 
 /* Tries each connection with a queue once. */
@@ -190,18 +158,6 @@ bool sm_backlog_announce(struct na_plugin_class *na_class, struct na_plugin_cont
     }
     sm_lock_drop(&na_class->backlog_lock);
     return sm_backlog_flush(na_class, context) == 0;
-}
-
-/* Asks the receiver for a wake-up of this context when it has taken something. */
-void sm_conn_announce(struct sm_conn *conn, struct na_plugin_context *context)
-{
-    struct sm_peer_slot *slot = atomic_load_explicit(&conn->connected_slot, memory_order_acquire);
-
-    if (slot == NULL)
-        return;
-    (void) atomic_fetch_or_explicit(&slot->blocked, UINT32_C(1) << (context->id % 32),
-                                    memory_order_seq_cst);
-    atomic_thread_fence(memory_order_seq_cst);
 }
 
 static int32_t sm_send(struct na_plugin_context *context, enum sm_op_kind kind, struct sm_op *op,
@@ -281,55 +237,6 @@ out:
     return ret;
 }
 
-/*
- * Success when messages can be written, NA_PLUGIN_AGAIN when the connection is not made yet, any
- * other status when it will never carry one. The connection's lock is held.
- */
-static int32_t sm_conn_ready(struct sm_conn *conn)
-{
-    int32_t ret = atomic_load_explicit(&conn->broken, memory_order_acquire);
-    uint64_t now;
-
-    if (ret == 0)
-        ret = sm_peer_failure(conn->peer);
-    if (ret == 0 && sm_context_gone(conn->context_area))
-        ret = NA_PLUGIN_HOSTUNREACH;
-    if (ret != 0 || conn->state == SM_CONN_READY)
-        return ret;
-    if (kit_unlikely(!sm_peer_mapped(conn->peer))) {
-        ret = sm_conn_ask(conn);
-        if (ret != NA_PLUGIN_SUCCESS)
-            return ret;
-    }
-    now = kit_host->clock_ns();
-    if (now < conn->connect_next)
-        return NA_PLUGIN_AGAIN;
-    ret = sm_conn_establish(conn);
-    if (ret != NA_PLUGIN_AGAIN)
-        return ret;
-    conn->connect_next = now + SM_CONNECT_RETRY_NS;
-    if (conn->connect_since == 0)
-        conn->connect_since = now;
-    if (now - conn->connect_since < SM_CONNECT_WAIT_NS)
-        return NA_PLUGIN_AGAIN;
-    SM_LOG_ERROR("%s has no room for another sender to its context %u: %u are connected",
-                 conn->peer->name, conn->remote_id, SM_PEER_SLOTS);
-    conn->connect_since = 0; /* a later send tries again */
-    return NA_PLUGIN_BUSY;
-}
-
-/* As long as it takes: a peer that does not poll does not read what is sent either. */
-static int32_t sm_conn_ask(struct sm_conn *conn)
-{
-    struct na_plugin_class *na_class = conn->peer->na_class;
-    int32_t ret;
-
-    (void) pthread_mutex_lock(&na_class->connect_lock);
-    ret = sm_handover_ask(conn->peer, conn->remote_id);
-    (void) pthread_mutex_unlock(&na_class->connect_lock);
-    return ret;
-}
-
 static bool sm_send_now(struct sm_conn *conn, const struct sm_op *op)
 {
     return sm_ring_send(conn,
@@ -383,22 +290,4 @@ static struct sm_op *sm_send_find(struct sm_conn *conn, const struct na_plugin_c
     }
     sm_lock_drop(&conn->lock);
     return found;
-}
-
-/* The reference that the backlog held passes to the caller. */
-static struct sm_conn *sm_backlog_next(struct na_plugin_class *na_class)
-{
-    struct sm_conn *conn = NULL;
-
-    sm_lock_take(&na_class->backlog_lock);
-    if (!kit_list_empty(&na_class->backlog)) {
-        struct kit_link *link = na_class->backlog.next;
-
-        conn = (struct sm_conn *) ((char *) link - offsetof(struct sm_conn, backlog_link));
-        kit_list_remove(link);
-        conn->in_backlog = false;
-        atomic_fetch_sub_explicit(&na_class->backlog_count, 1, memory_order_release);
-    }
-    sm_lock_drop(&na_class->backlog_lock);
-    return conn;
 }

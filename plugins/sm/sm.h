@@ -1,5 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the rooms of the plugin offer each other. */
+/*
+ * The modules of the plugin, from the lowest to the highest. Each one calls those above it in this
+ * list and none below it:
+ *
+ *     process names reap memory_file segment    what the system knows of an endpoint
+ *     wake                                      ending the sleep of a context
+ *     liveness peer_memory                      whether a peer is alive, reaching its memory
+ *     registration writers memory rma_native    registered memory, cross-memory attach
+ *     connect peer                              connections to a peer, the table of peers
+ *     ring send                                 messages that are sent
+ *     accept                                    the rings of those that send to us
+ *     rma_copy rma_target rma                   transfers
+ *     receive                                   what comes out of the rings
+ *     watch poll                                progress
+ *     context endpoint address plugin           what the core calls
+ *
+ * What a lower module learns is a mark that poll and watch act on: a peer that failed
+ * (sm_peer_fail), a connection that carries nothing any more, a ring that is closing or refused.
+ */
 
 #ifndef SM_H
 #define SM_H
@@ -17,65 +35,22 @@
 #define SM_LOG_INFO(...)    SM_LOG(NA_PLUGIN_LOG_INFO, __VA_ARGS__)
 #define SM_LOG_DEBUG(...)   SM_LOG(NA_PLUGIN_LOG_DEBUG, __VA_ARGS__)
 
-/* endpoint.c */
-int32_t sm_class_initialize(const struct na_plugin_init *init, struct na_host_class *host_class,
-                            struct na_plugin_class **class_p, struct na_plugin_class_info *info);
-int32_t sm_class_finalize(struct na_plugin_class *na_class);
-void sm_class_prepare_fork(void);
-
-/* context.c */
-int32_t sm_context_setup(struct na_plugin_class *na_class, uint32_t id);
-void sm_context_teardown(struct na_plugin_context *context);
-int32_t sm_context_create(struct na_plugin_class *na_class, struct na_host_context *host_context,
-                          uint32_t id, struct na_plugin_context **context_p);
-int32_t sm_context_stop(struct na_plugin_context *context);
-int32_t sm_context_destroy(struct na_plugin_context *context);
-int32_t sm_cancel(struct na_plugin_context *context, void *op);
-int32_t sm_cancel_trusted(struct na_plugin_context *context, void *op);
-extern const struct na_plugin_counters sm_counters_extension;
-
-/* segment.c */
-bool sm_name_check(const char *name, size_t length, const char **reason_p);
-void sm_user_set(void);
-uint32_t sm_user(void);
-void sm_segment_path(char path[SM_PATH_MAX], const char *name);
-void sm_wake_path(char path[SM_PATH_MAX], const char *name, const struct kit_key *secret,
-                  uint32_t id);
-int32_t sm_segment_create(struct na_plugin_class *na_class, const char *name);
-int32_t sm_segment_describe(struct na_plugin_class *na_class);
-int32_t sm_segment_publish(struct na_plugin_class *na_class);
-void sm_segment_destroy(struct na_plugin_class *na_class);
-int32_t sm_segment_find(const char *name, struct sm_segment_header *copy, dev_t *device_p,
-                        ino_t *inode_p);
-int32_t sm_reserve(int fd, uint64_t offset, uint64_t size, uint32_t log_level);
-int32_t sm_region_take(struct sm_segment *segment, uint64_t size, uint32_t log_level,
-                       uint64_t *offset_p);
-void sm_region_give(struct sm_segment *segment, uint64_t offset, uint64_t size);
-
-/* memory_file.c */
-int32_t sm_memory_create(struct sm_segment *segment, const char *name, uint64_t size);
-int32_t sm_memory_open(const struct na_plugin_class *na_class, const char *name,
-                       const struct sm_segment_header *header, int flags, int *fd_p,
-                       uint64_t *size_p);
-int32_t sm_memory_check(int fd, const char *name, const struct sm_segment_header *header,
-                        uint64_t *size_p);
-
-/* handover.c: what asks for memory by datagram, with the sender's and a socket for the answer */
-struct sm_handover {
-    uint64_t magic;
-    uint64_t incarnation;
-    char name[SM_NAME_MAX + 1];
-};
-int32_t sm_handover_ask(struct na_plugin_addr *peer, uint32_t id);
-bool sm_handover_read(struct na_plugin_context *context);
-ssize_t sm_descriptors_receive(int socket_fd, void *buf, size_t size, int fds[2],
-                               uint32_t *count_p);
+struct iovec;
+struct sockaddr_un;
 
 /* process.c */
 uint64_t sm_process_self(void);
 bool sm_process_is_dead(uint32_t pid, uint64_t identity);
 const char *sm_error_hint(int error);
 bool sm_file_size_allowed(uint64_t size, uint32_t log_level);
+
+/* names.c */
+bool sm_name_check(const char *name, size_t length, const char **reason_p);
+void sm_user_set(void);
+uint32_t sm_user(void);
+void sm_segment_path(char path[SM_PATH_MAX], const char *name);
+void sm_wake_path(char path[SM_PATH_MAX], const char *name, const struct kit_key *secret,
+                  uint32_t id);
 
 /* reap.c: what is at a name when its owner may be dead */
 enum sm_remains {
@@ -88,38 +63,74 @@ enum sm_remains {
 enum sm_remains sm_reap_name(const char *name);
 void sm_reap_all(void);
 
-/* address.c */
-int32_t sm_addr_lookup(struct na_plugin_class *na_class, const char *name,
-                       struct na_plugin_addr **addr_p);
-void sm_addr_free(struct na_plugin_class *na_class, struct na_plugin_addr *addr);
-int32_t sm_addr_dup(struct na_plugin_class *na_class, struct na_plugin_addr *addr,
-                    struct na_plugin_addr **addr_p);
-int32_t sm_addr_self(struct na_plugin_class *na_class, struct na_plugin_addr **addr_p);
-uint32_t sm_addr_is_self(struct na_plugin_class *na_class, struct na_plugin_addr *addr);
-uint32_t sm_addr_compare(struct na_plugin_class *na_class, struct na_plugin_addr *addr1,
-                         struct na_plugin_addr *addr2);
-uint64_t sm_addr_capabilities(struct na_plugin_class *na_class, struct na_plugin_addr *addr);
-int32_t sm_addr_to_string(struct na_plugin_class *na_class, struct na_plugin_addr *addr, char *buf,
-                          uint64_t *size);
-int32_t sm_addr_set_remove(struct na_plugin_class *na_class, struct na_plugin_addr *addr);
-extern const struct na_plugin_addr_serialize sm_addr_serialize_extension;
+/* memory_file.c */
+int32_t sm_memory_create(struct sm_segment *segment, const char *name, uint64_t size);
+int32_t sm_memory_open(const struct na_plugin_class *na_class, const char *name,
+                       const struct sm_segment_header *header, int flags, int *fd_p,
+                       uint64_t *size_p);
+int32_t sm_memory_check(int fd, const char *name, const struct sm_segment_header *header,
+                        uint64_t *size_p);
 
-/* peer.c */
-int32_t sm_peer_get(struct na_plugin_class *na_class, const char *name, uint64_t incarnation,
-                    bool check_alive, struct na_plugin_addr **peer_p);
-int32_t sm_peer_get_absent(struct na_plugin_class *na_class, const char *name,
-                           struct na_plugin_addr **peer_p);
+/* segment.c */
+int32_t sm_segment_create(struct na_plugin_class *na_class, const char *name);
+int32_t sm_segment_describe(struct na_plugin_class *na_class);
+int32_t sm_segment_publish(struct na_plugin_class *na_class);
+void sm_segment_destroy(struct na_plugin_class *na_class);
+int32_t sm_segment_find(const char *name, struct sm_segment_header *copy, dev_t *device_p,
+                        ino_t *inode_p);
+int32_t sm_reserve(int fd, uint64_t offset, uint64_t size, uint32_t log_level);
+int32_t sm_region_take(struct sm_segment *segment, uint64_t size, uint32_t log_level,
+                       uint64_t *offset_p);
+void sm_region_give(struct sm_segment *segment, uint64_t offset, uint64_t size);
+
+/* wake.c */
+int32_t sm_wait_setup(struct na_plugin_context *context);
+void sm_wait_teardown(struct na_plugin_context *context);
+void sm_wait_set_flags(struct na_plugin_context *context, uint32_t flags);
+void sm_wait_timer(struct na_plugin_context *context, bool wanted);
+int sm_wake_send(const struct na_plugin_class *na_class, const struct sockaddr_un *address);
+void sm_wake(struct na_plugin_context *context);
+void sm_context_kick(struct na_plugin_context *context);
+void sm_context_signal(struct na_plugin_context *context);
+bool sm_membarrier_register(void);
+bool sm_barrier(struct na_plugin_class *na_class);
+
+/* Something now depends on a peer: a sleeper that watches nobody must begin to. */
+static inline void sm_context_watch(struct na_plugin_context *context)
+{
+    if (kit_unlikely(atomic_load_explicit(&context->armed, memory_order_relaxed) != 0 &&
+                     atomic_load_explicit(&context->timer_armed, memory_order_relaxed) == 0))
+        sm_context_kick(context);
+}
+
+/* liveness.c */
+bool sm_peer_alive(struct na_plugin_addr *peer);
+void sm_peer_fail(struct na_plugin_addr *peer, int32_t status);
+void sm_peer_suspect(struct na_plugin_addr *peer);
+bool sm_wake_peer(struct na_plugin_addr *peer, uint32_t id);
+
+static inline int32_t sm_peer_failure(struct na_plugin_addr *peer)
+{
+    return atomic_load_explicit(&peer->failure, memory_order_acquire);
+}
+
+/* peer_memory.c; sm_handover is what asks for memory by datagram, with two descriptors */
+struct sm_handover {
+    uint64_t magic;
+    uint64_t incarnation;
+    char name[SM_NAME_MAX + 1];
+};
+#define SM_HANDOVER_MAGIC UINT64_C(0x5245444e4148534d)
 int32_t sm_peer_open(struct na_plugin_addr *peer, int flags, int *fd_p, uint64_t *size_p);
 int32_t sm_peer_map(struct na_plugin_addr *peer, uint64_t offset, uint64_t size, int flags,
                     void **map_p);
-void sm_peer_release(struct na_plugin_addr *peer);
-void sm_peer_sweep(struct na_plugin_class *na_class);
-void sm_peer_destroy_all(struct na_plugin_class *na_class);
-
-static inline void sm_peer_hold(struct na_plugin_addr *peer)
-{
-    atomic_fetch_add_explicit(&peer->refs, 1, memory_order_relaxed);
-}
+int32_t sm_handover_ask(struct na_plugin_addr *peer, uint32_t id);
+int32_t sm_handover_attach(struct na_plugin_addr *peer, int fd);
+int sm_descriptors_send(int socket_fd, const struct sockaddr_un *address, const void *buf,
+                        size_t size, const int *fds, uint32_t count);
+ssize_t sm_descriptors_receive(int socket_fd, void *buf, size_t size, int fds[2],
+                               uint32_t *count_p);
+void sm_descriptors_close(const int *fds, uint32_t count);
 
 /* False while the peer has not handed its memory over; then nothing is known of what it holds. */
 static inline bool sm_peer_mapped(struct na_plugin_addr *peer)
@@ -127,100 +138,23 @@ static inline bool sm_peer_mapped(struct na_plugin_addr *peer)
     return atomic_load_explicit(&peer->mapped, memory_order_acquire);
 }
 
-static inline int32_t sm_peer_failure(struct na_plugin_addr *peer)
-{
-    return atomic_load_explicit(&peer->failure, memory_order_acquire);
-}
+/* registration.c: what is registered, for peers to see */
+void sm_registration_grow(struct na_plugin_class *na_class, uint32_t index);
+_Atomic uint64_t *sm_registration_entry(struct na_plugin_class *na_class, uint32_t index);
+void sm_registration_publish(struct sm_registry *registry, _Atomic uint64_t *entry,
+                             struct na_plugin_mem *mem);
+void sm_registration_withdraw(_Atomic uint64_t *entry);
+void sm_registration_close(struct na_plugin_class *na_class);
+int32_t sm_registration_check(struct na_plugin_addr *peer, struct na_plugin_mem *mem);
+uint64_t sm_registration_digest(const struct na_plugin_addr *peer, struct na_plugin_mem *mem);
+void sm_registration_forget(struct na_plugin_addr *peer);
 
-struct na_plugin_addr *sm_peer_arrived(struct na_plugin_addr *peer);
-
-/* The peer that an address stands for now; see sm_peer_arrived(). */
-static inline struct na_plugin_addr *sm_peer_current(struct na_plugin_addr *peer)
-{
-    return kit_likely(sm_peer_failure(peer) == 0) ? peer : sm_peer_arrived(peer);
-}
-
-/* liveness.c */
-bool sm_peer_alive(struct na_plugin_addr *peer);
-void sm_peer_fail(struct na_plugin_addr *peer, int32_t status);
-void sm_peer_suspect(struct na_plugin_addr *peer);
-uint32_t sm_watch(struct na_plugin_context *context);
-bool sm_watch_wanted(struct na_plugin_context *context);
-
-/* connect.c */
-int32_t sm_conn_get(struct na_plugin_addr *peer, uint32_t remote_id, struct sm_conn **conn_p);
-int32_t sm_conn_establish(struct sm_conn *conn);
-void sm_conn_break(struct sm_conn *conn, int32_t status);
-void sm_conn_destroy(struct sm_conn *conn);
-void sm_conn_notify_slow(struct sm_conn *conn, uint32_t status);
-bool sm_wake_peer(struct na_plugin_addr *peer, uint32_t id);
-struct sockaddr_un;
-int sm_wake_send(const struct na_plugin_class *na_class, const struct sockaddr_un *address);
-
-/* Nothing is sent to a context that was destroyed; one that is not created yet is waited for. */
-static inline bool sm_context_gone(const struct sm_context_area *area)
-{
-    return (atomic_load_explicit(&area->flags, memory_order_acquire) & SM_CONTEXT_GONE) != 0;
-}
-
-/* accept.c */
-void sm_doorbells_answer(struct na_plugin_context *context);
-void sm_in_ring_heat(struct na_plugin_context *context, struct sm_in_ring *ring);
-void sm_in_ring_cool(struct na_plugin_context *context, struct sm_in_ring *ring);
-void sm_in_ring_release(struct na_plugin_context *context, struct sm_in_ring *ring);
-void sm_in_ring_refuse(struct na_plugin_context *context, struct sm_in_ring *ring,
-                       const char *reason);
-void sm_in_ring_sweep(struct na_plugin_context *context, uint32_t count);
-uint32_t sm_in_ring_settle(struct na_plugin_context *context);
-uint32_t sm_in_ring_read_all(struct na_plugin_context *context);
-void sm_in_ring_release_all(struct na_plugin_context *context);
-
-/* Lists of sends and transfers, which have their lock held; each knows the one that it is in. */
-static inline void sm_op_list_append(struct kit_link *list, struct sm_op *op)
-{
-    kit_list_append(list, &op->link);
-    atomic_store_explicit(&op->list, list, memory_order_release);
-}
-
-static inline void sm_op_list_remove(struct sm_op *op)
-{
-    kit_list_remove(&op->link);
-    atomic_store_explicit(&op->list, NULL, memory_order_release);
-}
-
-/* send.c */
-int32_t sm_send_unexpected(struct na_plugin_context *context, void *op, const void *buf,
-                           uint64_t size, void *data, struct na_plugin_addr *dest, uint32_t dest_id,
-                           uint32_t tag);
-int32_t sm_send_expected(struct na_plugin_context *context, void *op, const void *buf,
-                         uint64_t size, void *data, struct na_plugin_addr *dest, uint32_t dest_id,
-                         uint32_t tag);
-bool sm_send_cancel(struct na_plugin_context *context, const struct sm_op *op);
-bool sm_send_cancel_trusted(struct na_plugin_context *context, struct sm_op *op);
-int32_t sm_conn_prepare(struct sm_conn *conn);
-void sm_conn_announce(struct sm_conn *conn, struct na_plugin_context *context);
-void sm_backlog_add(struct sm_conn *conn);
-uint32_t sm_backlog_flush(struct na_plugin_class *na_class, struct na_plugin_context *context);
-bool sm_backlog_announce(struct na_plugin_class *na_class, struct na_plugin_context *context);
-
-/* receive.c */
-int32_t sm_recv_unexpected(struct na_plugin_context *context, void *op, void *buf, uint64_t size,
-                           void *data);
-extern const struct na_plugin_multi_recv sm_multi_recv_extension;
-bool sm_receive_cancel(struct na_plugin_context *context, void *op, bool is_trusted);
-void sm_receive_cancel_all(struct na_plugin_context *context);
-uint32_t sm_receive_fail_peers(struct na_plugin_context *context);
-int32_t sm_recv_expected(struct na_plugin_context *context, void *op, void *buf, uint64_t size,
-                         void *data, struct na_plugin_addr *source, uint32_t source_id,
-                         uint32_t tag);
-
-/* drain.c */
-uint32_t sm_ring_drain(struct na_plugin_context *context, struct sm_in_ring *ring);
-
-enum sm_verdict sm_receive_unexpected(struct na_plugin_context *context, struct sm_in_ring *ring,
-                                      const struct sm_message *message);
-enum sm_verdict sm_receive_expected(struct na_plugin_context *context, struct sm_in_ring *ring,
-                                    const struct sm_message *message);
+/* writers.c: puts that are under way, for the owner of the memory to see */
+void sm_writers_offer(struct na_plugin_class *na_class);
+void sm_writers_await(struct na_plugin_class *na_class, uint64_t digest);
+int32_t sm_writer_enter(struct na_plugin_addr *peer, uint64_t digest, _Atomic uint64_t **mark_p);
+void sm_writer_leave(_Atomic uint64_t *mark);
+void sm_writer_forget(struct na_plugin_addr *peer);
 
 /* memory.c */
 int32_t sm_mem_create(struct na_plugin_class *na_class, void *base, uint64_t length, uint32_t flags,
@@ -239,55 +173,75 @@ void sm_registry_destroy(struct na_plugin_class *na_class);
 struct na_plugin_mem *sm_registry_find(struct sm_registry *registry, uint32_t index,
                                        const struct kit_key *key);
 
-/* registration.c: what is registered, for peers to see */
-void sm_registration_grow(struct na_plugin_class *na_class, uint32_t index);
-_Atomic uint64_t *sm_registration_entry(struct na_plugin_class *na_class, uint32_t index);
-void sm_registration_publish(struct sm_registry *registry, _Atomic uint64_t *entry,
-                             struct na_plugin_mem *mem);
-void sm_registration_withdraw(_Atomic uint64_t *entry);
-void sm_registration_close(struct na_plugin_class *na_class);
-int32_t sm_registration_check(struct na_plugin_addr *peer, struct na_plugin_mem *mem);
-uint64_t sm_siphash_of(const struct kit_key *secret, uint64_t word);
-uint64_t sm_registration_digest(const struct na_plugin_addr *peer, struct na_plugin_mem *mem);
-void sm_registration_forget(struct na_plugin_addr *peer);
-
-/* writers.c: puts that are under way, for the owner of the memory to see */
-void sm_writers_offer(struct na_plugin_class *na_class);
-void sm_writers_await(struct na_plugin_class *na_class, uint64_t digest);
-int32_t sm_writer_enter(struct na_plugin_addr *peer, uint64_t digest, _Atomic uint64_t **mark_p);
-void sm_writer_leave(_Atomic uint64_t *mark);
-void sm_writer_forget(struct na_plugin_addr *peer);
-
 /* A place in the segments of a handle. */
 struct sm_cursor {
     const struct na_plugin_segment *segments;
     uint32_t index;
     uint64_t offset; /* in the segment */
 };
-struct iovec;
 void sm_cursor_seek(struct sm_cursor *cursor, const struct na_plugin_mem *mem, uint64_t offset);
 void *sm_cursor_span(struct sm_cursor *cursor, uint64_t wanted, uint64_t *size_p);
 uint32_t sm_cursor_iovecs(struct sm_cursor *cursor, uint64_t length, struct iovec *vectors,
                           uint32_t count, uint64_t *length_p);
 
-/* rma.c */
-int32_t sm_put(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
-               uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
-               uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id);
-int32_t sm_get(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
-               uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
-               uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id);
-uint32_t sm_rma_progress(struct na_plugin_context *context);
-bool sm_rma_flows(const struct na_plugin_context *context);
-void sm_rma_moved(struct na_plugin_context *context);
-bool sm_rma_cancel(struct na_plugin_context *context, struct sm_op *op, bool is_trusted);
-void sm_rma_cancel_all(struct na_plugin_context *context);
-uint32_t sm_rma_fail_peers(struct na_plugin_context *context);
-void sm_rma_announce(struct na_plugin_context *context);
-
 /* rma_native.c */
 bool sm_native_available(struct na_plugin_addr *peer);
 bool sm_native_step(struct sm_op *op, int32_t *status_p);
+
+/* connect.c */
+int32_t sm_conn_get(struct na_plugin_addr *peer, uint32_t remote_id, struct sm_conn **conn_p);
+int32_t sm_conn_ready(struct sm_conn *conn);
+int32_t sm_conn_prepare(struct sm_conn *conn);
+void sm_conn_break(struct sm_conn *conn, int32_t status);
+void sm_conn_destroy(struct sm_conn *conn);
+void sm_conn_notify_slow(struct sm_conn *conn, uint32_t status);
+void sm_conn_announce(struct sm_conn *conn, struct na_plugin_context *context);
+void sm_backlog_add(struct sm_conn *conn);
+struct sm_conn *sm_backlog_next(struct na_plugin_class *na_class);
+
+/* Nothing is sent to a context that was destroyed; one that is not created yet is waited for. */
+static inline bool sm_context_gone(const struct sm_context_area *area)
+{
+    return (atomic_load_explicit(&area->flags, memory_order_acquire) & SM_CONTEXT_GONE) != 0;
+}
+
+/* peer.c */
+int32_t sm_peer_get(struct na_plugin_class *na_class, const char *name, uint64_t incarnation,
+                    bool check_alive, struct na_plugin_addr **peer_p);
+int32_t sm_peer_get_absent(struct na_plugin_class *na_class, const char *name,
+                           struct na_plugin_addr **peer_p);
+struct na_plugin_addr *sm_peer_arrived(struct na_plugin_addr *peer);
+void sm_peer_release(struct na_plugin_addr *peer);
+void sm_peer_destroy_all(struct na_plugin_class *na_class);
+
+/* The peer that an address stands for now; see sm_peer_arrived(). */
+static inline struct na_plugin_addr *sm_peer_current(struct na_plugin_addr *peer)
+{
+    return kit_likely(sm_peer_failure(peer) == 0) ? peer : sm_peer_arrived(peer);
+}
+
+/* send.c */
+int32_t sm_send_unexpected(struct na_plugin_context *context, void *op, const void *buf,
+                           uint64_t size, void *data, struct na_plugin_addr *dest, uint32_t dest_id,
+                           uint32_t tag);
+int32_t sm_send_expected(struct na_plugin_context *context, void *op, const void *buf,
+                         uint64_t size, void *data, struct na_plugin_addr *dest, uint32_t dest_id,
+                         uint32_t tag);
+bool sm_send_cancel(struct na_plugin_context *context, const struct sm_op *op);
+bool sm_send_cancel_trusted(struct na_plugin_context *context, struct sm_op *op);
+uint32_t sm_backlog_flush(struct na_plugin_class *na_class, struct na_plugin_context *context);
+bool sm_backlog_announce(struct na_plugin_class *na_class, struct na_plugin_context *context);
+
+/* accept.c. Callers hold poll_lock. */
+void sm_doorbells_answer(struct na_plugin_context *context);
+bool sm_handover_read(struct na_plugin_context *context);
+void sm_in_ring_heat(struct na_plugin_context *context, struct sm_in_ring *ring);
+void sm_in_ring_cool(struct na_plugin_context *context, struct sm_in_ring *ring);
+void sm_in_ring_release(struct na_plugin_context *context, struct sm_in_ring *ring);
+void sm_in_ring_refuse(struct na_plugin_context *context, struct sm_in_ring *ring,
+                       const char *reason);
+void sm_in_ring_release_all(struct na_plugin_context *context);
+void sm_job_remove(struct na_plugin_context *context, struct sm_job *job);
 
 /* rma_copy.c: the side that asks. Callers hold rma_lock. */
 int32_t sm_copy_start(struct na_plugin_context *context, struct sm_op *op);
@@ -299,38 +253,87 @@ enum sm_verdict sm_copy_receive_piece(struct na_plugin_context *context, struct 
 enum sm_verdict sm_copy_receive_done(struct na_plugin_context *context, struct sm_in_ring *ring,
                                      const struct sm_message *message);
 
+/* A message of a copied transfer was sent or received. [any thread] */
+static inline void sm_rma_moved(struct na_plugin_context *context)
+{
+    atomic_fetch_add_explicit(&context->rma_moved, 1, memory_order_relaxed);
+    atomic_store_explicit(&context->rma_moved_at, kit_host->clock_ns(), memory_order_relaxed);
+}
+
 /* rma_target.c: the side that is asked. Callers hold poll_lock. */
 enum sm_verdict sm_target_receive(struct na_plugin_context *context, struct sm_in_ring *ring,
                                   const struct sm_message *message);
 void sm_target_progress(struct na_plugin_context *context);
 void sm_target_drop_failed(struct na_plugin_context *context);
-void sm_target_drop_ring(struct na_plugin_context *context, const struct sm_in_ring *ring);
 void sm_target_drop_all(struct na_plugin_context *context);
+
+/* rma.c */
+int32_t sm_put(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
+               uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
+               uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id);
+int32_t sm_get(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
+               uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
+               uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id);
+uint32_t sm_rma_progress(struct na_plugin_context *context);
+bool sm_rma_flows(const struct na_plugin_context *context);
+bool sm_rma_cancel(struct na_plugin_context *context, struct sm_op *op, bool is_trusted);
+void sm_rma_cancel_all(struct na_plugin_context *context);
+uint32_t sm_rma_fail_peers(struct na_plugin_context *context);
+void sm_rma_announce(struct na_plugin_context *context);
+
+/* receive.c */
+int32_t sm_recv_unexpected(struct na_plugin_context *context, void *op, void *buf, uint64_t size,
+                           void *data);
+int32_t sm_recv_expected(struct na_plugin_context *context, void *op, void *buf, uint64_t size,
+                         void *data, struct na_plugin_addr *source, uint32_t source_id,
+                         uint32_t tag);
+extern const struct na_plugin_multi_recv sm_multi_recv_extension;
+uint32_t sm_ring_drain(struct na_plugin_context *context, struct sm_in_ring *ring);
+bool sm_receive_cancel(struct na_plugin_context *context, void *op, bool is_trusted);
+void sm_receive_cancel_all(struct na_plugin_context *context);
+uint32_t sm_receive_fail_peers(struct na_plugin_context *context);
+
+/* watch.c */
+uint32_t sm_watch(struct na_plugin_context *context);
+bool sm_watch_wanted(struct na_plugin_context *context);
 
 /* poll.c */
 int32_t sm_poll(struct na_plugin_context *context, uint32_t *count);
-bool sm_poll_peek(struct na_plugin_context *context);
-
-/* wait.c */
-int32_t sm_wait_setup(struct na_plugin_context *context);
-void sm_wait_teardown(struct na_plugin_context *context);
-void sm_wait_disarm(struct na_plugin_context *context);
-void sm_wait_look(struct na_plugin_context *context);
 int32_t sm_poll_wait(struct na_plugin_context *context, uint32_t timeout_ms, uint32_t *count);
 int32_t sm_poll_get_fd(struct na_plugin_context *context);
 uint32_t sm_poll_try_wait(struct na_plugin_context *context);
-void sm_wake(struct na_plugin_context *context);
-void sm_context_kick(struct na_plugin_context *context);
-void sm_context_signal(struct na_plugin_context *context);
-bool sm_membarrier_register(void);
-bool sm_barrier(struct na_plugin_class *na_class);
 
-/* Something now depends on a peer: a sleeper that watches nobody must begin to. */
-static inline void sm_context_watch(struct na_plugin_context *context)
-{
-    if (kit_unlikely(atomic_load_explicit(&context->armed, memory_order_relaxed) != 0 &&
-                     atomic_load_explicit(&context->timer_armed, memory_order_relaxed) == 0))
-        sm_context_kick(context);
-}
+/* context.c */
+int32_t sm_context_setup(struct na_plugin_class *na_class, uint32_t id);
+void sm_context_teardown(struct na_plugin_context *context);
+int32_t sm_context_create(struct na_plugin_class *na_class, struct na_host_context *host_context,
+                          uint32_t id, struct na_plugin_context **context_p);
+int32_t sm_context_stop(struct na_plugin_context *context);
+int32_t sm_context_destroy(struct na_plugin_context *context);
+int32_t sm_cancel(struct na_plugin_context *context, void *op);
+int32_t sm_cancel_trusted(struct na_plugin_context *context, void *op);
+extern const struct na_plugin_counters sm_counters_extension;
+
+/* endpoint.c */
+int32_t sm_class_initialize(const struct na_plugin_init *init, struct na_host_class *host_class,
+                            struct na_plugin_class **class_p, struct na_plugin_class_info *info);
+int32_t sm_class_finalize(struct na_plugin_class *na_class);
+void sm_class_prepare_fork(void);
+
+/* address.c */
+int32_t sm_addr_lookup(struct na_plugin_class *na_class, const char *name,
+                       struct na_plugin_addr **addr_p);
+void sm_addr_free(struct na_plugin_class *na_class, struct na_plugin_addr *addr);
+int32_t sm_addr_dup(struct na_plugin_class *na_class, struct na_plugin_addr *addr,
+                    struct na_plugin_addr **addr_p);
+int32_t sm_addr_self(struct na_plugin_class *na_class, struct na_plugin_addr **addr_p);
+uint32_t sm_addr_is_self(struct na_plugin_class *na_class, struct na_plugin_addr *addr);
+uint32_t sm_addr_compare(struct na_plugin_class *na_class, struct na_plugin_addr *addr1,
+                         struct na_plugin_addr *addr2);
+uint64_t sm_addr_capabilities(struct na_plugin_class *na_class, struct na_plugin_addr *addr);
+int32_t sm_addr_to_string(struct na_plugin_class *na_class, struct na_plugin_addr *addr, char *buf,
+                          uint64_t *size);
+int32_t sm_addr_set_remove(struct na_plugin_class *na_class, struct na_plugin_addr *addr);
+extern const struct na_plugin_addr_serialize sm_addr_serialize_extension;
 
 #endif /* SM_H */

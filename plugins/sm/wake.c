@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sleeping and being woken. Each context has a datagram socket beside the segment: a sender that
- * finds the context asleep sends it one byte. The wait descriptor is an epoll of that socket and a
- * timer that ticks only while something depends on a peer being alive.
+ * What a context sleeps on, and what ends its sleep. Each context has a datagram socket beside the
+ * segment: a sender that finds the context asleep sends it one byte. The wait descriptor is an
+ * epoll of that socket and of a timer, which ticks only while something depends on a peer.
  */
 
 #include "sm.h"
 
 #include <errno.h>
 #include <linux/membarrier.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -19,13 +18,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define SM_WAKE_BYTES 1024 /* datagrams taken after one sleep */
-
 static int32_t sm_wake_socket_make(struct na_plugin_context *context);
 static int32_t sm_wait_descriptor_make(struct na_plugin_context *context);
-static void sm_wait_set_flags(struct na_plugin_context *context, uint32_t flags);
-static void sm_wait_timer(struct na_plugin_context *context, bool wanted);
-static void sm_wait_sleep(struct na_plugin_context *context, uint64_t end);
+static int sm_wake_send_from(int fd, const struct sockaddr_un *address);
 
 int32_t sm_wait_setup(struct na_plugin_context *context)
 {
@@ -47,94 +42,6 @@ void sm_wait_teardown(struct na_plugin_context *context)
         (void) close(context->wake_fd);
     }
     context->wake_fd = context->timer_fd = context->epoll_fd = -1;
-}
-
-int32_t sm_poll_get_fd(struct na_plugin_context *context)
-{
-    return context->epoll_fd;
-}
-
-uint32_t sm_poll_try_wait(struct na_plugin_context *context)
-{
-    uint64_t moved;
-    bool idle;
-
-    if (context->na_class->busy || !sm_lock_try(&context->poll_lock))
-        return 0;
-    /* Nobody is told of a sleep that will not be. */
-    if (sm_poll_peek(context) || sm_rma_flows(context)) {
-        sm_lock_drop(&context->poll_lock);
-        return 0;
-    }
-    atomic_store_explicit(&context->armed, 1, memory_order_seq_cst);
-    context->sleep_number += SM_CONTEXT_SLEEP;
-    sm_wait_set_flags(context, context->sleep_number | SM_CONTEXT_ASLEEP);
-    idle = sm_barrier(context->na_class) && !sm_poll_peek(context) &&
-           sm_backlog_announce(context->na_class, context);
-    if (idle && (atomic_load_explicit(&context->copy_count, memory_order_acquire) != 0 ||
-                 atomic_load_explicit(&context->job_count, memory_order_acquire) != 0)) {
-        moved = atomic_load_explicit(&context->rma_moved, memory_order_relaxed);
-        sm_rma_announce(context);
-        idle = sm_rma_progress(context) == 0 &&
-               moved == atomic_load_explicit(&context->rma_moved, memory_order_relaxed);
-    }
-    if (idle)
-        sm_wait_timer(context, sm_watch_wanted(context));
-    sm_lock_drop(&context->poll_lock);
-    return idle;
-}
-
-/* The first poll after a sleep. poll_lock is held. */
-void sm_wait_disarm(struct na_plugin_context *context)
-{
-    uint64_t ticks;
-
-    atomic_store_explicit(&context->armed, 0, memory_order_seq_cst);
-    sm_wait_set_flags(context, 0);
-    for (int i = 0; i < SM_WAKE_BYTES; i++) /* what is left makes the next sleep a short one */
-        if (!sm_handover_read(context))
-            break;
-    if (atomic_load_explicit(&context->timer_armed, memory_order_relaxed) != 0 &&
-        read(context->timer_fd, &ticks, sizeof(ticks)) == (ssize_t) sizeof(ticks))
-        atomic_store_explicit(&context->watch_now, 1, memory_order_relaxed);
-}
-
-/* Who never sleeps looks now and then who wants the memory. poll_lock is held. */
-void sm_wait_look(struct na_plugin_context *context)
-{
-    uint64_t now = kit_host->clock_ns();
-
-    if (now - context->handover_last < SM_HANDOVER_NS ||
-        atomic_load_explicit(&context->armed, memory_order_relaxed) != 0)
-        return;
-    context->handover_last = now;
-    for (int i = 0; i < SM_WAKE_BYTES; i++)
-        if (!sm_handover_read(context))
-            break;
-}
-
-int32_t sm_poll_wait(struct na_plugin_context *context, uint32_t timeout_ms, uint32_t *count)
-{
-    uint64_t end = kit_host->clock_ns() + timeout_ms * UINT64_C(1000000);
-    uint32_t before = *count;
-    int32_t ret;
-
-    for (;;) {
-        ret = sm_poll(context, count);
-        if (ret != NA_PLUGIN_SUCCESS || *count != before)
-            return ret;
-        if (atomic_exchange_explicit(&context->woken, 0, memory_order_acquire) != 0)
-            return NA_PLUGIN_SUCCESS;
-        if (timeout_ms == 0 || kit_host->clock_ns() >= end)
-            return NA_PLUGIN_TIMEOUT;
-        /* While a thread is counted here, polls of others leave the byte that wakes it alone. */
-        atomic_fetch_add_explicit(&context->sleepers, 1, memory_order_seq_cst);
-        if (sm_poll_try_wait(context))
-            sm_wait_sleep(context, end);
-        else
-            kit_cpu_relax();
-        atomic_fetch_sub_explicit(&context->sleepers, 1, memory_order_seq_cst);
-    }
 }
 
 void sm_wake(struct na_plugin_context *context)
@@ -224,8 +131,38 @@ static int32_t sm_wait_descriptor_make(struct na_plugin_context *context)
     return NA_PLUGIN_SUCCESS;
 }
 
+/*
+ * One byte to a wake socket; 0 or the error. What sleepers have not read yet is charged to the
+ * socket it came from: when that is used up the byte takes a socket of its own. A full receiver is
+ * readable already.
+ */
+int sm_wake_send(const struct na_plugin_class *na_class, const struct sockaddr_un *address)
+{
+    int fd, error = sm_wake_send_from(na_class->send_fd, address);
+
+    if (error != EAGAIN && error != ENOBUFS)
+        return error;
+    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return error;
+    error = sm_wake_send_from(fd, address);
+    (void) close(fd);
+    return error == EAGAIN ? 0 : error;
+}
+
+static int sm_wake_send_from(int fd, const struct sockaddr_un *address)
+{
+    ssize_t ret;
+
+    do {
+        ret = sendto(fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT, (const struct sockaddr *) address,
+                     sizeof(*address));
+    } while (ret < 0 && errno == EINTR);
+    return ret < 0 ? errno : 0;
+}
+
 /* Whether we are closed or gone is not changed by going to sleep and waking. */
-static void sm_wait_set_flags(struct na_plugin_context *context, uint32_t flags)
+void sm_wait_set_flags(struct na_plugin_context *context, uint32_t flags)
 {
     _Atomic uint32_t *shared = &context->area->flags;
     uint32_t before = atomic_load_explicit(shared, memory_order_relaxed);
@@ -240,7 +177,7 @@ static void sm_wait_set_flags(struct na_plugin_context *context, uint32_t flags)
  * Runs while something outstanding needs it, so that going to sleep costs no call for it each
  * time.
  */
-static void sm_wait_timer(struct na_plugin_context *context, bool wanted)
+void sm_wait_timer(struct na_plugin_context *context, bool wanted)
 {
     struct itimerspec spec = {0};
 
@@ -252,17 +189,4 @@ static void sm_wait_timer(struct na_plugin_context *context, bool wanted)
     }
     if (timerfd_settime(context->timer_fd, 0, &spec, NULL) == 0)
         atomic_store_explicit(&context->timer_armed, wanted, memory_order_relaxed);
-}
-
-static void sm_wait_sleep(struct na_plugin_context *context, uint64_t end)
-{
-    struct pollfd descriptor = {.fd = context->epoll_fd, .events = POLLIN};
-    uint64_t now = kit_host->clock_ns();
-    struct timespec timeout;
-
-    if (now >= end)
-        return;
-    timeout.tv_sec = (time_t) ((end - now) / UINT64_C(1000000000));
-    timeout.tv_nsec = (long) ((end - now) % UINT64_C(1000000000));
-    (void) ppoll(&descriptor, 1, &timeout, NULL);
 }
