@@ -140,10 +140,10 @@ bool sm_handover_read(struct na_plugin_context *context)
     ret = sm_peer_get(na_class, asked.name, asked.incarnation, false, &peer);
     if (ret != NA_PLUGIN_SUCCESS)
         goto out;
-    (void) pthread_mutex_lock(&na_class->connect_lock);
+    kit_lock_take(&na_class->connect_lock);
     if (peer->memory_fd < 0 && !sm_peer_mapped(peer))
         ret = sm_handover_attach(peer, fds[0]);
-    (void) pthread_mutex_unlock(&na_class->connect_lock);
+    kit_lock_drop(&na_class->connect_lock);
     if (ret == NA_PLUGIN_SUCCESS) {
         (void) sm_descriptors_send(fds[1], NULL, "", 1, &na_class->segment.fd, 1);
         sm_handover_wake(peer);

@@ -80,9 +80,9 @@ void sm_conn_destroy(struct sm_conn *conn)
     if (conn->slots != NULL)
         (void) munmap(conn->slots, conn->region_size);
     if (conn->slots != NULL && !told) { /* a living receiver may still read it */
-        (void) pthread_mutex_lock(&na_class->connect_lock);
+        kit_lock_take(&na_class->connect_lock);
         sm_region_give(&na_class->segment, conn->region, conn->region_size);
-        (void) pthread_mutex_unlock(&na_class->connect_lock);
+        kit_lock_drop(&na_class->connect_lock);
     }
     kit_host->mem_free(conn);
 }
@@ -109,9 +109,9 @@ int32_t sm_conn_prepare(struct sm_conn *conn)
                    atomic_load_explicit(&conn->broken, memory_order_acquire) == 0 &&
                    !sm_context_gone(conn->context_area)))
         return sm_peer_failure(conn->peer);
-    sm_lock_take(&conn->lock);
+    kit_lock_take(&conn->lock);
     ret = sm_conn_ready(conn);
-    sm_lock_drop(&conn->lock);
+    kit_lock_drop(&conn->lock);
     return ret;
 }
 
@@ -131,14 +131,14 @@ void sm_backlog_add(struct sm_conn *conn)
 {
     struct na_plugin_class *na_class = conn->peer->na_class;
 
-    sm_lock_take(&na_class->backlog_lock);
+    kit_lock_take(&na_class->backlog_lock);
     if (!conn->in_backlog) {
         conn->in_backlog = true;
         sm_peer_hold(conn->peer);
         kit_list_append(&na_class->backlog, &conn->backlog_link);
         atomic_fetch_add_explicit(&na_class->backlog_count, 1, memory_order_release);
     }
-    sm_lock_drop(&na_class->backlog_lock);
+    kit_lock_drop(&na_class->backlog_lock);
 }
 
 /*
@@ -183,7 +183,7 @@ struct sm_conn *sm_backlog_next(struct na_plugin_class *na_class)
 {
     struct sm_conn *conn = NULL;
 
-    sm_lock_take(&na_class->backlog_lock);
+    kit_lock_take(&na_class->backlog_lock);
     if (!kit_list_empty(&na_class->backlog)) {
         struct kit_link *link = na_class->backlog.next;
 
@@ -192,7 +192,7 @@ struct sm_conn *sm_backlog_next(struct na_plugin_class *na_class)
         conn->in_backlog = false;
         atomic_fetch_sub_explicit(&na_class->backlog_count, 1, memory_order_release);
     }
-    sm_lock_drop(&na_class->backlog_lock);
+    kit_lock_drop(&na_class->backlog_lock);
     return conn;
 }
 
@@ -202,7 +202,7 @@ static int32_t sm_conn_make(struct na_plugin_addr *peer, uint32_t remote_id)
     struct sm_conn *conn;
     int32_t ret = NA_PLUGIN_SUCCESS;
 
-    (void) pthread_mutex_lock(&na_class->lock);
+    kit_lock_take(&na_class->lock);
     if (atomic_load_explicit(&peer->conns[remote_id], memory_order_relaxed) != NULL)
         goto out;
     conn = kit_host->mem_alloc(sizeof(*conn), _Alignof(struct sm_conn));
@@ -213,7 +213,7 @@ static int32_t sm_conn_make(struct na_plugin_addr *peer, uint32_t remote_id)
     conn->peer = peer;
     conn->remote_id = remote_id;
     conn->fence = na_class->fence || peer->fence;
-    conn->lock.elide = na_class->backlog_lock.elide;
+    conn->lock.is_elided = na_class->backlog_lock.is_elided;
     conn->context_area =
         (struct sm_context_area *) ((uint8_t *) peer->base + sm_layout_context(remote_id));
     kit_list_init(&conn->pending);
@@ -222,7 +222,7 @@ static int32_t sm_conn_make(struct na_plugin_addr *peer, uint32_t remote_id)
     atomic_store_explicit(&peer->conns[remote_id], conn, memory_order_release);
 
 out:
-    (void) pthread_mutex_unlock(&na_class->lock);
+    kit_lock_drop(&na_class->lock);
     return ret;
 }
 
@@ -232,9 +232,9 @@ static int32_t sm_conn_ask(struct sm_conn *conn)
     struct na_plugin_class *na_class = conn->peer->na_class;
     int32_t ret;
 
-    (void) pthread_mutex_lock(&na_class->connect_lock);
+    kit_lock_take(&na_class->connect_lock);
     ret = sm_handover_ask(conn->peer, conn->remote_id);
-    (void) pthread_mutex_unlock(&na_class->connect_lock);
+    kit_lock_drop(&na_class->connect_lock);
     return ret;
 }
 
@@ -250,11 +250,11 @@ static int32_t sm_conn_establish(struct sm_conn *conn)
 
     if (ret != 0)
         return ret;
-    (void) pthread_mutex_lock(&na_class->connect_lock);
+    kit_lock_take(&na_class->connect_lock);
     ret = sm_conn_map_ring(conn);
     if (ret == NA_PLUGIN_SUCCESS)
         ret = sm_conn_claim_slot(conn, &slot);
-    (void) pthread_mutex_unlock(&na_class->connect_lock);
+    kit_lock_drop(&na_class->connect_lock);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
     sm_conn_announce_ring(conn, slot);

@@ -24,9 +24,9 @@ int32_t sm_context_setup(struct na_plugin_class *na_class, uint32_t id)
     context->na_class = na_class;
     context->id = id;
     context->area = (struct sm_context_area *) (base + sm_layout_context(id));
-    context->poll_lock.elide = na_class->single_context;
-    context->match_lock.elide = na_class->single_context;
-    context->rma_lock.elide = na_class->single_context;
+    context->poll_lock.is_elided = na_class->single_context;
+    context->match_lock.is_elided = na_class->single_context;
+    context->rma_lock.is_elided = na_class->single_context;
     context->deferrals.bytes_max = SM_DEFERRED_BYTES;
     kit_match_open(&context->match, &context->deferrals, na_class->max_message, sm_peer_release);
     kit_list_init(&context->native);
@@ -83,12 +83,12 @@ int32_t sm_context_create(struct na_plugin_class *na_class, struct na_host_conte
 
 int32_t sm_context_stop(struct na_plugin_context *context)
 {
-    sm_lock_take(&context->match_lock);
+    kit_lock_take(&context->match_lock);
     atomic_store_explicit(&context->active, false, memory_order_release);
-    sm_lock_drop(&context->match_lock);
+    kit_lock_drop(&context->match_lock);
 
     if (!context->na_class->forked) /* a fork leaves it locked: nothing is polled any more */
-        sm_lock_take(&context->poll_lock);
+        kit_lock_take(&context->poll_lock);
     sm_receive_cancel_all(context);
     sm_rma_cancel_all(context);
     sm_context_cancel_sends(context);
@@ -97,15 +97,15 @@ int32_t sm_context_stop(struct na_plugin_context *context)
         (void) atomic_fetch_or_explicit(&context->area->flags, SM_CONTEXT_GONE,
                                         memory_order_seq_cst);
     if (!context->na_class->forked)
-        sm_lock_drop(&context->poll_lock);
+        kit_lock_drop(&context->poll_lock);
     return NA_PLUGIN_SUCCESS;
 }
 
 int32_t sm_context_destroy(struct na_plugin_context *context)
 {
-    sm_lock_take(&context->match_lock);
+    kit_lock_take(&context->match_lock);
     kit_match_drop(&context->match);
-    sm_lock_drop(&context->match_lock);
+    kit_lock_drop(&context->match_lock);
     return NA_PLUGIN_SUCCESS;
 }
 

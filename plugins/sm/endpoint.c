@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -27,6 +28,7 @@ static void sm_fork_before(void);
 static void sm_fork_parent(void);
 static void sm_fork_child(void);
 static void sm_fork_reset_conns(struct na_plugin_class *na_class);
+static void sm_fork_free_lock(struct kit_lock *lock);
 
 /* All classes of the process, for the child of a fork. */
 static pthread_mutex_t sm_classes_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -48,9 +50,6 @@ int32_t sm_class_initialize(const struct na_plugin_init *init, struct na_host_cl
     na_class->send_fd = -1;
     na_class->probe_fd = -1;
     na_class->pid = (uint32_t) getpid();
-    (void) pthread_mutex_init(&na_class->lock, NULL);
-    (void) pthread_mutex_init(&na_class->connect_lock, NULL);
-    (void) pthread_mutex_init(&na_class->watch_lock, NULL);
     kit_list_init(&na_class->backlog);
     (void) pthread_mutex_lock(&sm_classes_lock);
     if (sm_classes == NULL)
@@ -93,9 +92,6 @@ int32_t sm_class_finalize(struct na_plugin_class *na_class)
         (void) close(na_class->send_fd);
     if (na_class->probe_fd >= 0)
         (void) close(na_class->probe_fd);
-    (void) pthread_mutex_destroy(&na_class->lock);
-    (void) pthread_mutex_destroy(&na_class->connect_lock);
-    (void) pthread_mutex_destroy(&na_class->watch_lock);
     kit_host->mem_free(na_class);
     return NA_PLUGIN_SUCCESS;
 }
@@ -144,8 +140,8 @@ static int32_t sm_class_configure(struct na_plugin_class *na_class,
     na_class->no_retry = (init->progress_mode & NA_PLUGIN_PROGRESS_NO_RETRY) != 0;
     na_class->membarrier = sm_membarrier_register();
     na_class->fence = !na_class->membarrier;
-    na_class->backlog_lock.elide = (init->thread_mode & NA_PLUGIN_THREAD_SINGLE_CLASS) != 0;
-    na_class->registry.lock.elide = na_class->backlog_lock.elide;
+    na_class->backlog_lock.is_elided = (init->thread_mode & NA_PLUGIN_THREAD_SINGLE_CLASS) != 0;
+    na_class->registry.lock.is_elided = na_class->backlog_lock.is_elided;
     na_class->single_context = init->thread_mode != 0;
     na_class->capabilities = NA_PLUGIN_CAP_RMA | NA_PLUGIN_CAP_CANCEL_SEND |
                              NA_PLUGIN_CAP_PEER_DEATH | NA_PLUGIN_CAP_NO_THREADS;
@@ -321,10 +317,10 @@ static void sm_fork_child(void)
 
         /* Other threads, which may have held locks, are not in the child. */
         na_class->forked = true;
-        (void) pthread_mutex_init(&na_class->lock, NULL);
-        (void) pthread_mutex_init(&na_class->connect_lock, NULL);
-        atomic_store_explicit(&na_class->backlog_lock.held, 0, memory_order_relaxed);
-        atomic_store_explicit(&na_class->registry.lock.held, 0, memory_order_relaxed);
+        sm_fork_free_lock(&na_class->lock);
+        sm_fork_free_lock(&na_class->connect_lock);
+        sm_fork_free_lock(&na_class->backlog_lock);
+        sm_fork_free_lock(&na_class->registry.lock);
         for (size_t i = 0; i < sizeof(descriptors) / sizeof(descriptors[0]); i++) {
             if (*descriptors[i] >= 0)
                 (void) close(*descriptors[i]);
@@ -335,10 +331,10 @@ static void sm_fork_child(void)
             struct na_plugin_context *context = &na_class->contexts[i];
 
             atomic_store_explicit(&context->active, false, memory_order_relaxed);
-            context->poll_lock.elide = false;
-            atomic_store_explicit(&context->poll_lock.held, 1, memory_order_relaxed);
-            atomic_store_explicit(&context->match_lock.held, 0, memory_order_relaxed);
-            atomic_store_explicit(&context->rma_lock.held, 0, memory_order_relaxed);
+            context->poll_lock.is_elided = false;
+            context->poll_lock.held = 1; /* nothing is polled any more */
+            sm_fork_free_lock(&context->match_lock);
+            sm_fork_free_lock(&context->rma_lock);
             (void) close(context->wake_fd);
             if (context->timer_fd >= 0)
                 (void) close(context->timer_fd);
@@ -364,8 +360,14 @@ static void sm_fork_reset_conns(struct na_plugin_class *na_class)
                 struct sm_conn *conn = atomic_load_explicit(&peer->conns[id], memory_order_relaxed);
 
                 if (conn != NULL)
-                    atomic_store_explicit(&conn->lock.held, 0, memory_order_relaxed);
+                    sm_fork_free_lock(&conn->lock);
             }
         }
     }
+}
+
+/* The thread that had it, or waited for it, is not in the child. */
+static void sm_fork_free_lock(struct kit_lock *lock)
+{
+    *lock = (struct kit_lock){.is_elided = lock->is_elided};
 }

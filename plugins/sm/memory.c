@@ -65,7 +65,7 @@ int32_t sm_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem *
         SM_LOG_ERROR("memory of type %u cannot be registered, host memory only", mem_type);
         return NA_PLUGIN_OPNOTSUPPORTED;
     }
-    sm_lock_take(&registry->lock);
+    kit_lock_take(&registry->lock);
     if (mem->is_registered)
         goto out;
     if (registry->free_count == 0 && !sm_registry_grow(na_class)) {
@@ -85,12 +85,12 @@ int32_t sm_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem *
     mem->incarnation = na_class->incarnation;
     registry->entries[index] = mem;
     entry = sm_registration_entry(na_class, index);
-    sm_lock_drop(&registry->lock);
+    kit_lock_drop(&registry->lock);
     sm_registration_publish(registry, entry, mem);
     return NA_PLUGIN_SUCCESS;
 
 out:
-    sm_lock_drop(&registry->lock);
+    kit_lock_drop(&registry->lock);
     return ret;
 }
 
@@ -101,7 +101,7 @@ int32_t sm_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_mem
     _Atomic uint64_t *entry;
     uint64_t withdrawn = 0;
 
-    sm_lock_take(&registry->lock);
+    kit_lock_take(&registry->lock);
     if (!mem->is_remote && mem->is_registered) {
         entry = sm_registration_entry(na_class, mem->index);
         if (entry != NULL)
@@ -112,7 +112,7 @@ int32_t sm_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_mem
         registry->free_indices[registry->free_count++] = mem->index;
         mem->is_registered = false;
     }
-    sm_lock_drop(&registry->lock);
+    kit_lock_drop(&registry->lock);
     if (withdrawn != 0)
         sm_writers_await(na_class, withdrawn);
     return NA_PLUGIN_SUCCESS;
@@ -294,11 +294,11 @@ static struct na_plugin_mem *sm_mem_alloc(struct sm_registry *registry, uint64_t
     struct na_plugin_mem *mem = NULL;
 
     if (count == 1) {
-        sm_lock_take(&registry->lock);
+        kit_lock_take(&registry->lock);
         mem = registry->free_mems;
         if (mem != NULL)
             registry->free_mems = mem->next_free;
-        sm_lock_drop(&registry->lock);
+        kit_lock_drop(&registry->lock);
     }
     if (mem == NULL) {
         uint64_t more = count > 1 ? count * sizeof(struct na_plugin_segment) : 0;
@@ -306,13 +306,13 @@ static struct na_plugin_mem *sm_mem_alloc(struct sm_registry *registry, uint64_t
         mem = kit_host->mem_alloc(sizeof(*mem) + more, 0);
         if (mem == NULL)
             return NULL;
-        sm_lock_take(&registry->lock);
+        kit_lock_take(&registry->lock);
         mem->next = registry->mems;
         mem->link = &registry->mems;
         if (mem->next != NULL)
             mem->next->link = &mem->next;
         registry->mems = mem;
-        sm_lock_drop(&registry->lock);
+        kit_lock_drop(&registry->lock);
     }
     mem->segments = count > 1 ? (struct na_plugin_segment *) (mem + 1) : &mem->first;
     mem->segment_count = (uint32_t) count;
@@ -326,7 +326,7 @@ static struct na_plugin_mem *sm_mem_alloc(struct sm_registry *registry, uint64_t
 /* Handles of one segment are kept for the next use. */
 static void sm_mem_free(struct sm_registry *registry, struct na_plugin_mem *mem)
 {
-    sm_lock_take(&registry->lock);
+    kit_lock_take(&registry->lock);
     if (mem->segment_count == 1) {
         mem->next_free = registry->free_mems;
         registry->free_mems = mem;
@@ -336,7 +336,7 @@ static void sm_mem_free(struct sm_registry *registry, struct na_plugin_mem *mem)
         if (mem->next != NULL)
             mem->next->link = mem->link;
     }
-    sm_lock_drop(&registry->lock);
+    kit_lock_drop(&registry->lock);
     kit_host->mem_free(mem);
 }
 

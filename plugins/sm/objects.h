@@ -4,13 +4,11 @@
 #ifndef SM_OBJECTS_H
 #define SM_OBJECTS_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
 #include "kit_match.h"
 #include "layout.h"
-#include "lock.h"
 #include "na_plugin.h"
 
 #define SM_PLUGIN_NAME      "sm"
@@ -133,8 +131,8 @@ struct sm_conn {
     _Alignas(SM_CACHE_LINE) _Atomic uint64_t tail; /* slot << 32 | data line */
     _Atomic uint64_t head;                         /* the receiver's, as last seen */
 
-    _Alignas(SM_CACHE_LINE) struct sm_lock lock; /* guards what follows */
-    struct kit_link pending;                     /* sends that wait for space */
+    _Alignas(SM_CACHE_LINE) struct kit_lock lock; /* guards what follows */
+    struct kit_link pending;                      /* sends that wait for space */
     enum sm_conn_state state;
     uint64_t connect_since;                      /* the peer's table is full since then */
     uint64_t connect_next;                       /* when to try again */
@@ -227,7 +225,7 @@ struct na_plugin_mem {
 };
 
 struct sm_registry {
-    struct sm_lock lock;
+    struct kit_lock lock;
     struct na_plugin_mem **entries;
     uint32_t *free_indices;
     uint32_t capacity;
@@ -253,7 +251,7 @@ struct na_plugin_context {
     /* Polling: guarded by poll_lock */
     struct na_plugin_class *na_class;
     struct sm_context_area *area; /* in our segment */
-    struct sm_lock poll_lock;
+    struct kit_lock poll_lock;
     uint32_t id;
     uint32_t hot_count;
     uint32_t polls;
@@ -291,13 +289,13 @@ struct na_plugin_context {
     _Atomic uint32_t unstall;          /* a receive was posted while rings are stalled */
 
     /* Matching: guarded by match_lock */
-    _Alignas(SM_CACHE_LINE) struct sm_lock match_lock;
+    _Alignas(SM_CACHE_LINE) struct kit_lock match_lock;
     atomic_bool active; /* between context_create and context_stop */
     struct kit_match match;
     struct kit_deferrals deferrals;
 
     /* Our RMA operations: guarded by rma_lock */
-    _Alignas(SM_CACHE_LINE) struct sm_lock rma_lock;
+    _Alignas(SM_CACHE_LINE) struct kit_lock rma_lock;
     struct kit_link native;
     struct sm_op *native_current; /* is being copied outside of the lock */
     bool native_cancel;           /* and was cancelled meanwhile */
@@ -338,15 +336,15 @@ struct na_plugin_class {
     struct na_plugin_addr *self;
     struct na_plugin_context *contexts; /* max_contexts of them */
 
-    pthread_mutex_t lock;         /* the table of peers */
-    pthread_mutex_t connect_lock; /* the segment's regions, claiming peer slots */
-    pthread_mutex_t watch_lock;   /* watch_round */
+    struct kit_lock lock;         /* the table of peers */
+    struct kit_lock connect_lock; /* the segment's regions, claiming peer slots */
+    struct kit_lock watch_lock;   /* watch_round */
     uint64_t watch_round;
     struct na_plugin_addr *peers[SM_PEER_BUCKETS];
     uint32_t peer_count;
     uint32_t sweep_next;
 
-    struct sm_lock backlog_lock;
+    struct kit_lock backlog_lock;
     struct kit_link backlog; /* connections with something that waits for space */
     _Atomic uint32_t backlog_count;
 

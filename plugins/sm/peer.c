@@ -41,7 +41,7 @@ int32_t sm_peer_get(struct na_plugin_class *na_class, const char *name, uint64_t
     struct na_plugin_addr *peer = NULL;
     int32_t ret = NA_PLUGIN_SUCCESS;
 
-    (void) pthread_mutex_lock(&na_class->lock);
+    kit_lock_take(&na_class->lock);
     if (incarnation != 0)
         peer = sm_peer_find(na_class, name, incarnation);
     if (peer == NULL)
@@ -55,7 +55,7 @@ int32_t sm_peer_get(struct na_plugin_class *na_class, const char *name, uint64_t
         sm_peer_hold(peer);
         *peer_p = peer;
     }
-    (void) pthread_mutex_unlock(&na_class->lock);
+    kit_lock_drop(&na_class->lock);
     return ret;
 }
 
@@ -69,7 +69,7 @@ int32_t sm_peer_get_absent(struct na_plugin_class *na_class, const char *name,
     struct na_plugin_addr *peer;
     int32_t ret = NA_PLUGIN_SUCCESS;
 
-    (void) pthread_mutex_lock(&na_class->lock);
+    kit_lock_take(&na_class->lock);
     peer = sm_peer_find(na_class, name, 0);
     if (peer == NULL) {
         ret = sm_peer_make_absent(na_class, name, &peer);
@@ -80,7 +80,7 @@ int32_t sm_peer_get_absent(struct na_plugin_class *na_class, const char *name,
         sm_peer_hold(peer);
         *peer_p = peer;
     }
-    (void) pthread_mutex_unlock(&na_class->lock);
+    kit_lock_drop(&na_class->lock);
     return ret;
 }
 
@@ -114,12 +114,12 @@ void sm_peer_release(struct na_plugin_addr *peer)
         (void) atomic_fetch_sub_explicit(&peer->refs, 1, memory_order_release);
         return;
     }
-    (void) pthread_mutex_lock(&na_class->lock);
+    kit_lock_take(&na_class->lock);
     if (atomic_fetch_sub_explicit(&peer->refs, 1, memory_order_acq_rel) == 1) {
         sm_peer_unlink(peer);
         sm_peer_forget(peer);
     }
-    (void) pthread_mutex_unlock(&na_class->lock);
+    kit_lock_drop(&na_class->lock);
 }
 
 /*

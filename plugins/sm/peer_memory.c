@@ -109,9 +109,9 @@ int32_t sm_peer_map(struct na_plugin_addr *peer, uint64_t offset, uint64_t size,
     int32_t ret;
     int fd;
 
-    (void) pthread_mutex_lock(&peer->na_class->connect_lock);
+    kit_lock_take(&peer->na_class->connect_lock);
     ret = sm_peer_open(peer, O_RDONLY, &fd, &file_size);
-    (void) pthread_mutex_unlock(&peer->na_class->connect_lock);
+    kit_lock_drop(&peer->na_class->connect_lock);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
     if (offset > file_size || size > file_size - offset)

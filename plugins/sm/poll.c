@@ -21,7 +21,7 @@ int32_t sm_poll(struct na_plugin_context *context, uint32_t *count)
     struct na_plugin_class *na_class = context->na_class;
     uint32_t completed;
 
-    if (kit_unlikely(!sm_lock_try(&context->poll_lock)))
+    if (kit_unlikely(!kit_lock_try(&context->poll_lock)))
         return NA_PLUGIN_SUCCESS; /* another thread is at it */
     if (kit_unlikely(atomic_load_explicit(&context->armed, memory_order_relaxed) != 0 &&
                      atomic_load_explicit(&context->sleepers, memory_order_relaxed) == 0))
@@ -39,7 +39,7 @@ int32_t sm_poll(struct na_plugin_context *context, uint32_t *count)
     if (kit_unlikely(++context->polls % SM_HOUSEKEEPING == 0 ||
                      atomic_load_explicit(&context->watch_now, memory_order_relaxed) != 0))
         completed += sm_poll_housekeep(context);
-    sm_lock_drop(&context->poll_lock);
+    kit_lock_drop(&context->poll_lock);
     *count += completed;
     return NA_PLUGIN_SUCCESS;
 }
@@ -54,11 +54,11 @@ uint32_t sm_poll_try_wait(struct na_plugin_context *context)
     uint64_t moved;
     bool idle;
 
-    if (context->na_class->busy || !sm_lock_try(&context->poll_lock))
+    if (context->na_class->busy || !kit_lock_try(&context->poll_lock))
         return 0;
     /* Nobody is told of a sleep that will not be. */
     if (sm_poll_peek(context) || sm_rma_flows(context)) {
-        sm_lock_drop(&context->poll_lock);
+        kit_lock_drop(&context->poll_lock);
         return 0;
     }
     atomic_store_explicit(&context->armed, 1, memory_order_seq_cst);
@@ -75,7 +75,7 @@ uint32_t sm_poll_try_wait(struct na_plugin_context *context)
     }
     if (idle)
         sm_wait_timer(context, sm_watch_wanted(context));
-    sm_lock_drop(&context->poll_lock);
+    kit_lock_drop(&context->poll_lock);
     return idle;
 }
 

@@ -62,13 +62,13 @@ int32_t sm_recv_expected(struct na_plugin_context *context, void *op_p, void *bu
     op->gone = false;
     op->recv.buf = buf;
     op->recv.size = size;
-    sm_lock_take(&context->match_lock);
+    kit_lock_take(&context->match_lock);
     ret = sm_peer_failure(source);
     if (kit_unlikely(!atomic_load_explicit(&context->active, memory_order_relaxed)))
         ret = NA_PLUGIN_FAULT;
     if (kit_likely(ret == NA_PLUGIN_SUCCESS))
         ret = kit_match_post_expected(&context->match, &op->recv, source, source_id, tag);
-    sm_lock_drop(&context->match_lock);
+    kit_lock_drop(&context->match_lock);
     sm_context_watch(context);
     return ret;
 }
@@ -78,12 +78,12 @@ bool sm_receive_cancel(struct na_plugin_context *context, void *op, bool is_trus
 {
     struct kit_recv *recv;
 
-    sm_lock_take(&context->match_lock);
+    kit_lock_take(&context->match_lock);
     recv = is_trusted ? kit_match_find_trusted(&context->match, op)
                       : kit_match_find(&context->match, op);
     if (recv != NULL)
         kit_match_remove(&context->match, recv);
-    sm_lock_drop(&context->match_lock);
+    kit_lock_drop(&context->match_lock);
     if (recv != NULL)
         kit_host->op_complete(recv, NA_PLUGIN_CANCELED);
     return recv != NULL;
@@ -94,9 +94,9 @@ void sm_receive_cancel_all(struct na_plugin_context *context)
     struct kit_link taken;
 
     kit_list_init(&taken);
-    sm_lock_take(&context->match_lock);
+    kit_lock_take(&context->match_lock);
     kit_match_take_if(&context->match, NULL, NULL, &taken);
-    sm_lock_drop(&context->match_lock);
+    kit_lock_drop(&context->match_lock);
     while (!kit_list_empty(&taken)) {
         struct kit_link *link = taken.next;
 
@@ -112,9 +112,9 @@ uint32_t sm_receive_fail_peers(struct na_plugin_context *context)
     uint32_t completed = 0;
 
     kit_list_init(&taken);
-    sm_lock_take(&context->match_lock);
+    kit_lock_take(&context->match_lock);
     kit_match_take_if(&context->match, sm_receive_has_failed, NULL, &taken);
-    sm_lock_drop(&context->match_lock);
+    kit_lock_drop(&context->match_lock);
     while (!kit_list_empty(&taken)) {
         struct sm_op *op = (struct sm_op *) taken.next;
 
@@ -178,7 +178,7 @@ static int32_t sm_post(struct na_plugin_context *context, struct sm_op *op, enum
 
     op->recv.buf = buf;
     op->recv.size = size;
-    sm_lock_take(&context->match_lock);
+    kit_lock_take(&context->match_lock);
     if (kit_unlikely(!atomic_load_explicit(&context->active, memory_order_relaxed))) {
         ret = NA_PLUGIN_FAULT;
     } else {
@@ -186,7 +186,7 @@ static int32_t sm_post(struct na_plugin_context *context, struct sm_op *op, enum
         if (kit_unlikely(kit_match_is_pending(&context->match)))
             (void) kit_match_dispatch(&context->match);
     }
-    sm_lock_drop(&context->match_lock);
+    kit_lock_drop(&context->match_lock);
     if (kit_likely(atomic_load_explicit(&context->rings_stalled, memory_order_relaxed) == 0))
         return ret;
     atomic_store_explicit(&context->unstall, 1, memory_order_seq_cst);
@@ -295,18 +295,18 @@ static enum sm_verdict sm_receive_unexpected(struct na_plugin_context *context,
 
     if (kit_unlikely(message->size > context->na_class->max_message))
         return SM_BAD;
-    sm_lock_take(&context->match_lock);
+    kit_lock_take(&context->match_lock);
     if (kit_unlikely(kit_match_is_pending(&context->match)))
         (void) kit_match_dispatch(&context->match);
     recv = kit_match_unexpected(&context->match);
     if (kit_likely(recv != NULL && recv->kind == KIT_RECV_UNEXPECTED)) {
         kit_match_remove(&context->match, recv);
-        sm_lock_drop(&context->match_lock);
+        kit_lock_drop(&context->match_lock);
         return sm_receive_into(recv, message, sm_in_ring_source(ring));
     }
     verdict = recv != NULL ? sm_receive_multi(context, recv, ring, message)
                            : sm_receive_defer(context, ring, message);
-    sm_lock_drop(&context->match_lock);
+    kit_lock_drop(&context->match_lock);
     return verdict;
 }
 
@@ -319,9 +319,9 @@ static enum sm_verdict sm_receive_expected(struct na_plugin_context *context,
 
     if (kit_unlikely(message->size > context->na_class->max_message))
         return SM_BAD;
-    sm_lock_take(&context->match_lock);
+    kit_lock_take(&context->match_lock);
     recv = kit_match_expected(&context->match, ring->peer, message->source_id, message->tag);
-    sm_lock_drop(&context->match_lock);
+    kit_lock_drop(&context->match_lock);
     if (kit_likely(recv != NULL))
         return sm_receive_into(recv, message, NULL);
     SM_LOG_DEBUG("dropped an expected message with tag %u from %s: no receive is posted",

@@ -30,7 +30,7 @@ void sm_registration_grow(struct na_plugin_class *na_class, uint32_t index)
 
     if (na_class->forked)
         return;
-    (void) pthread_mutex_lock(&na_class->connect_lock);
+    kit_lock_take(&na_class->connect_lock);
     if (sm_region_take(segment, sm_part_size(part), NA_PLUGIN_LOG_DEBUG, &offset) ==
         NA_PLUGIN_SUCCESS) {
         map = mmap(NULL, sm_part_size(part), PROT_READ | PROT_WRITE, MAP_SHARED, segment->fd,
@@ -38,7 +38,7 @@ void sm_registration_grow(struct na_plugin_class *na_class, uint32_t index)
         if (map == MAP_FAILED)
             sm_region_give(segment, offset, sm_part_size(part));
     }
-    (void) pthread_mutex_unlock(&na_class->connect_lock);
+    kit_lock_drop(&na_class->connect_lock);
     if (map == MAP_FAILED) {
         SM_LOG_WARNING("no shared memory to announce more than %u registrations: transfers with "
                        "the others are copied, which is slower; free memory or raise `ulimit -f`",

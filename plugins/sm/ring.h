@@ -12,6 +12,28 @@
 
 #include <string.h>
 
+/*
+ * The memory of a ring passes from one sending thread to the next by way of the receiver, which is
+ * another process or another mapping: an order that ThreadSanitizer cannot see.
+ */
+#if defined(__SANITIZE_THREAD__)
+#    define SM_TSAN 1
+#elif defined(__has_feature)
+#    if __has_feature(thread_sanitizer)
+#        define SM_TSAN 1
+#    endif
+#endif
+
+#ifdef SM_TSAN
+void __tsan_acquire(void *addr);
+void __tsan_release(void *addr);
+#    define sm_tsan_acquire(addr) __tsan_acquire(addr)
+#    define sm_tsan_release(addr) __tsan_release(addr)
+#else
+#    define sm_tsan_acquire(addr) ((void) 0)
+#    define sm_tsan_release(addr) ((void) 0)
+#endif
+
 static inline uint64_t sm_position_pack(uint32_t slot, uint32_t data)
 {
     return ((uint64_t) slot << 32) | data;
@@ -58,7 +80,7 @@ static inline bool sm_ring_claim(struct sm_conn *conn, uint32_t lines, uint64_t 
             continue;
         }
         next = sm_position_pack(sm_position_slot(tail) + 1, sm_position_data(tail) + lines);
-        if (conn->lock.elide) {
+        if (conn->lock.is_elided) {
             atomic_store_explicit(&conn->tail, next, memory_order_relaxed);
             break;
         }

@@ -63,7 +63,7 @@ bool sm_rma_cancel(struct na_plugin_context *context, struct sm_op *op, bool is_
     const struct kit_link *list;
     bool found = false, now = false;
 
-    sm_lock_take(&context->rma_lock);
+    kit_lock_take(&context->rma_lock);
     list = is_trusted ? atomic_load_explicit(&op->list, memory_order_relaxed)
                       : sm_rma_find(context, op);
     if (list == &context->native) {
@@ -77,7 +77,7 @@ bool sm_rma_cancel(struct na_plugin_context *context, struct sm_op *op, bool is_
         sm_copy_forget(context, op);
         now = true;
     }
-    sm_lock_drop(&context->rma_lock);
+    kit_lock_drop(&context->rma_lock);
     if (now)
         kit_host->op_complete(op, NA_PLUGIN_CANCELED);
     return found || now;
@@ -95,7 +95,7 @@ static const struct kit_link *sm_rma_find(const struct na_plugin_context *contex
 /* poll_lock is held, so no transfer is being copied. */
 void sm_rma_cancel_all(struct na_plugin_context *context)
 {
-    sm_lock_take(&context->rma_lock);
+    kit_lock_take(&context->rma_lock);
     while (!kit_list_empty(&context->native)) {
         struct sm_op *op = (struct sm_op *) context->native.next;
 
@@ -109,7 +109,7 @@ void sm_rma_cancel_all(struct na_plugin_context *context)
         sm_copy_forget(context, op);
         kit_host->op_complete(op, NA_PLUGIN_CANCELED);
     }
-    sm_lock_drop(&context->rma_lock);
+    kit_lock_drop(&context->rma_lock);
 }
 
 /* Ends the copies whose peer failed; native ones find out themselves. poll_lock is held. */
@@ -118,7 +118,7 @@ uint32_t sm_rma_fail_peers(struct na_plugin_context *context)
     uint32_t completed = 0;
     struct kit_link *next;
 
-    sm_lock_take(&context->rma_lock);
+    kit_lock_take(&context->rma_lock);
     for (struct kit_link *link = context->copies.next; link != &context->copies; link = next) {
         struct sm_op *op = (struct sm_op *) link;
         int32_t failure = sm_peer_failure(op->peer);
@@ -131,7 +131,7 @@ uint32_t sm_rma_fail_peers(struct na_plugin_context *context)
         completed++;
     }
     sm_copy_bury(context);
-    sm_lock_drop(&context->rma_lock);
+    kit_lock_drop(&context->rma_lock);
     sm_target_drop_failed(context);
     return completed;
 }
@@ -139,10 +139,10 @@ uint32_t sm_rma_fail_peers(struct na_plugin_context *context)
 /* Before a sleep: has the receivers wake this context when they make room. poll_lock is held. */
 void sm_rma_announce(struct na_plugin_context *context)
 {
-    sm_lock_take(&context->rma_lock);
+    kit_lock_take(&context->rma_lock);
     for (struct kit_link *link = context->copies.next; link != &context->copies; link = link->next)
         sm_conn_announce(((struct sm_op *) link)->conn, context);
-    sm_lock_drop(&context->rma_lock);
+    kit_lock_drop(&context->rma_lock);
     for (struct kit_link *link = context->jobs.next; link != &context->jobs; link = link->next)
         if (((struct sm_job *) link)->conn != NULL)
             sm_conn_announce(((struct sm_job *) link)->conn, context);
@@ -173,10 +173,10 @@ static int32_t sm_rma_start(struct na_plugin_context *context, enum sm_op_kind k
     if (!sm_native_available(addr))
         return sm_copy_start(context, op);
     if (!sm_native_step(op, &status)) {
-        sm_lock_take(&context->rma_lock);
+        kit_lock_take(&context->rma_lock);
         sm_op_list_append(&context->native, op);
         atomic_fetch_add_explicit(&context->native_count, 1, memory_order_release);
-        sm_lock_drop(&context->rma_lock);
+        kit_lock_drop(&context->rma_lock);
         sm_context_kick(context);
         return NA_PLUGIN_SUCCESS;
     }
@@ -223,19 +223,19 @@ static uint32_t sm_native_progress(struct na_plugin_context *context)
     int32_t status = NA_PLUGIN_SUCCESS;
     bool finished, canceled;
 
-    sm_lock_take(&context->rma_lock);
+    kit_lock_take(&context->rma_lock);
     if (!kit_list_empty(&context->native)) {
         op = (struct sm_op *) context->native.next;
         sm_op_list_remove(op);
         context->native_current = op;
         context->native_cancel = false;
     }
-    sm_lock_drop(&context->rma_lock);
+    kit_lock_drop(&context->rma_lock);
     if (op == NULL)
         return 0;
     finished = sm_native_step(op, &status);
 
-    sm_lock_take(&context->rma_lock);
+    kit_lock_take(&context->rma_lock);
     context->native_current = NULL;
     /* Cancelled before its end; a way that is refused now is not the end either. */
     canceled = context->native_cancel && (!finished || status == NA_PLUGIN_AGAIN);
@@ -243,7 +243,7 @@ static uint32_t sm_native_progress(struct na_plugin_context *context)
         sm_op_list_append(&context->native, op);
     else
         atomic_fetch_sub_explicit(&context->native_count, 1, memory_order_relaxed);
-    sm_lock_drop(&context->rma_lock);
+    kit_lock_drop(&context->rma_lock);
     if (canceled) {
         status = NA_PLUGIN_CANCELED;
     } else if (!finished) {

@@ -30,7 +30,7 @@ int32_t sm_copy_start(struct na_plugin_context *context, struct sm_op *op)
     op->conn = conn;
     op->token = 0;
     op->used = 0;
-    sm_lock_take(&context->rma_lock);
+    kit_lock_take(&context->rma_lock);
     sm_op_list_append(&context->copies, op);
     atomic_fetch_add_explicit(&context->transfers_copied, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&context->copy_count, 1, memory_order_release);
@@ -38,7 +38,7 @@ int32_t sm_copy_start(struct na_plugin_context *context, struct sm_op *op)
         sm_copy_forget(context, op);
         ret = status;
     }
-    sm_lock_drop(&context->rma_lock);
+    kit_lock_drop(&context->rma_lock);
     if (ret == NA_PLUGIN_SUCCESS)
         sm_context_kick(context);
     return ret;
@@ -50,7 +50,7 @@ uint32_t sm_copy_progress(struct na_plugin_context *context)
     uint32_t completed = 0;
     struct kit_link *next;
 
-    sm_lock_take(&context->rma_lock);
+    kit_lock_take(&context->rma_lock);
     for (struct kit_link *link = context->copies.next; link != &context->copies; link = next) {
         struct sm_op *op = (struct sm_op *) link;
         int32_t status = NA_PLUGIN_SUCCESS;
@@ -62,7 +62,7 @@ uint32_t sm_copy_progress(struct na_plugin_context *context)
         kit_host->op_complete(op, status);
         completed++;
     }
-    sm_lock_drop(&context->rma_lock);
+    kit_lock_drop(&context->rma_lock);
     return completed;
 }
 
@@ -119,7 +119,7 @@ enum sm_verdict sm_copy_receive_piece(struct na_plugin_context *context, struct 
         return SM_BAD;
     sm_message_copy(&header, message, 0, sizeof(header));
     size = message->size - (uint32_t) sizeof(header);
-    sm_lock_take(&context->rma_lock);
+    kit_lock_take(&context->rma_lock);
     slot = sm_copy_find(context, header.token, ring->peer);
     if (slot == NULL)
         goto out;
@@ -146,7 +146,7 @@ enum sm_verdict sm_copy_receive_piece(struct na_plugin_context *context, struct 
     }
 
 out:
-    sm_lock_drop(&context->rma_lock);
+    kit_lock_drop(&context->rma_lock);
     return verdict;
 }
 
@@ -163,7 +163,7 @@ enum sm_verdict sm_copy_receive_done(struct na_plugin_context *context, struct s
     sm_message_copy(&header, message, 0, sizeof(header));
     if (header.status < NA_PLUGIN_SUCCESS || header.status > NA_PLUGIN_HOSTFIREWALL)
         return SM_BAD;
-    sm_lock_take(&context->rma_lock);
+    kit_lock_take(&context->rma_lock);
     slot = sm_copy_find(context, header.token, ring->peer);
     if (slot == NULL)
         goto out;
@@ -177,7 +177,7 @@ enum sm_verdict sm_copy_receive_done(struct na_plugin_context *context, struct s
     sm_copy_finish(context, op, slot, header.status);
 
 out:
-    sm_lock_drop(&context->rma_lock);
+    kit_lock_drop(&context->rma_lock);
     return verdict;
 }
 

@@ -101,10 +101,10 @@ static enum sm_verdict sm_target_get(struct na_plugin_context *context, struct s
 
     if (message->size != sizeof(*header) || ring->job_count >= SM_JOB_MAX)
         return SM_BAD;
-    sm_lock_take(&registry->lock);
+    kit_lock_take(&registry->lock);
     status = sm_target_check(sm_registry_find(registry, header->index, &header->key),
                              NA_PLUGIN_MEM_READ, header->offset, header->length);
-    sm_lock_drop(&registry->lock);
+    kit_lock_drop(&registry->lock);
     if (status == NA_PLUGIN_SUCCESS && header->length == 0)
         status = NA_PLUGIN_INVALID_ARG;
     job = sm_job_add(context, ring, message->source_id, header->token, status);
@@ -158,7 +158,7 @@ static int32_t sm_target_write(struct na_plugin_context *context, const struct s
     uint32_t done = 0;
     int32_t status;
 
-    sm_lock_take(&registry->lock);
+    kit_lock_take(&registry->lock);
     mem = sm_registry_find(registry, header->index, &header->key);
     status = sm_target_check(mem, NA_PLUGIN_MEM_WRITE, header->offset, size);
     if (status == NA_PLUGIN_SUCCESS && size != 0) {
@@ -171,7 +171,7 @@ static int32_t sm_target_write(struct na_plugin_context *context, const struct s
             done += (uint32_t) span;
         }
     }
-    sm_lock_drop(&registry->lock);
+    kit_lock_drop(&registry->lock);
     return status;
 }
 
@@ -247,13 +247,13 @@ static bool sm_job_send_piece(struct na_plugin_context *context, struct sm_job *
 
     if (size > job->length - job->used)
         size = (uint32_t) (job->length - job->used);
-    sm_lock_take(&registry->lock);
+    kit_lock_take(&registry->lock);
     mem = sm_registry_find(registry, job->index, &job->key);
     job->status = sm_target_check(mem, NA_PLUGIN_MEM_READ, job->offset + job->used, size);
     if (job->status == NA_PLUGIN_SUCCESS)
         sent = sm_ring_send_piece(job->conn, SM_KIND_PIECE, context->id, 0, &header, mem,
                                   job->offset + job->used, size);
-    sm_lock_drop(&registry->lock);
+    kit_lock_drop(&registry->lock);
     if (!sent)
         return false;
     job->used += size;

@@ -41,7 +41,7 @@ bool sm_send_cancel(struct na_plugin_context *context, const struct sm_op *op)
     if (atomic_load_explicit(&context->send_count, memory_order_acquire) == 0)
         return false;
     /* The connections are walked under the class's lock: it keeps them and their peers alive. */
-    (void) pthread_mutex_lock(&na_class->lock);
+    kit_lock_take(&na_class->lock);
     for (uint32_t i = 0; i < SM_PEER_BUCKETS && found == NULL; i++) {
         struct na_plugin_addr *peer = na_class->peers[i];
 
@@ -54,7 +54,7 @@ bool sm_send_cancel(struct na_plugin_context *context, const struct sm_op *op)
             }
         }
     }
-    (void) pthread_mutex_unlock(&na_class->lock);
+    kit_lock_drop(&na_class->lock);
     if (found == NULL)
         return false;
     sm_send_finish(found, context, NA_PLUGIN_CANCELED);
@@ -70,18 +70,18 @@ bool sm_send_cancel_trusted(struct na_plugin_context *context, struct sm_op *op)
 
     if (atomic_load_explicit(&context->send_count, memory_order_acquire) == 0)
         return false;
-    (void) pthread_mutex_lock(&na_class->lock); /* keeps the connection */
+    kit_lock_take(&na_class->lock); /* keeps the connection */
     list = atomic_load_explicit(&op->list, memory_order_acquire);
     if (list != NULL && list != &context->native && list != &context->copies) {
         struct sm_conn *conn = kit_container(list, struct sm_conn, pending);
 
-        sm_lock_take(&conn->lock);
+        kit_lock_take(&conn->lock);
         found = atomic_load_explicit(&op->list, memory_order_relaxed) == list;
         if (found)
             sm_op_list_remove(op);
-        sm_lock_drop(&conn->lock);
+        kit_lock_drop(&conn->lock);
     }
-    (void) pthread_mutex_unlock(&na_class->lock);
+    kit_lock_drop(&na_class->lock);
     if (found)
         sm_send_finish(op, context, NA_PLUGIN_CANCELED);
     return found;
@@ -93,7 +93,7 @@ static uint32_t sm_send_flush(struct sm_conn *conn, struct na_plugin_context *po
     uint32_t completed = 0;
     int32_t ret;
 
-    sm_lock_take(&conn->lock);
+    kit_lock_take(&conn->lock);
     ret = sm_conn_ready(conn);
     if (ret != NA_PLUGIN_SUCCESS && ret != NA_PLUGIN_AGAIN) {
         completed = sm_send_fail_all(conn, poller, ret);
@@ -117,7 +117,7 @@ static uint32_t sm_send_flush(struct sm_conn *conn, struct na_plugin_context *po
 out:
     if (!kit_list_empty(&conn->pending))
         sm_backlog_add(conn);
-    sm_lock_drop(&conn->lock);
+    kit_lock_drop(&conn->lock);
     return completed;
 }
 
@@ -148,7 +148,7 @@ bool sm_backlog_announce(struct na_plugin_class *na_class, struct na_plugin_cont
 {
     if (atomic_load_explicit(&na_class->backlog_count, memory_order_acquire) == 0)
         return true;
-    sm_lock_take(&na_class->backlog_lock);
+    kit_lock_take(&na_class->backlog_lock);
     for (struct kit_link *link = na_class->backlog.next; link != &na_class->backlog;
          link = link->next) {
         struct sm_conn *conn =
@@ -156,7 +156,7 @@ bool sm_backlog_announce(struct na_plugin_class *na_class, struct na_plugin_cont
 
         sm_conn_announce(conn, context);
     }
-    sm_lock_drop(&na_class->backlog_lock);
+    kit_lock_drop(&na_class->backlog_lock);
     return sm_backlog_flush(na_class, context) == 0;
 }
 
@@ -208,7 +208,7 @@ static int32_t sm_send_slow(struct na_plugin_context *context, struct sm_conn *c
     bool sent;
     int32_t ret;
 
-    sm_lock_take(&conn->lock);
+    kit_lock_take(&conn->lock);
     ret = sm_conn_ready(conn);
     sent = ret == NA_PLUGIN_SUCCESS && kit_list_empty(&conn->pending) && sm_send_now(conn, op);
     if (sent)
@@ -230,7 +230,7 @@ static int32_t sm_send_slow(struct na_plugin_context *context, struct sm_conn *c
     ret = NA_PLUGIN_SUCCESS;
 
 out:
-    sm_lock_drop(&conn->lock);
+    kit_lock_drop(&conn->lock);
     /* Last, because what completes may be freed, and the connection with its peer. */
     if (sent)
         kit_host->op_complete(op, NA_PLUGIN_SUCCESS);
@@ -278,7 +278,7 @@ static struct sm_op *sm_send_find(struct sm_conn *conn, const struct na_plugin_c
 {
     struct sm_op *found = NULL;
 
-    sm_lock_take(&conn->lock);
+    kit_lock_take(&conn->lock);
     for (struct kit_link *link = conn->pending.next; link != &conn->pending; link = link->next) {
         struct sm_op *candidate = (struct sm_op *) link;
 
@@ -288,6 +288,6 @@ static struct sm_op *sm_send_find(struct sm_conn *conn, const struct na_plugin_c
         found = candidate;
         break;
     }
-    sm_lock_drop(&conn->lock);
+    kit_lock_drop(&conn->lock);
     return found;
 }

@@ -112,29 +112,29 @@ static bool sm_watch_collect(struct na_plugin_context *context)
     struct kit_link *link;
     struct sm_watch watch = {.context = context};
 
-    (void) pthread_mutex_lock(&na_class->watch_lock);
+    kit_lock_take(&na_class->watch_lock);
     na_class->watch_round++;
-    sm_lock_take(&context->match_lock);
+    kit_lock_take(&context->match_lock);
     kit_match_take_if(&context->match, sm_watch_receive, &watch, NULL);
-    sm_lock_drop(&context->match_lock);
+    kit_lock_drop(&context->match_lock);
 
-    sm_lock_take(&context->rma_lock);
+    kit_lock_take(&context->rma_lock);
     for (link = context->copies.next; link != &context->copies; link = link->next)
         sm_watch_add(context, ((struct sm_op *) link)->peer);
-    sm_lock_drop(&context->rma_lock);
+    kit_lock_drop(&context->rma_lock);
 
     for (link = context->jobs.next; link != &context->jobs; link = link->next)
         sm_watch_add(context, ((struct sm_job *) link)->ring->peer);
 
-    sm_lock_take(&na_class->backlog_lock);
+    kit_lock_take(&na_class->backlog_lock);
     for (link = na_class->backlog.next; link != &na_class->backlog; link = link->next) {
         struct sm_conn *conn =
             (struct sm_conn *) ((char *) link - offsetof(struct sm_conn, backlog_link));
 
         sm_watch_add(context, conn->peer);
     }
-    sm_lock_drop(&na_class->backlog_lock);
-    (void) pthread_mutex_unlock(&na_class->watch_lock);
+    kit_lock_drop(&na_class->backlog_lock);
+    kit_lock_drop(&na_class->watch_lock);
     return watch.gone;
 }
 

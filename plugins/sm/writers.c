@@ -121,13 +121,13 @@ static struct sm_writer *sm_writer_find(struct na_plugin_addr *peer)
 
     if (count == 0 || count > SM_WRITERS)
         return NULL;
-    (void) pthread_mutex_lock(&peer->na_class->lock);
+    kit_lock_take(&peer->na_class->lock);
     writer = atomic_load_explicit(&peer->writer, memory_order_acquire);
     if (writer == NULL) {
         writer = sm_writer_claim(peer, count);
         atomic_store_explicit(&peer->writer, writer, memory_order_release);
     }
-    (void) pthread_mutex_unlock(&peer->na_class->lock);
+    kit_lock_drop(&peer->na_class->lock);
     return writer;
 }
 
