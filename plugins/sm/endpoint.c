@@ -233,7 +233,7 @@ static void sm_class_describe(struct na_plugin_class *na_class)
     header->uid = sm_user();
     header->pid = na_class->pid;
     header->pid_namespace = na_class->pid_namespace;
-    header->process = sm_process_self();
+    header->process = kit_process_identity();
     header->incarnation = na_class->incarnation;
     header->cookie = na_class->cookie;
     header->cookie_address = (uint64_t) (uintptr_t) &na_class->cookie;

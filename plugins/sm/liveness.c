@@ -27,7 +27,7 @@ bool sm_peer_alive(struct na_plugin_addr *peer)
     sm_segment_path(path, peer->name);
     if (lstat(path, &status) != 0 || status.st_dev != peer->device || status.st_ino != peer->inode)
         return false;
-    if (peer->same_pid_namespace && sm_process_is_dead(peer->pid, peer->process))
+    if (peer->same_pid_namespace && kit_process_is_dead(peer->pid, peer->process))
         return false;
     return sm_peer_socket_answers(peer);
 }

@@ -39,8 +39,7 @@ int32_t sm_memory_create(struct sm_segment *segment, const char *name, uint64_t 
     if (fd < 0) {
         SM_LOG_ERROR("no memory file (%s)%s: memfd_create must be allowed", strerror(errno),
                      sm_error_hint(errno));
-        return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? NA_PLUGIN_NOMEM
-                                                                     : NA_PLUGIN_ACCESS;
+        return sm_error_status(errno);
     }
     segment->fd = fd;
     if (fchmod(fd, 0600) != 0 || ftruncate(fd, (off_t) size) != 0 ||

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The names of endpoints, and the paths of their files and sockets. */
+/* The names of endpoints, the paths of their files, and what the system's errors mean. */
 
 #include "sm.h"
 
 #include "siphash.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -63,4 +64,29 @@ void sm_wake_path(char path[SM_PATH_MAX], const char *name, const struct kit_key
         code[i] = digits[random % 64];
     (void) snprintf(path, SM_PATH_MAX, SM_DIRECTORY SM_PREFIX "%u.%s.wake.%s", sm_user(), name,
                     code);
+}
+
+/* What to do about an error, to be put behind its text; empty when nothing is known to help. */
+const char *sm_error_hint(int error)
+{
+    switch (error) {
+    case EMFILE:
+        return "; no descriptor is left: raise `ulimit -n`";
+    case ENFILE:
+        return "; the system has no descriptor left: close files or raise fs.file-max";
+    case ENOSPC:
+        return "; make room in " SM_DIRECTORY;
+    case ELOOP:
+        return "; it is a symbolic link, and none is followed";
+    default:
+        return "";
+    }
+}
+
+/* What cannot be opened now may be another time, or never. */
+int32_t sm_error_status(int error)
+{
+    bool passes = error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOSPC;
+
+    return passes ? NA_PLUGIN_NOMEM : NA_PLUGIN_ACCESS;
 }

@@ -85,7 +85,7 @@ struct na_plugin_addr {
     uint64_t pid_namespace;
     uint64_t cookie;
     uint64_t cookie_address;
-    uint64_t process; /* see sm_process_is_dead */
+    uint64_t process; /* see kit_process_identity */
     struct kit_key secret;
     dev_t device;
     ino_t inode;

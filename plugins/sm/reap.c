@@ -142,7 +142,7 @@ static bool sm_reap_owner_is_dead(int fd)
 
     return pread(fd, &header, sizeof(header), 0) == (ssize_t) sizeof(header) &&
            header.pid_namespace != 0 && header.pid_namespace == kit_process_namespace("pid") &&
-           sm_process_is_dead(header.pid, header.process);
+           kit_process_is_dead(header.pid, header.process);
 }
 
 /* While we hold the lock for removing, nobody else makes or removes the sockets beside it. */

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,12 +21,12 @@
 static int32_t sm_segment_make(struct sm_segment *segment, const char *name,
                                enum sm_remains *remains_p);
 static int32_t sm_segment_make_numbered(struct na_plugin_class *na_class);
-static int32_t sm_segment_status(int error);
 static int32_t sm_segment_taken(const char *path, enum sm_remains remains, int error);
 static bool sm_segment_is_at_path(int fd, const char *path);
 static int32_t sm_segment_build(struct na_plugin_class *na_class);
 static int32_t sm_segment_check(int fd, const char *path, struct sm_segment_header *copy,
                                 struct stat *status);
+static bool sm_file_size_allowed(uint64_t size, uint32_t log_level);
 static uint64_t sm_page_round(uint64_t size);
 
 /* Makes the file and the memory of our endpoint; `name` NULL picks a free number. */
@@ -61,7 +62,7 @@ int32_t sm_segment_describe(struct na_plugin_class *na_class)
         return NA_PLUGIN_SUCCESS;
     SM_LOG_ERROR("%s cannot be written (%s)%s", segment->path, strerror(errno),
                  sm_error_hint(errno));
-    return sm_segment_status(errno);
+    return sm_error_status(errno);
 }
 
 /* After this other processes find us. */
@@ -75,7 +76,7 @@ int32_t sm_segment_publish(struct na_plugin_class *na_class)
     if (pwrite(segment->file_fd, &magic, sizeof(magic), 0) == (ssize_t) sizeof(magic))
         return NA_PLUGIN_SUCCESS;
     SM_LOG_ERROR("%s cannot be written (%s)", segment->path, strerror(errno));
-    return sm_segment_status(errno);
+    return sm_error_status(errno);
 }
 
 void sm_segment_destroy(struct na_plugin_class *na_class)
@@ -117,7 +118,7 @@ int32_t sm_segment_find(const char *name, struct sm_segment_header *copy, dev_t 
     sm_segment_path(path, name);
     fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
-        ret = errno == ENOENT ? NA_PLUGIN_NOENTRY : sm_segment_status(errno);
+        ret = errno == ENOENT ? NA_PLUGIN_NOENTRY : sm_error_status(errno);
         if (ret != NA_PLUGIN_NOENTRY)
             SM_LOG_ERROR("%s cannot be opened (%s)%s", path, strerror(errno), sm_error_hint(errno));
         return ret;
@@ -193,7 +194,7 @@ static int32_t sm_segment_make(struct sm_segment *segment, const char *name,
         if (fd < 0) {
             SM_LOG_ERROR("%s cannot be made (%s)%s", segment->path, strerror(errno),
                          sm_error_hint(errno));
-            return sm_segment_status(errno);
+            return sm_error_status(errno);
         }
         if (flock(fd, LOCK_EX) == 0 && sm_segment_is_at_path(fd, segment->path)) {
             segment->file_fd = fd;
@@ -237,14 +238,6 @@ static int32_t sm_segment_make_numbered(struct na_plugin_class *na_class)
     return ret == NA_PLUGIN_ADDRINUSE ? sm_segment_taken(segment->path, remains, errno) : ret;
 }
 
-/* What cannot be opened now may be another time, or never. */
-static int32_t sm_segment_status(int error)
-{
-    bool passes = error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOSPC;
-
-    return passes ? NA_PLUGIN_NOMEM : NA_PLUGIN_ACCESS;
-}
-
 /* Says who has the name that we wanted. */
 static int32_t sm_segment_taken(const char *path, enum sm_remains remains, int error)
 {
@@ -253,7 +246,7 @@ static int32_t sm_segment_taken(const char *path, enum sm_remains remains, int e
     if (remains == SM_REMAINS_UNKNOWN) {
         SM_LOG_ERROR("%s exists and can be neither opened nor removed (%s)%s", path,
                      strerror(error), sm_error_hint(error));
-        return sm_segment_status(error);
+        return sm_error_status(error);
     }
     if (remains == SM_REMAINS_BUSY)
         SM_LOG_ERROR("%s: others make and remove this name all the time; choose another", path);
@@ -367,6 +360,20 @@ static int32_t sm_segment_check(int fd, const char *path, struct sm_segment_head
         return NA_PLUGIN_PROTOCOL_ERROR;
     }
     return NA_PLUGIN_SUCCESS;
+}
+
+/* Files that are too large for the limit would end the process with SIGXFSZ. */
+static bool sm_file_size_allowed(uint64_t size, uint32_t log_level)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+        size <= limit.rlim_cur)
+        return true;
+    SM_LOG(log_level,
+           "a shared-memory file of %llu bytes is needed, %llu are allowed; raise `ulimit -f`",
+           (unsigned long long) size, (unsigned long long) limit.rlim_cur);
+    return false;
 }
 
 static uint64_t sm_page_round(uint64_t size)

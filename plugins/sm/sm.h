@@ -3,7 +3,7 @@
  * The modules of the plugin, from the lowest to the highest. Each one calls those above it in this
  * list and none below it:
  *
- *     process names reap memory_file segment    what the system knows of an endpoint
+ *     names reap memory_file segment            what the system knows of an endpoint
  *     wake                                      ending the sleep of a context
  *     liveness peer_memory                      whether a peer is alive, reaching its memory
  *     registration writers memory rma_native    registered memory, cross-memory attach
@@ -38,12 +38,6 @@
 struct iovec;
 struct sockaddr_un;
 
-/* process.c */
-uint64_t sm_process_self(void);
-bool sm_process_is_dead(uint32_t pid, uint64_t identity);
-const char *sm_error_hint(int error);
-bool sm_file_size_allowed(uint64_t size, uint32_t log_level);
-
 /* names.c */
 bool sm_name_check(const char *name, size_t length, const char **reason_p);
 void sm_user_set(void);
@@ -51,6 +45,8 @@ uint32_t sm_user(void);
 void sm_segment_path(char path[SM_PATH_MAX], const char *name);
 void sm_wake_path(char path[SM_PATH_MAX], const char *name, const struct kit_key *secret,
                   uint32_t id);
+const char *sm_error_hint(int error);
+int32_t sm_error_status(int error);
 
 /* reap.c: what is at a name when its owner may be dead */
 enum sm_remains {

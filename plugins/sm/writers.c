@@ -185,7 +185,7 @@ static bool sm_writer_is_dead(const struct na_plugin_class *na_class,
 
     if (sm_owner_pack((uint32_t) (owner >> 56), pid, na_class->pid_namespace) != owner)
         return false;
-    return sm_process_is_dead(pid, owner >> 56 == SM_SLOT_READY ? process : 0);
+    return kit_process_is_dead(pid, owner >> 56 == SM_SLOT_READY ? process : 0);
 }
 
 static struct sm_writer *sm_writers_of(struct sm_segment_header *header)

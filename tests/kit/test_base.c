@@ -262,6 +262,7 @@ static void a_lock_is_one_threads(void **state)
 static void processes_are_known(void **state)
 {
     uint64_t own = 0, start = 0;
+    uint64_t identity = kit_process_identity();
     bool is_over = true;
     siginfo_t info;
     pid_t pid;
@@ -269,6 +270,12 @@ static void processes_are_known(void **state)
     (void) state;
     assert_true(kit_process_read((uint32_t) getpid(), &own, &is_over));
     assert_false(is_over);
+    assert_true(identity != 0);
+    assert_false(kit_process_is_dead((uint32_t) getpid(), identity));
+    assert_true(kit_process_is_dead((uint32_t) getpid(), identity ^ 1)); /* an earlier one */
+    assert_false(kit_process_is_dead((uint32_t) getpid(), 0));
+    assert_false(kit_process_is_dead(0, identity));
+    assert_false(kit_process_is_dead(UINT32_MAX, identity));
     pid = fork();
     if (pid == 0)
         _exit(0);
@@ -277,8 +284,11 @@ static void processes_are_known(void **state)
     assert_true(kit_process_read((uint32_t) pid, &start, &is_over));
     assert_true(is_over); /* though nobody has collected it */
     assert_true(start >= own);
+    assert_true(
+        kit_process_is_dead((uint32_t) pid, (identity & ~UINT64_C(0xffffffffffff)) | start));
     assert_int_equal(waitpid(pid, NULL, 0), pid);
     assert_false(kit_process_read((uint32_t) pid, &start, &is_over));
+    assert_true(kit_process_is_dead((uint32_t) pid, 0));
     assert_true(kit_process_namespace("pid") != 0);
     assert_true(kit_process_namespace("pid") == kit_process_namespace("pid"));
     assert_true(kit_process_namespace("none such") == 0);

@@ -316,6 +316,21 @@ bool kit_process_read(uint32_t pid, uint64_t *start_p, bool *is_over_p);
  */
 uint64_t kit_process_namespace(const char *kind);
 
+/*
+ * What tells this process from another one that gets its number later: when it began (low 48 bits)
+ * and a number of the time namespace where that is so (the others). 0 when that cannot be read.
+ * Peers may know it, of whatever release they are. Since 1.1.
+ */
+uint64_t kit_process_identity(void);
+
+/*
+ * True when no thread runs any more of the process that had this number and identity, though its
+ * children may hold its files open, the number may be another process's by now, or its parent has
+ * not collected it. False when in doubt; an identity of 0 is not known. The number is one of this
+ * process's PID namespace. Since 1.1.
+ */
+bool kit_process_is_dead(uint32_t pid, uint64_t identity);
+
 /* A number that is equal on one node until it boots again; 0 when it cannot be read. Since 1.1. */
 uint64_t kit_process_node(void);
 

@@ -3,6 +3,7 @@
 
 #include "kit_base.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -10,6 +11,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define PROCESS_START_MASK ((UINT64_C(1) << 48) - 1)
 
 static ssize_t process_file_read(const char *path, char *text, size_t size);
 
@@ -42,6 +45,33 @@ uint64_t kit_process_namespace(const char *kind)
     if (stat(path, &status) != 0)
         return 0;
     return ((uint64_t) status.st_dev << 32) ^ (uint64_t) status.st_ino;
+}
+
+uint64_t kit_process_identity(void)
+{
+    uint64_t start;
+    bool is_over;
+
+    if (!kit_process_read((uint32_t) getpid(), &start, &is_over))
+        return 0;
+    return (kit_process_namespace("time") << 48) | (start & PROCESS_START_MASK);
+}
+
+bool kit_process_is_dead(uint32_t pid, uint64_t identity)
+{
+    uint64_t start;
+    bool is_over;
+
+    if (pid == 0 || pid > INT32_MAX)
+        return false;
+    if (kill((pid_t) pid, 0) != 0 && errno == ESRCH)
+        return true;
+    if (identity == 0 || !kit_process_read(pid, &start, &is_over))
+        return false;
+    if ((kit_process_namespace("time") & 0xffff) == identity >> 48 &&
+        (start & PROCESS_START_MASK) != (identity & PROCESS_START_MASK))
+        return true;
+    return is_over;
 }
 
 uint64_t kit_process_node(void)
