@@ -49,7 +49,7 @@ void sm_doorbells_answer(struct na_plugin_context *context)
 /* Has the ring polled from now on. */
 void sm_in_ring_heat(struct na_plugin_context *context, struct sm_in_ring *ring)
 {
-    atomic_store_explicit(&ring->peer_slot->status, 0, memory_order_relaxed);
+    sm_store(&ring->peer_slot->status, 0);
     ring->idle_rounds = 0;
     if (ring->hot_index != UINT32_MAX)
         return;
@@ -83,7 +83,7 @@ void sm_in_ring_release(struct na_plugin_context *context, struct sm_in_ring *ri
     context->in[ring->index / 64][ring->index % 64] = NULL;
     context->in_count--;
     if (ring->stalled)
-        atomic_fetch_sub_explicit(&context->rings_stalled, 1, memory_order_relaxed);
+        sm_sub(&context->rings_stalled, 1);
     sm_in_ring_unmap(ring);
     sm_slot_release(slot);
 }
@@ -95,7 +95,7 @@ void sm_in_ring_refuse(struct na_plugin_context *context, struct sm_in_ring *rin
     if (!ring->refused)
         SM_LOG_ERROR("%s sent what is not of this protocol (%s): closed", ring->peer->name, reason);
     ring->refused = true;
-    atomic_store_explicit(&ring->peer_slot->status, SM_RING_REFUSED, memory_order_release);
+    sm_store_release(&ring->peer_slot->status, SM_RING_REFUSED);
     sm_peer_fail(ring->peer, NA_PLUGIN_PROTOCOL_ERROR);
     sm_in_ring_drop_jobs(context, ring);
 }
@@ -160,7 +160,7 @@ void sm_job_remove(struct na_plugin_context *context, struct sm_job *job)
 {
     kit_list_remove(&job->link);
     job->ring->job_count--;
-    atomic_fetch_sub_explicit(&context->job_count, 1, memory_order_relaxed);
+    sm_sub(&context->job_count, 1);
     job->link.next = (struct kit_link *) context->free_jobs;
     context->free_jobs = job;
 }
@@ -186,10 +186,10 @@ static void sm_doorbell_answer(struct na_plugin_context *context, uint32_t index
     struct sm_peer_slot *slot = &sm_peer_slots(context)[index];
     uint32_t reserved, state;
 
-    reserved = atomic_load_explicit(&context->area->slots_reserved, memory_order_acquire);
+    reserved = sm_load_acquire(&context->area->slots_reserved);
     if (index >= reserved)
         return; /* a slot that has no memory has no ring */
-    state = sm_owner_state(atomic_load_explicit(&slot->owner, memory_order_acquire));
+    state = sm_owner_state(sm_load_acquire(&slot->owner));
     if (ring == NULL) {
         if (state == SM_SLOT_READY || state == SM_SLOT_CLOSING)
             sm_in_ring_accept(context, index, slot);
@@ -220,13 +220,12 @@ static void sm_in_ring_accept(struct na_plugin_context *context, uint32_t index,
         return;
     }
     if (ret != NA_PLUGIN_SUCCESS) {
-        atomic_store_explicit(&slot->status, SM_RING_REFUSED, memory_order_release);
+        sm_store_release(&slot->status, SM_RING_REFUSED);
         SM_LOG_ERROR("a sender at slot %u describes no ring (status %d): refused", index, ret);
         return;
     }
-    ring->closing =
-        sm_owner_state(atomic_load_explicit(&slot->owner, memory_order_acquire)) == SM_SLOT_CLOSING;
-    atomic_store_explicit(&slot->accepted, 1, memory_order_release);
+    ring->closing = sm_owner_state(sm_load_acquire(&slot->owner)) == SM_SLOT_CLOSING;
+    sm_store_release(&slot->accepted, 1);
     sm_in_ring_heat(context, ring);
     sm_in_ring_sweep(context, 4);
 }
@@ -315,7 +314,7 @@ static void sm_in_ring_unmap(struct sm_in_ring *ring)
         (void) munmap((void *) (uintptr_t) ring->slots,
                       sm_layout_ring_size(ring->data_lines * SM_CACHE_LINE));
     if (ring->peer != NULL) {
-        atomic_fetch_sub_explicit(&ring->peer->refs, ring->references, memory_order_relaxed);
+        sm_sub(&ring->peer->refs, ring->references);
         sm_peer_release(ring->peer);
     }
     kit_host->mem_free(ring);
@@ -334,8 +333,8 @@ static void sm_in_ring_drop_jobs(struct na_plugin_context *context, const struct
 
 static void sm_slot_release(struct sm_peer_slot *slot)
 {
-    atomic_store_explicit(&slot->status, 0, memory_order_relaxed);
-    atomic_store_explicit(&slot->owner, 0, memory_order_release);
+    sm_store(&slot->status, 0);
+    sm_store_release(&slot->owner, 0);
 }
 
 static struct sm_peer_slot *sm_peer_slots(struct na_plugin_context *context)
@@ -347,7 +346,7 @@ static struct sm_peer_slot *sm_peer_slots(struct na_plugin_context *context)
 /* Looks at the next `count` slots and releases those whose sender died. */
 static void sm_in_ring_sweep(struct na_plugin_context *context, uint32_t count)
 {
-    uint32_t reserved = atomic_load_explicit(&context->area->slots_reserved, memory_order_acquire);
+    uint32_t reserved = sm_load_acquire(&context->area->slots_reserved);
 
     if (reserved == 0 || reserved > SM_PEER_SLOTS)
         reserved = SM_PEER_SLOTS;

@@ -35,12 +35,12 @@ int32_t sm_conn_get(struct na_plugin_addr *peer, uint32_t remote_id, struct sm_c
         SM_LOG_ERROR("context %u of %s, which has %u", remote_id, peer->name, peer->max_contexts);
         return NA_PLUGIN_INVALID_ARG;
     }
-    conn = atomic_load_explicit(&peer->conns[remote_id], memory_order_acquire);
+    conn = sm_load_acquire(&peer->conns[remote_id]);
     if (kit_unlikely(conn == NULL)) {
         ret = sm_conn_make(peer, remote_id);
         if (ret != NA_PLUGIN_SUCCESS)
             return ret;
-        conn = atomic_load_explicit(&peer->conns[remote_id], memory_order_acquire);
+        conn = sm_load_acquire(&peer->conns[remote_id]);
     }
     *conn_p = conn;
     return NA_PLUGIN_SUCCESS;
@@ -53,7 +53,7 @@ void sm_conn_break(struct sm_conn *conn, int32_t status)
 
     (void) atomic_compare_exchange_strong_explicit(&conn->broken, &none, status,
                                                    memory_order_acq_rel, memory_order_relaxed);
-    atomic_store_explicit(&conn->gate, 1, memory_order_release);
+    sm_store_release(&conn->gate, 1);
 }
 
 /* The class or the peer goes away: tell a living receiver, give the memory back. */
@@ -105,9 +105,8 @@ int32_t sm_conn_prepare(struct sm_conn *conn)
 {
     int32_t ret;
 
-    if (kit_likely(atomic_load_explicit(&conn->connected_slot, memory_order_acquire) != NULL &&
-                   atomic_load_explicit(&conn->broken, memory_order_acquire) == 0 &&
-                   !sm_context_gone(conn->context_area)))
+    if (kit_likely(sm_load_acquire(&conn->connected_slot) != NULL &&
+                   sm_load_acquire(&conn->broken) == 0 && !sm_context_gone(conn->context_area)))
         return sm_peer_failure(conn->peer);
     kit_lock_take(&conn->lock);
     ret = sm_conn_ready(conn);
@@ -118,7 +117,7 @@ int32_t sm_conn_prepare(struct sm_conn *conn)
 /* Asks the receiver for a wake-up of this context when it has taken something. */
 void sm_conn_announce(struct sm_conn *conn, struct na_plugin_context *context)
 {
-    struct sm_peer_slot *slot = atomic_load_explicit(&conn->connected_slot, memory_order_acquire);
+    struct sm_peer_slot *slot = sm_load_acquire(&conn->connected_slot);
 
     if (slot == NULL)
         return;
@@ -136,7 +135,7 @@ void sm_backlog_add(struct sm_conn *conn)
         conn->in_backlog = true;
         sm_peer_hold(conn->peer);
         kit_list_append(&na_class->backlog, &conn->backlog_link);
-        atomic_fetch_add_explicit(&na_class->backlog_count, 1, memory_order_release);
+        sm_add_release(&na_class->backlog_count, 1);
     }
     kit_lock_drop(&na_class->backlog_lock);
 }
@@ -147,7 +146,7 @@ void sm_backlog_add(struct sm_conn *conn)
  */
 int32_t sm_conn_ready(struct sm_conn *conn)
 {
-    int32_t ret = atomic_load_explicit(&conn->broken, memory_order_acquire);
+    int32_t ret = sm_load_acquire(&conn->broken);
     uint64_t now;
 
     if (ret == 0)
@@ -190,7 +189,7 @@ struct sm_conn *sm_backlog_next(struct na_plugin_class *na_class)
         conn = (struct sm_conn *) ((char *) link - offsetof(struct sm_conn, backlog_link));
         kit_list_remove(link);
         conn->in_backlog = false;
-        atomic_fetch_sub_explicit(&na_class->backlog_count, 1, memory_order_release);
+        sm_sub_release(&na_class->backlog_count, 1);
     }
     kit_lock_drop(&na_class->backlog_lock);
     return conn;
@@ -203,7 +202,7 @@ static int32_t sm_conn_make(struct na_plugin_addr *peer, uint32_t remote_id)
     int32_t ret = NA_PLUGIN_SUCCESS;
 
     kit_lock_take(&na_class->lock);
-    if (atomic_load_explicit(&peer->conns[remote_id], memory_order_relaxed) != NULL)
+    if (sm_load(&peer->conns[remote_id]) != NULL)
         goto out;
     conn = kit_host->mem_alloc(sizeof(*conn), _Alignof(struct sm_conn));
     if (conn == NULL) {
@@ -218,8 +217,8 @@ static int32_t sm_conn_make(struct na_plugin_addr *peer, uint32_t remote_id)
         (struct sm_context_area *) ((uint8_t *) peer->base + sm_layout_context(remote_id));
     kit_list_init(&conn->pending);
     kit_list_init(&conn->backlog_link);
-    atomic_store_explicit(&conn->gate, 1, memory_order_relaxed);
-    atomic_store_explicit(&peer->conns[remote_id], conn, memory_order_release);
+    sm_store(&conn->gate, 1);
+    sm_store_release(&peer->conns[remote_id], conn);
 
 out:
     kit_lock_drop(&na_class->lock);
@@ -260,7 +259,7 @@ static int32_t sm_conn_establish(struct sm_conn *conn)
     sm_conn_announce_ring(conn, slot);
     conn->state = SM_CONN_READY;
     if (kit_list_empty(&conn->pending))
-        atomic_store_explicit(&conn->gate, 0, memory_order_release);
+        sm_store_release(&conn->gate, 0);
     return NA_PLUGIN_SUCCESS;
 }
 
@@ -316,7 +315,7 @@ static int32_t sm_conn_claim_slot(struct sm_conn *conn, struct sm_peer_slot **sl
     struct sm_context_area *area = conn->context_area;
 
     for (;;) {
-        uint32_t reserved = atomic_load_explicit(&area->slots_reserved, memory_order_acquire);
+        uint32_t reserved = sm_load_acquire(&area->slots_reserved);
         int32_t ret;
 
         if (reserved > SM_PEER_SLOTS)
@@ -347,7 +346,7 @@ static struct sm_peer_slot *sm_conn_try_slots(struct sm_conn *conn, uint32_t cou
                                                           sm_layout_peer_slots(conn->remote_id));
 
     for (uint32_t i = 0; i < count; i++) {
-        uint64_t owner = atomic_load_explicit(&slots[i].owner, memory_order_relaxed);
+        uint64_t owner = sm_load(&slots[i].owner);
         bool dead = reclaim && sm_owner_state(owner) == SM_SLOT_CLAIMED &&
                     (uint32_t) owner == (uint32_t) na_class->pid_namespace &&
                     sm_owner_pid(owner) != 0 && kill((pid_t) sm_owner_pid(owner), 0) != 0 &&
@@ -394,15 +393,14 @@ static void sm_conn_announce_ring(struct sm_conn *conn, struct sm_peer_slot *slo
     slot->ring_data = conn->data_lines * SM_CACHE_LINE;
     slot->name_length = (uint32_t) strlen(na_class->name);
     memcpy(slot->name, na_class->name, sizeof(slot->name));
-    atomic_store_explicit(&slot->blocked, 0, memory_order_relaxed);
-    atomic_store_explicit(&slot->head, 0, memory_order_relaxed);
-    atomic_store_explicit(&slot->status, 0, memory_order_relaxed);
-    atomic_store_explicit(&slot->accepted, 0, memory_order_relaxed);
+    sm_store(&slot->blocked, 0);
+    sm_store(&slot->head, 0);
+    sm_store(&slot->status, 0);
+    sm_store(&slot->accepted, 0);
     conn->peer_slot = slot;
-    atomic_store_explicit(&conn->connected_slot, slot, memory_order_release);
-    atomic_store_explicit(&slot->owner,
-                          sm_owner_pack(SM_SLOT_READY, na_class->pid, na_class->pid_namespace),
-                          memory_order_release);
+    sm_store_release(&conn->connected_slot, slot);
+    sm_store_release(&slot->owner,
+                     sm_owner_pack(SM_SLOT_READY, na_class->pid, na_class->pid_namespace));
     sm_conn_ring_doorbell(conn);
     sm_conn_wake(conn);
 }
@@ -432,8 +430,8 @@ static void sm_conn_wake(struct sm_conn *conn)
     }
     if ((flags & SM_CONTEXT_ASLEEP) == 0)
         return;
-    if (atomic_load_explicit(&conn->woken, memory_order_relaxed) == flags)
+    if (sm_load(&conn->woken) == flags)
         return;
     if (sm_wake_peer(conn->peer, conn->remote_id))
-        atomic_store_explicit(&conn->woken, flags, memory_order_relaxed);
+        sm_store(&conn->woken, flags);
 }

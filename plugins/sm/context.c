@@ -66,7 +66,7 @@ int32_t sm_context_create(struct na_plugin_class *na_class, struct na_host_conte
         return NA_PLUGIN_INVALID_ARG;
     }
     context = &na_class->contexts[id];
-    if (atomic_load_explicit(&context->active, memory_order_relaxed)) {
+    if (sm_load(&context->active)) {
         SM_LOG_ERROR("context %u exists already", id);
         return NA_PLUGIN_EXIST;
     }
@@ -75,7 +75,7 @@ int32_t sm_context_create(struct na_plugin_class *na_class, struct na_host_conte
         if (context->copy_slots == NULL)
             return NA_PLUGIN_NOMEM;
     }
-    atomic_store_explicit(&context->active, true, memory_order_release);
+    sm_store_release(&context->active, true);
     (void) atomic_fetch_and_explicit(&context->area->flags, ~SM_CONTEXT_GONE, memory_order_release);
     *context_p = context;
     return NA_PLUGIN_SUCCESS;
@@ -84,7 +84,7 @@ int32_t sm_context_create(struct na_plugin_class *na_class, struct na_host_conte
 int32_t sm_context_stop(struct na_plugin_context *context)
 {
     kit_lock_take(&context->match_lock);
-    atomic_store_explicit(&context->active, false, memory_order_release);
+    sm_store_release(&context->active, false);
     kit_lock_drop(&context->match_lock);
 
     if (!context->na_class->forked) /* a fork leaves it locked: nothing is polled any more */
@@ -140,8 +140,8 @@ static void sm_counters_get(struct na_plugin_class *na_class, na_plugin_counter_
     for (uint32_t id = 0; id < na_class->max_contexts; id++) {
         struct na_plugin_context *context = &na_class->contexts[id];
 
-        queued += atomic_load_explicit(&context->sends_queued, memory_order_relaxed);
-        copied += atomic_load_explicit(&context->transfers_copied, memory_order_relaxed);
+        queued += sm_load(&context->sends_queued);
+        copied += sm_load(&context->transfers_copied);
     }
     report(arg, "sends_queued", queued);
     report(arg, "transfers_copied", copied);

@@ -270,15 +270,12 @@ static void sm_class_linger(struct na_plugin_class *na_class)
         for (struct na_plugin_addr *peer = na_class->peers[i]; peer != NULL;
              peer = peer->hash_next) {
             for (uint32_t id = 0; id < peer->max_contexts && peer != na_class->self; id++) {
-                struct sm_conn *conn = atomic_load_explicit(&peer->conns[id], memory_order_acquire);
+                struct sm_conn *conn = sm_load_acquire(&peer->conns[id]);
 
                 while (conn != NULL && conn->state == SM_CONN_READY &&
-                       atomic_load_explicit(&conn->peer_slot->accepted, memory_order_acquire) ==
-                           0 &&
-                       atomic_load_explicit(&conn->peer_slot->status, memory_order_acquire) !=
-                           SM_RING_REFUSED &&
-                       (atomic_load_explicit(&conn->context_area->flags, memory_order_acquire) &
-                        SM_CONTEXT_GONE) == 0 &&
+                       sm_load_acquire(&conn->peer_slot->accepted) == 0 &&
+                       sm_load_acquire(&conn->peer_slot->status) != SM_RING_REFUSED &&
+                       (sm_load_acquire(&conn->context_area->flags) & SM_CONTEXT_GONE) == 0 &&
                        kit_host->clock_ns() < end && sm_peer_alive(peer))
                     (void) usleep(500);
             }
@@ -330,7 +327,7 @@ static void sm_fork_child(void)
         for (uint32_t i = 0; na_class->contexts != NULL && i < na_class->max_contexts; i++) {
             struct na_plugin_context *context = &na_class->contexts[i];
 
-            atomic_store_explicit(&context->active, false, memory_order_relaxed);
+            sm_store(&context->active, false);
             context->poll_lock.is_elided = false;
             context->poll_lock.held = 1; /* nothing is polled any more */
             sm_fork_free_lock(&context->match_lock);
@@ -357,7 +354,7 @@ static void sm_fork_reset_conns(struct na_plugin_class *na_class)
                 (void) close(peer->ask_fd);
             peer->memory_fd = peer->ask_fd = -1;
             for (uint32_t id = 0; id < peer->max_contexts; id++) {
-                struct sm_conn *conn = atomic_load_explicit(&peer->conns[id], memory_order_relaxed);
+                struct sm_conn *conn = sm_load(&peer->conns[id]);
 
                 if (conn != NULL)
                     sm_fork_free_lock(&conn->lock);

@@ -21,8 +21,7 @@ bool sm_peer_alive(struct na_plugin_addr *peer)
 
     if (peer == peer->na_class->self)
         return true;
-    if (sm_peer_mapped(peer) &&
-        atomic_load_explicit(&peer->base->state, memory_order_acquire) != SM_STATE_OPEN)
+    if (sm_peer_mapped(peer) && sm_load_acquire(&peer->base->state) != SM_STATE_OPEN)
         return false;
     sm_segment_path(path, peer->name);
     if (lstat(path, &status) != 0 || status.st_dev != peer->device || status.st_ino != peer->inode)
@@ -43,7 +42,7 @@ void sm_peer_fail(struct na_plugin_addr *peer, int32_t status)
         return;
     SM_LOG_DEBUG("peer %s is gone (status %d)", peer->name, status);
     for (uint32_t i = 0; i < na_class->max_contexts; i++) {
-        atomic_store_explicit(&na_class->contexts[i].watch_now, 1, memory_order_release);
+        sm_store_release(&na_class->contexts[i].watch_now, 1);
         sm_context_kick(&na_class->contexts[i]);
     }
 }

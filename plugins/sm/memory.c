@@ -107,7 +107,7 @@ int32_t sm_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_mem
         if (entry != NULL)
             sm_registration_withdraw(entry);
         if (entry != NULL && (mem->flags & NA_PLUGIN_MEM_WRITE) != 0)
-            withdrawn = atomic_load_explicit(&mem->digest, memory_order_relaxed);
+            withdrawn = sm_load(&mem->digest);
         registry->entries[mem->index] = NULL;
         registry->free_indices[registry->free_count++] = mem->index;
         mem->is_registered = false;
@@ -317,7 +317,7 @@ static struct na_plugin_mem *sm_mem_alloc(struct sm_registry *registry, uint64_t
     mem->segments = count > 1 ? (struct na_plugin_segment *) (mem + 1) : &mem->first;
     mem->segment_count = (uint32_t) count;
     mem->is_registered = false;
-    atomic_store_explicit(&mem->digest, 0, memory_order_relaxed);
+    sm_store(&mem->digest, 0);
     mem->incarnation = 0;
     mem->is_remote = false;
     return mem;

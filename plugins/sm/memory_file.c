@@ -84,8 +84,8 @@ int32_t sm_memory_check(int fd, const char *name, const struct sm_segment_header
         return NA_PLUGIN_PERMISSION;
     }
     if (pread(fd, &copy, sizeof(copy), 0) != (ssize_t) sizeof(copy) ||
-        atomic_load_explicit(&copy.magic, memory_order_relaxed) != SM_MAGIC ||
-        copy.incarnation != header->incarnation || copy.max_contexts != header->max_contexts ||
+        sm_load(&copy.magic) != SM_MAGIC || copy.incarnation != header->incarnation ||
+        copy.max_contexts != header->max_contexts ||
         (uint64_t) status.st_size < sm_layout_base_size(header->max_contexts)) {
         SM_LOG_ERROR("the memory of %s is refused: it contradicts " SM_DIRECTORY SM_PREFIX "%u.%s",
                      name, sm_user(), name);

@@ -15,7 +15,7 @@
 static inline struct na_plugin_addr *sm_in_ring_source(struct sm_in_ring *ring)
 {
     if (kit_unlikely(ring->references == 0)) {
-        atomic_fetch_add_explicit(&ring->peer->refs, SM_REFERENCES, memory_order_relaxed);
+        sm_add(&ring->peer->refs, SM_REFERENCES);
         ring->references = SM_REFERENCES;
     }
     ring->references--;
@@ -26,7 +26,7 @@ static inline bool sm_in_ring_ready(const struct sm_in_ring *ring)
 {
     const struct sm_ring_slot *slot = &ring->slots[ring->head_slot % SM_RING_SLOTS];
 
-    return atomic_load_explicit(&slot->sequence, memory_order_acquire) == ring->head_slot + 1;
+    return sm_load_acquire(&slot->sequence) == ring->head_slot + 1;
 }
 
 /* A message that lies in a ring. `payload2` is where it goes on when it wraps round. */

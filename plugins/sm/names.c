@@ -35,13 +35,13 @@ bool sm_name_check(const char *name, size_t length, const char **reason_p)
 
 void sm_user_set(void)
 {
-    atomic_store_explicit(&sm_user_id, (uint32_t) geteuid(), memory_order_relaxed);
+    sm_store(&sm_user_id, (uint32_t) geteuid());
 }
 
 /* Whose files ours are: who it was that opened the classes, whoever the process is by now. */
 uint32_t sm_user(void)
 {
-    return atomic_load_explicit(&sm_user_id, memory_order_relaxed);
+    return sm_load(&sm_user_id);
 }
 
 void sm_segment_path(char path[SM_PATH_MAX], const char *name)

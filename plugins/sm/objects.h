@@ -32,6 +32,16 @@
 #define SM_CONNECT_RETRY_NS UINT64_C(10000000)
 #define SM_HANDOVER_NS      UINT64_C(10000000) /* between two looks at who wants our memory */
 
+/* Accesses to atomics, which are many: relaxed, or in the order that the name says. */
+#define sm_load(p)                 atomic_load_explicit(p, memory_order_relaxed)
+#define sm_load_acquire(p)         atomic_load_explicit(p, memory_order_acquire)
+#define sm_store(p, value)         atomic_store_explicit(p, value, memory_order_relaxed)
+#define sm_store_release(p, value) atomic_store_explicit(p, value, memory_order_release)
+#define sm_add(p, value)           ((void) atomic_fetch_add_explicit(p, value, memory_order_relaxed))
+#define sm_sub(p, value)           ((void) atomic_fetch_sub_explicit(p, value, memory_order_relaxed))
+#define sm_add_release(p, value)   ((void) atomic_fetch_add_explicit(p, value, memory_order_release))
+#define sm_sub_release(p, value)   ((void) atomic_fetch_sub_explicit(p, value, memory_order_release))
+
 struct sm_conn;
 struct sm_in_ring;
 
@@ -355,18 +365,18 @@ struct na_plugin_class {
 static inline void sm_op_list_append(struct kit_link *list, struct sm_op *op)
 {
     kit_list_append(list, &op->link);
-    atomic_store_explicit(&op->list, list, memory_order_release);
+    sm_store_release(&op->list, list);
 }
 
 static inline void sm_op_list_remove(struct sm_op *op)
 {
     kit_list_remove(&op->link);
-    atomic_store_explicit(&op->list, NULL, memory_order_release);
+    sm_store_release(&op->list, NULL);
 }
 
 static inline void sm_peer_hold(struct na_plugin_addr *peer)
 {
-    atomic_fetch_add_explicit(&peer->refs, 1, memory_order_relaxed);
+    sm_add(&peer->refs, 1);
 }
 
 #endif /* SM_OBJECTS_H */

@@ -91,7 +91,7 @@ int32_t sm_peer_get_absent(struct na_plugin_class *na_class, const char *name,
  */
 struct na_plugin_addr *sm_peer_arrived(struct na_plugin_addr *peer)
 {
-    struct na_plugin_addr *arrived = atomic_load_explicit(&peer->arrived, memory_order_acquire);
+    struct na_plugin_addr *arrived = sm_load_acquire(&peer->arrived);
     struct na_plugin_addr *none = NULL;
 
     if (arrived != NULL)
@@ -111,7 +111,7 @@ void sm_peer_release(struct na_plugin_addr *peer)
     struct na_plugin_class *na_class = peer->na_class;
 
     if (kit_likely(sm_peer_failure(peer) == 0)) {
-        (void) atomic_fetch_sub_explicit(&peer->refs, 1, memory_order_release);
+        sm_sub_release(&peer->refs, 1);
         return;
     }
     kit_lock_take(&na_class->lock);
@@ -134,7 +134,7 @@ void sm_peer_sweep(struct na_plugin_class *na_class)
         while (*link != NULL) {
             struct na_plugin_addr *peer = *link;
 
-            if (atomic_load_explicit(&peer->refs, memory_order_acquire) != 0 ||
+            if (sm_load_acquire(&peer->refs) != 0 ||
                 (sm_peer_failure(peer) == 0 && sm_peer_alive(peer))) {
                 link = &peer->hash_next;
                 continue;
@@ -268,7 +268,7 @@ static int32_t sm_peer_map_base(struct na_plugin_addr *peer, const struct sm_seg
     if (base == MAP_FAILED)
         return NA_PLUGIN_NOMEM;
     peer->base = base;
-    atomic_store_explicit(&peer->mapped, ret == NA_PLUGIN_SUCCESS, memory_order_release);
+    sm_store_release(&peer->mapped, ret == NA_PLUGIN_SUCCESS);
     return NA_PLUGIN_SUCCESS;
 }
 
@@ -293,7 +293,7 @@ static int32_t sm_peer_make_absent(struct na_plugin_class *na_class, const char 
     peer->na_class = na_class;
     peer->max_contexts = max_contexts;
     memcpy(peer->name, name, strlen(name) + 1);
-    atomic_store_explicit(&peer->failure, NA_PLUGIN_HOSTUNREACH, memory_order_relaxed);
+    sm_store(&peer->failure, NA_PLUGIN_HOSTUNREACH);
     *peer_p = peer;
     return NA_PLUGIN_SUCCESS;
 
@@ -318,17 +318,17 @@ static void sm_peer_add(struct na_plugin_class *na_class, struct na_plugin_addr 
 /* Destroys a peer while its class goes on: the reference that it has to another one ends. */
 static void sm_peer_forget(struct na_plugin_addr *peer)
 {
-    struct na_plugin_addr *arrived = atomic_load_explicit(&peer->arrived, memory_order_acquire);
+    struct na_plugin_addr *arrived = sm_load_acquire(&peer->arrived);
 
     if (arrived != NULL)
-        (void) atomic_fetch_sub_explicit(&arrived->refs, 1, memory_order_release);
+        sm_sub_release(&arrived->refs, 1);
     sm_peer_destroy(peer);
 }
 
 static void sm_peer_destroy(struct na_plugin_addr *peer)
 {
     for (uint32_t i = 0; i < peer->max_contexts; i++) {
-        struct sm_conn *conn = atomic_load_explicit(&peer->conns[i], memory_order_acquire);
+        struct sm_conn *conn = sm_load_acquire(&peer->conns[i]);
 
         if (conn != NULL)
             sm_conn_destroy(conn);

@@ -151,7 +151,7 @@ int32_t sm_handover_attach(struct na_plugin_addr *peer, int fd)
         return NA_PLUGIN_NOMEM;
     }
     peer->memory_fd = copy;
-    atomic_store_explicit(&peer->mapped, true, memory_order_release);
+    sm_store_release(&peer->mapped, true);
     return NA_PLUGIN_SUCCESS;
 }
 

@@ -23,21 +23,17 @@ int32_t sm_poll(struct na_plugin_context *context, uint32_t *count)
 
     if (kit_unlikely(!kit_lock_try(&context->poll_lock)))
         return NA_PLUGIN_SUCCESS; /* another thread is at it */
-    if (kit_unlikely(atomic_load_explicit(&context->armed, memory_order_relaxed) != 0 &&
-                     atomic_load_explicit(&context->sleepers, memory_order_relaxed) == 0))
+    if (kit_unlikely(sm_load(&context->armed) != 0 && sm_load(&context->sleepers) == 0))
         sm_wait_disarm(context);
-    if (kit_unlikely(atomic_load_explicit(&context->area->doorbell_summary, memory_order_relaxed) !=
-                     0))
+    if (kit_unlikely(sm_load(&context->area->doorbell_summary) != 0))
         sm_doorbells_answer(context);
     completed = sm_poll_rings(context);
-    if (kit_unlikely((atomic_load_explicit(&context->native_count, memory_order_relaxed) |
-                      atomic_load_explicit(&context->copy_count, memory_order_relaxed) |
-                      atomic_load_explicit(&context->job_count, memory_order_relaxed)) != 0))
+    if (kit_unlikely((sm_load(&context->native_count) | sm_load(&context->copy_count) |
+                      sm_load(&context->job_count)) != 0))
         completed += sm_rma_progress(context);
-    if (kit_unlikely(atomic_load_explicit(&na_class->backlog_count, memory_order_relaxed) != 0))
+    if (kit_unlikely(sm_load(&na_class->backlog_count) != 0))
         completed += sm_backlog_flush(na_class, context);
-    if (kit_unlikely(++context->polls % SM_HOUSEKEEPING == 0 ||
-                     atomic_load_explicit(&context->watch_now, memory_order_relaxed) != 0))
+    if (kit_unlikely(++context->polls % SM_HOUSEKEEPING == 0 || sm_load(&context->watch_now) != 0))
         completed += sm_poll_housekeep(context);
     kit_lock_drop(&context->poll_lock);
     *count += completed;
@@ -66,12 +62,11 @@ uint32_t sm_poll_try_wait(struct na_plugin_context *context)
     sm_wait_set_flags(context, context->sleep_number | SM_CONTEXT_ASLEEP);
     idle = sm_barrier(context->na_class) && !sm_poll_peek(context) &&
            sm_backlog_announce(context->na_class, context);
-    if (idle && (atomic_load_explicit(&context->copy_count, memory_order_acquire) != 0 ||
-                 atomic_load_explicit(&context->job_count, memory_order_acquire) != 0)) {
-        moved = atomic_load_explicit(&context->rma_moved, memory_order_relaxed);
+    if (idle &&
+        (sm_load_acquire(&context->copy_count) != 0 || sm_load_acquire(&context->job_count) != 0)) {
+        moved = sm_load(&context->rma_moved);
         sm_rma_announce(context);
-        idle = sm_rma_progress(context) == 0 &&
-               moved == atomic_load_explicit(&context->rma_moved, memory_order_relaxed);
+        idle = sm_rma_progress(context) == 0 && moved == sm_load(&context->rma_moved);
     }
     if (idle)
         sm_wait_timer(context, sm_watch_wanted(context));
@@ -140,7 +135,7 @@ static uint32_t sm_poll_housekeep(struct na_plugin_context *context)
         sm_poll_park(context);
         sm_wait_look(context);
     }
-    if (atomic_load_explicit(&context->watch_now, memory_order_relaxed) != 0 ||
+    if (sm_load(&context->watch_now) != 0 ||
         (sm_watch_wanted(context) && kit_host->clock_ns() - context->watch_last >= SM_WATCH_NS))
         completed = sm_watch(context);
     return completed;
@@ -162,7 +157,7 @@ static void sm_poll_park(struct na_plugin_context *context)
         ring->received = 0;
         if (ring->idle_rounds <= limit || ring->stalled || ring->closing)
             continue;
-        atomic_store_explicit(&ring->peer_slot->status, SM_RING_PARKED, memory_order_relaxed);
+        sm_store(&ring->peer_slot->status, SM_RING_PARKED);
         any = true;
     }
     if (!any)
@@ -184,9 +179,8 @@ static void sm_poll_park(struct na_plugin_context *context)
 /* True when a poll would find something. poll_lock is held. */
 static bool sm_poll_peek(struct na_plugin_context *context)
 {
-    if (atomic_load_explicit(&context->area->doorbell_summary, memory_order_acquire) != 0 ||
-        atomic_load_explicit(&context->native_count, memory_order_acquire) != 0 ||
-        atomic_load_explicit(&context->watch_now, memory_order_acquire) != 0 ||
+    if (sm_load_acquire(&context->area->doorbell_summary) != 0 ||
+        sm_load_acquire(&context->native_count) != 0 || sm_load_acquire(&context->watch_now) != 0 ||
         atomic_exchange_explicit(&context->unstall, 0, memory_order_acquire) != 0)
         return true;
     for (uint32_t i = 0; i < context->hot_count; i++)
@@ -205,9 +199,9 @@ static void sm_wait_disarm(struct na_plugin_context *context)
     for (int i = 0; i < SM_WAKE_BYTES; i++) /* what is left makes the next sleep a short one */
         if (!sm_handover_read(context))
             break;
-    if (atomic_load_explicit(&context->timer_armed, memory_order_relaxed) != 0 &&
+    if (sm_load(&context->timer_armed) != 0 &&
         read(context->timer_fd, &ticks, sizeof(ticks)) == (ssize_t) sizeof(ticks))
-        atomic_store_explicit(&context->watch_now, 1, memory_order_relaxed);
+        sm_store(&context->watch_now, 1);
 }
 
 /* Who never sleeps looks now and then who wants the memory. poll_lock is held. */
@@ -215,8 +209,7 @@ static void sm_wait_look(struct na_plugin_context *context)
 {
     uint64_t now = kit_host->clock_ns();
 
-    if (now - context->handover_last < SM_HANDOVER_NS ||
-        atomic_load_explicit(&context->armed, memory_order_relaxed) != 0)
+    if (now - context->handover_last < SM_HANDOVER_NS || sm_load(&context->armed) != 0)
         return;
     context->handover_last = now;
     for (int i = 0; i < SM_WAKE_BYTES; i++)

@@ -64,7 +64,7 @@ int32_t sm_recv_expected(struct na_plugin_context *context, void *op_p, void *bu
     op->recv.size = size;
     kit_lock_take(&context->match_lock);
     ret = sm_peer_failure(source);
-    if (kit_unlikely(!atomic_load_explicit(&context->active, memory_order_relaxed)))
+    if (kit_unlikely(!sm_load(&context->active)))
         ret = NA_PLUGIN_FAULT;
     if (kit_likely(ret == NA_PLUGIN_SUCCESS))
         ret = kit_match_post_expected(&context->match, &op->recv, source, source_id, tag);
@@ -137,7 +137,7 @@ uint32_t sm_ring_drain(struct na_plugin_context *context, struct sm_in_ring *rin
         enum sm_verdict verdict;
         uint32_t lines;
 
-        if (atomic_load_explicit(&slot->sequence, memory_order_acquire) != ring->head_slot + 1)
+        if (sm_load_acquire(&slot->sequence) != ring->head_slot + 1)
             break;
         __builtin_prefetch(&ring->slots[(ring->head_slot + 1) % SM_RING_SLOTS]);
         if (kit_unlikely(!sm_ring_read(ring, slot, &message, &lines))) {
@@ -149,13 +149,13 @@ uint32_t sm_ring_drain(struct na_plugin_context *context, struct sm_in_ring *rin
             if (verdict == SM_BAD)
                 sm_in_ring_refuse(context, ring, "content");
             else if (!ring->stalled)
-                atomic_fetch_add_explicit(&context->rings_stalled, 1, memory_order_relaxed);
+                sm_add(&context->rings_stalled, 1);
             ring->stalled = verdict == SM_NO_ROOM;
             break;
         }
         if (kit_unlikely(ring->stalled)) {
             ring->stalled = false;
-            atomic_fetch_sub_explicit(&context->rings_stalled, 1, memory_order_relaxed);
+            sm_sub(&context->rings_stalled, 1);
         }
         completed += verdict == SM_TAKEN_COMPLETED;
         ring->received++;
@@ -179,7 +179,7 @@ static int32_t sm_post(struct na_plugin_context *context, struct sm_op *op, enum
     op->recv.buf = buf;
     op->recv.size = size;
     kit_lock_take(&context->match_lock);
-    if (kit_unlikely(!atomic_load_explicit(&context->active, memory_order_relaxed))) {
+    if (kit_unlikely(!sm_load(&context->active))) {
         ret = NA_PLUGIN_FAULT;
     } else {
         kit_match_post(&context->match, &op->recv, kind);
@@ -187,7 +187,7 @@ static int32_t sm_post(struct na_plugin_context *context, struct sm_op *op, enum
             (void) kit_match_dispatch(&context->match);
     }
     kit_lock_drop(&context->match_lock);
-    if (kit_likely(atomic_load_explicit(&context->rings_stalled, memory_order_relaxed) == 0))
+    if (kit_likely(sm_load(&context->rings_stalled) == 0))
         return ret;
     atomic_store_explicit(&context->unstall, 1, memory_order_seq_cst);
     sm_context_kick(context);
@@ -213,8 +213,7 @@ static void sm_ring_publish_head(struct sm_in_ring *ring)
 {
     struct sm_peer_slot *slot = ring->peer_slot;
 
-    atomic_store_explicit(&slot->head, ((uint64_t) ring->head_slot << 32) | ring->head_data,
-                          memory_order_release);
+    sm_store_release(&slot->head, ((uint64_t) ring->head_slot << 32) | ring->head_data);
     ring->published_slot = ring->head_slot;
     ring->published_data = ring->head_data;
 }
@@ -229,7 +228,7 @@ static void sm_ring_wake_blocked(const struct sm_in_ring *ring)
     uint32_t blocked;
 
     atomic_thread_fence(memory_order_seq_cst);
-    if (kit_likely(atomic_load_explicit(&slot->blocked, memory_order_relaxed) == 0))
+    if (kit_likely(sm_load(&slot->blocked) == 0))
         return;
     blocked = atomic_exchange_explicit(&slot->blocked, 0, memory_order_acq_rel);
     for (uint32_t id = 0; id < ring->peer->max_contexts; id++)

@@ -48,7 +48,7 @@ void sm_registration_grow(struct na_plugin_class *na_class, uint32_t index)
         memset(map, 0, sm_part_size(part)); /* the region may have been used */
         na_class->registry.table[part] = map;
     }
-    atomic_store_explicit(&segment->header->registrations[part], offset, memory_order_release);
+    sm_store_release(&segment->header->registrations[part], offset);
 }
 
 /* Where the owner says what the handle with that index is; NULL when it cannot be said. */
@@ -66,15 +66,15 @@ void sm_registration_publish(struct sm_registry *registry, _Atomic uint64_t *ent
 {
     uint64_t digest = sm_digest(&registry->secret, mem);
 
-    atomic_store_explicit(&mem->digest, digest, memory_order_relaxed);
+    sm_store(&mem->digest, digest);
     if (entry != NULL)
-        atomic_store_explicit(entry, digest, memory_order_release);
+        sm_store_release(entry, digest);
 }
 
 /* What the caller writes to the memory after this is seen by no peer that finds the entry still. */
 void sm_registration_withdraw(_Atomic uint64_t *entry)
 {
-    atomic_store_explicit(entry, 0, memory_order_relaxed);
+    sm_store(entry, 0);
     atomic_thread_fence(memory_order_release);
 }
 
@@ -86,7 +86,7 @@ void sm_registration_close(struct na_plugin_class *na_class)
         if (table == NULL)
             continue;
         for (uint64_t i = 0; i < sm_part_size(part) / sizeof(*table) && !na_class->forked; i++)
-            atomic_store_explicit(&table[i], 0, memory_order_relaxed);
+            sm_store(&table[i], 0);
         (void) munmap((void *) table, sm_part_size(part));
         na_class->registry.table[part] = NULL;
     }
@@ -104,7 +104,7 @@ int32_t sm_registration_check(struct na_plugin_addr *peer, struct na_plugin_mem 
 
     if (kit_unlikely(part >= SM_TABLE_PARTS))
         goto refuse;
-    table = atomic_load_explicit(&peer->registrations[part], memory_order_acquire);
+    table = sm_load_acquire(&peer->registrations[part]);
     if (kit_unlikely(table == NULL)) {
         status = sm_registration_part(peer, part, &table);
         if (status == NA_PLUGIN_PERMISSION)
@@ -112,7 +112,7 @@ int32_t sm_registration_check(struct na_plugin_addr *peer, struct na_plugin_mem 
         if (status != NA_PLUGIN_SUCCESS)
             return status;
     }
-    if (kit_likely(atomic_load_explicit(&table[mem->index - first], memory_order_acquire) ==
+    if (kit_likely(sm_load_acquire(&table[mem->index - first]) ==
                    sm_registration_digest(peer, mem)))
         return NA_PLUGIN_SUCCESS;
 
@@ -126,11 +126,11 @@ refuse:
 /* The digest of a handle of the peer's, made at first use. */
 uint64_t sm_registration_digest(const struct na_plugin_addr *peer, struct na_plugin_mem *mem)
 {
-    uint64_t digest = atomic_load_explicit(&mem->digest, memory_order_relaxed);
+    uint64_t digest = sm_load(&mem->digest);
 
     if (kit_unlikely(digest == 0)) {
         digest = sm_digest(&peer->secret, mem);
-        atomic_store_explicit(&mem->digest, digest, memory_order_relaxed);
+        sm_store(&mem->digest, digest);
     }
     return digest;
 }
@@ -139,7 +139,7 @@ uint64_t sm_registration_digest(const struct na_plugin_addr *peer, struct na_plu
 static int32_t sm_registration_part(struct na_plugin_addr *peer, uint32_t part,
                                     const _Atomic uint64_t **table_p)
 {
-    uint64_t offset = atomic_load_explicit(&peer->base->registrations[part], memory_order_acquire);
+    uint64_t offset = sm_load_acquire(&peer->base->registrations[part]);
     const _Atomic uint64_t *none = NULL;
     int32_t ret;
     void *map;
@@ -165,8 +165,7 @@ static int32_t sm_registration_part(struct na_plugin_addr *peer, uint32_t part,
 void sm_registration_forget(struct na_plugin_addr *peer)
 {
     for (uint32_t part = 0; part < SM_TABLE_PARTS; part++) {
-        const _Atomic uint64_t *table =
-            atomic_load_explicit(&peer->registrations[part], memory_order_relaxed);
+        const _Atomic uint64_t *table = sm_load(&peer->registrations[part]);
 
         if (table != NULL)
             (void) munmap((void *) (uintptr_t) table, sm_part_size(part));

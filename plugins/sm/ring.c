@@ -8,13 +8,13 @@
 /* Reads the receiver's head again. True when `lines` of data and a slot fit now. */
 bool sm_ring_refresh(struct sm_conn *conn, uint32_t lines)
 {
-    uint64_t before = atomic_load_explicit(&conn->tail, memory_order_acquire);
+    uint64_t before = sm_load_acquire(&conn->tail);
     uint64_t head, tail;
 
     /* Both of one moment: other threads send meanwhile, and the receiver reads that, too. */
     for (;;) {
-        head = atomic_load_explicit(&conn->peer_slot->head, memory_order_acquire);
-        tail = atomic_load_explicit(&conn->tail, memory_order_acquire);
+        head = sm_load_acquire(&conn->peer_slot->head);
+        tail = sm_load_acquire(&conn->tail);
         if (tail == before)
             break;
         before = tail;
@@ -22,12 +22,12 @@ bool sm_ring_refresh(struct sm_conn *conn, uint32_t lines)
 
     if (sm_position_slot(tail) - sm_position_slot(head) > SM_RING_SLOTS ||
         sm_position_data(tail) - sm_position_data(head) > conn->data_lines) {
-        if (atomic_load_explicit(&conn->broken, memory_order_relaxed) == 0)
+        if (sm_load(&conn->broken) == 0)
             SM_LOG_ERROR("%s says that it has read more than was sent: closed", conn->peer->name);
         sm_conn_break(conn, NA_PLUGIN_PROTOCOL_ERROR);
         return false;
     }
-    atomic_store_explicit(&conn->head, head, memory_order_release);
+    sm_store_release(&conn->head, head);
     return sm_ring_fits(conn, tail, head, lines);
 }
 

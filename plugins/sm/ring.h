@@ -67,21 +67,21 @@ bool sm_ring_refresh(struct sm_conn *conn, uint32_t lines);
 /* False when the ring is full. */
 static inline bool sm_ring_claim(struct sm_conn *conn, uint32_t lines, uint64_t *position_p)
 {
-    uint64_t tail = atomic_load_explicit(&conn->tail, memory_order_relaxed);
+    uint64_t tail = sm_load(&conn->tail);
 
     for (;;) {
-        uint64_t head = atomic_load_explicit(&conn->head, memory_order_acquire);
+        uint64_t head = sm_load_acquire(&conn->head);
         uint64_t next;
 
         if (kit_unlikely(!sm_ring_fits(conn, tail, head, lines))) {
             if (!sm_ring_refresh(conn, lines))
                 return false;
-            tail = atomic_load_explicit(&conn->tail, memory_order_relaxed);
+            tail = sm_load(&conn->tail);
             continue;
         }
         next = sm_position_pack(sm_position_slot(tail) + 1, sm_position_data(tail) + lines);
         if (conn->lock.is_elided) {
-            atomic_store_explicit(&conn->tail, next, memory_order_relaxed);
+            sm_store(&conn->tail, next);
             break;
         }
         if (atomic_compare_exchange_weak_explicit(&conn->tail, &tail, next, memory_order_relaxed,
@@ -121,7 +121,7 @@ static inline void sm_ring_publish(struct sm_conn *conn, uint64_t position,
     uint32_t status, flags;
 
     sm_tsan_release(conn);
-    atomic_store_explicit(&slot->sequence, sm_position_slot(position) + 1, memory_order_release);
+    sm_store_release(&slot->sequence, sm_position_slot(position) + 1);
     /*
      * Either the receiver sees the slot, or we see that it is about to sleep: it runs membarrier
      * between saying so and looking, which replaces our fence; without membarrier we fence.
@@ -130,8 +130,8 @@ static inline void sm_ring_publish(struct sm_conn *conn, uint64_t position,
         atomic_thread_fence(memory_order_seq_cst);
     else
         atomic_signal_fence(memory_order_seq_cst);
-    status = atomic_load_explicit(&conn->peer_slot->status, memory_order_relaxed);
-    flags = atomic_load_explicit(&conn->context_area->flags, memory_order_relaxed);
+    status = sm_load(&conn->peer_slot->status);
+    flags = sm_load(&conn->context_area->flags);
     if (kit_unlikely((status | flags) != 0))
         sm_conn_notify_slow(conn, status);
 }

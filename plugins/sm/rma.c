@@ -36,11 +36,11 @@ uint32_t sm_rma_progress(struct na_plugin_context *context)
 {
     uint32_t completed = 0;
 
-    if (atomic_load_explicit(&context->native_count, memory_order_acquire) != 0)
+    if (sm_load_acquire(&context->native_count) != 0)
         completed += sm_native_progress(context);
-    if (atomic_load_explicit(&context->copy_count, memory_order_acquire) != 0)
+    if (sm_load_acquire(&context->copy_count) != 0)
         completed += sm_copy_progress(context);
-    if (atomic_load_explicit(&context->job_count, memory_order_relaxed) != 0)
+    if (sm_load(&context->job_count) != 0)
         sm_target_progress(context);
     return completed;
 }
@@ -52,9 +52,7 @@ uint32_t sm_rma_progress(struct na_plugin_context *context)
  */
 bool sm_rma_flows(const struct na_plugin_context *context)
 {
-    return kit_host->clock_ns() -
-               atomic_load_explicit(&context->rma_moved_at, memory_order_relaxed) <
-           SM_COPY_AWAKE_NS;
+    return kit_host->clock_ns() - sm_load(&context->rma_moved_at) < SM_COPY_AWAKE_NS;
 }
 
 /* True when the context held it. An operation that is not trusted may be anything. */
@@ -64,11 +62,10 @@ bool sm_rma_cancel(struct na_plugin_context *context, struct sm_op *op, bool is_
     bool found = false, now = false;
 
     kit_lock_take(&context->rma_lock);
-    list = is_trusted ? atomic_load_explicit(&op->list, memory_order_relaxed)
-                      : sm_rma_find(context, op);
+    list = is_trusted ? sm_load(&op->list) : sm_rma_find(context, op);
     if (list == &context->native) {
         sm_op_list_remove(op);
-        atomic_fetch_sub_explicit(&context->native_count, 1, memory_order_relaxed);
+        sm_sub(&context->native_count, 1);
         now = true;
     } else if (op != NULL && context->native_current == op) {
         context->native_cancel = true; /* ends after the piece that is being copied */
@@ -100,7 +97,7 @@ void sm_rma_cancel_all(struct na_plugin_context *context)
         struct sm_op *op = (struct sm_op *) context->native.next;
 
         sm_op_list_remove(op);
-        atomic_fetch_sub_explicit(&context->native_count, 1, memory_order_relaxed);
+        sm_sub(&context->native_count, 1);
         kit_host->op_complete(op, NA_PLUGIN_CANCELED);
     }
     while (!kit_list_empty(&context->copies)) {
@@ -175,7 +172,7 @@ static int32_t sm_rma_start(struct na_plugin_context *context, enum sm_op_kind k
     if (!sm_native_step(op, &status)) {
         kit_lock_take(&context->rma_lock);
         sm_op_list_append(&context->native, op);
-        atomic_fetch_add_explicit(&context->native_count, 1, memory_order_release);
+        sm_add_release(&context->native_count, 1);
         kit_lock_drop(&context->rma_lock);
         sm_context_kick(context);
         return NA_PLUGIN_SUCCESS;
@@ -191,11 +188,11 @@ static int32_t sm_rma_check(const struct na_plugin_context *context, enum sm_op_
                             const struct na_plugin_mem *remote, uint64_t remote_offset,
                             uint64_t length, const struct na_plugin_addr *addr)
 {
-    int32_t failure = atomic_load_explicit(&addr->failure, memory_order_acquire);
+    int32_t failure = sm_load_acquire(&addr->failure);
 
     if (failure != 0)
         return failure;
-    if (!atomic_load_explicit(&context->active, memory_order_relaxed))
+    if (!sm_load(&context->active))
         return NA_PLUGIN_FAULT;
     if (remote->incarnation != addr->incarnation) {
         SM_LOG_ERROR("the remote memory handle is not one of %s", addr->name);
@@ -242,7 +239,7 @@ static uint32_t sm_native_progress(struct na_plugin_context *context)
     if (!finished && !canceled)
         sm_op_list_append(&context->native, op);
     else
-        atomic_fetch_sub_explicit(&context->native_count, 1, memory_order_relaxed);
+        sm_sub(&context->native_count, 1);
     kit_lock_drop(&context->rma_lock);
     if (canceled) {
         status = NA_PLUGIN_CANCELED;

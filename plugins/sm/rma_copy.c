@@ -32,8 +32,8 @@ int32_t sm_copy_start(struct na_plugin_context *context, struct sm_op *op)
     op->used = 0;
     kit_lock_take(&context->rma_lock);
     sm_op_list_append(&context->copies, op);
-    atomic_fetch_add_explicit(&context->transfers_copied, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&context->copy_count, 1, memory_order_release);
+    sm_add(&context->transfers_copied, 1);
+    sm_add_release(&context->copy_count, 1);
     if (!sm_copy_step(context, op, &status)) {
         sm_copy_forget(context, op);
         ret = status;
@@ -75,7 +75,7 @@ void sm_copy_forget(struct na_plugin_context *context, struct sm_op *op)
     struct sm_copy_slot *slot = NULL;
 
     sm_op_list_remove(op);
-    atomic_fetch_sub_explicit(&context->copy_count, 1, memory_order_release);
+    sm_sub_release(&context->copy_count, 1);
     if (op->token == 0)
         return;
     slot = &context->copy_slots[op->token_index];
@@ -207,7 +207,7 @@ static bool sm_copy_step(struct na_plugin_context *context, struct sm_op *op, in
 static bool sm_copy_begin(struct na_plugin_context *context, struct sm_op *op, int32_t *status_p)
 {
     *status_p = NA_PLUGIN_SUCCESS;
-    if (atomic_load_explicit(&op->conn->copy_active, memory_order_relaxed) >= SM_COPY_WINDOW)
+    if (sm_load(&op->conn->copy_active) >= SM_COPY_WINDOW)
         return false;
     if (!sm_copy_token_take(context, op))
         return false;
@@ -237,7 +237,7 @@ static bool sm_copy_token_take(struct na_plugin_context *context, struct sm_op *
         slot->received = 0;
         op->token = slot->token;
         op->token_index = index;
-        atomic_fetch_add_explicit(&op->conn->copy_active, 1, memory_order_relaxed);
+        sm_add(&op->conn->copy_active, 1);
         return true;
     }
     return false;
@@ -245,7 +245,7 @@ static bool sm_copy_token_take(struct na_plugin_context *context, struct sm_op *
 
 static void sm_copy_token_give(struct sm_copy_slot *slot)
 {
-    atomic_fetch_sub_explicit(&slot->conn->copy_active, 1, memory_order_relaxed);
+    sm_sub(&slot->conn->copy_active, 1);
     slot->token = 0;
     slot->op = NULL;
     slot->conn = NULL;
@@ -272,7 +272,7 @@ static void sm_copy_finish(struct na_plugin_context *context, struct sm_op *op,
     if (op == NULL)
         return;
     sm_op_list_remove(op);
-    atomic_fetch_sub_explicit(&context->copy_count, 1, memory_order_release);
+    sm_sub_release(&context->copy_count, 1);
     kit_host->op_complete(op, status);
 }
 

@@ -27,7 +27,7 @@ static int32_t sm_native_status(const struct sm_op *op, int32_t status);
 
 bool sm_native_available(struct na_plugin_addr *peer)
 {
-    uint32_t mode = atomic_load_explicit(&peer->rma, memory_order_relaxed);
+    uint32_t mode = sm_load(&peer->rma);
 
     if (kit_likely(mode != SM_RMA_UNKNOWN))
         return mode == SM_RMA_NATIVE;

@@ -206,7 +206,7 @@ static struct sm_job *sm_job_add(struct na_plugin_context *context, struct sm_in
     job->used = 0;
     ring->job_count++;
     kit_list_append(&context->jobs, &job->link);
-    atomic_fetch_add_explicit(&context->job_count, 1, memory_order_relaxed);
+    sm_add(&context->job_count, 1);
     return job;
 }
 

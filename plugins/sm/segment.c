@@ -71,8 +71,8 @@ int32_t sm_segment_publish(struct na_plugin_class *na_class)
     struct sm_segment *segment = &na_class->segment;
     const uint64_t magic = SM_MAGIC;
 
-    atomic_store_explicit(&segment->header->state, SM_STATE_OPEN, memory_order_relaxed);
-    atomic_store_explicit(&segment->header->magic, SM_MAGIC, memory_order_release);
+    sm_store(&segment->header->state, SM_STATE_OPEN);
+    sm_store_release(&segment->header->magic, SM_MAGIC);
     if (pwrite(segment->file_fd, &magic, sizeof(magic), 0) == (ssize_t) sizeof(magic))
         return NA_PLUGIN_SUCCESS;
     SM_LOG_ERROR("%s cannot be written (%s)", segment->path, strerror(errno));
@@ -345,7 +345,7 @@ static int32_t sm_segment_check(int fd, const char *path, struct sm_segment_head
     }
     if (pread(fd, copy, sizeof(*copy), 0) != (ssize_t) sizeof(*copy))
         return NA_PLUGIN_NOENTRY; /* is being made at this moment, or was left half made */
-    magic = atomic_load_explicit(&copy->magic, memory_order_relaxed);
+    magic = sm_load(&copy->magic);
     if (magic == 0)
         return NA_PLUGIN_NOENTRY;
     if (magic != SM_MAGIC || copy->version != SM_LAYOUT_VERSION) {

@@ -38,7 +38,7 @@ bool sm_send_cancel(struct na_plugin_context *context, const struct sm_op *op)
     struct na_plugin_class *na_class = context->na_class;
     struct sm_op *found = NULL;
 
-    if (atomic_load_explicit(&context->send_count, memory_order_acquire) == 0)
+    if (sm_load_acquire(&context->send_count) == 0)
         return false;
     /* The connections are walked under the class's lock: it keeps them and their peers alive. */
     kit_lock_take(&na_class->lock);
@@ -47,7 +47,7 @@ bool sm_send_cancel(struct na_plugin_context *context, const struct sm_op *op)
 
         for (; peer != NULL && found == NULL; peer = peer->hash_next) {
             for (uint32_t id = 0; id < peer->max_contexts && found == NULL; id++) {
-                struct sm_conn *conn = atomic_load_explicit(&peer->conns[id], memory_order_acquire);
+                struct sm_conn *conn = sm_load_acquire(&peer->conns[id]);
 
                 if (conn != NULL)
                     found = sm_send_find(conn, context, op);
@@ -68,15 +68,15 @@ bool sm_send_cancel_trusted(struct na_plugin_context *context, struct sm_op *op)
     struct kit_link *list;
     bool found = false;
 
-    if (atomic_load_explicit(&context->send_count, memory_order_acquire) == 0)
+    if (sm_load_acquire(&context->send_count) == 0)
         return false;
     kit_lock_take(&na_class->lock); /* keeps the connection */
-    list = atomic_load_explicit(&op->list, memory_order_acquire);
+    list = sm_load_acquire(&op->list);
     if (list != NULL && list != &context->native && list != &context->copies) {
         struct sm_conn *conn = kit_container(list, struct sm_conn, pending);
 
         kit_lock_take(&conn->lock);
-        found = atomic_load_explicit(&op->list, memory_order_relaxed) == list;
+        found = sm_load(&op->list) == list;
         if (found)
             sm_op_list_remove(op);
         kit_lock_drop(&conn->lock);
@@ -109,9 +109,9 @@ static uint32_t sm_send_flush(struct sm_conn *conn, struct na_plugin_context *po
         completed++;
     }
     if (ret == NA_PLUGIN_SUCCESS && kit_list_empty(&conn->pending)) {
-        atomic_store_explicit(&conn->gate, 0, memory_order_release);
-        if (atomic_load_explicit(&conn->broken, memory_order_acquire) != 0)
-            atomic_store_explicit(&conn->gate, 1, memory_order_release);
+        sm_store_release(&conn->gate, 0);
+        if (sm_load_acquire(&conn->broken) != 0)
+            sm_store_release(&conn->gate, 1);
     }
 
 out:
@@ -124,7 +124,7 @@ out:
 /* Tries each connection with a queue once. */
 uint32_t sm_backlog_flush(struct na_plugin_class *na_class, struct na_plugin_context *context)
 {
-    uint32_t count = atomic_load_explicit(&na_class->backlog_count, memory_order_acquire);
+    uint32_t count = sm_load_acquire(&na_class->backlog_count);
     uint32_t completed = 0;
 
     while (count-- != 0) {
@@ -146,7 +146,7 @@ uint32_t sm_backlog_flush(struct na_plugin_class *na_class, struct na_plugin_con
  */
 bool sm_backlog_announce(struct na_plugin_class *na_class, struct na_plugin_context *context)
 {
-    if (atomic_load_explicit(&na_class->backlog_count, memory_order_acquire) == 0)
+    if (sm_load_acquire(&na_class->backlog_count) == 0)
         return true;
     kit_lock_take(&na_class->backlog_lock);
     for (struct kit_link *link = na_class->backlog.next; link != &na_class->backlog;
@@ -178,14 +178,14 @@ static int32_t sm_send(struct na_plugin_context *context, enum sm_op_kind kind, 
         return ret;
     if (kit_unlikely(sm_context_gone(conn->context_area)))
         return NA_PLUGIN_HOSTUNREACH;
-    if (kit_unlikely(!atomic_load_explicit(&context->active, memory_order_relaxed)))
+    if (kit_unlikely(!sm_load(&context->active)))
         return NA_PLUGIN_FAULT;
     if (kit_unlikely(size > dest->max_unexpected || size > context->na_class->max_message)) {
         SM_LOG_ERROR("a message of %llu bytes for %s, which takes up to %u",
                      (unsigned long long) size, dest->name, dest->max_unexpected);
         return NA_PLUGIN_MSGSIZE;
     }
-    if (kit_likely(atomic_load_explicit(&conn->gate, memory_order_acquire) == 0 &&
+    if (kit_likely(sm_load_acquire(&conn->gate) == 0 &&
                    sm_ring_send(
                        conn, kind == SM_OP_SEND_UNEXPECTED ? SM_KIND_UNEXPECTED : SM_KIND_EXPECTED,
                        context->id, tag, buf, (uint32_t) size))) {
@@ -219,12 +219,12 @@ static int32_t sm_send_slow(struct na_plugin_context *context, struct sm_conn *c
     if (context->na_class->no_retry)
         goto out;
     ret = NA_PLUGIN_FAULT;
-    if (!atomic_load_explicit(&context->active, memory_order_acquire))
+    if (!sm_load_acquire(&context->active))
         goto out;
     sm_op_list_append(&conn->pending, op);
-    atomic_fetch_add_explicit(&context->sends_queued, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&context->send_count, 1, memory_order_release);
-    atomic_store_explicit(&conn->gate, 1, memory_order_release);
+    sm_add(&context->sends_queued, 1);
+    sm_add_release(&context->send_count, 1);
+    sm_store_release(&conn->gate, 1);
     sm_backlog_add(conn);
     sm_context_kick(context);
     ret = NA_PLUGIN_SUCCESS;
@@ -267,7 +267,7 @@ static void sm_send_finish(struct sm_op *op, struct na_plugin_context *poller, i
 {
     struct na_plugin_context *context = op->context;
 
-    atomic_fetch_sub_explicit(&context->send_count, 1, memory_order_release);
+    sm_sub_release(&context->send_count, 1);
     kit_host->op_complete(op, status);
     if (context != poller)
         sm_context_kick(context);

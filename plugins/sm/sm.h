@@ -94,8 +94,7 @@ bool sm_barrier(struct na_plugin_class *na_class);
 /* Something now depends on a peer: a sleeper that watches nobody must begin to. */
 static inline void sm_context_watch(struct na_plugin_context *context)
 {
-    if (kit_unlikely(atomic_load_explicit(&context->armed, memory_order_relaxed) != 0 &&
-                     atomic_load_explicit(&context->timer_armed, memory_order_relaxed) == 0))
+    if (kit_unlikely(sm_load(&context->armed) != 0 && sm_load(&context->timer_armed) == 0))
         sm_context_kick(context);
 }
 
@@ -107,7 +106,7 @@ bool sm_wake_peer(struct na_plugin_addr *peer, uint32_t id);
 
 static inline int32_t sm_peer_failure(struct na_plugin_addr *peer)
 {
-    return atomic_load_explicit(&peer->failure, memory_order_acquire);
+    return sm_load_acquire(&peer->failure);
 }
 
 /* peer_memory.c; sm_handover is what asks for memory by datagram, with two descriptors */
@@ -131,7 +130,7 @@ void sm_descriptors_close(const int *fds, uint32_t count);
 /* False while the peer has not handed its memory over; then nothing is known of what it holds. */
 static inline bool sm_peer_mapped(struct na_plugin_addr *peer)
 {
-    return atomic_load_explicit(&peer->mapped, memory_order_acquire);
+    return sm_load_acquire(&peer->mapped);
 }
 
 /* registration.c: what is registered, for peers to see */
@@ -198,7 +197,7 @@ struct sm_conn *sm_backlog_next(struct na_plugin_class *na_class);
 /* Nothing is sent to a context that was destroyed; one that is not created yet is waited for. */
 static inline bool sm_context_gone(const struct sm_context_area *area)
 {
-    return (atomic_load_explicit(&area->flags, memory_order_acquire) & SM_CONTEXT_GONE) != 0;
+    return (sm_load_acquire(&area->flags) & SM_CONTEXT_GONE) != 0;
 }
 
 /* peer.c */
@@ -252,8 +251,8 @@ enum sm_verdict sm_copy_receive_done(struct na_plugin_context *context, struct s
 /* A message of a copied transfer was sent or received. [any thread] */
 static inline void sm_rma_moved(struct na_plugin_context *context)
 {
-    atomic_fetch_add_explicit(&context->rma_moved, 1, memory_order_relaxed);
-    atomic_store_explicit(&context->rma_moved_at, kit_host->clock_ns(), memory_order_relaxed);
+    sm_add(&context->rma_moved, 1);
+    sm_store(&context->rma_moved_at, kit_host->clock_ns());
 }
 
 /* rma_target.c: the side that is asked. Callers hold poll_lock. */

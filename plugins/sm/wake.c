@@ -46,7 +46,7 @@ void sm_wait_teardown(struct na_plugin_context *context)
 
 void sm_wake(struct na_plugin_context *context)
 {
-    atomic_store_explicit(&context->woken, 1, memory_order_release);
+    sm_store_release(&context->woken, 1);
     sm_context_signal(context);
 }
 
@@ -165,7 +165,7 @@ static int sm_wake_send_from(int fd, const struct sockaddr_un *address)
 void sm_wait_set_flags(struct na_plugin_context *context, uint32_t flags)
 {
     _Atomic uint32_t *shared = &context->area->flags;
-    uint32_t before = atomic_load_explicit(shared, memory_order_relaxed);
+    uint32_t before = sm_load(shared);
     const uint32_t kept = SM_CONTEXT_CLOSED | SM_CONTEXT_GONE;
 
     while (!atomic_compare_exchange_weak_explicit(shared, &before, (before & kept) | flags,
@@ -181,12 +181,12 @@ void sm_wait_timer(struct na_plugin_context *context, bool wanted)
 {
     struct itimerspec spec = {0};
 
-    if ((atomic_load_explicit(&context->timer_armed, memory_order_relaxed) != 0) == wanted)
+    if ((sm_load(&context->timer_armed) != 0) == wanted)
         return;
     if (wanted) {
         spec.it_interval.tv_nsec = (long) SM_WATCH_NS;
         spec.it_value.tv_nsec = (long) SM_WATCH_NS;
     }
     if (timerfd_settime(context->timer_fd, 0, &spec, NULL) == 0)
-        atomic_store_explicit(&context->timer_armed, wanted, memory_order_relaxed);
+        sm_store(&context->timer_armed, wanted);
 }

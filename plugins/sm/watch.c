@@ -23,9 +23,8 @@ static void sm_watch_add(struct na_plugin_context *context, struct na_plugin_add
 bool sm_watch_wanted(struct na_plugin_context *context)
 {
     return context->accept_later != 0 || kit_match_expected_count(&context->match) != 0 ||
-           atomic_load_explicit(&context->send_count, memory_order_relaxed) != 0 ||
-           atomic_load_explicit(&context->copy_count, memory_order_relaxed) != 0 ||
-           atomic_load_explicit(&context->job_count, memory_order_relaxed) != 0;
+           sm_load(&context->send_count) != 0 || sm_load(&context->copy_count) != 0 ||
+           sm_load(&context->job_count) != 0;
 }
 
 /*

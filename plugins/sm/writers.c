@@ -34,12 +34,12 @@ void sm_writers_offer(struct na_plugin_class *na_class)
     struct sm_segment_header *header = na_class->segment.header;
     uint32_t count = SM_WRITERS;
 
-    if (na_class->forked || atomic_load_explicit(&header->writers, memory_order_relaxed) != 0)
+    if (na_class->forked || sm_load(&header->writers) != 0)
         return;
     if (sm_reserve(na_class->segment.fd, SM_WRITERS_OFFSET, SM_WRITERS * sizeof(struct sm_writer),
                    NA_PLUGIN_LOG_WARNING) != NA_PLUGIN_SUCCESS)
         count = SM_WRITERS_ABSENT;
-    atomic_store_explicit(&header->writers, count, memory_order_release);
+    sm_store_release(&header->writers, count);
 }
 
 /*
@@ -48,7 +48,7 @@ void sm_writers_offer(struct na_plugin_class *na_class)
  */
 int32_t sm_writer_enter(struct na_plugin_addr *peer, uint64_t digest, _Atomic uint64_t **mark_p)
 {
-    struct sm_writer *writer = atomic_load_explicit(&peer->writer, memory_order_acquire);
+    struct sm_writer *writer = sm_load_acquire(&peer->writer);
 
     if (kit_unlikely(writer == NULL) && (writer = sm_writer_find(peer)) == NULL)
         return NA_PLUGIN_AGAIN;
@@ -73,7 +73,7 @@ int32_t sm_writer_enter(struct na_plugin_addr *peer, uint64_t digest, _Atomic ui
 
 void sm_writer_leave(_Atomic uint64_t *mark)
 {
-    atomic_store_explicit(mark, 0, memory_order_release);
+    sm_store_release(mark, 0);
 }
 
 /* Returns when nobody writes any more to memory that was withdrawn before the call. */
@@ -87,11 +87,10 @@ void sm_writers_await(struct na_plugin_class *na_class, uint64_t digest)
     if (na_class->forked)
         return;
     atomic_thread_fence(memory_order_seq_cst);
-    used = atomic_load_explicit(&header->writers_used, memory_order_relaxed);
+    used = sm_load(&header->writers_used);
     for (uint32_t i = 0; i < used && i < SM_WRITERS; i++)
         for (uint32_t k = 0; k < SM_WRITER_KEYS; k++) {
-            if (kit_likely(atomic_load_explicit(&writers[i].keys[k], memory_order_acquire) !=
-                           digest))
+            if (kit_likely(sm_load_acquire(&writers[i].keys[k]) != digest))
                 continue;
             if (end == 0)
                 end = kit_host->clock_ns() + SM_WRITER_STOP_NS;
@@ -107,25 +106,25 @@ void sm_writers_await(struct na_plugin_class *na_class, uint64_t digest)
 /* The peer goes; nothing is written to its memory any more. */
 void sm_writer_forget(struct na_plugin_addr *peer)
 {
-    struct sm_writer *writer = atomic_load_explicit(&peer->writer, memory_order_relaxed);
+    struct sm_writer *writer = sm_load(&peer->writer);
 
     if (writer != NULL && !peer->na_class->forked)
-        atomic_store_explicit(&writer->owner, 0, memory_order_release);
+        sm_store_release(&writer->owner, 0);
 }
 
 /* Our place in the peer's segment, which is looked for once. */
 static struct sm_writer *sm_writer_find(struct na_plugin_addr *peer)
 {
-    uint32_t count = atomic_load_explicit(&peer->base->writers, memory_order_acquire);
+    uint32_t count = sm_load_acquire(&peer->base->writers);
     struct sm_writer *writer;
 
     if (count == 0 || count > SM_WRITERS)
         return NULL;
     kit_lock_take(&peer->na_class->lock);
-    writer = atomic_load_explicit(&peer->writer, memory_order_acquire);
+    writer = sm_load_acquire(&peer->writer);
     if (writer == NULL) {
         writer = sm_writer_claim(peer, count);
-        atomic_store_explicit(&peer->writer, writer, memory_order_release);
+        sm_store_release(&peer->writer, writer);
     }
     kit_lock_drop(&peer->na_class->lock);
     return writer;
@@ -137,11 +136,10 @@ static struct sm_writer *sm_writer_claim(struct na_plugin_addr *peer, uint32_t c
     struct sm_writer *writers = sm_writers_of(peer->base);
 
     for (uint32_t i = 0; i < count; i++)
-        if (atomic_load_explicit(&writers[i].owner, memory_order_acquire) == 0 &&
-            sm_writer_take(peer, &writers[i], 0))
+        if (sm_load_acquire(&writers[i].owner) == 0 && sm_writer_take(peer, &writers[i], 0))
             return &writers[i];
     for (uint32_t i = 0; i < count; i++) {
-        uint64_t owner = atomic_load_explicit(&writers[i].owner, memory_order_acquire);
+        uint64_t owner = sm_load_acquire(&writers[i].owner);
 
         if (owner != 0 && sm_writer_is_dead(peer->na_class, &writers[i]) &&
             sm_writer_take(peer, &writers[i], owner))
@@ -154,7 +152,7 @@ static bool sm_writer_take(struct na_plugin_addr *peer, struct sm_writer *writer
 {
     const struct na_plugin_class *na_class = peer->na_class;
     uint32_t needed = (uint32_t) (writer - sm_writers_of(peer->base)) + 1;
-    uint32_t used = atomic_load_explicit(&peer->base->writers_used, memory_order_relaxed);
+    uint32_t used = sm_load(&peer->base->writers_used);
 
     if (!atomic_compare_exchange_strong_explicit(
             &writer->owner, &owner,
@@ -162,12 +160,10 @@ static bool sm_writer_take(struct na_plugin_addr *peer, struct sm_writer *writer
             memory_order_acq_rel, memory_order_relaxed))
         return false;
     for (uint32_t i = 0; i < SM_WRITER_KEYS; i++)
-        atomic_store_explicit(&writer->keys[i], 0, memory_order_relaxed);
-    atomic_store_explicit(&writer->process, na_class->segment.header->process,
-                          memory_order_relaxed);
-    atomic_store_explicit(&writer->owner,
-                          sm_owner_pack(SM_SLOT_READY, na_class->pid, na_class->pid_namespace),
-                          memory_order_release);
+        sm_store(&writer->keys[i], 0);
+    sm_store(&writer->process, na_class->segment.header->process);
+    sm_store_release(&writer->owner,
+                     sm_owner_pack(SM_SLOT_READY, na_class->pid, na_class->pid_namespace));
     while (used < needed &&
            !atomic_compare_exchange_weak_explicit(&peer->base->writers_used, &used, needed,
                                                   memory_order_seq_cst, memory_order_relaxed))
@@ -179,8 +175,8 @@ static bool sm_writer_take(struct na_plugin_addr *peer, struct sm_writer *writer
 static bool sm_writer_is_dead(const struct na_plugin_class *na_class,
                               const struct sm_writer *writer)
 {
-    uint64_t owner = atomic_load_explicit(&writer->owner, memory_order_acquire);
-    uint64_t process = atomic_load_explicit(&writer->process, memory_order_relaxed);
+    uint64_t owner = sm_load_acquire(&writer->owner);
+    uint64_t process = sm_load(&writer->process);
     uint32_t pid = sm_owner_pid(owner);
 
     if (sm_owner_pack((uint32_t) (owner >> 56), pid, na_class->pid_namespace) != owner)
@@ -202,7 +198,7 @@ static bool sm_writer_await(const struct na_plugin_class *na_class, const struct
 {
     uint64_t began = kit_host->clock_ns(), looked = began;
 
-    for (uint32_t spins = 1; atomic_load_explicit(mark, memory_order_acquire) == digest; spins++) {
+    for (uint32_t spins = 1; sm_load_acquire(mark) == digest; spins++) {
         uint64_t now;
 
         if (spins % 64 != 0) {
