@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The receiving end of connections: finding new senders, parking and unparking rings, letting go of
- * those whose sender closed or died. poll_lock is held everywhere here.
+ * The receiving end of connections: rings of new senders, activating idle rings,
+ * releasing those whose sender closed or died. poll_lock is held everywhere here.
  */
 
 #include "sm.h"
@@ -38,7 +38,7 @@ void sm_doorbells_answer(struct na_plugin_context *context)
         for (; bits != 0; bits &= bits - 1)
             sm_doorbell_answer(context, word * 64 + (uint32_t) __builtin_ctzll(bits));
     }
-    /* Somebody may have found no slot; to look at all of them takes a while. */
+    /* A sender may have found no slot; checking all of them takes a while. */
     if (context->in_count >= SM_PEER_SLOTS - SM_PEER_SLOTS / 16 &&
         kit_host->clock_ns() - context->sweep_last >= SM_WATCH_NS) {
         sm_in_ring_sweep(context, SM_PEER_SLOTS);
@@ -47,30 +47,30 @@ void sm_doorbells_answer(struct na_plugin_context *context)
 }
 
 /* Has the ring polled from now on. */
-void sm_in_ring_heat(struct na_plugin_context *context, struct sm_in_ring *ring)
+void sm_in_ring_activate(struct na_plugin_context *context, struct sm_in_ring *ring)
 {
     sm_store(&ring->peer_slot->status, 0);
     ring->idle_rounds = 0;
-    if (ring->hot_index != UINT32_MAX)
+    if (ring->polled_index != UINT32_MAX)
         return;
-    ring->hot_index = context->hot_count;
-    context->hot[context->hot_count++] = ring;
+    ring->polled_index = context->polled_count;
+    context->polled[context->polled_count++] = ring;
 }
 
 /*
- * Stops polling the ring. The caller has announced that (SM_RING_PARKED), run the barrier, and
+ * Stops polling the ring. The caller has announced that (SM_RING_IDLE), run the barrier, and
  * found the ring empty after it.
  */
-void sm_in_ring_cool(struct na_plugin_context *context, struct sm_in_ring *ring)
+void sm_in_ring_idle(struct na_plugin_context *context, struct sm_in_ring *ring)
 {
     struct sm_in_ring *last;
 
-    if (ring->hot_index == UINT32_MAX)
+    if (ring->polled_index == UINT32_MAX)
         return;
-    last = context->hot[--context->hot_count];
-    context->hot[ring->hot_index] = last;
-    last->hot_index = ring->hot_index;
-    ring->hot_index = UINT32_MAX;
+    last = context->polled[--context->polled_count];
+    context->polled[ring->polled_index] = last;
+    last->polled_index = ring->polled_index;
+    ring->polled_index = UINT32_MAX;
 }
 
 /* The sender is gone and everything is read. */
@@ -78,7 +78,7 @@ void sm_in_ring_release(struct na_plugin_context *context, struct sm_in_ring *ri
 {
     struct sm_peer_slot *slot = ring->peer_slot;
 
-    sm_in_ring_cool(context, ring);
+    sm_in_ring_idle(context, ring);
     sm_in_ring_drop_jobs(context, ring);
     context->in[ring->index / 64][ring->index % 64] = NULL;
     context->in_count--;
@@ -88,7 +88,7 @@ void sm_in_ring_release(struct na_plugin_context *context, struct sm_in_ring *ri
     sm_slot_release(slot);
 }
 
-/* The sender wrote what it must not: nothing of it is read any more, and nothing awaited. */
+/* The sender broke the protocol: nothing of it is read any more, and nothing awaited. */
 void sm_in_ring_refuse(struct na_plugin_context *context, struct sm_in_ring *ring,
                        const char *reason)
 {
@@ -110,12 +110,12 @@ void sm_in_ring_release_all(struct na_plugin_context *context)
         context->in[word] = NULL;
     }
     context->in_count = 0;
-    context->hot_count = 0;
+    context->polled_count = 0;
 }
 
 /*
- * One datagram of the context's wake socket. What has descriptors asks for our memory; anything
- * else has only woken us. False when there is none. poll_lock is held.
+ * One datagram of the context's wake socket. One with descriptors asks for our memory; any other
+ * has only ended a sleep. False when there is none. poll_lock is held.
  */
 bool sm_handover_read(struct na_plugin_context *context)
 {
@@ -197,7 +197,7 @@ static void sm_doorbell_answer(struct na_plugin_context *context, uint32_t index
     }
     ring->closing = ring->closing || state == SM_SLOT_CLOSING;
     if (!ring->refused)
-        sm_in_ring_heat(context, ring);
+        sm_in_ring_activate(context, ring);
     else if (ring->closing)
         sm_in_ring_release(context, ring);
 }
@@ -216,7 +216,7 @@ static void sm_in_ring_accept(struct na_plugin_context *context, uint32_t index,
         return;
     }
     if (ret == NA_PLUGIN_NOENTRY || ret == NA_PLUGIN_HOSTUNREACH) {
-        sm_slot_release(slot); /* it died before we came to it */
+        sm_slot_release(slot); /* the sender died meanwhile */
         return;
     }
     if (ret != NA_PLUGIN_SUCCESS) {
@@ -226,7 +226,7 @@ static void sm_in_ring_accept(struct na_plugin_context *context, uint32_t index,
     }
     ring->closing = sm_owner_state(sm_load_acquire(&slot->owner)) == SM_SLOT_CLOSING;
     sm_store_release(&slot->accepted, 1);
-    sm_in_ring_heat(context, ring);
+    sm_in_ring_activate(context, ring);
     sm_in_ring_sweep(context, 4);
 }
 
@@ -252,7 +252,7 @@ static int32_t sm_in_ring_make(struct na_plugin_context *context, uint32_t index
         return NA_PLUGIN_NOMEM;
     ring->peer_slot = slot;
     ring->index = index;
-    ring->hot_index = UINT32_MAX;
+    ring->polled_index = UINT32_MAX;
     ret = sm_peer_get(context->na_class, name, incarnation, false, &ring->peer);
     if (ret != NA_PLUGIN_SUCCESS)
         goto error;
@@ -291,17 +291,17 @@ static int32_t sm_in_ring_remember(struct na_plugin_context *context, struct sm_
         *page = kit_host->mem_alloc(64 * sizeof(**page), 0);
     if (*page == NULL)
         return NA_PLUGIN_NOMEM;
-    if (context->in_count == context->hot_capacity) {
-        uint32_t capacity = context->hot_capacity == 0 ? 16 : 2 * context->hot_capacity;
-        struct sm_in_ring **hot = kit_host->mem_alloc(capacity * sizeof(*hot), 0);
+    if (context->in_count == context->polled_capacity) {
+        uint32_t capacity = context->polled_capacity == 0 ? 16 : 2 * context->polled_capacity;
+        struct sm_in_ring **polled = kit_host->mem_alloc(capacity * sizeof(*polled), 0);
 
-        if (hot == NULL)
+        if (polled == NULL)
             return NA_PLUGIN_NOMEM;
-        if (context->hot_count != 0)
-            memcpy(hot, context->hot, context->hot_count * sizeof(*hot));
-        kit_host->mem_free(context->hot);
-        context->hot = hot;
-        context->hot_capacity = capacity;
+        if (context->polled_count != 0)
+            memcpy(polled, context->polled, context->polled_count * sizeof(*polled));
+        kit_host->mem_free(context->polled);
+        context->polled = polled;
+        context->polled_capacity = capacity;
     }
     (*page)[ring->index % 64] = ring;
     context->in_count++;
@@ -343,7 +343,7 @@ static struct sm_peer_slot *sm_peer_slots(struct na_plugin_context *context)
                                     sm_layout_peer_slots(context->id));
 }
 
-/* Looks at the next `count` slots and releases those whose sender died. */
+/* Checks the next `count` slots and releases those whose sender died. */
 static void sm_in_ring_sweep(struct na_plugin_context *context, uint32_t count)
 {
     uint32_t reserved = sm_load_acquire(&context->area->slots_reserved);
@@ -362,7 +362,7 @@ static void sm_in_ring_sweep(struct na_plugin_context *context, uint32_t count)
         sm_peer_fail(ring->peer, NA_PLUGIN_HOSTUNREACH);
         ring->closing = true;
         if (!ring->refused)
-            sm_in_ring_heat(context, ring); /* drained, then released by the poll */
+            sm_in_ring_activate(context, ring); /* drained, then released by the poll */
         else
             sm_in_ring_release(context, ring);
     }

@@ -84,7 +84,7 @@ uint32_t sm_addr_compare(struct na_plugin_class *na_class, struct na_plugin_addr
     return sm_peer_current(addr1) == sm_peer_current(addr2); /* one object for each endpoint */
 }
 
-/* Whether a peer can be attached is found out by the first who asks, as by the first transfer. */
+/* The first question, or the first transfer, finds out whether a peer can be attached. */
 uint64_t sm_addr_capabilities(struct na_plugin_class *na_class, struct na_plugin_addr *addr)
 {
     struct na_plugin_addr *peer = sm_peer_current(addr);
@@ -110,7 +110,7 @@ int32_t sm_addr_to_string(struct na_plugin_class *na_class, struct na_plugin_add
     return NA_PLUGIN_SUCCESS;
 }
 
-/* Peers that nobody refers to are forgotten once they are dead, with this or without. */
+/* Dead peers without references are forgotten with this or without. */
 int32_t sm_addr_set_remove(struct na_plugin_class *na_class, struct na_plugin_addr *addr)
 {
     (void) na_class;
@@ -119,7 +119,7 @@ int32_t sm_addr_set_remove(struct na_plugin_class *na_class, struct na_plugin_ad
     return NA_PLUGIN_SUCCESS;
 }
 
-/* What follows "://"; NULL when what precedes it is not ours. */
+/* The part behind "://"; NULL when the part before it is another transport's. */
 static const char *sm_addr_name(const char *string)
 {
     static const char *const starts[] = {"na+sm", "sm+sm", "sm"};

@@ -46,12 +46,12 @@ int32_t sm_conn_get(struct na_plugin_addr *peer, uint32_t remote_id, struct sm_c
     return NA_PLUGIN_SUCCESS;
 }
 
-/* From now on nothing is sent; the slow path fails what waits and what comes. Any thread. */
-void sm_conn_break(struct sm_conn *conn, int32_t status)
+/* Nothing is sent from now on: the slow path fails pending sends and new ones. [any thread] */
+void sm_conn_abort(struct sm_conn *conn, int32_t status)
 {
     int32_t none = 0;
 
-    (void) atomic_compare_exchange_strong_explicit(&conn->broken, &none, status,
+    (void) atomic_compare_exchange_strong_explicit(&conn->failure, &none, status,
                                                    memory_order_acq_rel, memory_order_relaxed);
     sm_store_release(&conn->gate, 1);
 }
@@ -91,11 +91,11 @@ void sm_conn_destroy(struct sm_conn *conn)
 void sm_conn_notify_slow(struct sm_conn *conn, uint32_t status)
 {
     if (status & SM_RING_REFUSED) {
-        sm_conn_break(conn, NA_PLUGIN_PROTOCOL_ERROR);
+        sm_conn_abort(conn, NA_PLUGIN_PROTOCOL_ERROR);
         sm_backlog_add(conn);
         return;
     }
-    if (status & SM_RING_PARKED)
+    if (status & SM_RING_IDLE)
         sm_conn_ring_doorbell(conn);
     sm_conn_wake(conn);
 }
@@ -106,7 +106,7 @@ int32_t sm_conn_prepare(struct sm_conn *conn)
     int32_t ret;
 
     if (kit_likely(sm_load_acquire(&conn->connected_slot) != NULL &&
-                   sm_load_acquire(&conn->broken) == 0 && !sm_context_gone(conn->context_area)))
+                   sm_load_acquire(&conn->failure) == 0 && !sm_context_gone(conn->context_area)))
         return sm_peer_failure(conn->peer);
     kit_lock_take(&conn->lock);
     ret = sm_conn_ready(conn);
@@ -142,11 +142,11 @@ void sm_backlog_add(struct sm_conn *conn)
 
 /*
  * Success when messages can be written, NA_PLUGIN_AGAIN when the connection is not made yet, any
- * other status when it will never carry one. The connection's lock is held.
+ * other status when none ever will. The connection's lock is held.
  */
 int32_t sm_conn_ready(struct sm_conn *conn)
 {
-    int32_t ret = sm_load_acquire(&conn->broken);
+    int32_t ret = sm_load_acquire(&conn->failure);
     uint64_t now;
 
     if (ret == 0)
@@ -225,7 +225,7 @@ out:
     return ret;
 }
 
-/* As long as it takes: a peer that does not poll does not read what is sent either. */
+/* There is no limit: a peer that does not poll does not read messages either. */
 static int32_t sm_conn_ask(struct sm_conn *conn)
 {
     struct na_plugin_class *na_class = conn->peer->na_class;
@@ -239,7 +239,7 @@ static int32_t sm_conn_ask(struct sm_conn *conn)
 
 /*
  * Connects, with the connection's lock held. NA_PLUGIN_AGAIN when the peer's table is full at the
- * moment; any other error is for good.
+ * moment; any other error lasts.
  */
 static int32_t sm_conn_establish(struct sm_conn *conn)
 {
@@ -324,7 +324,7 @@ static int32_t sm_conn_claim_slot(struct sm_conn *conn, struct sm_peer_slot **sl
         if (*slot_p == NULL && reserved == SM_PEER_SLOTS) {
             *slot_p = sm_conn_try_slots(conn, reserved, true);
             if (*slot_p == NULL) {
-                sm_conn_ring_doorbell(conn); /* has it look for the dead */
+                sm_conn_ring_doorbell(conn); /* the receiver releases slots of dead senders */
                 sm_conn_wake(conn);
                 return NA_PLUGIN_AGAIN;
             }
@@ -337,7 +337,7 @@ static int32_t sm_conn_claim_slot(struct sm_conn *conn, struct sm_peer_slot **sl
     }
 }
 
-/* Takes a free slot; with `reclaim` also one whose taker died before it was ready. */
+/* Takes a free slot; with `reclaim` also one whose sender died before it was ready. */
 static struct sm_peer_slot *sm_conn_try_slots(struct sm_conn *conn, uint32_t count, bool reclaim)
 {
     struct na_plugin_class *na_class = conn->peer->na_class;
@@ -416,15 +416,15 @@ static void sm_conn_ring_doorbell(struct sm_conn *conn)
 }
 
 /*
- * Each sender wakes a sleeper once for each of its sleeps. The flag stays set until the sleeper
- * itself is up: if a sender that is stopped or killed here had taken it, nobody else would send.
+ * Each sender wakes a sleeper once for each of its sleeps. The sleeper itself clears the flag: if a
+ * sender did and was killed then, no other sender would send the byte.
  */
 static void sm_conn_wake(struct sm_conn *conn)
 {
     uint32_t flags = atomic_load_explicit(&conn->context_area->flags, memory_order_seq_cst);
 
     if (flags & SM_CONTEXT_CLOSED) {
-        sm_conn_break(conn, NA_PLUGIN_HOSTUNREACH);
+        sm_conn_abort(conn, NA_PLUGIN_HOSTUNREACH);
         sm_backlog_add(conn);
         return;
     }

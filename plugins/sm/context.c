@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Contexts. All of them are set up with the class, so that peers can send to one that is not
- * created yet; creating one makes it ready for operations, stopping cancels them and has peers
- * refuse what they would send to it.
+ * created yet. Creating one makes it ready for operations; stopping cancels them, and peers refuse
+ * to send to it.
  */
 
 #include "sm.h"
@@ -32,7 +32,7 @@ int32_t sm_context_setup(struct na_plugin_class *na_class, uint32_t id)
     kit_list_init(&context->native);
     kit_list_init(&context->copies);
     kit_list_init(&context->jobs);
-    return sm_wait_setup(context);
+    return sm_wake_setup(context);
 }
 
 /* Also after a setup that failed half way. */
@@ -47,11 +47,11 @@ void sm_context_teardown(struct na_plugin_context *context)
     (void) sm_context_destroy(context);
     sm_target_drop_all(context);
     sm_in_ring_release_all(context);
-    sm_wait_teardown(context);
+    sm_wake_teardown(context);
     kit_match_close(&context->match);
     kit_deferrals_free(&context->deferrals);
     kit_host->mem_free(context->copy_slots);
-    kit_host->mem_free(context->hot);
+    kit_host->mem_free(context->polled);
     kit_host->mem_free(context->watched);
 }
 
@@ -92,7 +92,7 @@ int32_t sm_context_stop(struct na_plugin_context *context)
     sm_receive_cancel_all(context);
     sm_rma_cancel_all(context);
     sm_context_cancel_sends(context);
-    /* Last: who sees it has all that was sent from here. A forked child is not the owner. */
+    /* Last: a peer that sees it has all messages from here. A forked child is not the owner. */
     if (!context->na_class->forked)
         (void) atomic_fetch_or_explicit(&context->area->flags, SM_CONTEXT_GONE,
                                         memory_order_seq_cst);

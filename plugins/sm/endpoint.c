@@ -152,7 +152,7 @@ static int32_t sm_class_configure(struct na_plugin_class *na_class,
     return NA_PLUGIN_SUCCESS;
 }
 
-/* The init string is asked before the environment, which may be meant for other endpoints. */
+/* The init string overrides the environment, which may be meant for other endpoints. */
 static bool sm_class_choose_rma(struct na_plugin_class *na_class, const struct na_plugin_init *init)
 {
     const char *rma = secure_getenv("AMALGAM_SM_RMA");
@@ -174,7 +174,7 @@ static bool sm_class_choose_rma(struct na_plugin_class *na_class, const struct n
     return true;
 }
 
-/* The larger hint, within what a ring can carry. */
+/* The larger hint, at most what fits a ring. */
 static uint32_t sm_message_limit(const struct na_plugin_init *init)
 {
     uint64_t wanted = init->max_unexpected_size > init->max_expected_size

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What two processes share: the segment file of an endpoint. docs/sm-layout.md explains it. */
+/* The memory that two processes share: an endpoint's segment. docs/sm-layout.md explains it. */
 
 #ifndef SM_LAYOUT_H
 #define SM_LAYOUT_H
@@ -53,12 +53,12 @@
 
 /* sm_context_area.flags */
 #define SM_CONTEXT_ASLEEP 0x1u /* wanted: a byte on the wake socket after publishing */
-#define SM_CONTEXT_CLOSED 0x2u /* nobody will read any more */
+#define SM_CONTEXT_CLOSED 0x2u /* the owner reads nothing any more */
 #define SM_CONTEXT_GONE   0x4u /* destroyed; set until it is created again */
 #define SM_CONTEXT_SLEEP  0x8u /* while asleep, the other bits count the sleeps in steps of this */
 
 /* sm_peer_slot.status */
-#define SM_RING_PARKED  0x1u /* not polled: set the doorbell after publishing */
+#define SM_RING_IDLE    0x1u /* not polled: ring the doorbell after publishing */
 #define SM_RING_REFUSED 0x2u /* the receiver does not read this ring any more */
 
 /* State byte of sm_peer_slot.owner */
@@ -113,7 +113,7 @@ struct sm_segment_header {
 struct sm_writer {
     _Alignas(SM_CACHE_LINE) _Atomic uint64_t owner; /* as in a peer slot */
     _Atomic uint64_t process;                       /* when it began, as in the header */
-    _Atomic uint64_t keys[SM_WRITER_KEYS];          /* digests of what it writes to now, or 0 */
+    _Atomic uint64_t keys[SM_WRITER_KEYS]; /* digests of the memory that it writes to now, or 0 */
 };
 
 /* One for each context. Each member that two processes write has a cache line of its own. */

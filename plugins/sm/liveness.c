@@ -11,8 +11,8 @@
 static bool sm_peer_socket_answers(struct na_plugin_addr *peer);
 
 /*
- * Its segment must still be the one at its path, its process run, and its socket have an owner: the
- * last works across PID namespaces, but a child of the dead may hold the socket.
+ * The segment must still be the one at its path, the process run, and the socket have an owner. The
+ * last works across PID namespaces, but a child of a dead peer may hold the socket.
  */
 bool sm_peer_alive(struct na_plugin_addr *peer)
 {
@@ -47,7 +47,7 @@ void sm_peer_fail(struct na_plugin_addr *peer, int32_t status)
     }
 }
 
-/* Something hints at its death: look now, and let the polls draw the consequences. */
+/* Something hints at the peer's death: it is checked now, and polls act on the mark. */
 void sm_peer_suspect(struct na_plugin_addr *peer)
 {
     if (!sm_peer_alive(peer))

@@ -94,7 +94,7 @@ out:
     return ret;
 }
 
-/* What peers have begun to write is written when this returns. */
+/* Puts of peers that have begun are over when this returns. */
 int32_t sm_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
 {
     struct sm_registry *registry = &na_class->registry;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The memory of an endpoint: a file without a name (memfd) that is sealed, so that nobody can make
- * it shorter while others have it mapped: that would end them with SIGBUS. Making ours, opening a
- * peer's, and checking that it is of this kind.
+ * The memory of an endpoint: a file without a name (memfd), sealed so that no process can make it
+ * shorter, which would end those that have it mapped with SIGBUS. Making ours, opening a peer's,
+ * and checking that it is of this kind.
  */
 
 #include "sm.h"
@@ -97,7 +97,7 @@ int32_t sm_memory_check(int fd, const char *name, const struct sm_segment_header
 
 /*
  * Through the descriptors of the peer's process. That works within a PID namespace, for a process
- * that the system lets us look at; the number may be another process's by now.
+ * that is dumpable; its number may be another process's by now.
  */
 static int32_t sm_memory_reach(const struct na_plugin_class *na_class,
                                const struct sm_segment_header *header, int flags, int *fd_p)

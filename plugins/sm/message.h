@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages on the receiving side: where one lies in a ring, and what becomes of it. */
+/* A message on the receiving side: its place in a ring, and how its receiver took it. */
 
 #ifndef SM_MESSAGE_H
 #define SM_MESSAGE_H
@@ -56,7 +56,7 @@ static inline void sm_message_copy(void *to, const struct sm_message *message, u
     }
 }
 
-/* What became of a message: taken, or no room for it now, or it is not of this protocol. */
+/* A message was taken, stays in its ring for lack of room, or is not of this protocol. */
 enum sm_verdict {
     SM_TAKEN,
     SM_TAKEN_COMPLETED,

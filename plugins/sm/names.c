@@ -38,7 +38,7 @@ void sm_user_set(void)
     sm_store(&sm_user_id, (uint32_t) geteuid());
 }
 
-/* Whose files ours are: who it was that opened the classes, whoever the process is by now. */
+/* The user that opened the first class owns the files, even if the process has another by now. */
 uint32_t sm_user(void)
 {
     return sm_load(&sm_user_id);
@@ -49,7 +49,7 @@ void sm_segment_path(char path[SM_PATH_MAX], const char *name)
     (void) snprintf(path, SM_PATH_MAX, SM_DIRECTORY SM_PREFIX "%u.%s", sm_user(), name);
 }
 
-/* Who cannot read the secret cannot guess the names, and so cannot take them before us. */
+/* Without the secret another user cannot guess the names, and so cannot take them before us. */
 void sm_wake_path(char path[SM_PATH_MAX], const char *name, const struct kit_key *secret,
                   uint32_t id)
 {
@@ -66,7 +66,7 @@ void sm_wake_path(char path[SM_PATH_MAX], const char *name, const struct kit_key
                     code);
 }
 
-/* What to do about an error, to be put behind its text; empty when nothing is known to help. */
+/* Advice to be put behind the text of an error; empty when there is none. */
 const char *sm_error_hint(int error)
 {
     switch (error) {
@@ -83,7 +83,7 @@ const char *sm_error_hint(int error)
     }
 }
 
-/* What cannot be opened now may be another time, or never. */
+/* A lack of memory or descriptors passes; any other refusal does not. */
 int32_t sm_error_status(int error)
 {
     bool passes = error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOSPC;

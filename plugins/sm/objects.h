@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The objects that are private to a process. What it shares with others is in layout.h. */
+/* The objects of one process. What it shares with others is in layout.h. */
 
 #ifndef SM_OBJECTS_H
 #define SM_OBJECTS_H
@@ -17,9 +17,9 @@
 
 #define SM_PEER_BUCKETS     1024u
 #define SM_POLL_BUDGET      64u      /* messages taken from one ring in one poll */
-#define SM_HOUSEKEEPING     256u     /* polls between two looks at what is idle */
-#define SM_PARK_AFTER       256u     /* housekeepings without a message before a ring is parked */
-#define SM_HOT_MAX          64u      /* above that many polled rings they are parked much sooner */
+#define SM_HOUSEKEEPING     256u     /* polls between two checks of silent rings */
+#define SM_IDLE_AFTER       256u     /* housekeepings without a message until a ring is idle */
+#define SM_POLLED_MAX       64u      /* above that many polled rings they are idle much sooner */
 #define SM_DEFERRED_BYTES   1048576u /* of a context */
 #define SM_RMA_CHUNK        1048576u /* native RMA: bytes copied in one turn */
 #define SM_RMA_SEGMENTS     256u     /* largest number of segments of a memory handle */
@@ -30,17 +30,17 @@
 #define SM_WATCH_NS         UINT64_C(200000000)
 #define SM_CONNECT_WAIT_NS  UINT64_C(5000000000)
 #define SM_CONNECT_RETRY_NS UINT64_C(10000000)
-#define SM_HANDOVER_NS      UINT64_C(10000000) /* between two looks at who wants our memory */
+#define SM_HANDOVER_NS      UINT64_C(10000000) /* reading a wake socket without a sleep */
 
 /* Accesses to atomics, which are many: relaxed, or in the order that the name says. */
 #define sm_load(p)                 atomic_load_explicit(p, memory_order_relaxed)
 #define sm_load_acquire(p)         atomic_load_explicit(p, memory_order_acquire)
 #define sm_store(p, value)         atomic_store_explicit(p, value, memory_order_relaxed)
 #define sm_store_release(p, value) atomic_store_explicit(p, value, memory_order_release)
-#define sm_add(p, value)           ((void) atomic_fetch_add_explicit(p, value, memory_order_relaxed))
-#define sm_sub(p, value)           ((void) atomic_fetch_sub_explicit(p, value, memory_order_relaxed))
-#define sm_add_release(p, value)   ((void) atomic_fetch_add_explicit(p, value, memory_order_release))
-#define sm_sub_release(p, value)   ((void) atomic_fetch_sub_explicit(p, value, memory_order_release))
+#define sm_add(p, n)               ((void) atomic_fetch_add_explicit(p, n, memory_order_relaxed))
+#define sm_add_release(p, n)       ((void) atomic_fetch_add_explicit(p, n, memory_order_release))
+#define sm_sub(p, n)               ((void) atomic_fetch_sub_explicit(p, n, memory_order_relaxed))
+#define sm_sub_release(p, n)       ((void) atomic_fetch_sub_explicit(p, n, memory_order_release))
 
 struct sm_conn;
 struct sm_in_ring;
@@ -59,7 +59,7 @@ struct sm_op {
         struct kit_link link;
         struct kit_recv recv;
     };
-    struct na_plugin_addr *peer; /* all but receives of unexpected messages; what follows: */
+    struct na_plugin_addr *peer; /* of all but receives of unexpected messages */
     bool gone;                   /* expected: the context that it waits for was destroyed */
     enum sm_op_kind kind;        /* sends, transfers */
     struct na_plugin_context *context;
@@ -110,7 +110,7 @@ struct na_plugin_addr {
     uint64_t watch_round;
     struct sm_conn *_Atomic *conns; /* one for each of its contexts, made at first use */
     const _Atomic uint64_t *_Atomic registrations[SM_TABLE_PARTS]; /* mapped at first use */
-    struct sm_writer *_Atomic writer; /* where we say what of its memory we write to */
+    struct sm_writer *_Atomic writer; /* our place in its segment, for puts under way */
     char name[SM_NAME_MAX + 1];
 };
 
@@ -125,7 +125,7 @@ enum sm_conn_state {
     SM_CONN_READY
 };
 
-/* What this class sends to one context of one peer: a ring in our segment. */
+/* The sending end of a connection to one context of a peer: a ring in our segment. */
 struct sm_conn {
     /* Read by every sender */
     _Alignas(SM_CACHE_LINE) struct sm_ring_slot *slots;
@@ -148,9 +148,9 @@ struct sm_conn {
     uint64_t connect_next;                       /* when to try again */
     bool in_backlog;                             /* guarded by the class's backlog_lock */
     struct kit_link backlog_link;                /* likewise */
-    _Atomic int32_t broken;                      /* 0, or the status that sends end with */
+    _Atomic int32_t failure;                     /* 0, or the status that sends end with */
     _Atomic uint32_t copy_active;                /* copy RMA: operations in flight */
-    struct sm_peer_slot *_Atomic connected_slot; /* for those who do not hold the lock */
+    struct sm_peer_slot *_Atomic connected_slot; /* read without the lock */
     struct na_plugin_addr *peer;
     uint32_t remote_id;
     uint32_t peer_slot_index;
@@ -158,7 +158,7 @@ struct sm_conn {
     uint64_t region_size;
 };
 
-/* What one sender sends to one of our contexts: a ring in the sender's segment. */
+/* The receiving end of a connection to one of our contexts: a ring in the sender's segment. */
 struct sm_in_ring {
     const struct sm_ring_slot *slots;
     const uint8_t *data;
@@ -170,7 +170,7 @@ struct sm_in_ring {
     uint32_t published_data;
     uint32_t data_lines;
     uint32_t index;        /* of the peer slot */
-    uint32_t hot_index;    /* in the list of polled rings; UINT32_MAX when parked */
+    uint32_t polled_index; /* in the list of polled rings; UINT32_MAX when idle */
     uint32_t received;     /* since the last housekeeping */
     uint32_t idle_rounds;  /* housekeepings without a message */
     uint32_t job_count;    /* copy RMA requests of this peer in work */
@@ -263,10 +263,10 @@ struct na_plugin_context {
     struct sm_context_area *area; /* in our segment */
     struct kit_lock poll_lock;
     uint32_t id;
-    uint32_t hot_count;
+    uint32_t polled_count;
     uint32_t polls;
-    struct sm_in_ring **hot; /* polled rings, most recently used first */
-    uint32_t hot_capacity;
+    struct sm_in_ring **polled; /* polled rings, most recently used first */
+    uint32_t polled_capacity;
     uint32_t in_count;
     uint32_t sweep_next;
     struct sm_in_ring **in[SM_PEER_SLOTS / 64]; /* all rings by peer slot */
@@ -361,7 +361,7 @@ struct na_plugin_class {
     struct sm_registry registry;
 };
 
-/* Lists of sends and transfers, which have their lock held; each knows the one that it is in. */
+/* Lists of sends and transfers, under the list's lock; each operation knows the one it is in. */
 static inline void sm_op_list_append(struct kit_link *list, struct sm_op *op)
 {
     kit_list_append(list, &op->link);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Peers: one object for each endpoint that a class knows, found by name and incarnation. A peer
- * stays known without references too, because the next message may bring it up again; it goes when
- * it is dead and unreferenced, or with the class.
+ * The table of peers: one object for each endpoint that a class knows, found by name and
+ * incarnation, a random number that tells it from others of its name. A peer stays known without
+ * references, because its next message needs it again; it is destroyed when it is dead and
+ * unreferenced, or with the class.
  */
 
 #include "sm.h"
@@ -13,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SM_PEER_SWEEP 4u /* buckets looked at for each new peer */
+#define SM_PEER_SWEEP 4u /* buckets checked for each new peer */
 
 static uint32_t sm_peer_hash(const char *name);
 static struct na_plugin_addr *sm_peer_find(struct na_plugin_class *na_class, const char *name,
@@ -86,8 +87,8 @@ int32_t sm_peer_get_absent(struct na_plugin_class *na_class, const char *name,
 
 /*
  * A program may look an address up before its process has opened the endpoint. So each operation
- * on an absent peer looks whether an endpoint has its name by now; the first one that is found
- * stays the one that the address stands for. Returns `peer` itself if there is none.
+ * on an absent peer checks whether an endpoint has its name by now; the first one that is found
+ * is the one that the address stands for from then on. Returns `peer` itself if there is none.
  */
 struct na_plugin_addr *sm_peer_arrived(struct na_plugin_addr *peer)
 {
@@ -123,8 +124,8 @@ void sm_peer_release(struct na_plugin_addr *peer)
 }
 
 /*
- * Looks at a few known peers that nobody refers to and forgets the dead: each new peer pays for a
- * little, so what dead peers cost stays bounded without a timer. The class's lock is held.
+ * Checks a few known peers without references and forgets the dead. Each new peer pays for a little
+ * of it, so that the cost of dead peers stays bounded without a timer. The class's lock is held.
  */
 void sm_peer_sweep(struct na_plugin_class *na_class)
 {
@@ -177,7 +178,7 @@ static struct na_plugin_addr *sm_peer_find(struct na_plugin_class *na_class, con
     return peer;
 }
 
-/* Who is at the name now; known peers keep their object. */
+/* The endpoint at the name now; a known peer keeps its object. */
 static int32_t sm_peer_learn(struct na_plugin_class *na_class, const char *name,
                              struct na_plugin_addr **peer_p)
 {

@@ -3,7 +3,7 @@
  * Reaching a peer's memory. Where /proc does not show it, because the peer is in another PID
  * namespace or its process is not dumpable, the peer passes it as a descriptor: a process that
  * wants to send passes its own memory to a wake socket of the peer, with a socket for the answer;
- * the peer answers when it polls (sm_handover_read). Meanwhile what is to be sent waits.
+ * the peer answers when it polls (sm_handover_read). Messages for it wait meanwhile.
  */
 
 #include "sm.h"
@@ -24,7 +24,7 @@ static bool sm_handover_take(struct na_plugin_addr *peer);
 
 /*
  * Success once the peer's memory is here, NA_PLUGIN_HOSTUNREACH when the peer is dead, else
- * NA_PLUGIN_AGAIN: it is asked for through the peer's context `id`. connect_lock is held.
+ * NA_PLUGIN_AGAIN, and it is asked for through the peer's context `id`. connect_lock is held.
  */
 int32_t sm_handover_ask(struct na_plugin_addr *peer, uint32_t id)
 {
@@ -70,8 +70,8 @@ ssize_t sm_descriptors_receive(int socket_fd, void *buf, size_t size, int fds[2]
 }
 
 /*
- * The peer's memory, for the caller to close. NA_PLUGIN_NOENTRY when what is at its name is not the
- * peer any more, NA_PLUGIN_AGAIN while it has not handed its memory over. The class's connect_lock
+ * The peer's memory, for the caller to close. NA_PLUGIN_NOENTRY when another endpoint has the name
+ * by now, NA_PLUGIN_AGAIN while it has not handed its memory over. The class's connect_lock
  * is held.
  */
 int32_t sm_peer_open(struct na_plugin_addr *peer, int flags, int *fd_p, uint64_t *size_p)
@@ -214,7 +214,7 @@ static int32_t sm_handover_send(struct na_plugin_addr *peer, uint32_t id)
     return sm_peer_failure(peer) != 0 ? NA_PLUGIN_HOSTUNREACH : NA_PLUGIN_AGAIN;
 }
 
-/* True when the answer has come and is what it should be. */
+/* True when the answer has come and is valid. */
 static bool sm_handover_take(struct na_plugin_addr *peer)
 {
     uint32_t count = 0;

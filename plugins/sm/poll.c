@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Progress: what one poll looks at, in the order of what is most likely and cheapest. */
+/* Progress: one poll, its sources in the order of likelihood and cost; and sleeping. */
 
 #include "sm.h"
 
@@ -11,10 +11,10 @@
 static bool sm_poll_peek(struct na_plugin_context *context);
 static uint32_t sm_poll_rings(struct na_plugin_context *context);
 static uint32_t sm_poll_housekeep(struct na_plugin_context *context);
-static void sm_poll_park(struct na_plugin_context *context);
-static void sm_wait_disarm(struct na_plugin_context *context);
-static void sm_wait_look(struct na_plugin_context *context);
-static void sm_wait_sleep(struct na_plugin_context *context, uint64_t end);
+static void sm_poll_idle_rings(struct na_plugin_context *context);
+static void sm_poll_disarm(struct na_plugin_context *context);
+static void sm_poll_handovers(struct na_plugin_context *context);
+static void sm_poll_sleep(struct na_plugin_context *context, uint64_t end);
 
 int32_t sm_poll(struct na_plugin_context *context, uint32_t *count)
 {
@@ -24,7 +24,7 @@ int32_t sm_poll(struct na_plugin_context *context, uint32_t *count)
     if (kit_unlikely(!kit_lock_try(&context->poll_lock)))
         return NA_PLUGIN_SUCCESS; /* another thread is at it */
     if (kit_unlikely(sm_load(&context->armed) != 0 && sm_load(&context->sleepers) == 0))
-        sm_wait_disarm(context);
+        sm_poll_disarm(context);
     if (kit_unlikely(sm_load(&context->area->doorbell_summary) != 0))
         sm_doorbells_answer(context);
     completed = sm_poll_rings(context);
@@ -52,14 +52,14 @@ uint32_t sm_poll_try_wait(struct na_plugin_context *context)
 
     if (context->na_class->busy || !kit_lock_try(&context->poll_lock))
         return 0;
-    /* Nobody is told of a sleep that will not be. */
+    /* A sleep that will not be is not announced. */
     if (sm_poll_peek(context) || sm_rma_flows(context)) {
         kit_lock_drop(&context->poll_lock);
         return 0;
     }
     atomic_store_explicit(&context->armed, 1, memory_order_seq_cst);
     context->sleep_number += SM_CONTEXT_SLEEP;
-    sm_wait_set_flags(context, context->sleep_number | SM_CONTEXT_ASLEEP);
+    sm_wake_set_flags(context, context->sleep_number | SM_CONTEXT_ASLEEP);
     idle = sm_barrier(context->na_class) && !sm_poll_peek(context) &&
            sm_backlog_announce(context->na_class, context);
     if (idle &&
@@ -69,7 +69,7 @@ uint32_t sm_poll_try_wait(struct na_plugin_context *context)
         idle = sm_rma_progress(context) == 0 && moved == sm_load(&context->rma_moved);
     }
     if (idle)
-        sm_wait_timer(context, sm_watch_wanted(context));
+        sm_wake_timer(context, sm_watch_wanted(context));
     kit_lock_drop(&context->poll_lock);
     return idle;
 }
@@ -91,7 +91,7 @@ int32_t sm_poll_wait(struct na_plugin_context *context, uint32_t timeout_ms, uin
         /* While a thread is counted here, polls of others leave the byte that wakes it alone. */
         atomic_fetch_add_explicit(&context->sleepers, 1, memory_order_seq_cst);
         if (sm_poll_try_wait(context))
-            sm_wait_sleep(context, end);
+            sm_poll_sleep(context, end);
         else
             kit_cpu_relax();
         atomic_fetch_sub_explicit(&context->sleepers, 1, memory_order_seq_cst);
@@ -103,19 +103,19 @@ static uint32_t sm_poll_rings(struct na_plugin_context *context)
     uint32_t completed = 0;
     uint32_t i = 0;
 
-    while (i < context->hot_count) {
-        struct sm_in_ring *ring = context->hot[i];
+    while (i < context->polled_count) {
+        struct sm_in_ring *ring = context->polled[i];
 
         if (sm_in_ring_ready(ring)) {
             completed += sm_ring_drain(context, ring);
-            if (i > 0 && ring->hot_index == i) { /* move the busy ones to the front */
-                context->hot[i] = context->hot[i - 1];
-                context->hot[i]->hot_index = i;
-                context->hot[i - 1] = ring;
-                ring->hot_index = i - 1;
+            if (i > 0 && ring->polled_index == i) { /* move the busy ones to the front */
+                context->polled[i] = context->polled[i - 1];
+                context->polled[i]->polled_index = i;
+                context->polled[i - 1] = ring;
+                ring->polled_index = i - 1;
             }
             if (kit_unlikely(ring->refused)) {
-                sm_in_ring_cool(context, ring);
+                sm_in_ring_idle(context, ring);
                 continue;
             }
         } else if (kit_unlikely(ring->closing)) {
@@ -132,8 +132,8 @@ static uint32_t sm_poll_housekeep(struct na_plugin_context *context)
     uint32_t completed = 0;
 
     if (context->polls % SM_HOUSEKEEPING == 0) {
-        sm_poll_park(context);
-        sm_wait_look(context);
+        sm_poll_idle_rings(context);
+        sm_poll_handovers(context);
     }
     if (sm_load(&context->watch_now) != 0 ||
         (sm_watch_wanted(context) && kit_host->clock_ns() - context->watch_last >= SM_WATCH_NS))
@@ -142,37 +142,37 @@ static uint32_t sm_poll_housekeep(struct na_plugin_context *context)
 }
 
 /*
- * Rings that were silent for long are not polled any more: their senders are told to ring the
- * doorbell. One barrier for all of them; who sent before it is found by looking once more.
+ * Rings without a message for long are not polled any more: their senders are told to ring the
+ * doorbell. One barrier for all of them; a message from before it is found by one more check.
  */
-static void sm_poll_park(struct na_plugin_context *context)
+static void sm_poll_idle_rings(struct na_plugin_context *context)
 {
-    uint32_t limit = context->hot_count > SM_HOT_MAX ? 2 : SM_PARK_AFTER;
+    uint32_t limit = context->polled_count > SM_POLLED_MAX ? 2 : SM_IDLE_AFTER;
     bool any = false;
 
-    for (uint32_t i = 0; i < context->hot_count; i++) {
-        struct sm_in_ring *ring = context->hot[i];
+    for (uint32_t i = 0; i < context->polled_count; i++) {
+        struct sm_in_ring *ring = context->polled[i];
 
         ring->idle_rounds = ring->received != 0 ? 0 : ring->idle_rounds + 1;
         ring->received = 0;
         if (ring->idle_rounds <= limit || ring->stalled || ring->closing)
             continue;
-        sm_store(&ring->peer_slot->status, SM_RING_PARKED);
+        sm_store(&ring->peer_slot->status, SM_RING_IDLE);
         any = true;
     }
     if (!any)
         return;
     if (!sm_barrier(context->na_class))
         limit = UINT32_MAX; /* none of them is parked */
-    for (uint32_t i = context->hot_count; i > 0; i--) {
-        struct sm_in_ring *ring = context->hot[i - 1];
+    for (uint32_t i = context->polled_count; i > 0; i--) {
+        struct sm_in_ring *ring = context->polled[i - 1];
 
         if (ring->idle_rounds <= limit || ring->stalled || ring->closing)
             continue;
         if (sm_in_ring_ready(ring))
-            sm_in_ring_heat(context, ring);
+            sm_in_ring_activate(context, ring);
         else
-            sm_in_ring_cool(context, ring);
+            sm_in_ring_idle(context, ring);
     }
 }
 
@@ -183,20 +183,21 @@ static bool sm_poll_peek(struct na_plugin_context *context)
         sm_load_acquire(&context->native_count) != 0 || sm_load_acquire(&context->watch_now) != 0 ||
         atomic_exchange_explicit(&context->unstall, 0, memory_order_acquire) != 0)
         return true;
-    for (uint32_t i = 0; i < context->hot_count; i++)
-        if (!context->hot[i]->stalled && sm_in_ring_ready(context->hot[i]))
+    for (uint32_t i = 0; i < context->polled_count; i++)
+        if (!context->polled[i]->stalled && sm_in_ring_ready(context->polled[i]))
             return true;
     return false;
 }
 
 /* The first poll after a sleep. poll_lock is held. */
-static void sm_wait_disarm(struct na_plugin_context *context)
+static void sm_poll_disarm(struct na_plugin_context *context)
 {
     uint64_t ticks;
 
     atomic_store_explicit(&context->armed, 0, memory_order_seq_cst);
-    sm_wait_set_flags(context, 0);
-    for (int i = 0; i < SM_WAKE_BYTES; i++) /* what is left makes the next sleep a short one */
+    sm_wake_set_flags(context, 0);
+    for (int i = 0; i < SM_WAKE_BYTES;
+         i++) /* datagrams that are left make the next sleep a short one */
         if (!sm_handover_read(context))
             break;
     if (sm_load(&context->timer_armed) != 0 &&
@@ -204,8 +205,8 @@ static void sm_wait_disarm(struct na_plugin_context *context)
         sm_store(&context->watch_now, 1);
 }
 
-/* Who never sleeps looks now and then who wants the memory. poll_lock is held. */
-static void sm_wait_look(struct na_plugin_context *context)
+/* A context that never sleeps reads its wake socket now and then. poll_lock is held. */
+static void sm_poll_handovers(struct na_plugin_context *context)
 {
     uint64_t now = kit_host->clock_ns();
 
@@ -217,7 +218,7 @@ static void sm_wait_look(struct na_plugin_context *context)
             break;
 }
 
-static void sm_wait_sleep(struct na_plugin_context *context, uint64_t end)
+static void sm_poll_sleep(struct na_plugin_context *context, uint64_t end)
 {
     struct pollfd descriptor = {.fd = context->epoll_fd, .events = POLLIN};
     uint64_t now = kit_host->clock_ns();

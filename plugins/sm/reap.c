@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Removing what endpoints of our user that died left behind. */
+/* Removing the stale files and sockets of dead endpoints of this user. */
 
 #include "sm.h"
 
@@ -15,9 +15,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define SM_REAP_MAX 4096 /* entries looked at in one start */
+#define SM_REAP_MAX 4096 /* entries checked in one start */
 
-static enum sm_remains sm_reap_unopened(const char *path);
+static enum sm_reaped sm_reap_unopened(const char *path);
 static void sm_reap_orphan(const char *entry);
 static bool sm_reap_owner_is_dead(int fd);
 static void sm_reap_sockets(int fd, const char *name);
@@ -52,14 +52,14 @@ void sm_reap_all(void)
 }
 
 /*
- * The owner of a name is dead when nobody holds the lock on its file. A child that was forked
- * without our knowledge may hold it on behalf of a dead one: the process that is written in the
- * file counts, too. Who removes holds a second lock, of the open file, so that only one does.
+ * The owner of a name is dead when no process holds the lock on its file. A child that was forked
+ * past pthread_atfork may hold it for a dead parent: the process that is written in the file
+ * counts, too. A process that removes holds a second lock, of the open file, so that only one does.
  */
-enum sm_remains sm_reap_name(const char *name)
+enum sm_reaped sm_reap_name(const char *name)
 {
     struct flock only_me = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
-    enum sm_remains remains = SM_REMAINS_FOREIGN;
+    enum sm_reaped reaped = SM_REAPED_FOREIGN;
     char path[SM_PATH_MAX];
     struct stat status, there;
     int error = 0;
@@ -71,13 +71,13 @@ enum sm_remains sm_reap_name(const char *name)
         return sm_reap_unopened(path);
     if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != sm_user())
         goto out;
-    remains = SM_REMAINS_BUSY;
+    reaped = SM_REAPED_BUSY;
     if (fcntl(fd, F_OFD_SETLK, &only_me) != 0)
         goto out;
-    remains = SM_REMAINS_ALIVE;
+    reaped = SM_REAPED_ALIVE;
     if (flock(fd, LOCK_EX | LOCK_NB) != 0 && !sm_reap_owner_is_dead(fd))
         goto out;
-    remains = SM_REMAINS_NONE;
+    reaped = SM_REAPED_NONE;
     if (lstat(path, &there) != 0 || there.st_dev != status.st_dev || there.st_ino != status.st_ino)
         goto out; /* another process was faster */
     sm_reap_sockets(fd, name);
@@ -85,31 +85,31 @@ enum sm_remains sm_reap_name(const char *name)
         SM_LOG_INFO("removed %s, whose owner is dead", path);
     } else {
         error = errno;
-        remains = SM_REMAINS_UNKNOWN;
+        reaped = SM_REAPED_UNKNOWN;
     }
 
 out:
     (void) close(fd);
     errno = error;
-    return remains;
+    return reaped;
 }
 
-static enum sm_remains sm_reap_unopened(const char *path)
+static enum sm_reaped sm_reap_unopened(const char *path)
 {
     int error = errno;
     struct stat status;
 
     if (error == ENOENT)
-        return SM_REMAINS_NONE;
+        return SM_REAPED_NONE;
     if (lstat(path, &status) == 0 && (!S_ISREG(status.st_mode) || status.st_uid != sm_user()))
-        return SM_REMAINS_FOREIGN;
+        return SM_REAPED_FOREIGN;
     errno = error;
-    return SM_REMAINS_UNKNOWN;
+    return SM_REAPED_UNKNOWN;
 }
 
 /*
  * A socket whose file is gone: a release with other names for sockets has removed the file alone.
- * The file is there before the socket and as long as it, and a socket with an owner is let be.
+ * The file is there before the socket and as long as it; a socket with an owner stays.
  */
 static void sm_reap_orphan(const char *entry)
 {
@@ -145,14 +145,14 @@ static bool sm_reap_owner_is_dead(int fd)
            kit_process_is_dead(header.pid, header.process);
 }
 
-/* While we hold the lock for removing, nobody else makes or removes the sockets beside it. */
+/* Under the lock for removing no other process makes or removes the sockets beside the file. */
 static void sm_reap_sockets(int fd, const char *name)
 {
     struct sm_segment_header header;
     uint32_t count = 1;
 
     if (pread(fd, &header, sizeof(header), 0) != (ssize_t) sizeof(header))
-        return; /* it died before it made any */
+        return; /* its owner died before it made any */
     if (header.max_contexts <= SM_MAX_CONTEXTS && header.max_contexts > 0)
         count = header.max_contexts;
     for (uint32_t i = 0; i < count; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Receives, and taking messages out of the rings. What a slot says is read once and checked. Above
+ * Receives, and taking messages out of the rings. A slot is read once and checked. Above
  * the budget for deferred messages an unexpected one stays in its ring and holds back its sender.
  */
 
@@ -206,8 +206,8 @@ static int32_t sm_post_multi(struct na_plugin_context *context, void *op, void *
 }
 
 /*
- * Lets the sender reuse what was read. Done in batches: what is unpublished never exceeds a quarter
- * of the ring, and no message is larger than a quarter, so an empty ring always has room.
+ * Lets the sender reuse what was read, in batches: at most a quarter of the ring is unpublished,
+ * and no message is larger than a quarter, so that an empty ring always has room.
  */
 static void sm_ring_publish_head(struct sm_in_ring *ring)
 {
@@ -219,7 +219,7 @@ static void sm_ring_publish_head(struct sm_in_ring *ring)
 }
 
 /*
- * Senders that sleep until there is room: woken once for all that a drain has published, because a
+ * Senders that sleep until there is room are woken once for all that a drain has published: a
  * wake-up costs more than the rest of a ring.
  */
 static void sm_ring_wake_blocked(const struct sm_in_ring *ring)

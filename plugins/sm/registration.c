@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table of registrations: what an endpoint lets its peers access. A peer that goes past it by
- * cross-memory attach tells by it a valid handle from an altered or a stale one.
+ * The table of registrations: the memory that peers may access. By it a peer that uses cross-memory
+ * attach, where the owner checks nothing, tells a valid handle from an altered or a stale one.
  */
 
 #include "sm.h"
@@ -51,7 +51,7 @@ void sm_registration_grow(struct na_plugin_class *na_class, uint32_t index)
     sm_store_release(&segment->header->registrations[part], offset);
 }
 
-/* Where the owner says what the handle with that index is; NULL when it cannot be said. */
+/* The entry of the handle with that index; NULL when there is no room for one. */
 _Atomic uint64_t *sm_registration_entry(struct na_plugin_class *na_class, uint32_t index)
 {
     uint32_t first, part = sm_part_of(index, &first);
@@ -71,7 +71,7 @@ void sm_registration_publish(struct sm_registry *registry, _Atomic uint64_t *ent
         sm_store_release(entry, digest);
 }
 
-/* What the caller writes to the memory after this is seen by no peer that finds the entry still. */
+/* No peer that still finds the entry reads what is written to the memory after this. */
 void sm_registration_withdraw(_Atomic uint64_t *entry)
 {
     sm_store(entry, 0);
@@ -93,8 +93,8 @@ void sm_registration_close(struct na_plugin_class *na_class)
 }
 
 /*
- * Whether the peer has registered what the handle says, at this moment. NA_PLUGIN_AGAIN when only
- * the peer itself can tell, so that the transfer must go the way on which it looks.
+ * Whether the peer has registered the memory of the handle, at this moment. NA_PLUGIN_AGAIN when
+ * only the peer itself can tell, so that the transfer must be copied.
  */
 int32_t sm_registration_check(struct na_plugin_addr *peer, struct na_plugin_mem *mem)
 {
@@ -135,7 +135,7 @@ uint64_t sm_registration_digest(const struct na_plugin_addr *peer, struct na_plu
     return digest;
 }
 
-/* Maps a part of the peer's table, where nobody needed it until now. */
+/* Maps a part of the peer's table at its first use. */
 static int32_t sm_registration_part(struct na_plugin_addr *peer, uint32_t part,
                                     const _Atomic uint64_t **table_p)
 {
@@ -191,8 +191,8 @@ static uint64_t sm_part_size(uint32_t part)
 }
 
 /*
- * SipHash-1-3 over whole words, of everything that a handle grants. Whoever has seen a handle but
- * not the owner's segment cannot make another one that fits. Never 0.
+ * The SipHash of everything that a handle grants. A process that has seen a handle but not the
+ * owner's segment cannot make another one that fits. Never 0.
  */
 static uint64_t sm_digest(const struct kit_key *secret, const struct na_plugin_mem *mem)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The sending side of a ring: what is not on the shortest path. */
+/* The sending side of a ring, off the shortest path. */
 
 #include "ring.h"
 
@@ -11,7 +11,7 @@ bool sm_ring_refresh(struct sm_conn *conn, uint32_t lines)
     uint64_t before = sm_load_acquire(&conn->tail);
     uint64_t head, tail;
 
-    /* Both of one moment: other threads send meanwhile, and the receiver reads that, too. */
+    /* Both of one moment: other threads send meanwhile, and the receiver reads their messages. */
     for (;;) {
         head = sm_load_acquire(&conn->peer_slot->head);
         tail = sm_load_acquire(&conn->tail);
@@ -22,9 +22,9 @@ bool sm_ring_refresh(struct sm_conn *conn, uint32_t lines)
 
     if (sm_position_slot(tail) - sm_position_slot(head) > SM_RING_SLOTS ||
         sm_position_data(tail) - sm_position_data(head) > conn->data_lines) {
-        if (sm_load(&conn->broken) == 0)
+        if (sm_load(&conn->failure) == 0)
             SM_LOG_ERROR("%s says that it has read more than was sent: closed", conn->peer->name);
-        sm_conn_break(conn, NA_PLUGIN_PROTOCOL_ERROR);
+        sm_conn_abort(conn, NA_PLUGIN_PROTOCOL_ERROR);
         return false;
     }
     sm_store_release(&conn->head, head);

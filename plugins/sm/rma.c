@@ -109,7 +109,7 @@ void sm_rma_cancel_all(struct na_plugin_context *context)
     kit_lock_drop(&context->rma_lock);
 }
 
-/* Ends the copies whose peer failed; native ones find out themselves. poll_lock is held. */
+/* Ends the copies whose peer failed; native ones fail by themselves. poll_lock is held. */
 uint32_t sm_rma_fail_peers(struct na_plugin_context *context)
 {
     uint32_t completed = 0;
@@ -127,13 +127,13 @@ uint32_t sm_rma_fail_peers(struct na_plugin_context *context)
         kit_host->op_complete(op, failure);
         completed++;
     }
-    sm_copy_bury(context);
+    sm_copy_reclaim(context);
     kit_lock_drop(&context->rma_lock);
     sm_target_drop_failed(context);
     return completed;
 }
 
-/* Before a sleep: has the receivers wake this context when they make room. poll_lock is held. */
+/* Before a sleep: asks the receivers to wake this context when they make room. */
 void sm_rma_announce(struct na_plugin_context *context)
 {
     kit_lock_take(&context->rma_lock);
@@ -213,7 +213,7 @@ static int32_t sm_rma_check(const struct na_plugin_context *context, enum sm_op_
     return NA_PLUGIN_SUCCESS;
 }
 
-/* One piece of the transfer whose turn it is, outside of the lock: that takes a while. */
+/* One piece of the transfer whose turn it is, outside of the lock, since it takes a while. */
 static uint32_t sm_native_progress(struct na_plugin_context *context)
 {
     struct sm_op *op = NULL;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Transfers copied through the rings, for peers whose memory the system does not let us reach: the
- * side that asks. A get is one request that is answered by pieces, a put is pieces that are
- * answered by one word. The space in the rings is what paces them. rma_lock guards everything
- * here.
+ * origin. A get is one request that is answered by pieces, a put is pieces that are answered by
+ * DONE. The space in the rings paces them. rma_lock guards everything here.
  */
 
 #include "ring.h"
@@ -67,8 +66,8 @@ uint32_t sm_copy_progress(struct na_plugin_context *context)
 }
 
 /*
- * Takes an unfinished operation out. What still comes for it is dropped; its place in the window
- * stays taken until the target has said its last word. rma_lock is held.
+ * Takes an unfinished operation out. Further pieces for it are dropped; its place in the window
+ * stays taken until the target has sent the last one, or DONE. rma_lock is held.
  */
 void sm_copy_forget(struct na_plugin_context *context, struct sm_op *op)
 {
@@ -83,7 +82,7 @@ void sm_copy_forget(struct na_plugin_context *context, struct sm_op *op)
     if (context->na_class->forked)
         return;
     if (op->kind == SM_OP_PUT && op->used < op->size) {
-        sm_copy_token_give(slot); /* the target waits for nothing and will say nothing */
+        sm_copy_token_give(slot); /* the target waits for nothing and answers nothing */
     } else if (op->kind == SM_OP_GET) {
         struct sm_rma_header header = {.token = op->token};
 
@@ -94,8 +93,8 @@ void sm_copy_forget(struct na_plugin_context *context, struct sm_op *op)
     }
 }
 
-/* Frees the places of operations whose target died before its last word. rma_lock is held. */
-void sm_copy_bury(struct na_plugin_context *context)
+/* Frees the places of operations whose target died before it was done. rma_lock is held. */
+void sm_copy_reclaim(struct na_plugin_context *context)
 {
     for (uint32_t i = 0; context->copy_slots != NULL && i < SM_COPY_TABLE; i++) {
         struct sm_copy_slot *slot = &context->copy_slots[i];
@@ -181,7 +180,7 @@ out:
     return verdict;
 }
 
-/* Sends what has room. False when the operation has failed. rma_lock is held. */
+/* Sends as much as has room. False when the operation has failed. rma_lock is held. */
 static bool sm_copy_step(struct na_plugin_context *context, struct sm_op *op, int32_t *status_p)
 {
     int32_t failure = sm_conn_prepare(op->conn);

@@ -3,8 +3,8 @@
  * Cross-memory attach: the kernel copies between two address spaces, the target does nothing.
  * Whether it works for a peer is found out by reading the peer's cookie. The cookie is also read
  * with every piece, so that a process that got the number of a dead one is never mistaken for it.
- * The peer's table of registrations is asked before and after every piece; while one is put, the
- * peer is told of it, so that it does not take its memory back meanwhile.
+ * The peer's table of registrations is read before and after every piece; while one is put, a word
+ * in the peer's segment says so (writers.c), and the peer does not take its memory back.
  */
 
 #include "sm.h"
@@ -76,7 +76,7 @@ bool sm_native_step(struct sm_op *op, int32_t *status_p)
     if (mark != NULL)
         sm_writer_leave(mark);
     if (ret == NA_PLUGIN_SUCCESS) {
-        /* What was deregistered meanwhile may have been another's already. */
+        /* Memory that was deregistered meanwhile may have been in another use already. */
         atomic_thread_fence(memory_order_acquire);
         ret = sm_registration_check(op->peer, op->remote);
     }
@@ -127,7 +127,7 @@ static int32_t sm_cookie_check(const struct na_plugin_addr *peer)
     return cookie == peer->cookie ? NA_PLUGIN_SUCCESS : NA_PLUGIN_HOSTUNREACH;
 }
 
-/* The cookie comes last in the same call: what precedes it was read from the living peer. */
+/* The cookie comes last in the same call: the bytes before it are the living peer's. */
 static int32_t sm_native_get(struct sm_op *op, const struct iovec *local, uint32_t local_count,
                              struct iovec *remote, uint32_t remote_count, uint64_t length,
                              uint64_t *done_p)
@@ -162,7 +162,7 @@ static int32_t sm_native_put(const struct sm_op *op, const struct iovec *local,
     return ret == NA_PLUGIN_SUCCESS ? ret : sm_native_status(op, ret);
 }
 
-/* What a failed copy means: NA_PLUGIN_AGAIN, that the other way has to be taken from now on. */
+/* The status of a failed copy; NA_PLUGIN_AGAIN: transfers are copied from now on. */
 static int32_t sm_native_status(const struct sm_op *op, int32_t status)
 {
     if (status == NA_PLUGIN_FAULT)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Transfers copied through the rings: the side whose memory is meant. Every piece is checked
- * against the registered handle while it is copied, so a request that was made up, or one for a
- * handle that is deregistered meanwhile, reads and writes nothing. poll_lock is held everywhere
- * here.
+ * Transfers copied through the rings: the target. Every piece is checked against the registered
+ * handle while it is copied, so that a forged request, or one for a handle that is deregistered
+ * meanwhile, reads and writes nothing. poll_lock is held everywhere here.
  */
 
 #include "ring.h"
@@ -119,7 +118,7 @@ static enum sm_verdict sm_target_get(struct na_plugin_context *context, struct s
     return SM_TAKEN;
 }
 
-/* Says something only at the end, or once when a piece is refused. */
+/* Answered at the end, or once when a piece is refused. */
 static enum sm_verdict sm_target_put(struct na_plugin_context *context, struct sm_in_ring *ring,
                                      const struct sm_message *message,
                                      const struct sm_rma_header *header)

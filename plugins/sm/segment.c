@@ -19,9 +19,9 @@
 #define SM_CREATE_TRIES 64
 
 static int32_t sm_segment_make(struct sm_segment *segment, const char *name,
-                               enum sm_remains *remains_p);
+                               enum sm_reaped *reaped_p);
 static int32_t sm_segment_make_numbered(struct na_plugin_class *na_class);
-static int32_t sm_segment_taken(const char *path, enum sm_remains remains, int error);
+static int32_t sm_segment_taken(const char *path, enum sm_reaped reaped, int error);
 static bool sm_segment_is_at_path(int fd, const char *path);
 static int32_t sm_segment_build(struct na_plugin_class *na_class);
 static int32_t sm_segment_check(int fd, const char *path, struct sm_segment_header *copy,
@@ -33,14 +33,14 @@ static uint64_t sm_page_round(uint64_t size);
 int32_t sm_segment_create(struct na_plugin_class *na_class, const char *name)
 {
     struct sm_segment *segment = &na_class->segment;
-    enum sm_remains remains;
+    enum sm_reaped reaped;
     int32_t ret;
 
     if (name != NULL) {
         (void) snprintf(na_class->name, sizeof(na_class->name), "%s", name);
-        ret = sm_segment_make(segment, na_class->name, &remains);
+        ret = sm_segment_make(segment, na_class->name, &reaped);
         if (ret == NA_PLUGIN_ADDRINUSE)
-            ret = sm_segment_taken(segment->path, remains, errno);
+            ret = sm_segment_taken(segment->path, reaped, errno);
     } else {
         ret = sm_segment_make_numbered(na_class);
     }
@@ -50,8 +50,8 @@ int32_t sm_segment_create(struct na_plugin_class *na_class, const char *name)
 }
 
 /*
- * Writes what the header says by now to the file, without the magic: a process that removes us once
- * we are dead finds the sockets by it, a peer nothing yet.
+ * Copies the header, without the magic, to the file: by it the process that removes stale files
+ * finds our sockets, but no peer finds us yet.
  */
 int32_t sm_segment_describe(struct na_plugin_class *na_class)
 {
@@ -65,7 +65,7 @@ int32_t sm_segment_describe(struct na_plugin_class *na_class)
     return sm_error_status(errno);
 }
 
-/* After this other processes find us. */
+/* From now on peers find us. */
 int32_t sm_segment_publish(struct na_plugin_class *na_class)
 {
     struct sm_segment *segment = &na_class->segment;
@@ -105,7 +105,7 @@ void sm_segment_destroy(struct na_plugin_class *na_class)
 
 /*
  * Reads the file of another endpoint into `copy`, whose plain members are safe to use afterwards:
- * identity and layout are checked, the rest is as the peer wrote it.
+ * owner and layout are checked, the rest is as the peer wrote it.
  */
 int32_t sm_segment_find(const char *name, struct sm_segment_header *copy, dev_t *device_p,
                         ino_t *inode_p)
@@ -172,11 +172,11 @@ void sm_region_give(struct sm_segment *segment, uint64_t offset, uint64_t size)
 }
 
 /*
- * Makes and locks the file. Between making and locking, a process that reaps may take the file for
- * a dead one's and unlink it: then it is made again.
+ * Makes and locks the file. Between the two a process that removes stale files may unlink it: then
+ * it is made again.
  */
 static int32_t sm_segment_make(struct sm_segment *segment, const char *name,
-                               enum sm_remains *remains_p)
+                               enum sm_reaped *reaped_p)
 {
     int fd;
 
@@ -184,10 +184,10 @@ static int32_t sm_segment_make(struct sm_segment *segment, const char *name,
     for (int i = 0; i < SM_CREATE_TRIES; i++) {
         fd = open(segment->path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (fd < 0 && errno == EEXIST) {
-            *remains_p = sm_reap_name(name);
-            if (*remains_p == SM_REMAINS_BUSY)
+            *reaped_p = sm_reap_name(name);
+            if (*reaped_p == SM_REAPED_BUSY)
                 (void) usleep(1000);
-            if (*remains_p == SM_REMAINS_NONE || *remains_p == SM_REMAINS_BUSY)
+            if (*reaped_p == SM_REAPED_NONE || *reaped_p == SM_REAPED_BUSY)
                 continue;
             return NA_PLUGIN_ADDRINUSE;
         }
@@ -202,26 +202,26 @@ static int32_t sm_segment_make(struct sm_segment *segment, const char *name,
         }
         (void) close(fd);
     }
-    *remains_p = SM_REMAINS_BUSY;
+    *reaped_p = SM_REAPED_BUSY;
     return NA_PLUGIN_ADDRINUSE;
 }
 
 /*
- * The name is the process's number and one of our own. Another user can foresee both: when a name
- * was taken by somebody else, random numbers follow.
+ * The name is the process's number and a count. Another user can foresee both: after a name that
+ * was taken by another user, random numbers follow.
  */
 static int32_t sm_segment_make_numbered(struct na_plugin_class *na_class)
 {
     static _Atomic uint32_t counter;
     struct sm_segment *segment = &na_class->segment;
-    enum sm_remains remains = SM_REMAINS_ALIVE;
+    enum sm_reaped reaped = SM_REAPED_ALIVE;
     int32_t ret = NA_PLUGIN_ADDRINUSE;
 
     for (int i = 0; i < SM_CREATE_TRIES && ret == NA_PLUGIN_ADDRINUSE; i++) {
         struct kit_key random;
         uint64_t number;
 
-        if (remains == SM_REMAINS_ALIVE) {
+        if (reaped == SM_REAPED_ALIVE) {
             number = atomic_fetch_add_explicit(&counter, 1, memory_order_relaxed);
         } else if (kit_key_draw(&random) == NA_PLUGIN_SUCCESS) {
             number = random.word[0];
@@ -231,26 +231,26 @@ static int32_t sm_segment_make_numbered(struct na_plugin_class *na_class)
         }
         (void) snprintf(na_class->name, sizeof(na_class->name), "%u-%u", (unsigned) na_class->pid,
                         (unsigned) (number & INT32_MAX));
-        ret = sm_segment_make(segment, na_class->name, &remains);
-        if (ret == NA_PLUGIN_ADDRINUSE && remains == SM_REMAINS_FOREIGN)
-            SM_LOG_INFO("%s is somebody else's: a random number is taken", segment->path);
+        ret = sm_segment_make(segment, na_class->name, &reaped);
+        if (ret == NA_PLUGIN_ADDRINUSE && reaped == SM_REAPED_FOREIGN)
+            SM_LOG_INFO("%s is another user's: a random number is taken", segment->path);
     }
-    return ret == NA_PLUGIN_ADDRINUSE ? sm_segment_taken(segment->path, remains, errno) : ret;
+    return ret == NA_PLUGIN_ADDRINUSE ? sm_segment_taken(segment->path, reaped, errno) : ret;
 }
 
-/* Says who has the name that we wanted. */
-static int32_t sm_segment_taken(const char *path, enum sm_remains remains, int error)
+/* Logs what has the name that was wanted. */
+static int32_t sm_segment_taken(const char *path, enum sm_reaped reaped, int error)
 {
     struct stat status;
 
-    if (remains == SM_REMAINS_UNKNOWN) {
+    if (reaped == SM_REAPED_UNKNOWN) {
         SM_LOG_ERROR("%s exists and can be neither opened nor removed (%s)%s", path,
                      strerror(error), sm_error_hint(error));
         return sm_error_status(error);
     }
-    if (remains == SM_REMAINS_BUSY)
+    if (reaped == SM_REAPED_BUSY)
         SM_LOG_ERROR("%s: others make and remove this name all the time; choose another", path);
-    else if (remains == SM_REMAINS_ALIVE)
+    else if (reaped == SM_REAPED_ALIVE)
         SM_LOG_ERROR("%s: the name is taken by a living endpoint; choose another", path);
     else if (lstat(path, &status) == 0)
         SM_LOG_ERROR("%s is %s of user %u, not an endpoint of user %u: remove it or choose another "
@@ -272,8 +272,8 @@ static bool sm_segment_is_at_path(int fd, const char *path)
 }
 
 /*
- * Reserves and maps the base. The tables of peer slots stay holes until somebody needs a slot: who
- * takes one reserves its page first.
+ * Reserves and maps the base. The tables of peer slots stay holes: a sender that takes a slot
+ * reserves its page first.
  */
 static int32_t sm_segment_build(struct na_plugin_class *na_class)
 {

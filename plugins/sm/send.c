@@ -87,7 +87,7 @@ bool sm_send_cancel_trusted(struct na_plugin_context *context, struct sm_op *op)
     return found;
 }
 
-/* Sends what has room now. Returns how many operations completed. */
+/* Sends as much as has room. Returns how many operations completed. */
 static uint32_t sm_send_flush(struct sm_conn *conn, struct na_plugin_context *poller)
 {
     uint32_t completed = 0;
@@ -110,7 +110,7 @@ static uint32_t sm_send_flush(struct sm_conn *conn, struct na_plugin_context *po
     }
     if (ret == NA_PLUGIN_SUCCESS && kit_list_empty(&conn->pending)) {
         sm_store_release(&conn->gate, 0);
-        if (sm_load_acquire(&conn->broken) != 0)
+        if (sm_load_acquire(&conn->failure) != 0)
             sm_store_release(&conn->gate, 1);
     }
 
@@ -141,8 +141,8 @@ uint32_t sm_backlog_flush(struct na_plugin_class *na_class, struct na_plugin_con
 }
 
 /*
- * Before a sleep: has the receivers wake this context when they make room. False when there was
- * room in the meantime, so that the caller should poll instead.
+ * Before a sleep: asks the receivers to wake this context when they make room. False when there
+ * was room in the meantime, so that the caller polls instead.
  */
 bool sm_backlog_announce(struct na_plugin_class *na_class, struct na_plugin_context *context)
 {
@@ -201,7 +201,7 @@ static int32_t sm_send(struct na_plugin_context *context, enum sm_op_kind kind, 
     return sm_send_slow(context, conn, op);
 }
 
-/* Connects, or queues behind what waits already: order is kept. */
+/* Connects, or queues behind pending sends: order is kept. */
 static int32_t sm_send_slow(struct na_plugin_context *context, struct sm_conn *conn,
                             struct sm_op *op)
 {
@@ -259,10 +259,7 @@ static uint32_t sm_send_fail_all(struct sm_conn *conn, struct na_plugin_context 
     return completed;
 }
 
-/*
- * The operation may be of another context than the one that is polled: that one has to look,
- * too.
- */
+/* The operation may be of another context than the polled one, which has to poll then, too. */
 static void sm_send_finish(struct sm_op *op, struct na_plugin_context *poller, int32_t status)
 {
     struct na_plugin_context *context = op->context;

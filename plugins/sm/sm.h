@@ -3,15 +3,15 @@
  * The modules of the plugin, from the lowest to the highest. Each one calls those above it in this
  * list and none below it:
  *
- *     names reap memory_file segment            what the system knows of an endpoint
+ *     names reap memory_file segment            an endpoint's files and memory
  *     wake                                      ending the sleep of a context
  *     liveness peer_memory                      whether a peer is alive, reaching its memory
  *     registration writers memory rma_native    registered memory, cross-memory attach
  *     connect peer                              connections to a peer, the table of peers
  *     ring send                                 messages that are sent
- *     accept                                    the rings of those that send to us
+ *     accept                                    rings of peers that send to us
  *     rma_copy rma_target rma                   transfers
- *     receive                                   what comes out of the rings
+ *     receive                                   messages from the rings
  *     watch poll                                progress
  *     context endpoint address plugin           what the core calls
  *
@@ -48,15 +48,15 @@ void sm_wake_path(char path[SM_PATH_MAX], const char *name, const struct kit_key
 const char *sm_error_hint(int error);
 int32_t sm_error_status(int error);
 
-/* reap.c: what is at a name when its owner may be dead */
-enum sm_remains {
-    SM_REMAINS_NONE, /* nothing any more: the name may be tried again */
-    SM_REMAINS_ALIVE,
-    SM_REMAINS_BUSY,    /* another process is removing it */
-    SM_REMAINS_FOREIGN, /* not a file that this user's endpoints make */
-    SM_REMAINS_UNKNOWN  /* it cannot be looked at: errno says why */
+/* reap.c: the state of a name whose owner may be dead */
+enum sm_reaped {
+    SM_REAPED_NONE, /* nothing any more: the name may be tried again */
+    SM_REAPED_ALIVE,
+    SM_REAPED_BUSY,    /* another process is removing it */
+    SM_REAPED_FOREIGN, /* not a file that this user's endpoints make */
+    SM_REAPED_UNKNOWN  /* it cannot be opened: errno says why */
 };
-enum sm_remains sm_reap_name(const char *name);
+enum sm_reaped sm_reap_name(const char *name);
 void sm_reap_all(void);
 
 /* memory_file.c */
@@ -80,10 +80,10 @@ int32_t sm_region_take(struct sm_segment *segment, uint64_t size, uint32_t log_l
 void sm_region_give(struct sm_segment *segment, uint64_t offset, uint64_t size);
 
 /* wake.c */
-int32_t sm_wait_setup(struct na_plugin_context *context);
-void sm_wait_teardown(struct na_plugin_context *context);
-void sm_wait_set_flags(struct na_plugin_context *context, uint32_t flags);
-void sm_wait_timer(struct na_plugin_context *context, bool wanted);
+int32_t sm_wake_setup(struct na_plugin_context *context);
+void sm_wake_teardown(struct na_plugin_context *context);
+void sm_wake_set_flags(struct na_plugin_context *context, uint32_t flags);
+void sm_wake_timer(struct na_plugin_context *context, bool wanted);
 int sm_wake_send(const struct na_plugin_class *na_class, const struct sockaddr_un *address);
 void sm_wake(struct na_plugin_context *context);
 void sm_context_kick(struct na_plugin_context *context);
@@ -91,7 +91,7 @@ void sm_context_signal(struct na_plugin_context *context);
 bool sm_membarrier_register(void);
 bool sm_barrier(struct na_plugin_class *na_class);
 
-/* Something now depends on a peer: a sleeper that watches nobody must begin to. */
+/* Something depends on a peer now: a sleeper that watches no peer must begin to. */
 static inline void sm_context_watch(struct na_plugin_context *context)
 {
     if (kit_unlikely(sm_load(&context->armed) != 0 && sm_load(&context->timer_armed) == 0))
@@ -109,7 +109,7 @@ static inline int32_t sm_peer_failure(struct na_plugin_addr *peer)
     return sm_load_acquire(&peer->failure);
 }
 
-/* peer_memory.c; sm_handover is what asks for memory by datagram, with two descriptors */
+/* peer_memory.c; sm_handover is the datagram that asks for memory, with two descriptors */
 struct sm_handover {
     uint64_t magic;
     uint64_t incarnation;
@@ -127,13 +127,13 @@ ssize_t sm_descriptors_receive(int socket_fd, void *buf, size_t size, int fds[2]
                                uint32_t *count_p);
 void sm_descriptors_close(const int *fds, uint32_t count);
 
-/* False while the peer has not handed its memory over; then nothing is known of what it holds. */
+/* False while the peer has not handed its memory over, and a place of zeros is kept for it. */
 static inline bool sm_peer_mapped(struct na_plugin_addr *peer)
 {
     return sm_load_acquire(&peer->mapped);
 }
 
-/* registration.c: what is registered, for peers to see */
+/* registration.c: registrations, for peers to see */
 void sm_registration_grow(struct na_plugin_class *na_class, uint32_t index);
 _Atomic uint64_t *sm_registration_entry(struct na_plugin_class *na_class, uint32_t index);
 void sm_registration_publish(struct sm_registry *registry, _Atomic uint64_t *entry,
@@ -187,7 +187,7 @@ bool sm_native_step(struct sm_op *op, int32_t *status_p);
 int32_t sm_conn_get(struct na_plugin_addr *peer, uint32_t remote_id, struct sm_conn **conn_p);
 int32_t sm_conn_ready(struct sm_conn *conn);
 int32_t sm_conn_prepare(struct sm_conn *conn);
-void sm_conn_break(struct sm_conn *conn, int32_t status);
+void sm_conn_abort(struct sm_conn *conn, int32_t status);
 void sm_conn_destroy(struct sm_conn *conn);
 void sm_conn_notify_slow(struct sm_conn *conn, uint32_t status);
 void sm_conn_announce(struct sm_conn *conn, struct na_plugin_context *context);
@@ -230,19 +230,19 @@ bool sm_backlog_announce(struct na_plugin_class *na_class, struct na_plugin_cont
 /* accept.c. Callers hold poll_lock. */
 void sm_doorbells_answer(struct na_plugin_context *context);
 bool sm_handover_read(struct na_plugin_context *context);
-void sm_in_ring_heat(struct na_plugin_context *context, struct sm_in_ring *ring);
-void sm_in_ring_cool(struct na_plugin_context *context, struct sm_in_ring *ring);
+void sm_in_ring_activate(struct na_plugin_context *context, struct sm_in_ring *ring);
+void sm_in_ring_idle(struct na_plugin_context *context, struct sm_in_ring *ring);
 void sm_in_ring_release(struct na_plugin_context *context, struct sm_in_ring *ring);
 void sm_in_ring_refuse(struct na_plugin_context *context, struct sm_in_ring *ring,
                        const char *reason);
 void sm_in_ring_release_all(struct na_plugin_context *context);
 void sm_job_remove(struct na_plugin_context *context, struct sm_job *job);
 
-/* rma_copy.c: the side that asks. Callers hold rma_lock. */
+/* rma_copy.c: the origin. Callers hold rma_lock. */
 int32_t sm_copy_start(struct na_plugin_context *context, struct sm_op *op);
 uint32_t sm_copy_progress(struct na_plugin_context *context);
 void sm_copy_forget(struct na_plugin_context *context, struct sm_op *op);
-void sm_copy_bury(struct na_plugin_context *context);
+void sm_copy_reclaim(struct na_plugin_context *context);
 enum sm_verdict sm_copy_receive_piece(struct na_plugin_context *context, struct sm_in_ring *ring,
                                       const struct sm_message *message);
 enum sm_verdict sm_copy_receive_done(struct na_plugin_context *context, struct sm_in_ring *ring,
@@ -255,7 +255,7 @@ static inline void sm_rma_moved(struct na_plugin_context *context)
     sm_store(&context->rma_moved_at, kit_host->clock_ns());
 }
 
-/* rma_target.c: the side that is asked. Callers hold poll_lock. */
+/* rma_target.c: the target. Callers hold poll_lock. */
 enum sm_verdict sm_target_receive(struct na_plugin_context *context, struct sm_in_ring *ring,
                                   const struct sm_message *message);
 void sm_target_progress(struct na_plugin_context *context);

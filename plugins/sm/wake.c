@@ -19,19 +19,19 @@
 #include <unistd.h>
 
 static int32_t sm_wake_socket_make(struct na_plugin_context *context);
-static int32_t sm_wait_descriptor_make(struct na_plugin_context *context);
+static int32_t sm_wake_descriptor_make(struct na_plugin_context *context);
 static int sm_wake_send_from(int fd, const struct sockaddr_un *address);
 
-int32_t sm_wait_setup(struct na_plugin_context *context)
+int32_t sm_wake_setup(struct na_plugin_context *context)
 {
     int32_t ret = sm_wake_socket_make(context);
 
     if (ret == NA_PLUGIN_SUCCESS && !context->na_class->busy)
-        ret = sm_wait_descriptor_make(context);
+        ret = sm_wake_descriptor_make(context);
     return ret;
 }
 
-void sm_wait_teardown(struct na_plugin_context *context)
+void sm_wake_teardown(struct na_plugin_context *context)
 {
     if (context->epoll_fd >= 0)
         (void) close(context->epoll_fd);
@@ -105,7 +105,7 @@ static int32_t sm_wake_socket_make(struct na_plugin_context *context)
         SM_LOG_ERROR("no socket (%s)%s", strerror(errno), sm_error_hint(errno));
         return NA_PLUGIN_NOMEM;
     }
-    (void) unlink(context->wake_path); /* we hold the segment's lock: it is nobody's */
+    (void) unlink(context->wake_path); /* a stale one: we hold the segment's lock */
     /* The mode of the socket before bind() is that of the file it makes. */
     if (fchmod(context->wake_fd, 0600) != 0 ||
         bind(context->wake_fd, (struct sockaddr *) &address, sizeof(address)) != 0) {
@@ -116,7 +116,7 @@ static int32_t sm_wake_socket_make(struct na_plugin_context *context)
     return NA_PLUGIN_SUCCESS;
 }
 
-static int32_t sm_wait_descriptor_make(struct na_plugin_context *context)
+static int32_t sm_wake_descriptor_make(struct na_plugin_context *context)
 {
     struct epoll_event event = {.events = EPOLLIN};
 
@@ -132,9 +132,9 @@ static int32_t sm_wait_descriptor_make(struct na_plugin_context *context)
 }
 
 /*
- * One byte to a wake socket; 0 or the error. What sleepers have not read yet is charged to the
- * socket it came from: when that is used up the byte takes a socket of its own. A full receiver is
- * readable already.
+ * One byte to a wake socket; 0 or the error. Bytes that sleepers have not read are charged to the
+ * socket they came from: when its budget is used up, this one takes a socket of its own. A full
+ * receiver is readable already.
  */
 int sm_wake_send(const struct na_plugin_class *na_class, const struct sockaddr_un *address)
 {
@@ -161,8 +161,8 @@ static int sm_wake_send_from(int fd, const struct sockaddr_un *address)
     return ret < 0 ? errno : 0;
 }
 
-/* Whether we are closed or gone is not changed by going to sleep and waking. */
-void sm_wait_set_flags(struct na_plugin_context *context, uint32_t flags)
+/* CLOSED and GONE stay as they are. */
+void sm_wake_set_flags(struct na_plugin_context *context, uint32_t flags)
 {
     _Atomic uint32_t *shared = &context->area->flags;
     uint32_t before = sm_load(shared);
@@ -177,7 +177,7 @@ void sm_wait_set_flags(struct na_plugin_context *context, uint32_t flags)
  * Runs while something outstanding needs it, so that going to sleep costs no call for it each
  * time.
  */
-void sm_wait_timer(struct na_plugin_context *context, bool wanted)
+void sm_wake_timer(struct na_plugin_context *context, bool wanted)
 {
     struct itimerspec spec = {0};
 

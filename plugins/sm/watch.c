@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Looking after the peers that something outstanding depends on, every 200 ms. A process that waits
- * for nobody looks at nobody.
+ * Watching the peers that something outstanding depends on, every 200 ms. A process that waits for
+ * nothing watches no peer.
  */
 
 #include "sm.h"
 
 #include <string.h>
 
-/* What a pass over the receives of a context finds. */
+/* The result of a pass over the receives of a context. */
 struct sm_watch {
     struct na_plugin_context *context;
     bool gone;
 };
 
-static uint32_t sm_in_ring_settle(struct na_plugin_context *context);
-static uint32_t sm_in_ring_read_all(struct na_plugin_context *context);
+static uint32_t sm_watch_read_failed(struct na_plugin_context *context);
+static uint32_t sm_watch_read_all(struct na_plugin_context *context);
 static bool sm_watch_collect(struct na_plugin_context *context);
 static bool sm_watch_receive(struct kit_recv *recv, void *watch_p);
 static void sm_watch_add(struct na_plugin_context *context, struct na_plugin_addr *peer);
@@ -28,8 +28,8 @@ bool sm_watch_wanted(struct na_plugin_context *context)
 }
 
 /*
- * Looks after the peers that this context waits for. What the dead sent before they died is
- * delivered before what waits for more of it fails. poll_lock is held.
+ * Checks the peers that this context waits for. Messages that a peer sent before it died are
+ * delivered before the operations that wait for more of it fail. poll_lock is held.
  */
 uint32_t sm_watch(struct na_plugin_context *context)
 {
@@ -47,9 +47,9 @@ uint32_t sm_watch(struct na_plugin_context *context)
         any = any || sm_peer_failure(peer) != 0;
     }
     if (gone)
-        completed += sm_in_ring_read_all(context);
+        completed += sm_watch_read_all(context);
     if (any) {
-        completed += sm_in_ring_settle(context);
+        completed += sm_watch_read_failed(context);
         completed += sm_receive_fail_peers(context);
         completed += sm_rma_fail_peers(context);
     }
@@ -63,8 +63,8 @@ uint32_t sm_watch(struct na_plugin_context *context)
     return completed;
 }
 
-/* After a peer was found dead: reads what its rings still hold and has them released. */
-static uint32_t sm_in_ring_settle(struct na_plugin_context *context)
+/* Reads the messages left in the rings of failed peers, which the poll releases then. */
+static uint32_t sm_watch_read_failed(struct na_plugin_context *context)
 {
     uint32_t completed = 0;
 
@@ -76,7 +76,7 @@ static uint32_t sm_in_ring_settle(struct na_plugin_context *context)
             if (ring == NULL || ring->refused || sm_peer_failure(ring->peer) == 0)
                 continue;
             ring->closing = true;
-            sm_in_ring_heat(context, ring);
+            sm_in_ring_activate(context, ring);
             do {
                 head = ring->head_slot;
                 completed += sm_ring_drain(context, ring);
@@ -86,8 +86,8 @@ static uint32_t sm_in_ring_settle(struct na_plugin_context *context)
     return completed;
 }
 
-/* What is in the rings at this moment. Returns how many operations completed. */
-static uint32_t sm_in_ring_read_all(struct na_plugin_context *context)
+/* Reads all messages of this moment. Returns how many operations completed. */
+static uint32_t sm_watch_read_all(struct na_plugin_context *context)
 {
     uint32_t completed = 0;
 
@@ -137,7 +137,7 @@ static bool sm_watch_collect(struct na_plugin_context *context)
     return watch.gone;
 }
 
-/* `gone`: its message can only be one that was sent before the context was destroyed. */
+/* `gone`: only a message from before the context was destroyed can still come. */
 static bool sm_watch_receive(struct kit_recv *recv, void *watch_p)
 {
     struct sm_op *op = (struct sm_op *) recv;
@@ -155,7 +155,7 @@ static bool sm_watch_receive(struct kit_recv *recv, void *watch_p)
     return false;
 }
 
-/* watch_lock is held. Without memory the peer is looked after the next time. */
+/* watch_lock is held. Without memory the peer is watched the next time. */
 static void sm_watch_add(struct na_plugin_context *context, struct na_plugin_addr *peer)
 {
     if (peer->watch_round == context->na_class->watch_round)

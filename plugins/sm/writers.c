@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who writes to whose memory at this moment by cross-memory attach. The kernel asks nobody, so a
- * put that was allowed when it began could land in memory that was withdrawn and belongs to
- * somebody else by now. So whoever puts says first, in the owner's segment, what it writes to, and
- * looks then whether it still may; the owner withdraws first, and waits then for those who said so.
+ * Puts by cross-memory attach that are under way. The kernel checks no registration, so that a put
+ * which was allowed when it began could land in memory that was deregistered and is in another use
+ * by now. So the origin first writes the digest of the memory into the owner's segment, and then
+ * checks the registration; the owner first withdraws the registration, and then waits for origins
+ * that have its digest there.
  */
 
 #include "sm.h"
@@ -11,9 +12,9 @@
 #include <sched.h>
 #include <unistd.h>
 
-#define SM_WRITER_SPINS    65536u                    /* until the way by messages is taken */
-#define SM_WRITER_YIELD_NS UINT64_C(1000000)         /* awaited for longer: sleep in between */
-#define SM_WRITER_LOOK_NS  UINT64_C(20000000)        /* whether it is alive */
+#define SM_WRITER_SPINS    65536u                    /* until the transfer is copied */
+#define SM_WRITER_YIELD_NS UINT64_C(1000000)         /* after that: sleep in between */
+#define SM_WRITER_LOOK_NS  UINT64_C(20000000)        /* between two checks of its process */
 #define SM_WRITER_STOP_NS  UINT64_C(10 * 1000000000) /* one that was stopped in the middle */
 
 static struct sm_writer *sm_writer_find(struct na_plugin_addr *peer);
@@ -26,8 +27,8 @@ static bool sm_writer_await(const struct na_plugin_class *na_class, const struct
                             const _Atomic uint64_t *mark, uint64_t digest, uint64_t end);
 
 /*
- * Before memory that may be written to is registered the first time. Without room transfers with
- * such memory are copied. The registry's lock is held.
+ * Makes room for the writers when memory that may be written to is registered the first time.
+ * Without room transfers with such memory are copied. The registry's lock is held.
  */
 void sm_writers_offer(struct na_plugin_class *na_class)
 {
@@ -43,8 +44,8 @@ void sm_writers_offer(struct na_plugin_class *na_class)
 }
 
 /*
- * Says that the peer's memory with that digest is about to be written to. `*mark_p` is to be passed
- * to sm_writer_leave(). NA_PLUGIN_AGAIN when there is no room to say so.
+ * Announces a put to the peer's memory with that digest. `*mark_p` is to be passed
+ * to sm_writer_leave(). NA_PLUGIN_AGAIN when there is no room for it.
  */
 int32_t sm_writer_enter(struct na_plugin_addr *peer, uint64_t digest, _Atomic uint64_t **mark_p)
 {
@@ -63,7 +64,7 @@ int32_t sm_writer_enter(struct na_plugin_addr *peer, uint64_t digest, _Atomic ui
             *mark_p = &writer->keys[i];
             return NA_PLUGIN_SUCCESS;
         }
-        if (spins % 64 == 0) /* other threads of ours are writing */
+        if (spins % 64 == 0) /* other threads of this process are writing */
             (void) sched_yield();
         else
             kit_cpu_relax();
@@ -76,7 +77,7 @@ void sm_writer_leave(_Atomic uint64_t *mark)
     sm_store_release(mark, 0);
 }
 
-/* Returns when nobody writes any more to memory that was withdrawn before the call. */
+/* Returns when no put goes to memory any more that was withdrawn before the call. */
 void sm_writers_await(struct na_plugin_class *na_class, uint64_t digest)
 {
     struct sm_segment_header *header = na_class->segment.header;
@@ -97,7 +98,7 @@ void sm_writers_await(struct na_plugin_class *na_class, uint64_t digest)
             if (!sm_writer_await(na_class, &writers[i], &writers[i].keys[k], digest, end)) {
                 SM_LOG_WARNING("a process has been writing to deregistered memory for 10 s and is "
                                "not waited for any longer: is it stopped? What it still writes is "
-                               "lost or harms who has the memory now");
+                               "lost or harms what uses the memory now");
                 return;
             }
         }
@@ -112,7 +113,7 @@ void sm_writer_forget(struct na_plugin_addr *peer)
         sm_store_release(&writer->owner, 0);
 }
 
-/* Our place in the peer's segment, which is looked for once. */
+/* Our place in the peer's segment, which is claimed once. */
 static struct sm_writer *sm_writer_find(struct na_plugin_addr *peer)
 {
     uint32_t count = sm_load_acquire(&peer->base->writers);

@@ -179,8 +179,8 @@ static void impossible_slots_close_the_ring(void **state)
 }
 
 /*
- * A put by who was given a handle, but for one bit of its key (128: none): its first bytes, which
- * are 0 then, if it is granted.
+ * A put with a handle that was given, but for one bit of its key (128: none). When it is granted,
+ * its first bytes are 0.
  */
 static void put_by_hand(struct scene *scene, na_mem_handle_t *mem, uint32_t bit, uint64_t offset,
                         uint64_t token)
@@ -203,7 +203,7 @@ static void put_by_hand(struct scene *scene, na_mem_handle_t *mem, uint32_t bit,
     end_progress(&scene->attacker, 0);
 }
 
-/* Who was given a handle may do with what it names what it says, and nothing beside it. */
+/* A handle grants the access that it names to the memory that it names, and nothing beside it. */
 static void handles_are_held_against_each_request(void **state)
 {
     static const uint64_t offsets[] = {256, 250, 257, 300, 512, UINT64_MAX, UINT64_MAX - 7};
@@ -221,7 +221,7 @@ static void handles_are_held_against_each_request(void **state)
         put_by_hand(&scene, mem, 128, offsets[i], 1000 + i);
         assert_memory_equal(memory, before, sizeof(memory));
     }
-    for (uint32_t bit = 0; bit < 128; bit++) { /* who knows all of the key but one bit */
+    for (uint32_t bit = 0; bit < 128; bit++) { /* all of the key is right but one bit */
         put_by_hand(&scene, mem, bit, 0, 1500 + bit);
         assert_memory_equal(memory, before, sizeof(memory));
     }
@@ -526,7 +526,7 @@ static void a_full_table_of_senders_is_an_error_in_the_end(void **state)
 /* Headers of segments that contradict themselves. */
 static void false_headers_are_refused(void **state)
 {
-    /* Who starts meanwhile does not take it for remains. */
+    /* An endpoint that starts meanwhile does not take it for a stale file. */
     struct flock mine = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
     struct sm_segment_header header;
     char path[160], address[96];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The memory that endpoints share cannot be taken away from who has mapped it, reaches processes
+ * The memory that endpoints share cannot be taken away from its users, reaches processes
  * that do not see each other's descriptors, and its name cannot be taken by others beforehand.
  */
 
@@ -132,7 +132,7 @@ static void a_peer_cannot_shrink_what_others_have_mapped(void **state)
 /* An endpoint by hand, with that file for its memory. */
 static na_return_t lookup_forged(const struct end *end, int memory, char *log, size_t log_size)
 {
-    /* Who starts meanwhile does not take it for remains. */
+    /* An endpoint that starts meanwhile does not take it for a stale file. */
     struct flock mine = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
     char path[160], address[96], real[128];
     struct sm_segment_header header;

@@ -174,7 +174,7 @@ static void a_thousand_peers_fit(void **state)
             assert_int_equal(reply[8], (char) i);
         }
         for (int i = 0; i < (TEST_SANITIZED ? 3000 : 100000);
-             i++) { /* long enough for rings to be parked */
+             i++) { /* long enough for rings to be idle */
             unsigned int count;
 
             (void) NA_Poll(end.na_class, end.context, &count);

@@ -31,7 +31,7 @@ struct worker {
     unsigned int errors;
 };
 
-/* Two busy processes that never sleep, with hundreds of silences long enough to park the rings. */
+/* Two busy processes that never sleep, with hundreds of silences after which the rings are idle. */
 static void busy_processes_find_each_other_after_silence(void **state)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
@@ -97,7 +97,7 @@ static void *send_until_stopped(void *arg)
     return NULL;
 }
 
-/* What one thread knows of the ring is old when it goes on; the peer is not to blame for that. */
+/* The head that an interrupted thread has read is old when it goes on: no fault of the peer. */
 static void threads_that_are_interrupted_keep_the_connection(void **state)
 {
     struct sigaction action = {.sa_handler = nap, .sa_flags = SA_RESTART};

@@ -241,7 +241,7 @@ static void a_sleep_that_will_not_be_is_not_announced(void **state)
 }
 
 /* The ring of a silent sender is not polled any more; its next message wakes all the same. */
-static void a_parked_sender_wakes(void **state)
+static void a_sender_of_an_idle_ring_wakes(void **state)
 {
     struct event event = {0};
     struct end sleeper, sender;
@@ -454,7 +454,7 @@ int main(void)
         cmocka_unit_test(a_sender_that_is_stopped_before_its_wakeup_holds_back_nobody),
         cmocka_unit_test(one_sleep_costs_one_wakeup),
         cmocka_unit_test(a_sleep_that_will_not_be_is_not_announced),
-        cmocka_unit_test(a_parked_sender_wakes),
+        cmocka_unit_test(a_sender_of_an_idle_ring_wakes),
         cmocka_unit_test(a_sender_that_waits_for_space_is_woken),
         cmocka_unit_test(what_another_thread_starts_wakes_the_sleeper),
         cmocka_unit_test(copied_transfers_cost_few_wakeups),
