@@ -20,7 +20,6 @@ static int32_t sm_in_ring_make(struct na_plugin_context *context, uint32_t index
 static int32_t sm_in_ring_map(struct sm_in_ring *ring, uint64_t offset, uint32_t data_size);
 static int32_t sm_in_ring_remember(struct na_plugin_context *context, struct sm_in_ring *ring);
 static void sm_in_ring_unmap(struct sm_in_ring *ring);
-static void sm_in_ring_drop_jobs(struct na_plugin_context *context, const struct sm_in_ring *ring);
 static void sm_slot_release(struct sm_peer_slot *slot);
 static struct sm_peer_slot *sm_peer_slots(struct na_plugin_context *context);
 static void sm_in_ring_sweep(struct na_plugin_context *context, uint32_t count);
@@ -79,7 +78,7 @@ void sm_in_ring_release(struct na_plugin_context *context, struct sm_in_ring *ri
     struct sm_peer_slot *slot = ring->peer_slot;
 
     sm_in_ring_idle(context, ring);
-    sm_in_ring_drop_jobs(context, ring);
+    sm_jobs_drop(context, ring);
     context->in[ring->index / 64][ring->index % 64] = NULL;
     context->in_count--;
     if (ring->stalled)
@@ -97,7 +96,7 @@ void sm_in_ring_refuse(struct na_plugin_context *context, struct sm_in_ring *rin
     ring->refused = true;
     sm_store_release(&ring->peer_slot->status, SM_RING_REFUSED);
     sm_peer_fail(ring->peer, NA_PLUGIN_PROTOCOL_ERROR);
-    sm_in_ring_drop_jobs(context, ring);
+    sm_jobs_drop(context, ring);
 }
 
 void sm_in_ring_release_all(struct na_plugin_context *context)
@@ -156,6 +155,20 @@ out:
     return true;
 }
 
+/* Ends the requests that came through the ring; NULL: those of all peers that failed. */
+void sm_jobs_drop(struct na_plugin_context *context, const struct sm_in_ring *ring)
+{
+    struct kit_link *next;
+
+    for (struct kit_link *link = context->jobs.next; link != &context->jobs; link = next) {
+        struct sm_job *job = (struct sm_job *) link;
+
+        next = link->next;
+        if (ring != NULL ? job->ring == ring : sm_peer_failure(job->ring->peer) != 0)
+            sm_job_remove(context, job);
+    }
+}
+
 void sm_job_remove(struct na_plugin_context *context, struct sm_job *job)
 {
     kit_list_remove(&job->link);
@@ -168,15 +181,10 @@ void sm_job_remove(struct na_plugin_context *context, struct sm_job *job)
 /* Which of its contexts waits for the answer is not known here. */
 static void sm_handover_wake(struct na_plugin_addr *peer)
 {
-    const uint8_t *base = (const uint8_t *) peer->base;
-
-    for (uint32_t id = 0; id < peer->max_contexts; id++) {
-        const struct sm_context_area *area =
-            (const struct sm_context_area *) (base + sm_layout_context(id));
-
-        if (atomic_load_explicit(&area->flags, memory_order_seq_cst) & SM_CONTEXT_ASLEEP)
+    for (uint32_t id = 0; id < peer->header.max_contexts; id++)
+        if (atomic_load_explicit(&sm_context_area_of(peer->base, id)->flags, memory_order_seq_cst) &
+            SM_CONTEXT_ASLEEP)
             (void) sm_wake_peer(peer, id);
-    }
 }
 
 static void sm_doorbell_answer(struct na_plugin_context *context, uint32_t index)
@@ -318,17 +326,6 @@ static void sm_in_ring_unmap(struct sm_in_ring *ring)
         sm_peer_release(ring->peer);
     }
     kit_host->mem_free(ring);
-}
-
-static void sm_in_ring_drop_jobs(struct na_plugin_context *context, const struct sm_in_ring *ring)
-{
-    struct kit_link *next;
-
-    for (struct kit_link *link = context->jobs.next; link != &context->jobs; link = next) {
-        next = link->next;
-        if (((struct sm_job *) link)->ring == ring)
-            sm_job_remove(context, (struct sm_job *) link);
-    }
 }
 
 static void sm_slot_release(struct sm_peer_slot *slot)

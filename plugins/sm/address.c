@@ -146,7 +146,7 @@ static int32_t sm_addr_pack(struct na_plugin_class *na_class, struct na_plugin_a
     struct sm_addr_packed packed = {
         .magic = SM_ADDR_MAGIC,
         .name_length = (uint32_t) strlen(addr->name),
-        .incarnation = sm_peer_current(addr)->incarnation,
+        .incarnation = sm_peer_current(addr)->header.incarnation,
     };
 
     (void) na_class;

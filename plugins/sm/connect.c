@@ -14,7 +14,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-static int32_t sm_conn_make(struct na_plugin_addr *peer, uint32_t remote_id);
 static int32_t sm_conn_ask(struct sm_conn *conn);
 static int32_t sm_conn_establish(struct sm_conn *conn);
 static int32_t sm_conn_map_ring(struct sm_conn *conn);
@@ -26,24 +25,33 @@ static void sm_conn_announce_ring(struct sm_conn *conn, struct sm_peer_slot *slo
 static void sm_conn_ring_doorbell(struct sm_conn *conn);
 static void sm_conn_wake(struct sm_conn *conn);
 
-int32_t sm_conn_get(struct na_plugin_addr *peer, uint32_t remote_id, struct sm_conn **conn_p)
+int32_t sm_conn_make(struct na_plugin_addr *peer, uint32_t remote_id, struct sm_conn **conn_p)
 {
+    struct na_plugin_class *na_class = peer->na_class;
     struct sm_conn *conn;
-    int32_t ret;
 
-    if (kit_unlikely(remote_id >= peer->max_contexts)) {
-        SM_LOG_ERROR("context %u of %s, which has %u", remote_id, peer->name, peer->max_contexts);
+    if (remote_id >= peer->header.max_contexts) {
+        SM_LOG_ERROR("context %u of %s, which has %u", remote_id, peer->name,
+                     peer->header.max_contexts);
         return NA_PLUGIN_INVALID_ARG;
     }
-    conn = sm_load_acquire(&peer->conns[remote_id]);
-    if (kit_unlikely(conn == NULL)) {
-        ret = sm_conn_make(peer, remote_id);
-        if (ret != NA_PLUGIN_SUCCESS)
-            return ret;
-        conn = sm_load_acquire(&peer->conns[remote_id]);
+    kit_lock_take(&na_class->lock);
+    conn = sm_load(&peer->conns[remote_id]);
+    if (conn == NULL &&
+        (conn = kit_host->mem_alloc(sizeof(*conn), _Alignof(struct sm_conn))) != NULL) {
+        conn->peer = peer;
+        conn->remote_id = remote_id;
+        conn->fence = na_class->fence || peer->fence;
+        conn->lock.is_elided = na_class->backlog_lock.is_elided;
+        conn->context_area = sm_context_area_of(peer->base, remote_id);
+        kit_list_init(&conn->pending);
+        kit_list_init(&conn->backlog_link);
+        sm_store(&conn->gate, 1);
+        sm_store_release(&peer->conns[remote_id], conn);
     }
+    kit_lock_drop(&na_class->lock);
     *conn_p = conn;
-    return NA_PLUGIN_SUCCESS;
+    return conn != NULL ? NA_PLUGIN_SUCCESS : NA_PLUGIN_NOMEM;
 }
 
 /* Nothing is sent from now on: the slow path fails pending sends and new ones. [any thread] */
@@ -186,43 +194,13 @@ struct sm_conn *sm_backlog_next(struct na_plugin_class *na_class)
     if (!kit_list_empty(&na_class->backlog)) {
         struct kit_link *link = na_class->backlog.next;
 
-        conn = (struct sm_conn *) ((char *) link - offsetof(struct sm_conn, backlog_link));
+        conn = kit_container(link, struct sm_conn, backlog_link);
         kit_list_remove(link);
         conn->in_backlog = false;
         sm_sub_release(&na_class->backlog_count, 1);
     }
     kit_lock_drop(&na_class->backlog_lock);
     return conn;
-}
-
-static int32_t sm_conn_make(struct na_plugin_addr *peer, uint32_t remote_id)
-{
-    struct na_plugin_class *na_class = peer->na_class;
-    struct sm_conn *conn;
-    int32_t ret = NA_PLUGIN_SUCCESS;
-
-    kit_lock_take(&na_class->lock);
-    if (sm_load(&peer->conns[remote_id]) != NULL)
-        goto out;
-    conn = kit_host->mem_alloc(sizeof(*conn), _Alignof(struct sm_conn));
-    if (conn == NULL) {
-        ret = NA_PLUGIN_NOMEM;
-        goto out;
-    }
-    conn->peer = peer;
-    conn->remote_id = remote_id;
-    conn->fence = na_class->fence || peer->fence;
-    conn->lock.is_elided = na_class->backlog_lock.is_elided;
-    conn->context_area =
-        (struct sm_context_area *) ((uint8_t *) peer->base + sm_layout_context(remote_id));
-    kit_list_init(&conn->pending);
-    kit_list_init(&conn->backlog_link);
-    sm_store(&conn->gate, 1);
-    sm_store_release(&peer->conns[remote_id], conn);
-
-out:
-    kit_lock_drop(&na_class->lock);
-    return ret;
 }
 
 /* There is no limit: a peer that does not poll does not read messages either. */

@@ -7,7 +7,6 @@
 
 #include "sm.h"
 
-static void sm_context_cancel_sends(struct na_plugin_context *context);
 static void sm_counters_get(struct na_plugin_class *na_class, na_plugin_counter_fn report,
                             void *arg);
 
@@ -19,11 +18,10 @@ const struct na_plugin_counters sm_counters_extension = {
 int32_t sm_context_setup(struct na_plugin_class *na_class, uint32_t id)
 {
     struct na_plugin_context *context = &na_class->contexts[id];
-    uint8_t *base = (uint8_t *) na_class->segment.header;
 
     context->na_class = na_class;
     context->id = id;
-    context->area = (struct sm_context_area *) (base + sm_layout_context(id));
+    context->area = sm_context_area_of(na_class->segment.header, id);
     context->poll_lock.is_elided = na_class->single_context;
     context->match_lock.is_elided = na_class->single_context;
     context->rma_lock.is_elided = na_class->single_context;
@@ -91,7 +89,8 @@ int32_t sm_context_stop(struct na_plugin_context *context)
         kit_lock_take(&context->poll_lock);
     sm_receive_cancel_all(context);
     sm_rma_cancel_all(context);
-    sm_context_cancel_sends(context);
+    while (sm_send_cancel(context, NULL))
+        continue;
     /* Last: a peer that sees it has all messages from here. A forked child is not the owner. */
     if (!context->na_class->forked)
         (void) atomic_fetch_or_explicit(&context->area->flags, SM_CONTEXT_GONE,
@@ -123,12 +122,6 @@ int32_t sm_cancel_trusted(struct na_plugin_context *context, void *op)
     if (!sm_receive_cancel(context, op, true) && !sm_rma_cancel(context, op, true))
         (void) sm_send_cancel_trusted(context, op);
     return NA_PLUGIN_SUCCESS;
-}
-
-static void sm_context_cancel_sends(struct na_plugin_context *context)
-{
-    while (sm_send_cancel(context, NULL))
-        continue;
 }
 
 /* Of all contexts, also of those that were destroyed: they live as long as the class. */

@@ -17,11 +17,8 @@ static int32_t sm_class_configure(struct na_plugin_class *na_class,
                                   const struct na_plugin_init *init, const char **name_p);
 static bool sm_class_choose_rma(struct na_plugin_class *na_class,
                                 const struct na_plugin_init *init);
-static uint32_t sm_message_limit(const struct na_plugin_init *init);
 static int32_t sm_class_open(struct na_plugin_class *na_class, const char *name);
 static void sm_class_describe(struct na_plugin_class *na_class);
-static void sm_class_fill_info(const struct na_plugin_class *na_class,
-                               struct na_plugin_class_info *info);
 static void sm_class_linger(struct na_plugin_class *na_class);
 static void sm_class_list_remove(struct na_plugin_class *na_class);
 static void sm_fork_before(void);
@@ -51,6 +48,9 @@ int32_t sm_class_initialize(const struct na_plugin_init *init, struct na_host_cl
     na_class->probe_fd = -1;
     na_class->pid = (uint32_t) getpid();
     kit_list_init(&na_class->backlog);
+    kit_list_init(&na_class->peers);
+    kit_list_init(&na_class->registry.mems);
+    kit_list_init(&na_class->registry.free_mems);
     (void) pthread_mutex_lock(&sm_classes_lock);
     if (sm_classes == NULL)
         sm_user_set();
@@ -67,7 +67,13 @@ int32_t sm_class_initialize(const struct na_plugin_init *init, struct na_host_cl
         (void) sm_class_finalize(na_class);
         return ret;
     }
-    sm_class_fill_info(na_class, info);
+    info->max_tag = UINT32_MAX;
+    info->capabilities = na_class->capabilities;
+    info->max_unexpected_size = na_class->max_message;
+    info->max_expected_size = na_class->max_message;
+    info->unexpected_header_size = 0;
+    info->expected_header_size = 0;
+    info->max_rma_size = 0;
     *class_p = na_class;
     return NA_PLUGIN_SUCCESS;
 }
@@ -110,6 +116,7 @@ static int32_t sm_class_configure(struct na_plugin_class *na_class,
 {
     const char *reason;
     struct kit_key random;
+    uint64_t wanted;
 
     if (!sm_class_choose_rma(na_class, init))
         return NA_PLUGIN_INVALID_ARG;
@@ -133,7 +140,12 @@ static int32_t sm_class_configure(struct na_plugin_class *na_class,
     na_class->incarnation = random.word[0];
     na_class->cookie = random.word[1];
     na_class->max_contexts = init->max_contexts;
-    na_class->max_message = sm_message_limit(init);
+    /* The larger hint, at most what fits a ring. */
+    wanted = init->max_unexpected_size > init->max_expected_size ? init->max_unexpected_size
+                                                                 : init->max_expected_size;
+    na_class->max_message = wanted <= SM_MESSAGE_SPACE ? SM_MESSAGE_SPACE
+                            : wanted > SM_MESSAGE_MAX  ? SM_MESSAGE_MAX
+                                                       : (uint32_t) wanted;
     na_class->ring_data = na_class->max_message > SM_DATA_MIN / 4 ? SM_DATA_LARGE : SM_DATA_MIN;
     na_class->pid_namespace = kit_process_namespace("pid");
     na_class->busy = (init->progress_mode & NA_PLUGIN_PROGRESS_BUSY) != 0;
@@ -172,18 +184,6 @@ static bool sm_class_choose_rma(struct na_plugin_class *na_class, const struct n
         SM_LOG_WARNING("AMALGAM_SM_RMA is '%.40s'; 'auto' and 'copy' are known: taken as auto",
                        rma);
     return true;
-}
-
-/* The larger hint, at most what fits a ring. */
-static uint32_t sm_message_limit(const struct na_plugin_init *init)
-{
-    uint64_t wanted = init->max_unexpected_size > init->max_expected_size
-                          ? init->max_unexpected_size
-                          : init->max_expected_size;
-
-    if (wanted <= SM_MESSAGE_SPACE)
-        return SM_MESSAGE_SPACE;
-    return wanted > SM_MESSAGE_MAX ? SM_MESSAGE_MAX : (uint32_t) wanted;
 }
 
 static int32_t sm_class_open(struct na_plugin_class *na_class, const char *name)
@@ -246,18 +246,6 @@ static void sm_class_describe(struct na_plugin_class *na_class)
     header->memory_fd = (uint32_t) na_class->segment.fd;
 }
 
-static void sm_class_fill_info(const struct na_plugin_class *na_class,
-                               struct na_plugin_class_info *info)
-{
-    info->max_tag = UINT32_MAX;
-    info->capabilities = na_class->capabilities;
-    info->max_unexpected_size = na_class->max_message;
-    info->max_expected_size = na_class->max_message;
-    info->unexpected_header_size = 0;
-    info->expected_header_size = 0;
-    info->max_rma_size = 0;
-}
-
 /*
  * A message that was sent just before closing lies in our file: give its receiver, if it lives and
  * has not opened our ring yet, a moment to do so before the file goes.
@@ -265,22 +253,15 @@ static void sm_class_fill_info(const struct na_plugin_class *na_class,
 static void sm_class_linger(struct na_plugin_class *na_class)
 {
     uint64_t end = kit_host->clock_ns() + SM_LINGER_NS;
+    struct sm_conn *conn = NULL;
 
-    for (uint32_t i = 0; i < SM_PEER_BUCKETS; i++) {
-        for (struct na_plugin_addr *peer = na_class->peers[i]; peer != NULL;
-             peer = peer->hash_next) {
-            for (uint32_t id = 0; id < peer->max_contexts && peer != na_class->self; id++) {
-                struct sm_conn *conn = sm_load_acquire(&peer->conns[id]);
-
-                while (conn != NULL && conn->state == SM_CONN_READY &&
-                       sm_load_acquire(&conn->peer_slot->accepted) == 0 &&
-                       sm_load_acquire(&conn->peer_slot->status) != SM_RING_REFUSED &&
-                       (sm_load_acquire(&conn->context_area->flags) & SM_CONTEXT_GONE) == 0 &&
-                       kit_host->clock_ns() < end && sm_peer_alive(peer))
-                    (void) usleep(500);
-            }
-        }
-    }
+    while ((conn = sm_conn_next(na_class, conn)) != NULL)
+        while (conn->peer != na_class->self && conn->state == SM_CONN_READY &&
+               sm_load_acquire(&conn->peer_slot->accepted) == 0 &&
+               sm_load_acquire(&conn->peer_slot->status) != SM_RING_REFUSED &&
+               !sm_context_gone(conn->context_area) && kit_host->clock_ns() < end &&
+               sm_peer_alive(conn->peer))
+            (void) usleep(500);
 }
 
 static void sm_class_list_remove(struct na_plugin_class *na_class)
@@ -345,21 +326,19 @@ static void sm_fork_child(void)
 
 static void sm_fork_reset_conns(struct na_plugin_class *na_class)
 {
-    for (uint32_t i = 0; i < SM_PEER_BUCKETS; i++) {
-        for (struct na_plugin_addr *peer = na_class->peers[i]; peer != NULL;
-             peer = peer->hash_next) {
-            if (peer->memory_fd >= 0)
-                (void) close(peer->memory_fd);
-            if (peer->ask_fd >= 0)
-                (void) close(peer->ask_fd);
-            peer->memory_fd = peer->ask_fd = -1;
-            for (uint32_t id = 0; id < peer->max_contexts; id++) {
-                struct sm_conn *conn = sm_load(&peer->conns[id]);
+    struct sm_conn *conn = NULL;
 
-                if (conn != NULL)
-                    sm_fork_free_lock(&conn->lock);
-            }
-        }
+    while ((conn = sm_conn_next(na_class, conn)) != NULL)
+        sm_fork_free_lock(&conn->lock);
+    for (struct kit_link *link = na_class->peers.next; link != &na_class->peers;
+         link = link->next) {
+        struct na_plugin_addr *peer = kit_container(link, struct na_plugin_addr, link);
+
+        if (peer->memory_fd >= 0)
+            (void) close(peer->memory_fd);
+        if (peer->ask_fd >= 0)
+            (void) close(peer->ask_fd);
+        peer->memory_fd = peer->ask_fd = -1;
     }
 }
 

@@ -183,6 +183,12 @@ static inline uint64_t sm_layout_context(uint32_t id)
     return SM_UNIT + id * SM_CONTEXT_STRIDE;
 }
 
+static inline struct sm_context_area *sm_context_area_of(struct sm_segment_header *header,
+                                                         uint32_t id)
+{
+    return (struct sm_context_area *) (void *) ((uint8_t *) header + sm_layout_context(id));
+}
+
 static inline uint64_t sm_layout_peer_slots(uint32_t id)
 {
     return sm_layout_context(id) + SM_UNIT;

@@ -26,7 +26,7 @@ bool sm_peer_alive(struct na_plugin_addr *peer)
     sm_segment_path(path, peer->name);
     if (lstat(path, &status) != 0 || status.st_dev != peer->device || status.st_ino != peer->inode)
         return false;
-    if (peer->same_pid_namespace && kit_process_is_dead(peer->pid, peer->process))
+    if (peer->same_pid_namespace && kit_process_is_dead(peer->header.pid, peer->header.process))
         return false;
     return sm_peer_socket_answers(peer);
 }
@@ -60,7 +60,7 @@ bool sm_wake_peer(struct na_plugin_addr *peer, uint32_t id)
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int error;
 
-    sm_wake_path(address.sun_path, peer->name, &peer->secret, id);
+    sm_wake_path(address.sun_path, peer->name, &peer->header.secret, id);
     error = sm_wake_send(peer->na_class, &address);
     if (error == ECONNREFUSED || error == ENOENT)
         sm_peer_suspect(peer);
@@ -72,7 +72,7 @@ static bool sm_peer_socket_answers(struct na_plugin_addr *peer)
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int ret;
 
-    sm_wake_path(address.sun_path, peer->name, &peer->secret, 0);
+    sm_wake_path(address.sun_path, peer->name, &peer->header.secret, 0);
     do {
         ret = connect(peer->na_class->probe_fd, (struct sockaddr *) &address, sizeof(address));
     } while (ret != 0 && errno == EINTR);

@@ -28,6 +28,7 @@ static int32_t sm_mem_create_segments(struct na_plugin_class *na_class,
                                       uint32_t flags, struct na_plugin_mem **mem_p);
 static struct na_plugin_mem *sm_mem_alloc(struct sm_registry *registry, uint64_t count);
 static void sm_mem_free(struct sm_registry *registry, struct na_plugin_mem *mem);
+static void sm_mem_free_list(struct kit_link *list);
 static bool sm_segments_sum(const struct na_plugin_segment *segments, uint64_t count,
                             uint64_t *length_p);
 static bool sm_registry_grow(struct na_plugin_class *na_class);
@@ -200,24 +201,44 @@ void sm_registry_destroy(struct na_plugin_class *na_class)
     struct sm_registry *registry = &na_class->registry;
 
     sm_registration_close(na_class);
-    while (registry->mems != NULL) { /* those that the caller forgot are among them */
-        struct na_plugin_mem *mem = registry->mems;
-
-        registry->mems = mem->next;
-        kit_host->mem_free(mem);
-    }
-    registry->free_mems = NULL;
+    sm_mem_free_list(&registry->mems); /* handles that the caller forgot */
+    sm_mem_free_list(&registry->free_mems);
     kit_host->mem_free(registry->entries);
     kit_host->mem_free(registry->free_indices);
 }
 
-/* The handle that a peer means, or NULL. The registry's lock is held. */
-struct na_plugin_mem *sm_registry_find(struct sm_registry *registry, uint32_t index,
-                                       const struct kit_key *key)
+/*
+ * The handle that a peer names, if it grants the access to that range. Every bit of the question
+ * may be forged. The registry's lock is held.
+ */
+int32_t sm_registry_find(const struct sm_registry *registry, uint32_t index,
+                         const struct kit_key *key, uint32_t access, uint64_t offset,
+                         uint64_t length, struct na_plugin_mem **mem_p)
 {
     struct na_plugin_mem *mem = index < registry->capacity ? registry->entries[index] : NULL;
 
-    return mem != NULL && kit_key_is_equal(&mem->key, key) ? mem : NULL;
+    if (mem == NULL || !kit_key_is_equal(&mem->key, key) || (mem->flags & access) == 0)
+        return NA_PLUGIN_PERMISSION;
+    if (offset > mem->length || length > mem->length - offset)
+        return NA_PLUGIN_OVERFLOW;
+    *mem_p = mem;
+    return NA_PLUGIN_SUCCESS;
+}
+
+/* Copies a message from that offset on into the memory, where it has room. */
+void sm_mem_store(const struct na_plugin_mem *mem, uint64_t mem_offset,
+                  const struct sm_message *message, uint32_t offset)
+{
+    struct sm_cursor cursor;
+
+    sm_cursor_seek(&cursor, mem, mem_offset);
+    while (offset < message->size) {
+        uint64_t span;
+        void *to = sm_cursor_span(&cursor, message->size - offset, &span);
+
+        sm_message_copy(to, message, offset, (uint32_t) span);
+        offset += (uint32_t) span;
+    }
 }
 
 void sm_cursor_seek(struct sm_cursor *cursor, const struct na_plugin_mem *mem, uint64_t offset)
@@ -291,29 +312,21 @@ static int32_t sm_mem_create_segments(struct na_plugin_class *na_class,
 
 static struct na_plugin_mem *sm_mem_alloc(struct sm_registry *registry, uint64_t count)
 {
+    uint64_t more = count > 1 ? count * sizeof(struct na_plugin_segment) : 0;
     struct na_plugin_mem *mem = NULL;
 
-    if (count == 1) {
-        kit_lock_take(&registry->lock);
-        mem = registry->free_mems;
-        if (mem != NULL)
-            registry->free_mems = mem->next_free;
-        kit_lock_drop(&registry->lock);
-    }
-    if (mem == NULL) {
-        uint64_t more = count > 1 ? count * sizeof(struct na_plugin_segment) : 0;
-
+    kit_lock_take(&registry->lock);
+    if (count == 1 && !kit_list_empty(&registry->free_mems)) {
+        mem = kit_container(registry->free_mems.next, struct na_plugin_mem, link);
+        kit_list_take(&mem->link);
+    } else {
         mem = kit_host->mem_alloc(sizeof(*mem) + more, 0);
-        if (mem == NULL)
-            return NULL;
-        kit_lock_take(&registry->lock);
-        mem->next = registry->mems;
-        mem->link = &registry->mems;
-        if (mem->next != NULL)
-            mem->next->link = &mem->next;
-        registry->mems = mem;
-        kit_lock_drop(&registry->lock);
     }
+    if (mem != NULL)
+        kit_list_append(&registry->mems, &mem->link);
+    kit_lock_drop(&registry->lock);
+    if (mem == NULL)
+        return NULL;
     mem->segments = count > 1 ? (struct na_plugin_segment *) (mem + 1) : &mem->first;
     mem->segment_count = (uint32_t) count;
     mem->is_registered = false;
@@ -327,17 +340,23 @@ static struct na_plugin_mem *sm_mem_alloc(struct sm_registry *registry, uint64_t
 static void sm_mem_free(struct sm_registry *registry, struct na_plugin_mem *mem)
 {
     kit_lock_take(&registry->lock);
+    kit_list_remove(&mem->link);
     if (mem->segment_count == 1) {
-        mem->next_free = registry->free_mems;
-        registry->free_mems = mem;
+        kit_list_prepend(&registry->free_mems, &mem->link);
         mem = NULL;
-    } else {
-        *mem->link = mem->next;
-        if (mem->next != NULL)
-            mem->next->link = mem->link;
     }
     kit_lock_drop(&registry->lock);
     kit_host->mem_free(mem);
+}
+
+static void sm_mem_free_list(struct kit_link *list)
+{
+    while (!kit_list_empty(list)) {
+        struct kit_link *link = list->next;
+
+        kit_list_take(link);
+        kit_host->mem_free(kit_container(link, struct na_plugin_mem, link));
+    }
 }
 
 static bool sm_segments_sum(const struct na_plugin_segment *segments, uint64_t count,

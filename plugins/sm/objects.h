@@ -45,14 +45,6 @@
 struct sm_conn;
 struct sm_in_ring;
 
-enum sm_op_kind {
-    SM_OP_NONE,
-    SM_OP_SEND_UNEXPECTED,
-    SM_OP_SEND_EXPECTED,
-    SM_OP_PUT,
-    SM_OP_GET
-};
-
 /* The private part of an operation. `link` is first: an element of a list is its operation. */
 struct sm_op {
     union {
@@ -61,7 +53,7 @@ struct sm_op {
     };
     struct na_plugin_addr *peer; /* of all but receives of unexpected messages */
     bool gone;                   /* expected: the context that it waits for was destroyed */
-    enum sm_op_kind kind;        /* sends, transfers */
+    uint8_t kind;                /* sends, transfers: SM_KIND_* */
     struct na_plugin_context *context;
     uint32_t tag;
     uint32_t remote_id; /* context of the peer */
@@ -81,34 +73,26 @@ struct sm_op {
 /* A peer, known by name and incarnation; one object for each in a class. */
 struct na_plugin_addr {
     struct na_plugin_addr *hash_next;
+    struct kit_link link; /* of all peers of the class */
     struct na_plugin_class *na_class;
     _Atomic uint32_t refs;
     _Atomic int32_t failure;                  /* 0, or the status that its operations end with */
     _Atomic(struct na_plugin_addr *) arrived; /* the endpoint that an absent peer's name has now */
-    struct sm_segment_header *base;           /* mapping of the base of its segment */
-    atomic_bool mapped;                       /* false: a place of zeros is kept for it */
-    int memory_fd;                            /* its segment, if it was handed over, or -1 */
-    int ask_fd;                               /* where that will come, or -1 */
-    uint64_t asked;                           /* when it was asked for */
+    struct sm_conn *_Atomic *conns;           /* one for each of its contexts, made at first use */
+    struct sm_segment_header
+        header; /* as its file said, checked; an absent peer's incarnation is 0 */
+    struct sm_segment_header *base; /* mapping of the base of its segment */
+    atomic_bool mapped;             /* false: a place of zeros is kept for it */
+    int memory_fd;                  /* its segment, if it was handed over, or -1 */
+    int ask_fd;                     /* where that will come, or -1 */
+    uint64_t asked;                 /* when it was asked for */
     uint64_t base_size;
-    uint64_t incarnation;
-    uint64_t pid_namespace;
-    uint64_t cookie;
-    uint64_t cookie_address;
-    uint64_t process; /* see kit_process_identity */
-    struct kit_key secret;
     dev_t device;
     ino_t inode;
-    uint32_t pid;
-    uint32_t max_contexts;
-    uint32_t max_unexpected;
-    uint32_t max_expected;
     bool fence;
     bool same_pid_namespace;
-    bool removed;
     _Atomic uint32_t rma; /* enum sm_rma_mode */
     uint64_t watch_round;
-    struct sm_conn *_Atomic *conns; /* one for each of its contexts, made at first use */
     const _Atomic uint64_t *_Atomic registrations[SM_TABLE_PARTS]; /* mapped at first use */
     struct sm_writer *_Atomic writer; /* our place in its segment, for puts under way */
     char name[SM_NAME_MAX + 1];
@@ -218,9 +202,7 @@ struct sm_segment {
 
 /* A registered or deserialized memory handle. */
 struct na_plugin_mem {
-    struct na_plugin_mem *next_free;
-    struct na_plugin_mem *next; /* of all, in use or free */
-    struct na_plugin_mem **link;
+    struct kit_link link; /* of those in use, or of free ones */
     uint64_t incarnation; /* of its owner */
     struct kit_key key;
     uint64_t length;
@@ -243,8 +225,8 @@ struct sm_registry {
     struct kit_keys keys;
     struct kit_key secret;
     _Atomic uint64_t *table[SM_TABLE_PARTS]; /* in our segment; NULL: not there */
-    struct na_plugin_mem *free_mems;
-    struct na_plugin_mem *mems; /* all */
+    struct kit_link mems;
+    struct kit_link free_mems; /* of one segment */
 };
 
 struct sm_copy_slot {
@@ -350,9 +332,8 @@ struct na_plugin_class {
     struct kit_lock connect_lock; /* the segment's regions, claiming peer slots */
     struct kit_lock watch_lock;   /* watch_round */
     uint64_t watch_round;
-    struct na_plugin_addr *peers[SM_PEER_BUCKETS];
-    uint32_t peer_count;
-    uint32_t sweep_next;
+    struct na_plugin_addr *peer_buckets[SM_PEER_BUCKETS];
+    struct kit_link peers; /* those checked longest ago first */
 
     struct kit_lock backlog_lock;
     struct kit_link backlog; /* connections with something that waits for space */

@@ -9,28 +9,27 @@
 #include "sm.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SM_PEER_SWEEP 4u /* buckets checked for each new peer */
+#define SM_PEER_SWEEP 4 /* peers checked for each new one */
 
 static uint32_t sm_peer_hash(const char *name);
 static struct na_plugin_addr *sm_peer_find(struct na_plugin_class *na_class, const char *name,
                                            uint64_t incarnation);
 static int32_t sm_peer_learn(struct na_plugin_class *na_class, const char *name,
                              struct na_plugin_addr **peer_p);
-static int32_t sm_peer_make(struct na_plugin_class *na_class, const char *name,
-                            struct na_plugin_addr **peer_p);
-static int32_t sm_peer_make_absent(struct na_plugin_class *na_class, const char *name,
-                                   struct na_plugin_addr **peer_p);
+static struct na_plugin_addr *sm_peer_alloc(struct na_plugin_class *na_class, const char *name,
+                                            uint32_t max_contexts);
 static int32_t sm_peer_map_base(struct na_plugin_addr *peer,
                                 const struct sm_segment_header *header);
 static void sm_peer_add(struct na_plugin_class *na_class, struct na_plugin_addr *peer);
+static void sm_peer_sweep(struct na_plugin_class *na_class);
 static void sm_peer_forget(struct na_plugin_addr *peer);
 static void sm_peer_destroy(struct na_plugin_addr *peer);
-static void sm_peer_unlink(struct na_plugin_addr *peer);
 
 /*
  * One reference to the endpoint at `name`. With `incarnation` not 0 only that one will do; if we
@@ -47,7 +46,7 @@ int32_t sm_peer_get(struct na_plugin_class *na_class, const char *name, uint64_t
         peer = sm_peer_find(na_class, name, incarnation);
     if (peer == NULL)
         ret = sm_peer_learn(na_class, name, &peer);
-    if (ret == NA_PLUGIN_SUCCESS && incarnation != 0 && peer->incarnation != incarnation)
+    if (ret == NA_PLUGIN_SUCCESS && incarnation != 0 && peer->header.incarnation != incarnation)
         ret = NA_PLUGIN_NOENTRY;
     if (ret == NA_PLUGIN_SUCCESS && check_alive &&
         (sm_peer_failure(peer) != 0 || !sm_peer_alive(peer)))
@@ -68,21 +67,18 @@ int32_t sm_peer_get_absent(struct na_plugin_class *na_class, const char *name,
                            struct na_plugin_addr **peer_p)
 {
     struct na_plugin_addr *peer;
-    int32_t ret = NA_PLUGIN_SUCCESS;
 
     kit_lock_take(&na_class->lock);
     peer = sm_peer_find(na_class, name, 0);
-    if (peer == NULL) {
-        ret = sm_peer_make_absent(na_class, name, &peer);
-        if (ret == NA_PLUGIN_SUCCESS)
-            sm_peer_add(na_class, peer);
+    if (peer == NULL && (peer = sm_peer_alloc(na_class, name, SM_MAX_CONTEXTS)) != NULL) {
+        sm_store(&peer->failure, NA_PLUGIN_HOSTUNREACH);
+        sm_peer_add(na_class, peer);
     }
-    if (ret == NA_PLUGIN_SUCCESS) {
+    if (peer != NULL)
         sm_peer_hold(peer);
-        *peer_p = peer;
-    }
     kit_lock_drop(&na_class->lock);
-    return ret;
+    *peer_p = peer;
+    return peer != NULL ? NA_PLUGIN_SUCCESS : NA_PLUGIN_NOMEM;
 }
 
 /*
@@ -97,7 +93,7 @@ struct na_plugin_addr *sm_peer_arrived(struct na_plugin_addr *peer)
 
     if (arrived != NULL)
         return arrived;
-    if (peer->incarnation != 0 ||
+    if (peer->header.incarnation != 0 ||
         sm_peer_get(peer->na_class, peer->name, 0, true, &arrived) != NA_PLUGIN_SUCCESS)
         return peer;
     if (atomic_compare_exchange_strong_explicit(&peer->arrived, &none, arrived,
@@ -116,47 +112,41 @@ void sm_peer_release(struct na_plugin_addr *peer)
         return;
     }
     kit_lock_take(&na_class->lock);
-    if (atomic_fetch_sub_explicit(&peer->refs, 1, memory_order_acq_rel) == 1) {
-        sm_peer_unlink(peer);
+    if (atomic_fetch_sub_explicit(&peer->refs, 1, memory_order_acq_rel) == 1)
         sm_peer_forget(peer);
-    }
     kit_lock_drop(&na_class->lock);
-}
-
-/*
- * Checks a few known peers without references and forgets the dead. Each new peer pays for a little
- * of it, so that the cost of dead peers stays bounded without a timer. The class's lock is held.
- */
-void sm_peer_sweep(struct na_plugin_class *na_class)
-{
-    for (uint32_t i = 0; i < SM_PEER_SWEEP; i++) {
-        struct na_plugin_addr **link = &na_class->peers[na_class->sweep_next++ % SM_PEER_BUCKETS];
-
-        while (*link != NULL) {
-            struct na_plugin_addr *peer = *link;
-
-            if (sm_load_acquire(&peer->refs) != 0 ||
-                (sm_peer_failure(peer) == 0 && sm_peer_alive(peer))) {
-                link = &peer->hash_next;
-                continue;
-            }
-            *link = peer->hash_next;
-            na_class->peer_count--;
-            sm_peer_forget(peer);
-        }
-    }
 }
 
 void sm_peer_destroy_all(struct na_plugin_class *na_class)
 {
-    for (uint32_t i = 0; i < SM_PEER_BUCKETS; i++) {
-        while (na_class->peers[i] != NULL) {
-            struct na_plugin_addr *peer = na_class->peers[i];
+    while (!kit_list_empty(&na_class->peers)) {
+        struct kit_link *link = na_class->peers.next;
 
-            na_class->peers[i] = peer->hash_next;
-            sm_peer_destroy(peer);
+        kit_list_remove(link);
+        sm_peer_destroy(kit_container(link, struct na_plugin_addr, link));
+    }
+}
+
+/*
+ * The connection after `conn`, NULL for the first and the last one, of all that the class sends by.
+ * The class's lock is held.
+ */
+struct sm_conn *sm_conn_next(struct na_plugin_class *na_class, const struct sm_conn *conn)
+{
+    struct kit_link *link = conn != NULL ? &conn->peer->link : na_class->peers.next;
+    uint32_t id = conn != NULL ? conn->remote_id + 1 : 0;
+
+    for (; link != &na_class->peers; link = link->next, id = 0) {
+        struct na_plugin_addr *peer = kit_container(link, struct na_plugin_addr, link);
+
+        for (; id < peer->header.max_contexts; id++) {
+            struct sm_conn *next = sm_load_acquire(&peer->conns[id]);
+
+            if (next != NULL)
+                return next;
         }
     }
+    return NULL;
 }
 
 static uint32_t sm_peer_hash(const char *name)
@@ -171,9 +161,10 @@ static uint32_t sm_peer_hash(const char *name)
 static struct na_plugin_addr *sm_peer_find(struct na_plugin_class *na_class, const char *name,
                                            uint64_t incarnation)
 {
-    struct na_plugin_addr *peer = na_class->peers[sm_peer_hash(name)];
+    struct na_plugin_addr *peer = na_class->peer_buckets[sm_peer_hash(name)];
 
-    while (peer != NULL && (peer->incarnation != incarnation || strcmp(peer->name, name) != 0))
+    while (peer != NULL &&
+           (peer->header.incarnation != incarnation || strcmp(peer->name, name) != 0))
         peer = peer->hash_next;
     return peer;
 }
@@ -182,145 +173,122 @@ static struct na_plugin_addr *sm_peer_find(struct na_plugin_class *na_class, con
 static int32_t sm_peer_learn(struct na_plugin_class *na_class, const char *name,
                              struct na_plugin_addr **peer_p)
 {
-    struct na_plugin_addr *peer, *known;
-    int32_t ret = sm_peer_make(na_class, name, &peer);
+    struct sm_segment_header header;
+    struct na_plugin_addr *peer;
+    dev_t device;
+    ino_t inode;
+    int32_t ret = sm_segment_find(name, &header, &device, &inode);
 
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
-    known = sm_peer_find(na_class, name, peer->incarnation);
-    if (known != NULL) {
-        sm_peer_destroy(peer);
-        *peer_p = known;
+    *peer_p = sm_peer_find(na_class, name, header.incarnation);
+    if (*peer_p != NULL)
         return NA_PLUGIN_SUCCESS;
+    peer = sm_peer_alloc(na_class, name, header.max_contexts);
+    if (peer == NULL)
+        return NA_PLUGIN_NOMEM;
+    peer->header = header;
+    peer->device = device;
+    peer->inode = inode;
+    peer->fence = (header.flags & SM_ENDPOINT_FENCE) != 0;
+    peer->same_pid_namespace =
+        header.pid_namespace != 0 && header.pid_namespace == na_class->pid_namespace;
+    ret = sm_peer_map_base(peer, &header);
+    if (ret != NA_PLUGIN_SUCCESS) {
+        sm_peer_destroy(peer);
+        return ret;
     }
     sm_peer_add(na_class, peer);
     *peer_p = peer;
     return NA_PLUGIN_SUCCESS;
 }
 
-static int32_t sm_peer_make(struct na_plugin_class *na_class, const char *name,
-                            struct na_plugin_addr **peer_p)
+/* A peer with a base of zeros, which is in no table yet. NULL: no memory */
+static struct na_plugin_addr *sm_peer_alloc(struct na_plugin_class *na_class, const char *name,
+                                            uint32_t max_contexts)
 {
-    struct sm_segment_header header;
-    struct na_plugin_addr *peer;
-    dev_t device;
-    ino_t inode;
-    int32_t ret;
-
-    ret = sm_segment_find(name, &header, &device, &inode);
-    if (ret != NA_PLUGIN_SUCCESS)
-        return ret;
-    peer = kit_host->mem_alloc(sizeof(*peer), 0);
-    if (peer != NULL)
-        peer->conns = kit_host->mem_alloc(header.max_contexts * sizeof(*peer->conns), 0);
-    if (peer == NULL || peer->conns == NULL) {
-        ret = NA_PLUGIN_NOMEM;
-        goto out;
-    }
-    memcpy(peer->name, name, strlen(name) + 1);
-    peer->na_class = na_class;
-    peer->incarnation = header.incarnation;
-    peer->pid_namespace = header.pid_namespace;
-    peer->cookie = header.cookie;
-    peer->cookie_address = header.cookie_address;
-    peer->process = header.process;
-    peer->secret = header.secret;
-    peer->device = device;
-    peer->inode = inode;
-    peer->pid = header.pid;
-    peer->max_contexts = header.max_contexts;
-    peer->max_unexpected = header.max_unexpected;
-    peer->max_expected = header.max_expected;
-    peer->fence = (header.flags & SM_ENDPOINT_FENCE) != 0;
-    peer->same_pid_namespace =
-        header.pid_namespace != 0 && header.pid_namespace == na_class->pid_namespace;
-    ret = sm_peer_map_base(peer, &header);
-    *peer_p = peer;
-
-out:
-    if (ret != NA_PLUGIN_SUCCESS && peer != NULL) {
-        kit_host->mem_free((void *) peer->conns);
-        kit_host->mem_free(peer);
-    }
-    return ret;
-}
-
-/* Memory that must be handed over takes the place of zeros later. */
-static int32_t sm_peer_map_base(struct na_plugin_addr *peer, const struct sm_segment_header *header)
-{
-    int flags = MAP_PRIVATE | MAP_ANONYMOUS;
-    uint64_t file_size;
-    int32_t ret;
-    void *base;
-    int fd = -1;
-
-    ret = sm_memory_open(peer->na_class, peer->name, header, O_RDWR, &fd, &file_size);
-    if (ret == NA_PLUGIN_SUCCESS)
-        flags = MAP_SHARED;
-    else if (ret != NA_PLUGIN_AGAIN)
-        return ret;
-    peer->memory_fd = -1;
-    peer->ask_fd = -1;
-    peer->base_size = sm_layout_base_size(header->max_contexts);
-    base = mmap(NULL, peer->base_size, PROT_READ | PROT_WRITE, flags,
-                ret == NA_PLUGIN_SUCCESS ? fd : -1, 0);
-    if (ret == NA_PLUGIN_SUCCESS)
-        (void) close(fd);
-    if (base == MAP_FAILED)
-        return NA_PLUGIN_NOMEM;
-    peer->base = base;
-    sm_store_release(&peer->mapped, ret == NA_PLUGIN_SUCCESS);
-    return NA_PLUGIN_SUCCESS;
-}
-
-static int32_t sm_peer_make_absent(struct na_plugin_class *na_class, const char *name,
-                                   struct na_plugin_addr **peer_p)
-{
-    const uint32_t max_contexts = SM_MAX_CONTEXTS;
-    const uint64_t size = sm_layout_base_size(max_contexts);
     struct na_plugin_addr *peer = kit_host->mem_alloc(sizeof(*peer), 0);
     void *base = MAP_FAILED;
 
-    if (peer != NULL)
-        peer->conns = kit_host->mem_alloc(max_contexts * sizeof(*peer->conns), 0);
-    if (peer != NULL && peer->conns != NULL)
-        base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (base == MAP_FAILED)
-        goto error;
+    if (peer == NULL)
+        return NULL;
+    peer->base_size = sm_layout_base_size(max_contexts);
+    peer->conns = kit_host->mem_alloc(max_contexts * sizeof(*peer->conns), 0);
+    if (peer->conns != NULL)
+        base =
+            mmap(NULL, peer->base_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (base == MAP_FAILED) {
+        kit_host->mem_free((void *) peer->conns);
+        kit_host->mem_free(peer);
+        return NULL;
+    }
     peer->base = base;
-    peer->base_size = size;
     peer->memory_fd = -1;
     peer->ask_fd = -1;
     peer->na_class = na_class;
-    peer->max_contexts = max_contexts;
-    memcpy(peer->name, name, strlen(name) + 1);
-    sm_store(&peer->failure, NA_PLUGIN_HOSTUNREACH);
-    *peer_p = peer;
-    return NA_PLUGIN_SUCCESS;
+    peer->header.max_contexts = max_contexts;
+    (void) snprintf(peer->name, sizeof(peer->name), "%s", name);
+    return peer;
+}
 
-error:
-    if (peer != NULL)
-        kit_host->mem_free((void *) peer->conns);
-    kit_host->mem_free(peer);
-    return NA_PLUGIN_NOMEM;
+/* Memory that must be handed over takes the place of the zeros later. */
+static int32_t sm_peer_map_base(struct na_plugin_addr *peer, const struct sm_segment_header *header)
+{
+    uint64_t file_size;
+    void *base;
+    int32_t ret;
+    int fd;
+
+    ret = sm_memory_open(peer->na_class, peer->name, header, O_RDWR, &fd, &file_size);
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret == NA_PLUGIN_AGAIN ? NA_PLUGIN_SUCCESS : ret;
+    base = mmap(peer->base, peer->base_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
+    (void) close(fd);
+    if (base == MAP_FAILED)
+        return NA_PLUGIN_NOMEM;
+    sm_store_release(&peer->mapped, true);
+    return NA_PLUGIN_SUCCESS;
 }
 
 /* The class's lock is held. */
 static void sm_peer_add(struct na_plugin_class *na_class, struct na_plugin_addr *peer)
 {
-    uint32_t bucket = sm_peer_hash(peer->name);
+    struct na_plugin_addr **bucket = &na_class->peer_buckets[sm_peer_hash(peer->name)];
 
     sm_peer_sweep(na_class);
-    peer->hash_next = na_class->peers[bucket];
-    na_class->peers[bucket] = peer;
-    na_class->peer_count++;
+    peer->hash_next = *bucket;
+    *bucket = peer;
+    kit_list_append(&na_class->peers, &peer->link);
+}
+
+/*
+ * Checks a few known peers without references and forgets the dead. Each new peer pays for a little
+ * of it, so that the cost of dead peers stays bounded without a timer. The class's lock is held.
+ */
+static void sm_peer_sweep(struct na_plugin_class *na_class)
+{
+    for (int i = 0; i < SM_PEER_SWEEP && !kit_list_empty(&na_class->peers); i++) {
+        struct kit_link *link = na_class->peers.next;
+        struct na_plugin_addr *peer = kit_container(link, struct na_plugin_addr, link);
+
+        kit_list_remove(link); /* the others are before it in the next sweep */
+        kit_list_append(&na_class->peers, link);
+        if (sm_load_acquire(&peer->refs) == 0 &&
+            (sm_peer_failure(peer) != 0 || !sm_peer_alive(peer)))
+            sm_peer_forget(peer);
+    }
 }
 
 /* Destroys a peer while its class goes on: the reference that it has to another one ends. */
 static void sm_peer_forget(struct na_plugin_addr *peer)
 {
+    struct na_plugin_addr **next = &peer->na_class->peer_buckets[sm_peer_hash(peer->name)];
     struct na_plugin_addr *arrived = sm_load_acquire(&peer->arrived);
 
+    while (*next != peer)
+        next = &(*next)->hash_next;
+    *next = peer->hash_next;
+    kit_list_remove(&peer->link);
     if (arrived != NULL)
         sm_sub_release(&arrived->refs, 1);
     sm_peer_destroy(peer);
@@ -328,7 +296,7 @@ static void sm_peer_forget(struct na_plugin_addr *peer)
 
 static void sm_peer_destroy(struct na_plugin_addr *peer)
 {
-    for (uint32_t i = 0; i < peer->max_contexts; i++) {
+    for (uint32_t i = 0; i < peer->header.max_contexts; i++) {
         struct sm_conn *conn = sm_load_acquire(&peer->conns[i]);
 
         if (conn != NULL)
@@ -343,17 +311,4 @@ static void sm_peer_destroy(struct na_plugin_addr *peer)
         (void) close(peer->ask_fd);
     kit_host->mem_free((void *) peer->conns);
     kit_host->mem_free(peer);
-}
-
-static void sm_peer_unlink(struct na_plugin_addr *peer)
-{
-    struct na_plugin_class *na_class = peer->na_class;
-    struct na_plugin_addr **link = &na_class->peers[sm_peer_hash(peer->name)];
-
-    while (*link != NULL && *link != peer)
-        link = &(*link)->hash_next;
-    if (*link == peer) {
-        *link = peer->hash_next;
-        na_class->peer_count--;
-    }
 }

@@ -204,7 +204,7 @@ static int32_t sm_handover_send(struct na_plugin_addr *peer, uint32_t id)
         (void) close(peer->ask_fd);
     peer->ask_fd = pair[0];
     memcpy(ask.name, na_class->name, sizeof(ask.name));
-    sm_wake_path(address.sun_path, peer->name, &peer->secret, id);
+    sm_wake_path(address.sun_path, peer->name, &peer->header.secret, id);
     fds[0] = na_class->segment.fd;
     fds[1] = pair[1];
     error = sm_descriptors_send(na_class->send_fd, &address, &ask, sizeof(ask), fds, 2);

@@ -17,7 +17,6 @@
 
 #define SM_REAP_MAX 4096 /* entries checked in one start */
 
-static enum sm_reaped sm_reap_unopened(const char *path);
 static void sm_reap_orphan(const char *entry);
 static bool sm_reap_owner_is_dead(int fd);
 static void sm_reap_sockets(int fd, const char *name);
@@ -67,8 +66,15 @@ enum sm_reaped sm_reap_name(const char *name)
 
     sm_segment_path(path, name);
     fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return sm_reap_unopened(path);
+    if (fd < 0) {
+        error = errno;
+        if (error == ENOENT)
+            return SM_REAPED_NONE;
+        if (lstat(path, &status) == 0 && (!S_ISREG(status.st_mode) || status.st_uid != sm_user()))
+            return SM_REAPED_FOREIGN;
+        errno = error;
+        return SM_REAPED_UNKNOWN;
+    }
     if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != sm_user())
         goto out;
     reaped = SM_REAPED_BUSY;
@@ -92,19 +98,6 @@ out:
     (void) close(fd);
     errno = error;
     return reaped;
-}
-
-static enum sm_reaped sm_reap_unopened(const char *path)
-{
-    int error = errno;
-    struct stat status;
-
-    if (error == ENOENT)
-        return SM_REAPED_NONE;
-    if (lstat(path, &status) == 0 && (!S_ISREG(status.st_mode) || status.st_uid != sm_user()))
-        return SM_REAPED_FOREIGN;
-    errno = error;
-    return SM_REAPED_UNKNOWN;
 }
 
 /*

@@ -231,7 +231,7 @@ static void sm_ring_wake_blocked(const struct sm_in_ring *ring)
     if (kit_likely(sm_load(&slot->blocked) == 0))
         return;
     blocked = atomic_exchange_explicit(&slot->blocked, 0, memory_order_acq_rel);
-    for (uint32_t id = 0; id < ring->peer->max_contexts; id++)
+    for (uint32_t id = 0; id < ring->peer->header.max_contexts; id++)
         if (blocked & (UINT32_C(1) << (id % 32)))
             sm_wake_peer(ring->peer, id);
 }

@@ -129,7 +129,7 @@ uint64_t sm_registration_digest(const struct na_plugin_addr *peer, struct na_plu
     uint64_t digest = sm_load(&mem->digest);
 
     if (kit_unlikely(digest == 0)) {
-        digest = sm_digest(&peer->secret, mem);
+        digest = sm_digest(&peer->header.secret, mem);
         sm_store(&mem->digest, digest);
     }
     return digest;

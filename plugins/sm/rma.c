@@ -3,11 +3,11 @@
 
 #include "sm.h"
 
-static int32_t sm_rma_start(struct na_plugin_context *context, enum sm_op_kind kind,
-                            struct sm_op *op, struct na_plugin_mem *local, uint64_t local_offset,
+static int32_t sm_rma_start(struct na_plugin_context *context, uint8_t kind, struct sm_op *op,
+                            struct na_plugin_mem *local, uint64_t local_offset,
                             struct na_plugin_mem *remote, uint64_t remote_offset, uint64_t length,
                             struct na_plugin_addr *addr, uint32_t remote_id);
-static int32_t sm_rma_check(const struct na_plugin_context *context, enum sm_op_kind kind,
+static int32_t sm_rma_check(const struct na_plugin_context *context, uint8_t kind,
                             const struct na_plugin_mem *local, uint64_t local_offset,
                             const struct na_plugin_mem *remote, uint64_t remote_offset,
                             uint64_t length, const struct na_plugin_addr *addr);
@@ -19,16 +19,16 @@ int32_t sm_put(struct na_plugin_context *context, void *op, struct na_plugin_mem
                uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
                uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id)
 {
-    return sm_rma_start(context, SM_OP_PUT, op, local, local_offset, remote, remote_offset, length,
-                        addr, remote_id);
+    return sm_rma_start(context, SM_KIND_PUT, op, local, local_offset, remote, remote_offset,
+                        length, addr, remote_id);
 }
 
 int32_t sm_get(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
                uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
                uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id)
 {
-    return sm_rma_start(context, SM_OP_GET, op, local, local_offset, remote, remote_offset, length,
-                        addr, remote_id);
+    return sm_rma_start(context, SM_KIND_GET, op, local, local_offset, remote, remote_offset,
+                        length, addr, remote_id);
 }
 
 /* poll_lock is held. Returns how many operations completed. */
@@ -129,7 +129,7 @@ uint32_t sm_rma_fail_peers(struct na_plugin_context *context)
     }
     sm_copy_reclaim(context);
     kit_lock_drop(&context->rma_lock);
-    sm_target_drop_failed(context);
+    sm_jobs_drop(context, NULL);
     return completed;
 }
 
@@ -145,8 +145,8 @@ void sm_rma_announce(struct na_plugin_context *context)
             sm_conn_announce(((struct sm_job *) link)->conn, context);
 }
 
-static int32_t sm_rma_start(struct na_plugin_context *context, enum sm_op_kind kind,
-                            struct sm_op *op, struct na_plugin_mem *local, uint64_t local_offset,
+static int32_t sm_rma_start(struct na_plugin_context *context, uint8_t kind, struct sm_op *op,
+                            struct na_plugin_mem *local, uint64_t local_offset,
                             struct na_plugin_mem *remote, uint64_t remote_offset, uint64_t length,
                             struct na_plugin_addr *addr, uint32_t remote_id)
 {
@@ -183,7 +183,7 @@ static int32_t sm_rma_start(struct na_plugin_context *context, enum sm_op_kind k
     return NA_PLUGIN_SUCCESS;
 }
 
-static int32_t sm_rma_check(const struct na_plugin_context *context, enum sm_op_kind kind,
+static int32_t sm_rma_check(const struct na_plugin_context *context, uint8_t kind,
                             const struct na_plugin_mem *local, uint64_t local_offset,
                             const struct na_plugin_mem *remote, uint64_t remote_offset,
                             uint64_t length, const struct na_plugin_addr *addr)
@@ -194,13 +194,13 @@ static int32_t sm_rma_check(const struct na_plugin_context *context, enum sm_op_
         return failure;
     if (!sm_load(&context->active))
         return NA_PLUGIN_FAULT;
-    if (remote->incarnation != addr->incarnation) {
+    if (remote->incarnation != addr->header.incarnation) {
         SM_LOG_ERROR("the remote memory handle is not one of %s", addr->name);
         return NA_PLUGIN_INVALID_ARG;
     }
-    if ((remote->flags & (kind == SM_OP_PUT ? NA_PLUGIN_MEM_WRITE : NA_PLUGIN_MEM_READ)) == 0) {
+    if ((remote->flags & (kind == SM_KIND_PUT ? NA_PLUGIN_MEM_WRITE : NA_PLUGIN_MEM_READ)) == 0) {
         SM_LOG_ERROR("a %s with a memory handle of %s that does not allow it",
-                     kind == SM_OP_PUT ? "put" : "get", addr->name);
+                     kind == SM_KIND_PUT ? "put" : "get", addr->name);
         return NA_PLUGIN_PERMISSION;
     }
     if (local_offset > local->length || length > local->length - local_offset ||

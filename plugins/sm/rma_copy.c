@@ -81,9 +81,9 @@ void sm_copy_forget(struct na_plugin_context *context, struct sm_op *op)
     slot->op = NULL;
     if (context->na_class->forked)
         return;
-    if (op->kind == SM_OP_PUT && op->used < op->size) {
+    if (op->kind == SM_KIND_PUT && op->used < op->size) {
         sm_copy_token_give(slot); /* the target waits for nothing and answers nothing */
-    } else if (op->kind == SM_OP_GET) {
+    } else if (op->kind == SM_KIND_GET) {
         struct sm_rma_header header = {.token = op->token};
 
         if (op->used == UINT64_MAX)
@@ -110,8 +110,7 @@ enum sm_verdict sm_copy_receive_piece(struct na_plugin_context *context, struct 
     struct sm_rma_header header;
     struct sm_copy_slot *slot;
     enum sm_verdict verdict = SM_TAKEN;
-    uint32_t size, done = 0;
-    struct sm_cursor cursor;
+    uint32_t size;
     struct sm_op *op;
 
     if (message->size < sizeof(header))
@@ -127,16 +126,8 @@ enum sm_verdict sm_copy_receive_piece(struct na_plugin_context *context, struct 
         goto out;
     }
     op = slot->op;
-    if (op != NULL) {
-        sm_cursor_seek(&cursor, op->local, op->local_offset + slot->received);
-        while (done < size) {
-            uint64_t span;
-            void *to = sm_cursor_span(&cursor, size - done, &span);
-
-            sm_message_copy(to, message, (uint32_t) sizeof(header) + done, (uint32_t) span);
-            done += (uint32_t) span;
-        }
-    }
+    if (op != NULL)
+        sm_mem_store(op->local, op->local_offset + slot->received, message, sizeof(header));
     slot->received += size;
     sm_rma_moved(context);
     if (slot->received == slot->length) {
@@ -191,7 +182,7 @@ static bool sm_copy_step(struct na_plugin_context *context, struct sm_op *op, in
     }
     if (op->token == 0 && !sm_copy_begin(context, op, status_p))
         return *status_p == NA_PLUGIN_SUCCESS;
-    if (op->kind == SM_OP_GET) {
+    if (op->kind == SM_KIND_GET) {
         if (op->used == UINT64_MAX && sm_copy_send_get(context, op))
             op->used = 0;
         return true;
@@ -210,7 +201,7 @@ static bool sm_copy_begin(struct na_plugin_context *context, struct sm_op *op, i
         return false;
     if (!sm_copy_token_take(context, op))
         return false;
-    op->used = op->kind == SM_OP_GET ? UINT64_MAX : 0; /* a get: not asked for yet */
+    op->used = op->kind == SM_KIND_GET ? UINT64_MAX : 0; /* a get: not asked for yet */
     return true;
 }
 
@@ -231,7 +222,7 @@ static bool sm_copy_token_take(struct na_plugin_context *context, struct sm_op *
         slot->conn = op->conn;
         slot->peer = op->peer;
         sm_peer_hold(op->peer);
-        slot->is_get = op->kind == SM_OP_GET;
+        slot->is_get = op->kind == SM_KIND_GET;
         slot->length = op->size;
         slot->received = 0;
         op->token = slot->token;

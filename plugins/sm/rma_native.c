@@ -67,7 +67,7 @@ bool sm_native_step(struct sm_op *op, int32_t *status_p)
     _Atomic uint64_t *mark = NULL;
     int32_t ret = NA_PLUGIN_SUCCESS;
 
-    if (op->kind == SM_OP_PUT)
+    if (op->kind == SM_KIND_PUT)
         ret = sm_writer_enter(op->peer, sm_registration_digest(op->peer, op->remote), &mark);
     if (ret == NA_PLUGIN_SUCCESS)
         ret = sm_registration_check(op->peer, op->remote);
@@ -104,7 +104,7 @@ static int32_t sm_native_piece(struct sm_op *op)
         remote_count = sm_cursor_iovecs(&cursor, length, remote, SM_VECTORS, &remote_length);
     }
 
-    if (op->kind == SM_OP_GET)
+    if (op->kind == SM_KIND_GET)
         ret = sm_native_get(op, local, local_count, remote, remote_count, length, &done);
     else
         ret = sm_native_put(op, local, local_count, remote, remote_count, &done);
@@ -116,15 +116,15 @@ static int32_t sm_cookie_check(const struct na_plugin_addr *peer)
 {
     uint64_t cookie = 0;
     const struct iovec local = {&cookie, sizeof(cookie)};
-    const struct iovec remote = kit_iovec(peer->cookie_address, sizeof(cookie));
+    const struct iovec remote = kit_iovec(peer->header.cookie_address, sizeof(cookie));
     uint64_t moved;
     int32_t ret;
 
     errno = 0;
-    ret = kit_attach_read(peer->pid, &local, 1, &remote, 1, &moved);
+    ret = kit_attach_read(peer->header.pid, &local, 1, &remote, 1, &moved);
     if (moved != sizeof(cookie))
         return ret == NA_PLUGIN_HOSTUNREACH ? ret : NA_PLUGIN_ACCESS;
-    return cookie == peer->cookie ? NA_PLUGIN_SUCCESS : NA_PLUGIN_HOSTUNREACH;
+    return cookie == peer->header.cookie ? NA_PLUGIN_SUCCESS : NA_PLUGIN_HOSTUNREACH;
 }
 
 /* The cookie comes last in the same call: the bytes before it are the living peer's. */
@@ -139,13 +139,14 @@ static int32_t sm_native_get(struct sm_op *op, const struct iovec *local, uint32
     for (uint32_t i = 0; i < local_count; i++)
         mine[i] = local[i];
     mine[local_count] = (struct iovec){&cookie, sizeof(cookie)};
-    remote[remote_count] = kit_iovec(op->peer->cookie_address, sizeof(cookie));
-    ret = kit_attach_read(op->peer->pid, mine, local_count + 1, remote, remote_count + 1, &moved);
+    remote[remote_count] = kit_iovec(op->peer->header.cookie_address, sizeof(cookie));
+    ret = kit_attach_read(op->peer->header.pid, mine, local_count + 1, remote, remote_count + 1,
+                          &moved);
     if (ret != NA_PLUGIN_SUCCESS)
         return sm_native_status(op, ret);
     *done_p = moved < length ? moved : length;
     if (moved == length + sizeof(cookie))
-        return cookie == op->peer->cookie ? NA_PLUGIN_SUCCESS : NA_PLUGIN_HOSTUNREACH;
+        return cookie == op->peer->header.cookie ? NA_PLUGIN_SUCCESS : NA_PLUGIN_HOSTUNREACH;
     return sm_cookie_check(op->peer); /* the next piece finds out what stopped this one */
 }
 
@@ -158,7 +159,8 @@ static int32_t sm_native_put(const struct sm_op *op, const struct iovec *local,
     if (ret == NA_PLUGIN_ACCESS)
         return sm_native_status(op, NA_PLUGIN_OPNOTSUPPORTED);
     if (ret == NA_PLUGIN_SUCCESS)
-        ret = kit_attach_write(op->peer->pid, local, local_count, remote, remote_count, done_p);
+        ret = kit_attach_write(op->peer->header.pid, local, local_count, remote, remote_count,
+                               done_p);
     return ret == NA_PLUGIN_SUCCESS ? ret : sm_native_status(op, ret);
 }
 

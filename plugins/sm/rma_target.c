@@ -20,8 +20,6 @@ static enum sm_verdict sm_target_put(struct na_plugin_context *context, struct s
                                      const struct sm_rma_header *header);
 static int32_t sm_target_write(struct na_plugin_context *context, const struct sm_message *message,
                                const struct sm_rma_header *header, uint32_t size);
-static int32_t sm_target_check(const struct na_plugin_mem *mem, uint32_t flag, uint64_t offset,
-                               uint64_t length);
 static struct sm_job *sm_job_add(struct na_plugin_context *context, struct sm_in_ring *ring,
                                  uint8_t reply_id, uint64_t token, int32_t status);
 static bool sm_job_step(struct na_plugin_context *context, struct sm_job *job);
@@ -32,7 +30,7 @@ enum sm_verdict sm_target_receive(struct na_plugin_context *context, struct sm_i
 {
     struct sm_rma_header header;
 
-    if (message->size < sizeof(header) || message->source_id >= ring->peer->max_contexts)
+    if (message->size < sizeof(header) || message->source_id >= ring->peer->header.max_contexts)
         return SM_BAD;
     sm_message_copy(&header, message, 0, sizeof(header));
     switch (message->kind) {
@@ -67,17 +65,6 @@ void sm_target_progress(struct na_plugin_context *context)
     }
 }
 
-void sm_target_drop_failed(struct na_plugin_context *context)
-{
-    struct kit_link *next;
-
-    for (struct kit_link *link = context->jobs.next; link != &context->jobs; link = next) {
-        next = link->next;
-        if (sm_peer_failure(((struct sm_job *) link)->ring->peer) != 0)
-            sm_job_remove(context, (struct sm_job *) link);
-    }
-}
-
 void sm_target_drop_all(struct na_plugin_context *context)
 {
     while (!kit_list_empty(&context->jobs))
@@ -95,14 +82,15 @@ static enum sm_verdict sm_target_get(struct na_plugin_context *context, struct s
                                      const struct sm_rma_header *header)
 {
     struct sm_registry *registry = &context->na_class->registry;
+    struct na_plugin_mem *mem;
     struct sm_job *job;
     int32_t status;
 
     if (message->size != sizeof(*header) || ring->job_count >= SM_JOB_MAX)
         return SM_BAD;
     kit_lock_take(&registry->lock);
-    status = sm_target_check(sm_registry_find(registry, header->index, &header->key),
-                             NA_PLUGIN_MEM_READ, header->offset, header->length);
+    status = sm_registry_find(registry, header->index, &header->key, NA_PLUGIN_MEM_READ,
+                              header->offset, header->length, &mem);
     kit_lock_drop(&registry->lock);
     if (status == NA_PLUGIN_SUCCESS && header->length == 0)
         status = NA_PLUGIN_INVALID_ARG;
@@ -153,36 +141,15 @@ static int32_t sm_target_write(struct na_plugin_context *context, const struct s
 {
     struct sm_registry *registry = &context->na_class->registry;
     struct na_plugin_mem *mem;
-    struct sm_cursor cursor;
-    uint32_t done = 0;
     int32_t status;
 
     kit_lock_take(&registry->lock);
-    mem = sm_registry_find(registry, header->index, &header->key);
-    status = sm_target_check(mem, NA_PLUGIN_MEM_WRITE, header->offset, size);
-    if (status == NA_PLUGIN_SUCCESS && size != 0) {
-        sm_cursor_seek(&cursor, mem, header->offset);
-        while (done < size) {
-            uint64_t span;
-            void *to = sm_cursor_span(&cursor, size - done, &span);
-
-            sm_message_copy(to, message, (uint32_t) sizeof(*header) + done, (uint32_t) span);
-            done += (uint32_t) span;
-        }
-    }
+    status = sm_registry_find(registry, header->index, &header->key, NA_PLUGIN_MEM_WRITE,
+                              header->offset, size, &mem);
+    if (status == NA_PLUGIN_SUCCESS && size != 0)
+        sm_mem_store(mem, header->offset, message, sizeof(*header));
     kit_lock_drop(&registry->lock);
     return status;
-}
-
-/* The registry's lock is held. */
-static int32_t sm_target_check(const struct na_plugin_mem *mem, uint32_t flag, uint64_t offset,
-                               uint64_t length)
-{
-    if (mem == NULL || (mem->flags & flag) == 0)
-        return NA_PLUGIN_PERMISSION;
-    if (offset > mem->length || length > mem->length - offset)
-        return NA_PLUGIN_OVERFLOW;
-    return NA_PLUGIN_SUCCESS;
 }
 
 static struct sm_job *sm_job_add(struct na_plugin_context *context, struct sm_in_ring *ring,
@@ -247,8 +214,8 @@ static bool sm_job_send_piece(struct na_plugin_context *context, struct sm_job *
     if (size > job->length - job->used)
         size = (uint32_t) (job->length - job->used);
     kit_lock_take(&registry->lock);
-    mem = sm_registry_find(registry, job->index, &job->key);
-    job->status = sm_target_check(mem, NA_PLUGIN_MEM_READ, job->offset + job->used, size);
+    job->status = sm_registry_find(registry, job->index, &job->key, NA_PLUGIN_MEM_READ,
+                                   job->offset + job->used, size, &mem);
     if (job->status == NA_PLUGIN_SUCCESS)
         sent = sm_ring_send_piece(job->conn, SM_KIND_PIECE, context->id, 0, &header, mem,
                                   job->offset + job->used, size);

@@ -3,15 +3,13 @@
 
 #include "ring.h"
 
-static int32_t sm_send(struct na_plugin_context *context, enum sm_op_kind kind, struct sm_op *op,
+static int32_t sm_send(struct na_plugin_context *context, uint8_t kind, struct sm_op *op,
                        const void *buf, uint64_t size, struct na_plugin_addr *dest,
                        uint32_t dest_id, uint32_t tag);
 static int32_t sm_send_slow(struct na_plugin_context *context, struct sm_conn *conn,
-                            struct sm_op *op);
+                            struct sm_op *op, bool *is_sent_p);
 static uint32_t sm_send_flush(struct sm_conn *conn, struct na_plugin_context *poller);
 static bool sm_send_now(struct sm_conn *conn, const struct sm_op *op);
-static uint32_t sm_send_fail_all(struct sm_conn *conn, struct na_plugin_context *poller,
-                                 int32_t status);
 static void sm_send_finish(struct sm_op *op, struct na_plugin_context *poller, int32_t status);
 static struct sm_op *sm_send_find(struct sm_conn *conn, const struct na_plugin_context *context,
                                   const struct sm_op *op);
@@ -21,7 +19,7 @@ int32_t sm_send_unexpected(struct na_plugin_context *context, void *op, const vo
                            uint32_t tag)
 {
     (void) data;
-    return sm_send(context, SM_OP_SEND_UNEXPECTED, op, buf, size, dest, dest_id, tag);
+    return sm_send(context, SM_KIND_UNEXPECTED, op, buf, size, dest, dest_id, tag);
 }
 
 int32_t sm_send_expected(struct na_plugin_context *context, void *op, const void *buf,
@@ -29,36 +27,28 @@ int32_t sm_send_expected(struct na_plugin_context *context, void *op, const void
                          uint32_t tag)
 {
     (void) data;
-    return sm_send(context, SM_OP_SEND_EXPECTED, op, buf, size, dest, dest_id, tag);
+    return sm_send(context, SM_KIND_EXPECTED, op, buf, size, dest, dest_id, tag);
 }
 
-/* True when a send of this context was found and cancelled; `op` NULL takes any. */
+/*
+ * True when a send of this context was found and cancelled; `op` NULL takes any. No connection goes
+ * while the lock of the table of peers is held.
+ */
 bool sm_send_cancel(struct na_plugin_context *context, const struct sm_op *op)
 {
     struct na_plugin_class *na_class = context->na_class;
+    struct sm_conn *conn = NULL;
     struct sm_op *found = NULL;
 
     if (sm_load_acquire(&context->send_count) == 0)
         return false;
-    /* The connections are walked under the class's lock: it keeps them and their peers alive. */
     kit_lock_take(&na_class->lock);
-    for (uint32_t i = 0; i < SM_PEER_BUCKETS && found == NULL; i++) {
-        struct na_plugin_addr *peer = na_class->peers[i];
-
-        for (; peer != NULL && found == NULL; peer = peer->hash_next) {
-            for (uint32_t id = 0; id < peer->max_contexts && found == NULL; id++) {
-                struct sm_conn *conn = sm_load_acquire(&peer->conns[id]);
-
-                if (conn != NULL)
-                    found = sm_send_find(conn, context, op);
-            }
-        }
-    }
+    while (found == NULL && (conn = sm_conn_next(na_class, conn)) != NULL)
+        found = sm_send_find(conn, context, op);
     kit_lock_drop(&na_class->lock);
-    if (found == NULL)
-        return false;
-    sm_send_finish(found, context, NA_PLUGIN_CANCELED);
-    return true;
+    if (found != NULL)
+        sm_send_finish(found, context, NA_PLUGIN_CANCELED);
+    return found != NULL;
 }
 
 /* The same for an operation that is trusted to say which queue it is in. */
@@ -70,7 +60,7 @@ bool sm_send_cancel_trusted(struct na_plugin_context *context, struct sm_op *op)
 
     if (sm_load_acquire(&context->send_count) == 0)
         return false;
-    kit_lock_take(&na_class->lock); /* keeps the connection */
+    kit_lock_take(&na_class->lock);
     list = sm_load_acquire(&op->list);
     if (list != NULL && list != &context->native && list != &context->copies) {
         struct sm_conn *conn = kit_container(list, struct sm_conn, pending);
@@ -85,40 +75,6 @@ bool sm_send_cancel_trusted(struct na_plugin_context *context, struct sm_op *op)
     if (found)
         sm_send_finish(op, context, NA_PLUGIN_CANCELED);
     return found;
-}
-
-/* Sends as much as has room. Returns how many operations completed. */
-static uint32_t sm_send_flush(struct sm_conn *conn, struct na_plugin_context *poller)
-{
-    uint32_t completed = 0;
-    int32_t ret;
-
-    kit_lock_take(&conn->lock);
-    ret = sm_conn_ready(conn);
-    if (ret != NA_PLUGIN_SUCCESS && ret != NA_PLUGIN_AGAIN) {
-        completed = sm_send_fail_all(conn, poller, ret);
-        goto out;
-    }
-    while (ret == NA_PLUGIN_SUCCESS && !kit_list_empty(&conn->pending)) {
-        struct sm_op *op = (struct sm_op *) conn->pending.next;
-
-        if (!sm_send_now(conn, op))
-            break;
-        sm_op_list_remove(op);
-        sm_send_finish(op, poller, NA_PLUGIN_SUCCESS);
-        completed++;
-    }
-    if (ret == NA_PLUGIN_SUCCESS && kit_list_empty(&conn->pending)) {
-        sm_store_release(&conn->gate, 0);
-        if (sm_load_acquire(&conn->failure) != 0)
-            sm_store_release(&conn->gate, 1);
-    }
-
-out:
-    if (!kit_list_empty(&conn->pending))
-        sm_backlog_add(conn);
-    kit_lock_drop(&conn->lock);
-    return completed;
 }
 
 /* Tries each connection with a queue once. */
@@ -150,20 +106,17 @@ bool sm_backlog_announce(struct na_plugin_class *na_class, struct na_plugin_cont
         return true;
     kit_lock_take(&na_class->backlog_lock);
     for (struct kit_link *link = na_class->backlog.next; link != &na_class->backlog;
-         link = link->next) {
-        struct sm_conn *conn =
-            (struct sm_conn *) ((char *) link - offsetof(struct sm_conn, backlog_link));
-
-        sm_conn_announce(conn, context);
-    }
+         link = link->next)
+        sm_conn_announce(kit_container(link, struct sm_conn, backlog_link), context);
     kit_lock_drop(&na_class->backlog_lock);
     return sm_backlog_flush(na_class, context) == 0;
 }
 
-static int32_t sm_send(struct na_plugin_context *context, enum sm_op_kind kind, struct sm_op *op,
+static int32_t sm_send(struct na_plugin_context *context, uint8_t kind, struct sm_op *op,
                        const void *buf, uint64_t size, struct na_plugin_addr *dest,
                        uint32_t dest_id, uint32_t tag)
 {
+    bool is_sent = true;
     struct sm_conn *conn;
     int32_t ret;
 
@@ -180,40 +133,37 @@ static int32_t sm_send(struct na_plugin_context *context, enum sm_op_kind kind, 
         return NA_PLUGIN_HOSTUNREACH;
     if (kit_unlikely(!sm_load(&context->active)))
         return NA_PLUGIN_FAULT;
-    if (kit_unlikely(size > dest->max_unexpected || size > context->na_class->max_message)) {
+    if (kit_unlikely(size > dest->header.max_unexpected || size > context->na_class->max_message)) {
         SM_LOG_ERROR("a message of %llu bytes for %s, which takes up to %u",
-                     (unsigned long long) size, dest->name, dest->max_unexpected);
+                     (unsigned long long) size, dest->name, dest->header.max_unexpected);
         return NA_PLUGIN_MSGSIZE;
     }
-    if (kit_likely(sm_load_acquire(&conn->gate) == 0 &&
-                   sm_ring_send(
-                       conn, kind == SM_OP_SEND_UNEXPECTED ? SM_KIND_UNEXPECTED : SM_KIND_EXPECTED,
-                       context->id, tag, buf, (uint32_t) size))) {
-        kit_host->op_complete(op, NA_PLUGIN_SUCCESS);
-        return NA_PLUGIN_SUCCESS;
+    if (kit_unlikely(sm_load_acquire(&conn->gate) != 0 ||
+                     !sm_ring_send(conn, kind, context->id, tag, buf, (uint32_t) size))) {
+        op->context = context;
+        op->peer = dest;
+        op->kind = kind;
+        op->tag = tag;
+        op->send_buf = buf;
+        op->size = size;
+        ret = sm_send_slow(context, conn, op, &is_sent);
     }
-    op->context = context;
-    op->peer = dest;
-    op->kind = kind;
-    op->tag = tag;
-    op->send_buf = buf;
-    op->size = size;
-    return sm_send_slow(context, conn, op);
+    if (kit_likely(is_sent))
+        kit_host->op_complete(op, NA_PLUGIN_SUCCESS);
+    return ret;
 }
 
 /* Connects, or queues behind pending sends: order is kept. */
 static int32_t sm_send_slow(struct na_plugin_context *context, struct sm_conn *conn,
-                            struct sm_op *op)
+                            struct sm_op *op, bool *is_sent_p)
 {
-    bool sent;
     int32_t ret;
 
     kit_lock_take(&conn->lock);
     ret = sm_conn_ready(conn);
-    sent = ret == NA_PLUGIN_SUCCESS && kit_list_empty(&conn->pending) && sm_send_now(conn, op);
-    if (sent)
-        goto out;
-    if (ret != NA_PLUGIN_SUCCESS && ret != NA_PLUGIN_AGAIN)
+    *is_sent_p =
+        ret == NA_PLUGIN_SUCCESS && kit_list_empty(&conn->pending) && sm_send_now(conn, op);
+    if (*is_sent_p || (ret != NA_PLUGIN_SUCCESS && ret != NA_PLUGIN_AGAIN))
         goto out;
     ret = NA_PLUGIN_AGAIN;
     if (context->na_class->no_retry)
@@ -231,32 +181,41 @@ static int32_t sm_send_slow(struct na_plugin_context *context, struct sm_conn *c
 
 out:
     kit_lock_drop(&conn->lock);
-    /* Last, because what completes may be freed, and the connection with its peer. */
-    if (sent)
-        kit_host->op_complete(op, NA_PLUGIN_SUCCESS);
     return ret;
+}
+
+/* Sends as much as has room, or fails all. Returns how many operations completed. */
+static uint32_t sm_send_flush(struct sm_conn *conn, struct na_plugin_context *poller)
+{
+    uint32_t completed = 0;
+    int32_t ret;
+
+    kit_lock_take(&conn->lock);
+    ret = sm_conn_ready(conn);
+    while (ret != NA_PLUGIN_AGAIN && !kit_list_empty(&conn->pending)) {
+        struct sm_op *op = (struct sm_op *) conn->pending.next;
+
+        if (ret == NA_PLUGIN_SUCCESS && !sm_send_now(conn, op))
+            break;
+        sm_op_list_remove(op);
+        sm_send_finish(op, poller, ret);
+        completed++;
+    }
+    if (!kit_list_empty(&conn->pending)) {
+        sm_backlog_add(conn);
+    } else if (ret == NA_PLUGIN_SUCCESS) {
+        sm_store_release(&conn->gate, 0);
+        if (sm_load_acquire(&conn->failure) != 0)
+            sm_store_release(&conn->gate, 1);
+    }
+    kit_lock_drop(&conn->lock);
+    return completed;
 }
 
 static bool sm_send_now(struct sm_conn *conn, const struct sm_op *op)
 {
-    return sm_ring_send(conn,
-                        op->kind == SM_OP_SEND_UNEXPECTED ? SM_KIND_UNEXPECTED : SM_KIND_EXPECTED,
-                        op->context->id, op->tag, op->send_buf, (uint32_t) op->size);
-}
-
-static uint32_t sm_send_fail_all(struct sm_conn *conn, struct na_plugin_context *poller,
-                                 int32_t status)
-{
-    uint32_t completed = 0;
-
-    while (!kit_list_empty(&conn->pending)) {
-        struct sm_op *op = (struct sm_op *) conn->pending.next;
-
-        sm_op_list_remove(op);
-        sm_send_finish(op, poller, status);
-        completed++;
-    }
-    return completed;
+    return sm_ring_send(conn, op->kind, op->context->id, op->tag, op->send_buf,
+                        (uint32_t) op->size);
 }
 
 /* The operation may be of another context than the polled one, which has to poll then, too. */

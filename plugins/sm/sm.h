@@ -165,8 +165,9 @@ int32_t sm_mem_deserialize(struct na_plugin_class *na_class, const void *buf, ui
                            struct na_plugin_mem **mem_p);
 extern const struct na_plugin_mem_segments sm_mem_segments_extension;
 void sm_registry_destroy(struct na_plugin_class *na_class);
-struct na_plugin_mem *sm_registry_find(struct sm_registry *registry, uint32_t index,
-                                       const struct kit_key *key);
+int32_t sm_registry_find(const struct sm_registry *registry, uint32_t index,
+                         const struct kit_key *key, uint32_t access, uint64_t offset,
+                         uint64_t length, struct na_plugin_mem **mem_p);
 
 /* A place in the segments of a handle. */
 struct sm_cursor {
@@ -174,6 +175,8 @@ struct sm_cursor {
     uint32_t index;
     uint64_t offset; /* in the segment */
 };
+void sm_mem_store(const struct na_plugin_mem *mem, uint64_t mem_offset,
+                  const struct sm_message *message, uint32_t offset);
 void sm_cursor_seek(struct sm_cursor *cursor, const struct na_plugin_mem *mem, uint64_t offset);
 void *sm_cursor_span(struct sm_cursor *cursor, uint64_t wanted, uint64_t *size_p);
 uint32_t sm_cursor_iovecs(struct sm_cursor *cursor, uint64_t length, struct iovec *vectors,
@@ -184,7 +187,7 @@ bool sm_native_available(struct na_plugin_addr *peer);
 bool sm_native_step(struct sm_op *op, int32_t *status_p);
 
 /* connect.c */
-int32_t sm_conn_get(struct na_plugin_addr *peer, uint32_t remote_id, struct sm_conn **conn_p);
+int32_t sm_conn_make(struct na_plugin_addr *peer, uint32_t remote_id, struct sm_conn **conn_p);
 int32_t sm_conn_ready(struct sm_conn *conn);
 int32_t sm_conn_prepare(struct sm_conn *conn);
 void sm_conn_abort(struct sm_conn *conn, int32_t status);
@@ -193,6 +196,18 @@ void sm_conn_notify_slow(struct sm_conn *conn, uint32_t status);
 void sm_conn_announce(struct sm_conn *conn, struct na_plugin_context *context);
 void sm_backlog_add(struct sm_conn *conn);
 struct sm_conn *sm_backlog_next(struct na_plugin_class *na_class);
+
+/* The connection to a context of the peer, which is made at its first use. */
+static inline int32_t sm_conn_get(struct na_plugin_addr *peer, uint32_t remote_id,
+                                  struct sm_conn **conn_p)
+{
+    if (kit_likely(remote_id < peer->header.max_contexts)) {
+        *conn_p = sm_load_acquire(&peer->conns[remote_id]);
+        if (kit_likely(*conn_p != NULL))
+            return NA_PLUGIN_SUCCESS;
+    }
+    return sm_conn_make(peer, remote_id, conn_p);
+}
 
 /* Nothing is sent to a context that was destroyed; one that is not created yet is waited for. */
 static inline bool sm_context_gone(const struct sm_context_area *area)
@@ -208,6 +223,7 @@ int32_t sm_peer_get_absent(struct na_plugin_class *na_class, const char *name,
 struct na_plugin_addr *sm_peer_arrived(struct na_plugin_addr *peer);
 void sm_peer_release(struct na_plugin_addr *peer);
 void sm_peer_destroy_all(struct na_plugin_class *na_class);
+struct sm_conn *sm_conn_next(struct na_plugin_class *na_class, const struct sm_conn *conn);
 
 /* The peer that an address stands for now; see sm_peer_arrived(). */
 static inline struct na_plugin_addr *sm_peer_current(struct na_plugin_addr *peer)
@@ -236,6 +252,7 @@ void sm_in_ring_release(struct na_plugin_context *context, struct sm_in_ring *ri
 void sm_in_ring_refuse(struct na_plugin_context *context, struct sm_in_ring *ring,
                        const char *reason);
 void sm_in_ring_release_all(struct na_plugin_context *context);
+void sm_jobs_drop(struct na_plugin_context *context, const struct sm_in_ring *ring);
 void sm_job_remove(struct na_plugin_context *context, struct sm_job *job);
 
 /* rma_copy.c: the origin. Callers hold rma_lock. */
@@ -259,7 +276,6 @@ static inline void sm_rma_moved(struct na_plugin_context *context)
 enum sm_verdict sm_target_receive(struct na_plugin_context *context, struct sm_in_ring *ring,
                                   const struct sm_message *message);
 void sm_target_progress(struct na_plugin_context *context);
-void sm_target_drop_failed(struct na_plugin_context *context);
 void sm_target_drop_all(struct na_plugin_context *context);
 
 /* rma.c */

@@ -14,8 +14,7 @@ struct sm_watch {
     bool gone;
 };
 
-static uint32_t sm_watch_read_failed(struct na_plugin_context *context);
-static uint32_t sm_watch_read_all(struct na_plugin_context *context);
+static uint32_t sm_watch_read(struct na_plugin_context *context, bool is_all);
 static bool sm_watch_collect(struct na_plugin_context *context);
 static bool sm_watch_receive(struct kit_recv *recv, void *watch_p);
 static void sm_watch_add(struct na_plugin_context *context, struct na_plugin_addr *peer);
@@ -46,10 +45,8 @@ uint32_t sm_watch(struct na_plugin_context *context)
             sm_peer_fail(peer, NA_PLUGIN_HOSTUNREACH);
         any = any || sm_peer_failure(peer) != 0;
     }
-    if (gone)
-        completed += sm_watch_read_all(context);
     if (any) {
-        completed += sm_watch_read_failed(context);
+        completed += sm_watch_read(context, gone);
         completed += sm_receive_fail_peers(context);
         completed += sm_rma_fail_peers(context);
     }
@@ -63,43 +60,36 @@ uint32_t sm_watch(struct na_plugin_context *context)
     return completed;
 }
 
-/* Reads the messages left in the rings of failed peers, which the poll releases then. */
-static uint32_t sm_watch_read_failed(struct na_plugin_context *context)
+/*
+ * Reads the messages in the rings of failed peers, which the poll releases then, or those in all
+ * rings at this moment. Returns how many operations completed.
+ */
+static uint32_t sm_watch_read(struct na_plugin_context *context, bool is_all)
 {
     uint32_t completed = 0;
 
-    for (uint32_t word = 0; word < SM_PEER_SLOTS / 64; word++) {
-        for (uint32_t bit = 0; context->in[word] != NULL && bit < 64; bit++) {
-            struct sm_in_ring *ring = context->in[word][bit];
-            uint32_t head;
+    if (is_all)
+        sm_doorbells_answer(context);
+    for (uint32_t index = 0; index < SM_PEER_SLOTS; index++) {
+        struct sm_in_ring **page = context->in[index / 64];
+        struct sm_in_ring *ring = page != NULL ? page[index % 64] : NULL;
+        uint32_t begin, head;
+        bool has_failed;
 
-            if (ring == NULL || ring->refused || sm_peer_failure(ring->peer) == 0)
-                continue;
+        if (ring == NULL || ring->refused)
+            continue;
+        has_failed = sm_peer_failure(ring->peer) != 0;
+        if (!has_failed && !is_all)
+            continue;
+        if (has_failed) {
             ring->closing = true;
             sm_in_ring_activate(context, ring);
-            do {
-                head = ring->head_slot;
-                completed += sm_ring_drain(context, ring);
-            } while (ring->head_slot != head);
         }
-    }
-    return completed;
-}
-
-/* Reads all messages of this moment. Returns how many operations completed. */
-static uint32_t sm_watch_read_all(struct na_plugin_context *context)
-{
-    uint32_t completed = 0;
-
-    sm_doorbells_answer(context);
-    for (uint32_t word = 0; word < SM_PEER_SLOTS / 64; word++) {
-        for (uint32_t bit = 0; context->in[word] != NULL && bit < 64; bit++) {
-            struct sm_in_ring *ring = context->in[word][bit];
-
-            for (uint32_t i = 0; i < SM_RING_SLOTS && ring != NULL && !ring->refused;
-                 i += SM_POLL_BUDGET)
-                completed += sm_ring_drain(context, ring);
-        }
+        begin = ring->head_slot;
+        do {
+            head = ring->head_slot;
+            completed += sm_ring_drain(context, ring);
+        } while (ring->head_slot != head && ring->head_slot - begin < SM_RING_SLOTS);
     }
     return completed;
 }
@@ -127,8 +117,7 @@ static bool sm_watch_collect(struct na_plugin_context *context)
 
     kit_lock_take(&na_class->backlog_lock);
     for (link = na_class->backlog.next; link != &na_class->backlog; link = link->next) {
-        struct sm_conn *conn =
-            (struct sm_conn *) ((char *) link - offsetof(struct sm_conn, backlog_link));
+        struct sm_conn *conn = kit_container(link, struct sm_conn, backlog_link);
 
         sm_watch_add(context, conn->peer);
     }
@@ -142,15 +131,12 @@ static bool sm_watch_receive(struct kit_recv *recv, void *watch_p)
 {
     struct sm_op *op = (struct sm_op *) recv;
     struct sm_watch *watch = watch_p;
-    const uint8_t *base;
 
     if (recv->kind != KIT_RECV_EXPECTED)
         return false;
-    base = (const uint8_t *) op->peer->base;
     sm_watch_add(watch->context, op->peer);
-    op->gone = recv->source_id < op->peer->max_contexts &&
-               sm_context_gone(
-                   (const struct sm_context_area *) (base + sm_layout_context(recv->source_id)));
+    op->gone = recv->source_id < op->peer->header.max_contexts &&
+               sm_context_gone(sm_context_area_of(op->peer->base, recv->source_id));
     watch->gone |= op->gone;
     return false;
 }
