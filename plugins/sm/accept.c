@@ -17,7 +17,6 @@ static void sm_in_ring_accept(struct na_plugin_context *context, uint32_t index,
                               struct sm_peer_slot *slot);
 static int32_t sm_in_ring_make(struct na_plugin_context *context, uint32_t index,
                                struct sm_peer_slot *slot, struct sm_in_ring **ring_p);
-static int32_t sm_in_ring_map(struct sm_in_ring *ring, uint64_t offset, uint32_t data_size);
 static int32_t sm_in_ring_remember(struct na_plugin_context *context, struct sm_in_ring *ring);
 static void sm_in_ring_unmap(struct sm_in_ring *ring);
 static void sm_slot_release(struct sm_peer_slot *slot);
@@ -248,6 +247,7 @@ static int32_t sm_in_ring_make(struct na_plugin_context *context, uint32_t index
     struct sm_in_ring *ring;
     const char *reason;
     int32_t ret;
+    void *map;
 
     memcpy(name, slot->name, sizeof(name));
     name[SM_NAME_MAX] = '\0';
@@ -264,9 +264,13 @@ static int32_t sm_in_ring_make(struct na_plugin_context *context, uint32_t index
     ret = sm_peer_get(context->na_class, name, incarnation, false, &ring->peer);
     if (ret != NA_PLUGIN_SUCCESS)
         goto error;
-    ret = sm_in_ring_map(ring, offset, data_size);
-    if (ret == NA_PLUGIN_SUCCESS)
-        ret = sm_in_ring_remember(context, ring);
+    ret = sm_peer_map(ring->peer, offset, sm_layout_ring_size(data_size), MAP_POPULATE, &map);
+    if (ret != NA_PLUGIN_SUCCESS)
+        goto error;
+    ring->slots = map;
+    ring->data = (const uint8_t *) map + (size_t) SM_RING_SLOTS * SM_RING_SLOT;
+    ring->data_lines = data_size / SM_CACHE_LINE;
+    ret = sm_in_ring_remember(context, ring);
     if (ret != NA_PLUGIN_SUCCESS)
         goto error;
     *ring_p = ring;
@@ -275,20 +279,6 @@ static int32_t sm_in_ring_make(struct na_plugin_context *context, uint32_t index
 error:
     sm_in_ring_unmap(ring);
     return ret;
-}
-
-static int32_t sm_in_ring_map(struct sm_in_ring *ring, uint64_t offset, uint32_t data_size)
-{
-    void *map;
-    int32_t ret =
-        sm_peer_map(ring->peer, offset, sm_layout_ring_size(data_size), MAP_POPULATE, &map);
-
-    if (ret != NA_PLUGIN_SUCCESS)
-        return ret;
-    ring->slots = map;
-    ring->data = (const uint8_t *) map + (size_t) SM_RING_SLOTS * SM_RING_SLOT;
-    ring->data_lines = data_size / SM_CACHE_LINE;
-    return NA_PLUGIN_SUCCESS;
 }
 
 static int32_t sm_in_ring_remember(struct na_plugin_context *context, struct sm_in_ring *ring)

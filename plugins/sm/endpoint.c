@@ -20,7 +20,6 @@ static bool sm_class_choose_rma(struct na_plugin_class *na_class,
 static int32_t sm_class_open(struct na_plugin_class *na_class, const char *name);
 static void sm_class_describe(struct na_plugin_class *na_class);
 static void sm_class_linger(struct na_plugin_class *na_class);
-static void sm_class_list_remove(struct na_plugin_class *na_class);
 static void sm_fork_before(void);
 static void sm_fork_parent(void);
 static void sm_fork_child(void);
@@ -29,7 +28,7 @@ static void sm_fork_free_lock(struct kit_lock *lock);
 
 /* All classes of the process, for the child of a fork. */
 static pthread_mutex_t sm_classes_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct na_plugin_class *sm_classes;
+static struct kit_link sm_classes = {&sm_classes, &sm_classes};
 
 int32_t sm_class_initialize(const struct na_plugin_init *init, struct na_host_class *host_class,
                             struct na_plugin_class **class_p, struct na_plugin_class_info *info)
@@ -52,10 +51,9 @@ int32_t sm_class_initialize(const struct na_plugin_init *init, struct na_host_cl
     kit_list_init(&na_class->registry.mems);
     kit_list_init(&na_class->registry.free_mems);
     (void) pthread_mutex_lock(&sm_classes_lock);
-    if (sm_classes == NULL)
+    if (kit_list_empty(&sm_classes))
         sm_user_set();
-    na_class->next = sm_classes;
-    sm_classes = na_class;
+    kit_list_append(&sm_classes, &na_class->link);
     (void) pthread_mutex_unlock(&sm_classes_lock);
 
     ret = sm_class_configure(na_class, init, &name);
@@ -82,7 +80,9 @@ int32_t sm_class_finalize(struct na_plugin_class *na_class)
 {
     if (na_class == NULL)
         return NA_PLUGIN_SUCCESS;
-    sm_class_list_remove(na_class);
+    (void) pthread_mutex_lock(&sm_classes_lock);
+    kit_list_remove(&na_class->link);
+    (void) pthread_mutex_unlock(&sm_classes_lock);
     if (na_class->segment.header != NULL && !na_class->forked) {
         sm_class_linger(na_class);
         atomic_store_explicit(&na_class->segment.header->state, SM_STATE_CLOSED,
@@ -264,18 +264,6 @@ static void sm_class_linger(struct na_plugin_class *na_class)
             (void) usleep(500);
 }
 
-static void sm_class_list_remove(struct na_plugin_class *na_class)
-{
-    (void) pthread_mutex_lock(&sm_classes_lock);
-    for (struct na_plugin_class **link = &sm_classes; *link != NULL; link = &(*link)->next) {
-        if (*link == na_class) {
-            *link = na_class->next;
-            break;
-        }
-    }
-    (void) pthread_mutex_unlock(&sm_classes_lock);
-}
-
 static void sm_fork_before(void)
 {
     (void) pthread_mutex_lock(&sm_classes_lock);
@@ -288,8 +276,8 @@ static void sm_fork_parent(void)
 
 static void sm_fork_child(void)
 {
-    for (struct na_plugin_class *na_class = sm_classes; na_class != NULL;
-         na_class = na_class->next) {
+    for (struct kit_link *link = sm_classes.next; link != &sm_classes; link = link->next) {
+        struct na_plugin_class *na_class = kit_container(link, struct na_plugin_class, link);
         int *descriptors[] = {&na_class->segment.fd, &na_class->segment.file_fd, &na_class->send_fd,
                               &na_class->probe_fd};
 
@@ -313,12 +301,7 @@ static void sm_fork_child(void)
             context->poll_lock.held = 1; /* nothing is polled any more */
             sm_fork_free_lock(&context->match_lock);
             sm_fork_free_lock(&context->rma_lock);
-            (void) close(context->wake_fd);
-            if (context->timer_fd >= 0)
-                (void) close(context->timer_fd);
-            if (context->epoll_fd >= 0)
-                (void) close(context->epoll_fd);
-            context->wake_fd = context->timer_fd = context->epoll_fd = -1;
+            sm_wake_close(context);
         }
     }
     (void) pthread_mutex_unlock(&sm_classes_lock);

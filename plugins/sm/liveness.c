@@ -8,16 +8,16 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-static bool sm_peer_socket_answers(struct na_plugin_addr *peer);
-
 /*
  * The segment must still be the one at its path, the process run, and the socket have an owner. The
  * last works across PID namespaces, but a child of a dead peer may hold the socket.
  */
 bool sm_peer_alive(struct na_plugin_addr *peer)
 {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
     char path[SM_PATH_MAX];
     struct stat status;
+    int ret;
 
     if (peer == peer->na_class->self)
         return true;
@@ -28,7 +28,11 @@ bool sm_peer_alive(struct na_plugin_addr *peer)
         return false;
     if (peer->same_pid_namespace && kit_process_is_dead(peer->header.pid, peer->header.process))
         return false;
-    return sm_peer_socket_answers(peer);
+    sm_wake_path(address.sun_path, peer->name, &peer->header.secret, 0);
+    do {
+        ret = connect(peer->na_class->probe_fd, (struct sockaddr *) &address, sizeof(address));
+    } while (ret != 0 && errno == EINTR);
+    return ret == 0 || (errno != ECONNREFUSED && errno != ENOENT);
 }
 
 /* Ends everything that depends on the peer, now and later, with `status`. */
@@ -65,16 +69,4 @@ bool sm_wake_peer(struct na_plugin_addr *peer, uint32_t id)
     if (error == ECONNREFUSED || error == ENOENT)
         sm_peer_suspect(peer);
     return error == 0;
-}
-
-static bool sm_peer_socket_answers(struct na_plugin_addr *peer)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int ret;
-
-    sm_wake_path(address.sun_path, peer->name, &peer->header.secret, 0);
-    do {
-        ret = connect(peer->na_class->probe_fd, (struct sockaddr *) &address, sizeof(address));
-    } while (ret != 0 && errno == EINTR);
-    return ret == 0 || (errno != ECONNREFUSED && errno != ENOENT);
 }

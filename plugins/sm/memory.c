@@ -57,7 +57,6 @@ int32_t sm_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem *
                         uint32_t mem_type, uint64_t device)
 {
     struct sm_registry *registry = &na_class->registry;
-    _Atomic uint64_t *entry;
     int32_t ret = NA_PLUGIN_SUCCESS;
     uint32_t index;
 
@@ -85,9 +84,8 @@ int32_t sm_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem *
     mem->is_registered = true;
     mem->incarnation = na_class->incarnation;
     registry->entries[index] = mem;
-    entry = sm_registration_entry(na_class, index);
     kit_lock_drop(&registry->lock);
-    sm_registration_publish(registry, entry, mem);
+    sm_registration_publish(na_class, mem);
     return NA_PLUGIN_SUCCESS;
 
 out:
@@ -99,23 +97,19 @@ out:
 int32_t sm_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
 {
     struct sm_registry *registry = &na_class->registry;
-    _Atomic uint64_t *entry;
-    uint64_t withdrawn = 0;
+    bool is_withdrawn;
 
     kit_lock_take(&registry->lock);
-    if (!mem->is_remote && mem->is_registered) {
-        entry = sm_registration_entry(na_class, mem->index);
-        if (entry != NULL)
-            sm_registration_withdraw(entry);
-        if (entry != NULL && (mem->flags & NA_PLUGIN_MEM_WRITE) != 0)
-            withdrawn = sm_load(&mem->digest);
+    is_withdrawn = !mem->is_remote && mem->is_registered;
+    if (is_withdrawn) {
+        sm_registration_withdraw(na_class, mem);
         registry->entries[mem->index] = NULL;
         registry->free_indices[registry->free_count++] = mem->index;
         mem->is_registered = false;
     }
     kit_lock_drop(&registry->lock);
-    if (withdrawn != 0)
-        sm_writers_await(na_class, withdrawn);
+    if (is_withdrawn && (mem->flags & NA_PLUGIN_MEM_WRITE) != 0)
+        sm_writers_await(na_class, sm_load(&mem->digest));
     return NA_PLUGIN_SUCCESS;
 }
 

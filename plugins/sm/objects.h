@@ -305,7 +305,7 @@ struct na_plugin_context {
 
 struct na_plugin_class {
     struct sm_segment segment;
-    struct na_plugin_class *next; /* of all classes of the process */
+    struct kit_link link; /* of all classes of the process */
     uint32_t max_contexts;
     uint32_t max_message;
     uint32_t ring_data;

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+static _Atomic uint64_t *sm_registration_entry(struct na_plugin_class *na_class, uint32_t index);
 static int32_t sm_registration_part(struct na_plugin_addr *peer, uint32_t part,
                                     const _Atomic uint64_t **table_p);
 static uint32_t sm_part_of(uint32_t index, uint32_t *first_p);
@@ -51,20 +52,10 @@ void sm_registration_grow(struct na_plugin_class *na_class, uint32_t index)
     sm_store_release(&segment->header->registrations[part], offset);
 }
 
-/* The entry of the handle with that index; NULL when there is no room for one. */
-_Atomic uint64_t *sm_registration_entry(struct na_plugin_class *na_class, uint32_t index)
+void sm_registration_publish(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
 {
-    uint32_t first, part = sm_part_of(index, &first);
-
-    if (na_class->forked || na_class->registry.table[part] == NULL)
-        return NULL; /* a forked child shares the table, but it is its parent's */
-    return na_class->registry.table[part] + (index - first);
-}
-
-void sm_registration_publish(struct sm_registry *registry, _Atomic uint64_t *entry,
-                             struct na_plugin_mem *mem)
-{
-    uint64_t digest = sm_digest(&registry->secret, mem);
+    _Atomic uint64_t *entry = sm_registration_entry(na_class, mem->index);
+    uint64_t digest = sm_digest(&na_class->registry.secret, mem);
 
     sm_store(&mem->digest, digest);
     if (entry != NULL)
@@ -72,8 +63,12 @@ void sm_registration_publish(struct sm_registry *registry, _Atomic uint64_t *ent
 }
 
 /* No peer that still finds the entry reads what is written to the memory after this. */
-void sm_registration_withdraw(_Atomic uint64_t *entry)
+void sm_registration_withdraw(struct na_plugin_class *na_class, const struct na_plugin_mem *mem)
 {
+    _Atomic uint64_t *entry = sm_registration_entry(na_class, mem->index);
+
+    if (entry == NULL)
+        return;
     sm_store(entry, 0);
     atomic_thread_fence(memory_order_release);
 }
@@ -133,6 +128,16 @@ uint64_t sm_registration_digest(const struct na_plugin_addr *peer, struct na_plu
         sm_store(&mem->digest, digest);
     }
     return digest;
+}
+
+/* The entry of the handle with that index; NULL when there is no room for one. */
+static _Atomic uint64_t *sm_registration_entry(struct na_plugin_class *na_class, uint32_t index)
+{
+    uint32_t first, part = sm_part_of(index, &first);
+
+    if (na_class->forked || na_class->registry.table[part] == NULL)
+        return NULL; /* a forked child shares the table, but it is its parent's */
+    return na_class->registry.table[part] + (index - first);
 }
 
 /* Maps a part of the peer's table at its first use. */

@@ -7,10 +7,7 @@ static int32_t sm_rma_start(struct na_plugin_context *context, uint8_t kind, str
                             struct na_plugin_mem *local, uint64_t local_offset,
                             struct na_plugin_mem *remote, uint64_t remote_offset, uint64_t length,
                             struct na_plugin_addr *addr, uint32_t remote_id);
-static int32_t sm_rma_check(const struct na_plugin_context *context, uint8_t kind,
-                            const struct na_plugin_mem *local, uint64_t local_offset,
-                            const struct na_plugin_mem *remote, uint64_t remote_offset,
-                            uint64_t length, const struct na_plugin_addr *addr);
+static int32_t sm_rma_check(const struct na_plugin_context *context, const struct sm_op *op);
 static uint32_t sm_native_progress(struct na_plugin_context *context);
 static const struct kit_link *sm_rma_find(const struct na_plugin_context *context,
                                           const struct sm_op *op);
@@ -152,12 +149,8 @@ static int32_t sm_rma_start(struct na_plugin_context *context, uint8_t kind, str
 {
     int32_t status, ret;
 
-    addr = sm_peer_current(addr);
-    ret = sm_rma_check(context, kind, local, local_offset, remote, remote_offset, length, addr);
-    if (ret != NA_PLUGIN_SUCCESS)
-        return ret;
     op->context = context;
-    op->peer = addr;
+    op->peer = sm_peer_current(addr);
     op->kind = kind;
     op->remote_id = remote_id;
     op->local = local;
@@ -167,7 +160,10 @@ static int32_t sm_rma_start(struct na_plugin_context *context, uint8_t kind, str
     op->size = length;
     op->used = 0;
     op->token = 0;
-    if (!sm_native_available(addr))
+    ret = sm_rma_check(context, op);
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
+    if (!sm_native_available(op->peer))
         return sm_copy_start(context, op);
     if (!sm_native_step(op, &status)) {
         kit_lock_take(&context->rma_lock);
@@ -183,31 +179,30 @@ static int32_t sm_rma_start(struct na_plugin_context *context, uint8_t kind, str
     return NA_PLUGIN_SUCCESS;
 }
 
-static int32_t sm_rma_check(const struct na_plugin_context *context, uint8_t kind,
-                            const struct na_plugin_mem *local, uint64_t local_offset,
-                            const struct na_plugin_mem *remote, uint64_t remote_offset,
-                            uint64_t length, const struct na_plugin_addr *addr)
+static int32_t sm_rma_check(const struct na_plugin_context *context, const struct sm_op *op)
 {
-    int32_t failure = sm_load_acquire(&addr->failure);
+    const struct na_plugin_mem *local = op->local, *remote = op->remote;
+    bool is_put = op->kind == SM_KIND_PUT;
+    int32_t failure = sm_peer_failure(op->peer);
 
     if (failure != 0)
         return failure;
     if (!sm_load(&context->active))
         return NA_PLUGIN_FAULT;
-    if (remote->incarnation != addr->header.incarnation) {
-        SM_LOG_ERROR("the remote memory handle is not one of %s", addr->name);
+    if (remote->incarnation != op->peer->header.incarnation) {
+        SM_LOG_ERROR("the remote memory handle is not one of %s", op->peer->name);
         return NA_PLUGIN_INVALID_ARG;
     }
-    if ((remote->flags & (kind == SM_KIND_PUT ? NA_PLUGIN_MEM_WRITE : NA_PLUGIN_MEM_READ)) == 0) {
+    if ((remote->flags & (is_put ? NA_PLUGIN_MEM_WRITE : NA_PLUGIN_MEM_READ)) == 0) {
         SM_LOG_ERROR("a %s with a memory handle of %s that does not allow it",
-                     kind == SM_KIND_PUT ? "put" : "get", addr->name);
+                     is_put ? "put" : "get", op->peer->name);
         return NA_PLUGIN_PERMISSION;
     }
-    if (local_offset > local->length || length > local->length - local_offset ||
-        remote_offset > remote->length || length > remote->length - remote_offset) {
+    if (op->local_offset > local->length || op->size > local->length - op->local_offset ||
+        op->remote_offset > remote->length || op->size > remote->length - op->remote_offset) {
         SM_LOG_ERROR("%llu bytes at offsets %llu and %llu pass the end of a handle",
-                     (unsigned long long) length, (unsigned long long) local_offset,
-                     (unsigned long long) remote_offset);
+                     (unsigned long long) op->size, (unsigned long long) op->local_offset,
+                     (unsigned long long) op->remote_offset);
         return NA_PLUGIN_OVERFLOW;
     }
     return NA_PLUGIN_SUCCESS;

@@ -82,6 +82,7 @@ void sm_region_give(struct sm_segment *segment, uint64_t offset, uint64_t size);
 /* wake.c */
 int32_t sm_wake_setup(struct na_plugin_context *context);
 void sm_wake_teardown(struct na_plugin_context *context);
+void sm_wake_close(struct na_plugin_context *context);
 void sm_wake_set_flags(struct na_plugin_context *context, uint32_t flags);
 void sm_wake_timer(struct na_plugin_context *context, bool wanted);
 int sm_wake_send(const struct na_plugin_class *na_class, const struct sockaddr_un *address);
@@ -135,10 +136,8 @@ static inline bool sm_peer_mapped(struct na_plugin_addr *peer)
 
 /* registration.c: registrations, for peers to see */
 void sm_registration_grow(struct na_plugin_class *na_class, uint32_t index);
-_Atomic uint64_t *sm_registration_entry(struct na_plugin_class *na_class, uint32_t index);
-void sm_registration_publish(struct sm_registry *registry, _Atomic uint64_t *entry,
-                             struct na_plugin_mem *mem);
-void sm_registration_withdraw(_Atomic uint64_t *entry);
+void sm_registration_publish(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
+void sm_registration_withdraw(struct na_plugin_class *na_class, const struct na_plugin_mem *mem);
 void sm_registration_close(struct na_plugin_class *na_class);
 int32_t sm_registration_check(struct na_plugin_addr *peer, struct na_plugin_mem *mem);
 uint64_t sm_registration_digest(const struct na_plugin_addr *peer, struct na_plugin_mem *mem);

@@ -31,17 +31,23 @@ int32_t sm_wake_setup(struct na_plugin_context *context)
     return ret;
 }
 
+/* The socket's name stays: in the child of a fork it is the parent's. */
+void sm_wake_close(struct na_plugin_context *context)
+{
+    int *const fds[] = {&context->epoll_fd, &context->timer_fd, &context->wake_fd};
+
+    for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+        if (*fds[i] >= 0)
+            (void) close(*fds[i]);
+        *fds[i] = -1;
+    }
+}
+
 void sm_wake_teardown(struct na_plugin_context *context)
 {
-    if (context->epoll_fd >= 0)
-        (void) close(context->epoll_fd);
-    if (context->timer_fd >= 0)
-        (void) close(context->timer_fd);
-    if (context->wake_fd >= 0) {
+    if (context->wake_fd >= 0)
         (void) unlink(context->wake_path); /* we hold the segment's lock */
-        (void) close(context->wake_fd);
-    }
-    context->wake_fd = context->timer_fd = context->epoll_fd = -1;
+    sm_wake_close(context);
 }
 
 void sm_wake(struct na_plugin_context *context)
