@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The receiving end of connections: rings of new senders, activating idle rings,
- * releasing those whose sender closed or died. poll_lock is held everywhere here.
+ * The receiving end of connections: rings of new senders, activating idle rings, releasing those
+ * whose sender closed or died. poll_lock is held everywhere here.
  */
 
 #include "sm.h"
@@ -49,10 +49,10 @@ void sm_in_ring_activate(struct na_plugin_context *context, struct sm_in_ring *r
 {
     sm_store(&ring->peer_slot->status, 0);
     ring->idle_rounds = 0;
-    if (ring->polled_index != UINT32_MAX)
+    if (!kit_list_empty(&ring->polled))
         return;
-    ring->polled_index = context->polled_count;
-    context->polled[context->polled_count++] = ring;
+    kit_list_append(&context->polled, &ring->polled);
+    context->polled_count++;
 }
 
 /*
@@ -61,14 +61,10 @@ void sm_in_ring_activate(struct na_plugin_context *context, struct sm_in_ring *r
  */
 void sm_in_ring_idle(struct na_plugin_context *context, struct sm_in_ring *ring)
 {
-    struct sm_in_ring *last;
-
-    if (ring->polled_index == UINT32_MAX)
+    if (kit_list_empty(&ring->polled))
         return;
-    last = context->polled[--context->polled_count];
-    context->polled[ring->polled_index] = last;
-    last->polled_index = ring->polled_index;
-    ring->polled_index = UINT32_MAX;
+    kit_list_remove(&ring->polled);
+    context->polled_count--;
 }
 
 /* The sender is gone and everything is read. */
@@ -108,7 +104,6 @@ void sm_in_ring_release_all(struct na_plugin_context *context)
         context->in[word] = NULL;
     }
     context->in_count = 0;
-    context->polled_count = 0;
 }
 
 /*
@@ -260,7 +255,7 @@ static int32_t sm_in_ring_make(struct na_plugin_context *context, uint32_t index
         return NA_PLUGIN_NOMEM;
     ring->peer_slot = slot;
     ring->index = index;
-    ring->polled_index = UINT32_MAX;
+    kit_list_init(&ring->polled);
     ret = sm_peer_get(context->na_class, name, incarnation, false, &ring->peer);
     if (ret != NA_PLUGIN_SUCCESS)
         goto error;
@@ -289,18 +284,6 @@ static int32_t sm_in_ring_remember(struct na_plugin_context *context, struct sm_
         *page = kit_host->mem_alloc(64 * sizeof(**page), 0);
     if (*page == NULL)
         return NA_PLUGIN_NOMEM;
-    if (context->in_count == context->polled_capacity) {
-        uint32_t capacity = context->polled_capacity == 0 ? 16 : 2 * context->polled_capacity;
-        struct sm_in_ring **polled = kit_host->mem_alloc(capacity * sizeof(*polled), 0);
-
-        if (polled == NULL)
-            return NA_PLUGIN_NOMEM;
-        if (context->polled_count != 0)
-            memcpy(polled, context->polled, context->polled_count * sizeof(*polled));
-        kit_host->mem_free(context->polled);
-        context->polled = polled;
-        context->polled_capacity = capacity;
-    }
     (*page)[ring->index % 64] = ring;
     context->in_count++;
     return NA_PLUGIN_SUCCESS;

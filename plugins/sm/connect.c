@@ -10,8 +10,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 static int32_t sm_conn_ask(struct sm_conn *conn);
@@ -71,12 +69,11 @@ void sm_conn_destroy(struct sm_conn *conn)
     bool told = false;
 
     if (conn->state == SM_CONN_READY && !na_class->forked) {
-        uint64_t owner = sm_owner_pack(SM_SLOT_READY, na_class->pid, na_class->pid_namespace);
+        uint64_t owner = sm_class_owner(na_class, SM_SLOT_READY);
 
-        if (atomic_compare_exchange_strong_explicit(
-                &conn->peer_slot->owner, &owner,
-                sm_owner_pack(SM_SLOT_CLOSING, na_class->pid, na_class->pid_namespace),
-                memory_order_release, memory_order_relaxed) &&
+        if (atomic_compare_exchange_strong_explicit(&conn->peer_slot->owner, &owner,
+                                                    sm_class_owner(na_class, SM_SLOT_CLOSING),
+                                                    memory_order_release, memory_order_relaxed) &&
             conn->peer != na_class->self && sm_peer_alive(conn->peer)) {
             told = true;
             sm_conn_ring_doorbell(conn);
@@ -139,8 +136,7 @@ void sm_backlog_add(struct sm_conn *conn)
     struct na_plugin_class *na_class = conn->peer->na_class;
 
     kit_lock_take(&na_class->backlog_lock);
-    if (!conn->in_backlog) {
-        conn->in_backlog = true;
+    if (kit_list_empty(&conn->backlog_link)) {
         sm_peer_hold(conn->peer);
         kit_list_append(&na_class->backlog, &conn->backlog_link);
         sm_add_release(&na_class->backlog_count, 1);
@@ -196,7 +192,6 @@ struct sm_conn *sm_backlog_next(struct na_plugin_class *na_class)
 
         conn = kit_container(link, struct sm_conn, backlog_link);
         kit_list_remove(link);
-        conn->in_backlog = false;
         sm_sub_release(&na_class->backlog_count, 1);
     }
     kit_lock_drop(&na_class->backlog_lock);
@@ -319,7 +314,7 @@ static int32_t sm_conn_claim_slot(struct sm_conn *conn, struct sm_peer_slot **sl
 static struct sm_peer_slot *sm_conn_try_slots(struct sm_conn *conn, uint32_t count, bool reclaim)
 {
     struct na_plugin_class *na_class = conn->peer->na_class;
-    uint64_t claimed = sm_owner_pack(SM_SLOT_CLAIMED, na_class->pid, na_class->pid_namespace);
+    uint64_t claimed = sm_class_owner(na_class, SM_SLOT_CLAIMED);
     struct sm_peer_slot *slots = (struct sm_peer_slot *) ((uint8_t *) conn->peer->base +
                                                           sm_layout_peer_slots(conn->remote_id));
 
@@ -377,8 +372,7 @@ static void sm_conn_announce_ring(struct sm_conn *conn, struct sm_peer_slot *slo
     sm_store(&slot->accepted, 0);
     conn->peer_slot = slot;
     sm_store_release(&conn->connected_slot, slot);
-    sm_store_release(&slot->owner,
-                     sm_owner_pack(SM_SLOT_READY, na_class->pid, na_class->pid_namespace));
+    sm_store_release(&slot->owner, sm_class_owner(na_class, SM_SLOT_READY));
     sm_conn_ring_doorbell(conn);
     sm_conn_wake(conn);
 }

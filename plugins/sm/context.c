@@ -27,6 +27,7 @@ int32_t sm_context_setup(struct na_plugin_class *na_class, uint32_t id)
     context->rma_lock.is_elided = na_class->single_context;
     context->deferrals.bytes_max = SM_DEFERRED_BYTES;
     kit_match_open(&context->match, &context->deferrals, na_class->max_message, sm_peer_release);
+    kit_list_init(&context->polled);
     kit_list_init(&context->native);
     kit_list_init(&context->copies);
     kit_list_init(&context->jobs);
@@ -49,7 +50,6 @@ void sm_context_teardown(struct na_plugin_context *context)
     kit_match_close(&context->match);
     kit_deferrals_free(&context->deferrals);
     kit_host->mem_free(context->copy_slots);
-    kit_host->mem_free(context->polled);
     kit_host->mem_free(context->watched);
 }
 

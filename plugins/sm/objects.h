@@ -57,7 +57,6 @@ struct sm_op {
     struct na_plugin_context *context;
     uint32_t tag;
     uint32_t remote_id; /* context of the peer */
-    uint32_t token_index;
     const void *send_buf;
     uint64_t size; /* of the buffer, or of the transfer */
     uint64_t used; /* finished bytes of a transfer */
@@ -79,13 +78,12 @@ struct na_plugin_addr {
     _Atomic int32_t failure;                  /* 0, or the status that its operations end with */
     _Atomic(struct na_plugin_addr *) arrived; /* the endpoint that an absent peer's name has now */
     struct sm_conn *_Atomic *conns;           /* one for each of its contexts, made at first use */
-    struct sm_segment_header
-        header; /* as its file said, checked; an absent peer's incarnation is 0 */
-    struct sm_segment_header *base; /* mapping of the base of its segment */
-    atomic_bool mapped;             /* false: a place of zeros is kept for it */
-    int memory_fd;                  /* its segment, if it was handed over, or -1 */
-    int ask_fd;                     /* where that will come, or -1 */
-    uint64_t asked;                 /* when it was asked for */
+    struct sm_segment_header header; /* its file's, checked; incarnation 0: an absent peer */
+    struct sm_segment_header *base;  /* mapping of the base of its segment */
+    atomic_bool mapped;              /* false: a place of zeros is kept for it */
+    int memory_fd;                   /* its segment, if it was handed over, or -1 */
+    int ask_fd;                      /* where that will come, or -1 */
+    uint64_t asked;                  /* when it was asked for */
     uint64_t base_size;
     dev_t device;
     ino_t inode;
@@ -130,8 +128,7 @@ struct sm_conn {
     enum sm_conn_state state;
     uint64_t connect_since;                      /* the peer's table is full since then */
     uint64_t connect_next;                       /* when to try again */
-    bool in_backlog;                             /* guarded by the class's backlog_lock */
-    struct kit_link backlog_link;                /* likewise */
+    struct kit_link backlog_link;                /* guarded by the class's backlog_lock */
     _Atomic int32_t failure;                     /* 0, or the status that sends end with */
     _Atomic uint32_t copy_active;                /* copy RMA: operations in flight */
     struct sm_peer_slot *_Atomic connected_slot; /* read without the lock */
@@ -144,6 +141,7 @@ struct sm_conn {
 
 /* The receiving end of a connection to one of our contexts: a ring in the sender's segment. */
 struct sm_in_ring {
+    struct kit_link polled; /* in the list of polled rings; in none when idle */
     const struct sm_ring_slot *slots;
     const uint8_t *data;
     struct sm_peer_slot *peer_slot; /* in our segment */
@@ -154,7 +152,6 @@ struct sm_in_ring {
     uint32_t published_data;
     uint32_t data_lines;
     uint32_t index;        /* of the peer slot */
-    uint32_t polled_index; /* in the list of polled rings; UINT32_MAX when idle */
     uint32_t received;     /* since the last housekeeping */
     uint32_t idle_rounds;  /* housekeepings without a message */
     uint32_t job_count;    /* copy RMA requests of this peer in work */
@@ -247,8 +244,7 @@ struct na_plugin_context {
     uint32_t id;
     uint32_t polled_count;
     uint32_t polls;
-    struct sm_in_ring **polled; /* polled rings, most recently used first */
-    uint32_t polled_capacity;
+    struct kit_link polled; /* polled rings, most recently used first */
     uint32_t in_count;
     uint32_t sweep_next;
     struct sm_in_ring **in[SM_PEER_SLOTS / 64]; /* all rings by peer slot */
@@ -341,6 +337,12 @@ struct na_plugin_class {
 
     struct sm_registry registry;
 };
+
+/* What says that a slot, or a writer, is this process's. */
+static inline uint64_t sm_class_owner(const struct na_plugin_class *na_class, uint32_t state)
+{
+    return sm_owner_pack(state, na_class->pid, na_class->pid_namespace);
+}
 
 /* Lists of sends and transfers, under the list's lock; each operation knows the one it is in. */
 static inline void sm_op_list_append(struct kit_link *list, struct sm_op *op)

@@ -101,28 +101,25 @@ int32_t sm_poll_wait(struct na_plugin_context *context, uint32_t timeout_ms, uin
 static uint32_t sm_poll_rings(struct na_plugin_context *context)
 {
     uint32_t completed = 0;
-    uint32_t i = 0;
+    struct kit_link *next;
 
-    while (i < context->polled_count) {
-        struct sm_in_ring *ring = context->polled[i];
+    for (struct kit_link *link = context->polled.next; link != &context->polled; link = next) {
+        struct sm_in_ring *ring = kit_container(link, struct sm_in_ring, polled);
 
+        next = link->next;
         if (sm_in_ring_ready(ring)) {
+            struct kit_link *before = link->prev;
+
             completed += sm_ring_drain(context, ring);
-            if (i > 0 && ring->polled_index == i) { /* move the busy ones to the front */
-                context->polled[i] = context->polled[i - 1];
-                context->polled[i]->polled_index = i;
-                context->polled[i - 1] = ring;
-                ring->polled_index = i - 1;
+            if (before != &context->polled) { /* the busy ones move to the front */
+                kit_list_take(link);
+                kit_list_insert_after(before->prev, link);
             }
-            if (kit_unlikely(ring->refused)) {
+            if (kit_unlikely(ring->refused))
                 sm_in_ring_idle(context, ring);
-                continue;
-            }
         } else if (kit_unlikely(ring->closing)) {
             sm_in_ring_release(context, ring);
-            continue;
         }
-        i++;
     }
     return completed;
 }
@@ -148,10 +145,11 @@ static uint32_t sm_poll_housekeep(struct na_plugin_context *context)
 static void sm_poll_idle_rings(struct na_plugin_context *context)
 {
     uint32_t limit = context->polled_count > SM_POLLED_MAX ? 2 : SM_IDLE_AFTER;
+    struct kit_link *link, *next;
     bool any = false;
 
-    for (uint32_t i = 0; i < context->polled_count; i++) {
-        struct sm_in_ring *ring = context->polled[i];
+    for (link = context->polled.next; link != &context->polled; link = link->next) {
+        struct sm_in_ring *ring = kit_container(link, struct sm_in_ring, polled);
 
         ring->idle_rounds = ring->received != 0 ? 0 : ring->idle_rounds + 1;
         ring->received = 0;
@@ -163,10 +161,11 @@ static void sm_poll_idle_rings(struct na_plugin_context *context)
     if (!any)
         return;
     if (!sm_barrier(context->na_class))
-        limit = UINT32_MAX; /* none of them is parked */
-    for (uint32_t i = context->polled_count; i > 0; i--) {
-        struct sm_in_ring *ring = context->polled[i - 1];
+        limit = UINT32_MAX; /* none of them is idle */
+    for (link = context->polled.next; link != &context->polled; link = next) {
+        struct sm_in_ring *ring = kit_container(link, struct sm_in_ring, polled);
 
+        next = link->next;
         if (ring->idle_rounds <= limit || ring->stalled || ring->closing)
             continue;
         if (sm_in_ring_ready(ring))
@@ -183,9 +182,13 @@ static bool sm_poll_peek(struct na_plugin_context *context)
         sm_load_acquire(&context->native_count) != 0 || sm_load_acquire(&context->watch_now) != 0 ||
         atomic_exchange_explicit(&context->unstall, 0, memory_order_acquire) != 0)
         return true;
-    for (uint32_t i = 0; i < context->polled_count; i++)
-        if (!context->polled[i]->stalled && sm_in_ring_ready(context->polled[i]))
+    for (struct kit_link *link = context->polled.next; link != &context->polled;
+         link = link->next) {
+        const struct sm_in_ring *ring = kit_container(link, struct sm_in_ring, polled);
+
+        if (!ring->stalled && sm_in_ring_ready(ring))
             return true;
+    }
     return false;
 }
 

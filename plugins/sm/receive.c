@@ -6,8 +6,6 @@
 
 #include "sm.h"
 
-#include <string.h>
-
 #define SM_PUBLISH_SLOTS (SM_RING_SLOTS / 4)
 
 static int32_t sm_post(struct na_plugin_context *context, struct sm_op *op, enum kit_recv_kind kind,

@@ -3,8 +3,6 @@
 
 #include "ring.h"
 
-#include <stdio.h>
-
 /* Reads the receiver's head again. True when `lines` of data and a slot fit now. */
 bool sm_ring_refresh(struct sm_conn *conn, uint32_t lines)
 {

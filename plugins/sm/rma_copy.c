@@ -8,13 +8,12 @@
 #include "ring.h"
 
 static bool sm_copy_step(struct na_plugin_context *context, struct sm_op *op, int32_t *status_p);
-static bool sm_copy_begin(struct na_plugin_context *context, struct sm_op *op, int32_t *status_p);
-static bool sm_copy_token_take(struct na_plugin_context *context, struct sm_op *op);
+static bool sm_copy_begin(struct na_plugin_context *context, struct sm_op *op);
 static void sm_copy_token_give(struct sm_copy_slot *slot);
 static struct sm_copy_slot *sm_copy_find(struct na_plugin_context *context, uint64_t token,
                                          const struct na_plugin_addr *peer);
-static void sm_copy_finish(struct na_plugin_context *context, struct sm_op *op,
-                           struct sm_copy_slot *slot, int32_t status);
+static enum sm_verdict sm_copy_finish(struct na_plugin_context *context, struct sm_copy_slot *slot,
+                                      int32_t status);
 static bool sm_copy_send_get(struct na_plugin_context *context, struct sm_op *op);
 static bool sm_copy_send_put(struct na_plugin_context *context, struct sm_op *op);
 
@@ -71,13 +70,13 @@ uint32_t sm_copy_progress(struct na_plugin_context *context)
  */
 void sm_copy_forget(struct na_plugin_context *context, struct sm_op *op)
 {
-    struct sm_copy_slot *slot = NULL;
+    struct sm_copy_slot *slot;
 
     sm_op_list_remove(op);
     sm_sub_release(&context->copy_count, 1);
     if (op->token == 0)
         return;
-    slot = &context->copy_slots[op->token_index];
+    slot = &context->copy_slots[op->token % SM_COPY_TABLE];
     slot->op = NULL;
     if (context->na_class->forked)
         return;
@@ -130,10 +129,8 @@ enum sm_verdict sm_copy_receive_piece(struct na_plugin_context *context, struct 
         sm_mem_store(op->local, op->local_offset + slot->received, message, sizeof(header));
     slot->received += size;
     sm_rma_moved(context);
-    if (slot->received == slot->length) {
-        verdict = op != NULL ? SM_TAKEN_COMPLETED : SM_TAKEN;
-        sm_copy_finish(context, op, slot, NA_PLUGIN_SUCCESS);
-    }
+    if (slot->received == slot->length)
+        verdict = sm_copy_finish(context, slot, NA_PLUGIN_SUCCESS);
 
 out:
     kit_lock_drop(&context->rma_lock);
@@ -146,7 +143,6 @@ enum sm_verdict sm_copy_receive_done(struct na_plugin_context *context, struct s
     struct sm_rma_header header;
     struct sm_copy_slot *slot;
     enum sm_verdict verdict = SM_TAKEN;
-    struct sm_op *op;
 
     if (message->size != sizeof(header))
         return SM_BAD;
@@ -155,18 +151,11 @@ enum sm_verdict sm_copy_receive_done(struct na_plugin_context *context, struct s
         return SM_BAD;
     kit_lock_take(&context->rma_lock);
     slot = sm_copy_find(context, header.token, ring->peer);
-    if (slot == NULL)
-        goto out;
-    op = slot->op;
-    if (header.status == NA_PLUGIN_SUCCESS &&
-        (slot->is_get || (op != NULL && op->used < op->size))) {
+    if (slot != NULL && header.status == NA_PLUGIN_SUCCESS &&
+        (slot->is_get || (slot->op != NULL && slot->op->used < slot->op->size)))
         verdict = SM_BAD; /* it cannot be done yet */
-        goto out;
-    }
-    verdict = op != NULL ? SM_TAKEN_COMPLETED : SM_TAKEN;
-    sm_copy_finish(context, op, slot, header.status);
-
-out:
+    else if (slot != NULL)
+        verdict = sm_copy_finish(context, slot, header.status);
     kit_lock_drop(&context->rma_lock);
     return verdict;
 }
@@ -180,8 +169,8 @@ static bool sm_copy_step(struct na_plugin_context *context, struct sm_op *op, in
         *status_p = failure;
         return failure == NA_PLUGIN_AGAIN;
     }
-    if (op->token == 0 && !sm_copy_begin(context, op, status_p))
-        return *status_p == NA_PLUGIN_SUCCESS;
+    if (op->token == 0 && !sm_copy_begin(context, op))
+        return true;
     if (op->kind == SM_KIND_GET) {
         if (op->used == UINT64_MAX && sm_copy_send_get(context, op))
             op->used = 0;
@@ -193,20 +182,11 @@ static bool sm_copy_step(struct na_plugin_context *context, struct sm_op *op, in
     return true;
 }
 
-/* False while the window is full. */
-static bool sm_copy_begin(struct na_plugin_context *context, struct sm_op *op, int32_t *status_p)
+/* False while the window, or the table, is full. */
+static bool sm_copy_begin(struct na_plugin_context *context, struct sm_op *op)
 {
-    *status_p = NA_PLUGIN_SUCCESS;
     if (sm_load(&op->conn->copy_active) >= SM_COPY_WINDOW)
         return false;
-    if (!sm_copy_token_take(context, op))
-        return false;
-    op->used = op->kind == SM_KIND_GET ? UINT64_MAX : 0; /* a get: not asked for yet */
-    return true;
-}
-
-static bool sm_copy_token_take(struct na_plugin_context *context, struct sm_op *op)
-{
     for (uint32_t i = 0; i < SM_COPY_TABLE; i++) {
         uint32_t index = (context->copy_next + i) % SM_COPY_TABLE;
         struct sm_copy_slot *slot = &context->copy_slots[index];
@@ -226,7 +206,7 @@ static bool sm_copy_token_take(struct na_plugin_context *context, struct sm_op *
         slot->length = op->size;
         slot->received = 0;
         op->token = slot->token;
-        op->token_index = index;
+        op->used = slot->is_get ? UINT64_MAX : 0; /* a get: not asked for yet */
         sm_add(&op->conn->copy_active, 1);
         return true;
     }
@@ -235,12 +215,11 @@ static bool sm_copy_token_take(struct na_plugin_context *context, struct sm_op *
 
 static void sm_copy_token_give(struct sm_copy_slot *slot)
 {
+    struct na_plugin_addr *peer = slot->peer;
+
     sm_sub(&slot->conn->copy_active, 1);
-    slot->token = 0;
-    slot->op = NULL;
-    slot->conn = NULL;
-    sm_peer_release(slot->peer);
-    slot->peer = NULL;
+    *slot = (struct sm_copy_slot){0};
+    sm_peer_release(peer);
 }
 
 /* The token comes from a peer: it must be of an operation with that very peer. */
@@ -255,15 +234,18 @@ static struct sm_copy_slot *sm_copy_find(struct na_plugin_context *context, uint
     return slot->token == token && slot->peer == peer ? slot : NULL;
 }
 
-static void sm_copy_finish(struct na_plugin_context *context, struct sm_op *op,
-                           struct sm_copy_slot *slot, int32_t status)
+static enum sm_verdict sm_copy_finish(struct na_plugin_context *context, struct sm_copy_slot *slot,
+                                      int32_t status)
 {
+    struct sm_op *op = slot->op;
+
     sm_copy_token_give(slot);
     if (op == NULL)
-        return;
+        return SM_TAKEN;
     sm_op_list_remove(op);
     sm_sub_release(&context->copy_count, 1);
     kit_host->op_complete(op, status);
+    return SM_TAKEN_COMPLETED;
 }
 
 static bool sm_copy_send_get(struct na_plugin_context *context, struct sm_op *op)

@@ -7,8 +7,6 @@
 
 #include "ring.h"
 
-#include <string.h>
-
 #define SM_JOB_PIECES 4 /* sent for one request in one turn */
 #define SM_JOB_MAX    (4 * SM_COPY_WINDOW)
 

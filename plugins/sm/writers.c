@@ -155,16 +155,14 @@ static bool sm_writer_take(struct na_plugin_addr *peer, struct sm_writer *writer
     uint32_t needed = (uint32_t) (writer - sm_writers_of(peer->base)) + 1;
     uint32_t used = sm_load(&peer->base->writers_used);
 
-    if (!atomic_compare_exchange_strong_explicit(
-            &writer->owner, &owner,
-            sm_owner_pack(SM_SLOT_CLAIMED, na_class->pid, na_class->pid_namespace),
-            memory_order_acq_rel, memory_order_relaxed))
+    if (!atomic_compare_exchange_strong_explicit(&writer->owner, &owner,
+                                                 sm_class_owner(na_class, SM_SLOT_CLAIMED),
+                                                 memory_order_acq_rel, memory_order_relaxed))
         return false;
     for (uint32_t i = 0; i < SM_WRITER_KEYS; i++)
         sm_store(&writer->keys[i], 0);
     sm_store(&writer->process, na_class->segment.header->process);
-    sm_store_release(&writer->owner,
-                     sm_owner_pack(SM_SLOT_READY, na_class->pid, na_class->pid_namespace));
+    sm_store_release(&writer->owner, sm_class_owner(na_class, SM_SLOT_READY));
     while (used < needed &&
            !atomic_compare_exchange_weak_explicit(&peer->base->writers_used, &used, needed,
                                                   memory_order_seq_cst, memory_order_relaxed))
