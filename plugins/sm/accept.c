@@ -44,7 +44,7 @@ void sm_doorbells_answer(struct na_plugin_context *context)
     }
 }
 
-/* Has the ring polled from now on. */
+/* The ring is polled from now on. */
 void sm_in_ring_activate(struct na_plugin_context *context, struct sm_in_ring *ring)
 {
     sm_store(&ring->peer_slot->status, 0);
@@ -172,7 +172,7 @@ void sm_job_remove(struct na_plugin_context *context, struct sm_job *job)
     context->free_jobs = job;
 }
 
-/* Which of its contexts waits for the answer is not known here. */
+/* Any of its contexts may wait for the answer. */
 static void sm_handover_wake(struct na_plugin_addr *peer)
 {
     for (uint32_t id = 0; id < peer->header.max_contexts; id++)
@@ -210,7 +210,7 @@ static void sm_in_ring_accept(struct na_plugin_context *context, uint32_t index,
     struct sm_in_ring *ring = NULL;
     int32_t ret = sm_in_ring_make(context, index, slot, &ring);
 
-    /* No memory or descriptors now, or its memory is not here yet: the watch comes back to it. */
+    /* For lack of memory or descriptors, or of the peer's memory: the watch tries again. */
     if (ret == NA_PLUGIN_NOMEM || ret == NA_PLUGIN_AGAIN) {
         (void) atomic_fetch_or_explicit(&context->area->doorbells[index / 64],
                                         UINT64_C(1) << (index % 64), memory_order_relaxed);

@@ -110,7 +110,7 @@ int32_t sm_addr_to_string(struct na_plugin_class *na_class, struct na_plugin_add
     return NA_PLUGIN_SUCCESS;
 }
 
-/* Dead peers without references are forgotten with this or without. */
+/* Dead peers without references are forgotten without this, too. */
 int32_t sm_addr_set_remove(struct na_plugin_class *na_class, struct na_plugin_addr *addr)
 {
     (void) na_class;
@@ -194,8 +194,8 @@ refuse:
 }
 
 /*
- * <process>-<number>, as endpoints without a name of their own call themselves. Programs keep such
- * addresses, and learn from an operation that the process is gone; a name is resolved or wrong.
+ * <process>-<number>, the name of an endpoint that was given none. Programs keep such addresses,
+ * and learn from an operation that the process is gone; another name is resolved or wrong.
  */
 static bool sm_addr_is_number(const char *name)
 {

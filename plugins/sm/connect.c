@@ -23,6 +23,7 @@ static void sm_conn_announce_ring(struct sm_conn *conn, struct sm_peer_slot *slo
 static void sm_conn_ring_doorbell(struct sm_conn *conn);
 static void sm_conn_wake(struct sm_conn *conn);
 
+/* Also says what is wrong with the number of the context; see sm_conn_get(). */
 int32_t sm_conn_make(struct na_plugin_addr *peer, uint32_t remote_id, struct sm_conn **conn_p)
 {
     struct na_plugin_class *na_class = peer->na_class;
@@ -62,7 +63,7 @@ void sm_conn_abort(struct sm_conn *conn, int32_t status)
     sm_store_release(&conn->gate, 1);
 }
 
-/* The class or the peer goes away: tell a living receiver, give the memory back. */
+/* A living receiver is told, and reads what is left; without one the memory is free again. */
 void sm_conn_destroy(struct sm_conn *conn)
 {
     struct na_plugin_class *na_class = conn->peer->na_class;
@@ -119,7 +120,7 @@ int32_t sm_conn_prepare(struct sm_conn *conn)
     return ret;
 }
 
-/* Asks the receiver for a wake-up of this context when it has taken something. */
+/* Asks the receiver to wake this context when it has read something. */
 void sm_conn_announce(struct sm_conn *conn, struct na_plugin_context *context)
 {
     struct sm_peer_slot *slot = sm_load_acquire(&conn->connected_slot);

@@ -113,7 +113,7 @@ int32_t sm_cancel(struct na_plugin_context *context, void *op)
     if (sm_receive_cancel(context, op, false) || sm_rma_cancel(context, op, false))
         return NA_PLUGIN_SUCCESS;
     (void) sm_send_cancel(context, op);
-    return NA_PLUGIN_SUCCESS; /* if none of them held it, it has just completed */
+    return NA_PLUGIN_SUCCESS; /* an operation that none of them held has just completed */
 }
 
 /* The operation says where it is. */

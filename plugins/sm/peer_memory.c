@@ -21,6 +21,8 @@
 
 static int32_t sm_handover_send(struct na_plugin_addr *peer, uint32_t id);
 static bool sm_handover_take(struct na_plugin_addr *peer);
+static int32_t sm_peer_read_header(const struct na_plugin_addr *peer,
+                                   struct sm_segment_header *header);
 
 /*
  * Success once the peer's memory is here, NA_PLUGIN_HOSTUNREACH when the peer is dead, else
@@ -78,14 +80,10 @@ int32_t sm_peer_open(struct na_plugin_addr *peer, int flags, int *fd_p, uint64_t
 {
     struct sm_segment_header header;
     struct stat status;
-    dev_t device;
-    ino_t inode;
     int32_t ret = NA_PLUGIN_AGAIN;
 
     if (peer->memory_fd < 0) {
-        ret = sm_segment_find(peer->name, &header, &device, &inode);
-        if (ret == NA_PLUGIN_SUCCESS && (device != peer->device || inode != peer->inode))
-            ret = NA_PLUGIN_NOENTRY;
+        ret = sm_peer_read_header(peer, &header);
         if (ret == NA_PLUGIN_SUCCESS)
             ret = sm_memory_open(peer->na_class, peer->name, &header, flags, fd_p, size_p);
     }
@@ -130,14 +128,10 @@ int32_t sm_handover_attach(struct na_plugin_addr *peer, int fd)
 {
     struct sm_segment_header header;
     uint64_t size;
-    dev_t device;
-    ino_t inode;
     int32_t ret;
     int copy;
 
-    ret = sm_segment_find(peer->name, &header, &device, &inode);
-    if (ret == NA_PLUGIN_SUCCESS && (device != peer->device || inode != peer->inode))
-        ret = NA_PLUGIN_NOENTRY;
+    ret = sm_peer_read_header(peer, &header);
     if (ret == NA_PLUGIN_SUCCESS)
         ret = sm_memory_check(fd, peer->name, &header, &size);
     if (ret != NA_PLUGIN_SUCCESS)
@@ -231,4 +225,17 @@ static bool sm_handover_take(struct na_plugin_addr *peer)
     (void) close(peer->ask_fd);
     peer->ask_fd = -1;
     return taken;
+}
+
+/* NA_PLUGIN_NOENTRY when another endpoint has the name by now. */
+static int32_t sm_peer_read_header(const struct na_plugin_addr *peer,
+                                   struct sm_segment_header *header)
+{
+    dev_t device;
+    ino_t inode;
+    int32_t ret = sm_segment_find(peer->name, header, &device, &inode);
+
+    if (ret == NA_PLUGIN_SUCCESS && (device != peer->device || inode != peer->inode))
+        return NA_PLUGIN_NOENTRY;
+    return ret;
 }

@@ -173,7 +173,7 @@ static int32_t sm_rma_start(struct na_plugin_context *context, uint8_t kind, str
         sm_context_kick(context);
         return NA_PLUGIN_SUCCESS;
     }
-    if (status == NA_PLUGIN_AGAIN) /* the system has begun to refuse it */
+    if (status == NA_PLUGIN_AGAIN) /* the system refuses it from now on */
         return sm_copy_start(context, op);
     kit_host->op_complete(op, status);
     return NA_PLUGIN_SUCCESS;
@@ -229,7 +229,7 @@ static uint32_t sm_native_progress(struct na_plugin_context *context)
 
     kit_lock_take(&context->rma_lock);
     context->native_current = NULL;
-    /* Cancelled before its end; a way that is refused now is not the end either. */
+    /* Cancelled before its end; that attaching is refused from now on is no end either. */
     canceled = context->native_cancel && (!finished || status == NA_PLUGIN_AGAIN);
     if (!finished && !canceled)
         sm_op_list_append(&context->native, op);

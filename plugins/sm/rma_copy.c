@@ -195,7 +195,7 @@ static bool sm_copy_begin(struct na_plugin_context *context, struct sm_op *op)
             continue;
         context->copy_next = index + 1;
         context->copy_generation++;
-        /* The target tells the contexts of a class apart by nothing else. */
+        /* By the token alone the target tells the contexts of a class apart. */
         slot->token = ((uint64_t) context->id << SM_COPY_TOKEN_SHIFT) |
                       (context->copy_generation * SM_COPY_TABLE + index);
         slot->op = op;

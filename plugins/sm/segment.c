@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Segments: their names and paths, the file that says where an endpoint's memory is, making our
- * own, finding a peer's, regions for rings.
+ * Segments: the file that says where an endpoint's memory is, making our own, finding a peer's,
+ * regions for rings.
  */
 
 #include "sm.h"
@@ -132,7 +132,7 @@ int32_t sm_segment_find(const char *name, struct sm_segment_header *copy, dev_t 
     return NA_PLUGIN_SUCCESS;
 }
 
-/* A piece of our memory for a ring, reserved. The class's lock is held. */
+/* A piece of our memory for a ring, reserved. connect_lock is held. */
 int32_t sm_region_take(struct sm_segment *segment, uint64_t size, uint32_t log_level,
                        uint64_t *offset_p)
 {

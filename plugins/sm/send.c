@@ -31,8 +31,8 @@ int32_t sm_send_expected(struct na_plugin_context *context, void *op, const void
 }
 
 /*
- * True when a send of this context was found and cancelled; `op` NULL takes any. No connection goes
- * while the lock of the table of peers is held.
+ * True when a send of this context was found and cancelled; `op` NULL takes any. The lock of the
+ * table of peers keeps all connections.
  */
 bool sm_send_cancel(struct na_plugin_context *context, const struct sm_op *op)
 {

@@ -82,8 +82,8 @@ bool sm_membarrier_register(void)
 }
 
 /*
- * Between announcing and looking: after it every sender sees the announcement, or we its message.
- * False when that cannot be had any more, so that nothing may be built on the announcement.
+ * Between an announcement and a poll: after it each sender sees the announcement, or the poll sees
+ * its message. False when the system refuses that, and the announcement means nothing.
  */
 bool sm_barrier(struct na_plugin_class *na_class)
 {
@@ -179,10 +179,7 @@ void sm_wake_set_flags(struct na_plugin_context *context, uint32_t flags)
         continue;
 }
 
-/*
- * Runs while something outstanding needs it, so that going to sleep costs no call for it each
- * time.
- */
+/* Runs as long as something outstanding needs it, so that not each sleep costs a call for it. */
 void sm_wake_timer(struct na_plugin_context *context, bool wanted)
 {
     struct itimerspec spec = {0};

@@ -104,7 +104,7 @@ void sm_writers_await(struct na_plugin_class *na_class, uint64_t digest)
         }
 }
 
-/* The peer goes; nothing is written to its memory any more. */
+/* When the peer is destroyed: no put to its memory is under way. */
 void sm_writer_forget(struct na_plugin_addr *peer)
 {
     struct sm_writer *writer = sm_load(&peer->writer);
@@ -170,7 +170,7 @@ static bool sm_writer_take(struct na_plugin_addr *peer, struct sm_writer *writer
     return true;
 }
 
-/* One that has only claimed its place has not said yet when it began. */
+/* A writer that has only claimed its place has not written yet when it began. */
 static bool sm_writer_is_dead(const struct na_plugin_class *na_class,
                               const struct sm_writer *writer)
 {
