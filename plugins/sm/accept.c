@@ -17,10 +17,8 @@ static void sm_in_ring_accept(struct na_plugin_context *context, uint32_t index,
                               struct sm_peer_slot *slot);
 static int32_t sm_in_ring_make(struct na_plugin_context *context, uint32_t index,
                                struct sm_peer_slot *slot, struct sm_in_ring **ring_p);
-static int32_t sm_in_ring_remember(struct na_plugin_context *context, struct sm_in_ring *ring);
 static void sm_in_ring_unmap(struct sm_in_ring *ring);
 static void sm_slot_release(struct sm_peer_slot *slot);
-static struct sm_peer_slot *sm_peer_slots(struct na_plugin_context *context);
 static void sm_in_ring_sweep(struct na_plugin_context *context, uint32_t count);
 
 void sm_doorbells_answer(struct na_plugin_context *context)
@@ -185,7 +183,8 @@ static void sm_doorbell_answer(struct na_plugin_context *context, uint32_t index
 {
     struct sm_in_ring **page = context->in[index / 64];
     struct sm_in_ring *ring = page != NULL ? page[index % 64] : NULL;
-    struct sm_peer_slot *slot = &sm_peer_slots(context)[index];
+    struct sm_peer_slot *slot =
+        &sm_peer_slots_of(context->na_class->segment.header, context->id)[index];
     uint32_t reserved, state;
 
     reserved = sm_load_acquire(&context->area->slots_reserved);
@@ -239,6 +238,7 @@ static int32_t sm_in_ring_make(struct na_plugin_context *context, uint32_t index
     uint64_t incarnation = slot->incarnation;
     uint64_t offset = slot->ring_offset;
     uint32_t data_size = slot->ring_data;
+    struct sm_in_ring ***page = &context->in[index / 64];
     struct sm_in_ring *ring;
     const char *reason;
     int32_t ret;
@@ -250,6 +250,8 @@ static int32_t sm_in_ring_make(struct na_plugin_context *context, uint32_t index
         data_size < SM_DATA_MIN || data_size > SM_DATA_MAX || (data_size & (data_size - 1)) != 0 ||
         offset % (uint64_t) sysconf(_SC_PAGESIZE) != 0)
         return NA_PLUGIN_PROTOCOL_ERROR;
+    if (*page == NULL && (*page = kit_host->mem_alloc(64 * sizeof(**page), 0)) == NULL)
+        return NA_PLUGIN_NOMEM;
     ring = kit_host->mem_alloc(sizeof(*ring), SM_CACHE_LINE);
     if (ring == NULL)
         return NA_PLUGIN_NOMEM;
@@ -265,28 +267,14 @@ static int32_t sm_in_ring_make(struct na_plugin_context *context, uint32_t index
     ring->slots = map;
     ring->data = (const uint8_t *) map + (size_t) SM_RING_SLOTS * SM_RING_SLOT;
     ring->data_lines = data_size / SM_CACHE_LINE;
-    ret = sm_in_ring_remember(context, ring);
-    if (ret != NA_PLUGIN_SUCCESS)
-        goto error;
+    (*page)[index % 64] = ring;
+    context->in_count++;
     *ring_p = ring;
     return NA_PLUGIN_SUCCESS;
 
 error:
     sm_in_ring_unmap(ring);
     return ret;
-}
-
-static int32_t sm_in_ring_remember(struct na_plugin_context *context, struct sm_in_ring *ring)
-{
-    struct sm_in_ring ***page = &context->in[ring->index / 64];
-
-    if (*page == NULL)
-        *page = kit_host->mem_alloc(64 * sizeof(**page), 0);
-    if (*page == NULL)
-        return NA_PLUGIN_NOMEM;
-    (*page)[ring->index % 64] = ring;
-    context->in_count++;
-    return NA_PLUGIN_SUCCESS;
 }
 
 static void sm_in_ring_unmap(struct sm_in_ring *ring)
@@ -305,12 +293,6 @@ static void sm_slot_release(struct sm_peer_slot *slot)
 {
     sm_store(&slot->status, 0);
     sm_store_release(&slot->owner, 0);
-}
-
-static struct sm_peer_slot *sm_peer_slots(struct na_plugin_context *context)
-{
-    return (struct sm_peer_slot *) ((uint8_t *) context->na_class->segment.header +
-                                    sm_layout_peer_slots(context->id));
 }
 
 /* Checks the next `count` slots and releases those whose sender died. */

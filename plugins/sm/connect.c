@@ -12,7 +12,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static int32_t sm_conn_ask(struct sm_conn *conn);
 static int32_t sm_conn_establish(struct sm_conn *conn);
 static int32_t sm_conn_map_ring(struct sm_conn *conn);
 static int32_t sm_conn_take_region(struct sm_conn *conn, uint32_t *data_size_p, uint64_t *region_p);
@@ -161,7 +160,10 @@ int32_t sm_conn_ready(struct sm_conn *conn)
     if (ret != 0 || conn->state == SM_CONN_READY)
         return ret;
     if (kit_unlikely(!sm_peer_mapped(conn->peer))) {
-        ret = sm_conn_ask(conn);
+        /* There is no limit: a peer that does not poll does not read messages either. */
+        kit_lock_take(&conn->peer->na_class->connect_lock);
+        ret = sm_handover_ask(conn->peer, conn->remote_id);
+        kit_lock_drop(&conn->peer->na_class->connect_lock);
         if (ret != NA_PLUGIN_SUCCESS)
             return ret;
     }
@@ -197,18 +199,6 @@ struct sm_conn *sm_backlog_next(struct na_plugin_class *na_class)
     }
     kit_lock_drop(&na_class->backlog_lock);
     return conn;
-}
-
-/* There is no limit: a peer that does not poll does not read messages either. */
-static int32_t sm_conn_ask(struct sm_conn *conn)
-{
-    struct na_plugin_class *na_class = conn->peer->na_class;
-    int32_t ret;
-
-    kit_lock_take(&na_class->connect_lock);
-    ret = sm_handover_ask(conn->peer, conn->remote_id);
-    kit_lock_drop(&na_class->connect_lock);
-    return ret;
 }
 
 /*
@@ -316,8 +306,7 @@ static struct sm_peer_slot *sm_conn_try_slots(struct sm_conn *conn, uint32_t cou
 {
     struct na_plugin_class *na_class = conn->peer->na_class;
     uint64_t claimed = sm_class_owner(na_class, SM_SLOT_CLAIMED);
-    struct sm_peer_slot *slots = (struct sm_peer_slot *) ((uint8_t *) conn->peer->base +
-                                                          sm_layout_peer_slots(conn->remote_id));
+    struct sm_peer_slot *slots = sm_peer_slots_of(conn->peer->base, conn->remote_id);
 
     for (uint32_t i = 0; i < count; i++) {
         uint64_t owner = sm_load(&slots[i].owner);

@@ -194,6 +194,11 @@ static inline uint64_t sm_layout_peer_slots(uint32_t id)
     return sm_layout_context(id) + SM_UNIT;
 }
 
+static inline struct sm_peer_slot *sm_peer_slots_of(struct sm_segment_header *header, uint32_t id)
+{
+    return (struct sm_peer_slot *) (void *) ((uint8_t *) header + sm_layout_peer_slots(id));
+}
+
 static inline uint64_t sm_layout_base_size(uint32_t max_contexts)
 {
     return sm_layout_context(max_contexts);
