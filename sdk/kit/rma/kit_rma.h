@@ -175,11 +175,10 @@ struct kit_rma_ops {
     /*
      * Asks the network to leave the piece's memory alone as soon as possible. True: it does so from
      * now on, neither reading nor writing; the owner drops what still arrives for it. False: it
-     * does not yet; kit_rma_piece_released() or kit_rma_piece_done() says when. Called at most
-     * once for a piece. The piece goes on: a receive stays to
-     * swallow its message, which may be under way, until that came (kit_rma_piece_done(), the
-     * status is of no matter) or piece_withdraw is called; a send ends when the network is done
-     * with it.
+     * does not yet; kit_rma_piece_released() or kit_rma_piece_done() says when, perhaps inside the
+     * call. Called at most once for a piece. The piece goes on: a receive stays to swallow its
+     * message, which may be under way, until that came (kit_rma_piece_done(), the status is of no
+     * matter) or piece_withdraw is called; a send ends when the network is done with it.
      */
     bool (*piece_cancel)(void *owner, struct kit_rma_piece *piece);
 

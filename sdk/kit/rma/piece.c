@@ -184,7 +184,7 @@ static int32_t piece_start(struct kit_rma_transfer *transfer, uint64_t number, u
     part->transfer = transfer;
     part->number = number;
     part->is_in_touch = true;
-    part->is_withdrawn = false;
+    part->is_canceled = part->is_withdrawn = false;
     part->piece.peer = transfer->peer;
     part->piece.memory = transfer->base + offset;
     part->piece.size = left < transfer->piece_size ? left : transfer->piece_size;
@@ -259,19 +259,25 @@ static void piece_count(struct kit_rma_transfer *transfer, const struct rma_part
     }
 }
 
+/* Pieces may end in here, this one and others. */
 static void pieces_cancel(struct kit_rma_transfer *transfer)
 {
     const struct kit_rma *rma = transfer->rma;
+    struct kit_link *node = transfer->parts.next;
 
     transfer->is_canceled = true;
-    for (struct kit_link *node = transfer->parts.next; node != &transfer->parts;
-         node = node->next) {
+    while (node != &transfer->parts) {
         struct rma_part *part = kit_container(node, struct rma_part, node);
 
+        node = node->next;
+        if (part->is_canceled)
+            continue;
+        part->is_canceled = true;
         if (rma->ops->piece_cancel(rma->owner, &part->piece) && part->is_in_touch) {
             part->is_in_touch = false;
             transfer->in_touch--;
         }
+        node = transfer->parts.next;
     }
 }
 

@@ -94,7 +94,8 @@ struct rma_part {
     struct kit_link node;       /* of its transfer, or free */
     struct kit_rma_transfer *transfer;
     uint64_t number;
-    bool is_in_touch;  /* the memory is in the network's hands */
+    bool is_in_touch; /* the memory is in the network's hands */
+    bool is_canceled;
     bool is_withdrawn; /* the network was told that it will not come */
 };
 

@@ -573,6 +573,9 @@ static bool net_piece_cancel(void *owner, struct kit_rma_piece *piece)
     case NET_CANCEL_RELEASES:
         (void) event_add_piece(end, EVENT_RELEASE, piece);
         return false;
+    case NET_CANCEL_ENDS:
+        piece_end(end, piece, NA_PLUGIN_CANCELED, 0);
+        return false;
     default:
         return false;
     }

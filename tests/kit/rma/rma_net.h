@@ -32,6 +32,7 @@ enum net_cancel {
     NET_CANCEL_AT_ONCE,
     NET_CANCEL_RELEASES, /* no; the memory is released one event later, the piece goes on */
     NET_CANCEL_NEVER,    /* no; the memory is touched until the piece ends */
+    NET_CANCEL_ENDS,     /* no; the piece ends inside of the call */
 };
 
 struct net;

@@ -229,7 +229,7 @@ static bool die_after(unsigned int count, enum net_cancel cancel, bool is_put, u
 static void peer_death_at_every_step(void **state)
 {
     (void) state;
-    for (int cancel = NET_CANCEL_AT_ONCE; cancel <= NET_CANCEL_NEVER; cancel++) {
+    for (int cancel = NET_CANCEL_AT_ONCE; cancel <= NET_CANCEL_ENDS; cancel++) {
         for (unsigned int variant = 0; variant < 8; variant++) {
             unsigned int count = 0;
 
