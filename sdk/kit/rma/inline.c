@@ -10,6 +10,12 @@
 
 static uint32_t inline_size(const struct kit_rma_transfer *transfer, uint64_t number);
 
+/* Records that may be sent before the receiver says more: it has nothing to make ready. */
+uint64_t kit_rma_inline_first(const struct kit_rma_transfer *transfer)
+{
+    return transfer->pieces < RMA_INLINE_WINDOW ? transfer->pieces : RMA_INLINE_WINDOW;
+}
+
 /* Notes down what is to be sent; there is nothing to be asked again. */
 bool kit_rma_inline_move(struct kit_rma_transfer *transfer)
 {

@@ -84,6 +84,7 @@ struct kit_rma_piece {
     uint64_t size;
     uint32_t tag;
     uint32_t is_send;
+    uint32_t is_device; /* the memory of one of both sides is not the host's */
     void *priv;
 };
 

@@ -190,6 +190,7 @@ static int32_t piece_start(struct kit_rma_transfer *transfer, uint64_t number, u
     part->piece.size = left < transfer->piece_size ? left : transfer->piece_size;
     part->piece.tag = tag;
     part->piece.is_send = transfer->is_sender;
+    part->piece.is_device = transfer->is_device;
     kit_list_append(&transfer->parts, &part->node);
     transfer->in_touch++;
     if (transfer->is_sender) {

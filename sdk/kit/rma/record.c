@@ -164,6 +164,7 @@ static uint32_t record_fill(struct kit_rma_transfer *transfer, enum rma_kind kin
     };
     transfer->pending &= ~RMA_PENDING(kind);
     if (kind == RMA_REQUEST) {
+        record->flags |= transfer->is_device ? RMA_IS_DEVICE : 0;
         record->memory = htole64(request->remote->id);
         record->key = request->remote->key;
         record->offset = htole64(request->remote_offset + transfer->position);
@@ -230,10 +231,10 @@ static bool record_read(const void *data, uint64_t size, struct rma_in *in)
     record->piece_size = le32toh(record->piece_size);
     record->status = (int32_t) le32toh((uint32_t) record->status);
     if (record->magic != RMA_MAGIC || record->version != RMA_VERSION || record->kind >= RMA_KINDS ||
-        record->flags >> RMA_MOVER_SHIFT >= KIT_RMA_MOVERS || record->tag_count > RMA_WINDOW_MAX ||
-        size > KIT_RMA_CONTROL_MAX)
+        kit_rma_flags_mover(record->flags) >= KIT_RMA_MOVERS ||
+        record->tag_count > RMA_WINDOW_MAX || size > KIT_RMA_CONTROL_MAX)
         return false;
-    in->mover = (enum kit_rma_mover)(record->flags >> RMA_MOVER_SHIFT);
+    in->mover = (enum kit_rma_mover) kit_rma_flags_mover(record->flags);
     in->payload = (const uint8_t *) data + sizeof(*record);
     in->payload_size = (uint32_t) (size - sizeof(*record));
     if (record->tag_count != 0 || !record_has_payload(in)) {
@@ -297,7 +298,7 @@ static void record_stale(struct kit_rma *rma, void *peer, const struct rma_recor
 static bool record_is_of_sender(const struct rma_record *record)
 {
     return (record->flags & RMA_IS_PUT) != 0 &&
-           !kit_rma_is_remote((enum kit_rma_mover)(record->flags >> RMA_MOVER_SHIFT));
+           !kit_rma_is_remote((enum kit_rma_mover) kit_rma_flags_mover(record->flags));
 }
 
 static void record_take(struct kit_rma_transfer *transfer, const struct rma_in *in)

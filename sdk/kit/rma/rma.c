@@ -218,6 +218,9 @@ static int32_t transfer_own(struct kit_rma *rma, const struct kit_rma_request *r
 
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
+    if (region->mem_type != NA_PLUGIN_MEM_TYPE_HOST ||
+        request->local->mem_type != NA_PLUGIN_MEM_TYPE_HOST)
+        return NA_PLUGIN_OPNOTSUPPORTED;
     remote = kit_rma_mem_base(region) + request->remote_offset;
     if (request->is_put != 0)
         memmove(remote, local, request->length);

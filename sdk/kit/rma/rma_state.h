@@ -44,10 +44,16 @@ enum rma_kind {
 #define RMA_MAGIC         UINT32_C(0x57546d41)
 #define RMA_VERSION       3u
 
-/* Flags of a record; the mover is behind them. */
+/* Flags of a record; the mover is between them. */
 #define RMA_FROM_ORIGIN 0x01u
 #define RMA_IS_PUT      0x02u
+#define RMA_IS_DEVICE   0x80u /* REQUEST: memory of a side is not the host's */
 #define RMA_MOVER_SHIFT 2u
+
+static inline uint32_t kit_rma_flags_mover(uint8_t flags)
+{
+    return (flags & ~RMA_IS_DEVICE) >> RMA_MOVER_SHIFT;
+}
 
 /*
  * Little-endian on the wire. Behind it: as many tags as it says; with an inline REQUEST of a put,
@@ -115,6 +121,7 @@ struct kit_rma_transfer {
     enum kit_rma_mover mover;
     bool is_origin;
     bool is_put;
+    bool is_device;
     bool is_sender;    /* it moves the bytes */
     bool is_over;      /* it failed or was abandoned */
     bool is_aborted;   /* the peer is gone: no record goes to it or is taken from it */
@@ -234,6 +241,7 @@ bool kit_rma_tags_take(struct kit_rma_transfer *transfer, const struct rma_recor
                        const uint32_t *tags);
 
 /* inline.c */
+uint64_t kit_rma_inline_first(const struct kit_rma_transfer *transfer);
 bool kit_rma_inline_move(struct kit_rma_transfer *transfer);
 uint32_t kit_rma_inline_fill(const struct kit_rma_transfer *transfer, void *payload);
 bool kit_rma_inline_grant(struct kit_rma_transfer *transfer, uint64_t granted);

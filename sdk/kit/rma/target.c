@@ -100,10 +100,12 @@ static int32_t target_begin(struct kit_rma_transfer *transfer, const struct rma_
     bool is_right = true;
 
     transfer->base = kit_rma_mem_base(transfer->region) + record->offset;
+    transfer->is_device = (record->flags & RMA_IS_DEVICE) != 0 ||
+                          transfer->region->mem_type != NA_PLUGIN_MEM_TYPE_HOST;
     if (in->mover == KIT_RMA_PIECES && record->tag_count != 0) {
         is_right = kit_rma_tags_take(transfer, record, in->tags);
     } else if (in->mover == KIT_RMA_INLINE && transfer->is_put) {
-        transfer->granted = 1;
+        transfer->granted = kit_rma_inline_first(transfer);
         is_right = kit_rma_inline_take(transfer, 0, in->payload, in->payload_size);
     } else if (in->mover == KIT_RMA_INLINE) {
         is_right = kit_rma_inline_grant(transfer, record->number);

@@ -49,9 +49,9 @@ void kit_rma_transfer_plan(struct kit_rma_transfer *transfer)
     enum kit_rma_mover mover = KIT_RMA_PIECES;
     const uint64_t address = htole64((uint64_t) (uintptr_t) transfer->base);
 
-    if (request->length <= rma->config.inline_size &&
-        request->local->mem_type == NA_PLUGIN_MEM_TYPE_HOST &&
-        request->remote->mem_type == NA_PLUGIN_MEM_TYPE_HOST)
+    transfer->is_device = request->local->mem_type != NA_PLUGIN_MEM_TYPE_HOST ||
+                          request->remote->mem_type != NA_PLUGIN_MEM_TYPE_HOST;
+    if (request->length <= rma->config.inline_size && !transfer->is_device)
         mover = KIT_RMA_INLINE;
     else if (rma->ops->mover != NULL)
         mover = rma->ops->mover(rma->owner, request);
@@ -66,9 +66,7 @@ void kit_rma_transfer_plan(struct kit_rma_transfer *transfer)
         transfer->note_size = sizeof(address);
         transfer->has_note = true;
     } else if (mover == KIT_RMA_INLINE) { /* a put's first record is the REQUEST */
-        transfer->granted = transfer->is_put ? 1 : RMA_INLINE_WINDOW;
-        if (transfer->granted > transfer->pieces)
-            transfer->granted = transfer->pieces;
+        transfer->granted = kit_rma_inline_first(transfer);
     }
 }
 

@@ -515,6 +515,7 @@ static int32_t net_piece_send(void *owner, struct kit_rma_piece *piece)
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
     piece_begin(piece);
+    end->device_pieces += piece->is_device;
     end->sends++;
     if (end->sends > end->most_sends)
         end->most_sends = end->sends;
@@ -544,6 +545,7 @@ static int32_t net_piece_recv(void *owner, struct kit_rma_piece *piece)
     for (receive = net->posted; receive != NULL; receive = receive->next)
         assert_false(receive->end == end && receive->piece->tag == piece->tag);
     piece_begin(piece);
+    end->device_pieces += piece->is_device;
     receive = calloc(1, sizeof(*receive));
     assert_non_null(receive);
     receive->end = end;

@@ -173,6 +173,10 @@ static void own_memory_is_copied(void **state)
     net_op_check(&side.op, NA_PLUGIN_SUCCESS);
     assert_memory_equal(side.target_bytes + 5, side.op.memory + 5, 9000);
     assert_null(net.first);
+    side.region->mem_type = NA_PLUGIN_MEM_TYPE_CUDA;
+    assert_int_equal(
+        net_start(&net.ends[1], &net.ends[1], &side.op, side.local, remote, 5, 9000, true),
+        NA_PLUGIN_OPNOTSUPPORTED);
     assert_true(kit_rma_mem_deregister(net.ends[1].ts, side.region));
     assert_int_equal(
         net_start(&net.ends[1], &net.ends[1], &side.op, side.local, remote, 5, 9000, true),
@@ -180,6 +184,33 @@ static void own_memory_is_copied(void **state)
     kit_rma_mem_destroy(net.ends[1].ts, remote);
     side_close(&net, &side);
     net_close(&net);
+}
+
+/* Both sides know of pieces whose memory, at either side, is not the host's. */
+static void device_memory_is_told_to_both_sides(void **state)
+{
+    (void) state;
+    for (int variant = 0; variant < 8; variant++) {
+        const bool is_local = variant % 2 != 0, is_remote = variant / 2 % 2 != 0;
+        struct side side;
+        struct net net;
+
+        net_open(&net, NULL);
+        side_open(&net, &side);
+        if (is_local)
+            side.local->mem_type = NA_PLUGIN_MEM_TYPE_CUDA;
+        if (is_remote)
+            side.region->mem_type = side.remote->mem_type = NA_PLUGIN_MEM_TYPE_CUDA;
+        assert_int_equal(net_start(&net.ends[0], &net.ends[1], &side.op, side.local, side.remote, 5,
+                                   NET_PIECE, variant / 4 != 0),
+                         NA_PLUGIN_SUCCESS);
+        net_run(&net);
+        net_op_check(&side.op, NA_PLUGIN_SUCCESS);
+        assert_int_equal(net.ends[0].device_pieces, is_local || is_remote);
+        assert_int_equal(net.ends[1].device_pieces, is_local || is_remote);
+        side_close(&net, &side);
+        net_close(&net);
+    }
 }
 
 /* A handle that was damaged is refused, and one that was forged is refused by its owner. */
@@ -324,6 +355,7 @@ int main(void)
         cmocka_unit_test(credits_are_respected),
         cmocka_unit_test(the_window_is_respected),
         cmocka_unit_test(own_memory_is_copied),
+        cmocka_unit_test(device_memory_is_told_to_both_sides),
         cmocka_unit_test(handles_are_checked),
         cmocka_unit_test(two_processes_do_not_share_ids),
         cmocka_unit_test(regions_are_checked),
