@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Inline transfers: the bytes travel in the control records, which arrive whole and in order. The
- * first record of a put is its REQUEST; the receiver says up to which one the sender may go.
+ * first record of a put is its REQUEST; the receiver says up to which one the sender may go. Where
+ * the network can, a REQUEST has all of the bytes behind it.
  */
 
 #include "rma_state.h"

@@ -29,10 +29,11 @@
  * - Everything here is called with one lock held, the owner's, which guards the whole object; all
  *   functions of struct kit_rma_ops are called under it. There is no lock, no thread and no system
  *   call inside. Nothing blocks.
- * - kit_rma_control(), kit_rma_piece_done(), kit_rma_piece_released(), kit_rma_move_done(),
- *   kit_rma_peer_failed() and kit_rma_abandon() may be called at any time, also inside of a
- *   function of struct kit_rma_ops: what they say is noted down, and kit_rma_poll() acts on it. All
- *   others are called from outside of those functions, but for kit_rma_start() in transfer_done.
+ * - kit_rma_control(), kit_rma_control_data(), kit_rma_piece_done(), kit_rma_piece_released(),
+ *   kit_rma_move_done(), kit_rma_peer_failed() and kit_rma_abandon() may be called at any time,
+ *   also inside of a function of struct kit_rma_ops: what they say is noted down, and
+ *   kit_rma_poll() acts on it. All others are called from outside of those functions, but for
+ *   kit_rma_start() in transfer_done.
  * - A peer is a pointer of the owner's that is compared and handed back. It stays valid until
  *   kit_rma_peer_failed() was called for it or, where peer_hold and peer_release exist, until the
  *   last release.
@@ -66,7 +67,7 @@ struct kit_rma_transfer; /* one put or get at its origin, until it is reported *
 /* What moves the bytes of a transfer. The numbers travel. */
 enum kit_rma_mover {
     KIT_RMA_PIECES,    /* needs piece_send, piece_recv, piece_cancel, piece_withdraw */
-    KIT_RMA_INLINE,    /* needs config.inline_size */
+    KIT_RMA_INLINE,    /* needs config.inline_size; puts up to config.eager_size: put_send */
     KIT_RMA_ATTACH,    /* needs process, attach_refused */
     KIT_RMA_ONE_SIDED, /* needs expose, expose_check, conceal, move */
     KIT_RMA_MOVERS
@@ -127,6 +128,14 @@ struct kit_rma_ops {
      * Anything else: the peer failed.
      */
     int32_t (*control_send)(void *owner, void *peer, const void *data, uint32_t size);
+
+    /*
+     * Sends the REQUEST of a put that is moved inline with all of its bytes, for
+     * kit_rma_control_data() at the peer. Returns as control_send does, and both were copied or
+     * have left then; other records may arrive before. Optional.
+     */
+    int32_t (*put_send)(void *owner, void *peer, const void *record, uint32_t record_size,
+                        const void *data, uint32_t size);
 
     /*
      * The mover of a transfer that is too large for one record; asked again after attach_refused.
@@ -213,6 +222,7 @@ struct kit_rma_config {
     struct kit_regions *regions; /* the owner's, valid as long as the object; NULL: of its own */
     uint32_t control_size;       /* bytes of the largest record; KIT_RMA_CONTROL_MIN */
     uint32_t inline_size;        /* bytes of data in a record; both sides have the same; 0: never */
+    uint32_t eager_size;         /* bytes of a put that put_send takes; both the same; 0: never */
     uint32_t part_size;          /* bytes of a one-sided transfer at a time; 4 MiB */
     uint32_t transfer_private;   /* bytes of the owner's in an exposure and in a move */
     uint32_t piece_size;    /* bytes of a piece, at least 4096; both sides have the same; 256 KiB */
@@ -322,6 +332,10 @@ bool kit_rma_abandon(struct kit_rma *rma, struct kit_rma_transfer *transfer, int
 
 /* A control record came. Nothing in it is trusted; what is not right is dropped and counted. */
 void kit_rma_control(struct kit_rma *rma, void *peer, const void *data, uint64_t size);
+
+/* What ops.put_send sent came. Nothing in both is trusted. */
+void kit_rma_control_data(struct kit_rma *rma, void *peer, const void *record, uint64_t record_size,
+                          const void *data, uint64_t size);
 
 /*
  * The network is done with a piece. `size` is that of the message which was received; another size

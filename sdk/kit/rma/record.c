@@ -86,6 +86,24 @@ void kit_rma_control(struct kit_rma *rma, void *peer, const void *data, uint64_t
     record_take(transfer, &in);
 }
 
+void kit_rma_control_data(struct kit_rma *rma, void *peer, const void *record, uint64_t record_size,
+                          const void *data, uint64_t size)
+{
+    struct rma_in in;
+
+    if (record_size != sizeof(in.record) || size > rma->config.eager_size ||
+        !record_read(record, record_size, &in) || in.record.kind != RMA_REQUEST ||
+        in.mover != KIT_RMA_INLINE || (in.record.flags & RMA_IS_PUT) == 0 ||
+        kit_rma_transfer_find(rma, peer, in.record.transfer, false) != NULL) {
+        rma->counters.records_bad++;
+        return;
+    }
+    in.payload = data;
+    in.payload_size = (uint32_t) size;
+    in.is_eager = true;
+    record_request(rma, peer, &in);
+}
+
 /* All that can be done for want of a transfer is to answer once. */
 static void record_request(struct kit_rma *rma, void *peer, const struct rma_in *in)
 {
@@ -124,9 +142,14 @@ static int32_t record_send(struct kit_rma_transfer *transfer, enum rma_kind kind
     const bool is_known = transfer->is_known;
     struct record_out out;
     uint32_t size = record_fill(transfer, kind, &out);
-    int32_t ret = rma->ops->control_send(rma->owner, transfer->peer, &out,
-                                         (uint32_t) sizeof(out.record) + size);
+    int32_t ret;
 
+    if (transfer->is_eager && kind == RMA_REQUEST)
+        ret = rma->ops->put_send(rma->owner, transfer->peer, &out.record, sizeof(out.record),
+                                 transfer->base, transfer->piece_size);
+    else
+        ret = rma->ops->control_send(rma->owner, transfer->peer, &out,
+                                     (uint32_t) sizeof(out.record) + size);
     /* The answer may have come inside of the call. */
     if (kit_likely(ret == NA_PLUGIN_SUCCESS))
         return ret;
@@ -185,7 +208,7 @@ static uint32_t record_fill(struct kit_rma_transfer *transfer, enum rma_kind kin
         record->status = (int32_t) htole32((uint32_t) transfer->status);
     if (transfer->mover == KIT_RMA_INLINE && transfer->is_sender && kind <= RMA_DATA) {
         record->number = htole64(transfer->moved);
-        size = kit_rma_inline_fill(transfer, out->payload);
+        size = transfer->is_eager ? 0 : kit_rma_inline_fill(transfer, out->payload);
         transfer->done = ++transfer->moved;
         if (transfer->moved < transfer->granted)
             transfer->pending |= RMA_PENDING(RMA_DATA);
@@ -237,6 +260,7 @@ static bool record_read(const void *data, uint64_t size, struct rma_in *in)
     in->mover = (enum kit_rma_mover) kit_rma_flags_mover(record->flags);
     in->payload = (const uint8_t *) data + sizeof(*record);
     in->payload_size = (uint32_t) (size - sizeof(*record));
+    in->is_eager = false;
     if (record->tag_count != 0 || !record_has_payload(in)) {
         if (in->payload_size != 4u * record->tag_count)
             return false;

@@ -92,6 +92,7 @@ struct rma_in {
     enum kit_rma_mover mover;
     const uint8_t *payload; /* behind the record, but for tags */
     uint32_t payload_size;
+    bool is_eager; /* all bytes of a put came with it */
 };
 
 /* A piece; the owner's private bytes lie behind it. */
@@ -122,6 +123,7 @@ struct kit_rma_transfer {
     bool is_origin;
     bool is_put;
     bool is_device;
+    bool is_eager;     /* origin: the bytes leave with the REQUEST */
     bool is_sender;    /* it moves the bytes */
     bool is_over;      /* it failed or was abandoned */
     bool is_aborted;   /* the peer is gone: no record goes to it or is taken from it */

@@ -81,6 +81,8 @@ static int32_t target_check_mover(const struct kit_rma *rma, const struct rma_in
     case KIT_RMA_INLINE:
         is_right = record->piece_size != 0 && record->piece_size <= rma->config.inline_size &&
                    (is_put ? in->payload_size != 0 : in->payload_size == 0);
+        if (in->is_eager)
+            is_right = record->length == in->payload_size && record->piece_size == record->length;
         break;
     case KIT_RMA_ATTACH:
         is_right = in->payload_size == sizeof(uint64_t);

@@ -47,6 +47,7 @@ void kit_rma_transfer_plan(struct kit_rma_transfer *transfer)
     struct kit_rma *rma = transfer->rma;
     const struct kit_rma_request *request = &transfer->request;
     enum kit_rma_mover mover = KIT_RMA_PIECES;
+    uint32_t piece_size = rma->config.piece_size;
     const uint64_t address = htole64((uint64_t) (uintptr_t) transfer->base);
 
     transfer->is_device = request->local->mem_type != NA_PLUGIN_MEM_TYPE_HOST ||
@@ -55,9 +56,12 @@ void kit_rma_transfer_plan(struct kit_rma_transfer *transfer)
         mover = KIT_RMA_INLINE;
     else if (rma->ops->mover != NULL)
         mover = rma->ops->mover(rma->owner, request);
-    kit_rma_transfer_set_mover(transfer, mover,
-                               mover == KIT_RMA_INLINE ? rma->config.inline_size
-                                                       : rma->config.piece_size);
+    transfer->is_eager = mover == KIT_RMA_INLINE && transfer->is_put &&
+                         request->length > rma->config.inline_size &&
+                         request->length <= rma->config.eager_size;
+    if (mover == KIT_RMA_INLINE)
+        piece_size = transfer->is_eager ? (uint32_t) request->length : rma->config.inline_size;
+    kit_rma_transfer_set_mover(transfer, mover, piece_size);
     rma->counters.moved[mover]++;
     transfer->pending = RMA_PENDING(RMA_REQUEST);
     transfer->is_known = transfer->has_note = false;

@@ -58,6 +58,8 @@ struct net_receive {
 };
 
 static int32_t net_control_send(void *owner, void *peer, const void *data, uint32_t size);
+static int32_t net_put_send(void *owner, void *peer, const void *record, uint32_t record_size,
+                            const void *data, uint32_t size);
 static int32_t net_piece_send(void *owner, struct kit_rma_piece *piece);
 static int32_t net_piece_recv(void *owner, struct kit_rma_piece *piece);
 static bool net_piece_cancel(void *owner, struct kit_rma_piece *piece);
@@ -78,6 +80,7 @@ static void net_open_ends(struct net *net, const struct kit_rma_config *limits,
 
 static const struct kit_rma_ops net_ops = {
     .control_send = net_control_send,
+    .put_send = net_put_send,
     .piece_send = net_piece_send,
     .piece_recv = net_piece_recv,
     .piece_cancel = net_piece_cancel,
@@ -121,6 +124,7 @@ static void net_open_ends(struct net *net, const struct kit_rma_config *limits,
             .tag_count = RMA_TAGS_MIN,
             .piece_private = sizeof(struct net_piece),
             .inline_size = inline_size,
+            .eager_size = inline_size != 0 ? NET_EAGER : 0,
             .part_size = NET_PART,
             .transfer_private = sizeof(unsigned int),
             .timeout_ms = NET_TIMEOUT_MS,
@@ -303,7 +307,10 @@ bool net_step(struct net *net)
     is_current = event->priv != NULL && event->priv->life == event->life && event->priv->is_live;
     switch (event->kind) {
     case EVENT_CONTROL:
-        if (!event->from->is_mute)
+        if (!event->from->is_mute && event->bytes != NULL)
+            kit_rma_control_data(event->to->ts, event->from, event->data, event->size, event->bytes,
+                                 event->piece_size);
+        else if (!event->from->is_mute)
             kit_rma_control(event->to->ts, event->from, event->data, event->size);
         break;
     case EVENT_PIECE:
@@ -479,6 +486,22 @@ static int32_t net_control_send(void *owner, void *peer, const void *data, uint3
     event->size = size;
     memcpy(event->data, data, size);
     return NA_PLUGIN_SUCCESS;
+}
+
+static int32_t net_put_send(void *owner, void *peer, const void *record, uint32_t record_size,
+                            const void *data, uint32_t size)
+{
+    struct net *net = ((struct net_end *) owner)->net;
+    int32_t ret = net_control_send(owner, peer, record, record_size);
+
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
+    net->puts++;
+    net->last->bytes = malloc(size);
+    assert_non_null(net->last->bytes);
+    memcpy(net->last->bytes, data, size);
+    net->last->piece_size = size;
+    return ret;
 }
 
 static int32_t piece_refused(struct net *net)

@@ -26,6 +26,7 @@
 #define NET_INLINE     100u             /* bytes in a record */
 #define NET_PART       (5u * NET_PIECE) /* of a one-sided transfer at a time */
 #define NET_EXPOSURES  64u
+#define NET_EAGER      (2u * NET_PIECE) /* of a put inline, with its REQUEST */
 
 /* How the network answers piece_cancel. */
 enum net_cancel {
@@ -76,6 +77,7 @@ struct net {
     int32_t piece_error;                     /* likewise a piece */
     int32_t deliver_error;                   /* likewise a piece that was accepted */
     uint64_t deliver_size;                   /* not 0: the next piece has this size */
+    unsigned int puts;                       /* that were sent with their REQUEST */
     unsigned int lost_receives;              /* pieces that found no receive */
     uint64_t now_ns;
 };
@@ -91,7 +93,7 @@ struct net_op {
 
 void net_open(struct net *net, const struct kit_rma_config *limits);
 
-/* The same with another mover than pieces, and small transfers inline. */
+/* The same with another mover than pieces, and small transfers inline, puts up to NET_EAGER. */
 void net_open_mover(struct net *net, enum kit_rma_mover mover);
 
 /* Checks that nothing is under way before. */

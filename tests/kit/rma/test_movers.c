@@ -444,6 +444,78 @@ static void inline_bytes_are_checked(void **state)
     }
 }
 
+/* A put whose bytes come with its REQUEST: as many as may, all of them, and nothing else so. */
+static void bytes_with_a_request_are_checked(void **state)
+{
+    static const struct {
+        uint32_t length, piece_size, size;
+        uint8_t flags, kind;
+    } wrong[] = {{5000, 5000, 4999, RMA_IS_PUT, RMA_REQUEST},
+                 {5000, 5000, 5001, RMA_IS_PUT, RMA_REQUEST},
+                 {5000, NET_INLINE, 5000, RMA_IS_PUT, RMA_REQUEST},
+                 {5000, NET_INLINE, NET_INLINE, RMA_IS_PUT, RMA_REQUEST},
+                 {0, 0, 0, RMA_IS_PUT, RMA_REQUEST},
+                 {NET_MEMORY + 1, NET_MEMORY + 1, 5000, RMA_IS_PUT, RMA_REQUEST},
+                 {NET_EAGER + 1, NET_EAGER + 1, NET_EAGER + 1, RMA_IS_PUT, RMA_REQUEST},
+                 {5000, 5000, 5000, 0, RMA_REQUEST},
+                 {5000, 5000, 5000, RMA_IS_PUT, RMA_DATA},
+                 {5000, 5000, 5000, RMA_IS_PUT | KIT_RMA_ATTACH << RMA_MOVER_SHIFT, RMA_REQUEST}};
+    const struct variant variant = {KIT_RMA_INLINE, true, false};
+    struct kit_rma_counters counters;
+    struct fixture fixture;
+    uint8_t *bytes = calloc(1, NET_MEMORY);
+
+    (void) state;
+    assert_non_null(bytes);
+    fixture_open(&fixture, &variant, BOTH);
+    memcpy(fixture.expected, fixture.target_bytes, NET_MEMORY);
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        const uint8_t flags = wrong[i].flags | RMA_FROM_ORIGIN;
+        struct rma_record record = {
+            .magic = htole32(RMA_MAGIC),
+            .version = RMA_VERSION,
+            .kind = wrong[i].kind,
+            .flags = flags >> RMA_MOVER_SHIFT != 0
+                         ? flags
+                         : (uint8_t) (flags | KIT_RMA_INLINE << RMA_MOVER_SHIFT),
+            .transfer = htole64(1000 + i),
+            .memory = htole64(fixture.region->id),
+            .key = fixture.region->key,
+            .length = htole64(wrong[i].length),
+            .piece_size = htole32(wrong[i].piece_size),
+        };
+
+        kit_rma_control_data(fixture.net.ends[1].ts, &fixture.net.ends[0], &record, sizeof(record),
+                             bytes, wrong[i].size);
+        net_run(&fixture.net);
+        assert_memory_equal(fixture.target_bytes, fixture.expected, NET_MEMORY);
+        kit_rma_counters_get(fixture.net.ends[1].ts, &counters);
+        assert_int_equal(counters.refused + counters.records_bad, i + 1);
+    }
+    fixture_close(&fixture);
+    free(bytes);
+}
+
+/* Up to a size a put is one message. */
+static void small_puts_are_one_message(void **state)
+{
+    const struct variant variant = {KIT_RMA_INLINE, true, false};
+    struct fixture fixture;
+
+    (void) state;
+    fixture_open(&fixture, &variant, BOTH);
+    move(&fixture, 3, NET_INLINE, true);
+    assert_int_equal(fixture.net.puts, 0);
+    move(&fixture, 3, NET_INLINE + 1, true);
+    fixture.net.control_again = 3;
+    move(&fixture, 5, NET_EAGER, true);
+    assert_int_equal(fixture.net.puts, 2);
+    move(&fixture, 5, NET_EAGER + 1, true);
+    move(&fixture, 5, NET_EAGER, false);
+    assert_int_equal(fixture.net.puts, 2);
+    fixture_close(&fixture);
+}
+
 /* Records of another mover, or that the other side does not send, change nothing. */
 static void records_of_another_mover_are_dropped(void **state)
 {
@@ -550,6 +622,8 @@ int main(void)
         cmocka_unit_test(who_may_not_attach_does_otherwise),
         cmocka_unit_test(an_address_without_memory_fails),
         cmocka_unit_test(inline_bytes_are_checked),
+        cmocka_unit_test(bytes_with_a_request_are_checked),
+        cmocka_unit_test(small_puts_are_one_message),
         cmocka_unit_test(records_of_another_mover_are_dropped),
         cmocka_unit_test(requests_are_checked),
         cmocka_unit_test(configs_are_checked),
