@@ -43,8 +43,7 @@ int32_t ucx_class_initialize(const struct na_plugin_init *init, struct na_host_c
     kit_list_init(&na_class->sent);
     kit_list_init(&na_class->held);
     kit_list_init(&na_class->workers);
-    kit_list_init(&na_class->scraps);
-    kit_list_init(&na_class->copies);
+    kit_list_init(&na_class->free_blocks);
     kit_list_init(&na_class->reads);
     ret = class_configure(na_class, init, tls);
     if (ret == NA_PLUGIN_SUCCESS)
@@ -75,10 +74,9 @@ int32_t ucx_class_finalize(struct na_plugin_class *na_class)
     fabric_endpoint_close(&na_class->fabric);
     if (na_class->epoll_fd >= 0)
         (void) close(na_class->epoll_fd);
-    ucx_scraps_free(na_class);
+    ucx_blocks_free(na_class);
     ucx_registry_close(na_class);
     kit_regions_close(&na_class->regions);
-    kit_table_free(&na_class->transfers);
     kit_table_free(&na_class->links_by_id);
     kit_host->mem_free(na_class->protocol);
     kit_host->mem_free(na_class);
@@ -127,7 +125,7 @@ static int32_t class_choose_rma(struct na_plugin_class *na_class, const char *tl
 
     for (uint32_t i = 0; word != NULL && i < sizeof(words) / sizeof(words[0]); i++) {
         if (strcmp(word, words[i]) == 0) {
-            na_class->rma = (enum ucx_rma_choice) i;
+            na_class->rma_choice = (enum ucx_rma_choice) i;
             word = NULL;
         }
     }
@@ -135,14 +133,14 @@ static int32_t class_choose_rma(struct na_plugin_class *na_class, const char *tl
         UCX_LOG_ERROR("AMALGAM_UCX_RMA is '%.40s'; auto, copy, ucp and messages are known", word);
         return NA_PLUGIN_INVALID_ARG;
     }
-    na_class->wants_keys = na_class->rma == UCX_RMA_UCP;
+    na_class->wants_keys = na_class->rma_choice == UCX_RMA_UCP;
     for (uint32_t i = 0; i < count; i++)
         for (size_t k = 0; k < sizeof(hardware) / sizeof(hardware[0]); k++)
             if (strcmp(list[i].transport, hardware[k]) == 0 && ucx_protocol_has(tls, hardware[k]))
                 na_class->wants_keys = na_class->has_hardware = true;
-    na_class->may_attach = ucx_protocol_has(tls, "cma") &&
-                           (na_class->rma == UCX_RMA_AUTO || na_class->rma == UCX_RMA_COPY);
-    if (na_class->may_attach && na_class->rma == UCX_RMA_AUTO)
+    na_class->may_attach = ucx_protocol_has(tls, "cma") && (na_class->rma_choice == UCX_RMA_AUTO ||
+                                                            na_class->rma_choice == UCX_RMA_COPY);
+    if (na_class->may_attach && na_class->rma_choice == UCX_RMA_AUTO)
         ucx_registry_open(na_class);
     return NA_PLUGIN_SUCCESS;
 }
@@ -162,6 +160,8 @@ static int32_t class_open(struct na_plugin_class *na_class, const struct na_plug
     int32_t ret;
 
     ret = ucx_name_listen(na_class, init, device, sizeof(device));
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = ucx_rma_open(na_class);
     if (ret == NA_PLUGIN_SUCCESS)
         ret = ucx_worker_open(na_class, init, tls, strcmp(tls, "tcp") == 0 ? device : "");
     if (ret == NA_PLUGIN_SUCCESS)

@@ -12,7 +12,7 @@ struct ucx_held {
     void *data;
 };
 
-_Static_assert(sizeof(struct ucx_held) <= UCX_SCRAP_SIZE, "it fits");
+_Static_assert(sizeof(struct ucx_held) <= UCX_BLOCK_SIZE, "it fits");
 
 static const struct ucx_link *frame_link(struct na_plugin_class *na_class, const void *header,
                                          size_t size);
@@ -112,7 +112,7 @@ ucs_status_t ucx_frame_received(void *arg, const void *header, size_t header_siz
         (void) fabric_frame_received(&na_class->fabric, data, size, link, NULL);
         return UCS_OK;
     }
-    held = ucx_scrap_get(na_class);
+    held = ucx_block_get(na_class);
     if (kit_unlikely(held == NULL)) {
         UCX_LOG_ERROR("no memory for a frame of %zu bytes: it is lost", size);
         return UCS_OK;
@@ -120,7 +120,7 @@ ucs_status_t ucx_frame_received(void *arg, const void *header, size_t header_siz
     held->worker = worker;
     held->data = data;
     if (kit_likely(fabric_frame_received(&na_class->fabric, data, size, link, held))) {
-        ucx_scrap_put(na_class, held);
+        ucx_block_put(na_class, held);
         return UCS_OK;
     }
     kit_list_append(&na_class->held, &held->node);
@@ -150,7 +150,7 @@ void ucx_frame_release(struct fabric_endpoint *endpoint, void *cookie)
     if (na_class->worker != NULL)
         ucp_am_data_release(held->worker->worker, held->data);
     kit_list_remove(&held->node);
-    ucx_scrap_put(na_class, held);
+    ucx_block_put(na_class, held);
 }
 
 static void frame_sent(void *request, ucs_status_t status, void *arg)

@@ -22,6 +22,7 @@ static void link_joined(void *request, ucs_status_t status, void *arg);
 static void link_count(struct ucx_link *link, uint32_t change);
 static void link_endpoint_close(struct ucx_link *link, bool is_forced);
 static bool link_endpoint_is_closed(struct ucx_link *link);
+static void link_forget_requests(struct ucx_link *link);
 static void link_free(struct ucx_link *link);
 
 int32_t ucx_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *peer)
@@ -55,7 +56,8 @@ void ucx_peer_close(struct fabric_endpoint *endpoint, struct fabric_peer *peer)
 {
     struct ucx_link *link = ucx_peer(peer)->link;
 
-    (void) endpoint;
+    if (ucx_class(endpoint)->rma != NULL)
+        kit_rma_peer_failed(ucx_class(endpoint)->rma, peer, NA_PLUGIN_HOSTUNREACH);
     ucx_peer(peer)->link = NULL;
     if (link == NULL || link->peer != peer)
         return;
@@ -135,8 +137,7 @@ struct ucx_link *ucx_link_create(struct na_plugin_class *na_class, const char *n
     na_class->dialing++;
     kit_list_init(&link->trouble);
     kit_list_init(&link->channels);
-    kit_list_init(&link->transfers);
-    kit_list_init(&link->jobs);
+    kit_list_init(&link->requests);
     kit_list_append(&na_class->links, &link->node);
     if (kit_key_draw(&link->secret) != NA_PLUGIN_SUCCESS ||
         kit_table_add(&na_class->links_by_id, link, &link->id) != NA_PLUGIN_SUCCESS) {
@@ -213,8 +214,6 @@ void ucx_link_fail(struct ucx_link *link, int32_t status, const char *reason)
     while (!kit_list_empty(&link->channels))
         ucx_channel_close(kit_container(link->channels.next, struct ucx_channel, node));
     link_endpoint_close(link, true);
-    ucx_jobs_drop(link);
-    ucx_transfers_fail(link, status);
     ucx_link_trouble(link);
     if (link->is_shared && !link->has_goodbye)
         ucx_probe_start(link->worker);
@@ -245,7 +244,7 @@ void ucx_links_progress(struct na_plugin_class *na_class)
         if (link->phase == UCX_LINK_DYING && kit_host->clock_ns() >= link->deadline)
             ucx_link_fail(link, NA_PLUGIN_HOSTUNREACH, "its process closed the connection");
         if (link->phase == UCX_LINK_FAILED && link_endpoint_is_closed(link)) {
-            ucx_transfers_forget(link);
+            link_forget_requests(link);
             if (link->busy == 0)
                 link_free(link);
         }
@@ -300,7 +299,6 @@ void ucx_links_close(struct na_plugin_class *na_class)
             ucp_request_free(link->close_request);
         link->close_request = NULL;
         link->phase = UCX_LINK_FAILED;
-        ucx_jobs_drop(link);
     }
 }
 
@@ -312,7 +310,9 @@ void ucx_links_free(struct na_plugin_class *na_class)
 
         if (link->peer != NULL)
             ucx_peer(link->peer)->link = NULL;
-        ucx_transfers_forget(link);
+        link_forget_requests(link);
+        while (!kit_list_empty(&link->requests))
+            ucx_request_put(kit_container(link->requests.next, struct ucx_request, node));
         link_unhash(link);
         link_free(link);
     }
@@ -334,13 +334,6 @@ bool ucx_link_has_lane(struct ucx_link *link, const char *const *words)
         is_found = strstr(text, *words) != NULL;
     free(text);
     return is_found;
-}
-
-uint64_t ucx_link_piece(const struct ucx_link *link, uint64_t left)
-{
-    uint64_t most = link->is_stream ? UCX_STREAM_PIECE : UCX_PIECE;
-
-    return left < most ? left : most;
 }
 
 static uint32_t link_hash(const char *name)
@@ -468,6 +461,13 @@ static bool link_endpoint_is_closed(struct ucx_link *link)
     ucp_request_free(link->close_request);
     link->close_request = NULL;
     return true;
+}
+
+/* The endpoint is closed: nothing touches memory for it any more. */
+static void link_forget_requests(struct ucx_link *link)
+{
+    ucx_pieces_forget(link);
+    ucx_natives_forget(link);
 }
 
 static void link_free(struct ucx_link *link)

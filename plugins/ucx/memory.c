@@ -13,9 +13,8 @@
 static struct na_plugin_mem *mem_alloc(void);
 static ucs_status_t mem_map(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
 static void mem_unmap(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
-static void mem_take_back(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
-static void mem_wait(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
-static void mem_fail_links(struct na_plugin_mem *mem);
+static void mem_leave(struct na_plugin_class *na_class, const struct kit_region *region);
+static bool mem_wait(struct na_plugin_class *na_class, const struct kit_region *region);
 static void mem_forget_key(struct na_plugin_mem *mem);
 
 int32_t ucx_mem_create(struct na_plugin_class *na_class, void *base, uint64_t length,
@@ -100,10 +99,8 @@ int32_t ucx_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_me
         ucx_registry_remove(na_class, mem);
         (void) kit_region_deregister(&na_class->regions, &mem->region);
         ucx_enter();
-        mem_take_back(na_class, mem);
+        mem_leave(na_class, &mem->region);
         ucx_leave();
-        if (!kit_list_empty(&mem->tickets))
-            mem_wait(na_class, mem);
         mem_unmap(na_class, mem);
     }
     fabric_unlock(&na_class->fabric);
@@ -161,19 +158,6 @@ int32_t ucx_mem_deserialize(struct na_plugin_class *na_class, const void *buf, u
     return NA_PLUGIN_SUCCESS;
 }
 
-/* What a peer asked for. */
-int32_t ucx_mem_find(struct na_plugin_class *na_class, uint64_t id, const struct kit_key *key,
-                     uint32_t access, uint64_t offset, uint64_t length,
-                     struct na_plugin_mem **mem_p)
-{
-    struct kit_region *region = NULL;
-    int32_t ret = kit_region_find(&na_class->regions, id, key, access, offset, length, &region);
-
-    if (ret == NA_PLUGIN_SUCCESS)
-        *mem_p = kit_container(region, struct na_plugin_mem, region);
-    return ret;
-}
-
 /* The remote key for the link's endpoint. */
 ucs_status_t ucx_mem_rkey(struct ucx_link *link, struct na_plugin_mem *mem, ucp_rkey_h *rkey_p)
 {
@@ -223,7 +207,6 @@ static struct na_plugin_mem *mem_alloc(void)
     if (mem == NULL)
         return NULL;
     kit_list_init(&mem->region.node);
-    kit_list_init(&mem->tickets);
     return mem;
 }
 
@@ -276,57 +259,35 @@ static void mem_unmap(struct na_plugin_class *na_class, struct na_plugin_mem *me
     mem->packed_size = 0;
 }
 
-/* Gets that wait are refused; of their pieces, what UCX has not begun to copy is given back. */
-static void mem_take_back(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
+/* UCX cannot be told to stop what goes by rendezvous, but links can be closed. */
+static void mem_leave(struct na_plugin_class *na_class, const struct kit_region *region)
 {
-    struct kit_link *node, *next;
+    struct kit_link *node;
 
-    for (node = na_class->links.next; node != &na_class->links && mem->jobs != 0; node = node->next)
-        ucx_jobs_refuse(kit_container(node, struct ucx_link, node), mem);
-    if (mem->jobs != 0)
-        ucx_copies_drop(na_class, NULL, mem, 0, NA_PLUGIN_PERMISSION);
-    for (node = mem->tickets.next; node != &mem->tickets; node = next) {
-        next = node->next;
-        (void) ucx_ticket_take_back(kit_container(node, struct ucx_ticket, node),
-                                    NA_PLUGIN_PERMISSION);
+    if (mem_wait(na_class, region))
+        return;
+    /* Nothing that a failure ends changes the list. */
+    for (node = na_class->links.next; node != &na_class->links; node = node->next) {
+        struct ucx_link *link = kit_container(node, struct ucx_link, node);
+
+        if (link->phase != UCX_LINK_FAILED && ucx_pieces_touch(link, region))
+            ucx_link_fail(link, NA_PLUGIN_HOSTUNREACH,
+                          "it does not take what it asked for, and the memory is needed");
     }
+    if (!mem_wait(na_class, region))
+        UCX_LOG_ERROR("UCX does not let go of memory at %p", (void *) (uintptr_t) region->base);
 }
 
-/* UCX cannot be told to stop what goes by rendezvous, but links can be closed. */
-static void mem_wait(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
+static bool mem_wait(struct na_plugin_class *na_class, const struct kit_region *region)
 {
     uint64_t end = kit_host->clock_ns() + MEM_FREE_NS;
+    bool is_left = kit_rma_region_leave(na_class->rma, region);
 
-    while (!kit_list_empty(&mem->tickets) && kit_host->clock_ns() < end)
+    while (!is_left && kit_host->clock_ns() < end) {
         (void) ucx_poll(&na_class->fabric);
-    if (kit_list_empty(&mem->tickets))
-        return;
-    mem_fail_links(mem);
-    end = kit_host->clock_ns() + MEM_FREE_NS;
-    while (!kit_list_empty(&mem->tickets) && kit_host->clock_ns() < end)
-        (void) ucx_poll(&na_class->fabric);
-    if (!kit_list_empty(&mem->tickets))
-        UCX_LOG_ERROR("UCX does not let go of memory at %p", (void *) (uintptr_t) mem->region.base);
-    while (!kit_list_empty(&mem->tickets))
-        kit_list_remove(mem->tickets.next);
-}
-
-/* Those over which pieces of it are under way. A failure may end several tickets at once. */
-static void mem_fail_links(struct na_plugin_mem *mem)
-{
-    struct kit_link *node = mem->tickets.next;
-
-    while (node != &mem->tickets) {
-        struct ucx_link *link = kit_container(node, struct ucx_ticket, node)->link;
-
-        if (link->phase == UCX_LINK_FAILED) {
-            node = node->next;
-            continue;
-        }
-        ucx_link_fail(link, NA_PLUGIN_HOSTUNREACH,
-                      "it does not take what it asked for, and the memory is needed");
-        node = mem->tickets.next;
+        is_left = kit_rma_region_leave(na_class->rma, region);
     }
+    return is_left;
 }
 
 static void mem_forget_key(struct na_plugin_mem *mem)

@@ -1,39 +1,59 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Small objects that come and go with transfers: what was needed once is kept until the end. */
+/* Small objects that come and go with messages: what was needed once is kept until the end. */
 
 #include "ucx.h"
 
 #include <string.h>
 
-_Static_assert(sizeof(struct ucx_ticket) <= UCX_SCRAP_SIZE, "a ticket fits");
-_Static_assert(sizeof(struct ucx_job) <= UCX_SCRAP_SIZE, "a job fits");
+_Static_assert(sizeof(struct ucx_request) <= UCX_BLOCK_SIZE, "a request fits");
 
 /* Zero-filled, or NULL. */
-void *ucx_scrap_get(struct na_plugin_class *na_class)
+void *ucx_block_get(struct na_plugin_class *na_class)
 {
-    struct kit_link *scrap = na_class->scraps.next;
+    struct kit_link *block = na_class->free_blocks.next;
 
-    if (kit_unlikely(scrap == &na_class->scraps))
-        return kit_host->mem_alloc(UCX_SCRAP_SIZE, 0);
-    kit_list_remove(scrap);
-    memset(scrap, 0, UCX_SCRAP_SIZE);
-    return scrap;
+    if (kit_unlikely(block == &na_class->free_blocks))
+        return kit_host->mem_alloc(UCX_BLOCK_SIZE, 0);
+    kit_list_remove(block);
+    memset(block, 0, UCX_BLOCK_SIZE);
+    return block;
 }
 
-void ucx_scrap_put(struct na_plugin_class *na_class, void *scrap)
+void ucx_block_put(struct na_plugin_class *na_class, void *block)
 {
-    struct kit_link *link = scrap;
+    struct kit_link *link = block;
 
     kit_list_init(link);
-    kit_list_append(na_class->scraps.next, link); /* the last is the warmest */
+    kit_list_append(na_class->free_blocks.next, link); /* the last is still in the cache */
 }
 
-void ucx_scraps_free(struct na_plugin_class *na_class)
+void ucx_blocks_free(struct na_plugin_class *na_class)
 {
-    while (!kit_list_empty(&na_class->scraps)) {
-        struct kit_link *scrap = na_class->scraps.next;
+    while (!kit_list_empty(&na_class->free_blocks)) {
+        struct kit_link *block = na_class->free_blocks.next;
 
-        kit_list_remove(scrap);
-        kit_host->mem_free(scrap);
+        kit_list_remove(block);
+        kit_host->mem_free(block);
     }
+}
+
+/* It holds the link. */
+struct ucx_request *ucx_request_get(struct ucx_link *link)
+{
+    struct ucx_request *request = ucx_block_get(link->na_class);
+
+    if (request == NULL)
+        return NULL;
+    kit_list_init(&request->node);
+    kit_list_append(&link->requests, &request->node);
+    request->link = link;
+    link->busy++;
+    return request;
+}
+
+void ucx_request_put(struct ucx_request *request)
+{
+    request->link->busy--;
+    kit_list_remove(&request->node);
+    ucx_block_put(request->link->na_class, request);
 }

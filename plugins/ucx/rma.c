@@ -1,18 +1,57 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Puts and gets at their origin. Four ways lead to the other process's memory: on one node reading
- * it and copying by the target, one-sided lanes of UCX, and pieces in active messages, which the
- * target sends or takes. Which one is a matter of the link.
+ * Puts and gets at their origin. Gets within a node we read ourselves, over one-sided lanes UCX
+ * does all, and everything else is a transfer of the kit's engine, in which the target has a part:
+ * it copies within the node, or pieces travel as active messages.
  */
 
 #include "ucx.h"
 
 #include <string.h>
 
-static enum ucx_transfer_way transfer_way(struct ucx_link *link, struct fabric_rma *rma);
+#define CONTROL_RMA 1u
+
+static int32_t rma_control_send(void *owner, void *peer, const void *data, uint32_t size);
+static enum kit_rma_mover rma_mover(void *owner, const struct kit_rma_request *request);
+static int32_t rma_process(void *owner, void *peer, uint32_t *pid_p);
+static void rma_attach_refused(void *owner, void *peer);
+static void rma_transfer_done(void *owner, void *cookie, int32_t status);
+static int32_t rma_start_whole(struct ucx_transfer *transfer);
+static bool link_may_copy(const struct ucx_link *link, const struct kit_region *local,
+                          const struct kit_region *remote);
 static bool link_has_native_lanes(struct ucx_link *link);
-static int32_t transfer_own(struct na_plugin_class *na_class, const struct fabric_rma *rma);
-static void transfer_end(struct ucx_transfer *transfer, int32_t status);
+
+static const struct kit_rma_ops rma_ops = {
+    .control_send = rma_control_send,
+    .put_send = ucx_put_send,
+    .mover = rma_mover,
+    .process = rma_process,
+    .attach_refused = rma_attach_refused,
+    .piece_send = ucx_piece_send,
+    .piece_recv = ucx_piece_recv,
+    .piece_cancel = ucx_piece_cancel,
+    .piece_withdraw = ucx_piece_withdraw,
+    .transfer_done = rma_transfer_done,
+};
+
+int32_t ucx_rma_open(struct na_plugin_class *na_class)
+{
+    const struct kit_rma_config config = {
+        .ops = &rma_ops,
+        .owner = na_class,
+        .plugin = UCX_PLUGIN_NAME,
+        .regions = &na_class->regions,
+        .control_size = FABRIC_CONTROL_MAX,
+        .inline_size = FABRIC_CONTROL_MAX - KIT_RMA_RECORD_SIZE,
+        .eager_size = UCX_PIECE,
+        .piece_size = UCX_PIECE,
+        .window = UCX_PIECES,
+        .tag_count = UCX_TAGS,
+        .piece_private = sizeof(struct ucx_piece),
+    };
+
+    return kit_rma_open(&config, &na_class->rma);
+}
 
 int32_t ucx_put(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
                 uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
@@ -35,14 +74,15 @@ int32_t ucx_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma)
     struct na_plugin_class *na_class = ucx_class(endpoint);
     struct ucx_link *link = ucx_peer(rma->peer)->link;
     struct ucx_transfer *transfer = rma->priv;
-    int32_t ret;
+    int32_t ret = NA_PLUGIN_OPNOTSUPPORTED;
 
-    if (rma->remote->region.owner == na_class->incarnation) {
-        ret = transfer_own(na_class, rma);
-        if (ret == NA_PLUGIN_SUCCESS)
-            fabric_rma_done(endpoint, rma, NA_PLUGIN_SUCCESS);
-        return ret;
-    }
+    memset(transfer, 0, sizeof(*transfer));
+    transfer->na_class = na_class;
+    transfer->rma = rma;
+    transfer->link = link;
+    kit_list_init(&transfer->node);
+    if (rma->remote->region.owner == na_class->incarnation)
+        return rma_start_whole(transfer);
     if (link == NULL || link->phase == UCX_LINK_FAILED)
         return NA_PLUGIN_HOSTUNREACH;
     if (link->phase != UCX_LINK_READY || link->is_failing)
@@ -51,134 +91,140 @@ int32_t ucx_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma)
         UCX_LOG_INFO("memory of an earlier process at %s is asked for", link->name);
         return NA_PLUGIN_HOSTUNREACH;
     }
-    memset(transfer, 0, sizeof(*transfer));
-    transfer->rma = rma;
-    transfer->link = link;
-    kit_list_init(&transfer->tickets);
-    kit_list_init(&transfer->due);
-    ret = kit_table_add(&na_class->transfers, transfer, &transfer->id);
-    if (ret != NA_PLUGIN_SUCCESS)
-        return ret;
-    kit_list_append(&link->transfers, &transfer->node);
-    transfer->way = transfer_way(link, rma);
     ucx_enter();
-    switch (transfer->way) {
-    case UCX_WAY_COPY:
-        ret = ucx_attach_start(transfer);
-        break;
-    case UCX_WAY_READ:
+    if (ucx_read_is_possible(transfer))
         ret = ucx_read_start(transfer);
-        break;
-    case UCX_WAY_UCP:
-        ret = ucx_native_start(transfer);
-        break;
-    default:
-        ret = ucx_message_start(transfer);
+    if (ret == NA_PLUGIN_OPNOTSUPPORTED) {
+        transfer->is_native = na_class->wants_keys && rma->remote->packed_size != 0 &&
+                              !link_may_copy(link, &rma->local->region, &rma->remote->region) &&
+                              link_has_native_lanes(link);
+        ret = transfer->is_native ? ucx_native_start(transfer) : rma_start_whole(transfer);
     }
     ucx_leave();
-    if (ret != NA_PLUGIN_SUCCESS && ret != NA_PLUGIN_AGAIN && transfer->in_touch != 0) {
-        /* A part of it is under way: it ends with that. */
-        transfer->is_over = true;
-        transfer->status = ret;
-        return NA_PLUGIN_SUCCESS;
-    }
-    if (ret != NA_PLUGIN_SUCCESS) {
-        kit_list_remove(&transfer->node);
-        kit_table_remove(&na_class->transfers, transfer->id);
-    }
     return ret;
 }
 
-/* As soon as no request of UCX knows the memory, nothing of this transfer will touch it. */
+/* UCP's own end when UCX is done, the others as soon as nothing touches the memory any more. */
 bool ucx_rma_abandon(struct fabric_endpoint *endpoint, struct fabric_rma *rma, int32_t status)
 {
     struct ucx_transfer *transfer = rma->priv;
 
-    (void) endpoint;
-    if (!transfer->is_over) {
-        transfer->is_over = true;
-        transfer->status = status;
-        if (transfer->way != UCX_WAY_UCP) {
-            ucx_enter();
-            ucx_message_stop(transfer);
-            ucx_leave();
-        }
-    }
-    if (transfer->in_touch != 0)
+    if (!ucx_transfer_abandon(transfer, status, status != NA_PLUGIN_CANCELED))
         return false;
-    transfer_end(transfer, status);
+    fabric_rma_done(endpoint, rma, transfer->status);
     return true;
 }
 
-void ucx_transfer_touch(struct ucx_transfer *transfer)
+/* True: nothing touches the local memory any more. */
+bool ucx_transfer_abandon(struct ucx_transfer *transfer, int32_t status, bool is_peer_gone)
 {
-    transfer->in_touch++;
-}
+    struct kit_rma *rma = transfer->na_class->rma;
 
-/* A request of UCX ended, with so many bytes moved for good. */
-void ucx_transfer_untouch(struct ucx_transfer *transfer, int32_t status, uint64_t bytes)
-{
-    transfer->in_touch--;
-    ucx_transfer_advance(transfer, status, bytes);
-}
-
-/* The transfer may be gone afterwards. */
-void ucx_transfer_advance(struct ucx_transfer *transfer, int32_t status, uint64_t bytes)
-{
-    transfer->done += bytes;
-    if (kit_unlikely(status != NA_PLUGIN_SUCCESS) && !transfer->is_over) {
-        transfer->is_over = true;
+    if (!transfer->is_over)
         transfer->status = status;
-    }
-    if (transfer->in_touch != 0)
+    transfer->is_over = true;
+    kit_list_remove(&transfer->node);
+    return !transfer->is_native &&
+           (transfer->part == NULL || kit_rma_abandon(rma, transfer->part, status, is_peer_gone));
+}
+
+/* Has the engine move a range. Success with no part: it is there already. */
+int32_t ucx_transfer_start_part(struct ucx_transfer *transfer, uint64_t offset, uint64_t length)
+{
+    const struct fabric_rma *rma = transfer->rma;
+    const struct kit_rma_request request = {
+        .peer = rma->peer,
+        .local = &rma->local->region,
+        .local_offset = rma->local_offset + offset,
+        .remote = &rma->remote->region,
+        .remote_offset = rma->remote_offset + offset,
+        .length = length,
+        .is_put = rma->is_put,
+        .cookie = transfer,
+    };
+
+    return kit_rma_start(transfer->na_class->rma, &request, &transfer->part);
+}
+
+void ucx_control(struct fabric_endpoint *endpoint, struct fabric_peer *peer, uint32_t type,
+                 const void *data, uint64_t size)
+{
+    if (type == CONTROL_RMA)
+        kit_rma_control(ucx_class(endpoint)->rma, peer, data, size);
+}
+
+static int32_t rma_control_send(void *owner, void *peer, const void *data, uint32_t size)
+{
+    struct na_plugin_class *na_class = owner;
+
+    return fabric_control_send(&na_class->fabric, peer, CONTROL_RMA, data, size);
+}
+
+/* The target of an inline put has nothing to make ready: so small ones take one round trip. */
+static enum kit_rma_mover rma_mover(void *owner, const struct kit_rma_request *request)
+{
+    const struct ucx_link *link = ucx_peer(request->peer)->link;
+
+    const uint64_t most = link != NULL && link->is_stream ? UCX_PIECE : 0;
+
+    (void) owner;
+    if (link != NULL && link_may_copy(link, request->local, request->remote))
+        return KIT_RMA_ATTACH;
+    return request->is_put != 0 && request->length <= most &&
+                   ucx_regions_are_host(request->local, request->remote)
+               ? KIT_RMA_INLINE
+               : KIT_RMA_PIECES;
+}
+
+/* The message layer opens a peer when it answers: until then the link is found by the name. */
+static int32_t rma_process(void *owner, void *peer, uint32_t *pid_p)
+{
+    const struct fabric_peer *fabric_peer = peer;
+    const struct ucx_link *link = ((const struct ucx_peer *) fabric_peer->priv)->link;
+
+    if (link == NULL)
+        link = ucx_link_find(owner, fabric_peer->name);
+    *pid_p = link != NULL ? link->pid : 0;
+    return *pid_p != 0 ? NA_PLUGIN_SUCCESS : NA_PLUGIN_OPNOTSUPPORTED;
+}
+
+static void rma_attach_refused(void *owner, void *peer)
+{
+    struct ucx_link *link = ucx_peer(peer)->link;
+
+    (void) owner;
+    if (link == NULL)
         return;
-    if (transfer->is_over)
-        transfer_end(transfer, transfer->status);
-    else if (transfer->done >= transfer->rma->length)
-        transfer_end(transfer, NA_PLUGIN_SUCCESS);
+    if (!link->is_attach_refused)
+        UCX_LOG_INFO("%s may not touch the memory of this process", link->name);
+    link->is_attach_refused = true;
 }
 
-/* The link failed; what UCX still has in hand ends when its endpoint is closed. */
-void ucx_transfers_fail(struct ucx_link *link, int32_t status)
+static void rma_transfer_done(void *owner, void *cookie, int32_t status)
 {
-    struct kit_link *node, *next;
+    struct na_plugin_class *na_class = owner;
+    struct ucx_transfer *transfer = cookie;
 
-    for (node = link->transfers.next; node != &link->transfers; node = next) {
-        struct ucx_transfer *transfer = kit_container(node, struct ucx_transfer, node);
-
-        next = node->next;
-        if (!transfer->is_over) {
-            transfer->is_over = true;
-            transfer->status = status;
-        }
-        if (transfer->in_touch == 0)
-            transfer_end(transfer, transfer->status);
-    }
+    transfer->part = NULL;
+    if (transfer->is_read)
+        ucx_read_helped(transfer, status);
+    else
+        fabric_rma_done(&na_class->fabric, transfer->rma, status);
 }
 
-/* The endpoint is closed: nothing touches memory for it any more. */
-void ucx_transfers_forget(struct ucx_link *link)
+static int32_t rma_start_whole(struct ucx_transfer *transfer)
 {
-    while (!kit_list_empty(&link->transfers)) {
-        struct ucx_transfer *transfer =
-            kit_container(link->transfers.next, struct ucx_transfer, node);
+    int32_t ret = ucx_transfer_start_part(transfer, 0, transfer->rma->length);
 
-        transfer_end(transfer, transfer->is_over ? transfer->status : NA_PLUGIN_HOSTUNREACH);
-    }
+    if (ret == NA_PLUGIN_SUCCESS && transfer->part == NULL)
+        fabric_rma_done(&transfer->na_class->fabric, transfer->rma, ret);
+    return ret;
 }
 
-static enum ucx_transfer_way transfer_way(struct ucx_link *link, struct fabric_rma *rma)
+static bool link_may_copy(const struct ucx_link *link, const struct kit_region *local,
+                          const struct kit_region *remote)
 {
-    bool is_host = rma->local->region.mem_type == NA_PLUGIN_MEM_TYPE_HOST &&
-                   rma->remote->region.mem_type == NA_PLUGIN_MEM_TYPE_HOST;
-
-    if (is_host && ucx_read_is_way(link, rma))
-        return UCX_WAY_READ;
-    if (link->pid != 0 && !link->is_attach_refused && is_host)
-        return UCX_WAY_COPY;
-    if (link->na_class->wants_keys && rma->remote->packed_size != 0 && link_has_native_lanes(link))
-        return UCX_WAY_UCP;
-    return UCX_WAY_MESSAGES;
+    return link->pid != 0 && !link->is_attach_refused && ucx_regions_are_host(local, remote);
 }
 
 /* UCP does puts and gets over any transport, but where no lane can, by software of its own. */
@@ -188,45 +234,9 @@ static bool link_has_native_lanes(struct ucx_link *link)
                                              NULL};
 
     if (link->lanes == UCX_LANES_UNKNOWN)
-        link->lanes = link->na_class->rma == UCX_RMA_UCP || ucx_link_has_lane(link, transports)
-                          ? UCX_LANES_NATIVE
-                          : UCX_LANES_EMULATED;
+        link->lanes =
+            link->na_class->rma_choice == UCX_RMA_UCP || ucx_link_has_lane(link, transports)
+                ? UCX_LANES_NATIVE
+                : UCX_LANES_EMULATED;
     return link->lanes == UCX_LANES_NATIVE;
-}
-
-/* Memory of this very endpoint, which a handle that came back refers to. */
-static int32_t transfer_own(struct na_plugin_class *na_class, const struct fabric_rma *rma)
-{
-    struct na_plugin_mem *mem;
-    uint8_t *local = (uint8_t *) (uintptr_t) rma->local->region.base + rma->local_offset;
-    uint8_t *remote;
-    int32_t ret;
-
-    ret = ucx_mem_find(na_class, rma->remote->region.id, &rma->remote->region.key,
-                       rma->is_put != 0 ? NA_PLUGIN_MEM_WRITE : NA_PLUGIN_MEM_READ,
-                       rma->remote_offset, rma->length, &mem);
-    if (ret != NA_PLUGIN_SUCCESS)
-        return ret;
-    if (mem->region.mem_type != NA_PLUGIN_MEM_TYPE_HOST ||
-        rma->local->region.mem_type != NA_PLUGIN_MEM_TYPE_HOST)
-        return NA_PLUGIN_OPNOTSUPPORTED;
-    remote = (uint8_t *) (uintptr_t) mem->region.base + rma->remote_offset;
-    if (rma->is_put != 0)
-        memmove(remote, local, rma->length);
-    else
-        memmove(local, remote, rma->length);
-    return NA_PLUGIN_SUCCESS;
-}
-
-static void transfer_end(struct ucx_transfer *transfer, int32_t status)
-{
-    struct na_plugin_class *na_class = transfer->link->na_class;
-
-    /* Empty unless the worker is gone, and what it had in hand with it. */
-    while (!kit_list_empty(&transfer->tickets))
-        kit_list_remove(transfer->tickets.next);
-    kit_list_remove(&transfer->node);
-    kit_list_remove(&transfer->due);
-    kit_table_remove(&na_class->transfers, transfer->id);
-    fabric_rma_done(&na_class->fabric, transfer->rma, status);
 }

@@ -4,15 +4,9 @@
 #include "ucx.h"
 
 static void native_done(void *request, ucs_status_t status, void *arg);
-static void native_flush(struct ucx_transfer *transfer);
+static void native_flush(struct ucx_request *request);
 static void native_flushed(void *request, ucs_status_t status, void *arg);
-static struct ucx_transfer *native_find(struct ucx_link *link, uint64_t id);
-
-/* The user data of UCX's requests: it outlives the transfer when a link is given up. */
-struct native_ticket {
-    struct ucx_link *link;
-    uint64_t transfer;
-};
+static void native_end(struct ucx_request *request, ucs_status_t status);
 
 int32_t ucx_native_start(struct ucx_transfer *transfer)
 {
@@ -20,12 +14,12 @@ int32_t ucx_native_start(struct ucx_transfer *transfer)
     struct ucx_link *link = transfer->link;
     void *local = (void *) (uintptr_t) (rma->local->region.base + rma->local_offset);
     uint64_t remote = rma->remote->region.base + rma->remote_offset;
-    struct native_ticket *ticket;
+    struct ucx_request *request;
     ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
         .cb.send = native_done,
     };
-    ucs_status_ptr_t request;
+    ucs_status_ptr_t started;
     ucs_status_t status;
     ucp_rkey_h rkey;
 
@@ -35,92 +29,79 @@ int32_t ucx_native_start(struct ucx_transfer *transfer)
                       ucs_status_string(status), ucx_log_last());
         return NA_PLUGIN_PROTOCOL_ERROR;
     }
-    ticket = ucx_scrap_get(link->na_class);
-    if (ticket == NULL)
-        return NA_PLUGIN_NOMEM;
-    ticket->link = link;
-    ticket->transfer = transfer->id;
-    param.user_data = ticket;
-    ucx_transfer_touch(transfer);
-    if (rma->is_put != 0)
-        request = ucp_put_nbx(link->ep, local, rma->length, remote, rkey, &param);
-    else
-        request = ucp_get_nbx(link->ep, local, rma->length, remote, rkey, &param);
-    if (UCS_PTR_IS_ERR(request)) {
-        ucx_scrap_put(link->na_class, ticket);
-        transfer->in_touch--;
-        return ucx_status(UCS_PTR_STATUS(request));
-    }
-    link->busy++;
+    request = ucx_request_get(link);
     if (request == NULL)
-        native_done(NULL, UCS_OK, ticket);
+        return NA_PLUGIN_NOMEM;
+    request->transfer = transfer;
+    param.user_data = request;
+    if (rma->is_put != 0)
+        started = ucp_put_nbx(link->ep, local, rma->length, remote, rkey, &param);
+    else
+        started = ucp_get_nbx(link->ep, local, rma->length, remote, rkey, &param);
+    if (UCS_PTR_IS_ERR(started)) {
+        ucx_request_put(request);
+        return ucx_status(UCS_PTR_STATUS(started));
+    }
+    if (started == NULL)
+        native_done(NULL, UCS_OK, request);
     return NA_PLUGIN_SUCCESS;
+}
+
+/* The endpoint is closed: nothing touches memory for it any more. */
+void ucx_natives_forget(struct ucx_link *link)
+{
+    for (struct kit_link *node = link->requests.next; node != &link->requests; node = node->next) {
+        struct ucx_request *request = kit_container(node, struct ucx_request, node);
+        struct ucx_transfer *transfer = request->transfer;
+
+        request->transfer = NULL;
+        if (transfer != NULL)
+            fabric_rma_done(&link->na_class->fabric, transfer->rma,
+                            transfer->is_over ? transfer->status : NA_PLUGIN_HOSTUNREACH);
+    }
 }
 
 /* A put is there when the endpoint was flushed behind it. */
 static void native_done(void *request, ucs_status_t status, void *arg)
 {
-    struct native_ticket *ticket = arg;
-    struct ucx_transfer *transfer = native_find(ticket->link, ticket->transfer);
+    struct ucx_request *own = arg;
 
     if (request != NULL)
         ucp_request_free(request);
-    ticket->link->busy--;
-    ucx_scrap_put(ticket->link->na_class, ticket);
-    if (transfer == NULL)
-        return;
-    if (status == UCS_OK && transfer->rma->is_put != 0)
-        native_flush(transfer);
+    if (status == UCS_OK && own->transfer != NULL && own->transfer->rma->is_put != 0)
+        native_flush(own);
     else
-        ucx_transfer_untouch(transfer, status == UCS_OK ? NA_PLUGIN_SUCCESS : ucx_status(status),
-                             transfer->rma->length);
+        native_end(own, status);
 }
 
-static void native_flush(struct ucx_transfer *transfer)
+static void native_flush(struct ucx_request *request)
 {
-    struct ucx_link *link = transfer->link;
     ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
         .cb.send = native_flushed,
+        .user_data = request,
     };
-    struct native_ticket *ticket = ucx_scrap_get(link->na_class);
-    ucs_status_ptr_t request;
+    ucs_status_ptr_t started = UCS_STATUS_PTR(UCS_ERR_UNREACHABLE);
 
-    if (ticket == NULL || link->ep == NULL) {
-        if (ticket != NULL)
-            ucx_scrap_put(link->na_class, ticket);
-        ucx_transfer_untouch(transfer, NA_PLUGIN_NOMEM, 0);
-        return;
-    }
-    ticket->link = link;
-    ticket->transfer = transfer->id;
-    param.user_data = ticket;
-    request = ucp_ep_flush_nbx(link->ep, &param);
-    if (UCS_PTR_IS_ERR(request)) {
-        ucx_scrap_put(link->na_class, ticket);
-        ucx_transfer_untouch(transfer, ucx_status(UCS_PTR_STATUS(request)), 0);
-        return;
-    }
-    link->busy++;
-    if (request == NULL)
-        native_flushed(NULL, UCS_OK, ticket);
+    if (request->link->ep != NULL)
+        started = ucp_ep_flush_nbx(request->link->ep, &param);
+    if (!UCS_PTR_IS_PTR(started))
+        native_end(request, UCS_PTR_STATUS(started));
 }
 
 static void native_flushed(void *request, ucs_status_t status, void *arg)
 {
-    struct native_ticket *ticket = arg;
-    struct ucx_transfer *transfer = native_find(ticket->link, ticket->transfer);
-
-    if (request != NULL)
-        ucp_request_free(request);
-    ticket->link->busy--;
-    ucx_scrap_put(ticket->link->na_class, ticket);
-    if (transfer != NULL)
-        ucx_transfer_untouch(transfer, status == UCS_OK ? NA_PLUGIN_SUCCESS : ucx_status(status),
-                             transfer->rma->length);
+    ucp_request_free(request);
+    native_end(arg, status);
 }
 
-static struct ucx_transfer *native_find(struct ucx_link *link, uint64_t id)
+static void native_end(struct ucx_request *request, ucs_status_t status)
 {
-    return kit_table_find(&link->na_class->transfers, id);
+    struct fabric_endpoint *endpoint = &request->link->na_class->fabric;
+    const struct ucx_transfer *transfer = request->transfer;
+
+    ucx_request_put(request);
+    if (transfer != NULL)
+        fabric_rma_done(endpoint, transfer->rma,
+                        transfer->is_over ? transfer->status : ucx_status(status));
 }

@@ -20,62 +20,45 @@ static uint64_t read_place(const struct ucx_transfer *transfer);
 static int32_t read_check(const struct ucx_transfer *transfer, uint64_t *base_p);
 static void read_share(struct ucx_transfer *transfer);
 static int32_t read_piece(struct ucx_transfer *transfer, uint64_t *moved_p);
-static void read_otherwise(struct ucx_transfer *transfer);
+static void read_advance(struct ucx_transfer *transfer, int32_t status);
+static void read_end(struct ucx_transfer *transfer, int32_t status);
 
-bool ucx_read_is_way(const struct ucx_link *link, const struct fabric_rma *rma)
+bool ucx_read_is_possible(const struct ucx_transfer *transfer)
 {
-    return link->registry != 0 && rma->is_put == 0 &&
-           (uint32_t) rma->remote->region.id < UCX_REGISTRY;
+    const struct fabric_rma *rma = transfer->rma;
+
+    return transfer->link->registry != 0 && rma->is_put == 0 &&
+           (uint32_t) rma->remote->region.id < UCX_REGISTRY &&
+           ucx_regions_are_host(&rma->local->region, &rma->remote->region);
 }
 
+/* NA_PLUGIN_OPNOTSUPPORTED: the target has to do it. */
 int32_t ucx_read_start(struct ucx_transfer *transfer)
 {
-    struct na_plugin_class *na_class = transfer->link->na_class;
+    struct na_plugin_class *na_class = transfer->na_class;
     int32_t ret = read_check(transfer, &transfer->remote_base);
 
-    if (ret == NA_PLUGIN_OPNOTSUPPORTED) {
-        transfer->way = transfer->link->is_attach_refused ? UCX_WAY_MESSAGES : UCX_WAY_COPY;
-        return transfer->way == UCX_WAY_COPY ? ucx_attach_start(transfer)
-                                             : ucx_message_start(transfer);
-    }
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
+    transfer->is_read = true;
     transfer->tail = transfer->rma->length;
     read_share(transfer);
-    kit_list_append(&na_class->reads, &transfer->due);
-    if (na_class->reads.next == &transfer->due)
+    kit_list_append(&na_class->reads, &transfer->node);
+    if (na_class->reads.next == &transfer->node)
         ucx_reads_progress(na_class);
     return NA_PLUGIN_SUCCESS;
 }
 
-/* The target copied its part, or does not: then that is for us to read, too. */
-void ucx_read_answered(struct ucx_transfer *transfer, int32_t status)
+/* The target has moved its part, or the get ends with that. */
+void ucx_read_helped(struct ucx_transfer *transfer, int32_t status)
 {
-    struct na_plugin_class *na_class = transfer->link->na_class;
-    uint64_t length = transfer->asked;
-
-    if (length == 0)
-        return;
-    transfer->asked = 0;
-    if (status == NA_PLUGIN_OPNOTSUPPORTED && !transfer->is_over) {
-        transfer->link->is_attach_refused = true;
-        transfer->tail += length;
-        status = NA_PLUGIN_SUCCESS;
-        length = 0;
-    }
-    transfer->in_touch--;
-    if (transfer->is_unreadable && status == NA_PLUGIN_SUCCESS && !transfer->is_over) {
-        read_otherwise(transfer);
-        return;
-    }
-    if (status == NA_PLUGIN_SUCCESS && !transfer->is_over && transfer->head != transfer->tail) {
-        transfer->done += length;
+    if (transfer->is_over)
+        read_end(transfer, transfer->status);
+    else if (status != NA_PLUGIN_SUCCESS || transfer->is_unreadable ||
+             transfer->head == transfer->tail)
+        read_advance(transfer, status);
+    else
         read_share(transfer);
-        if (kit_list_empty(&transfer->due))
-            kit_list_append(&na_class->reads, &transfer->due);
-        return;
-    }
-    ucx_transfer_advance(transfer, status, status == NA_PLUGIN_SUCCESS ? length : 0);
 }
 
 /* Goes on with the gets, in order. */
@@ -85,17 +68,20 @@ void ucx_reads_progress(struct na_plugin_class *na_class)
 
     while (!kit_list_empty(&na_class->reads) && budget != 0) {
         struct ucx_transfer *transfer =
-            kit_container(na_class->reads.next, struct ucx_transfer, due);
+            kit_container(na_class->reads.next, struct ucx_transfer, node);
         uint64_t moved = 0;
-        int32_t status = transfer->is_over ? NA_PLUGIN_SUCCESS : read_piece(transfer, &moved);
+        int32_t status = read_piece(transfer, &moved);
 
         budget -= moved < budget ? moved : budget;
-        if (transfer->is_over || status != NA_PLUGIN_SUCCESS || transfer->head == transfer->tail)
-            kit_list_remove(&transfer->due);
-        if (status == NA_PLUGIN_OPNOTSUPPORTED)
-            read_otherwise(transfer);
-        else if (!transfer->is_over)
-            ucx_transfer_advance(transfer, status, moved);
+        if (status == NA_PLUGIN_OPNOTSUPPORTED) { /* the system does not let us any more */
+            transfer->is_unreadable = true;
+            transfer->link->registry = 0;
+            status = NA_PLUGIN_SUCCESS;
+        } else if (status == NA_PLUGIN_SUCCESS && transfer->head != transfer->tail) {
+            continue;
+        }
+        kit_list_remove(&transfer->node);
+        read_advance(transfer, status);
     }
 }
 
@@ -130,19 +116,15 @@ static int32_t read_check(const struct ucx_transfer *transfer, uint64_t *base_p)
     return NA_PLUGIN_SUCCESS;
 }
 
-/* Asks the target for the second half of what is left. It is not needed when that fails. */
+/* Has the target copy the second half of what is left. It is not needed when that fails. */
 static void read_share(struct ucx_transfer *transfer)
 {
-    uint64_t left = transfer->tail - transfer->head;
+    uint64_t half = (transfer->tail - transfer->head) / 2;
 
-    if (left < READ_SHARED || transfer->link->is_attach_refused)
+    if (half < READ_SHARED / 2 || transfer->link->is_attach_refused)
         return;
-    transfer->asked = left / 2;
-    transfer->tail -= transfer->asked;
-    if (ucx_attach_ask(transfer, transfer->tail, transfer->asked) == NA_PLUGIN_SUCCESS)
-        return;
-    transfer->tail += transfer->asked;
-    transfer->asked = 0;
+    if (ucx_transfer_start_part(transfer, transfer->tail - half, half) == NA_PLUGIN_SUCCESS)
+        transfer->tail -= half;
 }
 
 /*
@@ -178,18 +160,26 @@ static int32_t read_piece(struct ucx_transfer *transfer, uint64_t *moved_p)
     return ret == NA_PLUGIN_SUCCESS ? NA_PLUGIN_FAULT : ret;
 }
 
-/* The system does not let us any more: all over again, by who may. */
-static void read_otherwise(struct ucx_transfer *transfer)
+/* There is nothing to read any more: what is left is the target's to move, or all is over. */
+static void read_advance(struct ucx_transfer *transfer, int32_t status)
 {
-    int32_t ret;
-
-    transfer->is_unreadable = true;
-    transfer->link->registry = 0;
-    if (transfer->in_touch != 0)
+    if (status != NA_PLUGIN_SUCCESS) {
+        if (ucx_transfer_abandon(transfer, status, false))
+            read_end(transfer, status);
         return;
-    transfer->done = 0;
-    transfer->way = transfer->link->is_attach_refused ? UCX_WAY_MESSAGES : UCX_WAY_COPY;
-    ret = transfer->way == UCX_WAY_COPY ? ucx_attach_start(transfer) : ucx_message_start(transfer);
-    if (ret != NA_PLUGIN_SUCCESS)
-        ucx_transfer_advance(transfer, ret, 0);
+    }
+    if (transfer->part != NULL)
+        return;
+    if (transfer->head != transfer->tail) {
+        status = ucx_transfer_start_part(transfer, transfer->head, transfer->tail - transfer->head);
+        transfer->tail = transfer->head;
+    }
+    if (transfer->part == NULL)
+        read_end(transfer, status);
+}
+
+static void read_end(struct ucx_transfer *transfer, int32_t status)
+{
+    kit_list_remove(&transfer->node);
+    fabric_rma_done(&transfer->na_class->fabric, transfer->rma, status);
 }

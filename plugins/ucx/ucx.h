@@ -13,6 +13,7 @@
 
 #include "fabric.h"
 #include "kit_region.h"
+#include "kit_rma.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -23,12 +24,11 @@
 
 #define UCX_MAX_FRAME     UINT64_C(65536)
 #define UCX_MAX_SENDS     1u /* UCX may let a frame overtake one that it has in its queue */
-#define UCX_PIECE         (UINT64_C(1) << 20)   /* of a transfer by messages */
-#define UCX_PIECES        4u                    /* of them in progress to one peer */
-#define UCX_EAGER_MAX     UINT64_C(16384)       /* larger pieces go by rendezvous */
-#define UCX_STREAM_PIECE  UINT64_C(245760)      /* over sockets all go at once, and each fits */
+#define UCX_PIECE         UINT32_C(245760)      /* of a transfer; over sockets it fits */
 #define UCX_STREAM_SEG    "256K"                /* into what UCX hands to the socket in one go */
-#define UCX_JOBS_MAX      65536u                /* gets of one peer that wait here */
+#define UCX_PIECES        16u                   /* of a transfer in progress */
+#define UCX_TAGS          4096u                 /* of pieces that we receive */
+#define UCX_EAGER_MAX     UINT64_C(16384)       /* larger pieces go by rendezvous */
 #define UCX_LOOKS         8u                    /* at shared memory in one poll */
 #define UCX_LINK_POLLS    64u                   /* polls between two looks at the clock, which */
 #define UCX_LINK_NS       UINT64_C(50000)       /* says whether to look at the sockets */
@@ -40,14 +40,10 @@
 
 /* Active messages */
 #define UCX_AM_FRAME         1u
-#define UCX_AM_GET           2u /* origin asks the target to send a piece of memory */
-#define UCX_AM_DATA          3u /* the target's answer, a piece at a time */
-#define UCX_AM_PUT           4u /* a piece for the target's memory */
-#define UCX_AM_DONE          5u /* the target's verdict on a piece, or its refusal */
-#define UCX_AM_STOP          6u /* the origin gave a get up */
-#define UCX_AM_PROBE         7u /* from ourselves */
-#define UCX_AM_COPY          8u /* origin asks the target to copy from or to its memory */
-#define UCX_AM_COUNT         9u
+#define UCX_AM_PIECE         2u
+#define UCX_AM_PUT           3u /* a small put, all of it */
+#define UCX_AM_PROBE         4u /* from ourselves */
+#define UCX_AM_COUNT         5u
 
 #define UCX_LOG(level, ...)  KIT_LOG(level, UCX_PLUGIN_NAME, __VA_ARGS__)
 #define UCX_LOG_ERROR(...)   UCX_LOG(NA_PLUGIN_LOG_ERROR, __VA_ARGS__)
@@ -143,7 +139,7 @@ struct ucx_link {
     char their_name[FABRIC_NAME_MAX]; /* as the peer says; another one where an alias was dialed */
     enum ucx_link_phase phase;
     uint64_t id;                 /* ours, known to the other side */
-    uint64_t their_id;           /* theirs, in every request for memory */
+    uint64_t their_id;           /* theirs, with every piece and greeting */
     struct kit_key secret;       /* who names this link has to say it; only both sides know it */
     struct kit_key their_secret; /* what we have to say */
     uint64_t their_incarnation;
@@ -171,10 +167,7 @@ struct ucx_link {
     uint64_t deadline;
     uint64_t made_at; /* that is: dialed, then met */
     struct kit_link channels;
-    struct kit_link transfers; /* that we asked for */
-    struct kit_link jobs;      /* that we carry out for the other side */
-    uint32_t job_count;
-    uint32_t pieces; /* of jobs, in progress */
+    struct kit_link requests; /* of UCX that know memory */
 };
 
 /* AMALGAM_UCX_RMA: how puts and gets are carried out; for tests and for comparing. */
@@ -196,10 +189,11 @@ struct na_plugin_class {
     uint32_t probing;      /* workers */
     uint32_t shared_links; /* that have an endpoint */
     uint32_t other_links;
-    bool may_attach;            /* memory of processes of this node may be touched */
-    struct kit_link copies;     /* jobs that we carry out by that */
-    struct kit_link reads;      /* gets of ours that go on in the next poll */
-    struct ucx_entry *registry; /* NULL: there is none */
+    bool may_attach; /* memory of processes of this node may be touched */
+    struct kit_rma *rma;
+    struct kit_rma_piece *posted[UCX_TAGS]; /* by tag: what waits for its message */
+    struct kit_link reads;                  /* gets of ours that go on in the next poll */
+    struct ucx_entry *registry;             /* NULL: there is none */
     uint64_t incarnation;
     struct kit_keys keys; /* nonces, not used yet */
     bool has_key;
@@ -215,7 +209,7 @@ struct na_plugin_class {
     bool wants_keys;   /* handles carry UCP's remote keys */
     bool has_segments; /* those of sockets are large enough for an eager piece */
     ucp_datatype_t piece;
-    enum ucx_rma_choice rma;
+    enum ucx_rma_choice rma_choice;
     uint64_t quiet_until;    /* a complaint about descriptors was made */
     uint64_t descriptors;    /* in use, or set aside for UCX: at most so many */
     uint64_t descriptors_at; /* when they were counted; 0: never */
@@ -230,11 +224,10 @@ struct na_plugin_class {
     struct kit_link unidentified; /* channels whose hello has not come, or is held */
     uint32_t held_calls;          /* of them */
     struct ucx_link *buckets[UCX_BUCKETS];
-    struct kit_link sent;       /* frames to be reported in the next poll */
-    struct kit_link scraps;     /* unused */
+    struct kit_link sent; /* frames to be reported in the next poll */
+    struct kit_link free_blocks;
     struct kit_link held;       /* by the message layer, UCX's memory */
     struct kit_regions regions; /* of every struct na_plugin_mem */
-    struct kit_table transfers;
     struct kit_table links_by_id;
 };
 
@@ -259,8 +252,6 @@ struct ucx_frame {
 /* A local region, or what is known of a remote one. */
 struct na_plugin_mem {
     struct kit_region region;
-    uint32_t jobs;           /* gets of a registered region that wait */
-    struct kit_link tickets; /* messages under way that know it */
     ucp_mem_h mem;
     void *packed; /* UCP's remote key as it travels; padded when it came from the wire */
     size_t packed_size;
@@ -268,44 +259,57 @@ struct na_plugin_mem {
     uint64_t rkey_link; /* id of the link that it was unpacked for */
 };
 
-enum ucx_transfer_way {
-    UCX_WAY_MESSAGES,
-    UCX_WAY_COPY,
-    UCX_WAY_READ,
-    UCX_WAY_UCP,
-};
-
 /* The plugin's part of a put or get at its origin. */
 struct ucx_transfer {
-    struct kit_link node;
+    struct kit_link node; /* of the reads */
+    struct na_plugin_class *na_class;
     struct fabric_rma *rma;
     struct ucx_link *link;
-    uint64_t id;
-    enum ucx_transfer_way way;
-    uint64_t sent;     /* bytes handed to UCX */
-    uint64_t done;     /* bytes that arrived, or were confirmed */
-    uint32_t in_touch; /* requests of UCX that know the local memory */
-    bool is_over;      /* it failed or was abandoned: ends when in_touch is 0 */
+    struct kit_rma_transfer *part; /* what the engine has of it: all, or the help of a read */
     int32_t status;
-    struct kit_link tickets; /* pieces of a put that UCX has in hand */
-    struct kit_link due;     /* in the list of reads */
-    uint64_t remote_base;    /* what is read by ourselves: where it lies in the target, */
-    uint64_t head, tail;     /* and the range of it that nobody has begun */
-    uint64_t asked;          /* bytes from tail on that the target copies meanwhile */
-    bool is_unreadable;      /* the system does not let us, after all */
+    bool is_native;
+    bool is_read;
+    bool is_over;         /* it failed or was abandoned: ends when nothing touches the memory */
+    bool is_unreadable;   /* the system does not let us, after all */
+    uint64_t remote_base; /* what is read by ourselves: where it lies in the target, */
+    uint64_t head, tail;  /* and the range of it that nobody has begun */
 };
 
-/* A get that we answer, or a put or get that we carry out. */
-struct ucx_job {
-    struct kit_link node;
+/* Before a piece. */
+struct ucx_piece_header {
+    struct ucx_link_name name;
+    uint32_t tag;
+    uint32_t is_taken_back; /* what is behind stands for a piece that does not come */
+};
+
+/* Before the bytes of a small put. */
+struct ucx_put_header {
+    struct ucx_link_name name;
+    uint8_t record[KIT_RMA_RECORD_SIZE];
+};
+
+/* The plugin's part of a piece. */
+struct ucx_piece {
     struct ucx_link *link;
-    struct na_plugin_mem *mem;
-    uint64_t transfer; /* the origin's id */
-    uint64_t offset;   /* of the next byte in the region */
-    uint64_t sent;
-    uint64_t length;
-    uint64_t address; /* the origin's memory */
-    uint32_t flags;
+    struct ucx_request *request; /* what UCX has of it */
+    bool is_canceled;
+    bool is_lost; /* its sender has taken it back */
+};
+
+/*
+ * What UCX has in hand that knows memory. It outlives the piece or the transfer when its link is
+ * closed. UCX asks for the bytes of an eager piece when it can copy them; until then the piece can
+ * be taken back.
+ */
+struct ucx_request {
+    struct kit_link node; /* of the link */
+    struct ucx_link *link;
+    struct kit_rma_piece *piece;   /* this, */
+    struct ucx_transfer *transfer; /* or one of UCP's own */
+    const uint8_t *data;           /* eager; NULL: UCX knows the memory, or nobody does */
+    uint64_t size;
+    uint64_t packed; /* bytes of it that UCX has copied */
+    struct ucx_piece_header header;
 };
 
 static inline struct na_plugin_class *ucx_class(struct fabric_endpoint *endpoint)
@@ -398,8 +402,6 @@ void ucx_link_hung_up(struct ucx_link *link);
 void ucx_link_trouble(struct ucx_link *link);
 void ucx_links_progress(struct na_plugin_class *na_class);
 bool ucx_link_has_lane(struct ucx_link *link, const char *const *words);
-/* Bytes of the next piece of so many that are left. */
-uint64_t ucx_link_piece(const struct ucx_link *link, uint64_t left);
 void ucx_links_leave(struct ucx_worker *worker);
 void ucx_links_close(struct na_plugin_class *na_class);
 void ucx_links_free(struct na_plugin_class *na_class);
@@ -452,7 +454,7 @@ struct ucx_hello {
     uint64_t uuid; /* of its worker, when its address was checked */
     bool is_checked;
 };
-#define UCX_HELLO_VERSION 5u
+#define UCX_HELLO_VERSION 6u
 #define UCX_HELLO_HEAD    88u
 #define UCX_HELLO_TAG     24u /* where the tag of auth.c lies */
 #define UCX_HELLO_MAX     65536u
@@ -493,11 +495,13 @@ ucs_status_t ucx_frame_received(void *arg, const void *header, size_t header_siz
 void ucx_frame_release(struct fabric_endpoint *endpoint, void *cookie);
 void ucx_frames_report(struct na_plugin_class *na_class);
 
-/* pool.c: small objects of transfers, which are kept for the next one */
-#define UCX_SCRAP_SIZE 192u
-void *ucx_scrap_get(struct na_plugin_class *na_class);
-void ucx_scrap_put(struct na_plugin_class *na_class, void *scrap);
-void ucx_scraps_free(struct na_plugin_class *na_class);
+/* pool.c: small objects of messages, which are kept for the next one */
+#define UCX_BLOCK_SIZE 128u
+void *ucx_block_get(struct na_plugin_class *na_class);
+void ucx_block_put(struct na_plugin_class *na_class, void *block);
+void ucx_blocks_free(struct na_plugin_class *na_class);
+struct ucx_request *ucx_request_get(struct ucx_link *link);
+void ucx_request_put(struct ucx_request *request);
 
 /* memory.c */
 int32_t ucx_mem_create(struct na_plugin_class *na_class, void *base, uint64_t length,
@@ -511,14 +515,12 @@ int32_t ucx_mem_serialize(struct na_plugin_class *na_class, struct na_plugin_mem
                           uint64_t size);
 int32_t ucx_mem_deserialize(struct na_plugin_class *na_class, const void *buf, uint64_t size,
                             struct na_plugin_mem **mem_p);
-int32_t ucx_mem_find(struct na_plugin_class *na_class, uint64_t id, const struct kit_key *key,
-                     uint32_t access, uint64_t offset, uint64_t length,
-                     struct na_plugin_mem **mem_p);
 ucs_status_t ucx_mem_rkey(struct ucx_link *link, struct na_plugin_mem *mem, ucp_rkey_h *rkey_p);
 void ucx_mem_forget_keys(struct na_plugin_class *na_class);
 void ucx_mem_free_all(struct na_plugin_class *na_class);
 
-/* rma.c: the side that asks */
+/* rma.c */
+int32_t ucx_rma_open(struct na_plugin_class *na_class);
 int32_t ucx_put(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
                 uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
                 uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id);
@@ -527,74 +529,37 @@ int32_t ucx_get(struct na_plugin_context *context, void *op, struct na_plugin_me
                 uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id);
 int32_t ucx_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma);
 bool ucx_rma_abandon(struct fabric_endpoint *endpoint, struct fabric_rma *rma, int32_t status);
-void ucx_transfer_touch(struct ucx_transfer *transfer);
-void ucx_transfer_untouch(struct ucx_transfer *transfer, int32_t status, uint64_t bytes);
-void ucx_transfer_advance(struct ucx_transfer *transfer, int32_t status, uint64_t bytes);
-void ucx_transfers_fail(struct ucx_link *link, int32_t status);
-void ucx_transfers_forget(struct ucx_link *link);
+void ucx_control(struct fabric_endpoint *endpoint, struct fabric_peer *peer, uint32_t type,
+                 const void *data, uint64_t size);
+int32_t ucx_transfer_start_part(struct ucx_transfer *transfer, uint64_t offset, uint64_t length);
+bool ucx_transfer_abandon(struct ucx_transfer *transfer, int32_t status, bool is_peer_gone);
+
+static inline bool ucx_regions_are_host(const struct kit_region *local,
+                                        const struct kit_region *remote)
+{
+    return local->mem_type == NA_PLUGIN_MEM_TYPE_HOST &&
+           remote->mem_type == NA_PLUGIN_MEM_TYPE_HOST;
+}
 
 /* rma_native.c: lanes that need no help of the target */
 int32_t ucx_native_start(struct ucx_transfer *transfer);
+void ucx_natives_forget(struct ucx_link *link);
 
-/* rma_message.c: by active messages */
-struct ucx_rma_header {
-    struct ucx_link_name name;
-    uint64_t transfer; /* the origin's */
-    uint64_t memory;   /* the target's region */
-    struct kit_key key;
-    uint64_t offset;  /* GET, PUT: in the region; DATA: in the transfer */
-    uint64_t length;  /* GET, COPY: wanted; DONE: bytes of the piece */
-    uint64_t address; /* COPY: in the origin */
-    int32_t status;   /* DONE; DATA, PUT: what is behind was taken back, if no success */
-    uint32_t flags;   /* UCX_RMA_* */
-};
-#define UCX_RMA_DEVICE 0x01u /* memory that only UCX can write to: no eager pieces */
-#define UCX_RMA_PUT    0x02u /* COPY: to the region */
-
-/*
- * A message of RMA under way, sent or received. It holds the link. UCX asks for the bytes of an
- * eager piece when it can copy them; until then the piece can be taken back.
- */
-struct ucx_ticket {
-    struct kit_link node; /* of the region, or of the transfer of a put */
-    struct ucx_link *link;
-    uint64_t transfer;
-    const uint8_t *data; /* of an eager piece; NULL: UCX knows the memory, or nobody does */
-    uint64_t packed;     /* bytes of it that UCX has copied */
-    uint64_t length;
-    struct ucx_rma_header header;
-};
-
-int32_t ucx_message_start(struct ucx_transfer *transfer);
-void ucx_message_stop(struct ucx_transfer *transfer);
-struct ucx_ticket *ucx_ticket_get(struct ucx_link *link);
-void ucx_ticket_put(struct ucx_ticket *ticket);
-bool ucx_ticket_take_back(struct ucx_ticket *ticket, int32_t status);
-ucs_status_t ucx_pieces_setup(struct na_plugin_class *na_class);
-void ucx_pieces_cleanup(struct na_plugin_class *na_class);
-ucs_status_t ucx_ticket_send(struct ucx_ticket *ticket, uint32_t am, const void *data, size_t size,
-                             ucp_send_nbx_callback_t callback);
-ucs_status_t ucx_ticket_receive(struct ucx_ticket *ticket, void *descriptor, void *buf, size_t size,
-                                ucp_am_recv_data_nbx_callback_t callback);
-void ucx_message_done(struct ucx_link *link, uint64_t transfer, int32_t status, uint64_t length);
-struct ucx_link *ucx_message_accept(struct na_plugin_class *na_class, const void *header,
-                                    size_t size, const ucp_am_recv_param_t *param,
-                                    struct ucx_rma_header *copy);
-ucs_status_t ucx_data_received(void *arg, const void *header, size_t header_size, void *data,
-                               size_t size, const ucp_am_recv_param_t *param);
-ucs_status_t ucx_done_received(void *arg, const void *header, size_t header_size, void *data,
-                               size_t size, const ucp_am_recv_param_t *param);
-
-/* rma_target.c: the side that is asked */
-ucs_status_t ucx_get_received(void *arg, const void *header, size_t header_size, void *data,
-                              size_t size, const ucp_am_recv_param_t *param);
+/* piece.c: by active messages */
+int32_t ucx_piece_send(void *owner, struct kit_rma_piece *piece);
+int32_t ucx_piece_recv(void *owner, struct kit_rma_piece *piece);
+bool ucx_piece_cancel(void *owner, struct kit_rma_piece *piece);
+void ucx_piece_withdraw(void *owner, struct kit_rma_piece *piece);
+ucs_status_t ucx_piece_received(void *arg, const void *header, size_t header_size, void *data,
+                                size_t size, const ucp_am_recv_param_t *param);
+int32_t ucx_put_send(void *owner, void *peer, const void *record, uint32_t record_size,
+                     const void *data, uint32_t size);
 ucs_status_t ucx_put_received(void *arg, const void *header, size_t header_size, void *data,
                               size_t size, const ucp_am_recv_param_t *param);
-ucs_status_t ucx_stop_received(void *arg, const void *header, size_t header_size, void *data,
-                               size_t size, const ucp_am_recv_param_t *param);
-void ucx_jobs_drop(struct ucx_link *link);
-void ucx_job_release(struct ucx_job *job);
-void ucx_jobs_refuse(struct ucx_link *link, const struct na_plugin_mem *mem);
+void ucx_pieces_forget(struct ucx_link *link);
+bool ucx_pieces_touch(const struct ucx_link *link, const struct kit_region *region);
+ucs_status_t ucx_pieces_setup(struct na_plugin_class *na_class);
+void ucx_pieces_cleanup(struct na_plugin_class *na_class);
 
 /* registry.c: what is registered, for processes of this node that read it by themselves */
 #define UCX_REGISTRY 65536u /* places; regions with a higher index are copied by their owner */
@@ -612,19 +577,9 @@ void ucx_registry_add(struct na_plugin_class *na_class, const struct na_plugin_m
 void ucx_registry_remove(struct na_plugin_class *na_class, const struct na_plugin_mem *mem);
 
 /* rma_read.c: gets that we carry out in the target's memory, with its help when they are large */
-bool ucx_read_is_way(const struct ucx_link *link, const struct fabric_rma *rma);
+bool ucx_read_is_possible(const struct ucx_transfer *transfer);
 int32_t ucx_read_start(struct ucx_transfer *transfer);
-void ucx_read_answered(struct ucx_transfer *transfer, int32_t status);
+void ucx_read_helped(struct ucx_transfer *transfer, int32_t status);
 void ucx_reads_progress(struct na_plugin_class *na_class);
-
-/* attach.c: copying between processes of one node */
-int32_t ucx_attach_start(struct ucx_transfer *transfer);
-int32_t ucx_attach_ask(struct ucx_transfer *transfer, uint64_t offset, uint64_t length);
-void ucx_attach_answered(struct ucx_transfer *transfer, int32_t status);
-void ucx_attach_progress(struct na_plugin_class *na_class);
-ucs_status_t ucx_copy_received(void *arg, const void *header, size_t header_size, void *data,
-                               size_t size, const ucp_am_recv_param_t *param);
-void ucx_copies_drop(struct na_plugin_class *na_class, const struct ucx_link *link,
-                     const struct na_plugin_mem *mem, uint64_t transfer, int32_t status);
 
 #endif /* UCX_H */

@@ -19,6 +19,7 @@ static int32_t worker_handlers_set(struct ucx_worker *worker);
 static void worker_destroy(struct ucx_worker *worker);
 static void worker_look(struct ucx_worker *worker, uint32_t looks);
 static bool worker_is_look_due(struct na_plugin_class *na_class);
+static uint64_t worker_rma_clock(const struct na_plugin_class *na_class);
 static int32_t worker_watch(struct na_plugin_class *na_class);
 static int32_t worker_failed(const char *what, ucs_status_t status);
 
@@ -56,6 +57,8 @@ void ucx_worker_close(struct na_plugin_class *na_class)
     for (node = na_class->workers.next; node != &na_class->workers; node = node->next)
         worker_destroy(kit_container(node, struct ucx_worker, node));
     ucx_links_free(na_class);
+    kit_rma_close(na_class->rma);
+    na_class->rma = NULL;
     ucx_mem_free_all(na_class);
     while (!kit_list_empty(&na_class->workers)) {
         struct ucx_worker *worker = kit_container(na_class->workers.next, struct ucx_worker, node);
@@ -116,8 +119,6 @@ int32_t ucx_poll(struct fabric_endpoint *endpoint)
     for (struct kit_link *node = na_class->workers.next; node != &na_class->workers;
          node = node->next)
         worker_look(kit_container(node, struct ucx_worker, node), looks);
-    if (kit_unlikely(!kit_list_empty(&na_class->copies)))
-        ucx_attach_progress(na_class);
     if (!kit_list_empty(&na_class->reads))
         ucx_reads_progress(na_class);
     if (kit_unlikely(++na_class->polls % UCX_LINK_POLLS == 0 || na_class->is_attentive ||
@@ -130,6 +131,7 @@ int32_t ucx_poll(struct fabric_endpoint *endpoint)
         ucx_links_progress(na_class);
     if (kit_unlikely(na_class->probing != 0))
         ucx_probe_progress(na_class);
+    kit_rma_poll(na_class->rma, worker_rma_clock(na_class));
     ucx_leave();
     return NA_PLUGIN_SUCCESS;
 }
@@ -155,6 +157,14 @@ static bool worker_is_look_due(struct na_plugin_class *na_class)
     return true;
 }
 
+/* What goes by time is looked at once in a while: 0 is not now. */
+static uint64_t worker_rma_clock(const struct na_plugin_class *na_class)
+{
+    return kit_unlikely(na_class->polls % UCX_LINK_POLLS == 0) && kit_rma_is_active(na_class->rma)
+               ? kit_host->clock_ns()
+               : 0;
+}
+
 int ucx_get_fd(struct fabric_endpoint *endpoint)
 {
     struct na_plugin_class *na_class = ucx_class(endpoint);
@@ -172,8 +182,8 @@ bool ucx_try_wait(struct fabric_endpoint *endpoint)
     ucs_status_t status = UCS_OK;
 
     if (!kit_list_empty(&na_class->sent) || !kit_list_empty(&na_class->trouble) ||
-        na_class->probing != 0 || !kit_list_empty(&na_class->copies) ||
-        !kit_list_empty(&na_class->reads))
+        na_class->probing != 0 || !kit_list_empty(&na_class->reads) ||
+        kit_rma_has_work(na_class->rma))
         return false;
     ucx_enter();
     for (struct kit_link *node = na_class->workers.next;
@@ -308,10 +318,10 @@ static int32_t worker_create(struct ucx_worker *worker)
 static int32_t worker_handlers_set(struct ucx_worker *worker)
 {
     static const ucp_am_recv_callback_t callbacks[UCX_AM_COUNT] = {
-        [UCX_AM_FRAME] = ucx_frame_received, [UCX_AM_GET] = ucx_get_received,
-        [UCX_AM_DATA] = ucx_data_received,   [UCX_AM_PUT] = ucx_put_received,
-        [UCX_AM_DONE] = ucx_done_received,   [UCX_AM_STOP] = ucx_stop_received,
-        [UCX_AM_PROBE] = ucx_probe_received, [UCX_AM_COPY] = ucx_copy_received,
+        [UCX_AM_FRAME] = ucx_frame_received,
+        [UCX_AM_PIECE] = ucx_piece_received,
+        [UCX_AM_PUT] = ucx_put_received,
+        [UCX_AM_PROBE] = ucx_probe_received,
     };
 
     for (uint32_t id = UCX_AM_FRAME; id < UCX_AM_COUNT; id++) {

@@ -21,15 +21,16 @@
 #include <unistd.h>
 
 #define WAIT_NS UINT64_C(20000000000)
-#define SIZE    64u
+#define SIZE    8192u /* an eager piece */
 
 /* A peer of the target, and what they know of each other. */
 struct guest {
     struct side side;
     struct na_plugin_addr *to_target;
     struct na_plugin_mem *local, *remote;
-    struct ucx_link *link;   /* to the target */
-    struct ucx_link *mirror; /* the same at the target */
+    struct na_plugin_mem *offered; /* what the target knows of `local` */
+    struct ucx_link *link;         /* to the target */
+    struct ucx_link *mirror;       /* the same at the target */
     uint8_t memory[SIZE];
     void *op;
 };
@@ -39,6 +40,7 @@ struct house {
     struct na_plugin_mem *shared;
     uint8_t memory[SIZE];
     struct guest victim, attacker;
+    void *op;
     int threads; /* of this process, when nothing is being closed */
 };
 
@@ -88,6 +90,10 @@ static void guest_open(struct house *house, struct guest *guest)
                                     &guest->local),
                      0);
     assert_int_equal(ucx_mem_register(guest->side.na_class, guest->local, 0, 0), 0);
+    assert_int_equal(ucx_mem_serialize(guest->side.na_class, guest->local, handle, sizeof(handle)),
+                     0);
+    assert_int_equal(
+        ucx_mem_deserialize(house->target.na_class, handle, sizeof(handle), &guest->offered), 0);
     assert_int_equal(
         ucx_mem_serialize(house->target.na_class, house->shared, handle, sizeof(handle)), 0);
     assert_int_equal(
@@ -113,8 +119,9 @@ static void guest_meet(struct house *house, struct guest *guest)
     assert_int_equal(guest->mirror->pid, getpid());
 }
 
-static void guest_close(struct guest *guest)
+static void guest_close(struct house *house, struct guest *guest)
 {
+    ucx_mem_destroy(house->target.na_class, guest->offered);
     ucx_mem_destroy(guest->side.na_class, guest->remote);
     ucx_mem_destroy(guest->side.na_class, guest->local);
     fabric_addr_free(guest->side.na_class, guest->to_target);
@@ -144,6 +151,7 @@ static int setup(void **state)
     assert_int_equal(ucx_mem_register(house->target.na_class, house->shared, 0, 0), 0);
     guest_meet(house, &house->victim);
     guest_meet(house, &house->attacker);
+    house->op = host.mem_alloc(fabric_op_size(), fabric_op_align());
     house->threads = count_threads();
     *state = house;
     return 0;
@@ -153,10 +161,11 @@ static int teardown(void **state)
 {
     struct house *house = *state;
 
-    guest_close(&house->attacker);
-    guest_close(&house->victim);
+    guest_close(house, &house->attacker);
+    guest_close(house, &house->victim);
     ucx_mem_destroy(house->target.na_class, house->shared);
     side_close(&house->target);
+    host.mem_free(house->op);
     free(house);
     return ucx_test_teardown(state);
 }
@@ -166,18 +175,7 @@ static void sent(void *request, ucs_status_t status, void *arg)
     (void) status;
     if (request != NULL)
         ucp_request_free(request);
-    ucx_ticket_put(arg);
-}
-
-/* Until the target has refused a message that names the link. */
-static void poll_until_warned(struct house *house, const struct ucx_link *link)
-{
-    uint64_t end = host.clock_ns() + WAIT_NS;
-
-    while (!link->is_warned) {
-        assert_true(host.clock_ns() < end);
-        poll_all(house);
-    }
+    ucx_request_put(arg);
 }
 
 /* Until the target has given the link up, which may free it. */
@@ -191,56 +189,104 @@ static void poll_until_failed(struct house *house, uint64_t link)
     }
 }
 
-/* Until the target has written to its memory. */
-static void poll_until_put(struct house *house, uint8_t value)
+/* The target gets from the guest, which does not answer yet; returns the tag of the piece. */
+static uint32_t ask(struct house *house, struct guest *guest)
+{
+    struct kit_rma_piece *const *posted = house->target.na_class->posted;
+    struct na_plugin_addr *addr;
+    uint32_t tag = 0;
+
+    guest->mirror->registry = 0;
+    guest->mirror->is_attach_refused = true;
+    memset(house->memory, 1, SIZE);
+    memset(guest->memory, 2, SIZE);
+    done_op = NULL;
+    assert_int_equal(ucx_addr_lookup(house->target.na_class, guest->side.na_class->name, &addr), 0);
+    assert_int_equal(ucx_get(house->target.context, house->op, house->shared, 0, guest->offered, 0,
+                             SIZE, addr, 0),
+                     0);
+    while (tag < UCX_TAGS && posted[tag] == NULL)
+        tag++;
+    assert_in_range(tag, 0, UCX_TAGS - 1);
+    fabric_addr_free(house->target.na_class, addr);
+    return tag;
+}
+
+static int32_t await(struct house *house)
 {
     uint64_t end = host.clock_ns() + WAIT_NS;
 
-    while (house->memory[SIZE - 1] != value) {
-        assert_true(host.clock_ns() < end);
+    while (done_op == NULL && host.clock_ns() < end)
         poll_all(house);
-    }
+    assert_ptr_equal(done_op, house->op);
+    return done_status;
 }
 
-/* The attacker asks the target to copy, over its own link and in the name of that of another. */
-static void ask(struct house *house, struct ucx_link *named, const struct kit_key *secret,
-                uint32_t flags)
+/* The attacker sends a piece of threes, over its own link and in the name of that of another. */
+static void forge(struct house *house, const struct ucx_link *named, const struct kit_key *secret,
+                  uint32_t tag)
 {
-    struct guest *attacker = &house->attacker;
-    struct ucx_ticket *ticket = ucx_ticket_get(attacker->link);
+    static uint8_t bytes[SIZE];
+    struct ucx_link *link = house->attacker.link;
+    struct ucx_request *request = ucx_request_get(link);
+    const ucp_request_param_t param = {
+        .op_attr_mask =
+            UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS,
+        .flags = UCP_AM_SEND_FLAG_REPLY | UCP_AM_SEND_FLAG_EAGER,
+        .cb.send = sent,
+        .user_data = request,
+    };
+    ucs_status_ptr_t started;
 
-    assert_non_null(ticket);
-    ticket->header.name.link = named->their_id;
-    ticket->header.name.secret = *secret;
-    ticket->header.transfer = 1;
-    ticket->header.memory = attacker->remote->region.id;
-    ticket->header.key = attacker->remote->region.key;
-    ticket->header.length = SIZE;
-    ticket->header.address = (uint64_t) (uintptr_t) house->victim.memory;
-    ticket->header.flags = flags;
-    assert_int_equal(ucx_ticket_send(ticket, UCX_AM_COPY, NULL, 0, sent), UCS_OK);
+    assert_non_null(request);
+    memset(bytes, 3, sizeof(bytes));
+    request->header.name.link = named->their_id;
+    request->header.name.secret = *secret;
+    request->header.tag = tag;
+    started = ucp_am_send_nbx(link->ep, UCX_AM_PIECE, &request->header, sizeof(request->header),
+                              bytes, sizeof(bytes), &param);
+    assert_false(UCS_PTR_IS_ERR(started));
+    if (started == NULL)
+        sent(NULL, UCS_OK, request);
+}
+
+/* The target takes in what the attacker has sent, which changes nothing. */
+static void check_dropped(struct house *house, uint32_t tag)
+{
+    for (int i = 0; i < 1000; i++)
+        side_poll(&house->target);
+    assert_null(done_op);
+    assert_non_null(house->target.na_class->posted[tag]);
+    assert_int_equal(house->memory[0], 1);
+    assert_memory_equal(house->memory, house->memory + 1, SIZE - 1);
 }
 
 static void a_message_does_not_name_anothers_link(void **state)
 {
     struct house *house = *state;
     const struct kit_key own = house->attacker.link->their_secret;
-    uint8_t secret[SIZE];
+    uint32_t tag = ask(house, &house->victim);
 
-    memset(house->memory, 1, SIZE);
-    memset(house->victim.memory, 2, SIZE);
-    memset(secret, 2, SIZE);
-    for (int i = 0; i < 2; i++) {
-        house->victim.mirror->is_warned = false;
-        ask(house, house->victim.link, &own, i == 0 ? UCX_RMA_PUT : 0);
-        poll_until_warned(house, house->victim.mirror);
-        assert_int_equal(house->memory[0], 1);
-        assert_memory_equal(house->victim.memory, secret, SIZE);
-    }
+    house->victim.mirror->is_warned = false;
+    forge(house, house->victim.link, &own, tag);
+    while (!house->victim.mirror->is_warned)
+        side_poll(&house->target);
+    check_dropped(house, tag);
+    /* Nor is what waits for another one's piece taken over one's own link. */
+    forge(house, house->attacker.link, &own, tag);
+    check_dropped(house, tag);
+    assert_int_equal(await(house), 0);
+    assert_memory_equal(house->memory, house->victim.memory, SIZE);
     /* It is the name that makes the difference. */
-    ask(house, house->attacker.link, &own, UCX_RMA_PUT);
-    poll_until_put(house, 2);
-    assert_int_equal(house->memory[0], 2);
+    tag = ask(house, &house->attacker);
+    forge(house, house->attacker.link, &own, tag);
+    while (done_op == NULL)
+        side_poll(&house->target);
+    assert_int_equal(done_status, 0);
+    assert_int_equal(house->memory[SIZE - 1], 3);
+    for (int i = 0; i < 1000; i++)
+        poll_all(house);
+    assert_int_equal(house->memory[SIZE - 1], 3);
 }
 
 /* As process.c lays it out. */
@@ -325,7 +371,7 @@ static void the_name_of_a_connected_peer_is_its_own(void **state)
                      mirror);
     assert_int_equal(mirror->phase, UCX_LINK_READY);
     assert_int_equal(get(house, &house->victim), 0);
-    guest_close(&impostor);
+    guest_close(house, &impostor);
 }
 
 /* Also who has learned what the other one says: it came over another endpoint. */
@@ -333,10 +379,12 @@ static void a_stolen_secret_reaches_nothing(void **state)
 {
     struct house *house = *state;
     const uint64_t mirror = house->victim.mirror->id;
+    const uint32_t tag = ask(house, &house->victim);
 
-    memset(house->memory, 1, SIZE);
-    memset(house->victim.memory, 2, SIZE);
-    ask(house, house->victim.link, &house->victim.link->their_secret, UCX_RMA_PUT);
+    forge(house, house->victim.link, &house->victim.link->their_secret, tag);
+    while (done_op == NULL)
+        side_poll(&house->target);
+    assert_int_equal(done_status, NA_PLUGIN_HOSTUNREACH);
     poll_until_failed(house, mirror);
     assert_int_equal(house->memory[0], 1);
 }

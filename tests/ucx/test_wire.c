@@ -149,7 +149,9 @@ static void handles_are_checked(void **state)
 static void regions_are_found_by_id_key_rights_and_bounds(void **state)
 {
     struct na_plugin_class *na_class = open_class("messages");
-    struct na_plugin_mem *mem, *found = NULL;
+    const struct kit_regions *regions = &na_class->regions;
+    struct kit_region *found = NULL;
+    struct na_plugin_mem *mem;
     static uint8_t memory[100];
     struct kit_key key, wrong;
     uint64_t id;
@@ -159,27 +161,27 @@ static void regions_are_found_by_id_key_rights_and_bounds(void **state)
     assert_int_equal(ucx_mem_register(na_class, mem, NA_PLUGIN_MEM_TYPE_HOST, 0), 0);
     id = mem->region.id;
     key = mem->region.key;
-    assert_int_equal(ucx_mem_find(na_class, id, &key, NA_PLUGIN_MEM_READ, 0, 100, &found), 0);
-    assert_ptr_equal(found, mem);
-    assert_int_equal(ucx_mem_find(na_class, id, &key, NA_PLUGIN_MEM_READ, 100, 0, &found), 0);
-    assert_int_equal(ucx_mem_find(na_class, id, &key, NA_PLUGIN_MEM_READ, 1, 100, &found),
+    assert_int_equal(kit_region_find(regions, id, &key, NA_PLUGIN_MEM_READ, 0, 100, &found), 0);
+    assert_ptr_equal(found, &mem->region);
+    assert_int_equal(kit_region_find(regions, id, &key, NA_PLUGIN_MEM_READ, 100, 0, &found), 0);
+    assert_int_equal(kit_region_find(regions, id, &key, NA_PLUGIN_MEM_READ, 1, 100, &found),
                      NA_PLUGIN_OVERFLOW);
-    assert_int_equal(ucx_mem_find(na_class, id, &key, NA_PLUGIN_MEM_READ, UINT64_MAX, 2, &found),
+    assert_int_equal(kit_region_find(regions, id, &key, NA_PLUGIN_MEM_READ, UINT64_MAX, 2, &found),
                      NA_PLUGIN_OVERFLOW);
-    assert_int_equal(ucx_mem_find(na_class, id, &key, NA_PLUGIN_MEM_READ, 2, UINT64_MAX, &found),
+    assert_int_equal(kit_region_find(regions, id, &key, NA_PLUGIN_MEM_READ, 2, UINT64_MAX, &found),
                      NA_PLUGIN_OVERFLOW);
-    assert_int_equal(ucx_mem_find(na_class, id, &key, NA_PLUGIN_MEM_WRITE, 0, 1, &found),
+    assert_int_equal(kit_region_find(regions, id, &key, NA_PLUGIN_MEM_WRITE, 0, 1, &found),
                      NA_PLUGIN_PERMISSION);
     for (int bit = 0; bit < 128; bit++) { /* it is compared whole */
         wrong = key;
         wrong.word[bit / 64] ^= UINT64_C(1) << bit % 64;
-        assert_int_equal(ucx_mem_find(na_class, id, &wrong, NA_PLUGIN_MEM_READ, 0, 1, &found),
+        assert_int_equal(kit_region_find(regions, id, &wrong, NA_PLUGIN_MEM_READ, 0, 1, &found),
                          NA_PLUGIN_PERMISSION);
     }
-    assert_int_equal(ucx_mem_find(na_class, id + 1, &key, NA_PLUGIN_MEM_READ, 0, 1, &found),
+    assert_int_equal(kit_region_find(regions, id + 1, &key, NA_PLUGIN_MEM_READ, 0, 1, &found),
                      NA_PLUGIN_PERMISSION);
     assert_int_equal(ucx_mem_deregister(na_class, mem), 0);
-    assert_int_equal(ucx_mem_find(na_class, id, &key, NA_PLUGIN_MEM_READ, 0, 1, &found),
+    assert_int_equal(kit_region_find(regions, id, &key, NA_PLUGIN_MEM_READ, 0, 1, &found),
                      NA_PLUGIN_PERMISSION);
     assert_int_equal(ucx_mem_register(na_class, mem, NA_PLUGIN_MEM_TYPE_HOST, 0), 0);
     assert_true(mem->region.id != id && !kit_key_is_equal(&mem->region.key, &key));

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Pieces of puts and gets as active messages. Small ones and those over sockets are eager, the
+ * others go by UCX's rendezvous, straight from one memory to the other. What was posted for a piece
+ * is found by a tag, on the link that the message came over and no other.
+ */
+
+#include "ucx.h"
+
+#include <string.h>
+
+static struct ucx_link *piece_link(const struct kit_rma_piece *piece);
+static int32_t piece_link_status(const struct ucx_link *link);
+static ucs_status_t piece_start_send(struct ucx_request *request,
+                                     const struct kit_rma_piece *piece);
+static void piece_sent(void *request, ucs_status_t status, void *arg);
+static struct ucx_link *message_link(const struct ucx_worker *worker,
+                                     const struct ucx_link_name *name,
+                                     const ucp_am_recv_param_t *param);
+static void message_fail_link(struct ucx_link *link, const char *what);
+static struct kit_rma_piece *piece_find(const struct ucx_link *link, uint32_t tag, size_t size);
+static ucs_status_t piece_start_receive(struct kit_rma_piece *piece, void *descriptor);
+static void piece_received(void *request, ucs_status_t status, size_t size, void *arg);
+static void *bytes_start(void *context, const void *buffer, size_t count);
+static size_t bytes_size(void *state);
+static size_t bytes_pack(void *state, size_t offset, void *dest, size_t max_length);
+static void bytes_finish(void *state);
+
+/* What an eager piece is to UCX: something that gives its bytes when it is asked for them. */
+ucs_status_t ucx_pieces_setup(struct na_plugin_class *na_class)
+{
+    const ucp_generic_dt_ops_t ops = {
+        .start_pack = bytes_start,
+        .packed_size = bytes_size,
+        .pack = bytes_pack,
+        .finish = bytes_finish,
+    };
+
+    return ucp_dt_create_generic(&ops, NULL, &na_class->piece);
+}
+
+void ucx_pieces_cleanup(struct na_plugin_class *na_class)
+{
+    if (na_class->piece != 0)
+        ucp_dt_destroy(na_class->piece);
+    na_class->piece = 0;
+}
+
+int32_t ucx_piece_send(void *owner, struct kit_rma_piece *piece)
+{
+    struct ucx_link *link = piece_link(piece);
+    struct ucx_piece *private = piece->priv;
+    int32_t ret = piece_link_status(link);
+    struct ucx_request *request;
+    ucs_status_t status;
+
+    (void) owner;
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
+    request = ucx_request_get(link);
+    if (request == NULL)
+        return NA_PLUGIN_NOMEM;
+    request->piece = piece;
+    request->header.name = ucx_link_name(link);
+    request->header.tag = piece->tag;
+    *private = (struct ucx_piece){.link = link, .request = request};
+    status = piece_start_send(request, piece);
+    if (status == UCS_OK)
+        return NA_PLUGIN_SUCCESS;
+    ucx_request_put(request);
+    return ucx_status(status);
+}
+
+int32_t ucx_piece_recv(void *owner, struct kit_rma_piece *piece)
+{
+    struct na_plugin_class *na_class = owner;
+    struct ucx_link *link = piece_link(piece);
+    int32_t ret = piece_link_status(link);
+
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
+    *(struct ucx_piece *) piece->priv = (struct ucx_piece){.link = link};
+    na_class->posted[piece->tag] = piece;
+    return NA_PLUGIN_SUCCESS;
+}
+
+/*
+ * Takes an eager piece back: nobody reads its memory from now on, and the other side is told so in
+ * its place. That cannot be done when UCX has copied a part of it, or knows the memory itself.
+ */
+bool ucx_piece_cancel(void *owner, struct kit_rma_piece *piece)
+{
+    struct na_plugin_class *na_class = owner;
+    struct ucx_piece *private = piece->priv;
+    struct ucx_request *request = private->request;
+
+    private->is_canceled = true;
+    if (private->is_lost)
+        kit_rma_piece_done(na_class->rma, piece, NA_PLUGIN_CANCELED, 0);
+    else if (piece->is_send == 0)
+        return request == NULL;
+    else if (request->data != NULL && (request->packed == 0 || request->packed == piece->size)) {
+        request->data = NULL;
+        request->header.is_taken_back = 1;
+        return true;
+    }
+    return false;
+}
+
+/* What UCX has in hand ends when that does, or its link. */
+void ucx_piece_withdraw(void *owner, struct kit_rma_piece *piece)
+{
+    struct na_plugin_class *na_class = owner;
+    const struct ucx_piece *private = piece->priv;
+
+    if (piece->is_send != 0 || private->request != NULL)
+        return;
+    na_class->posted[piece->tag] = NULL;
+    kit_rma_piece_done(na_class->rma, piece, NA_PLUGIN_CANCELED, 0);
+}
+
+ucs_status_t ucx_piece_received(void *arg, const void *header, size_t header_size, void *data,
+                                size_t size, const ucp_am_recv_param_t *param)
+{
+    struct na_plugin_class *na_class = ((struct ucx_worker *) arg)->na_class;
+    const bool is_announced = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
+    struct kit_rma_piece *piece = NULL;
+    struct ucx_link *link = NULL;
+    struct ucx_piece_header copy;
+    struct ucx_piece *private;
+
+    if (header_size == sizeof(copy)) {
+        memcpy(&copy, header, sizeof(copy));
+        link = message_link(arg, &copy.name, param);
+    }
+    if (link != NULL)
+        piece = piece_find(link, copy.tag, size);
+    if (piece == NULL || (piece->is_device != 0 && !is_announced)) {
+        UCX_LOG_DEBUG("a piece of %zu bytes that nothing waits for is dropped", size);
+        return UCS_OK;
+    }
+    private = piece->priv;
+    na_class->posted[copy.tag] = NULL;
+    if (copy.is_taken_back != 0 && !private->is_canceled) {
+        private->is_lost = true; /* until the transfer ends, of which the sender says why */
+        return UCS_OK;
+    }
+    if (is_announced && !private->is_canceled)
+        return piece_start_receive(piece, data);
+    if (!private->is_canceled)
+        memcpy(piece->memory, data, size);
+    kit_rma_piece_done(na_class->rma, piece, NA_PLUGIN_SUCCESS, size);
+    return UCS_OK;
+}
+
+/*
+ * Straight from the memory to the socket, and what that does not take to UCX's buffer: when the
+ * call returns UCX does not know the memory any more. Or there is no room now.
+ */
+int32_t ucx_put_send(void *owner, void *peer, const void *record, uint32_t record_size,
+                     const void *data, uint32_t size)
+{
+    const struct ucx_link *link = ucx_peer(peer)->link;
+    int32_t ret = piece_link_status(link);
+    struct ucx_put_header header;
+    const ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL,
+        .flags = UCP_AM_SEND_FLAG_REPLY | UCP_AM_SEND_FLAG_EAGER,
+    };
+
+    (void) owner;
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
+    header.name = ucx_link_name(link);
+    memcpy(header.record, record, record_size);
+    return ucx_status(UCS_PTR_STATUS(
+        ucp_am_send_nbx(link->ep, UCX_AM_PUT, &header, sizeof(header), data, size, &param)));
+}
+
+/* The peer is open since we answered it, which it awaited; or we have given it up since. */
+ucs_status_t ucx_put_received(void *arg, const void *header, size_t header_size, void *data,
+                              size_t size, const ucp_am_recv_param_t *param)
+{
+    struct ucx_link *link = NULL;
+    struct ucx_put_header copy;
+
+    if (header_size == sizeof(copy)) {
+        memcpy(&copy, header, sizeof(copy));
+        link = message_link(arg, &copy.name, param);
+    }
+    if (link == NULL || (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0)
+        return UCS_OK;
+    if (link->peer != NULL)
+        kit_rma_control_data(link->na_class->rma, link->peer, copy.record, sizeof(copy.record),
+                             data, size);
+    else
+        message_fail_link(link, "is of a peer that was given up");
+    return UCS_OK;
+}
+
+/* The link's endpoint is closed: nothing touches memory for it any more. */
+void ucx_pieces_forget(struct ucx_link *link)
+{
+    for (struct kit_link *node = link->requests.next; node != &link->requests; node = node->next) {
+        struct ucx_request *request = kit_container(node, struct ucx_request, node);
+        struct kit_rma_piece *piece = request->piece;
+
+        request->piece = NULL;
+        request->data = NULL;
+        if (piece != NULL)
+            kit_rma_piece_done(link->na_class->rma, piece, NA_PLUGIN_HOSTUNREACH, 0);
+    }
+}
+
+/* Whether UCX has pieces of that memory in hand, to or from that peer. */
+bool ucx_pieces_touch(const struct ucx_link *link, const struct kit_region *region)
+{
+    for (const struct kit_link *node = link->requests.next; node != &link->requests;
+         node = node->next) {
+        const struct kit_rma_piece *piece =
+            kit_container(node, const struct ucx_request, node)->piece;
+
+        if (piece != NULL && (uint64_t) (uintptr_t) piece->memory - region->base < region->length)
+            return true;
+    }
+    return false;
+}
+
+static struct ucx_link *piece_link(const struct kit_rma_piece *piece)
+{
+    return ucx_peer(piece->peer)->link;
+}
+
+/* A target's link is opened by the message layer when that answers its peer, which is soon. */
+static int32_t piece_link_status(const struct ucx_link *link)
+{
+    if (kit_unlikely(link == NULL || link->phase == UCX_LINK_DIALING || link->is_failing))
+        return NA_PLUGIN_AGAIN;
+    return kit_likely(link->phase == UCX_LINK_READY) ? NA_PLUGIN_SUCCESS : NA_PLUGIN_HOSTUNREACH;
+}
+
+/* The callback has the request, also when UCX is done at once; not when this returns an error. */
+static ucs_status_t piece_start_send(struct ucx_request *request, const struct kit_rma_piece *piece)
+{
+    const struct ucx_link *link = request->link;
+    const bool is_eager =
+        (link->is_stream || piece->size <= UCX_EAGER_MAX) && piece->is_device == 0;
+    ucp_request_param_t param = {
+        .op_attr_mask =
+            UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS,
+        .flags =
+            UCP_AM_SEND_FLAG_REPLY | (is_eager ? UCP_AM_SEND_FLAG_EAGER : UCP_AM_SEND_FLAG_RNDV),
+        .cb.send = piece_sent,
+        .user_data = request,
+    };
+    ucs_status_ptr_t sent = UCS_STATUS_PTR(UCS_ERR_NO_RESOURCE);
+    const void *data = piece->memory;
+    size_t size = piece->size;
+
+    if (is_eager && link->is_stream) {
+        param.op_attr_mask |= UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL;
+        sent = ucp_am_send_nbx(link->ep, UCX_AM_PIECE, &request->header, sizeof(request->header),
+                               data, size, &param);
+        param.op_attr_mask &= ~(uint32_t) UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL;
+    }
+    if (is_eager) {
+        request->data = data;
+        request->size = size;
+        param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
+        param.datatype = link->na_class->piece;
+        data = request;
+        size = 1;
+    }
+    if (UCS_PTR_STATUS(sent) == UCS_ERR_NO_RESOURCE)
+        sent = ucp_am_send_nbx(link->ep, UCX_AM_PIECE, &request->header, sizeof(request->header),
+                               data, size, &param);
+    if (UCS_PTR_IS_ERR(sent))
+        return UCS_PTR_STATUS(sent);
+    if (sent == NULL)
+        piece_sent(NULL, UCS_OK, request);
+    return UCS_OK;
+}
+
+static void piece_sent(void *request, ucs_status_t status, void *arg)
+{
+    piece_received(request, status, 0, arg);
+}
+
+/*
+ * The link that a message came on; NULL when it is not to be used. The endpoint that it came over
+ * is looked up by UCX under a number of the message, too, which can be forged: so the header also
+ * has to say what only the other side of that link was told. A link whose messages come over
+ * another endpoint does not work, and is made again.
+ */
+static struct ucx_link *message_link(const struct ucx_worker *worker,
+                                     const struct ucx_link_name *name,
+                                     const ucp_am_recv_param_t *param)
+{
+    struct ucx_link *link = ucx_link_named(worker->na_class, name);
+
+    if (link == NULL || link->ep == NULL)
+        return NULL;
+    if ((param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) != 0 && param->reply_ep == link->ep)
+        return link;
+    message_fail_link(link, "came over another endpoint than its own");
+    return NULL;
+}
+
+static void message_fail_link(struct ucx_link *link, const char *what)
+{
+    UCX_LOG_WARNING("a message of %s %s", link->name, what);
+    link->is_failing = true;
+    link->failure = UCS_ERR_CONNECTION_RESET;
+    ucx_link_trouble(link);
+}
+
+/* What was posted for that piece of that link; NULL when nothing was. */
+static struct kit_rma_piece *piece_find(const struct ucx_link *link, uint32_t tag, size_t size)
+{
+    struct kit_rma_piece *piece = tag < UCX_TAGS ? link->na_class->posted[tag] : NULL;
+
+    return piece != NULL && ((const struct ucx_piece *) piece->priv)->link == link &&
+                   piece->size == size
+               ? piece
+               : NULL;
+}
+
+static ucs_status_t piece_start_receive(struct kit_rma_piece *piece, void *descriptor)
+{
+    struct ucx_piece *private = piece->priv;
+    struct ucx_link *link = private->link;
+    ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+        .cb.recv_am = piece_received,
+    };
+    struct ucx_request *request = ucx_request_get(link);
+    ucs_status_ptr_t started;
+
+    if (request == NULL) {
+        kit_rma_piece_done(link->na_class->rma, piece, NA_PLUGIN_NOMEM, 0);
+        return UCS_OK;
+    }
+    request->piece = piece;
+    private->request = request;
+    param.user_data = request;
+    started =
+        ucp_am_recv_data_nbx(link->worker->worker, descriptor, piece->memory, piece->size, &param);
+    if (!UCS_PTR_IS_PTR(started))
+        piece_received(NULL, UCS_PTR_STATUS(started), piece->size, request);
+    return UCS_INPROGRESS;
+}
+
+/* UCX is done with a piece. */
+static void piece_received(void *request, ucs_status_t status, size_t size, void *arg)
+{
+    struct ucx_request *own = arg;
+    struct kit_rma *rma = own->link->na_class->rma;
+    struct kit_rma_piece *piece = own->piece;
+
+    (void) size;
+    if (request != NULL)
+        ucp_request_free(request);
+    ucx_request_put(own);
+    if (piece != NULL)
+        kit_rma_piece_done(rma, piece, ucx_status(status), piece->size);
+}
+
+static void *bytes_start(void *context, const void *buffer, size_t count)
+{
+    (void) context;
+    (void) count;
+    return (void *) (uintptr_t) buffer;
+}
+
+static size_t bytes_size(void *state)
+{
+    return ((const struct ucx_request *) state)->size;
+}
+
+/* The header leaves with the first bytes, and says when these are none of the region. */
+static size_t bytes_pack(void *state, size_t offset, void *dest, size_t max_length)
+{
+    struct ucx_request *request = state;
+    size_t size = request->size - offset;
+
+    size = size < max_length ? size : max_length;
+    if (request->data != NULL)
+        memcpy(dest, request->data + offset, size);
+    else
+        memset(dest, 0, size);
+    request->packed = offset + size;
+    return size;
+}
+
+static void bytes_finish(void *state)
+{
+    (void) state;
+}
