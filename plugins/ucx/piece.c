@@ -163,6 +163,7 @@ int32_t ucx_put_send(void *owner, void *peer, const void *record, uint32_t recor
     const struct ucx_link *link = ucx_peer(peer)->link;
     int32_t ret = piece_link_status(link);
     struct ucx_put_header header;
+    ucs_status_ptr_t sent;
     const ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL,
         .flags = UCP_AM_SEND_FLAG_REPLY | UCP_AM_SEND_FLAG_EAGER,
@@ -173,8 +174,8 @@ int32_t ucx_put_send(void *owner, void *peer, const void *record, uint32_t recor
         return ret;
     header.name = ucx_link_name(link);
     memcpy(header.record, record, record_size);
-    return ucx_status(UCS_PTR_STATUS(
-        ucp_am_send_nbx(link->ep, UCX_AM_PUT, &header, sizeof(header), data, size, &param)));
+    sent = ucp_am_send_nbx(link->ep, UCX_AM_PUT, &header, sizeof(header), data, size, &param);
+    return ucx_status(UCS_PTR_STATUS(sent));
 }
 
 /* The peer is open since we answered it, which it awaited; or we have given it up since. */
