@@ -8,6 +8,7 @@
 #include "kit_rma.h"
 
 #define RMA_WINDOW_MAX            16u
+#define RMA_WINDOW_PARTS          4u /* GRANT records to a window, at most */
 #define RMA_PIECE_MIN             4096u
 #define RMA_PIECE_MAX             (UINT32_C(1) << 30)
 #define RMA_TAGS_MIN              1024u

@@ -480,6 +480,7 @@ static int32_t net_control_send(void *owner, void *peer, const void *data, uint3
     net->control_error = 0;
     if (error != 0)
         return error;
+    end->records++;
     event = event_add(net, EVENT_CONTROL);
     event->from = end;
     event->to = peer;

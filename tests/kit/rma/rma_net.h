@@ -46,6 +46,7 @@ struct net_end {
     unsigned int most_receives; /* at a time */
     unsigned int most_sends;
     unsigned int sends;
+    unsigned int records;       /* that it has sent */
     unsigned int device_pieces; /* sent or received, of memory that is not the host's */
     int holds;                  /* of this one as a peer */
     bool is_mute;               /* what it sends is lost */

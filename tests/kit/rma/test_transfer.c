@@ -156,6 +156,20 @@ static void the_window_is_respected(void **state)
     net_close(&net);
 }
 
+/* A GRANT is for some pieces, where that leaves enough of the window. */
+static void grants_gather(void **state)
+{
+    static const struct kit_rma_config limits = {.window = 8};
+    struct net net;
+
+    (void) state;
+    net_open(&net, &limits);
+    move(&net, 0, 16 * NET_PIECE, true);
+    assert_int_equal(net.ends[1].most_receives, 8);
+    assert_int_equal(net.ends[1].records, 1 + 4 + 1); /* all, a quarter at a time, DONE */
+    net_close(&net);
+}
+
 /* A handle that came back to where it was made. */
 static void own_memory_is_copied(void **state)
 {
@@ -354,6 +368,7 @@ int main(void)
         cmocka_unit_test(a_network_without_room_is_asked_again),
         cmocka_unit_test(credits_are_respected),
         cmocka_unit_test(the_window_is_respected),
+        cmocka_unit_test(grants_gather),
         cmocka_unit_test(own_memory_is_copied),
         cmocka_unit_test(device_memory_is_told_to_both_sides),
         cmocka_unit_test(handles_are_checked),
