@@ -9,7 +9,6 @@
 
 #include <string.h>
 
-static struct ucx_link *piece_link(const struct kit_rma_piece *piece);
 static int32_t piece_link_status(const struct ucx_link *link);
 static ucs_status_t piece_start_send(struct ucx_request *request,
                                      const struct kit_rma_piece *piece);
@@ -48,7 +47,7 @@ void ucx_pieces_cleanup(struct na_plugin_class *na_class)
 
 int32_t ucx_piece_send(void *owner, struct kit_rma_piece *piece)
 {
-    struct ucx_link *link = piece_link(piece);
+    struct ucx_link *link = ucx_peer(piece->peer)->link;
     struct ucx_piece *private = piece->priv;
     int32_t ret = piece_link_status(link);
     struct ucx_request *request;
@@ -74,7 +73,7 @@ int32_t ucx_piece_send(void *owner, struct kit_rma_piece *piece)
 int32_t ucx_piece_recv(void *owner, struct kit_rma_piece *piece)
 {
     struct na_plugin_class *na_class = owner;
-    struct ucx_link *link = piece_link(piece);
+    struct ucx_link *link = ucx_peer(piece->peer)->link;
     int32_t ret = piece_link_status(link);
 
     if (ret != NA_PLUGIN_SUCCESS)
@@ -225,11 +224,6 @@ bool ucx_pieces_touch(const struct ucx_link *link, const struct kit_region *regi
             return true;
     }
     return false;
-}
-
-static struct ucx_link *piece_link(const struct kit_rma_piece *piece)
-{
-    return ucx_peer(piece->peer)->link;
 }
 
 /* A target's link is opened by the message layer when that answers its peer, which is soon. */

@@ -16,6 +16,8 @@ static enum kit_rma_mover rma_mover(void *owner, const struct kit_rma_request *r
 static int32_t rma_process(void *owner, void *peer, uint32_t *pid_p);
 static void rma_attach_refused(void *owner, void *peer);
 static void rma_transfer_done(void *owner, void *cookie, int32_t status);
+static void rma_peer_hold(void *owner, void *peer);
+static void rma_peer_release(void *owner, void *peer);
 static int32_t rma_start_whole(struct ucx_transfer *transfer);
 static bool link_may_copy(const struct ucx_link *link, const struct kit_region *local,
                           const struct kit_region *remote);
@@ -32,6 +34,8 @@ static const struct kit_rma_ops rma_ops = {
     .piece_cancel = ucx_piece_cancel,
     .piece_withdraw = ucx_piece_withdraw,
     .transfer_done = rma_transfer_done,
+    .peer_hold = rma_peer_hold,
+    .peer_release = rma_peer_release,
 };
 
 int32_t ucx_rma_open(struct na_plugin_class *na_class)
@@ -210,6 +214,19 @@ static void rma_transfer_done(void *owner, void *cookie, int32_t status)
         ucx_read_helped(transfer, status);
     else
         fabric_rma_done(&na_class->fabric, transfer->rma, status);
+}
+
+/* A peer that was never opened is not closed, and would go while transfers know it. */
+static void rma_peer_hold(void *owner, void *peer)
+{
+    struct na_plugin_addr *addr;
+
+    (void) fabric_addr_dup(owner, peer, &addr);
+}
+
+static void rma_peer_release(void *owner, void *peer)
+{
+    fabric_addr_free(owner, peer);
 }
 
 static int32_t rma_start_whole(struct ucx_transfer *transfer)

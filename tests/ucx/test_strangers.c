@@ -7,7 +7,9 @@
 #include "ucx_side.h"
 
 #include "../test_count.h"
+#include "rma_state.h"
 
+#include <endian.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -170,12 +172,17 @@ static int teardown(void **state)
     return ucx_test_teardown(state);
 }
 
+/* UCX reads the header until it is sent. */
+struct message {
+    uint8_t header[sizeof(struct ucx_put_header)];
+};
+
 static void sent(void *request, ucs_status_t status, void *arg)
 {
     (void) status;
     if (request != NULL)
         ucp_request_free(request);
-    ucx_request_put(arg);
+    free(arg);
 }
 
 /* Until the target has given the link up, which may free it. */
@@ -222,32 +229,61 @@ static int32_t await(struct house *house)
     return done_status;
 }
 
-/* The attacker sends a piece of threes, over its own link and in the name of that of another. */
-static void forge(struct house *house, const struct ucx_link *named, const struct kit_key *secret,
-                  uint32_t tag)
+/* The attacker sends threes behind that header, over its own link. */
+static void send_threes(struct house *house, uint32_t am, const void *header, size_t size)
 {
     static uint8_t bytes[SIZE];
     struct ucx_link *link = house->attacker.link;
-    struct ucx_request *request = ucx_request_get(link);
+    struct message *message = calloc(1, sizeof(*message));
     const ucp_request_param_t param = {
         .op_attr_mask =
             UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS,
         .flags = UCP_AM_SEND_FLAG_REPLY | UCP_AM_SEND_FLAG_EAGER,
         .cb.send = sent,
-        .user_data = request,
+        .user_data = message,
     };
     ucs_status_ptr_t started;
 
-    assert_non_null(request);
+    assert_true(message != NULL && size <= sizeof(message->header));
     memset(bytes, 3, sizeof(bytes));
-    request->header.name.link = named->their_id;
-    request->header.name.secret = *secret;
-    request->header.tag = tag;
-    started = ucp_am_send_nbx(link->ep, UCX_AM_PIECE, &request->header, sizeof(request->header),
-                              bytes, sizeof(bytes), &param);
+    memcpy(message->header, header, size);
+    started = ucp_am_send_nbx(link->ep, am, message->header, size, bytes, sizeof(bytes), &param);
     assert_false(UCS_PTR_IS_ERR(started));
     if (started == NULL)
-        sent(NULL, UCS_OK, request);
+        sent(NULL, UCS_OK, message);
+}
+
+/* A piece in the name of another one's link. */
+static void forge(struct house *house, const struct ucx_link *named, const struct kit_key *secret,
+                  uint32_t tag)
+{
+    const struct ucx_piece_header header = {
+        .name = {.link = named->their_id, .secret = *secret},
+        .tag = tag,
+    };
+
+    send_threes(house, UCX_AM_PIECE, &header, sizeof(header));
+}
+
+/* Likewise a put to what the target offers, which the attacker may write to in its own name. */
+static void forge_put(struct house *house, const struct ucx_link *named,
+                      const struct kit_key *secret)
+{
+    const struct rma_record record = {
+        .magic = htole32(RMA_MAGIC),
+        .version = RMA_VERSION,
+        .kind = RMA_REQUEST,
+        .flags = KIT_RMA_INLINE << RMA_MOVER_SHIFT | RMA_FROM_ORIGIN | RMA_IS_PUT,
+        .transfer = 1,
+        .memory = htole64(house->attacker.remote->region.id),
+        .key = house->attacker.remote->region.key,
+        .length = htole64(SIZE),
+        .piece_size = htole32(SIZE),
+    };
+    struct ucx_put_header header = {.name = {.link = named->their_id, .secret = *secret}};
+
+    memcpy(header.record, &record, sizeof(record));
+    send_threes(house, UCX_AM_PUT, &header, sizeof(header));
 }
 
 /* The target takes in what the attacker has sent, which changes nothing. */
@@ -287,6 +323,24 @@ static void a_message_does_not_name_anothers_link(void **state)
     for (int i = 0; i < 1000; i++)
         poll_all(house);
     assert_int_equal(house->memory[SIZE - 1], 3);
+}
+
+static void a_put_does_not_name_anothers_link(void **state)
+{
+    struct house *house = *state;
+    const struct kit_key own = house->attacker.link->their_secret;
+
+    memset(house->memory, 1, SIZE);
+    house->victim.mirror->is_warned = false;
+    forge_put(house, house->victim.link, &own);
+    while (!house->victim.mirror->is_warned)
+        side_poll(&house->target);
+    assert_int_equal(house->memory[0], 1);
+    forge_put(house, house->attacker.link, &own);
+    while (house->memory[SIZE - 1] != 3)
+        side_poll(&house->target);
+    for (int i = 0; i < 1000; i++)
+        poll_all(house); /* the attacker drops the answer */
 }
 
 /* As process.c lays it out. */
@@ -568,6 +622,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_message_does_not_name_anothers_link),
+        cmocka_unit_test(a_put_does_not_name_anothers_link),
         cmocka_unit_test(who_is_at_the_other_end_is_not_claimed),
         cmocka_unit_test(the_name_of_a_connected_peer_is_its_own),
         cmocka_unit_test(a_stolen_secret_reaches_nothing),
