@@ -52,8 +52,7 @@ circle_max() {
     case $1 in
     plugins/bmi/bmi-tcp | plugins/fault | plugins/mpi) echo 7 ;;
     plugins/fabric) echo 8 ;;
-    plugins/ofi) echo 12 ;;
-    plugins/ucx) echo 14 ;;
+    plugins/ofi | plugins/ucx) echo 12 ;;
     *) echo 3 ;;
     esac
 }
