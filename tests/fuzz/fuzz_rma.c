@@ -52,6 +52,29 @@ static void dress(uint64_t how, void *bytes, const struct net_op *op)
         record->transfer = htole64(op->transfer->id);
 }
 
+/* A record with the bytes of a put behind it; `how` says what of it is right. */
+static void give_put(struct net_end *to, struct net_end *from, uint64_t how,
+                     const struct rma_record *asked)
+{
+    struct rma_record *record = malloc(sizeof(*record));
+    const uint32_t size = le32toh(asked->piece_size) % (NET_EAGER + 2);
+    uint8_t *bytes = calloc(1, size != 0 ? size : 1);
+
+    FUZZ_CHECK(record != NULL && bytes != NULL);
+    *record = *asked;
+    if ((how & 4) != 0) {
+        record->flags |= RMA_FROM_ORIGIN | RMA_IS_PUT;
+        record->kind = RMA_REQUEST;
+    }
+    if ((how & 8) != 0) {
+        record->length = htole64(size);
+        record->piece_size = htole32(size);
+    }
+    kit_rma_control_data(to->ts, from, record, sizeof(*record), bytes, size);
+    free(record);
+    free(bytes);
+}
+
 static void give(struct fuzz_input *input, uint64_t how, const struct net_op *op)
 {
     struct net_end *to = &net.ends[how >> 7 & 1], *from = &net.ends[2 - (how >> 6 & 1)];
@@ -69,6 +92,10 @@ static void give(struct fuzz_input *input, uint64_t how, const struct net_op *op
         size = (uint32_t) sizeof(message.record) + 4u * message.record.tag_count;
     if (size > KIT_RMA_CONTROL_MAX)
         size = KIT_RMA_CONTROL_MAX;
+    if (size % 4 == 3) {
+        give_put(to, from == to ? &net.ends[0] : from, how, &message.record);
+        return;
+    }
     exact = malloc(size); /* so that a read past it is seen */
     FUZZ_CHECK(exact != NULL);
     memcpy(exact, message.bytes, size);
