@@ -84,7 +84,6 @@ static int32_t class_open(struct na_plugin_class *na_class, const struct na_plug
                           struct na_plugin_class_info *info)
 {
     struct fabric_config config = {
-        .host = kit_host,
         .ops = &na_class->ops,
         .plugin = BMI_NA_NAME,
         .protocol = BMI_NA_PROTOCOL,

@@ -56,6 +56,7 @@ int32_t bmi_na_mem_deregister(struct na_plugin_class *na_class, struct na_plugin
         if (now - start > RELEASE_NS)
             break;
         (void) bmi_na_poll(&na_class->base);
+        fabric_dispatch(&na_class->base);
         is_free = kit_rma_mem_deregister(na_class->rma, bmi_na_memory(mem));
     }
     fabric_unlock(&na_class->base);

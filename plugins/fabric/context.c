@@ -10,6 +10,7 @@
 static void fabric_context_drain(struct fabric_context *context);
 static bool fabric_context_await(struct fabric_context *context, uint64_t ns);
 static void fabric_endpoint_leave(struct fabric_endpoint_state *state);
+static void fabric_goodbyes_send(struct fabric_endpoint_state *state);
 
 int32_t fabric_context_create(struct na_plugin_class *na_class,
                               struct na_host_context *host_context, uint32_t id,
@@ -56,7 +57,7 @@ int32_t fabric_context_stop(struct na_plugin_context *na_context)
     context->active = false;
     context->stopped = true;
     fabric_recv_cancel_all(context);
-    fabric_send_cancel_all(context);
+    fabric_queue_cancel_all(context);
     fabric_rma_cancel_all(context);
     fabric_context_drain(context);
     fabric_unlock(endpoint);
@@ -112,11 +113,12 @@ static bool fabric_context_await(struct fabric_context *context, uint64_t ns)
     struct fabric_endpoint *endpoint = context->endpoint;
     uint64_t end;
 
+    fabric_dispatch(endpoint);
     if (fabric_rma_is_idle(context))
         return true;
-    end = endpoint->host->clock_ns() + ns;
-    while (!fabric_rma_is_idle(context) && endpoint->host->clock_ns() < end)
-        if (endpoint->ops->poll(endpoint) != NA_PLUGIN_SUCCESS)
+    end = kit_host->clock_ns() + ns;
+    while (!fabric_rma_is_idle(context) && kit_host->clock_ns() < end)
+        if (fabric_progress(endpoint->state) != NA_PLUGIN_SUCCESS)
             break;
     return fabric_rma_is_idle(context);
 }
@@ -125,7 +127,7 @@ static bool fabric_context_await(struct fabric_context *context, uint64_t ns)
 static void fabric_endpoint_leave(struct fabric_endpoint_state *state)
 {
     struct fabric_endpoint *endpoint = state->endpoint;
-    uint64_t end = endpoint->host->clock_ns() + FABRIC_GOODBYE_NS;
+    uint64_t end = kit_host->clock_ns() + FABRIC_GOODBYE_NS;
 
     for (uint32_t i = 0; i < state->max_contexts; i++) {
         state->contexts[i].stopped = true;
@@ -133,16 +135,28 @@ static void fabric_endpoint_leave(struct fabric_endpoint_state *state)
     }
     fabric_held_resume(state);
     fabric_goodbyes_send(state);
-    while (state->in_flight != 0 && endpoint->host->clock_ns() < end) {
-        if (endpoint->ops->poll(endpoint) != NA_PLUGIN_SUCCESS)
+    fabric_dispatch(endpoint);
+    while (state->in_flight != 0 && kit_host->clock_ns() < end)
+        if (fabric_progress(state) != NA_PLUGIN_SUCCESS)
             break;
-        fabric_retry_flush(state);
-        fabric_own_frames_deliver(state);
-    }
     for (uint32_t i = 0; i < state->slot_count; i++) {
         struct fabric_peer_state *peer = state->slots[i].peer;
 
-        if (peer != NULL && peer->phase != FABRIC_PEER_NEW)
+        if (peer != NULL && !peer->is_self && peer->phase != FABRIC_PEER_NEW)
             fabric_peer_part(peer);
+    }
+    fabric_dispatch(endpoint);
+}
+
+/* So that the others need not find out. What cannot leave at once is not sent. */
+static void fabric_goodbyes_send(struct fabric_endpoint_state *state)
+{
+    for (uint32_t i = 0; i < state->slot_count; i++) {
+        struct fabric_peer_state *peer = state->slots[i].peer;
+
+        if (peer == NULL || peer->is_self || peer->phase == FABRIC_PEER_NEW)
+            continue;
+        peer->owed |= FABRIC_OWE_GOODBYE;
+        fabric_peer_mark(peer);
     }
 }

@@ -33,7 +33,6 @@ int32_t fabric_endpoint_open(struct fabric_endpoint *endpoint, const struct fabr
 
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
-    kit_host = config->host;
     ret = fabric_state_make(endpoint, config);
     if (ret == NA_PLUGIN_SUCCESS)
         ret = fabric_state_setup(endpoint->state, config);
@@ -48,7 +47,6 @@ int32_t fabric_endpoint_open(struct fabric_endpoint *endpoint, const struct fabr
 void fabric_endpoint_close(struct fabric_endpoint *endpoint)
 {
     struct fabric_endpoint_state *state = endpoint->state;
-    const struct na_host *host = endpoint->host;
 
     if (state == NULL)
         return;
@@ -60,15 +58,24 @@ void fabric_endpoint_close(struct fabric_endpoint *endpoint)
         kit_match_close(&context->match);
     }
     fabric_rma_free_all(state);
+    for (uint32_t i = 0; i < state->slot_count; i++) {
+        struct fabric_peer_state *peer = state->slots[i].peer;
+
+        if (peer == NULL)
+            continue;
+        fabric_held_drop(peer);
+        fabric_queue_fail(peer, UINT32_MAX, NA_PLUGIN_CANCELED); /* control records */
+        fabric_peer_close(peer);
+    }
     fabric_peers_destroy(state);
     fabric_out_free_all(state);
     kit_deferrals_free(&state->deferrals);
     if (state->timer_fd >= 0)
         (void) close(state->timer_fd);
-    host->mem_free(state->contexts);
-    host->mem_free(state->name);
-    host->mem_free(state->raw);
-    host->mem_free(state);
+    kit_host->mem_free(state->contexts);
+    kit_host->mem_free(state->name);
+    kit_host->mem_free(state->raw);
+    kit_host->mem_free(state);
     endpoint->state = NULL;
 }
 
@@ -91,11 +98,11 @@ static int32_t fabric_config_check(const struct fabric_config *config)
 
     if (name_size == 0 || name_size >= FABRIC_NAME_MAX || config->raw_size > FABRIC_RAW_MAX ||
         ops->max_frame > UINT32_MAX || ops->max_frame < greeting || ops->max_sends == 0) {
-        na_plugin_log(config->host, NA_PLUGIN_LOG_ERROR, config->plugin, __func__, __LINE__,
-                      "a name of %zu, a raw address of %u and frames of %llu bytes, %u at a time, "
-                      "do not make an endpoint; a greeting takes %llu",
-                      name_size, config->raw_size, (unsigned long long) ops->max_frame,
-                      ops->max_sends, (unsigned long long) greeting);
+        KIT_LOG(NA_PLUGIN_LOG_ERROR, config->plugin,
+                "a name of %zu, a raw address of %u and frames of %llu bytes, %u at a time, "
+                "do not make an endpoint; a greeting takes %llu",
+                name_size, config->raw_size, (unsigned long long) ops->max_frame, ops->max_sends,
+                (unsigned long long) greeting);
         return NA_PLUGIN_INVALID_ARG;
     }
     return NA_PLUGIN_SUCCESS;
@@ -107,11 +114,10 @@ static int32_t fabric_state_make(struct fabric_endpoint *endpoint,
 {
     struct fabric_endpoint_state *state;
 
-    endpoint->host = config->host;
     endpoint->ops = config->ops;
     endpoint->plugin = config->plugin;
     endpoint->protocol = config->protocol;
-    state = config->host->mem_alloc(sizeof(*state), 64);
+    state = kit_host->mem_alloc(sizeof(*state), 64);
     if (state == NULL)
         return NA_PLUGIN_NOMEM;
     state->endpoint = endpoint;
@@ -120,6 +126,9 @@ static int32_t fabric_state_make(struct fabric_endpoint *endpoint,
     kit_list_init(&state->own_frames);
     kit_list_init(&state->free_controls);
     kit_list_init(&state->free_requests);
+    kit_list_init(&state->rma_done);
+    kit_list_init(&state->rma_abandon);
+    kit_list_init(&state->active);
     kit_list_init(&state->retry);
     kit_list_init(&state->watch);
     endpoint->state = state;
@@ -138,7 +147,7 @@ static int32_t fabric_state_setup(struct fabric_endpoint_state *state,
     state->max_contexts = init->max_contexts != 0 ? init->max_contexts : 1;
     fabric_limits_set(state, config);
     fabric_process_describe(state);
-    state->contexts = config->host->mem_alloc(state->max_contexts * sizeof(*state->contexts), 64);
+    state->contexts = kit_host->mem_alloc(state->max_contexts * sizeof(*state->contexts), 64);
     if (state->contexts == NULL)
         return NA_PLUGIN_NOMEM;
     for (uint32_t i = 0; i < state->max_contexts; i++) {
@@ -168,13 +177,13 @@ static int32_t fabric_state_name(struct fabric_endpoint_state *state,
 {
     size_t size = strlen(config->name) + 1;
 
-    state->name = config->host->mem_alloc(size, 0);
+    state->name = kit_host->mem_alloc(size, 0);
     if (state->name == NULL)
         return NA_PLUGIN_NOMEM;
     memcpy(state->name, config->name, size);
     if (config->raw_size == 0)
         return NA_PLUGIN_SUCCESS;
-    state->raw = config->host->mem_alloc(config->raw_size, 0);
+    state->raw = kit_host->mem_alloc(config->raw_size, 0);
     if (state->raw == NULL)
         return NA_PLUGIN_NOMEM;
     memcpy(state->raw, config->raw, config->raw_size);

@@ -166,7 +166,6 @@ struct fabric_peer {
 
 /* Begins the plugin's struct na_plugin_class. */
 struct fabric_endpoint {
-    const struct na_host *host;
     const struct fabric_ops *ops;
     const char *plugin;                  /* name, for the log */
     const char *protocol;                /* as it appears in addresses: `plugin+protocol://name` */
@@ -179,7 +178,6 @@ struct fabric_endpoint {
 
 /* What fabric_endpoint_open is told. Strings are copied. */
 struct fabric_config {
-    const struct na_host *host;
     const struct fabric_ops *ops;
     const char *plugin;
     const char *protocol;
@@ -205,7 +203,9 @@ int32_t fabric_endpoint_open(struct fabric_endpoint *endpoint, const struct fabr
 void fabric_endpoint_close(struct fabric_endpoint *endpoint);
 
 /* ------------------------------------------------------------------------------------------------
- * What the plugin reports; the lock is held (all of these are called from inside ops)
+ * What the plugin reports, with the lock held. All may be called from inside of ops, and call none
+ * of them: what they say is noted down, and acted on when the outermost call of this layer ends.
+ * fabric_frame_received belongs into ops.poll.
  */
 
 /* The fabric is done with a frame; another status than success means that its peer failed. */
@@ -226,7 +226,7 @@ void fabric_rma_done(struct fabric_endpoint *endpoint, struct fabric_rma *rma, i
 
 /*
  * The peer is gone: all that waits for it completes with `status` and one log line gives the
- * reason. It may come back: the next operation greets it anew.
+ * reason, a text that stays. It may come back: the next operation greets it anew.
  */
 void fabric_peer_failed(struct fabric_endpoint *endpoint, struct fabric_peer *peer, int32_t status,
                         const char *reason);
@@ -265,8 +265,12 @@ bool fabric_peer_process(const struct fabric_peer *peer, uint32_t *pid_p, uint64
 /* Whether a context is open that is not stopped. The lock is held. */
 bool fabric_endpoint_is_active(const struct fabric_endpoint *endpoint);
 
+/* Unlocking acts on what was reported meanwhile, as each of the functions below does. */
 void fabric_lock(struct fabric_endpoint *endpoint);
 void fabric_unlock(struct fabric_endpoint *endpoint);
+
+/* The same for a plugin that calls its own poll under the lock, after it and not inside. */
+void fabric_dispatch(struct fabric_endpoint *endpoint);
 
 /* A put or get of the plugin's table ends here, after the plugin checked its handles. */
 int32_t fabric_rma_submit(struct na_plugin_context *context, void *op, uint32_t is_put,

@@ -28,7 +28,7 @@ void fabric_out_free_all(struct fabric_endpoint_state *state)
         struct kit_link *link = state->free_controls.next;
 
         kit_list_remove(link);
-        state->endpoint->host->mem_free(link);
+        kit_host->mem_free(link);
     }
 }
 
@@ -37,8 +37,7 @@ struct fabric_control *fabric_control_get(struct fabric_endpoint_state *state)
     struct kit_link *link = state->free_controls.next;
 
     if (link == &state->free_controls) {
-        struct fabric_control *control =
-            state->endpoint->host->mem_alloc(sizeof(struct fabric_control), 0);
+        struct fabric_control *control = kit_host->mem_alloc(sizeof(struct fabric_control), 0);
 
         if (control != NULL)
             kit_list_init(&control->op.link);
@@ -83,23 +82,17 @@ bool fabric_out_add_op(struct fabric_out *out, struct fabric_op *op)
     return true;
 }
 
-/* A record of ours; the caller knows that it fits. */
-void fabric_out_add(struct fabric_out *out, uint32_t kind, uint32_t tag, const void *data,
-                    uint32_t size)
+/* Where the content of a record of ours goes; the caller knows that it fits. */
+uint8_t *fabric_out_add(struct fabric_out *out, uint32_t kind, uint32_t size)
 {
-    struct wire_record record = {
-        .kind = htole16((uint16_t) kind),
-        .size = htole32(size),
-        .tag = htole32(tag),
-    };
+    const struct wire_record record = {.kind = htole16((uint16_t) kind), .size = htole32(size)};
     uint8_t *place = (uint8_t *) out->frame.data + out->frame.size;
-    uint64_t total = wire_record_size(size);
+    const uint64_t total = wire_record_size(size);
 
     memset(place + total - WIRE_ALIGN, 0, WIRE_ALIGN);
     memcpy(place, &record, sizeof(record));
-    if (size != 0)
-        memcpy(place + sizeof(record), data, size);
     out->frame.size += total;
+    return place + sizeof(record);
 }
 
 /* Writes the header. */
@@ -123,7 +116,6 @@ void fabric_out_end(struct fabric_out *out)
 /* False when the bound is reached or memory is short. */
 bool fabric_slab_add(struct fabric_endpoint_state *state)
 {
-    const struct na_host *host = state->endpoint->host;
     const struct fabric_ops *ops = state->endpoint->ops;
     uint64_t stride = (ops->max_frame + 63) & ~UINT64_C(63);
     uint32_t count = state->frame_count == 0 ? FABRIC_SLAB_FIRST : state->frame_count;
@@ -135,7 +127,7 @@ bool fabric_slab_add(struct fabric_endpoint_state *state)
         count = state->frame_limit - state->frame_count;
     if (count == 0)
         return false;
-    slab = host->mem_alloc(sizeof(*slab), 0);
+    slab = kit_host->mem_alloc(sizeof(*slab), 0);
     if (slab == NULL)
         return false;
     if (!fabric_slab_fill(state, slab, count, stride)) {
@@ -151,13 +143,12 @@ bool fabric_slab_add(struct fabric_endpoint_state *state)
 static bool fabric_slab_fill(struct fabric_endpoint_state *state, struct fabric_slab *slab,
                              uint32_t count, uint64_t stride)
 {
-    const struct na_host *host = state->endpoint->host;
     const struct fabric_ops *ops = state->endpoint->ops;
     uint64_t private_stride = ((uint64_t) ops->frame_size + 15) & ~UINT64_C(15);
 
-    slab->memory = host->mem_alloc(count * stride, 4096);
-    slab->outs = host->mem_alloc(count * sizeof(*slab->outs), 64);
-    slab->privates = host->mem_alloc(count * private_stride, 64);
+    slab->memory = kit_host->mem_alloc(count * stride, 4096);
+    slab->outs = kit_host->mem_alloc(count * sizeof(*slab->outs), 64);
+    slab->privates = kit_host->mem_alloc(count * private_stride, 64);
     if (slab->memory == NULL || slab->outs == NULL || slab->privates == NULL)
         return false;
     if (ops->slab_register != NULL) {
@@ -185,13 +176,12 @@ static bool fabric_slab_fill(struct fabric_endpoint_state *state, struct fabric_
 
 static void fabric_slab_free(struct fabric_endpoint_state *state, struct fabric_slab *slab)
 {
-    const struct na_host *host = state->endpoint->host;
     const struct fabric_ops *ops = state->endpoint->ops;
 
     if (slab->is_registered && ops->slab_deregister != NULL)
         ops->slab_deregister(state->endpoint, slab->registration);
-    host->mem_free(slab->memory);
-    host->mem_free(slab->outs);
-    host->mem_free(slab->privates);
-    host->mem_free(slab);
+    kit_host->mem_free(slab->memory);
+    kit_host->mem_free(slab->outs);
+    kit_host->mem_free(slab->privates);
+    kit_host->mem_free(slab);
 }

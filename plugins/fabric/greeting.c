@@ -9,26 +9,21 @@
 
 #include <string.h>
 
-/* A greeting, checked. */
-struct fabric_card {
-    struct wire_greeting greeting; /* in our byte order */
-    char name[FABRIC_NAME_MAX];
-    const uint8_t *raw;
-};
-
-static bool fabric_card_read(const struct fabric_endpoint_state *state, const void *data,
-                             uint32_t size, struct fabric_card *card);
-static bool fabric_card_is_from(struct fabric_endpoint_state *state, const void *path,
-                                const struct fabric_card *card);
+static bool fabric_hello_read(const struct fabric_endpoint_state *state, const void *data,
+                              uint32_t size, struct fabric_hello *hello);
+static bool fabric_hello_is_from(struct fabric_endpoint_state *state, const void *path,
+                                 const struct fabric_hello *hello);
 static bool fabric_peer_is_at(const struct fabric_peer_state *peer, const void *path);
-static void fabric_card_forged(struct fabric_endpoint_state *state, const struct fabric_card *card);
-static struct fabric_peer_state *fabric_card_find(struct fabric_endpoint_state *state,
-                                                  const void *path, const struct fabric_card *card);
-static bool fabric_card_is_other(const struct fabric_peer_state *peer,
-                                 const struct fabric_card *card);
-static bool fabric_card_accept(struct fabric_peer_state *peer, const struct fabric_card *card);
-static void fabric_card_find_twin(struct fabric_peer_state *peer, const void *path,
-                                  const struct fabric_card *card);
+static void fabric_hello_forged(struct fabric_endpoint_state *state,
+                                const struct fabric_hello *hello);
+static struct fabric_peer_state *fabric_hello_find(struct fabric_endpoint_state *state,
+                                                   const void *path,
+                                                   const struct fabric_hello *hello);
+static bool fabric_hello_is_other(const struct fabric_peer_state *peer,
+                                  const struct fabric_hello *hello);
+static bool fabric_hello_accept(struct fabric_peer_state *peer, const struct fabric_hello *hello);
+static void fabric_hello_find_alias(struct fabric_peer_state *peer, const void *path,
+                                    const struct fabric_hello *hello);
 
 /* Bytes that a greeting of ours takes in a frame. */
 uint32_t fabric_greeting_size(const struct fabric_endpoint_state *state)
@@ -36,12 +31,12 @@ uint32_t fabric_greeting_size(const struct fabric_endpoint_state *state)
     return (uint32_t) (sizeof(struct wire_greeting) + strlen(state->name) + state->raw_size);
 }
 
-/* Also writes a welcome. The caller knows that it fits. */
-void fabric_greeting_add(struct fabric_out *out, struct fabric_peer_state *peer, uint32_t kind)
+/* Also writes a welcome; it takes fabric_greeting_size() bytes. */
+void fabric_greeting_write(const struct fabric_peer_state *peer, uint32_t kind, uint8_t *place)
 {
     const struct fabric_endpoint_state *state = peer->endpoint->state;
-    size_t name_size = strlen(state->name);
-    struct wire_greeting greeting = {
+    const size_t name_size = strlen(state->name);
+    const struct wire_greeting greeting = {
         .token = htole64(fabric_peer_token(peer)),
         .incarnation = htole64(state->incarnation),
         .host = htole64(state->host_id),
@@ -53,98 +48,87 @@ void fabric_greeting_add(struct fabric_out *out, struct fabric_peer_state *peer,
         .name_size = htole16((uint16_t) name_size),
         .raw_size = htole16((uint16_t) state->raw_size),
     };
-    uint8_t content[sizeof(greeting) + FABRIC_NAME_MAX + FABRIC_RAW_MAX];
 
-    memcpy(content, &greeting, sizeof(greeting));
-    memcpy(content + sizeof(greeting), state->name, name_size);
+    memcpy(place, &greeting, sizeof(greeting));
+    memcpy(place + sizeof(greeting), state->name, name_size);
     if (state->raw_size != 0)
-        memcpy(content + sizeof(greeting) + name_size, state->raw, state->raw_size);
-    fabric_out_add(out, kind, 0, content, fabric_greeting_size(peer->endpoint->state));
+        memcpy(place + sizeof(greeting) + name_size, state->raw, state->raw_size);
 }
 
-/*
- * The peer that greets, which is owed a welcome now; NULL when the frame is to be dropped, as all
- * are when we are leaving.
- */
-struct fabric_peer_state *fabric_greeting_received(struct fabric_endpoint_state *state,
-                                                   const void *path, const void *data,
-                                                   uint32_t size)
+/* The peer that greets; NULL when the frame is to be dropped. */
+struct fabric_peer_state *fabric_greeting_read(struct fabric_endpoint_state *state,
+                                               const void *path, const void *data, uint32_t size,
+                                               struct fabric_hello *hello)
 {
     struct fabric_peer_state *peer;
-    struct fabric_card card;
-    bool is_other;
 
-    if (state->open_contexts == 0)
-        return NULL;
-    if (!fabric_card_read(state, data, size, &card)) {
+    if (!fabric_hello_read(state, data, size, hello)) {
         state->counters.frames_bad++;
         FABRIC_LOG_DEBUG(state->endpoint, "dropped a greeting of %u bytes that is malformed", size);
         return NULL;
     }
-    peer = fabric_card_is_from(state, path, &card) ? fabric_card_find(state, path, &card) : NULL;
-    if (peer == NULL || peer->is_self)
+    if (!fabric_hello_is_from(state, path, hello))
         return NULL;
-    state->counters.greetings++;
-    is_other = fabric_card_is_other(peer, &card);
-    if (is_other) {
-        fabric_peer_restarted(peer, peer->answered + 1);
-        fabric_peer_close(peer); /* the way to its predecessor, with what is on it */
+    peer = fabric_hello_find(state, path, hello);
+    return peer != NULL && !peer->is_self ? peer : NULL;
+}
+
+/*
+ * Makes the peer the one that greets, which is owed a welcome then. What was posted before
+ * peer->lost_before was for another one, to which the way is to be closed. False without memory.
+ */
+bool fabric_greeting_take(struct fabric_peer_state *peer, const struct fabric_hello *hello)
+{
+    peer->endpoint->state->counters.greetings++;
+    if (fabric_hello_is_other(peer, hello)) {
+        peer->lost_before = peer->answered + 1;
+        peer->owed |= FABRIC_STALE;
         peer->life++;
         peer->in_flight = 0;
+        fabric_peer_set_identity(peer, peer);
     }
-    if (!fabric_card_accept(peer, &card))
-        return NULL;
-    peer->their_epoch = card.greeting.epoch;
+    if (!fabric_hello_accept(peer, hello))
+        return false;
+    peer->their_epoch = hello->greeting.epoch;
     peer->answered = peer->epoch;
     peer->owed &= ~FABRIC_OWE_GREETING;
     peer->owed |= FABRIC_OWE_WELCOME;
-    return peer;
+    return true;
 }
 
-/* False when it is malformed. */
+/* False when it is malformed. As to what was posted before see fabric_greeting_take(). */
 bool fabric_welcome_received(struct fabric_peer_state *peer, const void *data, uint32_t size)
 {
     struct fabric_endpoint_state *state = peer->endpoint->state;
     const struct fabric_ops *ops = peer->endpoint->ops;
     const void *path = ops->peer_path != NULL ? ops->peer_path(peer->endpoint, &peer->peer) : NULL;
-    struct fabric_card card;
+    struct fabric_hello hello;
     uint32_t epoch;
 
-    if (!fabric_card_read(state, data, size, &card) || peer->is_self ||
-        !fabric_card_is_from(state, path, &card))
+    if (!fabric_hello_read(state, data, size, &hello) || peer->is_self ||
+        !fabric_hello_is_from(state, path, &hello))
         return false;
-    epoch = card.greeting.epoch;
+    epoch = hello.greeting.epoch;
     if (epoch == 0 || epoch > peer->epoch || epoch < peer->answered)
         return epoch != 0 && epoch <= peer->epoch; /* an answer to what is long answered */
-    fabric_card_find_twin(peer, path, &card);
-    if (fabric_card_is_other(peer, &card))
-        fabric_peer_restarted(peer, epoch > peer->answered ? epoch : peer->answered + 1);
-    if (!fabric_card_accept(peer, &card))
+    if (fabric_hello_is_other(peer, &hello)) {
+        peer->lost_before = epoch > peer->answered ? epoch : peer->answered + 1;
+        fabric_peer_set_identity(peer, peer);
+    } else {
+        fabric_hello_find_alias(peer, path, &hello);
+    }
+    if (!fabric_hello_accept(peer, &hello))
         return true;
     peer->answered = epoch;
-    peer->owed |= FABRIC_OWE_LOOK;
     if (epoch == peer->epoch)
         peer->owed &= ~FABRIC_OWE_GREETING;
     return true;
 }
 
-/* So that the others need not find out. What cannot leave at once is not sent. */
-void fabric_goodbyes_send(struct fabric_endpoint_state *state)
+static bool fabric_hello_read(const struct fabric_endpoint_state *state, const void *data,
+                              uint32_t size, struct fabric_hello *hello)
 {
-    for (uint32_t i = 0; i < state->slot_count; i++) {
-        struct fabric_peer_state *peer = state->slots[i].peer;
-
-        if (peer == NULL || peer->is_self || peer->phase == FABRIC_PEER_NEW)
-            continue;
-        peer->owed |= FABRIC_OWE_GOODBYE;
-        fabric_peer_flush(peer);
-    }
-}
-
-static bool fabric_card_read(const struct fabric_endpoint_state *state, const void *data,
-                             uint32_t size, struct fabric_card *card)
-{
-    struct wire_greeting *greeting = &card->greeting;
+    struct wire_greeting *greeting = &hello->greeting;
     const uint8_t *rest = (const uint8_t *) data + sizeof(*greeting);
 
     if (size < sizeof(*greeting))
@@ -165,9 +149,9 @@ static bool fabric_card_read(const struct fabric_endpoint_state *state, const vo
         size != sizeof(*greeting) + greeting->name_size + greeting->raw_size ||
         !fabric_name_is_good(rest, greeting->name_size))
         return false;
-    memcpy(card->name, rest, greeting->name_size);
-    card->name[greeting->name_size] = '\0';
-    card->raw = rest + greeting->name_size;
+    memcpy(hello->name, rest, greeting->name_size);
+    hello->name[greeting->name_size] = '\0';
+    hello->raw = rest + greeting->name_size;
     return true;
 }
 
@@ -183,15 +167,15 @@ bool fabric_name_is_good(const uint8_t *name, uint32_t size)
 }
 
 /* Whether the sender over that path may call itself so; true where the fabric does not tell. */
-static bool fabric_card_is_from(struct fabric_endpoint_state *state, const void *path,
-                                const struct fabric_card *card)
+static bool fabric_hello_is_from(struct fabric_endpoint_state *state, const void *path,
+                                 const struct fabric_hello *hello)
 {
     struct fabric_endpoint *endpoint = state->endpoint;
 
     if (endpoint->ops->peer_path == NULL ||
-        (path != NULL && endpoint->ops->path_is_named(endpoint, path, card->name)))
+        (path != NULL && endpoint->ops->path_is_named(endpoint, path, hello->name)))
         return true;
-    fabric_card_forged(state, card);
+    fabric_hello_forged(state, hello);
     return false;
 }
 
@@ -207,7 +191,8 @@ static bool fabric_peer_is_at(const struct fabric_peer_state *peer, const void *
     return own != NULL ? own == path : ops->path_is_named(peer->endpoint, path, peer->peer.name);
 }
 
-static void fabric_card_forged(struct fabric_endpoint_state *state, const struct fabric_card *card)
+static void fabric_hello_forged(struct fabric_endpoint_state *state,
+                                const struct fabric_hello *hello)
 {
     uint32_t level =
         state->counters.frames_bad++ == 0 ? NA_PLUGIN_LOG_WARNING : NA_PLUGIN_LOG_DEBUG;
@@ -215,49 +200,49 @@ static void fabric_card_forged(struct fabric_endpoint_state *state, const struct
     FABRIC_LOG(state->endpoint, level,
                "dropped a greeting in the name of %s that is not from there; further ones are "
                "logged as debug",
-               card->name);
+               hello->name);
 }
 
 /* NULL: it is of somebody else, or there is no memory. */
-static struct fabric_peer_state *fabric_card_find(struct fabric_endpoint_state *state,
-                                                  const void *path, const struct fabric_card *card)
+static struct fabric_peer_state *fabric_hello_find(struct fabric_endpoint_state *state,
+                                                   const void *path,
+                                                   const struct fabric_hello *hello)
 {
-    struct fabric_peer_state *peer = fabric_peer_by_incarnation(state, card->greeting.incarnation);
+    struct fabric_peer_state *peer = fabric_peer_by_incarnation(state, hello->greeting.incarnation);
 
     if (peer == NULL || !fabric_peer_is_at(peer, path))
-        peer = fabric_peer_by_name(state, card->name);
+        peer = fabric_peer_by_name(state, hello->name);
     if (peer != NULL && !fabric_peer_is_at(peer, path)) {
-        fabric_card_forged(state, card);
+        fabric_hello_forged(state, hello);
         return NULL;
     }
-    if (peer == NULL && fabric_peer_make(state, card->name, &peer) != NA_PLUGIN_SUCCESS) {
-        FABRIC_LOG_ERROR(state->endpoint, "no memory for the peer %s that greets us", card->name);
+    if (peer == NULL && fabric_peer_make(state, hello->name, &peer) != NA_PLUGIN_SUCCESS) {
+        FABRIC_LOG_ERROR(state->endpoint, "no memory for the peer %s that greets us", hello->name);
         return NULL;
     }
     return peer;
 }
 
 /* True when what was sent to the one that we knew does not count any more. */
-static bool fabric_card_is_other(const struct fabric_peer_state *peer,
-                                 const struct fabric_card *card)
+static bool fabric_hello_is_other(const struct fabric_peer_state *peer,
+                                  const struct fabric_hello *hello)
 {
     if (peer->their_incarnation == 0 || peer->their_token == 0)
         return false;
-    return peer->their_incarnation != card->greeting.incarnation ||
-           peer->their_token != card->greeting.token || peer->their_mask != card->greeting.mask;
+    return peer->their_incarnation != hello->greeting.incarnation ||
+           peer->their_token != hello->greeting.token || peer->their_mask != hello->greeting.mask;
 }
 
-/* False without memory. What was built for the one that we knew is built again. */
-static bool fabric_card_accept(struct fabric_peer_state *peer, const struct fabric_card *card)
+/* False without memory. */
+static bool fabric_hello_accept(struct fabric_peer_state *peer, const struct fabric_hello *hello)
 {
     const struct fabric_endpoint_state *state = peer->endpoint->state;
-    const struct wire_greeting *greeting = &card->greeting;
+    const struct wire_greeting *greeting = &hello->greeting;
 
-    if (fabric_peer_set_raw(peer, card->raw, greeting->raw_size) != NA_PLUGIN_SUCCESS) {
-        FABRIC_LOG_ERROR(peer->endpoint, "no memory for the address of %s", card->name);
+    if (fabric_peer_set_raw(peer, hello->raw, greeting->raw_size) != NA_PLUGIN_SUCCESS) {
+        FABRIC_LOG_ERROR(peer->endpoint, "no memory for the address of %s", hello->name);
         return false;
     }
-    fabric_out_unbuild(peer);
     fabric_peer_set_incarnation(peer, greeting->incarnation);
     if (peer->their_token != greeting->token)
         peer->sent_sequence = 0;
@@ -273,21 +258,21 @@ static bool fabric_card_accept(struct fabric_peer_state *peer, const struct fabr
     peer->is_suspect = false;
     peer->phase = FABRIC_PEER_READY;
     peer->owed &= ~(FABRIC_NOT_READY | FABRIC_OWE_PING);
+    fabric_peer_mark(peer);
     return true;
 }
 
 /* The same process may be known by another of its names already: it is one sender. */
-static void fabric_card_find_twin(struct fabric_peer_state *peer, const void *path,
-                                  const struct fabric_card *card)
+static void fabric_hello_find_alias(struct fabric_peer_state *peer, const void *path,
+                                    const struct fabric_hello *hello)
 {
-    struct fabric_peer_state *twin =
-        fabric_peer_by_incarnation(peer->endpoint->state, card->greeting.incarnation);
+    struct fabric_peer_state *alias =
+        fabric_peer_by_incarnation(peer->endpoint->state, hello->greeting.incarnation);
 
-    if (twin == NULL || twin->identity == peer->identity || !fabric_peer_is_at(twin, path))
+    if (alias == NULL || alias->identity == peer->identity || !fabric_peer_is_at(alias, path))
         return;
-    twin = twin->identity;
-    if (twin == peer || peer->identity != peer)
+    alias = alias->identity;
+    if (alias == peer || peer->identity != peer)
         return;
-    fabric_peer_hold(twin);
-    fabric_recv_rematch(peer, twin);
+    fabric_peer_set_identity(peer, alias);
 }

@@ -11,7 +11,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#define FABRIC_SWEEP_TICKS 16u
+#define FABRIC_IDLE_TICKS  16u
 #define FABRIC_LOOKS_TICK  64u /* processes looked up in one tick, about */
 #define FABRIC_IDLE_SWEEPS 64u /* silence after which an idle peer is greeted */
 
@@ -31,31 +31,19 @@ void fabric_watch_add(struct fabric_peer_state *peer)
     kit_list_append(&peer->endpoint->state->watch, &peer->watch_link);
 }
 
-/* Does something at most every 100 ms; otherwise costs a look at the clock. */
-void fabric_tick(struct fabric_endpoint_state *state)
+/* Every 100 ms. */
+void fabric_watch_tick(struct fabric_endpoint_state *state, uint64_t now)
 {
-    uint64_t now = state->endpoint->host->clock_ns();
     uint64_t elapsed_ms = (now - state->tick_last) / 1000000;
     struct kit_link *link, *next;
 
-    fabric_wait_timer_read(state, now);
-    if (now - state->tick_last < FABRIC_TICK_NS)
-        return;
     state->tick_last = now;
     for (link = state->watch.next; link != &state->watch; link = next) {
         next = link->next;
         fabric_peer_watch(kit_container(link, struct fabric_peer_state, watch_link), elapsed_ms);
     }
-    if (state->cancelling != 0)
-        fabric_send_end_cancelled(state);
-    if (state->deferrals.count != 0 || state->held_count != 0)
-        fabric_unexpected_tick(state);
-    if (++state->ticks % FABRIC_SWEEP_TICKS == 0)
+    if (++state->ticks % FABRIC_IDLE_TICKS == 0)
         fabric_idle_watch(state);
-    else if (!state->is_sweep_due)
-        return;
-    state->is_sweep_due = false;
-    fabric_peers_sweep(state);
 }
 
 /* What others need to know to look after us. */
@@ -105,7 +93,7 @@ static void fabric_idle_watch(struct fabric_endpoint_state *state)
         } else if (++peer->idle_sweeps >= FABRIC_IDLE_SWEEPS) {
             peer->idle_sweeps = 0;
             peer->owed |= FABRIC_OWE_PING;
-            fabric_peer_flush(peer);
+            fabric_peer_mark(peer);
         }
     }
 }
@@ -138,14 +126,16 @@ static void fabric_peer_watch(struct fabric_peer_state *peer, uint64_t elapsed_m
     if (fabric_peer_is_due(peer) && fabric_peer_died(peer) &&
         (peer->phase == FABRIC_PEER_READY || peer->silent_ms > FABRIC_GREET_MS)) {
         if (peer->is_suspect)
-            fabric_peer_fail(peer, NA_PLUGIN_HOSTUNREACH, "its process has ended");
+            fabric_peer_failed(peer->endpoint, &peer->peer, NA_PLUGIN_HOSTUNREACH,
+                               "its process has ended");
         else
             peer->is_suspect = true;
         return;
     }
     if (peer->has_closed && peer->phase != FABRIC_PEER_READY &&
         peer->silent_ms > FABRIC_CLOSED_MS) {
-        fabric_peer_fail(peer, NA_PLUGIN_HOSTUNREACH, "it has closed and does not answer");
+        fabric_peer_failed(peer->endpoint, &peer->peer, NA_PLUGIN_HOSTUNREACH,
+                           "it has closed and does not answer");
         return;
     }
     if (peer->silent_ms < peer->ping_ms || peer->in_flight != 0 || peer->stalled != NULL)
@@ -153,7 +143,7 @@ static void fabric_peer_watch(struct fabric_peer_state *peer, uint64_t elapsed_m
     peer->ping_ms = peer->silent_ms +
                     (peer->silent_ms < FABRIC_PING_MS_MAX ? peer->silent_ms : FABRIC_PING_MS_MAX);
     peer->owed |= FABRIC_OWE_PING;
-    fabric_peer_flush(peer);
+    fabric_peer_mark(peer);
 }
 
 /* Looking a process up takes some microseconds: when there are many their turns are spread. */

@@ -12,60 +12,17 @@
 struct matching_failure {
     const struct fabric_peer_state *peer;
     uint32_t before_epoch;
-    bool is_any_epoch;
 };
 
-static int32_t matching_post(struct fabric_context *context, struct fabric_op *op,
-                             enum kit_recv_kind kind, void *buf, uint64_t size);
-static int32_t matching_post_multi(struct na_plugin_context *context, void *op, void *buf,
-                                   uint64_t size, void *data);
 static bool matching_deliver_multi(struct fabric_peer_state *peer, struct fabric_context *context,
                                    struct kit_recv *recv, uint32_t tag, const void *data,
                                    uint32_t size);
 static bool matching_defer(struct fabric_peer_state *peer, struct fabric_context *context,
                            uint32_t tag, const void *data, uint32_t size);
-static void matching_dispatch(struct fabric_context *context);
 static void matching_end(struct fabric_context *context, struct kit_link *taken, int32_t status);
 static bool matching_has_failed(struct kit_recv *recv, void *failure);
 static bool matching_is_of(struct kit_recv *recv, void *peer);
 static void matching_source_release(struct na_plugin_addr *source);
-
-const struct na_plugin_multi_recv fabric_multi_recv_extension = {
-    .extension = {.size = sizeof(struct na_plugin_multi_recv)},
-    .msg_multi_recv_unexpected = matching_post_multi,
-};
-
-int32_t fabric_msg_recv_unexpected(struct na_plugin_context *context, void *op, void *buf,
-                                   uint64_t size, void *data)
-{
-    (void) data;
-    return matching_post(fabric_context(context), op, KIT_RECV_UNEXPECTED, buf, size);
-}
-
-int32_t fabric_msg_recv_expected(struct na_plugin_context *na_context, void *op_p, void *buf,
-                                 uint64_t size, void *data, struct na_plugin_addr *source,
-                                 uint32_t source_id, uint32_t tag)
-{
-    struct fabric_context *context = fabric_context(na_context);
-    struct fabric_peer_state *peer = fabric_addr_state(source);
-    struct fabric_op *op = op_p;
-    int32_t ret = NA_PLUGIN_FAULT;
-
-    (void) data;
-    op->context = context;
-    op->peer = peer;
-    op->recv.buf = buf;
-    op->recv.size = size;
-    op->kind = FABRIC_OP_RECV;
-    kit_lock_take(&context->endpoint->state->lock);
-    op->epoch = peer->epoch;
-    if (kit_likely(context->active))
-        ret = kit_match_post_expected(&context->match, &op->recv, peer->identity, source_id, tag);
-    if (kit_likely(ret == NA_PLUGIN_SUCCESS))
-        fabric_waiting_add(peer);
-    kit_lock_drop(&context->endpoint->state->lock);
-    return ret;
-}
 
 void fabric_matching_setup(struct fabric_context *context)
 {
@@ -81,7 +38,7 @@ bool fabric_unexpected_deliver(struct fabric_peer_state *peer, struct fabric_con
     struct kit_recv *recv;
 
     if (kit_unlikely(kit_match_is_pending(&context->match)))
-        matching_dispatch(context);
+        fabric_matching_dispatch(context);
     recv = kit_match_unexpected(&context->match);
     if (kit_unlikely(recv == NULL))
         return matching_defer(peer, context, tag, data, size);
@@ -103,7 +60,7 @@ bool fabric_unexpected_deliver(struct fabric_peer_state *peer, struct fabric_con
 void fabric_expected_deliver(struct fabric_peer_state *peer, struct fabric_context *context,
                              uint32_t source_id, uint32_t tag, const void *data, uint32_t size)
 {
-    struct kit_recv *recv = kit_match_expected(&context->match, peer->identity, source_id, tag);
+    struct kit_recv *recv = kit_match_expected(&context->match, peer->source, source_id, tag);
     struct fabric_op *op = (struct fabric_op *) recv;
 
     if (kit_unlikely(recv == NULL)) {
@@ -146,12 +103,11 @@ void fabric_recv_cancel_all(struct fabric_context *context)
     matching_end(context, &taken, NA_PLUGIN_CANCELED);
 }
 
-/* Ends the receives from a peer that failed, or those that were posted before the epoch. */
-void fabric_recv_fail(struct fabric_peer_state *peer, uint32_t before_epoch, bool is_any_epoch,
-                      int32_t status)
+/* Ends the receives from a peer that were posted before the epoch. */
+void fabric_recv_fail(struct fabric_peer_state *peer, uint32_t before_epoch, int32_t status)
 {
     struct fabric_endpoint_state *state = peer->endpoint->state;
-    struct matching_failure failure = {peer, before_epoch, is_any_epoch};
+    struct matching_failure failure = {peer, before_epoch};
     struct kit_link taken;
 
     kit_list_init(&taken);
@@ -161,13 +117,13 @@ void fabric_recv_fail(struct fabric_peer_state *peer, uint32_t before_epoch, boo
     }
 }
 
-/* The peer turned out to be a process that is known under another name: its receives move. */
-void fabric_recv_rematch(struct fabric_peer_state *peer, struct fabric_peer_state *identity)
+/* Another object stands for the peer's process: receives move to where its messages go. */
+void fabric_recv_rematch(struct fabric_peer_state *peer)
 {
     struct fabric_endpoint_state *state = peer->endpoint->state;
     struct kit_link moved;
 
-    peer->identity = identity;
+    peer->source = peer->identity;
     kit_list_init(&moved);
     for (uint32_t id = 0; id < state->max_contexts; id++) {
         struct kit_match *match = &state->contexts[id].match;
@@ -177,7 +133,7 @@ void fabric_recv_rematch(struct fabric_peer_state *peer, struct fabric_peer_stat
             struct kit_recv *recv = (struct kit_recv *) (void *) moved.next;
 
             kit_list_remove(&recv->link);
-            (void) kit_match_post_expected(match, recv, identity, recv->source_id, recv->tag);
+            (void) kit_match_post_expected(match, recv, peer->source, recv->source_id, recv->tag);
         }
     }
 }
@@ -187,60 +143,7 @@ void fabric_unexpected_again(struct fabric_endpoint_state *state)
 {
     state->is_refused = false;
     for (uint32_t i = 0; i < state->max_contexts; i++)
-        matching_dispatch(&state->contexts[i]);
-}
-
-/* What the core had no memory for, or we for a copy of it, may be possible now. */
-void fabric_unexpected_tick(struct fabric_endpoint_state *state)
-{
-    fabric_unexpected_again(state);
-    fabric_held_resume(state);
-}
-
-static int32_t matching_post(struct fabric_context *context, struct fabric_op *op,
-                             enum kit_recv_kind kind, void *buf, uint64_t size)
-{
-    struct fabric_endpoint_state *state = context->endpoint->state;
-    int32_t ret = NA_PLUGIN_SUCCESS;
-
-    op->context = context;
-    op->peer = NULL;
-    op->recv.buf = buf;
-    op->recv.size = size;
-    op->kind = FABRIC_OP_RECV;
-    kit_lock_take(&state->lock);
-    if (kit_unlikely(!context->active)) {
-        ret = NA_PLUGIN_FAULT;
-        goto out;
-    }
-    kit_match_post(&context->match, &op->recv, kind);
-    if (kit_unlikely(kit_match_is_pending(&context->match)))
-        matching_dispatch(context);
-    if (kit_unlikely(state->held_count != 0)) {
-        fabric_held_resume(state);
-        if (state->armed_count != 0)
-            fabric_wait_kick_any(state); /* the fabric has memory to receive into again */
-    }
-
-out:
-    kit_lock_drop(&state->lock);
-    return ret;
-}
-
-static int32_t matching_post_multi(struct na_plugin_context *na_context, void *op, void *buf,
-                                   uint64_t size, void *data)
-{
-    struct fabric_context *context = fabric_context(na_context);
-    uint64_t needed = context->endpoint->state->max_unexpected;
-
-    (void) data;
-    if (size < needed) {
-        FABRIC_LOG_ERROR(context->endpoint,
-                         "a multi-receive of %llu bytes, which must take a message of %llu",
-                         (unsigned long long) size, (unsigned long long) needed);
-        return NA_PLUGIN_INVALID_ARG;
-    }
-    return matching_post(context, op, KIT_RECV_MULTI, buf, size);
+        fabric_matching_dispatch(&state->contexts[i]);
 }
 
 /* What is larger than any message of ours cannot be placed for sure and is dropped. */
@@ -284,7 +187,7 @@ static bool matching_defer(struct fabric_peer_state *peer, struct fabric_context
     return true;
 }
 
-static void matching_dispatch(struct fabric_context *context)
+void fabric_matching_dispatch(struct fabric_context *context)
 {
     struct fabric_endpoint_state *state = context->endpoint->state;
     uint32_t count = kit_match_dispatch(&context->match);
@@ -312,8 +215,7 @@ static bool matching_has_failed(struct kit_recv *recv, void *failure_p)
     const struct fabric_op *op = (struct fabric_op *) recv;
     const struct matching_failure *failure = failure_p;
 
-    return op->peer == failure->peer &&
-           (failure->is_any_epoch || op->epoch < failure->before_epoch);
+    return op->peer == failure->peer && op->epoch < failure->before_epoch;
 }
 
 static bool matching_is_of(struct kit_recv *recv, void *peer)

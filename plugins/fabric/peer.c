@@ -13,17 +13,13 @@
 #define FABRIC_SLOTS_FIRST 64u
 #define FABRIC_SWEEP       4u /* peers looked at for each new one */
 
-static void fabric_peer_reset(struct fabric_peer_state *peer, int32_t status);
 static int32_t fabric_slots_grow(struct fabric_endpoint_state *state);
 static int32_t fabric_hash_grow(struct fabric_endpoint_state *state);
 static uint32_t fabric_name_hash(const char *name);
 static uint32_t fabric_incarnation_hash(uint64_t incarnation);
-static bool fabric_peer_is_spare(struct fabric_peer_state *peer);
-static void fabric_peer_sweep_one(struct fabric_endpoint_state *state, uint32_t index);
+static bool fabric_peer_new_token(struct fabric_peer_state *peer);
 static void fabric_peer_unlink(struct fabric_peer_state *peer);
 static void fabric_peer_unlink_incarnation(struct fabric_peer_state *peer);
-static void fabric_peer_free(struct fabric_peer_state *peer);
-static void fabric_peer_leave_identity(struct fabric_peer_state *peer);
 
 int32_t fabric_peers_setup(struct fabric_endpoint_state *state)
 {
@@ -34,30 +30,15 @@ int32_t fabric_peers_setup(struct fabric_endpoint_state *state)
     return ret;
 }
 
-/* The fabric refers to nothing any more. */
+/* They are closed, and nothing refers to them any more. */
 void fabric_peers_destroy(struct fabric_endpoint_state *state)
 {
-    const struct na_host *host = state->endpoint->host;
-
-    for (uint32_t i = 0; i < state->slot_count; i++) {
-        struct fabric_peer_state *peer = state->slots[i].peer;
-
-        if (peer == NULL)
-            continue;
-        fabric_held_drop(peer);
-        fabric_send_fail(peer, 0, true, NA_PLUGIN_CANCELED); /* control records may be left */
-        fabric_peer_close(peer);
-    }
     for (uint32_t i = 0; i < state->slot_count; i++)
         if (state->slots[i].peer != NULL)
             fabric_peer_free(state->slots[i].peer);
-    host->mem_free(state->slots);
-    host->mem_free((void *) state->names);
-    host->mem_free((void *) state->incarnations);
-    state->slots = NULL;
-    state->names = NULL;
-    state->incarnations = NULL;
-    state->slot_count = 0;
+    kit_host->mem_free(state->slots);
+    kit_host->mem_free((void *) state->names);
+    kit_host->mem_free((void *) state->incarnations);
 }
 
 /* A new peer of a name that is not known. Nobody refers to it yet. */
@@ -69,13 +50,13 @@ int32_t fabric_peer_make(struct fabric_endpoint_state *state, const char *name,
     struct fabric_peer_state *peer;
     struct fabric_slot *slot;
 
-    for (uint32_t i = 0; i < FABRIC_SWEEP && state->slot_count != 0; i++)
-        fabric_peer_sweep_one(state, state->slot_sweep++ % state->slot_count);
+    state->sweeps += FABRIC_SWEEP;
+    state->is_marked = true;
     if (state->slot_free == state->slot_count && fabric_slots_grow(state) != NA_PLUGIN_SUCCESS)
         return NA_PLUGIN_NOMEM;
     if (state->peer_count > state->hash_mask)
         (void) fabric_hash_grow(state);
-    peer = endpoint->host->mem_alloc(FABRIC_PEER_SIZE + endpoint->ops->peer_size + length, 64);
+    peer = kit_host->mem_alloc(FABRIC_PEER_SIZE + endpoint->ops->peer_size + length, 64);
     if (peer == NULL)
         return NA_PLUGIN_NOMEM;
     peer->peer.priv = (uint8_t *) peer + FABRIC_PEER_SIZE;
@@ -84,6 +65,7 @@ int32_t fabric_peer_make(struct fabric_endpoint_state *state, const char *name,
     peer->peer.state = peer;
     peer->endpoint = endpoint;
     peer->identity = peer;
+    peer->source = peer;
     peer->owed = FABRIC_NOT_READY;
     peer->phase = FABRIC_PEER_NEW;
     peer->epoch = 1;
@@ -95,12 +77,13 @@ int32_t fabric_peer_make(struct fabric_endpoint_state *state, const char *name,
     kit_list_init(&peer->held);
     kit_list_init(&peer->watch_link);
     kit_list_init(&peer->retry_link);
+    kit_list_init(&peer->active_link);
 
     peer->index = state->slot_free;
     slot = &state->slots[peer->index];
     if (!fabric_peer_new_token(peer)) {
         FABRIC_LOG_ERROR(endpoint, "no random numbers for one more peer: errno %d", errno);
-        endpoint->host->mem_free(peer);
+        kit_host->mem_free(peer);
         return NA_PLUGIN_IO_ERROR;
     }
     state->slot_free = slot->next_free;
@@ -148,17 +131,16 @@ struct fabric_peer_state *fabric_peer_by_token(struct fabric_endpoint_state *sta
 /* A new address goes with a new block of memory. */
 int32_t fabric_peer_set_raw(struct fabric_peer_state *peer, const void *raw, uint32_t raw_size)
 {
-    const struct na_host *host = peer->endpoint->host;
     void *copy;
 
     if (raw_size == 0 ||
         (peer->peer.raw_size == raw_size && memcmp(peer->peer.raw, raw, raw_size) == 0))
         return NA_PLUGIN_SUCCESS;
-    copy = host->mem_alloc(raw_size, 0);
+    copy = kit_host->mem_alloc(raw_size, 0);
     if (copy == NULL)
         return NA_PLUGIN_NOMEM;
     memcpy(copy, raw, raw_size);
-    host->mem_free(peer->peer.raw);
+    kit_host->mem_free(peer->peer.raw);
     peer->peer.raw = copy;
     peer->peer.raw_size = raw_size;
     return NA_PLUGIN_SUCCESS;
@@ -183,7 +165,7 @@ void fabric_peer_set_incarnation(struct fabric_peer_state *peer, uint64_t incarn
  * What it sends under the token that it has been told is stale from now on. Without random numbers
  * it stays what it was: another one could be guessed.
  */
-bool fabric_peer_new_token(struct fabric_peer_state *peer)
+static bool fabric_peer_new_token(struct fabric_peer_state *peer)
 {
     struct fabric_slot *slot = &peer->endpoint->state->slots[peer->index];
     struct kit_key drawn;
@@ -202,82 +184,45 @@ bool fabric_peer_new_token(struct fabric_peer_state *peer)
     return true;
 }
 
-int32_t fabric_peer_open(struct fabric_peer_state *peer)
+/*
+ * Its token is another one at once: what it sends on, before the failure was dealt with, is not
+ * taken for messages of the one that comes after it.
+ */
+void fabric_peer_failed(struct fabric_endpoint *endpoint, struct fabric_peer *fabric_peer,
+                        int32_t status, const char *reason)
 {
-    int32_t ret;
+    struct fabric_peer_state *peer = fabric_peer_state(fabric_peer);
 
-    if (kit_likely(peer->is_open))
-        return NA_PLUGIN_SUCCESS;
-    ret = peer->endpoint->ops->peer_open(peer->endpoint, &peer->peer);
-    peer->is_open = ret == NA_PLUGIN_SUCCESS;
-    return ret;
-}
-
-void fabric_peer_close(struct fabric_peer_state *peer)
-{
-    if (!peer->is_open)
+    (void) endpoint;
+    if (peer->is_self || (peer->owed & FABRIC_FAILED) != 0)
         return;
-    peer->is_open = false;
-    peer->endpoint->ops->peer_close(peer->endpoint, &peer->peer);
-}
-
-/* The next operation greets it anew. */
-void fabric_peer_fail(struct fabric_peer_state *peer, int32_t status, const char *reason)
-{
-    struct fabric_endpoint_state *state = peer->endpoint->state;
-    uint64_t completed = state->completed;
-
-    if (peer->is_self)
-        return;
-    fabric_peer_reset(peer, status);
-    state->is_sweep_due = true;
-    completed = state->completed - completed;
-    FABRIC_LOG(state->endpoint, completed != 0 ? NA_PLUGIN_LOG_WARNING : NA_PLUGIN_LOG_INFO,
-               "peer %s is gone: %s; %llu operations ended with %s", peer->peer.name, reason,
-               (unsigned long long) completed, kit_status_name(status));
-}
-
-/* After we said goodbye. */
-void fabric_peer_part(struct fabric_peer_state *peer)
-{
-    if (!peer->is_self)
-        fabric_peer_reset(peer, NA_PLUGIN_CANCELED);
-}
-
-void fabric_peer_failed(struct fabric_endpoint *endpoint, struct fabric_peer *peer, int32_t status,
-                        const char *reason)
-{
-    endpoint->state->activity++;
-    fabric_peer_fail(fabric_peer_state(peer), status, reason);
+    peer->failure = status;
+    peer->failure_reason = reason;
+    peer->owed = (peer->owed & FABRIC_STALE) | FABRIC_FAILED | FABRIC_NOT_READY;
+    (void) fabric_peer_new_token(peer);
+    fabric_peer_mark(peer);
 }
 
 void fabric_peers_failed(struct fabric_endpoint *endpoint, int32_t status, const char *reason)
 {
     struct fabric_endpoint_state *state = endpoint->state;
 
-    state->activity++;
     for (uint32_t i = 0; i < state->slot_count; i++) {
         struct fabric_peer_state *peer = state->slots[i].peer;
 
         if (peer != NULL && (peer->is_open || peer->phase != FABRIC_PEER_NEW))
-            fabric_peer_fail(peer, status, reason);
+            fabric_peer_failed(endpoint, &peer->peer, status, reason);
     }
 }
 
-/* Another process answers at its name, or the same one that had given us up. */
-void fabric_peer_restarted(struct fabric_peer_state *peer, uint32_t before_epoch)
+/* The object that stands for the process of this one, from now on. */
+void fabric_peer_set_identity(struct fabric_peer_state *peer, struct fabric_peer_state *identity)
 {
-    struct fabric_endpoint_state *state = peer->endpoint->state;
-    uint64_t completed = state->completed;
-
-    fabric_send_fail(peer, before_epoch, false, NA_PLUGIN_HOSTUNREACH);
-    fabric_recv_fail(peer, before_epoch, false, NA_PLUGIN_HOSTUNREACH);
-    fabric_rma_fail(peer, before_epoch, false, NA_PLUGIN_HOSTUNREACH);
-    fabric_peer_leave_identity(peer);
-    completed = state->completed - completed;
-    FABRIC_LOG(state->endpoint, completed != 0 ? NA_PLUGIN_LOG_WARNING : NA_PLUGIN_LOG_INFO,
-               "peer %s was restarted or had lost us; %llu operations from before have failed",
-               peer->peer.name, (unsigned long long) completed);
+    if (identity != peer)
+        fabric_peer_hold(identity);
+    if (peer->identity != peer)
+        fabric_peer_release(peer->identity);
+    peer->identity = identity;
 }
 
 /* Without stopping the traffic. */
@@ -293,19 +238,15 @@ void fabric_peer_greet_again(struct fabric_peer_state *peer)
     peer->owed |= FABRIC_OWE_GREETING;
 }
 
-/* Forgets those that nothing needs any more. */
-void fabric_peers_sweep(struct fabric_endpoint_state *state)
+/*
+ * Makes it one that was never met. Its frames that are under way count for nothing any more; what
+ * it sends from now on is answered by a greeting.
+ */
+void fabric_peer_reset(struct fabric_peer_state *peer)
 {
-    for (uint32_t i = 0; i < state->slot_count; i++)
-        fabric_peer_sweep_one(state, i);
-}
-
-static void fabric_peer_reset(struct fabric_peer_state *peer, int32_t status)
-{
-    fabric_out_unbuild(peer);
     peer->life++;
     peer->phase = FABRIC_PEER_NEW;
-    peer->owed = FABRIC_NOT_READY;
+    peer->owed = FABRIC_NOT_READY | FABRIC_STALE | (peer->owed & FABRIC_OWE_PING);
     peer->their_token = 0;
     peer->sent_sequence = 0;
     peer->in_flight = 0;
@@ -315,16 +256,12 @@ static void fabric_peer_reset(struct fabric_peer_state *peer, int32_t status)
     peer->answered = peer->epoch++;
     fabric_silence_end(peer);
     (void) fabric_peer_new_token(peer);
-    fabric_send_fail(peer, 0, true, status);
-    fabric_recv_fail(peer, 0, true, status);
-    fabric_rma_fail(peer, 0, true, status);
-    fabric_peer_leave_identity(peer);
-    fabric_peer_close(peer);
+    fabric_peer_set_identity(peer, peer);
+    fabric_peer_mark(peer);
 }
 
 static int32_t fabric_slots_grow(struct fabric_endpoint_state *state)
 {
-    const struct na_host *host = state->endpoint->host;
     uint32_t count = state->slot_count == 0 ? FABRIC_SLOTS_FIRST : 2 * state->slot_count;
     struct fabric_slot *slots;
 
@@ -333,7 +270,7 @@ static int32_t fabric_slots_grow(struct fabric_endpoint_state *state)
                          state->peer_count);
         return NA_PLUGIN_NOMEM;
     }
-    slots = host->mem_alloc(count * sizeof(*slots), 0);
+    slots = kit_host->mem_alloc(count * sizeof(*slots), 0);
     if (slots == NULL)
         return NA_PLUGIN_NOMEM;
     if (state->slot_count != 0)
@@ -341,7 +278,7 @@ static int32_t fabric_slots_grow(struct fabric_endpoint_state *state)
     for (uint32_t i = state->slot_count; i < count; i++) {
         slots[i].next_free = i + 1;
     }
-    host->mem_free(state->slots);
+    kit_host->mem_free(state->slots);
     state->slot_free = state->slot_count; /* there was none left */
     state->slots = slots;
     state->slot_count = count;
@@ -351,14 +288,13 @@ static int32_t fabric_slots_grow(struct fabric_endpoint_state *state)
 /* Without memory the tables stay as they are, only slower. */
 static int32_t fabric_hash_grow(struct fabric_endpoint_state *state)
 {
-    const struct na_host *host = state->endpoint->host;
     uint32_t size = state->names == NULL ? 256 : 2 * (state->hash_mask + 1);
-    struct fabric_peer_state **names = host->mem_alloc(size * sizeof(*names), 0);
-    struct fabric_peer_state **incarnations = host->mem_alloc(size * sizeof(*incarnations), 0);
+    struct fabric_peer_state **names = kit_host->mem_alloc(size * sizeof(*names), 0);
+    struct fabric_peer_state **incarnations = kit_host->mem_alloc(size * sizeof(*incarnations), 0);
 
     if (names == NULL || incarnations == NULL) {
-        host->mem_free((void *) names);
-        host->mem_free((void *) incarnations);
+        kit_host->mem_free((void *) names);
+        kit_host->mem_free((void *) incarnations);
         return NA_PLUGIN_NOMEM;
     }
     for (uint32_t i = 0; i < state->slot_count; i++) {
@@ -375,8 +311,8 @@ static int32_t fabric_hash_grow(struct fabric_endpoint_state *state)
         peer->incarnation_next = incarnations[hash];
         incarnations[hash] = peer;
     }
-    host->mem_free((void *) state->names);
-    host->mem_free((void *) state->incarnations);
+    kit_host->mem_free((void *) state->names);
+    kit_host->mem_free((void *) state->incarnations);
     state->names = names;
     state->incarnations = incarnations;
     state->hash_mask = size - 1;
@@ -394,25 +330,21 @@ static uint32_t fabric_incarnation_hash(uint64_t incarnation)
 }
 
 /* Nobody can get at it without the lock when there is no reference. */
-static bool fabric_peer_is_spare(struct fabric_peer_state *peer)
+bool fabric_peer_is_spare(struct fabric_peer_state *peer)
 {
     if (atomic_load_explicit(&peer->refs, memory_order_acquire) != 0 || peer->is_self ||
-        peer->is_flushing || peer->is_rma_flushing || peer->is_resuming || peer->waiting != 0 ||
-        peer->is_in_retry || peer->stalled != NULL || !kit_list_empty(&peer->frames) ||
-        !kit_list_empty(&peer->rma_started) || !kit_list_empty(&peer->held))
+        peer->waiting != 0 || !kit_list_empty(&peer->active_link))
         return false;
     return peer->phase == FABRIC_PEER_NEW || peer->is_removable || fabric_peer_process_gone(peer);
 }
 
-static void fabric_peer_sweep_one(struct fabric_endpoint_state *state, uint32_t index)
+void fabric_peer_free(struct fabric_peer_state *peer)
 {
-    struct fabric_peer_state *peer = state->slots[index].peer;
-
-    if (peer == NULL || !fabric_peer_is_spare(peer))
-        return;
-    fabric_peer_close(peer);
+    fabric_silence_end(peer);
+    fabric_peer_set_identity(peer, peer);
     fabric_peer_unlink(peer);
-    fabric_peer_free(peer);
+    kit_host->mem_free(peer->peer.raw);
+    kit_host->mem_free(peer);
 }
 
 static void fabric_peer_unlink(struct fabric_peer_state *peer)
@@ -425,7 +357,6 @@ static void fabric_peer_unlink(struct fabric_peer_state *peer)
     if (*link == peer)
         *link = peer->name_next;
     fabric_peer_unlink_incarnation(peer);
-    fabric_peer_leave_identity(peer);
     if (peer->is_watched)
         state->watch_count--;
     kit_list_remove(&peer->watch_link);
@@ -450,24 +381,4 @@ static void fabric_peer_unlink_incarnation(struct fabric_peer_state *peer)
         *link = peer->incarnation_next;
     peer->their_incarnation = 0;
     peer->their_incarnation_low = 0;
-}
-
-static void fabric_peer_free(struct fabric_peer_state *peer)
-{
-    const struct na_host *host = peer->endpoint->host;
-
-    fabric_silence_end(peer);
-    host->mem_free(peer->peer.raw);
-    host->mem_free(peer);
-}
-
-/* It stands for itself again. */
-static void fabric_peer_leave_identity(struct fabric_peer_state *peer)
-{
-    struct fabric_peer_state *identity = peer->identity;
-
-    if (identity == peer)
-        return;
-    fabric_recv_rematch(peer, peer);
-    fabric_peer_release(identity);
 }

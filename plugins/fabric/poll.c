@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Progress and cancelling. */
+/* Progress: one thread at a time reads what the fabric reports, and acts on it. */
 
 #include "state.h"
 
-#define FABRIC_GIVE_WAY 16u /* polls, of which one insists */
+#define FABRIC_GIVE_WAY    16u /* polls, of which one insists */
+#define FABRIC_SWEEP_TICKS 16u
 
-static int32_t cancel(struct na_plugin_context *na_context, void *op, bool is_trusted);
+static void fabric_tick(struct fabric_endpoint_state *state);
 
 /*
- * One thread polls at a time. A poller also stays away while somebody waits for the lock: it would
- * take it again and again before the other woke up. Not always, so that those who wait in turns do
- * not keep everybody from polling.
+ * A poller stays away while somebody waits for the lock: it would take it again and again before
+ * the other woke up. Not always, so that those who wait in turns do not keep everybody from
+ * polling.
  */
 int32_t fabric_poll(struct na_plugin_context *na_context, uint32_t *count)
 {
@@ -28,11 +29,7 @@ int32_t fabric_poll(struct na_plugin_context *na_context, uint32_t *count)
     if (kit_unlikely(context->armed || context->signaled))
         fabric_wait_disarm(context);
     completed = state->completed;
-    ret = endpoint->ops->poll(endpoint);
-    if (kit_unlikely(!kit_list_empty(&state->retry)))
-        fabric_retry_flush(state);
-    if (kit_unlikely(!kit_list_empty(&state->own_frames)))
-        fabric_own_frames_deliver(state);
+    ret = fabric_progress(state);
     if (kit_unlikely(state->is_refused))
         fabric_unexpected_again(state);
     if (kit_unlikely(state->is_tick_due || ++state->polls % FABRIC_POLLS_A_CLOCK == 0))
@@ -44,38 +41,69 @@ int32_t fabric_poll(struct na_plugin_context *na_context, uint32_t *count)
     return ret;
 }
 
-int32_t fabric_cancel(struct na_plugin_context *na_context, void *op)
+int32_t fabric_progress(struct fabric_endpoint_state *state)
 {
-    return cancel(na_context, op, false);
+    int32_t ret = state->endpoint->ops->poll(state->endpoint);
+
+    while (kit_unlikely(!kit_list_empty(&state->retry))) {
+        struct kit_link *link = state->retry.next;
+
+        kit_list_remove(link);
+        fabric_peer_mark(kit_container(link, struct fabric_peer_state, retry_link));
+    }
+    if (kit_unlikely(!kit_list_empty(&state->own_frames)))
+        fabric_own_frames_deliver(state);
+    if (kit_unlikely(state->is_marked))
+        fabric_dispatch(state->endpoint);
+    return ret;
 }
 
-/* Receives are found without a search; sends and transfers, which wait seldom, are looked for. */
-int32_t fabric_cancel_trusted(struct na_plugin_context *na_context, void *op)
-{
-    return cancel(na_context, op, true);
-}
-
-uint32_t fabric_op_size(void)
-{
-    return sizeof(struct fabric_op);
-}
-
-uint32_t fabric_op_align(void)
-{
-    return _Alignof(struct fabric_op);
-}
-
-/* If nothing holds it, it has just completed. */
-static int32_t cancel(struct na_plugin_context *na_context, void *op, bool is_trusted)
+uint32_t fabric_poll_try_wait(struct na_plugin_context *na_context)
 {
     struct fabric_context *context = fabric_context(na_context);
-    struct fabric_endpoint_state *state = context->endpoint->state;
+    struct fabric_endpoint *endpoint = context->endpoint;
+    uint32_t can_wait;
 
-    kit_lock_take(&state->lock);
-    if (!fabric_recv_cancel(context, op, is_trusted) && !fabric_rma_cancel(context, op))
-        (void) fabric_send_cancel(context, op);
-    if (state->armed_count != 0)
-        fabric_wait_kick_any(state);
-    kit_lock_drop(&state->lock);
-    return NA_PLUGIN_SUCCESS;
+    /* The thread that has the lock is busy with what there may be to poll for. */
+    if (context->epoll_fd < 0 || !kit_lock_try(&endpoint->state->lock))
+        return 0;
+    can_wait = fabric_wait_arm(context);
+    fabric_unlock(endpoint);
+    return can_wait;
+}
+
+void fabric_lock(struct fabric_endpoint *endpoint)
+{
+    kit_lock_take(&endpoint->state->lock);
+}
+
+void fabric_unlock(struct fabric_endpoint *endpoint)
+{
+    if (endpoint->state->is_marked)
+        fabric_dispatch(endpoint);
+    kit_lock_drop(&endpoint->state->lock);
+}
+
+/* Does something at most every 100 ms; otherwise costs a look at the clock. */
+static void fabric_tick(struct fabric_endpoint_state *state)
+{
+    uint64_t now = kit_host->clock_ns();
+
+    fabric_wait_timer_read(state, now);
+    if (now - state->tick_last < FABRIC_TICK_NS)
+        return;
+    fabric_watch_tick(state, now);
+    if (state->cancelling != 0)
+        fabric_queue_end_cancelled(state);
+    if (state->deferrals.count != 0 || state->held_count != 0) {
+        fabric_unexpected_again(state); /* there may be memory now */
+        fabric_held_resume(state);
+    }
+    if (state->is_sweep_due || state->ticks % FABRIC_SWEEP_TICKS == 0) {
+        state->is_sweep_due = false;
+        state->sweeps = state->slot_count;
+        state->is_marked = true;
+    }
+    if (state->is_marked)
+        fabric_dispatch(state->endpoint);
 }

@@ -18,6 +18,9 @@ static bool fabric_frame_is_next(struct fabric_peer_state *peer, uint32_t sequen
 static bool fabric_frame_unknown(struct fabric_endpoint_state *state,
                                  const struct wire_header *header, const void *data, uint64_t size,
                                  const void *path, void *cookie);
+static struct fabric_peer_state *fabric_greeting_received(struct fabric_endpoint_state *state,
+                                                          const void *path, const void *data,
+                                                          uint32_t size);
 static void fabric_frame_bad(struct fabric_endpoint_state *state, const char *what, uint64_t value);
 static void fabric_frame_stale(struct fabric_endpoint_state *state, uint64_t token,
                                uint32_t incarnation);
@@ -45,7 +48,6 @@ bool fabric_frame_received(struct fabric_endpoint *endpoint, const void *data, u
     struct wire_header header;
     struct fabric_peer_state *peer;
 
-    state->activity++;
     state->counters.frames_received++;
     if (kit_likely(size >= sizeof(struct wire_compact) && *(const uint8_t *) data == WIRE_COMPACT))
         return fabric_compact_received(state, data, size, cookie);
@@ -106,7 +108,7 @@ void fabric_held_drop(struct fabric_peer_state *peer)
 
         kit_list_remove(&held->link);
         peer->endpoint->state->held_count--;
-        peer->endpoint->host->mem_free(held);
+        kit_host->mem_free(held);
     }
 }
 
@@ -143,7 +145,6 @@ static FABRIC_INLINE bool fabric_frame_arrived(struct fabric_peer_state *peer, u
     peer->is_heard = true;
     if (kit_unlikely(!fabric_frame_is_next(peer, sequence))) {
         peer->owed |= FABRIC_OWE_PING;
-        fabric_peer_flush(peer);
         return true;
     }
     if (kit_likely(offset == 0 && kit_list_empty(&peer->held)))
@@ -152,7 +153,7 @@ static FABRIC_INLINE bool fabric_frame_arrived(struct fabric_peer_state *peer, u
     else
         is_taken = fabric_frame_take(peer, data, size, offset, cookie, false);
     if (kit_unlikely(peer->owed != 0))
-        fabric_peer_flush(peer);
+        fabric_peer_mark(peer);
     return is_taken;
 }
 
@@ -171,7 +172,8 @@ static bool fabric_frame_is_next(struct fabric_peer_state *peer, uint32_t sequen
     peer->received_sequence = sequence;
     if (kit_likely(sequence == expected || sequence == 1))
         return true;
-    fabric_peer_fail(peer, NA_PLUGIN_HOSTUNREACH, "the fabric has lost messages from it");
+    fabric_peer_failed(peer->endpoint, &peer->peer, NA_PLUGIN_HOSTUNREACH,
+                       "the fabric has lost messages from it");
     return false;
 }
 
@@ -183,7 +185,6 @@ static bool fabric_frame_unknown(struct fabric_endpoint_state *state,
     uint64_t offset = sizeof(*header);
     struct fabric_peer_state *peer;
     struct wire_record record;
-    bool is_taken;
 
     if ((header->flags & ~WIRE_HAS_GREETING) != 0) {
         fabric_frame_bad(state, "a frame with flags that do not exist", header->flags);
@@ -209,9 +210,28 @@ static bool fabric_frame_unknown(struct fabric_endpoint_state *state,
         return true;
     offset += wire_record_size(le32toh(record.size)) - sizeof(record);
     peer->is_heard = true;
-    is_taken = fabric_frame_take(peer, data, size, offset, cookie, false);
-    fabric_peer_flush(peer); /* the welcome, and whatever else fits */
-    return is_taken;
+    return fabric_frame_take(peer, data, size, offset, cookie, false);
+}
+
+/* The peer that greets; NULL when the frame is dropped, as all are when we are leaving. */
+static struct fabric_peer_state *fabric_greeting_received(struct fabric_endpoint_state *state,
+                                                          const void *path, const void *data,
+                                                          uint32_t size)
+{
+    struct fabric_peer_state *peer;
+    struct fabric_hello hello;
+
+    if (state->open_contexts == 0)
+        return NULL;
+    peer = fabric_greeting_read(state, path, data, size, &hello);
+    if (peer == NULL)
+        return NULL;
+    if ((peer->owed & FABRIC_FAILED) != 0) /* it came after what failed */
+        fabric_peer_fail(peer);
+    if (!fabric_greeting_take(peer, &hello))
+        return NULL;
+    fabric_peer_changed(peer);
+    return peer;
 }
 
 static void fabric_frame_bad(struct fabric_endpoint_state *state, const char *what, uint64_t value)
@@ -238,11 +258,12 @@ static void fabric_frame_stale(struct fabric_endpoint_state *state, uint64_t tok
                      (unsigned long long) token);
     if (incarnation == (uint32_t) state->incarnation && index < state->slot_count)
         peer = state->slots[index].peer;
-    if (peer == NULL || peer->is_self || peer->phase != FABRIC_PEER_NEW || peer->stalled != NULL ||
-        state->open_contexts == 0)
+    if (peer == NULL || peer->is_self || state->open_contexts == 0 ||
+        ((peer->phase != FABRIC_PEER_NEW || peer->stalled != NULL) &&
+         (peer->owed & FABRIC_FAILED) == 0))
         return;
     peer->owed |= FABRIC_OWE_PING;
-    fabric_peer_flush(peer);
+    fabric_peer_mark(peer);
 }
 
 /* The offset of the first record that has to wait, or `size`. Offset 0: a compact frame. */
@@ -250,11 +271,10 @@ static uint64_t fabric_frame_walk(struct fabric_peer_state *peer, const uint8_t 
                                   uint64_t size, uint64_t offset)
 {
     struct fabric_endpoint_state *state = peer->endpoint->state;
-    uint32_t life = peer->life;
 
     if (kit_likely(offset == 0))
         return fabric_compact_take(peer, data, size) ? size : 0;
-    while (offset < size && kit_likely(peer->life == life)) {
+    while (offset < size && kit_likely((peer->owed & FABRIC_FAILED) == 0)) {
         struct wire_record record;
         uint32_t length;
 
@@ -294,12 +314,13 @@ static bool fabric_record_take(struct fabric_peer_state *peer, const struct wire
     case WIRE_WELCOME:
         if (!fabric_welcome_received(peer, content, size))
             fabric_frame_bad(endpoint->state, "a welcome that is malformed", size);
+        else
+            fabric_peer_changed(peer);
         return true;
     case WIRE_GOODBYE:
         peer->is_removable = true;
         peer->has_closed = true;
-        if (!peer->is_self)
-            fabric_peer_fail(peer, NA_PLUGIN_HOSTUNREACH, "it has closed");
+        fabric_peer_failed(endpoint, &peer->peer, NA_PLUGIN_HOSTUNREACH, "it has closed");
         return true;
     default:
         fabric_frame_bad(endpoint->state, "a record of a kind that does not exist",
@@ -369,7 +390,7 @@ static bool fabric_frame_hold(struct fabric_peer_state *peer, const void *data, 
 {
     struct fabric_endpoint *endpoint = peer->endpoint;
     const uint64_t copied = cookie == NULL ? size : 0;
-    struct fabric_held *held = endpoint->host->mem_alloc(sizeof(*held) + copied, 0);
+    struct fabric_held *held = kit_host->mem_alloc(sizeof(*held) + copied, 0);
 
     if (held == NULL) {
         endpoint->state->counters.messages_dropped++;
@@ -395,7 +416,7 @@ static void fabric_held_release(struct fabric_peer_state *peer, struct fabric_he
 
     kit_list_remove(&held->link);
     endpoint->state->held_count--;
-    endpoint->host->mem_free(held);
+    kit_host->mem_free(held);
     if (is_own)
         fabric_own_frame_done(endpoint->state, cookie);
     else if (cookie != NULL)
@@ -404,9 +425,6 @@ static void fabric_held_release(struct fabric_peer_state *peer, struct fabric_he
 
 static void fabric_peer_held_resume(struct fabric_peer_state *peer)
 {
-    if (peer->is_resuming)
-        return;
-    peer->is_resuming = true;
     while (!kit_list_empty(&peer->held)) {
         struct fabric_held *held = kit_container(peer->held.next, struct fabric_held, link);
 
@@ -415,9 +433,8 @@ static void fabric_peer_held_resume(struct fabric_peer_state *peer)
             break;
         fabric_held_release(peer, held);
     }
-    peer->is_resuming = false;
     if (peer->owed != 0)
-        fabric_peer_flush(peer);
+        fabric_peer_mark(peer);
 }
 
 static void fabric_own_frame_done(struct fabric_endpoint_state *state, struct fabric_out *out)
@@ -428,5 +445,5 @@ static void fabric_own_frame_done(struct fabric_endpoint_state *state, struct fa
     self->in_flight--;
     fabric_out_put(state, out);
     if (!kit_list_empty(&self->queue))
-        fabric_peer_flush(self);
+        fabric_peer_mark(self);
 }

@@ -16,7 +16,6 @@
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -68,7 +67,6 @@ bool fabric_silence_watch(struct fabric_peer_state *peer, uint64_t elapsed_ms)
 {
     const uint32_t limit = peer->endpoint->state->silence_ms;
     const uint32_t share = limit / 4;
-    char reason[96];
 
     if (limit == 0)
         return false;
@@ -82,11 +80,12 @@ bool fabric_silence_watch(struct fabric_peer_state *peer, uint64_t elapsed_ms)
         fabric_host_ask(peer);
         return false;
     }
-    (void) snprintf(reason, sizeof(reason), "neither it nor its host gave a sign of life for %u ms",
-                    peer->quiet_ms);
+    FABRIC_LOG_INFO(peer->endpoint, "neither %s nor its host gave a sign of life for %u ms",
+                    peer->peer.name, peer->quiet_ms);
     if (peer->endpoint->ops->peer_abort != NULL)
         peer->endpoint->ops->peer_abort(peer->endpoint, &peer->peer, peer->quiet_ms);
-    fabric_peer_fail(peer, NA_PLUGIN_HOSTUNREACH, reason);
+    fabric_peer_failed(peer->endpoint, &peer->peer, NA_PLUGIN_HOSTUNREACH,
+                       "neither it nor its host gave a sign of life");
     return true;
 }
 

@@ -29,10 +29,9 @@
 #define FABRIC_PING_MS_MAX    2000u /* longest distance of further greetings */
 
 /* Of what every message passes: part of its caller, whatever the compiler thinks of the size. */
-#define FABRIC_INLINE inline __attribute__((always_inline))
+#define FABRIC_INLINE                     inline __attribute__((always_inline))
 
-#define FABRIC_LOG(endpoint, level, ...) \
-    na_plugin_log((endpoint)->host, level, (endpoint)->plugin, __func__, __LINE__, __VA_ARGS__)
+#define FABRIC_LOG(endpoint, level, ...)  KIT_LOG(level, (endpoint)->plugin, __VA_ARGS__)
 #define FABRIC_LOG_ERROR(endpoint, ...)   FABRIC_LOG(endpoint, NA_PLUGIN_LOG_ERROR, __VA_ARGS__)
 #define FABRIC_LOG_WARNING(endpoint, ...) FABRIC_LOG(endpoint, NA_PLUGIN_LOG_WARNING, __VA_ARGS__)
 #define FABRIC_LOG_INFO(endpoint, ...)    FABRIC_LOG(endpoint, NA_PLUGIN_LOG_INFO, __VA_ARGS__)
@@ -104,13 +103,10 @@ struct fabric_held {
 /* A put or get. */
 struct fabric_request {
     struct fabric_rma rma; /* first */
-    struct kit_link link;
-    struct fabric_op *op; /* NULL once it completed */
+    struct kit_link link;  /* of the peer, or of those that are to be abandoned, or that are done */
+    struct fabric_op *op;  /* NULL once it completed */
     struct fabric_peer_state *peer;
-    int32_t status;  /* of an end that came inside of a call */
-    bool is_started; /* the fabric has it */
-    bool is_in_call; /* between a call of ops about it and its return */
-    bool is_done;    /* the fabric let go of it in that call */
+    int32_t status; /* with which it is to be abandoned, or is done */
 };
 
 struct fabric_context {
@@ -131,7 +127,8 @@ struct fabric_context {
 #define FABRIC_OWE_GOODBYE  0x04u
 #define FABRIC_OWE_PING     0x10u /* a greeting, also while an earlier one is not answered */
 #define FABRIC_NOT_READY    0x20u /* it did not answer yet */
-#define FABRIC_OWE_LOOK     0x40u /* a flush, because what waits may go on */
+#define FABRIC_FAILED       0x40u /* its failure was reported, and is not dealt with yet */
+#define FABRIC_STALE        0x80u /* the way to its predecessor is to be closed */
 
 enum fabric_peer_phase {
     FABRIC_PEER_NEW,
@@ -147,10 +144,8 @@ struct fabric_peer_state {
     /* Read and written by every message */
     uint32_t owed;
     uint32_t in_flight; /* frames of this life that are being sent */
-    bool is_flushing;
-    bool is_heard; /* since the last tick */
+    bool is_heard;      /* since the last tick */
     bool is_watched;
-    bool is_in_retry;
     uint64_t their_token;
     uint32_t their_incarnation_low;
     uint32_t epoch;
@@ -170,13 +165,15 @@ struct fabric_peer_state {
     uint32_t index;       /* our token for it: slot and generation, which is random */
     uint32_t generation;
     uint32_t mask; /* of the sequences of its frames; it is told with the token */
-    struct fabric_peer_state *identity; /* the object that stands for its process in matching */
+    struct fabric_peer_state *identity; /* the object that stands for its process */
+    struct fabric_peer_state *source;   /* the same in matching, which follows */
     struct kit_link frames;             /* being sent, of any life */
     struct kit_link rma_queue;
     struct kit_link rma_started;
     struct kit_link held;
     struct kit_link watch_link;
     struct kit_link retry_link;
+    struct kit_link active_link;
     struct fabric_peer_state *name_next;
     struct fabric_peer_state *incarnation_next;
     uint64_t host, pid_namespace, start_time;
@@ -195,8 +192,9 @@ struct fabric_peer_state {
     bool is_removable; /* goes when nobody needs it any more */
     bool has_closed;   /* said goodbye, and has not greeted since */
     bool is_suspect;   /* its process was gone at the last tick */
-    bool is_resuming;  /* its held frames are being looked at */
-    bool is_rma_flushing;
+    int32_t failure;   /* FABRIC_FAILED: the status for what waits for it, and the reason */
+    const char *failure_reason;
+    uint32_t lost_before; /* what was posted before this epoch is lost; 0: nothing */
 };
 
 /* The plugin's part begins behind these. */
@@ -239,7 +237,7 @@ struct fabric_endpoint_state {
     uint64_t waiting;     /* sums over the peers */
     uint64_t in_flight;
     uint64_t cancelling;
-    uint64_t activity; /* counts what the fabric reported */
+    bool is_marked; /* something is left for fabric_dispatch() */
 
     struct kit_link free_frames;
     struct kit_link own_frames; /* sent to ourselves */
@@ -248,9 +246,12 @@ struct fabric_endpoint_state {
     uint32_t frame_limit;
     struct kit_link free_controls;
     struct kit_link free_requests;
-    struct kit_link retry; /* peers */
-    struct kit_link watch; /* peers */
-    uint32_t held_count;   /* frames */
+    struct kit_link rma_done;    /* requests that the fabric has let go of */
+    struct kit_link rma_abandon; /* requests that it is to be asked to end */
+    struct kit_link active;      /* peers that something was learnt of */
+    struct kit_link retry;       /* peers */
+    struct kit_link watch;       /* peers */
+    uint32_t held_count;         /* frames */
     struct kit_deferrals deferrals;
     bool is_refused; /* the core had no memory for a deferred message */
 
@@ -259,6 +260,7 @@ struct fabric_endpoint_state {
     uint32_t slot_count;
     uint32_t slot_free; /* index; slot_count: none */
     uint32_t slot_sweep;
+    uint32_t sweeps; /* peers that are to be looked at */
     uint32_t peer_count;
     struct fabric_peer_state **names;
     struct fabric_peer_state **incarnations;
@@ -339,6 +341,7 @@ static inline void fabric_peer_release(struct fabric_peer_state *peer)
 int32_t fabric_wait_setup(struct fabric_endpoint_state *state);
 int32_t fabric_wait_setup_context(struct fabric_context *context);
 void fabric_wait_teardown_context(struct fabric_context *context);
+bool fabric_wait_arm(struct fabric_context *context);
 void fabric_wait_disarm(struct fabric_context *context);
 void fabric_wait_rearm(struct fabric_endpoint_state *state);
 void fabric_wait_timer_read(struct fabric_endpoint_state *state, uint64_t now);
@@ -352,7 +355,7 @@ static inline void fabric_complete(struct fabric_endpoint_state *state, struct f
     struct fabric_context *context = op->context;
 
     state->completed++;
-    state->endpoint->host->op_complete(op, status);
+    kit_host->op_complete(op, status);
     if (kit_unlikely(context->armed))
         fabric_wait_kick(context);
 }
@@ -364,14 +367,43 @@ static inline void fabric_complete_recv(struct fabric_endpoint_state *state, str
     struct fabric_context *context = op->context;
 
     state->completed++;
-    state->endpoint->host->op_complete_recv(op, status, size, fabric_peer_addr(source), tag);
+    kit_host->op_complete_recv(op, status, size, fabric_peer_addr(source), tag);
     if (kit_unlikely(context->armed))
         fabric_wait_kick(context);
 }
 
+/* Something was learnt of the peer: fabric_dispatch() acts on it. */
+static inline void fabric_peer_mark(struct fabric_peer_state *peer)
+{
+    struct fabric_endpoint_state *state = peer->endpoint->state;
+
+    state->is_marked = true;
+    if (kit_list_empty(&peer->active_link))
+        kit_list_append(&state->active, &peer->active_link);
+}
+
+static inline int32_t fabric_peer_open(struct fabric_peer_state *peer)
+{
+    int32_t ret = NA_PLUGIN_SUCCESS;
+
+    if (kit_unlikely(!peer->is_open)) {
+        ret = peer->endpoint->ops->peer_open(peer->endpoint, &peer->peer);
+        peer->is_open = ret == NA_PLUGIN_SUCCESS;
+    }
+    return ret;
+}
+
+static inline void fabric_peer_close(struct fabric_peer_state *peer)
+{
+    if (!peer->is_open)
+        return;
+    peer->is_open = false;
+    peer->endpoint->ops->peer_close(peer->endpoint, &peer->peer);
+}
+
 /* liveness.c */
 void fabric_watch_add(struct fabric_peer_state *peer);
-void fabric_tick(struct fabric_endpoint_state *state);
+void fabric_watch_tick(struct fabric_endpoint_state *state, uint64_t now);
 void fabric_process_describe(struct fabric_endpoint_state *state);
 bool fabric_peer_process_gone(const struct fabric_peer_state *peer);
 
@@ -400,8 +432,7 @@ void fabric_out_free_all(struct fabric_endpoint_state *state);
 struct fabric_control *fabric_control_get(struct fabric_endpoint_state *state);
 void fabric_control_put(struct fabric_endpoint_state *state, struct fabric_control *control);
 bool fabric_out_add_op(struct fabric_out *out, struct fabric_op *op);
-void fabric_out_add(struct fabric_out *out, uint32_t kind, uint32_t tag, const void *data,
-                    uint32_t size);
+uint8_t *fabric_out_add(struct fabric_out *out, uint32_t kind, uint32_t size);
 bool fabric_out_has_room(const struct fabric_out *out, uint64_t size);
 void fabric_out_end(struct fabric_out *out);
 
@@ -434,16 +465,44 @@ static inline void fabric_out_begin(struct fabric_out *out, struct fabric_peer_s
     out->is_compact = false;
 }
 
-/* send.c */
+/* queue.c */
 void fabric_peer_flush(struct fabric_peer_state *peer);
-void fabric_retry_add(struct fabric_peer_state *peer);
-void fabric_retry_flush(struct fabric_endpoint_state *state);
+bool fabric_out_send(struct fabric_peer_state *peer, struct fabric_out *out);
+void fabric_out_refused(struct fabric_peer_state *peer, struct fabric_out *out, int32_t status);
 void fabric_out_unbuild(struct fabric_peer_state *peer);
-void fabric_send_fail(struct fabric_peer_state *peer, uint32_t before_epoch, bool all,
-                      int32_t status);
-bool fabric_send_cancel(struct fabric_context *context, const struct fabric_op *op);
-void fabric_send_cancel_all(struct fabric_context *context);
-void fabric_send_end_cancelled(struct fabric_endpoint_state *state);
+void fabric_queue_fail(struct fabric_peer_state *peer, uint32_t before_epoch, int32_t status);
+bool fabric_queue_cancel(struct fabric_context *context, const struct fabric_op *op);
+void fabric_queue_cancel_all(struct fabric_context *context);
+void fabric_queue_end_cancelled(struct fabric_endpoint_state *state);
+
+static inline void fabric_retry_add(struct fabric_peer_state *peer)
+{
+    if (kit_list_empty(&peer->retry_link))
+        kit_list_append(&peer->endpoint->state->retry, &peer->retry_link);
+}
+
+/* To the fabric. False: it did not take it, and the peer is what it was before the frame. */
+static FABRIC_INLINE bool fabric_out_pass(struct fabric_peer_state *peer, struct fabric_out *out,
+                                          uint32_t sequence, uint32_t phase)
+{
+    struct fabric_endpoint *endpoint = peer->endpoint;
+    int32_t ret;
+
+    if (kit_unlikely(!peer->is_watched))
+        fabric_watch_add(peer);
+    peer->in_flight++;
+    endpoint->state->in_flight++;
+    kit_list_append(&peer->frames, &out->link);
+    ret = endpoint->ops->send(endpoint, &out->frame);
+    if (kit_likely(ret == NA_PLUGIN_SUCCESS)) {
+        endpoint->state->counters.frames_sent++;
+        return true;
+    }
+    peer->sent_sequence = sequence;
+    peer->phase = phase;
+    fabric_out_refused(peer, out, ret);
+    return false;
+}
 
 /* receive.c */
 void fabric_own_frames_deliver(struct fabric_endpoint_state *state);
@@ -452,28 +511,39 @@ void fabric_held_drop(struct fabric_peer_state *peer);
 
 /* matching.c */
 void fabric_matching_setup(struct fabric_context *context);
+void fabric_matching_dispatch(struct fabric_context *context);
 bool fabric_unexpected_deliver(struct fabric_peer_state *peer, struct fabric_context *context,
                                uint32_t tag, const void *data, uint32_t size);
 void fabric_expected_deliver(struct fabric_peer_state *peer, struct fabric_context *context,
                              uint32_t source_id, uint32_t tag, const void *data, uint32_t size);
 bool fabric_recv_cancel(struct fabric_context *context, void *op, bool is_trusted);
 void fabric_recv_cancel_all(struct fabric_context *context);
-void fabric_recv_fail(struct fabric_peer_state *peer, uint32_t before_epoch, bool is_any_epoch,
-                      int32_t status);
-void fabric_recv_rematch(struct fabric_peer_state *peer, struct fabric_peer_state *identity);
+void fabric_recv_fail(struct fabric_peer_state *peer, uint32_t before_epoch, int32_t status);
+void fabric_recv_rematch(struct fabric_peer_state *peer);
 void fabric_unexpected_again(struct fabric_endpoint_state *state);
-void fabric_unexpected_tick(struct fabric_endpoint_state *state);
+
+/* op.c */
 extern const struct na_plugin_multi_recv fabric_multi_recv_extension;
 
 /* rma.c */
+struct fabric_request *fabric_request_get(struct fabric_endpoint_state *state);
 void fabric_rma_flush(struct fabric_peer_state *peer);
+void fabric_rma_drain(struct fabric_endpoint_state *state);
+bool fabric_rma_refuse(struct fabric_peer_state *peer, const struct fabric_op *op);
 bool fabric_rma_cancel(struct fabric_context *context, const struct fabric_op *op);
 void fabric_rma_cancel_all(struct fabric_context *context);
 void fabric_rma_forget(struct fabric_context *context);
 bool fabric_rma_is_idle(const struct fabric_context *context);
-void fabric_rma_fail(struct fabric_peer_state *peer, uint32_t before_epoch, bool all,
-                     int32_t status);
+void fabric_rma_fail(struct fabric_peer_state *peer, uint32_t before_epoch, int32_t status);
 void fabric_rma_free_all(struct fabric_endpoint_state *state);
+
+/* poll.c */
+int32_t fabric_progress(struct fabric_endpoint_state *state);
+
+/* failure.c */
+void fabric_peer_fail(struct fabric_peer_state *peer);
+void fabric_peer_part(struct fabric_peer_state *peer);
+void fabric_peer_changed(struct fabric_peer_state *peer);
 
 /* peer.c */
 int32_t fabric_peers_setup(struct fabric_endpoint_state *state);
@@ -487,13 +557,10 @@ struct fabric_peer_state *fabric_peer_by_incarnation(struct fabric_endpoint_stat
 struct fabric_peer_state *fabric_peer_by_token(struct fabric_endpoint_state *state, uint64_t token);
 int32_t fabric_peer_set_raw(struct fabric_peer_state *peer, const void *raw, uint32_t raw_size);
 void fabric_peer_set_incarnation(struct fabric_peer_state *peer, uint64_t incarnation);
-bool fabric_peer_new_token(struct fabric_peer_state *peer);
-int32_t fabric_peer_open(struct fabric_peer_state *peer);
-void fabric_peer_close(struct fabric_peer_state *peer);
-void fabric_peer_fail(struct fabric_peer_state *peer, int32_t status, const char *reason);
-void fabric_peer_part(struct fabric_peer_state *peer);
-void fabric_peer_restarted(struct fabric_peer_state *peer, uint32_t before_epoch);
-void fabric_peers_sweep(struct fabric_endpoint_state *state);
+void fabric_peer_set_identity(struct fabric_peer_state *peer, struct fabric_peer_state *identity);
+void fabric_peer_reset(struct fabric_peer_state *peer);
+bool fabric_peer_is_spare(struct fabric_peer_state *peer);
+void fabric_peer_free(struct fabric_peer_state *peer);
 void fabric_peer_greet_again(struct fabric_peer_state *peer);
 
 /* The one after it; 0 is for frames that are not counted. */
@@ -514,15 +581,24 @@ static inline uint64_t fabric_peer_token(const struct fabric_peer_state *peer)
 }
 
 /* greeting.c */
+
+/* What a greeting or a welcome says, checked. */
+struct fabric_hello {
+    struct wire_greeting greeting; /* in our byte order */
+    char name[FABRIC_NAME_MAX];
+    const uint8_t *raw;
+};
+
 uint32_t fabric_greeting_size(const struct fabric_endpoint_state *state);
-void fabric_greeting_add(struct fabric_out *out, struct fabric_peer_state *peer, uint32_t kind);
-struct fabric_peer_state *fabric_greeting_received(struct fabric_endpoint_state *state,
-                                                   const void *path, const void *data,
-                                                   uint32_t size);
+void fabric_greeting_write(const struct fabric_peer_state *peer, uint32_t kind, uint8_t *place);
+struct fabric_peer_state *fabric_greeting_read(struct fabric_endpoint_state *state,
+                                               const void *path, const void *data, uint32_t size,
+                                               struct fabric_hello *hello);
+bool fabric_greeting_take(struct fabric_peer_state *peer, const struct fabric_hello *hello);
 bool fabric_name_is_good(const uint8_t *name, uint32_t size);
 bool fabric_welcome_received(struct fabric_peer_state *peer, const void *data, uint32_t size);
-void fabric_goodbyes_send(struct fabric_endpoint_state *state);
 
+/* address.c */
 extern const struct na_plugin_addr_serialize fabric_addr_serialize_extension;
 
 #endif /* FABRIC_STATE_H */

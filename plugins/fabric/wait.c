@@ -23,29 +23,21 @@ int32_t fabric_poll_get_fd(struct na_plugin_context *context)
     return fabric_context(context)->epoll_fd;
 }
 
-uint32_t fabric_poll_try_wait(struct na_plugin_context *na_context)
+/* False when there is something to poll for. */
+bool fabric_wait_arm(struct fabric_context *context)
 {
-    struct fabric_context *context = fabric_context(na_context);
     struct fabric_endpoint *endpoint = context->endpoint;
     struct fabric_endpoint_state *state = endpoint->state;
-    uint32_t can_wait = 0;
 
-    /* Who has the lock is busy with what there may be to poll for; nobody is held up here. */
-    if (context->epoll_fd < 0 || !kit_lock_try(&state->lock))
-        return 0;
     if (fabric_wait_has_work(state) || !endpoint->ops->try_wait(endpoint))
-        goto out;
-    can_wait = 1;
+        return false;
     if (!context->armed) {
         context->armed = true;
         state->armed_count++;
     }
     state->is_tick_due = true;
     fabric_wait_timer_set(state);
-
-out:
-    fabric_unlock(endpoint);
-    return can_wait;
+    return true;
 }
 
 int32_t fabric_wait_setup(struct fabric_endpoint_state *state)
@@ -209,7 +201,7 @@ static void fabric_wait_timer_set(struct fabric_endpoint_state *state)
         return;
     if (state->timer_end != 0 && delay == FABRIC_TICK_NS)
         return;
-    now = state->endpoint->host->clock_ns();
+    now = kit_host->clock_ns();
     if (state->timer_end != 0 && state->timer_end <= now + delay)
         return;
     timer.it_value.tv_nsec = (long) delay;

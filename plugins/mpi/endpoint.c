@@ -89,7 +89,6 @@ static int32_t class_open(struct na_plugin_class *na_class, const struct na_plug
                           struct na_plugin_class_info *info)
 {
     struct fabric_config config = {
-        .host = kit_host,
         .ops = &class_ops,
         .plugin = MPI_PLUGIN_NAME,
         .name = na_class->name,

@@ -316,7 +316,7 @@ static bool ofi_address_fence_send(struct na_plugin_class *na_class, struct ofi_
 {
     static const uint8_t byte;
 
-    if (address->is_fencing)
+    if (address->is_fencing || na_class->endpoint == NULL)
         return false;
     address->fence.kind = OFI_REQUEST_FENCE;
     if (fi_send(na_class->endpoint, &byte, sizeof(byte), NULL, address->fi_addr,

@@ -238,7 +238,6 @@ static int32_t ofi_class_open(struct na_plugin_class *na_class, const struct na_
                               struct na_plugin_class_info *info)
 {
     struct fabric_config config = {
-        .host = kit_host,
         .ops = &na_class->ops,
         .plugin = OFI_PLUGIN_NAME,
         .protocol = na_class->protocol_name,

@@ -132,7 +132,7 @@ void ofi_target_leave(struct na_plugin_class *na_class, const struct kit_region 
         return;
     while (!kit_rma_region_leave(na_class->rma, region) && na_class->endpoint != NULL &&
            kit_host->clock_ns() < end && ofi_poll(&na_class->base) == NA_PLUGIN_SUCCESS)
-        continue;
+        fabric_dispatch(&na_class->base);
     if (na_class->endpoint == NULL || kit_rma_region_leave(na_class->rma, region))
         return;
     OFI_LOG_WARNING("a peer does not end its transfer with memory at %p, which is deregistered: its"

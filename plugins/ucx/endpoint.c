@@ -149,7 +149,6 @@ static int32_t class_open(struct na_plugin_class *na_class, const struct na_plug
                           const char *tls, struct na_plugin_class_info *info)
 {
     struct fabric_config config = {
-        .host = kit_host,
         .ops = &ucx_ops,
         .plugin = UCX_PLUGIN_NAME,
         .protocol = na_class->protocol,

@@ -285,6 +285,7 @@ static bool mem_wait(struct na_plugin_class *na_class, const struct kit_region *
 
     while (!is_left && kit_host->clock_ns() < end) {
         (void) ucx_poll(&na_class->fabric);
+        fabric_dispatch(&na_class->fabric);
         is_left = kit_rma_region_leave(na_class->rma, region);
     }
     return is_left;

@@ -92,6 +92,7 @@ static const struct fabric_ops sim_ops = {
 void sim_net_setup(struct sim_net *net)
 {
     memset(net, 0, sizeof(*net));
+    kit_host = &sim_host;
     (void) pthread_mutex_init(&net->lock, NULL);
     sim_allocation_to_fail = -1;
 }
@@ -114,7 +115,6 @@ struct na_plugin_class *sim_try_open(struct sim_net *net, const char *name,
     struct na_plugin_class *node = calloc(1, sizeof(*node));
     struct na_plugin_class_info info = {.size = sizeof(info)};
     struct fabric_config config = {
-        .host = &sim_host,
         .ops = &node->ops,
         .plugin = "sim",
         .protocol = "net",
