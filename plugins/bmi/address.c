@@ -143,7 +143,7 @@ static int32_t check_name(const char *name)
 static bool greets_us(const struct BMI_unexpected_info *info, const char *name)
 {
     const size_t offset = sizeof(struct wire_header) + sizeof(struct wire_record);
-    struct wire_greeting greeting;
+    struct wire_hello greeting;
     struct wire_header header;
     size_t length = strlen(name);
 
@@ -151,7 +151,7 @@ static bool greets_us(const struct BMI_unexpected_info *info, const char *name)
         return false;
     memcpy(&header, info->buffer, sizeof(header));
     memcpy(&greeting, (const uint8_t *) info->buffer + offset, sizeof(greeting));
-    return (header.flags & WIRE_HAS_GREETING) != 0 && le16toh(greeting.name_size) == length &&
+    return (header.flags & WIRE_HAS_HELLO) != 0 && le16toh(greeting.name_size) == length &&
            memcmp((const uint8_t *) info->buffer + offset + sizeof(greeting), name, length) == 0;
 }
 

@@ -95,7 +95,7 @@ uint32_t fabric_addr_compare(struct na_plugin_class *na_class, struct na_plugin_
     if (addr1 == addr2)
         return 1;
     fabric_lock(endpoint);
-    is_equal = fabric_addr_state(addr1)->identity == fabric_addr_state(addr2)->identity;
+    is_equal = fabric_addr_state(addr1)->canonical == fabric_addr_state(addr2)->canonical;
     fabric_unlock(endpoint);
     return is_equal;
 }
@@ -202,7 +202,7 @@ refuse:
     return NA_PLUGIN_PROTOCOL_ERROR;
 }
 
-/* One reference. A peer that is known by its incarnation already is not greeted again. */
+/* One reference. A peer that is known by its incarnation already is not sent a HELLO for it. */
 static int32_t fabric_addr_get(struct fabric_endpoint *endpoint, const char *name, const void *raw,
                                uint32_t raw_size, uint64_t incarnation,
                                struct na_plugin_addr **addr_p)
@@ -220,7 +220,7 @@ static int32_t fabric_addr_get(struct fabric_endpoint *endpoint, const char *nam
         goto found;
     peer = fabric_peer_by_name(state, name);
     if (peer != NULL) {
-        fabric_peer_greet_again(peer);
+        fabric_peer_hello_again(peer);
         goto found;
     }
     ret = fabric_peer_make(state, name, &peer);

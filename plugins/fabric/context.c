@@ -3,14 +3,14 @@
 
 #include "state.h"
 
-#define FABRIC_STOP_NS    UINT64_C(1000000000) /* for what the fabric does not let go of */
-#define FABRIC_RESET_NS   UINT64_C(20000000)   /* the same, if nobody else uses the fabric */
-#define FABRIC_GOODBYE_NS UINT64_C(50000000)
+#define FABRIC_STOP_NS  UINT64_C(1000000000) /* for what the fabric does not let go of */
+#define FABRIC_RESET_NS UINT64_C(20000000)   /* the same, if nobody else uses the fabric */
+#define FABRIC_BYE_NS   UINT64_C(50000000)
 
 static void fabric_context_drain(struct fabric_context *context);
 static bool fabric_context_await(struct fabric_context *context, uint64_t ns);
 static void fabric_endpoint_leave(struct fabric_endpoint_state *state);
-static void fabric_goodbyes_send(struct fabric_endpoint_state *state);
+static void fabric_byes_send(struct fabric_endpoint_state *state);
 
 int32_t fabric_context_create(struct na_plugin_class *na_class,
                               struct na_host_context *host_context, uint32_t id,
@@ -64,7 +64,7 @@ int32_t fabric_context_stop(struct na_plugin_context *na_context)
     return NA_PLUGIN_SUCCESS;
 }
 
-/* With the last context we say goodbye: nothing can be received any more. */
+/* With the last context a BYE goes to each peer: nothing can be received any more. */
 int32_t fabric_context_destroy(struct na_plugin_context *na_context)
 {
     struct fabric_context *context = fabric_context(na_context);
@@ -74,8 +74,8 @@ int32_t fabric_context_destroy(struct na_plugin_context *na_context)
     fabric_lock(endpoint);
     fabric_wait_disarm(context);
     kit_match_drop(&context->match);
-    if (state->held_count != 0)
-        fabric_held_resume(state);
+    if (state->deferred_count != 0)
+        fabric_deferred_resume(state);
     fabric_wait_teardown_context(context);
     if (state->open_contexts != 0 && --state->open_contexts == 0)
         fabric_endpoint_leave(state);
@@ -102,7 +102,7 @@ static void fabric_context_drain(struct fabric_context *context)
         if (fabric_context_await(context, FABRIC_STOP_NS))
             return;
     }
-    FABRIC_LOG_ERROR(endpoint, "the fabric does not end a transfer of context %u: it is given up",
+    FABRIC_LOG_ERROR(endpoint, "the fabric does not end a transfer of context %u: it is abandoned",
                      context->id);
     fabric_rma_forget(context);
 }
@@ -127,14 +127,14 @@ static bool fabric_context_await(struct fabric_context *context, uint64_t ns)
 static void fabric_endpoint_leave(struct fabric_endpoint_state *state)
 {
     struct fabric_endpoint *endpoint = state->endpoint;
-    uint64_t end = kit_host->clock_ns() + FABRIC_GOODBYE_NS;
+    uint64_t end = kit_host->clock_ns() + FABRIC_BYE_NS;
 
     for (uint32_t i = 0; i < state->max_contexts; i++) {
         state->contexts[i].stopped = true;
         kit_match_drop(&state->contexts[i].match);
     }
-    fabric_held_resume(state);
-    fabric_goodbyes_send(state);
+    fabric_deferred_resume(state);
+    fabric_byes_send(state);
     fabric_dispatch(endpoint);
     while (state->in_flight != 0 && kit_host->clock_ns() < end)
         if (fabric_progress(state) != NA_PLUGIN_SUCCESS)
@@ -143,20 +143,20 @@ static void fabric_endpoint_leave(struct fabric_endpoint_state *state)
         struct fabric_peer_state *peer = state->slots[i].peer;
 
         if (peer != NULL && !peer->is_self && peer->phase != FABRIC_PEER_NEW)
-            fabric_peer_part(peer);
+            fabric_peer_leave(peer);
     }
     fabric_dispatch(endpoint);
 }
 
-/* So that the others need not find out. What cannot leave at once is not sent. */
-static void fabric_goodbyes_send(struct fabric_endpoint_state *state)
+/* Peers need not find out by themselves then. What cannot leave at once is not sent. */
+static void fabric_byes_send(struct fabric_endpoint_state *state)
 {
     for (uint32_t i = 0; i < state->slot_count; i++) {
         struct fabric_peer_state *peer = state->slots[i].peer;
 
         if (peer == NULL || peer->is_self || peer->phase == FABRIC_PEER_NEW)
             continue;
-        peer->owed |= FABRIC_OWE_GOODBYE;
+        peer->pending |= FABRIC_PENDING_BYE;
         fabric_peer_mark(peer);
     }
 }

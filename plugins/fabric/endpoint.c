@@ -63,7 +63,7 @@ void fabric_endpoint_close(struct fabric_endpoint *endpoint)
 
         if (peer == NULL)
             continue;
-        fabric_held_drop(peer);
+        fabric_deferred_drop(peer);
         fabric_queue_fail(peer, UINT32_MAX, NA_PLUGIN_CANCELED); /* control records */
         fabric_peer_close(peer);
     }
@@ -93,16 +93,16 @@ static int32_t fabric_config_check(const struct fabric_config *config)
 {
     const struct fabric_ops *ops = config->ops;
     size_t name_size = strlen(config->name);
-    uint64_t greeting = sizeof(struct wire_header) + wire_record_size(sizeof(struct wire_greeting) +
-                                                                      name_size + config->raw_size);
+    uint64_t hello = sizeof(struct wire_header) +
+                     wire_record_size(sizeof(struct wire_hello) + name_size + config->raw_size);
 
     if (name_size == 0 || name_size >= FABRIC_NAME_MAX || config->raw_size > FABRIC_RAW_MAX ||
-        ops->max_frame > UINT32_MAX || ops->max_frame < greeting || ops->max_sends == 0) {
+        ops->max_frame > UINT32_MAX || ops->max_frame < hello || ops->max_sends == 0) {
         KIT_LOG(NA_PLUGIN_LOG_ERROR, config->plugin,
                 "a name of %zu, a raw address of %u and frames of %llu bytes, %u at a time, "
-                "do not make an endpoint; a greeting takes %llu",
+                "do not make an endpoint; a HELLO takes %llu",
                 name_size, config->raw_size, (unsigned long long) ops->max_frame, ops->max_sends,
-                (unsigned long long) greeting);
+                (unsigned long long) hello);
         return NA_PLUGIN_INVALID_ARG;
     }
     return NA_PLUGIN_SUCCESS;
@@ -228,7 +228,7 @@ static int32_t fabric_self_make(struct fabric_endpoint_state *state)
     state->self = self;
     self->is_self = true;
     self->phase = FABRIC_PEER_READY;
-    self->owed = 0;
+    self->pending = 0;
     self->their_token = fabric_peer_token(self);
     self->peer.local = 1;
     fabric_peer_set_incarnation(self, state->incarnation);

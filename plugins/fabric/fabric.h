@@ -6,7 +6,7 @@
  * endpoints, or not at all. This layer, linked statically into such a plugin, makes NA of it: small
  * messages share a frame when they queue up behind one that is still being sent, receives are
  * matched here and not in the fabric (so that cancel, order and limits are exact on every one),
- * back-pressure queues, peers have an identity that survives neither their death nor their restart.
+ * back-pressure queues, a peer is one process, and another one after its restart.
  *
  * The plugin's struct na_plugin_class begins with struct fabric_endpoint and its functions with the
  * signatures of na_plugin.h at the end of this header go into the plugin's table as they are; what
@@ -35,22 +35,22 @@ struct fabric_op;
 /* Longest canonical name of a peer (what follows "://" in its address), NUL included. */
 #define FABRIC_NAME_MAX 256
 
-/* Longest raw address that travels in a greeting. */
+/* Longest raw address that travels in a HELLO. */
 #define FABRIC_RAW_MAX 1024
 
-/* A frame to send: `size` bytes at `data`; `private` is ops.frame_size bytes of the plugin's. */
+/* A frame to send: `size` bytes at `data`; `priv` is ops.frame_size bytes of the plugin's. */
 struct fabric_frame {
     void *data;
     uint64_t size;
     void *registration; /* what ops.slab_register gave for the memory that data lies in */
     struct fabric_peer *peer;
     void *priv;
-    bool is_greeting; /* it begins with a greeting */
+    bool is_hello; /* it begins with a HELLO */
 };
 
 /*
  * One put or get that the plugin carries out. It outlives the operation if that is completed
- * before the fabric lets go of it. `private` is ops.rma_size bytes of the plugin's.
+ * before the fabric lets go of it. `priv` is ops.rma_size bytes of the plugin's.
  */
 struct fabric_rma {
     struct fabric_peer *peer;
@@ -91,7 +91,7 @@ struct fabric_ops {
     /* True when it is safe to sleep on the descriptor. */
     bool (*try_wait)(struct fabric_endpoint *endpoint);
 
-    /* A received frame that fabric_frame_received held may be used again by the plugin. */
+    /* A received frame that fabric_frame_received deferred may be used again by the plugin. */
     void (*frame_release)(struct fabric_endpoint *endpoint, void *cookie);
 
     /*
@@ -119,7 +119,7 @@ struct fabric_ops {
     /*
      * Where the fabric tells which path a frame came over: the path that leads to a peer, NULL when
      * there is none, and whether the sender over a path has introduced itself to the plugin by that
-     * name. A greeting that does not come over the path of the peer that it names is dropped.
+     * name. A HELLO that does not come over the path of the peer that it names is dropped.
      * Optional, both or none.
      */
     const void *(*peer_path)(struct fabric_endpoint *endpoint, const struct fabric_peer *peer);
@@ -159,7 +159,7 @@ struct fabric_peer {
     char *name; /* canonical: what follows "://" in the address */
     void *raw;  /* the fabric's own form; NULL when not known (yet) */
     uint32_t raw_size;
-    uint32_t local;                  /* 1 when it greeted us from this node */
+    uint32_t local;                  /* 1 when its HELLO came from this node */
     void *priv;                      /* ops.peer_size bytes */
     struct fabric_peer_state *state; /* inside of this layer */
 };
@@ -173,7 +173,7 @@ struct fabric_endpoint {
 };
 
 /* ------------------------------------------------------------------------------------------------
- * Life of an endpoint (fabric_endpoint.c)
+ * Endpoints
  */
 
 /* What fabric_endpoint_open is told. Strings are copied. */
@@ -182,7 +182,7 @@ struct fabric_config {
     const char *plugin;
     const char *protocol;
     const char *name; /* our own canonical name */
-    const void *raw;  /* our own raw address, sent in greetings */
+    const void *raw;  /* our own raw address, sent in each HELLO */
     uint32_t raw_size;
     const struct na_plugin_init *init; /* limits wanted, modes, number of contexts, auth key */
 };
@@ -216,7 +216,7 @@ void fabric_frame_sent(struct fabric_endpoint *endpoint, struct fabric_frame *fr
  * A frame came. True: consumed, the memory is the plugin's again. False: `data` must stay as it is
  * until ops.frame_release(cookie). With no cookie it is always true: what cannot be taken yet is
  * copied. Nothing in the frame is trusted. `path` is as in ops.peer_path, NULL when it is not
- * known; only frames that begin with a greeting need it.
+ * known; only frames that begin with a HELLO need it.
  */
 bool fabric_frame_received(struct fabric_endpoint *endpoint, const void *data, uint64_t size,
                            const void *path, void *cookie);
@@ -226,7 +226,7 @@ void fabric_rma_done(struct fabric_endpoint *endpoint, struct fabric_rma *rma, i
 
 /*
  * The peer is gone: all that waits for it completes with `status` and one log line gives the
- * reason, a text that stays. It may come back: the next operation greets it anew.
+ * reason, a text that stays. It may come back: the next operation begins with a HELLO.
  */
 void fabric_peer_failed(struct fabric_endpoint *endpoint, struct fabric_peer *peer, int32_t status,
                         const char *reason);
@@ -250,8 +250,8 @@ int32_t fabric_control_send(struct fabric_endpoint *endpoint, struct fabric_peer
 
 /*
  * The peer of that canonical name, made if it is new, with one reference. `raw` may be NULL. A
- * lookup of a known peer makes the next frame to it a greeting, so that a restarted process is met
- * as what it is.
+ * lookup of a known peer makes the next frame to it begin with a HELLO, so that a restarted process
+ * is met as what it is.
  */
 int32_t fabric_peer_lookup(struct fabric_endpoint *endpoint, const char *name, const void *raw,
                            uint32_t raw_size, struct na_plugin_addr **addr_p);

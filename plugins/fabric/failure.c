@@ -31,7 +31,7 @@ void fabric_dispatch(struct fabric_endpoint *endpoint)
     }
 }
 
-/* The next operation greets it anew. */
+/* The next operation begins with a HELLO. */
 void fabric_peer_fail(struct fabric_peer_state *peer)
 {
     struct fabric_endpoint_state *state = peer->endpoint->state;
@@ -43,21 +43,21 @@ void fabric_peer_fail(struct fabric_peer_state *peer)
     state->is_sweep_due = true;
 }
 
-/* After we said goodbye. */
-void fabric_peer_part(struct fabric_peer_state *peer)
+/* After our BYE. */
+void fabric_peer_leave(struct fabric_peer_state *peer)
 {
-    peer->owed = FABRIC_FAILED; /* whatever it was to be told */
+    peer->pending = FABRIC_FAILED; /* whatever it was to be told */
     (void) fabric_peer_lose(peer, UINT32_MAX, NA_PLUGIN_CANCELED);
 }
 
-/* After a greeting or a welcome of the peer: what was built for the one that we knew is lost. */
+/* After a HELLO or HELLO_ACK of the peer: what was built for the one that we knew is lost. */
 void fabric_peer_changed(struct fabric_peer_state *peer)
 {
     const uint32_t lost_before = peer->lost_before;
     uint64_t lost;
 
     fabric_out_unbuild(peer);
-    peer->owed &= ~FABRIC_OWE_PING;
+    peer->pending &= ~FABRIC_PENDING_PING;
     if (lost_before != 0) {
         peer->lost_before = 0;
         lost = fabric_peer_lose(peer, lost_before, NA_PLUGIN_HOSTUNREACH);
@@ -65,17 +65,17 @@ void fabric_peer_changed(struct fabric_peer_state *peer)
                    "peer %s was restarted or had lost us; %llu operations from before have failed",
                    peer->peer.name, (unsigned long long) lost);
     }
-    if (peer->source != peer->identity)
+    if (peer->source != peer->canonical)
         fabric_recv_rematch(peer);
 }
 
 static void fabric_peer_act(struct fabric_peer_state *peer)
 {
-    if (kit_unlikely((peer->owed & (FABRIC_FAILED | FABRIC_STALE)) != 0)) {
-        if ((peer->owed & FABRIC_FAILED) != 0)
+    if (kit_unlikely((peer->pending & (FABRIC_FAILED | FABRIC_STALE)) != 0)) {
+        if ((peer->pending & FABRIC_FAILED) != 0)
             fabric_peer_fail(peer);
         fabric_rma_drain(peer->endpoint->state); /* before the way is closed */
-        peer->owed &= ~FABRIC_STALE;
+        peer->pending &= ~FABRIC_STALE;
         fabric_peer_close(peer);
     }
     fabric_peer_flush(peer);
@@ -94,16 +94,16 @@ static uint64_t fabric_peer_lose(struct fabric_peer_state *peer, uint32_t before
     fabric_rma_fail(peer, before_epoch, status);
     if (before_epoch == UINT32_MAX)
         fabric_peer_reset(peer);
-    if (peer->source != peer->identity)
+    if (peer->source != peer->canonical)
         fabric_recv_rematch(peer);
     return peer->endpoint->state->completed - completed;
 }
 
 static void fabric_peer_sweep(struct fabric_peer_state *peer)
 {
-    if (peer == NULL || !fabric_peer_is_spare(peer) || !kit_list_empty(&peer->retry_link) ||
+    if (peer == NULL || !fabric_peer_is_unused(peer) || !kit_list_empty(&peer->retry_link) ||
         peer->stalled != NULL || !kit_list_empty(&peer->frames) ||
-        !kit_list_empty(&peer->rma_started) || !kit_list_empty(&peer->held))
+        !kit_list_empty(&peer->rma_started) || !kit_list_empty(&peer->deferred))
         return;
     fabric_peer_close(peer);
     fabric_peer_free(peer);

@@ -102,14 +102,14 @@ void fabric_out_end(struct fabric_out *out)
     const struct wire_header header = {
         .magic = htole16(WIRE_MAGIC),
         .version = WIRE_VERSION,
-        .flags = (out->owed & FABRIC_OWE_GREETING) != 0 ? WIRE_HAS_GREETING : 0,
+        .flags = (out->pending & FABRIC_PENDING_HELLO) != 0 ? WIRE_HAS_HELLO : 0,
         .size = htole32((uint32_t) out->frame.size),
         .token = htole64(peer->their_token),
         .incarnation = htole32(peer->their_incarnation_low),
         .sequence = htole32(fabric_sequence_sent(peer)),
     };
 
-    out->frame.is_greeting = header.flags != 0;
+    out->frame.is_hello = header.flags != 0;
     memcpy(out->frame.data, &header, sizeof(header));
 }
 
@@ -148,8 +148,8 @@ static bool fabric_slab_fill(struct fabric_endpoint_state *state, struct fabric_
 
     slab->memory = kit_host->mem_alloc(count * stride, 4096);
     slab->outs = kit_host->mem_alloc(count * sizeof(*slab->outs), 64);
-    slab->privates = kit_host->mem_alloc(count * private_stride, 64);
-    if (slab->memory == NULL || slab->outs == NULL || slab->privates == NULL)
+    slab->privs = kit_host->mem_alloc(count * private_stride, 64);
+    if (slab->memory == NULL || slab->outs == NULL || slab->privs == NULL)
         return false;
     if (ops->slab_register != NULL) {
         int32_t ret =
@@ -167,7 +167,7 @@ static bool fabric_slab_fill(struct fabric_endpoint_state *state, struct fabric_
 
         out->frame.data = slab->memory + i * stride;
         out->frame.registration = slab->registration;
-        out->frame.priv = slab->privates + i * private_stride;
+        out->frame.priv = slab->privs + i * private_stride;
         kit_list_init(&out->ops);
         kit_list_append(&state->free_frames, &out->link);
     }
@@ -182,6 +182,6 @@ static void fabric_slab_free(struct fabric_endpoint_state *state, struct fabric_
         ops->slab_deregister(state->endpoint, slab->registration);
     kit_host->mem_free(slab->memory);
     kit_host->mem_free(slab->outs);
-    kit_host->mem_free(slab->privates);
+    kit_host->mem_free(slab->privs);
     kit_host->mem_free(slab);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who is alive. Only peers that something waits for are looked at, every 100 ms: a silent one is
- * greeted again, and one on this node is looked up among the processes. A peer that is merely slow
- * is never given up, for its host answers (silence.c).
+ * Liveness of peers. Those that an operation waits for are checked every 100 ms: a silent one gets
+ * another HELLO, and one of this node is looked up among the processes. A peer that is merely slow
+ * does not fail, for its host answers (silence.c).
  */
 
 #include "state.h"
@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #define FABRIC_IDLE_TICKS  16u
-#define FABRIC_LOOKS_TICK  64u /* processes looked up in one tick, about */
-#define FABRIC_IDLE_SWEEPS 64u /* silence after which an idle peer is greeted */
+#define FABRIC_CHECKS_TICK 64u /* processes looked up in one tick, about */
+#define FABRIC_IDLE_SWEEPS 64u /* silence after which an idle peer gets a HELLO */
 
 static void fabric_idle_watch(struct fabric_endpoint_state *state);
 static void fabric_peer_watch(struct fabric_peer_state *peer, uint64_t elapsed_ms);
@@ -78,7 +78,7 @@ bool fabric_peer_process_gone(const struct fabric_peer_state *peer)
 
 /*
  * Peers that nothing waits for may have gone without a word, and what is kept for them would stay:
- * once in a while they are greeted, which fails when they have.
+ * once in a while they get a HELLO, which fails when they have.
  */
 static void fabric_idle_watch(struct fabric_endpoint_state *state)
 {
@@ -92,7 +92,7 @@ static void fabric_idle_watch(struct fabric_endpoint_state *state)
             peer->idle_sweeps = 0;
         } else if (++peer->idle_sweeps >= FABRIC_IDLE_SWEEPS) {
             peer->idle_sweeps = 0;
-            peer->owed |= FABRIC_OWE_PING;
+            peer->pending |= FABRIC_PENDING_PING;
             fabric_peer_mark(peer);
         }
     }
@@ -100,8 +100,8 @@ static void fabric_idle_watch(struct fabric_endpoint_state *state)
 
 /*
  * What the dead sent before they died is read before what waits for more of it fails: that takes
- * two ticks. A peer that is being greeted may be another process than the one that died at its
- * address: it has longer.
+ * two ticks. A peer that has not answered a HELLO may be another process than the one that died at
+ * its address: it has longer.
  */
 static void fabric_peer_watch(struct fabric_peer_state *peer, uint64_t elapsed_ms)
 {
@@ -124,7 +124,7 @@ static void fabric_peer_watch(struct fabric_peer_state *peer, uint64_t elapsed_m
         return;
     peer->silent_ms += (uint32_t) (FABRIC_TICK_NS / 1000000);
     if (fabric_peer_is_due(peer) && fabric_peer_died(peer) &&
-        (peer->phase == FABRIC_PEER_READY || peer->silent_ms > FABRIC_GREET_MS)) {
+        (peer->phase == FABRIC_PEER_READY || peer->silent_ms > FABRIC_HELLO_MS)) {
         if (peer->is_suspect)
             fabric_peer_failed(peer->endpoint, &peer->peer, NA_PLUGIN_HOSTUNREACH,
                                "its process has ended");
@@ -142,7 +142,7 @@ static void fabric_peer_watch(struct fabric_peer_state *peer, uint64_t elapsed_m
         return;
     peer->ping_ms = peer->silent_ms +
                     (peer->silent_ms < FABRIC_PING_MS_MAX ? peer->silent_ms : FABRIC_PING_MS_MAX);
-    peer->owed |= FABRIC_OWE_PING;
+    peer->pending |= FABRIC_PENDING_PING;
     fabric_peer_mark(peer);
 }
 
@@ -152,7 +152,7 @@ static bool fabric_peer_is_due(const struct fabric_peer_state *peer)
     const struct fabric_endpoint_state *state = peer->endpoint->state;
 
     return peer->is_suspect ||
-           (peer->index + state->ticks) % (state->watch_count / FABRIC_LOOKS_TICK + 1) == 0;
+           (peer->index + state->ticks) % (state->watch_count / FABRIC_CHECKS_TICK + 1) == 0;
 }
 
 static bool fabric_peer_is_local(const struct fabric_peer_state *peer)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Receives and what comes for them. Messages that are deferred have a budget of the whole endpoint;
- * beyond it frames are held, and with them their senders.
+ * beyond it whole frames are deferred, and with them their senders stop.
  */
 
 #include "state.h"
@@ -123,7 +123,7 @@ void fabric_recv_rematch(struct fabric_peer_state *peer)
     struct fabric_endpoint_state *state = peer->endpoint->state;
     struct kit_link moved;
 
-    peer->source = peer->identity;
+    peer->source = peer->canonical;
     kit_list_init(&moved);
     for (uint32_t id = 0; id < state->max_contexts; id++) {
         struct kit_match *match = &state->contexts[id].match;

@@ -207,7 +207,7 @@ static bool fabric_send_at_once(struct fabric_peer_state *peer, struct fabric_op
     const uint32_t sequence = peer->sent_sequence;
     struct fabric_out *out;
 
-    if (kit_unlikely(peer->owed != 0 || !kit_list_empty(&peer->queue) || peer->stalled != NULL ||
+    if (kit_unlikely(peer->pending != 0 || !kit_list_empty(&peer->queue) || peer->stalled != NULL ||
                      peer->in_flight >= peer->endpoint->ops->max_sends))
         return false;
     out = fabric_out_get(peer->endpoint->state);
@@ -261,7 +261,7 @@ static int32_t fabric_send_refuse(struct fabric_peer_state *peer, struct fabric_
     kit_list_remove(&op->link);
     fabric_waiting_remove(peer);
     if (peer->phase == FABRIC_PEER_NEW)
-        peer->owed |= FABRIC_OWE_PING; /* the way to it is made meanwhile */
+        peer->pending |= FABRIC_PENDING_PING; /* the way to it is made meanwhile */
     return NA_PLUGIN_AGAIN;
 }
 
@@ -284,8 +284,8 @@ static int32_t fabric_recv_post(struct fabric_context *context, struct fabric_op
     kit_match_post(&context->match, &op->recv, kind);
     if (kit_unlikely(kit_match_is_pending(&context->match)))
         fabric_matching_dispatch(context);
-    if (kit_unlikely(state->held_count != 0)) {
-        fabric_held_resume(state);
+    if (kit_unlikely(state->deferred_count != 0)) {
+        fabric_deferred_resume(state);
         if (state->is_marked)
             fabric_dispatch(context->endpoint);
         if (state->armed_count != 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Peers: found by token, by name and by incarnation. A peer that answered stays known without
- * references, because its next message may come at any time; it goes when it said goodbye, died or
+ * references, because its next message may come at any time; it goes when it sent a BYE, died or
  * was never met, and nothing needs it any more.
  */
 
@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define FABRIC_SLOTS_FIRST 64u
-#define FABRIC_SWEEP       4u /* peers looked at for each new one */
+#define FABRIC_SWEEP       4u /* peers checked for each new one */
 
 static int32_t fabric_slots_grow(struct fabric_endpoint_state *state);
 static int32_t fabric_hash_grow(struct fabric_endpoint_state *state);
@@ -64,9 +64,9 @@ int32_t fabric_peer_make(struct fabric_endpoint_state *state, const char *name,
     memcpy(peer->peer.name, name, length);
     peer->peer.state = peer;
     peer->endpoint = endpoint;
-    peer->identity = peer;
+    peer->canonical = peer;
     peer->source = peer;
-    peer->owed = FABRIC_NOT_READY;
+    peer->pending = FABRIC_NOT_READY;
     peer->phase = FABRIC_PEER_NEW;
     peer->epoch = 1;
     peer->ping_ms = FABRIC_PING_MS;
@@ -74,7 +74,7 @@ int32_t fabric_peer_make(struct fabric_endpoint_state *state, const char *name,
     kit_list_init(&peer->frames);
     kit_list_init(&peer->rma_queue);
     kit_list_init(&peer->rma_started);
-    kit_list_init(&peer->held);
+    kit_list_init(&peer->deferred);
     kit_list_init(&peer->watch_link);
     kit_list_init(&peer->retry_link);
     kit_list_init(&peer->active_link);
@@ -125,7 +125,7 @@ struct fabric_peer_state *fabric_peer_by_token(struct fabric_endpoint_state *sta
     if (kit_unlikely(index >= state->slot_count))
         return NULL;
     slot = &state->slots[index];
-    return kit_likely(slot->generation == (uint32_t) (token >> 32)) ? slot->peer : NULL;
+    return kit_likely(slot->nonce == (uint32_t) (token >> 32)) ? slot->peer : NULL;
 }
 
 /* A new address goes with a new block of memory. */
@@ -174,11 +174,11 @@ static bool fabric_peer_new_token(struct fabric_peer_state *peer)
     if (kit_key_take(&peer->endpoint->state->keys, &drawn) != NA_PLUGIN_SUCCESS)
         return false;
     /* The old one is out of date for certain, and none is 0. */
-    old = slot->generation;
-    slot->generation = (uint32_t) drawn.word[0];
-    while (slot->generation == old || slot->generation == 0)
-        slot->generation++;
-    peer->generation = slot->generation;
+    old = slot->nonce;
+    slot->nonce = (uint32_t) drawn.word[0];
+    while (slot->nonce == old || slot->nonce == 0)
+        slot->nonce++;
+    peer->nonce = slot->nonce;
     peer->mask = (uint32_t) drawn.word[1];
     peer->received_sequence = 0;
     return true;
@@ -194,11 +194,11 @@ void fabric_peer_failed(struct fabric_endpoint *endpoint, struct fabric_peer *fa
     struct fabric_peer_state *peer = fabric_peer_state(fabric_peer);
 
     (void) endpoint;
-    if (peer->is_self || (peer->owed & FABRIC_FAILED) != 0)
+    if (peer->is_self || (peer->pending & FABRIC_FAILED) != 0)
         return;
     peer->failure = status;
     peer->failure_reason = reason;
-    peer->owed = (peer->owed & FABRIC_STALE) | FABRIC_FAILED | FABRIC_NOT_READY;
+    peer->pending = (peer->pending & FABRIC_STALE) | FABRIC_FAILED | FABRIC_NOT_READY;
     (void) fabric_peer_new_token(peer);
     fabric_peer_mark(peer);
 }
@@ -216,37 +216,37 @@ void fabric_peers_failed(struct fabric_endpoint *endpoint, int32_t status, const
 }
 
 /* The object that stands for the process of this one, from now on. */
-void fabric_peer_set_identity(struct fabric_peer_state *peer, struct fabric_peer_state *identity)
+void fabric_peer_set_canonical(struct fabric_peer_state *peer, struct fabric_peer_state *canonical)
 {
-    if (identity != peer)
-        fabric_peer_hold(identity);
-    if (peer->identity != peer)
-        fabric_peer_release(peer->identity);
-    peer->identity = identity;
+    if (canonical != peer)
+        fabric_peer_hold(canonical);
+    if (peer->canonical != peer)
+        fabric_peer_release(peer->canonical);
+    peer->canonical = canonical;
 }
 
 /* Without stopping the traffic. */
-void fabric_peer_greet_again(struct fabric_peer_state *peer)
+void fabric_peer_hello_again(struct fabric_peer_state *peer)
 {
     if (peer->is_self)
         return;
     if (peer->phase == FABRIC_PEER_NEW && peer->stalled == NULL)
-        return; /* it will be greeted anyway */
+        return; /* its first frame begins with one anyway */
     peer->epoch++;
-    if (peer->phase == FABRIC_PEER_GREETING)
-        peer->owed |= FABRIC_OWE_PING;
-    peer->owed |= FABRIC_OWE_GREETING;
+    if (peer->phase == FABRIC_PEER_HELLO_SENT)
+        peer->pending |= FABRIC_PENDING_PING;
+    peer->pending |= FABRIC_PENDING_HELLO;
 }
 
 /*
  * Makes it one that was never met. Its frames that are under way count for nothing any more; what
- * it sends from now on is answered by a greeting.
+ * it sends from now on is answered by a HELLO.
  */
 void fabric_peer_reset(struct fabric_peer_state *peer)
 {
-    peer->life++;
+    peer->connection++;
     peer->phase = FABRIC_PEER_NEW;
-    peer->owed = FABRIC_NOT_READY | FABRIC_STALE | (peer->owed & FABRIC_OWE_PING);
+    peer->pending = FABRIC_NOT_READY | FABRIC_STALE | (peer->pending & FABRIC_PENDING_PING);
     peer->their_token = 0;
     peer->sent_sequence = 0;
     peer->in_flight = 0;
@@ -256,7 +256,7 @@ void fabric_peer_reset(struct fabric_peer_state *peer)
     peer->answered = peer->epoch++;
     fabric_silence_end(peer);
     (void) fabric_peer_new_token(peer);
-    fabric_peer_set_identity(peer, peer);
+    fabric_peer_set_canonical(peer, peer);
     fabric_peer_mark(peer);
 }
 
@@ -330,7 +330,7 @@ static uint32_t fabric_incarnation_hash(uint64_t incarnation)
 }
 
 /* Nobody can get at it without the lock when there is no reference. */
-bool fabric_peer_is_spare(struct fabric_peer_state *peer)
+bool fabric_peer_is_unused(struct fabric_peer_state *peer)
 {
     if (atomic_load_explicit(&peer->refs, memory_order_acquire) != 0 || peer->is_self ||
         peer->waiting != 0 || !kit_list_empty(&peer->active_link))
@@ -341,7 +341,7 @@ bool fabric_peer_is_spare(struct fabric_peer_state *peer)
 void fabric_peer_free(struct fabric_peer_state *peer)
 {
     fabric_silence_end(peer);
-    fabric_peer_set_identity(peer, peer);
+    fabric_peer_set_canonical(peer, peer);
     fabric_peer_unlink(peer);
     kit_host->mem_free(peer->peer.raw);
     kit_host->mem_free(peer);

@@ -9,9 +9,8 @@
 static void fabric_tick(struct fabric_endpoint_state *state);
 
 /*
- * A poller stays away while somebody waits for the lock: it would take it again and again before
- * the other woke up. Not always, so that those who wait in turns do not keep everybody from
- * polling.
+ * A poller stays away while another thread waits for the lock: it would take it again and again
+ * before that one woke up. Not always, so that threads that wait in turns do not end all polling.
  */
 int32_t fabric_poll(struct na_plugin_context *na_context, uint32_t *count)
 {
@@ -95,9 +94,9 @@ static void fabric_tick(struct fabric_endpoint_state *state)
     fabric_watch_tick(state, now);
     if (state->cancelling != 0)
         fabric_queue_end_cancelled(state);
-    if (state->deferrals.count != 0 || state->held_count != 0) {
+    if (state->deferrals.count != 0 || state->deferred_count != 0) {
         fabric_unexpected_again(state); /* there may be memory now */
-        fabric_held_resume(state);
+        fabric_deferred_resume(state);
     }
     if (state->is_sweep_due || state->ticks % FABRIC_SWEEP_TICKS == 0) {
         state->is_sweep_due = false;

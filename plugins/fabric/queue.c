@@ -58,7 +58,7 @@ void fabric_frame_sent(struct fabric_endpoint *endpoint, struct fabric_frame *fr
     struct fabric_endpoint_state *state = endpoint->state;
     struct fabric_out *out = (struct fabric_out *) (void *) frame;
     struct fabric_peer_state *peer = out->peer;
-    bool is_current = out->life == peer->life;
+    bool is_current = out->connection == peer->connection;
 
     state->in_flight--;
     kit_list_take(&out->link);
@@ -69,7 +69,7 @@ void fabric_frame_sent(struct fabric_endpoint *endpoint, struct fabric_frame *fr
     peer->in_flight--;
     if (kit_unlikely(status != NA_PLUGIN_SUCCESS))
         fabric_peer_failed(endpoint, &peer->peer, status, "a frame could not be delivered");
-    else if (kit_unlikely(peer->owed != 0 || !kit_list_empty(&peer->queue) ||
+    else if (kit_unlikely(peer->pending != 0 || !kit_list_empty(&peer->queue) ||
                           peer->stalled != NULL))
         fabric_peer_mark(peer);
 }
@@ -96,8 +96,8 @@ void fabric_out_unbuild(struct fabric_peer_state *peer)
         kit_list_prepend(&peer->queue, link);
         fabric_waiting_add(peer);
     }
-    if ((peer->owed & FABRIC_FAILED) == 0)
-        peer->owed |= out->owed & ~FABRIC_OWE_GREETING;
+    if ((peer->pending & FABRIC_FAILED) == 0)
+        peer->pending |= out->pending & ~FABRIC_PENDING_HELLO;
     fabric_out_put(peer->endpoint->state, out);
     fabric_retry_add(peer);
 }
@@ -172,7 +172,7 @@ static bool fabric_peer_flush_one(struct fabric_peer_state *peer)
     int32_t ret;
 
     if ((peer->stalled == NULL && !fabric_peer_has_work(peer)) ||
-        peer->in_flight >= endpoint->ops->max_sends || (peer->owed & FABRIC_FAILED) != 0)
+        peer->in_flight >= endpoint->ops->max_sends || (peer->pending & FABRIC_FAILED) != 0)
         return false;
     ret = kit_likely(peer->is_open || peer->is_self) ? NA_PLUGIN_SUCCESS : fabric_peer_open(peer);
     if (kit_unlikely(ret != NA_PLUGIN_SUCCESS)) {
@@ -186,7 +186,7 @@ static bool fabric_peer_flush_one(struct fabric_peer_state *peer)
     peer->stalled = NULL;
     if (out == NULL)
         out = fabric_out_build(peer);
-    else if (peer->phase != FABRIC_PEER_GREETING)
+    else if (peer->phase != FABRIC_PEER_HELLO_SENT)
         fabric_out_fill(out, peer);
     if (kit_unlikely(out == NULL)) {
         fabric_retry_add(peer);
@@ -197,9 +197,9 @@ static bool fabric_peer_flush_one(struct fabric_peer_state *peer)
 
 static bool fabric_peer_has_work(const struct fabric_peer_state *peer)
 {
-    const uint32_t alone = FABRIC_OWE_WELCOME | FABRIC_OWE_GOODBYE | FABRIC_OWE_PING;
+    const uint32_t alone = FABRIC_PENDING_HELLO_ACK | FABRIC_PENDING_BYE | FABRIC_PENDING_PING;
 
-    if ((peer->owed & alone) != 0)
+    if ((peer->pending & alone) != 0)
         return true;
     switch (peer->phase) {
     case FABRIC_PEER_READY:
@@ -212,7 +212,7 @@ static bool fabric_peer_has_work(const struct fabric_peer_state *peer)
 }
 
 /*
- * What is too long to share a frame with a greeting waits until that is answered: with a token that
+ * What is too long to share a frame with a HELLO waits until that is answered: with a token that
  * may be out of date it could be lost.
  */
 static bool fabric_queue_has_work(const struct fabric_peer_state *peer)
@@ -221,9 +221,9 @@ static bool fabric_queue_has_work(const struct fabric_peer_state *peer)
 
     if (kit_list_empty(&peer->queue))
         return false;
-    if (kit_likely((peer->owed & FABRIC_OWE_GREETING) == 0) || peer->greeted_epoch != peer->epoch)
+    if (kit_likely((peer->pending & FABRIC_PENDING_HELLO) == 0) || peer->hello_epoch != peer->epoch)
         return true;
-    return sizeof(struct wire_header) + wire_record_size(fabric_greeting_size(endpoint->state)) +
+    return sizeof(struct wire_header) + wire_record_size(fabric_hello_size(endpoint->state)) +
                wire_record_size(fabric_list_first_op(&peer->queue)->size) <=
            endpoint->ops->max_frame;
 }
@@ -236,37 +236,37 @@ static struct fabric_out *fabric_out_build(struct fabric_peer_state *peer)
     if (out == NULL)
         return NULL;
     fabric_out_begin(out, peer);
-    if (kit_likely(peer->owed == 0)) {
+    if (kit_likely(peer->pending == 0)) {
         fabric_out_fill(out, peer);
         return out;
     }
     fabric_out_introduce(out, peer);
-    if (peer->phase != FABRIC_PEER_GREETING)
+    if (peer->phase != FABRIC_PEER_HELLO_SENT)
         fabric_out_fill(out, peer);
-    if ((peer->owed & FABRIC_OWE_GOODBYE) != 0 && fabric_out_has_room(out, 0)) {
-        (void) fabric_out_add(out, WIRE_GOODBYE, 0);
-        out->owed |= FABRIC_OWE_GOODBYE;
-        peer->owed &= ~FABRIC_OWE_GOODBYE;
+    if ((peer->pending & FABRIC_PENDING_BYE) != 0 && fabric_out_has_room(out, 0)) {
+        (void) fabric_out_add(out, WIRE_BYE, 0);
+        out->pending |= FABRIC_PENDING_BYE;
+        peer->pending &= ~FABRIC_PENDING_BYE;
     }
     return out;
 }
 
-/* The greeting and the welcome that the frame begins with. */
+/* The HELLO and HELLO_ACK that the frame begins with. */
 static void fabric_out_introduce(struct fabric_out *out, struct fabric_peer_state *peer)
 {
-    const uint32_t size = fabric_greeting_size(peer->endpoint->state);
+    const uint32_t size = fabric_hello_size(peer->endpoint->state);
 
     if (peer->phase != FABRIC_PEER_READY ||
-        (peer->owed & (FABRIC_OWE_GREETING | FABRIC_OWE_PING)) != 0) {
-        fabric_greeting_write(peer, WIRE_GREETING, fabric_out_add(out, WIRE_GREETING, size));
-        out->owed |= FABRIC_OWE_GREETING | (peer->owed & FABRIC_OWE_PING);
-        peer->owed &= ~FABRIC_OWE_PING;
-        peer->greeted_epoch = peer->epoch;
+        (peer->pending & (FABRIC_PENDING_HELLO | FABRIC_PENDING_PING)) != 0) {
+        fabric_hello_write(peer, WIRE_HELLO, fabric_out_add(out, WIRE_HELLO, size));
+        out->pending |= FABRIC_PENDING_HELLO | (peer->pending & FABRIC_PENDING_PING);
+        peer->pending &= ~FABRIC_PENDING_PING;
+        peer->hello_epoch = peer->epoch;
     }
-    if ((peer->owed & FABRIC_OWE_WELCOME) != 0 && fabric_out_has_room(out, size)) {
-        fabric_greeting_write(peer, WIRE_WELCOME, fabric_out_add(out, WIRE_WELCOME, size));
-        out->owed |= FABRIC_OWE_WELCOME;
-        peer->owed &= ~FABRIC_OWE_WELCOME;
+    if ((peer->pending & FABRIC_PENDING_HELLO_ACK) != 0 && fabric_out_has_room(out, size)) {
+        fabric_hello_write(peer, WIRE_HELLO_ACK, fabric_out_add(out, WIRE_HELLO_ACK, size));
+        out->pending |= FABRIC_PENDING_HELLO_ACK;
+        peer->pending &= ~FABRIC_PENDING_HELLO_ACK;
     }
 }
 
@@ -301,8 +301,8 @@ bool fabric_out_send(struct fabric_peer_state *peer, struct fabric_out *out)
         fabric_out_complete_ops(state, out, NA_PLUGIN_SUCCESS);
         return true;
     }
-    if (kit_unlikely(phase == FABRIC_PEER_NEW && (out->owed & FABRIC_OWE_GREETING) != 0))
-        peer->phase = FABRIC_PEER_GREETING;
+    if (kit_unlikely(phase == FABRIC_PEER_NEW && (out->pending & FABRIC_PENDING_HELLO) != 0))
+        peer->phase = FABRIC_PEER_HELLO_SENT;
     return fabric_out_pass(peer, out, sequence, phase);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Received frames: who sent it, and its records one after the other. A frame whose next unexpected
- * message has no place to go is held, with those of the same peer behind it.
+ * Received frames: which peer sent them, and their records one after the other. A frame whose next
+ * unexpected message has no place to go is deferred, with those of the same peer behind it.
  */
 
 #include "state.h"
@@ -18,9 +18,9 @@ static bool fabric_frame_is_next(struct fabric_peer_state *peer, uint32_t sequen
 static bool fabric_frame_unknown(struct fabric_endpoint_state *state,
                                  const struct wire_header *header, const void *data, uint64_t size,
                                  const void *path, void *cookie);
-static struct fabric_peer_state *fabric_greeting_received(struct fabric_endpoint_state *state,
-                                                          const void *path, const void *data,
-                                                          uint32_t size);
+static struct fabric_peer_state *fabric_hello_received(struct fabric_endpoint_state *state,
+                                                       const void *path, const void *data,
+                                                       uint32_t size);
 static void fabric_frame_bad(struct fabric_endpoint_state *state, const char *what, uint64_t value);
 static void fabric_frame_stale(struct fabric_endpoint_state *state, uint64_t token,
                                uint32_t incarnation);
@@ -35,10 +35,11 @@ static FABRIC_INLINE bool fabric_message_take(struct fabric_peer_state *peer, ui
                                               const void *content, uint32_t size);
 static bool fabric_frame_take(struct fabric_peer_state *peer, const void *data, uint64_t size,
                               uint64_t offset, void *cookie, bool is_own);
-static bool fabric_frame_hold(struct fabric_peer_state *peer, const void *data, uint64_t size,
-                              uint64_t offset, void *cookie, bool is_own);
-static void fabric_held_release(struct fabric_peer_state *peer, struct fabric_held *held);
-static void fabric_peer_held_resume(struct fabric_peer_state *peer);
+static bool fabric_frame_defer(struct fabric_peer_state *peer, const void *data, uint64_t size,
+                               uint64_t offset, void *cookie, bool is_own);
+static void fabric_deferred_release(struct fabric_peer_state *peer,
+                                    struct fabric_deferred *deferred);
+static void fabric_peer_resume(struct fabric_peer_state *peer);
 static void fabric_own_frame_done(struct fabric_endpoint_state *state, struct fabric_out *out);
 
 bool fabric_frame_received(struct fabric_endpoint *endpoint, const void *data, uint64_t size,
@@ -93,22 +94,23 @@ void fabric_own_frames_deliver(struct fabric_endpoint_state *state)
 }
 
 /* A receive was posted or an early message went. */
-void fabric_held_resume(struct fabric_endpoint_state *state)
+void fabric_deferred_resume(struct fabric_endpoint_state *state)
 {
-    for (uint32_t i = 0; i < state->slot_count && state->held_count != 0; i++)
+    for (uint32_t i = 0; i < state->slot_count && state->deferred_count != 0; i++)
         if (state->slots[i].peer != NULL)
-            fabric_peer_held_resume(state->slots[i].peer);
+            fabric_peer_resume(state->slots[i].peer);
 }
 
 /* Only when the endpoint closes: the plugin's memory is not given back. */
-void fabric_held_drop(struct fabric_peer_state *peer)
+void fabric_deferred_drop(struct fabric_peer_state *peer)
 {
-    while (!kit_list_empty(&peer->held)) {
-        struct fabric_held *held = kit_container(peer->held.next, struct fabric_held, link);
+    while (!kit_list_empty(&peer->deferred)) {
+        struct fabric_deferred *deferred =
+            kit_container(peer->deferred.next, struct fabric_deferred, link);
 
-        kit_list_remove(&held->link);
-        peer->endpoint->state->held_count--;
-        kit_host->mem_free(held);
+        kit_list_remove(&deferred->link);
+        peer->endpoint->state->deferred_count--;
+        kit_host->mem_free(deferred);
     }
 }
 
@@ -125,7 +127,7 @@ static FABRIC_INLINE bool fabric_compact_received(struct fabric_endpoint_state *
     struct fabric_peer_state *peer = NULL;
 
     if (kit_likely(index < state->slot_count &&
-                   check == wire_compact_check(state->slots[index].generation,
+                   check == wire_compact_check(state->slots[index].nonce,
                                                (uint32_t) state->incarnation, size)))
         peer = state->slots[index].peer;
     if (kit_unlikely(peer == NULL)) {
@@ -144,15 +146,15 @@ static FABRIC_INLINE bool fabric_frame_arrived(struct fabric_peer_state *peer, u
 
     peer->is_heard = true;
     if (kit_unlikely(!fabric_frame_is_next(peer, sequence))) {
-        peer->owed |= FABRIC_OWE_PING;
+        peer->pending |= FABRIC_PENDING_PING;
         return true;
     }
-    if (kit_likely(offset == 0 && kit_list_empty(&peer->held)))
+    if (kit_likely(offset == 0 && kit_list_empty(&peer->deferred)))
         is_taken = fabric_compact_take(peer, data, size) ||
-                   !fabric_frame_hold(peer, data, size, 0, cookie, false) || cookie == NULL;
+                   !fabric_frame_defer(peer, data, size, 0, cookie, false) || cookie == NULL;
     else
         is_taken = fabric_frame_take(peer, data, size, offset, cookie, false);
-    if (kit_unlikely(peer->owed != 0))
+    if (kit_unlikely(peer->pending != 0))
         fabric_peer_mark(peer);
     return is_taken;
 }
@@ -177,7 +179,7 @@ static bool fabric_frame_is_next(struct fabric_peer_state *peer, uint32_t sequen
     return false;
 }
 
-/* A frame that begins with a greeting, or one from the future. */
+/* A frame that begins with a HELLO, or one of a later version. */
 static bool fabric_frame_unknown(struct fabric_endpoint_state *state,
                                  const struct wire_header *header, const void *data, uint64_t size,
                                  const void *path, void *cookie)
@@ -186,12 +188,12 @@ static bool fabric_frame_unknown(struct fabric_endpoint_state *state,
     struct fabric_peer_state *peer;
     struct wire_record record;
 
-    if ((header->flags & ~WIRE_HAS_GREETING) != 0) {
+    if ((header->flags & ~WIRE_HAS_HELLO) != 0) {
         fabric_frame_bad(state, "a frame with flags that do not exist", header->flags);
         return true;
     }
     if (size - offset < sizeof(record)) {
-        fabric_frame_bad(state, "a frame that ends before its greeting", size);
+        fabric_frame_bad(state, "a frame that ends before its HELLO", size);
         return true;
     }
     peer = fabric_peer_by_token(state, le64toh(header->token));
@@ -199,13 +201,13 @@ static bool fabric_frame_unknown(struct fabric_endpoint_state *state,
         (void) fabric_frame_is_next(peer, le32toh(header->sequence)); /* it begins anew anyway */
     memcpy(&record, (const uint8_t *) data + offset, sizeof(record));
     offset += sizeof(record);
-    if (le16toh(record.kind) != WIRE_GREETING || le32toh(record.size) > size - offset) {
-        fabric_frame_bad(state, "a greeting that is none, or longer than its frame",
+    if (le16toh(record.kind) != WIRE_HELLO || le32toh(record.size) > size - offset) {
+        fabric_frame_bad(state, "a HELLO that is none, or longer than its frame",
                          le32toh(record.size));
         return true;
     }
-    peer = fabric_greeting_received(state, path, (const uint8_t *) data + offset,
-                                    le32toh(record.size));
+    peer =
+        fabric_hello_received(state, path, (const uint8_t *) data + offset, le32toh(record.size));
     if (peer == NULL)
         return true;
     offset += wire_record_size(le32toh(record.size)) - sizeof(record);
@@ -213,22 +215,22 @@ static bool fabric_frame_unknown(struct fabric_endpoint_state *state,
     return fabric_frame_take(peer, data, size, offset, cookie, false);
 }
 
-/* The peer that greets; NULL when the frame is dropped, as all are when we are leaving. */
-static struct fabric_peer_state *fabric_greeting_received(struct fabric_endpoint_state *state,
-                                                          const void *path, const void *data,
-                                                          uint32_t size)
+/* The peer that sent it; NULL when the frame is dropped, as all are when we are leaving. */
+static struct fabric_peer_state *fabric_hello_received(struct fabric_endpoint_state *state,
+                                                       const void *path, const void *data,
+                                                       uint32_t size)
 {
     struct fabric_peer_state *peer;
     struct fabric_hello hello;
 
     if (state->open_contexts == 0)
         return NULL;
-    peer = fabric_greeting_read(state, path, data, size, &hello);
+    peer = fabric_hello_read(state, path, data, size, &hello);
     if (peer == NULL)
         return NULL;
-    if ((peer->owed & FABRIC_FAILED) != 0) /* it came after what failed */
+    if ((peer->pending & FABRIC_FAILED) != 0) /* it came after what failed */
         fabric_peer_fail(peer);
-    if (!fabric_greeting_take(peer, &hello))
+    if (!fabric_hello_take(peer, &hello))
         return NULL;
     fabric_peer_changed(peer);
     return peer;
@@ -244,8 +246,8 @@ static void fabric_frame_bad(struct fabric_endpoint_state *state, const char *wh
 }
 
 /*
- * From somebody who knows us from before we gave it up, or knew somebody else at our address. When
- * it is a peer that we still have it is told, by a greeting.
+ * From a peer that has failed for us since, or that knew another process at our address. A peer
+ * that is still known is told so by a HELLO.
  */
 static void fabric_frame_stale(struct fabric_endpoint_state *state, uint64_t token,
                                uint32_t incarnation)
@@ -260,9 +262,9 @@ static void fabric_frame_stale(struct fabric_endpoint_state *state, uint64_t tok
         peer = state->slots[index].peer;
     if (peer == NULL || peer->is_self || state->open_contexts == 0 ||
         ((peer->phase != FABRIC_PEER_NEW || peer->stalled != NULL) &&
-         (peer->owed & FABRIC_FAILED) == 0))
+         (peer->pending & FABRIC_FAILED) == 0))
         return;
-    peer->owed |= FABRIC_OWE_PING;
+    peer->pending |= FABRIC_PENDING_PING;
     fabric_peer_mark(peer);
 }
 
@@ -274,7 +276,7 @@ static uint64_t fabric_frame_walk(struct fabric_peer_state *peer, const uint8_t 
 
     if (kit_likely(offset == 0))
         return fabric_compact_take(peer, data, size) ? size : 0;
-    while (offset < size && kit_likely((peer->owed & FABRIC_FAILED) == 0)) {
+    while (offset < size && kit_likely((peer->pending & FABRIC_FAILED) == 0)) {
         struct wire_record record;
         uint32_t length;
 
@@ -311,13 +313,13 @@ static bool fabric_record_take(struct fabric_peer_state *peer, const struct wire
         if (endpoint->ops->control != NULL && size <= WIRE_CONTROL_MAX)
             endpoint->ops->control(endpoint, &peer->peer, le32toh(record->tag), content, size);
         return true;
-    case WIRE_WELCOME:
-        if (!fabric_welcome_received(peer, content, size))
-            fabric_frame_bad(endpoint->state, "a welcome that is malformed", size);
+    case WIRE_HELLO_ACK:
+        if (!fabric_hello_ack_received(peer, content, size))
+            fabric_frame_bad(endpoint->state, "a HELLO_ACK that is malformed", size);
         else
             fabric_peer_changed(peer);
         return true;
-    case WIRE_GOODBYE:
+    case WIRE_BYE:
         peer->is_removable = true;
         peer->has_closed = true;
         fabric_peer_failed(endpoint, &peer->peer, NA_PLUGIN_HOSTUNREACH, "it has closed");
@@ -369,71 +371,74 @@ static FABRIC_INLINE bool fabric_message_take(struct fabric_peer_state *peer, ui
     return true;
 }
 
-/* False when the frame is held where it lies. */
+/* False when the frame is deferred where it lies. */
 static bool fabric_frame_take(struct fabric_peer_state *peer, const void *data, uint64_t size,
                               uint64_t offset, void *cookie, bool is_own)
 {
-    if (kit_likely(kit_list_empty(&peer->held))) {
+    if (kit_likely(kit_list_empty(&peer->deferred))) {
         offset = fabric_frame_walk(peer, data, size, offset);
         if (kit_likely(offset >= size))
             return true;
     }
-    return !fabric_frame_hold(peer, data, size, offset, cookie, is_own) || cookie == NULL;
+    return !fabric_frame_defer(peer, data, size, offset, cookie, is_own) || cookie == NULL;
 }
 
 /*
  * Without a cookie it is copied. False when there is no memory to note it down: the rest of the
  * frame is lost.
  */
-static bool fabric_frame_hold(struct fabric_peer_state *peer, const void *data, uint64_t size,
-                              uint64_t offset, void *cookie, bool is_own)
+static bool fabric_frame_defer(struct fabric_peer_state *peer, const void *data, uint64_t size,
+                               uint64_t offset, void *cookie, bool is_own)
 {
     struct fabric_endpoint *endpoint = peer->endpoint;
     const uint64_t copied = cookie == NULL ? size : 0;
-    struct fabric_held *held = kit_host->mem_alloc(sizeof(*held) + copied, 0);
+    struct fabric_deferred *deferred = kit_host->mem_alloc(sizeof(*deferred) + copied, 0);
 
-    if (held == NULL) {
+    if (deferred == NULL) {
         endpoint->state->counters.messages_dropped++;
-        FABRIC_LOG_ERROR(endpoint, "no memory to hold a frame from %s: its messages are lost",
+        FABRIC_LOG_ERROR(endpoint, "no memory to defer a frame from %s: its messages are lost",
                          peer->peer.name);
         return false;
     }
-    held->data = cookie == NULL ? memcpy(held->copy, data, size) : data;
-    held->size = size;
-    held->offset = offset;
-    held->cookie = cookie;
-    held->is_own = is_own;
-    kit_list_append(&peer->held, &held->link);
-    endpoint->state->held_count++;
+    deferred->data = cookie == NULL ? memcpy(deferred->copy, data, size) : data;
+    deferred->size = size;
+    deferred->offset = offset;
+    deferred->cookie = cookie;
+    deferred->is_own = is_own;
+    kit_list_append(&peer->deferred, &deferred->link);
+    endpoint->state->deferred_count++;
     return true;
 }
 
-static void fabric_held_release(struct fabric_peer_state *peer, struct fabric_held *held)
+static void fabric_deferred_release(struct fabric_peer_state *peer,
+                                    struct fabric_deferred *deferred)
 {
     struct fabric_endpoint *endpoint = peer->endpoint;
-    void *cookie = held->cookie;
-    bool is_own = held->is_own;
+    void *cookie = deferred->cookie;
+    bool is_own = deferred->is_own;
 
-    kit_list_remove(&held->link);
-    endpoint->state->held_count--;
-    kit_host->mem_free(held);
+    kit_list_remove(&deferred->link);
+    endpoint->state->deferred_count--;
+    kit_host->mem_free(deferred);
     if (is_own)
         fabric_own_frame_done(endpoint->state, cookie);
     else if (cookie != NULL)
         endpoint->ops->frame_release(endpoint, cookie);
 }
 
-static void fabric_peer_held_resume(struct fabric_peer_state *peer)
+static void fabric_peer_resume(struct fabric_peer_state *peer)
 {
-    while (!kit_list_empty(&peer->held)) {
-        struct fabric_held *held = kit_container(peer->held.next, struct fabric_held, link);
+    while (!kit_list_empty(&peer->deferred)) {
+        struct fabric_deferred *deferred =
+            kit_container(peer->deferred.next, struct fabric_deferred, link);
 
-        held->offset = fabric_frame_walk(peer, held->data, held->size, held->offset);
-        if (held->offset < held->size)
+        deferred->offset =
+            fabric_frame_walk(peer, deferred->data, deferred->size, deferred->offset);
+        if (deferred->offset < deferred->size)
             break;
-        fabric_held_release(peer, held);
+        fabric_deferred_release(peer, deferred);
     }
-    if (peer->owed != 0)
+    if (peer->pending != 0)
         fabric_peer_mark(peer);
 }
 

@@ -27,7 +27,7 @@ void fabric_rma_done(struct fabric_endpoint *endpoint, struct fabric_rma *rma, i
 void fabric_rma_flush(struct fabric_peer_state *peer)
 {
     while (!kit_list_empty(&peer->rma_queue) && peer->phase == FABRIC_PEER_READY &&
-           (peer->owed & FABRIC_FAILED) == 0 && fabric_rma_start_next(peer))
+           (peer->pending & FABRIC_FAILED) == 0 && fabric_rma_start_next(peer))
         continue;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A network that is silent. An operation waits for its peer for as long as there is a sign of life:
- * a frame, or an answer of the peer's host to somebody who connects to the peer's port, which the
+ * a frame, or an answer of the peer's host to a connection to the peer's port, which the
  * system there gives even when the process is busy with something else, or gone. Without any for
  * the time that AMALGAM_SILENCE_TIMEOUT says, the peer has failed. One connection is enough: it
  * stays while the peer is quiet, and both systems keep it alive. A new one for each question would
@@ -26,11 +26,11 @@
 /* A process that polls rarely has not listened all the time. */
 #define FABRIC_SILENCE_STEP_MS 1000u
 
-static void fabric_host_ask(struct fabric_peer_state *peer);
-static void fabric_host_hear(struct fabric_peer_state *peer);
-static void fabric_host_keep(struct fabric_peer_state *peer);
-static void fabric_host_drop(struct fabric_peer_state *peer);
-static bool fabric_error_is_silence(int error);
+static void probe_start(struct fabric_peer_state *peer);
+static void probe_read(struct fabric_peer_state *peer);
+static void probe_keep_alive(struct fabric_peer_state *peer);
+static void probe_close(struct fabric_peer_state *peer);
+static bool error_is_silence(int error);
 
 /* Seconds, with decimals; 0: never. */
 int32_t fabric_silence_setup(struct fabric_endpoint_state *state)
@@ -58,8 +58,8 @@ int32_t fabric_silence_setup(struct fabric_endpoint_state *state)
 /* There was a sign of life, or nothing waits. */
 void fabric_silence_end(struct fabric_peer_state *peer)
 {
-    peer->quiet_ms = peer->asked_ms = 0;
-    fabric_host_drop(peer);
+    peer->quiet_ms = peer->probed_ms = 0;
+    probe_close(peer);
 }
 
 /* After `elapsed_ms` without a frame. True: the peer has failed. */
@@ -72,12 +72,12 @@ bool fabric_silence_watch(struct fabric_peer_state *peer, uint64_t elapsed_ms)
         return false;
     peer->quiet_ms +=
         (uint32_t) (elapsed_ms < FABRIC_SILENCE_STEP_MS ? elapsed_ms : FABRIC_SILENCE_STEP_MS);
-    if (peer->is_asking)
-        fabric_host_hear(peer);
+    if (peer->is_probing)
+        probe_read(peer);
     if (peer->quiet_ms < share)
         return false;
-    if (peer->quiet_ms < limit || peer->asked_ms == 0) {
-        fabric_host_ask(peer);
+    if (peer->quiet_ms < limit || peer->probed_ms == 0) {
+        probe_start(peer);
         return false;
     }
     FABRIC_LOG_INFO(peer->endpoint, "neither %s nor its host gave a sign of life for %u ms",
@@ -90,43 +90,43 @@ bool fabric_silence_watch(struct fabric_peer_state *peer, uint64_t elapsed_ms)
 }
 
 /* Begins to connect, again after a while. What cannot be asked about counts as alive. */
-static void fabric_host_ask(struct fabric_peer_state *peer)
+static void probe_start(struct fabric_peer_state *peer)
 {
     const struct fabric_endpoint_state *state = peer->endpoint->state;
     char reason[KIT_LOCATION_REASON_MAX];
     struct sockaddr_storage address;
     struct kit_location location;
 
-    if (peer->is_answered)
+    if (peer->is_probe_answered)
         return;
-    if (peer->is_asking) {
-        if (peer->quiet_ms - peer->asked_ms < state->silence_ms / 4)
+    if (peer->is_probing) {
+        if (peer->quiet_ms - peer->probed_ms < state->silence_ms / 4)
             return;
-        fabric_host_drop(peer);
-    } else if (peer->asked_ms != 0 && peer->quiet_ms > peer->asked_ms &&
-               peer->quiet_ms - peer->asked_ms < state->silence_ms / 16) {
+        probe_close(peer);
+    } else if (peer->probed_ms != 0 && peer->quiet_ms > peer->probed_ms &&
+               peer->quiet_ms - peer->probed_ms < state->silence_ms / 16) {
         return;
     }
-    peer->asked_ms = peer->quiet_ms;
+    peer->probed_ms = peer->quiet_ms;
     if (kit_location_parse(peer->peer.name, &location, reason) != NA_PLUGIN_SUCCESS ||
         kit_location_resolve_formatted(&location, NA_PLUGIN_ADDR_UNSPEC, &address, reason) !=
             NA_PLUGIN_SUCCESS) {
         peer->quiet_ms = 0;
         return;
     }
-    peer->asking_fd =
+    peer->probe_fd =
         socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
-    if (peer->asking_fd < 0) {
+    if (peer->probe_fd < 0) {
         peer->quiet_ms = 0;
         return;
     }
-    peer->is_asking = true;
-    if (connect(peer->asking_fd, (const struct sockaddr *) &address,
+    peer->is_probing = true;
+    if (connect(peer->probe_fd, (const struct sockaddr *) &address,
                 kit_location_length(&address)) != 0 &&
         errno != EINPROGRESS) {
-        if (!fabric_error_is_silence(errno))
+        if (!error_is_silence(errno))
             peer->quiet_ms = 0;
-        fabric_host_drop(peer);
+        probe_close(peer);
     }
 }
 
@@ -134,52 +134,52 @@ static void fabric_host_ask(struct fabric_peer_state *peer)
  * How long ago the host has said something on the connection. That nobody listens there, or that
  * the connection was closed, is an answer, too.
  */
-static void fabric_host_hear(struct fabric_peer_state *peer)
+static void probe_read(struct fabric_peer_state *peer)
 {
-    struct pollfd descriptor = {.fd = peer->asking_fd, .events = POLLOUT | POLLRDHUP};
+    struct pollfd descriptor = {.fd = peer->probe_fd, .events = POLLOUT | POLLRDHUP};
     socklen_t size = sizeof(int), info_size = sizeof(struct tcp_info);
     struct tcp_info info = {0};
     int error = 0;
 
     if (poll(&descriptor, 1, 0) != 1)
         return;
-    if (getsockopt(peer->asking_fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0)
+    if (getsockopt(peer->probe_fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0)
         error = errno;
-    if (fabric_error_is_silence(error)) {
-        fabric_host_drop(peer);
+    if (error_is_silence(error)) {
+        probe_close(peer);
     } else if (error != 0 || (descriptor.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0 ||
-               getsockopt(peer->asking_fd, IPPROTO_TCP, TCP_INFO, &info, &info_size) != 0) {
+               getsockopt(peer->probe_fd, IPPROTO_TCP, TCP_INFO, &info, &info_size) != 0) {
         fabric_silence_end(peer);
     } else {
-        if (!peer->is_answered)
-            fabric_host_keep(peer);
+        if (!peer->is_probe_answered)
+            probe_keep_alive(peer);
         if (info.tcpi_last_ack_recv < peer->quiet_ms)
             peer->quiet_ms = info.tcpi_last_ack_recv;
     }
 }
 
-/* The system asks the other one by itself, often enough for us to hear of it in time. */
-static void fabric_host_keep(struct fabric_peer_state *peer)
+/* The systems keep the connection alive, and ask often enough for a silence to be seen in time. */
+static void probe_keep_alive(struct fabric_peer_state *peer)
 {
     const uint32_t limit = peer->endpoint->state->silence_ms;
     const int on = 1, count = 127, seconds = limit < 8000 ? 1 : (int) (limit / 8000);
 
-    (void) setsockopt(peer->asking_fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-    (void) setsockopt(peer->asking_fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof(seconds));
-    (void) setsockopt(peer->asking_fd, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof(seconds));
-    (void) setsockopt(peer->asking_fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
-    peer->is_answered = true;
+    (void) setsockopt(peer->probe_fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    (void) setsockopt(peer->probe_fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof(seconds));
+    (void) setsockopt(peer->probe_fd, IPPROTO_TCP, TCP_KEEPINTVL, &seconds, sizeof(seconds));
+    (void) setsockopt(peer->probe_fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
+    peer->is_probe_answered = true;
 }
 
-static void fabric_host_drop(struct fabric_peer_state *peer)
+static void probe_close(struct fabric_peer_state *peer)
 {
-    if (peer->is_asking)
-        (void) close(peer->asking_fd);
-    peer->is_asking = peer->is_answered = false;
+    if (peer->is_probing)
+        (void) close(peer->probe_fd);
+    peer->is_probing = peer->is_probe_answered = false;
 }
 
-/* What a system says of itself when nothing came from the other one. */
-static bool fabric_error_is_silence(int error)
+/* Errors that the system reports by itself when nothing came from the host. */
+static bool error_is_silence(int error)
 {
     return error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH ||
            error == EHOSTDOWN || error == ENETDOWN;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The inside of the message layer and what its rooms offer each other. Everything here is guarded
+ * The inside of the message layer, and what its files offer each other. Everything here is guarded
  * by the endpoint's lock unless a comment says otherwise.
  */
 
@@ -23,10 +23,10 @@
 #define FABRIC_RETRY_NS_MAX   UINT64_C(32000000) /* the same while nothing moves */
 #define FABRIC_PAUSE_NS       UINT64_C(50000000) /* a sleep that the fabric cannot end */
 #define FABRIC_POLLS_A_CLOCK  32u
-#define FABRIC_PING_MS        250u  /* silence after which a peer that is waited for is greeted */
-#define FABRIC_GREET_MS       1000u /* for a successor of a dead process to answer */
-#define FABRIC_CLOSED_MS      5000u /* for one who said goodbye to be opened again, and to answer */
-#define FABRIC_PING_MS_MAX    2000u /* longest distance of further greetings */
+#define FABRIC_PING_MS        250u  /* silence after which a peer that is waited for gets a HELLO */
+#define FABRIC_HELLO_MS       1000u /* for a successor of a dead process to answer */
+#define FABRIC_CLOSED_MS      5000u /* after a BYE, for the peer to be opened again */
+#define FABRIC_PING_MS_MAX    2000u /* longest distance of further HELLOs */
 
 /* Of what every message passes: part of its caller, whatever the compiler thinks of the size. */
 #define FABRIC_INLINE                     inline __attribute__((always_inline))
@@ -75,8 +75,8 @@ struct fabric_out {
     struct kit_link link;      /* free, being sent, or on its way to ourselves */
     struct kit_link ops;
     struct fabric_peer_state *peer;
-    uint32_t life; /* of the peer when it was sent */
-    uint32_t owed; /* what the peer was owed and this frame carries */
+    uint32_t connection; /* of the peer when it was sent */
+    uint32_t pending;    /* what was pending for the peer, and is in this frame */
     bool is_compact;
 };
 
@@ -84,13 +84,13 @@ struct fabric_slab {
     struct fabric_slab *next;
     uint8_t *memory;
     struct fabric_out *outs;
-    uint8_t *privates;
+    uint8_t *privs;
     void *registration;
     bool is_registered;
 };
 
 /* A received frame that waits until there is room for its unexpected messages. */
-struct fabric_held {
+struct fabric_deferred {
     struct kit_link link; /* of the peer */
     const uint8_t *data;
     uint64_t size;
@@ -114,7 +114,7 @@ struct fabric_context {
     uint32_t id;
     bool active;
     bool stopped;  /* was active: what comes for it is dropped */
-    bool armed;    /* somebody may sleep on its descriptor */
+    bool armed;    /* a thread may sleep on its descriptor */
     bool signaled; /* event_fd was written to */
     int epoll_fd;
     int event_fd;
@@ -122,17 +122,17 @@ struct fabric_context {
 };
 
 /* What the next frame to a peer has to carry or wait for. Not 0: the fast path is closed. */
-#define FABRIC_OWE_GREETING 0x01u /* until it is answered every frame carries one */
-#define FABRIC_OWE_WELCOME  0x02u
-#define FABRIC_OWE_GOODBYE  0x04u
-#define FABRIC_OWE_PING     0x10u /* a greeting, also while an earlier one is not answered */
-#define FABRIC_NOT_READY    0x20u /* it did not answer yet */
-#define FABRIC_FAILED       0x40u /* its failure was reported, and is not dealt with yet */
-#define FABRIC_STALE        0x80u /* the way to its predecessor is to be closed */
+#define FABRIC_PENDING_HELLO     0x01u /* until it is answered every frame carries one */
+#define FABRIC_PENDING_HELLO_ACK 0x02u
+#define FABRIC_PENDING_BYE       0x04u
+#define FABRIC_PENDING_PING      0x10u /* a HELLO, also while an earlier one is not answered */
+#define FABRIC_NOT_READY         0x20u /* it did not answer yet */
+#define FABRIC_FAILED            0x40u /* its failure was reported, and is not dealt with yet */
+#define FABRIC_STALE             0x80u /* the way to its predecessor is to be closed */
 
 enum fabric_peer_phase {
     FABRIC_PEER_NEW,
-    FABRIC_PEER_GREETING,
+    FABRIC_PEER_HELLO_SENT,
     FABRIC_PEER_READY,
 };
 
@@ -142,8 +142,8 @@ struct fabric_peer_state {
     _Atomic uint32_t refs; /* of the core and of messages; any thread */
 
     /* Read and written by every message */
-    uint32_t owed;
-    uint32_t in_flight; /* frames of this life that are being sent */
+    uint32_t pending;
+    uint32_t in_flight; /* frames of this connection that are being sent */
     bool is_heard;      /* since the last tick */
     bool is_watched;
     uint64_t their_token;
@@ -155,22 +155,22 @@ struct fabric_peer_state {
     struct kit_link queue;      /* operations that wait for a frame */
     struct fabric_out *stalled; /* a frame that the fabric had no room for */
     uint32_t waiting;           /* operations that wait for it: receives, queue, RMA */
-    uint32_t life;              /* counts failures */
+    uint32_t connection; /* counts connections: frames of an earlier one end without effect */
 
     uint32_t phase;
-    uint32_t greeted_epoch; /* of the last greeting that we sent */
-    uint32_t answered;      /* epochs up to this are of the incarnation that we know */
+    uint32_t hello_epoch; /* of the last HELLO that we sent */
+    uint32_t answered;    /* epochs up to this are of the incarnation that we know */
     uint64_t their_incarnation;
     uint32_t their_epoch; /* to be echoed */
-    uint32_t index;       /* our token for it: slot and generation, which is random */
-    uint32_t generation;
+    uint32_t index;       /* our token for it: slot and nonce, which is random */
+    uint32_t nonce;
     uint32_t mask; /* of the sequences of its frames; it is told with the token */
-    struct fabric_peer_state *identity; /* the object that stands for its process */
-    struct fabric_peer_state *source;   /* the same in matching, which follows */
-    struct kit_link frames;             /* being sent, of any life */
+    struct fabric_peer_state *canonical; /* the object that stands for its process */
+    struct fabric_peer_state *source;    /* the same in matching, which follows */
+    struct kit_link frames;              /* being sent, over any connection */
     struct kit_link rma_queue;
     struct kit_link rma_started;
-    struct kit_link held;
+    struct kit_link deferred;
     struct kit_link watch_link;
     struct kit_link retry_link;
     struct kit_link active_link;
@@ -181,16 +181,16 @@ struct fabric_peer_state {
     uint32_t name_hash;
     uint32_t silent_ms; /* how long something has been waiting for it without a sign of life */
     uint32_t quiet_ms;  /* likewise, and without an answer of its host */
-    uint32_t asked_ms;  /* the silence at which the host was asked last */
-    int asking_fd;
-    bool is_asking;
-    bool is_answered; /* the host took the connection */
+    uint32_t probed_ms; /* the silence at which the host was asked last */
+    int probe_fd;
+    bool is_probing;
+    bool is_probe_answered; /* the host took the connection */
     uint32_t idle_sweeps;
-    uint32_t ping_ms; /* silence at which it is greeted again */
+    uint32_t ping_ms; /* silence at which it gets another HELLO */
     bool is_open;     /* ops.peer_open succeeded */
     bool is_self;
     bool is_removable; /* goes when nobody needs it any more */
-    bool has_closed;   /* said goodbye, and has not greeted since */
+    bool has_closed;   /* sent a BYE, and no HELLO since */
     bool is_suspect;   /* its process was gone at the last tick */
     int32_t failure;   /* FABRIC_FAILED: the status for what waits for it, and the reason */
     const char *failure_reason;
@@ -203,7 +203,7 @@ struct fabric_peer_state {
 
 struct fabric_slot {
     struct fabric_peer_state *peer; /* NULL: free */
-    uint32_t generation;
+    uint32_t nonce;
     uint32_t next_free;
 };
 
@@ -213,7 +213,7 @@ struct fabric_counters {
     uint64_t frames_bad;
     uint64_t frames_stale;
     uint64_t messages_dropped;
-    uint64_t greetings;
+    uint64_t hellos;
 };
 
 struct fabric_endpoint_state {
@@ -229,7 +229,7 @@ struct fabric_endpoint_state {
     bool is_no_retry;
     bool is_sweep_due;
     _Alignas(64) struct kit_lock lock;
-    _Atomic uint32_t gave_way; /* polls, for those who wait for the lock */
+    _Atomic uint32_t gave_way; /* polls that left the lock to another thread */
 
     _Alignas(64) uint64_t completed;
     uint32_t polls;
@@ -251,7 +251,7 @@ struct fabric_endpoint_state {
     struct kit_link active;      /* peers that something was learnt of */
     struct kit_link retry;       /* peers */
     struct kit_link watch;       /* peers */
-    uint32_t held_count;         /* frames */
+    uint32_t deferred_count;     /* frames */
     struct kit_deferrals deferrals;
     bool is_refused; /* the core had no memory for a deferred message */
 
@@ -260,20 +260,20 @@ struct fabric_endpoint_state {
     uint32_t slot_count;
     uint32_t slot_free; /* index; slot_count: none */
     uint32_t slot_sweep;
-    uint32_t sweeps; /* peers that are to be looked at */
+    uint32_t sweeps; /* peers that are to be checked */
     uint32_t peer_count;
     struct fabric_peer_state **names;
     struct fabric_peer_state **incarnations;
     uint32_t hash_mask;
 
-    bool is_tick_due; /* the clock is to be looked at in the next poll */
+    bool is_tick_due; /* the next poll reads the clock */
     bool is_paused;   /* sleepers are not woken by the fabric */
     int timer_fd;
     uint32_t ticks;
     uint32_t silence_ms; /* after which a peer has failed; 0: never */
     uint32_t watch_count;
     uint64_t timer_end;   /* when it goes off; 0: it is not set */
-    uint64_t retry_delay; /* until what was refused is tried again, by who sleeps */
+    uint64_t retry_delay; /* until what was refused is tried again by a sleeper */
     uint64_t retry_moved; /* frames sent and received when that was chosen */
     uint64_t tick_last;
 
@@ -331,7 +331,6 @@ static inline void fabric_peer_hold(struct fabric_peer_state *peer)
     fabric_peer_count(peer, 1);
 }
 
-/* The peer may be gone afterwards. */
 static inline void fabric_peer_release(struct fabric_peer_state *peer)
 {
     fabric_peer_count(peer, UINT32_MAX);
@@ -457,11 +456,11 @@ static inline void fabric_out_put(struct fabric_endpoint_state *state, struct fa
 static inline void fabric_out_begin(struct fabric_out *out, struct fabric_peer_state *peer)
 {
     out->frame.size = sizeof(struct wire_header);
-    out->frame.is_greeting = false;
+    out->frame.is_hello = false;
     out->frame.peer = &peer->peer;
     out->peer = peer;
-    out->life = peer->life;
-    out->owed = 0;
+    out->connection = peer->connection;
+    out->pending = 0;
     out->is_compact = false;
 }
 
@@ -506,8 +505,8 @@ static FABRIC_INLINE bool fabric_out_pass(struct fabric_peer_state *peer, struct
 
 /* receive.c */
 void fabric_own_frames_deliver(struct fabric_endpoint_state *state);
-void fabric_held_resume(struct fabric_endpoint_state *state);
-void fabric_held_drop(struct fabric_peer_state *peer);
+void fabric_deferred_resume(struct fabric_endpoint_state *state);
+void fabric_deferred_drop(struct fabric_peer_state *peer);
 
 /* matching.c */
 void fabric_matching_setup(struct fabric_context *context);
@@ -542,7 +541,7 @@ int32_t fabric_progress(struct fabric_endpoint_state *state);
 
 /* failure.c */
 void fabric_peer_fail(struct fabric_peer_state *peer);
-void fabric_peer_part(struct fabric_peer_state *peer);
+void fabric_peer_leave(struct fabric_peer_state *peer);
 void fabric_peer_changed(struct fabric_peer_state *peer);
 
 /* peer.c */
@@ -557,11 +556,11 @@ struct fabric_peer_state *fabric_peer_by_incarnation(struct fabric_endpoint_stat
 struct fabric_peer_state *fabric_peer_by_token(struct fabric_endpoint_state *state, uint64_t token);
 int32_t fabric_peer_set_raw(struct fabric_peer_state *peer, const void *raw, uint32_t raw_size);
 void fabric_peer_set_incarnation(struct fabric_peer_state *peer, uint64_t incarnation);
-void fabric_peer_set_identity(struct fabric_peer_state *peer, struct fabric_peer_state *identity);
+void fabric_peer_set_canonical(struct fabric_peer_state *peer, struct fabric_peer_state *canonical);
 void fabric_peer_reset(struct fabric_peer_state *peer);
-bool fabric_peer_is_spare(struct fabric_peer_state *peer);
+bool fabric_peer_is_unused(struct fabric_peer_state *peer);
 void fabric_peer_free(struct fabric_peer_state *peer);
-void fabric_peer_greet_again(struct fabric_peer_state *peer);
+void fabric_peer_hello_again(struct fabric_peer_state *peer);
 
 /* The one after it; 0 is for frames that are not counted. */
 static inline uint32_t fabric_sequence_next(uint32_t sequence)
@@ -577,26 +576,26 @@ static inline uint32_t fabric_sequence_sent(const struct fabric_peer_state *peer
 
 static inline uint64_t fabric_peer_token(const struct fabric_peer_state *peer)
 {
-    return (uint64_t) peer->generation << 32 | peer->index;
+    return (uint64_t) peer->nonce << 32 | peer->index;
 }
 
-/* greeting.c */
+/* hello.c */
 
-/* What a greeting or a welcome says, checked. */
+/* What a HELLO or HELLO_ACK says, checked. */
 struct fabric_hello {
-    struct wire_greeting greeting; /* in our byte order */
+    struct wire_hello wire; /* in our byte order */
     char name[FABRIC_NAME_MAX];
     const uint8_t *raw;
 };
 
-uint32_t fabric_greeting_size(const struct fabric_endpoint_state *state);
-void fabric_greeting_write(const struct fabric_peer_state *peer, uint32_t kind, uint8_t *place);
-struct fabric_peer_state *fabric_greeting_read(struct fabric_endpoint_state *state,
-                                               const void *path, const void *data, uint32_t size,
-                                               struct fabric_hello *hello);
-bool fabric_greeting_take(struct fabric_peer_state *peer, const struct fabric_hello *hello);
+uint32_t fabric_hello_size(const struct fabric_endpoint_state *state);
+void fabric_hello_write(const struct fabric_peer_state *peer, uint32_t kind, uint8_t *place);
+struct fabric_peer_state *fabric_hello_read(struct fabric_endpoint_state *state, const void *path,
+                                            const void *data, uint32_t size,
+                                            struct fabric_hello *hello);
+bool fabric_hello_take(struct fabric_peer_state *peer, const struct fabric_hello *hello);
 bool fabric_name_is_good(const uint8_t *name, uint32_t size);
-bool fabric_welcome_received(struct fabric_peer_state *peer, const void *data, uint32_t size);
+bool fabric_hello_ack_received(struct fabric_peer_state *peer, const void *data, uint32_t size);
 
 /* address.c */
 extern const struct na_plugin_addr_serialize fabric_addr_serialize_extension;

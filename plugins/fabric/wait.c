@@ -127,7 +127,7 @@ void fabric_wait_disarm(struct fabric_context *context)
     (void) size;
 }
 
-/* Who polled took the fabric's promise to wake from those that sleep on: it is renewed. */
+/* A poll ends the fabric's promise to wake the sleepers: it is renewed. */
 void fabric_wait_rearm(struct fabric_endpoint_state *state)
 {
     if (fabric_wait_has_work(state) || !state->endpoint->ops->try_wait(state->endpoint))
@@ -195,7 +195,7 @@ static void fabric_wait_timer_set(struct fabric_endpoint_state *state)
     else if (state->is_paused)
         delay = FABRIC_PAUSE_NS;
     else if (state->waiting != 0 || state->in_flight != 0 || state->cancelling != 0 ||
-             state->deferrals.count != 0 || state->held_count != 0)
+             state->deferrals.count != 0 || state->deferred_count != 0)
         delay = FABRIC_TICK_NS;
     else
         return;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What travels in a frame: a header, then records that begin at multiples of 8 bytes. All numbers
- * are little-endian. A frame that introduces its sender begins with a greeting. One message alone,
+ * are little-endian. A frame that introduces its sender begins with a HELLO. One message alone,
  * between two who know each other, travels behind a header of its own that is half as long: a
  * short one then fits into the cache line that the fabric begins with its own header.
  *
  * Whose a frame is its token says, and nothing else does: fabrics do not tell. So the high half of
- * a token and its mask are random numbers, which only the two who use them know: 64 bits.
+ * a token and its mask are random numbers, which only these two peers know: 64 bits.
  */
 
 #ifndef FABRIC_WIRE_H
@@ -23,15 +23,15 @@
 #define WIRE_CONTROL_MAX FABRIC_CONTROL_MAX
 
 /* Flags of a frame */
-#define WIRE_HAS_GREETING 0x01u /* the first record is a greeting; token may be stale or 0 */
+#define WIRE_HAS_HELLO 0x01u /* the first record is a HELLO; token may be stale or 0 */
 
 /* Kinds of records. Unknown ones are skipped. */
 #define WIRE_UNEXPECTED 1u
 #define WIRE_EXPECTED   2u
 #define WIRE_CONTROL    3u /* tag is the plugin's type */
-#define WIRE_GREETING   4u
-#define WIRE_WELCOME    5u /* the answer, of the same form */
-#define WIRE_GOODBYE    6u /* the sender closes */
+#define WIRE_HELLO      4u
+#define WIRE_HELLO_ACK  5u /* the answer, of the same form */
+#define WIRE_BYE        6u /* the sender closes */
 
 struct wire_header {
     uint16_t magic;
@@ -65,7 +65,7 @@ struct wire_record {
 };
 
 /* Name and raw address follow. */
-struct wire_greeting {
+struct wire_hello {
     uint64_t token;         /* under which the sender knows the receiver */
     uint64_t incarnation;   /* the sender's */
     uint64_t host;          /* equal on one node; 0 when not known */
@@ -74,7 +74,7 @@ struct wire_greeting {
     uint32_t mask;          /* added to the sequence of frames under the token */
     uint32_t unused;        /* 0 */
     uint32_t pid;
-    uint32_t epoch; /* the sender's; in a welcome that of the greeting */
+    uint32_t epoch; /* the sender's; in HELLO_ACK that of the HELLO */
     uint16_t name_size;
     uint16_t raw_size;
     uint32_t reserved;
@@ -83,15 +83,15 @@ struct wire_greeting {
 _Static_assert(sizeof(struct wire_header) == 24, "layout of the wire");
 _Static_assert(sizeof(struct wire_compact) == 20, "layout of the wire");
 _Static_assert(sizeof(struct wire_record) == 16, "layout of the wire");
-_Static_assert(sizeof(struct wire_greeting) == 64, "layout of the wire");
+_Static_assert(sizeof(struct wire_hello) == 64, "layout of the wire");
 
 /*
  * Of a frame of `size` bytes for the receiver of that incarnation: a token that is out of date, a
  * receiver that is another one, and a frame that was cut all make another number of it.
  */
-static inline uint32_t wire_compact_check(uint32_t generation, uint32_t incarnation, uint64_t size)
+static inline uint32_t wire_compact_check(uint32_t nonce, uint32_t incarnation, uint64_t size)
 {
-    return generation ^ incarnation ^ (uint32_t) size;
+    return nonce ^ incarnation ^ (uint32_t) size;
 }
 
 /* A number of a frame that was received: it lies anywhere. */

@@ -45,7 +45,7 @@ int32_t ucx_send(struct fabric_endpoint *endpoint, struct fabric_frame *frame)
     private->frame = frame;
     private->na_class = na_class;
     private->link = link;
-    if (kit_unlikely(frame->is_greeting)) {
+    if (kit_unlikely(frame->is_hello)) {
         private->name = ucx_link_name(link);
         header_size = sizeof(private->name);
     }

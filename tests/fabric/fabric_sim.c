@@ -453,7 +453,7 @@ static void sim_frame_release(struct fabric_endpoint *endpoint, void *cookie)
 static int32_t sim_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *peer)
 {
     struct na_plugin_class *node = (struct na_plugin_class *) (void *) endpoint;
-    uint8_t *private = peer->priv;
+    uint8_t *priv = peer->priv;
 
     if (node->open_again != 0) {
         node->open_again--;
@@ -461,8 +461,8 @@ static int32_t sim_peer_open(struct fabric_endpoint *endpoint, struct fabric_pee
     }
     if (node->open_status != NA_PLUGIN_SUCCESS)
         return node->open_status;
-    assert_int_equal(private[0], 0);
-    private[0] = 1;
+    assert_int_equal(priv[0], 0);
+    priv[0] = 1;
     node->opened++;
     return NA_PLUGIN_SUCCESS;
 }
@@ -568,8 +568,8 @@ static void sim_count(struct na_plugin_class *node, const struct fabric_frame *f
     }
     memcpy(&header, frame->data, sizeof(header));
     assert_int_equal(header.size, frame->size);
-    if ((header.flags & WIRE_HAS_GREETING) != 0)
-        node->greetings++;
+    if ((header.flags & WIRE_HAS_HELLO) != 0)
+        node->hellos++;
     while (offset < frame->size) {
         struct wire_record record;
 

@@ -79,7 +79,7 @@ struct na_plugin_class {
     uint32_t frames;   /* sent */
     uint32_t messages; /* records of messages in them */
     uint32_t opened, closed, released, slabs, controls, resets;
-    uint32_t greetings; /* frames with one */
+    uint32_t hellos; /* frames with one */
     uint32_t held;
     uint8_t control_data[512];
     uint64_t control_size;
@@ -93,7 +93,7 @@ struct sim_net {
 
 /* An operation as a test sees it. */
 struct sim_op {
-    struct fabric_op private; /* first */
+    struct fabric_op priv; /* first */
     _Atomic uint32_t completions;
     int32_t status;
     uint64_t size;

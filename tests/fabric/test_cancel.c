@@ -150,7 +150,7 @@ static void test_send_in_a_frame_that_is_stuck(void **state)
 }
 
 /* To a peer that was never met. */
-static void test_send_behind_a_greeting(void **state)
+static void test_send_behind_a_hello(void **state)
 {
     struct sim_pair *pair = *state;
     struct na_plugin_class *c = sim_open(&pair->net, "c", NULL);
@@ -220,7 +220,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_stalled_sends, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_send_in_a_frame_that_is_stuck, sim_pair_setup,
                                         sim_pair_teardown),
-        cmocka_unit_test_setup_teardown(test_send_behind_a_greeting, sim_pair_setup,
+        cmocka_unit_test_setup_teardown(test_send_behind_a_hello, sim_pair_setup,
                                         sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_stop_with_all_outstanding, sim_pair_setup,
                                         sim_pair_teardown),

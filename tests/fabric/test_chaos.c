@@ -254,7 +254,7 @@ static void chaos_check_all(struct chaos *chaos)
             assert_int_equal(receive.completions, 1);
             fabric_addr_free(chaos->nodes[i], receive.source);
         }
-        assert_int_equal(inside->held_count, 0);
+        assert_int_equal(inside->deferred_count, 0);
     }
     for (uint32_t i = 0; i < NODES; i++) {
         for (uint32_t k = 0; k < NODES; k++) {

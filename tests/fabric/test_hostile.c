@@ -40,8 +40,8 @@ static void check_alive(struct sim_pair *pair)
 
     while (pair->b->inbox_first != NULL)
         sim_poll(pair->cb, pair->ca, 1);
-    for (uint32_t i = 0; i < 100000 && (inside->deferrals.count != 0 || inside->held_count != 0);
-         i++) {
+    for (uint32_t i = 0;
+         i < 100000 && (inside->deferrals.count != 0 || inside->deferred_count != 0); i++) {
         struct sim_op receive = {0};
 
         assert_int_equal(fabric_msg_recv_unexpected(pair->cb, &receive, buf, sizeof(buf), NULL), 0);
@@ -50,21 +50,21 @@ static void check_alive(struct sim_pair *pair)
             fabric_addr_free(pair->b, receive.source);
     }
     assert_int_equal(inside->deferrals.count, 0);
-    assert_int_equal(inside->held_count, 0);
+    assert_int_equal(inside->deferred_count, 0);
     sim_poll(pair->ca, pair->cb, 50);
     fabric_addr_free(pair->a, pair->b_at_a);
     pair->b_at_a = sim_lookup(pair->a, "b");
     sim_meet(pair->ca, pair->cb, pair->b_at_a, NULL);
 }
 
-/* A frame with messages of both kinds and a control record, with a greeting if so wanted. */
-static uint64_t make_frame(struct sim_pair *pair, uint8_t *frame, bool with_greeting)
+/* A frame with messages of both kinds and a control record, with a HELLO if so wanted. */
+static uint64_t make_frame(struct sim_pair *pair, uint8_t *frame, bool with_hello)
 {
     struct fabric_endpoint *endpoint = &pair->a->endpoint;
     struct sim_op sends[4] = {0};
     uint64_t size;
 
-    if (with_greeting)
+    if (with_hello)
         fabric_addr_free(pair->a, sim_lookup(pair->a, "b"));
     pair->a->again = 1;
     for (uint32_t i = 0; i < 3; i++)
@@ -94,8 +94,8 @@ static void test_truncated(void **state)
 
     assert_int_equal(fabric_msg_recv_expected(pair->cb, &receive, buf, 8, NULL, pair->a_at_b, 0, 4),
                      0);
-    for (uint32_t greeting = 0; greeting < 2; greeting++) {
-        uint64_t size = make_frame(pair, frame, greeting != 0);
+    for (uint32_t hello = 0; hello < 2; hello++) {
+        uint64_t size = make_frame(pair, frame, hello != 0);
 
         for (uint32_t i = 0; i < size; i++) {
             uint32_t shorter = i;
@@ -119,8 +119,8 @@ static void test_forged_lengths(void **state)
     struct sim_pair *pair = *state;
     uint8_t frame[SIM_FRAME_MAX], forged[SIM_FRAME_MAX];
 
-    for (uint32_t greeting = 0; greeting < 2; greeting++) {
-        uint64_t size = make_frame(pair, frame, greeting != 0);
+    for (uint32_t hello = 0; hello < 2; hello++) {
+        uint64_t size = make_frame(pair, frame, hello != 0);
 
         for (uint32_t offset = 0; offset + 4 <= size; offset += 2) {
             for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
@@ -211,8 +211,8 @@ static void test_compact(void **state)
     check_alive(pair);
 }
 
-/* A greeting with a context that does not exist, our own incarnation, our own name. */
-static void test_greetings_that_lie(void **state)
+/* A HELLO with a context that does not exist, our own incarnation, our own name. */
+static void test_hellos_that_lie(void **state)
 {
     struct sim_pair *pair = *state;
     struct fabric_endpoint_state *inside = pair->b->endpoint.state;
@@ -222,18 +222,18 @@ static void test_greetings_that_lie(void **state)
     const uint64_t zero = 0, stranger = 12345;
 
     memcpy(other, frame, size);
-    memcpy(other + card + offsetof(struct wire_greeting, incarnation), &inside->incarnation, 8);
+    memcpy(other + card + offsetof(struct wire_hello, incarnation), &inside->incarnation, 8);
     hand_over(pair, other, size);
-    memcpy(other + card + offsetof(struct wire_greeting, incarnation), &zero, 8);
+    memcpy(other + card + offsetof(struct wire_hello, incarnation), &zero, 8);
     hand_over(pair, other, size);
-    memcpy(other + card + offsetof(struct wire_greeting, incarnation), &stranger, 8);
-    other[card + sizeof(struct wire_greeting)] = 'b';
+    memcpy(other + card + offsetof(struct wire_hello, incarnation), &stranger, 8);
+    other[card + sizeof(struct wire_hello)] = 'b';
     hand_over(pair, other, size);
-    other[card + sizeof(struct wire_greeting)] = '\n';
+    other[card + sizeof(struct wire_hello)] = '\n';
     hand_over(pair, other, size);
     assert_int_equal(inside->deferrals.count, 0);
     assert_int_equal(inside->peer_count, 2);
-    other[card + sizeof(struct wire_greeting)] = 'z';
+    other[card + sizeof(struct wire_hello)] = 'z';
     hand_over(pair, other, size);
     assert_int_equal(inside->deferrals.count, 3);
     assert_int_equal(inside->peer_count, 3);
@@ -283,7 +283,7 @@ static void test_forged_tokens(void **state)
     const struct fabric_peer_state *peer = fabric_addr_state(pair->a_at_b);
     struct na_plugin_addr *others[8];
     const uint32_t index = peer->index, early = inside->deferrals.count;
-    uint32_t base = (uint32_t) kit_digest(&index, sizeof(index)) ^ peer->generation;
+    uint32_t base = (uint32_t) kit_digest(&index, sizeof(index)) ^ peer->nonce;
     uint32_t masks = 0, related = 0, sequence;
     uint8_t frame[SIM_FRAME_MAX];
     struct sim_op send = {0};
@@ -295,9 +295,9 @@ static void test_forged_tokens(void **state)
 
         assert_int_equal(fabric_peer_lookup(&pair->b->endpoint, name, NULL, 0, &others[i]), 0);
         other = fabric_addr_state(others[i]);
-        related += (uint32_t) kit_digest(&other->index, sizeof(other->index)) ==
-                       (other->generation ^ base) ||
-                   other->generation - peer->generation < 16;
+        related +=
+            (uint32_t) kit_digest(&other->index, sizeof(other->index)) == (other->nonce ^ base) ||
+            other->nonce - peer->nonce < 16;
         masks += other->mask == peer->mask;
     }
     assert_int_equal(related, 0);
@@ -333,9 +333,9 @@ static void test_noise(void **state)
         size = (uint32_t) rand() % (uint32_t) sizeof(noise);
         if (i % 2 == 0 && size >= sizeof(header)) { /* gets past the header */
             header.size = size;
-            header.flags = i % 4 == 0 ? WIRE_HAS_GREETING : 0;
+            header.flags = i % 4 == 0 ? WIRE_HAS_HELLO : 0;
             header.token = fabric_addr_state(pair->a_at_b)->index |
-                           (uint64_t) fabric_addr_state(pair->a_at_b)->generation << 32;
+                           (uint64_t) fabric_addr_state(pair->a_at_b)->nonce << 32;
             header.incarnation = (uint32_t) pair->b->endpoint.state->incarnation;
             memcpy(noise, &header, sizeof(header));
         }
@@ -351,7 +351,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_forged_lengths, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_other_protocols, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_compact, sim_pair_setup, sim_pair_teardown),
-        cmocka_unit_test_setup_teardown(test_greetings_that_lie, sim_pair_setup, sim_pair_teardown),
+        cmocka_unit_test_setup_teardown(test_hellos_that_lie, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_mutations, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_forged_tokens, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_noise, sim_pair_setup, sim_pair_teardown),

@@ -53,7 +53,7 @@ static void test_first_message(void **state)
 {
     struct sim_pair *pair = *state;
 
-    assert_int_equal(pair->a->greetings, 1);
+    assert_int_equal(pair->a->hellos, 1);
     assert_int_equal(pair->a->frames, 1); /* the message shared it */
     assert_string_equal(fabric_addr_state(pair->a_at_b)->peer.name, "a");
     assert_string_equal(fabric_addr_state(pair->a_at_b)->peer.raw, "a");
@@ -187,7 +187,7 @@ static void test_hold_bound(void **state)
     sim_poll(pair->ca, pair->cb, 20);
     assert_int_equal(inside->deferrals.count, KIT_DEFERRED_MIN);
     assert_int_equal(pair->b->held, BURST - KIT_DEFERRED_MIN);
-    assert_int_equal(inside->held_count, BURST - KIT_DEFERRED_MIN);
+    assert_int_equal(inside->deferred_count, BURST - KIT_DEFERRED_MIN);
     assert_int_equal(
         fabric_msg_recv_expected(pair->cb, &expected, buf, 8, NULL, pair->a_at_b, 0, 5), 0);
     assert_int_equal(fabric_msg_send_expected(pair->ca, &send, "x", 2, NULL, pair->b_at_a, 0, 5),
@@ -199,7 +199,7 @@ static void test_hold_bound(void **state)
     burst_check(pair, burst);
     assert_int_equal(expected.completions, 1);
     assert_int_equal(pair->b->released, pair->b->held);
-    assert_int_equal(inside->held_count, 0);
+    assert_int_equal(inside->deferred_count, 0);
     free(burst);
 }
 
@@ -408,7 +408,7 @@ static void test_no_retry(void **state)
     assert_int_equal(fabric_msg_send_unexpected(ca, &sends[0], "1", 2, NULL, addr, 0, 0),
                      NA_PLUGIN_AGAIN);
     assert_int_equal(sends[0].completions, 0);
-    sim_poll(ca, cb, 5); /* the greeting gets through by itself */
+    sim_poll(ca, cb, 5); /* the HELLO gets through by itself */
     assert_int_equal(fabric_addr_state(addr)->phase, FABRIC_PEER_READY);
     for (uint32_t i = 0; i < 4; i++)
         assert_int_equal(fabric_msg_recv_unexpected(cb, &receives[i], buf, 4, NULL), 0);
@@ -480,7 +480,7 @@ static void test_limits(void **state)
     sim_close(node, sim_context(node, 0));
 }
 
-/* The largest messages, also as the first ones, which cannot share a frame with the greeting. */
+/* The largest messages, also as the first ones, which cannot share a frame with the HELLO. */
 static void test_largest_messages(void **state)
 {
     enum {
@@ -509,7 +509,7 @@ static void test_largest_messages(void **state)
         out[i] = (uint8_t) i;
     for (uint32_t i = 0; i < COUNT; i++) {
         if (i == 2)
-            fabric_addr_free(a, sim_lookup(a, "b")); /* greets again in the middle */
+            fabric_addr_free(a, sim_lookup(a, "b")); /* another HELLO in the middle */
         assert_int_equal(fabric_msg_recv_unexpected(cb, &receives[i], in, size, NULL), 0);
         assert_int_equal(fabric_msg_send_unexpected(ca, &sends[i], out, size, NULL, addr, 0, i), 0);
     }
@@ -520,7 +520,7 @@ static void test_largest_messages(void **state)
         assert_memory_equal(in, out, size);
         fabric_addr_free(b, receives[i].source);
     }
-    assert_in_range(a->greetings, 2, 3);
+    assert_in_range(a->hellos, 2, 3);
     fabric_addr_free(a, addr);
     sim_close(a, ca);
     sim_close(b, cb);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Who is who: greetings that cross, restarts, deaths, goodbyes, stale frames, aliases, keys. */
+/* Peers: HELLOs that cross, restarts, deaths, BYEs, stale frames, aliases, keys. */
 
 #include "fabric_sim.h"
 
@@ -29,7 +29,7 @@ static void restart_b(struct sim_pair *pair)
     pair->cb = sim_context(pair->b, 0);
 }
 
-static void test_greetings_cross(void **state)
+static void test_hellos_cross(void **state)
 {
     struct sim_pair *pair = *state;
     struct na_plugin_class *c = sim_open(&pair->net, "c", NULL);
@@ -60,7 +60,7 @@ static void test_greetings_cross(void **state)
         assert_ptr_equal(receives[i].source, i < 3 ? c_at_a : a_at_c);
         fabric_addr_free(NULL, receives[i].source);
     }
-    assert_int_equal(c->greetings, 1);
+    assert_int_equal(c->hellos, 1);
     memset(sends, 0, sizeof(sends));
     assert_int_equal(fabric_msg_send_expected(cc, &sends[0], out, 4, NULL, a_at_c, 0, 7), 0);
     assert_int_equal(fabric_msg_send_expected(pair->ca, &sends[1], out, 4, NULL, c_at_a, 0, 7), 0);
@@ -113,7 +113,7 @@ static void test_no_way(void **state)
 }
 
 /*
- * The target is replaced, and the fabric does not say so: a silent peer is greeted, and the welcome
+ * The target is replaced, and the fabric does not say so: a silent peer gets a HELLO, and HELLO_ACK
  * of another one ends what waited for the first.
  */
 static void test_restart_is_noticed(void **state)
@@ -196,7 +196,7 @@ static void test_stream_after_restart(void **state)
     assert_int_equal(fabric_peer_lookup(&pair->b->endpoint, "a", NULL, 0, &pair->a_at_b), 0);
 }
 
-/* The other one that is replaced is the one that greets. */
+/* The one that is replaced sends the HELLO. */
 static void test_origin_restarts(void **state)
 {
     struct sim_pair *pair = *state;
@@ -213,7 +213,7 @@ static void test_origin_restarts(void **state)
     sim_meet(pair->ca, pair->cb, pair->b_at_a, NULL);
 }
 
-static void test_goodbye(void **state)
+static void test_bye(void **state)
 {
     struct sim_pair *pair = *state;
     struct fabric_endpoint_state *inside = pair->a->endpoint.state;
@@ -238,7 +238,7 @@ static void test_goodbye(void **state)
 }
 
 /* Contexts that are made anew after the last one was destroyed. */
-static void test_endpoint_goes_on_after_goodbye(void **state)
+static void test_endpoint_goes_on_after_bye(void **state)
 {
     struct sim_pair *pair = *state;
 
@@ -382,7 +382,7 @@ static void test_death_of_a_process(void **state)
             (void) pause();
             _exit(0);
         }
-        peer->pid = (uint32_t) pid; /* as if it had greeted from there */
+        peer->pid = (uint32_t) pid; /* as if its HELLO had come from there */
         peer->start_time = 0;
         assert_int_equal(
             fabric_msg_recv_expected(pair->ca, &receive, buf, 8, NULL, pair->b_at_a, 0, 1), 0);
@@ -504,7 +504,7 @@ static void test_alias(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_greetings_cross, sim_pair_setup, sim_pair_teardown),
+        cmocka_unit_test_setup_teardown(test_hellos_cross, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_slow_open, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_no_way, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_restart_is_noticed, sim_pair_setup, sim_pair_teardown),
@@ -513,8 +513,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_stream_after_restart, sim_pair_setup,
                                         sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_origin_restarts, sim_pair_setup, sim_pair_teardown),
-        cmocka_unit_test_setup_teardown(test_goodbye, sim_pair_setup, sim_pair_teardown),
-        cmocka_unit_test_setup_teardown(test_endpoint_goes_on_after_goodbye, sim_pair_setup,
+        cmocka_unit_test_setup_teardown(test_bye, sim_pair_setup, sim_pair_teardown),
+        cmocka_unit_test_setup_teardown(test_endpoint_goes_on_after_bye, sim_pair_setup,
                                         sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_one_sided_failure, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_failed_frame, sim_pair_setup, sim_pair_teardown),

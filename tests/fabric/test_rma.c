@@ -100,7 +100,7 @@ static void test_cancel(void **state)
     assert_int_equal(pair->a->endpoint.state->waiting, 0);
 }
 
-/* To a peer that was not met yet: it is greeted first. */
+/* To a peer that was not met yet: a HELLO goes first. */
 static void test_first_contact(void **state)
 {
     struct sim_pair *pair = *state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Frames and greetings of the fabric layer, from a network that delivers anything. */
+/* Frames and HELLOs of the fabric layer, from a network that delivers anything. */
 
 #include "fuzz.h"
 
@@ -49,7 +49,7 @@ static void dress_compact(uint64_t how, uint8_t *frame, size_t size)
     header.magic = WIRE_COMPACT;
     header.index = peer->index;
     header.check =
-        wire_compact_check(peer->generation, (uint32_t) pair->b->endpoint.state->incarnation, size);
+        wire_compact_check(peer->nonce, (uint32_t) pair->b->endpoint.state->incarnation, size);
     if ((how & 4) == 0)
         header.sequence = peer->mask;
     if ((how & 8) == 0)
@@ -73,9 +73,9 @@ static void dress(uint64_t how, uint8_t *frame, size_t size)
     memcpy(&header, frame, sizeof(header));
     header.magic = WIRE_MAGIC;
     header.version = WIRE_VERSION;
-    header.flags = (how & 2) != 0 ? WIRE_HAS_GREETING : 0;
+    header.flags = (how & 2) != 0 ? WIRE_HAS_HELLO : 0;
     header.size = (uint32_t) size;
-    header.token = peer->index | (uint64_t) peer->generation << 32;
+    header.token = peer->index | (uint64_t) peer->nonce << 32;
     header.incarnation = (uint32_t) pair->b->endpoint.state->incarnation;
     if ((how & 4) == 0)
         header.sequence = peer->mask;
@@ -83,7 +83,7 @@ static void dress(uint64_t how, uint8_t *frame, size_t size)
     if ((how & 8) == 0 || size < sizeof(header) + sizeof(record))
         return;
     memcpy(&record, frame + sizeof(header), sizeof(record));
-    record.kind = (uint16_t) ((how & 2) != 0 ? WIRE_GREETING : 1 + (how >> 4) % 7);
+    record.kind = (uint16_t) ((how & 2) != 0 ? WIRE_HELLO : 1 + (how >> 4) % 7);
     record.size = (uint32_t) (size - sizeof(header) - sizeof(record));
     memcpy(frame + sizeof(header), &record, sizeof(record));
 }
@@ -94,7 +94,7 @@ static void receive_all(void)
     const struct fabric_endpoint_state *inside = pair->b->endpoint.state;
     char buf[SIM_FRAME_MAX];
 
-    for (int i = 0; i < 100 && (inside->deferrals.count != 0 || inside->held_count != 0); i++) {
+    for (int i = 0; i < 100 && (inside->deferrals.count != 0 || inside->deferred_count != 0); i++) {
         struct sim_op receive = {0};
 
         FUZZ_CHECK(fabric_msg_recv_unexpected(pair->cb, &receive, buf, sizeof(buf), NULL) ==
