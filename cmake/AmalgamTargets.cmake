@@ -37,7 +37,7 @@ endfunction()
 
 # amalgam_add_network_plugin(<name> SOURCES <file>... [LIBS <lib>...] [DEFINITIONS <def>...])
 #
-# A plugin on top of the message layer in plugins/fabric. Its rooms are also the target
+# A plugin on top of the kit's message layer. Its rooms are also the target
 # amalgam-plugin-<name>, for the tests of what it keeps inside.
 function(amalgam_add_network_plugin name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBS;DEFINITIONS")
@@ -46,7 +46,7 @@ function(amalgam_add_network_plugin name)
 
     set(rooms amalgam-plugin-${name})
     add_library(${rooms} OBJECT ${arg_SOURCES})
-    target_link_libraries(${rooms} PUBLIC amalgam-plugin-fabric ${arg_LIBS})
+    target_link_libraries(${rooms} PUBLIC amalgam::kit ${arg_LIBS})
     target_compile_definitions(${rooms} PRIVATE ${arg_DEFINITIONS})
     target_include_directories(${rooms} INTERFACE "${CMAKE_CURRENT_SOURCE_DIR}")
     set_target_properties(${rooms} PROPERTIES POSITION_INDEPENDENT_CODE ON

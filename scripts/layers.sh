@@ -36,7 +36,6 @@ layer() {
     sdk/kit/session/*) rank=4 ;;
     sdk/kit/msg/*) rank=5 ;;
     sdk/kit/rma/*) rank=6 ;;
-    plugins/fabric/*) rank=8 ;;
     plugins/*) rank=9 ;;
     sdk/src/util/*) rank=10 ;;
     sdk/src/na/*) rank=11 ;;

@@ -17,7 +17,7 @@ int32_t bmi_na_addr_lookup(struct na_plugin_class *na_class, const char *string,
 {
     const char *text = address_of_string(string);
     char reason[KIT_LOCATION_REASON_MAX] = "it is not of the form bmi+tcp://host:port";
-    char name[FABRIC_NAME_MAX];
+    char name[KIT_NAME_MAX];
     struct sockaddr_storage place;
     struct kit_location location;
     int32_t ret = NA_PLUGIN_INVALID_ARG;
@@ -31,11 +31,11 @@ int32_t bmi_na_addr_lookup(struct na_plugin_class *na_class, const char *string,
         return ret;
     }
     kit_location_format(&place, name, sizeof(name));
-    return fabric_peer_lookup(&na_class->base, name, NULL, 0, addr_p);
+    return kit_msg_peer_lookup(&na_class->base, name, NULL, 0, addr_p);
 }
 
 /* A peer that connected to us is reached through its connection: BMI finds that by the name. */
-int32_t bmi_na_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *peer)
+int32_t bmi_na_peer_open(struct kit_endpoint *endpoint, struct kit_peer *peer)
 {
     struct na_plugin_class *na_class = bmi_na_class(endpoint);
     struct bmi_na_peer *private = peer->priv;
@@ -66,7 +66,7 @@ int32_t bmi_na_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *p
 }
 
 /* What is on its way to it is called back, so that BMI lets go of it. */
-void bmi_na_peer_close(struct fabric_endpoint *endpoint, struct fabric_peer *peer)
+void bmi_na_peer_close(struct kit_endpoint *endpoint, struct kit_peer *peer)
 {
     struct na_plugin_class *na_class = bmi_na_class(endpoint);
     struct bmi_na_peer *private = peer->priv;
@@ -97,8 +97,7 @@ void bmi_na_peer_broken(struct na_plugin_class *na_class, BMI_addr_t address, in
 
         if (private->address != address)
             continue;
-        fabric_peer_failed(&na_class->base, private->peer, NA_PLUGIN_HOSTUNREACH,
-                           bmi_na_reason(error));
+        kit_peer_failed(private->peer, NA_PLUGIN_HOSTUNREACH, bmi_na_reason(error));
         return;
     }
 }
@@ -143,7 +142,7 @@ static int32_t check_name(const char *name)
 static bool greets_us(const struct BMI_unexpected_info *info, const char *name)
 {
     const size_t offset = sizeof(struct wire_header) + sizeof(struct wire_record);
-    struct wire_hello greeting;
+    struct kit_hello_wire greeting;
     struct wire_header header;
     size_t length = strlen(name);
 

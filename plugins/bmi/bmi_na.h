@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the rooms of this plugin share. Messages are plugins/fabric's, in frames that travel as
+ * What the rooms of this plugin share. Messages are the kit's (kit_msg.h), in frames that travel as
  * BMI's unexpected messages; put and get are kit_rma.h's, whose pieces are expected ones.
  */
 
 #ifndef BMI_NA_H
 #define BMI_NA_H
 
-#include "fabric.h"
 #include "kit_base.h"
+#include "kit_msg.h"
 #include "kit_rma.h"
 #include "library.h"
 
@@ -40,7 +40,7 @@ struct request {
 
 /* Private part of a peer. */
 struct bmi_na_peer {
-    struct fabric_peer *peer;
+    struct kit_peer *peer;
     bool is_open;
     BMI_addr_t address;
     struct kit_link link; /* of the class: those that are open */
@@ -50,7 +50,7 @@ struct bmi_na_peer {
 /* Private part of a frame. */
 struct bmi_na_frame {
     struct request request;
-    struct fabric_frame *frame;
+    struct kit_frame *frame;
 };
 
 /* Takes the place of a piece's memory; that follows. */
@@ -81,8 +81,8 @@ struct bmi_na_held {
 };
 
 struct na_plugin_class {
-    struct fabric_endpoint base; /* first: the message layer's */
-    struct fabric_ops ops;
+    struct kit_endpoint base; /* first: the message layer's */
+    struct kit_msg_ops ops;
     struct library library;
     bmi_context_id context;
     bool has_context;
@@ -99,7 +99,7 @@ struct na_plugin_class {
     uint32_t held_count;
     uint32_t polls;
     int wait_fd;
-    char name[FABRIC_NAME_MAX];
+    char name[KIT_NAME_MAX];
 };
 
 /* A memory handle is a region of the engine. */
@@ -108,7 +108,7 @@ static inline struct kit_region *bmi_na_memory(struct na_plugin_mem *mem)
     return (struct kit_region *) (void *) mem;
 }
 
-static inline struct na_plugin_class *bmi_na_class(struct fabric_endpoint *endpoint)
+static inline struct na_plugin_class *bmi_na_class(struct kit_endpoint *endpoint)
 {
     return (struct na_plugin_class *) (void *) endpoint;
 }
@@ -124,16 +124,16 @@ int32_t bmi_na_enumerate(const char *protocol, na_plugin_offer_fn report, void *
 /* address.c */
 int32_t bmi_na_addr_lookup(struct na_plugin_class *na_class, const char *string,
                            struct na_plugin_addr **addr_p);
-int32_t bmi_na_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *peer);
-void bmi_na_peer_close(struct fabric_endpoint *endpoint, struct fabric_peer *peer);
+int32_t bmi_na_peer_open(struct kit_endpoint *endpoint, struct kit_peer *peer);
+void bmi_na_peer_close(struct kit_endpoint *endpoint, struct kit_peer *peer);
 void bmi_na_peer_broken(struct na_plugin_class *na_class, BMI_addr_t address, int error);
 uint16_t bmi_na_port(const struct sockaddr_storage *place);
 void bmi_na_set_port(struct sockaddr_storage *place, uint16_t port);
 
 /* frame.c */
-int32_t bmi_na_frame_send(struct fabric_endpoint *endpoint, struct fabric_frame *frame);
+int32_t bmi_na_frame_send(struct kit_endpoint *endpoint, struct kit_frame *frame);
 void bmi_na_frame_done(struct na_plugin_class *na_class, struct bmi_na_frame *frame, int error);
-void bmi_na_frame_release(struct fabric_endpoint *endpoint, void *cookie);
+void bmi_na_frame_release(struct kit_endpoint *endpoint, void *cookie);
 void bmi_na_frames_take(struct na_plugin_class *na_class);
 void bmi_na_held_free(struct na_plugin_class *na_class);
 
@@ -150,9 +150,9 @@ int32_t bmi_na_put(struct na_plugin_context *context, void *op, struct na_plugin
 int32_t bmi_na_get(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
                    uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
                    uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id);
-int32_t bmi_na_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma);
-bool bmi_na_rma_abandon(struct fabric_endpoint *endpoint, struct fabric_rma *rma, int32_t status);
-void bmi_na_control(struct fabric_endpoint *endpoint, struct fabric_peer *peer, uint32_t type,
+int32_t bmi_na_rma_start(struct kit_endpoint *endpoint, struct kit_msg_rma *rma);
+bool bmi_na_rma_abandon(struct kit_endpoint *endpoint, struct kit_msg_rma *rma, int32_t status);
+void bmi_na_control(struct kit_endpoint *endpoint, struct kit_peer *peer, uint32_t type,
                     const void *data, uint64_t size);
 int32_t bmi_na_control_send(void *owner, void *peer, const void *data, uint32_t size);
 void bmi_na_transfer_done(void *owner, void *cookie, int32_t status);
@@ -171,9 +171,9 @@ int32_t bmi_na_mem_deserialize(struct na_plugin_class *na_class, const void *buf
                                struct na_plugin_mem **mem_p);
 
 /* poll.c */
-int32_t bmi_na_poll(struct fabric_endpoint *endpoint);
-int bmi_na_get_fd(struct fabric_endpoint *endpoint);
-bool bmi_na_try_wait(struct fabric_endpoint *endpoint);
+int32_t bmi_na_poll(struct kit_endpoint *endpoint);
+int bmi_na_get_fd(struct kit_endpoint *endpoint);
+bool bmi_na_try_wait(struct kit_endpoint *endpoint);
 
 /* status.c */
 int32_t bmi_na_status(int error);

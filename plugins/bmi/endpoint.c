@@ -16,7 +16,7 @@ static int32_t class_listen(struct na_plugin_class *na_class, const struct na_pl
 static int class_frame_max(const struct na_plugin_class *na_class);
 static int32_t class_transfers(struct na_plugin_class *na_class);
 
-static const struct fabric_ops bmi_na_ops = {
+static const struct kit_msg_ops bmi_na_ops = {
     .max_sends = 1,
     .has_tcp_names = true,
     .peer_size = sizeof(struct bmi_na_peer),
@@ -73,7 +73,7 @@ int32_t bmi_na_finalize(struct na_plugin_class *na_class)
     library_close(&na_class->library);
     kit_rma_close(rma);
     na_class->rma = NULL;
-    fabric_endpoint_close(&na_class->base);
+    kit_endpoint_close(&na_class->base);
     bmi_na_held_free(na_class);
     bmi_na_sinks_free(na_class);
     kit_host->mem_free(na_class);
@@ -83,7 +83,7 @@ int32_t bmi_na_finalize(struct na_plugin_class *na_class)
 static int32_t class_open(struct na_plugin_class *na_class, const struct na_plugin_init *init,
                           struct na_plugin_class_info *info)
 {
-    struct fabric_config config = {
+    struct kit_endpoint_config config = {
         .ops = &na_class->ops,
         .plugin = BMI_NA_NAME,
         .protocol = BMI_NA_PROTOCOL,
@@ -107,7 +107,7 @@ static int32_t class_open(struct na_plugin_class *na_class, const struct na_plug
     na_class->ops.max_frame = (uint64_t) frame;
     ret = class_transfers(na_class);
     if (ret == NA_PLUGIN_SUCCESS)
-        ret = fabric_endpoint_open(&na_class->base, &config, info);
+        ret = kit_endpoint_open(&na_class->base, &config, info);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
     info->capabilities |= NA_PLUGIN_CAP_RMA;
@@ -142,7 +142,7 @@ static int32_t class_listen(struct na_plugin_class *na_class, const struct na_pl
 /* BMI wants an address to be asked by: our own does. 0: it does not say. */
 static int class_frame_max(const struct na_plugin_class *na_class)
 {
-    char name[FABRIC_NAME_MAX + sizeof(BMI_NA_PREFIX)];
+    char name[KIT_NAME_MAX + sizeof(BMI_NA_PREFIX)];
     BMI_addr_t own;
     int size = 0;
 
@@ -161,8 +161,8 @@ static int32_t class_transfers(struct na_plugin_class *na_class)
         .ops = &bmi_na_rma_ops,
         .owner = na_class,
         .plugin = BMI_NA_NAME,
-        .control_size = FABRIC_CONTROL_MAX,
-        .inline_size = FABRIC_CONTROL_MAX - KIT_RMA_RECORD_SIZE,
+        .control_size = KIT_CONTROL_MAX,
+        .inline_size = KIT_CONTROL_MAX - KIT_RMA_RECORD_SIZE,
         .piece_size = PIECE_SIZE,
         .window = WINDOW,
         .first_tag = FIRST_TAG,

@@ -15,7 +15,7 @@ static void frame_take(struct na_plugin_class *na_class, const struct BMI_unexpe
  * One that cannot leave at once goes on by itself, where BMI can do that, and counts as sent: what
  * is posted behind it waits here, where it can be cancelled.
  */
-int32_t bmi_na_frame_send(struct fabric_endpoint *endpoint, struct fabric_frame *frame)
+int32_t bmi_na_frame_send(struct kit_endpoint *endpoint, struct kit_frame *frame)
 {
     struct na_plugin_class *na_class = bmi_na_class(endpoint);
     struct bmi_na_peer *peer = frame->peer->priv;
@@ -39,7 +39,7 @@ int32_t bmi_na_frame_send(struct fabric_endpoint *endpoint, struct fabric_frame 
         return NA_PLUGIN_HOSTUNREACH;
     }
     if (ret > 0 || library_leave(private->request.id)) {
-        fabric_frame_sent(endpoint, frame, NA_PLUGIN_SUCCESS);
+        kit_msg_frame_sent(endpoint, frame, NA_PLUGIN_SUCCESS);
     } else {
         private->request.is_posted = true;
         kit_list_append(&peer->frames, &private->request.link);
@@ -52,11 +52,11 @@ void bmi_na_frame_done(struct na_plugin_class *na_class, struct bmi_na_frame *fr
     kit_list_remove(&frame->request.link);
     if (error != 0)
         BMI_NA_LOG_DEBUG("a frame did not leave: %s", bmi_na_reason(error));
-    fabric_frame_sent(&na_class->base, frame->frame,
-                      error == 0 ? NA_PLUGIN_SUCCESS : NA_PLUGIN_HOSTUNREACH);
+    kit_msg_frame_sent(&na_class->base, frame->frame,
+                       error == 0 ? NA_PLUGIN_SUCCESS : NA_PLUGIN_HOSTUNREACH);
 }
 
-void bmi_na_frame_release(struct fabric_endpoint *endpoint, void *cookie)
+void bmi_na_frame_release(struct kit_endpoint *endpoint, void *cookie)
 {
     struct na_plugin_class *na_class = bmi_na_class(endpoint);
     struct bmi_na_held *held = cookie;
@@ -121,7 +121,7 @@ static void frame_take(struct na_plugin_class *na_class, const struct BMI_unexpe
     held->buffer = info->buffer;
     na_class->source = info;
     is_taken =
-        fabric_frame_received(&na_class->base, info->buffer, (uint64_t) info->size, NULL, held);
+        kit_msg_frame_received(&na_class->base, info->buffer, (uint64_t) info->size, NULL, held);
     na_class->source = NULL;
     if (!is_taken) {
         kit_list_append(&na_class->held, &held->link);

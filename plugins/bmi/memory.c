@@ -12,9 +12,9 @@ int32_t bmi_na_mem_create(struct na_plugin_class *na_class, void *base, uint64_t
     struct kit_region *memory;
     int32_t ret;
 
-    fabric_lock(&na_class->base);
+    kit_msg_lock(&na_class->base);
     ret = kit_rma_mem_create(na_class->rma, base, length, flags, &memory);
-    fabric_unlock(&na_class->base);
+    kit_msg_unlock(&na_class->base);
     if (ret == NA_PLUGIN_SUCCESS)
         *mem_p = (struct na_plugin_mem *) (void *) memory;
     return ret;
@@ -23,9 +23,9 @@ int32_t bmi_na_mem_create(struct na_plugin_class *na_class, void *base, uint64_t
 void bmi_na_mem_destroy(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
 {
     (void) bmi_na_mem_deregister(na_class, mem);
-    fabric_lock(&na_class->base);
+    kit_msg_lock(&na_class->base);
     kit_rma_mem_destroy(na_class->rma, bmi_na_memory(mem));
-    fabric_unlock(&na_class->base);
+    kit_msg_unlock(&na_class->base);
 }
 
 int32_t bmi_na_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
@@ -34,9 +34,9 @@ int32_t bmi_na_mem_register(struct na_plugin_class *na_class, struct na_plugin_m
     int32_t ret;
 
     (void) device;
-    fabric_lock(&na_class->base);
+    kit_msg_lock(&na_class->base);
     ret = kit_rma_mem_register(na_class->rma, bmi_na_memory(mem), mem_type);
-    fabric_unlock(&na_class->base);
+    kit_msg_unlock(&na_class->base);
     return ret;
 }
 
@@ -46,7 +46,7 @@ int32_t bmi_na_mem_deregister(struct na_plugin_class *na_class, struct na_plugin
     uint64_t start = 0;
     bool is_free;
 
-    fabric_lock(&na_class->base);
+    kit_msg_lock(&na_class->base);
     is_free = kit_rma_mem_deregister(na_class->rma, bmi_na_memory(mem));
     while (!is_free) {
         uint64_t now = kit_host->clock_ns();
@@ -56,10 +56,10 @@ int32_t bmi_na_mem_deregister(struct na_plugin_class *na_class, struct na_plugin
         if (now - start > RELEASE_NS)
             break;
         (void) bmi_na_poll(&na_class->base);
-        fabric_dispatch(&na_class->base);
+        kit_msg_dispatch(&na_class->base);
         is_free = kit_rma_mem_deregister(na_class->rma, bmi_na_memory(mem));
     }
-    fabric_unlock(&na_class->base);
+    kit_msg_unlock(&na_class->base);
     if (!is_free)
         BMI_NA_LOG_ERROR("BMI does not let go of memory that is deregistered");
     return NA_PLUGIN_SUCCESS;
@@ -77,9 +77,9 @@ int32_t bmi_na_mem_serialize(struct na_plugin_class *na_class, struct na_plugin_
 {
     int32_t ret;
 
-    fabric_lock(&na_class->base);
+    kit_msg_lock(&na_class->base);
     ret = kit_rma_mem_serialize(na_class->rma, bmi_na_memory(mem), buf, size);
-    fabric_unlock(&na_class->base);
+    kit_msg_unlock(&na_class->base);
     return ret;
 }
 
@@ -89,9 +89,9 @@ int32_t bmi_na_mem_deserialize(struct na_plugin_class *na_class, const void *buf
     struct kit_region *memory;
     int32_t ret;
 
-    fabric_lock(&na_class->base);
+    kit_msg_lock(&na_class->base);
     ret = kit_rma_mem_deserialize(na_class->rma, buf, size, &memory);
-    fabric_unlock(&na_class->base);
+    kit_msg_unlock(&na_class->base);
     if (ret == NA_PLUGIN_SUCCESS)
         *mem_p = (struct na_plugin_mem *) (void *) memory;
     return ret;

@@ -64,7 +64,7 @@ void bmi_na_sinks_free(struct na_plugin_class *na_class)
 static int32_t piece_send(void *owner, struct kit_rma_piece *piece)
 {
     struct na_plugin_class *na_class = owner;
-    struct bmi_na_peer *peer = ((struct fabric_peer *) piece->peer)->priv;
+    struct bmi_na_peer *peer = ((struct kit_peer *) piece->peer)->priv;
     struct bmi_na_piece *private = piece->priv;
     int ret;
 
@@ -84,7 +84,7 @@ static int32_t piece_send(void *owner, struct kit_rma_piece *piece)
 static int32_t piece_recv(void *owner, struct kit_rma_piece *piece)
 {
     struct na_plugin_class *na_class = owner;
-    struct bmi_na_peer *peer = ((struct fabric_peer *) piece->peer)->priv;
+    struct bmi_na_peer *peer = ((struct kit_peer *) piece->peer)->priv;
     struct bmi_na_piece *private = piece->priv;
     bmi_size_t size = 0;
     int ret;
@@ -170,10 +170,10 @@ static void peer_hold(void *owner, void *peer)
 {
     struct na_plugin_addr *addr;
 
-    (void) fabric_addr_dup(owner, peer, &addr);
+    (void) kit_msg_addr_dup(owner, peer, &addr);
 }
 
 static void peer_release(void *owner, void *peer)
 {
-    fabric_addr_free(owner, peer);
+    kit_msg_addr_free(owner, peer);
 }

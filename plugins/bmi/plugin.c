@@ -14,21 +14,21 @@ static struct na_plugin bmi_na_plugin = {
     .enumerate = bmi_na_enumerate,
     .initialize = bmi_na_initialize,
     .finalize = bmi_na_finalize,
-    .context_create = fabric_context_create,
-    .context_stop = fabric_context_stop,
-    .context_destroy = fabric_context_destroy,
+    .context_create = kit_msg_context_create,
+    .context_stop = kit_msg_context_stop,
+    .context_destroy = kit_msg_context_destroy,
     .addr_lookup = bmi_na_addr_lookup,
-    .addr_free = fabric_addr_free,
-    .addr_dup = fabric_addr_dup,
-    .addr_self = fabric_addr_self,
-    .addr_is_self = fabric_addr_is_self,
-    .addr_compare = fabric_addr_compare,
-    .addr_to_string = fabric_addr_to_string,
-    .addr_set_remove = fabric_addr_set_remove,
-    .msg_send_unexpected = fabric_msg_send_unexpected,
-    .msg_recv_unexpected = fabric_msg_recv_unexpected,
-    .msg_send_expected = fabric_msg_send_expected,
-    .msg_recv_expected = fabric_msg_recv_expected,
+    .addr_free = kit_msg_addr_free,
+    .addr_dup = kit_msg_addr_dup,
+    .addr_self = kit_msg_addr_self,
+    .addr_is_self = kit_msg_addr_is_self,
+    .addr_compare = kit_msg_addr_compare,
+    .addr_to_string = kit_msg_addr_to_string,
+    .addr_set_remove = kit_msg_addr_set_remove,
+    .msg_send_unexpected = kit_msg_send_unexpected,
+    .msg_recv_unexpected = kit_msg_recv_unexpected,
+    .msg_send_expected = kit_msg_send_expected,
+    .msg_recv_expected = kit_msg_recv_expected,
     .mem_create = bmi_na_mem_create,
     .mem_destroy = bmi_na_mem_destroy,
     .mem_register = bmi_na_mem_register,
@@ -38,12 +38,12 @@ static struct na_plugin bmi_na_plugin = {
     .mem_deserialize = bmi_na_mem_deserialize,
     .put = bmi_na_put,
     .get = bmi_na_get,
-    .poll = fabric_poll,
-    .poll_get_fd = fabric_poll_get_fd,
-    .poll_try_wait = fabric_poll_try_wait,
-    .cancel = fabric_cancel,
-    .cancel_trusted = fabric_cancel_trusted,
-    .get_extension = fabric_get_extension,
+    .poll = kit_msg_poll,
+    .poll_get_fd = kit_msg_poll_get_fd,
+    .poll_try_wait = kit_msg_poll_try_wait,
+    .cancel = kit_msg_cancel,
+    .cancel_trusted = kit_msg_cancel_trusted,
+    .get_extension = kit_msg_get_extension,
 };
 
 int32_t na_plugin_entry_v1(const struct na_host *host, const struct na_plugin **plugin_p,
@@ -53,8 +53,8 @@ int32_t na_plugin_entry_v1(const struct na_host *host, const struct na_plugin **
 
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
-    bmi_na_plugin.op_size = fabric_op_size();
-    bmi_na_plugin.op_align = fabric_op_align();
+    bmi_na_plugin.op_size = kit_msg_op_size();
+    bmi_na_plugin.op_align = kit_msg_op_align();
     *plugin_p = &bmi_na_plugin;
     return NA_PLUGIN_SUCCESS;
 }

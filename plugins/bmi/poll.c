@@ -14,7 +14,7 @@
 static void completions_take(struct na_plugin_class *na_class);
 static int32_t poll_failed(struct na_plugin_class *na_class);
 
-int32_t bmi_na_poll(struct fabric_endpoint *endpoint)
+int32_t bmi_na_poll(struct kit_endpoint *endpoint)
 {
     struct na_plugin_class *na_class = bmi_na_class(endpoint);
     bool is_time = na_class->is_clock_due || ++na_class->polls % POLLS_A_CLOCK == 0;
@@ -32,12 +32,12 @@ int32_t bmi_na_poll(struct fabric_endpoint *endpoint)
     return na_class->error == 0 ? NA_PLUGIN_SUCCESS : poll_failed(na_class);
 }
 
-int bmi_na_get_fd(struct fabric_endpoint *endpoint)
+int bmi_na_get_fd(struct kit_endpoint *endpoint)
 {
     return bmi_na_class(endpoint)->wait_fd;
 }
 
-bool bmi_na_try_wait(struct fabric_endpoint *endpoint)
+bool bmi_na_try_wait(struct kit_endpoint *endpoint)
 {
     struct na_plugin_class *na_class = bmi_na_class(endpoint);
 

@@ -10,19 +10,19 @@ int32_t bmi_na_put(struct na_plugin_context *context, void *op, struct na_plugin
                    uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
                    uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id)
 {
-    return fabric_rma_submit(context, op, 1, local, local_offset, remote, remote_offset, length,
-                             addr, remote_id);
+    return kit_msg_rma_submit(context, op, 1, local, local_offset, remote, remote_offset, length,
+                              addr, remote_id);
 }
 
 int32_t bmi_na_get(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
                    uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
                    uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id)
 {
-    return fabric_rma_submit(context, op, 0, local, local_offset, remote, remote_offset, length,
-                             addr, remote_id);
+    return kit_msg_rma_submit(context, op, 0, local, local_offset, remote, remote_offset, length,
+                              addr, remote_id);
 }
 
-int32_t bmi_na_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma)
+int32_t bmi_na_rma_start(struct kit_endpoint *endpoint, struct kit_msg_rma *rma)
 {
     struct na_plugin_class *na_class = bmi_na_class(endpoint);
     struct bmi_na_rma *private = rma->priv;
@@ -40,18 +40,18 @@ int32_t bmi_na_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rm
 
     ret = kit_rma_start(na_class->rma, &request, &private->transfer);
     if (ret == NA_PLUGIN_SUCCESS && private->transfer == NULL)
-        fabric_rma_done(endpoint, rma, ret);
+        kit_msg_rma_done(endpoint, rma, ret);
     return ret;
 }
 
-bool bmi_na_rma_abandon(struct fabric_endpoint *endpoint, struct fabric_rma *rma, int32_t status)
+bool bmi_na_rma_abandon(struct kit_endpoint *endpoint, struct kit_msg_rma *rma, int32_t status)
 {
     struct na_plugin_class *na_class = bmi_na_class(endpoint);
     struct bmi_na_rma *private = rma->priv;
 
     if (!kit_rma_abandon(na_class->rma, private->transfer, status, status != NA_PLUGIN_CANCELED))
         return false;
-    fabric_rma_done(endpoint, rma, status);
+    kit_msg_rma_done(endpoint, rma, status);
     return true;
 }
 
@@ -59,10 +59,10 @@ void bmi_na_transfer_done(void *owner, void *cookie, int32_t status)
 {
     struct na_plugin_class *na_class = owner;
 
-    fabric_rma_done(&na_class->base, cookie, status);
+    kit_msg_rma_done(&na_class->base, cookie, status);
 }
 
-void bmi_na_control(struct fabric_endpoint *endpoint, struct fabric_peer *peer, uint32_t type,
+void bmi_na_control(struct kit_endpoint *endpoint, struct kit_peer *peer, uint32_t type,
                     const void *data, uint64_t size)
 {
     struct na_plugin_class *na_class = bmi_na_class(endpoint);
@@ -75,5 +75,5 @@ int32_t bmi_na_control_send(void *owner, void *peer, const void *data, uint32_t 
 {
     struct na_plugin_class *na_class = owner;
 
-    return fabric_control_send(&na_class->base, peer, CONTROL_RMA, data, size);
+    return kit_msg_control_send(&na_class->base, peer, CONTROL_RMA, data, size);
 }

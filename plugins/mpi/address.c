@@ -14,14 +14,14 @@
 
 static const char *address_of_string(const struct na_plugin_class *na_class, const char *string);
 static int32_t address_canonical(const struct na_plugin_class *na_class, const char *name,
-                                 char canonical[FABRIC_NAME_MAX]);
+                                 char canonical[KIT_NAME_MAX]);
 static bool number_read(const char **text_p, uint64_t max, uint64_t *number_p);
 
 int32_t mpi_addr_lookup(struct na_plugin_class *na_class, const char *string,
                         struct na_plugin_addr **addr_p)
 {
     const char *name = address_of_string(na_class, string);
-    char canonical[FABRIC_NAME_MAX];
+    char canonical[KIT_NAME_MAX];
     int32_t ret = NA_PLUGIN_INVALID_ARG;
 
     if (name != NULL)
@@ -34,13 +34,13 @@ int32_t mpi_addr_lookup(struct na_plugin_class *na_class, const char *string,
                           : "the rank in MPI_COMM_WORLD, perhaps with '/' and a number");
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
-    return fabric_peer_lookup(&na_class->fabric, canonical, NULL, 0, addr_p);
+    return kit_msg_peer_lookup(&na_class->fabric, canonical, NULL, 0, addr_p);
 }
 
 /* Our own. */
 int32_t mpi_name_make(struct na_plugin_class *na_class)
 {
-    char port[FABRIC_NAME_MAX];
+    char port[KIT_NAME_MAX];
     struct kit_key random;
     int32_t ret;
 
@@ -85,7 +85,7 @@ bool mpi_name_read(const char *name, int *rank_p, uint32_t *serial_p)
 }
 
 /* A dynamic one that can be connected to; false when it cannot. */
-bool mpi_port_read(const char *name, char port[FABRIC_NAME_MAX], uint32_t *serial_p)
+bool mpi_port_read(const char *name, char port[KIT_NAME_MAX], uint32_t *serial_p)
 {
     const char *separator = strrchr(name, '#');
     uint64_t serial;
@@ -96,7 +96,7 @@ bool mpi_port_read(const char *name, char port[FABRIC_NAME_MAX], uint32_t *seria
         return false;
     length = (size_t) (separator - name);
     separator++;
-    if (length >= FABRIC_NAME_MAX || !number_read(&separator, mpi_process.serials - 1, &serial) ||
+    if (length >= KIT_NAME_MAX || !number_read(&separator, mpi_process.serials - 1, &serial) ||
         *separator != '\0')
         return false;
     memcpy(port, name, length);
@@ -106,21 +106,21 @@ bool mpi_port_read(const char *name, char port[FABRIC_NAME_MAX], uint32_t *seria
 }
 
 static int32_t address_canonical(const struct na_plugin_class *na_class, const char *name,
-                                 char canonical[FABRIC_NAME_MAX])
+                                 char canonical[KIT_NAME_MAX])
 {
-    char port[FABRIC_NAME_MAX];
+    char port[KIT_NAME_MAX];
     uint32_t serial;
     int rank;
 
     if (na_class->is_dynamic) {
         bool is_origin = strncmp(name, ORIGIN_PREFIX, sizeof(ORIGIN_PREFIX) - 1) == 0;
 
-        if (strlen(name) >= FABRIC_NAME_MAX || (!is_origin && !mpi_port_read(name, port, &serial)))
+        if (strlen(name) >= KIT_NAME_MAX || (!is_origin && !mpi_port_read(name, port, &serial)))
             return NA_PLUGIN_INVALID_ARG;
         if (is_origin)
-            (void) snprintf(canonical, FABRIC_NAME_MAX, "%s", name);
+            (void) snprintf(canonical, KIT_NAME_MAX, "%s", name);
         else
-            (void) snprintf(canonical, FABRIC_NAME_MAX, "%.230s#%u", port, serial);
+            (void) snprintf(canonical, KIT_NAME_MAX, "%.230s#%u", port, serial);
         return NA_PLUGIN_SUCCESS;
     }
     if (!mpi_name_read(name, &rank, &serial))
@@ -132,7 +132,7 @@ static int32_t address_canonical(const struct na_plugin_class *na_class, const c
                           : "was this process started by mpiexec, together with the others?");
         return NA_PLUGIN_NOENTRY;
     }
-    (void) snprintf(canonical, FABRIC_NAME_MAX, serial == 0 ? "%d" : "%d/%u", rank, serial);
+    (void) snprintf(canonical, KIT_NAME_MAX, serial == 0 ? "%d" : "%d/%u", rank, serial);
     return NA_PLUGIN_SUCCESS;
 }
 

@@ -38,7 +38,7 @@ struct dial_hello {
     uint32_t to; /* number of the endpoint */
     uint32_t from;
     uint32_t reserved;
-    char name[FABRIC_NAME_MAX]; /* of the one who connects */
+    char name[KIT_NAME_MAX]; /* of the one who connects */
 };
 
 /* One connection to be made. MPI may keep the thread that makes it for minutes, after the class and
@@ -47,7 +47,7 @@ struct dial_call {
     char port[MPI_MAX_PORT_NAME];
     uint32_t to, from;
     uint32_t link;
-    char name[FABRIC_NAME_MAX];
+    char name[KIT_NAME_MAX];
 };
 
 static int32_t port_start(void);
@@ -83,7 +83,7 @@ static _Atomic uint64_t port_since; /* ns: so long it waits in MPI; 0: it does n
 static _Atomic bool is_parked;
 
 /* The port of this process, opened if it is not. */
-int32_t mpi_port_open(char port[FABRIC_NAME_MAX])
+int32_t mpi_port_open(char port[KIT_NAME_MAX])
 {
     int32_t ret = NA_PLUGIN_SUCCESS;
 
@@ -99,7 +99,7 @@ int32_t mpi_port_open(char port[FABRIC_NAME_MAX])
 /* Whether the name is of an endpoint of this process, open or not. */
 bool mpi_port_is_own(const char *name)
 {
-    char port[FABRIC_NAME_MAX];
+    char port[KIT_NAME_MAX];
     uint32_t serial;
     bool is_own;
 
@@ -198,8 +198,7 @@ static int32_t port_start(void)
         return NA_PLUGIN_OPNOTSUPPORTED;
     }
     /* With the number of an endpoint it is an address. */
-    if (strlen(port) == 0 || strlen(port) > FABRIC_NAME_MAX - 16 ||
-        strpbrk(port, " \t\r\n") != NULL) {
+    if (strlen(port) == 0 || strlen(port) > KIT_NAME_MAX - 16 || strpbrk(port, " \t\r\n") != NULL) {
         MPI_LOG_ERROR("the name of MPI's port, '%.300s', does not make an address", port);
         (void) MPI_Close_port(port);
         return NA_PLUGIN_OPNOTSUPPORTED;
@@ -440,7 +439,7 @@ static void dial_turns_take(const struct dial_call *call, int turns[2])
 {
     uint64_t end = kit_host->clock_ns() + TURN_NS;
     uint64_t to = kit_digest(call->port, strlen(call->port)), from;
-    char port[FABRIC_NAME_MAX] = "";
+    char port[KIT_NAME_MAX] = "";
     uint32_t serial;
 
     (void) mpi_port_read(call->name, port, &serial);

@@ -11,7 +11,7 @@ static int32_t class_check(struct na_plugin_class *na_class, const struct na_plu
 static int32_t class_receive(struct na_plugin_class *na_class);
 static int32_t class_open_rma(struct na_plugin_class *na_class);
 
-static const struct fabric_ops class_ops = {
+static const struct kit_msg_ops class_ops = {
     .max_frame = MPI_MAX_FRAME,
     .max_sends = 1, /* large ones may be overtaken by small ones */
     .peer_size = sizeof(struct mpi_peer),
@@ -77,7 +77,7 @@ int32_t mpi_class_finalize(struct na_plugin_class *na_class)
     mpi_leave();
     kit_rma_close(na_class->rma);
     na_class->rma = NULL;
-    fabric_endpoint_close(&na_class->fabric);
+    kit_endpoint_close(&na_class->fabric);
     mpi_sources_free(na_class, NULL);
     mpi_links_free(na_class);
     mpi_jobs_free(na_class);
@@ -88,7 +88,7 @@ int32_t mpi_class_finalize(struct na_plugin_class *na_class)
 static int32_t class_open(struct na_plugin_class *na_class, const struct na_plugin_init *init,
                           struct na_plugin_class_info *info)
 {
-    struct fabric_config config = {
+    struct kit_endpoint_config config = {
         .ops = &class_ops,
         .plugin = MPI_PLUGIN_NAME,
         .name = na_class->name,
@@ -105,7 +105,7 @@ static int32_t class_open(struct na_plugin_class *na_class, const struct na_plug
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
     config.protocol = na_class->is_dynamic ? MPI_PROTOCOL_DYNAMIC : MPI_PROTOCOL_STATIC;
-    ret = fabric_endpoint_open(&na_class->fabric, &config, info);
+    ret = kit_endpoint_open(&na_class->fabric, &config, info);
     if (ret == NA_PLUGIN_SUCCESS)
         ret = class_receive(na_class);
     if (ret != NA_PLUGIN_SUCCESS)
@@ -158,8 +158,8 @@ static int32_t class_open_rma(struct na_plugin_class *na_class)
         .ops = &mpi_rma_ops,
         .owner = na_class,
         .plugin = MPI_PLUGIN_NAME,
-        .control_size = FABRIC_CONTROL_MAX,
-        .inline_size = FABRIC_CONTROL_MAX - KIT_RMA_RECORD_SIZE,
+        .control_size = KIT_CONTROL_MAX,
+        .inline_size = KIT_CONTROL_MAX - KIT_RMA_RECORD_SIZE,
         .piece_size = na_class->is_dynamic ? MPI_PIECE_EAGER : MPI_PIECE,
         .window = na_class->is_dynamic ? MPI_WINDOW_EAGER : MPI_WINDOW,
         .first_tag = MPI_TAG_PIECES + na_class->serial * mpi_process.tags,

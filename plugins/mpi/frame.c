@@ -18,7 +18,7 @@ static void receive_later(struct mpi_job *job);
 static void receive_again(struct mpi_job *job);
 static int receive_tag(const struct mpi_link *link);
 
-int32_t mpi_frame_send(struct fabric_endpoint *endpoint, struct fabric_frame *frame)
+int32_t mpi_frame_send(struct kit_endpoint *endpoint, struct kit_frame *frame)
 {
     struct na_plugin_class *na_class = mpi_class(endpoint);
     struct mpi_link *link = mpi_peer(frame->peer)->link;
@@ -54,15 +54,15 @@ int32_t mpi_frame_send(struct fabric_endpoint *endpoint, struct fabric_frame *fr
 /* The message layer may have been told already: then the peer is all that can fail. */
 void mpi_frame_sent(struct na_plugin_class *na_class, struct mpi_job *job)
 {
-    struct fabric_peer *peer = job->link->peer;
-    struct fabric_frame *frame = job->frame;
+    struct kit_peer *peer = job->link->peer;
+    struct kit_frame *frame = job->frame;
     int32_t status = job->status == NA_PLUGIN_SUCCESS ? NA_PLUGIN_SUCCESS : NA_PLUGIN_HOSTUNREACH;
 
     mpi_job_put(job);
     if (frame != NULL)
-        fabric_frame_sent(&na_class->fabric, frame, status);
+        kit_msg_frame_sent(&na_class->fabric, frame, status);
     else if (kit_unlikely(status != NA_PLUGIN_SUCCESS && peer != NULL))
-        fabric_peer_failed(&na_class->fabric, peer, status, "MPI could not send to it");
+        kit_peer_failed(peer, status, "MPI could not send to it");
 }
 
 /* And those that had to wait for it. */
@@ -136,7 +136,7 @@ void mpi_frames_look(struct na_plugin_class *na_class)
     }
 }
 
-void mpi_frame_release(struct fabric_endpoint *endpoint, void *cookie)
+void mpi_frame_release(struct kit_endpoint *endpoint, void *cookie)
 {
     (void) endpoint;
     mpi_job_put(cookie);
@@ -168,14 +168,14 @@ static bool frame_is_sync(struct mpi_link *link)
 /* MPI has it, and it is a copy: for the message layer it is sent. */
 static void frame_taken(struct na_plugin_class *na_class, struct mpi_job *job)
 {
-    struct fabric_frame *frame = job->frame;
+    struct kit_frame *frame = job->frame;
 
     if (kit_unlikely(job->request == MPI_REQUEST_NULL)) {
         mpi_frame_sent(na_class, job);
         return;
     }
     job->frame = NULL;
-    fabric_frame_sent(&na_class->fabric, frame, NA_PLUGIN_SUCCESS);
+    kit_msg_frame_sent(&na_class->fabric, frame, NA_PLUGIN_SUCCESS);
 }
 
 /* False when the message layer holds it. */
@@ -183,8 +183,8 @@ static bool frame_deliver(struct na_plugin_class *na_class, struct mpi_job *job)
 {
     const uint64_t head = sizeof(struct mpi_frame_header);
 
-    if (kit_likely(fabric_frame_received(&na_class->fabric, job->data + head, job->size - head,
-                                         NULL, job)))
+    if (kit_likely(kit_msg_frame_received(&na_class->fabric, job->data + head, job->size - head,
+                                          NULL, job)))
         return true;
     mpi_job_settle(job);
     kit_list_append(&na_class->held, &job->node);

@@ -13,11 +13,11 @@
 #include <string.h>
 
 static struct mpi_link *link_find(struct na_plugin_class *na_class, const char *name);
-static int32_t link_aim(struct mpi_link *link, const struct fabric_peer *peer);
+static int32_t link_aim(struct mpi_link *link, const struct kit_peer *peer);
 static int32_t link_aim_static(struct mpi_link *link);
-static int32_t link_aim_dynamic(struct mpi_link *link, const struct fabric_peer *peer);
-static bool link_is_dead(const struct fabric_peer *peer);
-static void link_leave_dead(struct mpi_link *link, const struct fabric_peer *peer);
+static int32_t link_aim_dynamic(struct mpi_link *link, const struct kit_peer *peer);
+static bool link_is_dead(const struct kit_peer *peer);
+static void link_leave_dead(struct mpi_link *link, const struct kit_peer *peer);
 static void link_connect(struct mpi_link *link, MPI_Comm comm, uint32_t serial);
 static void link_dialed(struct mpi_link *link);
 static void link_fail(struct mpi_link *link, const char *reason);
@@ -170,7 +170,7 @@ void mpi_link_quiet(struct mpi_link *link)
         ;
 }
 
-int32_t mpi_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *peer)
+int32_t mpi_peer_open(struct kit_endpoint *endpoint, struct kit_peer *peer)
 {
     struct na_plugin_class *na_class = mpi_class(endpoint);
     struct mpi_link *link = link_find(na_class, peer->name);
@@ -191,7 +191,7 @@ int32_t mpi_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *peer
     return NA_PLUGIN_SUCCESS;
 }
 
-void mpi_peer_close(struct fabric_endpoint *endpoint, struct fabric_peer *peer)
+void mpi_peer_close(struct kit_endpoint *endpoint, struct kit_peer *peer)
 {
     struct na_plugin_class *na_class = mpi_class(endpoint);
     struct mpi_link *link = mpi_peer(peer)->link;
@@ -272,7 +272,7 @@ static struct mpi_link *link_find(struct na_plugin_class *na_class, const char *
     return NULL;
 }
 
-static int32_t link_aim(struct mpi_link *link, const struct fabric_peer *peer)
+static int32_t link_aim(struct mpi_link *link, const struct kit_peer *peer)
 {
     return link->na_class->is_dynamic ? link_aim_dynamic(link, peer) : link_aim_static(link);
 }
@@ -296,7 +296,7 @@ static int32_t link_aim_static(struct mpi_link *link)
  * MPI does not connect a process with itself. It takes minutes to find that nobody accepts, so a
  * process of this node that has ended, whose port nobody else will have, is not called.
  */
-static int32_t link_aim_dynamic(struct mpi_link *link, const struct fabric_peer *peer)
+static int32_t link_aim_dynamic(struct mpi_link *link, const struct kit_peer *peer)
 {
     int32_t ret;
 
@@ -318,13 +318,13 @@ static int32_t link_aim_dynamic(struct mpi_link *link, const struct fabric_peer 
 }
 
 /* Also while its parent has not heard of it. */
-static bool link_is_dead(const struct fabric_peer *peer)
+static bool link_is_dead(const struct kit_peer *peer)
 {
     uint64_t incarnation, start;
     bool is_over;
     uint32_t pid;
 
-    if (!fabric_peer_process(peer, &pid, &incarnation))
+    if (!kit_peer_process(peer, &pid, &incarnation))
         return false;
     if (kill((pid_t) pid, 0) != 0 && errno == ESRCH)
         return true;
@@ -332,7 +332,7 @@ static bool link_is_dead(const struct fabric_peer *peer)
 }
 
 /* To the dead nothing is said: Open MPI may lock itself up in writing to the socket of one. */
-static void link_leave_dead(struct mpi_link *link, const struct fabric_peer *peer)
+static void link_leave_dead(struct mpi_link *link, const struct kit_peer *peer)
 {
     if (link->is_own_comm && link_is_dead(peer))
         link->has_said_bye = true;
@@ -376,7 +376,7 @@ static void link_fail(struct mpi_link *link, const char *reason)
     link_dialed(link);
     link->phase = MPI_LINK_FAILED;
     if (link->peer != NULL)
-        fabric_peer_failed(&link->na_class->fabric, link->peer, NA_PLUGIN_HOSTUNREACH, reason);
+        kit_peer_failed(link->peer, NA_PLUGIN_HOSTUNREACH, reason);
     else
         mpi_link_drop(link);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the rooms of this plugin share. Messages are frames of plugins/fabric, puts and gets pieces
+ * What the rooms of this plugin share. Messages are frames of kit_msg.h, puts and gets pieces
  * of plugins/rma, both as MPI messages. All that MPI reads or writes lies in buffers of ours:
  * MPI cannot be told to let go of memory, so the user's is copied.
  */
@@ -8,8 +8,8 @@
 #ifndef MPI_CLASS_H
 #define MPI_CLASS_H
 
-#include "fabric.h"
 #include "kit_base.h"
+#include "kit_msg.h"
 #include "kit_rma.h"
 
 #include <mpi.h>
@@ -107,7 +107,7 @@ struct mpi_job {
     uint32_t index; /* in the class's requests; UINT32_MAX: in none */
     int source;     /* rank that it came from */
     uint64_t capacity;
-    struct fabric_frame *frame;
+    struct kit_frame *frame;
     struct kit_rma_piece *piece;
     bool is_cancelled; /* what comes is dropped */
     bool is_withdrawn; /* MPI was asked to end it */
@@ -127,8 +127,8 @@ enum mpi_link_phase {
 struct mpi_link {
     struct kit_link node; /* of the class */
     struct na_plugin_class *na_class;
-    struct fabric_peer *peer; /* NULL: the message layer does not use it */
-    char *name;               /* of the endpoint; NULL: for all, or not known yet */
+    struct kit_peer *peer; /* NULL: the message layer does not use it */
+    char *name;            /* of the endpoint; NULL: for all, or not known yet */
     enum mpi_link_phase phase;
     MPI_Comm comm;
     bool is_own_comm; /* of this link alone, in which the other side says goodbye, too */
@@ -155,7 +155,7 @@ struct mpi_arrival {
     bool is_dialed;
     uint32_t link;   /* number of the link that it was dialed for */
     uint32_t serial; /* of the other endpoint */
-    char name[FABRIC_NAME_MAX];
+    char name[KIT_NAME_MAX];
 };
 
 /* Requests of a class, in arrays as MPI wants them. */
@@ -171,13 +171,13 @@ struct mpi_requests {
 
 /* Begins with the message layer's endpoint. */
 struct na_plugin_class {
-    struct fabric_endpoint fabric;
+    struct kit_endpoint fabric;
     struct kit_link node; /* of all of the process */
     struct kit_rma *rma;
     bool is_dynamic;
     bool is_listening;
     uint32_t serial;
-    char name[FABRIC_NAME_MAX];
+    char name[KIT_NAME_MAX];
     struct mpi_requests requests;
     struct kit_link links;
     struct mpi_link *shared; /* for all */
@@ -227,12 +227,12 @@ struct mpi_process {
 
 extern struct mpi_process mpi_process;
 
-static inline struct na_plugin_class *mpi_class(struct fabric_endpoint *endpoint)
+static inline struct na_plugin_class *mpi_class(struct kit_endpoint *endpoint)
 {
     return (struct na_plugin_class *) (void *) endpoint;
 }
 
-static inline struct mpi_peer *mpi_peer(struct fabric_peer *peer)
+static inline struct mpi_peer *mpi_peer(struct kit_peer *peer)
 {
     return peer->priv;
 }
@@ -282,15 +282,15 @@ int32_t mpi_addr_lookup(struct na_plugin_class *na_class, const char *name,
                         struct na_plugin_addr **addr_p);
 int32_t mpi_name_make(struct na_plugin_class *na_class);
 bool mpi_name_read(const char *name, int *rank_p, uint32_t *serial_p);
-bool mpi_port_read(const char *name, char port[FABRIC_NAME_MAX], uint32_t *serial_p);
+bool mpi_port_read(const char *name, char port[KIT_NAME_MAX], uint32_t *serial_p);
 
 /* link.c */
 struct mpi_link *mpi_link_make(struct na_plugin_class *na_class, const char *name);
 void mpi_link_drop(struct mpi_link *link);
 void mpi_links_free_unused(struct na_plugin_class *na_class);
 void mpi_link_quiet(struct mpi_link *link);
-int32_t mpi_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *peer);
-void mpi_peer_close(struct fabric_endpoint *endpoint, struct fabric_peer *peer);
+int32_t mpi_peer_open(struct kit_endpoint *endpoint, struct kit_peer *peer);
+void mpi_peer_close(struct kit_endpoint *endpoint, struct kit_peer *peer);
 
 /* After something on the link is done: perhaps MPI is done with it, too. The next poll looks. */
 static inline void mpi_link_unused(struct mpi_link *link)
@@ -307,7 +307,7 @@ void mpi_links_leave(struct na_plugin_class *na_class);
 void mpi_links_free(struct na_plugin_class *na_class);
 
 /* dial.c: connections, made and accepted in threads, because MPI blocks in both */
-int32_t mpi_port_open(char port[FABRIC_NAME_MAX]);
+int32_t mpi_port_open(char port[KIT_NAME_MAX]);
 int32_t mpi_dial(struct mpi_link *link);
 bool mpi_dial_is_waiting(void);
 bool mpi_port_is_own(const char *name);
@@ -331,8 +331,8 @@ void mpi_jobs_free(struct na_plugin_class *na_class);
 void mpi_remains_look(void);
 
 /* frame.c */
-int32_t mpi_frame_send(struct fabric_endpoint *endpoint, struct fabric_frame *frame);
-void mpi_frame_release(struct fabric_endpoint *endpoint, void *cookie);
+int32_t mpi_frame_send(struct kit_endpoint *endpoint, struct kit_frame *frame);
+void mpi_frame_release(struct kit_endpoint *endpoint, void *cookie);
 void mpi_frame_sent(struct na_plugin_class *na_class, struct mpi_job *job);
 void mpi_frame_received(struct na_plugin_class *na_class, struct mpi_job *job);
 void mpi_frame_drop(struct mpi_job *job);
@@ -373,7 +373,7 @@ static inline struct mpi_job *mpi_source_next(struct mpi_source *source)
 }
 
 /* poll.c */
-int32_t mpi_poll(struct fabric_endpoint *endpoint);
+int32_t mpi_poll(struct kit_endpoint *endpoint);
 
 /* piece.c */
 extern const struct kit_rma_ops mpi_rma_ops;
@@ -397,9 +397,9 @@ int32_t mpi_put(struct na_plugin_context *context, void *op, struct na_plugin_me
 int32_t mpi_get(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
                 uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
                 uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id);
-int32_t mpi_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma);
-bool mpi_rma_abandon(struct fabric_endpoint *endpoint, struct fabric_rma *rma, int32_t status);
-void mpi_control(struct fabric_endpoint *endpoint, struct fabric_peer *peer, uint32_t type,
+int32_t mpi_rma_start(struct kit_endpoint *endpoint, struct kit_msg_rma *rma);
+bool mpi_rma_abandon(struct kit_endpoint *endpoint, struct kit_msg_rma *rma, int32_t status);
+void mpi_control(struct kit_endpoint *endpoint, struct kit_peer *peer, uint32_t type,
                  const void *data, uint64_t size);
 
 #endif /* MPI_CLASS_H */

@@ -47,7 +47,7 @@ void mpi_piece_done(struct na_plugin_class *na_class, struct mpi_job *job)
 }
 
 /* What the other side sent for its puts and gets, and ours. */
-void mpi_control(struct fabric_endpoint *endpoint, struct fabric_peer *peer, uint32_t type,
+void mpi_control(struct kit_endpoint *endpoint, struct kit_peer *peer, uint32_t type,
                  const void *data, uint64_t size)
 {
     if (type == CONTROL_TYPE)
@@ -58,7 +58,7 @@ static int32_t piece_control_send(void *owner, void *peer, const void *data, uin
 {
     struct na_plugin_class *na_class = owner;
 
-    return fabric_control_send(&na_class->fabric, peer, CONTROL_TYPE, data, size);
+    return kit_msg_control_send(&na_class->fabric, peer, CONTROL_TYPE, data, size);
 }
 
 static int32_t piece_send(void *owner, struct kit_rma_piece *piece)
@@ -122,19 +122,19 @@ static void piece_transfer_done(void *owner, void *cookie, int32_t status)
 {
     struct na_plugin_class *na_class = owner;
 
-    fabric_rma_done(&na_class->fabric, cookie, status);
+    kit_msg_rma_done(&na_class->fabric, cookie, status);
 }
 
 static void piece_peer_hold(void *owner, void *peer)
 {
     struct na_plugin_addr *addr;
 
-    (void) fabric_addr_dup(owner, peer, &addr);
+    (void) kit_msg_addr_dup(owner, peer, &addr);
 }
 
 static void piece_peer_release(void *owner, void *peer)
 {
-    fabric_addr_free(owner, peer);
+    kit_msg_addr_free(owner, peer);
 }
 
 static int32_t piece_begin(struct na_plugin_class *na_class, struct kit_rma_piece *piece,

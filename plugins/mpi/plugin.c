@@ -23,21 +23,21 @@ static struct na_plugin plugin = {
     .enumerate = mpi_enumerate,
     .initialize = mpi_class_initialize,
     .finalize = mpi_class_finalize,
-    .context_create = fabric_context_create,
-    .context_stop = fabric_context_stop,
-    .context_destroy = fabric_context_destroy,
+    .context_create = kit_msg_context_create,
+    .context_stop = kit_msg_context_stop,
+    .context_destroy = kit_msg_context_destroy,
     .addr_lookup = mpi_addr_lookup,
-    .addr_free = fabric_addr_free,
-    .addr_dup = fabric_addr_dup,
-    .addr_self = fabric_addr_self,
-    .addr_is_self = fabric_addr_is_self,
-    .addr_compare = fabric_addr_compare,
-    .addr_to_string = fabric_addr_to_string,
-    .addr_set_remove = fabric_addr_set_remove,
-    .msg_send_unexpected = fabric_msg_send_unexpected,
-    .msg_recv_unexpected = fabric_msg_recv_unexpected,
-    .msg_send_expected = fabric_msg_send_expected,
-    .msg_recv_expected = fabric_msg_recv_expected,
+    .addr_free = kit_msg_addr_free,
+    .addr_dup = kit_msg_addr_dup,
+    .addr_self = kit_msg_addr_self,
+    .addr_is_self = kit_msg_addr_is_self,
+    .addr_compare = kit_msg_addr_compare,
+    .addr_to_string = kit_msg_addr_to_string,
+    .addr_set_remove = kit_msg_addr_set_remove,
+    .msg_send_unexpected = kit_msg_send_unexpected,
+    .msg_recv_unexpected = kit_msg_recv_unexpected,
+    .msg_send_expected = kit_msg_send_expected,
+    .msg_recv_expected = kit_msg_recv_expected,
     .mem_create = mpi_mem_create,
     .mem_destroy = mpi_mem_destroy,
     .mem_register = mpi_mem_register,
@@ -47,12 +47,12 @@ static struct na_plugin plugin = {
     .mem_deserialize = mpi_mem_deserialize,
     .put = mpi_put,
     .get = mpi_get,
-    .poll = fabric_poll,
+    .poll = kit_msg_poll,
     .poll_wait = mpi_poll_wait,
     .wake = mpi_wake,
-    .cancel = fabric_cancel,
-    .cancel_trusted = fabric_cancel_trusted,
-    .get_extension = fabric_get_extension,
+    .cancel = kit_msg_cancel,
+    .cancel_trusted = kit_msg_cancel_trusted,
+    .get_extension = kit_msg_get_extension,
 };
 
 int32_t na_plugin_entry_v1(const struct na_host *host, const struct na_plugin **plugin_p,
@@ -64,8 +64,8 @@ int32_t na_plugin_entry_v1(const struct na_host *host, const struct na_plugin **
         return ret;
     if (!plugin_meets_its_mpi(reason_p))
         return NA_PLUGIN_OPNOTSUPPORTED;
-    plugin.op_size = fabric_op_size();
-    plugin.op_align = fabric_op_align();
+    plugin.op_size = kit_msg_op_size();
+    plugin.op_align = kit_msg_op_align();
     *plugin_p = &plugin;
     return NA_PLUGIN_SUCCESS;
 }

@@ -5,7 +5,7 @@
 
 static void poll_clock(struct na_plugin_class *na_class);
 
-int32_t mpi_poll(struct fabric_endpoint *endpoint)
+int32_t mpi_poll(struct kit_endpoint *endpoint)
 {
     struct na_plugin_class *na_class = mpi_class(endpoint);
     uint32_t count;

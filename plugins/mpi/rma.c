@@ -11,9 +11,9 @@ int32_t mpi_mem_create(struct na_plugin_class *na_class, void *base, uint64_t le
     struct kit_region *memory;
     int32_t ret;
 
-    fabric_lock(&na_class->fabric);
+    kit_msg_lock(&na_class->fabric);
     ret = kit_rma_mem_create(na_class->rma, base, length, flags, &memory);
-    fabric_unlock(&na_class->fabric);
+    kit_msg_unlock(&na_class->fabric);
     if (ret == NA_PLUGIN_SUCCESS)
         *mem_p = (struct na_plugin_mem *) (void *) memory;
     return ret;
@@ -22,9 +22,9 @@ int32_t mpi_mem_create(struct na_plugin_class *na_class, void *base, uint64_t le
 void mpi_mem_destroy(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
 {
     (void) mpi_mem_deregister(na_class, mem);
-    fabric_lock(&na_class->fabric);
+    kit_msg_lock(&na_class->fabric);
     kit_rma_mem_destroy(na_class->rma, mem_inside(mem));
-    fabric_unlock(&na_class->fabric);
+    kit_msg_unlock(&na_class->fabric);
 }
 
 int32_t mpi_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
@@ -33,18 +33,18 @@ int32_t mpi_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem 
     int32_t ret;
 
     (void) device;
-    fabric_lock(&na_class->fabric);
+    kit_msg_lock(&na_class->fabric);
     ret = kit_rma_mem_register(na_class->rma, mem_inside(mem), mem_type);
-    fabric_unlock(&na_class->fabric);
+    kit_msg_unlock(&na_class->fabric);
     return ret;
 }
 
 /* MPI never has the memory, so there is nothing to wait for. */
 int32_t mpi_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
 {
-    fabric_lock(&na_class->fabric);
+    kit_msg_lock(&na_class->fabric);
     (void) kit_rma_mem_deregister(na_class->rma, mem_inside(mem));
-    fabric_unlock(&na_class->fabric);
+    kit_msg_unlock(&na_class->fabric);
     return NA_PLUGIN_SUCCESS;
 }
 
@@ -67,9 +67,9 @@ int32_t mpi_mem_deserialize(struct na_plugin_class *na_class, const void *buf, u
     struct kit_region *memory;
     int32_t ret;
 
-    fabric_lock(&na_class->fabric);
+    kit_msg_lock(&na_class->fabric);
     ret = kit_rma_mem_deserialize(na_class->rma, buf, size, &memory);
-    fabric_unlock(&na_class->fabric);
+    kit_msg_unlock(&na_class->fabric);
     if (ret == NA_PLUGIN_SUCCESS)
         *mem_p = (struct na_plugin_mem *) (void *) memory;
     return ret;
@@ -79,19 +79,19 @@ int32_t mpi_put(struct na_plugin_context *context, void *op, struct na_plugin_me
                 uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
                 uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id)
 {
-    return fabric_rma_submit(context, op, 1, local, local_offset, remote, remote_offset, length,
-                             addr, remote_id);
+    return kit_msg_rma_submit(context, op, 1, local, local_offset, remote, remote_offset, length,
+                              addr, remote_id);
 }
 
 int32_t mpi_get(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
                 uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
                 uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id)
 {
-    return fabric_rma_submit(context, op, 0, local, local_offset, remote, remote_offset, length,
-                             addr, remote_id);
+    return kit_msg_rma_submit(context, op, 0, local, local_offset, remote, remote_offset, length,
+                              addr, remote_id);
 }
 
-int32_t mpi_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma)
+int32_t mpi_rma_start(struct kit_endpoint *endpoint, struct kit_msg_rma *rma)
 {
     struct mpi_rma *private = rma->priv;
     const struct kit_rma_request request = {
@@ -108,18 +108,18 @@ int32_t mpi_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma)
 
     ret = kit_rma_start(mpi_class(endpoint)->rma, &request, &private->transfer);
     if (ret == NA_PLUGIN_SUCCESS && private->transfer == NULL)
-        fabric_rma_done(endpoint, rma, ret);
+        kit_msg_rma_done(endpoint, rma, ret);
     return ret;
 }
 
-bool mpi_rma_abandon(struct fabric_endpoint *endpoint, struct fabric_rma *rma, int32_t status)
+bool mpi_rma_abandon(struct kit_endpoint *endpoint, struct kit_msg_rma *rma, int32_t status)
 {
     const struct mpi_rma *private = rma->priv;
 
     if (private->transfer == NULL || !kit_rma_abandon(mpi_class(endpoint)->rma, private->transfer,
                                                       status, status != NA_PLUGIN_CANCELED))
         return false;
-    fabric_rma_done(endpoint, rma, status);
+    kit_msg_rma_done(endpoint, rma, status);
     return true;
 }
 

@@ -72,7 +72,7 @@ static int32_t wait_round(struct na_plugin_context *context, uint64_t now, uint6
     quiet = now - atomic_load_explicit(&awake_ns, memory_order_relaxed);
     if (quiet < WAIT_AWAKE_NS) {
         for (uint32_t i = 0; i < WAIT_SPINS && *count == before && ret == NA_PLUGIN_SUCCESS; i++)
-            ret = fabric_poll(context, count);
+            ret = kit_msg_poll(context, count);
         return ret;
     }
     quiet /= WAIT_SHARE;
@@ -82,5 +82,5 @@ static int32_t wait_round(struct na_plugin_context *context, uint64_t now, uint6
         quiet = end - now;
     nap.tv_nsec = (long) quiet;
     (void) nanosleep(&nap, NULL);
-    return fabric_poll(context, count);
+    return kit_msg_poll(context, count);
 }

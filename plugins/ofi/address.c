@@ -31,8 +31,8 @@ int32_t ofi_addr_lookup(struct na_plugin_class *na_class, const char *string,
                         struct na_plugin_addr **addr_p)
 {
     const char *text = ofi_addr_endpoint(na_class, string);
-    char reason[KIT_LOCATION_REASON_MAX] = "", name[FABRIC_NAME_MAX];
-    uint8_t raw[FABRIC_RAW_MAX];
+    char reason[KIT_LOCATION_REASON_MAX] = "", name[KIT_NAME_MAX];
+    uint8_t raw[KIT_RAW_MAX];
     size_t size = sizeof(raw);
     int32_t ret;
 
@@ -49,10 +49,10 @@ int32_t ofi_addr_lookup(struct na_plugin_class *na_class, const char *string,
     ret = ofi_address_name(na_class, raw, size, name);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
-    return fabric_peer_lookup(&na_class->base, name, NULL, 0, addr_p);
+    return kit_msg_peer_lookup(&na_class->base, name, NULL, 0, addr_p);
 }
 
-/* The canonical name of a raw address, of at most FABRIC_NAME_MAX bytes. */
+/* The canonical name of a raw address, of at most KIT_NAME_MAX bytes. */
 int32_t ofi_address_name(const struct na_plugin_class *na_class, const void *raw, size_t size,
                          char *name)
 {
@@ -67,7 +67,7 @@ int32_t ofi_address_name(const struct na_plugin_class *na_class, const void *raw
         memcpy(&address, raw, size);
         if (kit_location_length(&address) == 0 || kit_location_length(&address) > size)
             break;
-        kit_location_format(&address, name, FABRIC_NAME_MAX);
+        kit_location_format(&address, name, KIT_NAME_MAX);
         return NA_PLUGIN_SUCCESS;
     case OFI_NAMING_STRING:
         if (size == 0 || memchr(raw, '\0', size) == NULL)
@@ -75,12 +75,12 @@ int32_t ofi_address_name(const struct na_plugin_class *na_class, const void *raw
         prefix = strstr(string, "://");
         if (prefix != NULL)
             string = prefix + 3;
-        if (strlen(string) >= FABRIC_NAME_MAX)
+        if (strlen(string) >= KIT_NAME_MAX)
             break;
         memcpy(name, string, strlen(string) + 1);
         return NA_PLUGIN_SUCCESS;
     case OFI_NAMING_RAW:
-        if (size == 0 || size >= FABRIC_NAME_MAX / 2)
+        if (size == 0 || size >= KIT_NAME_MAX / 2)
             break;
         for (size_t i = 0; i < size; i++)
             (void) snprintf(name + 2 * i, 3, "%02x", bytes[i]);
@@ -91,13 +91,13 @@ int32_t ofi_address_name(const struct na_plugin_class *na_class, const void *raw
     return NA_PLUGIN_PROTOCOL_ERROR;
 }
 
-int32_t ofi_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *peer)
+int32_t ofi_peer_open(struct kit_endpoint *endpoint, struct kit_peer *peer)
 {
     struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
     struct ofi_peer *private = peer->priv;
     char reason[KIT_LOCATION_REASON_MAX] = "";
     struct ofi_address *address;
-    uint8_t raw[FABRIC_RAW_MAX];
+    uint8_t raw[KIT_RAW_MAX];
     size_t size = sizeof(raw);
     int32_t ret;
 
@@ -131,7 +131,7 @@ int32_t ofi_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *peer
     return NA_PLUGIN_SUCCESS;
 }
 
-void ofi_peer_close(struct fabric_endpoint *endpoint, struct fabric_peer *peer)
+void ofi_peer_close(struct kit_endpoint *endpoint, struct kit_peer *peer)
 {
     struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
     struct ofi_peer *private = peer->priv;

@@ -47,7 +47,7 @@ void ofi_cut(struct na_plugin_class *na_class, const struct kit_region *region)
 }
 
 /* Its host is silent: what was on the way from there when its gets end must not arrive later. */
-void ofi_peer_abort(struct fabric_endpoint *endpoint, struct fabric_peer *peer, uint32_t silent_ms)
+void ofi_peer_abort(struct kit_endpoint *endpoint, struct kit_peer *peer, uint32_t silent_ms)
 {
     const struct ofi_peer *private = peer->priv;
     const struct ofi_silent_peer silent = {private->address, silent_ms};

@@ -36,7 +36,7 @@ static void ofi_fill_info(const struct na_plugin_class *na_class,
                           struct na_plugin_class_info *info);
 static void ofi_close(struct fid *fid);
 
-static const struct fabric_ops ofi_ops = {
+static const struct kit_msg_ops ofi_ops = {
     .max_sends = 1,
     .peer_size = sizeof(struct ofi_peer),
     .frame_size = sizeof(struct ofi_send),
@@ -105,7 +105,7 @@ int32_t ofi_class_finalize(struct na_plugin_class *na_class)
     kit_rma_close(na_class->rma);
     na_class->rma = NULL;
     ofi_mem_destroy_all(na_class);
-    fabric_endpoint_close(&na_class->base);
+    kit_endpoint_close(&na_class->base);
     ofi_address_destroy_all(na_class);
     resources = (struct ofi_resources){
         .info = na_class->info,
@@ -128,10 +128,10 @@ int32_t ofi_class_finalize(struct na_plugin_class *na_class)
  * What is layered above connections closes them with its endpoint, and says so of all that was in
  * progress. The next one, with the same address, is opened when somebody polls who needs it.
  */
-bool ofi_reset(struct fabric_endpoint *endpoint)
+bool ofi_reset(struct kit_endpoint *endpoint)
 {
     struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
-    uint8_t raw[FABRIC_RAW_MAX];
+    uint8_t raw[KIT_RAW_MAX];
     size_t size = sizeof(raw);
     void *address;
 
@@ -168,7 +168,7 @@ static void ofi_queue_replace(struct na_plugin_class *na_class)
     na_class->cq = NULL;
     na_class->wait_fd = -1;
     if (ofi_queue_open(na_class) == NA_PLUGIN_SUCCESS)
-        fabric_wait_fd_changed(&na_class->base);
+        kit_msg_wait_fd_changed(&na_class->base);
 }
 
 /* False when there is none. */
@@ -177,7 +177,7 @@ bool ofi_endpoint_reopen(struct na_plugin_class *na_class)
     struct ofi_stuck *stuck = &na_class->stuck;
     uint64_t now;
 
-    if (na_class->failed || !fabric_endpoint_is_active(&na_class->base))
+    if (na_class->failed || !kit_endpoint_is_active(&na_class->base))
         return false;
     if (!stuck->is_renewing) {
         na_class->failed = ofi_again_open(na_class) != NA_PLUGIN_SUCCESS;
@@ -198,7 +198,7 @@ static int32_t ofi_again_open(struct na_plugin_class *na_class)
     if (na_class->cq == NULL) { /* there was no descriptor for one */
         ret = ofi_queue_open(na_class);
         if (ret == NA_PLUGIN_SUCCESS)
-            fabric_wait_fd_changed(&na_class->base);
+            kit_msg_wait_fd_changed(&na_class->base);
     }
     return ret == NA_PLUGIN_SUCCESS ? ofi_endpoint_open(na_class) : ret;
 }
@@ -237,14 +237,14 @@ void ofi_resources_close(struct ofi_resources *resources)
 static int32_t ofi_class_open(struct na_plugin_class *na_class, const struct na_plugin_init *init,
                               struct na_plugin_class_info *info)
 {
-    struct fabric_config config = {
+    struct kit_endpoint_config config = {
         .ops = &na_class->ops,
         .plugin = OFI_PLUGIN_NAME,
         .protocol = na_class->protocol_name,
         .name = na_class->name,
         .init = init,
     };
-    uint8_t raw[FABRIC_RAW_MAX];
+    uint8_t raw[KIT_RAW_MAX];
     size_t size = sizeof(raw);
     int32_t ret;
     int error;
@@ -268,7 +268,7 @@ static int32_t ofi_class_open(struct na_plugin_class *na_class, const struct na_
         ret = ofi_local_add(na_class);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
-    ret = fabric_endpoint_open(&na_class->base, &config, info);
+    ret = kit_endpoint_open(&na_class->base, &config, info);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
     ofi_fill_info(na_class, info);

@@ -10,7 +10,7 @@
  * What the provider copies is sent at once. It counts as being sent until the next poll all the
  * same: what goes to that peer meanwhile gathers and leaves in one frame then.
  */
-int32_t ofi_frame_send(struct fabric_endpoint *endpoint, struct fabric_frame *frame)
+int32_t ofi_frame_send(struct kit_endpoint *endpoint, struct kit_frame *frame)
 {
     struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
     struct ofi_peer *peer = frame->peer->priv;
@@ -57,7 +57,7 @@ void ofi_frames_report(struct na_plugin_class *na_class)
     while (send != NULL) {
         struct ofi_send *next = send->next;
 
-        fabric_frame_sent(&na_class->base, send->frame, NA_PLUGIN_SUCCESS);
+        kit_msg_frame_sent(&na_class->base, send->frame, NA_PLUGIN_SUCCESS);
         send = next;
     }
 }
@@ -67,7 +67,7 @@ void ofi_frame_sent(struct na_plugin_class *na_class, struct ofi_send *send, int
 {
     struct ofi_address *address = send->address;
 
-    fabric_frame_sent(&na_class->base, send->frame, status);
+    kit_msg_frame_sent(&na_class->base, send->frame, status);
     ofi_address_drop_request(na_class, address);
 }
 
@@ -79,11 +79,11 @@ void ofi_frame_received(struct na_plugin_class *na_class, struct ofi_receive *re
     if (size == 1 || /* a fence */
         ((na_class->stuck.looks != 0 || na_class->stuck.is_sent) &&
          ofi_stuck_received(na_class, receive->data, size)) ||
-        fabric_frame_received(&na_class->base, receive->data, size, NULL, receive))
+        kit_msg_frame_received(&na_class->base, receive->data, size, NULL, receive))
         ofi_receives_add(na_class, receive);
 }
 
-void ofi_frame_release(struct fabric_endpoint *endpoint, void *cookie)
+void ofi_frame_release(struct kit_endpoint *endpoint, void *cookie)
 {
     ofi_receives_add((struct na_plugin_class *) endpoint, cookie);
 }
@@ -155,7 +155,7 @@ void ofi_receives_post(struct na_plugin_class *na_class)
     }
 }
 
-int32_t ofi_slab_register(struct fabric_endpoint *endpoint, void *base, uint64_t size,
+int32_t ofi_slab_register(struct kit_endpoint *endpoint, void *base, uint64_t size,
                           void **registration_p)
 {
     struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
@@ -168,7 +168,7 @@ int32_t ofi_slab_register(struct fabric_endpoint *endpoint, void *base, uint64_t
     return ret;
 }
 
-void ofi_slab_deregister(struct fabric_endpoint *endpoint, void *registration)
+void ofi_slab_deregister(struct kit_endpoint *endpoint, void *registration)
 {
     struct fid_mr *mr = registration;
 

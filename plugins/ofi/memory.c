@@ -68,9 +68,9 @@ int32_t ofi_mem_create(struct na_plugin_class *na_class, void *base, uint64_t le
 
     if (mem == NULL)
         return NA_PLUGIN_NOMEM;
-    fabric_lock(&na_class->base);
+    kit_msg_lock(&na_class->base);
     ret = kit_region_add(&na_class->regions, &mem->region, base, length, flags);
-    fabric_unlock(&na_class->base);
+    kit_msg_unlock(&na_class->base);
     if (ret != NA_PLUGIN_SUCCESS) {
         OFI_LOG_ERROR("%llu bytes at %p do not lie in the address space",
                       (unsigned long long) length, base);
@@ -107,10 +107,10 @@ int32_t ofi_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem 
                       mem_type, na_class->info->fabric_attr->prov_name);
         return NA_PLUGIN_OPNOTSUPPORTED;
     }
-    fabric_lock(&na_class->base);
+    kit_msg_lock(&na_class->base);
     if (!mem->region.is_remote && !mem->region.is_registered)
         ret = ofi_mem_register_locked(na_class, mem, mem_type, device);
-    fabric_unlock(&na_class->base);
+    kit_msg_unlock(&na_class->base);
     return ret;
 }
 
@@ -118,14 +118,14 @@ int32_t ofi_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_me
 {
     int error = 0;
 
-    fabric_lock(&na_class->base);
+    kit_msg_lock(&na_class->base);
     (void) kit_region_deregister(&na_class->regions, &mem->region);
     ofi_target_leave(na_class, &mem->region);
     if (mem->mr != NULL)
         error = fi_close(&mem->mr->fid);
     mem->mr = NULL;
     mem->descriptor = NULL;
-    fabric_unlock(&na_class->base);
+    kit_msg_unlock(&na_class->base);
     if (error == 0)
         return NA_PLUGIN_SUCCESS;
     OFI_LOG_ERROR("memory at %p could not be deregistered (%s)", ofi_mem_base(mem),
@@ -168,11 +168,11 @@ int32_t ofi_mem_deserialize(struct na_plugin_class *na_class, const void *buf, u
 
     if (mem == NULL)
         return NA_PLUGIN_NOMEM;
-    fabric_lock(&na_class->base);
+    kit_msg_lock(&na_class->base);
     ret = kit_region_unpack(&na_class->regions, buf, size, &mem->region, &extra, &extra_size);
     if (ret == NA_PLUGIN_SUCCESS)
         ret = ofi_mem_extra_take(na_class, mem, extra, extra_size);
-    fabric_unlock(&na_class->base);
+    kit_msg_unlock(&na_class->base);
     if (ret != NA_PLUGIN_SUCCESS) {
         OFI_LOG_ERROR("%llu bytes are not a serialized memory handle of provider '%s'",
                       (unsigned long long) size, na_class->info->fabric_attr->prov_name);
@@ -195,11 +195,11 @@ static struct na_plugin_mem *ofi_mem_alloc(void)
 
 static void ofi_mem_free(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
 {
-    fabric_lock(&na_class->base);
+    kit_msg_lock(&na_class->base);
     if (mem->is_key_mapped)
         (void) fi_mr_unmap_key(na_class->domain, mem->fabric_key);
     kit_region_remove(&mem->region);
-    fabric_unlock(&na_class->base);
+    kit_msg_unlock(&na_class->base);
     kit_host->mem_free(mem);
 }
 
@@ -242,9 +242,9 @@ static int32_t ofi_mem_extra_fill(struct na_plugin_class *na_class, struct na_pl
 
     if (mem->mr != NULL && (na_class->mr_mode & FI_MR_RAW) != 0) {
         raw_size = OFI_RAW_KEY_MAX;
-        fabric_lock(&na_class->base);
+        kit_msg_lock(&na_class->base);
         error = fi_mr_raw_attr(mem->mr, &base, extra + sizeof(struct ofi_mem_extra), &raw_size, 0);
-        fabric_unlock(&na_class->base);
+        kit_msg_unlock(&na_class->base);
     } else if (mem->mr != NULL) {
         key = fi_mr_key(mem->mr);
         base = (na_class->mr_mode & FI_MR_VIRT_ADDR) != 0 ? mem->region.base : 0;

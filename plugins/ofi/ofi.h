@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the rooms of this plugin share; the message layer is plugins/fabric. */
+/* What the rooms of this plugin share; the message layer is kit_msg.h. */
 
 #ifndef OFI_H
 #define OFI_H
 
-#include "fabric.h"
+#include "kit_msg.h"
 #include "kit_rma.h"
 
 #include <pthread.h>
@@ -118,7 +118,7 @@ struct ofi_stuck {
 /* An endpoint of this process, for the others in it (local.c). */
 struct ofi_local {
     struct ofi_local *next;
-    char name[FABRIC_NAME_MAX];
+    char name[KIT_NAME_MAX];
     uint32_t references; /* addresses of other endpoints */
     bool is_kept;        /* its class was closed */
     struct ofi_resources kept;
@@ -152,7 +152,7 @@ struct ofi_peer {
 /* Private part of a frame that is being sent. */
 struct ofi_send {
     struct ofi_request request;
-    struct fabric_frame *frame;
+    struct kit_frame *frame;
     struct ofi_address *address;
     struct ofi_send *next; /* of those that the provider has copied */
 };
@@ -160,7 +160,7 @@ struct ofi_send {
 /* Private part of a put or get. */
 struct ofi_rma {
     struct ofi_request request;
-    struct fabric_rma *rma;
+    struct kit_msg_rma *rma;
     struct ofi_address *address;
     uint64_t done;        /* bytes that were transferred */
     uint64_t in_progress; /* bytes of the piece that the fabric works on */
@@ -194,12 +194,12 @@ static inline uint8_t *ofi_mem_base(const struct na_plugin_mem *mem)
 }
 
 struct na_plugin_class {
-    struct fabric_endpoint base; /* first: the message layer's */
-    struct fabric_ops ops;
+    struct kit_endpoint base; /* first: the message layer's */
+    struct kit_msg_ops ops;
     struct ofi_protocol protocol;
     char protocol_name[64];
     char provider_name[64];
-    char name[FABRIC_NAME_MAX];
+    char name[KIT_NAME_MAX];
     struct fi_info *info;
     struct fid_fabric *fabric;
     struct fid_domain *domain;
@@ -280,7 +280,7 @@ int32_t ofi_select(struct na_plugin_class *na_class, const struct na_plugin_init
 /* endpoint.c */
 int32_t ofi_class_initialize(const struct na_plugin_init *init, struct na_host_class *host_class,
                              struct na_plugin_class **class_p, struct na_plugin_class_info *info);
-bool ofi_reset(struct fabric_endpoint *endpoint);
+bool ofi_reset(struct kit_endpoint *endpoint);
 bool ofi_endpoint_reopen(struct na_plugin_class *na_class);
 int32_t ofi_class_finalize(struct na_plugin_class *na_class);
 void ofi_resources_close(struct ofi_resources *resources);
@@ -299,8 +299,8 @@ int32_t ofi_addr_lookup(struct na_plugin_class *na_class, const char *name,
                         struct na_plugin_addr **addr_p);
 int32_t ofi_address_name(const struct na_plugin_class *na_class, const void *raw, size_t size,
                          char *name);
-int32_t ofi_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *peer);
-void ofi_peer_close(struct fabric_endpoint *endpoint, struct fabric_peer *peer);
+int32_t ofi_peer_open(struct kit_endpoint *endpoint, struct kit_peer *peer);
+void ofi_peer_close(struct kit_endpoint *endpoint, struct kit_peer *peer);
 bool ofi_address_fence(struct na_plugin_class *na_class, struct ofi_address *address);
 bool ofi_address_is_fencing(const struct na_plugin_class *na_class);
 void ofi_address_fenced(struct na_plugin_class *na_class, struct ofi_request *request);
@@ -309,12 +309,12 @@ void ofi_address_destroy_all(struct na_plugin_class *na_class);
 
 /* probe.c */
 bool ofi_probe_file(const char *name, unsigned int *user);
-int32_t ofi_probe_stalled(struct na_plugin_class *na_class, struct fabric_peer *peer);
-void ofi_probe_end(struct fabric_peer *peer);
+int32_t ofi_probe_stalled(struct na_plugin_class *na_class, struct kit_peer *peer);
+void ofi_probe_end(struct kit_peer *peer);
 
 /* frame.c */
-int32_t ofi_frame_send(struct fabric_endpoint *endpoint, struct fabric_frame *frame);
-void ofi_frame_release(struct fabric_endpoint *endpoint, void *cookie);
+int32_t ofi_frame_send(struct kit_endpoint *endpoint, struct kit_frame *frame);
+void ofi_frame_release(struct kit_endpoint *endpoint, void *cookie);
 void ofi_frames_report(struct na_plugin_class *na_class);
 void ofi_frame_sent(struct na_plugin_class *na_class, struct ofi_send *send, int32_t status);
 void ofi_frame_received(struct na_plugin_class *na_class, struct ofi_receive *receive,
@@ -323,9 +323,9 @@ int32_t ofi_receives_create(struct na_plugin_class *na_class);
 void ofi_receives_post(struct na_plugin_class *na_class);
 void ofi_receives_reset(struct na_plugin_class *na_class);
 void ofi_receives_add(struct na_plugin_class *na_class, struct ofi_receive *receive);
-int32_t ofi_slab_register(struct fabric_endpoint *endpoint, void *base, uint64_t size,
+int32_t ofi_slab_register(struct kit_endpoint *endpoint, void *base, uint64_t size,
                           void **registration_p);
-void ofi_slab_deregister(struct fabric_endpoint *endpoint, void *registration);
+void ofi_slab_deregister(struct kit_endpoint *endpoint, void *registration);
 
 /* memory.c */
 int32_t ofi_memory_register(struct na_plugin_class *na_class, const void *base, uint64_t length,
@@ -352,14 +352,14 @@ int32_t ofi_put(struct na_plugin_context *context, void *op, struct na_plugin_me
 int32_t ofi_get(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
                 uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
                 uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id);
-int32_t ofi_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma);
-bool ofi_rma_abandon(struct fabric_endpoint *endpoint, struct fabric_rma *rma, int32_t status);
+int32_t ofi_rma_start(struct kit_endpoint *endpoint, struct kit_msg_rma *rma);
+bool ofi_rma_abandon(struct kit_endpoint *endpoint, struct kit_msg_rma *rma, int32_t status);
 void ofi_rma_piece_done(struct na_plugin_class *na_class, struct ofi_rma *rma, int32_t status);
 void ofi_rma_retry(struct na_plugin_class *na_class);
 
 /* target.c */
 int32_t ofi_target_open(struct na_plugin_class *na_class);
-void ofi_control(struct fabric_endpoint *endpoint, struct fabric_peer *peer, uint32_t type,
+void ofi_control(struct kit_endpoint *endpoint, struct kit_peer *peer, uint32_t type,
                  const void *data, uint64_t size);
 void ofi_move_done(struct na_plugin_class *na_class, struct ofi_request *request, int32_t status);
 void ofi_target_leave(struct na_plugin_class *na_class, const struct kit_region *region);
@@ -368,14 +368,14 @@ bool ofi_target_is_busy(const struct na_plugin_class *na_class, const struct ofi
 
 /* cut.c */
 void ofi_cut(struct na_plugin_class *na_class, const struct kit_region *region);
-void ofi_peer_abort(struct fabric_endpoint *endpoint, struct fabric_peer *peer, uint32_t silent_ms);
+void ofi_peer_abort(struct kit_endpoint *endpoint, struct kit_peer *peer, uint32_t silent_ms);
 uint16_t ofi_socket_port(const struct sockaddr_storage *address);
 
 /* poll.c */
 void ofi_queue_drain(struct na_plugin_class *na_class);
-int32_t ofi_poll(struct fabric_endpoint *endpoint);
-int ofi_get_fd(struct fabric_endpoint *endpoint);
-bool ofi_try_wait(struct fabric_endpoint *endpoint);
+int32_t ofi_poll(struct kit_endpoint *endpoint);
+int ofi_get_fd(struct kit_endpoint *endpoint);
+bool ofi_try_wait(struct kit_endpoint *endpoint);
 
 /* stuck.c */
 void ofi_stuck_look(struct na_plugin_class *na_class);

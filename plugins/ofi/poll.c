@@ -36,7 +36,7 @@ static int32_t ofi_poll_failed(struct na_plugin_class *na_class, int error);
  * Ends with the first read that brought what somebody waits for: the caller goes on with that
  * before we ask the fabric again, which takes system calls with some providers.
  */
-int32_t ofi_poll(struct fabric_endpoint *endpoint)
+int32_t ofi_poll(struct kit_endpoint *endpoint)
 {
     struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
     struct fi_cq_msg_entry entries[OFI_ENTRIES];
@@ -91,19 +91,19 @@ void ofi_queue_drain(struct na_plugin_class *na_class)
     }
 }
 
-int ofi_get_fd(struct fabric_endpoint *endpoint)
+int ofi_get_fd(struct kit_endpoint *endpoint)
 {
     return ((struct na_plugin_class *) endpoint)->wait_fd;
 }
 
-bool ofi_try_wait(struct fabric_endpoint *endpoint)
+bool ofi_try_wait(struct kit_endpoint *endpoint)
 {
     struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
     struct fid *fids[1];
     bool has_work, is_no_help;
 
     if (na_class->cq == NULL || na_class->endpoint == NULL) { /* until it is opened again */
-        fabric_wait_pause(endpoint, true);
+        kit_msg_wait_pause(endpoint, true);
         return true;
     }
     fids[0] = &na_class->cq->fid;
@@ -117,7 +117,7 @@ bool ofi_try_wait(struct fabric_endpoint *endpoint)
         ofi_unidentified_look(na_class);
     has_work = na_class->rma != NULL && kit_rma_has_work(na_class->rma);
     is_no_help = (na_class->is_short || has_work) && na_class->idle_waits > OFI_IDLE_WAITS;
-    fabric_wait_pause(endpoint, is_no_help);
+    kit_msg_wait_pause(endpoint, is_no_help);
     return na_class->injected == NULL && (!has_work || is_no_help) &&
            fi_trywait(na_class->fabric, fids, 1) == 0;
 }

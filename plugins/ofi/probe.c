@@ -19,13 +19,12 @@
 /* Where libfabric has the files of shared memory. */
 #define OFI_SHARED_DIRECTORY "/dev/shm"
 
-static int32_t ofi_probe_begin(struct na_plugin_class *na_class, struct fabric_peer *peer);
-static int32_t ofi_probe_check(struct na_plugin_class *na_class, struct fabric_peer *peer);
-static int32_t ofi_probe_result(struct na_plugin_class *na_class, struct fabric_peer *peer,
-                                int error);
+static int32_t ofi_probe_begin(struct na_plugin_class *na_class, struct kit_peer *peer);
+static int32_t ofi_probe_check(struct na_plugin_class *na_class, struct kit_peer *peer);
+static int32_t ofi_probe_result(struct na_plugin_class *na_class, struct kit_peer *peer, int error);
 
 /* The fabric has no resources for a peer: NA_PLUGIN_AGAIN, or what is known by now. */
-int32_t ofi_probe_stalled(struct na_plugin_class *na_class, struct fabric_peer *peer)
+int32_t ofi_probe_stalled(struct na_plugin_class *na_class, struct kit_peer *peer)
 {
     struct ofi_peer *private = peer->priv;
     unsigned int user;
@@ -54,7 +53,7 @@ int32_t ofi_probe_stalled(struct na_plugin_class *na_class, struct fabric_peer *
  */
 bool ofi_probe_file(const char *name, unsigned int *user)
 {
-    char path[sizeof(OFI_SHARED_DIRECTORY "/") + FABRIC_NAME_MAX];
+    char path[sizeof(OFI_SHARED_DIRECTORY "/") + KIT_NAME_MAX];
     struct stat status;
 
     *user = (unsigned int) geteuid();
@@ -65,7 +64,7 @@ bool ofi_probe_file(const char *name, unsigned int *user)
     return true;
 }
 
-void ofi_probe_end(struct fabric_peer *peer)
+void ofi_probe_end(struct kit_peer *peer)
 {
     struct ofi_peer *private = peer->priv;
 
@@ -76,7 +75,7 @@ void ofi_probe_end(struct fabric_peer *peer)
     private->stalled_since = 0;
 }
 
-static int32_t ofi_probe_begin(struct na_plugin_class *na_class, struct fabric_peer *peer)
+static int32_t ofi_probe_begin(struct na_plugin_class *na_class, struct kit_peer *peer)
 {
     struct ofi_peer *private = peer->priv;
     char reason[KIT_LOCATION_REASON_MAX];
@@ -98,7 +97,7 @@ static int32_t ofi_probe_begin(struct na_plugin_class *na_class, struct fabric_p
     return ofi_probe_result(na_class, peer, 0);
 }
 
-static int32_t ofi_probe_check(struct na_plugin_class *na_class, struct fabric_peer *peer)
+static int32_t ofi_probe_check(struct na_plugin_class *na_class, struct kit_peer *peer)
 {
     struct ofi_peer *private = peer->priv;
     struct pollfd descriptor = {.fd = private->probe_fd, .events = POLLOUT};
@@ -116,8 +115,7 @@ static int32_t ofi_probe_check(struct na_plugin_class *na_class, struct fabric_p
  * Somebody who listens is waited for, and asked again later; but one who accepts nobody, because he
  * is out of descriptors or stands still, not for ever.
  */
-static int32_t ofi_probe_result(struct na_plugin_class *na_class, struct fabric_peer *peer,
-                                int error)
+static int32_t ofi_probe_result(struct na_plugin_class *na_class, struct kit_peer *peer, int error)
 {
     struct ofi_peer *ours = peer->priv;
     uint64_t now = kit_host->clock_ns();

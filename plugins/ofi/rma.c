@@ -20,8 +20,8 @@ int32_t ofi_put(struct na_plugin_context *context, void *op, struct na_plugin_me
 
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
-    return fabric_rma_submit(context, op, 1, local, local_offset, remote, remote_offset, length,
-                             addr, remote_id);
+    return kit_msg_rma_submit(context, op, 1, local, local_offset, remote, remote_offset, length,
+                              addr, remote_id);
 }
 
 int32_t ofi_get(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
@@ -32,11 +32,11 @@ int32_t ofi_get(struct na_plugin_context *context, void *op, struct na_plugin_me
 
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
-    return fabric_rma_submit(context, op, 0, local, local_offset, remote, remote_offset, length,
-                             addr, remote_id);
+    return kit_msg_rma_submit(context, op, 0, local, local_offset, remote, remote_offset, length,
+                              addr, remote_id);
 }
 
-int32_t ofi_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma)
+int32_t ofi_rma_start(struct kit_endpoint *endpoint, struct kit_msg_rma *rma)
 {
     struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
     struct ofi_peer *peer = rma->peer->priv;
@@ -68,7 +68,7 @@ int32_t ofi_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma)
  * What the fabric works on cannot be called back. A transfer that waits here for its next piece
  * can: its memory is not touched, and the next poll lets go of it.
  */
-bool ofi_rma_abandon(struct fabric_endpoint *endpoint, struct fabric_rma *rma, int32_t status)
+bool ofi_rma_abandon(struct kit_endpoint *endpoint, struct kit_msg_rma *rma, int32_t status)
 {
     struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
     struct ofi_rma *private = rma->priv;
@@ -80,7 +80,7 @@ bool ofi_rma_abandon(struct fabric_endpoint *endpoint, struct fabric_rma *rma, i
     if (private->transfer == NULL ||
         !kit_rma_abandon(na_class->rma, private->transfer, status, status != NA_PLUGIN_CANCELED))
         return false;
-    fabric_rma_done(endpoint, rma, status);
+    kit_msg_rma_done(endpoint, rma, status);
     return true;
 }
 
@@ -138,7 +138,7 @@ static int32_t ofi_rma_check(const struct na_plugin_mem *local, const struct na_
 
 static int32_t ofi_rma_start_kit(struct na_plugin_class *na_class, struct ofi_rma *private)
 {
-    const struct fabric_rma *rma = private->rma;
+    const struct kit_msg_rma *rma = private->rma;
     const struct kit_rma_request request = {
         .peer = rma->peer,
         .local = &rma->local->region,
@@ -152,13 +152,13 @@ static int32_t ofi_rma_start_kit(struct na_plugin_class *na_class, struct ofi_rm
     int32_t ret = kit_rma_start(na_class->rma, &request, &private->transfer);
 
     if (ret == NA_PLUGIN_SUCCESS && private->transfer == NULL)
-        fabric_rma_done(&na_class->base, private->rma, ret);
+        kit_msg_rma_done(&na_class->base, private->rma, ret);
     return ret;
 }
 
 static ssize_t ofi_rma_issue(struct na_plugin_class *na_class, struct ofi_rma *rma)
 {
-    const struct fabric_rma *request = rma->rma;
+    const struct kit_msg_rma *request = rma->rma;
     uint64_t size = request->length - rma->done;
     struct iovec vector;
     struct fi_rma_iov remote;
@@ -209,6 +209,6 @@ static void ofi_rma_end(struct na_plugin_class *na_class, struct ofi_rma *rma, i
 {
     struct ofi_address *address = rma->address;
 
-    fabric_rma_done(&na_class->base, rma->rma, status);
+    kit_msg_rma_done(&na_class->base, rma->rma, status);
     ofi_address_drop_request(na_class, address);
 }

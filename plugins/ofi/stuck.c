@@ -114,7 +114,7 @@ static void ofi_probe_own(struct na_plugin_class *na_class, uint64_t now)
 static void ofi_probe_own_send(struct na_plugin_class *na_class, uint64_t now)
 {
     struct ofi_stuck *stuck = &na_class->stuck;
-    uint8_t raw[FABRIC_RAW_MAX];
+    uint8_t raw[KIT_RAW_MAX];
     size_t size = sizeof(raw);
 
     if (stuck->probe_since == 0) {
@@ -150,7 +150,7 @@ static void ofi_endpoint_renew(struct na_plugin_class *na_class)
     stuck->probe_since = 0;
     stuck->looks = 0;
     stuck->renewals++;
-    fabric_peers_failed(&na_class->base, NA_PLUGIN_HOSTUNREACH, "our endpoint is opened anew");
+    kit_endpoint_failed(&na_class->base, NA_PLUGIN_HOSTUNREACH, "our endpoint is opened anew");
     ofi_unidentified_end(na_class, OFI_REQUESTS_NS);
     if (ofi_reset(&na_class->base)) {
         stuck->is_renewing = true;

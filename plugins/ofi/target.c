@@ -90,8 +90,8 @@ int32_t ofi_target_open(struct na_plugin_class *na_class)
         .owner = na_class,
         .plugin = OFI_PLUGIN_NAME,
         .regions = &na_class->regions,
-        .control_size = FABRIC_CONTROL_MAX,
-        .inline_size = FABRIC_CONTROL_MAX - KIT_RMA_RECORD_SIZE,
+        .control_size = KIT_CONTROL_MAX,
+        .inline_size = KIT_CONTROL_MAX - KIT_RMA_RECORD_SIZE,
         .part_size = OFI_PART,
         .transfer_private = sizeof(struct ofi_move) > sizeof(struct ofi_exposure)
                                 ? sizeof(struct ofi_move)
@@ -103,7 +103,7 @@ int32_t ofi_target_open(struct na_plugin_class *na_class)
     return kit_rma_open(&config, &na_class->rma);
 }
 
-void ofi_control(struct fabric_endpoint *endpoint, struct fabric_peer *peer, uint32_t type,
+void ofi_control(struct kit_endpoint *endpoint, struct kit_peer *peer, uint32_t type,
                  const void *data, uint64_t size)
 {
     struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
@@ -132,7 +132,7 @@ void ofi_target_leave(struct na_plugin_class *na_class, const struct kit_region 
         return;
     while (!kit_rma_region_leave(na_class->rma, region) && na_class->endpoint != NULL &&
            kit_host->clock_ns() < end && ofi_poll(&na_class->base) == NA_PLUGIN_SUCCESS)
-        fabric_dispatch(&na_class->base);
+        kit_msg_dispatch(&na_class->base);
     if (na_class->endpoint == NULL || kit_rma_region_leave(na_class->rma, region))
         return;
     OFI_LOG_WARNING("a peer does not end its transfer with memory at %p, which is deregistered: its"
@@ -164,13 +164,13 @@ static int32_t ofi_control_send(void *owner, void *peer, const void *data, uint3
 {
     struct na_plugin_class *na_class = owner;
 
-    return fabric_control_send(&na_class->base, peer, OFI_CONTROL_RMA, data, size);
+    return kit_msg_control_send(&na_class->base, peer, OFI_CONTROL_RMA, data, size);
 }
 
 static enum kit_rma_mover ofi_mover(void *owner, const struct kit_rma_request *request)
 {
     const struct na_plugin_class *na_class = owner;
-    const struct ofi_peer *peer = ((const struct fabric_peer *) request->peer)->priv;
+    const struct ofi_peer *peer = ((const struct kit_peer *) request->peer)->priv;
 
     if (na_class->is_connected)
         return KIT_RMA_ONE_SIDED;
@@ -182,21 +182,21 @@ static int32_t ofi_process(void *owner, void *peer, uint32_t *pid_p)
     const struct na_plugin_class *na_class = owner;
     uint64_t incarnation;
 
-    return na_class->is_within_node && fabric_peer_process(peer, pid_p, &incarnation)
+    return na_class->is_within_node && kit_peer_process(peer, pid_p, &incarnation)
                ? NA_PLUGIN_SUCCESS
                : NA_PLUGIN_OPNOTSUPPORTED;
 }
 
 static void ofi_attach_refused(void *owner, void *peer)
 {
-    const struct fabric_peer *fabric_peer = peer;
-    struct ofi_peer *private = fabric_peer->priv;
+    const struct kit_peer *kit_peer = peer;
+    struct ofi_peer *private = kit_peer->priv;
 
     (void) owner;
     if (!private->is_unattachable)
         OFI_LOG_WARNING("peer %s and this process may not touch each other's memory: data go in "
                         "messages, which takes long; see kernel.yama.ptrace_scope, or use na+sm",
-                        fabric_peer->name);
+                        kit_peer->name);
     private->is_unattachable = true;
 }
 
@@ -269,7 +269,7 @@ static void ofi_conceal(void *owner, struct kit_rma_exposure *exposure)
 static int32_t ofi_move(void *owner, struct kit_rma_move *move)
 {
     struct na_plugin_class *na_class = owner;
-    struct fabric_peer *peer = move->peer;
+    struct kit_peer *peer = move->peer;
     struct ofi_move *private = move->priv;
     struct ofi_note note;
     ssize_t ret;
@@ -330,7 +330,7 @@ static void ofi_transfer_done(void *owner, void *cookie, int32_t status)
     struct ofi_rma *private = cookie;
 
     private->transfer = NULL;
-    fabric_rma_done(&na_class->base, private->rma, status);
+    kit_msg_rma_done(&na_class->base, private->rma, status);
 }
 
 static uint64_t ofi_exposed_address(const struct na_plugin_class *na_class, const void *memory,

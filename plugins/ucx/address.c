@@ -61,13 +61,13 @@ int32_t ucx_addr_lookup(struct na_plugin_class *na_class, const char *string,
 {
     const char *text = address_of_string(string);
     char reason[KIT_LOCATION_REASON_MAX] = "it is not of the form ucx+<transports>://host:port";
-    char name[FABRIC_NAME_MAX];
+    char name[KIT_NAME_MAX];
     struct sockaddr_storage address;
     struct kit_location location;
     int32_t ret = NA_PLUGIN_INVALID_ARG;
 
     if (text != NULL && strncmp(text, UCX_ORIGIN_PREFIX, strlen(UCX_ORIGIN_PREFIX)) == 0)
-        return fabric_peer_lookup(&na_class->fabric, text, NULL, 0, addr_p);
+        return kit_msg_peer_lookup(&na_class->fabric, text, NULL, 0, addr_p);
     if (text != NULL)
         ret = kit_location_parse(text, &location, reason);
     if (ret == NA_PLUGIN_SUCCESS)
@@ -77,7 +77,7 @@ int32_t ucx_addr_lookup(struct na_plugin_class *na_class, const char *string,
         return ret;
     }
     kit_location_format(&address, name, sizeof(name));
-    return fabric_peer_lookup(&na_class->fabric, name, NULL, 0, addr_p);
+    return kit_msg_peer_lookup(&na_class->fabric, name, NULL, 0, addr_p);
 }
 
 static int32_t address_listen(struct na_plugin_class *na_class,

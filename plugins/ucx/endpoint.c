@@ -71,7 +71,7 @@ int32_t ucx_class_finalize(struct na_plugin_class *na_class)
     ucx_channels_bury(na_class);
     ucx_spares_close(na_class);
     ucx_worker_close(na_class);
-    fabric_endpoint_close(&na_class->fabric);
+    kit_endpoint_close(&na_class->fabric);
     if (na_class->epoll_fd >= 0)
         (void) close(na_class->epoll_fd);
     ucx_blocks_free(na_class);
@@ -148,7 +148,7 @@ static int32_t class_choose_rma(struct na_plugin_class *na_class, const char *tl
 static int32_t class_open(struct na_plugin_class *na_class, const struct na_plugin_init *init,
                           const char *tls, struct na_plugin_class_info *info)
 {
-    struct fabric_config config = {
+    struct kit_endpoint_config config = {
         .ops = &ucx_ops,
         .plugin = UCX_PLUGIN_NAME,
         .protocol = na_class->protocol,
@@ -164,7 +164,7 @@ static int32_t class_open(struct na_plugin_class *na_class, const struct na_plug
     if (ret == NA_PLUGIN_SUCCESS)
         ret = ucx_worker_open(na_class, init, tls, strcmp(tls, "tcp") == 0 ? device : "");
     if (ret == NA_PLUGIN_SUCCESS)
-        ret = fabric_endpoint_open(&na_class->fabric, &config, info);
+        ret = kit_endpoint_open(&na_class->fabric, &config, info);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
     info->capabilities |= NA_PLUGIN_CAP_RMA;

@@ -22,7 +22,7 @@ static void frame_sent(void *request, ucs_status_t status, void *arg);
  * UCX takes most frames at once. They count as being sent until the next poll all the same: what is
  * sent to that peer meanwhile gathers and leaves in one frame then.
  */
-int32_t ucx_send(struct fabric_endpoint *endpoint, struct fabric_frame *frame)
+int32_t ucx_send(struct kit_endpoint *endpoint, struct kit_frame *frame)
 {
     struct na_plugin_class *na_class = ucx_class(endpoint);
     struct ucx_link *link = ucx_peer(frame->peer)->link;
@@ -82,8 +82,8 @@ void ucx_frames_report(struct na_plugin_class *na_class)
     do {
         node = na_class->sent.next;
         kit_list_take(node);
-        fabric_frame_sent(&na_class->fabric, kit_container(node, struct ucx_frame, node)->frame,
-                          NA_PLUGIN_SUCCESS);
+        kit_msg_frame_sent(&na_class->fabric, kit_container(node, struct ucx_frame, node)->frame,
+                           NA_PLUGIN_SUCCESS);
     } while (node != last);
 }
 
@@ -109,7 +109,7 @@ ucs_status_t ucx_frame_received(void *arg, const void *header, size_t header_siz
     if (kit_likely((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA) == 0)) {
         /* It may end in the next line, which another processor has, too. */
         __builtin_prefetch((const uint8_t *) data + size - (size != 0));
-        (void) fabric_frame_received(&na_class->fabric, data, size, link, NULL);
+        (void) kit_msg_frame_received(&na_class->fabric, data, size, link, NULL);
         return UCS_OK;
     }
     held = ucx_block_get(na_class);
@@ -119,7 +119,7 @@ ucs_status_t ucx_frame_received(void *arg, const void *header, size_t header_siz
     }
     held->worker = worker;
     held->data = data;
-    if (kit_likely(fabric_frame_received(&na_class->fabric, data, size, link, held))) {
+    if (kit_likely(kit_msg_frame_received(&na_class->fabric, data, size, link, held))) {
         ucx_block_put(na_class, held);
         return UCS_OK;
     }
@@ -141,7 +141,7 @@ static const struct ucx_link *frame_link(struct na_plugin_class *na_class, const
     return ucx_link_named(na_class, &name);
 }
 
-void ucx_frame_release(struct fabric_endpoint *endpoint, void *cookie)
+void ucx_frame_release(struct kit_endpoint *endpoint, void *cookie)
 {
     struct na_plugin_class *na_class = ucx_class(endpoint);
     struct ucx_held *held = cookie;
@@ -159,6 +159,6 @@ static void frame_sent(void *request, ucs_status_t status, void *arg)
 
     ucp_request_free(request);
     private->link->busy--;
-    fabric_frame_sent(&private->na_class->fabric, private->frame,
-                      status == UCS_OK ? NA_PLUGIN_SUCCESS : NA_PLUGIN_HOSTUNREACH);
+    kit_msg_frame_sent(&private->na_class->fabric, private->frame,
+                       status == UCS_OK ? NA_PLUGIN_SUCCESS : NA_PLUGIN_HOSTUNREACH);
 }

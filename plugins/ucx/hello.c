@@ -102,7 +102,7 @@ const char *ucx_hello_read(const uint8_t *data, uint32_t size, struct ucx_hello 
     hello->is_attachable = (le32toh(wire.flags) & HELLO_ATTACHABLE) != 0;
     name_size = le16toh(wire.name_size);
     sum = (uint64_t) UCX_HELLO_HEAD + hello->address_size + name_size;
-    if (sum != size || hello->address_size == 0 || name_size == 0 || name_size >= FABRIC_NAME_MAX)
+    if (sum != size || hello->address_size == 0 || name_size == 0 || name_size >= KIT_NAME_MAX)
         return "the parts of its introduction do not add up";
     if (le64toh(wire.digest) != hello_digest(data, size))
         return "its introduction was garbled";

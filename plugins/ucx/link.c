@@ -25,7 +25,7 @@ static bool link_endpoint_is_closed(struct ucx_link *link);
 static void link_forget_requests(struct ucx_link *link);
 static void link_free(struct ucx_link *link);
 
-int32_t ucx_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *peer)
+int32_t ucx_peer_open(struct kit_endpoint *endpoint, struct kit_peer *peer)
 {
     struct na_plugin_class *na_class = ucx_class(endpoint);
     struct ucx_link *link = ucx_link_find(na_class, peer->name);
@@ -52,7 +52,7 @@ int32_t ucx_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *peer
 }
 
 /* The link stays as long as the other process does, if that has answered at all. */
-void ucx_peer_close(struct fabric_endpoint *endpoint, struct fabric_peer *peer)
+void ucx_peer_close(struct kit_endpoint *endpoint, struct kit_peer *peer)
 {
     struct ucx_link *link = ucx_peer(peer)->link;
 
@@ -98,7 +98,7 @@ struct ucx_link *ucx_link_named(struct na_plugin_class *na_class, const struct u
 }
 
 /* For the message layer: a path to a peer is its link. */
-const void *ucx_peer_path(struct fabric_endpoint *endpoint, const struct fabric_peer *peer)
+const void *ucx_peer_path(struct kit_endpoint *endpoint, const struct kit_peer *peer)
 {
     (void) endpoint;
     return ((const struct ucx_peer *) peer->priv)->link;
@@ -108,7 +108,7 @@ const void *ucx_peer_path(struct fabric_endpoint *endpoint, const struct fabric_
  * A frame may overtake the introduction of the one that we have dialed. It has our secret, so it is
  * from there, and what it calls itself is not the name of another link.
  */
-bool ucx_path_is_named(struct fabric_endpoint *endpoint, const void *path, const char *name)
+bool ucx_path_is_named(struct kit_endpoint *endpoint, const void *path, const char *name)
 {
     const struct ucx_link *link = path, *other;
 
@@ -202,7 +202,7 @@ void ucx_link_hung_up(struct ucx_link *link)
 /* What waits for the peer ends; the link goes when UCX has let go of everything. */
 void ucx_link_fail(struct ucx_link *link, int32_t status, const char *reason)
 {
-    struct fabric_peer *peer = link->peer;
+    struct kit_peer *peer = link->peer;
 
     if (link->phase == UCX_LINK_FAILED)
         return;
@@ -221,7 +221,7 @@ void ucx_link_fail(struct ucx_link *link, int32_t status, const char *reason)
     if (peer == NULL)
         return;
     ucx_peer(peer)->link = NULL;
-    fabric_peer_failed(&link->na_class->fabric, peer, status, reason);
+    kit_peer_failed(peer, status, reason);
 }
 
 /* Goes on with the links that end. */

@@ -25,9 +25,9 @@ int32_t ucx_mem_create(struct na_plugin_class *na_class, void *base, uint64_t le
 
     if (mem == NULL)
         return NA_PLUGIN_NOMEM;
-    fabric_lock(&na_class->fabric);
+    kit_msg_lock(&na_class->fabric);
     ret = kit_region_add(&na_class->regions, &mem->region, base, length, flags);
-    fabric_unlock(&na_class->fabric);
+    kit_msg_unlock(&na_class->fabric);
     if (ret != NA_PLUGIN_SUCCESS) {
         UCX_LOG_ERROR("%llu bytes at %p do not lie in the address space",
                       (unsigned long long) length, base);
@@ -41,10 +41,10 @@ int32_t ucx_mem_create(struct na_plugin_class *na_class, void *base, uint64_t le
 void ucx_mem_destroy(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
 {
     (void) ucx_mem_deregister(na_class, mem);
-    fabric_lock(&na_class->fabric);
+    kit_msg_lock(&na_class->fabric);
     mem_forget_key(mem);
     kit_region_remove(&mem->region);
-    fabric_unlock(&na_class->fabric);
+    kit_msg_unlock(&na_class->fabric);
     kit_host->mem_free(mem->packed);
     kit_host->mem_free(mem);
 }
@@ -62,7 +62,7 @@ int32_t ucx_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem 
                       mem_type);
         return NA_PLUGIN_OPNOTSUPPORTED;
     }
-    fabric_lock(&na_class->fabric);
+    kit_msg_lock(&na_class->fabric);
     if (mem->region.is_remote || mem->region.is_registered)
         goto out;
     mem->region.mem_type = mem_type;
@@ -85,7 +85,7 @@ int32_t ucx_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem 
     ucx_registry_add(na_class, mem);
 
 out:
-    fabric_unlock(&na_class->fabric);
+    kit_msg_unlock(&na_class->fabric);
     return ret;
 }
 
@@ -94,7 +94,7 @@ int32_t ucx_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_me
 {
     if (mem->region.is_remote)
         return NA_PLUGIN_SUCCESS;
-    fabric_lock(&na_class->fabric);
+    kit_msg_lock(&na_class->fabric);
     if (mem->region.is_registered) {
         ucx_registry_remove(na_class, mem);
         (void) kit_region_deregister(&na_class->regions, &mem->region);
@@ -103,7 +103,7 @@ int32_t ucx_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_me
         ucx_leave();
         mem_unmap(na_class, mem);
     }
-    fabric_unlock(&na_class->fabric);
+    kit_msg_unlock(&na_class->fabric);
     return NA_PLUGIN_SUCCESS;
 }
 
@@ -136,9 +136,9 @@ int32_t ucx_mem_deserialize(struct na_plugin_class *na_class, const void *buf, u
 
     if (mem == NULL)
         return NA_PLUGIN_NOMEM;
-    fabric_lock(&na_class->fabric);
+    kit_msg_lock(&na_class->fabric);
     ret = kit_region_unpack(&na_class->regions, buf, size, &mem->region, &key, &key_size);
-    fabric_unlock(&na_class->fabric);
+    kit_msg_unlock(&na_class->fabric);
     if (ret != NA_PLUGIN_SUCCESS)
         UCX_LOG_ERROR("%llu bytes are not a memory handle of this plugin",
                       (unsigned long long) size);
@@ -285,7 +285,7 @@ static bool mem_wait(struct na_plugin_class *na_class, const struct kit_region *
 
     while (!is_left && kit_host->clock_ns() < end) {
         (void) ucx_poll(&na_class->fabric);
-        fabric_dispatch(&na_class->fabric);
+        kit_msg_dispatch(&na_class->fabric);
         is_left = kit_rma_region_leave(na_class->rma, region);
     }
     return is_left;

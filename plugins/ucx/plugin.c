@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-const struct fabric_ops ucx_ops = {
+const struct kit_msg_ops ucx_ops = {
     .max_frame = UCX_MAX_FRAME,
     .max_sends = UCX_MAX_SENDS,
     .has_tcp_names = true,
@@ -37,21 +37,21 @@ static struct na_plugin ucx_plugin = {
     .enumerate = ucx_enumerate,
     .initialize = ucx_class_initialize,
     .finalize = ucx_class_finalize,
-    .context_create = fabric_context_create,
-    .context_stop = fabric_context_stop,
-    .context_destroy = fabric_context_destroy,
+    .context_create = kit_msg_context_create,
+    .context_stop = kit_msg_context_stop,
+    .context_destroy = kit_msg_context_destroy,
     .addr_lookup = ucx_addr_lookup,
-    .addr_free = fabric_addr_free,
-    .addr_dup = fabric_addr_dup,
-    .addr_self = fabric_addr_self,
-    .addr_is_self = fabric_addr_is_self,
-    .addr_compare = fabric_addr_compare,
-    .addr_to_string = fabric_addr_to_string,
-    .addr_set_remove = fabric_addr_set_remove,
-    .msg_send_unexpected = fabric_msg_send_unexpected,
-    .msg_recv_unexpected = fabric_msg_recv_unexpected,
-    .msg_send_expected = fabric_msg_send_expected,
-    .msg_recv_expected = fabric_msg_recv_expected,
+    .addr_free = kit_msg_addr_free,
+    .addr_dup = kit_msg_addr_dup,
+    .addr_self = kit_msg_addr_self,
+    .addr_is_self = kit_msg_addr_is_self,
+    .addr_compare = kit_msg_addr_compare,
+    .addr_to_string = kit_msg_addr_to_string,
+    .addr_set_remove = kit_msg_addr_set_remove,
+    .msg_send_unexpected = kit_msg_send_unexpected,
+    .msg_recv_unexpected = kit_msg_recv_unexpected,
+    .msg_send_expected = kit_msg_send_expected,
+    .msg_recv_expected = kit_msg_recv_expected,
     .mem_create = ucx_mem_create,
     .mem_destroy = ucx_mem_destroy,
     .mem_register = ucx_mem_register,
@@ -61,12 +61,12 @@ static struct na_plugin ucx_plugin = {
     .mem_deserialize = ucx_mem_deserialize,
     .put = ucx_put,
     .get = ucx_get,
-    .poll = fabric_poll,
-    .poll_get_fd = fabric_poll_get_fd,
-    .poll_try_wait = fabric_poll_try_wait,
-    .cancel = fabric_cancel,
-    .cancel_trusted = fabric_cancel_trusted,
-    .get_extension = fabric_get_extension,
+    .poll = kit_msg_poll,
+    .poll_get_fd = kit_msg_poll_get_fd,
+    .poll_try_wait = kit_msg_poll_try_wait,
+    .cancel = kit_msg_cancel,
+    .cancel_trusted = kit_msg_cancel_trusted,
+    .get_extension = kit_msg_get_extension,
     .cleanup = ucx_resources_cleanup,
 };
 
@@ -89,8 +89,8 @@ int32_t na_plugin_entry_v1(const struct na_host *host, const struct na_plugin **
         return NA_PLUGIN_OPNOTSUPPORTED;
     }
     ucx_fork_watch();
-    ucx_plugin.op_size = fabric_op_size();
-    ucx_plugin.op_align = fabric_op_align();
+    ucx_plugin.op_size = kit_msg_op_size();
+    ucx_plugin.op_align = kit_msg_op_align();
     *plugin_p = &ucx_plugin;
     return NA_PLUGIN_SUCCESS;
 }

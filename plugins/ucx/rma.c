@@ -45,8 +45,8 @@ int32_t ucx_rma_open(struct na_plugin_class *na_class)
         .owner = na_class,
         .plugin = UCX_PLUGIN_NAME,
         .regions = &na_class->regions,
-        .control_size = FABRIC_CONTROL_MAX,
-        .inline_size = FABRIC_CONTROL_MAX - KIT_RMA_RECORD_SIZE,
+        .control_size = KIT_CONTROL_MAX,
+        .inline_size = KIT_CONTROL_MAX - KIT_RMA_RECORD_SIZE,
         .eager_size = UCX_PIECE,
         .piece_size = UCX_PIECE,
         .window = UCX_PIECES,
@@ -61,19 +61,19 @@ int32_t ucx_put(struct na_plugin_context *context, void *op, struct na_plugin_me
                 uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
                 uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id)
 {
-    return fabric_rma_submit(context, op, 1, local, local_offset, remote, remote_offset, length,
-                             addr, remote_id);
+    return kit_msg_rma_submit(context, op, 1, local, local_offset, remote, remote_offset, length,
+                              addr, remote_id);
 }
 
 int32_t ucx_get(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
                 uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
                 uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id)
 {
-    return fabric_rma_submit(context, op, 0, local, local_offset, remote, remote_offset, length,
-                             addr, remote_id);
+    return kit_msg_rma_submit(context, op, 0, local, local_offset, remote, remote_offset, length,
+                              addr, remote_id);
 }
 
-int32_t ucx_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma)
+int32_t ucx_rma_start(struct kit_endpoint *endpoint, struct kit_msg_rma *rma)
 {
     struct na_plugin_class *na_class = ucx_class(endpoint);
     struct ucx_link *link = ucx_peer(rma->peer)->link;
@@ -109,13 +109,13 @@ int32_t ucx_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma)
 }
 
 /* UCP's own end when UCX is done, the others as soon as nothing touches the memory any more. */
-bool ucx_rma_abandon(struct fabric_endpoint *endpoint, struct fabric_rma *rma, int32_t status)
+bool ucx_rma_abandon(struct kit_endpoint *endpoint, struct kit_msg_rma *rma, int32_t status)
 {
     struct ucx_transfer *transfer = rma->priv;
 
     if (!ucx_transfer_abandon(transfer, status, status != NA_PLUGIN_CANCELED))
         return false;
-    fabric_rma_done(endpoint, rma, transfer->status);
+    kit_msg_rma_done(endpoint, rma, transfer->status);
     return true;
 }
 
@@ -135,7 +135,7 @@ bool ucx_transfer_abandon(struct ucx_transfer *transfer, int32_t status, bool is
 /* Has the engine move a range. Success with no part: it is there already. */
 int32_t ucx_transfer_start_part(struct ucx_transfer *transfer, uint64_t offset, uint64_t length)
 {
-    const struct fabric_rma *rma = transfer->rma;
+    const struct kit_msg_rma *rma = transfer->rma;
     const struct kit_rma_request request = {
         .peer = rma->peer,
         .local = &rma->local->region,
@@ -150,7 +150,7 @@ int32_t ucx_transfer_start_part(struct ucx_transfer *transfer, uint64_t offset, 
     return kit_rma_start(transfer->na_class->rma, &request, &transfer->part);
 }
 
-void ucx_control(struct fabric_endpoint *endpoint, struct fabric_peer *peer, uint32_t type,
+void ucx_control(struct kit_endpoint *endpoint, struct kit_peer *peer, uint32_t type,
                  const void *data, uint64_t size)
 {
     if (type == CONTROL_RMA)
@@ -161,7 +161,7 @@ static int32_t rma_control_send(void *owner, void *peer, const void *data, uint3
 {
     struct na_plugin_class *na_class = owner;
 
-    return fabric_control_send(&na_class->fabric, peer, CONTROL_RMA, data, size);
+    return kit_msg_control_send(&na_class->fabric, peer, CONTROL_RMA, data, size);
 }
 
 /* The target of an inline put has nothing to make ready: so small ones take one round trip. */
@@ -183,11 +183,11 @@ static enum kit_rma_mover rma_mover(void *owner, const struct kit_rma_request *r
 /* The message layer opens a peer when it answers: until then the link is found by the name. */
 static int32_t rma_process(void *owner, void *peer, uint32_t *pid_p)
 {
-    const struct fabric_peer *fabric_peer = peer;
-    const struct ucx_link *link = ((const struct ucx_peer *) fabric_peer->priv)->link;
+    const struct kit_peer *kit_peer = peer;
+    const struct ucx_link *link = ((const struct ucx_peer *) kit_peer->priv)->link;
 
     if (link == NULL)
-        link = ucx_link_find(owner, fabric_peer->name);
+        link = ucx_link_find(owner, kit_peer->name);
     *pid_p = link != NULL ? link->pid : 0;
     return *pid_p != 0 ? NA_PLUGIN_SUCCESS : NA_PLUGIN_OPNOTSUPPORTED;
 }
@@ -213,7 +213,7 @@ static void rma_transfer_done(void *owner, void *cookie, int32_t status)
     if (transfer->is_read)
         ucx_read_helped(transfer, status);
     else
-        fabric_rma_done(&na_class->fabric, transfer->rma, status);
+        kit_msg_rma_done(&na_class->fabric, transfer->rma, status);
 }
 
 /* A peer that was never opened is not closed, and would go while transfers know it. */
@@ -221,12 +221,12 @@ static void rma_peer_hold(void *owner, void *peer)
 {
     struct na_plugin_addr *addr;
 
-    (void) fabric_addr_dup(owner, peer, &addr);
+    (void) kit_msg_addr_dup(owner, peer, &addr);
 }
 
 static void rma_peer_release(void *owner, void *peer)
 {
-    fabric_addr_free(owner, peer);
+    kit_msg_addr_free(owner, peer);
 }
 
 static int32_t rma_start_whole(struct ucx_transfer *transfer)
@@ -234,7 +234,7 @@ static int32_t rma_start_whole(struct ucx_transfer *transfer)
     int32_t ret = ucx_transfer_start_part(transfer, 0, transfer->rma->length);
 
     if (ret == NA_PLUGIN_SUCCESS && transfer->part == NULL)
-        fabric_rma_done(&transfer->na_class->fabric, transfer->rma, ret);
+        kit_msg_rma_done(&transfer->na_class->fabric, transfer->rma, ret);
     return ret;
 }
 

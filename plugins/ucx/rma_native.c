@@ -10,7 +10,7 @@ static void native_end(struct ucx_request *request, ucs_status_t status);
 
 int32_t ucx_native_start(struct ucx_transfer *transfer)
 {
-    const struct fabric_rma *rma = transfer->rma;
+    const struct kit_msg_rma *rma = transfer->rma;
     struct ucx_link *link = transfer->link;
     void *local = (void *) (uintptr_t) (rma->local->region.base + rma->local_offset);
     uint64_t remote = rma->remote->region.base + rma->remote_offset;
@@ -56,8 +56,8 @@ void ucx_natives_forget(struct ucx_link *link)
 
         request->transfer = NULL;
         if (transfer != NULL)
-            fabric_rma_done(&link->na_class->fabric, transfer->rma,
-                            transfer->is_over ? transfer->status : NA_PLUGIN_HOSTUNREACH);
+            kit_msg_rma_done(&link->na_class->fabric, transfer->rma,
+                             transfer->is_over ? transfer->status : NA_PLUGIN_HOSTUNREACH);
     }
 }
 
@@ -97,11 +97,11 @@ static void native_flushed(void *request, ucs_status_t status, void *arg)
 
 static void native_end(struct ucx_request *request, ucs_status_t status)
 {
-    struct fabric_endpoint *endpoint = &request->link->na_class->fabric;
+    struct kit_endpoint *endpoint = &request->link->na_class->fabric;
     const struct ucx_transfer *transfer = request->transfer;
 
     ucx_request_put(request);
     if (transfer != NULL)
-        fabric_rma_done(endpoint, transfer->rma,
-                        transfer->is_over ? transfer->status : ucx_status(status));
+        kit_msg_rma_done(endpoint, transfer->rma,
+                         transfer->is_over ? transfer->status : ucx_status(status));
 }

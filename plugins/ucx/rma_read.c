@@ -25,7 +25,7 @@ static void read_end(struct ucx_transfer *transfer, int32_t status);
 
 bool ucx_read_is_possible(const struct ucx_transfer *transfer)
 {
-    const struct fabric_rma *rma = transfer->rma;
+    const struct kit_msg_rma *rma = transfer->rma;
 
     return transfer->link->registry != 0 && rma->is_put == 0 &&
            (uint32_t) rma->remote->region.id < UCX_REGISTRY &&
@@ -94,7 +94,7 @@ static uint64_t read_place(const struct ucx_transfer *transfer)
 /* Whether that region may be read as far as is wanted, by what its owner says. */
 static int32_t read_check(const struct ucx_transfer *transfer, uint64_t *base_p)
 {
-    const struct fabric_rma *rma = transfer->rma;
+    const struct kit_msg_rma *rma = transfer->rma;
     struct ucx_entry entry;
     struct kit_key key;
     const struct iovec local = {&entry, sizeof(entry)};
@@ -133,7 +133,7 @@ static void read_share(struct ucx_transfer *transfer)
  */
 static int32_t read_piece(struct ucx_transfer *transfer, uint64_t *moved_p)
 {
-    const struct fabric_rma *rma = transfer->rma;
+    const struct kit_msg_rma *rma = transfer->rma;
     uint64_t size = transfer->tail - transfer->head, ignored;
     struct kit_key key = {{0, 0}};
     struct iovec local[2], remote[2];
@@ -181,5 +181,5 @@ static void read_advance(struct ucx_transfer *transfer, int32_t status)
 static void read_end(struct ucx_transfer *transfer, int32_t status)
 {
     kit_list_remove(&transfer->node);
-    fabric_rma_done(&transfer->na_class->fabric, transfer->rma, status);
+    kit_msg_rma_done(&transfer->na_class->fabric, transfer->rma, status);
 }

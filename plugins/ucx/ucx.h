@@ -11,7 +11,7 @@
 #    define _GNU_SOURCE
 #endif
 
-#include "fabric.h"
+#include "kit_msg.h"
 #include "kit_region.h"
 #include "kit_rma.h"
 
@@ -133,10 +133,10 @@ struct ucx_link {
     struct kit_link trouble; /* of the class: those that are dying, failing or closing */
     struct ucx_link *hash_next;
     struct na_plugin_class *na_class;
-    struct fabric_peer *peer; /* NULL when the message layer has not opened it */
+    struct kit_peer *peer; /* NULL when the message layer has not opened it */
     char *name;
     uint32_t hash;
-    char their_name[FABRIC_NAME_MAX]; /* as the peer says; another one where an alias was dialed */
+    char their_name[KIT_NAME_MAX]; /* as the peer says; another one where an alias was dialed */
     enum ucx_link_phase phase;
     uint64_t id;                 /* ours, known to the other side */
     uint64_t their_id;           /* theirs, with every piece and greeting */
@@ -180,7 +180,7 @@ enum ucx_rma_choice {
 
 /* Begins with the message layer's endpoint. */
 struct na_plugin_class {
-    struct fabric_endpoint fabric;
+    struct kit_endpoint fabric;
     char *protocol;
     ucp_context_h context;
     struct ucx_worker *worker; /* for new links */
@@ -198,7 +198,7 @@ struct na_plugin_class {
     struct kit_keys keys; /* nonces, not used yet */
     bool has_key;
     struct kit_key key; /* made of auth_key */
-    char name[FABRIC_NAME_MAX];
+    char name[KIT_NAME_MAX];
     int listen_fd;
     int epoll_fd;
     int process_fd;  /* where processes of this node ask who we are; -1: nowhere */
@@ -244,7 +244,7 @@ struct ucx_link_name {
 struct ucx_frame {
     struct kit_link node;
     struct ucx_link_name name; /* UCX reads it until the frame is sent */
-    struct fabric_frame *frame;
+    struct kit_frame *frame;
     struct na_plugin_class *na_class;
     struct ucx_link *link;
 };
@@ -263,7 +263,7 @@ struct na_plugin_mem {
 struct ucx_transfer {
     struct kit_link node; /* of the reads */
     struct na_plugin_class *na_class;
-    struct fabric_rma *rma;
+    struct kit_msg_rma *rma;
     struct ucx_link *link;
     struct kit_rma_transfer *part; /* what the engine has of it: all, or the help of a read */
     int32_t status;
@@ -312,18 +312,18 @@ struct ucx_request {
     struct ucx_piece_header header;
 };
 
-static inline struct na_plugin_class *ucx_class(struct fabric_endpoint *endpoint)
+static inline struct na_plugin_class *ucx_class(struct kit_endpoint *endpoint)
 {
     return (struct na_plugin_class *) (void *) endpoint;
 }
 
-static inline struct ucx_peer *ucx_peer(struct fabric_peer *peer)
+static inline struct ucx_peer *ucx_peer(struct kit_peer *peer)
 {
     return peer->priv;
 }
 
 /* plugin.c */
-extern const struct fabric_ops ucx_ops;
+extern const struct kit_msg_ops ucx_ops;
 
 /* status.c: what UCX says, and what it would print */
 int32_t ucx_status(ucs_status_t status);
@@ -378,9 +378,9 @@ int32_t ucx_worker_open(struct na_plugin_class *na_class, const struct na_plugin
                         const char *tls, const char *device);
 void ucx_worker_close(struct na_plugin_class *na_class);
 int32_t ucx_worker_add(struct na_plugin_class *na_class);
-int32_t ucx_poll(struct fabric_endpoint *endpoint);
-int ucx_get_fd(struct fabric_endpoint *endpoint);
-bool ucx_try_wait(struct fabric_endpoint *endpoint);
+int32_t ucx_poll(struct kit_endpoint *endpoint);
+int ucx_get_fd(struct kit_endpoint *endpoint);
+bool ucx_try_wait(struct kit_endpoint *endpoint);
 
 /* address.c */
 int32_t ucx_addr_lookup(struct na_plugin_class *na_class, const char *name,
@@ -389,10 +389,10 @@ int32_t ucx_name_listen(struct na_plugin_class *na_class, const struct na_plugin
                         char *device, size_t device_size);
 
 /* link.c */
-int32_t ucx_peer_open(struct fabric_endpoint *endpoint, struct fabric_peer *peer);
-void ucx_peer_close(struct fabric_endpoint *endpoint, struct fabric_peer *peer);
-const void *ucx_peer_path(struct fabric_endpoint *endpoint, const struct fabric_peer *peer);
-bool ucx_path_is_named(struct fabric_endpoint *endpoint, const void *path, const char *name);
+int32_t ucx_peer_open(struct kit_endpoint *endpoint, struct kit_peer *peer);
+void ucx_peer_close(struct kit_endpoint *endpoint, struct kit_peer *peer);
+const void *ucx_peer_path(struct kit_endpoint *endpoint, const struct kit_peer *peer);
+bool ucx_path_is_named(struct kit_endpoint *endpoint, const void *path, const char *name);
 struct ucx_link *ucx_link_find(struct na_plugin_class *na_class, const char *name);
 struct ucx_link_name ucx_link_name(const struct ucx_link *link);
 struct ucx_link *ucx_link_named(struct na_plugin_class *na_class, const struct ucx_link_name *name);
@@ -446,7 +446,7 @@ struct ucx_hello {
     uint64_t incarnation;
     uint64_t link_id;
     struct kit_key secret;
-    char name[FABRIC_NAME_MAX];
+    char name[KIT_NAME_MAX];
     const void *address;
     uint32_t address_size;
     bool is_attachable; /* it can be asked which process of this node it is */
@@ -489,10 +489,10 @@ ucs_status_t ucx_probe_received(void *arg, const void *header, size_t header_siz
                                 size_t size, const ucp_am_recv_param_t *param);
 
 /* frame.c */
-int32_t ucx_send(struct fabric_endpoint *endpoint, struct fabric_frame *frame);
+int32_t ucx_send(struct kit_endpoint *endpoint, struct kit_frame *frame);
 ucs_status_t ucx_frame_received(void *arg, const void *header, size_t header_size, void *data,
                                 size_t size, const ucp_am_recv_param_t *param);
-void ucx_frame_release(struct fabric_endpoint *endpoint, void *cookie);
+void ucx_frame_release(struct kit_endpoint *endpoint, void *cookie);
 void ucx_frames_report(struct na_plugin_class *na_class);
 
 /* pool.c: small objects of messages, which are kept for the next one */
@@ -527,9 +527,9 @@ int32_t ucx_put(struct na_plugin_context *context, void *op, struct na_plugin_me
 int32_t ucx_get(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
                 uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
                 uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id);
-int32_t ucx_rma_start(struct fabric_endpoint *endpoint, struct fabric_rma *rma);
-bool ucx_rma_abandon(struct fabric_endpoint *endpoint, struct fabric_rma *rma, int32_t status);
-void ucx_control(struct fabric_endpoint *endpoint, struct fabric_peer *peer, uint32_t type,
+int32_t ucx_rma_start(struct kit_endpoint *endpoint, struct kit_msg_rma *rma);
+bool ucx_rma_abandon(struct kit_endpoint *endpoint, struct kit_msg_rma *rma, int32_t status);
+void ucx_control(struct kit_endpoint *endpoint, struct kit_peer *peer, uint32_t type,
                  const void *data, uint64_t size);
 int32_t ucx_transfer_start_part(struct ucx_transfer *transfer, uint64_t offset, uint64_t length);
 bool ucx_transfer_abandon(struct ucx_transfer *transfer, int32_t status, bool is_peer_gone);

@@ -106,7 +106,7 @@ int32_t ucx_worker_add(struct na_plugin_class *na_class)
     return ret;
 }
 
-int32_t ucx_poll(struct fabric_endpoint *endpoint)
+int32_t ucx_poll(struct kit_endpoint *endpoint)
 {
     struct na_plugin_class *na_class = ucx_class(endpoint);
     uint32_t looks = na_class->other_links == 0 && na_class->shared_links != 0 ? UCX_LOOKS : 1;
@@ -165,7 +165,7 @@ static uint64_t worker_rma_clock(const struct na_plugin_class *na_class)
                : 0;
 }
 
-int ucx_get_fd(struct fabric_endpoint *endpoint)
+int ucx_get_fd(struct kit_endpoint *endpoint)
 {
     struct na_plugin_class *na_class = ucx_class(endpoint);
 
@@ -176,7 +176,7 @@ int ucx_get_fd(struct fabric_endpoint *endpoint)
  * UCS_ERR_BUSY from the arming means that something came meanwhile. Sockets make the descriptor
  * readable as long as there is something to read, and are looked at by the next poll.
  */
-bool ucx_try_wait(struct fabric_endpoint *endpoint)
+bool ucx_try_wait(struct kit_endpoint *endpoint)
 {
     struct na_plugin_class *na_class = ucx_class(endpoint);
     ucs_status_t status = UCS_OK;

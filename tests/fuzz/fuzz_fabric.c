@@ -3,7 +3,7 @@
 
 #include "fuzz.h"
 
-#include "fabric_sim.h"
+#include "msg_sim.h"
 
 #define FRAMES_MAX 16
 #define PAIR_USES  500 /* inputs until everything is made anew */
@@ -40,18 +40,18 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 /* Makes a frame of one message of it, which gets past its header. */
 static void dress_compact(uint64_t how, uint8_t *frame, size_t size)
 {
-    const struct fabric_peer_state *peer = fabric_addr_state(pair->a_at_b);
+    const struct msg_peer *peer = msg_peer_of(pair->a_at_b);
     struct wire_compact header;
 
     if (size < sizeof(header))
         return;
     memcpy(&header, frame, sizeof(header));
     header.magic = WIRE_COMPACT;
-    header.index = peer->index;
-    header.check =
-        wire_compact_check(peer->nonce, (uint32_t) pair->b->endpoint.state->incarnation, size);
+    header.index = peer->base.index;
+    header.check = wire_compact_check(
+        peer->base.nonce, (uint32_t) pair->b->endpoint.state->session.incarnation, size);
     if ((how & 4) == 0)
-        header.sequence = peer->mask;
+        header.sequence = peer->base.mask;
     if ((how & 8) == 0)
         header.kind = (uint8_t) (1 + header.kind % 2);
     memcpy(frame, &header, sizeof(header));
@@ -60,7 +60,7 @@ static void dress_compact(uint64_t how, uint8_t *frame, size_t size)
 /* Makes it past the header, as far as the input asks for it. */
 static void dress(uint64_t how, uint8_t *frame, size_t size)
 {
-    const struct fabric_peer_state *peer = fabric_addr_state(pair->a_at_b);
+    const struct msg_peer *peer = msg_peer_of(pair->a_at_b);
     struct wire_header header;
     struct wire_record record;
 
@@ -75,10 +75,10 @@ static void dress(uint64_t how, uint8_t *frame, size_t size)
     header.version = WIRE_VERSION;
     header.flags = (how & 2) != 0 ? WIRE_HAS_HELLO : 0;
     header.size = (uint32_t) size;
-    header.token = peer->index | (uint64_t) peer->nonce << 32;
-    header.incarnation = (uint32_t) pair->b->endpoint.state->incarnation;
+    header.token = peer->base.index | (uint64_t) peer->base.nonce << 32;
+    header.incarnation = (uint32_t) pair->b->endpoint.state->session.incarnation;
     if ((how & 4) == 0)
-        header.sequence = peer->mask;
+        header.sequence = peer->base.mask;
     memcpy(frame, &header, sizeof(header));
     if ((how & 8) == 0 || size < sizeof(header) + sizeof(record))
         return;
@@ -91,19 +91,19 @@ static void dress(uint64_t how, uint8_t *frame, size_t size)
 /* Takes what came for anybody. */
 static void receive_all(void)
 {
-    const struct fabric_endpoint_state *inside = pair->b->endpoint.state;
+    const struct msg_endpoint *inside = pair->b->endpoint.state;
     char buf[SIM_FRAME_MAX];
 
     for (int i = 0; i < 100 && (inside->deferrals.count != 0 || inside->deferred_count != 0); i++) {
         struct sim_op receive = {0};
 
-        FUZZ_CHECK(fabric_msg_recv_unexpected(pair->cb, &receive, buf, sizeof(buf), NULL) ==
+        FUZZ_CHECK(kit_msg_recv_unexpected(pair->cb, &receive, buf, sizeof(buf), NULL) ==
                    NA_PLUGIN_SUCCESS);
         if (receive.completions == 0)
-            (void) fabric_cancel(pair->cb, &receive);
+            (void) kit_msg_cancel(pair->cb, &receive);
         FUZZ_CHECK(receive.completions == 1);
         if (receive.status == NA_PLUGIN_SUCCESS)
-            fabric_addr_free(pair->b, receive.source);
+            kit_msg_addr_free(pair->b, receive.source);
     }
 }
 
@@ -116,8 +116,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     memset(expected, 0, sizeof(expected));
     for (uint32_t i = 0; i < RECEIVES; i++)
-        FUZZ_CHECK(fabric_msg_recv_expected(pair->cb, &expected[i], bufs[i], sizeof(bufs[i]), NULL,
-                                            pair->a_at_b, 0, i) == NA_PLUGIN_SUCCESS);
+        FUZZ_CHECK(kit_msg_recv_expected(pair->cb, &expected[i], bufs[i], sizeof(bufs[i]), NULL,
+                                         pair->a_at_b, 0, i) == NA_PLUGIN_SUCCESS);
     for (int i = 0; i < FRAMES_MAX && input.size > 0; i++) {
         const uint64_t how = fuzz_take(&input, 1);
         size_t length = fuzz_take(&input, 2) % SIM_FRAME_MAX;
@@ -139,7 +139,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     receive_all();
     for (uint32_t i = 0; i < RECEIVES; i++) {
         if (expected[i].completions == 0)
-            (void) fabric_cancel(pair->cb, &expected[i]);
+            (void) kit_msg_cancel(pair->cb, &expected[i]);
         FUZZ_CHECK(expected[i].completions == 1);
     }
     if (++uses == PAIR_USES) {

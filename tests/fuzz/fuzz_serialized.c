@@ -3,12 +3,12 @@
 
 #include "fuzz.h"
 
-#include "fabric_sim.h"
+#include "msg_sim.h"
 #include "na.h"
 
 enum what {
     SM_ADDRESS,
-    FABRIC_ADDRESS,
+    MSG_ADDRESS,
     SM_MEMORY,
     WHATS
 };
@@ -45,11 +45,11 @@ static void make_good_fabric(void)
 {
     struct na_plugin_addr *self;
 
-    FUZZ_CHECK(fabric_addr_self(node, &self) == NA_PLUGIN_SUCCESS);
-    good_size[FABRIC_ADDRESS] = fabric->addr_serialize_size(node, self);
-    FUZZ_CHECK(fabric->addr_serialize(node, self, good[FABRIC_ADDRESS], GOOD_MAX) ==
+    FUZZ_CHECK(kit_msg_addr_self(node, &self) == NA_PLUGIN_SUCCESS);
+    good_size[MSG_ADDRESS] = fabric->addr_serialize_size(node, self);
+    FUZZ_CHECK(fabric->addr_serialize(node, self, good[MSG_ADDRESS], GOOD_MAX) ==
                NA_PLUGIN_SUCCESS);
-    fabric_addr_free(node, self);
+    kit_msg_addr_free(node, self);
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
@@ -62,7 +62,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     sim_net_setup(&net);
     node = sim_open(&net, "node", NULL);
     node_context = sim_context(node, 0);
-    fabric = fabric_get_extension(NA_PLUGIN_EXT_ADDR_SERIALIZE);
+    fabric = kit_msg_get_extension(NA_PLUGIN_EXT_ADDR_SERIALIZE);
     make_good_sm();
     make_good_fabric();
     return 0;
@@ -77,9 +77,9 @@ static void try_fabric(const uint8_t *bytes, size_t size)
     if (fabric->addr_deserialize(node, bytes, size, 0, &addr) != NA_PLUGIN_SUCCESS)
         return;
     FUZZ_CHECK(addr != NULL);
-    FUZZ_CHECK(fabric_addr_to_string(node, addr, text, &length) == NA_PLUGIN_SUCCESS);
+    FUZZ_CHECK(kit_msg_addr_to_string(node, addr, text, &length) == NA_PLUGIN_SUCCESS);
     FUZZ_CHECK(length == strlen(text) + 1);
-    fabric_addr_free(node, addr);
+    kit_msg_addr_free(node, addr);
     sim_poll(node_context, NULL, 1);
 }
 
@@ -114,7 +114,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         for (size_t i = 0; i < size && i < input.size; i++)
             bytes[i] ^= input.data[i];
     }
-    if (what == FABRIC_ADDRESS)
+    if (what == MSG_ADDRESS)
         try_fabric(bytes, size);
     else
         try_sm(what, bytes, size);

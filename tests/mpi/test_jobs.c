@@ -48,8 +48,8 @@ static struct fake *send_frame(size_t size);
 static struct na_plugin_class na_class;
 static struct mpi_link *shared, *link_to;
 static struct mpi_peer private;
-static struct fabric_peer peer = {.priv = &private};
-static struct fabric_frame frame = {.peer = &peer};
+static struct kit_peer peer = {.priv = &private};
+static struct kit_frame frame = {.peer = &peer};
 static uint8_t frame_data[4096];
 static struct na_host host;
 
@@ -257,8 +257,8 @@ int MPI_Error_string(int error, char *text, int *length)
  * The message layer, and the other rooms
  */
 
-bool fabric_frame_received(struct fabric_endpoint *endpoint, const void *data, uint64_t size,
-                           const void *path, void *cookie)
+bool kit_msg_frame_received(struct kit_endpoint *endpoint, const void *data, uint64_t size,
+                            const void *path, void *cookie)
 {
     (void) endpoint;
     (void) path;
@@ -269,7 +269,7 @@ bool fabric_frame_received(struct fabric_endpoint *endpoint, const void *data, u
     return !holds;
 }
 
-void fabric_frame_sent(struct fabric_endpoint *endpoint, struct fabric_frame *which, int32_t status)
+void kit_msg_frame_sent(struct kit_endpoint *endpoint, struct kit_frame *which, int32_t status)
 {
     (void) endpoint;
     assert_ptr_equal(which, &frame);
@@ -279,10 +279,8 @@ void fabric_frame_sent(struct fabric_endpoint *endpoint, struct fabric_frame *wh
         (void) send_frame(2000);
 }
 
-void fabric_peer_failed(struct fabric_endpoint *endpoint, struct fabric_peer *which, int32_t status,
-                        const char *reason)
+void kit_peer_failed(struct kit_peer *which, int32_t status, const char *reason)
 {
-    (void) endpoint;
     (void) reason;
     assert_ptr_equal(which, &peer);
     assert_int_equal(status, NA_PLUGIN_HOSTUNREACH);

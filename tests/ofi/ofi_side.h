@@ -30,14 +30,14 @@ static inline void side_open_as(struct side *side, const char *protocol, bool is
     struct na_plugin_class_info info = {.size = sizeof(info)};
 
     assert_int_equal(ofi_class_initialize(&init, NULL, &side->na_class, &info), NA_PLUGIN_SUCCESS);
-    assert_int_equal(fabric_context_create(side->na_class, NULL, 0, &side->context),
+    assert_int_equal(kit_msg_context_create(side->na_class, NULL, 0, &side->context),
                      NA_PLUGIN_SUCCESS);
 }
 
 static inline void side_close(struct side *side)
 {
-    (void) fabric_context_stop(side->context);
-    (void) fabric_context_destroy(side->context);
+    (void) kit_msg_context_stop(side->context);
+    (void) kit_msg_context_destroy(side->context);
     (void) ofi_class_finalize(side->na_class);
 }
 

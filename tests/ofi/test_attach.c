@@ -59,12 +59,12 @@ static int setup(void **state)
     *state = opened;
     assert_int_equal(ofi_class_initialize(&init, NULL, &opened->na_class, &info), 0);
     assert_int_equal(ofi_class_initialize(&init, NULL, &opened->target_class, &info), 0);
-    assert_int_equal(fabric_context_create(opened->na_class, NULL, 0, &opened->context), 0);
-    assert_int_equal(fabric_context_create(opened->target_class, NULL, 0, &opened->target_context),
+    assert_int_equal(kit_msg_context_create(opened->na_class, NULL, 0, &opened->context), 0);
+    assert_int_equal(kit_msg_context_create(opened->target_class, NULL, 0, &opened->target_context),
                      0);
     assert_int_equal(
         ofi_addr_lookup(opened->na_class, opened->target_class->name, &opened->target_addr), 0);
-    opened->op = calloc(1, fabric_op_size());
+    opened->op = calloc(1, kit_msg_op_size());
     opened->target = malloc(BYTES);
     opened->origin = malloc(BYTES);
     memset(opened->target, 0x11, BYTES);
@@ -85,12 +85,12 @@ static int teardown(void **state)
     ofi_mem_destroy(opened->na_class, opened->remote);
     ofi_mem_destroy(opened->target_class, opened->exposed);
     ofi_mem_destroy(opened->na_class, opened->local);
-    fabric_addr_free(opened->na_class, opened->target_addr);
-    assert_int_equal(fabric_context_stop(opened->context), 0);
-    assert_int_equal(fabric_context_destroy(opened->context), 0);
+    kit_msg_addr_free(opened->na_class, opened->target_addr);
+    assert_int_equal(kit_msg_context_stop(opened->context), 0);
+    assert_int_equal(kit_msg_context_destroy(opened->context), 0);
     assert_int_equal(ofi_class_finalize(opened->na_class), 0);
-    assert_int_equal(fabric_context_stop(opened->target_context), 0);
-    assert_int_equal(fabric_context_destroy(opened->target_context), 0);
+    assert_int_equal(kit_msg_context_stop(opened->target_context), 0);
+    assert_int_equal(kit_msg_context_destroy(opened->target_context), 0);
     assert_int_equal(ofi_class_finalize(opened->target_class), 0);
     free(opened->target);
     free(opened->origin);
@@ -104,8 +104,8 @@ static void polls(struct opened *opened, int times)
     uint32_t count = 0;
 
     for (int i = 0; i < times; i++) {
-        assert_int_equal(fabric_poll(opened->context, &count), NA_PLUGIN_SUCCESS);
-        assert_int_equal(fabric_poll(opened->target_context, &count), NA_PLUGIN_SUCCESS);
+        assert_int_equal(kit_msg_poll(opened->context, &count), NA_PLUGIN_SUCCESS);
+        assert_int_equal(kit_msg_poll(opened->target_context, &count), NA_PLUGIN_SUCCESS);
     }
 }
 
@@ -199,7 +199,7 @@ static void a_cancel_ends_it_between_two_pieces(void **state)
     struct opened *opened = *state;
 
     start_partly(opened);
-    assert_int_equal(fabric_cancel(opened->context, opened->op), NA_PLUGIN_SUCCESS);
+    assert_int_equal(kit_msg_cancel(opened->context, opened->op), NA_PLUGIN_SUCCESS);
     while (completed == 0)
         polls(opened, 1);
     assert_int_equal(last_status, NA_PLUGIN_CANCELED);
@@ -214,7 +214,7 @@ static void who_may_not_attach_sends_records(void **state)
     struct kit_rma_counters counters;
 
     assert_int_equal(transfer(opened, false, 1000), NA_PLUGIN_SUCCESS);
-    ((struct ofi_peer *) ((struct fabric_peer *) (void *) opened->target_addr)->priv)
+    ((struct ofi_peer *) ((struct kit_peer *) (void *) opened->target_addr)->priv)
         ->is_unattachable = true;
     assert_int_equal(transfer(opened, false, 1 << 20), NA_PLUGIN_SUCCESS);
     kit_rma_counters_get(opened->na_class->rma, &counters);
@@ -244,7 +244,7 @@ static void endpoints_of_other_users_are_refused(void **state)
     assert_int_equal(transfer(opened, false, 1000), NA_PLUGIN_HOSTUNREACH);
     assert_non_null(strstr(plugin_host_log, "is an endpoint of user 65534"));
     assert_int_equal(shm_unlink(name), 0);
-    fabric_addr_free(opened->na_class, opened->target_addr);
+    kit_msg_addr_free(opened->na_class, opened->target_addr);
     opened->target_addr = addr;
 }
 

@@ -28,16 +28,16 @@ static void completed(void *op, int32_t status)
 static int32_t message(struct side *from, struct na_plugin_addr *to, struct side *polls)
 {
     uint64_t end = kit_host->clock_ns() + WAIT_NS;
-    void *op = plugin_host_alloc(fabric_op_size(), fabric_op_align());
+    void *op = plugin_host_alloc(kit_msg_op_size(), kit_msg_op_align());
     uint32_t count = 0;
 
     last_status = -1;
-    assert_int_equal(fabric_msg_send_unexpected(from->context, op, "hello", 5, NULL, to, 0, 1),
+    assert_int_equal(kit_msg_send_unexpected(from->context, op, "hello", 5, NULL, to, 0, 1),
                      NA_PLUGIN_SUCCESS);
     while (last_status < 0 && kit_host->clock_ns() < end) {
-        (void) fabric_poll(from->context, &count);
+        (void) kit_msg_poll(from->context, &count);
         if (polls != NULL)
-            (void) fabric_poll(polls->context, &count);
+            (void) kit_msg_poll(polls->context, &count);
     }
     plugin_host_free(op);
     return last_status;
@@ -56,7 +56,7 @@ static void who_accepts_nobody_is_given_up(void **state)
                      NA_PLUGIN_SUCCESS);
     assert_int_equal(message(&origin, addr, NULL), NA_PLUGIN_HOSTUNREACH);
     assert_int_equal(message(&origin, addr, &target), NA_PLUGIN_SUCCESS);
-    fabric_addr_free(origin.na_class, addr);
+    kit_msg_addr_free(origin.na_class, addr);
     side_close(&origin);
     side_close(&target);
 }

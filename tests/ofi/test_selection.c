@@ -154,7 +154,7 @@ static void names_of_shared_memory_are_drawn(void **state)
         .size = sizeof(init), .class_name = "ofi", .protocol = "shm", .max_contexts = 1};
     struct na_plugin_class_info info = {.size = sizeof(info)};
     struct na_plugin_class *classes[2];
-    char path[FABRIC_NAME_MAX + 16];
+    char path[KIT_NAME_MAX + 16];
 
     (void) state;
     for (int i = 0; i < 2; i++) {

@@ -84,36 +84,35 @@ static void side_poll(struct side *side)
 {
     uint32_t count = 0;
 
-    (void) fabric_poll(side->context, &count);
-    (void) fabric_poll_try_wait(side->context);
+    (void) kit_msg_poll(side->context, &count);
+    (void) kit_msg_poll_try_wait(side->context);
 }
 
 /* Sends messages, each when the one before has ended, until one arrives. */
 static bool message_arrives(struct side *from, struct na_plugin_addr *to, struct side *target)
 {
     uint64_t end = kit_host->clock_ns() + WAIT_NS, again = 0;
-    void *op = plugin_host_alloc(fabric_op_size(), fabric_op_align());
-    void *recv_op = plugin_host_alloc(fabric_op_size(), fabric_op_align());
+    void *op = plugin_host_alloc(kit_msg_op_size(), kit_msg_op_align());
+    void *recv_op = plugin_host_alloc(kit_msg_op_size(), kit_msg_op_align());
     char buffer[64];
 
     has_arrived = false;
     is_sending = false;
     assert_int_equal(
-        fabric_msg_recv_unexpected(target->context, recv_op, buffer, sizeof(buffer), NULL),
+        kit_msg_recv_unexpected(target->context, recv_op, buffer, sizeof(buffer), NULL),
         NA_PLUGIN_SUCCESS);
     while ((!has_arrived || is_sending) && kit_host->clock_ns() < end) {
         if (!has_arrived && !is_sending && kit_host->clock_ns() >= again) {
             is_sending = true;
             again = kit_host->clock_ns() + AGAIN_NS;
-            assert_int_equal(
-                fabric_msg_send_unexpected(from->context, op, "hello", 5, NULL, to, 0, 1),
-                NA_PLUGIN_SUCCESS);
+            assert_int_equal(kit_msg_send_unexpected(from->context, op, "hello", 5, NULL, to, 0, 1),
+                             NA_PLUGIN_SUCCESS);
         }
         side_poll(from);
         side_poll(target);
     }
     if (!has_arrived)
-        (void) fabric_cancel(target->context, recv_op);
+        (void) kit_msg_cancel(target->context, recv_op);
     plugin_host_free(op);
     plugin_host_free(recv_op);
     return has_arrived;
@@ -225,7 +224,7 @@ static void unfinished_messages_do_not_stop_the_endpoint(void **state)
     assert_true(message_arrives(&origin, addr, &target));
     assert_true(target.na_class->stuck.renewals != 0);
     assert_true(descriptors() <= before + 16);
-    fabric_addr_free(origin.na_class, addr);
+    kit_msg_addr_free(origin.na_class, addr);
     side_close(&origin);
     side_close(&target);
 }
@@ -254,15 +253,15 @@ static void an_endpoint_that_was_not_opened_anew_is_tried_again(void **state)
     assert_int_equal(setsockopt(blocker, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)), 0);
     assert_int_equal(bind(blocker, (struct sockaddr *) &address, sizeof(address)), 0);
     assert_int_equal(listen(blocker, 1), 0);
-    assert_int_equal(fabric_poll(target.context, &count), NA_PLUGIN_SUCCESS);
+    assert_int_equal(kit_msg_poll(target.context, &count), NA_PLUGIN_SUCCESS);
     assert_null(target.na_class->endpoint);
     (void) close(blocker);
     while (target.na_class->endpoint == NULL) {
-        struct pollfd descriptor = {.fd = fabric_poll_get_fd(target.context), .events = POLLIN};
+        struct pollfd descriptor = {.fd = kit_msg_poll_get_fd(target.context), .events = POLLIN};
 
-        if (fabric_poll_try_wait(target.context) != 0)
+        if (kit_msg_poll_try_wait(target.context) != 0)
             assert_int_equal(poll(&descriptor, 1, (int) (WAIT_NS / 1000000)), 1);
-        assert_int_equal(fabric_poll(target.context, &count), NA_PLUGIN_SUCCESS);
+        assert_int_equal(kit_msg_poll(target.context, &count), NA_PLUGIN_SUCCESS);
     }
     side_close(&target);
 }
@@ -369,7 +368,7 @@ static void silent_connections_leave_room_for_others(void **state)
     (void) waitpid(strangers, NULL, 0);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
     assert_true(is_served);
-    fabric_addr_free(origin.na_class, addr);
+    kit_msg_addr_free(origin.na_class, addr);
     side_close(&origin);
     side_close(&target);
 }

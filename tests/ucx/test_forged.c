@@ -8,7 +8,7 @@
 
 #include "../integration/hosts.h"
 #include "../test_count.h"
-#include "state.h"
+#include "msg_state.h"
 
 #include <arpa/inet.h>
 #include <endian.h>
@@ -52,7 +52,7 @@ static void open_at(struct side *side, const char *address, const char *protocol
 
     side->na_class = NULL;
     assert_int_equal(ucx_class_initialize(&init, NULL, &side->na_class, &info), 0);
-    assert_int_equal(fabric_context_create(side->na_class, NULL, 0, &side->context), 0);
+    assert_int_equal(kit_msg_context_create(side->na_class, NULL, 0, &side->context), 0);
 }
 
 static void open_one(struct side *side, const char *protocol, const char *key)
@@ -463,11 +463,11 @@ static void a_dial_ends_with_what_it_is_for(void **state)
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
     socklen_t size = sizeof(address);
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    char name[FABRIC_NAME_MAX];
+    char name[KIT_NAME_MAX];
     struct side target, as;
     struct ucx_link *link, *own;
     struct ucx_peer private;
-    struct fabric_peer peer = {.name = name, .priv = &private};
+    struct kit_peer peer = {.name = name, .priv = &private};
 
     (void) state;
     assert_int_equal(bind(listener, (struct sockaddr *) &address, size), 0);
@@ -516,7 +516,7 @@ static void op_complete_recv(void *op, int32_t status, uint64_t size, struct na_
     (void) tag;
     kit_container(op, struct pending, op)->status = status;
     if (source != NULL)
-        kit_container(op, struct pending, op)->source = ((struct fabric_peer *) source)->name;
+        kit_container(op, struct pending, op)->source = ((struct kit_peer *) source)->name;
 }
 
 static struct pending *pending_new(void)
@@ -536,10 +536,10 @@ static const char *send_and_receive(struct side *from, struct side *to, struct n
     const char *source;
     char text[8];
 
-    assert_int_equal(fabric_msg_recv_unexpected(to->context, receive->op, text, sizeof(text), NULL),
+    assert_int_equal(kit_msg_recv_unexpected(to->context, receive->op, text, sizeof(text), NULL),
                      0);
-    assert_int_equal(
-        fabric_msg_send_unexpected(from->context, send->op, "hello", 6, NULL, dest, 0, 1), 0);
+    assert_int_equal(kit_msg_send_unexpected(from->context, send->op, "hello", 6, NULL, dest, 0, 1),
+                     0);
     while (send->status == 1 || receive->status == 1) {
         assert_true(kit_host->clock_ns() < end);
         side_poll(from);
@@ -558,7 +558,7 @@ static void speak_for_another(bool by_name)
 {
     struct pending *awaited = pending_new(), *send = pending_new(), *receive = pending_new();
     uint64_t end = kit_host->clock_ns() + WAIT_NS;
-    struct fabric_endpoint_state *forger, *forged;
+    struct kit_session *forger, *forged;
     struct side target, real, as;
     struct na_plugin_addr *addr, *real_addr;
     char *name, text[8];
@@ -566,26 +566,25 @@ static void speak_for_another(bool by_name)
     open_one(&target, "tcp", NULL);
     open_one(&real, "tcp", NULL);
     open_one(&as, "tcp", NULL);
-    forger = as.na_class->fabric.state;
-    forged = real.na_class->fabric.state;
-    name = forger->name;
+    forger = &as.na_class->fabric.state->session;
+    forged = &real.na_class->fabric.state->session;
+    name = forger->self->name;
     assert_int_equal(ucx_addr_lookup(real.na_class, target.na_class->name, &addr), 0);
     assert_string_equal(send_and_receive(&real, &target, addr), real.na_class->name);
-    real_addr = fabric_peer_addr(
-        &fabric_peer_by_name(target.na_class->fabric.state, real.na_class->name)->peer);
-    assert_int_equal(fabric_msg_recv_expected(target.context, awaited->op, text, sizeof(text), NULL,
-                                              real_addr, 0, 7),
+    real_addr = msg_peer_addr(
+        kit_peer_by_name(&target.na_class->fabric.state->session, real.na_class->name));
+    assert_int_equal(kit_msg_recv_expected(target.context, awaited->op, text, sizeof(text), NULL,
+                                           real_addr, 0, 7),
                      0);
-    assert_int_equal(
-        fabric_msg_recv_unexpected(target.context, receive->op, text, sizeof(text), NULL), 0);
+    assert_int_equal(kit_msg_recv_unexpected(target.context, receive->op, text, sizeof(text), NULL),
+                     0);
 
     if (by_name)
-        forger->name = forged->name;
+        forger->self->name = forged->self->name;
     else
         forger->incarnation = forged->incarnation;
     assert_int_equal(ucx_addr_lookup(as.na_class, target.na_class->name, &addr), 0);
-    assert_int_equal(fabric_msg_send_unexpected(as.context, send->op, "evil", 5, NULL, addr, 0, 1),
-                     0);
+    assert_int_equal(kit_msg_send_unexpected(as.context, send->op, "evil", 5, NULL, addr, 0, 1), 0);
     plugin_host_log[0] = '\0';
     while (receive->status == 1 && strstr(plugin_host_log, "that is not from there") == NULL) {
         assert_true(kit_host->clock_ns() < end);
@@ -597,7 +596,7 @@ static void speak_for_another(bool by_name)
     assert_int_equal(receive->status, by_name ? 1 : 0);
     if (!by_name)
         assert_string_equal(receive->source, name);
-    forger->name = name;
+    forger->self->name = name;
     side_close(&as);
     side_close(&real);
     side_close(&target);

@@ -131,7 +131,7 @@ static int setup(void **state)
     side_open(&pair->a);
     side_open(&pair->b);
     assert_int_equal(ucx_addr_lookup(pair->a.na_class, pair->b.na_class->name, &pair->to_b), 0);
-    pair->op = host.mem_alloc(fabric_op_size(), fabric_op_align());
+    pair->op = host.mem_alloc(kit_msg_op_size(), kit_msg_op_align());
     pair->into = calloc(1, LARGE);
     pair->from = malloc(LARGE);
     assert_int_equal(
@@ -157,7 +157,7 @@ static int teardown(void **state)
     ucx_mem_destroy(pair->a.na_class, pair->remote);
     ucx_mem_destroy(pair->a.na_class, pair->local);
     ucx_mem_destroy(pair->b.na_class, pair->shared);
-    fabric_addr_free(pair->a.na_class, pair->to_b);
+    kit_msg_addr_free(pair->a.na_class, pair->to_b);
     side_close(&pair->a);
     side_close(&pair->b);
     host.mem_free(pair->op);
@@ -282,7 +282,7 @@ static void a_cancelled_get_ends_when_nobody_touches_its_memory(void **state)
 
     get(pair, LARGE);
     side_poll(&pair->a);
-    assert_int_equal(fabric_cancel(pair->a.context, pair->op), 0);
+    assert_int_equal(kit_msg_cancel(pair->a.context, pair->op), 0);
     side_poll(&pair->a);
     assert_null(done_op); /* the target has not answered */
     assert_true(await(pair, true));

@@ -38,8 +38,8 @@ static void poll_both(struct side *a, struct side *b)
 {
     uint32_t count = 0;
 
-    assert_int_equal(fabric_poll(a->context, &count), 0);
-    assert_int_equal(fabric_poll(b->context, &count), 0);
+    assert_int_equal(kit_msg_poll(a->context, &count), 0);
+    assert_int_equal(kit_msg_poll(b->context, &count), 0);
 }
 
 /* What became of one message that the other side waits for. */
@@ -50,13 +50,12 @@ static int32_t send_one(struct side *from, struct side *to, struct na_plugin_add
 
     memset(&send_outcome, 0, sizeof(send_outcome));
     memset(&receive_outcome, 0, sizeof(receive_outcome));
-    send_outcome.op = host.mem_alloc(fabric_op_size(), fabric_op_align());
-    receive_outcome.op = host.mem_alloc(fabric_op_size(), fabric_op_align());
+    send_outcome.op = host.mem_alloc(kit_msg_op_size(), kit_msg_op_align());
+    receive_outcome.op = host.mem_alloc(kit_msg_op_size(), kit_msg_op_align());
     assert_int_equal(
-        fabric_msg_recv_unexpected(to->context, receive_outcome.op, text, sizeof(text), NULL), 0);
+        kit_msg_recv_unexpected(to->context, receive_outcome.op, text, sizeof(text), NULL), 0);
     assert_int_equal(
-        fabric_msg_send_unexpected(from->context, send_outcome.op, "hello", 6, NULL, addr, 0, 1),
-        0);
+        kit_msg_send_unexpected(from->context, send_outcome.op, "hello", 6, NULL, addr, 0, 1), 0);
     while (!send_outcome.is_done && host.clock_ns() < end)
         poll_both(from, to);
     assert_true(send_outcome.is_done);
@@ -66,11 +65,11 @@ static int32_t send_one(struct side *from, struct side *to, struct na_plugin_add
            host.clock_ns() < end)
         poll_both(from, to);
     if (!receive_outcome.is_done)
-        assert_int_equal(fabric_cancel(to->context, receive_outcome.op), 0);
+        assert_int_equal(kit_msg_cancel(to->context, receive_outcome.op), 0);
     assert_true(receive_outcome.is_done);
     if (receive_outcome.status == NA_PLUGIN_SUCCESS) {
         assert_string_equal(text, "hello");
-        fabric_addr_free(to->na_class, receive_outcome.source);
+        kit_msg_addr_free(to->na_class, receive_outcome.source);
     }
     host.mem_free(send_outcome.op);
     host.mem_free(receive_outcome.op);
@@ -88,10 +87,10 @@ static int32_t send_until_it_works(struct side *from, struct side *to, struct na
 
 static void probe(struct side *side)
 {
-    fabric_lock(&side->na_class->fabric);
+    kit_msg_lock(&side->na_class->fabric);
     ucx_probe_start(side->na_class->worker);
     assert_int_equal(side->na_class->probing, 1);
-    fabric_unlock(&side->na_class->fabric);
+    kit_msg_unlock(&side->na_class->fabric);
 }
 
 static void a_queue_with_a_hole_is_replaced(void **state)
@@ -130,8 +129,8 @@ static void a_queue_with_a_hole_is_replaced(void **state)
     for (struct kit_link *node = a.na_class->links.next; node != &a.na_class->links;
          node = node->next)
         assert_ptr_equal(kit_container(node, struct ucx_link, node)->worker, a.na_class->worker);
-    fabric_addr_free(b.na_class, to_a);
-    fabric_addr_free(a.na_class, to_b);
+    kit_msg_addr_free(b.na_class, to_a);
+    kit_msg_addr_free(a.na_class, to_b);
     side_close(&a);
     side_close(&b);
 }

@@ -85,7 +85,7 @@ static void guest_open(struct house *house, struct guest *guest)
     uint8_t handle[256];
 
     side_open(&guest->side);
-    guest->op = host.mem_alloc(fabric_op_size(), fabric_op_align());
+    guest->op = host.mem_alloc(kit_msg_op_size(), kit_msg_op_align());
     assert_int_equal(
         ucx_addr_lookup(guest->side.na_class, house->target.na_class->name, &guest->to_target), 0);
     assert_int_equal(ucx_mem_create(guest->side.na_class, guest->memory, SIZE, NA_PLUGIN_MEM_READ,
@@ -126,7 +126,7 @@ static void guest_close(struct house *house, struct guest *guest)
     ucx_mem_destroy(house->target.na_class, guest->offered);
     ucx_mem_destroy(guest->side.na_class, guest->remote);
     ucx_mem_destroy(guest->side.na_class, guest->local);
-    fabric_addr_free(guest->side.na_class, guest->to_target);
+    kit_msg_addr_free(guest->side.na_class, guest->to_target);
     side_close(&guest->side);
     host.mem_free(guest->op);
 }
@@ -153,7 +153,7 @@ static int setup(void **state)
     assert_int_equal(ucx_mem_register(house->target.na_class, house->shared, 0, 0), 0);
     guest_meet(house, &house->victim);
     guest_meet(house, &house->attacker);
-    house->op = host.mem_alloc(fabric_op_size(), fabric_op_align());
+    house->op = host.mem_alloc(kit_msg_op_size(), kit_msg_op_align());
     house->threads = count_threads();
     *state = house;
     return 0;
@@ -215,7 +215,7 @@ static uint32_t ask(struct house *house, struct guest *guest)
     while (tag < UCX_TAGS && posted[tag] == NULL)
         tag++;
     assert_in_range(tag, 0, UCX_TAGS - 1);
-    fabric_addr_free(house->target.na_class, addr);
+    kit_msg_addr_free(house->target.na_class, addr);
     return tag;
 }
 

@@ -29,7 +29,7 @@ static inline void side_open_as(struct side *side, const char *protocol)
 
     side->na_class = NULL;
     assert_int_equal(ucx_class_initialize(&init, NULL, &side->na_class, &info), 0);
-    assert_int_equal(fabric_context_create(side->na_class, NULL, 0, &side->context), 0);
+    assert_int_equal(kit_msg_context_create(side->na_class, NULL, 0, &side->context), 0);
 }
 
 static inline void side_open(struct side *side)
@@ -41,13 +41,13 @@ static inline void side_poll(struct side *side)
 {
     uint32_t count = 0;
 
-    assert_int_equal(fabric_poll(side->context, &count), 0);
+    assert_int_equal(kit_msg_poll(side->context, &count), 0);
 }
 
 static inline void side_close(struct side *side)
 {
-    assert_int_equal(fabric_context_stop(side->context), 0);
-    assert_int_equal(fabric_context_destroy(side->context), 0);
+    assert_int_equal(kit_msg_context_stop(side->context), 0);
+    assert_int_equal(kit_msg_context_destroy(side->context), 0);
     assert_int_equal(ucx_class_finalize(side->na_class), 0);
 }
 

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Opening and closing the message layer of an endpoint. */
+
+#include "msg_state.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#define MSG_MESSAGE_DEFAULT UINT64_C(4096)
+#define MSG_MESSAGE_MIN     UINT64_C(256) /* what na_plugin.h promises */
+
+static int32_t config_check(const struct kit_endpoint_config *config);
+static int32_t state_make(struct kit_endpoint *endpoint, const struct kit_endpoint_config *config);
+static int32_t state_setup(struct msg_endpoint *state, const struct kit_endpoint_config *config);
+static int32_t session_open(struct msg_endpoint *state, const struct kit_endpoint_config *config);
+static void limits_set(struct msg_endpoint *state, const struct kit_endpoint_config *config);
+static uint64_t limit(uint64_t wanted, uint64_t most);
+static void info_fill(const struct msg_endpoint *state, struct na_plugin_class_info *info);
+
+int32_t kit_endpoint_open(struct kit_endpoint *endpoint, const struct kit_endpoint_config *config,
+                          struct na_plugin_class_info *info)
+{
+    int32_t ret = config_check(config);
+
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
+    ret = state_make(endpoint, config);
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = state_setup(endpoint->state, config);
+    if (ret != NA_PLUGIN_SUCCESS) {
+        kit_endpoint_close(endpoint);
+        return ret;
+    }
+    info_fill(endpoint->state, info);
+    return NA_PLUGIN_SUCCESS;
+}
+
+void kit_endpoint_close(struct kit_endpoint *endpoint)
+{
+    struct msg_endpoint *state = endpoint->state;
+
+    if (state == NULL)
+        return;
+    for (uint32_t i = 0; state->contexts != NULL && i < state->max_contexts; i++) {
+        struct msg_context *context = &state->contexts[i];
+
+        kit_match_drop(&context->match);
+        kit_msg_wait_teardown_context(context);
+        kit_match_close(&context->match);
+    }
+    kit_msg_rma_free_all(state);
+    for (uint32_t i = 0; i < state->session.slot_count; i++) {
+        struct msg_peer *peer = msg_peer_at(state, i);
+
+        if (peer == NULL)
+            continue;
+        kit_msg_deferred_drop(peer);
+        kit_msg_queue_fail(peer, UINT32_MAX, NA_PLUGIN_CANCELED); /* control records */
+        msg_peer_close(peer);
+    }
+    kit_session_close(&state->session);
+    kit_msg_out_free_all(state);
+    kit_deferrals_free(&state->deferrals);
+    if (state->timer_fd >= 0)
+        (void) close(state->timer_fd);
+    kit_host->mem_free(state->contexts);
+    kit_host->mem_free(state);
+    endpoint->state = NULL;
+}
+
+bool kit_endpoint_is_active(const struct kit_endpoint *endpoint)
+{
+    const struct msg_endpoint *state = endpoint->state;
+
+    for (uint32_t i = 0; i < state->max_contexts; i++)
+        if (state->contexts[i].active)
+            return true;
+    return false;
+}
+
+static int32_t config_check(const struct kit_endpoint_config *config)
+{
+    const struct kit_msg_ops *ops = config->ops;
+    size_t name_size = strlen(config->name);
+    uint64_t hello = sizeof(struct wire_header) +
+                     wire_record_size(sizeof(struct kit_hello_wire) + name_size + config->raw_size);
+
+    if (name_size == 0 || name_size >= KIT_NAME_MAX || config->raw_size > KIT_RAW_MAX ||
+        ops->max_frame > UINT32_MAX || ops->max_frame < hello || ops->max_sends == 0) {
+        KIT_LOG(NA_PLUGIN_LOG_ERROR, config->plugin,
+                "a name of %zu, a raw address of %u and frames of %llu bytes, %u at a time, "
+                "do not make an endpoint; a HELLO takes %llu",
+                name_size, config->raw_size, (unsigned long long) ops->max_frame, ops->max_sends,
+                (unsigned long long) hello);
+        return NA_PLUGIN_INVALID_ARG;
+    }
+    return NA_PLUGIN_SUCCESS;
+}
+
+/* Afterwards kit_endpoint_close works. */
+static int32_t state_make(struct kit_endpoint *endpoint, const struct kit_endpoint_config *config)
+{
+    struct msg_endpoint *state;
+
+    endpoint->ops = config->ops;
+    endpoint->plugin = config->plugin;
+    endpoint->protocol = config->protocol;
+    state = kit_host->mem_alloc(sizeof(*state), 64);
+    if (state == NULL)
+        return NA_PLUGIN_NOMEM;
+    state->endpoint = endpoint;
+    state->timer_fd = -1;
+    kit_list_init(&state->free_frames);
+    kit_list_init(&state->own_frames);
+    kit_list_init(&state->free_controls);
+    kit_list_init(&state->free_requests);
+    kit_list_init(&state->rma_done);
+    kit_list_init(&state->rma_abandon);
+    kit_list_init(&state->retry);
+    endpoint->state = state;
+    return NA_PLUGIN_SUCCESS;
+}
+
+static int32_t state_setup(struct msg_endpoint *state, const struct kit_endpoint_config *config)
+{
+    const struct na_plugin_init *init = config->init;
+    int32_t ret;
+
+    state->lock.is_elided = (init->thread_mode & NA_PLUGIN_THREAD_SINGLE_CLASS) != 0;
+    state->is_busy = (init->progress_mode & NA_PLUGIN_PROGRESS_BUSY) != 0;
+    state->is_no_retry = (init->progress_mode & NA_PLUGIN_PROGRESS_NO_RETRY) != 0;
+    state->max_contexts = init->max_contexts != 0 ? init->max_contexts : 1;
+    limits_set(state, config);
+    state->contexts = kit_host->mem_alloc(state->max_contexts * sizeof(*state->contexts), 64);
+    if (state->contexts == NULL)
+        return NA_PLUGIN_NOMEM;
+    for (uint32_t i = 0; i < state->max_contexts; i++) {
+        struct msg_context *context = &state->contexts[i];
+
+        context->endpoint = state->endpoint;
+        context->id = i;
+        context->epoll_fd = context->event_fd = -1;
+        kit_msg_matching_setup(context);
+    }
+    ret = kit_msg_wait_setup(state);
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = session_open(state, config);
+    return ret;
+}
+
+static int32_t session_open(struct msg_endpoint *state, const struct kit_endpoint_config *config)
+{
+    const struct kit_session_config session = {
+        .plugin = config->plugin,
+        .name = config->name,
+        .raw = config->raw,
+        .raw_size = config->raw_size,
+        .peer_size = sizeof(struct msg_peer),
+        .private_size = config->ops->peer_size,
+        .has_tcp_names = config->ops->has_tcp_names,
+        .endpoint = state->endpoint,
+        .peer_path = config->ops->peer_path,
+        .path_is_named = config->ops->path_is_named,
+    };
+    int32_t ret = kit_session_open(&state->session, &session);
+
+    state->session.is_shared = !state->lock.is_elided;
+    if (state->session.self != NULL)
+        state->self = kit_msg_peer_init(state->endpoint, state->session.self);
+    return ret;
+}
+
+/* What the caller would like, within what a frame can carry. */
+static void limits_set(struct msg_endpoint *state, const struct kit_endpoint_config *config)
+{
+    const struct na_plugin_init *init = config->init;
+    uint64_t stride = (config->ops->max_frame + 63) & ~UINT64_C(63);
+    uint64_t most =
+        (config->ops->max_frame - sizeof(struct wire_header) - sizeof(struct wire_record)) &
+        ~(uint64_t) (WIRE_ALIGN - 1);
+
+    state->deferrals.bytes_max = MSG_DEFERRED_BYTES;
+    state->max_unexpected = limit(init->max_unexpected_size, most);
+    state->max_expected = limit(init->max_expected_size, most);
+    state->frame_limit = (uint32_t) (MSG_FRAME_BYTES / stride);
+    if (state->frame_limit < MSG_FRAME_MIN)
+        state->frame_limit = MSG_FRAME_MIN;
+}
+
+static uint64_t limit(uint64_t wanted, uint64_t most)
+{
+    if (wanted == 0)
+        wanted = MSG_MESSAGE_DEFAULT;
+    if (wanted < MSG_MESSAGE_MIN)
+        wanted = MSG_MESSAGE_MIN;
+    return wanted < most ? wanted : most;
+}
+
+/* The plugin adds what its fabric can do. */
+static void info_fill(const struct msg_endpoint *state, struct na_plugin_class_info *info)
+{
+    info->max_tag = UINT32_MAX;
+    info->max_unexpected_size = state->max_unexpected;
+    info->max_expected_size = state->max_expected;
+    info->unexpected_header_size = 0;
+    info->expected_header_size = 0;
+    info->capabilities |=
+        NA_PLUGIN_CAP_CANCEL_SEND | NA_PLUGIN_CAP_PEER_DEATH | NA_PLUGIN_CAP_NO_THREADS;
+    if (!state->is_busy && state->endpoint->ops->get_fd != NULL &&
+        state->endpoint->ops->try_wait != NULL &&
+        state->endpoint->ops->get_fd(state->endpoint) >= 0)
+        info->capabilities |= NA_PLUGIN_CAP_WAIT_FD;
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What was learnt of peers is acted on here, from outside of all calls into the fabric: operations
+ * of those that failed or began again end, ways are closed, and what can be sent is sent.
+ */
+
+#include "msg_state.h"
+
+static void peer_act(struct msg_peer *peer);
+static uint64_t peer_lose(struct msg_peer *peer, uint32_t before_epoch, int32_t status);
+static void peer_sweep(struct msg_peer *peer);
+
+struct msg_peer *kit_msg_peer_init(struct kit_endpoint *endpoint, struct kit_peer *base)
+{
+    struct msg_peer *peer = (struct msg_peer *) (void *) base;
+
+    if (peer->endpoint != NULL)
+        return peer;
+    peer->endpoint = endpoint;
+    peer->source = base;
+    kit_list_init(&peer->queue);
+    kit_list_init(&peer->frames);
+    kit_list_init(&peer->rma_queue);
+    kit_list_init(&peer->rma_started);
+    kit_list_init(&peer->deferred);
+    kit_list_init(&peer->retry_link);
+    return peer;
+}
+
+void kit_endpoint_failed(struct kit_endpoint *endpoint, int32_t status, const char *reason)
+{
+    kit_session_failed(&endpoint->state->session, status, reason);
+}
+
+void kit_msg_dispatch(struct kit_endpoint *endpoint)
+{
+    struct msg_endpoint *state = endpoint->state;
+
+    while (state->session.is_marked) {
+        state->session.is_marked = false;
+        kit_msg_rma_drain(state);
+        while (!kit_list_empty(&state->session.active)) {
+            struct kit_link *link = state->session.active.next;
+
+            kit_list_remove(link);
+            peer_act(kit_container(link, struct msg_peer, base.active_link));
+        }
+        while (state->session.sweeps != 0) {
+            state->session.sweeps--;
+            peer_sweep(msg_peer_at(state, state->sweep++ % state->session.slot_count));
+        }
+    }
+}
+
+/* The next operation begins with a HELLO. */
+void kit_msg_peer_fail(struct msg_peer *peer)
+{
+    struct msg_endpoint *state = peer->endpoint->state;
+    const uint64_t lost = peer_lose(peer, UINT32_MAX, peer->base.failure);
+
+    MSG_LOG(state->endpoint, lost != 0 ? NA_PLUGIN_LOG_WARNING : NA_PLUGIN_LOG_INFO,
+            "peer %s is gone: %s; %llu operations ended with %s", peer->base.name,
+            peer->base.failure_reason, (unsigned long long) lost,
+            kit_status_name(peer->base.failure));
+    state->session.is_sweep_due = true;
+}
+
+/* After our BYE. */
+void kit_msg_peer_leave(struct msg_peer *peer)
+{
+    peer->base.pending = KIT_PENDING_FAILURE; /* whatever it was to be told */
+    (void) peer_lose(peer, UINT32_MAX, NA_PLUGIN_CANCELED);
+}
+
+/* After a HELLO or HELLO_ACK of the peer: what was built for the one that we knew is lost. */
+void kit_msg_peer_changed(struct msg_peer *peer)
+{
+    const uint32_t lost_before = peer->base.lost_before;
+    uint64_t lost;
+
+    kit_msg_out_unbuild(peer);
+    peer->base.pending &= ~KIT_PENDING_PING;
+    if (lost_before != 0) {
+        peer->base.lost_before = 0;
+        lost = peer_lose(peer, lost_before, NA_PLUGIN_HOSTUNREACH);
+        MSG_LOG(peer->endpoint, lost != 0 ? NA_PLUGIN_LOG_WARNING : NA_PLUGIN_LOG_INFO,
+                "peer %s was restarted or had lost us; %llu operations from before have failed",
+                peer->base.name, (unsigned long long) lost);
+    }
+    if (peer->source != peer->base.canonical)
+        kit_msg_recv_rematch(peer);
+}
+
+static void peer_act(struct msg_peer *peer)
+{
+    struct kit_endpoint *endpoint = peer->endpoint;
+
+    if (kit_unlikely((peer->base.pending & (KIT_PENDING_FAILURE | KIT_PENDING_CLOSE)) != 0)) {
+        if (peer->base.silent_network_ms != 0 && endpoint->ops->peer_abort != NULL)
+            endpoint->ops->peer_abort(endpoint, &peer->base, peer->base.silent_network_ms);
+        if ((peer->base.pending & KIT_PENDING_FAILURE) != 0)
+            kit_msg_peer_fail(peer);
+        kit_msg_rma_drain(endpoint->state); /* before the way is closed */
+        peer->base.pending &= ~KIT_PENDING_CLOSE;
+        msg_peer_close(peer);
+    }
+    kit_msg_peer_flush(peer);
+    if (kit_unlikely(!kit_list_empty(&peer->rma_queue)))
+        kit_msg_rma_flush(peer);
+}
+
+/* Ends what was posted before the epoch, UINT32_MAX: everything. Returns how many those were. */
+static uint64_t peer_lose(struct msg_peer *peer, uint32_t before_epoch, int32_t status)
+{
+    const uint64_t completed = peer->endpoint->state->completed;
+
+    kit_msg_queue_fail(peer, before_epoch, status);
+    kit_msg_recv_fail(peer, before_epoch, status);
+    kit_msg_rma_fail(peer, before_epoch, status);
+    if (before_epoch == UINT32_MAX)
+        kit_peer_reset(&peer->base);
+    if (peer->source != peer->base.canonical)
+        kit_msg_recv_rematch(peer);
+    return peer->endpoint->state->completed - completed;
+}
+
+static void peer_sweep(struct msg_peer *peer)
+{
+    if (peer == NULL || !kit_peer_is_unused(&peer->base) || !kit_list_empty(&peer->retry_link) ||
+        peer->stalled != NULL || !kit_list_empty(&peer->frames) ||
+        !kit_list_empty(&peer->rma_started) || !kit_list_empty(&peer->deferred))
+        return;
+    msg_peer_close(peer);
+    kit_peer_free(&peer->base);
+}

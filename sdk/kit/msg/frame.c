@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Frames to send: the pool that they come from, which grows in registered slabs up to a bound, and
+ * writing records into them.
+ */
+
+#include "msg_state.h"
+
+#include <string.h>
+
+#define MSG_SLAB_FIRST 16u
+#define MSG_SLAB_MAX   128u
+
+static bool slab_fill(struct msg_endpoint *state, struct msg_slab *slab, uint32_t count,
+                      uint64_t stride);
+static void slab_free(struct msg_endpoint *state, struct msg_slab *slab);
+
+void kit_msg_out_free_all(struct msg_endpoint *state)
+{
+    while (state->slabs != NULL) {
+        struct msg_slab *slab = state->slabs;
+
+        state->slabs = slab->next;
+        slab_free(state, slab);
+    }
+    kit_list_init(&state->free_frames);
+    while (!kit_list_empty(&state->free_controls)) {
+        struct kit_link *link = state->free_controls.next;
+
+        kit_list_remove(link);
+        kit_host->mem_free(link);
+    }
+}
+
+struct msg_control *kit_msg_control_get(struct msg_endpoint *state)
+{
+    struct kit_link *link = state->free_controls.next;
+
+    if (link == &state->free_controls) {
+        struct msg_control *control = kit_host->mem_alloc(sizeof(struct msg_control), 0);
+
+        if (control != NULL)
+            kit_list_init(&control->op.link);
+        return control;
+    }
+    kit_list_remove(link);
+    return (struct msg_control *) (void *) link;
+}
+
+void kit_msg_control_put(struct msg_endpoint *state, struct msg_control *control)
+{
+    kit_list_prepend(&state->free_controls, &control->op.link);
+}
+
+bool kit_msg_out_has_room(const struct msg_out *out, uint64_t size)
+{
+    return out->frame.size + wire_record_size(size) <= out->peer->endpoint->ops->max_frame;
+}
+
+/* False when it does not fit. */
+bool kit_msg_out_add_op(struct msg_out *out, struct msg_op *op)
+{
+    struct wire_record record = {
+        .kind = htole16((uint16_t) op->kind),
+        .dest_id = htole16((uint16_t) op->remote_id),
+        .size = htole32((uint32_t) op->size),
+        .tag = htole32(op->tag),
+    };
+    uint64_t size = wire_record_size(op->size);
+    uint8_t *place = (uint8_t *) out->frame.data + out->frame.size;
+
+    if (kit_unlikely(out->frame.size + size > out->peer->endpoint->ops->max_frame))
+        return false;
+    if (kit_likely(op->context != NULL))
+        record.source_id = htole16((uint16_t) op->context->id);
+    memset(place + size - WIRE_ALIGN, 0, WIRE_ALIGN); /* nobody else's bytes in the gap */
+    memcpy(place, &record, sizeof(record));
+    if (kit_likely(op->size != 0))
+        memcpy(place + sizeof(record), op->data, op->size);
+    out->frame.size += size;
+    kit_list_append(&out->ops, &op->link);
+    return true;
+}
+
+/* Where the content of a record of ours goes; the caller knows that it fits. */
+uint8_t *kit_msg_out_add(struct msg_out *out, uint32_t kind, uint32_t size)
+{
+    const struct wire_record record = {.kind = htole16((uint16_t) kind), .size = htole32(size)};
+    uint8_t *place = (uint8_t *) out->frame.data + out->frame.size;
+    const uint64_t total = wire_record_size(size);
+
+    memset(place + total - WIRE_ALIGN, 0, WIRE_ALIGN);
+    memcpy(place, &record, sizeof(record));
+    out->frame.size += total;
+    return place + sizeof(record);
+}
+
+/* Writes the header. */
+void kit_msg_out_end(struct msg_out *out)
+{
+    const struct msg_peer *peer = out->peer;
+    const struct wire_header header = {
+        .magic = htole16(WIRE_MAGIC),
+        .version = WIRE_VERSION,
+        .flags = (out->pending & KIT_PENDING_HELLO) != 0 ? WIRE_HAS_HELLO : 0,
+        .size = htole32((uint32_t) out->frame.size),
+        .token = htole64(peer->base.their_token),
+        .incarnation = htole32(peer->base.their_incarnation_low),
+        .sequence = htole32(kit_peer_sequence_sent(&peer->base)),
+    };
+
+    out->frame.is_hello = header.flags != 0;
+    memcpy(out->frame.data, &header, sizeof(header));
+}
+
+/* False when the bound is reached or memory is short. */
+bool kit_msg_slab_add(struct msg_endpoint *state)
+{
+    const struct kit_msg_ops *ops = state->endpoint->ops;
+    uint64_t stride = (ops->max_frame + 63) & ~UINT64_C(63);
+    uint32_t count = state->frame_count == 0 ? MSG_SLAB_FIRST : state->frame_count;
+    struct msg_slab *slab;
+
+    if (count > MSG_SLAB_MAX)
+        count = MSG_SLAB_MAX;
+    if (count > state->frame_limit - state->frame_count)
+        count = state->frame_limit - state->frame_count;
+    if (count == 0)
+        return false;
+    slab = kit_host->mem_alloc(sizeof(*slab), 0);
+    if (slab == NULL)
+        return false;
+    if (!slab_fill(state, slab, count, stride)) {
+        slab_free(state, slab);
+        return false;
+    }
+    slab->next = state->slabs;
+    state->slabs = slab;
+    state->frame_count += count;
+    return true;
+}
+
+static bool slab_fill(struct msg_endpoint *state, struct msg_slab *slab, uint32_t count,
+                      uint64_t stride)
+{
+    const struct kit_msg_ops *ops = state->endpoint->ops;
+    uint64_t private_stride = ((uint64_t) ops->frame_size + 15) & ~UINT64_C(15);
+
+    slab->memory = kit_host->mem_alloc(count * stride, 4096);
+    slab->outs = kit_host->mem_alloc(count * sizeof(*slab->outs), 64);
+    slab->privs = kit_host->mem_alloc(count * private_stride, 64);
+    if (slab->memory == NULL || slab->outs == NULL || slab->privs == NULL)
+        return false;
+    if (ops->slab_register != NULL) {
+        int32_t ret =
+            ops->slab_register(state->endpoint, slab->memory, count * stride, &slab->registration);
+
+        if (ret != NA_PLUGIN_SUCCESS) {
+            MSG_LOG_WARNING(state->endpoint, "%llu bytes for frames could not be registered: %d",
+                            (unsigned long long) (count * stride), ret);
+            return false;
+        }
+        slab->is_registered = true;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        struct msg_out *out = &slab->outs[i];
+
+        out->frame.data = slab->memory + i * stride;
+        out->frame.registration = slab->registration;
+        out->frame.priv = slab->privs + i * private_stride;
+        kit_list_init(&out->ops);
+        kit_list_append(&state->free_frames, &out->link);
+    }
+    return true;
+}
+
+static void slab_free(struct msg_endpoint *state, struct msg_slab *slab)
+{
+    const struct kit_msg_ops *ops = state->endpoint->ops;
+
+    if (slab->is_registered && ops->slab_deregister != NULL)
+        ops->slab_deregister(state->endpoint, slab->registration);
+    kit_host->mem_free(slab->memory);
+    kit_host->mem_free(slab->outs);
+    kit_host->mem_free(slab->privs);
+    kit_host->mem_free(slab);
+}

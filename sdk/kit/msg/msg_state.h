@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The inside of the message layer, and what its files offer each other. Everything here is guarded
+ * by the endpoint's lock unless a comment says otherwise.
+ */
+
+#ifndef MSG_STATE_H
+#define MSG_STATE_H
+
+#include "kit_match.h"
+#include "kit_msg.h"
+#include "wire.h"
+
+#include <stdatomic.h>
+
+#define MSG_DEFERRED_BYTES (UINT64_C(16) << 20)
+#define MSG_FRAME_BYTES    (UINT64_C(128) << 20) /* memory for frames to send, at most */
+#define MSG_FRAME_MIN      256u                  /* but at least so many frames */
+#define MSG_RETRY_NS       UINT64_C(1000000)     /* until a sleeper tries a refused frame again */
+#define MSG_RETRY_NS_MAX   UINT64_C(32000000)    /* the same while nothing moves */
+#define MSG_PAUSE_NS       UINT64_C(50000000)    /* a sleep that the fabric cannot end */
+#define MSG_POLLS_A_CLOCK  32u
+
+/* Of what every message passes: part of its caller, whatever the compiler thinks of the size. */
+#define MSG_INLINE                     inline __attribute__((always_inline))
+
+#define MSG_LOG(endpoint, level, ...)  KIT_LOG(level, (endpoint)->plugin, __VA_ARGS__)
+#define MSG_LOG_ERROR(endpoint, ...)   MSG_LOG(endpoint, NA_PLUGIN_LOG_ERROR, __VA_ARGS__)
+#define MSG_LOG_WARNING(endpoint, ...) MSG_LOG(endpoint, NA_PLUGIN_LOG_WARNING, __VA_ARGS__)
+#define MSG_LOG_INFO(endpoint, ...)    MSG_LOG(endpoint, NA_PLUGIN_LOG_INFO, __VA_ARGS__)
+#define MSG_LOG_DEBUG(endpoint, ...)   MSG_LOG(endpoint, NA_PLUGIN_LOG_DEBUG, __VA_ARGS__)
+
+enum msg_op_kind {
+    MSG_OP_NONE,
+    MSG_OP_UNEXPECTED, /* sends */
+    MSG_OP_EXPECTED,
+    MSG_OP_CONTROL, /* ours, not the core's */
+    MSG_OP_RECV,
+    MSG_OP_RMA,
+};
+
+/* The private part of an operation; in one list at a time. */
+struct msg_op {
+    union {
+        struct kit_link link;
+        struct kit_recv recv;
+    };
+    struct msg_context *context;
+    struct msg_peer *peer;
+    const void *data; /* sends */
+    uint64_t size;
+    uint32_t kind;
+    uint32_t tag;
+    uint32_t remote_id; /* context at the other side */
+    uint32_t epoch;     /* of the peer when it was posted */
+    uint32_t cancelled; /* asked for while its frame was in progress */
+};
+
+/* A control record that waits or is being sent. */
+struct msg_control {
+    struct msg_op op;
+    uint8_t data[WIRE_CONTROL_MAX];
+};
+
+/* A frame of ours. */
+struct msg_out {
+    struct kit_frame frame; /* first */
+    struct kit_link link;   /* free, being sent, or on its way to ourselves */
+    struct kit_link ops;
+    struct msg_peer *peer;
+    uint32_t connection; /* of the peer when it was sent */
+    uint32_t pending;    /* what was pending for the peer, and is in this frame */
+    bool is_compact;
+};
+
+struct msg_slab {
+    struct msg_slab *next;
+    uint8_t *memory;
+    struct msg_out *outs;
+    uint8_t *privs;
+    void *registration;
+    bool is_registered;
+};
+
+/* A received frame that waits until there is room for its unexpected messages. */
+struct msg_deferred {
+    struct kit_link link; /* of the peer */
+    const uint8_t *data;
+    uint64_t size;
+    uint64_t offset; /* of the first record that was not taken; 0: a compact frame */
+    void *cookie;    /* NULL: it is a copy */
+    bool is_own;     /* a frame to ourselves: cookie is a struct msg_out */
+    uint8_t copy[];
+};
+
+/* A put or get. */
+struct msg_request {
+    struct kit_msg_rma rma; /* first */
+    struct kit_link link; /* of the peer, or of those that are to be abandoned, or that are done */
+    struct msg_op *op;    /* NULL once it completed */
+    struct msg_peer *peer;
+    int32_t status; /* with which it is to be abandoned, or is done */
+};
+
+struct msg_context {
+    struct kit_endpoint *endpoint;
+    uint32_t id;
+    bool active;
+    bool stopped;  /* was active: what comes for it is dropped */
+    bool armed;    /* a thread may sleep on its descriptor */
+    bool signaled; /* event_fd was written to */
+    int epoll_fd;
+    int event_fd;
+    struct kit_match match;
+};
+
+/* A peer, and what waits for it. */
+struct msg_peer {
+    struct kit_peer base; /* first: what the plugin and the core see */
+    struct kit_endpoint *endpoint;
+    struct kit_link queue;   /* operations that wait for a frame */
+    struct msg_out *stalled; /* a frame that the fabric had no room for */
+    struct kit_peer *source; /* base.canonical in matching, which follows it */
+    struct kit_link frames;  /* being sent, over any connection */
+    struct kit_link rma_queue;
+    struct kit_link rma_started;
+    struct kit_link deferred; /* received frames */
+    struct kit_link retry_link;
+};
+
+/* The plugin's part begins behind it. */
+#define MSG_REQUEST_SIZE ((sizeof(struct msg_request) + 63) / 64 * 64)
+
+struct msg_counters {
+    uint64_t frames_sent;
+    uint64_t frames_received;
+    uint64_t frames_stale;
+    uint64_t messages_dropped;
+};
+
+struct msg_endpoint {
+    struct kit_endpoint *endpoint;
+    struct kit_session session;
+    struct msg_peer *self;
+    uint64_t max_unexpected;
+    uint64_t max_expected;
+    uint32_t max_contexts;
+    uint32_t open_contexts;
+    struct msg_context *contexts;
+    bool is_busy;
+    bool is_no_retry;
+    _Alignas(64) struct kit_lock lock;
+    _Atomic uint32_t gave_way; /* polls that left the lock to another thread */
+
+    _Alignas(64) uint64_t completed;
+    uint32_t polls;
+    uint32_t armed_count; /* contexts */
+    uint64_t in_flight;
+    uint64_t cancelling;
+
+    struct kit_link free_frames;
+    struct kit_link own_frames; /* sent to ourselves */
+    struct msg_slab *slabs;
+    uint32_t frame_count;
+    uint32_t frame_limit;
+    struct kit_link free_controls;
+    struct kit_link free_requests;
+    struct kit_link rma_done;    /* requests that the fabric has let go of */
+    struct kit_link rma_abandon; /* requests that it is to be asked to end */
+    struct kit_link retry;       /* peers */
+    uint32_t deferred_count;     /* frames */
+    struct kit_deferrals deferrals;
+    bool is_refused; /* the core had no memory for a deferred message */
+
+    bool is_tick_due; /* the next poll reads the clock */
+    bool is_paused;   /* sleepers are not woken by the fabric */
+    int timer_fd;
+    uint64_t timer_end;   /* when it goes off; 0: it is not set */
+    uint64_t retry_delay; /* until what was refused is tried again by a sleeper */
+    uint64_t retry_moved; /* frames sent and received when that was chosen */
+    uint32_t sweep;       /* the slot that was checked last */
+    struct msg_counters counters;
+};
+
+static inline struct msg_op *msg_list_first_op(const struct kit_link *list)
+{
+    return (struct msg_op *) (void *) list->next;
+}
+
+/* NULL when the slot is free. */
+static inline struct msg_peer *msg_peer_at(const struct msg_endpoint *state, uint32_t slot)
+{
+    return (struct msg_peer *) (void *) state->session.slots[slot].peer;
+}
+
+static inline struct msg_peer *msg_peer_of(struct na_plugin_addr *addr)
+{
+    return (struct msg_peer *) (void *) addr;
+}
+
+static inline struct na_plugin_addr *msg_peer_addr(struct kit_peer *peer)
+{
+    return (struct na_plugin_addr *) (void *) peer;
+}
+
+static inline struct msg_context *msg_context(struct na_plugin_context *context)
+{
+    return (struct msg_context *) (void *) context;
+}
+
+static inline struct kit_endpoint *msg_class(struct na_plugin_class *na_class)
+{
+    return (struct kit_endpoint *) (void *) na_class;
+}
+
+/* wait.c */
+int32_t kit_msg_wait_setup(struct msg_endpoint *state);
+int32_t kit_msg_wait_setup_context(struct msg_context *context);
+void kit_msg_wait_teardown_context(struct msg_context *context);
+bool kit_msg_wait_arm(struct msg_context *context);
+void kit_msg_wait_disarm(struct msg_context *context);
+void kit_msg_wait_rearm(struct msg_endpoint *state);
+void kit_msg_wait_timer_read(struct msg_endpoint *state, uint64_t now);
+void kit_msg_wait_kick(struct msg_context *context);
+void kit_msg_wait_kick_any(struct msg_endpoint *state);
+
+/* The operation belongs to the core after these. */
+static inline void msg_complete(struct msg_endpoint *state, struct msg_op *op, int32_t status)
+{
+    struct msg_context *context = op->context;
+
+    state->completed++;
+    kit_host->op_complete(op, status);
+    if (kit_unlikely(context->armed))
+        kit_msg_wait_kick(context);
+}
+
+static inline void msg_complete_recv(struct msg_endpoint *state, struct msg_op *op, int32_t status,
+                                     uint64_t size, struct kit_peer *source, uint32_t tag)
+{
+    struct msg_context *context = op->context;
+
+    state->completed++;
+    kit_host->op_complete_recv(op, status, size, msg_peer_addr(source), tag);
+    if (kit_unlikely(context->armed))
+        kit_msg_wait_kick(context);
+}
+
+static inline int32_t msg_peer_open(struct msg_peer *peer)
+{
+    int32_t ret = NA_PLUGIN_SUCCESS;
+
+    if (kit_unlikely(!peer->base.is_open)) {
+        ret = peer->endpoint->ops->peer_open(peer->endpoint, &peer->base);
+        peer->base.is_open = ret == NA_PLUGIN_SUCCESS;
+    }
+    return ret;
+}
+
+static inline void msg_peer_close(struct msg_peer *peer)
+{
+    if (!peer->base.is_open)
+        return;
+    peer->base.is_open = false;
+    peer->endpoint->ops->peer_close(peer->endpoint, &peer->base);
+}
+
+/* frame.c */
+bool kit_msg_slab_add(struct msg_endpoint *state);
+void kit_msg_out_free_all(struct msg_endpoint *state);
+struct msg_control *kit_msg_control_get(struct msg_endpoint *state);
+void kit_msg_control_put(struct msg_endpoint *state, struct msg_control *control);
+bool kit_msg_out_add_op(struct msg_out *out, struct msg_op *op);
+uint8_t *kit_msg_out_add(struct msg_out *out, uint32_t kind, uint32_t size);
+bool kit_msg_out_has_room(const struct msg_out *out, uint64_t size);
+void kit_msg_out_end(struct msg_out *out);
+
+/* NULL when the bound is reached or memory is short: try again when a frame comes back. */
+static inline struct msg_out *msg_out_get(struct msg_endpoint *state)
+{
+    struct kit_link *link;
+
+    if (kit_unlikely(kit_list_empty(&state->free_frames)) && !kit_msg_slab_add(state))
+        return NULL;
+    link = state->free_frames.next;
+    kit_list_take(link);
+    return kit_container(link, struct msg_out, link);
+}
+
+/* The one that was used last is the next: it is in the cache. */
+static inline void msg_out_put(struct msg_endpoint *state, struct msg_out *out)
+{
+    kit_list_prepend(&state->free_frames, &out->link);
+}
+
+static inline void msg_out_begin(struct msg_out *out, struct msg_peer *peer)
+{
+    out->frame.size = sizeof(struct wire_header);
+    out->frame.is_hello = false;
+    out->frame.peer = &peer->base;
+    out->peer = peer;
+    out->connection = peer->base.connection;
+    out->pending = 0;
+    out->is_compact = false;
+}
+
+/* queue.c */
+void kit_msg_peer_flush(struct msg_peer *peer);
+bool kit_msg_out_send(struct msg_peer *peer, struct msg_out *out);
+void kit_msg_out_refused(struct msg_peer *peer, struct msg_out *out, int32_t status);
+void kit_msg_out_unbuild(struct msg_peer *peer);
+void kit_msg_queue_fail(struct msg_peer *peer, uint32_t before_epoch, int32_t status);
+bool kit_msg_queue_cancel(struct msg_context *context, const struct msg_op *op);
+void kit_msg_queue_cancel_all(struct msg_context *context);
+void kit_msg_queue_end_cancelled(struct msg_endpoint *state);
+
+static inline void msg_retry_add(struct msg_peer *peer)
+{
+    if (kit_list_empty(&peer->retry_link))
+        kit_list_append(&peer->endpoint->state->retry, &peer->retry_link);
+}
+
+/* To the fabric. False: it did not take it, and the peer is what it was before the frame. */
+static MSG_INLINE bool msg_out_pass(struct msg_peer *peer, struct msg_out *out, uint32_t sequence,
+                                    uint32_t phase)
+{
+    struct kit_endpoint *endpoint = peer->endpoint;
+    int32_t ret;
+
+    if (kit_unlikely(!peer->base.is_watched))
+        kit_peer_watch(&peer->base);
+    peer->base.in_flight++;
+    endpoint->state->in_flight++;
+    kit_list_append(&peer->frames, &out->link);
+    ret = endpoint->ops->send(endpoint, &out->frame);
+    if (kit_likely(ret == NA_PLUGIN_SUCCESS)) {
+        endpoint->state->counters.frames_sent++;
+        return true;
+    }
+    peer->base.sent_sequence = sequence;
+    peer->base.phase = phase;
+    kit_msg_out_refused(peer, out, ret);
+    return false;
+}
+
+/* receive.c */
+void kit_msg_own_frames_deliver(struct msg_endpoint *state);
+void kit_msg_deferred_resume(struct msg_endpoint *state);
+void kit_msg_deferred_drop(struct msg_peer *peer);
+
+/* matching.c */
+void kit_msg_matching_setup(struct msg_context *context);
+void kit_msg_matching_dispatch(struct msg_context *context);
+bool kit_msg_unexpected_deliver(struct msg_peer *peer, struct msg_context *context, uint32_t tag,
+                                const void *data, uint32_t size);
+void kit_msg_expected_deliver(struct msg_peer *peer, struct msg_context *context,
+                              uint32_t source_id, uint32_t tag, const void *data, uint32_t size);
+bool kit_msg_recv_cancel(struct msg_context *context, void *op, bool is_trusted);
+void kit_msg_recv_cancel_all(struct msg_context *context);
+void kit_msg_recv_fail(struct msg_peer *peer, uint32_t before_epoch, int32_t status);
+void kit_msg_recv_rematch(struct msg_peer *peer);
+void kit_msg_unexpected_again(struct msg_endpoint *state);
+
+/* op.c */
+extern const struct na_plugin_multi_recv kit_msg_multi_recv_extension;
+
+/* request.c */
+struct msg_request *kit_msg_request_get(struct msg_endpoint *state);
+void kit_msg_rma_flush(struct msg_peer *peer);
+void kit_msg_rma_drain(struct msg_endpoint *state);
+bool kit_msg_rma_refuse(struct msg_peer *peer, const struct msg_op *op);
+bool kit_msg_rma_cancel(struct msg_context *context, const struct msg_op *op);
+void kit_msg_rma_cancel_all(struct msg_context *context);
+void kit_msg_rma_forget(struct msg_context *context);
+bool kit_msg_rma_is_idle(const struct msg_context *context);
+void kit_msg_rma_fail(struct msg_peer *peer, uint32_t before_epoch, int32_t status);
+void kit_msg_rma_free_all(struct msg_endpoint *state);
+
+/* poll.c */
+int32_t kit_msg_progress(struct msg_endpoint *state);
+
+/* failure.c */
+struct msg_peer *kit_msg_peer_init(struct kit_endpoint *endpoint, struct kit_peer *peer);
+void kit_msg_peer_fail(struct msg_peer *peer);
+void kit_msg_peer_leave(struct msg_peer *peer);
+void kit_msg_peer_changed(struct msg_peer *peer);
+
+/* address.c */
+extern const struct na_plugin_addr_serialize kit_msg_addr_serialize_extension;
+
+#endif /* MSG_STATE_H */

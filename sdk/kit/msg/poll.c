@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Progress: one thread at a time reads what the fabric reports, and acts on it. */
+
+#include "msg_state.h"
+
+#define MSG_GIVE_WAY    16u /* polls, of which one insists */
+#define MSG_SWEEP_TICKS 16u
+
+static void tick(struct msg_endpoint *state);
+
+/*
+ * A poller stays away while another thread waits for the lock: it would take it again and again
+ * before that one woke up. Not always, so that threads that wait in turns do not end all polling.
+ */
+int32_t kit_msg_poll(struct na_plugin_context *na_context, uint32_t *count)
+{
+    struct msg_context *context = msg_context(na_context);
+    struct kit_endpoint *endpoint = context->endpoint;
+    struct msg_endpoint *state = endpoint->state;
+    uint64_t completed;
+    int32_t ret;
+
+    if (kit_unlikely(kit_lock_is_wanted(&state->lock)) &&
+        atomic_fetch_add_explicit(&state->gave_way, 1, memory_order_relaxed) % MSG_GIVE_WAY != 0)
+        return NA_PLUGIN_SUCCESS;
+    if (kit_unlikely(!kit_lock_try(&state->lock)))
+        return NA_PLUGIN_SUCCESS;
+    if (kit_unlikely(context->armed || context->signaled))
+        kit_msg_wait_disarm(context);
+    completed = state->completed;
+    ret = kit_msg_progress(state);
+    if (kit_unlikely(state->is_refused))
+        kit_msg_unexpected_again(state);
+    if (kit_unlikely(state->is_tick_due || ++state->polls % MSG_POLLS_A_CLOCK == 0))
+        tick(state);
+    if (kit_unlikely(state->armed_count != 0))
+        kit_msg_wait_rearm(state);
+    *count += (uint32_t) (state->completed - completed);
+    kit_lock_drop(&state->lock);
+    return ret;
+}
+
+int32_t kit_msg_progress(struct msg_endpoint *state)
+{
+    int32_t ret = state->endpoint->ops->poll(state->endpoint);
+
+    while (kit_unlikely(!kit_list_empty(&state->retry))) {
+        struct kit_link *link = state->retry.next;
+
+        kit_list_remove(link);
+        kit_peer_mark(&kit_container(link, struct msg_peer, retry_link)->base);
+    }
+    if (kit_unlikely(!kit_list_empty(&state->own_frames)))
+        kit_msg_own_frames_deliver(state);
+    if (kit_unlikely(state->session.is_marked))
+        kit_msg_dispatch(state->endpoint);
+    return ret;
+}
+
+uint32_t kit_msg_poll_try_wait(struct na_plugin_context *na_context)
+{
+    struct msg_context *context = msg_context(na_context);
+    struct kit_endpoint *endpoint = context->endpoint;
+    uint32_t can_wait;
+
+    /* The thread that has the lock is busy with what there may be to poll for. */
+    if (context->epoll_fd < 0 || !kit_lock_try(&endpoint->state->lock))
+        return 0;
+    can_wait = kit_msg_wait_arm(context);
+    kit_msg_unlock(endpoint);
+    return can_wait;
+}
+
+void kit_msg_lock(struct kit_endpoint *endpoint)
+{
+    kit_lock_take(&endpoint->state->lock);
+}
+
+void kit_msg_unlock(struct kit_endpoint *endpoint)
+{
+    if (endpoint->state->session.is_marked)
+        kit_msg_dispatch(endpoint);
+    kit_lock_drop(&endpoint->state->lock);
+}
+
+/* Does something at most every 100 ms; otherwise costs a look at the clock. */
+static void tick(struct msg_endpoint *state)
+{
+    uint64_t now = kit_host->clock_ns();
+
+    kit_msg_wait_timer_read(state, now);
+    if (now - state->session.tick_last < KIT_SESSION_TICK_NS)
+        return;
+    kit_session_tick(&state->session, now);
+    if (state->cancelling != 0)
+        kit_msg_queue_end_cancelled(state);
+    if (state->deferrals.count != 0 || state->deferred_count != 0) {
+        kit_msg_unexpected_again(state); /* there may be memory now */
+        kit_msg_deferred_resume(state);
+    }
+    if (state->session.is_sweep_due || state->session.ticks % MSG_SWEEP_TICKS == 0) {
+        state->session.is_sweep_due = false;
+        state->session.sweeps = state->session.slot_count;
+        state->session.is_marked = true;
+    }
+    if (state->session.is_marked)
+        kit_msg_dispatch(state->endpoint);
+}

@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The queue of each peer: what could not leave at once waits, not copied, and the next frame takes
+ * as many as fit.
+ */
+
+#include "msg_state.h"
+
+#include <string.h>
+
+static bool peer_flush_one(struct msg_peer *peer);
+static bool peer_has_work(const struct msg_peer *peer);
+static bool queue_has_work(const struct msg_peer *peer);
+static struct msg_out *out_build(struct msg_peer *peer);
+static void out_introduce(struct msg_out *out, struct msg_peer *peer);
+static void out_fill(struct msg_out *out, struct msg_peer *peer);
+static void out_complete_ops(struct msg_endpoint *state, struct msg_out *out, int32_t status);
+static void op_end(struct msg_endpoint *state, struct msg_op *op, int32_t status);
+static bool peer_send_cancel(struct msg_peer *peer, const struct msg_op *op);
+static void peer_send_cancel_all(struct msg_peer *peer, const struct msg_context *context);
+static void out_end_cancelled(struct msg_endpoint *state, struct msg_out *out);
+
+int32_t kit_msg_control_send(struct kit_endpoint *endpoint, struct kit_peer *kit_peer,
+                             uint32_t type, const void *data, uint64_t size)
+{
+    struct msg_peer *peer = (struct msg_peer *) kit_peer;
+    struct msg_control *control;
+
+    if (size > WIRE_CONTROL_MAX) {
+        MSG_LOG_ERROR(endpoint, "a control record of %llu bytes; at most %u are possible",
+                      (unsigned long long) size, WIRE_CONTROL_MAX);
+        return NA_PLUGIN_MSGSIZE;
+    }
+    control = kit_msg_control_get(endpoint->state);
+    if (control == NULL)
+        return NA_PLUGIN_NOMEM;
+    if (size != 0)
+        memcpy(control->data, data, size);
+    control->op.context = NULL;
+    control->op.peer = peer;
+    control->op.data = control->data;
+    control->op.size = size;
+    control->op.kind = MSG_OP_CONTROL;
+    control->op.tag = type;
+    control->op.remote_id = 0;
+    control->op.epoch = peer->base.epoch;
+    kit_list_append(&peer->queue, &control->op.link);
+    kit_peer_waiting_add(&peer->base);
+    kit_peer_mark(&peer->base);
+    return NA_PLUGIN_SUCCESS;
+}
+
+void kit_msg_frame_sent(struct kit_endpoint *endpoint, struct kit_frame *frame, int32_t status)
+{
+    struct msg_endpoint *state = endpoint->state;
+    struct msg_out *out = (struct msg_out *) (void *) frame;
+    struct msg_peer *peer = out->peer;
+    bool is_current = out->connection == peer->base.connection;
+
+    state->in_flight--;
+    kit_list_take(&out->link);
+    out_complete_ops(state, out, status);
+    msg_out_put(state, out);
+    if (kit_unlikely(!is_current))
+        return; /* the peer has failed since */
+    peer->base.in_flight--;
+    if (kit_unlikely(status != NA_PLUGIN_SUCCESS))
+        kit_peer_failed(&peer->base, status, "a frame could not be delivered");
+    else if (kit_unlikely(peer->base.pending != 0 || !kit_list_empty(&peer->queue) ||
+                          peer->stalled != NULL))
+        kit_peer_mark(&peer->base);
+}
+
+/* Sends what can be sent. */
+void kit_msg_peer_flush(struct msg_peer *peer)
+{
+    while (peer_flush_one(peer))
+        continue;
+}
+
+/* Takes a frame that could not be sent yet apart again. */
+void kit_msg_out_unbuild(struct msg_peer *peer)
+{
+    struct msg_out *out = peer->stalled;
+
+    if (out == NULL)
+        return;
+    peer->stalled = NULL;
+    peer->base.is_stalled = false;
+    while (!kit_list_empty(&out->ops)) {
+        struct kit_link *link = out->ops.prev;
+
+        kit_list_remove(link);
+        kit_list_prepend(&peer->queue, link);
+        kit_peer_waiting_add(&peer->base);
+    }
+    if ((peer->base.pending & KIT_PENDING_FAILURE) == 0)
+        peer->base.pending |= out->pending & ~KIT_PENDING_HELLO;
+    msg_out_put(peer->endpoint->state, out);
+    msg_retry_add(peer);
+}
+
+/*
+ * Ends what was posted before the epoch and waits to be sent; with UINT32_MAX everything, what is
+ * being sent included.
+ */
+void kit_msg_queue_fail(struct msg_peer *peer, uint32_t before_epoch, int32_t status)
+{
+    struct msg_endpoint *state = peer->endpoint->state;
+    struct kit_link *link, *next;
+
+    kit_msg_out_unbuild(peer);
+    for (link = peer->queue.next; link != &peer->queue; link = next) {
+        struct msg_op *op = (struct msg_op *) (void *) link;
+
+        next = link->next;
+        if (op->epoch >= before_epoch)
+            continue;
+        kit_list_remove(link);
+        kit_peer_waiting_remove(&peer->base);
+        op_end(state, op, status);
+    }
+    if (before_epoch != UINT32_MAX)
+        return;
+    for (link = peer->frames.next; link != &peer->frames; link = link->next)
+        out_complete_ops(state, kit_container(link, struct msg_out, link), status);
+}
+
+/* True when it was found. What is in a frame already completes with it, or soon. */
+bool kit_msg_queue_cancel(struct msg_context *context, const struct msg_op *op)
+{
+    struct msg_endpoint *state = context->endpoint->state;
+
+    for (uint32_t i = 0; i < state->session.slot_count; i++)
+        if (msg_peer_at(state, i) != NULL && peer_send_cancel(msg_peer_at(state, i), op))
+            return true;
+    return false;
+}
+
+void kit_msg_queue_cancel_all(struct msg_context *context)
+{
+    struct msg_endpoint *state = context->endpoint->state;
+
+    for (uint32_t i = 0; i < state->session.slot_count; i++)
+        if (msg_peer_at(state, i) != NULL)
+            peer_send_cancel_all(msg_peer_at(state, i), context);
+}
+
+/*
+ * Cancelled sends whose frame the fabric does not let go of, because the way to the peer is cut:
+ * they need not wait, what they sent was copied.
+ */
+void kit_msg_queue_end_cancelled(struct msg_endpoint *state)
+{
+    for (uint32_t i = 0; i < state->session.slot_count && state->cancelling != 0; i++) {
+        struct msg_peer *peer = msg_peer_at(state, i);
+
+        if (peer == NULL)
+            continue;
+        for (struct kit_link *link = peer->frames.next; link != &peer->frames; link = link->next)
+            out_end_cancelled(state, kit_container(link, struct msg_out, link));
+    }
+}
+
+/* True when there may be more to send. */
+static bool peer_flush_one(struct msg_peer *peer)
+{
+    struct kit_endpoint *endpoint = peer->endpoint;
+    struct msg_out *out;
+    int32_t ret;
+
+    if ((peer->stalled == NULL && !peer_has_work(peer)) ||
+        peer->base.in_flight >= endpoint->ops->max_sends ||
+        (peer->base.pending & KIT_PENDING_FAILURE) != 0)
+        return false;
+    ret = kit_likely(peer->base.is_open || peer->base.is_self) ? NA_PLUGIN_SUCCESS
+                                                               : msg_peer_open(peer);
+    if (kit_unlikely(ret != NA_PLUGIN_SUCCESS)) {
+        if (ret == NA_PLUGIN_AGAIN)
+            msg_retry_add(peer);
+        else
+            kit_peer_failed(&peer->base, ret, "there is no way to it");
+        return false;
+    }
+    out = peer->stalled;
+    peer->stalled = NULL;
+    peer->base.is_stalled = false;
+    if (out == NULL)
+        out = out_build(peer);
+    else if (peer->base.phase != KIT_PEER_HELLO_SENT)
+        out_fill(out, peer);
+    if (kit_unlikely(out == NULL)) {
+        msg_retry_add(peer);
+        return false;
+    }
+    return kit_msg_out_send(peer, out);
+}
+
+static bool peer_has_work(const struct msg_peer *peer)
+{
+    const uint32_t alone = KIT_PENDING_HELLO_ACK | KIT_PENDING_BYE | KIT_PENDING_PING;
+
+    if ((peer->base.pending & alone) != 0)
+        return true;
+    switch (peer->base.phase) {
+    case KIT_PEER_READY:
+        return queue_has_work(peer);
+    case KIT_PEER_NEW:
+        return !kit_list_empty(&peer->queue) || !kit_list_empty(&peer->rma_queue);
+    default:
+        return false;
+    }
+}
+
+/*
+ * What is too long to share a frame with a HELLO waits until that is answered: with a token that
+ * may be out of date it could be lost.
+ */
+static bool queue_has_work(const struct msg_peer *peer)
+{
+    const struct kit_endpoint *endpoint = peer->endpoint;
+
+    if (kit_list_empty(&peer->queue))
+        return false;
+    if (kit_likely((peer->base.pending & KIT_PENDING_HELLO) == 0) ||
+        peer->base.hello_epoch != peer->base.epoch)
+        return true;
+    return sizeof(struct wire_header) + wire_record_size(kit_hello_size(peer->base.session)) +
+               wire_record_size(msg_list_first_op(&peer->queue)->size) <=
+           endpoint->ops->max_frame;
+}
+
+/* NULL when there is no frame. */
+static struct msg_out *out_build(struct msg_peer *peer)
+{
+    struct msg_out *out = msg_out_get(peer->endpoint->state);
+
+    if (out == NULL)
+        return NULL;
+    msg_out_begin(out, peer);
+    if (kit_likely(peer->base.pending == 0)) {
+        out_fill(out, peer);
+        return out;
+    }
+    out_introduce(out, peer);
+    if (peer->base.phase != KIT_PEER_HELLO_SENT)
+        out_fill(out, peer);
+    if ((peer->base.pending & KIT_PENDING_BYE) != 0 && kit_msg_out_has_room(out, 0)) {
+        (void) kit_msg_out_add(out, WIRE_BYE, 0);
+        out->pending |= KIT_PENDING_BYE;
+        peer->base.pending &= ~KIT_PENDING_BYE;
+    }
+    return out;
+}
+
+/* The HELLO and HELLO_ACK that the frame begins with. */
+static void out_introduce(struct msg_out *out, struct msg_peer *peer)
+{
+    const uint32_t size = kit_hello_size(peer->base.session);
+
+    if (peer->base.phase != KIT_PEER_READY ||
+        (peer->base.pending & (KIT_PENDING_HELLO | KIT_PENDING_PING)) != 0) {
+        kit_hello_write(&peer->base, false, kit_msg_out_add(out, WIRE_HELLO, size));
+        out->pending |= KIT_PENDING_HELLO | (peer->base.pending & KIT_PENDING_PING);
+        peer->base.pending &= ~KIT_PENDING_PING;
+        peer->base.hello_epoch = peer->base.epoch;
+    }
+    if ((peer->base.pending & KIT_PENDING_HELLO_ACK) != 0 && kit_msg_out_has_room(out, size)) {
+        kit_hello_write(&peer->base, true, kit_msg_out_add(out, WIRE_HELLO_ACK, size));
+        out->pending |= KIT_PENDING_HELLO_ACK;
+        peer->base.pending &= ~KIT_PENDING_HELLO_ACK;
+    }
+}
+
+/* As many of those that wait as fit. */
+static void out_fill(struct msg_out *out, struct msg_peer *peer)
+{
+    while (!kit_list_empty(&peer->queue)) {
+        struct msg_op *op = msg_list_first_op(&peer->queue);
+
+        if (!kit_msg_out_has_room(out, op->size))
+            break;
+        kit_list_remove(&op->link);
+        kit_peer_waiting_remove(&peer->base);
+        (void) kit_msg_out_add_op(out, op);
+    }
+}
+
+/* True when the fabric took it. What is in it is accounted for in any case. */
+bool kit_msg_out_send(struct msg_peer *peer, struct msg_out *out)
+{
+    struct msg_endpoint *state = peer->endpoint->state;
+    uint32_t sequence = peer->base.sent_sequence;
+    uint32_t phase = peer->base.phase;
+
+    if (kit_likely(peer->base.their_token != 0))
+        peer->base.sent_sequence = kit_sequence_next(sequence);
+    kit_msg_out_end(out);
+    if (kit_unlikely(peer->base.is_self)) {
+        peer->base.in_flight++;
+        state->in_flight++;
+        kit_list_append(&state->own_frames, &out->link);
+        out_complete_ops(state, out, NA_PLUGIN_SUCCESS);
+        return true;
+    }
+    if (kit_unlikely(phase == KIT_PEER_NEW && (out->pending & KIT_PENDING_HELLO) != 0))
+        peer->base.phase = KIT_PEER_HELLO_SENT;
+    return msg_out_pass(peer, out, sequence, phase);
+}
+
+/* The fabric did not take it. */
+void kit_msg_out_refused(struct msg_peer *peer, struct msg_out *out, int32_t status)
+{
+    peer->base.in_flight--;
+    peer->endpoint->state->in_flight--;
+    kit_list_remove(&out->link);
+    peer->stalled = out;
+    peer->base.is_stalled = true;
+    if (status != NA_PLUGIN_AGAIN)
+        kit_peer_failed(&peer->base, status, "the fabric cannot send to it");
+    else if (out->is_compact)
+        kit_msg_out_unbuild(peer); /* next time others may share the frame */
+    else
+        msg_retry_add(peer);
+}
+
+/* The frame holds no operation afterwards. */
+static void out_complete_ops(struct msg_endpoint *state, struct msg_out *out, int32_t status)
+{
+    while (!kit_list_empty(&out->ops)) {
+        struct msg_op *op = msg_list_first_op(&out->ops);
+
+        kit_list_remove(&op->link);
+        if (kit_unlikely(op->cancelled != 0))
+            state->cancelling--;
+        op_end(state, op, status);
+    }
+}
+
+/* An operation that is in no list any more. */
+static void op_end(struct msg_endpoint *state, struct msg_op *op, int32_t status)
+{
+    if (kit_unlikely(op->kind == MSG_OP_CONTROL))
+        kit_msg_control_put(state, (struct msg_control *) (void *) op);
+    else
+        msg_complete(state, op, status);
+}
+
+static bool peer_send_cancel(struct msg_peer *peer, const struct msg_op *op)
+{
+    struct msg_endpoint *state = peer->endpoint->state;
+
+    if (peer->stalled != NULL && kit_list_contains(&peer->stalled->ops, op))
+        kit_msg_out_unbuild(peer);
+    for (struct kit_link *link = peer->queue.next; link != &peer->queue; link = link->next) {
+        if ((void *) link != (const void *) op)
+            continue;
+        kit_list_remove(link);
+        kit_peer_waiting_remove(&peer->base);
+        msg_complete(state, (struct msg_op *) (void *) link, NA_PLUGIN_CANCELED);
+        return true;
+    }
+    for (struct kit_link *link = peer->frames.next; link != &peer->frames; link = link->next) {
+        struct msg_out *out = kit_container(link, struct msg_out, link);
+
+        for (struct kit_link *inner = out->ops.next; inner != &out->ops; inner = inner->next) {
+            struct msg_op *found = (struct msg_op *) (void *) inner;
+
+            if (found != op)
+                continue;
+            if (found->cancelled == 0) {
+                found->cancelled = 1;
+                state->cancelling++;
+            }
+            return true;
+        }
+    }
+    return false;
+}
+
+static void peer_send_cancel_all(struct msg_peer *peer, const struct msg_context *context)
+{
+    struct msg_endpoint *state = peer->endpoint->state;
+    struct kit_link *link, *next;
+
+    kit_msg_out_unbuild(peer);
+    for (link = peer->queue.next; link != &peer->queue; link = next) {
+        struct msg_op *op = (struct msg_op *) (void *) link;
+
+        next = link->next;
+        if (op->context != context)
+            continue;
+        kit_list_remove(link);
+        kit_peer_waiting_remove(&peer->base);
+        msg_complete(state, op, NA_PLUGIN_CANCELED);
+    }
+    for (link = peer->frames.next; link != &peer->frames; link = link->next) {
+        struct msg_out *out = kit_container(link, struct msg_out, link);
+        struct kit_link *inner, *inner_next;
+
+        for (inner = out->ops.next; inner != &out->ops; inner = inner_next) {
+            struct msg_op *op = (struct msg_op *) (void *) inner;
+
+            inner_next = inner->next;
+            if (op->context != context)
+                continue;
+            kit_list_remove(inner);
+            if (op->cancelled != 0)
+                state->cancelling--;
+            msg_complete(state, op, NA_PLUGIN_CANCELED);
+        }
+    }
+}
+
+/* A request to cancel has to see one whole tick pass. */
+static void out_end_cancelled(struct msg_endpoint *state, struct msg_out *out)
+{
+    struct kit_link *link, *next;
+
+    for (link = out->ops.next; link != &out->ops; link = next) {
+        struct msg_op *op = (struct msg_op *) (void *) link;
+
+        next = link->next;
+        if (op->cancelled == 0 || op->cancelled++ == 1)
+            continue;
+        kit_list_remove(link);
+        state->cancelling--;
+        msg_complete(state, op, NA_PLUGIN_CANCELED);
+    }
+}

@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Received frames: which peer sent them, and their records one after the other. A frame whose next
+ * unexpected message has no place to go is deferred, with those of the same peer behind it.
+ */
+
+#include "msg_state.h"
+
+#include <stddef.h>
+#include <string.h>
+
+static MSG_INLINE bool frame_arrived(struct msg_peer *peer, uint32_t sequence, const uint8_t *data,
+                                     uint64_t size, uint64_t offset, void *cookie);
+static MSG_INLINE bool compact_received(struct msg_endpoint *state, const uint8_t *data,
+                                        uint64_t size, void *cookie);
+static bool frame_is_next(struct msg_peer *peer, uint32_t sequence);
+static bool frame_unknown(struct msg_endpoint *state, const struct wire_header *header,
+                          const void *data, uint64_t size, const void *path, void *cookie);
+static struct msg_peer *hello_received(struct msg_endpoint *state, const void *path,
+                                       const void *data, uint32_t size);
+static void frame_bad(struct msg_endpoint *state, const char *what, uint64_t value);
+static void frame_stale(struct msg_endpoint *state, uint64_t token, uint32_t incarnation);
+static uint64_t frame_walk(struct msg_peer *peer, const uint8_t *data, uint64_t size,
+                           uint64_t offset);
+static bool record_take(struct msg_peer *peer, const struct wire_record *record,
+                        const void *content, uint32_t size);
+static MSG_INLINE bool compact_take(struct msg_peer *peer, const uint8_t *data, uint64_t size);
+static MSG_INLINE bool message_take(struct msg_peer *peer, uint32_t kind, uint32_t source_id,
+                                    uint32_t dest_id, uint32_t tag, const void *content,
+                                    uint32_t size);
+static bool frame_take(struct msg_peer *peer, const void *data, uint64_t size, uint64_t offset,
+                       void *cookie, bool is_own);
+static bool frame_defer(struct msg_peer *peer, const void *data, uint64_t size, uint64_t offset,
+                        void *cookie, bool is_own);
+static void deferred_release(struct msg_peer *peer, struct msg_deferred *deferred);
+static void peer_resume(struct msg_peer *peer);
+static void own_frame_done(struct msg_endpoint *state, struct msg_out *out);
+
+bool kit_msg_frame_received(struct kit_endpoint *endpoint, const void *data, uint64_t size,
+                            const void *path, void *cookie)
+{
+    struct msg_endpoint *state = endpoint->state;
+    struct wire_header header;
+    struct msg_peer *peer;
+
+    state->counters.frames_received++;
+    if (kit_likely(size >= sizeof(struct wire_compact) && *(const uint8_t *) data == WIRE_COMPACT))
+        return compact_received(state, data, size, cookie);
+    if (kit_unlikely(size < sizeof(header))) {
+        frame_bad(state, "a frame shorter than its header", size);
+        return true;
+    }
+    memcpy(&header, data, sizeof(header));
+    if (kit_unlikely(le16toh(header.magic) != WIRE_MAGIC || header.version != WIRE_VERSION)) {
+        frame_bad(state, "a frame of another protocol or version", header.version);
+        return true;
+    }
+    if (kit_unlikely(le32toh(header.size) != size)) {
+        frame_bad(state, "a frame that is not as long as it says", le32toh(header.size));
+        return true;
+    }
+    if (kit_unlikely(header.flags != 0))
+        return frame_unknown(state, &header, data, size, path, cookie);
+    peer = (struct msg_peer *) kit_peer_by_token(&state->session, le64toh(header.token));
+    if (kit_unlikely(peer == NULL ||
+                     le32toh(header.incarnation) != (uint32_t) state->session.incarnation)) {
+        frame_stale(state, le64toh(header.token), le32toh(header.incarnation));
+        return true;
+    }
+    return frame_arrived(peer, le32toh(header.sequence), data, size, sizeof(header), cookie);
+}
+
+/* Frames to ourselves. */
+void kit_msg_own_frames_deliver(struct msg_endpoint *state)
+{
+    struct kit_link *last = state->own_frames.prev;
+    bool is_last = kit_list_empty(&state->own_frames);
+
+    while (!is_last) {
+        struct msg_out *out = kit_container(state->own_frames.next, struct msg_out, link);
+
+        is_last = &out->link == last;
+        kit_list_remove(&out->link);
+        if (frame_take(state->self, out->frame.data, out->frame.size, sizeof(struct wire_header),
+                       out, true))
+            own_frame_done(state, out);
+    }
+}
+
+/* A receive was posted or an early message went. */
+void kit_msg_deferred_resume(struct msg_endpoint *state)
+{
+    for (uint32_t i = 0; i < state->session.slot_count && state->deferred_count != 0; i++)
+        if (msg_peer_at(state, i) != NULL)
+            peer_resume(msg_peer_at(state, i));
+}
+
+/* Only when the endpoint closes: the plugin's memory is not given back. */
+void kit_msg_deferred_drop(struct msg_peer *peer)
+{
+    while (!kit_list_empty(&peer->deferred)) {
+        struct msg_deferred *deferred =
+            kit_container(peer->deferred.next, struct msg_deferred, link);
+
+        kit_list_remove(&deferred->link);
+        peer->endpoint->state->deferred_count--;
+        kit_host->mem_free(deferred);
+    }
+}
+
+/*
+ * When the token and the receiver do not fit it cannot be told which of them is out of date: the
+ * peer that we know by that number is the one most likely to need to hear of it.
+ */
+static MSG_INLINE bool compact_received(struct msg_endpoint *state, const uint8_t *data,
+                                        uint64_t size, void *cookie)
+{
+    const uint32_t index = wire_number(data + offsetof(struct wire_compact, index));
+    const uint32_t check = wire_number(data + offsetof(struct wire_compact, check));
+    const uint32_t sequence = wire_number(data + offsetof(struct wire_compact, sequence));
+    struct msg_peer *peer = NULL;
+
+    if (kit_likely(index < state->session.slot_count &&
+                   check == wire_compact_check(state->session.slots[index].nonce,
+                                               (uint32_t) state->session.incarnation, size)))
+        peer = msg_peer_at(state, index);
+    if (kit_unlikely(peer == NULL)) {
+        frame_stale(state, index, (uint32_t) state->session.incarnation);
+        return true;
+    }
+    return frame_arrived(peer, sequence, data, size, 0, cookie);
+}
+
+/* A frame of a peer that is known; its messages begin at `offset`. */
+static MSG_INLINE bool frame_arrived(struct msg_peer *peer, uint32_t sequence, const uint8_t *data,
+                                     uint64_t size, uint64_t offset, void *cookie)
+{
+    bool is_taken;
+
+    peer->base.is_heard = true;
+    if (kit_unlikely(!frame_is_next(peer, sequence))) {
+        peer->base.pending |= KIT_PENDING_PING;
+        return true;
+    }
+    if (kit_likely(offset == 0 && kit_list_empty(&peer->deferred)))
+        is_taken = compact_take(peer, data, size) ||
+                   !frame_defer(peer, data, size, 0, cookie, false) || cookie == NULL;
+    else
+        is_taken = frame_take(peer, data, size, offset, cookie, false);
+    if (kit_unlikely(peer->base.pending != 0))
+        kit_peer_mark(&peer->base);
+    return is_taken;
+}
+
+/*
+ * False when frames before it were lost, as happens when a fabric makes a broken connection again
+ * without a word: the peer has failed then, and learns that we have for it by our new token. A
+ * sender begins again at 1 when it takes us for another.
+ */
+static bool frame_is_next(struct msg_peer *peer, uint32_t sequence)
+{
+    uint32_t expected = kit_sequence_next(peer->base.received_sequence);
+
+    sequence -= peer->base.mask;
+    if (kit_unlikely(sequence == 0 || peer->base.is_self))
+        return true;
+    peer->base.received_sequence = sequence;
+    if (kit_likely(sequence == expected || sequence == 1))
+        return true;
+    kit_peer_failed(&peer->base, NA_PLUGIN_HOSTUNREACH, "the fabric has lost messages from it");
+    return false;
+}
+
+/* A frame that begins with a HELLO, or one of a later version. */
+static bool frame_unknown(struct msg_endpoint *state, const struct wire_header *header,
+                          const void *data, uint64_t size, const void *path, void *cookie)
+{
+    uint64_t offset = sizeof(*header);
+    struct msg_peer *peer;
+    struct wire_record record;
+
+    if ((header->flags & ~WIRE_HAS_HELLO) != 0) {
+        frame_bad(state, "a frame with flags that do not exist", header->flags);
+        return true;
+    }
+    if (size - offset < sizeof(record)) {
+        frame_bad(state, "a frame that ends before its HELLO", size);
+        return true;
+    }
+    peer = (struct msg_peer *) kit_peer_by_token(&state->session, le64toh(header->token));
+    if (peer != NULL && le32toh(header->incarnation) == (uint32_t) state->session.incarnation)
+        (void) frame_is_next(peer, le32toh(header->sequence)); /* it begins anew anyway */
+    memcpy(&record, (const uint8_t *) data + offset, sizeof(record));
+    offset += sizeof(record);
+    if (le16toh(record.kind) != WIRE_HELLO || le32toh(record.size) > size - offset) {
+        frame_bad(state, "a HELLO that is none, or longer than its frame", le32toh(record.size));
+        return true;
+    }
+    peer = hello_received(state, path, (const uint8_t *) data + offset, le32toh(record.size));
+    if (peer == NULL)
+        return true;
+    offset += wire_record_size(le32toh(record.size)) - sizeof(record);
+    peer->base.is_heard = true;
+    return frame_take(peer, data, size, offset, cookie, false);
+}
+
+/* The peer that sent it; NULL when the frame is dropped, as all are when we are leaving. */
+static struct msg_peer *hello_received(struct msg_endpoint *state, const void *path,
+                                       const void *data, uint32_t size)
+{
+    struct kit_peer *base;
+    struct msg_peer *peer;
+    struct kit_hello hello;
+
+    if (state->open_contexts == 0)
+        return NULL;
+    base = kit_hello_read(&state->session, path, data, size, &hello);
+    if (base == NULL)
+        return NULL;
+    peer = kit_msg_peer_init(state->endpoint, base);
+    if ((peer->base.pending & KIT_PENDING_FAILURE) != 0) /* it came after what failed */
+        kit_msg_peer_fail(peer);
+    if (!kit_hello_take(&peer->base, &hello))
+        return NULL;
+    kit_msg_peer_changed(peer);
+    return peer;
+}
+
+static void frame_bad(struct msg_endpoint *state, const char *what, uint64_t value)
+{
+    uint32_t level = state->session.bad++ == 0 ? NA_PLUGIN_LOG_WARNING : NA_PLUGIN_LOG_DEBUG;
+
+    MSG_LOG(state->endpoint, level, "dropped %s (%llu); further ones are logged as debug", what,
+            (unsigned long long) value);
+}
+
+/*
+ * From a peer that has failed for us since, or that knew another process at our address. A peer
+ * that is still known is told so by a HELLO.
+ */
+static void frame_stale(struct msg_endpoint *state, uint64_t token, uint32_t incarnation)
+{
+    uint32_t index = (uint32_t) token;
+    struct msg_peer *peer = NULL;
+
+    state->counters.frames_stale++;
+    MSG_LOG_DEBUG(state->endpoint, "dropped a frame from a peer that does not know us (%#llx)",
+                  (unsigned long long) token);
+    if (incarnation == (uint32_t) state->session.incarnation && index < state->session.slot_count)
+        peer = msg_peer_at(state, index);
+    if (peer == NULL || peer->base.is_self || state->open_contexts == 0 ||
+        ((peer->base.phase != KIT_PEER_NEW || peer->stalled != NULL) &&
+         (peer->base.pending & KIT_PENDING_FAILURE) == 0))
+        return;
+    peer->base.pending |= KIT_PENDING_PING;
+    kit_peer_mark(&peer->base);
+}
+
+/* The offset of the first record that has to wait, or `size`. Offset 0: a compact frame. */
+static uint64_t frame_walk(struct msg_peer *peer, const uint8_t *data, uint64_t size,
+                           uint64_t offset)
+{
+    struct msg_endpoint *state = peer->endpoint->state;
+
+    if (kit_likely(offset == 0))
+        return compact_take(peer, data, size) ? size : 0;
+    while (offset < size && kit_likely((peer->base.pending & KIT_PENDING_FAILURE) == 0)) {
+        struct wire_record record;
+        uint32_t length;
+
+        if (kit_unlikely(size - offset < sizeof(record))) {
+            frame_bad(state, "a frame with half a record", size - offset);
+            break;
+        }
+        memcpy(&record, data + offset, sizeof(record));
+        length = le32toh(record.size);
+        if (kit_unlikely(length > size - offset - sizeof(record))) {
+            frame_bad(state, "a record that is longer than its frame", length);
+            break;
+        }
+        if (kit_unlikely(!record_take(peer, &record, data + offset + sizeof(record), length)))
+            return offset;
+        offset += wire_record_size(length);
+    }
+    return size;
+}
+
+/* False when it has to wait. */
+static bool record_take(struct msg_peer *peer, const struct wire_record *record,
+                        const void *content, uint32_t size)
+{
+    struct kit_endpoint *endpoint = peer->endpoint;
+
+    switch (le16toh(record->kind)) {
+    case WIRE_UNEXPECTED:
+    case WIRE_EXPECTED:
+        return message_take(peer, le16toh(record->kind), le16toh(record->source_id),
+                            le16toh(record->dest_id), le32toh(record->tag), content, size);
+    case WIRE_CONTROL:
+        if (endpoint->ops->control != NULL && size <= WIRE_CONTROL_MAX)
+            endpoint->ops->control(endpoint, &peer->base, le32toh(record->tag), content, size);
+        return true;
+    case WIRE_HELLO_ACK:
+        if (!kit_hello_ack_received(&peer->base, content, size))
+            frame_bad(endpoint->state, "a HELLO_ACK that is malformed", size);
+        else
+            kit_msg_peer_changed(peer);
+        return true;
+    case WIRE_BYE:
+        peer->base.is_removable = true;
+        peer->base.has_closed = true;
+        kit_peer_failed(&peer->base, NA_PLUGIN_HOSTUNREACH, "it has closed");
+        return true;
+    default:
+        frame_bad(endpoint->state, "a record of a kind that does not exist", le16toh(record->kind));
+        return true;
+    }
+}
+
+/* False when it has to wait. */
+static MSG_INLINE bool compact_take(struct msg_peer *peer, const uint8_t *data, uint64_t size)
+{
+    const uint32_t source_id = data[offsetof(struct wire_compact, source_id)];
+    const uint32_t dest_id = data[offsetof(struct wire_compact, dest_id)];
+    const uint32_t tag = wire_number(data + offsetof(struct wire_compact, tag));
+    const uint32_t kind = data[offsetof(struct wire_compact, kind)];
+
+    if (kit_unlikely(kind != WIRE_UNEXPECTED && kind != WIRE_EXPECTED)) {
+        frame_bad(peer->endpoint->state, "a message of a kind that does not exist", kind);
+        return true;
+    }
+    return message_take(peer, kind, source_id, dest_id, tag, data + sizeof(struct wire_compact),
+                        (uint32_t) (size - sizeof(struct wire_compact)));
+}
+
+static MSG_INLINE bool message_take(struct msg_peer *peer, uint32_t kind, uint32_t source_id,
+                                    uint32_t dest_id, uint32_t tag, const void *content,
+                                    uint32_t size)
+{
+    struct msg_endpoint *state = peer->endpoint->state;
+    struct msg_context *context;
+
+    if (kit_unlikely(dest_id >= state->max_contexts)) {
+        frame_bad(state, "a message for a context that does not exist", dest_id);
+        return true;
+    }
+    context = &state->contexts[dest_id];
+    if (kit_unlikely(context->stopped)) {
+        state->counters.messages_dropped++;
+        return true;
+    }
+    if (kind == WIRE_UNEXPECTED)
+        return kit_msg_unexpected_deliver(peer, context, tag, content, size);
+    kit_msg_expected_deliver(peer, context, source_id, tag, content, size);
+    return true;
+}
+
+/* False when the frame is deferred where it lies. */
+static bool frame_take(struct msg_peer *peer, const void *data, uint64_t size, uint64_t offset,
+                       void *cookie, bool is_own)
+{
+    if (kit_likely(kit_list_empty(&peer->deferred))) {
+        offset = frame_walk(peer, data, size, offset);
+        if (kit_likely(offset >= size))
+            return true;
+    }
+    return !frame_defer(peer, data, size, offset, cookie, is_own) || cookie == NULL;
+}
+
+/*
+ * Without a cookie it is copied. False when there is no memory to note it down: the rest of the
+ * frame is lost.
+ */
+static bool frame_defer(struct msg_peer *peer, const void *data, uint64_t size, uint64_t offset,
+                        void *cookie, bool is_own)
+{
+    struct kit_endpoint *endpoint = peer->endpoint;
+    const uint64_t copied = cookie == NULL ? size : 0;
+    struct msg_deferred *deferred = kit_host->mem_alloc(sizeof(*deferred) + copied, 0);
+
+    if (deferred == NULL) {
+        endpoint->state->counters.messages_dropped++;
+        MSG_LOG_ERROR(endpoint, "no memory to defer a frame from %s: its messages are lost",
+                      peer->base.name);
+        return false;
+    }
+    deferred->data = cookie == NULL ? memcpy(deferred->copy, data, size) : data;
+    deferred->size = size;
+    deferred->offset = offset;
+    deferred->cookie = cookie;
+    deferred->is_own = is_own;
+    kit_list_append(&peer->deferred, &deferred->link);
+    endpoint->state->deferred_count++;
+    return true;
+}
+
+static void deferred_release(struct msg_peer *peer, struct msg_deferred *deferred)
+{
+    struct kit_endpoint *endpoint = peer->endpoint;
+    void *cookie = deferred->cookie;
+    bool is_own = deferred->is_own;
+
+    kit_list_remove(&deferred->link);
+    endpoint->state->deferred_count--;
+    kit_host->mem_free(deferred);
+    if (is_own)
+        own_frame_done(endpoint->state, cookie);
+    else if (cookie != NULL)
+        endpoint->ops->frame_release(endpoint, cookie);
+}
+
+static void peer_resume(struct msg_peer *peer)
+{
+    while (!kit_list_empty(&peer->deferred)) {
+        struct msg_deferred *deferred =
+            kit_container(peer->deferred.next, struct msg_deferred, link);
+
+        deferred->offset = frame_walk(peer, deferred->data, deferred->size, deferred->offset);
+        if (deferred->offset < deferred->size)
+            break;
+        deferred_release(peer, deferred);
+    }
+    if (peer->base.pending != 0)
+        kit_peer_mark(&peer->base);
+}
+
+static void own_frame_done(struct msg_endpoint *state, struct msg_out *out)
+{
+    struct msg_peer *self = state->self;
+
+    state->in_flight--;
+    self->base.in_flight--;
+    msg_out_put(state, out);
+    if (!kit_list_empty(&self->queue))
+        kit_peer_mark(&self->base);
+}

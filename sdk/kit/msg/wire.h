@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What travels in a frame: a header, then records that begin at multiples of 8 bytes. All numbers
+ * are little-endian. A frame that introduces its sender begins with a HELLO. One message alone,
+ * between two who know each other, travels behind a header of its own that is half as long: a
+ * short one then fits into the cache line that the fabric begins with its own header.
+ *
+ * Whose a frame is its token says, and nothing else does: fabrics do not tell. So the high half of
+ * a token and its mask are random numbers, which only these two peers know: 64 bits.
+ */
+
+#ifndef MSG_WIRE_H
+#define MSG_WIRE_H
+
+#include <endian.h>
+#include <stdint.h>
+#include <string.h>
+
+#define WIRE_MAGIC       0x4661u
+#define WIRE_VERSION     4u
+#define WIRE_COMPACT     0xc3u /* first byte of a compact frame; changes with the version */
+#define WIRE_ALIGN       8u
+#define WIRE_CONTROL_MAX KIT_CONTROL_MAX
+
+/* Flags of a frame */
+#define WIRE_HAS_HELLO 0x01u /* the first record is a HELLO; token may be stale or 0 */
+
+/* Kinds of records. Unknown ones are skipped. */
+#define WIRE_UNEXPECTED 1u
+#define WIRE_EXPECTED   2u
+#define WIRE_CONTROL    3u /* tag is the plugin's type */
+#define WIRE_HELLO      4u
+#define WIRE_HELLO_ACK  5u /* the answer, of the same form */
+#define WIRE_BYE        6u /* the sender closes */
+
+struct wire_header {
+    uint16_t magic;
+    uint8_t version;
+    uint8_t flags;
+    uint32_t size;        /* of the whole frame */
+    uint64_t token;       /* under which the receiver knows the sender */
+    uint32_t incarnation; /* of the receiver, its low half */
+    uint32_t sequence;    /* counts the frames under this token from 1, from its mask on */
+};
+
+/* The message follows, up to the end of the frame. */
+struct wire_compact {
+    uint8_t magic; /* WIRE_COMPACT */
+    uint8_t kind;  /* WIRE_UNEXPECTED or WIRE_EXPECTED */
+    uint8_t source_id;
+    uint8_t dest_id;
+    uint32_t tag;
+    uint32_t index;    /* low half of the token */
+    uint32_t check;    /* wire_compact_check of its high half */
+    uint32_t sequence; /* likewise */
+};
+
+struct wire_record {
+    uint16_t kind;
+    uint16_t source_id; /* contexts */
+    uint16_t dest_id;
+    uint16_t reserved;
+    uint32_t size; /* of what follows */
+    uint32_t tag;
+};
+
+_Static_assert(sizeof(struct wire_header) == 24, "layout of the wire");
+_Static_assert(sizeof(struct wire_compact) == 20, "layout of the wire");
+_Static_assert(sizeof(struct wire_record) == 16, "layout of the wire");
+
+/*
+ * Of a frame of `size` bytes for the receiver of that incarnation: a token that is out of date, a
+ * receiver that is another one, and a frame that was cut all make another number of it.
+ */
+static inline uint32_t wire_compact_check(uint32_t nonce, uint32_t incarnation, uint64_t size)
+{
+    return nonce ^ incarnation ^ (uint32_t) size;
+}
+
+/* A number of a frame that was received: it lies anywhere. */
+static inline uint32_t wire_number(const uint8_t *place)
+{
+    uint32_t number;
+
+    memcpy(&number, place, sizeof(number));
+    return le32toh(number);
+}
+
+/* Bytes that a record with `size` bytes of content takes. */
+static inline uint64_t wire_record_size(uint64_t size)
+{
+    return sizeof(struct wire_record) + ((size + WIRE_ALIGN - 1) & ~(uint64_t) (WIRE_ALIGN - 1));
+}
+
+#endif /* MSG_WIRE_H */

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sessions: the peers of an endpoint, found by name, by incarnation and by token; how two of them
+ * introduce themselves (HELLO, HELLO_ACK, BYE); whether they are alive; and what their failure
+ * means. The message layer sends and receives for it, and plugins of that layer use kit_msg.h.
+ *
+ * A peer is known by its canonical name, and its process by an incarnation, a random number of its
+ * own. What it sends carries a token, which it was told in our HELLO: a slot, and random bits, so
+ * that nobody else can send in its name, and that what it sent before it failed is stale. Two names
+ * may turn out to be one process: one of the two peers is the canonical one then, in matching.
+ *
+ * Nothing here calls anything of its user's but the functions of struct kit_session_config. What is
+ * learnt of a peer is marked in `pending`, and the peer is put into the list `active`; the user
+ * works that off when it is in no call of the fabric's. One lock of the user's guards a session;
+ * kit_peer_hold() and kit_peer_release() need none. Nothing blocks. Since 1.1.
+ */
+
+#ifndef KIT_SESSION_H
+#define KIT_SESSION_H
+
+#include "kit_base.h"
+
+#include <string.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Longest canonical name of a peer (what follows "://" in its address), NUL included. */
+#define KIT_NAME_MAX 256
+
+/* Longest raw address that travels in a HELLO. */
+#define KIT_RAW_MAX           1024
+
+#define KIT_SESSION_PEERS_MAX (UINT32_C(1) << 20)
+#define KIT_SESSION_TICK_NS   UINT64_C(100000000)
+
+struct kit_endpoint; /* the user's, and what the fabric is asked with */
+
+/* What the next frame to a peer has to carry or to wait for. 0: a message may leave by itself. */
+#define KIT_PENDING_HELLO     0x01u /* until it is answered every frame carries one */
+#define KIT_PENDING_HELLO_ACK 0x02u
+#define KIT_PENDING_BYE       0x04u
+#define KIT_PENDING_PING      0x10u /* a HELLO, also while an earlier one is not answered */
+#define KIT_PENDING_ANSWER    0x20u /* no HELLO of ours was answered yet */
+#define KIT_PENDING_FAILURE   0x40u /* `failure` was reported, and is not dealt with yet */
+#define KIT_PENDING_CLOSE     0x80u /* the way to its predecessor is to be closed */
+
+enum kit_peer_phase {
+    KIT_PEER_NEW,
+    KIT_PEER_HELLO_SENT,
+    KIT_PEER_READY,
+};
+
+/* A peer; the first member of the user's struct. Plugins read the first group. */
+struct kit_peer {
+    char *name; /* canonical: what follows "://" in the address */
+    void *raw;  /* the fabric's own form; NULL when not known (yet) */
+    uint32_t raw_size;
+    uint32_t local; /* 1 when its HELLO came from this node */
+    void *priv;     /* config.private_size bytes of the plugin's, zero-filled */
+
+    struct kit_session *session;
+    uint32_t refs; /* of the core and of messages; any thread */
+
+    /* Read and written by every message */
+    uint32_t pending;
+    uint32_t in_flight; /* frames of this connection that are being sent */
+    bool is_heard;      /* since the last tick */
+    bool is_watched;
+    bool is_stalled; /* a frame waits for room in the fabric */
+    bool is_open;    /* the fabric has a way to it */
+    uint64_t their_token;
+    uint32_t their_incarnation_low;
+    uint32_t epoch;         /* counts the HELLOs that were asked for */
+    uint32_t sent_sequence; /* of the last frame under their token */
+    uint32_t their_mask;    /* is added to it on the way */
+    uint32_t received_sequence;
+    uint32_t waiting;    /* operations that wait for it: receives, queue, transfers */
+    uint32_t connection; /* counts connections: frames of an earlier one end without effect */
+    uint32_t phase;
+    uint32_t hello_epoch; /* of the last HELLO that we sent */
+    uint32_t answered;    /* epochs up to this are of the incarnation that we know */
+    uint32_t lost_before; /* what was posted before this epoch is lost; 0: nothing */
+    uint64_t their_incarnation;
+    uint32_t their_epoch;       /* to be echoed */
+    uint32_t index;             /* our token for it: the slot, */
+    uint32_t nonce;             /* and random bits */
+    uint32_t mask;              /* of the sequences of its frames; it is told with the token */
+    struct kit_peer *canonical; /* the peer that stands for its process */
+
+    /* The rest is the session's own */
+    int32_t failure;
+    const char *failure_reason;
+    uint32_t silent_network_ms; /* not 0: that is why it failed */
+    struct kit_link active_link;
+    struct kit_link watch_link;
+    struct kit_peer *name_next;
+    struct kit_peer *incarnation_next;
+    uint64_t host, pid_namespace, start_time;
+    uint32_t pid;
+    uint32_t name_hash;
+    uint32_t silent_ms; /* how long something has been waiting for it without a sign of life */
+    uint32_t ping_ms;   /* silence at which it gets another HELLO */
+    uint32_t quiet_ms;  /* as silent_ms, and without an answer of its host */
+    uint32_t probed_ms; /* quiet_ms when the host was asked last */
+    int probe_fd;
+    uint32_t idle_sweeps;
+    bool is_probing;
+    bool is_probe_answered; /* the host took the connection */
+    bool is_self;
+    bool is_removable; /* goes when nothing needs it any more */
+    bool has_closed;   /* sent a BYE, and no HELLO since */
+    bool is_suspect;   /* its process was gone at the last tick */
+};
+
+struct kit_session_slot {
+    struct kit_peer *peer; /* NULL: free */
+    uint32_t nonce;
+    uint32_t next_free;
+};
+
+/* What kit_session_open() is told. Strings and the raw address are copied, but for `plugin`. */
+struct kit_session_config {
+    const char *plugin; /* name, for the log */
+    const char *name;   /* our own canonical name */
+    const void *raw;    /* our own raw address, sent in each HELLO */
+    uint32_t raw_size;
+    uint32_t peer_size;    /* bytes of the user's struct that begins with kit_peer; zero-filled */
+    uint32_t private_size; /* bytes at kit_peer.priv */
+    bool has_tcp_names;    /* a peer's name is host:port, where it, or its host, answers over TCP */
+    struct kit_endpoint *endpoint;
+
+    /* As in kit_msg.h; both or none. */
+    const void *(*peer_path)(struct kit_endpoint *endpoint, const struct kit_peer *peer);
+    bool (*path_is_named)(struct kit_endpoint *endpoint, const void *path, const char *name);
+};
+
+struct kit_session {
+    struct kit_session_config config;
+    uint64_t incarnation;   /* ours */
+    bool is_marked;         /* something in `active`, or another mark of the user's */
+    bool is_shared;         /* several threads count references */
+    bool is_sweep_due;      /* peers that are not needed are to be freed at the next tick */
+    struct kit_link active; /* peers that something was learnt of */
+    uint64_t waiting;       /* sums over the peers */
+    struct kit_peer *self;
+    struct kit_session_slot *slots;
+    uint32_t slot_count;
+    uint32_t slot_free; /* index; slot_count: none */
+    uint32_t sweeps;    /* peers that the user is to check: see kit_peer_is_unused() */
+    uint32_t peer_count;
+    struct kit_peer **names;
+    struct kit_peer **incarnations;
+    uint32_t hash_mask;
+    struct kit_keys keys;  /* random numbers for tokens */
+    struct kit_link watch; /* peers that operations wait for */
+    uint32_t watch_count;
+    uint32_t ticks;
+    uint64_t tick_last;
+    uint32_t silence_ms; /* after which a peer has failed; 0: never */
+    uint64_t host_id, pid_namespace, start_time;
+    uint32_t pid;
+    uint64_t hellos; /* received */
+    uint64_t bad;    /* what peers sent that is malformed or forged */
+};
+
+/* A HELLO or HELLO_ACK as it travels, little-endian; name and raw address follow. */
+struct kit_hello_wire {
+    uint64_t token;         /* under which the sender knows the receiver */
+    uint64_t incarnation;   /* the sender's */
+    uint64_t host;          /* equal on one node; 0 when not known */
+    uint64_t pid_namespace; /* equal where process ids mean the same; 0 when not known */
+    uint64_t start_time;    /* of the sender's process, in ticks since boot */
+    uint32_t mask;          /* added to the sequence of frames under the token */
+    uint32_t unused;        /* 0 */
+    uint32_t pid;
+    uint32_t epoch; /* the sender's; in HELLO_ACK that of the HELLO */
+    uint16_t name_size;
+    uint16_t raw_size;
+    uint32_t reserved;
+};
+
+/* One that was checked; to be handed on as it is. */
+struct kit_hello {
+    struct kit_hello_wire wire; /* in our byte order */
+    char name[KIT_NAME_MAX];
+    const uint8_t *raw;
+};
+
+/* ------------------------------------------------------------------------------------------------
+ * Sessions
+ */
+
+/*
+ * Makes one, with a peer that is ourselves.
+ *
+ * NA_PLUGIN_SUCCESS; NA_PLUGIN_NOMEM; NA_PLUGIN_IO_ERROR without random numbers; or
+ * NA_PLUGIN_INVALID_ARG when AMALGAM_SILENCE_TIMEOUT is no number (logged). kit_session_close() is
+ * needed, and safe, after each of them.
+ */
+int32_t kit_session_open(struct kit_session *session, const struct kit_session_config *config);
+
+/* Frees the peers, to which the user has closed the ways, and the rest. */
+void kit_session_close(struct kit_session *session);
+
+/* Checks the peers that are waited for. Called every KIT_SESSION_TICK_NS. */
+void kit_session_tick(struct kit_session *session, uint64_t now_ns);
+
+/* kit_peer_failed() of all that were met. */
+void kit_session_failed(struct kit_session *session, int32_t status, const char *reason);
+
+/* ------------------------------------------------------------------------------------------------
+ * Peers
+ */
+
+/*
+ * A new peer of a name that is not known, without a reference.
+ *
+ * NA_PLUGIN_SUCCESS, NA_PLUGIN_NOMEM, or NA_PLUGIN_IO_ERROR without random numbers.
+ */
+int32_t kit_peer_make(struct kit_session *session, const char *name, struct kit_peer **peer_p);
+
+/* NULL: there is none. All that is looked for may come from the wire. */
+struct kit_peer *kit_peer_by_name(struct kit_session *session, const char *name);
+struct kit_peer *kit_peer_by_incarnation(struct kit_session *session, uint64_t incarnation);
+
+static inline struct kit_peer *kit_peer_by_token(struct kit_session *session, uint64_t token)
+{
+    const uint32_t index = (uint32_t) token;
+
+    if (kit_unlikely(index >= session->slot_count ||
+                     session->slots[index].nonce != (uint32_t) (token >> 32)))
+        return NULL;
+    return session->slots[index].peer;
+}
+
+/* Stores the raw address; NA_PLUGIN_NOMEM without memory. */
+int32_t kit_peer_set_raw(struct kit_peer *peer, const void *raw, uint32_t raw_size);
+
+/* The next frame to it begins with a HELLO, whoever answers; the traffic goes on. */
+void kit_peer_hello_again(struct kit_peer *peer);
+
+/*
+ * It has failed: what waits for it is to end with `status`. `reason` is a text that stays. From now
+ * on what it sends under the token that it was told is stale. The first report counts.
+ */
+void kit_peer_failed(struct kit_peer *peer, int32_t status, const char *reason);
+
+/* Makes it one that was never met; KIT_PENDING_PING stays. The way to it is to be closed. */
+void kit_peer_reset(struct kit_peer *peer);
+
+/*
+ * Whether nothing needs it any more, as far as the session knows: it was never met, or is to be
+ * removed, or its process is gone. The user frees it then, if that does not need it either.
+ */
+bool kit_peer_is_unused(const struct kit_peer *peer);
+void kit_peer_free(struct kit_peer *peer);
+
+/*
+ * The process behind a peer, when it is of this node and its number means the same here, and its
+ * incarnation. Else false.
+ */
+bool kit_peer_process(const struct kit_peer *peer, uint32_t *pid_p, uint64_t *incarnation_p);
+
+/* Any thread, unless there is only one at a time. */
+static inline void kit_peer_count(struct kit_peer *peer, uint32_t change)
+{
+    if (peer->session->is_shared)
+        (void) __atomic_fetch_add(&peer->refs, change, __ATOMIC_RELEASE);
+    else
+        __atomic_store_n(&peer->refs, __atomic_load_n(&peer->refs, __ATOMIC_RELAXED) + change,
+                         __ATOMIC_RELAXED);
+}
+
+static inline void kit_peer_hold(struct kit_peer *peer)
+{
+    kit_peer_count(peer, 1);
+}
+
+static inline void kit_peer_release(struct kit_peer *peer)
+{
+    kit_peer_count(peer, UINT32_MAX);
+}
+
+/* Something was learnt of it. */
+static inline void kit_peer_mark(struct kit_peer *peer)
+{
+    peer->session->is_marked = true;
+    if (kit_list_empty(&peer->active_link))
+        kit_list_append(&peer->session->active, &peer->active_link);
+}
+
+/* An operation or a frame waits for it: it is to be watched. */
+void kit_peer_watch(struct kit_peer *peer);
+
+static inline void kit_peer_waiting_add(struct kit_peer *peer)
+{
+    peer->waiting++;
+    peer->session->waiting++;
+    if (kit_unlikely(!peer->is_watched))
+        kit_peer_watch(peer);
+}
+
+static inline void kit_peer_waiting_remove(struct kit_peer *peer)
+{
+    peer->waiting--;
+    peer->session->waiting--;
+}
+
+/* The sequence after it; 0 is for frames that are not counted. */
+static inline uint32_t kit_sequence_next(uint32_t sequence)
+{
+    return sequence == UINT32_MAX ? 1 : sequence + 1;
+}
+
+/* As it travels. */
+static inline uint32_t kit_peer_sequence_sent(const struct kit_peer *peer)
+{
+    return peer->sent_sequence + peer->their_mask;
+}
+
+static inline uint64_t kit_peer_token(const struct kit_peer *peer)
+{
+    return (uint64_t) peer->nonce << 32 | peer->index;
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * HELLO and HELLO_ACK: what is between their record's header and its end
+ */
+
+/* Bytes of one of ours. */
+static inline uint32_t kit_hello_size(const struct kit_session *session)
+{
+    return (uint32_t) (sizeof(struct kit_hello_wire) + strlen(session->self->name) +
+                       session->self->raw_size);
+}
+
+/* Writes one, kit_hello_size() bytes, for the peer. */
+void kit_hello_write(const struct kit_peer *peer, bool is_ack, uint8_t *place);
+
+/*
+ * The peer that sent this HELLO, made if it is new. NULL: it is malformed or forged, which is
+ * logged and counted, or there is no memory. `path` is where it came from.
+ */
+struct kit_peer *kit_hello_read(struct kit_session *session, const void *path, const void *data,
+                                uint32_t size, struct kit_hello *hello);
+
+/*
+ * Makes the peer the one that sent it; a HELLO_ACK is pending for it then. What was posted before
+ * the epoch lost_before, if that is not 0, was for another process, to which the way is to be
+ * closed; and `canonical` may be another peer than before. False without memory.
+ */
+bool kit_hello_take(struct kit_peer *peer, const struct kit_hello *hello);
+
+/* The same with a HELLO_ACK from the peer. False when it is malformed or forged. */
+bool kit_hello_ack_received(struct kit_peer *peer, const void *data, uint32_t size);
+
+/* Whether that many characters make a name, which goes into logs and address strings. */
+bool kit_name_is_good(const uint8_t *name, uint32_t size);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* KIT_SESSION_H */
