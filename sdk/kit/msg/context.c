@@ -4,7 +4,7 @@
 #include "msg_state.h"
 
 #define MSG_STOP_NS  UINT64_C(1000000000) /* for what the fabric does not let go of */
-#define MSG_RESET_NS UINT64_C(20000000)   /* the same, if nobody else uses the fabric */
+#define MSG_RESET_NS UINT64_C(20000000)   /* the same, when no other context is active */
 #define MSG_BYE_NS   UINT64_C(50000000)
 
 static void context_drain(struct msg_context *context);
@@ -51,14 +51,14 @@ out:
 int32_t kit_msg_context_stop(struct na_plugin_context *na_context)
 {
     struct msg_context *context = msg_context(na_context);
+    const struct msg_which all = {.context = context, .before_epoch = UINT32_MAX};
     struct kit_endpoint *endpoint = context->endpoint;
 
     kit_msg_lock(endpoint);
     context->active = false;
     context->stopped = true;
     kit_msg_recv_cancel_all(context);
-    kit_msg_queue_cancel_all(context);
-    kit_msg_rma_cancel_all(context);
+    kit_msg_cancel_which(endpoint->state, &all);
     context_drain(context);
     kit_msg_unlock(endpoint);
     return NA_PLUGIN_SUCCESS;
@@ -114,16 +114,16 @@ static bool context_await(struct msg_context *context, uint64_t ns)
     uint64_t end;
 
     kit_msg_dispatch(endpoint);
-    if (kit_msg_rma_is_idle(context))
+    if (context->requests == 0)
         return true;
     end = kit_host->clock_ns() + ns;
-    while (!kit_msg_rma_is_idle(context) && kit_host->clock_ns() < end)
+    while (context->requests != 0 && kit_host->clock_ns() < end)
         if (kit_msg_progress(endpoint->state) != NA_PLUGIN_SUCCESS)
             break;
-    return kit_msg_rma_is_idle(context);
+    return context->requests == 0;
 }
 
-/* Nobody receives any more: what is kept is dropped, and the fabric gets its memory back. */
+/* No context receives any more: what is kept is dropped, and the fabric gets its memory back. */
 static void endpoint_leave(struct msg_endpoint *state)
 {
     struct kit_endpoint *endpoint = state->endpoint;

@@ -37,6 +37,7 @@ int32_t kit_endpoint_open(struct kit_endpoint *endpoint, const struct kit_endpoi
 
 void kit_endpoint_close(struct kit_endpoint *endpoint)
 {
+    const struct msg_which all = {.before_epoch = UINT32_MAX};
     struct msg_endpoint *state = endpoint->state;
 
     if (state == NULL)
@@ -55,7 +56,7 @@ void kit_endpoint_close(struct kit_endpoint *endpoint)
         if (peer == NULL)
             continue;
         kit_msg_deferred_drop(peer);
-        kit_msg_queue_fail(peer, UINT32_MAX, NA_PLUGIN_CANCELED); /* control records */
+        (void) kit_msg_queue_end(peer, &all, NA_PLUGIN_CANCELED); /* control records */
         msg_peer_close(peer);
     }
     kit_session_close(&state->session);

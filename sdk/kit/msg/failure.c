@@ -52,6 +52,22 @@ void kit_msg_dispatch(struct kit_endpoint *endpoint)
     }
 }
 
+/* Sends, puts and gets. */
+void kit_msg_cancel_which(struct msg_endpoint *state, const struct msg_which *which)
+{
+    for (uint32_t i = 0; i < state->session.slot_count; i++) {
+        struct msg_peer *peer = msg_peer_at(state, i);
+        bool is_found;
+
+        if (peer == NULL)
+            continue;
+        is_found = kit_msg_queue_end(peer, which, NA_PLUGIN_CANCELED);
+        is_found |= kit_msg_rma_end(peer, which, NA_PLUGIN_CANCELED);
+        if (is_found && which->op != NULL)
+            return;
+    }
+}
+
 /* The next operation begins with a HELLO. */
 void kit_msg_peer_fail(struct msg_peer *peer)
 {
@@ -113,10 +129,11 @@ static void peer_act(struct msg_peer *peer)
 static uint64_t peer_lose(struct msg_peer *peer, uint32_t before_epoch, int32_t status)
 {
     const uint64_t completed = peer->endpoint->state->completed;
+    const struct msg_which which = {.before_epoch = before_epoch};
 
-    kit_msg_queue_fail(peer, before_epoch, status);
+    (void) kit_msg_queue_end(peer, &which, status);
     kit_msg_recv_fail(peer, before_epoch, status);
-    kit_msg_rma_fail(peer, before_epoch, status);
+    (void) kit_msg_rma_end(peer, &which, status);
     if (before_epoch == UINT32_MAX)
         kit_peer_reset(&peer->base);
     if (peer->source != peer->base.canonical)

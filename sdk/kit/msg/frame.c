@@ -73,7 +73,7 @@ bool kit_msg_out_add_op(struct msg_out *out, struct msg_op *op)
         return false;
     if (kit_likely(op->context != NULL))
         record.source_id = htole16((uint16_t) op->context->id);
-    memset(place + size - WIRE_ALIGN, 0, WIRE_ALIGN); /* nobody else's bytes in the gap */
+    memset(place + size - WIRE_ALIGN, 0, WIRE_ALIGN); /* no bytes of an earlier frame in the gap */
     memcpy(place, &record, sizeof(record));
     if (kit_likely(op->size != 0))
         memcpy(place + sizeof(record), op->data, op->size);

@@ -111,8 +111,23 @@ struct msg_context {
     bool signaled; /* event_fd was written to */
     int epoll_fd;
     int event_fd;
+    uint32_t requests; /* puts and gets that are not complete */
     struct kit_match match;
 };
+
+/* Operations that end early: this one, or all of a context, or what was posted before an epoch. */
+struct msg_which {
+    const struct msg_op *op;           /* NULL: all; it is only compared */
+    const struct msg_context *context; /* NULL: all */
+    uint32_t before_epoch;             /* UINT32_MAX: all */
+};
+
+static inline bool msg_is_meant(const struct msg_which *which, const struct msg_op *op)
+{
+    return (which->op == NULL || which->op == op) &&
+           (which->context == NULL || which->context == op->context) &&
+           op->epoch < which->before_epoch;
+}
 
 /* A peer, and what waits for it. */
 struct msg_peer {
@@ -309,9 +324,7 @@ void kit_msg_peer_flush(struct msg_peer *peer);
 bool kit_msg_out_send(struct msg_peer *peer, struct msg_out *out);
 void kit_msg_out_refused(struct msg_peer *peer, struct msg_out *out, int32_t status);
 void kit_msg_out_unbuild(struct msg_peer *peer);
-void kit_msg_queue_fail(struct msg_peer *peer, uint32_t before_epoch, int32_t status);
-bool kit_msg_queue_cancel(struct msg_context *context, const struct msg_op *op);
-void kit_msg_queue_cancel_all(struct msg_context *context);
+bool kit_msg_queue_end(struct msg_peer *peer, const struct msg_which *which, int32_t status);
 void kit_msg_queue_end_cancelled(struct msg_endpoint *state);
 
 static inline void msg_retry_add(struct msg_peer *peer)
@@ -369,17 +382,15 @@ struct msg_request *kit_msg_request_get(struct msg_endpoint *state);
 void kit_msg_rma_flush(struct msg_peer *peer);
 void kit_msg_rma_drain(struct msg_endpoint *state);
 bool kit_msg_rma_refuse(struct msg_peer *peer, const struct msg_op *op);
-bool kit_msg_rma_cancel(struct msg_context *context, const struct msg_op *op);
-void kit_msg_rma_cancel_all(struct msg_context *context);
+bool kit_msg_rma_end(struct msg_peer *peer, const struct msg_which *which, int32_t status);
 void kit_msg_rma_forget(struct msg_context *context);
-bool kit_msg_rma_is_idle(const struct msg_context *context);
-void kit_msg_rma_fail(struct msg_peer *peer, uint32_t before_epoch, int32_t status);
 void kit_msg_rma_free_all(struct msg_endpoint *state);
 
 /* poll.c */
 int32_t kit_msg_progress(struct msg_endpoint *state);
 
 /* failure.c */
+void kit_msg_cancel_which(struct msg_endpoint *state, const struct msg_which *which);
 struct msg_peer *kit_msg_peer_init(struct kit_endpoint *endpoint, struct kit_peer *peer);
 void kit_msg_peer_fail(struct msg_peer *peer);
 void kit_msg_peer_leave(struct msg_peer *peer);

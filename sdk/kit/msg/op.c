@@ -108,6 +108,7 @@ int32_t kit_msg_rma_submit(struct na_plugin_context *na_context, void *op_p, uin
     request->rma.remote_id = remote_id;
     request->rma.is_put = is_put;
     request->op = op;
+    context->requests++;
     request->peer = peer;
     kit_list_append(&peer->rma_queue, &request->link);
     kit_peer_waiting_add(&peer->base);
@@ -312,15 +313,16 @@ static int32_t recv_post_multi(struct na_plugin_context *na_context, void *op, v
     return recv_post(context, op, KIT_RECV_MULTI, buf, size);
 }
 
-/* If nothing holds it, it has just completed. */
+/* An operation that is found nowhere has just completed. */
 static int32_t cancel_op(struct na_plugin_context *na_context, void *op, bool is_trusted)
 {
     struct msg_context *context = msg_context(na_context);
     struct msg_endpoint *state = context->endpoint->state;
+    const struct msg_which which = {.op = op, .before_epoch = UINT32_MAX};
 
     kit_lock_take(&state->lock);
-    if (!kit_msg_recv_cancel(context, op, is_trusted) && !kit_msg_rma_cancel(context, op))
-        (void) kit_msg_queue_cancel(context, op);
+    if (!kit_msg_recv_cancel(context, op, is_trusted))
+        kit_msg_cancel_which(state, &which);
     if (state->session.is_marked)
         kit_msg_dispatch(context->endpoint);
     if (state->armed_count != 0)

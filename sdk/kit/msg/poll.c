@@ -6,6 +6,7 @@
 #define MSG_GIVE_WAY    16u /* polls, of which one insists */
 #define MSG_SWEEP_TICKS 16u
 
+static MSG_INLINE int32_t progress(struct msg_endpoint *state);
 static void tick(struct msg_endpoint *state);
 
 /*
@@ -28,7 +29,7 @@ int32_t kit_msg_poll(struct na_plugin_context *na_context, uint32_t *count)
     if (kit_unlikely(context->armed || context->signaled))
         kit_msg_wait_disarm(context);
     completed = state->completed;
-    ret = kit_msg_progress(state);
+    ret = progress(state);
     if (kit_unlikely(state->is_refused))
         kit_msg_unexpected_again(state);
     if (kit_unlikely(state->is_tick_due || ++state->polls % MSG_POLLS_A_CLOCK == 0))
@@ -41,6 +42,11 @@ int32_t kit_msg_poll(struct na_plugin_context *na_context, uint32_t *count)
 }
 
 int32_t kit_msg_progress(struct msg_endpoint *state)
+{
+    return progress(state);
+}
+
+static MSG_INLINE int32_t progress(struct msg_endpoint *state)
 {
     int32_t ret = state->endpoint->ops->poll(state->endpoint);
 
@@ -83,7 +89,7 @@ void kit_msg_unlock(struct kit_endpoint *endpoint)
     kit_lock_drop(&endpoint->state->lock);
 }
 
-/* Does something at most every 100 ms; otherwise costs a look at the clock. */
+/* Does something at most every 100 ms; otherwise it only reads the clock. */
 static void tick(struct msg_endpoint *state)
 {
     uint64_t now = kit_host->clock_ns();

@@ -14,10 +14,10 @@ static bool queue_has_work(const struct msg_peer *peer);
 static struct msg_out *out_build(struct msg_peer *peer);
 static void out_introduce(struct msg_out *out, struct msg_peer *peer);
 static void out_fill(struct msg_out *out, struct msg_peer *peer);
-static void out_complete_ops(struct msg_endpoint *state, struct msg_out *out, int32_t status);
 static void op_end(struct msg_endpoint *state, struct msg_op *op, int32_t status);
-static bool peer_send_cancel(struct msg_peer *peer, const struct msg_op *op);
-static void peer_send_cancel_all(struct msg_peer *peer, const struct msg_context *context);
+static void out_complete_ops(struct msg_endpoint *state, struct msg_out *out, int32_t status);
+static bool out_end_ops(struct msg_endpoint *state, struct msg_out *out,
+                        const struct msg_which *which, int32_t status);
 static void out_end_cancelled(struct msg_endpoint *state, struct msg_out *out);
 
 int32_t kit_msg_control_send(struct kit_endpoint *endpoint, struct kit_peer *kit_peer,
@@ -100,50 +100,32 @@ void kit_msg_out_unbuild(struct msg_peer *peer)
     msg_retry_add(peer);
 }
 
-/*
- * Ends what was posted before the epoch and waits to be sent; with UINT32_MAX everything, what is
- * being sent included.
- */
-void kit_msg_queue_fail(struct msg_peer *peer, uint32_t before_epoch, int32_t status)
+/* True when there was one. A single one that is in a frame completes with that, or soon. */
+bool kit_msg_queue_end(struct msg_peer *peer, const struct msg_which *which, int32_t status)
 {
     struct msg_endpoint *state = peer->endpoint->state;
     struct kit_link *link, *next;
+    bool is_found = false;
 
-    kit_msg_out_unbuild(peer);
+    if (which->op == NULL ||
+        (peer->stalled != NULL && kit_list_contains(&peer->stalled->ops, which->op)))
+        kit_msg_out_unbuild(peer);
     for (link = peer->queue.next; link != &peer->queue; link = next) {
         struct msg_op *op = (struct msg_op *) (void *) link;
 
         next = link->next;
-        if (op->epoch >= before_epoch)
+        if (!msg_is_meant(which, op))
             continue;
+        is_found = true;
         kit_list_remove(link);
         kit_peer_waiting_remove(&peer->base);
         op_end(state, op, status);
     }
-    if (before_epoch != UINT32_MAX)
-        return;
+    if (which->before_epoch != UINT32_MAX)
+        return is_found; /* frames that left are answered for by another process, or lost */
     for (link = peer->frames.next; link != &peer->frames; link = link->next)
-        out_complete_ops(state, kit_container(link, struct msg_out, link), status);
-}
-
-/* True when it was found. What is in a frame already completes with it, or soon. */
-bool kit_msg_queue_cancel(struct msg_context *context, const struct msg_op *op)
-{
-    struct msg_endpoint *state = context->endpoint->state;
-
-    for (uint32_t i = 0; i < state->session.slot_count; i++)
-        if (msg_peer_at(state, i) != NULL && peer_send_cancel(msg_peer_at(state, i), op))
-            return true;
-    return false;
-}
-
-void kit_msg_queue_cancel_all(struct msg_context *context)
-{
-    struct msg_endpoint *state = context->endpoint->state;
-
-    for (uint32_t i = 0; i < state->session.slot_count; i++)
-        if (msg_peer_at(state, i) != NULL)
-            peer_send_cancel_all(msg_peer_at(state, i), context);
+        is_found |= out_end_ops(state, kit_container(link, struct msg_out, link), which, status);
+    return is_found;
 }
 
 /*
@@ -337,6 +319,35 @@ static void out_complete_ops(struct msg_endpoint *state, struct msg_out *out, in
     }
 }
 
+/* Ends operations in a frame. A single one is only marked: the fabric has it. */
+static bool out_end_ops(struct msg_endpoint *state, struct msg_out *out,
+                        const struct msg_which *which, int32_t status)
+{
+    struct kit_link *link, *next;
+    bool is_found = false;
+
+    for (link = out->ops.next; link != &out->ops; link = next) {
+        struct msg_op *op = (struct msg_op *) (void *) link;
+
+        next = link->next;
+        if (!msg_is_meant(which, op))
+            continue;
+        is_found = true;
+        if (which->op != NULL && op->cancelled != 0)
+            continue;
+        if (which->op != NULL) {
+            op->cancelled = 1;
+            state->cancelling++;
+            continue;
+        }
+        kit_list_remove(link);
+        if (op->cancelled != 0)
+            state->cancelling--;
+        op_end(state, op, status);
+    }
+    return is_found;
+}
+
 /* An operation that is in no list any more. */
 static void op_end(struct msg_endpoint *state, struct msg_op *op, int32_t status)
 {
@@ -344,72 +355,6 @@ static void op_end(struct msg_endpoint *state, struct msg_op *op, int32_t status
         kit_msg_control_put(state, (struct msg_control *) (void *) op);
     else
         msg_complete(state, op, status);
-}
-
-static bool peer_send_cancel(struct msg_peer *peer, const struct msg_op *op)
-{
-    struct msg_endpoint *state = peer->endpoint->state;
-
-    if (peer->stalled != NULL && kit_list_contains(&peer->stalled->ops, op))
-        kit_msg_out_unbuild(peer);
-    for (struct kit_link *link = peer->queue.next; link != &peer->queue; link = link->next) {
-        if ((void *) link != (const void *) op)
-            continue;
-        kit_list_remove(link);
-        kit_peer_waiting_remove(&peer->base);
-        msg_complete(state, (struct msg_op *) (void *) link, NA_PLUGIN_CANCELED);
-        return true;
-    }
-    for (struct kit_link *link = peer->frames.next; link != &peer->frames; link = link->next) {
-        struct msg_out *out = kit_container(link, struct msg_out, link);
-
-        for (struct kit_link *inner = out->ops.next; inner != &out->ops; inner = inner->next) {
-            struct msg_op *found = (struct msg_op *) (void *) inner;
-
-            if (found != op)
-                continue;
-            if (found->cancelled == 0) {
-                found->cancelled = 1;
-                state->cancelling++;
-            }
-            return true;
-        }
-    }
-    return false;
-}
-
-static void peer_send_cancel_all(struct msg_peer *peer, const struct msg_context *context)
-{
-    struct msg_endpoint *state = peer->endpoint->state;
-    struct kit_link *link, *next;
-
-    kit_msg_out_unbuild(peer);
-    for (link = peer->queue.next; link != &peer->queue; link = next) {
-        struct msg_op *op = (struct msg_op *) (void *) link;
-
-        next = link->next;
-        if (op->context != context)
-            continue;
-        kit_list_remove(link);
-        kit_peer_waiting_remove(&peer->base);
-        msg_complete(state, op, NA_PLUGIN_CANCELED);
-    }
-    for (link = peer->frames.next; link != &peer->frames; link = link->next) {
-        struct msg_out *out = kit_container(link, struct msg_out, link);
-        struct kit_link *inner, *inner_next;
-
-        for (inner = out->ops.next; inner != &out->ops; inner = inner_next) {
-            struct msg_op *op = (struct msg_op *) (void *) inner;
-
-            inner_next = inner->next;
-            if (op->context != context)
-                continue;
-            kit_list_remove(inner);
-            if (op->cancelled != 0)
-                state->cancelling--;
-            msg_complete(state, op, NA_PLUGIN_CANCELED);
-        }
-    }
 }
 
 /* A request to cancel has to see one whole tick pass. */

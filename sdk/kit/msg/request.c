@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Puts and gets: in order for each peer, retried when the fabric has no room, ended early if so
- * asked. */
+/*
+ * Puts and gets: in order for each peer, tried again when the fabric has no room, abandoned when
+ * they are cancelled or their peer fails.
+ */
 
 #include "msg_state.h"
 
 static bool rma_start_next(struct msg_peer *peer);
 static void request_end(struct msg_request *request, int32_t status);
 static void request_put(struct msg_request *request);
+static void requests_free(struct kit_link *list);
 static void request_abandon(struct msg_request *request, int32_t status);
-static struct msg_request *rma_find(const struct kit_link *list, const struct msg_op *op);
-static void rma_cancel_list(struct msg_context *context, struct kit_link *list, bool is_started);
 
 void kit_msg_rma_done(struct kit_endpoint *endpoint, struct kit_msg_rma *rma, int32_t status)
 {
@@ -53,46 +54,6 @@ void kit_msg_rma_drain(struct msg_endpoint *state)
     }
 }
 
-bool kit_msg_rma_cancel(struct msg_context *context, const struct msg_op *op)
-{
-    struct msg_endpoint *state = context->endpoint->state;
-
-    for (uint32_t i = 0; i < state->session.slot_count; i++) {
-        struct msg_peer *peer = msg_peer_at(state, i);
-        struct msg_request *request;
-
-        if (peer == NULL)
-            continue;
-        request = rma_find(&peer->rma_queue, op);
-        if (request != NULL) {
-            request_end(request, NA_PLUGIN_CANCELED);
-            request_put(request);
-            return true;
-        }
-        request = rma_find(&peer->rma_started, op);
-        if (request != NULL) {
-            request_abandon(request, NA_PLUGIN_CANCELED);
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Those that the fabric holds on to stay: poll until it lets go of them. */
-void kit_msg_rma_cancel_all(struct msg_context *context)
-{
-    struct msg_endpoint *state = context->endpoint->state;
-
-    for (uint32_t i = 0; i < state->session.slot_count; i++) {
-        struct msg_peer *peer = msg_peer_at(state, i);
-
-        if (peer == NULL)
-            continue;
-        rma_cancel_list(context, &peer->rma_queue, false);
-        rma_cancel_list(context, &peer->rma_started, true);
-    }
-}
-
 /* The last resort of a context that closes. */
 void kit_msg_rma_forget(struct msg_context *context)
 {
@@ -113,65 +74,47 @@ void kit_msg_rma_forget(struct msg_context *context)
     }
 }
 
-bool kit_msg_rma_is_idle(const struct msg_context *context)
+/* True when there was one. Those that the fabric has stay until it lets go of them. */
+bool kit_msg_rma_end(struct msg_peer *peer, const struct msg_which *which, int32_t status)
 {
-    const struct msg_endpoint *state = context->endpoint->state;
+    struct kit_link *const lists[] = {&peer->rma_queue, &peer->rma_started};
+    bool is_found = false;
 
-    for (uint32_t i = 0; i < state->session.slot_count; i++) {
-        const struct msg_peer *peer = msg_peer_at(state, i);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct kit_link *link, *next;
 
-        if (peer == NULL)
-            continue;
-        for (struct kit_link *link = peer->rma_started.next; link != &peer->rma_started;
-             link = link->next) {
+        for (link = lists[i]->next; link != lists[i]; link = next) {
             struct msg_request *request = kit_container(link, struct msg_request, link);
 
-            if (request->op != NULL && request->op->context == context)
-                return false;
+            next = link->next;
+            if (request->op == NULL || !msg_is_meant(which, request->op))
+                continue;
+            is_found = true;
+            if (lists[i] == &peer->rma_started) {
+                request_abandon(request, status);
+            } else {
+                request_end(request, status);
+                request_put(request);
+            }
         }
     }
-    return true;
+    return is_found;
 }
 
-/* Ends those that were posted before the epoch. */
-void kit_msg_rma_fail(struct msg_peer *peer, uint32_t before_epoch, int32_t status)
-{
-    struct kit_link *link, *next;
-
-    for (link = peer->rma_queue.next; link != &peer->rma_queue; link = next) {
-        struct msg_request *request = kit_container(link, struct msg_request, link);
-
-        next = link->next;
-        if (request->op->epoch >= before_epoch)
-            continue;
-        request_end(request, status);
-        request_put(request);
-    }
-    for (link = peer->rma_started.next; link != &peer->rma_started; link = next) {
-        struct msg_request *request = kit_container(link, struct msg_request, link);
-
-        next = link->next;
-        if (request->op != NULL && request->op->epoch < before_epoch)
-            request_abandon(request, status);
-    }
-}
-
+/* Only when the endpoint closes: nothing refers to them any more. */
 void kit_msg_rma_free_all(struct msg_endpoint *state)
 {
     for (uint32_t i = 0; i < state->session.slot_count; i++) {
         struct msg_peer *peer = msg_peer_at(state, i);
 
-        while (peer != NULL && !kit_list_empty(&peer->rma_started))
-            request_put(kit_container(peer->rma_started.next, struct msg_request, link));
-        while (peer != NULL && !kit_list_empty(&peer->rma_queue))
-            request_put(kit_container(peer->rma_queue.next, struct msg_request, link));
+        if (peer == NULL)
+            continue;
+        requests_free(&peer->rma_started);
+        requests_free(&peer->rma_queue);
     }
-    while (!kit_list_empty(&state->free_requests)) {
-        struct kit_link *link = state->free_requests.next;
-
-        kit_list_remove(link);
-        kit_host->mem_free(kit_container(link, struct msg_request, link));
-    }
+    requests_free(&state->rma_abandon);
+    requests_free(&state->rma_done);
+    requests_free(&state->free_requests);
 }
 
 /* The plugin's part lies behind ours. */
@@ -224,6 +167,7 @@ static void request_end(struct msg_request *request, int32_t status)
     if (op == NULL)
         return;
     request->op = NULL;
+    op->context->requests--;
     kit_peer_waiting_remove(&request->peer->base);
     msg_complete(request->peer->endpoint->state, op, status);
 }
@@ -248,42 +192,26 @@ static void request_abandon(struct msg_request *request, int32_t status)
 /* Without a queue: true when it did not start and is given back. `op` is only compared. */
 bool kit_msg_rma_refuse(struct msg_peer *peer, const struct msg_op *op)
 {
-    struct msg_request *request = rma_find(&peer->rma_queue, op);
-
-    if (request == NULL)
-        return false;
-    request->op = NULL;
-    kit_peer_waiting_remove(&peer->base);
-    request_put(request);
-    return true;
-}
-
-static struct msg_request *rma_find(const struct kit_link *list, const struct msg_op *op)
-{
-    for (struct kit_link *link = list->next; link != list; link = link->next) {
+    for (struct kit_link *link = peer->rma_queue.next; link != &peer->rma_queue;
+         link = link->next) {
         struct msg_request *request = kit_container(link, struct msg_request, link);
 
-        if (request->op == op)
-            return request;
-    }
-    return NULL;
-}
-
-static void rma_cancel_list(struct msg_context *context, struct kit_link *list, bool is_started)
-{
-    struct kit_link *link, *next;
-
-    for (link = list->next; link != list; link = next) {
-        struct msg_request *request = kit_container(link, struct msg_request, link);
-
-        next = link->next;
-        if (request->op == NULL || request->op->context != context)
+        if (request->op != op)
             continue;
-        if (is_started) {
-            request_abandon(request, NA_PLUGIN_CANCELED);
-            continue;
-        }
-        request_end(request, NA_PLUGIN_CANCELED);
+        op->context->requests--;
+        kit_peer_waiting_remove(&peer->base);
         request_put(request);
+        return true;
+    }
+    return false;
+}
+
+static void requests_free(struct kit_link *list)
+{
+    while (!kit_list_empty(list)) {
+        struct kit_link *link = list->next;
+
+        kit_list_remove(link);
+        kit_host->mem_free(kit_container(link, struct msg_request, link));
     }
 }

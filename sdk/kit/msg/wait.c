@@ -29,7 +29,7 @@ bool kit_msg_wait_arm(struct msg_context *context)
     struct kit_endpoint *endpoint = context->endpoint;
     struct msg_endpoint *state = endpoint->state;
 
-    if (wait_has_work(state) || !endpoint->ops->try_wait(endpoint))
+    if (wait_has_work(state) || !endpoint->ops->try_wait(endpoint) || state->session.is_marked)
         return false;
     if (!context->armed) {
         context->armed = true;
@@ -129,7 +129,8 @@ void kit_msg_wait_disarm(struct msg_context *context)
 /* A poll ends the fabric's promise to wake the sleepers: it is renewed. */
 void kit_msg_wait_rearm(struct msg_endpoint *state)
 {
-    if (wait_has_work(state) || !state->endpoint->ops->try_wait(state->endpoint))
+    if (wait_has_work(state) || !state->endpoint->ops->try_wait(state->endpoint) ||
+        state->session.is_marked)
         kit_msg_wait_kick_any(state);
     else
         wait_timer_set(state);

@@ -47,7 +47,7 @@ void kit_session_tick(struct kit_session *session, uint64_t now_ns)
         idle_watch(session);
 }
 
-/* What others need to know to look after us. */
+/* What peers need to know to find out whether we are alive. */
 void kit_session_describe_process(struct kit_session *session)
 {
     bool is_over;
@@ -68,7 +68,7 @@ bool kit_peer_process(const struct kit_peer *peer, uint32_t *pid_p, uint64_t *in
     return true;
 }
 
-/* A cheap look, that a zombie passes. */
+/* A cheap check, which a zombie passes. */
 bool kit_peer_process_gone(const struct kit_peer *peer)
 {
     return peer_is_local(peer) && kill((pid_t) peer->pid, 0) != 0 && errno == ESRCH;

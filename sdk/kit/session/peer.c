@@ -335,7 +335,7 @@ static uint32_t incarnation_hash(uint64_t incarnation)
     return (uint32_t) ((incarnation * UINT64_C(0x9e3779b97f4a7c15)) >> 32);
 }
 
-/* Nobody can get at it without the lock when there is no reference. */
+/* Without a reference no thread can reach it but with the lock. */
 bool kit_peer_is_unused(const struct kit_peer *peer)
 {
     if (__atomic_load_n(&peer->refs, __ATOMIC_ACQUIRE) != 0 || peer->is_self ||
