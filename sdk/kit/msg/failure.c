@@ -76,8 +76,8 @@ void kit_msg_peer_fail(struct msg_peer *peer)
 
     MSG_LOG(state->endpoint, lost != 0 ? NA_PLUGIN_LOG_WARNING : NA_PLUGIN_LOG_INFO,
             "peer %s is gone: %s; %llu operations ended with %s", peer->base.name,
-            peer->base.failure_reason, (unsigned long long) lost,
-            kit_status_name(peer->base.failure));
+            peer->base.failure_reason != NULL ? peer->base.failure_reason : "no memory for why",
+            (unsigned long long) lost, kit_status_name(peer->base.failure));
     state->session.is_sweep_due = true;
 }
 

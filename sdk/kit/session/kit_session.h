@@ -91,7 +91,7 @@ struct kit_peer {
 
     /* The rest is the session's own */
     int32_t failure;
-    const char *failure_reason;
+    char *failure_reason;       /* NULL: there was no memory for it */
     uint32_t silent_network_ms; /* not 0: that is why it failed */
     struct kit_link active_link;
     struct kit_link watch_link;
@@ -242,8 +242,9 @@ int32_t kit_peer_set_raw(struct kit_peer *peer, const void *raw, uint32_t raw_si
 void kit_peer_hello_again(struct kit_peer *peer);
 
 /*
- * It has failed: what waits for it is to end with `status`. `reason` is a text that stays. From now
- * on what it sends under the token that it was told is stale. The first report counts.
+ * It has failed: what waits for it is to end with `status`; `reason`, which is copied, is for the
+ * log. From now on what it sends under the token that it was told is stale. The first report
+ * counts.
  */
 void kit_peer_failed(struct kit_peer *peer, int32_t status, const char *reason);
 

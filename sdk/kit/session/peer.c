@@ -188,7 +188,10 @@ void kit_peer_failed(struct kit_peer *peer, int32_t status, const char *reason)
     if (peer->is_self || (peer->pending & KIT_PENDING_FAILURE) != 0)
         return;
     peer->failure = status;
-    peer->failure_reason = reason;
+    kit_host->mem_free(peer->failure_reason);
+    peer->failure_reason = kit_host->mem_alloc(strlen(reason) + 1, 0);
+    if (peer->failure_reason != NULL)
+        memcpy(peer->failure_reason, reason, strlen(reason) + 1);
     peer->pending = (peer->pending & KIT_PENDING_CLOSE) | KIT_PENDING_FAILURE | KIT_PENDING_ANSWER;
     (void) peer_new_token(peer);
     kit_peer_mark(peer);
@@ -349,6 +352,7 @@ void kit_peer_free(struct kit_peer *peer)
     kit_silence_end(peer);
     kit_peer_set_canonical(peer, peer);
     peer_unlink(peer);
+    kit_host->mem_free(peer->failure_reason);
     kit_host->mem_free(peer->raw);
     kit_host->mem_free(peer);
 }
