@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pieces of puts and gets as active messages. Small ones and those over sockets are eager, the
- * others go by UCX's rendezvous, straight from one memory to the other. What was posted for a piece
- * is found by a tag, on the link that the message came over and no other.
+ * Pieces of puts and gets as active messages, and small puts. Small pieces and those over sockets
+ * are eager, the others go by UCX's rendezvous, straight from one memory to the other. What was
+ * posted for a piece is found by a tag, on the link that the message came over and no other.
  */
 
 #include "ucx.h"
@@ -177,7 +177,7 @@ int32_t ucx_put_send(void *owner, void *peer, const void *record, uint32_t recor
     return ucx_status(UCS_PTR_STATUS(sent));
 }
 
-/* The peer is open since we answered it, which it awaited; or we have given it up since. */
+/* The peer is open since we answered it, for which it has waited; or it failed since. */
 ucs_status_t ucx_put_received(void *arg, const void *header, size_t header_size, void *data,
                               size_t size, const ucp_am_recv_param_t *param)
 {
@@ -194,7 +194,7 @@ ucs_status_t ucx_put_received(void *arg, const void *header, size_t header_size,
         kit_rma_control_data(link->na_class->rma, link->peer, copy.record, sizeof(copy.record),
                              data, size);
     else
-        message_fail_link(link, "is of a peer that was given up");
+        message_fail_link(link, "is of a peer that has failed here");
     return UCS_OK;
 }
 

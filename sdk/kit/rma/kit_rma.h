@@ -15,7 +15,8 @@
  *   data, the target of a put or the origin of a get, posts receives for some pieces first and
  *   grants the other side their tags, so each piece finds its receive waiting and goes where it
  *   belongs without a copy in between; each piece that came makes room for the next.
- * - Inline: in the control records, for the smallest transfers and where nothing else works.
+ * - Inline: in the control records, for the smallest transfers and where nothing else works; a put
+ *   that is small also whole, behind its REQUEST, where the owner can send that.
  * - Attach: the target copies between its memory and that of the origin's process.
  * - One-sided: the target reads or writes the origin's memory over the network, which the origin
  *   exposes for as long as the transfer takes.
