@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
+# Usage: rename.sh NEWNAME [FOLDER]
 # Gives the plugin its name: the file na_<name>.so, the init string <name>+unix, the names in the
-# source. Run it once, in the copy.
+# source. Run it once, on a copy of this folder or of raw: FOLDER, or the folder of this file.
 set -eu
 
 die() {
@@ -9,7 +10,7 @@ die() {
     exit 1
 }
 
-[ $# -eq 1 ] || die "usage: rename.sh NEWNAME"
+[ $# -eq 1 ] || [ $# -eq 2 ] || die "usage: rename.sh NEWNAME [FOLDER]"
 name=$1
 case $name in
 template) die "that is its name" ;;
@@ -32,8 +33,10 @@ esac
 
 [ ${#name} -le 24 ] || die "'$name' is longer than 24 characters"
 
-cd "$(dirname "$0")"
-[ -f src/template.h ] || die "there is no src/template.h: it has a name already"
+folder=${2-$(dirname "$0")}
+cd "$folder"
+[ -f src/template.h ] || [ -f src/template.c ] ||
+    die "there is no src/template.h or src/template.c in $folder: it has a name already"
 upper=$(printf %s "$name" | tr a-z A-Z)
 for file in CMakeLists.txt src/*.[ch]; do
     sed -e "s/template/$name/g" -e "s/TEMPLATE/$upper/g" "$file" >"$file.renamed"
@@ -41,5 +44,7 @@ for file in CMakeLists.txt src/*.[ch]; do
 done
 sed -e "s/na_template/na_$name/g" -e "s/template+unix/$name+unix/g" README.md >README.md.renamed
 mv README.md.renamed README.md
-mv src/template.h "src/$name.h"
+for file in src/template.[ch]; do
+    [ ! -f "$file" ] || mv "$file" "src/$name.${file##*.}"
+done
 echo "The plugin is na_$name.so, and opened by $name+unix"
