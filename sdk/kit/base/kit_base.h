@@ -335,8 +335,8 @@ bool kit_process_is_dead(uint32_t pid, uint64_t identity);
 uint64_t kit_process_node(void);
 
 /*
- * Ignores SIGPIPE unless the program handles it, for a library that writes to sockets whose other
- * end may be gone. Since 1.1.
+ * Ignores SIGPIPE unless the program handles it, for a library that writes to sockets which the
+ * peer has perhaps closed. Since 1.1.
  */
 void kit_process_ignore_sigpipe(void);
 
