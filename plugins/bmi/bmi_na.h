@@ -144,12 +144,6 @@ void bmi_na_piece_done(struct na_plugin_class *na_class, struct bmi_na_piece *pi
 void bmi_na_sinks_free(struct na_plugin_class *na_class);
 
 /* rma.c */
-int32_t bmi_na_put(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
-                   uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
-                   uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id);
-int32_t bmi_na_get(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
-                   uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
-                   uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id);
 int32_t bmi_na_rma_start(struct kit_endpoint *endpoint, struct kit_msg_rma *rma);
 bool bmi_na_rma_abandon(struct kit_endpoint *endpoint, struct kit_msg_rma *rma, int32_t status);
 void bmi_na_control(struct kit_endpoint *endpoint, struct kit_peer *peer, uint32_t type,

@@ -14,8 +14,6 @@ static void piece_withdraw(void *owner, struct kit_rma_piece *piece);
 static int32_t piece_posted(struct na_plugin_class *na_class, struct bmi_na_piece *private, int ret,
                             uint64_t size);
 static void piece_swallow(struct na_plugin_class *na_class, struct bmi_na_piece *private);
-static void peer_hold(void *owner, void *peer);
-static void peer_release(void *owner, void *peer);
 
 const struct kit_rma_ops bmi_na_rma_ops = {
     .control_send = bmi_na_control_send,
@@ -24,8 +22,8 @@ const struct kit_rma_ops bmi_na_rma_ops = {
     .piece_cancel = piece_cancel,
     .piece_withdraw = piece_withdraw,
     .transfer_done = bmi_na_transfer_done,
-    .peer_hold = peer_hold,
-    .peer_release = peer_release,
+    .peer_hold = kit_msg_peer_hold,
+    .peer_release = kit_msg_peer_release,
 };
 
 /* BMI is done with it. */
@@ -164,16 +162,4 @@ static void piece_swallow(struct na_plugin_class *na_class, struct bmi_na_piece 
     } else {
         bmi_na_piece_done(na_class, private, ret < 0 ? ret : 0, (uint64_t) size);
     }
-}
-
-static void peer_hold(void *owner, void *peer)
-{
-    struct na_plugin_addr *addr;
-
-    (void) kit_msg_addr_dup(owner, peer, &addr);
-}
-
-static void peer_release(void *owner, void *peer)
-{
-    kit_msg_addr_free(owner, peer);
 }

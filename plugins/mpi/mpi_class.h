@@ -391,12 +391,6 @@ int32_t mpi_mem_serialize(struct na_plugin_class *na_class, struct na_plugin_mem
                           uint64_t size);
 int32_t mpi_mem_deserialize(struct na_plugin_class *na_class, const void *buf, uint64_t size,
                             struct na_plugin_mem **mem_p);
-int32_t mpi_put(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
-                uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
-                uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id);
-int32_t mpi_get(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
-                uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
-                uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id);
 int32_t mpi_rma_start(struct kit_endpoint *endpoint, struct kit_msg_rma *rma);
 bool mpi_rma_abandon(struct kit_endpoint *endpoint, struct kit_msg_rma *rma, int32_t status);
 void mpi_control(struct kit_endpoint *endpoint, struct kit_peer *peer, uint32_t type,

@@ -16,8 +16,6 @@ static int32_t piece_recv(void *owner, struct kit_rma_piece *piece);
 static bool piece_cancel(void *owner, struct kit_rma_piece *piece);
 static void piece_withdraw(void *owner, struct kit_rma_piece *piece);
 static void piece_transfer_done(void *owner, void *cookie, int32_t status);
-static void piece_peer_hold(void *owner, void *peer);
-static void piece_peer_release(void *owner, void *peer);
 static int32_t piece_begin(struct na_plugin_class *na_class, struct kit_rma_piece *piece,
                            enum mpi_job_kind kind, struct mpi_job **job_p);
 
@@ -28,8 +26,8 @@ const struct kit_rma_ops mpi_rma_ops = {
     .piece_cancel = piece_cancel,
     .piece_withdraw = piece_withdraw,
     .transfer_done = piece_transfer_done,
-    .peer_hold = piece_peer_hold,
-    .peer_release = piece_peer_release,
+    .peer_hold = kit_msg_peer_hold,
+    .peer_release = kit_msg_peer_release,
 };
 
 void mpi_piece_done(struct na_plugin_class *na_class, struct mpi_job *job)
@@ -123,18 +121,6 @@ static void piece_transfer_done(void *owner, void *cookie, int32_t status)
     struct na_plugin_class *na_class = owner;
 
     kit_msg_rma_done(&na_class->fabric, cookie, status);
-}
-
-static void piece_peer_hold(void *owner, void *peer)
-{
-    struct na_plugin_addr *addr;
-
-    (void) kit_msg_addr_dup(owner, peer, &addr);
-}
-
-static void piece_peer_release(void *owner, void *peer)
-{
-    kit_msg_addr_free(owner, peer);
 }
 
 static int32_t piece_begin(struct na_plugin_class *na_class, struct kit_rma_piece *piece,

@@ -75,22 +75,6 @@ int32_t mpi_mem_deserialize(struct na_plugin_class *na_class, const void *buf, u
     return ret;
 }
 
-int32_t mpi_put(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
-                uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
-                uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id)
-{
-    return kit_msg_rma_submit(context, op, 1, local, local_offset, remote, remote_offset, length,
-                              addr, remote_id);
-}
-
-int32_t mpi_get(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
-                uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
-                uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id)
-{
-    return kit_msg_rma_submit(context, op, 0, local, local_offset, remote, remote_offset, length,
-                              addr, remote_id);
-}
-
 int32_t mpi_rma_start(struct kit_endpoint *endpoint, struct kit_msg_rma *rma)
 {
     struct mpi_rma *private = rma->priv;

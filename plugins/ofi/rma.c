@@ -20,8 +20,8 @@ int32_t ofi_put(struct na_plugin_context *context, void *op, struct na_plugin_me
 
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
-    return kit_msg_rma_submit(context, op, 1, local, local_offset, remote, remote_offset, length,
-                              addr, remote_id);
+    return kit_msg_put(context, op, local, local_offset, remote, remote_offset, length, addr,
+                       remote_id);
 }
 
 int32_t ofi_get(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
@@ -32,8 +32,8 @@ int32_t ofi_get(struct na_plugin_context *context, void *op, struct na_plugin_me
 
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
-    return kit_msg_rma_submit(context, op, 0, local, local_offset, remote, remote_offset, length,
-                              addr, remote_id);
+    return kit_msg_get(context, op, local, local_offset, remote, remote_offset, length, addr,
+                       remote_id);
 }
 
 int32_t ofi_rma_start(struct kit_endpoint *endpoint, struct kit_msg_rma *rma)

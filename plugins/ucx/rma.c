@@ -16,8 +16,6 @@ static enum kit_rma_mover rma_mover(void *owner, const struct kit_rma_request *r
 static int32_t rma_process(void *owner, void *peer, uint32_t *pid_p);
 static void rma_attach_refused(void *owner, void *peer);
 static void rma_transfer_done(void *owner, void *cookie, int32_t status);
-static void rma_peer_hold(void *owner, void *peer);
-static void rma_peer_release(void *owner, void *peer);
 static int32_t rma_start_whole(struct ucx_transfer *transfer);
 static bool link_may_copy(const struct ucx_link *link, const struct kit_region *local,
                           const struct kit_region *remote);
@@ -34,8 +32,8 @@ static const struct kit_rma_ops rma_ops = {
     .piece_cancel = ucx_piece_cancel,
     .piece_withdraw = ucx_piece_withdraw,
     .transfer_done = rma_transfer_done,
-    .peer_hold = rma_peer_hold,
-    .peer_release = rma_peer_release,
+    .peer_hold = kit_msg_peer_hold,
+    .peer_release = kit_msg_peer_release,
 };
 
 int32_t ucx_rma_open(struct na_plugin_class *na_class)
@@ -55,22 +53,6 @@ int32_t ucx_rma_open(struct na_plugin_class *na_class)
     };
 
     return kit_rma_open(&config, &na_class->rma);
-}
-
-int32_t ucx_put(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
-                uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
-                uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id)
-{
-    return kit_msg_rma_submit(context, op, 1, local, local_offset, remote, remote_offset, length,
-                              addr, remote_id);
-}
-
-int32_t ucx_get(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
-                uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
-                uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id)
-{
-    return kit_msg_rma_submit(context, op, 0, local, local_offset, remote, remote_offset, length,
-                              addr, remote_id);
 }
 
 int32_t ucx_rma_start(struct kit_endpoint *endpoint, struct kit_msg_rma *rma)
@@ -214,19 +196,6 @@ static void rma_transfer_done(void *owner, void *cookie, int32_t status)
         ucx_read_helped(transfer, status);
     else
         kit_msg_rma_done(&na_class->fabric, transfer->rma, status);
-}
-
-/* A peer that was never opened is not closed, and would go while transfers know it. */
-static void rma_peer_hold(void *owner, void *peer)
-{
-    struct na_plugin_addr *addr;
-
-    (void) kit_msg_addr_dup(owner, peer, &addr);
-}
-
-static void rma_peer_release(void *owner, void *peer)
-{
-    kit_msg_addr_free(owner, peer);
 }
 
 static int32_t rma_start_whole(struct ucx_transfer *transfer)

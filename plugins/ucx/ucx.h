@@ -521,12 +521,6 @@ void ucx_mem_free_all(struct na_plugin_class *na_class);
 
 /* rma.c */
 int32_t ucx_rma_open(struct na_plugin_class *na_class);
-int32_t ucx_put(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
-                uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
-                uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id);
-int32_t ucx_get(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
-                uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
-                uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id);
 int32_t ucx_rma_start(struct kit_endpoint *endpoint, struct kit_msg_rma *rma);
 bool ucx_rma_abandon(struct kit_endpoint *endpoint, struct kit_msg_rma *rma, int32_t status);
 void ucx_control(struct kit_endpoint *endpoint, struct kit_peer *peer, uint32_t type,

@@ -60,9 +60,9 @@ static void get(struct pair *pair, uint64_t length)
 {
     done_op = NULL;
     memset(pair->into, 0, LARGE);
-    assert_int_equal(
-        ucx_get(pair->a.context, pair->op, pair->local, 0, pair->remote, 0, length, pair->to_b, 0),
-        0);
+    assert_int_equal(kit_msg_get(pair->a.context, pair->op, pair->local, 0, pair->remote, 0, length,
+                                 pair->to_b, 0),
+                     0);
 }
 
 /* Polls the origin, and the target if it is to help. False: it does not end. */

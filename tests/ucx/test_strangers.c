@@ -69,8 +69,8 @@ static int32_t get(struct house *house, struct guest *guest)
     uint64_t end = host.clock_ns() + WAIT_NS;
 
     done_op = NULL;
-    assert_int_equal(ucx_get(guest->side.context, guest->op, guest->local, 0, guest->remote, 0,
-                             SIZE, guest->to_target, 0),
+    assert_int_equal(kit_msg_get(guest->side.context, guest->op, guest->local, 0, guest->remote, 0,
+                                 SIZE, guest->to_target, 0),
                      0);
     while (done_op == NULL && host.clock_ns() < end) {
         side_poll(&house->target);
@@ -209,8 +209,8 @@ static uint32_t ask(struct house *house, struct guest *guest)
     memset(guest->memory, 2, SIZE);
     done_op = NULL;
     assert_int_equal(ucx_addr_lookup(house->target.na_class, guest->side.na_class->name, &addr), 0);
-    assert_int_equal(ucx_get(house->target.context, house->op, house->shared, 0, guest->offered, 0,
-                             SIZE, addr, 0),
+    assert_int_equal(kit_msg_get(house->target.context, house->op, house->shared, 0, guest->offered,
+                                 0, SIZE, addr, 0),
                      0);
     while (tag < UCX_TAGS && posted[tag] == NULL)
         tag++;

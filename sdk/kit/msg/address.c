@@ -66,6 +66,18 @@ void kit_msg_addr_free(struct na_plugin_class *na_class, struct na_plugin_addr *
     kit_peer_release(addr_peer(addr));
 }
 
+void kit_msg_peer_hold(void *owner, void *peer)
+{
+    (void) owner;
+    kit_peer_hold(peer);
+}
+
+void kit_msg_peer_release(void *owner, void *peer)
+{
+    (void) owner;
+    kit_peer_release(peer);
+}
+
 int32_t kit_msg_addr_dup(struct na_plugin_class *na_class, struct na_plugin_addr *addr,
                          struct na_plugin_addr **addr_p)
 {

@@ -242,13 +242,12 @@ void kit_msg_unlock(struct kit_endpoint *endpoint);
 void kit_msg_dispatch(struct kit_endpoint *endpoint);
 
 /*
- * A put or get of the plugin's table ends here, after the plugin checked its handles; returns what
- * the table's function is to return.
+ * Keep a peer valid, and let go of it: peer_hold and peer_release of struct kit_rma_ops. A peer
+ * that was never opened is not closed either, and would go while transfers know it. `owner` is of
+ * no matter.
  */
-int32_t kit_msg_rma_submit(struct na_plugin_context *context, void *op, uint32_t is_put,
-                           struct na_plugin_mem *local, uint64_t local_offset,
-                           struct na_plugin_mem *remote, uint64_t remote_offset, uint64_t length,
-                           struct na_plugin_addr *addr, uint32_t remote_id);
+void kit_msg_peer_hold(void *owner, void *peer);
+void kit_msg_peer_release(void *owner, void *peer);
 
 /* ------------------------------------------------------------------------------------------------
  * For the plugin's table, as na_plugin.h says
@@ -285,6 +284,14 @@ int32_t kit_msg_send_expected(struct na_plugin_context *context, void *op, const
 int32_t kit_msg_recv_expected(struct na_plugin_context *context, void *op, void *buf, uint64_t size,
                               void *data, struct na_plugin_addr *source, uint32_t source_id,
                               uint32_t tag);
+
+/* They end in ops.rma_start. A plugin with more to check of its handles does so before it calls. */
+int32_t kit_msg_put(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
+                    uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
+                    uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id);
+int32_t kit_msg_get(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
+                    uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
+                    uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id);
 
 int32_t kit_msg_poll(struct na_plugin_context *context, uint32_t *count);
 int32_t kit_msg_poll_get_fd(struct na_plugin_context *context);

@@ -8,6 +8,10 @@
 
 #include <string.h>
 
+static int32_t rma_submit(struct na_plugin_context *na_context, void *op_p, uint32_t is_put,
+                          struct na_plugin_mem *local, uint64_t local_offset,
+                          struct na_plugin_mem *remote, uint64_t remote_offset, uint64_t length,
+                          struct na_plugin_addr *addr, uint32_t remote_id);
 static MSG_INLINE int32_t send_message(struct na_plugin_context *na_context, uint32_t kind,
                                        void *op_p, const void *buf, uint64_t size,
                                        struct na_plugin_addr *dest, uint32_t dest_id, uint32_t tag);
@@ -73,10 +77,47 @@ int32_t kit_msg_recv_expected(struct na_plugin_context *na_context, void *op_p, 
     return ret;
 }
 
-int32_t kit_msg_rma_submit(struct na_plugin_context *na_context, void *op_p, uint32_t is_put,
-                           struct na_plugin_mem *local, uint64_t local_offset,
-                           struct na_plugin_mem *remote, uint64_t remote_offset, uint64_t length,
-                           struct na_plugin_addr *addr, uint32_t remote_id)
+int32_t kit_msg_put(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
+                    uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
+                    uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id)
+{
+    return rma_submit(context, op, 1, local, local_offset, remote, remote_offset, length, addr,
+                      remote_id);
+}
+
+int32_t kit_msg_get(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
+                    uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
+                    uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id)
+{
+    return rma_submit(context, op, 0, local, local_offset, remote, remote_offset, length, addr,
+                      remote_id);
+}
+
+int32_t kit_msg_cancel(struct na_plugin_context *na_context, void *op)
+{
+    return cancel_op(na_context, op, false);
+}
+
+/* Receives are found without a search; sends and transfers, which wait seldom, are looked for. */
+int32_t kit_msg_cancel_trusted(struct na_plugin_context *na_context, void *op)
+{
+    return cancel_op(na_context, op, true);
+}
+
+uint32_t kit_msg_op_size(void)
+{
+    return sizeof(struct msg_op);
+}
+
+uint32_t kit_msg_op_align(void)
+{
+    return _Alignof(struct msg_op);
+}
+
+static int32_t rma_submit(struct na_plugin_context *na_context, void *op_p, uint32_t is_put,
+                          struct na_plugin_mem *local, uint64_t local_offset,
+                          struct na_plugin_mem *remote, uint64_t remote_offset, uint64_t length,
+                          struct na_plugin_addr *addr, uint32_t remote_id)
 {
     struct msg_context *context = msg_context(na_context);
     struct msg_endpoint *state = context->endpoint->state;
@@ -128,27 +169,6 @@ int32_t kit_msg_rma_submit(struct na_plugin_context *na_context, void *op_p, uin
 out:
     kit_msg_unlock(context->endpoint);
     return ret;
-}
-
-int32_t kit_msg_cancel(struct na_plugin_context *na_context, void *op)
-{
-    return cancel_op(na_context, op, false);
-}
-
-/* Receives are found without a search; sends and transfers, which wait seldom, are looked for. */
-int32_t kit_msg_cancel_trusted(struct na_plugin_context *na_context, void *op)
-{
-    return cancel_op(na_context, op, true);
-}
-
-uint32_t kit_msg_op_size(void)
-{
-    return sizeof(struct msg_op);
-}
-
-uint32_t kit_msg_op_align(void)
-{
-    return _Alignof(struct msg_op);
 }
 
 static MSG_INLINE int32_t send_message(struct na_plugin_context *na_context, uint32_t kind,

@@ -186,14 +186,11 @@ static void test_stop_with_all_outstanding(void **state)
     assert_int_equal(
         kit_msg_recv_expected(pair->ca, &receives[1], buf, 8, NULL, pair->b_at_a, 0, 4), 0);
     pair->a->rma_mode = SIM_RMA_NEVER;
-    assert_int_equal(
-        kit_msg_rma_submit(pair->ca, &rma[0], 1, &local, 0, &remote, 0, 8, pair->b_at_a, 0), 0);
+    assert_int_equal(kit_msg_put(pair->ca, &rma[0], &local, 0, &remote, 0, 8, pair->b_at_a, 0), 0);
     pair->a->rma_mode = SIM_RMA_STUBBORN;
-    assert_int_equal(
-        kit_msg_rma_submit(pair->ca, &rma[1], 1, &local, 0, &remote, 0, 8, pair->b_at_a, 0), 0);
+    assert_int_equal(kit_msg_put(pair->ca, &rma[1], &local, 0, &remote, 0, 8, pair->b_at_a, 0), 0);
     pair->a->rma_again = 1;
-    assert_int_equal(
-        kit_msg_rma_submit(pair->ca, &rma[2], 1, &local, 0, &remote, 0, 8, pair->b_at_a, 0), 0);
+    assert_int_equal(kit_msg_put(pair->ca, &rma[2], &local, 0, &remote, 0, 8, pair->b_at_a, 0), 0);
     assert_int_equal(kit_msg_context_stop(pair->ca), 0);
     assert_int_equal(kit_msg_context_stop(pair->ca), 0);
     for (uint32_t i = 0; i < 4; i++)

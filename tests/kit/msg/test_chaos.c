@@ -120,8 +120,9 @@ static void chaos_post(struct chaos *chaos)
         ret = kit_msg_recv_expected(chaos->contexts[i], &op->op, op->buf, 1024, NULL,
                                     chaos->addrs[i][k], 0, tag);
     else
-        ret = kit_msg_rma_submit(chaos->contexts[i], &op->op, tag & 1, &chaos->local, 0,
-                                 &chaos->remote, 128, 64, chaos->addrs[i][k], 0);
+        ret = ((tag & 1) != 0 ? kit_msg_put : kit_msg_get)(chaos->contexts[i], &op->op,
+                                                           &chaos->local, 0, &chaos->remote, 128,
+                                                           64, chaos->addrs[i][k], 0);
     assert_int_equal(ret, 0);
     chaos->posted++;
 }

@@ -82,7 +82,7 @@ static void short_life(int64_t allocation_to_fail)
     (void) kit_msg_control_send(&a->endpoint, &msg_peer_of(addr)->base, 1, text, 100);
     kit_msg_unlock(&a->endpoint);
     sim_poll(ca, cb, 10);
-    is_rma = kit_msg_rma_submit(ca, &rma, 1, &local, 0, &remote, 0, 8, addr, 0) == 0;
+    is_rma = kit_msg_put(ca, &rma, &local, 0, &remote, 0, 8, addr, 0) == 0;
     for (uint32_t i = 0; i < 8; i++)
         is_posted[i] = kit_msg_recv_unexpected(cb, &receives[i], buf, sizeof(buf), NULL) == 0;
     for (uint32_t i = 0; i < 4; i++) {
@@ -152,8 +152,8 @@ static void test_steady_state(void **state)
             kit_msg_addr_free(pair->b, receives[i].source);
         }
         sim_poll_until(pair->ca, pair->cb, &expected[63]);
-        assert_int_equal(
-            kit_msg_rma_submit(pair->ca, &rma, 1, &memory, 0, &memory, 16, 8, pair->b_at_a, 0), 0);
+        assert_int_equal(kit_msg_put(pair->ca, &rma, &memory, 0, &memory, 16, 8, pair->b_at_a, 0),
+                         0);
         sim_poll_until(pair->ca, pair->cb, &rma);
         sim_poll(pair->ca, pair->cb, 5);
     }

@@ -10,8 +10,8 @@ static struct na_plugin_mem local = {local_memory}, remote = {remote_memory};
 
 static int32_t submit(struct sim_pair *pair, struct sim_op *op, uint32_t is_put, uint64_t offset)
 {
-    return kit_msg_rma_submit(pair->ca, op, is_put, &local, offset, &remote, offset, 16,
-                              pair->b_at_a, 0);
+    return (is_put ? kit_msg_put : kit_msg_get)(pair->ca, op, &local, offset, &remote, offset, 16,
+                                                pair->b_at_a, 0);
 }
 
 static void test_put_and_get(void **state)
@@ -109,7 +109,7 @@ static void test_first_contact(void **state)
     struct na_plugin_addr *addr = sim_lookup(pair->a, "c");
     struct sim_op op = {0};
 
-    assert_int_equal(kit_msg_rma_submit(pair->ca, &op, 1, &local, 0, &remote, 0, 16, addr, 0), 0);
+    assert_int_equal(kit_msg_put(pair->ca, &op, &local, 0, &remote, 0, 16, addr, 0), 0);
     assert_int_equal(op.completions, 0);
     sim_poll_until(pair->ca, cc, &op);
     assert_int_equal(op.status, 0);
@@ -190,7 +190,7 @@ static void test_self(void **state)
     struct sim_op op = {0};
 
     assert_int_equal(kit_msg_addr_self(pair->a, &self), 0);
-    assert_int_equal(kit_msg_rma_submit(pair->ca, &op, 1, &local, 0, &remote, 0, 16, self, 0), 0);
+    assert_int_equal(kit_msg_put(pair->ca, &op, &local, 0, &remote, 0, 16, self, 0), 0);
     sim_poll_until(pair->ca, NULL, &op);
     assert_int_equal(op.status, 0);
     kit_msg_addr_free(pair->a, self);
