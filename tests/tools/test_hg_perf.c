@@ -54,6 +54,25 @@ static void rpc_measures_busy_with_many_in_flight(void **state)
     (void) json_object_put(sane_result());
 }
 
+static void rpc_measures_in_each_loop(void **state)
+{
+    static const char *const loops[] = {"trigger-all", "trigger-one", "event", "request"};
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(loops) / sizeof(loops[0]); i++) {
+        struct json_object *object;
+
+        tool_run(&run, hg_perf, TEST_INIT, "rpc", "--loop", loops[i], "--in-flight", "8",
+                 "--seconds", "0.1", "--json");
+        object = sane_result();
+        assert_string_equal(tool_json_string(object, "params.loop"), loops[i]);
+        (void) json_object_put(object);
+    }
+    tool_run(&run, hg_perf, TEST_INIT, "bulk", "--loop", "event", "--busy", "--seconds", "0.1",
+             "--json");
+    (void) json_object_put(sane_result());
+}
+
 static void rpc_measures_payloads_larger_than_a_message(void **state)
 {
     (void) state;
@@ -373,6 +392,13 @@ static void refuses_wrong_command_lines_with_code_2(void **state)
     assert_non_null(strstr(run.err, "--sizes"));
     tool_run(&run, hg_perf, "rpc", "bulk");
     assert_int_equal(run.code, 2);
+    tool_run(&run, hg_perf, "rpc", "--loop", "round");
+    assert_int_equal(run.code, 2);
+    assert_non_null(strstr(run.err, "trigger-all, trigger-one, event and request are"));
+    tool_run(&run, hg_perf, "na", "--loop", "event");
+    assert_int_equal(run.code, 2);
+    tool_run(&run, hg_perf, "rpc", "--loop", "trigger-one", "--clients", "2");
+    assert_int_equal(run.code, 2);
     tool_run(&run, hg_perf, TEST_INIT, "--help");
     assert_int_equal(run.code, 0);
     assert_non_null(strstr(run.out, "--in-flight"));
@@ -391,6 +417,7 @@ int main(int argc, char *argv[])
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rpc_measures_round_trips),
         cmocka_unit_test(rpc_measures_busy_with_many_in_flight),
+        cmocka_unit_test(rpc_measures_in_each_loop),
         cmocka_unit_test(rpc_measures_payloads_larger_than_a_message),
         cmocka_unit_test(rpc_measures_threads_with_a_context_each),
         cmocka_unit_test(rpc_says_what_the_memory_of_a_peer_is),

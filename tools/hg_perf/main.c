@@ -166,6 +166,10 @@ static bool start_target(const struct perf_options *options, struct tool_target 
         args[count++] = "--clients";
         args[count++] = clients;
     }
+    if (mode != PERF_NA) {
+        args[count++] = "--loop";
+        args[count++] = perf_loop_name(options->loop);
+    }
     if (options->busy)
         args[count++] = "--busy";
     if (options->bind[0] >= 0) {

@@ -20,8 +20,7 @@ static const char help_text[] =
     "DESCRIPTION\n"
     "    Starts a target process of its own, measures, prints a table or JSON, and ends the "
     "target.\n"
-    "    Origin and target run the loop of an ordinary service: trigger what is complete, "
-    "progress.\n"
+    "    Origin and target run a loop that services have; --loop says which.\n"
     "\n"
     "    rpc      round trips of an RPC with --size bytes of input and of output (default 8)\n"
     "    bulk     RPCs whose target pulls (or pushes) --size bytes (default 1M) of the origin's "
@@ -41,6 +40,16 @@ static const char help_text[] =
     "    --in-flight N      operations that each thread keeps outstanding (default 1)\n"
     "    --seconds S        measured time (default 2; limits 5, each point of a sweep 0.5)\n"
     "    --busy             both sides poll and never sleep\n"
+    "    --loop LOOP        how threads make progress and run callbacks, but in na:\n"
+    "                       trigger-all  HG_Trigger() while there is something, HG_Progress()\n"
+    "                       trigger-one  HG_Progress(), HG_Trigger() of one, and again\n"
+    "                       event        HG_Event_ready(), poll(), HG_Event_progress() and\n"
+    "                                    HG_Event_trigger() of what it counted\n"
+    "                       request      hg_request_wait() for the next RPC; the target's is\n"
+    "                                    trigger-one\n"
+    "                       default: trigger-all. A thread that serves several --clients waits "
+    "for\n"
+    "                       the events of all, and takes no other loop\n"
     "    --threads N        threads on both sides, each with a context of its own (default 1)\n"
     "    --clients N        origin endpoints (default 1); prints what the memory of a peer is\n"
     "    --processes N      processes they are in (default: one each, at most 16)\n"
@@ -82,6 +91,7 @@ enum option_id {
     OPTION_IN_FLIGHT,
     OPTION_SECONDS,
     OPTION_BUSY,
+    OPTION_LOOP,
     OPTION_THREADS,
     OPTION_CLIENTS,
     OPTION_PROCESSES,
@@ -106,6 +116,7 @@ static const struct option long_options[] = {
     {"in-flight", required_argument, NULL, OPTION_IN_FLIGHT},
     {"seconds", required_argument, NULL, OPTION_SECONDS},
     {"busy", no_argument, NULL, OPTION_BUSY},
+    {"loop", required_argument, NULL, OPTION_LOOP},
     {"threads", required_argument, NULL, OPTION_THREADS},
     {"clients", required_argument, NULL, OPTION_CLIENTS},
     {"processes", required_argument, NULL, OPTION_PROCESSES},
@@ -137,6 +148,13 @@ static const char *const na_op_names[] = {
     [PERF_NA_GET] = "get",
 };
 
+static const char *const loop_names[PERF_LOOP_COUNT] = {
+    [PERF_LOOP_TRIGGER_ALL] = "trigger-all",
+    [PERF_LOOP_TRIGGER_ONE] = "trigger-one",
+    [PERF_LOOP_EVENT] = "event",
+    [PERF_LOOP_REQUEST] = "request",
+};
+
 #define MODE(mode)   (1U << (mode))
 #define MODES_TARGET (MODE(PERF_RPC) | MODE(PERF_BULK) | MODE(PERF_NA) | MODE(PERF_IDLE))
 
@@ -147,6 +165,7 @@ static const struct {
 } option_modes[] = {
     {OPTION_SIZE, MODES_TARGET | MODE(PERF_LIMITS)},
     {OPTION_IN_FLIGHT, MODES_TARGET},
+    {OPTION_LOOP, MODE(PERF_RPC) | MODE(PERF_BULK) | MODE(PERF_IDLE) | MODE(PERF_SWEEP)},
     {OPTION_PUSH, MODE(PERF_BULK)},
     {OPTION_TRANSFERS, MODE(PERF_BULK)},
     {OPTION_OP, MODE(PERF_NA)},
@@ -201,6 +220,11 @@ const char *perf_na_op_name(enum perf_na_op op)
     return na_op_names[op];
 }
 
+const char *perf_loop_name(enum perf_loop_kind loop)
+{
+    return loop_names[loop];
+}
+
 static void options_default(struct perf_options *options)
 {
     memset(options, 0, sizeof(*options));
@@ -236,6 +260,11 @@ static bool option_apply(void *settings, int id, const char *value)
         if (!option_choice("--op", value, na_op_names, 3, &choice))
             return false;
         options->na_op = (enum perf_na_op) choice;
+        return true;
+    case OPTION_LOOP:
+        if (!option_choice("--loop", value, loop_names, PERF_LOOP_COUNT, &choice))
+            return false;
+        options->loop = (enum perf_loop_kind) choice;
         return true;
     case OPTION_BIND:
         return option_bind(options, value);
@@ -330,12 +359,17 @@ static bool option_bind(struct perf_options *options, const char *value)
 static bool option_choice(const char *option, const char *value, const char *const names[],
                           unsigned int count, unsigned int *choice)
 {
+    char list[128] = "";
+
     for (*choice = 0; *choice < count; (*choice)++) {
+        const char *between = *choice == 0 ? "" : *choice + 1 == count ? " and " : ", ";
+        size_t length = strlen(list);
+
         if (strcmp(value, names[*choice]) == 0)
             return true;
+        (void) snprintf(list + length, sizeof(list) - length, "%s%s", between, names[*choice]);
     }
-    tool_error("%s: '%s' is not possible; %s%s%s and %s are", option, value, names[0],
-               count > 2 ? ", " : "", count > 2 ? names[1] : "", names[count - 1]);
+    tool_error("%s: '%s' is not possible; %s are", option, value, list);
     return false;
 }
 
@@ -395,6 +429,11 @@ static bool options_check(struct perf_options *options)
     }
     if (options->threads > 1 && options->clients > 1) {
         tool_error("--threads and --clients: only one of them can be more than 1");
+        return false;
+    }
+    if ((options->given & (1U << (OPTION_LOOP - TOOL_OPTION_FIRST))) != 0 && options->clients > 1 &&
+        options->loop != PERF_LOOP_EVENT) {
+        tool_error("--loop: threads that serve several --clients wait for events");
         return false;
     }
     if (options->listen && options->target != NULL) {

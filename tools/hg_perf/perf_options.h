@@ -40,10 +40,20 @@ enum perf_na_op {
     PERF_NA_GET
 };
 
+/* The loop in which a thread makes progress and runs callbacks. */
+enum perf_loop_kind {
+    PERF_LOOP_TRIGGER_ALL,
+    PERF_LOOP_TRIGGER_ONE,
+    PERF_LOOP_EVENT,
+    PERF_LOOP_REQUEST,
+    PERF_LOOP_COUNT
+};
+
 struct perf_options {
     enum perf_mode mode;
     enum perf_mode sweep_mode; /* what the points of a sweep measure: rpc or bulk */
     enum perf_na_op na_op;
+    enum perf_loop_kind loop;
     const char *init;        /* init string as it was given */
     const char *origin_init; /* init string of the origins */
     const char *target;      /* address of a target that runs already, or NULL */
@@ -82,5 +92,8 @@ const char *perf_mode_name(enum perf_mode mode);
 
 /* The name of what `hg_perf na` measures. */
 const char *perf_na_op_name(enum perf_na_op op);
+
+/* The name of a loop as written on the command line. */
+const char *perf_loop_name(enum perf_loop_kind loop);
 
 #endif /* AMALGAM_PERF_OPTIONS_H */

@@ -14,6 +14,7 @@
 #include "common/tool_endpoint.h"
 #include "common/tool_signal.h"
 #include "hg_perf/perf_events.h"
+#include "hg_perf/perf_loop.h"
 #include "hg_perf/perf_memory.h"
 #include "hg_perf/perf_rpc.h"
 #include "hg_perf/perf_run.h"
@@ -64,6 +65,7 @@ struct origin_worker {
     uint64_t completions;     /* in all */
     void *scratch;            /* where outputs are decoded to */
     struct perf_window *window;
+    struct perf_loop loop; /* of the one lane */
     uint64_t errors;
     char message[256];
     pthread_t thread;
@@ -94,7 +96,6 @@ static void slot_close(const struct origin *origin, struct origin_slot *slot);
 static void *worker_measure(void *arg);
 static void worker_run(struct origin_worker *worker, double warm_up, double seconds);
 static void worker_loop(struct origin_worker *worker, uint64_t end_ns);
-static hg_return_t worker_progress(struct origin_worker *worker, struct perf_events *events);
 static void worker_cancel(struct origin_worker *worker);
 static void worker_error(struct origin_worker *worker, const char *what, hg_return_t ret);
 static void slot_start(struct origin_slot *slot, uint64_t now);
@@ -334,18 +335,22 @@ static void worker_run(struct origin_worker *worker, double warm_up, double seco
 /* Until nothing is in flight, or until end_ns. */
 static void worker_loop(struct origin_worker *worker, uint64_t end_ns)
 {
+    const unsigned int timeout_ms = worker->options->busy ? 0 : SLEEP_MS;
+    const bool one = worker->lane_count == 1;
     struct perf_events events;
     uint64_t seen = worker->completions;
     unsigned int rounds = 0;
     bool stopped = false;
     hg_return_t ret = HG_SUCCESS;
 
-    if (!perf_events_open(&events, worker->lane_count))
+    if (!perf_events_open(&events, worker->lane_count) ||
+        !perf_loop_open(&worker->loop, worker->options->loop, worker->lanes[0].context))
         ret = HG_NOMEM;
-    for (unsigned int i = 0; i < worker->lane_count && ret == HG_SUCCESS; i++)
+    for (unsigned int i = 0; !one && i < worker->lane_count && ret == HG_SUCCESS; i++)
         ret = perf_events_add(&events, worker->lanes[i].context);
     while (worker->outstanding > 0 && ret == HG_SUCCESS) {
-        ret = worker_progress(worker, &events);
+        ret = one ? perf_loop_round(&worker->loop, timeout_ms)
+                  : perf_events_progress(&events, timeout_ms);
         if (worker->completions != seen) {
             seen = worker->completions; /* its callback has looked at the clock */
             rounds = 0;
@@ -360,16 +365,8 @@ static void worker_loop(struct origin_worker *worker, uint64_t end_ns)
     }
     if (ret != HG_SUCCESS)
         worker_error(worker, "no progress", ret);
+    perf_loop_close(&worker->loop);
     perf_events_close(&events);
-}
-
-static hg_return_t worker_progress(struct origin_worker *worker, struct perf_events *events)
-{
-    unsigned int timeout_ms = worker->options->busy ? 0 : SLEEP_MS;
-
-    if (worker->lane_count == 1)
-        return tool_endpoint_progress(worker->lanes[0].context, timeout_ms);
-    return perf_events_progress(events, timeout_ms);
 }
 
 static void worker_cancel(struct origin_worker *worker)
@@ -453,6 +450,7 @@ static void slot_done(struct origin_slot *slot, uint64_t now, hg_return_t ret)
     slot->active = false;
     worker->outstanding--;
     worker->completions++;
+    perf_loop_completed(&worker->loop);
     if (ret != HG_SUCCESS) {
         worker_error(worker,
                      ret == HG_NOENTRY ? "the RPC is unknown there; is it a target of hg_perf?"

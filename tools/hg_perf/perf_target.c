@@ -14,6 +14,7 @@
 #include "common/tool_process.h"
 #include "common/tool_signal.h"
 #include "hg_perf/perf_bind.h"
+#include "hg_perf/perf_loop.h"
 #include "hg_perf/perf_memory.h"
 #include "hg_perf/perf_rpc.h"
 
@@ -161,18 +162,20 @@ static void *target_loop(void *arg)
 {
     hg_context_t *context = arg;
     struct target *target;
+    struct perf_loop loop;
     hg_return_t ret = HG_SUCCESS;
     unsigned int timeout_ms;
 
     target = HG_Class_get_data(HG_Context_get_class(context));
     timeout_ms = target->options->busy ? 0 : SLEEP_MS;
     scratch = malloc(PERF_RPC_SIZE_MAX); /* only what payloads touch becomes memory */
-    if (scratch == NULL)
+    if (!perf_loop_open(&loop, target->options->loop, context) || scratch == NULL)
         ret = HG_NOMEM;
     while (tool_signal_received() == 0 && ret == HG_SUCCESS) {
         tool_signal_wait_while_paused();
-        ret = tool_endpoint_progress(context, timeout_ms);
+        ret = perf_loop_round(&loop, timeout_ms);
     }
+    perf_loop_close(&loop);
     free(scratch);
     scratch = NULL;
     if (ret == HG_SUCCESS)
