@@ -38,6 +38,7 @@ missing_packages() {
         test)
             compiles g++ c++ '' || echo g++
             has_module cmocka || echo libcmocka-dev
+            command -v meson >/dev/null || echo meson
             command -v ompi-server >/dev/null || echo openmpi-bin
             command -v mpiexec.mpich >/dev/null || command -v mpiexec.hydra >/dev/null || echo mpich
             has_header boost/preprocessor.hpp || echo libboost-dev

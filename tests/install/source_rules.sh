@@ -33,6 +33,7 @@ forbid "what all layers share" '(^|/)(na|hg|bulk|proc|request)/' sdk/src/util
 forbid "a public header" '^(na|hg|bulk|proc|request|util)/' sdk/include
 forbid "a tool" '(^|/)(na|hg|bulk|proc|request|util)/|^na_plugin\.h$' \
     tools/common tools/hg_cp tools/hg_info tools/hg_perf
+forbid "an example" '(^|/)(na|hg|bulk|proc|request|util)/|^na_plugin\.h$' examples
 forbid "what certifies plugins" '(^|/)(na|hg|bulk|proc|request|util)/|^(na|na_ext|mercury.*)\.h$' \
     tools/na_conformance
 
@@ -58,6 +59,6 @@ done < <(sources sdk/src/na | xargs -r grep -nE '"(na_)?(sm|ofi|ucx|mpi|bmi|faul
 
 while read -r file; do
     fail "$file does not begin with its licence"
-done < <(sources sdk plugins plugin-template tools tests |
+done < <(sources sdk plugins plugin-template examples tools tests |
     xargs awk 'FNR == 1 && $0 != "/* SPDX-License-Identifier: BSD-3-Clause */" { print FILENAME }')
-finish "$(sources sdk plugins plugin-template tools tests | wc -l) files"
+finish "$(sources sdk plugins plugin-template examples tools tests | wc -l) files"
