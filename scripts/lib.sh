@@ -16,7 +16,7 @@ die() {
 }
 
 # Prints the Debian packages that are missing for the named purposes: build, test, clang, tsan,
-# abi, packages, format. What is there is found by using it, so that the same check holds on other systems.
+# abi, packages, docs, format. What is there is found by using it, so that the same check holds on other systems.
 missing_packages() {
     local purpose
     for purpose in "$@"; do
@@ -39,6 +39,7 @@ missing_packages() {
             compiles g++ c++ '' || echo g++
             has_module cmocka || echo libcmocka-dev
             command -v meson >/dev/null || echo meson
+            command -v curl >/dev/null || echo curl
             command -v ompi-server >/dev/null || echo openmpi-bin
             command -v mpiexec.mpich >/dev/null || command -v mpiexec.hydra >/dev/null || echo mpich
             has_header boost/preprocessor.hpp || echo libboost-dev
@@ -58,6 +59,10 @@ missing_packages() {
             command -v lintian >/dev/null || echo lintian
             command -v mmdebstrap >/dev/null || echo mmdebstrap
             command -v rpmbuild >/dev/null || echo rpm
+            ;;
+        docs)
+            command -v doxygen >/dev/null || echo doxygen
+            command -v codespell >/dev/null || echo codespell
             ;;
         format) command -v clang-format >/dev/null || echo clang-format ;;
         esac

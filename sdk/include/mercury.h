@@ -283,7 +283,7 @@ HG_PUBLIC hg_size_t HG_Class_get_output_eager_size(const hg_class_t *hg_class)
  *
  * \return HG_SUCCESS; HG_INVALID_ARG if hg_class is NULL or the offset exceeds the eager size
  *
- * Before handles of the class are used. \since 1.0
+ * One thread, before handles of the class are used. \since 1.0
  */
 HG_PUBLIC hg_return_t HG_Class_set_input_offset(hg_class_t *hg_class, hg_size_t offset);
 
@@ -297,7 +297,7 @@ HG_PUBLIC hg_return_t HG_Class_set_input_offset(hg_class_t *hg_class, hg_size_t 
  *
  * \return HG_SUCCESS; HG_INVALID_ARG if hg_class is NULL or the offset exceeds the eager size
  *
- * Before handles of the class are used. \since 1.0
+ * One thread, before handles of the class are used. \since 1.0
  */
 HG_PUBLIC hg_return_t HG_Class_set_output_offset(hg_class_t *hg_class, hg_size_t offset);
 

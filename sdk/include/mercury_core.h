@@ -11,6 +11,7 @@
 
 #include "na.h"
 
+/* Types that clients name; nothing makes an object of them. */
 typedef struct hg_core_class hg_core_class_t;
 typedef struct hg_core_context hg_core_context_t;
 typedef struct hg_core_addr *hg_core_addr_t;

@@ -109,7 +109,7 @@ HG_PUBLIC hg_return_t hg_proc_create_set(hg_class_t *hg_class, void *buf, hg_siz
  *
  * \return HG_SUCCESS
  *
- * \since 1.0
+ * One thread, when no other uses the processor. \since 1.0
  */
 HG_PUBLIC hg_return_t hg_proc_free(hg_proc_t proc);
 
@@ -125,14 +125,14 @@ HG_PUBLIC hg_return_t hg_proc_free(hg_proc_t proc);
  * \return HG_SUCCESS; HG_INVALID_ARG if \a proc is NULL, \a buf is NULL with a size, or \a op is
  *         none of the values
  *
- * \since 1.0
+ * One thread at a time for a processor. \since 1.0
  */
 HG_PUBLIC hg_return_t hg_proc_reset(hg_proc_t proc, void *buf, hg_size_t buf_size, hg_proc_op_t op);
 
 /**
  * \return class that the processor belongs to
  * \param proc [IN]     processor
- * \since 1.0
+ * One thread at a time for a processor. \since 1.0
  */
 HG_PUBLIC hg_class_t *hg_proc_get_class(hg_proc_t proc);
 
@@ -142,14 +142,14 @@ HG_PUBLIC hg_class_t *hg_proc_get_class(hg_proc_t proc);
  * \param proc [IN]     processor
  * \param handle [IN]   handle, not referenced; HG_HANDLE_NULL for none
  *
- * \since 1.0
+ * One thread at a time for a processor. \since 1.0
  */
 HG_PUBLIC void hg_proc_set_handle(hg_proc_t proc, hg_handle_t handle);
 
 /**
  * \return handle that is being processed, or HG_HANDLE_NULL
  * \param proc [IN]     processor
- * \since 1.0
+ * One thread at a time for a processor. \since 1.0
  */
 HG_PUBLIC hg_handle_t hg_proc_get_handle(hg_proc_t proc);
 
@@ -159,35 +159,35 @@ HG_PUBLIC hg_handle_t hg_proc_get_handle(hg_proc_t proc);
  * \param proc [IN]     processor
  * \param flags [IN]    HG_PROC_SM, HG_PROC_BULK_EAGER or 0
  *
- * \since 1.0
+ * One thread at a time for a processor. \since 1.0
  */
 HG_PUBLIC void hg_proc_set_flags(hg_proc_t proc, uint8_t flags);
 
 /**
  * \return flags that hg_proc_set_flags() set
  * \param proc [IN]     processor
- * \since 1.0
+ * One thread at a time for a processor. \since 1.0
  */
 HG_PUBLIC uint8_t hg_proc_get_flags(hg_proc_t proc);
 
 /**
  * \return bytes of the buffer and of the extra buffer together
  * \param proc [IN]     processor
- * \since 1.0
+ * One thread at a time for a processor. \since 1.0
  */
 HG_PUBLIC hg_size_t hg_proc_get_size(hg_proc_t proc);
 
 /**
  * \return bytes handled since hg_proc_reset()
  * \param proc [IN]     processor
- * \since 1.0
+ * One thread at a time for a processor. \since 1.0
  */
 HG_PUBLIC hg_size_t hg_proc_get_size_used(hg_proc_t proc);
 
 /**
  * \return bytes that can still be handled without a larger buffer
  * \param proc [IN]     processor
- * \since 1.0
+ * One thread at a time for a processor. \since 1.0
  */
 HG_PUBLIC hg_size_t hg_proc_get_size_left(hg_proc_t proc);
 
@@ -202,7 +202,7 @@ HG_PUBLIC hg_size_t hg_proc_get_size_left(hg_proc_t proc);
  * \return HG_SUCCESS; HG_OVERFLOW if not encoding (what is decoded cannot grow) or if the size is
  *         absurd; HG_INVALID_ARG if \a proc is NULL; HG_NOMEM
  *
- * \since 1.0
+ * One thread at a time for a processor. \since 1.0
  */
 HG_PUBLIC hg_return_t hg_proc_set_size(hg_proc_t proc, hg_size_t buf_size);
 
@@ -216,7 +216,7 @@ HG_PUBLIC hg_return_t hg_proc_set_size(hg_proc_t proc, hg_size_t buf_size);
  * \return pointer to the bytes, valid until more is encoded; NULL in HG_FREE or if there are not so
  *         many
  *
- * \since 1.0
+ * One thread at a time for a processor. \since 1.0
  */
 HG_PUBLIC void *hg_proc_save_ptr(hg_proc_t proc, hg_size_t data_size);
 
@@ -229,21 +229,21 @@ HG_PUBLIC void *hg_proc_save_ptr(hg_proc_t proc, hg_size_t data_size);
  *
  * \return HG_SUCCESS; HG_INVALID_ARG if these bytes were not taken from the current buffer
  *
- * \since 1.0
+ * One thread at a time for a processor. \since 1.0
  */
 HG_PUBLIC hg_return_t hg_proc_restore_ptr(hg_proc_t proc, void *data, hg_size_t data_size);
 
 /**
  * \return extra buffer, which then holds all that was encoded; NULL if the first buffer sufficed
  * \param proc [IN]     processor
- * \since 1.0
+ * One thread at a time for a processor. \since 1.0
  */
 HG_PUBLIC void *hg_proc_get_extra_buf(hg_proc_t proc);
 
 /**
  * \return size of the extra buffer, 0 without one
  * \param proc [IN]     processor
- * \since 1.0
+ * One thread at a time for a processor. \since 1.0
  */
 HG_PUBLIC hg_size_t hg_proc_get_extra_size(hg_proc_t proc);
 
@@ -255,7 +255,7 @@ HG_PUBLIC hg_size_t hg_proc_get_extra_size(hg_proc_t proc);
  *
  * \return HG_SUCCESS; HG_INVALID_ARG if there is no extra buffer
  *
- * \since 1.0
+ * One thread at a time for a processor. \since 1.0
  */
 HG_PUBLIC hg_return_t hg_proc_set_extra_buf_is_mine(hg_proc_t proc, uint8_t mine);
 
@@ -266,7 +266,7 @@ HG_PUBLIC hg_return_t hg_proc_set_extra_buf_is_mine(hg_proc_t proc, uint8_t mine
  *
  * \return HG_SUCCESS; HG_INVALID_ARG if \a proc is NULL
  *
- * \since 1.0
+ * One thread at a time for a processor. \since 1.0
  */
 HG_PUBLIC hg_return_t hg_proc_flush(hg_proc_t proc);
 
@@ -281,7 +281,7 @@ HG_PUBLIC hg_return_t hg_proc_flush(hg_proc_t proc);
  * \return HG_SUCCESS; HG_INVALID_ARG if no checksum is kept, hg_proc_flush() was not called or
  *         \a hash is NULL; HG_OVERFLOW if \a hash_size is too small
  *
- * \since 1.0
+ * One thread at a time for a processor. \since 1.0
  */
 HG_PUBLIC hg_return_t hg_proc_checksum_get(hg_proc_t proc, void *hash, hg_size_t hash_size);
 
@@ -295,7 +295,7 @@ HG_PUBLIC hg_return_t hg_proc_checksum_get(hg_proc_t proc, void *hash, hg_size_t
  * \return HG_SUCCESS if they are equal; HG_CHECKSUM_ERROR if they are not; otherwise as
  *         hg_proc_checksum_get()
  *
- * \since 1.0
+ * One thread at a time for a processor. \since 1.0
  */
 HG_PUBLIC hg_return_t hg_proc_checksum_verify(hg_proc_t proc, const void *hash,
                                               hg_size_t hash_size);
@@ -308,7 +308,7 @@ HG_PUBLIC hg_return_t hg_proc_checksum_verify(hg_proc_t proc, const void *hash,
  * \param data [IN]         bytes
  * \param data_size [IN]    how many
  *
- * \since 1.0
+ * One thread at a time for a processor. \since 1.0
  */
 HG_PUBLIC void hg_proc_checksum_update(hg_proc_t proc, void *data, hg_size_t data_size);
 #endif
@@ -325,7 +325,7 @@ HG_PUBLIC void hg_proc_checksum_update(hg_proc_t proc, void *data, hg_size_t dat
  * \return HG_SUCCESS; HG_OVERFLOW if decoding runs past the end; HG_PROTOCOL_ERROR if a widened
  *         integer does not fit; HG_NOMEM
  *
- * \since 1.0
+ * One thread at a time for a processor. \since 1.0
  */
 HG_PUBLIC hg_return_t hg_proc_integer(hg_proc_t proc, void *data, uint32_t size,
                                       uint32_t is_signed);
@@ -341,7 +341,7 @@ HG_PUBLIC hg_return_t hg_proc_integer(hg_proc_t proc, void *data, uint32_t size,
  * \return HG_SUCCESS; HG_OVERFLOW if decoding runs past the end; HG_PROTOCOL_ERROR if the padding
  *         is not zero; HG_INVALID_ARG if \a data is NULL with a size; HG_NOMEM
  *
- * \since 1.0
+ * One thread at a time for a processor. \since 1.0
  */
 HG_PUBLIC hg_return_t hg_proc_bytes(hg_proc_t proc, void *data, hg_size_t data_size);
 
@@ -353,7 +353,7 @@ HG_PUBLIC hg_return_t hg_proc_bytes(hg_proc_t proc, void *data, hg_size_t data_s
  *
  * \return 1 if the processor is decoding; hg_proc_undo_end() then turns it back. 0 otherwise
  *
- * \since 1.0
+ * One thread at a time for a processor. \since 1.0
  */
 HG_PUBLIC uint32_t hg_proc_undo_begin(hg_proc_t proc);
 
@@ -362,14 +362,14 @@ HG_PUBLIC uint32_t hg_proc_undo_begin(hg_proc_t proc);
  *
  * \param proc [IN]     processor
  *
- * \since 1.0
+ * One thread at a time for a processor. \since 1.0
  */
 HG_PUBLIC void hg_proc_undo_end(hg_proc_t proc);
 
 /**
  * \return operation: HG_ENCODE, HG_DECODE or HG_FREE
  * \param proc [IN]     processor
- * \since 1.0
+ * One thread at a time for a processor. \since 1.0
  */
 static HG_INLINE hg_proc_op_t hg_proc_get_op(hg_proc_t proc)
 {
@@ -401,7 +401,7 @@ static HG_INLINE hg_return_t hg_proc_integer_inline(hg_proc_t proc, void *data, 
  *
  * \return as hg_proc_integer()
  *
- * \since 1.0
+ * One thread at a time for a processor. \since 1.0
  */
 static HG_INLINE hg_return_t hg_proc_int8_t(hg_proc_t proc, void *data)
 {

@@ -23,7 +23,7 @@ extern "C" {
  * \return HG_SUCCESS; HG_OVERFLOW if the descriptor runs past the end of what is decoded;
  *         otherwise as HG_Bulk_serialize() and HG_Bulk_deserialize()
  *
- * \since 1.0
+ * One thread at a time for a processor. \since 1.0
  */
 HG_PUBLIC hg_return_t hg_proc_hg_bulk_t(hg_proc_t proc, void *data);
 

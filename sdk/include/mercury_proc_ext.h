@@ -47,7 +47,7 @@ HG_PUBLIC enum hg_proc_encoding hg_proc_class_get_encoding(const hg_class_t *hg_
 /**
  * \return encoding that a processor uses
  * \param proc [IN]     processor
- * \since 1.0
+ * One thread at a time for a processor. \since 1.0
  */
 HG_PUBLIC enum hg_proc_encoding hg_proc_get_encoding(hg_proc_t proc);
 

@@ -28,7 +28,7 @@ extern "C" {
  * \return HG_SUCCESS; HG_OVERFLOW if the string runs past the end of what is decoded or is 4 GiB or
  *         longer; HG_PROTOCOL_ERROR if it has a NUL anywhere but at its end; HG_NOMEM
  *
- * \since 1.0
+ * One thread at a time for a processor. \since 1.0
  */
 HG_PUBLIC hg_return_t hg_proc_hg_const_string_t(hg_proc_t proc, void *data);
 
@@ -40,7 +40,7 @@ HG_PUBLIC hg_return_t hg_proc_hg_const_string_t(hg_proc_t proc, void *data);
  *
  * \return as hg_proc_hg_const_string_t()
  *
- * \since 1.0
+ * One thread at a time for a processor. \since 1.0
  */
 HG_PUBLIC hg_return_t hg_proc_hg_string_t(hg_proc_t proc, void *data);
 
@@ -52,7 +52,7 @@ HG_PUBLIC hg_return_t hg_proc_hg_string_t(hg_proc_t proc, void *data);
  *
  * \return as hg_proc_hg_const_string_t()
  *
- * \since 1.0
+ * One thread at a time for a processor. \since 1.0
  */
 HG_PUBLIC hg_return_t hg_proc_hg_string_object_t(hg_proc_t proc, void *string);
 

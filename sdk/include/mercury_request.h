@@ -59,7 +59,7 @@ HG_UTIL_PUBLIC hg_request_class_t *hg_request_init(hg_request_progress_func_t pr
  * \param request_class [IN]    class, NULL is allowed
  * \param arg [OUT]             argument given to hg_request_init(); may be NULL
  *
- * \since 1.0
+ * One thread, when no other uses the class. \since 1.0
  */
 HG_UTIL_PUBLIC void hg_request_finalize(hg_request_class_t *request_class, void **arg);
 
@@ -79,7 +79,7 @@ HG_UTIL_PUBLIC hg_request_t *hg_request_create(hg_request_class_t *request_class
  *
  * \param request [IN]      request, NULL is allowed
  *
- * \since 1.0
+ * One thread, when no other uses the request. \since 1.0
  */
 HG_UTIL_PUBLIC void hg_request_destroy(hg_request_t *request);
 
@@ -88,7 +88,7 @@ HG_UTIL_PUBLIC void hg_request_destroy(hg_request_t *request);
  *
  * \param request [IN]      request
  *
- * \since 1.0
+ * One thread, when no other uses the request. \since 1.0
  */
 HG_UTIL_PUBLIC void hg_request_reset(hg_request_t *request);
 
@@ -138,14 +138,14 @@ HG_UTIL_PUBLIC int hg_request_waitall(int count, hg_request_t *request[], unsign
  * \param request [IN]      request
  * \param data [IN]         pointer, never followed
  *
- * \since 1.0
+ * One thread at a time for a request. \since 1.0
  */
 HG_UTIL_PUBLIC void hg_request_set_data(hg_request_t *request, void *data);
 
 /**
  * \return pointer that hg_request_set_data() attached, or NULL
  * \param request [IN]      request
- * \since 1.0
+ * One thread at a time for a request. \since 1.0
  */
 HG_UTIL_PUBLIC void *hg_request_get_data(hg_request_t *request);
 

@@ -27,7 +27,7 @@ extern "C" {
  *
  * \return HG_SUCCESS; HG_INVALID_ARG if it is NULL
  *
- * \since 1.0
+ * One thread at a time for a string. \since 1.0
  */
 HG_PUBLIC hg_return_t hg_string_object_init(hg_string_object_t *string);
 
@@ -40,7 +40,7 @@ HG_PUBLIC hg_return_t hg_string_object_init(hg_string_object_t *string);
  *
  * \return HG_SUCCESS; HG_INVALID_ARG if \a string is NULL
  *
- * \since 1.0
+ * One thread at a time for a string. \since 1.0
  */
 HG_PUBLIC hg_return_t hg_string_object_init_char(hg_string_object_t *string, char *s,
                                                  uint8_t is_owned);
@@ -54,7 +54,7 @@ HG_PUBLIC hg_return_t hg_string_object_init_char(hg_string_object_t *string, cha
  *
  * \return HG_SUCCESS; HG_INVALID_ARG if \a string is NULL
  *
- * \since 1.0
+ * One thread at a time for a string. \since 1.0
  */
 HG_PUBLIC hg_return_t hg_string_object_init_const_char(hg_string_object_t *string, const char *s,
                                                        uint8_t is_owned);
@@ -66,7 +66,7 @@ HG_PUBLIC hg_return_t hg_string_object_init_const_char(hg_string_object_t *strin
  *
  * \return HG_SUCCESS; HG_INVALID_ARG if it is NULL
  *
- * \since 1.0
+ * One thread at a time for a string. \since 1.0
  */
 HG_PUBLIC hg_return_t hg_string_object_free(hg_string_object_t *string);
 
@@ -78,7 +78,7 @@ HG_PUBLIC hg_return_t hg_string_object_free(hg_string_object_t *string);
  *
  * \return HG_SUCCESS; HG_INVALID_ARG if \a new_string is NULL; HG_NOMEM
  *
- * \since 1.0
+ * One thread at a time for a string. \since 1.0
  */
 HG_PUBLIC hg_return_t hg_string_object_dup(hg_string_object_t string,
                                            hg_string_object_t *new_string);
@@ -91,7 +91,7 @@ HG_PUBLIC hg_return_t hg_string_object_dup(hg_string_object_t string,
  *
  * \return string that was there before, NULL if there was none or \a string is NULL
  *
- * \since 1.0
+ * One thread at a time for a string. \since 1.0
  */
 HG_PUBLIC char *hg_string_object_swap(hg_string_object_t *string, char *s);
 

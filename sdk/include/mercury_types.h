@@ -76,10 +76,10 @@ struct hg_cb_info {
         struct hg_cb_info_forward forward; /* For HG_CB_FORWARD */
         struct hg_cb_info_respond respond; /* For HG_CB_RESPOND */
         struct hg_cb_info_bulk bulk;       /* For HG_CB_BULK */
-    } info;
-    void *arg;         /* The caller's argument */
-    hg_cb_type_t type; /* Which member of info is valid */
-    hg_return_t ret;   /* How the operation ended */
+    } info;                                /* What the operation was about */
+    void *arg;                             /* The caller's argument */
+    hg_cb_type_t type;                     /* Which member of info is valid */
+    hg_return_t ret;                       /* How the operation ended */
 };
 
 /* Handler of an RPC at its target; it owns one reference of the handle. */

@@ -171,7 +171,7 @@ struct na_cb_info {
         struct na_cb_info_recv_unexpected recv_unexpected;
         struct na_cb_info_multi_recv_unexpected multi_recv_unexpected;
         struct na_cb_info_recv_expected recv_expected;
-    } info;
+    } info;            /* What was received */
     void *arg;         /* As given when the operation was posted */
     na_cb_type_t type; /* Which kind of operation completed */
     na_return_t ret;   /* How: NA_SUCCESS, NA_CANCELED or the error */

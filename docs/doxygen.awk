@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Doxygen's input filter for the headers, which are written for people: a comment behind a member
+# describes it, one above a group of lines describes each of them, the first one of a file describes
+# the file, and a list of values in an X macro becomes the enumeration that it makes.
+
+# Usage: literal(text); <word> is no tag of HTML.
+function literal(text)
+{
+    gsub(/\\xNN/, "\\\\\\\\xNN", text)
+    while (match(text, /<[a-z_]+>/))
+        text = substr(text, 1, RSTART - 1) "&lt;" substr(text, RSTART + 1, RLENGTH - 2) "&gt;" \
+            substr(text, RSTART + RLENGTH)
+    return text
+}
+
+function print_comment()
+{
+    line = literal($0)
+    print line
+    in_comment = !/\*\//
+    sub(/^[ \t]*\/?\*+\/?/, "", line)
+    sub(/\*\/.*/, "", line)
+    group = group line
+    is_first = 1
+}
+
+# Usage: keep_value(line); of an X macro.
+function keep_value(line, comment)
+{
+    if (match(line, /\/\*.*\*\//)) {
+        comment = substr(line, RSTART + 2, RLENGTH - 4)
+        line = substr(line, 1, RSTART - 1)
+    }
+    if (match(line, /X\([A-Z_0-9]+\)/))
+        values[name] = values[name] substr(line, RSTART + 2, RLENGTH - 3) ", /**< " \
+            (comment != "" ? comment : " Number of values ") "*/ "
+}
+
+/SPDX-License-Identifier/ { next } # makes up for the line of \file, so that numbers stay
+
+/^#define [A-Z_]+_(VALUES|TYPES)[ \t]*\\$/ { name = $2; values[name] = ""; print ""; next }
+name != "" { keep_value($0); if (!/\\$/) name = ""; print ""; next }
+/^#define X\(a\)|^#undef X/ { print ""; next }
+/^[ \t]+[A-Z_]+_(VALUES|TYPES)$/ { print values[$1]; next }
+
+# Assertions of the layout, and macros that make other macros: lines up to the end.
+/^(NA_PLUGIN|HG_PROC_LAYOUT)_ASSERT\(/ { skip_to = ";[ \t]*$" }
+/^#[ \t]*define (HG_GEN_|HG_PROC_(TYPE|UPDATE|BYTES|LAYOUT)|NA_PLUGIN_ASSERT)/ { skip_to = "[^\\\\]$" }
+skip_to != "" { if ($0 ~ skip_to) skip_to = ""; print ""; next }
+
+# Comments of their own lines.
+/^\/\*/ && !/^\/\*\*/ && !seen_file { seen_file = 1; sub(/\/\*/, "/** \\file\n *"); print_comment(); next }
+/^[ \t]*\/\*/ { if (!/\/\*\*/) sub(/\/\*/, "/**"); group = ""; print_comment(); next }
+in_comment { print_comment(); next }
+
+/^[ \t]*$/ { above = group; group = "" }
+# The plugin's header has a structure below the name of its extension, and says above it what the
+# members are.
+FILENAME ~ /na_plugin.h$/ && group == "" && /^(struct|typedef) .*\{$/ { printf "/** %s */ ", above }
+FILENAME ~ /na_plugin.h$/ && group == "" && /^[# \t].*[a-z]/ { group = " See the text above. " }
+/^struct .*\{$|^typedef .*\{$/ { is_first = 0 }
+in_code { in_code = !/;[ \t]*(\/\*.*)?$/ && !/\{$/; print; next }
+
+# Code with a comment behind it, which may go on in the next lines.
+/[;,{)A-Za-z0-9_"][ \t]+\/\*[^*]/ && !/^#[ \t]*(if|else|endif|include)/ {
+    sub(/\/\*/, "/**<")
+    print literal($0)
+    in_comment = !/\*\//
+    is_first = 0
+    next
+}
+# Code that shares the comment above with the lines before.
+/^#[ \t]*define |^typedef |^[ \t]+[a-z].*[;(,]$/ {
+    is_macro = /^#/
+    if (!is_first && group != "")
+        printf "/** %s */ ", group
+    in_code = !is_macro && !/[;{]$/
+    is_first = 0
+}
+{ print }

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Doxygen's input filter for pages: headings get the names that GitHub gives them, behind the page's,
+# and links to headings use them.
+
+function anchor(text)
+{
+    text = tolower(text)
+    gsub(/[^a-z0-9_ -]/, "", text)
+    gsub(/ /, "-", text)
+    return text
+}
+
+FNR == 1 {
+    page = FILENAME
+    sub(/.*\//, "", page)
+    sub(/\.md$/, "", page)
+}
+/^(```|~~~)/ { fenced = !fenced }
+!fenced && /^##+ / {
+    heading = $0
+    sub(/^#+ /, "", heading)
+    $0 = $0 " {#" page "-" anchor(heading) "}"
+}
+!fenced {
+    gsub(/\]\(#/, "](#" page "-")
+    while (match($0, /\]\([^)#:]*\/?[A-Za-z0-9_-]+\.md#/)) {
+        target = substr($0, RSTART + 2, RLENGTH - 6)
+        sub(/.*\//, "", target)
+        $0 = substr($0, 1, RSTART - 1) "](#" target "-" substr($0, RSTART + RLENGTH)
+    }
+}
+{ print }

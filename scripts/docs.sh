@@ -1,0 +1,27 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Makes the site and the manual pages of section 3 in a folder, build/docs if none is given:
+#     scripts/docs.sh [FOLDER]
+# Doxygen's warnings are errors.
+. "$(dirname "$0")/lib.sh"
+
+install_missing docs
+export AMALGAM_DOCS_OUTPUT="${1:-build/docs}"
+AMALGAM_VERSION=$(sed -nE 's/^project\(amalgam VERSION ([0-9.]+).*/\1/p' CMakeLists.txt)
+export AMALGAM_VERSION
+rm -rf "$AMALGAM_DOCS_OUTPUT"
+mkdir -p "$AMALGAM_DOCS_OUTPUT"
+doxygen docs/Doxyfile
+
+# Manual pages are of the headers alone.
+doxygen - <<END
+$(cat docs/Doxyfile)
+INPUT = sdk/include
+FILE_PATTERNS = *.h
+USE_MDFILE_AS_MAINPAGE =
+GENERATE_HTML = NO
+GENERATE_MAN = YES
+MAN_LINKS = YES
+END
+echo "$AMALGAM_DOCS_OUTPUT/html/index.html, and in $AMALGAM_DOCS_OUTPUT/man/man3" \
+    "$(find "$AMALGAM_DOCS_OUTPUT/man/man3" -type f | wc -l) pages"
