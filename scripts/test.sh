@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Installs what is missing, builds, and runs every test; the stages can be chosen:
-#     scripts/test.sh [format] [gcc] [clang] [asan] [tsan] [fuzz] [packages]
+#     scripts/test.sh [format] [docs] [gcc] [clang] [asan] [tsan] [fuzz] [packages]
 . "$(dirname "$0")/lib.sh"
 
 main() {
-    local stages="${*:-format gcc clang asan tsan fuzz packages}" stage before failed=0
+    local stages="${*:-format docs gcc clang asan tsan fuzz packages}" stage before failed=0
     local start=$SECONDS
     install_for $stages
     before=$(shared_memory)
@@ -32,9 +32,9 @@ install_for() {
         case $stage in
         gcc) purposes+=" abi" ;;
         asan) ;;
-        clang | format | packages) purposes+=" $stage" ;;
+        clang | format | docs | packages) purposes+=" $stage" ;;
         tsan | fuzz) purposes+=" clang tsan" ;;
-        *) die "unknown stage '$stage'; there are format, gcc, clang, asan, tsan, fuzz and packages" ;;
+        *) die "unknown stage '$stage'; there are format, docs, gcc, clang, asan, tsan, fuzz and packages" ;;
         esac
     done
     install_missing $purposes
@@ -48,6 +48,7 @@ run_stage() {
     local start=$SECONDS result=passed counts=
     case $1 in
     format) scripts/format.sh --check || result=FAILED ;;
+    docs) docs || result=FAILED ;;
     fuzz) fuzz || result=FAILED ;;
     # Packages of the debug information are half of the time, and nothing here looks at them.
     packages) DEB_BUILD_OPTIONS=noautodbgsym scripts/packages.sh || result=FAILED ;;
@@ -55,6 +56,15 @@ run_stage() {
     esac
     summary+=("$1" "$result" $((SECONDS - start)) "$counts")
     [ "$result" = passed ]
+}
+
+# The site, without a warning, and what needs no build of the tests of the documentation.
+docs() {
+    local check
+    scripts/docs.sh || return 1
+    for check in functions links code words; do
+        tests/docs/check.sh "$check" || return 1
+    done
 }
 
 # Each target for a minute, beginning with the corpus that is kept; several share a processor. Sets

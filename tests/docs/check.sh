@@ -1,0 +1,85 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# What holds of the documentation without a build; one of
+#     functions   public functions say what they return, which threads may call them, since when
+#     links       links between files lead somewhere, as do those to headings
+#     code        each block of C in docs/ is a part of a file in examples/, as it stands there
+#     words       spelling, and words that the design has others for
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+failures=0
+pages=(README.md CONTRIBUTING.md SECURITY.md examples/README.md docs/*.md docs/transports/*.md)
+
+fail() {
+    echo "FAIL: $*" >&2
+    failures=$((failures + 1))
+}
+
+functions() {
+    local line
+    while read -r line; do
+        fail "$line"
+    done < <(awk -f tests/docs/functions.awk sdk/include/mercury*.h sdk/include/na.h \
+        sdk/include/na_ext.h sdk/include/na_mpi.h sdk/include/na_sm.h)
+}
+
+# Usage: headings <page>; the names that GitHub gives them.
+headings() {
+    sed -nE '/^```/,/^```/d; s/^#+ //p' "$1" | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9_\n-'
+}
+
+links() {
+    local page target file heading
+    while IFS=: read -r page target; do
+        case $target in
+        http://* | https://* | mailto:*) continue ;;
+        '#'*) file=$page heading=${target#\#} ;;
+        *'#'*) file=$(dirname "$page")/${target%%#*} heading=${target#*#} ;;
+        *) file=$(dirname "$page")/$target heading= ;;
+        esac
+        if [ ! -e "$file" ]; then
+            fail "$page links to $target, which is not there"
+        elif [ -n "$heading" ] && ! headings "$file" | grep -qxF -e "$heading"; then
+            fail "$page links to the heading $heading of $file, which it has not"
+        fi
+    done < <(grep -oHE '\]\([^) ]+\)' "${pages[@]}" docs/decisions/*.md CHANGELOG.md |
+        sed -E 's/\]\(([^)]*)\)$/\1/')
+}
+
+# Lines are compared without their indentation.
+code() {
+    local page block
+    for page in docs/*.md docs/transports/*.md; do
+        while IFS= read -r -d '' block; do
+            awk -v block="$block" '
+                function plain(text) { gsub(/(^|\n)[ \t]+/, "\n", text); return text }
+                BEGIN { RS = "\001"; block = plain("\n" block) }
+                index(plain("\n" $0), block) { found = 1 }
+                END { exit !found }' examples/*.c examples/*.cpp examples/*.h examples/CMakeLists.txt \
+                examples/meson.build ||
+                fail "$page: a block is in none of the examples: ${block:0:100}"
+        done < <(awk '/^```$/ && in_block { in_block = 0; printf "%s%c", text, 0; next }
+            in_block { text = text $0 "\n" }
+            /^```(c|cpp|cmake|meson)$/ { in_block = 1; text = "" }' "$page")
+    done
+}
+
+# Left out are compatibility.md and sm-layout.md, whose subjects carry such words as names.
+words() {
+    local line
+    command -v codespell >/dev/null || {
+        echo "Skipped: there is no codespell"
+        exit 77
+    }
+    while read -r line; do
+        fail "spelling: $line"
+    done < <(codespell --ignore-words tests/docs/spelling.txt "${pages[@]}" CHANGELOG.md examples \
+        sdk/include docs/decisions || true)
+    while read -r line; do
+        fail "another word: $line"
+    done < <(grep -nwiEf tests/docs/words.txt "${pages[@]}" examples/* || true)
+}
+
+"$1"
+[ "$failures" -eq 0 ] || exit 1
+echo "ok: $1"
