@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Doxygen's input filter for the headers, which are written for people: a comment behind a member
 # describes it, one above a group of lines describes each of them, the first one of a file describes
-# the file, and a list of values in an X macro becomes the enumeration that it makes.
+# the file, one above an empty line begins a section, and a list of values in an X macro becomes the
+# enumeration that it makes.
 
 # Usage: literal(text); <word> is no tag of HTML.
 function literal(text)
@@ -24,6 +25,39 @@ function print_comment()
     is_first = 1
 }
 
+# A comment at the margin is kept until the line behind it tells whether it begins a section.
+function print_kept(lines)
+{
+    group = kept
+    lines = gsub(/\n/, "\n", kept)
+    gsub(/^\/\*|\*\/$/, "", group)
+    if ($0 ~ /^[ \t]*$/) {
+        end_section()
+        gsub(/\n[ \t]*\*/, "\n", group)
+        gsub(/^[ \t\n]+|[ \t\n]+$|-----*|\n[ \t\n]+$/, "", group)
+        lines -= gsub(/\n/, "\n", group)
+        printf "/** @name %s%s*/ /** @{ */\n", literal(group), (lines > 0 ? "\n" : " ")
+        while (--lines > 0)
+            print ""
+        in_section = 1
+        above = group
+        group = ""
+    } else {
+        gsub(/\n[ \t]*\*/, " ", group)
+        sub(/\/\*/, "/**", kept)
+        print literal(kept)
+        is_first = 1
+    }
+    kept = ""
+}
+
+function end_section()
+{
+    if (in_section)
+        printf "/** @} */ "
+    in_section = 0
+}
+
 # Usage: keep_value(line); of an X macro.
 function keep_value(line, comment)
 {
@@ -38,6 +72,13 @@ function keep_value(line, comment)
 
 /SPDX-License-Identifier/ { next } # makes up for the line of \file, so that numbers stay
 
+# Comments at the margin.
+/^\/\*/ && !/^\/\*\*/ && !seen_file { seen_file = 1; sub(/\/\*/, "/** \\file\n *"); print_comment(); next }
+!in_comment && /^\/\*/ && !/^\/\*\*/ { kept = $0; is_kept = !/\*\//; group = ""; next }
+is_kept { kept = kept "\n" $0; is_kept = !/\*\//; next }
+kept != "" { print_kept() }
+/^#ifdef __cplusplus/ { end_section() }
+
 /^#define [A-Z_]+_(VALUES|TYPES)[ \t]*\\$/ { name = $2; values[name] = ""; print ""; next }
 name != "" { keep_value($0); if (!/\\$/) name = ""; print ""; next }
 /^#define X\(a\)|^#undef X/ { print ""; next }
@@ -49,11 +90,10 @@ name != "" { keep_value($0); if (!/\\$/) name = ""; print ""; next }
 skip_to != "" { if ($0 ~ skip_to) skip_to = ""; print ""; next }
 
 # Comments of their own lines.
-/^\/\*/ && !/^\/\*\*/ && !seen_file { seen_file = 1; sub(/\/\*/, "/** \\file\n *"); print_comment(); next }
 /^[ \t]*\/\*/ { if (!/\/\*\*/) sub(/\/\*/, "/**"); group = ""; print_comment(); next }
 in_comment { print_comment(); next }
 
-/^[ \t]*$/ { above = group; group = "" }
+/^[ \t]*$/ { if (group != "") above = group; group = "" }
 # The plugin's header has a structure below the name of its extension, and says above it what the
 # members are.
 FILENAME ~ /na_plugin.h$/ && group == "" && /^(struct|typedef) .*\{$/ { printf "/** %s */ ", above }

@@ -23,5 +23,8 @@ GENERATE_HTML = NO
 GENERATE_MAN = YES
 MAN_LINKS = YES
 END
+# Doxygen makes pages of members of structures, too, under names that could be anybody's.
+find "$AMALGAM_DOCS_OUTPUT/man/man3" -type f ! -regex '.*/\(HG\|hg\|NA\|na\|MERCURY\|mercury\)_.*' ! -name 'mercury.h.3' \
+    ! -name 'na.h.3' -delete
 echo "$AMALGAM_DOCS_OUTPUT/html/index.html, and in $AMALGAM_DOCS_OUTPUT/man/man3" \
     "$(find "$AMALGAM_DOCS_OUTPUT/man/man3" -type f | wc -l) pages"

@@ -16,7 +16,7 @@ die() {
 }
 
 # Prints the Debian packages that are missing for the named purposes: build, test, clang, tsan,
-# abi, packages, docs, format. What is there is found by using it, so that the same check holds on other systems.
+# abi, packages, docs, words, format. What is there is found by using it, so that the same check holds on other systems.
 missing_packages() {
     local purpose
     for purpose in "$@"; do
@@ -60,10 +60,8 @@ missing_packages() {
             command -v mmdebstrap >/dev/null || echo mmdebstrap
             command -v rpmbuild >/dev/null || echo rpm
             ;;
-        docs)
-            command -v doxygen >/dev/null || echo doxygen
-            command -v codespell >/dev/null || echo codespell
-            ;;
+        docs) command -v doxygen >/dev/null || echo doxygen ;;
+        words) command -v codespell >/dev/null || echo codespell ;;
         format) command -v clang-format >/dev/null || echo clang-format ;;
         esac
     done

@@ -32,7 +32,8 @@ install_for() {
         case $stage in
         gcc) purposes+=" abi" ;;
         asan) ;;
-        clang | format | docs | packages) purposes+=" $stage" ;;
+        clang | format | packages) purposes+=" $stage" ;;
+        docs) purposes+=" docs words" ;;
         tsan | fuzz) purposes+=" clang tsan" ;;
         *) die "unknown stage '$stage'; there are format, docs, gcc, clang, asan, tsan, fuzz and packages" ;;
         esac
