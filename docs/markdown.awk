@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Doxygen's input filter for pages: headings get the names that GitHub gives them, behind the page's,
-# and links to headings use them.
+# and links to headings use them; links to programs and headers lead to where the site has them.
 
 function anchor(text)
 {
@@ -28,5 +28,14 @@ FNR == 1 {
         sub(/.*\//, "", target)
         $0 = substr($0, 1, RSTART - 1) "](#" target "-" substr($0, RSTART + RLENGTH)
     }
+}
+# Files of examples/ lie beside the pages of the site; a header is a page of the reference.
+!fenced {
+    while (match($0, /\]\([^)#:]*\/[A-Za-z0-9_]+\.(c|cpp|txt|build)\)/)) {
+        target = substr($0, RSTART + 2, RLENGTH - 2)
+        sub(/.*\//, "", target)
+        $0 = substr($0, 1, RSTART + 1) target substr($0, RSTART + RLENGTH)
+    }
+    gsub(/\]\([^)#:]*sdk\/include\//, "](@ref ")
 }
 { print }
