@@ -11,7 +11,7 @@ source="$work/amalgam-$version"
 
 main() {
     local stage stages="${*:-deb root rpm}" start
-    install_missing build packages
+    install_missing build packages docs
     mkdir -p "$work"
     for stage in $stages; do
         start=$SECONDS
