@@ -4,6 +4,7 @@
 #     functions   public functions say what they return, which threads may call them, since when
 #     links       links between files lead somewhere, as do those to headings
 #     code        each block of C in docs/ is a part of a file in examples/, as it stands there
+#     messages    messages that docs/messages.md explains are those of the code
 #     words       spelling, and words that the design has others for
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -64,7 +65,15 @@ code() {
     done
 }
 
-# Left out are compatibility.md and sm-layout.md, whose subjects carry such words as names.
+# Strings that the compiler joins are joined.
+messages() {
+    local said message
+    said=$(find sdk/src sdk/kit plugins -name '*.c' -exec cat {} + | tr '\n' ' ' | sed -E 's/" +"//g')
+    while read -r message; do
+        [[ $said == *"$message"* ]] || fail "docs/messages.md: no code says '$message'"
+    done < <(sed -nE 's/^\| `([^`]*)` \|.*/\1/p' docs/messages.md)
+}
+
 words() {
     local line
     command -v codespell >/dev/null || {
