@@ -23,7 +23,7 @@ static int listen_at(in_port_t port)
 {
     struct sockaddr_in name = {.sin_family = AF_INET, .sin_port = htons(port)};
     socklen_t size = sizeof(name);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
     name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     if (fd < 0 || bind(fd, (struct sockaddr *) &name, size) != 0 || listen(fd, 16) != 0 ||
@@ -83,14 +83,14 @@ static void serve(const struct example *example, in_port_t port)
     signal(SIGPIPE, SIG_IGN);
     example_print_address(example);
     while (!example_stopped) {
+        int wait_ms = HG_Event_ready(example->context) ? 0 : 100;
+        bool is_any = poll(fds, 2, wait_ms) > 0;
         unsigned int due = 0;
-        bool ready = HG_Event_ready(example->context);
 
-        poll(fds, 2, ready ? 0 : 100);
         CHECK(HG_Event_progress(example->context, &due));
         if (due > 0)
             CHECK(HG_Event_trigger(example->context, due, NULL));
-        if (fds[0].revents != 0)
+        if (is_any && fds[0].revents != 0)
             answer_http(fds[0].fd, example->hg_class);
     }
     close(fds[0].fd);
