@@ -36,6 +36,7 @@ layer() {
     sdk/kit/session/*) rank=4 ;;
     sdk/kit/msg/*) rank=5 ;;
     sdk/kit/rma/*) rank=6 ;;
+    sdk/kit/remote/*) rank=7 ;;
     plugins/*) rank=9 ;;
     sdk/src/util/*) rank=10 ;;
     sdk/src/na/*) rank=11 ;;

@@ -83,8 +83,8 @@ void bmi_na_peer_close(struct kit_endpoint *endpoint, struct kit_peer *peer)
     }
     private->is_open = false;
     kit_list_remove(&private->link);
-    if (na_class->rma != NULL)
-        kit_rma_peer_failed(na_class->rma, peer, NA_PLUGIN_HOSTUNREACH);
+    if (na_class->base.rma != NULL)
+        kit_rma_peer_failed(na_class->base.rma, peer, NA_PLUGIN_HOSTUNREACH);
     (void) BMI_set_info(private->address, BMI_DEC_ADDR_REF, NULL);
 }
 

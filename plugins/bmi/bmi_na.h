@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the rooms of this plugin share. Messages are the kit's (kit_msg.h), in frames that travel as
- * BMI's unexpected messages; put and get are kit_rma.h's, whose pieces are expected ones.
+ * BMI's unexpected messages; put and get are kit_remote.h's, whose pieces are expected ones.
  */
 
 #ifndef BMI_NA_H
 #define BMI_NA_H
 
-#include "kit_base.h"
-#include "kit_msg.h"
-#include "kit_rma.h"
+#include "kit_remote.h"
 #include "library.h"
 
 #include <bmi.h>
@@ -68,11 +66,6 @@ struct bmi_na_piece {
     struct bmi_na_sink *sink;
 };
 
-/* Private part of a put or get. */
-struct bmi_na_rma {
-    struct kit_rma_transfer *transfer;
-};
-
 /* A received frame that the message layer holds. */
 struct bmi_na_held {
     struct kit_link link; /* of the class */
@@ -91,8 +84,7 @@ struct na_plugin_class {
     bool is_clock_due;                        /* the next poll looks at the clock */
     int error;                                /* of BMI in this poll */
     const struct BMI_unexpected_info *source; /* the frame that is being looked at */
-    struct kit_rma *rma;
-    struct kit_link peers; /* that are open */
+    struct kit_link peers;                    /* that are open */
     struct kit_link held;
     struct kit_link sinks;
     struct bmi_na_held *held_spare;
@@ -101,12 +93,6 @@ struct na_plugin_class {
     int wait_fd;
     char name[KIT_NAME_MAX];
 };
-
-/* A memory handle is a region of the engine. */
-static inline struct kit_region *bmi_na_memory(struct na_plugin_mem *mem)
-{
-    return (struct kit_region *) (void *) mem;
-}
 
 static inline struct na_plugin_class *bmi_na_class(struct kit_endpoint *endpoint)
 {
@@ -142,27 +128,6 @@ extern const struct kit_rma_ops bmi_na_rma_ops;
 void bmi_na_piece_done(struct na_plugin_class *na_class, struct bmi_na_piece *piece, int error,
                        uint64_t size);
 void bmi_na_sinks_free(struct na_plugin_class *na_class);
-
-/* rma.c */
-int32_t bmi_na_rma_start(struct kit_endpoint *endpoint, struct kit_msg_rma *rma);
-bool bmi_na_rma_abandon(struct kit_endpoint *endpoint, struct kit_msg_rma *rma, int32_t status);
-void bmi_na_control(struct kit_endpoint *endpoint, struct kit_peer *peer, uint32_t type,
-                    const void *data, uint64_t size);
-int32_t bmi_na_control_send(void *owner, void *peer, const void *data, uint32_t size);
-void bmi_na_transfer_done(void *owner, void *cookie, int32_t status);
-
-/* memory.c */
-int32_t bmi_na_mem_create(struct na_plugin_class *na_class, void *base, uint64_t length,
-                          uint32_t flags, struct na_plugin_mem **mem_p);
-void bmi_na_mem_destroy(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
-int32_t bmi_na_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
-                            uint32_t mem_type, uint64_t device);
-int32_t bmi_na_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
-uint64_t bmi_na_mem_serialize_size(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
-int32_t bmi_na_mem_serialize(struct na_plugin_class *na_class, struct na_plugin_mem *mem, void *buf,
-                             uint64_t size);
-int32_t bmi_na_mem_deserialize(struct na_plugin_class *na_class, const void *buf, uint64_t size,
-                               struct na_plugin_mem **mem_p);
 
 /* poll.c */
 int32_t bmi_na_poll(struct kit_endpoint *endpoint);

@@ -21,7 +21,6 @@ static const struct kit_msg_ops bmi_na_ops = {
     .has_tcp_names = true,
     .peer_size = sizeof(struct bmi_na_peer),
     .frame_size = sizeof(struct bmi_na_frame),
-    .rma_size = sizeof(struct bmi_na_rma),
     .send = bmi_na_frame_send,
     .poll = bmi_na_poll,
     .get_fd = bmi_na_get_fd,
@@ -29,9 +28,9 @@ static const struct kit_msg_ops bmi_na_ops = {
     .frame_release = bmi_na_frame_release,
     .peer_open = bmi_na_peer_open,
     .peer_close = bmi_na_peer_close,
-    .rma_start = bmi_na_rma_start,
-    .rma_abandon = bmi_na_rma_abandon,
-    .control = bmi_na_control,
+    .rma_start = kit_remote_start,
+    .rma_abandon = kit_remote_abandon,
+    .control = kit_remote_control,
 };
 
 int32_t bmi_na_initialize(const struct na_plugin_init *init, struct na_host_class *host_class,
@@ -60,19 +59,15 @@ int32_t bmi_na_initialize(const struct na_plugin_init *init, struct na_host_clas
 /* Pieces and frames are BMI's as long as it is open. */
 int32_t bmi_na_finalize(struct na_plugin_class *na_class)
 {
-    struct kit_rma *rma;
-
     if (na_class == NULL)
         return NA_PLUGIN_SUCCESS;
-    rma = na_class->rma;
     na_class->is_closing = true;
     if (na_class->library.is_open && na_class->has_context) {
         library_use(&na_class->library);
         BMI_close_context(na_class->context);
     }
     library_close(&na_class->library);
-    kit_rma_close(rma);
-    na_class->rma = NULL;
+    kit_remote_close(&na_class->base);
     kit_endpoint_close(&na_class->base);
     bmi_na_held_free(na_class);
     bmi_na_sinks_free(na_class);
@@ -159,15 +154,12 @@ static int32_t class_transfers(struct na_plugin_class *na_class)
 {
     const struct kit_rma_config config = {
         .ops = &bmi_na_rma_ops,
-        .owner = na_class,
         .plugin = BMI_NA_NAME,
-        .control_size = KIT_CONTROL_MAX,
-        .inline_size = KIT_CONTROL_MAX - KIT_RMA_RECORD_SIZE,
         .piece_size = PIECE_SIZE,
         .window = WINDOW,
         .first_tag = FIRST_TAG,
         .piece_private = sizeof(struct bmi_na_piece),
     };
 
-    return kit_rma_open(&config, &na_class->rma);
+    return kit_remote_open(&na_class->base, &config);
 }

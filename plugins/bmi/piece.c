@@ -16,12 +16,12 @@ static int32_t piece_posted(struct na_plugin_class *na_class, struct bmi_na_piec
 static void piece_swallow(struct na_plugin_class *na_class, struct bmi_na_piece *private);
 
 const struct kit_rma_ops bmi_na_rma_ops = {
-    .control_send = bmi_na_control_send,
+    .control_send = kit_remote_control_send,
     .piece_send = piece_send,
     .piece_recv = piece_recv,
     .piece_cancel = piece_cancel,
     .piece_withdraw = piece_withdraw,
-    .transfer_done = bmi_na_transfer_done,
+    .transfer_done = kit_remote_transfer_done,
     .peer_hold = kit_msg_peer_hold,
     .peer_release = kit_msg_peer_release,
 };
@@ -32,7 +32,7 @@ void bmi_na_piece_done(struct na_plugin_class *na_class, struct bmi_na_piece *pr
 {
     if (private->is_leaving && error != 0) {
         private->is_leaving = false;
-        kit_rma_piece_released(na_class->rma, private->piece);
+        kit_rma_piece_released(na_class->base.rma, private->piece);
         if (!private->is_withdrawn) {
             piece_swallow(na_class, private);
             return;
@@ -44,7 +44,7 @@ void bmi_na_piece_done(struct na_plugin_class *na_class, struct bmi_na_piece *pr
         kit_host->mem_free(private->sink);
     }
     private->sink = NULL;
-    kit_rma_piece_done(na_class->rma, private->piece,
+    kit_rma_piece_done(na_class->base.rma, private->piece,
                        error == 0 ? NA_PLUGIN_SUCCESS : bmi_na_status(error), size);
 }
 
@@ -139,7 +139,7 @@ static int32_t piece_posted(struct na_plugin_class *na_class, struct bmi_na_piec
     }
     private->request.is_posted = ret == 0;
     if (ret > 0)
-        kit_rma_piece_done(na_class->rma, private->piece, NA_PLUGIN_SUCCESS, size);
+        kit_rma_piece_done(na_class->base.rma, private->piece, NA_PLUGIN_SUCCESS, size);
     return NA_PLUGIN_SUCCESS;
 }
 

@@ -27,7 +27,7 @@ int32_t bmi_na_poll(struct kit_endpoint *endpoint)
         na_class->error = ret;
     completions_take(na_class);
     bmi_na_frames_take(na_class);
-    kit_rma_poll(na_class->rma, is_time ? kit_host->clock_ns() : 0);
+    kit_rma_poll(na_class->base.rma, is_time ? kit_host->clock_ns() : 0);
     na_class->is_clock_due = false;
     return na_class->error == 0 ? NA_PLUGIN_SUCCESS : poll_failed(na_class);
 }
@@ -42,10 +42,10 @@ bool bmi_na_try_wait(struct kit_endpoint *endpoint)
     struct na_plugin_class *na_class = bmi_na_class(endpoint);
 
     library_use(&na_class->library);
-    if (kit_rma_has_work(na_class->rma) || !library_may_wait())
+    if (kit_rma_has_work(na_class->base.rma) || !library_may_wait())
         return false;
     na_class->is_clock_due = true;
-    if (kit_rma_is_active(na_class->rma))
+    if (kit_rma_is_active(na_class->base.rma))
         library_wake_in(SLEEP_MS);
     return true;
 }

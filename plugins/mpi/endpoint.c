@@ -16,15 +16,14 @@ static const struct kit_msg_ops class_ops = {
     .max_sends = 1, /* large ones may be overtaken by small ones */
     .peer_size = sizeof(struct mpi_peer),
     .frame_size = sizeof(void *), /* none is needed; nothing cannot be allocated */
-    .rma_size = sizeof(struct mpi_rma),
     .send = mpi_frame_send,
     .poll = mpi_poll,
     .frame_release = mpi_frame_release,
     .peer_open = mpi_peer_open,
     .peer_close = mpi_peer_close,
-    .rma_start = mpi_rma_start,
-    .rma_abandon = mpi_rma_abandon,
-    .control = mpi_control,
+    .rma_start = kit_remote_start,
+    .rma_abandon = kit_remote_abandon,
+    .control = kit_remote_control,
 };
 
 int32_t mpi_class_initialize(const struct na_plugin_init *init, struct na_host_class *host_class,
@@ -75,8 +74,7 @@ int32_t mpi_class_finalize(struct na_plugin_class *na_class)
         mpi_jobs_abandon_all(na_class);
     }
     mpi_leave();
-    kit_rma_close(na_class->rma);
-    na_class->rma = NULL;
+    kit_remote_close(&na_class->fabric);
     kit_endpoint_close(&na_class->fabric);
     mpi_sources_free(na_class, NULL);
     mpi_links_free(na_class);
@@ -156,10 +154,7 @@ static int32_t class_open_rma(struct na_plugin_class *na_class)
 {
     const struct kit_rma_config config = {
         .ops = &mpi_rma_ops,
-        .owner = na_class,
         .plugin = MPI_PLUGIN_NAME,
-        .control_size = KIT_CONTROL_MAX,
-        .inline_size = KIT_CONTROL_MAX - KIT_RMA_RECORD_SIZE,
         .piece_size = na_class->is_dynamic ? MPI_PIECE_EAGER : MPI_PIECE,
         .window = na_class->is_dynamic ? MPI_WINDOW_EAGER : MPI_WINDOW,
         .first_tag = MPI_TAG_PIECES + na_class->serial * mpi_process.tags,
@@ -169,5 +164,5 @@ static int32_t class_open_rma(struct na_plugin_class *na_class)
         .piece_private = sizeof(struct mpi_piece),
     };
 
-    return kit_rma_open(&config, &na_class->rma);
+    return kit_remote_open(&na_class->fabric, &config);
 }

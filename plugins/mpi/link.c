@@ -196,8 +196,8 @@ void mpi_peer_close(struct kit_endpoint *endpoint, struct kit_peer *peer)
     struct na_plugin_class *na_class = mpi_class(endpoint);
     struct mpi_link *link = mpi_peer(peer)->link;
 
-    if (na_class->rma != NULL)
-        kit_rma_peer_failed(na_class->rma, peer, NA_PLUGIN_HOSTUNREACH);
+    if (na_class->fabric.rma != NULL)
+        kit_rma_peer_failed(na_class->fabric.rma, peer, NA_PLUGIN_HOSTUNREACH);
     mpi_peer(peer)->link = NULL;
     if (link == NULL)
         return;

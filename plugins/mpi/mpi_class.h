@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the rooms of this plugin share. Messages are frames of kit_msg.h, puts and gets pieces
- * of plugins/rma, both as MPI messages. All that MPI reads or writes lies in buffers of ours:
+ * of kit_rma.h, both as MPI messages. All that MPI reads or writes lies in buffers of ours:
  * MPI cannot be told to let go of memory, so the user's is copied.
  */
 
 #ifndef MPI_CLASS_H
 #define MPI_CLASS_H
 
-#include "kit_base.h"
-#include "kit_msg.h"
-#include "kit_rma.h"
+#include "kit_remote.h"
 
 #include <mpi.h>
 #include <stdatomic.h>
@@ -173,7 +171,6 @@ struct mpi_requests {
 struct na_plugin_class {
     struct kit_endpoint fabric;
     struct kit_link node; /* of all of the process */
-    struct kit_rma *rma;
     bool is_dynamic;
     bool is_listening;
     uint32_t serial;
@@ -207,10 +204,6 @@ struct mpi_peer {
 
 struct mpi_piece {
     struct mpi_job *job;
-};
-
-struct mpi_rma {
-    struct kit_rma_transfer *transfer;
 };
 
 /* What the classes of the process share (process.c). */
@@ -378,22 +371,5 @@ int32_t mpi_poll(struct kit_endpoint *endpoint);
 /* piece.c */
 extern const struct kit_rma_ops mpi_rma_ops;
 void mpi_piece_done(struct na_plugin_class *na_class, struct mpi_job *job);
-
-/* rma.c: the table's functions for memory, and the message layer's for puts and gets */
-int32_t mpi_mem_create(struct na_plugin_class *na_class, void *base, uint64_t length,
-                       uint32_t flags, struct na_plugin_mem **mem_p);
-void mpi_mem_destroy(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
-int32_t mpi_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
-                         uint32_t mem_type, uint64_t device);
-int32_t mpi_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
-uint64_t mpi_mem_serialize_size(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
-int32_t mpi_mem_serialize(struct na_plugin_class *na_class, struct na_plugin_mem *mem, void *buf,
-                          uint64_t size);
-int32_t mpi_mem_deserialize(struct na_plugin_class *na_class, const void *buf, uint64_t size,
-                            struct na_plugin_mem **mem_p);
-int32_t mpi_rma_start(struct kit_endpoint *endpoint, struct kit_msg_rma *rma);
-bool mpi_rma_abandon(struct kit_endpoint *endpoint, struct kit_msg_rma *rma, int32_t status);
-void mpi_control(struct kit_endpoint *endpoint, struct kit_peer *peer, uint32_t type,
-                 const void *data, uint64_t size);
 
 #endif /* MPI_CLASS_H */

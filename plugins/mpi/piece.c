@@ -8,24 +8,20 @@
 
 #include <string.h>
 
-#define CONTROL_TYPE 1u
-
-static int32_t piece_control_send(void *owner, void *peer, const void *data, uint32_t size);
 static int32_t piece_send(void *owner, struct kit_rma_piece *piece);
 static int32_t piece_recv(void *owner, struct kit_rma_piece *piece);
 static bool piece_cancel(void *owner, struct kit_rma_piece *piece);
 static void piece_withdraw(void *owner, struct kit_rma_piece *piece);
-static void piece_transfer_done(void *owner, void *cookie, int32_t status);
 static int32_t piece_begin(struct na_plugin_class *na_class, struct kit_rma_piece *piece,
                            enum mpi_job_kind kind, struct mpi_job **job_p);
 
 const struct kit_rma_ops mpi_rma_ops = {
-    .control_send = piece_control_send,
+    .control_send = kit_remote_control_send,
     .piece_send = piece_send,
     .piece_recv = piece_recv,
     .piece_cancel = piece_cancel,
     .piece_withdraw = piece_withdraw,
-    .transfer_done = piece_transfer_done,
+    .transfer_done = kit_remote_transfer_done,
     .peer_hold = kit_msg_peer_hold,
     .peer_release = kit_msg_peer_release,
 };
@@ -41,22 +37,7 @@ void mpi_piece_done(struct na_plugin_class *na_class, struct mpi_job *job)
         memcpy(piece->memory, job->data, size);
     mpi_job_put(job);
     if (piece != NULL)
-        kit_rma_piece_done(na_class->rma, piece, status, size);
-}
-
-/* What the other side sent for its puts and gets, and ours. */
-void mpi_control(struct kit_endpoint *endpoint, struct kit_peer *peer, uint32_t type,
-                 const void *data, uint64_t size)
-{
-    if (type == CONTROL_TYPE)
-        kit_rma_control(mpi_class(endpoint)->rma, peer, data, size);
-}
-
-static int32_t piece_control_send(void *owner, void *peer, const void *data, uint32_t size)
-{
-    struct na_plugin_class *na_class = owner;
-
-    return kit_msg_control_send(&na_class->fabric, peer, CONTROL_TYPE, data, size);
+        kit_rma_piece_done(na_class->fabric.rma, piece, status, size);
 }
 
 static int32_t piece_send(void *owner, struct kit_rma_piece *piece)
@@ -111,16 +92,9 @@ static void piece_withdraw(void *owner, struct kit_rma_piece *piece)
         mpi_job_withdraw(job);
     } else if (job->index != UINT32_MAX) {
         mpi_job_abandon(job);
-        kit_rma_piece_done(na_class->rma, piece, NA_PLUGIN_HOSTUNREACH, 0);
+        kit_rma_piece_done(na_class->fabric.rma, piece, NA_PLUGIN_HOSTUNREACH, 0);
     }
     mpi_leave();
-}
-
-static void piece_transfer_done(void *owner, void *cookie, int32_t status)
-{
-    struct na_plugin_class *na_class = owner;
-
-    kit_msg_rma_done(&na_class->fabric, cookie, status);
 }
 
 static int32_t piece_begin(struct na_plugin_class *na_class, struct kit_rma_piece *piece,

@@ -55,10 +55,10 @@ static void poll_clock(struct na_plugin_class *na_class)
     uint64_t now = 0;
 
     if (kit_unlikely(++na_class->polls % MPI_CLOCK_POLLS == 0)) {
-        if (kit_rma_is_active(na_class->rma))
+        if (kit_rma_is_active(na_class->fabric.rma))
             now = kit_host->clock_ns();
         if (na_class->dialing != 0)
             mpi_links_look(na_class);
     }
-    kit_rma_poll(na_class->rma, now);
+    kit_rma_poll(na_class->fabric.rma, now);
 }

@@ -141,8 +141,8 @@ void ofi_peer_close(struct kit_endpoint *endpoint, struct kit_peer *peer)
         return;
     ofi_probe_end(peer);
     private->address = NULL;
-    if (na_class->rma != NULL)
-        kit_rma_peer_failed(na_class->rma, peer, NA_PLUGIN_HOSTUNREACH);
+    if (na_class->base.rma != NULL)
+        kit_rma_peer_failed(na_class->base.rma, peer, NA_PLUGIN_HOSTUNREACH);
     if (address->injected != 0 && na_class->protocol.is_fenced)
         (void) ofi_address_fence_send(na_class, address);
     address->closing = true;

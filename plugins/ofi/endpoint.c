@@ -54,7 +54,7 @@ static const struct kit_msg_ops ofi_ops = {
     .rma_start = ofi_rma_start,
     .rma_abandon = ofi_rma_abandon,
     .reset = ofi_reset,
-    .control = ofi_control,
+    .control = kit_remote_control,
 };
 
 int32_t ofi_class_initialize(const struct na_plugin_init *init, struct na_host_class *host_class,
@@ -102,8 +102,7 @@ int32_t ofi_class_finalize(struct na_plugin_class *na_class)
         na_class->endpoint = NULL;
     }
     ofi_unidentified_close(na_class);
-    kit_rma_close(na_class->rma);
-    na_class->rma = NULL;
+    kit_remote_close(&na_class->base);
     ofi_mem_destroy_all(na_class);
     kit_endpoint_close(&na_class->base);
     ofi_address_destroy_all(na_class);
@@ -152,9 +151,9 @@ bool ofi_reset(struct kit_endpoint *endpoint)
     ofi_close(&na_class->endpoint->fid);
     na_class->endpoint = NULL;
     ofi_queue_drain(na_class);
-    if (na_class->rma != NULL) {
-        kit_rma_peer_failed(na_class->rma, NULL, NA_PLUGIN_HOSTUNREACH);
-        kit_rma_poll(na_class->rma, 0);
+    if (na_class->base.rma != NULL) {
+        kit_rma_peer_failed(na_class->base.rma, NULL, NA_PLUGIN_HOSTUNREACH);
+        kit_rma_poll(na_class->base.rma, 0);
     }
     ofi_receives_reset(na_class);
     ofi_queue_replace(na_class);
@@ -429,7 +428,8 @@ static void ofi_fill_info(const struct na_plugin_class *na_class, struct na_plug
 {
     info->max_rma_size = 0; /* larger ones go in pieces */
     info->capabilities |= NA_PLUGIN_CAP_RMA;
-    if (na_class->info->domain_attr->data_progress == FI_PROGRESS_AUTO && na_class->rma == NULL)
+    if (na_class->info->domain_attr->data_progress == FI_PROGRESS_AUTO &&
+        na_class->base.rma == NULL)
         info->capabilities |= NA_PLUGIN_CAP_RMA_NATIVE;
     if ((na_class->info->caps & FI_HMEM) != 0)
         info->capabilities |= NA_PLUGIN_CAP_DEVICE_MEM;

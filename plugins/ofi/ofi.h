@@ -4,8 +4,7 @@
 #ifndef OFI_H
 #define OFI_H
 
-#include "kit_msg.h"
-#include "kit_rma.h"
+#include "kit_remote.h"
 
 #include <pthread.h>
 #include <rdma/fabric.h>
@@ -165,8 +164,7 @@ struct ofi_rma {
     uint64_t done;        /* bytes that were transferred */
     uint64_t in_progress; /* bytes of the piece that the fabric works on */
     bool is_abandoned;
-    struct ofi_rma *next;              /* of those whose next piece waits for resources */
-    struct kit_rma_transfer *transfer; /* target.c */
+    struct ofi_rma *next; /* of those whose next piece waits for resources */
 };
 
 /* A buffer that receives frames. */
@@ -242,7 +240,6 @@ struct na_plugin_class {
     struct ofi_rma *rmas_waiting; /* FIFO */
     struct ofi_rma **rmas_waiting_end;
 
-    struct kit_rma *rma;        /* NULL: puts and gets are the fabric's alone */
     struct kit_link moves;      /* of targets, that libfabric works on */
     bool is_connected;          /* targets move the bytes over connections */
     bool is_within_node;        /* or by cross-memory attach */
@@ -359,8 +356,6 @@ void ofi_rma_retry(struct na_plugin_class *na_class);
 
 /* target.c */
 int32_t ofi_target_open(struct na_plugin_class *na_class);
-void ofi_control(struct kit_endpoint *endpoint, struct kit_peer *peer, uint32_t type,
-                 const void *data, uint64_t size);
 void ofi_move_done(struct na_plugin_class *na_class, struct ofi_request *request, int32_t status);
 void ofi_target_leave(struct na_plugin_class *na_class, const struct kit_region *region);
 bool ofi_target_is_busy(const struct na_plugin_class *na_class, const struct ofi_address *address,

@@ -66,8 +66,8 @@ int32_t ofi_poll(struct kit_endpoint *endpoint)
         for (ssize_t at = 0; at < count; at++)
             is_over |= ofi_complete(na_class, entries[at].op_context, entries[at].len);
     }
-    if (na_class->rma != NULL)
-        kit_rma_poll(na_class->rma, ofi_poll_clock(na_class));
+    if (na_class->base.rma != NULL)
+        kit_rma_poll(na_class->base.rma, ofi_poll_clock(na_class));
     if (++na_class->idle_polls % OFI_POLLS_A_LOOK == 0)
         ofi_stuck_look(na_class);
     return ret;
@@ -115,7 +115,7 @@ bool ofi_try_wait(struct kit_endpoint *endpoint)
         ofi_descriptors_look(na_class);
     if (na_class->is_short || na_class->waits % OFI_WAITS_A_LOOK == 0)
         ofi_unidentified_look(na_class);
-    has_work = na_class->rma != NULL && kit_rma_has_work(na_class->rma);
+    has_work = na_class->base.rma != NULL && kit_rma_has_work(na_class->base.rma);
     is_no_help = (na_class->is_short || has_work) && na_class->idle_waits > OFI_IDLE_WAITS;
     kit_msg_wait_pause(endpoint, is_no_help);
     return na_class->injected == NULL && (!has_work || is_no_help) &&
@@ -125,7 +125,7 @@ bool ofi_try_wait(struct kit_endpoint *endpoint)
 /* What goes by time is looked at once in a while: 0 is not now. */
 static uint64_t ofi_poll_clock(struct na_plugin_class *na_class)
 {
-    return ++na_class->polls % OFI_POLLS_A_CLOCK == 0 && kit_rma_is_active(na_class->rma)
+    return ++na_class->polls % OFI_POLLS_A_CLOCK == 0 && kit_rma_is_active(na_class->base.rma)
                ? kit_host->clock_ns()
                : 0;
 }

@@ -7,7 +7,6 @@
 #include "ofi.h"
 
 static int32_t ofi_rma_check(const struct na_plugin_mem *local, const struct na_plugin_mem *remote);
-static int32_t ofi_rma_start_kit(struct na_plugin_class *na_class, struct ofi_rma *private);
 static ssize_t ofi_rma_issue(struct na_plugin_class *na_class, struct ofi_rma *rma);
 static void ofi_rma_wait(struct na_plugin_class *na_class, struct ofi_rma *rma);
 static void ofi_rma_end(struct na_plugin_class *na_class, struct ofi_rma *rma, int32_t status);
@@ -45,9 +44,9 @@ int32_t ofi_rma_start(struct kit_endpoint *endpoint, struct kit_msg_rma *rma)
 
     if (peer->address == NULL)
         return NA_PLUGIN_HOSTUNREACH;
+    if (endpoint->rma != NULL)
+        return kit_remote_start(endpoint, rma);
     private->rma = rma;
-    if (na_class->rma != NULL)
-        return ofi_rma_start_kit(na_class, private);
     private->request.kind = OFI_REQUEST_RMA;
     private->address = peer->address;
     private->done = 0;
@@ -70,18 +69,12 @@ int32_t ofi_rma_start(struct kit_endpoint *endpoint, struct kit_msg_rma *rma)
  */
 bool ofi_rma_abandon(struct kit_endpoint *endpoint, struct kit_msg_rma *rma, int32_t status)
 {
-    struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
     struct ofi_rma *private = rma->priv;
 
-    if (na_class->rma == NULL) {
-        private->is_abandoned = true;
-        return private->in_progress == 0;
-    }
-    if (private->transfer == NULL ||
-        !kit_rma_abandon(na_class->rma, private->transfer, status, status != NA_PLUGIN_CANCELED))
-        return false;
-    kit_msg_rma_done(endpoint, rma, status);
-    return true;
+    if (endpoint->rma != NULL)
+        return kit_remote_abandon(endpoint, rma, status);
+    private->is_abandoned = true;
+    return private->in_progress == 0;
 }
 
 /* The fabric completed what it worked on. */
@@ -134,26 +127,6 @@ static int32_t ofi_rma_check(const struct na_plugin_mem *local, const struct na_
                                                  : "good",
                   remote->region.is_remote ? "good" : "local");
     return NA_PLUGIN_INVALID_ARG;
-}
-
-static int32_t ofi_rma_start_kit(struct na_plugin_class *na_class, struct ofi_rma *private)
-{
-    const struct kit_msg_rma *rma = private->rma;
-    const struct kit_rma_request request = {
-        .peer = rma->peer,
-        .local = &rma->local->region,
-        .local_offset = rma->local_offset,
-        .remote = &rma->remote->region,
-        .remote_offset = rma->remote_offset,
-        .length = rma->length,
-        .is_put = rma->is_put,
-        .cookie = private,
-    };
-    int32_t ret = kit_rma_start(na_class->rma, &request, &private->transfer);
-
-    if (ret == NA_PLUGIN_SUCCESS && private->transfer == NULL)
-        kit_msg_rma_done(&na_class->base, private->rma, ret);
-    return ret;
 }
 
 static ssize_t ofi_rma_issue(struct na_plugin_class *na_class, struct ofi_rma *rma)

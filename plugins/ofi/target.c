@@ -18,8 +18,6 @@
 #include <endian.h>
 #include <string.h>
 
-#define OFI_CONTROL_RMA 1u
-
 /* So long may somebody else's message, a cancel or a deregistration wait for a part. */
 #define OFI_PART     (UINT32_C(4) << 20)
 
@@ -53,7 +51,6 @@ struct ofi_move {
     uint64_t mark;
 };
 
-static int32_t ofi_control_send(void *owner, void *peer, const void *data, uint32_t size);
 static enum kit_rma_mover ofi_mover(void *owner, const struct kit_rma_request *request);
 static int32_t ofi_process(void *owner, void *peer, uint32_t *pid_p);
 static void ofi_attach_refused(void *owner, void *peer);
@@ -66,12 +63,11 @@ static void ofi_conceal(void *owner, struct kit_rma_exposure *exposure);
 static int32_t ofi_move(void *owner, struct kit_rma_move *move);
 static ssize_t ofi_move_issue(struct na_plugin_class *na_class, struct ofi_move *private,
                               const struct ofi_note *note);
-static void ofi_transfer_done(void *owner, void *cookie, int32_t status);
 static uint64_t ofi_exposed_address(const struct na_plugin_class *na_class, const void *memory,
                                     uint64_t offset);
 
 static const struct kit_rma_ops ofi_rma_ops = {
-    .control_send = ofi_control_send,
+    .control_send = kit_remote_control_send,
     .mover = ofi_mover,
     .process = ofi_process,
     .attach_refused = ofi_attach_refused,
@@ -79,7 +75,7 @@ static const struct kit_rma_ops ofi_rma_ops = {
     .expose_check = ofi_expose_check,
     .conceal = ofi_conceal,
     .move = ofi_move,
-    .transfer_done = ofi_transfer_done,
+    .transfer_done = kit_remote_transfer_done,
 };
 
 /* Nothing where the fabric's own reads and writes do. */
@@ -87,11 +83,8 @@ int32_t ofi_target_open(struct na_plugin_class *na_class)
 {
     const struct kit_rma_config config = {
         .ops = &ofi_rma_ops,
-        .owner = na_class,
         .plugin = OFI_PLUGIN_NAME,
         .regions = &na_class->regions,
-        .control_size = KIT_CONTROL_MAX,
-        .inline_size = KIT_CONTROL_MAX - KIT_RMA_RECORD_SIZE,
         .part_size = OFI_PART,
         .transfer_private = sizeof(struct ofi_move) > sizeof(struct ofi_exposure)
                                 ? sizeof(struct ofi_move)
@@ -100,16 +93,7 @@ int32_t ofi_target_open(struct na_plugin_class *na_class)
 
     if (!na_class->is_connected && !na_class->is_within_node)
         return NA_PLUGIN_SUCCESS;
-    return kit_rma_open(&config, &na_class->rma);
-}
-
-void ofi_control(struct kit_endpoint *endpoint, struct kit_peer *peer, uint32_t type,
-                 const void *data, uint64_t size)
-{
-    struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
-
-    if (type == OFI_CONTROL_RMA && na_class->rma != NULL)
-        kit_rma_control(na_class->rma, peer, data, size);
+    return kit_remote_open(&na_class->base, &config);
 }
 
 /* libfabric is done with a move. */
@@ -119,27 +103,20 @@ void ofi_move_done(struct na_plugin_class *na_class, struct ofi_request *request
     struct ofi_address *address = private->address;
 
     kit_list_remove(&private->node);
-    kit_rma_move_done(na_class->rma, private->move, status);
+    kit_rma_move_done(na_class->base.rma, private->move, status);
     ofi_address_drop_request(na_class, address);
 }
 
 /* Memory is deregistered: what is under way ends before the caller may free it. */
 void ofi_target_leave(struct na_plugin_class *na_class, const struct kit_region *region)
 {
-    uint64_t end = kit_host->clock_ns() + OFI_LEAVE_NS;
-
-    if (na_class->rma == NULL)
-        return;
-    while (!kit_rma_region_leave(na_class->rma, region) && na_class->endpoint != NULL &&
-           kit_host->clock_ns() < end && ofi_poll(&na_class->base) == NA_PLUGIN_SUCCESS)
-        kit_msg_dispatch(&na_class->base);
-    if (na_class->endpoint == NULL || kit_rma_region_leave(na_class->rma, region))
+    if (na_class->base.rma == NULL || kit_remote_leave(&na_class->base, region, OFI_LEAVE_NS))
         return;
     OFI_LOG_WARNING("a peer does not end its transfer with memory at %p, which is deregistered: its"
                     " connection is broken",
                     (void *) (uintptr_t) region->base);
     ofi_cut(na_class, region);
-    if (!kit_rma_region_leave(na_class->rma, region))
+    if (!kit_rma_region_leave(na_class->base.rma, region))
         OFI_LOG_ERROR("provider '%s' does not let go of memory at %p",
                       na_class->info->fabric_attr->prov_name, (void *) (uintptr_t) region->base);
 }
@@ -158,13 +135,6 @@ bool ofi_target_is_busy(const struct na_plugin_class *na_class, const struct ofi
             return true;
     }
     return false;
-}
-
-static int32_t ofi_control_send(void *owner, void *peer, const void *data, uint32_t size)
-{
-    struct na_plugin_class *na_class = owner;
-
-    return kit_msg_control_send(&na_class->base, peer, OFI_CONTROL_RMA, data, size);
 }
 
 static enum kit_rma_mover ofi_mover(void *owner, const struct kit_rma_request *request)
@@ -322,15 +292,6 @@ static ssize_t ofi_move_issue(struct na_plugin_class *na_class, struct ofi_move 
 
     return is_put ? fi_readmsg(na_class->endpoint, &message, FI_COMPLETION)
                   : fi_writemsg(na_class->endpoint, &message, FI_COMPLETION);
-}
-
-static void ofi_transfer_done(void *owner, void *cookie, int32_t status)
-{
-    struct na_plugin_class *na_class = owner;
-    struct ofi_rma *private = cookie;
-
-    private->transfer = NULL;
-    kit_msg_rma_done(&na_class->base, private->rma, status);
 }
 
 static uint64_t ofi_exposed_address(const struct na_plugin_class *na_class, const void *memory,

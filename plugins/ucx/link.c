@@ -56,8 +56,8 @@ void ucx_peer_close(struct kit_endpoint *endpoint, struct kit_peer *peer)
 {
     struct ucx_link *link = ucx_peer(peer)->link;
 
-    if (ucx_class(endpoint)->rma != NULL)
-        kit_rma_peer_failed(ucx_class(endpoint)->rma, peer, NA_PLUGIN_HOSTUNREACH);
+    if (endpoint->rma != NULL)
+        kit_rma_peer_failed(endpoint->rma, peer, NA_PLUGIN_HOSTUNREACH);
     ucx_peer(peer)->link = NULL;
     if (link == NULL || link->peer != peer)
         return;

@@ -14,7 +14,6 @@ static struct na_plugin_mem *mem_alloc(void);
 static ucs_status_t mem_map(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
 static void mem_unmap(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
 static void mem_leave(struct na_plugin_class *na_class, const struct kit_region *region);
-static bool mem_wait(struct na_plugin_class *na_class, const struct kit_region *region);
 static void mem_forget_key(struct na_plugin_mem *mem);
 
 int32_t ucx_mem_create(struct na_plugin_class *na_class, void *base, uint64_t length,
@@ -264,7 +263,7 @@ static void mem_leave(struct na_plugin_class *na_class, const struct kit_region 
 {
     struct kit_link *node;
 
-    if (mem_wait(na_class, region))
+    if (kit_remote_leave(&na_class->fabric, region, MEM_FREE_NS))
         return;
     /* Nothing that a failure ends changes the list. */
     for (node = na_class->links.next; node != &na_class->links; node = node->next) {
@@ -274,21 +273,8 @@ static void mem_leave(struct na_plugin_class *na_class, const struct kit_region 
             ucx_link_fail(link, NA_PLUGIN_HOSTUNREACH,
                           "it does not take what it asked for, and the memory is needed");
     }
-    if (!mem_wait(na_class, region))
+    if (!kit_remote_leave(&na_class->fabric, region, MEM_FREE_NS))
         UCX_LOG_ERROR("UCX does not let go of memory at %p", (void *) (uintptr_t) region->base);
-}
-
-static bool mem_wait(struct na_plugin_class *na_class, const struct kit_region *region)
-{
-    uint64_t end = kit_host->clock_ns() + MEM_FREE_NS;
-    bool is_left = kit_rma_region_leave(na_class->rma, region);
-
-    while (!is_left && kit_host->clock_ns() < end) {
-        (void) ucx_poll(&na_class->fabric);
-        kit_msg_dispatch(&na_class->fabric);
-        is_left = kit_rma_region_leave(na_class->rma, region);
-    }
-    return is_left;
 }
 
 static void mem_forget_key(struct na_plugin_mem *mem)

@@ -95,7 +95,7 @@ bool ucx_piece_cancel(void *owner, struct kit_rma_piece *piece)
 
     private->is_canceled = true;
     if (private->is_lost)
-        kit_rma_piece_done(na_class->rma, piece, NA_PLUGIN_CANCELED, 0);
+        kit_rma_piece_done(na_class->fabric.rma, piece, NA_PLUGIN_CANCELED, 0);
     else if (piece->is_send == 0)
         return request == NULL;
     else if (request->data != NULL && (request->packed == 0 || request->packed == piece->size)) {
@@ -115,7 +115,7 @@ void ucx_piece_withdraw(void *owner, struct kit_rma_piece *piece)
     if (piece->is_send != 0 || private->request != NULL)
         return;
     na_class->posted[piece->tag] = NULL;
-    kit_rma_piece_done(na_class->rma, piece, NA_PLUGIN_CANCELED, 0);
+    kit_rma_piece_done(na_class->fabric.rma, piece, NA_PLUGIN_CANCELED, 0);
 }
 
 ucs_status_t ucx_piece_received(void *arg, const void *header, size_t header_size, void *data,
@@ -148,7 +148,7 @@ ucs_status_t ucx_piece_received(void *arg, const void *header, size_t header_siz
         return piece_start_receive(piece, data);
     if (!private->is_canceled)
         memcpy(piece->memory, data, size);
-    kit_rma_piece_done(na_class->rma, piece, NA_PLUGIN_SUCCESS, size);
+    kit_rma_piece_done(na_class->fabric.rma, piece, NA_PLUGIN_SUCCESS, size);
     return UCS_OK;
 }
 
@@ -191,8 +191,8 @@ ucs_status_t ucx_put_received(void *arg, const void *header, size_t header_size,
     if (link == NULL || (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0)
         return UCS_OK;
     if (link->peer != NULL)
-        kit_rma_control_data(link->na_class->rma, link->peer, copy.record, sizeof(copy.record),
-                             data, size);
+        kit_rma_control_data(link->na_class->fabric.rma, link->peer, copy.record,
+                             sizeof(copy.record), data, size);
     else
         message_fail_link(link, "is of a peer that has failed here");
     return UCS_OK;
@@ -208,7 +208,7 @@ void ucx_pieces_forget(struct ucx_link *link)
         request->piece = NULL;
         request->data = NULL;
         if (piece != NULL)
-            kit_rma_piece_done(link->na_class->rma, piece, NA_PLUGIN_HOSTUNREACH, 0);
+            kit_rma_piece_done(link->na_class->fabric.rma, piece, NA_PLUGIN_HOSTUNREACH, 0);
     }
 }
 
@@ -332,7 +332,7 @@ static ucs_status_t piece_start_receive(struct kit_rma_piece *piece, void *descr
     ucs_status_ptr_t started;
 
     if (request == NULL) {
-        kit_rma_piece_done(link->na_class->rma, piece, NA_PLUGIN_NOMEM, 0);
+        kit_rma_piece_done(link->na_class->fabric.rma, piece, NA_PLUGIN_NOMEM, 0);
         return UCS_OK;
     }
     request->piece = piece;
@@ -349,7 +349,7 @@ static ucs_status_t piece_start_receive(struct kit_rma_piece *piece, void *descr
 static void piece_received(void *request, ucs_status_t status, size_t size, void *arg)
 {
     struct ucx_request *own = arg;
-    struct kit_rma *rma = own->link->na_class->rma;
+    struct kit_rma *rma = own->link->na_class->fabric.rma;
     struct kit_rma_piece *piece = own->piece;
 
     (void) size;

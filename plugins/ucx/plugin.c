@@ -23,7 +23,7 @@ const struct kit_msg_ops ucx_ops = {
     .path_is_named = ucx_path_is_named,
     .rma_start = ucx_rma_start,
     .rma_abandon = ucx_rma_abandon,
-    .control = ucx_control,
+    .control = kit_remote_control,
 };
 
 static struct na_plugin ucx_plugin = {

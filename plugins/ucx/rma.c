@@ -9,20 +9,16 @@
 
 #include <string.h>
 
-#define CONTROL_RMA 1u
-
-static int32_t rma_control_send(void *owner, void *peer, const void *data, uint32_t size);
 static enum kit_rma_mover rma_mover(void *owner, const struct kit_rma_request *request);
 static int32_t rma_process(void *owner, void *peer, uint32_t *pid_p);
 static void rma_attach_refused(void *owner, void *peer);
 static void rma_transfer_done(void *owner, void *cookie, int32_t status);
-static int32_t rma_start_whole(struct ucx_transfer *transfer);
 static bool link_may_copy(const struct ucx_link *link, const struct kit_region *local,
                           const struct kit_region *remote);
 static bool link_has_native_lanes(struct ucx_link *link);
 
 static const struct kit_rma_ops rma_ops = {
-    .control_send = rma_control_send,
+    .control_send = kit_remote_control_send,
     .put_send = ucx_put_send,
     .mover = rma_mover,
     .process = rma_process,
@@ -40,11 +36,8 @@ int32_t ucx_rma_open(struct na_plugin_class *na_class)
 {
     const struct kit_rma_config config = {
         .ops = &rma_ops,
-        .owner = na_class,
         .plugin = UCX_PLUGIN_NAME,
         .regions = &na_class->regions,
-        .control_size = KIT_CONTROL_MAX,
-        .inline_size = KIT_CONTROL_MAX - KIT_RMA_RECORD_SIZE,
         .eager_size = UCX_PIECE,
         .piece_size = UCX_PIECE,
         .window = UCX_PIECES,
@@ -52,7 +45,7 @@ int32_t ucx_rma_open(struct na_plugin_class *na_class)
         .piece_private = sizeof(struct ucx_piece),
     };
 
-    return kit_rma_open(&config, &na_class->rma);
+    return kit_remote_open(&na_class->fabric, &config);
 }
 
 int32_t ucx_rma_start(struct kit_endpoint *endpoint, struct kit_msg_rma *rma)
@@ -68,7 +61,7 @@ int32_t ucx_rma_start(struct kit_endpoint *endpoint, struct kit_msg_rma *rma)
     transfer->link = link;
     kit_list_init(&transfer->node);
     if (rma->remote->region.owner == na_class->incarnation)
-        return rma_start_whole(transfer);
+        return kit_remote_start(endpoint, rma);
     if (link == NULL || link->phase == UCX_LINK_FAILED)
         return NA_PLUGIN_HOSTUNREACH;
     if (link->phase != UCX_LINK_READY || link->is_failing)
@@ -84,7 +77,7 @@ int32_t ucx_rma_start(struct kit_endpoint *endpoint, struct kit_msg_rma *rma)
         transfer->is_native = na_class->wants_keys && rma->remote->packed_size != 0 &&
                               !link_may_copy(link, &rma->local->region, &rma->remote->region) &&
                               link_has_native_lanes(link);
-        ret = transfer->is_native ? ucx_native_start(transfer) : rma_start_whole(transfer);
+        ret = transfer->is_native ? ucx_native_start(transfer) : kit_remote_start(endpoint, rma);
     }
     ucx_leave();
     return ret;
@@ -104,46 +97,14 @@ bool ucx_rma_abandon(struct kit_endpoint *endpoint, struct kit_msg_rma *rma, int
 /* True: nothing touches the local memory any more. */
 bool ucx_transfer_abandon(struct ucx_transfer *transfer, int32_t status, bool is_peer_gone)
 {
-    struct kit_rma *rma = transfer->na_class->rma;
+    struct kit_rma_transfer *part = transfer->rma->transfer;
 
     if (!transfer->is_over)
         transfer->status = status;
     transfer->is_over = true;
     kit_list_remove(&transfer->node);
-    return !transfer->is_native &&
-           (transfer->part == NULL || kit_rma_abandon(rma, transfer->part, status, is_peer_gone));
-}
-
-/* Has the engine move a range. Success with no part: it is there already. */
-int32_t ucx_transfer_start_part(struct ucx_transfer *transfer, uint64_t offset, uint64_t length)
-{
-    const struct kit_msg_rma *rma = transfer->rma;
-    const struct kit_rma_request request = {
-        .peer = rma->peer,
-        .local = &rma->local->region,
-        .local_offset = rma->local_offset + offset,
-        .remote = &rma->remote->region,
-        .remote_offset = rma->remote_offset + offset,
-        .length = length,
-        .is_put = rma->is_put,
-        .cookie = transfer,
-    };
-
-    return kit_rma_start(transfer->na_class->rma, &request, &transfer->part);
-}
-
-void ucx_control(struct kit_endpoint *endpoint, struct kit_peer *peer, uint32_t type,
-                 const void *data, uint64_t size)
-{
-    if (type == CONTROL_RMA)
-        kit_rma_control(ucx_class(endpoint)->rma, peer, data, size);
-}
-
-static int32_t rma_control_send(void *owner, void *peer, const void *data, uint32_t size)
-{
-    struct na_plugin_class *na_class = owner;
-
-    return kit_msg_control_send(&na_class->fabric, peer, CONTROL_RMA, data, size);
+    return !transfer->is_native && (part == NULL || kit_rma_abandon(transfer->na_class->fabric.rma,
+                                                                    part, status, is_peer_gone));
 }
 
 /* The target of an inline put has nothing to make ready: so small ones take one round trip. */
@@ -188,23 +149,14 @@ static void rma_attach_refused(void *owner, void *peer)
 
 static void rma_transfer_done(void *owner, void *cookie, int32_t status)
 {
-    struct na_plugin_class *na_class = owner;
-    struct ucx_transfer *transfer = cookie;
+    struct kit_msg_rma *rma = cookie;
+    struct ucx_transfer *transfer = rma->priv;
 
-    transfer->part = NULL;
+    rma->transfer = NULL;
     if (transfer->is_read)
         ucx_read_helped(transfer, status);
     else
-        kit_msg_rma_done(&na_class->fabric, transfer->rma, status);
-}
-
-static int32_t rma_start_whole(struct ucx_transfer *transfer)
-{
-    int32_t ret = ucx_transfer_start_part(transfer, 0, transfer->rma->length);
-
-    if (ret == NA_PLUGIN_SUCCESS && transfer->part == NULL)
-        kit_msg_rma_done(&transfer->na_class->fabric, transfer->rma, ret);
-    return ret;
+        kit_remote_transfer_done(owner, rma, status);
 }
 
 static bool link_may_copy(const struct ucx_link *link, const struct kit_region *local,

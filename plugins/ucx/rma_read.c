@@ -123,7 +123,8 @@ static void read_share(struct ucx_transfer *transfer)
 
     if (half < READ_SHARED / 2 || transfer->link->is_attach_refused)
         return;
-    if (ucx_transfer_start_part(transfer, transfer->tail - half, half) == NA_PLUGIN_SUCCESS)
+    if (kit_remote_start_part(&transfer->na_class->fabric, transfer->rma, transfer->tail - half,
+                              half) == NA_PLUGIN_SUCCESS)
         transfer->tail -= half;
 }
 
@@ -168,13 +169,14 @@ static void read_advance(struct ucx_transfer *transfer, int32_t status)
             read_end(transfer, status);
         return;
     }
-    if (transfer->part != NULL)
+    if (transfer->rma->transfer != NULL)
         return;
     if (transfer->head != transfer->tail) {
-        status = ucx_transfer_start_part(transfer, transfer->head, transfer->tail - transfer->head);
+        status = kit_remote_start_part(&transfer->na_class->fabric, transfer->rma, transfer->head,
+                                       transfer->tail - transfer->head);
         transfer->tail = transfer->head;
     }
-    if (transfer->part == NULL)
+    if (transfer->rma->transfer == NULL)
         read_end(transfer, status);
 }
 

@@ -11,9 +11,7 @@
 #    define _GNU_SOURCE
 #endif
 
-#include "kit_msg.h"
-#include "kit_region.h"
-#include "kit_rma.h"
+#include "kit_remote.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -189,8 +187,7 @@ struct na_plugin_class {
     uint32_t probing;      /* workers */
     uint32_t shared_links; /* that have an endpoint */
     uint32_t other_links;
-    bool may_attach; /* memory of processes of this node may be touched */
-    struct kit_rma *rma;
+    bool may_attach;                        /* memory of processes of this node may be touched */
     struct kit_rma_piece *posted[UCX_TAGS]; /* by tag: what waits for its message */
     struct kit_link reads;                  /* gets of ours that go on in the next poll */
     struct ucx_entry *registry;             /* NULL: there is none */
@@ -265,7 +262,6 @@ struct ucx_transfer {
     struct na_plugin_class *na_class;
     struct kit_msg_rma *rma;
     struct ucx_link *link;
-    struct kit_rma_transfer *part; /* what the engine has of it: all, or the help of a read */
     int32_t status;
     bool is_native;
     bool is_read;
@@ -523,9 +519,6 @@ void ucx_mem_free_all(struct na_plugin_class *na_class);
 int32_t ucx_rma_open(struct na_plugin_class *na_class);
 int32_t ucx_rma_start(struct kit_endpoint *endpoint, struct kit_msg_rma *rma);
 bool ucx_rma_abandon(struct kit_endpoint *endpoint, struct kit_msg_rma *rma, int32_t status);
-void ucx_control(struct kit_endpoint *endpoint, struct kit_peer *peer, uint32_t type,
-                 const void *data, uint64_t size);
-int32_t ucx_transfer_start_part(struct ucx_transfer *transfer, uint64_t offset, uint64_t length);
 bool ucx_transfer_abandon(struct ucx_transfer *transfer, int32_t status, bool is_peer_gone);
 
 static inline bool ucx_regions_are_host(const struct kit_region *local,

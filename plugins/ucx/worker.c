@@ -57,8 +57,7 @@ void ucx_worker_close(struct na_plugin_class *na_class)
     for (node = na_class->workers.next; node != &na_class->workers; node = node->next)
         worker_destroy(kit_container(node, struct ucx_worker, node));
     ucx_links_free(na_class);
-    kit_rma_close(na_class->rma);
-    na_class->rma = NULL;
+    kit_remote_close(&na_class->fabric);
     ucx_mem_free_all(na_class);
     while (!kit_list_empty(&na_class->workers)) {
         struct ucx_worker *worker = kit_container(na_class->workers.next, struct ucx_worker, node);
@@ -131,7 +130,7 @@ int32_t ucx_poll(struct kit_endpoint *endpoint)
         ucx_links_progress(na_class);
     if (kit_unlikely(na_class->probing != 0))
         ucx_probe_progress(na_class);
-    kit_rma_poll(na_class->rma, worker_rma_clock(na_class));
+    kit_rma_poll(na_class->fabric.rma, worker_rma_clock(na_class));
     ucx_leave();
     return NA_PLUGIN_SUCCESS;
 }
@@ -160,7 +159,8 @@ static bool worker_is_look_due(struct na_plugin_class *na_class)
 /* What goes by time is looked at once in a while: 0 is not now. */
 static uint64_t worker_rma_clock(const struct na_plugin_class *na_class)
 {
-    return kit_unlikely(na_class->polls % UCX_LINK_POLLS == 0) && kit_rma_is_active(na_class->rma)
+    return kit_unlikely(na_class->polls % UCX_LINK_POLLS == 0) &&
+                   kit_rma_is_active(na_class->fabric.rma)
                ? kit_host->clock_ns()
                : 0;
 }
@@ -183,7 +183,7 @@ bool ucx_try_wait(struct kit_endpoint *endpoint)
 
     if (!kit_list_empty(&na_class->sent) || !kit_list_empty(&na_class->trouble) ||
         na_class->probing != 0 || !kit_list_empty(&na_class->reads) ||
-        kit_rma_has_work(na_class->rma))
+        kit_rma_has_work(na_class->fabric.rma))
         return false;
     ucx_enter();
     for (struct kit_link *node = na_class->workers.next;

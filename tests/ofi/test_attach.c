@@ -217,7 +217,7 @@ static void who_may_not_attach_sends_records(void **state)
     ((struct ofi_peer *) ((struct kit_peer *) (void *) opened->target_addr)->priv)
         ->is_unattachable = true;
     assert_int_equal(transfer(opened, false, 1 << 20), NA_PLUGIN_SUCCESS);
-    kit_rma_counters_get(opened->na_class->rma, &counters);
+    kit_rma_counters_get(opened->na_class->base.rma, &counters);
     assert_int_equal(counters.moved[KIT_RMA_INLINE], 1);
     assert_int_equal(counters.moved[KIT_RMA_ATTACH], 1);
     assert_int_equal(arrived(opened), 1 << 20);

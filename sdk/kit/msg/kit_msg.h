@@ -52,6 +52,7 @@ struct kit_msg_rma {
     uint32_t remote_id;
     uint32_t is_put;
     void *priv;
+    struct kit_rma_transfer *transfer; /* of kit_remote.h */
 };
 
 /* What the fabric does. All are called with the endpoint's lock held and may not block. */
@@ -146,6 +147,7 @@ struct kit_endpoint {
     const char *plugin;         /* name, for the log */
     const char *protocol;       /* as it appears in addresses: `plugin+protocol://name` */
     struct msg_endpoint *state; /* inside of this layer */
+    struct kit_rma *rma;        /* of kit_remote.h; NULL: none */
 };
 
 /* ------------------------------------------------------------------------------------------------

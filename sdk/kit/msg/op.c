@@ -148,6 +148,7 @@ static int32_t rma_submit(struct na_plugin_context *na_context, void *op_p, uint
     request->rma.length = length;
     request->rma.remote_id = remote_id;
     request->rma.is_put = is_put;
+    request->rma.transfer = NULL;
     request->op = op;
     context->requests++;
     request->peer = peer;

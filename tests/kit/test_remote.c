@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Remote memory between two endpoints of a fabric that exists in memory only: puts and gets of the
+ * message layer are moved by the engine, and memory is left alone when it is deregistered.
+ */
+
+#include "kit_remote.h"
+#include "msg_sim.h"
+
+#include <string.h>
+
+#define MEMORY 1000u
+
+/* What the fabric of both ends does with a piece: it is held, for some polls or for ever. */
+static struct {
+    struct kit_rma_piece *piece;
+    bool is_cancelled;
+    uint32_t polls; /* since it was cancelled */
+    uint32_t release_after;
+} held;
+
+static enum kit_rma_mover mover;
+static const struct kit_msg_ops *sim_ops;
+
+struct fixture {
+    struct sim_pair *pair;
+    uint8_t local[MEMORY], remote[MEMORY];
+    struct na_plugin_mem *at_a, *at_b, *b_at_a; /* handles of a, of b, and b's as a has it */
+};
+
+static struct fixture fixture;
+
+static int32_t no_piece_send(void *owner, struct kit_rma_piece *piece)
+{
+    (void) owner;
+    (void) piece;
+    return NA_PLUGIN_AGAIN;
+}
+
+static int32_t hold_piece(void *owner, struct kit_rma_piece *piece)
+{
+    (void) owner;
+    if (held.piece != NULL)
+        return NA_PLUGIN_AGAIN;
+    held.piece = piece;
+    return NA_PLUGIN_SUCCESS;
+}
+
+static bool cancel_piece(void *owner, struct kit_rma_piece *piece)
+{
+    (void) owner;
+    assert_ptr_equal(piece, held.piece);
+    held.is_cancelled = true;
+    return false;
+}
+
+static void withdraw_piece(void *owner, struct kit_rma_piece *piece)
+{
+    (void) owner;
+    (void) piece;
+}
+
+static enum kit_rma_mover choose_mover(void *owner, const struct kit_rma_request *request)
+{
+    (void) owner;
+    (void) request;
+    return mover;
+}
+
+static const struct kit_rma_ops rma_ops = {
+    .control_send = kit_remote_control_send,
+    .mover = choose_mover,
+    .piece_send = no_piece_send,
+    .piece_recv = hold_piece,
+    .piece_cancel = cancel_piece,
+    .piece_withdraw = withdraw_piece,
+    .transfer_done = kit_remote_transfer_done,
+    .peer_hold = kit_msg_peer_hold,
+    .peer_release = kit_msg_peer_release,
+};
+
+/* A second goes by in each poll that waits for the piece. */
+static int32_t poll_all(struct kit_endpoint *endpoint)
+{
+    int32_t ret = sim_ops->poll(endpoint);
+
+    if (held.is_cancelled) {
+        sim_clock_skip += UINT64_C(1000000000);
+        if (++held.polls == held.release_after)
+            kit_rma_piece_released(endpoint->rma, held.piece);
+    }
+    kit_rma_poll(endpoint->rma, 0);
+    return ret;
+}
+
+static void put_on_engine(struct na_plugin_class *node)
+{
+    const struct kit_rma_config config = {
+        .ops = &rma_ops, .owner = &fixture, .plugin = "sim", .piece_size = 4096};
+    static struct kit_msg_ops before;
+
+    before = node->ops;
+    sim_ops = &before;
+    node->ops.poll = poll_all;
+    node->ops.rma_start = kit_remote_start;
+    node->ops.rma_abandon = kit_remote_abandon;
+    node->ops.control = kit_remote_control;
+    assert_int_equal(kit_remote_open(&node->endpoint, &config), NA_PLUGIN_SUCCESS);
+    assert_non_null(node->endpoint.rma);
+}
+
+static int setup(void **state)
+{
+    uint8_t packed[KIT_REGION_PACKED];
+    struct sim_pair *pair;
+
+    assert_int_equal(sim_pair_setup(state), 0);
+    pair = *state;
+    memset(&held, 0, sizeof(held));
+    memset(&fixture, 0, sizeof(fixture));
+    mover = KIT_RMA_INLINE;
+    fixture.pair = pair;
+    put_on_engine(pair->a);
+    put_on_engine(pair->b);
+    for (uint32_t i = 0; i < MEMORY; i++) {
+        fixture.local[i] = (uint8_t) (i * 7);
+        fixture.remote[i] = (uint8_t) (i * 11 + 1);
+    }
+    assert_int_equal(kit_remote_mem_create(pair->a, fixture.local, MEMORY,
+                                           NA_PLUGIN_MEM_READ | NA_PLUGIN_MEM_WRITE, &fixture.at_a),
+                     0);
+    assert_int_equal(kit_remote_mem_create(pair->b, fixture.remote, MEMORY,
+                                           NA_PLUGIN_MEM_READ | NA_PLUGIN_MEM_WRITE, &fixture.at_b),
+                     0);
+    assert_int_equal(kit_remote_mem_register(pair->a, fixture.at_a, NA_PLUGIN_MEM_TYPE_HOST, 0), 0);
+    assert_int_equal(kit_remote_mem_register(pair->b, fixture.at_b, NA_PLUGIN_MEM_TYPE_HOST, 0), 0);
+    assert_int_equal(kit_remote_mem_serialize_size(pair->b, fixture.at_b), sizeof(packed));
+    assert_int_equal(kit_remote_mem_serialize(pair->b, fixture.at_b, packed, sizeof(packed)), 0);
+    assert_int_equal(kit_remote_mem_deserialize(pair->a, packed, sizeof(packed), &fixture.b_at_a),
+                     0);
+    *state = &fixture;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct sim_pair *pair = fixture.pair;
+
+    kit_remote_mem_destroy(pair->a, fixture.b_at_a);
+    kit_remote_mem_destroy(pair->a, fixture.at_a);
+    kit_remote_mem_destroy(pair->b, fixture.at_b);
+    pair->a->ops = pair->b->ops = *sim_ops;
+    kit_remote_close(&pair->a->endpoint);
+    kit_remote_close(&pair->b->endpoint);
+    assert_null(pair->a->endpoint.rma);
+    *state = pair;
+    return sim_pair_teardown(state);
+}
+
+static void start(struct sim_op *op, bool is_put, struct na_plugin_mem *remote, uint64_t length)
+{
+    assert_int_equal((is_put ? kit_msg_put : kit_msg_get)(fixture.pair->ca, op, fixture.at_a, 8,
+                                                          remote, 16, length, fixture.pair->b_at_a,
+                                                          0),
+                     NA_PLUGIN_SUCCESS);
+}
+
+static struct kit_rma_counters counters_of(const struct na_plugin_class *node)
+{
+    struct kit_rma_counters counters;
+
+    kit_rma_counters_get(node->endpoint.rma, &counters);
+    return counters;
+}
+
+static void test_put_and_get(void **state)
+{
+    struct sim_pair *pair = fixture.pair;
+    struct sim_op put = {0}, get = {0};
+
+    (void) state;
+    start(&put, true, fixture.b_at_a, 900);
+    sim_poll_until(pair->ca, pair->cb, &put);
+    assert_int_equal(put.status, NA_PLUGIN_SUCCESS);
+    assert_memory_equal(fixture.remote + 16, fixture.local + 8, 900);
+    assert_int_equal(fixture.remote[15], (uint8_t) (15 * 11 + 1));
+    assert_int_equal(fixture.remote[916], (uint8_t) (916 * 11 + 1));
+    memset(fixture.local, 0, MEMORY);
+    start(&get, false, fixture.b_at_a, 900);
+    sim_poll_until(pair->ca, pair->cb, &get);
+    assert_int_equal(get.status, NA_PLUGIN_SUCCESS);
+    assert_memory_equal(fixture.local + 8, fixture.remote + 16, 900);
+    assert_int_equal(counters_of(pair->b).records_bad, 0);
+}
+
+/* The target is the origin itself: it is done when it starts. */
+static void test_own_memory(void **state)
+{
+    struct sim_pair *pair = fixture.pair;
+    uint8_t packed[KIT_REGION_PACKED];
+    struct na_plugin_mem *own;
+    struct sim_op op = {0};
+
+    (void) state;
+    assert_int_equal(kit_remote_mem_serialize(pair->a, fixture.at_a, packed, sizeof(packed)), 0);
+    assert_int_equal(kit_remote_mem_deserialize(pair->a, packed, sizeof(packed), &own), 0);
+    assert_int_equal(kit_msg_put(pair->ca, &op, fixture.at_a, 0, own, 500, 100, pair->b_at_a, 0),
+                     0);
+    sim_poll_until(pair->ca, NULL, &op);
+    assert_int_equal(op.status, NA_PLUGIN_SUCCESS);
+    assert_memory_equal(fixture.local, fixture.local + 500, 100);
+    kit_remote_mem_destroy(pair->a, own);
+}
+
+static int32_t start_part(struct kit_endpoint *endpoint, struct kit_msg_rma *rma)
+{
+    return kit_remote_start_part(endpoint, rma, 100, 50);
+}
+
+static void test_part(void **state)
+{
+    struct sim_pair *pair = fixture.pair;
+    struct sim_op op = {0};
+
+    (void) state;
+    pair->a->ops.rma_start = start_part;
+    start(&op, true, fixture.b_at_a, 900);
+    sim_poll_until(pair->ca, pair->cb, &op);
+    assert_int_equal(op.status, NA_PLUGIN_SUCCESS);
+    assert_memory_equal(fixture.remote + 116, fixture.local + 108, 50);
+    assert_int_equal(fixture.remote[115], (uint8_t) (115 * 11 + 1));
+    assert_int_equal(fixture.remote[166], (uint8_t) (166 * 11 + 1));
+}
+
+static void test_cancel(void **state)
+{
+    struct sim_pair *pair = fixture.pair;
+    struct sim_op op = {0}, later = {0};
+
+    (void) state;
+    start(&op, true, fixture.b_at_a, 900);
+    assert_int_equal(kit_msg_cancel(pair->ca, &op), NA_PLUGIN_SUCCESS);
+    assert_int_equal(op.completions, 1);
+    assert_int_equal(op.status, NA_PLUGIN_CANCELED);
+    sim_poll(pair->ca, pair->cb, 20);
+    assert_int_equal(counters_of(pair->a).transfers, 0);
+    assert_int_equal(counters_of(pair->b).targets, 0);
+    assert_int_equal(op.completions, 1);
+    start(&later, true, fixture.b_at_a, 900);
+    sim_poll_until(pair->ca, pair->cb, &later);
+    assert_int_equal(later.status, NA_PLUGIN_SUCCESS);
+}
+
+static void test_refused(void **state)
+{
+    struct sim_pair *pair = fixture.pair;
+    uint8_t small[KIT_REGION_PACKED - 1];
+    struct sim_op op = {0};
+
+    (void) state;
+    assert_int_equal(kit_remote_mem_serialize(pair->b, fixture.at_b, small, sizeof(small)),
+                     NA_PLUGIN_OVERFLOW);
+    assert_int_equal(kit_remote_mem_deregister(pair->b, fixture.at_b), NA_PLUGIN_SUCCESS);
+    assert_int_equal(kit_remote_mem_register(pair->b, fixture.at_b, NA_PLUGIN_MEM_TYPE_CUDA, 0),
+                     NA_PLUGIN_OPNOTSUPPORTED);
+    start(&op, false, fixture.b_at_a, 100);
+    sim_poll_until(pair->ca, pair->cb, &op);
+    assert_int_equal(op.status, NA_PLUGIN_PERMISSION);
+    assert_int_equal(counters_of(pair->b).refused, 1);
+}
+
+/* Records of the engine's type reach it, of another type they do not. */
+static void test_control(void **state)
+{
+    struct sim_pair *pair = fixture.pair;
+    struct kit_peer *peer = &msg_peer_of(pair->b_at_a)->base;
+
+    (void) state;
+    assert_int_equal(kit_msg_control_send(&pair->a->endpoint, peer, 7, "no record", 10), 0);
+    sim_poll(pair->ca, pair->cb, 5);
+    assert_int_equal(counters_of(pair->b).records_bad, 0);
+    assert_int_equal(kit_remote_control_send(&pair->a->endpoint, peer, "no record", 10), 0);
+    sim_poll(pair->ca, pair->cb, 5);
+    assert_int_equal(counters_of(pair->b).records_bad, 1);
+}
+
+/* The fabric holds the target's memory: deregistering polls it. */
+static void hold_target(struct sim_op *op)
+{
+    mover = KIT_RMA_PIECES;
+    start(op, true, fixture.b_at_a, 900);
+    for (uint32_t i = 0; i < 100 && held.piece == NULL; i++)
+        sim_poll(fixture.pair->ca, fixture.pair->cb, 1);
+    assert_non_null(held.piece);
+}
+
+static void test_deregister_waits(void **state)
+{
+    struct sim_pair *pair = fixture.pair;
+    struct sim_op op = {0};
+
+    (void) state;
+    hold_target(&op);
+    held.release_after = 3;
+    assert_int_equal(kit_remote_mem_deregister(pair->b, fixture.at_b), NA_PLUGIN_SUCCESS);
+    assert_int_equal(held.polls, 3);
+    kit_rma_piece_done(pair->b->endpoint.rma, held.piece, NA_PLUGIN_CANCELED, 0);
+    held.is_cancelled = false;
+    sim_poll_until(pair->ca, pair->cb, &op);
+    assert_int_not_equal(op.status, NA_PLUGIN_SUCCESS);
+}
+
+static void test_deregister_ends(void **state)
+{
+    struct sim_pair *pair = fixture.pair;
+    struct sim_op op = {0};
+
+    (void) state;
+    hold_target(&op);
+    assert_int_equal(kit_remote_mem_deregister(pair->b, fixture.at_b), NA_PLUGIN_SUCCESS);
+    assert_in_range(held.polls, 4, 6);
+    kit_rma_piece_done(pair->b->endpoint.rma, held.piece, NA_PLUGIN_CANCELED, 0);
+    held.is_cancelled = false;
+    sim_poll_until(pair->ca, pair->cb, &op);
+    assert_int_not_equal(op.status, NA_PLUGIN_SUCCESS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_put_and_get, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_own_memory, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_part, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_cancel, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_control, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_deregister_waits, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_deregister_ends, setup, teardown),
+    };
+
+    return cmocka_run_group_tests_name("kit remote", tests, NULL, NULL);
+}
