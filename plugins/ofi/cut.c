@@ -12,7 +12,6 @@
 #include "ofi.h"
 
 #include <dirent.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,10 +150,4 @@ static bool ofi_host_equal(const struct sockaddr_storage *a, const struct sockad
     return a->ss_family == AF_INET6 &&
            memcmp(&((const struct sockaddr_in6 *) a)->sin6_addr,
                   &((const struct sockaddr_in6 *) b)->sin6_addr, sizeof(struct in6_addr)) == 0;
-}
-
-/* The same place in both families. */
-uint16_t ofi_socket_port(const struct sockaddr_storage *address)
-{
-    return ((const struct sockaddr_in *) address)->sin_port;
 }

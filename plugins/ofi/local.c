@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <string.h>
 
+static void ofi_resources_close(struct ofi_resources *resources);
 static struct ofi_local *ofi_local_find(const char *name);
 static void ofi_local_unlink(struct ofi_local *local);
 
@@ -112,6 +113,26 @@ void ofi_local_close(struct ofi_local *local, struct ofi_resources *resources)
         return;
     ofi_resources_close(resources);
     kit_host->mem_free(local);
+}
+
+/* In the order in which they depend on each other; what there is not is left out. */
+static void ofi_resources_close(struct ofi_resources *resources)
+{
+    if (resources->endpoint != NULL)
+        ofi_close(&resources->endpoint->fid);
+    if (resources->receive_mr != NULL)
+        ofi_close(&resources->receive_mr->fid);
+    if (resources->av != NULL)
+        ofi_close(&resources->av->fid);
+    if (resources->cq != NULL)
+        ofi_close(&resources->cq->fid);
+    if (resources->domain != NULL)
+        ofi_close(&resources->domain->fid);
+    if (resources->fabric != NULL)
+        ofi_close(&resources->fabric->fid);
+    fi_freeinfo(resources->info);
+    kit_host->mem_free(resources->receive_memory);
+    kit_host->mem_free(resources->receives);
 }
 
 /* An endpoint that is only kept is nobody's peer. */

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory handles: registration in each of the fabric's modes, and the form in which they travel. */
+/* Memory handles, and the form in which they travel. */
 
 #include "ofi.h"
 
 #include <endian.h>
 #include <string.h>
-#include <sys/uio.h>
 
-/* Keys that were taken by chance: try others. */
-#define OFI_KEY_ATTEMPTS 16
+#define OFI_LEAVE_NS UINT64_C(2000000000)
 
 /* What a handle that travels has of the fabric's, in front of a raw key. Little-endian. */
 struct ofi_mem_extra {
@@ -20,45 +18,15 @@ static struct na_plugin_mem *ofi_mem_alloc(void);
 static void ofi_mem_free(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
 static int32_t ofi_mem_register_locked(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
                                        uint32_t mem_type, uint64_t device);
+static void ofi_mem_leave(struct na_plugin_class *na_class, const struct kit_region *region);
 static int32_t ofi_mem_extra_fill(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
                                   uint8_t *extra, uint32_t *size_p);
 static int32_t ofi_mem_extra_take(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
                                   const uint8_t *extra, uint32_t size);
-static void ofi_memory_describe_type(struct fi_mr_attr *attr, uint32_t mem_type, uint64_t device);
-static int32_t ofi_memory_activate(struct na_plugin_class *na_class, struct fid_mr *mr);
 static uint64_t ofi_mem_raw_size(const struct na_plugin_class *na_class,
                                  const struct na_plugin_mem *mem);
 static int32_t ofi_mem_map_key(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
                                uint64_t base, const uint8_t *raw_key, size_t raw_size);
-
-/* Registers memory of our own or of the caller's; the lock is held, or nobody else is there yet. */
-int32_t ofi_memory_register(struct na_plugin_class *na_class, const void *base, uint64_t length,
-                            uint64_t access, uint32_t mem_type, uint64_t device,
-                            struct fid_mr **mr_p)
-{
-    struct iovec vector = {(void *) (uintptr_t) base, length};
-    struct fi_mr_attr attr = {.mr_iov = &vector, .iov_count = 1, .access = access};
-    int error = -FI_ENOKEY;
-    int32_t ret;
-
-    ofi_memory_describe_type(&attr, mem_type, device);
-    for (int i = 0; i < OFI_KEY_ATTEMPTS && error == -FI_ENOKEY; i++) {
-        if ((na_class->mr_mode & FI_MR_PROV_KEY) == 0) {
-            ret = ofi_random_key(na_class, &attr.requested_key);
-            if (ret != NA_PLUGIN_SUCCESS)
-                return ret;
-        }
-        error = fi_mr_regattr(na_class->domain, &attr, 0, mr_p);
-    }
-    if (error != 0) {
-        OFI_LOG_ERROR("provider '%s' does not register %llu bytes at %p (%s)",
-                      na_class->info->fabric_attr->prov_name, (unsigned long long) length, base,
-                      fi_strerror(-error));
-        *mr_p = NULL;
-        return ofi_status(-error);
-    }
-    return ofi_memory_activate(na_class, *mr_p);
-}
 
 int32_t ofi_mem_create(struct na_plugin_class *na_class, void *base, uint64_t length,
                        uint32_t flags, struct na_plugin_mem **mem_p)
@@ -120,7 +88,7 @@ int32_t ofi_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_me
 
     kit_msg_lock(&na_class->base);
     (void) kit_region_deregister(&na_class->regions, &mem->region);
-    ofi_target_leave(na_class, &mem->region);
+    ofi_mem_leave(na_class, &mem->region);
     if (mem->mr != NULL)
         error = fi_close(&mem->mr->fid);
     mem->mr = NULL;
@@ -233,6 +201,20 @@ static int32_t ofi_mem_register_locked(struct na_plugin_class *na_class, struct 
     return ret;
 }
 
+/* Memory is deregistered: what is under way ends before the caller may free it. */
+static void ofi_mem_leave(struct na_plugin_class *na_class, const struct kit_region *region)
+{
+    if (na_class->base.rma == NULL || kit_remote_leave(&na_class->base, region, OFI_LEAVE_NS))
+        return;
+    OFI_LOG_WARNING("a peer does not end its transfer with memory at %p, which is deregistered: its"
+                    " connection is broken",
+                    (void *) (uintptr_t) region->base);
+    ofi_cut(na_class, region);
+    if (!kit_rma_region_leave(na_class->base.rma, region))
+        OFI_LOG_ERROR("provider '%s' does not let go of memory at %p",
+                      na_class->info->fabric_attr->prov_name, (void *) (uintptr_t) region->base);
+}
+
 static int32_t ofi_mem_extra_fill(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
                                   uint8_t *extra, uint32_t *size_p)
 {
@@ -279,57 +261,6 @@ static int32_t ofi_mem_extra_take(struct na_plugin_class *na_class, struct na_pl
     return is_raw ? ofi_mem_map_key(na_class, mem, mem->fabric_base, extra + sizeof(numbers),
                                     size - sizeof(numbers))
                   : NA_PLUGIN_SUCCESS;
-}
-
-/* Nobody who was not told a key shall find one. */
-int32_t ofi_random_key(struct na_plugin_class *na_class, uint64_t *key_p)
-{
-    struct kit_key random;
-    int32_t ret = kit_key_take(&na_class->regions.keys, &random);
-
-    if (ret != NA_PLUGIN_SUCCESS)
-        OFI_LOG_ERROR("no random numbers for the keys of memory");
-    else
-        *key_p = random.word[1] & na_class->key_mask;
-    return ret;
-}
-
-static void ofi_memory_describe_type(struct fi_mr_attr *attr, uint32_t mem_type, uint64_t device)
-{
-    switch (mem_type) {
-    case NA_PLUGIN_MEM_TYPE_CUDA:
-        attr->iface = FI_HMEM_CUDA;
-        attr->device.cuda = (int) device;
-        break;
-    case NA_PLUGIN_MEM_TYPE_ROCM:
-        attr->iface = FI_HMEM_ROCR;
-        break;
-    case NA_PLUGIN_MEM_TYPE_ZE:
-        attr->iface = FI_HMEM_ZE;
-        attr->device.ze = (int) device;
-        break;
-    default:
-        attr->iface = FI_HMEM_SYSTEM;
-        break;
-    }
-}
-
-/* Regions of some providers belong to an endpoint, and are of no use until they are bound to it. */
-static int32_t ofi_memory_activate(struct na_plugin_class *na_class, struct fid_mr *mr)
-{
-    int error;
-
-    if ((na_class->mr_mode & FI_MR_ENDPOINT) == 0)
-        return NA_PLUGIN_SUCCESS;
-    error = fi_mr_bind(mr, &na_class->endpoint->fid, 0);
-    if (error == 0)
-        error = fi_mr_enable(mr);
-    if (error == 0)
-        return NA_PLUGIN_SUCCESS;
-    OFI_LOG_ERROR("provider '%s' does not bind memory to its endpoint (%s)",
-                  na_class->info->fabric_attr->prov_name, fi_strerror(-error));
-    (void) fi_close(&mr->fid);
-    return ofi_status(-error);
 }
 
 static uint64_t ofi_mem_raw_size(const struct na_plugin_class *na_class,

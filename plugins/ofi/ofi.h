@@ -6,6 +6,7 @@
 
 #include "kit_remote.h"
 
+#include <netinet/in.h>
 #include <pthread.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
@@ -110,7 +111,8 @@ struct ofi_stuck {
     bool is_possible;       /* with this provider, and it can be mended */
     bool is_known;          /* the own address is in the address vector */
     bool is_sent;
-    bool is_renewing; /* until it is open again */
+    bool has_received; /* since the last look */
+    bool is_renewing;  /* until it is open again */
     uint8_t mark[24];
 };
 
@@ -189,6 +191,12 @@ struct na_plugin_mem {
 static inline uint8_t *ofi_mem_base(const struct na_plugin_mem *mem)
 {
     return (uint8_t *) (uintptr_t) mem->region.base;
+}
+
+/* In network byte order, at the same place in both families. */
+static inline uint16_t ofi_socket_port(const struct sockaddr_storage *address)
+{
+    return ((const struct sockaddr_in *) address)->sin_port;
 }
 
 struct na_plugin_class {
@@ -277,10 +285,13 @@ int32_t ofi_select(struct na_plugin_class *na_class, const struct na_plugin_init
 /* endpoint.c */
 int32_t ofi_class_initialize(const struct na_plugin_init *init, struct na_host_class *host_class,
                              struct na_plugin_class **class_p, struct na_plugin_class_info *info);
+int32_t ofi_class_finalize(struct na_plugin_class *na_class);
+
+/* fabric.c */
+int32_t ofi_fabric_open(struct na_plugin_class *na_class);
 bool ofi_reset(struct kit_endpoint *endpoint);
 bool ofi_endpoint_reopen(struct na_plugin_class *na_class);
-int32_t ofi_class_finalize(struct na_plugin_class *na_class);
-void ofi_resources_close(struct ofi_resources *resources);
+int32_t ofi_failed(const struct na_plugin_class *na_class, const char *what, int error);
 
 /* local.c */
 extern pthread_mutex_t ofi_list_lock; /* of enumerate.c; another thread may hold it in a fork */
@@ -324,10 +335,13 @@ int32_t ofi_slab_register(struct kit_endpoint *endpoint, void *base, uint64_t si
                           void **registration_p);
 void ofi_slab_deregister(struct kit_endpoint *endpoint, void *registration);
 
-/* memory.c */
+/* registration.c */
 int32_t ofi_memory_register(struct na_plugin_class *na_class, const void *base, uint64_t length,
                             uint64_t access, uint32_t mem_type, uint64_t device,
                             struct fid_mr **mr_p);
+int32_t ofi_random_key(struct na_plugin_class *na_class, uint64_t *key_p);
+
+/* memory.c */
 int32_t ofi_mem_create(struct na_plugin_class *na_class, void *base, uint64_t length,
                        uint32_t flags, struct na_plugin_mem **mem_p);
 void ofi_mem_destroy(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
@@ -340,7 +354,6 @@ int32_t ofi_mem_serialize(struct na_plugin_class *na_class, struct na_plugin_mem
 int32_t ofi_mem_deserialize(struct na_plugin_class *na_class, const void *buf, uint64_t size,
                             struct na_plugin_mem **mem_p);
 void ofi_mem_destroy_all(struct na_plugin_class *na_class);
-int32_t ofi_random_key(struct na_plugin_class *na_class, uint64_t *key_p);
 
 /* rma.c */
 int32_t ofi_put(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
@@ -357,24 +370,24 @@ void ofi_rma_retry(struct na_plugin_class *na_class);
 /* target.c */
 int32_t ofi_target_open(struct na_plugin_class *na_class);
 void ofi_move_done(struct na_plugin_class *na_class, struct ofi_request *request, int32_t status);
-void ofi_target_leave(struct na_plugin_class *na_class, const struct kit_region *region);
 bool ofi_target_is_busy(const struct na_plugin_class *na_class, const struct ofi_address *address,
                         const struct kit_region *region);
 
 /* cut.c */
 void ofi_cut(struct na_plugin_class *na_class, const struct kit_region *region);
 void ofi_peer_abort(struct kit_endpoint *endpoint, struct kit_peer *peer, uint32_t silent_ms);
-uint16_t ofi_socket_port(const struct sockaddr_storage *address);
+
+/* queue.c */
+int32_t ofi_queue_read(struct na_plugin_class *na_class, bool *is_awaited_p);
+void ofi_queue_drain(struct na_plugin_class *na_class);
 
 /* poll.c */
-void ofi_queue_drain(struct na_plugin_class *na_class);
 int32_t ofi_poll(struct kit_endpoint *endpoint);
 int ofi_get_fd(struct kit_endpoint *endpoint);
 bool ofi_try_wait(struct kit_endpoint *endpoint);
 
 /* stuck.c */
 void ofi_stuck_look(struct na_plugin_class *na_class);
-bool ofi_stuck_received(struct na_plugin_class *na_class, const void *data, uint64_t size);
 
 /* unidentified.c */
 void ofi_unidentified_open(struct na_plugin_class *na_class);
@@ -385,5 +398,6 @@ void ofi_unidentified_end(struct na_plugin_class *na_class, uint64_t least_ns);
 /* status.c */
 int32_t ofi_status(int error);
 int32_t ofi_send_status(int error);
+void ofi_close(struct fid *fid);
 
 #endif /* OFI_H */

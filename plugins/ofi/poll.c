@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The completion queue: reading it, and sleeping on it. */
+/* Progress, and sleeping until there is some to make. */
 
 #include "ofi.h"
 
 #include <errno.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-
-#define OFI_ENTRIES 16
 
 /* Reads of the queue in one poll. */
 #define OFI_READS 16
@@ -26,11 +24,6 @@
 
 static uint64_t ofi_poll_clock(struct na_plugin_class *na_class);
 static void ofi_descriptors_look(struct na_plugin_class *na_class);
-static ssize_t ofi_queue_read(struct na_plugin_class *na_class, struct fi_cq_msg_entry *entries);
-static bool ofi_complete(struct na_plugin_class *na_class, struct ofi_request *request,
-                         uint64_t size);
-static int32_t ofi_complete_error(struct na_plugin_class *na_class);
-static int32_t ofi_poll_failed(struct na_plugin_class *na_class, int error);
 
 /*
  * Ends with the first read that brought what somebody waits for: the caller goes on with that
@@ -39,7 +32,6 @@ static int32_t ofi_poll_failed(struct na_plugin_class *na_class, int error);
 int32_t ofi_poll(struct kit_endpoint *endpoint)
 {
     struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
-    struct fi_cq_msg_entry entries[OFI_ENTRIES];
     int32_t ret = NA_PLUGIN_SUCCESS;
     bool is_over = false;
 
@@ -51,44 +43,15 @@ int32_t ofi_poll(struct kit_endpoint *endpoint)
         ofi_receives_post(na_class);
     if (na_class->rmas_waiting != NULL)
         ofi_rma_retry(na_class);
-    for (int i = 0; i < OFI_READS && !is_over && ret == NA_PLUGIN_SUCCESS; i++) {
-        ssize_t count = ofi_queue_read(na_class, entries);
-
-        if (count == -FI_EAGAIN)
-            break;
-        if (count == -FI_EAVAIL) {
-            ret = ofi_complete_error(na_class);
-            continue;
-        }
-        if (count < 0)
-            return ofi_poll_failed(na_class, (int) -count);
-        na_class->idle_waits = 0;
-        for (ssize_t at = 0; at < count; at++)
-            is_over |= ofi_complete(na_class, entries[at].op_context, entries[at].len);
-    }
+    for (int i = 0; i < OFI_READS && !is_over && ret == NA_PLUGIN_SUCCESS; i++)
+        ret = ofi_queue_read(na_class, &is_over);
+    if (ret == NA_PLUGIN_AGAIN)
+        ret = NA_PLUGIN_SUCCESS;
     if (na_class->base.rma != NULL)
         kit_rma_poll(na_class->base.rma, ofi_poll_clock(na_class));
     if (++na_class->idle_polls % OFI_POLLS_A_LOOK == 0)
         ofi_stuck_look(na_class);
     return ret;
-}
-
-/* Reads all that there is. */
-void ofi_queue_drain(struct na_plugin_class *na_class)
-{
-    struct fi_cq_msg_entry entries[OFI_ENTRIES];
-    int32_t ret = NA_PLUGIN_SUCCESS;
-
-    while (ret == NA_PLUGIN_SUCCESS) {
-        ssize_t count = ofi_queue_read(na_class, entries);
-
-        if (count == -FI_EAVAIL)
-            ret = ofi_complete_error(na_class);
-        else if (count <= 0)
-            break;
-        for (ssize_t at = 0; at < count; at++)
-            (void) ofi_complete(na_class, entries[at].op_context, entries[at].len);
-    }
 }
 
 int ofi_get_fd(struct kit_endpoint *endpoint)
@@ -147,84 +110,4 @@ static void ofi_descriptors_look(struct na_plugin_class *na_class)
                       "limit (ulimit -n)");
     /* Whoever comes takes the one that became free: that is still the same shortage. */
     na_class->is_short_told = na_class->is_short || (na_class->is_short_told && was_short);
-}
-
-static ssize_t ofi_queue_read(struct na_plugin_class *na_class, struct fi_cq_msg_entry *entries)
-{
-    /* The tcp provider asks what errno is after a connection ended early, where nothing set it:
-     * EAGAIN from before would have it keep the dead one, and its descriptor, for ever. */
-    errno = 0;
-    return fi_cq_read(na_class->cq, entries, OFI_ENTRIES);
-}
-
-/* True for anything but a send. */
-static bool ofi_complete(struct na_plugin_class *na_class, struct ofi_request *request,
-                         uint64_t size)
-{
-    if (request == NULL)
-        return false;
-    switch (request->kind) {
-    case OFI_REQUEST_SEND:
-        ofi_frame_sent(na_class, (struct ofi_send *) request, NA_PLUGIN_SUCCESS);
-        return false;
-    case OFI_REQUEST_RECEIVE:
-        ofi_frame_received(na_class, (struct ofi_receive *) request, size);
-        break;
-    case OFI_REQUEST_RMA:
-        ofi_rma_piece_done(na_class, (struct ofi_rma *) request, NA_PLUGIN_SUCCESS);
-        break;
-    case OFI_REQUEST_MOVE:
-        ofi_move_done(na_class, request, NA_PLUGIN_SUCCESS);
-        break;
-    case OFI_REQUEST_FENCE:
-        ofi_address_fenced(na_class, request);
-        return false;
-    }
-    return true;
-}
-
-/* An error belongs to the request that failed, never to the endpoint. */
-static int32_t ofi_complete_error(struct na_plugin_class *na_class)
-{
-    struct fi_cq_err_entry entry = {0};
-    ssize_t count = fi_cq_readerr(na_class->cq, &entry, 0);
-    struct ofi_request *request = entry.op_context;
-    int32_t status = ofi_status(entry.err);
-
-    if (count == -FI_EAGAIN)
-        return NA_PLUGIN_SUCCESS;
-    if (count < 0)
-        return ofi_poll_failed(na_class, (int) -count);
-    OFI_LOG_DEBUG("a request of kind %d failed: %s (provider's error %d)",
-                  request != NULL ? (int) request->kind : -1, fi_strerror(entry.err),
-                  entry.prov_errno);
-    if (request == NULL)
-        return NA_PLUGIN_SUCCESS;
-    switch (request->kind) {
-    case OFI_REQUEST_SEND:
-        ofi_frame_sent(na_class, (struct ofi_send *) request, ofi_send_status(entry.err));
-        break;
-    case OFI_REQUEST_RECEIVE: /* what came was no frame of ours, or nothing came */
-        ofi_receives_add(na_class, (struct ofi_receive *) request);
-        break;
-    case OFI_REQUEST_RMA:
-        ofi_rma_piece_done(na_class, (struct ofi_rma *) request, status);
-        break;
-    case OFI_REQUEST_MOVE:
-        ofi_move_done(na_class, request, status);
-        break;
-    case OFI_REQUEST_FENCE: /* the next frame finds out what it is */
-        ofi_address_fenced(na_class, request);
-        break;
-    }
-    return NA_PLUGIN_SUCCESS;
-}
-
-static int32_t ofi_poll_failed(struct na_plugin_class *na_class, int error)
-{
-    if (!na_class->failed)
-        OFI_LOG_ERROR("the completion queue of provider '%s' is broken (%s)",
-                      na_class->info->fabric_attr->prov_name, fi_strerror(error));
-    na_class->failed = true;
-    return NA_PLUGIN_IO_ERROR;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What libfabric's error numbers mean in NA. */
+/* Errors of libfabric: what its numbers mean in NA, and what cannot be closed. */
 
 #include "ofi.h"
 
@@ -63,4 +63,12 @@ int32_t ofi_send_status(int error)
 
     return status == NA_PLUGIN_IO_ERROR || status == NA_PLUGIN_INVALID_ARG ? NA_PLUGIN_HOSTUNREACH
                                                                            : status;
+}
+
+void ofi_close(struct fid *fid)
+{
+    int error = fi_close(fid);
+
+    if (error != 0)
+        OFI_LOG_WARNING("libfabric could not close an object (%s)", fi_strerror(-error));
 }

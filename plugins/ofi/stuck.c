@@ -27,6 +27,7 @@
 /* The rxm layer looks after requests for connections every 10 ms. */
 #define OFI_REQUESTS_NS UINT64_C(25000000)
 
+static void ofi_is_healthy(struct ofi_stuck *stuck, uint64_t now);
 static bool ofi_is_suspect(struct na_plugin_class *na_class, uint64_t now);
 static bool ofi_can_receive(const struct na_plugin_class *na_class);
 static void ofi_probe_own(struct na_plugin_class *na_class, uint64_t now);
@@ -44,27 +45,22 @@ void ofi_stuck_look(struct na_plugin_class *na_class)
         return;
     ofi_unidentified_look(na_class);
     now = kit_host->clock_ns();
+    if (stuck->has_received)
+        ofi_is_healthy(stuck, now);
     if (stuck->probe_since != 0)
         ofi_probe_own(na_class, now);
     else if (ofi_is_suspect(na_class, now))
         ofi_probe_own_send(na_class, now);
 }
 
-/* The endpoint receives, whoever sent this. True: it was the message to ourselves. */
-bool ofi_stuck_received(struct na_plugin_class *na_class, const void *data, uint64_t size)
+/* The endpoint receives, whoever sent what came. */
+static void ofi_is_healthy(struct ofi_stuck *stuck, uint64_t now)
 {
-    struct ofi_stuck *stuck = &na_class->stuck;
-
+    stuck->has_received = false;
     stuck->looks = 0;
-    if (stuck->probe_since != 0) {
-        stuck->probe_since = 0;
-        stuck->healthy_until = kit_host->clock_ns() + OFI_HEALTHY_NS;
-    }
-    if (!stuck->is_sent || size != sizeof(stuck->mark) ||
-        memcmp(data, stuck->mark, sizeof(stuck->mark)) != 0)
-        return false;
-    stuck->is_sent = false;
-    return true;
+    if (stuck->probe_since != 0)
+        stuck->healthy_until = now + OFI_HEALTHY_NS;
+    stuck->probe_since = 0;
 }
 
 static bool ofi_is_suspect(struct na_plugin_class *na_class, uint64_t now)

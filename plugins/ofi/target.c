@@ -19,9 +19,7 @@
 #include <string.h>
 
 /* So long may somebody else's message, a cancel or a deregistration wait for a part. */
-#define OFI_PART     (UINT32_C(4) << 20)
-
-#define OFI_LEAVE_NS UINT64_C(2000000000)
+#define OFI_PART (UINT32_C(4) << 20)
 
 /* How a target reaches exposed memory. Little-endian. */
 struct ofi_note {
@@ -105,20 +103,6 @@ void ofi_move_done(struct na_plugin_class *na_class, struct ofi_request *request
     kit_list_remove(&private->node);
     kit_rma_move_done(na_class->base.rma, private->move, status);
     ofi_address_drop_request(na_class, address);
-}
-
-/* Memory is deregistered: what is under way ends before the caller may free it. */
-void ofi_target_leave(struct na_plugin_class *na_class, const struct kit_region *region)
-{
-    if (na_class->base.rma == NULL || kit_remote_leave(&na_class->base, region, OFI_LEAVE_NS))
-        return;
-    OFI_LOG_WARNING("a peer does not end its transfer with memory at %p, which is deregistered: its"
-                    " connection is broken",
-                    (void *) (uintptr_t) region->base);
-    ofi_cut(na_class, region);
-    if (!kit_rma_region_leave(na_class->base.rma, region))
-        OFI_LOG_ERROR("provider '%s' does not let go of memory at %p",
-                      na_class->info->fabric_attr->prov_name, (void *) (uintptr_t) region->base);
 }
 
 /* Whether libfabric works on moves, of one peer and of one region, or with NULL of any. */

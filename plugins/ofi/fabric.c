@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What libfabric has of a class: fabric, domain, completion queue, address vector and endpoint, in
+ * the order in which they are opened. A closed endpoint is opened anew at the same address.
+ */
+
+#include "ofi.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Peers that address vectors and queues are laid out for; no limit. */
+#define OFI_PEERS_EXPECTED 1024
+
+/* Until an endpoint that could not be opened anew is tried again; a descriptor may be short. */
+#define OFI_RENEW_NS UINT64_C(1000000000)
+
+static int32_t ofi_again_open(struct na_plugin_class *na_class);
+static void ofi_queue_replace(struct na_plugin_class *na_class);
+static int32_t ofi_queue_open(struct na_plugin_class *na_class);
+static int32_t ofi_vector_open(struct na_plugin_class *na_class);
+static int32_t ofi_endpoint_open(struct na_plugin_class *na_class);
+
+int32_t ofi_fabric_open(struct na_plugin_class *na_class)
+{
+    int error = fi_fabric(na_class->info->fabric_attr, &na_class->fabric, NULL);
+    int32_t ret;
+
+    if (error != 0)
+        return ofi_failed(na_class, "the fabric", error);
+    error = fi_domain(na_class->fabric, na_class->info, &na_class->domain, NULL);
+    if (error != 0)
+        return ofi_failed(na_class, "the domain", error);
+    ret = ofi_queue_open(na_class);
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = ofi_vector_open(na_class);
+    return ret != NA_PLUGIN_SUCCESS ? ret : ofi_endpoint_open(na_class);
+}
+
+/*
+ * What is layered above connections closes them with its endpoint, and says so of all that was in
+ * progress. The next one, with the same address, is opened when somebody polls who needs it.
+ */
+bool ofi_reset(struct kit_endpoint *endpoint)
+{
+    struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
+    uint8_t raw[KIT_RAW_MAX];
+    size_t size = sizeof(raw);
+    void *address;
+
+    if (strstr(na_class->info->fabric_attr->prov_name, "ofi_rxm") == NULL ||
+        (na_class->mr_mode & FI_MR_ENDPOINT) != 0 || na_class->endpoint == NULL ||
+        fi_getname(&na_class->endpoint->fid, raw, &size) != 0)
+        return false;
+    address = malloc(size); /* libfabric frees it */
+    if (address == NULL)
+        return false;
+    memcpy(address, raw, size);
+    free(na_class->info->src_addr);
+    na_class->info->src_addr = address;
+    na_class->info->src_addrlen = size;
+    if (ofi_target_is_busy(na_class, NULL, NULL))
+        ofi_cut(na_class, NULL);
+    ofi_unidentified_close(na_class);
+    ofi_close(&na_class->endpoint->fid);
+    na_class->endpoint = NULL;
+    ofi_queue_drain(na_class);
+    if (na_class->base.rma != NULL) {
+        kit_rma_peer_failed(na_class->base.rma, NULL, NA_PLUGIN_HOSTUNREACH);
+        kit_rma_poll(na_class->base.rma, 0);
+    }
+    ofi_receives_reset(na_class);
+    ofi_queue_replace(na_class);
+    return true;
+}
+
+/* False when there is none. */
+bool ofi_endpoint_reopen(struct na_plugin_class *na_class)
+{
+    struct ofi_stuck *stuck = &na_class->stuck;
+    uint64_t now;
+
+    if (na_class->failed || !kit_endpoint_is_active(&na_class->base))
+        return false;
+    if (!stuck->is_renewing) {
+        na_class->failed = ofi_again_open(na_class) != NA_PLUGIN_SUCCESS;
+        return !na_class->failed;
+    }
+    now = kit_host->clock_ns();
+    if (now < stuck->renew_at)
+        return false;
+    stuck->renew_at = now + OFI_RENEW_NS;
+    stuck->is_renewing = ofi_again_open(na_class) != NA_PLUGIN_SUCCESS;
+    return !stuck->is_renewing;
+}
+
+/* `error` is negative, as libfabric returns it. */
+int32_t ofi_failed(const struct na_plugin_class *na_class, const char *what, int error)
+{
+    char where[128] = "";
+
+    if (na_class->protocol.naming == OFI_NAMING_SOCKET && na_class->info->src_addr != NULL) {
+        struct sockaddr_storage address = {0};
+
+        if (na_class->info->src_addrlen <= sizeof(address)) {
+            memcpy(&address, na_class->info->src_addr, na_class->info->src_addrlen);
+            kit_location_format(&address, where, sizeof(where));
+        }
+    }
+    OFI_LOG_ERROR("provider '%s', domain '%s'%s%s: %s could not be opened (%s)",
+                  na_class->info->fabric_attr->prov_name, na_class->info->domain_attr->name,
+                  where[0] != '\0' ? " at " : "", where, what, fi_strerror(-error));
+    return ofi_status(-error);
+}
+
+static int32_t ofi_again_open(struct na_plugin_class *na_class)
+{
+    int32_t ret = NA_PLUGIN_SUCCESS;
+
+    if (na_class->cq == NULL) { /* there was no descriptor for one */
+        ret = ofi_queue_open(na_class);
+        if (ret == NA_PLUGIN_SUCCESS)
+            kit_msg_wait_fd_changed(&na_class->base);
+    }
+    return ret == NA_PLUGIN_SUCCESS ? ofi_endpoint_open(na_class) : ret;
+}
+
+/* The rxm layer asks the queues of a closed endpoint, which are freed, before it lets wait. */
+static void ofi_queue_replace(struct na_plugin_class *na_class)
+{
+    ofi_close(&na_class->cq->fid);
+    na_class->cq = NULL;
+    na_class->wait_fd = -1;
+    if (ofi_queue_open(na_class) == NA_PLUGIN_SUCCESS)
+        kit_msg_wait_fd_changed(&na_class->base);
+}
+
+/* With a descriptor to wait on, unless nobody will wait or the provider has none. */
+static int32_t ofi_queue_open(struct na_plugin_class *na_class)
+{
+    struct fi_cq_attr attr = {
+        .size = na_class->info->tx_attr->size + na_class->info->rx_attr->size,
+        .format = FI_CQ_FORMAT_MSG,
+        .wait_obj = na_class->busy ? FI_WAIT_NONE : FI_WAIT_FD,
+    };
+    int error = fi_cq_open(na_class->domain, &attr, &na_class->cq, NULL);
+
+    if (error == 0 && !na_class->busy) {
+        error = fi_control(&na_class->cq->fid, FI_GETWAIT, &na_class->wait_fd);
+        if (error != 0) {
+            ofi_close(&na_class->cq->fid);
+            na_class->cq = NULL;
+            na_class->wait_fd = -1;
+        }
+    }
+    if (error != 0 && !na_class->busy) {
+        OFI_LOG_INFO("provider %s gives no descriptor to wait on (%s)",
+                     na_class->info->fabric_attr->prov_name, fi_strerror(-error));
+        attr.wait_obj = FI_WAIT_NONE;
+        error = fi_cq_open(na_class->domain, &attr, &na_class->cq, NULL);
+    }
+    return error == 0 ? NA_PLUGIN_SUCCESS : ofi_failed(na_class, "the completion queue", error);
+}
+
+static int32_t ofi_vector_open(struct na_plugin_class *na_class)
+{
+    struct fi_av_attr attr = {
+        .type = na_class->info->domain_attr->av_type,
+        .count = OFI_PEERS_EXPECTED,
+    };
+    int error = fi_av_open(na_class->domain, &attr, &na_class->av, NULL);
+
+    if (error != 0) { /* shm has a limit of its own below what is expected */
+        attr.count = 0;
+        error = fi_av_open(na_class->domain, &attr, &na_class->av, NULL);
+    }
+    return error == 0 ? NA_PLUGIN_SUCCESS : ofi_failed(na_class, "the address vector", error);
+}
+
+static int32_t ofi_endpoint_open(struct na_plugin_class *na_class)
+{
+    struct fid_ep *endpoint;
+    int error = fi_endpoint(na_class->domain, na_class->info, &endpoint, NULL);
+
+    if (error != 0)
+        return ofi_failed(na_class, "the endpoint", error);
+    error = fi_ep_bind(endpoint, &na_class->av->fid, 0);
+    if (error == 0)
+        error = fi_ep_bind(endpoint, &na_class->cq->fid, FI_SEND | FI_RECV);
+    if (error == 0)
+        error = fi_enable(endpoint);
+    if (error != 0) {
+        ofi_close(&endpoint->fid);
+        return ofi_failed(na_class, "the endpoint", error);
+    }
+    na_class->endpoint = endpoint;
+    ofi_unidentified_open(na_class);
+    return NA_PLUGIN_SUCCESS;
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Registering memory with the fabric, in each of its modes. */
+
+#include "ofi.h"
+
+#include <sys/uio.h>
+
+/* Keys that were taken by chance: try others. */
+#define OFI_KEY_ATTEMPTS 16
+
+static void ofi_memory_describe_type(struct fi_mr_attr *attr, uint32_t mem_type, uint64_t device);
+static int32_t ofi_memory_activate(struct na_plugin_class *na_class, struct fid_mr *mr);
+
+/* Registers memory of our own or of the caller's; the lock is held, or nobody else is there yet. */
+int32_t ofi_memory_register(struct na_plugin_class *na_class, const void *base, uint64_t length,
+                            uint64_t access, uint32_t mem_type, uint64_t device,
+                            struct fid_mr **mr_p)
+{
+    struct iovec vector = {(void *) (uintptr_t) base, length};
+    struct fi_mr_attr attr = {.mr_iov = &vector, .iov_count = 1, .access = access};
+    int error = -FI_ENOKEY;
+    int32_t ret;
+
+    ofi_memory_describe_type(&attr, mem_type, device);
+    for (int i = 0; i < OFI_KEY_ATTEMPTS && error == -FI_ENOKEY; i++) {
+        if ((na_class->mr_mode & FI_MR_PROV_KEY) == 0) {
+            ret = ofi_random_key(na_class, &attr.requested_key);
+            if (ret != NA_PLUGIN_SUCCESS)
+                return ret;
+        }
+        error = fi_mr_regattr(na_class->domain, &attr, 0, mr_p);
+    }
+    if (error != 0) {
+        OFI_LOG_ERROR("provider '%s' does not register %llu bytes at %p (%s)",
+                      na_class->info->fabric_attr->prov_name, (unsigned long long) length, base,
+                      fi_strerror(-error));
+        *mr_p = NULL;
+        return ofi_status(-error);
+    }
+    return ofi_memory_activate(na_class, *mr_p);
+}
+
+/* Nobody who was not told a key shall find one. */
+int32_t ofi_random_key(struct na_plugin_class *na_class, uint64_t *key_p)
+{
+    struct kit_key random;
+    int32_t ret = kit_key_take(&na_class->regions.keys, &random);
+
+    if (ret != NA_PLUGIN_SUCCESS)
+        OFI_LOG_ERROR("no random numbers for the keys of memory");
+    else
+        *key_p = random.word[1] & na_class->key_mask;
+    return ret;
+}
+
+static void ofi_memory_describe_type(struct fi_mr_attr *attr, uint32_t mem_type, uint64_t device)
+{
+    switch (mem_type) {
+    case NA_PLUGIN_MEM_TYPE_CUDA:
+        attr->iface = FI_HMEM_CUDA;
+        attr->device.cuda = (int) device;
+        break;
+    case NA_PLUGIN_MEM_TYPE_ROCM:
+        attr->iface = FI_HMEM_ROCR;
+        break;
+    case NA_PLUGIN_MEM_TYPE_ZE:
+        attr->iface = FI_HMEM_ZE;
+        attr->device.ze = (int) device;
+        break;
+    default:
+        attr->iface = FI_HMEM_SYSTEM;
+        break;
+    }
+}
+
+/* Regions of some providers belong to an endpoint, and are of no use until they are bound to it. */
+static int32_t ofi_memory_activate(struct na_plugin_class *na_class, struct fid_mr *mr)
+{
+    int error;
+
+    if ((na_class->mr_mode & FI_MR_ENDPOINT) == 0)
+        return NA_PLUGIN_SUCCESS;
+    error = fi_mr_bind(mr, &na_class->endpoint->fid, 0);
+    if (error == 0)
+        error = fi_mr_enable(mr);
+    if (error == 0)
+        return NA_PLUGIN_SUCCESS;
+    OFI_LOG_ERROR("provider '%s' does not bind memory to its endpoint (%s)",
+                  na_class->info->fabric_attr->prov_name, fi_strerror(-error));
+    (void) fi_close(&mr->fid);
+    return ofi_status(-error);
+}
