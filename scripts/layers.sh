@@ -51,7 +51,6 @@ layer() {
 circle_max() {
     case $1 in
     plugins/bmi/bmi-tcp | plugins/fault | plugins/mpi) echo 7 ;;
-    plugins/ucx) echo 12 ;;
     *) echo 3 ;;
     esac
 }

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The sockets on which endpoints introduce themselves, none of which ever blocks. They stay open:
- * the system closes them when a process dies, and that is how the other side learns of it.
+ * How endpoints introduce themselves on the sockets of socket.c, none of which ever blocks, and
+ * what happens to links by what is read there.
  */
 
 #include "ucx.h"
 
 #include <errno.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,20 +15,11 @@
 #include <unistd.h>
 
 #define CHANNEL_EVENTS    64
-#define CHANNEL_GOODBYE   0x42
 #define CHANNEL_QUIET_NS  UINT64_C(10000000000) /* between complaints about descriptors */
 #define CHANNEL_SILENT_NS UINT64_C(100000000)   /* after so long a silent caller gives its place */
-#define CHANNEL_SYNS      5 /* about a minute until a silent host counts as unreachable */
 
-/* A vanished host, as opposed to a vanished process, is noticed after ten to fifteen seconds. */
-#define CHANNEL_KEEP_IDLE     5
-#define CHANNEL_KEEP_INTERVAL 2
-#define CHANNEL_KEEP_COUNT    4
-
-static struct ucx_channel *channel_create(struct na_plugin_class *na_class, int fd);
+static void channels_answer(struct ucx_link *link);
 static int32_t channel_connect(struct ucx_channel *channel, const struct sockaddr_storage *address);
-static bool channel_watch(struct ucx_channel *channel, int how, uint32_t events);
-static void channel_settings(int fd);
 static bool strangers_have_place(struct na_plugin_class *na_class, int listen_fd);
 static bool stranger_gives_place(struct na_plugin_class *na_class);
 static void channels_refused(struct na_plugin_class *na_class);
@@ -46,7 +36,6 @@ static void channel_met(struct ucx_channel *channel);
 static bool channel_has_to_wait(const struct ucx_channel *channel, const struct ucx_hello *hello);
 static const char *channel_hold(struct ucx_channel *channel, const struct ucx_hello *hello);
 static void channels_release(struct na_plugin_class *na_class);
-static void channel_unhold(struct ucx_channel *channel);
 static const char *channel_introduce(struct ucx_channel *channel, const struct ucx_hello *hello);
 static bool channel_has_descriptors(const struct ucx_channel *channel);
 static const char *channel_check(struct ucx_channel *channel, uint8_t *data,
@@ -87,7 +76,7 @@ int32_t ucx_channel_dial(struct ucx_link *link)
         (void) close(fd);
         return NA_PLUGIN_NOMEM;
     }
-    channel = channel_create(link->na_class, fd);
+    channel = ucx_channel_create(link->na_class, fd);
     if (channel == NULL)
         return NA_PLUGIN_NOMEM;
     channel->link = link;
@@ -121,19 +110,27 @@ void ucx_channels_progress(struct na_plugin_class *na_class)
         ucx_channels_bury(na_class);
 }
 
-/* One byte, so that the end of the connection is not taken for a death. */
-void ucx_channel_say_goodbye(struct ucx_channel *channel)
+/* Answers on links that were joined, and goes on with those that end. */
+void ucx_links_progress(struct na_plugin_class *na_class)
 {
-    const uint8_t goodbye = CHANNEL_GOODBYE;
-    ssize_t size = 0;
+    struct kit_link *node, *next;
 
-    if (channel->is_met && channel->out == NULL)
-        size = send(channel->fd, &goodbye, sizeof(goodbye), MSG_NOSIGNAL | MSG_DONTWAIT);
-    (void) size;
+    for (node = na_class->trouble.next; node != &na_class->trouble; node = next) {
+        struct ucx_link *link = kit_container(node, struct ucx_link, trouble);
+
+        next = node->next;
+        if (link->phase != UCX_LINK_READY || link->is_failing) {
+            ucx_link_end(link);
+            continue;
+        }
+        kit_list_remove(&link->trouble);
+        if (link->is_joined)
+            channels_answer(link);
+    }
 }
 
 /* Introduces us to who has called on them. */
-void ucx_channels_answer(struct ucx_link *link)
+static void channels_answer(struct ucx_link *link)
 {
     struct kit_link *node, *next;
 
@@ -149,52 +146,6 @@ void ucx_channels_answer(struct ucx_link *link)
     }
 }
 
-/*
- * An event that was read already may still refer to it: it is freed later. Closing alone would not
- * end the events: a child of the program's may have the socket, too.
- */
-void ucx_channel_close(struct ucx_channel *channel)
-{
-    if (channel->fd < 0)
-        return;
-    (void) epoll_ctl(channel->na_class->epoll_fd, EPOLL_CTL_DEL, channel->fd, NULL);
-    (void) close(channel->fd);
-    channel->fd = -1;
-    channel->link = NULL;
-    channel_unhold(channel);
-    kit_list_remove(&channel->node);
-    kit_list_append(&channel->na_class->closing, &channel->node);
-}
-
-void ucx_channels_bury(struct na_plugin_class *na_class)
-{
-    while (!kit_list_empty(&na_class->closing)) {
-        struct ucx_channel *channel =
-            kit_container(na_class->closing.next, struct ucx_channel, node);
-
-        kit_list_remove(&channel->node);
-        kit_host->mem_free(channel->in);
-        kit_host->mem_free(channel->out);
-        kit_host->mem_free(channel);
-    }
-}
-
-/* Takes the descriptor over, also when it fails. */
-static struct ucx_channel *channel_create(struct na_plugin_class *na_class, int fd)
-{
-    struct ucx_channel *channel = kit_host->mem_alloc(sizeof(*channel), 0);
-
-    if (channel == NULL) {
-        (void) close(fd);
-        return NULL;
-    }
-    channel->fd = fd;
-    channel->na_class = na_class;
-    kit_list_init(&channel->node);
-    channel_settings(fd);
-    return channel;
-}
-
 static int32_t channel_connect(struct ucx_channel *channel, const struct sockaddr_storage *address)
 {
     int ret = connect(channel->fd, (const struct sockaddr *) address, kit_location_length(address));
@@ -204,37 +155,9 @@ static int32_t channel_connect(struct ucx_channel *channel, const struct sockadd
         return NA_PLUGIN_HOSTUNREACH;
     }
     channel->is_connecting = true;
-    if (!channel_watch(channel, EPOLL_CTL_ADD, EPOLLIN | EPOLLOUT))
+    if (!ucx_channel_watch(channel, EPOLL_CTL_ADD, EPOLLIN | EPOLLOUT))
         return NA_PLUGIN_NOMEM;
     return NA_PLUGIN_SUCCESS;
-}
-
-static bool channel_watch(struct ucx_channel *channel, int how, uint32_t events)
-{
-    struct epoll_event event = {.events = events, .data.ptr = channel};
-
-    if (epoll_ctl(channel->na_class->epoll_fd, how, channel->fd, &event) == 0)
-        return true;
-    UCX_LOG_ERROR("a socket cannot be watched: %s", strerror(errno));
-    return false;
-}
-
-static void channel_settings(int fd)
-{
-    static const struct {
-        int level, option, value;
-    } settings[] = {
-        {SOL_SOCKET, SO_KEEPALIVE, 1},
-        {IPPROTO_TCP, TCP_NODELAY, 1},
-        {IPPROTO_TCP, TCP_SYNCNT, CHANNEL_SYNS},
-        {IPPROTO_TCP, TCP_KEEPIDLE, CHANNEL_KEEP_IDLE},
-        {IPPROTO_TCP, TCP_KEEPINTVL, CHANNEL_KEEP_INTERVAL},
-        {IPPROTO_TCP, TCP_KEEPCNT, CHANNEL_KEEP_COUNT},
-    };
-
-    for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++)
-        (void) setsockopt(fd, settings[i].level, settings[i].option, &settings[i].value,
-                          sizeof(settings[i].value));
 }
 
 /* Whether one more caller is accepted now. Those that are not wait in the system's queue. */
@@ -304,12 +227,12 @@ static void channels_accept(struct na_plugin_class *na_class, int listen_fd)
                 return;
             continue;
         }
-        channel = channel_create(na_class, fd);
+        channel = ucx_channel_create(na_class, fd);
         if (channel == NULL)
             return;
         channel->deadline = kit_host->clock_ns() + UCX_HELLO_NS;
         kit_list_append(&na_class->unidentified, &channel->node);
-        if (!channel_challenge(channel) || !channel_watch(channel, EPOLL_CTL_ADD, EPOLLIN))
+        if (!channel_challenge(channel) || !ucx_channel_watch(channel, EPOLL_CTL_ADD, EPOLLIN))
             ucx_channel_close(channel);
     }
 }
@@ -322,48 +245,6 @@ static bool channel_challenge(struct ucx_channel *channel)
     return ucx_auth_challenge(channel, bytes) == NA_PLUGIN_SUCCESS &&
            send(channel->fd, bytes, sizeof(bytes), MSG_NOSIGNAL | MSG_DONTWAIT) ==
                (ssize_t) sizeof(bytes);
-}
-
-/* A connection of process.c's, which has said nothing yet. It takes the descriptor over. */
-struct ucx_channel *ucx_channel_of_process(struct na_plugin_class *na_class, int fd)
-{
-    struct ucx_channel *channel = channel_create(na_class, fd);
-
-    if (channel == NULL)
-        return NULL;
-    channel->is_of_process = true;
-    channel->deadline = kit_host->clock_ns() + UCX_HELLO_NS;
-    kit_list_append(&na_class->unidentified, &channel->node);
-    if (channel_watch(channel, EPOLL_CTL_ADD, EPOLLIN))
-        return channel;
-    ucx_channel_close(channel);
-    return NULL;
-}
-
-/* Where the connection begins and ends. */
-bool ucx_channel_end(const struct ucx_channel *channel, bool is_ours, struct process_end *end)
-{
-    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-    struct sockaddr_storage address = {0};
-    socklen_t size = sizeof(address);
-
-    memset(end, 0, sizeof(*end));
-    if ((is_ours ? getsockname : getpeername)(channel->fd, (struct sockaddr *) &address, &size) !=
-        0)
-        return false;
-    if (address.ss_family == AF_INET) {
-        const struct sockaddr_in *in = (const struct sockaddr_in *) &address;
-
-        memcpy(end->address, mapped, sizeof(mapped));
-        memcpy(end->address + sizeof(mapped), &in->sin_addr, sizeof(in->sin_addr));
-        end->port = in->sin_port;
-    } else {
-        const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *) &address;
-
-        memcpy(end->address, &in6->sin6_addr, sizeof(in6->sin6_addr));
-        end->port = in6->sin6_port;
-    }
-    return true;
 }
 
 /* Callers that never say who they are. */
@@ -411,7 +292,7 @@ static void channel_connected(struct ucx_channel *channel)
         return;
     }
     channel->is_connecting = false; /* it says something first */
-    if (!channel_watch(channel, EPOLL_CTL_MOD, EPOLLIN))
+    if (!ucx_channel_watch(channel, EPOLL_CTL_MOD, EPOLLIN))
         channel_failed(channel, "its socket cannot be watched");
 }
 
@@ -433,7 +314,7 @@ static void channel_write(struct ucx_channel *channel)
         if (size < 0 && errno == EINTR)
             continue;
         if (size < 0 && errno == EAGAIN) {
-            if (!channel_watch(channel, EPOLL_CTL_MOD, EPOLLIN | EPOLLOUT))
+            if (!ucx_channel_watch(channel, EPOLL_CTL_MOD, EPOLLIN | EPOLLOUT))
                 channel_failed(channel, "its socket cannot be watched");
             return;
         }
@@ -445,7 +326,7 @@ static void channel_write(struct ucx_channel *channel)
     }
     kit_host->mem_free(channel->out);
     channel->out = NULL;
-    if (!channel_watch(channel, EPOLL_CTL_MOD, EPOLLIN))
+    if (!ucx_channel_watch(channel, EPOLL_CTL_MOD, EPOLLIN))
         channel_failed(channel, "its socket cannot be watched");
 }
 
@@ -474,7 +355,7 @@ static void channel_read(struct ucx_channel *channel)
             channel_failed(channel, size == 0 ? "it closed its connection" : strerror(errno));
             return;
         }
-        if (is_met && rest == CHANNEL_GOODBYE && channel->link != NULL) {
+        if (is_met && rest == UCX_GOODBYE && channel->link != NULL) {
             channel->link->has_goodbye = true;
             continue;
         }
@@ -590,17 +471,6 @@ static void channels_release(struct na_plugin_class *na_class)
     }
 }
 
-static void channel_unhold(struct ucx_channel *channel)
-{
-    if (channel->held == NULL)
-        return;
-    kit_host->mem_free(channel->held);
-    kit_host->mem_free(channel->in);
-    channel->held = NULL;
-    channel->in = NULL;
-    channel->na_class->held_calls--;
-}
-
 /* NULL: it has a link, or was turned away already. */
 static const char *channel_introduce(struct ucx_channel *channel, const struct ucx_hello *hello)
 {
@@ -625,7 +495,7 @@ static const char *channel_introduce(struct ucx_channel *channel, const struct u
         link->pid == 0)
         ucx_process_ask(channel, hello->incarnation);
     if (channel->fd >= 0 && link->is_joined)
-        ucx_channels_answer(link);
+        channels_answer(link);
     return NULL;
 }
 

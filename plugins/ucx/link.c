@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Links: one for each process that we know, made of the sockets of channel.c and a UCP endpoint to
+ * Links: one for each process that we know, made of the sockets of socket.c and a UCP endpoint to
  * the worker whose address came over them. docs/decisions/0009-ucx-connections.md says why.
  */
 
@@ -22,49 +22,7 @@ static void link_joined(void *request, ucs_status_t status, void *arg);
 static void link_count(struct ucx_link *link, uint32_t change);
 static void link_endpoint_close(struct ucx_link *link, bool is_forced);
 static bool link_endpoint_is_closed(struct ucx_link *link);
-static void link_forget_requests(struct ucx_link *link);
 static void link_free(struct ucx_link *link);
-
-int32_t ucx_peer_open(struct kit_endpoint *endpoint, struct kit_peer *peer)
-{
-    struct na_plugin_class *na_class = ucx_class(endpoint);
-    struct ucx_link *link = ucx_link_find(na_class, peer->name);
-    int32_t ret;
-
-    ucx_peer(peer)->link = NULL;
-    if (link == NULL) {
-        if (strncmp(peer->name, UCX_ORIGIN_PREFIX, strlen(UCX_ORIGIN_PREFIX)) == 0) {
-            UCX_LOG_INFO("%s does not listen and is not connected", peer->name);
-            return NA_PLUGIN_HOSTUNREACH;
-        }
-        link = ucx_link_create(na_class, peer->name);
-        if (link == NULL)
-            return NA_PLUGIN_NOMEM;
-        ret = ucx_channel_dial(link);
-        if (ret != NA_PLUGIN_SUCCESS) {
-            ucx_link_fail(link, ret, "it cannot be connected to");
-            return ret;
-        }
-    }
-    link->peer = peer;
-    ucx_peer(peer)->link = link;
-    return NA_PLUGIN_SUCCESS;
-}
-
-/* The link stays as long as the other process does, if that has answered at all. */
-void ucx_peer_close(struct kit_endpoint *endpoint, struct kit_peer *peer)
-{
-    struct ucx_link *link = ucx_peer(peer)->link;
-
-    if (endpoint->rma != NULL)
-        kit_rma_peer_failed(endpoint->rma, peer, NA_PLUGIN_HOSTUNREACH);
-    ucx_peer(peer)->link = NULL;
-    if (link == NULL || link->peer != peer)
-        return;
-    link->peer = NULL;
-    if (link->phase == UCX_LINK_DIALING)
-        ucx_link_fail(link, NA_PLUGIN_HOSTUNREACH, "nothing is left to send to it");
-}
 
 struct ucx_link *ucx_link_find(struct na_plugin_class *na_class, const char *name)
 {
@@ -95,27 +53,6 @@ struct ucx_link *ucx_link_named(struct na_plugin_class *na_class, const struct u
                         link->name);
     link->is_warned = true;
     return NULL;
-}
-
-/* For the message layer: a path to a peer is its link. */
-const void *ucx_peer_path(struct kit_endpoint *endpoint, const struct kit_peer *peer)
-{
-    (void) endpoint;
-    return ((const struct ucx_peer *) peer->priv)->link;
-}
-
-/*
- * A frame may overtake the introduction of the one that we have dialed. It has our secret, so it is
- * from there, and what it calls itself is not the name of another link.
- */
-bool ucx_path_is_named(struct kit_endpoint *endpoint, const void *path, const char *name)
-{
-    const struct ucx_link *link = path, *other;
-
-    if (link->is_met)
-        return strcmp(link->their_name, name) == 0;
-    other = ucx_link_find(ucx_class(endpoint), name);
-    return other == NULL || other == link;
 }
 
 struct ucx_link *ucx_link_create(struct na_plugin_class *na_class, const char *name)
@@ -216,7 +153,7 @@ void ucx_link_fail(struct ucx_link *link, int32_t status, const char *reason)
     link_endpoint_close(link, true);
     ucx_link_trouble(link);
     if (link->is_shared && !link->has_goodbye)
-        ucx_probe_start(link->worker);
+        ucx_worker_suspect(link->worker);
     link->peer = NULL;
     if (peer == NULL)
         return;
@@ -224,31 +161,18 @@ void ucx_link_fail(struct ucx_link *link, int32_t status, const char *reason)
     kit_peer_failed(peer, status, reason);
 }
 
-/* Goes on with the links that end. */
-void ucx_links_progress(struct na_plugin_class *na_class)
+/* Goes on with a link that fails, is dying, or was closed and is freed when UCX is done with it. */
+void ucx_link_end(struct ucx_link *link)
 {
-    struct kit_link *node, *next;
-
-    for (node = na_class->trouble.next; node != &na_class->trouble; node = next) {
-        struct ucx_link *link = kit_container(node, struct ucx_link, trouble);
-
-        next = node->next;
-        if (link->phase == UCX_LINK_READY && !link->is_failing) {
-            kit_list_remove(&link->trouble);
-            if (link->is_joined)
-                ucx_channels_answer(link);
-            continue;
-        }
-        if (link->phase != UCX_LINK_FAILED && link->is_failing)
-            ucx_link_fail(link, NA_PLUGIN_HOSTUNREACH, ucs_status_string(link->failure));
-        if (link->phase == UCX_LINK_DYING && kit_host->clock_ns() >= link->deadline)
-            ucx_link_fail(link, NA_PLUGIN_HOSTUNREACH, "its process closed the connection");
-        if (link->phase == UCX_LINK_FAILED && link_endpoint_is_closed(link)) {
-            link_forget_requests(link);
-            if (link->busy == 0)
-                link_free(link);
-        }
-    }
+    if (link->phase != UCX_LINK_FAILED && link->is_failing)
+        ucx_link_fail(link, NA_PLUGIN_HOSTUNREACH, ucs_status_string(link->failure));
+    if (link->phase == UCX_LINK_DYING && kit_host->clock_ns() >= link->deadline)
+        ucx_link_fail(link, NA_PLUGIN_HOSTUNREACH, "its process closed the connection");
+    if (link->phase != UCX_LINK_FAILED || !link_endpoint_is_closed(link))
+        return;
+    ucx_requests_forget(link);
+    if (link->busy == 0)
+        link_free(link);
 }
 
 /* The worker is replaced: who writes to its shared memory, or is about to, has to come again. */
@@ -310,7 +234,7 @@ void ucx_links_free(struct na_plugin_class *na_class)
 
         if (link->peer != NULL)
             ucx_peer(link->peer)->link = NULL;
-        link_forget_requests(link);
+        ucx_requests_forget(link);
         while (!kit_list_empty(&link->requests))
             ucx_request_put(kit_container(link->requests.next, struct ucx_request, node));
         link_unhash(link);
@@ -461,13 +385,6 @@ static bool link_endpoint_is_closed(struct ucx_link *link)
     ucp_request_free(link->close_request);
     link->close_request = NULL;
     return true;
-}
-
-/* The endpoint is closed: nothing touches memory for it any more. */
-static void link_forget_requests(struct ucx_link *link)
-{
-    ucx_pieces_forget(link);
-    ucx_natives_forget(link);
 }
 
 static void link_free(struct ucx_link *link)

@@ -269,7 +269,7 @@ static void mem_leave(struct na_plugin_class *na_class, const struct kit_region 
     for (node = na_class->links.next; node != &na_class->links; node = node->next) {
         struct ucx_link *link = kit_container(node, struct ucx_link, node);
 
-        if (link->phase != UCX_LINK_FAILED && ucx_pieces_touch(link, region))
+        if (link->phase != UCX_LINK_FAILED && ucx_requests_touch(link, region))
             ucx_link_fail(link, NA_PLUGIN_HOSTUNREACH,
                           "it does not take what it asked for, and the memory is needed");
     }

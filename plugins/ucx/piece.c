@@ -198,34 +198,6 @@ ucs_status_t ucx_put_received(void *arg, const void *header, size_t header_size,
     return UCS_OK;
 }
 
-/* The link's endpoint is closed: nothing touches memory for it any more. */
-void ucx_pieces_forget(struct ucx_link *link)
-{
-    for (struct kit_link *node = link->requests.next; node != &link->requests; node = node->next) {
-        struct ucx_request *request = kit_container(node, struct ucx_request, node);
-        struct kit_rma_piece *piece = request->piece;
-
-        request->piece = NULL;
-        request->data = NULL;
-        if (piece != NULL)
-            kit_rma_piece_done(link->na_class->fabric.rma, piece, NA_PLUGIN_HOSTUNREACH, 0);
-    }
-}
-
-/* Whether UCX has pieces of that memory in hand, to or from that peer. */
-bool ucx_pieces_touch(const struct ucx_link *link, const struct kit_region *region)
-{
-    for (const struct kit_link *node = link->requests.next; node != &link->requests;
-         node = node->next) {
-        const struct kit_rma_piece *piece =
-            kit_container(node, const struct ucx_request, node)->piece;
-
-        if (piece != NULL && (uint64_t) (uintptr_t) piece->memory - region->base < region->length)
-            return true;
-    }
-    return false;
-}
-
 /* A target's link is opened by the message layer when that answers its peer, which is soon. */
 static int32_t piece_link_status(const struct ucx_link *link)
 {

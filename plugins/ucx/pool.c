@@ -57,3 +57,38 @@ void ucx_request_put(struct ucx_request *request)
     kit_list_remove(&request->node);
     ucx_block_put(request->link->na_class, request);
 }
+
+/* The link's endpoint is closed: nothing touches memory for it any more. */
+void ucx_requests_forget(struct ucx_link *link)
+{
+    struct kit_endpoint *endpoint = &link->na_class->fabric;
+
+    for (struct kit_link *node = link->requests.next; node != &link->requests; node = node->next) {
+        struct ucx_request *request = kit_container(node, struct ucx_request, node);
+        struct ucx_transfer *transfer = request->transfer;
+        struct kit_rma_piece *piece = request->piece;
+
+        request->transfer = NULL;
+        request->piece = NULL;
+        request->data = NULL;
+        if (piece != NULL)
+            kit_rma_piece_done(endpoint->rma, piece, NA_PLUGIN_HOSTUNREACH, 0);
+        if (transfer != NULL)
+            kit_msg_rma_done(endpoint, transfer->rma,
+                             transfer->is_over ? transfer->status : NA_PLUGIN_HOSTUNREACH);
+    }
+}
+
+/* Whether UCX has pieces of that memory in hand, to or from that peer. */
+bool ucx_requests_touch(const struct ucx_link *link, const struct kit_region *region)
+{
+    for (const struct kit_link *node = link->requests.next; node != &link->requests;
+         node = node->next) {
+        const struct kit_rma_piece *piece =
+            kit_container(node, const struct ucx_request, node)->piece;
+
+        if (piece != NULL && (uint64_t) (uintptr_t) piece->memory - region->base < region->length)
+            return true;
+    }
+    return false;
+}

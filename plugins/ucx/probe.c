@@ -13,42 +13,24 @@
 #define PROBE_NS    UINT64_C(50000000)
 #define PROBE_POLLS 256u
 
+static void probe_start(struct ucx_worker *worker);
 static bool probe_open(struct ucx_worker *worker);
 static void probe_sent(void *request, ucs_status_t status, void *arg);
-static void probe_failed(struct ucx_worker *worker);
 
-void ucx_probe_start(struct ucx_worker *worker)
+/* Begins what is to be found out, and goes on with it. True: a worker is broken. */
+bool ucx_probe_progress(struct na_plugin_class *na_class)
 {
-    ucp_request_param_t param = {
-        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_FLAGS,
-        .flags = UCP_AM_SEND_FLAG_EAGER,
-        .cb.send = probe_sent,
-    };
-    struct kit_key number;
-    ucs_status_ptr_t request;
+    bool is_broken = false;
 
-    if (worker->is_retired || !probe_open(worker) || kit_key_draw(&number) != NA_PLUGIN_SUCCESS)
-        return;
-    worker->probe_sent = number.word[0] | 1; /* never 0, which has come already */
-    request = ucp_am_send_nbx(worker->probe_ep, UCX_AM_PROBE, NULL, 0, &worker->probe_sent,
-                              sizeof(worker->probe_sent), &param);
-    if (UCS_PTR_IS_ERR(request)) {
-        UCX_LOG_INFO("no probe could be sent: %s", ucs_status_string(UCS_PTR_STATUS(request)));
-        return;
-    }
-    worker->probe_polls = 0;
-    worker->probe_end = kit_host->clock_ns() + PROBE_NS;
-    if (!worker->is_probing)
-        worker->na_class->probing++;
-    worker->is_probing = true;
-}
-
-void ucx_probe_progress(struct na_plugin_class *na_class)
-{
     for (struct kit_link *node = na_class->workers.next; node != &na_class->workers;
          node = node->next) {
         struct ucx_worker *worker = kit_container(node, struct ucx_worker, node);
 
+        if (worker->is_suspect) {
+            worker->is_suspect = false;
+            na_class->probing--;
+            probe_start(worker);
+        }
         if (!worker->is_probing)
             continue;
         (void) ucp_worker_progress(worker->prober);
@@ -57,9 +39,10 @@ void ucx_probe_progress(struct na_plugin_class *na_class)
             continue;
         worker->is_probing = false;
         na_class->probing--;
-        if (worker->probe_seen != worker->probe_sent)
-            probe_failed(worker);
+        worker->is_broken = worker->probe_seen != worker->probe_sent;
+        is_broken |= worker->is_broken;
     }
+    return is_broken;
 }
 
 void ucx_probe_end(struct ucx_worker *worker)
@@ -84,6 +67,32 @@ ucs_status_t ucx_probe_received(void *arg, const void *header, size_t header_siz
     if (number == worker->probe_sent) /* anybody may send others */
         worker->probe_seen = number;
     return UCS_OK;
+}
+
+static void probe_start(struct ucx_worker *worker)
+{
+    ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_FLAGS,
+        .flags = UCP_AM_SEND_FLAG_EAGER,
+        .cb.send = probe_sent,
+    };
+    struct kit_key number;
+    ucs_status_ptr_t request;
+
+    if (worker->is_retired || !probe_open(worker) || kit_key_draw(&number) != NA_PLUGIN_SUCCESS)
+        return;
+    worker->probe_sent = number.word[0] | 1; /* never 0, which has come already */
+    request = ucp_am_send_nbx(worker->probe_ep, UCX_AM_PROBE, NULL, 0, &worker->probe_sent,
+                              sizeof(worker->probe_sent), &param);
+    if (UCS_PTR_IS_ERR(request)) {
+        UCX_LOG_INFO("no probe could be sent: %s", ucs_status_string(UCS_PTR_STATUS(request)));
+        return;
+    }
+    worker->probe_polls = 0;
+    worker->probe_end = kit_host->clock_ns() + PROBE_NS;
+    if (!worker->is_probing)
+        worker->na_class->probing++;
+    worker->is_probing = true;
 }
 
 /* A worker of its own: one does not reach itself through shared memory. */
@@ -116,17 +125,4 @@ static void probe_sent(void *request, ucs_status_t status, void *arg)
     (void) status;
     (void) arg;
     ucp_request_free(request);
-}
-
-/* Those who write to the old queue are told by a closed connection, and come again. */
-static void probe_failed(struct ucx_worker *worker)
-{
-    struct na_plugin_class *na_class = worker->na_class;
-
-    UCX_LOG_WARNING("a process that was killed left the shared memory in which we receive in "
-                    "disorder: it is replaced, and peers of this node are connected anew");
-    if (worker == na_class->worker && ucx_worker_add(na_class) != NA_PLUGIN_SUCCESS)
-        return;
-    worker->is_retired = true;
-    ucx_links_leave(worker);
 }

@@ -47,20 +47,6 @@ int32_t ucx_native_start(struct ucx_transfer *transfer)
     return NA_PLUGIN_SUCCESS;
 }
 
-/* The endpoint is closed: nothing touches memory for it any more. */
-void ucx_natives_forget(struct ucx_link *link)
-{
-    for (struct kit_link *node = link->requests.next; node != &link->requests; node = node->next) {
-        struct ucx_request *request = kit_container(node, struct ucx_request, node);
-        struct ucx_transfer *transfer = request->transfer;
-
-        request->transfer = NULL;
-        if (transfer != NULL)
-            kit_msg_rma_done(&link->na_class->fabric, transfer->rma,
-                             transfer->is_over ? transfer->status : NA_PLUGIN_HOSTUNREACH);
-    }
-}
-
 /* A put is there when the endpoint was flushed behind it. */
 static void native_done(void *request, ucs_status_t status, void *arg)
 {

@@ -77,7 +77,9 @@ struct ucx_worker {
     uint64_t probe_seen;
     uint64_t probe_end;
     uint32_t probe_polls;
+    bool is_suspect; /* it is to be probed */
     bool is_probing;
+    bool is_broken; /* it receives nothing any more */
     bool is_retired;
 };
 
@@ -184,7 +186,7 @@ struct na_plugin_class {
     struct ucx_worker *worker; /* for new links */
     struct kit_link workers;   /* all */
     ucs_thread_mode_t thread_mode;
-    uint32_t probing;      /* workers */
+    uint32_t probing;      /* workers that are, or are to be */
     uint32_t shared_links; /* that have an endpoint */
     uint32_t other_links;
     bool may_attach;                        /* memory of processes of this node may be touched */
@@ -373,7 +375,6 @@ int32_t ucx_class_finalize(struct na_plugin_class *na_class);
 int32_t ucx_worker_open(struct na_plugin_class *na_class, const struct na_plugin_init *init,
                         const char *tls, const char *device);
 void ucx_worker_close(struct na_plugin_class *na_class);
-int32_t ucx_worker_add(struct na_plugin_class *na_class);
 int32_t ucx_poll(struct kit_endpoint *endpoint);
 int ucx_get_fd(struct kit_endpoint *endpoint);
 bool ucx_try_wait(struct kit_endpoint *endpoint);
@@ -384,11 +385,13 @@ int32_t ucx_addr_lookup(struct na_plugin_class *na_class, const char *name,
 int32_t ucx_name_listen(struct na_plugin_class *na_class, const struct na_plugin_init *init,
                         char *device, size_t device_size);
 
-/* link.c */
+/* peer.c */
 int32_t ucx_peer_open(struct kit_endpoint *endpoint, struct kit_peer *peer);
 void ucx_peer_close(struct kit_endpoint *endpoint, struct kit_peer *peer);
 const void *ucx_peer_path(struct kit_endpoint *endpoint, const struct kit_peer *peer);
 bool ucx_path_is_named(struct kit_endpoint *endpoint, const void *path, const char *name);
+
+/* link.c */
 struct ucx_link *ucx_link_find(struct na_plugin_class *na_class, const char *name);
 struct ucx_link_name ucx_link_name(const struct ucx_link *link);
 struct ucx_link *ucx_link_named(struct na_plugin_class *na_class, const struct ucx_link_name *name);
@@ -396,7 +399,7 @@ struct ucx_link *ucx_link_create(struct na_plugin_class *na_class, const char *n
 void ucx_link_fail(struct ucx_link *link, int32_t status, const char *reason);
 void ucx_link_hung_up(struct ucx_link *link);
 void ucx_link_trouble(struct ucx_link *link);
-void ucx_links_progress(struct na_plugin_class *na_class);
+void ucx_link_end(struct ucx_link *link);
 bool ucx_link_has_lane(struct ucx_link *link, const char *const *words);
 void ucx_links_leave(struct ucx_worker *worker);
 void ucx_links_close(struct na_plugin_class *na_class);
@@ -407,9 +410,14 @@ void ucx_link_met(struct ucx_link *link, const struct ucx_hello *hello);
 /* channel.c */
 int32_t ucx_channel_dial(struct ucx_link *link);
 void ucx_channels_progress(struct na_plugin_class *na_class);
+void ucx_links_progress(struct na_plugin_class *na_class);
+
+/* socket.c */
+#define UCX_GOODBYE 0x42
+struct ucx_channel *ucx_channel_create(struct na_plugin_class *na_class, int fd);
+bool ucx_channel_watch(struct ucx_channel *channel, int how, uint32_t events);
 void ucx_channel_close(struct ucx_channel *channel);
 void ucx_channel_say_goodbye(struct ucx_channel *channel);
-void ucx_channels_answer(struct ucx_link *link);
 void ucx_channels_bury(struct na_plugin_class *na_class);
 
 /* One end of a connection, for comparing. */
@@ -478,9 +486,17 @@ const char *ucx_address_check(struct ucx_worker *ours, void *address, size_t siz
                               uint64_t *uuid_p);
 
 /* probe.c */
-void ucx_probe_start(struct ucx_worker *worker);
-void ucx_probe_progress(struct na_plugin_class *na_class);
+bool ucx_probe_progress(struct na_plugin_class *na_class);
 void ucx_probe_end(struct ucx_worker *worker);
+
+/* A process that wrote to its shared memory has died: the next poll finds out what that did. */
+static inline void ucx_worker_suspect(struct ucx_worker *worker)
+{
+    if (!worker->is_suspect)
+        worker->na_class->probing++;
+    worker->is_suspect = true;
+}
+
 ucs_status_t ucx_probe_received(void *arg, const void *header, size_t header_size, void *data,
                                 size_t size, const ucp_am_recv_param_t *param);
 
@@ -498,6 +514,8 @@ void ucx_block_put(struct na_plugin_class *na_class, void *block);
 void ucx_blocks_free(struct na_plugin_class *na_class);
 struct ucx_request *ucx_request_get(struct ucx_link *link);
 void ucx_request_put(struct ucx_request *request);
+void ucx_requests_forget(struct ucx_link *link);
+bool ucx_requests_touch(const struct ucx_link *link, const struct kit_region *region);
 
 /* memory.c */
 int32_t ucx_mem_create(struct na_plugin_class *na_class, void *base, uint64_t length,
@@ -530,7 +548,6 @@ static inline bool ucx_regions_are_host(const struct kit_region *local,
 
 /* rma_native.c: lanes that need no help of the target */
 int32_t ucx_native_start(struct ucx_transfer *transfer);
-void ucx_natives_forget(struct ucx_link *link);
 
 /* piece.c: by active messages */
 int32_t ucx_piece_send(void *owner, struct kit_rma_piece *piece);
@@ -543,8 +560,6 @@ int32_t ucx_put_send(void *owner, void *peer, const void *record, uint32_t recor
                      const void *data, uint32_t size);
 ucs_status_t ucx_put_received(void *arg, const void *header, size_t header_size, void *data,
                               size_t size, const ucp_am_recv_param_t *param);
-void ucx_pieces_forget(struct ucx_link *link);
-bool ucx_pieces_touch(const struct ucx_link *link, const struct kit_region *region);
 ucs_status_t ucx_pieces_setup(struct na_plugin_class *na_class);
 void ucx_pieces_cleanup(struct na_plugin_class *na_class);
 

@@ -17,6 +17,8 @@ static void worker_configure_tcp(struct na_plugin_class *na_class, ucp_config_t 
 static int32_t worker_create(struct ucx_worker *worker);
 static int32_t worker_handlers_set(struct ucx_worker *worker);
 static void worker_destroy(struct ucx_worker *worker);
+static int32_t worker_add(struct na_plugin_class *na_class);
+static void workers_replace(struct na_plugin_class *na_class);
 static void worker_look(struct ucx_worker *worker, uint32_t looks);
 static bool worker_is_look_due(struct na_plugin_class *na_class);
 static uint64_t worker_rma_clock(const struct na_plugin_class *na_class);
@@ -39,7 +41,7 @@ int32_t ucx_worker_open(struct na_plugin_class *na_class, const struct na_plugin
     if (ret == NA_PLUGIN_SUCCESS && na_class->may_attach)
         ucx_process_listen(na_class);
     if (ret == NA_PLUGIN_SUCCESS)
-        ret = ucx_worker_add(na_class);
+        ret = worker_add(na_class);
     ucx_leave();
     return ret;
 }
@@ -74,7 +76,7 @@ void ucx_worker_close(struct na_plugin_class *na_class)
 }
 
 /* One more, which is the one for new links from now on. */
-int32_t ucx_worker_add(struct na_plugin_class *na_class)
+static int32_t worker_add(struct na_plugin_class *na_class)
 {
     struct ucx_worker *worker = kit_host->mem_alloc(sizeof(*worker), 0);
     ucs_status_t status;
@@ -128,11 +130,30 @@ int32_t ucx_poll(struct kit_endpoint *endpoint)
     }
     if (kit_unlikely(!kit_list_empty(&na_class->trouble)))
         ucx_links_progress(na_class);
-    if (kit_unlikely(na_class->probing != 0))
-        ucx_probe_progress(na_class);
+    if (kit_unlikely(na_class->probing != 0) && ucx_probe_progress(na_class))
+        workers_replace(na_class);
     kit_rma_poll(na_class->fabric.rma, worker_rma_clock(na_class));
     ucx_leave();
     return NA_PLUGIN_SUCCESS;
+}
+
+/* Those who write to a broken one are told by a closed connection, and come again. */
+static void workers_replace(struct na_plugin_class *na_class)
+{
+    for (struct kit_link *node = na_class->workers.next; node != &na_class->workers;
+         node = node->next) {
+        struct ucx_worker *worker = kit_container(node, struct ucx_worker, node);
+
+        if (!worker->is_broken)
+            continue;
+        worker->is_broken = false;
+        UCX_LOG_WARNING("a process that was killed left the shared memory in which we receive in "
+                        "disorder: it is replaced, and peers of this node are connected anew");
+        if (worker == na_class->worker && worker_add(na_class) != NA_PLUGIN_SUCCESS)
+            continue;
+        worker->is_retired = true;
+        ucx_links_leave(worker);
+    }
 }
 
 /*

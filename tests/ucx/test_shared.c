@@ -88,7 +88,7 @@ static int32_t send_until_it_works(struct side *from, struct side *to, struct na
 static void probe(struct side *side)
 {
     kit_msg_lock(&side->na_class->fabric);
-    ucx_probe_start(side->na_class->worker);
+    ucx_worker_suspect(side->na_class->worker);
     assert_int_equal(side->na_class->probing, 1);
     kit_msg_unlock(&side->na_class->fabric);
 }
@@ -119,6 +119,8 @@ static void a_queue_with_a_hole_is_replaced(void **state)
 
     /* A probe that never arrives. */
     probe(&a);
+    poll_both(&a, &b);
+    assert_true(worker->is_probing);
     worker->probe_sent++;
     for (end = host.clock_ns() + WAIT_NS; a.na_class->probing != 0 && host.clock_ns() < end;)
         poll_both(&a, &b);
