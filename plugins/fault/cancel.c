@@ -18,15 +18,6 @@ int32_t fault_cancel_trusted(struct na_plugin_context *context, void *op)
     return cancel(context, op, true);
 }
 
-int32_t fault_cancel_inner(const struct fault_context *context, const struct fault_op *op,
-                           bool is_trusted)
-{
-    const struct na_plugin *inner = context->fault_class->inner;
-
-    return (is_trusted && inner->cancel_trusted != NULL ? inner->cancel_trusted
-                                                        : inner->cancel)(context->inner, op->inner);
-}
-
 void fault_cancel_due(struct fault_context *context)
 {
     struct fault_op *op;
@@ -43,10 +34,42 @@ static int32_t cancel(struct na_plugin_context *na_context, struct fault_op *op,
     struct fault_class *fault_class = context->fault_class;
 
     if (!fault_class->observes)
-        return fault_cancel_inner(context, op, is_trusted);
+        return fault_call_cancel(context, op, is_trusted);
     if (fault_class->options.cancel_fails == 0 || !refuse(context, op))
         fault_op_cancel(op, is_trusted);
     return NA_PLUGIN_SUCCESS;
+}
+
+void fault_op_cancel(struct fault_op *op, bool is_trusted)
+{
+    struct fault_class *fault_class = op->fault_class;
+    struct fault_context *context;
+    enum fault_state state;
+
+    if (fault_class->holds && fault_hold_remove(op)) {
+        fault_op_complete(op, NA_PLUGIN_CANCELED);
+        return;
+    }
+    (void) pthread_mutex_lock(&fault_class->state);
+    state = op->state;
+    if (state == FAULT_PARKED) {
+        kit_list_remove(&op->state_link);
+        op->state = FAULT_IDLE;
+    } else if (state == FAULT_INNER) {
+        op->pins++;
+    }
+    op->cancel_wanted = true;
+    context = op->context;
+    (void) pthread_mutex_unlock(&fault_class->state);
+    if (state == FAULT_PARKED)
+        fault_op_complete(op, NA_PLUGIN_CANCELED);
+    if (state != FAULT_INNER)
+        return;
+    if (fault_context_enter(context)) {
+        (void) fault_call_cancel(context, op, is_trusted);
+        fault_context_leave(context);
+    }
+    fault_op_unpin(op);
 }
 
 /* True when the cancel has to wait, or there is nothing to cancel. The request is noted, as a

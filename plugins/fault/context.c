@@ -3,8 +3,7 @@
 
 #include "fault.h"
 
-static void context_link(struct fault_context *context);
-static void context_unlink(struct fault_context *context);
+static void context_list(struct fault_context *context, bool is_open);
 static void drain_parked(struct fault_context *context);
 
 int32_t fault_context_create(struct na_plugin_class *na_class, struct na_host_context *host_context,
@@ -37,7 +36,7 @@ int32_t fault_context_create(struct na_plugin_class *na_class, struct na_host_co
         return NA_PLUGIN_NOMEM;
     }
     (void) pthread_rwlock_init(&context->gate, NULL);
-    context_link(context);
+    context_list(context, true);
     *context_p = (struct na_plugin_context *) (void *) context;
     return NA_PLUGIN_SUCCESS;
 }
@@ -63,7 +62,7 @@ int32_t fault_context_destroy(struct na_plugin_context *na_context)
     struct fault_context *context = fault_context_get(na_context);
     int32_t ret = NA_PLUGIN_SUCCESS;
 
-    context_unlink(context);
+    context_list(context, false);
     fault_timer_close(context);
     if (!atomic_load(&context->gone))
         ret = context->fault_class->inner->context_destroy(context->inner);
@@ -72,46 +71,16 @@ int32_t fault_context_destroy(struct na_plugin_context *na_context)
     return ret;
 }
 
-bool fault_context_enter(struct fault_context *context)
-{
-    if (context->fault_class->options.die_after == 0)
-        return true;
-    (void) pthread_rwlock_rdlock(&context->gate);
-    if (!atomic_load(&context->gone))
-        return true;
-    (void) pthread_rwlock_unlock(&context->gate);
-    return false;
-}
-
-void fault_context_leave(struct fault_context *context)
-{
-    if (context->fault_class->options.die_after != 0)
-        (void) pthread_rwlock_unlock(&context->gate);
-}
-
-uint64_t fault_context_number(struct fault_context *context, enum fault_stream stream)
-{
-    return atomic_fetch_add_explicit(&context->numbers[stream], 1, memory_order_relaxed);
-}
-
-static void context_link(struct fault_context *context)
+static void context_list(struct fault_context *context, bool is_open)
 {
     struct fault_class *fault_class = context->fault_class;
 
     (void) pthread_mutex_lock(&fault_class->order);
     (void) pthread_mutex_lock(&fault_class->state);
-    kit_list_append(&fault_class->contexts, &context->link);
-    (void) pthread_mutex_unlock(&fault_class->state);
-    (void) pthread_mutex_unlock(&fault_class->order);
-}
-
-static void context_unlink(struct fault_context *context)
-{
-    struct fault_class *fault_class = context->fault_class;
-
-    (void) pthread_mutex_lock(&fault_class->order);
-    (void) pthread_mutex_lock(&fault_class->state);
-    kit_list_remove(&context->link);
+    if (is_open)
+        kit_list_append(&fault_class->contexts, &context->link);
+    else
+        kit_list_remove(&context->link);
     (void) pthread_mutex_unlock(&fault_class->state);
     (void) pthread_mutex_unlock(&fault_class->order);
 }

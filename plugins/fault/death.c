@@ -6,8 +6,6 @@
 
 #include "fault.h"
 
-static bool is_for_anybody(const struct fault_op *op);
-
 bool fault_death_count(struct fault_class *fault_class)
 {
     const uint64_t limit = fault_class->options.die_after;
@@ -23,22 +21,6 @@ bool fault_death_count(struct fault_class *fault_class)
         (void) pthread_mutex_unlock(&fault_class->state);
     }
     return false;
-}
-
-int32_t fault_death_refuse(struct fault_op *op)
-{
-    struct fault_class *fault_class = op->fault_class;
-
-    if (is_for_anybody(op)) {
-        (void) pthread_mutex_lock(&fault_class->state);
-        op->state = FAULT_PARKED;
-        kit_list_append(&op->context->parked, &op->state_link);
-        (void) pthread_mutex_unlock(&fault_class->state);
-    } else {
-        fault_count(fault_class, FAULT_FAILED);
-        fault_op_complete(op, NA_PLUGIN_HOSTUNREACH);
-    }
-    return NA_PLUGIN_SUCCESS;
 }
 
 void fault_death_close(struct fault_context *context)
@@ -59,26 +41,4 @@ void fault_death_close(struct fault_context *context)
         atomic_store(&context->gone, true);
     }
     (void) pthread_rwlock_unlock(&context->gate);
-}
-
-bool fault_death_report(struct fault_op *op, struct fault_report *report)
-{
-    const struct fault_context *context = op->context;
-
-    if (!context->closing || context->stopped || op->cancel_wanted ||
-        report->status != NA_PLUGIN_CANCELED)
-        return false;
-    if (is_for_anybody(op)) {
-        op->state = FAULT_PARKED;
-        kit_list_append(&op->context->parked, &op->state_link);
-        return true;
-    }
-    fault_count(op->fault_class, FAULT_FAILED);
-    report->status = NA_PLUGIN_HOSTUNREACH;
-    return false;
-}
-
-static bool is_for_anybody(const struct fault_op *op)
-{
-    return op->post.kind == FAULT_RECV_UNEXPECTED || op->post.kind == FAULT_RECV_MULTI;
 }

@@ -218,11 +218,28 @@ static inline struct fault_context *fault_context_get(struct na_plugin_context *
 }
 
 /* False when the wrapped context is closed; otherwise it stays open until fault_context_leave(). */
-bool fault_context_enter(struct fault_context *context);
-void fault_context_leave(struct fault_context *context);
+static inline bool fault_context_enter(struct fault_context *context)
+{
+    if (context->fault_class->options.die_after == 0)
+        return true;
+    (void) pthread_rwlock_rdlock(&context->gate);
+    if (!atomic_load(&context->gone))
+        return true;
+    (void) pthread_rwlock_unlock(&context->gate);
+    return false;
+}
+
+static inline void fault_context_leave(struct fault_context *context)
+{
+    if (context->fault_class->options.die_after != 0)
+        (void) pthread_rwlock_unlock(&context->gate);
+}
 
 /* What a stream's next number is. */
-uint64_t fault_context_number(struct fault_context *context, enum fault_stream stream);
+static inline uint64_t fault_context_number(struct fault_context *context, enum fault_stream stream)
+{
+    return atomic_fetch_add_explicit(&context->numbers[stream], 1, memory_order_relaxed);
+}
 
 /* draw.c: 64 random bits, and whether something of a probability happens. */
 uint64_t fault_draw(const struct fault_context *context, enum fault_stream stream, uint64_t number,
@@ -285,8 +302,11 @@ int32_t fault_recv_expected(struct na_plugin_context *context, void *op, void *b
                             uint32_t tag);
 extern const struct na_plugin_multi_recv fault_multi_recv_extension;
 
-/* Hands an operation to the wrapped plugin. */
-int32_t fault_op_hand_over(struct fault_op *op);
+/* call.c: hands an operation to the wrapped plugin, or cancels it there. The context is entered, or
+ * cannot close. `is_trusted`: the caller is bound by na_plugin.cancel_trusted. */
+int32_t fault_call(const struct fault_op *op);
+int32_t fault_call_cancel(const struct fault_context *context, const struct fault_op *op,
+                          bool is_trusted);
 
 /* operation.c */
 int32_t fault_op_initialize(struct na_plugin_class *na_class, void *op);
@@ -298,16 +318,14 @@ void fault_op_complete(struct fault_op *op, int32_t status);
 /* An operation that is pinned is not completed, and so not used again, until it is unpinned. */
 void fault_op_unpin(struct fault_op *op);
 
-/* Cancels it, wherever it is; what is not outstanding is left alone. `is_trusted` as for
- * fault_cancel_inner(). */
-void fault_op_cancel(struct fault_op *op, bool is_trusted);
+/* The end of an operation that is posted to a dead endpoint. Always NA_PLUGIN_SUCCESS. */
+int32_t fault_op_refuse(struct fault_op *op);
 
 /* cancel.c */
 int32_t fault_cancel(struct na_plugin_context *context, void *op);
 int32_t fault_cancel_trusted(struct na_plugin_context *context, void *op);
-/* Cancels in the wrapped plugin. `is_trusted`: the caller is bound by na_plugin.cancel_trusted. */
-int32_t fault_cancel_inner(const struct fault_context *context, const struct fault_op *op,
-                           bool is_trusted);
+/* Cancels it, wherever it is; what is not outstanding is left alone. `is_trusted` as above. */
+void fault_op_cancel(struct fault_op *op, bool is_trusted);
 void fault_cancel_due(struct fault_context *context);
 
 /* hold.c: operations that wait in lanes. A lane holds messages to one context of one peer in
@@ -336,8 +354,10 @@ int32_t fault_poll(struct na_plugin_context *context, uint32_t *count);
 int32_t fault_poll_get_fd(struct na_plugin_context *context);
 uint32_t fault_poll_try_wait(struct na_plugin_context *context);
 
+/* timer.c */
 /* Sets the timer to what is due first. The class's state is locked. */
 void fault_timer_update(struct fault_context *context);
+bool fault_timer_is_due(struct fault_context *context);
 bool fault_timer_open(struct fault_context *context);
 void fault_timer_close(struct fault_context *context);
 /* The wrapped context's descriptor is going to be closed. */
@@ -346,13 +366,8 @@ void fault_timer_forget_inner(struct fault_context *context);
 /* death.c */
 /* Counts an operation that goes to a peer; false when the endpoint is dead. */
 bool fault_death_count(struct fault_class *fault_class);
-/* The end of an operation that is posted to a dead endpoint. Always NA_PLUGIN_SUCCESS. */
-int32_t fault_death_refuse(struct fault_op *op);
 /* Closes the wrapped context when the endpoint is dead and nobody is in it. */
 void fault_death_close(struct fault_context *context);
-/* What becomes of an operation that the closing cancelled. The class's state is locked; true when
- * it is parked. */
-bool fault_death_report(struct fault_op *op, struct fault_report *report);
 
 static inline void fault_count(struct fault_class *fault_class, enum fault_counter counter)
 {

@@ -228,9 +228,14 @@ static void hand_over(struct fault_op *op)
 {
     struct fault_class *fault_class = op->fault_class;
     struct fault_context *context = op->context;
-    const int32_t ret = fault_op_hand_over(op);
-    const bool cancel = hand_over_ended(op, ret);
+    int32_t ret = NA_PLUGIN_HOSTUNREACH;
+    bool cancel;
 
+    if (fault_context_enter(context)) {
+        ret = fault_call(op);
+        fault_context_leave(context);
+    }
+    cancel = hand_over_ended(op, ret);
     if (ret == NA_PLUGIN_SUCCESS) {
         /* Whoever cancelled it may have been too early for the wrapped plugin. */
         if (cancel && fault_context_enter(context)) {

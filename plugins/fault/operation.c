@@ -12,6 +12,8 @@ static int32_t on_complete_multi_recv(void *arg, int32_t status, void *buf, uint
                                       struct na_plugin_addr *source, uint32_t tag, uint32_t last);
 static void op_report(struct fault_op *op, struct fault_report *report);
 static bool op_finish(struct fault_op *op, struct fault_report *report);
+static bool op_survives(struct fault_op *op, struct fault_report *report);
+static bool is_for_anybody(const struct fault_op *op);
 static void op_deliver(struct fault_op *op, const struct fault_report *report);
 
 static const struct na_plugin_wrap_events events = {
@@ -69,36 +71,20 @@ void fault_op_unpin(struct fault_op *op)
         op_deliver(op, &report);
 }
 
-void fault_op_cancel(struct fault_op *op, bool is_trusted)
+int32_t fault_op_refuse(struct fault_op *op)
 {
     struct fault_class *fault_class = op->fault_class;
-    struct fault_context *context;
-    enum fault_state state;
 
-    if (fault_class->holds && fault_hold_remove(op)) {
-        fault_op_complete(op, NA_PLUGIN_CANCELED);
-        return;
+    if (is_for_anybody(op)) {
+        (void) pthread_mutex_lock(&fault_class->state);
+        op->state = FAULT_PARKED;
+        kit_list_append(&op->context->parked, &op->state_link);
+        (void) pthread_mutex_unlock(&fault_class->state);
+    } else {
+        fault_count(fault_class, FAULT_FAILED);
+        fault_op_complete(op, NA_PLUGIN_HOSTUNREACH);
     }
-    (void) pthread_mutex_lock(&fault_class->state);
-    state = op->state;
-    if (state == FAULT_PARKED) {
-        kit_list_remove(&op->state_link);
-        op->state = FAULT_IDLE;
-    } else if (state == FAULT_INNER) {
-        op->pins++;
-    }
-    op->cancel_wanted = true;
-    context = op->context;
-    (void) pthread_mutex_unlock(&fault_class->state);
-    if (state == FAULT_PARKED)
-        fault_op_complete(op, NA_PLUGIN_CANCELED);
-    if (state != FAULT_INNER)
-        return;
-    if (fault_context_enter(context)) {
-        (void) fault_cancel_inner(context, op, is_trusted);
-        fault_context_leave(context);
-    }
-    fault_op_unpin(op);
+    return NA_PLUGIN_SUCCESS;
 }
 
 static void on_complete(void *arg, int32_t status)
@@ -158,10 +144,33 @@ static bool op_finish(struct fault_op *op, struct fault_report *report)
         op->cancel_refused = false;
         op->cancel_wanted = true;
     }
-    if (fault_death_report(op, report))
+    if (op_survives(op, report))
         return false;
     op->state = FAULT_IDLE;
     return true;
+}
+
+/* What becomes of an operation that the death cancelled; true: nothing arrives for it, it waits. */
+static bool op_survives(struct fault_op *op, struct fault_report *report)
+{
+    const struct fault_context *context = op->context;
+
+    if (!context->closing || context->stopped || op->cancel_wanted ||
+        report->status != NA_PLUGIN_CANCELED)
+        return false;
+    if (is_for_anybody(op)) {
+        op->state = FAULT_PARKED;
+        kit_list_append(&op->context->parked, &op->state_link);
+        return true;
+    }
+    fault_count(op->fault_class, FAULT_FAILED);
+    report->status = NA_PLUGIN_HOSTUNREACH;
+    return false;
+}
+
+static bool is_for_anybody(const struct fault_op *op)
+{
+    return op->post.kind == FAULT_RECV_UNEXPECTED || op->post.kind == FAULT_RECV_MULTI;
 }
 
 static void op_deliver(struct fault_op *op, const struct fault_report *report)

@@ -15,8 +15,6 @@ static bool op_begin(struct fault_op *op, struct fault_context *context,
                      const struct fault_post *post);
 static bool op_hold(struct fault_op *op, enum fault_stream stream, uint64_t number);
 static int32_t op_post(struct fault_op *op);
-static int32_t op_call(const struct fault_op *op);
-static int32_t op_call_multi(const struct fault_op *op);
 
 const struct na_plugin_multi_recv fault_multi_recv_extension = {
     .extension = {.size = sizeof(struct na_plugin_multi_recv)},
@@ -109,17 +107,6 @@ int32_t fault_recv_expected(struct na_plugin_context *context, void *op, void *b
     return post_receive(context, op, &post);
 }
 
-int32_t fault_op_hand_over(struct fault_op *op)
-{
-    int32_t ret;
-
-    if (!fault_context_enter(op->context))
-        return NA_PLUGIN_HOSTUNREACH;
-    ret = op_call(op);
-    fault_context_leave(op->context);
-    return ret;
-}
-
 static int32_t recv_multi(struct na_plugin_context *context, void *op, void *buf, uint64_t size,
                           void *data)
 {
@@ -141,9 +128,9 @@ static int32_t post_to_peer(struct na_plugin_context *na_context, void *arg,
     if (!op_begin(op, context, post))
         return NA_PLUGIN_FAULT;
     if (!fault_class->observes)
-        return op_call(op);
+        return fault_call(op);
     if (!fault_death_count(fault_class))
-        return fault_death_refuse(op);
+        return fault_op_refuse(op);
     number = fault_context_number(context, stream);
     if (stream == FAULT_STREAM_MESSAGES &&
         fault_happens(context, stream, number, FAULT_DRAW_DROP, fault_class->options.drop)) {
@@ -169,7 +156,7 @@ static int32_t post_receive(struct na_plugin_context *na_context, void *arg,
 
     if (!op_begin(op, context, post))
         return NA_PLUGIN_FAULT;
-    return context->fault_class->observes ? op_post(op) : op_call(op);
+    return context->fault_class->observes ? op_post(op) : fault_call(op);
 }
 
 /* False when nothing is accepted any more. */
@@ -232,11 +219,11 @@ static int32_t op_post(struct fault_op *op)
     int32_t ret;
 
     if (!fault_context_enter(context))
-        return fault_death_refuse(op);
+        return fault_op_refuse(op);
     (void) pthread_mutex_lock(&fault_class->state);
     op->state = FAULT_INNER;
     (void) pthread_mutex_unlock(&fault_class->state);
-    ret = op_call(op);
+    ret = fault_call(op);
     if (ret != NA_PLUGIN_SUCCESS) {
         (void) pthread_mutex_lock(&fault_class->state);
         op->state = FAULT_IDLE;
@@ -244,48 +231,4 @@ static int32_t op_post(struct fault_op *op)
     }
     fault_context_leave(context);
     return ret;
-}
-
-static int32_t op_call(const struct fault_op *op)
-{
-    const struct na_plugin *inner = op->fault_class->inner;
-    struct na_plugin_context *context = op->context->inner;
-    const struct fault_post *post = &op->post;
-
-    switch (post->kind) {
-    case FAULT_SEND_UNEXPECTED:
-        return inner->msg_send_unexpected(context, op->inner, post->buf, post->size, post->data,
-                                          post->peer, post->peer_id, post->tag);
-    case FAULT_SEND_EXPECTED:
-        return inner->msg_send_expected(context, op->inner, post->buf, post->size, post->data,
-                                        post->peer, post->peer_id, post->tag);
-    case FAULT_PUT:
-    case FAULT_GET:
-        if (inner->put == NULL || inner->get == NULL)
-            return NA_PLUGIN_OPNOTSUPPORTED;
-        return (post->kind == FAULT_PUT ? inner->put : inner->get)(
-            context, op->inner, post->local, post->local_offset, post->remote, post->remote_offset,
-            post->size, post->peer, post->peer_id);
-    case FAULT_RECV_UNEXPECTED:
-        return inner->msg_recv_unexpected(context, op->inner, post->buf, post->size, post->data);
-    case FAULT_RECV_MULTI:
-        return op_call_multi(op);
-    case FAULT_RECV_EXPECTED:
-        return inner->msg_recv_expected(context, op->inner, post->buf, post->size, post->data,
-                                        post->peer, post->peer_id, post->tag);
-    }
-    return NA_PLUGIN_OPNOTSUPPORTED;
-}
-
-/* Our table says that there are multi-receives. One that ends with its first message will do. */
-static int32_t op_call_multi(const struct fault_op *op)
-{
-    const struct fault_class *fault_class = op->fault_class;
-    const struct fault_post *post = &op->post;
-
-    if (fault_class->multi_recv.msg_multi_recv_unexpected != NULL)
-        return fault_class->multi_recv.msg_multi_recv_unexpected(op->context->inner, op->inner,
-                                                                 post->buf, post->size, post->data);
-    return fault_class->inner->msg_recv_unexpected(op->context->inner, op->inner, post->buf,
-                                                   post->size, post->data);
 }
