@@ -50,7 +50,7 @@ layer() {
 # more still do: those numbers only go down.
 circle_max() {
     case $1 in
-    plugins/bmi/bmi-tcp | plugins/mpi) echo 7 ;;
+    plugins/mpi) echo 7 ;;
     *) echo 3 ;;
     esac
 }

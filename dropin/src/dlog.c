@@ -69,9 +69,9 @@ void hg_dlog_mkcount32(struct hg_dlog *d, hg_atomic_int32_t **cptr, const char *
     hg_thread_mutex_lock(&d->dlock);
     if (*cptr != NULL)
         goto out;
-    TAILQ_FOREACH(count, &d->cnts32, l)
-    if (strcmp(count->name, name) == 0)
-        break;
+    TAILQ_FOREACH (count, &d->cnts32, l)
+        if (strcmp(count->name, name) == 0)
+            break;
     if (count == NULL) {
         count = calloc(1, sizeof(*count));
         if (count == NULL) {
@@ -94,9 +94,9 @@ void hg_dlog_rmcount32(struct hg_dlog *d, hg_atomic_int32_t *cptr)
     struct hg_dlog_dcount32 *count;
 
     hg_thread_mutex_lock(&d->dlock);
-    TAILQ_FOREACH(count, &d->cnts32, l)
-    if (&count->c == cptr)
-        break;
+    TAILQ_FOREACH (count, &d->cnts32, l)
+        if (&count->c == cptr)
+            break;
     if (count != NULL)
         TAILQ_REMOVE(&d->cnts32, count, l);
     hg_thread_mutex_unlock(&d->dlock);
@@ -112,9 +112,9 @@ void hg_dlog_mkcount64(struct hg_dlog *d, hg_atomic_int64_t **cptr, const char *
     hg_thread_mutex_lock(&d->dlock);
     if (*cptr != NULL)
         goto out;
-    TAILQ_FOREACH(count, &d->cnts64, l)
-    if (strcmp(count->name, name) == 0)
-        break;
+    TAILQ_FOREACH (count, &d->cnts64, l)
+        if (strcmp(count->name, name) == 0)
+            break;
     if (count == NULL) {
         count = calloc(1, sizeof(*count));
         if (count == NULL) {
@@ -137,9 +137,9 @@ void hg_dlog_rmcount64(struct hg_dlog *d, hg_atomic_int64_t *cptr)
     struct hg_dlog_dcount64 *count;
 
     hg_thread_mutex_lock(&d->dlock);
-    TAILQ_FOREACH(count, &d->cnts64, l)
-    if (&count->c == cptr)
-        break;
+    TAILQ_FOREACH (count, &d->cnts64, l)
+        if (&count->c == cptr)
+            break;
     if (count != NULL)
         TAILQ_REMOVE(&d->cnts64, count, l);
     hg_thread_mutex_unlock(&d->dlock);
@@ -250,12 +250,12 @@ static void hg_dlog_print_counters(struct hg_dlog *d, int (*print)(FILE *, const
     (void) print(stream, "# Counters of %.*s\n",
                  (int) (sizeof(d->dlog_magic) - strlen(HG_DLOG_STDMAGIC)),
                  d->dlog_magic + strlen(HG_DLOG_STDMAGIC));
-    TAILQ_FOREACH(count32, &d->cnts32, l)
-    (void) print(stream, "# %s: %" PRId32 " [%s]\n", count32->name, hg_atomic_get32(&count32->c),
-                 count32->descr);
-    TAILQ_FOREACH(count64, &d->cnts64, l)
-    (void) print(stream, "# %s: %" PRId64 " [%s]\n", count64->name, hg_atomic_get64(&count64->c),
-                 count64->descr);
+    TAILQ_FOREACH (count32, &d->cnts32, l)
+        (void) print(stream, "# %s: %" PRId32 " [%s]\n", count32->name,
+                     hg_atomic_get32(&count32->c), count32->descr);
+    TAILQ_FOREACH (count64, &d->cnts64, l)
+        (void) print(stream, "# %s: %" PRId64 " [%s]\n", count64->name,
+                     hg_atomic_get64(&count64->c), count64->descr);
 }
 
 /* From the oldest record to the newest. */

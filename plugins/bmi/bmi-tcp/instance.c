@@ -5,8 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
@@ -34,10 +32,6 @@ static void hot_note(struct tcp_connection *connection);
 static void connection_event(struct tcp_connection *connection, uint32_t events);
 static void timer_read(const struct tcp_instance *instance);
 static int address_option(struct tcp_instance *instance, BMI_addr_t addr, int option);
-
-/* The one of programs that know BMI only. */
-static struct tcp_instance the_instance;
-static _Thread_local struct tcp_instance *current_instance;
 
 int BMI_initialize(const char *method_list, const char *listen_addr, int flags)
 {
@@ -88,27 +82,6 @@ void BMI_close_context(bmi_context_id context_id)
 
     if (context_id >= 0 && context_id < TCP_CONTEXTS)
         instance->contexts[context_id] = false;
-}
-
-struct BMI_instance *BMI_instance_create(BMI_log_fn log)
-{
-    struct tcp_instance *instance = calloc(1, sizeof(*instance));
-
-    if (instance != NULL)
-        instance->log = log;
-    return (struct BMI_instance *) instance;
-}
-
-void BMI_instance_destroy(struct BMI_instance *instance)
-{
-    if (current_instance == (struct tcp_instance *) instance)
-        current_instance = NULL;
-    free(instance);
-}
-
-void BMI_instance_use(struct BMI_instance *instance)
-{
-    current_instance = (struct tcp_instance *) instance;
 }
 
 /*
@@ -255,55 +228,6 @@ int BMI_get_info(BMI_addr_t addr, int option, void *inout_parameter)
     }
 }
 
-struct tcp_instance *tcp_current(void)
-{
-    struct tcp_instance *instance = current_instance;
-
-    return tcp_likely(instance != NULL) ? instance : &the_instance;
-}
-
-void tcp_log(const struct tcp_instance *instance, int level, const char *format, ...)
-{
-    char text[512];
-    va_list args;
-
-    if (instance->log == NULL)
-        return;
-    va_start(args, format);
-    (void) vsnprintf(text, sizeof(text), format, args);
-    va_end(args);
-    instance->log(level, text);
-}
-
-/* The negative number of BMI for one of errno. */
-int tcp_error(int error)
-{
-    static const struct {
-        int error;
-        int code;
-    } table[] = {
-        {ENOMEM, BMI_ENOMEM},
-        {EINVAL, BMI_EINVAL},
-        {EMFILE, BMI_EMFILE},
-        {ENFILE, BMI_EMFILE},
-        {EPIPE, BMI_EPIPE},
-        {EADDRINUSE, BMI_EADDRINUSE},
-        {EADDRNOTAVAIL, BMI_EADDRNOTAVAIL},
-        {ENETUNREACH, BMI_ENETUNREACH},
-        {ENOBUFS, BMI_ENOBUFS},
-        {ETIMEDOUT, BMI_ETIMEDOUT},
-        {ECONNREFUSED, BMI_ECONNREFUSED},
-        {EHOSTUNREACH, BMI_EHOSTUNREACH},
-        {EACCES, BMI_EACCES},
-        {ECONNRESET, BMI_ECONNRESET},
-    };
-
-    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
-        if (table[i].error == error)
-            return -table[i].code;
-    return -BMI_EIO;
-}
-
 static int instance_open(struct tcp_instance *instance, const char *listen_addr, int flags)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = instance};
@@ -341,8 +265,7 @@ static bool instance_has_sends(const struct tcp_instance *instance)
 {
     const struct tcp_connection *connection;
 
-    for (connection = TAILQ_FIRST(&instance->connections); connection != NULL;
-         connection = TAILQ_NEXT(connection, link))
+    TAILQ_FOREACH (connection, &instance->connections, link)
         if (!connection->is_connecting && connection->address != NULL &&
             connection->address->sender == connection && !TAILQ_EMPTY(&connection->address->sends))
             return true;
@@ -354,8 +277,7 @@ static void instance_close(struct tcp_instance *instance)
 {
     struct tcp_connection *connection;
 
-    for (connection = TAILQ_FIRST(&instance->connections); connection != NULL;
-         connection = TAILQ_NEXT(connection, link))
+    TAILQ_FOREACH (connection, &instance->connections, link)
         while (recv(connection->fd, instance->input, TCP_INPUT_SIZE, MSG_DONTWAIT) > 0)
             continue;
     while (!TAILQ_EMPTY(&instance->connections))
@@ -364,8 +286,7 @@ static void instance_close(struct tcp_instance *instance)
     for (uint32_t i = 0; i < TCP_BUCKETS; i++) {
         struct tcp_address *address;
 
-        for (address = TAILQ_FIRST(&instance->addresses[i]); address != NULL;
-             address = TAILQ_NEXT(address, link))
+        TAILQ_FOREACH (address, &instance->addresses[i], link)
             tcp_address_fail(address, -BMI_ECANCEL);
     }
     tcp_operations_free(instance);
@@ -454,24 +375,16 @@ static int address_option(struct tcp_instance *instance, BMI_addr_t addr, int op
 {
     struct tcp_address *address = tcp_table_find(&instance->address_table, addr);
 
-    if (address == NULL)
+    if (address == NULL || (option == BMI_DEC_ADDR_REF && address->references == 0))
         return -BMI_EINVAL;
-    switch (option) {
-    case BMI_INC_ADDR_REF:
+    if (option == BMI_INC_ADDR_REF) {
         address->references++;
         tcp_address_keep(address);
-        return 0;
-    case BMI_DEC_ADDR_REF:
-        if (address->references == 0)
-            return -BMI_EINVAL;
-        if (--address->references != 0)
-            return 0;
-        tcp_address_drop(address);
-        break;
-    default:
+    } else if (option == BMI_TCP_CLOSE_SOCKET) {
         tcp_address_disconnect(address);
-        return 0;
+    } else if (--address->references == 0) {
+        tcp_address_drop(address);
+        tcp_address_release(address);
     }
-    tcp_address_release(address);
     return 0;
 }

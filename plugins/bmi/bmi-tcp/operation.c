@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operations: their pool, completing, testing, cancelling and detaching them. */
+/* Operations: their pool, completing, cancelling and detaching them. */
 
 #include "tcp.h"
 
@@ -83,43 +83,6 @@ void tcp_operations_free(struct tcp_instance *instance)
     }
 }
 
-int BMI_testcontext(int incount, bmi_op_id_t *out_id_array, int *outcount,
-                    bmi_error_code_t *error_code_array, bmi_size_t *actual_size_array,
-                    void **user_ptr_array, int max_idle_time_ms, bmi_context_id context_id)
-{
-    struct tcp_instance *instance = tcp_current();
-    struct tcp_operations *completed;
-    int count = 0;
-    int ret;
-
-    *outcount = 0;
-    if (!instance->is_open || context_id < 0 || context_id >= TCP_CONTEXTS)
-        return -BMI_EINVAL;
-    completed = &instance->completed[context_id];
-    if (TAILQ_EMPTY(completed) && max_idle_time_ms != BMI_TEST_ONLY) {
-        ret = BMI_progress(max_idle_time_ms);
-        if (ret < 0)
-            return ret;
-    }
-    while (count < incount && !TAILQ_EMPTY(completed)) {
-        struct tcp_operation *operation = TAILQ_FIRST(completed);
-        struct tcp_address *address = operation->address;
-
-        TAILQ_REMOVE(completed, operation, link);
-        out_id_array[count] = operation->id;
-        error_code_array[count] = operation->error;
-        actual_size_array[count] =
-            (bmi_size_t) (operation->kind == TCP_SEND ? operation->size : operation->done);
-        if (user_ptr_array != NULL)
-            user_ptr_array[count] = operation->user_ptr;
-        tcp_operation_put(operation);
-        tcp_address_release(address);
-        count++;
-    }
-    *outcount = count;
-    return count > 0;
-}
-
 int BMI_cancel(bmi_op_id_t id, bmi_context_id context_id)
 {
     struct tcp_instance *instance = tcp_current();
@@ -129,7 +92,9 @@ int BMI_cancel(bmi_op_id_t id, bmi_context_id context_id)
     if (operation == NULL || operation->state == TCP_COMPLETED)
         return 0;
     if (operation->kind == TCP_RECEIVE && operation->state == TCP_MOVING) {
-        tcp_receive_drop(operation);
+        /* The rest of the message that is coming in is thrown away. */
+        operation->connection->receive = NULL;
+        operation->connection->target = NULL;
         tcp_operation_complete(operation, -BMI_ECANCEL);
     } else if (operation->state == TCP_QUEUED) {
         TAILQ_REMOVE(operation->kind == TCP_SEND ? &operation->address->sends

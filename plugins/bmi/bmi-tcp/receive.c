@@ -17,6 +17,7 @@
 /* A payload of which this much is missing is read to where it belongs, past our buffer. */
 #define READ_DIRECT 4096u
 
+static void connection_precede(struct tcp_connection *connection);
 static ssize_t input_read(struct tcp_connection *connection, size_t *room);
 static size_t input_take(struct tcp_connection *connection, const uint8_t *data, size_t size);
 static bool header_take(struct tcp_connection *connection);
@@ -106,7 +107,7 @@ void tcp_resume(struct tcp_connection *connection)
     TAILQ_REMOVE(&connection->instance->resume, connection, resume_link);
     connection->is_to_resume = false;
     if (tcp_unlikely(connection->is_behind)) {
-        tcp_connection_precede(connection);
+        connection_precede(connection);
         if (connection->fd < 0) /* the end of one of these was its own */
             return;
     }
@@ -132,21 +133,27 @@ void tcp_resume(struct tcp_connection *connection)
         tcp_connection_watch(connection, connection->events | EPOLLIN);
 }
 
+/* Reads the older connections of the same peer. */
+static void connection_precede(struct tcp_connection *connection)
+{
+    struct tcp_connection *older = TAILQ_FIRST(&connection->address->connections);
+
+    connection->is_behind = false;
+    while (older != NULL && older != connection) {
+        struct tcp_connection *next = TAILQ_NEXT(older, address_link);
+
+        if (!older->is_connecting && !older->is_stalled)
+            tcp_read(older);
+        older = next;
+    }
+}
+
 void tcp_resume_add(struct tcp_connection *connection)
 {
     if (connection->is_to_resume || connection->fd < 0)
         return;
     connection->is_to_resume = true;
     TAILQ_INSERT_TAIL(&connection->instance->resume, connection, resume_link);
-}
-
-/* Takes its buffer from under a message that is coming in; the rest of that is thrown away. */
-void tcp_receive_drop(struct tcp_operation *operation)
-{
-    struct tcp_connection *connection = operation->connection;
-
-    connection->receive = NULL;
-    connection->target = NULL;
 }
 
 /*
@@ -371,8 +378,7 @@ static struct tcp_operation *receive_find(struct tcp_address *address, int32_t t
 {
     struct tcp_operation *receive;
 
-    for (receive = TAILQ_FIRST(&address->receives); receive != NULL;
-         receive = TAILQ_NEXT(receive, link))
+    TAILQ_FOREACH (receive, &address->receives, link)
         if (receive->tag == tag)
             return receive;
     return NULL;
@@ -396,8 +402,7 @@ static bool receive_take_early(struct tcp_operation *receive, int *ret)
     struct tcp_address *address = receive->address;
     struct tcp_message *message;
 
-    for (message = TAILQ_FIRST(&address->early); message != NULL;
-         message = TAILQ_NEXT(message, link))
+    TAILQ_FOREACH (message, &address->early, link)
         if (message->tag == receive->tag)
             break;
     if (message == NULL)
@@ -421,8 +426,7 @@ static bool receive_take_moving(struct tcp_operation *receive, int *ret)
     struct tcp_address *address = receive->address;
     struct tcp_connection *connection;
 
-    for (connection = TAILQ_FIRST(&address->connections); connection != NULL;
-         connection = TAILQ_NEXT(connection, address_link)) {
+    TAILQ_FOREACH (connection, &address->connections, address_link) {
         struct tcp_message *message = connection->message;
 
         if (!connection->has_header || connection->in.tag != receive->tag ||

@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <sys/epoll.h>
-#include <sys/uio.h>
 
 /* Bytes of a message, header included, that is copied. */
 #define SEND_SMALL 1024u
@@ -62,6 +61,24 @@ int BMI_may_send(BMI_addr_t addr)
             return ret;
     }
     return !address->sender->is_connecting && address->unexpected_sends == 0;
+}
+
+/* Its socket became writable. */
+void tcp_connected(struct tcp_connection *connection)
+{
+    socklen_t size = sizeof(int);
+    int error = 0;
+
+    if (getsockopt(connection->fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0)
+        error = errno;
+    if (error != 0) {
+        tcp_connection_break(connection, tcp_error(error));
+        return;
+    }
+    connection->is_connecting = false;
+    tcp_connection_watch(connection, EPOLLIN);
+    if (connection->address->sender == connection)
+        tcp_flush(connection->address);
 }
 
 /* Writes what the connection takes. */

@@ -201,7 +201,7 @@ struct tcp_instance {
     uint8_t *input; /* TCP_INPUT_SIZE bytes */
 };
 
-/* instance.c */
+/* current.c */
 struct tcp_instance *tcp_current(void);
 void tcp_log(const struct tcp_instance *instance, int level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -213,32 +213,35 @@ void *tcp_table_find(const struct tcp_table *table, int64_t id);
 void tcp_table_remove(struct tcp_table *table, int64_t id);
 void tcp_table_free(struct tcp_table *table);
 
-/* hash.c */
+/* name.c */
 uint32_t tcp_hash(const char *name);
-
-/* address.c */
 int tcp_place_parse(const char *name, struct sockaddr_storage *place, socklen_t *size);
 void tcp_place_format(const struct sockaddr_storage *place, char *text, size_t size);
+
+/* address.c */
 struct tcp_address *tcp_address_find(const struct tcp_instance *instance, uint32_t hash);
 struct tcp_address *tcp_address_create(struct tcp_instance *instance, uint32_t hash);
 void tcp_address_fail(struct tcp_address *address, int error);
-void tcp_address_drop(struct tcp_address *address);
 void tcp_address_keep(struct tcp_address *address);
-void tcp_address_disconnect(struct tcp_address *address);
 void tcp_address_release(struct tcp_address *address);
 void tcp_address_destroy(struct tcp_address *address);
 
-/* connect.c */
-int tcp_listen(struct tcp_instance *instance, const char *name, char *own_name);
+/* connection.c */
 int tcp_connect(struct tcp_address *address);
-void tcp_connected(struct tcp_connection *connection);
-void tcp_accept(struct tcp_instance *instance);
-void tcp_silent_expire(struct tcp_instance *instance);
+void tcp_socket_prepare(const struct tcp_instance *instance, int fd);
+struct tcp_connection *tcp_connection_create(struct tcp_instance *instance, int fd,
+                                             uint32_t events);
 bool tcp_connection_bind(struct tcp_connection *connection, uint32_t hash);
-void tcp_connection_precede(struct tcp_connection *connection);
 void tcp_connection_watch(struct tcp_connection *connection, uint32_t events);
 void tcp_connection_break(struct tcp_connection *connection, int error);
 void tcp_connections_free(struct tcp_connections *list);
+void tcp_address_drop(struct tcp_address *address);
+void tcp_address_disconnect(struct tcp_address *address);
+
+/* accept.c */
+int tcp_listen(struct tcp_instance *instance, const char *name, char *own_name);
+void tcp_accept(struct tcp_instance *instance);
+void tcp_silent_expire(struct tcp_instance *instance);
 
 /* operation.c */
 struct tcp_operation *tcp_operation_get(struct tcp_address *address);
@@ -247,12 +250,12 @@ void tcp_operation_complete(struct tcp_operation *operation, int error);
 void tcp_operations_free(struct tcp_instance *instance);
 
 /* send.c */
+void tcp_connected(struct tcp_connection *connection);
 void tcp_flush(struct tcp_address *address);
 
 /* receive.c */
 bool tcp_read(struct tcp_connection *connection);
 void tcp_resume(struct tcp_connection *connection);
-void tcp_receive_drop(struct tcp_operation *operation);
 void tcp_resume_add(struct tcp_connection *connection);
 
 /* message.c */

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Connections: connecting, whose they are, and their end. */
+
+#include "tcp.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#define KEEP_IDLE    30 /* seconds after which a silent host is asked whether it is there */
+#define KEEP_BETWEEN 10
+#define KEEP_TIMES   3
+
+/* Addresses without references whose connections are kept, for that they may be needed again. */
+#define DROPPED_MAX 64u
+
+static void silent_remove(struct tcp_connection *connection);
+static void connection_leave(struct tcp_connection *connection, int error);
+
+/* Begins to connect to a place that was looked up. */
+int tcp_connect(struct tcp_address *address)
+{
+    struct tcp_instance *instance = address->instance;
+    struct tcp_connection *connection;
+    int fd;
+
+    if (address->place_size == 0)
+        return -BMI_EPIPE;
+    fd = socket(address->place.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return tcp_error(errno);
+    tcp_socket_prepare(instance, fd);
+    if (connect(fd, (const struct sockaddr *) &address->place, address->place_size) != 0 &&
+        errno != EINPROGRESS) {
+        int error = errno;
+
+        (void) close(fd);
+        return tcp_error(error);
+    }
+    connection = tcp_connection_create(instance, fd, EPOLLOUT);
+    if (connection == NULL)
+        return -BMI_ENOMEM;
+    connection->is_connecting = true;
+    connection->address = address;
+    TAILQ_INSERT_TAIL(&address->connections, connection, address_link);
+    address->sender = connection;
+    return 0;
+}
+
+void tcp_socket_prepare(const struct tcp_instance *instance, int fd)
+{
+    int one = 1, idle = KEEP_IDLE, between = KEEP_BETWEEN, times = KEEP_TIMES;
+
+    (void) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    (void) setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+    (void) setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+    (void) setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &between, sizeof(between));
+    (void) setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof(times));
+    if (instance->send_buffer != 0)
+        (void) setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &instance->send_buffer,
+                          sizeof(instance->send_buffer));
+    if (instance->receive_buffer != 0)
+        (void) setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &instance->receive_buffer,
+                          sizeof(instance->receive_buffer));
+}
+
+/* NULL without memory; the socket is closed then. */
+struct tcp_connection *tcp_connection_create(struct tcp_instance *instance, int fd, uint32_t events)
+{
+    struct tcp_connection *connection = calloc(1, sizeof(*connection));
+    struct epoll_event event = {.events = events, .data.ptr = connection};
+
+    if (connection == NULL || epoll_ctl(instance->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
+        tcp_log(instance, 1, "no memory for a connection: it is closed");
+        free(connection);
+        (void) close(fd);
+        return NULL;
+    }
+    connection->instance = instance;
+    connection->fd = fd;
+    connection->events = events;
+    TAILQ_INSERT_TAIL(&instance->connections, connection, link);
+    return connection;
+}
+
+/*
+ * The first message tells whose connection it is. False: the connection is broken, or has to wait
+ * for what older connections of the same peer still have, their end included.
+ */
+bool tcp_connection_bind(struct tcp_connection *connection, uint32_t hash)
+{
+    struct tcp_instance *instance = connection->instance;
+    struct tcp_address *address = hash != 0 ? tcp_address_find(instance, hash) : NULL;
+    struct sockaddr_storage place;
+    socklen_t size = sizeof(place);
+
+    if (address == NULL)
+        address = tcp_address_create(instance, hash);
+    if (address == NULL) {
+        tcp_connection_break(connection, -BMI_ENOMEM);
+        return false;
+    }
+    silent_remove(connection);
+    connection->address = address;
+    connection->is_behind = !TAILQ_EMPTY(&address->connections);
+    TAILQ_INSERT_TAIL(&address->connections, connection, address_link);
+    if (address->sender == NULL)
+        address->sender = connection;
+    if (getpeername(connection->fd, (struct sockaddr *) &place, &size) == 0)
+        tcp_place_format(&place, address->peer, sizeof(address->peer));
+    return true;
+}
+
+void tcp_connection_watch(struct tcp_connection *connection, uint32_t events)
+{
+    struct epoll_event event = {.events = events, .data.ptr = connection};
+
+    if (connection->events == events || connection->fd < 0)
+        return;
+    connection->events = events;
+    (void) epoll_ctl(connection->instance->epoll_fd, EPOLL_CTL_MOD, connection->fd, &event);
+}
+
+/*
+ * Closes it. What was under way on it fails with the error, which is negative; if the peer was
+ * heard or talked to through it, so does everything that waits for the peer.
+ */
+void tcp_connection_break(struct tcp_connection *connection, int error)
+{
+    struct tcp_instance *instance = connection->instance;
+
+    if (connection->fd < 0)
+        return;
+    /* A child that was forked may have the socket, too. */
+    (void) epoll_ctl(instance->epoll_fd, EPOLL_CTL_DEL, connection->fd, NULL);
+    (void) close(connection->fd);
+    connection->fd = -1;
+    silent_remove(connection);
+    if (instance->hot == connection)
+        instance->hot = NULL;
+    if (connection->is_to_resume)
+        TAILQ_REMOVE(&instance->resume, connection, resume_link);
+    connection->is_to_resume = false;
+    if (connection->receive != NULL)
+        tcp_operation_complete(connection->receive, error);
+    connection->receive = NULL;
+    if (connection->message != NULL) {
+        if (connection->in.mode == WIRE_EAGER)
+            tcp_early_uncount(connection->address);
+        tcp_message_put(instance, connection->message);
+    }
+    connection->message = NULL;
+    TAILQ_REMOVE(&instance->connections, connection, link);
+    TAILQ_INSERT_TAIL(&instance->closed, connection, link);
+    if (connection->address != NULL)
+        connection_leave(connection, error);
+}
+
+/* The last reference went: nobody is told of its end. Of many the oldest are disconnected. */
+void tcp_address_drop(struct tcp_address *address)
+{
+    struct tcp_instance *instance = address->instance;
+
+    address->is_looked_up = false;
+    /* What becomes of an attempt is nobody's business any more, nor of who comes next. */
+    address->references++;
+    if (address->sender != NULL && address->sender->is_connecting)
+        tcp_connection_break(address->sender, -BMI_ECANCEL);
+    address->references--;
+    tcp_notice_drop(address);
+    if (address->is_dropped)
+        return;
+    address->is_dropped = true;
+    TAILQ_INSERT_TAIL(&instance->dropped, address, dropped_link);
+    if (++instance->dropped_count <= DROPPED_MAX)
+        return;
+    address = TAILQ_FIRST(&instance->dropped);
+    tcp_address_keep(address);
+    tcp_address_disconnect(address);
+}
+
+/* Without a notice, and released: the caller has a reference if it goes on with the address. */
+void tcp_address_disconnect(struct tcp_address *address)
+{
+    address->references++;
+    while (!TAILQ_EMPTY(&address->connections))
+        tcp_connection_break(TAILQ_FIRST(&address->connections), -BMI_ECANCEL);
+    address->references--;
+    tcp_notice_drop(address);
+    tcp_address_release(address);
+}
+
+void tcp_connections_free(struct tcp_connections *list)
+{
+    struct tcp_connection *connection;
+
+    while ((connection = TAILQ_FIRST(list)) != NULL) {
+        TAILQ_REMOVE(list, connection, link);
+        free(connection->kept);
+        free(connection);
+    }
+}
+
+static void silent_remove(struct tcp_connection *connection)
+{
+    if (!connection->is_silent)
+        return;
+    connection->is_silent = false;
+    connection->instance->silent_count--;
+    TAILQ_REMOVE(&connection->instance->silent, connection, silent_link);
+}
+
+static void connection_leave(struct tcp_connection *connection, int error)
+{
+    struct tcp_address *address = connection->address;
+    const struct tcp_operation *first = TAILQ_FIRST(&address->sends);
+    bool was_sender = address->sender == connection;
+
+    TAILQ_REMOVE(&address->connections, connection, address_link);
+    connection->address = NULL;
+    if (was_sender)
+        address->sender = NULL;
+    if (was_sender || connection->is_heard || TAILQ_EMPTY(&address->connections)) {
+        struct tcp_connection *other;
+
+        /* Nothing can follow the half of a message that is given up. */
+        address->references++;
+        if (!was_sender && first != NULL && first->state == TCP_MOVING)
+            tcp_connection_break(address->sender, error);
+        address->references--;
+        TAILQ_FOREACH (other, &address->connections, address_link)
+            address->sender = other; /* the newest */
+        tcp_address_fail(address, error);
+    }
+    tcp_address_release(address);
+}
