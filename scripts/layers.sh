@@ -46,15 +46,6 @@ layer() {
     esac
 }
 
-# Usage: circle_max <folder>; prints how many files of it may depend on each other. Three, but where
-# more still do: those numbers only go down.
-circle_max() {
-    case $1 in
-    plugins/mpi) echo 7 ;;
-    *) echo 3 ;;
-    esac
-}
-
 # Usage: uses_of_files <build folder>; prints "user used" for each pair of source files. Objects of
 # files that are gone may still lie in the build folder.
 uses_of_files() {
@@ -107,9 +98,8 @@ check_layers() {
 
 # Usage: check_circles <0 or 1>; files that use each other, by folder.
 check_circles() {
-    local folder size files max
+    local folder size files max=3
     while read -r folder size files; do
-        max=$(circle_max "$folder")
         printf '%-20s %3d files in a circle, %d may be\n' "$folder" "$size" "$max"
         [ "$1" = 0 ] || printf '    %s\n' "$files"
         [ "$size" -le "$max" ] ||

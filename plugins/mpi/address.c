@@ -10,8 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ORIGIN_PREFIX "origin-"
-
 static const char *address_of_string(const struct na_plugin_class *na_class, const char *string);
 static int32_t address_canonical(const struct na_plugin_class *na_class, const char *name,
                                  char canonical[KIT_NAME_MAX]);
@@ -35,34 +33,6 @@ int32_t mpi_addr_lookup(struct na_plugin_class *na_class, const char *string,
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
     return kit_msg_peer_lookup(&na_class->fabric, canonical, NULL, 0, addr_p);
-}
-
-/* Our own. */
-int32_t mpi_name_make(struct na_plugin_class *na_class)
-{
-    char port[KIT_NAME_MAX];
-    struct kit_key random;
-    int32_t ret;
-
-    if (!na_class->is_dynamic) {
-        (void) snprintf(na_class->name, sizeof(na_class->name),
-                        na_class->serial == 0 ? "%d" : "%d/%u", mpi_process.rank, na_class->serial);
-        return NA_PLUGIN_SUCCESS;
-    }
-    if (na_class->is_listening) {
-        ret = mpi_port_open(port);
-        if (ret == NA_PLUGIN_SUCCESS)
-            (void) snprintf(na_class->name, sizeof(na_class->name), "%.230s#%u", port,
-                            na_class->serial);
-        return ret;
-    }
-    if (kit_key_draw(&random) != NA_PLUGIN_SUCCESS) {
-        MPI_LOG_ERROR("no random numbers");
-        return NA_PLUGIN_IO_ERROR;
-    }
-    (void) snprintf(na_class->name, sizeof(na_class->name), ORIGIN_PREFIX "%016llx%016llx",
-                    (unsigned long long) random.word[0], (unsigned long long) random.word[1]);
-    return NA_PLUGIN_SUCCESS;
 }
 
 /* A static name; false when it is malformed. */
@@ -92,7 +62,7 @@ bool mpi_port_read(const char *name, char port[KIT_NAME_MAX], uint32_t *serial_p
     size_t length;
 
     if (separator == NULL || separator == name ||
-        strncmp(name, ORIGIN_PREFIX, sizeof(ORIGIN_PREFIX) - 1) == 0)
+        strncmp(name, MPI_ORIGIN_PREFIX, sizeof(MPI_ORIGIN_PREFIX) - 1) == 0)
         return false;
     length = (size_t) (separator - name);
     separator++;
@@ -113,7 +83,7 @@ static int32_t address_canonical(const struct na_plugin_class *na_class, const c
     int rank;
 
     if (na_class->is_dynamic) {
-        bool is_origin = strncmp(name, ORIGIN_PREFIX, sizeof(ORIGIN_PREFIX) - 1) == 0;
+        bool is_origin = strncmp(name, MPI_ORIGIN_PREFIX, sizeof(MPI_ORIGIN_PREFIX) - 1) == 0;
 
         if (strlen(name) >= KIT_NAME_MAX || (!is_origin && !mpi_port_read(name, port, &serial)))
             return NA_PLUGIN_INVALID_ARG;

@@ -3,11 +3,13 @@
 
 #include "mpi_class.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static int32_t class_open(struct na_plugin_class *na_class, const struct na_plugin_init *init,
                           struct na_plugin_class_info *info);
 static int32_t class_check(struct na_plugin_class *na_class, const struct na_plugin_init *init);
+static int32_t class_name(struct na_plugin_class *na_class);
 static int32_t class_receive(struct na_plugin_class *na_class);
 static int32_t class_open_rma(struct na_plugin_class *na_class);
 
@@ -64,7 +66,7 @@ int32_t mpi_class_finalize(struct na_plugin_class *na_class)
 
     if (na_class == NULL)
         return NA_PLUGIN_SUCCESS;
-    mpi_process_close(na_class);
+    mpi_stop(na_class);
     mpi_enter();
     if (is_over) {
         MPI_LOG_ERROR("MPI was finalized before this class was closed");
@@ -95,9 +97,9 @@ static int32_t class_open(struct na_plugin_class *na_class, const struct na_plug
     int32_t ret = class_check(na_class, init);
 
     if (ret == NA_PLUGIN_SUCCESS)
-        ret = mpi_process_open(na_class, init);
+        ret = mpi_start(na_class, init);
     if (ret == NA_PLUGIN_SUCCESS)
-        ret = mpi_name_make(na_class);
+        ret = class_name(na_class);
     if (ret == NA_PLUGIN_SUCCESS)
         ret = class_open_rma(na_class);
     if (ret != NA_PLUGIN_SUCCESS)
@@ -129,6 +131,34 @@ static int32_t class_check(struct na_plugin_class *na_class, const struct na_plu
         MPI_LOG_ERROR("%s", missing);
         return NA_PLUGIN_OPNOTSUPPORTED;
     }
+    return NA_PLUGIN_SUCCESS;
+}
+
+/* Our own. */
+static int32_t class_name(struct na_plugin_class *na_class)
+{
+    char port[KIT_NAME_MAX];
+    struct kit_key random;
+    int32_t ret;
+
+    if (!na_class->is_dynamic) {
+        (void) snprintf(na_class->name, sizeof(na_class->name),
+                        na_class->serial == 0 ? "%d" : "%d/%u", mpi_process.rank, na_class->serial);
+        return NA_PLUGIN_SUCCESS;
+    }
+    if (na_class->is_listening) {
+        ret = mpi_port_open(port);
+        if (ret == NA_PLUGIN_SUCCESS)
+            (void) snprintf(na_class->name, sizeof(na_class->name), "%.230s#%u", port,
+                            na_class->serial);
+        return ret;
+    }
+    if (kit_key_draw(&random) != NA_PLUGIN_SUCCESS) {
+        MPI_LOG_ERROR("no random numbers");
+        return NA_PLUGIN_IO_ERROR;
+    }
+    (void) snprintf(na_class->name, sizeof(na_class->name), MPI_ORIGIN_PREFIX "%016llx%016llx",
+                    (unsigned long long) random.word[0], (unsigned long long) random.word[1]);
     return NA_PLUGIN_SUCCESS;
 }
 

@@ -14,13 +14,11 @@
 
 #define REQUESTS_FIRST 64u
 #define JOB_SMALL      1024u /* bytes that MPI sends at once */
-#define REMAINS_NS     UINT64_C(100000000)
 
 static void job_look_later(struct mpi_job *job);
 static bool job_is_done(struct mpi_job *job);
 static bool job_is_shared(const struct mpi_job *job);
 static bool job_is_piece(enum mpi_job_kind kind);
-static bool job_is_receive(enum mpi_job_kind kind);
 static struct mpi_job *job_make(struct na_plugin_class *na_class, uint64_t capacity);
 static void job_free(struct mpi_job *job);
 static void *memory_get(uint64_t size, uint64_t align);
@@ -215,33 +213,6 @@ void mpi_job_abandon(struct mpi_job *job)
     mpi_link_unused(link);
 }
 
-/* When the class closes. Receives end when they are cancelled, sends when they were received. */
-void mpi_jobs_abandon_all(struct na_plugin_class *na_class)
-{
-    struct mpi_requests *requests = &na_class->requests;
-    uint64_t end = kit_host->clock_ns() + REMAINS_NS;
-
-    /* Those that are not posted again keep nothing of MPI's. */
-    for (struct kit_link *node = na_class->again.next; node != &na_class->again; node = node->next)
-        mpi_job_settle(kit_container(node, struct mpi_job, node));
-    for (uint32_t i = 0; i < requests->count; i++)
-        if (job_is_receive(requests->jobs[i]->kind))
-            mpi_job_withdraw(requests->jobs[i]);
-    while (requests->count != 0 && kit_host->clock_ns() < end) {
-        uint32_t count = mpi_jobs_collect(na_class);
-
-        for (uint32_t i = 0; i < count; i++) {
-            struct mpi_job *job = requests->done[i];
-
-            if (job->kind == MPI_JOB_RECV_META && job->status == NA_PLUGIN_SUCCESS)
-                mpi_link_bye(job);
-            mpi_job_put(job);
-        }
-    }
-    while (requests->count != 0)
-        mpi_job_abandon(requests->jobs[requests->count - 1]);
-}
-
 /*
  * Those that MPI is done with, in requests->done: status, source and size are set, they are in no
  * array any more. Their order says nothing. Where only frames of all are waited for, the one that
@@ -374,12 +345,6 @@ static bool job_is_piece(enum mpi_job_kind kind)
     return kind == MPI_JOB_SEND_PIECE || kind == MPI_JOB_RECV_PIECE || kind == MPI_JOB_RECV_REST;
 }
 
-static bool job_is_receive(enum mpi_job_kind kind)
-{
-    return kind == MPI_JOB_RECV_FRAME || kind == MPI_JOB_RECV_PIECE || kind == MPI_JOB_RECV_META ||
-           kind == MPI_JOB_RECV_REST;
-}
-
 /* With a place in the arrays: posting it cannot fail for want of one. */
 static struct mpi_job *job_make(struct na_plugin_class *na_class, uint64_t capacity)
 {
@@ -464,7 +429,7 @@ static void job_judge(struct mpi_job *job, const MPI_Status *status, bool has_er
 
     job->status = has_error ? mpi_status(status->MPI_ERROR) : NA_PLUGIN_SUCCESS;
     job->size = 0;
-    if (!job_is_receive(job->kind))
+    if (!mpi_job_is_receive(job))
         return;
     job->source = status->MPI_SOURCE;
     if (kit_unlikely(job->is_cancelled))

@@ -11,6 +11,7 @@
 #include "kit_remote.h"
 
 #include <mpi.h>
+#include <pthread.h>
 #include <stdatomic.h>
 
 /* Which MPI this object is built for: the build system says its plugin's name. */
@@ -206,7 +207,7 @@ struct mpi_piece {
     struct mpi_job *job;
 };
 
-/* What the classes of the process share (process.c). */
+/* What the classes of the process share. */
 struct mpi_process {
     MPI_Comm world; /* a communicator of our own with the ranks of static addresses */
     MPI_Comm self;  /* likewise with this process alone */
@@ -235,9 +236,16 @@ static inline struct mpi_peer *mpi_peer(struct kit_peer *peer)
 int32_t mpi_status(int error);
 const char *mpi_text(int error, char text[MPI_TEXT_MAX]);
 
+/* start.c */
+int32_t mpi_start(struct na_plugin_class *na_class, const struct na_plugin_init *init);
+void mpi_stop(struct na_plugin_class *na_class);
+
 /* process.c */
-int32_t mpi_process_open(struct na_plugin_class *na_class, const struct na_plugin_init *init);
-void mpi_process_close(struct na_plugin_class *na_class);
+extern pthread_mutex_t mpi_calls;
+void mpi_process_add(struct na_plugin_class *na_class);
+void mpi_process_remove(struct na_plugin_class *na_class);
+bool mpi_process_is_empty(void);
+void mpi_process_restart(void);
 bool mpi_process_is_over(void);
 bool mpi_process_has(uint32_t serial);
 bool mpi_process_local(const char *name, uint32_t *serial_p);
@@ -271,9 +279,9 @@ int32_t mpi_class_initialize(const struct na_plugin_init *init, struct na_host_c
 int32_t mpi_class_finalize(struct na_plugin_class *na_class);
 
 /* address.c */
+#define MPI_ORIGIN_PREFIX "origin-" /* who does not listen */
 int32_t mpi_addr_lookup(struct na_plugin_class *na_class, const char *name,
                         struct na_plugin_addr **addr_p);
-int32_t mpi_name_make(struct na_plugin_class *na_class);
 bool mpi_name_read(const char *name, int *rank_p, uint32_t *serial_p);
 bool mpi_port_read(const char *name, char port[KIT_NAME_MAX], uint32_t *serial_p);
 
@@ -308,6 +316,12 @@ void mpi_comm_leave(MPI_Comm comm);
 bool mpi_comms_close(void);
 
 /* job.c */
+static inline bool mpi_job_is_receive(const struct mpi_job *job)
+{
+    return job->kind == MPI_JOB_RECV_FRAME || job->kind == MPI_JOB_RECV_PIECE ||
+           job->kind == MPI_JOB_RECV_META || job->kind == MPI_JOB_RECV_REST;
+}
+
 struct mpi_job *mpi_job_get(struct na_plugin_class *na_class, struct mpi_link *link,
                             enum mpi_job_kind kind);
 void mpi_job_put(struct mpi_job *job);
@@ -318,7 +332,6 @@ int32_t mpi_job_receive(struct mpi_job *job, int tag, uint64_t size);
 bool mpi_job_receive_rest(struct mpi_link *link);
 void mpi_job_withdraw(struct mpi_job *job);
 void mpi_job_abandon(struct mpi_job *job);
-void mpi_jobs_abandon_all(struct na_plugin_class *na_class);
 uint32_t mpi_jobs_collect(struct na_plugin_class *na_class);
 void mpi_jobs_free(struct na_plugin_class *na_class);
 void mpi_remains_look(void);
@@ -367,6 +380,7 @@ static inline struct mpi_job *mpi_source_next(struct mpi_source *source)
 
 /* poll.c */
 int32_t mpi_poll(struct kit_endpoint *endpoint);
+void mpi_jobs_abandon_all(struct na_plugin_class *na_class);
 
 /* piece.c */
 extern const struct kit_rma_ops mpi_rma_ops;

@@ -3,6 +3,8 @@
 
 #include "mpi_class.h"
 
+#define ABANDON_NS UINT64_C(100000000)
+
 static void poll_clock(struct na_plugin_class *na_class);
 
 int32_t mpi_poll(struct kit_endpoint *endpoint)
@@ -47,6 +49,33 @@ int32_t mpi_poll(struct kit_endpoint *endpoint)
         mpi_links_free_unused(na_class);
     mpi_leave();
     return NA_PLUGIN_SUCCESS;
+}
+
+/* When the class closes. Receives end when they are cancelled, sends when they were received. */
+void mpi_jobs_abandon_all(struct na_plugin_class *na_class)
+{
+    struct mpi_requests *requests = &na_class->requests;
+    uint64_t end = kit_host->clock_ns() + ABANDON_NS;
+
+    /* Those that are not posted again keep nothing of MPI's. */
+    for (struct kit_link *node = na_class->again.next; node != &na_class->again; node = node->next)
+        mpi_job_settle(kit_container(node, struct mpi_job, node));
+    for (uint32_t i = 0; i < requests->count; i++)
+        if (mpi_job_is_receive(requests->jobs[i]))
+            mpi_job_withdraw(requests->jobs[i]);
+    while (requests->count != 0 && kit_host->clock_ns() < end) {
+        uint32_t count = mpi_jobs_collect(na_class);
+
+        for (uint32_t i = 0; i < count; i++) {
+            struct mpi_job *job = requests->done[i];
+
+            if (job->kind == MPI_JOB_RECV_META && job->status == NA_PLUGIN_SUCCESS)
+                mpi_link_bye(job);
+            mpi_job_put(job);
+        }
+    }
+    while (requests->count != 0)
+        mpi_job_abandon(requests->jobs[requests->count - 1]);
 }
 
 /* What goes by time is looked at once in a while. */
