@@ -25,8 +25,6 @@ struct ofi_silent {
     uint32_t silent_ms;
 };
 
-static FILE *ofi_set_open(int fd);
-static bool ofi_set_next(FILE *set, int *fd_p);
 static bool ofi_set_is_listening(FILE *set, const struct na_plugin_class *na_class);
 static bool ofi_socket_is_ours(const struct na_plugin_class *na_class, int fd, bool *is_listener_p);
 static void ofi_disconnect(int fd);
@@ -131,26 +129,6 @@ void ofi_unidentified_end(struct na_plugin_class *na_class, uint64_t least_ns)
         ofi_queue_drain(na_class);
         passed = kit_host->clock_ns() - start;
     } while (passed < least_ns || (count != 0 && passed < OFI_CLEAR_NS));
-}
-
-/* What the system says of an epoll set; NULL when it says nothing. */
-static FILE *ofi_set_open(int fd)
-{
-    char path[64];
-
-    (void) snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
-    return fopen(path, "re");
-}
-
-/* The next descriptor in the set. */
-static bool ofi_set_next(FILE *set, int *fd_p)
-{
-    char line[256];
-
-    while (fgets(line, sizeof(line), set) != NULL)
-        if (sscanf(line, "tfd: %d", fd_p) == 1)
-            return true;
-    return false;
 }
 
 static bool ofi_set_is_listening(FILE *set, const struct na_plugin_class *na_class)

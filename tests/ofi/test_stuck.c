@@ -14,6 +14,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -36,6 +37,7 @@
 #define POLLS    64
 #define SILENT   100
 #define SPARE    30
+#define HIGHEST  4096 /* descriptor of a test */
 
 /* The request for a connection, as libfabric's tcp provider and the rxm layer write it. */
 struct request {
@@ -204,6 +206,56 @@ static int descriptors(void)
 
     assert_int_not_equal(count, 0);
     return count;
+}
+
+/* Connections of this process to that port that are open. */
+static int connections_to(const struct sockaddr_in *address)
+{
+    int count = 0;
+
+    for (int fd = 0; fd < HIGHEST; fd++) {
+        struct sockaddr_in far = {0};
+        struct tcp_info info = {0};
+        socklen_t size = sizeof(far), info_size = sizeof(info);
+
+        count += getpeername(fd, (struct sockaddr *) &far, &size) == 0 &&
+                 far.sin_family == AF_INET && far.sin_port == address->sin_port &&
+                 getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &info_size) == 0 &&
+                 info.tcpi_state == TCP_ESTABLISHED;
+    }
+    return count;
+}
+
+/* Two classes of the process talk to one target, which one of them counts as silent. */
+static void the_connections_of_another_class_stay(void **state)
+{
+    struct side origin, other, target;
+    struct na_plugin_addr *addr, *others;
+    struct sockaddr_in address;
+
+    (void) state;
+    side_open(&target, true);
+    side_open(&origin, false);
+    side_open(&other, false);
+    target_address(&target, &address);
+    assert_int_equal(ofi_addr_lookup(origin.na_class, target.na_class->name, &addr),
+                     NA_PLUGIN_SUCCESS);
+    assert_int_equal(ofi_addr_lookup(other.na_class, target.na_class->name, &others),
+                     NA_PLUGIN_SUCCESS);
+    assert_true(message_arrives(&origin, addr, &target));
+    assert_true(message_arrives(&other, others, &target));
+    assert_int_equal(connections_to(&address), 2);
+    kit_msg_lock(&origin.na_class->base);
+    ofi_peer_abort(&origin.na_class->base, (struct kit_peer *) (void *) addr, 0);
+    kit_msg_unlock(&origin.na_class->base);
+    assert_int_equal(connections_to(&address), 1);
+    assert_true(message_arrives(&other, others, &target));
+    assert_int_equal(connections_to(&address), 1);
+    kit_msg_addr_free(origin.na_class, addr);
+    kit_msg_addr_free(other.na_class, others);
+    side_close(&origin);
+    side_close(&other);
+    side_close(&target);
 }
 
 static void unfinished_messages_do_not_stop_the_endpoint(void **state)
@@ -376,6 +428,7 @@ static void silent_connections_leave_room_for_others(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_connections_of_another_class_stay),
         cmocka_unit_test(unfinished_messages_do_not_stop_the_endpoint),
         cmocka_unit_test(unfinished_messages_do_not_stop_a_polling_endpoint),
         cmocka_unit_test(an_endpoint_that_was_not_opened_anew_is_tried_again),
