@@ -57,6 +57,23 @@ static void statuses_have_names(void **state)
     assert_string_equal(kit_status_name(NA_PLUGIN_HOSTFIREWALL + 1), "no known status");
 }
 
+static void the_name_in_an_address_is_found(void **state)
+{
+    static const char *const none[] = {
+        "sim://x",         "other+net://x", "sim+other://x",   "net+sim://x", "sim+net:/x://y",
+        "simulate+net://", "network://x",   "sim+network://x", "://x",        "simnet://x",
+    };
+
+    (void) state;
+    assert_string_equal(kit_address_name("sim+net://x:1", "sim", "net"), "x:1");
+    assert_string_equal(kit_address_name("net://x:1", "sim", "net"), "x:1");
+    assert_string_equal(kit_address_name("x:1", "sim", "net"), "x:1");
+    assert_string_equal(kit_address_name("sim+net://", "sim", "net"), "");
+    assert_string_equal(kit_address_name("", "sim", "net"), "");
+    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
+        assert_null(kit_address_name(none[i], "sim", "net"));
+}
+
 /* The numbers of the elements, as digits. */
 struct item {
     struct kit_link link;
@@ -392,6 +409,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_host_of_another_abi_is_refused),
         cmocka_unit_test(statuses_have_names),
+        cmocka_unit_test(the_name_in_an_address_is_found),
         cmocka_unit_test(lists_keep_their_order),
         cmocka_unit_test(options_of_the_init_string_are_found_by_name),
         cmocka_unit_test(ids_of_what_is_gone_find_nothing),

@@ -63,6 +63,13 @@ const char *kit_status_name(int32_t status);
 int32_t kit_option_get(const struct na_plugin_init *init, const char *name, char *value,
                        size_t size);
 
+/*
+ * The part of an address string that names the peer: what follows "plugin+protocol://" or
+ * "protocol://", or all of it when there is no "://". It points into the string. NULL when the
+ * string begins in another way. For na_plugin.addr_lookup. Since 1.1.
+ */
+const char *kit_address_name(const char *address, const char *plugin, const char *protocol);
+
 /* ------------------------------------------------------------------------------------------------
  * Lists: circular, with a head, linked through their elements. The caller's lock guards them.
  */

@@ -110,7 +110,9 @@ struct kit_msg_ops {
      * Where the fabric tells which path a frame came over: the path that leads to a peer, NULL when
      * there is none, and whether the sender over a path has introduced itself to the plugin by that
      * name. A HELLO that does not come over the path of the peer that it names is dropped.
-     * Optional, both or none.
+     * Optional. A fabric that tells each frame's sender by its name, as one of datagrams does, has
+     * path_is_named alone: a path, which need not outlive kit_msg_frame_received(), is then any
+     * description of the sender, and no process has two names.
      */
     const void *(*peer_path)(struct kit_endpoint *endpoint, const struct kit_peer *peer);
     bool (*path_is_named)(struct kit_endpoint *endpoint, const void *path, const char *name);
@@ -200,6 +202,13 @@ void kit_msg_frame_sent(struct kit_endpoint *endpoint, struct kit_frame *frame, 
  */
 bool kit_msg_frame_received(struct kit_endpoint *endpoint, const void *data, uint64_t size,
                             const void *path, void *cookie);
+
+/*
+ * Whether there is room for another frame that no receive takes yet. When there is none, a plugin
+ * without cookies leaves frames with the fabric, which holds their senders back, and pauses the
+ * descriptor (kit_msg_wait_pause); a receive that is posted makes room.
+ */
+bool kit_msg_may_receive(const struct kit_endpoint *endpoint);
 
 /* The fabric lets go of a put or get. */
 void kit_msg_rma_done(struct kit_endpoint *endpoint, struct kit_msg_rma *rma, int32_t status);

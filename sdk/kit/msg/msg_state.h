@@ -14,12 +14,15 @@
 #include <stdatomic.h>
 
 #define MSG_DEFERRED_BYTES (UINT64_C(16) << 20)
-#define MSG_FRAME_BYTES    (UINT64_C(128) << 20) /* memory for frames to send, at most */
-#define MSG_FRAME_MIN      256u                  /* but at least so many frames */
-#define MSG_RETRY_NS       UINT64_C(1000000)     /* until a sleeper tries a refused frame again */
-#define MSG_RETRY_NS_MAX   UINT64_C(32000000)    /* the same while nothing moves */
-#define MSG_PAUSE_NS       UINT64_C(50000000)    /* a sleep that the fabric cannot end */
-#define MSG_POLLS_A_CLOCK  32u
+
+/* Frames of a plugin without cookies that are copied, whatever their size. */
+#define MSG_DEFERRED_FRAMES 256u
+#define MSG_FRAME_BYTES     (UINT64_C(128) << 20) /* memory for frames to send, at most */
+#define MSG_FRAME_MIN       256u                  /* but at least so many frames */
+#define MSG_RETRY_NS        UINT64_C(1000000)     /* until a sleeper tries a refused frame again */
+#define MSG_RETRY_NS_MAX    UINT64_C(32000000)    /* the same while nothing moves */
+#define MSG_PAUSE_NS        UINT64_C(50000000)    /* a sleep that the fabric cannot end */
+#define MSG_POLLS_A_CLOCK   32u
 
 /* Of what every message passes: part of its caller, whatever the compiler thinks of the size. */
 #define MSG_INLINE                     inline __attribute__((always_inline))

@@ -70,6 +70,11 @@ bool kit_msg_frame_received(struct kit_endpoint *endpoint, const void *data, uin
     return frame_arrived(peer, le32toh(header.sequence), data, size, sizeof(header), cookie);
 }
 
+bool kit_msg_may_receive(const struct kit_endpoint *endpoint)
+{
+    return endpoint->state->deferred_count < MSG_DEFERRED_FRAMES;
+}
+
 /* Frames to ourselves. */
 void kit_msg_own_frames_deliver(struct msg_endpoint *state)
 {

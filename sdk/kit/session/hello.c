@@ -14,6 +14,8 @@ static bool hello_parse(const struct kit_session *session, const void *data, uin
                         struct kit_hello *hello);
 static bool hello_is_from(struct kit_session *session, const void *path,
                           const struct kit_hello *hello);
+static bool ack_is_from(const struct kit_peer *peer, const void *path,
+                        const struct kit_hello *hello);
 static bool peer_is_at(const struct kit_peer *peer, const void *path);
 static void hello_is_forged(struct kit_session *session, const struct kit_hello *hello);
 static struct kit_peer *hello_find(struct kit_session *session, const void *path,
@@ -93,7 +95,7 @@ bool kit_hello_ack_received(struct kit_peer *peer, const void *data, uint32_t si
     uint32_t epoch;
 
     if (!hello_parse(session, data, size, &hello) || peer->is_self ||
-        !hello_is_from(session, path, &hello))
+        !ack_is_from(peer, path, &hello))
         return false;
     epoch = hello.wire.epoch;
     if (epoch == 0 || epoch > peer->epoch || epoch < peer->answered)
@@ -158,10 +160,24 @@ static bool hello_is_from(struct kit_session *session, const void *path,
 {
     const struct kit_session_config *ops = &session->config;
 
-    if (ops->peer_path == NULL ||
+    if (ops->path_is_named == NULL ||
         (path != NULL && ops->path_is_named(ops->endpoint, path, hello->name)))
         return true;
     hello_is_forged(session, hello);
+    return false;
+}
+
+/* The same of a HELLO_ACK. Where a sender's path tells its name, a peer has that name alone. */
+static bool ack_is_from(const struct kit_peer *peer, const void *path,
+                        const struct kit_hello *hello)
+{
+    const struct kit_session_config *ops = &peer->session->config;
+
+    if (ops->path_is_named == NULL || ops->peer_path != NULL)
+        return hello_is_from(peer->session, path, hello);
+    if (strcmp(hello->name, peer->name) == 0)
+        return true;
+    hello_is_forged(peer->session, hello);
     return false;
 }
 
@@ -171,10 +187,12 @@ static bool peer_is_at(const struct kit_peer *peer, const void *path)
     const struct kit_session_config *ops = &peer->session->config;
     const void *own;
 
-    if (ops->peer_path == NULL || peer->is_self)
+    if (ops->path_is_named == NULL || peer->is_self)
         return true;
-    own = ops->peer_path(ops->endpoint, peer);
-    return own != NULL ? own == path : ops->path_is_named(ops->endpoint, path, peer->name);
+    own = ops->peer_path != NULL ? ops->peer_path(ops->endpoint, peer) : NULL;
+    if (own != NULL)
+        return own == path;
+    return path != NULL && ops->path_is_named(ops->endpoint, path, peer->name);
 }
 
 static void hello_is_forged(struct kit_session *session, const struct kit_hello *hello)

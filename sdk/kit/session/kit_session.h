@@ -131,7 +131,7 @@ struct kit_session_config {
     bool has_tcp_names;    /* a peer's name is host:port, where it, or its host, answers over TCP */
     struct kit_endpoint *endpoint;
 
-    /* As in kit_msg.h; both or none. */
+    /* As in kit_msg.h. */
     const void *(*peer_path)(struct kit_endpoint *endpoint, const struct kit_peer *peer);
     bool (*path_is_named)(struct kit_endpoint *endpoint, const void *path, const char *name);
 };

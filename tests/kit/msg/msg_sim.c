@@ -47,7 +47,9 @@ static void sim_control(struct kit_endpoint *endpoint, struct kit_peer *peer, ui
 static void sim_count(struct na_plugin_class *node, const struct kit_frame *frame);
 static bool sim_deliver(struct na_plugin_class *node, const char *name, const void *data,
                         uint64_t size);
-static void sim_push(struct na_plugin_class *node, const void *data, uint64_t size);
+static void sim_push(struct na_plugin_class *node, const char *source, const void *data,
+                     uint64_t size);
+static bool sim_path_is_named(struct kit_endpoint *endpoint, const void *path, const char *name);
 static void sim_job_add(struct na_plugin_class *node, struct kit_frame *frame,
                         struct kit_msg_rma *rma, int32_t status, uint32_t delay);
 static void sim_jobs_run(struct na_plugin_class *node);
@@ -182,6 +184,12 @@ void sim_close(struct na_plugin_class *node, struct na_plugin_context *context)
     sim_free(node);
 }
 
+void sim_tell_paths(struct na_plugin_class *node)
+{
+    node->has_paths = true;
+    node->endpoint.state->session.config.path_is_named = sim_path_is_named;
+}
+
 void sim_kill(struct na_plugin_class *node)
 {
     (void) pthread_mutex_lock(&node->net->lock);
@@ -199,7 +207,7 @@ struct na_plugin_addr *sim_lookup(struct na_plugin_class *node, const char *name
 
 void sim_inject(struct na_plugin_class *node, const void *data, uint64_t size)
 {
-    sim_push(node, data, size);
+    sim_push(node, "", data, size);
 }
 
 void sim_poll_until(struct na_plugin_context *a, struct na_plugin_context *b,
@@ -405,6 +413,8 @@ static int32_t sim_fabric_poll(struct kit_endpoint *endpoint)
     for (uint32_t i = 0; i < 16; i++) {
         struct sim_packet *packet;
 
+        if (node->has_no_cookies && !kit_msg_may_receive(endpoint))
+            break;
         (void) pthread_mutex_lock(&node->inbox_lock);
         packet = node->inbox_first;
         if (packet != NULL)
@@ -414,7 +424,9 @@ static int32_t sim_fabric_poll(struct kit_endpoint *endpoint)
         (void) pthread_mutex_unlock(&node->inbox_lock);
         if (packet == NULL)
             break;
-        if (kit_msg_frame_received(endpoint, packet->data, packet->size, NULL, packet))
+        if (kit_msg_frame_received(endpoint, packet->data, packet->size,
+                                   node->has_paths ? packet->source : NULL,
+                                   node->has_no_cookies ? NULL : packet))
             free(packet);
         else
             node->held++;
@@ -593,13 +605,20 @@ static bool sim_deliver(struct na_plugin_class *node, const char *name, const vo
         if (net->nodes[i]->is_dead || strcmp(net->nodes[i]->name, name) != 0)
             continue;
         is_found = true;
-        sim_push(net->nodes[i], data, size);
+        sim_push(net->nodes[i], node->name, data, size);
     }
     (void) pthread_mutex_unlock(&net->lock);
     return is_found;
 }
 
-static void sim_push(struct na_plugin_class *node, const void *data, uint64_t size)
+static bool sim_path_is_named(struct kit_endpoint *endpoint, const void *path, const char *name)
+{
+    (void) endpoint;
+    return strcmp(path, name) == 0;
+}
+
+static void sim_push(struct na_plugin_class *node, const char *source, const void *data,
+                     uint64_t size)
 {
     struct sim_packet *packet = malloc(sizeof(*packet) + size);
     const uint64_t one = 1;
@@ -608,6 +627,7 @@ static void sim_push(struct na_plugin_class *node, const void *data, uint64_t si
     assert_non_null(packet);
     packet->next = NULL;
     packet->size = size;
+    (void) snprintf(packet->source, sizeof(packet->source), "%s", source);
     if (size != 0)
         memcpy(packet->data, data, size);
     (void) pthread_mutex_lock(&node->inbox_lock);

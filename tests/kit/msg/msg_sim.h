@@ -29,6 +29,7 @@ struct na_plugin_mem {
 /* A frame on its way. */
 struct sim_packet {
     struct sim_packet *next;
+    char source[64]; /* the name of the node that sent it */
     uint64_t size;
     uint8_t data[];
 };
@@ -69,6 +70,8 @@ struct na_plugin_class {
     _Atomic int32_t sent_status; /* how frames end */
     _Atomic bool is_cut;         /* frames neither arrive nor end */
     _Atomic uint32_t lose;       /* the next so many frames end well and do not arrive */
+    bool has_paths;              /* says from where a frame came (sim_tell_paths) */
+    bool has_no_cookies;         /* leaves frames to be copied, and in the inbox */
     uint32_t open_again;         /* the next so many peer_open have to wait */
     int32_t open_status;
     enum sim_rma_mode rma_mode;
@@ -124,6 +127,9 @@ struct na_plugin_context *sim_context(struct na_plugin_class *node, uint32_t id)
 
 /* Context 0 is stopped and destroyed, and the node. */
 void sim_close(struct na_plugin_class *node, struct na_plugin_context *context);
+
+/* From now on the fabric tells the node of each frame from whom it came. */
+void sim_tell_paths(struct na_plugin_class *node);
 
 /* It vanishes without a word. */
 void sim_kill(struct na_plugin_class *node);
