@@ -18,7 +18,7 @@ na_plugin*) die "the names that $name would get are those of the SDK's na_plugin
 na) die "na+sm would no longer be found: the class name na is that of Amalgam's na_sm.so" ;;
 bmi | fault | mpi | mpich | ofi | sm | ucx) die "na_$name.so is a plugin of Amalgam's" ;;
 eventfd | pthread | so | timespec) die "the system's headers have names that begin with ${name}_" ;;
-packed) die "src/memory.c has names that begin with PACKED_" ;;
+kit | kit_*) die "the kit has names that begin with kit_" ;;
 auto | break | case | char | const | continue | default | do | double | else | enum | extern | \
     float | for | goto | if | inline | int | long | register | restrict | return | short | \
     signed | sizeof | static | struct | switch | typedef | union | unsigned | void | volatile | \

@@ -1,125 +1,52 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Step 7: memory that peers may access. A handle is made, registered, and travels to a peer as some
- * bytes, of which the peer makes a remote handle. What comes back in a request is checked against
- * the list of what is registered: the key, the range and the access.
+ * Puts and gets. The kit sends small ones inline, in its control records, which works over any
+ * fabric. Larger ones are copied by the target from or to the memory of the origin's process, where
+ * the system allows that; else they go inline, too. A fabric that reads and writes remote memory
+ * has the mover KIT_RMA_ONE_SIDED, one with messages of any size KIT_RMA_PIECES (kit_rma.h).
  */
 
 #include "template.h"
 
-#include <string.h>
-#include <sys/random.h>
+static enum kit_rma_mover memory_mover(void *owner, const struct kit_rma_request *request);
+static int32_t memory_process(void *owner, void *peer, uint32_t *pid_p);
+static void memory_attach_refused(void *owner, void *peer);
 
-/* A handle as it travels. */
-struct template_mem_packed {
-    uint32_t magic;
-    uint32_t flags;
-    uint64_t key;
-    uint64_t length;
+const struct kit_rma_ops template_rma_ops = {
+    .control_send = kit_remote_control_send,
+    .transfer_done = kit_remote_transfer_done,
+    .mover = memory_mover,
+    .process = memory_process,
+    .attach_refused = memory_attach_refused,
+    .peer_hold = kit_msg_peer_hold,
+    .peer_release = kit_msg_peer_release,
 };
 
-#define PACKED_MAGIC 0x6d706d74u
-
-int32_t template_mem_create(struct na_plugin_class *na_class, void *base, uint64_t length,
-                            uint32_t flags, struct na_plugin_mem **mem_p)
+static enum kit_rma_mover memory_mover(void *owner, const struct kit_rma_request *request)
 {
-    struct na_plugin_mem *mem = template_host->mem_alloc(sizeof(*mem), 0);
+    const struct kit_peer *peer = request->peer;
+    const struct template_peer *priv = peer->priv;
+    uint32_t pid;
 
-    if (mem == NULL)
-        return NA_PLUGIN_NOMEM;
-    mem->base = base;
-    mem->length = length;
-    mem->flags = flags;
-    (void) pthread_mutex_lock(&na_class->lock);
-    template_list_append(&na_class->memory, &mem->link);
-    (void) pthread_mutex_unlock(&na_class->lock);
-    *mem_p = mem;
-    return NA_PLUGIN_SUCCESS;
+    if (priv->is_detached || memory_process(owner, request->peer, &pid) != NA_PLUGIN_SUCCESS)
+        return KIT_RMA_INLINE;
+    return KIT_RMA_ATTACH;
 }
 
-void template_mem_destroy(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
+static int32_t memory_process(void *owner, void *peer, uint32_t *pid_p)
 {
-    (void) pthread_mutex_lock(&na_class->lock);
-    template_list_remove(&mem->link);
-    (void) pthread_mutex_unlock(&na_class->lock);
-    template_host->mem_free(mem);
+    uint64_t incarnation;
+
+    (void) owner;
+    return kit_peer_process(peer, pid_p, &incarnation) ? NA_PLUGIN_SUCCESS
+                                                       : NA_PLUGIN_OPNOTSUPPORTED;
 }
 
-/* The key cannot be guessed: who has not been given the handle has no access. */
-int32_t template_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
-                              uint32_t mem_type, uint64_t device)
+/* The kit asks memory_mover() again. */
+static void memory_attach_refused(void *owner, void *peer)
 {
-    (void) device;
-    if (mem_type != NA_PLUGIN_MEM_TYPE_HOST)
-        return NA_PLUGIN_OPNOTSUPPORTED;
-    if (getrandom(&mem->key, sizeof(mem->key), 0) != (ssize_t) sizeof(mem->key))
-        return NA_PLUGIN_IO_ERROR;
-    (void) pthread_mutex_lock(&na_class->lock);
-    mem->registered = true;
-    (void) pthread_mutex_unlock(&na_class->lock);
-    return NA_PLUGIN_SUCCESS;
-}
+    struct template_peer *priv = ((struct kit_peer *) peer)->priv;
 
-int32_t template_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
-{
-    (void) pthread_mutex_lock(&na_class->lock);
-    mem->registered = false;
-    (void) pthread_mutex_unlock(&na_class->lock);
-    return NA_PLUGIN_SUCCESS;
-}
-
-uint64_t template_mem_serialize_size(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
-{
-    (void) na_class;
-    (void) mem;
-    return sizeof(struct template_mem_packed);
-}
-
-int32_t template_mem_serialize(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
-                               void *buf, uint64_t size)
-{
-    const struct template_mem_packed packed = {PACKED_MAGIC, mem->flags, mem->key, mem->length};
-
-    (void) na_class;
-    if (size < sizeof(packed))
-        return NA_PLUGIN_OVERFLOW;
-    memcpy(buf, &packed, sizeof(packed));
-    return NA_PLUGIN_SUCCESS;
-}
-
-int32_t template_mem_deserialize(struct na_plugin_class *na_class, const void *buf, uint64_t size,
-                                 struct na_plugin_mem **mem_p)
-{
-    struct template_mem_packed packed;
-    int32_t status;
-
-    if (size < sizeof(packed))
-        return NA_PLUGIN_PROTOCOL_ERROR;
-    memcpy(&packed, buf, sizeof(packed));
-    if (packed.magic != PACKED_MAGIC)
-        return NA_PLUGIN_PROTOCOL_ERROR;
-    status = template_mem_create(na_class, NULL, packed.length, packed.flags, mem_p);
-    if (status == NA_PLUGIN_SUCCESS)
-        (*mem_p)->key = packed.key;
-    return status;
-}
-
-/* What a peer's request means here, or why not. */
-int32_t template_mem_find_locked(struct na_plugin_class *na_class, uint64_t key, uint64_t offset,
-                                 uint64_t length, uint32_t access, uint8_t **where_p)
-{
-    for (struct template_link *link = na_class->memory.next; link != &na_class->memory;
-         link = link->next) {
-        const struct na_plugin_mem *mem = (struct na_plugin_mem *) (void *) link;
-
-        if (!mem->registered || mem->key != key)
-            continue;
-        if ((mem->flags & access) == 0)
-            return NA_PLUGIN_PERMISSION;
-        if (offset > mem->length || length > mem->length - offset)
-            return NA_PLUGIN_OVERFLOW;
-        *where_p = mem->base + offset;
-        return NA_PLUGIN_SUCCESS;
-    }
-    return NA_PLUGIN_PERMISSION; /* deregistered, or never known */
+    (void) owner;
+    priv->is_detached = true;
 }

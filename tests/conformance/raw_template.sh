@@ -11,8 +11,7 @@ rename="$AMALGAM_DATADIR/plugin-template/rename.sh"
 export PATH="$AMALGAM_BINDIR:$PATH"
 fresh_directory "$dir"
 
-lines=$(cat "$AMALGAM_SOURCE_DIR"/plugin-template/raw/src/*.[ch] | wc -l)
-[ "$lines" -lt 600 ] || fail "its source has $lines lines; docs/writing-a-plugin.md says less than 600"
+template_lines "$AMALGAM_SOURCE_DIR/plugin-template/raw/src" 400
 cp -r "$AMALGAM_DATADIR/plugin-template/raw" "$copy"
 "$rename" Mine "$copy" >/dev/null 2>&1 && fail "rename.sh takes the name 'Mine'"
 "$rename" mine "$copy" || fail "rename.sh ended with $?"
@@ -20,5 +19,5 @@ cp -r "$AMALGAM_DATADIR/plugin-template/raw" "$copy"
 template_build
 template_test 2
 template_install
-template_build_by_hand
+template_build_by_hand amalgam-plugin
 finish "the raw template"

@@ -12,6 +12,7 @@ fresh_directory "$dir"
 
 diff -r "$AMALGAM_SOURCE_DIR/plugin-template" "$AMALGAM_DATADIR/plugin-template" ||
     fail "the template that is installed is not the one of the tree"
+template_lines "$AMALGAM_SOURCE_DIR/plugin-template/src" 600
 cp -r "$AMALGAM_DATADIR/plugin-template" "$copy"
 "$copy/rename.sh" Mine >/dev/null 2>&1 && fail "rename.sh takes the name 'Mine'"
 # Usage: refuses <name> <why, in part>; it says so in one line.
@@ -32,7 +33,8 @@ na_plugin_io the SDK's na_plugin.h
 na na+sm
 pthread the system's headers
 so the system's headers
-packed src/memory.c
+kit the kit
+kit_msg the kit
 int a word of C
 while a word of C
 END
@@ -41,5 +43,5 @@ END
 template_build
 template_test 3
 template_install
-template_build_by_hand
+template_build_by_hand amalgam-kit
 finish "the template"

@@ -2,6 +2,13 @@
 # What the tests of both templates do with a copy that was renamed to `mine`; sourced by them, which
 # have set `dir` and `copy`.
 
+# Usage: template_lines <folder> <most>
+template_lines() {
+    local lines
+    lines=$(cat "$1"/*.[ch] | wc -l)
+    [ "$lines" -le "$2" ] || fail "$1 has $lines lines; docs/writing-a-plugin.md says at most $2"
+}
+
 # Usage: template_build; against the installed prefix alone.
 template_build() {
     local line
@@ -9,7 +16,8 @@ template_build() {
         fail "the old name is left: $line"
     done < <(grep -rniE 'template' "$copy/src" "$copy/CMakeLists.txt" || true)
     "$CMAKE" -S "$copy" -B "$dir/build" -G Ninja -DCMAKE_C_COMPILER="$CC" -DCMAKE_C_FLAGS=-Werror \
-        -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -DCMAKE_PREFIX_PATH="$AMALGAM_PREFIX" >"$dir/log" 2>&1 &&
+        -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -DCMAKE_PREFIX_PATH="$AMALGAM_PREFIX" \
+        -DCONFORMANCE_FLAGS="$AMALGAM_CONFORMANCE_FLAGS" >"$dir/log" 2>&1 &&
         "$CMAKE" --build "$dir/build" >>"$dir/log" 2>&1 || {
         cat "$dir/log"
         fail "it does not build"
@@ -26,7 +34,7 @@ template_test() {
     local count
     count=$("$CTEST" --test-dir "$dir/build" -N | sed -n 's/^Total Tests: //p')
     [ "$count" = "$1" ] || fail "it has $count tests; na_conformance or hg_perf was not found"
-    "$CTEST" --test-dir "$dir/build" --output-on-failure --timeout 500 || fail "its tests fail"
+    "$CTEST" --test-dir "$dir/build" --output-on-failure --timeout 1700 || fail "its tests fail"
 }
 
 # Usage: template_install; and the tools use what is installed.
@@ -45,11 +53,11 @@ template_install() {
         fail "hg_perf does not run with it"
 }
 
-# Usage: template_build_by_hand; without CMake: one command, with what pkg-config says.
+# Usage: template_build_by_hand <package>; without CMake: one command, with what pkg-config says.
 template_build_by_hand() {
     # shellcheck disable=SC2046
     "$CC" -std=c11 -D_GNU_SOURCE -O2 -fPIC -shared -fvisibility=hidden -Wall -Wextra -Werror \
-        $(pkg-config --cflags amalgam-plugin) -o "$dir/na_mine.so" "$copy"/src/*.c ||
+        -o "$dir/na_mine.so" "$copy"/src/*.c $(pkg-config --cflags --libs "$1") ||
         fail "it does not build by one command"
     na_conformance --plugin "$dir/na_mine.so" --init mine+unix --fast --only file,table,class.open ||
         fail "what one command built does not conform"
