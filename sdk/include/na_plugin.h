@@ -34,9 +34,14 @@
  *   success, with an error, or with NA_PLUGIN_CANCELED. It may do so inside the very call that
  *   accepted it, in poll, poll_wait, cancel or context_stop, or from a thread of its own. If the
  *   call returns an error there is no completion. Buffers, addresses and memory handles given with
- *   an operation stay valid until its completion has been reported. A class that never completes
- *   from a thread of its own says so by NA_PLUGIN_CAP_NO_THREADS: where the user promised that one
- *   thread at a time uses it, the core then works without atomic exchanges.
+ *   an operation stay valid until its completion has been reported; from then on the operation may
+ *   be used for something else, or be freed, before the reporting function has returned. A class
+ *   that never completes from a thread of its own says so by NA_PLUGIN_CAP_NO_THREADS: where the
+ *   user promised that one thread at a time uses it, the core then works without atomic exchanges.
+ * - A message's buffer is never NULL, also where its size is 0: an empty message is sent, matched
+ *   and completed like any other.
+ * - Ids of contexts (id, dest_id, source_id, remote_id) are 0 to 255. Those of a peer are not
+ *   checked by the core: the peer may have no such context.
  * - Completion functions never call back into the plugin, so they may be called with locks held.
  * - A failed or vanished peer fails the operations that concern it, never poll itself.
  *
@@ -219,15 +224,18 @@ struct na_host {
 
     /*
      * Completes an operation that carries no message: a send, a put or a get, or any operation that
-     * failed or was cancelled.
+     * failed or was cancelled, receives included.
      */
     void (*op_complete)(void *op, int32_t status);
 
     /*
      * Completes a receive. `size` is the length of the message in the posted buffer. For an
      * unexpected receive that succeeded, `source` is a reference to the sender which passes to the
-     * core (it ends in addr_free) and `tag` the sender's tag; for an expected receive they are NULL
-     * and the tag that was asked for. On error size is 0 and source NULL.
+     * core and `tag` the sender's tag; for an expected receive they are NULL and the tag that was
+     * asked for. Each report passes a reference of its own, which ends in one addr_free: a plugin
+     * that keeps the sender's object takes one more for the core, as in addr_dup. A receive that
+     * failed may be completed here, with size 0 and source NULL, or by op_complete; both mean the
+     * same.
      */
     void (*op_complete_recv)(void *op, int32_t status, uint64_t size, struct na_plugin_addr *source,
                              uint32_t tag);
@@ -394,6 +402,8 @@ struct na_plugin {
      * connections that they have, and what they send from then on arrives at the new context. A
      * message that was sent to the former one and not received, or while there was none, fails
      * (NA_PLUGIN_HOSTUNREACH) or is lost; one that was still under way may arrive at the new one.
+     * `*context_p` is NULL on entry. After a failure the core does not look at it and calls neither
+     * context_stop nor context_destroy: unlike initialize, this frees what it has made.
      * [mandatory] [one at a time]
      */
     int32_t (*context_create)(struct na_plugin_class *na_class,
@@ -488,7 +498,10 @@ struct na_plugin {
      * order. Between messages that differ in either context there is no order.
      * When resources run out the plugin queues the operation and retries in poll, or, if told so by
      * NA_PLUGIN_PROGRESS_NO_RETRY, returns NA_PLUGIN_AGAIN. A message that finds no posted receive
-     * waits at the destination or holds back its sender, within a bound; it is not dropped.
+     * waits at the destination or holds back its sender, within a bound; it is not dropped. Up to
+     * that bound expected messages get past those that wait. Once it is reached, whatever comes
+     * after may be held back until a receive is posted, expected messages and other senders
+     * included: a caller that waits for those has to post receives for unexpected ones.
      * [mandatory] [any thread] [may not block]
      */
     int32_t (*msg_send_unexpected)(struct na_plugin_context *context, void *op, const void *buf,
@@ -593,8 +606,10 @@ struct na_plugin {
 
     /*
      * 1 when it is safe to sleep on the descriptor: whatever arrives from now on makes it readable,
-     * until the next poll. 0 when there is something to poll for. [optional: 1] [any thread]
-     * [may not block]
+     * until the next poll. 0 when there is something to poll for, or it is not known whether there
+     * is: the caller polls at once and asks again, so that a 0 too many costs a poll, and one that
+     * never becomes 1 a processor. After a 1 too many the caller may sleep for as long as it
+     * likes beside work that waits. [optional: 1] [any thread] [may not block]
      */
     uint32_t (*poll_try_wait)(struct na_plugin_context *context);
 
@@ -609,8 +624,9 @@ struct na_plugin {
      * deregisters the memory. A send that completes as cancelled does not arrive. Success means
      * that the request was noted, also when the operation completed meanwhile. The core calls it
      * only for operations that it knows to be outstanding when it looks, so the completion may have
-     * been reported a moment ago: compare `op` with what you hold, do not trust it. A core that
-     * finds cancel_trusted calls that instead. [mandatory] [any thread] [may not block]
+     * been reported a moment ago, and the memory been freed: compare `op` with the addresses of the
+     * operations that the plugin holds, and read nothing through it before one of them is equal. A
+     * core that finds cancel_trusted calls that instead. [mandatory] [any thread] [may not block]
      */
     int32_t (*cancel)(struct na_plugin_context *context, void *op);
 

@@ -84,7 +84,7 @@ static void test_false_name(void **state)
     sim_close(c, cc);
 }
 
-/* What is copied has a bound; the rest stays with the fabric, in order, until there are receives. */
+/* What is copied has a bound; the rest stays with the fabric, in order. */
 static void test_no_cookies(void **state)
 {
     struct sim_pair *pair = *state;
