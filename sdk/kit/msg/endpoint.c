@@ -83,16 +83,19 @@ static int32_t config_check(const struct kit_endpoint_config *config)
 {
     const struct kit_msg_ops *ops = config->ops;
     size_t name_size = strlen(config->name);
-    uint64_t hello = sizeof(struct wire_header) +
-                     wire_record_size(sizeof(struct kit_hello_wire) + name_size + config->raw_size);
+    uint64_t record = sizeof(struct kit_hello_wire) + name_size + config->raw_size;
+    uint64_t least;
 
+    if (ops->control != NULL && record < KIT_CONTROL_MAX)
+        record = KIT_CONTROL_MAX;
+    least = sizeof(struct wire_header) + wire_record_size(record);
     if (name_size == 0 || name_size >= KIT_NAME_MAX || config->raw_size > KIT_RAW_MAX ||
-        ops->max_frame > UINT32_MAX || ops->max_frame < hello || ops->max_sends == 0) {
+        ops->max_frame > UINT32_MAX || ops->max_frame < least || ops->max_sends == 0) {
         KIT_LOG(NA_PLUGIN_LOG_ERROR, config->plugin,
                 "a name of %zu, a raw address of %u and frames of %llu bytes, %u at a time, "
-                "do not make an endpoint; a HELLO takes %llu",
+                "do not make an endpoint; the largest record takes %llu",
                 name_size, config->raw_size, (unsigned long long) ops->max_frame, ops->max_sends,
-                (unsigned long long) hello);
+                (unsigned long long) least);
         return NA_PLUGIN_INVALID_ARG;
     }
     return NA_PLUGIN_SUCCESS;

@@ -57,7 +57,7 @@ struct kit_msg_rma {
 
 /* What the fabric does. All are called with the endpoint's lock held and may not block. */
 struct kit_msg_ops {
-    uint64_t max_frame;  /* bytes of the largest frame */
+    uint64_t max_frame;  /* bytes of the largest frame; 1024 do, unless names are long */
     uint32_t max_sends;  /* frames in progress to one peer before messages queue and share */
     uint32_t peer_size;  /* private bytes of a peer, zero-filled */
     uint32_t frame_size; /* private bytes of a frame */
@@ -79,7 +79,7 @@ struct kit_msg_ops {
     /* A descriptor that polls readable when poll has something to do; negative for none. */
     int (*get_fd)(struct kit_endpoint *endpoint);
 
-    /* True when it is safe to sleep on the descriptor. */
+    /* True when it is safe to sleep on the descriptor: nothing that poll could take was read. */
     bool (*try_wait)(struct kit_endpoint *endpoint);
 
     /* A received frame that kit_msg_frame_received deferred may be used again by the plugin. */
@@ -92,7 +92,10 @@ struct kit_msg_ops {
      */
     int32_t (*peer_open)(struct kit_endpoint *endpoint, struct kit_peer *peer);
 
-    /* Undoes peer_open; frames in progress to it still end in kit_msg_frame_sent. */
+    /*
+     * Undoes a peer_open that succeeded, once; frames in progress to the peer still end in
+     * kit_msg_frame_sent. Also called by kit_endpoint_close.
+     */
     void (*peer_close)(struct kit_endpoint *endpoint, struct kit_peer *peer);
 
     /*
@@ -195,10 +198,10 @@ void kit_endpoint_close(struct kit_endpoint *endpoint);
 void kit_msg_frame_sent(struct kit_endpoint *endpoint, struct kit_frame *frame, int32_t status);
 
 /*
- * A frame came. True: consumed, the memory is the plugin's again. False: `data` must stay as it is
- * until ops.frame_release(cookie). With no cookie it is always true: what cannot be taken yet is
- * copied. Nothing in the frame is trusted. `path` is as in ops.peer_path, NULL when it is not
- * known; only frames that begin with a HELLO need it.
+ * A frame came; `data` need not be aligned. True: consumed, the memory is the plugin's again.
+ * False: `data` must stay as it is until ops.frame_release(cookie). With no cookie it is always
+ * true: what cannot be taken yet is copied. Nothing in the frame is trusted. `path` is as in
+ * ops.peer_path, NULL when it is not known; only frames that begin with a HELLO need it.
  */
 bool kit_msg_frame_received(struct kit_endpoint *endpoint, const void *data, uint64_t size,
                             const void *path, void *cookie);
@@ -206,7 +209,7 @@ bool kit_msg_frame_received(struct kit_endpoint *endpoint, const void *data, uin
 /*
  * Whether there is room for another frame that no receive takes yet. When there is none, a plugin
  * without cookies leaves frames with the fabric, which holds their senders back, and pauses the
- * descriptor (kit_msg_wait_pause); a receive that is posted makes room.
+ * descriptor (kit_msg_wait_pause); a receive that is posted makes room, and has a sleeper poll.
  */
 bool kit_msg_may_receive(const struct kit_endpoint *endpoint);
 

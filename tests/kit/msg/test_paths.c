@@ -121,12 +121,36 @@ static void test_no_cookies(void **state)
     assert_null(pair->b->inbox_first);
 }
 
+/* A frame that no control record fits into would be waited for without an end. */
+static void test_small_frames(void **state)
+{
+    struct sim_pair *pair = *state;
+    struct kit_msg_ops ops = pair->a->ops;
+    struct na_plugin_init init = sim_init();
+    struct na_plugin_class_info info = {.size = sizeof(info)};
+    struct kit_endpoint endpoint = {.ops = &ops};
+    struct kit_endpoint_config config = {
+        .ops = &ops, .plugin = "sim", .protocol = "net", .name = "d", .init = &init};
+
+    ops.get_fd = NULL;
+    ops.max_frame = KIT_CONTROL_MAX;
+    assert_int_equal(kit_endpoint_open(&endpoint, &config, &info), NA_PLUGIN_INVALID_ARG);
+    ops.control = NULL;
+    assert_int_equal(kit_endpoint_open(&endpoint, &config, &info), NA_PLUGIN_SUCCESS);
+    kit_endpoint_close(&endpoint);
+    ops.control = pair->a->ops.control;
+    ops.max_frame = 1024;
+    assert_int_equal(kit_endpoint_open(&endpoint, &config, &info), NA_PLUGIN_SUCCESS);
+    kit_endpoint_close(&endpoint);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_named, named_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_false_name, named_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_no_cookies, sim_pair_setup, sim_pair_teardown),
+        cmocka_unit_test_setup_teardown(test_small_frames, sim_pair_setup, sim_pair_teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
