@@ -10,6 +10,7 @@
 #define NAME_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
 static int32_t name_choose(struct na_plugin_class *na_class, const char *wanted);
+static int32_t option_read(struct na_plugin_class *na_class, const struct na_plugin_init *init);
 
 /*
  * The fabric first, since the kit may send and receive as soon as it is open. After a failure the
@@ -34,6 +35,8 @@ int32_t template_initialize(const struct na_plugin_init *init, struct na_host_cl
     *class_p = na_class;
     na_class->socket = -1;
     status = name_choose(na_class, init->address);
+    if (status == NA_PLUGIN_SUCCESS)
+        status = option_read(na_class, init);
     if (status == NA_PLUGIN_SUCCESS)
         status = template_socket_open(na_class);
     if (status == NA_PLUGIN_SUCCESS)
@@ -100,4 +103,19 @@ static int32_t name_choose(struct na_plugin_class *na_class, const char *wanted)
     }
     (void) snprintf(na_class->name, sizeof(na_class->name), "%s", wanted);
     return NA_PLUGIN_SUCCESS;
+}
+
+/* "?attach=no" behind the address: puts and gets of any size go inline. */
+static int32_t option_read(struct na_plugin_class *na_class, const struct na_plugin_init *init)
+{
+    char value[8] = "yes";
+    const int32_t status = kit_option_get(init, "attach", value, sizeof(value));
+
+    na_class->may_attach = strcmp(value, "yes") == 0;
+    if (status == NA_PLUGIN_NOENTRY ||
+        (status == NA_PLUGIN_SUCCESS && (na_class->may_attach || strcmp(value, "no") == 0)))
+        return NA_PLUGIN_SUCCESS;
+    TEMPLATE_LOG(NA_PLUGIN_LOG_ERROR, "the option attach is '%s': it is yes or no",
+                 status == NA_PLUGIN_SUCCESS ? value : "too long");
+    return NA_PLUGIN_INVALID_ARG;
 }

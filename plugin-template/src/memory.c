@@ -37,9 +37,9 @@ static int32_t memory_process(void *owner, void *peer, uint32_t *pid_p)
 {
     uint64_t incarnation;
 
-    (void) owner;
-    return kit_peer_process(peer, pid_p, &incarnation) ? NA_PLUGIN_SUCCESS
-                                                       : NA_PLUGIN_OPNOTSUPPORTED;
+    if (template_class(owner)->may_attach && kit_peer_process(peer, pid_p, &incarnation))
+        return NA_PLUGIN_SUCCESS;
+    return NA_PLUGIN_OPNOTSUPPORTED;
 }
 
 /* The kit asks memory_mover() again. */

@@ -7,6 +7,9 @@
 
 static int32_t enumerate(const char *protocol, na_plugin_offer_fn report, void *arg);
 
+/* What an init string may set: see option_read() in endpoint.c. */
+static const char *const options[] = {"attach", NULL};
+
 /* What begins with kit_ is the kit's, as it is. */
 static struct na_plugin table = {
     .abi_version = NA_PLUGIN_ABI_VERSION,
@@ -49,6 +52,7 @@ static struct na_plugin table = {
     .cancel = kit_msg_cancel,
     .cancel_trusted = kit_msg_cancel_trusted,
     .get_extension = kit_msg_get_extension,
+    .option_names = options,
 };
 
 /* The one function that is exported. */

@@ -38,6 +38,7 @@ struct na_plugin_class {
     struct kit_endpoint base; /* first: the kit's */
     char name[KIT_NAME_MAX];
     int socket;
+    bool may_attach;               /* the target of a put or get may touch its origin's memory */
     uint8_t frame[TEMPLATE_FRAME]; /* that was received last */
 };
 

@@ -41,7 +41,7 @@ END
 "$copy/rename.sh" mine || fail "rename.sh ended with $?"
 "$copy/rename.sh" other >/dev/null 2>&1 && fail "rename.sh renames twice"
 template_build
-template_test 3
+template_test 4
 template_install
 template_build_by_hand amalgam-kit
 finish "the template"
