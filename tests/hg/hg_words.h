@@ -14,7 +14,7 @@ static inline uint32_t words_kept(const struct pair *pair)
     uint32_t count;
 
     (void) pthread_mutex_lock(&controls->lock);
-    count = controls->given_ups != NULL ? controls->given_ups->next : 0;
+    count = controls->abandoned != NULL ? controls->abandoned->next : 0;
     (void) pthread_mutex_unlock(&controls->lock);
     return count;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * auto_sm: a second lane towards peers on this node, which address strings speak of.
+ * auto_sm: a second path towards peers on this node, which address strings speak of.
  */
 #include "hg_fixture.h"
 
 #include "mercury_bulk.h"
 
-/* Whether the class has a second lane: its own address string says so. */
-static bool has_second_lane(const struct side *side)
+/* Whether the class has a second path: its own address string says so. */
+static bool has_second_path(const struct side *side)
 {
     char name[512];
     hg_size_t size = sizeof(name);
@@ -30,7 +30,7 @@ static void asked_for_on_a_node_local_transport_it_changes_nothing(void **state)
         test_skip("this run is over a transport that is not node-local");
     info.auto_sm = 1;
     pair_open(&pair, &info);
-    assert_false(has_second_lane(&pair.origin));
+    assert_false(has_second_path(&pair.origin));
     pair_echo(&pair, 10);
     pair_close(&pair);
 }
@@ -66,7 +66,7 @@ static void pull(const struct pair *pair, hg_addr_t origin_addr, hg_bulk_t bulk,
     (void) HG_Bulk_free(local);
 }
 
-static void rpcs_and_bulk_take_the_second_lane(void **state)
+static void rpcs_and_bulk_take_the_second_path(void **state)
 {
     struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
     struct pair pair = {0};
@@ -83,7 +83,7 @@ static void rpcs_and_bulk_take_the_second_lane(void **state)
     info.auto_sm = 1;
     info.sm_info_string = "na+sm";
     pair_open(&pair, &info);
-    assert_true(has_second_lane(&pair.origin));
+    assert_true(has_second_path(&pair.origin));
     assert_true(HG_Addr_is_auto_sm(pair.origin.hg_class, pair.addr));
     assert_false(HG_Addr_is_auto_sm(pair.target.hg_class, pair.addr));
     assert_false(HG_Addr_is_auto_sm(pair.origin.hg_class, HG_ADDR_NULL));
@@ -111,8 +111,8 @@ static void rpcs_and_bulk_take_the_second_lane(void **state)
     pair_close(&pair);
 }
 
-/* A peer without the lane is reached as ever, and a handle can move between such peers. */
-static void peers_without_the_lane_are_reached(void **state)
+/* A peer without the path is reached as ever, and a handle can move between such peers. */
+static void peers_without_the_path_are_reached(void **state)
 {
     struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
     struct pair with = {0}, without;
@@ -148,7 +148,7 @@ static void peers_without_the_lane_are_reached(void **state)
     pair_close(&with);
 }
 
-/* The main lane of one process with the second one of another. */
+/* The main path of one process with the second one of another. */
 static hg_addr_t lookup_mixed(const struct side *from, const struct side *main_side,
                               const struct side *sm_side)
 {
@@ -184,7 +184,7 @@ static hg_return_t call_or_fail(const struct pair *pair, hg_handle_t handle)
 }
 
 /* As after a restart of the target, which has its old main address and a new second one. */
-static void a_peer_gone_from_the_second_lane_is_reached_on_the_main_one(void **state)
+static void a_peer_gone_from_the_second_path_is_reached_on_the_main_one(void **state)
 {
     struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
     struct pair pair = {0}, gone = {0};
@@ -227,7 +227,7 @@ static void a_peer_gone_from_the_second_lane_is_reached_on_the_main_one(void **s
     pair_close(&pair);
 }
 
-static void addresses_of_other_nodes_use_the_main_lane(void **state)
+static void addresses_of_other_nodes_use_the_main_path(void **state)
 {
     struct pair pair = {0};
     char name[600];
@@ -253,10 +253,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(asked_for_on_a_node_local_transport_it_changes_nothing),
-        cmocka_unit_test(rpcs_and_bulk_take_the_second_lane),
-        cmocka_unit_test(peers_without_the_lane_are_reached),
-        cmocka_unit_test(a_peer_gone_from_the_second_lane_is_reached_on_the_main_one),
-        cmocka_unit_test(addresses_of_other_nodes_use_the_main_lane),
+        cmocka_unit_test(rpcs_and_bulk_take_the_second_path),
+        cmocka_unit_test(peers_without_the_path_are_reached),
+        cmocka_unit_test(a_peer_gone_from_the_second_path_is_reached_on_the_main_one),
+        cmocka_unit_test(addresses_of_other_nodes_use_the_main_path),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -353,11 +353,11 @@ static void more_than_may_wait_are_refused(void **state)
 /* Have a side's budget in use by a peer, the target. */
 static void budget_occupy(struct pair *pair, struct hg_budget *budget, struct hg_budget_wait *wait)
 {
-    const struct hg_class_lane *lane = &pair->origin.hg_class->lanes[HG_LANE_MAIN];
+    const struct hg_class_path *path = &pair->origin.hg_class->paths[HG_PATH_MAIN];
     bool is_waiting = true;
 
     memset(wait, 0, sizeof(*wait));
-    assert_int_equal(hg_budget_enter(budget, lane->na_class, pair->addr->na_addr[HG_LANE_MAIN],
+    assert_int_equal(hg_budget_enter(budget, path->na_class, pair->addr->na_addr[HG_PATH_MAIN],
                                      1000, wait, 0, &is_waiting),
                      HG_SUCCESS);
     assert_false(is_waiting);
@@ -424,14 +424,14 @@ static void context_with_inputs_that_wait_can_be_destroyed(void **state)
     pair_open(&pair, NULL);
     set_budget(&pair.target, unit_of(&pair), 0);
     {
-        const struct hg_class_lane *lane = &pair.target.hg_class->lanes[HG_LANE_MAIN];
+        const struct hg_class_path *path = &pair.target.hg_class->paths[HG_PATH_MAIN];
         hg_addr_t self;
         bool is_waiting = true;
 
         assert_int_equal(HG_Addr_self(pair.target.hg_class, &self), HG_SUCCESS);
         memset(&wait, 0, sizeof(wait));
-        assert_int_equal(hg_budget_enter(&pair.target.hg_class->in_budget, lane->na_class,
-                                         self->na_addr[HG_LANE_MAIN], 1000, &wait, 0, &is_waiting),
+        assert_int_equal(hg_budget_enter(&pair.target.hg_class->in_budget, path->na_class,
+                                         self->na_addr[HG_PATH_MAIN], 1000, &wait, 0, &is_waiting),
                          HG_SUCCESS);
         assert_int_equal(HG_Addr_free(pair.target.hg_class, self), HG_SUCCESS);
     }

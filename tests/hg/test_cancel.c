@@ -191,7 +191,7 @@ static void cancelled_response_calls_back_once(void **state)
         return;
     }
     for (int other = 0; other < 2; other++) {
-        const uint64_t parked = side_ext_counters(&pair->target).parked_count;
+        const uint64_t detached = side_ext_counters(&pair->target).parked_count;
         struct outcome outcome = {0}, respond = {0};
         hg_handle_t handle = forward_held(pair, &outcome), held;
         pthread_t thread;
@@ -216,7 +216,7 @@ static void cancelled_response_calls_back_once(void **state)
         assert_int_equal(respond.type, HG_CB_RESPOND);
         assert_int_equal(respond.ret, HG_CANCELED);
         /* By the transport's cancel, and not because it was waited for long enough. */
-        assert_int_equal(side_ext_counters(&pair->target).parked_count, parked);
+        assert_int_equal(side_ext_counters(&pair->target).parked_count, detached);
         assert_int_equal(HG_Cancel(held), HG_SUCCESS); /* after the end */
         /* The origin learns that it gets nothing, or has to take its RPC back itself. */
         pair_run(pair, 50);

@@ -190,7 +190,7 @@ static void rpc_ends_when_its_time_is_over(void **state)
 static void deaf_transport_ends_as_soon(void **state)
 {
     struct pair *pair = *state;
-    uint64_t parked = side_ext_counters(&pair->origin).parked_count;
+    uint64_t detached = side_ext_counters(&pair->origin).parked_count;
     hg_handle_t handle = HG_HANDLE_NULL;
 
     for (int i = 0; i < 5; i++) {
@@ -209,7 +209,8 @@ static void deaf_transport_ends_as_soon(void **state)
         }
         sleep_ms(25);
         ends_now(&pair->origin, &outcome, HG_TIMEOUT);
-        assert_int_equal(side_ext_counters(&pair->origin).parked_count, parked + 1 + (uint64_t) i);
+        assert_int_equal(side_ext_counters(&pair->origin).parked_count,
+                         detached + 1 + (uint64_t) i);
 
         /* The same handle, while the transport still holds what it used before. */
         atomic_store(&outcome.count, 0);

@@ -436,7 +436,7 @@ static void refused_error_responses_are_bounded(void **state)
             pair_progress(pair);
     }
     assert_int_equal(hg_context_count_handles(pair->target.context, false),
-                     (uint32_t) atomic_load(&pair->target.context->posted[HG_LANE_MAIN]) +
+                     (uint32_t) atomic_load(&pair->target.context->posted[HG_PATH_MAIN]) +
                          HG_CONTROL_REFUSED_MAX);
     assert_int_equal(outcome.count, 0);
     disarm();

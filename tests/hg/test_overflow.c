@@ -229,7 +229,7 @@ static void cancel_while_the_response_is_large_frees_both_sides(void **state)
 static void response_nobody_fetches_ends_when_its_origin_gives_up(void **state)
 {
     struct pair *pair = *state;
-    const uint64_t parked = side_ext_counters(&pair->target).parked_count;
+    const uint64_t detached = side_ext_counters(&pair->target).parked_count;
     hg_handle_t handle = pair_create(pair, RPC_HOLD);
     struct outcome outcome = {0}, respond = {0};
     struct blob blob;
@@ -248,7 +248,7 @@ static void response_nobody_fetches_ends_when_its_origin_gives_up(void **state)
     pair_wait_for(pair, &respond.count, 1);
     assert_int_equal(respond.ret, HG_CANCELED);
     /* At once, and not because its time was over. */
-    assert_int_equal(side_ext_counters(&pair->target).parked_count, parked);
+    assert_int_equal(side_ext_counters(&pair->target).parked_count, detached);
     free(blob.data);
     (void) HG_Destroy(handle);
 }

@@ -164,7 +164,7 @@ static void rpc_that_its_target_believes_given_up_ends(void **state)
     hg_handle_t handle = forward_held(pair, &outcome, 2);
     uint32_t words = words_kept(pair);
 
-    hg_control_send_give_up(handle);
+    hg_control_send_abandon(handle);
     wait_for_words(pair, words + 1);
     assert_int_equal(respond(pair->target.held[0], &responded, pair_large(pair), 3), HG_SUCCESS);
     assert_int_equal(HG_Destroy(pair->target.held[0]), HG_SUCCESS);
@@ -190,9 +190,9 @@ static void hold_back_words(struct pair *pair, bool is_held_back)
 /* So many RPCs were cancelled since that the tag of the last one is not known any more. */
 static void come_to_the_same_tag(hg_handle_t handle)
 {
-    free(handle->spent);
-    handle->spent = NULL;
-    handle->generation += (1u << hg_handle_lane(handle)->generation_bits) - 1;
+    free(handle->stale);
+    handle->stale = NULL;
+    handle->generation += (1u << hg_handle_path(handle)->generation_bits) - 1;
 }
 
 /* Two responses wait to be fetched whose tags are one: the older one's receive gets the word. */
@@ -285,7 +285,7 @@ static void answer_of_old_does_not_take_the_place_of_the_right_one(void **state)
 
     assert_int_equal(HG_Cancel(handle), HG_SUCCESS);
     pair_wait_for(pair, &outcome.count, 1);
-    handle->generation += (1u << hg_handle_lane(handle)->generation_bits) - 1;
+    handle->generation += (1u << hg_handle_path(handle)->generation_bits) - 1;
     blob_make(&in, 16, 2);
     assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
     free(in.data);
@@ -310,15 +310,15 @@ static void tags_do_not_run_out(void **state)
 {
     struct pair *pair = *state;
     hg_handle_t handle = pair_create(pair, RPC_ECHO);
-    uint32_t tags = 1u << hg_handle_lane(handle)->generation_bits;
+    uint32_t tags = 1u << hg_handle_path(handle)->generation_bits;
 
     for (uint32_t i = 0; i < 3 * tags; i++) {
         uint64_t generation = hg_generation_after(handle);
 
         assert_in_range(generation - handle->generation, 1, tags / 2 + 1);
         handle->generation = generation;
-        hg_generation_spend(handle);
-        assert_in_range(handle->spent->count, 1, tags / 2);
+        hg_generation_mark_stale(handle);
+        assert_in_range(handle->stale->count, 1, tags / 2);
     }
     assert_int_equal(HG_Destroy(handle), HG_SUCCESS);
     pair_echo(pair, 16);

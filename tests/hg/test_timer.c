@@ -92,7 +92,7 @@ static void wheel_agrees_with_a_list(void **state)
         } else if (draw(3) == 0) {
             uint64_t at = now + draw_distance();
 
-            hg_timers_hasten(&timers, &model->timer, at);
+            hg_timers_expedite(&timers, &model->timer, at);
             if (at < model->at_ns)
                 model->at_ns = at;
         }

@@ -49,9 +49,9 @@ static struct resources resources_of(const struct side *side)
 {
     struct resources resources = {0};
 
-    (void) pthread_mutex_lock(&side->context->targets[HG_LANE_MAIN].lock);
-    resources.handles_made = side->context->targets[HG_LANE_MAIN].count;
-    (void) pthread_mutex_unlock(&side->context->targets[HG_LANE_MAIN].lock);
+    (void) pthread_mutex_lock(&side->context->targets[HG_PATH_MAIN].lock);
+    resources.handles_made = side->context->targets[HG_PATH_MAIN].count;
+    (void) pthread_mutex_unlock(&side->context->targets[HG_PATH_MAIN].lock);
     resources.handles_used = hg_context_count_handles(side->context, false);
     resources.bulks = atomic_load(&side->hg_class->bulk_count);
     resources.kept = side->hg_class->blocks.kept;

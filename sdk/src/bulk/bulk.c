@@ -154,8 +154,8 @@ hg_return_t HG_Bulk_access(hg_bulk_t handle, hg_size_t offset, hg_size_t size, u
         return HG_PERMISSION;
     /* Flags say what remote sides may do; the process that owns the memory needs no permission. */
     (void) flags;
-    if (handle != HG_BULK_NULL && handle->twin != NULL)
-        owner = handle->twin;
+    if (handle != HG_BULK_NULL && handle->canonical != NULL)
+        owner = handle->canonical;
     if (handle == HG_BULK_NULL || (owner->memory.count == 0 && owner->size > 0)) {
         HG_LOG_ERROR("cannot access descriptor %p; its memory must be in this process",
                      (void *) handle);
@@ -313,7 +313,7 @@ static void hg_bulk_destroy(struct hg_bulk *bulk)
     hg_bulk_map_fini(&bulk->memory);
     if (bulk->addr != HG_ADDR_NULL)
         (void) HG_Addr_free(hg_class, bulk->addr);
-    (void) HG_Bulk_free(bulk->twin);
+    (void) HG_Bulk_free(bulk->canonical);
     free(bulk->addr_wire);
     if (bulk->owned_free != NULL)
         bulk->owned_free(bulk->owned);
@@ -325,13 +325,13 @@ static void hg_bulk_destroy(struct hg_bulk *bulk)
 /* Keeps the own address in the form in which it travels. */
 static hg_return_t hg_bulk_addr_serialize(struct hg_bulk *bulk)
 {
-    na_class_t *na_class = hg_class_get_na(bulk->hg_class, HG_LANE_MAIN);
-    na_addr_t *na_addr = hg_addr_get_na_lane(bulk->addr, HG_LANE_MAIN);
+    na_class_t *na_class = hg_class_get_na(bulk->hg_class, HG_PATH_MAIN);
+    na_addr_t *na_addr = hg_addr_get_na_path(bulk->addr, HG_PATH_MAIN);
     size_t size = na_addr != NULL ? NA_Addr_get_serialize_size(na_class, na_addr) : 0;
     na_return_t ret;
 
-    /* Only the string tells of both lanes. */
-    if (size == 0 || hg_class_get_na(bulk->hg_class, HG_LANE_SM) != NULL)
+    /* Only the string tells of both paths. */
+    if (size == 0 || hg_class_get_na(bulk->hg_class, HG_PATH_SM) != NULL)
         return hg_bulk_addr_to_string(bulk);
     bulk->addr_wire = size <= UINT16_MAX ? malloc(size) : NULL;
     if (bulk->addr_wire == NULL) {

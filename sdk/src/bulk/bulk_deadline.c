@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 /* A piece that the transport still has. */
-struct hg_bulk_parked {
+struct hg_bulk_detached {
     na_class_t *na_class;
     na_op_id_t *na_op;
     na_addr_t *na_addr;
@@ -23,11 +23,11 @@ struct hg_bulk_parked {
 };
 
 static void hg_bulk_deadline_fire(struct hg_timer *timer);
-static void hg_bulk_deadline_settle(struct hg_timer *timer);
-static void hg_bulk_park(struct hg_bulk_transfer *op);
-static bool hg_bulk_park_piece(struct hg_bulk_piece *piece);
-static void hg_bulk_parked_done(const struct na_cb_info *info);
-static void hg_bulk_parked_free(struct hg_bulk_parked *parked);
+static void hg_bulk_deadline_finish(struct hg_timer *timer);
+static void hg_bulk_detach(struct hg_bulk_transfer *op);
+static bool hg_bulk_detach_piece(struct hg_bulk_piece *piece);
+static void hg_bulk_detached_done(const struct na_cb_info *info);
+static void hg_bulk_detached_free(struct hg_bulk_detached *detached);
 
 bool HG_Bulk_in_use(hg_bulk_t handle)
 {
@@ -46,7 +46,7 @@ void hg_bulk_deadline_start(struct hg_bulk_transfer *op)
     op->is_timed = true;
     op->running++;
     op->timer.fire = hg_bulk_deadline_fire;
-    op->timer.settle = hg_bulk_deadline_settle;
+    op->timer.finish = hg_bulk_deadline_finish;
     hg_context_arm(op->holds.context, &op->timer, hg_clock_ns() + op->deadline_ms * HG_NS_PER_MS);
 }
 
@@ -70,7 +70,7 @@ static void hg_bulk_deadline_fire(struct hg_timer *timer)
         hg_bulk_retry(op->holds.context);
 }
 
-static void hg_bulk_deadline_settle(struct hg_timer *timer)
+static void hg_bulk_deadline_finish(struct hg_timer *timer)
 {
     struct hg_bulk_transfer *op = util_container_of(timer, struct hg_bulk_transfer, timer);
     hg_context_t *context = op->holds.context;
@@ -78,10 +78,10 @@ static void hg_bulk_deadline_settle(struct hg_timer *timer)
 
     (void) pthread_mutex_lock(&op->lock);
     if (op->running > 1)
-        hg_bulk_park(op);
+        hg_bulk_detach(op);
     if (op->running > 1) {
         /* Another thread works on a piece, or memory is short. */
-        hg_context_arm(context, timer, hg_clock_ns() + HG_SETTLE_AGAIN_NS);
+        hg_context_arm(context, timer, hg_clock_ns() + HG_FINISH_AGAIN_NS);
     } else {
         op->is_timed = false;
         op->running--;
@@ -92,64 +92,64 @@ static void hg_bulk_deadline_settle(struct hg_timer *timer)
         hg_context_push(context, &op->completion);
 }
 
-static void hg_bulk_park(struct hg_bulk_transfer *op)
+static void hg_bulk_detach(struct hg_bulk_transfer *op)
 {
-    bool is_parked = false;
+    bool is_detached = false;
 
     for (unsigned int i = 0; i < HG_BULK_PIECES_MAX; i++) {
         struct hg_bulk_piece *piece = &op->pieces[i];
 
-        if (piece->state != HG_BULK_PIECE_POSTED || !hg_bulk_park_piece(piece))
+        if (piece->state != HG_BULK_PIECE_POSTED || !hg_bulk_detach_piece(piece))
             continue;
-        piece->na_op[op->lane] = NULL; /* the next use makes another one */
+        piece->na_op[op->path] = NULL; /* the next use makes another one */
         piece->state = HG_BULK_PIECE_IDLE;
         op->running--;
-        is_parked = true;
+        is_detached = true;
     }
-    if (is_parked)
-        hg_context_count_parked(op->holds.context);
+    if (is_detached)
+        hg_context_count_detached(op->holds.context);
 }
 
 /* False if it was not possible, or if the piece ends now. */
-static bool hg_bulk_park_piece(struct hg_bulk_piece *piece)
+static bool hg_bulk_detach_piece(struct hg_bulk_piece *piece)
 {
     const struct hg_bulk_transfer *op = piece->op;
-    struct hg_bulk_parked *parked = calloc(1, sizeof(*parked));
+    struct hg_bulk_detached *detached = calloc(1, sizeof(*detached));
 
-    if (parked == NULL ||
-        NA_Addr_dup(op->holds.na_class, op->holds.na_addr, &parked->na_addr) != NA_SUCCESS) {
+    if (detached == NULL ||
+        NA_Addr_dup(op->holds.na_class, op->holds.na_addr, &detached->na_addr) != NA_SUCCESS) {
         HG_LOG_WARNING("cannot end a transfer in time: out of memory; it is tried again");
-        free(parked);
+        free(detached);
         return false;
     }
-    parked->na_class = op->holds.na_class;
-    parked->na_op = piece->na_op[op->lane];
-    parked->origin = op->holds.origin;
-    parked->local = op->holds.local;
-    (void) HG_Bulk_ref_incr(parked->origin);
-    (void) HG_Bulk_ref_incr(parked->local);
-    atomic_fetch_add_explicit(&parked->local->in_use, 1, memory_order_relaxed);
-    if (NA_Op_set_callback(parked->na_class, op->na_context, parked->na_op, hg_bulk_parked_done,
-                           parked))
+    detached->na_class = op->holds.na_class;
+    detached->na_op = piece->na_op[op->path];
+    detached->origin = op->holds.origin;
+    detached->local = op->holds.local;
+    (void) HG_Bulk_ref_incr(detached->origin);
+    (void) HG_Bulk_ref_incr(detached->local);
+    atomic_fetch_add_explicit(&detached->local->in_use, 1, memory_order_relaxed);
+    if (NA_Op_set_callback(detached->na_class, op->na_context, detached->na_op,
+                           hg_bulk_detached_done, detached))
         return true;
-    hg_bulk_parked_free(parked);
+    hg_bulk_detached_free(detached);
     return false;
 }
 
 /* The transport let go of it. */
-static void hg_bulk_parked_done(const struct na_cb_info *info)
+static void hg_bulk_detached_done(const struct na_cb_info *info)
 {
-    struct hg_bulk_parked *parked = info->arg;
+    struct hg_bulk_detached *detached = info->arg;
 
-    NA_Op_destroy(parked->na_class, parked->na_op);
-    hg_bulk_parked_free(parked);
+    NA_Op_destroy(detached->na_class, detached->na_op);
+    hg_bulk_detached_free(detached);
 }
 
-static void hg_bulk_parked_free(struct hg_bulk_parked *parked)
+static void hg_bulk_detached_free(struct hg_bulk_detached *detached)
 {
-    atomic_fetch_sub_explicit(&parked->local->in_use, 1, memory_order_release);
-    NA_Addr_free(parked->na_class, parked->na_addr);
-    (void) HG_Bulk_free(parked->origin);
-    (void) HG_Bulk_free(parked->local);
-    free(parked);
+    atomic_fetch_sub_explicit(&detached->local->in_use, 1, memory_order_release);
+    NA_Addr_free(detached->na_class, detached->na_addr);
+    (void) HG_Bulk_free(detached->origin);
+    (void) HG_Bulk_free(detached->local);
+    free(detached);
 }

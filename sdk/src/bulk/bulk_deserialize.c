@@ -13,13 +13,13 @@
 static hg_return_t hg_bulk_wire_read(const uint8_t *buf, struct hg_bulk_wire *wire);
 static hg_return_t hg_bulk_wire_check(const struct hg_bulk_wire *wire);
 static hg_return_t hg_bulk_receive(struct hg_bulk *bulk, const struct hg_bulk_wire *wire);
-static void hg_bulk_twin_set(struct hg_bulk *bulk, const struct hg_bulk_wire *wire);
+static void hg_bulk_canonical_set(struct hg_bulk *bulk, const struct hg_bulk_wire *wire);
 static hg_return_t hg_bulk_data_set(struct hg_bulk *bulk, uint8_t *data, size_t left);
 static hg_return_t hg_bulk_addr_read(struct hg_bulk *bulk, const struct hg_bulk_wire *wire,
                                      const uint8_t *addr);
 static hg_return_t hg_bulk_regions_read(struct hg_bulk *bulk, const struct hg_bulk_wire *wire,
                                         const uint8_t *pos, const uint8_t *end);
-static hg_return_t hg_bulk_lane_read(struct hg_bulk *bulk, int lane, uint32_t count,
+static hg_return_t hg_bulk_path_read(struct hg_bulk *bulk, int path, uint32_t count,
                                      const uint8_t **pos_p, const uint8_t *end);
 static hg_return_t hg_bulk_region_read(na_class_t *na_class, struct hg_bulk_map *map,
                                        hg_size_t *offset_p, hg_size_t size, const uint8_t **pos_p,
@@ -88,8 +88,8 @@ static hg_return_t hg_bulk_wire_read(const uint8_t *buf, struct hg_bulk_wire *wi
     wire->name.half[0] = hg_bulk_wire_get(&buf, 8);
     wire->name.half[1] = hg_bulk_wire_get(&buf, 8);
     wire->device = hg_bulk_wire_get(&buf, 8);
-    wire->region_count[HG_LANE_MAIN] = (uint32_t) hg_bulk_wire_get(&buf, 4);
-    wire->region_count[HG_LANE_SM] = (uint32_t) hg_bulk_wire_get(&buf, 4);
+    wire->region_count[HG_PATH_MAIN] = (uint32_t) hg_bulk_wire_get(&buf, 4);
+    wire->region_count[HG_PATH_SM] = (uint32_t) hg_bulk_wire_get(&buf, 4);
     return hg_bulk_wire_check(wire);
 }
 
@@ -146,7 +146,7 @@ static hg_return_t hg_bulk_receive(struct hg_bulk *bulk, const struct hg_bulk_wi
     if (ret == HG_SUCCESS && wire->addr_size > 0)
         ret = hg_bulk_addr_read(bulk, wire, addr);
     if (ret == HG_SUCCESS && (wire->flags & HG_BULK_WIRE_EAGER) == 0)
-        hg_bulk_twin_set(bulk, wire);
+        hg_bulk_canonical_set(bulk, wire);
     return ret;
 }
 
@@ -154,20 +154,20 @@ static hg_return_t hg_bulk_receive(struct hg_bulk *bulk, const struct hg_bulk_wi
  * One of ours that came back. Who knows its name may have altered the rest: it has to be what we
  * made, or it gives no more than any descriptor of a stranger does.
  */
-static void hg_bulk_twin_set(struct hg_bulk *bulk, const struct hg_bulk_wire *wire)
+static void hg_bulk_canonical_set(struct hg_bulk *bulk, const struct hg_bulk_wire *wire)
 {
-    struct hg_bulk *twin = hg_bulk_registry_find(bulk->hg_class, &wire->name);
+    struct hg_bulk *canonical = hg_bulk_registry_find(bulk->hg_class, &wire->name);
 
-    if (twin == NULL)
+    if (canonical == NULL)
         return;
-    if (hg_bulk_is_wire_of(bulk->wire, wire, twin)) {
-        bulk->twin = twin;
+    if (hg_bulk_is_wire_of(bulk->wire, wire, canonical)) {
+        bulk->canonical = canonical;
         return;
     }
     HG_LOG_WARNING("a bulk descriptor of %" PRIu64 " bytes came back other than it was made: it "
                    "does not reach the memory here",
                    wire->size);
-    (void) HG_Bulk_free(twin);
+    (void) HG_Bulk_free(canonical);
 }
 
 /* The data stay where they are, in the copy of the descriptor. */
@@ -201,22 +201,22 @@ static hg_return_t hg_bulk_addr_read(struct hg_bulk *bulk, const struct hg_bulk_
         }
         return HG_Addr_lookup2(bulk->hg_class, string, &bulk->addr);
     }
-    ret = NA_Addr_deserialize(hg_class_get_na(bulk->hg_class, HG_LANE_MAIN), &na_addr, addr,
+    ret = NA_Addr_deserialize(hg_class_get_na(bulk->hg_class, HG_PATH_MAIN), &na_addr, addr,
                               wire->addr_size, 0);
     if (ret != NA_SUCCESS) {
         HG_LOG_ERROR("bulk descriptor with an address of %" PRIu32 " bytes that is of no use: %s",
                      wire->addr_size, NA_Error_to_string(ret));
         return hg_return_from_na(ret);
     }
-    bulk->addr = hg_addr_wrap(bulk->hg_class, HG_LANE_MAIN, na_addr);
+    bulk->addr = hg_addr_wrap(bulk->hg_class, HG_PATH_MAIN, na_addr);
     return bulk->addr != HG_ADDR_NULL ? HG_SUCCESS : HG_NOMEM;
 }
 
 static hg_return_t hg_bulk_regions_read(struct hg_bulk *bulk, const struct hg_bulk_wire *wire,
                                         const uint8_t *pos, const uint8_t *end)
 {
-    for (int lane = 0; lane < HG_LANE_MAX; lane++) {
-        uint32_t count = wire->region_count[lane];
+    for (int path = 0; path < HG_PATH_MAX; path++) {
+        uint32_t count = wire->region_count[path];
         hg_return_t ret;
 
         if (count == 0)
@@ -226,7 +226,7 @@ static hg_return_t hg_bulk_regions_read(struct hg_bulk *bulk, const struct hg_bu
                          (size_t) (end - pos));
             return HG_PROTOCOL_ERROR;
         }
-        ret = hg_bulk_lane_read(bulk, lane, count, &pos, end);
+        ret = hg_bulk_path_read(bulk, path, count, &pos, end);
         if (ret != HG_SUCCESS)
             return ret;
     }
@@ -234,19 +234,19 @@ static hg_return_t hg_bulk_regions_read(struct hg_bulk *bulk, const struct hg_bu
         HG_LOG_ERROR("damaged bulk descriptor: %zu bytes too many", (size_t) (end - pos));
         return HG_PROTOCOL_ERROR;
     }
-    if (bulk->size > 0 && wire->region_count[HG_LANE_MAIN] == 0) {
+    if (bulk->size > 0 && wire->region_count[HG_PATH_MAIN] == 0) {
         HG_LOG_ERROR("damaged bulk descriptor: %" PRIu64 " bytes without a region", bulk->size);
         return HG_PROTOCOL_ERROR;
     }
     return HG_SUCCESS;
 }
 
-/* A lane that this class has not opened is only stepped over. */
-static hg_return_t hg_bulk_lane_read(struct hg_bulk *bulk, int lane, uint32_t count,
+/* A path that this class has not opened is only stepped over. */
+static hg_return_t hg_bulk_path_read(struct hg_bulk *bulk, int path, uint32_t count,
                                      const uint8_t **pos_p, const uint8_t *end)
 {
-    na_class_t *na_class = hg_class_get_na(bulk->hg_class, (enum hg_lane) lane);
-    struct hg_bulk_map *map = &bulk->lanes[lane];
+    na_class_t *na_class = hg_class_get_na(bulk->hg_class, (enum hg_path) path);
+    struct hg_bulk_map *map = &bulk->paths[path];
     hg_size_t offset = 0;
     hg_return_t ret = hg_bulk_map_init(map, na_class != NULL ? count : 0);
 

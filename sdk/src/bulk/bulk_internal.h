@@ -29,7 +29,7 @@ struct hg_bulk {
     uint64_t device;
 
     struct hg_bulk_map memory;             /* empty if the bytes are not in this process */
-    struct hg_bulk_map lanes[HG_LANE_MAX]; /* memory handles, empty where a lane is not open */
+    struct hg_bulk_map paths[HG_PATH_MAX]; /* memory handles, empty where a path is not open */
     void *owned;                           /* memory that HG_Bulk_create() allocated */
     void (*owned_free)(void *);
 
@@ -38,8 +38,8 @@ struct hg_bulk {
     bool addr_is_string;        /* the transport has no other form */
     _Atomic uint32_t addr_size; /* bytes of it; written last: 0 until it is bound */
 
-    struct hg_bulk *twin; /* received as we made it: the local descriptor, referenced */
-    void *wire;           /* received: a copy of what came */
+    struct hg_bulk *canonical; /* received as we made it: the local descriptor, referenced */
+    void *wire;                /* received: a copy of what came */
     uint32_t wire_size;
 
     _Atomic uint32_t in_use; /* transfers that ended before the transport let go of the memory */
@@ -52,7 +52,7 @@ struct hg_bulk {
 /* bulk.c: an empty descriptor with one reference, counted by its class; NULL if memory is out. */
 struct hg_bulk *hg_bulk_new(hg_class_t *hg_class);
 
-/* bulk_register.c: registers the memory of a local descriptor on all lanes; undoes it. */
+/* bulk_register.c: registers the memory of a local descriptor on all paths; undoes it. */
 hg_return_t hg_bulk_register(struct hg_bulk *bulk);
 void hg_bulk_deregister(struct hg_bulk *bulk);
 
@@ -79,7 +79,7 @@ bool hg_bulk_is_wire_of(const void *buf, const struct hg_bulk_wire *wire, struct
 /* One piece of a transfer, and the transport operation that carries it. */
 struct hg_bulk_piece {
     struct hg_bulk_transfer *op;
-    na_op_id_t *na_op[HG_LANE_MAX]; /* made at the first use */
+    na_op_id_t *na_op[HG_PATH_MAX]; /* made at the first use */
     enum hg_bulk_piece_state {
         HG_BULK_PIECE_IDLE,    /* not in use */
         HG_BULK_PIECE_POSTING, /* the transport is being asked */
@@ -113,11 +113,11 @@ struct hg_bulk_transfer {
     hg_bulk_op_t direction;
     hg_size_t size;
     na_context_t *na_context;
-    enum hg_lane lane;
+    enum hg_path path;
     uint8_t origin_id;
     uint32_t deadline_ms;                /* 0: none */
     hg_size_t piece_max;                 /* bytes that the transport takes at once */
-    na_class_t *na_classes[HG_LANE_MAX]; /* of the pieces' transport operations */
+    na_class_t *na_classes[HG_PATH_MAX]; /* of the pieces' transport operations */
 
     pthread_mutex_t lock;
     uint16_t use;         /* which of the operations that it was in turn */
@@ -163,9 +163,9 @@ void hg_bulk_op_drop(struct hg_bulk_transfer *op);
 /* What a program cancels it by. */
 hg_op_id_t hg_bulk_op_id(const struct hg_bulk_transfer *op);
 
-/* Starts it on a lane. Fails only if nothing was started; then it is the caller's to drop. */
+/* Starts it on a path. Fails only if nothing was started; then it is the caller's to drop. */
 hg_return_t hg_bulk_op_start(struct hg_bulk_transfer *op, const struct hg_bulk_request *request,
-                             enum hg_lane lane);
+                             enum hg_path path);
 
 /* Ends an operation that needs no transport. */
 void hg_bulk_op_end(struct hg_bulk_transfer *op);

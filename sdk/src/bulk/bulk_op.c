@@ -80,10 +80,10 @@ void hg_bulk_op_drop(struct hg_bulk_transfer *op)
 }
 
 hg_return_t hg_bulk_op_start(struct hg_bulk_transfer *op, const struct hg_bulk_request *request,
-                             enum hg_lane lane)
+                             enum hg_path path)
 {
-    na_class_t *na_class = hg_class_get_na(request->origin->hg_class, lane);
-    na_addr_t *na_addr = hg_addr_get_na_lane(request->origin_addr, lane);
+    na_class_t *na_class = hg_class_get_na(request->origin->hg_class, path);
+    na_addr_t *na_addr = hg_addr_get_na_path(request->origin_addr, path);
     uint64_t piece_max = NA_Class_get_max_rma_size(na_class);
     hg_context_t *context = request->context;
     bool is_ended;
@@ -96,12 +96,12 @@ hg_return_t hg_bulk_op_start(struct hg_bulk_transfer *op, const struct hg_bulk_r
         return ret;
     }
     op->holds.na_class = na_class;
-    op->na_context = hg_context_get_na(context, lane);
-    op->lane = lane;
+    op->na_context = hg_context_get_na(context, path);
+    op->path = path;
     op->origin_id = request->origin_id;
     op->piece_max = piece_max > 0 ? piece_max : HG_SIZE_MAX;
-    op->local_next = hg_bulk_cursor_at(&request->local->lanes[lane], request->local_offset);
-    op->origin_next = hg_bulk_cursor_at(&request->origin->lanes[lane], request->origin_offset);
+    op->local_next = hg_bulk_cursor_at(&request->local->paths[path], request->local_offset);
+    op->origin_next = hg_bulk_cursor_at(&request->origin->paths[path], request->origin_offset);
 
     (void) pthread_mutex_lock(&op->lock);
     op->running--;
@@ -170,7 +170,7 @@ hg_return_t HG_Bulk_cancel(hg_op_id_t op_id)
         hg_bulk_op_fail(op, HG_CANCELED);
         is_ended = hg_bulk_op_finish(op);
         if (op->is_timed)
-            hg_context_hasten(op->holds.context, &op->timer, hg_clock_ns() + HG_CANCEL_NS);
+            hg_context_expedite(op->holds.context, &op->timer, hg_clock_ns() + HG_CANCEL_NS);
     }
     is_retry_queued = op->is_retry_queued;
     context = op->holds.context;
@@ -263,14 +263,14 @@ static struct hg_bulk_piece *hg_bulk_piece_find(struct hg_bulk_transfer *op,
 static na_return_t hg_bulk_piece_post(struct hg_bulk_piece *piece)
 {
     struct hg_bulk_transfer *op = piece->op;
-    na_op_id_t *na_op = piece->na_op[op->lane];
+    na_op_id_t *na_op = piece->na_op[op->path];
 
     if (util_unlikely(na_op == NULL)) {
         na_op = NA_Op_create(op->holds.na_class, NA_OP_SINGLE);
         if (na_op == NULL)
             return NA_NOMEM;
-        piece->na_op[op->lane] = na_op;
-        op->na_classes[op->lane] = op->holds.na_class;
+        piece->na_op[op->path] = na_op;
+        op->na_classes[op->path] = op->holds.na_class;
     }
     if (op->direction == HG_BULK_PULL)
         return NA_Get(op->holds.na_class, op->na_context, hg_bulk_piece_done, piece,
@@ -297,7 +297,7 @@ static void hg_bulk_piece_posted(struct hg_bulk_piece *piece, na_return_t ret)
         piece->state = HG_BULK_PIECE_POSTED;
         /* A failure or cancellation meanwhile could not reach this piece. */
         if (util_unlikely(op->ret != HG_SUCCESS))
-            (void) NA_Cancel(op->holds.na_class, op->na_context, piece->na_op[op->lane]);
+            (void) NA_Cancel(op->holds.na_class, op->na_context, piece->na_op[op->path]);
         return;
     }
     if (ret == NA_AGAIN && op->ret == HG_SUCCESS) {
@@ -361,7 +361,7 @@ void hg_bulk_op_fail(struct hg_bulk_transfer *op, hg_return_t ret)
             op->refused--;
             op->running--;
         } else if (piece->state == HG_BULK_PIECE_POSTED) {
-            (void) NA_Cancel(op->holds.na_class, op->na_context, piece->na_op[op->lane]);
+            (void) NA_Cancel(op->holds.na_class, op->na_context, piece->na_op[op->path]);
         }
     }
 }

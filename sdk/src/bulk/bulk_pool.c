@@ -153,9 +153,9 @@ static hg_return_t hg_bulk_op_new(struct hg_bulk_pool *pool, hg_context_t *conte
 static void hg_bulk_op_free(struct hg_bulk_transfer *op)
 {
     for (unsigned int i = 0; i < HG_BULK_PIECES_MAX; i++)
-        for (int lane = 0; lane < HG_LANE_MAX; lane++)
-            if (op->pieces[i].na_op[lane] != NULL)
-                NA_Op_destroy(op->na_classes[lane], op->pieces[i].na_op[lane]);
+        for (int path = 0; path < HG_PATH_MAX; path++)
+            if (op->pieces[i].na_op[path] != NULL)
+                NA_Op_destroy(op->na_classes[path], op->pieces[i].na_op[path]);
     (void) pthread_mutex_destroy(&op->lock);
     free(op);
 }

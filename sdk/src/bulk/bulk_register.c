@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-static hg_return_t hg_bulk_register_lane(struct hg_bulk *bulk, enum hg_lane lane,
+static hg_return_t hg_bulk_register_path(struct hg_bulk *bulk, enum hg_path path,
                                          na_class_t *na_class);
 static hg_return_t hg_bulk_register_runs(struct hg_bulk *bulk, struct hg_bulk_map *map,
                                          na_class_t *na_class, uint32_t run,
@@ -17,17 +17,17 @@ static hg_return_t hg_bulk_register_runs(struct hg_bulk *bulk, struct hg_bulk_ma
 static hg_return_t hg_bulk_register_run(struct hg_bulk *bulk, na_class_t *na_class,
                                         struct na_segment *segments, uint32_t count,
                                         na_mem_handle_t **mem_p);
-static void hg_bulk_deregister_lane(struct hg_bulk *bulk, enum hg_lane lane);
+static void hg_bulk_deregister_path(struct hg_bulk *bulk, enum hg_path path);
 
 hg_return_t hg_bulk_register(struct hg_bulk *bulk)
 {
-    for (int lane = 0; lane < HG_LANE_MAX; lane++) {
-        na_class_t *na_class = hg_class_get_na(bulk->hg_class, (enum hg_lane) lane);
+    for (int path = 0; path < HG_PATH_MAX; path++) {
+        na_class_t *na_class = hg_class_get_na(bulk->hg_class, (enum hg_path) path);
         hg_return_t ret;
 
         if (na_class == NULL || bulk->memory.count == 0)
             continue;
-        ret = hg_bulk_register_lane(bulk, (enum hg_lane) lane, na_class);
+        ret = hg_bulk_register_path(bulk, (enum hg_path) path, na_class);
         if (ret != HG_SUCCESS)
             return ret;
     }
@@ -36,8 +36,8 @@ hg_return_t hg_bulk_register(struct hg_bulk *bulk)
 
 void hg_bulk_deregister(struct hg_bulk *bulk)
 {
-    for (int lane = 0; lane < HG_LANE_MAX; lane++)
-        hg_bulk_deregister_lane(bulk, (enum hg_lane) lane);
+    for (int path = 0; path < HG_PATH_MAX; path++)
+        hg_bulk_deregister_path(bulk, (enum hg_path) path);
 }
 
 hg_return_t hg_bulk_map_init(struct hg_bulk_map *map, uint32_t count)
@@ -62,7 +62,7 @@ void hg_bulk_map_fini(struct hg_bulk_map *map)
     map->count = 0;
 }
 
-static hg_return_t hg_bulk_register_lane(struct hg_bulk *bulk, enum hg_lane lane,
+static hg_return_t hg_bulk_register_path(struct hg_bulk *bulk, enum hg_path path,
                                          na_class_t *na_class)
 {
     uint32_t count = bulk->memory.count;
@@ -72,7 +72,7 @@ static hg_return_t hg_bulk_register_lane(struct hg_bulk *bulk, enum hg_lane lane
     struct na_segment *segments = &one;
     hg_return_t ret;
 
-    ret = hg_bulk_map_init(&bulk->lanes[lane], (count - 1) / run + 1);
+    ret = hg_bulk_map_init(&bulk->paths[path], (count - 1) / run + 1);
     if (ret != HG_SUCCESS)
         return ret;
     if (run > 1) {
@@ -82,7 +82,7 @@ static hg_return_t hg_bulk_register_lane(struct hg_bulk *bulk, enum hg_lane lane
             return HG_NOMEM;
         }
     }
-    ret = hg_bulk_register_runs(bulk, &bulk->lanes[lane], na_class, run, segments);
+    ret = hg_bulk_register_runs(bulk, &bulk->paths[path], na_class, run, segments);
     if (segments != &one)
         free(segments);
     return ret;
@@ -146,10 +146,10 @@ error:
     return hg_return_from_na(ret);
 }
 
-static void hg_bulk_deregister_lane(struct hg_bulk *bulk, enum hg_lane lane)
+static void hg_bulk_deregister_path(struct hg_bulk *bulk, enum hg_path path)
 {
-    na_class_t *na_class = hg_class_get_na(bulk->hg_class, lane);
-    struct hg_bulk_map *map = &bulk->lanes[lane];
+    na_class_t *na_class = hg_class_get_na(bulk->hg_class, path);
+    struct hg_bulk_map *map = &bulk->paths[path];
 
     for (uint32_t i = 0; i < map->count; i++) {
         na_mem_handle_t *mem = map->extents[i].at.mem;

@@ -11,7 +11,7 @@
 #include <string.h>
 
 static bool hg_bulk_is_eager(const struct hg_bulk *bulk, unsigned long flags);
-static bool hg_bulk_has_lane(const struct hg_bulk *bulk, int lane, unsigned long flags);
+static bool hg_bulk_has_path(const struct hg_bulk *bulk, int path, unsigned long flags);
 static hg_size_t hg_bulk_regions_size(struct hg_bulk *bulk, unsigned long flags);
 static hg_return_t hg_bulk_write(uint8_t *buf, hg_size_t total, struct hg_bulk *bulk,
                                  unsigned long flags, uint32_t addr_size);
@@ -66,7 +66,7 @@ hg_return_t HG_Bulk_serialize(void *buf, hg_size_t buf_size, unsigned long flags
 
 bool hg_bulk_is_wire_of(const void *buf, const struct hg_bulk_wire *wire, struct hg_bulk *bulk)
 {
-    const unsigned long flags = wire->region_count[HG_LANE_SM] > 0 ? HG_BULK_SM : 0;
+    const unsigned long flags = wire->region_count[HG_PATH_SM] > 0 ? HG_BULK_SM : 0;
     uint32_t addr_size = atomic_load_explicit(&bulk->addr_size, memory_order_acquire);
     uint8_t *copy;
     bool is_equal;
@@ -120,21 +120,21 @@ static bool hg_bulk_is_eager(const struct hg_bulk *bulk, unsigned long flags)
            hg_class_has_bulk_eager(bulk->hg_class);
 }
 
-/* The main lane always, so that a third party can use the descriptor, too. */
-static bool hg_bulk_has_lane(const struct hg_bulk *bulk, int lane, unsigned long flags)
+/* The main path always, so that a third party can use the descriptor, too. */
+static bool hg_bulk_has_path(const struct hg_bulk *bulk, int path, unsigned long flags)
 {
-    return bulk->lanes[lane].count > 0 && (lane == HG_LANE_MAIN || (flags & HG_BULK_SM) != 0);
+    return bulk->paths[path].count > 0 && (path == HG_PATH_MAIN || (flags & HG_BULK_SM) != 0);
 }
 
 static hg_size_t hg_bulk_regions_size(struct hg_bulk *bulk, unsigned long flags)
 {
     hg_size_t size = 0;
 
-    for (int lane = 0; lane < HG_LANE_MAX; lane++) {
-        na_class_t *na_class = hg_class_get_na(bulk->hg_class, (enum hg_lane) lane);
-        const struct hg_bulk_map *map = &bulk->lanes[lane];
+    for (int path = 0; path < HG_PATH_MAX; path++) {
+        na_class_t *na_class = hg_class_get_na(bulk->hg_class, (enum hg_path) path);
+        const struct hg_bulk_map *map = &bulk->paths[path];
 
-        if (!hg_bulk_has_lane(bulk, lane, flags))
+        if (!hg_bulk_has_path(bulk, path, flags))
             continue;
         for (uint32_t i = 0; i < map->count; i++)
             size += HG_BULK_WIRE_REGION_SIZE +
@@ -170,10 +170,10 @@ static void hg_bulk_wire_write(uint8_t *buf, struct hg_bulk *bulk, unsigned long
     hg_bulk_wire_put(&buf, name.half[0], 8);
     hg_bulk_wire_put(&buf, name.half[1], 8);
     hg_bulk_wire_put(&buf, bulk->device, 8);
-    for (int lane = 0; lane < HG_LANE_MAX; lane++) {
-        bool has_lane = !is_eager && hg_bulk_has_lane(bulk, lane, flags);
+    for (int path = 0; path < HG_PATH_MAX; path++) {
+        bool has_path = !is_eager && hg_bulk_has_path(bulk, path, flags);
 
-        hg_bulk_wire_put(&buf, has_lane ? bulk->lanes[lane].count : 0, 4);
+        hg_bulk_wire_put(&buf, has_path ? bulk->paths[path].count : 0, 4);
     }
     if (addr_size > 0)
         memcpy(buf, bulk->addr_wire, addr_size);
@@ -192,11 +192,11 @@ static void hg_bulk_data_write(uint8_t *pos, const struct hg_bulk *bulk)
 static hg_return_t hg_bulk_regions_write(uint8_t *pos, const uint8_t *end, struct hg_bulk *bulk,
                                          unsigned long flags)
 {
-    for (int lane = 0; lane < HG_LANE_MAX; lane++) {
-        na_class_t *na_class = hg_class_get_na(bulk->hg_class, (enum hg_lane) lane);
-        const struct hg_bulk_map *map = &bulk->lanes[lane];
+    for (int path = 0; path < HG_PATH_MAX; path++) {
+        na_class_t *na_class = hg_class_get_na(bulk->hg_class, (enum hg_path) path);
+        const struct hg_bulk_map *map = &bulk->paths[path];
 
-        if (!hg_bulk_has_lane(bulk, lane, flags))
+        if (!hg_bulk_has_path(bulk, path, flags))
             continue;
         for (uint32_t i = 0; i < map->count; i++) {
             hg_return_t ret = hg_bulk_region_write(&pos, end, na_class, &map->extents[i]);

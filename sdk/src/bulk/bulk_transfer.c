@@ -18,7 +18,7 @@ static hg_return_t hg_bulk_range_check(const char *side, const struct hg_bulk *b
                                        hg_size_t offset, hg_size_t size);
 static const struct hg_bulk *hg_bulk_origin_memory(const struct hg_bulk_request *request);
 static void hg_bulk_copy(const struct hg_bulk_request *request, const struct hg_bulk *origin);
-static hg_return_t hg_bulk_pick_lane(const struct hg_bulk_request *request, enum hg_lane *lane_p);
+static hg_return_t hg_bulk_pick_path(const struct hg_bulk_request *request, enum hg_path *path_p);
 
 hg_return_t HG_Bulk_transfer(hg_context_t *context, hg_cb_t callback, void *arg, hg_bulk_op_t op,
                              hg_addr_t origin_addr, hg_bulk_t origin_handle,
@@ -95,7 +95,7 @@ hg_return_t HG_Bulk_transfer_deadline(hg_context_t *context, hg_cb_t callback, v
 static hg_return_t hg_bulk_transfer_begin(const struct hg_bulk_request *request, hg_op_id_t *op_id)
 {
     const struct hg_bulk *origin;
-    enum hg_lane lane = HG_LANE_MAIN;
+    enum hg_path path = HG_PATH_MAIN;
     struct hg_bulk_transfer *op;
     hg_return_t ret;
 
@@ -107,7 +107,7 @@ static hg_return_t hg_bulk_transfer_begin(const struct hg_bulk_request *request,
         return ret;
     origin = hg_bulk_origin_memory(request);
     if (origin == NULL && request->size > 0) {
-        ret = hg_bulk_pick_lane(request, &lane);
+        ret = hg_bulk_pick_path(request, &path);
         if (ret != HG_SUCCESS)
             return ret;
     }
@@ -119,7 +119,7 @@ static hg_return_t hg_bulk_transfer_begin(const struct hg_bulk_request *request,
         *op_id = hg_bulk_op_id(op);
     HG_PROBE3(bulk__begin, op, request->direction, request->size);
     if (origin == NULL && request->size > 0) {
-        ret = hg_bulk_op_start(op, request, lane);
+        ret = hg_bulk_op_start(op, request, path);
     } else {
         hg_bulk_copy(request, origin);
         hg_bulk_op_end(op);
@@ -129,7 +129,7 @@ static hg_return_t hg_bulk_transfer_begin(const struct hg_bulk_request *request,
         hg_bulk_op_drop(op);
         return ret;
     }
-    hg_context_count_bulk(request->context, lane);
+    hg_context_count_bulk(request->context, path);
     return HG_SUCCESS;
 }
 
@@ -169,11 +169,11 @@ static hg_return_t hg_bulk_access_check(const struct hg_bulk_request *request)
     bool is_pull = request->direction == HG_BULK_PULL;
     uint8_t origin_needs = is_pull ? HG_BULK_READ_ONLY : HG_BULK_WRITE_ONLY;
     uint8_t local_needs = is_pull ? HG_BULK_WRITE_ONLY : HG_BULK_READ_ONLY;
-    const struct hg_bulk *twin = request->origin->twin;
+    const struct hg_bulk *canonical = request->origin->canonical;
 
     if ((request->origin->access & origin_needs) == 0 ||
         (request->local->access & local_needs) == 0 ||
-        (twin != NULL && (twin->access & origin_needs) == 0)) {
+        (canonical != NULL && (canonical->access & origin_needs) == 0)) {
         HG_LOG_ERROR("%s is not allowed: origin's descriptor has flags 0x%x, the local one 0x%x",
                      is_pull ? "pull" : "push", (unsigned int) request->origin->access,
                      (unsigned int) request->local->access);
@@ -203,7 +203,7 @@ static const struct hg_bulk *hg_bulk_origin_memory(const struct hg_bulk_request 
     const struct hg_bulk *memory = NULL;
 
     if (hg_addr_is_self(request->origin_addr))
-        memory = origin->is_local ? origin : origin->twin;
+        memory = origin->is_local ? origin : origin->canonical;
     if (memory == NULL && !origin->is_local && origin->memory.count > 0)
         memory = origin;
     /* Device memory is the transport's business. */
@@ -244,28 +244,28 @@ static void hg_bulk_copy(const struct hg_bulk_request *request, const struct hg_
     }
 }
 
-/* The lane of the address if both descriptors are known there, otherwise the main one. */
-static hg_return_t hg_bulk_pick_lane(const struct hg_bulk_request *request, enum hg_lane *lane_p)
+/* The path of the address if both descriptors are known there, otherwise the main one. */
+static hg_return_t hg_bulk_pick_path(const struct hg_bulk_request *request, enum hg_path *path_p)
 {
-    enum hg_lane lane = hg_addr_get_lane(request->origin_addr);
+    enum hg_path path = hg_addr_get_path(request->origin_addr);
 
     /* No transport is asked for memory of this process on the word of another one. */
     if (hg_addr_is_self(request->origin_addr) && !request->origin->is_local &&
-        request->origin->twin == NULL && hg_class_owns_address(request->origin->hg_class)) {
+        request->origin->canonical == NULL && hg_class_owns_address(request->origin->hg_class)) {
         HG_LOG_ERROR("a bulk descriptor of %" PRIu64 " bytes came that is none of ours, and with "
                      "it the own address: pass the address of the descriptor's origin",
                      request->origin->size);
         return HG_PERMISSION;
     }
-    if (request->origin->lanes[lane].count == 0 || request->local->lanes[lane].count == 0)
-        lane = HG_LANE_MAIN;
-    if (request->origin->is_local || request->origin->lanes[lane].count == 0 ||
-        request->local->lanes[lane].count == 0 ||
-        hg_addr_get_na_lane(request->origin_addr, lane) == NULL) {
+    if (request->origin->paths[path].count == 0 || request->local->paths[path].count == 0)
+        path = HG_PATH_MAIN;
+    if (request->origin->is_local || request->origin->paths[path].count == 0 ||
+        request->local->paths[path].count == 0 ||
+        hg_addr_get_na_path(request->origin_addr, path) == NULL) {
         HG_LOG_ERROR("the origin's memory cannot be reached; pass the descriptor that came from it "
                      "and its address");
         return HG_INVALID_ARG;
     }
-    *lane_p = lane;
+    *path_p = path;
     return HG_SUCCESS;
 }

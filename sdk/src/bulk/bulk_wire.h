@@ -16,8 +16,8 @@
  *         32     16  the origin's random name for the descriptor, or 0: it only means something to
  *                    the origin
  *         48      8  device
- *         56      4  regions on the main lane
- *         60      4  regions on the shared-memory lane
+ *         56      4  regions on the main path
+ *         60      4  regions on the shared-memory path
  *         64         address; then the data if they are eager, or else the regions: 8 bytes length,
  *                    4 bytes size of the transport's memory handle, and that handle
  */

@@ -14,7 +14,7 @@ static bool hg_addr_is_of(const hg_class_t *hg_class, const struct hg_addr *addr
 hg_return_t HG_Addr_lookup2(hg_class_t *hg_class, const char *name, hg_addr_t *addr_p)
 {
     struct hg_addr *addr;
-    enum hg_lane lane;
+    enum hg_path path;
     hg_return_t ret;
 
     if (hg_class_is_refused(hg_class, __func__))
@@ -35,8 +35,8 @@ hg_return_t HG_Addr_lookup2(hg_class_t *hg_class, const char *name, hg_addr_t *a
         hg_addr_delete(addr);
         return ret;
     }
-    lane = hg_addr_get_lane(addr);
-    addr->is_self = NA_Addr_is_self(hg_class->lanes[lane].na_class, addr->na_addr[lane]);
+    path = hg_addr_get_path(addr);
+    addr->is_self = NA_Addr_is_self(hg_class->paths[path].na_class, addr->na_addr[path]);
     *addr_p = addr;
     return HG_SUCCESS;
 }
@@ -67,14 +67,14 @@ hg_return_t HG_Addr_set_remove(hg_class_t *hg_class, hg_addr_t addr)
         return HG_PERMISSION;
     if (!hg_addr_is_of(hg_class, addr, "remove"))
         return HG_INVALID_ARG;
-    for (i = 0; i < HG_LANE_MAX; i++) {
-        na_return_t lane_return;
+    for (i = 0; i < HG_PATH_MAX; i++) {
+        na_return_t path_return;
 
         if (addr->na_addr[i] == NULL)
             continue;
-        lane_return = NA_Addr_set_remove(hg_class->lanes[i].na_class, addr->na_addr[i]);
-        if (lane_return != NA_SUCCESS)
-            na_return = lane_return;
+        path_return = NA_Addr_set_remove(hg_class->paths[i].na_class, addr->na_addr[i]);
+        if (path_return != NA_SUCCESS)
+            na_return = path_return;
     }
     return hg_return_from_na(na_return);
 }
@@ -97,9 +97,9 @@ hg_return_t HG_Addr_self(hg_class_t *hg_class, hg_addr_t *addr_p)
         HG_LOG_ERROR("cannot get the own address: out of memory");
         return HG_NOMEM;
     }
-    for (i = 0; i < HG_LANE_MAX && na_return == NA_SUCCESS; i++)
-        if (hg_class->lanes[i].na_class != NULL)
-            na_return = NA_Addr_self(hg_class->lanes[i].na_class, &addr->na_addr[i]);
+    for (i = 0; i < HG_PATH_MAX && na_return == NA_SUCCESS; i++)
+        if (hg_class->paths[i].na_class != NULL)
+            na_return = NA_Addr_self(hg_class->paths[i].na_class, &addr->na_addr[i]);
     if (na_return != NA_SUCCESS) {
         HG_LOG_ERROR("cannot get the own address: %s", NA_Error_to_string(na_return));
         hg_addr_delete(addr);
@@ -135,9 +135,9 @@ uint8_t HG_Addr_cmp(hg_class_t *hg_class, hg_addr_t addr1, hg_addr_t addr2)
         return HG_FALSE;
     if (addr1->is_self && addr2->is_self)
         return HG_TRUE;
-    for (i = 0; i < HG_LANE_MAX; i++)
+    for (i = 0; i < HG_PATH_MAX; i++)
         if (addr1->na_addr[i] != NULL && addr2->na_addr[i] != NULL)
-            return NA_Addr_cmp(hg_class->lanes[i].na_class, addr1->na_addr[i], addr2->na_addr[i])
+            return NA_Addr_cmp(hg_class->paths[i].na_class, addr1->na_addr[i], addr2->na_addr[i])
                        ? HG_TRUE
                        : HG_FALSE;
     return HG_FALSE;
@@ -156,17 +156,17 @@ hg_return_t HG_Addr_to_string(hg_class_t *hg_class, char *buf, hg_size_t *buf_si
 bool HG_Addr_is_auto_sm(const hg_class_t *hg_class, hg_addr_t addr)
 {
     return hg_class != NULL && addr != HG_ADDR_NULL && addr->hg_class == hg_class &&
-           hg_addr_get_lane(addr) == HG_LANE_SM;
+           hg_addr_get_path(addr) == HG_PATH_SM;
 }
 
-enum hg_lane hg_addr_get_lane(const struct hg_addr *addr)
+enum hg_path hg_addr_get_path(const struct hg_addr *addr)
 {
-    return (enum hg_lane) atomic_load_explicit(&addr->lane, memory_order_relaxed);
+    return (enum hg_path) atomic_load_explicit(&addr->path, memory_order_relaxed);
 }
 
-na_addr_t *hg_addr_get_na_lane(const struct hg_addr *addr, enum hg_lane lane)
+na_addr_t *hg_addr_get_na_path(const struct hg_addr *addr, enum hg_path path)
 {
-    return addr->na_addr[lane];
+    return addr->na_addr[path];
 }
 
 bool hg_addr_is_self(const struct hg_addr *addr)
@@ -179,17 +179,17 @@ hg_class_t *hg_addr_get_class(const struct hg_addr *addr)
     return addr->hg_class;
 }
 
-hg_addr_t hg_addr_wrap(hg_class_t *hg_class, enum hg_lane lane, na_addr_t *na_addr)
+hg_addr_t hg_addr_wrap(hg_class_t *hg_class, enum hg_path path, na_addr_t *na_addr)
 {
     struct hg_addr *addr = hg_addr_new(hg_class);
 
     if (addr == NULL) {
-        NA_Addr_free(hg_class->lanes[lane].na_class, na_addr);
+        NA_Addr_free(hg_class->paths[path].na_class, na_addr);
         return HG_ADDR_NULL;
     }
-    addr->lane = (uint8_t) lane;
-    addr->na_addr[lane] = na_addr;
-    addr->is_self = NA_Addr_is_self(hg_class->lanes[lane].na_class, na_addr);
+    addr->path = (uint8_t) path;
+    addr->na_addr[path] = na_addr;
+    addr->is_self = NA_Addr_is_self(hg_class->paths[path].na_class, na_addr);
     return addr;
 }
 
@@ -213,9 +213,9 @@ static void hg_addr_delete(struct hg_addr *addr)
 
     if (flow != NULL)
         hg_flow_unref(flow);
-    for (i = 0; i < HG_LANE_MAX; i++)
+    for (i = 0; i < HG_PATH_MAX; i++)
         if (addr->na_addr[i] != NULL)
-            NA_Addr_free(hg_class->lanes[i].na_class, addr->na_addr[i]);
+            NA_Addr_free(hg_class->paths[i].na_class, addr->na_addr[i]);
     free(addr);
     atomic_fetch_sub_explicit(&hg_class->addr_count, 1, memory_order_release);
 }
@@ -230,12 +230,12 @@ hg_return_t hg_addr_copy(hg_class_t *hg_class, const struct hg_addr *addr, hg_ad
         HG_LOG_ERROR("cannot duplicate an address: out of memory");
         return HG_NOMEM;
     }
-    copy->lane = (uint8_t) hg_addr_get_lane(addr);
+    copy->path = (uint8_t) hg_addr_get_path(addr);
     copy->is_self = addr->is_self;
-    for (i = 0; i < HG_LANE_MAX && na_return == NA_SUCCESS; i++)
+    for (i = 0; i < HG_PATH_MAX && na_return == NA_SUCCESS; i++)
         if (addr->na_addr[i] != NULL)
             na_return =
-                NA_Addr_dup(hg_class->lanes[i].na_class, addr->na_addr[i], &copy->na_addr[i]);
+                NA_Addr_dup(hg_class->paths[i].na_class, addr->na_addr[i], &copy->na_addr[i]);
     if (na_return != NA_SUCCESS) {
         HG_LOG_ERROR("cannot duplicate an address: %s", NA_Error_to_string(na_return));
         hg_addr_delete(copy);

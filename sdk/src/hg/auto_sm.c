@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * auto_sm: a second lane through a node-local transport, and the address strings that say where a
- * peer is on both lanes.
+ * auto_sm: a second path through a node-local transport, and the address strings that say where a
+ * peer is on both paths.
  *
- * An address string is "<main>", or with the second lane "<main>;sm=<node>@<address>", where
- * <node> names the machine and <address> is the peer's on its second lane. A peer that was only
- * seen on the second lane has an empty <main>.
+ * An address string is "<main>", or with the second path "<main>;sm=<node>@<address>", where
+ * <node> names the machine and <address> is the peer's on its second path. A peer that was only
+ * seen on the second path has an empty <main>.
  */
 #include "hg/hg_private.h"
 
@@ -29,25 +29,25 @@ static hg_return_t hg_auto_sm_lookup_sm(hg_class_t *hg_class, const char *part,
 static na_return_t hg_auto_sm_check(na_class_t *na_class, na_addr_t **na_addr_p);
 static hg_return_t hg_auto_sm_lookup_main(hg_class_t *hg_class, const char *name, size_t length,
                                           struct hg_addr *addr);
-static hg_return_t hg_lane_to_string(const struct hg_addr *addr, enum hg_lane lane, char *buf,
+static hg_return_t hg_path_to_string(const struct hg_addr *addr, enum hg_path path, char *buf,
                                      size_t *size_p);
 
 void hg_auto_sm_open(hg_class_t *hg_class, const struct hg_options *options, bool listen)
 {
     struct na_init_info na_init_info = options->na_init_info;
-    struct hg_class_lane *lane = &hg_class->lanes[HG_LANE_SM];
+    struct hg_class_path *path = &hg_class->paths[HG_PATH_SM];
     const char *info_string = options->sm_info_string;
     bool is_same = false;
     char picked[128];
 
-    if (!hg_auto_sm_pick(hg_class->lanes[HG_LANE_MAIN].na_class, picked, sizeof(picked),
+    if (!hg_auto_sm_pick(hg_class->paths[HG_PATH_MAIN].na_class, picked, sizeof(picked),
                          &is_same)) {
         HG_LOG_WARNING("auto_sm: no node-local transport is usable; peers on this node are "
                        "reached as others are");
         return;
     }
     if (is_same)
-        return; /* the main lane is that transport already */
+        return; /* the main path is that transport already */
     na_init_info.ip_subnet = NULL;
     na_init_info.auth_key = NULL;
     na_init_info.addr_format = NA_ADDR_UNSPEC;
@@ -58,15 +58,15 @@ void hg_auto_sm_open(hg_class_t *hg_class, const struct hg_options *options, boo
         if (string == NULL)
             return;
         (void) sprintf(string, "%s://%s", picked, info_string);
-        lane->na_class = NA_Initialize_opt2(
+        path->na_class = NA_Initialize_opt2(
             string, listen, NA_VERSION(NA_VERSION_MAJOR, NA_VERSION_MINOR), &na_init_info);
         free(string);
     } else {
-        lane->na_class =
+        path->na_class =
             NA_Initialize_opt2(info_string != NULL ? info_string : picked, listen,
                                NA_VERSION(NA_VERSION_MAJOR, NA_VERSION_MINOR), &na_init_info);
     }
-    if (lane->na_class == NULL) {
+    if (path->na_class == NULL) {
         HG_LOG_WARNING("auto_sm: \"%s\" could not be opened; peers on this node are reached as "
                        "others are",
                        info_string != NULL ? info_string : picked);
@@ -87,7 +87,7 @@ hg_return_t hg_auto_sm_lookup(hg_class_t *hg_class, const char *name, struct hg_
         ret = hg_auto_sm_lookup_main(hg_class, name, length, addr);
     else if (sm_ret != HG_SUCCESS)
         ret = sm_ret;
-    addr->lane = sm_ret == HG_SUCCESS ? HG_LANE_SM : HG_LANE_MAIN;
+    addr->path = sm_ret == HG_SUCCESS ? HG_PATH_SM : HG_PATH_MAIN;
     return ret;
 }
 
@@ -98,9 +98,9 @@ hg_return_t hg_auto_sm_to_string(char *buf, hg_size_t *size_p, const struct hg_a
     int mark = 0;
     hg_return_t ret;
 
-    ret = hg_lane_to_string(addr, HG_LANE_MAIN, NULL, &main_size);
-    if (ret == HG_SUCCESS && (addr->is_self || hg_addr_get_lane(addr) == HG_LANE_SM))
-        ret = hg_lane_to_string(addr, HG_LANE_SM, NULL, &sm_size);
+    ret = hg_path_to_string(addr, HG_PATH_MAIN, NULL, &main_size);
+    if (ret == HG_SUCCESS && (addr->is_self || hg_addr_get_path(addr) == HG_PATH_SM))
+        ret = hg_path_to_string(addr, HG_PATH_SM, NULL, &sm_size);
     if (ret != HG_SUCCESS)
         return ret;
     if (sm_size > 0)
@@ -113,18 +113,18 @@ hg_return_t hg_auto_sm_to_string(char *buf, hg_size_t *size_p, const struct hg_a
     if (capacity < total)
         return HG_OVERFLOW;
 
-    ret = hg_lane_to_string(addr, HG_LANE_MAIN, buf, &main_size);
+    ret = hg_path_to_string(addr, HG_PATH_MAIN, buf, &main_size);
     if (ret != HG_SUCCESS || sm_size == 0)
         return ret;
     buf += main_size > 0 ? main_size - 1 : 0;
     (void) sprintf(buf, ";" HG_SM_MARK "%s@", addr->hg_class->node_id);
-    return hg_lane_to_string(addr, HG_LANE_SM, buf + mark, &sm_size);
+    return hg_path_to_string(addr, HG_PATH_SM, buf + mark, &sm_size);
 }
 
 void hg_auto_sm_lost(struct hg_addr *addr)
 {
-    if (addr->na_addr[HG_LANE_MAIN] != NULL &&
-        atomic_exchange_explicit(&addr->lane, HG_LANE_MAIN, memory_order_relaxed) == HG_LANE_SM)
+    if (addr->na_addr[HG_PATH_MAIN] != NULL &&
+        atomic_exchange_explicit(&addr->path, HG_PATH_MAIN, memory_order_relaxed) == HG_PATH_SM)
         HG_LOG_INFO("auto_sm: a peer is gone from shared memory; it is reached as others are");
 }
 
@@ -200,23 +200,23 @@ static void hg_node_id_read(char *node_id, size_t size)
     node_id[strcspn(node_id, "\n@;")] = '\0';
 }
 
-/* Look the peer up on the second lane. That it is elsewhere, or gone, is no error of the whole. */
+/* Look the peer up on the second path. That it is elsewhere, or gone, is no error of the whole. */
 static hg_return_t hg_auto_sm_lookup_sm(hg_class_t *hg_class, const char *part,
                                         struct hg_addr *addr)
 {
-    struct hg_class_lane *lane = &hg_class->lanes[HG_LANE_SM];
+    struct hg_class_path *path = &hg_class->paths[HG_PATH_SM];
     size_t length = strlen(hg_class->node_id);
     na_return_t na_return;
 
     part += sizeof(HG_SM_MARK) - 1;
-    if (lane->na_class == NULL || strncmp(part, hg_class->node_id, length) != 0 ||
+    if (path->na_class == NULL || strncmp(part, hg_class->node_id, length) != 0 ||
         part[length] != '@')
         return HG_HOSTUNREACH;
-    na_return = NA_Addr_lookup(lane->na_class, part + length + 1, &addr->na_addr[HG_LANE_SM]);
+    na_return = NA_Addr_lookup(path->na_class, part + length + 1, &addr->na_addr[HG_PATH_SM]);
     if (na_return == NA_SUCCESS)
-        na_return = hg_auto_sm_check(lane->na_class, &addr->na_addr[HG_LANE_SM]);
+        na_return = hg_auto_sm_check(path->na_class, &addr->na_addr[HG_PATH_SM]);
     if (na_return != NA_SUCCESS) {
-        addr->na_addr[HG_LANE_SM] = NULL;
+        addr->na_addr[HG_PATH_SM] = NULL;
         HG_LOG_INFO("auto_sm: \"%s\" is not reachable through shared memory: %s", part,
                     NA_Error_to_string(na_return));
     }
@@ -248,32 +248,32 @@ static na_return_t hg_auto_sm_check(na_class_t *na_class, na_addr_t **na_addr_p)
 static hg_return_t hg_auto_sm_lookup_main(hg_class_t *hg_class, const char *name, size_t length,
                                           struct hg_addr *addr)
 {
-    na_class_t *na_class = hg_class->lanes[HG_LANE_MAIN].na_class;
+    na_class_t *na_class = hg_class->paths[HG_PATH_MAIN].na_class;
     na_return_t na_return;
     char *copy;
 
     if (name[length] == '\0') {
-        na_return = NA_Addr_lookup(na_class, name, &addr->na_addr[HG_LANE_MAIN]);
+        na_return = NA_Addr_lookup(na_class, name, &addr->na_addr[HG_PATH_MAIN]);
     } else {
         copy = strndup(name, length);
         if (copy == NULL)
             return HG_NOMEM;
-        na_return = NA_Addr_lookup(na_class, copy, &addr->na_addr[HG_LANE_MAIN]);
+        na_return = NA_Addr_lookup(na_class, copy, &addr->na_addr[HG_PATH_MAIN]);
         free(copy);
     }
     if (na_return != NA_SUCCESS)
-        addr->na_addr[HG_LANE_MAIN] = NULL;
+        addr->na_addr[HG_PATH_MAIN] = NULL;
     return hg_return_from_na(na_return);
 }
 
-/* String on one lane, its size with the null byte, 0 if there is none. */
-static hg_return_t hg_lane_to_string(const struct hg_addr *addr, enum hg_lane lane, char *buf,
+/* String on one path, its size with the null byte, 0 if there is none. */
+static hg_return_t hg_path_to_string(const struct hg_addr *addr, enum hg_path path, char *buf,
                                      size_t *size_p)
 {
-    if (addr->na_addr[lane] == NULL) {
+    if (addr->na_addr[path] == NULL) {
         *size_p = 0;
         return HG_SUCCESS;
     }
     return hg_return_from_na(
-        NA_Addr_to_string(addr->hg_class->lanes[lane].na_class, buf, size_p, addr->na_addr[lane]));
+        NA_Addr_to_string(addr->hg_class->paths[path].na_class, buf, size_p, addr->na_addr[path]));
 }

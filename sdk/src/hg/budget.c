@@ -170,7 +170,7 @@ void hg_budget_cancel(struct hg_budget *budget, struct hg_budget_wait *wait, hg_
     (void) pthread_mutex_unlock(&budget->lock);
 }
 
-void hg_budget_settle(struct hg_budget *budget)
+void hg_budget_quiesce(struct hg_budget *budget)
 {
     (void) pthread_mutex_lock(&budget->lock);
     (void) pthread_mutex_unlock(&budget->lock);

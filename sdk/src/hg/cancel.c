@@ -17,7 +17,7 @@ hg_return_t HG_Cancel(hg_handle_t handle)
     /* With a deadline it also ends if the transport does not let go of it. */
     atomic_store(&handle->is_canceled, true);
     if (atomic_load(&handle->pending) > HG_PENDING_TIMER)
-        hg_context_hasten(handle->info.context, &handle->timer, hg_clock_ns() + HG_CANCEL_NS);
+        hg_context_expedite(handle->info.context, &handle->timer, hg_clock_ns() + HG_CANCEL_NS);
     return hg_handle_cancel(handle);
 }
 
@@ -52,7 +52,7 @@ hg_return_t hg_handle_cancel_msg(struct hg_handle *handle, const struct hg_msg *
 
     /* It may be about to change its place, see expire.c. */
     (void) pthread_mutex_lock(&handle->lock);
-    na_return = NA_Cancel(hg_handle_lane(handle)->na_class, hg_handle_na_context(handle), msg->op);
+    na_return = NA_Cancel(hg_handle_path(handle)->na_class, hg_handle_na_context(handle), msg->op);
     (void) pthread_mutex_unlock(&handle->lock);
     return hg_return_from_na(na_return);
 }

@@ -17,8 +17,8 @@ static hg_return_t hg_class_open(hg_class_t *hg_class, const char *info_string, 
                                  const struct hg_options *options);
 static hg_return_t hg_class_open_na(hg_class_t *hg_class, const char *info_string, bool listen,
                                     const struct hg_options *options);
-static hg_return_t hg_class_open_lanes(hg_class_t *hg_class, const struct hg_options *options);
-static hg_return_t hg_class_lane_init(struct hg_class_lane *lane);
+static hg_return_t hg_class_open_paths(hg_class_t *hg_class, const struct hg_options *options);
+static hg_return_t hg_class_path_init(struct hg_class_path *path);
 static void hg_class_set_options(hg_class_t *hg_class, const struct hg_options *options);
 static na_return_t hg_class_close_na(hg_class_t *hg_class);
 static void hg_class_link(hg_class_t *hg_class);
@@ -119,12 +119,12 @@ hg_return_t HG_Finalize(hg_class_t *hg_class)
 
 const char *HG_Class_get_name(const hg_class_t *hg_class)
 {
-    return hg_class != NULL ? NA_Get_class_name(hg_class->lanes[HG_LANE_MAIN].na_class) : NULL;
+    return hg_class != NULL ? NA_Get_class_name(hg_class->paths[HG_PATH_MAIN].na_class) : NULL;
 }
 
 const char *HG_Class_get_protocol(const hg_class_t *hg_class)
 {
-    return hg_class != NULL ? NA_Get_class_protocol(hg_class->lanes[HG_LANE_MAIN].na_class) : NULL;
+    return hg_class != NULL ? NA_Get_class_protocol(hg_class->paths[HG_PATH_MAIN].na_class) : NULL;
 }
 
 bool HG_Class_is_listening(const hg_class_t *hg_class)
@@ -205,12 +205,12 @@ hg_return_t HG_Class_set_handle_create_callback(hg_class_t *hg_class,
 
 na_class_t *HG_Class_get_na(const hg_class_t *hg_class)
 {
-    return hg_class != NULL ? hg_class->lanes[HG_LANE_MAIN].na_class : NULL;
+    return hg_class != NULL ? hg_class->paths[HG_PATH_MAIN].na_class : NULL;
 }
 
-na_class_t *hg_class_get_na(const hg_class_t *hg_class, enum hg_lane lane)
+na_class_t *hg_class_get_na(const hg_class_t *hg_class, enum hg_path path)
 {
-    return hg_class->lanes[lane].na_class;
+    return hg_class->paths[path].na_class;
 }
 
 bool hg_class_owns_address(const hg_class_t *hg_class)
@@ -331,7 +331,7 @@ static hg_return_t hg_class_open(hg_class_t *hg_class, const char *info_string, 
     hg_fork_watch();
     hg_class->forks = hg_forks;
     if (ret == HG_SUCCESS)
-        ret = hg_class_open_lanes(hg_class, options);
+        ret = hg_class_open_paths(hg_class, options);
     if (ret == HG_SUCCESS)
         return HG_SUCCESS;
     (void) hg_class_close_na(hg_class);
@@ -348,11 +348,11 @@ static hg_return_t hg_class_open(hg_class_t *hg_class, const char *info_string, 
 static hg_return_t hg_class_open_na(hg_class_t *hg_class, const char *info_string, bool listen,
                                     const struct hg_options *options)
 {
-    struct hg_class_lane *lane = &hg_class->lanes[HG_LANE_MAIN];
+    struct hg_class_path *path = &hg_class->paths[HG_PATH_MAIN];
     na_return_t na_return;
 
     if (options->na_class != NULL) {
-        lane->na_class = options->na_class;
+        path->na_class = options->na_class;
         hg_class->is_listening = NA_Is_listening(options->na_class);
         return HG_SUCCESS;
     }
@@ -362,7 +362,7 @@ static hg_return_t hg_class_open_na(hg_class_t *hg_class, const char *info_strin
     }
     na_return =
         NA_Initialize_reason(info_string, listen, NA_VERSION(NA_VERSION_MAJOR, NA_VERSION_MINOR),
-                             &options->na_init_info, &lane->na_class, NULL, 0);
+                             &options->na_init_info, &path->na_class, NULL, 0);
     if (na_return != NA_SUCCESS) {
         HG_LOG_ERROR("cannot open \"%s\": %s; see the line before", info_string,
                      HG_Error_to_string(hg_return_from_na(na_return)));
@@ -373,37 +373,37 @@ static hg_return_t hg_class_open_na(hg_class_t *hg_class, const char *info_strin
     return HG_SUCCESS;
 }
 
-/* Learn the limits of the main lane, and open the one for shared memory if that is wanted. */
-static hg_return_t hg_class_open_lanes(hg_class_t *hg_class, const struct hg_options *options)
+/* Learn the limits of the main path, and open the one for shared memory if that is wanted. */
+static hg_return_t hg_class_open_paths(hg_class_t *hg_class, const struct hg_options *options)
 {
-    hg_return_t ret = hg_class_lane_init(&hg_class->lanes[HG_LANE_MAIN]);
+    hg_return_t ret = hg_class_path_init(&hg_class->paths[HG_PATH_MAIN]);
 
     if (ret != HG_SUCCESS || !options->auto_sm)
         return ret;
     hg_auto_sm_open(hg_class, options, hg_class->is_listening);
-    if (hg_class->lanes[HG_LANE_SM].na_class != NULL &&
-        hg_class_lane_init(&hg_class->lanes[HG_LANE_SM]) != HG_SUCCESS) {
-        (void) NA_Finalize(hg_class->lanes[HG_LANE_SM].na_class);
-        hg_class->lanes[HG_LANE_SM].na_class = NULL;
+    if (hg_class->paths[HG_PATH_SM].na_class != NULL &&
+        hg_class_path_init(&hg_class->paths[HG_PATH_SM]) != HG_SUCCESS) {
+        (void) NA_Finalize(hg_class->paths[HG_PATH_SM].na_class);
+        hg_class->paths[HG_PATH_SM].na_class = NULL;
     }
     return HG_SUCCESS;
 }
 
-static hg_return_t hg_class_lane_init(struct hg_class_lane *lane)
+static hg_return_t hg_class_path_init(struct hg_class_path *path)
 {
     const size_t least = sizeof(struct hg_core_header) + 64;
-    uint32_t max_tag = NA_Msg_get_max_tag(lane->na_class);
+    uint32_t max_tag = NA_Msg_get_max_tag(path->na_class);
     uint32_t bits = 0;
 
-    lane->unexpected_size = NA_Msg_get_max_unexpected_size(lane->na_class);
-    lane->expected_size = NA_Msg_get_max_expected_size(lane->na_class);
-    lane->unexpected_header = NA_Msg_get_unexpected_header_size(lane->na_class);
-    lane->expected_header = NA_Msg_get_expected_header_size(lane->na_class);
-    if (lane->unexpected_size < lane->unexpected_header + least ||
-        lane->expected_size < lane->expected_header + least) {
+    path->unexpected_size = NA_Msg_get_max_unexpected_size(path->na_class);
+    path->expected_size = NA_Msg_get_max_expected_size(path->na_class);
+    path->unexpected_header = NA_Msg_get_unexpected_header_size(path->na_class);
+    path->expected_header = NA_Msg_get_expected_header_size(path->na_class);
+    if (path->unexpected_size < path->unexpected_header + least ||
+        path->expected_size < path->expected_header + least) {
         HG_LOG_ERROR("messages of %zu and %zu bytes are too small for RPCs; raise "
                      "max_unexpected_size and max_expected_size",
-                     lane->unexpected_size, lane->expected_size);
+                     path->unexpected_size, path->expected_size);
         return HG_MSGSIZE;
     }
 
@@ -414,11 +414,11 @@ static hg_return_t hg_class_lane_init(struct hg_class_lane *lane)
         HG_LOG_ERROR("the transport's tags have %" PRIu32 " bits, 8 are needed", bits);
         return HG_OPNOTSUPPORTED;
     }
-    lane->ack_bit = UINT32_C(1) << (bits - 1);
-    lane->slot_bits = (bits - 1) * 2 / 3;
-    lane->slot_mask = (UINT32_C(1) << lane->slot_bits) - 1;
-    lane->generation_bits = bits - 1 - lane->slot_bits;
-    lane->generation_mask = (lane->ack_bit >> lane->slot_bits) - 1;
+    path->ack_bit = UINT32_C(1) << (bits - 1);
+    path->slot_bits = (bits - 1) * 2 / 3;
+    path->slot_mask = (UINT32_C(1) << path->slot_bits) - 1;
+    path->generation_bits = bits - 1 - path->slot_bits;
+    path->generation_mask = (path->ack_bit >> path->slot_bits) - 1;
     return HG_SUCCESS;
 }
 
@@ -426,10 +426,10 @@ static na_return_t hg_class_close_na(hg_class_t *hg_class)
 {
     na_return_t na_return = NA_SUCCESS;
 
-    if (hg_class->lanes[HG_LANE_SM].na_class != NULL)
-        na_return = NA_Finalize(hg_class->lanes[HG_LANE_SM].na_class);
+    if (hg_class->paths[HG_PATH_SM].na_class != NULL)
+        na_return = NA_Finalize(hg_class->paths[HG_PATH_SM].na_class);
     if (hg_class->owns_na_class) {
-        na_return_t main_return = NA_Finalize(hg_class->lanes[HG_LANE_MAIN].na_class);
+        na_return_t main_return = NA_Finalize(hg_class->paths[HG_PATH_MAIN].na_class);
 
         if (main_return != NA_SUCCESS)
             na_return = main_return;
@@ -460,20 +460,20 @@ static void hg_class_unlink(hg_class_t *hg_class)
     (void) pthread_mutex_unlock(&hg_classes_lock);
 }
 
-/* What fits on every lane. */
+/* What fits on every path. */
 static hg_size_t hg_class_eager_size(const hg_class_t *hg_class, hg_op_t op)
 {
     hg_size_t least = HG_SIZE_MAX;
     int i;
 
-    for (i = 0; i < HG_LANE_MAX; i++) {
-        const struct hg_class_lane *lane = &hg_class->lanes[i];
+    for (i = 0; i < HG_PATH_MAX; i++) {
+        const struct hg_class_path *path = &hg_class->paths[i];
         hg_size_t size;
 
-        if (lane->na_class == NULL)
+        if (path->na_class == NULL)
             continue;
-        size = op == HG_INPUT ? lane->unexpected_size - lane->unexpected_header
-                              : lane->expected_size - lane->expected_header;
+        size = op == HG_INPUT ? path->unexpected_size - path->unexpected_header
+                              : path->expected_size - path->expected_header;
         size -= sizeof(struct hg_core_header_request) + hg_class->hash_size;
         if (size < least)
             least = size;

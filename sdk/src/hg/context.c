@@ -117,15 +117,15 @@ void *HG_Context_get_data(const hg_context_t *context)
     return context != NULL ? context->data : NULL;
 }
 
-na_context_t *hg_context_get_na(const hg_context_t *context, enum hg_lane lane)
+na_context_t *hg_context_get_na(const hg_context_t *context, enum hg_path path)
 {
-    return context->na_context[lane];
+    return context->na_context[path];
 }
 
-void hg_context_count_bulk(hg_context_t *context, enum hg_lane lane)
+void hg_context_count_bulk(hg_context_t *context, enum hg_path path)
 {
     hg_count(&context->counters.bulk);
-    if (lane == HG_LANE_SM)
+    if (path == HG_PATH_SM)
         hg_count(&context->counters.bulk_sm);
 }
 
@@ -134,9 +134,9 @@ void hg_context_count_timeout(hg_context_t *context)
     hg_count(&context->counters.timed_out);
 }
 
-void hg_context_count_parked(hg_context_t *context)
+void hg_context_count_detached(hg_context_t *context)
 {
-    hg_count(&context->counters.parked);
+    hg_count(&context->counters.detached);
 }
 
 void hg_context_count_bulk_end(hg_context_t *context, hg_return_t ret, hg_size_t size)
@@ -272,7 +272,7 @@ static hg_context_t *hg_context_new(hg_class_t *hg_class, uint8_t id)
     (void) pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     (void) pthread_cond_init(&context->trigger_cond, &attr);
     (void) pthread_condattr_destroy(&attr);
-    for (i = 0; i < HG_LANE_MAX; i++) {
+    for (i = 0; i < HG_PATH_MAX; i++) {
         (void) hg_pool_init(&context->origins[i]);
         (void) hg_pool_init(&context->targets[i]);
     }
@@ -286,10 +286,10 @@ static hg_return_t hg_context_open(hg_context_t *context)
     hg_return_t ret;
     int i;
 
-    for (i = 0; i < HG_LANE_MAX; i++) {
-        if (hg_class->lanes[i].na_class == NULL)
+    for (i = 0; i < HG_PATH_MAX; i++) {
+        if (hg_class->paths[i].na_class == NULL)
             continue;
-        context->na_context[i] = NA_Context_create_id(hg_class->lanes[i].na_class, context->id);
+        context->na_context[i] = NA_Context_create_id(hg_class->paths[i].na_class, context->id);
         if (context->na_context[i] == NULL)
             return HG_NA_ERROR;
     }
@@ -305,16 +305,16 @@ static hg_return_t hg_context_open(hg_context_t *context)
 static hg_return_t hg_context_open_wait(hg_context_t *context)
 {
     hg_class_t *hg_class = context->hg_class;
-    int fds[HG_LANE_MAX + 1], count = 0, i;
+    int fds[HG_PATH_MAX + 1], count = 0, i;
 
     atomic_store(&context->poll_ns[HG_POLL_MESSAGE], HG_POLL_NS_MAX_MESSAGE);
     atomic_store(&context->poll_ns[HG_POLL_TRANSFER], HG_POLL_NS_MAX_TRANSFER);
     if (hg_class->is_busy)
         return HG_SUCCESS;
-    for (i = 0; i < HG_LANE_MAX; i++) {
+    for (i = 0; i < HG_PATH_MAX; i++) {
         if (context->na_context[i] == NULL)
             continue;
-        fds[count] = NA_Poll_get_fd(hg_class->lanes[i].na_class, context->na_context[i]);
+        fds[count] = NA_Poll_get_fd(hg_class->paths[i].na_class, context->na_context[i]);
         if (fds[count++] < 0)
             return HG_SUCCESS;
     }
@@ -344,13 +344,13 @@ static hg_return_t hg_context_open_receives(hg_context_t *context)
 
     context->window = (int32_t) (post_init < HG_WINDOW ? post_init : HG_WINDOW);
     atomic_store(&context->is_receiving, true);
-    for (i = 0; i < HG_LANE_MAX && ret == HG_SUCCESS; i++) {
+    for (i = 0; i < HG_PATH_MAX && ret == HG_SUCCESS; i++) {
         if (context->na_context[i] == NULL)
             continue;
-        ret = hg_pool_grow(context, false, (enum hg_lane) i,
-                           i == HG_LANE_MAIN ? post_init : (uint32_t) context->window);
+        ret = hg_pool_grow(context, false, (enum hg_path) i,
+                           i == HG_PATH_MAIN ? post_init : (uint32_t) context->window);
         if (ret == HG_SUCCESS)
-            ret = hg_recv_fill(context, (enum hg_lane) i);
+            ret = hg_recv_fill(context, (enum hg_path) i);
     }
     return ret;
 }
@@ -428,10 +428,10 @@ static bool hg_context_release_unanswered(hg_context_t *context)
 
 static bool hg_context_is_responding(hg_context_t *context)
 {
-    int lane;
+    int path;
 
-    for (lane = 0; lane < HG_LANE_MAX; lane++)
-        if (hg_pool_has_responses(&context->targets[lane]))
+    for (path = 0; path < HG_PATH_MAX; path++)
+        if (hg_pool_has_responses(&context->targets[path]))
             return true;
     return false;
 }
@@ -442,8 +442,8 @@ static void hg_context_delete(hg_context_t *context)
     na_return_t na_return;
     int i;
 
-    hg_budget_settle(&context->hg_class->in_budget);
-    hg_budget_settle(&context->hg_class->out_budget);
+    hg_budget_quiesce(&context->hg_class->in_budget);
+    hg_budget_quiesce(&context->hg_class->out_budget);
     if (context->epoll_fd >= 0)
         (void) close(context->epoll_fd);
     if (context->event_fd >= 0)
@@ -455,7 +455,7 @@ static void hg_context_delete(hg_context_t *context)
                      NA_Error_to_string(na_return));
     if (bulk_data_free != NULL)
         bulk_data_free(atomic_load(&context->bulk_data));
-    for (i = 0; i < HG_LANE_MAX; i++) {
+    for (i = 0; i < HG_PATH_MAX; i++) {
         hg_pool_fini(&context->origins[i]);
         hg_pool_fini(&context->targets[i]);
     }
@@ -471,18 +471,18 @@ static na_return_t hg_context_close_na(hg_context_t *context)
     na_return_t na_return = NA_SUCCESS;
     int i;
 
-    for (i = 0; i < HG_LANE_MAX; i++) {
-        na_return_t lane_return;
+    for (i = 0; i < HG_PATH_MAX; i++) {
+        na_return_t path_return;
 
         if (context->na_context[i] == NULL)
             continue;
         do {
             (void) NA_Trigger(context->na_context[i], UINT_MAX, NULL);
-            lane_return =
-                NA_Context_destroy(context->hg_class->lanes[i].na_class, context->na_context[i]);
-        } while (lane_return == NA_BUSY);
-        if (lane_return != NA_SUCCESS)
-            na_return = lane_return;
+            path_return =
+                NA_Context_destroy(context->hg_class->paths[i].na_class, context->na_context[i]);
+        } while (path_return == NA_BUSY);
+        if (path_return != NA_SUCCESS)
+            na_return = path_return;
     }
     return na_return;
 }

@@ -12,7 +12,7 @@
 #include <string.h>
 
 /*
- * How many may be on their way at once to peers that do not take them. Only given-up words are
+ * How many may be on their way at once to peers that do not take them. Only ABANDON messages are
  * dropped.
  */
 #define HG_CONTROL_SENDING_MAX 64u
@@ -25,7 +25,7 @@ struct hg_control {
     size_t size;
     na_addr_t *na_addr; /* NULL: not being sent; under the lock */
     na_tag_t tag;
-    uint8_t lane;
+    uint8_t path;
     uint8_t dest_id;
     bool is_expected;
     size_t used;
@@ -37,12 +37,13 @@ static hg_return_t hg_control_send(struct hg_handle *handle, const void *header,
                                    bool is_expected);
 static na_return_t hg_control_post(struct hg_control *control);
 static struct hg_control *hg_control_get(struct hg_handle *handle);
-static struct hg_control *hg_control_new(hg_context_t *context, uint8_t lane);
+static struct hg_control *hg_control_new(hg_context_t *context, uint8_t path);
 static void hg_control_delete(struct hg_control *control);
 static void hg_control_put(struct hg_control *control);
 static void hg_control_sent(const struct na_cb_info *info);
-static struct hg_given_up hg_control_given_up(const struct hg_handle *handle);
-static bool hg_control_matches(const struct hg_given_up *given_up, const struct hg_handle *handle);
+static struct hg_abandoned hg_control_abandoned(const struct hg_handle *handle);
+static bool hg_control_matches(const struct hg_abandoned *abandoned,
+                               const struct hg_handle *handle);
 
 hg_return_t hg_controls_init(struct hg_controls *controls)
 {
@@ -54,7 +55,7 @@ void hg_controls_fini(hg_context_t *context)
     struct hg_controls *controls = &context->controls;
     struct hg_control *control = controls->all;
 
-    hg_given_ups_free(controls->given_ups, context->hg_class);
+    hg_abandoned_free(controls->abandoned, context->hg_class);
     while (control != NULL) {
         struct hg_control *next = control->next_all;
 
@@ -79,14 +80,14 @@ uint32_t hg_controls_cancel(hg_context_t *context)
         if (control->na_addr == NULL)
             continue;
         count++;
-        (void) NA_Cancel(context->hg_class->lanes[control->lane].na_class,
-                         context->na_context[control->lane], control->op);
+        (void) NA_Cancel(context->hg_class->paths[control->path].na_class,
+                         context->na_context[control->path], control->op);
     }
     for (handle = controls->awaiting; handle != NULL; handle = handle->next_awaiting) {
         count++;
         atomic_store(&handle->is_canceled, true);
-        hg_context_hasten(context, &handle->timer, hg_clock_ns() + HG_CANCEL_NS);
-        (void) NA_Cancel(hg_handle_lane(handle)->na_class, hg_handle_na_context(handle),
+        hg_context_expedite(context, &handle->timer, hg_clock_ns() + HG_CANCEL_NS);
+        (void) NA_Cancel(hg_handle_path(handle)->na_class, hg_handle_na_context(handle),
                          handle->ack.op);
     }
     (void) pthread_mutex_unlock(&controls->lock);
@@ -118,7 +119,7 @@ bool hg_control_respond_later(struct hg_handle *handle, hg_return_t ret_code)
 
 void hg_control_send_ack(struct hg_handle *handle, hg_return_t ret_code)
 {
-    const struct hg_class_lane *lane = hg_handle_lane(handle);
+    const struct hg_class_path *path = hg_handle_path(handle);
     const struct hg_core_header_response header = {
         .hg = htole16(HG_CORE_ACK_MAGIC),
         .protocol = HG_CORE_PROTOCOL_VERSION,
@@ -127,7 +128,7 @@ void hg_control_send_ack(struct hg_handle *handle, hg_return_t ret_code)
         .cookie_high = (uint8_t) (handle->cookie >> 16),
         .id = htole64(handle->info.id),
     };
-    na_tag_t tag = handle->is_origin ? handle->tag | lane->ack_bit : handle->tag;
+    na_tag_t tag = handle->is_origin ? handle->tag | path->ack_bit : handle->tag;
     hg_return_t ret;
 
     ret = hg_control_send(handle, &header, tag, true);
@@ -136,10 +137,10 @@ void hg_control_send_ack(struct hg_handle *handle, hg_return_t ret_code)
                      HG_Error_to_string(ret));
 }
 
-void hg_control_send_give_up(struct hg_handle *handle)
+void hg_control_send_abandon(struct hg_handle *handle)
 {
     const struct hg_core_header_request header = {
-        .hg = htole16(HG_CORE_GIVE_UP_MAGIC),
+        .hg = htole16(HG_CORE_ABANDON_MAGIC),
         .protocol = HG_CORE_PROTOCOL_VERSION,
         .cookie = htole16((uint16_t) handle->cookie),
         .origin = handle->info.context->id,
@@ -190,40 +191,40 @@ void hg_controls_retry(hg_context_t *context)
     }
 }
 
-void hg_control_recv_give_up(struct hg_handle *handle)
+void hg_control_recv_abandon(struct hg_handle *handle)
 {
     struct hg_controls *controls = &handle->info.context->controls;
-    na_class_t *na_class = hg_handle_lane(handle)->na_class;
-    struct hg_given_up given_up = hg_control_given_up(handle);
+    na_class_t *na_class = hg_handle_path(handle)->na_class;
+    struct hg_abandoned abandoned = hg_control_abandoned(handle);
     struct hg_handle *awaiting;
     na_addr_t *old_addr = NULL;
-    uint8_t old_lane = 0;
+    uint8_t old_path = 0;
 
-    if (NA_Addr_dup(na_class, handle->source.na_addr[handle->lane], &given_up.na_addr) !=
+    if (NA_Addr_dup(na_class, handle->source.na_addr[handle->path], &abandoned.na_addr) !=
         NA_SUCCESS)
         return;
     (void) pthread_mutex_lock(&controls->lock);
     for (awaiting = controls->awaiting; awaiting != NULL; awaiting = awaiting->next_awaiting)
-        if (hg_control_matches(&given_up, awaiting))
+        if (hg_control_matches(&abandoned, awaiting))
             break;
     if (awaiting != NULL) {
         atomic_store(&awaiting->is_canceled, true);
-        hg_context_hasten(awaiting->info.context, &awaiting->timer, hg_clock_ns() + HG_CANCEL_NS);
+        hg_context_expedite(awaiting->info.context, &awaiting->timer, hg_clock_ns() + HG_CANCEL_NS);
         (void) NA_Cancel(na_class, hg_handle_na_context(awaiting), awaiting->ack.op);
-        old_addr = given_up.na_addr;
-        old_lane = given_up.lane;
+        old_addr = abandoned.na_addr;
+        old_path = abandoned.path;
     } else {
-        if (controls->given_ups == NULL)
-            controls->given_ups = hg_given_ups_new();
-        old_addr = given_up.na_addr;
-        old_lane = given_up.lane;
-        if (controls->given_ups != NULL)
+        if (controls->abandoned == NULL)
+            controls->abandoned = hg_abandoned_new();
+        old_addr = abandoned.na_addr;
+        old_path = abandoned.path;
+        if (controls->abandoned != NULL)
             old_addr =
-                hg_given_ups_add(controls->given_ups, handle->info.hg_class, &given_up, &old_lane);
+                hg_abandoned_add(controls->abandoned, handle->info.hg_class, &abandoned, &old_path);
     }
     (void) pthread_mutex_unlock(&controls->lock);
     if (old_addr != NULL)
-        NA_Addr_free(handle->info.hg_class->lanes[old_lane].na_class, old_addr);
+        NA_Addr_free(handle->info.hg_class->paths[old_path].na_class, old_addr);
 }
 
 bool hg_control_await(struct hg_handle *handle)
@@ -232,10 +233,10 @@ bool hg_control_await(struct hg_handle *handle)
     na_addr_t *na_addr = NULL;
 
     (void) pthread_mutex_lock(&controls->lock);
-    if (controls->given_ups != NULL) {
-        const struct hg_given_up wanted = hg_control_given_up(handle);
+    if (controls->abandoned != NULL) {
+        const struct hg_abandoned wanted = hg_control_abandoned(handle);
 
-        na_addr = hg_given_ups_take(controls->given_ups, handle->info.hg_class, &wanted);
+        na_addr = hg_abandoned_take(controls->abandoned, handle->info.hg_class, &wanted);
     }
     if (na_addr == NULL) {
         handle->next_awaiting = controls->awaiting;
@@ -248,7 +249,7 @@ bool hg_control_await(struct hg_handle *handle)
     }
     (void) pthread_mutex_unlock(&controls->lock);
     if (na_addr != NULL)
-        NA_Addr_free(hg_handle_lane(handle)->na_class, na_addr);
+        NA_Addr_free(hg_handle_path(handle)->na_class, na_addr);
     return na_addr == NULL;
 }
 
@@ -269,7 +270,7 @@ void hg_control_await_end(struct hg_handle *handle)
 void hg_control_pass_ack(const struct hg_handle *handle, hg_id_t id, uint32_t cookie,
                          hg_return_t ret_code)
 {
-    struct hg_given_up wanted = hg_control_given_up(handle);
+    struct hg_abandoned wanted = hg_control_abandoned(handle);
     struct hg_controls *controls = &handle->info.context->controls;
     struct hg_handle *other;
 
@@ -281,7 +282,7 @@ void hg_control_pass_ack(const struct hg_handle *handle, hg_id_t id, uint32_t co
             continue;
         atomic_store(&other->ack_ret, (uint32_t) ret_code);
         atomic_store(&other->is_acknowledged, true);
-        (void) NA_Cancel(hg_handle_lane(other)->na_class, hg_handle_na_context(other),
+        (void) NA_Cancel(hg_handle_path(other)->na_class, hg_handle_na_context(other),
                          other->ack.op);
         break;
     }
@@ -291,15 +292,15 @@ void hg_control_pass_ack(const struct hg_handle *handle, hg_id_t id, uint32_t co
 static hg_return_t hg_control_send(struct hg_handle *handle, const void *header, na_tag_t tag,
                                    bool is_expected)
 {
-    const struct hg_class_lane *lane = hg_handle_lane(handle);
-    size_t offset = is_expected ? lane->expected_header : lane->unexpected_header;
+    const struct hg_class_path *path = hg_handle_path(handle);
+    size_t offset = is_expected ? path->expected_header : path->unexpected_header;
     struct hg_control *control = hg_control_get(handle);
     na_return_t na_return;
 
     if (control == NULL)
         return HG_NOMEM;
-    na_return = is_expected ? NA_Msg_init_expected(lane->na_class, control->buf, control->size)
-                            : NA_Msg_init_unexpected(lane->na_class, control->buf, control->size);
+    na_return = is_expected ? NA_Msg_init_expected(path->na_class, control->buf, control->size)
+                            : NA_Msg_init_unexpected(path->na_class, control->buf, control->size);
     memcpy(control->buf + offset, header, sizeof(struct hg_core_header_request));
     control->used = offset + hg_header_seal(handle->info.hg_class, control->buf + offset);
     control->tag = tag;
@@ -317,8 +318,8 @@ static na_return_t hg_control_post(struct hg_control *control)
 {
     hg_context_t *context = control->context;
     struct hg_controls *controls = &context->controls;
-    na_class_t *na_class = context->hg_class->lanes[control->lane].na_class;
-    na_context_t *na_context = context->na_context[control->lane];
+    na_class_t *na_class = context->hg_class->paths[control->path].na_class;
+    na_context_t *na_context = context->na_context[control->path];
     na_return_t na_return;
 
     na_return =
@@ -346,14 +347,14 @@ static struct hg_control *hg_control_get(struct hg_handle *handle)
     na_addr_t *peer = hg_handle_na_addr(handle), *na_addr = NULL;
     struct hg_control *control;
 
-    if (NA_Addr_dup(hg_handle_lane(handle)->na_class, peer, &na_addr) != NA_SUCCESS)
+    if (NA_Addr_dup(hg_handle_path(handle)->na_class, peer, &na_addr) != NA_SUCCESS)
         return NULL;
     (void) pthread_mutex_lock(&controls->lock);
-    control = controls->free[handle->lane];
+    control = controls->free[handle->path];
     if (control != NULL) {
-        controls->free[handle->lane] = control->next_free;
+        controls->free[handle->path] = control->next_free;
     } else {
-        control = hg_control_new(handle->info.context, handle->lane);
+        control = hg_control_new(handle->info.context, handle->path);
         if (control != NULL) {
             control->next_all = controls->all;
             controls->all = control;
@@ -365,24 +366,24 @@ static struct hg_control *hg_control_get(struct hg_handle *handle)
     }
     (void) pthread_mutex_unlock(&controls->lock);
     if (control == NULL)
-        NA_Addr_free(hg_handle_lane(handle)->na_class, na_addr);
+        NA_Addr_free(hg_handle_path(handle)->na_class, na_addr);
     return control;
 }
 
-static struct hg_control *hg_control_new(hg_context_t *context, uint8_t lane_index)
+static struct hg_control *hg_control_new(hg_context_t *context, uint8_t path_index)
 {
-    const struct hg_class_lane *lane = &context->hg_class->lanes[lane_index];
+    const struct hg_class_path *path = &context->hg_class->paths[path_index];
     struct hg_control *control = calloc(1, sizeof(*control));
 
     if (control == NULL)
         return NULL;
     control->context = context;
-    control->lane = lane_index;
-    control->size = sizeof(struct hg_core_header) + (lane->unexpected_header > lane->expected_header
-                                                         ? lane->unexpected_header
-                                                         : lane->expected_header);
-    control->op = NA_Op_create(lane->na_class, NA_OP_SINGLE);
-    control->buf = NA_Msg_buf_alloc(lane->na_class, control->size, NA_SEND, &control->plugin_data);
+    control->path = path_index;
+    control->size = sizeof(struct hg_core_header) + (path->unexpected_header > path->expected_header
+                                                         ? path->unexpected_header
+                                                         : path->expected_header);
+    control->op = NA_Op_create(path->na_class, NA_OP_SINGLE);
+    control->buf = NA_Msg_buf_alloc(path->na_class, control->size, NA_SEND, &control->plugin_data);
     if (control->op == NULL || control->buf == NULL) {
         hg_control_delete(control);
         return NULL;
@@ -392,7 +393,7 @@ static struct hg_control *hg_control_new(hg_context_t *context, uint8_t lane_ind
 
 static void hg_control_delete(struct hg_control *control)
 {
-    na_class_t *na_class = control->context->hg_class->lanes[control->lane].na_class;
+    na_class_t *na_class = control->context->hg_class->paths[control->path].na_class;
 
     if (control->buf != NULL)
         NA_Msg_buf_free(na_class, control->buf, control->plugin_data);
@@ -408,11 +409,11 @@ static void hg_control_put(struct hg_control *control)
 
     (void) pthread_mutex_lock(&controls->lock);
     control->na_addr = NULL;
-    control->next_free = controls->free[control->lane];
-    controls->free[control->lane] = control;
+    control->next_free = controls->free[control->path];
+    controls->free[control->path] = control;
     controls->sending--;
     (void) pthread_mutex_unlock(&controls->lock);
-    NA_Addr_free(control->context->hg_class->lanes[control->lane].na_class, na_addr);
+    NA_Addr_free(control->context->hg_class->paths[control->path].na_class, na_addr);
 }
 
 static void hg_control_sent(const struct na_cb_info *info)
@@ -423,23 +424,23 @@ static void hg_control_sent(const struct na_cb_info *info)
 }
 
 /* As its origin would say that it gave up the request of this handle. */
-static struct hg_given_up hg_control_given_up(const struct hg_handle *handle)
+static struct hg_abandoned hg_control_abandoned(const struct hg_handle *handle)
 {
-    const struct hg_given_up given_up = {
-        .na_addr = handle->source.na_addr[handle->lane],
+    const struct hg_abandoned abandoned = {
+        .na_addr = handle->source.na_addr[handle->path],
         .id = handle->info.id,
         .tag = handle->tag,
         .cookie = handle->cookie,
         .origin = handle->info.context_id,
-        .lane = handle->lane,
+        .path = handle->path,
     };
 
-    return given_up;
+    return abandoned;
 }
 
-static bool hg_control_matches(const struct hg_given_up *given_up, const struct hg_handle *handle)
+static bool hg_control_matches(const struct hg_abandoned *abandoned, const struct hg_handle *handle)
 {
-    const struct hg_given_up own = hg_control_given_up(handle);
+    const struct hg_abandoned own = hg_control_abandoned(handle);
 
-    return hg_given_up_equals(handle->info.hg_class, given_up, &own);
+    return hg_abandoned_equals(handle->info.hg_class, abandoned, &own);
 }

@@ -11,7 +11,7 @@
 
 /* What the handles of a context counted, those of one kind. */
 struct hg_handle_counts {
-    uint64_t req[HG_LANE_MAX];
+    uint64_t req[HG_PATH_MAX];
     uint64_t resp;
     uint64_t req_bytes;
     uint64_t resp_bytes;
@@ -133,17 +133,17 @@ static void hg_context_collect(hg_context_t *context)
 {
     struct hg_counters *counters = &context->counters;
     struct hg_handle_counts origins = {{0}, 0, 0, 0, 0}, targets = {{0}, 0, 0, 0, 0};
-    int lane;
+    int path;
 
-    for (lane = 0; lane < HG_LANE_MAX; lane++) {
-        hg_pool_collect(&context->origins[lane], &origins);
-        hg_pool_collect(&context->targets[lane], &targets);
+    for (path = 0; path < HG_PATH_MAX; path++) {
+        hg_pool_collect(&context->origins[path], &origins);
+        hg_pool_collect(&context->targets[path], &targets);
     }
-    hg_counters_set(&counters->req_sent, origins.req[HG_LANE_MAIN] + origins.req[HG_LANE_SM]);
-    hg_counters_set(&counters->req_sent_sm, origins.req[HG_LANE_SM]);
+    hg_counters_set(&counters->req_sent, origins.req[HG_PATH_MAIN] + origins.req[HG_PATH_SM]);
+    hg_counters_set(&counters->req_sent_sm, origins.req[HG_PATH_SM]);
     hg_counters_set(&counters->resp_recv, origins.resp);
-    hg_counters_set(&counters->req_recv, targets.req[HG_LANE_MAIN] + targets.req[HG_LANE_SM]);
-    hg_counters_set(&counters->req_recv_sm, targets.req[HG_LANE_SM]);
+    hg_counters_set(&counters->req_recv, targets.req[HG_PATH_MAIN] + targets.req[HG_PATH_SM]);
+    hg_counters_set(&counters->req_recv_sm, targets.req[HG_PATH_SM]);
     hg_counters_set(&counters->resp_sent, targets.resp);
     hg_counters_set(&counters->forward_done, origins.done);
     hg_counters_set(&counters->req_sent_bytes, origins.req_bytes);
@@ -157,17 +157,17 @@ static void hg_counters_set(_Atomic uint64_t *counter, uint64_t value)
     atomic_store_explicit(counter, value, memory_order_relaxed);
 }
 
-/* An origin's handle may have been on both lanes, whichever pool it is in. */
+/* An origin's handle may have been on both paths, whichever pool it is in. */
 static void hg_pool_collect(struct hg_pool *pool, struct hg_handle_counts *counts)
 {
     struct hg_handle *handle;
-    int lane;
+    int path;
 
     (void) pthread_mutex_lock(&pool->lock);
     for (handle = pool->all; handle != NULL; handle = handle->next_all) {
-        for (lane = 0; lane < HG_LANE_MAX; lane++)
-            counts->req[lane] +=
-                atomic_load_explicit(&handle->req_count[lane], memory_order_relaxed);
+        for (path = 0; path < HG_PATH_MAX; path++)
+            counts->req[path] +=
+                atomic_load_explicit(&handle->req_count[path], memory_order_relaxed);
         counts->resp += atomic_load_explicit(&handle->resp_count, memory_order_relaxed);
         counts->req_bytes += atomic_load_explicit(&handle->req_bytes, memory_order_relaxed);
         counts->resp_bytes += atomic_load_explicit(&handle->resp_bytes, memory_order_relaxed);
@@ -181,10 +181,10 @@ static uint32_t hg_context_count_active(hg_context_t *context)
 {
     uint32_t in_use = hg_context_count_handles(context, false);
     uint32_t posted = 0;
-    int lane;
+    int path;
 
-    for (lane = 0; lane < HG_LANE_MAX; lane++) {
-        int32_t count = atomic_load(&context->posted[lane]);
+    for (path = 0; path < HG_PATH_MAX; path++) {
+        int32_t count = atomic_load(&context->posted[path]);
 
         posted += count > 0 ? (uint32_t) count : 0;
     }
@@ -212,7 +212,7 @@ static void hg_diag_add(const struct hg_counters *counters, struct hg_diag_count
     ext->sm_req_recv_count += atomic_load(&counters->req_recv_sm);
     ext->sm_bulk_count += atomic_load(&counters->bulk_sm);
     ext->timeout_count += atomic_load(&counters->timed_out);
-    ext->parked_count += atomic_load(&counters->parked);
+    ext->parked_count += atomic_load(&counters->detached);
     ext->forward_done_count += atomic_load(&counters->forward_done);
     ext->forward_canceled_count += atomic_load(&counters->forward_canceled);
     ext->forward_timeout_count += atomic_load(&counters->forward_timeout);

@@ -71,9 +71,9 @@ bool hg_context_disarm(hg_context_t *context, struct hg_timer *timer)
     return hg_timers_remove(&context->timers, timer);
 }
 
-void hg_context_hasten(hg_context_t *context, struct hg_timer *timer, uint64_t at_ns)
+void hg_context_expedite(hg_context_t *context, struct hg_timer *timer, uint64_t at_ns)
 {
-    hg_timers_hasten(&context->timers, timer, at_ns);
+    hg_timers_expedite(&context->timers, timer, at_ns);
 }
 
 void UTIL_COLD hg_context_fire(hg_context_t *context)
@@ -93,7 +93,7 @@ void UTIL_COLD hg_context_fire(hg_context_t *context)
     while (due != NULL) {
         timer = due;
         due = timer->next;
-        timer->settle(timer);
+        timer->finish(timer);
     }
 }
 

@@ -3,7 +3,7 @@
  * What happens to an operation on a handle whose time is over.
  *
  * First its messages are cancelled, which most transports do at once. What one does not let go of
- * is parked: messages change places with those of a spare handle of the pool, which goes back
+ * is detached: messages change places with those of a spare handle of the pool, which goes back
  * there when NA calls back. So the program has its handle again, with buffers that nobody writes
  * to. The spare handle takes the slot of the tags with it: no response to a later use of the
  * handle matches the receive that is still posted.
@@ -14,20 +14,21 @@
 #include <inttypes.h>
 
 static void hg_deadline_fire(struct hg_timer *timer);
-static void hg_deadline_settle(struct hg_timer *timer);
-static int32_t hg_park(struct hg_handle *handle);
-static int32_t hg_park_messages(struct hg_handle *handle, struct hg_handle *spare);
-static bool hg_park_message(struct hg_msg *msg, struct hg_handle *spare, struct hg_msg *spare_msg);
-static void hg_park_done(const struct na_cb_info *info);
-static void hg_park_part_done(struct hg_handle *spare);
+static void hg_deadline_finish(struct hg_timer *timer);
+static int32_t hg_detach(struct hg_handle *handle);
+static int32_t hg_detach_messages(struct hg_handle *handle, struct hg_handle *spare);
+static bool hg_detach_message(struct hg_msg *msg, struct hg_handle *spare,
+                              struct hg_msg *spare_msg);
+static void hg_detach_done(const struct na_cb_info *info);
+static void hg_detach_part_done(struct hg_handle *spare);
 
 void hg_deadline_begin(struct hg_handle *handle, uint32_t deadline_ms)
 {
     /* The time of one that waited has begun. */
-    if (!handle->is_late)
+    if (!handle->is_deferred)
         handle->end_ns = hg_clock_ns() + deadline_ms * HG_NS_PER_MS;
     handle->timer.fire = hg_deadline_fire;
-    handle->timer.settle = hg_deadline_settle;
+    handle->timer.finish = hg_deadline_finish;
     atomic_fetch_add_explicit(&handle->pending, HG_PENDING_TIMER + 1, memory_order_relaxed);
 }
 
@@ -36,7 +37,7 @@ void hg_deadline_started(struct hg_handle *handle)
     hg_context_arm(handle->info.context, &handle->timer, handle->end_ns);
     /* A cancel that came before found no timer. */
     if (util_unlikely(atomic_load(&handle->is_canceled)))
-        hg_context_hasten(handle->info.context, &handle->timer, hg_clock_ns() + HG_CANCEL_NS);
+        hg_context_expedite(handle->info.context, &handle->timer, hg_clock_ns() + HG_CANCEL_NS);
     if (handle->is_origin)
         hg_forward_part_done(handle);
     else
@@ -46,7 +47,7 @@ void hg_deadline_started(struct hg_handle *handle)
 void hg_deadline_wait(struct hg_handle *handle)
 {
     handle->timer.fire = hg_deadline_fire;
-    handle->timer.settle = hg_deadline_settle;
+    handle->timer.finish = hg_deadline_finish;
     atomic_fetch_add_explicit(&handle->pending, HG_PENDING_TIMER, memory_order_relaxed);
     hg_context_arm(handle->info.context, &handle->timer, handle->end_ns);
 }
@@ -98,16 +99,16 @@ static void hg_deadline_fire(struct hg_timer *timer)
     (void) hg_handle_cancel(handle);
 }
 
-static void hg_deadline_settle(struct hg_timer *timer)
+static void hg_deadline_finish(struct hg_timer *timer)
 {
     struct hg_handle *handle = util_container_of(timer, struct hg_handle, timer);
-    int32_t parked = 0;
+    int32_t detached = 0;
 
     if (atomic_load(&handle->pending) > HG_PENDING_TIMER)
-        parked = hg_park(handle);
-    if (atomic_fetch_sub(&handle->pending, parked) - parked > HG_PENDING_TIMER) {
+        detached = hg_detach(handle);
+    if (atomic_fetch_sub(&handle->pending, detached) - detached > HG_PENDING_TIMER) {
         /* Another thread works on a part, a fetch waits to be triggered, or memory is short. */
-        hg_context_arm(handle->info.context, timer, hg_clock_ns() + HG_SETTLE_AGAIN_NS);
+        hg_context_arm(handle->info.context, timer, hg_clock_ns() + HG_FINISH_AGAIN_NS);
         return;
     }
     if (handle->is_origin)
@@ -117,33 +118,33 @@ static void hg_deadline_settle(struct hg_timer *timer)
 }
 
 /* Take what is outstanding away from the handle; returns how many parts that were. */
-static int32_t hg_park(struct hg_handle *handle)
+static int32_t hg_detach(struct hg_handle *handle)
 {
     hg_context_t *context = handle->info.context;
     struct hg_pool *pool =
-        handle->is_origin ? &context->origins[handle->lane] : &context->targets[handle->lane];
+        handle->is_origin ? &context->origins[handle->path] : &context->targets[handle->path];
     struct hg_handle *spare;
     hg_return_t ret;
     int32_t count;
 
     if (atomic_load(&handle->self) != HG_SELF_NONE)
         return 0;
-    spare = hg_pool_get(context, handle->is_origin, (enum hg_lane) handle->lane, 1, &ret);
+    spare = hg_pool_get(context, handle->is_origin, (enum hg_path) handle->path, 1, &ret);
     if (spare == NULL) {
         HG_LOG_WARNING("cannot end RPC %#" PRIx64 " in time: %s; it is tried again",
                        handle->info.id, HG_Error_to_string(ret));
         return 0;
     }
-    hg_pool_park(pool, 1);
+    hg_pool_detach(pool, 1);
     atomic_store(&spare->pending, 1);
-    count = hg_park_messages(handle, spare);
+    count = hg_detach_messages(handle, spare);
     if (count > 0)
-        hg_count(&context->counters.parked);
-    hg_park_part_done(spare);
+        hg_count(&context->counters.detached);
+    hg_detach_part_done(spare);
     return count;
 }
 
-static int32_t hg_park_messages(struct hg_handle *handle, struct hg_handle *spare)
+static int32_t hg_detach_messages(struct hg_handle *handle, struct hg_handle *spare)
 {
     bool is_received = false;
     int32_t count = 0;
@@ -153,11 +154,11 @@ static int32_t hg_park_messages(struct hg_handle *handle, struct hg_handle *spar
         hg_control_await_end(handle);
     (void) pthread_mutex_lock(&handle->lock);
     if (handle->is_origin) {
-        count += hg_park_message(&handle->in, spare, &spare->in);
-        is_received = hg_park_message(&handle->out, spare, &spare->out);
+        count += hg_detach_message(&handle->in, spare, &spare->in);
+        is_received = hg_detach_message(&handle->out, spare, &spare->out);
     } else {
-        count += hg_park_message(&handle->out, spare, &spare->out);
-        is_received = handle->ack.op != NULL && hg_park_message(&handle->ack, spare, &spare->ack);
+        count += hg_detach_message(&handle->out, spare, &spare->out);
+        is_received = handle->ack.op != NULL && hg_detach_message(&handle->ack, spare, &spare->ack);
     }
     (void) pthread_mutex_unlock(&handle->lock);
     if (!is_received)
@@ -165,58 +166,58 @@ static int32_t hg_park_messages(struct hg_handle *handle, struct hg_handle *spar
     if (handle->is_origin) {
         const uint32_t slot = handle->slot;
         const uint64_t generation = handle->generation;
-        struct hg_spent *spent;
+        struct hg_stale_tags *stale;
 
-        hg_generation_spend(handle);
-        spent = handle->spent;
+        hg_generation_mark_stale(handle);
+        stale = handle->stale;
         if (atomic_load(&handle->state) == HG_HANDLE_ACTIVE)
-            hg_control_send_give_up(handle);
+            hg_control_send_abandon(handle);
         handle->slot = spare->slot;
         handle->generation = spare->generation;
-        handle->spent = spare->spent;
+        handle->stale = spare->stale;
         spare->slot = slot;
         spare->generation = generation;
-        spare->spent = spent;
+        spare->stale = stale;
     }
     return count + 1;
 }
 
-static bool hg_park_message(struct hg_msg *msg, struct hg_handle *spare, struct hg_msg *spare_msg)
+static bool hg_detach_message(struct hg_msg *msg, struct hg_handle *spare, struct hg_msg *spare_msg)
 {
-    struct hg_msg parked;
+    struct hg_msg detached;
 
     atomic_fetch_add(&spare->pending, 1);
-    if (!NA_Op_set_callback(hg_handle_lane(spare)->na_class, hg_handle_na_context(spare), msg->op,
-                            hg_park_done, spare)) {
+    if (!NA_Op_set_callback(hg_handle_path(spare)->na_class, hg_handle_na_context(spare), msg->op,
+                            hg_detach_done, spare)) {
         atomic_fetch_sub(&spare->pending, 1);
         return false;
     }
     /* Not before: a callback may have been at work on it. */
-    parked = *msg;
+    detached = *msg;
     *msg = *spare_msg;
     msg->has_payload = false;
-    *spare_msg = parked;
+    *spare_msg = detached;
     return true;
 }
 
 /* The transport let go of it. */
-static void hg_park_done(const struct na_cb_info *info)
+static void hg_detach_done(const struct na_cb_info *info)
 {
     struct hg_handle *spare = info->arg;
 
     if (info->ret == NA_SUCCESS && info->type == NA_CB_RECV_EXPECTED && spare->is_origin)
         hg_count(&spare->info.context->counters.late_response);
-    hg_park_part_done(spare);
+    hg_detach_part_done(spare);
 }
 
-static void hg_park_part_done(struct hg_handle *spare)
+static void hg_detach_part_done(struct hg_handle *spare)
 {
     hg_context_t *context = spare->info.context;
     struct hg_pool *pool =
-        spare->is_origin ? &context->origins[spare->lane] : &context->targets[spare->lane];
+        spare->is_origin ? &context->origins[spare->path] : &context->targets[spare->path];
 
     if (atomic_fetch_sub(&spare->pending, 1) != 1)
         return;
-    hg_pool_park(pool, -1);
+    hg_pool_detach(pool, -1);
     hg_pool_put(pool, spare);
 }

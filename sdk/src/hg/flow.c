@@ -14,9 +14,9 @@
 static hg_return_t hg_flow_find(struct hg_addr *addr, struct hg_flow **flow_p);
 static struct hg_flow *hg_flow_new(struct hg_addr *addr);
 static uint32_t hg_flow_limit(const struct hg_flow *flow);
-static void hg_flow_pump(struct hg_flow *flow, hg_context_t *context);
+static void hg_flow_dispatch(struct hg_flow *flow, hg_context_t *context);
 static struct hg_handle *hg_flow_next(struct hg_flow *flow);
-static void hg_flow_pump_all(hg_class_t *hg_class, hg_context_t *context, bool only_stalled);
+static void hg_flow_dispatch_all(hg_class_t *hg_class, hg_context_t *context, bool only_stalled);
 static bool hg_flow_wait_again(struct hg_flow *flow, struct hg_handle *handle);
 static void hg_flow_add(struct hg_flow *flow, struct hg_handle *handle, bool is_first);
 static void hg_flow_remove(struct hg_flow *flow, struct hg_handle *handle);
@@ -34,7 +34,7 @@ hg_return_t HG_Class_set_max_in_flight(hg_class_t *hg_class, unsigned int max)
     atomic_store(&hg_class->flows.max, max);
     hg_flows_update(&hg_class->flows);
     (void) pthread_mutex_unlock(&hg_class->flows.lock);
-    hg_flow_pump_all(hg_class, NULL, false);
+    hg_flow_dispatch_all(hg_class, NULL, false);
     return HG_SUCCESS;
 }
 
@@ -68,7 +68,7 @@ hg_return_t HG_Addr_set_max_in_flight(hg_class_t *hg_class, hg_addr_t addr, unsi
     atomic_store(&flow->max, max);
     hg_flows_update(&hg_class->flows);
     (void) pthread_mutex_unlock(&hg_class->flows.lock);
-    hg_flow_pump(flow, NULL);
+    hg_flow_dispatch(flow, NULL);
     return HG_SUCCESS;
 }
 
@@ -91,9 +91,9 @@ bool UTIL_COLD hg_flow_enter(struct hg_handle *handle, size_t payload, uint8_t f
         handle->is_running = true;
         flow->in_flight++;
     } else {
-        handle->late_payload = payload;
-        handle->late_flags = flags;
-        handle->late_deadline_ms = handle->deadline_ms;
+        handle->deferred_payload = payload;
+        handle->deferred_flags = flags;
+        handle->deferred_deadline_ms = handle->deadline_ms;
         if (handle->deadline_ms != 0)
             handle->end_ns = hg_clock_ns() + handle->deadline_ms * HG_NS_PER_MS;
         hg_count(&context->counters.queued);
@@ -119,13 +119,13 @@ bool UTIL_COLD hg_flow_leave(struct hg_handle *handle)
     if (handle->is_refused)
         is_waiting = hg_flow_wait_again(flow, handle);
     if (!is_waiting) {
-        handle->is_late = false;
+        handle->is_deferred = false;
         atomic_store_explicit(&handle->flow, NULL, memory_order_relaxed);
     }
     (void) pthread_mutex_unlock(&flow->lock);
     /* The handle was not called back yet, so it keeps its address, and that the flow. */
     if (!is_waiting)
-        hg_flow_pump(flow, handle->info.context);
+        hg_flow_dispatch(flow, handle->info.context);
     return is_waiting;
 }
 
@@ -153,7 +153,7 @@ void hg_flow_retry(hg_context_t *context)
     if (!atomic_exchange(&context->is_stalled, false))
         return;
     hg_context_refused_add(context, -1);
-    hg_flow_pump_all(context->hg_class, context, true);
+    hg_flow_dispatch_all(context->hg_class, context, true);
 }
 
 void hg_flow_unref(struct hg_flow *flow)
@@ -239,22 +239,22 @@ static uint32_t hg_flow_limit(const struct hg_flow *flow)
  * Start what waits, as far as the limit allows. One thread at a time: what ends meanwhile, also in
  * here, it sees. `context` is the one whose forwards this thread may start.
  */
-static void hg_flow_pump(struct hg_flow *flow, hg_context_t *context)
+static void hg_flow_dispatch(struct hg_flow *flow, hg_context_t *context)
 {
     struct hg_handle *handle;
 
     (void) pthread_mutex_lock(&flow->lock);
-    if (!flow->is_pumped) {
-        flow->is_pumped = true;
+    if (!flow->is_dispatching) {
+        flow->is_dispatching = true;
         while ((handle = hg_flow_next(flow)) != NULL) {
             (void) pthread_mutex_unlock(&flow->lock);
-            if (handle->info.context == context && atomic_load(&context->late_count) == 0)
-                hg_forward_start_late(handle);
+            if (handle->info.context == context && atomic_load(&context->deferred_count) == 0)
+                hg_forward_start_deferred(handle);
             else
-                hg_forward_push_late(handle);
+                hg_forward_push_deferred(handle);
             (void) pthread_mutex_lock(&flow->lock);
         }
-        flow->is_pumped = false;
+        flow->is_dispatching = false;
     }
     (void) pthread_mutex_unlock(&flow->lock);
 }
@@ -273,7 +273,7 @@ static struct hg_handle *hg_flow_next(struct hg_flow *flow)
     return handle;
 }
 
-static void hg_flow_pump_all(hg_class_t *hg_class, hg_context_t *context, bool only_stalled)
+static void hg_flow_dispatch_all(hg_class_t *hg_class, hg_context_t *context, bool only_stalled)
 {
     struct hg_flows *flows = &hg_class->flows;
     struct hg_flow *flow, *next;
@@ -291,7 +291,7 @@ static void hg_flow_pump_all(hg_class_t *hg_class, hg_context_t *context, bool o
         flow->is_stalled = false;
         (void) pthread_mutex_unlock(&flow->lock);
         if (is_wanted)
-            hg_flow_pump(flow, context);
+            hg_flow_dispatch(flow, context);
         (void) pthread_mutex_lock(&flows->lock);
         next = flow->next;
         if (next != NULL)
@@ -348,7 +348,7 @@ static void hg_flow_add(struct hg_flow *flow, struct hg_handle *handle, bool is_
         flow->last = &handle->next_waiting;
     }
     atomic_fetch_add_explicit(&flow->addr->hg_class->flows.waiting, 1, memory_order_relaxed);
-    if (handle->late_deadline_ms != 0)
+    if (handle->deferred_deadline_ms != 0)
         hg_deadline_wait(handle);
 }
 

@@ -16,10 +16,10 @@
 
 static inline void hg_forward_end(struct hg_handle *handle);
 static void hg_forward_expose_end(struct hg_handle *handle);
-static void hg_forward_run_late(struct hg_completion *completion);
-static hg_return_t hg_forward_refused_late(struct hg_handle *handle, hg_return_t ret);
+static void hg_forward_run_deferred(struct hg_completion *completion);
+static hg_return_t hg_forward_refused_deferred(struct hg_handle *handle, hg_return_t ret);
 static hg_return_t hg_forward_check(const struct hg_handle *handle);
-static hg_return_t hg_forward_follow(struct hg_handle *handle);
+static hg_return_t hg_forward_switch_path(struct hg_handle *handle);
 static void hg_forward_failed(struct hg_handle *handle, na_return_t na_return);
 static UTIL_ALWAYS_INLINE hg_return_t hg_forward_start(struct hg_handle *handle, size_t payload,
                                                        uint8_t flags, bool *is_draining_p);
@@ -50,9 +50,9 @@ hg_return_t HG_Forward(hg_handle_t handle, hg_cb_t callback, void *arg, void *in
     if (ret != HG_SUCCESS)
         return ret;
     atomic_store_explicit(&handle->state, HG_HANDLE_ACTIVE, memory_order_relaxed);
-    if (util_unlikely(handle->lane !=
-                      atomic_load_explicit(&handle->info.addr->lane, memory_order_relaxed))) {
-        ret = hg_forward_follow(handle);
+    if (util_unlikely(handle->path !=
+                      atomic_load_explicit(&handle->info.addr->path, memory_order_relaxed))) {
+        ret = hg_forward_switch_path(handle);
         if (ret != HG_SUCCESS)
             goto error;
     }
@@ -122,7 +122,7 @@ static inline void hg_forward_end(struct hg_handle *handle)
  * The timer ran while it waited. It must not fire while messages are posted: it would look for
  * them.
  */
-void UTIL_COLD hg_forward_start_late(struct hg_handle *handle)
+void UTIL_COLD hg_forward_start_deferred(struct hg_handle *handle)
 {
     bool is_draining = false;
     hg_return_t ret;
@@ -142,8 +142,8 @@ void UTIL_COLD hg_forward_start_late(struct hg_handle *handle)
         hg_forward_part_done(handle);
         return;
     }
-    handle->is_late = true;
-    ret = hg_forward_start(handle, handle->late_payload, handle->late_flags, &is_draining);
+    handle->is_deferred = true;
+    ret = hg_forward_start(handle, handle->deferred_payload, handle->deferred_flags, &is_draining);
     if (ret == HG_SUCCESS)
         return;
     /* Nothing was posted. */
@@ -155,30 +155,30 @@ void UTIL_COLD hg_forward_start_late(struct hg_handle *handle)
     hg_forward_part_done(handle);
 }
 
-void UTIL_COLD hg_forward_push_late(struct hg_handle *handle)
+void UTIL_COLD hg_forward_push_deferred(struct hg_handle *handle)
 {
-    handle->completion.run = hg_forward_run_late;
-    atomic_fetch_add(&handle->info.context->late_count, 1);
+    handle->completion.run = hg_forward_run_deferred;
+    atomic_fetch_add(&handle->info.context->deferred_count, 1);
     hg_context_push(handle->info.context, &handle->completion);
 }
 
-static void hg_forward_run_late(struct hg_completion *completion)
+static void hg_forward_run_deferred(struct hg_completion *completion)
 {
     struct hg_handle *handle = util_container_of(completion, struct hg_handle, completion);
     hg_context_t *context = handle->info.context;
 
-    hg_forward_start_late(handle);
-    atomic_fetch_sub(&context->late_count, 1);
+    hg_forward_start_deferred(handle);
+    atomic_fetch_sub(&context->deferred_count, 1);
 }
 
 /* A send was refused, but its receive is posted: the operation ends, or waits, when that did. */
-static hg_return_t UTIL_COLD hg_forward_refused_late(struct hg_handle *handle, hg_return_t ret)
+static hg_return_t UTIL_COLD hg_forward_refused_deferred(struct hg_handle *handle, hg_return_t ret)
 {
     if (ret == HG_AGAIN)
         handle->is_refused = true;
     else
         hg_handle_set_error(handle, ret);
-    if (handle->late_deadline_ms != 0)
+    if (handle->deferred_deadline_ms != 0)
         atomic_fetch_sub(&handle->pending, HG_PENDING_TIMER + 1);
     (void) hg_handle_cancel_msg(handle, &handle->out);
     hg_forward_part_done(handle);
@@ -220,20 +220,20 @@ static hg_return_t hg_forward_check(const struct hg_handle *handle)
 }
 
 /*
- * The address has left the handle's lane. A program that has a pointer to the request may use it
+ * The address has left the handle's path. A program that has a pointer to the request may use it
  * still: it has to reset the handle.
  */
-static hg_return_t hg_forward_follow(struct hg_handle *handle)
+static hg_return_t hg_forward_switch_path(struct hg_handle *handle)
 {
     if (handle->is_buf_given)
         return HG_SUCCESS;
-    return hg_handle_set_lane(handle, hg_addr_get_lane(handle->info.addr));
+    return hg_handle_set_path(handle, hg_addr_get_path(handle->info.addr));
 }
 
 /* What the transport said of a message: a peer that is gone from shared memory may be back. */
 static void hg_forward_failed(struct hg_handle *handle, na_return_t na_return)
 {
-    if (na_return == NA_HOSTUNREACH && handle->lane == HG_LANE_SM)
+    if (na_return == NA_HOSTUNREACH && handle->path == HG_PATH_SM)
         hg_auto_sm_lost(handle->info.addr);
 }
 
@@ -243,7 +243,7 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_forward_start(struct hg_handle *handle,
 {
     hg_context_t *context = handle->info.context;
     const uint32_t deadline_ms =
-        util_likely(!handle->is_late) ? handle->deadline_ms : handle->late_deadline_ms;
+        util_likely(!handle->is_deferred) ? handle->deadline_ms : handle->deferred_deadline_ms;
     bool is_answered = !handle->no_response;
     hg_return_t ret;
     size_t size;
@@ -280,13 +280,13 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_forward_start(struct hg_handle *handle,
             return HG_SUCCESS;
         }
     }
-    hg_count_own(&handle->req_count[handle->lane]);
+    hg_count_own(&handle->req_count[handle->path]);
     hg_count_own_add(&handle->req_bytes, size - handle->in.header);
     ret = hg_forward_send(handle, size);
     if (util_unlikely(ret != HG_SUCCESS))
         hg_forward_uncount(handle, size);
-    if (util_unlikely(ret != HG_SUCCESS) && is_answered && handle->is_late)
-        return hg_forward_refused_late(handle, ret);
+    if (util_unlikely(ret != HG_SUCCESS) && is_answered && handle->is_deferred)
+        return hg_forward_refused_deferred(handle, ret);
     if (util_unlikely(ret != HG_SUCCESS) && is_answered) {
         *is_draining_p = true;
         hg_forward_drain(handle);
@@ -305,17 +305,17 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_forward_start(struct hg_handle *handle,
 static void hg_forward_cancel_start(struct hg_handle *handle)
 {
     hg_handle_set_error(handle, HG_CANCELED);
-    (void) NA_Cancel(hg_handle_lane(handle)->na_class, hg_handle_na_context(handle),
+    (void) NA_Cancel(hg_handle_path(handle)->na_class, hg_handle_na_context(handle),
                      handle->out.op);
     hg_forward_part_done(handle);
 }
 
 static UTIL_ALWAYS_INLINE hg_return_t hg_forward_post(struct hg_handle *handle)
 {
-    const struct hg_class_lane *lane = hg_handle_lane(handle);
+    const struct hg_class_path *path = hg_handle_path(handle);
     na_return_t na_return;
 
-    na_return = NA_Msg_recv_expected(lane->na_class, hg_handle_na_context(handle),
+    na_return = NA_Msg_recv_expected(path->na_class, hg_handle_na_context(handle),
                                      hg_forward_received, handle, handle->out.buf, handle->out.size,
                                      handle->out.plugin_data, hg_handle_na_addr(handle),
                                      handle->info.context_id, handle->tag, handle->out.op);
@@ -329,10 +329,10 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_forward_post(struct hg_handle *handle)
 
 static UTIL_ALWAYS_INLINE hg_return_t hg_forward_send(struct hg_handle *handle, size_t size)
 {
-    const struct hg_class_lane *lane = hg_handle_lane(handle);
+    const struct hg_class_path *path = hg_handle_path(handle);
     na_return_t na_return;
 
-    na_return = NA_Msg_send_unexpected(lane->na_class, hg_handle_na_context(handle),
+    na_return = NA_Msg_send_unexpected(path->na_class, hg_handle_na_context(handle),
                                        hg_forward_sent, handle, handle->in.buf, size,
                                        handle->in.plugin_data, hg_handle_na_addr(handle),
                                        handle->info.context_id, handle->tag, handle->in.op);
@@ -349,7 +349,7 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_forward_send(struct hg_handle *handle, 
 /* Counted before, because the handle may be in other hands once it is sent. */
 static void UTIL_COLD hg_forward_uncount(struct hg_handle *handle, size_t size)
 {
-    hg_count_own_add(&handle->req_count[handle->lane], UINT64_MAX);
+    hg_count_own_add(&handle->req_count[handle->path], UINT64_MAX);
     hg_count_own_add(&handle->req_bytes, UINT64_C(0) - (size - handle->in.header));
     if (handle->in_extra.block != NULL)
         hg_count_add(&handle->info.context->counters.req_extra, UINT64_MAX);
@@ -360,7 +360,7 @@ static void hg_forward_drain(struct hg_handle *handle)
 {
     hg_context_op_begin(handle->info.context);
     atomic_store(&handle->state, HG_HANDLE_DRAINING);
-    (void) NA_Cancel(hg_handle_lane(handle)->na_class, hg_handle_na_context(handle),
+    (void) NA_Cancel(hg_handle_path(handle)->na_class, hg_handle_na_context(handle),
                      handle->out.op);
     hg_forward_part_done(handle);
 }
@@ -377,12 +377,12 @@ static void hg_forward_drained(struct hg_handle *handle)
 
 static void hg_forward_new_tag(struct hg_handle *handle)
 {
-    const struct hg_class_lane *lane = hg_handle_lane(handle);
+    const struct hg_class_path *path = hg_handle_path(handle);
 
     handle->generation = hg_generation_after(handle);
-    handle->tag = ((na_tag_t) handle->generation & lane->generation_mask) << lane->slot_bits;
+    handle->tag = ((na_tag_t) handle->generation & path->generation_mask) << path->slot_bits;
     handle->tag |= handle->slot;
-    handle->cookie = (uint32_t) (handle->generation >> lane->generation_bits) & HG_COOKIE_MASK;
+    handle->cookie = (uint32_t) (handle->generation >> path->generation_bits) & HG_COOKIE_MASK;
 }
 
 static void hg_forward_sent(const struct na_cb_info *info)
@@ -409,12 +409,12 @@ static void hg_forward_received(const struct na_cb_info *info)
         if (!hg_forward_accept(handle, info->info.recv_expected.actual_buf_size, &ret))
             return;
     } else {
-        hg_generation_spend(handle);
+        hg_generation_mark_stale(handle);
         hg_forward_failed(handle, info->ret);
         ret = hg_return_from_na(info->ret);
         if (ret == HG_CANCELED && atomic_load(&handle->is_canceled) &&
             atomic_load(&handle->state) == HG_HANDLE_ACTIVE)
-            hg_control_send_give_up(handle);
+            hg_control_send_abandon(handle);
     }
     if (util_unlikely(ret != HG_SUCCESS))
         hg_handle_set_error(handle, ret);
@@ -431,7 +431,7 @@ static bool hg_forward_accept(struct hg_handle *handle, size_t size, hg_return_t
 
     *ret_p = hg_header_read_response(handle, size, &header);
     if (util_unlikely(*ret_p != HG_SUCCESS)) {
-        hg_generation_spend(handle);
+        hg_generation_mark_stale(handle);
         handle->out.has_payload = false;
         return true;
     }
@@ -472,9 +472,9 @@ static hg_return_t hg_forward_post_again(struct hg_handle *handle)
         ret = hg_forward_post(handle);
     (void) pthread_mutex_unlock(&handle->lock);
     if (ret != HG_SUCCESS)
-        hg_generation_spend(handle);
+        hg_generation_mark_stale(handle);
     if (ret == HG_CANCELED)
-        hg_control_send_give_up(handle);
+        hg_control_send_abandon(handle);
     return ret;
 }
 

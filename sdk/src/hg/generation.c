@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Generations number the uses of an origin's handles. Tag and cookie of an RPC are made of one, so
- * a response, an acknowledgement or a given-up word that comes late is known by it.
+ * a response, an acknowledgement or a ABANDON messages that comes late is known by it.
  *
  * A context may follow one of the same id at the same address, with the same slots. Its handles
  * count on from where those of all contexts that are gone have come to. The first context of a
@@ -22,7 +22,7 @@ pthread_mutex_t hg_generation_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t hg_generation_next; /* under the lock */
 static pid_t hg_generation_process; /* that drew it; a child of fork() draws its own */
 
-static bool hg_generation_is_spent(const struct hg_handle *handle, uint64_t generation);
+static bool hg_generation_is_stale(const struct hg_handle *handle, uint64_t generation);
 static uint32_t hg_generation_place(const struct hg_handle *handle, uint64_t generation);
 
 uint64_t hg_generation_begin(void)
@@ -48,39 +48,39 @@ void hg_generation_end(uint64_t generation)
     (void) pthread_mutex_unlock(&hg_generation_lock);
 }
 
-uint64_t hg_generation_unspent(const struct hg_handle *handle, uint64_t generation)
+uint64_t hg_generation_fresh(const struct hg_handle *handle, uint64_t generation)
 {
-    while (hg_generation_is_spent(handle, generation))
+    while (hg_generation_is_stale(handle, generation))
         generation++;
     return generation;
 }
 
 /* When half of the tags are left out it starts anew: the oldest are a thousand failures away. */
-void hg_generation_spend(struct hg_handle *handle)
+void hg_generation_mark_stale(struct hg_handle *handle)
 {
-    uint32_t tags = hg_handle_lane(handle)->generation_mask + 1;
+    uint32_t tags = hg_handle_path(handle)->generation_mask + 1;
     uint32_t place = hg_generation_place(handle, handle->generation);
-    struct hg_spent *spent = handle->spent;
+    struct hg_stale_tags *stale = handle->stale;
 
-    if (spent == NULL)
-        spent = handle->spent = calloc(1, sizeof(*spent));
-    if (spent == NULL || hg_generation_is_spent(handle, handle->generation))
+    if (stale == NULL)
+        stale = handle->stale = calloc(1, sizeof(*stale));
+    if (stale == NULL || hg_generation_is_stale(handle, handle->generation))
         return;
-    if (2 * (spent->count + 1) > (tags < HG_SPENT_MAX ? tags : HG_SPENT_MAX))
-        memset(spent, 0, sizeof(*spent));
-    spent->bits[place / 64] |= UINT64_C(1) << place % 64;
-    spent->count++;
+    if (2 * (stale->count + 1) > (tags < HG_STALE_MAX ? tags : HG_STALE_MAX))
+        memset(stale, 0, sizeof(*stale));
+    stale->bits[place / 64] |= UINT64_C(1) << place % 64;
+    stale->count++;
 }
 
-static bool hg_generation_is_spent(const struct hg_handle *handle, uint64_t generation)
+static bool hg_generation_is_stale(const struct hg_handle *handle, uint64_t generation)
 {
     uint32_t place = hg_generation_place(handle, generation);
 
-    return (handle->spent->bits[place / 64] >> place % 64 & 1) != 0;
+    return (handle->stale->bits[place / 64] >> place % 64 & 1) != 0;
 }
 
 /* Equal for equal tags. */
 static uint32_t hg_generation_place(const struct hg_handle *handle, uint64_t generation)
 {
-    return ((uint32_t) generation & hg_handle_lane(handle)->generation_mask) % HG_SPENT_MAX;
+    return ((uint32_t) generation & hg_handle_path(handle)->generation_mask) % HG_STALE_MAX;
 }

@@ -17,16 +17,16 @@
 
 static hg_return_t hg_handle_open(struct hg_handle *handle);
 static void hg_handle_close(struct hg_handle *handle);
-static hg_return_t hg_msg_open(const struct hg_class_lane *lane, struct hg_msg *msg, bool is_in,
+static hg_return_t hg_msg_open(const struct hg_class_path *path, struct hg_msg *msg, bool is_in,
                                unsigned long na_flags);
-static void hg_msg_close(const struct hg_class_lane *lane, struct hg_msg *msg);
+static void hg_msg_close(const struct hg_class_path *path, struct hg_msg *msg);
 static hg_return_t hg_handle_set_target(struct hg_handle *handle, hg_addr_t addr, hg_id_t id);
 static hg_return_t hg_handle_prepare(struct hg_handle *handle);
 static bool hg_handle_can_set(const struct hg_handle *handle, hg_addr_t addr);
 
 hg_return_t HG_Create(hg_context_t *context, hg_addr_t addr, hg_id_t id, hg_handle_t *handle_p)
 {
-    enum hg_lane lane = addr != HG_ADDR_NULL ? hg_addr_get_lane(addr) : HG_LANE_MAIN;
+    enum hg_path path = addr != HG_ADDR_NULL ? hg_addr_get_path(addr) : HG_PATH_MAIN;
     struct hg_handle *handle;
     hg_return_t ret;
 
@@ -39,7 +39,7 @@ hg_return_t HG_Create(hg_context_t *context, hg_addr_t addr, hg_id_t id, hg_hand
                      (void *) context, (void *) addr, (void *) handle_p);
         return HG_INVALID_ARG;
     }
-    handle = hg_pool_get(context, true, lane, HG_ORIGIN_STEP, &ret);
+    handle = hg_pool_get(context, true, path, HG_ORIGIN_STEP, &ret);
     if (handle == NULL) {
         HG_LOG_ERROR("cannot create a handle: %s", HG_Error_to_string(ret));
         return ret;
@@ -73,7 +73,7 @@ hg_return_t HG_Destroy(hg_handle_t handle)
 
 hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
 {
-    enum hg_lane lane;
+    enum hg_path path;
     hg_return_t ret;
 
     if (hg_handle_is_refused(handle, __func__))
@@ -84,9 +84,9 @@ hg_return_t HG_Reset(hg_handle_t handle, hg_addr_t addr, hg_id_t id)
         HG_LOG_ERROR("cannot reset a handle on which an operation runs; wait for its callback");
         return HG_BUSY;
     }
-    lane = addr != HG_ADDR_NULL ? hg_addr_get_lane(addr) : (enum hg_lane) handle->lane;
-    if (lane != (enum hg_lane) handle->lane) {
-        ret = hg_handle_set_lane(handle, lane);
+    path = addr != HG_ADDR_NULL ? hg_addr_get_path(addr) : (enum hg_path) handle->path;
+    if (path != (enum hg_path) handle->path) {
+        ret = hg_handle_set_path(handle, path);
         if (ret != HG_SUCCESS)
             return ret;
     }
@@ -119,8 +119,8 @@ int32_t HG_Ref_get(hg_handle_t handle)
         return -1;
     refs = atomic_load(&handle->ref);
     /* Programs that treat the last reference apart expect one handle at both ends. */
-    if (atomic_load_explicit(&handle->twin, memory_order_relaxed) != NULL)
-        refs += hg_loopback_get_twin_refs(handle);
+    if (atomic_load_explicit(&handle->other_end, memory_order_relaxed) != NULL)
+        refs += hg_loopback_get_other_end_refs(handle);
     return refs;
 }
 
@@ -159,7 +159,7 @@ hg_return_t HG_Set_target_id(hg_handle_t handle, uint8_t id)
     return HG_SUCCESS;
 }
 
-struct hg_handle *hg_handle_new(hg_context_t *context, bool is_origin, enum hg_lane lane,
+struct hg_handle *hg_handle_new(hg_context_t *context, bool is_origin, enum hg_path path,
                                 hg_return_t *ret_p)
 {
     size_t size =
@@ -174,13 +174,13 @@ struct hg_handle *hg_handle_new(hg_context_t *context, bool is_origin, enum hg_l
     handle->info.hg_class = context->hg_class;
     handle->info.context = context;
     handle->is_origin = is_origin;
-    handle->lane = (uint8_t) lane;
+    handle->path = (uint8_t) path;
     if (is_origin) {
         handle->slot = atomic_fetch_add_explicit(&context->slot_count, 1, memory_order_relaxed);
         handle->generation = context->generation;
     } else {
         handle->source.hg_class = context->hg_class;
-        handle->source.lane = (uint8_t) lane;
+        handle->source.path = (uint8_t) path;
         handle->source.is_embedded = true;
         handle->info.addr = &handle->source;
     }
@@ -205,7 +205,7 @@ void hg_handle_delete(struct hg_handle *handle)
     hg_extra_free(&handle->in_extra);
     hg_extra_free(&handle->out_extra);
     hg_proc_fini(&handle->proc);
-    free(handle->spent);
+    free(handle->stale);
     (void) pthread_mutex_destroy(&handle->lock);
     free(handle);
 }
@@ -214,23 +214,23 @@ hg_return_t hg_handle_open_ack(struct hg_handle *handle)
 {
     if (handle->ack.op != NULL)
         return HG_SUCCESS;
-    return hg_msg_open(hg_handle_lane(handle), &handle->ack, false, NA_RECV);
+    return hg_msg_open(hg_handle_path(handle), &handle->ack, false, NA_RECV);
 }
 
-hg_return_t hg_handle_set_lane(struct hg_handle *handle, enum hg_lane lane)
+hg_return_t hg_handle_set_path(struct hg_handle *handle, enum hg_path path)
 {
-    uint8_t old_lane = handle->lane;
+    uint8_t old_path = handle->path;
     hg_return_t ret;
 
     handle->is_buf_given = false;
     hg_handle_close(handle);
-    handle->lane = (uint8_t) lane;
+    handle->path = (uint8_t) path;
     ret = hg_handle_open(handle);
     if (ret == HG_SUCCESS)
         return HG_SUCCESS;
-    HG_LOG_ERROR("cannot move a handle to another lane: %s", HG_Error_to_string(ret));
+    HG_LOG_ERROR("cannot move a handle to another path: %s", HG_Error_to_string(ret));
     hg_handle_close(handle);
-    handle->lane = old_lane;
+    handle->path = old_path;
     if (hg_handle_open(handle) != HG_SUCCESS)
         hg_handle_close(handle);
     return ret;
@@ -247,8 +247,8 @@ bool UTIL_COLD hg_handle_refuse(const struct hg_handle *handle, const char *purp
 void hg_handle_release(struct hg_handle *handle)
 {
     atomic_store_explicit(&handle->ref, 0, memory_order_relaxed);
-    if (util_unlikely(atomic_load_explicit(&handle->twin, memory_order_relaxed) != NULL))
-        hg_loopback_forget_twin(handle);
+    if (util_unlikely(atomic_load_explicit(&handle->other_end, memory_order_relaxed) != NULL))
+        hg_loopback_forget_other_end(handle);
     if (handle->in_extra.block != NULL)
         hg_extra_free(&handle->in_extra);
     if (handle->out_extra.block != NULL)
@@ -273,7 +273,7 @@ void hg_handle_release(struct hg_handle *handle)
     handle->rpc = NULL;
     handle->info.id = 0;
     handle->is_buf_given = false;
-    hg_pool_put(&handle->info.context->origins[handle->lane], handle);
+    hg_pool_put(&handle->info.context->origins[handle->path], handle);
 }
 
 static bool hg_handle_can_set(const struct hg_handle *handle, hg_addr_t addr)
@@ -337,63 +337,63 @@ static hg_return_t hg_handle_prepare(struct hg_handle *handle)
 
 static hg_return_t hg_handle_open(struct hg_handle *handle)
 {
-    const struct hg_class_lane *lane = hg_handle_lane(handle);
+    const struct hg_class_path *path = hg_handle_path(handle);
     hg_return_t ret;
 
-    if (handle->is_origin && handle->slot > lane->slot_mask) {
+    if (handle->is_origin && handle->slot > path->slot_mask) {
         HG_LOG_ERROR("%" PRIu32 " handles are in use, the tags of this transport allow no more; "
                      "destroy some",
                      handle->slot);
         return HG_AGAIN;
     }
-    ret = hg_msg_open(lane, &handle->in, true, handle->is_origin ? NA_SEND : NA_RECV);
+    ret = hg_msg_open(path, &handle->in, true, handle->is_origin ? NA_SEND : NA_RECV);
     if (ret == HG_SUCCESS)
-        ret = hg_msg_open(lane, &handle->out, false, handle->is_origin ? NA_RECV : NA_SEND);
+        ret = hg_msg_open(path, &handle->out, false, handle->is_origin ? NA_RECV : NA_SEND);
     return ret;
 }
 
 static void hg_handle_close(struct hg_handle *handle)
 {
-    const struct hg_class_lane *lane = hg_handle_lane(handle);
+    const struct hg_class_path *path = hg_handle_path(handle);
 
-    hg_msg_close(lane, &handle->in);
-    hg_msg_close(lane, &handle->out);
-    hg_msg_close(lane, &handle->ack);
+    hg_msg_close(path, &handle->in);
+    hg_msg_close(path, &handle->out);
+    hg_msg_close(path, &handle->ack);
 }
 
-static hg_return_t hg_msg_open(const struct hg_class_lane *lane, struct hg_msg *msg, bool is_in,
+static hg_return_t hg_msg_open(const struct hg_class_path *path, struct hg_msg *msg, bool is_in,
                                unsigned long na_flags)
 {
     na_return_t na_return = NA_SUCCESS;
 
-    msg->size = is_in ? lane->unexpected_size : lane->expected_size;
-    msg->header = is_in ? lane->unexpected_header : lane->expected_header;
+    msg->size = is_in ? path->unexpected_size : path->expected_size;
+    msg->header = is_in ? path->unexpected_header : path->expected_header;
     msg->has_payload = false;
-    msg->op = NA_Op_create(lane->na_class, NA_OP_SINGLE);
+    msg->op = NA_Op_create(path->na_class, NA_OP_SINGLE);
     if (msg->op == NULL)
         return HG_NOMEM;
-    msg->buf = NA_Msg_buf_alloc(lane->na_class, msg->size, na_flags, &msg->plugin_data);
+    msg->buf = NA_Msg_buf_alloc(path->na_class, msg->size, na_flags, &msg->plugin_data);
     if (msg->buf == NULL) {
-        hg_msg_close(lane, msg);
+        hg_msg_close(path, msg);
         return HG_NOMEM;
     }
     /* A reserved offset may be sent without having been written: not with old memory in it. */
     if (na_flags & NA_SEND)
         memset(msg->buf, 0, msg->size < HG_CLEARED_SIZE ? msg->size : HG_CLEARED_SIZE);
     if (na_flags & NA_SEND)
-        na_return = is_in ? NA_Msg_init_unexpected(lane->na_class, msg->buf, msg->size)
-                          : NA_Msg_init_expected(lane->na_class, msg->buf, msg->size);
+        na_return = is_in ? NA_Msg_init_unexpected(path->na_class, msg->buf, msg->size)
+                          : NA_Msg_init_expected(path->na_class, msg->buf, msg->size);
     if (na_return != NA_SUCCESS)
-        hg_msg_close(lane, msg);
+        hg_msg_close(path, msg);
     return hg_return_from_na(na_return);
 }
 
-static void hg_msg_close(const struct hg_class_lane *lane, struct hg_msg *msg)
+static void hg_msg_close(const struct hg_class_path *path, struct hg_msg *msg)
 {
     if (msg->buf != NULL)
-        NA_Msg_buf_free(lane->na_class, msg->buf, msg->plugin_data);
+        NA_Msg_buf_free(path->na_class, msg->buf, msg->plugin_data);
     if (msg->op != NULL)
-        NA_Op_destroy(lane->na_class, msg->op);
+        NA_Op_destroy(path->na_class, msg->op);
     msg->buf = NULL;
     msg->op = NULL;
 }

@@ -40,7 +40,7 @@ hg_return_t hg_header_check_request(struct hg_handle *handle, struct hg_msg *msg
     header->hg = le16toh(header->hg);
     header->cookie = le16toh(header->cookie);
     header->id = le64toh(header->id);
-    is_known = header->hg == HG_CORE_REQUEST_MAGIC || header->hg == HG_CORE_GIVE_UP_MAGIC;
+    is_known = header->hg == HG_CORE_REQUEST_MAGIC || header->hg == HG_CORE_ABANDON_MAGIC;
     return hg_header_check(handle, msg, size, header->hg, header->protocol, header->flags,
                            is_known);
 }

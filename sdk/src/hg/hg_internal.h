@@ -17,14 +17,14 @@
 struct hg_proc_class;
 
 /*
- * A class has one or two lanes: lane 0 is the transport of its init string; lane 1, if it is open,
- * is shared memory towards peers on the same node (auto_sm). Contexts have the same lanes. An
- * address has an NA address for each lane on which the peer can be reached.
+ * A class has one or two paths: path 0 is the transport of its init string; path 1, if it is open,
+ * is shared memory towards peers on the same node (auto_sm). Contexts have the same paths. An
+ * address has an NA address for each path on which the peer can be reached.
  */
-enum hg_lane {
-    HG_LANE_MAIN = 0,
-    HG_LANE_SM = 1,
-    HG_LANE_MAX = 2
+enum hg_path {
+    HG_PATH_MAIN = 0,
+    HG_PATH_SM = 1,
+    HG_PATH_MAX = 2
 };
 
 /* Classes [any thread] */
@@ -43,8 +43,8 @@ void hg_bulk_registry_lock(void);
 void hg_bulk_registry_unlock(void);
 void hg_bulk_registry_clear(void);
 
-/* The class's NA class on a lane, NULL if that is not open. */
-na_class_t *hg_class_get_na(const hg_class_t *hg_class, enum hg_lane lane);
+/* The class's NA class on a path, NULL if that is not open. */
+na_class_t *hg_class_get_na(const hg_class_t *hg_class, enum hg_path path);
 
 /* Whether no other class is over its NA class, and so at its address. */
 bool hg_class_owns_address(const hg_class_t *hg_class);
@@ -64,11 +64,11 @@ void hg_class_bulk_decr(hg_class_t *hg_class);
 
 /* Contexts [any thread] */
 
-/* The context's NA context on a lane, NULL if that is not open. */
-na_context_t *hg_context_get_na(const hg_context_t *context, enum hg_lane lane);
+/* The context's NA context on a path, NULL if that is not open. */
+na_context_t *hg_context_get_na(const hg_context_t *context, enum hg_path path);
 
-/* Count one bulk transfer, HG_LANE_MAIN if it needs no transport. */
-void hg_context_count_bulk(hg_context_t *context, enum hg_lane lane);
+/* Count one bulk transfer, HG_PATH_MAIN if it needs no transport. */
+void hg_context_count_bulk(hg_context_t *context, enum hg_path path);
 
 /*
  * Count operations that still have to push a completion; a context that has some cannot be
@@ -98,7 +98,7 @@ void hg_context_refused_add(hg_context_t *context, int32_t count);
  */
 void hg_context_arm(hg_context_t *context, struct hg_timer *timer, uint64_t at_ns);
 bool hg_context_disarm(hg_context_t *context, struct hg_timer *timer);
-void hg_context_hasten(hg_context_t *context, struct hg_timer *timer, uint64_t at_ns);
+void hg_context_expedite(hg_context_t *context, struct hg_timer *timer, uint64_t at_ns);
 
 /* Monotonic time in nanoseconds. */
 uint64_t hg_clock_ns(void);
@@ -111,7 +111,7 @@ bool hg_random_bytes(void *buf, size_t size);
 
 /* Count operations that their deadline ended, and those that the transport still has. */
 void hg_context_count_timeout(hg_context_t *context);
-void hg_context_count_parked(hg_context_t *context);
+void hg_context_count_detached(hg_context_t *context);
 
 /* Count how a bulk transfer ended, and what is tried again after the transport refused it. */
 void hg_context_count_bulk_end(hg_context_t *context, hg_return_t ret, hg_size_t size);
@@ -121,7 +121,7 @@ void hg_context_count_retry(hg_context_t *context);
 #define HG_CANCEL_NS UINT64_C(20000000)
 
 /* When to look again at what could not end when its time was over. */
-#define HG_SETTLE_AGAIN_NS UINT64_C(5000000)
+#define HG_FINISH_AGAIN_NS UINT64_C(5000000)
 
 #define HG_NS_PER_MS       UINT64_C(1000000)
 
@@ -133,11 +133,11 @@ void hg_bulk_retry(hg_context_t *context);
 
 /* Addresses [any thread] */
 
-/* The lane that messages and transfers to this peer take. */
-enum hg_lane hg_addr_get_lane(const struct hg_addr *addr);
+/* The path that messages and transfers to this peer take. */
+enum hg_path hg_addr_get_path(const struct hg_addr *addr);
 
-/* The NA address of the peer on a given lane, NULL if it cannot be reached there. */
-na_addr_t *hg_addr_get_na_lane(const struct hg_addr *addr, enum hg_lane lane);
+/* The NA address of the peer on a given path, NULL if it cannot be reached there. */
+na_addr_t *hg_addr_get_na_path(const struct hg_addr *addr, enum hg_path path);
 
 /* Whether it is the class's own address. */
 bool hg_addr_is_self(const struct hg_addr *addr);
@@ -150,7 +150,7 @@ hg_class_t *hg_addr_get_class(const struct hg_addr *addr);
  * that are bound. hg_addr_wrap() takes over na_addr, also if it fails (then it returns
  * HG_ADDR_NULL).
  */
-hg_addr_t hg_addr_wrap(hg_class_t *hg_class, enum hg_lane lane, na_addr_t *na_addr);
+hg_addr_t hg_addr_wrap(hg_class_t *hg_class, enum hg_path path, na_addr_t *na_addr);
 
 /* Completions */
 

@@ -69,7 +69,7 @@ struct hg_counters {
     _Atomic uint64_t late_response;
     _Atomic uint64_t send_error;
     _Atomic uint64_t timed_out;
-    _Atomic uint64_t parked;
+    _Atomic uint64_t detached;
     _Atomic uint64_t forward_done;
     _Atomic uint64_t forward_canceled;
     _Atomic uint64_t forward_timeout;
@@ -177,10 +177,10 @@ hg_return_t hg_registry_add(struct hg_registry *registry, hg_id_t id, const char
 
 struct hg_addr {
     hg_class_t *hg_class;
-    na_addr_t *na_addr[HG_LANE_MAX];
+    na_addr_t *na_addr[HG_PATH_MAX];
     _Atomic int32_t ref;
     _Atomic uint8_t
-        lane; /* that messages take; the second one is left when the peer is gone there */
+        path; /* that messages take; the second one is left when the peer is gone there */
     _Atomic(struct hg_flow *) flow; /* NULL until it is needed */
     bool is_self;                   /* the class's own */
     bool is_embedded; /* part of a handle: lives as long as the request; is duplicated by a copy */
@@ -194,12 +194,12 @@ hg_return_t hg_auto_sm_lookup(hg_class_t *hg_class, const char *name, struct hg_
 hg_return_t hg_auto_sm_to_string(char *buf, hg_size_t *size_p, const struct hg_addr *addr);
 
 /*
- * The peer is gone from the second lane, as when its process was restarted: from now on messages
+ * The peer is gone from the second path, as when its process was restarted: from now on messages
  * take the main one, if the address has it. Transfers that run are left alone. [any thread]
  */
 void hg_auto_sm_lost(struct hg_addr *addr);
 
-/* Open the class of lane 1 if it makes sense. Failure is not an error: the lane stays closed. */
+/* Open the class of path 1 if it makes sense. Failure is not an error: the path stays closed. */
 void hg_auto_sm_open(hg_class_t *hg_class, const struct hg_options *options, bool listen);
 
 /*
@@ -214,7 +214,7 @@ struct hg_flow {
     uint32_t ref;            /* of equal addresses, and of who looks at it */
     pthread_mutex_t lock;    /* of what follows */
     uint32_t in_flight;      /* forwards that were started */
-    bool is_pumped;          /* a thread starts what waits */
+    bool is_dispatching;     /* a thread starts what waits */
     bool is_stalled;         /* the transport had no resources; the next poll tries again */
     struct hg_handle *first; /* who waits, linked by next_waiting */
     struct hg_handle **last; /* where the next one is linked */
@@ -326,7 +326,7 @@ void hg_budget_cancel(struct hg_budget *budget, struct hg_budget_wait *wait, hg_
                       bool is_over);
 
 /* Wait until nobody touches a context any more for whom it let something of that one in. */
-void hg_budget_settle(struct hg_budget *budget);
+void hg_budget_quiesce(struct hg_budget *budget);
 
 /* End all that wait with a context. */
 void hg_budget_cancel_all(struct hg_budget *budget, const hg_context_t *context);
@@ -344,7 +344,7 @@ void hg_budget_count(struct hg_budget *budget, struct hg_ext_counters *ext);
 #define HG_CONTEXT_IDS   256u
 #define HG_CONTEXT_WORDS (HG_CONTEXT_IDS / 64)
 
-struct hg_class_lane {
+struct hg_class_path {
     na_class_t *na_class; /* NULL: closed */
     size_t unexpected_size;
     size_t expected_size;
@@ -358,7 +358,7 @@ struct hg_class_lane {
 };
 
 struct hg_class {
-    struct hg_class_lane lanes[HG_LANE_MAX];
+    struct hg_class_path paths[HG_PATH_MAX];
     unsigned int forks; /* hg_forks of the process that opened it */
     bool is_listening;
     bool is_busy;          /* never sleeps */
@@ -438,8 +438,8 @@ void hg_class_for_each(void (*function)(hg_class_t *hg_class, void *arg), void *
  */
 
 /*
- * Handles of one kind and lane. All are kept until the context is destroyed. An origin's handle
- * may move to the other lane by HG_Reset(): it is freed to the pool of the lane that it has then.
+ * Handles of one kind and path. All are kept until the context is destroyed. An origin's handle
+ * may move to the other path by HG_Reset(): it is freed to the pool of the path that it has then.
  */
 struct hg_pool {
     pthread_mutex_t lock;
@@ -447,21 +447,21 @@ struct hg_pool {
     struct hg_handle *all;  /* linked by next_all */
     uint32_t count;
     uint32_t free_count;
-    uint32_t parked_count; /* hold what the transport did not let go of in time */
+    uint32_t detached_count; /* hold what the transport did not let go of in time */
 };
 
 hg_return_t hg_pool_init(struct hg_pool *pool);
 
 /* Take a handle, making `step` more if there is none; 0: NULL then. */
-struct hg_handle *hg_pool_get(hg_context_t *context, bool is_origin, enum hg_lane lane,
+struct hg_handle *hg_pool_get(hg_context_t *context, bool is_origin, enum hg_path path,
                               uint32_t step, hg_return_t *ret_p);
 void hg_pool_put(struct hg_pool *pool, struct hg_handle *handle);
 
 /* Make handles ahead. */
-hg_return_t hg_pool_grow(hg_context_t *context, bool is_origin, enum hg_lane lane, uint32_t count);
+hg_return_t hg_pool_grow(hg_context_t *context, bool is_origin, enum hg_path path, uint32_t count);
 
 /* Count a handle that was taken as one that nobody uses; back again. */
-void hg_pool_park(struct hg_pool *pool, int32_t count);
+void hg_pool_detach(struct hg_pool *pool, int32_t count);
 
 /*
  * Whether a response to a request is still to end: it is on its way, or the program has destroyed
@@ -471,53 +471,53 @@ bool hg_pool_has_responses(struct hg_pool *pool);
 
 void hg_pool_fini(struct hg_pool *pool);
 
-/* Handles in use, of one kind on all lanes, with posted receives. */
+/* Handles in use, of one kind on all paths, with posted receives. */
 uint32_t hg_context_count_handles(hg_context_t *context, bool is_origin);
 
 /*
- * Forwards that were given up [given_up.c] ------------------------------------------------------
+ * Forwards that were given up [abandoned.c] ------------------------------------------------------
  */
 
 /* A forward that its origin gave up, remembered for a response that comes later. */
-struct hg_given_up {
+struct hg_abandoned {
     na_addr_t *na_addr; /* NULL: unused */
     hg_id_t id;
     na_tag_t tag;
     uint32_t cookie;
     uint8_t origin;
-    uint8_t lane;
+    uint8_t path;
     uint16_t next; /* with the same hash, from 1; 0: none */
 };
 
 /* So many are remembered; then the oldest is forgotten for each that comes. */
-#define HG_GIVEN_UP_MAX     4096u
-#define HG_GIVEN_UP_BUCKETS (HG_GIVEN_UP_MAX / 2)
+#define HG_ABANDONED_MAX     4096u
+#define HG_ABANDONED_BUCKETS (HG_ABANDONED_MAX / 2)
 
-struct hg_given_ups {
+struct hg_abandoned_table {
     uint64_t seed;
-    uint32_t next;                         /* how many came; place in the ring, modulo its size */
-    uint16_t buckets[HG_GIVEN_UP_BUCKETS]; /* first one, from 1; 0: none */
-    struct hg_given_up ring[HG_GIVEN_UP_MAX];
+    uint32_t next;                          /* how many came; place in the ring, modulo its size */
+    uint16_t buckets[HG_ABANDONED_BUCKETS]; /* first one, from 1; 0: none */
+    struct hg_abandoned ring[HG_ABANDONED_MAX];
 };
 
 /* They have a lock around them. NULL: there is no memory for them. */
-struct hg_given_ups *hg_given_ups_new(void);
-void hg_given_ups_free(struct hg_given_ups *given_ups, const hg_class_t *hg_class);
+struct hg_abandoned_table *hg_abandoned_new(void);
+void hg_abandoned_free(struct hg_abandoned_table *table, const hg_class_t *hg_class);
 
 /*
  * Remember one, with its address; returns the address that is not needed any more, of the oldest or
- * of one that is there already, and in *lane_p its lane. NULL: there is none.
+ * of one that is there already, and in *path_p its path. NULL: there is none.
  */
-na_addr_t *hg_given_ups_add(struct hg_given_ups *given_ups, const hg_class_t *hg_class,
-                            const struct hg_given_up *given_up, uint8_t *lane_p);
+na_addr_t *hg_abandoned_add(struct hg_abandoned_table *table, const hg_class_t *hg_class,
+                            const struct hg_abandoned *abandoned, uint8_t *path_p);
 
 /* Forget the one that equals `wanted`; returns its address, or NULL if there is none. */
-na_addr_t *hg_given_ups_take(struct hg_given_ups *given_ups, const hg_class_t *hg_class,
-                             const struct hg_given_up *wanted);
+na_addr_t *hg_abandoned_take(struct hg_abandoned_table *table, const hg_class_t *hg_class,
+                             const struct hg_abandoned *wanted);
 
 /* Whether both are of one forward. */
-bool hg_given_up_equals(const hg_class_t *hg_class, const struct hg_given_up *one,
-                        const struct hg_given_up *other);
+bool hg_abandoned_equals(const hg_class_t *hg_class, const struct hg_abandoned *one,
+                         const struct hg_abandoned *other);
 
 /*
  * Control messages [control.c] ------------------------------------------------------------------
@@ -533,15 +533,15 @@ struct hg_control;
 
 struct hg_controls {
     pthread_mutex_t lock;
-    struct hg_control *free[HG_LANE_MAX]; /* linked by next_free */
+    struct hg_control *free[HG_PATH_MAX]; /* linked by next_free */
     struct hg_control *all;               /* linked by next_all */
     struct hg_control *retry;             /* linked by next_free */
     struct hg_handle *refused; /* with error responses to be sent again, by next_waiting */
     uint32_t refused_count;    /* of these */
     _Atomic bool has_retry;
     uint32_t sending;
-    struct hg_handle *awaiting;     /* responses that wait to be fetched, linked by next_awaiting */
-    struct hg_given_ups *given_ups; /* NULL: nobody gave up yet */
+    struct hg_handle *awaiting; /* responses that wait to be fetched, linked by next_awaiting */
+    struct hg_abandoned_table *abandoned; /* NULL: no forward was abandoned yet */
 };
 
 hg_return_t hg_controls_init(struct hg_controls *controls);
@@ -565,10 +565,10 @@ bool hg_control_respond_later(struct hg_handle *handle, hg_return_t ret_code);
 void hg_control_send_ack(struct hg_handle *handle, hg_return_t ret_code);
 
 /* Tell the target that nobody will fetch its response. */
-void hg_control_send_give_up(struct hg_handle *handle);
+void hg_control_send_abandon(struct hg_handle *handle);
 
 /* That message came. `handle` received it and is not kept. */
-void hg_control_recv_give_up(struct hg_handle *handle);
+void hg_control_recv_abandon(struct hg_handle *handle);
 
 /* Register a handle as waiting to be fetched; false if its origin gave up before. */
 bool hg_control_await(struct hg_handle *handle);
@@ -592,18 +592,18 @@ uint64_t hg_generation_begin(void);
 void hg_generation_end(uint64_t generation);
 
 /* Tags of an origin's handle that are left out, by their generation. */
-#define HG_SPENT_MAX 2048u
+#define HG_STALE_MAX 2048u
 
-struct hg_spent {
+struct hg_stale_tags {
     uint32_t count;
-    uint64_t bits[HG_SPENT_MAX / 64];
+    uint64_t bits[HG_STALE_MAX / 64];
 };
 
 /* The first generation from this one on that no late answer can be of. */
-uint64_t hg_generation_unspent(const struct hg_handle *handle, uint64_t generation);
+uint64_t hg_generation_fresh(const struct hg_handle *handle, uint64_t generation);
 
 /* A handle's use ended without its answer, which may still come. */
-void hg_generation_spend(struct hg_handle *handle);
+void hg_generation_mark_stale(struct hg_handle *handle);
 
 /*
  * Context [context.c] ---------------------------------------------------------------------------
@@ -627,7 +627,7 @@ enum hg_poll {
 struct hg_context {
     /* Written when the context is created. */
     hg_class_t *hg_class;
-    na_context_t *na_context[HG_LANE_MAX];
+    na_context_t *na_context[HG_PATH_MAX];
     unsigned int forks; /* as the class's */
     int epoll_fd;       /* -1: the transport has no descriptors, or is busy */
     int event_fd;
@@ -654,18 +654,18 @@ struct hg_context {
     pthread_cond_t trigger_cond;
 
     /* Receives of requests. */
-    _Alignas(UTIL_CACHE_LINE) _Atomic int32_t posted[HG_LANE_MAX];
+    _Alignas(UTIL_CACHE_LINE) _Atomic int32_t posted[HG_PATH_MAX];
     _Atomic bool is_receiving;
     int32_t window; /* receives to keep posted */
 
     /* Operations that are not handles: bulk transfers, lookups, cancelled forwards. */
     _Atomic int32_t op_count;
-    _Atomic int32_t late_count;     /* forwards that are queued to be started late */
+    _Atomic int32_t deferred_count; /* forwards that are queued to be started late */
     _Atomic int32_t exposing_count; /* forwards whose targets may be transferring */
 
     _Alignas(UTIL_CACHE_LINE) struct hg_counters counters;
-    _Alignas(UTIL_CACHE_LINE) struct hg_pool origins[HG_LANE_MAX];
-    struct hg_pool targets[HG_LANE_MAX];
+    _Alignas(UTIL_CACHE_LINE) struct hg_pool origins[HG_PATH_MAX];
+    struct hg_pool targets[HG_PATH_MAX];
     _Atomic uint32_t slot_count; /* handles made by HG_Create() so far */
     uint64_t generation;         /* of their first use */
     struct hg_controls controls;
@@ -687,7 +687,7 @@ hg_context_t *hg_class_find_context(hg_class_t *hg_class, uint8_t id);
 #define HG_POLL_NS_MAX_MESSAGE  150000u
 #define HG_POLL_NS_MAX_TRANSFER 600000u
 
-/* Poll all lanes once and run NA's callbacks. */
+/* Poll all paths once and run NA's callbacks. */
 hg_return_t hg_context_poll(hg_context_t *context);
 
 /* To be called by who polled and does not poll on, for those who sleep. */
@@ -741,7 +741,7 @@ bool hg_context_is_due(hg_context_t *context);
 void hg_context_program(hg_context_t *context);
 void hg_context_unprogram(hg_context_t *context);
 
-/* Run the callbacks of NA that wait, on all lanes. */
+/* Run the callbacks of NA that wait, on all paths. */
 void hg_context_trigger_na(hg_context_t *context);
 
 /* What the timer of an operation with a deadline counts in hg_handle.pending. */
@@ -824,13 +824,13 @@ struct hg_handle {
     bool no_response;  /* of the operation that runs */
     bool is_buf_given; /* at the origin: the program may write to the request */
     bool is_exposing;  /* the request that runs described memory to be pulled or pushed */
-    bool is_late;      /* the forward had to wait before it was started */
-    uint8_t lane;
+    bool is_deferred;  /* the forward had to wait before it was started */
+    uint8_t path;
     na_tag_t tag;
     _Atomic(struct hg_flow *) flow;          /* that counts the operation; NULL: none does */
     uint32_t deadline_ms;                    /* of the next operation; 0: none */
     uint32_t cookie;                         /* HG_COOKIE_MASK says how much of it */
-    _Atomic uint64_t req_count[HG_LANE_MAX]; /* requests sent, at the target: received */
+    _Atomic uint64_t req_count[HG_PATH_MAX]; /* requests sent, at the target: received */
     _Atomic uint64_t resp_count;             /* responses received, at the target: sent */
     _Atomic uint64_t req_bytes;              /* bytes of these requests */
     _Atomic uint64_t resp_bytes;             /* bytes of these responses */
@@ -852,24 +852,24 @@ struct hg_handle {
     struct hg_addr source; /* at the target: the origin; info.addr points here */
     void *data;
     void (*data_free)(void *);
-    uint32_t slot;          /* number among the origin's handles of the context */
-    uint64_t generation;    /* of the origin's handle: its use, see generation.c */
-    struct hg_spent *spent; /* NULL: all were answered */
+    uint32_t slot;               /* number among the origin's handles of the context */
+    uint64_t generation;         /* of the origin's handle: its use, see generation.c */
+    struct hg_stale_tags *stale; /* NULL: all were answered */
     struct hg_timer timer;
     uint64_t end_ns;        /* of the time of an operation with a deadline */
     struct hg_handle *peer; /* other side of a request to the own address; under the class's lock */
-    _Atomic(struct hg_handle *) twin; /* the same, until either is destroyed or used again */
-    _Atomic uint32_t self;            /* enum hg_self_state */
-    _Atomic bool is_posted;           /* its receive is posted */
-    _Atomic bool is_awaited;          /* in the list of controls; written under its lock */
-    _Atomic bool is_acknowledged;     /* another handle received the acknowledgement for this one */
-    _Atomic uint32_t ack_ret;         /* what it said */
-    bool is_refused;                  /* a late forward was refused for lack of resources */
-    bool is_running;                  /* under the flow's lock, as what follows: it was started */
+    _Atomic(struct hg_handle *) other_end; /* the same, until either is destroyed or used again */
+    _Atomic uint32_t self;                 /* enum hg_self_state */
+    _Atomic bool is_posted;                /* its receive is posted */
+    _Atomic bool is_awaited;               /* in the list of controls; written under its lock */
+    _Atomic bool is_acknowledged; /* another handle received the acknowledgement for this one */
+    _Atomic uint32_t ack_ret;     /* what it said */
+    bool is_refused;              /* a late forward was refused for lack of resources */
+    bool is_running;              /* under the flow's lock, as what follows: it was started */
     bool is_waiting;
-    uint8_t late_flags;
-    size_t late_payload;
-    uint32_t late_deadline_ms;
+    uint8_t deferred_flags;
+    size_t deferred_payload;
+    uint32_t deferred_deadline_ms;
     struct hg_handle *next_waiting;  /* at the target: in the list of refused error responses */
     struct hg_handle **waiting_link; /* what points here */
     struct hg_handle *next_awaiting;
@@ -880,15 +880,15 @@ struct hg_handle {
 };
 
 /* Allocate a handle with its buffers and operations; free it. */
-struct hg_handle *hg_handle_new(hg_context_t *context, bool is_origin, enum hg_lane lane,
+struct hg_handle *hg_handle_new(hg_context_t *context, bool is_origin, enum hg_path path,
                                 hg_return_t *ret_p);
 void hg_handle_delete(struct hg_handle *handle);
 
 /* Make the buffer and operation to receive an acknowledgement, once. */
 hg_return_t hg_handle_open_ack(struct hg_handle *handle);
 
-/* Move an origin's handle to another lane: buffers and operations are made anew. */
-hg_return_t hg_handle_set_lane(struct hg_handle *handle, enum hg_lane lane);
+/* Move an origin's handle to another path: buffers and operations are made anew. */
+hg_return_t hg_handle_set_path(struct hg_handle *handle, enum hg_path path);
 
 /*
  * Take one from a counter of which the caller holds one; true if it was the last. Who holds the
@@ -905,7 +905,7 @@ static inline uint64_t hg_generation_after(const struct hg_handle *handle)
 {
     const uint64_t next = handle->generation + 1;
 
-    return util_likely(handle->spent == NULL) ? next : hg_generation_unspent(handle, next);
+    return util_likely(handle->stale == NULL) ? next : hg_generation_fresh(handle, next);
 }
 
 /* One part of the operation ended; true if it was the last one. */
@@ -990,20 +990,20 @@ static inline bool hg_handle_is_refused(const struct hg_handle *handle, const ch
     return handle != NULL && hg_class_is_refused(handle->info.hg_class, function);
 }
 
-static inline const struct hg_class_lane *hg_handle_lane(const struct hg_handle *handle)
+static inline const struct hg_class_path *hg_handle_path(const struct hg_handle *handle)
 {
-    return &handle->info.hg_class->lanes[handle->lane];
+    return &handle->info.hg_class->paths[handle->path];
 }
 
-/* NA address of the peer on the handle's lane. */
+/* NA address of the peer on the handle's path. */
 static inline na_addr_t *hg_handle_na_addr(const struct hg_handle *handle)
 {
-    return handle->info.addr->na_addr[handle->lane];
+    return handle->info.addr->na_addr[handle->path];
 }
 
 static inline na_context_t *hg_handle_na_context(const struct hg_handle *handle)
 {
-    return handle->info.context->na_context[handle->lane];
+    return handle->info.context->na_context[handle->path];
 }
 
 /* Free what belongs to one operation: extra buffers and descriptors. */
@@ -1016,7 +1016,7 @@ void hg_extra_free(struct hg_extra *extra);
 /* Bits of a cookie, which comes back in the response: the generation continued behind the tag. */
 #define HG_COOKIE_MASK        0x00ffffffu
 
-#define HG_CORE_GIVE_UP_MAGIC 0x4348 /* "HC": a request's origin will not fetch its response */
+#define HG_CORE_ABANDON_MAGIC 0x4348 /* "HC": a request's origin will not fetch its response */
 
 /*
  * Complete a header that no payload follows, in a buffer that has room for what a class's flags
@@ -1136,8 +1136,8 @@ void hg_forward_part_done(struct hg_handle *handle);
 void hg_respond_part_done(struct hg_handle *handle);
 
 /* Start a forward that waited, in this thread or in the next HG_Trigger() of its context. */
-void hg_forward_start_late(struct hg_handle *handle);
-void hg_forward_push_late(struct hg_handle *handle);
+void hg_forward_start_deferred(struct hg_handle *handle);
+void hg_forward_push_deferred(struct hg_handle *handle);
 
 /* All of it ended. */
 void hg_forward_ended(struct hg_handle *handle);
@@ -1155,7 +1155,7 @@ hg_return_t hg_handle_cancel_msg(struct hg_handle *handle, const struct hg_msg *
 void hg_respond_error(struct hg_handle *handle, hg_return_t ret);
 
 /* Keep enough receives posted. */
-hg_return_t hg_recv_fill(hg_context_t *context, enum hg_lane lane);
+hg_return_t hg_recv_fill(hg_context_t *context, enum hg_path path);
 
 /* Post the receive of a handle that is not in use any more, or give it back to its pool. */
 void hg_recv_recycle(struct hg_handle *handle);
@@ -1182,9 +1182,9 @@ void hg_loopback_cancel(struct hg_handle *handle);
 void hg_loopback_release(struct hg_handle *handle);
 
 /* References to the handle at the other end of the last such RPC, as long as it is in use. */
-int32_t hg_loopback_get_twin_refs(struct hg_handle *handle);
+int32_t hg_loopback_get_other_end_refs(struct hg_handle *handle);
 
 /* The handle at either end is not one of this RPC any more. */
-void hg_loopback_forget_twin(struct hg_handle *handle);
+void hg_loopback_forget_other_end(struct hg_handle *handle);
 
 #endif /* HG_PRIVATE_H */

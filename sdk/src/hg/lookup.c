@@ -50,7 +50,7 @@ static bool hg_lookup_start_thread(struct hg_lookup *lookup);
 static void *hg_lookup_thread(void *arg);
 static void hg_lookup_end(struct hg_lookup *lookup, hg_return_t ret, hg_addr_t addr);
 static void hg_lookup_fire(struct hg_timer *timer);
-static void hg_lookup_settle(struct hg_timer *timer);
+static void hg_lookup_finish(struct hg_timer *timer);
 static void hg_lookup_run(struct hg_completion *completion);
 
 hg_return_t HG_Addr_lookup1(hg_context_t *context, hg_cb_t callback, void *arg, const char *name,
@@ -184,7 +184,7 @@ static void hg_lookup_start_timed(struct hg_lookup *lookup, unsigned int deadlin
     hg_context_t *context = lookup->context;
 
     lookup->timer.fire = hg_lookup_fire;
-    lookup->timer.settle = hg_lookup_settle;
+    lookup->timer.finish = hg_lookup_finish;
     lookup->is_timed = true;
     atomic_store_explicit(&lookup->ref, 3, memory_order_relaxed);
     hg_context_arm(context, &lookup->timer, hg_clock_ns() + deadline_ms * HG_NS_PER_MS);
@@ -266,7 +266,7 @@ static void hg_lookup_fire(struct hg_timer *timer)
     }
 }
 
-static void hg_lookup_settle(struct hg_timer *timer)
+static void hg_lookup_finish(struct hg_timer *timer)
 {
     hg_lookup_unref(util_container_of(timer, struct hg_lookup, timer));
 }

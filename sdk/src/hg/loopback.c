@@ -18,7 +18,7 @@
 
 static struct hg_handle *hg_loopback_target(struct hg_handle *origin, hg_return_t *ret_p);
 static struct hg_handle *hg_loopback_part(struct hg_handle *target, enum hg_self_state self);
-static void hg_loopback_drop_twin(struct hg_handle *handle);
+static void hg_loopback_drop_other_end(struct hg_handle *handle);
 static void hg_loopback_copy(struct hg_msg *to, struct hg_extra *to_extra,
                              const struct hg_msg *from, struct hg_extra *from_extra,
                              uint8_t from_flags, size_t payload);
@@ -39,8 +39,8 @@ hg_return_t hg_loopback_forward(struct hg_handle *origin, size_t payload, uint8_
     target = hg_loopback_target(origin, &ret);
     if (target == NULL)
         return ret;
-    hg_count_own(&origin->req_count[origin->lane]);
-    hg_count_own(&target->req_count[target->lane]);
+    hg_count_own(&origin->req_count[origin->path]);
+    hg_count_own(&target->req_count[target->path]);
     hg_count_own_add(&origin->req_bytes, sizeof(struct hg_core_header_request) + payload);
     hg_count_own_add(&target->req_bytes, sizeof(struct hg_core_header_request) + payload);
     origin->in.flags = flags;
@@ -63,9 +63,9 @@ hg_return_t hg_loopback_forward(struct hg_handle *origin, size_t payload, uint8_
     (void) pthread_mutex_lock(&context->hg_class->self_lock);
     origin->peer = target;
     target->peer = origin;
-    hg_loopback_drop_twin(origin);
-    atomic_store_explicit(&origin->twin, target, memory_order_relaxed);
-    atomic_store_explicit(&target->twin, origin, memory_order_relaxed);
+    hg_loopback_drop_other_end(origin);
+    atomic_store_explicit(&origin->other_end, target, memory_order_relaxed);
+    atomic_store_explicit(&target->other_end, origin, memory_order_relaxed);
     atomic_store(&origin->self, HG_SELF_RUNNING);
     atomic_store(&target->self, HG_SELF_QUEUED);
     is_canceled = atomic_load(&origin->is_canceled);
@@ -140,37 +140,37 @@ void hg_loopback_release(struct hg_handle *target)
     atomic_store(&target->self, HG_SELF_NONE);
 }
 
-int32_t hg_loopback_get_twin_refs(struct hg_handle *handle)
+int32_t hg_loopback_get_other_end_refs(struct hg_handle *handle)
 {
     pthread_mutex_t *lock = &handle->info.hg_class->self_lock;
-    struct hg_handle *twin;
+    struct hg_handle *other_end;
     int32_t refs = 0;
 
     (void) pthread_mutex_lock(lock);
-    twin = atomic_load_explicit(&handle->twin, memory_order_relaxed);
-    if (twin != NULL)
-        refs = atomic_load(&twin->ref);
+    other_end = atomic_load_explicit(&handle->other_end, memory_order_relaxed);
+    if (other_end != NULL)
+        refs = atomic_load(&other_end->ref);
     (void) pthread_mutex_unlock(lock);
     return refs;
 }
 
-void hg_loopback_forget_twin(struct hg_handle *handle)
+void hg_loopback_forget_other_end(struct hg_handle *handle)
 {
     pthread_mutex_t *lock = &handle->info.hg_class->self_lock;
 
     (void) pthread_mutex_lock(lock);
-    hg_loopback_drop_twin(handle);
+    hg_loopback_drop_other_end(handle);
     (void) pthread_mutex_unlock(lock);
 }
 
 /* The class's lock is held. */
-static void hg_loopback_drop_twin(struct hg_handle *handle)
+static void hg_loopback_drop_other_end(struct hg_handle *handle)
 {
-    struct hg_handle *twin = atomic_load_explicit(&handle->twin, memory_order_relaxed);
+    struct hg_handle *other_end = atomic_load_explicit(&handle->other_end, memory_order_relaxed);
 
-    if (twin != NULL)
-        atomic_store_explicit(&twin->twin, NULL, memory_order_relaxed);
-    atomic_store_explicit(&handle->twin, NULL, memory_order_relaxed);
+    if (other_end != NULL)
+        atomic_store_explicit(&other_end->other_end, NULL, memory_order_relaxed);
+    atomic_store_explicit(&handle->other_end, NULL, memory_order_relaxed);
 }
 
 /* Take origin and target apart; returns the origin, or NULL if somebody did it before. */
@@ -195,7 +195,7 @@ static struct hg_handle *hg_loopback_target(struct hg_handle *origin, hg_return_
 {
     hg_class_t *hg_class = origin->info.hg_class;
     hg_context_t *context = origin->info.context;
-    const uint8_t lane = origin->lane;
+    const uint8_t path = origin->path;
     struct hg_handle *target;
     na_return_t na_return;
 
@@ -208,17 +208,17 @@ static struct hg_handle *hg_loopback_target(struct hg_handle *origin, hg_return_
         *ret_p = HG_INVALID_ARG;
         return NULL;
     }
-    target = hg_pool_get(context, false, (enum hg_lane) lane, HG_LOOPBACK_STEP, ret_p);
+    target = hg_pool_get(context, false, (enum hg_path) path, HG_LOOPBACK_STEP, ret_p);
     if (target == NULL) {
         HG_LOG_ERROR("cannot forward RPC %#" PRIx64 " to the own address: %s", origin->info.id,
                      HG_Error_to_string(*ret_p));
         return NULL;
     }
-    na_return = NA_Addr_dup(hg_class->lanes[lane].na_class, origin->info.addr->na_addr[lane],
-                            &target->source.na_addr[lane]);
+    na_return = NA_Addr_dup(hg_class->paths[path].na_class, origin->info.addr->na_addr[path],
+                            &target->source.na_addr[path]);
     if (na_return != NA_SUCCESS) {
-        target->source.na_addr[lane] = NULL;
-        hg_pool_put(&context->targets[lane], target);
+        target->source.na_addr[path] = NULL;
+        hg_pool_put(&context->targets[path], target);
         *ret_p = hg_return_from_na(na_return);
         return NULL;
     }

@@ -41,7 +41,7 @@ static hg_return_t hg_overflow_enter(struct hg_handle *handle, struct hg_extra *
                                      bool *is_waiting_p);
 static void hg_overflow_run_waited(struct hg_completion *completion);
 static void hg_overflow_waited_enough(struct hg_timer *timer);
-static void hg_overflow_wait_settle(struct hg_timer *timer);
+static void hg_overflow_wait_finish(struct hg_timer *timer);
 static hg_return_t hg_overflow_pull(struct hg_handle *handle, struct hg_extra *extra);
 static uint32_t hg_overflow_left(const struct hg_extra *extra);
 static hg_return_t hg_overflow_input_done(const struct hg_cb_info *info);
@@ -51,7 +51,7 @@ static void hg_overflow_done(struct hg_handle *handle, struct hg_extra *extra, h
 hg_return_t hg_overflow_expose(struct hg_handle *handle, struct hg_msg *msg, struct hg_extra *extra,
                                size_t start, size_t *payload_p)
 {
-    unsigned long flags = handle->lane == HG_LANE_SM ? HG_BULK_SM : 0;
+    unsigned long flags = handle->path == HG_PATH_SM ? HG_BULK_SM : 0;
     size_t at = start + *payload_p;
     struct hg_overflow_wire wire;
     hg_size_t desc_size;
@@ -204,10 +204,10 @@ static hg_return_t hg_overflow_enter(struct hg_handle *handle, struct hg_extra *
     /* The timer of a forward's deadline cancels it. */
     if (deadline_ms != 0 && !is_timed) {
         handle->timer.fire = hg_overflow_waited_enough;
-        handle->timer.settle = hg_overflow_wait_settle;
+        handle->timer.finish = hg_overflow_wait_finish;
         extra->wait.timer = &handle->timer;
     }
-    ret = hg_budget_enter(hg_overflow_budget(handle), hg_handle_lane(handle)->na_class,
+    ret = hg_budget_enter(hg_overflow_budget(handle), hg_handle_path(handle)->na_class,
                           hg_handle_na_addr(handle), extra->size, &extra->wait, extra->end_ns,
                           is_waiting_p);
     if (!*is_waiting_p)
@@ -236,7 +236,7 @@ static void hg_overflow_waited_enough(struct hg_timer *timer)
     (void) timer;
 }
 
-static void hg_overflow_wait_settle(struct hg_timer *timer)
+static void hg_overflow_wait_finish(struct hg_timer *timer)
 {
     struct hg_handle *handle = util_container_of(timer, struct hg_handle, timer);
     hg_context_t *context = handle->info.context;

@@ -303,7 +303,7 @@ static hg_return_t hg_payload_extra_buf(struct hg_handle *handle, const struct h
 
 static uint8_t hg_payload_proc_flags(const struct hg_handle *handle)
 {
-    uint8_t flags = handle->lane == HG_LANE_SM ? HG_PROC_SM : 0;
+    uint8_t flags = handle->path == HG_PATH_SM ? HG_PROC_SM : 0;
 
     if (!handle->info.hg_class->no_bulk_eager)
         flags |= HG_PROC_BULK_EAGER;

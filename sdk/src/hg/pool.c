@@ -6,7 +6,7 @@
 #include "hg/hg_private.h"
 
 static struct hg_handle *hg_pool_pop(struct hg_pool *pool);
-static struct hg_pool *hg_context_pool(hg_context_t *context, bool is_origin, enum hg_lane lane);
+static struct hg_pool *hg_context_pool(hg_context_t *context, bool is_origin, enum hg_path path);
 static hg_return_t hg_pool_prepare(hg_class_t *hg_class, struct hg_handle *handle);
 
 hg_return_t hg_pool_init(struct hg_pool *pool)
@@ -14,15 +14,15 @@ hg_return_t hg_pool_init(struct hg_pool *pool)
     return pthread_mutex_init(&pool->lock, NULL) == 0 ? HG_SUCCESS : HG_NOMEM;
 }
 
-struct hg_handle *hg_pool_get(hg_context_t *context, bool is_origin, enum hg_lane lane,
+struct hg_handle *hg_pool_get(hg_context_t *context, bool is_origin, enum hg_path path,
                               uint32_t step, hg_return_t *ret_p)
 {
-    struct hg_pool *pool = hg_context_pool(context, is_origin, lane);
+    struct hg_pool *pool = hg_context_pool(context, is_origin, path);
     struct hg_handle *handle = hg_pool_pop(pool);
 
     *ret_p = HG_SUCCESS;
     while (handle == NULL && step > 0) {
-        *ret_p = hg_pool_grow(context, is_origin, lane, step);
+        *ret_p = hg_pool_grow(context, is_origin, path, step);
         handle = hg_pool_pop(pool);
         /* What could be made suffices; other threads may have taken it, then try again. */
         if (handle == NULL && *ret_p != HG_SUCCESS)
@@ -42,14 +42,14 @@ void hg_pool_put(struct hg_pool *pool, struct hg_handle *handle)
     (void) pthread_mutex_unlock(&pool->lock);
 }
 
-hg_return_t hg_pool_grow(hg_context_t *context, bool is_origin, enum hg_lane lane, uint32_t count)
+hg_return_t hg_pool_grow(hg_context_t *context, bool is_origin, enum hg_path path, uint32_t count)
 {
-    struct hg_pool *pool = hg_context_pool(context, is_origin, lane);
+    struct hg_pool *pool = hg_context_pool(context, is_origin, path);
     uint32_t i;
 
     for (i = 0; i < count; i++) {
         hg_return_t ret = HG_SUCCESS;
-        struct hg_handle *handle = hg_handle_new(context, is_origin, lane, &ret);
+        struct hg_handle *handle = hg_handle_new(context, is_origin, path, &ret);
 
         if (handle == NULL)
             return ret;
@@ -72,23 +72,23 @@ hg_return_t hg_pool_grow(hg_context_t *context, bool is_origin, enum hg_lane lan
     return HG_SUCCESS;
 }
 
-void hg_pool_park(struct hg_pool *pool, int32_t count)
+void hg_pool_detach(struct hg_pool *pool, int32_t count)
 {
     (void) pthread_mutex_lock(&pool->lock);
-    pool->parked_count += (uint32_t) count;
+    pool->detached_count += (uint32_t) count;
     (void) pthread_mutex_unlock(&pool->lock);
 }
 
 uint32_t hg_context_count_handles(hg_context_t *context, bool is_origin)
 {
     uint32_t count = 0;
-    int lane;
+    int path;
 
-    for (lane = 0; lane < HG_LANE_MAX; lane++) {
-        struct hg_pool *pool = hg_context_pool(context, is_origin, (enum hg_lane) lane);
+    for (path = 0; path < HG_PATH_MAX; path++) {
+        struct hg_pool *pool = hg_context_pool(context, is_origin, (enum hg_path) path);
 
         (void) pthread_mutex_lock(&pool->lock);
-        count += pool->count - pool->free_count - pool->parked_count;
+        count += pool->count - pool->free_count - pool->detached_count;
         (void) pthread_mutex_unlock(&pool->lock);
     }
     return count;
@@ -138,9 +138,9 @@ static struct hg_handle *hg_pool_pop(struct hg_pool *pool)
     return handle;
 }
 
-static struct hg_pool *hg_context_pool(hg_context_t *context, bool is_origin, enum hg_lane lane)
+static struct hg_pool *hg_context_pool(hg_context_t *context, bool is_origin, enum hg_path path)
 {
-    return is_origin ? &context->origins[lane] : &context->targets[lane];
+    return is_origin ? &context->origins[path] : &context->targets[path];
 }
 
 /* Let the program attach its data to a handle that will receive requests. */

@@ -29,8 +29,8 @@
 static void hg_context_retry(hg_context_t *context);
 static hg_return_t hg_context_poll_unless_queued(hg_context_t *context);
 static bool hg_context_poll_before_sleep(hg_context_t *context);
-static na_return_t hg_context_poll_lane(hg_context_t *context, enum hg_lane lane);
-static void hg_context_trigger_lane(hg_context_t *context, enum hg_lane lane);
+static na_return_t hg_context_poll_path(hg_context_t *context, enum hg_path path);
+static void hg_context_trigger_path(hg_context_t *context, enum hg_path path);
 static hg_return_t hg_context_wait(hg_context_t *context, unsigned int timeout);
 static hg_return_t hg_context_wait_busy(hg_context_t *context, unsigned int timeout);
 static hg_return_t hg_context_wait_sleeping(hg_context_t *context, unsigned int timeout);
@@ -209,9 +209,9 @@ hg_return_t hg_context_poll(hg_context_t *context)
         hg_context_fire(context);
     if (util_unlikely(atomic_load_explicit(&context->refused_count, memory_order_relaxed) != 0))
         hg_context_retry(context);
-    na_return = hg_context_poll_lane(context, HG_LANE_MAIN);
-    if (context->na_context[HG_LANE_SM] != NULL) {
-        const na_return_t sm_return = hg_context_poll_lane(context, HG_LANE_SM);
+    na_return = hg_context_poll_path(context, HG_PATH_MAIN);
+    if (context->na_context[HG_PATH_SM] != NULL) {
+        const na_return_t sm_return = hg_context_poll_path(context, HG_PATH_SM);
 
         if (util_unlikely(sm_return != NA_SUCCESS))
             na_return = sm_return;
@@ -221,26 +221,26 @@ hg_return_t hg_context_poll(hg_context_t *context)
     return hg_return_from_na(na_return);
 }
 
-static UTIL_ALWAYS_INLINE na_return_t hg_context_poll_lane(hg_context_t *context, enum hg_lane lane)
+static UTIL_ALWAYS_INLINE na_return_t hg_context_poll_path(hg_context_t *context, enum hg_path path)
 {
     na_return_t na_return =
-        NA_Poll(context->hg_class->lanes[lane].na_class, context->na_context[lane], NULL);
+        NA_Poll(context->hg_class->paths[path].na_class, context->na_context[path], NULL);
 
-    hg_context_trigger_lane(context, lane);
-    if (util_unlikely(atomic_load_explicit(&context->posted[lane], memory_order_relaxed) == 0) &&
+    hg_context_trigger_path(context, path);
+    if (util_unlikely(atomic_load_explicit(&context->posted[path], memory_order_relaxed) == 0) &&
         atomic_load_explicit(&context->is_receiving, memory_order_relaxed))
-        (void) hg_recv_fill(context, lane);
+        (void) hg_recv_fill(context, path);
     return util_likely(na_return != NA_TIMEOUT) ? na_return : NA_SUCCESS;
 }
 
 /* Run the callbacks that wait, those too that come meanwhile. */
-static UTIL_ALWAYS_INLINE void hg_context_trigger_lane(hg_context_t *context, enum hg_lane lane)
+static UTIL_ALWAYS_INLINE void hg_context_trigger_path(hg_context_t *context, enum hg_path path)
 {
     unsigned int count;
 
     do {
         count = 0;
-        (void) NA_Trigger(context->na_context[lane], HG_NA_TRIGGER_MAX, &count);
+        (void) NA_Trigger(context->na_context[path], HG_NA_TRIGGER_MAX, &count);
     } while (count == HG_NA_TRIGGER_MAX);
 }
 
@@ -253,9 +253,9 @@ static void UTIL_COLD hg_context_retry(hg_context_t *context)
 
 void hg_context_trigger_na(hg_context_t *context)
 {
-    hg_context_trigger_lane(context, HG_LANE_MAIN);
-    if (context->na_context[HG_LANE_SM] != NULL)
-        hg_context_trigger_lane(context, HG_LANE_SM);
+    hg_context_trigger_path(context, HG_PATH_MAIN);
+    if (context->na_context[HG_PATH_SM] != NULL)
+        hg_context_trigger_path(context, HG_PATH_SM);
 }
 
 void hg_context_push(hg_context_t *context, struct hg_completion *completion)
@@ -367,8 +367,8 @@ static hg_return_t hg_context_wait_na(hg_context_t *context, unsigned int timeou
             return HG_TIMEOUT;
         if (left_ms > HG_WAIT_SLICE_MS)
             left_ms = HG_WAIT_SLICE_MS;
-        na_return = NA_Poll_wait(context->hg_class->lanes[HG_LANE_MAIN].na_class,
-                                 context->na_context[HG_LANE_MAIN],
+        na_return = NA_Poll_wait(context->hg_class->paths[HG_PATH_MAIN].na_class,
+                                 context->na_context[HG_PATH_MAIN],
                                  hg_context_wait_ms(context, now, left_ms), NULL);
         if (na_return != NA_SUCCESS && na_return != NA_TIMEOUT)
             return hg_return_from_na(na_return);
@@ -411,16 +411,16 @@ static bool hg_context_can_sleep(hg_context_t *context)
         atomic_load_explicit(&context->controls.has_retry, memory_order_relaxed) ||
         hg_context_is_due(context))
         return false;
-    for (i = 0; i < HG_LANE_MAX; i++)
+    for (i = 0; i < HG_PATH_MAX; i++)
         if (context->na_context[i] != NULL &&
-            !NA_Poll_try_wait(context->hg_class->lanes[i].na_class, context->na_context[i]))
+            !NA_Poll_try_wait(context->hg_class->paths[i].na_class, context->na_context[i]))
             return false;
     return true;
 }
 
 static void hg_context_sleep(hg_context_t *context, uint64_t start, uint64_t end)
 {
-    struct epoll_event events[HG_LANE_MAX + 2];
+    struct epoll_event events[HG_PATH_MAX + 2];
     const uint64_t ms = (end - start + HG_NS_PER_MS - 1) / HG_NS_PER_MS;
     const enum hg_poll kind = hg_context_poll_kind(context);
     bool has_slept = false;
@@ -428,7 +428,7 @@ static void hg_context_sleep(hg_context_t *context, uint64_t start, uint64_t end
     atomic_fetch_add(&context->waiters, HG_WAITER_PROGRESS);
     if (mpsc_queue_is_empty(&context->queue) && hg_context_can_sleep(context)) {
         hg_context_program(context);
-        (void) epoll_wait(context->epoll_fd, events, HG_LANE_MAX + 2,
+        (void) epoll_wait(context->epoll_fd, events, HG_PATH_MAX + 2,
                           (int) hg_context_wait_ms(context, start, ms < INT_MAX ? ms : INT_MAX));
         has_slept = true;
     }

@@ -100,10 +100,10 @@ static const struct hg_metric hg_metrics[] = {
 /* What is to be printed of one class. */
 struct hg_scrape {
     struct hg_counters_sum sum;
-    struct na_counter na[HG_LANE_MAX][NA_MAX];
-    size_t na_count[HG_LANE_MAX];
+    struct na_counter na[HG_PATH_MAX][NA_MAX];
+    size_t na_count[HG_PATH_MAX];
     char name[LABEL_SIZE];
-    char transport[HG_LANE_MAX][LABEL_SIZE];
+    char transport[HG_PATH_MAX][LABEL_SIZE];
 };
 
 static hg_return_t hg_prometheus_check(hg_class_t *const *classes, size_t count,
@@ -114,9 +114,9 @@ static void hg_metrics_print(const struct hg_scrape *scrapes, size_t count, stru
 static void hg_metrics_print_na(const struct hg_scrape *scrapes, size_t count, struct text *text);
 static void hg_metrics_print_na_all(const struct hg_scrape *scrapes, size_t count,
                                     const char *counter, struct text *text);
-static const struct na_counter *hg_scrape_find(const struct hg_scrape *scrape, int lane,
+static const struct na_counter *hg_scrape_find(const struct hg_scrape *scrape, int path,
                                                size_t count, const char *counter);
-static bool hg_scrapes_have(const struct hg_scrape *scrapes, size_t class_end, int lane_end,
+static bool hg_scrapes_have(const struct hg_scrape *scrapes, size_t class_end, int path_end,
                             const char *counter);
 static hg_return_t hg_text_give(const struct text *text, char *buf, hg_size_t *buf_size_p);
 static void hg_label_escape(char *out, size_t size, const char *in);
@@ -180,24 +180,24 @@ static hg_return_t hg_prometheus_check(hg_class_t *const *classes, size_t count,
 
 static void hg_scrape_take(struct hg_scrape *scrape, hg_class_t *hg_class, const char *name)
 {
-    int lane;
+    int path;
 
     if (name != NULL)
         hg_label_escape(scrape->name, sizeof(scrape->name), name);
     else
         (void) snprintf(scrape->name, sizeof(scrape->name), "%" PRIu32, hg_class->number);
     hg_counters_add(hg_class, &scrape->sum);
-    for (lane = 0; lane < HG_LANE_MAX; lane++) {
-        na_class_t *na_class = hg_class->lanes[lane].na_class;
+    for (path = 0; path < HG_PATH_MAX; path++) {
+        na_class_t *na_class = hg_class->paths[path].na_class;
 
         if (na_class == NULL)
             continue;
-        (void) snprintf(scrape->transport[lane], LABEL_SIZE, "%s+%s", NA_Get_class_name(na_class),
+        (void) snprintf(scrape->transport[path], LABEL_SIZE, "%s+%s", NA_Get_class_name(na_class),
                         NA_Get_class_protocol(na_class));
-        scrape->na_count[lane] = NA_MAX;
-        (void) NA_Class_get_counters(na_class, scrape->na[lane], &scrape->na_count[lane]);
-        if (scrape->na_count[lane] > NA_MAX)
-            scrape->na_count[lane] = NA_MAX;
+        scrape->na_count[path] = NA_MAX;
+        (void) NA_Class_get_counters(na_class, scrape->na[path], &scrape->na_count[path]);
+        if (scrape->na_count[path] > NA_MAX)
+            scrape->na_count[path] = NA_MAX;
     }
 }
 
@@ -209,11 +209,11 @@ static hg_return_t hg_scrapes_check(const struct hg_scrape *scrapes, size_t coun
     for (i = 0; i < count; i++)
         for (j = 0; j < i; j++)
             if (strcmp(scrapes[i].name, scrapes[j].name) == 0 &&
-                strcmp(scrapes[i].transport[HG_LANE_MAIN], scrapes[j].transport[HG_LANE_MAIN]) ==
+                strcmp(scrapes[i].transport[HG_PATH_MAIN], scrapes[j].transport[HG_PATH_MAIN]) ==
                     0) {
                 HG_LOG_ERROR("cannot print counters: classes %zu and %zu are both \"%s\" over %s; "
                              "give them other names",
-                             j, i, scrapes[i].name, scrapes[i].transport[HG_LANE_MAIN]);
+                             j, i, scrapes[i].name, scrapes[i].transport[HG_PATH_MAIN]);
                 return HG_INVALID_ARG;
             }
     return HG_SUCCESS;
@@ -236,7 +236,7 @@ static void hg_metrics_print(const struct hg_scrape *scrapes, size_t count, stru
                 memcpy(&value, (const char *) &scrapes[i].sum + hg_metrics[j].offset,
                        sizeof(value));
                 text_append(text, "%s{class=\"%s\",transport=\"%s\"%s} %" PRIu64 "\n",
-                            hg_metrics[j].name, scrapes[i].name, scrapes[i].transport[HG_LANE_MAIN],
+                            hg_metrics[j].name, scrapes[i].name, scrapes[i].transport[HG_PATH_MAIN],
                             hg_metrics[j].labels, value);
             }
         }
@@ -247,57 +247,57 @@ static void hg_metrics_print(const struct hg_scrape *scrapes, size_t count, stru
 static void hg_metrics_print_na(const struct hg_scrape *scrapes, size_t count, struct text *text)
 {
     size_t i, j;
-    int lane;
+    int path;
 
     for (i = 0; i < count; i++)
-        for (lane = 0; lane < HG_LANE_MAX; lane++)
-            for (j = 0; j < scrapes[i].na_count[lane]; j++)
-                if (!hg_scrapes_have(scrapes, i, lane, scrapes[i].na[lane][j].name))
-                    hg_metrics_print_na_all(scrapes, count, scrapes[i].na[lane][j].name, text);
+        for (path = 0; path < HG_PATH_MAX; path++)
+            for (j = 0; j < scrapes[i].na_count[path]; j++)
+                if (!hg_scrapes_have(scrapes, i, path, scrapes[i].na[path][j].name))
+                    hg_metrics_print_na_all(scrapes, count, scrapes[i].na[path][j].name, text);
 }
 
 static void hg_metrics_print_na_all(const struct hg_scrape *scrapes, size_t count,
                                     const char *counter, struct text *text)
 {
     size_t i;
-    int lane;
+    int path;
 
     text_append(text, "# HELP amalgam_%s_total Of the transport: %s\n", counter, counter);
     text_append(text, "# TYPE amalgam_%s_total counter\n", counter);
     for (i = 0; i < count; i++) {
-        for (lane = 0; lane < HG_LANE_MAX; lane++) {
+        for (path = 0; path < HG_PATH_MAX; path++) {
             const struct na_counter *found =
-                hg_scrape_find(&scrapes[i], lane, scrapes[i].na_count[lane], counter);
+                hg_scrape_find(&scrapes[i], path, scrapes[i].na_count[path], counter);
 
             if (found != NULL)
                 text_append(text, "amalgam_%s_total{class=\"%s\",transport=\"%s\"} %" PRIu64 "\n",
-                            counter, scrapes[i].name, scrapes[i].transport[lane], found->value);
+                            counter, scrapes[i].name, scrapes[i].transport[path], found->value);
         }
     }
 }
 
-/* Among the first `count` of a lane. */
-static const struct na_counter *hg_scrape_find(const struct hg_scrape *scrape, int lane,
+/* Among the first `count` of a path. */
+static const struct na_counter *hg_scrape_find(const struct hg_scrape *scrape, int path,
                                                size_t count, const char *counter)
 {
     size_t i;
 
     for (i = 0; i < count; i++)
-        if (strcmp(scrape->na[lane][i].name, counter) == 0)
-            return &scrape->na[lane][i];
+        if (strcmp(scrape->na[path][i].name, counter) == 0)
+            return &scrape->na[path][i];
     return NULL;
 }
 
-/* Whether it was printed already, with a lane before this one. */
-static bool hg_scrapes_have(const struct hg_scrape *scrapes, size_t class_end, int lane_end,
+/* Whether it was printed already, with a path before this one. */
+static bool hg_scrapes_have(const struct hg_scrape *scrapes, size_t class_end, int path_end,
                             const char *counter)
 {
     size_t i;
-    int lane;
+    int path;
 
     for (i = 0; i <= class_end; i++)
-        for (lane = 0; lane < (i < class_end ? HG_LANE_MAX : lane_end); lane++)
-            if (hg_scrape_find(&scrapes[i], lane, scrapes[i].na_count[lane], counter) != NULL)
+        for (path = 0; path < (i < class_end ? HG_PATH_MAX : path_end); path++)
+            if (hg_scrape_find(&scrapes[i], path, scrapes[i].na_count[path], counter) != NULL)
                 return true;
     return false;
 }

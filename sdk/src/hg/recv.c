@@ -21,7 +21,7 @@
 #define HG_STOP_NS UINT64_C(5000000000)
 
 static hg_return_t hg_recv_post(struct hg_handle *handle);
-static int32_t hg_recv_count(hg_context_t *context, uint8_t lane, int32_t change);
+static int32_t hg_recv_count(hg_context_t *context, uint8_t path, int32_t change);
 static void hg_recv_done(const struct na_cb_info *info);
 static void hg_recv_failed(struct hg_handle *handle, na_return_t na_return);
 static hg_return_t hg_recv_accept(struct hg_handle *handle, const struct na_cb_info *info);
@@ -32,7 +32,7 @@ static void hg_recv_unknown(struct hg_handle *handle);
 static void hg_recv_run(struct hg_completion *completion);
 static uint32_t hg_recv_find_unanswered(struct hg_pool *pool, bool is_released);
 static bool hg_recv_is_stopped(hg_context_t *context);
-static void hg_recv_cancel_all(hg_context_t *context, enum hg_lane lane);
+static void hg_recv_cancel_all(hg_context_t *context, enum hg_path path);
 
 hg_return_t HG_Context_unpost(hg_context_t *context)
 {
@@ -49,16 +49,16 @@ hg_return_t HG_Context_unpost(hg_context_t *context)
     return ret;
 }
 
-hg_return_t hg_recv_fill(hg_context_t *context, enum hg_lane lane)
+hg_return_t hg_recv_fill(hg_context_t *context, enum hg_path path)
 {
     hg_return_t ret = HG_SUCCESS;
 
     while (ret == HG_SUCCESS && atomic_load(&context->is_receiving) &&
-           atomic_load(&context->posted[lane]) < context->window) {
-        uint32_t step = atomic_load(&context->posted[lane]) < HG_WINDOW_LOW(context->window)
+           atomic_load(&context->posted[path]) < context->window) {
+        uint32_t step = atomic_load(&context->posted[path]) < HG_WINDOW_LOW(context->window)
                             ? context->hg_class->post_incr
                             : 0;
-        struct hg_handle *handle = hg_pool_get(context, false, lane, step, &ret);
+        struct hg_handle *handle = hg_pool_get(context, false, path, step, &ret);
 
         if (handle == NULL)
             break;
@@ -71,30 +71,30 @@ void hg_recv_recycle(struct hg_handle *handle)
 {
     hg_context_t *context = handle->info.context;
 
-    if (handle->source.na_addr[handle->lane] != NULL) {
-        NA_Addr_free(hg_handle_lane(handle)->na_class, handle->source.na_addr[handle->lane]);
-        handle->source.na_addr[handle->lane] = NULL;
+    if (handle->source.na_addr[handle->path] != NULL) {
+        NA_Addr_free(hg_handle_path(handle)->na_class, handle->source.na_addr[handle->path]);
+        handle->source.na_addr[handle->path] = NULL;
     }
     handle->rpc = NULL;
     if (atomic_load_explicit(&context->is_receiving, memory_order_relaxed) &&
-        atomic_load_explicit(&context->posted[handle->lane], memory_order_relaxed) <
+        atomic_load_explicit(&context->posted[handle->path], memory_order_relaxed) <
             context->window)
         (void) hg_recv_post(handle);
     else
-        hg_pool_put(&context->targets[handle->lane], handle);
+        hg_pool_put(&context->targets[handle->path], handle);
 }
 
 hg_return_t hg_recv_stop(hg_context_t *context)
 {
     uint64_t start = hg_clock_ns();
     hg_return_t ret = HG_SUCCESS;
-    int lane;
+    int path;
 
     atomic_store(&context->is_receiving, false);
     while (!hg_recv_is_stopped(context)) {
-        for (lane = 0; lane < HG_LANE_MAX; lane++)
-            if (atomic_load(&context->posted[lane]) > 0)
-                hg_recv_cancel_all(context, (enum hg_lane) lane);
+        for (path = 0; path < HG_PATH_MAX; path++)
+            if (atomic_load(&context->posted[path]) > 0)
+                hg_recv_cancel_all(context, (enum hg_path) path);
         ret = hg_context_poll(context);
         if (ret != HG_SUCCESS && ret != HG_TIMEOUT)
             return ret;
@@ -109,14 +109,14 @@ hg_return_t hg_recv_stop(hg_context_t *context)
 bool hg_recv_release_unanswered(hg_context_t *context)
 {
     uint32_t count = 0;
-    int lane;
+    int path;
 
-    for (lane = 0; lane < HG_LANE_MAX; lane++)
-        count += hg_recv_find_unanswered(&context->targets[lane], false);
+    for (path = 0; path < HG_PATH_MAX; path++)
+        count += hg_recv_find_unanswered(&context->targets[path], false);
     if (count != hg_context_count_handles(context, false))
         return false;
-    for (lane = 0; lane < HG_LANE_MAX; lane++)
-        (void) hg_recv_find_unanswered(&context->targets[lane], true);
+    for (path = 0; path < HG_PATH_MAX; path++)
+        (void) hg_recv_find_unanswered(&context->targets[path], true);
     return true;
 }
 
@@ -145,12 +145,12 @@ static uint32_t hg_recv_find_unanswered(struct hg_pool *pool, bool is_released)
 
 void hg_recv_restart(hg_context_t *context)
 {
-    int lane;
+    int path;
 
     atomic_store(&context->is_receiving, true);
-    for (lane = 0; lane < HG_LANE_MAX; lane++)
-        if (context->na_context[lane] != NULL)
-            (void) hg_recv_fill(context, (enum hg_lane) lane);
+    for (path = 0; path < HG_PATH_MAX; path++)
+        if (context->na_context[path] != NULL)
+            (void) hg_recv_fill(context, (enum hg_path) path);
 }
 
 void hg_recv_dispatch(struct hg_handle *handle)
@@ -162,15 +162,15 @@ void hg_recv_dispatch(struct hg_handle *handle)
 /* Post the receive of a handle that nobody uses; on failure it is in the pool again. */
 static hg_return_t hg_recv_post(struct hg_handle *handle)
 {
-    const struct hg_class_lane *lane = hg_handle_lane(handle);
+    const struct hg_class_path *path = hg_handle_path(handle);
     hg_context_t *context = handle->info.context;
-    const uint8_t lane_index = handle->lane;
+    const uint8_t path_index = handle->path;
     na_return_t na_return;
     int32_t posted;
 
-    posted = hg_recv_count(context, lane_index, 1) - 1;
+    posted = hg_recv_count(context, path_index, 1) - 1;
     atomic_store_explicit(&handle->is_posted, true, memory_order_relaxed);
-    na_return = NA_Msg_recv_unexpected(lane->na_class, hg_handle_na_context(handle), hg_recv_done,
+    na_return = NA_Msg_recv_unexpected(path->na_class, hg_handle_na_context(handle), hg_recv_done,
                                        handle, handle->in.buf, handle->in.size,
                                        handle->in.plugin_data, handle->in.op);
     if (util_likely(na_return == NA_SUCCESS)) {
@@ -180,21 +180,21 @@ static hg_return_t hg_recv_post(struct hg_handle *handle)
     }
     HG_LOG_WARNING("cannot post a receive for requests: %s", NA_Error_to_string(na_return));
     atomic_store_explicit(&handle->is_posted, false, memory_order_relaxed);
-    hg_pool_put(&context->targets[lane_index], handle);
-    atomic_fetch_sub(&context->posted[lane_index], 1);
+    hg_pool_put(&context->targets[path_index], handle);
+    atomic_fetch_sub(&context->posted[path_index], 1);
     return hg_return_from_na(na_return);
 }
 
 /* How many are posted now. */
-static inline int32_t hg_recv_count(hg_context_t *context, uint8_t lane, int32_t change)
+static inline int32_t hg_recv_count(hg_context_t *context, uint8_t path, int32_t change)
 {
     int32_t posted;
 
     if (!context->hg_class->is_single_thread)
-        return atomic_fetch_add_explicit(&context->posted[lane], change, memory_order_relaxed) +
+        return atomic_fetch_add_explicit(&context->posted[path], change, memory_order_relaxed) +
                change;
-    posted = atomic_load_explicit(&context->posted[lane], memory_order_relaxed) + change;
-    atomic_store_explicit(&context->posted[lane], posted, memory_order_relaxed);
+    posted = atomic_load_explicit(&context->posted[path], memory_order_relaxed) + change;
+    atomic_store_explicit(&context->posted[path], posted, memory_order_relaxed);
     return posted;
 }
 
@@ -202,23 +202,23 @@ static void hg_recv_done(const struct na_cb_info *info)
 {
     struct hg_handle *handle = info->arg;
     hg_context_t *context = handle->info.context;
-    uint8_t lane = handle->lane;
+    uint8_t path = handle->path;
     int32_t posted;
 
     atomic_store_explicit(&handle->is_posted, false, memory_order_relaxed);
-    posted = hg_recv_count(context, lane, -1);
+    posted = hg_recv_count(context, path, -1);
     if (util_unlikely(info->ret != NA_SUCCESS))
         hg_recv_failed(handle, info->ret);
     else if (util_unlikely(hg_recv_accept(handle, info) != HG_SUCCESS))
         hg_recv_recycle(handle);
     if (util_unlikely(posted < HG_WINDOW_LOW(context->window)))
-        (void) hg_recv_fill(context, (enum hg_lane) lane);
+        (void) hg_recv_fill(context, (enum hg_path) path);
 }
 
 static void hg_recv_failed(struct hg_handle *handle, na_return_t na_return)
 {
     if (na_return == NA_CANCELED || !atomic_load(&handle->info.context->is_receiving)) {
-        hg_pool_put(&handle->info.context->targets[handle->lane], handle);
+        hg_pool_put(&handle->info.context->targets[handle->path], handle);
         return;
     }
     hg_count(&handle->info.context->counters.refused_header);
@@ -232,7 +232,7 @@ static hg_return_t hg_recv_accept(struct hg_handle *handle, const struct na_cb_i
     struct hg_core_header_request header;
     hg_return_t ret;
 
-    handle->source.na_addr[handle->lane] = info->info.recv_unexpected.source;
+    handle->source.na_addr[handle->path] = info->info.recv_unexpected.source;
     handle->source.is_self = false;
     ret = hg_header_read_request(handle, info->info.recv_unexpected.actual_buf_size, &header);
     if (util_unlikely(ret != HG_SUCCESS && ret != HG_PERMISSION))
@@ -245,12 +245,12 @@ static hg_return_t hg_recv_accept(struct hg_handle *handle, const struct na_cb_i
     handle->info.context_id = header.origin;
     if (util_unlikely(ret != HG_SUCCESS))
         return hg_recv_refuse(handle, &header);
-    if (util_unlikely(header.hg == HG_CORE_GIVE_UP_MAGIC)) {
-        hg_control_recv_give_up(handle);
+    if (util_unlikely(header.hg == HG_CORE_ABANDON_MAGIC)) {
+        hg_control_recv_abandon(handle);
         return HG_CANCELED;
     }
 
-    hg_count_own(&handle->req_count[handle->lane]);
+    hg_count_own(&handle->req_count[handle->path]);
     hg_count_own_add(&handle->req_bytes,
                      info->info.recv_unexpected.actual_buf_size - handle->in.header);
     HG_PROBE3(request, handle, handle->info.id, info->info.recv_unexpected.actual_buf_size);
@@ -355,24 +355,24 @@ static void hg_recv_run(struct hg_completion *completion)
 
 static bool hg_recv_is_stopped(hg_context_t *context)
 {
-    int lane;
+    int path;
 
-    for (lane = 0; lane < HG_LANE_MAX; lane++)
-        if (atomic_load(&context->posted[lane]) > 0)
+    for (path = 0; path < HG_PATH_MAX; path++)
+        if (atomic_load(&context->posted[path]) > 0)
             return false;
     return true;
 }
 
 /* All handles are looked at: which are posted is known to themselves only. */
-static void hg_recv_cancel_all(hg_context_t *context, enum hg_lane lane)
+static void hg_recv_cancel_all(hg_context_t *context, enum hg_path path)
 {
     struct hg_handle *handle;
 
-    (void) pthread_mutex_lock(&context->targets[lane].lock);
-    handle = context->targets[lane].all;
-    (void) pthread_mutex_unlock(&context->targets[lane].lock);
+    (void) pthread_mutex_lock(&context->targets[path].lock);
+    handle = context->targets[path].all;
+    (void) pthread_mutex_unlock(&context->targets[path].lock);
     for (; handle != NULL; handle = handle->next_all)
         if (atomic_load_explicit(&handle->is_posted, memory_order_relaxed))
-            (void) NA_Cancel(context->hg_class->lanes[lane].na_class, context->na_context[lane],
+            (void) NA_Cancel(context->hg_class->paths[path].na_class, context->na_context[path],
                              handle->in.op);
 }

@@ -14,7 +14,7 @@ static hg_return_t hg_respond_check(const struct hg_handle *handle);
 static hg_return_t hg_respond_start(struct hg_handle *handle, uint16_t magic, hg_return_t ret_code,
                                     size_t payload, uint8_t flags);
 static hg_return_t hg_respond_expose(struct hg_handle *handle, uint8_t flags, size_t *payload_p,
-                                     bool *is_given_up_p);
+                                     bool *is_abandoned_p);
 static void hg_respond_forget_output(struct hg_handle *handle);
 static hg_return_t hg_respond_await(struct hg_handle *handle);
 static hg_return_t hg_respond_await_again(struct hg_handle *handle);
@@ -144,8 +144,8 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_respond_start(struct hg_handle *handle,
                                                        hg_return_t ret_code, size_t payload,
                                                        uint8_t flags)
 {
-    const struct hg_class_lane *lane = hg_handle_lane(handle);
-    bool is_fetched = handle->out_extra.block != NULL, is_given_up = false;
+    const struct hg_class_path *path = hg_handle_path(handle);
+    bool is_fetched = handle->out_extra.block != NULL, is_abandoned = false;
     hg_context_t *context = handle->info.context;
     uint32_t deadline_ms = handle->deadline_ms;
     na_return_t na_return;
@@ -160,11 +160,11 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_respond_start(struct hg_handle *handle,
         hg_deadline_begin(handle, deadline_ms);
     if (util_unlikely(is_fetched)) {
         flags |= HG_CORE_HEADER_MORE_DATA;
-        ret = hg_respond_expose(handle, flags, &payload, &is_given_up);
+        ret = hg_respond_expose(handle, flags, &payload, &is_abandoned);
         if (ret != HG_SUCCESS)
             return ret;
     }
-    if (util_unlikely(is_given_up)) {
+    if (util_unlikely(is_abandoned)) {
         /* The bare word: should its origin wait after all, it is to know that nothing comes. */
         hg_respond_forget_output(handle);
         is_fetched = false;
@@ -175,9 +175,9 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_respond_start(struct hg_handle *handle,
     size = hg_header_write_response(handle, magic, flags, ret_code, payload);
     hg_count_own(&handle->resp_count);
     hg_count_own_add(&handle->resp_bytes, size - handle->out.header);
-    na_return = NA_Msg_send_expected(lane->na_class, hg_handle_na_context(handle), hg_respond_sent,
+    na_return = NA_Msg_send_expected(path->na_class, hg_handle_na_context(handle), hg_respond_sent,
                                      handle, handle->out.buf, size, handle->out.plugin_data,
-                                     handle->source.na_addr[handle->lane], handle->info.context_id,
+                                     handle->source.na_addr[handle->path], handle->info.context_id,
                                      handle->tag, handle->out.op);
     if (util_likely(na_return == NA_SUCCESS)) {
         if (util_unlikely(deadline_ms != 0))
@@ -212,7 +212,7 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_respond_start(struct hg_handle *handle,
  * already that it will not be.
  */
 static hg_return_t hg_respond_expose(struct hg_handle *handle, uint8_t flags, size_t *payload_p,
-                                     bool *is_given_up_p)
+                                     bool *is_abandoned_p)
 {
     hg_return_t ret;
 
@@ -222,8 +222,8 @@ static hg_return_t hg_respond_expose(struct hg_handle *handle, uint8_t flags, si
         ret = hg_handle_open_ack(handle);
     if (ret != HG_SUCCESS)
         return ret;
-    *is_given_up_p = !hg_control_await(handle);
-    if (*is_given_up_p)
+    *is_abandoned_p = !hg_control_await(handle);
+    if (*is_abandoned_p)
         return HG_SUCCESS;
     ret = hg_respond_await(handle);
     if (ret != HG_SUCCESS) {
@@ -248,14 +248,14 @@ static void hg_respond_forget_output(struct hg_handle *handle)
 
 static hg_return_t hg_respond_await(struct hg_handle *handle)
 {
-    const struct hg_class_lane *lane = hg_handle_lane(handle);
+    const struct hg_class_path *path = hg_handle_path(handle);
     na_return_t na_return;
 
     na_return =
-        NA_Msg_recv_expected(lane->na_class, hg_handle_na_context(handle), hg_respond_acknowledged,
+        NA_Msg_recv_expected(path->na_class, hg_handle_na_context(handle), hg_respond_acknowledged,
                              handle, handle->ack.buf, handle->ack.size, handle->ack.plugin_data,
-                             handle->source.na_addr[handle->lane], handle->info.context_id,
-                             handle->tag | lane->ack_bit, handle->ack.op);
+                             handle->source.na_addr[handle->path], handle->info.context_id,
+                             handle->tag | path->ack_bit, handle->ack.op);
     if (na_return != NA_SUCCESS) {
         HG_LOG_ERROR("cannot await that the output of RPC %#" PRIx64 " is fetched: %s",
                      handle->info.id, NA_Error_to_string(na_return));

@@ -92,7 +92,7 @@ bool hg_timers_remove(struct hg_timers *timers, struct hg_timer *timer)
     return was_armed;
 }
 
-void hg_timers_hasten(struct hg_timers *timers, struct hg_timer *timer, uint64_t at_ns)
+void hg_timers_expedite(struct hg_timers *timers, struct hg_timer *timer, uint64_t at_ns)
 {
     const uint64_t tick = hg_timers_tick_at(at_ns);
 

@@ -20,12 +20,12 @@
 
 /*
  * To be embedded in what has a deadline. `fire` asks for the end of what takes too long, NA's
- * callbacks run, then `settle` sees to what is left. Both run in the thread that polls, with
- * nothing locked. After `settle`, which may arm it again, the timer belongs to its owner.
+ * callbacks run, then `finish` sees to what is left. Both run in the thread that polls, with
+ * nothing locked. After `finish`, which may arm it again, the timer belongs to its owner.
  */
 struct hg_timer {
     void (*fire)(struct hg_timer *timer);
-    void (*settle)(struct hg_timer *timer);
+    void (*finish)(struct hg_timer *timer);
     /* Under the lock of the timers. */
     struct hg_timer *next;
     struct hg_timer **link; /* what points here */
@@ -59,7 +59,7 @@ void hg_timers_add(struct hg_timers *timers, struct hg_timer *timer, uint64_t no
 bool hg_timers_remove(struct hg_timers *timers, struct hg_timer *timer);
 
 /* If it is armed, let it fire at this time at the latest. */
-void hg_timers_hasten(struct hg_timers *timers, struct hg_timer *timer, uint64_t at_ns);
+void hg_timers_expedite(struct hg_timers *timers, struct hg_timer *timer, uint64_t at_ns);
 
 static inline bool hg_timers_are_armed(const struct hg_timers *timers)
 {

@@ -6,10 +6,10 @@
 #include "hg/hg_private.h"
 #include "hg_fixture.h"
 
-#define MANY (3 * HG_GIVEN_UP_MAX)
+#define MANY (3 * HG_ABANDONED_MAX)
 
 struct table {
-    struct hg_given_ups *given_ups;
+    struct hg_abandoned_table *table;
     const hg_class_t *hg_class;
     na_class_t *na_class;
     na_addr_t *self;
@@ -19,48 +19,48 @@ struct table {
 static void table_open(struct table *table, const struct pair *pair)
 {
     table->hg_class = pair->target.hg_class;
-    table->na_class = hg_class_get_na(table->hg_class, HG_LANE_MAIN);
-    table->given_ups = hg_given_ups_new();
+    table->na_class = hg_class_get_na(table->hg_class, HG_PATH_MAIN);
+    table->table = hg_abandoned_new();
     table->addresses = 0;
-    assert_non_null(table->given_ups);
+    assert_non_null(table->table);
     assert_int_equal(NA_Addr_self(table->na_class, &table->self), NA_SUCCESS);
 }
 
 static void table_close(struct table *table)
 {
-    hg_given_ups_free(table->given_ups, table->hg_class);
+    hg_abandoned_free(table->table, table->hg_class);
     NA_Addr_free(table->na_class, table->self);
 }
 
-static struct hg_given_up numbered(const struct table *table, uint32_t i)
+static struct hg_abandoned numbered(const struct table *table, uint32_t i)
 {
-    return (struct hg_given_up){.na_addr = table->self,
-                                .id = 1 + i % 3,
-                                .tag = i / 7,
-                                .cookie = i & HG_COOKIE_MASK,
-                                .origin = (uint8_t) i};
+    return (struct hg_abandoned){.na_addr = table->self,
+                                 .id = 1 + i % 3,
+                                 .tag = i / 7,
+                                 .cookie = i & HG_COOKIE_MASK,
+                                 .origin = (uint8_t) i};
 }
 
 static void table_add(struct table *table, uint32_t i)
 {
-    struct hg_given_up given_up = numbered(table, i);
+    struct hg_abandoned abandoned = numbered(table, i);
     na_addr_t *old;
-    uint8_t lane;
+    uint8_t path;
 
-    assert_int_equal(NA_Addr_dup(table->na_class, table->self, &given_up.na_addr), NA_SUCCESS);
+    assert_int_equal(NA_Addr_dup(table->na_class, table->self, &abandoned.na_addr), NA_SUCCESS);
     table->addresses++;
-    old = hg_given_ups_add(table->given_ups, table->hg_class, &given_up, &lane);
+    old = hg_abandoned_add(table->table, table->hg_class, &abandoned, &path);
     if (old == NULL)
         return;
-    assert_int_equal(lane, HG_LANE_MAIN);
+    assert_int_equal(path, HG_PATH_MAIN);
     NA_Addr_free(table->na_class, old);
     table->addresses--;
 }
 
 static bool table_take(struct table *table, uint32_t i)
 {
-    const struct hg_given_up wanted = numbered(table, i);
-    na_addr_t *na_addr = hg_given_ups_take(table->given_ups, table->hg_class, &wanted);
+    const struct hg_abandoned wanted = numbered(table, i);
+    na_addr_t *na_addr = hg_abandoned_take(table->table, table->hg_class, &wanted);
 
     if (na_addr == NULL)
         return false;
@@ -75,13 +75,13 @@ static void thousands_are_remembered(void **state)
 
     table_open(&table, *state);
     assert_false(table_take(&table, 0));
-    assert_true(HG_GIVEN_UP_MAX >= 1000);
-    for (uint32_t i = 0; i < HG_GIVEN_UP_MAX; i++)
+    assert_true(HG_ABANDONED_MAX >= 1000);
+    for (uint32_t i = 0; i < HG_ABANDONED_MAX; i++)
         table_add(&table, i);
     /* In another order than they came. */
-    for (uint32_t i = 0; i < HG_GIVEN_UP_MAX; i++)
-        assert_true(table_take(&table, i * 1237u % HG_GIVEN_UP_MAX));
-    for (uint32_t i = 0; i < HG_GIVEN_UP_MAX; i++)
+    for (uint32_t i = 0; i < HG_ABANDONED_MAX; i++)
+        assert_true(table_take(&table, i * 1237u % HG_ABANDONED_MAX));
+    for (uint32_t i = 0; i < HG_ABANDONED_MAX; i++)
         assert_false(table_take(&table, i));
     assert_int_equal(table.addresses, 0);
     table_close(&table);
@@ -99,9 +99,9 @@ static void the_oldest_are_forgotten(void **state)
         if (i % 5 == 0)
             assert_true(table_take(&table, i));
     }
-    assert_in_range(table.addresses, 1, HG_GIVEN_UP_MAX);
+    assert_in_range(table.addresses, 1, HG_ABANDONED_MAX);
     for (uint32_t i = 0; i < MANY; i++) {
-        const bool is_there = i % 5 != 0 && i >= MANY - HG_GIVEN_UP_MAX;
+        const bool is_there = i % 5 != 0 && i >= MANY - HG_ABANDONED_MAX;
 
         assert_int_equal(table_take(&table, i), is_there);
         found += is_there;
