@@ -5,12 +5,16 @@
 
 #include "hg_fixture.h"
 
-#include "hg/hg_private.h"
+#include "hg/abandoned.h"
+#include "hg/class.h"
+#include "hg/context.h"
+#include "hg/generation.h"
+#include "hg/handle.h"
 
 /* How many origins said to the target that they gave up. */
 static inline uint32_t words_kept(const struct pair *pair)
 {
-    struct hg_controls *controls = &pair->target.context->controls;
+    struct hg_controls *controls = &hg_rpc_context(pair->target.context)->controls;
     uint32_t count;
 
     (void) pthread_mutex_lock(&controls->lock);

@@ -3,7 +3,8 @@
  * What a target remembers of the forwards that were given up: as many as there is room for, the
  * latest ones, each once.
  */
-#include "hg/hg_private.h"
+#include "hg/abandoned.h"
+#include "hg/header.h"
 #include "hg_fixture.h"
 
 #define MANY (3 * HG_ABANDONED_MAX)
@@ -19,7 +20,7 @@ struct table {
 static void table_open(struct table *table, const struct pair *pair)
 {
     table->hg_class = pair->target.hg_class;
-    table->na_class = hg_class_get_na(table->hg_class, HG_PATH_MAIN);
+    table->na_class = table->hg_class->paths[HG_PATH_MAIN].na_class;
     table->table = hg_abandoned_new();
     table->addresses = 0;
     assert_non_null(table->table);

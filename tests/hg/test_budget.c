@@ -6,7 +6,9 @@
 #include "hg_fixture.h"
 
 #include "bulk/bulk_internal.h"
-#include "hg/hg_private.h"
+#include "hg/class.h"
+#include "hg/context.h"
+#include "hg/handle.h"
 
 #include <stdio.h>
 #include <sys/mman.h>
@@ -128,8 +130,8 @@ static void check_released(const struct pair *pair)
 {
     WAIT_FOR(pair, &pair->target, overflow_bytes, 0);
     WAIT_FOR(pair, &pair->origin, overflow_bytes, 0);
-    assert_null(pair->target.hg_class->in_budget.first);
-    assert_null(pair->origin.hg_class->out_budget.first);
+    assert_null(hg_rpc_class(pair->target.hg_class)->in_budget.first);
+    assert_null(hg_rpc_class(pair->origin.hg_class)->out_budget.first);
 }
 
 static void inputs_beyond_the_budget_of_a_peer_wait_their_turn(void **state)
@@ -285,7 +287,7 @@ static void larger_ones_are_taken_one_at_a_time_by_default(void **state)
     (void) state;
     pair_open(&pair, NULL);
     unit = unit_of(&pair);
-    hg_budget_set(&pair.target.hg_class->in_budget, 8 * unit, unit, 0);
+    hg_budget_set(&hg_rpc_class(pair.target.hg_class)->in_budget, 8 * unit, unit, 0);
     for (int i = 0; i < 3; i++)
         call_start(&calls[i], &pair.origin, pair.addr, RPC_HOLD, 20 * size_of(&pair, 0));
     for (int i = 0; i < 3; i++) {
@@ -333,7 +335,7 @@ static void more_than_may_wait_are_refused(void **state)
     (void) state;
     pair_open(&pair, NULL);
     set_budget(&pair.target, unit_of(&pair), 0);
-    pair.target.hg_class->in_budget.peer_waiting_max = 1;
+    hg_rpc_class(pair.target.hg_class)->in_budget.peer_waiting_max = 1;
     call_start(&calls[0], &pair.origin, pair.addr, RPC_HOLD, size_of(&pair, 0));
     pair_wait_held(&pair, &pair.target, 1);
     call_start(&calls[1], &pair.origin, pair.addr, RPC_HOLD, size_of(&pair, 1));
@@ -375,7 +377,7 @@ static void output_that_waits_can_be_cancelled_and_has_a_deadline(void **state)
 
     (void) state;
     pair_open(&pair, NULL);
-    budget = &pair.origin.hg_class->out_budget;
+    budget = &hg_rpc_class(pair.origin.hg_class)->out_budget;
     size = pair_large(&pair);
     set_budget(&pair.origin, unit_of(&pair), 0);
     budget_occupy(&pair, budget, &wait);
@@ -430,8 +432,9 @@ static void context_with_inputs_that_wait_can_be_destroyed(void **state)
 
         assert_int_equal(HG_Addr_self(pair.target.hg_class, &self), HG_SUCCESS);
         memset(&wait, 0, sizeof(wait));
-        assert_int_equal(hg_budget_enter(&pair.target.hg_class->in_budget, path->na_class,
-                                         self->na_addr[HG_PATH_MAIN], 1000, &wait, 0, &is_waiting),
+        assert_int_equal(hg_budget_enter(&hg_rpc_class(pair.target.hg_class)->in_budget,
+                                         path->na_class, self->na_addr[HG_PATH_MAIN], 1000, &wait,
+                                         0, &is_waiting),
                          HG_SUCCESS);
         assert_int_equal(HG_Addr_free(pair.target.hg_class, self), HG_SUCCESS);
     }
@@ -440,7 +443,7 @@ static void context_with_inputs_that_wait_can_be_destroyed(void **state)
     WAIT_FOR(&pair, &pair.target, overflow_waiting_count, 1);
     assert_int_equal(HG_Context_destroy(pair.target.context), HG_SUCCESS);
     hg_budget_leave(&wait.charge);
-    assert_null(pair.target.hg_class->in_budget.first);
+    assert_null(hg_rpc_class(pair.target.hg_class)->in_budget.first);
     (void) HG_Cancel(call.handle);
     while (atomic_load(&call.outcome.count) == 0 && now_ms() < end)
         side_progress(&pair.origin);
@@ -460,11 +463,11 @@ static void wait_for_no_bulks(const struct pair *pair)
     uint64_t end = now_ms() + WAIT_MS;
 
     hg_blocks_drain(hg_class);
-    while (atomic_load(&hg_class->bulk_count) > 0 && now_ms() < end) {
+    while (atomic_load(&hg_class->bulk->count) > 0 && now_ms() < end) {
         pair_progress(pair);
         hg_blocks_drain(hg_class);
     }
-    assert_int_equal(atomic_load(&hg_class->bulk_count), 0);
+    assert_int_equal(atomic_load(&hg_class->bulk->count), 0);
 }
 
 /*
@@ -521,7 +524,7 @@ static void what_the_transport_keeps_counts_but_holds_no_pages(void **state)
     pair_open(&pair, NULL);
     hg_class = pair.origin.hg_class;
     set_budget(&pair.origin, 2 * size, 0);
-    budget_occupy(&pair, &hg_class->in_budget, &wait);
+    budget_occupy(&pair, &hg_rpc_class(hg_class)->in_budget, &wait);
     block = hg_block_get(hg_class, size);
     assert_non_null(block);
     block->charge = wait.charge;

@@ -3,7 +3,8 @@
  * Each call of NA that can fail, fails in turn: what was asked for fails with that error, and all
  * is well afterwards.
  */
-#include "hg/hg_private.h"
+#include "hg/context.h"
+#include "hg/respond.h"
 #include "hg_fixture.h"
 
 /* A call that fails, and how. -1: none. */
@@ -418,7 +419,7 @@ static void refused_error_responses_are_bounded(void **state)
     enum {
         UNKNOWN = 12345,
         EXTRA = 20,
-        COUNT = HG_CONTROL_REFUSED_MAX + EXTRA
+        COUNT = HG_RESPOND_REFUSED_MAX + EXTRA
     };
     static hg_handle_t handles[COUNT];
     struct pair *pair = *state;
@@ -435,12 +436,13 @@ static void refused_error_responses_are_bounded(void **state)
         while (side_ext_counters(&pair->target).unknown_rpc_count == unknown && now_ms() < end)
             pair_progress(pair);
     }
-    assert_int_equal(hg_context_count_handles(pair->target.context, false),
-                     (uint32_t) atomic_load(&pair->target.context->posted[HG_PATH_MAIN]) +
-                         HG_CONTROL_REFUSED_MAX);
+    assert_int_equal(
+        hg_pools_count(hg_rpc_context(pair->target.context)->targets),
+        (uint32_t) atomic_load(&hg_rpc_context(pair->target.context)->posted[HG_PATH_MAIN]) +
+            HG_RESPOND_REFUSED_MAX);
     assert_int_equal(outcome.count, 0);
     disarm();
-    pair_wait_for(pair, &outcome.count, HG_CONTROL_REFUSED_MAX);
+    pair_wait_for(pair, &outcome.count, HG_RESPOND_REFUSED_MAX);
     assert_int_equal(outcome.ret, HG_NOENTRY);
     for (int i = 0; i < COUNT; i++)
         assert_int_equal(HG_Cancel(handles[i]), HG_SUCCESS);

@@ -4,7 +4,7 @@
  */
 #include "hg_fixture.h"
 
-#include "hg/hg_private.h"
+#include "engine/progress.h"
 
 #define ROUNDS 200
 

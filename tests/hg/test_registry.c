@@ -5,7 +5,7 @@
  */
 #include "hg_fixture.h"
 
-#include "hg/hg_private.h"
+#include "hg/class.h"
 
 static int class_setup(void **state)
 {
@@ -45,13 +45,18 @@ static void two_names_with_one_id_collide(void **state)
 {
     hg_class_t *hg_class = *state;
 
-    assert_int_equal(hg_registry_add(&hg_class->registry, 77, "one", NULL, NULL, never),
-                     HG_SUCCESS);
-    assert_int_equal(hg_registry_add(&hg_class->registry, 77, "two", NULL, NULL, never), HG_EXIST);
-    assert_int_equal(hg_registry_add(&hg_class->registry, 77, "one", NULL, NULL, NULL), HG_SUCCESS);
+    assert_int_equal(
+        hg_registry_add(&hg_rpc_class(hg_class)->registry, 77, "one", NULL, NULL, never),
+        HG_SUCCESS);
+    assert_int_equal(
+        hg_registry_add(&hg_rpc_class(hg_class)->registry, 77, "two", NULL, NULL, never), HG_EXIST);
+    assert_int_equal(
+        hg_registry_add(&hg_rpc_class(hg_class)->registry, 77, "one", NULL, NULL, NULL),
+        HG_SUCCESS);
     assert_int_equal(HG_Deregister(hg_class, 77), HG_SUCCESS);
-    assert_int_equal(hg_registry_add(&hg_class->registry, 77, "two", NULL, NULL, never),
-                     HG_SUCCESS);
+    assert_int_equal(
+        hg_registry_add(&hg_rpc_class(hg_class)->registry, 77, "two", NULL, NULL, never),
+        HG_SUCCESS);
 }
 
 static void register_again_replaces_the_functions(void **state)

@@ -6,7 +6,7 @@
  */
 #include "hg_fixture.h"
 
-#include "hg/hg_private.h"
+#include "hg/header.h"
 
 #include <endian.h>
 #include <stdlib.h>

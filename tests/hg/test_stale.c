@@ -180,7 +180,7 @@ static void rpc_that_its_target_believes_given_up_ends(void **state)
 /* Keep the origin from saying that it gives up, or let it. */
 static void hold_back_words(struct pair *pair, bool is_held_back)
 {
-    struct hg_controls *controls = &pair->origin.context->controls;
+    struct hg_controls *controls = &hg_rpc_context(pair->origin.context)->controls;
 
     (void) pthread_mutex_lock(&controls->lock);
     controls->sending = is_held_back ? controls->sending + 1000 : controls->sending - 1000;
@@ -192,7 +192,7 @@ static void come_to_the_same_tag(hg_handle_t handle)
 {
     free(handle->stale);
     handle->stale = NULL;
-    handle->generation += (1u << hg_handle_path(handle)->generation_bits) - 1;
+    handle->generation += (1u << hg_handle_tags(handle)->generation_bits) - 1;
 }
 
 /* Two responses wait to be fetched whose tags are one: the older one's receive gets the word. */
@@ -285,7 +285,7 @@ static void answer_of_old_does_not_take_the_place_of_the_right_one(void **state)
 
     assert_int_equal(HG_Cancel(handle), HG_SUCCESS);
     pair_wait_for(pair, &outcome.count, 1);
-    handle->generation += (1u << hg_handle_path(handle)->generation_bits) - 1;
+    handle->generation += (1u << hg_handle_tags(handle)->generation_bits) - 1;
     blob_make(&in, 16, 2);
     assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
     free(in.data);
@@ -310,7 +310,7 @@ static void tags_do_not_run_out(void **state)
 {
     struct pair *pair = *state;
     hg_handle_t handle = pair_create(pair, RPC_ECHO);
-    uint32_t tags = 1u << hg_handle_path(handle)->generation_bits;
+    uint32_t tags = 1u << hg_handle_tags(handle)->generation_bits;
 
     for (uint32_t i = 0; i < 3 * tags; i++) {
         uint64_t generation = hg_generation_after(handle);

@@ -2,7 +2,7 @@
 /*
  * The timer wheel, against a plain list: what is due, when to look again, removing and hastening.
  */
-#include "hg/timer.h"
+#include "engine/timer.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

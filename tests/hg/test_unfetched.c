@@ -49,13 +49,13 @@ static struct resources resources_of(const struct side *side)
 {
     struct resources resources = {0};
 
-    (void) pthread_mutex_lock(&side->context->targets[HG_PATH_MAIN].lock);
-    resources.handles_made = side->context->targets[HG_PATH_MAIN].count;
-    (void) pthread_mutex_unlock(&side->context->targets[HG_PATH_MAIN].lock);
-    resources.handles_used = hg_context_count_handles(side->context, false);
-    resources.bulks = atomic_load(&side->hg_class->bulk_count);
-    resources.kept = side->hg_class->blocks.kept;
-    assert_null(side->context->controls.awaiting);
+    (void) pthread_mutex_lock(&hg_rpc_context(side->context)->targets[HG_PATH_MAIN].lock);
+    resources.handles_made = hg_rpc_context(side->context)->targets[HG_PATH_MAIN].count;
+    (void) pthread_mutex_unlock(&hg_rpc_context(side->context)->targets[HG_PATH_MAIN].lock);
+    resources.handles_used = hg_pools_count(hg_rpc_context(side->context)->targets);
+    resources.bulks = atomic_load(&side->hg_class->bulk->count);
+    resources.kept = side->hg_class->bulk->blocks.kept;
+    assert_null(hg_rpc_context(side->context)->controls.awaiting);
     return resources;
 }
 
@@ -226,7 +226,7 @@ static void all_that_were_given_up_are_remembered(void **state)
         (void) HG_Destroy(later[i]);
     }
     assert_int_equal(side_counters(&pair.target).rpc_resp_extra_count, before);
-    assert_null(pair.target.context->controls.awaiting);
+    assert_null(hg_rpc_context(pair.target.context)->controls.awaiting);
     free(out.data);
     pair_close(&pair);
 }

@@ -5,7 +5,7 @@
  */
 #include "proc_fixture.h"
 
-#include "hg/hg_internal.h"
+#include "bulk/block.h"
 
 static void encoding_grows_into_an_extra_buffer(void **state)
 {

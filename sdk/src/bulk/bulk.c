@@ -3,7 +3,8 @@
  * Bulk descriptors: making and freeing them, binding, and what can be asked of them.
  */
 #include "bulk/bulk_internal.h"
-#include "hg/hg_log.h"
+#include "bulk/bulk_registry.h"
+#include "engine/fork.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -142,6 +143,12 @@ uint8_t HG_Bulk_get_flags(hg_bulk_t handle)
     return handle != HG_BULK_NULL ? handle->access : 0;
 }
 
+bool HG_Bulk_in_use(hg_bulk_t handle)
+{
+    return handle != HG_BULK_NULL &&
+           atomic_load_explicit(&handle->in_use, memory_order_acquire) > 0;
+}
+
 hg_return_t HG_Bulk_access(hg_bulk_t handle, hg_size_t offset, hg_size_t size, uint8_t flags,
                            uint32_t max_count, void **buf_ptrs, hg_size_t *buf_sizes,
                            uint32_t *actual_count)
@@ -190,6 +197,12 @@ hg_return_t HG_Bulk_access(hg_bulk_t handle, hg_size_t offset, hg_size_t size, u
     return HG_SUCCESS;
 }
 
+void hg_bulk_own(hg_bulk_t bulk, void (*free_callback)(void *), void *arg)
+{
+    bulk->owned = arg;
+    bulk->owned_free = free_callback;
+}
+
 struct hg_bulk *hg_bulk_new(hg_class_t *hg_class)
 {
     struct hg_bulk *bulk = calloc(1, sizeof(*bulk));
@@ -200,7 +213,7 @@ struct hg_bulk *hg_bulk_new(hg_class_t *hg_class)
     }
     bulk->hg_class = hg_class;
     atomic_init(&bulk->refs, 1);
-    hg_class_bulk_incr(hg_class);
+    atomic_fetch_add_explicit(&hg_class->bulk->count, 1, memory_order_relaxed);
     return bulk;
 }
 
@@ -319,19 +332,19 @@ static void hg_bulk_destroy(struct hg_bulk *bulk)
         bulk->owned_free(bulk->owned);
     free(bulk->wire);
     free(bulk);
-    hg_class_bulk_decr(hg_class);
+    atomic_fetch_sub_explicit(&hg_class->bulk->count, 1, memory_order_release);
 }
 
 /* Keeps the own address in the form in which it travels. */
 static hg_return_t hg_bulk_addr_serialize(struct hg_bulk *bulk)
 {
-    na_class_t *na_class = hg_class_get_na(bulk->hg_class, HG_PATH_MAIN);
-    na_addr_t *na_addr = hg_addr_get_na_path(bulk->addr, HG_PATH_MAIN);
+    na_class_t *na_class = bulk->hg_class->paths[HG_PATH_MAIN].na_class;
+    na_addr_t *na_addr = bulk->addr->na_addr[HG_PATH_MAIN];
     size_t size = na_addr != NULL ? NA_Addr_get_serialize_size(na_class, na_addr) : 0;
     na_return_t ret;
 
     /* Only the string tells of both paths. */
-    if (size == 0 || hg_class_get_na(bulk->hg_class, HG_PATH_SM) != NULL)
+    if (size == 0 || bulk->hg_class->paths[HG_PATH_SM].na_class != NULL)
         return hg_bulk_addr_to_string(bulk);
     bulk->addr_wire = size <= UINT16_MAX ? malloc(size) : NULL;
     if (bulk->addr_wire == NULL) {

@@ -4,9 +4,10 @@
  * transport does not let go of are taken from it. Each keeps descriptors and address alive until
  * NA calls back, for the memory may be read or written to until then.
  */
-#include "bulk/bulk_internal.h"
-#include "hg/hg_log.h"
-#include "hg/probes.h"
+#include "bulk/bulk_pool.h"
+#include "engine/context_timer.h"
+#include "engine/fork.h"
+#include "engine/probes.h"
 #include "mercury_ext.h"
 #include "na_ext.h"
 #include "util/compiler.h"
@@ -29,18 +30,6 @@ static bool hg_bulk_detach_piece(struct hg_bulk_piece *piece);
 static void hg_bulk_detached_done(const struct na_cb_info *info);
 static void hg_bulk_detached_free(struct hg_bulk_detached *detached);
 
-bool HG_Bulk_in_use(hg_bulk_t handle)
-{
-    return handle != HG_BULK_NULL &&
-           atomic_load_explicit(&handle->in_use, memory_order_acquire) > 0;
-}
-
-void hg_bulk_own(hg_bulk_t bulk, void (*free_callback)(void *), void *arg)
-{
-    bulk->owned = arg;
-    bulk->owned_free = free_callback;
-}
-
 void hg_bulk_deadline_start(struct hg_bulk_transfer *op)
 {
     op->is_timed = true;
@@ -59,7 +48,7 @@ static void hg_bulk_deadline_fire(struct hg_timer *timer)
     if (op->running > 1 || op->unassigned > 0) {
         if (op->ret == HG_SUCCESS) {
             HG_PROBE1(timeout, op);
-            hg_context_count_timeout(op->holds.context);
+            hg_count(&op->holds.context->counters.timed_out);
         }
         hg_bulk_op_fail(op, HG_TIMEOUT);
     }
@@ -107,7 +96,7 @@ static void hg_bulk_detach(struct hg_bulk_transfer *op)
         is_detached = true;
     }
     if (is_detached)
-        hg_context_count_detached(op->holds.context);
+        hg_count(&op->holds.context->counters.detached);
 }
 
 /* False if it was not possible, or if the piece ends now. */

@@ -4,7 +4,8 @@
  * once, and each number is checked before it is used.
  */
 #include "bulk/bulk_internal.h"
-#include "hg/hg_log.h"
+#include "bulk/bulk_registry.h"
+#include "engine/fork.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -201,7 +202,7 @@ static hg_return_t hg_bulk_addr_read(struct hg_bulk *bulk, const struct hg_bulk_
         }
         return HG_Addr_lookup2(bulk->hg_class, string, &bulk->addr);
     }
-    ret = NA_Addr_deserialize(hg_class_get_na(bulk->hg_class, HG_PATH_MAIN), &na_addr, addr,
+    ret = NA_Addr_deserialize(bulk->hg_class->paths[HG_PATH_MAIN].na_class, &na_addr, addr,
                               wire->addr_size, 0);
     if (ret != NA_SUCCESS) {
         HG_LOG_ERROR("bulk descriptor with an address of %" PRIu32 " bytes that is of no use: %s",
@@ -245,7 +246,7 @@ static hg_return_t hg_bulk_regions_read(struct hg_bulk *bulk, const struct hg_bu
 static hg_return_t hg_bulk_path_read(struct hg_bulk *bulk, int path, uint32_t count,
                                      const uint8_t **pos_p, const uint8_t *end)
 {
-    na_class_t *na_class = hg_class_get_na(bulk->hg_class, (enum hg_path) path);
+    na_class_t *na_class = bulk->hg_class->paths[path].na_class;
     struct hg_bulk_map *map = &bulk->paths[path];
     hg_size_t offset = 0;
     hg_return_t ret = hg_bulk_map_init(map, na_class != NULL ? count : 0);

@@ -5,9 +5,13 @@
 #ifndef HG_BULK_INTERNAL_H
 #define HG_BULK_INTERNAL_H
 
+#include "bulk/block.h"
 #include "bulk/bulk_map.h"
 #include "bulk/bulk_wire.h"
-#include "hg/hg_internal.h"
+#include "engine/addr.h"
+#include "engine/library.h"
+#include "engine/log.h"
+#include "engine/queue.h"
 #include "mercury_bulk.h"
 
 #include <pthread.h>
@@ -52,6 +56,9 @@ struct hg_bulk {
 /* bulk.c: an empty descriptor with one reference, counted by its class; NULL if memory is out. */
 struct hg_bulk *hg_bulk_new(hg_class_t *hg_class);
 
+/* bulk.c: call a function with the last reference to a local descriptor. */
+void hg_bulk_own(hg_bulk_t bulk, void (*free_callback)(void *), void *arg);
+
 /* bulk_register.c: registers the memory of a local descriptor on all paths; undoes it. */
 hg_return_t hg_bulk_register(struct hg_bulk *bulk);
 void hg_bulk_deregister(struct hg_bulk *bulk);
@@ -59,11 +66,6 @@ void hg_bulk_deregister(struct hg_bulk *bulk);
 /* bulk_register.c: makes room for `count` extents, 0 for none; frees them. */
 hg_return_t hg_bulk_map_init(struct hg_bulk_map *map, uint32_t count);
 void hg_bulk_map_fini(struct hg_bulk_map *map);
-
-/* bulk_registry.c: names of local descriptors, so that one that comes back is recognized. */
-struct hg_bulk_name hg_bulk_registry_name(struct hg_bulk *bulk);
-struct hg_bulk *hg_bulk_registry_find(const hg_class_t *hg_class, const struct hg_bulk_name *name);
-void hg_bulk_registry_remove(struct hg_bulk *bulk);
 
 /* bulk_serialize.c: checksum of a serialized descriptor of at least its fixed size. */
 uint32_t hg_bulk_wire_checksum(const void *buf, size_t total);

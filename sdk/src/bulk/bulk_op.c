@@ -9,8 +9,9 @@
  */
 #include "bulk/bulk_internal.h"
 #include "bulk/bulk_pool.h"
-#include "hg/hg_log.h"
-#include "hg/probes.h"
+#include "engine/context_timer.h"
+#include "engine/fork.h"
+#include "engine/probes.h"
 #include "na_ext.h"
 #include "util/compiler.h"
 
@@ -25,6 +26,7 @@ static void hg_bulk_piece_posted(struct hg_bulk_piece *piece, na_return_t ret);
 static void hg_bulk_piece_done(const struct na_cb_info *info);
 static void hg_bulk_piece_end(struct hg_bulk_piece *piece, hg_return_t ret);
 static void hg_bulk_op_callback(struct hg_completion *completion);
+static void hg_bulk_op_count(struct hg_counters *counters, hg_return_t ret, hg_size_t size);
 static void hg_bulk_holds_drop(const struct hg_bulk_holds *holds);
 
 /*
@@ -82,8 +84,8 @@ void hg_bulk_op_drop(struct hg_bulk_transfer *op)
 hg_return_t hg_bulk_op_start(struct hg_bulk_transfer *op, const struct hg_bulk_request *request,
                              enum hg_path path)
 {
-    na_class_t *na_class = hg_class_get_na(request->origin->hg_class, path);
-    na_addr_t *na_addr = hg_addr_get_na_path(request->origin_addr, path);
+    na_class_t *na_class = request->origin->hg_class->paths[path].na_class;
+    na_addr_t *na_addr = request->origin_addr->na_addr[path];
     uint64_t piece_max = NA_Class_get_max_rma_size(na_class);
     hg_context_t *context = request->context;
     bool is_ended;
@@ -96,7 +98,7 @@ hg_return_t hg_bulk_op_start(struct hg_bulk_transfer *op, const struct hg_bulk_r
         return ret;
     }
     op->holds.na_class = na_class;
-    op->na_context = hg_context_get_na(context, path);
+    op->na_context = context->na_context[path];
     op->path = path;
     op->origin_id = request->origin_id;
     op->piece_max = piece_max > 0 ? piece_max : HG_SIZE_MAX;
@@ -190,7 +192,7 @@ void hg_bulk_op_retry(struct hg_bulk_transfer *op)
 
     (void) pthread_mutex_lock(&op->lock);
     op->is_retry_queued = false;
-    hg_context_count_retry(context);
+    hg_count(&context->counters.retry);
     is_ended = hg_bulk_op_run(op);
     (void) pthread_mutex_unlock(&op->lock);
     if (is_ended)
@@ -401,7 +403,7 @@ static void hg_bulk_op_callback(struct hg_completion *completion)
     hg_return_t ret = HG_SUCCESS;
 
     HG_PROBE3(bulk__done, op, info.ret, op->size);
-    hg_context_count_bulk_end(holds.context, info.ret, op->size);
+    hg_bulk_op_count(&holds.context->counters, info.ret, op->size);
     if (callback != NULL)
         ret = callback(&info);
     /* The id is valid until the callback has returned: who cancels may not know that it ended. */
@@ -409,6 +411,16 @@ static void hg_bulk_op_callback(struct hg_completion *completion)
     if (ret != HG_SUCCESS)
         HG_LOG_WARNING("callback of a bulk transfer returned %s", HG_Error_to_string(ret));
     hg_bulk_holds_drop(&holds);
+}
+
+static void hg_bulk_op_count(struct hg_counters *counters, hg_return_t ret, hg_size_t size)
+{
+    if (util_likely(ret == HG_SUCCESS))
+        hg_count_add(&counters->bulk_bytes, size);
+    else
+        hg_count(ret == HG_CANCELED  ? &counters->bulk_canceled
+                 : ret == HG_TIMEOUT ? &counters->bulk_timeout
+                                     : &counters->bulk_error);
 }
 
 static void hg_bulk_holds_drop(const struct hg_bulk_holds *holds)

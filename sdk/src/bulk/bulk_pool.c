@@ -4,8 +4,6 @@
  */
 #include "bulk/bulk_pool.h"
 
-#include "hg/hg_log.h"
-
 #include <stdlib.h>
 
 struct hg_bulk_pool {
@@ -18,7 +16,7 @@ struct hg_bulk_pool {
 };
 
 static hg_return_t hg_bulk_pool_of(hg_context_t *context, struct hg_bulk_pool **pool_p);
-static void hg_bulk_pool_free(void *data);
+static void hg_bulk_pool_free(struct hg_bulk_pool *pool);
 static hg_return_t hg_bulk_op_new(struct hg_bulk_pool *pool, hg_context_t *context,
                                   struct hg_bulk_transfer **op_p);
 static void hg_bulk_op_free(struct hg_bulk_transfer *op);
@@ -44,7 +42,8 @@ hg_return_t hg_bulk_pool_get(hg_context_t *context, struct hg_bulk_transfer **op
 
 void hg_bulk_pool_put(struct hg_bulk_transfer *op)
 {
-    struct hg_bulk_pool *pool = hg_context_get_bulk_data(op->holds.context);
+    struct hg_bulk_pool *pool =
+        atomic_load_explicit(&op->holds.context->bulk_pool, memory_order_acquire);
 
     (void) pthread_mutex_lock(&pool->lock);
     op->next = pool->free;
@@ -54,7 +53,8 @@ void hg_bulk_pool_put(struct hg_bulk_transfer *op)
 
 void hg_bulk_pool_retry_later(struct hg_bulk_transfer *op)
 {
-    struct hg_bulk_pool *pool = hg_context_get_bulk_data(op->holds.context);
+    struct hg_bulk_pool *pool =
+        atomic_load_explicit(&op->holds.context->bulk_pool, memory_order_acquire);
 
     if (op->is_retry_queued)
         return;
@@ -71,9 +71,17 @@ void hg_bulk_pool_retry_later(struct hg_bulk_transfer *op)
     (void) pthread_mutex_unlock(&pool->lock);
 }
 
+void hg_bulk_pool_fini(hg_context_t *context)
+{
+    struct hg_bulk_pool *pool = atomic_load(&context->bulk_pool);
+
+    if (pool != NULL)
+        hg_bulk_pool_free(pool);
+}
+
 void hg_bulk_retry(hg_context_t *context)
 {
-    struct hg_bulk_pool *pool = hg_context_get_bulk_data(context);
+    struct hg_bulk_pool *pool = atomic_load_explicit(&context->bulk_pool, memory_order_acquire);
     struct hg_bulk_transfer *op;
 
     if (pool == NULL || atomic_load_explicit(&pool->retry_count, memory_order_relaxed) == 0)
@@ -95,7 +103,8 @@ void hg_bulk_retry(hg_context_t *context)
 
 static hg_return_t hg_bulk_pool_of(hg_context_t *context, struct hg_bulk_pool **pool_p)
 {
-    struct hg_bulk_pool *pool = hg_context_get_bulk_data(context);
+    struct hg_bulk_pool *none = NULL;
+    struct hg_bulk_pool *pool = atomic_load_explicit(&context->bulk_pool, memory_order_acquire);
 
     if (pool == NULL) {
         pool = calloc(1, sizeof(*pool));
@@ -104,20 +113,18 @@ static hg_return_t hg_bulk_pool_of(hg_context_t *context, struct hg_bulk_pool **
             return HG_NOMEM;
         }
         (void) pthread_mutex_init(&pool->lock, NULL);
-        if (!hg_context_set_bulk_data(context, pool, hg_bulk_pool_free)) {
+        if (!atomic_compare_exchange_strong(&context->bulk_pool, &none, pool)) {
             /* Another thread was faster. */
             hg_bulk_pool_free(pool);
-            pool = hg_context_get_bulk_data(context);
+            pool = none;
         }
     }
     *pool_p = pool;
     return HG_SUCCESS;
 }
 
-static void hg_bulk_pool_free(void *data)
+static void hg_bulk_pool_free(struct hg_bulk_pool *pool)
 {
-    struct hg_bulk_pool *pool = data;
-
     while (pool->made != NULL) {
         struct hg_bulk_transfer *op = pool->made;
 

@@ -15,6 +15,12 @@ void hg_bulk_pool_put(struct hg_bulk_transfer *op);
 /* Has hg_bulk_op_retry() called later. The operation's lock is held. */
 void hg_bulk_pool_retry_later(struct hg_bulk_transfer *op);
 
+/* Posts what was refused, as far as the transport takes it now. */
+void hg_bulk_retry(hg_context_t *context);
+
+/* Frees the bulk layer's part of a context, on which nothing runs any more. */
+void hg_bulk_pool_fini(hg_context_t *context);
+
 /* bulk_op.c: posts what was refused. */
 void hg_bulk_op_retry(struct hg_bulk_transfer *op);
 

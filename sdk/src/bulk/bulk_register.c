@@ -4,7 +4,6 @@
  * the transport takes several segments, one for each run of segments otherwise.
  */
 #include "bulk/bulk_internal.h"
-#include "hg/hg_log.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -22,7 +21,7 @@ static void hg_bulk_deregister_path(struct hg_bulk *bulk, enum hg_path path);
 hg_return_t hg_bulk_register(struct hg_bulk *bulk)
 {
     for (int path = 0; path < HG_PATH_MAX; path++) {
-        na_class_t *na_class = hg_class_get_na(bulk->hg_class, (enum hg_path) path);
+        na_class_t *na_class = bulk->hg_class->paths[path].na_class;
         hg_return_t ret;
 
         if (na_class == NULL || bulk->memory.count == 0)
@@ -148,7 +147,7 @@ error:
 
 static void hg_bulk_deregister_path(struct hg_bulk *bulk, enum hg_path path)
 {
-    na_class_t *na_class = hg_class_get_na(bulk->hg_class, path);
+    na_class_t *na_class = bulk->hg_class->paths[path].na_class;
     struct hg_bulk_map *map = &bulk->paths[path];
 
     for (uint32_t i = 0; i < map->count; i++) {

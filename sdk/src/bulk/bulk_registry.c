@@ -4,8 +4,10 @@
  * class carries the name; so memory is found without trusting an address from the wire. A name is
  * random: whoever has one can tell no other.
  */
-#include "bulk/bulk_internal.h"
-#include "hg/hg_log.h"
+#include "bulk/bulk_registry.h"
+
+#include "engine/fork.h"
+#include "engine/random.h"
 
 #include <string.h>
 

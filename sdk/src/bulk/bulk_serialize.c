@@ -3,8 +3,9 @@
  * Writing of descriptors, see bulk_wire.h. What was received is passed on as it came.
  */
 #include "bulk/bulk_internal.h"
-#include "hg/hg_log.h"
-#include "proc/proc_internal.h"
+#include "bulk/bulk_registry.h"
+#include "engine/checksum.h"
+#include "engine/fork.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -88,9 +89,9 @@ uint32_t hg_bulk_wire_checksum(const void *buf, size_t total)
 {
     const uint8_t *bytes = buf;
     const size_t after = HG_BULK_WIRE_CHECKSUM_AT + 4;
-    uint64_t seed = hg_proc_checksum_bytes(bytes, HG_BULK_WIRE_CHECKSUM_AT, 0);
+    uint64_t seed = hg_checksum(bytes, HG_BULK_WIRE_CHECKSUM_AT, 0);
 
-    return (uint32_t) hg_proc_checksum_bytes(bytes + after, total - after, seed);
+    return (uint32_t) hg_checksum(bytes + after, total - after, seed);
 }
 
 /* All of it; addr_size is 0 for a form without the address. */
@@ -116,8 +117,7 @@ static hg_return_t hg_bulk_write(uint8_t *buf, hg_size_t total, struct hg_bulk *
 static bool hg_bulk_is_eager(const struct hg_bulk *bulk, unsigned long flags)
 {
     return (flags & HG_BULK_EAGER) != 0 && bulk->access == HG_BULK_READ_ONLY &&
-           bulk->mem_type == HG_MEM_TYPE_HOST && bulk->size > 0 &&
-           hg_class_has_bulk_eager(bulk->hg_class);
+           bulk->mem_type == HG_MEM_TYPE_HOST && bulk->size > 0 && !bulk->hg_class->bulk->no_eager;
 }
 
 /* The main path always, so that a third party can use the descriptor, too. */
@@ -131,7 +131,7 @@ static hg_size_t hg_bulk_regions_size(struct hg_bulk *bulk, unsigned long flags)
     hg_size_t size = 0;
 
     for (int path = 0; path < HG_PATH_MAX; path++) {
-        na_class_t *na_class = hg_class_get_na(bulk->hg_class, (enum hg_path) path);
+        na_class_t *na_class = bulk->hg_class->paths[path].na_class;
         const struct hg_bulk_map *map = &bulk->paths[path];
 
         if (!hg_bulk_has_path(bulk, path, flags))
@@ -193,7 +193,7 @@ static hg_return_t hg_bulk_regions_write(uint8_t *pos, const uint8_t *end, struc
                                          unsigned long flags)
 {
     for (int path = 0; path < HG_PATH_MAX; path++) {
-        na_class_t *na_class = hg_class_get_na(bulk->hg_class, (enum hg_path) path);
+        na_class_t *na_class = bulk->hg_class->paths[path].na_class;
         const struct hg_bulk_map *map = &bulk->paths[path];
 
         if (!hg_bulk_has_path(bulk, path, flags))

@@ -4,8 +4,8 @@
  * process, or handed to an operation that moves them piece by piece.
  */
 #include "bulk/bulk_internal.h"
-#include "hg/hg_log.h"
-#include "hg/probes.h"
+#include "engine/fork.h"
+#include "engine/probes.h"
 #include "mercury_ext.h"
 
 #include <inttypes.h>
@@ -129,7 +129,9 @@ static hg_return_t hg_bulk_transfer_begin(const struct hg_bulk_request *request,
         hg_bulk_op_drop(op);
         return ret;
     }
-    hg_context_count_bulk(request->context, path);
+    hg_count(&request->context->counters.bulk);
+    if (path == HG_PATH_SM)
+        hg_count(&request->context->counters.bulk_sm);
     return HG_SUCCESS;
 }
 
@@ -149,7 +151,7 @@ static hg_return_t hg_bulk_request_check(const struct hg_bulk_request *request)
     }
     hg_class = HG_Context_get_class(request->context);
     if (request->origin->hg_class != hg_class || request->local->hg_class != hg_class ||
-        hg_addr_get_class(request->origin_addr) != hg_class || !request->local->is_local) {
+        request->origin_addr->hg_class != hg_class || !request->local->is_local) {
         HG_LOG_ERROR("cannot transfer: context, address and descriptors must be of one class, and "
                      "the local descriptor made by HG_Bulk_create()");
         return HG_INVALID_ARG;
@@ -202,7 +204,7 @@ static const struct hg_bulk *hg_bulk_origin_memory(const struct hg_bulk_request 
     const struct hg_bulk *origin = request->origin;
     const struct hg_bulk *memory = NULL;
 
-    if (hg_addr_is_self(request->origin_addr))
+    if (request->origin_addr->is_self)
         memory = origin->is_local ? origin : origin->canonical;
     if (memory == NULL && !origin->is_local && origin->memory.count > 0)
         memory = origin;
@@ -250,8 +252,8 @@ static hg_return_t hg_bulk_pick_path(const struct hg_bulk_request *request, enum
     enum hg_path path = hg_addr_get_path(request->origin_addr);
 
     /* No transport is asked for memory of this process on the word of another one. */
-    if (hg_addr_is_self(request->origin_addr) && !request->origin->is_local &&
-        request->origin->canonical == NULL && hg_class_owns_address(request->origin->hg_class)) {
+    if (request->origin_addr->is_self && !request->origin->is_local &&
+        request->origin->canonical == NULL && request->origin->hg_class->owns_na_class) {
         HG_LOG_ERROR("a bulk descriptor of %" PRIu64 " bytes came that is none of ours, and with "
                      "it the own address: pass the address of the descriptor's origin",
                      request->origin->size);
@@ -260,8 +262,7 @@ static hg_return_t hg_bulk_pick_path(const struct hg_bulk_request *request, enum
     if (request->origin->paths[path].count == 0 || request->local->paths[path].count == 0)
         path = HG_PATH_MAIN;
     if (request->origin->is_local || request->origin->paths[path].count == 0 ||
-        request->local->paths[path].count == 0 ||
-        hg_addr_get_na_path(request->origin_addr, path) == NULL) {
+        request->local->paths[path].count == 0 || request->origin_addr->na_addr[path] == NULL) {
         HG_LOG_ERROR("the origin's memory cannot be reached; pass the descriptor that came from it "
                      "and its address");
         return HG_INVALID_ARG;

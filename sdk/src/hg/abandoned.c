@@ -4,7 +4,10 @@
  * which they came, and a hash table over it. The hash has a seed of its own, so that no peer can
  * choose what meets in one place.
  */
-#include "hg/hg_private.h"
+#include "hg/abandoned.h"
+
+#include "engine/checksum.h"
+#include "engine/random.h"
 
 #include <stdlib.h>
 
@@ -94,8 +97,7 @@ static uint16_t *hg_abandoned_bucket(struct hg_abandoned_table *table,
                               (uint64_t) abandoned->cookie << 16 |
                                   (uint64_t) abandoned->origin << 8 | abandoned->path};
 
-    return &table->buckets[hg_proc_checksum_bytes(words, sizeof(words), table->seed) %
-                           HG_ABANDONED_BUCKETS];
+    return &table->buckets[hg_checksum(words, sizeof(words), table->seed) % HG_ABANDONED_BUCKETS];
 }
 
 /* What points to it, or the end of where it would be. */

@@ -2,28 +2,42 @@
 /*
  * Classes: opening and closing them, their settings and data.
  */
-#include "hg/hg_private.h"
+#include "hg/class.h"
+
+#include "bulk/bulk_pool.h"
+#include "engine/auto_sm.h"
+#include "engine/fork.h"
+#include "engine/library.h"
+#include "hg/context.h"
+#include "hg/control.h"
+#include "hg/counters.h"
+#include "hg/flow.h"
+#include "hg/fork.h"
+#include "hg/options.h"
+#include "hg/recv.h"
+#include "hg/respond.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* All open classes, for counters of the process. */
-pthread_mutex_t hg_classes_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct hg_class *hg_classes;
-static uint32_t hg_classes_opened;
-
+static hg_class_t *hg_class_new(void);
+static void hg_class_delete(hg_class_t *hg_class);
+static void hg_class_retry(hg_context_t *context);
 static hg_return_t hg_class_open(hg_class_t *hg_class, const char *info_string, bool listen,
                                  const struct hg_options *options);
 static hg_return_t hg_class_open_na(hg_class_t *hg_class, const char *info_string, bool listen,
                                     const struct hg_options *options);
 static hg_return_t hg_class_open_paths(hg_class_t *hg_class, const struct hg_options *options);
-static hg_return_t hg_class_path_init(struct hg_class_path *path);
-static void hg_class_set_options(hg_class_t *hg_class, const struct hg_options *options);
+static hg_return_t hg_class_path_init(struct hg_rpc_class *hg_class, enum hg_path index);
+static void hg_class_set_options(struct hg_rpc_class *hg_class, const struct hg_options *options);
 static na_return_t hg_class_close_na(hg_class_t *hg_class);
-static void hg_class_link(hg_class_t *hg_class);
-static void hg_class_unlink(hg_class_t *hg_class);
 static hg_size_t hg_class_eager_size(const hg_class_t *hg_class, hg_op_t op);
+
+static const struct hg_upper hg_class_upper = {
+    .retry = hg_class_retry,
+    .flow_unref = hg_flow_unref,
+};
 
 hg_class_t *HG_Init(const char *na_info_string, uint8_t na_listen)
 {
@@ -60,15 +74,17 @@ hg_return_t HG_Init_reason(const char *na_info_string, uint8_t na_listen, unsign
     ret = hg_options_read(&options, version, hg_init_info);
     if (ret != HG_SUCCESS)
         return ret;
-    hg_class = calloc(1, sizeof(*hg_class));
+    hg_class = hg_class_new();
     if (hg_class == NULL) {
         HG_LOG_ERROR("cannot open \"%s\": out of memory",
                      na_info_string != NULL ? na_info_string : "NULL");
         return HG_NOMEM;
     }
+    hg_class_set_options(hg_rpc_class(hg_class), &options);
     ret = hg_class_open(hg_class, na_info_string, na_listen != 0, &options);
     if (ret != HG_SUCCESS) {
-        free(hg_class);
+        (void) hg_class_close_na(hg_class);
+        hg_class_delete(hg_class);
         return ret;
     }
     hg_class_link(hg_class);
@@ -92,7 +108,7 @@ hg_return_t HG_Finalize(hg_class_t *hg_class)
     if (!has_contexts)
         hg_blocks_drain(hg_class);
     addr_count = atomic_load(&hg_class->addr_count);
-    bulk_count = atomic_load(&hg_class->bulk_count);
+    bulk_count = atomic_load(&hg_class->bulk->count);
     if (has_contexts || addr_count > 0 || bulk_count > 0) {
         HG_LOG_ERROR("cannot close the class: %s, %" PRId32 " addresses and %" PRId32
                      " bulk descriptors are left; destroy and free them first",
@@ -100,20 +116,13 @@ hg_return_t HG_Finalize(hg_class_t *hg_class)
         return HG_BUSY;
     }
 
-    if (hg_class->stats)
+    if (hg_rpc_class(hg_class)->stats)
         hg_counters_log(hg_class, true);
     hg_class_unlink(hg_class);
-    if (hg_class->data_free != NULL)
-        hg_class->data_free(hg_class->data);
-    hg_registry_fini(&hg_class->registry);
+    if (hg_rpc_class(hg_class)->data_free != NULL)
+        hg_rpc_class(hg_class)->data_free(hg_rpc_class(hg_class)->data);
     na_return = hg_class_close_na(hg_class);
-    hg_budget_fini(&hg_class->in_budget);
-    hg_budget_fini(&hg_class->out_budget);
-    (void) pthread_mutex_destroy(&hg_class->flows.lock);
-    (void) pthread_mutex_destroy(&hg_class->blocks.lock);
-    (void) pthread_mutex_destroy(&hg_class->self_lock);
-    (void) pthread_mutex_destroy(&hg_class->lock);
-    free(hg_class);
+    hg_class_delete(hg_class);
     return hg_return_from_na(na_return);
 }
 
@@ -129,7 +138,7 @@ const char *HG_Class_get_protocol(const hg_class_t *hg_class)
 
 bool HG_Class_is_listening(const hg_class_t *hg_class)
 {
-    return hg_class != NULL && hg_class->is_listening;
+    return hg_class != NULL && hg_rpc_class(hg_class)->is_listening;
 }
 
 hg_size_t HG_Class_get_input_eager_size(const hg_class_t *hg_class)
@@ -152,7 +161,7 @@ hg_return_t HG_Class_set_input_offset(hg_class_t *hg_class, hg_size_t offset)
                      offset);
         return HG_INVALID_ARG;
     }
-    hg_class->in_offset = offset;
+    hg_rpc_class(hg_class)->in_offset = offset;
     return HG_SUCCESS;
 }
 
@@ -166,7 +175,7 @@ hg_return_t HG_Class_set_output_offset(hg_class_t *hg_class, hg_size_t offset)
                      offset);
         return HG_INVALID_ARG;
     }
-    hg_class->out_offset = offset;
+    hg_rpc_class(hg_class)->out_offset = offset;
     return HG_SUCCESS;
 }
 
@@ -178,14 +187,14 @@ hg_return_t HG_Class_set_data(hg_class_t *hg_class, void *data, void (*free_call
         HG_LOG_ERROR("cannot attach data: the class is NULL");
         return HG_INVALID_ARG;
     }
-    hg_class->data = data;
-    hg_class->data_free = free_callback;
+    hg_rpc_class(hg_class)->data = data;
+    hg_rpc_class(hg_class)->data_free = free_callback;
     return HG_SUCCESS;
 }
 
 void *HG_Class_get_data(const hg_class_t *hg_class)
 {
-    return hg_class != NULL ? hg_class->data : NULL;
+    return hg_class != NULL ? hg_rpc_class(hg_class)->data : NULL;
 }
 
 hg_return_t HG_Class_set_handle_create_callback(hg_class_t *hg_class,
@@ -198,8 +207,8 @@ hg_return_t HG_Class_set_handle_create_callback(hg_class_t *hg_class,
         HG_LOG_ERROR("cannot set the handle-create callback: the class is NULL");
         return HG_INVALID_ARG;
     }
-    hg_class->handle_create = callback;
-    hg_class->handle_create_arg = arg;
+    hg_rpc_class(hg_class)->handle_create = callback;
+    hg_rpc_class(hg_class)->handle_create_arg = arg;
     return HG_SUCCESS;
 }
 
@@ -208,85 +217,58 @@ na_class_t *HG_Class_get_na(const hg_class_t *hg_class)
     return hg_class != NULL ? hg_class->paths[HG_PATH_MAIN].na_class : NULL;
 }
 
-na_class_t *hg_class_get_na(const hg_class_t *hg_class, enum hg_path path)
+static hg_class_t *hg_class_new(void)
 {
-    return hg_class->paths[path].na_class;
+    struct hg_rpc_class *hg_class = calloc(1, sizeof(*hg_class));
+
+    if (hg_class == NULL || hg_registry_init(&hg_class->registry) != HG_SUCCESS) {
+        free(hg_class);
+        return NULL;
+    }
+    hg_class->base.upper = &hg_class_upper;
+    hg_class->base.bulk = &hg_class->bulk;
+    hg_class->base.proc = &hg_class->proc;
+    (void) pthread_mutex_init(&hg_class->base.lock, NULL);
+    (void) pthread_mutex_init(&hg_class->self_lock, NULL);
+    (void) pthread_mutex_init(&hg_class->flows.lock, NULL);
+    hg_blocks_init(&hg_class->bulk.blocks);
+    hg_budget_init(&hg_class->in_budget);
+    hg_budget_init(&hg_class->out_budget);
+    return &hg_class->base;
 }
 
-bool hg_class_owns_address(const hg_class_t *hg_class)
+static void hg_class_delete(hg_class_t *base)
 {
-    return hg_class->owns_na_class;
+    struct hg_rpc_class *hg_class = hg_rpc_class(base);
+
+    hg_registry_fini(&hg_class->registry);
+    hg_budget_fini(&hg_class->in_budget);
+    hg_budget_fini(&hg_class->out_budget);
+    (void) pthread_mutex_destroy(&hg_class->flows.lock);
+    (void) pthread_mutex_destroy(&hg_class->bulk.blocks.lock);
+    (void) pthread_mutex_destroy(&hg_class->self_lock);
+    (void) pthread_mutex_destroy(&hg_class->base.lock);
+    free(hg_class);
 }
 
-uint32_t hg_class_get_deadline(const hg_class_t *hg_class)
+static void hg_class_retry(hg_context_t *context)
 {
-    return atomic_load_explicit(&hg_class->deadline_ms, memory_order_relaxed);
+    hg_bulk_retry(context);
+    hg_flow_retry(context);
+    hg_controls_retry(context);
+    hg_respond_retry(context);
+    hg_recv_retry(context);
 }
 
-bool hg_class_has_bulk_eager(const hg_class_t *hg_class)
+static void hg_class_set_options(struct hg_rpc_class *hg_class, const struct hg_options *options)
 {
-    return !hg_class->no_bulk_eager;
-}
-
-struct hg_proc_class *hg_class_get_proc_class(hg_class_t *hg_class)
-{
-    return &hg_class->proc_class;
-}
-
-void hg_class_bulk_incr(hg_class_t *hg_class)
-{
-    atomic_fetch_add_explicit(&hg_class->bulk_count, 1, memory_order_relaxed);
-}
-
-void hg_class_bulk_decr(hg_class_t *hg_class)
-{
-    atomic_fetch_sub_explicit(&hg_class->bulk_count, 1, memory_order_release);
-}
-
-hg_context_t *hg_class_find_context(hg_class_t *hg_class, uint8_t id)
-{
-    hg_context_t *context;
-
-    (void) pthread_mutex_lock(&hg_class->lock);
-    for (context = hg_class->contexts; context != NULL; context = context->next)
-        if (context->id == id)
-            break;
-    (void) pthread_mutex_unlock(&hg_class->lock);
-    return context;
-}
-
-bool hg_class_is_open(const hg_class_t *hg_class)
-{
-    const hg_class_t *open;
-
-    (void) pthread_mutex_lock(&hg_classes_lock);
-    for (open = hg_classes; open != NULL; open = open->next)
-        if (open == hg_class)
-            break;
-    (void) pthread_mutex_unlock(&hg_classes_lock);
-    return open != NULL;
-}
-
-void hg_class_for_each(void (*function)(hg_class_t *hg_class, void *arg), void *arg)
-{
-    hg_class_t *hg_class;
-
-    (void) pthread_mutex_lock(&hg_classes_lock);
-    for (hg_class = hg_classes; hg_class != NULL; hg_class = hg_class->next)
-        if (!hg_class_is_inherited(hg_class))
-            function(hg_class, arg);
-    (void) pthread_mutex_unlock(&hg_classes_lock);
-}
-
-static void hg_class_set_options(hg_class_t *hg_class, const struct hg_options *options)
-{
-    hg_class->is_busy = (options->na_init_info.progress_mode & NA_NO_BLOCK) != 0;
-    hg_class->is_single_thread =
+    hg_class->base.is_busy = (options->na_init_info.progress_mode & NA_NO_BLOCK) != 0;
+    hg_class->base.is_single_thread =
         (options->na_init_info.thread_mode & NA_THREAD_MODE_SINGLE_CLS) != 0;
     if (options->na_class == NULL)
-        hg_class->max_contexts =
+        hg_class->base.max_contexts =
             options->na_init_info.max_contexts > 0 ? options->na_init_info.max_contexts : 1;
-    hg_class->no_bulk_eager = options->no_bulk_eager;
+    hg_class->bulk.no_eager = options->no_bulk_eager;
     hg_class->no_loopback = options->no_loopback;
     hg_class->no_overflow = options->no_overflow;
     hg_class->release_input_early = options->release_input_early;
@@ -310,39 +292,15 @@ static void hg_class_set_options(hg_class_t *hg_class, const struct hg_options *
     }
 }
 
-/* Open all but the memory of the class itself; on failure nothing is left. */
+/* Open its transports. */
 static hg_return_t hg_class_open(hg_class_t *hg_class, const char *info_string, bool listen,
                                  const struct hg_options *options)
 {
-    hg_return_t ret = hg_registry_init(&hg_class->registry);
+    hg_return_t ret = hg_class_open_na(hg_class, info_string, listen, options);
 
-    if (ret != HG_SUCCESS) {
-        HG_LOG_ERROR("cannot open a class: out of memory for its registry");
-        return ret;
-    }
-    (void) pthread_mutex_init(&hg_class->lock, NULL);
-    (void) pthread_mutex_init(&hg_class->self_lock, NULL);
-    hg_blocks_init(&hg_class->blocks);
-    hg_budget_init(&hg_class->in_budget);
-    hg_budget_init(&hg_class->out_budget);
-    (void) pthread_mutex_init(&hg_class->flows.lock, NULL);
-    hg_class_set_options(hg_class, options);
-    ret = hg_class_open_na(hg_class, info_string, listen, options);
     hg_fork_watch();
     hg_class->forks = hg_forks;
-    if (ret == HG_SUCCESS)
-        ret = hg_class_open_paths(hg_class, options);
-    if (ret == HG_SUCCESS)
-        return HG_SUCCESS;
-    (void) hg_class_close_na(hg_class);
-    hg_registry_fini(&hg_class->registry);
-    hg_budget_fini(&hg_class->in_budget);
-    hg_budget_fini(&hg_class->out_budget);
-    (void) pthread_mutex_destroy(&hg_class->flows.lock);
-    (void) pthread_mutex_destroy(&hg_class->blocks.lock);
-    (void) pthread_mutex_destroy(&hg_class->self_lock);
-    (void) pthread_mutex_destroy(&hg_class->lock);
-    return ret;
+    return ret == HG_SUCCESS ? hg_class_open_paths(hg_class, options) : ret;
 }
 
 static hg_return_t hg_class_open_na(hg_class_t *hg_class, const char *info_string, bool listen,
@@ -353,7 +311,7 @@ static hg_return_t hg_class_open_na(hg_class_t *hg_class, const char *info_strin
 
     if (options->na_class != NULL) {
         path->na_class = options->na_class;
-        hg_class->is_listening = NA_Is_listening(options->na_class);
+        hg_rpc_class(hg_class)->is_listening = NA_Is_listening(options->na_class);
         return HG_SUCCESS;
     }
     if (info_string == NULL) {
@@ -369,28 +327,31 @@ static hg_return_t hg_class_open_na(hg_class_t *hg_class, const char *info_strin
         return hg_return_from_na(na_return);
     }
     hg_class->owns_na_class = true;
-    hg_class->is_listening = listen;
+    hg_rpc_class(hg_class)->is_listening = listen;
     return HG_SUCCESS;
 }
 
 /* Learn the limits of the main path, and open the one for shared memory if that is wanted. */
 static hg_return_t hg_class_open_paths(hg_class_t *hg_class, const struct hg_options *options)
 {
-    hg_return_t ret = hg_class_path_init(&hg_class->paths[HG_PATH_MAIN]);
+    hg_return_t ret = hg_class_path_init(hg_rpc_class(hg_class), HG_PATH_MAIN);
 
     if (ret != HG_SUCCESS || !options->auto_sm)
         return ret;
-    hg_auto_sm_open(hg_class, options, hg_class->is_listening);
+    hg_auto_sm_open(hg_class, &options->na_init_info, options->sm_info_string,
+                    hg_rpc_class(hg_class)->is_listening);
     if (hg_class->paths[HG_PATH_SM].na_class != NULL &&
-        hg_class_path_init(&hg_class->paths[HG_PATH_SM]) != HG_SUCCESS) {
+        hg_class_path_init(hg_rpc_class(hg_class), HG_PATH_SM) != HG_SUCCESS) {
         (void) NA_Finalize(hg_class->paths[HG_PATH_SM].na_class);
         hg_class->paths[HG_PATH_SM].na_class = NULL;
     }
     return HG_SUCCESS;
 }
 
-static hg_return_t hg_class_path_init(struct hg_class_path *path)
+static hg_return_t hg_class_path_init(struct hg_rpc_class *hg_class, enum hg_path index)
 {
+    struct hg_class_path *path = &hg_class->base.paths[index];
+    struct hg_tag_layout *tags = &hg_class->tags[index];
     const size_t least = sizeof(struct hg_core_header) + 64;
     uint32_t max_tag = NA_Msg_get_max_tag(path->na_class);
     uint32_t bits = 0;
@@ -407,18 +368,17 @@ static hg_return_t hg_class_path_init(struct hg_class_path *path)
         return HG_MSGSIZE;
     }
 
-    /* A tag is acknowledgement bit, generation, slot. */
     while (bits < 32 && max_tag >= (UINT32_MAX >> (31 - bits)))
         bits++;
     if (bits < 8) {
         HG_LOG_ERROR("the transport's tags have %" PRIu32 " bits, 8 are needed", bits);
         return HG_OPNOTSUPPORTED;
     }
-    path->ack_bit = UINT32_C(1) << (bits - 1);
-    path->slot_bits = (bits - 1) * 2 / 3;
-    path->slot_mask = (UINT32_C(1) << path->slot_bits) - 1;
-    path->generation_bits = bits - 1 - path->slot_bits;
-    path->generation_mask = (path->ack_bit >> path->slot_bits) - 1;
+    tags->ack_bit = UINT32_C(1) << (bits - 1);
+    tags->slot_bits = (bits - 1) * 2 / 3;
+    tags->slot_mask = (UINT32_C(1) << tags->slot_bits) - 1;
+    tags->generation_bits = bits - 1 - tags->slot_bits;
+    tags->generation_mask = (tags->ack_bit >> tags->slot_bits) - 1;
     return HG_SUCCESS;
 }
 
@@ -439,27 +399,6 @@ static na_return_t hg_class_close_na(hg_class_t *hg_class)
     return na_return;
 }
 
-static void hg_class_link(hg_class_t *hg_class)
-{
-    (void) pthread_mutex_lock(&hg_classes_lock);
-    hg_class->number = hg_classes_opened++;
-    hg_class->next = hg_classes;
-    hg_class->previous_p = &hg_classes;
-    if (hg_classes != NULL)
-        hg_classes->previous_p = &hg_class->next;
-    hg_classes = hg_class;
-    (void) pthread_mutex_unlock(&hg_classes_lock);
-}
-
-static void hg_class_unlink(hg_class_t *hg_class)
-{
-    (void) pthread_mutex_lock(&hg_classes_lock);
-    *hg_class->previous_p = hg_class->next;
-    if (hg_class->next != NULL)
-        hg_class->next->previous_p = hg_class->previous_p;
-    (void) pthread_mutex_unlock(&hg_classes_lock);
-}
-
 /* What fits on every path. */
 static hg_size_t hg_class_eager_size(const hg_class_t *hg_class, hg_op_t op)
 {
@@ -474,7 +413,7 @@ static hg_size_t hg_class_eager_size(const hg_class_t *hg_class, hg_op_t op)
             continue;
         size = op == HG_INPUT ? path->unexpected_size - path->unexpected_header
                               : path->expected_size - path->expected_header;
-        size -= sizeof(struct hg_core_header_request) + hg_class->hash_size;
+        size -= sizeof(struct hg_core_header_request) + hg_rpc_class(hg_class)->hash_size;
         if (size < least)
             least = size;
     }

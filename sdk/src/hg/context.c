@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Contexts: creating and destroying them, their data.
+ * Contexts: creating and destroying them.
  */
-#include "hg/hg_private.h"
+#include "hg/context.h"
+
+#include "bulk/bulk_pool.h"
+#include "engine/log.h"
+#include "engine/progress.h"
+#include "hg/class.h"
+#include "hg/counters.h"
+#include "hg/forward.h"
+#include "hg/generation.h"
+#include "hg/recv.h"
+#include "hg/respond.h"
 
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 /* Receives that are posted at a time, unless the pool is smaller. */
 #define HG_WINDOW 64u
-
-/* Wanted as an id: the lowest that is free. */
-#define HG_CONTEXT_ANY HG_CONTEXT_IDS
 
 /*
  * How long destroying waits for what only needs progress, and for responses: another thread may
@@ -26,13 +30,8 @@
 #define HG_QUIESCE_RESPONDING_NS UINT64_C(5000000000)
 
 static hg_context_t *hg_context_create(hg_class_t *hg_class, uint32_t id);
-static bool hg_context_id_take(hg_class_t *hg_class, uint32_t *id_p);
-static void hg_context_id_give(hg_class_t *hg_class, uint32_t id);
 static hg_context_t *hg_context_new(hg_class_t *hg_class, uint8_t id);
-static hg_return_t hg_context_open(hg_context_t *context);
-static hg_return_t hg_context_open_wait(hg_context_t *context);
 static hg_return_t hg_context_open_receives(hg_context_t *context);
-static void hg_context_link(hg_context_t *context);
 static hg_return_t hg_context_quiesce(hg_context_t *context);
 static hg_return_t hg_context_drain(hg_context_t *context);
 static bool hg_context_is_quiet(hg_context_t *context);
@@ -40,7 +39,6 @@ static bool hg_context_is_quiet_but_requests(hg_context_t *context);
 static bool hg_context_release_unanswered(hg_context_t *context);
 static bool hg_context_is_responding(hg_context_t *context);
 static void hg_context_delete(hg_context_t *context);
-static na_return_t hg_context_close_na(hg_context_t *context);
 
 hg_context_t *HG_Context_create(hg_class_t *hg_class)
 {
@@ -89,103 +87,6 @@ hg_return_t HG_Context_destroy(hg_context_t *context)
     return HG_SUCCESS;
 }
 
-hg_class_t *HG_Context_get_class(const hg_context_t *context)
-{
-    return context != NULL ? context->hg_class : NULL;
-}
-
-uint8_t HG_Context_get_id(const hg_context_t *context)
-{
-    return context != NULL ? context->id : 0;
-}
-
-hg_return_t HG_Context_set_data(hg_context_t *context, void *data, void (*free_callback)(void *))
-{
-    if (hg_context_is_refused(context, __func__))
-        return HG_PERMISSION;
-    if (context == NULL) {
-        HG_LOG_ERROR("cannot attach data: the context is NULL");
-        return HG_INVALID_ARG;
-    }
-    context->data = data;
-    context->data_free = free_callback;
-    return HG_SUCCESS;
-}
-
-void *HG_Context_get_data(const hg_context_t *context)
-{
-    return context != NULL ? context->data : NULL;
-}
-
-na_context_t *hg_context_get_na(const hg_context_t *context, enum hg_path path)
-{
-    return context->na_context[path];
-}
-
-void hg_context_count_bulk(hg_context_t *context, enum hg_path path)
-{
-    hg_count(&context->counters.bulk);
-    if (path == HG_PATH_SM)
-        hg_count(&context->counters.bulk_sm);
-}
-
-void hg_context_count_timeout(hg_context_t *context)
-{
-    hg_count(&context->counters.timed_out);
-}
-
-void hg_context_count_detached(hg_context_t *context)
-{
-    hg_count(&context->counters.detached);
-}
-
-void hg_context_count_bulk_end(hg_context_t *context, hg_return_t ret, hg_size_t size)
-{
-    struct hg_counters *counters = &context->counters;
-
-    if (util_likely(ret == HG_SUCCESS))
-        hg_count_add(&counters->bulk_bytes, size);
-    else
-        hg_count(ret == HG_CANCELED  ? &counters->bulk_canceled
-                 : ret == HG_TIMEOUT ? &counters->bulk_timeout
-                                     : &counters->bulk_error);
-}
-
-void hg_context_count_retry(hg_context_t *context)
-{
-    hg_count(&context->counters.retry);
-}
-
-void hg_context_op_begin(hg_context_t *context)
-{
-    atomic_fetch_add_explicit(&context->op_count, 1, memory_order_relaxed);
-}
-
-void hg_context_op_end(hg_context_t *context)
-{
-    atomic_fetch_sub_explicit(&context->op_count, 1, memory_order_release);
-}
-
-void hg_context_refused_add(hg_context_t *context, int32_t count)
-{
-    atomic_fetch_add_explicit(&context->refused_count, count, memory_order_relaxed);
-}
-
-void *hg_context_get_bulk_data(const hg_context_t *context)
-{
-    return atomic_load_explicit(&context->bulk_data, memory_order_acquire);
-}
-
-bool hg_context_set_bulk_data(hg_context_t *context, void *data, void (*free_callback)(void *))
-{
-    void *none = NULL;
-
-    if (!atomic_compare_exchange_strong(&context->bulk_data, &none, data))
-        return false;
-    atomic_store_explicit(&context->bulk_data_free, free_callback, memory_order_release);
-    return true;
-}
-
 static hg_context_t *hg_context_create(hg_class_t *hg_class, uint32_t id)
 {
     hg_context_t *context;
@@ -204,6 +105,8 @@ static hg_context_t *hg_context_create(hg_class_t *hg_class, uint32_t id)
         return NULL;
     }
     ret = hg_context_open(context);
+    if (ret == HG_SUCCESS && hg_rpc_class(hg_class)->is_listening)
+        ret = hg_context_open_receives(context);
     if (ret != HG_SUCCESS) {
         HG_LOG_ERROR("cannot create a context with id %" PRIu32 ": %s", id,
                      HG_Error_to_string(ret));
@@ -216,153 +119,43 @@ static hg_context_t *hg_context_create(hg_class_t *hg_class, uint32_t id)
     return context;
 }
 
-/* Take an id, or any one. The transport was opened for a number of them. */
-static bool hg_context_id_take(hg_class_t *hg_class, uint32_t *id_p)
-{
-    const uint32_t max = hg_class->max_contexts > 0 ? hg_class->max_contexts : HG_CONTEXT_IDS;
-    const bool is_any = *id_p == HG_CONTEXT_ANY;
-    uint32_t id = is_any ? 0 : *id_p;
-    bool is_free;
-
-    (void) pthread_mutex_lock(&hg_class->lock);
-    while (is_any && id < max && (hg_class->context_ids[id / 64] >> id % 64 & 1) != 0)
-        id++;
-    is_free = id < max && (hg_class->context_ids[id / 64] >> id % 64 & 1) == 0;
-    if (is_free)
-        hg_class->context_ids[id / 64] |= UINT64_C(1) << id % 64;
-    (void) pthread_mutex_unlock(&hg_class->lock);
-    if (is_free)
-        *id_p = id;
-    else if (id < max)
-        HG_LOG_ERROR("cannot create a context with id %" PRIu32 ": there is one; use another id",
-                     id);
-    else
-        HG_LOG_ERROR("cannot create %s context%s: the class was opened for max_contexts %" PRIu32
-                     "; set na_init_info.max_contexts in struct hg_init_info to as many as you "
-                     "create",
-                     is_any ? "another" : "a", is_any ? "" : " with such an id", max);
-    return is_free;
-}
-
-static void hg_context_id_give(hg_class_t *hg_class, uint32_t id)
-{
-    (void) pthread_mutex_lock(&hg_class->lock);
-    hg_class->context_ids[id / 64] &= ~(UINT64_C(1) << id % 64);
-    (void) pthread_mutex_unlock(&hg_class->lock);
-}
-
 static hg_context_t *hg_context_new(hg_class_t *hg_class, uint8_t id)
 {
-    hg_context_t *context = aligned_alloc(UTIL_CACHE_LINE, sizeof(*context));
-    pthread_condattr_t attr;
+    struct hg_rpc_context *context = aligned_alloc(UTIL_CACHE_LINE, sizeof(*context));
     int i;
 
     if (context == NULL)
         return NULL;
     memset(context, 0, sizeof(*context));
-    context->hg_class = hg_class;
-    context->forks = hg_class->forks;
-    context->id = id;
+    hg_context_init(&context->base, hg_class, id);
     context->generation = hg_generation_begin();
-    context->epoll_fd = context->event_fd = -1;
-    mpsc_queue_init(&context->queue);
-    hg_timers_init(&context->timers);
-    (void) pthread_mutex_init(&context->trigger_lock, NULL);
-    (void) pthread_condattr_init(&attr);
-    (void) pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    (void) pthread_cond_init(&context->trigger_cond, &attr);
-    (void) pthread_condattr_destroy(&attr);
     for (i = 0; i < HG_PATH_MAX; i++) {
-        (void) hg_pool_init(&context->origins[i]);
-        (void) hg_pool_init(&context->targets[i]);
+        hg_pool_init(&context->origins[i], &context->base, &hg_forward_kind, (enum hg_path) i);
+        hg_pool_init(&context->targets[i], &context->base, &hg_recv_kind, (enum hg_path) i);
     }
-    (void) hg_controls_init(&context->controls);
-    return context;
-}
-
-static hg_return_t hg_context_open(hg_context_t *context)
-{
-    hg_class_t *hg_class = context->hg_class;
-    hg_return_t ret;
-    int i;
-
-    for (i = 0; i < HG_PATH_MAX; i++) {
-        if (hg_class->paths[i].na_class == NULL)
-            continue;
-        context->na_context[i] = NA_Context_create_id(hg_class->paths[i].na_class, context->id);
-        if (context->na_context[i] == NULL)
-            return HG_NA_ERROR;
-    }
-    ret = hg_context_open_wait(context);
-    if (ret == HG_SUCCESS && hg_class->is_listening)
-        ret = hg_context_open_receives(context);
-    return ret;
-}
-
-/*
- * One descriptor over those of the transports and our own. Without any of them waiting is polling.
- */
-static hg_return_t hg_context_open_wait(hg_context_t *context)
-{
-    hg_class_t *hg_class = context->hg_class;
-    int fds[HG_PATH_MAX + 1], count = 0, i;
-
-    atomic_store(&context->poll_ns[HG_POLL_MESSAGE], HG_POLL_NS_MAX_MESSAGE);
-    atomic_store(&context->poll_ns[HG_POLL_TRANSFER], HG_POLL_NS_MAX_TRANSFER);
-    if (hg_class->is_busy)
-        return HG_SUCCESS;
-    for (i = 0; i < HG_PATH_MAX; i++) {
-        if (context->na_context[i] == NULL)
-            continue;
-        fds[count] = NA_Poll_get_fd(hg_class->paths[i].na_class, context->na_context[i]);
-        if (fds[count++] < 0)
-            return HG_SUCCESS;
-    }
-    context->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    context->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    if (context->event_fd < 0 || context->epoll_fd < 0) {
-        HG_LOG_ERROR("cannot create a wait descriptor: are there too many open files?");
-        return HG_NOMEM;
-    }
-    fds[count++] = context->event_fd;
-    for (i = 0; i < count; i++) {
-        struct epoll_event event = {.events = EPOLLIN, .data.fd = fds[i]};
-
-        if (epoll_ctl(context->epoll_fd, EPOLL_CTL_ADD, fds[i], &event) != 0) {
-            HG_LOG_ERROR("cannot wait on descriptor %d of the transport", fds[i]);
-            return HG_IO_ERROR;
-        }
-    }
-    return HG_SUCCESS;
+    hg_controls_init(&context->controls);
+    (void) pthread_mutex_init(&context->refusals.lock, NULL);
+    return &context->base;
 }
 
 static hg_return_t hg_context_open_receives(hg_context_t *context)
 {
-    const uint32_t post_init = context->hg_class->post_init;
+    const uint32_t post_init = hg_rpc_class(context->hg_class)->post_init;
     hg_return_t ret = HG_SUCCESS;
     int i;
 
-    context->window = (int32_t) (post_init < HG_WINDOW ? post_init : HG_WINDOW);
-    atomic_store(&context->is_receiving, true);
+    hg_rpc_context(context)->window = (int32_t) (post_init < HG_WINDOW ? post_init : HG_WINDOW);
+    atomic_store(&hg_rpc_context(context)->is_receiving, true);
     for (i = 0; i < HG_PATH_MAX && ret == HG_SUCCESS; i++) {
         if (context->na_context[i] == NULL)
             continue;
-        ret = hg_pool_grow(context, false, (enum hg_path) i,
-                           i == HG_PATH_MAIN ? post_init : (uint32_t) context->window);
+        ret = hg_pool_grow(&hg_rpc_context(context)->targets[i],
+                           i == HG_PATH_MAIN ? post_init
+                                             : (uint32_t) hg_rpc_context(context)->window);
         if (ret == HG_SUCCESS)
             ret = hg_recv_fill(context, (enum hg_path) i);
     }
     return ret;
-}
-
-static void hg_context_link(hg_context_t *context)
-{
-    hg_class_t *hg_class = context->hg_class;
-
-    (void) pthread_mutex_lock(&hg_class->lock);
-    context->next = hg_class->contexts;
-    hg_class->contexts = context;
-    (void) pthread_mutex_unlock(&hg_class->lock);
 }
 
 /*
@@ -371,7 +164,7 @@ static void hg_context_link(hg_context_t *context)
  */
 static hg_return_t hg_context_quiesce(hg_context_t *context)
 {
-    bool was_receiving = atomic_load(&context->is_receiving);
+    bool was_receiving = atomic_load(&hg_rpc_context(context)->is_receiving);
     hg_return_t ret = hg_recv_stop(context);
 
     if (ret == HG_SUCCESS)
@@ -387,7 +180,7 @@ static hg_return_t hg_context_drain(hg_context_t *context)
 
     while (!hg_context_is_quiet(context)) {
         (void) hg_controls_cancel(context);
-        hg_budget_cancel_all(&context->hg_class->in_budget, context);
+        hg_budget_cancel_all(&hg_rpc_class(context->hg_class)->in_budget, context);
         (void) hg_context_poll(context);
         /* What is complete is called back, as the program would have done with HG_Trigger(). */
         (void) HG_Trigger(context, 0, UINT_MAX, NULL);
@@ -398,8 +191,9 @@ static hg_return_t hg_context_drain(hg_context_t *context)
             HG_LOG_ERROR("cannot destroy the context: %" PRIu32 " handles of forwards and %" PRIu32
                          " of requests are not destroyed, %" PRId32
                          " other operations run, callbacks are %s; see to them and try again",
-                         hg_context_count_handles(context, true),
-                         hg_context_count_handles(context, false), atomic_load(&context->op_count),
+                         hg_pools_count(hg_rpc_context(context)->origins),
+                         hg_pools_count(hg_rpc_context(context)->targets),
+                         atomic_load(&context->op_count),
                          mpsc_queue_is_empty(&context->queue) ? "not queued" : "queued");
             return HG_BUSY;
         }
@@ -410,13 +204,14 @@ static hg_return_t hg_context_drain(hg_context_t *context)
 static bool hg_context_is_quiet(hg_context_t *context)
 {
     return hg_context_is_quiet_but_requests(context) &&
-           hg_context_count_handles(context, false) == 0;
+           hg_pools_count(hg_rpc_context(context)->targets) == 0;
 }
 
 static bool hg_context_is_quiet_but_requests(hg_context_t *context)
 {
     return mpsc_queue_is_empty(&context->queue) && hg_controls_cancel(context) == 0 &&
-           hg_context_count_handles(context, true) == 0 &&
+           hg_respond_drop_refused(context) == 0 &&
+           hg_pools_count(hg_rpc_context(context)->origins) == 0 &&
            atomic_load_explicit(&context->op_count, memory_order_acquire) == 0;
 }
 
@@ -431,58 +226,28 @@ static bool hg_context_is_responding(hg_context_t *context)
     int path;
 
     for (path = 0; path < HG_PATH_MAX; path++)
-        if (hg_pool_has_responses(&context->targets[path]))
+        if (hg_pool_has_responses(&hg_rpc_context(context)->targets[path]))
             return true;
     return false;
 }
 
 static void hg_context_delete(hg_context_t *context)
 {
-    void (*bulk_data_free)(void *) = atomic_load(&context->bulk_data_free);
-    na_return_t na_return;
+    struct hg_rpc_context *rpc_context = hg_rpc_context(context);
+    struct hg_rpc_class *rpc_class = hg_rpc_class(context->hg_class);
     int i;
 
-    hg_budget_quiesce(&context->hg_class->in_budget);
-    hg_budget_quiesce(&context->hg_class->out_budget);
-    if (context->epoll_fd >= 0)
-        (void) close(context->epoll_fd);
-    if (context->event_fd >= 0)
-        (void) close(context->event_fd);
+    hg_budget_quiesce(&rpc_class->in_budget);
+    hg_budget_quiesce(&rpc_class->out_budget);
     /* First, for what the transport did not let go of in time ends with its context. */
-    na_return = hg_context_close_na(context);
-    if (na_return != NA_SUCCESS)
-        HG_LOG_ERROR("destroying the transport's context failed: %s",
-                     NA_Error_to_string(na_return));
-    if (bulk_data_free != NULL)
-        bulk_data_free(atomic_load(&context->bulk_data));
+    hg_context_close(context);
+    hg_bulk_pool_fini(context);
     for (i = 0; i < HG_PATH_MAX; i++) {
-        hg_pool_fini(&context->origins[i]);
-        hg_pool_fini(&context->targets[i]);
+        hg_pool_fini(&rpc_context->origins[i]);
+        hg_pool_fini(&rpc_context->targets[i]);
     }
     hg_controls_fini(context);
-    hg_timers_fini(&context->timers);
-    (void) pthread_mutex_destroy(&context->trigger_lock);
-    (void) pthread_cond_destroy(&context->trigger_cond);
-    free(context);
-}
-
-static na_return_t hg_context_close_na(hg_context_t *context)
-{
-    na_return_t na_return = NA_SUCCESS;
-    int i;
-
-    for (i = 0; i < HG_PATH_MAX; i++) {
-        na_return_t path_return;
-
-        if (context->na_context[i] == NULL)
-            continue;
-        do {
-            (void) NA_Trigger(context->na_context[i], UINT_MAX, NULL);
-            path_return =
-                NA_Context_destroy(context->hg_class->paths[i].na_class, context->na_context[i]);
-        } while (path_return == NA_BUSY);
-        if (path_return != NA_SUCCESS)
-            na_return = path_return;
-    }
-    return na_return;
+    (void) pthread_mutex_destroy(&rpc_context->refusals.lock);
+    hg_context_fini(context);
+    free(rpc_context);
 }

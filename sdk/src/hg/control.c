@@ -4,7 +4,11 @@
  * that an origin has given a request up. They have operations and buffers of their own, because
  * the handle that causes one can be used again before it is sent.
  */
-#include "hg/hg_private.h"
+#include "hg/control.h"
+
+#include "engine/context_timer.h"
+#include "hg/abandoned.h"
+#include "hg/header.h"
 
 #include <endian.h>
 #include <inttypes.h>
@@ -45,14 +49,14 @@ static struct hg_abandoned hg_control_abandoned(const struct hg_handle *handle);
 static bool hg_control_matches(const struct hg_abandoned *abandoned,
                                const struct hg_handle *handle);
 
-hg_return_t hg_controls_init(struct hg_controls *controls)
+void hg_controls_init(struct hg_controls *controls)
 {
-    return pthread_mutex_init(&controls->lock, NULL) == 0 ? HG_SUCCESS : HG_NOMEM;
+    (void) pthread_mutex_init(&controls->lock, NULL);
 }
 
 void hg_controls_fini(hg_context_t *context)
 {
-    struct hg_controls *controls = &context->controls;
+    struct hg_controls *controls = &hg_rpc_context(context)->controls;
     struct hg_control *control = controls->all;
 
     hg_abandoned_free(controls->abandoned, context->hg_class);
@@ -67,15 +71,12 @@ void hg_controls_fini(hg_context_t *context)
 
 uint32_t hg_controls_cancel(hg_context_t *context)
 {
-    struct hg_controls *controls = &context->controls;
+    struct hg_controls *controls = &hg_rpc_context(context)->controls;
     struct hg_control *control;
-    struct hg_handle *handle, *refused;
+    struct hg_handle *handle;
     uint32_t count = 0;
 
     (void) pthread_mutex_lock(&controls->lock);
-    refused = controls->refused;
-    controls->refused = NULL;
-    controls->refused_count = 0;
     for (control = controls->all; control != NULL; control = control->next_all) {
         if (control->na_addr == NULL)
             continue;
@@ -91,35 +92,11 @@ uint32_t hg_controls_cancel(hg_context_t *context)
                          handle->ack.op);
     }
     (void) pthread_mutex_unlock(&controls->lock);
-    for (; refused != NULL; refused = handle) {
-        handle = refused->next_waiting;
-        count++;
-        hg_handle_unref(refused);
-    }
     return count;
-}
-
-bool hg_control_respond_later(struct hg_handle *handle, hg_return_t ret_code)
-{
-    struct hg_controls *controls = &handle->info.context->controls;
-    bool has_room;
-
-    atomic_store(&handle->ack_ret, (uint32_t) ret_code);
-    (void) pthread_mutex_lock(&controls->lock);
-    has_room = controls->refused_count < HG_CONTROL_REFUSED_MAX;
-    if (has_room) {
-        handle->next_waiting = controls->refused;
-        controls->refused = handle;
-        controls->refused_count++;
-        atomic_store(&controls->has_retry, true);
-    }
-    (void) pthread_mutex_unlock(&controls->lock);
-    return has_room;
 }
 
 void hg_control_send_ack(struct hg_handle *handle, hg_return_t ret_code)
 {
-    const struct hg_class_path *path = hg_handle_path(handle);
     const struct hg_core_header_response header = {
         .hg = htole16(HG_CORE_ACK_MAGIC),
         .protocol = HG_CORE_PROTOCOL_VERSION,
@@ -128,7 +105,7 @@ void hg_control_send_ack(struct hg_handle *handle, hg_return_t ret_code)
         .cookie_high = (uint8_t) (handle->cookie >> 16),
         .id = htole64(handle->info.id),
     };
-    na_tag_t tag = handle->is_origin ? handle->tag | path->ack_bit : handle->tag;
+    na_tag_t tag = handle->is_origin ? handle->tag | hg_handle_tags(handle)->ack_bit : handle->tag;
     hg_return_t ret;
 
     ret = hg_control_send(handle, &header, tag, true);
@@ -147,7 +124,7 @@ void hg_control_send_abandon(struct hg_handle *handle)
         .cookie_high = (uint8_t) (handle->cookie >> 16),
         .id = htole64(handle->info.id),
     };
-    struct hg_controls *controls = &handle->info.context->controls;
+    struct hg_controls *controls = &hg_rpc_context(handle->info.context)->controls;
     uint32_t sending;
 
     (void) pthread_mutex_lock(&controls->lock);
@@ -162,17 +139,14 @@ void hg_control_send_abandon(struct hg_handle *handle)
 
 void hg_controls_retry(hg_context_t *context)
 {
-    struct hg_controls *controls = &context->controls;
+    struct hg_controls *controls = &hg_rpc_context(context)->controls;
     struct hg_control *control;
-    struct hg_handle *refused;
 
+    if (!hg_context_refused_clear(context, &controls->has_retry))
+        return;
     (void) pthread_mutex_lock(&controls->lock);
     control = controls->retry;
     controls->retry = NULL;
-    refused = controls->refused;
-    controls->refused = NULL;
-    controls->refused_count = 0;
-    atomic_store(&controls->has_retry, false);
     (void) pthread_mutex_unlock(&controls->lock);
     while (control != NULL) {
         struct hg_control *next = control->next_free;
@@ -182,18 +156,11 @@ void hg_controls_retry(hg_context_t *context)
             hg_control_put(control);
         control = next;
     }
-    while (refused != NULL) {
-        struct hg_handle *next = refused->next_waiting;
-
-        hg_count(&context->counters.retry);
-        hg_respond_error(refused, (hg_return_t) atomic_load(&refused->ack_ret));
-        refused = next;
-    }
 }
 
 void hg_control_recv_abandon(struct hg_handle *handle)
 {
-    struct hg_controls *controls = &handle->info.context->controls;
+    struct hg_controls *controls = &hg_rpc_context(handle->info.context)->controls;
     na_class_t *na_class = hg_handle_path(handle)->na_class;
     struct hg_abandoned abandoned = hg_control_abandoned(handle);
     struct hg_handle *awaiting;
@@ -229,7 +196,7 @@ void hg_control_recv_abandon(struct hg_handle *handle)
 
 bool hg_control_await(struct hg_handle *handle)
 {
-    struct hg_controls *controls = &handle->info.context->controls;
+    struct hg_controls *controls = &hg_rpc_context(handle->info.context)->controls;
     na_addr_t *na_addr = NULL;
 
     (void) pthread_mutex_lock(&controls->lock);
@@ -255,7 +222,7 @@ bool hg_control_await(struct hg_handle *handle)
 
 void hg_control_await_end(struct hg_handle *handle)
 {
-    struct hg_controls *controls = &handle->info.context->controls;
+    struct hg_controls *controls = &hg_rpc_context(handle->info.context)->controls;
 
     (void) pthread_mutex_lock(&controls->lock);
     if (atomic_load(&handle->is_awaited)) {
@@ -271,7 +238,7 @@ void hg_control_pass_ack(const struct hg_handle *handle, hg_id_t id, uint32_t co
                          hg_return_t ret_code)
 {
     struct hg_abandoned wanted = hg_control_abandoned(handle);
-    struct hg_controls *controls = &handle->info.context->controls;
+    struct hg_controls *controls = &hg_rpc_context(handle->info.context)->controls;
     struct hg_handle *other;
 
     wanted.id = id;
@@ -317,7 +284,7 @@ static hg_return_t hg_control_send(struct hg_handle *handle, const void *header,
 static na_return_t hg_control_post(struct hg_control *control)
 {
     hg_context_t *context = control->context;
-    struct hg_controls *controls = &context->controls;
+    struct hg_controls *controls = &hg_rpc_context(context)->controls;
     na_class_t *na_class = context->hg_class->paths[control->path].na_class;
     na_context_t *na_context = context->na_context[control->path];
     na_return_t na_return;
@@ -335,15 +302,15 @@ static na_return_t hg_control_post(struct hg_control *control)
     (void) pthread_mutex_lock(&controls->lock);
     control->next_free = controls->retry;
     controls->retry = control;
-    atomic_store(&controls->has_retry, true);
     (void) pthread_mutex_unlock(&controls->lock);
+    hg_context_refused_set(context, &controls->has_retry);
     return NA_SUCCESS;
 }
 
 /* A control message to the handle's peer, counted as being sent. */
 static struct hg_control *hg_control_get(struct hg_handle *handle)
 {
-    struct hg_controls *controls = &handle->info.context->controls;
+    struct hg_controls *controls = &hg_rpc_context(handle->info.context)->controls;
     na_addr_t *peer = hg_handle_na_addr(handle), *na_addr = NULL;
     struct hg_control *control;
 
@@ -404,7 +371,7 @@ static void hg_control_delete(struct hg_control *control)
 
 static void hg_control_put(struct hg_control *control)
 {
-    struct hg_controls *controls = &control->context->controls;
+    struct hg_controls *controls = &hg_rpc_context(control->context)->controls;
     na_addr_t *na_addr = control->na_addr;
 
     (void) pthread_mutex_lock(&controls->lock);

@@ -2,7 +2,11 @@
 /*
  * Counters: each context has a set of its own; they are added up when somebody asks.
  */
-#include "hg/hg_private.h"
+#include "hg/counters.h"
+
+#include "hg/class.h"
+#include "hg/context.h"
+#include "hg/handle.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -123,9 +127,9 @@ void hg_counters_add(hg_class_t *hg_class, struct hg_counters_sum *sum)
         sum->diag.rpc_req_recv_active_count += hg_context_count_active(context);
     }
     (void) pthread_mutex_unlock(&hg_class->lock);
-    sum->ext.waiting_count += atomic_load(&hg_class->flows.waiting);
-    hg_budget_count(&hg_class->in_budget, &sum->ext);
-    hg_budget_count(&hg_class->out_budget, &sum->ext);
+    sum->ext.waiting_count += atomic_load(&hg_rpc_class(hg_class)->flows.waiting);
+    hg_budget_count(&hg_rpc_class(hg_class)->in_budget, &sum->ext);
+    hg_budget_count(&hg_rpc_class(hg_class)->out_budget, &sum->ext);
 }
 
 /* Add up what the handles counted. */
@@ -136,8 +140,8 @@ static void hg_context_collect(hg_context_t *context)
     int path;
 
     for (path = 0; path < HG_PATH_MAX; path++) {
-        hg_pool_collect(&context->origins[path], &origins);
-        hg_pool_collect(&context->targets[path], &targets);
+        hg_pool_collect(&hg_rpc_context(context)->origins[path], &origins);
+        hg_pool_collect(&hg_rpc_context(context)->targets[path], &targets);
     }
     hg_counters_set(&counters->req_sent, origins.req[HG_PATH_MAIN] + origins.req[HG_PATH_SM]);
     hg_counters_set(&counters->req_sent_sm, origins.req[HG_PATH_SM]);
@@ -179,12 +183,12 @@ static void hg_pool_collect(struct hg_pool *pool, struct hg_handle_counts *count
 /* Requests that were received and whose handles are in use. */
 static uint32_t hg_context_count_active(hg_context_t *context)
 {
-    uint32_t in_use = hg_context_count_handles(context, false);
+    uint32_t in_use = hg_pools_count(hg_rpc_context(context)->targets);
     uint32_t posted = 0;
     int path;
 
     for (path = 0; path < HG_PATH_MAX; path++) {
-        int32_t count = atomic_load(&context->posted[path]);
+        int32_t count = atomic_load(&hg_rpc_context(context)->posted[path]);
 
         posted += count > 0 ? (uint32_t) count : 0;
     }

@@ -1,19 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Deadlines: how programs set them, and how a context waits for the next one.
+ * What happens to an operation on a handle whose time is over.
  *
- * Who sleeps in progress does so at the most until the next deadline; who waits on the context's
- * descriptor is woken by a timer's descriptor, which is in its epoll set from the first time on
- * that it is needed. It is programmed by who goes to sleep, so that an operation that ends in time
- * costs no system call.
+ * First its messages are cancelled, which most transports do at once. What one does not let go of
+ * is detached: messages change places with those of a spare handle of the pool, which goes back
+ * there when NA calls back. So the program has its handle again, with buffers that nobody writes
+ * to. The spare handle takes the slot of the tags with it: no response to a later use of the
+ * handle matches the receive that is still posted.
  */
-#include "hg/hg_private.h"
+#include "hg/deadline.h"
 
-#include <sys/epoll.h>
-#include <sys/timerfd.h>
-#include <unistd.h>
+#include "engine/probes.h"
+#include "hg/control.h"
+#include "hg/generation.h"
 
-static bool hg_timers_open_fd(hg_context_t *context);
+#include <inttypes.h>
+
+static void hg_deadline_fire(struct hg_timer *timer);
+static void hg_deadline_finish(struct hg_timer *timer);
+static int32_t hg_detach(struct hg_handle *handle);
+static int32_t hg_detach_messages(struct hg_handle *handle, struct hg_handle *spare);
+static bool hg_detach_message(struct hg_msg *msg, struct hg_handle *spare,
+                              struct hg_msg *spare_msg);
+static void hg_detach_done(const struct na_cb_info *info);
+static void hg_detach_part_done(struct hg_handle *spare);
 
 hg_return_t HG_Class_set_default_deadline(hg_class_t *hg_class, unsigned int deadline_ms)
 {
@@ -30,18 +40,6 @@ hg_return_t HG_Class_set_default_deadline(hg_class_t *hg_class, unsigned int dea
 unsigned int HG_Class_get_default_deadline(const hg_class_t *hg_class)
 {
     return hg_class != NULL ? hg_class_get_deadline(hg_class) : 0;
-}
-
-hg_return_t HG_Class_set_overflow_timeout(hg_class_t *hg_class, unsigned int timeout_ms)
-{
-    if (hg_class_is_refused(hg_class, __func__))
-        return HG_PERMISSION;
-    if (hg_class == NULL) {
-        HG_LOG_ERROR("cannot set an overflow time-out of %u ms: the class is NULL", timeout_ms);
-        return HG_INVALID_ARG;
-    }
-    atomic_store_explicit(&hg_class->overflow_ms, timeout_ms, memory_order_relaxed);
-    return HG_SUCCESS;
 }
 
 hg_return_t HG_Set_deadline(hg_handle_t handle, unsigned int deadline_ms)
@@ -61,101 +59,193 @@ unsigned int HG_Get_deadline(hg_handle_t handle)
     return handle != HG_HANDLE_NULL ? handle->deadline_ms : 0;
 }
 
-void hg_context_arm(hg_context_t *context, struct hg_timer *timer, uint64_t at_ns)
+void hg_deadline_begin(struct hg_handle *handle, uint32_t deadline_ms)
 {
-    hg_timers_add(&context->timers, timer, hg_clock_ns(), at_ns);
+    /* The time of one that waited has begun. */
+    if (!handle->is_deferred)
+        handle->end_ns = hg_clock_ns() + deadline_ms * HG_NS_PER_MS;
+    handle->timer.fire = hg_deadline_fire;
+    handle->timer.finish = hg_deadline_finish;
+    atomic_fetch_add_explicit(&handle->pending, HG_PENDING_TIMER + 1, memory_order_relaxed);
 }
 
-bool hg_context_disarm(hg_context_t *context, struct hg_timer *timer)
+void hg_deadline_started(struct hg_handle *handle)
 {
-    return hg_timers_remove(&context->timers, timer);
+    hg_context_arm(handle->info.context, &handle->timer, handle->end_ns);
+    /* A cancel that came before found no timer. */
+    if (util_unlikely(atomic_load(&handle->is_canceled)))
+        hg_context_expedite(handle->info.context, &handle->timer, hg_clock_ns() + HG_CANCEL_NS);
+    hg_handle_part_done(handle);
 }
 
-void hg_context_expedite(hg_context_t *context, struct hg_timer *timer, uint64_t at_ns)
+void hg_deadline_wait(struct hg_handle *handle)
 {
-    hg_timers_expedite(&context->timers, timer, at_ns);
+    handle->timer.fire = hg_deadline_fire;
+    handle->timer.finish = hg_deadline_finish;
+    atomic_fetch_add_explicit(&handle->pending, HG_PENDING_TIMER, memory_order_relaxed);
+    hg_context_arm(handle->info.context, &handle->timer, handle->end_ns);
 }
 
-void UTIL_COLD hg_context_fire(hg_context_t *context)
+uint32_t hg_deadline_left(const struct hg_handle *handle)
 {
     const uint64_t now = hg_clock_ns();
-    struct hg_timer *due, *timer;
 
-    if (now < atomic_load_explicit(&context->timers.next_ns, memory_order_relaxed))
-        return;
-    due = hg_timers_advance(&context->timers, now);
-    if (due == NULL)
-        return;
-    for (timer = due; timer != NULL; timer = timer->next)
-        timer->fire(timer);
-    /* Most transports end at once what is cancelled. */
-    hg_context_trigger_na(context);
-    while (due != NULL) {
-        timer = due;
-        due = timer->next;
-        timer->finish(timer);
+    return now + HG_NS_PER_MS < handle->end_ns ? (uint32_t) ((handle->end_ns - now) / HG_NS_PER_MS)
+                                               : 1;
+}
+
+/*
+ * Who ends the last part but the timer's keeps it until the timer is disarmed. If that fires just
+ * now it ends the operation instead.
+ */
+bool hg_deadline_part_drop(struct hg_handle *handle)
+{
+    int32_t pending = atomic_load_explicit(&handle->pending, memory_order_acquire);
+    bool is_firing = false;
+
+    for (;;) {
+        if (pending == HG_PENDING_TIMER + 1 && !is_firing) {
+            if (hg_context_disarm(handle->info.context, &handle->timer)) {
+                atomic_store_explicit(&handle->pending, 1, memory_order_relaxed);
+                return true;
+            }
+            is_firing = true;
+        }
+        if (atomic_compare_exchange_weak_explicit(&handle->pending, &pending, pending - 1,
+                                                  memory_order_acq_rel, memory_order_acquire))
+            return pending == 1;
     }
 }
 
-bool hg_context_is_due(hg_context_t *context)
+/* The time is over: have all parts end. */
+static void hg_deadline_fire(struct hg_timer *timer)
 {
-    return hg_timers_are_armed(&context->timers) &&
-           atomic_load(&context->timers.next_ns) <= hg_clock_ns();
-}
+    struct hg_handle *handle = util_container_of(timer, struct hg_handle, timer);
 
-void hg_context_program(hg_context_t *context)
-{
-    struct hg_timers *timers = &context->timers;
-    struct itimerspec spec = {{0, 0}, {0, 0}};
-    uint64_t next;
-
-    if (util_likely(!hg_timers_are_armed(timers)))
-        return;
-    (void) pthread_mutex_lock(&timers->lock);
-    next = atomic_load(&timers->next_ns);
-    if (next < atomic_load(&timers->programmed_ns) && hg_timers_open_fd(context)) {
-        spec.it_value.tv_sec = (time_t) (next / UINT64_C(1000000000));
-        spec.it_value.tv_nsec = (long) (next % UINT64_C(1000000000));
-        if (timerfd_settime(timers->timer_fd, TFD_TIMER_ABSTIME, &spec, NULL) == 0)
-            atomic_store(&timers->programmed_ns, next);
+    if (atomic_load(&handle->pending) == HG_PENDING_TIMER)
+        return; /* they did in the meantime */
+    /* One that was refused is only awaited until the transport lets go of it. */
+    if (!atomic_load(&handle->is_canceled) && atomic_load(&handle->state) != HG_HANDLE_DRAINING) {
+        HG_PROBE1(timeout, handle);
+        hg_count(&handle->info.context->counters.timed_out);
     }
-    (void) pthread_mutex_unlock(&timers->lock);
+    hg_handle_set_error(handle, atomic_load(&handle->is_canceled) ? HG_CANCELED : HG_TIMEOUT);
+    (void) handle->kind->cancel(handle);
 }
 
-void hg_context_unprogram(hg_context_t *context)
+static void hg_deadline_finish(struct hg_timer *timer)
 {
-    struct hg_timers *timers = &context->timers;
-    uint64_t count;
+    struct hg_handle *handle = util_container_of(timer, struct hg_handle, timer);
+    int32_t detached = 0;
 
-    if (util_likely(atomic_load_explicit(&timers->programmed_ns, memory_order_relaxed) ==
-                    HG_TIMER_NEVER))
+    if (atomic_load(&handle->pending) > HG_PENDING_TIMER)
+        detached = hg_detach(handle);
+    if (atomic_fetch_sub(&handle->pending, detached) - detached > HG_PENDING_TIMER) {
+        /* Another thread works on a part, a fetch waits to be triggered, or memory is short. */
+        hg_context_arm(handle->info.context, timer, hg_clock_ns() + HG_FINISH_AGAIN_NS);
         return;
-    (void) pthread_mutex_lock(&timers->lock);
-    /* Readable, although what it was programmed for may have ended: not for ever. */
-    if (atomic_load(&timers->programmed_ns) <= hg_clock_ns()) {
-        (void) !read(timers->timer_fd, &count, sizeof(count));
-        atomic_store(&timers->programmed_ns, HG_TIMER_NEVER);
     }
-    (void) pthread_mutex_unlock(&timers->lock);
+    handle->kind->ended(handle);
 }
 
-/* The lock of the timers is held. Without one the context's descriptor knows no deadlines. */
-static bool hg_timers_open_fd(hg_context_t *context)
+/* Take what is outstanding away from the handle; returns how many parts that were. */
+static int32_t hg_detach(struct hg_handle *handle)
 {
-    struct epoll_event event = {.events = EPOLLIN};
-    int fd;
+    hg_context_t *context = handle->info.context;
+    struct hg_pool *pool = hg_handle_pool(handle);
+    struct hg_handle *spare;
+    hg_return_t ret;
+    int32_t count;
 
-    if (context->timers.timer_fd >= 0)
-        return true;
-    fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-    event.data.fd = fd;
-    if (fd < 0 || epoll_ctl(context->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
-        HG_LOG_WARNING("cannot wait for deadlines on a descriptor; who waits on that of "
-                       "HG_Event_get_wait_fd() sees them late");
-        if (fd >= 0)
-            (void) close(fd);
+    if (atomic_load(&handle->self) != HG_SELF_NONE)
+        return 0;
+    spare = hg_pool_get(pool, 1, &ret);
+    if (spare == NULL) {
+        HG_LOG_WARNING("cannot end RPC %#" PRIx64 " in time: %s; it is tried again",
+                       handle->info.id, HG_Error_to_string(ret));
+        return 0;
+    }
+    hg_pool_detach(pool, 1);
+    atomic_store(&spare->pending, 1);
+    count = hg_detach_messages(handle, spare);
+    if (count > 0)
+        hg_count(&context->counters.detached);
+    hg_detach_part_done(spare);
+    return count;
+}
+
+static int32_t hg_detach_messages(struct hg_handle *handle, struct hg_handle *spare)
+{
+    bool is_received = false;
+    int32_t count = 0;
+
+    /* Nobody else is to look for the acknowledgement's receive, which may change its place. */
+    if (!handle->is_origin)
+        hg_control_await_end(handle);
+    (void) pthread_mutex_lock(&handle->lock);
+    if (handle->is_origin) {
+        count += hg_detach_message(&handle->in, spare, &spare->in);
+        is_received = hg_detach_message(&handle->out, spare, &spare->out);
+    } else {
+        count += hg_detach_message(&handle->out, spare, &spare->out);
+        is_received = handle->ack.op != NULL && hg_detach_message(&handle->ack, spare, &spare->ack);
+    }
+    (void) pthread_mutex_unlock(&handle->lock);
+    if (!is_received)
+        return count;
+    if (handle->is_origin) {
+        const uint32_t slot = handle->slot;
+        const uint64_t generation = handle->generation;
+        struct hg_stale_tags *stale;
+
+        hg_generation_mark_stale(handle);
+        stale = handle->stale;
+        if (atomic_load(&handle->state) == HG_HANDLE_ACTIVE)
+            hg_control_send_abandon(handle);
+        handle->slot = spare->slot;
+        handle->generation = spare->generation;
+        handle->stale = spare->stale;
+        spare->slot = slot;
+        spare->generation = generation;
+        spare->stale = stale;
+    }
+    return count + 1;
+}
+
+static bool hg_detach_message(struct hg_msg *msg, struct hg_handle *spare, struct hg_msg *spare_msg)
+{
+    struct hg_msg detached;
+
+    atomic_fetch_add(&spare->pending, 1);
+    if (!NA_Op_set_callback(hg_handle_path(spare)->na_class, hg_handle_na_context(spare), msg->op,
+                            hg_detach_done, spare)) {
+        atomic_fetch_sub(&spare->pending, 1);
         return false;
     }
-    context->timers.timer_fd = fd;
+    /* Not before: a callback may have been at work on it. */
+    detached = *msg;
+    *msg = *spare_msg;
+    msg->has_payload = false;
+    *spare_msg = detached;
     return true;
+}
+
+/* The transport let go of it. */
+static void hg_detach_done(const struct na_cb_info *info)
+{
+    struct hg_handle *spare = info->arg;
+
+    if (info->ret == NA_SUCCESS && info->type == NA_CB_RECV_EXPECTED && spare->is_origin)
+        hg_count(&spare->info.context->counters.late_response);
+    hg_detach_part_done(spare);
+}
+
+static void hg_detach_part_done(struct hg_handle *spare)
+{
+    struct hg_pool *pool = hg_handle_pool(spare);
+
+    if (atomic_fetch_sub(&spare->pending, 1) != 1)
+        return;
+    hg_pool_detach(pool, -1);
+    hg_pool_put(pool, spare);
 }

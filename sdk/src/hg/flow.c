@@ -7,7 +7,12 @@
  *
  * A class without limits has no flows, and a forward costs one load more.
  */
-#include "hg/hg_private.h"
+#include "hg/flow.h"
+
+#include "engine/addr.h"
+#include "engine/log.h"
+#include "hg/deadline.h"
+#include "hg/forward.h"
 
 #include <stdlib.h>
 
@@ -30,17 +35,17 @@ hg_return_t HG_Class_set_max_in_flight(hg_class_t *hg_class, unsigned int max)
         HG_LOG_ERROR("cannot limit RPCs in flight to %u: pass a class, and a number or 0", max);
         return HG_INVALID_ARG;
     }
-    (void) pthread_mutex_lock(&hg_class->flows.lock);
-    atomic_store(&hg_class->flows.max, max);
-    hg_flows_update(&hg_class->flows);
-    (void) pthread_mutex_unlock(&hg_class->flows.lock);
+    (void) pthread_mutex_lock(&hg_rpc_class(hg_class)->flows.lock);
+    atomic_store(&hg_rpc_class(hg_class)->flows.max, max);
+    hg_flows_update(&hg_rpc_class(hg_class)->flows);
+    (void) pthread_mutex_unlock(&hg_rpc_class(hg_class)->flows.lock);
     hg_flow_dispatch_all(hg_class, NULL, false);
     return HG_SUCCESS;
 }
 
 unsigned int HG_Class_get_max_in_flight(const hg_class_t *hg_class)
 {
-    return hg_class != NULL ? atomic_load(&hg_class->flows.max) : 0;
+    return hg_class != NULL ? atomic_load(&hg_rpc_class(hg_class)->flows.max) : 0;
 }
 
 hg_return_t HG_Addr_set_max_in_flight(hg_class_t *hg_class, hg_addr_t addr, unsigned int max)
@@ -60,14 +65,14 @@ hg_return_t HG_Addr_set_max_in_flight(hg_class_t *hg_class, hg_addr_t addr, unsi
     ret = hg_flow_find(addr, &flow);
     if (ret != HG_SUCCESS)
         return ret;
-    (void) pthread_mutex_lock(&hg_class->flows.lock);
+    (void) pthread_mutex_lock(&hg_rpc_class(hg_class)->flows.lock);
     if (atomic_load(&flow->max) != HG_MAX_IN_FLIGHT_DEFAULT)
-        hg_class->flows.own_count--;
+        hg_rpc_class(hg_class)->flows.own_count--;
     if (max != HG_MAX_IN_FLIGHT_DEFAULT)
-        hg_class->flows.own_count++;
+        hg_rpc_class(hg_class)->flows.own_count++;
     atomic_store(&flow->max, max);
-    hg_flows_update(&hg_class->flows);
-    (void) pthread_mutex_unlock(&hg_class->flows.lock);
+    hg_flows_update(&hg_rpc_class(hg_class)->flows);
+    (void) pthread_mutex_unlock(&hg_rpc_class(hg_class)->flows.lock);
     hg_flow_dispatch(flow, NULL);
     return HG_SUCCESS;
 }
@@ -144,21 +149,19 @@ bool UTIL_COLD hg_flow_cancel(struct hg_handle *handle)
     if (!was_waiting)
         return false;
     hg_handle_set_error(handle, HG_CANCELED);
-    hg_forward_part_done(handle);
+    hg_handle_part_done(handle);
     return true;
 }
 
 void hg_flow_retry(hg_context_t *context)
 {
-    if (!atomic_exchange(&context->is_stalled, false))
-        return;
-    hg_context_refused_add(context, -1);
-    hg_flow_dispatch_all(context->hg_class, context, true);
+    if (hg_context_refused_clear(context, &hg_rpc_context(context)->is_stalled))
+        hg_flow_dispatch_all(context->hg_class, context, true);
 }
 
 void hg_flow_unref(struct hg_flow *flow)
 {
-    struct hg_flows *flows = &flow->addr->hg_class->flows;
+    struct hg_flows *flows = &hg_rpc_class(flow->addr->hg_class)->flows;
     struct hg_flow **link;
     bool is_last;
 
@@ -187,10 +190,10 @@ static hg_return_t hg_flow_find(struct hg_addr *addr, struct hg_flow **flow_p)
     struct hg_flow *flow = atomic_load_explicit(&addr->flow, memory_order_acquire);
 
     if (flow == NULL) {
-        (void) pthread_mutex_lock(&hg_class->flows.lock);
+        (void) pthread_mutex_lock(&hg_rpc_class(hg_class)->flows.lock);
         flow = atomic_load_explicit(&addr->flow, memory_order_relaxed);
         if (flow == NULL) {
-            for (flow = hg_class->flows.first; flow != NULL; flow = flow->next)
+            for (flow = hg_rpc_class(hg_class)->flows.first; flow != NULL; flow = flow->next)
                 if (HG_Addr_cmp(hg_class, flow->addr, addr))
                     break;
             if (flow == NULL)
@@ -199,7 +202,7 @@ static hg_return_t hg_flow_find(struct hg_addr *addr, struct hg_flow **flow_p)
                 flow->ref++;
             atomic_store_explicit(&addr->flow, flow, memory_order_release);
         }
-        (void) pthread_mutex_unlock(&hg_class->flows.lock);
+        (void) pthread_mutex_unlock(&hg_rpc_class(hg_class)->flows.lock);
     }
     *flow_p = flow;
     if (flow != NULL)
@@ -211,7 +214,7 @@ static hg_return_t hg_flow_find(struct hg_addr *addr, struct hg_flow **flow_p)
 /* The lock of the flows is held. The flow's own address is not the one that keeps it. */
 static struct hg_flow *hg_flow_new(struct hg_addr *addr)
 {
-    struct hg_flows *flows = &addr->hg_class->flows;
+    struct hg_flows *flows = &hg_rpc_class(addr->hg_class)->flows;
     struct hg_flow *flow = calloc(1, sizeof(*flow));
 
     if (flow == NULL)
@@ -232,7 +235,9 @@ static uint32_t hg_flow_limit(const struct hg_flow *flow)
 {
     const uint32_t max = atomic_load(&flow->max);
 
-    return max != HG_MAX_IN_FLIGHT_DEFAULT ? max : atomic_load(&flow->addr->hg_class->flows.max);
+    return max != HG_MAX_IN_FLIGHT_DEFAULT
+               ? max
+               : atomic_load(&hg_rpc_class(flow->addr->hg_class)->flows.max);
 }
 
 /*
@@ -248,7 +253,8 @@ static void hg_flow_dispatch(struct hg_flow *flow, hg_context_t *context)
         flow->is_dispatching = true;
         while ((handle = hg_flow_next(flow)) != NULL) {
             (void) pthread_mutex_unlock(&flow->lock);
-            if (handle->info.context == context && atomic_load(&context->deferred_count) == 0)
+            if (handle->info.context == context &&
+                atomic_load(&hg_rpc_context(context)->deferred_count) == 0)
                 hg_forward_start_deferred(handle);
             else
                 hg_forward_push_deferred(handle);
@@ -275,7 +281,7 @@ static struct hg_handle *hg_flow_next(struct hg_flow *flow)
 
 static void hg_flow_dispatch_all(hg_class_t *hg_class, hg_context_t *context, bool only_stalled)
 {
-    struct hg_flows *flows = &hg_class->flows;
+    struct hg_flows *flows = &hg_rpc_class(hg_class)->flows;
     struct hg_flow *flow, *next;
 
     (void) pthread_mutex_lock(&flows->lock);
@@ -320,8 +326,7 @@ static bool hg_flow_wait_again(struct hg_flow *flow, struct hg_handle *handle)
     atomic_store(&handle->ret, HG_SUCCESS);
     hg_flow_add(flow, handle, true);
     flow->is_stalled = true;
-    if (!atomic_exchange(&handle->info.context->is_stalled, true))
-        hg_context_refused_add(handle->info.context, 1);
+    hg_context_refused_set(handle->info.context, &hg_rpc_context(handle->info.context)->is_stalled);
     return true;
 }
 
@@ -347,7 +352,8 @@ static void hg_flow_add(struct hg_flow *flow, struct hg_handle *handle, bool is_
         *flow->last = handle;
         flow->last = &handle->next_waiting;
     }
-    atomic_fetch_add_explicit(&flow->addr->hg_class->flows.waiting, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&hg_rpc_class(flow->addr->hg_class)->flows.waiting, 1,
+                              memory_order_relaxed);
     if (handle->deferred_deadline_ms != 0)
         hg_deadline_wait(handle);
 }
@@ -363,7 +369,8 @@ static void hg_flow_remove(struct hg_flow *flow, struct hg_handle *handle)
     else
         flow->last = handle->waiting_link;
     handle->is_waiting = false;
-    atomic_fetch_sub_explicit(&flow->addr->hg_class->flows.waiting, 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&hg_rpc_class(flow->addr->hg_class)->flows.waiting, 1,
+                              memory_order_relaxed);
 }
 
 /* The lock of the flows is held. */

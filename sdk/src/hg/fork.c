@@ -3,9 +3,11 @@
  * What fork() leaves to a child: copies of the parent's classes, which are refused, and no lock
  * held, so that the child can open its own. See na/fork.c.
  */
-#include "hg/hg_private.h"
+#include "hg/fork.h"
 
-unsigned int hg_forks;
+#include "bulk/bulk_registry.h"
+#include "hg/generation.h"
+#include "hg/lookup.h"
 
 static pthread_once_t hg_fork_once = PTHREAD_ONCE_INIT;
 
@@ -18,16 +20,6 @@ static void hg_fork_in_child(void);
 void hg_fork_watch(void)
 {
     (void) pthread_once(&hg_fork_once, hg_fork_register);
-}
-
-bool hg_fork_refuses(const hg_class_t *hg_class, const char *function)
-{
-    if (!hg_class_is_inherited(hg_class))
-        return false;
-    HG_LOG_ERROR("%s(): the object was inherited by fork() and is the parent's; open a class of "
-                 "this process",
-                 function);
-    return true;
 }
 
 static void hg_fork_register(void)

@@ -8,13 +8,26 @@
  * generation.c), so that the response to a use that was cancelled matches no receive; the cookie
  * continues the generation where the tag's bits end.
  */
+#include "hg/forward.h"
+
+#include "engine/auto_sm.h"
+#include "engine/probes.h"
+#include "hg/control.h"
+#include "hg/counters.h"
+#include "hg/deadline.h"
+#include "hg/flow.h"
+#include "hg/generation.h"
 #include "hg/header.h"
-#include "hg/hg_private.h"
-#include "hg/probes.h"
+#include "hg/loopback.h"
+#include "hg/overflow.h"
+#include "hg/payload.h"
 
 #include <inttypes.h>
 
-static inline void hg_forward_end(struct hg_handle *handle);
+static inline void hg_forward_part_done(struct hg_handle *handle);
+static void hg_forward_end(struct hg_handle *handle);
+static void hg_forward_released(struct hg_handle *handle);
+static hg_return_t hg_forward_cancel(struct hg_handle *handle);
 static void hg_forward_expose_end(struct hg_handle *handle);
 static void hg_forward_run_deferred(struct hg_completion *completion);
 static hg_return_t hg_forward_refused_deferred(struct hg_handle *handle, hg_return_t ret);
@@ -36,6 +49,13 @@ static bool hg_forward_accept(struct hg_handle *handle, size_t size, hg_return_t
 static hg_return_t hg_forward_post_again(struct hg_handle *handle);
 static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret);
 static void hg_forward_run(struct hg_completion *completion);
+
+const struct hg_handle_kind hg_forward_kind = {
+    .is_origin = true,
+    .released = hg_forward_released,
+    .ended = hg_forward_end,
+    .cancel = hg_forward_cancel,
+};
 
 hg_return_t HG_Forward(hg_handle_t handle, hg_cb_t callback, void *arg, void *in_struct)
 {
@@ -73,8 +93,8 @@ hg_return_t HG_Forward(hg_handle_t handle, hg_cb_t callback, void *arg, void *in
     HG_PROBE3(forward, handle, handle->info.id, payload);
     if (hg_loopback_applies(handle)) {
         ret = hg_loopback_forward(handle, payload, flags);
-    } else if (util_likely(!atomic_load_explicit(&handle->info.hg_class->flows.are_used,
-                                                 memory_order_relaxed)) ||
+    } else if (util_likely(!atomic_load_explicit(
+                   &hg_rpc_class(handle->info.hg_class)->flows.are_used, memory_order_relaxed)) ||
                !hg_flow_enter(handle, payload, flags, &ret)) {
         ret = hg_forward_start(handle, payload, flags, &is_draining);
     }
@@ -95,15 +115,10 @@ error:
     return ret;
 }
 
-void hg_forward_part_done(struct hg_handle *handle)
+static inline void hg_forward_part_done(struct hg_handle *handle)
 {
     if (hg_handle_part_drop(handle))
         hg_forward_end(handle);
-}
-
-void hg_forward_ended(struct hg_handle *handle)
-{
-    hg_forward_end(handle);
 }
 
 static inline void hg_forward_end(struct hg_handle *handle)
@@ -113,7 +128,7 @@ static inline void hg_forward_end(struct hg_handle *handle)
         hg_flow_leave(handle))
         return;
     if (util_likely(atomic_load_explicit(&handle->state, memory_order_relaxed) == HG_HANDLE_ACTIVE))
-        hg_context_queue(handle->info.context, &handle->completion);
+        hg_context_push(handle->info.context, &handle->completion);
     else
         hg_forward_drained(handle);
 }
@@ -158,7 +173,7 @@ void UTIL_COLD hg_forward_start_deferred(struct hg_handle *handle)
 void UTIL_COLD hg_forward_push_deferred(struct hg_handle *handle)
 {
     handle->completion.run = hg_forward_run_deferred;
-    atomic_fetch_add(&handle->info.context->deferred_count, 1);
+    atomic_fetch_add(&hg_rpc_context(handle->info.context)->deferred_count, 1);
     hg_context_push(handle->info.context, &handle->completion);
 }
 
@@ -168,7 +183,7 @@ static void hg_forward_run_deferred(struct hg_completion *completion)
     hg_context_t *context = handle->info.context;
 
     hg_forward_start_deferred(handle);
-    atomic_fetch_sub(&context->deferred_count, 1);
+    atomic_fetch_sub(&hg_rpc_context(context)->deferred_count, 1);
 }
 
 /* A send was refused, but its receive is posted: the operation ends, or waits, when that did. */
@@ -297,7 +312,7 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_forward_start(struct hg_handle *handle,
      * The send may have completed, or have to be continued; and who wakes now polls when the
      * response comes.
      */
-    hg_context_wake_progress(context);
+    hg_context_wake(context);
     return ret;
 }
 
@@ -377,12 +392,12 @@ static void hg_forward_drained(struct hg_handle *handle)
 
 static void hg_forward_new_tag(struct hg_handle *handle)
 {
-    const struct hg_class_path *path = hg_handle_path(handle);
+    const struct hg_tag_layout *tags = hg_handle_tags(handle);
 
     handle->generation = hg_generation_after(handle);
-    handle->tag = ((na_tag_t) handle->generation & path->generation_mask) << path->slot_bits;
+    handle->tag = ((na_tag_t) handle->generation & tags->generation_mask) << tags->slot_bits;
     handle->tag |= handle->slot;
-    handle->cookie = (uint32_t) (handle->generation >> path->generation_bits) & HG_COOKIE_MASK;
+    handle->cookie = (uint32_t) (handle->generation >> tags->generation_bits) & HG_COOKIE_MASK;
 }
 
 static void hg_forward_sent(const struct na_cb_info *info)
@@ -487,6 +502,41 @@ static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret)
         hg_handle_set_error(handle, ret);
     }
     hg_forward_part_done(handle);
+}
+
+static hg_return_t hg_forward_cancel(struct hg_handle *handle)
+{
+    hg_return_t ret;
+
+    /* The flag is for a thread that starts a part of the operation after it was looked for here. */
+    atomic_store(&handle->is_canceled, true);
+    if (hg_loopback_applies(handle)) {
+        hg_loopback_cancel(handle);
+        return HG_SUCCESS;
+    }
+    if (hg_flow_cancel(handle))
+        return HG_SUCCESS;
+    ret = hg_handle_cancel_msg(handle, &handle->out);
+    (void) hg_handle_cancel_msg(handle, &handle->in);
+    hg_overflow_cancel(handle);
+    /* A thread that sleeps has to see to what ended. */
+    hg_context_wake(handle->info.context);
+    return ret;
+}
+
+static void hg_forward_released(struct hg_handle *handle)
+{
+    if (handle->data_free != NULL)
+        handle->data_free(handle->data);
+    handle->data = NULL;
+    handle->data_free = NULL;
+    if (handle->info.addr != HG_ADDR_NULL)
+        (void) HG_Addr_free(handle->info.hg_class, handle->info.addr);
+    handle->info.addr = HG_ADDR_NULL;
+    handle->rpc = NULL;
+    handle->info.id = 0;
+    handle->is_buf_given = false;
+    hg_pool_put(hg_handle_pool(handle), handle);
 }
 
 static void hg_forward_run(struct hg_completion *completion)

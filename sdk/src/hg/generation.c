@@ -12,7 +12,9 @@
  * only receive, and the right one, which the cookie would tell from it, be dropped by the
  * transport.
  */
-#include "hg/hg_private.h"
+#include "hg/generation.h"
+
+#include "engine/random.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +60,7 @@ uint64_t hg_generation_fresh(const struct hg_handle *handle, uint64_t generation
 /* When half of the tags are left out it starts anew: the oldest are a thousand failures away. */
 void hg_generation_mark_stale(struct hg_handle *handle)
 {
-    uint32_t tags = hg_handle_path(handle)->generation_mask + 1;
+    uint32_t tags = hg_handle_tags(handle)->generation_mask + 1;
     uint32_t place = hg_generation_place(handle, handle->generation);
     struct hg_stale_tags *stale = handle->stale;
 
@@ -82,5 +84,5 @@ static bool hg_generation_is_stale(const struct hg_handle *handle, uint64_t gene
 /* Equal for equal tags. */
 static uint32_t hg_generation_place(const struct hg_handle *handle, uint64_t generation)
 {
-    return ((uint32_t) generation & hg_handle_path(handle)->generation_mask) % HG_STALE_MAX;
+    return ((uint32_t) generation & hg_handle_tags(handle)->generation_mask) % HG_STALE_MAX;
 }

@@ -3,7 +3,11 @@
  * Handles: their buffers and operations, references, and what programs attach to them and ask of
  * them.
  */
-#include "hg/hg_private.h"
+#include "hg/handle.h"
+
+#include "engine/context_timer.h"
+#include "engine/probes.h"
+#include "hg/deadline.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -22,6 +26,8 @@ static hg_return_t hg_msg_open(const struct hg_class_path *path, struct hg_msg *
 static void hg_msg_close(const struct hg_class_path *path, struct hg_msg *msg);
 static hg_return_t hg_handle_set_target(struct hg_handle *handle, hg_addr_t addr, hg_id_t id);
 static hg_return_t hg_handle_prepare(struct hg_handle *handle);
+static int32_t hg_handle_other_end_refs(struct hg_handle *handle);
+static void hg_handle_forget_other_end(struct hg_handle *handle);
 static bool hg_handle_can_set(const struct hg_handle *handle, hg_addr_t addr);
 
 hg_return_t HG_Create(hg_context_t *context, hg_addr_t addr, hg_id_t id, hg_handle_t *handle_p)
@@ -39,7 +45,7 @@ hg_return_t HG_Create(hg_context_t *context, hg_addr_t addr, hg_id_t id, hg_hand
                      (void *) context, (void *) addr, (void *) handle_p);
         return HG_INVALID_ARG;
     }
-    handle = hg_pool_get(context, true, path, HG_ORIGIN_STEP, &ret);
+    handle = hg_pool_get(&hg_rpc_context(context)->origins[path], HG_ORIGIN_STEP, &ret);
     if (handle == NULL) {
         HG_LOG_ERROR("cannot create a handle: %s", HG_Error_to_string(ret));
         return ret;
@@ -120,7 +126,7 @@ int32_t HG_Ref_get(hg_handle_t handle)
     refs = atomic_load(&handle->ref);
     /* Programs that treat the last reference apart expect one handle at both ends. */
     if (atomic_load_explicit(&handle->other_end, memory_order_relaxed) != NULL)
-        refs += hg_loopback_get_other_end_refs(handle);
+        refs += hg_handle_other_end_refs(handle);
     return refs;
 }
 
@@ -159,9 +165,25 @@ hg_return_t HG_Set_target_id(hg_handle_t handle, uint8_t id)
     return HG_SUCCESS;
 }
 
-struct hg_handle *hg_handle_new(hg_context_t *context, bool is_origin, enum hg_path path,
-                                hg_return_t *ret_p)
+hg_return_t HG_Cancel(hg_handle_t handle)
 {
+    if (hg_handle_is_refused(handle, __func__))
+        return HG_PERMISSION;
+    if (!hg_handle_is_usable(handle, "cancel"))
+        return HG_INVALID_ARG;
+    if (atomic_load(&handle->state) != HG_HANDLE_ACTIVE)
+        return HG_SUCCESS;
+    HG_PROBE1(cancel, handle);
+    /* With a deadline it also ends if the transport does not let go of it. */
+    atomic_store(&handle->is_canceled, true);
+    if (atomic_load(&handle->pending) > HG_PENDING_TIMER)
+        hg_context_expedite(handle->info.context, &handle->timer, hg_clock_ns() + HG_CANCEL_NS);
+    return handle->kind->cancel(handle);
+}
+
+struct hg_handle *hg_handle_new(const struct hg_pool *pool, hg_return_t *ret_p)
+{
+    hg_context_t *context = pool->context;
     size_t size =
         (sizeof(struct hg_handle) + UTIL_CACHE_LINE - 1) / UTIL_CACHE_LINE * UTIL_CACHE_LINE;
     struct hg_handle *handle = aligned_alloc(UTIL_CACHE_LINE, size);
@@ -173,14 +195,16 @@ struct hg_handle *hg_handle_new(hg_context_t *context, bool is_origin, enum hg_p
     memset(handle, 0, size);
     handle->info.hg_class = context->hg_class;
     handle->info.context = context;
-    handle->is_origin = is_origin;
-    handle->path = (uint8_t) path;
-    if (is_origin) {
-        handle->slot = atomic_fetch_add_explicit(&context->slot_count, 1, memory_order_relaxed);
-        handle->generation = context->generation;
+    handle->kind = pool->kind;
+    handle->is_origin = pool->kind->is_origin;
+    handle->path = (uint8_t) pool->path;
+    if (handle->is_origin) {
+        handle->slot = atomic_fetch_add_explicit(&hg_rpc_context(context)->slot_count, 1,
+                                                 memory_order_relaxed);
+        handle->generation = hg_rpc_context(context)->generation;
     } else {
         handle->source.hg_class = context->hg_class;
-        handle->source.path = (uint8_t) path;
+        handle->source.path = handle->path;
         handle->source.is_embedded = true;
         handle->info.addr = &handle->source;
     }
@@ -236,6 +260,25 @@ hg_return_t hg_handle_set_path(struct hg_handle *handle, enum hg_path path)
     return ret;
 }
 
+hg_return_t hg_handle_cancel_msg(struct hg_handle *handle, const struct hg_msg *msg)
+{
+    na_return_t na_return;
+
+    /* It may be about to change its place, see deadline.c. */
+    (void) pthread_mutex_lock(&handle->lock);
+    na_return = NA_Cancel(hg_handle_path(handle)->na_class, hg_handle_na_context(handle), msg->op);
+    (void) pthread_mutex_unlock(&handle->lock);
+    return hg_return_from_na(na_return);
+}
+void hg_handle_drop_other_end(struct hg_handle *handle)
+{
+    struct hg_handle *other_end = atomic_load_explicit(&handle->other_end, memory_order_relaxed);
+
+    if (other_end != NULL)
+        atomic_store_explicit(&other_end->other_end, NULL, memory_order_relaxed);
+    atomic_store_explicit(&handle->other_end, NULL, memory_order_relaxed);
+}
+
 bool UTIL_COLD hg_handle_refuse(const struct hg_handle *handle, const char *purpose)
 {
     HG_LOG_ERROR("cannot %s handle %p: %s", purpose, (const void *) handle,
@@ -248,7 +291,7 @@ void hg_handle_release(struct hg_handle *handle)
 {
     atomic_store_explicit(&handle->ref, 0, memory_order_relaxed);
     if (util_unlikely(atomic_load_explicit(&handle->other_end, memory_order_relaxed) != NULL))
-        hg_loopback_forget_other_end(handle);
+        hg_handle_forget_other_end(handle);
     if (handle->in_extra.block != NULL)
         hg_extra_free(&handle->in_extra);
     if (handle->out_extra.block != NULL)
@@ -256,24 +299,40 @@ void hg_handle_release(struct hg_handle *handle)
     handle->in.has_payload = false;
     handle->out.has_payload = false;
     atomic_store_explicit(&handle->state, HG_HANDLE_UNUSED, memory_order_relaxed);
-    if (!handle->is_origin) {
-        if (util_unlikely(atomic_load_explicit(&handle->self, memory_order_relaxed) !=
-                          HG_SELF_NONE))
-            hg_loopback_release(handle);
-        hg_recv_recycle(handle);
-        return;
-    }
-    if (handle->data_free != NULL)
-        handle->data_free(handle->data);
-    handle->data = NULL;
-    handle->data_free = NULL;
-    if (handle->info.addr != HG_ADDR_NULL)
-        (void) HG_Addr_free(handle->info.hg_class, handle->info.addr);
-    handle->info.addr = HG_ADDR_NULL;
-    handle->rpc = NULL;
-    handle->info.id = 0;
-    handle->is_buf_given = false;
-    hg_pool_put(&handle->info.context->origins[handle->path], handle);
+    handle->kind->released(handle);
+}
+
+static int32_t hg_handle_other_end_refs(struct hg_handle *handle)
+{
+    pthread_mutex_t *lock = &hg_rpc_class(handle->info.hg_class)->self_lock;
+    struct hg_handle *other_end;
+    int32_t refs = 0;
+
+    (void) pthread_mutex_lock(lock);
+    other_end = atomic_load_explicit(&handle->other_end, memory_order_relaxed);
+    if (other_end != NULL)
+        refs = atomic_load(&other_end->ref);
+    (void) pthread_mutex_unlock(lock);
+    return refs;
+}
+
+static void hg_handle_forget_other_end(struct hg_handle *handle)
+{
+    pthread_mutex_t *lock = &hg_rpc_class(handle->info.hg_class)->self_lock;
+
+    (void) pthread_mutex_lock(lock);
+    hg_handle_drop_other_end(handle);
+    (void) pthread_mutex_unlock(lock);
+}
+
+void hg_extra_free(struct hg_extra *extra)
+{
+    (void) HG_Bulk_free(extra->remote);
+    extra->remote = HG_BULK_NULL;
+    if (extra->block != NULL)
+        hg_block_put(extra->block);
+    extra->block = NULL;
+    extra->size = 0;
 }
 
 static bool hg_handle_can_set(const struct hg_handle *handle, hg_addr_t addr)
@@ -290,7 +349,7 @@ static bool hg_handle_can_set(const struct hg_handle *handle, hg_addr_t addr)
 /* Exchange address and RPC; HG_ADDR_NULL takes the address away, 0 leaves the RPC. */
 static hg_return_t hg_handle_set_target(struct hg_handle *handle, hg_addr_t addr, hg_id_t id)
 {
-    struct hg_rpc *rpc = hg_registry_find(&handle->info.hg_class->registry, id);
+    struct hg_rpc *rpc = hg_registry_find(&hg_rpc_class(handle->info.hg_class)->registry, id);
     hg_addr_t new_addr = HG_ADDR_NULL;
     hg_return_t ret;
 
@@ -327,9 +386,9 @@ static hg_return_t hg_handle_prepare(struct hg_handle *handle)
         if (ret != HG_SUCCESS)
             return ret;
     }
-    if (hg_class->handle_create == NULL)
+    if (hg_rpc_class(hg_class)->handle_create == NULL)
         return HG_SUCCESS;
-    ret = hg_class->handle_create(handle, hg_class->handle_create_arg);
+    ret = hg_rpc_class(hg_class)->handle_create(handle, hg_rpc_class(hg_class)->handle_create_arg);
     if (ret != HG_SUCCESS)
         HG_LOG_ERROR("the handle-create callback failed: %s", HG_Error_to_string(ret));
     return ret;
@@ -340,7 +399,7 @@ static hg_return_t hg_handle_open(struct hg_handle *handle)
     const struct hg_class_path *path = hg_handle_path(handle);
     hg_return_t ret;
 
-    if (handle->is_origin && handle->slot > path->slot_mask) {
+    if (handle->is_origin && handle->slot > hg_handle_tags(handle)->slot_mask) {
         HG_LOG_ERROR("%" PRIu32 " handles are in use, the tags of this transport allow no more; "
                      "destroy some",
                      handle->slot);

@@ -2,7 +2,10 @@
 /*
  * The header of RPC messages: writing it, and checking what came from the wire.
  */
+
 #include "hg/header.h"
+
+#include "engine/checksum.h"
 
 #include <inttypes.h>
 
@@ -83,7 +86,7 @@ hg_return_t hg_header_check_payload(const struct hg_handle *handle, const struct
     if (!(msg->flags & HG_CORE_HEADER_HAS_PAYLOAD_HASH))
         return HG_SUCCESS;
     memcpy(&hash, msg->buf + msg->header + sizeof(struct hg_core_header_request), sizeof(hash));
-    if (le32toh(hash.payload) == (uint32_t) hg_proc_checksum_bytes(msg->buf + offset, msg->used, 0))
+    if (le32toh(hash.payload) == (uint32_t) hg_checksum(msg->buf + offset, msg->used, 0))
         return HG_SUCCESS;
     hg_count(&handle->info.context->counters.refused_checksum);
     HG_LOG_ERROR("the payload of RPC %#" PRIx64 " does not match its checksum; it was damaged",
@@ -96,10 +99,10 @@ size_t hg_header_seal(const hg_class_t *hg_class, char *header)
     const size_t size = sizeof(struct hg_core_header_request);
     uint64_t tag;
 
-    if (util_likely(!(hg_class->hash_flags & HG_CORE_HEADER_HAS_TAG)))
+    if (util_likely(!(hg_rpc_class(hg_class)->hash_flags & HG_CORE_HEADER_HAS_TAG)))
         return size;
     header[offsetof(struct hg_core_header_request, flags)] |= HG_CORE_HEADER_HAS_TAG;
-    tag = htole64(hg_key_tag(&hg_class->key, header, size, NULL, 0));
+    tag = htole64(hg_key_tag(&hg_rpc_class(hg_class)->key, header, size, NULL, 0));
     memcpy(header + size, &tag, sizeof(tag));
     return size + sizeof(tag);
 }
@@ -122,8 +125,8 @@ static void hg_header_hash(struct hg_msg *msg, uint8_t flags, size_t payload)
     struct hg_core_header_hash hash = {0, 0};
 
     if (flags & HG_CORE_HEADER_HAS_PAYLOAD_HASH)
-        hash.payload = htole32((uint32_t) hg_proc_checksum_bytes(
-            msg->buf + hg_msg_payload_offset(msg, flags), payload, 0));
+        hash.payload = htole32(
+            (uint32_t) hg_checksum(msg->buf + hg_msg_payload_offset(msg, flags), payload, 0));
     hash.header = htole32(hg_header_hash_of(header, hash.payload));
     memcpy(header + sizeof(struct hg_core_header_request), &hash, sizeof(hash));
 }
@@ -134,7 +137,7 @@ static uint64_t hg_header_tag(const hg_class_t *hg_class, const struct hg_msg *m
 {
     const size_t offset = hg_msg_payload_offset(msg, flags);
 
-    return hg_key_tag(&hg_class->key, msg->buf + msg->header,
+    return hg_key_tag(&hg_rpc_class(hg_class)->key, msg->buf + msg->header,
                       offset - msg->header - sizeof(struct hg_core_header_tag), msg->buf + offset,
                       payload);
 }
@@ -146,7 +149,7 @@ static uint32_t hg_header_hash_of(const char *header, uint32_t payload_hash)
 
     memcpy(bytes, header, sizeof(struct hg_core_header_request));
     memcpy(bytes + sizeof(struct hg_core_header_request), &payload_hash, sizeof(payload_hash));
-    return (uint32_t) hg_proc_checksum_bytes(bytes, sizeof(bytes), 0);
+    return (uint32_t) hg_checksum(bytes, sizeof(bytes), 0);
 }
 
 static hg_return_t hg_header_check(struct hg_handle *handle, struct hg_msg *msg, size_t size,
@@ -177,7 +180,8 @@ static hg_return_t hg_header_check(struct hg_handle *handle, struct hg_msg *msg,
     msg->flags = flags;
     msg->used = size - offset;
     msg->has_payload = true;
-    if (util_unlikely(((flags | handle->info.hg_class->hash_flags) & HG_HEADER_SEALS) != 0))
+    if (util_unlikely(
+            ((flags | hg_rpc_class(handle->info.hg_class)->hash_flags) & HG_HEADER_SEALS) != 0))
         return hg_header_check_seals(handle, msg);
     return HG_SUCCESS;
 }
@@ -185,7 +189,8 @@ static hg_return_t hg_header_check(struct hg_handle *handle, struct hg_msg *msg,
 static hg_return_t __attribute__((__noinline__))
 hg_header_check_seals(struct hg_handle *handle, const struct hg_msg *msg)
 {
-    if (((msg->flags | handle->info.hg_class->hash_flags) & HG_CORE_HEADER_HAS_TAG) != 0 &&
+    if (((msg->flags | hg_rpc_class(handle->info.hg_class)->hash_flags) & HG_CORE_HEADER_HAS_TAG) !=
+            0 &&
         hg_header_check_tag(handle, msg) != HG_SUCCESS)
         return HG_PERMISSION;
     if (msg->flags & HG_CORE_HEADER_HAS_HASH)
@@ -212,7 +217,7 @@ static hg_return_t hg_header_check_tag(struct hg_handle *handle, const struct hg
     const hg_class_t *hg_class = handle->info.hg_class;
     uint64_t tag;
 
-    if (msg->flags & hg_class->hash_flags & HG_CORE_HEADER_HAS_TAG) {
+    if (msg->flags & hg_rpc_class(hg_class)->hash_flags & HG_CORE_HEADER_HAS_TAG) {
         memcpy(&tag, msg->buf + hg_msg_payload_offset(msg, msg->flags) - sizeof(tag), sizeof(tag));
         if (le64toh(tag) == hg_header_tag(hg_class, msg, msg->flags, msg->used))
             return HG_SUCCESS;

@@ -6,10 +6,44 @@
 #ifndef HG_HEADER_H
 #define HG_HEADER_H
 
-#include "hg/hg_private.h"
+#include "hg/handle.h"
 
 #include <endian.h>
 #include <string.h>
+
+/* Bits of a cookie, which comes back in the response: the generation continued behind the tag. */
+#define HG_COOKIE_MASK        0x00ffffffu
+
+#define HG_CORE_ABANDON_MAGIC 0x4348 /* "HC": a request's origin will not fetch its response */
+
+/*
+ * Complete a header that no payload follows, in a buffer that has room for what a class's flags
+ * ask for: returns the size of the message.
+ */
+size_t hg_header_seal(const hg_class_t *hg_class, char *header);
+
+/* The cookie of a header that was read. */
+static inline uint32_t hg_header_cookie(uint16_t low, uint8_t high)
+{
+    return (uint32_t) high << 16 | low;
+}
+
+/* Check the payload's checksum, if it has one. */
+hg_return_t hg_header_check_payload(const struct hg_handle *handle, const struct hg_msg *msg);
+
+/* What may follow a header to check it by. */
+#define HG_HEADER_SEALS (HG_CORE_HEADER_HAS_HASH | HG_CORE_HEADER_HAS_TAG)
+
+/* Where the payload of a message starts, and how much fits. */
+static inline size_t hg_msg_payload_offset(const struct hg_msg *msg, uint8_t flags)
+{
+    size_t offset = msg->header + sizeof(struct hg_core_header_request);
+
+    if (util_likely(!(flags & HG_HEADER_SEALS)))
+        return offset;
+    return offset + ((flags & HG_CORE_HEADER_HAS_HASH) ? sizeof(struct hg_core_header_hash) : 0) +
+           ((flags & HG_CORE_HEADER_HAS_TAG) ? sizeof(struct hg_core_header_tag) : 0);
+}
 
 /* Flags of messages whose payload follows the header at once. */
 #define HG_HEADER_PLAIN_FLAGS \
@@ -82,7 +116,7 @@ static UTIL_ALWAYS_INLINE size_t hg_header_write_response(struct hg_handle *hand
 static UTIL_ALWAYS_INLINE bool hg_header_take_plain(const struct hg_handle *handle,
                                                     struct hg_msg *msg, size_t size, uint8_t flags)
 {
-    const unsigned int all = flags | (unsigned int) handle->info.hg_class->hash_flags;
+    const unsigned int all = flags | (unsigned int) hg_rpc_class(handle->info.hg_class)->hash_flags;
 
     if (util_unlikely((all & ~(unsigned int) HG_HEADER_PLAIN_FLAGS) != 0 || size > msg->size))
         return false;

@@ -4,8 +4,14 @@
  * a deadline has a thread for it, because a name may be resolved by servers that do not answer; if
  * the time is over first, the thread frees what it finds.
  */
-#include "hg/hg_private.h"
-#include "hg/probes.h"
+#include "hg/lookup.h"
+
+#include "engine/addr.h"
+#include "engine/context_timer.h"
+#include "engine/fork.h"
+#include "engine/log.h"
+#include "engine/probes.h"
+#include "engine/queue.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -261,7 +267,7 @@ static void hg_lookup_fire(struct hg_timer *timer)
     (void) pthread_mutex_unlock(&lookup->lock);
     if (is_first) {
         HG_PROBE1(timeout, lookup);
-        hg_context_count_timeout(lookup->context);
+        hg_count(&lookup->context->counters.timed_out);
         hg_lookup_end(lookup, HG_TIMEOUT, HG_ADDR_NULL);
     }
 }

@@ -7,8 +7,12 @@
  * Who takes the two apart first, the response, a cancel or the end of the target's handle, decides
  * how the RPC ends. That both are of one RPC they know for longer, to count references.
  */
-#include "hg/hg_private.h"
-#include "hg/probes.h"
+#include "hg/loopback.h"
+
+#include "engine/probes.h"
+#include "hg/deadline.h"
+#include "hg/header.h"
+#include "hg/recv.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -18,15 +22,9 @@
 
 static struct hg_handle *hg_loopback_target(struct hg_handle *origin, hg_return_t *ret_p);
 static struct hg_handle *hg_loopback_part(struct hg_handle *target, enum hg_self_state self);
-static void hg_loopback_drop_other_end(struct hg_handle *handle);
 static void hg_loopback_copy(struct hg_msg *to, struct hg_extra *to_extra,
                              const struct hg_msg *from, struct hg_extra *from_extra,
                              uint8_t from_flags, size_t payload);
-
-bool hg_loopback_applies(const struct hg_handle *handle)
-{
-    return handle->info.addr->is_self && !handle->info.hg_class->no_loopback;
-}
 
 hg_return_t hg_loopback_forward(struct hg_handle *origin, size_t payload, uint8_t flags)
 {
@@ -55,21 +53,21 @@ hg_return_t hg_loopback_forward(struct hg_handle *origin, size_t payload, uint8_
     atomic_store_explicit(&origin->pending, 1, memory_order_relaxed);
     if (origin->no_response) {
         hg_recv_dispatch(target);
-        hg_forward_part_done(origin);
+        hg_handle_part_done(origin);
         return HG_SUCCESS;
     }
     if (util_unlikely(deadline_ms != 0))
         hg_deadline_begin(origin, deadline_ms);
-    (void) pthread_mutex_lock(&context->hg_class->self_lock);
+    (void) pthread_mutex_lock(&hg_rpc_class(context->hg_class)->self_lock);
     origin->peer = target;
     target->peer = origin;
-    hg_loopback_drop_other_end(origin);
+    hg_handle_drop_other_end(origin);
     atomic_store_explicit(&origin->other_end, target, memory_order_relaxed);
     atomic_store_explicit(&target->other_end, origin, memory_order_relaxed);
     atomic_store(&origin->self, HG_SELF_RUNNING);
     atomic_store(&target->self, HG_SELF_QUEUED);
     is_canceled = atomic_load(&origin->is_canceled);
-    (void) pthread_mutex_unlock(&context->hg_class->self_lock);
+    (void) pthread_mutex_unlock(&hg_rpc_class(context->hg_class)->self_lock);
     /* A cancel that came before had nobody to take it from. */
     if (util_unlikely(is_canceled))
         hg_loopback_cancel(origin);
@@ -103,14 +101,14 @@ void hg_loopback_respond(struct hg_handle *target, hg_return_t ret, size_t paylo
     target->out.has_payload = true;
     /* In the order in which a remote pair is called back: first the target, then the origin. */
     atomic_store_explicit(&target->pending, 1, memory_order_relaxed);
-    hg_respond_part_done(target);
+    hg_handle_part_done(target);
     if (origin != NULL)
-        hg_forward_part_done(origin);
+        hg_handle_part_done(origin);
 }
 
 void hg_loopback_cancel(struct hg_handle *origin)
 {
-    pthread_mutex_t *lock = &origin->info.hg_class->self_lock;
+    pthread_mutex_t *lock = &hg_rpc_class(origin->info.hg_class)->self_lock;
     uint32_t queued = HG_SELF_QUEUED;
     struct hg_handle *target;
     bool is_canceled;
@@ -130,7 +128,7 @@ void hg_loopback_cancel(struct hg_handle *origin)
     (void) pthread_mutex_unlock(lock);
     if (is_canceled) {
         hg_handle_set_error(origin, HG_CANCELED);
-        hg_forward_part_done(origin);
+        hg_handle_part_done(origin);
     }
 }
 
@@ -140,43 +138,10 @@ void hg_loopback_release(struct hg_handle *target)
     atomic_store(&target->self, HG_SELF_NONE);
 }
 
-int32_t hg_loopback_get_other_end_refs(struct hg_handle *handle)
-{
-    pthread_mutex_t *lock = &handle->info.hg_class->self_lock;
-    struct hg_handle *other_end;
-    int32_t refs = 0;
-
-    (void) pthread_mutex_lock(lock);
-    other_end = atomic_load_explicit(&handle->other_end, memory_order_relaxed);
-    if (other_end != NULL)
-        refs = atomic_load(&other_end->ref);
-    (void) pthread_mutex_unlock(lock);
-    return refs;
-}
-
-void hg_loopback_forget_other_end(struct hg_handle *handle)
-{
-    pthread_mutex_t *lock = &handle->info.hg_class->self_lock;
-
-    (void) pthread_mutex_lock(lock);
-    hg_loopback_drop_other_end(handle);
-    (void) pthread_mutex_unlock(lock);
-}
-
-/* The class's lock is held. */
-static void hg_loopback_drop_other_end(struct hg_handle *handle)
-{
-    struct hg_handle *other_end = atomic_load_explicit(&handle->other_end, memory_order_relaxed);
-
-    if (other_end != NULL)
-        atomic_store_explicit(&other_end->other_end, NULL, memory_order_relaxed);
-    atomic_store_explicit(&handle->other_end, NULL, memory_order_relaxed);
-}
-
 /* Take origin and target apart; returns the origin, or NULL if somebody did it before. */
 static struct hg_handle *hg_loopback_part(struct hg_handle *target, enum hg_self_state self)
 {
-    pthread_mutex_t *lock = &target->info.hg_class->self_lock;
+    pthread_mutex_t *lock = &hg_rpc_class(target->info.hg_class)->self_lock;
     struct hg_handle *origin;
 
     (void) pthread_mutex_lock(lock);
@@ -208,7 +173,7 @@ static struct hg_handle *hg_loopback_target(struct hg_handle *origin, hg_return_
         *ret_p = HG_INVALID_ARG;
         return NULL;
     }
-    target = hg_pool_get(context, false, (enum hg_path) path, HG_LOOPBACK_STEP, ret_p);
+    target = hg_pool_get(&hg_rpc_context(context)->targets[path], HG_LOOPBACK_STEP, ret_p);
     if (target == NULL) {
         HG_LOG_ERROR("cannot forward RPC %#" PRIx64 " to the own address: %s", origin->info.id,
                      HG_Error_to_string(*ret_p));
@@ -218,7 +183,7 @@ static struct hg_handle *hg_loopback_target(struct hg_handle *origin, hg_return_
                             &target->source.na_addr[path]);
     if (na_return != NA_SUCCESS) {
         target->source.na_addr[path] = NULL;
-        hg_pool_put(&context->targets[path], target);
+        hg_pool_put(&hg_rpc_context(context)->targets[path], target);
         *ret_p = hg_return_from_na(na_return);
         return NULL;
     }

@@ -2,7 +2,9 @@
 /*
  * Reads the init info of any API version into checked options.
  */
-#include "hg/hg_private.h"
+#include "hg/options.h"
+
+#include "engine/log.h"
 
 #include <inttypes.h>
 #include <string.h>

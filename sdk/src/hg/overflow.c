@@ -14,7 +14,13 @@
  * The hash is XXH3 of the data: memory that was pulled too late, when its owner has given up and
  * reused it, does not reach a handler.
  */
-#include "hg/hg_private.h"
+#include "hg/overflow.h"
+
+#include "engine/checksum.h"
+#include "engine/context_timer.h"
+#include "hg/deadline.h"
+#include "hg/header.h"
+#include "hg/payload.h"
 
 #include <endian.h>
 #include <inttypes.h>
@@ -48,6 +54,37 @@ static hg_return_t hg_overflow_input_done(const struct hg_cb_info *info);
 static hg_return_t hg_overflow_output_done(const struct hg_cb_info *info);
 static void hg_overflow_done(struct hg_handle *handle, struct hg_extra *extra, hg_return_t ret);
 
+hg_return_t HG_Class_set_overflow_timeout(hg_class_t *hg_class, unsigned int timeout_ms)
+{
+    if (hg_class_is_refused(hg_class, __func__))
+        return HG_PERMISSION;
+    if (hg_class == NULL) {
+        HG_LOG_ERROR("cannot set an overflow time-out of %u ms: the class is NULL", timeout_ms);
+        return HG_INVALID_ARG;
+    }
+    atomic_store_explicit(&hg_rpc_class(hg_class)->overflow_ms, timeout_ms, memory_order_relaxed);
+    return HG_SUCCESS;
+}
+
+hg_return_t HG_Class_set_overflow_budget(hg_class_t *hg_class, hg_size_t class_bytes,
+                                         hg_size_t peer_bytes)
+{
+    const hg_size_t single = class_bytes != 0 && (class_bytes < peer_bytes || peer_bytes == 0)
+                                 ? class_bytes
+                                 : peer_bytes;
+
+    if (hg_class_is_refused(hg_class, __func__))
+        return HG_PERMISSION;
+    if (hg_class == NULL) {
+        HG_LOG_ERROR("cannot set an overflow budget of %" PRIu64 " bytes: the class is NULL",
+                     class_bytes);
+        return HG_INVALID_ARG;
+    }
+    hg_budget_set(&hg_rpc_class(hg_class)->in_budget, class_bytes, peer_bytes, single);
+    hg_budget_set(&hg_rpc_class(hg_class)->out_budget, class_bytes, peer_bytes, single);
+    return HG_SUCCESS;
+}
+
 hg_return_t hg_overflow_expose(struct hg_handle *handle, struct hg_msg *msg, struct hg_extra *extra,
                                size_t start, size_t *payload_p)
 {
@@ -69,7 +106,7 @@ hg_return_t hg_overflow_expose(struct hg_handle *handle, struct hg_msg *msg, str
         return HG_MSGSIZE;
     }
     wire.size = htole64(extra->size);
-    wire.hash = htole64(hg_proc_checksum_bytes(extra->block->memory, (size_t) extra->size, 0));
+    wire.hash = htole64(hg_checksum(extra->block->memory, (size_t) extra->size, 0));
     wire.desc_size = htole32((uint32_t) desc_size);
     wire.reserved = 0;
     memcpy(msg->buf + at, &wire, sizeof(wire));
@@ -108,8 +145,8 @@ hg_return_t hg_overflow_fetch(struct hg_handle *handle, hg_op_t op,
 
 void hg_overflow_cancel(struct hg_handle *handle)
 {
-    hg_budget_cancel(&handle->info.hg_class->out_budget, &handle->out_extra.wait, HG_CANCELED,
-                     false);
+    hg_budget_cancel(&hg_rpc_class(handle->info.hg_class)->out_budget, &handle->out_extra.wait,
+                     HG_CANCELED, false);
     (void) pthread_mutex_lock(&handle->lock);
     if (handle->in_extra.op_id != HG_OP_ID_NULL)
         (void) HG_Bulk_cancel(handle->in_extra.op_id);
@@ -118,22 +155,13 @@ void hg_overflow_cancel(struct hg_handle *handle)
     (void) pthread_mutex_unlock(&handle->lock);
 }
 
-void hg_extra_free(struct hg_extra *extra)
-{
-    (void) HG_Bulk_free(extra->remote);
-    extra->remote = HG_BULK_NULL;
-    if (extra->block != NULL)
-        hg_block_put(extra->block);
-    extra->block = NULL;
-    extra->size = 0;
-}
-
 /* Read the description; every number in it comes from the wire. */
 static hg_return_t hg_overflow_parse(struct hg_handle *handle, hg_op_t op, struct hg_extra *extra)
 {
     const hg_class_t *hg_class = handle->info.hg_class;
     const struct hg_msg *msg = op == HG_INPUT ? &handle->in : &handle->out;
-    size_t reserved = (size_t) (op == HG_INPUT ? hg_class->in_offset : hg_class->out_offset);
+    size_t reserved = (size_t) (op == HG_INPUT ? hg_rpc_class(hg_class)->in_offset
+                                               : hg_rpc_class(hg_class)->out_offset);
     const char *at = msg->buf + hg_msg_payload_offset(msg, msg->flags) + reserved;
     struct hg_overflow_wire wire;
     hg_return_t ret;
@@ -168,7 +196,8 @@ static uint32_t hg_overflow_deadline(const struct hg_handle *handle)
 {
     if (handle->is_origin && atomic_load(&handle->pending) > HG_PENDING_TIMER)
         return hg_deadline_left(handle);
-    return atomic_load_explicit(&handle->info.hg_class->overflow_ms, memory_order_relaxed);
+    return atomic_load_explicit(&hg_rpc_class(handle->info.hg_class)->overflow_ms,
+                                memory_order_relaxed);
 }
 
 /* A target fetches inputs, and an origin outputs. */
@@ -179,8 +208,8 @@ static struct hg_extra *hg_overflow_extra(struct hg_handle *handle)
 
 static struct hg_budget *hg_overflow_budget(const struct hg_handle *handle)
 {
-    return handle->is_origin ? &handle->info.hg_class->out_budget
-                             : &handle->info.hg_class->in_budget;
+    return handle->is_origin ? &hg_rpc_class(handle->info.hg_class)->out_budget
+                             : &hg_rpc_class(handle->info.hg_class)->in_budget;
 }
 
 /*
@@ -241,7 +270,7 @@ static void hg_overflow_wait_finish(struct hg_timer *timer)
     struct hg_handle *handle = util_container_of(timer, struct hg_handle, timer);
     hg_context_t *context = handle->info.context;
 
-    hg_context_count_timeout(context);
+    hg_count(&context->counters.timed_out);
     hg_budget_cancel(hg_overflow_budget(handle), &hg_overflow_extra(handle)->wait, HG_TIMEOUT,
                      true);
 }
@@ -308,7 +337,7 @@ static void hg_overflow_done(struct hg_handle *handle, struct hg_extra *extra, h
     extra->op_id = HG_OP_ID_NULL;
     (void) pthread_mutex_unlock(&handle->lock);
     if (ret == HG_SUCCESS &&
-        hg_proc_checksum_bytes(extra->block->memory, (size_t) extra->size, 0) != extra->hash) {
+        hg_checksum(extra->block->memory, (size_t) extra->size, 0) != extra->hash) {
         hg_count(&handle->info.context->counters.refused_checksum);
         HG_LOG_ERROR("the data of RPC %#" PRIx64 " changed before they were fetched",
                      handle->info.id);

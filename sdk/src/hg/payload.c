@@ -2,7 +2,9 @@
 /*
  * Inputs and outputs: encoding them into messages, decoding them in place, and access to the bytes.
  */
-#include "hg/hg_private.h"
+#include "hg/payload.h"
+
+#include "hg/header.h"
 
 #include <inttypes.h>
 
@@ -28,7 +30,8 @@ hg_return_t HG_Get_input(hg_handle_t handle, void *in_struct)
     if (hg_handle_is_refused(handle, __func__))
         return HG_PERMISSION;
     ret = hg_payload_decode(handle, HG_INPUT, in_struct);
-    if (ret == HG_SUCCESS && handle->info.hg_class->release_input_early && !handle->is_origin)
+    if (ret == HG_SUCCESS && hg_rpc_class(handle->info.hg_class)->release_input_early &&
+        !handle->is_origin)
         ret = HG_Release_input_buf(handle);
     return ret;
 }
@@ -134,7 +137,7 @@ hg_return_t hg_payload_encode_with(struct hg_handle *handle, hg_op_t op, hg_proc
     }
 
     extra->size = hg_proc_get_size_used(proc);
-    if (handle->info.hg_class->no_overflow) {
+    if (hg_rpc_class(handle->info.hg_class)->no_overflow) {
         HG_LOG_ERROR("%" PRIu64 " encoded bytes of RPC %#" PRIx64
                      " do not fit one message, and no_overflow is set",
                      extra->size, handle->info.id);
@@ -265,8 +268,9 @@ static hg_return_t hg_payload_buf(struct hg_handle *handle, hg_op_t op, void **b
         HG_LOG_ERROR("the input's buffer was released");
         return HG_FAULT;
     }
-    offset = hg_msg_payload_offset(
-        msg, is_received && msg->has_payload ? msg->flags : handle->info.hg_class->hash_flags);
+    offset = hg_msg_payload_offset(msg, is_received && msg->has_payload
+                                            ? msg->flags
+                                            : hg_rpc_class(handle->info.hg_class)->hash_flags);
     *buf_p = msg->buf + offset;
     handle->is_buf_given |= handle->is_origin && op == HG_INPUT;
     if (size_p != NULL)
@@ -305,7 +309,7 @@ static uint8_t hg_payload_proc_flags(const struct hg_handle *handle)
 {
     uint8_t flags = handle->path == HG_PATH_SM ? HG_PROC_SM : 0;
 
-    if (!handle->info.hg_class->no_bulk_eager)
+    if (!handle->info.hg_class->bulk->no_eager)
         flags |= HG_PROC_BULK_EAGER;
     return flags;
 }

@@ -3,26 +3,30 @@
  * Pools of handles: taken and given back in constant time, last in first out so that what is taken
  * is warm in the cache; they grow in steps and shrink when the context is destroyed.
  */
-#include "hg/hg_private.h"
+#include "hg/pool.h"
+
+#include "hg/generation.h"
+#include "hg/handle.h"
 
 static struct hg_handle *hg_pool_pop(struct hg_pool *pool);
-static struct hg_pool *hg_context_pool(hg_context_t *context, bool is_origin, enum hg_path path);
-static hg_return_t hg_pool_prepare(hg_class_t *hg_class, struct hg_handle *handle);
+static hg_return_t hg_pool_prepare(const struct hg_rpc_class *hg_class, struct hg_handle *handle);
 
-hg_return_t hg_pool_init(struct hg_pool *pool)
+void hg_pool_init(struct hg_pool *pool, hg_context_t *context, const struct hg_handle_kind *kind,
+                  enum hg_path path)
 {
-    return pthread_mutex_init(&pool->lock, NULL) == 0 ? HG_SUCCESS : HG_NOMEM;
+    pool->context = context;
+    pool->kind = kind;
+    pool->path = path;
+    (void) pthread_mutex_init(&pool->lock, NULL);
 }
 
-struct hg_handle *hg_pool_get(hg_context_t *context, bool is_origin, enum hg_path path,
-                              uint32_t step, hg_return_t *ret_p)
+struct hg_handle *hg_pool_get(struct hg_pool *pool, uint32_t step, hg_return_t *ret_p)
 {
-    struct hg_pool *pool = hg_context_pool(context, is_origin, path);
     struct hg_handle *handle = hg_pool_pop(pool);
 
     *ret_p = HG_SUCCESS;
     while (handle == NULL && step > 0) {
-        *ret_p = hg_pool_grow(context, is_origin, path, step);
+        *ret_p = hg_pool_grow(pool, step);
         handle = hg_pool_pop(pool);
         /* What could be made suffices; other threads may have taken it, then try again. */
         if (handle == NULL && *ret_p != HG_SUCCESS)
@@ -42,19 +46,18 @@ void hg_pool_put(struct hg_pool *pool, struct hg_handle *handle)
     (void) pthread_mutex_unlock(&pool->lock);
 }
 
-hg_return_t hg_pool_grow(hg_context_t *context, bool is_origin, enum hg_path path, uint32_t count)
+hg_return_t hg_pool_grow(struct hg_pool *pool, uint32_t count)
 {
-    struct hg_pool *pool = hg_context_pool(context, is_origin, path);
     uint32_t i;
 
     for (i = 0; i < count; i++) {
         hg_return_t ret = HG_SUCCESS;
-        struct hg_handle *handle = hg_handle_new(context, is_origin, path, &ret);
+        struct hg_handle *handle = hg_handle_new(pool, &ret);
 
         if (handle == NULL)
             return ret;
-        if (!is_origin) {
-            ret = hg_pool_prepare(context->hg_class, handle);
+        if (!handle->is_origin) {
+            ret = hg_pool_prepare(hg_rpc_class(pool->context->hg_class), handle);
             if (ret != HG_SUCCESS) {
                 hg_handle_delete(handle);
                 return ret;
@@ -79,13 +82,13 @@ void hg_pool_detach(struct hg_pool *pool, int32_t count)
     (void) pthread_mutex_unlock(&pool->lock);
 }
 
-uint32_t hg_context_count_handles(hg_context_t *context, bool is_origin)
+uint32_t hg_pools_count(struct hg_pool pools[HG_PATH_MAX])
 {
     uint32_t count = 0;
     int path;
 
     for (path = 0; path < HG_PATH_MAX; path++) {
-        struct hg_pool *pool = hg_context_pool(context, is_origin, (enum hg_path) path);
+        struct hg_pool *pool = &pools[path];
 
         (void) pthread_mutex_lock(&pool->lock);
         count += pool->count - pool->free_count - pool->detached_count;
@@ -138,13 +141,8 @@ static struct hg_handle *hg_pool_pop(struct hg_pool *pool)
     return handle;
 }
 
-static struct hg_pool *hg_context_pool(hg_context_t *context, bool is_origin, enum hg_path path)
-{
-    return is_origin ? &context->origins[path] : &context->targets[path];
-}
-
 /* Let the program attach its data to a handle that will receive requests. */
-static hg_return_t hg_pool_prepare(hg_class_t *hg_class, struct hg_handle *handle)
+static hg_return_t hg_pool_prepare(const struct hg_rpc_class *hg_class, struct hg_handle *handle)
 {
     hg_return_t ret;
 

@@ -2,7 +2,9 @@
 /*
  * The counters of classes as text that Prometheus reads.
  */
-#include "hg/hg_private.h"
+#include "engine/fork.h"
+#include "engine/log.h"
+#include "hg/counters.h"
 #include "util/text.h"
 
 #include <inttypes.h>

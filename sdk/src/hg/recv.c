@@ -8,9 +8,15 @@
  * handle that is released is posted again if the window is not full, otherwise it goes back to the
  * pool.
  */
+#include "hg/recv.h"
+
+#include "engine/probes.h"
+#include "engine/progress.h"
+#include "hg/control.h"
 #include "hg/header.h"
-#include "hg/hg_private.h"
-#include "hg/probes.h"
+#include "hg/loopback.h"
+#include "hg/overflow.h"
+#include "hg/respond.h"
 
 #include <inttypes.h>
 
@@ -20,6 +26,8 @@
 /* How long stopping waits for cancelled receives. */
 #define HG_STOP_NS UINT64_C(5000000000)
 
+static void hg_recv_recycle(struct hg_handle *handle);
+static void hg_recv_lack(hg_context_t *context);
 static hg_return_t hg_recv_post(struct hg_handle *handle);
 static int32_t hg_recv_count(hg_context_t *context, uint8_t path, int32_t change);
 static void hg_recv_done(const struct na_cb_info *info);
@@ -33,6 +41,13 @@ static void hg_recv_run(struct hg_completion *completion);
 static uint32_t hg_recv_find_unanswered(struct hg_pool *pool, bool is_released);
 static bool hg_recv_is_stopped(hg_context_t *context);
 static void hg_recv_cancel_all(hg_context_t *context, enum hg_path path);
+
+const struct hg_handle_kind hg_recv_kind = {
+    .is_origin = false,
+    .released = hg_recv_recycle,
+    .ended = hg_respond_ended,
+    .cancel = hg_respond_cancel,
+};
 
 hg_return_t HG_Context_unpost(hg_context_t *context)
 {
@@ -51,26 +66,44 @@ hg_return_t HG_Context_unpost(hg_context_t *context)
 
 hg_return_t hg_recv_fill(hg_context_t *context, enum hg_path path)
 {
+    struct hg_rpc_context *rpc_context = hg_rpc_context(context);
     hg_return_t ret = HG_SUCCESS;
 
-    while (ret == HG_SUCCESS && atomic_load(&context->is_receiving) &&
-           atomic_load(&context->posted[path]) < context->window) {
-        uint32_t step = atomic_load(&context->posted[path]) < HG_WINDOW_LOW(context->window)
-                            ? context->hg_class->post_incr
+    while (ret == HG_SUCCESS && atomic_load(&rpc_context->is_receiving) &&
+           atomic_load(&rpc_context->posted[path]) < rpc_context->window) {
+        const int32_t posted = atomic_load(&rpc_context->posted[path]);
+        uint32_t step = posted < HG_WINDOW_LOW(rpc_context->window)
+                            ? hg_rpc_class(context->hg_class)->post_incr
                             : 0;
-        struct hg_handle *handle = hg_pool_get(context, false, path, step, &ret);
+        struct hg_handle *handle = hg_pool_get(&rpc_context->targets[path], step, &ret);
 
         if (handle == NULL)
             break;
         ret = hg_recv_post(handle);
     }
+    if (util_unlikely(ret != HG_SUCCESS) && atomic_load(&rpc_context->posted[path]) == 0)
+        hg_recv_lack(context);
     return ret;
 }
 
-void hg_recv_recycle(struct hg_handle *handle)
+void hg_recv_retry(hg_context_t *context)
 {
-    hg_context_t *context = handle->info.context;
+    int path;
 
+    if (!hg_context_refused_clear(context, &hg_rpc_context(context)->lacks_receives))
+        return;
+    for (path = 0; path < HG_PATH_MAX; path++)
+        if (context->na_context[path] != NULL)
+            (void) hg_recv_fill(context, (enum hg_path) path);
+}
+
+/* Post the receive of a handle that is not in use any more, or give it back to its pool. */
+static void hg_recv_recycle(struct hg_handle *handle)
+{
+    struct hg_rpc_context *context = hg_rpc_context(handle->info.context);
+
+    if (util_unlikely(atomic_load_explicit(&handle->self, memory_order_relaxed) != HG_SELF_NONE))
+        hg_loopback_release(handle);
     if (handle->source.na_addr[handle->path] != NULL) {
         NA_Addr_free(hg_handle_path(handle)->na_class, handle->source.na_addr[handle->path]);
         handle->source.na_addr[handle->path] = NULL;
@@ -90,10 +123,10 @@ hg_return_t hg_recv_stop(hg_context_t *context)
     hg_return_t ret = HG_SUCCESS;
     int path;
 
-    atomic_store(&context->is_receiving, false);
+    atomic_store(&hg_rpc_context(context)->is_receiving, false);
     while (!hg_recv_is_stopped(context)) {
         for (path = 0; path < HG_PATH_MAX; path++)
-            if (atomic_load(&context->posted[path]) > 0)
+            if (atomic_load(&hg_rpc_context(context)->posted[path]) > 0)
                 hg_recv_cancel_all(context, (enum hg_path) path);
         ret = hg_context_poll(context);
         if (ret != HG_SUCCESS && ret != HG_TIMEOUT)
@@ -112,11 +145,11 @@ bool hg_recv_release_unanswered(hg_context_t *context)
     int path;
 
     for (path = 0; path < HG_PATH_MAX; path++)
-        count += hg_recv_find_unanswered(&context->targets[path], false);
-    if (count != hg_context_count_handles(context, false))
+        count += hg_recv_find_unanswered(&hg_rpc_context(context)->targets[path], false);
+    if (count != hg_pools_count(hg_rpc_context(context)->targets))
         return false;
     for (path = 0; path < HG_PATH_MAX; path++)
-        (void) hg_recv_find_unanswered(&context->targets[path], true);
+        (void) hg_recv_find_unanswered(&hg_rpc_context(context)->targets[path], true);
     return true;
 }
 
@@ -147,7 +180,7 @@ void hg_recv_restart(hg_context_t *context)
 {
     int path;
 
-    atomic_store(&context->is_receiving, true);
+    atomic_store(&hg_rpc_context(context)->is_receiving, true);
     for (path = 0; path < HG_PATH_MAX; path++)
         if (context->na_context[path] != NULL)
             (void) hg_recv_fill(context, (enum hg_path) path);
@@ -156,7 +189,14 @@ void hg_recv_restart(hg_context_t *context)
 void hg_recv_dispatch(struct hg_handle *handle)
 {
     handle->completion.run = hg_recv_run;
-    hg_context_queue(handle->info.context, &handle->completion);
+    hg_context_push(handle->info.context, &handle->completion);
+}
+
+/* No request can come that would have the next receive posted. */
+static void UTIL_COLD hg_recv_lack(hg_context_t *context)
+{
+    if (atomic_load(&hg_rpc_context(context)->is_receiving))
+        hg_context_refused_set(context, &hg_rpc_context(context)->lacks_receives);
 }
 
 /* Post the receive of a handle that nobody uses; on failure it is in the pool again. */
@@ -180,8 +220,9 @@ static hg_return_t hg_recv_post(struct hg_handle *handle)
     }
     HG_LOG_WARNING("cannot post a receive for requests: %s", NA_Error_to_string(na_return));
     atomic_store_explicit(&handle->is_posted, false, memory_order_relaxed);
-    hg_pool_put(&context->targets[path_index], handle);
-    atomic_fetch_sub(&context->posted[path_index], 1);
+    hg_pool_put(&hg_rpc_context(context)->targets[path_index], handle);
+    if (atomic_fetch_sub(&hg_rpc_context(context)->posted[path_index], 1) == 1)
+        hg_recv_lack(context);
     return hg_return_from_na(na_return);
 }
 
@@ -191,10 +232,12 @@ static inline int32_t hg_recv_count(hg_context_t *context, uint8_t path, int32_t
     int32_t posted;
 
     if (!context->hg_class->is_single_thread)
-        return atomic_fetch_add_explicit(&context->posted[path], change, memory_order_relaxed) +
+        return atomic_fetch_add_explicit(&hg_rpc_context(context)->posted[path], change,
+                                         memory_order_relaxed) +
                change;
-    posted = atomic_load_explicit(&context->posted[path], memory_order_relaxed) + change;
-    atomic_store_explicit(&context->posted[path], posted, memory_order_relaxed);
+    posted =
+        atomic_load_explicit(&hg_rpc_context(context)->posted[path], memory_order_relaxed) + change;
+    atomic_store_explicit(&hg_rpc_context(context)->posted[path], posted, memory_order_relaxed);
     return posted;
 }
 
@@ -211,14 +254,15 @@ static void hg_recv_done(const struct na_cb_info *info)
         hg_recv_failed(handle, info->ret);
     else if (util_unlikely(hg_recv_accept(handle, info) != HG_SUCCESS))
         hg_recv_recycle(handle);
-    if (util_unlikely(posted < HG_WINDOW_LOW(context->window)))
+    if (util_unlikely(posted < HG_WINDOW_LOW(hg_rpc_context(context)->window)))
         (void) hg_recv_fill(context, (enum hg_path) path);
 }
 
 static void hg_recv_failed(struct hg_handle *handle, na_return_t na_return)
 {
-    if (na_return == NA_CANCELED || !atomic_load(&handle->info.context->is_receiving)) {
-        hg_pool_put(&handle->info.context->targets[handle->path], handle);
+    if (na_return == NA_CANCELED ||
+        !atomic_load(&hg_rpc_context(handle->info.context)->is_receiving)) {
+        hg_pool_put(&hg_rpc_context(handle->info.context)->targets[handle->path], handle);
         return;
     }
     hg_count(&handle->info.context->counters.refused_header);
@@ -257,7 +301,7 @@ static hg_return_t hg_recv_accept(struct hg_handle *handle, const struct na_cb_i
     handle->no_response = (header.flags & HG_CORE_HEADER_NO_RESPONSE) != 0;
     handle->out.has_payload = false;
     atomic_store_explicit(&handle->ref, 1, memory_order_relaxed);
-    handle->rpc = hg_registry_find(&handle->info.hg_class->registry, header.id);
+    handle->rpc = hg_registry_find(&hg_rpc_class(handle->info.hg_class)->registry, header.id);
     if (util_unlikely(handle->rpc == NULL)) {
         hg_recv_unknown(handle);
         return HG_SUCCESS;
@@ -358,7 +402,7 @@ static bool hg_recv_is_stopped(hg_context_t *context)
     int path;
 
     for (path = 0; path < HG_PATH_MAX; path++)
-        if (atomic_load(&context->posted[path]) > 0)
+        if (atomic_load(&hg_rpc_context(context)->posted[path]) > 0)
             return false;
     return true;
 }
@@ -368,9 +412,9 @@ static void hg_recv_cancel_all(hg_context_t *context, enum hg_path path)
 {
     struct hg_handle *handle;
 
-    (void) pthread_mutex_lock(&context->targets[path].lock);
-    handle = context->targets[path].all;
-    (void) pthread_mutex_unlock(&context->targets[path].lock);
+    (void) pthread_mutex_lock(&hg_rpc_context(context)->targets[path].lock);
+    handle = hg_rpc_context(context)->targets[path].all;
+    (void) pthread_mutex_unlock(&hg_rpc_context(context)->targets[path].lock);
     for (; handle != NULL; handle = handle->next_all)
         if (atomic_load_explicit(&handle->is_posted, memory_order_relaxed))
             (void) NA_Cancel(context->hg_class->paths[path].na_class, context->na_context[path],

@@ -4,7 +4,11 @@
  * are never removed, deregistering only marks them; a table that grows leaves its smaller one in
  * place for readers that still search it. So memory is bounded by the number of distinct ids.
  */
-#include "hg/hg_private.h"
+#include "hg/registry.h"
+
+#include "engine/fork.h"
+#include "engine/log.h"
+#include "hg/class.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -137,7 +141,8 @@ hg_id_t HG_Register_name(hg_class_t *hg_class, const char *func_name, hg_proc_cb
         return 0;
     }
     id = hg_registry_hash(func_name);
-    ret = hg_registry_add(&hg_class->registry, id, func_name, in_proc_cb, out_proc_cb, rpc_cb);
+    ret = hg_registry_add(&hg_rpc_class(hg_class)->registry, id, func_name, in_proc_cb, out_proc_cb,
+                          rpc_cb);
     if (ret != HG_SUCCESS) {
         HG_LOG_ERROR("cannot register RPC \"%s\": %s", func_name, HG_Error_to_string(ret));
         return 0;
@@ -159,11 +164,11 @@ hg_return_t HG_Registered_name(hg_class_t *hg_class, const char *func_name, hg_i
         return HG_INVALID_ARG;
     }
     id = hg_registry_hash(func_name);
-    (void) pthread_mutex_lock(&hg_class->registry.lock);
-    rpc = hg_registry_find(&hg_class->registry, id);
+    (void) pthread_mutex_lock(&hg_rpc_class(hg_class)->registry.lock);
+    rpc = hg_registry_find(&hg_rpc_class(hg_class)->registry, id);
     if (rpc != NULL && rpc->name != NULL && strcmp(rpc->name, func_name) != 0)
         rpc = NULL;
-    (void) pthread_mutex_unlock(&hg_class->registry.lock);
+    (void) pthread_mutex_unlock(&hg_rpc_class(hg_class)->registry.lock);
     if (id_p != NULL)
         *id_p = id;
     if (flag_p != NULL)
@@ -182,7 +187,8 @@ hg_return_t HG_Register(hg_class_t *hg_class, hg_id_t id, hg_proc_cb_t in_proc_c
         HG_LOG_ERROR("cannot register RPC %#" PRIx64 ": the class is NULL", id);
         return HG_INVALID_ARG;
     }
-    ret = hg_registry_add(&hg_class->registry, id, NULL, in_proc_cb, out_proc_cb, rpc_cb);
+    ret = hg_registry_add(&hg_rpc_class(hg_class)->registry, id, NULL, in_proc_cb, out_proc_cb,
+                          rpc_cb);
     if (ret != HG_SUCCESS)
         HG_LOG_ERROR("cannot register RPC %#" PRIx64 ": %s", id, HG_Error_to_string(ret));
     return ret;
@@ -203,7 +209,7 @@ hg_return_t HG_Deregister(hg_class_t *hg_class, hg_id_t id)
         return HG_NOENTRY;
     atomic_store_explicit(&rpc->is_registered, false, memory_order_release);
     atomic_store(&rpc->no_response, false);
-    hg_registry_free_data(&hg_class->registry, rpc);
+    hg_registry_free_data(&hg_rpc_class(hg_class)->registry, rpc);
     return HG_SUCCESS;
 }
 
@@ -224,7 +230,7 @@ hg_return_t HG_Registered_proc_cb(hg_class_t *hg_class, hg_id_t id, uint8_t *fla
                      (void *) hg_class, (void *) flag_p);
         return HG_INVALID_ARG;
     }
-    rpc = hg_registry_find(&hg_class->registry, id);
+    rpc = hg_registry_find(&hg_rpc_class(hg_class)->registry, id);
     *flag_p = rpc != NULL ? HG_TRUE : HG_FALSE;
     if (in_proc_cb_p != NULL)
         *in_proc_cb_p = rpc != NULL ? atomic_load(&rpc->in_proc) : NULL;
@@ -248,17 +254,17 @@ hg_return_t HG_Register_data(hg_class_t *hg_class, hg_id_t id, void *data,
     if (rpc == NULL)
         return HG_NOENTRY;
     /* Data that were there stay the program's: it may have freed them. */
-    (void) pthread_mutex_lock(&hg_class->registry.lock);
+    (void) pthread_mutex_lock(&hg_rpc_class(hg_class)->registry.lock);
     atomic_store(&rpc->data, data);
     rpc->data_free = free_callback;
-    (void) pthread_mutex_unlock(&hg_class->registry.lock);
+    (void) pthread_mutex_unlock(&hg_rpc_class(hg_class)->registry.lock);
     return HG_SUCCESS;
 }
 
 void *HG_Registered_data(hg_class_t *hg_class, hg_id_t id)
 {
     struct hg_rpc *rpc = hg_class != NULL && !hg_class_is_refused(hg_class, __func__)
-                             ? hg_registry_find(&hg_class->registry, id)
+                             ? hg_registry_find(&hg_rpc_class(hg_class)->registry, id)
                              : NULL;
 
     return rpc != NULL ? atomic_load(&rpc->data) : NULL;
@@ -302,7 +308,7 @@ hg_return_t HG_Registered_disabled_response(hg_class_t *hg_class, hg_id_t id, ui
 
 static struct hg_rpc *hg_class_find_rpc(const hg_class_t *hg_class, hg_id_t id)
 {
-    struct hg_rpc *rpc = hg_registry_find(&hg_class->registry, id);
+    struct hg_rpc *rpc = hg_registry_find(&hg_rpc_class(hg_class)->registry, id);
 
     if (rpc == NULL)
         HG_LOG_ERROR("RPC %#" PRIx64 " is not registered; call HG_Register() first", id);

@@ -3,13 +3,21 @@
  * The target's side of a response: send it, and if it did not fit a message wait until it was
  * fetched.
  */
+#include "hg/respond.h"
+
+#include "engine/probes.h"
+#include "hg/control.h"
+#include "hg/deadline.h"
 #include "hg/header.h"
-#include "hg/hg_private.h"
-#include "hg/probes.h"
+#include "hg/loopback.h"
+#include "hg/overflow.h"
+#include "hg/payload.h"
 
 #include <inttypes.h>
 
 static inline void hg_respond_end(struct hg_handle *handle) __attribute__((__always_inline__));
+static struct hg_handle *hg_respond_take_refused(struct hg_refusals *refusals);
+static bool hg_respond_later(struct hg_handle *handle, hg_return_t ret_code);
 static hg_return_t hg_respond_check(const struct hg_handle *handle);
 static hg_return_t hg_respond_start(struct hg_handle *handle, uint16_t magic, hg_return_t ret_code,
                                     size_t payload, uint8_t flags);
@@ -63,12 +71,6 @@ error:
     return ret;
 }
 
-void hg_respond_part_done(struct hg_handle *handle)
-{
-    if (hg_handle_part_drop(handle))
-        hg_respond_end(handle);
-}
-
 void hg_respond_ended(struct hg_handle *handle)
 {
     hg_respond_end(handle);
@@ -107,16 +109,96 @@ void hg_respond_error(struct hg_handle *handle, hg_return_t ret_code)
         return;
     }
     ret = hg_respond_start(handle, handle->no_response ? HG_CORE_ACK_MAGIC : HG_CORE_RESPONSE_MAGIC,
-                           ret_code, 0, handle->info.hg_class->hash_flags);
+                           ret_code, 0, hg_rpc_class(handle->info.hg_class)->hash_flags);
     /* Nobody else would tell the origin. */
-    if (ret == HG_SUCCESS || (ret == HG_AGAIN && hg_control_respond_later(handle, ret_code)))
+    if (ret == HG_SUCCESS || (ret == HG_AGAIN && hg_respond_later(handle, ret_code)))
         return;
     if (ret == HG_AGAIN)
         HG_LOG_WARNING("RPC %#" PRIx64 " ends without its error %s being sent: %u others wait for "
                        "the transport",
-                       handle->info.id, HG_Error_to_string(ret_code), HG_CONTROL_REFUSED_MAX);
+                       handle->info.id, HG_Error_to_string(ret_code), HG_RESPOND_REFUSED_MAX);
     HG_PROBE2(respond__done, handle, ret);
     hg_handle_unref(handle);
+}
+
+void hg_respond_retry(hg_context_t *context)
+{
+    struct hg_refusals *refusals = &hg_rpc_context(context)->refusals;
+    struct hg_handle *handle;
+
+    if (!hg_context_refused_clear(context, &refusals->are_there))
+        return;
+    handle = hg_respond_take_refused(refusals);
+    while (handle != NULL) {
+        struct hg_handle *next = handle->next_waiting;
+
+        hg_count(&context->counters.retry);
+        hg_respond_error(handle, (hg_return_t) atomic_load(&handle->ack_ret));
+        handle = next;
+    }
+}
+
+uint32_t hg_respond_drop_refused(hg_context_t *context)
+{
+    struct hg_handle *handle = hg_respond_take_refused(&hg_rpc_context(context)->refusals);
+    uint32_t count = 0;
+
+    while (handle != NULL) {
+        struct hg_handle *next = handle->next_waiting;
+
+        count++;
+        hg_handle_unref(handle);
+        handle = next;
+    }
+    return count;
+}
+
+hg_return_t hg_respond_cancel(struct hg_handle *handle)
+{
+    hg_return_t ret;
+
+    /* The flag is for a thread that starts a part of the operation after it was looked for here. */
+    atomic_store(&handle->is_canceled, true);
+    ret = hg_handle_cancel_msg(handle, &handle->out);
+    if (atomic_load(&handle->is_awaited))
+        (void) hg_handle_cancel_msg(handle, &handle->ack);
+    /* A thread that sleeps has to see to what ended. */
+    hg_context_wake(handle->info.context);
+    return ret;
+}
+
+/* All that wait, linked by next_waiting. */
+static struct hg_handle *hg_respond_take_refused(struct hg_refusals *refusals)
+{
+    struct hg_handle *first;
+
+    (void) pthread_mutex_lock(&refusals->lock);
+    first = refusals->first;
+    refusals->first = NULL;
+    refusals->count = 0;
+    (void) pthread_mutex_unlock(&refusals->lock);
+    return first;
+}
+
+/* Have an error response sent again when there is progress; false if too many wait already. */
+static bool hg_respond_later(struct hg_handle *handle, hg_return_t ret_code)
+{
+    hg_context_t *context = handle->info.context;
+    struct hg_refusals *refusals = &hg_rpc_context(context)->refusals;
+    bool has_room;
+
+    atomic_store(&handle->ack_ret, (uint32_t) ret_code);
+    (void) pthread_mutex_lock(&refusals->lock);
+    has_room = refusals->count < HG_RESPOND_REFUSED_MAX;
+    if (has_room) {
+        handle->next_waiting = refusals->first;
+        refusals->first = handle;
+        refusals->count++;
+    }
+    (void) pthread_mutex_unlock(&refusals->lock);
+    if (has_room)
+        hg_context_refused_set(context, &refusals->are_there);
+    return has_room;
 }
 
 static hg_return_t hg_respond_check(const struct hg_handle *handle)
@@ -154,8 +236,8 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_respond_start(struct hg_handle *handle,
 
     atomic_store_explicit(&handle->pending, is_fetched ? 2 : 1, memory_order_relaxed);
     if (util_unlikely(is_fetched) && deadline_ms == 0)
-        deadline_ms =
-            atomic_load_explicit(&handle->info.hg_class->overflow_ms, memory_order_relaxed);
+        deadline_ms = atomic_load_explicit(&hg_rpc_class(handle->info.hg_class)->overflow_ms,
+                                           memory_order_relaxed);
     if (util_unlikely(deadline_ms != 0))
         hg_deadline_begin(handle, deadline_ms);
     if (util_unlikely(is_fetched)) {
@@ -169,7 +251,7 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_respond_start(struct hg_handle *handle,
         hg_respond_forget_output(handle);
         is_fetched = false;
         ret_code = HG_CANCELED;
-        flags = handle->info.hg_class->hash_flags;
+        flags = hg_rpc_class(handle->info.hg_class)->hash_flags;
         payload = 0;
     }
     size = hg_header_write_response(handle, magic, flags, ret_code, payload);
@@ -182,7 +264,7 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_respond_start(struct hg_handle *handle,
     if (util_likely(na_return == NA_SUCCESS)) {
         if (util_unlikely(deadline_ms != 0))
             hg_deadline_started(handle);
-        hg_context_wake_progress(context);
+        hg_context_wake(context);
         return HG_SUCCESS;
     }
 
@@ -201,7 +283,7 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_respond_start(struct hg_handle *handle,
     /* The receive of the acknowledgement is posted: the error comes by the callback. */
     hg_handle_set_error(handle, ret);
     hg_respond_unexpose(handle);
-    hg_respond_part_done(handle);
+    hg_handle_part_done(handle);
     if (deadline_ms != 0)
         hg_deadline_started(handle);
     return HG_SUCCESS;
@@ -255,7 +337,7 @@ static hg_return_t hg_respond_await(struct hg_handle *handle)
         NA_Msg_recv_expected(path->na_class, hg_handle_na_context(handle), hg_respond_acknowledged,
                              handle, handle->ack.buf, handle->ack.size, handle->ack.plugin_data,
                              handle->source.na_addr[handle->path], handle->info.context_id,
-                             handle->tag | path->ack_bit, handle->ack.op);
+                             handle->tag | hg_handle_tags(handle)->ack_bit, handle->ack.op);
     if (na_return != NA_SUCCESS) {
         HG_LOG_ERROR("cannot await that the output of RPC %#" PRIx64 " is fetched: %s",
                      handle->info.id, NA_Error_to_string(na_return));
@@ -292,7 +374,7 @@ static void hg_respond_sent(const struct na_cb_info *info)
         if (handle->out_extra.block != NULL)
             hg_respond_unexpose(handle);
     }
-    hg_respond_part_done(handle);
+    hg_handle_part_done(handle);
 }
 
 static void hg_respond_acknowledged(const struct na_cb_info *info)
@@ -311,7 +393,7 @@ static void hg_respond_acknowledged(const struct na_cb_info *info)
         ret = (hg_return_t) atomic_load(&handle->ack_ret);
     if (ret != HG_SUCCESS)
         hg_handle_set_error(handle, ret);
-    hg_respond_part_done(handle);
+    hg_handle_part_done(handle);
 }
 
 /*
@@ -340,7 +422,7 @@ static bool hg_respond_await_on(struct hg_handle *handle,
         atomic_fetch_sub(&handle->pending, 1);
         return false;
     }
-    hg_respond_part_done(handle);
+    hg_handle_part_done(handle);
     return true;
 }
 

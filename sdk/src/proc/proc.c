@@ -5,8 +5,8 @@
  */
 #include "proc/proc_internal.h"
 
-#include "hg/hg_internal.h"
-#include "hg/hg_log.h"
+#include "bulk/block.h"
+#include "engine/log.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

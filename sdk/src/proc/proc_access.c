@@ -4,11 +4,11 @@
  */
 #include "proc/proc_internal.h"
 
-#include "hg/hg_internal.h"
-#include "hg/hg_log.h"
+#include "bulk/block.h"
+#include "engine/checksum.h"
+#include "engine/log.h"
 
 #include <inttypes.h>
-#include <xxhash.h>
 
 static hg_return_t hg_proc_checksum_check(const struct hg_proc *proc, const void *hash,
                                           hg_size_t hash_size, size_t *width_p);
@@ -98,22 +98,16 @@ hg_return_t hg_proc_class_set_encoding(hg_class_t *hg_class, enum hg_proc_encodi
                      (void *) hg_class, (int) encoding);
         return HG_INVALID_ARG;
     }
-    atomic_store_explicit(&hg_class_get_proc_class(hg_class)->encoding, (uint32_t) encoding,
-                          memory_order_relaxed);
+    atomic_store_explicit(&hg_class->proc->encoding, (uint32_t) encoding, memory_order_relaxed);
     return HG_SUCCESS;
 }
 
 enum hg_proc_encoding hg_proc_class_get_encoding(const hg_class_t *hg_class)
 {
     /* The settings are only read. */
-    struct hg_proc_class *settings = hg_class_get_proc_class((hg_class_t *) (uintptr_t) hg_class);
+    struct hg_proc_class *settings = hg_class->proc;
 
     return (enum hg_proc_encoding) atomic_load_explicit(&settings->encoding, memory_order_relaxed);
-}
-
-uint64_t hg_proc_checksum_bytes(const void *data, size_t size, uint64_t seed)
-{
-    return XXH3_64bits_withSeed(data, size, seed);
 }
 
 hg_return_t hg_proc_flush(hg_proc_t proc)
@@ -121,8 +115,8 @@ hg_return_t hg_proc_flush(hg_proc_t proc)
     if (proc == NULL)
         return HG_INVALID_ARG;
     if (proc->hash != HG_NOHASH && !proc->is_flushed && proc->cursor.op != (uint32_t) HG_FREE)
-        proc->checksum = hg_proc_checksum_bytes(
-            proc->base, (size_t) (proc->cursor.next - proc->base), proc->checksum);
+        proc->checksum =
+            hg_checksum(proc->base, (size_t) (proc->cursor.next - proc->base), proc->checksum);
     proc->is_flushed = true;
     return HG_SUCCESS;
 }
@@ -130,7 +124,7 @@ hg_return_t hg_proc_flush(hg_proc_t proc)
 void hg_proc_checksum_update(hg_proc_t proc, void *data, hg_size_t data_size)
 {
     if (proc->hash != HG_NOHASH && !proc->is_flushed && proc->cursor.op != (uint32_t) HG_FREE)
-        proc->checksum = hg_proc_checksum_bytes(data, (size_t) data_size, proc->checksum);
+        proc->checksum = hg_checksum(data, (size_t) data_size, proc->checksum);
 }
 
 hg_return_t hg_proc_checksum_get(hg_proc_t proc, void *hash, hg_size_t hash_size)

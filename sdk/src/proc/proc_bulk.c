@@ -4,7 +4,7 @@
  */
 #include "mercury_proc_bulk.h"
 
-#include "hg/hg_log.h"
+#include "engine/log.h"
 #include "mercury_bulk.h"
 #include "proc/proc_internal.h"
 

@@ -91,7 +91,4 @@ static inline hg_size_t hg_proc_padded(const struct hg_proc *proc, hg_size_t siz
 /* HG_PROTOCOL_ERROR unless all bytes of a padding are zero. */
 hg_return_t hg_proc_padding_check(const char *padding, hg_size_t size);
 
-/* Checksum of `size` bytes as processors compute it, continuing from `seed` (0 at the start). */
-uint64_t hg_proc_checksum_bytes(const void *data, size_t size, uint64_t seed);
-
 #endif /* HG_PROC_INTERNAL_H */

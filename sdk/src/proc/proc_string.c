@@ -5,7 +5,7 @@
  */
 #include "mercury_proc_string.h"
 
-#include "hg/hg_log.h"
+#include "engine/log.h"
 #include "proc/proc_internal.h"
 
 #include <inttypes.h>

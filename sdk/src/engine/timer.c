@@ -3,10 +3,11 @@
  * The wheel. A timer is on the level that the distance of its tick asks for; when time reaches a
  * slot of a higher level what is in it moves down. So each moves at most once for each level.
  */
-#include "hg/timer.h"
+#include "engine/timer.h"
 
 #include <stddef.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static void hg_timers_insert(struct hg_timers *timers, struct hg_timer *timer);
@@ -15,6 +16,14 @@ static struct hg_timer *hg_timers_collect(struct hg_timers *timers, uint64_t tic
 static uint64_t hg_timers_passed(uint64_t from, uint64_t to);
 static void hg_timers_set_next(struct hg_timers *timers);
 static uint64_t hg_timers_tick_at(uint64_t at_ns);
+
+uint64_t hg_clock_ns(void)
+{
+    struct timespec now;
+
+    (void) clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t) now.tv_sec * UINT64_C(1000000000) + (uint64_t) now.tv_nsec;
+}
 
 void hg_timers_init(struct hg_timers *timers)
 {

@@ -7,7 +7,12 @@
  * sees the other. `is_signaled` keeps all but the first of several pushes from writing to the
  * eventfd.
  */
-#include "hg/hg_private.h"
+#include "engine/progress.h"
+
+#include "engine/context_timer.h"
+#include "engine/library.h"
+#include "engine/log.h"
+#include "engine/queue.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -26,7 +31,8 @@
 /* Without a descriptor HG_Progress() looks at the queue so often, in ms. */
 #define HG_WAIT_SLICE_MS 5u
 
-static void hg_context_retry(hg_context_t *context);
+static void hg_context_fire(hg_context_t *context);
+static void hg_context_drain_event(hg_context_t *context);
 static hg_return_t hg_context_poll_unless_queued(hg_context_t *context);
 static bool hg_context_poll_before_sleep(hg_context_t *context);
 static na_return_t hg_context_poll_path(hg_context_t *context, enum hg_path path);
@@ -208,7 +214,7 @@ hg_return_t hg_context_poll(hg_context_t *context)
     if (util_unlikely(hg_timers_are_armed(&context->timers)))
         hg_context_fire(context);
     if (util_unlikely(atomic_load_explicit(&context->refused_count, memory_order_relaxed) != 0))
-        hg_context_retry(context);
+        context->hg_class->upper->retry(context);
     na_return = hg_context_poll_path(context, HG_PATH_MAIN);
     if (context->na_context[HG_PATH_SM] != NULL) {
         const na_return_t sm_return = hg_context_poll_path(context, HG_PATH_SM);
@@ -216,8 +222,6 @@ hg_return_t hg_context_poll(hg_context_t *context)
         if (util_unlikely(sm_return != NA_SUCCESS))
             na_return = sm_return;
     }
-    if (util_unlikely(atomic_load_explicit(&context->controls.has_retry, memory_order_relaxed)))
-        hg_controls_retry(context);
     return hg_return_from_na(na_return);
 }
 
@@ -227,9 +231,6 @@ static UTIL_ALWAYS_INLINE na_return_t hg_context_poll_path(hg_context_t *context
         NA_Poll(context->hg_class->paths[path].na_class, context->na_context[path], NULL);
 
     hg_context_trigger_path(context, path);
-    if (util_unlikely(atomic_load_explicit(&context->posted[path], memory_order_relaxed) == 0) &&
-        atomic_load_explicit(&context->is_receiving, memory_order_relaxed))
-        (void) hg_recv_fill(context, path);
     return util_likely(na_return != NA_TIMEOUT) ? na_return : NA_SUCCESS;
 }
 
@@ -244,31 +245,32 @@ static UTIL_ALWAYS_INLINE void hg_context_trigger_path(hg_context_t *context, en
     } while (count == HG_NA_TRIGGER_MAX);
 }
 
-/* What the transport refused for lack of resources. */
-static void UTIL_COLD hg_context_retry(hg_context_t *context)
+/* Fire the timers that are due. */
+static void UTIL_COLD hg_context_fire(hg_context_t *context)
 {
-    hg_bulk_retry(context);
-    hg_flow_retry(context);
-}
+    const uint64_t now = hg_clock_ns();
+    struct hg_timer *due, *timer;
 
-void hg_context_trigger_na(hg_context_t *context)
-{
+    if (now < atomic_load_explicit(&context->timers.next_ns, memory_order_relaxed))
+        return;
+    due = hg_timers_advance(&context->timers, now);
+    if (due == NULL)
+        return;
+    for (timer = due; timer != NULL; timer = timer->next)
+        timer->fire(timer);
+    /* Most transports end at once what is cancelled. */
     hg_context_trigger_path(context, HG_PATH_MAIN);
     if (context->na_context[HG_PATH_SM] != NULL)
         hg_context_trigger_path(context, HG_PATH_SM);
+    while (due != NULL) {
+        timer = due;
+        due = timer->next;
+        timer->finish(timer);
+    }
 }
 
-void hg_context_push(hg_context_t *context, struct hg_completion *completion)
-{
-    hg_context_queue(context, completion);
-}
-
-void hg_context_wake(hg_context_t *context)
-{
-    hg_context_wake_progress(context);
-}
-
-void hg_context_drain_event(hg_context_t *context)
+/* Forget that a thread was woken. */
+static void hg_context_drain_event(hg_context_t *context)
 {
     uint64_t count;
     ssize_t size;
@@ -285,14 +287,6 @@ void hg_context_drain_event(hg_context_t *context)
      */
     if (size > 0)
         atomic_store(&context->is_signaled, false);
-}
-
-uint64_t hg_clock_ns(void)
-{
-    struct timespec now;
-
-    (void) clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t) now.tv_sec * UINT64_C(1000000000) + (uint64_t) now.tv_nsec;
 }
 
 /* A poll found nothing. Apart, so that who polls keeps nothing for it in registers. */
@@ -408,7 +402,6 @@ static bool hg_context_can_sleep(hg_context_t *context)
     int i;
 
     if (atomic_load_explicit(&context->refused_count, memory_order_relaxed) != 0 ||
-        atomic_load_explicit(&context->controls.has_retry, memory_order_relaxed) ||
         hg_context_is_due(context))
         return false;
     for (i = 0; i < HG_PATH_MAX; i++)
@@ -551,19 +544,4 @@ static void hg_context_wait_trigger(hg_context_t *context, uint64_t end)
         (void) pthread_cond_timedwait(&context->trigger_cond, &context->trigger_lock, &until);
     atomic_fetch_sub(&context->waiters, HG_WAITER_TRIGGER);
     (void) pthread_mutex_unlock(&context->trigger_lock);
-}
-
-void UTIL_COLD hg_context_signal(hg_context_t *context, uint32_t waiters)
-{
-    if (waiters & HG_WAITER_TRIGGER_MASK) {
-        (void) pthread_mutex_lock(&context->trigger_lock);
-        (void) pthread_cond_signal(&context->trigger_cond);
-        (void) pthread_mutex_unlock(&context->trigger_lock);
-    }
-    if ((waiters & HG_WAITERS_OF_PROGRESS) != 0 && !atomic_exchange(&context->is_signaled, true)) {
-        const uint64_t one = 1;
-
-        while (write(context->event_fd, &one, sizeof(one)) < 0 && errno == EINTR)
-            ;
-    }
 }

@@ -7,7 +7,10 @@
  * <node> names the machine and <address> is the peer's on its second path. A peer that was only
  * seen on the second path has an empty <main>.
  */
-#include "hg/hg_private.h"
+#include "engine/auto_sm.h"
+
+#include "engine/library.h"
+#include "engine/log.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -32,11 +35,11 @@ static hg_return_t hg_auto_sm_lookup_main(hg_class_t *hg_class, const char *name
 static hg_return_t hg_path_to_string(const struct hg_addr *addr, enum hg_path path, char *buf,
                                      size_t *size_p);
 
-void hg_auto_sm_open(hg_class_t *hg_class, const struct hg_options *options, bool listen)
+void hg_auto_sm_open(hg_class_t *hg_class, const struct na_init_info *main_init_info,
+                     const char *info_string, bool listen)
 {
-    struct na_init_info na_init_info = options->na_init_info;
+    struct na_init_info na_init_info = *main_init_info;
     struct hg_class_path *path = &hg_class->paths[HG_PATH_SM];
-    const char *info_string = options->sm_info_string;
     bool is_same = false;
     char picked[128];
 

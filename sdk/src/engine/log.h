@@ -2,8 +2,8 @@
 /*
  * Log lines of the RPC library. The log itself is NA's, so that a program has one.
  */
-#ifndef HG_LOG_H
-#define HG_LOG_H
+#ifndef HG_ENGINE_LOG_H
+#define HG_ENGINE_LOG_H
 
 #include "na_ext.h"
 
@@ -22,4 +22,4 @@
 #define HG_LOG_INFO(...)    HG_LOG_WRITE(NA_LOG_LEVEL_INFO, __VA_ARGS__)
 #define HG_LOG_DEBUG(...)   HG_LOG_WRITE(NA_LOG_LEVEL_DEBUG, __VA_ARGS__)
 
-#endif /* HG_LOG_H */
+#endif /* HG_ENGINE_LOG_H */

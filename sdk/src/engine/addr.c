@@ -2,7 +2,12 @@
 /*
  * Addresses: making them of strings, their references, comparing and printing them.
  */
-#include "hg/hg_private.h"
+#include "engine/addr.h"
+
+#include "engine/auto_sm.h"
+#include "engine/fork.h"
+#include "engine/library.h"
+#include "engine/log.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -159,26 +164,6 @@ bool HG_Addr_is_auto_sm(const hg_class_t *hg_class, hg_addr_t addr)
            hg_addr_get_path(addr) == HG_PATH_SM;
 }
 
-enum hg_path hg_addr_get_path(const struct hg_addr *addr)
-{
-    return (enum hg_path) atomic_load_explicit(&addr->path, memory_order_relaxed);
-}
-
-na_addr_t *hg_addr_get_na_path(const struct hg_addr *addr, enum hg_path path)
-{
-    return addr->na_addr[path];
-}
-
-bool hg_addr_is_self(const struct hg_addr *addr)
-{
-    return addr->is_self;
-}
-
-hg_class_t *hg_addr_get_class(const struct hg_addr *addr)
-{
-    return addr->hg_class;
-}
-
 hg_addr_t hg_addr_wrap(hg_class_t *hg_class, enum hg_path path, na_addr_t *na_addr)
 {
     struct hg_addr *addr = hg_addr_new(hg_class);
@@ -212,7 +197,7 @@ static void hg_addr_delete(struct hg_addr *addr)
     int i;
 
     if (flow != NULL)
-        hg_flow_unref(flow);
+        hg_class->upper->flow_unref(flow);
     for (i = 0; i < HG_PATH_MAX; i++)
         if (addr->na_addr[i] != NULL)
             NA_Addr_free(hg_class->paths[i].na_class, addr->na_addr[i]);

@@ -3,8 +3,8 @@
  * Timers of a context: a wheel that arms, disarms and fires each in constant time. Whoever polls
  * the context fires what is due; a context without armed timers costs one load for each poll.
  */
-#ifndef HG_TIMER_H
-#define HG_TIMER_H
+#ifndef HG_ENGINE_TIMER_H
+#define HG_ENGINE_TIMER_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -17,6 +17,11 @@
 #define HG_TIMER_SLOTS     (1u << HG_TIMER_SLOT_BITS)
 #define HG_TIMER_LEVELS    6u
 #define HG_TIMER_NEVER     UINT64_MAX
+
+#define HG_NS_PER_MS       UINT64_C(1000000)
+
+/* Monotonic time in nanoseconds. */
+uint64_t hg_clock_ns(void);
 
 /*
  * To be embedded in what has a deadline. `fire` asks for the end of what takes too long, NA's
@@ -66,4 +71,4 @@ static inline bool hg_timers_are_armed(const struct hg_timers *timers)
     return atomic_load_explicit(&timers->next_ns, memory_order_relaxed) != HG_TIMER_NEVER;
 }
 
-#endif /* HG_TIMER_H */
+#endif /* HG_ENGINE_TIMER_H */

@@ -5,7 +5,9 @@
  * to be written to by us. The one that a peer was told of ends with its RPC: what the block holds
  * next is not that peer's to read.
  */
-#include "hg/hg_private.h"
+#include "bulk/block.h"
+
+#include "bulk/bulk_internal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -31,7 +33,7 @@ void hg_blocks_init(struct hg_blocks *blocks)
 
 void hg_blocks_drain(hg_class_t *hg_class)
 {
-    struct hg_blocks *blocks = &hg_class->blocks;
+    struct hg_blocks *blocks = &hg_class->bulk->blocks;
     uint32_t i;
 
     (void) pthread_mutex_lock(&blocks->lock);
@@ -55,13 +57,13 @@ struct hg_block *hg_block_get(hg_class_t *hg_class, hg_size_t size)
 
     if (hg_class == NULL || index == HG_BLOCK_CLASSES)
         return hg_block_new(hg_class, capacity, index);
-    (void) pthread_mutex_lock(&hg_class->blocks.lock);
-    block = hg_class->blocks.free[index];
+    (void) pthread_mutex_lock(&hg_class->bulk->blocks.lock);
+    block = hg_class->bulk->blocks.free[index];
     if (block != NULL) {
-        hg_class->blocks.free[index] = block->next;
-        hg_class->blocks.kept -= capacity;
+        hg_class->bulk->blocks.free[index] = block->next;
+        hg_class->bulk->blocks.kept -= capacity;
     }
-    (void) pthread_mutex_unlock(&hg_class->blocks.lock);
+    (void) pthread_mutex_unlock(&hg_class->bulk->blocks.lock);
     return block != NULL ? block : hg_block_new(hg_class, capacity, index);
 }
 
@@ -91,7 +93,7 @@ void hg_block_put(struct hg_block *block)
         hg_budget_leave(&charge);
         return;
     }
-    blocks = &block->hg_class->blocks;
+    blocks = &block->hg_class->bulk->blocks;
     (void) pthread_mutex_lock(&blocks->lock);
     is_kept = blocks->kept + block->capacity <= HG_BLOCKS_MAX;
     if (is_kept) {

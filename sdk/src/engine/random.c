@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Random numbers of the system. */
-#include "hg/hg_internal.h"
+#include "engine/random.h"
 
 #include <errno.h>
 #include <sys/random.h>

@@ -2,9 +2,9 @@
 /*
  * What concerns the library rather than a class: version, names of codes, log, cleanup.
  */
-#include "hg/hg_private.h"
+#include "engine/library.h"
 
-#include "na.h"
+#include "na_ext.h"
 
 _Static_assert((int) HG_CANCELED == (int) NA_CANCELED, "codes of HG and NA are the same numbers");
 _Static_assert((int) HG_HOSTFIREWALL == (int) NA_HOSTFIREWALL, "up to the last one of NA");

@@ -4,8 +4,8 @@
  * in the library that say where it is and where its arguments are. Pass what is there already;
  * nothing is computed for a probe that nobody looks at. Without <sys/sdt.h> they are nothing.
  */
-#ifndef HG_PROBES_H
-#define HG_PROBES_H
+#ifndef HG_ENGINE_PROBES_H
+#define HG_ENGINE_PROBES_H
 
 #ifdef AMALGAM_HAS_USDT
 
@@ -23,4 +23,4 @@
 
 #endif
 
-#endif /* HG_PROBES_H */
+#endif /* HG_ENGINE_PROBES_H */

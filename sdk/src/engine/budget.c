@@ -1,15 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Budgets of the bytes that peers make a class hold: inputs beside requests, from before they are
- * fetched until they are released, and outputs beside responses while they are fetched.
- *
- * What does not fit now waits, and is let in by what leaves: for each peer in the order in which it
- * came, and peers in turn, so that none waits for another one's share. A peer has its own limit,
- * and gets no more than it leaves for all others together: some that hold on to all they can get
- * leave room for one that comes later. When nothing is held, what comes first is always let in. One
- * that is larger than a peer's limit takes all of that, and there is one such at a time.
- */
-#include "hg/hg_private.h"
+#include "engine/budget.h"
+
+#include "engine/context_timer.h"
+#include "engine/log.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -48,25 +41,6 @@ static struct hg_budget_peer *hg_budget_find(struct hg_budget *budget, na_class_
 static void hg_budget_link(struct hg_budget *budget, struct hg_budget_peer *peer);
 static void hg_budget_unlink(struct hg_budget *budget, struct hg_budget_peer *peer);
 static void hg_budget_forget(struct hg_budget *budget, struct hg_budget_peer *peer);
-
-hg_return_t HG_Class_set_overflow_budget(hg_class_t *hg_class, hg_size_t class_bytes,
-                                         hg_size_t peer_bytes)
-{
-    const hg_size_t single = class_bytes != 0 && (class_bytes < peer_bytes || peer_bytes == 0)
-                                 ? class_bytes
-                                 : peer_bytes;
-
-    if (hg_class_is_refused(hg_class, __func__))
-        return HG_PERMISSION;
-    if (hg_class == NULL) {
-        HG_LOG_ERROR("cannot set an overflow budget of %" PRIu64 " bytes: the class is NULL",
-                     class_bytes);
-        return HG_INVALID_ARG;
-    }
-    hg_budget_set(&hg_class->in_budget, class_bytes, peer_bytes, single);
-    hg_budget_set(&hg_class->out_budget, class_bytes, peer_bytes, single);
-    return HG_SUCCESS;
-}
 
 void hg_budget_init(struct hg_budget *budget)
 {

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "engine/context_timer.h"
+
+#include "engine/log.h"
+
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+static bool hg_timers_open_fd(hg_context_t *context);
+
+void hg_context_program(hg_context_t *context)
+{
+    struct hg_timers *timers = &context->timers;
+    struct itimerspec spec = {{0, 0}, {0, 0}};
+    uint64_t next;
+
+    if (util_likely(!hg_timers_are_armed(timers)))
+        return;
+    (void) pthread_mutex_lock(&timers->lock);
+    next = atomic_load(&timers->next_ns);
+    if (next < atomic_load(&timers->programmed_ns) && hg_timers_open_fd(context)) {
+        spec.it_value.tv_sec = (time_t) (next / UINT64_C(1000000000));
+        spec.it_value.tv_nsec = (long) (next % UINT64_C(1000000000));
+        if (timerfd_settime(timers->timer_fd, TFD_TIMER_ABSTIME, &spec, NULL) == 0)
+            atomic_store(&timers->programmed_ns, next);
+    }
+    (void) pthread_mutex_unlock(&timers->lock);
+}
+
+void hg_context_unprogram(hg_context_t *context)
+{
+    struct hg_timers *timers = &context->timers;
+    uint64_t count;
+
+    if (util_likely(atomic_load_explicit(&timers->programmed_ns, memory_order_relaxed) ==
+                    HG_TIMER_NEVER))
+        return;
+    (void) pthread_mutex_lock(&timers->lock);
+    /* Readable, although what it was programmed for may have ended: not for ever. */
+    if (atomic_load(&timers->programmed_ns) <= hg_clock_ns()) {
+        (void) !read(timers->timer_fd, &count, sizeof(count));
+        atomic_store(&timers->programmed_ns, HG_TIMER_NEVER);
+    }
+    (void) pthread_mutex_unlock(&timers->lock);
+}
+
+/* The lock of the timers is held. Without one the context's descriptor knows no deadlines. */
+static bool hg_timers_open_fd(hg_context_t *context)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    int fd;
+
+    if (context->timers.timer_fd >= 0)
+        return true;
+    fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    event.data.fd = fd;
+    if (fd < 0 || epoll_ctl(context->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
+        HG_LOG_WARNING("cannot wait for deadlines on a descriptor; who waits on that of "
+                       "HG_Event_get_wait_fd() sees them late");
+        if (fd >= 0)
+            (void) close(fd);
+        return false;
+    }
+    context->timers.timer_fd = fd;
+    return true;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The timers of a context, and how it waits for the next one: a thread that sleeps in progress does
+ * so at the most until then, and one that waits on the context's descriptor is woken by a timer's
+ * descriptor. That is in the epoll set from the first time on that it is needed, and is programmed
+ * by the thread that goes to sleep, so that an operation that ends in time costs no system call.
+ */
+#ifndef HG_ENGINE_CONTEXT_TIMER_H
+#define HG_ENGINE_CONTEXT_TIMER_H
+
+#include "engine/context.h"
+
+/* How long a cancelled operation with a deadline waits for the transport, at the most. */
+#define HG_CANCEL_NS UINT64_C(20000000)
+
+/* When to try again to end what could not end when its time was over. */
+#define HG_FINISH_AGAIN_NS UINT64_C(5000000)
+
+/*
+ * Arm a timer; to be followed by hg_context_wake(), for threads that sleep until a later one. See
+ * timer.h for the results. [any thread]
+ */
+static inline void hg_context_arm(hg_context_t *context, struct hg_timer *timer, uint64_t at_ns)
+{
+    hg_timers_add(&context->timers, timer, hg_clock_ns(), at_ns);
+}
+
+static inline bool hg_context_disarm(hg_context_t *context, struct hg_timer *timer)
+{
+    return hg_timers_remove(&context->timers, timer);
+}
+
+static inline void hg_context_expedite(hg_context_t *context, struct hg_timer *timer,
+                                       uint64_t at_ns)
+{
+    hg_timers_expedite(&context->timers, timer, at_ns);
+}
+
+/* Whether a timer is due. */
+static inline bool hg_context_is_due(hg_context_t *context)
+{
+    return hg_timers_are_armed(&context->timers) &&
+           atomic_load(&context->timers.next_ns) <= hg_clock_ns();
+}
+
+/* Have the context's descriptor readable when the next timer is due, or not any more. */
+void hg_context_program(hg_context_t *context);
+void hg_context_unprogram(hg_context_t *context);
+
+#endif /* HG_ENGINE_CONTEXT_TIMER_H */

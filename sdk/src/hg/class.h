@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The RPC layer's part of a class. */
+#ifndef HG_CLASS_H
+#define HG_CLASS_H
+
+#include "bulk/block.h"
+#include "engine/log.h"
+#include "hg/key.h"
+#include "hg/registry.h"
+#include "proc/proc_internal.h"
+
+/* Bits of a path's tags: acknowledgement, generation, slot. */
+struct hg_tag_layout {
+    uint32_t slot_bits;
+    uint32_t slot_mask;
+    uint32_t generation_bits;
+    uint32_t generation_mask;
+    uint32_t ack_bit;
+};
+
+/* Limits of RPCs in flight, see flow.h. */
+struct hg_flows {
+    _Atomic bool are_used; /* there is a limit */
+    _Atomic uint32_t max;  /* of each target; 0: no limit */
+    _Atomic uint32_t waiting;
+    pthread_mutex_t lock; /* of what follows */
+    uint32_t own_count;   /* flows with a limit of their own */
+    struct hg_flow *first;
+};
+
+struct hg_rpc_class {
+    struct hg_class base;
+    struct hg_tag_layout tags[HG_PATH_MAX];
+    bool is_listening;
+    bool no_loopback;
+    bool no_overflow;
+    bool release_input_early;
+    bool stats;
+    uint8_t hash_flags; /* HG_CORE_HEADER_ flags that every message carries */
+    uint32_t hash_size; /* bytes of the headers that these flags stand for */
+    struct hg_key key;  /* of the tags that these flags may ask for */
+    uint32_t post_init;
+    uint32_t post_incr;
+    _Atomic uint32_t overflow_ms; /* how long data beside a message are waited for; 0: for ever */
+    hg_size_t in_offset;
+    hg_size_t out_offset;
+    struct hg_registry registry;
+    struct hg_bulk_class bulk;
+    struct hg_proc_class proc;
+    struct hg_budget in_budget;  /* of inputs that are fetched or were not released yet */
+    struct hg_budget out_budget; /* of outputs that are fetched */
+    struct hg_flows flows;
+    hg_return_t (*handle_create)(hg_handle_t, void *);
+    void *handle_create_arg;
+    void *data;
+    void (*data_free)(void *);
+    pthread_mutex_t self_lock; /* of hg_handle.peer and other_end, in RPCs to the own address */
+};
+
+/* Every class is one of the RPC layer's. */
+static inline struct hg_rpc_class *hg_rpc_class(const hg_class_t *hg_class)
+{
+    return util_container_of(hg_class, struct hg_rpc_class, base);
+}
+
+#endif /* HG_CLASS_H */

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The RPC layer's part of a context. */
+#ifndef HG_RPC_CONTEXT_H
+#define HG_RPC_CONTEXT_H
+
+#include "engine/context.h"
+#include "hg/control.h"
+#include "hg/pool.h"
+
+/* Error responses that the transport refused, to be sent again; see respond.c. */
+struct hg_refusals {
+    pthread_mutex_t lock;    /* of what follows */
+    struct hg_handle *first; /* linked by next_waiting */
+    uint32_t count;
+    _Atomic bool are_there; /* counted in hg_context.refused_count */
+};
+
+struct hg_rpc_context {
+    struct hg_context base;
+
+    /* Receives of requests. */
+    _Alignas(UTIL_CACHE_LINE) _Atomic int32_t posted[HG_PATH_MAX];
+    _Atomic bool is_receiving;
+    _Atomic bool lacks_receives; /* none could be posted; counted in hg_context.refused_count */
+    int32_t window;              /* receives to keep posted */
+
+    _Atomic int32_t deferred_count; /* deferred forwards that are queued to be started */
+    _Atomic bool is_stalled;        /* forwards to be tried again; counted as lacks_receives is */
+
+    _Alignas(UTIL_CACHE_LINE) struct hg_pool origins[HG_PATH_MAX];
+    struct hg_pool targets[HG_PATH_MAX];
+    _Atomic uint32_t slot_count; /* handles made by HG_Create() so far */
+    uint64_t generation;         /* of their first use */
+    struct hg_controls controls;
+    struct hg_refusals refusals;
+};
+
+/* Every context is one of the RPC layer's. */
+static inline struct hg_rpc_context *hg_rpc_context(const hg_context_t *context)
+{
+    return util_container_of(context, struct hg_rpc_context, base);
+}
+
+#endif /* HG_RPC_CONTEXT_H */

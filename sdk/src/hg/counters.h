@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The counters of a class: sums over its contexts and their handles. */
+#ifndef HG_COUNTERS_H
+#define HG_COUNTERS_H
+
+#include "engine/class.h"
+
+/* All that a class has counted. */
+struct hg_counters_sum {
+    struct hg_diag_counters diag;
+    struct hg_ext_counters ext;
+};
+
+/* Add the counters of a class to `sum`. */
+void hg_counters_add(hg_class_t *hg_class, struct hg_counters_sum *sum);
+
+/* Count a forward that did not succeed. */
+void hg_counters_forward_failed(hg_context_t *context, hg_return_t ret);
+
+/* Keep the counters of a context that is destroyed. The class's lock is held. */
+void hg_counters_retire(hg_class_t *hg_class, hg_context_t *context);
+
+/* Write the counters of a class to the log at level info, or at level error if `force`. */
+void hg_counters_log(hg_class_t *hg_class, bool force);
+
+#endif /* HG_COUNTERS_H */

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The origin's side of an RPC. */
+#ifndef HG_FORWARD_H
+#define HG_FORWARD_H
+
+#include "hg/handle.h"
+
+/* What the pools of origins' handles are given. */
+extern UTIL_HIDDEN const struct hg_handle_kind hg_forward_kind;
+
+/* Start a deferred forward, in this thread or in the next HG_Trigger() of its context. */
+void hg_forward_start_deferred(struct hg_handle *handle);
+void hg_forward_push_deferred(struct hg_handle *handle);
+
+#endif /* HG_FORWARD_H */
