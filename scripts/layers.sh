@@ -40,8 +40,12 @@ layer() {
     plugins/*) rank=9 ;;
     sdk/src/util/*) rank=10 ;;
     sdk/src/na/*) rank=11 ;;
-    sdk/src/*) rank=12 ;; # hg, bulk, proc and request use each other
-    tools/*) rank=13 ;;
+    sdk/src/engine/*) rank=12 ;;
+    sdk/src/bulk/*) rank=13 ;;
+    sdk/src/proc/*) rank=14 ;;
+    sdk/src/hg/*) rank=15 ;;
+    sdk/src/request/*) rank=16 ;;
+    tools/*) rank=20 ;;
     *) die "no layer has $1: scripts/layers.sh has the list" ;;
     esac
 }
@@ -107,7 +111,7 @@ check_circles() {
     done < <(circles)
 }
 
-# Prints "folder size file..." for the largest circle of each folder of the kit and the plugins.
+# Prints "folder size file..." for the largest circle of each folder of the SDK and the plugins.
 circles() {
     awk '
         function folder_of(file) {
@@ -120,7 +124,7 @@ circles() {
                 if (((file, next_file) in uses) && !(next_file in reached))
                     visit(next_file, reached)
         }
-        folder_of($1) == folder_of($2) && $1 ~ /^(plugins|sdk\/kit)\// {
+        folder_of($1) == folder_of($2) && $1 ~ /^(plugins|sdk)\// {
             uses[$1, $2] = 1
             files[$1] = files[$2] = 1
         }

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The arrows between the layers (tools -> hg, bulk, proc -> na -> table -> plugin), by the includes
-# of every source file.
+# The arrows between the layers (tools -> hg -> proc -> bulk -> engine -> na -> table -> plugin), by
+# the includes of every source file.
 . "$(dirname "$0")/common.sh"
 cd "$AMALGAM_SOURCE_DIR"
 
@@ -26,15 +26,20 @@ forbid() {
     done < <(includes "$@")
 }
 
+inside='na|engine|bulk|proc|hg|request'
 forbid "a layer above the core" '(^|/)na/' \
-    sdk/src/hg sdk/src/bulk sdk/src/proc sdk/src/request
-forbid "the core" '(^|/)(hg|bulk|proc|request)/|^mercury(_.*)?\.h$' sdk/src/na
-forbid "what all layers share" '(^|/)(na|hg|bulk|proc|request)/' sdk/src/util
-forbid "a public header" '^(na|hg|bulk|proc|request|util)/' sdk/include
-forbid "a tool" '(^|/)(na|hg|bulk|proc|request|util)/|^na_plugin\.h$' \
+    sdk/src/engine sdk/src/bulk sdk/src/proc sdk/src/hg sdk/src/request
+forbid "what all layers share" "(^|/)($inside)/" sdk/src/util
+forbid "the core" '(^|/)(engine|bulk|proc|hg|request)/|^mercury(_.*)?\.h$' sdk/src/na
+forbid "the engine" '(^|/)(bulk|proc|hg|request)/' sdk/src/engine
+forbid "the bulk layer" '(^|/)(proc|hg|request)/' sdk/src/bulk
+forbid "the proc layer" '(^|/)(hg|request)/' sdk/src/proc
+forbid "the RPC layer" '(^|/)request/' sdk/src/hg
+forbid "a public header" "^($inside|util)/" sdk/include
+forbid "a tool" "(^|/)($inside|util)/|^na_plugin\.h$" \
     tools/common tools/hg_cp tools/hg_info tools/hg_perf
-forbid "an example" '(^|/)(na|hg|bulk|proc|request|util)/|^na_plugin\.h$' examples
-forbid "what certifies plugins" '(^|/)(na|hg|bulk|proc|request|util)/|^(na|na_ext|mercury.*)\.h$' \
+forbid "an example" "(^|/)($inside|util)/|^na_plugin\.h$" examples
+forbid "what certifies plugins" "(^|/)($inside|util)/|^(na|na_ext|mercury.*)\.h$" \
     tools/na_conformance
 
 # A plugin includes na_plugin.h of ours, the kit, its own files, and the system's.

@@ -34,7 +34,7 @@ static int32_t wrap_select(const char *choice, struct candidates *candidates, ch
 {
     reason[0] = '\0';
     candidates->count = 0;
-    return na_wrap_get()->select(choice, note, candidates, reason, size);
+    return na_host_get_wrap()->select(choice, note, candidates, reason, size);
 }
 
 static void the_host_gives_the_family_by_its_id(void **state)
@@ -43,7 +43,7 @@ static void the_host_gives_the_family_by_its_id(void **state)
     const struct na_plugin_wrap *wrap = host->get_extension(NA_PLUGIN_EXT_WRAP);
 
     (void) state;
-    assert_ptr_equal(wrap, na_wrap_get());
+    assert_ptr_equal(wrap, na_host_get_wrap());
     assert_int_equal(wrap->extension.size, sizeof(*wrap));
     assert_null(host->get_extension("na.wrap/2"));
     assert_null(host->get_extension(""));
@@ -165,7 +165,7 @@ static void reports_go_to_the_wrapping_plugin(void **state)
     struct na_plugin plugin = {.op_size = 200, .op_align = 128};
     const struct na_host *host = na_host_get();
     struct reports reports = {0};
-    unsigned char *op = na_wrap_get()->op_create(&plugin, &events, &reports);
+    unsigned char *op = na_host_get_wrap()->op_create(&plugin, &events, &reports);
 
     (void) state;
     assert_non_null(op);
@@ -187,8 +187,8 @@ static void reports_go_to_the_wrapping_plugin(void **state)
     /* Used again, as often as it is posted. */
     host->op_complete(op, NA_PLUGIN_SUCCESS);
     assert_int_equal(reports.plain, 2);
-    na_wrap_get()->op_destroy(op);
-    na_wrap_get()->op_destroy(NULL);
+    na_host_get_wrap()->op_destroy(op);
+    na_host_get_wrap()->op_destroy(NULL);
 }
 
 int main(void)

@@ -59,7 +59,7 @@ struct hg_extra {
     void (*done)(struct hg_handle *handle, hg_return_t ret);
 };
 
-/* What either end of an RPC does of its own. Given to a pool with its context, see forward.c, recv.c. */
+/* What either end of an RPC does of its own; see forward.c and recv.c. Pools are given it. */
 struct hg_handle_kind {
     bool is_origin;
     /* The last reference is gone: the handle goes back to where it is taken from. */

@@ -3,6 +3,7 @@
 
 #include "na/class.h"
 
+#include "na/classes.h"
 #include "na/init_info.h"
 #include "na/log.h"
 #include "na/open.h"
@@ -14,12 +15,6 @@
 #include <string.h>
 
 #define REASON_MAX 4096
-
-pthread_mutex_t na_classes_mutex = PTHREAD_MUTEX_INITIALIZER;
-static struct na_class *classes;
-
-static void classes_add(struct na_class *na_class);
-static void classes_remove(struct na_class *na_class);
 
 na_class_t *NA_Initialize(const char *info_string, bool listen)
 {
@@ -58,7 +53,7 @@ na_return_t NA_Initialize_reason(const char *info_string, bool listen, unsigned 
     if (ret == NA_SUCCESS)
         ret = na_class_open(info_string, listen, &info, na_class_p, own_reason, sizeof(own_reason));
     if (ret == NA_SUCCESS) {
-        classes_add(*na_class_p);
+        na_classes_add(*na_class_p);
         own_reason[0] = '\0';
     }
     if (reason != NULL && reason_size > 0) {
@@ -66,14 +61,6 @@ na_return_t NA_Initialize_reason(const char *info_string, bool listen, unsigned 
         (void) snprintf(reason, reason_size, "%s", escaped);
     }
     return ret;
-}
-
-UTIL_COLD na_return_t na_return_unknown(int32_t status)
-{
-    NA_LOG_ERROR("a plugin returned or reported the status %d, and there are 0 to %d: taken for "
-                 "NA_FAULT; report it to the plugin's maker",
-                 status, NA_RETURN_MAX - 1);
-    return NA_FAULT;
 }
 
 na_return_t NA_Finalize(na_class_t *na_class)
@@ -97,7 +84,7 @@ na_return_t NA_Finalize(na_class_t *na_class)
     if (left > 0)
         NA_LOG_WARNING("%u operations of class %s+%s were not destroyed; freed with it", left,
                        na_class->class_name, na_class->protocol);
-    classes_remove(na_class);
+    na_classes_remove(na_class);
     return na_class_close(na_class);
 }
 
@@ -137,40 +124,4 @@ uint64_t NA_Class_get_max_rma_size(const na_class_t *na_class)
     if (na_class == NULL || na_class->table.put == NULL || na_class->table.get == NULL)
         return 0;
     return na_class->info.max_rma_size != 0 ? na_class->info.max_rma_size : UINT64_MAX;
-}
-
-void na_class_visit(void (*visit)(struct na_class *na_class, void *arg), void *arg)
-{
-    pthread_mutex_lock(&na_classes_mutex);
-    for (struct na_class *na_class = classes; na_class != NULL; na_class = na_class->next)
-        if (!na_class_is_inherited(na_class))
-            visit(na_class, arg);
-    pthread_mutex_unlock(&na_classes_mutex);
-}
-
-/* A child of a fork: nothing reaches the plugins of classes that are the parent's. */
-void na_classes_fork_in_child(void)
-{
-    for (struct na_class *na_class = classes; na_class != NULL; na_class = na_class->next)
-        na_fork_disable(&na_class->table);
-}
-
-static void classes_add(struct na_class *na_class)
-{
-    pthread_mutex_lock(&na_classes_mutex);
-    na_class->next = classes;
-    classes = na_class;
-    pthread_mutex_unlock(&na_classes_mutex);
-}
-
-static void classes_remove(struct na_class *na_class)
-{
-    struct na_class **link = &classes;
-
-    pthread_mutex_lock(&na_classes_mutex);
-    while (*link != NULL && *link != na_class)
-        link = &(*link)->next;
-    if (*link != NULL)
-        *link = na_class->next;
-    pthread_mutex_unlock(&na_classes_mutex);
 }

@@ -70,10 +70,7 @@ static inline bool na_class_is_refused(const struct na_class *na_class, const ch
     return true;
 }
 
-/* Calls `visit` for each open class of this process. */
-void na_class_visit(void (*visit)(struct na_class *na_class, void *arg), void *arg);
-
-/* Says that a plugin has returned a status that does not exist. */
+/* Says that a plugin has returned a status that does not exist [version.c]. */
 na_return_t na_return_unknown(int32_t status);
 
 /* A status that comes from a plugin. What is no code of ours is NA_FAULT. */

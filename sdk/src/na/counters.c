@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Counters of classes. */
 
+#include "na/classes.h"
 #include "na/context.h"
 #include "na/log.h"
 #include "na/options.h"
@@ -49,7 +50,7 @@ na_return_t NA_Class_get_counters(const na_class_t *na_class, struct na_counter 
 
 void NA_Diag_dump_counters(void)
 {
-    na_class_visit(counters_print, NULL);
+    na_classes_visit(counters_print, NULL);
 }
 
 /* Closed contexts have left theirs with the class. */

@@ -8,10 +8,14 @@
 
 #include "na/fork.h"
 
+#include "na/classes.h"
+#include "na/loader_lock.h"
 #include "na/log.h"
+#include "na/signals.h"
 #include "na_plugin.h"
 
 unsigned int na_forks;
+pthread_mutex_t na_cleanup_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
@@ -81,9 +85,9 @@ static void fork_in_parent(void)
 static void fork_in_child(void)
 {
     na_forks++;
-    /* Who holds it may take long, so it was not awaited; nothing else depends on it. */
+    /* A plugin may hold it for long, so it was not awaited; nothing else depends on it. */
     (void) pthread_mutex_init(&na_cleanup_mutex, NULL);
-    na_classes_fork_in_child();
+    na_classes_disable();
     fork_in_parent();
 }
 

@@ -22,14 +22,8 @@ na_return_t na_fork_refused(const char *function);
 /* Takes from a class's table what its operations and progress call, so that they need no check. */
 struct na_plugin;
 void na_fork_disable(struct na_plugin *table);
-void na_classes_fork_in_child(void);
 
-/* Locks that a thread may hold while another one forks, in the order in which they are taken. */
-void na_loader_fork_begin(void);
-void na_loader_fork_end(void);
-extern UTIL_HIDDEN pthread_mutex_t na_classes_mutex;
-extern UTIL_HIDDEN pthread_mutex_t na_signals_mutex;
-extern UTIL_HIDDEN pthread_mutex_t na_log_mutex;
+/* Held by NA_Cleanup(). */
 extern UTIL_HIDDEN pthread_mutex_t na_cleanup_mutex;
 
 #endif /* NA_FORK_H */

@@ -9,6 +9,9 @@
 /* The one table, the same for all plugins. */
 const struct na_host *na_host_get(void);
 
+/* Its extension for plugins that wrap another one. */
+const struct na_plugin_wrap *na_host_get_wrap(void);
+
 /* The last error that a plugin logged in this thread since it was forgotten, or "". */
 const char *na_host_last_error(void);
 void na_host_forget_error(void);

@@ -7,9 +7,9 @@
 
 #include "na/loader.h"
 
-#include "na/fork.h"
 #include "na/host.h"
 #include "na/init_string.h"
+#include "na/loader_lock.h"
 #include "na/loader_probe.h"
 #include "na/log.h"
 #include "na/plugin_file.h"
@@ -29,10 +29,8 @@
 
 typedef int32_t (*entry_fn)(const struct na_host *, const struct na_plugin **, const char **);
 
-static pthread_mutex_t loader_mutex = PTHREAD_MUTEX_INITIALIZER;
-static _Thread_local bool loader_is_mine; /* this thread holds it */
-static struct na_record *loader_files;    /* records of files */
-static struct na_record *loader_missing;  /* names that were not found */
+static struct na_record *loader_files;   /* records of files */
+static struct na_record *loader_missing; /* names that were not found */
 
 static na_return_t loader_load(const char *name, const char *path, uint32_t core_owner,
                                bool is_named, const struct na_record **record_p);
@@ -183,32 +181,6 @@ void na_loader_record_missing(const char *name, const struct text *why)
     if (record != NULL)
         record_set(record, NA_PLUGIN_STAGE_SEARCH, NA_PLUGIN_MISSING, text_get(why));
     na_loader_unlock();
-}
-
-void na_loader_lock(void)
-{
-    na_fork_watch();
-    (void) pthread_mutex_lock(&loader_mutex);
-    loader_is_mine = true;
-}
-
-void na_loader_unlock(void)
-{
-    loader_is_mine = false;
-    (void) pthread_mutex_unlock(&loader_mutex);
-}
-
-/* A plugin that is being loaded may fork itself: then the child goes on with the lock. */
-void na_loader_fork_begin(void)
-{
-    if (!loader_is_mine)
-        (void) pthread_mutex_lock(&loader_mutex);
-}
-
-void na_loader_fork_end(void)
-{
-    if (!loader_is_mine)
-        (void) pthread_mutex_unlock(&loader_mutex);
 }
 
 const struct na_record *na_loader_find_record(const char *path)

@@ -4,6 +4,7 @@
 #ifndef NA_LOADER_H
 #define NA_LOADER_H
 
+#include "na/loader_lock.h"
 #include "na/transport.h"
 #include "util/text.h"
 
@@ -68,10 +69,6 @@ void na_loader_append_places(struct text *text);
 
 /* Records that a plugin was asked for and that there is none of that name. */
 void na_loader_record_missing(const char *name, const struct text *why);
-
-/* Between these the records do not change. */
-void na_loader_lock(void);
-void na_loader_unlock(void);
 
 /* The record of a file, or NULL if nothing has asked for it yet. Locked. */
 const struct na_record *na_loader_find_record(const char *path);

@@ -6,6 +6,9 @@
 
 #include "na.h"
 #include "na_ext.h"
+#include "util/compiler.h"
+
+#include <pthread.h>
 
 #define NA_LOG_SUBSYS "na"
 
@@ -31,5 +34,8 @@ void na_log_escape(char *out, size_t size, const char *in);
 
 /* Whether messages of a level are shown for at least some subsystem. */
 bool na_log_level_enabled(enum na_log_level level);
+
+/* The lock of its settings and of its lines, for a fork(). */
+extern UTIL_HIDDEN pthread_mutex_t na_log_mutex;
 
 #endif /* NA_LOG_H */

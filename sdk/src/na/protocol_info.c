@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-pthread_mutex_t na_cleanup_mutex = PTHREAD_MUTEX_INITIALIZER;
-
 static na_return_t parse_query(const char *info_string, struct na_init_choice *choice,
                                struct na_init_string *parsed);
 static na_return_t list_make(const struct na_offers *offers, struct na_protocol_info **list_p);

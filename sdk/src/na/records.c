@@ -71,38 +71,6 @@ void NA_Plugin_free_records(struct na_plugin_record *records)
     }
 }
 
-const char *NA_Plugin_stage_to_string(enum na_plugin_stage stage)
-{
-    static const char *const names[] = {
-        [NA_PLUGIN_STAGE_SEARCH] = "search", [NA_PLUGIN_STAGE_OPEN] = "open",
-        [NA_PLUGIN_STAGE_ENTRY] = "entry",   [NA_PLUGIN_STAGE_TABLE] = "table",
-        [NA_PLUGIN_STAGE_READY] = "ready",
-    };
-
-    return (size_t) stage < sizeof(names) / sizeof(names[0]) ? names[stage] : "(unknown stage)";
-}
-
-const char *NA_Plugin_code_to_string(enum na_plugin_code code)
-{
-    static const char *const names[] = {
-        [NA_PLUGIN_LOADED] = "loaded",
-        [NA_PLUGIN_FOUND] = "found",
-        [NA_PLUGIN_MISSING] = "missing",
-        [NA_PLUGIN_UNSAFE] = "unsafe file",
-        [NA_PLUGIN_OPEN_FAILED] = "open failed",
-        [NA_PLUGIN_NO_ENTRY] = "no entry",
-        [NA_PLUGIN_ABI_TOO_OLD] = "ABI too old",
-        [NA_PLUGIN_ABI_TOO_NEW] = "ABI too new",
-        [NA_PLUGIN_INVALID_TABLE] = "invalid table",
-        [NA_PLUGIN_DUPLICATE] = "duplicate",
-        [NA_PLUGIN_REFUSED] = "refused by the plugin",
-        [NA_PLUGIN_BAD_NAME] = "bad name",
-        [NA_PLUGIN_CRASHED] = "crashed",
-    };
-
-    return (size_t) code < sizeof(names) / sizeof(names[0]) ? names[code] : "(unknown code)";
-}
-
 static na_return_t records_make(const struct na_candidates *candidates,
                                 struct na_plugin_record **records_p)
 {

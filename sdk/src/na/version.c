@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Version and names of return codes. */
+/* Version, and the names of codes. */
 
-#include "na.h"
+#include "na/class.h"
+#include "na/log.h"
 #include "na_ext.h"
 #include "na_plugin.h"
 
@@ -54,4 +55,44 @@ const char *NA_Error_to_string(na_return_t errnum)
     if ((unsigned int) errnum >= NA_RETURN_MAX)
         return "(unknown return code)";
     return return_names[errnum];
+}
+
+UTIL_COLD na_return_t na_return_unknown(int32_t status)
+{
+    NA_LOG_ERROR("a plugin returned or reported the status %d, and there are 0 to %d: taken for "
+                 "NA_FAULT; report it to the plugin's maker",
+                 status, NA_RETURN_MAX - 1);
+    return NA_FAULT;
+}
+
+const char *NA_Plugin_stage_to_string(enum na_plugin_stage stage)
+{
+    static const char *const names[] = {
+        [NA_PLUGIN_STAGE_SEARCH] = "search", [NA_PLUGIN_STAGE_OPEN] = "open",
+        [NA_PLUGIN_STAGE_ENTRY] = "entry",   [NA_PLUGIN_STAGE_TABLE] = "table",
+        [NA_PLUGIN_STAGE_READY] = "ready",
+    };
+
+    return (size_t) stage < sizeof(names) / sizeof(names[0]) ? names[stage] : "(unknown stage)";
+}
+
+const char *NA_Plugin_code_to_string(enum na_plugin_code code)
+{
+    static const char *const names[] = {
+        [NA_PLUGIN_LOADED] = "loaded",
+        [NA_PLUGIN_FOUND] = "found",
+        [NA_PLUGIN_MISSING] = "missing",
+        [NA_PLUGIN_UNSAFE] = "unsafe file",
+        [NA_PLUGIN_OPEN_FAILED] = "open failed",
+        [NA_PLUGIN_NO_ENTRY] = "no entry",
+        [NA_PLUGIN_ABI_TOO_OLD] = "ABI too old",
+        [NA_PLUGIN_ABI_TOO_NEW] = "ABI too new",
+        [NA_PLUGIN_INVALID_TABLE] = "invalid table",
+        [NA_PLUGIN_DUPLICATE] = "duplicate",
+        [NA_PLUGIN_REFUSED] = "refused by the plugin",
+        [NA_PLUGIN_BAD_NAME] = "bad name",
+        [NA_PLUGIN_CRASHED] = "crashed",
+    };
+
+    return (size_t) code < sizeof(names) / sizeof(names[0]) ? names[code] : "(unknown code)";
 }

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Plugins that wrap another plugin. Their operations for it look to it like the core's own, so that
- * it need not know. */
+/* To the plugin that is wrapped these operations look like the core's own, so that it need not
+ * know. */
 
 #include "na/wrap.h"
 
-#include "na/log.h"
-#include "na/options.h"
-#include "na/select.h"
-
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,29 +16,7 @@ struct wrapped_op {
 
 #define WRAPPED_OP_SIZE (offsetof(struct wrapped_op, op) + NA_OP_SIZE)
 
-static int32_t wrap_select(const char *choice, na_plugin_wrap_candidate_fn report, void *arg,
-                           char *reason, uint64_t reason_size);
-static int32_t report_offers(const struct na_init_choice *choice, const struct na_offers *offers,
-                             na_plugin_wrap_candidate_fn report, void *arg);
-static void *wrap_op_create(const struct na_plugin *plugin,
-                            const struct na_plugin_wrap_events *events, void *arg);
-static void wrap_op_destroy(void *private_part);
-static int32_t wrap_options_split(const struct na_plugin *plugin, char *address,
-                                  const char **options_p, char *reason, uint64_t reason_size);
 static const struct wrapped_op *wrapped_op_get(const struct na_op_id *op);
-
-const struct na_plugin_wrap *na_wrap_get(void)
-{
-    static const struct na_plugin_wrap wrap = {
-        .extension = {.size = sizeof(struct na_plugin_wrap)},
-        .select = wrap_select,
-        .op_create = wrap_op_create,
-        .op_destroy = wrap_op_destroy,
-        .options_split = wrap_options_split,
-    };
-
-    return &wrap;
-}
 
 bool na_wrap_report(struct na_op_id *op, int32_t status)
 {
@@ -76,63 +49,8 @@ bool na_wrap_report_multi_recv(struct na_op_id *op, int32_t status, void *buf, u
     return wrapped != NULL;
 }
 
-static int32_t wrap_select(const char *choice, na_plugin_wrap_candidate_fn report, void *arg,
-                           char *reason, uint64_t reason_size)
-{
-    struct text why = TEXT_INITIALIZER;
-    struct na_init_string parsed = {0};
-    struct na_offers offers = {0};
-    na_return_t ret;
-    int32_t status;
-
-    ret = na_init_string_parse(choice, &parsed, reason, (size_t) reason_size);
-    if (ret != NA_SUCCESS)
-        return (int32_t) ret;
-    if (parsed.count != 1 || parsed.choices[0].address != NULL) {
-        text_append(&why, "\"%.80s\" is not one choice without an address", choice);
-        ret = NA_INVALID_ARG;
-    } else {
-        ret = na_select(&parsed.choices[0], &offers, NULL, &why);
-    }
-    status =
-        ret == NA_SUCCESS ? report_offers(&parsed.choices[0], &offers, report, arg) : (int32_t) ret;
-    if (ret != NA_SUCCESS && reason_size > 0)
-        (void) snprintf(reason, (size_t) reason_size, "%s", text_get(&why));
-    na_offers_free(&offers);
-    na_init_string_free(&parsed);
-    text_free(&why);
-    return status;
-}
-
-static int32_t report_offers(const struct na_init_choice *choice, const struct na_offers *offers,
-                             na_plugin_wrap_candidate_fn report, void *arg)
-{
-    int32_t status = NA_PLUGIN_SUCCESS;
-
-    for (size_t i = 0; i < offers->count && status == NA_PLUGIN_SUCCESS; i++) {
-        const struct na_offer *offer = &offers->items[i];
-        const struct na_plugin_offer plugin_offer = {
-            .protocol = offer->protocol,
-            .device = offer->device[0] != '\0' ? offer->device : NULL,
-            .reason = offer->reason[0] != '\0' ? offer->reason : NULL,
-            .priority = offer->priority,
-            .flags = (offer->usable ? NA_PLUGIN_OFFER_USABLE : 0) |
-                     (offer->node_local ? NA_PLUGIN_OFFER_NODE_LOCAL : 0) |
-                     (offer->named_only ? NA_PLUGIN_OFFER_NAMED_ONLY : 0),
-        };
-        const struct na_plugin_wrap_candidate candidate = {
-            .plugin = &offer->transport->table,
-            .class_name = choice->plugin != NULL ? choice->plugin : offer->transport->name,
-            .offer = &plugin_offer,
-        };
-
-        status = report(arg, &candidate);
-    }
-    return status;
-}
-
-static void *wrap_op_create(const struct na_plugin *plugin,
-                            const struct na_plugin_wrap_events *events, void *arg)
+void *na_wrap_op_create(const struct na_plugin *plugin, const struct na_plugin_wrap_events *events,
+                        void *arg)
 {
     const size_t size = WRAPPED_OP_SIZE + plugin->op_size;
     struct wrapped_op *wrapped;
@@ -148,16 +66,10 @@ static void *wrap_op_create(const struct na_plugin *plugin,
     return na_op_private(&wrapped->op);
 }
 
-static void wrap_op_destroy(void *private_part)
+void na_wrap_op_destroy(void *private_part)
 {
     if (private_part != NULL)
         free((void *) (uintptr_t) wrapped_op_get(na_op_from_private(private_part)));
-}
-
-static int32_t wrap_options_split(const struct na_plugin *plugin, char *address,
-                                  const char **options_p, char *reason, uint64_t reason_size)
-{
-    return (int32_t) na_options_split(plugin, address, options_p, reason, (size_t) reason_size);
 }
 
 /* NULL for the core's own. */

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What plugins get that wrap another plugin: finding it, and operations whose reports come to
- * them. */
+/* Operations of a plugin that another plugin wraps: their reports go to that one. */
 
 #ifndef NA_WRAP_H
 #define NA_WRAP_H
 
 #include "na/operation.h"
 
-/* The table of NA_PLUGIN_EXT_WRAP. */
-const struct na_plugin_wrap *na_wrap_get(void);
+/* What the table of NA_PLUGIN_EXT_WRAP calls op_create and op_destroy. */
+void *na_wrap_op_create(const struct na_plugin *plugin, const struct na_plugin_wrap_events *events,
+                        void *arg);
+void na_wrap_op_destroy(void *private_part);
 
 /*
  * Pass a report on to the wrapping plugin. False, and nothing is done, when the operation is one of
