@@ -93,7 +93,7 @@ bool UTIL_COLD hg_flow_enter(struct hg_handle *handle, size_t payload, uint8_t f
     is_waiting = flow->first != NULL || (limit != 0 && flow->in_flight >= limit);
     atomic_store_explicit(&handle->flow, flow, memory_order_relaxed);
     if (!is_waiting) {
-        handle->is_running = true;
+        handle->turn = HG_TURN_RUNNING;
         flow->in_flight++;
     } else {
         handle->deferred_payload = payload;
@@ -118,9 +118,9 @@ bool UTIL_COLD hg_flow_leave(struct hg_handle *handle)
     bool is_waiting = false;
 
     (void) pthread_mutex_lock(&flow->lock);
-    if (handle->is_running)
+    if (handle->turn == HG_TURN_RUNNING)
         flow->in_flight--;
-    handle->is_running = false;
+    handle->turn = HG_TURN_NONE;
     if (handle->is_refused)
         is_waiting = hg_flow_wait_again(flow, handle);
     if (!is_waiting) {
@@ -142,7 +142,7 @@ bool UTIL_COLD hg_flow_cancel(struct hg_handle *handle)
     if (flow == NULL)
         return false;
     (void) pthread_mutex_lock(&flow->lock);
-    was_waiting = handle->is_waiting;
+    was_waiting = handle->turn == HG_TURN_WAITING;
     if (was_waiting)
         hg_flow_remove(flow, handle);
     (void) pthread_mutex_unlock(&flow->lock);
@@ -274,7 +274,7 @@ static struct hg_handle *hg_flow_next(struct hg_flow *flow)
     if (handle == NULL || flow->is_stalled || (limit != 0 && flow->in_flight >= limit))
         return NULL;
     hg_flow_remove(flow, handle);
-    handle->is_running = true;
+    handle->turn = HG_TURN_RUNNING;
     flow->in_flight++;
     return handle;
 }
@@ -337,7 +337,7 @@ static bool hg_flow_wait_again(struct hg_flow *flow, struct hg_handle *handle)
 static void hg_flow_add(struct hg_flow *flow, struct hg_handle *handle, bool is_first)
 {
     atomic_store_explicit(&handle->pending, 1, memory_order_relaxed);
-    handle->is_waiting = true;
+    handle->turn = HG_TURN_WAITING;
     if (is_first) {
         handle->next_waiting = flow->first;
         if (flow->first != NULL)
@@ -368,7 +368,7 @@ static void hg_flow_remove(struct hg_flow *flow, struct hg_handle *handle)
         handle->next_waiting->waiting_link = handle->waiting_link;
     else
         flow->last = handle->waiting_link;
-    handle->is_waiting = false;
+    handle->turn = HG_TURN_NONE;
     atomic_fetch_sub_explicit(&hg_rpc_class(flow->addr->hg_class)->flows.waiting, 1,
                               memory_order_relaxed);
 }

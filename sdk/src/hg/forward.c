@@ -69,7 +69,7 @@ hg_return_t HG_Forward(hg_handle_t handle, hg_cb_t callback, void *arg, void *in
     ret = hg_forward_check(handle);
     if (ret != HG_SUCCESS)
         return ret;
-    atomic_store_explicit(&handle->state, HG_HANDLE_ACTIVE, memory_order_relaxed);
+    hg_handle_advance(handle, hg_origin_next, HG_HANDLE_IDLE, HG_EVENT_START);
     if (util_unlikely(handle->path !=
                       atomic_load_explicit(&handle->info.addr->path, memory_order_relaxed))) {
         ret = hg_forward_switch_path(handle);
@@ -111,7 +111,7 @@ hg_return_t HG_Forward(hg_handle_t handle, hg_cb_t callback, void *arg, void *in
 error:
     if (handle->in_extra.block != NULL)
         hg_extra_free(&handle->in_extra);
-    atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_release);
+    hg_handle_advance(handle, hg_origin_next, HG_HANDLE_ACTIVE, HG_EVENT_FAIL);
     return ret;
 }
 
@@ -374,7 +374,7 @@ static void UTIL_COLD hg_forward_uncount(struct hg_handle *handle, size_t size)
 static void hg_forward_drain(struct hg_handle *handle)
 {
     hg_context_op_begin(handle->info.context);
-    atomic_store(&handle->state, HG_HANDLE_DRAINING);
+    hg_handle_advance(handle, hg_origin_next, HG_HANDLE_ACTIVE, HG_EVENT_DRAIN);
     (void) NA_Cancel(hg_handle_path(handle)->na_class, hg_handle_na_context(handle),
                      handle->out.op);
     hg_forward_part_done(handle);
@@ -385,7 +385,7 @@ static void hg_forward_drained(struct hg_handle *handle)
     hg_context_t *context = handle->info.context;
 
     hg_extra_free(&handle->in_extra);
-    atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_release);
+    hg_handle_advance(handle, hg_origin_next, HG_HANDLE_DRAINING, HG_EVENT_END);
     hg_handle_unref(handle);
     hg_context_op_end(context);
 }
@@ -526,6 +526,7 @@ static hg_return_t hg_forward_cancel(struct hg_handle *handle)
 
 static void hg_forward_released(struct hg_handle *handle)
 {
+    hg_handle_advance_any(handle, hg_origin_next, HG_EVENT_RELEASE);
     if (handle->data_free != NULL)
         handle->data_free(handle->data);
     handle->data = NULL;
@@ -557,7 +558,7 @@ static void hg_forward_run(struct hg_completion *completion)
         hg_counters_forward_failed(handle->info.context, info.ret);
     if (util_unlikely(handle->in_extra.block != NULL))
         hg_extra_free(&handle->in_extra);
-    atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_release);
+    hg_handle_advance(handle, hg_origin_next, HG_HANDLE_ACTIVE, HG_EVENT_END);
     if (callback != NULL) {
         hg_return_t ret = callback(&info);
 

@@ -196,6 +196,7 @@ struct hg_handle *hg_handle_new(const struct hg_pool *pool, hg_return_t *ret_p)
     handle->info.hg_class = context->hg_class;
     handle->info.context = context;
     handle->kind = pool->kind;
+    atomic_init(&handle->state, HG_HANDLE_UNUSED);
     handle->is_origin = pool->kind->is_origin;
     handle->path = (uint8_t) pool->path;
     if (handle->is_origin) {
@@ -287,6 +288,14 @@ bool UTIL_COLD hg_handle_refuse(const struct hg_handle *handle, const char *purp
     return false;
 }
 
+void UTIL_COLD hg_handle_stray(const struct hg_handle *handle, enum hg_handle_event event)
+{
+    HG_LOG_ERROR("event %d came to handle %p in state %" PRIu32
+                 ", where it does not happen; this is "
+                 "a bug of the library",
+                 (int) event, (const void *) handle, atomic_load(&handle->state));
+}
+
 void hg_handle_release(struct hg_handle *handle)
 {
     atomic_store_explicit(&handle->ref, 0, memory_order_relaxed);
@@ -298,7 +307,6 @@ void hg_handle_release(struct hg_handle *handle)
         hg_extra_free(&handle->out_extra);
     handle->in.has_payload = false;
     handle->out.has_payload = false;
-    atomic_store_explicit(&handle->state, HG_HANDLE_UNUSED, memory_order_relaxed);
     handle->kind->released(handle);
 }
 
@@ -378,7 +386,7 @@ static hg_return_t hg_handle_prepare(struct hg_handle *handle)
     hg_class_t *hg_class = handle->info.hg_class;
     hg_return_t ret;
 
-    atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_relaxed);
+    hg_handle_advance(handle, hg_origin_next, HG_HANDLE_UNUSED, HG_EVENT_HAND_OVER);
     handle->info.context_id = 0;
     handle->deadline_ms = hg_class_get_deadline(hg_class);
     if (handle->in.op == NULL) {

@@ -9,17 +9,8 @@
 #include "engine/log.h"
 #include "hg/class.h"
 #include "hg/context.h"
+#include "hg/handle_state.h"
 #include "proc/proc_internal.h"
-
-/* Where an operation on a handle is. */
-enum hg_handle_state {
-    HG_HANDLE_UNUSED, /* no program has the handle: it is free, posted or about to be handed over */
-    HG_HANDLE_REFUSING, /* nor this one: the library answers the request with an error */
-    HG_HANDLE_IDLE,     /* nothing runs; at the target: there was no response yet */
-    HG_HANDLE_ACTIVE,   /* an operation runs; its callback will run */
-    HG_HANDLE_DRAINING, /* an operation failed to start, but part of it still has to end */
-    HG_HANDLE_DONE      /* at the target: the response was sent */
-};
 
 /* What the timer of an operation with a deadline counts in hg_handle.pending. */
 #define HG_PENDING_TIMER 0x10000
@@ -31,6 +22,13 @@ enum hg_self_state {
     HG_SELF_RUNNING,  /* it was */
     HG_SELF_CANCELED, /* it will not be */
     HG_SELF_ORPHAN    /* at the origin: it dropped its handle without a response */
+};
+
+/* Whether a limit of RPCs in flight lets a forward start. */
+enum hg_turn {
+    HG_TURN_NONE,    /* no limit applies */
+    HG_TURN_WAITING, /* not yet */
+    HG_TURN_RUNNING  /* it was started, and counts */
 };
 
 /* A message buffer with the NA operation that moves it. */
@@ -119,13 +117,11 @@ struct hg_handle {
     struct hg_handle *peer; /* other side of a request to the own address; under the class's lock */
     _Atomic(struct hg_handle *) other_end; /* the same, until either is destroyed or used again */
     _Atomic uint32_t self;                 /* enum hg_self_state */
-    _Atomic bool is_posted;                /* its receive is posted */
     _Atomic bool is_awaited;               /* in the list of controls; written under its lock */
     _Atomic bool is_acknowledged; /* another handle received the acknowledgement for this one */
     _Atomic uint32_t ack_ret;     /* what it said */
     bool is_refused;              /* a late forward was refused for lack of resources */
-    bool is_running;              /* under the flow's lock, as what follows: it was started */
-    bool is_waiting;
+    uint8_t turn;                 /* enum hg_turn; under the flow's lock */
     uint8_t deferred_flags;
     size_t deferred_payload;
     uint32_t deferred_deadline_ms;
@@ -156,6 +152,42 @@ static inline bool hg_counter_drop(_Atomic int32_t *counter)
 {
     return atomic_load_explicit(counter, memory_order_acquire) == 1 ||
            atomic_fetch_sub_explicit(counter, 1, memory_order_acq_rel) == 1;
+}
+
+/* Write to the log that an event was not expected in a handle's state: a bug of the library's. */
+void hg_handle_stray(const struct hg_handle *handle, enum hg_handle_event event);
+
+/* Sanitized builds check that a handle is in the state that the code says. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#    define HG_HANDLE_CHECKED true
+#elif defined(__has_feature)
+#    define HG_HANDLE_CHECKED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#else
+#    define HG_HANDLE_CHECKED false
+#endif
+
+/* An event at a handle in a known state: it goes on to the one that the table of its end says. */
+static UTIL_ALWAYS_INLINE void hg_handle_advance(struct hg_handle *handle,
+                                                 const uint8_t next[][HG_EVENTS],
+                                                 enum hg_handle_state state,
+                                                 enum hg_handle_event event)
+{
+    if (next[state][event] == HG_HANDLE_NONE ||
+        (HG_HANDLE_CHECKED && atomic_load(&handle->state) != state))
+        hg_handle_stray(handle, event);
+    atomic_store_explicit(&handle->state, next[state][event], memory_order_release);
+}
+
+/* An event that comes in several states. */
+static inline void hg_handle_advance_any(struct hg_handle *handle, const uint8_t next[][HG_EVENTS],
+                                         enum hg_handle_event event)
+{
+    const uint8_t to = next[atomic_load_explicit(&handle->state, memory_order_relaxed)][event];
+
+    if (util_likely(to != HG_HANDLE_NONE))
+        atomic_store_explicit(&handle->state, to, memory_order_release);
+    else
+        hg_handle_stray(handle, event);
 }
 
 static inline void hg_handle_ref(struct hg_handle *handle)

@@ -26,6 +26,7 @@
 /* How long stopping waits for cancelled receives. */
 #define HG_STOP_NS UINT64_C(5000000000)
 
+static void hg_recv_released(struct hg_handle *handle);
 static void hg_recv_recycle(struct hg_handle *handle);
 static void hg_recv_lack(hg_context_t *context);
 static hg_return_t hg_recv_post(struct hg_handle *handle);
@@ -44,7 +45,7 @@ static void hg_recv_cancel_all(hg_context_t *context, enum hg_path path);
 
 const struct hg_handle_kind hg_recv_kind = {
     .is_origin = false,
-    .released = hg_recv_recycle,
+    .released = hg_recv_released,
     .ended = hg_respond_ended,
     .cancel = hg_respond_cancel,
 };
@@ -97,13 +98,19 @@ void hg_recv_retry(hg_context_t *context)
             (void) hg_recv_fill(context, (enum hg_path) path);
 }
 
+static void hg_recv_released(struct hg_handle *handle)
+{
+    hg_handle_advance_any(handle, hg_target_next, HG_EVENT_RELEASE);
+    if (util_unlikely(atomic_load_explicit(&handle->self, memory_order_relaxed) != HG_SELF_NONE))
+        hg_loopback_release(handle);
+    hg_recv_recycle(handle);
+}
+
 /* Post the receive of a handle that is not in use any more, or give it back to its pool. */
 static void hg_recv_recycle(struct hg_handle *handle)
 {
     struct hg_rpc_context *context = hg_rpc_context(handle->info.context);
 
-    if (util_unlikely(atomic_load_explicit(&handle->self, memory_order_relaxed) != HG_SELF_NONE))
-        hg_loopback_release(handle);
     if (handle->source.na_addr[handle->path] != NULL) {
         NA_Addr_free(hg_handle_path(handle)->na_class, handle->source.na_addr[handle->path]);
         handle->source.na_addr[handle->path] = NULL;
@@ -209,7 +216,7 @@ static hg_return_t hg_recv_post(struct hg_handle *handle)
     int32_t posted;
 
     posted = hg_recv_count(context, path_index, 1) - 1;
-    atomic_store_explicit(&handle->is_posted, true, memory_order_relaxed);
+    hg_handle_advance(handle, hg_target_next, HG_HANDLE_UNUSED, HG_EVENT_POST);
     na_return = NA_Msg_recv_unexpected(path->na_class, hg_handle_na_context(handle), hg_recv_done,
                                        handle, handle->in.buf, handle->in.size,
                                        handle->in.plugin_data, handle->in.op);
@@ -219,7 +226,7 @@ static hg_return_t hg_recv_post(struct hg_handle *handle)
         return HG_SUCCESS;
     }
     HG_LOG_WARNING("cannot post a receive for requests: %s", NA_Error_to_string(na_return));
-    atomic_store_explicit(&handle->is_posted, false, memory_order_relaxed);
+    hg_handle_advance(handle, hg_target_next, HG_HANDLE_POSTED, HG_EVENT_ARRIVE);
     hg_pool_put(&hg_rpc_context(context)->targets[path_index], handle);
     if (atomic_fetch_sub(&hg_rpc_context(context)->posted[path_index], 1) == 1)
         hg_recv_lack(context);
@@ -248,7 +255,7 @@ static void hg_recv_done(const struct na_cb_info *info)
     uint8_t path = handle->path;
     int32_t posted;
 
-    atomic_store_explicit(&handle->is_posted, false, memory_order_relaxed);
+    hg_handle_advance(handle, hg_target_next, HG_HANDLE_POSTED, HG_EVENT_ARRIVE);
     posted = hg_recv_count(context, path, -1);
     if (util_unlikely(info->ret != NA_SUCCESS))
         hg_recv_failed(handle, info->ret);
@@ -378,7 +385,7 @@ static void hg_recv_run(struct hg_completion *completion)
      * one-way one is kept until the response was sent.
      */
     atomic_store_explicit(&handle->ref, handle->no_response ? 2 : 3, memory_order_relaxed);
-    atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_relaxed);
+    hg_handle_advance(handle, hg_target_next, HG_HANDLE_UNUSED, HG_EVENT_HAND_OVER);
     ret = rpc_cb(handle);
     if (util_likely(ret == HG_SUCCESS)) {
         hg_handle_unref(handle);
@@ -389,7 +396,8 @@ static void hg_recv_run(struct hg_completion *completion)
                  HG_Error_to_string(ret));
     /* A handler that keeps its handle may still respond. */
     if (!handle->no_response && atomic_load(&handle->ref) == 2 &&
-        atomic_compare_exchange_strong(&handle->state, &state, HG_HANDLE_REFUSING)) {
+        atomic_compare_exchange_strong(&handle->state, &state,
+                                       hg_target_next[HG_HANDLE_IDLE][HG_EVENT_REFUSE])) {
         atomic_store(&handle->ref, 1);
         hg_respond_error(handle, ret);
     } else {
@@ -416,7 +424,7 @@ static void hg_recv_cancel_all(hg_context_t *context, enum hg_path path)
     handle = hg_rpc_context(context)->targets[path].all;
     (void) pthread_mutex_unlock(&hg_rpc_context(context)->targets[path].lock);
     for (; handle != NULL; handle = handle->next_all)
-        if (atomic_load_explicit(&handle->is_posted, memory_order_relaxed))
+        if (atomic_load_explicit(&handle->state, memory_order_relaxed) == HG_HANDLE_POSTED)
             (void) NA_Cancel(context->hg_class->paths[path].na_class, context->na_context[path],
                              handle->in.op);
 }

@@ -45,7 +45,7 @@ hg_return_t HG_Respond(hg_handle_t handle, hg_cb_t callback, void *arg, void *ou
     if (ret != HG_SUCCESS)
         return ret;
     /* The operation's reference is the one that the handle has had for its response. */
-    atomic_store_explicit(&handle->state, HG_HANDLE_ACTIVE, memory_order_relaxed);
+    hg_handle_advance(handle, hg_target_next, HG_HANDLE_IDLE, HG_EVENT_START);
     ret = hg_payload_encode(handle, HG_OUTPUT, out_struct, &payload, &flags);
     if (ret != HG_SUCCESS)
         goto error;
@@ -67,7 +67,7 @@ hg_return_t HG_Respond(hg_handle_t handle, hg_cb_t callback, void *arg, void *ou
 error:
     if (handle->out_extra.block != NULL)
         hg_extra_free(&handle->out_extra);
-    atomic_store_explicit(&handle->state, HG_HANDLE_IDLE, memory_order_release);
+    hg_handle_advance(handle, hg_target_next, HG_HANDLE_ACTIVE, HG_EVENT_FAIL);
     return ret;
 }
 
@@ -85,7 +85,7 @@ static inline void hg_respond_end(struct hg_handle *handle)
         HG_PROBE2(respond__done, handle, atomic_load_explicit(&handle->ret, memory_order_relaxed));
         if (util_unlikely(handle->out_extra.block != NULL))
             hg_extra_free(&handle->out_extra);
-        atomic_store_explicit(&handle->state, HG_HANDLE_DONE, memory_order_release);
+        hg_handle_advance_any(handle, hg_target_next, HG_EVENT_END);
         hg_handle_unref(handle);
     }
 }
@@ -99,7 +99,7 @@ void hg_respond_error(struct hg_handle *handle, hg_return_t ret_code)
         hg_handle_unref(handle);
         return;
     }
-    atomic_store_explicit(&handle->state, HG_HANDLE_REFUSING, memory_order_relaxed);
+    hg_handle_advance_any(handle, hg_target_next, HG_EVENT_REFUSE);
     handle->callback = NULL;
     atomic_store_explicit(&handle->ret, HG_SUCCESS, memory_order_relaxed);
     atomic_store_explicit(&handle->is_canceled, false, memory_order_relaxed);
@@ -439,7 +439,7 @@ static void hg_respond_run(struct hg_completion *completion)
 
     HG_PROBE2(respond__done, handle, info.ret);
     hg_extra_free(&handle->out_extra);
-    atomic_store_explicit(&handle->state, HG_HANDLE_DONE, memory_order_release);
+    hg_handle_advance(handle, hg_target_next, HG_HANDLE_ACTIVE, HG_EVENT_END);
     ret = handle->callback(&info);
     if (util_unlikely(ret != HG_SUCCESS))
         HG_LOG_WARNING("the callback of a response returned %s", HG_Error_to_string(ret));
