@@ -44,7 +44,7 @@ layer() {
     sdk/src/bulk/*) rank=13 ;;
     sdk/src/proc/*) rank=14 ;;
     sdk/src/hg/*) rank=15 ;;
-    sdk/src/request/*) rank=16 ;;
+    sdk/src/metrics/* | sdk/src/request/*) rank=16 ;;
     tools/*) rank=20 ;;
     *) die "no layer has $1: scripts/layers.sh has the list" ;;
     esac

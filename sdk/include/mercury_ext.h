@@ -92,6 +92,29 @@ HG_PUBLIC hg_return_t HG_Class_get_ext_counters(const hg_class_t *hg_class,
                                                 struct hg_ext_counters *counters, size_t size);
 
 /**
+ * Get the number of a class: classes are counted as they are opened.
+ *
+ * \param hg_class [IN]         class
+ *
+ * \return the number in this process, from 0; 0 if hg_class is NULL
+ *
+ * Any thread. \since 1.1
+ */
+HG_PUBLIC uint32_t HG_Class_get_number(const hg_class_t *hg_class);
+
+/**
+ * Get the NA class through which a class with auto_sm reaches peers on the same node.
+ *
+ * \param hg_class [IN]         class
+ *
+ * \return the NA class, owned by hg_class and valid as long as that is open; NULL if there is none,
+ * or if hg_class is NULL
+ *
+ * Any thread. \since 1.1
+ */
+HG_PUBLIC na_class_t *HG_Class_get_na_sm(const hg_class_t *hg_class);
+
+/**
  * Write the counters of a class as text in the format that Prometheus reads (version 0.0.4; not
  * OpenMetrics, which names counters in another way), for a service that is asked for its metrics.
  * Names begin with amalgam_; they, and their meaning, stay from release to release. All samples

@@ -32,7 +32,13 @@ enum na_plugin_stage {
     NA_PLUGIN_STAGE_OPEN,   /* Loading it as a shared object */
     NA_PLUGIN_STAGE_ENTRY,  /* Looking for its entry function, and calling it */
     NA_PLUGIN_STAGE_TABLE,  /* Checking what that returned */
-    NA_PLUGIN_STAGE_READY   /* Usable */
+    NA_PLUGIN_STAGE_READY,  /* Usable */
+    /* The names of today: NA_PLUGIN_ is the prefix of the plugin ABI. \since 1.1 */
+    NA_LOADER_STAGE_SEARCH = NA_PLUGIN_STAGE_SEARCH,
+    NA_LOADER_STAGE_OPEN = NA_PLUGIN_STAGE_OPEN,
+    NA_LOADER_STAGE_ENTRY = NA_PLUGIN_STAGE_ENTRY,
+    NA_LOADER_STAGE_TABLE = NA_PLUGIN_STAGE_TABLE,
+    NA_LOADER_STAGE_READY = NA_PLUGIN_STAGE_READY
 };
 
 /* What became of a plugin file. */
@@ -49,7 +55,21 @@ enum na_plugin_code {
     NA_PLUGIN_DUPLICATE,     /* A file of the same name came earlier in the search path */
     NA_PLUGIN_REFUSED,       /* It said itself that it cannot be used here */
     NA_PLUGIN_BAD_NAME, /* The file is called na_*.so, but no init string can ask for the name */
-    NA_PLUGIN_CRASHED   /* It ended the process that tried it. \since 1.1 */
+    NA_PLUGIN_CRASHED,  /* It ended the process that tried it. \since 1.1 */
+    /* The names of today: NA_PLUGIN_ is the prefix of the plugin ABI. \since 1.1 */
+    NA_LOADER_LOADED = NA_PLUGIN_LOADED,
+    NA_LOADER_FOUND = NA_PLUGIN_FOUND,
+    NA_LOADER_MISSING = NA_PLUGIN_MISSING,
+    NA_LOADER_UNSAFE = NA_PLUGIN_UNSAFE,
+    NA_LOADER_OPEN_FAILED = NA_PLUGIN_OPEN_FAILED,
+    NA_LOADER_NO_ENTRY = NA_PLUGIN_NO_ENTRY,
+    NA_LOADER_ABI_TOO_OLD = NA_PLUGIN_ABI_TOO_OLD,
+    NA_LOADER_ABI_TOO_NEW = NA_PLUGIN_ABI_TOO_NEW,
+    NA_LOADER_INVALID_TABLE = NA_PLUGIN_INVALID_TABLE,
+    NA_LOADER_DUPLICATE = NA_PLUGIN_DUPLICATE,
+    NA_LOADER_REFUSED = NA_PLUGIN_REFUSED,
+    NA_LOADER_BAD_NAME = NA_PLUGIN_BAD_NAME,
+    NA_LOADER_CRASHED = NA_PLUGIN_CRASHED
 };
 
 /* A protocol that a plugin offers. */
@@ -96,7 +116,8 @@ struct na_plugin_record {
 };
 
 /* Flags of NA_Plugin_get_records(). */
-#define NA_PLUGIN_LOAD_ALL 0x1 /* Load every file in the search path first */
+#define NA_PLUGIN_LOAD_ALL 0x1                /* Load every file in the search path first */
+#define NA_LOADER_LOAD_ALL NA_PLUGIN_LOAD_ALL /* Its name of today. \since 1.1 */
 
 /* ---- Selection and counters: types ----------------------------------------------------------- */
 

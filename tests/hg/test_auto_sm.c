@@ -85,6 +85,10 @@ static void rpcs_and_bulk_take_the_second_path(void **state)
     pair_open(&pair, &info);
     assert_true(has_second_path(&pair.origin));
     assert_true(HG_Addr_is_auto_sm(pair.origin.hg_class, pair.addr));
+    assert_string_equal(NA_Get_class_protocol(HG_Class_get_na_sm(pair.origin.hg_class)), "sm");
+    assert_null(HG_Class_get_na_sm(NULL));
+    assert_int_not_equal(HG_Class_get_number(pair.origin.hg_class),
+                         HG_Class_get_number(pair.target.hg_class));
     assert_false(HG_Addr_is_auto_sm(pair.target.hg_class, pair.addr));
     assert_false(HG_Addr_is_auto_sm(pair.origin.hg_class, HG_ADDR_NULL));
     pair_echo(&pair, 10);

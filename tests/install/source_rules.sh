@@ -26,7 +26,7 @@ forbid() {
     done < <(includes "$@")
 }
 
-inside='na|engine|bulk|proc|hg|request'
+inside='na|engine|bulk|proc|hg|metrics|request'
 forbid "a layer above the core" '(^|/)na/' \
     sdk/src/engine sdk/src/bulk sdk/src/proc sdk/src/hg sdk/src/request
 forbid "what all layers share" "(^|/)($inside)/" sdk/src/util
@@ -34,7 +34,8 @@ forbid "the core" '(^|/)(engine|bulk|proc|hg|request)/|^mercury(_.*)?\.h$' sdk/s
 forbid "the engine" '(^|/)(bulk|proc|hg|request)/' sdk/src/engine
 forbid "the bulk layer" '(^|/)(proc|hg|request)/' sdk/src/bulk
 forbid "the proc layer" '(^|/)(hg|request)/' sdk/src/proc
-forbid "the RPC layer" '(^|/)request/' sdk/src/hg
+forbid "the RPC layer" '(^|/)(metrics|request)/' sdk/src/hg
+forbid "what is beside the RPC layer" "(^|/)($inside)/" sdk/src/metrics sdk/src/request
 forbid "a public header" "^($inside|util)/" sdk/include
 forbid "a tool" "(^|/)($inside|util)/|^na_plugin\.h$" \
     tools/common tools/hg_cp tools/hg_info tools/hg_perf

@@ -94,7 +94,7 @@ static bool list_all(const char *query)
     struct na_plugin_record *records = NULL;
     struct na_protocol_info *list = NULL;
     bool worked = NA_Get_protocol_info(query, &list) == NA_SUCCESS &&
-                  NA_Plugin_get_records(NA_PLUGIN_LOAD_ALL, &records) == NA_SUCCESS;
+                  NA_Plugin_get_records(NA_LOADER_LOAD_ALL, &records) == NA_SUCCESS;
 
     NA_Free_protocol_info(list);
     NA_Plugin_free_records(records);

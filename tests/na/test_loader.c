@@ -92,15 +92,15 @@ static void expect(const char *name, enum na_plugin_stage stage, enum na_plugin_
     char init[128], reason[4096];
     na_class_t *na_class;
 
-    assert_int_equal(NA_Plugin_get_records(NA_PLUGIN_LOAD_ALL, &records), NA_SUCCESS);
+    assert_int_equal(NA_Plugin_get_records(NA_LOADER_LOAD_ALL, &records), NA_SUCCESS);
     record = find(records, name);
     assert_non_null(record);
     print_message("  %s (%s): %s\n", name, NA_Plugin_code_to_string(record->code), record->text);
     assert_int_equal(record->code, code);
     assert_int_equal(record->stage, stage);
     assert_non_null(strstr(record->text, text));
-    assert_int_equal(record->loaded, code == NA_PLUGIN_LOADED);
-    if (code != NA_PLUGIN_LOADED && code != NA_PLUGIN_DUPLICATE) {
+    assert_int_equal(record->loaded, code == NA_LOADER_LOADED);
+    if (code != NA_LOADER_LOADED && code != NA_LOADER_DUPLICATE) {
         (void) snprintf(init, sizeof(init), "%s+wire", name);
         assert_int_equal(NA_Initialize_reason(init, false, NA_VERSION(6, 0), NULL, &na_class,
                                               reason, sizeof(reason)),
@@ -115,9 +115,9 @@ static void a_text_file_is_no_shared_object(void **state)
 {
     (void) state;
     write_file("na_text.so", "#!/bin/sh\nexit 0\n", 17);
-    expect("text", NA_PLUGIN_STAGE_OPEN, NA_PLUGIN_OPEN_FAILED, "no ELF header");
+    expect("text", NA_LOADER_STAGE_OPEN, NA_LOADER_OPEN_FAILED, "no ELF header");
     write_file("na_empty.so", "", 0);
-    expect("empty", NA_PLUGIN_STAGE_OPEN, NA_PLUGIN_OPEN_FAILED, "no ELF header");
+    expect("empty", NA_LOADER_STAGE_OPEN, NA_LOADER_OPEN_FAILED, "no ELF header");
 }
 
 static void a_truncated_object_is_found_out_at_every_length(void **state)
@@ -132,7 +132,7 @@ static void a_truncated_object_is_found_out_at_every_length(void **state)
         (void) snprintf(name, sizeof(name), "cut%zu", lengths[i]);
         (void) snprintf(file, sizeof(file), "na_%s.so", name);
         write_file(file, bytes, lengths[i]);
-        expect(name, NA_PLUGIN_STAGE_OPEN, NA_PLUGIN_OPEN_FAILED,
+        expect(name, NA_LOADER_STAGE_OPEN, NA_LOADER_OPEN_FAILED,
                lengths[i] < sizeof(Elf64_Ehdr) ? "no ELF header" : "truncated");
     }
     free(bytes);
@@ -148,23 +148,23 @@ static void an_object_for_another_machine_is_named_as_such(void **state)
     (void) state;
     header->e_machine = original.e_machine == EM_AARCH64 ? EM_X86_64 : EM_AARCH64;
     write_file("na_machine.so", bytes, size);
-    expect("machine", NA_PLUGIN_STAGE_OPEN, NA_PLUGIN_OPEN_FAILED, "another machine");
+    expect("machine", NA_LOADER_STAGE_OPEN, NA_LOADER_OPEN_FAILED, "another machine");
     *header = original;
     header->e_ident[EI_CLASS] = ELFCLASS32;
     write_file("na_class.so", bytes, size);
-    expect("class", NA_PLUGIN_STAGE_OPEN, NA_PLUGIN_OPEN_FAILED, "another machine");
+    expect("class", NA_LOADER_STAGE_OPEN, NA_LOADER_OPEN_FAILED, "another machine");
     *header = original;
     header->e_ident[EI_DATA] ^= 3;
     write_file("na_order.so", bytes, size);
-    expect("order", NA_PLUGIN_STAGE_OPEN, NA_PLUGIN_OPEN_FAILED, "another machine");
+    expect("order", NA_LOADER_STAGE_OPEN, NA_LOADER_OPEN_FAILED, "another machine");
     *header = original;
     header->e_type = ET_EXEC;
     write_file("na_program.so", bytes, size);
-    expect("program", NA_PLUGIN_STAGE_OPEN, NA_PLUGIN_OPEN_FAILED, "not a shared object");
+    expect("program", NA_LOADER_STAGE_OPEN, NA_LOADER_OPEN_FAILED, "not a shared object");
     *header = original;
     header->e_phnum = 0;
     write_file("na_headers.so", bytes, size);
-    expect("headers", NA_PLUGIN_STAGE_OPEN, NA_PLUGIN_OPEN_FAILED, "damaged");
+    expect("headers", NA_LOADER_STAGE_OPEN, NA_LOADER_OPEN_FAILED, "damaged");
     free(bytes);
 }
 
@@ -172,18 +172,18 @@ static void each_kind_of_bad_plugin_has_its_record(void **state)
 {
     (void) state;
     use_plugins("bad");
-    expect("noentry", NA_PLUGIN_STAGE_ENTRY, NA_PLUGIN_NO_ENTRY, "does not export");
-    expect("depentry", NA_PLUGIN_STAGE_ENTRY, NA_PLUGIN_NO_ENTRY, "library that it depends on");
-    expect("entryv2", NA_PLUGIN_STAGE_ENTRY, NA_PLUGIN_ABI_TOO_NEW, "plugin ABI 2");
-    expect("newmajor", NA_PLUGIN_STAGE_TABLE, NA_PLUGIN_ABI_TOO_NEW, "plugin ABI 2.");
-    expect("oldmajor", NA_PLUGIN_STAGE_TABLE, NA_PLUGIN_ABI_TOO_OLD, "plugin ABI 0.");
-    expect("short", NA_PLUGIN_STAGE_TABLE, NA_PLUGIN_INVALID_TABLE, "size");
-    expect("huge", NA_PLUGIN_STAGE_TABLE, NA_PLUGIN_INVALID_TABLE, "size");
-    expect("nopoll", NA_PLUGIN_STAGE_TABLE, NA_PLUGIN_INVALID_TABLE, "poll is missing");
-    expect("notable", NA_PLUGIN_STAGE_TABLE, NA_PLUGIN_INVALID_TABLE, "no table");
-    expect("misnamed", NA_PLUGIN_STAGE_TABLE, NA_PLUGIN_INVALID_TABLE, "\"other\"");
-    expect("noname", NA_PLUGIN_STAGE_TABLE, NA_PLUGIN_INVALID_TABLE, "the table has no name");
-    expect("refusing", NA_PLUGIN_STAGE_ENTRY, NA_PLUGIN_REFUSED, "the fabric is asleep");
+    expect("noentry", NA_LOADER_STAGE_ENTRY, NA_LOADER_NO_ENTRY, "does not export");
+    expect("depentry", NA_LOADER_STAGE_ENTRY, NA_LOADER_NO_ENTRY, "library that it depends on");
+    expect("entryv2", NA_LOADER_STAGE_ENTRY, NA_LOADER_ABI_TOO_NEW, "plugin ABI 2");
+    expect("newmajor", NA_LOADER_STAGE_TABLE, NA_LOADER_ABI_TOO_NEW, "plugin ABI 2.");
+    expect("oldmajor", NA_LOADER_STAGE_TABLE, NA_LOADER_ABI_TOO_OLD, "plugin ABI 0.");
+    expect("short", NA_LOADER_STAGE_TABLE, NA_LOADER_INVALID_TABLE, "size");
+    expect("huge", NA_LOADER_STAGE_TABLE, NA_LOADER_INVALID_TABLE, "size");
+    expect("nopoll", NA_LOADER_STAGE_TABLE, NA_LOADER_INVALID_TABLE, "poll is missing");
+    expect("notable", NA_LOADER_STAGE_TABLE, NA_LOADER_INVALID_TABLE, "no table");
+    expect("misnamed", NA_LOADER_STAGE_TABLE, NA_LOADER_INVALID_TABLE, "\"other\"");
+    expect("noname", NA_LOADER_STAGE_TABLE, NA_LOADER_INVALID_TABLE, "the table has no name");
+    expect("refusing", NA_LOADER_STAGE_ENTRY, NA_LOADER_REFUSED, "the fabric is asleep");
 }
 
 static void any_minor_and_any_sufficient_length_is_loaded(void **state)
@@ -192,8 +192,8 @@ static void any_minor_and_any_sufficient_length_is_loaded(void **state)
 
     (void) state;
     use_plugins("good");
-    expect("future", NA_PLUGIN_STAGE_READY, NA_PLUGIN_LOADED, "");
-    expect("minimal", NA_PLUGIN_STAGE_READY, NA_PLUGIN_LOADED, "");
+    expect("future", NA_LOADER_STAGE_READY, NA_LOADER_LOADED, "");
+    expect("minimal", NA_LOADER_STAGE_READY, NA_LOADER_LOADED, "");
     assert_int_equal(NA_Plugin_get_records(0, &records), NA_SUCCESS);
     assert_int_equal(find(records, "future")->abi_version, 1 << 16 | 7);
     NA_Plugin_free_records(records);
@@ -204,18 +204,18 @@ static void files_that_others_can_write_to_are_refused(void **state)
     (void) state;
     copy_plugin("wires/na_low.so", "na_low.so");
     assert_int_equal(chmod(in_folder("na_low.so"), 0757), 0);
-    expect("low", NA_PLUGIN_STAGE_SEARCH, NA_PLUGIN_UNSAFE, "chmod o-w");
+    expect("low", NA_LOADER_STAGE_SEARCH, NA_LOADER_UNSAFE, "chmod o-w");
     /* What is put right is looked at again. */
     assert_int_equal(chmod(in_folder("na_low.so"), 0755), 0);
-    expect("low", NA_PLUGIN_STAGE_READY, NA_PLUGIN_LOADED, "");
+    expect("low", NA_LOADER_STAGE_READY, NA_LOADER_LOADED, "");
 
     copy_plugin("wires/na_high.so", "na_high.so");
     if (geteuid() == 0) {
         assert_int_equal(chown(in_folder("na_high.so"), 0, 12345), 0);
         assert_int_equal(chmod(in_folder("na_high.so"), 0775), 0);
-        expect("high", NA_PLUGIN_STAGE_SEARCH, NA_PLUGIN_UNSAFE, "group 12345");
+        expect("high", NA_LOADER_STAGE_SEARCH, NA_LOADER_UNSAFE, "group 12345");
         assert_int_equal(chown(in_folder("na_high.so"), 54321, 0), 0);
-        expect("high", NA_PLUGIN_STAGE_SEARCH, NA_PLUGIN_UNSAFE, "user 54321");
+        expect("high", NA_LOADER_STAGE_SEARCH, NA_LOADER_UNSAFE, "user 54321");
     }
 }
 
@@ -227,11 +227,11 @@ static void directories_that_others_can_write_to_are_refused(void **state)
     (void) state;
     copy_plugin("wires/na_low.so", "na_low.so");
     assert_int_equal(chmod(folder, 01777), 0);
-    assert_int_equal(NA_Plugin_get_records(NA_PLUGIN_LOAD_ALL, &records), NA_SUCCESS);
+    assert_int_equal(NA_Plugin_get_records(NA_LOADER_LOAD_ALL, &records), NA_SUCCESS);
     assert_null(find(records, "low"));
     record = find(records, "");
     assert_non_null(record);
-    assert_int_equal(record->code, NA_PLUGIN_UNSAFE);
+    assert_int_equal(record->code, NA_LOADER_UNSAFE);
     assert_string_equal(record->path, folder);
     NA_Plugin_free_records(records);
     assert_null(NA_Initialize("low+wire", false));
@@ -248,22 +248,22 @@ static void links_are_followed_to_what_is_checked(void **state)
     copy_plugin("wires/na_low.so", "open/real.so");
     assert_int_equal(chmod(in_folder("open/real.so"), 0777), 0);
     assert_int_equal(symlink("open/real.so", in_folder("na_linked.so")), 0);
-    expect("linked", NA_PLUGIN_STAGE_SEARCH, NA_PLUGIN_UNSAFE, "everybody");
+    expect("linked", NA_LOADER_STAGE_SEARCH, NA_LOADER_UNSAFE, "everybody");
     /* To a good file in a directory that others can write to. */
     assert_int_equal(chmod(in_folder("open/real.so"), 0755), 0);
     assert_int_equal(chmod(in_folder("open"), 0777), 0);
     assert_int_equal(symlink("open/real.so", in_folder("na_linked2.so")), 0);
-    expect("linked2", NA_PLUGIN_STAGE_SEARCH, NA_PLUGIN_UNSAFE, "everybody");
+    expect("linked2", NA_LOADER_STAGE_SEARCH, NA_LOADER_UNSAFE, "everybody");
     /* To nothing, and to a directory. */
     assert_int_equal(symlink("nowhere", in_folder("na_dangling.so")), 0);
     (void) snprintf(target, sizeof(target), "%s/na_folder.so", folder);
     assert_int_equal(mkdir(target, 0755), 0);
-    expect("folder", NA_PLUGIN_STAGE_SEARCH, NA_PLUGIN_UNSAFE, "not a regular file");
+    expect("folder", NA_LOADER_STAGE_SEARCH, NA_LOADER_UNSAFE, "not a regular file");
     /* One object under two names: the second is not entered again. */
     copy_plugin("wires/na_high.so", "na_high.so");
     assert_int_equal(symlink("na_high.so", in_folder("na_second.so")), 0);
-    expect("high", NA_PLUGIN_STAGE_READY, NA_PLUGIN_LOADED, "");
-    expect("second", NA_PLUGIN_STAGE_TABLE, NA_PLUGIN_INVALID_TABLE, "another name");
+    expect("high", NA_LOADER_STAGE_READY, NA_LOADER_LOADED, "");
+    expect("second", NA_LOADER_STAGE_TABLE, NA_LOADER_INVALID_TABLE, "another name");
 }
 
 static void the_first_of_a_name_wins_and_the_loser_is_reported(void **state)
@@ -276,12 +276,12 @@ static void the_first_of_a_name_wins_and_the_loser_is_reported(void **state)
     copy_plugin("wires/na_low.so", "na_low.so");
     (void) snprintf(path, sizeof(path), "%s:%s/wires:%s", folder, TEST_PLUGIN_DIR, folder);
     assert_int_equal(setenv("NA_PLUGIN_PATH", path, 1), 0);
-    assert_int_equal(NA_Plugin_get_records(NA_PLUGIN_LOAD_ALL, &records), NA_SUCCESS);
+    assert_int_equal(NA_Plugin_get_records(NA_LOADER_LOAD_ALL, &records), NA_SUCCESS);
     for (const struct na_plugin_record *record = records; record != NULL; record = record->next) {
         if (strcmp(record->name, "low") != 0)
             continue;
         low++;
-        if (record->code == NA_PLUGIN_DUPLICATE) {
+        if (record->code == NA_LOADER_DUPLICATE) {
             duplicates++;
             assert_non_null(strstr(record->text, folder));
         } else {
@@ -320,12 +320,12 @@ static void files_with_impossible_names_are_listed_as_such(void **state)
         (void) snprintf(file, sizeof(file), "na_%s.so", names[i]);
         copy_plugin("wires/na_low.so", file);
     }
-    assert_int_equal(NA_Plugin_get_records(NA_PLUGIN_LOAD_ALL, &records), NA_SUCCESS);
+    assert_int_equal(NA_Plugin_get_records(NA_LOADER_LOAD_ALL, &records), NA_SUCCESS);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         const struct na_plugin_record *record = find(records, names[i]);
 
         assert_non_null(record);
-        assert_int_equal(record->code, NA_PLUGIN_BAD_NAME);
+        assert_int_equal(record->code, NA_LOADER_BAD_NAME);
         assert_string_equal(NA_Plugin_code_to_string(record->code), "bad name");
         assert_non_null(strstr(record->text, "rename the file"));
         assert_false(record->loaded);
@@ -340,7 +340,7 @@ static void a_plugin_that_repeats_its_name_is_shown_once(void **state)
 
     (void) state;
     use_plugins("good");
-    assert_int_equal(NA_Plugin_get_records(NA_PLUGIN_LOAD_ALL, &records), NA_SUCCESS);
+    assert_int_equal(NA_Plugin_get_records(NA_LOADER_LOAD_ALL, &records), NA_SUCCESS);
     info = find(records, "ownname")->info;
     assert_int_equal(info->class_name_count, 2);
     assert_string_equal(info->class_names[0], "ownname");
@@ -357,12 +357,12 @@ static void only_the_plugin_that_is_named_is_loaded(void **state)
     copy_plugin("wires/na_high.so", "na_high.so");
     assert_null(NA_Initialize("low+wire", false)); /* opening it fails, loading it does not */
     assert_int_equal(NA_Plugin_get_records(0, &records), NA_SUCCESS);
-    assert_int_equal(find(records, "low")->code, NA_PLUGIN_LOADED);
-    assert_int_equal(find(records, "high")->code, NA_PLUGIN_FOUND);
+    assert_int_equal(find(records, "low")->code, NA_LOADER_LOADED);
+    assert_int_equal(find(records, "high")->code, NA_LOADER_FOUND);
     NA_Plugin_free_records(records);
     NA_Cleanup(); /* loads nothing only to clean it up */
     assert_int_equal(NA_Plugin_get_records(0, &records), NA_SUCCESS);
-    assert_int_equal(find(records, "high")->code, NA_PLUGIN_FOUND);
+    assert_int_equal(find(records, "high")->code, NA_LOADER_FOUND);
     NA_Plugin_free_records(records);
 }
 
@@ -373,7 +373,7 @@ static unsigned int count_missing(void)
 
     assert_int_equal(NA_Plugin_get_records(0, &records), NA_SUCCESS);
     for (const struct na_plugin_record *record = records; record != NULL; record = record->next)
-        count += record->code == NA_PLUGIN_MISSING;
+        count += record->code == NA_LOADER_MISSING;
     NA_Plugin_free_records(records);
     return count;
 }
@@ -410,7 +410,7 @@ static void a_missing_plugin_is_recorded_with_the_places_looked_at(void **state)
     assert_int_equal(NA_Plugin_get_records(0, &records), NA_SUCCESS);
     record = find(records, "nosuch");
     assert_non_null(record);
-    assert_int_equal(record->code, NA_PLUGIN_MISSING);
+    assert_int_equal(record->code, NA_LOADER_MISSING);
     assert_non_null(strstr(record->text, folder));
     NA_Plugin_free_records(records);
 }
@@ -461,7 +461,7 @@ static void listing_says_what_each_plugin_declares(void **state)
 
     (void) state;
     use_plugins("loop");
-    assert_int_equal(NA_Plugin_get_records(NA_PLUGIN_LOAD_ALL, &records), NA_SUCCESS);
+    assert_int_equal(NA_Plugin_get_records(NA_LOADER_LOAD_ALL, &records), NA_SUCCESS);
     assert_non_null(find(records, "loop"));
     info = find(records, "loop")->info;
     assert_non_null(info);

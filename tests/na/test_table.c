@@ -42,7 +42,7 @@ static enum na_plugin_code check(const struct na_plugin *table)
 static void a_complete_table_is_taken(void **state)
 {
     (void) state;
-    assert_int_equal(check(&good), NA_PLUGIN_LOADED);
+    assert_int_equal(check(&good), NA_LOADER_LOADED);
     assert_memory_equal(&transport.table, &good, sizeof(good));
 }
 
@@ -75,7 +75,7 @@ static void each_mandatory_function_is_missed(void **state)
         struct na_plugin table = good;
 
         memset((char *) &table + mandatory[i], 0, sizeof(void *));
-        assert_int_equal(check(&table), NA_PLUGIN_INVALID_TABLE);
+        assert_int_equal(check(&table), NA_LOADER_INVALID_TABLE);
         assert_non_null(strstr(reason, "mandatory"));
     }
 }
@@ -110,7 +110,7 @@ static void everything_else_may_be_missing(void **state)
     table.wake = NULL;
     table.get_extension = NULL;
     table.cleanup = NULL;
-    assert_int_equal(check(&table), NA_PLUGIN_LOADED);
+    assert_int_equal(check(&table), NA_LOADER_LOADED);
     assert_string_equal(na_transport_class_name(&transport), "loop");
 }
 
@@ -122,7 +122,7 @@ static void functions_come_in_families(void **state)
 #define WITHOUT(function)                                     \
     table = good;                                             \
     table.function = NULL;                                    \
-    assert_int_equal(check(&table), NA_PLUGIN_INVALID_TABLE); \
+    assert_int_equal(check(&table), NA_LOADER_INVALID_TABLE); \
     assert_non_null(strstr(reason, #function))
     WITHOUT(mem_create);
     WITHOUT(mem_destroy);
@@ -132,7 +132,7 @@ static void functions_come_in_families(void **state)
 #undef WITHOUT
     table = good;
     table.msg_buf_free = (void (*)(struct na_plugin_class *, void *, void *)) 1;
-    assert_int_equal(check(&table), NA_PLUGIN_INVALID_TABLE);
+    assert_int_equal(check(&table), NA_LOADER_INVALID_TABLE);
     assert_non_null(strstr(reason, "msg_buf_alloc"));
 }
 
@@ -143,7 +143,7 @@ static void functions_past_the_tables_size_are_absent(void **state)
     (void) state;
     table.cleanup = (void (*)(void)) 0x1234;
     table.size = offsetof(struct na_plugin, get_extension);
-    assert_int_equal(check(&table), NA_PLUGIN_LOADED);
+    assert_int_equal(check(&table), NA_LOADER_LOADED);
     assert_null(transport.table.cleanup);
     assert_null(transport.table.get_extension);
 }
@@ -157,27 +157,27 @@ static void sizes_versions_and_names_are_checked(void **state)
     (void) state;
     for (int i = 0; i <= NA_CLASS_NAMES_MAX; i++)
         many_names[i] = "x";
-    assert_int_equal(check(NULL), NA_PLUGIN_INVALID_TABLE);
+    assert_int_equal(check(NULL), NA_LOADER_INVALID_TABLE);
 #define WITH(member, value, code) \
     table = good;                 \
     table.member = value;         \
     assert_int_equal(check(&table), code)
-    WITH(abi_version, 0, NA_PLUGIN_ABI_TOO_OLD);
-    WITH(abi_version, 2 << 16, NA_PLUGIN_ABI_TOO_NEW);
-    WITH(abi_version, 1 << 16 | 0xffff, NA_PLUGIN_LOADED);
-    WITH(size, 0, NA_PLUGIN_INVALID_TABLE);
-    WITH(size, offsetof(struct na_plugin, cancel), NA_PLUGIN_INVALID_TABLE);
-    WITH(size, offsetof(struct na_plugin, cancel) + sizeof(void *), NA_PLUGIN_LOADED);
-    WITH(size, UINT32_MAX, NA_PLUGIN_INVALID_TABLE);
-    WITH(name, NULL, NA_PLUGIN_INVALID_TABLE);
-    WITH(name, "loopy", NA_PLUGIN_INVALID_TABLE);
-    WITH(op_align, 3, NA_PLUGIN_INVALID_TABLE);
-    WITH(op_align, 256, NA_PLUGIN_INVALID_TABLE);
-    WITH(op_align, 128, NA_PLUGIN_LOADED);
-    WITH(op_align, 0, NA_PLUGIN_INVALID_TABLE);
-    WITH(op_size, NA_OP_PRIVATE_MAX + 1, NA_PLUGIN_INVALID_TABLE);
-    WITH(class_names, bad_names, NA_PLUGIN_INVALID_TABLE);
-    WITH(class_names, many_names, NA_PLUGIN_INVALID_TABLE);
+    WITH(abi_version, 0, NA_LOADER_ABI_TOO_OLD);
+    WITH(abi_version, 2 << 16, NA_LOADER_ABI_TOO_NEW);
+    WITH(abi_version, 1 << 16 | 0xffff, NA_LOADER_LOADED);
+    WITH(size, 0, NA_LOADER_INVALID_TABLE);
+    WITH(size, offsetof(struct na_plugin, cancel), NA_LOADER_INVALID_TABLE);
+    WITH(size, offsetof(struct na_plugin, cancel) + sizeof(void *), NA_LOADER_LOADED);
+    WITH(size, UINT32_MAX, NA_LOADER_INVALID_TABLE);
+    WITH(name, NULL, NA_LOADER_INVALID_TABLE);
+    WITH(name, "loopy", NA_LOADER_INVALID_TABLE);
+    WITH(op_align, 3, NA_LOADER_INVALID_TABLE);
+    WITH(op_align, 256, NA_LOADER_INVALID_TABLE);
+    WITH(op_align, 128, NA_LOADER_LOADED);
+    WITH(op_align, 0, NA_LOADER_INVALID_TABLE);
+    WITH(op_size, NA_OP_PRIVATE_MAX + 1, NA_LOADER_INVALID_TABLE);
+    WITH(class_names, bad_names, NA_LOADER_INVALID_TABLE);
+    WITH(class_names, many_names, NA_LOADER_INVALID_TABLE);
 #undef WITH
 }
 
@@ -190,15 +190,15 @@ static void extensions_have_sizes_too(void **state)
     (void) state;
     multi_recv.msg_multi_recv_unexpected = good.msg_recv_unexpected;
     extension = &multi_recv.extension;
-    assert_int_equal(check(&table), NA_PLUGIN_LOADED);
+    assert_int_equal(check(&table), NA_LOADER_LOADED);
     assert_non_null(transport.multi_recv.msg_multi_recv_unexpected);
     multi_recv.extension.size = sizeof(struct na_plugin_extension); /* too short for its function */
-    assert_int_equal(check(&table), NA_PLUGIN_LOADED);
+    assert_int_equal(check(&table), NA_LOADER_LOADED);
     assert_null(transport.multi_recv.msg_multi_recv_unexpected);
     multi_recv.extension.size = 4;
-    assert_int_equal(check(&table), NA_PLUGIN_INVALID_TABLE);
+    assert_int_equal(check(&table), NA_LOADER_INVALID_TABLE);
     multi_recv.extension.size = UINT32_MAX;
-    assert_int_equal(check(&table), NA_PLUGIN_INVALID_TABLE);
+    assert_int_equal(check(&table), NA_LOADER_INVALID_TABLE);
 
     /* Segments of memory without memory. */
     table.get_extension = give_segments;
@@ -209,7 +209,7 @@ static void extensions_have_sizes_too(void **state)
         (int32_t(*)(struct na_plugin_class *, const struct na_plugin_segment *, uint64_t, uint32_t,
                     struct na_plugin_mem **)) 1;
     extension = &segments.extension;
-    assert_int_equal(check(&table), NA_PLUGIN_INVALID_TABLE);
+    assert_int_equal(check(&table), NA_LOADER_INVALID_TABLE);
 }
 
 int main(void)

@@ -99,7 +99,7 @@ static int run_with(int shift)
     changed += count_changed("after NA_Finalize()", shift);
     if (!test_is_sm())
         return changed; /* listing takes its time: once will do */
-    if (NA_Plugin_get_records(NA_PLUGIN_LOAD_ALL, &records) != NA_SUCCESS)
+    if (NA_Plugin_get_records(NA_LOADER_LOAD_ALL, &records) != NA_SUCCESS)
         return 103;
     NA_Plugin_free_records(records);
     return changed + count_changed("after all plugins were listed", shift);

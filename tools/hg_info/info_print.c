@@ -139,10 +139,10 @@ static void print_skipped(const struct info_report *report)
     bool first = true;
 
     for (record = report->records; record != NULL; record = record->next) {
-        if (record->loaded || record->code == NA_PLUGIN_FOUND)
+        if (record->loaded || record->code == NA_LOADER_FOUND)
             continue;
         /* No file, only a name in the init string: said above. */
-        if (record->code == NA_PLUGIN_MISSING && strchr(record->path, '/') == NULL)
+        if (record->code == NA_LOADER_MISSING && strchr(record->path, '/') == NULL)
             continue;
         if (first)
             print("\nskipped\n");

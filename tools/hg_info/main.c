@@ -38,7 +38,7 @@ int main(int argc, char *argv[])
     if (options.init != NULL && !info_open(&options, &report, &na_class))
         exit_code = TOOL_EXIT_FAILED;
     /* With an init string, only what that has made the library look at is of interest. */
-    ret = NA_Plugin_get_records(options.init == NULL ? NA_PLUGIN_LOAD_ALL : 0, &records);
+    ret = NA_Plugin_get_records(options.init == NULL ? NA_LOADER_LOAD_ALL : 0, &records);
     if (ret == NA_SUCCESS)
         ret = NA_Plugin_get_search_path(report.search_path, &path_size);
     report.records = records;

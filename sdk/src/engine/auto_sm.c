@@ -138,7 +138,7 @@ static bool hg_auto_sm_pick(const na_class_t *main_class, char *info_string, siz
     struct na_plugin_record *records = NULL, *record;
     int64_t priority = -1;
 
-    if (NA_Plugin_get_records(NA_PLUGIN_LOAD_ALL, &records) != NA_SUCCESS)
+    if (NA_Plugin_get_records(NA_LOADER_LOAD_ALL, &records) != NA_SUCCESS)
         return false;
     for (record = records; record != NULL; record = record->next) {
         const struct na_plugin_protocol *protocol = hg_auto_sm_best(record, priority);

@@ -212,6 +212,16 @@ hg_return_t HG_Class_set_handle_create_callback(hg_class_t *hg_class,
     return HG_SUCCESS;
 }
 
+na_class_t *HG_Class_get_na_sm(const hg_class_t *hg_class)
+{
+    return hg_class != NULL ? hg_class->paths[HG_PATH_SM].na_class : NULL;
+}
+
+uint32_t HG_Class_get_number(const hg_class_t *hg_class)
+{
+    return hg_class != NULL ? hg_class->number : 0;
+}
+
 na_class_t *HG_Class_get_na(const hg_class_t *hg_class)
 {
     return hg_class != NULL ? hg_class->paths[HG_PATH_MAIN].na_class : NULL;

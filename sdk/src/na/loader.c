@@ -132,7 +132,7 @@ na_return_t na_loader_get_all(const char *protocol, const struct na_transport **
         const struct na_candidate *candidate = &candidates.items[i];
         const struct na_record *record = NULL;
 
-        if (candidate->code != NA_PLUGIN_FOUND) {
+        if (candidate->code != NA_LOADER_FOUND) {
             if (why != NULL && access(candidate->path, F_OK) == 0)
                 text_append(why, "%s%s: %s", why->length > 0 ? "; " : "", candidate->path,
                             candidate->text);
@@ -179,7 +179,7 @@ void na_loader_record_missing(const char *name, const struct text *why)
     na_loader_lock();
     record = record_get(&loader_missing, name, file);
     if (record != NULL)
-        record_set(record, NA_PLUGIN_STAGE_SEARCH, NA_PLUGIN_MISSING, text_get(why));
+        record_set(record, NA_LOADER_STAGE_SEARCH, NA_LOADER_MISSING, text_get(why));
     na_loader_unlock();
 }
 
@@ -233,9 +233,9 @@ static bool is_unknown(const struct na_candidate *candidate)
     const struct na_record *record = na_loader_find_record(candidate->path);
     struct stat info;
 
-    if (candidate->code != NA_PLUGIN_FOUND || stat(candidate->path, &info) != 0)
+    if (candidate->code != NA_LOADER_FOUND || stat(candidate->path, &info) != 0)
         return false;
-    return record == NULL || (record->handle == NULL && (record->code == NA_PLUGIN_FOUND ||
+    return record == NULL || (record->handle == NULL && (record->code == NA_LOADER_FOUND ||
                                                          !record_is_current(record, &info)));
 }
 
@@ -248,7 +248,7 @@ static void record_crash(const struct na_probe *probe)
     if (record == NULL || record->handle != NULL || stat(probe->path, &info) != 0)
         return;
     record_set_file(record, &info);
-    record_set(record, NA_PLUGIN_STAGE_OPEN, NA_PLUGIN_CRASHED, probe->text);
+    record_set(record, NA_LOADER_STAGE_OPEN, NA_LOADER_CRASHED, probe->text);
     NA_LOG_WARNING("%s: not loaded (%s): %s; move the file away, and report it to the plugin's "
                    "maker",
                    probe->path, NA_Plugin_code_to_string(record->code), probe->text);
@@ -269,8 +269,8 @@ static na_return_t loader_load(const char *name, const char *path, uint32_t core
     if (record->handle != NULL)
         return NA_SUCCESS;
     memset(&info, 0, sizeof(info));
-    if (stat(path, &info) == 0 && record->code != NA_PLUGIN_FOUND &&
-        record_is_current(record, &info) && !(is_named && record->code == NA_PLUGIN_CRASHED))
+    if (stat(path, &info) == 0 && record->code != NA_LOADER_FOUND &&
+        record_is_current(record, &info) && !(is_named && record->code == NA_LOADER_CRASHED))
         return NA_SUCCESS;
     record_set_file(record, &info);
     ret = record_run(record, core_owner);
@@ -322,16 +322,16 @@ static bool record_open(struct na_record *record, uint32_t core_owner)
     const char *error;
 
     if (realpath(record->path, resolved) == NULL) {
-        record_set(record, NA_PLUGIN_STAGE_SEARCH, NA_PLUGIN_MISSING,
+        record_set(record, NA_LOADER_STAGE_SEARCH, NA_LOADER_MISSING,
                    "the file, or what it links to, is not there");
         return false;
     }
     if (!na_plugin_file_is_safe(resolved, core_owner, reason, sizeof(reason))) {
-        record_set(record, NA_PLUGIN_STAGE_SEARCH, NA_PLUGIN_UNSAFE, reason);
+        record_set(record, NA_LOADER_STAGE_SEARCH, NA_LOADER_UNSAFE, reason);
         return false;
     }
     if (!na_plugin_file_is_loadable(resolved, reason, sizeof(reason))) {
-        record_set(record, NA_PLUGIN_STAGE_OPEN, NA_PLUGIN_OPEN_FAILED, reason);
+        record_set(record, NA_LOADER_STAGE_OPEN, NA_LOADER_OPEN_FAILED, reason);
         return false;
     }
     /* What follows runs the plugin's code: should it end the process, this is what it was. */
@@ -341,7 +341,7 @@ static bool record_open(struct na_record *record, uint32_t core_owner)
     na_plugin_leave();
     if (record->handle == NULL) {
         error = dlerror();
-        record_set(record, NA_PLUGIN_STAGE_OPEN, NA_PLUGIN_OPEN_FAILED,
+        record_set(record, NA_LOADER_STAGE_OPEN, NA_LOADER_OPEN_FAILED,
                    error != NULL ? error : "dlopen failed");
         return false;
     }
@@ -363,7 +363,7 @@ static bool record_is_new(struct na_record *record)
         } else {
             (void) snprintf(reason, sizeof(reason), "is a link to %.900s, which has another name",
                             other->path);
-            record_set(record, NA_PLUGIN_STAGE_TABLE, NA_PLUGIN_INVALID_TABLE, reason);
+            record_set(record, NA_LOADER_STAGE_TABLE, NA_LOADER_INVALID_TABLE, reason);
         }
         return false;
     }
@@ -398,7 +398,7 @@ static entry_fn record_find_entry(struct na_record *record)
         return entry;
     }
     if (!record_find_other_major(record))
-        record_set(record, NA_PLUGIN_STAGE_ENTRY, NA_PLUGIN_NO_ENTRY, reason);
+        record_set(record, NA_LOADER_STAGE_ENTRY, NA_LOADER_NO_ENTRY, reason);
     return NULL;
 }
 
@@ -435,8 +435,8 @@ static bool record_find_other_major(struct na_record *record)
             "this release, or %s",
             major, NA_PLUGIN_ABI_MAJOR, old ? "use an older release" : "install a newer release");
         record->abi_version = major << 16;
-        record_set(record, NA_PLUGIN_STAGE_ENTRY,
-                   old ? NA_PLUGIN_ABI_TOO_OLD : NA_PLUGIN_ABI_TOO_NEW, reason);
+        record_set(record, NA_LOADER_STAGE_ENTRY,
+                   old ? NA_LOADER_ABI_TOO_OLD : NA_LOADER_ABI_TOO_NEW, reason);
         return true;
     }
     return false;
@@ -457,18 +457,18 @@ static void record_enter(struct na_record *record, entry_fn entry, struct na_tra
     status = entry(na_host_get(), &plugin, &refusal);
     na_plugin_leave();
     if (status != NA_PLUGIN_SUCCESS) {
-        record_set(record, NA_PLUGIN_STAGE_ENTRY, NA_PLUGIN_REFUSED,
+        record_set(record, NA_LOADER_STAGE_ENTRY, NA_LOADER_REFUSED,
                    refusal != NULL ? refusal : "the plugin gave no reason");
         return;
     }
     if (plugin != NULL)
         record->abi_version = plugin->abi_version;
     code = na_transport_check(transport, plugin, record->name, reason, sizeof(reason));
-    if (code == NA_PLUGIN_LOADED) {
-        record_set(record, NA_PLUGIN_STAGE_READY, NA_PLUGIN_LOADED, NULL);
+    if (code == NA_LOADER_LOADED) {
+        record_set(record, NA_LOADER_STAGE_READY, NA_LOADER_LOADED, NULL);
         record->transport = transport;
     } else {
-        record_set(record, NA_PLUGIN_STAGE_TABLE, code, reason);
+        record_set(record, NA_LOADER_STAGE_TABLE, code, reason);
     }
 }
 
@@ -499,7 +499,7 @@ static struct na_record *record_get(struct na_record **list, const char *name, c
         free(record);
         return NULL;
     }
-    record->code = NA_PLUGIN_FOUND;
+    record->code = NA_LOADER_FOUND;
     *list = record;
     return record;
 }

@@ -27,7 +27,7 @@ struct na_candidate {
     char *name; /* plugin name; empty for a directory */
     char *path; /* file or directory */
     char *text; /* what is wrong with the directory or name, or which file came first; or NULL */
-    enum na_plugin_code code; /* NA_PLUGIN_FOUND: a file to be loaded when it is asked for */
+    enum na_plugin_code code; /* NA_LOADER_FOUND: a file to be loaded when it is asked for */
 };
 
 struct na_candidates {

@@ -66,14 +66,14 @@ static na_return_t list_directory(struct na_candidates *candidates, const char *
     int count;
 
     if (access(directory, F_OK) != 0)
-        return list_add(candidates, "", directory, NA_PLUGIN_MISSING, "there is no such directory");
+        return list_add(candidates, "", directory, NA_LOADER_MISSING, "there is no such directory");
     if (!na_plugin_directory_is_safe(directory, core_owner, reason, sizeof(reason)))
-        return list_add(candidates, "", directory, NA_PLUGIN_UNSAFE, reason);
+        return list_add(candidates, "", directory, NA_LOADER_UNSAFE, reason);
     count = scandir(directory, &entries, is_plugin_entry, compare_entries);
     if (count < 0) {
         (void) snprintf(reason, sizeof(reason), "the directory cannot be read: %s",
                         strerror(errno));
-        return list_add(candidates, "", directory, NA_PLUGIN_MISSING, reason);
+        return list_add(candidates, "", directory, NA_LOADER_MISSING, reason);
     }
     for (int i = 0; i < count; i++) {
         (void) snprintf(path, sizeof(path), "%s/%s", directory, entries[i]->d_name);
@@ -92,14 +92,14 @@ static na_return_t list_file(struct na_candidates *candidates, const char *file,
 
     name_from_file(name, sizeof(name), file);
     if (!na_plugin_name_is_valid(name))
-        return list_add(candidates, name, path, NA_PLUGIN_BAD_NAME,
+        return list_add(candidates, name, path, NA_LOADER_BAD_NAME,
                         "the name of a plugin, between na_ and .so, has 1 to 64 letters, digits, "
                         "\"_\" and \"-\"; rename the file");
     first = list_find(candidates, name);
     if (first == NULL)
-        return list_add(candidates, name, path, NA_PLUGIN_FOUND, NULL);
+        return list_add(candidates, name, path, NA_LOADER_FOUND, NULL);
     (void) snprintf(reason, sizeof(reason), "%.400s comes first in the search path", first->path);
-    return list_add(candidates, name, path, NA_PLUGIN_DUPLICATE, reason);
+    return list_add(candidates, name, path, NA_LOADER_DUPLICATE, reason);
 }
 
 static na_return_t list_add(struct na_candidates *candidates, const char *name, const char *path,

@@ -29,14 +29,14 @@ na_return_t NA_Plugin_get_records(unsigned long flags, struct na_plugin_record *
     na_return_t ret = NA_SUCCESS;
     size_t count;
 
-    if (records_p == NULL || (flags & ~(unsigned long) NA_PLUGIN_LOAD_ALL) != 0) {
+    if (records_p == NULL || (flags & ~(unsigned long) NA_LOADER_LOAD_ALL) != 0) {
         NA_LOG_ERROR("records_p is %p, flags are 0x%lx; pass where the records go, and 0 or "
-                     "NA_PLUGIN_LOAD_ALL",
+                     "NA_LOADER_LOAD_ALL",
                      (void *) records_p, flags);
         return NA_INVALID_ARG;
     }
     *records_p = NULL;
-    if ((flags & NA_PLUGIN_LOAD_ALL) != 0)
+    if ((flags & NA_LOADER_LOAD_ALL) != 0)
         ret = na_loader_get_all(NULL, &transports, &count, NULL);
     free(transports);
     if (ret == NA_SUCCESS)
@@ -84,7 +84,7 @@ static na_return_t records_make(const struct na_candidates *candidates,
         *link = calloc(1, sizeof(**link));
         if (*link == NULL)
             return NA_NOMEM;
-        if (candidate->code == NA_PLUGIN_FOUND && known != NULL)
+        if (candidate->code == NA_LOADER_FOUND && known != NULL)
             ret = record_from_loader(known, *link);
         else
             ret = record_from_candidate(candidate, *link);
@@ -115,7 +115,7 @@ static na_return_t records_add_missing(const struct na_candidates *candidates,
 static na_return_t record_from_candidate(const struct na_candidate *candidate,
                                          struct na_plugin_record *record)
 {
-    record->stage = NA_PLUGIN_STAGE_SEARCH;
+    record->stage = NA_LOADER_STAGE_SEARCH;
     record->code = candidate->code;
     return record_fill(record, candidate->name, candidate->path, candidate->text);
 }

@@ -53,16 +53,16 @@ enum na_plugin_code na_transport_check(struct na_transport *transport,
 
     if (plugin == NULL) {
         (void) snprintf(reason, reason_size, "the entry function returned no table");
-        return NA_PLUGIN_INVALID_TABLE;
+        return NA_LOADER_INVALID_TABLE;
     }
     code = check_version(plugin->abi_version, reason, reason_size);
-    if (code != NA_PLUGIN_LOADED)
+    if (code != NA_LOADER_LOADED)
         return code;
     if (plugin->size < TABLE_MIN || plugin->size > NA_PLUGIN_TABLE_MAX) {
         (void) snprintf(reason, reason_size,
                         "the table's size is %u bytes, it must be between %zu and %u", plugin->size,
                         TABLE_MIN, NA_PLUGIN_TABLE_MAX);
-        return NA_PLUGIN_INVALID_TABLE;
+        return NA_LOADER_INVALID_TABLE;
     }
     memset(table, 0, sizeof(*table));
     memcpy(table, plugin, plugin->size < sizeof(*table) ? plugin->size : sizeof(*table));
@@ -73,8 +73,8 @@ enum na_plugin_code na_transport_check(struct na_transport *transport,
         !check_mandatory(table, reason, reason_size) ||
         !check_families(table, reason, reason_size) ||
         !load_extensions(transport, reason, reason_size))
-        return NA_PLUGIN_INVALID_TABLE;
-    return NA_PLUGIN_LOADED;
+        return NA_LOADER_INVALID_TABLE;
+    return NA_LOADER_LOADED;
 }
 
 const char *na_transport_class_name(const struct na_transport *transport)
@@ -101,13 +101,13 @@ static enum na_plugin_code check_version(uint32_t abi_version, char *reason, siz
     uint32_t major = abi_version >> 16, minor = abi_version & 0xffff;
 
     if (major == NA_PLUGIN_ABI_MAJOR)
-        return NA_PLUGIN_LOADED;
+        return NA_LOADER_LOADED;
     (void) snprintf(
         reason, size,
         "built for plugin ABI %u.%u, this library offers %u.%u: build the plugin with the "
         "headers of this release, or install the release it was built for",
         major, minor, NA_PLUGIN_ABI_MAJOR, NA_PLUGIN_ABI_MINOR);
-    return major < NA_PLUGIN_ABI_MAJOR ? NA_PLUGIN_ABI_TOO_OLD : NA_PLUGIN_ABI_TOO_NEW;
+    return major < NA_PLUGIN_ABI_MAJOR ? NA_LOADER_ABI_TOO_OLD : NA_LOADER_ABI_TOO_NEW;
 }
 
 static bool check_descriptor(const struct na_plugin *table, const char *file_name, char *reason,

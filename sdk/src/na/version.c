@@ -68,9 +68,9 @@ UTIL_COLD na_return_t na_return_unknown(int32_t status)
 const char *NA_Plugin_stage_to_string(enum na_plugin_stage stage)
 {
     static const char *const names[] = {
-        [NA_PLUGIN_STAGE_SEARCH] = "search", [NA_PLUGIN_STAGE_OPEN] = "open",
-        [NA_PLUGIN_STAGE_ENTRY] = "entry",   [NA_PLUGIN_STAGE_TABLE] = "table",
-        [NA_PLUGIN_STAGE_READY] = "ready",
+        [NA_LOADER_STAGE_SEARCH] = "search", [NA_LOADER_STAGE_OPEN] = "open",
+        [NA_LOADER_STAGE_ENTRY] = "entry",   [NA_LOADER_STAGE_TABLE] = "table",
+        [NA_LOADER_STAGE_READY] = "ready",
     };
 
     return (size_t) stage < sizeof(names) / sizeof(names[0]) ? names[stage] : "(unknown stage)";
@@ -79,19 +79,19 @@ const char *NA_Plugin_stage_to_string(enum na_plugin_stage stage)
 const char *NA_Plugin_code_to_string(enum na_plugin_code code)
 {
     static const char *const names[] = {
-        [NA_PLUGIN_LOADED] = "loaded",
-        [NA_PLUGIN_FOUND] = "found",
-        [NA_PLUGIN_MISSING] = "missing",
-        [NA_PLUGIN_UNSAFE] = "unsafe file",
-        [NA_PLUGIN_OPEN_FAILED] = "open failed",
-        [NA_PLUGIN_NO_ENTRY] = "no entry",
-        [NA_PLUGIN_ABI_TOO_OLD] = "ABI too old",
-        [NA_PLUGIN_ABI_TOO_NEW] = "ABI too new",
-        [NA_PLUGIN_INVALID_TABLE] = "invalid table",
-        [NA_PLUGIN_DUPLICATE] = "duplicate",
-        [NA_PLUGIN_REFUSED] = "refused by the plugin",
-        [NA_PLUGIN_BAD_NAME] = "bad name",
-        [NA_PLUGIN_CRASHED] = "crashed",
+        [NA_LOADER_LOADED] = "loaded",
+        [NA_LOADER_FOUND] = "found",
+        [NA_LOADER_MISSING] = "missing",
+        [NA_LOADER_UNSAFE] = "unsafe file",
+        [NA_LOADER_OPEN_FAILED] = "open failed",
+        [NA_LOADER_NO_ENTRY] = "no entry",
+        [NA_LOADER_ABI_TOO_OLD] = "ABI too old",
+        [NA_LOADER_ABI_TOO_NEW] = "ABI too new",
+        [NA_LOADER_INVALID_TABLE] = "invalid table",
+        [NA_LOADER_DUPLICATE] = "duplicate",
+        [NA_LOADER_REFUSED] = "refused by the plugin",
+        [NA_LOADER_BAD_NAME] = "bad name",
+        [NA_LOADER_CRASHED] = "crashed",
     };
 
     return (size_t) code < sizeof(names) / sizeof(names[0]) ? names[code] : "(unknown code)";

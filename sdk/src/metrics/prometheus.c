@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The counters of classes as text that Prometheus reads.
+ * The counters of classes as text that Prometheus reads, over public functions alone.
  */
-#include "engine/fork.h"
-#include "engine/log.h"
-#include "hg/counters.h"
+#include "mercury_ext.h"
+#include "na_ext.h"
 #include "util/text.h"
 
 #include <inttypes.h>
@@ -12,8 +11,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LABEL_SIZE 256
-#define NA_MAX     32
+#define LABEL_SIZE     256
+#define NA_MAX         32
+#define PATHS          2 /* a class's transport, and that of auto_sm */
+
+#define LOG_ERROR(...) NA_Log_write(NA_LOG_LEVEL_ERROR, "hg", __func__, __LINE__, __VA_ARGS__)
+
+/* All that a class has counted. */
+struct hg_counters_sum {
+    struct hg_diag_counters diag;
+    struct hg_ext_counters ext;
+};
 
 /* One sample. Those of one name follow each other; the first one has the help. */
 struct hg_metric {
@@ -102,15 +110,16 @@ static const struct hg_metric hg_metrics[] = {
 /* What is to be printed of one class. */
 struct hg_scrape {
     struct hg_counters_sum sum;
-    struct na_counter na[HG_PATH_MAX][NA_MAX];
-    size_t na_count[HG_PATH_MAX];
+    struct na_counter na[PATHS][NA_MAX];
+    size_t na_count[PATHS];
     char name[LABEL_SIZE];
-    char transport[HG_PATH_MAX][LABEL_SIZE];
+    char transport[PATHS][LABEL_SIZE];
 };
 
 static hg_return_t hg_prometheus_check(hg_class_t *const *classes, size_t count,
                                        const hg_size_t *buf_size_p);
-static void hg_scrape_take(struct hg_scrape *scrape, hg_class_t *hg_class, const char *name);
+static hg_return_t hg_scrape_take(struct hg_scrape *scrape, const hg_class_t *hg_class,
+                                  const char *name);
 static hg_return_t hg_scrapes_check(const struct hg_scrape *scrapes, size_t count);
 static void hg_metrics_print(const struct hg_scrape *scrapes, size_t count, struct text *text);
 static void hg_metrics_print_na(const struct hg_scrape *scrapes, size_t count, struct text *text);
@@ -145,12 +154,13 @@ hg_return_t HG_Classes_get_prometheus(hg_class_t *const *classes, const char *co
         return ret;
     scrapes = calloc(count, sizeof(*scrapes));
     if (scrapes == NULL) {
-        HG_LOG_ERROR("cannot print the counters of %zu classes: out of memory", count);
+        LOG_ERROR("cannot print the counters of %zu classes: out of memory", count);
         return HG_NOMEM;
     }
-    for (i = 0; i < count; i++)
-        hg_scrape_take(&scrapes[i], classes[i], names != NULL ? names[i] : NULL);
-    ret = hg_scrapes_check(scrapes, count);
+    for (i = 0; i < count && ret == HG_SUCCESS; i++)
+        ret = hg_scrape_take(&scrapes[i], classes[i], names != NULL ? names[i] : NULL);
+    if (ret == HG_SUCCESS)
+        ret = hg_scrapes_check(scrapes, count);
     if (ret != HG_SUCCESS)
         goto out;
     hg_metrics_print(scrapes, count, &text);
@@ -168,39 +178,44 @@ static hg_return_t hg_prometheus_check(hg_class_t *const *classes, size_t count,
 {
     size_t i;
 
-    for (i = 0; classes != NULL && i < count; i++)
-        if (classes[i] == NULL)
-            break;
-        else if (hg_class_is_refused(classes[i], "HG_Class_get_prometheus"))
-            return HG_PERMISSION;
+    for (i = 0; classes != NULL && i < count && classes[i] != NULL; i++)
+        ;
     if (classes != NULL && count > 0 && i == count && buf_size_p != NULL)
         return HG_SUCCESS;
-    HG_LOG_ERROR("cannot print counters: class %zu of %zu is NULL, size %p; pass all of them", i,
-                 count, (const void *) buf_size_p);
+    LOG_ERROR("cannot print counters: class %zu of %zu is NULL, size %p; pass all of them", i,
+              count, (const void *) buf_size_p);
     return HG_INVALID_ARG;
 }
 
-static void hg_scrape_take(struct hg_scrape *scrape, hg_class_t *hg_class, const char *name)
+static hg_return_t hg_scrape_take(struct hg_scrape *scrape, const hg_class_t *hg_class,
+                                  const char *name)
 {
+    na_class_t *const na_classes[PATHS] = {HG_Class_get_na(hg_class), HG_Class_get_na_sm(hg_class)};
+    hg_return_t ret;
     int path;
 
+    ret = HG_Class_get_counters(hg_class, &scrape->sum.diag);
+    if (ret == HG_SUCCESS)
+        ret = HG_Class_get_ext_counters(hg_class, &scrape->sum.ext, sizeof(scrape->sum.ext));
+    if (ret != HG_SUCCESS)
+        return ret;
     if (name != NULL)
         hg_label_escape(scrape->name, sizeof(scrape->name), name);
     else
-        (void) snprintf(scrape->name, sizeof(scrape->name), "%" PRIu32, hg_class->number);
-    hg_counters_add(hg_class, &scrape->sum);
-    for (path = 0; path < HG_PATH_MAX; path++) {
-        na_class_t *na_class = hg_class->paths[path].na_class;
-
-        if (na_class == NULL)
+        (void) snprintf(scrape->name, sizeof(scrape->name), "%" PRIu32,
+                        HG_Class_get_number(hg_class));
+    for (path = 0; path < PATHS; path++) {
+        if (na_classes[path] == NULL)
             continue;
-        (void) snprintf(scrape->transport[path], LABEL_SIZE, "%s+%s", NA_Get_class_name(na_class),
-                        NA_Get_class_protocol(na_class));
+        (void) snprintf(scrape->transport[path], LABEL_SIZE, "%s+%s",
+                        NA_Get_class_name(na_classes[path]),
+                        NA_Get_class_protocol(na_classes[path]));
         scrape->na_count[path] = NA_MAX;
-        (void) NA_Class_get_counters(na_class, scrape->na[path], &scrape->na_count[path]);
+        (void) NA_Class_get_counters(na_classes[path], scrape->na[path], &scrape->na_count[path]);
         if (scrape->na_count[path] > NA_MAX)
             scrape->na_count[path] = NA_MAX;
     }
+    return HG_SUCCESS;
 }
 
 /* Samples with the same labels would be one sample with two values. */
@@ -211,11 +226,10 @@ static hg_return_t hg_scrapes_check(const struct hg_scrape *scrapes, size_t coun
     for (i = 0; i < count; i++)
         for (j = 0; j < i; j++)
             if (strcmp(scrapes[i].name, scrapes[j].name) == 0 &&
-                strcmp(scrapes[i].transport[HG_PATH_MAIN], scrapes[j].transport[HG_PATH_MAIN]) ==
-                    0) {
-                HG_LOG_ERROR("cannot print counters: classes %zu and %zu are both \"%s\" over %s; "
-                             "give them other names",
-                             j, i, scrapes[i].name, scrapes[i].transport[HG_PATH_MAIN]);
+                strcmp(scrapes[i].transport[0], scrapes[j].transport[0]) == 0) {
+                LOG_ERROR("cannot print counters: classes %zu and %zu are both \"%s\" over %s; "
+                          "give them other names",
+                          j, i, scrapes[i].name, scrapes[i].transport[0]);
                 return HG_INVALID_ARG;
             }
     return HG_SUCCESS;
@@ -238,7 +252,7 @@ static void hg_metrics_print(const struct hg_scrape *scrapes, size_t count, stru
                 memcpy(&value, (const char *) &scrapes[i].sum + hg_metrics[j].offset,
                        sizeof(value));
                 text_append(text, "%s{class=\"%s\",transport=\"%s\"%s} %" PRIu64 "\n",
-                            hg_metrics[j].name, scrapes[i].name, scrapes[i].transport[HG_PATH_MAIN],
+                            hg_metrics[j].name, scrapes[i].name, scrapes[i].transport[0],
                             hg_metrics[j].labels, value);
             }
         }
@@ -252,7 +266,7 @@ static void hg_metrics_print_na(const struct hg_scrape *scrapes, size_t count, s
     int path;
 
     for (i = 0; i < count; i++)
-        for (path = 0; path < HG_PATH_MAX; path++)
+        for (path = 0; path < PATHS; path++)
             for (j = 0; j < scrapes[i].na_count[path]; j++)
                 if (!hg_scrapes_have(scrapes, i, path, scrapes[i].na[path][j].name))
                     hg_metrics_print_na_all(scrapes, count, scrapes[i].na[path][j].name, text);
@@ -267,7 +281,7 @@ static void hg_metrics_print_na_all(const struct hg_scrape *scrapes, size_t coun
     text_append(text, "# HELP amalgam_%s_total Of the transport: %s\n", counter, counter);
     text_append(text, "# TYPE amalgam_%s_total counter\n", counter);
     for (i = 0; i < count; i++) {
-        for (path = 0; path < HG_PATH_MAX; path++) {
+        for (path = 0; path < PATHS; path++) {
             const struct na_counter *found =
                 hg_scrape_find(&scrapes[i], path, scrapes[i].na_count[path], counter);
 
@@ -298,7 +312,7 @@ static bool hg_scrapes_have(const struct hg_scrape *scrapes, size_t class_end, i
     int path;
 
     for (i = 0; i <= class_end; i++)
-        for (path = 0; path < (i < class_end ? HG_PATH_MAX : path_end); path++)
+        for (path = 0; path < (i < class_end ? PATHS : path_end); path++)
             if (hg_scrape_find(&scrapes[i], path, scrapes[i].na_count[path], counter) != NULL)
                 return true;
     return false;
