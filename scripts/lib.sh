@@ -28,6 +28,7 @@ missing_packages() {
             command -v pkg-config >/dev/null || echo pkg-config
             has_module libxxhash || echo libxxhash-dev
             has_module json-c || echo libjson-c-dev
+            has_module libsodium || echo libsodium-dev
             has_header sys/sdt.h || echo systemtap-sdt-dev
             has_module libfabric || echo libfabric-dev
             has_module ucx || echo libucx-dev

@@ -1,74 +1,62 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Whether the process at the other end of a socket has the same key, before anything that it sends
- * reaches UCX. Who is called begins with a random number; what the two say of themselves then
- * carries a tag under the key, over that number, the message, and by who is called over the
- * caller's tag: nothing of another connection fits. HMAC-SHA-256, cut to 128 bits.
+ * reaches UCX. It is the exchange of kit_auth.h: who is called begins with a share, the caller's
+ * hello has another share and a code that proves its key, the hello that answers a code that
+ * proves that of the called one. Each code is of all of its message, under keys in which the
+ * challenge and the caller's hello went.
  */
 
 #include "ucx.h"
 
-#include "hg/key.h"
-
 #include <endian.h>
-#include <errno.h>
 #include <string.h>
 
 #define AUTH_MAGIC   0x43435855u
 #define AUTH_HAS_KEY 0x01u
-#define AUTH_SALT    "amalgam ucx introduction"
 
 /* What the called one says first; little-endian. */
 struct auth_challenge {
     uint32_t magic;
     uint16_t version;
     uint16_t flags;
-    struct kit_key nonce;
+    uint8_t share[KIT_AUTH_SHARE]; /* 0 without a key */
 };
 
 _Static_assert(sizeof(struct auth_challenge) == UCX_CHALLENGE, "layout of the wire");
 
-/* What the tag covers before the message. */
-struct auth_prefix {
-    uint64_t is_caller;
-    struct kit_key nonce;
-    struct kit_key asked;
-};
+static bool keys_make(struct ucx_channel *channel, const uint8_t *hello, uint32_t size);
+static void code_make(uint8_t code[KIT_AUTH_CODE], const uint8_t key[KIT_AUTH_KEY], uint8_t *data,
+                      uint32_t size);
 
-static bool auth_tag(const struct ucx_channel *channel, bool is_caller, const uint8_t *data,
-                     uint32_t size, struct kit_key *tag);
-
-void ucx_auth_setup(struct na_plugin_class *na_class, const char *text)
+/* NA_PLUGIN_SUCCESS, or as kit_auth_secret_open(). */
+int32_t ucx_auth_setup(struct na_plugin_class *na_class, const char *text)
 {
-    struct hg_key key;
-
-    if (text == NULL || text[0] == '\0')
-        return;
-    hg_key_derive(&key, text, strlen(text), AUTH_SALT, strlen(AUTH_SALT), HG_KEY_ROUNDS);
-    memcpy(&na_class->key, &key, sizeof(na_class->key));
-    na_class->has_key = true;
+    return kit_auth_secret_open("ucx", text, &na_class->secret);
 }
 
 /* For somebody who calls. */
-int32_t ucx_auth_challenge(struct ucx_channel *channel, uint8_t bytes[UCX_CHALLENGE])
+void ucx_auth_challenge(struct ucx_channel *channel, uint8_t bytes[UCX_CHALLENGE])
 {
+    const struct kit_auth_secret *secret = channel->na_class->secret;
     struct auth_challenge challenge = {
         .magic = htole32(AUTH_MAGIC),
         .version = htole16(UCX_HELLO_VERSION),
-        .flags = htole16(channel->na_class->has_key ? AUTH_HAS_KEY : 0),
+        .flags = htole16(secret != NULL ? AUTH_HAS_KEY : 0),
     };
-    int32_t ret = kit_key_take(&channel->na_class->keys, &channel->nonce);
 
-    if (ret != NA_PLUGIN_SUCCESS)
-        UCX_LOG_ERROR("no random numbers for a caller (%s)", strerror(errno));
-    challenge.nonce = channel->nonce;
+    if (secret != NULL) {
+        kit_auth_exchange_begin(secret, &channel->auth.exchange);
+        memcpy(challenge.share, channel->auth.exchange.share, sizeof(challenge.share));
+    }
     memcpy(bytes, &challenge, sizeof(challenge));
-    return ret;
+    memcpy(channel->auth.challenge, bytes, UCX_CHALLENGE);
 }
 
 /* Of the one that we call. NULL: all is well. */
 const char *ucx_auth_challenged(struct ucx_channel *channel, const uint8_t bytes[UCX_CHALLENGE])
 {
+    const struct kit_auth_secret *secret = channel->na_class->secret;
     struct auth_challenge challenge;
     bool has_key;
 
@@ -76,77 +64,81 @@ const char *ucx_auth_challenged(struct ucx_channel *channel, const uint8_t bytes
     if (le32toh(challenge.magic) != AUTH_MAGIC)
         return "it does not speak this protocol";
     if (le16toh(challenge.version) != UCX_HELLO_VERSION)
-        return "it speaks another version of this protocol";
+        return "it speaks another version of this protocol: both sides must use the same release";
     has_key = (le16toh(challenge.flags) & AUTH_HAS_KEY) != 0;
-    if (has_key != channel->na_class->has_key) {
+    if (has_key != (secret != NULL)) {
         channel->failure = NA_PLUGIN_PERMISSION;
         return has_key ? "it asks for a key (auth_key), and we have none"
                        : "we have a key (auth_key), and it has none";
     }
-    channel->nonce = challenge.nonce;
+    if (secret != NULL)
+        kit_auth_exchange_begin(secret, &channel->auth.exchange);
+    memcpy(channel->auth.challenge, bytes, UCX_CHALLENGE);
     channel->is_challenged = true;
     return NULL;
 }
 
-/* False without memory. */
+/* Our hello. False when the one that we called sent no share. */
 bool ucx_auth_sign(struct ucx_channel *channel, uint8_t *data, uint32_t size)
 {
-    struct kit_key tag = {{0, 0}};
-
-    if (channel->na_class->has_key && !auth_tag(channel, channel->is_dialed, data, size, &tag))
-        return false;
-    memcpy(data + UCX_HELLO_TAG, &tag, sizeof(tag));
-    if (channel->is_dialed)
-        channel->asked = tag;
+    if (channel->na_class->secret == NULL)
+        return true;
+    if (channel->is_dialed) {
+        memcpy(data + UCX_HELLO_SHARE, channel->auth.exchange.share, KIT_AUTH_SHARE);
+        if (!keys_make(channel, data, size))
+            return false;
+    }
+    code_make(data + UCX_HELLO_TAG, channel->auth.keys.confirm_own, data, size);
+    if (!channel->is_dialed)
+        ucx_auth_wipe(channel);
     return true;
 }
 
 /* NULL: it has our key, or none as we have none. */
 const char *ucx_auth_check(struct ucx_channel *channel, uint8_t *data, uint32_t size)
 {
-    struct kit_key tag, expected = {{0, 0}};
+    uint8_t code[KIT_AUTH_CODE], expected[KIT_AUTH_CODE] = {0};
+    bool is_good = true;
 
-    memcpy(&tag, data + UCX_HELLO_TAG, sizeof(tag));
-    memset(data + UCX_HELLO_TAG, 0, sizeof(tag));
-    if (channel->na_class->has_key &&
-        !auth_tag(channel, !channel->is_dialed, data, size, &expected))
-        return "no memory to look at its key";
-    if (!kit_key_is_equal(&tag, &expected)) {
-        channel->failure = NA_PLUGIN_PERMISSION;
-        return "its key (auth_key) is not ours";
+    memcpy(code, data + UCX_HELLO_TAG, sizeof(code));
+    memset(data + UCX_HELLO_TAG, 0, sizeof(code));
+    if (channel->na_class->secret != NULL) {
+        if (!channel->is_dialed)
+            is_good = keys_make(channel, data, size);
+        code_make(expected, channel->auth.keys.confirm_their, data, size);
+        if (channel->is_dialed)
+            ucx_auth_wipe(channel); /* nothing more is checked */
     }
-    if (!channel->is_dialed)
-        channel->asked = tag;
-    return NULL;
+    if (is_good && kit_auth_code_is_equal(code, expected))
+        return NULL;
+    channel->failure = NA_PLUGIN_PERMISSION;
+    return "its key (auth_key) is not ours";
 }
 
-/* PBKDF2 of one round is HMAC of the salt with a number behind it. */
-struct kit_key ucx_hmac(const struct kit_key *key, const void *message, size_t size)
+void ucx_auth_wipe(struct ucx_channel *channel)
 {
-    struct kit_key code;
-    struct hg_key made;
-
-    hg_key_derive(&made, key, sizeof(*key), message, size, 1);
-    code.word[0] = htole64(made.k0);
-    code.word[1] = htole64(made.k1);
-    return code;
+    kit_auth_wipe(&channel->auth, sizeof(channel->auth));
 }
 
-static bool auth_tag(const struct ucx_channel *channel, bool is_caller, const uint8_t *data,
-                     uint32_t size, struct kit_key *tag)
+/* Of the caller's hello, whose code is left out. False: what came is no share. */
+static bool keys_make(struct ucx_channel *channel, const uint8_t *hello, uint32_t size)
 {
-    struct auth_prefix prefix = {.is_caller = htole64(is_caller), .nonce = channel->nonce};
-    const struct kit_key *key = &channel->na_class->key;
-    uint8_t *message = kit_host->mem_alloc(sizeof(prefix) + size, 0);
+    const size_t rest = UCX_HELLO_TAG + KIT_AUTH_CODE;
+    const bool is_caller = channel->is_dialed;
+    uint8_t challenged[KIT_AUTH_KEY], said[KIT_AUTH_KEY];
 
-    if (message == NULL)
-        return false;
-    if (!is_caller)
-        prefix.asked = channel->asked;
-    memcpy(message, &prefix, sizeof(prefix));
-    memcpy(message + sizeof(prefix), data, size);
-    memset(message + sizeof(prefix) + UCX_HELLO_TAG, 0, sizeof(*tag));
-    *tag = ucx_hmac(key, message, sizeof(prefix) + size);
-    kit_host->mem_free(message);
-    return true;
+    kit_auth_digest(challenged, channel->auth.challenge, UCX_CHALLENGE, NULL, 0);
+    kit_auth_digest(said, hello, UCX_HELLO_TAG, hello + rest, size - rest);
+    return kit_auth_exchange_end(
+        &channel->auth.exchange,
+        is_caller ? channel->auth.challenge + UCX_CHALLENGE_SHARE : hello + UCX_HELLO_SHARE,
+        is_caller ? said : challenged, is_caller ? challenged : said, &channel->auth.keys);
+}
+
+/* The code's own place counts as zeroes. */
+static void code_make(uint8_t code[KIT_AUTH_CODE], const uint8_t key[KIT_AUTH_KEY], uint8_t *data,
+                      uint32_t size)
+{
+    memset(data + UCX_HELLO_TAG, 0, KIT_AUTH_CODE);
+    kit_auth_code(code, key, KIT_AUTH_KEY, data, size);
 }

@@ -242,9 +242,9 @@ static bool channel_challenge(struct ucx_channel *channel)
 {
     uint8_t bytes[UCX_CHALLENGE];
 
-    return ucx_auth_challenge(channel, bytes) == NA_PLUGIN_SUCCESS &&
-           send(channel->fd, bytes, sizeof(bytes), MSG_NOSIGNAL | MSG_DONTWAIT) ==
-               (ssize_t) sizeof(bytes);
+    ucx_auth_challenge(channel, bytes);
+    return send(channel->fd, bytes, sizeof(bytes), MSG_NOSIGNAL | MSG_DONTWAIT) ==
+           (ssize_t) sizeof(bytes);
 }
 
 /* Callers that never say who they are. */
@@ -377,7 +377,7 @@ static void channel_take(struct ucx_channel *channel)
     if (channel->is_dialed && !channel->is_challenged) {
         complaint = ucx_auth_challenged(channel, channel->in);
         if (complaint == NULL && !channel_say_hello(channel))
-            complaint = "no memory to introduce us";
+            complaint = "no memory to introduce us, or it sent no share";
         channel->in_done = 0;
         channel->in_size = UCX_HELLO_HEAD;
     } else if (channel->in_done != UCX_HELLO_HEAD) {
@@ -522,7 +522,7 @@ static const char *channel_check(struct ucx_channel *channel, uint8_t *data,
         complaint = ucx_hello_read(data, channel->in_size, hello);
     if (complaint == NULL && hello->incarnation == na_class->incarnation)
         complaint = "it is this endpoint itself";
-    if (complaint != NULL || na_class->has_key || !na_class->worker->is_readable)
+    if (complaint != NULL || na_class->secret != NULL || !na_class->worker->is_readable)
         return complaint;
     hello->is_checked = true;
     return ucx_address_check(na_class->worker, data + UCX_HELLO_HEAD, hello->address_size,

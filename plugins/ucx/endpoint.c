@@ -78,6 +78,7 @@ int32_t ucx_class_finalize(struct na_plugin_class *na_class)
     ucx_registry_close(na_class);
     kit_regions_close(&na_class->regions);
     kit_table_free(&na_class->links_by_id);
+    kit_auth_secret_close(na_class->secret);
     kit_host->mem_free(na_class->protocol);
     kit_host->mem_free(na_class);
     ucx_fork_leave();
@@ -89,6 +90,7 @@ static int32_t class_configure(struct na_plugin_class *na_class, const struct na
 {
     char missing[UCX_TLS_MAX], offered[UCX_OFFERED_MAX];
     size_t size = strlen(init->protocol) + 1;
+    int32_t ret;
 
     ucx_resources_text(offered);
     if (!ucx_protocol_to_tls(init->protocol, tls)) {
@@ -106,7 +108,9 @@ static int32_t class_configure(struct na_plugin_class *na_class, const struct na
         return NA_PLUGIN_IO_ERROR;
     }
     na_class->incarnation = na_class->regions.owner;
-    ucx_auth_setup(na_class, init->auth_key);
+    ret = ucx_auth_setup(na_class, init->auth_key);
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
     na_class->is_busy = (init->progress_mode & NA_PLUGIN_PROGRESS_BUSY) != 0;
     na_class->protocol = kit_host->mem_alloc(size, 0);
     if (na_class->protocol == NULL)
@@ -168,7 +172,7 @@ static int32_t class_open(struct na_plugin_class *na_class, const struct na_plug
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
     info->capabilities |= NA_PLUGIN_CAP_RMA;
-    if (!na_class->has_key && !na_class->worker->is_readable)
+    if (na_class->secret == NULL && !na_class->worker->is_readable)
         UCX_LOG_WARNING("what peers say of their workers cannot be checked with this UCX: set a "
                         "key (auth_key), or let only those reach us who are trusted");
     UCX_LOG_INFO("%s: UCX_TLS %s%s%s, a worker's address of %zu bytes", na_class->name, tls,

@@ -25,8 +25,9 @@ struct hello_wire {
     uint16_t reserved1;
     uint32_t size; /* of all */
     uint32_t address_size;
-    uint64_t digest;    /* of what follows behind the tag */
-    struct kit_key tag; /* see auth.c */
+    uint64_t digest;            /* of what follows behind the tag */
+    uint8_t tag[KIT_AUTH_CODE]; /* see auth.c */
+    uint8_t share[KIT_AUTH_SHARE];
     uint64_t incarnation;
     uint64_t link_id;
     struct kit_key secret; /* what the receiver says when it names the link; as it lies there */
@@ -38,7 +39,9 @@ struct hello_wire {
 
 _Static_assert(sizeof(struct hello_wire) == UCX_HELLO_HEAD, "layout of the wire");
 _Static_assert(offsetof(struct hello_wire, tag) == UCX_HELLO_TAG, "layout of the wire");
+_Static_assert(offsetof(struct hello_wire, share) == UCX_HELLO_SHARE, "layout of the wire");
 
+static struct kit_key call_proof(const struct kit_key *secret);
 static uint64_t hello_digest(const uint8_t *data, uint32_t size);
 
 /* Ours on that link; the caller frees it. NULL: no memory. */
@@ -83,7 +86,7 @@ const char *ucx_hello_head(const uint8_t *data, uint32_t *size_p)
     if (le32toh(wire.magic) != HELLO_MAGIC)
         return "it does not speak this protocol";
     if (le16toh(wire.version) != UCX_HELLO_VERSION)
-        return "it speaks another version of this protocol";
+        return "it speaks another version of this protocol: both sides must use the same release";
     *size_p = le32toh(wire.size);
     if (*size_p <= UCX_HELLO_HEAD || *size_p > UCX_HELLO_MAX)
         return "its introduction has an impossible size";
@@ -145,7 +148,7 @@ void ucx_hello_claim(const struct ucx_link *link, uint8_t bytes[UCX_HELLO_HEAD])
         .magic = htole32(HELLO_CLAIM),
         .incarnation = htole64(link->na_class->incarnation),
         .link_id = htole64(link->id),
-        .secret = ucx_hmac(&link->secret, HELLO_CALL, strlen(HELLO_CALL)),
+        .secret = call_proof(&link->secret),
     };
 
     memcpy(bytes, &wire, sizeof(wire));
@@ -167,13 +170,24 @@ bool ucx_hello_is_claim(const uint8_t *data, struct ucx_claim *claim)
 /* Whether who said the claim is the caller that said the hello. */
 bool ucx_hello_is_claimed(const struct ucx_hello *hello, const struct ucx_claim *claim)
 {
-    const struct kit_key proof = ucx_hmac(&hello->secret, HELLO_CALL, strlen(HELLO_CALL));
+    const struct kit_key proof = call_proof(&hello->secret);
 
     return claim->incarnation == hello->incarnation && claim->link_id == hello->link_id &&
            kit_key_is_equal(&claim->proof, &proof);
 }
 
-/* From the tag's end on. */
+/* That who calls us has the secret of a link; it does not tell the secret. */
+static struct kit_key call_proof(const struct kit_key *secret)
+{
+    struct kit_key proof;
+    uint8_t code[KIT_AUTH_CODE];
+
+    kit_auth_code(code, secret, sizeof(*secret), HELLO_CALL, strlen(HELLO_CALL));
+    memcpy(&proof, code, sizeof(proof));
+    return proof;
+}
+
+/* From the incarnation on. */
 static uint64_t hello_digest(const uint8_t *data, uint32_t size)
 {
     const size_t begin = offsetof(struct hello_wire, incarnation);

@@ -33,7 +33,8 @@ static struct na_plugin ucx_plugin = {
     .version = "1.0.0",
     .description = "UCX: InfiniBand and RoCE (rc, ud, dc), sockets, shared memory",
     .capabilities = NA_PLUGIN_CAP_RMA | NA_PLUGIN_CAP_WAIT_FD | NA_PLUGIN_CAP_CANCEL_SEND |
-                    NA_PLUGIN_CAP_PEER_DEATH | NA_PLUGIN_CAP_NO_THREADS,
+                    NA_PLUGIN_CAP_PEER_DEATH | NA_PLUGIN_CAP_NO_THREADS |
+                    NA_PLUGIN_CAP_AUTHENTICATED,
     .enumerate = ucx_enumerate,
     .initialize = ucx_class_initialize,
     .finalize = ucx_class_finalize,

@@ -128,6 +128,7 @@ void ucx_channels_bury(struct na_plugin_class *na_class)
         kit_list_remove(&channel->node);
         kit_host->mem_free(channel->in);
         kit_host->mem_free(channel->out);
+        ucx_auth_wipe(channel);
         kit_host->mem_free(channel);
     }
 }

@@ -83,6 +83,16 @@ struct ucx_worker {
     bool is_retired;
 };
 
+#define UCX_CHALLENGE       40u
+#define UCX_CHALLENGE_SHARE 8u /* where the share lies in it */
+
+/* Of auth.c; without a key only the challenge. */
+struct ucx_auth {
+    struct kit_auth_exchange exchange;
+    struct kit_auth_keys keys;
+    uint8_t challenge[UCX_CHALLENGE];
+};
+
 /* One socket on which two endpoints introduce themselves and see each other die. */
 struct ucx_channel {
     struct kit_link node; /* of the link, or of the class while it is not known whose it is */
@@ -95,8 +105,6 @@ struct ucx_channel {
     bool is_met;            /* its hello was read */
     bool is_challenged;     /* by the one that we called */
     int32_t failure;        /* to be told as it fails; 0: it cannot be reached */
-    struct kit_key nonce;   /* of the called one, see auth.c */
-    struct kit_key asked;   /* the caller's tag */
     bool is_sent;           /* our hello, to who called */
     struct ucx_hello *held; /* a caller's, while we dial the name that it says; it refers to `in` */
     uint8_t *out;
@@ -104,6 +112,7 @@ struct ucx_channel {
     uint8_t *in;
     uint32_t in_size, in_done; /* in_size: of the whole hello once its head is there */
     uint64_t deadline;
+    struct ucx_auth auth;
 };
 
 enum ucx_link_phase {
@@ -194,9 +203,7 @@ struct na_plugin_class {
     struct kit_link reads;                  /* gets of ours that go on in the next poll */
     struct ucx_entry *registry;             /* NULL: there is none */
     uint64_t incarnation;
-    struct kit_keys keys; /* nonces, not used yet */
-    bool has_key;
-    struct kit_key key; /* made of auth_key */
+    struct kit_auth_secret *secret; /* made of auth_key; NULL: there is none */
     char name[KIT_NAME_MAX];
     int listen_fd;
     int epoll_fd;
@@ -458,9 +465,10 @@ struct ucx_hello {
     uint64_t uuid; /* of its worker, when its address was checked */
     bool is_checked;
 };
-#define UCX_HELLO_VERSION 6u
-#define UCX_HELLO_HEAD    88u
-#define UCX_HELLO_TAG     24u /* where the tag of auth.c lies */
+#define UCX_HELLO_VERSION 7u
+#define UCX_HELLO_HEAD    120u
+#define UCX_HELLO_TAG     24u /* where the code of auth.c lies, and */
+#define UCX_HELLO_SHARE   40u /* the caller's share */
 #define UCX_HELLO_MAX     65536u
 uint8_t *ucx_hello_write(const struct ucx_link *link, uint32_t *size_p);
 const char *ucx_hello_head(const uint8_t *data, uint32_t *size_p);
@@ -472,13 +480,12 @@ bool ucx_hello_is_claim(const uint8_t *data, struct ucx_claim *claim);
 bool ucx_hello_is_claimed(const struct ucx_hello *hello, const struct ucx_claim *claim);
 
 /* auth.c: whether the other side has our key */
-#define UCX_CHALLENGE 24u
-void ucx_auth_setup(struct na_plugin_class *na_class, const char *text);
-int32_t ucx_auth_challenge(struct ucx_channel *channel, uint8_t bytes[UCX_CHALLENGE]);
+int32_t ucx_auth_setup(struct na_plugin_class *na_class, const char *text);
+void ucx_auth_challenge(struct ucx_channel *channel, uint8_t bytes[UCX_CHALLENGE]);
 const char *ucx_auth_challenged(struct ucx_channel *channel, const uint8_t bytes[UCX_CHALLENGE]);
 bool ucx_auth_sign(struct ucx_channel *channel, uint8_t *data, uint32_t size);
 const char *ucx_auth_check(struct ucx_channel *channel, uint8_t *data, uint32_t size);
-struct kit_key ucx_hmac(const struct kit_key *key, const void *message, size_t size);
+void ucx_auth_wipe(struct ucx_channel *channel);
 
 /* worker_address.c: what strangers send, before UCX sees it */
 bool ucx_address_learn(struct ucx_worker *worker);

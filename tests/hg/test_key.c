@@ -109,10 +109,23 @@ static void equal_keys_understand_each_other(void **state)
     }
 }
 
+/*
+ * Whether HG seals messages itself. Other transports do, and let nobody in who has another key: no
+ * message arrives that could be counted.
+ */
+static bool hg_seals(void)
+{
+    const char *init = test_init_string();
+
+    return strncmp(init, "na+", 3) == 0 || strncmp(init, "loop", 4) == 0;
+}
+
 static void check_refused(const char *origin_key, const char *target_key)
 {
-    /* ucx lets nobody in who has another key: nothing arrives that could be counted. */
-    const bool is_let_in = strncmp(test_init_string(), "ucx+", 4) != 0;
+    const bool is_let_in = hg_seals();
+    /* Without a key it leaves with what introduces its sender, but over ucx. */
+    const bool is_sent =
+        is_let_in || (origin_key == NULL && strncmp(test_init_string(), "ucx+", 4) != 0);
     struct pair pair = {0};
     hg_handle_t handle;
     struct blob in;
@@ -128,7 +141,7 @@ static void check_refused(const char *origin_key, const char *target_key)
     (void) HG_Destroy(handle);
     /* Nothing comes back, and nothing is done. */
     handle = pair_create(&pair, RPC_ONEWAY);
-    assert_int_equal(pair_call(&pair, handle, &in), is_let_in ? HG_SUCCESS : HG_PERMISSION);
+    assert_int_equal(pair_call(&pair, handle, &in), is_sent ? HG_SUCCESS : HG_PERMISSION);
     for (int i = 0; i < 2000 && is_let_in && side_ext_counters(&pair.target).refused_key_count < 4;
          i++)
         pair_run(&pair, 1);
@@ -163,6 +176,8 @@ static void altered_message_is_refused(void **state)
     struct blob in;
 
     (void) state;
+    if (!hg_seals())
+        skip(); /* the damage is done before the transport seals */
     info.na_init_info.auth_key = "open sesame";
     pair_open(&pair, &info);
     blob_make(&in, 10, 1);

@@ -23,7 +23,7 @@
 
 #define WAIT_NS   UINT64_C(20000000000)
 #define AT_DIGEST 16u
-#define AT_REST   40u
+#define AT_REST   72u
 #define MUTATIONS 3000
 #define LEFT_MAX  8 /* descriptors of the last callers */
 

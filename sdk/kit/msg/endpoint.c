@@ -83,12 +83,13 @@ static int32_t config_check(const struct kit_endpoint_config *config)
 {
     const struct kit_msg_ops *ops = config->ops;
     size_t name_size = strlen(config->name);
-    uint64_t record = sizeof(struct kit_hello_wire) + name_size + config->raw_size;
+    uint64_t record =
+        sizeof(struct kit_hello_wire) + sizeof(struct kit_hello_key) + name_size + config->raw_size;
     uint64_t least;
 
     if (ops->control != NULL && record < KIT_CONTROL_MAX)
         record = KIT_CONTROL_MAX;
-    least = sizeof(struct wire_header) + wire_record_size(record);
+    least = sizeof(struct wire_header) + wire_record_size(record) + KIT_AUTH_TAG;
     if (name_size == 0 || name_size >= KIT_NAME_MAX || config->raw_size > KIT_RAW_MAX ||
         ops->max_frame > UINT32_MAX || ops->max_frame < least || ops->max_sends == 0) {
         KIT_LOG(NA_PLUGIN_LOG_ERROR, config->plugin,
@@ -162,6 +163,7 @@ static int32_t session_open(struct msg_endpoint *state, const struct kit_endpoin
         .peer_size = sizeof(struct msg_peer),
         .private_size = config->ops->peer_size,
         .has_tcp_names = config->ops->has_tcp_names,
+        .auth_key = config->init->auth_key,
         .endpoint = state->endpoint,
         .peer_path = config->ops->peer_path,
         .path_is_named = config->ops->path_is_named,
@@ -179,10 +181,12 @@ static void limits_set(struct msg_endpoint *state, const struct kit_endpoint_con
 {
     const struct na_plugin_init *init = config->init;
     uint64_t stride = (config->ops->max_frame + 63) & ~UINT64_C(63);
-    uint64_t most =
-        (config->ops->max_frame - sizeof(struct wire_header) - sizeof(struct wire_record)) &
-        ~(uint64_t) (WIRE_ALIGN - 1);
+    const bool has_key = init->auth_key != NULL && init->auth_key[0] != '\0';
+    uint64_t most;
 
+    state->room = config->ops->max_frame - (has_key ? KIT_AUTH_TAG : 0);
+    most = (state->room - sizeof(struct wire_header) - sizeof(struct wire_record)) &
+           ~(uint64_t) (WIRE_ALIGN - 1);
     state->deferrals.bytes_max = MSG_DEFERRED_BYTES;
     state->max_unexpected = limit(init->max_unexpected_size, most);
     state->max_expected = limit(init->max_expected_size, most);
@@ -210,6 +214,8 @@ static void info_fill(const struct msg_endpoint *state, struct na_plugin_class_i
     info->expected_header_size = 0;
     info->capabilities |=
         NA_PLUGIN_CAP_CANCEL_SEND | NA_PLUGIN_CAP_PEER_DEATH | NA_PLUGIN_CAP_NO_THREADS;
+    if (state->session.secret != NULL)
+        info->capabilities |= NA_PLUGIN_CAP_AUTHENTICATED;
     if (!state->is_busy && state->endpoint->ops->get_fd != NULL &&
         state->endpoint->ops->try_wait != NULL &&
         state->endpoint->ops->get_fd(state->endpoint) >= 0)

@@ -54,7 +54,7 @@ void kit_msg_control_put(struct msg_endpoint *state, struct msg_control *control
 
 bool kit_msg_out_has_room(const struct msg_out *out, uint64_t size)
 {
-    return out->frame.size + wire_record_size(size) <= out->peer->endpoint->ops->max_frame;
+    return out->frame.size + wire_record_size(size) <= out->peer->endpoint->state->room;
 }
 
 /* False when it does not fit. */
@@ -69,7 +69,7 @@ bool kit_msg_out_add_op(struct msg_out *out, struct msg_op *op)
     uint64_t size = wire_record_size(op->size);
     uint8_t *place = (uint8_t *) out->frame.data + out->frame.size;
 
-    if (kit_unlikely(out->frame.size + size > out->peer->endpoint->ops->max_frame))
+    if (kit_unlikely(out->frame.size + size > out->peer->endpoint->state->room))
         return false;
     if (kit_likely(op->context != NULL))
         record.source_id = htole16((uint16_t) op->context->id);
@@ -95,22 +95,54 @@ uint8_t *kit_msg_out_add(struct msg_out *out, uint32_t kind, uint32_t size)
     return place + sizeof(record);
 }
 
-/* Writes the header. */
+/* A record of ours without content. */
+void kit_msg_out_add_tagged(struct msg_out *out, uint32_t kind, uint32_t tag)
+{
+    const struct wire_record record = {.kind = htole16((uint16_t) kind), .tag = htole32(tag)};
+
+    memcpy((uint8_t *) out->frame.data + out->frame.size, &record, sizeof(record));
+    out->frame.size += sizeof(record);
+}
+
+/* Writes the header, and the seal if there is one. A frame that was refused gets another one. */
 void kit_msg_out_end(struct msg_out *out)
 {
     const struct msg_peer *peer = out->peer;
-    const struct wire_header header = {
+    struct wire_header header = {
         .magic = htole16(WIRE_MAGIC),
         .version = WIRE_VERSION,
         .flags = (out->pending & KIT_PENDING_HELLO) != 0 ? WIRE_HAS_HELLO : 0,
-        .size = htole32((uint32_t) out->frame.size),
         .token = htole64(peer->base.their_token),
         .incarnation = htole32(peer->base.their_incarnation_low),
         .sequence = htole32(kit_peer_sequence_sent(&peer->base)),
     };
+    bool is_sealed = kit_peer_is_sealed(&peer->base);
 
+    if (kit_unlikely((out->pending & (KIT_PENDING_OFFER | KIT_PENDING_REFUSAL)) != 0)) {
+        header.token = htole64(out->reply_token);
+        header.incarnation = htole32(out->reply_incarnation);
+        header.sequence = htole32(peer->base.refusal.mask); /* not counted, without a key */
+        is_sealed = false;
+    }
     out->frame.is_hello = header.flags != 0;
+    out->frame.size -= out->tag_size;
+    out->tag_size = is_sealed ? KIT_AUTH_TAG : 0;
+    out->frame.size += out->tag_size;
+    if (is_sealed)
+        header.flags |= WIRE_IS_SEALED;
+    header.size = htole32((uint32_t) out->frame.size);
     memcpy(out->frame.data, &header, sizeof(header));
+    if (is_sealed)
+        kit_msg_out_seal(out);
+}
+
+/* The last thing that is done to a frame. */
+void kit_msg_out_seal(struct msg_out *out)
+{
+    struct kit_peer *peer = &out->peer->base;
+
+    kit_seal_write(&peer->auth->seal, peer->sent_sequence, out->frame.data,
+                   out->frame.size - KIT_AUTH_TAG);
 }
 
 /* False when the bound is reached or memory is short. */

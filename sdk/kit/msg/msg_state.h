@@ -71,9 +71,13 @@ struct msg_out {
     struct kit_link link;   /* free, being sent, or on its way to ourselves */
     struct kit_link ops;
     struct msg_peer *peer;
-    uint32_t connection; /* of the peer when it was sent */
-    uint32_t pending;    /* what was pending for the peer, and is in this frame */
+    uint32_t connection;  /* of the peer when it was sent */
+    uint32_t pending;     /* what was pending for the peer, and is in this frame */
+    uint64_t reply_token; /* of an answer that is not sealed: under which its receiver knows us */
+    uint32_t reply_incarnation;
+    uint32_t tag_size; /* of the seal, once it has one; counts in frame.size */
     bool is_compact;
+    bool is_alone; /* no message may share it */
 };
 
 struct msg_slab {
@@ -162,6 +166,7 @@ struct msg_endpoint {
     struct msg_peer *self;
     uint64_t max_unexpected;
     uint64_t max_expected;
+    uint64_t room; /* bytes of a frame that is not sealed yet */
     uint32_t max_contexts;
     uint32_t open_contexts;
     struct msg_context *contexts;
@@ -290,8 +295,10 @@ struct msg_control *kit_msg_control_get(struct msg_endpoint *state);
 void kit_msg_control_put(struct msg_endpoint *state, struct msg_control *control);
 bool kit_msg_out_add_op(struct msg_out *out, struct msg_op *op);
 uint8_t *kit_msg_out_add(struct msg_out *out, uint32_t kind, uint32_t size);
+void kit_msg_out_add_tagged(struct msg_out *out, uint32_t kind, uint32_t tag);
 bool kit_msg_out_has_room(const struct msg_out *out, uint64_t size);
 void kit_msg_out_end(struct msg_out *out);
+void kit_msg_out_seal(struct msg_out *out);
 
 /* NULL when the bound is reached or memory is short: try again when a frame comes back. */
 static inline struct msg_out *msg_out_get(struct msg_endpoint *state)
@@ -319,7 +326,9 @@ static inline void msg_out_begin(struct msg_out *out, struct msg_peer *peer)
     out->peer = peer;
     out->connection = peer->base.connection;
     out->pending = 0;
+    out->tag_size = 0;
     out->is_compact = false;
+    out->is_alone = false;
 }
 
 /* queue.c */
@@ -360,9 +369,23 @@ static MSG_INLINE bool msg_out_pass(struct msg_peer *peer, struct msg_out *out, 
 }
 
 /* receive.c */
+void kit_msg_frame_bad(struct msg_endpoint *state, const char *what, uint64_t value);
+void kit_msg_frame_stale(struct msg_endpoint *state, uint64_t token, uint32_t incarnation);
+bool kit_msg_frame_take(struct msg_peer *peer, const void *data, uint64_t size, uint64_t offset,
+                        void *cookie, bool is_own);
+void kit_msg_header_bad(struct msg_endpoint *state, const struct wire_header *header,
+                        uint64_t size);
+uint32_t kit_msg_hello_find(struct msg_endpoint *state, const uint8_t *data, uint64_t size,
+                            uint64_t *offset);
+struct msg_peer *kit_msg_hello_peer(struct msg_endpoint *state, const void *path, const void *data,
+                                    uint32_t size, struct kit_hello *hello);
 void kit_msg_own_frames_deliver(struct msg_endpoint *state);
 void kit_msg_deferred_resume(struct msg_endpoint *state);
 void kit_msg_deferred_drop(struct msg_peer *peer);
+
+/* sealed.c */
+bool kit_msg_sealed_received(struct msg_endpoint *state, const uint8_t *data, uint64_t size,
+                             const void *path, void *cookie);
 
 /* matching.c */
 void kit_msg_matching_setup(struct msg_context *context);

@@ -258,6 +258,8 @@ static MSG_INLINE void out_put_alone(struct msg_out *out, const struct msg_op *o
     struct wire_compact *header = out->frame.data;
 
     out->frame.size = sizeof(*header) + op->size;
+    if (kit_unlikely(peer->base.auth != NULL))
+        out->frame.size += out->tag_size = KIT_AUTH_TAG;
     out->is_compact = true;
     header->magic = WIRE_COMPACT;
     header->kind = (uint8_t) op->kind;
@@ -270,6 +272,8 @@ static MSG_INLINE void out_put_alone(struct msg_out *out, const struct msg_op *o
     header->sequence = htole32(kit_peer_sequence_sent(&peer->base));
     if (kit_likely(op->size != 0))
         memcpy(header + 1, op->data, op->size);
+    if (kit_unlikely(out->tag_size != 0))
+        kit_msg_out_seal(out);
 }
 
 /* Without a queue: what did not leave is given back. `op` is only compared. */

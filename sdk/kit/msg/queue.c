@@ -13,6 +13,8 @@ static bool peer_has_work(const struct msg_peer *peer);
 static bool queue_has_work(const struct msg_peer *peer);
 static struct msg_out *out_build(struct msg_peer *peer);
 static void out_introduce(struct msg_out *out, struct msg_peer *peer);
+static void out_reply(struct msg_out *out, struct msg_peer *peer);
+static void out_refill(struct msg_out *out, struct msg_peer *peer);
 static void out_fill(struct msg_out *out, struct msg_peer *peer);
 static void op_end(struct msg_endpoint *state, struct msg_op *op, int32_t status);
 static void out_complete_ops(struct msg_endpoint *state, struct msg_out *out, int32_t status);
@@ -170,7 +172,7 @@ static bool peer_flush_one(struct msg_peer *peer)
     if (out == NULL)
         out = out_build(peer);
     else if (peer->base.phase != KIT_PEER_HELLO_SENT)
-        out_fill(out, peer);
+        out_refill(out, peer);
     if (kit_unlikely(out == NULL)) {
         msg_retry_add(peer);
         return false;
@@ -180,7 +182,8 @@ static bool peer_flush_one(struct msg_peer *peer)
 
 static bool peer_has_work(const struct msg_peer *peer)
 {
-    const uint32_t alone = KIT_PENDING_HELLO_ACK | KIT_PENDING_BYE | KIT_PENDING_PING;
+    const uint32_t alone = KIT_PENDING_HELLO_ACK | KIT_PENDING_BYE | KIT_PENDING_PING |
+                           KIT_PENDING_OFFER | KIT_PENDING_REFUSAL | KIT_PENDING_CONFIRM;
 
     if ((peer->base.pending & alone) != 0)
         return true;
@@ -196,7 +199,8 @@ static bool peer_has_work(const struct msg_peer *peer)
 
 /*
  * What is too long to share a frame with a HELLO waits until that is answered: with a token that
- * may be out of date it could be lost.
+ * may be out of date it could be lost. With a key everything waits: another process could not check
+ * the seal.
  */
 static bool queue_has_work(const struct msg_peer *peer)
 {
@@ -207,6 +211,8 @@ static bool queue_has_work(const struct msg_peer *peer)
     if (kit_likely((peer->base.pending & KIT_PENDING_HELLO) == 0) ||
         peer->base.hello_epoch != peer->base.epoch)
         return true;
+    if (peer->base.auth != NULL)
+        return false;
     return sizeof(struct wire_header) + wire_record_size(kit_hello_size(peer->base.session)) +
                wire_record_size(msg_list_first_op(&peer->queue)->size) <=
            endpoint->ops->max_frame;
@@ -224,15 +230,42 @@ static struct msg_out *out_build(struct msg_peer *peer)
         out_fill(out, peer);
         return out;
     }
+    if (kit_unlikely((peer->base.pending & (KIT_PENDING_OFFER | KIT_PENDING_REFUSAL)) != 0)) {
+        out_reply(out, peer);
+        return out;
+    }
     out_introduce(out, peer);
     if (peer->base.phase != KIT_PEER_HELLO_SENT)
-        out_fill(out, peer);
+        out_refill(out, peer);
     if ((peer->base.pending & KIT_PENDING_BYE) != 0 && kit_msg_out_has_room(out, 0)) {
         (void) kit_msg_out_add(out, WIRE_BYE, 0);
         out->pending |= KIT_PENDING_BYE;
         peer->base.pending &= ~KIT_PENDING_BYE;
     }
+    out->pending |= peer->base.pending & KIT_PENDING_CONFIRM;
+    peer->base.pending &= ~KIT_PENDING_CONFIRM;
     return out;
+}
+
+/* What goes to one that proved nothing yet, without a seal. One of the two at a time. */
+static void out_reply(struct msg_out *out, struct msg_peer *peer)
+{
+    struct kit_peer *base = &peer->base;
+    const struct kit_offer *offer = base->auth != NULL ? base->auth->offer : NULL;
+
+    out->is_alone = true;
+    if ((base->pending & KIT_PENDING_OFFER) != 0 && offer != NULL) {
+        kit_offer_answer(base, kit_msg_out_add(out, WIRE_HELLO_ACK, kit_hello_size(base->session)));
+        out->pending = KIT_PENDING_OFFER;
+        out->reply_token = offer->token;
+        out->reply_incarnation = (uint32_t) offer->incarnation;
+    } else {
+        kit_msg_out_add_tagged(out, WIRE_REFUSAL, base->refusal.reason);
+        out->pending = KIT_PENDING_REFUSAL;
+        out->reply_token = base->refusal.token;
+        out->reply_incarnation = base->refusal.incarnation_low;
+    }
+    base->pending &= ~out->pending;
 }
 
 /* The HELLO and HELLO_ACK that the frame begins with. */
@@ -246,12 +279,22 @@ static void out_introduce(struct msg_out *out, struct msg_peer *peer)
         out->pending |= KIT_PENDING_HELLO | (peer->base.pending & KIT_PENDING_PING);
         peer->base.pending &= ~KIT_PENDING_PING;
         peer->base.hello_epoch = peer->base.epoch;
+        out->is_alone = peer->base.auth != NULL;
     }
     if ((peer->base.pending & KIT_PENDING_HELLO_ACK) != 0 && kit_msg_out_has_room(out, size)) {
         kit_hello_write(&peer->base, true, kit_msg_out_add(out, WIRE_HELLO_ACK, size));
         out->pending |= KIT_PENDING_HELLO_ACK;
         peer->base.pending &= ~KIT_PENDING_HELLO_ACK;
     }
+}
+
+static void out_refill(struct msg_out *out, struct msg_peer *peer)
+{
+    if (out->is_alone)
+        return;
+    out->frame.size -= out->tag_size;
+    out->tag_size = 0;
+    out_fill(out, peer);
 }
 
 /* As many of those that wait as fit. */
@@ -275,7 +318,8 @@ bool kit_msg_out_send(struct msg_peer *peer, struct msg_out *out)
     uint32_t sequence = peer->base.sent_sequence;
     uint32_t phase = peer->base.phase;
 
-    if (kit_likely(peer->base.their_token != 0))
+    if (kit_likely(peer->base.their_token != 0 &&
+                   (out->pending & (KIT_PENDING_OFFER | KIT_PENDING_REFUSAL)) == 0))
         peer->base.sent_sequence = kit_sequence_next(sequence);
     kit_msg_out_end(out);
     if (kit_unlikely(peer->base.is_self)) {

@@ -18,8 +18,6 @@ static bool frame_unknown(struct msg_endpoint *state, const struct wire_header *
                           const void *data, uint64_t size, const void *path, void *cookie);
 static struct msg_peer *hello_received(struct msg_endpoint *state, const void *path,
                                        const void *data, uint32_t size);
-static void frame_bad(struct msg_endpoint *state, const char *what, uint64_t value);
-static void frame_stale(struct msg_endpoint *state, uint64_t token, uint32_t incarnation);
 static uint64_t frame_walk(struct msg_peer *peer, const uint8_t *data, uint64_t size,
                            uint64_t offset);
 static bool record_take(struct msg_peer *peer, const struct wire_record *record,
@@ -28,8 +26,6 @@ static MSG_INLINE bool compact_take(struct msg_peer *peer, const uint8_t *data, 
 static MSG_INLINE bool message_take(struct msg_peer *peer, uint32_t kind, uint32_t source_id,
                                     uint32_t dest_id, uint32_t tag, const void *content,
                                     uint32_t size);
-static bool frame_take(struct msg_peer *peer, const void *data, uint64_t size, uint64_t offset,
-                       void *cookie, bool is_own);
 static bool frame_defer(struct msg_peer *peer, const void *data, uint64_t size, uint64_t offset,
                         void *cookie, bool is_own);
 static void deferred_release(struct msg_peer *peer, struct msg_deferred *deferred);
@@ -44,19 +40,17 @@ bool kit_msg_frame_received(struct kit_endpoint *endpoint, const void *data, uin
     struct msg_peer *peer;
 
     state->counters.frames_received++;
+    if (kit_unlikely(state->session.secret != NULL))
+        return kit_msg_sealed_received(state, data, size, path, cookie);
     if (kit_likely(size >= sizeof(struct wire_compact) && *(const uint8_t *) data == WIRE_COMPACT))
         return compact_received(state, data, size, cookie);
     if (kit_unlikely(size < sizeof(header))) {
-        frame_bad(state, "a frame shorter than its header", size);
+        kit_msg_frame_bad(state, "a frame shorter than its header", size);
         return true;
     }
     memcpy(&header, data, sizeof(header));
-    if (kit_unlikely(le16toh(header.magic) != WIRE_MAGIC || header.version != WIRE_VERSION)) {
-        frame_bad(state, "a frame of another protocol or version", header.version);
-        return true;
-    }
-    if (kit_unlikely(le32toh(header.size) != size)) {
-        frame_bad(state, "a frame that is not as long as it says", le32toh(header.size));
+    if (kit_unlikely(!wire_header_is_good(&header, size))) {
+        kit_msg_header_bad(state, &header, size);
         return true;
     }
     if (kit_unlikely(header.flags != 0))
@@ -64,7 +58,7 @@ bool kit_msg_frame_received(struct kit_endpoint *endpoint, const void *data, uin
     peer = (struct msg_peer *) kit_peer_by_token(&state->session, le64toh(header.token));
     if (kit_unlikely(peer == NULL ||
                      le32toh(header.incarnation) != (uint32_t) state->session.incarnation)) {
-        frame_stale(state, le64toh(header.token), le32toh(header.incarnation));
+        kit_msg_frame_stale(state, le64toh(header.token), le32toh(header.incarnation));
         return true;
     }
     return frame_arrived(peer, le32toh(header.sequence), data, size, sizeof(header), cookie);
@@ -86,8 +80,8 @@ void kit_msg_own_frames_deliver(struct msg_endpoint *state)
 
         is_last = &out->link == last;
         kit_list_remove(&out->link);
-        if (frame_take(state->self, out->frame.data, out->frame.size, sizeof(struct wire_header),
-                       out, true))
+        if (kit_msg_frame_take(state->self, out->frame.data, out->frame.size,
+                               sizeof(struct wire_header), out, true))
             own_frame_done(state, out);
     }
 }
@@ -130,7 +124,7 @@ static MSG_INLINE bool compact_received(struct msg_endpoint *state, const uint8_
                                                (uint32_t) state->session.incarnation, size)))
         peer = msg_peer_at(state, index);
     if (kit_unlikely(peer == NULL)) {
-        frame_stale(state, index, (uint32_t) state->session.incarnation);
+        kit_msg_frame_stale(state, index, (uint32_t) state->session.incarnation);
         return true;
     }
     return frame_arrived(peer, sequence, data, size, 0, cookie);
@@ -151,7 +145,7 @@ static MSG_INLINE bool frame_arrived(struct msg_peer *peer, uint32_t sequence, c
         is_taken = compact_take(peer, data, size) ||
                    !frame_defer(peer, data, size, 0, cookie, false) || cookie == NULL;
     else
-        is_taken = frame_take(peer, data, size, offset, cookie, false);
+        is_taken = kit_msg_frame_take(peer, data, size, offset, cookie, false);
     if (kit_unlikely(peer->base.pending != 0))
         kit_peer_mark(&peer->base);
     return is_taken;
@@ -176,62 +170,111 @@ static bool frame_is_next(struct msg_peer *peer, uint32_t sequence)
     return false;
 }
 
-/* A frame that begins with a HELLO, or one of a later version. */
+/* A frame that begins with a HELLO, or a refusal, or one of a later version. */
 static bool frame_unknown(struct msg_endpoint *state, const struct wire_header *header,
                           const void *data, uint64_t size, const void *path, void *cookie)
 {
     uint64_t offset = sizeof(*header);
     struct msg_peer *peer;
-    struct wire_record record;
+    uint32_t length;
 
-    if ((header->flags & ~WIRE_HAS_HELLO) != 0) {
-        frame_bad(state, "a frame with flags that do not exist", header->flags);
-        return true;
-    }
-    if (size - offset < sizeof(record)) {
-        frame_bad(state, "a frame that ends before its HELLO", size);
+    if ((header->flags & WIRE_HAS_HELLO) == 0) {
+        if (header->flags == WIRE_IS_SEALED) /* the sender knows us from before, with a key */
+            kit_msg_frame_stale(state, le64toh(header->token), le32toh(header->incarnation));
+        else
+            kit_msg_frame_bad(state, "a frame with flags that do not exist", header->flags);
         return true;
     }
     peer = (struct msg_peer *) kit_peer_by_token(&state->session, le64toh(header->token));
-    if (peer != NULL && le32toh(header->incarnation) == (uint32_t) state->session.incarnation)
+    if (peer != NULL && le32toh(header->incarnation) == (uint32_t) state->session.incarnation &&
+        (header->flags & WIRE_IS_SEALED) == 0)
         (void) frame_is_next(peer, le32toh(header->sequence)); /* it begins anew anyway */
-    memcpy(&record, (const uint8_t *) data + offset, sizeof(record));
-    offset += sizeof(record);
-    if (le16toh(record.kind) != WIRE_HELLO || le32toh(record.size) > size - offset) {
-        frame_bad(state, "a HELLO that is none, or longer than its frame", le32toh(record.size));
+    length = kit_msg_hello_find(state, data, size, &offset);
+    if (length == 0)
         return true;
-    }
-    peer = hello_received(state, path, (const uint8_t *) data + offset, le32toh(record.size));
+    peer = hello_received(state, path, (const uint8_t *) data + offset, length);
     if (peer == NULL)
         return true;
-    offset += wire_record_size(le32toh(record.size)) - sizeof(record);
+    offset += wire_record_size(length) - sizeof(struct wire_record);
     peer->base.is_heard = true;
-    return frame_take(peer, data, size, offset, cookie, false);
+    return kit_msg_frame_take(peer, data, size, offset, cookie, false);
 }
 
-/* The peer that sent it; NULL when the frame is dropped, as all are when we are leaving. */
+/* The size of the HELLO that a frame begins with, and where it lies; 0 when there is none. */
+uint32_t kit_msg_hello_find(struct msg_endpoint *state, const uint8_t *data, uint64_t size,
+                            uint64_t *offset)
+{
+    struct wire_record record;
+
+    if (size - *offset < sizeof(record)) {
+        kit_msg_frame_bad(state, "a frame that ends before its HELLO", size);
+        return 0;
+    }
+    memcpy(&record, data + *offset, sizeof(record));
+    *offset += sizeof(record);
+    if (le16toh(record.kind) == WIRE_HELLO && le32toh(record.size) <= size - *offset)
+        return le32toh(record.size);
+    kit_msg_frame_bad(state, "a HELLO that is none, or longer than its frame",
+                      le32toh(record.size));
+    return 0;
+}
+
+/* The peer that sent it; NULL when the frame is dropped. */
 static struct msg_peer *hello_received(struct msg_endpoint *state, const void *path,
                                        const void *data, uint32_t size)
 {
-    struct kit_peer *base;
-    struct msg_peer *peer;
     struct kit_hello hello;
+    struct msg_peer *peer = kit_msg_hello_peer(state, path, data, size, &hello);
 
-    if (state->open_contexts == 0)
+    if (peer == NULL)
         return NULL;
-    base = kit_hello_read(&state->session, path, data, size, &hello);
-    if (base == NULL)
+    if (kit_hello_is_foreign(&state->session, &hello)) {
+        kit_hello_refuse(&peer->base, &hello);
         return NULL;
-    peer = kit_msg_peer_init(state->endpoint, base);
-    if ((peer->base.pending & KIT_PENDING_FAILURE) != 0) /* it came after what failed */
-        kit_msg_peer_fail(peer);
+    }
     if (!kit_hello_take(&peer->base, &hello))
         return NULL;
     kit_msg_peer_changed(peer);
     return peer;
 }
 
-static void frame_bad(struct msg_endpoint *state, const char *what, uint64_t value)
+/* Whose HELLO it is; NULL when it is dropped, as all are when we are leaving. */
+struct msg_peer *kit_msg_hello_peer(struct msg_endpoint *state, const void *path, const void *data,
+                                    uint32_t size, struct kit_hello *hello)
+{
+    struct kit_peer *base;
+    struct msg_peer *peer;
+
+    if (state->open_contexts == 0)
+        return NULL;
+    base = kit_hello_read(&state->session, path, data, size, hello);
+    if (base == NULL)
+        return NULL;
+    peer = kit_msg_peer_init(state->endpoint, base);
+    if ((peer->base.pending & KIT_PENDING_FAILURE) != 0) /* it came after what failed */
+        kit_msg_peer_fail(peer);
+    return peer;
+}
+
+/* What is wrong with a header. */
+void kit_msg_header_bad(struct msg_endpoint *state, const struct wire_header *header, uint64_t size)
+{
+    const bool is_ours = le16toh(header->magic) == WIRE_MAGIC;
+    const uint32_t level = state->session.bad++ == 0 ? NA_PLUGIN_LOG_WARNING : NA_PLUGIN_LOG_DEBUG;
+
+    if (is_ours && header->version != WIRE_VERSION)
+        MSG_LOG(state->endpoint, level,
+                "dropped a frame of version %u of the protocol, ours is %u: both sides must use "
+                "the same release; further ones are logged as debug",
+                header->version, WIRE_VERSION);
+    else
+        MSG_LOG(state->endpoint, level,
+                "dropped a frame of %llu bytes that is of another protocol or not as long as it "
+                "says (%u); further ones are logged as debug",
+                (unsigned long long) size, le32toh(header->size));
+}
+
+void kit_msg_frame_bad(struct msg_endpoint *state, const char *what, uint64_t value)
 {
     uint32_t level = state->session.bad++ == 0 ? NA_PLUGIN_LOG_WARNING : NA_PLUGIN_LOG_DEBUG;
 
@@ -243,7 +286,7 @@ static void frame_bad(struct msg_endpoint *state, const char *what, uint64_t val
  * From a peer that has failed for us since, or that knew another process at our address. A peer
  * that is still known is told so by a HELLO.
  */
-static void frame_stale(struct msg_endpoint *state, uint64_t token, uint32_t incarnation)
+void kit_msg_frame_stale(struct msg_endpoint *state, uint64_t token, uint32_t incarnation)
 {
     uint32_t index = (uint32_t) token;
     struct msg_peer *peer = NULL;
@@ -274,13 +317,13 @@ static uint64_t frame_walk(struct msg_peer *peer, const uint8_t *data, uint64_t 
         uint32_t length;
 
         if (kit_unlikely(size - offset < sizeof(record))) {
-            frame_bad(state, "a frame with half a record", size - offset);
+            kit_msg_frame_bad(state, "a frame with half a record", size - offset);
             break;
         }
         memcpy(&record, data + offset, sizeof(record));
         length = le32toh(record.size);
         if (kit_unlikely(length > size - offset - sizeof(record))) {
-            frame_bad(state, "a record that is longer than its frame", length);
+            kit_msg_frame_bad(state, "a record that is longer than its frame", length);
             break;
         }
         if (kit_unlikely(!record_take(peer, &record, data + offset + sizeof(record), length)))
@@ -307,9 +350,12 @@ static bool record_take(struct msg_peer *peer, const struct wire_record *record,
         return true;
     case WIRE_HELLO_ACK:
         if (!kit_hello_ack_received(&peer->base, content, size))
-            frame_bad(endpoint->state, "a HELLO_ACK that is malformed", size);
+            kit_msg_frame_bad(endpoint->state, "a HELLO_ACK that is malformed", size);
         else
             kit_msg_peer_changed(peer);
+        return true;
+    case WIRE_REFUSAL:
+        kit_refusal_received(&peer->base, le32toh(record->tag));
         return true;
     case WIRE_BYE:
         peer->base.is_removable = true;
@@ -317,7 +363,8 @@ static bool record_take(struct msg_peer *peer, const struct wire_record *record,
         kit_peer_failed(&peer->base, NA_PLUGIN_HOSTUNREACH, "it has closed");
         return true;
     default:
-        frame_bad(endpoint->state, "a record of a kind that does not exist", le16toh(record->kind));
+        kit_msg_frame_bad(endpoint->state, "a record of a kind that does not exist",
+                          le16toh(record->kind));
         return true;
     }
 }
@@ -331,7 +378,7 @@ static MSG_INLINE bool compact_take(struct msg_peer *peer, const uint8_t *data, 
     const uint32_t kind = data[offsetof(struct wire_compact, kind)];
 
     if (kit_unlikely(kind != WIRE_UNEXPECTED && kind != WIRE_EXPECTED)) {
-        frame_bad(peer->endpoint->state, "a message of a kind that does not exist", kind);
+        kit_msg_frame_bad(peer->endpoint->state, "a message of a kind that does not exist", kind);
         return true;
     }
     return message_take(peer, kind, source_id, dest_id, tag, data + sizeof(struct wire_compact),
@@ -346,7 +393,7 @@ static MSG_INLINE bool message_take(struct msg_peer *peer, uint32_t kind, uint32
     struct msg_context *context;
 
     if (kit_unlikely(dest_id >= state->max_contexts)) {
-        frame_bad(state, "a message for a context that does not exist", dest_id);
+        kit_msg_frame_bad(state, "a message for a context that does not exist", dest_id);
         return true;
     }
     context = &state->contexts[dest_id];
@@ -361,8 +408,8 @@ static MSG_INLINE bool message_take(struct msg_peer *peer, uint32_t kind, uint32
 }
 
 /* False when the frame is deferred where it lies. */
-static bool frame_take(struct msg_peer *peer, const void *data, uint64_t size, uint64_t offset,
-                       void *cookie, bool is_own)
+bool kit_msg_frame_take(struct msg_peer *peer, const void *data, uint64_t size, uint64_t offset,
+                        void *cookie, bool is_own)
 {
     if (kit_likely(kit_list_empty(&peer->deferred))) {
         offset = frame_walk(peer, data, size, offset);

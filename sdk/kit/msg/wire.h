@@ -5,25 +5,28 @@
  * between two who know each other, travels behind a header of its own that is half as long: a
  * short one then fits into the cache line that the fabric begins with its own header.
  *
- * Whose a frame is its token says, and nothing else does: fabrics do not tell. So the high half of
- * a token and its mask are random numbers, which only these two peers know: 64 bits.
+ * Whose a frame is its token says, and without a key nothing else does: fabrics do not tell. So the
+ * high half of a token and its mask are random numbers: 64 bits. With a key (auth_key) each frame
+ * but those that introduce two peers ends with a tag over all of it, WIRE_IS_SEALED or compact.
  */
 
 #ifndef MSG_WIRE_H
 #define MSG_WIRE_H
 
 #include <endian.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
 #define WIRE_MAGIC       0x4661u
-#define WIRE_VERSION     4u
-#define WIRE_COMPACT     0xc3u /* first byte of a compact frame; changes with the version */
+#define WIRE_VERSION     5u
+#define WIRE_COMPACT     0xc4u /* first byte of a compact frame; changes with the version */
 #define WIRE_ALIGN       8u
 #define WIRE_CONTROL_MAX KIT_CONTROL_MAX
 
 /* Flags of a frame */
 #define WIRE_HAS_HELLO 0x01u /* the first record is a HELLO; token may be stale or 0 */
+#define WIRE_IS_SEALED 0x02u /* a tag ends it, and counts in its size */
 
 /* Kinds of records. Unknown ones are skipped. */
 #define WIRE_UNEXPECTED 1u
@@ -32,6 +35,7 @@
 #define WIRE_HELLO      4u
 #define WIRE_HELLO_ACK  5u /* the answer, of the same form */
 #define WIRE_BYE        6u /* the sender closes */
+#define WIRE_REFUSAL    7u /* of a HELLO; tag is a kit_refusal_reason */
 
 struct wire_header {
     uint16_t magic;
@@ -75,6 +79,13 @@ _Static_assert(sizeof(struct wire_record) == 16, "layout of the wire");
 static inline uint32_t wire_compact_check(uint32_t nonce, uint32_t incarnation, uint64_t size)
 {
     return nonce ^ incarnation ^ (uint32_t) size;
+}
+
+/* Whether it is of this version, and of a frame of `size` bytes. */
+static inline bool wire_header_is_good(const struct wire_header *header, uint64_t size)
+{
+    return le16toh(header->magic) == WIRE_MAGIC && header->version == WIRE_VERSION &&
+           le32toh(header->size) == size;
 }
 
 /* A number of a frame that was received: it lies anywhere. */

@@ -10,24 +10,34 @@
 #include <endian.h>
 #include <string.h>
 
-static bool hello_parse(const struct kit_session *session, const void *data, uint32_t size,
-                        struct kit_hello *hello);
 static bool hello_is_from(struct kit_session *session, const void *path,
                           const struct kit_hello *hello);
-static bool ack_is_from(const struct kit_peer *peer, const void *path,
-                        const struct kit_hello *hello);
 static bool peer_is_at(const struct kit_peer *peer, const void *path);
 static void hello_is_forged(struct kit_session *session, const struct kit_hello *hello);
 static struct kit_peer *hello_find(struct kit_session *session, const void *path,
                                    const struct kit_hello *hello);
-static bool hello_is_other(const struct kit_peer *peer, const struct kit_hello *hello);
 static bool hello_accept(struct kit_peer *peer, const struct kit_hello *hello);
+static const void *path_of(const struct kit_peer *peer);
 static void hello_find_alias(struct kit_peer *peer, const void *path,
                              const struct kit_hello *hello);
 
 _Static_assert(sizeof(struct kit_hello_wire) == 64, "layout of the wire");
 
-void kit_hello_write(const struct kit_peer *peer, bool is_ack, uint8_t *place)
+/* A HELLO_ACK of a session that is sealed needs no share; another one is that of an offer. */
+void kit_hello_write(struct kit_peer *peer, bool is_ack, uint8_t *place)
+{
+    static const uint8_t no_share[KIT_AUTH_SHARE];
+    const bool has_share = peer->auth != NULL && !is_ack;
+
+    if (has_share)
+        kit_exchange_open(peer);
+    kit_hello_fill(peer, is_ack ? peer->their_epoch : peer->epoch,
+                   has_share ? peer->auth->exchange.share : no_share, place);
+}
+
+/* The share is not looked at without a key. */
+void kit_hello_fill(const struct kit_peer *peer, uint32_t epoch,
+                    const uint8_t share[KIT_AUTH_SHARE], uint8_t *place)
 {
     const struct kit_session *session = peer->session;
     const struct kit_peer *self = session->self;
@@ -39,16 +49,25 @@ void kit_hello_write(const struct kit_peer *peer, bool is_ack, uint8_t *place)
         .pid_namespace = htole64(session->pid_namespace),
         .start_time = htole64(session->start_time),
         .mask = htole32(peer->mask),
+        .flags = htole32(session->secret != NULL ? KIT_HELLO_HAS_KEY : 0),
         .pid = htole32(session->pid),
-        .epoch = htole32(is_ack ? peer->their_epoch : peer->epoch),
+        .epoch = htole32(epoch),
         .name_size = htole16((uint16_t) name_size),
         .raw_size = htole16((uint16_t) self->raw_size),
     };
 
     memcpy(place, &wire, sizeof(wire));
-    memcpy(place + sizeof(wire), self->name, name_size);
+    place += sizeof(wire);
+    if (session->secret != NULL) {
+        struct kit_hello_key key = {0};
+
+        memcpy(key.share, share, sizeof(key.share));
+        memcpy(place, &key, sizeof(key));
+        place += sizeof(key);
+    }
+    memcpy(place, self->name, name_size);
     if (self->raw_size != 0)
-        memcpy(place + sizeof(wire) + name_size, self->raw, self->raw_size);
+        memcpy(place + name_size, self->raw, self->raw_size);
 }
 
 struct kit_peer *kit_hello_read(struct kit_session *session, const void *path, const void *data,
@@ -56,7 +75,7 @@ struct kit_peer *kit_hello_read(struct kit_session *session, const void *path, c
 {
     struct kit_peer *peer;
 
-    if (!hello_parse(session, data, size, hello)) {
+    if (!kit_hello_parse(session, data, size, hello)) {
         session->bad++;
         SESSION_LOG_DEBUG(session, "dropped a HELLO of %u bytes that is malformed", size);
         return NULL;
@@ -69,8 +88,13 @@ struct kit_peer *kit_hello_read(struct kit_session *session, const void *path, c
 
 bool kit_hello_take(struct kit_peer *peer, const struct kit_hello *hello)
 {
+    return kit_hello_take_as(peer, hello, kit_hello_is_other(peer, hello));
+}
+
+bool kit_hello_take_as(struct kit_peer *peer, const struct kit_hello *hello, bool is_other)
+{
     peer->session->hellos++;
-    if (hello_is_other(peer, hello)) {
+    if (is_other) {
         peer->lost_before = peer->answered + 1;
         peer->pending |= KIT_PENDING_CLOSE;
         peer->connection++;
@@ -88,37 +112,44 @@ bool kit_hello_take(struct kit_peer *peer, const struct kit_hello *hello)
 
 bool kit_hello_ack_received(struct kit_peer *peer, const void *data, uint32_t size)
 {
-    struct kit_session *session = peer->session;
-    const struct kit_session_config *ops = &session->config;
-    const void *path = ops->peer_path != NULL ? ops->peer_path(ops->endpoint, peer) : NULL;
     struct kit_hello hello;
-    uint32_t epoch;
 
-    if (!hello_parse(session, data, size, &hello) || peer->is_self ||
-        !ack_is_from(peer, path, &hello))
+    if (!kit_hello_parse(peer->session, data, size, &hello) || peer->is_self ||
+        kit_hello_is_foreign(peer->session, &hello) || !kit_hello_is_from(peer, &hello) ||
+        (kit_peer_is_sealed(peer) && !kit_hello_is_of(peer, &hello)))
         return false;
-    epoch = hello.wire.epoch;
-    if (epoch == 0 || epoch > peer->epoch || epoch < peer->answered)
-        return epoch != 0 && epoch <= peer->epoch; /* an answer to what is long answered */
-    if (hello_is_other(peer, &hello)) {
+    if (hello.wire.epoch == 0 || hello.wire.epoch > peer->epoch)
+        return false;
+    if (hello.wire.epoch >= peer->answered) /* else it answers what is long answered */
+        (void) kit_hello_ack_take(peer, &hello);
+    return true;
+}
+
+/* Its epoch was checked. False without memory. */
+bool kit_hello_ack_take(struct kit_peer *peer, const struct kit_hello *hello)
+{
+    const uint32_t epoch = hello->wire.epoch;
+
+    if (kit_hello_is_other(peer, hello)) {
         peer->lost_before = epoch > peer->answered ? epoch : peer->answered + 1;
         kit_peer_set_canonical(peer, peer);
     } else {
-        hello_find_alias(peer, path, &hello);
+        hello_find_alias(peer, path_of(peer), hello);
     }
-    if (!hello_accept(peer, &hello))
-        return true;
+    if (!hello_accept(peer, hello))
+        return false;
     peer->answered = epoch;
     if (epoch == peer->epoch)
         peer->pending &= ~KIT_PENDING_HELLO;
     return true;
 }
 
-static bool hello_parse(const struct kit_session *session, const void *data, uint32_t size,
-                        struct kit_hello *hello)
+bool kit_hello_parse(const struct kit_session *session, const void *data, uint32_t size,
+                     struct kit_hello *hello)
 {
     struct kit_hello_wire *wire = &hello->wire;
     const uint8_t *rest = (const uint8_t *) data + sizeof(*wire);
+    size_t key_size;
 
     if (size < sizeof(*wire))
         return false;
@@ -129,15 +160,20 @@ static bool hello_parse(const struct kit_session *session, const void *data, uin
     wire->pid_namespace = le64toh(wire->pid_namespace);
     wire->start_time = le64toh(wire->start_time);
     wire->mask = le32toh(wire->mask);
+    wire->flags = le32toh(wire->flags);
     wire->pid = le32toh(wire->pid);
     wire->epoch = le32toh(wire->epoch);
     wire->name_size = le16toh(wire->name_size);
     wire->raw_size = le16toh(wire->raw_size);
+    hello->has_key = (wire->flags & KIT_HELLO_HAS_KEY) != 0;
+    key_size = hello->has_key ? sizeof(hello->key) : 0;
     if (wire->incarnation == 0 || wire->incarnation == session->incarnation ||
         wire->token >> 32 == 0 || wire->epoch == 0 || wire->raw_size > KIT_RAW_MAX ||
-        size != sizeof(*wire) + wire->name_size + wire->raw_size ||
-        !kit_name_is_good(rest, wire->name_size))
+        size != sizeof(*wire) + key_size + wire->name_size + wire->raw_size ||
+        !kit_name_is_good(rest + key_size, wire->name_size))
         return false;
+    memcpy(&hello->key, rest, key_size);
+    rest += key_size;
     memcpy(hello->name, rest, wire->name_size);
     hello->name[wire->name_size] = '\0';
     hello->raw = rest + wire->name_size;
@@ -168,17 +204,24 @@ static bool hello_is_from(struct kit_session *session, const void *path,
 }
 
 /* The same of a HELLO_ACK. Where a sender's path tells its name, a peer has that name alone. */
-static bool ack_is_from(const struct kit_peer *peer, const void *path,
-                        const struct kit_hello *hello)
+bool kit_hello_is_from(const struct kit_peer *peer, const struct kit_hello *hello)
 {
     const struct kit_session_config *ops = &peer->session->config;
 
     if (ops->path_is_named == NULL || ops->peer_path != NULL)
-        return hello_is_from(peer->session, path, hello);
+        return hello_is_from(peer->session, path_of(peer), hello);
     if (strcmp(hello->name, peer->name) == 0)
         return true;
     hello_is_forged(peer->session, hello);
     return false;
+}
+
+/* NULL: there is none, or the fabric does not tell. */
+static const void *path_of(const struct kit_peer *peer)
+{
+    const struct kit_session_config *ops = &peer->session->config;
+
+    return ops->peer_path != NULL ? ops->peer_path(ops->endpoint, peer) : NULL;
 }
 
 /* The same of a peer that is known: its own path, or where it would have introduced itself. */
@@ -189,7 +232,7 @@ static bool peer_is_at(const struct kit_peer *peer, const void *path)
 
     if (ops->path_is_named == NULL || peer->is_self)
         return true;
-    own = ops->peer_path != NULL ? ops->peer_path(ops->endpoint, peer) : NULL;
+    own = path_of(peer);
     if (own != NULL)
         return own == path;
     return path != NULL && ops->path_is_named(ops->endpoint, path, peer->name);
@@ -225,7 +268,7 @@ static struct kit_peer *hello_find(struct kit_session *session, const void *path
 }
 
 /* True when what was sent to the one that we knew does not count any more. */
-static bool hello_is_other(const struct kit_peer *peer, const struct kit_hello *hello)
+bool kit_hello_is_other(const struct kit_peer *peer, const struct kit_hello *hello)
 {
     if (peer->their_incarnation == 0 || peer->their_token == 0)
         return false;

@@ -6,8 +6,12 @@
  *
  * A peer is known by its canonical name, and its process by an incarnation, a random number of its
  * own. What it sends carries a token, which it was told in our HELLO: a slot, and random bits, so
- * that nobody else can send in its name, and that what it sent before it failed is stale. Two names
- * may turn out to be one process: one of the two peers is the canonical one then, in matching.
+ * that what it sent before it failed is stale. Two names may turn out to be one process: one of the
+ * two peers is the canonical one then, in matching.
+ *
+ * With a key (auth_key) HELLO and HELLO_ACK are the exchange of kit_auth.h, and everything else is
+ * sealed. A HELLO that is not sealed is an offer: it changes nothing until its sender has sealed
+ * something with the keys that come of it. Without one whoever sees a token can use it.
  *
  * Nothing here calls anything of its user's but the functions of struct kit_session_config. What is
  * learnt of a peer is marked in `pending`, and the peer is put into the list `active`; the user
@@ -18,6 +22,7 @@
 #ifndef KIT_SESSION_H
 #define KIT_SESSION_H
 
+#include "kit_auth.h"
 #include "kit_base.h"
 
 #include <string.h>
@@ -41,15 +46,59 @@ struct kit_endpoint; /* the user's, and what the fabric is asked with */
 #define KIT_PENDING_HELLO     0x01u /* until it is answered every frame carries one */
 #define KIT_PENDING_HELLO_ACK 0x02u
 #define KIT_PENDING_BYE       0x04u
-#define KIT_PENDING_PING      0x10u /* a HELLO, also while an earlier one is not answered */
-#define KIT_PENDING_ANSWER    0x20u /* no HELLO of ours was answered yet */
-#define KIT_PENDING_FAILURE   0x40u /* `failure` was reported, and is not dealt with yet */
-#define KIT_PENDING_CLOSE     0x80u /* the way to its predecessor is to be closed */
+#define KIT_PENDING_PING      0x10u  /* a HELLO, also while an earlier one is not answered */
+#define KIT_PENDING_ANSWER    0x20u  /* no HELLO of ours was answered yet */
+#define KIT_PENDING_FAILURE   0x40u  /* `failure` was reported, and is not dealt with yet */
+#define KIT_PENDING_CLOSE     0x80u  /* the way to its predecessor is to be closed */
+#define KIT_PENDING_OFFER     0x100u /* the HELLO_ACK to an offer, which is not sealed */
+#define KIT_PENDING_REFUSAL   0x200u /* to one that has not our key */
+#define KIT_PENDING_CONFIRM   0x400u /* something sealed, so that the peer knows that we are met */
 
 enum kit_peer_phase {
     KIT_PEER_NEW,
     KIT_PEER_HELLO_SENT,
     KIT_PEER_READY,
+};
+
+/* Why a HELLO is refused; proves nothing. As it travels behind its record's header. */
+enum kit_refusal_reason {
+    KIT_REFUSAL_NO_KEY = 1,   /* we have a key, the sender of the HELLO has none */
+    KIT_REFUSAL_KEY = 2,      /* the other way round */
+    KIT_REFUSAL_OTHER_KEY = 3 /* what should prove its key does not fit ours */
+};
+
+/* To whom, by what it has said of itself. */
+struct kit_refusal {
+    uint64_t token;
+    uint32_t incarnation_low;
+    uint32_t mask;
+    uint32_t reason;
+};
+
+/* A HELLO under a key whose sender has sealed nothing yet. */
+struct kit_offer {
+    struct kit_auth_keys keys;
+    struct kit_seal seal;
+    uint8_t share[KIT_AUTH_SHARE]; /* ours */
+    uint8_t digest[KIT_AUTH_KEY];  /* of the HELLO, but for its epoch */
+    uint64_t token;
+    uint64_t incarnation;
+    uint32_t epoch;
+    uint32_t ticks; /* of the session when it came */
+    uint32_t size;
+    uint8_t data[]; /* the HELLO */
+};
+
+/* What a peer has under a key. */
+struct kit_peer_auth {
+    struct kit_seal seal;
+    struct kit_seal old; /* of the same process under another name, which may still use it */
+    bool is_sealed;
+    bool has_old;
+    bool has_exchange;
+    uint32_t exchange_uses;
+    struct kit_auth_exchange exchange; /* of our HELLOs and answers until one of them is answered */
+    struct kit_offer *offer;           /* NULL: there is none */
 };
 
 /* A peer; the first member of the user's struct. Plugins read the first group. */
@@ -68,8 +117,9 @@ struct kit_peer {
     uint32_t in_flight; /* frames of this connection that are being sent */
     bool is_heard;      /* since the last tick */
     bool is_watched;
-    bool is_stalled; /* a frame waits for room in the fabric */
-    bool is_open;    /* the fabric has a way to it */
+    bool is_stalled;            /* a frame waits for room in the fabric */
+    bool is_open;               /* the fabric has a way to it */
+    struct kit_peer_auth *auth; /* NULL without a key, and of ourselves */
     uint64_t their_token;
     uint32_t their_incarnation_low;
     uint32_t epoch;         /* counts the HELLOs that were asked for */
@@ -109,9 +159,10 @@ struct kit_peer {
     bool is_probing;
     bool is_probe_answered; /* the host took the connection */
     bool is_self;
-    bool is_removable; /* goes when nothing needs it any more */
-    bool has_closed;   /* sent a BYE, and no HELLO since */
-    bool is_suspect;   /* its process was gone at the last tick */
+    bool is_removable;          /* goes when nothing needs it any more */
+    bool has_closed;            /* sent a BYE, and no HELLO since */
+    bool is_suspect;            /* its process was gone at the last tick */
+    struct kit_refusal refusal; /* what it is to be told */
 };
 
 struct kit_session_slot {
@@ -129,6 +180,7 @@ struct kit_session_config {
     uint32_t peer_size;    /* bytes of the user's struct that begins with kit_peer; zero-filled */
     uint32_t private_size; /* bytes at kit_peer.priv */
     bool has_tcp_names;    /* a peer's name is host:port, where it, or its host, answers over TCP */
+    const char *auth_key;  /* text of the key; NULL or empty: none */
     struct kit_endpoint *endpoint;
 
     /* As in kit_msg.h. */
@@ -138,12 +190,13 @@ struct kit_session_config {
 
 struct kit_session {
     struct kit_session_config config;
-    uint64_t incarnation;   /* ours */
-    bool is_marked;         /* something in `active`, or another mark of the user's */
-    bool is_shared;         /* several threads count references */
-    bool is_sweep_due;      /* peers that are not needed are to be freed at the next tick */
-    struct kit_link active; /* peers that something was learnt of */
-    uint64_t waiting;       /* sums over the peers */
+    uint64_t incarnation;           /* ours */
+    struct kit_auth_secret *secret; /* NULL: there is no key */
+    bool is_marked;                 /* something in `active`, or another mark of the user's */
+    bool is_shared;                 /* several threads count references */
+    bool is_sweep_due;              /* peers that are not needed are to be freed at the next tick */
+    struct kit_link active;         /* peers that something was learnt of */
+    uint64_t waiting;               /* sums over the peers */
     struct kit_peer *self;
     struct kit_session_slot *slots;
     uint32_t slot_count;
@@ -161,11 +214,18 @@ struct kit_session {
     uint32_t silence_ms; /* after which a peer has failed; 0: never */
     uint64_t host_id, pid_namespace, start_time;
     uint32_t pid;
-    uint64_t hellos; /* received */
-    uint64_t bad;    /* what peers sent that is malformed or forged */
+    uint64_t hellos;  /* received */
+    uint64_t bad;     /* what peers sent that is malformed or forged */
+    uint64_t refused; /* HELLOs and frames of those that have another key, or none, and replays */
+    uint32_t offers;  /* that are kept */
 };
 
-/* A HELLO or HELLO_ACK as it travels, little-endian; name and raw address follow. */
+#define KIT_HELLO_HAS_KEY 0x01u
+
+/*
+ * A HELLO or HELLO_ACK as it travels, little-endian; kit_hello_key where the flag says so, name and
+ * raw address follow.
+ */
 struct kit_hello_wire {
     uint64_t token;         /* under which the sender knows the receiver */
     uint64_t incarnation;   /* the sender's */
@@ -173,7 +233,7 @@ struct kit_hello_wire {
     uint64_t pid_namespace; /* equal where process ids mean the same; 0 when not known */
     uint64_t start_time;    /* of the sender's process, in ticks since boot */
     uint32_t mask;          /* added to the sequence of frames under the token */
-    uint32_t unused;        /* 0 */
+    uint32_t flags;         /* KIT_HELLO_HAS_KEY */
     uint32_t pid;
     uint32_t epoch; /* the sender's; in HELLO_ACK that of the HELLO */
     uint16_t name_size;
@@ -181,11 +241,18 @@ struct kit_hello_wire {
     uint32_t reserved;
 };
 
+struct kit_hello_key {
+    uint8_t share[KIT_AUTH_SHARE];
+    uint8_t confirm[KIT_AUTH_CODE]; /* of a HELLO_ACK: its code with these bytes 0; else 0 */
+};
+
 /* One that was checked; to be handed on as it is. */
 struct kit_hello {
     struct kit_hello_wire wire; /* in our byte order */
     char name[KIT_NAME_MAX];
     const uint8_t *raw;
+    bool has_key;
+    struct kit_hello_key key;
 };
 
 /* ------------------------------------------------------------------------------------------------
@@ -334,11 +401,12 @@ static inline uint64_t kit_peer_token(const struct kit_peer *peer)
 static inline uint32_t kit_hello_size(const struct kit_session *session)
 {
     return (uint32_t) (sizeof(struct kit_hello_wire) + strlen(session->self->name) +
-                       session->self->raw_size);
+                       session->self->raw_size +
+                       (session->secret != NULL ? sizeof(struct kit_hello_key) : 0));
 }
 
 /* Writes one, kit_hello_size() bytes, for the peer. */
-void kit_hello_write(const struct kit_peer *peer, bool is_ack, uint8_t *place);
+void kit_hello_write(struct kit_peer *peer, bool is_ack, uint8_t *place);
 
 /*
  * The peer that sent this HELLO, made if it is new. NULL: it is malformed or forged, which is
@@ -356,6 +424,60 @@ bool kit_hello_take(struct kit_peer *peer, const struct kit_hello *hello);
 
 /* The same with a HELLO_ACK from the peer. False when it is malformed or forged. */
 bool kit_hello_ack_received(struct kit_peer *peer, const void *data, uint32_t size);
+
+/* Counts one that has another key, or none; true the first time, when it is to be seen. */
+static inline bool kit_session_refuse(struct kit_session *session)
+{
+    return session->refused++ == 0;
+}
+
+/* ------------------------------------------------------------------------------------------------
+ * Under a key, and towards those that have one
+ */
+
+/* Whether a HELLO is of one that has a key where we have none, or the other way round. */
+static inline bool kit_hello_is_foreign(const struct kit_session *session,
+                                        const struct kit_hello *hello)
+{
+    return hello->has_key != (session->secret != NULL);
+}
+
+/* Counts it, logs it, and has its sender told: KIT_PENDING_REFUSAL. */
+void kit_hello_refuse(struct kit_peer *peer, const struct kit_hello *hello);
+
+/* A refusal came: what waits for the peer ends with NA_PLUGIN_PERMISSION, unless it is met. */
+void kit_refusal_received(struct kit_peer *peer, uint32_t reason);
+
+/* Keeps a HELLO that is not sealed as an offer: KIT_PENDING_OFFER. `data` is all of it. */
+void kit_offer_keep(struct kit_peer *peer, const struct kit_hello *hello, const void *data,
+                    uint32_t size);
+
+/* Writes the HELLO_ACK to the offer, kit_hello_size() bytes. */
+void kit_offer_answer(struct kit_peer *peer, uint8_t *place);
+
+/* The peer is the one that made the offer: kit_hello_take(). False without memory. */
+bool kit_offer_take(struct kit_peer *peer);
+
+/* A HELLO_ACK that is not sealed. False when it is malformed, or nobody waits for it. */
+bool kit_offer_answered(struct kit_peer *peer, const void *data, uint32_t size);
+
+/* Whether a sealed HELLO or HELLO_ACK says of its peer what is known. */
+bool kit_hello_is_of(const struct kit_peer *peer, const struct kit_hello *hello);
+
+/*
+ * Whose seal some bytes have. KIT_SEAL_NEXT also for those of an offer, which *is_new_p tells: it
+ * is to be taken before they are.
+ */
+enum kit_seal_result kit_peer_seal_check(struct kit_peer *peer, uint32_t sequence,
+                                         const uint8_t *data, uint64_t size, bool *is_new_p);
+
+static inline bool kit_peer_is_sealed(const struct kit_peer *peer)
+{
+    return peer->auth != NULL && peer->auth->is_sealed;
+}
+
+/* Forgets all keys of the peer. */
+void kit_peer_auth_reset(struct kit_peer *peer);
 
 /* Whether that many characters make a name, which goes into logs and address strings. */
 bool kit_name_is_good(const uint8_t *name, uint32_t size);

@@ -32,6 +32,10 @@ int32_t kit_session_open(struct kit_session *session, const struct kit_session_c
     session->config = *config;
     session->config.name = NULL;
     session->config.raw = NULL;
+    session->config.auth_key = NULL;
+    ret = kit_auth_secret_open(config->plugin, config->auth_key, &session->secret);
+    if (ret != NA_PLUGIN_SUCCESS)
+        return ret;
     ret = kit_key_take(&session->keys, &drawn);
     if (ret != NA_PLUGIN_SUCCESS) {
         SESSION_LOG_ERROR(session, "no random numbers: errno %d", errno);
@@ -57,6 +61,8 @@ void kit_session_close(struct kit_session *session)
     kit_host->mem_free(session->slots);
     kit_host->mem_free((void *) session->names);
     kit_host->mem_free((void *) session->incarnations);
+    kit_auth_secret_close(session->secret);
+    session->secret = NULL;
 }
 
 int32_t kit_peer_make(struct kit_session *session, const char *name, struct kit_peer **peer_p)
@@ -89,8 +95,13 @@ int32_t kit_peer_make(struct kit_session *session, const char *name, struct kit_
 
     peer->index = session->slot_free;
     slot = &session->slots[peer->index];
+    if (session->self != NULL && !kit_peer_auth_make(peer)) {
+        kit_host->mem_free(peer);
+        return NA_PLUGIN_NOMEM;
+    }
     if (!peer_new_token(peer)) {
         SESSION_LOG_ERROR(session, "no random numbers for one more peer: errno %d", errno);
+        kit_peer_auth_free(peer);
         kit_host->mem_free(peer);
         return NA_PLUGIN_IO_ERROR;
     }
@@ -192,8 +203,10 @@ void kit_peer_failed(struct kit_peer *peer, int32_t status, const char *reason)
     peer->failure_reason = kit_host->mem_alloc(strlen(reason) + 1, 0);
     if (peer->failure_reason != NULL)
         memcpy(peer->failure_reason, reason, strlen(reason) + 1);
-    peer->pending = (peer->pending & KIT_PENDING_CLOSE) | KIT_PENDING_FAILURE | KIT_PENDING_ANSWER;
+    peer->pending = (peer->pending & (KIT_PENDING_CLOSE | KIT_PENDING_REFUSAL)) |
+                    KIT_PENDING_FAILURE | KIT_PENDING_ANSWER;
     (void) peer_new_token(peer);
+    kit_peer_auth_reset(peer);
     kit_peer_mark(peer);
 }
 
@@ -238,7 +251,8 @@ void kit_peer_reset(struct kit_peer *peer)
 {
     peer->connection++;
     peer->phase = KIT_PEER_NEW;
-    peer->pending = KIT_PENDING_ANSWER | KIT_PENDING_CLOSE | (peer->pending & KIT_PENDING_PING);
+    peer->pending = KIT_PENDING_ANSWER | KIT_PENDING_CLOSE |
+                    (peer->pending & (KIT_PENDING_PING | KIT_PENDING_REFUSAL));
     peer->their_token = 0;
     peer->sent_sequence = 0;
     peer->in_flight = 0;
@@ -249,6 +263,7 @@ void kit_peer_reset(struct kit_peer *peer)
     peer->answered = peer->epoch++;
     kit_silence_end(peer);
     (void) peer_new_token(peer);
+    kit_peer_auth_reset(peer);
     kit_peer_set_canonical(peer, peer);
     kit_peer_mark(peer);
 }
@@ -342,7 +357,7 @@ static uint32_t incarnation_hash(uint64_t incarnation)
 bool kit_peer_is_unused(const struct kit_peer *peer)
 {
     if (__atomic_load_n(&peer->refs, __ATOMIC_ACQUIRE) != 0 || peer->is_self ||
-        peer->waiting != 0 || !kit_list_empty(&peer->active_link))
+        peer->waiting != 0 || !kit_list_empty(&peer->active_link) || kit_offer_is_open(peer))
         return false;
     return peer->phase == KIT_PEER_NEW || peer->is_removable || kit_peer_process_gone(peer);
 }
@@ -352,6 +367,7 @@ void kit_peer_free(struct kit_peer *peer)
     kit_silence_end(peer);
     kit_peer_set_canonical(peer, peer);
     peer_unlink(peer);
+    kit_peer_auth_free(peer);
     kit_host->mem_free(peer->failure_reason);
     kit_host->mem_free(peer->raw);
     kit_host->mem_free(peer);

@@ -17,6 +17,8 @@
 #include "hg/recv.h"
 #include "hg/respond.h"
 
+#include "na_ext.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -295,6 +297,7 @@ static void hg_class_set_options(struct hg_rpc_class *hg_class, const struct hg_
     if (options->auth_key != NULL) {
         static const char salt[] = "amalgam rpc 1";
 
+        hg_class->has_key = true;
         hg_class->hash_flags |= HG_CORE_HEADER_HAS_TAG;
         hg_class->hash_size += (uint32_t) sizeof(struct hg_core_header_tag);
         hg_key_derive(&hg_class->key, options->auth_key, strlen(options->auth_key), salt,
@@ -344,8 +347,15 @@ static hg_return_t hg_class_open_na(hg_class_t *hg_class, const char *info_strin
 /* Learn the limits of the main path, and open the one for shared memory if that is wanted. */
 static hg_return_t hg_class_open_paths(hg_class_t *hg_class, const struct hg_options *options)
 {
-    hg_return_t ret = hg_class_path_init(hg_rpc_class(hg_class), HG_PATH_MAIN);
+    struct hg_rpc_class *rpc_class = hg_rpc_class(hg_class);
+    hg_return_t ret = hg_class_path_init(rpc_class, HG_PATH_MAIN);
 
+    if (ret == HG_SUCCESS && rpc_class->has_key && hg_class->owns_na_class && !options->auto_sm &&
+        rpc_class->is_authenticated[HG_PATH_MAIN]) {
+        /* The transport seals what it sends. */
+        rpc_class->hash_flags &= (uint8_t) ~HG_CORE_HEADER_HAS_TAG;
+        rpc_class->hash_size -= (uint32_t) sizeof(struct hg_core_header_tag);
+    }
     if (ret != HG_SUCCESS || !options->auto_sm)
         return ret;
     hg_auto_sm_open(hg_class, &options->na_init_info, options->sm_info_string,
@@ -366,6 +376,7 @@ static hg_return_t hg_class_path_init(struct hg_rpc_class *hg_class, enum hg_pat
     uint32_t max_tag = NA_Msg_get_max_tag(path->na_class);
     uint32_t bits = 0;
 
+    hg_class->is_authenticated[index] = NA_Class_has_capability(path->na_class, "authenticated");
     path->unexpected_size = NA_Msg_get_max_unexpected_size(path->na_class);
     path->expected_size = NA_Msg_get_max_expected_size(path->na_class);
     path->unexpected_header = NA_Msg_get_unexpected_header_size(path->na_class);

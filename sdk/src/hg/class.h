@@ -38,7 +38,9 @@ struct hg_rpc_class {
     bool stats;
     uint8_t hash_flags; /* HG_CORE_HEADER_ flags that every message carries */
     uint32_t hash_size; /* bytes of the headers that these flags stand for */
-    struct hg_key key;  /* of the tags that these flags may ask for */
+    bool has_key;
+    bool is_authenticated[HG_PATH_MAX]; /* the transport proves auth_key in all that it sends */
+    struct hg_key key;                  /* of tags, where it does not */
     uint32_t post_init;
     uint32_t post_incr;
     _Atomic uint32_t overflow_ms; /* how long data beside a message are waited for; 0: for ever */

@@ -215,9 +215,12 @@ static hg_return_t hg_header_check_hash(struct hg_handle *handle, const struct h
 static hg_return_t hg_header_check_tag(struct hg_handle *handle, const struct hg_msg *msg)
 {
     const hg_class_t *hg_class = handle->info.hg_class;
+    const bool has_tag = (msg->flags & HG_CORE_HEADER_HAS_TAG) != 0;
     uint64_t tag;
 
-    if (msg->flags & hg_rpc_class(hg_class)->hash_flags & HG_CORE_HEADER_HAS_TAG) {
+    if (!has_tag && hg_rpc_class(hg_class)->is_authenticated[handle->path])
+        return HG_SUCCESS;
+    if (has_tag && hg_rpc_class(hg_class)->has_key) {
         memcpy(&tag, msg->buf + hg_msg_payload_offset(msg, msg->flags) - sizeof(tag), sizeof(tag));
         if (le64toh(tag) == hg_header_tag(hg_class, msg, msg->flags, msg->used))
             return HG_SUCCESS;

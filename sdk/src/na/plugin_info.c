@@ -133,6 +133,7 @@ static size_t list_capabilities(const struct na_transport *transport, uint64_t f
         {(flags & NA_PLUGIN_CAP_DEVICE_MEM) != 0, "device_memory"},
         {(flags & NA_PLUGIN_CAP_FORWARD_PROG) != 0, "forward_progress"},
         {(flags & NA_PLUGIN_CAP_NO_THREADS) != 0, "no_threads"},
+        {(flags & NA_PLUGIN_CAP_AUTHENTICATED) != 0, "authenticated"},
         {transport->table.poll_wait != NULL, "poll_wait"},
         {transport->mem_segments.mem_create_segments != NULL, "memory_segments"},
         {transport->multi_recv.msg_multi_recv_unexpected != NULL, "multi_recv"},

@@ -118,6 +118,9 @@ extern _Atomic uint32_t sim_events_to_refuse;  /* multi-receive events without m
 void sim_net_setup(struct sim_net *net);
 struct na_plugin_init sim_init(void);
 
+/* The auth_key of all nodes that are given no init, from the environment; NULL: none. */
+const char *sim_key(void);
+
 /* NULL when it could not be opened. A node takes the name of a dead one. */
 struct na_plugin_class *sim_open(struct sim_net *net, const char *name,
                                  const struct na_plugin_init *init);

@@ -157,8 +157,9 @@ static void test_send_behind_a_hello(void **state)
 
     for (uint32_t i = 0; i < 3; i++)
         assert_int_equal(kit_msg_send_unexpected(pair->ca, &sends[i], "x", 2, NULL, addr, 0, 4), 0);
-    assert_int_equal(sends[0].completions, 1);
+    assert_int_equal(sends[0].completions, sim_key() == NULL ? 1 : 0);
     assert_int_equal(sends[1].completions, 0);
+    assert_int_equal(kit_msg_cancel(pair->ca, &sends[0]), 0);
     assert_int_equal(kit_msg_cancel(pair->ca, &sends[1]), 0);
     assert_int_equal(sends[1].status, NA_PLUGIN_CANCELED);
     assert_int_equal(sends[2].completions, 0);

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a key that processes share (auth_key) proves: a secret that is made of its text, an exchange
+ * by which two processes show each other that both have it, and seals on what they send afterwards.
+ *
+ * The exchange is CPace over ristretto255, a balanced PAKE: each side sends one share, a random
+ * multiple of a generator that is made of the secret. A share alone, and all that is made of two
+ * shares, lets nobody try keys: who plays one side learns of one guess whether it is right. What
+ * both say of themselves is part of the keys (docs/decisions/0030). All cryptography is libsodium's.
+ *
+ * No function blocks but kit_auth_secret_open(). Unless it says otherwise a function may be called
+ * by any thread as long as no other one uses the same object. Since 1.1.
+ */
+
+#ifndef KIT_AUTH_H
+#define KIT_AUTH_H
+
+#include "kit_base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define KIT_AUTH_KEY   32u /* bytes of a key or a digest */
+#define KIT_AUTH_SHARE 32u
+#define KIT_AUTH_CODE  16u /* bytes of a code that proves a key */
+#define KIT_AUTH_TAG   16u /* bytes that a seal adds */
+
+struct kit_auth_secret; /* locked memory; classes of a process that have the same text share it */
+
+/* One side of an exchange. To be wiped by kit_auth_wipe(). */
+struct kit_auth_exchange {
+    uint8_t scalar[KIT_AUTH_KEY];
+    uint8_t share[KIT_AUTH_SHARE]; /* to be sent */
+};
+
+/* What comes of it. To be wiped. */
+struct kit_auth_keys {
+    uint8_t send[KIT_AUTH_KEY]; /* the other side's `receive` */
+    uint8_t receive[KIT_AUTH_KEY];
+    uint8_t confirm_own[KIT_AUTH_KEY]; /* the other side's `confirm_their` */
+    uint8_t confirm_their[KIT_AUTH_KEY];
+};
+
+/* The keys and counters of what two processes send to each other. To be wiped. */
+struct kit_seal {
+    uint8_t send[KIT_AUTH_KEY];
+    uint8_t receive[KIT_AUTH_KEY];
+    uint64_t sent; /* numbers of the last ones */
+    uint64_t received;
+};
+
+enum kit_seal_result {
+    KIT_SEAL_NONE,  /* not of this seal */
+    KIT_SEAL_NEXT,  /* the one after the last */
+    KIT_SEAL_LATER, /* some before it were lost */
+    KIT_SEAL_AGAIN  /* it was there before, or is late */
+};
+
+/*
+ * The secret of a text, with a reference; NULL for no text or an empty one. Takes a tenth of a second
+ * and 64 MiB for each text that no class of the process has (Argon2id). Any thread.
+ *
+ * NA_PLUGIN_SUCCESS, NA_PLUGIN_NOMEM, or NA_PLUGIN_IO_ERROR when libsodium does not work (logged
+ * in the name of `plugin`).
+ */
+int32_t kit_auth_secret_open(const char *plugin, const char *text,
+                             struct kit_auth_secret **secret_p);
+
+/* Lets go of it; the last one wipes it. NULL does nothing. Any thread. */
+void kit_auth_secret_close(struct kit_auth_secret *secret);
+
+/* Draws a scalar, and makes the share. */
+void kit_auth_exchange_begin(const struct kit_auth_secret *secret,
+                             struct kit_auth_exchange *exchange);
+
+/*
+ * The keys for a share that was received. The digests are of what each side says of itself, in
+ * which its share may be left out. False when it is no share, or is ours.
+ */
+bool kit_auth_exchange_end(const struct kit_auth_exchange *exchange,
+                           const uint8_t their_share[KIT_AUTH_SHARE],
+                           const uint8_t own_digest[KIT_AUTH_KEY],
+                           const uint8_t their_digest[KIT_AUTH_KEY], struct kit_auth_keys *keys);
+
+/* BLAKE2b of two pieces; either may be empty. */
+void kit_auth_digest(uint8_t digest[KIT_AUTH_KEY], const void *first, uint64_t first_size,
+                     const void *second, uint64_t second_size);
+
+/* The code of a message under a key of key_size bytes, 16 to 64: keyed BLAKE2b. */
+void kit_auth_code(uint8_t code[KIT_AUTH_CODE], const void *key, uint64_t key_size,
+                   const void *message, uint64_t size);
+
+/* In constant time. */
+bool kit_auth_code_is_equal(const uint8_t a[KIT_AUTH_CODE], const uint8_t b[KIT_AUTH_CODE]);
+
+void kit_auth_wipe(void *memory, uint64_t size);
+
+void kit_seal_begin(struct kit_seal *seal, const struct kit_auth_keys *keys);
+
+/* Writes the tag of `size` bytes behind them; `sequence` is the low half of their number. */
+void kit_seal_write(struct kit_seal *seal, uint32_t sequence, uint8_t *data, uint64_t size);
+
+/* Checks `size` bytes, of which the last KIT_AUTH_TAG are the tag. NEXT counts it as received. */
+enum kit_seal_result kit_seal_check(struct kit_seal *seal, uint32_t sequence, const uint8_t *data,
+                                    uint64_t size);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* KIT_AUTH_H */

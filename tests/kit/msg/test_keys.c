@@ -1,0 +1,711 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Endpoints with a key, and somebody on the way who edits, replays, reflects, swaps, reorders and
+ * truncates what they send, in both directions, or has no key.
+ */
+
+#include "kit_base.h"
+#include "msg_sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define KEY "open sesame"
+
+static struct kit_auth_secret *kept; /* so that it is stretched once */
+
+/* A frame that was taken out of the network. */
+struct frame {
+    uint8_t data[SIM_FRAME_MAX];
+    uint64_t size;
+};
+
+/* One direction of a pair. */
+struct way {
+    struct na_plugin_class *from, *to;
+    struct na_plugin_context *from_context, *to_context;
+    struct na_plugin_addr *to_at_from, *from_at_to;
+};
+
+static int key_keep(void **state)
+{
+    (void) state;
+    kit_host = &sim_host;
+    return kit_auth_secret_open("test", KEY, &kept);
+}
+
+static int key_drop(void **state)
+{
+    (void) state;
+    kit_auth_secret_close(kept);
+    return 0;
+}
+
+/* Two that do not know each other; NULL: without a key. */
+static void keyed_open(struct sim_pair *pair, const char *key_a, const char *key_b)
+{
+    struct na_plugin_init init = sim_init();
+
+    memset(pair, 0, sizeof(*pair));
+    sim_net_setup(&pair->net);
+    init.auth_key = key_a;
+    pair->a = sim_open(&pair->net, "a", &init);
+    init.auth_key = key_b;
+    pair->b = sim_open(&pair->net, "b", &init);
+    pair->ca = sim_context(pair->a, 0);
+    pair->cb = sim_context(pair->b, 0);
+    pair->b_at_a = sim_lookup(pair->a, "b");
+}
+
+static void keyed_close(struct sim_pair *pair)
+{
+    kit_msg_addr_free(pair->a, pair->b_at_a);
+    if (pair->a_at_b != NULL)
+        kit_msg_addr_free(pair->b, pair->a_at_b);
+    sim_close(pair->a, pair->ca);
+    sim_close(pair->b, pair->cb);
+    assert_int_equal(sim_allocations, 0);
+}
+
+static int met_setup(void **state)
+{
+    static struct sim_pair pair;
+
+    keyed_open(&pair, KEY, KEY);
+    sim_meet(pair.ca, pair.cb, pair.b_at_a, &pair.a_at_b);
+    *state = &pair;
+    return 0;
+}
+
+static int met_teardown(void **state)
+{
+    keyed_close(*state);
+    return 0;
+}
+
+static struct way way_of(const struct sim_pair *pair, uint32_t direction)
+{
+    const struct way ways[] = {
+        {pair->a, pair->b, pair->ca, pair->cb, pair->b_at_a, pair->a_at_b},
+        {pair->b, pair->a, pair->cb, pair->ca, pair->a_at_b, pair->b_at_a},
+    };
+
+    return ways[direction];
+}
+
+static uint64_t refused(const struct na_plugin_class *node)
+{
+    const struct msg_endpoint *state = node->endpoint.state;
+
+    return state->session.refused + state->session.bad + state->counters.frames_stale;
+}
+
+/* The first frame that waits for the node. */
+static void take(struct na_plugin_class *node, struct frame *frame)
+{
+    struct sim_packet *packet = node->inbox_first;
+
+    assert_non_null(packet);
+    node->inbox_first = packet->next;
+    if (node->inbox_first == NULL)
+        node->inbox_last = NULL;
+    frame->size = packet->size;
+    memcpy(frame->data, packet->data, packet->size);
+    free(packet);
+}
+
+static void hand_over(struct na_plugin_class *node, struct na_plugin_context *context,
+                      const struct frame *frame)
+{
+    sim_inject(node, frame->data, frame->size);
+    sim_poll(context, NULL, 1);
+}
+
+static void post(struct na_plugin_context *context, struct sim_op *receive, char buf[8])
+{
+    memset(receive, 0, sizeof(*receive));
+    assert_int_equal(kit_msg_recv_unexpected(context, receive, buf, 8, NULL), 0);
+}
+
+/* Sends a message, and takes its frame away. */
+static void send_and_take(const struct way *way, const char *text, struct frame *frame)
+{
+    struct sim_op send = {0};
+
+    assert_int_equal(kit_msg_send_unexpected(way->from_context, &send, text, strlen(text) + 1, NULL,
+                                             way->to_at_from, 0, 7),
+                     0);
+    assert_int_equal(send.completions, 1);
+    take(way->to, frame);
+    assert_null(way->to->inbox_first);
+}
+
+/* What the session is good for. */
+static void check_alive(const struct way *way)
+{
+    struct sim_op send = {0}, receive;
+    char buf[8];
+
+    post(way->to_context, &receive, buf);
+    assert_int_equal(
+        kit_msg_send_unexpected(way->from_context, &send, "alive", 6, NULL, way->to_at_from, 0, 9),
+        0);
+    sim_poll_until(way->from_context, way->to_context, &receive);
+    assert_int_equal(receive.status, 0);
+    assert_string_equal(buf, "alive");
+    kit_msg_addr_free(way->to, receive.source);
+}
+
+/* Every kind of frame of a session: one message, several and a record, HELLO, HELLO_ACK. */
+static void make(const struct way *way, uint32_t kind, struct frame *frame)
+{
+    static struct sim_op sends[3]; /* some wait until the frame is answered */
+
+    memset(sends, 0, sizeof(sends));
+    switch (kind) {
+    case 0:
+        send_and_take(way, "one", frame);
+        return;
+    case 1:
+        way->from->again = 1;
+        for (uint32_t i = 0; i < 2; i++)
+            assert_int_equal(kit_msg_send_unexpected(way->from_context, &sends[i], "many", 5, NULL,
+                                                     way->to_at_from, 0, 7),
+                             0);
+        kit_msg_lock(&way->from->endpoint);
+        assert_int_equal(kit_msg_control_send(&way->from->endpoint,
+                                              &msg_peer_of(way->to_at_from)->base, 3, "control", 8),
+                         0);
+        kit_msg_unlock(&way->from->endpoint);
+        sim_poll(way->from_context, NULL, 2);
+        break;
+    case 2:
+        kit_msg_addr_free(way->from,
+                          sim_lookup(way->from, msg_peer_of(way->to_at_from)->base.name));
+        assert_int_equal(kit_msg_send_unexpected(way->from_context, &sends[0], "met", 4, NULL,
+                                                 way->to_at_from, 0, 7),
+                         0);
+        break;
+    default: /* the other side asks */
+        kit_msg_addr_free(way->to, sim_lookup(way->to, msg_peer_of(way->from_at_to)->base.name));
+        assert_int_equal(kit_msg_send_unexpected(way->to_context, &sends[0], "met", 4, NULL,
+                                                 way->from_at_to, 0, 7),
+                         0);
+        sim_poll(way->from_context, NULL, 1);
+        break;
+    }
+    take(way->to, frame);
+    assert_null(way->to->inbox_first);
+}
+
+#define KINDS 4u
+
+/* Takes what is left of a kind: the messages that wait for an answer. */
+static void finish(const struct way *way)
+{
+    struct msg_endpoint *states[] = {way->from->endpoint.state, way->to->endpoint.state};
+    struct na_plugin_context *contexts[] = {way->from_context, way->to_context};
+
+    sim_poll(way->from_context, way->to_context, 5);
+    for (uint32_t i = 0; i < 2; i++)
+        while (states[i]->deferrals.count != 0 || states[i]->deferred_count != 0) {
+            struct sim_op receive;
+            char buf[8];
+
+            post(contexts[i], &receive, buf);
+            assert_int_equal(receive.completions, 1);
+            kit_msg_addr_free(NULL, receive.source);
+            sim_poll(contexts[i], NULL, 1);
+        }
+}
+
+static void test_right_key(void **state)
+{
+    struct sim_pair *pair = *state;
+
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct way way = way_of(pair, i);
+
+        assert_true(kit_peer_is_sealed(&msg_peer_of(way.to_at_from)->base));
+        check_alive(&way);
+        assert_int_equal(refused(way.to), 0);
+        assert_int_equal(way.from->endpoint.state->session.offers, 0);
+        assert_false(msg_peer_of(way.to_at_from)->base.auth->has_exchange);
+    }
+}
+
+/* The operation ends, both count it, and nothing gets to a receive or to the plugin. */
+static void check_refused(const char *key_a, const char *key_b)
+{
+    struct sim_pair pair;
+    struct sim_op send, receive;
+    uint32_t controls;
+    char buf[8];
+
+    keyed_open(&pair, key_a, key_b);
+    post(pair.cb, &receive, buf);
+    for (uint32_t i = 1; i <= 3; i++) {
+        memset(&send, 0, sizeof(send));
+        kit_msg_lock(&pair.a->endpoint);
+        assert_int_equal(kit_msg_control_send(&pair.a->endpoint, &msg_peer_of(pair.b_at_a)->base, 3,
+                                              "control", 8),
+                         0);
+        kit_msg_unlock(&pair.a->endpoint);
+        assert_int_equal(kit_msg_send_unexpected(pair.ca, &send, "x", 2, NULL, pair.b_at_a, 0, 1),
+                         0);
+        sim_poll_until(pair.ca, pair.cb, &send);
+        sim_poll(pair.ca, pair.cb, 5);
+        if (key_a != NULL)
+            assert_int_equal(send.status, NA_PLUGIN_PERMISSION);
+        assert_int_equal(msg_peer_of(pair.b_at_a)->base.phase, KIT_PEER_NEW);
+        assert_true(pair.b->endpoint.state->session.refused >= i);
+    }
+    controls = pair.b->controls;
+    assert_int_equal(controls, 0);
+    assert_int_equal(receive.completions, 0);
+    assert_int_equal(kit_msg_cancel(pair.cb, &receive), 0);
+    keyed_close(&pair);
+}
+
+static void test_other_keys(void **state)
+{
+    (void) state;
+    check_refused("abracadabra", KEY);
+    check_refused(NULL, KEY);
+    check_refused(KEY, NULL);
+}
+
+/* Each bit of each frame, in each direction; the session goes on afterwards. */
+static void test_edited(void **state)
+{
+    struct sim_pair *pair = *state;
+
+    for (uint32_t i = 0; i < 2 * KINDS; i++) {
+        const struct way way = way_of(pair, i % 2);
+        struct frame frame, edited;
+        const uint32_t controls = way.to->controls;
+        struct sim_op receive;
+        char buf[8];
+
+        make(&way, i / 2, &frame);
+        post(way.to_context, &receive, buf);
+        for (uint32_t bit = 0; bit < 8 * frame.size; bit++) {
+            const uint64_t before = refused(way.to);
+
+            edited = frame;
+            edited.data[bit / 8] ^= (uint8_t) (1u << bit % 8);
+            hand_over(way.to, way.to_context, &edited);
+            assert_int_equal(receive.completions, 0);
+            assert_true(refused(way.to) > before || way.to->endpoint.state->session.offers == 1);
+            assert_int_equal(msg_peer_of(way.from_at_to)->base.phase, KIT_PEER_READY);
+        }
+        assert_int_equal(way.to->controls, controls);
+        assert_int_equal(kit_msg_cancel(way.to_context, &receive), 0);
+        while (way.from->inbox_first != NULL) /* answers to what could have been a HELLO */
+            take(way.from, &edited);
+        hand_over(way.to, way.to_context, &frame);
+        finish(&way);
+        check_alive(&way);
+    }
+}
+
+static void test_replayed(void **state)
+{
+    struct sim_pair *pair = *state;
+
+    for (uint32_t i = 0; i < 2 * KINDS; i++) {
+        const struct way way = way_of(pair, i % 2);
+        struct frame frame;
+        uint64_t before;
+        uint32_t controls;
+
+        make(&way, i / 2, &frame);
+        hand_over(way.to, way.to_context, &frame);
+        finish(&way);
+        before = refused(way.to);
+        controls = way.to->controls;
+        for (uint32_t k = 0; k < 3; k++)
+            hand_over(way.to, way.to_context, &frame);
+        assert_int_equal(refused(way.to), before + 3);
+        assert_int_equal(way.to->controls, controls);
+        assert_int_equal(way.to->endpoint.state->deferrals.count, 0);
+        check_alive(&way);
+    }
+}
+
+static void test_reflected(void **state)
+{
+    struct sim_pair *pair = *state;
+
+    for (uint32_t i = 0; i < 2 * KINDS; i++) {
+        const struct way way = way_of(pair, i % 2);
+        struct frame frame, as_theirs;
+        struct wire_header header;
+        uint64_t before = refused(way.from);
+
+        make(&way, i / 2, &frame);
+        hand_over(way.from, way.from_context, &frame);
+        assert_int_equal(refused(way.from), before + 1);
+        /* Also under the token that the other side would use. */
+        as_theirs = frame;
+        if (frame.data[0] != WIRE_COMPACT) {
+            memcpy(&header, frame.data, sizeof(header));
+            header.token = kit_peer_token(&msg_peer_of(way.to_at_from)->base);
+            header.incarnation = (uint32_t) way.from->endpoint.state->session.incarnation;
+            memcpy(as_theirs.data, &header, sizeof(header));
+            hand_over(way.from, way.from_context, &as_theirs);
+            assert_int_equal(refused(way.from), before + 2);
+        }
+        assert_int_equal(way.from->endpoint.state->deferrals.count, 0);
+        hand_over(way.to, way.to_context, &frame);
+        finish(&way);
+        check_alive(&way);
+    }
+}
+
+/* What is for another process, or of another session between the same two. */
+static void test_swapped(void **state)
+{
+    struct sim_pair *pair = *state;
+    struct na_plugin_init init = sim_init();
+    const struct way way = way_of(pair, 0);
+    struct na_plugin_class *c;
+    struct na_plugin_context *cc;
+    struct na_plugin_addr *c_at_a, *a_at_c;
+    struct frame frame;
+    uint64_t before;
+
+    init.auth_key = KEY;
+    c = sim_open(&pair->net, "c", &init);
+    cc = sim_context(c, 0);
+    c_at_a = sim_lookup(pair->a, "c");
+    sim_meet(pair->ca, cc, c_at_a, &a_at_c);
+    send_and_take(&way, "for b", &frame);
+    hand_over(c, cc, &frame);
+    assert_int_equal(c->endpoint.state->deferrals.count, 0);
+    assert_int_equal(refused(c), 1);
+    hand_over(way.to, way.to_context, &frame);
+    finish(&way);
+    /* Both forget each other and meet again. */
+    kit_msg_lock(&pair->a->endpoint);
+    kit_peer_failed(&msg_peer_of(pair->b_at_a)->base, NA_PLUGIN_HOSTUNREACH, "the test says so");
+    kit_msg_unlock(&pair->a->endpoint);
+    check_alive(&way);
+    before = refused(pair->b);
+    hand_over(way.to, way.to_context, &frame);
+    assert_int_equal(refused(pair->b), before + 1);
+    assert_int_equal(pair->b->endpoint.state->deferrals.count, 0);
+    check_alive(&way);
+    kit_msg_addr_free(pair->a, c_at_a);
+    kit_msg_addr_free(c, a_at_c);
+    sim_close(c, cc);
+}
+
+/* Nothing is taken out of order, or with a gap before it. */
+static void test_reordered(void **state)
+{
+    struct sim_pair *pair = *state;
+
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct way way = way_of(pair, i);
+        struct sim_op lost = {0}, receive;
+        struct frame first, second;
+        char buf[8], in[8];
+
+        send_and_take(&way, "first", &first);
+        send_and_take(&way, "second", &second);
+        post(way.to_context, &receive, buf);
+        assert_int_equal(
+            kit_msg_recv_expected(way.to_context, &lost, in, 8, NULL, way.from_at_to, 0, 1), 0);
+        hand_over(way.to, way.to_context, &second);
+        assert_int_equal(lost.completions, 1);
+        assert_int_equal(lost.status, NA_PLUGIN_HOSTUNREACH);
+        hand_over(way.to, way.to_context, &first);
+        hand_over(way.to, way.to_context, &second);
+        assert_int_equal(receive.completions, 0);
+        assert_int_equal(kit_msg_cancel(way.to_context, &receive), 0);
+        sim_poll(way.from_context, way.to_context, 10); /* they meet again */
+        check_alive(&way);
+    }
+}
+
+static void test_truncated(void **state)
+{
+    struct sim_pair *pair = *state;
+
+    for (uint32_t i = 0; i < 2 * KINDS; i++) {
+        const struct way way = way_of(pair, i % 2);
+        struct frame frame, part;
+
+        make(&way, i / 2, &frame);
+        for (uint64_t size = 0; size < frame.size; size++) {
+            const uint64_t before = refused(way.to);
+
+            part = frame;
+            part.size = size;
+            hand_over(way.to, way.to_context, &part);
+            assert_int_equal(refused(way.to), before + 1);
+            /* With a header that fits what is left, as far as there is one. */
+            if (size >= sizeof(struct wire_header) && frame.data[0] != WIRE_COMPACT) {
+                const uint32_t length = htole32((uint32_t) size);
+
+                memcpy(part.data + offsetof(struct wire_header, size), &length, sizeof(length));
+                hand_over(way.to, way.to_context, &part);
+                assert_int_equal(way.to->endpoint.state->deferrals.count, 0);
+            }
+        }
+        while (way.from->inbox_first != NULL)
+            take(way.from, &part);
+        hand_over(way.to, way.to_context, &frame);
+        finish(&way);
+        check_alive(&way);
+    }
+}
+
+/*
+ * Each byte of a HELLO, and of the HELLO_ACK: two that met by one that was edited agree on
+ * everything all the same, or they did not meet.
+ */
+static void test_hello_edited(void **state)
+{
+    const uint64_t begin = sizeof(struct wire_header) + sizeof(struct wire_record);
+    const uint64_t code = begin + sizeof(struct kit_hello_wire) + KIT_AUTH_SHARE;
+    uint64_t size = 1;
+
+    (void) state;
+    for (uint32_t of_ack = 0; of_ack < 2; of_ack++)
+        for (uint64_t at = 0; at < size; at++) {
+            struct sim_pair pair;
+            struct sim_op send = {0}, receive;
+            struct kit_peer *b_at_a, *a_at_b;
+            struct frame frame;
+            char buf[8];
+
+            keyed_open(&pair, KEY, KEY);
+            post(pair.cb, &receive, buf);
+            assert_int_equal(
+                kit_msg_send_unexpected(pair.ca, &send, "text", 5, NULL, pair.b_at_a, 0, 1), 0);
+            if (of_ack)
+                sim_poll(pair.cb, NULL, 1);
+            take(of_ack ? pair.a : pair.b, &frame);
+            size = frame.size;
+            frame.data[at] ^= 1;
+            sim_inject(of_ack ? pair.a : pair.b, frame.data, frame.size);
+            sim_poll(pair.ca, pair.cb, 4);
+            b_at_a = &msg_peer_of(pair.b_at_a)->base;
+            a_at_b = kit_peer_by_name(&pair.b->endpoint.state->session, "a");
+            if (receive.completions != 0) {
+                assert_string_equal(buf, "text");
+                assert_memory_equal(a_at_b->auth->seal.send, b_at_a->auth->seal.receive,
+                                    KIT_AUTH_KEY);
+                assert_int_equal(a_at_b->their_incarnation,
+                                 pair.a->endpoint.state->session.incarnation);
+                assert_int_equal(a_at_b->their_token, kit_peer_token(b_at_a));
+                assert_int_equal(b_at_a->their_token, kit_peer_token(a_at_b));
+                assert_int_equal(b_at_a->their_mask, a_at_b->mask);
+                assert_int_equal(a_at_b->host, pair.a->endpoint.state->session.host_id);
+                assert_int_equal(a_at_b->pid, pair.a->endpoint.state->session.pid);
+                kit_msg_addr_free(pair.b, receive.source);
+                /* A HELLO has a place for a code, and none. */
+                assert_true(at < begin || at >= begin + kit_hello_size(b_at_a->session) ||
+                            (!of_ack && at >= code && at < code + KIT_AUTH_CODE));
+            } else {
+                assert_int_equal(kit_msg_cancel(pair.cb, &receive), 0);
+                if (send.completions == 0)
+                    assert_int_equal(kit_msg_cancel(pair.ca, &send), 0);
+            }
+            keyed_close(&pair);
+        }
+}
+
+/* Both sides call before either has heard of the other: one session, one pair of keys. */
+static void test_both_call(void **state)
+{
+    (void) state;
+    for (uint32_t order = 0; order < 4; order++) {
+        struct sim_pair pair;
+        struct sim_op sends[2] = {0}, receives[2];
+        const struct kit_peer *peers[2];
+        char buf[2][8];
+
+        keyed_open(&pair, KEY, KEY);
+        pair.a_at_b = sim_lookup(pair.b, "a");
+        post(pair.ca, &receives[0], buf[0]);
+        post(pair.cb, &receives[1], buf[1]);
+        assert_int_equal(
+            kit_msg_send_unexpected(pair.ca, &sends[0], "a", 2, NULL, pair.b_at_a, 0, 1), 0);
+        assert_int_equal(
+            kit_msg_send_unexpected(pair.cb, &sends[1], "b", 2, NULL, pair.a_at_b, 0, 1), 0);
+        if (order != 0)
+            sim_poll(order == 1 ? pair.ca : pair.cb, NULL, order);
+        sim_poll_until(pair.ca, pair.cb, &receives[0]);
+        sim_poll_until(pair.cb, pair.ca, &receives[1]);
+        assert_string_equal(buf[0], "b");
+        assert_string_equal(buf[1], "a");
+        peers[0] = &msg_peer_of(pair.b_at_a)->base;
+        peers[1] = &msg_peer_of(pair.a_at_b)->base;
+        for (uint32_t i = 0; i < 2; i++)
+            assert_memory_equal(peers[i]->auth->seal.send, peers[1 - i]->auth->seal.receive,
+                                KIT_AUTH_KEY);
+        assert_int_equal(refused(pair.a) + refused(pair.b), 0);
+        kit_msg_addr_free(pair.a, receives[0].source);
+        kit_msg_addr_free(pair.b, receives[1].source);
+        keyed_close(&pair);
+    }
+}
+
+/*
+ * Who plays the called one gets a share, and for what it answers one word: whether that was right.
+ * The next attempt has another share, and nothing of a HELLO is the same in two of them that the
+ * key could have a part in.
+ */
+static void test_one_guess_each(void **state)
+{
+    struct sim_pair pair;
+    uint8_t shares[4][KIT_AUTH_SHARE];
+    const uint64_t at =
+        sizeof(struct wire_header) + sizeof(struct wire_record) + sizeof(struct kit_hello_wire);
+
+    (void) state;
+    keyed_open(&pair, KEY, "abracadabra");
+    for (uint32_t i = 0; i < 4; i++) {
+        static const uint8_t none[KIT_AUTH_CODE];
+        struct sim_op send = {0};
+        struct frame frame;
+
+        assert_int_equal(kit_msg_send_unexpected(pair.ca, &send, "x", 2, NULL, pair.b_at_a, 0, 1),
+                         0);
+        take(pair.b, &frame);
+        memcpy(shares[i], frame.data + at, KIT_AUTH_SHARE);
+        assert_memory_equal(frame.data + at + KIT_AUTH_SHARE, none, sizeof(none));
+        sim_inject(pair.b, frame.data, frame.size);
+        sim_poll_until(pair.cb, pair.ca, &send);
+        assert_int_equal(send.status, NA_PLUGIN_PERMISSION);
+        for (uint32_t k = 0; k < i; k++)
+            assert_memory_not_equal(shares[k], shares[i], KIT_AUTH_SHARE);
+        sim_poll(pair.ca, pair.cb, 5);
+        while (pair.b->inbox_first != NULL)
+            take(pair.b, &frame);
+    }
+    assert_true(pair.a->endpoint.state->session.refused >= 4);
+    assert_true(pair.b->endpoint.state->session.refused >= 1);
+    keyed_close(&pair);
+}
+
+/* A HELLO in the name of one that is met, with the key or without, ends nothing. */
+static void test_stranger_with_a_name(void **state)
+{
+    static const char *const keys[] = {KEY, "abracadabra", NULL};
+    struct sim_pair *pair = *state;
+    const struct way way = way_of(pair, 0);
+
+    for (uint32_t i = 0; i < 3; i++) {
+        struct sim_pair other;
+        struct sim_op send = {0}, wait = {0};
+        struct frame frame;
+        char buf[8];
+
+        assert_int_equal(kit_msg_recv_expected(pair->cb, &wait, buf, 8, NULL, pair->a_at_b, 0, 5),
+                         0);
+        keyed_open(&other, keys[i], KEY);
+        assert_int_equal(kit_msg_send_unexpected(other.ca, &send, "x", 2, NULL, other.b_at_a, 0, 1),
+                         0);
+        take(other.b, &frame);
+        for (uint32_t k = 0; k < 40; k++)
+            hand_over(pair->b, pair->cb, &frame);
+        while (pair->a->inbox_first != NULL)
+            hand_over(pair->a, pair->ca, &(struct frame){.size = 0});
+        assert_int_equal(wait.completions, 0);
+        assert_int_equal(pair->b->endpoint.state->deferrals.count, 0);
+        check_alive(&way);
+        assert_int_equal(kit_msg_cancel(pair->cb, &wait), 0);
+        if (send.completions == 0)
+            assert_int_equal(kit_msg_cancel(other.ca, &send), 0);
+        kit_msg_addr_free(other.a, other.b_at_a);
+        sim_close(other.a, other.ca);
+        sim_close(other.b, other.cb);
+    }
+}
+
+/* HELLOs of many that never prove anything are kept for a while, and no longer. */
+static void test_offers_are_forgotten(void **state)
+{
+    struct sim_pair *pair = *state;
+    struct msg_endpoint *inside = pair->b->endpoint.state;
+    const uint32_t peers = inside->session.peer_count;
+
+    pair->b->lose = 20;
+    for (uint32_t i = 0; i < 20; i++) {
+        struct kit_hello_wire wire = {.token = htole64(UINT64_C(0x100000001) + i),
+                                      .incarnation = htole64(1000 + i),
+                                      .flags = htole32(KIT_HELLO_HAS_KEY),
+                                      .epoch = htole32(1),
+                                      .name_size = htole16(3)};
+        struct wire_header header = {
+            .magic = htole16(WIRE_MAGIC), .version = WIRE_VERSION, .flags = WIRE_HAS_HELLO};
+        struct wire_record record = {.kind = htole16(WIRE_HELLO)};
+        const uint32_t size = sizeof(wire) + sizeof(struct kit_hello_key) + 3;
+        struct kit_auth_exchange exchange;
+        struct frame frame = {.size = sizeof(header) + wire_record_size(size)};
+        uint8_t *place = frame.data;
+
+        kit_auth_exchange_begin(kept, &exchange);
+        header.size = htole32((uint32_t) frame.size);
+        record.size = htole32(size);
+        memcpy(place, &header, sizeof(header));
+        memcpy(place += sizeof(header), &record, sizeof(record));
+        memcpy(place += sizeof(record), &wire, sizeof(wire));
+        memcpy(place += sizeof(wire), exchange.share, sizeof(exchange.share));
+        place += sizeof(struct kit_hello_key);
+        place[0] = 'x';
+        place[1] = (uint8_t) ('a' + i / 10);
+        place[2] = (uint8_t) ('0' + i % 10);
+        hand_over(pair->b, pair->cb, &frame);
+    }
+    assert_int_equal(inside->session.offers, 20);
+    for (uint32_t i = 0; i < 200 && inside->session.peer_count > peers; i++) {
+        sim_clock_skip += KIT_SESSION_TICK_NS;
+        sim_poll(pair->cb, NULL, MSG_POLLS_A_CLOCK);
+    }
+    assert_int_equal(inside->session.offers, 0);
+    assert_int_equal(inside->session.peer_count, peers);
+}
+
+/* An older release is told apart before anything of it is read. */
+static void test_other_version(void **state)
+{
+    struct sim_pair *pair = *state;
+    const struct way way = way_of(pair, 0);
+    struct frame frame;
+    uint64_t before = refused(pair->b);
+
+    make(&way, 2, &frame);
+    frame.data[offsetof(struct wire_header, version)] = WIRE_VERSION - 1;
+    hand_over(pair->b, pair->cb, &frame);
+    assert_int_equal(refused(pair->b), before + 1);
+    frame.data[offsetof(struct wire_header, version)] = WIRE_VERSION;
+    hand_over(pair->b, pair->cb, &frame);
+    finish(&way);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_right_key, met_setup, met_teardown),
+        cmocka_unit_test(test_other_keys),
+        cmocka_unit_test_setup_teardown(test_edited, met_setup, met_teardown),
+        cmocka_unit_test_setup_teardown(test_replayed, met_setup, met_teardown),
+        cmocka_unit_test_setup_teardown(test_reflected, met_setup, met_teardown),
+        cmocka_unit_test_setup_teardown(test_swapped, met_setup, met_teardown),
+        cmocka_unit_test_setup_teardown(test_reordered, met_setup, met_teardown),
+        cmocka_unit_test_setup_teardown(test_truncated, met_setup, met_teardown),
+        cmocka_unit_test(test_hello_edited),
+        cmocka_unit_test(test_both_call),
+        cmocka_unit_test(test_one_guess_each),
+        cmocka_unit_test_setup_teardown(test_stranger_with_a_name, met_setup, met_teardown),
+        cmocka_unit_test_setup_teardown(test_offers_are_forgotten, met_setup, met_teardown),
+        cmocka_unit_test_setup_teardown(test_other_version, met_setup, met_teardown),
+    };
+
+    return cmocka_run_group_tests(tests, key_keep, key_drop);
+}
