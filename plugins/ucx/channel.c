@@ -514,6 +514,9 @@ static const char *channel_check(struct ucx_channel *channel, uint8_t *data,
     const char *complaint = ucx_auth_check(channel, data, channel->in_size);
     uint8_t refusal[UCX_HELLO_HEAD];
 
+    if (complaint != NULL)
+        kit_msg_refused(&na_class->fabric, channel->link != NULL ? channel->link->name : "a caller",
+                        complaint);
     if (complaint != NULL && !channel->is_dialed) {
         ucx_hello_refuse(refusal);
         (void) !send(channel->fd, refusal, sizeof(refusal), MSG_NOSIGNAL | MSG_DONTWAIT);

@@ -145,8 +145,8 @@ struct na_host_context;
 #define NA_PLUGIN_CAP_DEVICE_MEM   (UINT64_C(1) << 5) /* memory types other than host */
 #define NA_PLUGIN_CAP_FORWARD_PROG (UINT64_C(1) << 6) /* progresses without being polled */
 #define NA_PLUGIN_CAP_NO_THREADS   (UINT64_C(1) << 7) /* completes inside of calls only */
-/* Since 1.2, of a class that was given an auth_key: messages come from who has the same key, as they
- * were sent, once and in order. HG does not seal them again. */
+/* Since 1.2, of a class that was given an auth_key: messages come from who has the same key, as
+ * they were sent, once and in order. HG does not seal them again. */
 #define NA_PLUGIN_CAP_AUTHENTICATED (UINT64_C(1) << 8)
 
 /* Flags of an offer */
@@ -289,8 +289,9 @@ struct na_plugin_init {
     const char *protocol;   /* the protocol that was picked; never NULL */
     const char *address;    /* all that follows "://", verbatim; NULL when there is none */
     const char *ip_subnet;  /* preferred subnet; NULL when not given */
-    /* The key that the processes of a job share; NULL when not given. A class that proves and checks
-     * it in all that it sends says NA_PLUGIN_CAP_AUTHENTICATED; over any other HG does, in each RPC.
+    /* The key that the processes of a job share; NULL when not given. A class that proves and
+     * checks it in all that it sends says NA_PLUGIN_CAP_AUTHENTICATED; over others HG does, in each
+     * RPC.
      * A plugin whose fabric has keys of its own may use the text for them. It is a secret: never
      * log it. */
     const char *auth_key;

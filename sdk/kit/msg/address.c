@@ -42,6 +42,8 @@ const void *kit_msg_get_extension(const char *id)
         return &kit_msg_multi_recv_extension;
     if (strcmp(id, NA_PLUGIN_EXT_ADDR_SERIALIZE) == 0)
         return &kit_msg_addr_serialize_extension;
+    if (strcmp(id, NA_PLUGIN_EXT_COUNTERS) == 0)
+        return &kit_msg_counters_extension;
     return NULL;
 }
 

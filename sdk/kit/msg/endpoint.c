@@ -17,6 +17,13 @@ static void limits_set(struct msg_endpoint *state, const struct kit_endpoint_con
 static uint64_t limit(uint64_t wanted, uint64_t most);
 static void info_fill(const struct msg_endpoint *state, struct na_plugin_class_info *info);
 
+static void counters_get(struct na_plugin_class *na_class, na_plugin_counter_fn report, void *arg);
+
+const struct na_plugin_counters kit_msg_counters_extension = {
+    .extension = {.size = sizeof(struct na_plugin_counters)},
+    .counters_get = counters_get,
+};
+
 int32_t kit_endpoint_open(struct kit_endpoint *endpoint, const struct kit_endpoint_config *config,
                           struct na_plugin_class_info *info)
 {
@@ -77,6 +84,31 @@ bool kit_endpoint_is_active(const struct kit_endpoint *endpoint)
         if (state->contexts[i].active)
             return true;
     return false;
+}
+
+void kit_msg_refused(struct kit_endpoint *endpoint, const char *name, const char *why)
+{
+    const uint32_t level =
+        kit_session_refuse(&endpoint->state->session) ? NA_PLUGIN_LOG_WARNING : NA_PLUGIN_LOG_DEBUG;
+
+    MSG_LOG(endpoint, level, "refused %s: %s; further ones are counted, and logged as debug", name,
+            why);
+}
+
+static void counters_get(struct na_plugin_class *na_class, na_plugin_counter_fn report, void *arg)
+{
+    struct kit_endpoint *endpoint = msg_class(na_class);
+    const struct msg_endpoint *state = endpoint->state;
+    uint64_t refused, malformed, stale;
+
+    kit_msg_lock(endpoint);
+    refused = state->session.refused;
+    malformed = state->session.bad;
+    stale = state->counters.frames_stale;
+    kit_msg_unlock(endpoint);
+    report(arg, "refused_key", refused);
+    report(arg, "malformed", malformed);
+    report(arg, "stale", stale);
 }
 
 static int32_t config_check(const struct kit_endpoint_config *config)

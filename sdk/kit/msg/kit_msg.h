@@ -219,6 +219,9 @@ void kit_msg_rma_done(struct kit_endpoint *endpoint, struct kit_msg_rma *rma, in
 /* kit_peer_failed() of all peers that were met, when the way to each of them is lost. */
 void kit_endpoint_failed(struct kit_endpoint *endpoint, int32_t status, const char *reason);
 
+/* Counts and logs a caller that the plugin itself turned away because of its key. */
+void kit_msg_refused(struct kit_endpoint *endpoint, const char *name, const char *why);
+
 /* Bytes of the largest control record. */
 #define KIT_CONTROL_MAX 512u
 
@@ -323,7 +326,10 @@ void kit_msg_wait_fd_changed(struct kit_endpoint *endpoint);
 int32_t kit_msg_cancel(struct na_plugin_context *context, void *op);
 int32_t kit_msg_cancel_trusted(struct na_plugin_context *context, void *op);
 
-/* na.multi_recv/1 and na.addr_serialize/1 (name, raw and incarnation, all checked); else NULL. */
+/*
+ * na.multi_recv/1, na.addr_serialize/1 (name, raw and incarnation, all checked) and na.counters/1
+ * (refused_key, malformed, stale); else NULL.
+ */
 const void *kit_msg_get_extension(const char *id);
 
 #ifdef __cplusplus

@@ -422,6 +422,9 @@ void kit_msg_peer_fail(struct msg_peer *peer);
 void kit_msg_peer_leave(struct msg_peer *peer);
 void kit_msg_peer_changed(struct msg_peer *peer);
 
+/* endpoint.c */
+extern const struct na_plugin_counters kit_msg_counters_extension;
+
 /* address.c */
 extern const struct na_plugin_addr_serialize kit_msg_addr_serialize_extension;
 

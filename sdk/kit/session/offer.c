@@ -195,7 +195,7 @@ static void refuse(struct kit_peer *peer, const struct kit_hello *hello, uint32_
     kit_peer_mark(peer);
 }
 
-/* Of a HELLO, or HELLO_ACK, with a key: all but its epoch and the code, which depend on the other's. */
+/* Of a HELLO or HELLO_ACK with a key: all but its epoch and the code, which answer another one. */
 static void digest_make(uint8_t digest[KIT_AUTH_KEY], const uint8_t *data, uint32_t size)
 {
     struct kit_hello_wire wire;
