@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Somebody on the way between two endpoints, who edits and repeats what goes by: under a key
- * nothing of that is received. The proxy is a thread that knows nothing of the protocols: it looks for
+ * nothing of that is received. The proxy is a thread that knows nothing of protocols: it looks for
  * words in the bytes.
  */
+
+#define _GNU_SOURCE /* memmem */
 
 #include "na.h"
 #include "na_ext.h"

@@ -6,7 +6,7 @@
  * The exchange is CPace over ristretto255, a balanced PAKE: each side sends one share, a random
  * multiple of a generator that is made of the secret. A share alone, and all that is made of two
  * shares, lets nobody try keys: who plays one side learns of one guess whether it is right. What
- * both say of themselves is part of the keys (docs/decisions/0030). The cryptography is libsodium's.
+ * both say of themselves is part of the keys (docs/decisions/0030). Cryptography is libsodium's.
  *
  * No function blocks but kit_auth_secret_open(). Unless it says otherwise a function may be called
  * by any thread as long as no other one uses the same object. Since 1.1.
