@@ -86,7 +86,7 @@ struct kit_offer {
     uint32_t epoch;
     uint32_t ticks; /* of the session when it came */
     uint32_t size;
-    uint8_t data[]; /* the HELLO */
+    uint8_t *data; /* the HELLO, behind this struct */
 };
 
 /* What a peer has under a key. */

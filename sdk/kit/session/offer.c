@@ -92,6 +92,7 @@ void kit_offer_keep(struct kit_peer *peer, const struct kit_hello *hello, const 
         session->offers++;
         auth->offer = offer;
         offer->size = size;
+        offer->data = (uint8_t *) (offer + 1);
         if (!keys_make(peer, hello, data, size, &offer->keys)) {
             session->bad++;
             kit_offer_drop(peer);
