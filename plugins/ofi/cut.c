@@ -63,6 +63,13 @@ void ofi_peer_abort(struct kit_endpoint *endpoint, struct kit_peer *peer, uint32
         ofi_cut_sockets(&cut);
 }
 
+/* The same, and what libfabric has read of the connection is dealt with. */
+void ofi_cut_peer(struct kit_endpoint *endpoint, struct kit_peer *peer)
+{
+    ofi_peer_abort(endpoint, peer, 0);
+    ofi_queue_drain((struct na_plugin_class *) endpoint);
+}
+
 /* What the system says of an epoll set; NULL when it says nothing. */
 FILE *ofi_set_open(int fd)
 {

@@ -6,7 +6,8 @@
 #include <endian.h>
 #include <string.h>
 
-#define OFI_LEAVE_NS UINT64_C(2000000000)
+#define OFI_LEAVE_NS      UINT64_C(2000000000)
+#define OFI_LEAVE_LAST_NS UINT64_C(20000000) /* the same, when no context is active */
 
 /* What a handle that travels has of the fabric's, in front of a raw key. Little-endian. */
 struct ofi_mem_extra {
@@ -18,7 +19,7 @@ static struct na_plugin_mem *ofi_mem_alloc(void);
 static void ofi_mem_free(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
 static int32_t ofi_mem_register_locked(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
                                        uint32_t mem_type, uint64_t device);
-static void ofi_mem_leave(struct na_plugin_class *na_class, const struct kit_region *region);
+static void ofi_mem_leave(struct na_plugin_class *na_class, const struct na_plugin_mem *mem);
 static int32_t ofi_mem_extra_fill(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
                                   uint8_t *extra, uint32_t *size_p);
 static int32_t ofi_mem_extra_take(struct na_plugin_class *na_class, struct na_plugin_mem *mem,
@@ -88,7 +89,7 @@ int32_t ofi_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_me
 
     kit_msg_lock(&na_class->base);
     (void) kit_region_deregister(&na_class->regions, &mem->region);
-    ofi_mem_leave(na_class, &mem->region);
+    ofi_mem_leave(na_class, mem);
     if (mem->mr != NULL)
         error = fi_close(&mem->mr->fid);
     mem->mr = NULL;
@@ -202,14 +203,23 @@ static int32_t ofi_mem_register_locked(struct na_plugin_class *na_class, struct 
 }
 
 /* Memory is deregistered: what is under way ends before the caller may free it. */
-static void ofi_mem_leave(struct na_plugin_class *na_class, const struct kit_region *region)
+static void ofi_mem_leave(struct na_plugin_class *na_class, const struct na_plugin_mem *mem)
 {
-    if (na_class->base.rma == NULL || kit_remote_leave(&na_class->base, region, OFI_LEAVE_NS))
+    const struct kit_region *region = &mem->region;
+    const bool is_last = !kit_endpoint_is_active(&na_class->base);
+
+    if (na_class->base.rma == NULL) {
+        if (na_class->endpoint != NULL)
+            (void) kit_msg_rma_leave(&na_class->base, mem, OFI_LEAVE_NS);
+        return;
+    }
+    if (kit_remote_leave(&na_class->base, region, is_last ? OFI_LEAVE_LAST_NS : OFI_LEAVE_NS))
         return;
     OFI_LOG_WARNING("a peer does not end its transfer with memory at %p, which is deregistered: its"
                     " connection is broken",
                     (void *) (uintptr_t) region->base);
     ofi_cut(na_class, region);
+    kit_remote_fail_peers(&na_class->base, region, ofi_cut_peer);
     if (!kit_rma_region_leave(na_class->base.rma, region))
         OFI_LOG_ERROR("provider '%s' does not let go of memory at %p",
                       na_class->info->fabric_attr->prov_name, (void *) (uintptr_t) region->base);

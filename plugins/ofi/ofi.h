@@ -376,6 +376,7 @@ bool ofi_target_is_busy(const struct na_plugin_class *na_class, const struct ofi
 /* cut.c */
 void ofi_cut(struct na_plugin_class *na_class, const struct kit_region *region);
 void ofi_peer_abort(struct kit_endpoint *endpoint, struct kit_peer *peer, uint32_t silent_ms);
+void ofi_cut_peer(struct kit_endpoint *endpoint, struct kit_peer *peer);
 FILE *ofi_set_open(int fd);
 bool ofi_set_next(FILE *set, int *fd_p);
 

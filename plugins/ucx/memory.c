@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-#define MEM_FREE_NS UINT64_C(2000000000)
+#define MEM_FREE_NS      UINT64_C(2000000000)
+#define MEM_FREE_LAST_NS UINT64_C(20000000) /* the same, when no context is active */
 /* ucp_ep_rkey_unpack believes the lengths in its buffer: behind ours it finds zeroes for as far as
  * 64 parts of at most 255 bytes can make it go. */
 #define MEM_KEY_SLACK 20480u
@@ -13,7 +14,8 @@
 static struct na_plugin_mem *mem_alloc(void);
 static ucs_status_t mem_map(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
 static void mem_unmap(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
-static void mem_leave(struct na_plugin_class *na_class, const struct kit_region *region);
+static void mem_leave(struct na_plugin_class *na_class, const struct na_plugin_mem *mem);
+static uint64_t mem_patience(const struct na_plugin_class *na_class);
 static void mem_forget_key(struct na_plugin_mem *mem);
 
 int32_t ucx_mem_create(struct na_plugin_class *na_class, void *base, uint64_t length,
@@ -41,6 +43,8 @@ void ucx_mem_destroy(struct na_plugin_class *na_class, struct na_plugin_mem *mem
 {
     (void) ucx_mem_deregister(na_class, mem);
     kit_msg_lock(&na_class->fabric);
+    if (mem->rkey != NULL)
+        (void) kit_msg_rma_leave(&na_class->fabric, mem, mem_patience(na_class));
     mem_forget_key(mem);
     kit_region_remove(&mem->region);
     kit_msg_unlock(&na_class->fabric);
@@ -98,7 +102,7 @@ int32_t ucx_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_me
         ucx_registry_remove(na_class, mem);
         (void) kit_region_deregister(&na_class->regions, &mem->region);
         ucx_enter();
-        mem_leave(na_class, &mem->region);
+        mem_leave(na_class, mem);
         ucx_leave();
         mem_unmap(na_class, mem);
     }
@@ -259,22 +263,33 @@ static void mem_unmap(struct na_plugin_class *na_class, struct na_plugin_mem *me
 }
 
 /* UCX cannot be told to stop what goes by rendezvous, but links can be closed. */
-static void mem_leave(struct na_plugin_class *na_class, const struct kit_region *region)
+static void mem_leave(struct na_plugin_class *na_class, const struct na_plugin_mem *mem)
 {
+    const struct kit_region *region = &mem->region;
+    const uint64_t patience = mem_patience(na_class);
     struct kit_link *node;
 
-    if (kit_remote_leave(&na_class->fabric, region, MEM_FREE_NS))
+    if (kit_remote_leave(&na_class->fabric, region, patience) &&
+        kit_msg_rma_leave(&na_class->fabric, mem, patience))
         return;
     /* Nothing that a failure ends changes the list. */
     for (node = na_class->links.next; node != &na_class->links; node = node->next) {
         struct ucx_link *link = kit_container(node, struct ucx_link, node);
 
-        if (link->phase != UCX_LINK_FAILED && ucx_requests_touch(link, region))
+        if (link->phase != UCX_LINK_FAILED && ucx_requests_touch(link, mem))
             ucx_link_fail(link, NA_PLUGIN_HOSTUNREACH,
                           "it does not take what it asked for, and the memory is needed");
     }
-    if (!kit_remote_leave(&na_class->fabric, region, MEM_FREE_NS))
+    /* Those whose part is to copy find the guard changed. */
+    kit_remote_fail_peers(&na_class->fabric, region, NULL);
+    if (!kit_remote_leave(&na_class->fabric, region, patience))
         UCX_LOG_ERROR("UCX does not let go of memory at %p", (void *) (uintptr_t) region->base);
+}
+
+/* For UCX to be done with memory by itself. */
+static uint64_t mem_patience(const struct na_plugin_class *na_class)
+{
+    return kit_endpoint_is_active(&na_class->fabric) ? MEM_FREE_NS : MEM_FREE_LAST_NS;
 }
 
 static void mem_forget_key(struct na_plugin_mem *mem)

@@ -79,15 +79,22 @@ void ucx_requests_forget(struct ucx_link *link)
     }
 }
 
-/* Whether UCX has pieces of that memory in hand, to or from that peer. */
-bool ucx_requests_touch(const struct ucx_link *link, const struct kit_region *region)
+/*
+ * Whether UCX has pieces of that memory in hand, to or from that peer, or a transfer of its own with
+ * that local handle, which is only compared.
+ */
+bool ucx_requests_touch(const struct ucx_link *link, const struct na_plugin_mem *mem)
 {
+    const struct kit_region *region = &mem->region;
+
     for (const struct kit_link *node = link->requests.next; node != &link->requests;
          node = node->next) {
-        const struct kit_rma_piece *piece =
-            kit_container(node, const struct ucx_request, node)->piece;
+        const struct ucx_request *request = kit_container(node, const struct ucx_request, node);
+        const struct kit_rma_piece *piece = request->piece;
 
         if (piece != NULL && (uint64_t) (uintptr_t) piece->memory - region->base < region->length)
+            return true;
+        if (request->transfer != NULL && request->transfer->rma->local == mem)
             return true;
     }
     return false;

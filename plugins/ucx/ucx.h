@@ -522,7 +522,7 @@ void ucx_blocks_free(struct na_plugin_class *na_class);
 struct ucx_request *ucx_request_get(struct ucx_link *link);
 void ucx_request_put(struct ucx_request *request);
 void ucx_requests_forget(struct ucx_link *link);
-bool ucx_requests_touch(const struct ucx_link *link, const struct kit_region *region);
+bool ucx_requests_touch(const struct ucx_link *link, const struct na_plugin_mem *mem);
 
 /* memory.c */
 int32_t ucx_mem_create(struct na_plugin_class *na_class, void *base, uint64_t length,

@@ -418,13 +418,18 @@ struct na_plugin {
     /*
      * First half of closing: everything outstanding on the context completes, as cancelled where it
      * has not completed otherwise, before this returns; nothing is accepted afterwards
-     * (NA_PLUGIN_FAULT). Memory of the caller is not touched any more. Idempotent.
+     * (NA_PLUGIN_FAULT). Buffers of messages are not touched any more. Nor is the local memory of
+     * puts and gets where the fabric can be stopped; where it cannot, it may go on with that, even
+     * though the operation has completed, until mem_deregister has returned. What a fabric goes on
+     * with is the plugin's to keep, and to free in polls of other contexts or in finalize; this
+     * call waits for neither the fabric nor a peer. Idempotent.
      * [mandatory] [one at a time] [may not block]
      */
     int32_t (*context_stop)(struct na_plugin_context *context);
 
     /*
-     * Second half of closing: frees a stopped context. No operation of it is outstanding.
+     * Second half of closing: frees a stopped context. No operation of it is outstanding. It may
+     * wait for a tenth of a second, so that what the fabric works on ends and peers are told.
      * [mandatory] [one at a time]
      */
     int32_t (*context_destroy)(struct na_plugin_context *context);
@@ -550,7 +555,9 @@ struct na_plugin {
 
     /*
      * Makes the memory accessible to peers and to local operations, until mem_deregister. After
-     * deregistration no remote access succeeds where the fabric can enforce it.
+     * deregistration no remote access succeeds where the fabric can enforce it, and puts and gets
+     * of stopped contexts do not touch it. So mem_deregister may have to wait: for some seconds at
+     * most, also when a peer stands still; then the connection to that peer is broken.
      * [optional: success] [any thread]
      */
     int32_t (*mem_register)(struct na_plugin_class *na_class, struct na_plugin_mem *mem,

@@ -60,6 +60,8 @@
 #define DOUBTS   41 /* cancel_trusted does nothing */
 #define SHRINKS  42 /* has a counter that falls */
 #define SHOUTS   43 /* has an option whose name has capitals */
+#define LINGERS  44 /* polls in context_stop for a while */
+#define HAUNTS   45 /* writes to the memory of a get after its context was stopped */
 
 /* Every which time: often enough to be met, rare enough that what is around it works. */
 #define EVERY 50u
@@ -458,6 +460,43 @@ static int32_t context_destroy(struct na_plugin_context *context)
         real_host->op_complete(waiting[i], NA_PLUGIN_CANCELED);
     waiting_count = 0;
     return real.context_destroy(context);
+}
+#endif
+
+#if BROKEN_WHAT == LINGERS
+static int32_t context_stop(struct na_plugin_context *context)
+{
+    const uint64_t end = real_host->clock_ns() + UINT64_C(40000000);
+    uint32_t count = 0;
+
+    while (real_host->clock_ns() < end)
+        (void) real.poll(context, &count);
+    return real.context_stop(context);
+}
+#endif
+
+#if BROKEN_WHAT == HAUNTS
+static uint8_t *haunted; /* what was described last */
+static uint32_t stopped;
+
+static int32_t mem_create(struct na_plugin_class *na_class, void *base, uint64_t length,
+                          uint32_t flags, struct na_plugin_mem **mem_p)
+{
+    haunted = base;
+    return real.mem_create(na_class, base, length, flags, mem_p);
+}
+
+static int32_t context_stop(struct na_plugin_context *context)
+{
+    stopped++;
+    return real.context_stop(context);
+}
+
+static int32_t poll_badly(struct na_plugin_context *context, uint32_t *done)
+{
+    if (stopped != 0)
+        haunted[5000]++;
+    return real.poll(context, done);
 }
 #endif
 
@@ -878,6 +917,13 @@ static void change(void)
 #elif BROKEN_WHAT == LATE
     plugin.context_stop = context_stop;
     plugin.context_destroy = context_destroy;
+#elif BROKEN_WHAT == LINGERS
+    plugin.context_stop = context_stop;
+#elif BROKEN_WHAT == HAUNTS
+    plugin.mem_create = mem_create;
+    plugin.get_extension = NULL; /* for segments there is another function */
+    plugin.context_stop = context_stop;
+    plugin.poll = poll_badly;
 #elif BROKEN_WHAT == REFUSES
     plugin.msg_recv_expected = recv_expected;
 #elif BROKEN_WHAT == STUCK

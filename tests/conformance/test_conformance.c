@@ -66,6 +66,8 @@ static const struct broken broken[] = {
     {"halves", "cancel.filling", "cancel.filling"},
     {"shrinks", "class.counters", "class.counters"},
     {"shouts", "table.options", "table.options"},
+    {"lingers", "context.stop.waits", "context.stop.waits"},
+    {"haunts", "context.stop.rma", "context.stop.rma"},
     {"doubts", "cancel.recv,cancel.trusted.recv", "cancel.trusted.recv"},
 };
 

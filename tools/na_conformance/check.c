@@ -44,9 +44,10 @@ const struct conf_check conf_checks_watch[] = {
 const struct conf_check *conf_check_at(size_t i)
 {
     static const struct conf_check *const lists[] = {
-        conf_checks_watch,   conf_checks_table,   conf_checks_class,   conf_checks_context,
-        conf_checks_address, conf_checks_message, conf_checks_receive, conf_checks_rma,
-        conf_checks_cancel,  conf_checks_wait,    conf_checks_thread,  conf_checks_death,
+        conf_checks_watch, conf_checks_table,   conf_checks_class,   conf_checks_context,
+        conf_checks_stop,  conf_checks_address, conf_checks_message, conf_checks_receive,
+        conf_checks_rma,   conf_checks_cancel,  conf_checks_wait,    conf_checks_thread,
+        conf_checks_death,
     };
 
     for (size_t list = 0; list < sizeof(lists) / sizeof(lists[0]); list++)

@@ -26,6 +26,7 @@ extern const struct conf_check conf_checks_watch[]; /* in the order of enum conf
 extern const struct conf_check conf_checks_table[];
 extern const struct conf_check conf_checks_class[];
 extern const struct conf_check conf_checks_context[];
+extern const struct conf_check conf_checks_stop[];
 extern const struct conf_check conf_checks_address[];
 extern const struct conf_check conf_checks_message[];
 extern const struct conf_check conf_checks_receive[];

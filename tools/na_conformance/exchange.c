@@ -22,6 +22,12 @@ void conf_exchange_open(struct conf_exchange *exchange, uint64_t size, uint32_t 
 void conf_exchange_open_loaded(struct conf_exchange *exchange, uint64_t size, uint32_t pieces,
                                uint32_t pieces_there, uint32_t flags)
 {
+    conf_exchange_open_with(exchange, size, pieces, pieces_there, flags, NULL);
+}
+
+void conf_exchange_open_with(struct conf_exchange *exchange, uint64_t size, uint32_t pieces,
+                             uint32_t pieces_there, uint32_t flags, const struct conf_open *how)
+{
     const struct conf_peer_command expose = {
         .kind = CONF_PEER_EXPOSE, .size = size, .count = pieces_there, .mode = flags};
     struct conf_peer_reply reply;
@@ -29,7 +35,7 @@ void conf_exchange_open_loaded(struct conf_exchange *exchange, uint64_t size, ui
     conf_exchange_require_rma();
     memset(exchange, 0, sizeof(*exchange));
     exchange->size = size;
-    conf_open(&exchange->end, NULL);
+    conf_open(&exchange->end, how);
     conf_peer_start(&exchange->peer, NULL);
     conf_peer_meet(&exchange->peer, &exchange->end);
     conf_peer_call(&exchange->peer, &expose, &reply);

@@ -25,6 +25,8 @@ void conf_exchange_open(struct conf_exchange *exchange, uint64_t size, uint32_t 
                         uint32_t pieces_there, uint32_t flags);
 void conf_exchange_open_loaded(struct conf_exchange *exchange, uint64_t size, uint32_t pieces,
                                uint32_t pieces_there, uint32_t flags);
+void conf_exchange_open_with(struct conf_exchange *exchange, uint64_t size, uint32_t pieces,
+                             uint32_t pieces_there, uint32_t flags, const struct conf_open *how);
 void conf_exchange_close(struct conf_exchange *exchange);
 
 /* conf_skip() after that: a peer that is left open is killed, and cannot clean up. */

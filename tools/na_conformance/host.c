@@ -41,6 +41,10 @@ static void op_check_left_alone(struct conf_op *op);
 static uint8_t *op_copy(struct conf_op *op);
 static const char *kind_name(uint32_t kind);
 
+/* conf_host_clock_own() */
+static _Thread_local bool clock_is_own;
+static _Thread_local uint64_t clock_delay, clock_last;
+
 static const struct na_host host = {
     .abi_version = NA_PLUGIN_ABI_VERSION,
     .size = sizeof(struct na_host),
@@ -192,6 +196,13 @@ uint64_t conf_host_completions(void)
     return atomic_load(&completions);
 }
 
+uint64_t conf_host_clock_own(bool is_own)
+{
+    clock_delay = is_own ? conf_run_delay_ns(0) : 0;
+    clock_is_own = is_own;
+    return host_clock();
+}
+
 void conf_host_set_notify(int fd)
 {
     atomic_store(&notify_fd, fd);
@@ -288,7 +299,12 @@ static void host_log(uint32_t level, const char *plugin, const char *function, u
 
 static uint64_t host_clock(void)
 {
-    return tool_clock_ns();
+    uint64_t now = tool_clock_ns();
+
+    if (clock_is_own)
+        now -= conf_run_delay_ns(0) - clock_delay;
+    clock_last = now > clock_last ? now : clock_last;
+    return clock_is_own ? clock_last : now;
 }
 
 static const void *host_get_extension(const char *id)

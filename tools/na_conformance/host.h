@@ -111,6 +111,12 @@ int64_t conf_guard_broken(const uint8_t *guard, uint64_t size);
 /* An eventfd that each completion makes readable, as the core has for its sleepers; -1: none. */
 void conf_host_set_notify(int fd);
 
+/*
+ * The host's clock, as the plugin reads it in this thread, stands still from now on while the
+ * thread waits for a processor, or no more. Returns what it shows.
+ */
+uint64_t conf_host_clock_own(bool is_own);
+
 /* What the plugin logs goes to stderr from this level on; 0: nothing. */
 void conf_host_set_log(uint32_t level);
 

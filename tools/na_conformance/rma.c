@@ -16,9 +16,6 @@ static int32_t transfer_step(struct conf_end *end, struct conf_op *op, bool put,
 void conf_memory_open(struct conf_memory *memory, struct conf_end *end, uint64_t size,
                       uint32_t count, uint32_t flags)
 {
-    uint64_t entered;
-    int32_t status = NA_PLUGIN_SUCCESS;
-
     memset(memory, 0, sizeof(*memory));
     memory->end = end;
     memory->size = size;
@@ -27,6 +24,15 @@ void conf_memory_open(struct conf_memory *memory, struct conf_end *end, uint64_t
         conf_block_map(&memory->pieces[i], i + 1 < memory->count ? size / memory->count
                                                                  : size - size / memory->count * i);
     memory_create(memory, flags);
+    conf_memory_register(memory);
+}
+
+void conf_memory_register(struct conf_memory *memory)
+{
+    struct conf_end *end = memory->end;
+    uint64_t entered;
+    int32_t status = NA_PLUGIN_SUCCESS;
+
     if (conf_plugin.table.mem_register != NULL) {
         entered = conf_enter(CONF_CALL_MEM_REGISTER);
         status =
@@ -34,7 +40,7 @@ void conf_memory_open(struct conf_memory *memory, struct conf_end *end, uint64_t
         conf_leave(CONF_CALL_MEM_REGISTER, entered);
     }
     conf_require(status == NA_PLUGIN_SUCCESS, "mem_register of %llu bytes failed: %s",
-                 (unsigned long long) size, conf_status_name(status));
+                 (unsigned long long) memory->size, conf_status_name(status));
     memory->registered = true;
 }
 

@@ -22,6 +22,7 @@ void conf_memory_open(struct conf_memory *memory, struct conf_end *end, uint64_t
                       uint32_t count, uint32_t flags);
 void conf_memory_close(struct conf_memory *memory); /* nothing when it is not open */
 void conf_memory_deregister(struct conf_memory *memory);
+void conf_memory_register(struct conf_memory *memory); /* once more, after that */
 
 /* Content by a seed, as if all were filled with it at once. conf_memory_differs() returns the first
  * byte that is another one, or UINT64_MAX. */

@@ -3,12 +3,10 @@
 
 #include "msg_state.h"
 
-#define MSG_STOP_NS  UINT64_C(1000000000) /* for what the fabric does not let go of */
-#define MSG_RESET_NS UINT64_C(20000000)   /* the same, when no other context is active */
-#define MSG_BYE_NS   UINT64_C(50000000)
+#define MSG_DETACHED_NS UINT64_C(20000000) /* for the peers of transfers that go on to answer */
+#define MSG_BYE_NS      UINT64_C(50000000)
 
-static void context_drain(struct msg_context *context);
-static bool context_await(struct msg_context *context, uint64_t ns);
+static bool requests_await(struct msg_endpoint *state);
 static void endpoint_leave(struct msg_endpoint *state);
 static void byes_send(struct msg_endpoint *state);
 
@@ -48,6 +46,11 @@ out:
     return ret;
 }
 
+/*
+ * A frame that is being sent goes on without its operations. So does a put or get that the fabric
+ * cannot end early, until polls of other contexts find it done, its memory is deregistered, or the
+ * last context is destroyed.
+ */
 int32_t kit_msg_context_stop(struct na_plugin_context *na_context)
 {
     struct msg_context *context = msg_context(na_context);
@@ -59,7 +62,8 @@ int32_t kit_msg_context_stop(struct na_plugin_context *na_context)
     context->stopped = true;
     kit_msg_recv_cancel_all(context);
     kit_msg_cancel_which(endpoint->state, &all);
-    context_drain(context);
+    kit_msg_dispatch(endpoint);
+    kit_msg_rma_detach(context);
     kit_msg_unlock(endpoint);
     return NA_PLUGIN_SUCCESS;
 }
@@ -83,50 +87,25 @@ int32_t kit_msg_context_destroy(struct na_plugin_context *na_context)
     return NA_PLUGIN_SUCCESS;
 }
 
-/*
- * Puts and gets that the fabric cannot end early: their memory may be touched until it is done with
- * them, however slow their peer is. The last context leaves, and takes all connections along.
- */
-static void context_drain(struct msg_context *context)
+/* False when the fabric has not let go of all. */
+static bool requests_await(struct msg_endpoint *state)
 {
-    struct kit_endpoint *endpoint = context->endpoint;
-    bool is_last = !kit_endpoint_is_active(endpoint) && endpoint->ops->reset != NULL;
+    uint64_t end = state->detached_count != 0 ? kit_host->clock_ns() + MSG_DETACHED_NS : 0;
 
-    if (context_await(context, is_last ? MSG_RESET_NS : MSG_STOP_NS))
-        return;
-    if (is_last) {
-        endpoint_leave(endpoint->state);
-        if (endpoint->ops->reset(endpoint))
-            MSG_LOG_INFO(endpoint, "transfers of context %u did not end: they were cut off",
-                         context->id);
-        if (context_await(context, MSG_STOP_NS))
-            return;
-    }
-    MSG_LOG_ERROR(endpoint, "the fabric does not end a transfer of context %u: it is abandoned",
-                  context->id);
-    kit_msg_rma_forget(context);
-}
-
-/* False when the time is over. */
-static bool context_await(struct msg_context *context, uint64_t ns)
-{
-    struct kit_endpoint *endpoint = context->endpoint;
-    uint64_t end;
-
-    kit_msg_dispatch(endpoint);
-    if (context->requests == 0)
-        return true;
-    end = kit_host->clock_ns() + ns;
-    while (context->requests != 0 && kit_host->clock_ns() < end)
-        if (kit_msg_progress(endpoint->state) != NA_PLUGIN_SUCCESS)
+    while (state->detached_count != 0 && kit_host->clock_ns() < end)
+        if (kit_msg_progress(state) != NA_PLUGIN_SUCCESS)
             break;
-    return context->requests == 0;
+    return state->detached_count == 0;
 }
 
-/* No context receives any more: what is kept is dropped, and the fabric gets its memory back. */
+/*
+ * No context receives any more: what is kept is dropped, and the fabric gets its memory back. With
+ * transfers that the fabric still works on all connections go.
+ */
 static void endpoint_leave(struct msg_endpoint *state)
 {
     struct kit_endpoint *endpoint = state->endpoint;
+    const bool is_stuck = !requests_await(state);
     uint64_t end = kit_host->clock_ns() + MSG_BYE_NS;
 
     for (uint32_t i = 0; i < state->max_contexts; i++) {
@@ -146,6 +125,11 @@ static void endpoint_leave(struct msg_endpoint *state)
             kit_msg_peer_leave(peer);
     }
     kit_msg_dispatch(endpoint);
+    if (is_stuck && endpoint->ops->reset != NULL && endpoint->ops->reset(endpoint)) {
+        MSG_LOG_INFO(endpoint, "puts or gets of stopped contexts did not end: they were cut off");
+        kit_msg_dispatch(endpoint);
+        (void) requests_await(state);
+    }
 }
 
 /* Peers need not find out by themselves then. What cannot leave at once is not sent. */

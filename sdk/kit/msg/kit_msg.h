@@ -15,8 +15,8 @@
  * One lock for each endpoint covers everything here, and every call of the fabric's library that is
  * made through struct kit_msg_ops; the library needs no lock of its own. Unless a function says
  * that the lock is held, it takes it, and any thread may call it. Nothing blocks but
- * kit_msg_context_stop() and kit_msg_context_destroy(), for up to seconds when a fabric does not
- * let go of memory. The status codes are those of na_plugin.h. Since 1.1.
+ * kit_msg_context_destroy() of the last context, for up to 100 ms, so that peers learn of it, and
+ * kit_msg_rma_leave(). The status codes are those of na_plugin.h. Since 1.1.
  */
 
 #ifndef KIT_MSG_H
@@ -40,7 +40,9 @@ struct kit_frame {
 
 /*
  * One put or get that the plugin carries out. It outlives the operation if that is completed
- * before the fabric lets go of it. `priv` is ops.rma_size bytes of the plugin's.
+ * before the fabric lets go of it, as it is when its context is stopped: then the fabric may go on
+ * with the memory of `local` until the plugin's mem_deregister() has returned, which waits for that
+ * (kit_rma_region_leave(), kit_msg_rma_leave()). `priv` is ops.rma_size bytes of the plugin's.
  */
 struct kit_msg_rma {
     struct kit_peer *peer;
@@ -130,13 +132,14 @@ struct kit_msg_ops {
      * Asked to end it early, by a cancel (status NA_PLUGIN_CANCELED) or because its peer failed.
      * True: it is certain that the local memory will not be touched any more; the operation
      * completes at once, and kit_msg_rma_done is still called when the fabric lets go of the
-     * request. False: it completes when kit_msg_rma_done is called. Optional: false.
+     * request. False: it completes when kit_msg_rma_done is called, or with its context when that
+     * is stopped. Optional: false.
      */
     bool (*rma_abandon)(struct kit_endpoint *endpoint, struct kit_msg_rma *rma, int32_t status);
 
     /*
-     * Ends all that the fabric works on, when no context is active: the ways to all peers are
-     * broken, and made anew when a context is made again. True: kit_msg_frame_sent and
+     * Ends all that the fabric works on, when the last context is destroyed: the ways to all peers
+     * are broken, and made anew when a context is made again. True: kit_msg_frame_sent and
      * kit_msg_rma_done follow, perhaps inside the call. False when that cannot be done. Optional.
      */
     bool (*reset)(struct kit_endpoint *endpoint);
@@ -247,6 +250,14 @@ int32_t kit_msg_control_send(struct kit_endpoint *endpoint, struct kit_peer *pee
  */
 int32_t kit_msg_peer_lookup(struct kit_endpoint *endpoint, const char *name, const void *raw,
                             uint32_t raw_size, struct na_plugin_addr **addr_p);
+
+/*
+ * For mem_deregister and mem_destroy where the fabric itself uses the handle, local or remote, of a
+ * put or get: polls until those that were under way when their context was stopped are done with
+ * it, for at most `timeout_ns` ns. False: they are not. The lock is held.
+ */
+bool kit_msg_rma_leave(struct kit_endpoint *endpoint, const struct na_plugin_mem *mem,
+                       uint64_t timeout_ns);
 
 /* Whether a context is open that is not stopped. The lock is held. */
 bool kit_endpoint_is_active(const struct kit_endpoint *endpoint);

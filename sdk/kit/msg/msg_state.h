@@ -106,7 +106,8 @@ struct msg_request {
     struct kit_link link; /* of the peer, or of those that are to be abandoned, or that are done */
     struct msg_op *op;    /* NULL once it completed */
     struct msg_peer *peer;
-    int32_t status; /* with which it is to be abandoned, or is done */
+    int32_t status;   /* with which it is to be abandoned, or is done */
+    bool is_detached; /* its context was stopped, and the fabric has not let go of it yet */
 };
 
 struct msg_context {
@@ -118,7 +119,6 @@ struct msg_context {
     bool signaled; /* event_fd was written to */
     int epoll_fd;
     int event_fd;
-    uint32_t requests; /* puts and gets that are not complete */
     struct kit_match match;
 };
 
@@ -191,6 +191,7 @@ struct msg_endpoint {
     struct kit_link rma_done;    /* requests that the fabric has let go of */
     struct kit_link rma_abandon; /* requests that it is to be asked to end */
     struct kit_link retry;       /* peers */
+    uint32_t detached_count;     /* requests */
     uint32_t deferred_count;     /* frames */
     struct kit_deferrals deferrals;
     bool is_refused; /* the core had no memory for a deferred message */
@@ -409,7 +410,7 @@ void kit_msg_rma_flush(struct msg_peer *peer);
 void kit_msg_rma_drain(struct msg_endpoint *state);
 bool kit_msg_rma_refuse(struct msg_peer *peer, const struct msg_op *op);
 bool kit_msg_rma_end(struct msg_peer *peer, const struct msg_which *which, int32_t status);
-void kit_msg_rma_forget(struct msg_context *context);
+void kit_msg_rma_detach(struct msg_context *context);
 void kit_msg_rma_free_all(struct msg_endpoint *state);
 
 /* poll.c */

@@ -150,7 +150,6 @@ static int32_t rma_submit(struct na_plugin_context *na_context, void *op_p, uint
     request->rma.is_put = is_put;
     request->rma.transfer = NULL;
     request->op = op;
-    context->requests++;
     request->peer = peer;
     kit_list_append(&peer->rma_queue, &request->link);
     kit_peer_waiting_add(&peer->base);

@@ -9,6 +9,7 @@
 static bool rma_start_next(struct msg_peer *peer);
 static void request_end(struct msg_request *request, int32_t status);
 static void request_put(struct msg_request *request);
+static bool mem_is_used(const struct msg_endpoint *state, const struct na_plugin_mem *mem);
 static void requests_free(struct kit_link *list);
 static void request_abandon(struct msg_request *request, int32_t status);
 
@@ -54,8 +55,8 @@ void kit_msg_rma_drain(struct msg_endpoint *state)
     }
 }
 
-/* The last resort of a context that closes. */
-void kit_msg_rma_forget(struct msg_context *context)
+/* Completes those of a context that the fabric does not let go of yet. */
+void kit_msg_rma_detach(struct msg_context *context)
 {
     struct msg_endpoint *state = context->endpoint->state;
 
@@ -68,10 +69,29 @@ void kit_msg_rma_forget(struct msg_context *context)
              link = link->next) {
             struct msg_request *request = kit_container(link, struct msg_request, link);
 
-            if (request->op != NULL && request->op->context == context)
-                request_end(request, NA_PLUGIN_CANCELED);
+            if (request->op == NULL || request->op->context != context)
+                continue;
+            request_end(request, NA_PLUGIN_CANCELED);
+            request->is_detached = true;
+            state->detached_count++;
         }
     }
+}
+
+bool kit_msg_rma_leave(struct kit_endpoint *endpoint, const struct na_plugin_mem *mem,
+                       uint64_t timeout_ns)
+{
+    struct msg_endpoint *state = endpoint->state;
+    uint64_t end;
+
+    if (kit_likely(state->detached_count == 0))
+        return true;
+    end = kit_host->clock_ns() + timeout_ns;
+    while (mem_is_used(state, mem)) {
+        if (kit_host->clock_ns() >= end || kit_msg_progress(state) != NA_PLUGIN_SUCCESS)
+            return false;
+    }
+    return true;
 }
 
 /* True when there was one. Those that the fabric has stay until it lets go of them. */
@@ -167,15 +187,38 @@ static void request_end(struct msg_request *request, int32_t status)
     if (op == NULL)
         return;
     request->op = NULL;
-    op->context->requests--;
     kit_peer_waiting_remove(&request->peer->base);
     msg_complete(request->peer->endpoint->state, op, status);
 }
 
 static void request_put(struct msg_request *request)
 {
+    struct msg_endpoint *state = request->peer->endpoint->state;
+
+    if (kit_unlikely(request->is_detached))
+        state->detached_count--;
+    request->is_detached = false;
     kit_list_remove(&request->link);
-    kit_list_prepend(&request->peer->endpoint->state->free_requests, &request->link);
+    kit_list_prepend(&state->free_requests, &request->link);
+}
+
+/* By a put or get whose context was stopped. */
+static bool mem_is_used(const struct msg_endpoint *state, const struct na_plugin_mem *mem)
+{
+    for (uint32_t i = 0; state->detached_count != 0 && i < state->session.slot_count; i++) {
+        const struct msg_peer *peer = msg_peer_at(state, i);
+
+        if (peer == NULL)
+            continue;
+        for (const struct kit_link *link = peer->rma_started.next; link != &peer->rma_started;
+             link = link->next) {
+            const struct msg_request *request = kit_container(link, const struct msg_request, link);
+
+            if (request->is_detached && (request->rma.local == mem || request->rma.remote == mem))
+                return true;
+        }
+    }
+    return false;
 }
 
 /* The fabric is asked by the next kit_msg_rma_drain(); the request stays until it lets go of it. */
@@ -198,7 +241,6 @@ bool kit_msg_rma_refuse(struct msg_peer *peer, const struct msg_op *op)
 
         if (request->op != op)
             continue;
-        op->context->requests--;
         kit_peer_waiting_remove(&peer->base);
         request_put(request);
         return true;

@@ -89,6 +89,14 @@ bool kit_remote_leave(struct kit_endpoint *endpoint, const struct kit_region *re
                       uint64_t timeout_ns);
 
 /*
+ * Fails the peers that were to move bytes of that memory for transfers whose context was stopped,
+ * so that they do not any more. `abort` ends what the fabric has under way to or from a peer first;
+ * NULL: it needs none.
+ */
+void kit_remote_fail_peers(struct kit_endpoint *endpoint, const struct kit_region *region,
+                           void (*abort)(struct kit_endpoint *endpoint, struct kit_peer *peer));
+
+/*
  * For the plugin's table, as na_plugin.h says, where handles are regions and the fabric wants to
  * know nothing of them. They take the lock. Deregistering polls the fabric for up to five seconds
  * where it does not let go of the memory, and says so in the log when it never does.

@@ -93,6 +93,22 @@ bool kit_remote_leave(struct kit_endpoint *endpoint, const struct kit_region *re
     return is_left;
 }
 
+void kit_remote_fail_peers(struct kit_endpoint *endpoint, const struct kit_region *region,
+                           void (*abort)(struct kit_endpoint *endpoint, struct kit_peer *peer))
+{
+    struct kit_peer *peer = kit_rma_region_peer(endpoint->rma, region), *last = NULL;
+
+    for (; peer != NULL && peer != last;
+         last = peer, peer = kit_rma_region_peer(endpoint->rma, region)) {
+        if (abort != NULL)
+            abort(endpoint, peer);
+        kit_peer_failed(peer, NA_PLUGIN_HOSTUNREACH,
+                        "it does not end a transfer, and the memory is needed");
+        kit_rma_peer_failed(endpoint->rma, peer, NA_PLUGIN_HOSTUNREACH);
+        kit_msg_dispatch(endpoint);
+    }
+}
+
 int32_t kit_remote_mem_create(struct na_plugin_class *na_class, void *base, uint64_t length,
                               uint32_t flags, struct na_plugin_mem **mem_p)
 {

@@ -272,8 +272,9 @@ int32_t kit_rma_mem_register(struct kit_rma *rma, struct kit_region *memory, uin
 
 /*
  * Keeps peers out from now on; their transfers of this memory end with an error. True: it is not
- * touched any more. False: pieces are in the network's hands; the owner polls it, and calls this
- * again until it is true.
+ * touched any more. False: pieces are in the network's hands, or those of transfers of ours that
+ * were abandoned (kit_rma_abandon()) and completed all the same, with their context; the owner
+ * polls it, and calls this again until it is true.
  */
 bool kit_rma_mem_deregister(struct kit_rma *rma, struct kit_region *memory);
 
@@ -282,6 +283,12 @@ bool kit_rma_mem_deregister(struct kit_rma *rma, struct kit_region *memory);
  * transfers of it end.
  */
 bool kit_rma_region_leave(struct kit_rma *rma, const struct kit_region *region);
+
+/*
+ * While kit_rma_region_leave() is false: a peer whose transfer may still touch the memory. When the
+ * way to it is broken, kit_rma_peer_failed() ends that. NULL: it is touched by none.
+ */
+void *kit_rma_region_peer(const struct kit_rma *rma, const struct kit_region *region);
 
 /*
  * Writes the form that travels, KIT_REGION_PACKED bytes. NA_PLUGIN_OVERFLOW when `size` is

@@ -6,7 +6,8 @@
 static struct kit_region *memory_make(void);
 static void memory_free(struct kit_region *memory);
 static void memory_targets_end(struct kit_rma *rma, const struct kit_region *memory);
-static bool memory_is_touched(const struct kit_link *list, const struct kit_region *memory);
+static const struct kit_rma_transfer *memory_toucher(const struct kit_link *list,
+                                                     const struct kit_region *memory);
 
 int32_t kit_rma_mem_create(struct kit_rma *rma, void *base, uint64_t length, uint32_t flags,
                            struct kit_region **memory_p)
@@ -60,7 +61,15 @@ bool kit_rma_mem_deregister(struct kit_rma *rma, struct kit_region *memory)
 bool kit_rma_region_leave(struct kit_rma *rma, const struct kit_region *region)
 {
     memory_targets_end(rma, region);
-    return !memory_is_touched(&rma->targets, region) && !memory_is_touched(&rma->closing, region);
+    return memory_toucher(&rma->targets, region) == NULL &&
+           memory_toucher(&rma->closing, region) == NULL;
+}
+
+void *kit_rma_region_peer(const struct kit_rma *rma, const struct kit_region *region)
+{
+    const struct kit_rma_transfer *transfer = memory_toucher(&rma->closing, region);
+
+    return transfer != NULL ? transfer->peer : NULL;
 }
 
 int32_t kit_rma_mem_serialize(struct kit_rma *rma, const struct kit_region *memory, void *buf,
@@ -138,14 +147,16 @@ static void memory_targets_end(struct kit_rma *rma, const struct kit_region *mem
     kit_rma_dispatch(rma);
 }
 
-static bool memory_is_touched(const struct kit_link *list, const struct kit_region *memory)
+/* A transfer for which the network may touch the memory; NULL: there is none. */
+static const struct kit_rma_transfer *memory_toucher(const struct kit_link *list,
+                                                     const struct kit_region *memory)
 {
     for (const struct kit_link *node = list->next; node != list; node = node->next) {
         const struct kit_rma_transfer *transfer =
             kit_container(node, const struct kit_rma_transfer, node);
 
         if (transfer->region == memory && transfer->in_touch != 0)
-            return true;
+            return transfer;
     }
-    return false;
+    return NULL;
 }

@@ -36,6 +36,7 @@ void kit_rma_move_leave(struct kit_rma_transfer *transfer)
                                  transfer->in_touch != 0 && !transfer->is_delivered))
         return;
     transfer->in_touch = 0;
+    transfer->guard = 0;
     origin_conceal(transfer);
 }
 
@@ -172,23 +173,35 @@ static bool attach_move(struct kit_rma_transfer *transfer)
     return true;
 }
 
-/* The origin chose the address: it is one in its own process, whatever it is. */
+/*
+ * The origin chose the addresses: they are in its own process, whatever they are. What is read is
+ * read before the guard, what is written right behind it.
+ */
 static int32_t attach_step(struct kit_rma_transfer *transfer)
 {
     struct kit_rma *rma = transfer->rma;
     const uint64_t left = transfer->length - transfer->position;
     const uint64_t size = left < RMA_ATTACH_STEP ? left : RMA_ATTACH_STEP;
-    struct iovec local = {transfer->base + transfer->position, size}, remote;
-    uint64_t address, moved;
+    uint64_t guard = 0, moved = 0, guarded = 0;
+    struct iovec local[2] = {{transfer->base + transfer->position, size}, {&guard, sizeof(guard)}};
+    struct iovec remote[2];
+    struct rma_attach attach;
     uint32_t pid;
     int32_t ret = rma->ops->process(rma->owner, transfer->peer, &pid);
 
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
-    memcpy(&address, transfer->note, sizeof(address));
-    remote = kit_iovec(le64toh(address) + transfer->position, size);
-    ret = transfer->is_put ? kit_attach_read(pid, &local, 1, &remote, 1, &moved)
-                           : kit_attach_write(pid, &local, 1, &remote, 1, &moved);
+    memcpy(&attach, transfer->note, sizeof(attach));
+    remote[0] = kit_iovec(le64toh(attach.address) + transfer->position, size);
+    remote[1] = kit_iovec(le64toh(attach.guard), sizeof(guard));
+    if (transfer->is_put)
+        ret = kit_attach_read(pid, local, 1, remote, 1, &moved);
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = kit_attach_read(pid, &local[1], 1, &remote[1], 1, &guarded);
+    if (ret == NA_PLUGIN_SUCCESS && guard != attach.value)
+        return NA_PLUGIN_CANCELED;
+    if (ret == NA_PLUGIN_SUCCESS && !transfer->is_put)
+        ret = kit_attach_write(pid, local, 1, remote, 1, &moved);
     transfer->position += moved;
     rma->attach_budget -= moved < rma->attach_budget ? moved : rma->attach_budget;
     return ret;

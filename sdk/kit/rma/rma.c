@@ -98,6 +98,7 @@ int32_t kit_rma_start(struct kit_rma *rma, const struct kit_rma_request *request
     transfer->is_origin = true;
     transfer->is_put = request->is_put != 0;
     transfer->request = *request;
+    transfer->region = request->local;
     transfer->base = kit_rma_mem_base(request->local) + request->local_offset;
     kit_rma_transfer_plan(transfer);
     rma->origin_count++;

@@ -58,8 +58,8 @@ static inline uint32_t kit_rma_flags_mover(uint8_t flags)
 
 /*
  * Little-endian on the wire. Behind it: as many tags as it says; with an inline REQUEST of a put,
- * and with DATA, the bytes; with a REQUEST to attach the address in the origin, of 8 bytes; with a
- * one-sided REQUEST the note.
+ * and with DATA, the bytes; with a REQUEST to attach a struct rma_attach; with a one-sided REQUEST
+ * the note.
  */
 struct rma_record {
     uint32_t magic;
@@ -82,6 +82,17 @@ _Static_assert(sizeof(struct rma_record) == KIT_RMA_RECORD_SIZE, "layout of the 
 _Static_assert(sizeof(struct rma_record) + 4 * RMA_WINDOW_MAX <= KIT_RMA_CONTROL_MIN &&
                    sizeof(struct rma_record) + KIT_RMA_NOTE_MAX <= KIT_RMA_CONTROL_MIN,
                "a record fits");
+
+/*
+ * Where the bytes are in the origin's process, and a word there that has this value as long as the
+ * target may touch them. Little-endian. An origin that does not wait for a target which stands
+ * still changes the word.
+ */
+struct rma_attach {
+    uint64_t address;
+    uint64_t guard;
+    uint64_t value;
+};
 
 /* Most bytes behind a record. */
 #define RMA_PAYLOAD_MAX (KIT_RMA_CONTROL_MAX - sizeof(struct rma_record))
@@ -146,13 +157,14 @@ struct kit_rma_transfer {
     uint64_t stop;                 /* receiver: pieces from here do not come */
     struct kit_link parts;         /* pieces under way */
     uint32_t tags[RMA_WINDOW_MAX]; /* of the pieces from `moved` to `granted`, by number */
-    struct kit_region *region;     /* target: of the memory */
+    struct kit_region *region;     /* of the memory of ours */
 
     uint64_t position; /* attach, one-sided: bytes that were moved */
     bool is_refused;   /* origin: the target may not attach */
     bool is_exposed;   /* origin: to be concealed */
     bool is_moving;    /* target: the network is at it */
     bool has_note;     /* origin: of the next part */
+    uint64_t guard;    /* origin: struct rma_attach */
     uint32_t note_size;
     uint8_t note[KIT_RMA_NOTE_MAX]; /* behind the REQUEST */
     union {
@@ -195,6 +207,7 @@ struct kit_rma {
 
     struct kit_regions *regions;
     struct kit_regions own_regions;
+    uint64_t guards;        /* of attached transfers of ours, so far */
     uint64_t attach_budget; /* bytes that may still be copied in this poll */
 
     uint32_t tag_next;

@@ -85,7 +85,7 @@ static int32_t target_check_mover(const struct kit_rma *rma, const struct rma_in
             is_right = record->length == in->payload_size && record->piece_size == record->length;
         break;
     case KIT_RMA_ATTACH:
-        is_right = in->payload_size == sizeof(uint64_t);
+        is_right = in->payload_size == sizeof(struct rma_attach);
         if (rma->ops->process == NULL)
             return NA_PLUGIN_OPNOTSUPPORTED;
         break;

@@ -48,7 +48,7 @@ void kit_rma_transfer_plan(struct kit_rma_transfer *transfer)
     const struct kit_rma_request *request = &transfer->request;
     enum kit_rma_mover mover = KIT_RMA_PIECES;
     uint32_t piece_size = rma->config.piece_size;
-    const uint64_t address = htole64((uint64_t) (uintptr_t) transfer->base);
+    struct rma_attach attach;
 
     transfer->is_device = request->local->mem_type != NA_PLUGIN_MEM_TYPE_HOST ||
                           request->remote->mem_type != NA_PLUGIN_MEM_TYPE_HOST;
@@ -66,8 +66,12 @@ void kit_rma_transfer_plan(struct kit_rma_transfer *transfer)
     transfer->pending = RMA_PENDING(RMA_REQUEST);
     transfer->is_known = transfer->has_note = false;
     if (mover == KIT_RMA_ATTACH) {
-        memcpy(transfer->note, &address, sizeof(address));
-        transfer->note_size = sizeof(address);
+        transfer->guard = htole64(++rma->guards);
+        attach.address = htole64((uint64_t) (uintptr_t) transfer->base);
+        attach.guard = htole64((uint64_t) (uintptr_t) &transfer->guard);
+        attach.value = transfer->guard;
+        memcpy(transfer->note, &attach, sizeof(attach));
+        transfer->note_size = sizeof(attach);
         transfer->has_note = true;
     } else if (mover == KIT_RMA_INLINE) { /* a put's first record is the REQUEST */
         transfer->granted = kit_rma_inline_first(transfer);

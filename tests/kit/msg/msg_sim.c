@@ -14,6 +14,7 @@ _Atomic int64_t sim_allocations;
 _Atomic uint64_t sim_allocations_made;
 _Atomic int64_t sim_allocation_to_fail = -1;
 _Atomic uint64_t sim_clock_skip;
+_Atomic uint64_t sim_clock_looks;
 _Atomic uint32_t sim_events_to_refuse;
 
 static void host_op_complete(void *op, int32_t status);
@@ -375,6 +376,7 @@ static uint64_t host_clock_ns(void)
 {
     struct timespec now;
 
+    sim_clock_looks++;
     (void) clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec + sim_clock_skip;
 }

@@ -113,6 +113,7 @@ extern _Atomic int64_t sim_allocations;        /* that are not freed */
 extern _Atomic uint64_t sim_allocations_made;  /* in all */
 extern _Atomic int64_t sim_allocation_to_fail; /* counts down; negative: none */
 extern _Atomic uint64_t sim_clock_skip;        /* ns that the clock is ahead */
+extern _Atomic uint64_t sim_clock_looks;       /* how often it was read */
 extern _Atomic uint32_t sim_events_to_refuse;  /* multi-receive events without memory */
 
 void sim_net_setup(struct sim_net *net);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 static uint8_t local_memory[256], remote_memory[256];
-static struct na_plugin_mem local = {local_memory}, remote = {remote_memory};
+static struct na_plugin_mem local = {local_memory}, remote = {remote_memory}, unused;
 
 static int32_t submit(struct sim_pair *pair, struct sim_op *op, uint32_t is_put, uint64_t offset)
 {
@@ -145,27 +145,80 @@ static void test_peer_fails(void **state)
     assert_int_equal(ops[3].status, 0);
 }
 
-/* The fabric does not let go of a transfer: the last context that is stopped does not wait. */
+/* The fabric does not let go of a transfer: stopping its context asks for no time at all. */
 static void test_stop(void **state)
 {
     struct sim_pair *pair = *state;
     struct sim_op ops[2] = {0};
-    uint64_t from = sim_host.clock_ns();
+    uint64_t looks;
 
     pair->a->rma_mode = SIM_RMA_DEAF;
     assert_int_equal(submit(pair, &ops[0], 1, 0), 0);
+    looks = sim_clock_looks;
     assert_int_equal(kit_msg_context_stop(pair->ca), 0);
-    assert_true(sim_host.clock_ns() - from < UINT64_C(1000000000));
+    assert_int_equal(sim_clock_looks, looks);
     assert_int_equal(ops[0].completions, 1);
     assert_int_equal(ops[0].status, NA_PLUGIN_CANCELED);
-    assert_int_equal(pair->a->resets, 1);
+    assert_int_equal(pair->a->resets, 0);
+    assert_int_equal(pair->a->endpoint.state->detached_count, 1);
     assert_int_equal(kit_msg_context_destroy(pair->ca), 0);
+    assert_int_equal(pair->a->resets, 1);
+    assert_int_equal(pair->a->endpoint.state->detached_count, 0);
+    assert_int_equal(ops[0].completions, 1);
 
     pair->ca = sim_context(pair->a, 0);
     pair->a->rma_mode = SIM_RMA_AT_ONCE;
     assert_int_equal(submit(pair, &ops[1], 1, 0), 0);
     sim_poll_until(pair->ca, pair->cb, &ops[1]);
     assert_int_equal(ops[1].status, 0);
+}
+
+/* Who deregisters the memory waits until the fabric has let go of it, or for as long as said. */
+static void test_stop_of_one(void **state)
+{
+    struct sim_pair *pair = *state;
+    struct na_plugin_init init = sim_init();
+    struct na_plugin_context *contexts[2];
+    struct na_plugin_class *c;
+    struct kit_endpoint *endpoint;
+    struct na_plugin_addr *addr;
+    struct sim_op ops[2] = {0};
+
+    init.max_contexts = 2;
+    c = sim_open(&pair->net, "c", &init);
+    endpoint = &c->endpoint;
+    addr = sim_lookup(c, "b");
+    for (uint32_t i = 0; i < 2; i++)
+        contexts[i] = sim_context(c, i);
+    c->rma_mode = SIM_RMA_STUBBORN;
+    assert_int_equal(kit_msg_get(contexts[1], &ops[0], &local, 0, &remote, 0, 16, addr, 0), 0);
+    sim_poll(contexts[0], pair->cb, 10);
+    assert_int_equal(kit_msg_context_stop(contexts[1]), 0);
+    assert_int_equal(ops[0].status, NA_PLUGIN_CANCELED);
+    assert_int_equal(endpoint->state->detached_count, 1);
+    kit_msg_lock(endpoint);
+    assert_true(kit_msg_rma_leave(endpoint, &unused, 0));
+    assert_false(kit_msg_rma_leave(endpoint, &local, 0));
+    assert_true(kit_msg_rma_leave(endpoint, &local, UINT64_C(60000000000)));
+    kit_msg_unlock(endpoint);
+    assert_int_equal(endpoint->state->detached_count, 0);
+    assert_int_equal(kit_msg_context_destroy(contexts[1]), 0);
+
+    contexts[1] = sim_context(c, 1);
+    c->rma_mode = SIM_RMA_DEAF;
+    assert_int_equal(kit_msg_get(contexts[1], &ops[1], &local, 0, &remote, 0, 16, addr, 0), 0);
+    assert_int_equal(kit_msg_context_stop(contexts[1]), 0);
+    assert_int_equal(ops[1].status, NA_PLUGIN_CANCELED);
+    kit_msg_lock(endpoint);
+    assert_false(kit_msg_rma_leave(endpoint, &remote, 1000));
+    kit_msg_unlock(endpoint);
+    assert_int_equal(kit_msg_context_destroy(contexts[1]), 0);
+    assert_int_equal(c->resets, 0); /* the other context goes on */
+    assert_int_equal(kit_msg_context_stop(contexts[0]), 0);
+    assert_int_equal(kit_msg_context_destroy(contexts[0]), 0);
+    assert_int_equal(c->resets, 1);
+    kit_msg_addr_free(c, addr);
+    sim_close(c, NULL);
 }
 
 static void test_no_retry(void **state)
@@ -206,6 +259,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_first_contact, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_peer_fails, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_stop, sim_pair_setup, sim_pair_teardown),
+        cmocka_unit_test_setup_teardown(test_stop_of_one, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_no_retry, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_self, sim_pair_setup, sim_pair_teardown),
     };
