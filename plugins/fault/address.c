@@ -57,6 +57,22 @@ void fault_addr_free(struct na_plugin_class *na_class, struct na_plugin_addr *ad
 }
 
 /* Only a core of 1.2 calls this, and its copy of the wrapped plugin's table has the member. */
+/* Addresses are those of the wrapped plugin, so what it reports goes straight to the core. */
+static int32_t peer_events_set(struct na_plugin_class *na_class, na_plugin_peer_lost_fn report,
+                               void *arg)
+{
+    const struct fault_class *fault_class = fault_class_get(na_class);
+
+    return fault_class->peer_events.peer_events_set != NULL
+               ? fault_class->peer_events.peer_events_set(fault_class->inner_class, report, arg)
+               : NA_PLUGIN_OPNOTSUPPORTED;
+}
+
+const struct na_plugin_peer_events fault_peer_events_extension = {
+    .extension = {.size = sizeof(struct na_plugin_peer_events)},
+    .peer_events_set = peer_events_set,
+};
+
 uint64_t fault_addr_capabilities(struct na_plugin_class *na_class, struct na_plugin_addr *addr)
 {
     const struct fault_class *fault_class = fault_class_get(na_class);

@@ -230,6 +230,8 @@ static void load_extensions(struct fault_class *fault_class)
         memset(serialize, 0, sizeof(*serialize));
     load_extension(fault_class->inner, NA_PLUGIN_EXT_COUNTERS, &fault_class->inner_counters,
                    sizeof(fault_class->inner_counters));
+    load_extension(fault_class->inner, NA_PLUGIN_EXT_PEER_EVENTS, &fault_class->peer_events,
+                   sizeof(fault_class->peer_events));
     load_extension(fault_class->inner, NA_PLUGIN_EXT_MEM_SEGMENTS, &fault_class->mem_segments,
                    sizeof(fault_class->mem_segments));
 }

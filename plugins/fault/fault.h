@@ -75,6 +75,7 @@ struct fault_class {
     struct na_plugin_addr_serialize addr_serialize; /* likewise */
     struct na_plugin_mem_segments mem_segments;     /* likewise */
     struct na_plugin_counters inner_counters;       /* likewise */
+    struct na_plugin_peer_events peer_events;       /* likewise */
     uint64_t max_segments;                          /* of this class; 1 without the extension */
     struct fault_options options;
     bool holds;    /* operations may be held back */
@@ -202,6 +203,7 @@ int32_t fault_class_initialize(const struct na_plugin_init *init, struct na_host
                                struct na_plugin_class **class_p, struct na_plugin_class_info *info);
 int32_t fault_class_finalize(struct na_plugin_class *na_class);
 extern const struct na_plugin_counters fault_counters_extension;
+extern const struct na_plugin_peer_events fault_peer_events_extension;
 static inline struct fault_class *fault_class_get(struct na_plugin_class *na_class)
 {
     return (struct fault_class *) (void *) na_class;

@@ -102,5 +102,7 @@ static const void *fault_get_extension(const char *id)
         return &fault_mem_segments_extension;
     if (strcmp(id, NA_PLUGIN_EXT_COUNTERS) == 0)
         return &fault_counters_extension;
+    if (strcmp(id, NA_PLUGIN_EXT_PEER_EVENTS) == 0)
+        return &fault_peer_events_extension;
     return NULL;
 }

@@ -45,6 +45,12 @@ void sm_peer_fail(struct na_plugin_addr *peer, int32_t status)
                                                  memory_order_acq_rel, memory_order_relaxed))
         return;
     SM_LOG_DEBUG("peer %s is gone (status %d)", peer->name, status);
+    kit_lock_take(&na_class->peer_lost_lock);
+    if (na_class->peer_lost != NULL) {
+        sm_peer_hold(peer);
+        na_class->peer_lost(na_class->peer_lost_arg, peer, status);
+    }
+    kit_lock_drop(&na_class->peer_lost_lock);
     for (uint32_t i = 0; i < na_class->max_contexts; i++) {
         sm_store_release(&na_class->contexts[i].watch_now, 1);
         sm_context_kick(&na_class->contexts[i]);

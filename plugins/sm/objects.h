@@ -328,6 +328,11 @@ struct na_plugin_class {
     struct kit_lock connect_lock; /* the segment's regions, claiming peer slots */
     struct kit_lock watch_lock;   /* watch_round */
     uint64_t watch_round;
+    uint64_t watch_all_last; /* likewise */
+    atomic_bool is_watching_all;
+    struct kit_lock peer_lost_lock;   /* what follows */
+    na_plugin_peer_lost_fn peer_lost; /* NULL: nobody wants to know */
+    void *peer_lost_arg;
     struct na_plugin_addr *peer_buckets[SM_PEER_BUCKETS];
     struct kit_link peers; /* those checked longest ago first */
 

@@ -102,5 +102,7 @@ static const void *sm_get_extension(const char *id)
         return &sm_addr_serialize_extension;
     if (strcmp(id, NA_PLUGIN_EXT_COUNTERS) == 0)
         return &sm_counters_extension;
+    if (strcmp(id, NA_PLUGIN_EXT_PEER_EVENTS) == 0)
+        return &sm_peer_events_extension;
     return NULL;
 }

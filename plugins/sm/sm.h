@@ -323,6 +323,7 @@ int32_t sm_context_destroy(struct na_plugin_context *context);
 int32_t sm_cancel(struct na_plugin_context *context, void *op);
 int32_t sm_cancel_trusted(struct na_plugin_context *context, void *op);
 extern const struct na_plugin_counters sm_counters_extension;
+extern const struct na_plugin_peer_events sm_peer_events_extension;
 
 /* endpoint.c */
 int32_t sm_class_initialize(const struct na_plugin_init *init, struct na_host_class *host_class,

@@ -14,16 +14,24 @@ struct sm_watch {
     bool gone;
 };
 
+static int32_t sm_peer_events_set(struct na_plugin_class *na_class, na_plugin_peer_lost_fn report,
+                                  void *arg);
 static uint32_t sm_watch_read(struct na_plugin_context *context, bool is_all);
 static bool sm_watch_collect(struct na_plugin_context *context);
 static bool sm_watch_receive(struct kit_recv *recv, void *watch_p);
+static void sm_watch_collect_all(struct na_plugin_context *context);
 static void sm_watch_add(struct na_plugin_context *context, struct na_plugin_addr *peer);
+
+const struct na_plugin_peer_events sm_peer_events_extension = {
+    .extension = {.size = sizeof(struct na_plugin_peer_events)},
+    .peer_events_set = sm_peer_events_set,
+};
 
 bool sm_watch_wanted(struct na_plugin_context *context)
 {
-    return context->accept_later != 0 || kit_match_expected_count(&context->match) != 0 ||
-           sm_load(&context->send_count) != 0 || sm_load(&context->copy_count) != 0 ||
-           sm_load(&context->job_count) != 0;
+    return sm_load(&context->na_class->is_watching_all) || context->accept_later != 0 ||
+           kit_match_expected_count(&context->match) != 0 || sm_load(&context->send_count) != 0 ||
+           sm_load(&context->copy_count) != 0 || sm_load(&context->job_count) != 0;
 }
 
 /*
@@ -58,6 +66,19 @@ uint32_t sm_watch(struct na_plugin_context *context)
         sm_peer_release(context->watched[i]);
     context->watched_count = 0;
     return completed;
+}
+
+static int32_t sm_peer_events_set(struct na_plugin_class *na_class, na_plugin_peer_lost_fn report,
+                                  void *arg)
+{
+    kit_lock_take(&na_class->peer_lost_lock);
+    na_class->peer_lost = report;
+    na_class->peer_lost_arg = arg;
+    kit_lock_drop(&na_class->peer_lost_lock);
+    sm_store(&na_class->is_watching_all, report != NULL);
+    for (uint32_t i = 0; i < na_class->max_contexts; i++)
+        sm_context_kick(&na_class->contexts[i]); /* whoever sleeps does so with a timer then */
+    return NA_PLUGIN_SUCCESS;
 }
 
 /*
@@ -122,8 +143,29 @@ static bool sm_watch_collect(struct na_plugin_context *context)
         sm_watch_add(context, conn->peer);
     }
     kit_lock_drop(&na_class->backlog_lock);
+    if (sm_load(&na_class->is_watching_all))
+        sm_watch_collect_all(context);
     kit_lock_drop(&na_class->watch_lock);
     return watch.gone;
+}
+
+/* Those that nothing waits for, in one context at a time. */
+static void sm_watch_collect_all(struct na_plugin_context *context)
+{
+    struct na_plugin_class *na_class = context->na_class;
+
+    if (context->watch_last - na_class->watch_all_last < SM_WATCH_NS)
+        return;
+    na_class->watch_all_last = context->watch_last;
+    kit_lock_take(&na_class->lock);
+    for (struct kit_link *link = na_class->peers.next; link != &na_class->peers;
+         link = link->next) {
+        struct na_plugin_addr *peer = kit_container(link, struct na_plugin_addr, link);
+
+        if (peer != na_class->self && sm_peer_failure(peer) == 0)
+            sm_watch_add(context, peer);
+    }
+    kit_lock_drop(&na_class->lock);
 }
 
 /* `gone`: only a message from before the context was destroyed can still come. */

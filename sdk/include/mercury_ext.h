@@ -440,6 +440,39 @@ HG_PUBLIC hg_return_t HG_Bulk_transfer_deadline(hg_context_t *context, hg_cb_t c
  */
 HG_PUBLIC bool HG_Bulk_in_use(hg_bulk_t handle) HG_WARN_UNUSED_RESULT;
 
+/* ---- Peers that are lost --------------------------------------------------------------------- */
+
+/**
+ * Takes notice of a peer that is lost. It is called where the class makes progress (HG_Progress(),
+ * HG_Event_progress() and what waits by them), and must not make progress, trigger, or close
+ * something; other functions it may call.
+ *
+ * \param hg_class [IN]  class
+ * \param addr [IN]      the peer's address, during the call; HG_Addr_dup() keeps it, HG_Addr_cmp()
+ *     tells whose it is
+ * \param reason [IN]    as RPCs fail that wait for it: HG_HOSTUNREACH, mostly
+ * \param arg [IN]       what HG_Class_set_peer_lost_callback() was given
+ */
+typedef void (*hg_peer_lost_cb_t)(hg_class_t *hg_class, hg_addr_t addr, hg_return_t reason,
+                                  void *arg);
+
+/**
+ * Have a function called for each peer that is lost, also if no RPC waits for it, so that a service
+ * gives up what it keeps for its clients: see NA_Class_set_peer_lost(). With auto_sm a peer has an
+ * address over each of the two transports, and is lost over both.
+ *
+ * \param hg_class [IN]  class
+ * \param callback [IN]  the function; NULL for none, as at first
+ * \param arg [IN]       passed to it
+ *
+ * \return HG_SUCCESS; HG_OPNOTSUPPORTED if the transport cannot; HG_INVALID_ARG if hg_class is
+ *         NULL; HG_PERMISSION if the class was inherited by fork()
+ *
+ * Any thread, while no other one makes progress. \since 1.1
+ */
+HG_PUBLIC hg_return_t HG_Class_set_peer_lost_callback(hg_class_t *hg_class,
+                                                      hg_peer_lost_cb_t callback, void *arg);
+
 #ifdef __cplusplus
 }
 #endif

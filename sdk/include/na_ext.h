@@ -361,8 +361,8 @@ NA_PUBLIC const struct na_selection *NA_Class_get_selection(const na_class_t *na
  *
  * \param na_class    the class
  * \param capability  "rma", "native_rma", "wait_fd", "poll_wait", "cancel_send", "peer_death",
- *     "device_memory", "forward_progress", "no_threads", "memory_segments", "multi_recv" or
- *     "addr_serialize"
+ *     "device_memory", "forward_progress", "no_threads", "memory_segments", "multi_recv",
+ *     "addr_serialize" or "peer_events"
  *
  * \return true if the class can; false if it cannot, for other words, or if one of both is NULL
  *
@@ -411,6 +411,40 @@ NA_PUBLIC uint64_t NA_Class_get_max_rma_size(const na_class_t *na_class);
  */
 NA_PUBLIC na_return_t NA_Class_get_counters(const na_class_t *na_class, struct na_counter *counters,
                                             size_t *count_p);
+
+/**
+ * Takes notice of a peer that is lost. It is called in NA_Poll(), NA_Poll_wait() or NA_Progress()
+ * of any context of the class, and must call none of these, nor NA_Trigger() or what closes
+ * something; other functions it may call.
+ *
+ * \param na_class  the class
+ * \param addr      the peer's address, during the call; NA_Addr_dup() keeps it, NA_Addr_cmp() tells
+ *     whose it is
+ * \param reason    as operations fail that wait for it: NA_HOSTUNREACH, mostly
+ * \param arg       what NA_Class_set_peer_lost() was given
+ */
+typedef void (*na_peer_lost_cb_t)(na_class_t *na_class, na_addr_t *addr, na_return_t reason,
+                                  void *arg);
+
+/**
+ * Have a function called for each peer that is lost, also if no operation waits for it: its process
+ * has ended, it has closed, another one has taken its place, or there is no way to it any more.
+ * Peers are those that have sent something to the class or have answered it. It is called once for
+ * each address of a peer, within a second or two when a process of this node has ended, for others
+ * as soon as their network tells. Contexts of the class have to be polled. A peer that lives, and
+ * could not be reached for a while, may be met again, and be lost again.
+ *
+ * \param na_class  the class
+ * \param callback  the function; NULL for none, as at first
+ * \param arg       passed to it
+ *
+ * \return NA_SUCCESS; NA_OPNOTSUPPORTED if the transport cannot; NA_INVALID_ARG if na_class is
+ *         NULL; NA_PERMISSION if the class was inherited by fork()
+ *
+ * Any thread; one that polls meanwhile may still call the former callback. \since 1.1
+ */
+NA_PUBLIC na_return_t NA_Class_set_peer_lost(na_class_t *na_class, na_peer_lost_cb_t callback,
+                                             void *arg);
 
 /* ---- Operations ------------------------------------------------------------------------------ */
 

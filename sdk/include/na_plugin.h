@@ -770,6 +770,38 @@ struct na_plugin_counters {
 };
 
 /*
+ * Notice of peers that are lost, also while no operation waits for them. NA_Class_set_peer_lost()
+ * has it. Without it users learn of a death from operations that fail. Since 1.2.
+ */
+#define NA_PLUGIN_EXT_PEER_EVENTS "na.peer_events/1"
+
+/*
+ * Takes a peer that is lost: its process has ended, it has closed its endpoint, another process has
+ * taken its place, or there is no way to it any more. `addr` is a reference to it which passes to
+ * the core (it ends in addr_free), `status` the one with which operations fail that wait for it
+ * (NA_PLUGIN_HOSTUNREACH). Never calls back into the plugin, so locks may be held.
+ */
+typedef void (*na_plugin_peer_lost_fn)(void *arg, struct na_plugin_addr *addr, int32_t status);
+
+struct na_plugin_peer_events {
+    struct na_plugin_extension extension;
+
+    /*
+     * From now on `report` is called, with `arg`, for each peer that is lost, once for each address
+     * object of it: those that have sent something to the class or have answered it, as far as they
+     * have not been lost yet; others may be reported. A peer that is met again may be lost again.
+     * What the peer sent before is delivered first, or dropped, as when operations fail. It is
+     * called in any function of the table, or in a thread of the plugin's own; the class is polled,
+     * and who sleeps in poll_wait or on the descriptor wakes in time to notice. With `report` NULL
+     * it ends: none is called, or still runs in another thread, when this returns. The plugin
+     * watches nobody for it as long as nobody asks. NA_PLUGIN_OPNOTSUPPORTED where a class of it
+     * cannot. [any thread] [may not block]
+     */
+    int32_t (*peer_events_set)(struct na_plugin_class *na_class, na_plugin_peer_lost_fn report,
+                               void *arg);
+};
+
+/*
  * For plugins that stand in front of another plugin, to watch it or to disturb it: given by the
  * core, na_host.get_extension. The core finds and loads the other plugin; from then on the wrapping
  * plugin calls the other's table as the core would, under the same rules, with operations that it
@@ -898,6 +930,7 @@ NA_PLUGIN_ASSERT(offsetof(struct na_plugin_addr_serialize, addr_deserialize) == 
 NA_PLUGIN_ASSERT(sizeof(struct na_plugin_wrap_candidate) == 24);
 NA_PLUGIN_ASSERT(sizeof(struct na_plugin_wrap_events) == 24);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin_counters, counters_get) == 8);
+NA_PLUGIN_ASSERT(offsetof(struct na_plugin_peer_events, peer_events_set) == 8);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin_wrap, op_destroy) == 24);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin_wrap, options_split) == 32);
 #endif

@@ -61,6 +61,7 @@
 #define SHRINKS  42 /* has a counter that falls */
 #define SHOUTS   43 /* has an option whose name has capitals */
 #define LINGERS  44 /* polls in context_stop for a while */
+#define MUTE     46 /* reports no peer that is lost */
 #define HAUNTS   45 /* writes to the memory of a get after its context was stopped */
 
 /* Every which time: often enough to be met, rare enough that what is around it works. */
@@ -521,6 +522,24 @@ static int32_t cancel(struct na_plugin_context *context, void *op)
 }
 #endif
 
+#if BROKEN_WHAT == MUTE
+static int32_t peer_events_set(struct na_plugin_class *na_class, na_plugin_peer_lost_fn report,
+                               void *arg)
+{
+    (void) na_class;
+    (void) report;
+    (void) arg;
+    return NA_PLUGIN_SUCCESS;
+}
+
+static const void *get_extension(const char *id)
+{
+    static const struct na_plugin_peer_events events = {{sizeof(events), 0}, peer_events_set};
+
+    return strcmp(id, NA_PLUGIN_EXT_PEER_EVENTS) == 0 ? &events : real.get_extension(id);
+}
+#endif
+
 #if BROKEN_WHAT == SHRINKS
 static void counters_get(struct na_plugin_class *na_class, na_plugin_counter_fn report, void *arg)
 {
@@ -930,7 +949,7 @@ static void change(void)
     plugin.cancel = cancel;
 #elif BROKEN_WHAT == DOUBTS
     plugin.cancel_trusted = cancel;
-#elif BROKEN_WHAT == SHRINKS
+#elif BROKEN_WHAT == SHRINKS || BROKEN_WHAT == MUTE
     plugin.get_extension = get_extension;
 #elif BROKEN_WHAT == SHOUTS
     static const char *const options[] = {"rma", "RMA", NULL};

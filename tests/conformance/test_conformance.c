@@ -67,6 +67,7 @@ static const struct broken broken[] = {
     {"shrinks", "class.counters", "class.counters"},
     {"shouts", "table.options", "table.options"},
     {"lingers", "context.stop.waits", "context.stop.waits"},
+    {"mute", "death.notice", "death.notice"},
     {"haunts", "context.stop.rma", "context.stop.rma"},
     {"doubts", "cancel.recv,cancel.trusted.recv", "cancel.trusted.recv"},
 };

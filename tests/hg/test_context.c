@@ -4,6 +4,8 @@
  */
 #include "hg_fixture.h"
 
+#include "na_ext.h"
+
 #include <poll.h>
 #include <pthread.h>
 #include <time.h>
@@ -587,6 +589,59 @@ static void codes_have_names(void **state)
     assert_int_equal(HG_VERSION(major, minor), HG_VERSION(2, 4));
 }
 
+struct lost {
+    const struct pair *pair;
+    atomic_int count;
+    hg_return_t reason;
+    char address[256];
+};
+
+static void take_lost(hg_class_t *hg_class, hg_addr_t addr, hg_return_t reason, void *arg)
+{
+    struct lost *lost = arg;
+    hg_size_t size = sizeof(lost->address);
+
+    assert_ptr_equal(hg_class, lost->pair->origin.hg_class);
+    assert_true(HG_Addr_cmp(hg_class, addr, lost->pair->addr));
+    assert_int_equal(HG_Addr_to_string(hg_class, lost->address, &size, addr), HG_SUCCESS);
+    lost->reason = reason;
+    atomic_fetch_add(&lost->count, 1);
+}
+
+/* No RPC waits for it. */
+static void a_peer_that_closes_is_told_of(void **state)
+{
+    struct pair pair = {0};
+    struct lost lost = {.pair = &pair};
+    char address[sizeof(lost.address)];
+    hg_size_t size = sizeof(address);
+    hg_return_t ret;
+
+    (void) state;
+    assert_int_equal(HG_Class_set_peer_lost_callback(NULL, take_lost, &lost), HG_INVALID_ARG);
+    pair_open(&pair, NULL);
+    ret = HG_Class_set_peer_lost_callback(pair.origin.hg_class, take_lost, &lost);
+    if (!NA_Class_has_capability(HG_Class_get_na(pair.origin.hg_class), "peer_events")) {
+        assert_int_equal(ret, HG_OPNOTSUPPORTED);
+        pair_close(&pair);
+        return;
+    }
+    assert_int_equal(ret, HG_SUCCESS);
+    pair_echo(&pair, 100);
+    assert_int_equal(HG_Addr_to_string(pair.origin.hg_class, address, &size, pair.addr),
+                     HG_SUCCESS);
+    pair_run(&pair, 5);
+    assert_int_equal(atomic_load(&lost.count), 0);
+    side_close(&pair.target);
+    for (uint64_t end = now_ms() + WAIT_MS; atomic_load(&lost.count) == 0 && now_ms() < end;)
+        side_progress(&pair.origin);
+    assert_int_equal(atomic_load(&lost.count), 1);
+    assert_int_equal(lost.reason, HG_HOSTUNREACH);
+    assert_string_equal(lost.address, address);
+    assert_int_equal(HG_Addr_free(pair.origin.hg_class, pair.addr), HG_SUCCESS);
+    side_close(&pair.origin);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -611,6 +666,7 @@ int main(void)
         cmocka_unit_test(busy_class_works_without_a_descriptor),
         cmocka_unit_test(wait_descriptor_tells_of_responses),
         cmocka_unit_test(sleepers_are_woken_by_other_threads),
+        cmocka_unit_test(a_peer_that_closes_is_told_of),
         cmocka_unit_test(addresses_compare_and_print),
         cmocka_unit_test(codes_have_names),
     };

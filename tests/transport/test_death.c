@@ -462,6 +462,70 @@ static void transfers_go_to_the_next_one_at_its_address(void **state)
     free(local);
 }
 
+struct lost {
+    const struct end *end;
+    na_addr_t *killed;
+    int count, others;
+    na_return_t reason;
+};
+
+static void take_lost(na_class_t *na_class, na_addr_t *addr, na_return_t reason, void *arg)
+{
+    struct lost *lost = arg;
+
+    assert_ptr_equal(na_class, lost->end->na_class);
+    if (NA_Addr_cmp(na_class, addr, lost->killed)) {
+        lost->count++;
+        lost->reason = reason;
+    } else {
+        lost->others++;
+    }
+}
+
+/* No operation is outstanding: with the notice on from the start, and with it on since they met. */
+static void the_death_of_an_idle_peer_is_told(void **state)
+{
+    struct child children[2], living;
+    struct lost lost = {0};
+    na_addr_t *peers[2], *other;
+    struct end end;
+
+    (void) state;
+    start(&children[0], &end, &peers[0]);
+    if (!NA_Class_has_capability(end.na_class, "peer_events")) {
+        child_kill(&children[0]);
+        finish(&end, peers[0]);
+        test_skip("no notice is given of peers that are lost");
+    }
+    end_check_peer(&end, peers[0]);
+    lost.end = &end;
+    assert_int_equal(NA_Class_set_peer_lost(end.na_class, take_lost, &lost), NA_SUCCESS);
+    child_start(&children[1], NULL, "plain");
+    child_start(&living, NULL, "plain");
+    assert_int_equal(NA_Addr_lookup(end.na_class, children[1].address, &peers[1]), NA_SUCCESS);
+    assert_int_equal(NA_Addr_lookup(end.na_class, living.address, &other), NA_SUCCESS);
+    end_check_peer(&end, peers[1]);
+    end_check_peer(&end, other);
+    for (int i = 0; i < 2; i++) {
+        uint64_t from = now_ms();
+
+        lost.killed = peers[i];
+        lost.count = 0;
+        child_kill(&children[i]);
+        while (lost.count == 0 && now_ms() - from < TEST_WAIT_MS)
+            (void) NA_Poll_wait(end.na_class, end.context, i == 0 ? 0 : 1000, NULL);
+        assert_int_equal(lost.count, 1);
+        assert_int_equal(lost.reason, NA_HOSTUNREACH);
+    }
+    end_check_peer(&end, other);
+    assert_int_equal(lost.count, 1);
+    assert_int_equal(lost.others, 0);
+    NA_Addr_free(end.na_class, peers[1]);
+    NA_Addr_free(end.na_class, other);
+    finish(&end, peers[0]); /* what is lost from now on is told to nobody */
+    child_stop(&living);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -477,6 +541,7 @@ int main(void)
         cmocka_unit_test(a_peer_that_was_never_there_is_an_error),
         cmocka_unit_test(a_peer_comes_back_at_the_same_address),
         cmocka_unit_test(transfers_go_to_the_next_one_at_its_address),
+        cmocka_unit_test(the_death_of_an_idle_peer_is_told),
     };
 
     return cmocka_run_group_tests(tests, NULL, teardown_clean);

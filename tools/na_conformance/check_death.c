@@ -20,6 +20,10 @@ static void sleeper(void);
 static void others(void);
 static void flooder(void);
 static void stopped(void);
+static void notice(void);
+static void notice_open(struct conf_traffic *traffic, struct conf_peer *victim);
+static void take_lost(void *arg, struct na_plugin_addr *addr, int32_t status);
+static void sleep_until_lost(const struct conf_end *end);
 static void require_notice(struct conf_traffic *traffic);
 static bool is_noticed(const struct conf_end *end);
 static unsigned int count_failures(struct conf_op **ops, unsigned int count);
@@ -37,6 +41,8 @@ const struct conf_check conf_checks_death[] = {
      flooder, 0},
     {1007, "death.stopped", "A process that stands still blocks nobody, and goes on afterwards",
      stopped, 0},
+    {1008, "death.notice", "The death of a peer is noticed when no operation waits for it", notice,
+     0},
     {0, NULL, NULL, NULL, 0},
 };
 
@@ -312,6 +318,98 @@ static void stopped(void)
     conf_peer_expect_count(&traffic.peer, CONF_TRAFFIC_WINDOW);
     conf_peer_stop(&other);
     conf_traffic_close(&traffic);
+}
+
+/* What na.peer_events/1 reported last. */
+static struct {
+    atomic_uint count;
+    struct na_plugin_addr *addr;
+    int32_t status;
+} lost;
+
+static const struct na_plugin_peer_events *peer_events;
+
+/* While it polls, and while it sleeps; the one that lives is not reported, nor who dies at last. */
+static void notice(void)
+{
+    struct conf_traffic traffic;
+    struct conf_end *end = &traffic.end;
+    struct conf_peer victims[3];
+
+    conf_traffic_open(&traffic, CONF_PEER_ECHO, 4);
+    if (conf_plugin.table.get_extension != NULL)
+        peer_events = conf_plugin.table.get_extension(NA_PLUGIN_EXT_PEER_EVENTS);
+    if (peer_events == NULL || peer_events->peer_events_set == NULL)
+        conf_traffic_skip(&traffic, "there is no " NA_PLUGIN_EXT_PEER_EVENTS);
+    conf_traffic_echo(&traffic, 10, 1);
+    conf_traffic_receive(&traffic, 4);
+    notice_open(&traffic, &victims[0]);
+    conf_require(peer_events->peer_events_set(end->na_class, take_lost, &lost) == NA_PLUGIN_SUCCESS,
+                 "peer_events_set failed");
+    for (uint32_t i = 1; i < 3; i++)
+        notice_open(&traffic, &victims[i]);
+    conf_progress_ms(50);
+    for (uint32_t i = 0; i < 2; i++) {
+        conf_require(atomic_load(&lost.count) == i, "a peer that lives was reported as lost");
+        conf_peer_kill(&victims[i]);
+        for (uint64_t until = conf_now_ms() + CONF_WAIT_MS;
+             atomic_load(&lost.count) == i && conf_now_ms() < until;) {
+            if (i == 0)
+                conf_progress_ms(1);
+            else
+                sleep_until_lost(end);
+        }
+        conf_require(atomic_load(&lost.count) == i + 1,
+                     "the death of a peer was not noticed in %u ms, when the process %s",
+                     CONF_WAIT_MS, i == 0 ? "polled" : "slept");
+        conf_require(conf_addr_same(end, lost.addr, victims[i].addr),
+                     "another peer was reported as lost than the one that was killed");
+        conf_require(lost.status == NA_PLUGIN_HOSTUNREACH, "a peer was reported as lost with %s",
+                     conf_status_name(lost.status));
+        conf_addr_free(end, lost.addr);
+        conf_addr_free(end, victims[i].addr);
+    }
+    conf_traffic_echo(&traffic, 10, 2);
+    conf_require(peer_events->peer_events_set(end->na_class, NULL, NULL) == NA_PLUGIN_SUCCESS,
+                 "peer_events_set failed");
+    conf_peer_kill(&victims[2]);
+    conf_progress_ms(500);
+    conf_require(atomic_load(&lost.count) == 2, "a peer was reported when none was to be any more");
+    conf_addr_free(end, victims[2].addr);
+    conf_traffic_close(&traffic);
+}
+
+/* It has sent something, which was received. */
+static void notice_open(struct conf_traffic *traffic, struct conf_peer *victim)
+{
+    conf_peer_start(victim, NULL);
+    conf_peer_meet(victim, &traffic->end);
+    conf_peer_send(victim, CONF_PEER_SEND, &traffic->end, CONF_PEER_UNEXPECTED, 1, 100, 0);
+    conf_traffic_take(traffic, 0, 100, false);
+}
+
+static void take_lost(void *arg, struct na_plugin_addr *addr, int32_t status)
+{
+    conf_require(arg == &lost, "a peer was reported as lost with another argument");
+    lost.addr = addr;
+    lost.status = status;
+    (void) atomic_fetch_add(&lost.count, 1);
+}
+
+static void sleep_until_lost(const struct conf_end *end)
+{
+    const struct na_plugin *table = &conf_plugin.table;
+    struct pollfd readable = {.fd = -1, .events = POLLIN};
+    uint32_t count = 0;
+
+    if (table->poll_get_fd != NULL)
+        readable.fd = table->poll_get_fd(end->contexts[0]);
+    if (table->poll_wait != NULL)
+        (void) table->poll_wait(end->contexts[0], CONF_WAIT_MS, &count);
+    else if (readable.fd >= 0 &&
+             (table->poll_try_wait == NULL || table->poll_try_wait(end->contexts[0]) != 0))
+        (void) poll(&readable, 1, (int) CONF_WAIT_MS);
+    (void) conf_poll(end, 0, &count);
 }
 
 static void require_notice(struct conf_traffic *traffic)

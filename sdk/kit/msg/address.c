@@ -44,6 +44,8 @@ const void *kit_msg_get_extension(const char *id)
         return &kit_msg_addr_serialize_extension;
     if (strcmp(id, NA_PLUGIN_EXT_COUNTERS) == 0)
         return &kit_msg_counters_extension;
+    if (strcmp(id, NA_PLUGIN_EXT_PEER_EVENTS) == 0)
+        return &kit_msg_peer_events_extension;
     return NULL;
 }
 

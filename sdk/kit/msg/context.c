@@ -87,6 +87,22 @@ int32_t kit_msg_context_destroy(struct na_plugin_context *na_context)
     return NA_PLUGIN_SUCCESS;
 }
 
+bool kit_msg_rma_leave(struct kit_endpoint *endpoint, const struct na_plugin_mem *mem,
+                       uint64_t timeout_ns)
+{
+    struct msg_endpoint *state = endpoint->state;
+    uint64_t end;
+
+    if (kit_likely(state->detached_count == 0))
+        return true;
+    end = kit_host->clock_ns() + timeout_ns;
+    while (kit_msg_rma_uses(state, mem)) {
+        if (kit_host->clock_ns() >= end || kit_msg_progress(state) != NA_PLUGIN_SUCCESS)
+            return false;
+    }
+    return true;
+}
+
 /* False when the fabric has not let go of all. */
 static bool requests_await(struct msg_endpoint *state)
 {

@@ -6,9 +6,17 @@
 
 #include "msg_state.h"
 
+static int32_t peer_events_set(struct na_plugin_class *na_class, na_plugin_peer_lost_fn report,
+                               void *arg);
+static void peer_report(struct msg_peer *peer, int32_t status);
 static void peer_act(struct msg_peer *peer);
 static uint64_t peer_lose(struct msg_peer *peer, uint32_t before_epoch, int32_t status);
 static void peer_sweep(struct msg_peer *peer);
+
+const struct na_plugin_peer_events kit_msg_peer_events_extension = {
+    .extension = {.size = sizeof(struct na_plugin_peer_events)},
+    .peer_events_set = peer_events_set,
+};
 
 struct msg_peer *kit_msg_peer_init(struct kit_endpoint *endpoint, struct kit_peer *base)
 {
@@ -72,12 +80,15 @@ void kit_msg_cancel_which(struct msg_endpoint *state, const struct msg_which *wh
 void kit_msg_peer_fail(struct msg_peer *peer)
 {
     struct msg_endpoint *state = peer->endpoint->state;
+    const bool was_met = peer->base.their_token != 0;
     const uint64_t lost = peer_lose(peer, UINT32_MAX, peer->base.failure);
 
     MSG_LOG(state->endpoint, lost != 0 ? NA_PLUGIN_LOG_WARNING : NA_PLUGIN_LOG_INFO,
             "peer %s is gone: %s; %llu operations ended with %s", peer->base.name,
             peer->base.failure_reason != NULL ? peer->base.failure_reason : "no memory for why",
             (unsigned long long) lost, kit_status_name(peer->base.failure));
+    if (was_met)
+        peer_report(peer, peer->base.failure);
     state->session.is_sweep_due = true;
 }
 
@@ -102,9 +113,39 @@ void kit_msg_peer_changed(struct msg_peer *peer)
         MSG_LOG(peer->endpoint, lost != 0 ? NA_PLUGIN_LOG_WARNING : NA_PLUGIN_LOG_INFO,
                 "peer %s was restarted or had lost us; %llu operations from before have failed",
                 peer->base.name, (unsigned long long) lost);
+        peer_report(peer, NA_PLUGIN_HOSTUNREACH);
     }
     if (peer->source != peer->base.canonical)
         kit_msg_recv_rematch(peer);
+}
+
+static int32_t peer_events_set(struct na_plugin_class *na_class, na_plugin_peer_lost_fn report,
+                               void *arg)
+{
+    struct kit_endpoint *endpoint = msg_class(na_class);
+    struct msg_endpoint *state = endpoint->state;
+
+    kit_msg_lock(endpoint);
+    state->peer_lost = report;
+    state->peer_lost_arg = arg;
+    kit_session_watch_all(&state->session, report != NULL);
+    if (state->armed_count != 0)
+        kit_msg_wait_kick_any(state); /* whoever sleeps does so with a timer from now on */
+    kit_msg_unlock(endpoint);
+    return NA_PLUGIN_SUCCESS;
+}
+
+/* Wakes a sleeper, as a completion does. */
+static void peer_report(struct msg_peer *peer, int32_t status)
+{
+    struct msg_endpoint *state = peer->endpoint->state;
+
+    if (state->peer_lost == NULL)
+        return;
+    kit_peer_hold(&peer->base);
+    state->peer_lost(state->peer_lost_arg, msg_peer_addr(&peer->base), status);
+    if (state->armed_count != 0)
+        kit_msg_wait_kick_any(state);
 }
 
 static void peer_act(struct msg_peer *peer)

@@ -194,7 +194,9 @@ struct msg_endpoint {
     uint32_t detached_count;     /* requests */
     uint32_t deferred_count;     /* frames */
     struct kit_deferrals deferrals;
-    bool is_refused; /* the core had no memory for a deferred message */
+    bool is_refused;                  /* the core had no memory for a deferred message */
+    na_plugin_peer_lost_fn peer_lost; /* NULL: nobody wants to know */
+    void *peer_lost_arg;
 
     bool is_tick_due; /* the next poll reads the clock */
     bool is_paused;   /* sleepers are not woken by the fabric */
@@ -411,12 +413,14 @@ void kit_msg_rma_drain(struct msg_endpoint *state);
 bool kit_msg_rma_refuse(struct msg_peer *peer, const struct msg_op *op);
 bool kit_msg_rma_end(struct msg_peer *peer, const struct msg_which *which, int32_t status);
 void kit_msg_rma_detach(struct msg_context *context);
+bool kit_msg_rma_uses(const struct msg_endpoint *state, const struct na_plugin_mem *mem);
 void kit_msg_rma_free_all(struct msg_endpoint *state);
 
 /* poll.c */
 int32_t kit_msg_progress(struct msg_endpoint *state);
 
 /* failure.c */
+extern const struct na_plugin_peer_events kit_msg_peer_events_extension;
 void kit_msg_cancel_which(struct msg_endpoint *state, const struct msg_which *which);
 struct msg_peer *kit_msg_peer_init(struct kit_endpoint *endpoint, struct kit_peer *peer);
 void kit_msg_peer_fail(struct msg_peer *peer);

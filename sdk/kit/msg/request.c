@@ -9,7 +9,6 @@
 static bool rma_start_next(struct msg_peer *peer);
 static void request_end(struct msg_request *request, int32_t status);
 static void request_put(struct msg_request *request);
-static bool mem_is_used(const struct msg_endpoint *state, const struct na_plugin_mem *mem);
 static void requests_free(struct kit_link *list);
 static void request_abandon(struct msg_request *request, int32_t status);
 
@@ -78,20 +77,23 @@ void kit_msg_rma_detach(struct msg_context *context)
     }
 }
 
-bool kit_msg_rma_leave(struct kit_endpoint *endpoint, const struct na_plugin_mem *mem,
-                       uint64_t timeout_ns)
+/* Whether a put or get whose context was stopped still has the handle. */
+bool kit_msg_rma_uses(const struct msg_endpoint *state, const struct na_plugin_mem *mem)
 {
-    struct msg_endpoint *state = endpoint->state;
-    uint64_t end;
+    for (uint32_t i = 0; state->detached_count != 0 && i < state->session.slot_count; i++) {
+        const struct msg_peer *peer = msg_peer_at(state, i);
 
-    if (kit_likely(state->detached_count == 0))
-        return true;
-    end = kit_host->clock_ns() + timeout_ns;
-    while (mem_is_used(state, mem)) {
-        if (kit_host->clock_ns() >= end || kit_msg_progress(state) != NA_PLUGIN_SUCCESS)
-            return false;
+        if (peer == NULL)
+            continue;
+        for (const struct kit_link *link = peer->rma_started.next; link != &peer->rma_started;
+             link = link->next) {
+            const struct msg_request *request = kit_container(link, const struct msg_request, link);
+
+            if (request->is_detached && (request->rma.local == mem || request->rma.remote == mem))
+                return true;
+        }
     }
-    return true;
+    return false;
 }
 
 /* True when there was one. Those that the fabric has stay until it lets go of them. */
@@ -200,25 +202,6 @@ static void request_put(struct msg_request *request)
     request->is_detached = false;
     kit_list_remove(&request->link);
     kit_list_prepend(&state->free_requests, &request->link);
-}
-
-/* By a put or get whose context was stopped. */
-static bool mem_is_used(const struct msg_endpoint *state, const struct na_plugin_mem *mem)
-{
-    for (uint32_t i = 0; state->detached_count != 0 && i < state->session.slot_count; i++) {
-        const struct msg_peer *peer = msg_peer_at(state, i);
-
-        if (peer == NULL)
-            continue;
-        for (const struct kit_link *link = peer->rma_started.next; link != &peer->rma_started;
-             link = link->next) {
-            const struct msg_request *request = kit_container(link, const struct msg_request, link);
-
-            if (request->is_detached && (request->rma.local == mem || request->rma.remote == mem))
-                return true;
-        }
-    }
-    return false;
 }
 
 /* The fabric is asked by the next kit_msg_rma_drain(); the request stays until it lets go of it. */

@@ -302,6 +302,8 @@ static bool hello_accept(struct kit_peer *peer, const struct kit_hello *hello)
     peer->phase = KIT_PEER_READY;
     peer->pending &= ~(KIT_PENDING_ANSWER | KIT_PENDING_PING);
     kit_peer_mark(peer);
+    if (session->is_watching && !peer->is_watched)
+        kit_peer_watch(peer);
     return true;
 }
 

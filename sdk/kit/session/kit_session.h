@@ -195,6 +195,7 @@ struct kit_session {
     bool is_marked;                 /* something in `active`, or another mark of the user's */
     bool is_shared;                 /* several threads count references */
     bool is_sweep_due;              /* peers that are not needed are to be freed at the next tick */
+    bool is_watching;               /* all peers that were met, also those nothing waits for */
     struct kit_link active;         /* peers that something was learnt of */
     uint64_t waiting;               /* sums over the peers */
     struct kit_peer *self;
@@ -273,6 +274,12 @@ void kit_session_close(struct kit_session *session);
 
 /* Checks the peers that are waited for. Called every KIT_SESSION_TICK_NS. */
 void kit_session_tick(struct kit_session *session, uint64_t now_ns);
+
+/*
+ * Whether peers that were met are watched, too, when nothing waits for them: they fail as soon as
+ * it is seen that their process has ended, and get a HELLO every two seconds when they are silent.
+ */
+void kit_session_watch_all(struct kit_session *session, bool is_watching);
 
 /* kit_peer_failed() of all that were met. */
 void kit_session_failed(struct kit_session *session, int32_t status, const char *reason);

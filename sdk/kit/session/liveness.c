@@ -19,6 +19,7 @@
 
 static void idle_watch(struct kit_session *session);
 static void peer_check(struct kit_peer *peer, uint64_t elapsed_ms);
+static bool peer_is_wanted(const struct kit_peer *peer);
 static bool peer_is_due(const struct kit_peer *peer);
 static bool peer_is_local(const struct kit_peer *peer);
 static bool peer_died(const struct kit_peer *peer);
@@ -45,6 +46,17 @@ void kit_session_tick(struct kit_session *session, uint64_t now_ns)
     }
     if (++session->ticks % SESSION_IDLE_TICKS == 0)
         idle_watch(session);
+}
+
+void kit_session_watch_all(struct kit_session *session, bool is_watching)
+{
+    session->is_watching = is_watching;
+    for (uint32_t i = 0; is_watching && i < session->slot_count; i++) {
+        struct kit_peer *peer = session->slots[i].peer;
+
+        if (peer != NULL && !peer->is_watched && peer->phase == KIT_PEER_READY)
+            kit_peer_watch(peer);
+    }
 }
 
 /* What peers need to know to find out whether we are alive. */
@@ -103,7 +115,9 @@ static void idle_watch(struct kit_session *session)
  */
 static void peer_check(struct kit_peer *peer, uint64_t elapsed_ms)
 {
-    if (peer->is_self || (peer->waiting == 0 && peer->in_flight == 0 && !peer->is_stalled)) {
+    const uint32_t idle_ms = peer->waiting == 0 ? SESSION_PING_MS_MAX : 0;
+
+    if (!peer_is_wanted(peer)) {
         kit_list_remove(&peer->watch_link);
         peer->is_watched = false;
         peer->session->watch_count--;
@@ -133,12 +147,21 @@ static void peer_check(struct kit_peer *peer, uint64_t elapsed_ms)
         kit_peer_failed(peer, NA_PLUGIN_HOSTUNREACH, "it has closed and does not answer");
         return;
     }
-    if (peer->silent_ms < peer->ping_ms || peer->in_flight != 0 || peer->is_stalled)
+    if (peer->silent_ms < peer->ping_ms || peer->silent_ms < idle_ms || peer->in_flight != 0 ||
+        peer->is_stalled)
         return;
     peer->ping_ms = peer->silent_ms +
                     (peer->silent_ms < SESSION_PING_MS_MAX ? peer->silent_ms : SESSION_PING_MS_MAX);
     peer->pending |= KIT_PENDING_PING;
     kit_peer_mark(peer);
+}
+
+static bool peer_is_wanted(const struct kit_peer *peer)
+{
+    if (peer->is_self)
+        return false;
+    return peer->waiting != 0 || peer->in_flight != 0 || peer->is_stalled ||
+           (peer->session->is_watching && peer->phase == KIT_PEER_READY);
 }
 
 /* Looking a process up takes some microseconds: when there are many their turns are spread. */

@@ -56,6 +56,8 @@ struct hg_rpc_class {
     void *handle_create_arg;
     void *data;
     void (*data_free)(void *);
+    hg_peer_lost_cb_t peer_lost;
+    void *peer_lost_arg;
     pthread_mutex_t self_lock; /* of hg_handle.peer and other_end, in RPCs to the own address */
 };
 

@@ -8,6 +8,7 @@
 #include "na/log.h"
 #include "na/open.h"
 #include "na/operation.h"
+#include "na/peer_lost.h"
 #include "na/selection.h"
 #include "na_ext.h"
 
@@ -85,6 +86,7 @@ na_return_t NA_Finalize(na_class_t *na_class)
         NA_LOG_WARNING("%u operations of class %s+%s were not destroyed; freed with it", left,
                        na_class->class_name, na_class->protocol);
     na_classes_remove(na_class);
+    na_peer_lost_end(na_class);
     return na_class_close(na_class);
 }
 

@@ -34,8 +34,9 @@ struct na_class {
     uint32_t max_tag;
     unsigned int forks; /* na_forks of the process that opened it */
     bool no_block;
-    bool single_context; /* one thread at a time uses each context */
-    bool is_alone;       /* one thread at a time uses the class, and the plugin adds none */
+    bool single_context;  /* one thread at a time uses each context */
+    bool is_alone;        /* one thread at a time uses the class, and the plugin adds none */
+    atomic_bool has_lost; /* there is something in `lost` */
 
     const struct na_transport *transport;
     struct na_plugin_class_info info;
@@ -51,6 +52,11 @@ struct na_class {
     struct na_context *contexts;
     struct na_op_id *ops;
     struct na_class *next; /* under the lock of the list of all classes */
+
+    pthread_mutex_t lost_mutex; /* guards what follows; nothing is called with it */
+    struct na_lost *lost;
+    na_peer_lost_cb_t lost_callback;
+    void *lost_arg;
 
     struct na_class_counters counters;
 };

@@ -279,6 +279,7 @@ static na_return_t class_create(const struct attempt *attempt, const struct na_o
         free(na_class);
         return NA_NOMEM;
     }
+    (void) pthread_mutex_init(&na_class->lost_mutex, NULL);
     *na_class_p = na_class;
     return NA_SUCCESS;
 }
@@ -298,6 +299,7 @@ static void class_free(struct na_class *na_class)
 {
     na_selection_free(na_class->selection);
     (void) pthread_mutex_destroy(&na_class->mutex);
+    (void) pthread_mutex_destroy(&na_class->lost_mutex);
     free(na_class->protocol);
     free(na_class->class_name);
     free(na_class->address);

@@ -138,6 +138,7 @@ static size_t list_capabilities(const struct na_transport *transport, uint64_t f
         {transport->mem_segments.mem_create_segments != NULL, "memory_segments"},
         {transport->multi_recv.msg_multi_recv_unexpected != NULL, "multi_recv"},
         {transport->addr_serialize.addr_serialize != NULL, "addr_serialize"},
+        {transport->peer_events.peer_events_set != NULL, "peer_events"},
     };
     size_t count = 0;
 

@@ -7,6 +7,7 @@
 
 #include "na/log.h"
 #include "na/operation.h"
+#include "na/peer_lost.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -93,6 +94,7 @@ static inline na_return_t context_poll(struct na_class *na_class, struct na_cont
     uint32_t count = 0;
     int32_t status = na_class->table.poll(context->plugin_context, &count);
 
+    na_peer_lost_look(na_class);
     return util_likely(status == NA_PLUGIN_SUCCESS) ? NA_SUCCESS : poll_ended(na_class, status);
 }
 
@@ -142,6 +144,7 @@ static na_return_t wait_once(struct na_class *na_class, struct na_context *conte
     }
     if (na_class->table.poll_wait != NULL) {
         status = na_class->table.poll_wait(context->plugin_context, (uint32_t) left_ms, &count);
+        na_peer_lost_look(na_class);
         if (status == NA_PLUGIN_SUCCESS || status_is_harmless(status))
             return NA_SUCCESS;
         NA_LOG_ERROR("plugin %s cannot wait: %s", na_class->transport->name,

@@ -29,6 +29,7 @@ struct na_transport {
     struct na_plugin_multi_recv multi_recv;
     struct na_plugin_addr_serialize addr_serialize;
     struct na_plugin_counters counters;
+    struct na_plugin_peer_events peer_events;
 };
 
 /* Around the calls that load, list and open, see NA_Plugin_get_current() and signals.h. Of several

@@ -134,6 +134,57 @@ static void test_restart_is_noticed(void **state)
     sim_meet(pair->ca, pair->cb, pair->b_at_a, &pair->a_at_b);
 }
 
+struct lost {
+    struct na_plugin_class *node;
+    struct na_plugin_addr *addr;
+    uint32_t count;
+    int32_t status;
+};
+
+static void take_lost(void *arg, struct na_plugin_addr *addr, int32_t status)
+{
+    struct lost *lost = arg;
+
+    lost->addr = addr;
+    lost->status = status;
+    lost->count++;
+    kit_msg_addr_free(lost->node, addr);
+}
+
+/* Who asked for it hears of a peer that nothing waits for, once for each time that it is lost. */
+static void test_idle_peer_is_reported(void **state)
+{
+    struct sim_pair *pair = *state;
+    struct lost lost = {.node = pair->a};
+    const struct na_plugin_peer_events *events = kit_msg_get_extension(NA_PLUGIN_EXT_PEER_EVENTS);
+
+    assert_int_equal(events->peer_events_set(pair->a, take_lost, &lost), 0);
+    ticks(pair->ca, pair->cb, 50);
+    assert_int_equal(lost.count, 0);
+    for (uint32_t i = 1; i < 4; i++) {
+        restart_b(pair);
+        ticks(pair->ca, pair->cb, 50);
+        assert_int_equal(lost.count, i);
+        assert_ptr_equal(lost.addr, pair->b_at_a);
+        assert_int_equal(lost.status, NA_PLUGIN_HOSTUNREACH);
+        sim_meet(pair->ca, pair->cb, pair->b_at_a, &pair->a_at_b);
+    }
+    kit_msg_lock(&pair->a->endpoint);
+    kit_peer_failed(&msg_peer_of(pair->b_at_a)->base, NA_PLUGIN_IO_ERROR, "the test says so");
+    kit_peer_failed(&msg_peer_of(pair->b_at_a)->base, NA_PLUGIN_IO_ERROR, "it says so again");
+    kit_msg_unlock(&pair->a->endpoint);
+    assert_int_equal(lost.count, 4);
+    assert_int_equal(lost.status, NA_PLUGIN_IO_ERROR);
+    assert_int_equal(events->peer_events_set(pair->a, NULL, NULL), 0);
+    kit_msg_addr_free(pair->b, pair->a_at_b);
+    sim_meet(pair->ca, pair->cb, pair->b_at_a, &pair->a_at_b);
+    restart_b(pair);
+    ticks(pair->ca, pair->cb, 50);
+    kit_msg_addr_free(pair->a, sim_lookup(pair->a, "b"));
+    sim_meet(pair->ca, pair->cb, pair->b_at_a, &pair->a_at_b);
+    assert_int_equal(lost.count, 4);
+}
+
 /* Looked up again the new one is met as what it is; what was posted since belongs to it. */
 static void test_lookup_after_restart(void **state)
 {
@@ -500,6 +551,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_slow_open, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_no_way, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_restart_is_noticed, sim_pair_setup, sim_pair_teardown),
+        cmocka_unit_test_setup_teardown(test_idle_peer_is_reported, sim_pair_setup,
+                                        sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_lookup_after_restart, sim_pair_setup,
                                         sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_stream_after_restart, sim_pair_setup,

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Peers that are lost: what plugins report, with locks held, is told to the user by a poll. */
+
+#include "na/peer_lost.h"
+
+#include "na/log.h"
+#include "na_ext.h"
+
+#include <stdlib.h>
+
+struct na_lost {
+    struct na_lost *next;
+    struct na_plugin_addr *addr;
+    int32_t status;
+};
+
+static void lost_add(void *arg, struct na_plugin_addr *addr, int32_t status);
+static void lost_run(struct na_class *na_class, na_peer_lost_cb_t callback, void *arg);
+
+na_return_t NA_Class_set_peer_lost(na_class_t *na_class, na_peer_lost_cb_t callback, void *arg)
+{
+    const struct na_plugin_peer_events *events;
+    int32_t status = NA_PLUGIN_OPNOTSUPPORTED;
+
+    if (na_class_is_refused(na_class, __func__))
+        return NA_PERMISSION;
+    if (na_class == NULL) {
+        NA_LOG_ERROR("class is NULL; pass an open one");
+        return NA_INVALID_ARG;
+    }
+    events = &na_class->transport->peer_events;
+    pthread_mutex_lock(&na_class->lost_mutex);
+    na_class->lost_callback = callback;
+    na_class->lost_arg = arg;
+    pthread_mutex_unlock(&na_class->lost_mutex);
+    if (events->peer_events_set != NULL)
+        status = events->peer_events_set(na_class->plugin_class, callback != NULL ? lost_add : NULL,
+                                         na_class);
+    return callback != NULL ? na_return_from_plugin(status) : NA_SUCCESS;
+}
+
+UTIL_COLD void na_peer_lost_run(struct na_class *na_class)
+{
+    na_peer_lost_cb_t callback;
+    void *arg;
+
+    pthread_mutex_lock(&na_class->lost_mutex);
+    callback = na_class->lost_callback;
+    arg = na_class->lost_arg;
+    pthread_mutex_unlock(&na_class->lost_mutex);
+    lost_run(na_class, callback, arg);
+}
+
+void na_peer_lost_end(struct na_class *na_class)
+{
+    (void) NA_Class_set_peer_lost(na_class, NULL, NULL);
+    lost_run(na_class, NULL, NULL);
+}
+
+/* Of the plugin, which may hold locks: nothing here calls it. */
+static void lost_add(void *arg, struct na_plugin_addr *addr, int32_t status)
+{
+    struct na_class *na_class = arg;
+    struct na_lost **end, *lost = malloc(sizeof(*lost));
+
+    if (lost == NULL) {
+        NA_LOG_ERROR("a peer is lost, and there is no memory to say so");
+        return;
+    }
+    *lost = (struct na_lost){.addr = addr, .status = status};
+    pthread_mutex_lock(&na_class->lost_mutex);
+    for (end = &na_class->lost; *end != NULL; end = &(*end)->next)
+        continue;
+    *end = lost;
+    atomic_store_explicit(&na_class->has_lost, true, memory_order_release);
+    pthread_mutex_unlock(&na_class->lost_mutex);
+}
+
+static void lost_run(struct na_class *na_class, na_peer_lost_cb_t callback, void *arg)
+{
+    struct na_lost *lost, *next;
+
+    pthread_mutex_lock(&na_class->lost_mutex);
+    lost = na_class->lost;
+    na_class->lost = NULL;
+    atomic_store_explicit(&na_class->has_lost, false, memory_order_relaxed);
+    pthread_mutex_unlock(&na_class->lost_mutex);
+    for (; lost != NULL; lost = next) {
+        next = lost->next;
+        if (callback != NULL)
+            callback(na_class, (na_addr_t *) lost->addr, na_return_from_plugin(lost->status), arg);
+        na_class->table.addr_free(na_class->plugin_class, lost->addr);
+        free(lost);
+    }
+}
