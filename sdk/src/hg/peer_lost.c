@@ -3,6 +3,7 @@
 
 #include "engine/addr.h"
 #include "engine/fork.h"
+#include "engine/library.h"
 #include "hg/class.h"
 
 static void peer_lost(na_class_t *na_class, na_addr_t *na_addr, na_return_t reason, void *arg);
