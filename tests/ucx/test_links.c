@@ -208,11 +208,12 @@ static bool is_hung_up(int fd, struct end *end)
 
 static void callers_that_are_no_endpoints_do_no_harm(void **state)
 {
-    /* The head of an introduction that says 4 GiB follow. */
-    static const uint8_t greedy[88] = {0x55, 0x58, 0x48, 0x4c, 1,    0,    0,
-                                       0,    0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
-    static const char http[] = "GET / HTTP/1.1\r\nHost: localhost\r\nAccept: everything you have, "
-                               "and then some more of it\r\n\r\n";
+    /* The head of an introduction that says 4 GiB follow; whoever sends less is waited for. */
+    static const uint8_t greedy[120] = {0x55, 0x58, 0x48, 0x4c, 1,    0,    0,
+                                        0,    0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+    static const char http[] =
+        "GET / HTTP/1.1\r\nHost: localhost\r\nUser-Agent: somebody who came to the wrong door\r\n"
+        "Accept: everything you have, and then some more of it\r\n\r\n";
     struct end target, origin;
     char address[512];
     int fds[CALLERS];

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Addresses: lookup, strings, and the compact form that travels in messages. */
+/*
+ * Addresses: lookup, strings, the compact form that travels in messages, and who hears of peers that
+ * are lost.
+ */
 
 #include "msg_state.h"
 
@@ -24,6 +27,9 @@ static int32_t addr_unpack(struct na_plugin_class *na_class, const void *buf, ui
 static int32_t addr_get(struct kit_endpoint *endpoint, const char *name, const void *raw,
                         uint32_t raw_size, uint64_t incarnation, struct na_plugin_addr **addr_p);
 
+static int32_t peer_events_set(struct na_plugin_class *na_class, na_plugin_peer_lost_fn report,
+                               void *arg);
+
 static inline struct kit_peer *addr_peer(struct na_plugin_addr *addr)
 {
     return (struct kit_peer *) (void *) addr;
@@ -34,6 +40,11 @@ const struct na_plugin_addr_serialize kit_msg_addr_serialize_extension = {
     .addr_serialize_size = addr_packed_size,
     .addr_serialize = addr_pack,
     .addr_deserialize = addr_unpack,
+};
+
+const struct na_plugin_peer_events kit_msg_peer_events_extension = {
+    .extension = {.size = sizeof(struct na_plugin_peer_events)},
+    .peer_events_set = peer_events_set,
 };
 
 const void *kit_msg_get_extension(const char *id)
@@ -257,4 +268,20 @@ found:
 out:
     kit_msg_unlock(endpoint);
     return ret;
+}
+
+static int32_t peer_events_set(struct na_plugin_class *na_class, na_plugin_peer_lost_fn report,
+                               void *arg)
+{
+    struct kit_endpoint *endpoint = msg_class(na_class);
+    struct msg_endpoint *state = endpoint->state;
+
+    kit_msg_lock(endpoint);
+    state->peer_lost = report;
+    state->peer_lost_arg = arg;
+    kit_session_watch_all(&state->session, report != NULL);
+    if (state->armed_count != 0)
+        kit_msg_wait_kick_any(state); /* whoever sleeps does so with a timer from now on */
+    kit_msg_unlock(endpoint);
+    return NA_PLUGIN_SUCCESS;
 }

@@ -6,17 +6,10 @@
 
 #include "msg_state.h"
 
-static int32_t peer_events_set(struct na_plugin_class *na_class, na_plugin_peer_lost_fn report,
-                               void *arg);
 static void peer_report(struct msg_peer *peer, int32_t status);
 static void peer_act(struct msg_peer *peer);
 static uint64_t peer_lose(struct msg_peer *peer, uint32_t before_epoch, int32_t status);
 static void peer_sweep(struct msg_peer *peer);
-
-const struct na_plugin_peer_events kit_msg_peer_events_extension = {
-    .extension = {.size = sizeof(struct na_plugin_peer_events)},
-    .peer_events_set = peer_events_set,
-};
 
 struct msg_peer *kit_msg_peer_init(struct kit_endpoint *endpoint, struct kit_peer *base)
 {
@@ -117,22 +110,6 @@ void kit_msg_peer_changed(struct msg_peer *peer)
     }
     if (peer->source != peer->base.canonical)
         kit_msg_recv_rematch(peer);
-}
-
-static int32_t peer_events_set(struct na_plugin_class *na_class, na_plugin_peer_lost_fn report,
-                               void *arg)
-{
-    struct kit_endpoint *endpoint = msg_class(na_class);
-    struct msg_endpoint *state = endpoint->state;
-
-    kit_msg_lock(endpoint);
-    state->peer_lost = report;
-    state->peer_lost_arg = arg;
-    kit_session_watch_all(&state->session, report != NULL);
-    if (state->armed_count != 0)
-        kit_msg_wait_kick_any(state); /* whoever sleeps does so with a timer from now on */
-    kit_msg_unlock(endpoint);
-    return NA_PLUGIN_SUCCESS;
 }
 
 /* Wakes a sleeper, as a completion does. */

@@ -43,6 +43,7 @@ static void peer_lost(na_class_t *na_class, na_addr_t *na_addr, na_return_t reas
         HG_LOG_ERROR("a peer is lost, and there is no memory to say so");
         return;
     }
-    hg_rpc_class(hg_class)->peer_lost(hg_class, addr, hg_return_from_na(reason), hg_rpc_class(hg_class)->peer_lost_arg);
+    hg_rpc_class(hg_class)->peer_lost(hg_class, addr, hg_return_from_na(reason),
+                                      hg_rpc_class(hg_class)->peer_lost_arg);
     (void) HG_Addr_free(hg_class, addr);
 }
