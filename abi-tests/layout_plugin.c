@@ -160,6 +160,10 @@ AT(na_plugin_wrap, options_split, 32);
 GROWS(na_plugin_counters, 16);
 AT(na_plugin_counters, extension, 0);
 AT(na_plugin_counters, counters_get, 8);
+
+GROWS(na_plugin_peer_events, 16);
+AT(na_plugin_peer_events, extension, 0);
+AT(na_plugin_peer_events, peer_events_set, 8);
 #endif
 
 VALUE(NA_PLUGIN_ABI_MAJOR, 1);
