@@ -80,8 +80,8 @@ void ucx_requests_forget(struct ucx_link *link)
 }
 
 /*
- * Whether UCX has pieces of that memory in hand, to or from that peer, or a transfer of its own with
- * that local handle, which is only compared.
+ * Whether UCX has pieces of that memory in hand, to or from that peer, or a transfer of its own
+ * with that local handle, which is only compared.
  */
 bool ucx_requests_touch(const struct ucx_link *link, const struct na_plugin_mem *mem)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Addresses: lookup, strings, the compact form that travels in messages, and who hears of peers that
- * are lost.
+ * Addresses: lookup, strings, the compact form that travels in messages, and who hears of peers
+ * that are lost.
  */
 
 #include "msg_state.h"
