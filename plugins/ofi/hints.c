@@ -107,7 +107,7 @@ int32_t ofi_hints_set_source(struct fi_info *hints, const struct ofi_protocol *p
 
 /*
  * The authorization key, in the form that the provider takes, for domain and endpoint. Where the
- * provider takes none the message layer alone compares the keys, when endpoints greet each other.
+ * provider takes none the message layer alone proves the key, by HELLO and HELLO_ACK.
  */
 int32_t ofi_hints_set_auth_key(struct fi_info *hints, const struct ofi_protocol *protocol,
                                const char *auth_key)

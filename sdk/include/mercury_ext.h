@@ -39,7 +39,8 @@ struct hg_ext_counters {
     uint64_t resp_recv_bytes;        /* Bytes of responses received */
     uint64_t queued_count;           /* Forwards that had to wait for a limit of RPCs in flight */
     uint64_t waiting_count;          /* Those that wait now */
-    uint64_t refused_key_count;      /* Messages whose sender has another auth_key, or none */
+    uint64_t refused_key_count;      /* Messages whose sender has another auth_key, or none; of
+                                        transports that prove keys see NA_Class_get_counters() */
     uint64_t overflow_queued_count;  /* Inputs and outputs that did not fit a message and had to
                                         wait for the budget of such */
     uint64_t overflow_waiting_count; /* Those that wait now */

@@ -54,8 +54,8 @@ enum na_mem_type {
 struct na_init_info {
     const char *ip_subnet;           /* Subnet to use, "address/length", or NULL */
     const char *auth_key;            /* Key that the processes of a job share, NULL or "" for none:
-                                        HG refuses RPCs under another one, and fabrics with keys
-                                        take it */
+                                        whoever has another one is refused, and fabrics with keys
+                                        take it, too (docs/security.md) */
     size_t max_unexpected_size;      /* Wanted limit of unexpected messages, in bytes, 0: default */
     size_t max_expected_size;        /* Wanted limit of expected messages, in bytes, 0: default */
     uint8_t progress_mode;           /* NA_NO_BLOCK | NA_NO_RETRY */
