@@ -121,7 +121,7 @@ void bmi_na_set_port(struct sockaddr_storage *place, uint16_t port)
 }
 
 /*
- * A peer's name may be what it wrote into its greeting: BMI, which asks others what a host's name
+ * A peer's name may be what it wrote into its HELLO: BMI, which asks others what a host's name
  * means, gets numbers only.
  */
 static int32_t check_name(const char *name)
@@ -138,7 +138,7 @@ static int32_t check_name(const char *name)
     return ret;
 }
 
-/* Whether that frame begins with the greeting of the peer of that name. */
+/* Whether that frame begins with the HELLO of the peer of that name. */
 static bool greets_us(const struct BMI_unexpected_info *info, const char *name)
 {
     const size_t offset = sizeof(struct wire_header) + sizeof(struct wire_record);

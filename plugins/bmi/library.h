@@ -38,7 +38,7 @@ void library_use(const struct library *library);
 int library_progress(void);
 
 /*
- * True: a peer that greets us is answered at the address that its greeting came from, because
+ * True: a peer that says HELLO is answered at the address that its HELLO came from, because
  * looking up who has connected to us damages BMI's table of addresses.
  */
 extern const bool library_answers_source;

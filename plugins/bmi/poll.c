@@ -8,7 +8,7 @@
 /* Polls between two looks at the clock. */
 #define POLLS_A_CLOCK 1024u
 
-/* How long a sleep may last while transfers may have to be given up. */
+/* How long a sleep may last while transfers may have to be abandoned. */
 #define SLEEP_MS 1000
 
 static void completions_take(struct na_plugin_class *na_class);

@@ -27,7 +27,7 @@
 #define TURN_NS       UINT64_C(30000000000) /* for others that connect to the same port */
 #define TURN_PAUSE    1000000
 #define ACCEPT_PAUSE  100000000
-#define CLOSE_NS      UINT64_C(1000000000) /* for goodbyes when the process ends */
+#define CLOSE_NS      UINT64_C(1000000000) /* for BYEs when the process ends */
 #define CLOSE_PAUSE   1000000
 #define PARK_SIGNAL   (SIGRTMAX - 3)
 #define PARK_AFTER_NS UINT64_C(50000000) /* by then who accepts waits, and has no lock */
@@ -156,7 +156,7 @@ void mpi_comm_leave(MPI_Comm comm)
 }
 
 /*
- * When the process ends. False: somebody has not said goodbye, so most likely is dead, or a
+ * When the process ends. False: a peer has not said BYE, so most likely is dead, or a
  * connection is still being made. MPI waits for both without end.
  */
 bool mpi_comms_close(void)
@@ -479,7 +479,7 @@ static void dial_pause(long ns)
     (void) nanosleep(&pause, NULL);
 }
 
-/* Says goodbye. The communicator stays: its number must not be used again while the other side may
+/* Says BYE. The communicator stays: its number must not be used again while the other side may
  * still send. */
 static void comm_refuse(MPI_Comm comm)
 {
@@ -490,7 +490,7 @@ static void comm_refuse(MPI_Comm comm)
     mpi_comm_leave(comm);
 }
 
-/* Freed if the other side has said goodbye; what it said before is dropped. */
+/* Freed if the other side has said BYE; what it said before is dropped. */
 static bool comm_is_closed(MPI_Comm comm)
 {
     struct dial_hello hello;

@@ -103,7 +103,7 @@ out:
     mpi_link_unused(link);
 }
 
-/* Until the other side has said goodbye its messages are taken: it waits for some of them to be. */
+/* Until the other side has said BYE its messages are taken: it waits for some of them to be. */
 void mpi_frame_drop(struct mpi_job *job)
 {
     const struct mpi_link *link = job->link;

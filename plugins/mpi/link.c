@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Ways to other endpoints. They outlive the peers that use them until MPI is done with what is on
- * them, and one with a communicator of its own until both sides have said goodbye: MPI gives the
+ * them, and one with a communicator of its own until both sides have said BYE: MPI gives the
  * number of a communicator that was freed to the next one, and what the other side still sends
  * would be taken for that one's.
  */
@@ -131,7 +131,7 @@ void mpi_links_look(struct na_plugin_class *na_class)
     }
 }
 
-/* The other side closes, or takes us for gone. Its goodbye may overtake its last frames. */
+/* The other side closes, or takes us for gone. Its BYE may overtake its last frames. */
 void mpi_link_bye(const struct mpi_job *job)
 {
     struct mpi_link *link = job->link;
@@ -157,7 +157,7 @@ void mpi_link_left(struct mpi_link *link)
 }
 
 /*
- * Ends the receives, and takes what came before the goodbye: the other side cannot end otherwise.
+ * Ends the receives, and takes what came before the BYE: the other side cannot end otherwise.
  */
 void mpi_link_quiet(struct mpi_link *link)
 {

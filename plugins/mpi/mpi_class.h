@@ -37,7 +37,7 @@
 #define MPI_CLOCK_POLLS      64u
 #define MPI_ALL_POLLS        16u /* polls, of which one asks for what is out of order, too */
 #define MPI_DIAL_NS          UINT64_C(30000000000) /* for a target to accept */
-#define MPI_BYE_NS           UINT64_C(200000000)   /* for goodbyes when a class closes */
+#define MPI_BYE_NS           UINT64_C(200000000)   /* for BYEs when a class closes */
 
 /* In a poll that finds nothing. With MPICH a look takes longer. */
 #define MPI_LOOKS 4u
@@ -49,7 +49,7 @@
 
 /* Tags: frames carry the number of the endpoint they are for, pieces are numbered behind. */
 #define MPI_SERIALS_MAX      4096u
-#define MPI_TAG_META         4096 /* hello and goodbye of a link */
+#define MPI_TAG_META         4096 /* HELLO and BYE of a link */
 #define MPI_TAG_PIECES       8192
 #define MPI_TAGS             16384u /* of pieces, for each endpoint */
 #define MPI_TAGS_FEW         1024u  /* where MPI has few */
@@ -130,10 +130,10 @@ struct mpi_link {
     char *name;            /* of the endpoint; NULL: for all, or not known yet */
     enum mpi_link_phase phase;
     MPI_Comm comm;
-    bool is_own_comm; /* of this link alone, in which the other side says goodbye, too */
+    bool is_own_comm; /* of this link alone, in which the other side says BYE, too */
     bool is_local;    /* to an endpoint of this process */
     bool has_said_bye;
-    bool is_leaving; /* the other side has said goodbye, perhaps before its last frames came */
+    bool is_leaving; /* the other side has said BYE, perhaps before its last frames came */
     bool has_heard_bye;
     uint32_t bye;      /* frames that it sent before */
     uint64_t deadline; /* ns: for the connection that is being made; 0: none is */

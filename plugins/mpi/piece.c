@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Pieces of puts and gets. MPI cannot take back what it was given to send, nor let go of a message
- * that it matched: the pieces travel through buffers, so a transfer which is given up never waits.
+ * that it matched: the pieces travel through buffers, so a transfer which is abandoned never waits.
  */
 
 #include "mpi_class.h"

@@ -164,7 +164,7 @@ static int32_t process_communicators(const struct na_plugin_class *na_class)
 
 /*
  * Once for each communicator that is given, and then all of its ranks have to take part. The
- * program names it by the environment (na_mpi.h). The one before is never freed: a goodbye may be
+ * program names it by the environment (na_mpi.h). The one before is never freed: a BYE may be
  * under way in it, and Open MPI gives that to the next one with the same number, or crashes.
  */
 static int32_t process_world(void)
@@ -239,7 +239,7 @@ static void process_end(void)
     (void) MPI_Finalize();
 }
 
-/* What came for endpoints that were closed already, mostly others' goodbyes; some MPIs complain. */
+/* What came for endpoints that were closed already, mostly others' BYEs; some MPIs complain. */
 static void process_drain(MPI_Comm comm)
 {
     static uint8_t dropped[DRAIN_SIZE];

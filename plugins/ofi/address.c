@@ -272,7 +272,7 @@ static int32_t ofi_address_resolve_socket(const struct na_plugin_class *na_class
 
     /* "domain/host:port" is what the listener was told; the domain is its own business. */
     ret = kit_location_parse(slash != NULL ? slash + 1 : name, &location, reason);
-    /* A peer's name may be what it wrote into its greeting: nobody else is asked about it. */
+    /* A peer's name may be what it wrote into its HELLO: nobody else is asked about it. */
     if (ret == NA_PLUGIN_SUCCESS)
         ret = is_canonical ? kit_location_resolve_formatted(&location, format, &address, reason)
                            : kit_location_resolve_peer(&location, format, &address, reason);

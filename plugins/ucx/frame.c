@@ -127,7 +127,7 @@ ucs_status_t ucx_frame_received(void *arg, const void *header, size_t header_siz
     return UCS_INPROGRESS;
 }
 
-/* The link over which a greeting came. */
+/* The link over which a HELLO came. */
 static const struct ucx_link *frame_link(struct na_plugin_class *na_class, const void *header,
                                          size_t size)
 {

@@ -148,7 +148,7 @@ struct ucx_link {
     char their_name[KIT_NAME_MAX]; /* as the peer says; another one where an alias was dialed */
     enum ucx_link_phase phase;
     uint64_t id;                 /* ours, known to the other side */
-    uint64_t their_id;           /* theirs, with every piece and greeting */
+    uint64_t their_id;           /* theirs, with every piece and HELLO */
     struct kit_key secret;       /* who names this link has to say it; only both sides know it */
     struct kit_key their_secret; /* what we have to say */
     uint64_t their_incarnation;
@@ -241,7 +241,7 @@ struct ucx_peer {
     struct ucx_link *link;
 };
 
-/* Who names a link has to say this: it goes before a frame with a greeting. */
+/* Who names a link has to say this: it goes before a frame with a HELLO. */
 struct ucx_link_name {
     uint64_t link;         /* the receiver's id of the link */
     struct kit_key secret; /* the receiver's, of that link */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Puts and gets between two endpoints of this process that are given up at every phase: after no
- * step of either side, after one of each, and so on until there is nothing left to give up. What is
- * given up is out of reach afterwards, which the system is asked to enforce.
+ * Puts and gets between two endpoints of this process that are abandoned at every phase: after no
+ * step of either side, after one of each, and so on until there is nothing left to abandon. What is
+ * abandoned is out of reach afterwards, which the system is asked to enforce.
  */
 
 #include "transport/transport_test.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a target remembers of the forwards that were given up: as many as there is room for, the
+ * What a target remembers of the forwards that were abandoned: as many as there is room for, the
  * latest ones, each once.
  */
 #include "hg/abandoned.h"

@@ -89,7 +89,7 @@ static void equal_keys_understand_each_other(void **state)
         pair_echo(&pair, 0);
         pair_echo(&pair, 100);
         pair_echo(&pair, (uint32_t) HG_Class_get_input_eager_size(pair.origin.hg_class) - 4);
-        /* Fetched, acknowledged, and given up: messages without a payload. */
+        /* Fetched, acknowledged, and abandoned: messages without a payload. */
         pair_echo(&pair, pair_large(&pair));
         blob_make(&in, 10, 1);
         handle = pair_create(&pair, RPC_HOLD);

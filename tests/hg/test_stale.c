@@ -129,7 +129,7 @@ static void new_class_over_one_na_class_gets_no_answer_to_the_old_one(void **sta
     assert_int_equal(NA_Finalize(na_class), NA_SUCCESS);
 }
 
-/* The word that the old one was given up is still there. */
+/* The notification that the old one was abandoned is still there. */
 static void new_context_gets_its_large_response(void **state)
 {
     struct outcome outcome = {0}, responded = {0};

@@ -9,7 +9,7 @@
 #define COUNT   (test_is_sm() ? 2000 : 640)
 #define AT_ONCE 32
 
-/* The linker puts this in front of NA: the word that an RPC was given up is lost. */
+/* The linker puts this in front of NA: the notification that an RPC was abandoned is lost. */
 static bool is_mute;
 
 na_return_t __real_NA_Msg_send_unexpected(na_class_t *, na_context_t *, na_cb_t, void *,

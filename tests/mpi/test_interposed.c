@@ -216,7 +216,7 @@ static void letters_check(const struct letter *letters, size_t count)
     }
 }
 
-/* A message each way, so that no frame of the two that follows is a greeting. */
+/* A message each way, so that no frame of the two that follows is a HELLO. */
 static void get_to_know(struct end *from, na_addr_t *addr, struct end *to)
 {
     struct letter in, out;

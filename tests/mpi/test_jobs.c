@@ -897,7 +897,7 @@ static void receives_that_are_not_posted_again(void **state)
     assert_false(fake->is_there);
 }
 
-/* The other side's goodbye is heard while the class closes. */
+/* The other side's BYE is heard while the class closes. */
 static void a_goodbye_at_the_end(void **state)
 {
     struct mpi_job *job = mpi_job_get(&na_class, link_to, MPI_JOB_RECV_META);

@@ -226,7 +226,7 @@ static void connection_leave(struct tcp_connection *connection, int error)
     if (was_sender || connection->is_heard || TAILQ_EMPTY(&address->connections)) {
         struct tcp_connection *other;
 
-        /* Nothing can follow the half of a message that is given up. */
+        /* Nothing can follow the half of a message that is abandoned. */
         address->references++;
         if (!was_sender && first != NULL && first->state == TCP_MOVING)
             tcp_connection_break(address->sender, error);

@@ -167,7 +167,7 @@ struct tcp_instance {
     int epoll_fd;
     int listen_fd;
     int timer_fd; /* negative: never used */
-    int spare_fd; /* given up to refuse a connection when there are no descriptors */
+    int spare_fd; /* closed to refuse a connection when there are no descriptors */
     int port;
     uint32_t hash; /* of our own name; 0: we do not listen */
     int classes;   /* of unexpected messages that are taken */

@@ -131,7 +131,7 @@ bool kit_msg_queue_end(struct msg_peer *peer, const struct msg_which *which, int
 }
 
 /*
- * Cancelled sends whose frame the fabric does not let go of, because the way to the peer is cut:
+ * Cancelled sends whose frame the fabric does not let go of, because the peer takes nothing:
  * they need not wait, what they sent was copied.
  */
 void kit_msg_queue_end_cancelled(struct msg_endpoint *state)

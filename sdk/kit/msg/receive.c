@@ -86,7 +86,7 @@ void kit_msg_own_frames_deliver(struct msg_endpoint *state)
     }
 }
 
-/* A receive was posted or an early message went. */
+/* A receive was posted, or a deferred message was taken. */
 void kit_msg_deferred_resume(struct msg_endpoint *state)
 {
     for (uint32_t i = 0; i < state->session.slot_count && state->deferred_count != 0; i++)

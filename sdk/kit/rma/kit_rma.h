@@ -380,7 +380,7 @@ void kit_rma_poll(struct kit_rma *rma, uint64_t now_ns);
 /* True when kit_rma_poll() has something to do: it is not the time to sleep for long. */
 bool kit_rma_has_work(const struct kit_rma *rma);
 
-/* True when transfers, of ours or for a peer, are under way, or their remains. */
+/* True when transfers, of ours or for a peer, are under way or closing. */
 bool kit_rma_is_active(const struct kit_rma *rma);
 
 /* Numbers for tests and for the log. */

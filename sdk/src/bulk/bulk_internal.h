@@ -172,7 +172,7 @@ hg_return_t hg_bulk_op_start(struct hg_bulk_transfer *op, const struct hg_bulk_r
 /* Ends an operation that needs no transport. */
 void hg_bulk_op_end(struct hg_bulk_transfer *op);
 
-/* Keeps the first error, gives up what is not with the transport, and cancels what is. */
+/* Keeps the first error, abandons what is not with the transport, and cancels what is. */
 void hg_bulk_op_fail(struct hg_bulk_transfer *op, hg_return_t ret);
 
 /* True once: when nothing runs and nothing is left to run; the completion is to be pushed. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Forwards that their origins gave up before the response, the latest ones: a ring in the order in
- * which they came, and a hash table over it. The hash has a seed of its own, so that no peer can
+ * Forwards that their origins abandoned before the response, the latest ones: a ring in the order
+ * in which they came, and a hash table over it. The hash has a seed of its own, so that no peer can
  * choose what meets in one place.
  */
 #include "hg/abandoned.h"

@@ -5,7 +5,7 @@
 
 #include "hg/class.h"
 
-/* A forward that its origin gave up, remembered for a response that comes later. */
+/* A forward that its origin abandoned, remembered for a response that comes later. */
 struct hg_abandoned {
     na_addr_t *na_addr; /* NULL: unused */
     hg_id_t id;

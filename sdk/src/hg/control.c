@@ -390,7 +390,7 @@ static void hg_control_sent(const struct na_cb_info *info)
     hg_control_put(info->arg);
 }
 
-/* As its origin would say that it gave up the request of this handle. */
+/* As its origin would say that it abandoned the request of this handle. */
 static struct hg_abandoned hg_control_abandoned(const struct hg_handle *handle)
 {
     const struct hg_abandoned abandoned = {

@@ -41,7 +41,7 @@ void hg_control_send_abandon(struct hg_handle *handle);
 /* That message came. `handle` received it and is not kept. */
 void hg_control_recv_abandon(struct hg_handle *handle);
 
-/* Register a handle as waiting to be fetched; false if its origin gave up before. */
+/* Register a handle as waiting to be fetched; false if its origin abandoned it before. */
 bool hg_control_await(struct hg_handle *handle);
 void hg_control_await_end(struct hg_handle *handle);
 

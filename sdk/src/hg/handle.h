@@ -120,7 +120,7 @@ struct hg_handle {
     _Atomic bool is_awaited;               /* in the list of controls; written under its lock */
     _Atomic bool is_acknowledged; /* another handle received the acknowledgement for this one */
     _Atomic uint32_t ack_ret;     /* what it said */
-    bool is_refused;              /* a late forward was refused for lack of resources */
+    bool is_refused;              /* a deferred forward was refused for lack of resources */
     uint8_t turn;                 /* enum hg_turn; under the flow's lock */
     uint8_t deferred_flags;
     size_t deferred_payload;

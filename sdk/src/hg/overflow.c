@@ -259,7 +259,7 @@ static void UTIL_COLD hg_overflow_run_waited(struct hg_completion *completion)
     extra->done(handle, ret);
 }
 
-/* Not here: until it is settled the timer is not its owner's. */
+/* Nothing: until hg_overflow_wait_finish() has run the timer is not its owner's. */
 static void hg_overflow_waited_enough(struct hg_timer *timer)
 {
     (void) timer;
