@@ -18,7 +18,8 @@ static struct na_plugin table = {
     .version = "0.1.0",
     .description = "Unix datagrams between the processes of one user",
     .capabilities = NA_PLUGIN_CAP_RMA | NA_PLUGIN_CAP_WAIT_FD | NA_PLUGIN_CAP_CANCEL_SEND |
-                    NA_PLUGIN_CAP_PEER_DEATH | NA_PLUGIN_CAP_NO_THREADS,
+                    NA_PLUGIN_CAP_PEER_DEATH | NA_PLUGIN_CAP_NO_THREADS |
+                    NA_PLUGIN_CAP_AUTHENTICATED,
     .enumerate = enumerate,
     .initialize = template_initialize,
     .finalize = template_finalize,
