@@ -343,6 +343,22 @@ int32_t kit_msg_cancel_trusted(struct na_plugin_context *context, void *op);
  */
 const void *kit_msg_get_extension(const char *id);
 
+/*
+ * The functions above that every plugin over this layer has, for the initializer of its table:
+ * `KIT_MSG_FUNCTIONS,`. Puts and gets, and sleeping on a descriptor, are named by those that have
+ * them.
+ */
+#define KIT_MSG_FUNCTIONS                                                                       \
+    .context_create = kit_msg_context_create, .context_stop = kit_msg_context_stop,             \
+    .context_destroy = kit_msg_context_destroy, .addr_free = kit_msg_addr_free,                 \
+    .addr_dup = kit_msg_addr_dup, .addr_self = kit_msg_addr_self,                               \
+    .addr_is_self = kit_msg_addr_is_self, .addr_compare = kit_msg_addr_compare,                 \
+    .addr_to_string = kit_msg_addr_to_string, .addr_set_remove = kit_msg_addr_set_remove,       \
+    .msg_send_unexpected = kit_msg_send_unexpected,                                             \
+    .msg_recv_unexpected = kit_msg_recv_unexpected, .msg_send_expected = kit_msg_send_expected, \
+    .msg_recv_expected = kit_msg_recv_expected, .poll = kit_msg_poll, .cancel = kit_msg_cancel, \
+    .cancel_trusted = kit_msg_cancel_trusted, .get_extension = kit_msg_get_extension
+
 #ifdef __cplusplus
 }
 #endif

@@ -113,6 +113,13 @@ int32_t kit_remote_mem_serialize(struct na_plugin_class *na_class, struct na_plu
 int32_t kit_remote_mem_deserialize(struct na_plugin_class *na_class, const void *buf, uint64_t size,
                                    struct na_plugin_mem **mem_p);
 
+/* These, for the initializer of a table. */
+#define KIT_REMOTE_FUNCTIONS                                                              \
+    .mem_create = kit_remote_mem_create, .mem_destroy = kit_remote_mem_destroy,           \
+    .mem_register = kit_remote_mem_register, .mem_deregister = kit_remote_mem_deregister, \
+    .mem_serialize_size = kit_remote_mem_serialize_size,                                  \
+    .mem_serialize = kit_remote_mem_serialize, .mem_deserialize = kit_remote_mem_deserialize
+
 #ifdef __cplusplus
 }
 #endif
