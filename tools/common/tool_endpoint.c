@@ -17,7 +17,6 @@
 
 static int log_until_signal(FILE *stream, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-static hg_return_t round_result(hg_return_t ret);
 
 void tool_endpoint_log(void)
 {
@@ -100,7 +99,7 @@ hg_return_t tool_endpoint_progress(hg_context_t *context, unsigned int timeout_m
     /* What was called back may be what the caller waits for: only who found nothing sleeps. */
     if (ret == HG_SUCCESS && count > 0)
         return HG_SUCCESS;
-    return round_result(HG_Progress(context, timeout_ms));
+    return tool_endpoint_result(HG_Progress(context, timeout_ms));
 }
 
 hg_return_t tool_endpoint_event_round(hg_context_t *context, unsigned int *triggered,
@@ -112,9 +111,14 @@ hg_return_t tool_endpoint_event_round(hg_context_t *context, unsigned int *trigg
     *triggered = 0;
     if (ret == HG_SUCCESS)
         ret = HG_Event_trigger(context, TRIGGER_MAX, triggered);
-    ret = round_result(ret);
+    ret = tool_endpoint_result(ret);
     *may_wait = ret == HG_SUCCESS && !HG_Event_ready(context);
     return ret;
+}
+
+hg_return_t tool_endpoint_result(hg_return_t ret)
+{
+    return ret == HG_TIMEOUT || ret == HG_INTERRUPT || ret == HG_AGAIN ? HG_SUCCESS : ret;
 }
 
 static int log_until_signal(FILE *stream, const char *format, ...)
@@ -128,10 +132,4 @@ static int log_until_signal(FILE *stream, const char *format, ...)
     written = vfprintf(stream, format, args);
     va_end(args);
     return written;
-}
-
-/* That nothing happened is no error. */
-static hg_return_t round_result(hg_return_t ret)
-{
-    return ret == HG_TIMEOUT || ret == HG_INTERRUPT || ret == HG_AGAIN ? HG_SUCCESS : ret;
 }

@@ -38,4 +38,7 @@ hg_return_t tool_endpoint_progress(hg_context_t *context, unsigned int timeout_m
 hg_return_t tool_endpoint_event_round(hg_context_t *context, unsigned int *triggered,
                                       bool *may_wait);
 
+/* What a call of the loop returned, of which that nothing happened is no error. */
+hg_return_t tool_endpoint_result(hg_return_t ret);
+
 #endif /* AMALGAM_TOOL_ENDPOINT_H */

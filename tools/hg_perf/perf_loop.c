@@ -14,7 +14,6 @@ static int request_trigger(unsigned int timeout, unsigned int *flag, void *arg);
 static hg_return_t trigger_one_round(hg_context_t *context, unsigned int timeout_ms);
 static hg_return_t event_round(hg_context_t *context, unsigned int timeout_ms);
 static hg_return_t request_round(struct perf_loop *loop, unsigned int timeout_ms);
-static hg_return_t unless_idle(hg_return_t ret);
 
 bool perf_loop_open(struct perf_loop *loop, enum perf_loop_kind kind, hg_context_t *context)
 {
@@ -58,21 +57,22 @@ void perf_loop_close(struct perf_loop *loop)
 
 static int request_progress(unsigned int timeout, void *arg)
 {
-    return unless_idle(HG_Progress(arg, timeout)) == HG_SUCCESS ? HG_UTIL_SUCCESS : HG_UTIL_FAIL;
+    return tool_endpoint_result(HG_Progress(arg, timeout)) == HG_SUCCESS ? HG_UTIL_SUCCESS
+                                                                         : HG_UTIL_FAIL;
 }
 
 static int request_trigger(unsigned int timeout, unsigned int *flag, void *arg)
 {
     hg_return_t ret = HG_Trigger(arg, timeout, 1, flag);
 
-    return unless_idle(ret) == HG_SUCCESS ? HG_UTIL_SUCCESS : HG_UTIL_FAIL;
+    return tool_endpoint_result(ret) == HG_SUCCESS ? HG_UTIL_SUCCESS : HG_UTIL_FAIL;
 }
 
 static hg_return_t trigger_one_round(hg_context_t *context, unsigned int timeout_ms)
 {
-    hg_return_t ret = unless_idle(HG_Progress(context, timeout_ms));
+    hg_return_t ret = tool_endpoint_result(HG_Progress(context, timeout_ms));
 
-    return ret == HG_SUCCESS ? unless_idle(HG_Trigger(context, 0, 1, NULL)) : ret;
+    return ret == HG_SUCCESS ? tool_endpoint_result(HG_Trigger(context, 0, 1, NULL)) : ret;
 }
 
 static hg_return_t event_round(hg_context_t *context, unsigned int timeout_ms)
@@ -86,9 +86,9 @@ static hg_return_t event_round(hg_context_t *context, unsigned int timeout_ms)
         if (poll(&event, 1, (int) timeout_ms) < 0 && errno != EINTR)
             return HG_FAULT;
     }
-    ret = unless_idle(HG_Event_progress(context, &count));
+    ret = tool_endpoint_result(HG_Event_progress(context, &count));
     if (ret == HG_SUCCESS && count > 0)
-        ret = unless_idle(HG_Event_trigger(context, count, NULL));
+        ret = tool_endpoint_result(HG_Event_trigger(context, count, NULL));
     return ret;
 }
 
@@ -98,10 +98,4 @@ static hg_return_t request_round(struct perf_loop *loop, unsigned int timeout_ms
     hg_request_reset(loop->request);
     return hg_request_wait(loop->request, timeout_ms, NULL) == HG_UTIL_SUCCESS ? HG_SUCCESS
                                                                                : HG_FAULT;
-}
-
-/* That nothing happened is no error. */
-static hg_return_t unless_idle(hg_return_t ret)
-{
-    return ret == HG_TIMEOUT || ret == HG_INTERRUPT || ret == HG_AGAIN ? HG_SUCCESS : ret;
 }
