@@ -325,6 +325,31 @@ static void test_deregister_ends(void **state)
     assert_int_not_equal(op.status, NA_PLUGIN_SUCCESS);
 }
 
+/* What had no room when it was to leave is sent again meanwhile: the wait may be for its answer. */
+static void test_deregister_sends(void **state)
+{
+    struct sim_pair *pair = fixture.pair;
+    struct msg_endpoint *b = pair->b->endpoint.state;
+    struct sim_op op = {0};
+
+    (void) state;
+    hold_target(&op);
+    pair->b->again = 1;
+    kit_msg_lock(&pair->b->endpoint);
+    assert_int_equal(
+        kit_msg_control_send(&pair->b->endpoint, &msg_peer_of(pair->a_at_b)->base, 7, "later", 5),
+        NA_PLUGIN_SUCCESS);
+    kit_msg_unlock(&pair->b->endpoint);
+    assert_int_equal(pair->b->again, 0);
+    assert_false(kit_list_empty(&b->retry));
+    held.release_after = 3;
+    assert_int_equal(kit_remote_mem_deregister(pair->b, fixture.at_b), NA_PLUGIN_SUCCESS);
+    assert_true(kit_list_empty(&b->retry));
+    kit_rma_piece_done(pair->b->endpoint.rma, held.piece, NA_PLUGIN_CANCELED, 0);
+    held.is_cancelled = false;
+    sim_poll_until(pair->ca, pair->cb, &op);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -336,6 +361,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_control, setup, teardown),
         cmocka_unit_test_setup_teardown(test_deregister_waits, setup, teardown),
         cmocka_unit_test_setup_teardown(test_deregister_ends, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_deregister_sends, setup, teardown),
     };
 
     return cmocka_run_group_tests_name("kit remote", tests, NULL, NULL);

@@ -97,7 +97,7 @@ bool kit_msg_rma_leave(struct kit_endpoint *endpoint, const struct na_plugin_mem
         return true;
     end = kit_host->clock_ns() + timeout_ns;
     while (kit_msg_rma_uses(state, mem)) {
-        if (kit_host->clock_ns() >= end || kit_msg_progress(state) != NA_PLUGIN_SUCCESS)
+        if (kit_host->clock_ns() >= end || kit_msg_progress(state->endpoint) != NA_PLUGIN_SUCCESS)
             return false;
     }
     return true;
@@ -109,7 +109,7 @@ static bool requests_await(struct msg_endpoint *state)
     uint64_t end = state->detached_count != 0 ? kit_host->clock_ns() + MSG_DETACHED_NS : 0;
 
     while (state->detached_count != 0 && kit_host->clock_ns() < end)
-        if (kit_msg_progress(state) != NA_PLUGIN_SUCCESS)
+        if (kit_msg_progress(state->endpoint) != NA_PLUGIN_SUCCESS)
             break;
     return state->detached_count == 0;
 }
@@ -132,7 +132,7 @@ static void endpoint_leave(struct msg_endpoint *state)
     byes_send(state);
     kit_msg_dispatch(endpoint);
     while (state->in_flight != 0 && kit_host->clock_ns() < end)
-        if (kit_msg_progress(state) != NA_PLUGIN_SUCCESS)
+        if (kit_msg_progress(state->endpoint) != NA_PLUGIN_SUCCESS)
             break;
     for (uint32_t i = 0; i < state->session.slot_count; i++) {
         struct msg_peer *peer = msg_peer_at(state, i);

@@ -270,6 +270,13 @@ void kit_msg_unlock(struct kit_endpoint *endpoint);
 void kit_msg_dispatch(struct kit_endpoint *endpoint);
 
 /*
+ * One round of progress, for a function that waits for a bounded time: the fabric is polled, what
+ * it had no room for is sent again, and what was reported is acted on. NA_PLUGIN_SUCCESS, or what
+ * ops.poll returned. The lock is held.
+ */
+int32_t kit_msg_progress(struct kit_endpoint *endpoint);
+
+/*
  * Keep a peer valid, and let go of it: peer_hold and peer_release of struct kit_rma_ops. A peer
  * that was never opened is not closed either, and would go while transfers know it. `owner` is of
  * no matter.

@@ -417,7 +417,6 @@ bool kit_msg_rma_uses(const struct msg_endpoint *state, const struct na_plugin_m
 void kit_msg_rma_free_all(struct msg_endpoint *state);
 
 /* poll.c */
-int32_t kit_msg_progress(struct msg_endpoint *state);
 
 /* failure.c */
 extern const struct na_plugin_peer_events kit_msg_peer_events_extension;

@@ -41,9 +41,9 @@ int32_t kit_msg_poll(struct na_plugin_context *na_context, uint32_t *count)
     return ret;
 }
 
-int32_t kit_msg_progress(struct msg_endpoint *state)
+int32_t kit_msg_progress(struct kit_endpoint *endpoint)
 {
-    return progress(state);
+    return progress(endpoint->state);
 }
 
 static MSG_INLINE int32_t progress(struct msg_endpoint *state)

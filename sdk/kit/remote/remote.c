@@ -86,8 +86,7 @@ bool kit_remote_leave(struct kit_endpoint *endpoint, const struct kit_region *re
     uint64_t end = is_left ? 0 : kit_host->clock_ns() + timeout_ns;
 
     while (!is_left && kit_host->clock_ns() < end) {
-        (void) endpoint->ops->poll(endpoint);
-        kit_msg_dispatch(endpoint);
+        (void) kit_msg_progress(endpoint);
         is_left = kit_rma_region_leave(endpoint->rma, region);
     }
     return is_left;
