@@ -98,6 +98,8 @@ void kit_msg_out_unbuild(struct msg_peer *peer)
     }
     if ((peer->base.pending & KIT_PENDING_FAILURE) == 0)
         peer->base.pending |= out->pending & ~KIT_PENDING_HELLO;
+    if (peer->base.auth == NULL || peer->base.auth->offer == NULL)
+        peer->base.pending &= ~KIT_PENDING_OFFER; /* it was settled before our answer left */
     msg_out_put(peer->endpoint->state, out);
     msg_retry_add(peer);
 }
