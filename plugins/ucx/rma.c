@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+static uint32_t rma_eager_size(const struct na_plugin_class *na_class);
 static enum kit_rma_mover rma_mover(void *owner, const struct kit_rma_request *request);
 static int32_t rma_process(void *owner, void *peer, uint32_t *pid_p);
 static void rma_attach_refused(void *owner, void *peer);
@@ -38,7 +39,7 @@ int32_t ucx_rma_open(struct na_plugin_class *na_class)
         .ops = &rma_ops,
         .plugin = UCX_PLUGIN_NAME,
         .regions = &na_class->regions,
-        .eager_size = UCX_PIECE,
+        .eager_size = rma_eager_size(na_class),
         .piece_size = UCX_PIECE,
         .window = UCX_PIECES,
         .tag_count = UCX_TAGS,
@@ -107,14 +108,18 @@ bool ucx_transfer_abandon(struct ucx_transfer *transfer, int32_t status, bool is
                                                                     part, status, is_peer_gone));
 }
 
+/* A put that takes its REQUEST along is no frame, which a key would seal: not with one, then. */
+static uint32_t rma_eager_size(const struct na_plugin_class *na_class)
+{
+    return na_class->secret == NULL ? UCX_PIECE : 0;
+}
+
 /* The target of an inline put has nothing to make ready: so small ones take one round trip. */
 static enum kit_rma_mover rma_mover(void *owner, const struct kit_rma_request *request)
 {
     const struct ucx_link *link = ucx_peer(request->peer)->link;
+    const uint32_t most = link != NULL && link->is_stream ? rma_eager_size(owner) : 0;
 
-    const uint64_t most = link != NULL && link->is_stream ? UCX_PIECE : 0;
-
-    (void) owner;
     if (link != NULL && link_may_copy(link, request->local, request->remote))
         return KIT_RMA_ATTACH;
     return request->is_put != 0 && request->length <= most &&

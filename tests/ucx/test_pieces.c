@@ -58,10 +58,13 @@ static void expose(struct scene *scene, void *base, size_t size)
         NA_SUCCESS);
 }
 
-static void scene_open(struct scene *scene)
+static void scene_open(struct scene *scene, const char *key)
 {
-    end_open(&scene->origin, INIT, NULL);
-    end_open(&scene->target, INIT, NULL);
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+
+    info.auth_key = key;
+    end_open(&scene->origin, INIT, &info);
+    end_open(&scene->target, INIT, &info);
     scene->addr = end_lookup(&scene->origin, &scene->target);
     scene->remote = memory_map(1);
     scene->local = memory_map(2);
@@ -120,7 +123,7 @@ static void deregistered_memory_is_not_waited_for(void **state)
     struct scene scene;
 
     (void) state;
-    scene_open(&scene);
+    scene_open(&scene, NULL);
     transfer(&scene, false, SMALL);
     assert_int_equal(scene.local[SMALL - 1], 1);
     start(&scene, false, BYTES, &event);
@@ -150,7 +153,7 @@ static void a_cancelled_put_is_not_waited_for(void **state)
     struct scene scene;
 
     (void) state;
-    scene_open(&scene);
+    scene_open(&scene, NULL);
     transfer(&scene, true, SMALL);
     assert_int_equal(scene.remote[SMALL - 1], 2);
     start(&scene, true, BYTES, &event);
@@ -174,11 +177,30 @@ static void a_cancelled_put_is_not_waited_for(void **state)
     scene_close(&scene);
 }
 
+/* With a key none travels with its request, which is sealed. */
+static void transfers_of_all_sizes_work_with_a_key(void **state)
+{
+    struct scene scene;
+
+    (void) state;
+    scene_open(&scene, "a key");
+    for (size_t size = 100; size <= BYTES; size *= 6) {
+        memset(scene.local, (int) (size % 251), size);
+        transfer(&scene, true, size);
+        assert_memory_equal(scene.local, scene.remote, size);
+        memset(scene.remote, (int) (size % 241), size);
+        transfer(&scene, false, size);
+        assert_memory_equal(scene.local, scene.remote, size);
+    }
+    scene_close(&scene);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(deregistered_memory_is_not_waited_for),
         cmocka_unit_test(a_cancelled_put_is_not_waited_for),
+        cmocka_unit_test(transfers_of_all_sizes_work_with_a_key),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -91,9 +91,10 @@ void kit_rma_control_data(struct kit_rma *rma, void *peer, const void *record, u
 {
     struct rma_in in;
 
-    if (record_size != sizeof(in.record) || size > rma->config.eager_size ||
-        !record_read(record, record_size, &in) || in.record.kind != RMA_REQUEST ||
-        in.mover != KIT_RMA_INLINE || (in.record.flags & RMA_IS_PUT) == 0 ||
+    if (record_size != sizeof(in.record) || rma->config.eager_size == 0 ||
+        size > rma->config.eager_size || !record_read(record, record_size, &in) ||
+        in.record.kind != RMA_REQUEST || in.mover != KIT_RMA_INLINE ||
+        (in.record.flags & RMA_IS_PUT) == 0 ||
         kit_rma_transfer_find(rma, peer, in.record.transfer, false) != NULL) {
         rma->counters.records_bad++;
         return;
