@@ -34,16 +34,18 @@ static void peer_lost(na_class_t *na_class, na_addr_t *na_addr, na_return_t reas
     hg_class_t *hg_class = arg;
     const enum hg_path path =
         na_class == hg_class->paths[HG_PATH_MAIN].na_class ? HG_PATH_MAIN : HG_PATH_SM;
+    const hg_peer_lost_cb_t callback = hg_rpc_class(hg_class)->peer_lost;
     na_addr_t *copy = NULL;
     hg_addr_t addr = HG_ADDR_NULL;
 
+    if (callback == NULL)
+        return; /* another thread has just unset it */
     if (NA_Addr_dup(na_class, na_addr, &copy) == NA_SUCCESS)
         addr = hg_addr_wrap(hg_class, path, copy);
     if (addr == HG_ADDR_NULL) {
         HG_LOG_ERROR("a peer is lost, and there is no memory to say so");
         return;
     }
-    hg_rpc_class(hg_class)->peer_lost(hg_class, addr, hg_return_from_na(reason),
-                                      hg_rpc_class(hg_class)->peer_lost_arg);
+    callback(hg_class, addr, hg_return_from_na(reason), hg_rpc_class(hg_class)->peer_lost_arg);
     (void) HG_Addr_free(hg_class, addr);
 }

@@ -15,7 +15,8 @@ struct na_lost {
 };
 
 static void lost_add(void *arg, struct na_plugin_addr *addr, int32_t status);
-static void lost_run(struct na_class *na_class, na_peer_lost_cb_t callback, void *arg);
+static struct na_lost *lost_take(struct na_class *na_class, na_peer_lost_cb_t *callback_p,
+                                 void **arg_p);
 
 na_return_t NA_Class_set_peer_lost(na_class_t *na_class, na_peer_lost_cb_t callback, void *arg)
 {
@@ -39,22 +40,25 @@ na_return_t NA_Class_set_peer_lost(na_class_t *na_class, na_peer_lost_cb_t callb
     return callback != NULL ? na_return_from_plugin(status) : NA_SUCCESS;
 }
 
+/* One by one: a callback may set another one, or none. */
 UTIL_COLD void na_peer_lost_run(struct na_class *na_class)
 {
     na_peer_lost_cb_t callback;
+    struct na_lost *lost;
     void *arg;
 
-    pthread_mutex_lock(&na_class->lost_mutex);
-    callback = na_class->lost_callback;
-    arg = na_class->lost_arg;
-    pthread_mutex_unlock(&na_class->lost_mutex);
-    lost_run(na_class, callback, arg);
+    while ((lost = lost_take(na_class, &callback, &arg)) != NULL) {
+        if (callback != NULL)
+            callback(na_class, (na_addr_t *) lost->addr, na_return_from_plugin(lost->status), arg);
+        na_class->table.addr_free(na_class->plugin_class, lost->addr);
+        free(lost);
+    }
 }
 
 void na_peer_lost_end(struct na_class *na_class)
 {
     (void) NA_Class_set_peer_lost(na_class, NULL, NULL);
-    lost_run(na_class, NULL, NULL);
+    na_peer_lost_run(na_class);
 }
 
 /* Of the plugin, which may hold locks: nothing here calls it. */
@@ -76,20 +80,19 @@ static void lost_add(void *arg, struct na_plugin_addr *addr, int32_t status)
     pthread_mutex_unlock(&na_class->lost_mutex);
 }
 
-static void lost_run(struct na_class *na_class, na_peer_lost_cb_t callback, void *arg)
+/* The first one, and whom to tell of it. NULL: there is none. */
+static struct na_lost *lost_take(struct na_class *na_class, na_peer_lost_cb_t *callback_p,
+                                 void **arg_p)
 {
-    struct na_lost *lost, *next;
+    struct na_lost *lost;
 
     pthread_mutex_lock(&na_class->lost_mutex);
     lost = na_class->lost;
-    na_class->lost = NULL;
-    atomic_store_explicit(&na_class->has_lost, false, memory_order_relaxed);
+    if (lost != NULL)
+        na_class->lost = lost->next;
+    atomic_store_explicit(&na_class->has_lost, na_class->lost != NULL, memory_order_relaxed);
+    *callback_p = na_class->lost_callback;
+    *arg_p = na_class->lost_arg;
     pthread_mutex_unlock(&na_class->lost_mutex);
-    for (; lost != NULL; lost = next) {
-        next = lost->next;
-        if (callback != NULL)
-            callback(na_class, (na_addr_t *) lost->addr, na_return_from_plugin(lost->status), arg);
-        na_class->table.addr_free(na_class->plugin_class, lost->addr);
-        free(lost);
-    }
+    return lost;
 }
