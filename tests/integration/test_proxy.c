@@ -127,15 +127,16 @@ static void *proxy_run(void *arg)
 
     while (!atomic_load(&proxy->is_over)) {
         struct pollfd polls[2 * PATHS_MAX + 1];
+        const uint32_t count = proxy->count; /* one that is accepted now was not asked for */
 
-        for (uint32_t i = 0; i < proxy->count; i++)
+        for (uint32_t i = 0; i < count; i++)
             polls[i] = (struct pollfd){.fd = proxy->fds[i], .events = POLLIN};
-        polls[proxy->count] = (struct pollfd){.fd = proxy->listen_fd, .events = POLLIN};
-        if (poll(polls, proxy->count + 1, 10) <= 0)
+        polls[count] = (struct pollfd){.fd = proxy->listen_fd, .events = POLLIN};
+        if (poll(polls, count + 1, 10) <= 0)
             continue;
-        if (polls[proxy->count].revents != 0)
+        if (polls[count].revents != 0)
             proxy_accept(proxy);
-        for (uint32_t i = 0; i < proxy->count; i++) {
+        for (uint32_t i = 0; i < count; i++) {
             if (polls[i].fd != proxy->fds[i] || polls[i].fd < 0 || polls[i].revents == 0 ||
                 proxy_pass(proxy, proxy->fds[i], proxy->fds[i ^ 1]))
                 continue;
