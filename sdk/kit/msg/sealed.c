@@ -91,6 +91,10 @@ static bool header_read(struct msg_endpoint *state, struct sealed *frame)
     frame->sequence = le32toh(header.sequence);
     frame->is_sealed = (header.flags & WIRE_IS_SEALED) != 0;
     frame->has_hello = (header.flags & WIRE_HAS_HELLO) != 0;
+    if (frame->is_sealed && frame->size < sizeof(header) + KIT_AUTH_TAG) {
+        kit_msg_frame_bad(state, "a frame shorter than its header and seal", frame->size);
+        return false;
+    }
     if (frame->incarnation == (uint32_t) state->session.incarnation)
         frame->peer = (struct msg_peer *) kit_peer_by_token(&state->session, frame->token);
     return true;

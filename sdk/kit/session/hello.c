@@ -116,8 +116,8 @@ bool kit_hello_ack_received(struct kit_peer *peer, const void *data, uint32_t si
 
     if (!kit_hello_parse(peer->session, data, size, &hello) || peer->is_self ||
         kit_hello_is_foreign(peer->session, &hello) || !kit_hello_is_from(peer, &hello) ||
-        (kit_peer_is_sealed(peer) && !kit_hello_is_of(peer, &hello)))
-        return false;
+        (peer->auth != NULL && (!kit_peer_is_sealed(peer) || !kit_hello_is_of(peer, &hello))))
+        return false; /* with a key one that came with a seal, which may be over since */
     if (hello.wire.epoch == 0 || hello.wire.epoch > peer->epoch)
         return false;
     if (hello.wire.epoch >= peer->answered) /* else it answers what is long answered */
