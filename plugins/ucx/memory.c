@@ -15,6 +15,7 @@ static struct na_plugin_mem *mem_alloc(void);
 static ucs_status_t mem_map(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
 static void mem_unmap(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
 static void mem_leave(struct na_plugin_class *na_class, const struct na_plugin_mem *mem);
+static bool mem_is_left(struct na_plugin_class *na_class, const struct na_plugin_mem *mem);
 static uint64_t mem_patience(const struct na_plugin_class *na_class);
 static void mem_forget_key(struct na_plugin_mem *mem);
 
@@ -43,8 +44,10 @@ void ucx_mem_destroy(struct na_plugin_class *na_class, struct na_plugin_mem *mem
 {
     (void) ucx_mem_deregister(na_class, mem);
     kit_msg_lock(&na_class->fabric);
-    if (mem->rkey != NULL)
-        (void) kit_msg_rma_leave(&na_class->fabric, mem, mem_patience(na_class));
+    if (mem->rkey != NULL && !kit_msg_rma_leave(&na_class->fabric, mem, mem_patience(na_class))) {
+        UCX_LOG_ERROR("UCX does not let go of the key of memory that is a peer's: it is leaked");
+        mem->rkey = NULL;
+    }
     mem_forget_key(mem);
     kit_region_remove(&mem->region);
     kit_msg_unlock(&na_class->fabric);
@@ -265,12 +268,9 @@ static void mem_unmap(struct na_plugin_class *na_class, struct na_plugin_mem *me
 /* UCX cannot be told to stop what goes by rendezvous, but links can be closed. */
 static void mem_leave(struct na_plugin_class *na_class, const struct na_plugin_mem *mem)
 {
-    const struct kit_region *region = &mem->region;
-    const uint64_t patience = mem_patience(na_class);
     struct kit_link *node;
 
-    if (kit_remote_leave(&na_class->fabric, region, patience) &&
-        kit_msg_rma_leave(&na_class->fabric, mem, patience))
+    if (mem_is_left(na_class, mem))
         return;
     /* Nothing that a failure ends changes the list. */
     for (node = na_class->links.next; node != &na_class->links; node = node->next) {
@@ -281,9 +281,18 @@ static void mem_leave(struct na_plugin_class *na_class, const struct na_plugin_m
                           "it does not take what it asked for, and the memory is needed");
     }
     /* Those whose part is to copy find the guard changed. */
-    kit_remote_fail_peers(&na_class->fabric, region, NULL);
-    if (!kit_remote_leave(&na_class->fabric, region, patience))
-        UCX_LOG_ERROR("UCX does not let go of memory at %p", (void *) (uintptr_t) region->base);
+    kit_remote_fail_peers(&na_class->fabric, &mem->region, NULL);
+    if (!mem_is_left(na_class, mem))
+        UCX_LOG_ERROR("UCX does not let go of memory at %p", (void *) (uintptr_t) mem->region.base);
+}
+
+/* By transfers in which we have a part, and by UCX's own. */
+static bool mem_is_left(struct na_plugin_class *na_class, const struct na_plugin_mem *mem)
+{
+    const uint64_t patience = mem_patience(na_class);
+
+    return kit_remote_leave(&na_class->fabric, &mem->region, patience) &&
+           kit_msg_rma_leave(&na_class->fabric, mem, patience);
 }
 
 /* For UCX to be done with memory by itself. */
