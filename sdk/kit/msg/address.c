@@ -26,7 +26,6 @@ static int32_t addr_unpack(struct na_plugin_class *na_class, const void *buf, ui
                            uint64_t flags, struct na_plugin_addr **addr_p);
 static int32_t addr_get(struct kit_endpoint *endpoint, const char *name, const void *raw,
                         uint32_t raw_size, uint64_t incarnation, struct na_plugin_addr **addr_p);
-
 static int32_t peer_events_set(struct na_plugin_class *na_class, na_plugin_peer_lost_fn report,
                                void *arg);
 

@@ -16,7 +16,6 @@ static int32_t session_open(struct msg_endpoint *state, const struct kit_endpoin
 static void limits_set(struct msg_endpoint *state, const struct kit_endpoint_config *config);
 static uint64_t limit(uint64_t wanted, uint64_t most);
 static void info_fill(const struct msg_endpoint *state, struct na_plugin_class_info *info);
-
 static void counters_get(struct na_plugin_class *na_class, na_plugin_counter_fn report, void *arg);
 
 const struct na_plugin_counters kit_msg_counters_extension = {
