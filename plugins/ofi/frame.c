@@ -10,10 +10,7 @@
 
 static bool ofi_is_own_message(struct ofi_stuck *stuck, const void *data, uint64_t size);
 
-/*
- * What the provider copies is sent at once. It counts as being sent until the next poll all the
- * same: what goes to that peer meanwhile gathers and leaves in one frame then.
- */
+/* What the provider copies is sent at once. */
 int32_t ofi_frame_send(struct kit_endpoint *endpoint, struct kit_frame *frame)
 {
     struct na_plugin_class *na_class = (struct na_plugin_class *) endpoint;
@@ -42,28 +39,13 @@ int32_t ofi_frame_send(struct kit_endpoint *endpoint, struct kit_frame *frame)
     peer->stalled_since = 0;
     peer->is_connected = true;
     send->frame = frame;
-    if (frame->size <= na_class->inject_size) {
+    frame->is_copied = frame->size <= na_class->inject_size;
+    if (frame->is_copied) {
         peer->address->injected++;
-        send->next = na_class->injected;
-        na_class->injected = send;
     } else {
         peer->address->requests++;
     }
     return NA_PLUGIN_SUCCESS;
-}
-
-/* A report may lead to the next one's being sent. */
-void ofi_frames_report(struct na_plugin_class *na_class)
-{
-    struct ofi_send *send = na_class->injected;
-
-    na_class->injected = NULL;
-    while (send != NULL) {
-        struct ofi_send *next = send->next;
-
-        kit_msg_frame_sent(&na_class->base, send->frame, NA_PLUGIN_SUCCESS);
-        send = next;
-    }
 }
 
 /* A send came to its end. */

@@ -155,7 +155,6 @@ struct ofi_send {
     struct ofi_request request;
     struct kit_frame *frame;
     struct ofi_address *address;
-    struct ofi_send *next; /* of those that the provider has copied */
 };
 
 /* Private part of a put or get. */
@@ -241,7 +240,6 @@ struct na_plugin_class {
     struct ofi_receive *receives;
     uint32_t receive_count;
     struct ofi_receive *receives_waiting; /* to be posted again */
-    struct ofi_send *injected;            /* sent since the last poll, the last one first */
     void *receive_memory;
     struct fid_mr *receive_mr;
 
@@ -323,7 +321,6 @@ void ofi_probe_end(struct kit_peer *peer);
 /* frame.c */
 int32_t ofi_frame_send(struct kit_endpoint *endpoint, struct kit_frame *frame);
 void ofi_frame_release(struct kit_endpoint *endpoint, void *cookie);
-void ofi_frames_report(struct na_plugin_class *na_class);
 void ofi_frame_sent(struct na_plugin_class *na_class, struct ofi_send *send, int32_t status);
 void ofi_frame_received(struct na_plugin_class *na_class, struct ofi_receive *receive,
                         uint64_t size);

@@ -37,8 +37,6 @@ int32_t ofi_poll(struct kit_endpoint *endpoint)
 
     if (na_class->endpoint == NULL && !ofi_endpoint_reopen(na_class))
         return na_class->failed ? NA_PLUGIN_IO_ERROR : NA_PLUGIN_SUCCESS;
-    if (na_class->injected != NULL)
-        ofi_frames_report(na_class);
     if (na_class->receives_waiting != NULL) /* from the last time, when there was a hurry */
         ofi_receives_post(na_class);
     if (na_class->rmas_waiting != NULL)
@@ -81,8 +79,7 @@ bool ofi_try_wait(struct kit_endpoint *endpoint)
     has_work = na_class->base.rma != NULL && kit_rma_has_work(na_class->base.rma);
     is_no_help = (na_class->is_short || has_work) && na_class->idle_waits > OFI_IDLE_WAITS;
     kit_msg_wait_pause(endpoint, is_no_help);
-    return na_class->injected == NULL && (!has_work || is_no_help) &&
-           fi_trywait(na_class->fabric, fids, 1) == 0;
+    return (!has_work || is_no_help) && fi_trywait(na_class->fabric, fids, 1) == 0;
 }
 
 /* What goes by time is looked at once in a while: 0 is not now. */

@@ -40,7 +40,6 @@ int32_t ucx_class_initialize(const struct na_plugin_init *init, struct na_host_c
     kit_list_init(&na_class->trouble);
     kit_list_init(&na_class->unidentified);
     kit_list_init(&na_class->closing);
-    kit_list_init(&na_class->sent);
     kit_list_init(&na_class->held);
     kit_list_init(&na_class->workers);
     kit_list_init(&na_class->free_blocks);

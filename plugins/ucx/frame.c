@@ -18,10 +18,7 @@ static const struct ucx_link *frame_link(struct na_plugin_class *na_class, const
                                          size_t size);
 static void frame_sent(void *request, ucs_status_t status, void *arg);
 
-/*
- * UCX takes most frames at once. They count as being sent until the next poll all the same: what is
- * sent to that peer meanwhile gathers and leaves in one frame then.
- */
+/* UCX takes most frames at once. */
 int32_t ucx_send(struct kit_endpoint *endpoint, struct kit_frame *frame)
 {
     struct na_plugin_class *na_class = ucx_class(endpoint);
@@ -54,7 +51,7 @@ int32_t ucx_send(struct kit_endpoint *endpoint, struct kit_frame *frame)
                               frame->size, &param);
     ucx_leave();
     if (kit_likely(request == NULL)) {
-        kit_list_append(&na_class->sent, &private->node);
+        frame->is_copied = true;
         return NA_PLUGIN_SUCCESS;
     }
     if (UCS_PTR_IS_ERR(request)) {
@@ -67,24 +64,6 @@ int32_t ucx_send(struct kit_endpoint *endpoint, struct kit_frame *frame)
     }
     link->busy++;
     return NA_PLUGIN_SUCCESS;
-}
-
-/*
- * Those that UCX took since the last poll; a report may lead to the next one's being sent. Each
- * link is read as it was written: a look at two of them in one would wait until the frame that was
- * written before has left for the other processor.
- */
-void ucx_frames_report(struct na_plugin_class *na_class)
-{
-    const struct kit_link *last = na_class->sent.prev;
-    struct kit_link *node;
-
-    do {
-        node = na_class->sent.next;
-        kit_list_take(node);
-        kit_msg_frame_sent(&na_class->fabric, kit_container(node, struct ucx_frame, node)->frame,
-                           NA_PLUGIN_SUCCESS);
-    } while (node != last);
 }
 
 ucs_status_t ucx_frame_received(void *arg, const void *header, size_t header_size, void *data,

@@ -230,7 +230,6 @@ struct na_plugin_class {
     struct kit_link unidentified; /* channels whose hello has not come, or is held */
     uint32_t held_calls;          /* of them */
     struct ucx_link *buckets[UCX_BUCKETS];
-    struct kit_link sent; /* frames to be reported in the next poll */
     struct kit_link free_blocks;
     struct kit_link held;       /* by the message layer, UCX's memory */
     struct kit_regions regions; /* of every struct na_plugin_mem */
@@ -248,7 +247,6 @@ struct ucx_link_name {
 };
 
 struct ucx_frame {
-    struct kit_link node;
     struct ucx_link_name name; /* UCX reads it until the frame is sent */
     struct kit_frame *frame;
     struct na_plugin_class *na_class;
@@ -512,7 +510,6 @@ int32_t ucx_send(struct kit_endpoint *endpoint, struct kit_frame *frame);
 ucs_status_t ucx_frame_received(void *arg, const void *header, size_t header_size, void *data,
                                 size_t size, const ucp_am_recv_param_t *param);
 void ucx_frame_release(struct kit_endpoint *endpoint, void *cookie);
-void ucx_frames_report(struct na_plugin_class *na_class);
 
 /* pool.c: small objects of messages, which are kept for the next one */
 #define UCX_BLOCK_SIZE 128u

@@ -113,10 +113,6 @@ int32_t ucx_poll(struct kit_endpoint *endpoint)
     uint32_t looks = na_class->other_links == 0 && na_class->shared_links != 0 ? UCX_LOOKS : 1;
 
     ucx_enter();
-    if (!kit_list_empty(&na_class->sent)) {
-        ucx_frames_report(na_class);
-        looks = 1;
-    }
     for (struct kit_link *node = na_class->workers.next; node != &na_class->workers;
          node = node->next)
         worker_look(kit_container(node, struct ucx_worker, node), looks);
@@ -202,9 +198,8 @@ bool ucx_try_wait(struct kit_endpoint *endpoint)
     struct na_plugin_class *na_class = ucx_class(endpoint);
     ucs_status_t status = UCS_OK;
 
-    if (!kit_list_empty(&na_class->sent) || !kit_list_empty(&na_class->trouble) ||
-        na_class->probing != 0 || !kit_list_empty(&na_class->reads) ||
-        kit_rma_has_work(na_class->fabric.rma))
+    if (!kit_list_empty(&na_class->trouble) || na_class->probing != 0 ||
+        !kit_list_empty(&na_class->reads) || kit_rma_has_work(na_class->fabric.rma))
         return false;
     ucx_enter();
     for (struct kit_link *node = na_class->workers.next;

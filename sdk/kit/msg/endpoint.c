@@ -148,6 +148,7 @@ static int32_t state_make(struct kit_endpoint *endpoint, const struct kit_endpoi
     state->timer_fd = -1;
     kit_list_init(&state->free_frames);
     kit_list_init(&state->own_frames);
+    state->copied_end = &state->copied;
     kit_list_init(&state->free_controls);
     kit_list_init(&state->free_requests);
     kit_list_init(&state->rma_done);

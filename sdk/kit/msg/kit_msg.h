@@ -35,7 +35,8 @@ struct kit_frame {
     void *registration; /* what ops.slab_register gave for the memory that data lies in */
     struct kit_peer *peer;
     void *priv;
-    bool is_hello; /* it begins with a HELLO */
+    bool is_hello;  /* it begins with a HELLO */
+    bool is_copied; /* false; ops.send sets it when the fabric has no need of the frame any more */
 };
 
 /*
@@ -67,7 +68,9 @@ struct kit_msg_ops {
     bool has_tcp_names;  /* a peer's name is host:port, where it, or its host, answers over TCP */
 
     /*
-     * Starts to send. Success: kit_msg_frame_sent follows, perhaps inside the call.
+     * Starts to send. Success: kit_msg_frame_sent follows, perhaps inside the call; or the frame is
+     * marked as copied, and the kit itself takes it for sent when the next poll begins: messages to
+     * that peer gather until then and share a frame.
      * NA_PLUGIN_AGAIN: tried again, in order, at the next poll. Anything else: the peer failed.
      */
     int32_t (*send)(struct kit_endpoint *endpoint, struct kit_frame *frame);

@@ -76,6 +76,7 @@ struct msg_out {
     uint64_t reply_token; /* of an answer that is not sealed: under which its receiver knows us */
     uint32_t reply_incarnation;
     uint32_t tag_size; /* of the seal, once it has one; counts in frame.size */
+    struct msg_out *next_copied;
     bool is_compact;
     bool is_alone; /* no message may share it */
 };
@@ -183,6 +184,8 @@ struct msg_endpoint {
 
     struct kit_link free_frames;
     struct kit_link own_frames; /* sent to ourselves */
+    struct msg_out *copied;     /* frames that the fabric has copied since the last poll */
+    struct msg_out **copied_end;
     struct msg_slab *slabs;
     uint32_t frame_count;
     uint32_t frame_limit;
@@ -325,6 +328,7 @@ static inline void msg_out_begin(struct msg_out *out, struct msg_peer *peer)
 {
     out->frame.size = sizeof(struct wire_header);
     out->frame.is_hello = false;
+    out->frame.is_copied = false;
     out->frame.peer = &peer->base;
     out->peer = peer;
     out->connection = peer->base.connection;
@@ -348,6 +352,13 @@ static inline void msg_retry_add(struct msg_peer *peer)
         kit_list_append(&peer->endpoint->state->retry, &peer->retry_link);
 }
 
+static inline void msg_copied_add(struct msg_endpoint *state, struct msg_out *out)
+{
+    out->next_copied = NULL;
+    *state->copied_end = out;
+    state->copied_end = &out->next_copied;
+}
+
 /* To the fabric. False: it did not take it, and the peer is what it was before the frame. */
 static MSG_INLINE bool msg_out_pass(struct msg_peer *peer, struct msg_out *out, uint32_t sequence,
                                     uint32_t phase)
@@ -363,6 +374,8 @@ static MSG_INLINE bool msg_out_pass(struct msg_peer *peer, struct msg_out *out, 
     ret = endpoint->ops->send(endpoint, &out->frame);
     if (kit_likely(ret == NA_PLUGIN_SUCCESS)) {
         endpoint->state->counters.frames_sent++;
+        if (out->frame.is_copied)
+            msg_copied_add(endpoint->state, out);
         return true;
     }
     peer->base.sent_sequence = sequence;

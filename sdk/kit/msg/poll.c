@@ -7,6 +7,7 @@
 #define MSG_SWEEP_TICKS 16u
 
 static MSG_INLINE int32_t progress(struct msg_endpoint *state);
+static void copied_report(struct msg_endpoint *state);
 static void tick(struct msg_endpoint *state);
 
 /*
@@ -46,10 +47,20 @@ int32_t kit_msg_progress(struct kit_endpoint *endpoint)
     return progress(endpoint->state);
 }
 
+/*
+ * What gathered behind frames that were copied leaves before the fabric is read: its receiver works
+ * while we do.
+ */
 static MSG_INLINE int32_t progress(struct msg_endpoint *state)
 {
-    int32_t ret = state->endpoint->ops->poll(state->endpoint);
+    int32_t ret;
 
+    if (state->copied != NULL) {
+        copied_report(state);
+        if (kit_unlikely(state->session.is_marked))
+            kit_msg_dispatch(state->endpoint);
+    }
+    ret = state->endpoint->ops->poll(state->endpoint);
     while (kit_unlikely(!kit_list_empty(&state->retry))) {
         struct kit_link *link = state->retry.next;
 
@@ -61,6 +72,20 @@ static MSG_INLINE int32_t progress(struct msg_endpoint *state)
     if (kit_unlikely(state->session.is_marked))
         kit_msg_dispatch(state->endpoint);
     return ret;
+}
+
+static void copied_report(struct msg_endpoint *state)
+{
+    struct msg_out *out = state->copied;
+
+    state->copied = NULL;
+    state->copied_end = &state->copied;
+    while (out != NULL) {
+        struct msg_out *next = out->next_copied;
+
+        kit_msg_frame_sent(state->endpoint, &out->frame, NA_PLUGIN_SUCCESS);
+        out = next;
+    }
 }
 
 uint32_t kit_msg_poll_try_wait(struct na_plugin_context *na_context)

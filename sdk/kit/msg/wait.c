@@ -226,5 +226,5 @@ static uint64_t wait_retry_delay(struct msg_endpoint *state)
 /* Something that a poll can do now. */
 static bool wait_has_work(const struct msg_endpoint *state)
 {
-    return !kit_list_empty(&state->own_frames);
+    return state->copied != NULL || !kit_list_empty(&state->own_frames);
 }

@@ -405,7 +405,9 @@ static int32_t sim_send(struct kit_endpoint *endpoint, struct kit_frame *frame)
     else if (status == NA_PLUGIN_SUCCESS && !node->is_dead &&
              !sim_deliver(node, frame->peer->name, frame->data, frame->size))
         status = NA_PLUGIN_HOSTUNREACH;
-    if (node->delay != 0 || status != NA_PLUGIN_SUCCESS)
+    if (node->is_copying && status == NA_PLUGIN_SUCCESS)
+        frame->is_copied = true;
+    else if (node->delay != 0 || status != NA_PLUGIN_SUCCESS)
         sim_job_add(node, frame, NULL, status, node->delay);
     else
         kit_msg_frame_sent(endpoint, frame, status);
@@ -418,6 +420,7 @@ static int32_t sim_fabric_poll(struct kit_endpoint *endpoint)
     uint64_t value;
     ssize_t size = 0;
 
+    node->polled_frames = node->frames;
     (void) pthread_mutex_lock(&node->inbox_lock);
     if (node->inbox_first != NULL)
         size = read(node->event_fd, &value, sizeof(value));

@@ -68,6 +68,7 @@ struct na_plugin_class {
     _Atomic uint32_t delay;      /* polls until a frame is sent; 0: in the call */
     _Atomic int32_t send_status; /* what sending returns, if not success */
     _Atomic int32_t sent_status; /* how frames end */
+    _Atomic bool is_copying;     /* frames that were sent are marked as copied */
     _Atomic bool is_cut;         /* frames neither arrive nor end */
     _Atomic uint32_t lose;       /* the next so many frames end well and do not arrive */
     bool has_paths;              /* says from where a frame came (sim_tell_paths) */
@@ -79,8 +80,9 @@ struct na_plugin_class {
     int32_t rma_status;
 
     /* What it saw */
-    uint32_t frames;   /* sent */
-    uint32_t messages; /* records of messages in them */
+    uint32_t frames;        /* sent */
+    uint32_t polled_frames; /* sent when the fabric was polled last */
+    uint32_t messages;      /* records of messages in them */
     uint32_t opened, closed, released, slabs, controls, resets;
     uint32_t hellos; /* frames with one */
     uint32_t held;

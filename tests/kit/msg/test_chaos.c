@@ -138,6 +138,7 @@ static void chaos_disturb(struct chaos *chaos)
         break;
     case 1:
         node->delay = (uint32_t) rand() % 5;
+        node->is_copying = rand() % 2 == 0;
         break;
     case 2:
         node->sent_status = rand() % 4 == 0 ? NA_PLUGIN_HOSTUNREACH : 0;

@@ -135,6 +135,33 @@ static void test_messages_share_frames(void **state)
     free(burst);
 }
 
+/* A frame that was copied is in progress until the next poll; the next one leaves before that. */
+static void test_copied_frames(void **state)
+{
+    struct sim_pair *pair = *state;
+    const uint32_t frames = pair->a->frames;
+    struct burst *burst = calloc(1, sizeof(*burst));
+    uint32_t count = 0;
+
+    assert_non_null(burst);
+    pair->a->is_copying = true;
+    burst_receive(pair, burst, 0, BURST);
+    burst_send(pair, burst, 0, 20);
+    assert_int_equal(pair->a->frames, frames + 1);
+    assert_int_equal(burst->sends[0].completions, 0);
+    assert_int_equal(kit_msg_poll_try_wait(pair->ca), 0);
+    assert_int_equal(kit_msg_poll(pair->ca, &count), 0);
+    assert_int_equal(count, 1);
+    assert_int_equal(pair->a->polled_frames, frames + 2);
+    assert_int_equal(burst->sends[0].completions, 1);
+    assert_int_equal(burst->sends[1].completions, 0);
+    burst_send(pair, burst, 20, BURST - 20);
+    burst_check(pair, burst);
+    /* One for the first, 19 in the second, 50 in the third. */
+    assert_int_equal(pair->a->frames, frames + 4);
+    free(burst);
+}
+
 static void test_back_pressure(void **state)
 {
     struct sim_pair *pair = *state;
@@ -667,6 +694,7 @@ int main(void)
                                         sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_messages_share_frames, sim_pair_setup,
                                         sim_pair_teardown),
+        cmocka_unit_test_setup_teardown(test_copied_frames, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_back_pressure, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_early_messages, sim_pair_setup, sim_pair_teardown),
         cmocka_unit_test_setup_teardown(test_hold_bound, sim_pair_setup, sim_pair_teardown),
