@@ -157,8 +157,9 @@ ucs_status_t ucx_piece_received(void *arg, const void *header, size_t header_siz
  * call returns UCX does not know the memory any more. Or there is no room now.
  */
 int32_t ucx_put_send(void *owner, void *peer, const void *record, uint32_t record_size,
-                     const void *data, uint32_t size)
+                     const struct kit_region *region, uint64_t offset, uint32_t size)
 {
+    const void *data = (const void *) (uintptr_t) (region->base + offset);
     const struct ucx_link *link = ucx_peer(peer)->link;
     int32_t ret = piece_link_status(link);
     struct ucx_put_header header;

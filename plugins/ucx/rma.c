@@ -20,7 +20,7 @@ static bool link_has_native_lanes(struct ucx_link *link);
 
 static const struct kit_rma_ops rma_ops = {
     .control_send = kit_remote_control_send,
-    .put_send = ucx_put_send,
+    .data_send = ucx_put_send,
     .mover = rma_mover,
     .process = rma_process,
     .attach_refused = rma_attach_refused,

@@ -561,7 +561,7 @@ void ucx_piece_withdraw(void *owner, struct kit_rma_piece *piece);
 ucs_status_t ucx_piece_received(void *arg, const void *header, size_t header_size, void *data,
                                 size_t size, const ucp_am_recv_param_t *param);
 int32_t ucx_put_send(void *owner, void *peer, const void *record, uint32_t record_size,
-                     const void *data, uint32_t size);
+                     const struct kit_region *region, uint64_t offset, uint32_t size);
 ucs_status_t ucx_put_received(void *arg, const void *header, size_t header_size, void *data,
                               size_t size, const ucp_am_recv_param_t *param);
 ucs_status_t ucx_pieces_setup(struct na_plugin_class *na_class);

@@ -2,14 +2,12 @@
 /*
  * Inline transfers: the bytes travel in the control records, which arrive whole and in order. The
  * first record of a put is its REQUEST; the receiver says up to which one the sender may go. Where
- * the network can, a REQUEST has all of the bytes behind it.
+ * the network can, a REQUEST has all of the bytes behind it, or each record those of its own.
  */
 
 #include "rma_state.h"
 
 #include <string.h>
-
-static uint32_t inline_size(const struct kit_rma_transfer *transfer, uint64_t number);
 
 /* Records that may be sent before the receiver says more: it has nothing to make ready. */
 uint64_t kit_rma_inline_first(const struct kit_rma_transfer *transfer)
@@ -36,13 +34,19 @@ bool kit_rma_inline_move(struct kit_rma_transfer *transfer)
     return true;
 }
 
-/* The bytes of the next record; returns their number. */
-uint32_t kit_rma_inline_fill(const struct kit_rma_transfer *transfer, void *payload)
+/* Bytes of that record. */
+uint32_t kit_rma_inline_size(const struct kit_rma_transfer *transfer, uint64_t number)
 {
-    const uint32_t size = inline_size(transfer, transfer->moved);
+    const uint64_t left = transfer->length - number * transfer->piece_size;
 
-    memcpy(payload, transfer->base + transfer->moved * transfer->piece_size, size);
-    return size;
+    return left < transfer->piece_size ? (uint32_t) left : transfer->piece_size;
+}
+
+/* Where in the region they are. */
+uint64_t kit_rma_inline_offset(const struct kit_rma_transfer *transfer, uint64_t number)
+{
+    return (uint64_t) (transfer->base - kit_rma_mem_base(transfer->region)) +
+           number * transfer->piece_size;
 }
 
 /* Up to which record the receiver lets us go. False: it cannot be. */
@@ -58,21 +62,20 @@ bool kit_rma_inline_grant(struct kit_rma_transfer *transfer, uint64_t granted)
 bool kit_rma_inline_take(struct kit_rma_transfer *transfer, uint64_t number, const void *payload,
                          uint32_t size)
 {
+    const struct kit_rma *rma = transfer->rma;
+
     if (number != transfer->done || number >= transfer->granted ||
-        size != inline_size(transfer, number))
+        size != kit_rma_inline_size(transfer, number))
         return false;
-    memcpy(transfer->base + number * transfer->piece_size, payload, size);
+    if (kit_rma_is_apart(rma))
+        rma->ops->data_take(rma->owner, transfer->region, kit_rma_inline_offset(transfer, number),
+                            payload, size);
+    else
+        memcpy(transfer->base + number * transfer->piece_size, payload, size);
     transfer->done++;
     if (transfer->done == transfer->pieces && !transfer->is_origin) {
         transfer->is_delivered = true;
         transfer->pending |= RMA_PENDING(RMA_DONE);
     }
     return true;
-}
-
-static uint32_t inline_size(const struct kit_rma_transfer *transfer, uint64_t number)
-{
-    const uint64_t left = transfer->length - number * transfer->piece_size;
-
-    return left < transfer->piece_size ? (uint32_t) left : transfer->piece_size;
 }

@@ -16,7 +16,8 @@
  *   grants the other side their tags, so each piece finds its receive waiting and goes where it
  *   belongs without a copy in between; each piece that came makes room for the next.
  * - Inline: in the control records, for the smallest transfers and where nothing else works; a put
- *   that is small also whole, behind its REQUEST, where the owner can send that.
+ *   that is small also whole, behind its REQUEST, where the owner can send that. An owner that
+ *   copies the bytes itself has records of any size, and memory in pieces.
  * - Attach: the target copies between its memory and that of the origin's process.
  * - One-sided: the target reads or writes the origin's memory over the network, which the origin
  *   exposes for as long as the transfer takes.
@@ -68,7 +69,7 @@ struct kit_rma_transfer; /* one put or get at its origin, until it is reported *
 /* What moves the bytes of a transfer. The numbers travel. */
 enum kit_rma_mover {
     KIT_RMA_PIECES,    /* needs piece_send, piece_recv, piece_cancel, piece_withdraw */
-    KIT_RMA_INLINE,    /* needs config.inline_size; puts up to config.eager_size: put_send */
+    KIT_RMA_INLINE,    /* needs config.inline_size; puts up to config.eager_size: data_send */
     KIT_RMA_ATTACH,    /* needs process, attach_refused */
     KIT_RMA_ONE_SIDED, /* needs expose, expose_check, conceal, move */
     KIT_RMA_MOVERS
@@ -131,12 +132,22 @@ struct kit_rma_ops {
     int32_t (*control_send)(void *owner, void *peer, const void *data, uint32_t size);
 
     /*
-     * Sends the REQUEST of a put that is moved inline with all of its bytes, for
-     * kit_rma_control_data() at the peer. Returns as control_send does, and both were copied or
-     * have left then; other records may arrive before. Optional.
+     * Sends a record and behind it `size` bytes of the region from `offset` on, for
+     * kit_rma_control_data() at the peer: the REQUEST of a put of up to config.eager_size with all
+     * of its bytes, or with data_take all bytes that are moved inline. Returns as control_send
+     * does, and both were copied or have left then. Without data_take other records may arrive
+     * before. Optional.
      */
-    int32_t (*put_send)(void *owner, void *peer, const void *record, uint32_t record_size,
-                        const void *data, uint32_t size);
+    int32_t (*data_send)(void *owner, void *peer, const void *record, uint32_t record_size,
+                         const struct kit_region *region, uint64_t offset, uint32_t size);
+
+    /*
+     * Writes the bytes that kit_rma_control_data() was told of to the region, where they have room,
+     * inside of that call. `data` is what it was given. Optional: then that is their address, a
+     * region lies at its base, and what is sent inline is limited by config.control_size.
+     */
+    void (*data_take)(void *owner, const struct kit_region *region, uint64_t offset,
+                      const void *data, uint32_t size);
 
     /*
      * The mover of a transfer that is too large for one record; asked again after attach_refused.
@@ -223,7 +234,7 @@ struct kit_rma_config {
     struct kit_regions *regions; /* the owner's, valid as long as the object; NULL: of its own */
     uint32_t control_size;       /* bytes of the largest record; KIT_RMA_CONTROL_MIN */
     uint32_t inline_size;        /* bytes of data in a record; both sides have the same; 0: never */
-    uint32_t eager_size;         /* bytes of a put that put_send takes; both the same; 0: never */
+    uint32_t eager_size;         /* bytes of a put that data_send takes; both the same; 0: never */
     uint32_t part_size;          /* bytes of a one-sided transfer at a time; 4 MiB */
     uint32_t transfer_private;   /* bytes of the owner's in an exposure and in a move */
     uint32_t piece_size;    /* bytes of a piece, at least 4096; both sides have the same; 256 KiB */
@@ -341,7 +352,7 @@ bool kit_rma_abandon(struct kit_rma *rma, struct kit_rma_transfer *transfer, int
 /* A control record came. Nothing in it is trusted; what is not right is dropped and counted. */
 void kit_rma_control(struct kit_rma *rma, void *peer, const void *data, uint64_t size);
 
-/* What ops.put_send sent came. Nothing in both is trusted. */
+/* What ops.data_send sent came. Nothing in both is trusted. */
 void kit_rma_control_data(struct kit_rma *rma, void *peer, const void *record, uint64_t record_size,
                           const void *data, uint64_t size);
 

@@ -15,6 +15,8 @@ struct record_out {
 static int32_t record_send(struct kit_rma_transfer *transfer, enum rma_kind kind);
 static uint32_t record_fill(struct kit_rma_transfer *transfer, enum rma_kind kind,
                             struct record_out *out);
+static bool record_has_data(const struct kit_rma_transfer *transfer, enum rma_kind kind);
+static void record_came(struct kit_rma *rma, void *peer, const struct rma_in *in);
 static void record_request(struct kit_rma *rma, void *peer, const struct rma_in *in);
 static void record_answer(struct kit_rma *rma, void *peer, const struct rma_record *to,
                           enum rma_kind kind, uint64_t number, int32_t status);
@@ -56,53 +58,54 @@ bool kit_rma_records_send(struct kit_rma_transfer *transfer)
 
 void kit_rma_control(struct kit_rma *rma, void *peer, const void *data, uint64_t size)
 {
-    struct kit_rma_transfer *transfer;
     struct rma_in in;
 
-    if (kit_unlikely(!record_read(data, size, &in))) {
-        rma->counters.records_bad++;
-        RMA_LOG_DEBUG(rma, "dropped %llu bytes that are no control record",
-                      (unsigned long long) size);
+    if (kit_likely(
+            record_read(data, size, &in) &&
+            !(kit_rma_is_apart(rma) && in.mover == KIT_RMA_INLINE && in.payload_size != 0))) {
+        record_came(rma, peer, &in);
         return;
     }
-    transfer = kit_rma_transfer_find(rma, peer, in.record.transfer,
-                                     (in.record.flags & RMA_FROM_ORIGIN) == 0);
-    if (in.record.kind == RMA_REQUEST) {
-        if (kit_likely(transfer == NULL))
-            record_request(rma, peer, &in);
-        else
-            rma->counters.records_bad++;
-        return;
-    }
-    if (kit_unlikely(transfer == NULL)) {
-        record_stale(rma, peer, &in.record);
-        return;
-    }
-    if (kit_unlikely(!record_fits(transfer, &in))) {
-        rma->counters.records_bad++;
-        return;
-    }
-    transfer->quiet = 0;
-    record_take(transfer, &in);
+    rma->counters.records_bad++;
+    RMA_LOG_DEBUG(rma, "dropped %llu bytes that are no control record", (unsigned long long) size);
 }
 
 void kit_rma_control_data(struct kit_rma *rma, void *peer, const void *record, uint64_t record_size,
                           const void *data, uint64_t size)
 {
+    const bool is_apart = kit_rma_is_apart(rma);
+    const uint32_t most = is_apart ? rma->config.inline_size : rma->config.eager_size;
     struct rma_in in;
 
-    if (record_size != sizeof(in.record) || rma->config.eager_size == 0 ||
-        size > rma->config.eager_size || !record_read(record, record_size, &in) ||
-        in.record.kind != RMA_REQUEST || in.mover != KIT_RMA_INLINE ||
-        (in.record.flags & RMA_IS_PUT) == 0 ||
-        kit_rma_transfer_find(rma, peer, in.record.transfer, false) != NULL) {
+    if (kit_unlikely(record_size != sizeof(in.record) || most == 0 || size > most ||
+                     !record_read(record, record_size, &in) || in.mover != KIT_RMA_INLINE ||
+                     !record_has_payload(&in) ||
+                     (!is_apart &&
+                      (in.record.kind != RMA_REQUEST || (in.record.flags & RMA_IS_PUT) == 0)))) {
         rma->counters.records_bad++;
         return;
     }
     in.payload = data;
     in.payload_size = (uint32_t) size;
-    in.is_eager = true;
-    record_request(rma, peer, &in);
+    in.is_eager = !is_apart;
+    record_came(rma, peer, &in);
+}
+
+static void record_came(struct kit_rma *rma, void *peer, const struct rma_in *in)
+{
+    struct kit_rma_transfer *transfer = kit_rma_transfer_find(
+        rma, peer, in->record.transfer, (in->record.flags & RMA_FROM_ORIGIN) == 0);
+
+    if (in->record.kind == RMA_REQUEST && kit_likely(transfer == NULL)) {
+        record_request(rma, peer, in);
+    } else if (kit_unlikely(transfer == NULL)) {
+        record_stale(rma, peer, &in->record);
+    } else if (kit_likely(record_fits(transfer, in))) {
+        transfer->quiet = 0;
+        record_take(transfer, in);
+    } else {
+        rma->counters.records_bad++;
+    }
 }
 
 /* All that can be done for want of a transfer is to answer once. */
@@ -145,9 +148,10 @@ static int32_t record_send(struct kit_rma_transfer *transfer, enum rma_kind kind
     uint32_t size = record_fill(transfer, kind, &out);
     int32_t ret;
 
-    if (transfer->is_eager && kind == RMA_REQUEST)
-        ret = rma->ops->put_send(rma->owner, transfer->peer, &out.record, sizeof(out.record),
-                                 transfer->base, transfer->piece_size);
+    if (record_has_data(transfer, kind) && (transfer->is_eager || kit_rma_is_apart(rma)))
+        ret = rma->ops->data_send(rma->owner, transfer->peer, &out.record, sizeof(out.record),
+                                  transfer->region, kit_rma_inline_offset(transfer, moved),
+                                  kit_rma_inline_size(transfer, moved));
     else
         ret = rma->ops->control_send(rma->owner, transfer->peer, &out,
                                      (uint32_t) sizeof(out.record) + size);
@@ -169,7 +173,16 @@ static int32_t record_send(struct kit_rma_transfer *transfer, enum rma_kind kind
     return ret;
 }
 
-/* Writes the record, and notes down what is so when it is sent. Returns the bytes behind it. */
+/* The bytes that are moved inline go with it. */
+static bool record_has_data(const struct kit_rma_transfer *transfer, enum rma_kind kind)
+{
+    return transfer->mover == KIT_RMA_INLINE && transfer->is_sender && kind <= RMA_DATA;
+}
+
+/*
+ * Writes the record, and notes down what is so when it is sent. Returns the bytes behind it, but
+ * for those that the owner sends from where they lie.
+ */
 static uint32_t record_fill(struct kit_rma_transfer *transfer, enum rma_kind kind,
                             struct record_out *out)
 {
@@ -207,9 +220,12 @@ static uint32_t record_fill(struct kit_rma_transfer *transfer, enum rma_kind kin
         record->number = htole64(transfer->moved);
     if (kind == RMA_STOP || kind == RMA_CANCEL)
         record->status = (int32_t) htole32((uint32_t) transfer->status);
-    if (transfer->mover == KIT_RMA_INLINE && transfer->is_sender && kind <= RMA_DATA) {
+    if (record_has_data(transfer, kind)) {
         record->number = htole64(transfer->moved);
-        size = transfer->is_eager ? 0 : kit_rma_inline_fill(transfer, out->payload);
+        if (!transfer->is_eager && !kit_rma_is_apart(transfer->rma)) {
+            size = kit_rma_inline_size(transfer, transfer->moved);
+            memcpy(out->payload, transfer->base + transfer->moved * transfer->piece_size, size);
+        }
         transfer->done = ++transfer->moved;
         if (transfer->moved < transfer->granted)
             transfer->pending |= RMA_PENDING(RMA_DATA);

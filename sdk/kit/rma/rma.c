@@ -90,7 +90,7 @@ int32_t kit_rma_start(struct kit_rma *rma, const struct kit_rma_request *request
     int32_t ret;
 
     *transfer_p = NULL;
-    if (request->remote->owner == rma->regions->owner)
+    if (request->remote->owner == rma->regions->owner && !kit_rma_is_apart(rma))
         return transfer_own(rma, request);
     transfer = kit_rma_transfer_get(rma, request->peer, request->length);
     if (transfer == NULL)
@@ -305,7 +305,8 @@ static int32_t config_check(const struct kit_rma_config *config)
     config_complete(&completed);
     if (completed.control_size < KIT_RMA_CONTROL_MIN ||
         completed.control_size > KIT_RMA_CONTROL_MAX ||
-        completed.inline_size > completed.control_size - sizeof(struct rma_record)) {
+        (config->ops->data_take == NULL &&
+         completed.inline_size > completed.control_size - sizeof(struct rma_record))) {
         KIT_LOG(NA_PLUGIN_LOG_ERROR, config->plugin,
                 "control records of %u bytes with %u bytes of data are not possible: %u to %u "
                 "bytes, of which %zu are not data",

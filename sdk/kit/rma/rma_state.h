@@ -231,6 +231,12 @@ static inline void kit_rma_activate(struct kit_rma_transfer *transfer)
         kit_list_append(&transfer->rma->active, &transfer->active);
 }
 
+/* The owner reads and writes the memory of inline transfers. */
+static inline bool kit_rma_is_apart(const struct kit_rma *rma)
+{
+    return rma->ops->data_take != NULL;
+}
+
 /* The target moves the bytes of a put as well as of a get. */
 static inline bool kit_rma_is_remote(enum kit_rma_mover mover)
 {
@@ -259,7 +265,8 @@ bool kit_rma_tags_take(struct kit_rma_transfer *transfer, const struct rma_recor
 /* inline.c */
 uint64_t kit_rma_inline_first(const struct kit_rma_transfer *transfer);
 bool kit_rma_inline_move(struct kit_rma_transfer *transfer);
-uint32_t kit_rma_inline_fill(const struct kit_rma_transfer *transfer, void *payload);
+uint32_t kit_rma_inline_size(const struct kit_rma_transfer *transfer, uint64_t number);
+uint64_t kit_rma_inline_offset(const struct kit_rma_transfer *transfer, uint64_t number);
 bool kit_rma_inline_grant(struct kit_rma_transfer *transfer, uint64_t granted);
 bool kit_rma_inline_take(struct kit_rma_transfer *transfer, uint64_t number, const void *payload,
                          uint32_t size);

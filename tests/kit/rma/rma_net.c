@@ -58,8 +58,10 @@ struct net_receive {
 };
 
 static int32_t net_control_send(void *owner, void *peer, const void *data, uint32_t size);
-static int32_t net_put_send(void *owner, void *peer, const void *record, uint32_t record_size,
-                            const void *data, uint32_t size);
+static int32_t net_data_send(void *owner, void *peer, const void *record, uint32_t record_size,
+                             const struct kit_region *region, uint64_t offset, uint32_t size);
+static void net_data_take(void *owner, const struct kit_region *region, uint64_t offset,
+                          const void *data, uint32_t size);
 static int32_t net_piece_send(void *owner, struct kit_rma_piece *piece);
 static int32_t net_piece_recv(void *owner, struct kit_rma_piece *piece);
 static bool net_piece_cancel(void *owner, struct kit_rma_piece *piece);
@@ -76,11 +78,11 @@ static void net_transfer_done(void *owner, void *cookie, int32_t status);
 static void net_hold(void *owner, void *peer);
 static void net_release(void *owner, void *peer);
 static void net_open_ends(struct net *net, const struct kit_rma_config *limits,
-                          uint32_t inline_size);
+                          uint32_t inline_size, bool is_apart);
 
 static const struct kit_rma_ops net_ops = {
     .control_send = net_control_send,
-    .put_send = net_put_send,
+    .data_send = net_data_send,
     .piece_send = net_piece_send,
     .piece_recv = net_piece_recv,
     .piece_cancel = net_piece_cancel,
@@ -99,24 +101,34 @@ static const struct kit_rma_ops net_ops = {
 
 void net_open(struct net *net, const struct kit_rma_config *limits)
 {
-    net_open_ends(net, limits, 0);
+    net_open_ends(net, limits, 0, false);
 }
 
 void net_open_mover(struct net *net, enum kit_rma_mover mover)
 {
-    net_open_ends(net, NULL, NET_INLINE);
+    net_open_ends(net, NULL, NET_INLINE, false);
     net->mover = mover;
 }
 
-static void net_open_ends(struct net *net, const struct kit_rma_config *limits,
-                          uint32_t inline_size)
+void net_open_apart(struct net *net)
 {
+    net_open_ends(net, NULL, NET_APART, true);
+    net->mover = KIT_RMA_INLINE;
+}
+
+static void net_open_ends(struct net *net, const struct kit_rma_config *limits,
+                          uint32_t inline_size, bool is_apart)
+{
+    static struct kit_rma_ops apart_ops;
+
+    apart_ops = net_ops;
+    apart_ops.data_take = net_data_take;
     kit_host = &plugin_host;
     memset(net, 0, sizeof(*net));
     net->now_ns = 1000000000;
     for (unsigned int i = 0; i < NET_ENDS; i++) {
         struct kit_rma_config config = {
-            .ops = &net_ops,
+            .ops = is_apart ? &apart_ops : &net_ops,
             .owner = &net->ends[i],
             .plugin = "net",
             .piece_size = NET_PIECE,
@@ -124,7 +136,7 @@ static void net_open_ends(struct net *net, const struct kit_rma_config *limits,
             .tag_count = RMA_TAGS_MIN,
             .piece_private = sizeof(struct net_piece),
             .inline_size = inline_size,
-            .eager_size = inline_size != 0 ? NET_EAGER : 0,
+            .eager_size = inline_size != 0 && !is_apart ? NET_EAGER : 0,
             .part_size = NET_PART,
             .transfer_private = sizeof(unsigned int),
             .timeout_ms = NET_TIMEOUT_MS,
@@ -489,8 +501,8 @@ static int32_t net_control_send(void *owner, void *peer, const void *data, uint3
     return NA_PLUGIN_SUCCESS;
 }
 
-static int32_t net_put_send(void *owner, void *peer, const void *record, uint32_t record_size,
-                            const void *data, uint32_t size)
+static int32_t net_data_send(void *owner, void *peer, const void *record, uint32_t record_size,
+                             const struct kit_region *region, uint64_t offset, uint32_t size)
 {
     struct net *net = ((struct net_end *) owner)->net;
     int32_t ret = net_control_send(owner, peer, record, record_size);
@@ -500,9 +512,18 @@ static int32_t net_put_send(void *owner, void *peer, const void *record, uint32_
     net->puts++;
     net->last->bytes = malloc(size);
     assert_non_null(net->last->bytes);
-    memcpy(net->last->bytes, data, size);
+    memcpy(net->last->bytes, (const uint8_t *) (uintptr_t) region->base + offset, size);
     net->last->piece_size = size;
     return ret;
+}
+
+/* An owner that keeps its memory in an order of its own would find it here. */
+static void net_data_take(void *owner, const struct kit_region *region, uint64_t offset,
+                          const void *data, uint32_t size)
+{
+    assert_in_range(offset + size, 1, region->length);
+    ((struct net_end *) owner)->net->takes++;
+    memcpy((uint8_t *) (uintptr_t) region->base + offset, data, size);
 }
 
 static int32_t piece_refused(struct net *net)

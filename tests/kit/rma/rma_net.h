@@ -23,8 +23,9 @@
 #define NET_SCRIBBLE   0xDDu /* what a test writes to memory that it got back */
 #define NET_FIRST_TAG  5000u
 #define NET_TIMEOUT_MS 4000u
-#define NET_INLINE     100u             /* bytes in a record */
-#define NET_PART       (5u * NET_PIECE) /* of a one-sided transfer at a time */
+#define NET_INLINE     100u                       /* bytes in a record */
+#define NET_APART      (KIT_RMA_CONTROL_MAX + 3u) /* the same where the owner copies */
+#define NET_PART       (5u * NET_PIECE)           /* of a one-sided transfer at a time */
 #define NET_EXPOSURES  64u
 #define NET_EAGER      (2u * NET_PIECE) /* of a put inline, with its REQUEST */
 
@@ -78,7 +79,8 @@ struct net {
     int32_t piece_error;                     /* likewise a piece */
     int32_t deliver_error;                   /* likewise a piece that was accepted */
     uint64_t deliver_size;                   /* not 0: the next piece has this size */
-    unsigned int puts;                       /* that were sent with their REQUEST */
+    unsigned int puts;                       /* records that data_send took */
+    unsigned int takes;                      /* calls of data_take */
     unsigned int lost_receives;              /* pieces that found no receive */
     uint64_t now_ns;
 };
@@ -96,6 +98,9 @@ void net_open(struct net *net, const struct kit_rma_config *limits);
 
 /* The same with another mover than pieces, and small transfers inline, puts up to NET_EAGER. */
 void net_open_mover(struct net *net, enum kit_rma_mover mover);
+
+/* The same, all inline, with owners that copy the bytes themselves. */
+void net_open_apart(struct net *net);
 
 /* Checks that nothing is under way before. */
 void net_close(struct net *net);

@@ -22,18 +22,23 @@ static const struct variant {
     enum kit_rma_mover mover;
     bool is_put;
     bool is_ordered;
+    bool is_apart;
 } variants[] = {
-    {KIT_RMA_INLINE, false, false},    {KIT_RMA_INLINE, true, false},
-    {KIT_RMA_ATTACH, false, false},    {KIT_RMA_ATTACH, true, false},
-    {KIT_RMA_ONE_SIDED, false, false}, {KIT_RMA_ONE_SIDED, true, false},
-    {KIT_RMA_ONE_SIDED, false, true},
+    {KIT_RMA_INLINE, false, false, false},    {KIT_RMA_INLINE, true, false, false},
+    {KIT_RMA_INLINE, false, false, true},     {KIT_RMA_INLINE, true, false, true},
+    {KIT_RMA_ATTACH, false, false, false},    {KIT_RMA_ATTACH, true, false, false},
+    {KIT_RMA_ONE_SIDED, false, false, false}, {KIT_RMA_ONE_SIDED, true, false, false},
+    {KIT_RMA_ONE_SIDED, false, true, false},
 };
 
 #define VARIANTS (sizeof(variants) / sizeof(variants[0]))
 
 static void fixture_open(struct fixture *fixture, const struct variant *variant, uint32_t flags)
 {
-    net_open_mover(&fixture->net, variant->mover);
+    if (variant->is_apart)
+        net_open_apart(&fixture->net);
+    else
+        net_open_mover(&fixture->net, variant->mover);
     fixture->net.is_ordered = variant->is_ordered;
     net_op_init(&fixture->op);
     fixture->target_bytes = malloc(NET_MEMORY);
@@ -315,7 +320,7 @@ static void a_move_that_fails_ends_the_transfer(void **state)
     (void) state;
     for (int is_put = 0; is_put < 2; is_put++) {
         for (int when = 0; when < 3; when++) {
-            const struct variant variant = {KIT_RMA_ONE_SIDED, is_put != 0, false};
+            const struct variant variant = {KIT_RMA_ONE_SIDED, is_put != 0, false, false};
             struct fixture fixture;
 
             fixture_open(&fixture, &variant, BOTH);
@@ -338,7 +343,7 @@ static void a_move_that_fails_ends_the_transfer(void **state)
 /* An answer that comes although the bytes did not. */
 static void an_answer_without_the_bytes_is_noticed(void **state)
 {
-    const struct variant variant = {KIT_RMA_ONE_SIDED, false, true};
+    const struct variant variant = {KIT_RMA_ONE_SIDED, false, true, false};
     struct fixture fixture;
 
     (void) state;
@@ -356,7 +361,7 @@ static void who_may_not_attach_does_otherwise(void **state)
 {
     (void) state;
     for (int is_put = 0; is_put < 2; is_put++) {
-        const struct variant variant = {KIT_RMA_ATTACH, is_put != 0, false};
+        const struct variant variant = {KIT_RMA_ATTACH, is_put != 0, false, false};
         struct kit_rma_counters counters;
         struct fixture fixture;
 
@@ -375,7 +380,7 @@ static void who_may_not_attach_does_otherwise(void **state)
 /* An address where nothing is: the origin chose it, and is told. */
 static void an_address_without_memory_fails(void **state)
 {
-    const struct variant variant = {KIT_RMA_ATTACH, false, false};
+    const struct variant variant = {KIT_RMA_ATTACH, false, false, false};
     struct fixture fixture;
 
     (void) state;
@@ -424,7 +429,7 @@ static void inline_bytes_are_checked(void **state)
                  {0, NET_INLINE + 1},
                  {0, 0},
                  {0, KIT_RMA_CONTROL_MAX - sizeof(struct rma_record)}};
-    const struct variant variant = {KIT_RMA_INLINE, false, false};
+    const struct variant variant = {KIT_RMA_INLINE, false, false, false};
     uint8_t bytes[KIT_RMA_CONTROL_MAX];
 
     (void) state;
@@ -460,7 +465,7 @@ static void bytes_with_a_request_are_checked(void **state)
                  {5000, 5000, 5000, 0, RMA_REQUEST},
                  {5000, 5000, 5000, RMA_IS_PUT, RMA_DATA},
                  {5000, 5000, 5000, RMA_IS_PUT | KIT_RMA_ATTACH << RMA_MOVER_SHIFT, RMA_REQUEST}};
-    const struct variant variant = {KIT_RMA_INLINE, true, false};
+    const struct variant variant = {KIT_RMA_INLINE, true, false, false};
     struct kit_rma_counters counters;
     struct fixture fixture;
     uint8_t *bytes = calloc(1, NET_MEMORY);
@@ -499,7 +504,7 @@ static void bytes_with_a_request_are_checked(void **state)
 /* Up to a size a put is one message. */
 static void small_puts_are_one_message(void **state)
 {
-    const struct variant variant = {KIT_RMA_INLINE, true, false};
+    const struct variant variant = {KIT_RMA_INLINE, true, false, false};
     struct fixture fixture;
 
     (void) state;
@@ -513,6 +518,41 @@ static void small_puts_are_one_message(void **state)
     move(&fixture, 5, NET_EAGER + 1, true);
     move(&fixture, 5, NET_EAGER, false);
     assert_int_equal(fixture.net.puts, 2);
+    fixture_close(&fixture);
+}
+
+/* An owner that copies the bytes is asked to for all of them, and they come in no other way. */
+static void the_owner_copies_what_is_inline(void **state)
+{
+    const struct variant variant = {KIT_RMA_INLINE, true, false, true};
+    struct {
+        struct rma_record record;
+        uint8_t bytes[NET_INLINE];
+    } message = {
+        .record = {.magic = htole32(RMA_MAGIC),
+                   .version = RMA_VERSION,
+                   .kind = RMA_REQUEST,
+                   .flags = RMA_FROM_ORIGIN | RMA_IS_PUT | KIT_RMA_INLINE << RMA_MOVER_SHIFT,
+                   .transfer = htole64(1000),
+                   .length = htole64(NET_INLINE),
+                   .piece_size = htole32(NET_INLINE)}};
+    struct kit_rma_counters counters;
+    struct fixture fixture;
+
+    (void) state;
+    fixture_open(&fixture, &variant, BOTH);
+    move(&fixture, 3, 3 * NET_APART + 1, true);
+    move(&fixture, 3, 2 * NET_APART, false);
+    assert_int_equal(fixture.net.puts, 6);
+    assert_int_equal(fixture.net.takes, 6);
+    memcpy(fixture.expected, fixture.target_bytes, NET_MEMORY);
+    message.record.memory = htole64(fixture.region->id);
+    message.record.key = fixture.region->key;
+    kit_rma_control(fixture.net.ends[1].ts, &fixture.net.ends[0], &message, sizeof(message));
+    net_run(&fixture.net);
+    kit_rma_counters_get(fixture.net.ends[1].ts, &counters);
+    assert_int_equal(counters.records_bad, 1);
+    assert_memory_equal(fixture.target_bytes, fixture.expected, NET_MEMORY);
     fixture_close(&fixture);
 }
 
@@ -624,6 +664,7 @@ int main(void)
         cmocka_unit_test(inline_bytes_are_checked),
         cmocka_unit_test(bytes_with_a_request_are_checked),
         cmocka_unit_test(small_puts_are_one_message),
+        cmocka_unit_test(the_owner_copies_what_is_inline),
         cmocka_unit_test(records_of_another_mover_are_dropped),
         cmocka_unit_test(requests_are_checked),
         cmocka_unit_test(configs_are_checked),
