@@ -88,7 +88,7 @@ int32_t ofi_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_me
     int error = 0;
 
     kit_msg_lock(&na_class->base);
-    (void) kit_region_deregister(&na_class->regions, &mem->region);
+    kit_region_deregister(&na_class->regions, &mem->region);
     ofi_mem_leave(na_class, mem);
     if (mem->mr != NULL)
         error = fi_close(&mem->mr->fid);

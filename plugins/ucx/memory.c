@@ -103,7 +103,7 @@ int32_t ucx_mem_deregister(struct na_plugin_class *na_class, struct na_plugin_me
     kit_msg_lock(&na_class->fabric);
     if (mem->region.is_registered) {
         ucx_registry_remove(na_class, mem);
-        (void) kit_region_deregister(&na_class->regions, &mem->region);
+        kit_region_deregister(&na_class->regions, &mem->region);
         ucx_enter();
         mem_leave(na_class, mem);
         ucx_leave();

@@ -36,7 +36,6 @@ struct kit_region {
     struct kit_key key;
     uint32_t flags; /* NA_PLUGIN_MEM_READ, NA_PLUGIN_MEM_WRITE */
     uint32_t mem_type;
-    uint32_t users;     /* transfers that touch it, see kit_region_hold() */
     bool is_remote;     /* it came out of a handle */
     bool is_registered; /* peers find it */
 };
@@ -79,11 +78,8 @@ void kit_region_remove(struct kit_region *region);
  */
 int32_t kit_region_register(struct kit_regions *regions, struct kit_region *region);
 
-/*
- * No peer finds the region any more. True: nothing touches it, and its memory may be freed. False:
- * transfers that hold it still do; the caller ends them.
- */
-bool kit_region_deregister(struct kit_regions *regions, struct kit_region *region);
+/* No peer finds the region any more. The caller ends the transfers that touch its memory. */
+void kit_region_deregister(struct kit_regions *regions, struct kit_region *region);
 
 /*
  * The region that a peer names. Every bit of the question may be forged. `access` is what the peer
@@ -95,17 +91,6 @@ bool kit_region_deregister(struct kit_regions *regions, struct kit_region *regio
 int32_t kit_region_find(const struct kit_regions *regions, uint64_t id, const struct kit_key *key,
                         uint32_t access, uint64_t offset, uint64_t length,
                         struct kit_region **region_p);
-
-/* A transfer begins to touch the region's memory, and ends. */
-static inline void kit_region_hold(struct kit_region *region)
-{
-    region->users++;
-}
-
-static inline void kit_region_release(struct kit_region *region)
-{
-    region->users--;
-}
 
 /*
  * Writes the handle by which a peer reaches the region, and behind it `extra_size` bytes that only

@@ -79,12 +79,11 @@ int32_t kit_region_register(struct kit_regions *regions, struct kit_region *regi
     return ret;
 }
 
-bool kit_region_deregister(struct kit_regions *regions, struct kit_region *region)
+void kit_region_deregister(struct kit_regions *regions, struct kit_region *region)
 {
     if (region->is_registered)
         kit_table_remove(&regions->ids, region->id);
     region->is_registered = false;
-    return region->users == 0;
 }
 
 int32_t kit_region_find(const struct kit_regions *regions, uint64_t id, const struct kit_key *key,

@@ -54,7 +54,7 @@ int32_t kit_rma_mem_register(struct kit_rma *rma, struct kit_region *memory, uin
 bool kit_rma_mem_deregister(struct kit_rma *rma, struct kit_region *memory)
 {
     if (memory->is_registered)
-        (void) kit_region_deregister(rma->regions, memory);
+        kit_region_deregister(rma->regions, memory);
     return memory->is_remote || kit_rma_region_leave(rma, memory);
 }
 
