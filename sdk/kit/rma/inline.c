@@ -9,6 +9,15 @@
 
 #include <string.h>
 
+/* Bytes in a record to that peer, no more than the other side can do. */
+uint32_t kit_rma_inline_most(const struct kit_rma *rma, void *peer, uint32_t piece_size)
+{
+    const uint32_t most = rma->ops->inline_size != NULL ? rma->ops->inline_size(rma->owner, peer)
+                                                        : rma->config.inline_size;
+
+    return most < piece_size ? most : piece_size;
+}
+
 /* Records that may be sent before the receiver says more: it has nothing to make ready. */
 uint64_t kit_rma_inline_first(const struct kit_rma_transfer *transfer)
 {
@@ -59,19 +68,23 @@ bool kit_rma_inline_grant(struct kit_rma_transfer *transfer, uint64_t granted)
 }
 
 /* Bytes that came. False: they are not the next ones, or were not granted. */
-bool kit_rma_inline_take(struct kit_rma_transfer *transfer, uint64_t number, const void *payload,
-                         uint32_t size)
+bool kit_rma_inline_take(struct kit_rma_transfer *transfer, const struct rma_in *in)
 {
     const struct kit_rma *rma = transfer->rma;
+    const uint64_t number = in->record.number;
 
+    if (kit_unlikely(transfer->done == 0 && in->record.piece_size != 0 &&
+                     in->record.piece_size < transfer->piece_size) &&
+        transfer->is_origin)
+        kit_rma_transfer_set_mover(transfer, KIT_RMA_INLINE, in->record.piece_size);
     if (number != transfer->done || number >= transfer->granted ||
-        size != kit_rma_inline_size(transfer, number))
+        in->payload_size != kit_rma_inline_size(transfer, number))
         return false;
     if (kit_rma_is_apart(rma))
         rma->ops->data_take(rma->owner, transfer->region, kit_rma_inline_offset(transfer, number),
-                            payload, size);
+                            in->payload, in->payload_size);
     else
-        memcpy(transfer->base + number * transfer->piece_size, payload, size);
+        memcpy(transfer->base + number * transfer->piece_size, in->payload, in->payload_size);
     transfer->done++;
     if (transfer->done == transfer->pieces && !transfer->is_origin) {
         transfer->is_delivered = true;

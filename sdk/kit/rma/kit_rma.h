@@ -150,6 +150,12 @@ struct kit_rma_ops {
                       const void *data, uint32_t size);
 
     /*
+     * Bytes of data in a record to the peer, where that is not config.inline_size for all; no more
+     * than that, and what a transfer begins with stays possible. Optional, with data_take.
+     */
+    uint32_t (*inline_size)(void *owner, void *peer);
+
+    /*
      * The mover of a transfer that is too large for one record; asked again after attach_refused.
      * Optional: KIT_RMA_PIECES.
      */
@@ -233,7 +239,7 @@ struct kit_rma_config {
     const char *plugin;          /* name, for the log; valid as long as the object */
     struct kit_regions *regions; /* the owner's, valid as long as the object; NULL: of its own */
     uint32_t control_size;       /* bytes of the largest record; KIT_RMA_CONTROL_MIN */
-    uint32_t inline_size;        /* bytes of data in a record; both sides have the same; 0: never */
+    uint32_t inline_size;        /* most data in a record; both sides have the same; 0: never */
     uint32_t eager_size;         /* bytes of a put that data_send takes; both the same; 0: never */
     uint32_t part_size;          /* bytes of a one-sided transfer at a time; 4 MiB */
     uint32_t transfer_private;   /* bytes of the owner's in an exposure and in a move */

@@ -222,6 +222,7 @@ static uint32_t record_fill(struct kit_rma_transfer *transfer, enum rma_kind kin
         record->status = (int32_t) htole32((uint32_t) transfer->status);
     if (record_has_data(transfer, kind)) {
         record->number = htole64(transfer->moved);
+        record->piece_size = htole32(transfer->piece_size);
         if (!transfer->is_eager && !kit_rma_is_apart(transfer->rma)) {
             size = kit_rma_inline_size(transfer, transfer->moved);
             memcpy(out->payload, transfer->base + transfer->moved * transfer->piece_size, size);
@@ -354,8 +355,7 @@ static void record_take(struct kit_rma_transfer *transfer, const struct rma_in *
     case RMA_DATA:
         if (transfer->is_over)
             return;
-        if (kit_likely(
-                kit_rma_inline_take(transfer, record->number, in->payload, in->payload_size)))
+        if (kit_likely(kit_rma_inline_take(transfer, in)))
             kit_rma_activate(transfer);
         else
             kit_rma_transfer_end(transfer, NA_PLUGIN_PROTOCOL_ERROR, true);

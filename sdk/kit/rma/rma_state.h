@@ -74,8 +74,8 @@ struct rma_record {
     struct kit_key key;
     uint64_t offset;
     uint64_t length;
-    uint32_t piece_size;
-    int32_t status; /* STOP, CANCEL */
+    uint32_t piece_size; /* REQUEST; DATA of a get, whose target may choose a smaller one */
+    int32_t status;      /* STOP, CANCEL */
 };
 
 _Static_assert(sizeof(struct rma_record) == KIT_RMA_RECORD_SIZE, "layout of the wire");
@@ -263,13 +263,13 @@ bool kit_rma_tags_take(struct kit_rma_transfer *transfer, const struct rma_recor
                        const uint32_t *tags);
 
 /* inline.c */
+uint32_t kit_rma_inline_most(const struct kit_rma *rma, void *peer, uint32_t piece_size);
 uint64_t kit_rma_inline_first(const struct kit_rma_transfer *transfer);
 bool kit_rma_inline_move(struct kit_rma_transfer *transfer);
 uint32_t kit_rma_inline_size(const struct kit_rma_transfer *transfer, uint64_t number);
 uint64_t kit_rma_inline_offset(const struct kit_rma_transfer *transfer, uint64_t number);
 bool kit_rma_inline_grant(struct kit_rma_transfer *transfer, uint64_t granted);
-bool kit_rma_inline_take(struct kit_rma_transfer *transfer, uint64_t number, const void *payload,
-                         uint32_t size);
+bool kit_rma_inline_take(struct kit_rma_transfer *transfer, const struct rma_in *in);
 
 /* mover.c */
 bool kit_rma_move_run(struct kit_rma_transfer *transfer);

@@ -61,6 +61,8 @@ void kit_rma_transfer_plan(struct kit_rma_transfer *transfer)
                          request->length <= rma->config.eager_size;
     if (mover == KIT_RMA_INLINE)
         piece_size = transfer->is_eager ? (uint32_t) request->length : rma->config.inline_size;
+    if (mover == KIT_RMA_INLINE && transfer->is_put && !transfer->is_eager)
+        piece_size = kit_rma_inline_most(rma, transfer->peer, piece_size); /* a get's: its target */
     kit_rma_transfer_set_mover(transfer, mover, piece_size);
     rma->counters.moved[mover]++;
     transfer->pending = RMA_PENDING(RMA_REQUEST);

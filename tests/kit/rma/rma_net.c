@@ -62,6 +62,7 @@ static int32_t net_data_send(void *owner, void *peer, const void *record, uint32
                              const struct kit_region *region, uint64_t offset, uint32_t size);
 static void net_data_take(void *owner, const struct kit_region *region, uint64_t offset,
                           const void *data, uint32_t size);
+static uint32_t net_inline_size(void *owner, void *peer);
 static int32_t net_piece_send(void *owner, struct kit_rma_piece *piece);
 static int32_t net_piece_recv(void *owner, struct kit_rma_piece *piece);
 static bool net_piece_cancel(void *owner, struct kit_rma_piece *piece);
@@ -123,6 +124,7 @@ static void net_open_ends(struct net *net, const struct kit_rma_config *limits,
 
     apart_ops = net_ops;
     apart_ops.data_take = net_data_take;
+    apart_ops.inline_size = net_inline_size;
     kit_host = &plugin_host;
     memset(net, 0, sizeof(*net));
     net->now_ns = 1000000000;
@@ -524,6 +526,14 @@ static void net_data_take(void *owner, const struct kit_region *region, uint64_t
     assert_in_range(offset + size, 1, region->length);
     ((struct net_end *) owner)->net->takes++;
     memcpy((uint8_t *) (uintptr_t) region->base + offset, data, size);
+}
+
+static uint32_t net_inline_size(void *owner, void *peer)
+{
+    const struct net_end *end = owner;
+
+    (void) peer;
+    return end->room != 0 ? end->room : NET_APART;
 }
 
 static int32_t piece_refused(struct net *net)

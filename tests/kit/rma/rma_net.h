@@ -50,6 +50,7 @@ struct net_end {
     unsigned int records;       /* that it has sent */
     unsigned int device_pieces; /* sent or received, of memory that is not the host's */
     int holds;                  /* of this one as a peer */
+    uint32_t room;              /* bytes of its records inline; 0: NET_APART */
     bool is_mute;               /* what it sends is lost */
 };
 

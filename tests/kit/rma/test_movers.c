@@ -556,6 +556,31 @@ static void the_owner_copies_what_is_inline(void **state)
     fixture_close(&fixture);
 }
 
+/* Each sender chooses, below what its peer can take; and no other bytes are taken then. */
+static void the_sender_chooses_the_size_of_its_records(void **state)
+{
+    static const uint32_t rooms[] = {1, 7, NET_APART / 2, NET_APART - 1, NET_APART, NET_APART + 1};
+    const struct variant variant = {KIT_RMA_INLINE, true, false, true};
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(rooms) / sizeof(rooms[0]); i++) {
+        const uint32_t size = rooms[i] < NET_APART ? rooms[i] : NET_APART;
+        const uint32_t length = 2 * NET_APART;
+        struct fixture fixture;
+
+        for (unsigned int end = 0; end < 2; end++) {
+            fixture_open(&fixture, &variant, BOTH);
+            fixture.net.ends[end].room = rooms[i];
+            move(&fixture, 3, length, true);
+            assert_int_equal(fixture.net.takes, end == 0 ? (length - 1) / size + 1 : 2);
+            fixture.net.takes = 0;
+            move(&fixture, 3, length, false);
+            assert_int_equal(fixture.net.takes, end == 1 ? (length - 1) / size + 1 : 2);
+            fixture_close(&fixture);
+        }
+    }
+}
+
 /* Records of another mover, or that the other side does not send, change nothing. */
 static void records_of_another_mover_are_dropped(void **state)
 {
@@ -665,6 +690,7 @@ int main(void)
         cmocka_unit_test(bytes_with_a_request_are_checked),
         cmocka_unit_test(small_puts_are_one_message),
         cmocka_unit_test(the_owner_copies_what_is_inline),
+        cmocka_unit_test(the_sender_chooses_the_size_of_its_records),
         cmocka_unit_test(records_of_another_mover_are_dropped),
         cmocka_unit_test(requests_are_checked),
         cmocka_unit_test(configs_are_checked),
