@@ -71,7 +71,7 @@ void sm_in_ring_release(struct na_plugin_context *context, struct sm_in_ring *ri
     struct sm_peer_slot *slot = ring->peer_slot;
 
     sm_in_ring_idle(context, ring);
-    sm_jobs_drop(context, ring);
+    sm_copy_fail_peer(context, ring->peer, NA_PLUGIN_HOSTUNREACH);
     context->in[ring->index / 64][ring->index % 64] = NULL;
     context->in_count--;
     if (ring->stalled)
@@ -89,7 +89,7 @@ void sm_in_ring_refuse(struct na_plugin_context *context, struct sm_in_ring *rin
     ring->refused = true;
     sm_store_release(&ring->peer_slot->status, SM_RING_REFUSED);
     sm_peer_fail(ring->peer, NA_PLUGIN_PROTOCOL_ERROR);
-    sm_jobs_drop(context, ring);
+    sm_copy_fail_peer(context, ring->peer, NA_PLUGIN_PROTOCOL_ERROR);
 }
 
 void sm_in_ring_release_all(struct na_plugin_context *context)
@@ -145,29 +145,6 @@ out:
         sm_peer_release(peer);
     sm_descriptors_close(fds, count);
     return true;
-}
-
-/* Ends the requests that came through the ring; NULL: those of all peers that failed. */
-void sm_jobs_drop(struct na_plugin_context *context, const struct sm_in_ring *ring)
-{
-    struct kit_link *next;
-
-    for (struct kit_link *link = context->jobs.next; link != &context->jobs; link = next) {
-        struct sm_job *job = (struct sm_job *) link;
-
-        next = link->next;
-        if (ring != NULL ? job->ring == ring : sm_peer_failure(job->ring->peer) != 0)
-            sm_job_remove(context, job);
-    }
-}
-
-void sm_job_remove(struct na_plugin_context *context, struct sm_job *job)
-{
-    kit_list_remove(&job->link);
-    job->ring->job_count--;
-    sm_sub(&context->job_count, 1);
-    job->link.next = (struct kit_link *) context->free_jobs;
-    context->free_jobs = job;
 }
 
 /* Any of its contexts may wait for the answer. */

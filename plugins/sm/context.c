@@ -24,13 +24,11 @@ int32_t sm_context_setup(struct na_plugin_class *na_class, uint32_t id)
     context->area = sm_context_area_of(na_class->segment.header, id);
     context->poll_lock.is_elided = na_class->single_context;
     context->match_lock.is_elided = na_class->single_context;
-    context->rma_lock.is_elided = na_class->single_context;
     context->deferrals.bytes_max = SM_DEFERRED_BYTES;
     kit_match_open(&context->match, &context->deferrals, na_class->max_message, sm_peer_release);
     kit_list_init(&context->polled);
     kit_list_init(&context->native);
     kit_list_init(&context->copies);
-    kit_list_init(&context->jobs);
     return sm_wake_setup(context);
 }
 
@@ -44,12 +42,11 @@ void sm_context_teardown(struct na_plugin_context *context)
                                         memory_order_release);
     (void) sm_context_stop(context);
     (void) sm_context_destroy(context);
-    sm_target_drop_all(context);
+    sm_copy_close(context);
     sm_in_ring_release_all(context);
     sm_wake_teardown(context);
     kit_match_close(&context->match);
     kit_deferrals_free(&context->deferrals);
-    kit_host->mem_free(context->copy_slots);
     kit_host->mem_free(context->watched);
 }
 
@@ -67,11 +64,6 @@ int32_t sm_context_create(struct na_plugin_class *na_class, struct na_host_conte
     if (sm_load(&context->active)) {
         SM_LOG_ERROR("context %u exists already", id);
         return NA_PLUGIN_EXIST;
-    }
-    if (context->copy_slots == NULL) {
-        context->copy_slots = kit_host->mem_alloc(SM_COPY_TABLE * sizeof(*context->copy_slots), 0);
-        if (context->copy_slots == NULL)
-            return NA_PLUGIN_NOMEM;
     }
     sm_store_release(&context->active, true);
     (void) atomic_fetch_and_explicit(&context->area->flags, ~SM_CONTEXT_GONE, memory_order_release);

@@ -47,7 +47,7 @@ int32_t sm_class_initialize(const struct na_plugin_init *init, struct na_host_cl
     na_class->pid = (uint32_t) getpid();
     kit_list_init(&na_class->backlog);
     kit_list_init(&na_class->peers);
-    kit_list_init(&na_class->registry.mems);
+    kit_list_init(&na_class->registry.regions.all);
     kit_list_init(&na_class->registry.free_mems);
     (void) pthread_mutex_lock(&sm_classes_lock);
     if (kit_list_empty(&sm_classes))
@@ -132,11 +132,12 @@ static int32_t sm_class_configure(struct na_plugin_class *na_class,
         return NA_PLUGIN_INVALID_ARG;
     }
     if (kit_key_draw(&random) != NA_PLUGIN_SUCCESS ||
+        kit_regions_open(&na_class->registry.regions) != NA_PLUGIN_SUCCESS ||
         kit_key_draw(&na_class->registry.secret) != NA_PLUGIN_SUCCESS) {
         SM_LOG_ERROR("no random numbers (%s)", strerror(errno));
         return NA_PLUGIN_IO_ERROR;
     }
-    na_class->incarnation = random.word[0];
+    na_class->incarnation = na_class->registry.regions.owner;
     na_class->cookie = random.word[1];
     na_class->max_contexts = init->max_contexts;
     /* The larger hint, at most what fits a ring. */
@@ -299,7 +300,6 @@ static void sm_fork_child(void)
             context->poll_lock.is_elided = false;
             context->poll_lock.held = 1; /* nothing is polled any more */
             sm_fork_free_lock(&context->match_lock);
-            sm_fork_free_lock(&context->rma_lock);
             sm_wake_close(context);
         }
     }

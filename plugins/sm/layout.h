@@ -13,7 +13,7 @@
 #define SM_DIRECTORY        "/dev/shm/"
 #define SM_PREFIX           "amalgam-sm."
 #define SM_MAGIC            UINT64_C(0x4d53474c414d4101)
-#define SM_LAYOUT_VERSION   4u
+#define SM_LAYOUT_VERSION   5u
 
 #define SM_NAME_MAX         63u  /* characters of an endpoint's name */
 #define SM_MAX_CONTEXTS     128u /* contexts of one endpoint */
@@ -26,7 +26,6 @@
 #define SM_DATA_MIN         32768u
 #define SM_DATA_LARGE       65536u  /* for messages over 8 KiB */
 #define SM_DATA_MAX         131072u /* for peers that transfers are copied to */
-#define SM_PIECE_MAX        32768u  /* largest piece of a copied transfer with its header */
 #define SM_MESSAGE_MAX      16384u  /* largest message: a quarter of SM_DATA_LARGE */
 #define SM_MESSAGE_SPACE    4096u   /* default limit of a message */
 
@@ -70,14 +69,11 @@
 /* sm_ring_slot.kind */
 #define SM_KIND_UNEXPECTED 1u
 #define SM_KIND_EXPECTED   2u
-#define SM_KIND_GET        3u /* copy RMA: asks for pieces */
-#define SM_KIND_PIECE      4u /* copy RMA: a piece that answers a get */
-#define SM_KIND_PUT        5u /* copy RMA: a piece to be written */
-#define SM_KIND_DONE       6u /* copy RMA: ends a put, or a get that failed */
-#define SM_KIND_CANCEL     7u /* copy RMA: stop sending pieces */
+#define SM_KIND_RECORD     3u /* copied transfers: a record of the kit's protocol (kit_rma.h) */
+#define SM_KIND_DATA       4u /* the same, KIT_RMA_RECORD_SIZE bytes, and a piece behind it */
 
-/* Flags of a SM_KIND_PUT slot */
-#define SM_PUT_LAST 0x1u
+/* Flags of a SM_KIND_DATA slot */
+#define SM_DATA_APART 0x1u /* the record lies in the slot, the piece alone is the payload */
 
 /*
  * First bytes of a segment, and all of the file that names it. Written by its owner before `magic`,
@@ -153,27 +149,16 @@ struct sm_ring_slot {
     uint8_t payload[SM_INLINE_MAX];
 };
 
-/* Front of the payload of SM_KIND_GET, _PIECE, _PUT, _DONE and _CANCEL. */
-struct sm_rma_header {
-    uint64_t token;     /* of the origin's operation */
-    struct kit_key key; /* GET and PUT: of the target's memory handle */
-    uint64_t offset;    /* GET and PUT: in the handle; PIECE: in the transfer */
-    uint64_t length;    /* GET: of the transfer */
-    int32_t status;     /* DONE */
-    uint32_t index;     /* GET and PUT: where the target finds the handle */
-};
-
-_Static_assert(sizeof(struct sm_segment_header) == 248, "layout 4");
-_Static_assert(sizeof(struct sm_context_area) == 11 * SM_CACHE_LINE, "layout 4");
-_Static_assert(sizeof(struct sm_peer_slot) == 4 * SM_CACHE_LINE, "layout 4");
-_Static_assert(offsetof(struct sm_peer_slot, name) == 64, "layout 4");
-_Static_assert(offsetof(struct sm_peer_slot, head) == 128, "layout 4");
-_Static_assert(offsetof(struct sm_peer_slot, status) == 192, "layout 4");
-_Static_assert(sizeof(struct sm_ring_slot) == SM_RING_SLOT, "layout 4");
-_Static_assert(offsetof(struct sm_ring_slot, payload) == 16, "layout 4");
-_Static_assert(sizeof(struct sm_rma_header) == 48, "layout 4");
-_Static_assert(sizeof(struct sm_writer) == SM_CACHE_LINE, "layout 4");
-_Static_assert(SM_WRITERS_OFFSET + SM_WRITERS * sizeof(struct sm_writer) <= SM_UNIT, "layout 4");
+_Static_assert(sizeof(struct sm_segment_header) == 248, "layout 5");
+_Static_assert(sizeof(struct sm_context_area) == 11 * SM_CACHE_LINE, "layout 5");
+_Static_assert(sizeof(struct sm_peer_slot) == 4 * SM_CACHE_LINE, "layout 5");
+_Static_assert(offsetof(struct sm_peer_slot, name) == 64, "layout 5");
+_Static_assert(offsetof(struct sm_peer_slot, head) == 128, "layout 5");
+_Static_assert(offsetof(struct sm_peer_slot, status) == 192, "layout 5");
+_Static_assert(sizeof(struct sm_ring_slot) == SM_RING_SLOT, "layout 5");
+_Static_assert(offsetof(struct sm_ring_slot, payload) == 16, "layout 5");
+_Static_assert(sizeof(struct sm_writer) == SM_CACHE_LINE, "layout 5");
+_Static_assert(SM_WRITERS_OFFSET + SM_WRITERS * sizeof(struct sm_writer) <= SM_UNIT, "layout 5");
 
 /* Where things lie in a segment. */
 #define SM_CONTEXT_STRIDE (SM_UNIT + (uint64_t) SM_PEER_SLOTS * sizeof(struct sm_peer_slot))

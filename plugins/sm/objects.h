@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "kit_match.h"
+#include "kit_rma.h"
 #include "layout.h"
 #include "na_plugin.h"
 
@@ -23,10 +24,7 @@
 #define SM_DEFERRED_BYTES   1048576u /* of a context */
 #define SM_RMA_CHUNK        1048576u /* native RMA: bytes copied in one turn */
 #define SM_RMA_SEGMENTS     256u     /* largest number of segments of a memory handle */
-#define SM_COPY_WINDOW      16u      /* copy RMA: operations in flight to one peer */
-#define SM_COPY_TOKEN_SHIFT 56       /* copy RMA: where the context's id is in a token */
-#define SM_COPY_AWAKE_NS    UINT64_C(20000) /* copy RMA: no sleep so soon after a piece */
-#define SM_COPY_TABLE       256u            /* copy RMA: operations in flight of one context */
+#define SM_COPY_AWAKE_NS    UINT64_C(20000) /* copied transfers: no sleep so soon after a piece */
 #define SM_WATCH_NS         UINT64_C(200000000)
 #define SM_CONNECT_WAIT_NS  UINT64_C(5000000000)
 #define SM_CONNECT_RETRY_NS UINT64_C(10000000)
@@ -53,7 +51,8 @@ struct sm_op {
     };
     struct na_plugin_addr *peer; /* of all but receives of unexpected messages */
     bool gone;                   /* expected: the context that it waits for was destroyed */
-    uint8_t kind;                /* sends, transfers: SM_KIND_* */
+    uint8_t kind;                /* sends: SM_KIND_* */
+    bool is_put;
     struct na_plugin_context *context;
     uint32_t tag;
     uint32_t remote_id; /* context of the peer */
@@ -64,9 +63,8 @@ struct sm_op {
     struct na_plugin_mem *remote;
     uint64_t local_offset;
     uint64_t remote_offset;
-    struct sm_conn *conn;            /* copy RMA */
-    uint64_t token;                  /* copy RMA; 0 while it waits for its turn */
-    _Atomic(struct kit_link *) list; /* of sends or transfers that it is in, for cancel_trusted */
+    struct kit_rma_transfer *transfer; /* when it is copied */
+    _Atomic(struct kit_link *) list;   /* of sends or transfers that it is in, for cancel_trusted */
 };
 
 /* A peer, known by name and incarnation; one object for each in a class. */
@@ -75,6 +73,7 @@ struct na_plugin_addr {
     struct kit_link link; /* of all peers of the class */
     struct na_plugin_class *na_class;
     _Atomic uint32_t refs;
+    _Atomic uint32_t transfers;               /* copied ones, of all contexts */
     _Atomic int32_t failure;                  /* 0, or the status that its operations end with */
     _Atomic(struct na_plugin_addr *) arrived; /* the endpoint that an absent peer's name has now */
     struct sm_conn *_Atomic *conns;           /* one for each of its contexts, made at first use */
@@ -130,7 +129,6 @@ struct sm_conn {
     uint64_t connect_next;                       /* when to try again */
     struct kit_link backlog_link;                /* guarded by the class's backlog_lock */
     _Atomic int32_t failure;                     /* 0, or the status that sends end with */
-    _Atomic uint32_t copy_active;                /* copy RMA: operations in flight */
     struct sm_peer_slot *_Atomic connected_slot; /* read without the lock */
     struct na_plugin_addr *peer;
     uint32_t remote_id;
@@ -151,31 +149,13 @@ struct sm_in_ring {
     uint32_t published_slot;
     uint32_t published_data;
     uint32_t data_lines;
-    uint32_t index;        /* of the peer slot */
-    uint32_t received;     /* since the last housekeeping */
-    uint32_t idle_rounds;  /* housekeepings without a message */
-    uint32_t job_count;    /* copy RMA requests of this peer in work */
-    uint32_t references;   /* to the peer that are taken and not given out */
-    bool stalled;          /* its next message finds no room */
-    bool closing;          /* nothing more will be written */
-    bool refused;          /* nothing more is read */
-    uint64_t failed_token; /* copy RMA: the last put that was refused */
-};
-
-/* Copy RMA: a request of a peer that is in work, or our answer to one. */
-struct sm_job {
-    struct kit_link link;
-    struct sm_in_ring *ring;
-    struct sm_conn *conn;
-    uint64_t token;
-    struct kit_key key;
-    uint32_t index;
-    uint64_t offset; /* in the handle */
-    uint64_t length;
-    uint64_t used;
-    int32_t status;
-    uint8_t reply_id; /* context of the peer */
-    bool is_answer;
+    uint32_t index;       /* of the peer slot */
+    uint32_t received;    /* since the last housekeeping */
+    uint32_t idle_rounds; /* housekeepings without a message */
+    uint32_t references;  /* to the peer that are taken and not given out */
+    bool stalled;         /* its next message finds no room */
+    bool closing;         /* nothing more will be written */
+    bool refused;         /* nothing more is read */
 };
 
 /* A piece of our segment. */
@@ -199,41 +179,19 @@ struct sm_segment {
 
 /* A registered or deserialized memory handle. */
 struct na_plugin_mem {
-    struct kit_link link; /* of those in use, or of free ones */
-    uint64_t incarnation; /* of its owner */
-    struct kit_key key;
-    uint64_t length;
-    _Atomic uint64_t digest; /* of all that it grants; 0 until it is needed */
-    uint32_t flags;
+    struct kit_region region; /* its base is that of the first segment */
+    _Atomic uint64_t digest;  /* of all that it grants; 0 until it is needed */
     uint32_t segment_count;
-    uint32_t index; /* in its owner's registry */
-    bool is_registered;
-    bool is_remote;
     struct na_plugin_segment first; /* the segments themselves when there is one */
     struct na_plugin_segment *segments;
 };
 
 struct sm_registry {
-    struct kit_lock lock;
-    struct na_plugin_mem **entries;
-    uint32_t *free_indices;
-    uint32_t capacity;
-    uint32_t free_count;
-    struct kit_keys keys;
+    struct kit_lock lock; /* guards this, and all transfers of the class that take a while */
+    struct kit_regions regions;
     struct kit_key secret;
     _Atomic uint64_t *table[SM_TABLE_PARTS]; /* in our segment; NULL: not there */
-    struct kit_link mems;
-    struct kit_link free_mems; /* of one segment */
-};
-
-struct sm_copy_slot {
-    struct sm_op *op; /* NULL: cancelled, the rest of its answer is dropped */
-    struct sm_conn *conn;
-    struct na_plugin_addr *peer; /* one reference */
-    uint64_t token;              /* 0: free */
-    uint64_t length;
-    uint64_t received; /* of a get */
-    bool is_get;
+    struct kit_link free_mems;               /* of one segment */
 };
 
 struct na_plugin_context {
@@ -248,8 +206,6 @@ struct na_plugin_context {
     uint32_t in_count;
     uint32_t sweep_next;
     struct sm_in_ring **in[SM_PEER_SLOTS / 64]; /* all rings by peer slot */
-    struct kit_link jobs;                       /* copy RMA requests of peers */
-    struct sm_job *free_jobs;
     uint64_t watch_last;
     uint64_t sweep_last;
     uint64_t handover_last; /* when the wake socket was read without a sleep */
@@ -263,9 +219,8 @@ struct na_plugin_context {
     _Alignas(SM_CACHE_LINE) _Atomic uint32_t armed; /* asleep was announced */
     _Atomic uint32_t timer_armed;                   /* peers are being watched */
     _Atomic uint32_t native_count;                  /* RMA operations of ours in work */
-    _Atomic uint32_t copy_count;
-    _Atomic uint32_t job_count;
-    _Atomic uint64_t rma_moved;    /* messages of copy RMA sent, pieces received */
+    _Atomic uint32_t copying;                       /* 1: transfers are copied, or end */
+    _Atomic uint64_t rma_moved;    /* records of copied transfers sent and received */
     _Atomic uint64_t rma_moved_at; /* when the last one was */
     _Atomic uint32_t rings_stalled;
     _Atomic uint32_t watch_now;  /* a peer is suspected to be dead */
@@ -282,15 +237,14 @@ struct na_plugin_context {
     struct kit_match match;
     struct kit_deferrals deferrals;
 
-    /* Our RMA operations: guarded by rma_lock */
-    _Alignas(SM_CACHE_LINE) struct kit_lock rma_lock;
+    /* Transfers: guarded by the registry's lock */
     struct kit_link native;
     struct sm_op *native_current; /* is being copied outside of the lock */
     bool native_cancel;           /* and was cancelled meanwhile */
-    struct kit_link copies;
-    struct sm_copy_slot *copy_slots;
-    uint32_t copy_next;
-    uint64_t copy_generation;
+    struct kit_link copies;       /* of ours, by way of the rings */
+    struct kit_rma *engine;       /* of these and the peers'; NULL: not needed yet */
+    uint32_t copies_done;         /* in this poll */
+    bool is_announcing;           /* receivers are to wake this context when they make room */
 
     /* Waiting */
     int wake_fd;

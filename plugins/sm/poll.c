@@ -28,8 +28,7 @@ int32_t sm_poll(struct na_plugin_context *context, uint32_t *count)
     if (kit_unlikely(sm_load(&context->area->doorbell_summary) != 0))
         sm_doorbells_answer(context);
     completed = sm_poll_rings(context);
-    if (kit_unlikely((sm_load(&context->native_count) | sm_load(&context->copy_count) |
-                      sm_load(&context->job_count)) != 0))
+    if (kit_unlikely((sm_load(&context->native_count) | sm_load(&context->copying)) != 0))
         completed += sm_rma_progress(context);
     if (kit_unlikely(sm_load(&na_class->backlog_count) != 0))
         completed += sm_backlog_flush(na_class, context);
@@ -62,11 +61,9 @@ uint32_t sm_poll_try_wait(struct na_plugin_context *context)
     sm_wake_set_flags(context, context->sleep_number | SM_CONTEXT_ASLEEP);
     idle = sm_barrier(context->na_class) && !sm_poll_peek(context) &&
            sm_backlog_announce(context->na_class, context);
-    if (idle &&
-        (sm_load_acquire(&context->copy_count) != 0 || sm_load_acquire(&context->job_count) != 0)) {
+    if (idle && sm_load_acquire(&context->copying) != 0) {
         moved = sm_load(&context->rma_moved);
-        sm_rma_announce(context);
-        idle = sm_rma_progress(context) == 0 && moved == sm_load(&context->rma_moved);
+        idle = sm_copy_progress(context, true) == 0 && moved == sm_load(&context->rma_moved);
     }
     if (idle)
         sm_wake_timer(context, sm_watch_wanted(context));

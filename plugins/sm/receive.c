@@ -273,12 +273,8 @@ static inline enum sm_verdict sm_message_dispatch(struct na_plugin_context *cont
         return sm_receive_unexpected(context, ring, message);
     case SM_KIND_EXPECTED:
         return sm_receive_expected(context, ring, message);
-    case SM_KIND_PIECE:
-        return sm_copy_receive_piece(context, ring, message);
-    case SM_KIND_DONE:
-        return sm_copy_receive_done(context, ring, message);
     default:
-        return sm_target_receive(context, ring, message);
+        return sm_copy_receive(context, ring, message);
     }
 }
 

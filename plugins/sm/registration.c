@@ -15,21 +15,22 @@ static _Atomic uint64_t *sm_registration_entry(struct na_plugin_class *na_class,
 static int32_t sm_registration_part(struct na_plugin_addr *peer, uint32_t part,
                                     const _Atomic uint64_t **table_p);
 static uint32_t sm_part_of(uint32_t index, uint32_t *first_p);
+static uint32_t sm_registration_index(const struct na_plugin_mem *mem);
 static uint64_t sm_part_size(uint32_t part);
 static uint64_t sm_digest(const struct kit_key *secret, const struct na_plugin_mem *mem);
 
 /*
- * Makes room for the entries from `index` on, which begins a part of the table. Without room those
- * registrations stay out of it and transfers with them are copied. The registry's lock is held.
+ * Makes the part of the table that has the entry of this region. Without room its registrations
+ * stay out of it and transfers with them are copied. The registry's lock is held.
  */
-void sm_registration_grow(struct na_plugin_class *na_class, uint32_t index)
+void sm_registration_grow(struct na_plugin_class *na_class, const struct na_plugin_mem *mem)
 {
     struct sm_segment *segment = &na_class->segment;
-    uint32_t first, part = sm_part_of(index, &first);
+    uint32_t first, part = sm_part_of(sm_registration_index(mem), &first);
     uint64_t offset = 0;
     void *map = MAP_FAILED;
 
-    if (na_class->forked)
+    if (kit_likely(na_class->forked || sm_load(&segment->header->registrations[part]) != 0))
         return;
     kit_lock_take(&na_class->connect_lock);
     if (sm_region_take(segment, sm_part_size(part), NA_PLUGIN_LOG_DEBUG, &offset) ==
@@ -54,7 +55,7 @@ void sm_registration_grow(struct na_plugin_class *na_class, uint32_t index)
 
 void sm_registration_publish(struct na_plugin_class *na_class, struct na_plugin_mem *mem)
 {
-    _Atomic uint64_t *entry = sm_registration_entry(na_class, mem->index);
+    _Atomic uint64_t *entry = sm_registration_entry(na_class, sm_registration_index(mem));
     uint64_t digest = sm_digest(&na_class->registry.secret, mem);
 
     sm_store(&mem->digest, digest);
@@ -65,7 +66,7 @@ void sm_registration_publish(struct na_plugin_class *na_class, struct na_plugin_
 /* No peer that still finds the entry reads what is written to the memory after this. */
 void sm_registration_withdraw(struct na_plugin_class *na_class, const struct na_plugin_mem *mem)
 {
-    _Atomic uint64_t *entry = sm_registration_entry(na_class, mem->index);
+    _Atomic uint64_t *entry = sm_registration_entry(na_class, sm_registration_index(mem));
 
     if (entry == NULL)
         return;
@@ -93,7 +94,8 @@ void sm_registration_close(struct na_plugin_class *na_class)
  */
 int32_t sm_registration_check(struct na_plugin_addr *peer, struct na_plugin_mem *mem)
 {
-    uint32_t first, part = sm_part_of(mem->index, &first);
+    const uint32_t index = sm_registration_index(mem);
+    uint32_t first, part = sm_part_of(index, &first);
     const _Atomic uint64_t *table;
     int32_t status;
 
@@ -107,14 +109,13 @@ int32_t sm_registration_check(struct na_plugin_addr *peer, struct na_plugin_mem 
         if (status != NA_PLUGIN_SUCCESS)
             return status;
     }
-    if (kit_likely(sm_load_acquire(&table[mem->index - first]) ==
-                   sm_registration_digest(peer, mem)))
+    if (kit_likely(sm_load_acquire(&table[index - first]) == sm_registration_digest(peer, mem)))
         return NA_PLUGIN_SUCCESS;
 
 refuse:
     SM_LOG_ERROR("%s has registered no such memory (handle %u): it was deregistered, or the "
                  "handle was altered on its way",
-                 peer->name, mem->index);
+                 peer->name, index);
     return NA_PLUGIN_PERMISSION;
 }
 
@@ -177,6 +178,12 @@ void sm_registration_forget(struct na_plugin_addr *peer)
     }
 }
 
+/* The region's place in its owner's table of regions. */
+static uint32_t sm_registration_index(const struct na_plugin_mem *mem)
+{
+    return (uint32_t) mem->region.id;
+}
+
 /* The first part has SM_TABLE_FIRST entries, each further one as many as all before it. */
 static uint32_t sm_part_of(uint32_t index, uint32_t *first_p)
 {
@@ -204,9 +211,10 @@ static uint64_t sm_digest(const struct kit_key *secret, const struct na_plugin_m
     struct sm_siphash hash = sm_siphash_begin(secret);
     uint64_t digest;
 
-    sm_siphash_word(&hash, mem->key.word[0]);
-    sm_siphash_word(&hash, mem->key.word[1]);
-    sm_siphash_word(&hash, (uint64_t) mem->segment_count << 32 | mem->flags);
+    sm_siphash_word(&hash, mem->region.id);
+    sm_siphash_word(&hash, mem->region.key.word[0]);
+    sm_siphash_word(&hash, mem->region.key.word[1]);
+    sm_siphash_word(&hash, (uint64_t) mem->segment_count << 32 | mem->region.flags);
     for (uint32_t i = 0; i < mem->segment_count; i++) {
         sm_siphash_word(&hash, (uint64_t) (uintptr_t) mem->segments[i].base);
         sm_siphash_word(&hash, mem->segments[i].length);

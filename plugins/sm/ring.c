@@ -29,12 +29,13 @@ bool sm_ring_refresh(struct sm_conn *conn, uint32_t lines)
     return sm_ring_fits(conn, tail, head, lines);
 }
 
-bool sm_ring_send_piece(struct sm_conn *conn, uint8_t kind, uint32_t context, uint32_t flags,
-                        const struct sm_rma_header *header, const struct na_plugin_mem *mem,
-                        uint64_t offset, uint32_t size)
+bool sm_ring_send_piece(struct sm_conn *conn, uint32_t context, const void *record,
+                        uint32_t record_size, const struct na_plugin_mem *mem, uint64_t offset,
+                        uint32_t size)
 {
-    uint32_t total = size + (uint32_t) sizeof(*header);
-    uint32_t done = (uint32_t) sizeof(*header);
+    const bool is_apart = size > SM_INLINE_MAX; /* so that the piece begins at a cache line */
+    uint32_t total = is_apart ? size : size + record_size;
+    uint32_t done = is_apart ? 0 : record_size;
     bool is_inline = total <= SM_INLINE_MAX;
     struct sm_ring_slot *slot;
     struct sm_cursor cursor;
@@ -45,13 +46,13 @@ bool sm_ring_send_piece(struct sm_conn *conn, uint8_t kind, uint32_t context, ui
     slot = sm_ring_slot_at(conn, position);
     slot->tag = 0;
     slot->length = (uint16_t) total;
-    slot->kind = kind;
+    slot->kind = SM_KIND_DATA;
     slot->context = (uint8_t) context;
-    slot->flags = flags;
-    if (is_inline)
-        memcpy(slot->payload, header, sizeof(*header));
+    slot->flags = is_apart ? SM_DATA_APART : 0;
+    if (is_apart || is_inline)
+        memcpy(slot->payload, record, record_size);
     else
-        sm_ring_write(conn, position, 0, header, sizeof(*header));
+        sm_ring_write(conn, position, 0, record, record_size);
     sm_cursor_seek(&cursor, mem, offset);
     while (done < total) {
         uint64_t span;

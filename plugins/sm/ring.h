@@ -159,18 +159,9 @@ static inline bool sm_ring_send(struct sm_conn *conn, uint8_t kind, uint32_t con
     return true;
 }
 
-/* Bytes of a transfer that go into one piece: several are in the ring at a time. */
-static inline uint32_t sm_ring_piece_max(const struct sm_conn *conn)
-{
-    uint32_t quarter = conn->data_lines * SM_CACHE_LINE / 4;
-
-    return (quarter < SM_PIECE_MAX ? quarter : SM_PIECE_MAX) -
-           (uint32_t) sizeof(struct sm_rma_header);
-}
-
-/* Sends a piece of a transfer: `header`, then bytes of a handle's memory. False when it is full. */
-bool sm_ring_send_piece(struct sm_conn *conn, uint8_t kind, uint32_t context, uint32_t flags,
-                        const struct sm_rma_header *header, const struct na_plugin_mem *mem,
-                        uint64_t offset, uint32_t size);
+/* Sends a record, then a piece of a handle's memory. False when the ring is full. */
+bool sm_ring_send_piece(struct sm_conn *conn, uint32_t context, const void *record,
+                        uint32_t record_size, const struct na_plugin_mem *mem, uint64_t offset,
+                        uint32_t size);
 
 #endif /* SM_RING_H */

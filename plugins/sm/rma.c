@@ -3,7 +3,7 @@
 
 #include "sm.h"
 
-static int32_t sm_rma_start(struct na_plugin_context *context, uint8_t kind, struct sm_op *op,
+static int32_t sm_rma_start(struct na_plugin_context *context, bool is_put, struct sm_op *op,
                             struct na_plugin_mem *local, uint64_t local_offset,
                             struct na_plugin_mem *remote, uint64_t remote_offset, uint64_t length,
                             struct na_plugin_addr *addr, uint32_t remote_id);
@@ -16,16 +16,16 @@ int32_t sm_put(struct na_plugin_context *context, void *op, struct na_plugin_mem
                uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
                uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id)
 {
-    return sm_rma_start(context, SM_KIND_PUT, op, local, local_offset, remote, remote_offset,
-                        length, addr, remote_id);
+    return sm_rma_start(context, true, op, local, local_offset, remote, remote_offset, length, addr,
+                        remote_id);
 }
 
 int32_t sm_get(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
                uint64_t local_offset, struct na_plugin_mem *remote, uint64_t remote_offset,
                uint64_t length, struct na_plugin_addr *addr, uint32_t remote_id)
 {
-    return sm_rma_start(context, SM_KIND_GET, op, local, local_offset, remote, remote_offset,
-                        length, addr, remote_id);
+    return sm_rma_start(context, false, op, local, local_offset, remote, remote_offset, length,
+                        addr, remote_id);
 }
 
 /* poll_lock is held. Returns how many operations completed. */
@@ -35,10 +35,8 @@ uint32_t sm_rma_progress(struct na_plugin_context *context)
 
     if (sm_load_acquire(&context->native_count) != 0)
         completed += sm_native_progress(context);
-    if (sm_load_acquire(&context->copy_count) != 0)
-        completed += sm_copy_progress(context);
-    if (sm_load(&context->job_count) != 0)
-        sm_target_progress(context);
+    if (sm_load_acquire(&context->copying) != 0)
+        completed += sm_copy_progress(context, false);
     return completed;
 }
 
@@ -58,7 +56,7 @@ bool sm_rma_cancel(struct na_plugin_context *context, struct sm_op *op, bool is_
     const struct kit_link *list;
     bool found = false, now = false;
 
-    kit_lock_take(&context->rma_lock);
+    kit_lock_take(&context->na_class->registry.lock);
     list = is_trusted ? sm_load(&op->list) : sm_rma_find(context, op);
     if (list == &context->native) {
         sm_op_list_remove(op);
@@ -68,16 +66,16 @@ bool sm_rma_cancel(struct na_plugin_context *context, struct sm_op *op, bool is_
         context->native_cancel = true; /* ends after the piece that is being copied */
         found = true;
     } else if (list == &context->copies) {
-        sm_copy_forget(context, op);
+        sm_copy_cancel(context, op);
         now = true;
     }
-    kit_lock_drop(&context->rma_lock);
+    kit_lock_drop(&context->na_class->registry.lock);
     if (now)
         kit_host->op_complete(op, NA_PLUGIN_CANCELED);
     return found || now;
 }
 
-/* rma_lock is held. */
+/* The registry's lock is held. */
 static const struct kit_link *sm_rma_find(const struct na_plugin_context *context,
                                           const struct sm_op *op)
 {
@@ -89,7 +87,7 @@ static const struct kit_link *sm_rma_find(const struct na_plugin_context *contex
 /* poll_lock is held, so no transfer is being copied. */
 void sm_rma_cancel_all(struct na_plugin_context *context)
 {
-    kit_lock_take(&context->rma_lock);
+    kit_lock_take(&context->na_class->registry.lock);
     while (!kit_list_empty(&context->native)) {
         struct sm_op *op = (struct sm_op *) context->native.next;
 
@@ -100,49 +98,15 @@ void sm_rma_cancel_all(struct na_plugin_context *context)
     while (!kit_list_empty(&context->copies)) {
         struct sm_op *op = (struct sm_op *) context->copies.next;
 
-        sm_copy_forget(context, op);
+        sm_copy_cancel(context, op);
         kit_host->op_complete(op, NA_PLUGIN_CANCELED);
     }
-    kit_lock_drop(&context->rma_lock);
+    kit_lock_drop(&context->na_class->registry.lock);
+    if (sm_load(&context->copying) != 0 && !context->na_class->forked)
+        (void) sm_copy_progress(context, false); /* tells the targets */
 }
 
-/* Ends the copies whose peer failed; native ones fail by themselves. poll_lock is held. */
-uint32_t sm_rma_fail_peers(struct na_plugin_context *context)
-{
-    uint32_t completed = 0;
-    struct kit_link *next;
-
-    kit_lock_take(&context->rma_lock);
-    for (struct kit_link *link = context->copies.next; link != &context->copies; link = next) {
-        struct sm_op *op = (struct sm_op *) link;
-        int32_t failure = sm_peer_failure(op->peer);
-
-        next = link->next;
-        if (failure == 0)
-            continue;
-        sm_copy_forget(context, op);
-        kit_host->op_complete(op, failure);
-        completed++;
-    }
-    sm_copy_reclaim(context);
-    kit_lock_drop(&context->rma_lock);
-    sm_jobs_drop(context, NULL);
-    return completed;
-}
-
-/* Before a sleep: asks the receivers to wake this context when they make room. */
-void sm_rma_announce(struct na_plugin_context *context)
-{
-    kit_lock_take(&context->rma_lock);
-    for (struct kit_link *link = context->copies.next; link != &context->copies; link = link->next)
-        sm_conn_announce(((struct sm_op *) link)->conn, context);
-    kit_lock_drop(&context->rma_lock);
-    for (struct kit_link *link = context->jobs.next; link != &context->jobs; link = link->next)
-        if (((struct sm_job *) link)->conn != NULL)
-            sm_conn_announce(((struct sm_job *) link)->conn, context);
-}
-
-static int32_t sm_rma_start(struct na_plugin_context *context, uint8_t kind, struct sm_op *op,
+static int32_t sm_rma_start(struct na_plugin_context *context, bool is_put, struct sm_op *op,
                             struct na_plugin_mem *local, uint64_t local_offset,
                             struct na_plugin_mem *remote, uint64_t remote_offset, uint64_t length,
                             struct na_plugin_addr *addr, uint32_t remote_id)
@@ -151,7 +115,7 @@ static int32_t sm_rma_start(struct na_plugin_context *context, uint8_t kind, str
 
     op->context = context;
     op->peer = sm_peer_current(addr);
-    op->kind = kind;
+    op->is_put = is_put;
     op->remote_id = remote_id;
     op->local = local;
     op->local_offset = local_offset;
@@ -159,17 +123,16 @@ static int32_t sm_rma_start(struct na_plugin_context *context, uint8_t kind, str
     op->remote_offset = remote_offset;
     op->size = length;
     op->used = 0;
-    op->token = 0;
     ret = sm_rma_check(context, op);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
     if (!sm_native_available(op->peer))
         return sm_copy_start(context, op);
     if (!sm_native_step(op, &status)) {
-        kit_lock_take(&context->rma_lock);
+        kit_lock_take(&context->na_class->registry.lock);
         sm_op_list_append(&context->native, op);
         sm_add_release(&context->native_count, 1);
-        kit_lock_drop(&context->rma_lock);
+        kit_lock_drop(&context->na_class->registry.lock);
         sm_context_kick(context);
         return NA_PLUGIN_SUCCESS;
     }
@@ -181,21 +144,20 @@ static int32_t sm_rma_start(struct na_plugin_context *context, uint8_t kind, str
 
 static int32_t sm_rma_check(const struct na_plugin_context *context, const struct sm_op *op)
 {
-    const struct na_plugin_mem *local = op->local, *remote = op->remote;
-    bool is_put = op->kind == SM_KIND_PUT;
+    const struct kit_region *local = &op->local->region, *remote = &op->remote->region;
     int32_t failure = sm_peer_failure(op->peer);
 
     if (failure != 0)
         return failure;
     if (!sm_load(&context->active))
         return NA_PLUGIN_FAULT;
-    if (remote->incarnation != op->peer->header.incarnation) {
+    if (remote->owner != op->peer->header.incarnation) {
         SM_LOG_ERROR("the remote memory handle is not one of %s", op->peer->name);
         return NA_PLUGIN_INVALID_ARG;
     }
-    if ((remote->flags & (is_put ? NA_PLUGIN_MEM_WRITE : NA_PLUGIN_MEM_READ)) == 0) {
+    if ((remote->flags & (op->is_put ? NA_PLUGIN_MEM_WRITE : NA_PLUGIN_MEM_READ)) == 0) {
         SM_LOG_ERROR("a %s with a memory handle of %s that does not allow it",
-                     is_put ? "put" : "get", op->peer->name);
+                     op->is_put ? "put" : "get", op->peer->name);
         return NA_PLUGIN_PERMISSION;
     }
     if (op->local_offset > local->length || op->size > local->length - op->local_offset ||
@@ -215,19 +177,19 @@ static uint32_t sm_native_progress(struct na_plugin_context *context)
     int32_t status = NA_PLUGIN_SUCCESS;
     bool finished, canceled;
 
-    kit_lock_take(&context->rma_lock);
+    kit_lock_take(&context->na_class->registry.lock);
     if (!kit_list_empty(&context->native)) {
         op = (struct sm_op *) context->native.next;
         sm_op_list_remove(op);
         context->native_current = op;
         context->native_cancel = false;
     }
-    kit_lock_drop(&context->rma_lock);
+    kit_lock_drop(&context->na_class->registry.lock);
     if (op == NULL)
         return 0;
     finished = sm_native_step(op, &status);
 
-    kit_lock_take(&context->rma_lock);
+    kit_lock_take(&context->na_class->registry.lock);
     context->native_current = NULL;
     /* Cancelled before its end; that attaching is refused from now on is no end either. */
     canceled = context->native_cancel && (!finished || status == NA_PLUGIN_AGAIN);
@@ -235,7 +197,7 @@ static uint32_t sm_native_progress(struct na_plugin_context *context)
         sm_op_list_append(&context->native, op);
     else
         sm_sub(&context->native_count, 1);
-    kit_lock_drop(&context->rma_lock);
+    kit_lock_drop(&context->na_class->registry.lock);
     if (canceled) {
         status = NA_PLUGIN_CANCELED;
     } else if (!finished) {

@@ -1,287 +1,308 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Transfers copied through the rings, for peers whose memory the system does not let us reach: the
- * origin. A get is one request that is answered by pieces, a put is pieces that are answered by
- * DONE. The space in the rings paces them. rma_lock guards everything here.
+ * Transfers copied through the rings, for peers whose memory the system does not let us reach. The
+ * kit's engine moves them, one for each context, in records that lie in the rings with the bytes
+ * behind them; the space in the rings paces it. Its peers are connections. The registry's lock
+ * guards all engines of a class.
  */
 
 #include "ring.h"
 
-static bool sm_copy_step(struct na_plugin_context *context, struct sm_op *op, int32_t *status_p);
-static bool sm_copy_begin(struct na_plugin_context *context, struct sm_op *op);
-static void sm_copy_token_give(struct sm_copy_slot *slot);
-static struct sm_copy_slot *sm_copy_find(struct na_plugin_context *context, uint64_t token,
-                                         const struct na_plugin_addr *peer);
-static enum sm_verdict sm_copy_finish(struct na_plugin_context *context, struct sm_copy_slot *slot,
-                                      int32_t status);
-static bool sm_copy_send_get(struct na_plugin_context *context, struct sm_op *op);
-static bool sm_copy_send_put(struct na_plugin_context *context, struct sm_op *op);
+/* The bytes that came with a record: those of the message from `offset` on. */
+struct sm_copied {
+    const struct sm_message *message;
+    uint32_t offset;
+};
+
+static struct kit_rma *sm_copy_engine(struct na_plugin_context *context);
+static void sm_copy_mark(struct na_plugin_context *context);
+static void sm_copy_moved(struct na_plugin_context *context);
+static int32_t sm_copy_send_record(void *owner, void *peer, const void *data, uint32_t size);
+static int32_t sm_copy_send_data(void *owner, void *peer, const void *record, uint32_t record_size,
+                                 const struct kit_region *region, uint64_t offset, uint32_t size);
+static int32_t sm_copy_send(struct na_plugin_context *context, struct sm_conn *conn,
+                            const void *record, uint32_t record_size,
+                            const struct na_plugin_mem *mem, uint64_t offset, uint32_t size);
+static void sm_copy_take_data(void *owner, const struct kit_region *region, uint64_t offset,
+                              const void *data, uint32_t size);
+static uint32_t sm_copy_inline_size(void *owner, void *peer);
+static enum kit_rma_mover sm_copy_mover(void *owner, const struct kit_rma_request *request);
+static void sm_copy_done(void *owner, void *cookie, int32_t status);
+static void sm_copy_hold(void *owner, void *peer);
+static void sm_copy_release(void *owner, void *peer);
+
+static const struct kit_rma_ops sm_copy_ops = {
+    .control_send = sm_copy_send_record,
+    .data_send = sm_copy_send_data,
+    .data_take = sm_copy_take_data,
+    .inline_size = sm_copy_inline_size,
+    .mover = sm_copy_mover,
+    .transfer_done = sm_copy_done,
+    .peer_hold = sm_copy_hold,
+    .peer_release = sm_copy_release,
+};
 
 int32_t sm_copy_start(struct na_plugin_context *context, struct sm_op *op)
 {
+    struct kit_lock *lock = &context->na_class->registry.lock;
+    struct kit_rma_request request = {
+        .local = &op->local->region,
+        .local_offset = op->local_offset,
+        .remote = &op->remote->region,
+        .remote_offset = op->remote_offset,
+        .length = op->size,
+        .is_put = op->is_put,
+        .cookie = op,
+    };
+    struct kit_rma *engine;
     struct sm_conn *conn;
-    int32_t status = NA_PLUGIN_SUCCESS;
     int32_t ret = sm_conn_get(op->peer, op->remote_id, &conn);
 
-    if (ret != NA_PLUGIN_SUCCESS)
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = sm_conn_prepare(conn);
+    if (ret != NA_PLUGIN_SUCCESS && ret != NA_PLUGIN_AGAIN)
         return ret;
-    op->conn = conn;
-    op->token = 0;
-    op->used = 0;
-    kit_lock_take(&context->rma_lock);
-    sm_op_list_append(&context->copies, op);
-    sm_add(&context->transfers_copied, 1);
-    sm_add_release(&context->copy_count, 1);
-    if (!sm_copy_step(context, op, &status)) {
-        sm_copy_forget(context, op);
-        ret = status;
+    request.peer = conn;
+    kit_lock_take(lock);
+    engine = sm_copy_engine(context);
+    ret = engine != NULL ? kit_rma_start(engine, &request, &op->transfer) : NA_PLUGIN_NOMEM;
+    if (ret == NA_PLUGIN_SUCCESS) {
+        sm_op_list_append(&context->copies, op);
+        sm_add(&context->transfers_copied, 1);
+        sm_copy_mark(context);
     }
-    kit_lock_drop(&context->rma_lock);
+    kit_lock_drop(lock);
     if (ret == NA_PLUGIN_SUCCESS)
         sm_context_kick(context);
     return ret;
 }
 
-/* Returns how many operations completed. poll_lock is held. */
-uint32_t sm_copy_progress(struct na_plugin_context *context)
+/* A message from a ring. poll_lock is held. */
+enum sm_verdict sm_copy_receive(struct na_plugin_context *context, struct sm_in_ring *ring,
+                                const struct sm_message *message)
 {
-    uint32_t completed = 0;
-    struct kit_link *next;
+    const bool has_data = message->kind == SM_KIND_DATA;
+    const bool is_apart = has_data && (message->flags & SM_DATA_APART) != 0;
+    const uint32_t size = has_data ? KIT_RMA_RECORD_SIZE : message->size;
+    const struct sm_copied copied = {message, is_apart ? 0 : size};
+    uint8_t record[KIT_RMA_CONTROL_MIN];
+    struct kit_rma *engine;
+    struct sm_conn *conn;
 
-    kit_lock_take(&context->rma_lock);
-    for (struct kit_link *link = context->copies.next; link != &context->copies; link = next) {
-        struct sm_op *op = (struct sm_op *) link;
-        int32_t status = NA_PLUGIN_SUCCESS;
-
-        next = link->next;
-        if (sm_copy_step(context, op, &status))
-            continue;
-        sm_copy_forget(context, op);
-        kit_host->op_complete(op, status);
-        completed++;
-    }
-    kit_lock_drop(&context->rma_lock);
-    return completed;
+    if ((message->kind != SM_KIND_RECORD && !has_data) || size > sizeof(record) ||
+        (is_apart ? message->size <= SM_INLINE_MAX : message->size < KIT_RMA_RECORD_SIZE) ||
+        message->source_id >= ring->peer->header.max_contexts)
+        return SM_BAD;
+    if (sm_conn_get(ring->peer, message->source_id, &conn) != NA_PLUGIN_SUCCESS)
+        return SM_NO_ROOM;
+    if (is_apart)
+        memcpy(record, ring->slots[ring->head_slot % SM_RING_SLOTS].payload, size);
+    else
+        sm_message_copy(record, message, 0, size);
+    kit_lock_take(&context->na_class->registry.lock);
+    engine = sm_copy_engine(context);
+    if (engine != NULL && has_data)
+        kit_rma_control_data(engine, conn, record, size, &copied, message->size - copied.offset);
+    else if (engine != NULL)
+        kit_rma_control(engine, conn, record, size);
+    if (engine != NULL)
+        sm_copy_mark(context);
+    kit_lock_drop(&context->na_class->registry.lock);
+    if (engine == NULL)
+        return SM_NO_ROOM;
+    sm_copy_moved(context);
+    return SM_TAKEN;
 }
 
 /*
- * Takes an unfinished operation out. Further pieces for it are dropped; its place in the window
- * stays taken until the target has sent the last one, or DONE. rma_lock is held.
+ * Returns how many operations completed. `is_announcing`, before a sleep: receivers whose rings are
+ * full are asked to wake this context when they make room. poll_lock is held.
  */
-void sm_copy_forget(struct na_plugin_context *context, struct sm_op *op)
+uint32_t sm_copy_progress(struct na_plugin_context *context, bool is_announcing)
 {
-    struct sm_copy_slot *slot;
+    uint32_t completed;
 
+    kit_lock_take(&context->na_class->registry.lock);
+    context->is_announcing = is_announcing;
+    kit_rma_poll(context->engine, 0);
+    context->is_announcing = false;
+    completed = context->copies_done;
+    context->copies_done = 0;
+    sm_copy_mark(context);
+    kit_lock_drop(&context->na_class->registry.lock);
+    return completed;
+}
+
+/* The caller completes the operation. The next poll tells the target. The lock is held. */
+void sm_copy_cancel(struct na_plugin_context *context, struct sm_op *op)
+{
     sm_op_list_remove(op);
-    sm_sub_release(&context->copy_count, 1);
-    if (op->token == 0)
+    (void) kit_rma_abandon(context->engine, op->transfer, NA_PLUGIN_CANCELED, false);
+    sm_context_kick(context);
+}
+
+/*
+ * Ends the transfers with a peer that failed with `status`; 0: with those of its contexts that are
+ * gone. The next poll reports them. poll_lock is held.
+ */
+void sm_copy_fail_peer(struct na_plugin_context *context, struct na_plugin_addr *peer,
+                       int32_t status)
+{
+    if (sm_load(&context->copying) == 0 || sm_load(&peer->transfers) == 0)
         return;
-    slot = &context->copy_slots[op->token % SM_COPY_TABLE];
-    slot->op = NULL;
-    if (context->na_class->forked)
-        return;
-    if (op->kind == SM_KIND_PUT && op->used < op->size) {
-        sm_copy_token_give(slot); /* the target waits for nothing and answers nothing */
-    } else if (op->kind == SM_KIND_GET) {
-        struct sm_rma_header header = {.token = op->token};
+    kit_lock_take(&context->na_class->registry.lock);
+    for (uint32_t id = 0; id < peer->header.max_contexts; id++) {
+        struct sm_conn *conn = sm_load_acquire(&peer->conns[id]);
 
-        if (op->used == UINT64_MAX)
-            sm_copy_token_give(slot); /* was not asked for yet */
-        else if (sm_peer_failure(op->peer) == 0)
-            (void) sm_ring_send(op->conn, SM_KIND_CANCEL, context->id, 0, &header, sizeof(header));
+        if (conn != NULL && (status != 0 || sm_context_gone(conn->context_area)))
+            kit_rma_peer_failed(context->engine, conn,
+                                status != 0 ? status : NA_PLUGIN_HOSTUNREACH);
     }
+    kit_lock_drop(&context->na_class->registry.lock);
 }
 
-/* Frees the places of operations whose target died before it was done. rma_lock is held. */
-void sm_copy_reclaim(struct na_plugin_context *context)
+/* True when a context that we are connected to is gone. */
+bool sm_copy_peer_is_gone(const struct na_plugin_addr *peer)
 {
-    for (uint32_t i = 0; context->copy_slots != NULL && i < SM_COPY_TABLE; i++) {
-        struct sm_copy_slot *slot = &context->copy_slots[i];
+    for (uint32_t id = 0; id < peer->header.max_contexts; id++) {
+        const struct sm_conn *conn = sm_load_acquire(&peer->conns[id]);
 
-        if (slot->token != 0 && slot->op == NULL && sm_peer_failure(slot->peer) != 0)
-            sm_copy_token_give(slot);
-    }
-}
-
-enum sm_verdict sm_copy_receive_piece(struct na_plugin_context *context, struct sm_in_ring *ring,
-                                      const struct sm_message *message)
-{
-    struct sm_rma_header header;
-    struct sm_copy_slot *slot;
-    enum sm_verdict verdict = SM_TAKEN;
-    uint32_t size;
-    struct sm_op *op;
-
-    if (message->size < sizeof(header))
-        return SM_BAD;
-    sm_message_copy(&header, message, 0, sizeof(header));
-    size = message->size - (uint32_t) sizeof(header);
-    kit_lock_take(&context->rma_lock);
-    slot = sm_copy_find(context, header.token, ring->peer);
-    if (slot == NULL)
-        goto out;
-    if (!slot->is_get || header.offset != slot->received || size > slot->length - slot->received) {
-        verdict = SM_BAD;
-        goto out;
-    }
-    op = slot->op;
-    if (op != NULL)
-        sm_mem_store(op->local, op->local_offset + slot->received, message, sizeof(header));
-    slot->received += size;
-    sm_rma_moved(context);
-    if (slot->received == slot->length)
-        verdict = sm_copy_finish(context, slot, NA_PLUGIN_SUCCESS);
-
-out:
-    kit_lock_drop(&context->rma_lock);
-    return verdict;
-}
-
-enum sm_verdict sm_copy_receive_done(struct na_plugin_context *context, struct sm_in_ring *ring,
-                                     const struct sm_message *message)
-{
-    struct sm_rma_header header;
-    struct sm_copy_slot *slot;
-    enum sm_verdict verdict = SM_TAKEN;
-
-    if (message->size != sizeof(header))
-        return SM_BAD;
-    sm_message_copy(&header, message, 0, sizeof(header));
-    if (header.status < NA_PLUGIN_SUCCESS || header.status > NA_PLUGIN_HOSTFIREWALL)
-        return SM_BAD;
-    kit_lock_take(&context->rma_lock);
-    slot = sm_copy_find(context, header.token, ring->peer);
-    if (slot != NULL && header.status == NA_PLUGIN_SUCCESS &&
-        (slot->is_get || (slot->op != NULL && slot->op->used < slot->op->size)))
-        verdict = SM_BAD; /* it cannot be done yet */
-    else if (slot != NULL)
-        verdict = sm_copy_finish(context, slot, header.status);
-    kit_lock_drop(&context->rma_lock);
-    return verdict;
-}
-
-/* Sends as much as has room. False when the operation has failed. rma_lock is held. */
-static bool sm_copy_step(struct na_plugin_context *context, struct sm_op *op, int32_t *status_p)
-{
-    int32_t failure = sm_conn_prepare(op->conn);
-
-    if (failure != NA_PLUGIN_SUCCESS) {
-        *status_p = failure;
-        return failure == NA_PLUGIN_AGAIN;
-    }
-    if (op->token == 0 && !sm_copy_begin(context, op))
-        return true;
-    if (op->kind == SM_KIND_GET) {
-        if (op->used == UINT64_MAX && sm_copy_send_get(context, op))
-            op->used = 0;
-        return true;
-    }
-    for (int i = 0; i < 4 && op->used < op->size; i++)
-        if (!sm_copy_send_put(context, op))
-            break;
-    return true;
-}
-
-/* False while the window, or the table, is full. */
-static bool sm_copy_begin(struct na_plugin_context *context, struct sm_op *op)
-{
-    if (sm_load(&op->conn->copy_active) >= SM_COPY_WINDOW)
-        return false;
-    for (uint32_t i = 0; i < SM_COPY_TABLE; i++) {
-        uint32_t index = (context->copy_next + i) % SM_COPY_TABLE;
-        struct sm_copy_slot *slot = &context->copy_slots[index];
-
-        if (slot->token != 0)
-            continue;
-        context->copy_next = index + 1;
-        context->copy_generation++;
-        /* By the token alone the target tells the contexts of a class apart. */
-        slot->token = ((uint64_t) context->id << SM_COPY_TOKEN_SHIFT) |
-                      (context->copy_generation * SM_COPY_TABLE + index);
-        slot->op = op;
-        slot->conn = op->conn;
-        slot->peer = op->peer;
-        sm_peer_hold(op->peer);
-        slot->is_get = op->kind == SM_KIND_GET;
-        slot->length = op->size;
-        slot->received = 0;
-        op->token = slot->token;
-        op->used = slot->is_get ? UINT64_MAX : 0; /* a get: not asked for yet */
-        sm_add(&op->conn->copy_active, 1);
-        return true;
+        if (conn != NULL && sm_context_gone(conn->context_area))
+            return true;
     }
     return false;
 }
 
-static void sm_copy_token_give(struct sm_copy_slot *slot)
+/* Ends what peers do with memory that was deregistered. The registry's lock is held. */
+void sm_copy_leave(struct na_plugin_class *na_class, const struct kit_region *region)
 {
-    struct na_plugin_addr *peer = slot->peer;
+    for (uint32_t i = 0; i < na_class->max_contexts && !na_class->forked; i++) {
+        struct na_plugin_context *context = &na_class->contexts[i];
 
-    sm_sub(&slot->conn->copy_active, 1);
-    *slot = (struct sm_copy_slot){0};
-    sm_peer_release(peer);
+        if (context->engine == NULL)
+            continue;
+        (void) kit_rma_region_leave(context->engine, region);
+        sm_context_kick(context);
+    }
 }
 
-/* The token comes from a peer: it must be of an operation with that very peer. */
-static struct sm_copy_slot *sm_copy_find(struct na_plugin_context *context, uint64_t token,
-                                         const struct na_plugin_addr *peer)
+void sm_copy_close(struct na_plugin_context *context)
 {
-    struct sm_copy_slot *slot;
-
-    if (context->copy_slots == NULL || token == 0)
-        return NULL;
-    slot = &context->copy_slots[token % SM_COPY_TABLE];
-    return slot->token == token && slot->peer == peer ? slot : NULL;
+    kit_rma_close(context->engine);
+    context->engine = NULL;
 }
 
-static enum sm_verdict sm_copy_finish(struct na_plugin_context *context, struct sm_copy_slot *slot,
-                                      int32_t status)
+/* Made at first use. NULL without memory. */
+static struct kit_rma *sm_copy_engine(struct na_plugin_context *context)
 {
-    struct sm_op *op = slot->op;
-
-    sm_copy_token_give(slot);
-    if (op == NULL)
-        return SM_TAKEN;
-    sm_op_list_remove(op);
-    sm_sub_release(&context->copy_count, 1);
-    kit_host->op_complete(op, status);
-    return SM_TAKEN_COMPLETED;
-}
-
-static bool sm_copy_send_get(struct na_plugin_context *context, struct sm_op *op)
-{
-    struct sm_rma_header header = {
-        .token = op->token,
-        .key = op->remote->key,
-        .index = op->remote->index,
-        .offset = op->remote_offset,
-        .length = op->size,
+    const struct kit_rma_config config = {
+        .ops = &sm_copy_ops,
+        .owner = context,
+        .plugin = SM_PLUGIN_NAME,
+        .regions = &context->na_class->registry.regions,
+        .inline_size = SM_DATA_MAX / 4,
     };
 
-    if (!sm_ring_send(op->conn, SM_KIND_GET, context->id, 0, &header, sizeof(header)))
-        return false;
-    sm_rma_moved(context);
-    return true;
+    if (kit_unlikely(context->engine == NULL))
+        (void) kit_rma_open(&config, &context->engine);
+    return context->engine;
 }
 
-static bool sm_copy_send_put(struct na_plugin_context *context, struct sm_op *op)
+/* Whether polls have to look after transfers. */
+static void sm_copy_mark(struct na_plugin_context *context)
 {
-    struct sm_conn *conn = op->conn;
-    uint64_t left = op->size - op->used;
-    uint32_t size = sm_ring_piece_max(conn);
-    struct sm_rma_header header = {
-        .token = op->token,
-        .key = op->remote->key,
-        .index = op->remote->index,
-        .offset = op->remote_offset + op->used,
-    };
+    sm_store_release(&context->copying, kit_rma_is_active(context->engine));
+}
 
-    if (size > left)
-        size = (uint32_t) left;
-    if (!sm_ring_send_piece(conn, SM_KIND_PUT, context->id, size == left ? SM_PUT_LAST : 0, &header,
-                            op->local, op->local_offset + op->used, size))
-        return false;
-    op->used += size;
-    sm_rma_moved(context);
-    return true;
+/* A record was sent or received. [any thread] */
+static void sm_copy_moved(struct na_plugin_context *context)
+{
+    sm_add(&context->rma_moved, 1);
+    sm_store(&context->rma_moved_at, kit_host->clock_ns());
+}
+
+static int32_t sm_copy_send_record(void *owner, void *peer, const void *data, uint32_t size)
+{
+    return sm_copy_send(owner, peer, data, size, NULL, 0, 0);
+}
+
+static int32_t sm_copy_send_data(void *owner, void *peer, const void *record, uint32_t record_size,
+                                 const struct kit_region *region, uint64_t offset, uint32_t size)
+{
+    return sm_copy_send(owner, peer, record, record_size, sm_mem_of(region), offset, size);
+}
+
+static int32_t sm_copy_send(struct na_plugin_context *context, struct sm_conn *conn,
+                            const void *record, uint32_t record_size,
+                            const struct na_plugin_mem *mem, uint64_t offset, uint32_t size)
+{
+    int32_t ret = context->na_class->forked ? NA_PLUGIN_AGAIN : sm_conn_prepare(conn);
+
+    if (ret != NA_PLUGIN_SUCCESS) /* without memory for the ring there is no way to the peer */
+        return ret == NA_PLUGIN_NOMEM ? NA_PLUGIN_HOSTUNREACH : ret;
+    for (bool is_last = !context->is_announcing;; is_last = true) {
+        if (mem != NULL
+                ? sm_ring_send_piece(conn, context->id, record, record_size, mem, offset, size)
+                : sm_ring_send(conn, SM_KIND_RECORD, context->id, 0, record, record_size))
+            break;
+        if (is_last)
+            return NA_PLUGIN_AGAIN;
+        sm_conn_announce(conn, context);
+    }
+    sm_copy_moved(context);
+    return NA_PLUGIN_SUCCESS;
+}
+
+static void sm_copy_take_data(void *owner, const struct kit_region *region, uint64_t offset,
+                              const void *data, uint32_t size)
+{
+    const struct sm_copied *copied = data;
+
+    (void) owner;
+    (void) size;
+    sm_mem_store(sm_mem_of(region), offset, copied->message, copied->offset);
+}
+
+/* Several are in the ring at a time; one that is not there yet has the smallest size. */
+static uint32_t sm_copy_inline_size(void *owner, void *peer)
+{
+    struct sm_conn *conn = peer;
+
+    (void) owner;
+    return sm_conn_prepare(conn) == NA_PLUGIN_SUCCESS ? conn->data_lines * SM_CACHE_LINE / 4
+                                                      : SM_DATA_MIN / 4;
+}
+
+static enum kit_rma_mover sm_copy_mover(void *owner, const struct kit_rma_request *request)
+{
+    (void) owner;
+    (void) request;
+    return KIT_RMA_INLINE;
+}
+
+static void sm_copy_done(void *owner, void *cookie, int32_t status)
+{
+    struct na_plugin_context *context = owner;
+
+    sm_op_list_remove(cookie);
+    context->copies_done++;
+    kit_host->op_complete(cookie, status);
+}
+
+static void sm_copy_hold(void *owner, void *peer)
+{
+    struct sm_conn *conn = peer;
+
+    (void) owner;
+    sm_peer_hold(conn->peer);
+    sm_add(&conn->peer->transfers, 1);
+}
+
+static void sm_copy_release(void *owner, void *peer)
+{
+    struct sm_conn *conn = peer;
+
+    (void) owner;
+    sm_sub(&conn->peer->transfers, 1);
+    sm_peer_release(conn->peer);
 }

@@ -67,7 +67,7 @@ bool sm_native_step(struct sm_op *op, int32_t *status_p)
     _Atomic uint64_t *mark = NULL;
     int32_t ret = NA_PLUGIN_SUCCESS;
 
-    if (op->kind == SM_KIND_PUT)
+    if (op->is_put)
         ret = sm_writer_enter(op->peer, sm_registration_digest(op->peer, op->remote), &mark);
     if (ret == NA_PLUGIN_SUCCESS)
         ret = sm_registration_check(op->peer, op->remote);
@@ -104,7 +104,7 @@ static int32_t sm_native_piece(struct sm_op *op)
         remote_count = sm_cursor_iovecs(&cursor, length, remote, SM_VECTORS, &remote_length);
     }
 
-    if (op->kind == SM_KIND_GET)
+    if (!op->is_put)
         ret = sm_native_get(op, local, local_count, remote, remote_count, length, &done);
     else
         ret = sm_native_put(op, local, local_count, remote, remote_count, &done);

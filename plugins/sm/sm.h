@@ -6,11 +6,11 @@
  *     names reap memory_file segment            an endpoint's files and memory
  *     wake                                      ending the sleep of a context
  *     liveness peer_memory                      whether a peer is alive, reaching its memory
- *     registration writers memory rma_native    registered memory, cross-memory attach
+ *     registration writers cursor rma_native    registered memory, cross-memory attach
  *     connect peer                              connections to a peer, the table of peers
  *     ring send                                 messages that are sent
+ *     rma_copy memory rma                       transfers, memory handles
  *     accept                                    rings of peers that send to us
- *     rma_copy rma_target rma                   transfers
  *     receive                                   messages from the rings
  *     watch poll                                progress
  *     context endpoint address plugin           what the core calls
@@ -135,7 +135,7 @@ static inline bool sm_peer_mapped(struct na_plugin_addr *peer)
 }
 
 /* registration.c: registrations, for peers to see */
-void sm_registration_grow(struct na_plugin_class *na_class, uint32_t index);
+void sm_registration_grow(struct na_plugin_class *na_class, const struct na_plugin_mem *mem);
 void sm_registration_publish(struct na_plugin_class *na_class, struct na_plugin_mem *mem);
 void sm_registration_withdraw(struct na_plugin_class *na_class, const struct na_plugin_mem *mem);
 void sm_registration_close(struct na_plugin_class *na_class);
@@ -164,11 +164,13 @@ int32_t sm_mem_deserialize(struct na_plugin_class *na_class, const void *buf, ui
                            struct na_plugin_mem **mem_p);
 extern const struct na_plugin_mem_segments sm_mem_segments_extension;
 void sm_registry_destroy(struct na_plugin_class *na_class);
-int32_t sm_registry_find(const struct sm_registry *registry, uint32_t index,
-                         const struct kit_key *key, uint32_t access, uint64_t offset,
-                         uint64_t length, struct na_plugin_mem **mem_p);
 
-/* A place in the segments of a handle. */
+static inline struct na_plugin_mem *sm_mem_of(const struct kit_region *region)
+{
+    return (struct na_plugin_mem *) (uintptr_t) region;
+}
+
+/* cursor.c; struct sm_cursor is a place in the segments of a handle. */
 struct sm_cursor {
     const struct na_plugin_segment *segments;
     uint32_t index;
@@ -251,31 +253,18 @@ void sm_in_ring_release(struct na_plugin_context *context, struct sm_in_ring *ri
 void sm_in_ring_refuse(struct na_plugin_context *context, struct sm_in_ring *ring,
                        const char *reason);
 void sm_in_ring_release_all(struct na_plugin_context *context);
-void sm_jobs_drop(struct na_plugin_context *context, const struct sm_in_ring *ring);
-void sm_job_remove(struct na_plugin_context *context, struct sm_job *job);
 
-/* rma_copy.c: the origin. Callers hold rma_lock. */
+/* rma_copy.c: transfers by way of the rings. */
 int32_t sm_copy_start(struct na_plugin_context *context, struct sm_op *op);
-uint32_t sm_copy_progress(struct na_plugin_context *context);
-void sm_copy_forget(struct na_plugin_context *context, struct sm_op *op);
-void sm_copy_reclaim(struct na_plugin_context *context);
-enum sm_verdict sm_copy_receive_piece(struct na_plugin_context *context, struct sm_in_ring *ring,
-                                      const struct sm_message *message);
-enum sm_verdict sm_copy_receive_done(struct na_plugin_context *context, struct sm_in_ring *ring,
-                                     const struct sm_message *message);
-
-/* A message of a copied transfer was sent or received. [any thread] */
-static inline void sm_rma_moved(struct na_plugin_context *context)
-{
-    sm_add(&context->rma_moved, 1);
-    sm_store(&context->rma_moved_at, kit_host->clock_ns());
-}
-
-/* rma_target.c: the target. Callers hold poll_lock. */
-enum sm_verdict sm_target_receive(struct na_plugin_context *context, struct sm_in_ring *ring,
-                                  const struct sm_message *message);
-void sm_target_progress(struct na_plugin_context *context);
-void sm_target_drop_all(struct na_plugin_context *context);
+enum sm_verdict sm_copy_receive(struct na_plugin_context *context, struct sm_in_ring *ring,
+                                const struct sm_message *message);
+uint32_t sm_copy_progress(struct na_plugin_context *context, bool is_announcing);
+void sm_copy_cancel(struct na_plugin_context *context, struct sm_op *op);
+void sm_copy_fail_peer(struct na_plugin_context *context, struct na_plugin_addr *peer,
+                       int32_t status);
+bool sm_copy_peer_is_gone(const struct na_plugin_addr *peer);
+void sm_copy_leave(struct na_plugin_class *na_class, const struct kit_region *region);
+void sm_copy_close(struct na_plugin_context *context);
 
 /* rma.c */
 int32_t sm_put(struct na_plugin_context *context, void *op, struct na_plugin_mem *local,
@@ -288,8 +277,6 @@ uint32_t sm_rma_progress(struct na_plugin_context *context);
 bool sm_rma_flows(const struct na_plugin_context *context);
 bool sm_rma_cancel(struct na_plugin_context *context, struct sm_op *op, bool is_trusted);
 void sm_rma_cancel_all(struct na_plugin_context *context);
-uint32_t sm_rma_fail_peers(struct na_plugin_context *context);
-void sm_rma_announce(struct na_plugin_context *context);
 
 /* receive.c */
 int32_t sm_recv_unexpected(struct na_plugin_context *context, void *op, void *buf, uint64_t size,

@@ -19,7 +19,7 @@ static int32_t sm_peer_events_set(struct na_plugin_class *na_class, na_plugin_pe
 static uint32_t sm_watch_read(struct na_plugin_context *context, bool is_all);
 static bool sm_watch_collect(struct na_plugin_context *context);
 static bool sm_watch_receive(struct kit_recv *recv, void *watch_p);
-static void sm_watch_collect_all(struct na_plugin_context *context);
+static bool sm_watch_collect_peers(struct na_plugin_context *context);
 static void sm_watch_add(struct na_plugin_context *context, struct na_plugin_addr *peer);
 
 const struct na_plugin_peer_events sm_peer_events_extension = {
@@ -31,7 +31,7 @@ bool sm_watch_wanted(struct na_plugin_context *context)
 {
     return sm_load(&context->na_class->is_watching_all) || context->accept_later != 0 ||
            kit_match_expected_count(&context->match) != 0 || sm_load(&context->send_count) != 0 ||
-           sm_load(&context->copy_count) != 0 || sm_load(&context->job_count) != 0;
+           sm_load(&context->copying) != 0;
 }
 
 /*
@@ -56,7 +56,8 @@ uint32_t sm_watch(struct na_plugin_context *context)
     if (any) {
         completed += sm_watch_read(context, gone);
         completed += sm_receive_fail_peers(context);
-        completed += sm_rma_fail_peers(context);
+        for (uint32_t i = 0; i < context->watched_count; i++)
+            sm_copy_fail_peer(context, context->watched[i], sm_peer_failure(context->watched[i]));
     }
     completed += sm_backlog_flush(context->na_class, context);
     (void) atomic_fetch_or_explicit(&context->area->doorbell_summary, context->accept_later,
@@ -128,14 +129,6 @@ static bool sm_watch_collect(struct na_plugin_context *context)
     kit_match_take_if(&context->match, sm_watch_receive, &watch, NULL);
     kit_lock_drop(&context->match_lock);
 
-    kit_lock_take(&context->rma_lock);
-    for (link = context->copies.next; link != &context->copies; link = link->next)
-        sm_watch_add(context, ((struct sm_op *) link)->peer);
-    kit_lock_drop(&context->rma_lock);
-
-    for (link = context->jobs.next; link != &context->jobs; link = link->next)
-        sm_watch_add(context, ((struct sm_job *) link)->ring->peer);
-
     kit_lock_take(&na_class->backlog_lock);
     for (link = na_class->backlog.next; link != &na_class->backlog; link = link->next) {
         struct sm_conn *conn = kit_container(link, struct sm_conn, backlog_link);
@@ -143,29 +136,41 @@ static bool sm_watch_collect(struct na_plugin_context *context)
         sm_watch_add(context, conn->peer);
     }
     kit_lock_drop(&na_class->backlog_lock);
-    if (sm_load(&na_class->is_watching_all))
-        sm_watch_collect_all(context);
+    watch.gone |= sm_watch_collect_peers(context);
     kit_lock_drop(&na_class->watch_lock);
     return watch.gone;
 }
 
-/* Those that nothing waits for, in one context at a time. */
-static void sm_watch_collect_all(struct na_plugin_context *context)
+/*
+ * Those with copied transfers, and those that nothing waits for, in one context at a time. True
+ * when a context that transfers go to is gone.
+ */
+static bool sm_watch_collect_peers(struct na_plugin_context *context)
 {
     struct na_plugin_class *na_class = context->na_class;
+    const bool is_copying = sm_load(&context->copying) != 0;
+    const bool is_all = sm_load(&na_class->is_watching_all) &&
+                        context->watch_last - na_class->watch_all_last >= SM_WATCH_NS;
+    bool gone = false;
 
-    if (context->watch_last - na_class->watch_all_last < SM_WATCH_NS)
-        return;
-    na_class->watch_all_last = context->watch_last;
+    if (is_all)
+        na_class->watch_all_last = context->watch_last;
+    if (!is_all && !is_copying)
+        return false;
     kit_lock_take(&na_class->lock);
     for (struct kit_link *link = na_class->peers.next; link != &na_class->peers;
          link = link->next) {
         struct na_plugin_addr *peer = kit_container(link, struct na_plugin_addr, link);
 
-        if (peer != na_class->self && sm_peer_failure(peer) == 0)
+        if (is_copying && sm_load(&peer->transfers) != 0) {
             sm_watch_add(context, peer);
+            gone |= sm_copy_peer_is_gone(peer);
+        } else if (is_all && peer != na_class->self && sm_peer_failure(peer) == 0) {
+            sm_watch_add(context, peer);
+        }
     }
     kit_lock_drop(&na_class->lock);
+    return gone;
 }
 
 /* `gone`: only a message from before the context was destroyed can still come. */

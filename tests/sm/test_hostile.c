@@ -11,7 +11,9 @@
 #include "sm_test.h"
 
 #include "layout.h"
+#include "rma_state.h"
 
+#include <endian.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,6 +25,8 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+
+#define PUT_BYTES (SM_INLINE_MAX - KIT_RMA_RECORD_SIZE) /* as many as fit into a slot */
 
 /* A victim, an attacker with an honest connection, and the attacker's view of both segments. */
 struct scene {
@@ -132,7 +136,7 @@ static void write_slot(struct scene *scene, uint8_t kind, uint16_t length, const
     slot->length = length;
     slot->context = 0;
     slot->tag = 1;
-    slot->flags = SM_PUT_LAST;
+    slot->flags = 0;
     memcpy(slot->payload, payload, size);
     slot->sequence = ++scene->next;
 }
@@ -162,20 +166,35 @@ static void expect_refusal(uint8_t kind, uint16_t length, const void *payload, s
 
 static void impossible_slots_close_the_ring(void **state)
 {
-    struct sm_rma_header header = {.token = 5, .status = 1234};
+    struct rma_record record = {.magic = htole32(RMA_MAGIC), .version = RMA_VERSION};
 
     (void) state;
     expect_refusal(SM_KIND_UNEXPECTED, 0xffff, "", 0);
     expect_refusal(SM_KIND_EXPECTED, SM_TEST_MESSAGE + 1, "", 0);
     expect_refusal(SM_KIND_UNEXPECTED, SM_TEST_MESSAGE + 1, "", 0);
-    expect_refusal(SM_KIND_PUT, 0xffff, &header, sizeof(header));
-    expect_refusal(SM_KIND_PUT, sizeof(header) - 1, &header, sizeof(header));
-    expect_refusal(SM_KIND_CANCEL, sizeof(header) - 1, &header, sizeof(header));
+    expect_refusal(SM_KIND_DATA, 0xffff, &record, sizeof(record));
+    expect_refusal(SM_KIND_DATA, sizeof(record) - 1, &record, sizeof(record));
+    expect_refusal(SM_KIND_RECORD, 0xffff, &record, sizeof(record));
+    expect_refusal(SM_KIND_RECORD, KIT_RMA_CONTROL_MIN + 1, &record, sizeof(record));
+    expect_refusal(SM_KIND_RECORD, sizeof(record) - 1, &record, sizeof(record));
+    expect_refusal(SM_KIND_RECORD, 3, "", 0);
     expect_refusal(0, 8, "", 0);
+    expect_refusal(SM_KIND_DATA + 1, SM_INLINE_MAX, &record, sizeof(record));
     expect_refusal(200, 100, "", 0);
-    expect_refusal(SM_KIND_GET, 3, "", 0);
-    expect_refusal(SM_KIND_PIECE, sizeof(header) - 1, "", 0);
-    expect_refusal(SM_KIND_DONE, sizeof(header), &header, sizeof(header));
+}
+
+/* What the other side of a transfer sends. */
+static struct rma_record record_of(enum rma_kind kind, bool is_origin, bool is_put,
+                                   uint64_t transfer)
+{
+    return (struct rma_record){
+        .magic = htole32(RMA_MAGIC),
+        .version = RMA_VERSION,
+        .kind = (uint8_t) kind,
+        .flags = (uint8_t) ((is_origin ? RMA_FROM_ORIGIN : 0u) | (is_put ? RMA_IS_PUT : 0u) |
+                            (uint32_t) KIT_RMA_INLINE << RMA_MOVER_SHIFT),
+        .transfer = transfer,
+    };
 }
 
 /*
@@ -186,19 +205,21 @@ static void put_by_hand(struct scene *scene, na_mem_handle_t *mem, uint32_t bit,
                         uint64_t token)
 {
     const size_t size = NA_Mem_handle_get_serialize_size(scene->victim.na_class, mem);
-    struct sm_rma_header header = {.token = token, .offset = offset};
+    struct rma_record record = record_of(RMA_REQUEST, true, true, token);
     uint8_t payload[SM_INLINE_MAX] = {0}, bytes[256];
 
-    assert_in_range(size, 56, sizeof(bytes));
+    assert_in_range(size, KIT_REGION_PACKED, sizeof(bytes));
     assert_int_equal(NA_Mem_handle_serialize(scene->victim.na_class, bytes, sizeof(bytes), mem),
                      NA_SUCCESS);
-    /* Before the length and the only segment. */
-    memcpy(&header.key, bytes + size - 48, sizeof(header.key));
-    memcpy(&header.index, bytes + size - 32, sizeof(header.index));
+    memcpy(&record.memory, bytes + size - KIT_REGION_PACKED + 24, sizeof(record.memory));
+    memcpy(&record.key, bytes + size - KIT_REGION_PACKED + 32, sizeof(record.key));
     if (bit < 128)
-        header.key.word[bit / 64] ^= UINT64_C(1) << (bit % 64);
-    memcpy(payload, &header, sizeof(header));
-    write_slot(scene, SM_KIND_PUT, SM_INLINE_MAX, payload, sizeof(payload));
+        record.key.word[bit / 64] ^= UINT64_C(1) << (bit % 64);
+    record.offset = htole64(offset);
+    record.length = htole64(PUT_BYTES);
+    record.piece_size = htole32(PUT_BYTES);
+    memcpy(payload, &record, sizeof(record));
+    write_slot(scene, SM_KIND_DATA, SM_INLINE_MAX, payload, sizeof(payload));
     end_progress(&scene->victim, 0);
     end_progress(&scene->attacker, 0);
 }
@@ -207,7 +228,7 @@ static void put_by_hand(struct scene *scene, na_mem_handle_t *mem, uint32_t bit,
 static void handles_are_held_against_each_request(void **state)
 {
     static const uint64_t offsets[] = {256, 250, 257, 300, 512, UINT64_MAX, UINT64_MAX - 7};
-    const size_t size = SM_INLINE_MAX - sizeof(struct sm_rma_header);
+    const size_t size = PUT_BYTES;
     uint8_t memory[768], before[768];
     na_mem_handle_t *mem;
     struct scene scene;
@@ -249,18 +270,19 @@ static void made_up_requests_are_refused(void **state)
     memcpy(before, memory, sizeof(memory));
     mem = mem_open(&scene.victim, memory, sizeof(memory), NA_MEM_READ_ONLY);
     for (uint32_t i = 0; i < 5000; i++) {
-        struct sm_rma_header header = {
-            .token = i + 1,
-            .key = {{i % 3 == 0 ? i : (uint64_t) rand() << 32, i % 2 ? (uint64_t) rand() : 0}},
-            .index = i % 70,
-            .offset = i % 5 ? (uint64_t) rand() : UINT64_MAX - i,
-            .length = i % 7 ? (uint64_t) rand() : UINT64_MAX,
-        };
+        const bool is_put = i % 2 != 0;
+        struct rma_record record = record_of(RMA_REQUEST, true, is_put, i + 1);
         uint8_t payload[SM_INLINE_MAX] = {0};
 
-        memcpy(payload, &header, sizeof(header));
-        write_slot(&scene, i % 2 ? SM_KIND_PUT : SM_KIND_GET,
-                   i % 2 ? SM_INLINE_MAX : sizeof(header), payload, sizeof(payload));
+        record.key.word[0] = i % 3 == 0 ? i : (uint64_t) rand() << 32;
+        record.key.word[1] = i % 2 ? (uint64_t) rand() : 0;
+        record.memory = i % 4 ? i % 70 : (uint64_t) rand() << 32 | i % 70;
+        record.offset = i % 5 ? (uint64_t) rand() : UINT64_MAX - i;
+        record.length = i % 7 ? (uint64_t) rand() : UINT64_MAX;
+        record.piece_size = i % 11 ? htole32(PUT_BYTES) : (uint32_t) rand();
+        memcpy(payload, &record, sizeof(record));
+        write_slot(&scene, is_put ? SM_KIND_DATA : SM_KIND_RECORD,
+                   is_put ? SM_INLINE_MAX : sizeof(record), payload, sizeof(payload));
         end_progress(&scene.victim, 0);
         end_progress(&scene.attacker, 0); /* takes the answers, which are for nobody */
     }
@@ -269,8 +291,8 @@ static void made_up_requests_are_refused(void **state)
     scene_close(&scene);
 }
 
-/* The token of the get that the victim has sent, read where the attacker finds it. 0: none */
-static uint64_t find_token(const struct scene *scene)
+/* The id of the get that the victim has sent, read where the attacker finds it. 0: none */
+static uint64_t find_transfer(const struct scene *scene)
 {
     char victim_name[128], attacker_name[128];
     size_t victim_size, attacker_size;
@@ -278,7 +300,7 @@ static uint64_t find_token(const struct scene *scene)
     uint8_t *attacker = map_segment(&scene->attacker, &attacker_size, attacker_name);
     const struct sm_peer_slot *slots =
         (const struct sm_peer_slot *) (attacker + sm_layout_peer_slots(0));
-    struct sm_rma_header header = {0};
+    struct rma_record record = {0};
 
     for (uint32_t i = 0; i < SM_PEER_SLOTS_CHUNK; i++) {
         const struct sm_ring_slot *ring =
@@ -288,21 +310,21 @@ static uint64_t find_token(const struct scene *scene)
             strcmp(slots[i].name, victim_name) != 0)
             continue;
         for (uint32_t k = 0; k < SM_RING_SLOTS; k++)
-            if (ring[k].kind == SM_KIND_GET)
-                memcpy(&header, ring[k].payload, sizeof(header));
+            if (ring[k].kind == SM_KIND_RECORD)
+                memcpy(&record, ring[k].payload, sizeof(record));
     }
     (void) munmap(victim, victim_size);
     (void) munmap(attacker, attacker_size);
-    return header.token;
+    return record.transfer;
 }
 
 /* A get whose target sends more than was asked for, or not the part that is next. */
-static void answer_wrongly(uint64_t offset, uint16_t size)
+static void answer_wrongly(uint64_t number, uint16_t size)
 {
     uint8_t source[64] = {0}, local[192], bytes[256];
     struct event event = {0};
     na_mem_handle_t *exposed, *remote, *mem;
-    struct sm_rma_header header = {.offset = offset};
+    struct rma_record record = record_of(RMA_DATA, false, false, 0);
     uint8_t payload[SM_INLINE_MAX] = {0};
     struct scene scene;
     na_op_id_t *op;
@@ -321,17 +343,18 @@ static void answer_wrongly(uint64_t offset, uint16_t size)
                          NA_Mem_handle_get_serialize_size(scene.attacker.na_class, exposed)),
                      NA_SUCCESS);
     memset(local, 0x5a, sizeof(local));
-    mem = mem_open(&scene.victim, local + 64, 48, NA_MEM_READWRITE);
+    mem = mem_open(&scene.victim, local + 64, 32, NA_MEM_READWRITE);
     op = NA_Op_create(scene.victim.na_class, NA_OP_SINGLE);
     assert_int_equal(NA_Get(scene.victim.na_class, scene.victim.context, event_callback, &event,
-                            mem, 0, remote, 0, 48, scene.to_attacker, 0, op),
+                            mem, 0, remote, 0, 32, scene.to_attacker, 0, op),
                      NA_SUCCESS);
     /* The attacker does not look, so the get waits there. */
-    for (int i = 0; i < 100 && (header.token = find_token(&scene)) == 0; i++)
+    for (int i = 0; i < 100 && (record.transfer = find_transfer(&scene)) == 0; i++)
         end_progress(&scene.victim, 1);
-    assert_int_not_equal(header.token, 0);
-    memcpy(payload, &header, sizeof(header));
-    write_slot(&scene, SM_KIND_PIECE, (uint16_t) (sizeof(header) + size), payload, sizeof(payload));
+    assert_int_not_equal(record.transfer, 0);
+    record.number = htole64(number);
+    memcpy(payload, &record, sizeof(record));
+    write_slot(&scene, SM_KIND_DATA, (uint16_t) (sizeof(record) + size), payload, sizeof(payload));
     assert_true(event_wait(&scene.victim, &event, TEST_WAIT_MS));
     assert_int_equal(event.ret, NA_PROTOCOL_ERROR);
     for (size_t i = 0; i < sizeof(local); i++)
@@ -346,21 +369,26 @@ static void answer_wrongly(uint64_t offset, uint16_t size)
 static void pieces_that_do_not_fit_their_get_are_refused(void **state)
 {
     (void) state;
-    answer_wrongly(0, 56);
-    answer_wrongly(8, 8);
-    answer_wrongly(UINT64_MAX, 8);
+    answer_wrongly(0, 40);
+    answer_wrongly(0, 24);
+    answer_wrongly(1, 32);
+    answer_wrongly(UINT64_MAX, 32);
 }
 
 static void pieces_that_nobody_asked_for_are_dropped(void **state)
 {
-    struct sm_rma_header header = {.token = 0x10001, .offset = 0};
+    static const enum rma_kind kinds[] = {RMA_GRANT, RMA_DONE,  RMA_STOP, RMA_CANCEL,
+                                          RMA_PROBE, RMA_ALIVE, RMA_KINDS};
+    struct rma_record record = record_of(RMA_DATA, false, false, 0x10001);
     struct scene scene;
 
     (void) state;
     scene_open(&scene);
-    write_slot(&scene, SM_KIND_PIECE, 100, &header, sizeof(header));
-    write_slot(&scene, SM_KIND_DONE, sizeof(header), &header, sizeof(header));
-    write_slot(&scene, SM_KIND_CANCEL, sizeof(header), &header, sizeof(header));
+    write_slot(&scene, SM_KIND_DATA, 100, &record, sizeof(record));
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        record = record_of(kinds[i], i % 2 != 0, false, 0x10001);
+        write_slot(&scene, SM_KIND_RECORD, sizeof(record), &record, sizeof(record));
+    }
     scene_check(&scene);
     assert_int_equal(scene.slot->status & SM_RING_REFUSED, 0);
     scene_close(&scene);

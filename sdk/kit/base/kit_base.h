@@ -162,7 +162,7 @@ static inline bool kit_list_contains(const struct kit_link *list, const void *el
  * before, finds nothing. An id can be guessed: it is no permission. The caller's lock guards them.
  */
 
-#define KIT_TABLE_MAX (UINT32_C(1) << 20) /* objects in one table */
+#define KIT_TABLE_MAX (UINT32_C(1) << 23) /* objects in one table */
 
 struct kit_table_slot {
     void *object; /* NULL: free */
