@@ -9,7 +9,7 @@
 #include <string.h>
 
 static int32_t check_name(const char *name);
-static bool greets_us(const struct BMI_unexpected_info *info, const char *name);
+static bool is_hello_of(const struct BMI_unexpected_info *info, const char *name);
 static const char *address_of_string(const char *string);
 
 int32_t bmi_na_addr_lookup(struct na_plugin_class *na_class, const char *string,
@@ -47,7 +47,7 @@ int32_t bmi_na_peer_open(struct kit_endpoint *endpoint, struct kit_peer *peer)
         return NA_PLUGIN_OVERFLOW;
     if (check_name(peer->name) != NA_PLUGIN_SUCCESS)
         return NA_PLUGIN_HOSTUNREACH;
-    if (library_answers_source && greets_us(na_class->source, peer->name)) {
+    if (library_answers_source && is_hello_of(na_class->source, peer->name)) {
         private->address = na_class->source->addr;
     } else {
         ret = BMI_addr_lookup(&private->address, name);
@@ -139,19 +139,19 @@ static int32_t check_name(const char *name)
 }
 
 /* Whether that frame begins with the HELLO of the peer of that name. */
-static bool greets_us(const struct BMI_unexpected_info *info, const char *name)
+static bool is_hello_of(const struct BMI_unexpected_info *info, const char *name)
 {
     const size_t offset = sizeof(struct wire_header) + sizeof(struct wire_record);
-    struct kit_hello_wire greeting;
+    struct kit_hello_wire hello;
     struct wire_header header;
     size_t length = strlen(name);
 
-    if (info == NULL || (size_t) info->size < offset + sizeof(greeting) + length)
+    if (info == NULL || (size_t) info->size < offset + sizeof(hello) + length)
         return false;
     memcpy(&header, info->buffer, sizeof(header));
-    memcpy(&greeting, (const uint8_t *) info->buffer + offset, sizeof(greeting));
-    return (header.flags & WIRE_HAS_HELLO) != 0 && le16toh(greeting.name_size) == length &&
-           memcmp((const uint8_t *) info->buffer + offset + sizeof(greeting), name, length) == 0;
+    memcpy(&hello, (const uint8_t *) info->buffer + offset, sizeof(hello));
+    return (header.flags & WIRE_HAS_HELLO) != 0 && le16toh(hello.name_size) == length &&
+           memcmp((const uint8_t *) info->buffer + offset + sizeof(hello), name, length) == 0;
 }
 
 /* What follows "://", or all when that is not there; NULL when what precedes it is not ours. */

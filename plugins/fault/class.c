@@ -59,7 +59,7 @@ int32_t fault_class_initialize(const struct na_plugin_init *init, struct na_host
     (void) pthread_mutex_init(&fault_class->order, NULL);
     (void) pthread_mutex_init(&fault_class->state, NULL);
     kit_list_init(&fault_class->contexts);
-    fault_lanes_init(&fault_class->lanes);
+    fault_paths_init(&fault_class->paths);
     memcpy(address, length > 0 ? init->address : "", length + 1);
     fault_class->single_context = (init->thread_mode & NA_PLUGIN_THREAD_SINGLE_CONTEXT) != 0;
     fault_class->sleeps = (init->progress_mode & NA_PLUGIN_PROGRESS_BUSY) == 0;

@@ -4,7 +4,7 @@
 #include "fault.h"
 
 static void context_list(struct fault_context *context, bool is_open);
-static void drain_parked(struct fault_context *context);
+static void drain_unmatched(struct fault_context *context);
 
 int32_t fault_context_create(struct na_plugin_class *na_class, struct na_host_context *host_context,
                              uint32_t id, struct na_plugin_context **context_p)
@@ -19,10 +19,10 @@ int32_t fault_context_create(struct na_plugin_class *na_class, struct na_host_co
     context->id = id;
     context->epoll_fd = context->inner_fd = context->timer_fd = -1;
     context->armed_ns = UINT64_MAX;
-    fault_lanes_init(&context->own_lanes);
-    context->lanes = fault_class->single_context ? &context->own_lanes : &fault_class->lanes;
+    fault_paths_init(&context->own_paths);
+    context->paths = fault_class->single_context ? &context->own_paths : &fault_class->paths;
     kit_list_init(&context->cancels);
-    kit_list_init(&context->parked);
+    kit_list_init(&context->unmatched);
     ret = fault_class->inner->context_create(fault_class->inner_class, host_context, id,
                                              &context->inner);
     if (ret != NA_PLUGIN_SUCCESS || context->inner == NULL) {
@@ -53,7 +53,7 @@ int32_t fault_context_stop(struct na_plugin_context *na_context)
     fault_hold_drain(context, NA_PLUGIN_CANCELED);
     if (!atomic_load(&context->gone))
         ret = fault_class->inner->context_stop(context->inner);
-    drain_parked(context);
+    drain_unmatched(context);
     return ret;
 }
 
@@ -85,7 +85,7 @@ static void context_list(struct fault_context *context, bool is_open)
     (void) pthread_mutex_unlock(&fault_class->order);
 }
 
-static void drain_parked(struct fault_context *context)
+static void drain_unmatched(struct fault_context *context)
 {
     struct fault_class *fault_class = context->fault_class;
 
@@ -93,7 +93,7 @@ static void drain_parked(struct fault_context *context)
         struct kit_link *link;
 
         (void) pthread_mutex_lock(&fault_class->state);
-        link = kit_list_first(&context->parked);
+        link = kit_list_first(&context->unmatched);
         (void) pthread_mutex_unlock(&fault_class->state);
         if (link == NULL)
             return;

@@ -62,7 +62,7 @@ enum fault_counter {
 };
 
 /* Operations that wait, see hold.c. */
-struct fault_lanes {
+struct fault_paths {
     struct kit_link heads; /* by the time they are due; under the class's order */
     uint64_t due_ns;       /* of the first of them; under the class's state */
 };
@@ -85,17 +85,17 @@ struct fault_class {
     /*
      * Messages keep their order across contexts, and whoever polls hands over what is due, so that
      * none waits for a context that nobody polls. Only where one thread may call a context each has
-     * lanes of its own.
+     * paths of its own.
      */
     bool single_context;
-    struct fault_lanes lanes;
+    struct fault_paths paths;
 
     atomic_uint_fast64_t posted; /* operations that go to a peer */
     atomic_bool dying;           /* contexts close when they notice */
     atomic_uint_fast64_t counters[FAULT_COUNTERS];
 
     /*
-     * Two locks, taken in this order. `order` guards lanes, and may be held while the wrapped
+     * Two locks, taken in this order. `order` guards paths, and may be held while the wrapped
      * plugin compares addresses. `state` guards the states of operations; it is taken when the
      * wrapped plugin reports, under whatever locks that holds, and nothing is called with it.
      */
@@ -118,15 +118,15 @@ struct fault_context {
     pthread_rwlock_t gate;
     atomic_bool gone; /* the wrapped context is closed */
 
-    struct fault_lanes *lanes; /* the class's, or our own */
-    struct fault_lanes own_lanes;
+    struct fault_paths *paths; /* the class's, or our own */
+    struct fault_paths own_paths;
     atomic_uint handing_over; /* operations of ours, by whatever thread */
 
     /* Under the class's state. */
-    uint64_t armed_ns;       /* when the timer goes off, UINT64_MAX for never */
-    struct kit_link cancels; /* refused, in the order in which they are due */
-    struct kit_link parked;  /* receives of a dead endpoint, which nothing arrives for */
-    bool closing;            /* the endpoint died */
+    uint64_t armed_ns;         /* when the timer goes off, UINT64_MAX for never */
+    struct kit_link cancels;   /* refused, in the order in which they are due */
+    struct kit_link unmatched; /* receives of a dead endpoint, which nothing arrives for */
+    bool closing;              /* the endpoint died */
     bool stopped;
 };
 
@@ -142,7 +142,7 @@ enum fault_kind {
 
 enum fault_state {
     FAULT_IDLE,
-    FAULT_HELD,  /* in a lane */
+    FAULT_HELD,  /* in a path */
     FAULT_INNER, /* with the wrapped plugin */
     FAULT_PARKED
 };
@@ -177,9 +177,9 @@ struct fault_op {
     struct fault_context *context;
     struct fault_post post;
 
-    /* In a lane, under the class's order. */
-    struct kit_link lane_link;  /* of a head: in the lanes */
-    struct fault_op *lane_next; /* waits until this one was handed over */
+    /* In a path, under the class's order. */
+    struct kit_link path_link;  /* of a head: in the paths */
+    struct fault_op *path_next; /* waits until this one was handed over */
     uint64_t due_ns;
     uint32_t passes; /* operations that have to pass before it is due, if it is reordered */
     bool is_head;
@@ -193,7 +193,7 @@ struct fault_op {
     bool done; /* reported while it was pinned */
     bool cancel_wanted;
     struct fault_report report;
-    struct kit_link state_link; /* in cancels or parked */
+    struct kit_link state_link; /* in cancels or unmatched */
     bool cancel_refused;        /* in cancels */
     uint64_t cancel_due_ns;
 };
@@ -330,24 +330,24 @@ int32_t fault_cancel_trusted(struct na_plugin_context *context, void *op);
 void fault_op_cancel(struct fault_op *op, bool is_trusted);
 void fault_cancel_due(struct fault_context *context);
 
-/* hold.c: operations that wait in lanes. A lane holds messages to one context of one peer in
+/* hold.c: operations that wait in paths. A path holds messages to one context of one peer in
  * their order, or one operation that nothing waits for. */
 
-/* True when the operation was put into a lane: it is to be held, or others before it are. */
+/* True when the operation was put into a path: it is to be held, or others before it are. */
 bool fault_hold(struct fault_op *op, bool held, uint64_t due_ns, uint32_t passes, bool ordered);
 
 /* One operation was handed over: those that are reordered may be due now. */
 void fault_hold_passed(struct fault_class *fault_class);
 
-/* Hands over what is due in the context's lanes. */
+/* Hands over what is due in the context's paths. */
 void fault_hold_release(struct fault_context *context);
 
-void fault_lanes_init(struct fault_lanes *lanes);
+void fault_paths_init(struct fault_paths *paths);
 
-/* Takes an operation out of its lane; false when it is in none, or handed over just now. */
+/* Takes an operation out of its path; false when it is in none, or handed over just now. */
 bool fault_hold_remove(struct fault_op *op);
 
-/* Takes everything of a context out of the lanes and completes it; nothing of it is being handed
+/* Takes everything of a context out of the paths and completes it; nothing of it is being handed
  * over afterwards. */
 void fault_hold_drain(struct fault_context *context, int32_t status);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Operations that wait. A lane is a queue: the messages to one context of one peer in the order in
+ * Operations that wait. A path is a queue: the messages to one context of one peer in the order in
  * which they were sent, or a single operation that has no order. Its head is in a list by time.
  */
 
@@ -11,15 +11,15 @@
 #define RETRY_NS UINT64_C(50000) /* when the wrapped plugin has no resources */
 
 static struct fault_op *find_tail(const struct fault_op *op);
-static bool is_same_lane(const struct fault_op *head, const struct fault_op *op);
-static void lanes_insert(struct fault_op *head);
-static void lanes_passed(struct fault_lanes *lanes);
-static void lanes_changed(struct fault_class *fault_class, struct fault_lanes *lanes);
+static bool is_same_path(const struct fault_op *head, const struct fault_op *op);
+static void paths_insert(struct fault_op *head);
+static void paths_passed(struct fault_paths *paths);
+static void paths_changed(struct fault_class *fault_class, struct fault_paths *paths);
 static struct fault_op *take_due(struct fault_context *context);
 static void hand_over(struct fault_op *op);
 static bool hand_over_ended(struct fault_op *op, int32_t ret);
-static void lane_remove(struct fault_op *op);
-static struct fault_op *lane_before(const struct fault_op *op);
+static void path_remove(struct fault_op *op);
+static struct fault_op *path_before(const struct fault_op *op);
 static struct fault_op *find_of_context(const struct fault_context *context);
 
 bool fault_hold(struct fault_op *op, bool held, uint64_t due_ns, uint32_t passes, bool ordered)
@@ -34,15 +34,15 @@ bool fault_hold(struct fault_op *op, bool held, uint64_t due_ns, uint32_t passes
         op->passes = passes;
         op->ordered = ordered;
         op->handed_over = false;
-        op->lane_next = NULL;
+        op->path_next = NULL;
         op->is_head = tail == NULL;
         (void) pthread_mutex_lock(&fault_class->state);
         op->state = FAULT_HELD;
         (void) pthread_mutex_unlock(&fault_class->state);
         if (tail != NULL)
-            tail->lane_next = op;
+            tail->path_next = op;
         else
-            lanes_insert(op);
+            paths_insert(op);
         held = true;
     }
     (void) pthread_mutex_unlock(&fault_class->order);
@@ -53,10 +53,10 @@ void fault_hold_passed(struct fault_class *fault_class)
 {
     (void) pthread_mutex_lock(&fault_class->order);
     if (!fault_class->single_context)
-        lanes_passed(&fault_class->lanes);
+        paths_passed(&fault_class->paths);
     for (struct kit_link *at = kit_list_first(&fault_class->contexts);
          at != NULL && fault_class->single_context; at = kit_list_next(&fault_class->contexts, at))
-        lanes_passed(kit_container(at, struct fault_context, link)->lanes);
+        paths_passed(kit_container(at, struct fault_context, link)->paths);
     (void) pthread_mutex_unlock(&fault_class->order);
 }
 
@@ -82,7 +82,7 @@ bool fault_hold_remove(struct fault_op *op)
     }
     (void) pthread_mutex_unlock(&fault_class->state);
     if (removed)
-        lane_remove(op);
+        path_remove(op);
     (void) pthread_mutex_unlock(&fault_class->order);
     return removed;
 }
@@ -96,7 +96,7 @@ void fault_hold_drain(struct fault_context *context, int32_t status)
         (void) pthread_mutex_lock(&fault_class->order);
         op = find_of_context(context);
         if (op != NULL) {
-            lane_remove(op);
+            path_remove(op);
             (void) pthread_mutex_lock(&fault_class->state);
             op->state = FAULT_IDLE;
             (void) pthread_mutex_unlock(&fault_class->state);
@@ -110,31 +110,31 @@ void fault_hold_drain(struct fault_context *context, int32_t status)
         (void) sched_yield();
 }
 
-void fault_lanes_init(struct fault_lanes *lanes)
+void fault_paths_init(struct fault_paths *paths)
 {
-    kit_list_init(&lanes->heads);
-    lanes->due_ns = UINT64_MAX;
+    kit_list_init(&paths->heads);
+    paths->due_ns = UINT64_MAX;
 }
 
-/* The last one of the lane that the message belongs to, or NULL. */
+/* The last one of the path that the message belongs to, or NULL. */
 static struct fault_op *find_tail(const struct fault_op *op)
 {
-    const struct kit_link *heads = &op->context->lanes->heads;
+    const struct kit_link *heads = &op->context->paths->heads;
 
     for (struct kit_link *link = kit_list_first(heads); link != NULL;
          link = kit_list_next(heads, link)) {
-        struct fault_op *tail = kit_container(link, struct fault_op, lane_link);
+        struct fault_op *tail = kit_container(link, struct fault_op, path_link);
 
-        if (!is_same_lane(tail, op))
+        if (!is_same_path(tail, op))
             continue;
-        while (tail->lane_next != NULL)
-            tail = tail->lane_next;
+        while (tail->path_next != NULL)
+            tail = tail->path_next;
         return tail;
     }
     return NULL;
 }
 
-static bool is_same_lane(const struct fault_op *head, const struct fault_op *op)
+static bool is_same_path(const struct fault_op *head, const struct fault_op *op)
 {
     const struct fault_class *fault_class = op->fault_class;
 
@@ -145,49 +145,49 @@ static bool is_same_lane(const struct fault_op *head, const struct fault_op *op)
 }
 
 /* A head, by the time at which it is due. */
-static void lanes_insert(struct fault_op *head)
+static void paths_insert(struct fault_op *head)
 {
-    struct fault_lanes *lanes = head->context->lanes;
-    struct kit_link *place = lanes->heads.prev;
+    struct fault_paths *paths = head->context->paths;
+    struct kit_link *place = paths->heads.prev;
 
-    while (place != &lanes->heads &&
-           kit_container(place, struct fault_op, lane_link)->due_ns > head->due_ns)
+    while (place != &paths->heads &&
+           kit_container(place, struct fault_op, path_link)->due_ns > head->due_ns)
         place = place->prev;
-    kit_list_insert_after(place, &head->lane_link);
-    lanes_changed(head->fault_class, lanes);
+    kit_list_insert_after(place, &head->path_link);
+    paths_changed(head->fault_class, paths);
 }
 
 /* One operation was handed over. */
-static void lanes_passed(struct fault_lanes *lanes)
+static void paths_passed(struct fault_paths *paths)
 {
-    struct kit_link *next, *link = kit_list_first(&lanes->heads);
+    struct kit_link *next, *link = kit_list_first(&paths->heads);
 
     for (; link != NULL; link = next) {
-        struct fault_op *op = kit_container(link, struct fault_op, lane_link);
+        struct fault_op *op = kit_container(link, struct fault_op, path_link);
 
-        next = kit_list_next(&lanes->heads, link);
+        next = kit_list_next(&paths->heads, link);
         if (op->passes == 0 || op->handed_over || --op->passes != 0)
             continue;
         op->due_ns = 0;
         kit_list_remove(link);
-        lanes_insert(op);
+        paths_insert(op);
     }
 }
 
-static void lanes_changed(struct fault_class *fault_class, struct fault_lanes *lanes)
+static void paths_changed(struct fault_class *fault_class, struct fault_paths *paths)
 {
-    struct kit_link *link = kit_list_first(&lanes->heads);
+    struct kit_link *link = kit_list_first(&paths->heads);
 
-    while (link != NULL && kit_container(link, struct fault_op, lane_link)->handed_over)
-        link = kit_list_next(&lanes->heads, link);
+    while (link != NULL && kit_container(link, struct fault_op, path_link)->handed_over)
+        link = kit_list_next(&paths->heads, link);
     (void) pthread_mutex_lock(&fault_class->state);
-    lanes->due_ns =
-        link != NULL ? kit_container(link, struct fault_op, lane_link)->due_ns : UINT64_MAX;
+    paths->due_ns =
+        link != NULL ? kit_container(link, struct fault_op, path_link)->due_ns : UINT64_MAX;
     for (struct kit_link *at = kit_list_first(&fault_class->contexts); at != NULL;
          at = kit_list_next(&fault_class->contexts, at)) {
         struct fault_context *context = kit_container(at, struct fault_context, link);
 
-        if (context->lanes == lanes)
+        if (context->paths == paths)
             fault_timer_update(context);
     }
     (void) pthread_mutex_unlock(&fault_class->state);
@@ -197,14 +197,14 @@ static void lanes_changed(struct fault_class *fault_class, struct fault_lanes *l
 static struct fault_op *take_due(struct fault_context *context)
 {
     struct fault_class *fault_class = context->fault_class;
-    const struct kit_link *heads = &context->lanes->heads;
+    const struct kit_link *heads = &context->paths->heads;
     const uint64_t now_ns = kit_host->clock_ns();
     struct fault_op *due = NULL;
 
     (void) pthread_mutex_lock(&fault_class->order);
     for (struct kit_link *link = kit_list_first(heads); link != NULL && due == NULL;
          link = kit_list_next(heads, link)) {
-        struct fault_op *op = kit_container(link, struct fault_op, lane_link);
+        struct fault_op *op = kit_container(link, struct fault_op, path_link);
 
         if (op->due_ns > now_ns)
             break;
@@ -218,7 +218,7 @@ static struct fault_op *take_due(struct fault_context *context)
         due->state = FAULT_INNER;
         due->pins++;
         (void) pthread_mutex_unlock(&fault_class->state);
-        lanes_changed(fault_class, context->lanes);
+        paths_changed(fault_class, context->paths);
     }
     (void) pthread_mutex_unlock(&fault_class->order);
     return due;
@@ -251,7 +251,7 @@ static void hand_over(struct fault_op *op)
     atomic_fetch_sub(&context->handing_over, 1);
 }
 
-/* Out of the lane, or back into it when there was no room. True when it was cancelled meanwhile. */
+/* Out of the path, or back into it when there was no room. True when it was cancelled meanwhile. */
 static bool hand_over_ended(struct fault_op *op, int32_t ret)
 {
     struct fault_class *fault_class = op->fault_class;
@@ -268,59 +268,59 @@ static bool hand_over_ended(struct fault_op *op, int32_t ret)
     (void) pthread_mutex_unlock(&fault_class->state);
     op->handed_over = false;
     if (again) {
-        kit_list_remove(&op->lane_link);
+        kit_list_remove(&op->path_link);
         op->due_ns = kit_host->clock_ns() + RETRY_NS;
-        lanes_insert(op);
+        paths_insert(op);
     } else {
-        lane_remove(op);
+        path_remove(op);
     }
     (void) pthread_mutex_unlock(&fault_class->order);
     return cancel;
 }
 
 /* What waits behind a head that goes takes its place. */
-static void lane_remove(struct fault_op *op)
+static void path_remove(struct fault_op *op)
 {
-    struct fault_op *before, *next = op->lane_next;
+    struct fault_op *before, *next = op->path_next;
 
     if (!op->is_head) {
-        before = lane_before(op);
+        before = path_before(op);
         if (before != NULL)
-            before->lane_next = next;
+            before->path_next = next;
     } else {
-        kit_list_remove(&op->lane_link);
+        kit_list_remove(&op->path_link);
         op->is_head = false;
         if (next != NULL) {
             next->is_head = true;
-            lanes_insert(next);
+            paths_insert(next);
         }
-        lanes_changed(op->fault_class, op->context->lanes);
+        paths_changed(op->fault_class, op->context->paths);
     }
-    op->lane_next = NULL;
+    op->path_next = NULL;
 }
 
-static struct fault_op *lane_before(const struct fault_op *op)
+static struct fault_op *path_before(const struct fault_op *op)
 {
-    const struct kit_link *heads = &op->context->lanes->heads;
+    const struct kit_link *heads = &op->context->paths->heads;
 
     for (struct kit_link *link = kit_list_first(heads); link != NULL;
          link = kit_list_next(heads, link))
-        for (struct fault_op *before = kit_container(link, struct fault_op, lane_link);
-             before != NULL; before = before->lane_next)
-            if (before->lane_next == op)
+        for (struct fault_op *before = kit_container(link, struct fault_op, path_link);
+             before != NULL; before = before->path_next)
+            if (before->path_next == op)
                 return before;
     return NULL;
 }
 
-/* Any operation of the context that waits, wherever in a lane it is. */
+/* Any operation of the context that waits, wherever in a path it is. */
 static struct fault_op *find_of_context(const struct fault_context *context)
 {
-    const struct kit_link *heads = &context->lanes->heads;
+    const struct kit_link *heads = &context->paths->heads;
 
     for (struct kit_link *link = kit_list_first(heads); link != NULL;
          link = kit_list_next(heads, link))
-        for (struct fault_op *op = kit_container(link, struct fault_op, lane_link); op != NULL;
-             op = op->lane_next)
+        for (struct fault_op *op = kit_container(link, struct fault_op, path_link); op != NULL;
+             op = op->path_next)
             if (op->context == context && !op->handed_over)
                 return op;
     return NULL;

@@ -78,7 +78,7 @@ int32_t fault_op_refuse(struct fault_op *op)
     if (is_for_anybody(op)) {
         (void) pthread_mutex_lock(&fault_class->state);
         op->state = FAULT_PARKED;
-        kit_list_append(&op->context->parked, &op->state_link);
+        kit_list_append(&op->context->unmatched, &op->state_link);
         (void) pthread_mutex_unlock(&fault_class->state);
     } else {
         fault_count(fault_class, FAULT_FAILED);
@@ -160,7 +160,7 @@ static bool op_survives(struct fault_op *op, struct fault_report *report)
         return false;
     if (is_for_anybody(op)) {
         op->state = FAULT_PARKED;
-        kit_list_append(&op->context->parked, &op->state_link);
+        kit_list_append(&op->context->unmatched, &op->state_link);
         return true;
     }
     fault_count(op->fault_class, FAULT_FAILED);

@@ -79,7 +79,7 @@ bool fault_timer_is_due(struct fault_context *context)
 static uint64_t first_due_ns(const struct fault_context *context)
 {
     const struct kit_link *link = kit_list_first(&context->cancels);
-    uint64_t due_ns = context->lanes->due_ns;
+    uint64_t due_ns = context->paths->due_ns;
 
     if (atomic_load(&context->fault_class->dying) && !atomic_load(&context->gone))
         return 0;

@@ -20,17 +20,17 @@
 #include <time.h>
 #include <unistd.h>
 
-#define HELLO_MAGIC   UINT32_C(0x48446d41)
-#define HELLO_NS      UINT64_C(10000000000) /* less than MPI_DIAL_NS: the next caller waits */
-#define DIAL_ATTEMPTS 3u
-#define DIAL_PAUSE_NS 20000000              /* others may be connecting to the same port */
-#define TURN_NS       UINT64_C(30000000000) /* for others that connect to the same port */
-#define TURN_PAUSE    1000000
-#define ACCEPT_PAUSE  100000000
-#define CLOSE_NS      UINT64_C(1000000000) /* for BYEs when the process ends */
-#define CLOSE_PAUSE   1000000
-#define PARK_SIGNAL   (SIGRTMAX - 3)
-#define PARK_AFTER_NS UINT64_C(50000000) /* by then who accepts waits, and has no lock */
+#define HELLO_MAGIC     UINT32_C(0x48446d41)
+#define HELLO_NS        UINT64_C(10000000000) /* less than MPI_DIAL_NS: the next caller waits */
+#define DIAL_ATTEMPTS   3u
+#define DIAL_PAUSE_NS   20000000              /* others may be connecting to the same port */
+#define TURN_NS         UINT64_C(30000000000) /* for others that connect to the same port */
+#define TURN_PAUSE      1000000
+#define ACCEPT_PAUSE    100000000
+#define CLOSE_NS        UINT64_C(1000000000) /* for BYEs when the process ends */
+#define CLOSE_PAUSE     1000000
+#define DETACH_SIGNAL   (SIGRTMAX - 3)
+#define DETACH_AFTER_NS UINT64_C(50000000) /* by then who accepts waits, and has no lock */
 
 /* The first message of who connects. */
 struct dial_hello {
@@ -53,8 +53,8 @@ struct dial_call {
 static int32_t port_start(void);
 static void *port_run(void *arg);
 static void port_accepted(MPI_Comm comm);
-static bool port_park(uint64_t end);
-static void port_parked(int number);
+static bool port_detach(uint64_t end);
+static void port_detached(int number);
 static bool hello_receive(MPI_Comm comm, struct dial_hello *hello);
 static int32_t thread_start(void *(*run)(void *arg), void *arg, pthread_t *thread);
 static void *dial_run(void *arg);
@@ -80,7 +80,7 @@ static char own_port[MPI_MAX_PORT_NAME]; /* empty: there is none yet */
 static MPI_Comm port_self;               /* for who accepts */
 static pthread_t port_thread;
 static _Atomic uint64_t port_since; /* ns: so long it waits in MPI; 0: it does not */
-static _Atomic bool is_parked;
+static _Atomic bool is_detached;
 
 /* The port of this process, opened if it is not. */
 int32_t mpi_port_open(char port[KIT_NAME_MAX])
@@ -179,7 +179,7 @@ bool mpi_comms_close(void)
         is_closed = kit_list_empty(&left) && atomic_load(&dial_count) == 0;
         (void) pthread_mutex_unlock(&dial_lock);
         if (is_closed || kit_host->clock_ns() > end)
-            return is_closed && port_park(end);
+            return is_closed && port_detach(end);
         dial_pause(CLOSE_PAUSE);
     }
 }
@@ -217,12 +217,12 @@ static int32_t port_start(void)
 /* As long as the process lives. */
 static void *port_run(void *arg)
 {
-    sigset_t park;
+    sigset_t signals;
 
     (void) arg;
-    (void) sigemptyset(&park);
-    (void) sigaddset(&park, PARK_SIGNAL);
-    (void) pthread_sigmask(SIG_UNBLOCK, &park, NULL);
+    (void) sigemptyset(&signals);
+    (void) sigaddset(&signals, DETACH_SIGNAL);
+    (void) pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
     for (;;) {
         MPI_Comm comm = MPI_COMM_NULL;
         int error;
@@ -245,7 +245,7 @@ static void *port_run(void *arg)
  * accepts is stopped before, where it waits for others and keeps nobody out of anything; nothing
  * but a signal gets there. False: it is at work, or the program uses that signal.
  */
-static bool port_park(uint64_t end)
+static bool port_detach(uint64_t end)
 {
     struct sigaction action = {0}, before;
 
@@ -254,25 +254,26 @@ static bool port_park(uint64_t end)
     for (;;) {
         uint64_t since = atomic_load(&port_since), now = kit_host->clock_ns();
 
-        if (since != 0 && now - since > PARK_AFTER_NS)
+        if (since != 0 && now - since > DETACH_AFTER_NS)
             break;
-        if (now > end + PARK_AFTER_NS)
+        if (now > end + DETACH_AFTER_NS)
             return false;
         dial_pause(CLOSE_PAUSE);
     }
-    action.sa_handler = port_parked;
-    if (sigaction(PARK_SIGNAL, NULL, &before) != 0 || before.sa_handler != SIG_DFL ||
-        sigaction(PARK_SIGNAL, &action, NULL) != 0 || pthread_kill(port_thread, PARK_SIGNAL) != 0)
+    action.sa_handler = port_detached;
+    if (sigaction(DETACH_SIGNAL, NULL, &before) != 0 || before.sa_handler != SIG_DFL ||
+        sigaction(DETACH_SIGNAL, &action, NULL) != 0 ||
+        pthread_kill(port_thread, DETACH_SIGNAL) != 0)
         return false;
-    while (!atomic_load(&is_parked) && kit_host->clock_ns() < end + PARK_AFTER_NS)
+    while (!atomic_load(&is_detached) && kit_host->clock_ns() < end + DETACH_AFTER_NS)
         dial_pause(CLOSE_PAUSE);
-    return atomic_load(&is_parked);
+    return atomic_load(&is_detached);
 }
 
-static void port_parked(int number)
+static void port_detached(int number)
 {
     (void) number;
-    atomic_store(&is_parked, true);
+    atomic_store(&is_detached, true);
     for (;;)
         (void) pause();
 }

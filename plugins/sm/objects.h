@@ -269,7 +269,7 @@ struct na_plugin_class {
     bool single_context; /* one thread at a time uses a context */
     bool force_copy;
     bool fence;                  /* this process cannot take part in membarrier */
-    bool membarrier;             /* sleeping and parking may rely on membarrier */
+    bool membarrier;             /* sleeping may rely on membarrier */
     bool forked;                 /* we are in a child that did not make this class */
     atomic_bool barrier_refused; /* membarrier worked at first */
     int send_fd;

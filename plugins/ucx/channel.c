@@ -107,7 +107,7 @@ void ucx_channels_progress(struct na_plugin_class *na_class)
     if (kit_unlikely(!kit_list_empty(&na_class->unidentified)))
         channels_expire(na_class);
     if (kit_unlikely(!kit_list_empty(&na_class->closing)))
-        ucx_channels_bury(na_class);
+        ucx_channels_reclaim(na_class);
 }
 
 /* Answers on links that were joined, and goes on with those that end. */

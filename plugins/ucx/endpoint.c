@@ -67,7 +67,7 @@ int32_t ucx_class_finalize(struct na_plugin_class *na_class)
     ucx_process_close(na_class);
     while (!kit_list_empty(&na_class->unidentified))
         ucx_channel_close(kit_container(na_class->unidentified.next, struct ucx_channel, node));
-    ucx_channels_bury(na_class);
+    ucx_channels_reclaim(na_class);
     ucx_spares_close(na_class);
     ucx_worker_close(na_class);
     kit_endpoint_close(&na_class->fabric);

@@ -119,7 +119,7 @@ void ucx_channel_close(struct ucx_channel *channel)
     kit_list_append(&channel->na_class->closing, &channel->node);
 }
 
-void ucx_channels_bury(struct na_plugin_class *na_class)
+void ucx_channels_reclaim(struct na_plugin_class *na_class)
 {
     while (!kit_list_empty(&na_class->closing)) {
         struct ucx_channel *channel =

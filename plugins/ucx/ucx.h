@@ -423,7 +423,7 @@ struct ucx_channel *ucx_channel_create(struct na_plugin_class *na_class, int fd)
 bool ucx_channel_watch(struct ucx_channel *channel, int how, uint32_t events);
 void ucx_channel_close(struct ucx_channel *channel);
 void ucx_channel_say_goodbye(struct ucx_channel *channel);
-void ucx_channels_bury(struct na_plugin_class *na_class);
+void ucx_channels_reclaim(struct na_plugin_class *na_class);
 
 /* One end of a connection, for comparing. */
 struct process_end {

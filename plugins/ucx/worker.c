@@ -53,7 +53,7 @@ void ucx_worker_close(struct na_plugin_class *na_class)
     ucx_enter();
     if (na_class->worker != NULL) {
         ucx_links_close(na_class);
-        ucx_channels_bury(na_class);
+        ucx_channels_reclaim(na_class);
         ucx_mem_forget_keys(na_class);
     }
     for (node = na_class->workers.next; node != &na_class->workers; node = node->next)
