@@ -11,6 +11,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+_Static_assert(KIT_TABLE_MAX <= SM_TABLE_ENTRIES, "each region has an entry");
+
 static _Atomic uint64_t *sm_registration_entry(struct na_plugin_class *na_class, uint32_t index);
 static int32_t sm_registration_part(struct na_plugin_addr *peer, uint32_t part,
                                     const _Atomic uint64_t **table_p);
