@@ -92,6 +92,7 @@ int32_t ofi_class_finalize(struct na_plugin_class *na_class)
     ofi_mem_destroy_all(na_class);
     kit_endpoint_close(&na_class->base);
     ofi_address_destroy_all(na_class);
+    ofi_cm_close(na_class);
     resources = (struct ofi_resources){
         .info = na_class->info,
         .fabric = na_class->fabric,
@@ -217,7 +218,9 @@ static void ofi_fill_info(const struct na_plugin_class *na_class, struct na_plug
 {
     info->max_rma_size = 0; /* larger ones go in pieces */
     info->capabilities |= NA_PLUGIN_CAP_RMA;
-    if (na_class->info->domain_attr->data_progress == FI_PROGRESS_AUTO &&
+    /* rxm says that it progresses by calls alone, but leaves reads and writes to the device. */
+    if ((na_class->info->domain_attr->data_progress == FI_PROGRESS_AUTO ||
+         na_class->protocol.cm_port) &&
         na_class->base.rma == NULL)
         info->capabilities |= NA_PLUGIN_CAP_RMA_NATIVE;
     if ((na_class->info->caps & FI_HMEM) != 0)

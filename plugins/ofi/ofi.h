@@ -68,6 +68,7 @@ struct ofi_protocol {
     uint32_t frame;   /* bytes that travel eagerly, so that completions keep their order */
     bool node_local;
     bool tcp_port;     /* the port of an address is a TCP port that a listener answers */
+    bool cm_port;      /* the same, of RDMA's connection management */
     bool is_fenced;    /* injected frames have to be known to have arrived now and then */
     bool auto_to_wait; /* gives a descriptor only if it progresses in a thread of its own */
 };
@@ -138,14 +139,29 @@ struct ofi_address {
     struct ofi_address **link;
 };
 
+/* What asks whether peers listen, where that is no matter of sockets (probe_cm.c). */
+struct ofi_cm {
+    struct fi_info *info;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+};
+
+/* One connection attempt of it. */
+struct ofi_cm_probe {
+    struct fid_eq *eq;
+    struct fid_cq *cq;
+    struct fid_ep *endpoint;
+};
+
 /* Private part of a peer. */
 struct ofi_peer {
-    struct ofi_address *address; /* NULL: closed */
-    uint64_t stalled_since;      /* ns: the fabric said AGAIN since then; 0: it did not */
-    uint64_t connecting_since;   /* ns: somebody listens, but does not accept us; 0: not so */
-    bool is_connected;           /* the fabric took something for it */
-    bool was_refused;            /* the last time nobody listened */
-    int probe_fd;                /* a connection attempt that tells whether anybody listens */
+    struct ofi_address *address;  /* NULL: closed */
+    uint64_t stalled_since;       /* ns: the fabric said AGAIN since then; 0: it did not */
+    uint64_t connecting_since;    /* ns: somebody listens, but does not accept us; 0: not so */
+    bool is_connected;            /* the fabric took something for it */
+    bool was_refused;             /* the last time nobody listened */
+    int probe_fd;                 /* a connection attempt that tells whether anybody listens */
+    struct ofi_cm_probe cm_probe; /* the same, instead */
     bool probing;
     bool is_unattachable; /* the system keeps us from each other's memory; said once */
 };
@@ -228,6 +244,7 @@ struct na_plugin_class {
     uint32_t idle_polls; /* since a frame was received */
     uint32_t polls;
     struct ofi_stuck stuck;
+    struct ofi_cm cm;
     FILE *unidentified; /* what the system says of the set that they are in; or NULL */
     int listen_fd;      /* that is closed soon; or negative */
     uint64_t unidentified_seen;
@@ -317,6 +334,13 @@ void ofi_address_destroy_all(struct na_plugin_class *na_class);
 bool ofi_probe_file(const char *name, unsigned int *user);
 int32_t ofi_probe_stalled(struct na_plugin_class *na_class, struct kit_peer *peer);
 void ofi_probe_end(struct kit_peer *peer);
+
+/* probe_cm.c */
+int ofi_cm_begin(struct na_plugin_class *na_class, struct ofi_cm_probe *probe,
+                 const struct sockaddr_storage *address);
+int ofi_cm_check(struct ofi_cm_probe *probe);
+void ofi_cm_end(struct ofi_cm_probe *probe);
+void ofi_cm_close(struct na_plugin_class *na_class);
 
 /* frame.c */
 int32_t ofi_frame_send(struct kit_endpoint *endpoint, struct kit_frame *frame);

@@ -3,9 +3,12 @@
 
 #include "ofi.h"
 
+#include <glob.h>
 #include <stdlib.h>
 
 static void ofi_settings_default(void);
+static void ofi_settings_verbs(void);
+static bool ofi_matches(const char *pattern);
 
 static struct na_plugin ofi_plugin = {
     .abi_version = NA_PLUGIN_ABI_VERSION,
@@ -74,4 +77,29 @@ static void ofi_settings_default(void)
     (void) setenv("FI_SOCKETS_CONN_TIMEOUT", "2000", 0);
     (void) setenv("FI_SOCKETS_MAX_CONN_RETRY", "2", 0);
     (void) setenv("FI_SOCKETS_DEF_CONN_MAP_SZ", "8192", 0);
+    if (ofi_matches("/sys/class/infiniband/*"))
+        ofi_settings_verbs();
+}
+
+/*
+ * The cache of registrations registers with all rights, which memory that is read-only refuses, and
+ * keeps what was deregistered within reach. cxi registers the local side of each transfer by it.
+ *
+ * Soft RoCE (only its devices have a parent there) has smaller queues than rxm wants for 256 peers.
+ */
+static void ofi_settings_verbs(void)
+{
+    if (!ofi_matches("/sys/class/cxi/*"))
+        (void) setenv("FI_MR_CACHE_MAX_COUNT", "0", 0);
+    if (ofi_matches("/sys/class/infiniband/*/parent"))
+        (void) setenv("FI_UNIVERSE_SIZE", "64", 0);
+}
+
+static bool ofi_matches(const char *pattern)
+{
+    glob_t found;
+    const bool matches = glob(pattern, GLOB_NOSORT, NULL, &found) == 0;
+
+    globfree(&found);
+    return matches;
 }

@@ -20,6 +20,8 @@
 #define OFI_SHARED_DIRECTORY "/dev/shm"
 
 static int32_t ofi_probe_begin(struct na_plugin_class *na_class, struct kit_peer *peer);
+static int32_t ofi_probe_cm_begin(struct na_plugin_class *na_class, struct kit_peer *peer,
+                                  const struct sockaddr_storage *address);
 static int32_t ofi_probe_check(struct na_plugin_class *na_class, struct kit_peer *peer);
 static int32_t ofi_probe_result(struct na_plugin_class *na_class, struct kit_peer *peer, int error);
 
@@ -30,7 +32,8 @@ int32_t ofi_probe_stalled(struct na_plugin_class *na_class, struct kit_peer *pee
     unsigned int user;
     uint64_t now;
 
-    if (!na_class->protocol.tcp_port && !na_class->protocol.node_local)
+    if (!na_class->protocol.tcp_port && !na_class->protocol.cm_port &&
+        !na_class->protocol.node_local)
         return NA_PLUGIN_AGAIN;
     if (private->probing)
         return ofi_probe_check(na_class, peer);
@@ -68,8 +71,9 @@ void ofi_probe_end(struct kit_peer *peer)
 {
     struct ofi_peer *private = peer->priv;
 
-    if (private->probing)
+    if (private->probe_fd >= 0)
         (void) close(private->probe_fd);
+    ofi_cm_end(&private->cm_probe);
     private->probing = false;
     private->probe_fd = -1;
     private->stalled_since = 0;
@@ -86,6 +90,8 @@ static int32_t ofi_probe_begin(struct na_plugin_class *na_class, struct kit_peer
         kit_location_resolve_formatted(&location, NA_PLUGIN_ADDR_UNSPEC, &address, reason) !=
             NA_PLUGIN_SUCCESS)
         return NA_PLUGIN_AGAIN;
+    if (na_class->protocol.cm_port)
+        return ofi_probe_cm_begin(na_class, peer, &address);
     private->probe_fd =
         socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
     if (private->probe_fd < 0)
@@ -97,6 +103,18 @@ static int32_t ofi_probe_begin(struct na_plugin_class *na_class, struct kit_peer
     return ofi_probe_result(na_class, peer, 0);
 }
 
+static int32_t ofi_probe_cm_begin(struct na_plugin_class *na_class, struct kit_peer *peer,
+                                  const struct sockaddr_storage *address)
+{
+    struct ofi_peer *ours = peer->priv;
+    int error = ofi_cm_begin(na_class, &ours->cm_probe, address);
+
+    if (error != 0)
+        return error == FI_EAGAIN ? NA_PLUGIN_AGAIN : ofi_probe_result(na_class, peer, error);
+    ours->probing = true;
+    return NA_PLUGIN_AGAIN;
+}
+
 static int32_t ofi_probe_check(struct na_plugin_class *na_class, struct kit_peer *peer)
 {
     struct ofi_peer *private = peer->priv;
@@ -104,6 +122,10 @@ static int32_t ofi_probe_check(struct na_plugin_class *na_class, struct kit_peer
     socklen_t size = sizeof(int);
     int error = 0;
 
+    if (na_class->protocol.cm_port) {
+        error = ofi_cm_check(&private->cm_probe);
+        return error == FI_EAGAIN ? NA_PLUGIN_AGAIN : ofi_probe_result(na_class, peer, error);
+    }
     if (poll(&descriptor, 1, 0) != 1)
         return NA_PLUGIN_AGAIN;
     if (getsockopt(private->probe_fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0)

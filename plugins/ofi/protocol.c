@@ -37,7 +37,8 @@ const struct ofi_protocol ofi_protocols[] = {
      .format = FI_SOCKADDR_IN,
      .naming = OFI_NAMING_SOCKET,
      .priority = 85,
-     .frame = OFI_FRAME_RXM},
+     .frame = OFI_FRAME_RXM,
+     .cm_port = true},
     {.name = "gni",
      .provider = "gni",
      .format = FI_ADDR_GNI,
@@ -133,10 +134,14 @@ bool ofi_protocol_find(const char *name, struct ofi_protocol *protocol)
     return true;
 }
 
-/* Whether libfabric's provider is what the protocol means: itself, or under utility layers. */
+/*
+ * Whether libfabric's provider is what the protocol means: itself, or under utility layers. verbs
+ * under rxd is listed, but cannot be opened.
+ */
 bool ofi_protocol_has_provider(const struct ofi_protocol *protocol, const char *provider)
 {
-    return ofi_provider_starts(provider, protocol->provider);
+    return ofi_provider_starts(provider, protocol->provider) &&
+           (!protocol->cm_port || strstr(provider, "ofi_rxd") == NULL);
 }
 
 static bool ofi_provider_starts(const char *provider, const char *start)

@@ -8,6 +8,8 @@
 /* Keys that were taken by chance: try others. */
 #define OFI_KEY_ATTEMPTS 16
 
+static int ofi_memory_try(struct na_plugin_class *na_class, struct fi_mr_attr *attr,
+                          struct fid_mr **mr_p);
 static void ofi_memory_describe_type(struct fi_mr_attr *attr, uint32_t mem_type, uint64_t device);
 static int32_t ofi_memory_activate(struct na_plugin_class *na_class, struct fid_mr *mr);
 
@@ -18,26 +20,38 @@ int32_t ofi_memory_register(struct na_plugin_class *na_class, const void *base, 
 {
     struct iovec vector = {(void *) (uintptr_t) base, length};
     struct fi_mr_attr attr = {.mr_iov = &vector, .iov_count = 1, .access = access};
-    int error = -FI_ENOKEY;
-    int32_t ret;
+    int error;
 
     ofi_memory_describe_type(&attr, mem_type, device);
-    for (int i = 0; i < OFI_KEY_ATTEMPTS && error == -FI_ENOKEY; i++) {
-        if ((na_class->mr_mode & FI_MR_PROV_KEY) == 0) {
-            ret = ofi_random_key(na_class, &attr.requested_key);
-            if (ret != NA_PLUGIN_SUCCESS)
-                return ret;
-        }
-        error = fi_mr_regattr(na_class->domain, &attr, 0, mr_p);
+    error = ofi_memory_try(na_class, &attr, mr_p);
+    if (error != 0 && (access & (FI_REMOTE_READ | FI_REMOTE_WRITE)) == FI_REMOTE_READ) {
+        attr.access = FI_REMOTE_READ; /* devices want to write where a read of ours would end */
+        error = ofi_memory_try(na_class, &attr, mr_p);
     }
     if (error != 0) {
         OFI_LOG_ERROR("provider '%s' does not register %llu bytes at %p (%s)",
                       na_class->info->fabric_attr->prov_name, (unsigned long long) length, base,
-                      fi_strerror(-error));
+                      error == -FI_EFAULT ? "not mapped, or mapped read-only and shared"
+                                          : fi_strerror(-error));
         *mr_p = NULL;
         return ofi_status(-error);
     }
     return ofi_memory_activate(na_class, *mr_p);
+}
+
+/* Negative, as libfabric's. */
+static int ofi_memory_try(struct na_plugin_class *na_class, struct fi_mr_attr *attr,
+                          struct fid_mr **mr_p)
+{
+    int error = -FI_ENOKEY;
+
+    for (int i = 0; i < OFI_KEY_ATTEMPTS && error == -FI_ENOKEY; i++) {
+        if ((na_class->mr_mode & FI_MR_PROV_KEY) == 0 &&
+            ofi_random_key(na_class, &attr->requested_key) != NA_PLUGIN_SUCCESS)
+            return -FI_EIO;
+        error = fi_mr_regattr(na_class->domain, attr, 0, mr_p);
+    }
+    return error;
 }
 
 /* Nobody who was not told a key shall find one. */

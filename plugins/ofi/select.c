@@ -31,6 +31,7 @@ static int32_t ofi_ask(struct na_plugin_class *na_class, const struct na_plugin_
                        const struct ofi_source *source, struct fi_info **list_p);
 static struct fi_info *ofi_pick(const struct na_plugin_class *na_class,
                                 const struct ofi_source *source, struct fi_info *list);
+static bool ofi_is_elsewhere(const struct ofi_source *source, const struct fi_info *info);
 static int32_t ofi_explain_missing(const struct na_plugin_class *na_class,
                                    const struct ofi_source *source, int error);
 
@@ -234,12 +235,26 @@ static struct fi_info *ofi_pick(const struct na_plugin_class *na_class,
         if (protocol->naming == OFI_NAMING_SOCKET && source->domain[0] != '\0' &&
             strcmp(info->domain_attr->name, source->domain) != 0)
             continue;
+        if (ofi_is_elsewhere(source, info))
+            continue;
         if (strcmp(info->fabric_attr->prov_name, protocol->provider) == 0)
             return ofi_device_choose(info);
         if (layered == NULL)
             layered = info;
     }
     return layered != NULL ? ofi_device_choose(layered) : NULL;
+}
+
+/* verbs offers its device's address when it was asked for one that the device does not have. */
+static bool ofi_is_elsewhere(const struct ofi_source *source, const struct fi_info *info)
+{
+    const struct sockaddr_in *asked = (const struct sockaddr_in *) &source->address;
+    const struct sockaddr_in *offered = info->src_addr;
+
+    return source->has_address && asked->sin_family == AF_INET &&
+           asked->sin_addr.s_addr != htonl(INADDR_ANY) && offered != NULL &&
+           info->src_addrlen >= sizeof(*offered) && offered->sin_family == AF_INET &&
+           offered->sin_addr.s_addr != asked->sin_addr.s_addr;
 }
 
 static int32_t ofi_explain_missing(const struct na_plugin_class *na_class,

@@ -61,7 +61,9 @@ void cp_source_catch_bus_errors(void)
 
 void *cp_source_map(const struct cp_source *source, uint64_t offset, uint64_t size)
 {
-    void *part = mmap(NULL, size, PROT_READ, MAP_SHARED | MAP_POPULATE, source->fd, (off_t) offset);
+    /* RDMA devices register no read-only memory that is shared, before Linux 6.2. */
+    void *part =
+        mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, source->fd, (off_t) offset);
 
     if (part != MAP_FAILED)
         return part;
