@@ -74,6 +74,13 @@ int32_t ucx_mem_register(struct na_plugin_class *na_class, struct na_plugin_mem 
     mem->region.mem_type = mem_type;
     if (na_class->wants_keys && mem->region.length != 0)
         status = mem_map(na_class, mem);
+    if (status != UCS_OK && (mem->region.flags & NA_PLUGIN_MEM_WRITE) == 0) {
+        /* UCX asks devices for all rights, which memory that is read-only does not give. */
+        UCX_LOG_INFO("%llu bytes at %p go to peers in messages: UCX does not register them (%s)",
+                     (unsigned long long) mem->region.length, (void *) (uintptr_t) mem->region.base,
+                     ucx_log_last());
+        status = UCS_OK;
+    }
     if (status != UCS_OK) {
         UCX_LOG_ERROR("UCX does not register %llu bytes at %p: %s (%s)",
                       (unsigned long long) mem->region.length,

@@ -3,7 +3,11 @@
 
 #include "ucx.h"
 
+#include <glob.h>
 #include <stdio.h>
+#include <stdlib.h>
+
+static void ucx_settings_default(void);
 
 const struct kit_msg_ops ucx_ops = {
     .max_frame = UCX_MAX_FRAME,
@@ -72,9 +76,26 @@ int32_t na_plugin_entry_v1(const struct na_host *host, const struct na_plugin **
         *reason_p = reason;
         return NA_PLUGIN_OPNOTSUPPORTED;
     }
+    ucx_settings_default();
     ucx_fork_watch();
     ucx_plugin.op_size = kit_msg_op_size();
     ucx_plugin.op_align = kit_msg_op_align();
     *plugin_p = &ucx_plugin;
     return NA_PLUGIN_SUCCESS;
+}
+
+/*
+ * What UCX takes from the environment alone; the user's stays. A cache keeps registrations, and
+ * what was deregistered within reach of peers. UD compares the address in each packet with the
+ * port's, which soft RoCE (its devices alone have a parent there) does not have in them.
+ */
+static void ucx_settings_default(void)
+{
+    glob_t found;
+
+    (void) setenv("UCX_IB_REG_METHODS", "direct", 0);
+    if (glob("/sys/class/infiniband/*/parent", GLOB_NOSORT, NULL, &found) != 0)
+        return;
+    (void) setenv("UCX_UD_VERBS_ETH_DGID_CHECK", "n", 0);
+    globfree(&found);
 }

@@ -75,7 +75,7 @@ int32_t ucx_rma_start(struct kit_endpoint *endpoint, struct kit_msg_rma *rma)
     if (ucx_read_is_possible(transfer))
         ret = ucx_read_start(transfer);
     if (ret == NA_PLUGIN_OPNOTSUPPORTED) {
-        transfer->is_native = na_class->wants_keys && rma->remote->packed_size != 0 &&
+        transfer->is_native = rma->local->mem != NULL && rma->remote->packed_size != 0 &&
                               !link_may_copy(link, &rma->local->region, &rma->remote->region) &&
                               link_has_native_lanes(link);
         ret = transfer->is_native ? ucx_native_start(transfer) : kit_remote_start(endpoint, rma);
