@@ -16,7 +16,7 @@ die() {
 }
 
 # Prints the Debian packages that are missing for the named purposes: build, test, clang, tsan,
-# abi, packages, docs, words, format. What is there is found by using it, so that the same check holds on other systems.
+# abi, packages, docs, words, format, verbs. What is there is found by using it, so that the same check holds on other systems.
 missing_packages() {
     local purpose
     for purpose in "$@"; do
@@ -60,6 +60,12 @@ missing_packages() {
             command -v lintian >/dev/null || echo lintian
             command -v mmdebstrap >/dev/null || echo mmdebstrap
             command -v rpmbuild >/dev/null || echo rpm
+            ;;
+        verbs)
+            command -v qemu-system-x86_64 >/dev/null || echo qemu-system-x86
+            command -v mmdebstrap >/dev/null || echo mmdebstrap
+            command -v cpio >/dev/null || echo cpio
+            command -v depmod >/dev/null || [ -x /sbin/depmod ] || echo kmod
             ;;
         docs) command -v doxygen >/dev/null || echo doxygen ;;
         words) command -v codespell >/dev/null || echo codespell ;;

@@ -1,0 +1,178 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# What a guest of scripts/verbs.sh does: checks, each with a line that says how it went.
+# Usage: job.sh <job>, with tree, build, host and fabrics of the guest's first process.
+
+set -u
+failures=0
+export NA_PLUGIN_PATH="$build/lib/amalgam/abi-1" PATH="$build/bin:$PATH"
+
+main() {
+    local fabric
+    case $1 in
+    nothing) ;;
+    run) bash /exchange/script ;;
+    *)
+        for fabric in ${fabrics//,/ }; do
+            "job_$1" "$fabric"
+        done
+        [ $failures -eq 0 ]
+        ;;
+    esac
+}
+
+# Usage: check <name> <seconds> <command>...
+check() {
+    local name=$1 limit=$2 start=$SECONDS status=0
+    shift 2
+    (cd /tmp && timeout -k 5 "$limit" bash -c '"$@"' check "$@") >/tmp/out 2>&1 || status=$?
+    case $status in
+    0) echo "ok $name, $((SECONDS - start)) s" ;;
+    77) echo "ok $name # skipped" ;;
+    *)
+        failures=$((failures + 1))
+        echo "not ok $name: status $status after $((SECONDS - start)) s"
+        grep -vE '^\[ +(OK|RUN) ' /tmp/out | tail -n "${LINES_OF_FAILURE:-25}" | sed 's/^/# /'
+        ;;
+    esac
+}
+
+# Usage: fails <command>...; true when the command fails by itself.
+fails() {
+    "$@"
+    [ $? -eq 1 ]
+}
+export -f fails
+
+job_smoke() {
+    check "$1 rpc" 60 hg_perf rpc --init "$1" --seconds 0.5
+    check "$1 pull" 60 hg_perf bulk --init "$1" --seconds 0.5
+    check "$1 push" 60 hg_perf bulk --push --init "$1" --seconds 0.5
+    check "$1 copy" 60 copy "$1"
+    [ "$1" != ofi+verbs ] || check_addresses
+}
+
+# libfabric takes another address for one that its device does not have, and lists what it cannot open.
+check_addresses() {
+    check "ofi+verbs at an address of the device" 20 listens 10.7.0.1:7010
+    check "ofi+verbs at an address of another one" 20 fails hg_info --listen --init ofi+verbs://127.0.0.1:7010
+    check "ofi+verbs offers nothing that cannot be opened" 20 offers_no rxe0-dgram
+}
+
+listens() {
+    hg_info --listen --init "ofi+verbs://$1" | tee /tmp/listens && grep -q "$1" /tmp/listens
+}
+
+offers_no() {
+    hg_info >/tmp/offers && grep -q rxe0 /tmp/offers && ! grep "$1" /tmp/offers
+}
+export -f listens offers_no
+
+# Usage: copy <fabric>; a file of several pieces, to another process.
+copy() {
+    head -c 9000001 /dev/urandom >/tmp/source
+    rm -f /tmp/destination
+    hg_cp --init "$1" /tmp/source /tmp/destination && cmp /tmp/source /tmp/destination
+}
+export -f copy
+
+# Over the two fabrics that move data by themselves.
+job_some() {
+    case $1 in
+    ofi+verbs | ucx+rc) run_tests "$1" hg/test_hg_forward bulk/test_bulk_transfer ;;
+    esac
+}
+
+job_select() {
+    run_tests "$1" transport/test_transport_{addresses,contexts,messages,rma,cancel,death} \
+        hg/test_hg_{forward,revoked} bulk/test_bulk_{transfer,wire} integration/test_integration_kill
+}
+
+# Usage: run_tests <fabric> <program>...
+run_tests() {
+    local fabric=$1 test
+    shift
+    for test in "$@"; do
+        AMALGAM_TEST_INIT=$fabric check "$fabric ${test##*/test_}" 300 "$build/tests/$test"
+    done
+}
+
+job_conformance() {
+    local plugin=${1%%+*}
+    LINES_OF_FAILURE=200 check "$1 na_conformance" 3600 na_conformance \
+        --plugin "$NA_PLUGIN_PATH/na_$plugin.so" --init "$1"
+}
+
+job_soak() {
+    AMALGAM_TEST_INIT=$1 HG_LOG_LEVEL=none check "$1 soak" 3600 "$build/tests/integration/test_integration_soak"
+}
+
+# The side of two nodes that calls. What is written to the exchange is what the other side waits for.
+job_two_origins() {
+    local address
+    address=$(await "/exchange/two.address.$1") || return
+    check "$1 rpc to another node" 60 hg_perf rpc --target "$address" --init "$1" --seconds 1
+    check "$1 pull from another node" 60 hg_perf bulk --target "$address" --init "$1" --seconds 1
+    check "$1 push to another node" 60 hg_perf bulk --push --target "$address" --init "$1" --seconds 1
+    echo kill >"/exchange/two.kill.$1"
+    check "$1 death of a peer on another node" 60 fails hg_perf rpc --target "$address" --init "$1" --seconds 50
+    check "$1 absence of a peer on another node" 60 fails hg_perf rpc --target "$address" --init "$1" --seconds 50
+    copy_to "$1"
+}
+
+copy_to() {
+    local address
+    address=$(await "/exchange/two.copy.$1") || return
+    head -c 9000001 /dev/urandom >/exchange/two.source
+    check "$1 copy to another node" 60 hg_cp --init "$1" --to "$address" /exchange/two.source
+    echo compare >"/exchange/two.compare.$1"
+    await "/exchange/two.done.$1" >/dev/null
+}
+
+# The other side: targets, the first of which is killed while it is called.
+job_two_targets() {
+    local pid
+    hg_perf rpc --listen --init "$1" >/tmp/address 2>/tmp/log &
+    pid=$!
+    publish "/exchange/two.address.$1"
+    await "/exchange/two.kill.$1" >/dev/null
+    sleep 4
+    kill -KILL $pid
+    wait $pid 2>/dev/null
+    rm -rf /tmp/copies
+    mkdir /tmp/copies
+    (cd /tmp/copies && exec hg_cp --listen --init "$1") >/tmp/address 2>/tmp/log &
+    pid=$!
+    publish "/exchange/two.copy.$1"
+    await "/exchange/two.compare.$1" >/dev/null
+    check "$1 the copy from another node" 20 cmp /exchange/two.source /tmp/copies/two.source
+    kill -TERM $pid
+    wait $pid
+    echo done >"/exchange/two.done.$1"
+}
+
+# Usage: publish <file>; the address that a target has printed.
+publish() {
+    local tries
+    for ((tries = 0; tries < 600; tries++)); do
+        [ ! -s /tmp/address ] || break
+        sleep 0.1
+    done
+    grep -oE '[a-z_;+]+://[^ ]+' /tmp/address | head -n 1 >"$1.part"
+    mv "$1.part" "$1"
+    : >/tmp/address
+}
+
+# Usage: await <file>; prints its content once it is there.
+await() {
+    local tries
+    for ((tries = 0; tries < 1800; tries++)); do
+        [ -e "$1" ] && cat "$1" && return
+        sleep 0.2
+    done
+    echo "not ok $1: the other guest did not write it" >&2
+    failures=$((failures + 1))
+    return 1
+}
+
+main "$@"
