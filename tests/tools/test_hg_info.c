@@ -128,6 +128,50 @@ static void fails_with_a_reason_when_nothing_can_be_opened(void **state)
     }
 }
 
+static void checks_that_what_is_opened_moves_data(void **state)
+{
+    static const char *const lines[] = {"ok      open ",
+                                        "\nok      RPC to itself, ",
+                                        "\nok      pull from itself, ",
+                                        "\nok      push to itself, ",
+                                        "\nok      RPC to a child, ",
+                                        "\nok      pull from a child, ",
+                                        "\nok      push to a child, "};
+
+    (void) state;
+    tool_run(&run, hg_info, "--check", test_init_string());
+    assert_int_equal(run.code, 0);
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+        assert_non_null(strstr(run.out, lines[i]));
+    assert_null(strstr(run.out, "FAILED"));
+}
+
+static void checks_with_the_reason_where_it_cannot_be_opened(void **state)
+{
+    (void) state;
+    tool_run(&run, hg_info, "--check", "nosuch+proto");
+    assert_int_equal(run.code, 1);
+    assert_non_null(strstr(run.out, "FAILED  open nosuch+proto: "));
+    assert_non_null(strstr(run.out, "na_nosuch.so"));
+}
+
+static void checks_find_a_plugin_that_reports_data_it_did_not_move(void **state)
+{
+    (void) state;
+#ifdef BROKEN_DIR
+    assert_int_equal(setenv("NA_PLUGIN_PATH", BROKEN_DIR, 1), 0);
+    tool_run(&run, hg_info, "--check", "lies+sm");
+    (void) unsetenv("NA_PLUGIN_PATH");
+    assert_int_equal(run.code, 1);
+    assert_non_null(strstr(run.out, "\nok      RPC to a child, "));
+    assert_non_null(strstr(run.out, "\nFAILED  pull from a child: HG_CHECKSUM_ERROR"));
+    assert_non_null(strstr(run.out, "\nok      push to a child, "));
+#else
+    print_message("skipped: the broken plugins are not built (AMALGAM_TEST_CONFORMANCE)\n");
+    skip();
+#endif
+}
+
 static void refuses_unknown_options_with_code_2(void **state)
 {
     (void) state;
@@ -137,6 +181,10 @@ static void refuses_unknown_options_with_code_2(void **state)
     tool_run(&run, hg_info, "surplus");
     assert_int_equal(run.code, 2);
     tool_run(&run, hg_info, "--init");
+    assert_int_equal(run.code, 2);
+    tool_run(&run, hg_info, "--check", "na+sm", "--init", "na+sm");
+    assert_int_equal(run.code, 2);
+    tool_run(&run, hg_info, "--address-fd", "5");
     assert_int_equal(run.code, 2);
     tool_run(&run, hg_info, "--help");
     assert_int_equal(run.code, 0);
@@ -151,6 +199,9 @@ int main(int argc, char *argv[])
         cmocka_unit_test(names_a_file_that_is_no_plugin_and_the_reason),
         cmocka_unit_test(says_what_an_init_string_picks_and_why),
         cmocka_unit_test(fails_with_a_reason_when_nothing_can_be_opened),
+        cmocka_unit_test(checks_that_what_is_opened_moves_data),
+        cmocka_unit_test(checks_with_the_reason_where_it_cannot_be_opened),
+        cmocka_unit_test(checks_find_a_plugin_that_reports_data_it_did_not_move),
         cmocka_unit_test(refuses_unknown_options_with_code_2),
     };
 

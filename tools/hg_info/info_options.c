@@ -3,6 +3,7 @@
 
 #include "hg_info/info_options.h"
 
+#include <limits.h>
 #include <string.h>
 
 #include "common/tool_message.h"
@@ -15,6 +16,7 @@ static const char help_text[] =
     "SYNOPSIS\n"
     "    hg_info [--json]\n"
     "    hg_info --init STRING [--listen] [--json]\n"
+    "    hg_info --check STRING\n"
     "\n"
     "DESCRIPTION\n"
     "    Without --init: loads every plugin in the search path and shows its file, version, ABI,\n"
@@ -28,10 +30,15 @@ static const char help_text[] =
     "and\n"
     "    what became of the plugin files.\n"
     "\n"
+    "    With --check: opens it, too, and sends an RPC, a pull and a push of 1 MiB to this "
+    "process\n"
+    "    and to a child; prints a line for each, with the reason where it fails.\n"
+    "\n"
     "OPTIONS\n"
     "    --init STRING   init string, such as na+sm, ofi+tcp://host:port, ofi+verbs,ucx+all or "
     "auto\n"
     "    --listen        with --init: open it as a target, and show the address\n"
+    "    --check STRING  whether an init string works\n"
     "    --json          print one JSON object\n"
     "    --help          print this text\n"
     "\n"
@@ -41,18 +48,23 @@ static const char help_text[] =
     "    HG_LOG_LEVEL    error, warning, info or debug\n"
     "\n"
     "EXIT STATUS\n"
-    "    0 shown, and with --init it can be opened; 1 not; 2 wrong command line\n";
+    "    0 shown, and with --init it can be opened, with --check all works; 1 not;\n"
+    "    2 wrong command line\n";
 
 enum option_id {
     OPTION_INIT = TOOL_OPTION_FIRST,
     OPTION_LISTEN,
-    OPTION_JSON
+    OPTION_JSON,
+    OPTION_CHECK,
+    OPTION_ADDRESS_FD
 };
 
 static const struct option long_options[] = {
     {"init", required_argument, NULL, OPTION_INIT},
     {"listen", no_argument, NULL, OPTION_LISTEN},
     {"json", no_argument, NULL, OPTION_JSON},
+    {"check", required_argument, NULL, OPTION_CHECK},
+    {"address-fd", required_argument, NULL, OPTION_ADDRESS_FD},
     {"help", no_argument, NULL, TOOL_OPTION_HELP},
     {NULL, 0, NULL, 0},
 };
@@ -80,6 +92,13 @@ static bool option_apply(void *settings, int id, const char *value)
     case OPTION_LISTEN:
         options->listen = true;
         return true;
+    case OPTION_CHECK:
+        options->check = value;
+        return true;
+    case OPTION_ADDRESS_FD: /* of the child that --check starts */
+        options->is_child =
+            tool_parse_uint("--address-fd", value, 3, INT_MAX, &options->address_fd);
+        return options->is_child;
     default: /* OPTION_JSON */
         options->json = true;
         return true;
@@ -96,6 +115,14 @@ static bool options_finish(void *settings, int count, char *const arguments[])
     }
     if (options->listen && options->init == NULL) {
         tool_error("--listen needs --init");
+        return false;
+    }
+    if (options->check != NULL && (options->init != NULL || options->json)) {
+        tool_error("--check goes without --init and --json");
+        return false;
+    }
+    if (options->is_child && options->check == NULL) {
+        tool_error("--address-fd needs --check");
         return false;
     }
     return true;

@@ -10,6 +10,9 @@ struct info_options {
     const char *init; /* the init string that is asked about, or NULL */
     bool listen;      /* open it as a target would */
     bool json;
+    const char *check; /* the init string that is tried, or NULL */
+    bool is_child;     /* the other end of the check, which reports its address */
+    unsigned int address_fd;
 };
 
 /* Reads the command line. Returns true when there is something to do; otherwise *exit_code is set,

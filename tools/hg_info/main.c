@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/tool_message.h"
+#include "hg_info/info_check.h"
 #include "hg_info/info_options.h"
 #include "hg_info/info_report.h"
 
@@ -33,6 +34,10 @@ int main(int argc, char *argv[])
         return exit_code;
     exit_code = TOOL_EXIT_OK;
     info_watch();
+    if (options.is_child)
+        return info_check_target(options.check, (int) options.address_fd);
+    if (options.check != NULL)
+        return info_check(options.check);
     /* The report says it all; what the library logs about it would say it twice. */
     NA_Set_log_level("none");
     if (options.init != NULL && !info_open(&options, &report, &na_class))
