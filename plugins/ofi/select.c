@@ -253,8 +253,8 @@ static bool ofi_is_elsewhere(const struct ofi_source *source, const struct fi_in
 
     return source->has_address && asked->sin_family == AF_INET &&
            asked->sin_addr.s_addr != htonl(INADDR_ANY) && offered != NULL &&
-           info->src_addrlen >= sizeof(*offered) && offered->sin_family == AF_INET &&
-           offered->sin_addr.s_addr != asked->sin_addr.s_addr;
+           info->src_addrlen >= sizeof(*offered) &&
+           (offered->sin_family != AF_INET || offered->sin_addr.s_addr != asked->sin_addr.s_addr);
 }
 
 static int32_t ofi_explain_missing(const struct na_plugin_class *na_class,
