@@ -27,6 +27,10 @@ AT(hg_init_info, traffic_class, 92);
 AT(hg_init_info, no_overflow, 96);
 AT(hg_init_info, multi_recv_op_max, 100);
 AT(hg_init_info, multi_recv_copy_threshold, 104);
+#if LAYOUT_MINOR >= 1
+AT(hg_init_info, auth_key_also, 112);
+AT(hg_init_info, encrypt, 120);
+#endif
 
 SIZE(hg_diag_counters, 72);
 AT(hg_diag_counters, rpc_req_sent_count, 0);

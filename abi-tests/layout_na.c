@@ -17,6 +17,10 @@ AT(na_init_info, max_contexts, 40);
 AT(na_init_info, thread_mode, 41);
 AT(na_init_info, request_mem_device, 42);
 AT(na_init_info, traffic_class, 44);
+#if LAYOUT_MINOR >= 1
+AT(na_init_info, auth_key_also, 48);
+AT(na_init_info, encrypt, 56);
+#endif
 
 SIZE(na_init_info_4_0, 48);
 AT(na_init_info_4_0, ip_subnet, 0);

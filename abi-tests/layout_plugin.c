@@ -44,6 +44,9 @@ AT(na_plugin_init, max_contexts, 80);
 AT(na_plugin_init, request_mem_device, 84);
 #if LAYOUT_MINOR >= 1
 AT(na_plugin_init, options, 88);
+AT(na_plugin_init, auth_key_also, 96);
+AT(na_plugin_init, encrypt, 104);
+AT(na_plugin_init, reserved, 108);
 #endif
 
 GROWS(na_plugin_class_info, 56);
@@ -204,9 +207,9 @@ VALUE(NA_PLUGIN_CAP_DEVICE_MEM, 32);
 VALUE(NA_PLUGIN_CAP_FORWARD_PROG, 64);
 #if LAYOUT_MINOR >= 1
 VALUE(NA_PLUGIN_CAP_NO_THREADS, 128);
-#endif
-#if LAYOUT_MINOR >= 2
 VALUE(NA_PLUGIN_CAP_AUTHENTICATED, 256);
+VALUE(NA_PLUGIN_CAP_ENCRYPTED, 512);
+VALUE(NA_PLUGIN_CAP_SECOND_KEY, 1024);
 #endif
 VALUE(NA_PLUGIN_OFFER_USABLE, 1);
 VALUE(NA_PLUGIN_OFFER_NODE_LOCAL, 2);

@@ -90,6 +90,15 @@ struct hg_init_info {
     /* Copy requests out of the multi-receive buffers when at most so many of them are left; 0:
      * never. May not exceed multi_recv_op_max, is checked and not used. (Since 2.4.) */
     unsigned int multi_recv_copy_threshold;
+
+    /* A second key that is accepted besides na_init_info.auth_key, NULL or "" for none: to change
+     * keys while others run (docs/security.md). Read by HG_Init_opt2() and HG_Init_reason(), as is
+     * `encrypt`. \since 1.1 */
+    const char *auth_key_also;
+
+    /* Nothing that is sent can be read without auth_key, bulk data included: a transport that
+     * cannot do that is refused. Needs auth_key. \since 1.1 */
+    bool encrypt;
 };
 
 /* Return codes. The first ones, up to HG_HOSTFIREWALL, are numerically those of NA. */
@@ -173,12 +182,15 @@ struct hg_diag_counters {
     uint64_t bulk_count;                /* Bulk transfers started */
 };
 
-/* Version numbers as one integer, and comparisons of such. */
-#define HG_VERSION(major, minor) (((major) << 16) | (minor))
-#define HG_MAJOR(version)        ((version) >> 16)
+/* Version numbers as one integer, and comparisons of such. Its top bits say what these headers have
+ * at the end of the init info beyond those of the version; comparisons leave them out. */
+#define HG_VERSION_ADDITIONS     (1 << 28)
+#define HG_VERSION_MASK          (HG_VERSION_ADDITIONS - 1)
+#define HG_VERSION(major, minor) (HG_VERSION_ADDITIONS | ((major) << 16) | (minor))
+#define HG_MAJOR(version)        (((version) &HG_VERSION_MASK) >> 16)
 #define HG_MINOR(version)        ((version) &0xffff)
-#define HG_VERSION_GE(v1, v2)    ((v1) >= (v2))
-#define HG_VERSION_LT(v1, v2)    ((v1) < (v2))
+#define HG_VERSION_GE(v1, v2)    (((v1) &HG_VERSION_MASK) >= ((v2) &HG_VERSION_MASK))
+#define HG_VERSION_LT(v1, v2)    (((v1) &HG_VERSION_MASK) < ((v2) &HG_VERSION_MASK))
 
 /* A timeout that stands for "very long", in milliseconds. */
 #define HG_MAX_IDLE_TIME (3600 * 1000)
@@ -195,7 +207,7 @@ struct hg_diag_counters {
         .checksum_level = HG_CHECKSUM_NONE, .no_bulk_eager = false, .no_loopback = false,       \
         .stats = false, .no_multi_recv = false, .release_input_early = false,                   \
         .traffic_class = NA_TC_UNSPEC, .no_overflow = false, .multi_recv_op_max = 0,            \
-        .multi_recv_copy_threshold = 0                                                          \
+        .multi_recv_copy_threshold = 0, .auth_key_also = NULL, .encrypt = false                 \
     }
 
 #endif /* MERCURY_CORE_TYPES_H */

@@ -117,7 +117,8 @@ NA_PUBLIC na_class_t *NA_Initialize_opt(const char *info_string, bool listen,
  * \param info_string   init string, see NA_Initialize()
  * \param listen        accept messages from peers that did not get our address from us
  * \param version       NA_VERSION(major, minor) of the headers that the caller was compiled with:
- *                      below 5.0 the options are a struct na_init_info_4_0
+ *                      below 5.0 the options are a struct na_init_info_4_0. Take the macro: a
+ *                      number that was written out says that there is no `encrypt`
  * \param na_init_info  options, or NULL for the defaults
  *
  * \return the class, to be closed with NA_Finalize(); NULL on failure, the log says why
@@ -1006,6 +1007,8 @@ static NA_INLINE void na_init_info_dup_4_0(struct na_init_info *new_info,
     new_info->thread_mode = old_info->thread_mode;
     new_info->request_mem_device = old_info->request_mem_device;
     new_info->traffic_class = NA_TC_UNSPEC;
+    new_info->auth_key_also = NULL;
+    new_info->encrypt = false;
 }
 
 #ifdef __cplusplus

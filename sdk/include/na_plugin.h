@@ -148,6 +148,12 @@ struct na_host_context;
 /* Since 1.2, of a class that was given an auth_key: messages come from who has the same key, as
  * they were sent, once and in order. HG does not seal them again. */
 #define NA_PLUGIN_CAP_AUTHENTICATED (UINT64_C(1) << 8)
+/* Since 1.2, of a class that is asked to encrypt: nothing that a program sends, puts or gets can be
+ * read without its key. A class without it that is asked to is closed again. */
+#define NA_PLUGIN_CAP_ENCRYPTED (UINT64_C(1) << 9)
+/* Since 1.2, of an authenticated class that was given auth_key_also: that key counts as much as the
+ * first. A class that proves keys and does not say so is closed again when there is one. */
+#define NA_PLUGIN_CAP_SECOND_KEY (UINT64_C(1) << 10)
 
 /* Flags of an offer */
 #define NA_PLUGIN_OFFER_USABLE     (1u << 0) /* opening it on this machine can succeed */
@@ -311,6 +317,14 @@ struct na_plugin_init {
      * one of na_plugin.option_names, and there once; a value may be anything, also empty. A plugin
      * refuses a value that it does not know (NA_PLUGIN_INVALID_ARG). */
     const char *options;
+    /* Since 1.2: a second key that is accepted besides auth_key, and a secret as that is; NULL when
+     * not given. A class that knows it says NA_PLUGIN_CAP_SECOND_KEY. */
+    const char *auth_key_also;
+    /* Since 1.2: 1 when nothing may be sent that can be read without auth_key, which is given then.
+     * A class that keeps to it says NA_PLUGIN_CAP_ENCRYPTED; it refuses to open with a reason
+     * where it cannot. */
+    uint32_t encrypt;
+    uint32_t reserved;
 };
 
 /*

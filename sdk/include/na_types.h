@@ -64,6 +64,11 @@ struct na_init_info {
     uint8_t thread_mode;             /* NA_THREAD_MODE_*, 0: any thread, any time */
     bool request_mem_device;         /* Transfers to and from device memory are wanted */
     enum na_traffic_class traffic_class; /* Wanted traffic class (since version 5.0) */
+    const char *auth_key_also;           /* A second key that is accepted besides auth_key, NULL or
+                                            "" for none: to change keys while others run
+                                            (docs/security.md). \since 1.1 */
+    bool encrypt; /* Nothing that is sent can be read without auth_key, bulk data included: a
+                     transport that cannot do that is refused. Needs auth_key. \since 1.1 */
 };
 
 /* The same as of version 4.0: what NA_Initialize_opt() reads. */
@@ -180,12 +185,15 @@ struct na_cb_info {
 /* A callback. It runs inside NA_Trigger(), in the thread that called that. */
 typedef void (*na_cb_t)(const struct na_cb_info *callback_info);
 
-/* Versions as one number. */
-#define NA_VERSION(major, minor) (((major) << 16) | (minor))
-#define NA_MAJOR(version)        ((version) >> 16)
+/* Versions as one number. Its top bits say what these headers have at the end of the init info
+ * beyond those of the version; comparisons leave them out. */
+#define NA_VERSION_ADDITIONS     (1 << 28)
+#define NA_VERSION_MASK          (NA_VERSION_ADDITIONS - 1)
+#define NA_VERSION(major, minor) (NA_VERSION_ADDITIONS | ((major) << 16) | (minor))
+#define NA_MAJOR(version)        (((version) &NA_VERSION_MASK) >> 16)
 #define NA_MINOR(version)        ((version) &0xffff)
-#define NA_VERSION_GE(v1, v2)    ((v1) >= (v2))
-#define NA_VERSION_LT(v1, v2)    ((v1) < (v2))
+#define NA_VERSION_GE(v1, v2)    (((v1) &NA_VERSION_MASK) >= ((v2) &NA_VERSION_MASK))
+#define NA_VERSION_LT(v1, v2)    (((v1) &NA_VERSION_MASK) < ((v2) &NA_VERSION_MASK))
 
 /* Features to ask NA_Has_opt_feature() for. */
 #define NA_OPT_MULTI_RECV    (1 << 0) /* NA_Msg_multi_recv_unexpected() */
@@ -227,7 +235,7 @@ typedef void (*na_cb_t)(const struct na_cb_info *callback_info);
 /* Default options. */
 #ifdef __cplusplus
 #    define NA_INIT_INFO_INITIALIZER \
-        (na_init_info{NULL, NULL, 0, 0, 0, NA_ADDR_UNSPEC, 1, 0, false, NA_TC_UNSPEC})
+        (na_init_info{NULL, NULL, 0, 0, 0, NA_ADDR_UNSPEC, 1, 0, false, NA_TC_UNSPEC, NULL, false})
 #    define NA_INIT_INFO_INITIALIZER_4_0 \
         (na_init_info_4_0{NULL, NULL, 0, 0, 0, NA_ADDR_UNSPEC, 1, 0, false})
 #else
@@ -241,7 +249,9 @@ typedef void (*na_cb_t)(const struct na_cb_info *callback_info);
                                .max_contexts = 1,             \
                                .thread_mode = 0,              \
                                .request_mem_device = false,   \
-                               .traffic_class = NA_TC_UNSPEC})
+                               .traffic_class = NA_TC_UNSPEC, \
+                               .auth_key_also = NULL,         \
+                               .encrypt = false})
 #    define NA_INIT_INFO_INITIALIZER_4_0                          \
         ((struct na_init_info_4_0){.ip_subnet = NULL,             \
                                    .auth_key = NULL,              \

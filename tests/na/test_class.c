@@ -57,6 +57,76 @@ static void init_info_that_makes_no_sense_is_refused_by_name(void **state)
         NA_INVALID_ARG);
 }
 
+/* Opens loop with that info, and returns what became of it. */
+static na_return_t open_loop(unsigned int version, const struct na_init_info *info, uint64_t can,
+                             char *reason, size_t reason_size)
+{
+    na_class_t *na_class = NA_Initialize("loop+self", false);
+    struct loop_control *control;
+    na_return_t ret;
+
+    assert_non_null(na_class);
+    control = (struct loop_control *) (uintptr_t) na_class->table.get_extension(LOOP_CONTROL_ID);
+    assert_int_equal(NA_Finalize(na_class), NA_SUCCESS);
+    control->more_capabilities = can;
+    ret = NA_Initialize_reason("loop+self", false, version, info, &na_class, reason, reason_size);
+    control->more_capabilities = 0;
+    if (ret == NA_SUCCESS)
+        assert_int_equal(NA_Finalize(na_class), NA_SUCCESS);
+    return ret;
+}
+
+static void what_a_transport_cannot_do_with_keys_is_refused_with_a_reason(void **state)
+{
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    char reason[512];
+
+    (void) state;
+    info.encrypt = true;
+    assert_int_equal(open_loop(NA_VERSION(6, 0), &info, 0, reason, sizeof(reason)), NA_INVALID_ARG);
+    assert_non_null(strstr(reason, "encrypt of the init info needs auth_key"));
+    info.auth_key = "a";
+    assert_int_equal(
+        open_loop(NA_VERSION(6, 0), &info, NA_PLUGIN_CAP_AUTHENTICATED, reason, sizeof(reason)),
+        NA_OPNOTSUPPORTED);
+    assert_non_null(strstr(reason, "does not encrypt"));
+    assert_int_equal(open_loop(NA_VERSION(6, 0), &info,
+                               NA_PLUGIN_CAP_AUTHENTICATED | NA_PLUGIN_CAP_ENCRYPTED, reason,
+                               sizeof(reason)),
+                     NA_SUCCESS);
+
+    info.encrypt = false;
+    info.auth_key_also = "b";
+    assert_int_equal(
+        open_loop(NA_VERSION(6, 0), &info, NA_PLUGIN_CAP_AUTHENTICATED, reason, sizeof(reason)),
+        NA_OPNOTSUPPORTED);
+    assert_non_null(strstr(reason, "proves one key alone"));
+    assert_int_equal(open_loop(NA_VERSION(6, 0), &info,
+                               NA_PLUGIN_CAP_AUTHENTICATED | NA_PLUGIN_CAP_SECOND_KEY, reason,
+                               sizeof(reason)),
+                     NA_SUCCESS);
+    info.auth_key = "";
+    assert_int_equal(open_loop(NA_VERSION(6, 0), &info, 0, reason, sizeof(reason)), NA_INVALID_ARG);
+    assert_non_null(strstr(reason, "auth_key_also of the init info needs auth_key"));
+}
+
+/* What headers without them say reads no further, whatever lies there. */
+static void programs_of_older_headers_have_no_further_members(void **state)
+{
+    const unsigned int version = NA_VERSION(6, 0) & NA_VERSION_MASK;
+    struct na_init_info info = NA_INIT_INFO_INITIALIZER;
+    char reason[512];
+
+    (void) state;
+    info.encrypt = true;
+    info.auth_key_also = (const char *) (uintptr_t) 16;
+    assert_int_equal(open_loop(version, &info, 0, reason, sizeof(reason)), NA_SUCCESS);
+    assert_int_equal(NA_MAJOR(NA_VERSION(6, 1)), 6);
+    assert_int_equal(NA_MINOR(NA_VERSION(6, 1)), 1);
+    assert_true(NA_VERSION_GE(version, NA_VERSION(6, 0)));
+    assert_true(NA_VERSION_LT(NA_VERSION(5, 9), version));
+}
+
 static void zero_contexts_mean_one_and_ids_are_checked(void **state)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
@@ -223,6 +293,8 @@ int main(void)
         cmocka_unit_test(the_old_entry_point_reads_no_more_than_the_old_struct),
         cmocka_unit_test(the_old_entry_point_ignores_newer_fields),
         cmocka_unit_test(init_info_that_makes_no_sense_is_refused_by_name),
+        cmocka_unit_test(what_a_transport_cannot_do_with_keys_is_refused_with_a_reason),
+        cmocka_unit_test(programs_of_older_headers_have_no_further_members),
         cmocka_unit_test(zero_contexts_mean_one_and_ids_are_checked),
         cmocka_unit_test(a_class_is_opened_and_closed_again_and_again),
         cmocka_unit_test(null_is_freed_without_effect_and_asked_without_harm),

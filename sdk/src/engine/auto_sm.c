@@ -43,6 +43,11 @@ void hg_auto_sm_open(hg_class_t *hg_class, const struct na_init_info *main_init_
     bool is_same = false;
     char picked[128];
 
+    if (main_init_info->encrypt) {
+        HG_LOG_WARNING("auto_sm: shared memory is not encrypted; peers on this node are reached as "
+                       "others are");
+        return;
+    }
     if (!hg_auto_sm_pick(hg_class->paths[HG_PATH_MAIN].na_class, picked, sizeof(picked),
                          &is_same)) {
         HG_LOG_WARNING("auto_sm: no node-local transport is usable; peers on this node are "
@@ -53,6 +58,7 @@ void hg_auto_sm_open(hg_class_t *hg_class, const struct na_init_info *main_init_
         return; /* the main path is that transport already */
     na_init_info.ip_subnet = NULL;
     na_init_info.auth_key = NULL;
+    na_init_info.auth_key_also = NULL;
     na_init_info.addr_format = NA_ADDR_UNSPEC;
     if (info_string != NULL && strchr(info_string, '+') == NULL) {
         /* A mere name, under which the endpoint is opened. */

@@ -49,7 +49,8 @@ hg_class_t *HG_Init(const char *na_info_string, uint8_t na_listen)
 hg_class_t *HG_Init_opt(const char *na_info_string, uint8_t na_listen,
                         const struct hg_init_info *hg_init_info)
 {
-    return HG_Init_opt2(na_info_string, na_listen, HG_VERSION(2u, 2u), hg_init_info);
+    return HG_Init_opt2(na_info_string, na_listen, HG_VERSION(2u, 2u) & HG_VERSION_MASK,
+                        hg_init_info);
 }
 
 hg_class_t *HG_Init_opt2(const char *na_info_string, uint8_t na_listen, unsigned int version,
@@ -323,6 +324,13 @@ static hg_return_t hg_class_open_na(hg_class_t *hg_class, const char *info_strin
     na_return_t na_return;
 
     if (options->na_class != NULL) {
+        if (options->na_init_info.encrypt &&
+            !NA_Class_has_capability(options->na_class, "encrypted")) {
+            HG_LOG_ERROR(
+                "the NA class that was passed does not encrypt: open it with `encrypt`, or "
+                "leave that out");
+            return HG_OPNOTSUPPORTED;
+        }
         path->na_class = options->na_class;
         hg_rpc_class(hg_class)->is_listening = NA_Is_listening(options->na_class);
         return HG_SUCCESS;
@@ -350,6 +358,15 @@ static hg_return_t hg_class_open_paths(hg_class_t *hg_class, const struct hg_opt
     struct hg_rpc_class *rpc_class = hg_rpc_class(hg_class);
     hg_return_t ret = hg_class_path_init(rpc_class, HG_PATH_MAIN);
 
+    if (ret == HG_SUCCESS && options->na_init_info.auth_key_also != NULL &&
+        options->na_init_info.auth_key_also[0] != '\0' &&
+        (!rpc_class->is_authenticated[HG_PATH_MAIN] || !hg_class->owns_na_class ||
+         options->auto_sm)) {
+        HG_LOG_ERROR("auth_key_also: %s%s proves one key alone; leave it out",
+                     NA_Get_class_name(hg_class->paths[HG_PATH_MAIN].na_class),
+                     options->auto_sm ? " with auto_sm" : "");
+        return HG_OPNOTSUPPORTED;
+    }
     if (ret == HG_SUCCESS && rpc_class->has_key && hg_class->owns_na_class && !options->auto_sm &&
         rpc_class->is_authenticated[HG_PATH_MAIN]) {
         /* The transport seals what it sends. */

@@ -24,6 +24,10 @@ hg_return_t hg_options_read(struct hg_options *options, unsigned int version,
 
     if (user_info != NULL)
         memcpy(&info, user_info, hg_options_info_size(version));
+    if (user_info != NULL && (version & HG_VERSION_ADDITIONS) != 0) {
+        info.auth_key_also = user_info->auth_key_also;
+        info.encrypt = user_info->encrypt;
+    }
     ret = hg_options_check(&info);
     if (ret != HG_SUCCESS)
         return ret;
@@ -42,6 +46,8 @@ hg_return_t hg_options_read(struct hg_options *options, unsigned int version,
     options->na_init_info.thread_mode = info.na_init_info.thread_mode;
     options->na_init_info.request_mem_device = info.na_init_info.request_mem_device;
     options->na_init_info.traffic_class = info.traffic_class;
+    options->na_init_info.auth_key_also = info.auth_key_also;
+    options->na_init_info.encrypt = info.encrypt;
     options->na_class = info.na_class;
     options->sm_info_string = info.sm_info_string;
     options->request_post_init =
@@ -64,7 +70,7 @@ hg_return_t hg_options_read(struct hg_options *options, unsigned int version,
 static size_t hg_options_info_size(unsigned int version)
 {
     if (HG_VERSION_GE(version, HG_VERSION(2u, 4u)))
-        return sizeof(struct hg_init_info);
+        return offsetof(struct hg_init_info, multi_recv_copy_threshold) + sizeof(unsigned int);
     if (HG_VERSION_GE(version, HG_VERSION(2u, 3u)))
         return offsetof(struct hg_init_info, release_input_early) + sizeof(uint8_t);
     return offsetof(struct hg_init_info, stats) + sizeof(uint8_t);

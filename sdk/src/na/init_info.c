@@ -23,6 +23,7 @@ SAME_PLACE(max_contexts);
 SAME_PLACE(thread_mode);
 SAME_PLACE(request_mem_device);
 
+static bool is_given(const char *text);
 static const char *init_info_check(const struct na_init_info *info);
 
 na_return_t na_init_info_get(struct na_init_info *info, unsigned int version,
@@ -35,7 +36,10 @@ na_return_t na_init_info_get(struct na_init_info *info, unsigned int version,
     if (given == NULL)
         return NA_SUCCESS;
     if (NA_VERSION_GE(version, NA_VERSION(5u, 0u))) {
-        *info = *given;
+        memcpy(info, given,
+               (version & NA_VERSION_ADDITIONS) != 0
+                   ? sizeof(*info)
+                   : offsetof(struct na_init_info, traffic_class) + sizeof(info->traffic_class));
     } else {
         memcpy(&old, given, sizeof(old)); /* there may be no more than that */
         info->ip_subnet = old.ip_subnet;
@@ -48,6 +52,12 @@ na_return_t na_init_info_get(struct na_init_info *info, unsigned int version,
         info->thread_mode = old.thread_mode;
         info->request_mem_device = old.request_mem_device;
     }
+    if (!is_given(info->auth_key) && (is_given(info->auth_key_also) || info->encrypt)) {
+        (void) snprintf(reason, reason_size, "%s of the init info needs auth_key, which is missing",
+                        info->encrypt ? "encrypt" : "auth_key_also");
+        NA_LOG_ERROR("%s", reason);
+        return NA_INVALID_ARG;
+    }
     wrong = init_info_check(info);
     if (wrong == NULL)
         return NA_SUCCESS;
@@ -57,6 +67,11 @@ na_return_t na_init_info_get(struct na_init_info *info, unsigned int version,
                     wrong, NA_MAJOR(version), NA_MINOR(version));
     NA_LOG_ERROR("%s", reason);
     return NA_INVALID_ARG;
+}
+
+static bool is_given(const char *text)
+{
+    return text != NULL && text[0] != '\0';
 }
 
 /* Name of a field that makes no sense, or NULL. Unknown mode bits are let through for later

@@ -46,6 +46,7 @@ static void fill_init(struct na_plugin_init *init, const struct attempt *attempt
 static bool check_limits(const struct na_class *na_class, char *wrong);
 static bool check_headers(const struct na_class *na_class, char *wrong);
 static void limit_capabilities(struct na_class *na_class);
+static const char *check_keys(const struct na_init_info *info, uint64_t capabilities);
 static bool check_size(const char *name, uint64_t size, uint64_t header, char *wrong);
 static void report_rest(const struct na_init_string *parsed, size_t next,
                         struct na_selection *selection);
@@ -212,6 +213,7 @@ static na_return_t open_offer(const struct attempt *attempt, const struct na_off
 {
     struct na_class *na_class;
     struct na_plugin_init init;
+    const char *lacking;
     na_return_t ret;
 
     ret = class_create(attempt, offer, &na_class);
@@ -236,13 +238,20 @@ static na_return_t open_offer(const struct attempt *attempt, const struct na_off
                      offer->transport->name, wrong);
         ret = NA_PROTOCOL_ERROR;
     }
+    if (ret == NA_SUCCESS) {
+        limit_capabilities(na_class);
+        lacking = check_keys(attempt->info, na_class->info.capabilities);
+        if (lacking != NULL) {
+            (void) snprintf(wrong, REASON_MAX / 2, "%s", lacking);
+            ret = NA_OPNOTSUPPORTED;
+        }
+    }
     if (ret != NA_SUCCESS) {
         if (na_class->plugin_class != NULL)
             (void) class_finalize(na_class);
         class_free(na_class);
         return ret;
     }
-    limit_capabilities(na_class);
     na_class->max_unexpected_size = (size_t) na_class->info.max_unexpected_size;
     na_class->max_expected_size = (size_t) na_class->info.max_expected_size;
     na_class->max_tag = na_class->info.max_tag;
@@ -329,6 +338,8 @@ static void fill_init(struct na_plugin_init *init, const struct attempt *attempt
         .traffic_class = (uint32_t) info->traffic_class,
         .max_contexts = na_class->max_contexts,
         .request_mem_device = info->request_mem_device,
+        .auth_key_also = info->auth_key_also,
+        .encrypt = info->encrypt,
     };
 }
 
@@ -345,6 +356,21 @@ static void limit_capabilities(struct na_class *na_class)
                    na_class->transport->name, (unsigned long long) beyond,
                    (unsigned long long) declared);
     na_class->info.capabilities &= declared;
+}
+
+/* What a class does not do of what is asked for, or NULL: keys and secrets are never left out
+ * without a word. */
+static const char *check_keys(const struct na_init_info *info, uint64_t capabilities)
+{
+    if (info->encrypt && (capabilities & NA_PLUGIN_CAP_ENCRYPTED) == 0)
+        return "it does not encrypt all that it sends; take another transport, or leave `encrypt` "
+               "out";
+    if (info->auth_key_also != NULL && info->auth_key_also[0] != '\0' &&
+        (capabilities & NA_PLUGIN_CAP_AUTHENTICATED) != 0 &&
+        (capabilities & NA_PLUGIN_CAP_SECOND_KEY) == 0)
+        return "it proves one key alone; use a later release of the plugin, or leave auth_key_also "
+               "out";
+    return NULL;
 }
 
 /* Says what is wrong with an open class, with the value. */

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WORDS_MAX  16
+#define WORDS_MAX  20
 #define LIMITS_MAX 4
 
 /* The public part comes first. Descriptor data lives for ever; offers are kept for their
@@ -134,6 +134,8 @@ static size_t list_capabilities(const struct na_transport *transport, uint64_t f
         {(flags & NA_PLUGIN_CAP_FORWARD_PROG) != 0, "forward_progress"},
         {(flags & NA_PLUGIN_CAP_NO_THREADS) != 0, "no_threads"},
         {(flags & NA_PLUGIN_CAP_AUTHENTICATED) != 0, "authenticated"},
+        {(flags & NA_PLUGIN_CAP_ENCRYPTED) != 0, "encrypted"},
+        {(flags & NA_PLUGIN_CAP_SECOND_KEY) != 0, "second_key"},
         {transport->table.poll_wait != NULL, "poll_wait"},
         {transport->mem_segments.mem_create_segments != NULL, "memory_segments"},
         {transport->multi_recv.msg_multi_recv_unexpected != NULL, "multi_recv"},
