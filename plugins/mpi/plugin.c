@@ -19,7 +19,8 @@ static struct na_plugin plugin = {
     .description = "MPI messages (" MPI_BUILT_FOR "), among ranks or between jobs",
     .class_names = plugin_names,
     .capabilities = NA_PLUGIN_CAP_RMA | NA_PLUGIN_CAP_CANCEL_SEND | NA_PLUGIN_CAP_PEER_DEATH |
-                    NA_PLUGIN_CAP_NO_THREADS | NA_PLUGIN_CAP_AUTHENTICATED,
+                    NA_PLUGIN_CAP_NO_THREADS | NA_PLUGIN_CAP_AUTHENTICATED |
+                    NA_PLUGIN_CAP_SECOND_KEY,
     .enumerate = mpi_enumerate,
     .initialize = mpi_class_initialize,
     .finalize = mpi_class_finalize,

@@ -171,6 +171,7 @@ static int32_t class_open(struct na_plugin_class *na_class, const struct na_plug
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
     info->capabilities |= NA_PLUGIN_CAP_RMA;
+    info->capabilities &= ~NA_PLUGIN_CAP_SECOND_KEY; /* what introduces two knows one */
     if (na_class->secret == NULL && !na_class->worker->is_readable)
         UCX_LOG_WARNING("what peers say of their workers cannot be checked with this UCX: set a "
                         "key (auth_key), or let only those reach us who are trusted");

@@ -5,6 +5,20 @@
 
 #include <string.h>
 
+const char *kit_init_auth_key_also(const struct na_plugin_init *init)
+{
+    const size_t end = offsetof(struct na_plugin_init, auth_key_also) + sizeof(init->auth_key_also);
+
+    return init->size >= end ? init->auth_key_also : NULL;
+}
+
+bool kit_init_encrypts(const struct na_plugin_init *init)
+{
+    const size_t end = offsetof(struct na_plugin_init, encrypt) + sizeof(init->encrypt);
+
+    return init->size >= end && init->encrypt != 0;
+}
+
 int32_t kit_option_get(const struct na_plugin_init *init, const char *name, char *value,
                        size_t size)
 {

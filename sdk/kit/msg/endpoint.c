@@ -196,6 +196,7 @@ static int32_t session_open(struct msg_endpoint *state, const struct kit_endpoin
         .private_size = config->ops->peer_size,
         .has_tcp_names = config->ops->has_tcp_names,
         .auth_key = config->init->auth_key,
+        .auth_key_also = kit_init_auth_key_also(config->init),
         .endpoint = state->endpoint,
         .peer_path = config->ops->peer_path,
         .path_is_named = config->ops->path_is_named,
@@ -248,6 +249,8 @@ static void info_fill(const struct msg_endpoint *state, struct na_plugin_class_i
         NA_PLUGIN_CAP_CANCEL_SEND | NA_PLUGIN_CAP_PEER_DEATH | NA_PLUGIN_CAP_NO_THREADS;
     if (state->session.secret != NULL)
         info->capabilities |= NA_PLUGIN_CAP_AUTHENTICATED;
+    if (state->session.secret_also != NULL)
+        info->capabilities |= NA_PLUGIN_CAP_SECOND_KEY;
     if (!state->is_busy && state->endpoint->ops->get_fd != NULL &&
         state->endpoint->ops->try_wait != NULL &&
         state->endpoint->ops->get_fd(state->endpoint) >= 0)

@@ -96,10 +96,11 @@ void kit_msg_out_unbuild(struct msg_peer *peer)
         kit_list_prepend(&peer->queue, link);
         kit_peer_waiting_add(&peer->base);
     }
-    if ((peer->base.pending & KIT_PENDING_FAILURE) == 0)
-        peer->base.pending |= out->pending & ~KIT_PENDING_HELLO;
-    if (peer->base.auth == NULL || peer->base.auth->offer == NULL)
-        peer->base.pending &= ~KIT_PENDING_OFFER; /* it was settled before our answer left */
+    if ((peer->base.pending & KIT_PENDING_FAILURE) == 0) {
+        peer->base.pending |= out->pending & ~(KIT_PENDING_HELLO | KIT_PENDING_OFFER);
+        if ((out->pending & KIT_PENDING_OFFER) != 0 && peer->base.auth != NULL)
+            kit_offer_answer_again(&peer->base); /* unless it was settled before our answer left */
+    }
     msg_out_put(peer->endpoint->state, out);
     msg_retry_add(peer);
 }
@@ -232,8 +233,9 @@ static struct msg_out *out_build(struct msg_peer *peer)
         out_fill(out, peer);
         return out;
     }
-    if (kit_unlikely((peer->base.pending & (KIT_PENDING_OFFER | KIT_PENDING_REFUSAL)) != 0)) {
-        out_reply(out, peer);
+    if (kit_unlikely((peer->base.pending & (KIT_PENDING_OFFER | KIT_PENDING_REFUSAL)) != 0 &&
+                     (peer->base.pending & KIT_PENDING_CONFIRM) == 0)) {
+        out_reply(out, peer); /* behind what settles an answer to us: another one would, too */
         return out;
     }
     out_introduce(out, peer);
@@ -253,11 +255,12 @@ static struct msg_out *out_build(struct msg_peer *peer)
 static void out_reply(struct msg_out *out, struct msg_peer *peer)
 {
     struct kit_peer *base = &peer->base;
-    const struct kit_offer *offer = base->auth != NULL ? base->auth->offer : NULL;
 
     out->is_alone = true;
-    if ((base->pending & KIT_PENDING_OFFER) != 0 && offer != NULL) {
-        kit_offer_answer(base, kit_msg_out_add(out, WIRE_HELLO_ACK, kit_hello_size(base->session)));
+    if ((base->pending & KIT_PENDING_OFFER) != 0) {
+        const struct kit_offer *offer = kit_offer_answer(
+            base, kit_msg_out_add(out, WIRE_HELLO_ACK, kit_hello_size(base->session)));
+
         out->pending = KIT_PENDING_OFFER;
         out->reply_token = offer->token;
         out->reply_incarnation = (uint32_t) offer->incarnation;
@@ -266,8 +269,8 @@ static void out_reply(struct msg_out *out, struct msg_peer *peer)
         out->pending = KIT_PENDING_REFUSAL;
         out->reply_token = base->refusal.token;
         out->reply_incarnation = base->refusal.incarnation_low;
+        base->pending &= ~KIT_PENDING_REFUSAL;
     }
-    base->pending &= ~out->pending;
 }
 
 /* The HELLO and HELLO_ACK that the frame begins with. */

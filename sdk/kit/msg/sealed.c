@@ -24,7 +24,7 @@ struct sealed {
 
 static bool header_read(struct msg_endpoint *state, struct sealed *frame);
 static bool compact_read(const struct msg_endpoint *state, struct sealed *frame);
-static void offer_take(struct msg_peer *peer);
+static bool offer_take(struct msg_peer *peer);
 static bool sealed_take(const struct sealed *frame, const void *path, void *cookie);
 static bool sealed_hello_take(const struct sealed *frame, const void *path, uint64_t *offset);
 static void sealed_refused(struct msg_endpoint *state, const char *what, const char *name);
@@ -48,8 +48,8 @@ bool kit_msg_sealed_received(struct msg_endpoint *state, const uint8_t *data, ui
                                      data, size, &is_new);
     switch (result) {
     case KIT_SEAL_NEXT:
-        if (kit_unlikely(is_new))
-            offer_take(frame.peer);
+        if (kit_unlikely(is_new) && !offer_take(frame.peer))
+            return true;
         return sealed_take(&frame, path, cookie);
     case KIT_SEAL_LATER:
         kit_peer_failed(&frame.peer->base, NA_PLUGIN_HOSTUNREACH,
@@ -117,11 +117,13 @@ static bool compact_read(const struct msg_endpoint *state, struct sealed *frame)
     return true;
 }
 
-/* Its sender has proved that it has our key. */
-static void offer_take(struct msg_peer *peer)
+/* Its sender has proved that it has our key. False without memory. */
+static bool offer_take(struct msg_peer *peer)
 {
-    if (kit_offer_take(&peer->base))
-        kit_msg_peer_changed(peer);
+    if (!kit_offer_take(&peer->base))
+        return false;
+    kit_msg_peer_changed(peer);
+    return true;
 }
 
 static bool sealed_take(const struct sealed *frame, const void *path, void *cookie)
@@ -235,7 +237,7 @@ static void open_record_take(struct msg_peer *peer, const struct wire_record *re
     case WIRE_HELLO_ACK:
         if (!kit_offer_answered(&peer->base, content, size))
             kit_msg_frame_bad(state, "a HELLO_ACK that is malformed", size);
-        else
+        else if (kit_peer_is_sealed(&peer->base)) /* else we call again, or it failed */
             kit_msg_peer_changed(peer);
         break;
     case WIRE_REFUSAL:

@@ -26,18 +26,19 @@ _Static_assert(sizeof(struct kit_hello_wire) == 64, "layout of the wire");
 /* A HELLO_ACK of a session that is sealed needs no share; another one is that of an offer. */
 void kit_hello_write(struct kit_peer *peer, bool is_ack, uint8_t *place)
 {
-    static const uint8_t no_share[KIT_AUTH_SHARE];
-    const bool has_share = peer->auth != NULL && !is_ack;
+    struct kit_hello_key key = {0};
 
-    if (has_share)
+    if (peer->auth != NULL && !is_ack) {
         kit_exchange_open(peer);
-    kit_hello_fill(peer, is_ack ? peer->their_epoch : peer->epoch,
-                   has_share ? peer->auth->exchange.share : no_share, place);
+        memcpy(key.share[0], peer->auth->exchange[peer->auth->calls_with].share,
+               sizeof(key.share[0]));
+    }
+    kit_hello_fill(peer, is_ack ? peer->their_epoch : peer->epoch, &key, place);
 }
 
-/* The share is not looked at without a key. */
-void kit_hello_fill(const struct kit_peer *peer, uint32_t epoch,
-                    const uint8_t share[KIT_AUTH_SHARE], uint8_t *place)
+/* Shares and codes are not looked at without a key. */
+void kit_hello_fill(const struct kit_peer *peer, uint32_t epoch, const struct kit_hello_key *key,
+                    uint8_t *place)
 {
     const struct kit_session *session = peer->session;
     const struct kit_peer *self = session->self;
@@ -59,11 +60,8 @@ void kit_hello_fill(const struct kit_peer *peer, uint32_t epoch,
     memcpy(place, &wire, sizeof(wire));
     place += sizeof(wire);
     if (session->secret != NULL) {
-        struct kit_hello_key key = {0};
-
-        memcpy(key.share, share, sizeof(key.share));
-        memcpy(place, &key, sizeof(key));
-        place += sizeof(key);
+        memcpy(place, key, sizeof(*key));
+        place += sizeof(*key);
     }
     memcpy(place, self->name, name_size);
     if (self->raw_size != 0)

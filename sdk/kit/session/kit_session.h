@@ -75,12 +75,20 @@ struct kit_refusal {
     uint32_t reason;
 };
 
-/* A HELLO under a key whose sender has sealed nothing yet. */
+#define KIT_SECRETS 2u /* keys that count: auth_key, auth_key_also */
+
+/* A HELLO under a key whose sender has sealed nothing yet, and what comes of it under each of ours.
+ */
 struct kit_offer {
-    struct kit_auth_keys keys;
-    struct kit_seal seal;
-    uint8_t share[KIT_AUTH_SHARE]; /* ours */
-    uint8_t digest[KIT_AUTH_KEY];  /* of the HELLO, but for its epoch */
+    struct kit_link age_link;  /* of the session, the oldest is first */
+    struct kit_link peer_link; /* of the peer, likewise */
+    struct kit_peer *peer;
+    bool is_pending; /* it is to be answered */
+    struct kit_auth_keys keys[KIT_SECRETS];
+    struct kit_seal seals[KIT_SECRETS];
+    uint8_t shares[KIT_SECRETS][KIT_AUTH_SHARE]; /* ours */
+    uint8_t their_share[KIT_AUTH_SHARE];
+    uint8_t digest[KIT_AUTH_KEY]; /* of the HELLO, but for its epoch */
     uint64_t token;
     uint64_t incarnation;
     uint32_t epoch;
@@ -96,9 +104,16 @@ struct kit_peer_auth {
     bool is_sealed;
     bool has_old;
     bool has_exchange;
+    bool has_turned;     /* this attempt goes on with the other one of our keys */
+    uint32_t calls_with; /* the key that our HELLOs are under */
+    uint32_t call_epoch; /* of the first HELLO under it */
     uint32_t exchange_uses;
-    struct kit_auth_exchange exchange; /* of our HELLOs and answers until one of them is answered */
-    struct kit_offer *offer;           /* NULL: there is none */
+    /* Of our HELLOs and answers until one of them is answered, under each of our keys. */
+    struct kit_auth_exchange exchange[KIT_SECRETS];
+    struct kit_link offers;
+    uint32_t offer_count;
+    struct kit_offer *confirmed; /* whose seal the last check has found, */
+    uint32_t confirmed_with;     /* under which key */
 };
 
 /* A peer; the first member of the user's struct. Plugins read the first group. */
@@ -181,6 +196,7 @@ struct kit_session_config {
     uint32_t private_size; /* bytes at kit_peer.priv */
     bool has_tcp_names;    /* a peer's name is host:port, where it, or its host, answers over TCP */
     const char *auth_key;  /* text of the key; NULL or empty: none */
+    const char *auth_key_also; /* of one that is accepted besides it; likewise */
     struct kit_endpoint *endpoint;
 
     /* As in kit_msg.h. */
@@ -190,14 +206,15 @@ struct kit_session_config {
 
 struct kit_session {
     struct kit_session_config config;
-    uint64_t incarnation;           /* ours */
-    struct kit_auth_secret *secret; /* NULL: there is no key */
-    bool is_marked;                 /* something in `active`, or another mark of the user's */
-    bool is_shared;                 /* several threads count references */
-    bool is_sweep_due;              /* peers that are not needed are to be freed at the next tick */
-    bool is_watching;               /* all peers that were met, also those nothing waits for */
-    struct kit_link active;         /* peers that something was learnt of */
-    uint64_t waiting;               /* sums over the peers */
+    uint64_t incarnation;                /* ours */
+    struct kit_auth_secret *secret;      /* NULL: there is no key */
+    struct kit_auth_secret *secret_also; /* NULL: there is no second one */
+    bool is_marked;                      /* something in `active`, or another mark of the user's */
+    bool is_shared;                      /* several threads count references */
+    bool is_sweep_due;      /* peers that are not needed are to be freed at the next tick */
+    bool is_watching;       /* all peers that were met, also those nothing waits for */
+    struct kit_link active; /* peers that something was learnt of */
+    uint64_t waiting;       /* sums over the peers */
     struct kit_peer *self;
     struct kit_session_slot *slots;
     uint32_t slot_count;
@@ -218,7 +235,8 @@ struct kit_session {
     uint64_t hellos;  /* received */
     uint64_t bad;     /* what peers sent that is malformed or forged */
     uint64_t refused; /* HELLOs and frames of those that have another key, or none, and replays */
-    uint32_t offers;  /* that are kept */
+    struct kit_link offers_by_age;
+    uint32_t offers; /* that are kept */
 };
 
 #define KIT_HELLO_HAS_KEY 0x01u
@@ -242,9 +260,10 @@ struct kit_hello_wire {
     uint32_t reserved;
 };
 
+/* Under each key of the sender; 0 where there is none. A HELLO has one share alone. */
 struct kit_hello_key {
-    uint8_t share[KIT_AUTH_SHARE];
-    uint8_t confirm[KIT_AUTH_CODE]; /* of a HELLO_ACK: its code with these bytes 0; else 0 */
+    uint8_t share[KIT_SECRETS][KIT_AUTH_SHARE];
+    uint8_t confirm[KIT_SECRETS][KIT_AUTH_CODE]; /* of a HELLO_ACK: its codes with these bytes 0 */
 };
 
 /* One that was checked; to be handed on as it is. */
@@ -459,10 +478,16 @@ void kit_refusal_received(struct kit_peer *peer, uint32_t reason);
 void kit_offer_keep(struct kit_peer *peer, const struct kit_hello *hello, const void *data,
                     uint32_t size);
 
-/* Writes the HELLO_ACK to the offer, kit_hello_size() bytes. */
-void kit_offer_answer(struct kit_peer *peer, uint8_t *place);
+/* Writes the HELLO_ACK to one that is to be answered, kit_hello_size() bytes, and returns that. */
+const struct kit_offer *kit_offer_answer(struct kit_peer *peer, uint8_t *place);
 
-/* The peer is the one that made the offer: kit_hello_take(). False without memory. */
+/* An answer did not leave: all that are there are to be answered. */
+void kit_offer_answer_again(struct kit_peer *peer);
+
+/*
+ * The peer is the one that made the offer whose seal was found: kit_hello_take(). False without
+ * memory: then the peer has failed.
+ */
 bool kit_offer_take(struct kit_peer *peer);
 
 /* A HELLO_ACK that is not sealed. False when it is malformed, or nobody waits for it. */

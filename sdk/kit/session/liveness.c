@@ -44,6 +44,7 @@ void kit_session_tick(struct kit_session *session, uint64_t now_ns)
         next = link->next;
         peer_check(kit_container(link, struct kit_peer, watch_link), elapsed_ms);
     }
+    kit_offers_expire(session);
     if (++session->ticks % SESSION_IDLE_TICKS == 0)
         idle_watch(session);
 }

@@ -11,7 +11,8 @@
 #include <stddef.h>
 #include <string.h>
 
-#define OFFERS_MAX 4096u
+#define OFFERS_MAX     4096u
+#define OFFERS_OF_PEER 16u /* the oldest gives way: one that is forged displaces none */
 #define EXCHANGE_MAX \
     16u /* shares that one of ours is used with: as many guesses has who sends them */
 #define HELLO_MAX \
@@ -19,11 +20,23 @@
 #define CONFIRM_AT (sizeof(struct kit_hello_wire) + offsetof(struct kit_hello_key, confirm))
 
 static void refuse(struct kit_peer *peer, const struct kit_hello *hello, uint32_t reason);
-static void digest_make(uint8_t digest[KIT_AUTH_KEY], const uint8_t *data, uint32_t size);
-static bool keys_make(struct kit_peer *peer, const struct kit_hello *hello, const void *data,
-                      uint32_t size, struct kit_auth_keys *keys);
+static struct kit_offer *offer_find(const struct kit_peer *peer,
+                                    const uint8_t digest[KIT_AUTH_KEY]);
+static struct kit_offer *offer_make(struct kit_peer *peer, const struct kit_hello *hello,
+                                    const void *data, uint32_t size);
+static bool offer_fill(struct kit_offer *offer, const struct kit_hello *hello);
+static bool exchange_use(struct kit_peer *peer);
+static bool exchange_turn(struct kit_peer *peer);
+static bool answer_check(struct kit_peer *peer, const struct kit_hello *hello, const void *data,
+                         uint32_t size, struct kit_auth_keys *keys, uint32_t *which_p);
+static void answer_refuse(struct kit_peer *peer, const struct kit_hello *hello);
+static bool is_crossed(const struct kit_peer *peer, const struct kit_hello *hello, uint32_t which);
+static void digest_make(uint8_t digest[KIT_AUTH_KEY], const void *data, uint32_t size);
+static bool keys_make(const struct kit_peer *peer, uint32_t secret,
+                      const uint8_t their_share[KIT_AUTH_SHARE], const void *data, uint32_t size,
+                      struct kit_auth_keys *keys);
 static bool is_confirmed(const struct kit_auth_keys *keys, const struct kit_hello *hello,
-                         const void *data, uint32_t size);
+                         const void *data, uint32_t size, uint32_t which);
 static void seal_begin(struct kit_peer *peer, const struct kit_seal *seal, bool is_alias);
 static bool is_alias_of(const struct kit_peer *peer, const struct kit_hello *hello);
 
@@ -54,14 +67,14 @@ void kit_refusal_received(struct kit_peer *peer, uint32_t reason)
     }
     if (peer->phase == KIT_PEER_HELLO_SENT) {
         kit_peer_failed(peer, NA_PLUGIN_PERMISSION, refusal_texts[reason]);
-    } else if (peer->auth != NULL && peer->auth->offer != NULL) {
+    } else if (kit_offer_is_open(peer)) {
         const uint32_t level =
             kit_session_refuse(peer->session) ? NA_PLUGIN_LOG_WARNING : NA_PLUGIN_LOG_DEBUG;
 
         SESSION_LOG(peer->session, level,
                     "%s turns away: %s; further ones are counted, and logged as debug", peer->name,
                     refusal_texts[reason]);
-        kit_offer_drop(peer);
+        kit_offers_drop(peer);
     }
 }
 
@@ -70,109 +83,113 @@ void kit_offer_keep(struct kit_peer *peer, const struct kit_hello *hello, const 
                     uint32_t size)
 {
     struct kit_session *session = peer->session;
-    struct kit_peer_auth *auth = peer->auth;
-    struct kit_offer *offer = auth->offer;
-    uint8_t digest[KIT_AUTH_KEY];
+    struct kit_offer *offer;
+    uint8_t digest[KIT_AUTH_KEY], said[KIT_AUTH_KEY];
 
-    digest_make(digest, data, size);
-    if (offer == NULL || memcmp(offer->digest, digest, sizeof(digest)) != 0) {
-        kit_offer_drop(peer);
-        if (session->offers >= OFFERS_MAX) {
-            SESSION_LOG_DEBUG(session, "no place for the HELLO of %s", hello->name);
-            return;
-        }
-        offer = kit_host->mem_alloc(sizeof(*offer) + size, 0);
-        if (offer == NULL ||
-            kit_peer_set_raw(peer, peer->raw == NULL ? hello->raw : NULL,
-                             peer->raw == NULL ? hello->wire.raw_size : 0) != NA_PLUGIN_SUCCESS) {
-            SESSION_LOG_ERROR(session, "no memory for the HELLO of %s", hello->name);
-            kit_host->mem_free(offer);
-            return;
-        }
-        session->offers++;
-        auth->offer = offer;
-        offer->size = size;
-        offer->data = (uint8_t *) (offer + 1);
-        if (!keys_make(peer, hello, data, size, &offer->keys)) {
-            session->bad++;
-            kit_offer_drop(peer);
-            return;
-        }
-        kit_seal_begin(&offer->seal, &offer->keys);
-        memcpy(offer->share, auth->exchange.share, sizeof(offer->share));
-        memcpy(offer->digest, digest, sizeof(digest));
-        memcpy(offer->data, data, size);
-        offer->token = hello->wire.token;
-        offer->incarnation = hello->wire.incarnation;
-    }
+    digest_make(said, data, size);
+    kit_auth_digest(digest, said, sizeof(said), &hello->key, sizeof(hello->key));
+    offer = offer_find(peer, digest);
+    if (offer == NULL)
+        offer = offer_make(peer, hello, data, size);
+    if (offer == NULL)
+        return;
+    memcpy(offer->digest, digest, sizeof(digest));
     offer->epoch = hello->wire.epoch;
     offer->ticks = session->ticks;
+    kit_list_remove(&offer->age_link);
+    kit_list_append(&session->offers_by_age, &offer->age_link);
+    offer->is_pending = true;
     peer->pending |= KIT_PENDING_OFFER;
     kit_peer_mark(peer);
 }
 
-void kit_offer_answer(struct kit_peer *peer, uint8_t *place)
+/* Under each of our keys: which of them the caller has we do not know yet. */
+const struct kit_offer *kit_offer_answer(struct kit_peer *peer, uint8_t *place)
 {
-    const struct kit_offer *offer = peer->auth->offer;
     const uint32_t size = kit_hello_size(peer->session);
+    struct kit_hello_key key = {0};
+    struct kit_offer *offer = NULL;
 
-    kit_hello_fill(peer, offer->epoch, offer->share, place);
-    kit_auth_code(place + CONFIRM_AT, offer->keys.confirm_own, KIT_AUTH_KEY, place, size);
+    peer->pending &= ~KIT_PENDING_OFFER;
+    for (struct kit_link *link = peer->auth->offers.prev; link != &peer->auth->offers;
+         link = link->prev) {
+        struct kit_offer *other = kit_container(link, struct kit_offer, peer_link);
+
+        if (!other->is_pending)
+            continue;
+        if (offer != NULL)
+            peer->pending |= KIT_PENDING_OFFER;
+        offer = other;
+    }
+    offer->is_pending = false;
+    memcpy(key.share, offer->shares, sizeof(key.share));
+    kit_hello_fill(peer, offer->epoch, &key, place);
+    for (uint32_t i = 0; i < kit_session_secrets(peer->session); i++)
+        kit_auth_code(key.confirm[i], offer->keys[i].confirm_own, KIT_AUTH_KEY, place, size);
+    kit_hello_fill(peer, offer->epoch, &key, place);
+    return offer;
+}
+
+void kit_offer_answer_again(struct kit_peer *peer)
+{
+    for (struct kit_link *link = peer->auth->offers.next; link != &peer->auth->offers;
+         link = link->next) {
+        kit_container(link, struct kit_offer, peer_link)->is_pending = true;
+        peer->pending |= KIT_PENDING_OFFER;
+    }
 }
 
 bool kit_offer_take(struct kit_peer *peer)
 {
     struct kit_peer_auth *auth = peer->auth;
+    const struct kit_offer *offer = auth->confirmed;
     struct kit_hello hello;
     bool is_alias;
 
     /* It was parsed when it came. */
-    if (!kit_hello_parse(peer->session, auth->offer->data, auth->offer->size, &hello))
+    if (!kit_hello_parse(peer->session, offer->data, offer->size, &hello))
         return false;
     is_alias = is_alias_of(peer, &hello);
-    if (!kit_hello_take_as(peer, &hello, auth->is_sealed || kit_hello_is_other(peer, &hello)))
+    if (!kit_hello_take_as(peer, &hello, auth->is_sealed || kit_hello_is_other(peer, &hello))) {
+        kit_peer_failed(peer, NA_PLUGIN_NOMEM, "no memory to take its HELLO");
         return false;
-    seal_begin(peer, &auth->offer->seal, is_alias);
+    }
+    seal_begin(peer, &offer->seals[auth->confirmed_with], is_alias);
     peer->pending &= ~KIT_PENDING_HELLO_ACK; /* it was answered as an offer */
     return true;
 }
 
-/* One that does not prove our key has its sender told, and ends the attempt: one guess each. */
+/*
+ * One that does not prove a key of ours has its sender told, and ends the attempt: one guess for
+ * each share that it has. With two keys the attempt goes on with the other one first.
+ */
 bool kit_offer_answered(struct kit_peer *peer, const void *data, uint32_t size)
 {
-    struct kit_session *session = peer->session;
     struct kit_peer_auth *auth = peer->auth;
     struct kit_auth_keys keys = {0};
     struct kit_hello hello;
     struct kit_seal seal;
+    uint32_t which;
     bool is_alias;
 
-    if (!kit_hello_parse(session, data, size, &hello) || !hello.has_key ||
+    if (!kit_hello_parse(peer->session, data, size, &hello) || !hello.has_key ||
         !kit_hello_is_from(peer, &hello) || hello.wire.epoch == 0 || hello.wire.epoch > peer->epoch)
         return false;
-    if (!auth->has_exchange || hello.wire.epoch < peer->answered)
+    if (!auth->has_exchange || hello.wire.epoch < peer->answered ||
+        hello.wire.epoch < auth->call_epoch)
         return true; /* the other side's HELLO was faster, or this is a second one */
-    if (!keys_make(peer, &hello, data, size, &keys) || !is_confirmed(&keys, &hello, data, size)) {
-        const uint32_t level =
-            kit_session_refuse(session) ? NA_PLUGIN_LOG_WARNING : NA_PLUGIN_LOG_DEBUG;
-
-        SESSION_LOG(session, level, "refused %s: %s; further ones are counted, and logged as debug",
-                    hello.name, refusal_texts[KIT_REFUSAL_OTHER_KEY]);
-        if (!auth->is_sealed) {
-            refuse(peer, &hello, KIT_REFUSAL_OTHER_KEY);
-            kit_peer_failed(peer, NA_PLUGIN_PERMISSION, refusal_texts[KIT_REFUSAL_OTHER_KEY]);
+    if (!answer_check(peer, &hello, data, size, &keys, &which)) {
+        answer_refuse(peer, &hello);
+    } else if (!is_crossed(peer, &hello, which)) {
+        kit_seal_begin(&seal, &keys);
+        is_alias = is_alias_of(peer, &hello);
+        if (kit_hello_ack_take(peer, &hello)) {
+            seal_begin(peer, &seal, is_alias);
+            peer->pending |= KIT_PENDING_CONFIRM;
         }
-        kit_auth_wipe(&keys, sizeof(keys));
-        return true;
-    }
-    kit_seal_begin(&seal, &keys);
-    is_alias = is_alias_of(peer, &hello);
-    if (kit_hello_ack_take(peer, &hello)) {
-        seal_begin(peer, &seal, is_alias);
-        peer->pending |= KIT_PENDING_CONFIRM;
+        kit_auth_wipe(&seal, sizeof(seal));
     }
     kit_auth_wipe(&keys, sizeof(keys));
-    kit_auth_wipe(&seal, sizeof(seal));
     return true;
 }
 
@@ -196,42 +213,199 @@ static void refuse(struct kit_peer *peer, const struct kit_hello *hello, uint32_
     kit_peer_mark(peer);
 }
 
-/* Of a HELLO or HELLO_ACK with a key: all but its epoch and the code, which answer another one. */
-static void digest_make(uint8_t digest[KIT_AUTH_KEY], const uint8_t *data, uint32_t size)
+static struct kit_offer *offer_find(const struct kit_peer *peer, const uint8_t digest[KIT_AUTH_KEY])
 {
+    const struct kit_link *offers = &peer->auth->offers;
+
+    for (struct kit_link *link = offers->next; link != offers; link = link->next) {
+        struct kit_offer *offer = kit_container(link, struct kit_offer, peer_link);
+
+        if (memcmp(offer->digest, digest, KIT_AUTH_KEY) == 0)
+            return offer;
+    }
+    return NULL;
+}
+
+/* NULL: it is dropped. */
+static struct kit_offer *offer_make(struct kit_peer *peer, const struct kit_hello *hello,
+                                    const void *data, uint32_t size)
+{
+    struct kit_session *session = peer->session;
+    struct kit_peer_auth *auth = peer->auth;
+    struct kit_offer *offer;
+
+    if (auth->offer_count >= OFFERS_OF_PEER)
+        kit_offer_free(kit_container(auth->offers.next, struct kit_offer, peer_link));
+    if (session->offers >= OFFERS_MAX || !exchange_use(peer)) {
+        SESSION_LOG_DEBUG(session, "no place for the HELLO of %s", hello->name);
+        return NULL;
+    }
+    offer = kit_host->mem_alloc(sizeof(*offer) + size, 0);
+    if (offer == NULL ||
+        kit_peer_set_raw(peer, peer->raw == NULL ? hello->raw : NULL,
+                         peer->raw == NULL ? hello->wire.raw_size : 0) != NA_PLUGIN_SUCCESS) {
+        SESSION_LOG_ERROR(session, "no memory for the HELLO of %s", hello->name);
+        kit_host->mem_free(offer);
+        return NULL;
+    }
+    offer->peer = peer;
+    offer->size = size;
+    offer->data = (uint8_t *) (offer + 1);
+    memcpy(offer->data, data, size);
+    kit_list_init(&offer->age_link);
+    kit_list_append(&auth->offers, &offer->peer_link);
+    auth->offer_count++;
+    session->offers++;
+    if (offer_fill(offer, hello))
+        return offer;
+    session->bad++;
+    kit_offer_free(offer);
+    return NULL;
+}
+
+/* False when what came is no share. */
+static bool offer_fill(struct kit_offer *offer, const struct kit_hello *hello)
+{
+    const struct kit_peer *peer = offer->peer;
+
+    for (uint32_t i = 0; i < kit_session_secrets(peer->session); i++) {
+        if (!keys_make(peer, i, hello->key.share[0], offer->data, offer->size, &offer->keys[i]))
+            return false;
+        kit_seal_begin(&offer->seals[i], &offer->keys[i]);
+        memcpy(offer->shares[i], peer->auth->exchange[i].share, KIT_AUTH_SHARE);
+    }
+    memcpy(offer->their_share, hello->key.share[0], KIT_AUTH_SHARE);
+    offer->token = hello->wire.token;
+    offer->incarnation = hello->wire.incarnation;
+    return true;
+}
+
+/*
+ * One of ours that was used often enough gives way to another. False where that one would not fit
+ * a HELLO of ours that is not answered yet.
+ */
+static bool exchange_use(struct kit_peer *peer)
+{
+    struct kit_peer_auth *auth = peer->auth;
+
+    if (auth->has_exchange && auth->exchange_uses >= EXCHANGE_MAX) {
+        if (peer->phase == KIT_PEER_HELLO_SENT)
+            return false;
+        kit_exchange_close(peer);
+    }
+    kit_exchange_open(peer);
+    auth->exchange_uses++;
+    return true;
+}
+
+/* Calls with the other one of our keys. False: there is none, or it was tried. */
+static bool exchange_turn(struct kit_peer *peer)
+{
+    struct kit_peer_auth *auth = peer->auth;
+
+    if (peer->session->secret_also == NULL || auth->has_turned)
+        return false;
+    auth->has_turned = true;
+    auth->calls_with = 1 - auth->calls_with;
+    kit_peer_hello_again(peer);
+    auth->call_epoch = peer->epoch;
+    return true;
+}
+
+/*
+ * Whether a HELLO_ACK proves the key that we called with, by which of its shares. It counts as many
+ * guesses as it has shares.
+ */
+static bool answer_check(struct kit_peer *peer, const struct kit_hello *hello, const void *data,
+                         uint32_t size, struct kit_auth_keys *keys, uint32_t *which_p)
+{
+    static const uint8_t none[KIT_AUTH_SHARE];
+    struct kit_peer_auth *auth = peer->auth;
+
+    for (uint32_t i = 0; i < KIT_SECRETS; i++) {
+        if (memcmp(hello->key.share[i], none, sizeof(none)) == 0)
+            continue;
+        if (!exchange_use(peer))
+            auth->exchange_uses++; /* the attempt ends by it, or goes on */
+        *which_p = i;
+        if (keys_make(peer, auth->calls_with, hello->key.share[i], data, size, keys) &&
+            is_confirmed(keys, hello, data, size, i))
+            return true;
+    }
+    return false;
+}
+
+static void answer_refuse(struct kit_peer *peer, const struct kit_hello *hello)
+{
+    struct kit_session *session = peer->session;
+    uint32_t level;
+
+    if (exchange_turn(peer))
+        return;
+    level = kit_session_refuse(session) ? NA_PLUGIN_LOG_WARNING : NA_PLUGIN_LOG_DEBUG;
+    SESSION_LOG(session, level, "refused %s: %s; further ones are counted, and logged as debug",
+                hello->name, refusal_texts[KIT_REFUSAL_OTHER_KEY]);
+    if (peer->auth->is_sealed)
+        return;
+    refuse(peer, hello, KIT_REFUSAL_OTHER_KEY);
+    kit_peer_failed(peer, NA_PLUGIN_PERMISSION, refusal_texts[KIT_REFUSAL_OTHER_KEY]);
+}
+
+/*
+ * Whether the sender's own HELLO makes the session, not this answer to ours: where HELLOs under
+ * different keys have crossed, each would be answered with a share of its own. That of the smaller
+ * share counts.
+ */
+static bool is_crossed(const struct kit_peer *peer, const struct kit_hello *hello, uint32_t which)
+{
+    const struct kit_peer_auth *auth = peer->auth;
+
+    for (struct kit_link *link = auth->offers.next; link != &auth->offers; link = link->next) {
+        const struct kit_offer *offer = kit_container(link, struct kit_offer, peer_link);
+
+        if (offer->incarnation == hello->wire.incarnation && offer->token == hello->wire.token &&
+            memcmp(offer->their_share, hello->key.share[which], KIT_AUTH_SHARE) != 0)
+            return peer->session->secret_also != NULL &&
+                   memcmp(offer->their_share, auth->exchange[auth->calls_with].share,
+                          KIT_AUTH_SHARE) < 0;
+    }
+    return false;
+}
+
+/* Of a HELLO or HELLO_ACK with a key: all but its epoch, its shares and its codes. */
+static void digest_make(uint8_t digest[KIT_AUTH_KEY], const void *data, uint32_t size)
+{
+    const uint64_t rest = sizeof(struct kit_hello_wire) + sizeof(struct kit_hello_key);
     struct kit_hello_wire wire;
 
     memcpy(&wire, data, sizeof(wire));
     wire.epoch = 0;
-    kit_auth_digest(digest, &wire, sizeof(wire), data + sizeof(wire) + sizeof(struct kit_hello_key),
-                    size - sizeof(wire) - sizeof(struct kit_hello_key));
+    kit_auth_digest(digest, &wire, sizeof(wire), (const uint8_t *) data + rest, size - rest);
 }
 
-/* False when what came is no share. One of ours that was used often enough gives way to another. */
-static bool keys_make(struct kit_peer *peer, const struct kit_hello *hello, const void *data,
-                      uint32_t size, struct kit_auth_keys *keys)
+/* Under one of our keys. False when what came is no share. */
+static bool keys_make(const struct kit_peer *peer, uint32_t secret,
+                      const uint8_t their_share[KIT_AUTH_SHARE], const void *data, uint32_t size,
+                      struct kit_auth_keys *keys)
 {
-    struct kit_peer_auth *auth = peer->auth;
+    static const struct kit_hello_key none;
     uint8_t own[KIT_AUTH_KEY], their[KIT_AUTH_KEY], buffer[HELLO_MAX];
 
-    if (auth->exchange_uses++ >= EXCHANGE_MAX)
-        auth->has_exchange = false;
-    kit_exchange_open(peer);
-    kit_hello_fill(peer, 0, auth->exchange.share, buffer);
+    kit_hello_fill(peer, 0, &none, buffer);
     digest_make(own, buffer, kit_hello_size(peer->session));
     digest_make(their, data, size);
-    return kit_auth_exchange_end(&auth->exchange, hello->key.share, own, their, keys);
+    return kit_auth_exchange_end(&peer->auth->exchange[secret], their_share, own, their, keys);
 }
 
 static bool is_confirmed(const struct kit_auth_keys *keys, const struct kit_hello *hello,
-                         const void *data, uint32_t size)
+                         const void *data, uint32_t size, uint32_t which)
 {
     uint8_t code[KIT_AUTH_CODE], buffer[HELLO_MAX];
 
     memcpy(buffer, data, size);
-    memset(buffer + CONFIRM_AT, 0, KIT_AUTH_CODE);
+    memset(buffer + CONFIRM_AT, 0, sizeof(hello->key.confirm));
     kit_auth_code(code, keys->confirm_their, KIT_AUTH_KEY, buffer, size);
-    return kit_auth_code_is_equal(code, hello->key.confirm);
+    return kit_auth_code_is_equal(code, hello->key.confirm[which]);
 }
 
 /* Under another name of the same process the peer goes on with the seal that it has. */
@@ -253,6 +427,7 @@ static void seal_begin(struct kit_peer *peer, const struct kit_seal *seal, bool 
     auth->seal = *seal;
     auth->is_sealed = true;
     peer->sent_sequence = 0;
+    auth->has_turned = false;
     kit_exchange_close(peer);
-    kit_offer_drop(peer);
+    kit_offers_drop(peer);
 }

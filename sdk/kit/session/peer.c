@@ -29,11 +29,15 @@ int32_t kit_session_open(struct kit_session *session, const struct kit_session_c
 
     kit_list_init(&session->active);
     kit_list_init(&session->watch);
+    kit_list_init(&session->offers_by_age);
     session->config = *config;
     session->config.name = NULL;
     session->config.raw = NULL;
     session->config.auth_key = NULL;
+    session->config.auth_key_also = NULL;
     ret = kit_auth_secret_open(config->plugin, config->auth_key, &session->secret);
+    if (ret == NA_PLUGIN_SUCCESS && session->secret != NULL)
+        ret = kit_auth_secret_open(config->plugin, config->auth_key_also, &session->secret_also);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
     ret = kit_key_take(&session->keys, &drawn);
@@ -62,7 +66,8 @@ void kit_session_close(struct kit_session *session)
     kit_host->mem_free((void *) session->names);
     kit_host->mem_free((void *) session->incarnations);
     kit_auth_secret_close(session->secret);
-    session->secret = NULL;
+    kit_auth_secret_close(session->secret_also);
+    session->secret = session->secret_also = NULL;
 }
 
 int32_t kit_peer_make(struct kit_session *session, const char *name, struct kit_peer **peer_p)

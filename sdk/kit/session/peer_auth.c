@@ -3,7 +3,7 @@
 
 #include "session_state.h"
 
-#define OFFER_TICKS 100u /* for so long a peer stays known that made one */
+#define OFFER_TICKS 100u /* for so long an offer is kept, and its peer known */
 
 /* Without a key there is none. False without memory. */
 bool kit_peer_auth_make(struct kit_peer *peer)
@@ -11,7 +11,10 @@ bool kit_peer_auth_make(struct kit_peer *peer)
     if (peer->session->secret == NULL)
         return true;
     peer->auth = kit_host->mem_alloc(sizeof(*peer->auth), 0);
-    return peer->auth != NULL;
+    if (peer->auth == NULL)
+        return false;
+    kit_list_init(&peer->auth->offers);
+    return true;
 }
 
 void kit_peer_auth_free(struct kit_peer *peer)
@@ -25,31 +28,60 @@ void kit_peer_auth_reset(struct kit_peer *peer)
 {
     if (peer->auth == NULL)
         return;
-    kit_offer_drop(peer);
+    kit_offers_drop(peer);
     kit_auth_wipe(peer->auth, sizeof(*peer->auth));
+    kit_list_init(&peer->auth->offers);
 }
 
-void kit_offer_drop(struct kit_peer *peer)
+void kit_offer_free(struct kit_offer *offer)
 {
-    struct kit_offer *offer = peer->auth->offer;
+    struct kit_peer *peer = offer->peer;
 
-    peer->pending &= ~KIT_PENDING_OFFER;
-    peer->auth->offer = NULL;
-    if (offer == NULL)
-        return;
+    kit_list_remove(&offer->peer_link);
+    kit_list_remove(&offer->age_link);
+    peer->auth->offer_count--;
+    peer->session->offers--;
+    if (kit_list_empty(&peer->auth->offers))
+        peer->pending &= ~KIT_PENDING_OFFER;
     kit_auth_wipe(offer, sizeof(*offer) + offer->size);
     kit_host->mem_free(offer);
-    peer->session->offers--;
 }
 
-/* Draws a share, unless there is one that is not used up. */
+void kit_offers_drop(struct kit_peer *peer)
+{
+    while (!kit_list_empty(&peer->auth->offers))
+        kit_offer_free(kit_container(peer->auth->offers.next, struct kit_offer, peer_link));
+}
+
+/* Those whose sender proved nothing in time. */
+void kit_offers_expire(struct kit_session *session)
+{
+    while (!kit_list_empty(&session->offers_by_age)) {
+        struct kit_offer *offer =
+            kit_container(session->offers_by_age.next, struct kit_offer, age_link);
+
+        if (session->ticks - offer->ticks < OFFER_TICKS)
+            break;
+        kit_offer_free(offer);
+    }
+}
+
+bool kit_offer_is_open(const struct kit_peer *peer)
+{
+    return peer->auth != NULL && !kit_list_empty(&peer->auth->offers);
+}
+
+/* Draws shares, unless there are some that are not used up. */
 void kit_exchange_open(struct kit_peer *peer)
 {
+    const struct kit_session *session = peer->session;
     struct kit_peer_auth *auth = peer->auth;
 
     if (auth->has_exchange)
         return;
-    kit_auth_exchange_begin(peer->session->secret, &auth->exchange);
+    kit_auth_exchange_begin(session->secret, &auth->exchange[0]);
+    if (session->secret_also != NULL)
+        kit_auth_exchange_begin(session->secret_also, &auth->exchange[1]);
     auth->has_exchange = true;
     auth->exchange_uses = 0;
 }
@@ -58,14 +90,31 @@ void kit_exchange_close(struct kit_peer *peer)
 {
     struct kit_peer_auth *auth = peer->auth;
 
-    kit_auth_wipe(&auth->exchange, sizeof(auth->exchange));
+    kit_auth_wipe(auth->exchange, sizeof(auth->exchange));
     auth->has_exchange = false;
 }
 
-bool kit_offer_is_open(const struct kit_peer *peer)
+/* Whether an offer has that seal, under one of our keys. */
+static enum kit_seal_result offers_check(struct kit_peer *peer, uint32_t sequence,
+                                         const uint8_t *data, uint64_t size)
 {
-    return peer->auth != NULL && peer->auth->offer != NULL &&
-           peer->session->ticks - peer->auth->offer->ticks < OFFER_TICKS;
+    struct kit_peer_auth *auth = peer->auth;
+
+    for (struct kit_link *link = auth->offers.next; link != &auth->offers; link = link->next) {
+        struct kit_offer *offer = kit_container(link, struct kit_offer, peer_link);
+
+        for (uint32_t i = 0; i < kit_session_secrets(peer->session); i++) {
+            const enum kit_seal_result result =
+                kit_seal_check(&offer->seals[i], sequence, data, size);
+
+            if (result == KIT_SEAL_NONE)
+                continue;
+            auth->confirmed = offer;
+            auth->confirmed_with = i;
+            return result;
+        }
+    }
+    return KIT_SEAL_NONE;
 }
 
 enum kit_seal_result kit_peer_seal_check(struct kit_peer *peer, uint32_t sequence,
@@ -83,8 +132,8 @@ enum kit_seal_result kit_peer_seal_check(struct kit_peer *peer, uint32_t sequenc
         return result;
     if (auth->has_old)
         result = kit_seal_check(&auth->old, sequence, data, size);
-    if (result == KIT_SEAL_NONE && auth->offer != NULL) {
-        result = kit_seal_check(&auth->offer->seal, sequence, data, size);
+    if (result == KIT_SEAL_NONE) {
+        result = offers_check(peer, sequence, data, size);
         *is_new_p = result == KIT_SEAL_NEXT;
     }
     return result;

@@ -20,8 +20,8 @@ void kit_peer_set_canonical(struct kit_peer *peer, struct kit_peer *canonical);
 /* hello.c */
 bool kit_hello_parse(const struct kit_session *session, const void *data, uint32_t size,
                      struct kit_hello *hello);
-void kit_hello_fill(const struct kit_peer *peer, uint32_t epoch,
-                    const uint8_t share[KIT_AUTH_SHARE], uint8_t *place);
+void kit_hello_fill(const struct kit_peer *peer, uint32_t epoch, const struct kit_hello_key *key,
+                    uint8_t *place);
 bool kit_hello_is_from(const struct kit_peer *peer, const struct kit_hello *hello);
 bool kit_hello_is_other(const struct kit_peer *peer, const struct kit_hello *hello);
 bool kit_hello_take_as(struct kit_peer *peer, const struct kit_hello *hello, bool is_other);
@@ -30,10 +30,18 @@ bool kit_hello_ack_take(struct kit_peer *peer, const struct kit_hello *hello);
 /* peer_auth.c */
 bool kit_peer_auth_make(struct kit_peer *peer);
 void kit_peer_auth_free(struct kit_peer *peer);
-void kit_offer_drop(struct kit_peer *peer);
+void kit_offer_free(struct kit_offer *offer);
+void kit_offers_drop(struct kit_peer *peer);
+void kit_offers_expire(struct kit_session *session);
 bool kit_offer_is_open(const struct kit_peer *peer);
 void kit_exchange_open(struct kit_peer *peer);
 void kit_exchange_close(struct kit_peer *peer);
+
+/* How many keys count. */
+static inline uint32_t kit_session_secrets(const struct kit_session *session)
+{
+    return session->secret_also != NULL ? 2 : session->secret != NULL;
+}
 
 /* liveness.c */
 void kit_session_describe_process(struct kit_session *session);

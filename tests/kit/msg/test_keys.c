@@ -41,20 +41,38 @@ static int key_drop(void **state)
     return 0;
 }
 
-/* Two that do not know each other; NULL: without a key. */
-static void keyed_open(struct sim_pair *pair, const char *key_a, const char *key_b)
+/* What counts at an endpoint. */
+struct key_pair {
+    const char *key, *also;
+};
+
+static struct na_plugin_class *keyed_node(struct sim_pair *pair, const char *name,
+                                          const struct key_pair *keys)
 {
     struct na_plugin_init init = sim_init();
 
+    init.auth_key = keys->key;
+    init.auth_key_also = keys->also;
+    return sim_open(&pair->net, name, &init);
+}
+
+/* Two that do not know each other. */
+static void rotating_open(struct sim_pair *pair, const struct key_pair *keys_a,
+                          const struct key_pair *keys_b)
+{
     memset(pair, 0, sizeof(*pair));
     sim_net_setup(&pair->net);
-    init.auth_key = key_a;
-    pair->a = sim_open(&pair->net, "a", &init);
-    init.auth_key = key_b;
-    pair->b = sim_open(&pair->net, "b", &init);
+    pair->a = keyed_node(pair, "a", keys_a);
+    pair->b = keyed_node(pair, "b", keys_b);
     pair->ca = sim_context(pair->a, 0);
     pair->cb = sim_context(pair->b, 0);
     pair->b_at_a = sim_lookup(pair->a, "b");
+}
+
+/* NULL: without a key. */
+static void keyed_open(struct sim_pair *pair, const char *key_a, const char *key_b)
+{
+    rotating_open(pair, &(struct key_pair){key_a, NULL}, &(struct key_pair){key_b, NULL});
 }
 
 static void keyed_close(struct sim_pair *pair)
@@ -296,7 +314,7 @@ static void test_edited(void **state)
             edited.data[bit / 8] ^= (uint8_t) (1u << bit % 8);
             hand_over(way.to, way.to_context, &edited);
             assert_int_equal(receive.completions, 0);
-            assert_true(refused(way.to) > before || way.to->endpoint.state->session.offers == 1);
+            assert_true(refused(way.to) > before || way.to->endpoint.state->session.offers != 0);
             assert_int_equal(msg_peer_of(way.from_at_to)->base.phase, KIT_PEER_READY);
         }
         assert_int_equal(way.to->controls, controls);
@@ -469,7 +487,8 @@ static void test_truncated(void **state)
 static void test_hello_edited(void **state)
 {
     const uint64_t begin = sizeof(struct wire_header) + sizeof(struct wire_record);
-    const uint64_t code = begin + sizeof(struct kit_hello_wire) + KIT_AUTH_SHARE;
+    const uint64_t key = begin + sizeof(struct kit_hello_wire);
+    const uint64_t spare = key + KIT_AUTH_SHARE, code = key + KIT_SECRETS * KIT_AUTH_SHARE;
     uint64_t size = 1;
 
     (void) state;
@@ -506,9 +525,11 @@ static void test_hello_edited(void **state)
                 assert_int_equal(a_at_b->host, pair.a->endpoint.state->session.host_id);
                 assert_int_equal(a_at_b->pid, pair.a->endpoint.state->session.pid);
                 kit_msg_addr_free(pair.b, receive.source);
-                /* A HELLO has a place for a code, and none. */
+                /* A HELLO has places for codes and a second share, and none; a HELLO_ACK one for a
+                 * second code. */
                 assert_true(at < begin || at >= begin + kit_hello_size(b_at_a->session) ||
-                            (!of_ack && at >= code && at < code + KIT_AUTH_CODE));
+                            (at >= (of_ack ? code + KIT_AUTH_CODE : spare) &&
+                             at < key + sizeof(struct kit_hello_key)));
             } else {
                 assert_int_equal(kit_msg_cancel(pair.cb, &receive), 0);
                 if (send.completions == 0)
@@ -583,7 +604,7 @@ static void test_one_guess_each(void **state)
                          0);
         take(pair.b, &frame);
         memcpy(shares[i], frame.data + at, KIT_AUTH_SHARE);
-        assert_memory_equal(frame.data + at + KIT_AUTH_SHARE, none, sizeof(none));
+        assert_memory_equal(frame.data + at + KIT_SECRETS * KIT_AUTH_SHARE, none, sizeof(none));
         sim_inject(pair.b, frame.data, frame.size);
         sim_poll_until(pair.cb, pair.ca, &send);
         assert_int_equal(send.status, NA_PLUGIN_PERMISSION);
@@ -596,6 +617,267 @@ static void test_one_guess_each(void **state)
     assert_true(pair.a->endpoint.state->session.refused >= 4);
     assert_true(pair.b->endpoint.state->session.refused >= 1);
     keyed_close(&pair);
+}
+
+#define OLD   KEY
+#define NEW   "abracadabra"
+#define THIRD "shibboleth"
+
+/* Calls from one side, from the other, and from both at once: they meet, or nobody is heard. */
+static void check_rotation(const struct key_pair *keys_a, const struct key_pair *keys_b,
+                           bool is_good)
+{
+    for (uint32_t callers = 1; callers <= 3; callers++)
+        for (uint32_t order = 0; order < 4; order++) {
+            struct sim_op sends[2] = {0}, receives[2];
+            struct sim_pair pair;
+            char buf[2][8];
+
+            rotating_open(&pair, keys_a, keys_b);
+            pair.a_at_b = sim_lookup(pair.b, "a");
+            for (uint32_t i = 0; i < 2; i++) {
+                const struct way way = way_of(&pair, i);
+
+                post(way.to_context, &receives[i], buf[i]);
+                if ((callers >> i & 1) != 0)
+                    assert_int_equal(kit_msg_send_unexpected(way.from_context, &sends[i], "x", 2,
+                                                             NULL, way.to_at_from, 0, 1),
+                                     0);
+            }
+            if (order != 0)
+                sim_poll(order == 1 ? pair.ca : pair.cb, NULL, order);
+            for (uint32_t i = 0; i < 2; i++) {
+                const struct way way = way_of(&pair, i);
+
+                if ((callers >> i & 1) != 0) {
+                    sim_poll_until(pair.ca, pair.cb, is_good ? &receives[i] : &sends[i]);
+                    assert_int_equal(sends[i].status, is_good ? 0 : NA_PLUGIN_PERMISSION);
+                    assert_int_equal(receives[i].completions, is_good);
+                }
+                if (receives[i].completions != 0)
+                    kit_msg_addr_free(way.to, receives[i].source);
+                else
+                    assert_int_equal(kit_msg_cancel(way.to_context, &receives[i]), 0);
+            }
+            if (is_good) {
+                const struct way ways[] = {way_of(&pair, 0), way_of(&pair, 1)};
+
+                check_alive(&ways[0]);
+                check_alive(&ways[1]);
+                assert_int_equal(pair.a->endpoint.state->session.refused +
+                                     pair.b->endpoint.state->session.refused,
+                                 0);
+            }
+            keyed_close(&pair);
+        }
+}
+
+static void test_second_key(void **state)
+{
+    const struct key_pair before = {OLD, NULL}, mixed = {NEW, OLD}, other = {OLD, NEW},
+                          after = {NEW, NULL}, none = {NULL, NULL}, third = {THIRD, NULL},
+                          thirds = {THIRD, "mellon"};
+
+    (void) state;
+    check_rotation(&before, &mixed, true);
+    check_rotation(&mixed, &mixed, true);
+    check_rotation(&other, &mixed, true);
+    check_rotation(&before, &other, true);
+    check_rotation(&after, &mixed, true);
+    check_rotation(&before, &after, false);
+    check_rotation(&third, &mixed, false);
+    check_rotation(&thirds, &mixed, false);
+    check_rotation(&none, &none, true);
+}
+
+/* A service changes its key: one process after the other begins again, the others work on. */
+static void test_rotation(void **state)
+{
+    static const struct key_pair steps[][2] = {{{OLD, NULL}, {OLD, NULL}},
+                                               {{OLD, NULL}, {NEW, OLD}},
+                                               {{NEW, OLD}, {NEW, OLD}},
+                                               {{NEW, NULL}, {NEW, OLD}},
+                                               {{NEW, NULL}, {NEW, NULL}}};
+    struct sim_pair pair;
+
+    (void) state;
+    rotating_open(&pair, &steps[0][0], &steps[0][1]);
+    sim_meet(pair.ca, pair.cb, pair.b_at_a, &pair.a_at_b);
+    for (uint32_t i = 1; i < 5; i++) {
+        struct way way;
+
+        if (i % 2 != 0) { /* b begins again, then a */
+            kit_msg_addr_free(pair.b, pair.a_at_b);
+            sim_close(pair.b, pair.cb);
+            sim_poll(pair.ca, NULL, 5);
+            pair.b = keyed_node(&pair, "b", &steps[i][1]);
+            pair.cb = sim_context(pair.b, 0);
+            pair.a_at_b = sim_lookup(pair.b, "a");
+        } else {
+            kit_msg_addr_free(pair.a, pair.b_at_a);
+            sim_close(pair.a, pair.ca);
+            sim_poll(pair.cb, NULL, 5);
+            pair.a = keyed_node(&pair, "a", &steps[i][0]);
+            pair.ca = sim_context(pair.a, 0);
+            pair.b_at_a = sim_lookup(pair.a, "b");
+        }
+        way = way_of(&pair, i % 2);
+        check_alive(&way);
+        way = way_of(&pair, 1 - i % 2);
+        check_alive(&way);
+    }
+    keyed_close(&pair);
+}
+
+/* With two keys the called one sends two shares, and the caller one, under one key. */
+static void test_one_guess_for_each_key(void **state)
+{
+    const uint64_t at =
+        sizeof(struct wire_header) + sizeof(struct wire_record) + sizeof(struct kit_hello_wire);
+    static const struct kit_hello_key none;
+    const struct key_pair two = {NEW, OLD}, guess = {THIRD, NULL};
+    struct kit_hello_key said;
+    struct sim_pair pair;
+    struct sim_op send = {0};
+    struct frame frame;
+
+    (void) state;
+    rotating_open(&pair, &two, &guess);
+    assert_int_equal(kit_msg_send_unexpected(pair.ca, &send, "x", 2, NULL, pair.b_at_a, 0, 1), 0);
+    for (uint32_t i = 0; i < 2; i++) { /* a guess at the first key, and one at the second */
+        assert_int_equal(send.completions, 0);
+        take(pair.b, &frame);
+        memcpy(&said, frame.data + at, sizeof(said));
+        assert_memory_equal(said.share[1], none.share[1], KIT_AUTH_SHARE);
+        assert_memory_equal(said.confirm, none.confirm, sizeof(none.confirm));
+        hand_over(pair.b, pair.cb, &frame);
+        take(pair.a, &frame);
+        hand_over(pair.a, pair.ca, &frame);
+    }
+    assert_int_equal(send.status, NA_PLUGIN_PERMISSION);
+    keyed_close(&pair);
+}
+
+/* The HELLO that a makes for b, with another share: whoever saw it can make one. */
+static void forge(const struct frame *hello, struct frame *forged)
+{
+    struct kit_auth_exchange exchange;
+
+    kit_auth_exchange_begin(kept, &exchange);
+    *forged = *hello;
+    memcpy(forged->data + sizeof(struct wire_header) + sizeof(struct wire_record) +
+               sizeof(struct kit_hello_wire),
+           exchange.share, sizeof(exchange.share));
+}
+
+/* What is forged in a name displaces no HELLO of its owner, and ends no attempt to call it. */
+static void test_forged_hellos(void **state)
+{
+    struct sim_pair pair;
+    struct sim_op sends[2] = {0}, receives[2];
+    struct frame hello, forged;
+    char buf[2][8];
+
+    (void) state;
+    keyed_open(&pair, KEY, KEY);
+    pair.a_at_b = sim_lookup(pair.b, "a");
+    post(pair.ca, &receives[0], buf[0]);
+    post(pair.cb, &receives[1], buf[1]);
+    assert_int_equal(kit_msg_send_unexpected(pair.ca, &sends[0], "x", 2, NULL, pair.b_at_a, 0, 1),
+                     0);
+    take(pair.b, &hello);
+    for (uint32_t i = 0; i < 3; i++) {
+        forge(&hello, &forged);
+        hand_over(pair.b, pair.cb, &forged);
+        take(pair.a, &forged);
+    }
+    hand_over(pair.b, pair.cb, &hello); /* its answer waits for a */
+    for (uint32_t i = 0; i < 3; i++) {
+        forge(&hello, &forged);
+        hand_over(pair.b, pair.cb, &forged);
+    }
+    sim_poll_until(pair.ca, pair.cb, &receives[1]);
+    assert_int_equal(sends[0].status, 0);
+    kit_msg_addr_free(pair.b, receives[1].source);
+    assert_int_equal(kit_msg_cancel(pair.ca, &receives[0]), 0);
+    keyed_close(&pair);
+
+    keyed_open(&pair, KEY, KEY);
+    pair.a_at_b = sim_lookup(pair.b, "a");
+    post(pair.ca, &receives[0], buf[0]);
+    assert_int_equal(kit_msg_send_unexpected(pair.cb, &sends[1], "x", 2, NULL, pair.a_at_b, 0, 1),
+                     0);
+    for (uint32_t i = 0; i < 40; i++) {
+        forge(&hello, &forged);
+        hand_over(pair.b, pair.cb, &forged);
+    }
+    sim_poll_until(pair.ca, pair.cb, &receives[0]);
+    assert_int_equal(sends[1].status, 0);
+    kit_msg_addr_free(pair.a, receives[0].source);
+    keyed_close(&pair);
+}
+
+/* Also those of one that the program has an address of. */
+static void test_offers_of_known_peers_expire(void **state)
+{
+    struct sim_pair pair;
+    struct sim_op send = {0};
+    struct frame hello;
+
+    (void) state;
+    keyed_open(&pair, KEY, KEY);
+    pair.a_at_b = sim_lookup(pair.b, "a");
+    assert_int_equal(kit_msg_send_unexpected(pair.ca, &send, "x", 2, NULL, pair.b_at_a, 0, 1), 0);
+    take(pair.b, &hello);
+    assert_int_equal(kit_msg_cancel(pair.ca, &send), 0);
+    hand_over(pair.b, pair.cb, &hello);
+    assert_int_equal(pair.b->endpoint.state->session.offers, 1);
+    for (uint32_t i = 0; i < 200 && pair.b->endpoint.state->session.offers != 0; i++) {
+        sim_clock_skip += KIT_SESSION_TICK_NS;
+        sim_poll(pair.cb, NULL, MSG_POLLS_A_CLOCK);
+    }
+    assert_int_equal(pair.b->endpoint.state->session.offers, 0);
+    keyed_close(&pair);
+}
+
+/* Without memory at any place what was sent fails, or arrives; nothing is half taken. */
+static void test_offers_without_memory(void **state)
+{
+    (void) state;
+    for (int64_t which = 0; which < 8; which++) {
+        struct sim_pair pair;
+        struct sim_op send = {0}, receive;
+        struct frame frame;
+        char buf[8];
+
+        keyed_open(&pair, KEY, KEY);
+        post(pair.cb, &receive, buf);
+        assert_int_equal(kit_msg_send_unexpected(pair.ca, &send, "x", 2, NULL, pair.b_at_a, 0, 1),
+                         0);
+        take(pair.b, &frame);
+        hand_over(pair.b, pair.cb, &frame);
+        /* Its address is another one by now: taking it needs memory. */
+        kit_msg_lock(&pair.b->endpoint);
+        assert_int_equal(
+            kit_peer_set_raw(kit_peer_by_name(&pair.b->endpoint.state->session, "a"), "other", 5),
+            0);
+        kit_msg_unlock(&pair.b->endpoint);
+        take(pair.a, &frame);
+        hand_over(pair.a, pair.ca, &frame);
+        take(pair.b, &frame);
+        sim_allocation_to_fail = which;
+        hand_over(pair.b, pair.cb, &frame);
+        sim_allocation_to_fail = -1;
+        if (receive.completions == 0)
+            assert_int_not_equal(kit_peer_by_name(&pair.b->endpoint.state->session, "a")->phase,
+                                 KIT_PEER_READY);
+        sim_poll(pair.ca, pair.cb, 20);
+        if (receive.completions == 0)
+            assert_int_equal(kit_msg_cancel(pair.cb, &receive), 0);
+        else
+            kit_msg_addr_free(pair.b, receive.source);
+        keyed_close(&pair);
+    }
 }
 
 /* A HELLO in the name of one that is met, with the key or without, ends nothing. */
@@ -708,6 +990,12 @@ int main(void)
         cmocka_unit_test(test_hello_edited),
         cmocka_unit_test(test_both_call),
         cmocka_unit_test(test_one_guess_each),
+        cmocka_unit_test(test_second_key),
+        cmocka_unit_test(test_rotation),
+        cmocka_unit_test(test_one_guess_for_each_key),
+        cmocka_unit_test(test_forged_hellos),
+        cmocka_unit_test(test_offers_of_known_peers_expire),
+        cmocka_unit_test(test_offers_without_memory),
         cmocka_unit_test_setup_teardown(test_stranger_with_a_name, met_setup, met_teardown),
         cmocka_unit_test_setup_teardown(test_offers_are_forgotten, met_setup, met_teardown),
         cmocka_unit_test_setup_teardown(test_other_version, met_setup, met_teardown),
