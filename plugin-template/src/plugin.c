@@ -19,7 +19,8 @@ static struct na_plugin table = {
     .description = "Unix datagrams between the processes of one user",
     .capabilities = NA_PLUGIN_CAP_RMA | NA_PLUGIN_CAP_WAIT_FD | NA_PLUGIN_CAP_CANCEL_SEND |
                     NA_PLUGIN_CAP_PEER_DEATH | NA_PLUGIN_CAP_NO_THREADS |
-                    NA_PLUGIN_CAP_AUTHENTICATED | NA_PLUGIN_CAP_SECOND_KEY,
+                    NA_PLUGIN_CAP_AUTHENTICATED | NA_PLUGIN_CAP_SECOND_KEY |
+                    NA_PLUGIN_CAP_ENCRYPTED,
     .enumerate = enumerate,
     .initialize = template_initialize,
     .finalize = template_finalize,

@@ -11,7 +11,8 @@ static struct na_plugin bmi_na_plugin = {
     .description = "TCP through the Buffered Message Interface",
     .capabilities = NA_PLUGIN_CAP_RMA | NA_PLUGIN_CAP_WAIT_FD | NA_PLUGIN_CAP_CANCEL_SEND |
                     NA_PLUGIN_CAP_PEER_DEATH | NA_PLUGIN_CAP_NO_THREADS |
-                    NA_PLUGIN_CAP_AUTHENTICATED | NA_PLUGIN_CAP_SECOND_KEY,
+                    NA_PLUGIN_CAP_AUTHENTICATED | NA_PLUGIN_CAP_SECOND_KEY |
+                    NA_PLUGIN_CAP_ENCRYPTED,
     .enumerate = bmi_na_enumerate,
     .initialize = bmi_na_initialize,
     .finalize = bmi_na_finalize,

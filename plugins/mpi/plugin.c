@@ -20,7 +20,7 @@ static struct na_plugin plugin = {
     .class_names = plugin_names,
     .capabilities = NA_PLUGIN_CAP_RMA | NA_PLUGIN_CAP_CANCEL_SEND | NA_PLUGIN_CAP_PEER_DEATH |
                     NA_PLUGIN_CAP_NO_THREADS | NA_PLUGIN_CAP_AUTHENTICATED |
-                    NA_PLUGIN_CAP_SECOND_KEY,
+                    NA_PLUGIN_CAP_SECOND_KEY | NA_PLUGIN_CAP_ENCRYPTED,
     .enumerate = mpi_enumerate,
     .initialize = mpi_class_initialize,
     .finalize = mpi_class_finalize,

@@ -158,6 +158,13 @@ static int32_t ofi_class_open(struct na_plugin_class *na_class, const struct na_
     ret = kit_endpoint_open(&na_class->base, &config, info);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
+    if (kit_endpoint_encrypts(&na_class->base) && na_class->base.rma == NULL) {
+        OFI_LOG_ERROR(
+            "%s does not encrypt: bulk data move by reads and writes of the fabric itself; "
+            "take ofi+tcp, or leave `encrypt` out",
+            na_class->info->fabric_attr->prov_name);
+        return NA_PLUGIN_OPNOTSUPPORTED;
+    }
     ofi_fill_info(na_class, info);
     OFI_LOG_INFO("provider %s, domain %s, at %s", na_class->info->fabric_attr->prov_name,
                  na_class->info->domain_attr->name, na_class->name);

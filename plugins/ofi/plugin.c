@@ -19,7 +19,8 @@ static struct na_plugin ofi_plugin = {
     .capabilities = NA_PLUGIN_CAP_RMA | NA_PLUGIN_CAP_RMA_NATIVE | NA_PLUGIN_CAP_WAIT_FD |
                     NA_PLUGIN_CAP_CANCEL_SEND | NA_PLUGIN_CAP_PEER_DEATH |
                     NA_PLUGIN_CAP_DEVICE_MEM | NA_PLUGIN_CAP_NO_THREADS |
-                    NA_PLUGIN_CAP_AUTHENTICATED | NA_PLUGIN_CAP_SECOND_KEY,
+                    NA_PLUGIN_CAP_AUTHENTICATED | NA_PLUGIN_CAP_SECOND_KEY |
+                    NA_PLUGIN_CAP_ENCRYPTED,
     .enumerate = ofi_enumerate,
     .initialize = ofi_class_initialize,
     .finalize = ofi_class_finalize,

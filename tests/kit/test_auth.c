@@ -167,7 +167,7 @@ static void seal_pair(struct kit_seal seals[2])
 static void write_one(struct kit_seal *seal, uint32_t sequence, uint8_t *data)
 {
     memset(data, (int) sequence, MESSAGE);
-    kit_seal_write(seal, sequence, data, MESSAGE);
+    kit_seal_write(seal, sequence, data, MESSAGE, MESSAGE);
 }
 
 static void seals_count(void **state)
@@ -180,16 +180,27 @@ static void seals_count(void **state)
     seal_pair(seals);
     for (uint32_t i = 0; i < 4; i++)
         write_one(&seals[0], i + 1, data[i]);
-    assert_int_equal(kit_seal_check(&seals[1], 1, data[0], size), KIT_SEAL_NEXT);
-    assert_int_equal(kit_seal_check(&seals[1], 1, data[0], size), KIT_SEAL_AGAIN);
-    assert_int_equal(kit_seal_check(&seals[1], 3, data[2], size), KIT_SEAL_LATER);
-    assert_int_equal(kit_seal_check(&seals[1], 2, data[2], size), KIT_SEAL_NONE);
-    assert_int_equal(kit_seal_check(&seals[1], 2, data[1], size - 1), KIT_SEAL_NONE);
-    assert_int_equal(kit_seal_check(&seals[1], 2, data[1], KIT_AUTH_TAG - 1), KIT_SEAL_NONE);
-    assert_int_equal(kit_seal_check(&seals[0], 2, data[1], size), KIT_SEAL_NONE); /* reflected */
-    assert_int_equal(kit_seal_check(&seals[1], 2, data[1], size), KIT_SEAL_NEXT);
-    assert_int_equal(kit_seal_check(&seals[1], 3, data[2], size), KIT_SEAL_NEXT);
-    assert_int_equal(kit_seal_check(&seals[1], 4, data[3], size), KIT_SEAL_NEXT);
+    assert_int_equal(kit_seal_open(&seals[1], 1, data[0], (size) -KIT_AUTH_TAG, size),
+                     KIT_SEAL_NEXT);
+    assert_int_equal(kit_seal_open(&seals[1], 1, data[0], (size) -KIT_AUTH_TAG, size),
+                     KIT_SEAL_AGAIN);
+    assert_int_equal(kit_seal_open(&seals[1], 3, data[2], (size) -KIT_AUTH_TAG, size),
+                     KIT_SEAL_LATER);
+    assert_int_equal(kit_seal_open(&seals[1], 2, data[2], (size) -KIT_AUTH_TAG, size),
+                     KIT_SEAL_NONE);
+    assert_int_equal(kit_seal_open(&seals[1], 2, data[1], (size - 1) - KIT_AUTH_TAG, size - 1),
+                     KIT_SEAL_NONE);
+    assert_int_equal(
+        kit_seal_open(&seals[1], 2, data[1], (KIT_AUTH_TAG - 1) - KIT_AUTH_TAG, KIT_AUTH_TAG - 1),
+        KIT_SEAL_NONE);
+    assert_int_equal(kit_seal_open(&seals[0], 2, data[1], (size) -KIT_AUTH_TAG, size),
+                     KIT_SEAL_NONE); /* reflected */
+    assert_int_equal(kit_seal_open(&seals[1], 2, data[1], (size) -KIT_AUTH_TAG, size),
+                     KIT_SEAL_NEXT);
+    assert_int_equal(kit_seal_open(&seals[1], 3, data[2], (size) -KIT_AUTH_TAG, size),
+                     KIT_SEAL_NEXT);
+    assert_int_equal(kit_seal_open(&seals[1], 4, data[3], (size) -KIT_AUTH_TAG, size),
+                     KIT_SEAL_NEXT);
 }
 
 static void each_bit_is_sealed(void **state)
@@ -202,10 +213,13 @@ static void each_bit_is_sealed(void **state)
     write_one(&seals[0], 1, data);
     for (uint32_t i = 0; i < 8 * sizeof(data); i++) {
         data[i / 8] ^= (uint8_t) (1u << i % 8);
-        assert_int_equal(kit_seal_check(&seals[1], 1, data, sizeof(data)), KIT_SEAL_NONE);
+        assert_int_equal(
+            kit_seal_open(&seals[1], 1, data, (sizeof(data)) - KIT_AUTH_TAG, sizeof(data)),
+            KIT_SEAL_NONE);
         data[i / 8] ^= (uint8_t) (1u << i % 8);
     }
-    assert_int_equal(kit_seal_check(&seals[1], 1, data, sizeof(data)), KIT_SEAL_NEXT);
+    assert_int_equal(kit_seal_open(&seals[1], 1, data, (sizeof(data)) - KIT_AUTH_TAG, sizeof(data)),
+                     KIT_SEAL_NEXT);
 }
 
 /* The low half starts over, and 0 is left out; what was sealed 2^32 before does not fit. */
@@ -219,11 +233,15 @@ static void the_count_goes_on_beyond_32_bits(void **state)
     write_one(&seals[0], 1, old);
     seals[0].sent = seals[1].received = UINT32_MAX - 1;
     write_one(&seals[0], UINT32_MAX, data);
-    assert_int_equal(kit_seal_check(&seals[1], UINT32_MAX, data, sizeof(data)), KIT_SEAL_NEXT);
+    assert_int_equal(
+        kit_seal_open(&seals[1], UINT32_MAX, data, (sizeof(data)) - KIT_AUTH_TAG, sizeof(data)),
+        KIT_SEAL_NEXT);
     write_one(&seals[0], 1, data);
     assert_int_equal(seals[0].sent, UINT64_C(0x100000001));
-    assert_int_equal(kit_seal_check(&seals[1], 1, old, sizeof(old)), KIT_SEAL_NONE);
-    assert_int_equal(kit_seal_check(&seals[1], 1, data, sizeof(data)), KIT_SEAL_NEXT);
+    assert_int_equal(kit_seal_open(&seals[1], 1, old, (sizeof(old)) - KIT_AUTH_TAG, sizeof(old)),
+                     KIT_SEAL_NONE);
+    assert_int_equal(kit_seal_open(&seals[1], 1, data, (sizeof(data)) - KIT_AUTH_TAG, sizeof(data)),
+                     KIT_SEAL_NEXT);
 }
 
 int main(void)

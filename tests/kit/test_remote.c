@@ -7,9 +7,11 @@
 #include "kit_remote.h"
 #include "msg_sim.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define MEMORY 1000u
+#define SIGN   8u /* bytes by which what is in memory is known again */
 
 /* What the fabric of both ends does with a piece: it is held, for some polls or for ever. */
 static struct {
@@ -193,6 +195,93 @@ static void test_put_and_get(void **state)
     assert_int_equal(counters_of(pair->b).records_bad, 0);
 }
 
+static uint32_t watched; /* frames in which nothing of the memory is to be seen */
+
+static bool has_bytes(const struct kit_frame *frame, const uint8_t *bytes)
+{
+    for (uint64_t i = 0; i + SIGN <= frame->size; i++)
+        if (memcmp((const uint8_t *) frame->data + i, bytes, SIGN) == 0)
+            return true;
+    return false;
+}
+
+static int32_t watch_send(struct kit_endpoint *endpoint, struct kit_frame *frame)
+{
+    for (uint32_t i = 0; i + SIGN <= MEMORY; i += SIGN) {
+        assert_false(has_bytes(frame, fixture.local + i));
+        assert_false(has_bytes(frame, fixture.remote + i));
+    }
+    watched++;
+    return sim_ops->send(endpoint, frame);
+}
+
+static int setup_encrypted(void **state)
+{
+    int ret;
+
+    (void) setenv("SIM_KEY", "open sesame", 1);
+    (void) setenv("SIM_ENCRYPT", "1", 1);
+    ret = setup(state);
+    (void) unsetenv("SIM_KEY");
+    (void) unsetenv("SIM_ENCRYPT");
+    return ret;
+}
+
+/* Movers that would send bytes in clear are left out, and refused when a peer asks for them. */
+static void test_encrypted(void **state)
+{
+    struct sim_pair *pair = fixture.pair;
+    struct sim_op put = {0}, get = {0};
+
+    (void) state;
+    mover = KIT_RMA_PIECES;
+    pair->a->ops.send = pair->b->ops.send = watch_send;
+    start(&put, true, fixture.b_at_a, 900);
+    sim_poll_until(pair->ca, pair->cb, &put);
+    assert_int_equal(put.status, NA_PLUGIN_SUCCESS);
+    assert_memory_equal(fixture.remote + 16, fixture.local + 8, 900);
+    for (uint32_t i = 0; i < MEMORY; i++)
+        fixture.remote[i] = (uint8_t) (i * 13 + 5);
+    start(&get, false, fixture.b_at_a, 900);
+    sim_poll_until(pair->ca, pair->cb, &get);
+    assert_int_equal(get.status, NA_PLUGIN_SUCCESS);
+    assert_memory_equal(fixture.local + 8, fixture.remote + 16, 900);
+    assert_true(watched >= 4);
+    assert_int_equal(counters_of(pair->a).moved[KIT_RMA_INLINE], 2);
+    assert_int_equal(counters_of(pair->b).refused, 0);
+}
+
+/* As an origin would that does not keep to it. */
+static int32_t start_in_pieces(struct kit_endpoint *endpoint, struct kit_msg_rma *rma)
+{
+    const struct kit_rma_request request = {
+        .peer = rma->peer,
+        .local = (struct kit_region *) (void *) rma->local,
+        .local_offset = rma->local_offset,
+        .remote = (struct kit_region *) (void *) rma->remote,
+        .remote_offset = rma->remote_offset,
+        .length = rma->length,
+        .is_put = rma->is_put,
+        .cookie = rma,
+    };
+
+    return kit_rma_start(endpoint->rma, &request, &rma->transfer);
+}
+
+static void test_encrypted_alone(void **state)
+{
+    struct sim_pair *pair = fixture.pair;
+    struct sim_op op = {0};
+
+    (void) state;
+    mover = KIT_RMA_PIECES;
+    pair->a->ops.rma_start = start_in_pieces;
+    start(&op, true, fixture.b_at_a, 980);
+    sim_poll_until(pair->ca, pair->cb, &op);
+    assert_int_equal(op.status, NA_PLUGIN_OPNOTSUPPORTED);
+    assert_int_equal(counters_of(pair->b).refused, 1);
+}
+
 /* The target is the origin itself: it is done when it starts. */
 static void test_own_memory(void **state)
 {
@@ -354,6 +443,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_put_and_get, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_encrypted, setup_encrypted, teardown),
+        cmocka_unit_test_setup_teardown(test_encrypted_alone, setup_encrypted, teardown),
         cmocka_unit_test_setup_teardown(test_own_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(test_part, setup, teardown),
         cmocka_unit_test_setup_teardown(test_cancel, setup, teardown),

@@ -257,7 +257,7 @@ int MPI_Error_string(int error, char *text, int *length)
  * The message layer, and the other rooms
  */
 
-bool kit_msg_frame_received(struct kit_endpoint *endpoint, const void *data, uint64_t size,
+bool kit_msg_frame_received(struct kit_endpoint *endpoint, void *data, uint64_t size,
                             const void *path, void *cookie)
 {
     (void) endpoint;

@@ -75,6 +75,13 @@ void kit_endpoint_close(struct kit_endpoint *endpoint)
     endpoint->state = NULL;
 }
 
+bool kit_endpoint_encrypts(const struct kit_endpoint *endpoint)
+{
+    const struct kit_session *session = &endpoint->state->session;
+
+    return session->config.encrypts && session->secret != NULL;
+}
+
 bool kit_endpoint_is_active(const struct kit_endpoint *endpoint)
 {
     const struct msg_endpoint *state = endpoint->state;
@@ -197,6 +204,7 @@ static int32_t session_open(struct msg_endpoint *state, const struct kit_endpoin
         .has_tcp_names = config->ops->has_tcp_names,
         .auth_key = config->init->auth_key,
         .auth_key_also = kit_init_auth_key_also(config->init),
+        .encrypts = kit_init_encrypts(config->init),
         .endpoint = state->endpoint,
         .peer_path = config->ops->peer_path,
         .path_is_named = config->ops->path_is_named,
@@ -249,6 +257,8 @@ static void info_fill(const struct msg_endpoint *state, struct na_plugin_class_i
         NA_PLUGIN_CAP_CANCEL_SEND | NA_PLUGIN_CAP_PEER_DEATH | NA_PLUGIN_CAP_NO_THREADS;
     if (state->session.secret != NULL)
         info->capabilities |= NA_PLUGIN_CAP_AUTHENTICATED;
+    if (kit_endpoint_encrypts(state->endpoint))
+        info->capabilities |= NA_PLUGIN_CAP_ENCRYPTED;
     if (state->session.secret_also != NULL)
         info->capabilities |= NA_PLUGIN_CAP_SECOND_KEY;
     if (!state->is_busy && state->endpoint->ops->get_fd != NULL &&

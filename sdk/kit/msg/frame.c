@@ -14,6 +14,7 @@
 static bool slab_fill(struct msg_endpoint *state, struct msg_slab *slab, uint32_t count,
                       uint64_t stride);
 static void slab_free(struct msg_endpoint *state, struct msg_slab *slab);
+static uint64_t out_clear(const struct msg_out *out);
 
 void kit_msg_out_free_all(struct msg_endpoint *state)
 {
@@ -141,8 +142,22 @@ void kit_msg_out_seal(struct msg_out *out)
 {
     struct kit_peer *peer = &out->peer->base;
 
-    kit_seal_write(&peer->auth->seal, peer->sent_sequence, out->frame.data,
+    kit_seal_write(&peer->auth->seal, peer->sent_sequence, out->frame.data, out_clear(out),
                    out->frame.size - KIT_AUTH_TAG);
+}
+
+/* The fabric did not take it: it may be added to, and is sealed again. */
+void kit_msg_out_unseal(struct msg_out *out)
+{
+    kit_seal_take_back(&out->peer->base.auth->seal, out->frame.data, out_clear(out),
+                       out->frame.size - KIT_AUTH_TAG);
+}
+
+/* How much of it is not encrypted. */
+static uint64_t out_clear(const struct msg_out *out)
+{
+    return kit_msg_clear(out->peer->endpoint->state, out->is_compact, out->frame.is_hello,
+                         out->frame.size);
 }
 
 /* False when the bound is reached or memory is short. */

@@ -206,10 +206,11 @@ void kit_msg_frame_sent(struct kit_endpoint *endpoint, struct kit_frame *frame, 
 /*
  * A frame came; `data` need not be aligned. True: consumed, the memory is the plugin's again.
  * False: `data` must stay as it is until ops.frame_release(cookie). With no cookie it is always
- * true: what cannot be taken yet is copied. Nothing in the frame is trusted. `path` is as in
- * ops.peer_path, NULL when it is not known; only frames that begin with a HELLO need it.
+ * true: what cannot be taken yet is copied. Nothing in the frame is trusted; what is encrypted is
+ * decrypted where it lies. `path` is as in ops.peer_path, NULL when it is not known; only frames
+ * that begin with a HELLO need it.
  */
-bool kit_msg_frame_received(struct kit_endpoint *endpoint, const void *data, uint64_t size,
+bool kit_msg_frame_received(struct kit_endpoint *endpoint, void *data, uint64_t size,
                             const void *path, void *cookie);
 
 /*
@@ -261,6 +262,12 @@ int32_t kit_msg_peer_lookup(struct kit_endpoint *endpoint, const char *name, con
  */
 bool kit_msg_rma_leave(struct kit_endpoint *endpoint, const struct na_plugin_mem *mem,
                        uint64_t timeout_ns);
+
+/*
+ * Whether all that is sent is encrypted: a plugin that has this said of it (NA_PLUGIN_CAP_ENCRYPTED)
+ * sends bytes of the program in frames alone, or refuses to open. kit_remote.h does that.
+ */
+bool kit_endpoint_encrypts(const struct kit_endpoint *endpoint);
 
 /* Whether a context is open that is not stopped. The lock is held. */
 bool kit_endpoint_is_active(const struct kit_endpoint *endpoint);

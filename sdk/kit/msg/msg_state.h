@@ -305,6 +305,19 @@ void kit_msg_out_add_tagged(struct msg_out *out, uint32_t kind, uint32_t tag);
 bool kit_msg_out_has_room(const struct msg_out *out, uint64_t size);
 void kit_msg_out_end(struct msg_out *out);
 void kit_msg_out_seal(struct msg_out *out);
+void kit_msg_out_unseal(struct msg_out *out);
+
+/*
+ * The bytes of a sealed frame of `size` that travel in clear: its header, and where it has a HELLO
+ * all of it, which is to be read by one that has not the keys any more.
+ */
+static inline uint64_t kit_msg_clear(const struct msg_endpoint *state, bool is_compact,
+                                     bool has_hello, uint64_t size)
+{
+    if (kit_likely(!state->session.config.encrypts) || has_hello)
+        return size - KIT_AUTH_TAG;
+    return is_compact ? sizeof(struct wire_compact) : sizeof(struct wire_header);
+}
 
 /* NULL when the bound is reached or memory is short: try again when a frame comes back. */
 static inline struct msg_out *msg_out_get(struct msg_endpoint *state)
@@ -400,7 +413,7 @@ void kit_msg_deferred_resume(struct msg_endpoint *state);
 void kit_msg_deferred_drop(struct msg_peer *peer);
 
 /* sealed.c */
-bool kit_msg_sealed_received(struct msg_endpoint *state, const uint8_t *data, uint64_t size,
+bool kit_msg_sealed_received(struct msg_endpoint *state, uint8_t *data, uint64_t size,
                              const void *path, void *cookie);
 
 /* matching.c */

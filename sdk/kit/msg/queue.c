@@ -345,6 +345,8 @@ void kit_msg_out_refused(struct msg_peer *peer, struct msg_out *out, int32_t sta
     peer->base.in_flight--;
     peer->endpoint->state->in_flight--;
     kit_list_remove(&out->link);
+    if (kit_unlikely(out->tag_size != 0))
+        kit_msg_out_unseal(out);
     peer->stalled = out;
     peer->base.is_stalled = true;
     if (status != NA_PLUGIN_AGAIN)

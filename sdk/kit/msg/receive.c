@@ -32,7 +32,7 @@ static void deferred_release(struct msg_peer *peer, struct msg_deferred *deferre
 static void peer_resume(struct msg_peer *peer);
 static void own_frame_done(struct msg_endpoint *state, struct msg_out *out);
 
-bool kit_msg_frame_received(struct kit_endpoint *endpoint, const void *data, uint64_t size,
+bool kit_msg_frame_received(struct kit_endpoint *endpoint, void *data, uint64_t size,
                             const void *path, void *cookie)
 {
     struct msg_endpoint *state = endpoint->state;

@@ -34,7 +34,7 @@ static void offer_received(struct msg_endpoint *state, const void *path, const v
 static void open_record_take(struct msg_peer *peer, const struct wire_record *record,
                              const void *content, uint32_t size);
 
-bool kit_msg_sealed_received(struct msg_endpoint *state, const uint8_t *data, uint64_t size,
+bool kit_msg_sealed_received(struct msg_endpoint *state, uint8_t *data, uint64_t size,
                              const void *path, void *cookie)
 {
     struct sealed frame = {.data = data, .size = size};
@@ -44,8 +44,9 @@ bool kit_msg_sealed_received(struct msg_endpoint *state, const uint8_t *data, ui
     if (kit_unlikely(!header_read(state, &frame)))
         return true;
     if (kit_likely(frame.is_sealed && frame.peer != NULL))
-        result = kit_peer_seal_check(&frame.peer->base, frame.sequence - frame.peer->base.mask,
-                                     data, size, &is_new);
+        result = kit_peer_seal_open(&frame.peer->base, frame.sequence - frame.peer->base.mask, data,
+                                    kit_msg_clear(state, frame.offset == 0, frame.has_hello, size),
+                                    size, &is_new);
     switch (result) {
     case KIT_SEAL_NEXT:
         if (kit_unlikely(is_new) && !offer_take(frame.peer))

@@ -7,6 +7,7 @@
 
 static struct kit_endpoint *endpoint_of(struct na_plugin_class *na_class);
 static struct kit_region *region_of(struct na_plugin_mem *mem);
+static void keep_secret(struct kit_endpoint *endpoint);
 
 int32_t kit_remote_open(struct kit_endpoint *endpoint, const struct kit_rma_config *config)
 {
@@ -47,6 +48,7 @@ int32_t kit_remote_start_part(struct kit_endpoint *endpoint, struct kit_msg_rma 
         .cookie = rma,
     };
 
+    keep_secret(endpoint);
     return kit_rma_start(endpoint->rma, &request, &rma->transfer);
 }
 
@@ -62,8 +64,17 @@ bool kit_remote_abandon(struct kit_endpoint *endpoint, struct kit_msg_rma *rma, 
 void kit_remote_control(struct kit_endpoint *endpoint, struct kit_peer *peer, uint32_t type,
                         const void *data, uint64_t size)
 {
-    if (type == KIT_REMOTE_CONTROL && endpoint->rma != NULL)
-        kit_rma_control(endpoint->rma, peer, data, size);
+    if (type != KIT_REMOTE_CONTROL || endpoint->rma == NULL)
+        return;
+    keep_secret(endpoint);
+    kit_rma_control(endpoint->rma, peer, data, size);
+}
+
+/* Before the first transfer of either side: the two are opened in any order. */
+static void keep_secret(struct kit_endpoint *endpoint)
+{
+    if (kit_unlikely(kit_endpoint_encrypts(endpoint)))
+        kit_rma_inline_only(endpoint->rma);
 }
 
 int32_t kit_remote_control_send(void *owner, void *peer, const void *data, uint32_t size)

@@ -266,6 +266,12 @@ struct kit_rma_config {
 int32_t kit_rma_open(const struct kit_rma_config *config, struct kit_rma **kit_rma_p);
 
 /*
+ * From now on bytes move in control records alone: what a peer asks to be moved in another way is
+ * refused.
+ */
+void kit_rma_inline_only(struct kit_rma *rma);
+
+/*
  * Frees it, with all memory handles, without another call of ops but conceal and peer_release: the
  * owner has stopped its network before, so that nothing refers to a piece. NULL is allowed.
  */

@@ -64,6 +64,11 @@ int32_t kit_rma_open(const struct kit_rma_config *config, struct kit_rma **kit_r
     return NA_PLUGIN_SUCCESS;
 }
 
+void kit_rma_inline_only(struct kit_rma *rma)
+{
+    rma->is_inline_only = true;
+}
+
 void kit_rma_close(struct kit_rma *rma)
 {
     if (rma == NULL)
@@ -92,6 +97,9 @@ int32_t kit_rma_start(struct kit_rma *rma, const struct kit_rma_request *request
     *transfer_p = NULL;
     if (request->remote->owner == rma->regions->owner && !kit_rma_is_apart(rma))
         return transfer_own(rma, request);
+    if (rma->is_inline_only && (request->local->mem_type != NA_PLUGIN_MEM_TYPE_HOST ||
+                                request->remote->mem_type != NA_PLUGIN_MEM_TYPE_HOST))
+        return NA_PLUGIN_OPNOTSUPPORTED;
     transfer = kit_rma_transfer_get(rma, request->peer, request->length);
     if (transfer == NULL)
         return NA_PLUGIN_NOMEM;

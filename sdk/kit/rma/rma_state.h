@@ -186,6 +186,7 @@ struct kit_rma {
     void *owner;
     struct kit_rma_config config;
     uint32_t timeout_ticks;
+    bool is_inline_only;
 
     struct kit_link active; /* transfers that the next poll looks after */
     struct kit_link retry;

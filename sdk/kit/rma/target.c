@@ -72,6 +72,8 @@ static int32_t target_check_mover(const struct kit_rma *rma, const struct rma_in
     const bool is_put = (record->flags & RMA_IS_PUT) != 0;
     bool is_right = false;
 
+    if (rma->is_inline_only && in->mover != KIT_RMA_INLINE)
+        return NA_PLUGIN_OPNOTSUPPORTED;
     switch (in->mover) {
     case KIT_RMA_PIECES:
         is_right = rma->ops->piece_send != NULL && record->piece_size >= RMA_PIECE_MIN &&

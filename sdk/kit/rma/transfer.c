@@ -52,7 +52,7 @@ void kit_rma_transfer_plan(struct kit_rma_transfer *transfer)
 
     transfer->is_device = request->local->mem_type != NA_PLUGIN_MEM_TYPE_HOST ||
                           request->remote->mem_type != NA_PLUGIN_MEM_TYPE_HOST;
-    if (request->length <= rma->config.inline_size && !transfer->is_device)
+    if ((request->length <= rma->config.inline_size && !transfer->is_device) || rma->is_inline_only)
         mover = KIT_RMA_INLINE;
     else if (rma->ops->mover != NULL)
         mover = rma->ops->mover(rma->owner, request);

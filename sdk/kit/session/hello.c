@@ -50,7 +50,7 @@ void kit_hello_fill(const struct kit_peer *peer, uint32_t epoch, const struct ki
         .pid_namespace = htole64(session->pid_namespace),
         .start_time = htole64(session->start_time),
         .mask = htole32(peer->mask),
-        .flags = htole32(session->secret != NULL ? KIT_HELLO_HAS_KEY : 0),
+        .flags = htole32(kit_session_flags(session)),
         .pid = htole32(session->pid),
         .epoch = htole32(epoch),
         .name_size = htole16((uint16_t) name_size),

@@ -98,12 +98,22 @@ void kit_auth_wipe(void *memory, uint64_t size);
 
 void kit_seal_begin(struct kit_seal *seal, const struct kit_auth_keys *keys);
 
-/* Writes the tag of `size` bytes behind them; `sequence` is the low half of their number. */
-void kit_seal_write(struct kit_seal *seal, uint32_t sequence, uint8_t *data, uint64_t size);
+/*
+ * Encrypts the bytes from `clear` up to `size` where they lie, and writes the tag of all behind
+ * them; `sequence` is the low half of their number. `clear` is `size`: nothing is encrypted.
+ */
+void kit_seal_write(struct kit_seal *seal, uint32_t sequence, uint8_t *data, uint64_t clear,
+                    uint64_t size);
 
-/* Checks `size` bytes, of which the last KIT_AUTH_TAG are the tag. NEXT counts it as received. */
-enum kit_seal_result kit_seal_check(struct kit_seal *seal, uint32_t sequence, const uint8_t *data,
-                                    uint64_t size);
+/* Decrypts what was written last, and did not leave. */
+void kit_seal_take_back(const struct kit_seal *seal, uint8_t *data, uint64_t clear, uint64_t size);
+
+/*
+ * Checks `size` bytes, of which the last KIT_AUTH_TAG are the tag. NEXT counts them as received,
+ * and has decrypted those from `clear` on; else nothing was changed.
+ */
+enum kit_seal_result kit_seal_open(struct kit_seal *seal, uint32_t sequence, uint8_t *data,
+                                   uint64_t clear, uint64_t size);
 
 #ifdef __cplusplus
 }

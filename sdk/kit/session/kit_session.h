@@ -62,9 +62,11 @@ enum kit_peer_phase {
 
 /* Why a HELLO is refused; proves nothing. As it travels behind its record's header. */
 enum kit_refusal_reason {
-    KIT_REFUSAL_NO_KEY = 1,   /* we have a key, the sender of the HELLO has none */
-    KIT_REFUSAL_KEY = 2,      /* the other way round */
-    KIT_REFUSAL_OTHER_KEY = 3 /* what should prove its key does not fit ours */
+    KIT_REFUSAL_NO_KEY = 1,    /* we have a key, the sender of the HELLO has none */
+    KIT_REFUSAL_KEY = 2,       /* the other way round */
+    KIT_REFUSAL_OTHER_KEY = 3, /* what should prove its key does not fit ours */
+    KIT_REFUSAL_ENCRYPTS = 4,  /* we encrypt, the sender of the HELLO does not */
+    KIT_REFUSAL_CLEAR = 5      /* the other way round */
 };
 
 /* To whom, by what it has said of itself. */
@@ -197,6 +199,7 @@ struct kit_session_config {
     bool has_tcp_names;    /* a peer's name is host:port, where it, or its host, answers over TCP */
     const char *auth_key;  /* text of the key; NULL or empty: none */
     const char *auth_key_also; /* of one that is accepted besides it; likewise */
+    bool encrypts;             /* with a key: all that is sealed, as all peers have to */
     struct kit_endpoint *endpoint;
 
     /* As in kit_msg.h. */
@@ -239,7 +242,8 @@ struct kit_session {
     uint32_t offers; /* that are kept */
 };
 
-#define KIT_HELLO_HAS_KEY 0x01u
+#define KIT_HELLO_HAS_KEY  0x01u
+#define KIT_HELLO_ENCRYPTS 0x02u
 
 /*
  * A HELLO or HELLO_ACK as it travels, little-endian; kit_hello_key where the flag says so, name and
@@ -252,7 +256,7 @@ struct kit_hello_wire {
     uint64_t pid_namespace; /* equal where process ids mean the same; 0 when not known */
     uint64_t start_time;    /* of the sender's process, in ticks since boot */
     uint32_t mask;          /* added to the sequence of frames under the token */
-    uint32_t flags;         /* KIT_HELLO_HAS_KEY */
+    uint32_t flags;         /* KIT_HELLO_* */
     uint32_t pid;
     uint32_t epoch; /* the sender's; in HELLO_ACK that of the HELLO */
     uint16_t name_size;
@@ -461,11 +465,20 @@ static inline bool kit_session_refuse(struct kit_session *session)
  * Under a key, and towards those that have one
  */
 
-/* Whether a HELLO is of one that has a key where we have none, or the other way round. */
+/* What our HELLOs say, and those of all that we talk to. */
+static inline uint32_t kit_session_flags(const struct kit_session *session)
+{
+    return session->secret == NULL    ? 0
+           : session->config.encrypts ? KIT_HELLO_HAS_KEY | KIT_HELLO_ENCRYPTS
+                                      : KIT_HELLO_HAS_KEY;
+}
+
+/* Whether a HELLO is of one that has a key, or encrypts, where we do not, or the other way round. */
 static inline bool kit_hello_is_foreign(const struct kit_session *session,
                                         const struct kit_hello *hello)
 {
-    return hello->has_key != (session->secret != NULL);
+    return ((hello->wire.flags ^ kit_session_flags(session)) &
+            (KIT_HELLO_HAS_KEY | KIT_HELLO_ENCRYPTS)) != 0;
 }
 
 /* Counts it, logs it, and has its sender told: KIT_PENDING_REFUSAL. */
@@ -497,11 +510,11 @@ bool kit_offer_answered(struct kit_peer *peer, const void *data, uint32_t size);
 bool kit_hello_is_of(const struct kit_peer *peer, const struct kit_hello *hello);
 
 /*
- * Whose seal some bytes have. KIT_SEAL_NEXT also for those of an offer, which *is_new_p tells: it
- * is to be taken before they are.
+ * kit_seal_open() of whose seal some bytes have. KIT_SEAL_NEXT also for those of an offer, which
+ * *is_new_p tells: it is to be taken before they are.
  */
-enum kit_seal_result kit_peer_seal_check(struct kit_peer *peer, uint32_t sequence,
-                                         const uint8_t *data, uint64_t size, bool *is_new_p);
+enum kit_seal_result kit_peer_seal_open(struct kit_peer *peer, uint32_t sequence, uint8_t *data,
+                                        uint64_t clear, uint64_t size, bool *is_new_p);
 
 static inline bool kit_peer_is_sealed(const struct kit_peer *peer)
 {

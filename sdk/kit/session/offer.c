@@ -44,24 +44,30 @@ static const char *const refusal_texts[] = {
     [KIT_REFUSAL_NO_KEY] = "it asks for a key (auth_key), and we have none",
     [KIT_REFUSAL_KEY] = "we have a key (auth_key), and it has none",
     [KIT_REFUSAL_OTHER_KEY] = "its key (auth_key) is not ours",
+    [KIT_REFUSAL_ENCRYPTS] = "it encrypts, and we do not (encrypt)",
+    [KIT_REFUSAL_CLEAR] = "we encrypt, and it does not (encrypt)",
 };
 
 void kit_hello_refuse(struct kit_peer *peer, const struct kit_hello *hello)
 {
-    const bool is_ours = peer->session->secret != NULL;
+    const bool is_ours = peer->session->secret != NULL, encrypts = peer->session->config.encrypts;
+    const bool is_key = is_ours != hello->has_key;
+    const uint32_t ours = is_key ? KIT_REFUSAL_KEY : KIT_REFUSAL_CLEAR;
+    const uint32_t theirs = is_key ? KIT_REFUSAL_NO_KEY : KIT_REFUSAL_ENCRYPTS;
+    const bool is_more = is_key ? is_ours : encrypts;
     const uint32_t level =
         kit_session_refuse(peer->session) ? NA_PLUGIN_LOG_WARNING : NA_PLUGIN_LOG_DEBUG;
 
     SESSION_LOG(peer->session, level,
                 "refused %s: %s; further ones are counted, and logged as debug", hello->name,
-                refusal_texts[is_ours ? KIT_REFUSAL_KEY : KIT_REFUSAL_NO_KEY]);
-    refuse(peer, hello, is_ours ? KIT_REFUSAL_NO_KEY : KIT_REFUSAL_KEY);
+                refusal_texts[is_more ? ours : theirs]);
+    refuse(peer, hello, is_more ? theirs : ours);
 }
 
 /* It may come from anybody who saw our HELLO: what is met does not end by it. */
 void kit_refusal_received(struct kit_peer *peer, uint32_t reason)
 {
-    if (reason < KIT_REFUSAL_NO_KEY || reason > KIT_REFUSAL_OTHER_KEY) {
+    if (reason < KIT_REFUSAL_NO_KEY || reason > KIT_REFUSAL_CLEAR) {
         peer->session->bad++;
         return;
     }
@@ -172,8 +178,9 @@ bool kit_offer_answered(struct kit_peer *peer, const void *data, uint32_t size)
     uint32_t which;
     bool is_alias;
 
-    if (!kit_hello_parse(peer->session, data, size, &hello) || !hello.has_key ||
-        !kit_hello_is_from(peer, &hello) || hello.wire.epoch == 0 || hello.wire.epoch > peer->epoch)
+    if (!kit_hello_parse(peer->session, data, size, &hello) ||
+        kit_hello_is_foreign(peer->session, &hello) || !kit_hello_is_from(peer, &hello) ||
+        hello.wire.epoch == 0 || hello.wire.epoch > peer->epoch)
         return false;
     if (!auth->has_exchange || hello.wire.epoch < peer->answered ||
         hello.wire.epoch < auth->call_epoch)

@@ -95,8 +95,8 @@ void kit_exchange_close(struct kit_peer *peer)
 }
 
 /* Whether an offer has that seal, under one of our keys. */
-static enum kit_seal_result offers_check(struct kit_peer *peer, uint32_t sequence,
-                                         const uint8_t *data, uint64_t size)
+static enum kit_seal_result offers_open(struct kit_peer *peer, uint32_t sequence, uint8_t *data,
+                                        uint64_t clear, uint64_t size)
 {
     struct kit_peer_auth *auth = peer->auth;
 
@@ -105,7 +105,7 @@ static enum kit_seal_result offers_check(struct kit_peer *peer, uint32_t sequenc
 
         for (uint32_t i = 0; i < kit_session_secrets(peer->session); i++) {
             const enum kit_seal_result result =
-                kit_seal_check(&offer->seals[i], sequence, data, size);
+                kit_seal_open(&offer->seals[i], sequence, data, clear, size);
 
             if (result == KIT_SEAL_NONE)
                 continue;
@@ -117,8 +117,8 @@ static enum kit_seal_result offers_check(struct kit_peer *peer, uint32_t sequenc
     return KIT_SEAL_NONE;
 }
 
-enum kit_seal_result kit_peer_seal_check(struct kit_peer *peer, uint32_t sequence,
-                                         const uint8_t *data, uint64_t size, bool *is_new_p)
+enum kit_seal_result kit_peer_seal_open(struct kit_peer *peer, uint32_t sequence, uint8_t *data,
+                                        uint64_t clear, uint64_t size, bool *is_new_p)
 {
     struct kit_peer_auth *auth = peer->auth;
     enum kit_seal_result result = KIT_SEAL_NONE;
@@ -127,13 +127,13 @@ enum kit_seal_result kit_peer_seal_check(struct kit_peer *peer, uint32_t sequenc
     if (auth == NULL)
         return KIT_SEAL_NONE;
     if (kit_likely(auth->is_sealed))
-        result = kit_seal_check(&auth->seal, sequence, data, size);
+        result = kit_seal_open(&auth->seal, sequence, data, clear, size);
     if (kit_likely(result != KIT_SEAL_NONE))
         return result;
     if (auth->has_old)
-        result = kit_seal_check(&auth->old, sequence, data, size);
+        result = kit_seal_open(&auth->old, sequence, data, clear, size);
     if (result == KIT_SEAL_NONE) {
-        result = offers_check(peer, sequence, data, size);
+        result = offers_open(peer, sequence, data, clear, size);
         *is_new_p = result == KIT_SEAL_NEXT;
     }
     return result;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Seals: ChaCha20-Poly1305 without anything to encrypt. The nonce is the number of what is sealed,
- * of which the low half travels. One that the network did not take is sealed again under its
+ * Seals: ChaCha20-Poly1305 (RFC 8439), with the bytes that are to be read before the seal is checked
+ * as additional data; those are all where nothing is encrypted. The nonce is the number of what is
+ * sealed, of which the low half travels. What the network did not take is sealed again under its
  * number; only the last of these leaves the process.
  */
 
@@ -14,6 +15,7 @@
 _Static_assert(KIT_AUTH_TAG == crypto_aead_chacha20poly1305_IETF_ABYTES, "libsodium's tags");
 _Static_assert(KIT_AUTH_KEY == crypto_aead_chacha20poly1305_IETF_KEYBYTES, "libsodium's keys");
 
+static void apply_stream(uint8_t *data, uint64_t size, uint64_t number, const uint8_t *key);
 static uint64_t number_near(uint64_t last, uint32_t sequence);
 static void nonce_make(uint8_t nonce[crypto_aead_chacha20poly1305_IETF_NPUBBYTES], uint64_t number);
 
@@ -24,38 +26,57 @@ void kit_seal_begin(struct kit_seal *seal, const struct kit_auth_keys *keys)
     seal->sent = seal->received = 0;
 }
 
-void kit_seal_write(struct kit_seal *seal, uint32_t sequence, uint8_t *data, uint64_t size)
+void kit_seal_write(struct kit_seal *seal, uint32_t sequence, uint8_t *data, uint64_t clear,
+                    uint64_t size)
 {
     uint8_t nonce[crypto_aead_chacha20poly1305_IETF_NPUBBYTES];
-    uint8_t none;
 
     seal->sent = number_near(seal->sent, sequence);
     nonce_make(nonce, seal->sent);
-    (void) crypto_aead_chacha20poly1305_ietf_encrypt_detached(&none, data + size, NULL, NULL, 0,
-                                                              data, size, NULL, nonce, seal->send);
+    (void) crypto_aead_chacha20poly1305_ietf_encrypt_detached(data + clear, data + size, NULL,
+                                                              data + clear, size - clear, data,
+                                                              clear, NULL, nonce, seal->send);
 }
 
-enum kit_seal_result kit_seal_check(struct kit_seal *seal, uint32_t sequence, const uint8_t *data,
-                                    uint64_t size)
+void kit_seal_take_back(const struct kit_seal *seal, uint8_t *data, uint64_t clear, uint64_t size)
+{
+    apply_stream(data + clear, size - clear, seal->sent, seal->send);
+}
+
+/* Nothing is decrypted that is not right, and next: what is not may be somebody else's. */
+enum kit_seal_result kit_seal_open(struct kit_seal *seal, uint32_t sequence, uint8_t *data,
+                                   uint64_t clear, uint64_t size)
 {
     const uint64_t number = number_near(seal->received, sequence);
     uint8_t nonce[crypto_aead_chacha20poly1305_IETF_NPUBBYTES];
     uint64_t expected = seal->received + 1;
 
-    if (size < KIT_AUTH_TAG)
+    if (size < KIT_AUTH_TAG || clear > size - KIT_AUTH_TAG)
         return KIT_SEAL_NONE;
     size -= KIT_AUTH_TAG;
     nonce_make(nonce, number);
-    if (crypto_aead_chacha20poly1305_ietf_decrypt_detached(NULL, NULL, data, 0, data + size, data,
-                                                           size, nonce, seal->receive) != 0)
+    if (crypto_aead_chacha20poly1305_ietf_decrypt_detached(NULL, NULL, data + clear, size - clear,
+                                                           data + size, data, clear, nonce,
+                                                           seal->receive) != 0)
         return KIT_SEAL_NONE;
     if ((uint32_t) expected == 0)
         expected++; /* a sequence of 0 does not count */
-    if (number == expected) {
-        seal->received = number;
-        return KIT_SEAL_NEXT;
-    }
-    return number > expected ? KIT_SEAL_LATER : KIT_SEAL_AGAIN;
+    if (number != expected)
+        return number > expected ? KIT_SEAL_LATER : KIT_SEAL_AGAIN;
+    seal->received = number;
+    apply_stream(data + clear, size - clear, number, seal->receive);
+    return KIT_SEAL_NEXT;
+}
+
+/* Encrypts or decrypts: the cipher's block 0 makes the key of the tag, the data begin with 1. */
+static void apply_stream(uint8_t *data, uint64_t size, uint64_t number, const uint8_t *key)
+{
+    uint8_t nonce[crypto_aead_chacha20poly1305_IETF_NPUBBYTES];
+
+    if (kit_likely(size == 0))
+        return;
+    nonce_make(nonce, number);
+    (void) crypto_stream_chacha20_ietf_xor_ic(data, data, size, nonce, 1, key);
 }
 
 /* The number with that low half that is nearest to the last one. */

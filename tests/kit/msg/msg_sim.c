@@ -120,6 +120,7 @@ struct na_plugin_init sim_init(void)
         .max_unexpected_size = 1024,
         .max_expected_size = 1024,
         .auth_key = sim_key(),
+        .encrypt = getenv("SIM_ENCRYPT") != NULL,
     };
 }
 
@@ -584,8 +585,10 @@ static void sim_control(struct kit_endpoint *endpoint, struct kit_peer *peer, ui
 
 static void sim_count(struct na_plugin_class *node, const struct kit_frame *frame)
 {
+    const struct msg_out *out = (const struct msg_out *) (const void *) frame;
     struct wire_header header;
     uint64_t offset = sizeof(header), size = frame->size;
+    uint8_t data[SIM_FRAME_MAX];
 
     node->frames++;
     if (*(const uint8_t *) frame->data == WIRE_COMPACT) {
@@ -599,10 +602,15 @@ static void sim_count(struct na_plugin_class *node, const struct kit_frame *fram
         node->hellos++;
     if ((header.flags & WIRE_IS_SEALED) != 0)
         size -= KIT_AUTH_TAG;
+    memcpy(data, frame->data, frame->size);
+    if ((header.flags & WIRE_IS_SEALED) != 0)
+        kit_seal_take_back(&out->peer->base.auth->seal, data,
+                           kit_msg_clear(node->endpoint.state, false, frame->is_hello, frame->size),
+                           size);
     while (offset < size) {
         struct wire_record record;
 
-        memcpy(&record, (const uint8_t *) frame->data + offset, sizeof(record));
+        memcpy(&record, data + offset, sizeof(record));
         if (record.kind == WIRE_UNEXPECTED || record.kind == WIRE_EXPECTED)
             node->messages++;
         offset += wire_record_size(record.size);

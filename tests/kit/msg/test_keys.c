@@ -880,6 +880,92 @@ static void test_offers_without_memory(void **state)
     }
 }
 
+static bool has_text(const struct frame *frame, const char *text)
+{
+    const size_t length = strlen(text);
+
+    for (uint64_t i = 0; i + length <= frame->size; i++)
+        if (memcmp(frame->data + i, text, length) == 0)
+            return true;
+    return false;
+}
+
+/* What is sent, alone and together with others, and what the other side makes of it. */
+static void test_nothing_is_read(void **state)
+{
+    struct sim_pair *pair = *state;
+    const bool encrypts = kit_endpoint_encrypts(&pair->a->endpoint);
+
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct way way = way_of(pair, i);
+        struct sim_op sends[3] = {0}, receives[3];
+        struct frame frame;
+        char buf[3][8];
+
+        for (uint32_t k = 0; k < 3; k++)
+            post(way.to_context, &receives[k], buf[k]);
+        send_and_take(&way, "plain", &frame);
+        assert_int_equal(has_text(&frame, "plain"), !encrypts);
+        hand_over(way.to, way.to_context, &frame);
+        assert_string_equal(buf[0], "plain");
+
+        way.from->again = 2; /* it is sealed more than once, and others join it */
+        for (uint32_t k = 1; k < 3; k++)
+            assert_int_equal(kit_msg_send_unexpected(way.from_context, &sends[k],
+                                                     k == 1 ? "first" : "second", 7, NULL,
+                                                     way.to_at_from, 0, k),
+                             0);
+        kit_msg_lock(&way.from->endpoint);
+        assert_int_equal(kit_msg_control_send(&way.from->endpoint,
+                                              &msg_peer_of(way.to_at_from)->base, 3, "control", 8),
+                         0);
+        kit_msg_unlock(&way.from->endpoint);
+        sim_poll(way.from_context, NULL, 3);
+        while (way.to->inbox_first != NULL) {
+            take(way.to, &frame);
+            assert_true(!encrypts || !(has_text(&frame, "first") || has_text(&frame, "second") ||
+                                       has_text(&frame, "control")));
+            hand_over(way.to, way.to_context, &frame);
+        }
+        assert_string_equal(buf[1], "first");
+        assert_string_equal(buf[2], "second");
+        assert_string_equal((const char *) way.to->control_data, "control");
+        for (uint32_t k = 0; k < 3; k++)
+            kit_msg_addr_free(way.to, receives[k].source);
+    }
+}
+
+/* Who encrypts does not talk to who does not, and says so; the key is the same. */
+static void test_one_encrypts(void **state)
+{
+    (void) state;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct na_plugin_init init = sim_init();
+        struct sim_op send = {0}, receive;
+        struct sim_pair pair;
+        char buf[8];
+
+        memset(&pair, 0, sizeof(pair));
+        sim_net_setup(&pair.net);
+        init.auth_key = KEY;
+        init.encrypt = i;
+        pair.a = sim_open(&pair.net, "a", &init);
+        init.encrypt = 1 - i;
+        pair.b = sim_open(&pair.net, "b", &init);
+        pair.ca = sim_context(pair.a, 0);
+        pair.cb = sim_context(pair.b, 0);
+        pair.b_at_a = sim_lookup(pair.a, "b");
+        post(pair.cb, &receive, buf);
+        assert_int_equal(
+            kit_msg_send_unexpected(pair.ca, &send, "plain", 6, NULL, pair.b_at_a, 0, 1), 0);
+        sim_poll_until(pair.ca, pair.cb, &send);
+        assert_int_equal(send.status, NA_PLUGIN_PERMISSION);
+        assert_int_equal(pair.b->endpoint.state->session.refused, 1);
+        assert_int_equal(kit_msg_cancel(pair.cb, &receive), 0);
+        keyed_close(&pair);
+    }
+}
+
 /* A HELLO in the name of one that is met, with the key or without, ends nothing. */
 static void test_stranger_with_a_name(void **state)
 {
@@ -926,7 +1012,7 @@ static void test_offers_are_forgotten(void **state)
     for (uint32_t i = 0; i < 20; i++) {
         struct kit_hello_wire wire = {.token = htole64(UINT64_C(0x100000001) + i),
                                       .incarnation = htole64(1000 + i),
-                                      .flags = htole32(KIT_HELLO_HAS_KEY),
+                                      .flags = htole32(kit_session_flags(&inside->session)),
                                       .epoch = htole32(1),
                                       .name_size = htole16(3)};
         struct wire_header header = {
@@ -996,6 +1082,8 @@ int main(void)
         cmocka_unit_test(test_forged_hellos),
         cmocka_unit_test(test_offers_of_known_peers_expire),
         cmocka_unit_test(test_offers_without_memory),
+        cmocka_unit_test_setup_teardown(test_nothing_is_read, met_setup, met_teardown),
+        cmocka_unit_test(test_one_encrypts),
         cmocka_unit_test_setup_teardown(test_stranger_with_a_name, met_setup, met_teardown),
         cmocka_unit_test_setup_teardown(test_offers_are_forgotten, met_setup, met_teardown),
         cmocka_unit_test_setup_teardown(test_other_version, met_setup, met_teardown),
