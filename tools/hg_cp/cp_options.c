@@ -48,6 +48,7 @@ static const char help_text[] =
     "    --key-file FILE      the first line of FILE is a key that both sides have to have, up to\n"
     "                         256 bytes; others must not be able to use FILE. It is not to be on\n"
     "                         a command line, which everybody sees\n"
+    "    --encrypt            both sides: nothing that travels can be read without the key\n"
     "    --quiet              print errors alone\n"
     "    --help               print this text\n"
     "\n"
@@ -80,6 +81,7 @@ enum option_id {
     OPTION_FORCE,
     OPTION_SYNC,
     OPTION_KEY_FILE,
+    OPTION_ENCRYPT,
     OPTION_QUIET
 };
 
@@ -97,6 +99,7 @@ static const struct option long_options[] = {
     {"force", no_argument, NULL, OPTION_FORCE},
     {"sync", no_argument, NULL, OPTION_SYNC},
     {"key-file", required_argument, NULL, OPTION_KEY_FILE},
+    {"encrypt", no_argument, NULL, OPTION_ENCRYPT},
     {"quiet", no_argument, NULL, OPTION_QUIET},
     {"help", no_argument, NULL, TOOL_OPTION_HELP},
     {NULL, 0, NULL, 0},
@@ -158,6 +161,9 @@ static bool option_apply(void *settings, int id, const char *value)
         return true;
     case OPTION_KEY_FILE:
         options->key_file = value;
+        return true;
+    case OPTION_ENCRYPT:
+        options->encrypt = true;
         return true;
     case OPTION_QUIET:
         options->quiet = true;

@@ -25,6 +25,7 @@ struct cp_options {
     double timeout;           /* both: seconds without any progress */
     bool force;               /* overwrite */
     bool sync;                /* target: write to the disk before the file gets its name */
+    bool encrypt;
     bool quiet;
 };
 

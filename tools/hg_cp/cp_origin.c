@@ -109,6 +109,7 @@ static bool origin_connect(struct cp_origin *origin, const char *address)
     hg_return_t ret;
 
     info.na_init_info.auth_key = origin->options->key;
+    info.encrypt = origin->options->encrypt;
     origin->active_ns = tool_clock_ns();
     for (unsigned int i = 0; i < PARTS; i++)
         origin->parts[i].origin = origin;

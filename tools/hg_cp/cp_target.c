@@ -81,6 +81,7 @@ static bool target_open(struct cp_target *target)
     struct cp_rpc_ids ids;
 
     info.na_init_info.auth_key = options->key;
+    info.encrypt = options->encrypt;
     session->depth = options->depth;
     session->block_size = options->block_size;
     session->force = options->force;

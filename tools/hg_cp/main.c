@@ -8,16 +8,17 @@
 #include <sys/stat.h>
 
 #include "common/tool_endpoint.h"
+#include "common/tool_key.h"
 #include "common/tool_message.h"
 #include "common/tool_process.h"
 #include "common/tool_signal.h"
-#include "hg_cp/cp_key.h"
 #include "hg_cp/cp_options.h"
 #include "hg_cp/cp_origin.h"
 #include "hg_cp/cp_target.h"
 
 /* How long a target may take to open its endpoint. */
 #define TARGET_TIMEOUT_MS 20000U
+#define CP_KEY_VARIABLE   "HG_CP_KEY"
 
 static int copy_through_own_target(const struct cp_options *options);
 static bool split_destination(const char *destination, const char *source, char **dir, char **name);
@@ -28,15 +29,19 @@ static bool start_target(const struct cp_options *options, const char *dir,
 int main(int argc, char *argv[])
 {
     struct cp_options options;
-    struct cp_key key;
+    struct tool_key key;
     int exit_code;
 
     tool_message_set_name("hg_cp");
     if (!cp_options_parse(argc, argv, &options, &exit_code))
         return exit_code;
-    if (!cp_key_read(&key, options.key_file))
+    if (!tool_key_read(&key, options.key_file, CP_KEY_VARIABLE))
         return TOOL_EXIT_FAILED;
     options.key = key.text[0] != '\0' ? key.text : NULL;
+    if (options.encrypt && options.key == NULL) {
+        tool_error("--encrypt needs a key: see --key-file");
+        return TOOL_EXIT_USAGE;
+    }
     tool_signal_install();
     tool_endpoint_log();
     if (options.listen)
@@ -107,7 +112,7 @@ static bool start_target(const struct cp_options *options, const char *dir,
                          struct tool_target *target)
 {
     char depth[16], block_size[24], timeout[32];
-    const char *args[16];
+    const char *args[20];
     size_t count = 0;
 
     (void) snprintf(depth, sizeof(depth), "%u", options->depth);
@@ -127,6 +132,8 @@ static bool start_target(const struct cp_options *options, const char *dir,
     args[count++] = timeout;
     if (options->force)
         args[count++] = "--force";
+    if (options->encrypt)
+        args[count++] = "--encrypt";
     if (options->sync)
         args[count++] = "--sync";
     args[count] = NULL;

@@ -8,6 +8,7 @@
 
 #include "common/tool_clock.h"
 #include "common/tool_endpoint.h"
+#include "common/tool_key.h"
 #include "common/tool_message.h"
 #include "common/tool_process.h"
 #include "common/tool_signal.h"
@@ -18,6 +19,8 @@
 #include "hg_perf/perf_run.h"
 #include "hg_perf/perf_sweep.h"
 #include "hg_perf/perf_target.h"
+
+#define PERF_KEY_VARIABLE "HG_PERF_KEY"
 
 /* How long a target may take to open its endpoint. */
 #define TARGET_TIMEOUT_MS 20000U
@@ -36,15 +39,19 @@ static bool measure(const struct perf_options *options, const char *address,
                     struct tool_target *target);
 static bool reported(bool written);
 static bool measure_limits(void *data);
+static bool read_key(struct perf_options *options, struct tool_key *key, int *exit_code);
 static bool start_target(const struct perf_options *options, struct tool_target *target);
 
 int main(int argc, char *argv[])
 {
+    struct tool_key key;
     struct perf_options options;
     int exit_code;
 
     tool_message_set_name("hg_perf");
     if (!perf_options_parse(argc, argv, &options, &exit_code))
+        return exit_code;
+    if (!read_key(&options, &key, &exit_code))
         return exit_code;
     tool_signal_install();
     tool_endpoint_log();
@@ -144,11 +151,25 @@ static bool measure_limits(void *data)
     return measured;
 }
 
+/* Never on a command line, which everybody sees. */
+static bool read_key(struct perf_options *options, struct tool_key *key, int *exit_code)
+{
+    *exit_code = TOOL_EXIT_FAILED;
+    if (!tool_key_read(key, options->key_file, PERF_KEY_VARIABLE))
+        return false;
+    options->key = key->text[0] != '\0' ? key->text : NULL;
+    if (!options->encrypt || options->key != NULL)
+        return true;
+    tool_error("--encrypt needs a key: see --key-file");
+    *exit_code = TOOL_EXIT_USAGE;
+    return false;
+}
+
 static bool start_target(const struct perf_options *options, struct tool_target *target)
 {
     enum perf_mode mode = options->mode == PERF_SWEEP ? options->sweep_mode : options->mode;
     char threads[16], in_flight[16], clients[16], bind[32];
-    const char *args[16];
+    const char *args[20];
     size_t count = 0;
 
     args[count++] = perf_mode_name(mode);
@@ -177,6 +198,12 @@ static bool start_target(const struct perf_options *options, struct tool_target 
         args[count++] = "--bind";
         args[count++] = bind;
     }
+    if (options->encrypt)
+        args[count++] = "--encrypt";
     args[count] = NULL;
+    if (options->key != NULL && setenv(PERF_KEY_VARIABLE, options->key, 1) != 0) {
+        tool_error("no memory");
+        return false;
+    }
     return tool_target_start(target, args, TARGET_TIMEOUT_MS);
 }

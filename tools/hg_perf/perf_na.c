@@ -18,6 +18,8 @@ na_class_t *perf_na_class_create(const struct perf_options *options, bool listen
 
     info.progress_mode = options->busy ? NA_NO_BLOCK : 0;
     info.thread_mode = NA_THREAD_MODE_SINGLE;
+    info.auth_key = options->key;
+    info.encrypt = options->encrypt;
     na_class = NA_Initialize_opt2(init, listen, NA_VERSION(6, 0), &info);
     if (na_class == NULL)
         tool_endpoint_error(init);

@@ -66,6 +66,9 @@ static const char help_text[] =
     "    --sizes LIST       sweep: sizes, separated by commas\n"
     "    --depths LIST      sweep: values of --in-flight\n"
     "    --output NAME      sweep: beginning of the file names (default hg_perf-sweep)\n"
+    "    --key-file FILE    the first line of FILE is a key (auth_key) of both sides; without it\n"
+    "                       HG_PERF_KEY of the environment is, if it is set\n"
+    "    --encrypt          nothing that travels can be read without the key\n"
     "    --json             print one JSON object\n"
     "    --help             print this text\n"
     "\n"
@@ -107,7 +110,9 @@ enum option_id {
     OPTION_DEPTHS,
     OPTION_OUTPUT,
     OPTION_JSON,
-    OPTION_ADDRESS_FD
+    OPTION_ADDRESS_FD,
+    OPTION_KEY_FILE,
+    OPTION_ENCRYPT
 };
 
 static const struct option long_options[] = {
@@ -132,6 +137,8 @@ static const struct option long_options[] = {
     {"depths", required_argument, NULL, OPTION_DEPTHS},
     {"output", required_argument, NULL, OPTION_OUTPUT},
     {"json", no_argument, NULL, OPTION_JSON},
+    {"key-file", required_argument, NULL, OPTION_KEY_FILE},
+    {"encrypt", no_argument, NULL, OPTION_ENCRYPT},
     {"address-fd", required_argument, NULL, OPTION_ADDRESS_FD},
     {"help", no_argument, NULL, TOOL_OPTION_HELP},
     {NULL, 0, NULL, 0},
@@ -320,6 +327,12 @@ static bool option_apply_plain(struct perf_options *options, int id, const char 
         return true;
     case OPTION_OUTPUT:
         options->output = value;
+        return true;
+    case OPTION_KEY_FILE:
+        options->key_file = value;
+        return true;
+    case OPTION_ENCRYPT:
+        options->encrypt = true;
         return true;
     case OPTION_BUSY:
         options->busy = true;

@@ -67,6 +67,9 @@ struct perf_options {
     double seconds;          /* measured time of all rounds */
     unsigned int rounds;     /* they take turns with rounds of what they are compared with */
     uint32_t given;          /* a bit for each option of the command line */
+    const char *key_file;    /* NULL: the key is not from a file */
+    const char *key;         /* NULL: none */
+    bool encrypt;            /* with the key */
     bool busy;               /* neither side ever sleeps */
     bool push;               /* bulk: the target writes instead of reading */
     bool json;

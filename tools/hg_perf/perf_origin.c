@@ -237,8 +237,7 @@ static hg_return_t client_open(struct origin *origin, unsigned int index, const 
     struct origin_client *client = &origin->clients[index];
     hg_return_t ret;
 
-    client->hg_class =
-        perf_class_create(options->origin_init, false, options->busy, options->threads);
+    client->hg_class = perf_class_create(options, false);
     if (client->hg_class == NULL || !perf_rpc_register(client->hg_class, NULL, NULL, &client->ids))
         return HG_OTHER_ERROR;
     ret = HG_Addr_lookup2(client->hg_class, address, &client->address);

@@ -32,12 +32,15 @@ hg_return_t perf_proc_payload(hg_proc_t proc, void *data)
 }
 
 /* With one context one thread uses the class: said so, and nothing needs a lock. */
-hg_class_t *perf_class_create(const char *init, bool listen, bool busy, unsigned int contexts)
+hg_class_t *perf_class_create(const struct perf_options *options, bool listen)
 {
+    const char *init = listen ? options->init : options->origin_init;
     struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
 
-    info.na_init_info.progress_mode = busy ? NA_NO_BLOCK : 0;
-    info.na_init_info.thread_mode = contexts == 1 ? NA_THREAD_MODE_SINGLE : 0;
-    info.na_init_info.max_contexts = (uint8_t) contexts;
+    info.na_init_info.progress_mode = options->busy ? NA_NO_BLOCK : 0;
+    info.na_init_info.thread_mode = options->threads == 1 ? NA_THREAD_MODE_SINGLE : 0;
+    info.na_init_info.max_contexts = (uint8_t) options->threads;
+    info.na_init_info.auth_key = options->key;
+    info.encrypt = options->encrypt;
     return tool_endpoint_open(init, listen, &info);
 }

@@ -5,6 +5,8 @@
 #define AMALGAM_PERF_RPC_H
 
 #include <mercury.h>
+
+#include "hg_perf/perf_options.h"
 #include <mercury_bulk.h>
 #include <mercury_macros.h>
 
@@ -38,6 +40,6 @@ bool perf_rpc_register(hg_class_t *hg_class, hg_rpc_cb_t echo, hg_rpc_cb_t bulk,
 hg_return_t perf_proc_payload(hg_proc_t proc, void *data);
 
 /* An endpoint for the given options, busy or not; NULL: said on stderr. */
-hg_class_t *perf_class_create(const char *init, bool listen, bool busy, unsigned int contexts);
+hg_class_t *perf_class_create(const struct perf_options *options, bool listen);
 
 #endif /* AMALGAM_PERF_RPC_H */

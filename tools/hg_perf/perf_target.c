@@ -97,7 +97,7 @@ static bool target_open(struct target *target)
     const struct perf_options *options = target->options;
     struct perf_rpc_ids ids;
 
-    target->hg_class = perf_class_create(options->init, true, options->busy, options->threads);
+    target->hg_class = perf_class_create(options, true);
     if (target->hg_class == NULL ||
         !perf_rpc_register(target->hg_class, target_echo, target_bulk, &ids) ||
         HG_Class_set_data(target->hg_class, target, NULL) != HG_SUCCESS)

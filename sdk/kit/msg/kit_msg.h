@@ -264,8 +264,9 @@ bool kit_msg_rma_leave(struct kit_endpoint *endpoint, const struct na_plugin_mem
                        uint64_t timeout_ns);
 
 /*
- * Whether all that is sent is encrypted: a plugin that has this said of it (NA_PLUGIN_CAP_ENCRYPTED)
- * sends bytes of the program in frames alone, or refuses to open. kit_remote.h does that.
+ * Whether all that is sent is encrypted: a plugin that has this said of it
+ * (NA_PLUGIN_CAP_ENCRYPTED) sends bytes of the program in frames alone, or refuses to open.
+ * kit_remote.h does that.
  */
 bool kit_endpoint_encrypts(const struct kit_endpoint *endpoint);
 

@@ -473,7 +473,8 @@ static inline uint32_t kit_session_flags(const struct kit_session *session)
                                       : KIT_HELLO_HAS_KEY;
 }
 
-/* Whether a HELLO is of one that has a key, or encrypts, where we do not, or the other way round. */
+/* Whether a HELLO is of one that has a key, or encrypts, where we do not, or the other way round.
+ */
 static inline bool kit_hello_is_foreign(const struct kit_session *session,
                                         const struct kit_hello *hello)
 {

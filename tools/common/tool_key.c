@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The key of RPCs, from a file or from the environment. */
 
-#include "hg_cp/cp_key.h"
+#include "common/tool_key.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -11,18 +11,18 @@
 
 #include "common/tool_message.h"
 
-static bool key_from_file(struct cp_key *key, const char *path);
-static bool key_from_environment(struct cp_key *key);
+static bool key_from_file(struct tool_key *key, const char *path);
+static bool key_from_environment(struct tool_key *key, const char *variable);
 static bool file_is_private(FILE *file, const char *path);
 
-bool cp_key_read(struct cp_key *key, const char *path)
+bool tool_key_read(struct tool_key *key, const char *path, const char *variable)
 {
     memset(key, 0, sizeof(*key));
-    return path != NULL ? key_from_file(key, path) : key_from_environment(key);
+    return path != NULL ? key_from_file(key, path) : key_from_environment(key, variable);
 }
 
 /* A pipe will do, too. */
-static bool key_from_file(struct cp_key *key, const char *path)
+static bool key_from_file(struct tool_key *key, const char *path)
 {
     FILE *file = fopen(path, "re");
     size_t size, length;
@@ -38,24 +38,24 @@ static bool key_from_file(struct cp_key *key, const char *path)
     if (!is_private)
         return false;
     length = strcspn(key->text, "\r\n");
-    if (length == 0 || length > CP_KEY_MAX || (length == strlen(key->text) && length != size)) {
+    if (length == 0 || length > TOOL_KEY_MAX || (length == strlen(key->text) && length != size)) {
         memset(key, 0, sizeof(*key));
         tool_error("--key-file: the first line of '%s' is no key: 1 to %d bytes without a zero",
-                   path, CP_KEY_MAX);
+                   path, TOOL_KEY_MAX);
         return false;
     }
     key->text[length] = '\0';
     return true;
 }
 
-static bool key_from_environment(struct cp_key *key)
+static bool key_from_environment(struct tool_key *key, const char *variable)
 {
-    const char *text = getenv(CP_KEY_VARIABLE);
+    const char *text = getenv(variable);
 
     if (text == NULL)
         return true;
-    if (*text == '\0' || strlen(text) > CP_KEY_MAX) {
-        tool_error(CP_KEY_VARIABLE " is no key: 1 to %d bytes; unset it to use none", CP_KEY_MAX);
+    if (*text == '\0' || strlen(text) > TOOL_KEY_MAX) {
+        tool_error("%s is no key: 1 to %d bytes; unset it to use none", variable, TOOL_KEY_MAX);
         return false;
     }
     (void) strcpy(key->text, text);
