@@ -35,6 +35,8 @@
 #define KEY       "open sesame"
 #define EDIT      "please edit this"
 #define REPEAT    "say this twice"
+#define SECRET    "nobody reads this"
+#define BULK      20000u
 
 static const char *transport; /* ofi+tcp or bmi+tcp */
 
@@ -43,7 +45,7 @@ struct proxy {
     uint16_t port, target_port;
     pthread_t thread;
     _Atomic bool is_over;
-    _Atomic uint32_t edited, repeated;
+    _Atomic uint32_t edited, repeated, read;
     int fds[2 * PATHS_MAX]; /* caller, target, caller, ... */
     uint32_t count;
 };
@@ -89,6 +91,8 @@ static bool proxy_pass(struct proxy *proxy, int from, int to)
 
     if (size <= 0)
         return false;
+    if (memmem(data, (size_t) size, SECRET, strlen(SECRET)) != NULL)
+        (void) atomic_fetch_add(&proxy->read, 1);
     word = memmem(data, (size_t) size, EDIT, strlen(EDIT));
     if (word != NULL) {
         word[0] ^= 'p' ^ 'P';
@@ -174,12 +178,15 @@ static void proxy_close(struct proxy *proxy)
     (void) close(proxy->listen_fd);
 }
 
+static bool encrypts; /* what is opened next */
+
 static void side_open(struct side *side, const char *key)
 {
     struct na_init_info info = NA_INIT_INFO_INITIALIZER;
     char init[128];
 
     info.auth_key = key;
+    info.encrypt = encrypts;
     (void) snprintf(init, sizeof(init), "%s://127.0.0.1:0", transport);
     side->na_class =
         NA_Initialize_opt2(init, true, NA_VERSION(NA_VERSION_MAJOR, NA_VERSION_MINOR), &info);
@@ -378,11 +385,83 @@ static void with_a_key_it_is_not(void **state)
     pair_close(&pair);
 }
 
+static void fill(char *memory, const char *text)
+{
+    for (size_t i = 0; i < BULK; i++)
+        memory[i] = text[i % strlen(text)];
+}
+
+/* Puts, then gets what is there; both have the secret many times. */
+static void move(struct pair *pair)
+{
+    static char local[BULK], remote[BULK], packed[4096];
+    na_mem_handle_t *own, *theirs, *at_from;
+    const time_t end = time(NULL) + WAIT_S;
+
+    assert_int_equal(NA_Mem_handle_create(pair->from.na_class, local, BULK, NA_MEM_READWRITE, &own),
+                     NA_SUCCESS);
+    assert_int_equal(
+        NA_Mem_handle_create(pair->to.na_class, remote, BULK, NA_MEM_READWRITE, &theirs),
+        NA_SUCCESS);
+    assert_int_equal(NA_Mem_register(pair->from.na_class, own, NA_MEM_TYPE_HOST, 0), NA_SUCCESS);
+    assert_int_equal(NA_Mem_register(pair->to.na_class, theirs, NA_MEM_TYPE_HOST, 0), NA_SUCCESS);
+    assert_int_equal(NA_Mem_handle_serialize(pair->to.na_class, packed, sizeof(packed), theirs),
+                     NA_SUCCESS);
+    assert_int_equal(
+        NA_Mem_handle_deserialize(pair->from.na_class, &at_from, packed, sizeof(packed)),
+        NA_SUCCESS);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct work work = {.op = NA_Op_create(pair->from.na_class, 0)};
+
+        fill(i == 0 ? local : remote, SECRET);
+        memset(i == 0 ? remote : local, 0, BULK);
+        assert_int_equal((i == 0 ? NA_Put : NA_Get)(pair->from.na_class, pair->from.context,
+                                                    work_done, &work, own, 0, at_from, 0, BULK,
+                                                    pair->addr, 0, work.op),
+                         NA_SUCCESS);
+        while (!work.is_done && time(NULL) < end) {
+            run(&pair->from);
+            run(&pair->to);
+        }
+        assert_true(work.is_done);
+        assert_int_equal(work.ret, NA_SUCCESS);
+        assert_memory_equal(local, remote, BULK);
+        NA_Op_destroy(pair->from.na_class, work.op);
+    }
+    NA_Mem_handle_free(pair->from.na_class, at_from);
+    assert_int_equal(NA_Mem_deregister(pair->from.na_class, own), NA_SUCCESS);
+    assert_int_equal(NA_Mem_deregister(pair->to.na_class, theirs), NA_SUCCESS);
+    NA_Mem_handle_free(pair->from.na_class, own);
+    NA_Mem_handle_free(pair->to.na_class, theirs);
+}
+
+/* A key alone hides nothing; with encryption nothing of messages and of bulk data is to be seen. */
+static void what_is_encrypted_it_does_not_read(void **state)
+{
+    (void) state;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct pair pair;
+        struct work work;
+
+        encrypts = i == 1;
+        pair_open(&pair, KEY);
+        encrypts = false;
+        receive(&pair.to, &work);
+        send_until_received(&pair.from, &pair.to, pair.addr, SECRET, &work);
+        assert_string_equal(work.buf, SECRET);
+        work_end(&pair.to, &work);
+        move(&pair);
+        assert_int_equal(pair.proxy.read == 0, i == 1);
+        pair_close(&pair);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_a_key_it_is_believed),
         cmocka_unit_test(with_a_key_it_is_not),
+        cmocka_unit_test(what_is_encrypted_it_does_not_read),
     };
 
     transport = getenv("AMALGAM_TEST_INIT");

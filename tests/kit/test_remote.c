@@ -373,6 +373,106 @@ static void test_control(void **state)
     assert_int_equal(counters_of(pair->b).records_bad, 1);
 }
 
+static void close_all(struct kit_endpoint *endpoint, struct kit_peer *peer)
+{
+    kit_rma_peer_failed(endpoint->rma, peer, NA_PLUGIN_HOSTUNREACH);
+    sim_ops->peer_close(endpoint, peer);
+}
+
+static int setup_keyed(void **state)
+{
+    int ret;
+
+    (void) setenv("SIM_KEY", "open sesame", 1);
+    ret = setup(state);
+    (void) unsetenv("SIM_KEY");
+    return ret;
+}
+
+/* The first thing that a restarted peer seals asks for memory: the close of the way to its
+ * predecessor does not end that. */
+static void test_restarted_origin(void **state)
+{
+    struct sim_pair *pair = fixture.pair;
+    struct na_plugin_init init = sim_init();
+    struct na_plugin_class *old = pair->a;
+    struct na_plugin_context *old_context = pair->ca;
+    struct na_plugin_addr *old_addr = pair->b_at_a;
+    struct na_plugin_mem *old_mem = fixture.at_a, *old_remote = fixture.b_at_a;
+    uint8_t packed[KIT_REGION_PACKED];
+    struct sim_op put = {0};
+
+    (void) state;
+    init.auth_key = "open sesame";
+    pair->b->ops.peer_close = close_all;
+    sim_kill(old);
+    pair->a = sim_open(&pair->net, "a", &init);
+    pair->ca = sim_context(pair->a, 0);
+    pair->b_at_a = sim_lookup(pair->a, "b");
+    put_on_engine(pair->a);
+    assert_int_equal(
+        kit_remote_mem_create(pair->a, fixture.local, MEMORY, NA_PLUGIN_MEM_READ, &fixture.at_a),
+        0);
+    assert_int_equal(kit_remote_mem_register(pair->a, fixture.at_a, NA_PLUGIN_MEM_TYPE_HOST, 0), 0);
+    assert_int_equal(kit_remote_mem_serialize(pair->b, fixture.at_b, packed, sizeof(packed)), 0);
+    assert_int_equal(kit_remote_mem_deserialize(pair->a, packed, sizeof(packed), &fixture.b_at_a),
+                     0);
+    start(&put, true, fixture.b_at_a, 900);
+    sim_poll_until(pair->ca, pair->cb, &put);
+    assert_int_equal(put.status, NA_PLUGIN_SUCCESS);
+    assert_memory_equal(fixture.remote + 16, fixture.local + 8, 900);
+
+    kit_remote_mem_destroy(old, old_remote);
+    kit_remote_mem_destroy(old, old_mem);
+    old->ops = *sim_ops;
+    kit_remote_close(&old->endpoint);
+    kit_msg_addr_free(old, old_addr);
+    sim_close(old, old_context);
+}
+
+/*
+ * A descriptor that was handed on is of use in a session under the same key, which is what the API
+ * promises, and in no other one: nothing of a request under another key is looked at.
+ */
+static void test_descriptor_handed_on(void **state)
+{
+    static const char *const keys[] = {"abracadabra", "open sesame"};
+    struct sim_pair *pair = fixture.pair;
+    uint8_t packed[KIT_REGION_PACKED];
+
+    (void) state;
+    assert_int_equal(kit_remote_mem_serialize(pair->b, fixture.at_b, packed, sizeof(packed)), 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct na_plugin_init init = sim_init();
+        struct na_plugin_mem *own, *theirs;
+        struct na_plugin_context *context;
+        struct na_plugin_class *c;
+        struct na_plugin_addr *b_at_c;
+        struct sim_op put = {0};
+
+        init.auth_key = keys[i];
+        c = sim_open(&pair->net, i == 0 ? "c" : "d", &init);
+        context = sim_context(c, 0);
+        b_at_c = sim_lookup(c, "b");
+        put_on_engine(c);
+        assert_int_equal(kit_remote_mem_create(c, fixture.local, MEMORY, NA_PLUGIN_MEM_READ, &own),
+                         0);
+        assert_int_equal(kit_remote_mem_register(c, own, NA_PLUGIN_MEM_TYPE_HOST, 0), 0);
+        assert_int_equal(kit_remote_mem_deserialize(c, packed, sizeof(packed), &theirs), 0);
+        assert_int_equal(kit_msg_put(context, &put, own, 8, theirs, 16, 900, b_at_c, 0), 0);
+        sim_poll_until(context, pair->cb, &put);
+        assert_int_equal(put.status, i == 0 ? NA_PLUGIN_PERMISSION : NA_PLUGIN_SUCCESS);
+        assert_int_equal(memcmp(fixture.remote + 16, fixture.local + 8, 900) == 0, i == 1);
+        assert_int_equal(counters_of(pair->b).refused + counters_of(pair->b).records_bad, 0);
+        kit_remote_mem_destroy(c, theirs);
+        kit_remote_mem_destroy(c, own);
+        c->ops = *sim_ops;
+        kit_remote_close(&c->endpoint);
+        kit_msg_addr_free(c, b_at_c);
+        sim_close(c, context);
+    }
+}
+
 /* The fabric holds the target's memory: deregistering polls it. */
 static void hold_target(struct sim_op *op)
 {
@@ -408,6 +508,7 @@ static void test_deregister_ends(void **state)
     hold_target(&op);
     assert_int_equal(kit_remote_mem_deregister(pair->b, fixture.at_b), NA_PLUGIN_SUCCESS);
     assert_in_range(held.polls, 4, 6);
+    assert_int_equal(msg_peer_of(pair->a_at_b)->base.phase, KIT_PEER_NEW); /* it has failed */
     kit_rma_piece_done(pair->b->endpoint.rma, held.piece, NA_PLUGIN_CANCELED, 0);
     held.is_cancelled = false;
     sim_poll_until(pair->ca, pair->cb, &op);
@@ -450,6 +551,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_cancel, setup, teardown),
         cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_control, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_restarted_origin, setup_keyed, teardown),
+        cmocka_unit_test_setup_teardown(test_descriptor_handed_on, setup_keyed, teardown),
         cmocka_unit_test_setup_teardown(test_deregister_waits, setup, teardown),
         cmocka_unit_test_setup_teardown(test_deregister_ends, setup, teardown),
         cmocka_unit_test_setup_teardown(test_deregister_sends, setup, teardown),

@@ -130,6 +130,8 @@ static void peer_act(struct msg_peer *peer)
     struct kit_endpoint *endpoint = peer->endpoint;
 
     if (kit_unlikely((peer->base.pending & (KIT_PENDING_FAILURE | KIT_PENDING_CLOSE)) != 0)) {
+        const bool is_restarted = (peer->base.pending & KIT_PENDING_FAILURE) == 0;
+
         if (peer->base.silent_network_ms != 0 && endpoint->ops->peer_abort != NULL)
             endpoint->ops->peer_abort(endpoint, &peer->base, peer->base.silent_network_ms);
         if ((peer->base.pending & KIT_PENDING_FAILURE) != 0)
@@ -137,6 +139,8 @@ static void peer_act(struct msg_peer *peer)
         kit_msg_rma_drain(endpoint->state); /* before the way is closed */
         peer->base.pending &= ~KIT_PENDING_CLOSE;
         msg_peer_close(peer);
+        if (is_restarted)
+            kit_msg_peer_resume(peer);
     }
     kit_msg_peer_flush(peer);
     if (kit_unlikely(!kit_list_empty(&peer->rma_queue)))

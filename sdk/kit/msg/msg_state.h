@@ -410,6 +410,7 @@ struct msg_peer *kit_msg_hello_peer(struct msg_endpoint *state, const void *path
                                     uint32_t size, struct kit_hello *hello);
 void kit_msg_own_frames_deliver(struct msg_endpoint *state);
 void kit_msg_deferred_resume(struct msg_endpoint *state);
+void kit_msg_peer_resume(struct msg_peer *peer);
 void kit_msg_deferred_drop(struct msg_peer *peer);
 
 /* sealed.c */

@@ -29,7 +29,6 @@ static MSG_INLINE bool message_take(struct msg_peer *peer, uint32_t kind, uint32
 static bool frame_defer(struct msg_peer *peer, const void *data, uint64_t size, uint64_t offset,
                         void *cookie, bool is_own);
 static void deferred_release(struct msg_peer *peer, struct msg_deferred *deferred);
-static void peer_resume(struct msg_peer *peer);
 static void own_frame_done(struct msg_endpoint *state, struct msg_out *out);
 
 bool kit_msg_frame_received(struct kit_endpoint *endpoint, void *data, uint64_t size,
@@ -91,7 +90,7 @@ void kit_msg_deferred_resume(struct msg_endpoint *state)
 {
     for (uint32_t i = 0; i < state->session.slot_count && state->deferred_count != 0; i++)
         if (msg_peer_at(state, i) != NULL)
-            peer_resume(msg_peer_at(state, i));
+            kit_msg_peer_resume(msg_peer_at(state, i));
 }
 
 /* Only when the endpoint closes: the plugin's memory is not given back. */
@@ -411,11 +410,11 @@ static MSG_INLINE bool message_take(struct msg_peer *peer, uint32_t kind, uint32
 bool kit_msg_frame_take(struct msg_peer *peer, const void *data, uint64_t size, uint64_t offset,
                         void *cookie, bool is_own)
 {
-    if (kit_likely(kit_list_empty(&peer->deferred))) {
+    if (kit_likely(kit_list_empty(&peer->deferred) &&
+                   (peer->base.pending & KIT_PENDING_CLOSE) == 0))
         offset = frame_walk(peer, data, size, offset);
-        if (kit_likely(offset >= size))
-            return true;
-    }
+    if (kit_likely(offset >= size))
+        return true;
     return !frame_defer(peer, data, size, offset, cookie, is_own) || cookie == NULL;
 }
 
@@ -461,9 +460,11 @@ static void deferred_release(struct msg_peer *peer, struct msg_deferred *deferre
         endpoint->ops->frame_release(endpoint, cookie);
 }
 
-static void peer_resume(struct msg_peer *peer)
+/* What a restarted peer asks for begins when the way to its predecessor is closed, which ends what
+ * that had asked for. */
+void kit_msg_peer_resume(struct msg_peer *peer)
 {
-    while (!kit_list_empty(&peer->deferred)) {
+    while (!kit_list_empty(&peer->deferred) && (peer->base.pending & KIT_PENDING_CLOSE) == 0) {
         struct msg_deferred *deferred =
             kit_container(peer->deferred.next, struct msg_deferred, link);
 

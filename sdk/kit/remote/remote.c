@@ -166,6 +166,10 @@ int32_t kit_remote_mem_deregister(struct na_plugin_class *na_class, struct na_pl
     kit_msg_lock(endpoint);
     is_left = kit_rma_mem_deregister(endpoint->rma, region) ||
               kit_remote_leave(endpoint, region, REMOTE_LEAVE_NS);
+    if (!is_left) {
+        kit_remote_fail_peers(endpoint, region, NULL);
+        is_left = kit_rma_region_leave(endpoint->rma, region);
+    }
     kit_msg_unlock(endpoint);
     if (!is_left)
         KIT_LOG(NA_PLUGIN_LOG_ERROR, endpoint->plugin,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Seals: ChaCha20-Poly1305 (RFC 8439), with the bytes that are to be read before the seal is
- * checked as additional data; those are all where nothing is encrypted. The nonce is the number of what is
- * sealed, of which the low half travels. What the network did not take is sealed again under its
- * number; only the last of these leaves the process.
+ * checked as additional data; those are all where nothing is encrypted. The nonce is the number of
+ * what is sealed, of which the low half travels. What the network did not take is sealed again
+ * under its number; only the last of these leaves the process.
  */
 
 #include "kit_auth.h"
