@@ -417,11 +417,21 @@ static void test_restarted_origin(void **state)
     assert_int_equal(kit_remote_mem_serialize(pair->b, fixture.at_b, packed, sizeof(packed)), 0);
     assert_int_equal(kit_remote_mem_deserialize(pair->a, packed, sizeof(packed), &fixture.b_at_a),
                      0);
-    start(&put, true, fixture.b_at_a, 900);
-    sim_poll_until(pair->ca, pair->cb, &put);
-    assert_int_equal(put.status, NA_PLUGIN_SUCCESS);
-    assert_memory_equal(fixture.remote + 16, fixture.local + 8, 900);
+    mover = KIT_RMA_PIECES;
+    start(&put, true, fixture.b_at_a, 980);
+    for (uint32_t i = 0; i < 100 && held.piece == NULL; i++)
+        sim_poll(pair->ca, pair->cb, 1);
+    assert_non_null(held.piece);
+    sim_poll(pair->ca, pair->cb, 20);
+    assert_int_equal(pair->b->closed, 1); /* the way to the old one */
+    assert_int_equal(counters_of(pair->b).targets, 1);
+    assert_false(held.is_cancelled);
 
+    assert_int_equal(kit_msg_cancel(pair->ca, &put), 0);
+    sim_poll_until(pair->ca, pair->cb, &put);
+    sim_poll(pair->ca, pair->cb, 20);
+    kit_rma_piece_done(pair->b->endpoint.rma, held.piece, NA_PLUGIN_CANCELED, 0);
+    held.is_cancelled = false;
     kit_remote_mem_destroy(old, old_remote);
     kit_remote_mem_destroy(old, old_mem);
     old->ops = *sim_ops;
