@@ -912,7 +912,7 @@ static void test_nothing_is_read(void **state)
         way.from->again = 2; /* it is sealed more than once, and others join it */
         for (uint32_t k = 1; k < 3; k++)
             assert_int_equal(kit_msg_send_unexpected(way.from_context, &sends[k],
-                                                     k == 1 ? "first" : "second", 7, NULL,
+                                                     k == 1 ? "first\0" : "second", 7, NULL,
                                                      way.to_at_from, 0, k),
                              0);
         kit_msg_lock(&way.from->endpoint);
