@@ -30,6 +30,7 @@ failures=
 # Usage: layer <source file>; sets rank: a file uses those of its own rank and of lower ones.
 layer() {
     case $1 in
+    sdk/kit/auth/*) rank=0 ;; # the kit and HG are linked with it
     sdk/kit/base/*) rank=1 ;;
     sdk/kit/region/*) rank=2 ;;
     sdk/kit/match/*) rank=3 ;;

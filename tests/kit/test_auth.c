@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Secrets, the exchange of shares, and seals, by themselves. */
 
-#include "kit_auth.h"
+#include "kit_session.h"
 #include "plugin_host.h"
 
 #include <sodium.h>
@@ -153,6 +153,21 @@ static void a_share_fits_each_secret(void **state)
     }
 }
 
+/* A tag is of a key, of both numbers, and of all that it was made of. */
+static void a_tag_is_of_its_numbers(void **state)
+{
+    uint8_t key[KIT_AUTH_KEY] = {1}, tag[KIT_AUTH_TAG], data[] = "open";
+
+    (void) state;
+    kit_auth_tag(tag, key, 7, 9, data, sizeof(data));
+    assert_true(kit_auth_tag_fits(tag, key, 7, 9, data, sizeof(data)));
+    assert_false(kit_auth_tag_fits(tag, key, 7 | UINT64_C(1) << 63, 9, data, sizeof(data)));
+    assert_false(kit_auth_tag_fits(tag, key, 7, 8, data, sizeof(data)));
+    assert_false(kit_auth_tag_fits(tag, key, 7, 9, data, sizeof(data) - 1));
+    key[31] = 1;
+    assert_false(kit_auth_tag_fits(tag, key, 7, 9, data, sizeof(data)));
+}
+
 static void seal_pair(struct kit_seal seals[2])
 {
     struct kit_auth_keys keys[2];
@@ -247,6 +262,7 @@ static void the_count_goes_on_beyond_32_bits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_tag_is_of_its_numbers),
         cmocka_unit_test(a_secret_is_made_once),
         cmocka_unit_test(equal_secrets_make_the_same_keys),
         cmocka_unit_test(other_secrets_make_other_keys),

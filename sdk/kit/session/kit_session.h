@@ -528,6 +528,10 @@ void kit_peer_auth_reset(struct kit_peer *peer);
 /* Whether that many characters make a name, which goes into logs and address strings. */
 bool kit_name_is_good(const uint8_t *name, uint32_t size);
 
+/* kit_auth_secret_get(), which writes to the log in the name of `plugin` when it fails. */
+int32_t kit_auth_secret_open(const char *plugin, const char *text,
+                             struct kit_auth_secret **secret_p);
+
 #ifdef __cplusplus
 }
 #endif

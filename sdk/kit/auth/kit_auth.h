@@ -1,21 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a key that processes share (auth_key) proves: a secret that is made of its text, an exchange
- * by which two processes show each other that both have it, and seals on what they send afterwards.
+ * Layer 0: what a key that processes share (auth_key) proves. A secret is made of its text, two
+ * processes show each other in an exchange that both have it, and seal what they send afterwards.
  *
  * The exchange is CPace over ristretto255, a balanced PAKE: each side sends one share, a random
  * multiple of a generator that is made of the secret. A share alone, and all that is made of two
  * shares, lets nobody try keys: who plays one side learns of one guess whether it is right. What
  * both say of themselves is part of the keys (docs/decisions/0030). Cryptography is libsodium's.
  *
- * No function blocks but kit_auth_secret_open(). Unless it says otherwise a function may be called
- * by any thread as long as no other one uses the same object. Since 1.1.
+ * Nothing of the kit is used here: HG, which makes sessions of its own where a plugin proves no
+ * key, is linked with the same source. No function blocks but kit_auth_secret_get(). Unless it says
+ * otherwise a function may be called by any thread as long as no other one uses the same object.
+ * Since 1.1.
  */
 
 #ifndef KIT_AUTH_H
 #define KIT_AUTH_H
 
-#include "kit_base.h"
+#include "na_plugin.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -61,11 +67,9 @@ enum kit_seal_result {
  * The secret of a text, with a reference; NULL for no text or an empty one. Takes a tenth of a
  * second and 64 MiB for each text that no class of the process has (Argon2id). Any thread.
  *
- * NA_PLUGIN_SUCCESS, NA_PLUGIN_NOMEM, or NA_PLUGIN_IO_ERROR when libsodium does not work (logged
- * in the name of `plugin`).
+ * NA_PLUGIN_SUCCESS, NA_PLUGIN_NOMEM, or NA_PLUGIN_IO_ERROR when libsodium does not work.
  */
-int32_t kit_auth_secret_open(const char *plugin, const char *text,
-                             struct kit_auth_secret **secret_p);
+int32_t kit_auth_secret_get(const char *text, struct kit_auth_secret **secret_p);
 
 /* Lets go of it; the last one wipes it. NULL does nothing. Any thread. */
 void kit_auth_secret_close(struct kit_auth_secret *secret);
@@ -95,6 +99,15 @@ void kit_auth_code(uint8_t code[KIT_AUTH_CODE], const void *key, uint64_t key_si
 bool kit_auth_code_is_equal(const uint8_t a[KIT_AUTH_CODE], const uint8_t b[KIT_AUTH_CODE]);
 
 void kit_auth_wipe(void *memory, uint64_t size);
+
+/*
+ * The tag of `size` bytes under a key and two numbers, which may come together only once with that
+ * key: ChaCha20-Poly1305 without anything to encrypt.
+ */
+void kit_auth_tag(uint8_t tag[KIT_AUTH_TAG], const uint8_t key[KIT_AUTH_KEY], uint64_t number,
+                  uint32_t number_high, const void *data, uint64_t size);
+bool kit_auth_tag_fits(const uint8_t tag[KIT_AUTH_TAG], const uint8_t key[KIT_AUTH_KEY],
+                       uint64_t number, uint32_t number_high, const void *data, uint64_t size);
 
 void kit_seal_begin(struct kit_seal *seal, const struct kit_auth_keys *keys);
 

@@ -12,12 +12,35 @@
 #include <sodium.h>
 #include <string.h>
 
+_Static_assert(crypto_aead_chacha20poly1305_IETF_NPUBBYTES == 12, "libsodium's nonces");
 _Static_assert(KIT_AUTH_TAG == crypto_aead_chacha20poly1305_IETF_ABYTES, "libsodium's tags");
 _Static_assert(KIT_AUTH_KEY == crypto_aead_chacha20poly1305_IETF_KEYBYTES, "libsodium's keys");
 
 static void apply_stream(uint8_t *data, uint64_t size, uint64_t number, const uint8_t *key);
 static uint64_t number_near(uint64_t last, uint32_t sequence);
-static void nonce_make(uint8_t nonce[crypto_aead_chacha20poly1305_IETF_NPUBBYTES], uint64_t number);
+static void nonce_make(uint8_t nonce[crypto_aead_chacha20poly1305_IETF_NPUBBYTES], uint64_t number,
+                       uint32_t number_high);
+
+void kit_auth_tag(uint8_t tag[KIT_AUTH_TAG], const uint8_t key[KIT_AUTH_KEY], uint64_t number,
+                  uint32_t number_high, const void *data, uint64_t size)
+{
+    uint8_t nonce[crypto_aead_chacha20poly1305_IETF_NPUBBYTES];
+    uint8_t none;
+
+    nonce_make(nonce, number, number_high);
+    (void) crypto_aead_chacha20poly1305_ietf_encrypt_detached(&none, tag, NULL, NULL, 0, data, size,
+                                                              NULL, nonce, key);
+}
+
+bool kit_auth_tag_fits(const uint8_t tag[KIT_AUTH_TAG], const uint8_t key[KIT_AUTH_KEY],
+                       uint64_t number, uint32_t number_high, const void *data, uint64_t size)
+{
+    uint8_t nonce[crypto_aead_chacha20poly1305_IETF_NPUBBYTES];
+
+    nonce_make(nonce, number, number_high);
+    return crypto_aead_chacha20poly1305_ietf_decrypt_detached(NULL, NULL, tag, 0, tag, data, size,
+                                                              nonce, key) == 0;
+}
 
 void kit_seal_begin(struct kit_seal *seal, const struct kit_auth_keys *keys)
 {
@@ -32,7 +55,7 @@ void kit_seal_write(struct kit_seal *seal, uint32_t sequence, uint8_t *data, uin
     uint8_t nonce[crypto_aead_chacha20poly1305_IETF_NPUBBYTES];
 
     seal->sent = number_near(seal->sent, sequence);
-    nonce_make(nonce, seal->sent);
+    nonce_make(nonce, seal->sent, 0);
     (void) crypto_aead_chacha20poly1305_ietf_encrypt_detached(data + clear, data + size, NULL,
                                                               data + clear, size - clear, data,
                                                               clear, NULL, nonce, seal->send);
@@ -54,7 +77,7 @@ enum kit_seal_result kit_seal_open(struct kit_seal *seal, uint32_t sequence, uin
     if (size < KIT_AUTH_TAG || clear > size - KIT_AUTH_TAG)
         return KIT_SEAL_NONE;
     size -= KIT_AUTH_TAG;
-    nonce_make(nonce, number);
+    nonce_make(nonce, number, 0);
     if (crypto_aead_chacha20poly1305_ietf_decrypt_detached(NULL, NULL, data + clear, size - clear,
                                                            data + size, data, clear, nonce,
                                                            seal->receive) != 0)
@@ -73,9 +96,9 @@ static void apply_stream(uint8_t *data, uint64_t size, uint64_t number, const ui
 {
     uint8_t nonce[crypto_aead_chacha20poly1305_IETF_NPUBBYTES];
 
-    if (kit_likely(size == 0))
+    if (size == 0)
         return;
-    nonce_make(nonce, number);
+    nonce_make(nonce, number, 0);
     (void) crypto_stream_chacha20_ietf_xor_ic(data, data, size, nonce, 1, key);
 }
 
@@ -85,10 +108,12 @@ static uint64_t number_near(uint64_t last, uint32_t sequence)
     return last + (uint64_t) (int64_t) (int32_t) (sequence - (uint32_t) last);
 }
 
-static void nonce_make(uint8_t nonce[crypto_aead_chacha20poly1305_IETF_NPUBBYTES], uint64_t number)
+static void nonce_make(uint8_t nonce[crypto_aead_chacha20poly1305_IETF_NPUBBYTES], uint64_t number,
+                       uint32_t number_high)
 {
     const uint64_t wire = htole64(number);
+    const uint32_t wire_high = htole32(number_high);
 
-    memset(nonce, 0, crypto_aead_chacha20poly1305_IETF_NPUBBYTES);
     memcpy(nonce, &wire, sizeof(wire));
+    memcpy(nonce + sizeof(wire), &wire_high, sizeof(wire_high));
 }

@@ -35,18 +35,15 @@ _Static_assert(KIT_AUTH_SHARE == crypto_core_ristretto255_BYTES, "libsodium's el
 static pthread_mutex_t secrets_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct kit_auth_secret *secrets;
 
-int32_t kit_auth_secret_open(const char *plugin, const char *text,
-                             struct kit_auth_secret **secret_p)
+int32_t kit_auth_secret_get(const char *text, struct kit_auth_secret **secret_p)
 {
     struct kit_auth_secret *secret;
 
     *secret_p = NULL;
     if (text == NULL || text[0] == '\0')
         return NA_PLUGIN_SUCCESS;
-    if (sodium_init() < 0) {
-        KIT_LOG(NA_PLUGIN_LOG_ERROR, plugin, "libsodium does not start: auth_key cannot be used");
+    if (sodium_init() < 0)
         return NA_PLUGIN_IO_ERROR;
-    }
     (void) pthread_mutex_lock(&secrets_lock);
     secret = secret_find(text);
     if (secret == NULL)
@@ -54,14 +51,8 @@ int32_t kit_auth_secret_open(const char *plugin, const char *text,
     if (secret != NULL)
         secret->refs++;
     (void) pthread_mutex_unlock(&secrets_lock);
-    if (secret == NULL) {
-        KIT_LOG(NA_PLUGIN_LOG_ERROR, plugin,
-                "no memory to stretch auth_key, which takes %zu MiB for a moment",
-                (size_t) (crypto_pwhash_MEMLIMIT_INTERACTIVE >> 20));
-        return NA_PLUGIN_NOMEM;
-    }
     *secret_p = secret;
-    return NA_PLUGIN_SUCCESS;
+    return secret != NULL ? NA_PLUGIN_SUCCESS : NA_PLUGIN_NOMEM;
 }
 
 void kit_auth_secret_close(struct kit_auth_secret *secret)
