@@ -5,12 +5,13 @@
  * All numbers are little-endian. A message is
  *
  *     0                   16                24
- *     | request/response  | [hash header]   | [tag] | payload ...
+ *     | request/response  | [hash header]   | [seal] | payload ...
  *
- * with the hash header present only if HG_CORE_HEADER_HAS_HASH is set in the flags, and the tag,
- * 8 bytes, only if HG_CORE_HEADER_HAS_TAG is, as in all messages between classes with a key. If
- * HG_CORE_HEADER_MORE_DATA is set, the payload is not the encoded data but a description of where
- * to fetch them.
+ * with the hash header present only if HG_CORE_HEADER_HAS_HASH is set in the flags, and the seal,
+ * 32 bytes, only if HG_CORE_HEADER_HAS_SEAL is, as in all messages of a session: between classes
+ * with a key (auth_key), over a transport that does not prove it. With HG_CORE_HEADER_HELLO the
+ * payload is the library's own, by which the two make a session. If HG_CORE_HEADER_MORE_DATA is
+ * set, the payload is not the encoded data but a description of where to fetch them.
  */
 #ifndef MERCURY_CORE_HEADER_H
 #define MERCURY_CORE_HEADER_H
@@ -28,11 +29,15 @@
 /* Version of this format; a message of another one is refused. */
 #define HG_CORE_PROTOCOL_VERSION 0x01
 
+/* The same of messages with HG_CORE_HEADER_HAS_SEAL or HG_CORE_HEADER_HELLO, since 1.1. */
+#define HG_CORE_SEALED_VERSION 0x02
+
 /* Flags of a message. */
 #define HG_CORE_HEADER_MORE_DATA        (1 << 0) /* The payload is to be fetched */
 #define HG_CORE_HEADER_NO_RESPONSE      (1 << 1) /* The origin waits for no response */
 #define HG_CORE_HEADER_PORTABLE         (1 << 2) /* The payload is in the portable encoding */
-#define HG_CORE_HEADER_HAS_TAG          (1 << 5) /* A tag follows, since 1.1 */
+#define HG_CORE_HEADER_HELLO            (1 << 4) /* Of the making of a session, since 1.1 */
+#define HG_CORE_HEADER_HAS_SEAL         (1 << 5) /* A seal follows, since 1.1 */
 #define HG_CORE_HEADER_HAS_PAYLOAD_HASH (1 << 6) /* hash.payload is valid */
 #define HG_CORE_HEADER_HAS_HASH         (1 << 7) /* A hash header follows */
 #define HG_CORE_HAS_CHECKSUMS           HG_CORE_HEADER_HAS_HASH
@@ -65,9 +70,16 @@ HG_PACKED(struct hg_core_header_hash {
     uint32_t payload; /* Of the payload, or 0 if that is not protected */
 });
 
-/* SipHash-2-4, under the key made of auth_key, of all other bytes of the message, in order. */
-HG_PACKED(struct hg_core_header_tag {
-    uint64_t tag; /* 64 bits */
+/*
+ * The seal of a message, 32 bytes. The tag is ChaCha20-Poly1305 of all of the message, with zeros
+ * where the tag is, under the session's key of that direction; its nonce is the number, followed by
+ * NA's tag for a request and by 0 for a response. Since 1.1.
+ */
+HG_PACKED(struct hg_core_header_seal {
+    uint64_t
+        reference;   /* Of a request: the id of the session. Of a response: the request's number */
+    uint64_t number; /* Of this message, which no other one of the session and direction has */
+    uint8_t tag[16];
 });
 
 /* Either header. */

@@ -327,7 +327,7 @@ static void unknown_flags_are_refused(void **state)
     struct hg_core_header_request request = valid_request(RPC_NULL);
     uint64_t before = side_ext_counters(&sender->target).refused_header_count;
 
-    request.flags |= 1u << 4;
+    request.flags |= 1u << 3;
     send_bytes(sender, &request, sizeof(request));
     assert_int_equal(side_ext_counters(&sender->target).refused_header_count, before + 1);
 }

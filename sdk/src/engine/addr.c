@@ -198,6 +198,12 @@ static void hg_addr_delete(struct hg_addr *addr)
 
     if (flow != NULL)
         hg_class->upper->flow_unref(flow);
+    for (i = 0; i < HG_PATH_MAX; i++) {
+        struct hg_remote *remote = atomic_load_explicit(&addr->remote[i], memory_order_relaxed);
+
+        if (remote != NULL)
+            hg_class->upper->remote_unref(remote);
+    }
     for (i = 0; i < HG_PATH_MAX; i++)
         if (addr->na_addr[i] != NULL)
             NA_Addr_free(hg_class->paths[i].na_class, addr->na_addr[i]);

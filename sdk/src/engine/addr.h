@@ -10,8 +10,9 @@ struct hg_addr {
     na_addr_t *na_addr[HG_PATH_MAX]; /* NULL: the peer cannot be reached there */
     _Atomic int32_t ref;
     _Atomic uint8_t path; /* of messages; the second one is left when the peer is gone there */
-    _Atomic(struct hg_flow *) flow; /* the RPC layer's; NULL until it is needed */
-    bool is_self;                   /* the class's own */
+    _Atomic(struct hg_flow *) flow;                  /* the RPC layer's; NULL until it is needed */
+    _Atomic(struct hg_remote *) remote[HG_PATH_MAX]; /* likewise */
+    bool is_self;                                    /* the class's own */
     bool is_embedded; /* part of a handle: lives as long as the request; is duplicated by a copy */
 };
 

@@ -15,6 +15,7 @@
 struct hg_bulk_class;
 struct hg_flow;
 struct hg_proc_class;
+struct hg_remote;
 
 /*
  * A class has one or two paths: path 0 is the transport of its init string; path 1, if it is open,
@@ -41,6 +42,8 @@ struct hg_upper {
     void (*retry)(hg_context_t *context);
     /* An address that counts RPCs in flight is freed. */
     void (*flow_unref)(struct hg_flow *flow);
+    /* An address that has sessions is freed. */
+    void (*remote_unref)(struct hg_remote *remote);
 };
 
 #define HG_NODE_ID_SIZE 40

@@ -8,13 +8,17 @@
 #include "engine/auto_sm.h"
 #include "engine/fork.h"
 #include "engine/library.h"
+#include "engine/random.h"
+#include "hg/answer.h"
 #include "hg/context.h"
 #include "hg/control.h"
 #include "hg/counters.h"
 #include "hg/flow.h"
 #include "hg/fork.h"
+#include "hg/header.h"
 #include "hg/options.h"
 #include "hg/recv.h"
+#include "hg/remote.h"
 #include "hg/respond.h"
 
 #include "na_ext.h"
@@ -32,6 +36,10 @@ static hg_return_t hg_class_open_na(hg_class_t *hg_class, const char *info_strin
                                     const struct hg_options *options);
 static hg_return_t hg_class_open_paths(hg_class_t *hg_class, const struct hg_options *options);
 static hg_return_t hg_class_path_init(struct hg_rpc_class *hg_class, enum hg_path index);
+static hg_return_t hg_class_path_seal(struct hg_rpc_class *hg_class, enum hg_path index,
+                                      const struct hg_options *options);
+static hg_return_t hg_class_secrets_open(struct hg_rpc_class *hg_class,
+                                         const struct hg_options *options);
 static void hg_class_set_options(struct hg_rpc_class *hg_class, const struct hg_options *options);
 static na_return_t hg_class_close_na(hg_class_t *hg_class);
 static hg_size_t hg_class_eager_size(const hg_class_t *hg_class, hg_op_t op);
@@ -39,6 +47,7 @@ static hg_size_t hg_class_eager_size(const hg_class_t *hg_class, hg_op_t op);
 static const struct hg_upper hg_class_upper = {
     .retry = hg_class_retry,
     .flow_unref = hg_flow_unref,
+    .remote_unref = hg_remote_unref,
 };
 
 hg_class_t *HG_Init(const char *na_info_string, uint8_t na_listen)
@@ -244,6 +253,8 @@ static hg_class_t *hg_class_new(void)
     (void) pthread_mutex_init(&hg_class->base.lock, NULL);
     (void) pthread_mutex_init(&hg_class->self_lock, NULL);
     (void) pthread_mutex_init(&hg_class->flows.lock, NULL);
+    (void) pthread_mutex_init(&hg_class->remotes.lock, NULL);
+    hg_class->answer_hello = hg_answer_run;
     hg_blocks_init(&hg_class->bulk.blocks);
     hg_budget_init(&hg_class->in_budget);
     hg_budget_init(&hg_class->out_budget);
@@ -257,6 +268,9 @@ static void hg_class_delete(hg_class_t *base)
     hg_registry_fini(&hg_class->registry);
     hg_budget_fini(&hg_class->in_budget);
     hg_budget_fini(&hg_class->out_budget);
+    for (uint32_t i = 0; i < HG_HELLO_KEYS; i++)
+        kit_auth_secret_close(hg_class->secrets[i]);
+    (void) pthread_mutex_destroy(&hg_class->remotes.lock);
     (void) pthread_mutex_destroy(&hg_class->flows.lock);
     (void) pthread_mutex_destroy(&hg_class->bulk.blocks.lock);
     (void) pthread_mutex_destroy(&hg_class->self_lock);
@@ -268,6 +282,7 @@ static void hg_class_retry(hg_context_t *context)
 {
     hg_bulk_retry(context);
     hg_flow_retry(context);
+    hg_remotes_retry(context);
     hg_controls_retry(context);
     hg_respond_retry(context);
     hg_recv_retry(context);
@@ -289,20 +304,11 @@ static void hg_class_set_options(struct hg_rpc_class *hg_class, const struct hg_
     hg_class->post_init = options->request_post_init;
     hg_class->post_incr = options->request_post_incr;
     atomic_init(&hg_class->overflow_ms, HG_OVERFLOW_TIMEOUT_DEFAULT);
-    if (options->checksum_level >= HG_CHECKSUM_RPC_HEADERS) {
-        hg_class->hash_flags |= HG_CORE_HEADER_HAS_HASH;
-        hg_class->hash_size = sizeof(struct hg_core_header_hash);
-    }
-    if (options->checksum_level >= HG_CHECKSUM_RPC_PAYLOAD)
-        hg_class->hash_flags |= HG_CORE_HEADER_HAS_PAYLOAD_HASH;
-    if (options->auth_key != NULL) {
-        static const char salt[] = "amalgam rpc 1";
-
-        hg_class->has_key = true;
-        hg_class->hash_flags |= HG_CORE_HEADER_HAS_TAG;
-        hg_class->hash_size += (uint32_t) sizeof(struct hg_core_header_tag);
-        hg_key_derive(&hg_class->key, options->auth_key, strlen(options->auth_key), salt,
-                      sizeof(salt) - 1, HG_KEY_ROUNDS);
+    for (int i = 0; i < HG_PATH_MAX; i++) {
+        if (options->checksum_level >= HG_CHECKSUM_RPC_HEADERS)
+            hg_class->msg_flags[i] |= HG_CORE_HEADER_HAS_HASH;
+        if (options->checksum_level >= HG_CHECKSUM_RPC_PAYLOAD)
+            hg_class->msg_flags[i] |= HG_CORE_HEADER_HAS_PAYLOAD_HASH;
     }
 }
 
@@ -358,29 +364,63 @@ static hg_return_t hg_class_open_paths(hg_class_t *hg_class, const struct hg_opt
     struct hg_rpc_class *rpc_class = hg_rpc_class(hg_class);
     hg_return_t ret = hg_class_path_init(rpc_class, HG_PATH_MAIN);
 
-    if (ret == HG_SUCCESS && options->na_init_info.auth_key_also != NULL &&
-        options->na_init_info.auth_key_also[0] != '\0' &&
-        (!rpc_class->is_authenticated[HG_PATH_MAIN] || !hg_class->owns_na_class ||
-         options->auto_sm)) {
-        HG_LOG_ERROR("auth_key_also: %s%s proves one key alone; leave it out",
-                     NA_Get_class_name(hg_class->paths[HG_PATH_MAIN].na_class),
-                     options->auto_sm ? " with auto_sm" : "");
-        return HG_OPNOTSUPPORTED;
-    }
-    if (ret == HG_SUCCESS && rpc_class->has_key && hg_class->owns_na_class && !options->auto_sm &&
-        rpc_class->is_authenticated[HG_PATH_MAIN]) {
-        /* The transport seals what it sends. */
-        rpc_class->hash_flags &= (uint8_t) ~HG_CORE_HEADER_HAS_TAG;
-        rpc_class->hash_size -= (uint32_t) sizeof(struct hg_core_header_tag);
-    }
+    if (ret == HG_SUCCESS)
+        ret = hg_class_path_seal(rpc_class, HG_PATH_MAIN, options);
     if (ret != HG_SUCCESS || !options->auto_sm)
         return ret;
     hg_auto_sm_open(hg_class, &options->na_init_info, options->sm_info_string,
                     hg_rpc_class(hg_class)->is_listening);
-    if (hg_class->paths[HG_PATH_SM].na_class != NULL &&
-        hg_class_path_init(hg_rpc_class(hg_class), HG_PATH_SM) != HG_SUCCESS) {
+    if (hg_class->paths[HG_PATH_SM].na_class == NULL)
+        return HG_SUCCESS;
+    ret = hg_class_path_init(rpc_class, HG_PATH_SM);
+    if (ret == HG_SUCCESS)
+        ret = hg_class_path_seal(rpc_class, HG_PATH_SM, options);
+    if (ret != HG_SUCCESS) {
         (void) NA_Finalize(hg_class->paths[HG_PATH_SM].na_class);
         hg_class->paths[HG_PATH_SM].na_class = NULL;
+    }
+    return HG_SUCCESS;
+}
+
+/* With a key, and where the transport does not prove it, messages are those of sessions. */
+static hg_return_t hg_class_path_seal(struct hg_rpc_class *hg_class, enum hg_path index,
+                                      const struct hg_options *options)
+{
+    const struct hg_class_path *path = &hg_class->base.paths[index];
+    const size_t least = sizeof(struct hg_core_header) + sizeof(struct hg_core_header_seal) +
+                         sizeof(struct hg_hello_ack);
+
+    /* An endpoint of the program's may have another key, or none. */
+    if (options->auth_key == NULL ||
+        (hg_class->base.owns_na_class && NA_Class_has_capability(path->na_class, "authenticated")))
+        return HG_SUCCESS;
+    if (path->unexpected_size < path->unexpected_header + least ||
+        path->expected_size < path->expected_header + least) {
+        HG_LOG_ERROR("messages of %zu and %zu bytes are too small for RPCs with auth_key; raise "
+                     "max_unexpected_size and max_expected_size",
+                     path->unexpected_size, path->expected_size);
+        return HG_MSGSIZE;
+    }
+    hg_class->msg_flags[index] |= HG_CORE_HEADER_HAS_SEAL;
+    return hg_class->secrets[0] != NULL ? HG_SUCCESS : hg_class_secrets_open(hg_class, options);
+}
+
+static hg_return_t hg_class_secrets_open(struct hg_rpc_class *hg_class,
+                                         const struct hg_options *options)
+{
+    int32_t ret = kit_auth_secret_get(options->auth_key, &hg_class->secrets[0]);
+
+    if (ret == NA_PLUGIN_SUCCESS)
+        ret = kit_auth_secret_get(options->na_init_info.auth_key_also, &hg_class->secrets[1]);
+    if (ret != NA_PLUGIN_SUCCESS) {
+        HG_LOG_ERROR("%s", ret == NA_PLUGIN_NOMEM ? "no memory to stretch auth_key"
+                                                  : "libsodium does not start: auth_key cannot be "
+                                                    "used");
+        return ret == NA_PLUGIN_NOMEM ? HG_NOMEM : HG_FAULT;
+    }
+    if (!hg_random_bytes(hg_class->instance, sizeof(hg_class->instance))) {
+        HG_LOG_ERROR("the system has no random numbers: auth_key cannot be used");
+        return HG_FAULT;
     }
     return HG_SUCCESS;
 }
@@ -393,7 +433,6 @@ static hg_return_t hg_class_path_init(struct hg_rpc_class *hg_class, enum hg_pat
     uint32_t max_tag = NA_Msg_get_max_tag(path->na_class);
     uint32_t bits = 0;
 
-    hg_class->is_authenticated[index] = NA_Class_has_capability(path->na_class, "authenticated");
     path->unexpected_size = NA_Msg_get_max_unexpected_size(path->na_class);
     path->expected_size = NA_Msg_get_max_expected_size(path->na_class);
     path->unexpected_header = NA_Msg_get_unexpected_header_size(path->na_class);
@@ -451,7 +490,7 @@ static hg_size_t hg_class_eager_size(const hg_class_t *hg_class, hg_op_t op)
             continue;
         size = op == HG_INPUT ? path->unexpected_size - path->unexpected_header
                               : path->expected_size - path->expected_header;
-        size -= sizeof(struct hg_core_header_request) + hg_rpc_class(hg_class)->hash_size;
+        size -= hg_header_size(hg_rpc_class(hg_class)->msg_flags[i]);
         if (size < least)
             least = size;
     }

@@ -5,7 +5,8 @@
 
 #include "bulk/block.h"
 #include "engine/log.h"
-#include "hg/key.h"
+#include "engine/queue.h"
+#include "hg/hello.h"
 #include "hg/registry.h"
 #include "proc/proc_internal.h"
 
@@ -28,6 +29,12 @@ struct hg_flows {
     struct hg_flow *first;
 };
 
+/* The peers that are called in sessions, see remote.c. */
+struct hg_remotes {
+    pthread_mutex_t lock;
+    struct hg_remote *first;
+};
+
 struct hg_rpc_class {
     struct hg_class base;
     struct hg_tag_layout tags[HG_PATH_MAX];
@@ -36,11 +43,11 @@ struct hg_rpc_class {
     bool no_overflow;
     bool release_input_early;
     bool stats;
-    uint8_t hash_flags; /* HG_CORE_HEADER_ flags that every message carries */
-    uint32_t hash_size; /* bytes of the headers that these flags stand for */
-    bool has_key;
-    bool is_authenticated[HG_PATH_MAX]; /* the transport proves auth_key in all that it sends */
-    struct hg_key key;                  /* of tags, where it does not */
+    uint8_t msg_flags[HG_PATH_MAX]; /* HG_CORE_HEADER_ flags that every message carries */
+    struct kit_auth_secret *secrets[HG_HELLO_KEYS]; /* NULL: no key, or transports prove it */
+    uint8_t instance[HG_HELLO_INSTANCE];            /* drawn where there are secrets */
+    struct hg_remotes remotes;
+    void (*answer_hello)(struct hg_completion *completion); /* see answer.c */
     uint32_t post_init;
     uint32_t post_incr;
     _Atomic uint32_t overflow_ms; /* how long data beside a message are waited for; 0: for ever */

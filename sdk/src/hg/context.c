@@ -12,6 +12,7 @@
 #include "hg/forward.h"
 #include "hg/generation.h"
 #include "hg/recv.h"
+#include "hg/remote.h"
 #include "hg/respond.h"
 
 #include <inttypes.h>
@@ -134,6 +135,7 @@ static hg_context_t *hg_context_new(hg_class_t *hg_class, uint8_t id)
         hg_pool_init(&context->targets[i], &context->base, &hg_recv_kind, (enum hg_path) i);
     }
     hg_controls_init(&context->controls);
+    hg_sessions_init(&context->sessions);
     (void) pthread_mutex_init(&context->refusals.lock, NULL);
     return &context->base;
 }
@@ -180,6 +182,7 @@ static hg_return_t hg_context_drain(hg_context_t *context)
 
     while (!hg_context_is_quiet(context)) {
         (void) hg_controls_cancel(context);
+        hg_remotes_cancel(context);
         hg_budget_cancel_all(&hg_rpc_class(context->hg_class)->in_budget, context);
         (void) hg_context_poll(context);
         /* What is complete is called back, as the program would have done with HG_Trigger(). */
@@ -247,6 +250,8 @@ static void hg_context_delete(hg_context_t *context)
         hg_pool_fini(&rpc_context->targets[i]);
     }
     hg_controls_fini(context);
+    hg_remotes_drop(context);
+    hg_sessions_fini(&rpc_context->sessions);
     (void) pthread_mutex_destroy(&rpc_context->refusals.lock);
     hg_context_fini(context);
     free(rpc_context);

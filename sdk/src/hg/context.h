@@ -6,6 +6,7 @@
 #include "engine/context.h"
 #include "hg/control.h"
 #include "hg/pool.h"
+#include "hg/sessions.h"
 
 /* Error responses that the transport refused, to be sent again; see respond.c. */
 struct hg_refusals {
@@ -24,8 +25,9 @@ struct hg_rpc_context {
     _Atomic bool lacks_receives; /* none could be posted; counted in hg_context.refused_count */
     int32_t window;              /* receives to keep posted */
 
-    _Atomic int32_t deferred_count; /* deferred forwards that are queued to be started */
-    _Atomic bool is_stalled;        /* forwards to be tried again; counted as lacks_receives is */
+    _Atomic int32_t deferred_count;   /* deferred forwards that are queued to be started */
+    _Atomic bool is_stalled;          /* forwards to be tried again; counted as lacks_receives is */
+    _Atomic bool are_remotes_stalled; /* the same of what waits for sessions */
 
     _Alignas(UTIL_CACHE_LINE) struct hg_pool origins[HG_PATH_MAX];
     struct hg_pool targets[HG_PATH_MAX];
@@ -33,6 +35,7 @@ struct hg_rpc_context {
     uint64_t generation;         /* of their first use */
     struct hg_controls controls;
     struct hg_refusals refusals;
+    struct hg_sessions sessions;
 };
 
 /* Every context is one of the RPC layer's. */

@@ -269,7 +269,7 @@ static hg_return_t hg_control_send(struct hg_handle *handle, const void *header,
     na_return = is_expected ? NA_Msg_init_expected(path->na_class, control->buf, control->size)
                             : NA_Msg_init_unexpected(path->na_class, control->buf, control->size);
     memcpy(control->buf + offset, header, sizeof(struct hg_core_header_request));
-    control->used = offset + hg_header_seal(handle->info.hg_class, control->buf + offset);
+    control->used = offset + hg_header_seal(handle, control->buf + offset, tag, is_expected);
     control->tag = tag;
     control->dest_id = handle->info.context_id;
     control->is_expected = is_expected;
@@ -346,9 +346,9 @@ static struct hg_control *hg_control_new(hg_context_t *context, uint8_t path_ind
         return NULL;
     control->context = context;
     control->path = path_index;
-    control->size = sizeof(struct hg_core_header) + (path->unexpected_header > path->expected_header
-                                                         ? path->unexpected_header
-                                                         : path->expected_header);
+    control->size = hg_header_size(HG_CORE_HEADER_HAS_SEAL) +
+                    (path->unexpected_header > path->expected_header ? path->unexpected_header
+                                                                     : path->expected_header);
     control->op = NA_Op_create(path->na_class, NA_OP_SINGLE);
     control->buf = NA_Msg_buf_alloc(path->na_class, control->size, NA_SEND, &control->plugin_data);
     if (control->op == NULL || control->buf == NULL) {

@@ -21,9 +21,12 @@
 #include "hg/loopback.h"
 #include "hg/overflow.h"
 #include "hg/payload.h"
+#include "hg/remote.h"
 
 #include <inttypes.h>
 
+static UTIL_ALWAYS_INLINE void hg_forward_begin(struct hg_handle *handle, hg_cb_t callback,
+                                                void *arg);
 static inline void hg_forward_part_done(struct hg_handle *handle);
 static void hg_forward_end(struct hg_handle *handle);
 static void hg_forward_released(struct hg_handle *handle);
@@ -47,6 +50,8 @@ static void hg_forward_sent(const struct na_cb_info *info);
 static void hg_forward_received(const struct na_cb_info *info);
 static bool hg_forward_accept(struct hg_handle *handle, size_t size, hg_return_t *ret_p);
 static hg_return_t hg_forward_post_again(struct hg_handle *handle);
+static bool hg_forward_refuse(struct hg_handle *handle,
+                              const struct hg_core_header_response *header, hg_return_t *ret_p);
 static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret);
 static void hg_forward_run(struct hg_completion *completion);
 
@@ -83,13 +88,8 @@ hg_return_t HG_Forward(hg_handle_t handle, hg_cb_t callback, void *arg, void *in
     if (ret != HG_SUCCESS)
         goto error;
 
-    handle->callback = callback;
-    handle->arg = arg;
-    handle->completion.run = hg_forward_run;
     handle->no_response = atomic_load_explicit(&handle->rpc->no_response, memory_order_relaxed);
-    atomic_store_explicit(&handle->ret, HG_SUCCESS, memory_order_relaxed);
-    atomic_store_explicit(&handle->is_canceled, false, memory_order_relaxed);
-    hg_handle_ref(handle);
+    hg_forward_begin(handle, callback, arg);
     HG_PROBE3(forward, handle, handle->info.id, payload);
     if (hg_loopback_applies(handle)) {
         ret = hg_loopback_forward(handle, payload, flags);
@@ -115,6 +115,37 @@ error:
     return ret;
 }
 
+hg_return_t UTIL_COLD hg_forward_hello(struct hg_handle *handle, hg_cb_t callback, void *arg,
+                                       size_t payload)
+{
+    bool is_draining = false;
+    hg_return_t ret;
+
+    hg_handle_advance(handle, hg_origin_next, HG_HANDLE_IDLE, HG_EVENT_START);
+    handle->out.has_payload = false;
+    handle->proc.has_bulk = false;
+    handle->no_response = false;
+    hg_forward_begin(handle, callback, arg);
+    ret = hg_forward_start(handle, payload, HG_CORE_HEADER_HELLO, &is_draining);
+    if (ret == HG_SUCCESS || is_draining)
+        return ret;
+    atomic_fetch_sub_explicit(&handle->ref, 1, memory_order_relaxed);
+    hg_handle_advance(handle, hg_origin_next, HG_HANDLE_ACTIVE, HG_EVENT_FAIL);
+    return ret;
+}
+
+/* What each operation starts with. */
+static UTIL_ALWAYS_INLINE void hg_forward_begin(struct hg_handle *handle, hg_cb_t callback,
+                                                void *arg)
+{
+    handle->callback = callback;
+    handle->arg = arg;
+    handle->completion.run = hg_forward_run;
+    atomic_store_explicit(&handle->ret, HG_SUCCESS, memory_order_relaxed);
+    atomic_store_explicit(&handle->is_canceled, false, memory_order_relaxed);
+    hg_handle_ref(handle);
+}
+
 static inline void hg_forward_part_done(struct hg_handle *handle)
 {
     if (hg_handle_part_drop(handle))
@@ -126,6 +157,8 @@ static inline void hg_forward_end(struct hg_handle *handle)
     hg_forward_expose_end(handle);
     if (util_unlikely(atomic_load_explicit(&handle->flow, memory_order_relaxed) != NULL) &&
         hg_flow_leave(handle))
+        return;
+    if (util_unlikely(handle->is_deferred) && hg_remote_leave(handle))
         return;
     if (util_likely(atomic_load_explicit(&handle->state, memory_order_relaxed) == HG_HANDLE_ACTIVE))
         hg_context_push(handle->info.context, &handle->completion);
@@ -248,6 +281,8 @@ static hg_return_t hg_forward_switch_path(struct hg_handle *handle)
 /* What the transport said of a message: a peer that is gone from shared memory may be back. */
 static void hg_forward_failed(struct hg_handle *handle, na_return_t na_return)
 {
+    if (na_return == NA_HOSTUNREACH && handle->session != NULL)
+        hg_remote_doubt(handle);
     if (na_return == NA_HOSTUNREACH && handle->path == HG_PATH_SM)
         hg_auto_sm_lost(handle->info.addr);
 }
@@ -263,6 +298,9 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_forward_start(struct hg_handle *handle,
     hg_return_t ret;
     size_t size;
 
+    if (util_unlikely((flags & HG_CORE_HEADER_HAS_SEAL) != 0) &&
+        hg_remote_enter(handle, payload, flags, &ret))
+        return ret;
     handle->is_exposing = handle->proc.has_bulk;
     if (util_unlikely(handle->is_exposing))
         atomic_fetch_add_explicit(&context->exposing_count, 1, memory_order_relaxed);
@@ -300,6 +338,8 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_forward_start(struct hg_handle *handle,
     ret = hg_forward_send(handle, size);
     if (util_unlikely(ret != HG_SUCCESS))
         hg_forward_uncount(handle, size);
+    if (util_unlikely(ret == HG_AGAIN) && handle->session != NULL)
+        hg_session_unsend(handle->session, handle->number);
     if (util_unlikely(ret != HG_SUCCESS) && is_answered && handle->is_deferred)
         return hg_forward_refused_deferred(handle, ret);
     if (util_unlikely(ret != HG_SUCCESS) && is_answered) {
@@ -445,11 +485,8 @@ static bool hg_forward_accept(struct hg_handle *handle, size_t size, hg_return_t
     struct hg_core_header_response header;
 
     *ret_p = hg_header_read_response(handle, size, &header);
-    if (util_unlikely(*ret_p != HG_SUCCESS)) {
-        hg_generation_mark_stale(handle);
-        handle->out.has_payload = false;
-        return true;
-    }
+    if (util_unlikely(*ret_p != HG_SUCCESS))
+        return hg_forward_refuse(handle, &header, ret_p);
     if (util_unlikely(hg_header_cookie(header.cookie, header.cookie_high) != handle->cookie)) {
         hg_count(&handle->info.context->counters.late_response);
         HG_LOG_DEBUG("dropped a late response of RPC %#" PRIx64, handle->info.id);
@@ -474,6 +511,28 @@ static bool hg_forward_accept(struct hg_handle *handle, size_t size, hg_return_t
         return false;
     handle->out.has_payload = false;
     hg_control_send_ack(handle, *ret_p);
+    return true;
+}
+
+/* A response that is not taken. One that is sealed, or late, ends nothing. False: as above. */
+static bool UTIL_COLD hg_forward_refuse(struct hg_handle *handle,
+                                        const struct hg_core_header_response *header,
+                                        hg_return_t *ret_p)
+{
+    const bool is_read = *ret_p == HG_AGAIN || *ret_p == HG_PERMISSION || *ret_p == HG_HOSTUNREACH;
+    const bool is_late =
+        is_read && hg_header_cookie(header->cookie, header->cookie_high) != handle->cookie;
+
+    handle->out.has_payload = false;
+    if (is_late || *ret_p == HG_AGAIN) {
+        hg_count(is_late ? &handle->info.context->counters.late_response
+                         : &handle->info.context->counters.refused_key);
+        *ret_p = hg_forward_post_again(handle);
+        return *ret_p != HG_SUCCESS;
+    }
+    if (*ret_p == HG_HOSTUNREACH)
+        hg_remote_doubt(handle);
+    hg_generation_mark_stale(handle);
     return true;
 }
 
@@ -514,7 +573,7 @@ static hg_return_t hg_forward_cancel(struct hg_handle *handle)
         hg_loopback_cancel(handle);
         return HG_SUCCESS;
     }
-    if (hg_flow_cancel(handle))
+    if (hg_flow_cancel(handle) || hg_remote_cancel(handle))
         return HG_SUCCESS;
     ret = hg_handle_cancel_msg(handle, &handle->out);
     (void) hg_handle_cancel_msg(handle, &handle->in);
@@ -534,6 +593,10 @@ static void hg_forward_released(struct hg_handle *handle)
     if (handle->info.addr != HG_ADDR_NULL)
         (void) HG_Addr_free(handle->info.hg_class, handle->info.addr);
     handle->info.addr = HG_ADDR_NULL;
+    if (util_unlikely(handle->session != NULL)) {
+        hg_session_unref(handle->session);
+        handle->session = NULL;
+    }
     handle->rpc = NULL;
     handle->info.id = 0;
     handle->is_buf_given = false;
@@ -554,7 +617,7 @@ static void hg_forward_run(struct hg_completion *completion)
     HG_PROBE2(forward__done, handle, info.ret);
     if (util_likely(info.ret == HG_SUCCESS))
         hg_count_own(&handle->done_count);
-    else
+    else if (!(handle->in.flags & HG_CORE_HEADER_HELLO))
         hg_counters_forward_failed(handle->info.context, info.ret);
     if (util_unlikely(handle->in_extra.block != NULL))
         hg_extra_free(&handle->in_extra);

@@ -45,24 +45,21 @@ hg_return_t HG_Create(hg_context_t *context, hg_addr_t addr, hg_id_t id, hg_hand
                      (void *) context, (void *) addr, (void *) handle_p);
         return HG_INVALID_ARG;
     }
-    handle = hg_pool_get(&hg_rpc_context(context)->origins[path], HG_ORIGIN_STEP, &ret);
-    if (handle == NULL) {
-        HG_LOG_ERROR("cannot create a handle: %s", HG_Error_to_string(ret));
-        return ret;
-    }
-    atomic_store_explicit(&handle->ref, 1, memory_order_relaxed);
     /* Either may be set later by HG_Reset(). */
-    ret = hg_handle_set_target(handle, addr, id);
-    if (ret == HG_SUCCESS)
-        ret = hg_handle_prepare(handle);
-    if (ret != HG_SUCCESS)
-        goto error;
+    handle = hg_handle_take(context, path, addr, id, &ret);
+    if (handle == NULL)
+        return ret;
+    if (hg_rpc_class(context->hg_class)->handle_create != NULL) {
+        ret = hg_rpc_class(context->hg_class)
+                  ->handle_create(handle, hg_rpc_class(context->hg_class)->handle_create_arg);
+        if (ret != HG_SUCCESS) {
+            HG_LOG_ERROR("the handle-create callback failed: %s", HG_Error_to_string(ret));
+            hg_handle_unref(handle);
+            return ret;
+        }
+    }
     *handle_p = handle;
     return HG_SUCCESS;
-
-error:
-    hg_handle_unref(handle);
-    return ret;
 }
 
 hg_return_t HG_Destroy(hg_handle_t handle)
@@ -181,6 +178,26 @@ hg_return_t HG_Cancel(hg_handle_t handle)
     return handle->kind->cancel(handle);
 }
 
+struct hg_handle *hg_handle_take(hg_context_t *context, enum hg_path path, hg_addr_t addr,
+                                 hg_id_t id, hg_return_t *ret_p)
+{
+    struct hg_handle *handle =
+        hg_pool_get(&hg_rpc_context(context)->origins[path], HG_ORIGIN_STEP, ret_p);
+
+    if (handle == NULL) {
+        HG_LOG_ERROR("cannot create a handle: %s", HG_Error_to_string(*ret_p));
+        return NULL;
+    }
+    atomic_store_explicit(&handle->ref, 1, memory_order_relaxed);
+    *ret_p = hg_handle_set_target(handle, addr, id);
+    if (*ret_p == HG_SUCCESS)
+        *ret_p = hg_handle_prepare(handle);
+    if (*ret_p == HG_SUCCESS)
+        return handle;
+    hg_handle_unref(handle);
+    return NULL;
+}
+
 struct hg_handle *hg_handle_new(const struct hg_pool *pool, hg_return_t *ret_p)
 {
     hg_context_t *context = pool->context;
@@ -230,6 +247,7 @@ void hg_handle_delete(struct hg_handle *handle)
     hg_extra_free(&handle->in_extra);
     hg_extra_free(&handle->out_extra);
     hg_proc_fini(&handle->proc);
+    hg_session_unref(handle->session);
     free(handle->stale);
     (void) pthread_mutex_destroy(&handle->lock);
     free(handle);
@@ -383,23 +401,10 @@ static hg_return_t hg_handle_set_target(struct hg_handle *handle, hg_addr_t addr
 /* What a handle starts with each time that a program creates it. */
 static hg_return_t hg_handle_prepare(struct hg_handle *handle)
 {
-    hg_class_t *hg_class = handle->info.hg_class;
-    hg_return_t ret;
-
     hg_handle_advance(handle, hg_origin_next, HG_HANDLE_UNUSED, HG_EVENT_HAND_OVER);
     handle->info.context_id = 0;
-    handle->deadline_ms = hg_class_get_deadline(hg_class);
-    if (handle->in.op == NULL) {
-        ret = hg_handle_open(handle);
-        if (ret != HG_SUCCESS)
-            return ret;
-    }
-    if (hg_rpc_class(hg_class)->handle_create == NULL)
-        return HG_SUCCESS;
-    ret = hg_rpc_class(hg_class)->handle_create(handle, hg_rpc_class(hg_class)->handle_create_arg);
-    if (ret != HG_SUCCESS)
-        HG_LOG_ERROR("the handle-create callback failed: %s", HG_Error_to_string(ret));
-    return ret;
+    handle->deadline_ms = hg_class_get_deadline(handle->info.hg_class);
+    return handle->in.op != NULL ? HG_SUCCESS : hg_handle_open(handle);
 }
 
 static hg_return_t hg_handle_open(struct hg_handle *handle)

@@ -109,6 +109,9 @@ struct hg_handle {
     void *data;
     void (*data_free)(void *);
     const struct hg_handle_kind *kind;
+    struct hg_session *session; /* of the request; NULL: it is not sealed, or not looked at yet */
+    uint64_t number;            /* of the request in the session */
+    _Atomic(struct hg_remote_context *) remote; /* whose session a forward waits for */
     uint32_t slot;               /* number among the origin's handles of the context */
     uint64_t generation;         /* of the origin's handle: its use, see generation.c */
     struct hg_stale_tags *stale; /* NULL: all were answered */
@@ -137,6 +140,13 @@ struct hg_handle {
 /* Allocate a handle for a pool, with its buffers and operations; free it. */
 struct hg_handle *hg_handle_new(const struct hg_pool *pool, hg_return_t *ret_p);
 void hg_handle_delete(struct hg_handle *handle);
+
+/*
+ * Take a handle of the library's own for a peer, with a reference; NULL: *ret_p says why. The
+ * program's callback for new handles is not called.
+ */
+struct hg_handle *hg_handle_take(hg_context_t *context, enum hg_path path, hg_addr_t addr,
+                                 hg_id_t id, hg_return_t *ret_p);
 
 /* Make the buffer and operation to receive an acknowledgement, once. */
 hg_return_t hg_handle_open_ack(struct hg_handle *handle);

@@ -6,32 +6,38 @@
 #include "hg/header.h"
 
 #include "engine/checksum.h"
+#include "hg/session.h"
+#include "hg/sessions.h"
 
 #include <inttypes.h>
 
 /* Flags that a message may carry; others are refused, they may change the layout. */
 #define HG_HEADER_KNOWN_FLAGS                                                            \
     (HG_HEADER_PLAIN_FLAGS | HG_CORE_HEADER_HAS_PAYLOAD_HASH | HG_CORE_HEADER_HAS_HASH | \
-     HG_CORE_HEADER_HAS_TAG)
+     HG_CORE_HEADER_HAS_SEAL | HG_CORE_HEADER_HELLO)
 
 _Static_assert(sizeof(struct hg_core_header_request) == 16, "wire format");
 _Static_assert(sizeof(struct hg_core_header_response) == 16, "wire format");
 _Static_assert(sizeof(struct hg_core_header_hash) == 8, "wire format");
+_Static_assert(sizeof(struct hg_core_header_seal) == 32, "wire format");
 
-static uint64_t hg_header_tag(const hg_class_t *hg_class, const struct hg_msg *msg, uint8_t flags,
-                              size_t payload);
-static hg_return_t hg_header_check_tag(struct hg_handle *handle, const struct hg_msg *msg);
 static void hg_header_hash(struct hg_msg *msg, uint8_t flags, size_t payload);
 static uint32_t hg_header_hash_of(const char *header, uint32_t payload_hash);
 static hg_return_t hg_header_check(struct hg_handle *handle, struct hg_msg *msg, size_t size,
                                    uint16_t magic, uint8_t version, uint8_t flags,
                                    bool is_known_magic);
-static hg_return_t hg_header_check_seals(struct hg_handle *handle, const struct hg_msg *msg);
+static hg_return_t hg_header_check_key(struct hg_handle *handle, const struct hg_msg *msg,
+                                       bool is_request, na_tag_t tag);
+static hg_return_t hg_header_check_sealed_request(struct hg_handle *handle,
+                                                  const struct hg_msg *msg, na_tag_t tag);
+static hg_return_t hg_header_check_sealed_response(struct hg_handle *handle,
+                                                   const struct hg_msg *msg);
 static hg_return_t hg_header_check_hash(struct hg_handle *handle, const struct hg_msg *msg);
 
 hg_return_t hg_header_check_request(struct hg_handle *handle, struct hg_msg *msg, size_t size,
-                                    struct hg_core_header_request *header)
+                                    na_tag_t tag, struct hg_core_header_request *header)
 {
+    hg_return_t ret;
     bool is_known;
 
     if (size < msg->header + sizeof(*header)) {
@@ -44,8 +50,10 @@ hg_return_t hg_header_check_request(struct hg_handle *handle, struct hg_msg *msg
     header->cookie = le16toh(header->cookie);
     header->id = le64toh(header->id);
     is_known = header->hg == HG_CORE_REQUEST_MAGIC || header->hg == HG_CORE_ABANDON_MAGIC;
-    return hg_header_check(handle, msg, size, header->hg, header->protocol, header->flags,
-                           is_known);
+    ret = hg_header_check(handle, msg, size, header->hg, header->protocol, header->flags, is_known);
+    if (ret == HG_SUCCESS)
+        ret = hg_header_check_key(handle, msg, true, tag);
+    return ret;
 }
 
 hg_return_t hg_header_check_response(struct hg_handle *handle, struct hg_msg *msg, size_t size,
@@ -65,6 +73,12 @@ hg_return_t hg_header_check_response(struct hg_handle *handle, struct hg_msg *ms
     header->id = le64toh(header->id);
     is_known = header->hg == HG_CORE_RESPONSE_MAGIC || header->hg == HG_CORE_ACK_MAGIC;
     ret = hg_header_check(handle, msg, size, header->hg, header->protocol, header->flags, is_known);
+    if (ret == HG_SUCCESS)
+        ret = hg_header_check_key(handle, msg, false, 0);
+    /* It is of anybody, and so is what it says. */
+    if (ret == HG_PERMISSION && !(header->flags & HG_CORE_HEADER_HAS_SEAL) &&
+        header->ret_code == HG_HOSTUNREACH)
+        ret = HG_HOSTUNREACH;
     /* A late one, which the cookie tells, may be of another RPC. */
     if (ret == HG_SUCCESS &&
         (header->ret_code >= HG_RETURN_MAX ||
@@ -94,28 +108,36 @@ hg_return_t hg_header_check_payload(const struct hg_handle *handle, const struct
     return HG_CHECKSUM_ERROR;
 }
 
-size_t hg_header_seal(const hg_class_t *hg_class, char *header)
+size_t hg_header_seal(const struct hg_handle *handle, char *header, na_tag_t tag, bool is_expected)
 {
-    const size_t size = sizeof(struct hg_core_header_request);
-    uint64_t tag;
+    const size_t size = hg_header_size(HG_CORE_HEADER_HAS_SEAL);
 
-    if (util_likely(!(hg_rpc_class(hg_class)->hash_flags & HG_CORE_HEADER_HAS_TAG)))
-        return size;
-    header[offsetof(struct hg_core_header_request, flags)] |= HG_CORE_HEADER_HAS_TAG;
-    tag = htole64(hg_key_tag(&hg_rpc_class(hg_class)->key, header, size, NULL, 0));
-    memcpy(header + size, &tag, sizeof(tag));
-    return size + sizeof(tag);
+    if (util_likely(handle->session == NULL))
+        return sizeof(struct hg_core_header_request);
+    header[offsetof(struct hg_core_header_request, protocol)] = HG_CORE_SEALED_VERSION;
+    header[offsetof(struct hg_core_header_request, flags)] |= HG_CORE_HEADER_HAS_SEAL;
+    if (is_expected)
+        hg_session_seal_expected(handle->session, header, size, handle->number);
+    else
+        (void) hg_session_seal(handle->session, header, size, tag);
+    return size;
 }
 
-void hg_header_seal_message(const struct hg_handle *handle, struct hg_msg *msg)
+void hg_header_seal_message(struct hg_handle *handle, struct hg_msg *msg)
 {
+    char *header = msg->buf + msg->header;
+
+    if (msg->flags & (HG_CORE_HEADER_HAS_SEAL | HG_CORE_HEADER_HELLO))
+        header[offsetof(struct hg_core_header_request, protocol)] = HG_CORE_SEALED_VERSION;
     if (msg->flags & HG_CORE_HEADER_HAS_HASH)
         hg_header_hash(msg, msg->flags, msg->used);
-    if (msg->flags & HG_CORE_HEADER_HAS_TAG) {
-        const uint64_t tag =
-            htole64(hg_header_tag(handle->info.hg_class, msg, msg->flags, msg->used));
+    if (msg->flags & HG_CORE_HEADER_HAS_SEAL) {
+        const size_t size = hg_header_size(msg->flags) + msg->used;
 
-        memcpy(msg->buf + hg_msg_payload_offset(msg, msg->flags) - sizeof(tag), &tag, sizeof(tag));
+        if (handle->is_origin)
+            handle->number = hg_session_seal(handle->session, header, size, handle->tag);
+        else
+            hg_session_seal_expected(handle->session, header, size, handle->number);
     }
 }
 
@@ -129,17 +151,6 @@ static void hg_header_hash(struct hg_msg *msg, uint8_t flags, size_t payload)
             (uint32_t) hg_checksum(msg->buf + hg_msg_payload_offset(msg, flags), payload, 0));
     hash.header = htole32(hg_header_hash_of(header, hash.payload));
     memcpy(header + sizeof(struct hg_core_header_request), &hash, sizeof(hash));
-}
-
-/* Over all of the message but the transport's header and the tag itself. */
-static uint64_t hg_header_tag(const hg_class_t *hg_class, const struct hg_msg *msg, uint8_t flags,
-                              size_t payload)
-{
-    const size_t offset = hg_msg_payload_offset(msg, flags);
-
-    return hg_key_tag(&hg_rpc_class(hg_class)->key, msg->buf + msg->header,
-                      offset - msg->header - sizeof(struct hg_core_header_tag), msg->buf + offset,
-                      payload);
 }
 
 /* Checksum of the header and of the payload's checksum. */
@@ -156,6 +167,9 @@ static hg_return_t hg_header_check(struct hg_handle *handle, struct hg_msg *msg,
                                    uint16_t magic, uint8_t version, uint8_t flags,
                                    bool is_known_magic)
 {
+    const uint8_t wanted = (flags & (HG_CORE_HEADER_HAS_SEAL | HG_CORE_HEADER_HELLO))
+                               ? HG_CORE_SEALED_VERSION
+                               : HG_CORE_PROTOCOL_VERSION;
     struct hg_counters *counters = &handle->info.context->counters;
     size_t offset;
 
@@ -164,11 +178,12 @@ static hg_return_t hg_header_check(struct hg_handle *handle, struct hg_msg *msg,
         HG_LOG_DEBUG("refused a message of %zu bytes that starts with %#x", size, magic);
         return HG_PROTOCOL_ERROR;
     }
-    if (util_unlikely(version != HG_CORE_PROTOCOL_VERSION)) {
+    if (util_unlikely(version != wanted)) {
         HG_LOG_WRITE(hg_count_level(&counters->refused_version),
-                     "refused a message of wire version %u, this library has version %u; both "
+                     "refused a message of wire version %u, this library has version %u%s; both "
                      "sides must use the same",
-                     version, HG_CORE_PROTOCOL_VERSION);
+                     version, wanted,
+                     wanted == HG_CORE_SEALED_VERSION ? " of messages with a key" : "");
         return HG_PROTOCOL_ERROR;
     }
     offset = hg_msg_payload_offset(msg, flags);
@@ -180,22 +195,65 @@ static hg_return_t hg_header_check(struct hg_handle *handle, struct hg_msg *msg,
     msg->flags = flags;
     msg->used = size - offset;
     msg->has_payload = true;
-    if (util_unlikely(
-            ((flags | hg_rpc_class(handle->info.hg_class)->hash_flags) & HG_HEADER_SEALS) != 0))
-        return hg_header_check_seals(handle, msg);
     return HG_SUCCESS;
 }
 
+/* Whether it is from who has our key, or we have none and it says nothing of one. */
 static hg_return_t __attribute__((__noinline__))
-hg_header_check_seals(struct hg_handle *handle, const struct hg_msg *msg)
+hg_header_check_key(struct hg_handle *handle, const struct hg_msg *msg, bool is_request,
+                    na_tag_t tag)
 {
-    if (((msg->flags | hg_rpc_class(handle->info.hg_class)->hash_flags) & HG_CORE_HEADER_HAS_TAG) !=
-            0 &&
-        hg_header_check_tag(handle, msg) != HG_SUCCESS)
+    const bool has_key = (hg_rpc_class(handle->info.hg_class)->msg_flags[handle->path] &
+                          HG_CORE_HEADER_HAS_SEAL) != 0;
+    const bool is_hello = (msg->flags & HG_CORE_HEADER_HELLO) != 0;
+    hg_return_t ret = HG_SUCCESS;
+
+    /* A HELLO is a request or its response, and nothing else. */
+    if (is_hello)
+        ret = has_key && msg->flags == HG_CORE_HEADER_HELLO &&
+                      (is_request || handle->in.flags == HG_CORE_HEADER_HELLO)
+                  ? HG_SUCCESS
+                  : HG_PERMISSION;
+    else if (has_key && (msg->flags & HG_CORE_HEADER_HAS_SEAL) && is_request)
+        ret = hg_header_check_sealed_request(handle, msg, tag);
+    else if (has_key && (msg->flags & HG_CORE_HEADER_HAS_SEAL) && handle->session != NULL)
+        ret = hg_header_check_sealed_response(handle, msg);
+    else if (has_key || (msg->flags & HG_CORE_HEADER_HAS_SEAL))
+        ret = HG_PERMISSION;
+    if (ret != HG_SUCCESS && ret != HG_AGAIN)
+        HG_LOG_WRITE(hg_count_level(&handle->info.context->counters.refused_key),
+                     "refused a message: %s",
+                     ret == HG_HOSTUNREACH ? "there is no such session here (any more)"
+                     : ret == HG_CANCELED  ? "it has come before"
+                                           : "the auth_key of its sender is not ours");
+    if (ret == HG_SUCCESS && (msg->flags & HG_CORE_HEADER_HAS_HASH))
+        ret = hg_header_check_hash(handle, msg);
+    return ret;
+}
+
+static hg_return_t hg_header_check_sealed_request(struct hg_handle *handle,
+                                                  const struct hg_msg *msg, na_tag_t tag)
+{
+    hg_return_t ret;
+
+    handle->session = hg_sessions_check(
+        handle->info.context, handle->path, handle->source.na_addr[handle->path],
+        msg->buf + msg->header, hg_header_size(msg->flags) + msg->used, tag, &handle->number, &ret);
+    return ret;
+}
+
+/* Of the handle's request, or of another one: HG_AGAIN. */
+static hg_return_t hg_header_check_sealed_response(struct hg_handle *handle,
+                                                   const struct hg_msg *msg)
+{
+    struct hg_core_header_seal seal;
+
+    hg_session_read_seal(msg->buf + msg->header, &seal);
+    if (!(seal.number & HG_SESSION_EXPECTED) ||
+        !hg_session_fits(handle->session, msg->buf + msg->header,
+                         hg_header_size(msg->flags) + msg->used, &seal, 0))
         return HG_PERMISSION;
-    if (msg->flags & HG_CORE_HEADER_HAS_HASH)
-        return hg_header_check_hash(handle, msg);
-    return HG_SUCCESS;
+    return seal.reference == handle->number ? HG_SUCCESS : HG_AGAIN;
 }
 
 static hg_return_t hg_header_check_hash(struct hg_handle *handle, const struct hg_msg *msg)
@@ -209,23 +267,4 @@ static hg_return_t hg_header_check_hash(struct hg_handle *handle, const struct h
     HG_LOG_WRITE(hg_count_level(&handle->info.context->counters.refused_checksum),
                  "refused a message whose header does not match its checksum; it was damaged");
     return HG_CHECKSUM_ERROR;
-}
-
-/* Whoever has another key, or none where we have one, or one where we have none. */
-static hg_return_t hg_header_check_tag(struct hg_handle *handle, const struct hg_msg *msg)
-{
-    const hg_class_t *hg_class = handle->info.hg_class;
-    const bool has_tag = (msg->flags & HG_CORE_HEADER_HAS_TAG) != 0;
-    uint64_t tag;
-
-    if (!has_tag && hg_rpc_class(hg_class)->is_authenticated[handle->path])
-        return HG_SUCCESS;
-    if (has_tag && hg_rpc_class(hg_class)->has_key) {
-        memcpy(&tag, msg->buf + hg_msg_payload_offset(msg, msg->flags) - sizeof(tag), sizeof(tag));
-        if (le64toh(tag) == hg_header_tag(hg_class, msg, msg->flags, msg->used))
-            return HG_SUCCESS;
-    }
-    HG_LOG_WRITE(hg_count_level(&handle->info.context->counters.refused_key),
-                 "refused a message: the auth_key of its sender is not ours");
-    return HG_PERMISSION;
 }

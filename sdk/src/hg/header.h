@@ -17,10 +17,10 @@
 #define HG_CORE_ABANDON_MAGIC 0x4348 /* "HC": a request's origin will not fetch its response */
 
 /*
- * Complete a header that no payload follows, in a buffer that has room for what a class's flags
- * ask for: returns the size of the message.
+ * Complete a header that no payload follows, of a control message about a handle's RPC, in a buffer
+ * that has room for a seal: returns the size of the message.
  */
-size_t hg_header_seal(const hg_class_t *hg_class, char *header);
+size_t hg_header_seal(const struct hg_handle *handle, char *header, na_tag_t tag, bool is_expected);
 
 /* The cookie of a header that was read. */
 static inline uint32_t hg_header_cookie(uint16_t low, uint8_t high)
@@ -32,17 +32,21 @@ static inline uint32_t hg_header_cookie(uint16_t low, uint8_t high)
 hg_return_t hg_header_check_payload(const struct hg_handle *handle, const struct hg_msg *msg);
 
 /* What may follow a header to check it by. */
-#define HG_HEADER_SEALS (HG_CORE_HEADER_HAS_HASH | HG_CORE_HEADER_HAS_TAG)
+#define HG_HEADER_SEALS (HG_CORE_HEADER_HAS_HASH | HG_CORE_HEADER_HAS_SEAL | HG_CORE_HEADER_HELLO)
+
+static inline size_t hg_header_size(uint8_t flags)
+{
+    return sizeof(struct hg_core_header_request) +
+           ((flags & HG_CORE_HEADER_HAS_HASH) ? sizeof(struct hg_core_header_hash) : 0) +
+           ((flags & HG_CORE_HEADER_HAS_SEAL) ? sizeof(struct hg_core_header_seal) : 0);
+}
 
 /* Where the payload of a message starts, and how much fits. */
 static inline size_t hg_msg_payload_offset(const struct hg_msg *msg, uint8_t flags)
 {
-    size_t offset = msg->header + sizeof(struct hg_core_header_request);
-
     if (util_likely(!(flags & HG_HEADER_SEALS)))
-        return offset;
-    return offset + ((flags & HG_CORE_HEADER_HAS_HASH) ? sizeof(struct hg_core_header_hash) : 0) +
-           ((flags & HG_CORE_HEADER_HAS_TAG) ? sizeof(struct hg_core_header_tag) : 0);
+        return msg->header + sizeof(struct hg_core_header_request);
+    return msg->header + hg_header_size(flags);
 }
 
 /* Flags of messages whose payload follows the header at once. */
@@ -50,21 +54,24 @@ static inline size_t hg_msg_payload_offset(const struct hg_msg *msg, uint8_t fla
     (HG_CORE_HEADER_MORE_DATA | HG_CORE_HEADER_NO_RESPONSE | HG_CORE_HEADER_PORTABLE)
 
 /* Add to a message what its flags say that it is checked by. */
-void hg_header_seal_message(const struct hg_handle *handle, struct hg_msg *msg);
+void hg_header_seal_message(struct hg_handle *handle, struct hg_msg *msg);
 
 /*
  * Check the header of a message of `size` bytes and set msg's flags and used. Refusing it counts
- * it and writes a line at level debug (or warning, for another version). HG_PERMISSION: the key is
- * another one; the header has been read.
+ * it and writes a line at level debug (or warning, for another version). With a key a request's
+ * session is the handle's afterwards, or its sender is to be told: HG_PERMISSION if the key is
+ * another one or there is none, HG_HOSTUNREACH if there is no such session. A response that is not
+ * sealed has these codes, and is of anybody; HG_AGAIN if it is sealed, but of another request. With
+ * these three the header has been read.
  */
 hg_return_t hg_header_check_request(struct hg_handle *handle, struct hg_msg *msg, size_t size,
-                                    struct hg_core_header_request *header);
+                                    na_tag_t tag, struct hg_core_header_request *header);
 hg_return_t hg_header_check_response(struct hg_handle *handle, struct hg_msg *msg, size_t size,
                                      struct hg_core_header_response *header);
 
 /* Returns the size of the whole message. */
-static UTIL_ALWAYS_INLINE size_t hg_header_finish(const struct hg_handle *handle,
-                                                  struct hg_msg *msg, uint8_t flags, size_t payload)
+static UTIL_ALWAYS_INLINE size_t hg_header_finish(struct hg_handle *handle, struct hg_msg *msg,
+                                                  uint8_t flags, size_t payload)
 {
     msg->flags = flags;
     msg->used = payload;
@@ -116,7 +123,8 @@ static UTIL_ALWAYS_INLINE size_t hg_header_write_response(struct hg_handle *hand
 static UTIL_ALWAYS_INLINE bool hg_header_take_plain(const struct hg_handle *handle,
                                                     struct hg_msg *msg, size_t size, uint8_t flags)
 {
-    const unsigned int all = flags | (unsigned int) hg_rpc_class(handle->info.hg_class)->hash_flags;
+    const unsigned int all =
+        flags | (unsigned int) hg_rpc_class(handle->info.hg_class)->msg_flags[handle->path];
 
     if (util_unlikely((all & ~(unsigned int) HG_HEADER_PLAIN_FLAGS) != 0 || size > msg->size))
         return false;
@@ -128,6 +136,7 @@ static UTIL_ALWAYS_INLINE bool hg_header_take_plain(const struct hg_handle *hand
 
 /* What hg_header_check_request() does, faster. */
 static UTIL_ALWAYS_INLINE hg_return_t hg_header_read_request(struct hg_handle *handle, size_t size,
+                                                             na_tag_t tag,
                                                              struct hg_core_header_request *header)
 {
     struct hg_msg *msg = &handle->in;
@@ -142,7 +151,7 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_header_read_request(struct hg_handle *h
             hg_header_take_plain(handle, msg, size, header->flags))
             return HG_SUCCESS;
     }
-    return hg_header_check_request(handle, msg, size, header);
+    return hg_header_check_request(handle, msg, size, tag, header);
 }
 
 /* What hg_header_check_response() does, faster. */

@@ -268,9 +268,10 @@ static hg_return_t hg_payload_buf(struct hg_handle *handle, hg_op_t op, void **b
         HG_LOG_ERROR("the input's buffer was released");
         return HG_FAULT;
     }
-    offset = hg_msg_payload_offset(msg, is_received && msg->has_payload
-                                            ? msg->flags
-                                            : hg_rpc_class(handle->info.hg_class)->hash_flags);
+    offset = hg_msg_payload_offset(
+        msg, is_received && msg->has_payload
+                 ? msg->flags
+                 : hg_rpc_class(handle->info.hg_class)->msg_flags[handle->path]);
     *buf_p = msg->buf + offset;
     handle->is_buf_given |= handle->is_origin && op == HG_INPUT;
     if (size_p != NULL)

@@ -48,7 +48,7 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_payload_encode(struct hg_handle *handle
     struct hg_extra *extra = hg_payload_extra(handle, op);
     hg_proc_cb_t proc_cb = data != NULL ? hg_payload_proc(handle, op) : NULL;
 
-    *flags_p = hg_rpc_class(handle->info.hg_class)->hash_flags;
+    *flags_p = hg_rpc_class(handle->info.hg_class)->msg_flags[handle->path];
     if (util_unlikely(handle->proc.is_portable))
         *flags_p |= HG_CORE_HEADER_PORTABLE;
     *payload_p = hg_payload_reserved(handle, op);

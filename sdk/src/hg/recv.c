@@ -35,7 +35,8 @@ static void hg_recv_done(const struct na_cb_info *info);
 static void hg_recv_failed(struct hg_handle *handle, na_return_t na_return);
 static hg_return_t hg_recv_accept(struct hg_handle *handle, const struct na_cb_info *info);
 static hg_return_t hg_recv_refuse(struct hg_handle *handle,
-                                  const struct hg_core_header_request *header);
+                                  const struct hg_core_header_request *header, hg_return_t ret);
+static void hg_recv_hello(struct hg_handle *handle);
 static void hg_recv_fetched(struct hg_handle *handle, hg_return_t ret);
 static void hg_recv_unknown(struct hg_handle *handle);
 static void hg_recv_run(struct hg_completion *completion);
@@ -111,6 +112,10 @@ static void hg_recv_recycle(struct hg_handle *handle)
 {
     struct hg_rpc_context *context = hg_rpc_context(handle->info.context);
 
+    if (util_unlikely(handle->session != NULL)) {
+        hg_session_unref(handle->session);
+        handle->session = NULL;
+    }
     if (handle->source.na_addr[handle->path] != NULL) {
         NA_Addr_free(hg_handle_path(handle)->na_class, handle->source.na_addr[handle->path]);
         handle->source.na_addr[handle->path] = NULL;
@@ -285,8 +290,9 @@ static hg_return_t hg_recv_accept(struct hg_handle *handle, const struct na_cb_i
 
     handle->source.na_addr[handle->path] = info->info.recv_unexpected.source;
     handle->source.is_self = false;
-    ret = hg_header_read_request(handle, info->info.recv_unexpected.actual_buf_size, &header);
-    if (util_unlikely(ret != HG_SUCCESS && ret != HG_PERMISSION))
+    ret = hg_header_read_request(handle, info->info.recv_unexpected.actual_buf_size,
+                                 info->info.recv_unexpected.tag, &header);
+    if (util_unlikely(ret != HG_SUCCESS && ret != HG_PERMISSION && ret != HG_HOSTUNREACH))
         return ret;
     handle->deadline_ms =
         atomic_load_explicit(&handle->info.hg_class->deadline_ms, memory_order_relaxed);
@@ -295,10 +301,14 @@ static hg_return_t hg_recv_accept(struct hg_handle *handle, const struct na_cb_i
     handle->info.id = header.id;
     handle->info.context_id = header.origin;
     if (util_unlikely(ret != HG_SUCCESS))
-        return hg_recv_refuse(handle, &header);
+        return hg_recv_refuse(handle, &header, ret);
     if (util_unlikely(header.hg == HG_CORE_ABANDON_MAGIC)) {
         hg_control_recv_abandon(handle);
         return HG_CANCELED;
+    }
+    if (util_unlikely((header.flags & HG_CORE_HEADER_HELLO) != 0)) {
+        hg_recv_hello(handle);
+        return HG_SUCCESS;
     }
 
     hg_count_own(&handle->req_count[handle->path]);
@@ -323,18 +333,28 @@ static hg_return_t hg_recv_accept(struct hg_handle *handle, const struct na_cb_i
     return HG_SUCCESS;
 }
 
-/* Its sender has another key: it is told so, and nobody else gets to know of it. */
+/* Its sender has another key, or no session: it is told so, and nobody else gets to know of it. */
 static hg_return_t UTIL_COLD hg_recv_refuse(struct hg_handle *handle,
-                                            const struct hg_core_header_request *header)
+                                            const struct hg_core_header_request *header,
+                                            hg_return_t ret)
 {
     handle->in.has_payload = false;
     if (header->hg != HG_CORE_REQUEST_MAGIC)
-        return HG_PERMISSION;
+        return ret;
     handle->no_response = (header->flags & HG_CORE_HEADER_NO_RESPONSE) != 0;
     handle->out.has_payload = false;
     atomic_store_explicit(&handle->ref, 1, memory_order_relaxed);
-    hg_respond_error(handle, HG_PERMISSION);
+    hg_respond_error(handle, ret);
     return HG_SUCCESS;
+}
+
+static void UTIL_COLD hg_recv_hello(struct hg_handle *handle)
+{
+    handle->no_response = false;
+    handle->out.has_payload = false;
+    atomic_store_explicit(&handle->ref, 1, memory_order_relaxed);
+    handle->completion.run = hg_rpc_class(handle->info.hg_class)->answer_hello;
+    hg_context_push(handle->info.context, &handle->completion);
 }
 
 /* The input that did not fit the request is here; this runs inside of HG_Trigger(). */

@@ -18,6 +18,7 @@
 static inline void hg_respond_end(struct hg_handle *handle) __attribute__((__always_inline__));
 static struct hg_handle *hg_respond_take_refused(struct hg_refusals *refusals);
 static bool hg_respond_later(struct hg_handle *handle, hg_return_t ret_code);
+static uint8_t hg_respond_flags(const struct hg_handle *handle);
 static hg_return_t hg_respond_check(const struct hg_handle *handle);
 static hg_return_t hg_respond_start(struct hg_handle *handle, uint16_t magic, hg_return_t ret_code,
                                     size_t payload, uint8_t flags);
@@ -93,6 +94,8 @@ static inline void hg_respond_end(struct hg_handle *handle)
 void hg_respond_error(struct hg_handle *handle, hg_return_t ret_code)
 {
     const bool is_acknowledged = (handle->in.flags & HG_CORE_HEADER_MORE_DATA) != 0;
+    const bool is_hello_ack =
+        ret_code == HG_SUCCESS && (handle->in.flags & HG_CORE_HEADER_HELLO) != 0;
     hg_return_t ret;
 
     if (handle->no_response && !is_acknowledged) {
@@ -108,8 +111,17 @@ void hg_respond_error(struct hg_handle *handle, hg_return_t ret_code)
         hg_loopback_respond(handle, ret_code, 0, 0);
         return;
     }
-    ret = hg_respond_start(handle, handle->no_response ? HG_CORE_ACK_MAGIC : HG_CORE_RESPONSE_MAGIC,
-                           ret_code, 0, hg_rpc_class(handle->info.hg_class)->hash_flags);
+    if (util_unlikely(is_hello_ack)) {
+        hg_count_own_add(&handle->resp_count, UINT64_MAX); /* it is no RPC */
+        ret = hg_respond_start(handle, HG_CORE_RESPONSE_MAGIC, ret_code, handle->deferred_payload,
+                               HG_CORE_HEADER_HELLO);
+        if (ret != HG_SUCCESS)
+            hg_count_own(&handle->resp_count);
+    } else {
+        ret = hg_respond_start(handle,
+                               handle->no_response ? HG_CORE_ACK_MAGIC : HG_CORE_RESPONSE_MAGIC,
+                               ret_code, 0, hg_respond_flags(handle));
+    }
     /* Nobody else would tell the origin. */
     if (ret == HG_SUCCESS || (ret == HG_AGAIN && hg_respond_later(handle, ret_code)))
         return;
@@ -165,6 +177,15 @@ hg_return_t hg_respond_cancel(struct hg_handle *handle)
     /* A thread that sleeps has to see to what ended. */
     hg_context_wake(handle->info.context);
     return ret;
+}
+
+/* Of a message without a payload: where there is no session, it proves nothing. */
+static uint8_t hg_respond_flags(const struct hg_handle *handle)
+{
+    const uint8_t flags = hg_rpc_class(handle->info.hg_class)->msg_flags[handle->path];
+
+    return util_likely(handle->session != NULL) ? flags
+                                                : (uint8_t) (flags & ~HG_CORE_HEADER_HAS_SEAL);
 }
 
 /* All that wait, linked by next_waiting. */
@@ -251,7 +272,7 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_respond_start(struct hg_handle *handle,
         hg_respond_forget_output(handle);
         is_fetched = false;
         ret_code = HG_CANCELED;
-        flags = hg_rpc_class(handle->info.hg_class)->hash_flags;
+        flags = hg_respond_flags(handle);
         payload = 0;
     }
     size = hg_header_write_response(handle, magic, flags, ret_code, payload);
@@ -386,7 +407,7 @@ static void hg_respond_acknowledged(const struct na_cb_info *info)
     if (ret == HG_SUCCESS)
         ret = hg_header_check_response(handle, &handle->ack,
                                        info->info.recv_expected.actual_buf_size, &header);
-    if (ret == HG_SUCCESS && hg_respond_await_on(handle, &header, &ret))
+    if ((ret == HG_SUCCESS || ret == HG_AGAIN) && hg_respond_await_on(handle, &header, &ret))
         return;
     hg_control_await_end(handle);
     if (ret == HG_CANCELED && atomic_load(&handle->is_acknowledged))
@@ -409,12 +430,15 @@ static bool hg_respond_await_on(struct hg_handle *handle,
         *ret_p = HG_PROTOCOL_ERROR;
         return false;
     }
-    if (cookie == handle->cookie) {
+    if (cookie == handle->cookie && *ret_p == HG_SUCCESS) {
         *ret_p = (hg_return_t) header->ret_code;
         return false;
     }
     HG_LOG_DEBUG("an acknowledgement came that is not of RPC %#" PRIx64, handle->info.id);
-    hg_control_pass_ack(handle, header->id, cookie, (hg_return_t) header->ret_code);
+    if (cookie != handle->cookie)
+        hg_control_pass_ack(handle, header->id, cookie, (hg_return_t) header->ret_code);
+    else
+        hg_count(&handle->info.context->counters.refused_key); /* one of another request again */
     /* One part more, for the next one may come, and end the operation, before this returns. */
     atomic_fetch_add(&handle->pending, 1);
     *ret_p = hg_respond_await_again(handle);

@@ -13,6 +13,7 @@
 
 /*
  * Response for the program to be told that the RPC failed; the handle is released when it is sent.
+ * With HG_SUCCESS it is the answer to a HELLO, which is in the message: deferred_payload bytes.
  */
 void hg_respond_error(struct hg_handle *handle, hg_return_t ret_code);
 

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The sessions in which a context is called. */
+#ifndef HG_SESSIONS_H
+#define HG_SESSIONS_H
+
+#include "hg/hello.h"
+#include "hg/session.h"
+
+#include "engine/context.h"
+
+#include <pthread.h>
+
+/* What strangers make a context hold: so many offers for so long. */
+#define HG_OFFERS_MAX UINT32_C(4096)
+#define HG_OFFERS_NS  UINT64_C(10000000000)
+
+/* Sessions of a context, of which that used last goes first when there are more. */
+#define HG_SESSIONS_MAX UINT32_C(16384)
+
+struct hg_session_list {
+    struct hg_session *first; /* the oldest, linked by next */
+    struct hg_session *last;
+    uint32_t count;
+};
+
+struct hg_sessions {
+    pthread_mutex_t lock;
+    struct hg_session **buckets; /* by id, linked by next_in_bucket; NULL: there was none yet */
+    uint32_t bucket_count;       /* a power of 2 */
+    struct hg_session_list offers;
+    struct hg_session_list open;
+};
+
+void hg_sessions_init(struct hg_sessions *sessions);
+void hg_sessions_fini(struct hg_sessions *sessions);
+
+/*
+ * Keep a session that a HELLO asked for as an offer: it changes nothing until something comes that
+ * is sealed by it. Takes over the reference. What was offered under the other key of the same
+ * HELLO has the same id but for the lowest bit. Offers that come to nothing are counted as callers
+ * with another key.
+ */
+hg_return_t hg_sessions_offer(hg_context_t *context, struct hg_session *session);
+
+/*
+ * The session of a sealed request, with a reference, or NULL: *ret_p is HG_PERMISSION if it is not
+ * sealed as it says, HG_HOSTUNREACH if there is no such session, HG_CANCELED if it came before.
+ */
+struct hg_session *hg_sessions_check(hg_context_t *context, uint8_t path, na_addr_t *source,
+                                     char *header, size_t size, na_tag_t tag, uint64_t *number_p,
+                                     hg_return_t *ret_p);
+
+#endif /* HG_SESSIONS_H */
