@@ -338,7 +338,7 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_forward_start(struct hg_handle *handle,
     ret = hg_forward_send(handle, size);
     if (util_unlikely(ret != HG_SUCCESS))
         hg_forward_uncount(handle, size);
-    if (util_unlikely(ret == HG_AGAIN) && handle->session != NULL)
+    if (util_unlikely(ret == HG_AGAIN) && (handle->in.flags & HG_CORE_HEADER_HAS_SEAL))
         hg_session_unsend(handle->session, handle->number);
     if (util_unlikely(ret != HG_SUCCESS) && is_answered && handle->is_deferred)
         return hg_forward_refused_deferred(handle, ret);

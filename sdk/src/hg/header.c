@@ -112,7 +112,10 @@ size_t hg_header_seal(const struct hg_handle *handle, char *header, na_tag_t tag
 {
     const size_t size = hg_header_size(HG_CORE_HEADER_HAS_SEAL);
 
-    if (util_likely(handle->session == NULL))
+    /* An origin's handle may have a session of its last request, which went another way. */
+    if (util_likely(handle->session == NULL ||
+                    !(hg_rpc_class(handle->info.hg_class)->msg_flags[handle->path] &
+                      HG_CORE_HEADER_HAS_SEAL)))
         return sizeof(struct hg_core_header_request);
     header[offsetof(struct hg_core_header_request, protocol)] = HG_CORE_SEALED_VERSION;
     header[offsetof(struct hg_core_header_request, flags)] |= HG_CORE_HEADER_HAS_SEAL;

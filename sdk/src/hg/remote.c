@@ -14,7 +14,7 @@
 #include "hg/forward.h"
 #include "hg/header.h"
 #include "hg/hello.h"
-#include "hg/session.h"
+#include "hg/sessions.h"
 
 #include <endian.h>
 #include <stdlib.h>
@@ -33,6 +33,7 @@ struct hg_remote_context {
     bool is_calling; /* a HELLO is on its way, or about to be */
     bool is_stalled; /* the transport had no resources; the next poll tries again */
     bool is_retried;
+    bool is_dispatching; /* a thread starts what waits */
     struct hg_handle *hello;
     struct hg_handle *first; /* who waits, linked by next_waiting */
     struct hg_handle **last;
@@ -48,11 +49,14 @@ struct hg_remote {
     struct hg_remote_context *contexts;
 };
 
+static struct hg_handle *remote_take_idle(struct hg_remote *remote, const hg_context_t *context);
 static struct hg_remote *remote_find(struct hg_addr *addr, uint8_t path);
 static struct hg_remote *remote_new(struct hg_addr *addr, uint8_t path);
 static struct hg_remote_context *context_find(struct hg_remote *remote,
                                               const struct hg_handle *handle);
 static void context_free(struct hg_remote_context *to);
+static bool context_has_session(const struct hg_remote_context *to);
+static void context_age(struct hg_remote_context *to);
 static void context_defer(struct hg_handle *handle, size_t payload, uint8_t flags);
 static void context_add(struct hg_remote_context *to, struct hg_handle *handle, bool is_first);
 static void context_remove(struct hg_remote_context *to, struct hg_handle *handle);
@@ -64,7 +68,7 @@ static struct hg_session *context_session(struct hg_remote_context *to, struct h
 static void context_called(struct hg_remote_context *to, struct hg_session *session,
                            hg_return_t ret);
 static void context_dispatch(struct hg_remote_context *to);
-static struct hg_handle *context_next(struct hg_remote_context *to, bool is_failed);
+static struct hg_handle *context_take_failed(struct hg_remote_context *to);
 static void context_retry(struct hg_remote *remote, hg_context_t *context);
 static struct hg_remote *remotes_first(hg_class_t *hg_class);
 static struct hg_remote *remotes_next(hg_class_t *hg_class, struct hg_remote *remote);
@@ -75,20 +79,19 @@ bool UTIL_COLD hg_remote_enter(struct hg_handle *handle, size_t payload, uint8_t
     struct hg_remote *remote = remote_find(handle->info.addr, handle->path);
     hg_context_t *context = handle->info.context;
     struct hg_remote_context *to = NULL;
-    bool is_waiting = false, is_calling = false;
+    bool is_waiting = false;
 
     *ret_p = HG_SUCCESS;
     if (remote != NULL) {
         (void) pthread_mutex_lock(&remote->lock);
         to = context_find(remote, handle);
-        is_waiting = to != NULL && (to->session == NULL || to->is_doubted);
+        if (to != NULL)
+            context_age(to);
+        is_waiting = to != NULL && !context_has_session(to);
         if (is_waiting) {
             context_defer(handle, payload, flags);
             context_add(to, handle, false);
-            is_calling = !to->is_calling;
-            to->is_calling = true;
-            if (is_calling)
-                atomic_fetch_add(&remote->ref, 1);
+            atomic_fetch_add(&remote->ref, 1);
         } else if (to != NULL && handle->session != to->session) {
             hg_session_unref(handle->session);
             handle->session = hg_session_ref(to->session);
@@ -103,8 +106,8 @@ bool UTIL_COLD hg_remote_enter(struct hg_handle *handle, size_t payload, uint8_t
     if (!is_waiting)
         return false;
     hg_context_wake(context); /* for the deadline, if there is one */
-    if (is_calling)
-        context_call(to);
+    context_dispatch(to);
+    hg_remote_unref(remote);
     return true;
 }
 
@@ -187,11 +190,12 @@ void hg_remotes_cancel(hg_context_t *context)
     struct hg_remote *remote = remotes_first(context->hg_class);
 
     for (; remote != NULL; remote = remotes_next(context->hg_class, remote)) {
-        (void) pthread_mutex_lock(&remote->lock);
-        for (struct hg_remote_context *to = remote->contexts; to != NULL; to = to->next)
-            if (to->context == context && to->hello != NULL && to->first == NULL)
-                (void) HG_Cancel(to->hello);
-        (void) pthread_mutex_unlock(&remote->lock);
+        struct hg_handle *hello;
+
+        while ((hello = remote_take_idle(remote, context)) != NULL) {
+            (void) HG_Cancel(hello);
+            hg_handle_unref(hello);
+        }
     }
 }
 
@@ -242,6 +246,23 @@ void hg_remote_unref(struct hg_remote *remote)
     (void) HG_Addr_free(remote->addr->hg_class, remote->addr);
     (void) pthread_mutex_destroy(&remote->lock);
     free(remote);
+}
+
+/* A HELLO that nothing waits for and nobody has cancelled, with a reference, or NULL. */
+static struct hg_handle *remote_take_idle(struct hg_remote *remote, const hg_context_t *context)
+{
+    struct hg_handle *hello = NULL;
+
+    (void) pthread_mutex_lock(&remote->lock);
+    for (struct hg_remote_context *to = remote->contexts; to != NULL && hello == NULL;
+         to = to->next)
+        if (to->context == context && to->hello != NULL && to->first == NULL &&
+            !atomic_exchange(&to->hello->is_canceled, true)) {
+            hello = to->hello;
+            hg_handle_ref(hello);
+        }
+    (void) pthread_mutex_unlock(&remote->lock);
+    return hello;
 }
 
 /* The remote of an address, which keeps it; NULL without memory. */
@@ -316,6 +337,21 @@ static void context_free(struct hg_remote_context *to)
 {
     hg_session_unref(to->session);
     free(to);
+}
+
+/* Whether there is one to go on in. The remote's lock is held, as for the next one. */
+static bool context_has_session(const struct hg_remote_context *to)
+{
+    return to->session != NULL && !to->is_doubted;
+}
+
+/* What was never used the peer may forget, to which it is an offer. */
+static void context_age(struct hg_remote_context *to)
+{
+    if (to->session != NULL &&
+        atomic_load_explicit(&to->session->sent, memory_order_relaxed) == 0 &&
+        hg_clock_ns() - to->session->made_ns > HG_OFFERS_NS / 2)
+        to->is_doubted = true;
 }
 
 /* What a forward needs to be started later; its time has begun. */
@@ -466,6 +502,7 @@ static struct hg_session *context_session(struct hg_remote_context *to, struct h
                             !handle->info.addr->is_self)) {
         HG_LOG_WRITE(hg_count_level(&to->context->counters.refused_key),
                      "refused an answer to HELLO: the auth_key of its sender is not ours");
+        kit_auth_wipe(&keys, sizeof(keys));
         *ret_p = HG_PERMISSION;
         return NULL;
     }
@@ -490,7 +527,7 @@ static void context_called(struct hg_remote_context *to, struct hg_session *sess
     to->is_doubted = to->is_calling = false;
     (void) pthread_mutex_unlock(&to->remote->lock);
     hg_session_unref(old);
-    while ((handle = context_next(to, true)) != NULL) {
+    while ((handle = context_take_failed(to)) != NULL) {
         hg_handle_set_error(handle, ret);
         hg_handle_part_done(handle);
     }
@@ -498,22 +535,13 @@ static void context_called(struct hg_remote_context *to, struct hg_session *sess
     hg_remote_unref(to->remote);
 }
 
-static void context_dispatch(struct hg_remote_context *to)
-{
-    struct hg_handle *handle;
-
-    while ((handle = context_next(to, false)) != NULL)
-        hg_forward_start_deferred(handle);
-}
-
-/* Take who is next, if the attempt has failed, or if it can be started. */
-static struct hg_handle *context_next(struct hg_remote_context *to, bool is_failed)
+/* Take who waits for an attempt that has failed. */
+static struct hg_handle *context_take_failed(struct hg_remote_context *to)
 {
     struct hg_handle *handle = NULL;
 
     (void) pthread_mutex_lock(&to->remote->lock);
-    if (is_failed ? to->session == NULL && !to->is_calling
-                  : to->session != NULL && !to->is_doubted && !to->is_stalled)
+    if (to->session == NULL && !to->is_calling)
         handle = to->first;
     if (handle != NULL)
         context_remove(to, handle);
@@ -521,11 +549,38 @@ static struct hg_handle *context_next(struct hg_remote_context *to, bool is_fail
     return handle;
 }
 
-/* The contexts of ours are marked first: each is tried once, and may be stalled again. */
+/*
+ * Start what waits, or ask for the session that it waits for. One thread at a time: what happens
+ * meanwhile, also in here, it sees.
+ */
+static void context_dispatch(struct hg_remote_context *to)
+{
+    (void) pthread_mutex_lock(&to->remote->lock);
+    while (!to->is_dispatching && to->first != NULL && !to->is_calling && !to->is_stalled) {
+        struct hg_handle *handle = context_has_session(to) ? to->first : NULL;
+
+        to->is_dispatching = true;
+        if (handle != NULL) {
+            context_remove(to, handle);
+        } else {
+            to->is_calling = true;
+            atomic_fetch_add(&to->remote->ref, 1);
+        }
+        (void) pthread_mutex_unlock(&to->remote->lock);
+        if (handle != NULL)
+            hg_forward_start_deferred(handle);
+        else
+            context_call(to);
+        (void) pthread_mutex_lock(&to->remote->lock);
+        to->is_dispatching = false;
+    }
+    (void) pthread_mutex_unlock(&to->remote->lock);
+}
+
+/* Those of a context of ours are marked first: each is tried once, and may be stalled again. */
 static void context_retry(struct hg_remote *remote, hg_context_t *context)
 {
     struct hg_remote_context *to;
-    bool is_calling;
 
     (void) pthread_mutex_lock(&remote->lock);
     for (to = remote->contexts; to != NULL; to = to->next)
@@ -536,21 +591,13 @@ static void context_retry(struct hg_remote *remote, hg_context_t *context)
     do {
         for (to = remote->contexts; to != NULL && !(to->context == context && to->is_retried);)
             to = to->next;
-        if (to == NULL)
-            break;
-        to->is_retried = false;
-        is_calling =
-            !to->is_calling && to->first != NULL && (to->session == NULL || to->is_doubted);
-        to->is_calling |= is_calling;
-        if (is_calling)
-            atomic_fetch_add(&remote->ref, 1);
+        if (to != NULL)
+            to->is_retried = false;
         (void) pthread_mutex_unlock(&remote->lock);
-        if (is_calling)
-            context_call(to);
-        else
+        if (to != NULL)
             context_dispatch(to);
         (void) pthread_mutex_lock(&remote->lock);
-    } while (true);
+    } while (to != NULL);
     (void) pthread_mutex_unlock(&remote->lock);
 }
 

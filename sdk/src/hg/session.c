@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "hg/session.h"
 
+#include "engine/timer.h"
+
 #include <endian.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +20,7 @@ struct hg_session *hg_session_new(uint64_t id, const struct kit_auth_keys *keys)
     if (session == NULL)
         return NULL;
     session->id = id;
+    session->made_ns = hg_clock_ns();
     memcpy(session->send, keys->send, sizeof(session->send));
     memcpy(session->receive, keys->receive, sizeof(session->receive));
     atomic_init(&session->ref, 1);

@@ -28,6 +28,7 @@ struct hg_session {
     _Atomic int32_t ref;
     _Atomic uint64_t sent; /* numbers of the last messages of each kind */
     _Atomic uint64_t sent_expected;
+    uint64_t made_ns;
 
     /* Of the target's; under the lock of its context's sessions, see sessions.c. */
     struct hg_window window;
@@ -38,7 +39,6 @@ struct hg_session {
     uint8_t path;
     bool is_open; /* its origin has proved the key; otherwise it is an offer */
     bool is_listed;
-    uint64_t offered_ns;
     struct hg_session *next_in_bucket;
     struct hg_session *next; /* the one that was used, or offered, after this one */
     struct hg_session *previous;

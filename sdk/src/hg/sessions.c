@@ -10,7 +10,6 @@
 #include "hg/sessions.h"
 
 #include "engine/log.h"
-#include "engine/timer.h"
 #include "hg/context.h"
 
 #include <inttypes.h>
@@ -54,9 +53,8 @@ hg_return_t hg_sessions_offer(hg_context_t *context, struct hg_session *session)
     struct hg_sessions *sessions = &hg_rpc_context(context)->sessions;
     hg_return_t ret = HG_SUCCESS;
 
-    session->offered_ns = hg_clock_ns();
     (void) pthread_mutex_lock(&sessions->lock);
-    sessions_lapse(context, session->offered_ns);
+    sessions_lapse(context, session->made_ns);
     if (sessions_grow(sessions))
         sessions_add(sessions, session);
     else
@@ -78,8 +76,7 @@ struct hg_session *hg_sessions_check(hg_context_t *context, uint8_t path, na_add
     hg_session_read_seal(header, &seal);
     (void) pthread_mutex_lock(&sessions->lock);
     session = sessions_find(sessions, seal.reference);
-    if (session != NULL && session->path == path &&
-        (session->is_open || hg_clock_ns() - session->offered_ns <= HG_OFFERS_NS))
+    if (session != NULL && session->path == path)
         (void) hg_session_ref(session);
     else
         session = NULL;
@@ -153,7 +150,7 @@ static void sessions_lapse(hg_context_t *context, uint64_t now_ns)
     struct hg_session *offer;
 
     while ((offer = sessions->offers.first) != NULL &&
-           (now_ns - offer->offered_ns > HG_OFFERS_NS || sessions->offers.count >= HG_OFFERS_MAX)) {
+           (now_ns - offer->made_ns > HG_OFFERS_NS || sessions->offers.count >= HG_OFFERS_MAX)) {
         struct hg_session *other = sessions_find(sessions, offer->id ^ 1);
 
         if (other != NULL)

@@ -10,7 +10,7 @@
 
 #include <pthread.h>
 
-/* What strangers make a context hold: so many offers for so long. */
+/* What strangers make a context hold: so many offers, and while more come for so long. */
 #define HG_OFFERS_MAX UINT32_C(4096)
 #define HG_OFFERS_NS  UINT64_C(10000000000)
 
