@@ -8,6 +8,7 @@
 #include "hg/header.h"
 #include "hg/sessions.h"
 
+#include <pthread.h>
 #include <string.h>
 
 #define KEY         "open sesame"
@@ -841,6 +842,50 @@ static void each_pair_of_contexts_has_its_own(void **state)
     pair_end(&pair);
 }
 
+#define THREADS 4
+#define CALLS   300
+
+static void *call_often(void *arg)
+{
+    const struct pair *pair = arg;
+    struct outcome outcome = {0};
+    hg_handle_t handle;
+    uintptr_t failed = 0;
+
+    if (HG_Create(pair->origin.context, pair->addr, RPC_NULL, &handle) != HG_SUCCESS)
+        return arg;
+    for (int i = 1; i <= CALLS && failed == 0; i++) {
+        failed = HG_Forward(handle, outcome_set, &outcome, NULL) != HG_SUCCESS;
+        while (failed == 0 && atomic_load(&outcome.count) < i)
+            pair_progress(pair);
+        failed |= outcome.ret != HG_SUCCESS;
+    }
+    (void) HG_Destroy(handle);
+    return (void *) failed;
+}
+
+/* Numbers are drawn, and looked at, in any order: nothing of that is refused. */
+static void threads_share_a_session(void **state)
+{
+    pthread_t threads[THREADS];
+    struct pair pair;
+
+    (void) state;
+    pair_open_keyed(&pair);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, call_often, &pair), 0);
+    for (int i = 0; i < THREADS; i++) {
+        void *failed;
+
+        assert_int_equal(pthread_join(threads[i], &failed), 0);
+        assert_null(failed);
+    }
+    assert_int_equal(atomic_load(&pair.target.handled), THREADS * CALLS);
+    assert_int_equal(refused(&pair.target) + refused(&pair.origin), 0);
+    assert_int_equal(hg_rpc_context(pair.target.context)->sessions.open.count, 1);
+    pair_end(&pair);
+}
+
 /* The releases before sessions had tags, in version 1. */
 static void an_older_release_is_refused(void **state)
 {
@@ -883,6 +928,7 @@ int main(void)
         cmocka_unit_test(a_hello_on_its_way_keeps_no_context),
         cmocka_unit_test(waiting_survives_a_full_transport),
         cmocka_unit_test(each_pair_of_contexts_has_its_own),
+        cmocka_unit_test(threads_share_a_session),
         cmocka_unit_test(an_older_release_is_refused),
     };
 
