@@ -66,6 +66,8 @@ static void pull(const struct pair *pair, hg_addr_t origin_addr, hg_bulk_t bulk,
     (void) HG_Bulk_free(local);
 }
 
+static const char *key; /* of the classes of the next two tests */
+
 static void rpcs_and_bulk_take_the_second_path(void **state)
 {
     struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
@@ -82,6 +84,7 @@ static void rpcs_and_bulk_take_the_second_path(void **state)
         test_skip("this run is over shared memory itself");
     info.auto_sm = 1;
     info.sm_info_string = "na+sm";
+    info.na_init_info.auth_key = key;
     pair_open(&pair, &info);
     assert_true(has_second_path(&pair.origin));
     assert_true(HG_Addr_is_auto_sm(pair.origin.hg_class, pair.addr));
@@ -119,8 +122,10 @@ static void rpcs_and_bulk_take_the_second_path(void **state)
 static void peers_without_the_path_are_reached(void **state)
 {
     struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
+    struct hg_init_info plain = HG_INIT_INFO_INITIALIZER;
     struct pair with = {0}, without;
     hg_handle_t handle;
+    struct blob in;
     int i;
 
     (void) state;
@@ -128,28 +133,46 @@ static void peers_without_the_path_are_reached(void **state)
         test_skip("this run is over shared memory itself");
     info.auto_sm = 1;
     info.sm_info_string = "na+sm";
+    info.na_init_info.auth_key = key;
     pair_open(&with, &info);
     without.origin = with.origin;
     memset(&without.target, 0, sizeof(without.target));
-    side_open(&without.target, NULL);
+    plain.na_init_info.auth_key = key;
+    side_open(&without.target, &plain);
     without.addr = side_lookup(&with.origin, &without.target);
     assert_false(HG_Addr_is_auto_sm(with.origin.hg_class, without.addr));
     pair_echo(&without, 10);
     assert_int_equal(side_ext_counters(&with.origin).sm_req_sent_count, 0);
     pair_echo(&without, pair_large(&without));
 
-    handle = pair_create(&with, RPC_NULL);
+    /* Large ones: that the output was fetched is acknowledged. */
+    blob_make(&in, pair_large(&with), 1);
+    handle = pair_create(&with, RPC_ECHO);
     for (i = 0; i < 10; i++) {
-        assert_int_equal(HG_Reset(handle, i % 2 == 0 ? without.addr : with.addr, RPC_NULL),
+        assert_int_equal(HG_Reset(handle, i % 2 == 0 ? without.addr : with.addr, RPC_ECHO),
                          HG_SUCCESS);
-        assert_int_equal(pair_call(i % 2 == 0 ? &without : &with, handle, NULL), HG_SUCCESS);
+        assert_int_equal(pair_call(i % 2 == 0 ? &without : &with, handle, &in), HG_SUCCESS);
     }
+    pair_wait_for(&without, &without.target.responded, atomic_load(&without.target.handled));
+    assert_int_equal(atomic_load(&without.target.respond_ret), HG_SUCCESS);
+    free(in.data);
     (void) HG_Destroy(handle);
     assert_int_equal(side_ext_counters(&with.origin).sm_req_sent_count, 5);
     assert_int_equal(HG_Addr_free(without.origin.hg_class, without.addr), HG_SUCCESS);
     pair_run(&without, 5);
     side_close(&without.target);
     pair_close(&with);
+}
+
+/* The second path proves no key: HG's sessions do there. */
+static void with_a_key_each_path_is_sealed_once(void **state)
+{
+    if (test_is_sm())
+        test_skip("this run is over shared memory itself");
+    key = "open sesame";
+    rpcs_and_bulk_take_the_second_path(state);
+    peers_without_the_path_are_reached(state);
+    key = NULL;
 }
 
 /* The main path of one process with the second one of another. */
@@ -259,6 +282,7 @@ int main(void)
         cmocka_unit_test(asked_for_on_a_node_local_transport_it_changes_nothing),
         cmocka_unit_test(rpcs_and_bulk_take_the_second_path),
         cmocka_unit_test(peers_without_the_path_are_reached),
+        cmocka_unit_test(with_a_key_each_path_is_sealed_once),
         cmocka_unit_test(a_peer_gone_from_the_second_path_is_reached_on_the_main_one),
         cmocka_unit_test(addresses_of_other_nodes_use_the_main_path),
     };
