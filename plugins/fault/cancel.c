@@ -52,7 +52,7 @@ void fault_op_cancel(struct fault_op *op, bool is_trusted)
     }
     (void) pthread_mutex_lock(&fault_class->state);
     state = op->state;
-    if (state == FAULT_PARKED) {
+    if (state == FAULT_UNMATCHED) {
         kit_list_remove(&op->state_link);
         op->state = FAULT_IDLE;
     } else if (state == FAULT_INNER) {
@@ -61,7 +61,7 @@ void fault_op_cancel(struct fault_op *op, bool is_trusted)
     op->cancel_wanted = true;
     context = op->context;
     (void) pthread_mutex_unlock(&fault_class->state);
-    if (state == FAULT_PARKED)
+    if (state == FAULT_UNMATCHED)
         fault_op_complete(op, NA_PLUGIN_CANCELED);
     if (state != FAULT_INNER)
         return;
@@ -80,7 +80,7 @@ static bool refuse(struct fault_context *context, struct fault_op *op)
     bool refused = true;
 
     (void) pthread_mutex_lock(&fault_class->state);
-    if (op->state != FAULT_IDLE && op->state != FAULT_PARKED && !op->cancel_refused) {
+    if (op->state != FAULT_IDLE && op->state != FAULT_UNMATCHED && !op->cancel_refused) {
         const uint64_t number = fault_context_number(context, FAULT_STREAM_CANCELS);
 
         refused = fault_happens(context, FAULT_STREAM_CANCELS, number, FAULT_DRAW_CANCEL,
@@ -93,7 +93,7 @@ static bool refuse(struct fault_context *context, struct fault_op *op)
             fault_count(fault_class, FAULT_CANCELS_REFUSED);
         }
     } else {
-        refused = op->state != FAULT_PARKED;
+        refused = op->state != FAULT_UNMATCHED;
     }
     (void) pthread_mutex_unlock(&fault_class->state);
     return refused;

@@ -144,7 +144,7 @@ enum fault_state {
     FAULT_IDLE,
     FAULT_HELD,  /* in a path */
     FAULT_INNER, /* with the wrapped plugin */
-    FAULT_PARKED
+    FAULT_UNMATCHED
 };
 
 /* Everything that a post is called with. */

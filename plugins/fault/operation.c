@@ -77,7 +77,7 @@ int32_t fault_op_refuse(struct fault_op *op)
 
     if (is_for_anybody(op)) {
         (void) pthread_mutex_lock(&fault_class->state);
-        op->state = FAULT_PARKED;
+        op->state = FAULT_UNMATCHED;
         kit_list_append(&op->context->unmatched, &op->state_link);
         (void) pthread_mutex_unlock(&fault_class->state);
     } else {
@@ -159,7 +159,7 @@ static bool op_survives(struct fault_op *op, struct fault_report *report)
         report->status != NA_PLUGIN_CANCELED)
         return false;
     if (is_for_anybody(op)) {
-        op->state = FAULT_PARKED;
+        op->state = FAULT_UNMATCHED;
         kit_list_append(&op->context->unmatched, &op->state_link);
         return true;
     }

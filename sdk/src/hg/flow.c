@@ -90,17 +90,13 @@ bool UTIL_COLD hg_flow_enter(struct hg_handle *handle, size_t payload, uint8_t f
         return true;
     (void) pthread_mutex_lock(&flow->lock);
     limit = hg_flow_limit(flow);
-    is_waiting = flow->first != NULL || (limit != 0 && flow->in_flight >= limit);
+    is_waiting = flow->waiting.first != NULL || (limit != 0 && flow->in_flight >= limit);
     atomic_store_explicit(&handle->flow, flow, memory_order_relaxed);
     if (!is_waiting) {
         handle->turn = HG_TURN_RUNNING;
         flow->in_flight++;
     } else {
-        handle->deferred_payload = payload;
-        handle->deferred_flags = flags;
-        handle->deferred_deadline_ms = handle->deadline_ms;
-        if (handle->deadline_ms != 0)
-            handle->end_ns = hg_clock_ns() + handle->deadline_ms * HG_NS_PER_MS;
+        hg_waiting_defer(handle, payload, flags);
         hg_count(&context->counters.queued);
         hg_flow_add(flow, handle, false);
     }
@@ -225,7 +221,7 @@ static struct hg_flow *hg_flow_new(struct hg_addr *addr)
     }
     (void) pthread_mutex_init(&flow->lock, NULL);
     atomic_init(&flow->max, HG_MAX_IN_FLIGHT_DEFAULT);
-    flow->last = &flow->first;
+    hg_waiting_init(&flow->waiting);
     flow->next = flows->first;
     flows->first = flow;
     return flow;
@@ -269,7 +265,7 @@ static void hg_flow_dispatch(struct hg_flow *flow, hg_context_t *context)
 static struct hg_handle *hg_flow_next(struct hg_flow *flow)
 {
     const uint32_t limit = hg_flow_limit(flow);
-    struct hg_handle *handle = flow->first;
+    struct hg_handle *handle = flow->waiting.first;
 
     if (handle == NULL || flow->is_stalled || (limit != 0 && flow->in_flight >= limit))
         return NULL;
@@ -330,44 +326,21 @@ static bool hg_flow_wait_again(struct hg_flow *flow, struct hg_handle *handle)
     return true;
 }
 
-/*
- * From here on a deadline or a cancel may end it. Its one part is that it waits. The flow's lock is
- * held.
- */
+/* The flow's lock is held. */
 static void hg_flow_add(struct hg_flow *flow, struct hg_handle *handle, bool is_first)
 {
-    atomic_store_explicit(&handle->pending, 1, memory_order_relaxed);
     handle->turn = HG_TURN_WAITING;
-    if (is_first) {
-        handle->next_waiting = flow->first;
-        if (flow->first != NULL)
-            flow->first->waiting_link = &handle->next_waiting;
-        else
-            flow->last = &handle->next_waiting;
-        flow->first = handle;
-        handle->waiting_link = &flow->first;
-    } else {
-        handle->next_waiting = NULL;
-        handle->waiting_link = flow->last;
-        *flow->last = handle;
-        flow->last = &handle->next_waiting;
-    }
     atomic_fetch_add_explicit(&hg_rpc_class(flow->addr->hg_class)->flows.waiting, 1,
                               memory_order_relaxed);
-    if (handle->deferred_deadline_ms != 0)
-        hg_deadline_wait(handle);
+    hg_waiting_add(&flow->waiting, handle, is_first);
 }
 
 /* With the first one goes what the transport said of it. */
 static void hg_flow_remove(struct hg_flow *flow, struct hg_handle *handle)
 {
-    if (handle == flow->first)
+    if (handle == flow->waiting.first)
         flow->is_stalled = false;
-    *handle->waiting_link = handle->next_waiting;
-    if (handle->next_waiting != NULL)
-        handle->next_waiting->waiting_link = handle->waiting_link;
-    else
-        flow->last = handle->waiting_link;
+    hg_waiting_remove(&flow->waiting, handle);
     handle->turn = HG_TURN_NONE;
     atomic_fetch_sub_explicit(&hg_rpc_class(flow->addr->hg_class)->flows.waiting, 1,
                               memory_order_relaxed);

@@ -3,20 +3,19 @@
 #ifndef HG_FLOW_H
 #define HG_FLOW_H
 
-#include "hg/handle.h"
+#include "hg/waiting.h"
 
 /* What is in flight to one target, or waits for it. */
 struct hg_flow {
-    struct hg_addr *addr;    /* a copy of the target's */
-    _Atomic uint32_t max;    /* HG_MAX_IN_FLIGHT_DEFAULT: the class's; 0: no limit */
-    struct hg_flow *next;    /* under the lock of the flows, as ref */
-    uint32_t ref;            /* of equal addresses, and of who looks at it */
-    pthread_mutex_t lock;    /* of what follows */
-    uint32_t in_flight;      /* forwards that were started */
-    bool is_dispatching;     /* a thread starts what waits */
-    bool is_stalled;         /* the transport had no resources; the next poll tries again */
-    struct hg_handle *first; /* who waits, linked by next_waiting */
-    struct hg_handle **last; /* where the next one is linked */
+    struct hg_addr *addr; /* a copy of the target's */
+    _Atomic uint32_t max; /* HG_MAX_IN_FLIGHT_DEFAULT: the class's; 0: no limit */
+    struct hg_flow *next; /* under the lock of the flows, as ref */
+    uint32_t ref;         /* of equal addresses, and of who looks at it */
+    pthread_mutex_t lock; /* of what follows */
+    uint32_t in_flight;   /* forwards that were started */
+    bool is_dispatching;  /* a thread starts what waits */
+    bool is_stalled;      /* the transport had no resources; the next poll tries again */
+    struct hg_waiting waiting;
 };
 
 /*

@@ -15,6 +15,7 @@
 #include "hg/header.h"
 #include "hg/hello.h"
 #include "hg/sessions.h"
+#include "hg/waiting.h"
 
 #include <endian.h>
 #include <stdlib.h>
@@ -35,15 +36,14 @@ struct hg_remote_context {
     bool is_retried;
     bool is_dispatching; /* a thread starts what waits */
     struct hg_handle *hello;
-    struct hg_handle *first; /* who waits, linked by next_waiting */
-    struct hg_handle **last;
+    struct hg_waiting waiting;
     struct kit_auth_exchange exchange; /* of the HELLO; not under the lock */
 };
 
 struct hg_remote {
     struct hg_addr *addr; /* a copy of the peer's */
     uint8_t path;
-    _Atomic uint32_t ref; /* of equal addresses, HELLOs, and who looks at it */
+    _Atomic uint32_t ref; /* of equal addresses, HELLOs, and threads that look at it */
     struct hg_remote *next;
     pthread_mutex_t lock;
     struct hg_remote_context *contexts;
@@ -57,7 +57,6 @@ static struct hg_remote_context *context_find(struct hg_remote *remote,
 static void context_free(struct hg_remote_context *to);
 static bool context_has_session(const struct hg_remote_context *to);
 static void context_age(struct hg_remote_context *to);
-static void context_defer(struct hg_handle *handle, size_t payload, uint8_t flags);
 static void context_add(struct hg_remote_context *to, struct hg_handle *handle, bool is_first);
 static void context_remove(struct hg_remote_context *to, struct hg_handle *handle);
 static void context_call(struct hg_remote_context *to);
@@ -89,7 +88,8 @@ bool UTIL_COLD hg_remote_enter(struct hg_handle *handle, size_t payload, uint8_t
             context_age(to);
         is_waiting = to != NULL && !context_has_session(to);
         if (is_waiting) {
-            context_defer(handle, payload, flags);
+            if (!handle->is_deferred) /* what waited for its turn has begun */
+                hg_waiting_defer(handle, payload, flags);
             context_add(to, handle, false);
             atomic_fetch_add(&remote->ref, 1);
         } else if (to != NULL && handle->session != to->session) {
@@ -256,7 +256,7 @@ static struct hg_handle *remote_take_idle(struct hg_remote *remote, const hg_con
     (void) pthread_mutex_lock(&remote->lock);
     for (struct hg_remote_context *to = remote->contexts; to != NULL && hello == NULL;
          to = to->next)
-        if (to->context == context && to->hello != NULL && to->first == NULL &&
+        if (to->context == context && to->hello != NULL && to->waiting.first == NULL &&
             !atomic_exchange(&to->hello->is_canceled, true)) {
             hello = to->hello;
             hg_handle_ref(hello);
@@ -327,7 +327,7 @@ static struct hg_remote_context *context_find(struct hg_remote *remote,
     to->remote = remote;
     to->context = handle->info.context;
     to->target = handle->info.context_id;
-    to->last = &to->first;
+    hg_waiting_init(&to->waiting);
     to->next = remote->contexts;
     remote->contexts = to;
     return to;
@@ -354,44 +354,16 @@ static void context_age(struct hg_remote_context *to)
         to->is_doubted = true;
 }
 
-/* What a forward needs to be started later; its time has begun. */
-static void context_defer(struct hg_handle *handle, size_t payload, uint8_t flags)
-{
-    if (handle->is_deferred)
-        return; /* it waited before, and may have done so for its turn */
-    handle->deferred_payload = payload;
-    handle->deferred_flags = flags;
-    handle->deferred_deadline_ms = handle->deadline_ms;
-    if (handle->deadline_ms != 0)
-        handle->end_ns = hg_clock_ns() + handle->deadline_ms * HG_NS_PER_MS;
-}
-
-/*
- * From here on a deadline or a cancel may end it. Its one part is that it waits. The remote's lock
- * is held.
- */
+/* The remote's lock is held, as for the next one. */
 static void context_add(struct hg_remote_context *to, struct hg_handle *handle, bool is_first)
 {
-    atomic_store_explicit(&handle->pending, 1, memory_order_relaxed);
-    handle->next_waiting = is_first ? to->first : NULL;
-    handle->waiting_link = is_first ? &to->first : to->last;
-    if (handle->next_waiting != NULL)
-        handle->next_waiting->waiting_link = &handle->next_waiting;
-    else
-        to->last = &handle->next_waiting;
-    *handle->waiting_link = handle;
     atomic_store(&handle->remote, to);
-    if (handle->deferred_deadline_ms != 0)
-        hg_deadline_wait(handle);
+    hg_waiting_add(&to->waiting, handle, is_first);
 }
 
 static void context_remove(struct hg_remote_context *to, struct hg_handle *handle)
 {
-    *handle->waiting_link = handle->next_waiting;
-    if (handle->next_waiting != NULL)
-        handle->next_waiting->waiting_link = handle->waiting_link;
-    else
-        to->last = handle->waiting_link;
+    hg_waiting_remove(&to->waiting, handle);
     atomic_store(&handle->remote, NULL);
 }
 
@@ -535,14 +507,14 @@ static void context_called(struct hg_remote_context *to, struct hg_session *sess
     hg_remote_unref(to->remote);
 }
 
-/* Take who waits for an attempt that has failed. */
+/* Take a forward that waits for an attempt that has failed. */
 static struct hg_handle *context_take_failed(struct hg_remote_context *to)
 {
     struct hg_handle *handle = NULL;
 
     (void) pthread_mutex_lock(&to->remote->lock);
     if (to->session == NULL && !to->is_calling)
-        handle = to->first;
+        handle = to->waiting.first;
     if (handle != NULL)
         context_remove(to, handle);
     (void) pthread_mutex_unlock(&to->remote->lock);
@@ -556,8 +528,8 @@ static struct hg_handle *context_take_failed(struct hg_remote_context *to)
 static void context_dispatch(struct hg_remote_context *to)
 {
     (void) pthread_mutex_lock(&to->remote->lock);
-    while (!to->is_dispatching && to->first != NULL && !to->is_calling && !to->is_stalled) {
-        struct hg_handle *handle = context_has_session(to) ? to->first : NULL;
+    while (!to->is_dispatching && to->waiting.first != NULL && !to->is_calling && !to->is_stalled) {
+        struct hg_handle *handle = context_has_session(to) ? to->waiting.first : NULL;
 
         to->is_dispatching = true;
         if (handle != NULL) {
