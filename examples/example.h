@@ -10,6 +10,7 @@
 #include <mercury_macros.h>
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +30,8 @@ struct example_call {
     hg_return_t ret;
 };
 
-static volatile sig_atomic_t example_stopped;
+/* Set by a signal and read by every thread that makes progress. */
+static atomic_bool example_stopped;
 
 static inline void example_check(hg_return_t ret, const char *what)
 {
@@ -42,7 +44,7 @@ static inline void example_check(hg_return_t ret, const char *what)
 static inline void example_stop(int number)
 {
     (void) number;
-    example_stopped = 1;
+    atomic_store(&example_stopped, true);
 }
 
 /* Opens what a command line names: "--listen INIT", or the address of a target, which begins with
