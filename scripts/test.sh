@@ -116,7 +116,7 @@ build_and_test() {
     cmake --preset "$1" && cmake --build --preset "$1" -j "$jobs" -- --quiet || return 1
     wrapper=$(without_address_randomization "$1") || return 1
     # Most tests wait more than they compute: for peers to die, for timeouts, for fabrics to open.
-    $wrapper ctest --preset "$1" -j $((5 * jobs / 2)) --no-label-summary | tee "$out" || status=1
+    $wrapper ctest --preset "$1" -j $((4 * jobs)) --no-label-summary | tee "$out" || status=1
     show_skipped "build/$1/Testing/Temporary/LastTest.log"
     read -r failed total < <(sed -nE 's/.*, ([0-9]+) tests? failed out of ([0-9]+).*/\1 \2/p' "$out")
     skipped=$(grep -c '\*\*\*Skipped' "$out")
