@@ -242,19 +242,22 @@ static int32_t sm_conn_map_ring(struct sm_conn *conn)
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
     size = sm_layout_ring_size(data_size);
-    ring = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, na_class->segment.fd,
-                (off_t) region);
+    ring =
+        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, na_class->segment.fd, (off_t) region);
     if (ring == MAP_FAILED) {
         SM_LOG_ERROR("a ring for %s cannot be mapped (%s)", conn->peer->name, strerror(errno));
         sm_region_give(&na_class->segment, region, size);
         return NA_PLUGIN_NOMEM;
     }
-    memset(ring, 0, (size_t) SM_RING_SLOTS * SM_RING_SLOT); /* the region may have been used */
+    memset(ring, 0, SM_RING_FIRST); /* the region may have been used */
     conn->slots = (struct sm_ring_slot *) ring;
     conn->data = ring + (size_t) SM_RING_SLOTS * SM_RING_SLOT;
     conn->data_lines = data_size / SM_CACHE_LINE;
     conn->region = region;
     conn->region_size = size;
+    conn->slots_ready = SM_RING_FIRST / SM_RING_SLOT;
+    conn->lines_ready = 0;
+    sm_ring_open(conn);
     return NA_PLUGIN_SUCCESS;
 }
 
@@ -266,12 +269,12 @@ static int32_t sm_conn_take_region(struct sm_conn *conn, uint32_t *data_size_p, 
 
     *data_size_p = SM_DATA_MAX;
     if (!sm_native_available(conn->peer) &&
-        sm_region_take(segment, sm_layout_ring_size(SM_DATA_MAX), NA_PLUGIN_LOG_DEBUG, region_p) ==
-            NA_PLUGIN_SUCCESS)
+        sm_region_take(segment, sm_layout_ring_size(SM_DATA_MAX), SM_RING_FIRST,
+                       NA_PLUGIN_LOG_DEBUG, region_p) == NA_PLUGIN_SUCCESS)
         return NA_PLUGIN_SUCCESS;
     *data_size_p = na_class->ring_data;
-    return sm_region_take(segment, sm_layout_ring_size(na_class->ring_data), NA_PLUGIN_LOG_ERROR,
-                          region_p);
+    return sm_region_take(segment, sm_layout_ring_size(na_class->ring_data), SM_RING_FIRST,
+                          NA_PLUGIN_LOG_ERROR, region_p);
 }
 
 static int32_t sm_conn_claim_slot(struct sm_conn *conn, struct sm_peer_slot **slot_p)

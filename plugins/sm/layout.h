@@ -13,16 +13,17 @@
 #define SM_DIRECTORY        "/dev/shm/"
 #define SM_PREFIX           "amalgam-sm."
 #define SM_MAGIC            UINT64_C(0x4d53474c414d4101)
-#define SM_LAYOUT_VERSION   5u
+#define SM_LAYOUT_VERSION   6u
 
 #define SM_NAME_MAX         63u  /* characters of an endpoint's name */
 #define SM_MAX_CONTEXTS     128u /* contexts of one endpoint */
 #define SM_CACHE_LINE       64u
-#define SM_UNIT             65536u /* every part starts at a multiple: fits any page size */
+#define SM_UNIT             65536u /* contexts and regions are multiples apart: fits any page size */
 
 #define SM_RING_SLOTS       128u
-#define SM_RING_SLOT        128u /* bytes of a slot */
-#define SM_INLINE_MAX       112u /* largest payload that lies in the slot itself */
+#define SM_RING_SLOT        128u  /* bytes of a slot */
+#define SM_RING_FIRST       4096u /* bytes of the slots, and of the data, that are reserved first */
+#define SM_INLINE_MAX       112u  /* largest payload that lies in the slot itself */
 #define SM_DATA_MIN         32768u
 #define SM_DATA_LARGE       65536u  /* for messages over 8 KiB */
 #define SM_DATA_MAX         131072u /* for peers that transfers are copied to */
@@ -31,17 +32,22 @@
 
 #define SM_PEER_SLOTS       4096u /* senders that one context can be connected to */
 #define SM_DOORBELL_WORDS   (SM_PEER_SLOTS / 64u)
-#define SM_PEER_SLOTS_CHUNK 16u /* peer slots are reserved in steps of this many */
+#define SM_PEER_SLOTS_CHUNK 8u /* peer slots are reserved in steps of this many */
 
-#define SM_TABLE_PARTS      15u  /* parts of the table of registrations */
-#define SM_TABLE_FIRST      512u /* entries of its first part; each further one doubles it */
-#define SM_TABLE_ENTRIES    (SM_TABLE_FIRST << (SM_TABLE_PARTS - 1u)) /* 8,388,608 */
-#define SM_TABLE_ABSENT     UINT64_MAX /* in place of an offset: no memory, ask the owner */
+/* An endpoint with few peers has header, context 0 and its first peer slots in one small page. */
+#define SM_CONTEXT_OFFSET    512u
+#define SM_PEER_SLOTS_OFFSET 1280u
+#define SM_CONTEXT_STRIDE    (SM_UNIT + (uint64_t) SM_PEER_SLOTS * 256u)
 
-#define SM_WRITERS          256u       /* processes that write to an endpoint's memory natively */
-#define SM_WRITER_KEYS      6u         /* their threads that do so at the same time */
-#define SM_WRITERS_OFFSET   4096u      /* behind the header */
-#define SM_WRITERS_ABSENT   UINT32_MAX /* in place of their number: no memory, ask the owner */
+#define SM_TABLE_PARTS       15u  /* parts of the table of registrations */
+#define SM_TABLE_FIRST       512u /* entries of its first part; each further one doubles it */
+#define SM_TABLE_ENTRIES     (SM_TABLE_FIRST << (SM_TABLE_PARTS - 1u)) /* 8,388,608 */
+#define SM_TABLE_ABSENT      UINT64_MAX /* in place of an offset: no memory, ask the owner */
+
+#define SM_WRITERS           256u       /* processes that write to an endpoint's memory natively */
+#define SM_WRITER_KEYS       6u         /* their threads that do so at the same time */
+#define SM_WRITERS_OFFSET    1052672u   /* behind the peer slots of context 0 */
+#define SM_WRITERS_ABSENT    UINT32_MAX /* in place of their number: no memory, ask the owner */
 
 /* sm_segment_header.state */
 #define SM_STATE_OPEN   1u
@@ -149,23 +155,28 @@ struct sm_ring_slot {
     uint8_t payload[SM_INLINE_MAX];
 };
 
-_Static_assert(sizeof(struct sm_segment_header) == 248, "layout 5");
-_Static_assert(sizeof(struct sm_context_area) == 11 * SM_CACHE_LINE, "layout 5");
-_Static_assert(sizeof(struct sm_peer_slot) == 4 * SM_CACHE_LINE, "layout 5");
-_Static_assert(offsetof(struct sm_peer_slot, name) == 64, "layout 5");
-_Static_assert(offsetof(struct sm_peer_slot, head) == 128, "layout 5");
-_Static_assert(offsetof(struct sm_peer_slot, status) == 192, "layout 5");
-_Static_assert(sizeof(struct sm_ring_slot) == SM_RING_SLOT, "layout 5");
-_Static_assert(offsetof(struct sm_ring_slot, payload) == 16, "layout 5");
-_Static_assert(sizeof(struct sm_writer) == SM_CACHE_LINE, "layout 5");
-_Static_assert(SM_WRITERS_OFFSET + SM_WRITERS * sizeof(struct sm_writer) <= SM_UNIT, "layout 5");
+_Static_assert(sizeof(struct sm_segment_header) == 248, "layout 6");
+_Static_assert(sizeof(struct sm_context_area) == 11 * SM_CACHE_LINE, "layout 6");
+_Static_assert(sizeof(struct sm_peer_slot) == 4 * SM_CACHE_LINE, "layout 6");
+_Static_assert(offsetof(struct sm_peer_slot, name) == 64, "layout 6");
+_Static_assert(offsetof(struct sm_peer_slot, head) == 128, "layout 6");
+_Static_assert(offsetof(struct sm_peer_slot, status) == 192, "layout 6");
+_Static_assert(sizeof(struct sm_ring_slot) == SM_RING_SLOT, "layout 6");
+_Static_assert(offsetof(struct sm_ring_slot, payload) == 16, "layout 6");
+_Static_assert(sizeof(struct sm_writer) == SM_CACHE_LINE, "layout 6");
+_Static_assert(sizeof(struct sm_segment_header) <= SM_CONTEXT_OFFSET, "layout 6");
+_Static_assert(SM_CONTEXT_OFFSET + sizeof(struct sm_context_area) <= SM_PEER_SLOTS_OFFSET,
+               "layout 6");
+_Static_assert(SM_PEER_SLOTS_OFFSET + SM_PEER_SLOTS * sizeof(struct sm_peer_slot) <=
+                   SM_WRITERS_OFFSET,
+               "layout 6");
+_Static_assert(SM_WRITERS_OFFSET + SM_WRITERS * sizeof(struct sm_writer) <= SM_CONTEXT_STRIDE,
+               "layout 6");
 
 /* Where things lie in a segment. */
-#define SM_CONTEXT_STRIDE (SM_UNIT + (uint64_t) SM_PEER_SLOTS * sizeof(struct sm_peer_slot))
-
 static inline uint64_t sm_layout_context(uint32_t id)
 {
-    return SM_UNIT + id * SM_CONTEXT_STRIDE;
+    return SM_CONTEXT_OFFSET + id * SM_CONTEXT_STRIDE;
 }
 
 static inline struct sm_context_area *sm_context_area_of(struct sm_segment_header *header,
@@ -176,7 +187,7 @@ static inline struct sm_context_area *sm_context_area_of(struct sm_segment_heade
 
 static inline uint64_t sm_layout_peer_slots(uint32_t id)
 {
-    return sm_layout_context(id) + SM_UNIT;
+    return SM_PEER_SLOTS_OFFSET + id * SM_CONTEXT_STRIDE;
 }
 
 static inline struct sm_peer_slot *sm_peer_slots_of(struct sm_segment_header *header, uint32_t id)
@@ -186,7 +197,7 @@ static inline struct sm_peer_slot *sm_peer_slots_of(struct sm_segment_header *he
 
 static inline uint64_t sm_layout_base_size(uint32_t max_contexts)
 {
-    return sm_layout_context(max_contexts);
+    return max_contexts * SM_CONTEXT_STRIDE;
 }
 
 static inline uint64_t sm_layout_ring_size(uint32_t ring_data)

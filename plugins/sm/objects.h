@@ -120,7 +120,7 @@ struct sm_conn {
 
     /* Written by every sender */
     _Alignas(SM_CACHE_LINE) _Atomic uint64_t tail; /* slot << 32 | data line */
-    _Atomic uint64_t head;                         /* the receiver's, as last seen */
+    _Atomic uint64_t head; /* the receiver's, as last seen; less where memory is not reserved yet */
 
     _Alignas(SM_CACHE_LINE) struct kit_lock lock; /* guards what follows */
     struct kit_link pending;                      /* sends that wait for space */
@@ -135,6 +135,9 @@ struct sm_conn {
     uint32_t peer_slot_index;
     uint64_t region; /* offset of the ring in our segment */
     uint64_t region_size;
+    _Atomic uint32_t slots_ready; /* reserved so far; written under the class's connect_lock */
+    _Atomic uint32_t lines_ready; /* likewise, of the data */
+    bool is_starved;              /* the last try to reserve more failed */
 };
 
 /* The receiving end of a connection to one of our contexts: a ring in the sender's segment. */

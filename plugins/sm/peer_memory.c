@@ -99,9 +99,8 @@ int32_t sm_peer_open(struct na_plugin_addr *peer, int flags, int *fd_p, uint64_t
     return *fd_p < 0 ? NA_PLUGIN_NOMEM : NA_PLUGIN_SUCCESS;
 }
 
-/* Maps a piece of the peer's segment for reading; `flags` are mmap's beside MAP_SHARED. */
-int32_t sm_peer_map(struct na_plugin_addr *peer, uint64_t offset, uint64_t size, int flags,
-                    void **map_p)
+/* Maps a piece of the peer's segment for reading. */
+int32_t sm_peer_map(struct na_plugin_addr *peer, uint64_t offset, uint64_t size, void **map_p)
 {
     uint64_t file_size;
     int32_t ret;
@@ -115,7 +114,7 @@ int32_t sm_peer_map(struct na_plugin_addr *peer, uint64_t offset, uint64_t size,
     if (offset > file_size || size > file_size - offset)
         ret = NA_PLUGIN_PROTOCOL_ERROR;
     if (ret == NA_PLUGIN_SUCCESS) {
-        *map_p = mmap(NULL, size, PROT_READ, MAP_SHARED | flags, fd, (off_t) offset);
+        *map_p = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, (off_t) offset);
         if (*map_p == MAP_FAILED)
             ret = NA_PLUGIN_NOMEM;
     }

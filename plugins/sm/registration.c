@@ -35,8 +35,8 @@ void sm_registration_grow(struct na_plugin_class *na_class, const struct na_plug
     if (kit_likely(na_class->forked || sm_load(&segment->header->registrations[part]) != 0))
         return;
     kit_lock_take(&na_class->connect_lock);
-    if (sm_region_take(segment, sm_part_size(part), NA_PLUGIN_LOG_DEBUG, &offset) ==
-        NA_PLUGIN_SUCCESS) {
+    if (sm_region_take(segment, sm_part_size(part), sm_part_size(part), NA_PLUGIN_LOG_DEBUG,
+                       &offset) == NA_PLUGIN_SUCCESS) {
         map = mmap(NULL, sm_part_size(part), PROT_READ | PROT_WRITE, MAP_SHARED, segment->fd,
                    (off_t) offset);
         if (map == MAP_FAILED)
@@ -156,7 +156,7 @@ static int32_t sm_registration_part(struct na_plugin_addr *peer, uint32_t part,
         return NA_PLUGIN_PERMISSION;
     if (offset == SM_TABLE_ABSENT)
         return NA_PLUGIN_AGAIN;
-    ret = sm_peer_map(peer, offset, sm_part_size(part), 0, &map);
+    ret = sm_peer_map(peer, offset, sm_part_size(part), &map);
     if (ret == NA_PLUGIN_NOENTRY)
         return NA_PLUGIN_HOSTUNREACH;
     if (ret != NA_PLUGIN_SUCCESS)

@@ -3,11 +3,22 @@
 
 #include "ring.h"
 
+static uint64_t sm_ring_limit(struct sm_conn *conn, uint64_t head);
+static bool sm_ring_grow(struct sm_conn *conn, uint64_t tail, uint32_t lines);
+static bool sm_ring_grow_slots(struct sm_conn *conn, uint64_t tail, uint32_t log_level);
+static bool sm_ring_grow_data(struct sm_conn *conn, uint64_t tail, uint32_t lines,
+                              uint32_t log_level);
+
+void sm_ring_open(struct sm_conn *conn)
+{
+    sm_store_release(&conn->head, sm_ring_limit(conn, 0));
+}
+
 /* Reads the receiver's head again. True when `lines` of data and a slot fit now. */
 bool sm_ring_refresh(struct sm_conn *conn, uint32_t lines)
 {
     uint64_t before = sm_load_acquire(&conn->tail);
-    uint64_t head, tail;
+    uint64_t head, tail, limit;
 
     /* Both of one moment: other threads send meanwhile, and the receiver reads their messages. */
     for (;;) {
@@ -25,8 +36,12 @@ bool sm_ring_refresh(struct sm_conn *conn, uint32_t lines)
         sm_conn_abort(conn, NA_PLUGIN_PROTOCOL_ERROR);
         return false;
     }
-    sm_store_release(&conn->head, head);
-    return sm_ring_fits(conn, tail, head, lines);
+    limit = sm_ring_limit(conn, head);
+    if (!sm_ring_fits(conn, tail, limit, lines) && sm_ring_fits(conn, tail, head, lines) &&
+        sm_ring_grow(conn, tail, lines))
+        limit = sm_ring_limit(conn, head);
+    sm_store_release(&conn->head, limit);
+    return sm_ring_fits(conn, tail, limit, lines);
 }
 
 bool sm_ring_send_piece(struct sm_conn *conn, uint32_t context, const void *record,
@@ -65,5 +80,74 @@ bool sm_ring_send_piece(struct sm_conn *conn, uint32_t context, const void *reco
         done += (uint32_t) span;
     }
     sm_ring_publish(conn, position, slot);
+    return true;
+}
+
+/*
+ * Memory is reserved as the first round through the ring needs it, so that a peer with little to
+ * say costs little. Until then the head that senders compare with is so far back that they stop
+ * where the reserved memory ends. The slot behind the last message is reserved, too: the receiver
+ * polls it.
+ */
+static uint64_t sm_ring_limit(struct sm_conn *conn, uint64_t head)
+{
+    uint32_t slots = sm_load_acquire(&conn->slots_ready);
+    uint32_t lines = sm_load_acquire(&conn->lines_ready);
+
+    return sm_position_pack(
+        slots < SM_RING_SLOTS ? slots - 1 - SM_RING_SLOTS : sm_position_slot(head),
+        lines < conn->data_lines ? lines - conn->data_lines : sm_position_data(head));
+}
+
+/*
+ * Reserves what one more message needs. False when there is no memory: the message waits, as for a
+ * receiver that does not read, and the first of those failures is a warning.
+ */
+static bool sm_ring_grow(struct sm_conn *conn, uint64_t tail, uint32_t lines)
+{
+    struct na_plugin_class *na_class = conn->peer->na_class;
+    uint32_t log_level;
+    bool is_grown;
+
+    kit_lock_take(&na_class->connect_lock);
+    log_level = conn->is_starved ? NA_PLUGIN_LOG_DEBUG : NA_PLUGIN_LOG_WARNING;
+    is_grown = sm_ring_grow_slots(conn, tail, log_level) &&
+               sm_ring_grow_data(conn, tail, lines, log_level);
+    conn->is_starved = !is_grown;
+    kit_lock_drop(&na_class->connect_lock);
+    return is_grown;
+}
+
+static bool sm_ring_grow_slots(struct sm_conn *conn, uint64_t tail, uint32_t log_level)
+{
+    const struct sm_segment *segment = &conn->peer->na_class->segment;
+    uint32_t ready = sm_load(&conn->slots_ready);
+    uint64_t size = (uint64_t) ready * SM_RING_SLOT;
+
+    if (ready == SM_RING_SLOTS || sm_position_slot(tail) + 1 < ready)
+        return true;
+    if (sm_reserve(segment->fd, conn->region + size, size, log_level) != NA_PLUGIN_SUCCESS)
+        return false;
+    memset(&conn->slots[ready], 0, size); /* the region may have been used */
+    sm_store_release(&conn->slots_ready, 2 * ready);
+    return true;
+}
+
+static bool sm_ring_grow_data(struct sm_conn *conn, uint64_t tail, uint32_t lines,
+                              uint32_t log_level)
+{
+    const struct sm_segment *segment = &conn->peer->na_class->segment;
+    const uint64_t data = conn->region + (uint64_t) SM_RING_SLOTS * SM_RING_SLOT;
+    uint32_t ready = sm_load(&conn->lines_ready), wanted;
+
+    if (ready == conn->data_lines || sm_position_data(tail) + lines <= ready)
+        return true;
+    wanted = ready == 0 ? SM_RING_FIRST / SM_CACHE_LINE : 2 * ready;
+    while (wanted < sm_position_data(tail) + lines && wanted < conn->data_lines)
+        wanted *= 2;
+    if (sm_reserve(segment->fd, data + (uint64_t) ready * SM_CACHE_LINE,
+                   (uint64_t) (wanted - ready) * SM_CACHE_LINE, log_level) != NA_PLUGIN_SUCCESS)
+        return false;
+    sm_store_release(&conn->lines_ready, wanted);
     return true;
 }

@@ -62,6 +62,9 @@ static inline bool sm_ring_fits(const struct sm_conn *conn, uint64_t tail, uint6
            sm_position_data(tail) + lines - sm_position_data(head) <= conn->data_lines;
 }
 
+/* A ring that is mapped takes messages up to where its memory is reserved. */
+void sm_ring_open(struct sm_conn *conn);
+
 bool sm_ring_refresh(struct sm_conn *conn, uint32_t lines);
 
 /* False when the ring is full. */

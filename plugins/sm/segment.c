@@ -132,9 +132,9 @@ int32_t sm_segment_find(const char *name, struct sm_segment_header *copy, dev_t 
     return NA_PLUGIN_SUCCESS;
 }
 
-/* A piece of our memory for a ring, reserved. connect_lock is held. */
-int32_t sm_region_take(struct sm_segment *segment, uint64_t size, uint32_t log_level,
-                       uint64_t *offset_p)
+/* A piece of our memory, of which the first bytes are reserved. connect_lock is held. */
+int32_t sm_region_take(struct sm_segment *segment, uint64_t size, uint64_t reserved,
+                       uint32_t log_level, uint64_t *offset_p)
 {
     int32_t ret;
 
@@ -144,6 +144,9 @@ int32_t sm_region_take(struct sm_segment *segment, uint64_t size, uint32_t log_l
 
         if (region->size != size)
             continue;
+        ret = sm_reserve(segment->fd, region->offset, reserved, log_level);
+        if (ret != NA_PLUGIN_SUCCESS)
+            return ret;
         *offset_p = region->offset;
         *link = region->next;
         kit_host->mem_free(region);
@@ -151,7 +154,12 @@ int32_t sm_region_take(struct sm_segment *segment, uint64_t size, uint32_t log_l
     }
     if (!sm_file_size_allowed(segment->file_size + size, log_level))
         return NA_PLUGIN_NOMEM;
-    ret = sm_reserve(segment->fd, segment->file_size, size, log_level);
+    if (ftruncate(segment->fd, (off_t) (segment->file_size + size)) != 0) {
+        SM_LOG(log_level, "the shared memory cannot grow by %llu bytes (%s)",
+               (unsigned long long) size, strerror(errno));
+        return NA_PLUGIN_NOMEM;
+    }
+    ret = sm_reserve(segment->fd, segment->file_size, reserved, log_level);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
     *offset_p = segment->file_size;

@@ -75,8 +75,8 @@ void sm_segment_destroy(struct na_plugin_class *na_class);
 int32_t sm_segment_find(const char *name, struct sm_segment_header *copy, dev_t *device_p,
                         ino_t *inode_p);
 int32_t sm_reserve(int fd, uint64_t offset, uint64_t size, uint32_t log_level);
-int32_t sm_region_take(struct sm_segment *segment, uint64_t size, uint32_t log_level,
-                       uint64_t *offset_p);
+int32_t sm_region_take(struct sm_segment *segment, uint64_t size, uint64_t reserved,
+                       uint32_t log_level, uint64_t *offset_p);
 void sm_region_give(struct sm_segment *segment, uint64_t offset, uint64_t size);
 
 /* wake.c */
@@ -118,8 +118,7 @@ struct sm_handover {
 };
 #define SM_HANDOVER_MAGIC UINT64_C(0x5245444e4148534d)
 int32_t sm_peer_open(struct na_plugin_addr *peer, int flags, int *fd_p, uint64_t *size_p);
-int32_t sm_peer_map(struct na_plugin_addr *peer, uint64_t offset, uint64_t size, int flags,
-                    void **map_p);
+int32_t sm_peer_map(struct na_plugin_addr *peer, uint64_t offset, uint64_t size, void **map_p);
 int32_t sm_handover_ask(struct na_plugin_addr *peer, uint32_t id);
 int32_t sm_handover_attach(struct na_plugin_addr *peer, int fd);
 int sm_descriptors_send(int socket_fd, const struct sockaddr_un *address, const void *buf,

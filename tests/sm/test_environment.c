@@ -335,7 +335,7 @@ static int live_with_a_file_size_limit(void *arg)
     limit.rlim_cur = 65536;
     TEST_REQUIRE(setrlimit(RLIMIT_FSIZE, &limit) == 0);
     TEST_REQUIRE(NA_Initialize("na+sm", true) == NULL);
-    limit.rlim_cur = 1200000; /* an endpoint with one context, but no ring beside it */
+    limit.rlim_cur = 1150000; /* an endpoint with one context, but no ring beside it */
     TEST_REQUIRE(setrlimit(RLIMIT_FSIZE, &limit) == 0);
     end_open(&other, "na+sm", NULL);
     peer = end_lookup(&other, &end);

@@ -440,6 +440,7 @@ static void false_descriptions_of_rings_are_refused(void **state)
         struct sm_context_area *area =
             (struct sm_context_area *) (scene.victim_map + sm_layout_context(0));
 
+        area->slots_reserved = 2 * SM_PEER_SLOTS_CHUNK;
         memcpy((void *) slot, (void *) scene.slot, sizeof(*slot));
         slot->status = 0;
         if (i == 0)
