@@ -18,7 +18,7 @@
 #define SM_NAME_MAX         63u  /* characters of an endpoint's name */
 #define SM_MAX_CONTEXTS     128u /* contexts of one endpoint */
 #define SM_CACHE_LINE       64u
-#define SM_UNIT             65536u /* contexts and regions are multiples apart: fits any page size */
+#define SM_UNIT             65536u /* contexts lie multiples of it apart: any page size fits */
 
 #define SM_RING_SLOTS       128u
 #define SM_RING_SLOT        128u  /* bytes of a slot */
