@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Builds the fuzz targets and runs each for some seconds, beginning with the kept corpus:
+# Builds the fuzz targets and runs each for some seconds, beginning with the kept inputs:
 #     scripts/fuzz.sh SECONDS [TARGET...]
 # What it finds that is new goes to build/fuzz/found/<target>, an input that crashes to
-# build/fuzz/crashes; FUZZ_BUILD is another build folder, FUZZ_JOBS how many run at the same time.
+# build/fuzz/crashes; scripts/corpus.sh adds to those that are kept, which are unpacked to
+# build/fuzz/kept/<target>. FUZZ_BUILD is another build folder, FUZZ_JOBS how many run at the same time.
 . "$(dirname "$0")/lib.sh"
 
 build=${FUZZ_BUILD:-build/fuzz}
@@ -12,7 +13,7 @@ main() {
     local seconds=${1:-} target targets failed=0
     [[ $seconds =~ ^[0-9]+$ ]] || die "usage: scripts/fuzz.sh SECONDS [TARGET...]"
     shift
-    targets=${*:-$(ls tests/fuzz/corpus)}
+    targets=${*:-$(scripts/corpus.sh list | awk '{ print $1 }')}
     for target in $targets; do
         [ -f "tests/fuzz/fuzz_$target.c" ] || die "there is no target '$target'"
     done
@@ -20,6 +21,9 @@ main() {
     cmake --preset fuzz -B "$build" >/dev/null
     cmake --build "$build" -j "$jobs" --target $(printf 'fuzz_%s ' $targets) -- --quiet
     mkdir -p "$build/crashes"
+    for target in $targets; do
+        scripts/corpus.sh unpack "$target" "$build/kept/$target" >/dev/null
+    done
     run_all "$seconds" $targets
 
     say "Summary"
@@ -48,16 +52,22 @@ run() {
     local found="$build/found/$1" status=0
     mkdir -p "$found"
     "$build/fuzz/fuzz_$1" -max_total_time="$2" -timeout=25 -rss_limit_mb=4096 -print_final_stats=1 \
-        -verbosity=1 -artifact_prefix="$build/crashes/$1-" "$found" "tests/fuzz/corpus/$1" \
+        -verbosity=1 -artifact_prefix="$build/crashes/$1-" "$found" "$build/kept/$1" \
         >"$build/fuzz/$1.log" 2>&1 || status=$?
     echo "$status" >"$build/fuzz/$1.status"
 }
 
-# Usage: report <target>; false when it failed.
+# Usage: report <target>; false when it failed, or did not begin with all inputs that are kept.
 report() {
-    local log="$build/fuzz/$1.log" count seconds result=passed
+    local log="$build/fuzz/$1.log" count seconds began kept result=passed
     count=$(awk '/stat::number_of_executed_units/ {print $2}' "$log")
     seconds=$(awk '/^Done/ {print $(NF - 1)}' "$log")
+    began=$(sed -nE 's/^INFO: seed corpus: files: ([0-9]+) .*/\1/p' "$log")
+    kept=$(find "$build/kept/$1" -type f | wc -l)
+    [ "${began:-0}" -ge "$kept" ] || {
+        echo "it began with ${began:-0} of $kept inputs that are kept" >>"$log"
+        echo 1 >"$build/fuzz/$1.status"
+    }
     [ "$(cat "$build/fuzz/$1.status")" = 0 ] || result="FAILED, see $log"
     printf '%-12s %12s %10s  %s\n' "$1" "${count:-?}" "${seconds:-?}" "$result"
     [ "$result" = passed ]
