@@ -13,14 +13,14 @@ set(ABI_INCLUDE_todays "${PROJECT_SOURCE_DIR}/sdk/include")
 set(ABI_INCLUDE_later "${CMAKE_CURRENT_BINARY_DIR}/later/include")
 
 # A later minor: each table that may grow is longer.
-set(today "${PROJECT_SOURCE_DIR}/sdk/include/na_plugin.h")
+file(GLOB today CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/sdk/include/na_plugin*.h")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
-    "${today}" "${CMAKE_CURRENT_SOURCE_DIR}/later_header.awk")
+    ${today} "${CMAKE_CURRENT_SOURCE_DIR}/later_header.awk")
 file(MAKE_DIRECTORY "${ABI_INCLUDE_later}")
-execute_process(COMMAND awk -f "${CMAKE_CURRENT_SOURCE_DIR}/later_header.awk" "${today}"
-    OUTPUT_FILE "${ABI_INCLUDE_later}/na_plugin.h" RESULT_VARIABLE result)
+execute_process(COMMAND awk -v "dir=${ABI_INCLUDE_later}" -f "${CMAKE_CURRENT_SOURCE_DIR}/later_header.awk"
+    ${today} RESULT_VARIABLE result)
 if(result)
-    message(FATAL_ERROR "later_header.awk does not know ${today} any more")
+    message(FATAL_ERROR "later_header.awk does not know the headers of the plugin ABI any more")
 endif()
 
 add_custom_target(abi_test_plugins)

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Holds what is built to what was released:
-#     check.sh headers            na_plugin.h to its frozen copies
+#     check.sh headers            na_plugin.h, with its extensions, to its frozen copies
 #     check.sh layout             every struct and constant of the public headers to their values
 #     check.sh names              the macros, types and inline functions of the drop-in to names.txt
 #     check.sh symbols <libdir>   what the libraries export to the baseline and to each release
@@ -20,27 +20,42 @@ main() {
 }
 
 # Within one minor the header says the same, comments and blanks apart; a later minor says all that
-# the earlier one said, in the same places, and may say more.
+# the earlier one said, in the same places, and may say more. In which of the headers does not matter.
 check_headers() {
     local frozen version
+    check_extensions
     version=$(abi_version "$root/sdk/include/na_plugin.h")
     for frozen in "$here"/v*/include/na_plugin.h; do
         if [ "$(abi_version "$frozen")" = "$version" ]; then
-            diff -u <(without_comments "$frozen") \
-                <(without_comments "$root/sdk/include/na_plugin.h") ||
+            diff -u <(plugin_abi_of "$(dirname "$frozen")") <(plugin_abi_of "$root/sdk/include") ||
                 fail "sdk/include/na_plugin.h says $version and is not ${frozen#"$root/"}"
         elif [ "$(abi_version "$frozen" | cut -d. -f1)" != "${version%%.*}" ]; then
             fail "sdk/include/na_plugin.h is of another major than ${frozen#"$root/"}"
-        elif awk -f "$here/kept_header.awk" <(without_comments "$frozen") \
-            <(without_comments "$root/sdk/include/na_plugin.h") | grep .; then
+        elif awk -f "$here/kept_header.awk" <(plugin_abi_of "$(dirname "$frozen")") \
+            <(plugin_abi_of "$root/sdk/include") | grep .; then
             fail "sdk/include/na_plugin.h is no later minor of ${frozen#"$root/"}"
         fi
     done
     finish "plugin ABI $version"
 }
 
+# Each header of an extension is one of those that na_plugin.h includes: plugins of this major need no other.
+check_extensions() {
+    local header
+    for header in "$root"/sdk/include/na_plugin_*.h; do
+        grep -qxF "#include \"$(basename "$header")\"" "$root/sdk/include/na_plugin.h" ||
+            fail "sdk/include/na_plugin.h does not include $(basename "$header")"
+    done
+}
+
+# Usage: plugin_abi_of <folder of headers>
+plugin_abi_of() {
+    plugin_abi "$1" | without_comments -
+}
+
+# Usage: without_comments <file or ->
 without_comments() {
-    "$CC" -w -fpreprocessed -dD -E -P "$1" | tr -s ' '
+    "$CC" -w -fpreprocessed -dD -E -P -x c "$1" | tr -s ' '
 }
 
 # Today's headers and the frozen ones have the same values, as far as their minor has them, in C and
@@ -98,10 +113,10 @@ check_values_are_complete() {
 }
 
 # The headers of messages are left out: what travels has a version of its own. Headers that no
-# release had are not held to anything yet.
+# release had are not held to anything yet, but those that na_plugin.h includes.
 held_headers() {
     local header
-    for header in "$here"/v*/include/*.h "$root"/dropin/include/*.h; do
+    for header in "$here"/v*/include/*.h "$root"/dropin/include/*.h "$root"/sdk/include/na_plugin_*.h; do
         [[ $header == */dropin/* ]] || header=$root/sdk/include/$(basename "$header")
         [[ $header == */mercury_header.h || $header == */mercury_core_header.h ]] || echo "$header"
     done | sort -u

@@ -40,6 +40,23 @@ abi_version() {
     sed -nE 's/^#define NA_PLUGIN_ABI_(MAJOR|MINOR) +([0-9]+)u$/\2/p' "$1" | paste -sd.
 }
 
+# Usage: plugin_abi <folder of headers>; na_plugin.h with the headers that it includes where they are included,
+# which is what a plugin sees.
+plugin_abi() {
+    awk -v dir="$1" '
+        /^#include "na_plugin.h"$/ { next }
+        FILENAME ~ /\/na_plugin.h$/ && /^#include "na_plugin_[a-z_]+\.h"$/ {
+            split($0, part, "\"")
+            while ((status = getline line <(dir "/" part[2])) > 0)
+                if (line != "#include \"na_plugin.h\"")
+                    print line
+            if (status < 0)
+                exit 1
+            next
+        }
+        { print }' "$1/na_plugin.h"
+}
+
 # Usage: library <folder> <name>
 library() {
     [ -f "$1/lib$2.so" ] || {

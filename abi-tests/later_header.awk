@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Makes of na_plugin.h the header of a later minor: every table that may grow has more at its end.
+# Makes of na_plugin.h and the headers of its extensions those of a later minor: every table that may grow has
+# more at its end:
+#     awk -v dir=<folder of the later ones> -f later_header.awk <header>...
 
 BEGIN {
     more["na_host"] = "void *(*later_service)(uint64_t size);"
@@ -10,9 +12,16 @@ BEGIN {
     more["na_plugin_multi_recv"] = "void (*later_function)(void);"
     more["na_plugin_addr_serialize"] = "void (*later_function)(void);"
     more["na_plugin_counters"] = "void (*later_function)(void);"
+    more["na_plugin_peer_events"] = "void (*later_function)(void);"
     more["na_plugin_wrap"] = "void (*later_function)(void);"
     for (name in more)
         missing++
+}
+
+FNR == 1 {
+    later = FILENAME
+    sub(/.*\//, dir "/", later)
+    printf "" >later
 }
 
 /^#define NA_PLUGIN_ABI_MINOR / {
@@ -24,12 +33,12 @@ BEGIN {
 
 /^};$/ {
     if (table in more) {
-        print "    " more[table]
+        print "    " more[table] >later
         missing--
     }
     table = ""
 }
 
-{ print }
+{ print >later }
 
 END { exit missing == 0 && minors == 1 ? 0 : 1 }

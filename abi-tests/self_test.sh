@@ -41,6 +41,11 @@ broken_plugin_abi() {
         's/^#define NA_PLUGIN_BUF_SEND .*/&\n#define NA_PLUGIN_MORE (1u << 3)/' $header
     broken "a member without a statement" layout "struct na_plugin has .* members" \
         '/^struct na_plugin \{$/,/^\};$/s/^\};$/    void (*more)(void);\n&/' $header
+    broken "a member of an extension without a statement" layout "struct na_plugin_counters has .* members" \
+        '/^struct na_plugin_counters \{$/,/^\};$/s/^\};$/    void (*more)(void);\n&/' \
+        sdk/include/na_plugin_counters.h
+    broken "a member of an extension moved" layout "offset of na_plugin_wrap.options_split" \
+        '/^    void \(\*op_destroy\)\(/d' sdk/include/na_plugin_wrap.h
     broken "a table that grew without a new minor" headers 'void \(\*more\)\(void\)' \
         '/^struct na_plugin \{$/,/^\};$/s/^\};$/    void (*more)(void);\n&/' $header
 }
@@ -66,9 +71,11 @@ broken_minor_to_be() {
     broken "a typedef of another type" headers "na_plugin_offer_fn\).* is gone" \
         's/^(typedef )int32_t (\(\*na_plugin_offer_fn)/\1void \2/' $header
     broken "a member of a struct that went" headers "struct na_plugin_segment, member 2.* is gone" \
-        '/^struct na_plugin_segment \{/,/^\}/{/length;/d}' $header
+        '/^struct na_plugin_segment \{/,/^\}/{/length;/d}' sdk/include/na_plugin_mem_segments.h
     broken "an extension of another name" headers 'NA_PLUGIN_EXT_MULTI_RECV: "na.multi_recv/1"' \
-        's,"na.multi_recv/1","na.multi_recv/2",' $header
+        's,"na.multi_recv/1","na.multi_recv/2",' sdk/include/na_plugin_multi_recv.h
+    broken "an extension that is not included" headers 'EXT_MULTI_RECV.* is gone' \
+        '/^#include "na_plugin_multi_recv.h"/d' $header
     mv "$later"/v* "$tree/abi-tests/"
 }
 

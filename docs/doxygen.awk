@@ -94,10 +94,10 @@ skip_to != "" { if ($0 ~ skip_to) skip_to = ""; print ""; next }
 in_comment { print_comment(); next }
 
 /^[ \t]*$/ { if (group != "") above = group; group = "" }
-# The plugin's header has a structure below the name of its extension, and says above it what the
+# The plugin's headers have a structure below the name of its extension, and say above it what the
 # members are.
-FILENAME ~ /na_plugin.h$/ && group == "" && /^(struct|typedef) .*\{$/ { printf "/** %s */ ", above }
-FILENAME ~ /na_plugin.h$/ && group == "" && /^[# \t].*[a-z]/ { group = " See the text above. " }
+FILENAME ~ /na_plugin[a-z_]*.h$/ && group == "" && /^(struct|typedef) .*\{$/ { printf "/** %s */ ", above }
+FILENAME ~ /na_plugin[a-z_]*.h$/ && group == "" && /^[# \t].*[a-z]/ { group = " See the text above. " }
 /^struct .*\{$|^typedef .*\{$/ { is_first = 0 }
 in_code { in_code = !/;[ \t]*(\/\*.*)?$/ && !/\{$/; print; next }
 

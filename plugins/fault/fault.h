@@ -10,6 +10,12 @@
 
 #include "kit_base.h"
 #include "na_plugin.h"
+#include "na_plugin_addr_serialize.h"
+#include "na_plugin_counters.h"
+#include "na_plugin_mem_segments.h"
+#include "na_plugin_multi_recv.h"
+#include "na_plugin_peer_events.h"
+#include "na_plugin_wrap.h"
 #include "options.h"
 
 #include <pthread.h>

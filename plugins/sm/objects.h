@@ -11,6 +11,11 @@
 #include "kit_rma.h"
 #include "layout.h"
 #include "na_plugin.h"
+#include "na_plugin_addr_serialize.h"
+#include "na_plugin_counters.h"
+#include "na_plugin_mem_segments.h"
+#include "na_plugin_multi_recv.h"
+#include "na_plugin_peer_events.h"
 
 #define SM_PLUGIN_NAME      "sm"
 #define SM_ADDRESS_START    "na+sm://"

@@ -709,178 +709,13 @@ NA_PLUGIN_EXPORT int32_t na_plugin_entry_v1(const struct na_host *host,
                                             const char **reason_p);
 
 /* ------------------------------------------------------------------------------------------------
- * Extensions: each id names one table and its revision; a table grows like struct na_plugin
+ * Extensions: each id names one table and its revision; a table grows like struct na_plugin. Each
+ * has a header of its own, na_plugin_<extension>.h: see the end of this one
  */
 
 struct na_plugin_extension {
     uint32_t size;     /* of the whole table that begins here */
     uint32_t reserved; /* 0 */
-};
-
-/* Memory handles of several segments. Without it a handle has one segment. */
-#define NA_PLUGIN_EXT_MEM_SEGMENTS "na.mem_segments/1"
-
-/* Frozen. */
-struct na_plugin_segment {
-    void *base;
-    uint64_t length;
-};
-
-struct na_plugin_mem_segments {
-    struct na_plugin_extension extension;
-    uint64_t max_segments; /* at least 2 */
-
-    /* As mem_create; the handle's offsets run through the segments as if they were joined. */
-    int32_t (*mem_create_segments)(struct na_plugin_class *na_class,
-                                   const struct na_plugin_segment *segments, uint64_t count,
-                                   uint32_t flags, struct na_plugin_mem **mem_p);
-};
-
-/* Unexpected receives that take several messages. Without it NA offers single ones only. */
-#define NA_PLUGIN_EXT_MULTI_RECV "na.multi_recv/1"
-
-struct na_plugin_multi_recv {
-    struct na_plugin_extension extension;
-
-    /*
-     * Posts a buffer that unexpected messages fill one after the other, each reported by
-     * op_complete_multi_recv, until less than the largest unexpected message fits. Multi-receives
-     * and single receives of a context are one queue in posting order. [any thread] [may not block]
-     */
-    int32_t (*msg_multi_recv_unexpected)(struct na_plugin_context *context, void *op, void *buf,
-                                         uint64_t size, void *data);
-};
-
-/* A compact form of addresses that travels inside messages. Without it the string travels. */
-#define NA_PLUGIN_EXT_ADDR_SERIALIZE "na.addr_serialize/1"
-
-struct na_plugin_addr_serialize {
-    struct na_plugin_extension extension;
-    uint64_t (*addr_serialize_size)(struct na_plugin_class *na_class, struct na_plugin_addr *addr);
-    int32_t (*addr_serialize)(struct na_plugin_class *na_class, struct na_plugin_addr *addr,
-                              void *buf, uint64_t size);
-    /* `buf` comes from another process: check all of it. */
-    int32_t (*addr_deserialize)(struct na_plugin_class *na_class, const void *buf, uint64_t size,
-                                uint64_t flags, struct na_plugin_addr **addr_p);
-};
-
-/*
- * What a plugin counts. NA_Class_get_counters() has it behind the counters of the core, and HG's
- * text for Prometheus, too. Without it there are those of the core alone. Since 1.2.
- */
-#define NA_PLUGIN_EXT_COUNTERS "na.counters/1"
-
-/* Takes one counter: how often something has happened since the class was opened. `name` is made of
- * at most 32 lower-case letters, digits and "_"; na_<plugin>_ is put before it, and the whole has
- * at most 47 bytes. Others are left out, with a line in the log; so are, silently, more than 24. */
-typedef void (*na_plugin_counter_fn)(void *arg, const char *name, uint64_t value);
-
-struct na_plugin_counters {
-    struct na_plugin_extension extension;
-
-    /* Reports each counter of an open class, in the same order each time. Values never fall. [any
-     * thread] [may not block] */
-    void (*counters_get)(struct na_plugin_class *na_class, na_plugin_counter_fn report, void *arg);
-};
-
-/*
- * Notice of peers that are lost, also while no operation waits for them. NA_Class_set_peer_lost()
- * has it. Without it users learn of a death from operations that fail. Since 1.2.
- */
-#define NA_PLUGIN_EXT_PEER_EVENTS "na.peer_events/1"
-
-/*
- * Takes a peer that is lost: its process has ended, it has closed its endpoint, another process has
- * taken its place, or there is no way to it any more. `addr` is a reference to it which passes to
- * the core (it ends in addr_free), `status` the one with which operations fail that wait for it
- * (NA_PLUGIN_HOSTUNREACH). Never calls back into the plugin, so locks may be held.
- */
-typedef void (*na_plugin_peer_lost_fn)(void *arg, struct na_plugin_addr *addr, int32_t status);
-
-struct na_plugin_peer_events {
-    struct na_plugin_extension extension;
-
-    /*
-     * From now on `report` is called, with `arg`, for each peer that is lost, once for each address
-     * object of it: those that have sent something to the class or have answered it, as far as they
-     * have not been lost yet; others may be reported. A peer that is met again may be lost again.
-     * What the peer sent before is delivered first, or dropped, as when operations fail. It is
-     * called in any function of the table, or in a thread of the plugin's own; the class is polled,
-     * and who sleeps in poll_wait or on the descriptor wakes in time to notice. With `report` NULL
-     * it ends: none is called, or still runs in another thread, when this returns. The plugin
-     * watches nobody for it as long as nobody asks. NA_PLUGIN_OPNOTSUPPORTED where a class of it
-     * cannot. [any thread] [may not block]
-     */
-    int32_t (*peer_events_set)(struct na_plugin_class *na_class, na_plugin_peer_lost_fn report,
-                               void *arg);
-};
-
-/*
- * For plugins that stand in front of another plugin, to watch it or to disturb it: given by the
- * core, na_host.get_extension. The core finds and loads the other plugin; from then on the wrapping
- * plugin calls the other's table as the core would, under the same rules, with operations that it
- * gets from op_create. What the other plugin reports for these comes to the wrapping plugin, which
- * completes its own operations in turn.
- */
-#define NA_PLUGIN_EXT_WRAP "na.wrap/1"
-
-/* One plugin and protocol that a choice stands for. Frozen. */
-struct na_plugin_wrap_candidate {
-    /* All members that this core knows are there: absent functions are NULL. Lives for ever. */
-    const struct na_plugin *plugin;
-    const char *class_name;              /* for na_plugin_init.class_name; during the call */
-    const struct na_plugin_offer *offer; /* as the plugin reported it; during the call */
-};
-
-/* Takes one candidate during na_plugin_wrap.select; anything but success ends the selection. */
-typedef int32_t (*na_plugin_wrap_candidate_fn)(void *arg,
-                                               const struct na_plugin_wrap_candidate *candidate);
-
-/*
- * Where the reports about operations of op_create go, with the meaning that the functions of struct
- * na_host have. `arg` is that of op_create. The other plugin may hold locks while it calls these:
- * they must not call back into it. Frozen.
- */
-struct na_plugin_wrap_events {
-    void (*complete)(void *arg, int32_t status);
-    void (*complete_recv)(void *arg, int32_t status, uint64_t size, struct na_plugin_addr *source,
-                          uint32_t tag);
-    int32_t (*complete_multi_recv)(void *arg, int32_t status, void *buf, uint64_t size,
-                                   struct na_plugin_addr *source, uint32_t tag, uint32_t last);
-};
-
-struct na_plugin_wrap {
-    struct na_plugin_extension extension;
-
-    /*
-     * Finds what `choice` stands for, one choice of an init string without an address
-     * (`plugin+protocol` or a word), loads plugins if need be, and reports all candidates in the
-     * order in which the core would try them, also those that are not usable. Returns what the last
-     * `report` returned, or an error, and then `reason` (of `reason_size` bytes) says why there is
-     * no candidate. Not to be called in na_plugin.enumerate, which this calls. [any thread]
-     */
-    int32_t (*select)(const char *choice, na_plugin_wrap_candidate_fn report, void *arg,
-                      char *reason, uint64_t reason_size);
-
-    /*
-     * An operation for calls of `plugin`: its private part, zero-filled, op_size bytes at op_align.
-     * op_initialize and op_finalize are left to the caller. `events` must stay valid as long as the
-     * operation does. NULL without memory. [any thread] [may not block]
-     */
-    void *(*op_create)(const struct na_plugin *plugin, const struct na_plugin_wrap_events *events,
-                       void *arg);
-
-    /* Frees an operation that is not outstanding; NULL is allowed. [any thread] [may not block] */
-    void (*op_destroy)(void *op);
-
-    /*
-     * Divides the address of an init string as the core does for `plugin`, in place: `address` ends
-     * where the options begin, and `*options_p` is na_plugin_init.options, NULL for none.
-     * NA_PLUGIN_INVALID_ARG, and `reason` (of `reason_size` bytes) says why, when an option is not
-     * one of the plugin's, is given twice or has no "=". Since 1.2. [any thread] [may not block]
-     */
-    int32_t (*options_split)(const struct na_plugin *plugin, char *address, const char **options_p,
-                             char *reason, uint64_t reason_size);
 };
 
 /* ------------------------------------------------------------------------------------------------
@@ -916,7 +751,6 @@ static inline void na_plugin_log(const struct na_host *host, uint32_t level, con
 #if UINTPTR_MAX == UINT64_MAX
 NA_PLUGIN_ASSERT(sizeof(struct na_plugin_offer) == 32);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin_offer, priority) == 24);
-NA_PLUGIN_ASSERT(sizeof(struct na_plugin_segment) == 16);
 NA_PLUGIN_ASSERT(sizeof(struct na_plugin_extension) == 8);
 NA_PLUGIN_ASSERT(offsetof(struct na_host, op_complete) == 8);
 NA_PLUGIN_ASSERT(offsetof(struct na_host, clock_ns) == 64);
@@ -938,19 +772,21 @@ NA_PLUGIN_ASSERT(offsetof(struct na_plugin, cancel_trusted) == 384);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin, option_names) == 392);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin, addr_capabilities) == 400);
 NA_PLUGIN_ASSERT(offsetof(struct na_plugin_class_info, max_segments) == 56);
-NA_PLUGIN_ASSERT(offsetof(struct na_plugin_mem_segments, mem_create_segments) == 16);
-NA_PLUGIN_ASSERT(offsetof(struct na_plugin_multi_recv, msg_multi_recv_unexpected) == 8);
-NA_PLUGIN_ASSERT(offsetof(struct na_plugin_addr_serialize, addr_deserialize) == 24);
-NA_PLUGIN_ASSERT(sizeof(struct na_plugin_wrap_candidate) == 24);
-NA_PLUGIN_ASSERT(sizeof(struct na_plugin_wrap_events) == 24);
-NA_PLUGIN_ASSERT(offsetof(struct na_plugin_counters, counters_get) == 8);
-NA_PLUGIN_ASSERT(offsetof(struct na_plugin_peer_events, peer_events_set) == 8);
-NA_PLUGIN_ASSERT(offsetof(struct na_plugin_wrap, op_destroy) == 24);
-NA_PLUGIN_ASSERT(offsetof(struct na_plugin_wrap, options_split) == 32);
 #endif
 
 #ifdef __cplusplus
 }
 #endif
+
+/*
+ * The extensions. Each header compiles without the others; they are included here as well, because
+ * in ABI 1 they were parts of this header.
+ */
+#include "na_plugin_addr_serialize.h"
+#include "na_plugin_counters.h"
+#include "na_plugin_mem_segments.h"
+#include "na_plugin_multi_recv.h"
+#include "na_plugin_peer_events.h"
+#include "na_plugin_wrap.h"
 
 #endif /* NA_PLUGIN_H */

@@ -37,13 +37,13 @@ forbid "the proc layer" '(^|/)(hg|request)/' sdk/src/proc
 forbid "the RPC layer" '(^|/)(metrics|request)/' sdk/src/hg
 forbid "what is beside the RPC layer" "(^|/)($inside)/" sdk/src/metrics sdk/src/request
 forbid "a public header" "^($inside|util)/" sdk/include
-forbid "a tool" "(^|/)($inside|util)/|^na_plugin\.h$" \
+forbid "a tool" "(^|/)($inside|util)/|^na_plugin(_.*)?\.h$" \
     tools/common tools/hg_cp tools/hg_info tools/hg_perf
-forbid "an example" "(^|/)($inside|util)/|^na_plugin\.h$" examples
+forbid "an example" "(^|/)($inside|util)/|^na_plugin(_.*)?\.h$" examples
 forbid "what certifies plugins" "(^|/)($inside|util)/|^(na|na_ext|mercury.*)\.h$" \
     tools/na_conformance
 
-# A plugin includes na_plugin.h of ours, the kit, its own files, and the system's.
+# A plugin includes na_plugin.h of ours and the headers of its extensions, the kit, its own files, and the system's.
 while read -r file header; do
     folder=${file#*/}
     folder=${file%%/*}/${folder%%/*}
@@ -52,8 +52,8 @@ while read -r file header; do
     if [[ -f $path ]]; then
         [[ $path == "$folder"/* ]] ||
             fail "$file includes $path, which is not of its plugin"
-    elif [[ -f sdk/include/$header && $header != na_plugin.h ]]; then
-        fail "$file includes $header; of ours a plugin includes na_plugin.h alone"
+    elif [[ -f sdk/include/$header && ! $header =~ ^na_plugin(_.*)?\.h$ ]]; then
+        fail "$file includes $header; of ours a plugin includes na_plugin.h and its extensions alone"
     fi
 done < <(includes plugins plugin-template)
 

@@ -9,6 +9,10 @@
 
 #include "kit_match.h"
 #include "kit_msg.h"
+#include "na_plugin_addr_serialize.h"
+#include "na_plugin_counters.h"
+#include "na_plugin_multi_recv.h"
+#include "na_plugin_peer_events.h"
 #include "wire.h"
 
 #include <stdatomic.h>

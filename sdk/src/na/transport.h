@@ -6,6 +6,11 @@
 
 #include "na_ext.h"
 #include "na_plugin.h"
+#include "na_plugin_addr_serialize.h"
+#include "na_plugin_counters.h"
+#include "na_plugin_mem_segments.h"
+#include "na_plugin_multi_recv.h"
+#include "na_plugin_peer_events.h"
 
 #define NA_OP_PRIVATE_MAX \
     (1u << 20)                      /* most private bytes that a plugin may want for an operation */

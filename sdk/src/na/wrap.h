@@ -5,6 +5,7 @@
 #define NA_WRAP_H
 
 #include "na/operation.h"
+#include "na_plugin_wrap.h"
 
 /* What the table of NA_PLUGIN_EXT_WRAP calls op_create and op_destroy. */
 void *na_wrap_op_create(const struct na_plugin *plugin, const struct na_plugin_wrap_events *events,

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * An extension of the plugin ABI: a compact form of addresses that travels inside messages.
+ * Without it the string travels. The rules at the top of na_plugin.h hold here, too.
+ */
+
+#ifndef NA_PLUGIN_ADDR_SERIALIZE_H
+#define NA_PLUGIN_ADDR_SERIALIZE_H
+
+#include "na_plugin.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The id of this table for get_extension. */
+#define NA_PLUGIN_EXT_ADDR_SERIALIZE "na.addr_serialize/1"
+
+struct na_plugin_addr_serialize {
+    struct na_plugin_extension extension;
+    uint64_t (*addr_serialize_size)(struct na_plugin_class *na_class, struct na_plugin_addr *addr);
+    int32_t (*addr_serialize)(struct na_plugin_class *na_class, struct na_plugin_addr *addr,
+                              void *buf, uint64_t size);
+    /* `buf` comes from another process: check all of it. */
+    int32_t (*addr_deserialize)(struct na_plugin_class *na_class, const void *buf, uint64_t size,
+                                uint64_t flags, struct na_plugin_addr **addr_p);
+};
+
+#if UINTPTR_MAX == UINT64_MAX
+NA_PLUGIN_ASSERT(offsetof(struct na_plugin_addr_serialize, addr_deserialize) == 24);
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* NA_PLUGIN_ADDR_SERIALIZE_H */
