@@ -4,6 +4,7 @@
 #     functions   public functions say what they return, which threads may call them, since when
 #     links       links between files lead somewhere, as do those to headings
 #     code        each block of C in docs/ is a part of a file in examples/, as it stands there
+#     inside      files, functions and structures that docs/architecture.md names are there, where it says
 #     messages    messages that docs/messages.md explains are those of the code
 #     words       spelling, and words that the design has others for
 set -euo pipefail
@@ -65,6 +66,53 @@ code() {
             in_block { text = text $0 "\n" }
             /^```(c|cpp|cmake|meson)$/ { in_block = 1; text = "" }' "$page")
     done
+}
+
+# Usage: find_inside <file as the page names it>
+find_inside() {
+    local folder
+    for folder in sdk/src sdk .; do
+        [ ! -e "$folder/$1" ] || { echo "$folder/$1" && return; }
+    done
+    return 1
+}
+
+# Usage: has_function <name> <file or folder>...; a definition or a macro, and no call. A function that is
+# public, or the kit's, may stand anywhere.
+has_function() {
+    grep -rqE --include='*.[ch]' "^(#define |[A-Za-z][A-Za-z_0-9 ,*]* \\*?|)$1\\(" "${@:2}"
+}
+
+# `name()` (`file`: that file has it; `name()` alone: one of them has it. A member is `structure.member`.
+inside() {
+    local page=docs/architecture.md text name file count=0
+    text=$(tr '\n' ' ' <$page)
+    while read -r name; do
+        file=$(find_inside "$name") || fail "$page names $name, which is not there"
+        count=$((count + 1))
+    done < <(grep -oE '`[a-z_./]+(/|\.[ch]|\.sh)`' <<<"$text" | tr -d '`' | sort -u)
+    while read -r name; do
+        has_function "$name" sdk/src sdk/include sdk/kit ||
+            fail "$page names $name(), which is not there"
+        count=$((count + 1))
+    done < <(grep -oE '`[A-Za-z_0-9]+\(\)`' <<<"$text" | tr -d '`()' | grep -vx epoll_wait | sort -u)
+    while read -r name file; do
+        has_function "$name" "$(find_inside "$file")" || fail "$page says that $name() is in $file"
+        count=$((count + 1))
+    done < <(grep -oE '`[A-Za-z_0-9]+\(\)` \(`[a-z_/]+\.[ch]`' <<<"$text" | tr -d '`()' | sort -u)
+    while read -r name; do
+        grep -rqE "^(struct|enum) $name \{" sdk/src || fail "$page names struct $name, which is not there"
+        count=$((count + 1))
+    done < <(grep -oE '`(struct |enum )?[a-z_]+(\.[a-z_]+)?`' <<<"$text" | tr -d '`' |
+        sed -nE 's/^(struct|enum) ([a-z_]+)$/\2/p; s/^(hg_[a-z_]+)\.([a-z_]+)$/\1/p' | grep -vx h | sort -u)
+    while read -r name file; do
+        awk -v start="^struct $name [{]" -v member="[ *]$file([[][^;]*)?[;,]" '
+            $0 ~ start { inside = 1 } inside && $0 ~ member { found = 1 } /^}/ { inside = 0 }
+            END { exit !found }' $(find sdk/src -name '*.h') ||
+            fail "$page names $name.$file, which is not there"
+        count=$((count + 1))
+    done < <(grep -oE '`hg_[a-z_]+\.[a-z_]+`' <<<"$text" | tr -d '`' | grep -vE '\.[ch]$' | tr . ' ' | sort -u)
+    [ "$count" -ge 80 ] || fail "$page: $count names were found; the patterns fit it no more"
 }
 
 # Strings that the compiler joins are joined.
