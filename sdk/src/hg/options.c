@@ -33,18 +33,10 @@ hg_return_t hg_options_read(struct hg_options *options, unsigned int version,
         return ret;
 
     memset(options, 0, sizeof(*options));
-    options->na_init_info.ip_subnet = info.na_init_info.ip_subnet;
-    options->na_init_info.auth_key = info.na_init_info.auth_key;
+    na_init_info_dup_4_0(&options->na_init_info, &info.na_init_info);
     options->auth_key = info.na_init_info.auth_key;
     if (options->auth_key != NULL && options->auth_key[0] == '\0')
         options->auth_key = NULL;
-    options->na_init_info.max_unexpected_size = info.na_init_info.max_unexpected_size;
-    options->na_init_info.max_expected_size = info.na_init_info.max_expected_size;
-    options->na_init_info.progress_mode = info.na_init_info.progress_mode;
-    options->na_init_info.addr_format = info.na_init_info.addr_format;
-    options->na_init_info.max_contexts = info.na_init_info.max_contexts;
-    options->na_init_info.thread_mode = info.na_init_info.thread_mode;
-    options->na_init_info.request_mem_device = info.na_init_info.request_mem_device;
     options->na_init_info.traffic_class = info.traffic_class;
     options->na_init_info.auth_key_also = info.auth_key_also;
     options->na_init_info.encrypt = info.encrypt;

@@ -8,28 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Fields that an older struct has are where the current one has them. */
-#define SAME_PLACE(field)                                        \
-    _Static_assert(offsetof(struct na_init_info, field) ==       \
-                       offsetof(struct na_init_info_4_0, field), \
-                   "fields are only appended")
-SAME_PLACE(ip_subnet);
-SAME_PLACE(auth_key);
-SAME_PLACE(max_unexpected_size);
-SAME_PLACE(max_expected_size);
-SAME_PLACE(progress_mode);
-SAME_PLACE(addr_format);
-SAME_PLACE(max_contexts);
-SAME_PLACE(thread_mode);
-SAME_PLACE(request_mem_device);
-
 static bool is_given(const char *text);
 static const char *init_info_check(const struct na_init_info *info);
 
 na_return_t na_init_info_get(struct na_init_info *info, unsigned int version,
                              const struct na_init_info *given, char *reason, size_t reason_size)
 {
-    struct na_init_info_4_0 old;
     const char *wrong;
 
     *info = NA_INIT_INFO_INITIALIZER;
@@ -41,16 +25,8 @@ na_return_t na_init_info_get(struct na_init_info *info, unsigned int version,
                    ? sizeof(*info)
                    : offsetof(struct na_init_info, traffic_class) + sizeof(info->traffic_class));
     } else {
-        memcpy(&old, given, sizeof(old)); /* there may be no more than that */
-        info->ip_subnet = old.ip_subnet;
-        info->auth_key = old.auth_key;
-        info->max_unexpected_size = old.max_unexpected_size;
-        info->max_expected_size = old.max_expected_size;
-        info->progress_mode = old.progress_mode;
-        info->addr_format = old.addr_format;
-        info->max_contexts = old.max_contexts;
-        info->thread_mode = old.thread_mode;
-        info->request_mem_device = old.request_mem_device;
+        /* There may be no more than that. */
+        na_init_info_dup_4_0(info, (const struct na_init_info_4_0 *) (const void *) given);
     }
     if (!is_given(info->auth_key) && (is_given(info->auth_key_also) || info->encrypt)) {
         (void) snprintf(reason, reason_size, "%s of the init info needs auth_key, which is missing",
