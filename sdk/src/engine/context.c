@@ -24,12 +24,8 @@ uint8_t HG_Context_get_id(const hg_context_t *context)
 
 hg_return_t HG_Context_set_data(hg_context_t *context, void *data, void (*free_callback)(void *))
 {
-    if (hg_context_is_refused(context, __func__))
-        return HG_PERMISSION;
-    if (context == NULL) {
-        HG_LOG_ERROR("cannot attach data: the context is NULL");
-        return HG_INVALID_ARG;
-    }
+    if (util_unlikely(!hg_context_is_usable(context)))
+        return hg_context_refuse(context, __func__);
     context->data = data;
     context->data_free = free_callback;
     return HG_SUCCESS;
@@ -183,4 +179,12 @@ static hg_return_t hg_context_open_wait(hg_context_t *context)
         }
     }
     return HG_SUCCESS;
+}
+
+hg_return_t UTIL_COLD hg_context_refuse(const hg_context_t *context, const char *function)
+{
+    if (context != NULL && hg_fork_refuses(context->hg_class, function))
+        return HG_PERMISSION;
+    HG_LOG_ERROR("%s(): the context is NULL; pass an open one", function);
+    return HG_INVALID_ARG;
 }

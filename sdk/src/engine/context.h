@@ -126,4 +126,12 @@ static inline bool hg_context_is_refused(const hg_context_t *context, const char
            hg_fork_refuses(context->hg_class, function);
 }
 
+static inline bool hg_context_is_usable(const hg_context_t *context)
+{
+    return context != NULL && context->forks == hg_forks;
+}
+
+/* Says why it is not: HG_PERMISSION if it is the parent's, HG_INVALID_ARG if it is NULL. */
+hg_return_t hg_context_refuse(const hg_context_t *context, const char *function);
+
 #endif /* HG_ENGINE_CONTEXT_H */

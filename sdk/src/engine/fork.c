@@ -14,3 +14,11 @@ bool hg_fork_refuses(const hg_class_t *hg_class, const char *function)
                  function);
     return true;
 }
+
+hg_return_t UTIL_COLD hg_class_refuse(const hg_class_t *hg_class, const char *function)
+{
+    if (hg_class != NULL && hg_fork_refuses(hg_class, function))
+        return HG_PERMISSION;
+    HG_LOG_ERROR("%s(): the class is NULL; pass an open one", function);
+    return HG_INVALID_ARG;
+}

@@ -17,6 +17,14 @@ static inline bool hg_class_is_inherited(const hg_class_t *hg_class)
     return hg_class->forks != hg_forks;
 }
 
+static inline bool hg_class_is_usable(const hg_class_t *hg_class)
+{
+    return hg_class != NULL && !hg_class_is_inherited(hg_class);
+}
+
+/* Says why it is not: HG_PERMISSION if it is the parent's, HG_INVALID_ARG if it is NULL. */
+hg_return_t hg_class_refuse(const hg_class_t *hg_class, const char *function);
+
 /* Whether an object is the parent's, with a line in the log. NULL: false. */
 static inline bool hg_class_is_refused(const hg_class_t *hg_class, const char *function)
 {

@@ -59,12 +59,8 @@ hg_return_t HG_Progress(hg_context_t *context, unsigned int timeout)
 {
     hg_return_t ret;
 
-    if (hg_context_is_refused(context, __func__))
-        return HG_PERMISSION;
-    if (util_unlikely(context == NULL)) {
-        HG_LOG_ERROR("cannot make progress: the context is NULL");
-        return HG_INVALID_ARG;
-    }
+    if (util_unlikely(!hg_context_is_usable(context)))
+        return hg_context_refuse(context, __func__);
     ret = hg_context_poll_unless_queued(context);
     if (util_likely(ret == HG_SUCCESS) && mpsc_queue_is_empty(&context->queue))
         ret = timeout == 0 ? HG_TIMEOUT : hg_context_wait(context, timeout);
@@ -92,12 +88,8 @@ hg_return_t HG_Trigger(hg_context_t *context, unsigned int timeout, unsigned int
 {
     unsigned int count;
 
-    if (hg_context_is_refused(context, __func__))
-        return HG_PERMISSION;
-    if (util_unlikely(context == NULL)) {
-        HG_LOG_ERROR("cannot trigger: the context is NULL");
-        return HG_INVALID_ARG;
-    }
+    if (util_unlikely(!hg_context_is_usable(context)))
+        return hg_context_refuse(context, __func__);
     count = hg_context_run(context, max_count);
     if (count == 0 && timeout > 0 && max_count > 0)
         count = hg_context_run_within(context, timeout, max_count);
@@ -174,12 +166,8 @@ hg_return_t HG_Event_progress(hg_context_t *context, unsigned int *count_p)
 {
     hg_return_t ret;
 
-    if (hg_context_is_refused(context, __func__))
-        return HG_PERMISSION;
-    if (util_unlikely(context == NULL)) {
-        HG_LOG_ERROR("cannot make progress: the context is NULL");
-        return HG_INVALID_ARG;
-    }
+    if (util_unlikely(!hg_context_is_usable(context)))
+        return hg_context_refuse(context, __func__);
     if (atomic_load_explicit(&context->waiters, memory_order_relaxed) & HG_WAITER_ARMED)
         atomic_fetch_and(&context->waiters, ~HG_WAITER_ARMED);
     hg_context_drain_event(context);
@@ -195,12 +183,8 @@ hg_return_t HG_Event_trigger(hg_context_t *context, unsigned int max_count,
 {
     unsigned int count;
 
-    if (hg_context_is_refused(context, __func__))
-        return HG_PERMISSION;
-    if (util_unlikely(context == NULL)) {
-        HG_LOG_ERROR("cannot trigger: the context is NULL");
-        return HG_INVALID_ARG;
-    }
+    if (util_unlikely(!hg_context_is_usable(context)))
+        return hg_context_refuse(context, __func__);
     count = hg_context_run(context, max_count);
     if (actual_count_p != NULL)
         *actual_count_p = count;

@@ -42,6 +42,8 @@ static hg_return_t hg_class_secrets_open(struct hg_rpc_class *hg_class,
                                          const struct hg_options *options);
 static void hg_class_set_options(struct hg_rpc_class *hg_class, const struct hg_options *options);
 static na_return_t hg_class_close_na(hg_class_t *hg_class);
+static hg_return_t hg_class_set_offset(hg_class_t *hg_class, hg_op_t op, hg_size_t offset,
+                                       const char *function);
 static hg_size_t hg_class_eager_size(const hg_class_t *hg_class, hg_op_t op);
 
 static const struct hg_upper hg_class_upper = {
@@ -165,40 +167,35 @@ hg_size_t HG_Class_get_output_eager_size(const hg_class_t *hg_class)
 
 hg_return_t HG_Class_set_input_offset(hg_class_t *hg_class, hg_size_t offset)
 {
-    if (hg_class_is_refused(hg_class, __func__))
-        return HG_PERMISSION;
-    if (hg_class == NULL || offset > hg_class_eager_size(hg_class, HG_INPUT)) {
-        HG_LOG_ERROR("cannot set the input offset to %" PRIu64
-                     "; it has to be below the eager size, the class not NULL",
-                     offset);
-        return HG_INVALID_ARG;
-    }
-    hg_rpc_class(hg_class)->in_offset = offset;
-    return HG_SUCCESS;
+    return hg_class_set_offset(hg_class, HG_INPUT, offset, __func__);
 }
 
 hg_return_t HG_Class_set_output_offset(hg_class_t *hg_class, hg_size_t offset)
 {
-    if (hg_class_is_refused(hg_class, __func__))
-        return HG_PERMISSION;
-    if (hg_class == NULL || offset > hg_class_eager_size(hg_class, HG_OUTPUT)) {
-        HG_LOG_ERROR("cannot set the output offset to %" PRIu64
-                     "; it has to be below the eager size, the class not NULL",
+    return hg_class_set_offset(hg_class, HG_OUTPUT, offset, __func__);
+}
+
+static hg_return_t hg_class_set_offset(hg_class_t *hg_class, hg_op_t op, hg_size_t offset,
+                                       const char *function)
+{
+    if (!hg_class_is_usable(hg_class))
+        return hg_class_refuse(hg_class, function);
+    if (offset > hg_class_eager_size(hg_class, op)) {
+        HG_LOG_ERROR("%s(): the offset is %" PRIu64 "; it has to be below the eager size", function,
                      offset);
         return HG_INVALID_ARG;
     }
-    hg_rpc_class(hg_class)->out_offset = offset;
+    if (op == HG_INPUT)
+        hg_rpc_class(hg_class)->in_offset = offset;
+    else
+        hg_rpc_class(hg_class)->out_offset = offset;
     return HG_SUCCESS;
 }
 
 hg_return_t HG_Class_set_data(hg_class_t *hg_class, void *data, void (*free_callback)(void *))
 {
-    if (hg_class_is_refused(hg_class, __func__))
-        return HG_PERMISSION;
-    if (hg_class == NULL) {
-        HG_LOG_ERROR("cannot attach data: the class is NULL");
-        return HG_INVALID_ARG;
-    }
+    if (!hg_class_is_usable(hg_class))
+        return hg_class_refuse(hg_class, __func__);
     hg_rpc_class(hg_class)->data = data;
     hg_rpc_class(hg_class)->data_free = free_callback;
     return HG_SUCCESS;
@@ -213,12 +210,8 @@ hg_return_t HG_Class_set_handle_create_callback(hg_class_t *hg_class,
                                                 hg_return_t (*callback)(hg_handle_t, void *),
                                                 void *arg)
 {
-    if (hg_class_is_refused(hg_class, __func__))
-        return HG_PERMISSION;
-    if (hg_class == NULL) {
-        HG_LOG_ERROR("cannot set the handle-create callback: the class is NULL");
-        return HG_INVALID_ARG;
-    }
+    if (!hg_class_is_usable(hg_class))
+        return hg_class_refuse(hg_class, __func__);
     hg_rpc_class(hg_class)->handle_create = callback;
     hg_rpc_class(hg_class)->handle_create_arg = arg;
     return HG_SUCCESS;

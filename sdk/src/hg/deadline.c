@@ -27,12 +27,8 @@ static void hg_detach_part_done(struct hg_handle *spare);
 
 hg_return_t HG_Class_set_default_deadline(hg_class_t *hg_class, unsigned int deadline_ms)
 {
-    if (hg_class_is_refused(hg_class, __func__))
-        return HG_PERMISSION;
-    if (hg_class == NULL) {
-        HG_LOG_ERROR("cannot set a default deadline of %u ms: the class is NULL", deadline_ms);
-        return HG_INVALID_ARG;
-    }
+    if (!hg_class_is_usable(hg_class))
+        return hg_class_refuse(hg_class, __func__);
     atomic_store_explicit(&hg_class->deadline_ms, deadline_ms, memory_order_relaxed);
     return HG_SUCCESS;
 }

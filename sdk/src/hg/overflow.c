@@ -56,12 +56,8 @@ static void hg_overflow_done(struct hg_handle *handle, struct hg_extra *extra, h
 
 hg_return_t HG_Class_set_overflow_timeout(hg_class_t *hg_class, unsigned int timeout_ms)
 {
-    if (hg_class_is_refused(hg_class, __func__))
-        return HG_PERMISSION;
-    if (hg_class == NULL) {
-        HG_LOG_ERROR("cannot set an overflow time-out of %u ms: the class is NULL", timeout_ms);
-        return HG_INVALID_ARG;
-    }
+    if (!hg_class_is_usable(hg_class))
+        return hg_class_refuse(hg_class, __func__);
     atomic_store_explicit(&hg_rpc_class(hg_class)->overflow_ms, timeout_ms, memory_order_relaxed);
     return HG_SUCCESS;
 }
@@ -73,13 +69,8 @@ hg_return_t HG_Class_set_overflow_budget(hg_class_t *hg_class, hg_size_t class_b
                                  ? class_bytes
                                  : peer_bytes;
 
-    if (hg_class_is_refused(hg_class, __func__))
-        return HG_PERMISSION;
-    if (hg_class == NULL) {
-        HG_LOG_ERROR("cannot set an overflow budget of %" PRIu64 " bytes: the class is NULL",
-                     class_bytes);
-        return HG_INVALID_ARG;
-    }
+    if (!hg_class_is_usable(hg_class))
+        return hg_class_refuse(hg_class, __func__);
     hg_budget_set(&hg_rpc_class(hg_class)->in_budget, class_bytes, peer_bytes, single);
     hg_budget_set(&hg_rpc_class(hg_class)->out_budget, class_bytes, peer_bytes, single);
     return HG_SUCCESS;

@@ -13,12 +13,8 @@ hg_return_t HG_Class_set_peer_lost_callback(hg_class_t *hg_class, hg_peer_lost_c
 {
     na_return_t ret;
 
-    if (hg_class_is_refused(hg_class, __func__))
-        return HG_PERMISSION;
-    if (hg_class == NULL) {
-        HG_LOG_ERROR("the class is NULL; pass an open one");
-        return HG_INVALID_ARG;
-    }
+    if (!hg_class_is_usable(hg_class))
+        return hg_class_refuse(hg_class, __func__);
     hg_rpc_class(hg_class)->peer_lost = callback;
     hg_rpc_class(hg_class)->peer_lost_arg = arg;
     ret = NA_Class_set_peer_lost(hg_class->paths[HG_PATH_MAIN].na_class,

@@ -30,7 +30,8 @@ static void hg_rpc_table_insert(struct hg_rpc_table *table, struct hg_rpc *rpc);
 static hg_return_t hg_registry_reserve(struct hg_registry *registry);
 static struct hg_rpc *hg_registry_insert(struct hg_registry *registry, hg_id_t id);
 static void hg_registry_free_data(struct hg_registry *registry, struct hg_rpc *rpc);
-static struct hg_rpc *hg_class_find_rpc(const hg_class_t *hg_class, hg_id_t id);
+static hg_return_t hg_class_find_rpc(const hg_class_t *hg_class, hg_id_t id, const char *function,
+                                     struct hg_rpc **rpc_p);
 
 hg_return_t hg_registry_init(struct hg_registry *registry)
 {
@@ -181,12 +182,8 @@ hg_return_t HG_Register(hg_class_t *hg_class, hg_id_t id, hg_proc_cb_t in_proc_c
 {
     hg_return_t ret;
 
-    if (hg_class_is_refused(hg_class, __func__))
-        return HG_PERMISSION;
-    if (hg_class == NULL) {
-        HG_LOG_ERROR("cannot register RPC %#" PRIx64 ": the class is NULL", id);
-        return HG_INVALID_ARG;
-    }
+    if (!hg_class_is_usable(hg_class))
+        return hg_class_refuse(hg_class, __func__);
     ret = hg_registry_add(&hg_rpc_class(hg_class)->registry, id, NULL, in_proc_cb, out_proc_cb,
                           rpc_cb);
     if (ret != HG_SUCCESS)
@@ -197,16 +194,10 @@ hg_return_t HG_Register(hg_class_t *hg_class, hg_id_t id, hg_proc_cb_t in_proc_c
 hg_return_t HG_Deregister(hg_class_t *hg_class, hg_id_t id)
 {
     struct hg_rpc *rpc;
+    hg_return_t ret = hg_class_find_rpc(hg_class, id, __func__, &rpc);
 
-    if (hg_class_is_refused(hg_class, __func__))
-        return HG_PERMISSION;
-    if (hg_class == NULL) {
-        HG_LOG_ERROR("cannot deregister RPC %#" PRIx64 ": the class is NULL", id);
-        return HG_INVALID_ARG;
-    }
-    rpc = hg_class_find_rpc(hg_class, id);
-    if (rpc == NULL)
-        return HG_NOENTRY;
+    if (ret != HG_SUCCESS)
+        return ret;
     atomic_store_explicit(&rpc->is_registered, false, memory_order_release);
     atomic_store(&rpc->no_response, false);
     hg_registry_free_data(&hg_rpc_class(hg_class)->registry, rpc);
@@ -243,16 +234,10 @@ hg_return_t HG_Register_data(hg_class_t *hg_class, hg_id_t id, void *data,
                              void (*free_callback)(void *))
 {
     struct hg_rpc *rpc;
+    hg_return_t ret = hg_class_find_rpc(hg_class, id, __func__, &rpc);
 
-    if (hg_class_is_refused(hg_class, __func__))
-        return HG_PERMISSION;
-    if (hg_class == NULL) {
-        HG_LOG_ERROR("cannot attach data to RPC %#" PRIx64 ": the class is NULL", id);
-        return HG_INVALID_ARG;
-    }
-    rpc = hg_class_find_rpc(hg_class, id);
-    if (rpc == NULL)
-        return HG_NOENTRY;
+    if (ret != HG_SUCCESS)
+        return ret;
     /* Data that were there stay the program's: it may have freed them. */
     (void) pthread_mutex_lock(&hg_rpc_class(hg_class)->registry.lock);
     atomic_store(&rpc->data, data);
@@ -273,16 +258,10 @@ void *HG_Registered_data(hg_class_t *hg_class, hg_id_t id)
 hg_return_t HG_Registered_disable_response(hg_class_t *hg_class, hg_id_t id, uint8_t disable)
 {
     struct hg_rpc *rpc;
+    hg_return_t ret = hg_class_find_rpc(hg_class, id, __func__, &rpc);
 
-    if (hg_class_is_refused(hg_class, __func__))
-        return HG_PERMISSION;
-    if (hg_class == NULL) {
-        HG_LOG_ERROR("cannot disable the response of RPC %#" PRIx64 ": the class is NULL", id);
-        return HG_INVALID_ARG;
-    }
-    rpc = hg_class_find_rpc(hg_class, id);
-    if (rpc == NULL)
-        return HG_NOENTRY;
+    if (ret != HG_SUCCESS)
+        return ret;
     atomic_store(&rpc->no_response, disable != 0);
     return HG_SUCCESS;
 }
@@ -290,29 +269,29 @@ hg_return_t HG_Registered_disable_response(hg_class_t *hg_class, hg_id_t id, uin
 hg_return_t HG_Registered_disabled_response(hg_class_t *hg_class, hg_id_t id, uint8_t *disabled_p)
 {
     struct hg_rpc *rpc;
+    hg_return_t ret;
 
-    if (hg_class_is_refused(hg_class, __func__))
-        return HG_PERMISSION;
-    if (hg_class == NULL || disabled_p == NULL) {
-        HG_LOG_ERROR("cannot look the response of RPC %#" PRIx64
-                     " up: class %p, result %p; pass both",
-                     id, (void *) hg_class, (void *) disabled_p);
+    if (disabled_p == NULL) {
+        HG_LOG_ERROR("cannot look the response of RPC %#" PRIx64 " up: disabled_p is NULL", id);
         return HG_INVALID_ARG;
     }
-    rpc = hg_class_find_rpc(hg_class, id);
-    if (rpc == NULL)
-        return HG_NOENTRY;
+    ret = hg_class_find_rpc(hg_class, id, __func__, &rpc);
+    if (ret != HG_SUCCESS)
+        return ret;
     *disabled_p = atomic_load(&rpc->no_response) ? HG_TRUE : HG_FALSE;
     return HG_SUCCESS;
 }
 
-static struct hg_rpc *hg_class_find_rpc(const hg_class_t *hg_class, hg_id_t id)
+static hg_return_t hg_class_find_rpc(const hg_class_t *hg_class, hg_id_t id, const char *function,
+                                     struct hg_rpc **rpc_p)
 {
-    struct hg_rpc *rpc = hg_registry_find(&hg_rpc_class(hg_class)->registry, id);
-
-    if (rpc == NULL)
-        HG_LOG_ERROR("RPC %#" PRIx64 " is not registered; call HG_Register() first", id);
-    return rpc;
+    if (!hg_class_is_usable(hg_class))
+        return hg_class_refuse(hg_class, function);
+    *rpc_p = hg_registry_find(&hg_rpc_class(hg_class)->registry, id);
+    if (*rpc_p != NULL)
+        return HG_SUCCESS;
+    HG_LOG_ERROR("RPC %#" PRIx64 " is not registered; call HG_Register() first", id);
+    return HG_NOENTRY;
 }
 
 /* The entry of an id, made if there is none; the lock is held. */
