@@ -131,7 +131,7 @@ hg_return_t HG_Finalize(hg_class_t *hg_class)
     }
 
     if (hg_rpc_class(hg_class)->stats)
-        hg_counters_log(hg_class, true);
+        hg_counters_log(hg_class);
     hg_class_unlink(hg_class);
     if (hg_rpc_class(hg_class)->data_free != NULL)
         hg_rpc_class(hg_class)->data_free(hg_rpc_class(hg_class)->data);

@@ -31,8 +31,7 @@ static void hg_counters_set(_Atomic uint64_t *counter, uint64_t value);
 static void hg_diag_add(const struct hg_counters *counters, struct hg_diag_counters *diag,
                         struct hg_ext_counters *ext);
 static void hg_class_dump(hg_class_t *hg_class, void *arg);
-static void hg_diag_log(enum na_log_level level, const char *what,
-                        const struct hg_diag_counters *diag, const struct hg_ext_counters *ext);
+static void hg_diag_log(const char *what, const struct hg_counters_sum *sum);
 
 hg_return_t HG_Class_get_counters(const hg_class_t *hg_class,
                                   struct hg_diag_counters *diag_counters)
@@ -74,15 +73,15 @@ void HG_Diag_dump_counters(void)
     struct hg_counters_sum sum = {0};
 
     hg_class_for_each(hg_class_dump, &sum);
-    hg_diag_log(NA_LOG_LEVEL_ERROR, "all open classes", &sum.diag, &sum.ext);
+    hg_diag_log("all open classes", &sum);
 }
 
-void hg_counters_log(hg_class_t *hg_class, bool force)
+void hg_counters_log(hg_class_t *hg_class)
 {
     struct hg_counters_sum sum = {0};
 
     hg_counters_add(hg_class, &sum);
-    hg_diag_log(force ? NA_LOG_LEVEL_ERROR : NA_LOG_LEVEL_INFO, "class", &sum.diag, &sum.ext);
+    hg_diag_log("class", &sum);
 }
 
 void UTIL_COLD hg_counters_forward_failed(hg_context_t *context, hg_return_t ret)
@@ -235,11 +234,13 @@ static void hg_diag_add(const struct hg_counters *counters, struct hg_diag_count
 }
 
 /* Not an error, but it was asked for: the level makes sure that it is seen. */
-static void hg_diag_log(enum na_log_level level, const char *what,
-                        const struct hg_diag_counters *diag, const struct hg_ext_counters *ext)
+static void hg_diag_log(const char *what, const struct hg_counters_sum *sum)
 {
+    const struct hg_diag_counters *diag = &sum->diag;
+    const struct hg_ext_counters *ext = &sum->ext;
+
     NA_Log_write(
-        level, HG_LOG_SUBSYS, __func__, __LINE__,
+        NA_LOG_LEVEL_ERROR, HG_LOG_SUBSYS, __func__, __LINE__,
         "counters of %s: requests %" PRIu64 " sent, %" PRIu64 " received, %" PRIu64
         " active; responses %" PRIu64 " sent, %" PRIu64 " received; extra data %" PRIu64
         " in, %" PRIu64 " out; bulk transfers %" PRIu64 "; refused: magic %" PRIu64

@@ -20,7 +20,7 @@ void hg_counters_forward_failed(hg_context_t *context, hg_return_t ret);
 /* Keep the counters of a context that is destroyed. The class's lock is held. */
 void hg_counters_retire(hg_class_t *hg_class, hg_context_t *context);
 
-/* Write the counters of a class to the log at level info, or at level error if `force`. */
-void hg_counters_log(hg_class_t *hg_class, bool force);
+/* Write the counters of a class to the log. */
+void hg_counters_log(hg_class_t *hg_class);
 
 #endif /* HG_COUNTERS_H */

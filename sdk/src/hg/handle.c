@@ -49,17 +49,26 @@ hg_return_t HG_Create(hg_context_t *context, hg_addr_t addr, hg_id_t id, hg_hand
     handle = hg_handle_take(context, path, addr, id, &ret);
     if (handle == NULL)
         return ret;
-    if (hg_rpc_class(context->hg_class)->handle_create != NULL) {
-        ret = hg_rpc_class(context->hg_class)
-                  ->handle_create(handle, hg_rpc_class(context->hg_class)->handle_create_arg);
-        if (ret != HG_SUCCESS) {
-            HG_LOG_ERROR("the handle-create callback failed: %s", HG_Error_to_string(ret));
-            hg_handle_unref(handle);
-            return ret;
-        }
+    ret = hg_handle_attach(handle);
+    if (ret != HG_SUCCESS) {
+        hg_handle_unref(handle);
+        return ret;
     }
     *handle_p = handle;
     return HG_SUCCESS;
+}
+
+hg_return_t hg_handle_attach(struct hg_handle *handle)
+{
+    const struct hg_rpc_class *hg_class = hg_rpc_class(handle->info.hg_class);
+    hg_return_t ret;
+
+    if (hg_class->handle_create == NULL)
+        return HG_SUCCESS;
+    ret = hg_class->handle_create(handle, hg_class->handle_create_arg);
+    if (ret != HG_SUCCESS)
+        HG_LOG_ERROR("the handle-create callback failed: %s", HG_Error_to_string(ret));
+    return ret;
 }
 
 hg_return_t HG_Destroy(hg_handle_t handle)

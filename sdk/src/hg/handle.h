@@ -137,6 +137,9 @@ struct hg_handle {
     pthread_mutex_t lock; /* of fetches, and of the messages when they are cancelled or exchanged */
 };
 
+/* Let the program attach its data to a new handle. */
+hg_return_t hg_handle_attach(struct hg_handle *handle);
+
 /* Allocate a handle for a pool, with its buffers and operations; free it. */
 struct hg_handle *hg_handle_new(const struct hg_pool *pool, hg_return_t *ret_p);
 void hg_handle_delete(struct hg_handle *handle);

@@ -9,7 +9,6 @@
 #include "hg/handle.h"
 
 static struct hg_handle *hg_pool_pop(struct hg_pool *pool);
-static hg_return_t hg_pool_prepare(const struct hg_rpc_class *hg_class, struct hg_handle *handle);
 
 void hg_pool_init(struct hg_pool *pool, hg_context_t *context, const struct hg_handle_kind *kind,
                   enum hg_path path)
@@ -57,7 +56,7 @@ hg_return_t hg_pool_grow(struct hg_pool *pool, uint32_t count)
         if (handle == NULL)
             return ret;
         if (!handle->is_origin) {
-            ret = hg_pool_prepare(hg_rpc_class(pool->context->hg_class), handle);
+            ret = hg_handle_attach(handle);
             if (ret != HG_SUCCESS) {
                 hg_handle_delete(handle);
                 return ret;
@@ -139,17 +138,4 @@ static struct hg_handle *hg_pool_pop(struct hg_pool *pool)
     }
     (void) pthread_mutex_unlock(&pool->lock);
     return handle;
-}
-
-/* Let the program attach its data to a handle that will receive requests. */
-static hg_return_t hg_pool_prepare(const struct hg_rpc_class *hg_class, struct hg_handle *handle)
-{
-    hg_return_t ret;
-
-    if (hg_class->handle_create == NULL)
-        return HG_SUCCESS;
-    ret = hg_class->handle_create(handle, hg_class->handle_create_arg);
-    if (ret != HG_SUCCESS)
-        HG_LOG_ERROR("the handle-create callback failed: %s", HG_Error_to_string(ret));
-    return ret;
 }

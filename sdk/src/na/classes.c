@@ -24,12 +24,13 @@ void na_classes_remove(struct na_class *na_class)
         *link = na_class->next;
     pthread_mutex_unlock(&na_classes_mutex);
 }
-void na_classes_visit(void (*visit)(struct na_class *na_class, void *arg), void *arg)
+
+void na_classes_visit(void (*visit)(struct na_class *na_class))
 {
     pthread_mutex_lock(&na_classes_mutex);
     for (struct na_class *na_class = classes; na_class != NULL; na_class = na_class->next)
         if (!na_class_is_inherited(na_class))
-            visit(na_class, arg);
+            visit(na_class);
     pthread_mutex_unlock(&na_classes_mutex);
 }
 

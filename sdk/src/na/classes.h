@@ -13,7 +13,7 @@ void na_classes_add(struct na_class *na_class);
 void na_classes_remove(struct na_class *na_class);
 
 /* Calls `visit` for each open class of this process. */
-void na_classes_visit(void (*visit)(struct na_class *na_class, void *arg), void *arg);
+void na_classes_visit(void (*visit)(struct na_class *na_class));
 
 /* In a child of a fork: nothing reaches the plugins of classes that are the parent's. */
 void na_classes_disable(void);

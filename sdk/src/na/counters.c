@@ -24,7 +24,7 @@ struct counters {
 
 static size_t counters_get(struct na_class *na_class, struct na_counter *counters);
 static void counters_add(void *arg, const char *name, uint64_t value);
-static void counters_print(struct na_class *na_class, void *arg);
+static void counters_print(struct na_class *na_class);
 
 na_return_t NA_Class_get_counters(const na_class_t *na_class, struct na_counter *counters,
                                   size_t *count_p)
@@ -50,7 +50,7 @@ na_return_t NA_Class_get_counters(const na_class_t *na_class, struct na_counter 
 
 void NA_Diag_dump_counters(void)
 {
-    na_classes_visit(counters_print, NULL);
+    na_classes_visit(counters_print);
 }
 
 /* Closed contexts have left theirs with the class. */
@@ -118,18 +118,17 @@ static void counters_add(void *arg, const char *name, uint64_t value)
     counters->count++;
 }
 
-static void counters_print(struct na_class *na_class, void *arg)
+static void counters_print(struct na_class *na_class)
 {
     struct na_counter counters[COUNTERS_MAX];
     struct text text = TEXT_INITIALIZER;
     const size_t count = counters_get(na_class, counters);
 
-    (void) arg;
     text_append(&text, "# [%d] na: counters of %s+%s:", (int) getpid(), na_class->class_name,
                 na_class->protocol);
     for (size_t i = 0; i < count; i++)
         text_append(&text, " %s=%llu", counters[i].name, (unsigned long long) counters[i].value);
     text_append(&text, "\n");
-    na_log_force(NA_LOG_LEVEL_INFO, text_get(&text));
+    na_log_force(text_get(&text));
     text_free(&text);
 }

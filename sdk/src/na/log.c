@@ -20,6 +20,7 @@
 
 #define LOG_SUBSYS_MAX  512
 #define LOG_LINE_MAX    2048
+#define LOG_WHOLE_MAX   (LOG_LINE_MAX + 256) /* with where it comes from */
 #define LOG_LEVEL_UNSET (-1)
 
 /* A place in the code writes at most so many warnings and errors in so many seconds. */
@@ -65,12 +66,13 @@ static void log_apply_environment(void);
 static bool log_place_has_room(const char *func, int line, uint32_t *hidden_p, bool *is_last_p);
 static struct log_place *log_place_find(const char *func, int line);
 static void log_filter(void);
-static void log_subsys_store(const char *subsys);
+static void log_subsys_set(const char *subsys, const char *what);
 static bool log_subsys_shown(const char *subsys);
 static bool log_subsys_matches(const char *token, size_t length, const char *subsys);
 static size_t log_subsys_unknown(const char *list, bool has_levels, const char **word_p);
 static void log_subsys_check(const char *list, bool has_levels);
 static void log_wrong_setting(const char *format, ...) NA_PRINTF(1, 2);
+static void log_whole(enum na_log_level level, const char *whole);
 static void log_line(enum na_log_level level, const char *line);
 
 bool NA_Log_enabled(enum na_log_level level, const char *subsys)
@@ -95,7 +97,7 @@ bool na_log_level_enabled(enum na_log_level level)
 void NA_Log_write(enum na_log_level level, const char *subsys, const char *func, int line,
                   const char *format, ...)
 {
-    char message[LOG_LINE_MAX], whole[LOG_LINE_MAX + 256], line_out[sizeof(whole) + 256];
+    char message[LOG_LINE_MAX], whole[LOG_WHOLE_MAX];
     char note[96] = "";
     uint32_t hidden = 0;
     bool is_last = false;
@@ -117,15 +119,13 @@ void NA_Log_write(enum na_log_level level, const char *subsys, const char *func,
     (void) snprintf(whole, sizeof(whole), "# [%d] %s: [%s] %s():%d %s%s", (int) getpid(),
                     subsys != NULL ? subsys : "amalgam", log_level_names[level],
                     func != NULL ? func : "?", line, message, note);
-    na_log_escape(line_out, sizeof(line_out) - 1, whole);
-    strcat(line_out, "\n");
-    log_line(level, line_out);
+    log_whole(level, whole);
 }
 
-void na_log_force(enum na_log_level level, const char *line)
+void na_log_force(const char *line)
 {
     (void) log_level_get();
-    log_line(level, line);
+    log_line(NA_LOG_LEVEL_INFO, line);
 }
 
 void na_log_escape(char *out, size_t size, const char *in)
@@ -167,15 +167,7 @@ void NA_Log_reload(void)
 void NA_Set_log_subsys(const char *subsys)
 {
     (void) log_level_get();
-    if (subsys != NULL && strlen(subsys) >= LOG_SUBSYS_MAX) {
-        log_wrong_setting("list of log subsystems is longer than %d characters and ignored",
-                          LOG_SUBSYS_MAX - 1);
-        return;
-    }
-    pthread_mutex_lock(&na_log_mutex);
-    log_subsys_store(subsys);
-    pthread_mutex_unlock(&na_log_mutex);
-    log_subsys_check(subsys, false);
+    log_subsys_set(subsys != NULL ? subsys : "", "list of log subsystems");
 }
 
 void NA_Set_log_func(na_log_func_t func)
@@ -227,17 +219,8 @@ static void log_apply_environment(void)
         log_wrong_setting(
             "HG_LOG_LEVEL is \"%.200s\", which is unknown and ignored; use " LOG_LEVEL_WORDS,
             setting);
-    if (subsys == NULL)
-        return;
-    if (strlen(subsys) >= LOG_SUBSYS_MAX) {
-        log_wrong_setting("HG_LOG_SUBSYS is longer than %d characters and ignored",
-                          LOG_SUBSYS_MAX - 1);
-        return;
-    }
-    pthread_mutex_lock(&na_log_mutex);
-    log_subsys_store(subsys);
-    pthread_mutex_unlock(&na_log_mutex);
-    log_subsys_check(subsys, false);
+    if (subsys != NULL)
+        log_subsys_set(subsys, "HG_LOG_SUBSYS");
 }
 
 /* The variable, or the first line of the file that it names after '@'. NULL: there is none. */
@@ -390,10 +373,18 @@ static struct log_place *log_place_find(const char *func, int line)
     return NULL;
 }
 
-static void log_subsys_store(const char *subsys)
+/* `what` is the name of the list, for the line that says that it is too long. */
+static void log_subsys_set(const char *subsys, const char *what)
 {
-    (void) snprintf(log_subsys, sizeof(log_subsys), "%s", subsys != NULL ? subsys : "");
+    if (strlen(subsys) >= LOG_SUBSYS_MAX) {
+        log_wrong_setting("%s is longer than %d characters and ignored", what, LOG_SUBSYS_MAX - 1);
+        return;
+    }
+    pthread_mutex_lock(&na_log_mutex);
+    (void) strcpy(log_subsys, subsys);
     log_filter();
+    pthread_mutex_unlock(&na_log_mutex);
+    log_subsys_check(subsys, false);
 }
 
 /* The lock is held. */
@@ -461,7 +452,7 @@ static size_t log_subsys_unknown(const char *list, bool has_levels, const char *
 static void log_subsys_check(const char *list, bool has_levels)
 {
     const char *word = NULL;
-    const size_t length = list != NULL ? log_subsys_unknown(list, has_levels, &word) : 0;
+    const size_t length = log_subsys_unknown(list, has_levels, &word);
 
     if (length > 0)
         log_wrong_setting("log subsystem \"%.*s\" is unknown and matches nothing; use hg, na or "
@@ -473,7 +464,7 @@ static void log_subsys_check(const char *list, bool has_levels)
 /* Whatever level and subsystems hide, that a setting is wrong is shown; unless nothing is to be. */
 static void log_wrong_setting(const char *format, ...)
 {
-    char message[LOG_SUBSYS_MAX + 256], whole[sizeof(message) + 64], escaped[sizeof(whole) + 256];
+    char message[LOG_SUBSYS_MAX + 256], whole[LOG_WHOLE_MAX];
     va_list args;
 
     if (!na_log_level_enabled(NA_LOG_LEVEL_ERROR))
@@ -482,9 +473,16 @@ static void log_wrong_setting(const char *format, ...)
     (void) vsnprintf(message, sizeof(message), format, args);
     va_end(args);
     (void) snprintf(whole, sizeof(whole), "# [%d] na: [error] %s", (int) getpid(), message);
-    na_log_escape(escaped, sizeof(escaped) - 1, whole);
-    strcat(escaped, "\n");
-    log_line(NA_LOG_LEVEL_ERROR, escaped);
+    log_whole(NA_LOG_LEVEL_ERROR, whole);
+}
+
+static void log_whole(enum na_log_level level, const char *whole)
+{
+    char line[LOG_WHOLE_MAX + 256];
+
+    na_log_escape(line, sizeof(line) - 1, whole);
+    strcat(line, "\n");
+    log_line(level, line);
 }
 
 /* Writes without the lock, so that a log function may log or change the settings. */

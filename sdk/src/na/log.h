@@ -23,8 +23,8 @@
 #define NA_LOG_INFO(...)    NA_LOG_AT(NA_LOG_LEVEL_INFO, __VA_ARGS__)
 #define NA_LOG_DEBUG(...)   NA_LOG_AT(NA_LOG_LEVEL_DEBUG, __VA_ARGS__)
 
-/* One line to the stream of a level, whatever the level and the subsystems are. */
-void na_log_force(enum na_log_level level, const char *line);
+/* One line to the stream of level info, whatever the level and the subsystems are. */
+void na_log_force(const char *line);
 
 /*
  * Control characters, also those of two bytes in UTF-8, as \xNN: texts come from init strings,
