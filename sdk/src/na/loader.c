@@ -34,9 +34,9 @@ static struct na_record *loader_missing; /* names that were not found */
 
 static na_return_t loader_load(const char *name, const char *path, uint32_t core_owner,
                                bool is_named, const struct na_record **record_p);
-static na_return_t loader_probe(const struct na_candidates *candidates, uint32_t core_owner,
+static na_return_t loader_probe(const struct na_record_list *list, uint32_t core_owner,
                                 const char *protocol);
-static bool is_unknown(const struct na_candidate *candidate);
+static bool is_unknown(const struct na_plugin_record *found);
 static void record_crash(const struct na_probe *probe);
 static bool record_is_current(const struct na_record *record, const struct stat *info);
 static void record_set_file(struct na_record *record, const struct stat *info);
@@ -112,33 +112,32 @@ na_return_t na_loader_get_all(const char *protocol, const struct na_transport **
                               size_t *count_p, struct text *why)
 {
     struct na_search_path search = {0};
-    struct na_candidates candidates;
+    struct na_record_list list;
     const struct na_transport **transports = NULL;
     size_t count = 0;
     na_return_t ret;
 
-    ret = na_loader_list(&candidates);
+    ret = na_loader_list(&list);
     if (ret == NA_SUCCESS)
         ret = na_search_path_get(&search);
     if (ret == NA_SUCCESS) {
-        transports = calloc(candidates.count + 1, sizeof(*transports));
+        transports = calloc(list.count + 1, sizeof(*transports));
         if (transports == NULL)
             ret = NA_NOMEM;
     }
     if (ret == NA_SUCCESS)
-        ret = loader_probe(&candidates, search.core_owner, protocol);
+        ret = loader_probe(&list, search.core_owner, protocol);
     na_loader_lock();
-    for (size_t i = 0; i < candidates.count && ret == NA_SUCCESS; i++) {
-        const struct na_candidate *candidate = &candidates.items[i];
+    for (struct na_plugin_record *found = list.first; found != NULL && ret == NA_SUCCESS;
+         found = found->next) {
         const struct na_record *record = NULL;
 
-        if (candidate->code != NA_LOADER_FOUND) {
-            if (why != NULL && access(candidate->path, F_OK) == 0)
-                text_append(why, "%s%s: %s", why->length > 0 ? "; " : "", candidate->path,
-                            candidate->text);
+        if (found->code != NA_LOADER_FOUND) {
+            if (why != NULL && access(found->path, F_OK) == 0)
+                text_append(why, "%s%s: %s", why->length > 0 ? "; " : "", found->path, found->text);
             continue;
         }
-        ret = loader_load(candidate->name, candidate->path, search.core_owner, false, &record);
+        ret = loader_load(found->name, found->path, search.core_owner, false, &record);
         if (ret == NA_SUCCESS && record->transport != NULL)
             transports[count++] = record->transport;
         else if (ret == NA_SUCCESS && why != NULL)
@@ -146,7 +145,7 @@ na_return_t na_loader_get_all(const char *protocol, const struct na_transport **
     }
     na_loader_unlock();
     na_search_path_free(&search);
-    na_loader_list_free(&candidates);
+    na_record_list_free(list.first);
     if (ret != NA_SUCCESS) {
         free(transports);
         return ret;
@@ -202,20 +201,20 @@ const struct na_record *na_loader_first_missing(void)
 }
 
 /* Files that nothing is known of are tried before. That takes its time, and nothing is locked. */
-static na_return_t loader_probe(const struct na_candidates *candidates, uint32_t core_owner,
+static na_return_t loader_probe(const struct na_record_list *list, uint32_t core_owner,
                                 const char *protocol)
 {
-    struct na_probe *probes = calloc(candidates->count + 1, sizeof(*probes));
+    struct na_probe *probes = calloc(list->count + 1, sizeof(*probes));
     size_t count = 0;
 
     if (probes == NULL)
         return NA_NOMEM;
     na_loader_lock();
-    for (size_t i = 0; i < candidates->count; i++) {
-        if (!is_unknown(&candidates->items[i]))
+    for (const struct na_plugin_record *found = list->first; found != NULL; found = found->next) {
+        if (!is_unknown(found))
             continue;
-        probes[count].name = candidates->items[i].name;
-        probes[count++].path = candidates->items[i].path;
+        probes[count].name = found->name;
+        probes[count++].path = found->path;
     }
     na_loader_unlock();
     na_probe_all(probes, count, core_owner, protocol);
@@ -228,12 +227,12 @@ static na_return_t loader_probe(const struct na_candidates *candidates, uint32_t
     return NA_SUCCESS;
 }
 
-static bool is_unknown(const struct na_candidate *candidate)
+static bool is_unknown(const struct na_plugin_record *found)
 {
-    const struct na_record *record = na_loader_find_record(candidate->path);
+    const struct na_record *record = na_loader_find_record(found->path);
     struct stat info;
 
-    if (candidate->code != NA_LOADER_FOUND || stat(candidate->path, &info) != 0)
+    if (found->code != NA_LOADER_FOUND || stat(found->path, &info) != 0)
         return false;
     return record == NULL || (record->handle == NULL && (record->code == NA_LOADER_FOUND ||
                                                          !record_is_current(record, &info)));

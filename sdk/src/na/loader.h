@@ -22,17 +22,10 @@ struct na_record {
     uint64_t inode, ctime_ns, size; /* the file that the result is about */
 };
 
-/* A place in the search path: a file, or a directory that cannot be used. */
-struct na_candidate {
-    char *name; /* plugin name; empty for a directory */
-    char *path; /* file or directory */
-    char *text; /* what is wrong with the directory or name, or which file came first; or NULL */
-    enum na_plugin_code code; /* NA_LOADER_FOUND: a file to be loaded when it is asked for */
-};
-
-struct na_candidates {
-    size_t count, size;
-    struct na_candidate *items;
+/* Records as NA_Plugin_get_records() gives them, in the order of the search path. */
+struct na_record_list {
+    struct na_plugin_record *first, **end;
+    size_t count;
 };
 
 /*
@@ -59,10 +52,22 @@ na_return_t na_loader_explain(const char *name, struct text *why);
 na_return_t na_loader_get_all(const char *protocol, const struct na_transport ***transports_p,
                               size_t *count_p, struct text *why);
 
-/* Lists the search path: na_*.so of each directory, by name, and directories that cannot be
- * used. */
-na_return_t na_loader_list(struct na_candidates *candidates);
-void na_loader_list_free(struct na_candidates *candidates);
+/*
+ * Lists the search path: na_*.so of each directory, by name, and directories that cannot be used.
+ * NA_LOADER_FOUND is a file to be loaded when it is asked for.
+ */
+na_return_t na_loader_list(struct na_record_list *list);
+
+/* Appends a record; `text` may be NULL. */
+na_return_t na_record_list_add(struct na_record_list *list, const char *name, const char *path,
+                               enum na_plugin_code code, const char *text);
+
+/* The first one of a name, or NULL. */
+const struct na_plugin_record *na_record_list_find(const struct na_record_list *list,
+                                                   const char *name);
+
+/* Frees records that have no info. */
+void na_record_list_free(struct na_plugin_record *first);
 
 /* Appends the directories of the search path. */
 void na_loader_append_places(struct text *text);

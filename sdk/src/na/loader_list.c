@@ -20,44 +20,76 @@
 #define FILE_PREFIX "na_"
 #define FILE_SUFFIX ".so"
 
-static na_return_t list_directory(struct na_candidates *candidates, const char *directory,
+static na_return_t list_directory(struct na_record_list *list, const char *directory,
                                   uint32_t core_owner);
-static na_return_t list_file(struct na_candidates *candidates, const char *file, const char *path);
-static na_return_t list_add(struct na_candidates *candidates, const char *name, const char *path,
-                            enum na_plugin_code code, const char *text);
-static const struct na_candidate *list_find(const struct na_candidates *candidates,
-                                            const char *name);
+static na_return_t list_file(struct na_record_list *list, const char *file, const char *path);
 static void name_from_file(char *name, size_t size, const char *file);
 static int compare_entries(const struct dirent **entry1, const struct dirent **entry2);
 static int is_plugin_entry(const struct dirent *entry);
 
-na_return_t na_loader_list(struct na_candidates *candidates)
+na_return_t na_loader_list(struct na_record_list *list)
 {
     struct na_search_path search;
     na_return_t ret;
 
-    memset(candidates, 0, sizeof(*candidates));
+    list->first = NULL;
+    list->end = &list->first;
+    list->count = 0;
     ret = na_search_path_get(&search);
     for (size_t i = 0; i < search.count && ret == NA_SUCCESS; i++)
-        ret = list_directory(candidates, search.directories[i], search.core_owner);
+        ret = list_directory(list, search.directories[i], search.core_owner);
     na_search_path_free(&search);
-    if (ret != NA_SUCCESS)
-        na_loader_list_free(candidates);
+    if (ret != NA_SUCCESS) {
+        na_record_list_free(list->first);
+        list->first = NULL;
+    }
     return ret;
 }
 
-void na_loader_list_free(struct na_candidates *candidates)
+na_return_t na_record_list_add(struct na_record_list *list, const char *name, const char *path,
+                               enum na_plugin_code code, const char *text)
 {
-    for (size_t i = 0; i < candidates->count; i++) {
-        free(candidates->items[i].name);
-        free(candidates->items[i].path);
-        free(candidates->items[i].text);
-    }
-    free(candidates->items);
-    memset(candidates, 0, sizeof(*candidates));
+    struct na_plugin_record *record = calloc(1, sizeof(*record));
+
+    if (record == NULL)
+        return NA_NOMEM;
+    *list->end = record; /* what is there is freed with the list */
+    list->end = &record->next;
+    list->count++;
+    record->stage = NA_LOADER_STAGE_SEARCH;
+    record->code = code;
+    record->name = strdup(name);
+    record->path = strdup(path);
+    record->text = strdup(text != NULL ? text : "");
+    if (record->name == NULL || record->path == NULL || record->text == NULL)
+        return NA_NOMEM;
+    return NA_SUCCESS;
 }
 
-static na_return_t list_directory(struct na_candidates *candidates, const char *directory,
+const struct na_plugin_record *na_record_list_find(const struct na_record_list *list,
+                                                   const char *name)
+{
+    const struct na_plugin_record *record = list->first;
+
+    while (record != NULL && strcmp(record->name, name) != 0)
+        record = record->next;
+    return record;
+}
+
+void na_record_list_free(struct na_plugin_record *first)
+{
+    while (first != NULL) {
+        struct na_plugin_record *next = first->next;
+
+        free((void *) (uintptr_t) first->name);
+        free((void *) (uintptr_t) first->path);
+        free((void *) (uintptr_t) first->text);
+        free(first);
+        first = next;
+    }
+}
+
+static na_return_t list_directory(struct na_record_list *list, const char *directory,
                                   uint32_t core_owner)
 {
     char reason[REASON_MAX], path[PATH_MAX];
@@ -66,75 +98,42 @@ static na_return_t list_directory(struct na_candidates *candidates, const char *
     int count;
 
     if (access(directory, F_OK) != 0)
-        return list_add(candidates, "", directory, NA_LOADER_MISSING, "there is no such directory");
+        return na_record_list_add(list, "", directory, NA_LOADER_MISSING,
+                                  "there is no such directory");
     if (!na_plugin_directory_is_safe(directory, core_owner, reason, sizeof(reason)))
-        return list_add(candidates, "", directory, NA_LOADER_UNSAFE, reason);
+        return na_record_list_add(list, "", directory, NA_LOADER_UNSAFE, reason);
     count = scandir(directory, &entries, is_plugin_entry, compare_entries);
     if (count < 0) {
         (void) snprintf(reason, sizeof(reason), "the directory cannot be read: %s",
                         strerror(errno));
-        return list_add(candidates, "", directory, NA_LOADER_MISSING, reason);
+        return na_record_list_add(list, "", directory, NA_LOADER_MISSING, reason);
     }
     for (int i = 0; i < count; i++) {
         (void) snprintf(path, sizeof(path), "%s/%s", directory, entries[i]->d_name);
         if (ret == NA_SUCCESS)
-            ret = list_file(candidates, entries[i]->d_name, path);
+            ret = list_file(list, entries[i]->d_name, path);
         free(entries[i]);
     }
     free(entries);
     return ret;
 }
 
-static na_return_t list_file(struct na_candidates *candidates, const char *file, const char *path)
+static na_return_t list_file(struct na_record_list *list, const char *file, const char *path)
 {
-    const struct na_candidate *first;
+    const struct na_plugin_record *first;
     char reason[REASON_MAX], name[NAME_MAX + 1];
 
     name_from_file(name, sizeof(name), file);
     if (!na_plugin_name_is_valid(name))
-        return list_add(candidates, name, path, NA_LOADER_BAD_NAME,
-                        "the name of a plugin, between na_ and .so, has 1 to 64 letters, digits, "
-                        "\"_\" and \"-\"; rename the file");
-    first = list_find(candidates, name);
+        return na_record_list_add(
+            list, name, path, NA_LOADER_BAD_NAME,
+            "the name of a plugin, between na_ and .so, has 1 to 64 letters, digits, "
+            "\"_\" and \"-\"; rename the file");
+    first = na_record_list_find(list, name);
     if (first == NULL)
-        return list_add(candidates, name, path, NA_LOADER_FOUND, NULL);
+        return na_record_list_add(list, name, path, NA_LOADER_FOUND, NULL);
     (void) snprintf(reason, sizeof(reason), "%.400s comes first in the search path", first->path);
-    return list_add(candidates, name, path, NA_LOADER_DUPLICATE, reason);
-}
-
-static na_return_t list_add(struct na_candidates *candidates, const char *name, const char *path,
-                            enum na_plugin_code code, const char *text)
-{
-    struct na_candidate *item;
-
-    if (candidates->count == candidates->size) {
-        size_t size = 2 * candidates->size + 16;
-        struct na_candidate *items = realloc(candidates->items, size * sizeof(*items));
-
-        if (items == NULL)
-            return NA_NOMEM;
-        candidates->items = items;
-        candidates->size = size;
-    }
-    item = &candidates->items[candidates->count];
-    memset(item, 0, sizeof(*item));
-    item->code = code;
-    item->name = strdup(name);
-    item->path = strdup(path);
-    item->text = text != NULL ? strdup(text) : NULL;
-    candidates->count++; /* what is there is freed with the list */
-    if (item->name == NULL || item->path == NULL || (text != NULL && item->text == NULL))
-        return NA_NOMEM;
-    return NA_SUCCESS;
-}
-
-static const struct na_candidate *list_find(const struct na_candidates *candidates,
-                                            const char *name)
-{
-    for (size_t i = 0; i < candidates->count; i++)
-        if (strcmp(candidates->items[i].name, name) == 0)
-            return &candidates->items[i];
-    return NULL;
+    return na_record_list_add(list, name, path, NA_LOADER_DUPLICATE, reason);
 }
 
 static void name_from_file(char *name, size_t size, const char *file)
