@@ -46,6 +46,7 @@ static bool channel_is_taken(const struct ucx_channel *channel, const struct ucx
 static struct ucx_link *channel_match(struct ucx_channel *channel, const struct ucx_hello *hello);
 static bool link_is_of(const struct ucx_link *link, const struct ucx_hello *hello);
 static bool link_is_alive(const struct ucx_link *link);
+static void channel_malformed(struct ucx_channel *channel, const char *reason);
 static void channel_failed(struct ucx_channel *channel, const char *reason);
 
 /* Begins to connect to the link's name, which is an address of a socket. */
@@ -360,7 +361,7 @@ static void channel_read(struct ucx_channel *channel)
             continue;
         }
         if (is_met) {
-            channel_failed(channel, "it said more than belongs on its connection");
+            channel_malformed(channel, "it said more than belongs on its connection");
             return;
         }
         channel->in_done += (uint32_t) size;
@@ -393,7 +394,7 @@ static void channel_take(struct ucx_channel *channel)
         complaint = ucx_hello_head(channel->in, &channel->in_size);
     }
     if (complaint != NULL && channel->fd >= 0)
-        channel_failed(channel, complaint);
+        channel_malformed(channel, complaint);
 }
 
 /* The other side's hello is complete. */
@@ -614,6 +615,13 @@ static bool link_is_alive(const struct ucx_link *link)
             return true;
     }
     return false;
+}
+
+/* It said what does not belong there: somebody on the way, or another program. */
+static void channel_malformed(struct ucx_channel *channel, const char *reason)
+{
+    kit_msg_dropped(&channel->na_class->fabric);
+    channel_failed(channel, reason);
 }
 
 /*

@@ -110,6 +110,7 @@ ucs_status_t ucx_frame_received(void *arg, const void *header, size_t header_siz
 static const struct ucx_link *frame_link(struct na_plugin_class *na_class, const void *header,
                                          size_t size)
 {
+    const struct ucx_link *link;
     struct ucx_link_name name;
 
     if (size != sizeof(name)) {
@@ -117,7 +118,10 @@ static const struct ucx_link *frame_link(struct na_plugin_class *na_class, const
         return NULL;
     }
     memcpy(&name, header, sizeof(name));
-    return ucx_link_named(na_class, &name);
+    link = ucx_link_named(na_class, &name);
+    if (link == NULL)
+        kit_msg_dropped(&na_class->fabric);
+    return link;
 }
 
 void ucx_frame_release(struct kit_endpoint *endpoint, void *cookie)

@@ -101,6 +101,11 @@ void kit_msg_refused(struct kit_endpoint *endpoint, const char *name, const char
             why);
 }
 
+void kit_msg_dropped(struct kit_endpoint *endpoint)
+{
+    endpoint->state->session.bad++;
+}
+
 static void counters_get(struct na_plugin_class *na_class, na_plugin_counter_fn report, void *arg)
 {
     struct kit_endpoint *endpoint = msg_class(na_class);

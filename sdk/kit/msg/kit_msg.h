@@ -226,6 +226,9 @@ void kit_msg_rma_done(struct kit_endpoint *endpoint, struct kit_msg_rma *rma, in
 /* kit_peer_failed() of all peers that were met, when the way to each of them is lost. */
 void kit_endpoint_failed(struct kit_endpoint *endpoint, int32_t status, const char *reason);
 
+/* Counts as malformed what the plugin itself drops, which logs it. Since 1.2. */
+void kit_msg_dropped(struct kit_endpoint *endpoint);
+
 /* Counts and logs a caller that the plugin itself turned away because of its key. */
 void kit_msg_refused(struct kit_endpoint *endpoint, const char *name, const char *why);
 

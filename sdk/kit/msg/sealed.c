@@ -198,6 +198,12 @@ static void open_take(struct msg_endpoint *state, const struct sealed *frame, co
             kit_msg_frame_stale(state, frame->token, frame->incarnation);
         return;
     }
+    if (!frame->has_hello && frame->peer == NULL) {
+        state->counters.frames_stale++;
+        MSG_LOG_DEBUG(state->endpoint, "dropped a frame without a seal from nobody known (%#llx)",
+                      (unsigned long long) frame->token);
+        return;
+    }
     while (frame->peer != NULL && !frame->peer->base.is_self && offset < frame->size) {
         struct wire_record record;
         uint32_t length;

@@ -242,8 +242,9 @@ static struct kit_offer *offer_make(struct kit_peer *peer, const struct kit_hell
     struct kit_offer *offer;
 
     if (auth->offer_count >= OFFERS_OF_PEER)
-        kit_offer_free(kit_container(auth->offers.next, struct kit_offer, peer_link));
+        kit_offer_unproven(kit_container(auth->offers.next, struct kit_offer, peer_link));
     if (session->offers >= OFFERS_MAX || !exchange_use(peer)) {
+        session->refused++;
         SESSION_LOG_DEBUG(session, "no place for the HELLO of %s", hello->name);
         return NULL;
     }

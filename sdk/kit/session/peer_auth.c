@@ -28,7 +28,8 @@ void kit_peer_auth_reset(struct kit_peer *peer)
 {
     if (peer->auth == NULL)
         return;
-    kit_offers_drop(peer);
+    while (!kit_list_empty(&peer->auth->offers))
+        kit_offer_unproven(kit_container(peer->auth->offers.next, struct kit_offer, peer_link));
     kit_auth_wipe(peer->auth, sizeof(*peer->auth));
     kit_list_init(&peer->auth->offers);
 }
@@ -47,6 +48,20 @@ void kit_offer_free(struct kit_offer *offer)
     kit_host->mem_free(offer);
 }
 
+/* Nothing came that is sealed under its keys: its sender has another key, or it was replayed. */
+void kit_offer_unproven(struct kit_offer *offer)
+{
+    struct kit_session *session = offer->peer->session;
+    const uint32_t level =
+        kit_session_refuse(session) ? NA_PLUGIN_LOG_WARNING : NA_PLUGIN_LOG_DEBUG;
+
+    SESSION_LOG(session, level,
+                "refused a HELLO of %s: nothing that proves the key (auth_key) has followed; "
+                "further ones are counted, and logged as debug",
+                offer->peer->name);
+    kit_offer_free(offer);
+}
+
 void kit_offers_drop(struct kit_peer *peer)
 {
     while (!kit_list_empty(&peer->auth->offers))
@@ -62,7 +77,7 @@ void kit_offers_expire(struct kit_session *session)
 
         if (session->ticks - offer->ticks < OFFER_TICKS)
             break;
-        kit_offer_free(offer);
+        kit_offer_unproven(offer);
     }
 }
 

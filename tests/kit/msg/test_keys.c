@@ -1038,12 +1038,67 @@ static void test_offers_are_forgotten(void **state)
         hand_over(pair->b, pair->cb, &frame);
     }
     assert_int_equal(inside->session.offers, 20);
+    assert_int_equal(inside->session.refused, 0);
     for (uint32_t i = 0; i < 200 && inside->session.peer_count > peers; i++) {
         sim_clock_skip += KIT_SESSION_TICK_NS;
         sim_poll(pair->cb, NULL, MSG_POLLS_A_CLOCK);
     }
     assert_int_equal(inside->session.offers, 0);
+    assert_int_equal(inside->session.refused, 20);
     assert_int_equal(inside->session.peer_count, peers);
+}
+
+/* Each that is displaced, or fails with its peer, is one that proved nothing, too. */
+static void test_offers_are_counted(void **state)
+{
+    struct sim_pair pair;
+    struct sim_op send = {0};
+    struct frame hello, forged;
+
+    (void) state;
+    keyed_open(&pair, KEY, KEY);
+    assert_int_equal(kit_msg_send_unexpected(pair.ca, &send, "x", 2, NULL, pair.b_at_a, 0, 1), 0);
+    take(pair.b, &hello);
+    for (uint32_t i = 0; i < 20; i++) {
+        forge(&hello, &forged);
+        hand_over(pair.b, pair.cb, &forged);
+    }
+    assert_int_equal(pair.b->endpoint.state->session.offers, 16);
+    assert_int_equal(refused(pair.b), 4);
+    kit_msg_lock(&pair.b->endpoint);
+    kit_peer_failed(kit_peer_by_name(&pair.b->endpoint.state->session, "a"), NA_PLUGIN_HOSTUNREACH,
+                    "the test says so");
+    kit_msg_unlock(&pair.b->endpoint);
+    sim_poll(pair.cb, NULL, 2);
+    assert_int_equal(refused(pair.b), 20);
+    assert_int_equal(kit_msg_cancel(pair.ca, &send), 0);
+    keyed_close(&pair);
+}
+
+/* A HELLO_ACK that goes to another process, or back to its sender. */
+static void test_hello_ack_for_nobody(void **state)
+{
+    struct sim_pair pair;
+    struct sim_op send = {0}, receive;
+    struct frame frame;
+    char buf[8];
+
+    (void) state;
+    keyed_open(&pair, KEY, KEY);
+    post(pair.cb, &receive, buf);
+    assert_int_equal(kit_msg_send_unexpected(pair.ca, &send, "x", 2, NULL, pair.b_at_a, 0, 1), 0);
+    take(pair.b, &frame);
+    hand_over(pair.b, pair.cb, &frame);
+    take(pair.a, &frame);
+    assert_int_equal(refused(pair.b), 0);
+    hand_over(pair.b, pair.cb, &frame);
+    assert_int_equal(refused(pair.b), 1);
+    hand_over(pair.a, pair.ca, &frame);
+    sim_poll_until(pair.ca, pair.cb, &receive);
+    assert_int_equal(receive.status, 0);
+    kit_msg_addr_free(pair.b, receive.source);
+    assert_int_equal(refused(pair.a), 0);
+    keyed_close(&pair);
 }
 
 /* An older release is told apart before anything of it is read. */
@@ -1087,6 +1142,8 @@ int main(void)
         cmocka_unit_test(test_one_encrypts),
         cmocka_unit_test_setup_teardown(test_stranger_with_a_name, met_setup, met_teardown),
         cmocka_unit_test_setup_teardown(test_offers_are_forgotten, met_setup, met_teardown),
+        cmocka_unit_test(test_offers_are_counted),
+        cmocka_unit_test(test_hello_ack_for_nobody),
         cmocka_unit_test_setup_teardown(test_other_version, met_setup, met_teardown),
     };
 
