@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Two processes with a key, and a hostile proxy on every connection between them, those that UCX
+ * makes by itself included. It replays, swaps, reflects, truncates, reorders and edits each kind of
+ * message, in both directions: each is refused and counted, no handler runs for it, each byte that
+ * is taken was sent, and both go on, with each other and with a third process.
+ *
+ * Some things are not refused at once, for they change nothing. A HELLO may be of anybody, so one
+ * that is sent again is answered as before, and one of another session is kept for ten seconds as
+ * an offer that nothing follows, and counted then. A HELLO_ACK that comes twice is the same
+ * HELLO_ACK. HELLO, HELLO_ACK and what the ucx plugin says on its socket have nothing to change
+ * places with: they are late, as is the rest of what that plugin says first. Bulk data that the
+ * fabric moves by itself are not sealed, and not attacked here; with encryption they are.
+ *
+ * A proxy can end connections, and a connection in which it has put words may be of no use any
+ * more. So it goes away when the two do not go on, as it may at any time, and then they have to.
+ * UCX counts the connections between two workers on both sides, and where an introduction was
+ * spoiled that one side had taken the counts differ for ever: there the caller opens its class
+ * anew.
+ */
+#include "hostile.h"
+#include "hostile_peer.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+#define KEY             "open sesame"
+#define PEERS           4u /* two with the proxy between them, one that calls past it, one more */
+#define BYSTANDER       2u
+#define LEAVER          3u
+#define ATTEMPTS        20
+#define TRIES_UNTIL_CUT 5
+#define WAIT_MS         90000
+/* Where a HELLO says what counts, and a HELLO_ACK has its code. */
+#define SHARE_AT   107u
+#define CONFIRM_AT 171u
+#define CHALLENGED 12u /* in what the ucx plugin says, the share or the code */
+
+static struct hostile hostile;
+static struct hostile_peer peers[PEERS];
+static uint64_t attacks_later; /* which are counted in the end */
+
+static void start(uint32_t which, bool encrypts)
+{
+    const struct hostile_role role = {.port = which == BYSTANDER ? 0 : hostile.port,
+                                      .number = which,
+                                      .key = KEY,
+                                      .encrypts = encrypts};
+
+    hostile_peer_start(&peers[which], &role);
+}
+
+static void open_all(bool encrypts)
+{
+    for (uint32_t i = 0; i <= BYSTANDER; i++)
+        start(i, encrypts);
+    attacks_later = 0;
+}
+
+static void close_all(void)
+{
+    for (uint32_t i = 0; i <= BYSTANDER; i++)
+        hostile_peer_quit(&peers[BYSTANDER - i]);
+}
+
+static int setup(void **state)
+{
+    (void) state;
+    hostile_open(&hostile, test_init_string(), HOSTILE_PLAINTEXT);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void) state;
+    for (uint32_t i = 0; i < PEERS; i++)
+        hostile_peer_kill(&peers[i]);
+    hostile_close(&hostile);
+    return 0;
+}
+
+/* By the two, who have taken nothing that was not sent, and nothing twice. */
+static uint64_t refused(void)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < 2; i++) {
+        struct hostile_tally tally;
+
+        hostile_peer_tally(&peers[i], &tally);
+        assert_int_equal(tally.wrong, 0);
+        assert_int_equal(tally.twice, 0);
+        sum += tally.refused;
+    }
+    return sum;
+}
+
+static void call_until_answered(uint32_t caller, uint32_t called, bool is_new)
+{
+    const long long end = now_ms() + WAIT_MS;
+
+    for (int tries = 1; !hostile_peer_call(&peers[caller], &peers[called], is_new); tries++) {
+        assert_true(now_ms() < end);
+        if (tries % TRIES_UNTIL_CUT == 0)
+            hostile_cut(&hostile);
+    }
+}
+
+static bool is_hello(enum hostile_kind kind)
+{
+    return kind == HOSTILE_HELLO || kind == HOSTILE_HELLO_MET;
+}
+
+/* It changes nothing. */
+static bool is_harmless(const struct hostile_order *order)
+{
+    const bool is_alone = order->kind == HOSTILE_HELLO || order->kind == HOSTILE_HELLO_ACK;
+
+    return (is_alone && order->attack == HOSTILE_REPLAY) ||
+           (order->kind == HOSTILE_CHALLENGE && order->attack == HOSTILE_TRUNCATE) ||
+           ((is_alone || order->kind >= HOSTILE_CHALLENGE) && order->attack == HOSTILE_REORDER);
+}
+
+/* It is an offer that nothing follows. */
+static bool is_counted_later(const struct hostile_order *order)
+{
+    return is_hello(order->kind) &&
+           (order->attack == HOSTILE_SWAP || order->attack == HOSTILE_REORDER ||
+            order->attack == HOSTILE_EDIT);
+}
+
+static void attack(uint32_t caller, const struct hostile_order *order)
+{
+    const bool is_new = order->kind == HOSTILE_HELLO_MET || order->kind == HOSTILE_HELLO_ACK_MET;
+    const bool may_be_silent = is_harmless(order) || is_counted_later(order);
+    uint64_t before;
+    bool is_counted = false;
+
+    if (order->kind == HOSTILE_HELLO || order->kind == HOSTILE_HELLO_ACK ||
+        order->kind >= HOSTILE_CHALLENGE)
+        hostile_peer_renew(&peers[caller]);
+    else
+        call_until_answered(caller, 1 - caller, false);
+    before = refused();
+    hostile_arm(&hostile, order);
+    for (int i = 0; i < ATTEMPTS; i++) {
+        (void) hostile_peer_call(&peers[caller], &peers[1 - caller], is_new);
+        is_counted = refused() > before;
+        if (hostile_done(&hostile) != 0 && (is_counted || may_be_silent))
+            break;
+    }
+    if (hostile_done(&hostile) == 0 && !is_harmless(order))
+        fail_msg("attack %d at kind %d of %u was not done", order->attack, order->kind,
+                 order->from);
+    hostile_disarm(&hostile);
+    if (!is_counted && !may_be_silent)
+        fail_msg("attack %d at kind %d of %u was not counted", order->attack, order->kind,
+                 order->from);
+    attacks_later += !is_counted && is_counted_later(order);
+    if (order->kind >= HOSTILE_CHALLENGE)
+        hostile_peer_renew(&peers[caller]);
+    call_until_answered(caller, 1 - caller, false);
+    call_until_answered(BYSTANDER, 1 - caller, false);
+}
+
+/* The byte that is edited, or one less than what is cut off. */
+static uint32_t place_of(enum hostile_kind kind, uint32_t attack_number)
+{
+    if (attack_number != HOSTILE_EDIT)
+        return attack_number + (uint32_t) kind;
+    if (kind == HOSTILE_HELLO)
+        return SHARE_AT;
+    if (kind == HOSTILE_HELLO_ACK)
+        return CONFIRM_AT;
+    return kind >= HOSTILE_CHALLENGE ? 2 * CHALLENGED : (uint32_t) kind * 7;
+}
+
+/* Offers are forgotten after ten seconds. */
+static void wait_until_refused(uint64_t count)
+{
+    const long long end = now_ms() + WAIT_MS;
+
+    while (refused() < count)
+        assert_true(now_ms() < end);
+}
+
+/* Whether the one that calls sends that, or the one that is called. */
+static bool is_sent(enum hostile_kind kind, bool by_caller)
+{
+    switch (kind) {
+    case HOSTILE_HELLO:
+    case HOSTILE_HELLO_MET:
+    case HOSTILE_REQUEST:
+        return by_caller;
+    case HOSTILE_HELLO_ACK:
+    case HOSTILE_HELLO_ACK_MET:
+    case HOSTILE_RESPONSE:
+        return !by_caller;
+    case HOSTILE_CALL:
+        return by_caller && strncmp(test_init_string(), "ucx", 3) == 0;
+    case HOSTILE_CHALLENGE:
+    case HOSTILE_CALLED:
+        return !by_caller && strncmp(test_init_string(), "ucx", 3) == 0;
+    default:
+        return true;
+    }
+}
+
+/* Each kind that they send. */
+static void attack_all(uint32_t caller, const enum hostile_kind *kinds, uint32_t count)
+{
+    uint64_t before;
+
+    hostile_peer_renew(&peers[caller]);
+    call_until_answered(caller, 1 - caller, false);
+    call_until_answered(caller, 1 - caller, true);
+    call_until_answered(caller, 1 - caller, false);
+    hostile_keep(&hostile);
+    hostile_peer_renew(&peers[caller]);
+    before = refused();
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t from = 0; from < 2; from++)
+            for (uint32_t k = 0; k < HOSTILE_ATTACKS; k++) {
+                const struct hostile_order order = {
+                    .kind = kinds[i],
+                    .from = from,
+                    .attack = (enum hostile_attack) k,
+                    .place = place_of(kinds[i], k),
+                };
+
+                if (is_sent(kinds[i], from == caller))
+                    attack(caller, &order);
+            }
+    wait_until_refused(before + attacks_later);
+}
+
+static void each_kind_is_refused(void **state)
+{
+    static const enum hostile_kind kinds[] = {
+        HOSTILE_HELLO,   HOSTILE_HELLO_ACK, HOSTILE_HELLO_MET, HOSTILE_HELLO_ACK_MET,
+        HOSTILE_REQUEST, HOSTILE_RESPONSE,  HOSTILE_RECORD,    HOSTILE_CHALLENGE,
+        HOSTILE_CALL,    HOSTILE_CALLED,
+    };
+
+    (void) state;
+    open_all(false);
+    for (uint32_t caller = 0; caller < 2; caller++)
+        attack_all(caller, kinds, sizeof(kinds) / sizeof(kinds[0]));
+    assert_true(atomic_load(&hostile.seen) != 0); /* it would see what it looks for */
+    close_all();
+}
+
+/* The same of what is encrypted, of which the proxy reads nothing. */
+static void each_encrypted_kind_is_refused(void **state)
+{
+    static const enum hostile_kind kinds[] = {
+        HOSTILE_HELLO,    HOSTILE_HELLO_ACK, HOSTILE_HELLO_MET, HOSTILE_REQUEST,
+        HOSTILE_RESPONSE, HOSTILE_SEALED,    HOSTILE_PIECE,
+    };
+
+    (void) state;
+    open_all(true);
+    attack_all(0, kinds, sizeof(kinds) / sizeof(kinds[0]));
+    assert_int_equal(atomic_load(&hostile.seen), 0);
+    close_all();
+}
+
+/* The last that a process says: one who stays does not take it for another, or twice. */
+static void a_bye_is_refused(void **state)
+{
+    static const enum hostile_attack attacks[] = {HOSTILE_REPLAY, HOSTILE_SWAP, HOSTILE_TRUNCATE,
+                                                  HOSTILE_EDIT};
+
+    (void) state;
+    open_all(false);
+    for (uint32_t i = 0; i < 2 * sizeof(attacks) / sizeof(attacks[0]); i++) {
+        const struct hostile_order order = {
+            .kind = HOSTILE_BYE, .from = LEAVER % 2, .attack = attacks[i / 2], .place = 7};
+        const bool calls = i % 2 == 0;
+        uint64_t before;
+
+        start(LEAVER, false);
+        call_until_answered(calls ? LEAVER : 0, calls ? 0 : LEAVER, false);
+        hostile_peer_quit(&peers[LEAVER]); /* for what is swapped */
+        hostile_keep(&hostile);
+        start(LEAVER, false);
+        call_until_answered(calls ? LEAVER : 0, calls ? 0 : LEAVER, false);
+        before = refused();
+        hostile_arm(&hostile, &order);
+        hostile_peer_quit(&peers[LEAVER]);
+        wait_until_refused(before + 1);
+        assert_int_equal(hostile_done(&hostile), 1);
+        call_until_answered(1, 0, false);
+        call_until_answered(BYSTANDER, 0, false);
+    }
+    close_all();
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(each_kind_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(each_encrypted_kind_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_bye_is_refused, setup, teardown),
+    };
+
+    if (argc > 1)
+        return hostile_peer_main(argc, argv);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
