@@ -12,6 +12,16 @@
 
 #include <cmocka.h>
 
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+
+static bool is_short; /* of memory */
+
+void *__wrap_malloc(size_t size)
+{
+    return is_short ? NULL : __real_malloc(size);
+}
+
 static na_plugin_peer_lost_fn report; /* what the plugin was given */
 static void *report_arg;
 static int released, told;
@@ -101,11 +111,38 @@ static void a_callback_may_end_it(void **state)
     na_peer_lost_end(&na_class);
 }
 
+/* As far as the reserve goes none is forgotten, and no reference is kept; again and again. */
+static void without_memory_they_are_told_too(void **state)
+{
+    struct na_transport transport;
+    struct na_class na_class;
+
+    (void) state;
+    class_open(&na_class, &transport);
+    assert_int_equal(NA_Class_set_peer_lost(&na_class, tell, NULL), NA_SUCCESS);
+    for (int i = 1; i <= 3; i++) {
+        lose(1);
+        is_short = true;
+        lose(NA_LOST_RESERVE);
+        is_short = false;
+        lose(1);
+        na_peer_lost_look(&na_class);
+        assert_int_equal(told, i * (int) (NA_LOST_RESERVE + 2));
+        assert_int_equal(released, told);
+    }
+    is_short = true;
+    lose(NA_LOST_RESERVE + 1); /* the last one has no place */
+    na_peer_lost_end(&na_class);
+    is_short = false;
+    assert_int_equal(released, 4 * NA_LOST_RESERVE + 6);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_is_told_by_a_poll),
         cmocka_unit_test(a_callback_may_end_it),
+        cmocka_unit_test(without_memory_they_are_told_too),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

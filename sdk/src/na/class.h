@@ -25,6 +25,16 @@ struct na_class_counters {
         forced; /* operations that a plugin left behind when a context was closed */
 };
 
+/* How many lost peers are told of between two polls where memory is short. */
+#define NA_LOST_RESERVE 32u
+
+/* A peer that is lost, of which the user is to be told. */
+struct na_lost {
+    struct na_lost *next;
+    struct na_plugin_addr *addr; /* a reference; NULL: one of the reserve that is not used */
+    int32_t status;
+};
+
 struct na_class {
     /* Read on the hot path, never written after the class is open. */
     struct na_plugin table;
@@ -55,6 +65,7 @@ struct na_class {
 
     pthread_mutex_t lost_mutex; /* guards what follows; nothing is called with it */
     struct na_lost *lost;
+    struct na_lost lost_reserve[NA_LOST_RESERVE]; /* for when there is no memory */
     na_peer_lost_cb_t lost_callback;
     void *lost_arg;
 

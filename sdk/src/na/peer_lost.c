@@ -8,13 +8,9 @@
 
 #include <stdlib.h>
 
-struct na_lost {
-    struct na_lost *next;
-    struct na_plugin_addr *addr;
-    int32_t status;
-};
-
 static void lost_add(void *arg, struct na_plugin_addr *addr, int32_t status);
+static struct na_lost *lost_get(struct na_class *na_class);
+static void lost_put(struct na_class *na_class, struct na_lost *lost);
 static struct na_lost *lost_take(struct na_class *na_class, na_peer_lost_cb_t *callback_p,
                                  void **arg_p);
 
@@ -51,7 +47,7 @@ UTIL_COLD void na_peer_lost_run(struct na_class *na_class)
         if (callback != NULL)
             callback(na_class, (na_addr_t *) lost->addr, na_return_from_plugin(lost->status), arg);
         na_class->table.addr_free(na_class->plugin_class, lost->addr);
-        free(lost);
+        lost_put(na_class, lost);
     }
 }
 
@@ -65,18 +61,44 @@ void na_peer_lost_end(struct na_class *na_class)
 static void lost_add(void *arg, struct na_plugin_addr *addr, int32_t status)
 {
     struct na_class *na_class = arg;
-    struct na_lost **end, *lost = malloc(sizeof(*lost));
+    struct na_lost **end, *lost;
 
+    pthread_mutex_lock(&na_class->lost_mutex);
+    lost = lost_get(na_class);
     if (lost == NULL) {
-        NA_LOG_ERROR("a peer is lost, and there is no memory to say so");
+        pthread_mutex_unlock(&na_class->lost_mutex);
+        NA_LOG_ERROR("a peer is lost, and there is no memory to say so: its address stays");
         return;
     }
     *lost = (struct na_lost){.addr = addr, .status = status};
-    pthread_mutex_lock(&na_class->lost_mutex);
     for (end = &na_class->lost; *end != NULL; end = &(*end)->next)
         continue;
     *end = lost;
     atomic_store_explicit(&na_class->has_lost, true, memory_order_release);
+    pthread_mutex_unlock(&na_class->lost_mutex);
+}
+
+/* Under the lock: without memory one of the reserve, whose address could not be released else. */
+static struct na_lost *lost_get(struct na_class *na_class)
+{
+    struct na_lost *lost = malloc(sizeof(*lost));
+
+    for (uint32_t i = 0; lost == NULL && i < NA_LOST_RESERVE; i++)
+        if (na_class->lost_reserve[i].addr == NULL)
+            lost = &na_class->lost_reserve[i];
+    return lost;
+}
+
+static void lost_put(struct na_class *na_class, struct na_lost *lost)
+{
+    const uintptr_t place = (uintptr_t) lost, reserve = (uintptr_t) na_class->lost_reserve;
+
+    if (place - reserve >= sizeof(na_class->lost_reserve)) {
+        free(lost);
+        return;
+    }
+    pthread_mutex_lock(&na_class->lost_mutex);
+    lost->addr = NULL;
     pthread_mutex_unlock(&na_class->lost_mutex);
 }
 
