@@ -483,6 +483,109 @@ static void test_descriptor_handed_on(void **state)
     }
 }
 
+static int32_t put_with(struct na_plugin_mem *remote)
+{
+    struct sim_op put = {0};
+
+    start(&put, true, remote, 100);
+    sim_poll_until(fixture.pair->ca, fixture.pair->cb, &put);
+    return put.status;
+}
+
+/* As before, at the same name and with the same memory: only its descriptors are others. */
+static void target_reopen(void)
+{
+    struct sim_pair *pair = fixture.pair;
+    struct na_plugin_init init = sim_init();
+
+    kit_remote_mem_destroy(pair->b, fixture.at_b);
+    kit_msg_addr_free(pair->b, pair->a_at_b);
+    pair->b->ops = *sim_ops;
+    kit_remote_close(&pair->b->endpoint);
+    sim_close(pair->b, pair->cb);
+    sim_poll(pair->ca, NULL, 5);
+    init.auth_key = "open sesame";
+    pair->b = sim_open(&pair->net, "b", &init);
+    pair->cb = sim_context(pair->b, 0);
+    pair->a_at_b = sim_lookup(pair->b, "a");
+    put_on_engine(pair->b);
+    assert_int_equal(kit_remote_mem_create(pair->b, fixture.remote, MEMORY,
+                                           NA_PLUGIN_MEM_READ | NA_PLUGIN_MEM_WRITE, &fixture.at_b),
+                     0);
+    assert_int_equal(kit_remote_mem_register(pair->b, fixture.at_b, NA_PLUGIN_MEM_TYPE_HOST, 0), 0);
+}
+
+/* The key is the same, and so is the address. */
+static void test_descriptor_of_closed_class(void **state)
+{
+    struct sim_pair *pair = fixture.pair;
+    uint8_t packed[KIT_REGION_PACKED], before[MEMORY];
+    struct na_plugin_mem *again;
+
+    (void) state;
+    assert_int_equal(put_with(fixture.b_at_a), NA_PLUGIN_SUCCESS);
+    target_reopen();
+    memset(fixture.remote, 0x5a, MEMORY);
+    memcpy(before, fixture.remote, MEMORY);
+    assert_int_equal(put_with(fixture.b_at_a), NA_PLUGIN_PERMISSION);
+    assert_memory_equal(fixture.remote, before, MEMORY);
+    assert_int_equal(counters_of(pair->b).refused, 1);
+    assert_int_equal(kit_remote_mem_serialize(pair->b, fixture.at_b, packed, sizeof(packed)), 0);
+    assert_int_equal(kit_remote_mem_deserialize(pair->a, packed, sizeof(packed), &again), 0);
+    assert_int_equal(put_with(again), NA_PLUGIN_SUCCESS);
+    assert_memory_equal(fixture.remote + 16, fixture.local + 8, 100);
+    kit_remote_mem_destroy(pair->a, again);
+}
+
+static void sessions_end(void)
+{
+    struct sim_pair *pair = fixture.pair;
+
+    kit_msg_lock(&pair->a->endpoint);
+    kit_peer_failed(&msg_peer_of(pair->b_at_a)->base, NA_PLUGIN_HOSTUNREACH, "the test says so");
+    kit_msg_unlock(&pair->a->endpoint);
+    sim_poll(pair->ca, pair->cb, 10);
+}
+
+/* A request for memory that was recorded is said again, in this session and in a later one. */
+static void test_request_replayed(void **state)
+{
+    struct sim_pair *pair = fixture.pair;
+    struct msg_endpoint *inside = pair->b->endpoint.state;
+    struct sim_op put = {0};
+    uint8_t data[SIM_FRAME_MAX], before[MEMORY];
+    uint64_t size, refused, targets;
+
+    (void) state;
+    assert_int_equal(put_with(fixture.b_at_a), NA_PLUGIN_SUCCESS);
+    start(&put, true, fixture.b_at_a, 100);
+    assert_non_null(pair->b->inbox_first);
+    assert_ptr_equal(pair->b->inbox_first, pair->b->inbox_last);
+    size = pair->b->inbox_first->size;
+    memcpy(data, pair->b->inbox_first->data, size);
+    sim_poll_until(pair->ca, pair->cb, &put);
+    assert_int_equal(put.status, NA_PLUGIN_SUCCESS);
+    memset(fixture.remote, 0x5a, MEMORY);
+    memcpy(before, fixture.remote, MEMORY);
+    targets = counters_of(pair->b).targets;
+    for (uint32_t i = 0; i < 2; i++) {
+        refused = inside->session.refused + inside->session.bad + inside->counters.frames_stale;
+        sim_inject(pair->b, data, size);
+        sim_poll(pair->ca, pair->cb, 10);
+        assert_int_equal(inside->session.refused + inside->session.bad +
+                             inside->counters.frames_stale,
+                         refused + 1);
+        assert_memory_equal(fixture.remote, before, MEMORY);
+        assert_int_equal(counters_of(pair->b).targets, targets);
+        if (i != 0)
+            continue;
+        sessions_end();
+        assert_int_equal(put_with(fixture.b_at_a), NA_PLUGIN_SUCCESS);
+        memcpy(fixture.remote, before, MEMORY);
+        targets = counters_of(pair->b).targets;
+    }
+}
+
 /* The fabric holds the target's memory: deregistering polls it. */
 static void hold_target(struct sim_op *op)
 {
@@ -563,6 +666,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_control, setup, teardown),
         cmocka_unit_test_setup_teardown(test_restarted_origin, setup_keyed, teardown),
         cmocka_unit_test_setup_teardown(test_descriptor_handed_on, setup_keyed, teardown),
+        cmocka_unit_test_setup_teardown(test_descriptor_of_closed_class, setup_keyed, teardown),
+        cmocka_unit_test_setup_teardown(test_request_replayed, setup_keyed, teardown),
         cmocka_unit_test_setup_teardown(test_deregister_waits, setup, teardown),
         cmocka_unit_test_setup_teardown(test_deregister_ends, setup, teardown),
         cmocka_unit_test_setup_teardown(test_deregister_sends, setup, teardown),
