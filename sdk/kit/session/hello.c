@@ -118,8 +118,10 @@ bool kit_hello_ack_received(struct kit_peer *peer, const void *data, uint32_t si
         return false; /* with a key one that came with a seal, which may be over since */
     if (hello.wire.epoch == 0 || hello.wire.epoch > peer->epoch)
         return false;
-    if (hello.wire.epoch >= peer->answered) /* else it answers what is long answered */
-        (void) kit_hello_ack_take(peer, &hello);
+    if (hello.wire.epoch < peer->answered)
+        return true; /* it answers what is long answered */
+    if (kit_hello_ack_take(peer, &hello) && peer->auth != NULL && hello.wire.epoch == peer->epoch)
+        kit_exchange_close(peer); /* no other process is to answer that HELLO */
     return true;
 }
 

@@ -39,6 +39,7 @@ static bool is_confirmed(const struct kit_auth_keys *keys, const struct kit_hell
                          const void *data, uint32_t size, uint32_t which);
 static void seal_begin(struct kit_peer *peer, const struct kit_seal *seal, bool is_alias);
 static bool is_alias_of(const struct kit_peer *peer, const struct kit_hello *hello);
+static bool is_of_session(const struct kit_peer *peer, const struct kit_hello *hello);
 
 static const char *const refusal_texts[] = {
     [KIT_REFUSAL_NO_KEY] = "it asks for a key (auth_key), and we have none",
@@ -92,6 +93,11 @@ void kit_offer_keep(struct kit_peer *peer, const struct kit_hello *hello, const 
     struct kit_offer *offer;
     uint8_t digest[KIT_AUTH_KEY], said[KIT_AUTH_KEY];
 
+    if (is_of_session(peer, hello)) {
+        session->refused++;
+        SESSION_LOG_DEBUG(session, "a HELLO of %s has not the seal of its session", hello->name);
+        return;
+    }
     digest_make(said, data, size);
     kit_auth_digest(digest, said, sizeof(said), &hello->key, sizeof(hello->key));
     offer = offer_find(peer, digest);
@@ -183,7 +189,7 @@ bool kit_offer_answered(struct kit_peer *peer, const void *data, uint32_t size)
         hello.wire.epoch == 0 || hello.wire.epoch > peer->epoch)
         return false;
     if (!auth->has_exchange || hello.wire.epoch < peer->answered ||
-        hello.wire.epoch < auth->call_epoch)
+        hello.wire.epoch < auth->call_epoch || is_of_session(peer, &hello))
         return true; /* the other side's HELLO was faster, or this is a second one */
     if (!answer_check(peer, &hello, data, size, &keys, &which)) {
         answer_refuse(peer, &hello);
@@ -421,6 +427,15 @@ static bool is_alias_of(const struct kit_peer *peer, const struct kit_hello *hel
 {
     return peer->auth->is_sealed && peer->their_incarnation == hello->wire.incarnation &&
            (uint32_t) peer->their_token != (uint32_t) hello->wire.token;
+}
+
+/*
+ * Whether it is of one that has the session that we have with it, as what it sealed shows: it would
+ * seal this, too, and has another token when it forgets us. It is a copy, or was altered.
+ */
+static bool is_of_session(const struct kit_peer *peer, const struct kit_hello *hello)
+{
+    return peer->auth->is_sealed && peer->auth->seal.received != 0 && kit_hello_is_of(peer, hello);
 }
 
 static void seal_begin(struct kit_peer *peer, const struct kit_seal *seal, bool is_alias)

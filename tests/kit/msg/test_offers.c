@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * HELLOs without a seal, and their answers, of somebody who has no key: what they can do to a
+ * session that is there, to a call that is under way, and to callers that have the key.
+ */
+
+#include "kit_base.h"
+#include "msg_sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define KEY      "open sesame"
+#define HELLO_AT (sizeof(struct wire_header) + sizeof(struct wire_record))
+
+static struct kit_auth_secret *kept; /* so that it is stretched once */
+
+/* A frame that was taken out of the network. */
+struct frame {
+    uint8_t data[SIM_FRAME_MAX];
+    uint64_t size;
+};
+
+static int key_keep(void **state)
+{
+    (void) state;
+    kit_host = &sim_host;
+    return kit_auth_secret_open("test", KEY, &kept);
+}
+
+static int key_drop(void **state)
+{
+    (void) state;
+    kit_auth_secret_close(kept);
+    return 0;
+}
+
+static struct na_plugin_class *node_open(struct sim_net *net, const char *name)
+{
+    struct na_plugin_init init = sim_init();
+
+    init.auth_key = KEY;
+    return sim_open(net, name, &init);
+}
+
+/* Two that do not know each other. */
+static int pair_setup(void **state)
+{
+    static struct sim_pair pair;
+
+    memset(&pair, 0, sizeof(pair));
+    sim_net_setup(&pair.net);
+    pair.a = node_open(&pair.net, "a");
+    pair.b = node_open(&pair.net, "b");
+    pair.ca = sim_context(pair.a, 0);
+    pair.cb = sim_context(pair.b, 0);
+    pair.b_at_a = sim_lookup(pair.a, "b");
+    *state = &pair;
+    return 0;
+}
+
+static int met_setup(void **state)
+{
+    struct sim_pair *pair;
+
+    (void) pair_setup(state);
+    pair = *state;
+    sim_meet(pair->ca, pair->cb, pair->b_at_a, &pair->a_at_b);
+    return 0;
+}
+
+static int pair_teardown(void **state)
+{
+    struct sim_pair *pair = *state;
+
+    kit_msg_addr_free(pair->a, pair->b_at_a);
+    if (pair->a_at_b != NULL)
+        kit_msg_addr_free(pair->b, pair->a_at_b);
+    sim_close(pair->a, pair->ca);
+    sim_close(pair->b, pair->cb);
+    assert_int_equal(sim_allocations, 0);
+    return 0;
+}
+
+static struct kit_session *session_of(struct na_plugin_class *node)
+{
+    return &node->endpoint.state->session;
+}
+
+/* The first frame that waits for the node. */
+static void take(struct na_plugin_class *node, struct frame *frame)
+{
+    struct sim_packet *packet = node->inbox_first;
+
+    assert_non_null(packet);
+    node->inbox_first = packet->next;
+    if (node->inbox_first == NULL)
+        node->inbox_last = NULL;
+    frame->size = packet->size;
+    memcpy(frame->data, packet->data, packet->size);
+    free(packet);
+}
+
+static void hand_over(struct na_plugin_class *node, struct na_plugin_context *context,
+                      const struct frame *frame)
+{
+    sim_inject(node, frame->data, frame->size);
+    sim_poll(context, NULL, 1);
+}
+
+static void post(struct na_plugin_context *context, struct sim_op *receive, char buf[8])
+{
+    memset(receive, 0, sizeof(*receive));
+    assert_int_equal(kit_msg_recv_unexpected(context, receive, buf, 8, NULL), 0);
+}
+
+static void send_text(struct na_plugin_context *context, struct sim_op *send,
+                      struct na_plugin_addr *to, const char *text)
+{
+    memset(send, 0, sizeof(*send));
+    assert_int_equal(kit_msg_send_unexpected(context, send, text, strlen(text) + 1, NULL, to, 0, 7),
+                     0);
+}
+
+/* A message from a to b arrives. */
+static void check_alive(const struct sim_pair *pair)
+{
+    struct sim_op send, receive;
+    char buf[8];
+
+    post(pair->cb, &receive, buf);
+    send_text(pair->ca, &send, pair->b_at_a, "alive");
+    sim_poll_until(pair->ca, pair->cb, &receive);
+    assert_int_equal(receive.status, 0);
+    assert_string_equal(buf, "alive");
+    kit_msg_addr_free(pair->b, receive.source);
+}
+
+static void ticks_pass(struct na_plugin_context *context, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        sim_clock_skip += KIT_SESSION_TICK_NS;
+        sim_poll(context, NULL, MSG_POLLS_A_CLOCK);
+    }
+}
+
+static void count_lost(void *arg, struct na_plugin_addr *addr, int32_t status)
+{
+    (void) status;
+    ++*(uint32_t *) arg;
+    kit_msg_addr_free(NULL, addr);
+}
+
+/*
+ * A HELLO inside of a session is sent again with a broken tag, so that it looks like that of one
+ * that has forgotten the session; its answer is delivered, and what is sent at that moment arrives.
+ */
+static void test_copy_of_sealed_hello(void **state)
+{
+    struct sim_pair *pair = *state;
+    struct sim_op receive, send;
+    uint32_t lost = 0;
+    uint64_t before;
+    struct frame hello;
+    char buf[8];
+
+    memset(&receive, 0, sizeof(receive));
+    pair->b->endpoint.state->peer_lost = count_lost;
+    pair->b->endpoint.state->peer_lost_arg = &lost;
+    assert_int_equal(kit_msg_recv_expected(pair->ca, &receive, buf, 8, NULL, pair->b_at_a, 0, 5),
+                     0);
+    for (uint32_t i = 0; i < 50 && pair->b->inbox_first == NULL; i++)
+        ticks_pass(pair->ca, 1); /* a waits, and asks whether b is there */
+    take(pair->b, &hello);
+    hand_over(pair->b, pair->cb, &hello);
+    sim_poll(pair->ca, NULL, 1);
+    before = session_of(pair->b)->refused;
+    hello.data[hello.size - 1] ^= 1;
+    hand_over(pair->b, pair->cb, &hello);
+    assert_int_equal(session_of(pair->b)->refused, before + 1);
+    memset(&send, 0, sizeof(send));
+    assert_int_equal(kit_msg_send_expected(pair->cb, &send, "answer", 7, NULL, pair->a_at_b, 0, 5),
+                     0);
+    sim_poll_until(pair->ca, pair->cb, &receive);
+    assert_int_equal(receive.status, 0);
+    assert_string_equal(buf, "answer");
+    sim_poll(pair->ca, pair->cb, 5);
+    assert_int_equal(lost, 0);
+    assert_int_equal(session_of(pair->b)->offers, 0);
+    assert_false(msg_peer_of(pair->b_at_a)->base.auth->has_exchange);
+    check_alive(pair);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_copy_of_sealed_hello, met_setup, pair_teardown),
+    };
+
+    return cmocka_run_group_tests(tests, key_keep, key_drop);
+}
