@@ -121,7 +121,7 @@ struct kit_peer_auth {
 /* A peer; the first member of the user's struct. Plugins read the first group. */
 struct kit_peer {
     char *name; /* canonical: what follows "://" in the address */
-    void *raw;  /* the fabric's own form; NULL when not known (yet) */
+    void *raw;  /* the fabric's own form, of a peer that was met or looked up by it; else NULL */
     uint32_t raw_size;
     uint32_t local; /* 1 when its HELLO came from this node */
     void *priv;     /* config.private_size bytes of the plugin's, zero-filled */

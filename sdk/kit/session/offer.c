@@ -213,9 +213,6 @@ bool kit_hello_is_of(const struct kit_peer *peer, const struct kit_hello *hello)
 
 static void refuse(struct kit_peer *peer, const struct kit_hello *hello, uint32_t reason)
 {
-    if (peer->raw == NULL &&
-        kit_peer_set_raw(peer, hello->raw, hello->wire.raw_size) != NA_PLUGIN_SUCCESS)
-        return; /* then it is not told */
     peer->refusal = (struct kit_refusal){
         .token = hello->wire.token,
         .incarnation_low = (uint32_t) hello->wire.incarnation,
@@ -255,11 +252,8 @@ static struct kit_offer *offer_make(struct kit_peer *peer, const struct kit_hell
         return NULL;
     }
     offer = kit_host->mem_alloc(sizeof(*offer) + size, 0);
-    if (offer == NULL ||
-        kit_peer_set_raw(peer, peer->raw == NULL ? hello->raw : NULL,
-                         peer->raw == NULL ? hello->wire.raw_size : 0) != NA_PLUGIN_SUCCESS) {
+    if (offer == NULL) {
         SESSION_LOG_ERROR(session, "no memory for the HELLO of %s", hello->name);
-        kit_host->mem_free(offer);
         return NULL;
     }
     offer->peer = peer;

@@ -10,8 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KEY      "open sesame"
-#define HELLO_AT (sizeof(struct wire_header) + sizeof(struct wire_record))
+#define KEY "open sesame"
 
 static struct kit_auth_secret *kept; /* so that it is stretched once */
 
@@ -191,10 +190,71 @@ static void test_copy_of_sealed_hello(void **state)
     check_alive(pair);
 }
 
+/* What somebody without the key says: a HELLO under a name, with a share that fits any key. */
+static void hello_make(struct frame *frame, const char *name, uint32_t flags,
+                       const uint8_t share[KIT_AUTH_SHARE])
+{
+    static const char raw[] = "of-the-stranger";
+    const uint16_t name_size = (uint16_t) strlen(name);
+    const uint32_t key_size =
+        (flags & KIT_HELLO_HAS_KEY) != 0 ? (uint32_t) sizeof(struct kit_hello_key) : 0;
+    const struct kit_hello_wire wire = {.token = htole64(UINT64_C(0x100000001)),
+                                        .incarnation = htole64(1000),
+                                        .flags = htole32(flags),
+                                        .epoch = htole32(1),
+                                        .name_size = htole16(name_size),
+                                        .raw_size = htole16(sizeof(raw))};
+    const uint32_t size = (uint32_t) sizeof(wire) + key_size + name_size + (uint32_t) sizeof(raw);
+    const uint64_t total = sizeof(struct wire_header) + wire_record_size(size);
+    const struct wire_header header = {.magic = htole16(WIRE_MAGIC),
+                                       .version = WIRE_VERSION,
+                                       .flags = WIRE_HAS_HELLO,
+                                       .size = htole32((uint32_t) total)};
+    const struct wire_record record = {.kind = htole16(WIRE_HELLO), .size = htole32(size)};
+    uint8_t *place = frame->data;
+
+    memset(frame, 0, sizeof(*frame));
+    frame->size = total;
+    memcpy(place, &header, sizeof(header));
+    memcpy(place += sizeof(header), &record, sizeof(record));
+    memcpy(place += sizeof(record), &wire, sizeof(wire));
+    place += sizeof(wire);
+    if (key_size != 0)
+        memcpy(place, share, KIT_AUTH_SHARE);
+    memcpy(place += key_size, name, name_size);
+    memcpy(place + name_size, raw, sizeof(raw));
+}
+
+/* Where a peer is nobody says but the peer. */
+static void test_forged_raw_address(void **state)
+{
+    struct sim_pair *pair = *state;
+    const uint32_t flags = kit_session_flags(session_of(pair->b));
+    struct kit_auth_exchange exchange;
+    struct kit_peer *peer;
+    struct frame frame;
+
+    kit_auth_exchange_begin(kept, &exchange);
+    pair->a_at_b = sim_lookup(pair->b, "a");
+    peer = &msg_peer_of(pair->a_at_b)->base;
+    hello_make(&frame, "a", flags, exchange.share);
+    hand_over(pair->b, pair->cb, &frame);
+    assert_null(peer->raw);
+    hello_make(&frame, "a", 0, exchange.share);
+    hand_over(pair->b, pair->cb, &frame);
+    assert_null(peer->raw);
+    while (pair->a->inbox_first != NULL)
+        take(pair->a, &frame);
+    check_alive(pair);
+    assert_int_equal(peer->raw_size, 2);
+    assert_memory_equal(peer->raw, "a", 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_copy_of_sealed_hello, met_setup, pair_teardown),
+        cmocka_unit_test_setup_teardown(test_forged_raw_address, pair_setup, pair_teardown),
     };
 
     return cmocka_run_group_tests(tests, key_keep, key_drop);
