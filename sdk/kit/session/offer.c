@@ -11,10 +11,10 @@
 #include <stddef.h>
 #include <string.h>
 
+/* The oldest gives way: one of a caller that has the key waits for a round trip only. */
 #define OFFERS_MAX     4096u
-#define OFFERS_OF_PEER 16u /* the oldest gives way: one that is forged displaces none */
-#define EXCHANGE_MAX \
-    16u /* shares that one of ours is used with: as many guesses has who sends them */
+#define OFFERS_OF_PEER 64u
+#define EXCHANGE_MAX   16u /* shares that one of ours is used with */
 #define HELLO_MAX \
     (sizeof(struct kit_hello_wire) + sizeof(struct kit_hello_key) + KIT_NAME_MAX + KIT_RAW_MAX)
 #define CONFIRM_AT (sizeof(struct kit_hello_wire) + offsetof(struct kit_hello_key, confirm))
@@ -25,7 +25,7 @@ static struct kit_offer *offer_find(const struct kit_peer *peer,
 static struct kit_offer *offer_make(struct kit_peer *peer, const struct kit_hello *hello,
                                     const void *data, uint32_t size);
 static bool offer_fill(struct kit_offer *offer, const struct kit_hello *hello);
-static bool exchange_use(struct kit_peer *peer);
+static void exchange_use(struct kit_peer *peer);
 static bool exchange_turn(struct kit_peer *peer);
 static bool answer_check(struct kit_peer *peer, const struct kit_hello *hello, const void *data,
                          uint32_t size, struct kit_auth_keys *keys, uint32_t *which_p);
@@ -85,7 +85,10 @@ void kit_refusal_received(struct kit_peer *peer, uint32_t reason)
     }
 }
 
-/* The same HELLO again has the same answer: its sender may have taken the one from before. */
+/*
+ * The same HELLO again has the same answer: its sender may have taken the one from before. It makes
+ * the offer no younger: what proves nothing would stay for ever.
+ */
 void kit_offer_keep(struct kit_peer *peer, const struct kit_hello *hello, const void *data,
                     uint32_t size)
 {
@@ -107,9 +110,6 @@ void kit_offer_keep(struct kit_peer *peer, const struct kit_hello *hello, const 
         return;
     memcpy(offer->digest, digest, sizeof(digest));
     offer->epoch = hello->wire.epoch;
-    offer->ticks = session->ticks;
-    kit_list_remove(&offer->age_link);
-    kit_list_append(&session->offers_by_age, &offer->age_link);
     offer->is_pending = true;
     peer->pending |= KIT_PENDING_OFFER;
     kit_peer_mark(peer);
@@ -236,39 +236,39 @@ static struct kit_offer *offer_find(const struct kit_peer *peer, const uint8_t d
     return NULL;
 }
 
-/* NULL: it is dropped. */
+/* NULL: it is dropped. One that is no share displaces none. */
 static struct kit_offer *offer_make(struct kit_peer *peer, const struct kit_hello *hello,
                                     const void *data, uint32_t size)
 {
     struct kit_session *session = peer->session;
     struct kit_peer_auth *auth = peer->auth;
-    struct kit_offer *offer;
+    struct kit_offer *offer = kit_host->mem_alloc(sizeof(*offer) + size, 0);
 
-    if (auth->offer_count >= OFFERS_OF_PEER)
-        kit_offer_unproven(kit_container(auth->offers.next, struct kit_offer, peer_link));
-    if (session->offers >= OFFERS_MAX || !exchange_use(peer)) {
-        session->refused++;
-        SESSION_LOG_DEBUG(session, "no place for the HELLO of %s", hello->name);
-        return NULL;
-    }
-    offer = kit_host->mem_alloc(sizeof(*offer) + size, 0);
     if (offer == NULL) {
         SESSION_LOG_ERROR(session, "no memory for the HELLO of %s", hello->name);
         return NULL;
     }
+    exchange_use(peer);
     offer->peer = peer;
+    offer->ticks = session->ticks;
     offer->size = size;
     offer->data = (uint8_t *) (offer + 1);
     memcpy(offer->data, data, size);
-    kit_list_init(&offer->age_link);
+    if (!offer_fill(offer, hello)) {
+        session->bad++;
+        kit_auth_wipe(offer, sizeof(*offer) + size);
+        kit_host->mem_free(offer);
+        return NULL;
+    }
+    if (auth->offer_count >= OFFERS_OF_PEER)
+        kit_offer_refuse(kit_container(auth->offers.next, struct kit_offer, peer_link));
+    if (session->offers >= OFFERS_MAX)
+        kit_offer_refuse(kit_container(session->offers_by_age.next, struct kit_offer, age_link));
+    kit_list_append(&session->offers_by_age, &offer->age_link);
     kit_list_append(&auth->offers, &offer->peer_link);
     auth->offer_count++;
     session->offers++;
-    if (offer_fill(offer, hello))
-        return offer;
-    session->bad++;
-    kit_offer_free(offer);
-    return NULL;
+    return offer;
 }
 
 /* False when what came is no share. */
@@ -289,21 +289,18 @@ static bool offer_fill(struct kit_offer *offer, const struct kit_hello *hello)
 }
 
 /*
- * One of ours that was used often enough gives way to another. False where that one would not fit
- * a HELLO of ours that is not answered yet.
+ * One of ours that was used often enough gives way to another, but not where that one would not fit
+ * a HELLO of ours that is not answered yet. Each HELLO tests one word, whatever share answers it.
  */
-static bool exchange_use(struct kit_peer *peer)
+static void exchange_use(struct kit_peer *peer)
 {
     struct kit_peer_auth *auth = peer->auth;
 
-    if (auth->has_exchange && auth->exchange_uses >= EXCHANGE_MAX) {
-        if (peer->phase == KIT_PEER_HELLO_SENT)
-            return false;
+    if (auth->has_exchange && auth->exchange_uses >= EXCHANGE_MAX &&
+        peer->phase != KIT_PEER_HELLO_SENT)
         kit_exchange_close(peer);
-    }
     kit_exchange_open(peer);
     auth->exchange_uses++;
-    return true;
 }
 
 /* Calls with the other one of our keys. False: there is none, or it was tried. */
@@ -333,8 +330,7 @@ static bool answer_check(struct kit_peer *peer, const struct kit_hello *hello, c
     for (uint32_t i = 0; i < KIT_SECRETS; i++) {
         if (memcmp(hello->key.share[i], none, sizeof(none)) == 0)
             continue;
-        if (!exchange_use(peer))
-            auth->exchange_uses++; /* the attempt ends by it, or goes on */
+        exchange_use(peer);
         *which_p = i;
         if (keys_make(peer, auth->calls_with, hello->key.share[i], data, size, keys) &&
             is_confirmed(keys, hello, data, size, i))

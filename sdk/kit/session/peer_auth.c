@@ -29,9 +29,18 @@ void kit_peer_auth_reset(struct kit_peer *peer)
     if (peer->auth == NULL)
         return;
     while (!kit_list_empty(&peer->auth->offers))
-        kit_offer_unproven(kit_container(peer->auth->offers.next, struct kit_offer, peer_link));
+        kit_offer_refuse(kit_container(peer->auth->offers.next, struct kit_offer, peer_link));
     kit_auth_wipe(peer->auth, sizeof(*peer->auth));
     kit_list_init(&peer->auth->offers);
+}
+
+/* Whether an offer is to be answered. */
+static bool has_pending(const struct kit_peer_auth *auth)
+{
+    for (struct kit_link *link = auth->offers.next; link != &auth->offers; link = link->next)
+        if (kit_container(link, struct kit_offer, peer_link)->is_pending)
+            return true;
+    return false;
 }
 
 void kit_offer_free(struct kit_offer *offer)
@@ -42,22 +51,22 @@ void kit_offer_free(struct kit_offer *offer)
     kit_list_remove(&offer->age_link);
     peer->auth->offer_count--;
     peer->session->offers--;
-    if (kit_list_empty(&peer->auth->offers))
+    if (!has_pending(peer->auth))
         peer->pending &= ~KIT_PENDING_OFFER;
     kit_auth_wipe(offer, sizeof(*offer) + offer->size);
     kit_host->mem_free(offer);
 }
 
-/* Nothing came that is sealed under its keys: its sender has another key, or it was replayed. */
-void kit_offer_unproven(struct kit_offer *offer)
+/* Its sender did not prove that it has a key of ours, for as long as there was room for it. */
+void kit_offer_refuse(struct kit_offer *offer)
 {
     struct kit_session *session = offer->peer->session;
     const uint32_t level =
         kit_session_refuse(session) ? NA_PLUGIN_LOG_WARNING : NA_PLUGIN_LOG_DEBUG;
 
     SESSION_LOG(session, level,
-                "refused a HELLO of %s: nothing that proves the key (auth_key) has followed; "
-                "further ones are counted, and logged as debug",
+                "%s did not prove that its auth_key is ours; further ones are counted, and logged "
+                "as debug",
                 offer->peer->name);
     kit_offer_free(offer);
 }
@@ -77,7 +86,7 @@ void kit_offers_expire(struct kit_session *session)
 
         if (session->ticks - offer->ticks < OFFER_TICKS)
             break;
-        kit_offer_unproven(offer);
+        kit_offer_refuse(offer);
     }
 }
 

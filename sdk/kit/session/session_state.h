@@ -31,7 +31,7 @@ bool kit_hello_ack_take(struct kit_peer *peer, const struct kit_hello *hello);
 bool kit_peer_auth_make(struct kit_peer *peer);
 void kit_peer_auth_free(struct kit_peer *peer);
 void kit_offer_free(struct kit_offer *offer);
-void kit_offer_unproven(struct kit_offer *offer);
+void kit_offer_refuse(struct kit_offer *offer);
 void kit_offers_drop(struct kit_peer *peer);
 void kit_offers_expire(struct kit_session *session);
 bool kit_offer_is_open(const struct kit_peer *peer);

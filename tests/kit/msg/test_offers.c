@@ -7,10 +7,12 @@
 #include "kit_base.h"
 #include "msg_sim.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define KEY "open sesame"
+#define KEY      "open sesame"
+#define HELLO_AT (sizeof(struct wire_header) + sizeof(struct wire_record))
 
 static struct kit_auth_secret *kept; /* so that it is stretched once */
 
@@ -225,6 +227,96 @@ static void hello_make(struct frame *frame, const char *name, uint32_t flags,
     memcpy(place + name_size, raw, sizeof(raw));
 }
 
+/* So many of them, each in a name of its own. */
+static void hellos_of_many(struct na_plugin_class *node, struct na_plugin_context *context,
+                           uint32_t flags, uint32_t count)
+{
+    static struct frame frame; /* it is large */
+    struct kit_auth_exchange exchange;
+    char name[16];
+
+    kit_auth_exchange_begin(kept, &exchange);
+    for (uint32_t i = 0; i < count; i++) {
+        (void) snprintf(name, sizeof(name), "x%u", i);
+        hello_make(&frame, name, flags, exchange.share);
+        hand_over(node, context, &frame);
+    }
+}
+
+#define OFFERS 4096u /* that are kept */
+
+/* So many HELLOs in made-up names that there is no room for more: one with the key is met. */
+static void test_offers_shut_nobody_out(void **state)
+{
+    struct sim_pair *pair = *state;
+    const uint32_t flags = kit_session_flags(session_of(pair->b));
+
+    pair->b->lose = UINT32_MAX;
+    hellos_of_many(pair->b, pair->cb, flags, OFFERS + 100);
+    assert_int_equal(session_of(pair->b)->offers, OFFERS);
+    assert_int_equal(session_of(pair->b)->refused, 100);
+    pair->b->lose = 0;
+    check_alive(pair);
+}
+
+/* A caller that goes away counts as one that has not the key, also when it says the same again. */
+static void test_guesses_are_counted(void **state)
+{
+    struct sim_pair *pair = *state;
+    const uint32_t flags = kit_session_flags(session_of(pair->b));
+    struct kit_auth_exchange exchange;
+    struct frame hello;
+
+    kit_auth_exchange_begin(kept, &exchange);
+    hello_make(&hello, "x", flags, exchange.share);
+    pair->b->lose = UINT32_MAX;
+    for (uint32_t i = 0; i < 15; i++) {
+        hand_over(pair->b, pair->cb, &hello);
+        assert_int_equal(session_of(pair->b)->offers, 1);
+        ticks_pass(pair->cb, 10);
+    }
+    assert_int_equal(session_of(pair->b)->refused, 1);
+    ticks_pass(pair->cb, 110);
+    assert_int_equal(session_of(pair->b)->offers, 0);
+    assert_int_equal(session_of(pair->b)->refused, 2);
+}
+
+/* What is forged in b's name while a's call hangs: b's own HELLO is answered. */
+static void test_forged_while_a_call_hangs(void **state)
+{
+    struct sim_pair *pair = *state;
+    const uint32_t flags = kit_session_flags(session_of(pair->b));
+    struct sim_op sends[2], receive;
+    struct frame frame;
+    char buf[8];
+
+    send_text(pair->ca, &sends[0], pair->b_at_a, "hangs");
+    take(pair->b, &frame); /* it does not arrive */
+    for (uint32_t i = 0; i < 100; i++) {
+        struct kit_auth_exchange exchange;
+
+        kit_auth_exchange_begin(kept, &exchange);
+        hello_make(&frame, "b", flags, exchange.share);
+        if (i % 2 != 0) /* one that is no share, and displaces none */
+            memset(frame.data + HELLO_AT + sizeof(struct kit_hello_wire), 0xff, KIT_AUTH_SHARE);
+        hand_over(pair->a, pair->ca, &frame);
+        while (pair->b->inbox_first != NULL)
+            take(pair->b, &frame);
+    }
+    assert_int_equal(session_of(pair->a)->offers, 50);
+    pair->a_at_b = sim_lookup(pair->b, "a");
+    post(pair->ca, &receive, buf);
+    send_text(pair->cb, &sends[1], pair->a_at_b, "heard");
+    sim_poll_until(pair->cb, pair->ca, &receive);
+    assert_string_equal(buf, "heard");
+    kit_msg_addr_free(pair->a, receive.source);
+    post(pair->cb, &receive, buf);
+    sim_poll_until(pair->ca, pair->cb, &receive);
+    assert_string_equal(buf, "hangs");
+    kit_msg_addr_free(pair->b, receive.source);
+    check_alive(pair);
+}
+
 /* Where a peer is nobody says but the peer. */
 static void test_forged_raw_address(void **state)
 {
@@ -254,6 +346,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_copy_of_sealed_hello, met_setup, pair_teardown),
+        cmocka_unit_test_setup_teardown(test_offers_shut_nobody_out, pair_setup, pair_teardown),
+        cmocka_unit_test_setup_teardown(test_guesses_are_counted, pair_setup, pair_teardown),
+        cmocka_unit_test_setup_teardown(test_forged_while_a_call_hangs, pair_setup, pair_teardown),
         cmocka_unit_test_setup_teardown(test_forged_raw_address, pair_setup, pair_teardown),
     };
 
