@@ -166,6 +166,8 @@ static int32_t state_make(struct kit_endpoint *endpoint, const struct kit_endpoi
     kit_list_init(&state->rma_done);
     kit_list_init(&state->rma_abandon);
     kit_list_init(&state->retry);
+    kit_list_init(&state->replies_opening);
+    kit_list_init(&state->replies_waiting);
     endpoint->state = state;
     return NA_PLUGIN_SUCCESS;
 }

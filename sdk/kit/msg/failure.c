@@ -25,6 +25,7 @@ struct msg_peer *kit_msg_peer_init(struct kit_endpoint *endpoint, struct kit_pee
     kit_list_init(&peer->rma_started);
     kit_list_init(&peer->deferred);
     kit_list_init(&peer->retry_link);
+    kit_list_init(&peer->reply_link);
     return peer;
 }
 

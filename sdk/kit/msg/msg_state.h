@@ -153,6 +153,9 @@ struct msg_peer {
     struct kit_link rma_started;
     struct kit_link deferred; /* received frames */
     struct kit_link retry_link;
+    struct kit_link reply_link; /* an answer waits for the way to it (reply.c) */
+    uint32_t reply_ticks;       /* of the session when that began to be opened */
+    bool is_reply_opening;
 };
 
 /* The plugin's part begins behind it. */
@@ -198,8 +201,12 @@ struct msg_endpoint {
     struct kit_link rma_done;    /* requests that the fabric has let go of */
     struct kit_link rma_abandon; /* requests that it is to be asked to end */
     struct kit_link retry;       /* peers */
-    uint32_t detached_count;     /* requests */
-    uint32_t deferred_count;     /* frames */
+    struct kit_link
+        replies_opening; /* peers to which a way is opened for an answer, oldest first */
+    struct kit_link replies_waiting; /* until one may be */
+    uint32_t reply_count;            /* of the former */
+    uint32_t detached_count;         /* requests */
+    uint32_t deferred_count;         /* frames */
     struct kit_deferrals deferrals;
     bool is_refused;                  /* the core had no memory for a deferred message */
     na_plugin_peer_lost_fn peer_lost; /* NULL: nobody wants to know */
@@ -290,8 +297,15 @@ static inline int32_t msg_peer_open(struct msg_peer *peer)
     return ret;
 }
 
+/* reply.c */
+bool kit_msg_reply_is_all(const struct msg_peer *peer);
+bool kit_msg_reply_may_open(struct msg_peer *peer);
+void kit_msg_reply_end(struct msg_peer *peer);
+void kit_msg_reply_tick(struct msg_endpoint *state);
+
 static inline void msg_peer_close(struct msg_peer *peer)
 {
+    kit_msg_reply_end(peer);
     if (!peer->base.is_open)
         return;
     peer->base.is_open = false;

@@ -123,6 +123,7 @@ static void tick(struct msg_endpoint *state)
     if (now - state->session.tick_last < KIT_SESSION_TICK_NS)
         return;
     kit_session_tick(&state->session, now);
+    kit_msg_reply_tick(state);
     if (state->cancelling != 0)
         kit_msg_queue_end_cancelled(state);
     if (state->deferrals.count != 0 || state->deferred_count != 0) {

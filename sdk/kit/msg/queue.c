@@ -99,7 +99,7 @@ void kit_msg_out_unbuild(struct msg_peer *peer)
     if ((peer->base.pending & KIT_PENDING_FAILURE) == 0) {
         peer->base.pending |= out->pending & ~(KIT_PENDING_HELLO | KIT_PENDING_OFFER);
         if ((out->pending & KIT_PENDING_OFFER) != 0 && peer->base.auth != NULL)
-            kit_offer_answer_again(&peer->base); /* unless it was settled before our answer left */
+            kit_offer_answer_again(&peer->base);
     }
     msg_out_put(peer->endpoint->state, out);
     msg_retry_add(peer);
@@ -160,6 +160,9 @@ static bool peer_flush_one(struct msg_peer *peer)
         peer->base.in_flight >= endpoint->ops->max_sends ||
         (peer->base.pending & KIT_PENDING_FAILURE) != 0)
         return false;
+    if (kit_unlikely(!peer->base.is_open && kit_msg_reply_is_all(peer)) &&
+        !kit_msg_reply_may_open(peer))
+        return false;
     ret = kit_likely(peer->base.is_open || peer->base.is_self) ? NA_PLUGIN_SUCCESS
                                                                : msg_peer_open(peer);
     if (kit_unlikely(ret != NA_PLUGIN_SUCCESS)) {
@@ -180,7 +183,12 @@ static bool peer_flush_one(struct msg_peer *peer)
         msg_retry_add(peer);
         return false;
     }
-    return kit_msg_out_send(peer, out);
+    if (kit_likely((out->pending & (KIT_PENDING_OFFER | KIT_PENDING_REFUSAL)) == 0))
+        return kit_msg_out_send(peer, out);
+    if (!kit_msg_out_send(peer, out))
+        return false;
+    kit_msg_reply_end(peer);
+    return true;
 }
 
 static bool peer_has_work(const struct msg_peer *peer)
@@ -351,8 +359,8 @@ void kit_msg_out_refused(struct msg_peer *peer, struct msg_out *out, int32_t sta
     peer->base.is_stalled = true;
     if (status != NA_PLUGIN_AGAIN)
         kit_peer_failed(&peer->base, status, "the fabric cannot send to it");
-    else if (out->is_compact)
-        kit_msg_out_unbuild(peer); /* next time others may share the frame */
+    else if (out->is_compact || (out->pending & (KIT_PENDING_OFFER | KIT_PENDING_REFUSAL)) != 0)
+        kit_msg_out_unbuild(peer); /* others may share the frame, or need it more */
     else
         msg_retry_add(peer);
 }

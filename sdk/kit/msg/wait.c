@@ -196,6 +196,7 @@ static void wait_timer_set(struct msg_endpoint *state)
         delay = MSG_PAUSE_NS;
     else if (state->session.waiting != 0 || state->in_flight != 0 || state->cancelling != 0 ||
              state->deferrals.count != 0 || state->deferred_count != 0 ||
+             state->session.offers != 0 ||
              (state->session.is_watching && state->session.watch_count != 0))
         delay = KIT_SESSION_TICK_NS;
     else

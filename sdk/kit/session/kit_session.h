@@ -114,6 +114,7 @@ struct kit_peer_auth {
     struct kit_auth_exchange exchange[KIT_SECRETS];
     struct kit_link offers;
     uint32_t offer_count;
+    struct kit_offer *answered;  /* the last; NULL: it is gone */
     struct kit_offer *confirmed; /* whose seal the last check has found, */
     uint32_t confirmed_with;     /* under which key */
 };
@@ -495,7 +496,7 @@ void kit_offer_keep(struct kit_peer *peer, const struct kit_hello *hello, const 
 /* Writes the HELLO_ACK to one that is to be answered, kit_hello_size() bytes, and returns that. */
 const struct kit_offer *kit_offer_answer(struct kit_peer *peer, uint8_t *place);
 
-/* An answer did not leave: all that are there are to be answered. */
+/* The last answer did not leave: its offer is to be answered again. */
 void kit_offer_answer_again(struct kit_peer *peer);
 
 /*

@@ -134,6 +134,7 @@ const struct kit_offer *kit_offer_answer(struct kit_peer *peer, uint8_t *place)
         offer = other;
     }
     offer->is_pending = false;
+    peer->auth->answered = offer;
     memcpy(key.share, offer->shares, sizeof(key.share));
     kit_hello_fill(peer, offer->epoch, &key, place);
     for (uint32_t i = 0; i < kit_session_secrets(peer->session); i++)
@@ -144,11 +145,10 @@ const struct kit_offer *kit_offer_answer(struct kit_peer *peer, uint8_t *place)
 
 void kit_offer_answer_again(struct kit_peer *peer)
 {
-    for (struct kit_link *link = peer->auth->offers.next; link != &peer->auth->offers;
-         link = link->next) {
-        kit_container(link, struct kit_offer, peer_link)->is_pending = true;
-        peer->pending |= KIT_PENDING_OFFER;
-    }
+    if (peer->auth->answered == NULL)
+        return; /* it was settled, or forgotten, before our answer left */
+    peer->auth->answered->is_pending = true;
+    peer->pending |= KIT_PENDING_OFFER;
 }
 
 bool kit_offer_take(struct kit_peer *peer)

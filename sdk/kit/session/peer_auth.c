@@ -49,6 +49,8 @@ void kit_offer_free(struct kit_offer *offer)
 
     kit_list_remove(&offer->peer_link);
     kit_list_remove(&offer->age_link);
+    if (peer->auth->answered == offer)
+        peer->auth->answered = NULL;
     peer->auth->offer_count--;
     peer->session->offers--;
     if (!has_pending(peer->auth))

@@ -342,6 +342,66 @@ static void test_forged_raw_address(void **state)
     assert_memory_equal(peer->raw, "a", 2);
 }
 
+static int32_t (*sim_send)(struct kit_endpoint *endpoint, struct kit_frame *frame);
+
+/* A fabric that waits for connections to hosts that do not answer. */
+static int32_t send_into_hole(struct kit_endpoint *endpoint, struct kit_frame *frame)
+{
+    return frame->peer->name[0] == 'x' ? NA_PLUGIN_AGAIN : sim_send(endpoint, frame);
+}
+
+#define WAYS 256u /* that are opened at once for what proves nothing */
+
+/* With a share that fits any key, and without one. */
+static void check_made_up_names(struct sim_pair *pair, uint32_t flags)
+{
+    const struct msg_endpoint *state = pair->b->endpoint.state;
+    const uint32_t peers = session_of(pair->b)->peer_count, frames = state->frame_count;
+    struct sim_op send, receive;
+    struct na_plugin_context *cc;
+    struct na_plugin_class *c;
+    struct na_plugin_addr *b_at_c;
+    char buf[8];
+
+    hellos_of_many(pair->b, pair->cb, flags, 2100);
+    assert_int_equal(state->frame_count, frames);
+    assert_true(pair->b->opened - pair->b->closed <= WAYS + peers);
+    check_alive(pair);
+    ticks_pass(pair->cb, 3); /* the others have had their time */
+    c = node_open(&pair->net, "c");
+    cc = sim_context(c, 0);
+    b_at_c = sim_lookup(c, "b");
+    post(pair->cb, &receive, buf);
+    send_text(cc, &send, b_at_c, "met");
+    for (uint32_t i = 0; i < 50 && receive.completions == 0; i++) {
+        ticks_pass(pair->cb, 1);
+        sim_poll(cc, NULL, 5);
+    }
+    assert_int_equal(receive.completions, 1);
+    assert_string_equal(buf, "met");
+    assert_int_equal(state->frame_count, frames);
+    assert_true(pair->b->opened - pair->b->closed <= WAYS + peers + 1);
+    kit_msg_addr_free(c, b_at_c);
+    kit_msg_addr_free(pair->b, receive.source);
+    sim_close(c, cc);
+    ticks_pass(pair->cb, 150);
+    assert_int_equal(session_of(pair->b)->offers, 0);
+    assert_int_equal(session_of(pair->b)->peer_count, peers);
+    assert_true(session_of(pair->b)->refused >= 2100);
+}
+
+/* HELLOs in names of hosts that take no connection: sessions go on, others are met. */
+static void test_made_up_names(void **state)
+{
+    struct sim_pair *pair = *state;
+
+    sim_send = pair->b->ops.send;
+    pair->b->ops.send = send_into_hole;
+    check_made_up_names(pair, kit_session_flags(session_of(pair->b)));
+    session_of(pair->b)->refused = 0;
+    check_made_up_names(pair, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -349,6 +409,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_offers_shut_nobody_out, pair_setup, pair_teardown),
         cmocka_unit_test_setup_teardown(test_guesses_are_counted, pair_setup, pair_teardown),
         cmocka_unit_test_setup_teardown(test_forged_while_a_call_hangs, pair_setup, pair_teardown),
+        cmocka_unit_test_setup_teardown(test_made_up_names, met_setup, pair_teardown),
         cmocka_unit_test_setup_teardown(test_forged_raw_address, pair_setup, pair_teardown),
     };
 
