@@ -283,24 +283,25 @@ static void hg_class_retry(hg_context_t *context)
 
 static void hg_class_set_options(struct hg_rpc_class *hg_class, const struct hg_options *options)
 {
-    hg_class->base.is_busy = (options->na_init_info.progress_mode & NA_NO_BLOCK) != 0;
-    hg_class->base.is_single_thread =
-        (options->na_init_info.thread_mode & NA_THREAD_MODE_SINGLE_CLS) != 0;
-    if (options->na_class == NULL)
-        hg_class->base.max_contexts =
-            options->na_init_info.max_contexts > 0 ? options->na_init_info.max_contexts : 1;
-    hg_class->bulk.no_eager = options->no_bulk_eager;
-    hg_class->no_loopback = options->no_loopback;
-    hg_class->no_overflow = options->no_overflow;
-    hg_class->release_input_early = options->release_input_early;
-    hg_class->stats = options->stats;
-    hg_class->post_init = options->request_post_init;
-    hg_class->post_incr = options->request_post_incr;
+    const struct na_init_info *na_info = &options->na_init_info;
+    const struct hg_init_info *info = &options->info;
+
+    hg_class->base.is_busy = (na_info->progress_mode & NA_NO_BLOCK) != 0;
+    hg_class->base.is_single_thread = (na_info->thread_mode & NA_THREAD_MODE_SINGLE_CLS) != 0;
+    if (info->na_class == NULL)
+        hg_class->base.max_contexts = na_info->max_contexts > 0 ? na_info->max_contexts : 1;
+    hg_class->bulk.no_eager = info->no_bulk_eager != 0;
+    hg_class->no_loopback = info->no_loopback != 0;
+    hg_class->no_overflow = info->no_overflow;
+    hg_class->release_input_early = info->release_input_early != 0;
+    hg_class->stats = info->stats != 0;
+    hg_class->post_init = info->request_post_init;
+    hg_class->post_incr = info->request_post_incr > 0 ? (uint32_t) info->request_post_incr : 0;
     atomic_init(&hg_class->overflow_ms, HG_OVERFLOW_TIMEOUT_DEFAULT);
     for (int i = 0; i < HG_PATH_MAX; i++) {
-        if (options->checksum_level >= HG_CHECKSUM_RPC_HEADERS)
+        if (options->info.checksum_level >= HG_CHECKSUM_RPC_HEADERS)
             hg_class->msg_flags[i] |= HG_CORE_HEADER_HAS_HASH;
-        if (options->checksum_level >= HG_CHECKSUM_RPC_PAYLOAD)
+        if (options->info.checksum_level >= HG_CHECKSUM_RPC_PAYLOAD)
             hg_class->msg_flags[i] |= HG_CORE_HEADER_HAS_PAYLOAD_HASH;
     }
 }
@@ -322,16 +323,16 @@ static hg_return_t hg_class_open_na(hg_class_t *hg_class, const char *info_strin
     struct hg_class_path *path = &hg_class->paths[HG_PATH_MAIN];
     na_return_t na_return;
 
-    if (options->na_class != NULL) {
+    if (options->info.na_class != NULL) {
         if (options->na_init_info.encrypt &&
-            !NA_Class_has_capability(options->na_class, "encrypted")) {
+            !NA_Class_has_capability(options->info.na_class, "encrypted")) {
             HG_LOG_ERROR(
                 "the NA class that was passed does not encrypt: open it with `encrypt`, or "
                 "leave that out");
             return HG_OPNOTSUPPORTED;
         }
-        path->na_class = options->na_class;
-        hg_rpc_class(hg_class)->is_listening = NA_Is_listening(options->na_class);
+        path->na_class = options->info.na_class;
+        hg_rpc_class(hg_class)->is_listening = NA_Is_listening(options->info.na_class);
         return HG_SUCCESS;
     }
     if (info_string == NULL) {
@@ -359,9 +360,9 @@ static hg_return_t hg_class_open_paths(hg_class_t *hg_class, const struct hg_opt
 
     if (ret == HG_SUCCESS)
         ret = hg_class_path_seal(rpc_class, HG_PATH_MAIN, options);
-    if (ret != HG_SUCCESS || !options->auto_sm)
+    if (ret != HG_SUCCESS || !options->info.auto_sm)
         return ret;
-    hg_auto_sm_open(hg_class, &options->na_init_info, options->sm_info_string,
+    hg_auto_sm_open(hg_class, &options->na_init_info, options->info.sm_info_string,
                     hg_rpc_class(hg_class)->is_listening);
     if (hg_class->paths[HG_PATH_SM].na_class == NULL)
         return HG_SUCCESS;

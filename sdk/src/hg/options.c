@@ -19,43 +19,31 @@ static hg_return_t hg_options_check(const struct hg_init_info *info);
 hg_return_t hg_options_read(struct hg_options *options, unsigned int version,
                             const struct hg_init_info *user_info)
 {
-    struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
+    struct hg_init_info *info = &options->info;
     hg_return_t ret;
 
+    *info = HG_INIT_INFO_INITIALIZER;
     if (user_info != NULL)
-        memcpy(&info, user_info, hg_options_info_size(version));
+        memcpy(info, user_info, hg_options_info_size(version));
     if (user_info != NULL && (version & HG_VERSION_ADDITIONS) != 0) {
-        info.auth_key_also = user_info->auth_key_also;
-        info.encrypt = user_info->encrypt;
+        info->auth_key_also = user_info->auth_key_also;
+        info->encrypt = user_info->encrypt;
     }
-    ret = hg_options_check(&info);
+    ret = hg_options_check(info);
     if (ret != HG_SUCCESS)
         return ret;
 
-    memset(options, 0, sizeof(*options));
-    na_init_info_dup_4_0(&options->na_init_info, &info.na_init_info);
-    options->auth_key = info.na_init_info.auth_key;
+    na_init_info_dup_4_0(&options->na_init_info, &info->na_init_info);
+    options->na_init_info.traffic_class = info->traffic_class;
+    options->na_init_info.auth_key_also = info->auth_key_also;
+    options->na_init_info.encrypt = info->encrypt;
+    options->auth_key = info->na_init_info.auth_key;
     if (options->auth_key != NULL && options->auth_key[0] == '\0')
         options->auth_key = NULL;
-    options->na_init_info.traffic_class = info.traffic_class;
-    options->na_init_info.auth_key_also = info.auth_key_also;
-    options->na_init_info.encrypt = info.encrypt;
-    options->na_class = info.na_class;
-    options->sm_info_string = info.sm_info_string;
-    options->request_post_init =
-        info.request_post_init > 0 ? info.request_post_init : HG_REQUEST_POST_DEFAULT;
-    if (info.request_post_incr == 0)
-        options->request_post_incr = HG_REQUEST_POST_DEFAULT;
-    else
-        options->request_post_incr =
-            info.request_post_incr > 0 ? (uint32_t) info.request_post_incr : 0;
-    options->checksum_level = info.checksum_level;
-    options->auto_sm = info.auto_sm != 0;
-    options->no_bulk_eager = info.no_bulk_eager != 0;
-    options->no_loopback = info.no_loopback != 0;
-    options->stats = info.stats != 0;
-    options->release_input_early = info.release_input_early != 0;
-    options->no_overflow = info.no_overflow;
+    if (info->request_post_init == 0)
+        info->request_post_init = HG_REQUEST_POST_DEFAULT;
+    if (info->request_post_incr == 0)
+        info->request_post_incr = HG_REQUEST_POST_DEFAULT;
     return HG_SUCCESS;
 }
 

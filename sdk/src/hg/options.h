@@ -9,19 +9,9 @@
  * Checked init info. Strings belong to the caller of HG_Init_opt2() and are valid during it only.
  */
 struct hg_options {
+    struct hg_init_info info; /* as of the latest version, with the number of receives set */
     struct na_init_info na_init_info;
-    na_class_t *na_class;
-    const char *sm_info_string;
     const char *auth_key; /* NULL: none */
-    uint32_t request_post_init;
-    uint32_t request_post_incr;
-    hg_checksum_level_t checksum_level;
-    bool auto_sm;
-    bool no_bulk_eager;
-    bool no_loopback;
-    bool stats;
-    bool release_input_early;
-    bool no_overflow;
 };
 
 hg_return_t hg_options_read(struct hg_options *options, unsigned int version,

@@ -55,12 +55,8 @@ hg_return_t HG_Context_unpost(hg_context_t *context)
 {
     hg_return_t ret;
 
-    if (hg_context_is_refused(context, __func__))
-        return HG_PERMISSION;
-    if (context == NULL) {
-        HG_LOG_ERROR("cannot stop receiving: the context is NULL");
-        return HG_INVALID_ARG;
-    }
+    if (!hg_context_is_usable(context))
+        return hg_context_refuse(context, __func__);
     ret = hg_recv_stop(context);
     hg_context_rearm(context);
     return ret;
