@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Whether the process at the other end of a socket has the same key, before anything that it sends
- * reaches UCX. It is the exchange of kit_auth.h: who is called begins with a share, the caller's
- * hello has another share and a code that proves its key, the hello that answers a code that
- * proves that of the called one. Each code is of all of its message, under keys in which the
- * challenge and the caller's hello went.
+ * reaches UCX. It is the exchange of kit_auth.h: who is called begins with a share under each of
+ * its keys, the caller's hello has another share and, for each of those, a code that proves its
+ * key; the hello that answers has a code that proves that of the called one, in the place of the
+ * share that fitted. Each code is of all of its message, under keys in which the challenge and the
+ * caller's hello went. A caller has one share, under one of its keys, so that it tests one word
+ * against each key of the called one; if that is refused, it calls again with its other key.
  */
 
 #include "ucx.h"
@@ -14,40 +16,49 @@
 
 #define AUTH_MAGIC   0x43435855u
 #define AUTH_HAS_KEY 0x01u
+#define AUTH_CODES   (KIT_SECRETS * KIT_AUTH_CODE)
 
 /* What the called one says first; little-endian. */
 struct auth_challenge {
     uint32_t magic;
     uint16_t version;
     uint16_t flags;
-    uint8_t share[KIT_AUTH_SHARE]; /* 0 without a key */
+    uint8_t share[KIT_SECRETS][KIT_AUTH_SHARE]; /* 0 where there is no key */
 };
 
 _Static_assert(sizeof(struct auth_challenge) == UCX_CHALLENGE, "layout of the wire");
 
-static bool keys_make(struct ucx_channel *channel, const uint8_t *hello, uint32_t size);
+static const struct kit_auth_secret *secret_of(const struct na_plugin_class *na_class,
+                                               uint32_t index);
+static uint32_t keys_make(struct ucx_channel *channel, const uint8_t *hello, uint32_t size);
+static bool codes_check(struct ucx_channel *channel, uint8_t *data, uint32_t size);
+static bool share_is_given(const struct ucx_channel *channel, uint32_t index);
 static void code_make(uint8_t code[KIT_AUTH_CODE], const uint8_t key[KIT_AUTH_KEY], uint8_t *data,
                       uint32_t size);
 
 /* NA_PLUGIN_SUCCESS, or as kit_auth_secret_open(). */
-int32_t ucx_auth_setup(struct na_plugin_class *na_class, const char *text)
+int32_t ucx_auth_setup(struct na_plugin_class *na_class, const struct na_plugin_init *init)
 {
-    return kit_auth_secret_open("ucx", text, &na_class->secret);
+    int32_t ret = kit_auth_secret_open("ucx", init->auth_key, &na_class->secret);
+
+    if (ret == NA_PLUGIN_SUCCESS && na_class->secret != NULL)
+        ret = kit_auth_secret_open("ucx", kit_init_auth_key_also(init), &na_class->secret_also);
+    return ret;
 }
 
 /* For somebody who calls. */
 void ucx_auth_challenge(struct ucx_channel *channel, uint8_t bytes[UCX_CHALLENGE])
 {
-    const struct kit_auth_secret *secret = channel->na_class->secret;
+    const struct na_plugin_class *na_class = channel->na_class;
     struct auth_challenge challenge = {
         .magic = htole32(AUTH_MAGIC),
         .version = htole16(UCX_HELLO_VERSION),
-        .flags = htole16(secret != NULL ? AUTH_HAS_KEY : 0),
+        .flags = htole16(na_class->secret != NULL ? AUTH_HAS_KEY : 0),
     };
 
-    if (secret != NULL) {
-        kit_auth_exchange_begin(secret, &channel->auth.exchange);
-        memcpy(challenge.share, channel->auth.exchange.share, sizeof(challenge.share));
+    for (uint32_t i = 0; i < KIT_SECRETS && secret_of(na_class, i) != NULL; i++) {
+        kit_auth_exchange_begin(secret_of(na_class, i), &channel->auth.exchange[i]);
+        memcpy(challenge.share[i], channel->auth.exchange[i].share, KIT_AUTH_SHARE);
     }
     memcpy(bytes, &challenge, sizeof(challenge));
     memcpy(channel->auth.challenge, bytes, UCX_CHALLENGE);
@@ -56,7 +67,8 @@ void ucx_auth_challenge(struct ucx_channel *channel, uint8_t bytes[UCX_CHALLENGE
 /* Of the one that we call. NULL: all is well. */
 const char *ucx_auth_challenged(struct ucx_channel *channel, const uint8_t bytes[UCX_CHALLENGE])
 {
-    const struct kit_auth_secret *secret = channel->na_class->secret;
+    const struct na_plugin_class *na_class = channel->na_class;
+    const struct kit_auth_secret *secret = secret_of(na_class, channel->link->has_turned);
     struct auth_challenge challenge;
     bool has_key;
 
@@ -72,7 +84,7 @@ const char *ucx_auth_challenged(struct ucx_channel *channel, const uint8_t bytes
                        : "we have a key (auth_key), and it has none";
     }
     if (secret != NULL)
-        kit_auth_exchange_begin(secret, &channel->auth.exchange);
+        kit_auth_exchange_begin(secret, &channel->auth.exchange[0]);
     memcpy(channel->auth.challenge, bytes, UCX_CHALLENGE);
     channel->is_challenged = true;
     return NULL;
@@ -81,38 +93,52 @@ const char *ucx_auth_challenged(struct ucx_channel *channel, const uint8_t bytes
 /* Our hello. False when the one that we called sent no share. */
 bool ucx_auth_sign(struct ucx_channel *channel, uint8_t *data, uint32_t size)
 {
+    struct ucx_auth *auth = &channel->auth;
+    uint8_t codes[KIT_SECRETS][KIT_AUTH_CODE] = {0};
+
     if (channel->na_class->secret == NULL)
         return true;
     if (channel->is_dialed) {
-        memcpy(data + UCX_HELLO_SHARE, channel->auth.exchange.share, KIT_AUTH_SHARE);
-        if (!keys_make(channel, data, size))
-            return false;
+        memcpy(data + UCX_HELLO_SHARE, auth->exchange[0].share, KIT_AUTH_SHARE);
+        auth->proven = keys_make(channel, data, size);
     }
-    code_make(data + UCX_HELLO_TAG, channel->auth.keys.confirm_own, data, size);
+    for (uint32_t i = 0; i < KIT_SECRETS; i++)
+        if ((auth->proven >> i & 1) != 0)
+            code_make(codes[i], auth->keys[i].confirm_own, data, size);
+    memcpy(data + UCX_HELLO_CODES, codes, sizeof(codes));
     if (!channel->is_dialed)
         ucx_auth_wipe(channel);
-    return true;
+    return !channel->is_dialed || auth->proven != 0;
 }
 
-/* NULL: it has our key, or none as we have none. */
+/* NULL: it has one of our keys, or none as we have none. */
 const char *ucx_auth_check(struct ucx_channel *channel, uint8_t *data, uint32_t size)
 {
-    uint8_t code[KIT_AUTH_CODE], expected[KIT_AUTH_CODE] = {0};
-    bool is_good = true;
+    static const uint8_t none[AUTH_CODES];
+    const bool has_key = channel->na_class->secret != NULL;
+    bool is_good;
 
-    memcpy(code, data + UCX_HELLO_TAG, sizeof(code));
-    memset(data + UCX_HELLO_TAG, 0, sizeof(code));
-    if (channel->na_class->secret != NULL) {
-        if (!channel->is_dialed)
-            is_good = keys_make(channel, data, size);
-        code_make(expected, channel->auth.keys.confirm_their, data, size);
-        if (channel->is_dialed)
-            ucx_auth_wipe(channel); /* nothing more is checked */
-    }
-    if (is_good && kit_auth_code_is_equal(code, expected))
+    if (has_key)
+        is_good = codes_check(channel, data, size);
+    else
+        is_good = memcmp(data + UCX_HELLO_CODES, none, sizeof(none)) == 0;
+    if (channel->is_dialed)
+        ucx_auth_wipe(channel); /* nothing more is checked */
+    if (is_good)
         return NULL;
     channel->failure = NA_PLUGIN_PERMISSION;
     return "its key (auth_key) is not ours";
+}
+
+/* Whether one that refuses our first key is to be called with the second. */
+bool ucx_auth_turn(struct ucx_link *link)
+{
+    if (link->na_class->secret_also == NULL || link->has_turned ||
+        link->phase != UCX_LINK_DIALING || link->is_met)
+        return false;
+    link->has_turned = true;
+    link->has_claim = false;
+    return true;
 }
 
 void ucx_auth_wipe(struct ucx_channel *channel)
@@ -120,25 +146,70 @@ void ucx_auth_wipe(struct ucx_channel *channel)
     kit_auth_wipe(&channel->auth, sizeof(channel->auth));
 }
 
-/* Of the caller's hello, whose code is left out. False: what came is no share. */
-static bool keys_make(struct ucx_channel *channel, const uint8_t *hello, uint32_t size)
+/* Our keys in their order. NULL: there is no such one. */
+static const struct kit_auth_secret *secret_of(const struct na_plugin_class *na_class,
+                                               uint32_t index)
 {
-    const size_t rest = UCX_HELLO_TAG + KIT_AUTH_CODE;
-    const bool is_caller = channel->is_dialed;
-    uint8_t challenged[KIT_AUTH_KEY], said[KIT_AUTH_KEY];
-
-    kit_auth_digest(challenged, channel->auth.challenge, UCX_CHALLENGE, NULL, 0);
-    kit_auth_digest(said, hello, UCX_HELLO_TAG, hello + rest, size - rest);
-    return kit_auth_exchange_end(
-        &channel->auth.exchange,
-        is_caller ? channel->auth.challenge + UCX_CHALLENGE_SHARE : hello + UCX_HELLO_SHARE,
-        is_caller ? said : challenged, is_caller ? challenged : said, &channel->auth.keys);
+    return index == 0 ? na_class->secret : na_class->secret_also;
 }
 
-/* The code's own place counts as zeroes. */
+/*
+ * Of the caller's hello, whose codes are left out, for each share of the called one. The bits of
+ * those that came of it: what came may be no share.
+ */
+static uint32_t keys_make(struct ucx_channel *channel, const uint8_t *hello, uint32_t size)
+{
+    const size_t rest = UCX_HELLO_CODES + AUTH_CODES;
+    const bool is_caller = channel->is_dialed;
+    struct ucx_auth *auth = &channel->auth;
+    uint8_t challenged[KIT_AUTH_KEY], said[KIT_AUTH_KEY];
+    uint32_t made = 0;
+
+    kit_auth_digest(challenged, auth->challenge, UCX_CHALLENGE, NULL, 0);
+    kit_auth_digest(said, hello, UCX_HELLO_CODES, hello + rest, size - rest);
+    for (uint32_t i = 0; i < KIT_SECRETS; i++) {
+        const uint8_t *share = auth->challenge + UCX_CHALLENGE_SHARE + i * KIT_AUTH_SHARE;
+
+        if (share_is_given(channel, i) &&
+            kit_auth_exchange_end(
+                &auth->exchange[is_caller ? 0 : i], is_caller ? share : hello + UCX_HELLO_SHARE,
+                is_caller ? said : challenged, is_caller ? challenged : said, &auth->keys[i]))
+            made |= 1u << i;
+    }
+    return made;
+}
+
+/* Whether one of the codes is right; which are is kept. */
+static bool codes_check(struct ucx_channel *channel, uint8_t *data, uint32_t size)
+{
+    struct ucx_auth *auth = &channel->auth;
+    const uint32_t made = channel->is_dialed ? auth->proven : keys_make(channel, data, size);
+    uint8_t codes[KIT_SECRETS][KIT_AUTH_CODE], expected[KIT_AUTH_CODE];
+
+    memcpy(codes, data + UCX_HELLO_CODES, sizeof(codes));
+    auth->proven = 0;
+    for (uint32_t i = 0; i < KIT_SECRETS; i++) {
+        if ((made >> i & 1) == 0)
+            continue;
+        code_make(expected, auth->keys[i].confirm_their, data, size);
+        if (kit_auth_code_is_equal(codes[i], expected))
+            auth->proven |= 1u << i;
+    }
+    return auth->proven != 0;
+}
+
+static bool share_is_given(const struct ucx_channel *channel, uint32_t index)
+{
+    static const uint8_t none[KIT_AUTH_SHARE];
+
+    return memcmp(channel->auth.challenge + UCX_CHALLENGE_SHARE + index * KIT_AUTH_SHARE, none,
+                  sizeof(none)) != 0;
+}
+
+/* The codes' own place counts as zeroes. */
 static void code_make(uint8_t code[KIT_AUTH_CODE], const uint8_t key[KIT_AUTH_KEY], uint8_t *data,
                       uint32_t size)
 {
-    memset(data + UCX_HELLO_TAG, 0, KIT_AUTH_CODE);
+    memset(data + UCX_HELLO_CODES, 0, AUTH_CODES);
     kit_auth_code(code, key, KIT_AUTH_KEY, data, size);
 }

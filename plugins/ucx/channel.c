@@ -32,6 +32,7 @@ static bool channel_say_hello(struct ucx_channel *channel);
 static void channel_write(struct ucx_channel *channel);
 static void channel_read(struct ucx_channel *channel);
 static void channel_take(struct ucx_channel *channel);
+static void channel_refused(struct ucx_channel *channel);
 static void channel_met(struct ucx_channel *channel);
 static bool channel_has_to_wait(const struct ucx_channel *channel, const struct ucx_hello *hello);
 static const char *channel_hold(struct ucx_channel *channel, const struct ucx_hello *hello);
@@ -72,7 +73,8 @@ int32_t ucx_channel_dial(struct ucx_link *link)
                       link->name, strerror(errno));
         return NA_PLUGIN_NOMEM;
     }
-    if (!ucx_descriptors_take(link->na_class, 1) || !ucx_descriptors_take_peer(link->na_class)) {
+    if (!link->has_turned &&
+        (!ucx_descriptors_take(link->na_class, 1) || !ucx_descriptors_take_peer(link->na_class))) {
         UCX_LOG_ERROR("no descriptors are left for %s; raise the limit (ulimit -n)", link->name);
         (void) close(fd);
         return NA_PLUGIN_NOMEM;
@@ -384,8 +386,7 @@ static void channel_take(struct ucx_channel *channel)
     } else if (channel->in_done != UCX_HELLO_HEAD) {
         channel_met(channel);
     } else if (channel->is_dialed && ucx_hello_is_refusal(channel->in)) {
-        channel->failure = NA_PLUGIN_PERMISSION;
-        complaint = "our key (auth_key) is not its key";
+        channel_refused(channel);
     } else if (channel->is_dialed && !channel->link->has_claim &&
                ucx_hello_is_claim(channel->in, &channel->link->claim)) {
         channel->link->has_claim = true;
@@ -395,6 +396,23 @@ static void channel_take(struct ucx_channel *channel)
     }
     if (complaint != NULL && channel->fd >= 0)
         channel_malformed(channel, complaint);
+}
+
+/* With two keys the one that we called may have the other one: it is called again. */
+static void channel_refused(struct ucx_channel *channel)
+{
+    struct ucx_link *link = channel->link;
+    int32_t ret;
+
+    if (!ucx_auth_turn(link)) {
+        channel->failure = NA_PLUGIN_PERMISSION;
+        channel_failed(channel, "our key (auth_key) is not its key");
+        return;
+    }
+    ucx_channel_close(channel);
+    ret = ucx_channel_dial(link);
+    if (ret != NA_PLUGIN_SUCCESS)
+        ucx_link_fail(link, ret, "it cannot be connected to again");
 }
 
 /* The other side's hello is complete. */

@@ -78,6 +78,7 @@ int32_t ucx_class_finalize(struct na_plugin_class *na_class)
     kit_regions_close(&na_class->regions);
     kit_table_free(&na_class->links_by_id);
     kit_auth_secret_close(na_class->secret);
+    kit_auth_secret_close(na_class->secret_also);
     kit_host->mem_free(na_class->protocol);
     kit_host->mem_free(na_class);
     ucx_fork_leave();
@@ -107,7 +108,7 @@ static int32_t class_configure(struct na_plugin_class *na_class, const struct na
         return NA_PLUGIN_IO_ERROR;
     }
     na_class->incarnation = na_class->regions.owner;
-    ret = ucx_auth_setup(na_class, init->auth_key);
+    ret = ucx_auth_setup(na_class, init);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
     na_class->is_busy = (init->progress_mode & NA_PLUGIN_PROGRESS_BUSY) != 0;
@@ -175,7 +176,6 @@ static int32_t class_open(struct na_plugin_class *na_class, const struct na_plug
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
     info->capabilities |= NA_PLUGIN_CAP_RMA;
-    info->capabilities &= ~NA_PLUGIN_CAP_SECOND_KEY; /* what introduces two knows one */
     if (na_class->secret == NULL && !na_class->worker->is_readable)
         UCX_LOG_WARNING("what peers say of their workers cannot be checked with this UCX: set a "
                         "key (auth_key), or let only those reach us who are trusted");

@@ -25,8 +25,8 @@ struct hello_wire {
     uint16_t reserved1;
     uint32_t size; /* of all */
     uint32_t address_size;
-    uint64_t digest;            /* of what follows behind the tag */
-    uint8_t tag[KIT_AUTH_CODE]; /* see auth.c */
+    uint64_t digest;                           /* of what follows behind the share */
+    uint8_t codes[KIT_SECRETS][KIT_AUTH_CODE]; /* see auth.c */
     uint8_t share[KIT_AUTH_SHARE];
     uint64_t incarnation;
     uint64_t link_id;
@@ -38,8 +38,9 @@ struct hello_wire {
 };
 
 _Static_assert(sizeof(struct hello_wire) == UCX_HELLO_HEAD, "layout of the wire");
-_Static_assert(offsetof(struct hello_wire, tag) == UCX_HELLO_TAG, "layout of the wire");
+_Static_assert(offsetof(struct hello_wire, codes) == UCX_HELLO_CODES, "layout of the wire");
 _Static_assert(offsetof(struct hello_wire, share) == UCX_HELLO_SHARE, "layout of the wire");
+_Static_assert(offsetof(struct hello_wire, incarnation) == UCX_HELLO_REST, "layout of the wire");
 
 static struct kit_key call_proof(const struct kit_key *secret);
 static uint64_t hello_digest(const uint8_t *data, uint32_t size);
@@ -187,10 +188,7 @@ static struct kit_key call_proof(const struct kit_key *secret)
     return proof;
 }
 
-/* From the incarnation on. */
 static uint64_t hello_digest(const uint8_t *data, uint32_t size)
 {
-    const size_t begin = offsetof(struct hello_wire, incarnation);
-
-    return kit_digest_add(KIT_DIGEST_NONE, data + begin, size - begin);
+    return kit_digest_add(KIT_DIGEST_NONE, data + UCX_HELLO_REST, size - UCX_HELLO_REST);
 }

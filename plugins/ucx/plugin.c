@@ -38,7 +38,8 @@ static struct na_plugin ucx_plugin = {
     .description = "UCX: InfiniBand and RoCE (rc, ud, dc), sockets, shared memory",
     .capabilities = NA_PLUGIN_CAP_RMA | NA_PLUGIN_CAP_WAIT_FD | NA_PLUGIN_CAP_CANCEL_SEND |
                     NA_PLUGIN_CAP_PEER_DEATH | NA_PLUGIN_CAP_NO_THREADS |
-                    NA_PLUGIN_CAP_AUTHENTICATED | NA_PLUGIN_CAP_ENCRYPTED,
+                    NA_PLUGIN_CAP_AUTHENTICATED | NA_PLUGIN_CAP_SECOND_KEY |
+                    NA_PLUGIN_CAP_ENCRYPTED,
     .enumerate = ucx_enumerate,
     .initialize = ucx_class_initialize,
     .finalize = ucx_class_finalize,

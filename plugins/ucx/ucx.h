@@ -83,13 +83,14 @@ struct ucx_worker {
     bool is_retired;
 };
 
-#define UCX_CHALLENGE       40u
-#define UCX_CHALLENGE_SHARE 8u /* where the share lies in it */
+#define UCX_CHALLENGE       72u
+#define UCX_CHALLENGE_SHARE 8u /* where the shares lie in it */
 
 /* Of auth.c; without a key only the challenge. */
 struct ucx_auth {
-    struct kit_auth_exchange exchange;
-    struct kit_auth_keys keys;
+    struct kit_auth_exchange exchange[KIT_SECRETS]; /* of a caller: the first */
+    struct kit_auth_keys keys[KIT_SECRETS];         /* for each share of the called one */
+    uint32_t proven;                                /* of them, by the caller's code: bits */
     uint8_t challenge[UCX_CHALLENGE];
 };
 
@@ -155,6 +156,7 @@ struct ucx_link {
     uint64_t their_uuid; /* of their worker, when its address was checked */
     struct ucx_claim claim;
     bool has_claim;
+    bool has_turned; /* it is dialed once more, under the second of our keys */
     bool is_met;
     bool is_failing; /* UCX said so: dealt with in the next poll */
     bool has_error_mode;
@@ -203,7 +205,8 @@ struct na_plugin_class {
     struct kit_link reads;                  /* gets of ours that go on in the next poll */
     struct ucx_entry *registry;             /* NULL: there is none */
     uint64_t incarnation;
-    struct kit_auth_secret *secret; /* made of auth_key; NULL: there is none */
+    struct kit_auth_secret *secret;      /* made of auth_key; NULL: there is none */
+    struct kit_auth_secret *secret_also; /* of auth_key_also, likewise */
     char name[KIT_NAME_MAX];
     int listen_fd;
     int epoll_fd;
@@ -463,10 +466,11 @@ struct ucx_hello {
     uint64_t uuid; /* of its worker, when its address was checked */
     bool is_checked;
 };
-#define UCX_HELLO_VERSION 7u
-#define UCX_HELLO_HEAD    120u
-#define UCX_HELLO_TAG     24u /* where the code of auth.c lies, and */
-#define UCX_HELLO_SHARE   40u /* the caller's share */
+#define UCX_HELLO_VERSION 8u
+#define UCX_HELLO_HEAD    136u
+#define UCX_HELLO_CODES   24u /* where the codes of auth.c lie, */
+#define UCX_HELLO_SHARE   56u /* the caller's share, */
+#define UCX_HELLO_REST    88u /* and what the digest is of */
 #define UCX_HELLO_MAX     65536u
 uint8_t *ucx_hello_write(const struct ucx_link *link, uint32_t *size_p);
 const char *ucx_hello_head(const uint8_t *data, uint32_t *size_p);
@@ -478,10 +482,11 @@ bool ucx_hello_is_claim(const uint8_t *data, struct ucx_claim *claim);
 bool ucx_hello_is_claimed(const struct ucx_hello *hello, const struct ucx_claim *claim);
 
 /* auth.c: whether the other side has our key */
-int32_t ucx_auth_setup(struct na_plugin_class *na_class, const char *text);
+int32_t ucx_auth_setup(struct na_plugin_class *na_class, const struct na_plugin_init *init);
 void ucx_auth_challenge(struct ucx_channel *channel, uint8_t bytes[UCX_CHALLENGE]);
 const char *ucx_auth_challenged(struct ucx_channel *channel, const uint8_t bytes[UCX_CHALLENGE]);
 bool ucx_auth_sign(struct ucx_channel *channel, uint8_t *data, uint32_t size);
+bool ucx_auth_turn(struct ucx_link *link);
 const char *ucx_auth_check(struct ucx_channel *channel, uint8_t *data, uint32_t size);
 void ucx_auth_wipe(struct ucx_channel *channel);
 

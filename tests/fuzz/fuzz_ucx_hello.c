@@ -14,8 +14,7 @@
 #define AT_SIZE    8
 #define AT_ADDRESS 12
 #define AT_DIGEST  16
-#define AT_REST    40
-#define AT_NAME    76
+#define AT_NAME    124
 
 #define MAGIC      0x4c485855u
 
@@ -37,7 +36,7 @@ static void dress(uint64_t how, uint8_t *bytes, size_t size)
 {
     if ((how & 1) != 0) {
         put(bytes, AT_MAGIC, MAGIC, 4);
-        put(bytes, AT_VERSION, 3, 2);
+        put(bytes, AT_VERSION, UCX_HELLO_VERSION, 2);
         put(bytes, AT_SIZE, size, 4);
     }
     if ((how & 2) != 0 && size > UCX_HELLO_HEAD) {
@@ -48,7 +47,8 @@ static void dress(uint64_t how, uint8_t *bytes, size_t size)
         put(bytes, AT_ADDRESS, rest > name ? rest - name : rest, 4);
     }
     if ((how & 4) != 0)
-        put(bytes, AT_DIGEST, kit_digest_add(KIT_DIGEST_NONE, bytes + AT_REST, size - AT_REST), 8);
+        put(bytes, AT_DIGEST,
+            kit_digest_add(KIT_DIGEST_NONE, bytes + UCX_HELLO_REST, size - UCX_HELLO_REST), 8);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

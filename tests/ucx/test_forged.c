@@ -4,7 +4,7 @@
  * of processes without the key.
  */
 
-#include "ucx_side.h"
+#include "ucx_message.h"
 
 #include "../integration/hosts.h"
 #include "../test_count.h"
@@ -23,7 +23,6 @@
 
 #define WAIT_NS   UINT64_C(20000000000)
 #define AT_DIGEST 16u
-#define AT_REST   72u
 #define MUTATIONS 3000
 #define LEFT_MAX  8 /* descriptors of the last callers */
 
@@ -116,7 +115,8 @@ static bool is_met(struct side *target, const struct side *as, int fd)
 
 static void redress(uint8_t *data, uint32_t size)
 {
-    uint64_t digest = htole64(kit_digest_add(KIT_DIGEST_NONE, data + AT_REST, size - AT_REST));
+    uint64_t digest =
+        htole64(kit_digest_add(KIT_DIGEST_NONE, data + UCX_HELLO_REST, size - UCX_HELLO_REST));
 
     memcpy(data + AT_DIGEST, &digest, sizeof(digest));
 }
@@ -350,6 +350,7 @@ static void what_was_said_with_the_key_is_said_once(void **state)
     (void) state;
     open_one(&target, "tcp", "open sesame");
     link.na_class = channel.na_class = target.na_class;
+    channel.link = &link;
     link.worker = target.na_class->worker;
     target.na_class->incarnation += 2;
     data = ucx_hello_write(&link, &size);
@@ -497,37 +498,6 @@ static void a_dial_ends_with_what_it_is_for(void **state)
     side_close(&target);
 }
 
-/* An operation that waits, or has ended. */
-struct pending {
-    int32_t status; /* 1: it waits */
-    const char *source;
-    uint8_t op[4096];
-};
-
-static void op_complete(void *op, int32_t status)
-{
-    kit_container(op, struct pending, op)->status = status;
-}
-
-static void op_complete_recv(void *op, int32_t status, uint64_t size, struct na_plugin_addr *source,
-                             uint32_t tag)
-{
-    (void) size;
-    (void) tag;
-    kit_container(op, struct pending, op)->status = status;
-    if (source != NULL)
-        kit_container(op, struct pending, op)->source = ((struct kit_peer *) source)->name;
-}
-
-static struct pending *pending_new(void)
-{
-    struct pending *pending = calloc(1, sizeof(*pending));
-
-    assert_non_null(pending);
-    pending->status = 1;
-    return pending;
-}
-
 /* Sends a message from one side to another, which receives it and tells whose it is. */
 static const char *send_and_receive(struct side *from, struct side *to, struct na_plugin_addr *dest)
 {
@@ -540,7 +510,7 @@ static const char *send_and_receive(struct side *from, struct side *to, struct n
                      0);
     assert_int_equal(kit_msg_send_unexpected(from->context, send->op, "hello", 6, NULL, dest, 0, 1),
                      0);
-    while (send->status == 1 || receive->status == 1) {
+    while (send->status == PENDING_WAITS || receive->status == PENDING_WAITS) {
         assert_true(kit_host->clock_ns() < end);
         side_poll(from);
         side_poll(to);
@@ -586,14 +556,15 @@ static void speak_for_another(bool by_name)
     assert_int_equal(ucx_addr_lookup(as.na_class, target.na_class->name, &addr), 0);
     assert_int_equal(kit_msg_send_unexpected(as.context, send->op, "evil", 5, NULL, addr, 0, 1), 0);
     plugin_host_log[0] = '\0';
-    while (receive->status == 1 && strstr(plugin_host_log, "that is not from there") == NULL) {
+    while (receive->status == PENDING_WAITS &&
+           strstr(plugin_host_log, "that is not from there") == NULL) {
         assert_true(kit_host->clock_ns() < end);
         side_poll(&as);
         side_poll(&target);
         side_poll(&real);
     }
-    assert_int_equal(awaited->status, 1);
-    assert_int_equal(receive->status, by_name ? 1 : 0);
+    assert_int_equal(awaited->status, PENDING_WAITS);
+    assert_int_equal(receive->status, by_name ? PENDING_WAITS : 0);
     if (!by_name)
         assert_string_equal(receive->source, name);
     forger->self->name = name;
@@ -607,13 +578,8 @@ static void speak_for_another(bool by_name)
 
 static void a_peer_does_not_speak_for_another(void **state)
 {
-    static struct na_host host;
-
     (void) state;
-    host = plugin_host;
-    host.op_complete = op_complete;
-    host.op_complete_recv = op_complete_recv;
-    kit_host = &host;
+    pending_host();
     speak_for_another(true);
     speak_for_another(false);
     kit_host = &plugin_host;
