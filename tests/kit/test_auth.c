@@ -159,22 +159,46 @@ static void a_tag_is_of_its_numbers(void **state)
     uint8_t key[KIT_AUTH_KEY] = {1}, tag[KIT_AUTH_TAG], data[] = "open";
 
     (void) state;
-    kit_auth_tag(tag, key, 7, 9, data, sizeof(data));
-    assert_true(kit_auth_tag_fits(tag, key, 7, 9, data, sizeof(data)));
-    assert_false(kit_auth_tag_fits(tag, key, 7 | UINT64_C(1) << 63, 9, data, sizeof(data)));
-    assert_false(kit_auth_tag_fits(tag, key, 7, 8, data, sizeof(data)));
-    assert_false(kit_auth_tag_fits(tag, key, 7, 9, data, sizeof(data) - 1));
+    kit_auth_write(tag, key, 7, 9, data, sizeof(data), sizeof(data));
+    assert_true(kit_auth_fits(tag, key, 7, 9, data, sizeof(data), sizeof(data)));
+    assert_false(
+        kit_auth_fits(tag, key, 7 | UINT64_C(1) << 63, 9, data, sizeof(data), sizeof(data)));
+    assert_false(kit_auth_fits(tag, key, 7, 8, data, sizeof(data), sizeof(data)));
+    assert_false(kit_auth_fits(tag, key, 7, 9, data, sizeof(data) - 1, sizeof(data) - 1));
     key[31] = 1;
-    assert_false(kit_auth_tag_fits(tag, key, 7, 9, data, sizeof(data)));
+    assert_false(kit_auth_fits(tag, key, 7, 9, data, sizeof(data), sizeof(data)));
 }
+
+static bool uses_aes; /* the seals of the next pair */
 
 static void seal_pair(struct kit_seal seals[2])
 {
+    static struct kit_seal_contexts contexts;
     struct kit_auth_keys keys[2];
 
     exchange(secret, secret, keys);
-    kit_seal_begin(&seals[0], &keys[0]);
-    kit_seal_begin(&seals[1], &keys[1]);
+    kit_seal_begin(&seals[0], &keys[0], uses_aes);
+    kit_seal_begin(&seals[1], &keys[1], uses_aes);
+    kit_seal_prepare(&seals[0], &contexts); /* the other one makes its own each time */
+}
+
+#define WITH_EACH_CIPHER(test) \
+    cmocka_unit_test_setup(test, with_aes), cmocka_unit_test_setup(test, without_aes)
+
+static int with_aes(void **state)
+{
+    (void) state;
+    uses_aes = kit_auth_has_aes();
+    if (!uses_aes)
+        print_message("this machine does no AES: ChaCha20 again\n");
+    return 0;
+}
+
+static int without_aes(void **state)
+{
+    (void) state;
+    uses_aes = false;
+    return 0;
 }
 
 #define MESSAGE 40u
@@ -195,26 +219,27 @@ static void seals_count(void **state)
     seal_pair(seals);
     for (uint32_t i = 0; i < 4; i++)
         write_one(&seals[0], i + 1, data[i]);
-    assert_int_equal(kit_seal_open(&seals[1], 1, data[0], (size) -KIT_AUTH_TAG, size),
+    assert_int_equal(kit_seal_open(&seals[1], 1, data[0], (size) -KIT_AUTH_TAG, size, false),
                      KIT_SEAL_NEXT);
-    assert_int_equal(kit_seal_open(&seals[1], 1, data[0], (size) -KIT_AUTH_TAG, size),
+    assert_int_equal(kit_seal_open(&seals[1], 1, data[0], (size) -KIT_AUTH_TAG, size, false),
                      KIT_SEAL_AGAIN);
-    assert_int_equal(kit_seal_open(&seals[1], 3, data[2], (size) -KIT_AUTH_TAG, size),
+    assert_int_equal(kit_seal_open(&seals[1], 3, data[2], (size) -KIT_AUTH_TAG, size, false),
                      KIT_SEAL_LATER);
-    assert_int_equal(kit_seal_open(&seals[1], 2, data[2], (size) -KIT_AUTH_TAG, size),
-                     KIT_SEAL_NONE);
-    assert_int_equal(kit_seal_open(&seals[1], 2, data[1], (size - 1) - KIT_AUTH_TAG, size - 1),
+    assert_int_equal(kit_seal_open(&seals[1], 2, data[2], (size) -KIT_AUTH_TAG, size, false),
                      KIT_SEAL_NONE);
     assert_int_equal(
-        kit_seal_open(&seals[1], 2, data[1], (KIT_AUTH_TAG - 1) - KIT_AUTH_TAG, KIT_AUTH_TAG - 1),
+        kit_seal_open(&seals[1], 2, data[1], (size - 1) - KIT_AUTH_TAG, size - 1, false),
         KIT_SEAL_NONE);
-    assert_int_equal(kit_seal_open(&seals[0], 2, data[1], (size) -KIT_AUTH_TAG, size),
+    assert_int_equal(kit_seal_open(&seals[1], 2, data[1], (KIT_AUTH_TAG - 1) - KIT_AUTH_TAG,
+                                   KIT_AUTH_TAG - 1, false),
+                     KIT_SEAL_NONE);
+    assert_int_equal(kit_seal_open(&seals[0], 2, data[1], (size) -KIT_AUTH_TAG, size, false),
                      KIT_SEAL_NONE); /* reflected */
-    assert_int_equal(kit_seal_open(&seals[1], 2, data[1], (size) -KIT_AUTH_TAG, size),
+    assert_int_equal(kit_seal_open(&seals[1], 2, data[1], (size) -KIT_AUTH_TAG, size, false),
                      KIT_SEAL_NEXT);
-    assert_int_equal(kit_seal_open(&seals[1], 3, data[2], (size) -KIT_AUTH_TAG, size),
+    assert_int_equal(kit_seal_open(&seals[1], 3, data[2], (size) -KIT_AUTH_TAG, size, false),
                      KIT_SEAL_NEXT);
-    assert_int_equal(kit_seal_open(&seals[1], 4, data[3], (size) -KIT_AUTH_TAG, size),
+    assert_int_equal(kit_seal_open(&seals[1], 4, data[3], (size) -KIT_AUTH_TAG, size, false),
                      KIT_SEAL_NEXT);
 }
 
@@ -229,12 +254,13 @@ static void each_bit_is_sealed(void **state)
     for (uint32_t i = 0; i < 8 * sizeof(data); i++) {
         data[i / 8] ^= (uint8_t) (1u << i % 8);
         assert_int_equal(
-            kit_seal_open(&seals[1], 1, data, (sizeof(data)) - KIT_AUTH_TAG, sizeof(data)),
+            kit_seal_open(&seals[1], 1, data, (sizeof(data)) - KIT_AUTH_TAG, sizeof(data), false),
             KIT_SEAL_NONE);
         data[i / 8] ^= (uint8_t) (1u << i % 8);
     }
-    assert_int_equal(kit_seal_open(&seals[1], 1, data, (sizeof(data)) - KIT_AUTH_TAG, sizeof(data)),
-                     KIT_SEAL_NEXT);
+    assert_int_equal(
+        kit_seal_open(&seals[1], 1, data, (sizeof(data)) - KIT_AUTH_TAG, sizeof(data), false),
+        KIT_SEAL_NEXT);
 }
 
 /* The low half starts over, and 0 is left out; what was sealed 2^32 before does not fit. */
@@ -248,14 +274,66 @@ static void the_count_goes_on_beyond_32_bits(void **state)
     write_one(&seals[0], 1, old);
     seals[0].sent = seals[1].received = UINT32_MAX - 1;
     write_one(&seals[0], UINT32_MAX, data);
-    assert_int_equal(
-        kit_seal_open(&seals[1], UINT32_MAX, data, (sizeof(data)) - KIT_AUTH_TAG, sizeof(data)),
-        KIT_SEAL_NEXT);
+    assert_int_equal(kit_seal_open(&seals[1], UINT32_MAX, data, (sizeof(data)) - KIT_AUTH_TAG,
+                                   sizeof(data), false),
+                     KIT_SEAL_NEXT);
     write_one(&seals[0], 1, data);
     assert_int_equal(seals[0].sent, UINT64_C(0x100000001));
-    assert_int_equal(kit_seal_open(&seals[1], 1, old, (sizeof(old)) - KIT_AUTH_TAG, sizeof(old)),
-                     KIT_SEAL_NONE);
-    assert_int_equal(kit_seal_open(&seals[1], 1, data, (sizeof(data)) - KIT_AUTH_TAG, sizeof(data)),
+    assert_int_equal(
+        kit_seal_open(&seals[1], 1, old, (sizeof(old)) - KIT_AUTH_TAG, sizeof(old), false),
+        KIT_SEAL_NONE);
+    assert_int_equal(
+        kit_seal_open(&seals[1], 1, data, (sizeof(data)) - KIT_AUTH_TAG, sizeof(data), false),
+        KIT_SEAL_NEXT);
+}
+
+/* What is sealed is secret, comes back, and is not spoiled by a seal that it is not of. */
+static void secrets_come_back(void **state)
+{
+    struct kit_seal seals[2], strangers[2];
+    uint8_t data[MESSAGE + KIT_AUTH_TAG], sealed[sizeof(data)];
+
+    (void) state;
+    seal_pair(strangers);
+    seal_pair(seals);
+    for (uint32_t i = 1; i <= 3; i++) {
+        memset(data, (int) i, sizeof(data));
+        kit_seal_write(&seals[0], i, data, 8, MESSAGE);
+        assert_int_equal(data[7], i);
+        assert_memory_not_equal(data + 8, data, 8);
+        for (uint32_t k = 0; k < 2; k++) { /* it did not leave, and is sealed again */
+            kit_seal_take_back(&seals[0], data, 8, MESSAGE);
+            for (uint32_t at = 0; at < MESSAGE; at++)
+                assert_int_equal(data[at], i);
+            kit_seal_write(&seals[0], i, data, 8, MESSAGE);
+        }
+        memcpy(sealed, data, sizeof(data));
+        assert_int_equal(kit_seal_open(&strangers[1], i, data, 8, sizeof(data), false),
+                         KIT_SEAL_NONE);
+        assert_memory_equal(data, sealed, sizeof(data));
+        assert_int_equal(kit_seal_open(&seals[1], i, data, 8, sizeof(data), i == 2), KIT_SEAL_NEXT);
+        for (uint32_t at = 0; at < MESSAGE; at++)
+            assert_int_equal(data[at], i);
+        assert_int_equal(kit_seal_open(&seals[1], i, sealed, 8, sizeof(sealed), true),
+                         KIT_SEAL_AGAIN);
+    }
+}
+
+/* The two ciphers are of no use for each other. */
+static void ciphers_are_apart(void **state)
+{
+    struct kit_seal seals[2];
+    uint8_t data[MESSAGE + KIT_AUTH_TAG];
+
+    (void) state;
+    seal_pair(seals);
+    write_one(&seals[0], 1, data);
+    seals[1].is_aes = !seals[1].is_aes;
+    if (kit_auth_has_aes())
+        assert_int_equal(kit_seal_open(&seals[1], 1, data, MESSAGE, sizeof(data), false),
+                         KIT_SEAL_NONE);
+    seals[1].is_aes = !seals[1].is_aes;
+    assert_int_equal(kit_seal_open(&seals[1], 1, data, MESSAGE, sizeof(data), false),
                      KIT_SEAL_NEXT);
 }
 
@@ -269,9 +347,11 @@ int main(void)
         cmocka_unit_test(what_is_said_is_part_of_the_keys),
         cmocka_unit_test(what_is_no_share_is_refused),
         cmocka_unit_test(a_share_fits_each_secret),
-        cmocka_unit_test(seals_count),
-        cmocka_unit_test(each_bit_is_sealed),
-        cmocka_unit_test(the_count_goes_on_beyond_32_bits),
+        WITH_EACH_CIPHER(seals_count),
+        WITH_EACH_CIPHER(each_bit_is_sealed),
+        WITH_EACH_CIPHER(the_count_goes_on_beyond_32_bits),
+        WITH_EACH_CIPHER(secrets_come_back),
+        WITH_EACH_CIPHER(ciphers_are_apart),
     };
 
     return cmocka_run_group_tests(tests, secrets_open, secrets_close);

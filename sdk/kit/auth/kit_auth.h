@@ -48,12 +48,20 @@ struct kit_auth_keys {
     uint8_t confirm_their[KIT_AUTH_KEY];
 };
 
+/* What AES-256-GCM makes of the keys of a seal that is used often. To be wiped. */
+struct kit_seal_contexts {
+    uint8_t send[512] __attribute__((aligned(16)));
+    uint8_t receive[512];
+};
+
 /* The keys and counters of what two processes send to each other. To be wiped. */
 struct kit_seal {
     uint8_t send[KIT_AUTH_KEY];
     uint8_t receive[KIT_AUTH_KEY];
     uint64_t sent; /* numbers of the last ones */
     uint64_t received;
+    struct kit_seal_contexts *contexts; /* NULL: made for each message */
+    bool is_aes;                        /* AES-256-GCM; else ChaCha20-Poly1305 */
 };
 
 enum kit_seal_result {
@@ -101,15 +109,26 @@ bool kit_auth_code_is_equal(const uint8_t a[KIT_AUTH_CODE], const uint8_t b[KIT_
 void kit_auth_wipe(void *memory, uint64_t size);
 
 /*
- * The tag of `size` bytes under a key and two numbers, which may come together only once with that
- * key: ChaCha20-Poly1305 without anything to encrypt.
+ * ChaCha20-Poly1305 of `size` bytes under a key and two numbers, which may come together only once
+ * with that key: encrypts those from `clear` on where they lie, and makes the tag of all. `clear`
+ * is `size`: nothing is encrypted.
  */
-void kit_auth_tag(uint8_t tag[KIT_AUTH_TAG], const uint8_t key[KIT_AUTH_KEY], uint64_t number,
-                  uint32_t number_high, const void *data, uint64_t size);
-bool kit_auth_tag_fits(const uint8_t tag[KIT_AUTH_TAG], const uint8_t key[KIT_AUTH_KEY],
-                       uint64_t number, uint32_t number_high, const void *data, uint64_t size);
+void kit_auth_write(uint8_t tag[KIT_AUTH_TAG], const uint8_t key[KIT_AUTH_KEY], uint64_t number,
+                    uint32_t number_high, void *data, uint64_t clear, uint64_t size);
 
-void kit_seal_begin(struct kit_seal *seal, const struct kit_auth_keys *keys);
+/* Whether the tag fits; nothing is decrypted. */
+bool kit_auth_fits(const uint8_t tag[KIT_AUTH_TAG], const uint8_t key[KIT_AUTH_KEY],
+                   uint64_t number, uint32_t number_high, const void *data, uint64_t clear,
+                   uint64_t size);
+
+/* Whether this machine does AES-256-GCM; after kit_auth_secret_get(). Any thread. */
+bool kit_auth_has_aes(void);
+
+/* `is_aes`: both sides have it, and know that of each other. */
+void kit_seal_begin(struct kit_seal *seal, const struct kit_auth_keys *keys, bool is_aes);
+
+/* For one that is used often. The contexts are to be there as long as the seal. */
+void kit_seal_prepare(struct kit_seal *seal, struct kit_seal_contexts *contexts);
 
 /*
  * Encrypts the bytes from `clear` up to `size` where they lie, and writes the tag of all behind
@@ -123,10 +142,11 @@ void kit_seal_take_back(const struct kit_seal *seal, uint8_t *data, uint64_t cle
 
 /*
  * Checks `size` bytes, of which the last KIT_AUTH_TAG are the tag. NEXT counts them as received,
- * and has decrypted those from `clear` on; else nothing was changed.
+ * and has decrypted those from `clear` on; else nothing was changed, but for bytes from `clear` on
+ * when no other seal is to be tried with them (`is_last`), which is faster.
  */
 enum kit_seal_result kit_seal_open(struct kit_seal *seal, uint32_t sequence, uint8_t *data,
-                                   uint64_t clear, uint64_t size);
+                                   uint64_t clear, uint64_t size, bool is_last);
 
 #ifdef __cplusplus
 }

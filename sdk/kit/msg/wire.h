@@ -19,8 +19,8 @@
 #include <string.h>
 
 #define WIRE_MAGIC       0x4661u
-#define WIRE_VERSION     6u
-#define WIRE_COMPACT     0xc5u /* first byte of a compact frame; changes with the version */
+#define WIRE_VERSION     7u
+#define WIRE_COMPACT     0xc6u /* first byte of a compact frame; changes with the version */
 #define WIRE_ALIGN       8u
 #define WIRE_CONTROL_MAX KIT_CONTROL_MAX
 

@@ -102,6 +102,7 @@ struct kit_offer {
 /* What a peer has under a key. */
 struct kit_peer_auth {
     struct kit_seal seal;
+    struct kit_seal_contexts contexts; /* of the seal */
     struct kit_seal old; /* of the same process under another name, which may still use it */
     bool is_sealed;
     bool has_old;
@@ -213,6 +214,7 @@ struct kit_session {
     uint64_t incarnation;                /* ours */
     struct kit_auth_secret *secret;      /* NULL: there is no key */
     struct kit_auth_secret *secret_also; /* NULL: there is no second one */
+    bool has_aes;                        /* this machine has, and there is a key */
     bool is_marked;                      /* something in `active`, or another mark of the user's */
     bool is_shared;                      /* several threads count references */
     bool is_sweep_due;      /* peers that are not needed are to be freed at the next tick */
@@ -245,6 +247,7 @@ struct kit_session {
 
 #define KIT_HELLO_HAS_KEY  0x01u
 #define KIT_HELLO_ENCRYPTS 0x02u
+#define KIT_HELLO_HAS_AES  0x04u /* two who have it seal with AES-256-GCM */
 
 /*
  * A HELLO or HELLO_ACK as it travels, little-endian; kit_hello_key where the flag says so, name and
@@ -469,9 +472,10 @@ static inline bool kit_session_refuse(struct kit_session *session)
 /* What our HELLOs say, and those of all that we talk to. */
 static inline uint32_t kit_session_flags(const struct kit_session *session)
 {
-    return session->secret == NULL    ? 0
-           : session->config.encrypts ? KIT_HELLO_HAS_KEY | KIT_HELLO_ENCRYPTS
-                                      : KIT_HELLO_HAS_KEY;
+    if (session->secret == NULL)
+        return 0;
+    return KIT_HELLO_HAS_KEY | (session->config.encrypts ? KIT_HELLO_ENCRYPTS : 0) |
+           (session->has_aes ? KIT_HELLO_HAS_AES : 0);
 }
 
 /* Whether a HELLO is of one that has a key, or encrypts, where we do not, or the other way round.

@@ -37,6 +37,7 @@ static bool keys_make(const struct kit_peer *peer, uint32_t secret,
                       struct kit_auth_keys *keys);
 static bool is_confirmed(const struct kit_auth_keys *keys, const struct kit_hello *hello,
                          const void *data, uint32_t size, uint32_t which);
+static bool both_have_aes(const struct kit_session *session, const struct kit_hello *hello);
 static void seal_begin(struct kit_peer *peer, const struct kit_seal *seal, bool is_alias);
 static bool is_alias_of(const struct kit_peer *peer, const struct kit_hello *hello);
 static bool is_of_session(const struct kit_peer *peer, const struct kit_hello *hello);
@@ -194,7 +195,7 @@ bool kit_offer_answered(struct kit_peer *peer, const void *data, uint32_t size)
     if (!answer_check(peer, &hello, data, size, &keys, &which)) {
         answer_refuse(peer, &hello);
     } else if (!is_crossed(peer, &hello, which)) {
-        kit_seal_begin(&seal, &keys);
+        kit_seal_begin(&seal, &keys, both_have_aes(peer->session, &hello));
         is_alias = is_alias_of(peer, &hello);
         if (kit_hello_ack_take(peer, &hello)) {
             seal_begin(peer, &seal, is_alias);
@@ -279,7 +280,7 @@ static bool offer_fill(struct kit_offer *offer, const struct kit_hello *hello)
     for (uint32_t i = 0; i < kit_session_secrets(peer->session); i++) {
         if (!keys_make(peer, i, hello->key.share[0], offer->data, offer->size, &offer->keys[i]))
             return false;
-        kit_seal_begin(&offer->seals[i], &offer->keys[i]);
+        kit_seal_begin(&offer->seals[i], &offer->keys[i], both_have_aes(peer->session, hello));
         memcpy(offer->shares[i], peer->auth->exchange[i].share, KIT_AUTH_SHARE);
     }
     memcpy(offer->their_share, hello->key.share[0], KIT_AUTH_SHARE);
@@ -428,6 +429,12 @@ static bool is_of_session(const struct kit_peer *peer, const struct kit_hello *h
     return peer->auth->is_sealed && peer->auth->seal.received != 0 && kit_hello_is_of(peer, hello);
 }
 
+/* What a HELLO says is part of the keys: nobody on the way has a say in it. */
+static bool both_have_aes(const struct kit_session *session, const struct kit_hello *hello)
+{
+    return session->has_aes && (hello->wire.flags & KIT_HELLO_HAS_AES) != 0;
+}
+
 static void seal_begin(struct kit_peer *peer, const struct kit_seal *seal, bool is_alias)
 {
     struct kit_peer_auth *auth = peer->auth;
@@ -436,8 +443,10 @@ static void seal_begin(struct kit_peer *peer, const struct kit_seal *seal, bool 
         auth->old = auth->seal;
     else
         kit_auth_wipe(&auth->old, sizeof(auth->old));
+    auth->old.contexts = NULL;
     auth->has_old = is_alias;
     auth->seal = *seal;
+    kit_seal_prepare(&auth->seal, &auth->contexts);
     auth->is_sealed = true;
     peer->sent_sequence = 0;
     auth->has_turned = false;

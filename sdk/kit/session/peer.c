@@ -40,6 +40,7 @@ int32_t kit_session_open(struct kit_session *session, const struct kit_session_c
         ret = kit_auth_secret_open(config->plugin, config->auth_key_also, &session->secret_also);
     if (ret != NA_PLUGIN_SUCCESS)
         return ret;
+    session->has_aes = session->secret != NULL && kit_auth_has_aes();
     ret = kit_key_take(&session->keys, &drawn);
     if (ret != NA_PLUGIN_SUCCESS) {
         SESSION_LOG_ERROR(session, "no random numbers: errno %d", errno);

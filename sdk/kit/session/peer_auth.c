@@ -10,7 +10,7 @@ bool kit_peer_auth_make(struct kit_peer *peer)
 {
     if (peer->session->secret == NULL)
         return true;
-    peer->auth = kit_host->mem_alloc(sizeof(*peer->auth), 0);
+    peer->auth = kit_host->mem_alloc(sizeof(*peer->auth), _Alignof(struct kit_peer_auth));
     if (peer->auth == NULL)
         return false;
     kit_list_init(&peer->auth->offers);
@@ -131,7 +131,7 @@ static enum kit_seal_result offers_open(struct kit_peer *peer, uint32_t sequence
 
         for (uint32_t i = 0; i < kit_session_secrets(peer->session); i++) {
             const enum kit_seal_result result =
-                kit_seal_open(&offer->seals[i], sequence, data, clear, size);
+                kit_seal_open(&offer->seals[i], sequence, data, clear, size, false);
 
             if (result == KIT_SEAL_NONE)
                 continue;
@@ -153,11 +153,12 @@ enum kit_seal_result kit_peer_seal_open(struct kit_peer *peer, uint32_t sequence
     if (auth == NULL)
         return KIT_SEAL_NONE;
     if (kit_likely(auth->is_sealed))
-        result = kit_seal_open(&auth->seal, sequence, data, clear, size);
+        result = kit_seal_open(&auth->seal, sequence, data, clear, size,
+                               !auth->has_old && kit_list_empty(&auth->offers));
     if (kit_likely(result != KIT_SEAL_NONE))
         return result;
     if (auth->has_old)
-        result = kit_seal_open(&auth->old, sequence, data, clear, size);
+        result = kit_seal_open(&auth->old, sequence, data, clear, size, false);
     if (result == KIT_SEAL_NONE) {
         result = offers_open(peer, sequence, data, clear, size);
         *is_new_p = result == KIT_SEAL_NEXT;

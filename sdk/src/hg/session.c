@@ -72,7 +72,7 @@ bool hg_session_fits(const struct hg_session *session, char *header, size_t size
 {
     memset(header + seal_offset(header) + offsetof(struct hg_core_header_seal, tag), 0,
            sizeof(seal->tag));
-    return kit_auth_tag_fits(seal->tag, session->receive, seal->number, tag, header, size);
+    return kit_auth_fits(seal->tag, session->receive, seal->number, tag, header, size, size);
 }
 
 /* The tag is of all of the message, with zeros where the tag itself is. */
@@ -86,7 +86,7 @@ static void session_seal(struct hg_session *session, char *header, size_t size, 
     };
 
     memcpy(at, &seal, sizeof(seal));
-    kit_auth_tag(seal.tag, session->send, number, tag, header, size);
+    kit_auth_write(seal.tag, session->send, number, tag, header, size, size);
     memcpy(at + offsetof(struct hg_core_header_seal, tag), seal.tag, sizeof(seal.tag));
 }
 

@@ -737,6 +737,30 @@ static void test_guesses_look_alike(void **state)
     transcripts_compare(&transcripts[1], &transcripts[2]);
 }
 
+/* Two who do AES seal with it; one who does not is understood by both. */
+static void test_ciphers(void **state)
+{
+    (void) state;
+    for (uint32_t have = 0; have < 4; have++) {
+        struct sim_pair pair;
+        struct way ways[2];
+
+        keyed_open(&pair, KEY, KEY);
+        for (uint32_t i = 0; i < 2; i++)
+            if ((have >> i & 1) == 0)
+                (i == 0 ? pair.a : pair.b)->endpoint.state->session.has_aes = false;
+        sim_meet(pair.ca, pair.cb, pair.b_at_a, &pair.a_at_b);
+        for (uint32_t i = 0; i < 2; i++) {
+            ways[i] = way_of(&pair, i);
+            check_alive(&ways[i]);
+            assert_int_equal(((const struct kit_peer *) ways[i].to_at_from)->auth->seal.is_aes,
+                             have == 3 && kit_auth_has_aes());
+        }
+        assert_int_equal(refused(pair.a) + refused(pair.b), 0);
+        keyed_close(&pair);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -746,6 +770,7 @@ int main(void)
         cmocka_unit_test(test_one_guess_each),
         cmocka_unit_test(test_second_key),
         cmocka_unit_test(test_rotation),
+        cmocka_unit_test(test_ciphers),
         cmocka_unit_test(test_one_guess_for_each_key),
         cmocka_unit_test(test_forged_hellos),
         cmocka_unit_test(test_offers_of_known_peers_expire),
