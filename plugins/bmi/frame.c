@@ -27,6 +27,8 @@ int32_t bmi_na_frame_send(struct kit_endpoint *endpoint, struct kit_frame *frame
     library_use(&na_class->library);
     private->request.kind = REQUEST_FRAME;
     private->frame = frame;
+    if (frame->is_hello && frame->peer->phase == KIT_PEER_HELLO_SENT)
+        library_dial(peer->address); /* we call, and do not answer */
     ret = library_may_send(peer->address);
     if (ret == 0)
         return NA_PLUGIN_AGAIN;

@@ -56,6 +56,12 @@ void library_wake_in(int ms);
  */
 int library_may_send(BMI_addr_t address);
 
+/*
+ * What is sent to it from now on goes where its name says, not to one that connected to us and says
+ * that it is it. The system's BMI cannot tell them apart.
+ */
+void library_dial(BMI_addr_t address);
+
 /* True: the send goes on without its memory, and nobody is told of its end. */
 bool library_leave(bmi_op_id_t id);
 

@@ -81,6 +81,11 @@ int library_may_send(BMI_addr_t address)
     return BMI_may_send(address);
 }
 
+void library_dial(BMI_addr_t address)
+{
+    (void) BMI_set_info(address, BMI_DIAL, NULL);
+}
+
 bool library_leave(bmi_op_id_t id)
 {
     return BMI_leave(id) == 0;

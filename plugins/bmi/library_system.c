@@ -106,6 +106,11 @@ int library_may_send(BMI_addr_t address)
     return 1;
 }
 
+void library_dial(BMI_addr_t address)
+{
+    (void) address;
+}
+
 bool library_leave(bmi_op_id_t id)
 {
     (void) id;

@@ -181,6 +181,12 @@ void BMI_instance_use(struct BMI_instance *instance);
 #define BMI_CLASSES       1000 /* unexpected messages of this class and above are thrown away */
 #define BMI_DROP_UNWANTED 1001 /* 1: so are others for which no receive is posted when they come */
 
+/*
+ * Of BMI_set_info, of an address that was looked up: what is posted from now on leaves by a
+ * connection that we make, and not by one to us, whose other end says that it is this address.
+ */
+#define BMI_DIAL 1002
+
 /* Given as a time to the test functions: no progress, only what has completed already. */
 #define BMI_TEST_ONLY (-1)
 

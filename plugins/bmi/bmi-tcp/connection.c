@@ -43,11 +43,29 @@ int tcp_connect(struct tcp_address *address)
     connection = tcp_connection_create(instance, fd, EPOLLOUT);
     if (connection == NULL)
         return -BMI_ENOMEM;
-    connection->is_connecting = true;
+    connection->is_connecting = connection->is_dialed = true;
     connection->address = address;
     TAILQ_INSERT_TAIL(&address->connections, connection, address_link);
     address->sender = connection;
     return 0;
+}
+
+/*
+ * What leaves from now on goes to the address's place: that a connection to us is from there its
+ * other end alone says. What is under way on such a one fails with it.
+ */
+void tcp_address_dial(struct tcp_address *address)
+{
+    if (address->place_size == 0)
+        return;
+    address->references++;
+    while (address->sender != NULL && !address->sender->is_dialed) {
+        if (TAILQ_EMPTY(&address->sends))
+            address->sender = NULL;
+        else
+            tcp_connection_break(address->sender, -BMI_ECANCEL);
+    }
+    address->references--;
 }
 
 void tcp_socket_prepare(const struct tcp_instance *instance, int fd)

@@ -199,6 +199,7 @@ int BMI_set_info(BMI_addr_t addr, int option, void *inout_parameter)
     case BMI_INC_ADDR_REF:
     case BMI_DEC_ADDR_REF:
     case BMI_TCP_CLOSE_SOCKET:
+    case BMI_DIAL:
         return address_option(instance, addr, option);
     default:
         return 0;
@@ -382,6 +383,8 @@ static int address_option(struct tcp_instance *instance, BMI_addr_t addr, int op
         tcp_address_keep(address);
     } else if (option == BMI_TCP_CLOSE_SOCKET) {
         tcp_address_disconnect(address);
+    } else if (option == BMI_DIAL) {
+        tcp_address_dial(address);
     } else if (--address->references == 0) {
         tcp_address_drop(address);
         tcp_address_release(address);

@@ -108,6 +108,7 @@ struct tcp_connection {
     int fd;                      /* negative: closed */
     uint32_t events;             /* what epoll tells us of */
     bool is_connecting;
+    bool is_dialed;    /* we made it, to the place of its address */
     bool is_silent;    /* accepted, and no message has come */
     uint64_t since;    /* ms: when it was accepted */
     bool is_heard;     /* a message came */
@@ -228,6 +229,7 @@ void tcp_address_destroy(struct tcp_address *address);
 
 /* connection.c */
 int tcp_connect(struct tcp_address *address);
+void tcp_address_dial(struct tcp_address *address);
 void tcp_socket_prepare(const struct tcp_instance *instance, int fd);
 struct tcp_connection *tcp_connection_create(struct tcp_instance *instance, int fd,
                                              uint32_t events);
