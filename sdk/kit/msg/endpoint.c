@@ -110,16 +110,18 @@ static void counters_get(struct na_plugin_class *na_class, na_plugin_counter_fn 
 {
     struct kit_endpoint *endpoint = msg_class(na_class);
     const struct msg_endpoint *state = endpoint->state;
-    uint64_t refused, malformed, stale;
+    uint64_t refused, malformed, stale, other_names;
 
     kit_msg_lock(endpoint);
     refused = state->session.refused;
     malformed = state->session.bad;
     stale = state->counters.frames_stale;
+    other_names = state->session.other_names;
     kit_msg_unlock(endpoint);
     report(arg, "refused_key", refused);
     report(arg, "malformed", malformed);
     report(arg, "stale", stale);
+    report(arg, "other_name", other_names);
 }
 
 static int32_t config_check(const struct kit_endpoint_config *config)

@@ -360,7 +360,7 @@ int32_t kit_msg_cancel_trusted(struct na_plugin_context *context, void *op);
 
 /*
  * na.multi_recv/1, na.addr_serialize/1 (name, raw and incarnation, all checked), na.counters/1
- * (refused_key, malformed, stale) and na.peer_events/1; else NULL.
+ * (refused_key, malformed, stale, other_name) and na.peer_events/1; else NULL.
  */
 const void *kit_msg_get_extension(const char *id);
 

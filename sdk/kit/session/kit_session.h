@@ -241,6 +241,7 @@ struct kit_session {
     uint64_t hellos;  /* received */
     uint64_t bad;     /* what peers sent that is malformed or forged */
     uint64_t refused; /* HELLOs and frames of those that have another key, or none, and replays */
+    uint64_t other_names; /* calls that were answered under another name than was called */
     struct kit_link offers_by_age;
     uint32_t offers; /* that are kept */
 };

@@ -29,6 +29,7 @@ static void exchange_use(struct kit_peer *peer);
 static bool exchange_turn(struct kit_peer *peer);
 static bool answer_check(struct kit_peer *peer, const struct kit_hello *hello, const void *data,
                          uint32_t size, struct kit_auth_keys *keys, uint32_t *which_p);
+static void name_compare(const struct kit_peer *peer, const struct kit_hello *hello);
 static void answer_refuse(struct kit_peer *peer, const struct kit_hello *hello);
 static bool is_crossed(const struct kit_peer *peer, const struct kit_hello *hello, uint32_t which);
 static void digest_make(uint8_t digest[KIT_AUTH_KEY], const void *data, uint32_t size);
@@ -200,6 +201,7 @@ bool kit_offer_answered(struct kit_peer *peer, const void *data, uint32_t size)
         if (kit_hello_ack_take(peer, &hello)) {
             seal_begin(peer, &seal, is_alias);
             peer->pending |= KIT_PENDING_CONFIRM;
+            name_compare(peer, &hello);
         }
         kit_auth_wipe(&seal, sizeof(seal));
     }
@@ -338,6 +340,21 @@ static bool answer_check(struct kit_peer *peer, const struct kit_hello *hello, c
             return true;
     }
     return false;
+}
+
+/*
+ * Who answers has the key, but need not be the one that was called: a process may have several
+ * names and be behind a forwarder, so that this is no error.
+ */
+static void name_compare(const struct kit_peer *peer, const struct kit_hello *hello)
+{
+    if (strcmp(hello->name, peer->name) == 0)
+        return;
+    peer->session->other_names++;
+    SESSION_LOG(peer->session, NA_PLUGIN_LOG_INFO,
+                "%s was called, and %s answers: one process with two names, or another one that "
+                "has the key",
+                peer->name, hello->name);
 }
 
 static void answer_refuse(struct kit_peer *peer, const struct kit_hello *hello)

@@ -342,6 +342,60 @@ static void test_forged_raw_address(void **state)
     assert_memory_equal(peer->raw, "a", 2);
 }
 
+static void counter_find(void *arg, const char *name, uint64_t value)
+{
+    if (strcmp(name, "other_name") == 0)
+        *(uint64_t *) arg = value;
+}
+
+static uint64_t other_names(struct na_plugin_class *node)
+{
+    const struct na_plugin_counters *counters = kit_msg_get_extension(NA_PLUGIN_EXT_COUNTERS);
+    uint64_t value = UINT64_MAX;
+
+    counters->counters_get(node, counter_find, &value);
+    return value;
+}
+
+/*
+ * What is for b is led to c, which has the key: that is not refused, as b and c may be names of one
+ * process, but it is counted.
+ */
+static void test_led_to_another(void **state)
+{
+    struct sim_pair *pair = *state;
+    struct na_plugin_class *c = node_open(&pair->net, "c");
+    struct na_plugin_context *cc = sim_context(c, 0);
+    struct sim_op send, receive;
+    struct frame frame;
+    char buf[8];
+
+    post(cc, &receive, buf);
+    send_text(pair->ca, &send, pair->b_at_a, "for b");
+    for (uint32_t i = 0; i < 20 && receive.completions == 0; i++) {
+        while (pair->b->inbox_first != NULL) {
+            take(pair->b, &frame);
+            hand_over(c, cc, &frame);
+        }
+        sim_poll(pair->ca, cc, 1);
+    }
+    assert_int_equal(receive.completions, 1);
+    assert_int_equal(other_names(pair->a), 1);
+    assert_int_equal(other_names(c), 0);
+    kit_msg_addr_free(c, receive.source);
+    sim_close(c, cc);
+}
+
+/* Who answers under the name that was called is not. */
+static void test_led_to_nobody_else(void **state)
+{
+    struct sim_pair *pair = *state;
+
+    check_alive(pair);
+    assert_int_equal(other_names(pair->a), 0);
+    assert_int_equal(other_names(pair->b), 0);
+}
+
 static int32_t (*sim_send)(struct kit_endpoint *endpoint, struct kit_frame *frame);
 
 /* A fabric that waits for connections to hosts that do not answer. */
@@ -409,6 +463,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_offers_shut_nobody_out, pair_setup, pair_teardown),
         cmocka_unit_test_setup_teardown(test_guesses_are_counted, pair_setup, pair_teardown),
         cmocka_unit_test_setup_teardown(test_forged_while_a_call_hangs, pair_setup, pair_teardown),
+        cmocka_unit_test_setup_teardown(test_led_to_another, pair_setup, pair_teardown),
+        cmocka_unit_test_setup_teardown(test_led_to_nobody_else, met_setup, pair_teardown),
         cmocka_unit_test_setup_teardown(test_made_up_names, met_setup, pair_teardown),
         cmocka_unit_test_setup_teardown(test_forged_raw_address, pair_setup, pair_teardown),
     };
