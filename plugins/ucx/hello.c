@@ -34,7 +34,7 @@ struct hello_wire {
     uint32_t flags;        /* HELLO_* */
     uint16_t name_size;
     uint16_t reserved2;
-    uint64_t registry; /* its address; 0: there is none */
+    uint64_t reserved3;
 };
 
 _Static_assert(sizeof(struct hello_wire) == UCX_HELLO_HEAD, "layout of the wire");
@@ -61,7 +61,6 @@ uint8_t *ucx_hello_write(const struct ucx_link *link, uint32_t *size_p)
         .link_id = htole64(link->id),
         .secret = link->secret,
         .flags = htole32(na_class->may_attach ? HELLO_ATTACHABLE : 0),
-        .registry = htole64((uint64_t) (uintptr_t) na_class->registry),
         .name_size = htole16((uint16_t) name_size),
     };
     uint8_t *data = kit_host->mem_alloc(size, 0), *at;
@@ -113,7 +112,6 @@ const char *ucx_hello_read(const uint8_t *data, uint32_t size, struct ucx_hello 
     hello->incarnation = le64toh(wire.incarnation);
     hello->link_id = le64toh(wire.link_id);
     hello->secret = wire.secret;
-    hello->registry = le64toh(wire.registry);
     hello->address = data + UCX_HELLO_HEAD;
     memcpy(hello->name, data + size - name_size, name_size);
     hello->name[name_size] = '\0';

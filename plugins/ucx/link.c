@@ -114,7 +114,6 @@ void ucx_link_met(struct ucx_link *link, const struct ucx_hello *hello)
         ucx_link_fail(link, NA_PLUGIN_HOSTUNREACH, reason);
         return;
     }
-    link->their_registry = hello->registry;
     link->phase = UCX_LINK_READY;
     na_class->dialing--;
     UCX_LOG_DEBUG("%s is connected%s", link->name,

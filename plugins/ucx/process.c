@@ -4,7 +4,9 @@
  * connects to a socket of the other process besides, that exists on this node only, and names the
  * connection over which they have met by its two ends. Each side takes the other's process id from
  * the socket (SO_PEERCRED), never from what was sent: no process can pass for another one, nor be
- * made to by one that both of them talk to.
+ * made to by one that both of them talk to. Where their registries lie they say here alone, to
+ * processes of the same user: over the network it would tell anybody who is called where our memory
+ * lies.
  */
 
 #include "ucx.h"
@@ -21,8 +23,8 @@
 
 #define PROCESS_MAGIC   0x50435855u
 #define PROCESS_BACKLOG 64
-#define PROCESS_SEEN    0x53 /* the answer */
-#define PROCESS_CLOSERS 4u   /* at once */
+#define PROCESS_SEEN    0x53435855u
+#define PROCESS_CLOSERS 4u /* at once */
 
 /* It stays on this node: its byte order is theirs. */
 struct process_record {
@@ -30,6 +32,13 @@ struct process_record {
     uint32_t reserved;
     struct ucx_link_name name;
     struct process_end from, to; /* the sender's end of the connection and the receiver's */
+    uint64_t registry;           /* the sender's: where it lies; 0: there is none */
+};
+
+struct process_answer {
+    uint32_t seen;
+    uint32_t reserved;
+    uint64_t registry;
 };
 
 static socklen_t process_address(uint64_t incarnation, struct sockaddr_un *address);
@@ -37,7 +46,8 @@ static bool process_record_fill(const struct ucx_link *link, const struct ucx_ch
                                 struct process_record *record);
 static struct ucx_link *process_record_link(struct na_plugin_class *na_class,
                                             const struct process_record *record);
-static void process_found(struct ucx_link *link, int fd);
+static void process_found(struct ucx_link *link, int fd, uint64_t registry);
+static uint64_t registry_address(const struct na_plugin_class *na_class);
 static bool process_is_own_user(int fd);
 static bool process_turn_away(int fd);
 static bool process_may_ask(struct na_plugin_class *na_class);
@@ -131,20 +141,23 @@ bool ucx_process_accept(struct na_plugin_class *na_class, int fd)
 /* A record, or the answer to ours; or neither. */
 void ucx_process_event(struct ucx_channel *channel)
 {
-    const uint8_t seen = PROCESS_SEEN;
+    struct process_answer answer = {.seen = PROCESS_SEEN,
+                                    .registry = registry_address(channel->na_class)};
     struct process_record record;
     struct ucx_link *link = channel->link;
-    ssize_t size = recv(channel->fd, &record, sizeof(record), 0);
+    ssize_t size = channel->is_dialed ? recv(channel->fd, &answer, sizeof(answer), 0)
+                                      : recv(channel->fd, &record, sizeof(record), 0);
 
     if (size < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (channel->is_dialed) {
-        if (size == 1 && *(const uint8_t *) &record == PROCESS_SEEN)
-            process_found(link, channel->fd);
+        if (size == (ssize_t) sizeof(answer) && answer.seen == PROCESS_SEEN)
+            process_found(link, channel->fd, answer.registry);
     } else if (size == (ssize_t) sizeof(record)) {
         link = process_record_link(channel->na_class, &record);
-        if (link != NULL && send(channel->fd, &seen, sizeof(seen), MSG_NOSIGNAL) == sizeof(seen))
-            process_found(link, channel->fd);
+        if (link != NULL &&
+            send(channel->fd, &answer, sizeof(answer), MSG_NOSIGNAL) == (ssize_t) sizeof(answer))
+            process_found(link, channel->fd, record.registry);
     }
     ucx_channel_close(channel);
 }
@@ -167,6 +180,7 @@ static bool process_record_fill(const struct ucx_link *link, const struct ucx_ch
     memset(record, 0, sizeof(*record));
     record->magic = PROCESS_MAGIC;
     record->name = ucx_link_name(link);
+    record->registry = registry_address(link->na_class);
     return ucx_channel_end(channel, true, &record->from) &&
            ucx_channel_end(channel, false, &record->to);
 }
@@ -200,17 +214,23 @@ static struct ucx_link *process_record_link(struct na_plugin_class *na_class,
 }
 
 /* The process is of our user: others were turned away. */
-static void process_found(struct ucx_link *link, int fd)
+static void process_found(struct ucx_link *link, int fd, uint64_t registry)
 {
     struct ucred who = {0};
     socklen_t size = sizeof(who);
 
+    link->their_registry = registry;
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0 || who.pid <= 0 ||
         !kit_attach_is_allowed((uint32_t) who.pid, link->their_registry))
         return;
     link->pid = (uint32_t) who.pid;
     link->registry = link->na_class->registry != NULL ? link->their_registry : 0;
     UCX_LOG_DEBUG("%s is process %u: memory is copied", link->name, link->pid);
+}
+
+static uint64_t registry_address(const struct na_plugin_class *na_class)
+{
+    return (uint64_t) (uintptr_t) na_class->registry;
 }
 
 /* A process of another user could become a privileged one, which a privileged target may touch. */

@@ -171,7 +171,7 @@ struct ucx_link {
     void *close_request;
     uint32_t pid;            /* of a process of this node whose memory we may touch; else 0 */
     uint64_t registry;       /* address of its registry there; 0: we may not read by ourselves */
-    uint64_t their_registry; /* the same as it says, whether we may or not */
+    uint64_t their_registry; /* the same as its process says, whether we may or not */
     bool is_warned;          /* of messages that are not its own */
     bool is_attach_refused;  /* it may not touch ours */
     uint32_t busy;           /* sends and receives that UCX has not let go of */
@@ -462,11 +462,10 @@ struct ucx_hello {
     const void *address;
     uint32_t address_size;
     bool is_attachable; /* it can be asked which process of this node it is */
-    uint64_t registry;
-    uint64_t uuid; /* of its worker, when its address was checked */
+    uint64_t uuid;      /* of its worker, when its address was checked */
     bool is_checked;
 };
-#define UCX_HELLO_VERSION 8u
+#define UCX_HELLO_VERSION 9u
 #define UCX_HELLO_HEAD    136u
 #define UCX_HELLO_CODES   24u /* where the codes of auth.c lie, */
 #define UCX_HELLO_SHARE   56u /* the caller's share, */
