@@ -62,6 +62,21 @@ bool hostile_peer_call(struct hostile_peer *peer, const struct hostile_peer *cal
     return strcmp(answer, "HG_SUCCESS") == 0;
 }
 
+void hostile_peer_expose(struct hostile_peer *peer, char *descriptor, size_t size)
+{
+    ask(peer, "expose", descriptor, size);
+    assert_true(strlen(descriptor) != 0);
+}
+
+void hostile_peer_take(struct hostile_peer *peer, const char *descriptor,
+                       const struct hostile_peer *from, char *result, size_t size)
+{
+    char line[2560];
+
+    (void) snprintf(line, sizeof(line), "take %s %s", descriptor, from->address);
+    ask(peer, line, result, size);
+}
+
 void hostile_peer_tally(struct hostile_peer *peer, struct hostile_tally *tally)
 {
     char answer[128];

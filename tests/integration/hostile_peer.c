@@ -25,6 +25,8 @@
 #define SEEN_MAX   65536u
 #define ATTEMPT_MS 400
 #define WAIT_MS    60000
+#define PACKED_MAX 1024u
+#define LINE_SIZE  (2 * PACKED_MAX + 512)
 
 MERCURY_GEN_PROC(work_in_t, ((uint64_t) (number))((hg_const_string_t) (text))((hg_bulk_t) (memory)))
 MERCURY_GEN_PROC(work_out_t, ((uint64_t) (number))((hg_const_string_t) (text)))
@@ -58,6 +60,8 @@ static uint64_t seen[SEEN_MAX];
 static uint32_t seen_count, serving_count;
 static hg_addr_t called = HG_ADDR_NULL;
 static char called_at[256];
+static uint8_t exposed_memory[BULK];
+static hg_bulk_t exposed = HG_BULK_NULL;
 static uint64_t refused_before; /* by classes that are closed */
 
 static hg_return_t work_step(const struct hg_cb_info *info);
@@ -222,6 +226,8 @@ static void called_forget(void)
 static bool side_close(struct side *closed)
 {
     called_forget();
+    (void) HG_Bulk_free(exposed);
+    exposed = HG_BULK_NULL;
     for (int i = 0; i < WAIT_MS / 10 && serving_count != 0; i++)
         side_run(closed, NULL, 10);
     refused_before += side_refused(closed);
@@ -305,6 +311,82 @@ static hg_return_t call_at(const char *line)
     return call_to(called, &call);
 }
 
+/* Always the same memory; prints a descriptor of it, as text. */
+static void expose(void)
+{
+    void *place = exposed_memory;
+    hg_size_t size = BULK, packed_size;
+    uint8_t packed[PACKED_MAX];
+
+    memory_make(exposed_memory, "exposed", 0);
+    if (HG_Bulk_create(side.hg_class, 1, &place, &size, HG_BULK_READWRITE, &exposed) != HG_SUCCESS)
+        return;
+    packed_size = HG_Bulk_get_serialize_size(exposed, 0);
+    if (packed_size <= sizeof(packed) &&
+        HG_Bulk_serialize(packed, packed_size, 0, exposed) == HG_SUCCESS)
+        for (hg_size_t i = 0; i < packed_size; i++)
+            printf("%02x", packed[i]);
+    printf("\n");
+}
+
+static hg_return_t take_done(const struct hg_cb_info *info)
+{
+    struct call *call = info->arg;
+
+    call->status = info->ret;
+    call->is_done = true;
+    return HG_SUCCESS;
+}
+
+/* Pulls what another process exposes, with a descriptor of it. */
+static hg_return_t take_from(hg_addr_t addr, hg_bulk_t remote)
+{
+    uint8_t memory[BULK] = {0};
+    void *place = memory;
+    hg_size_t size = BULK;
+    struct call call = {0};
+    hg_bulk_t local;
+    hg_return_t ret;
+
+    ret = HG_Bulk_create(side.hg_class, 1, &place, &size, HG_BULK_READWRITE, &local);
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = HG_Bulk_transfer(side.context, take_done, &call, HG_BULK_PULL, addr, remote, 0, local, 0,
+                           BULK, HG_OP_ID_IGNORE);
+    if (ret == HG_SUCCESS) {
+        side_run(&side, &call.is_done, WAIT_MS);
+        ret = call.is_done ? call.status : HG_TIMEOUT;
+    }
+    (void) HG_Bulk_free(local);
+    if (ret == HG_SUCCESS)
+        memory_check(memory, "exposed", 0);
+    return ret;
+}
+
+/* "DESCRIPTOR ADDRESS" */
+static hg_return_t take(const char *line)
+{
+    uint8_t packed[PACKED_MAX];
+    hg_size_t size = 0;
+    hg_bulk_t remote;
+    hg_addr_t addr;
+    unsigned int byte;
+    hg_return_t ret;
+
+    for (; *line != ' ' && size < sizeof(packed) && sscanf(line, "%2x", &byte) == 1; line += 2)
+        packed[size++] = (uint8_t) byte;
+    ret = HG_Bulk_deserialize(side.hg_class, &remote, packed, size);
+    if (ret != HG_SUCCESS)
+        return ret;
+    ret = HG_Addr_lookup2(side.hg_class, line + 1, &addr);
+    if (ret == HG_SUCCESS) {
+        ret = take_from(addr, remote);
+        (void) HG_Addr_free(side.hg_class, addr);
+    }
+    (void) HG_Bulk_free(remote);
+    return ret;
+}
+
 static bool address_print(void)
 {
     char text[256];
@@ -335,6 +417,10 @@ static void command(const char *line, const struct hostile_role *role)
     if (strcmp(line, "renew") == 0) {
         if (!side_renew(role->key, role->encrypts))
             exit(2);
+    } else if (strcmp(line, "expose") == 0) {
+        expose();
+    } else if (strncmp(line, "take ", 5) == 0) {
+        printf("%s\n", HG_Error_to_string(take(line + 5)));
     } else if (strcmp(line, "tally") == 0) {
         printf("%llu %llu %llu %llu\n", (unsigned long long) (refused_before + side_refused(&side)),
                tally.handled, tally.wrong, tally.twice);
@@ -347,7 +433,7 @@ static void command(const char *line, const struct hostile_role *role)
 int hostile_peer_main(int argc, char **argv)
 {
     struct hostile_role role;
-    char line[512];
+    char line[LINE_SIZE];
 
     if (argc != 5)
         return 4;

@@ -43,6 +43,12 @@ void hostile_peer_renew(struct hostile_peer *peer);
 
 /* One call; `is_new`: it looks the address up again. Whether it was answered. */
 bool hostile_peer_call(struct hostile_peer *peer, const struct hostile_peer *called, bool is_new);
+/* Has it expose memory, always the same one, and gets a descriptor as text. */
+void hostile_peer_expose(struct hostile_peer *peer, char *descriptor, size_t size);
+
+/* Pulls it with a descriptor from the one that exposes it; the name of what that ended with. */
+void hostile_peer_take(struct hostile_peer *peer, const char *descriptor,
+                       const struct hostile_peer *from, char *result, size_t size);
 void hostile_peer_tally(struct hostile_peer *peer, struct hostile_tally *tally);
 
 /* The main of such a process, when there are arguments. */

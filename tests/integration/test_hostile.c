@@ -301,12 +301,42 @@ static void a_bye_is_refused(void **state)
     close_all();
 }
 
+/*
+ * Who has the key and a descriptor may use it, as long as the class is open: the memory and the key
+ * are the same afterwards, and it is of no use. Over ucx its user knows that already.
+ */
+static void a_descriptor_ends_with_its_class(void **state)
+{
+    const bool is_known = strncmp(test_init_string(), "ucx", 3) == 0;
+    char old[2100], new[2100], result[64];
+
+    (void) state;
+    open_all(false);
+    hostile_peer_expose(&peers[1], old, sizeof(old));
+    hostile_peer_take(&peers[0], old, &peers[1], result, sizeof(result));
+    assert_string_equal(result, "HG_SUCCESS");
+    hostile_peer_take(&peers[BYSTANDER], old, &peers[1], result, sizeof(result));
+    assert_string_equal(result, "HG_SUCCESS");
+    hostile_peer_renew(&peers[1]);
+    hostile_peer_expose(&peers[1], new, sizeof(new));
+    for (uint32_t i = 0; i <= BYSTANDER; i += BYSTANDER) {
+        call_until_answered(i, 1, false);
+        hostile_peer_take(&peers[i], old, &peers[1], result, sizeof(result));
+        assert_string_equal(result, is_known ? "HG_HOSTUNREACH" : "HG_PERMISSION");
+        hostile_peer_take(&peers[i], new, &peers[1], result, sizeof(result));
+        assert_string_equal(result, "HG_SUCCESS");
+    }
+    (void) refused(); /* nothing was wrong */
+    close_all();
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(each_kind_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(each_encrypted_kind_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(a_bye_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_descriptor_ends_with_its_class, setup, teardown),
     };
 
     if (argc > 1)
