@@ -251,6 +251,44 @@ static void test_encrypted(void **state)
     assert_int_equal(counters_of(pair->b).refused, 0);
 }
 
+/* More than is under way at a time, in records as large as a frame, both ways. */
+static void test_encrypted_large(void **state)
+{
+    static uint8_t memory[2][700001];
+    struct sim_pair *pair = fixture.pair;
+    struct na_plugin_class *sides[] = {pair->a, pair->b};
+    struct na_plugin_mem *mem[2], *remote;
+    uint8_t packed[KIT_REGION_PACKED];
+
+    (void) state;
+    assert_true(kit_msg_control_most(&pair->a->endpoint) > 4 * KIT_CONTROL_MAX);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(kit_remote_mem_create(sides[i], memory[i], sizeof(memory[i]),
+                                               NA_PLUGIN_MEM_READ | NA_PLUGIN_MEM_WRITE, &mem[i]),
+                         0);
+        assert_int_equal(kit_remote_mem_register(sides[i], mem[i], NA_PLUGIN_MEM_TYPE_HOST, 0), 0);
+    }
+    assert_int_equal(kit_remote_mem_serialize(pair->b, mem[1], packed, sizeof(packed)), 0);
+    assert_int_equal(kit_remote_mem_deserialize(pair->a, packed, sizeof(packed), &remote), 0);
+    for (uint32_t is_get = 0; is_get < 2; is_get++) {
+        struct sim_op op = {0};
+
+        for (size_t i = 0; i < sizeof(memory[0]); i++)
+            memory[is_get][i] = (uint8_t) (i * 7 + i / 251 + is_get);
+        assert_int_equal((is_get ? kit_msg_get : kit_msg_put)(pair->ca, &op, mem[0], 1, remote, 1,
+                                                              sizeof(memory[0]) - 1, pair->b_at_a,
+                                                              0),
+                         0);
+        sim_poll_until(pair->ca, pair->cb, &op);
+        assert_int_equal(op.status, NA_PLUGIN_SUCCESS);
+        assert_memory_equal(memory[0] + 1, memory[1] + 1, sizeof(memory[0]) - 1);
+    }
+    assert_int_equal(counters_of(pair->b).refused, 0);
+    kit_remote_mem_destroy(pair->a, remote);
+    for (uint32_t i = 0; i < 2; i++)
+        kit_remote_mem_destroy(sides[i], mem[i]);
+}
+
 /* As an origin would that does not keep to it. */
 static int32_t start_in_pieces(struct kit_endpoint *endpoint, struct kit_msg_rma *rma)
 {
@@ -658,6 +696,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_put_and_get, setup, teardown),
         cmocka_unit_test_setup_teardown(test_encrypted, setup_encrypted, teardown),
+        cmocka_unit_test_setup_teardown(test_encrypted_large, setup_encrypted, teardown),
         cmocka_unit_test_setup_teardown(test_encrypted_alone, setup_encrypted, teardown),
         cmocka_unit_test_setup_teardown(test_own_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(test_part, setup, teardown),

@@ -237,6 +237,9 @@ static void limits_set(struct msg_endpoint *state, const struct kit_endpoint_con
     state->room = config->ops->max_frame - (has_key ? KIT_AUTH_TAG : 0);
     most = (state->room - sizeof(struct wire_header) - sizeof(struct wire_record)) &
            ~(uint64_t) (WIRE_ALIGN - 1);
+    state->control_most = KIT_CONTROL_MAX;
+    if (has_key && kit_init_encrypts(init) && most > KIT_CONTROL_MAX)
+        state->control_most = most < KIT_CONTROL_LARGE ? (uint32_t) most : KIT_CONTROL_LARGE;
     state->deferrals.bytes_max = MSG_DEFERRED_BYTES;
     state->max_unexpected = limit(init->max_unexpected_size, most);
     state->max_expected = limit(init->max_expected_size, most);

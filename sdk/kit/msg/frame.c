@@ -33,15 +33,18 @@ void kit_msg_out_free_all(struct msg_endpoint *state)
     }
 }
 
-struct msg_control *kit_msg_control_get(struct msg_endpoint *state)
+struct msg_control *kit_msg_control_get(struct msg_endpoint *state, uint64_t size)
 {
     struct kit_link *link = state->free_controls.next;
 
-    if (link == &state->free_controls) {
-        struct msg_control *control = kit_host->mem_alloc(sizeof(struct msg_control), 0);
+    if (size > WIRE_CONTROL_MAX || link == &state->free_controls) {
+        const uint64_t more = size > WIRE_CONTROL_MAX ? size - WIRE_CONTROL_MAX : 0;
+        struct msg_control *control = kit_host->mem_alloc(sizeof(struct msg_control) + more, 0);
 
-        if (control != NULL)
-            kit_list_init(&control->op.link);
+        if (control == NULL)
+            return NULL;
+        kit_list_init(&control->op.link);
+        control->is_large = more != 0;
         return control;
     }
     kit_list_remove(link);
@@ -50,7 +53,10 @@ struct msg_control *kit_msg_control_get(struct msg_endpoint *state)
 
 void kit_msg_control_put(struct msg_endpoint *state, struct msg_control *control)
 {
-    kit_list_prepend(&state->free_controls, &control->op.link);
+    if (kit_unlikely(control->is_large))
+        kit_host->mem_free(control);
+    else
+        kit_list_prepend(&state->free_controls, &control->op.link);
 }
 
 bool kit_msg_out_has_room(const struct msg_out *out, uint64_t size)

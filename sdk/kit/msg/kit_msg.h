@@ -244,6 +244,16 @@ void kit_msg_refused(struct kit_endpoint *endpoint, const char *name, const char
 int32_t kit_msg_control_send(struct kit_endpoint *endpoint, struct kit_peer *peer, uint32_t type,
                              const void *data, uint64_t size);
 
+/*
+ * The same of a record in two parts, which are up to kit_msg_control_most() bytes together: where
+ * all is encrypted records are what bulk data go in, and may be as large as a frame, up to
+ * KIT_CONTROL_LARGE.
+ */
+#define KIT_CONTROL_LARGE 16512u
+uint32_t kit_msg_control_most(const struct kit_endpoint *endpoint);
+int32_t kit_msg_control_data(struct kit_endpoint *endpoint, struct kit_peer *peer, uint32_t type,
+                             const void *head, uint64_t head_size, const void *data, uint64_t size);
+
 /* ------------------------------------------------------------------------------------------------
  * For the plugin's own functions; they take the lock themselves
  */

@@ -66,6 +66,7 @@ struct msg_op {
 /* A control record that waits or is being sent. */
 struct msg_control {
     struct msg_op op;
+    bool is_large; /* more than a common one: not kept for the next */
     uint8_t data[WIRE_CONTROL_MAX];
 };
 
@@ -174,7 +175,8 @@ struct msg_endpoint {
     struct msg_peer *self;
     uint64_t max_unexpected;
     uint64_t max_expected;
-    uint64_t room; /* bytes of a frame that is not sealed yet */
+    uint64_t room;         /* bytes of a frame that is not sealed yet */
+    uint32_t control_most; /* of a control record */
     uint32_t max_contexts;
     uint32_t open_contexts;
     struct msg_context *contexts;
@@ -315,7 +317,7 @@ static inline void msg_peer_close(struct msg_peer *peer)
 /* frame.c */
 bool kit_msg_slab_add(struct msg_endpoint *state);
 void kit_msg_out_free_all(struct msg_endpoint *state);
-struct msg_control *kit_msg_control_get(struct msg_endpoint *state);
+struct msg_control *kit_msg_control_get(struct msg_endpoint *state, uint64_t size);
 void kit_msg_control_put(struct msg_endpoint *state, struct msg_control *control);
 bool kit_msg_out_add_op(struct msg_out *out, struct msg_op *op);
 uint8_t *kit_msg_out_add(struct msg_out *out, uint32_t kind, uint32_t size);

@@ -6,8 +6,19 @@
 
 #include "msg_state.h"
 
+#include <stddef.h>
 #include <string.h>
 
+/* What a control record is made of. */
+struct msg_parts {
+    const void *head;
+    uint64_t head_size;
+    const void *data;
+    uint64_t data_size;
+};
+
+static int32_t control_queue(struct kit_endpoint *endpoint, struct kit_peer *kit_peer,
+                             uint32_t type, struct msg_parts parts, uint32_t most);
 static bool peer_flush_one(struct msg_peer *peer);
 static bool peer_has_work(const struct msg_peer *peer);
 static bool queue_has_work(const struct msg_peer *peer);
@@ -25,22 +36,47 @@ static void out_end_cancelled(struct msg_endpoint *state, struct msg_out *out);
 int32_t kit_msg_control_send(struct kit_endpoint *endpoint, struct kit_peer *kit_peer,
                              uint32_t type, const void *data, uint64_t size)
 {
-    struct msg_peer *peer = (struct msg_peer *) kit_peer;
-    struct msg_control *control;
+    return control_queue(endpoint, kit_peer, type, (struct msg_parts){data, size, NULL, 0},
+                         WIRE_CONTROL_MAX);
+}
 
-    if (size > WIRE_CONTROL_MAX) {
+uint32_t kit_msg_control_most(const struct kit_endpoint *endpoint)
+{
+    return endpoint->state->control_most;
+}
+
+int32_t kit_msg_control_data(struct kit_endpoint *endpoint, struct kit_peer *kit_peer,
+                             uint32_t type, const void *head, uint64_t head_size, const void *data,
+                             uint64_t size)
+{
+    return control_queue(endpoint, kit_peer, type, (struct msg_parts){head, head_size, data, size},
+                         endpoint->state->control_most);
+}
+
+static int32_t control_queue(struct kit_endpoint *endpoint, struct kit_peer *kit_peer,
+                             uint32_t type, struct msg_parts parts, uint32_t most)
+{
+    struct msg_peer *peer = (struct msg_peer *) kit_peer;
+    const uint64_t size = parts.head_size + parts.data_size;
+    struct msg_control *control;
+    uint8_t *place;
+
+    if (size > most) {
         MSG_LOG_ERROR(endpoint, "a control record of %llu bytes; at most %u are possible",
-                      (unsigned long long) size, WIRE_CONTROL_MAX);
+                      (unsigned long long) size, most);
         return NA_PLUGIN_MSGSIZE;
     }
-    control = kit_msg_control_get(endpoint->state);
+    control = kit_msg_control_get(endpoint->state, size);
     if (control == NULL)
         return NA_PLUGIN_NOMEM;
-    if (size != 0)
-        memcpy(control->data, data, size);
+    place = (uint8_t *) control + offsetof(struct msg_control, data);
+    if (parts.head_size != 0)
+        memcpy(place, parts.head, parts.head_size);
+    if (parts.data_size != 0)
+        memcpy(place + parts.head_size, parts.data, parts.data_size);
     control->op.context = NULL;
     control->op.peer = peer;
-    control->op.data = control->data;
+    control->op.data = place;
     control->op.size = size;
     control->op.kind = MSG_OP_CONTROL;
     control->op.tag = type;

@@ -344,7 +344,7 @@ static bool record_take(struct msg_peer *peer, const struct wire_record *record,
         return message_take(peer, le16toh(record->kind), le16toh(record->source_id),
                             le16toh(record->dest_id), le32toh(record->tag), content, size);
     case WIRE_CONTROL:
-        if (endpoint->ops->control != NULL && size <= WIRE_CONTROL_MAX)
+        if (endpoint->ops->control != NULL && size <= endpoint->state->control_most)
             endpoint->ops->control(endpoint, &peer->base, le32toh(record->tag), content, size);
         return true;
     case WIRE_HELLO_ACK:

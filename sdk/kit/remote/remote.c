@@ -3,11 +3,17 @@
 
 #include "kit_remote.h"
 
+#include <string.h>
+
 #define REMOTE_LEAVE_NS UINT64_C(5000000000)
 
 static struct kit_endpoint *endpoint_of(struct na_plugin_class *na_class);
 static struct kit_region *region_of(struct na_plugin_mem *mem);
 static void keep_secret(struct kit_endpoint *endpoint);
+static int32_t sealed_send(void *owner, void *peer, const void *record, uint32_t record_size,
+                           const struct kit_region *region, uint64_t offset, uint32_t size);
+static void sealed_take(void *owner, const struct kit_region *region, uint64_t offset,
+                        const void *data, uint32_t size);
 
 int32_t kit_remote_open(struct kit_endpoint *endpoint, const struct kit_rma_config *config)
 {
@@ -73,8 +79,27 @@ void kit_remote_control(struct kit_endpoint *endpoint, struct kit_peer *peer, ui
 /* Before the first transfer of either side: the two are opened in any order. */
 static void keep_secret(struct kit_endpoint *endpoint)
 {
-    if (kit_unlikely(kit_endpoint_encrypts(endpoint)))
-        kit_rma_inline_only(endpoint->rma);
+    struct kit_rma_sealed sealed = {.data_send = sealed_send, .data_take = sealed_take};
+
+    if (kit_likely(!kit_endpoint_encrypts(endpoint)))
+        return;
+    sealed.inline_size = kit_msg_control_most(endpoint) - KIT_RMA_RECORD_SIZE;
+    kit_rma_inline_only(endpoint->rma, &sealed);
+}
+
+static int32_t sealed_send(void *owner, void *peer, const void *record, uint32_t record_size,
+                           const struct kit_region *region, uint64_t offset, uint32_t size)
+{
+    const uint8_t *data = (const uint8_t *) (uintptr_t) region->base + offset;
+
+    return kit_msg_control_data(owner, peer, KIT_REMOTE_CONTROL, record, record_size, data, size);
+}
+
+static void sealed_take(void *owner, const struct kit_region *region, uint64_t offset,
+                        const void *data, uint32_t size)
+{
+    (void) owner;
+    memcpy((uint8_t *) (uintptr_t) region->base + offset, data, size);
 }
 
 int32_t kit_remote_control_send(void *owner, void *peer, const void *data, uint32_t size)

@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+static uint64_t inline_window(const struct kit_rma_transfer *transfer);
+
 /* Bytes in a record to that peer, no more than the other side can do. */
 uint32_t kit_rma_inline_most(const struct kit_rma *rma, void *peer, uint32_t piece_size)
 {
@@ -21,7 +23,9 @@ uint32_t kit_rma_inline_most(const struct kit_rma *rma, void *peer, uint32_t pie
 /* Records that may be sent before the receiver says more: it has nothing to make ready. */
 uint64_t kit_rma_inline_first(const struct kit_rma_transfer *transfer)
 {
-    return transfer->pieces < RMA_INLINE_WINDOW ? transfer->pieces : RMA_INLINE_WINDOW;
+    const uint64_t window = inline_window(transfer);
+
+    return transfer->pieces < window ? transfer->pieces : window;
 }
 
 /* Notes down what is to be sent; there is nothing to be asked again. */
@@ -34,9 +38,9 @@ bool kit_rma_inline_move(struct kit_rma_transfer *transfer)
         return true;
     }
     if (transfer->granted == transfer->pieces ||
-        transfer->granted - transfer->done > RMA_INLINE_WINDOW / 2)
+        transfer->granted - transfer->done > inline_window(transfer) / 2)
         return true;
-    transfer->granted = transfer->done + RMA_INLINE_WINDOW;
+    transfer->granted = transfer->done + inline_window(transfer);
     if (transfer->granted > transfer->pieces)
         transfer->granted = transfer->pieces;
     transfer->pending |= RMA_PENDING(RMA_GRANT);
@@ -91,4 +95,14 @@ bool kit_rma_inline_take(struct kit_rma_transfer *transfer, const struct rma_in 
         transfer->pending |= RMA_PENDING(RMA_DONE);
     }
     return true;
+}
+
+/* Records that are sealed are copied, and may be large: what they take has a bound. */
+static uint64_t inline_window(const struct kit_rma_transfer *transfer)
+{
+    uint32_t window = RMA_INLINE_WINDOW;
+
+    if (transfer->rma->is_inline_only && transfer->piece_size > RMA_INLINE_BYTES / window)
+        window = RMA_INLINE_BYTES / transfer->piece_size;
+    return window > RMA_INLINE_WINDOW_MIN ? window : RMA_INLINE_WINDOW_MIN;
 }

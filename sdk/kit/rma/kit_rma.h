@@ -265,11 +265,21 @@ struct kit_rma_config {
  */
 int32_t kit_rma_open(const struct kit_rma_config *config, struct kit_rma **kit_rma_p);
 
+/* How an owner that seals its control records moves all bytes in them; as in kit_rma_ops. */
+struct kit_rma_sealed {
+    int32_t (*data_send)(void *owner, void *peer, const void *record, uint32_t record_size,
+                         const struct kit_region *region, uint64_t offset, uint32_t size);
+    void (*data_take)(void *owner, const struct kit_region *region, uint64_t offset,
+                      const void *data, uint32_t size);
+    uint32_t inline_size; /* in place of config's */
+};
+
 /*
- * From now on bytes move in control records alone: what a peer asks to be moved in another way is
- * refused.
+ * From now on bytes move in control records alone, up to `inline_size` in each, which come to
+ * kit_rma_control(): what a peer asks to be moved in another way is refused, and so is what comes
+ * to kit_rma_control_data(). Before the first transfer; later calls do nothing.
  */
-void kit_rma_inline_only(struct kit_rma *rma);
+void kit_rma_inline_only(struct kit_rma *rma, const struct kit_rma_sealed *sealed);
 
 /*
  * Frees it, with all memory handles, without another call of ops but conceal and peer_release: the

@@ -16,6 +16,7 @@ static int32_t record_send(struct kit_rma_transfer *transfer, enum rma_kind kind
 static uint32_t record_fill(struct kit_rma_transfer *transfer, enum rma_kind kind,
                             struct record_out *out);
 static bool record_has_data(const struct kit_rma_transfer *transfer, enum rma_kind kind);
+static uint64_t record_most(const struct kit_rma *rma);
 static void record_came(struct kit_rma *rma, void *peer, const struct rma_in *in);
 static void record_request(struct kit_rma *rma, void *peer, const struct rma_in *in);
 static void record_answer(struct kit_rma *rma, void *peer, const struct rma_record *to,
@@ -61,8 +62,9 @@ void kit_rma_control(struct kit_rma *rma, void *peer, const void *data, uint64_t
     struct rma_in in;
 
     if (kit_likely(
-            record_read(data, size, &in) &&
-            !(kit_rma_is_apart(rma) && in.mover == KIT_RMA_INLINE && in.payload_size != 0))) {
+            size <= record_most(rma) && record_read(data, size, &in) &&
+            (!(kit_rma_is_apart(rma) && in.mover == KIT_RMA_INLINE && in.payload_size != 0) ||
+             rma->is_inline_only))) {
         record_came(rma, peer, &in);
         return;
     }
@@ -77,9 +79,9 @@ void kit_rma_control_data(struct kit_rma *rma, void *peer, const void *record, u
     const uint32_t most = is_apart ? rma->config.inline_size : rma->config.eager_size;
     struct rma_in in;
 
-    if (kit_unlikely(record_size != sizeof(in.record) || most == 0 || size > most ||
-                     !record_read(record, record_size, &in) || in.mover != KIT_RMA_INLINE ||
-                     !record_has_payload(&in) ||
+    if (kit_unlikely(rma->is_inline_only || record_size != sizeof(in.record) || most == 0 ||
+                     size > most || !record_read(record, record_size, &in) ||
+                     in.mover != KIT_RMA_INLINE || !record_has_payload(&in) ||
                      (!is_apart &&
                       (in.record.kind != RMA_REQUEST || (in.record.flags & RMA_IS_PUT) == 0)))) {
         rma->counters.records_bad++;
@@ -89,6 +91,14 @@ void kit_rma_control_data(struct kit_rma *rma, void *peer, const void *record, u
     in.payload_size = (uint32_t) size;
     in.is_eager = !is_apart;
     record_came(rma, peer, &in);
+}
+
+/* Bytes of a record with all that is behind it. */
+static uint64_t record_most(const struct kit_rma *rma)
+{
+    const uint64_t most = sizeof(struct rma_record) + (uint64_t) rma->config.inline_size;
+
+    return rma->is_inline_only && most > KIT_RMA_CONTROL_MAX ? most : KIT_RMA_CONTROL_MAX;
 }
 
 static void record_came(struct kit_rma *rma, void *peer, const struct rma_in *in)
@@ -272,8 +282,7 @@ static bool record_read(const void *data, uint64_t size, struct rma_in *in)
     record->piece_size = le32toh(record->piece_size);
     record->status = (int32_t) le32toh((uint32_t) record->status);
     if (record->magic != RMA_MAGIC || record->version != RMA_VERSION || record->kind >= RMA_KINDS ||
-        kit_rma_flags_mover(record->flags) >= KIT_RMA_MOVERS ||
-        record->tag_count > RMA_WINDOW_MAX || size > KIT_RMA_CONTROL_MAX)
+        kit_rma_flags_mover(record->flags) >= KIT_RMA_MOVERS || record->tag_count > RMA_WINDOW_MAX)
         return false;
     in->mover = (enum kit_rma_mover) kit_rma_flags_mover(record->flags);
     in->payload = (const uint8_t *) data + sizeof(*record);

@@ -64,9 +64,18 @@ int32_t kit_rma_open(const struct kit_rma_config *config, struct kit_rma **kit_r
     return NA_PLUGIN_SUCCESS;
 }
 
-void kit_rma_inline_only(struct kit_rma *rma)
+void kit_rma_inline_only(struct kit_rma *rma, const struct kit_rma_sealed *sealed)
 {
+    if (rma->is_inline_only)
+        return;
     rma->is_inline_only = true;
+    rma->sealed_ops = *rma->ops;
+    rma->sealed_ops.data_send = sealed->data_send;
+    rma->sealed_ops.data_take = sealed->data_take;
+    rma->sealed_ops.inline_size = NULL;
+    rma->ops = &rma->sealed_ops;
+    rma->config.inline_size = sealed->inline_size;
+    rma->config.eager_size = 0;
 }
 
 void kit_rma_close(struct kit_rma *rma)

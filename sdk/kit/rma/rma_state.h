@@ -18,7 +18,9 @@
 #define RMA_TICK_NS               UINT64_C(250000000)
 #define RMA_TICK_MS               250u
 #define RMA_STALL_TICKS           2u /* silence after which a transfer's receives are not counted */
-#define RMA_INLINE_WINDOW         512u /* records of one transfer under way */
+#define RMA_INLINE_WINDOW         512u /* records of one transfer under way, */
+#define RMA_INLINE_WINDOW_MIN     16u  /* or where they are large so many, or */
+#define RMA_INLINE_BYTES          UINT32_C(262144)
 #define RMA_ATTACH_STEP           (UINT64_C(1) << 20)
 #define RMA_ATTACH_BUDGET         (UINT64_C(4) << 20) /* bytes in one poll */
 
@@ -187,6 +189,7 @@ struct kit_rma {
     struct kit_rma_config config;
     uint32_t timeout_ticks;
     bool is_inline_only;
+    struct kit_rma_ops sealed_ops; /* then: the owner's, with other functions for data */
 
     struct kit_link active; /* transfers that the next poll looks after */
     struct kit_link retry;
