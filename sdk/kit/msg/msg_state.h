@@ -175,8 +175,7 @@ struct msg_endpoint {
     struct msg_peer *self;
     uint64_t max_unexpected;
     uint64_t max_expected;
-    uint64_t room;         /* bytes of a frame that is not sealed yet */
-    uint32_t control_most; /* of a control record */
+    uint64_t room; /* bytes of a frame that is not sealed yet */
     uint32_t max_contexts;
     uint32_t open_contexts;
     struct msg_context *contexts;
@@ -222,6 +221,7 @@ struct msg_endpoint {
     uint64_t retry_moved; /* frames sent and received when that was chosen */
     uint32_t sweep;       /* the slot that was checked last */
     struct msg_counters counters;
+    uint32_t control_most; /* bytes of the largest control record */
 };
 
 static inline struct msg_op *msg_list_first_op(const struct kit_link *list)
