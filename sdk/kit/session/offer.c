@@ -29,6 +29,8 @@ static void exchange_use(struct kit_peer *peer);
 static bool exchange_turn(struct kit_peer *peer);
 static bool answer_check(struct kit_peer *peer, const struct kit_hello *hello, const void *data,
                          uint32_t size, struct kit_auth_keys *keys, uint32_t *which_p);
+static void answer_take(struct kit_peer *peer, const struct kit_hello *hello,
+                        const struct kit_auth_keys *keys);
 static void name_compare(const struct kit_peer *peer, const struct kit_hello *hello);
 static void answer_refuse(struct kit_peer *peer, const struct kit_hello *hello);
 static bool is_crossed(const struct kit_peer *peer, const struct kit_hello *hello, uint32_t which);
@@ -182,9 +184,7 @@ bool kit_offer_answered(struct kit_peer *peer, const void *data, uint32_t size)
     struct kit_peer_auth *auth = peer->auth;
     struct kit_auth_keys keys = {0};
     struct kit_hello hello;
-    struct kit_seal seal;
     uint32_t which;
-    bool is_alias;
 
     if (!kit_hello_parse(peer->session, data, size, &hello) ||
         kit_hello_is_foreign(peer->session, &hello) || !kit_hello_is_from(peer, &hello) ||
@@ -196,14 +196,7 @@ bool kit_offer_answered(struct kit_peer *peer, const void *data, uint32_t size)
     if (!answer_check(peer, &hello, data, size, &keys, &which)) {
         answer_refuse(peer, &hello);
     } else if (!is_crossed(peer, &hello, which)) {
-        kit_seal_begin(&seal, &keys, both_have_aes(peer->session, &hello));
-        is_alias = is_alias_of(peer, &hello);
-        if (kit_hello_ack_take(peer, &hello)) {
-            seal_begin(peer, &seal, is_alias);
-            peer->pending |= KIT_PENDING_CONFIRM;
-            name_compare(peer, &hello);
-        }
-        kit_auth_wipe(&seal, sizeof(seal));
+        answer_take(peer, &hello, &keys);
     }
     kit_auth_wipe(&keys, sizeof(keys));
     return true;
@@ -340,6 +333,26 @@ static bool answer_check(struct kit_peer *peer, const struct kit_hello *hello, c
             return true;
     }
     return false;
+}
+
+/* What was sent under a seal of ours that an earlier answer made, and this one ends, was not read. */
+static void answer_take(struct kit_peer *peer, const struct kit_hello *hello,
+                        const struct kit_auth_keys *keys)
+{
+    const bool is_alias = is_alias_of(peer, hello);
+    const bool is_lost = peer->auth->is_sealed && !is_alias;
+    const uint32_t answered = peer->answered;
+    struct kit_seal seal;
+
+    kit_seal_begin(&seal, keys, both_have_aes(peer->session, hello));
+    if (kit_hello_ack_take(peer, hello)) {
+        if (is_lost)
+            peer->lost_before = hello->wire.epoch > answered ? hello->wire.epoch : answered + 1;
+        seal_begin(peer, &seal, is_alias);
+        peer->pending |= KIT_PENDING_CONFIRM;
+        name_compare(peer, hello);
+    }
+    kit_auth_wipe(&seal, sizeof(seal));
 }
 
 /*

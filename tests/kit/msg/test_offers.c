@@ -342,6 +342,45 @@ static void test_forged_raw_address(void **state)
     assert_memory_equal(peer->raw, "a", 2);
 }
 
+/*
+ * The called one has forgotten the offer when its answer is taken: what is sealed with that is not
+ * read. Both meet again, and what waits for an answer to it is told.
+ */
+static void test_answer_that_is_out_of_date(void **state)
+{
+    struct sim_pair *pair = *state;
+    const uint32_t flags = kit_session_flags(session_of(pair->b));
+    struct sim_op send, wait;
+    struct frame frame;
+    char buf[8];
+
+    memset(&wait, 0, sizeof(wait));
+    assert_int_equal(kit_msg_recv_expected(pair->ca, &wait, buf, 8, NULL, pair->b_at_a, 0, 5), 0);
+    send_text(pair->ca, &send, pair->b_at_a, "lost");
+    sim_poll(pair->cb, NULL, 1); /* b answers */
+    for (uint32_t i = 0; i < 64; i++) {
+        struct kit_auth_exchange exchange;
+
+        kit_auth_exchange_begin(kept, &exchange);
+        hello_make(&frame, "a", flags, exchange.share);
+        pair->b->lose = 1;
+        hand_over(pair->b, pair->cb, &frame);
+    }
+    pair->b->lose = 0;
+    sim_poll(pair->ca, NULL, 3);
+    assert_true(kit_peer_is_sealed(&msg_peer_of(pair->b_at_a)->base));
+    while (pair->b->inbox_first != NULL) /* b could not read it */
+        take(pair->b, &frame);
+    assert_int_equal(wait.completions, 0);
+    for (uint32_t i = 0; i < 100 && wait.completions == 0; i++) {
+        ticks_pass(pair->ca, 1);
+        sim_poll(pair->cb, pair->ca, 3);
+    }
+    assert_int_equal(wait.completions, 1);
+    assert_int_equal(wait.status, NA_PLUGIN_HOSTUNREACH);
+    check_alive(pair);
+}
+
 static void counter_find(void *arg, const char *name, uint64_t value)
 {
     if (strcmp(name, "other_name") == 0)
@@ -463,6 +502,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_offers_shut_nobody_out, pair_setup, pair_teardown),
         cmocka_unit_test_setup_teardown(test_guesses_are_counted, pair_setup, pair_teardown),
         cmocka_unit_test_setup_teardown(test_forged_while_a_call_hangs, pair_setup, pair_teardown),
+        cmocka_unit_test_setup_teardown(test_answer_that_is_out_of_date, pair_setup, pair_teardown),
         cmocka_unit_test_setup_teardown(test_led_to_another, pair_setup, pair_teardown),
         cmocka_unit_test_setup_teardown(test_led_to_nobody_else, met_setup, pair_teardown),
         cmocka_unit_test_setup_teardown(test_made_up_names, met_setup, pair_teardown),
