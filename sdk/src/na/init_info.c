@@ -34,6 +34,9 @@ na_return_t na_init_info_get(struct na_init_info *info, unsigned int version,
         NA_LOG_ERROR("%s", reason);
         return NA_INVALID_ARG;
     }
+    if (info->auth_key != NULL && info->auth_key[0] == '\0')
+        NA_LOG_WARNING("auth_key of the init info is empty: the class is opened without a key, as "
+                       "with NULL");
     wrong = init_info_check(info);
     if (wrong == NULL)
         return NA_SUCCESS;
