@@ -562,18 +562,18 @@ static void test_offers_are_counted(void **state)
     keyed_open(&pair, KEY, KEY);
     assert_int_equal(kit_msg_send_unexpected(pair.ca, &send, "x", 2, NULL, pair.b_at_a, 0, 1), 0);
     take(pair.b, &hello);
-    for (uint32_t i = 0; i < 20; i++) {
+    for (uint32_t i = 0; i < 68; i++) {
         forge(&hello, &forged);
         hand_over(pair.b, pair.cb, &forged);
     }
-    assert_int_equal(pair.b->endpoint.state->session.offers, 16);
+    assert_int_equal(pair.b->endpoint.state->session.offers, 64);
     assert_int_equal(refused(pair.b), 4);
     kit_msg_lock(&pair.b->endpoint);
     kit_peer_failed(kit_peer_by_name(&pair.b->endpoint.state->session, "a"), NA_PLUGIN_HOSTUNREACH,
                     "the test says so");
     kit_msg_unlock(&pair.b->endpoint);
     sim_poll(pair.cb, NULL, 2);
-    assert_int_equal(refused(pair.b), 20);
+    assert_int_equal(refused(pair.b), 68);
     assert_int_equal(kit_msg_cancel(pair.ca, &send), 0);
     keyed_close(&pair);
 }
