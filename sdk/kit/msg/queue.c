@@ -283,6 +283,8 @@ static struct msg_out *out_build(struct msg_peer *peer)
         return out;
     }
     out_introduce(out, peer);
+    if ((peer->base.pending & KIT_PENDING_CONFIRM) != 0)
+        out->is_alone = true; /* its receiver tries many keys on it */
     if (peer->base.phase != KIT_PEER_HELLO_SENT)
         out_refill(out, peer);
     if ((peer->base.pending & KIT_PENDING_BYE) != 0 && kit_msg_out_has_room(out, 0)) {

@@ -335,7 +335,7 @@ static bool answer_check(struct kit_peer *peer, const struct kit_hello *hello, c
     return false;
 }
 
-/* What was sent under a seal of ours that an earlier answer made, and this one ends, was not read. */
+/* What was sent under a seal that an earlier answer made, and this one ends, was not read. */
 static void answer_take(struct kit_peer *peer, const struct kit_hello *hello,
                         const struct kit_auth_keys *keys)
 {

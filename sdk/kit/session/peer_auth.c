@@ -3,7 +3,8 @@
 
 #include "session_state.h"
 
-#define OFFER_TICKS 100u /* for so long an offer is kept, and its peer known */
+#define OFFER_TICKS 100u  /* for so long an offer is kept, and its peer known */
+#define CONFIRM_MAX 3072u /* what proves a key leaves alone, perhaps with a HELLO and a HELLO_ACK */
 
 /* Without a key there is none. False without memory. */
 bool kit_peer_auth_make(struct kit_peer *peer)
@@ -120,7 +121,10 @@ void kit_exchange_close(struct kit_peer *peer)
     auth->has_exchange = false;
 }
 
-/* Whether an offer has that seal, under one of our keys. */
+/*
+ * Whether an offer has that seal, under one of our keys. Only what can be the first one, and is
+ * small, is tried on all of them: anybody who sees the token can send something that fits none.
+ */
 static enum kit_seal_result offers_open(struct kit_peer *peer, uint32_t sequence, uint8_t *data,
                                         uint64_t clear, uint64_t size)
 {
@@ -159,7 +163,7 @@ enum kit_seal_result kit_peer_seal_open(struct kit_peer *peer, uint32_t sequence
         return result;
     if (auth->has_old)
         result = kit_seal_open(&auth->old, sequence, data, clear, size, false);
-    if (result == KIT_SEAL_NONE) {
+    if (result == KIT_SEAL_NONE && sequence == 1 && size <= CONFIRM_MAX) {
         result = offers_open(peer, sequence, data, clear, size);
         *is_new_p = result == KIT_SEAL_NEXT;
     }

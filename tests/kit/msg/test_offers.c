@@ -381,6 +381,38 @@ static void test_answer_that_is_out_of_date(void **state)
     check_alive(pair);
 }
 
+/*
+ * What proves the caller's key leaves alone, and only the first frame can do so: one behind it that
+ * comes before it ends nothing.
+ */
+static void test_first_frame_proves(void **state)
+{
+    struct sim_pair *pair = *state;
+    struct sim_op send, wait = {0}, receive;
+    struct frame first, second;
+    char buf[8], in[8];
+
+    pair->a_at_b = sim_lookup(pair->b, "a");
+    assert_int_equal(kit_msg_recv_expected(pair->cb, &wait, in, 8, NULL, pair->a_at_b, 0, 5), 0);
+    post(pair->cb, &receive, buf);
+    send_text(pair->ca, &send, pair->b_at_a, "text");
+    sim_poll(pair->cb, NULL, 1);
+    sim_poll(pair->ca, NULL, 2);
+    take(pair->b, &first);
+    take(pair->b, &second);
+    hand_over(pair->b, pair->cb, &second);
+    assert_int_equal(wait.completions, 0);
+    assert_int_equal(session_of(pair->b)->offers, 1);
+    hand_over(pair->b, pair->cb, &first);
+    assert_int_equal(session_of(pair->b)->offers, 0);
+    assert_int_equal(receive.completions, 0);
+    hand_over(pair->b, pair->cb, &second);
+    assert_int_equal(receive.completions, 1);
+    assert_string_equal(buf, "text");
+    assert_int_equal(kit_msg_cancel(pair->cb, &wait), 0);
+    kit_msg_addr_free(pair->b, receive.source);
+}
+
 static void counter_find(void *arg, const char *name, uint64_t value)
 {
     if (strcmp(name, "other_name") == 0)
@@ -503,6 +535,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_guesses_are_counted, pair_setup, pair_teardown),
         cmocka_unit_test_setup_teardown(test_forged_while_a_call_hangs, pair_setup, pair_teardown),
         cmocka_unit_test_setup_teardown(test_answer_that_is_out_of_date, pair_setup, pair_teardown),
+        cmocka_unit_test_setup_teardown(test_first_frame_proves, pair_setup, pair_teardown),
         cmocka_unit_test_setup_teardown(test_led_to_another, pair_setup, pair_teardown),
         cmocka_unit_test_setup_teardown(test_led_to_nobody_else, met_setup, pair_teardown),
         cmocka_unit_test_setup_teardown(test_made_up_names, met_setup, pair_teardown),
