@@ -75,7 +75,7 @@ static int32_t socket_send(struct kit_endpoint *endpoint, struct kit_frame *fram
 
     if (sendto(template_class(endpoint)->socket, frame->data, (size_t) frame->size, MSG_NOSIGNAL,
                (const struct sockaddr *) &place->address, place->length) >= 0) {
-        kit_msg_frame_sent(endpoint, frame, NA_PLUGIN_SUCCESS);
+        frame->is_copied = true;
         return NA_PLUGIN_SUCCESS;
     }
     if (errno == EAGAIN || errno == EINTR || errno == ENOBUFS || errno == ENOMEM)

@@ -49,6 +49,9 @@ static const char help_text[] =
     "    --log LEVEL     show what the plugin logs: 1 errors, 2 warnings, 3 information, 4 all\n"
     "    --help          print this text\n"
     "\n"
+    "ENVIRONMENT\n"
+    "    NA_PLUGIN_PATH  directories to search for plugins, separated by colons\n"
+    "\n"
     "EXIT STATUS\n"
     "    0 nothing failed; 1 something did, or there was nothing to pass; 2 wrong command line\n";
 

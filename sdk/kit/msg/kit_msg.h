@@ -77,7 +77,8 @@ struct kit_msg_ops {
 
     /*
      * Reads the fabric's completions; calls kit_msg_frame_sent, kit_msg_frame_received,
-     * kit_msg_rma_done, kit_peer_failed. An error concerns the endpoint as a whole.
+     * kit_msg_rma_done, kit_peer_failed (behind the frames of that peer that have come). An error
+     * concerns the endpoint as a whole.
      */
     int32_t (*poll)(struct kit_endpoint *endpoint);
 
@@ -117,7 +118,8 @@ struct kit_msg_ops {
     /*
      * Where the fabric tells which path a frame came over: the path that leads to a peer, NULL when
      * there is none, and whether the sender over a path has introduced itself to the plugin by that
-     * name. A HELLO that does not come over the path of the peer that it names is dropped.
+     * name. A HELLO that does not come over the path of the peer that it names is dropped, with the
+     * frame that it is in. It is asked when the HELLO comes, also for names without a peer.
      * Optional. A fabric that tells each frame's sender by its name, as one of datagrams does, has
      * path_is_named alone: a path, which need not outlive kit_msg_frame_received(), is then any
      * description of the sender, and no process has two names.
