@@ -21,9 +21,9 @@
 #define UCX_TAIL_AT    9u /* how much is behind the frame */
 #define UCX_FRAME_AT   13u
 #define CALL_MAGIC     0x43435855u
-#define CALL_CHALLENGE 40u
+#define CALL_CHALLENGE 72u
 #define CALL_SIZE_AT   8u
-#define CALL_MIN       100u
+#define CALL_MIN       136u
 #define PIECE_MIN      400u /* what is encrypted and larger has bulk data */
 
 static uint32_t read32(const uint8_t *place)
