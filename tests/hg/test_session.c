@@ -696,22 +696,29 @@ static void a_forged_refusal_ends_one_rpc(void **state)
     pair_end(&pair);
 }
 
+/* The first answer proves nothing, and no other HELLO leaves. */
+static na_return_t spoil_and_stall(struct message *message, char *bytes)
+{
+    if (!message->is_expected && hook_left-- <= 0)
+        return NA_AGAIN;
+    return spoil_hello_ack(message, bytes);
+}
+
 static void keys_rotate(void **state)
 {
     /* Of origin and target: first and second keys. */
     static const struct {
         const char *origin[2], *target[2];
-        hg_return_t ret;
+        uint32_t guesses; /* HELLOs under a key that the target has not got */
     } steps[] = {
-        {{"old", NULL}, {"old", "new"}, HG_SUCCESS},
-        {{"old", "new"}, {"new", "old"}, HG_SUCCESS},
-        {{"new", "old"}, {"old", "new"}, HG_SUCCESS},
-        {{"new", "old"}, {"new", NULL}, HG_SUCCESS},
-        {{"new", "old"}, {"old", NULL}, HG_PERMISSION},
+        {{"old", NULL}, {"old", "new"}, 0},  {{"old", "new"}, {"new", "old"}, 0},
+        {{"new", "old"}, {"old", "new"}, 0}, {{"new", "old"}, {"new", NULL}, 0},
+        {{"new", "old"}, {"old", NULL}, 1},
     };
 
     (void) state;
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+        const struct hg_sessions *sessions;
         struct pair pair = {0};
 
         also = steps[i].origin[1];
@@ -720,16 +727,98 @@ static void keys_rotate(void **state)
         side_open_keyed(&pair.target, steps[i].target[0]);
         also = NULL;
         pair.addr = side_lookup(&pair.origin, &pair.target);
-        if (steps[i].ret == HG_SUCCESS) {
-            pair_echo(&pair, 10);
-            pair_echo(&pair, 10);
-            assert_int_equal(hg_rpc_context(pair.target.context)->sessions.offers.count, 0);
-            assert_int_equal(refused(&pair.target) + refused(&pair.origin), 0);
-        } else {
-            assert_int_equal(call_hooked(&pair, NULL, 0), steps[i].ret);
-        }
+        pair_echo(&pair, 10);
+        pair_echo(&pair, 10);
+        sessions = &hg_rpc_context(pair.target.context)->sessions;
+        assert_int_equal(sessions->offers.count, steps[i].guesses);
+        assert_int_equal(refused(&pair.origin), steps[i].guesses);
+        /* Another session begins with the key that was good. */
+        target_forgets(&pair);
+        assert_int_equal(call_hooked(&pair, NULL, 0), HG_HOSTUNREACH);
+        assert_int_equal(refused(&pair.origin), steps[i].guesses + 1); /* what has no seal */
+        pair_echo(&pair, 10);
+        assert_int_equal(sessions->offers.count, 0);
+        assert_int_equal(refused(&pair.origin), steps[i].guesses + 1);
         pair_end(&pair);
     }
+}
+
+/* Each HELLO has one share, of one key, and there is one for each key. */
+static void a_third_key_is_one_guess_for_each(void **state)
+{
+    const struct hg_sessions *sessions;
+    struct message *hellos[2];
+    struct pair pair = {0};
+
+    (void) state;
+    also = "old";
+    side_open_keyed(&pair.origin, "new");
+    also = NULL;
+    side_open_keyed(&pair.target, "other");
+    pair.addr = side_lookup(&pair.origin, &pair.target);
+    sessions = &hg_rpc_context(pair.target.context)->sessions;
+    for (uint32_t i = 1; i <= 3; i++) {
+        int count = 0;
+
+        is_taking = true;
+        assert_int_equal(call_hooked(&pair, NULL, 0), HG_PERMISSION);
+        is_taking = false;
+        for (int k = 0; k < taken_count; k++)
+            if (!taken[k]->is_expected) {
+                assert_true(is_hello(taken[k]));
+                assert_in_range(count, 0, 1);
+                hellos[count++] = taken[k];
+            }
+        assert_int_equal(count, 2);
+        assert_int_equal(hellos[0]->size, hellos[1]->size);
+        assert_memory_not_equal(hellos[0]->bytes + hellos[0]->size - KIT_AUTH_SHARE,
+                                hellos[1]->bytes + hellos[1]->size - KIT_AUTH_SHARE,
+                                KIT_AUTH_SHARE);
+        taken_clear();
+        assert_int_equal(refused(&pair.origin), 2 * i);
+        assert_int_equal(sessions->offers.count + refused(&pair.target), 2 * i);
+        /* As if ten seconds had passed: the next HELLO counts those that came to nothing. */
+        for (struct hg_session *offer = sessions->offers.first; offer != NULL; offer = offer->next)
+            offer->made_ns -= HG_OFFERS_NS;
+        if (i > 1)
+            assert_int_equal(refused(&pair.target), 2 * (i - 1));
+    }
+    assert_int_equal(atomic_load(&pair.target.handled), 0);
+    pair_end(&pair);
+}
+
+/* The HELLO under the second key finds no room, and what waits for it is cancelled. */
+static void an_attempt_that_is_left_tries_both_keys_anew(void **state)
+{
+    struct outcome outcome = {0};
+    hg_handle_t handle;
+    struct pair pair = {0};
+    struct blob in;
+
+    (void) state;
+    also = "old";
+    side_open_keyed(&pair.origin, "new");
+    also = NULL;
+    side_open_keyed(&pair.target, "new");
+    pair.addr = side_lookup(&pair.origin, &pair.target);
+    blob_make(&in, 10, 1);
+    handle = pair_create(&pair, RPC_ECHO);
+    hook = spoil_and_stall;
+    hook_left = 1;
+    assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
+    for (uint64_t start = now_ms(); refused(&pair.origin) == 0 && now_ms() - start < WAIT_MS;)
+        pair_progress(&pair);
+    assert_int_equal(refused(&pair.origin), 1);
+    assert_int_equal(HG_Cancel(handle), HG_SUCCESS);
+    pair_wait_for(&pair, &outcome.count, 1);
+    assert_int_equal(outcome.ret, HG_CANCELED);
+    hook = NULL;
+    /* It begins with the second key, which the target has not got, and turns to the first. */
+    assert_int_equal(pair_call(&pair, handle, &in), HG_SUCCESS);
+    assert_int_equal(refused(&pair.origin), 2);
+    (void) HG_Destroy(handle);
+    free(in.data);
+    pair_end(&pair);
 }
 
 /* The target does nothing: what waits for a session ends all the same. */
@@ -938,6 +1027,8 @@ int main(void)
         cmocka_unit_test(a_restart_costs_one_rpc),
         cmocka_unit_test(a_forged_refusal_ends_one_rpc),
         cmocka_unit_test(keys_rotate),
+        cmocka_unit_test(a_third_key_is_one_guess_for_each),
+        cmocka_unit_test(an_attempt_that_is_left_tries_both_keys_anew),
         cmocka_unit_test(waiting_ends_by_cancel_and_deadline),
         cmocka_unit_test(a_hello_on_its_way_keeps_no_context),
         cmocka_unit_test(waiting_survives_a_full_transport),

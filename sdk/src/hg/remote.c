@@ -4,6 +4,9 @@
  * session for each pair of a context of ours and one of the peer. The first forward asks for it by
  * a HELLO, and those that come meanwhile wait in the order in which they were forwarded.
  *
+ * With two keys a HELLO is under the one that was good last, and once more under the other one if
+ * the answer is under neither of the target's: one share is one guess for whoever answers.
+ *
  * An answer that says that there is no session, or that the key is another one, is of anybody. So
  * it ends a forward, or an attempt to make a session, but no session: that is doubted, and goes on
  * if no other one can be made.
@@ -35,6 +38,8 @@ struct hg_remote_context {
     bool is_stalled; /* the transport had no resources; the next poll tries again */
     bool is_retried;
     bool is_dispatching; /* a thread starts what waits */
+    bool has_turned;     /* this attempt is under both keys */
+    uint8_t key;         /* number of the one of the next HELLO */
     struct hg_handle *hello;
     struct hg_waiting waiting;
     struct kit_auth_exchange exchange; /* of the HELLO; not under the lock */
@@ -64,6 +69,7 @@ static hg_return_t context_say_hello(struct hg_remote_context *to);
 static hg_return_t context_answered(const struct hg_cb_info *info);
 static struct hg_session *context_session(struct hg_remote_context *to, struct hg_handle *handle,
                                           hg_return_t *ret_p);
+static bool context_turn(struct hg_remote_context *to);
 static void context_called(struct hg_remote_context *to, struct hg_session *session,
                            hg_return_t ret);
 static void context_dispatch(struct hg_remote_context *to);
@@ -357,6 +363,8 @@ static void context_age(struct hg_remote_context *to)
 /* The remote's lock is held, as for the next one. */
 static void context_add(struct hg_remote_context *to, struct hg_handle *handle, bool is_first)
 {
+    if (to->waiting.first == NULL && !to->is_calling)
+        to->has_turned = false; /* what an attempt was for that did not end was cancelled */
     atomic_store(&handle->remote, to);
     hg_waiting_add(&to->waiting, handle, is_first);
 }
@@ -401,7 +409,7 @@ static hg_return_t context_say_hello(struct hg_remote_context *to)
         return ret;
     handle->info.context_id = to->target;
     handle->deadline_ms = 0; /* what waits has deadlines of its own */
-    kit_auth_exchange_begin(rpc_class->secrets[0], &to->exchange);
+    kit_auth_exchange_begin(rpc_class->secrets[to->key], &to->exchange);
     memcpy(hello.instance, rpc_class->instance, sizeof(hello.instance));
     memcpy(hello.share, to->exchange.share, sizeof(hello.share));
     memcpy(handle->in.buf + hg_msg_payload_offset(&handle->in, HG_CORE_HEADER_HELLO), &hello,
@@ -423,23 +431,28 @@ static hg_return_t context_answered(const struct hg_cb_info *info)
 {
     struct hg_handle *handle = info->info.forward.handle;
     struct hg_remote_context *to = info->arg;
+    const bool is_answered = info->ret == HG_SUCCESS;
     struct hg_session *session = NULL;
     hg_return_t ret = info->ret;
 
     /* A HELLO is no RPC. */
     hg_count_own_add(&handle->req_count[handle->path], UINT64_MAX);
-    if (ret == HG_SUCCESS) {
+    if (is_answered) {
         hg_count_own_add(&handle->resp_count, UINT64_MAX);
         hg_count_own_add(&handle->done_count, UINT64_MAX);
-    }
-    if (ret == HG_SUCCESS)
         session = context_session(to, handle, &ret);
+    }
     kit_auth_wipe(&to->exchange, sizeof(to->exchange));
     (void) pthread_mutex_lock(&to->remote->lock);
     to->hello = NULL;
     (void) pthread_mutex_unlock(&to->remote->lock);
     hg_handle_unref(handle);
-    context_called(to, session, ret);
+    if (is_answered && ret == HG_PERMISSION && context_turn(to)) {
+        context_dispatch(to);
+        hg_remote_unref(to->remote);
+    } else {
+        context_called(to, session, ret);
+    }
     return HG_SUCCESS;
 }
 
@@ -484,6 +497,23 @@ static struct hg_session *context_session(struct hg_remote_context *to, struct h
     return session;
 }
 
+/* Whether what waits asks again, under the other key: once in an attempt. */
+static bool context_turn(struct hg_remote_context *to)
+{
+    const struct hg_rpc_class *rpc_class = hg_rpc_class(to->context->hg_class);
+    bool is_turned;
+
+    (void) pthread_mutex_lock(&to->remote->lock);
+    is_turned = rpc_class->secrets[1] != NULL && !to->has_turned && to->waiting.first != NULL;
+    if (is_turned) {
+        to->has_turned = true;
+        to->key = 1 - to->key;
+        to->is_calling = false;
+    }
+    (void) pthread_mutex_unlock(&to->remote->lock);
+    return is_turned;
+}
+
 /* An attempt ended: what waits goes on, in another session if there is none. */
 static void context_called(struct hg_remote_context *to, struct hg_session *session,
                            hg_return_t ret)
@@ -496,7 +526,7 @@ static void context_called(struct hg_remote_context *to, struct hg_session *sess
         old = to->session;
         to->session = session;
     }
-    to->is_doubted = to->is_calling = false;
+    to->is_doubted = to->is_calling = to->has_turned = false;
     (void) pthread_mutex_unlock(&to->remote->lock);
     hg_session_unref(old);
     while ((handle = context_take_failed(to)) != NULL) {
