@@ -379,6 +379,8 @@ static void channel_take(struct ucx_channel *channel)
 
     if (channel->is_dialed && !channel->is_challenged) {
         complaint = ucx_auth_challenged(channel, channel->in);
+        if (channel->failure == NA_PLUGIN_PERMISSION)
+            kit_msg_refused(&channel->na_class->fabric, channel->link->name, complaint);
         if (complaint == NULL && !channel_say_hello(channel))
             complaint = "no memory to introduce us, or it sent no share";
         channel->in_done = 0;

@@ -5,6 +5,7 @@
 #include "hg_fixture.h"
 
 #include "mercury_core_header.h"
+#include "na_ext.h"
 
 #include <string.h>
 
@@ -108,6 +109,30 @@ static bool hg_seals(void)
     return strncmp(init, "na+", 3) == 0 || strncmp(init, "loop", 4) == 0;
 }
 
+/* What the transport refused because of a key, on both sides. */
+static uint64_t transport_refused(const struct pair *pair)
+{
+    static const char name[] = "_refused_key";
+    const struct side *sides[] = {&pair->origin, &pair->target};
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < 2; i++) {
+        struct na_counter counters[64];
+        size_t count = 64;
+
+        assert_int_equal(
+            NA_Class_get_counters(HG_Class_get_na(sides[i]->hg_class), counters, &count),
+            NA_SUCCESS);
+        for (size_t k = 0; k < count; k++) {
+            const char *end = strstr(counters[k].name, name);
+
+            if (end != NULL && strcmp(end, name) == 0)
+                sum += counters[k].value;
+        }
+    }
+    return sum;
+}
+
 static void check_refused(const char *origin_key, const char *target_key)
 {
     const bool is_let_in = hg_seals();
@@ -129,6 +154,7 @@ static void check_refused(const char *origin_key, const char *target_key)
         assert_int_equal(side_ext_counters(&pair.target).refused_key_count, target_counts ? i : 0);
         assert_int_equal(side_ext_counters(&pair.origin).refused_key_count, origin_counts ? i : 0);
     }
+    assert_true(is_let_in || transport_refused(&pair) >= 3);
     (void) HG_Destroy(handle);
     /* Nothing comes back, and nothing is done. */
     handle = pair_create(&pair, RPC_ONEWAY);

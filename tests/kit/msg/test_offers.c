@@ -160,11 +160,12 @@ static void test_copy_of_sealed_hello(void **state)
 {
     struct sim_pair *pair = *state;
     struct sim_op receive, send;
-    uint32_t lost = 0;
+    static uint32_t lost; /* the pair is closed after this */
     uint64_t before;
     struct frame hello;
     char buf[8];
 
+    lost = 0;
     memset(&receive, 0, sizeof(receive));
     pair->b->endpoint.state->peer_lost = count_lost;
     pair->b->endpoint.state->peer_lost_arg = &lost;
