@@ -17,6 +17,7 @@
 #include "hg/fork.h"
 #include "hg/header.h"
 #include "hg/options.h"
+#include "hg/peer_lost.h"
 #include "hg/recv.h"
 #include "hg/remote.h"
 #include "hg/respond.h"
@@ -314,7 +315,11 @@ static hg_return_t hg_class_open(hg_class_t *hg_class, const char *info_string, 
 
     hg_fork_watch();
     hg_class->forks = hg_forks;
-    return ret == HG_SUCCESS ? hg_class_open_paths(hg_class, options) : ret;
+    if (ret == HG_SUCCESS)
+        ret = hg_class_open_paths(hg_class, options);
+    if (ret == HG_SUCCESS)
+        hg_peer_lost_begin(hg_class);
+    return ret;
 }
 
 static hg_return_t hg_class_open_na(hg_class_t *hg_class, const char *info_string, bool listen,

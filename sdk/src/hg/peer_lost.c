@@ -1,12 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Peers that are lost: NA's notice of them, over each transport of a class. */
+/*
+ * Peers that are lost: NA's notice of them, over each transport of a class. It is for the program,
+ * and for HG, which drops the sessions in which such a peer has called.
+ */
+#include "hg/peer_lost.h"
 
 #include "engine/addr.h"
 #include "engine/fork.h"
 #include "engine/library.h"
 #include "hg/class.h"
+#include "hg/header.h"
+#include "hg/sessions.h"
 
+static bool has_sessions(const hg_class_t *hg_class, enum hg_path path);
+static na_return_t path_set(hg_class_t *hg_class, enum hg_path path, bool is_told);
 static void peer_lost(na_class_t *na_class, na_addr_t *na_addr, na_return_t reason, void *arg);
+static void sessions_lose(hg_class_t *hg_class, enum hg_path path, na_addr_t *na_addr);
 
 hg_return_t HG_Class_set_peer_lost_callback(hg_class_t *hg_class, hg_peer_lost_cb_t callback,
                                             void *arg)
@@ -17,12 +26,33 @@ hg_return_t HG_Class_set_peer_lost_callback(hg_class_t *hg_class, hg_peer_lost_c
         return hg_class_refuse(hg_class, __func__);
     hg_rpc_class(hg_class)->peer_lost = callback;
     hg_rpc_class(hg_class)->peer_lost_arg = arg;
-    ret = NA_Class_set_peer_lost(hg_class->paths[HG_PATH_MAIN].na_class,
-                                 callback != NULL ? peer_lost : NULL, hg_class);
+    ret = path_set(hg_class, HG_PATH_MAIN, callback != NULL);
     if (ret == NA_SUCCESS && hg_class->paths[HG_PATH_SM].na_class != NULL)
-        ret = NA_Class_set_peer_lost(hg_class->paths[HG_PATH_SM].na_class,
-                                     callback != NULL ? peer_lost : NULL, hg_class);
+        ret = path_set(hg_class, HG_PATH_SM, callback != NULL);
     return hg_return_from_na(ret);
+}
+
+void hg_peer_lost_begin(hg_class_t *hg_class)
+{
+    for (int path = 0; path < HG_PATH_MAX; path++)
+        if (has_sessions(hg_class, (enum hg_path) path))
+            (void) path_set(hg_class, (enum hg_path) path, true); /* if it can */
+}
+
+/* Whether HG wants to know for itself. */
+static bool has_sessions(const hg_class_t *hg_class, enum hg_path path)
+{
+    return (hg_rpc_class(hg_class)->msg_flags[path] & HG_CORE_HEADER_HAS_SEAL) != 0 &&
+           hg_class->paths[path].na_class != NULL &&
+           (path != HG_PATH_MAIN || hg_class->owns_na_class);
+}
+
+static na_return_t path_set(hg_class_t *hg_class, enum hg_path path, bool is_told)
+{
+    if (!is_told && has_sessions(hg_class, path))
+        return NA_SUCCESS; /* it stays for HG */
+    return NA_Class_set_peer_lost(hg_class->paths[path].na_class, is_told ? peer_lost : NULL,
+                                  hg_class);
 }
 
 static void peer_lost(na_class_t *na_class, na_addr_t *na_addr, na_return_t reason, void *arg)
@@ -34,8 +64,10 @@ static void peer_lost(na_class_t *na_class, na_addr_t *na_addr, na_return_t reas
     na_addr_t *copy = NULL;
     hg_addr_t addr = HG_ADDR_NULL;
 
+    if ((hg_rpc_class(hg_class)->msg_flags[path] & HG_CORE_HEADER_HAS_SEAL) != 0)
+        sessions_lose(hg_class, path, na_addr);
     if (callback == NULL)
-        return; /* another thread has just unset it */
+        return; /* the program wants to know nothing */
     if (NA_Addr_dup(na_class, na_addr, &copy) == NA_SUCCESS)
         addr = hg_addr_wrap(hg_class, path, copy);
     if (addr == HG_ADDR_NULL) {
@@ -44,4 +76,12 @@ static void peer_lost(na_class_t *na_class, na_addr_t *na_addr, na_return_t reas
     }
     callback(hg_class, addr, hg_return_from_na(reason), hg_rpc_class(hg_class)->peer_lost_arg);
     (void) HG_Addr_free(hg_class, addr);
+}
+
+static void sessions_lose(hg_class_t *hg_class, enum hg_path path, na_addr_t *na_addr)
+{
+    (void) pthread_mutex_lock(&hg_class->lock);
+    for (hg_context_t *context = hg_class->contexts; context != NULL; context = context->next)
+        hg_sessions_lose(context, (uint8_t) path, na_addr);
+    (void) pthread_mutex_unlock(&hg_class->lock);
 }

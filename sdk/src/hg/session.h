@@ -39,6 +39,7 @@ struct hg_session {
     uint8_t path;
     bool is_open; /* its origin has proved the key; otherwise it is an offer */
     bool is_listed;
+    uint64_t lost_ns; /* when its origin was lost; 0: it was not, or something came since */
     struct hg_session *next_in_bucket;
     struct hg_session *next; /* the one that was used, or offered, after this one */
     struct hg_session *previous;

@@ -6,10 +6,14 @@
  * An offer is of anybody. It takes nothing from sessions that are there, and is a session as soon
  * as a request comes that is sealed by it: only who has the key can make one. Then an older
  * session of the same origin's context goes, which that will not use any more.
+ *
+ * A notice that the origin is lost may be told before what it sent last is read, and proves no
+ * death. So its sessions go when nothing has come for some time.
  */
 #include "hg/sessions.h"
 
 #include "engine/log.h"
+#include "engine/timer.h"
 #include "hg/context.h"
 
 #include <inttypes.h>
@@ -19,12 +23,15 @@
 #define BUCKETS_MIN 64u
 
 static void sessions_lapse(hg_context_t *context, uint64_t now_ns);
+static void sessions_forget_lost(struct hg_sessions *sessions, uint64_t now_ns);
 static bool sessions_grow(struct hg_sessions *sessions);
 static struct hg_session **sessions_link(struct hg_sessions *sessions, uint64_t id);
 static struct hg_session *sessions_find(struct hg_sessions *sessions, uint64_t id);
 static void sessions_add(struct hg_sessions *sessions, struct hg_session *session);
 static void sessions_remove(struct hg_sessions *sessions, struct hg_session *session);
 static void sessions_open(struct hg_sessions *sessions, struct hg_session *session);
+static void sessions_replace(struct hg_sessions *sessions, const struct hg_session_list *list,
+                             const struct hg_session *session);
 static bool session_replaces(const struct hg_session *session, const struct hg_session *older);
 static hg_return_t sessions_take(hg_context_t *context, struct hg_session *session,
                                  uint64_t number);
@@ -44,6 +51,8 @@ void hg_sessions_fini(struct hg_sessions *sessions)
         sessions_remove(sessions, sessions->offers.first);
     while (sessions->open.first != NULL)
         sessions_remove(sessions, sessions->open.first);
+    while (sessions->lost.first != NULL)
+        sessions_remove(sessions, sessions->lost.first);
     free(sessions->buckets);
     (void) pthread_mutex_destroy(&sessions->lock);
 }
@@ -55,6 +64,7 @@ hg_return_t hg_sessions_offer(hg_context_t *context, struct hg_session *session)
 
     (void) pthread_mutex_lock(&sessions->lock);
     sessions_lapse(context, session->made_ns);
+    sessions_forget_lost(sessions, session->made_ns);
     if (sessions_grow(sessions))
         sessions_add(sessions, session);
     else
@@ -110,30 +120,68 @@ static hg_return_t sessions_take(hg_context_t *context, struct hg_session *sessi
         ret = HG_SUCCESS;
     if (ret == HG_SUCCESS && !session->is_open) {
         sessions_open(sessions, session);
-    } else if (ret == HG_SUCCESS && session->next != NULL) {
-        list_remove(&sessions->open, session);
+    } else if (ret == HG_SUCCESS && (session->next != NULL || session->lost_ns != 0)) {
+        list_remove(list_of(sessions, session), session);
+        session->lost_ns = 0;
         list_add(&sessions->open, session);
     }
     (void) pthread_mutex_unlock(&sessions->lock);
     return ret;
 }
 
+void hg_sessions_lose(hg_context_t *context, uint8_t path, na_addr_t *source)
+{
+    struct hg_sessions *sessions = &hg_rpc_context(context)->sessions;
+    const uint64_t now_ns = hg_clock_ns();
+    struct hg_session *session, *next;
+
+    (void) pthread_mutex_lock(&sessions->lock);
+    sessions_forget_lost(sessions, now_ns);
+    for (session = sessions->open.first; session != NULL; session = next) {
+        next = session->next;
+        if (session->path != path || !NA_Addr_cmp(session->na_class, session->na_addr, source))
+            continue;
+        list_remove(&sessions->open, session);
+        session->lost_ns = now_ns;
+        list_add(&sessions->lost, session);
+    }
+    (void) pthread_mutex_unlock(&sessions->lock);
+}
+
+static void sessions_forget_lost(struct hg_sessions *sessions, uint64_t now_ns)
+{
+    while (sessions->lost.first != NULL && now_ns > sessions->lost.first->lost_ns &&
+           now_ns - sessions->lost.first->lost_ns > HG_LOST_NS)
+        sessions_remove(sessions, sessions->lost.first);
+}
+
 static void sessions_open(struct hg_sessions *sessions, struct hg_session *session)
 {
-    struct hg_session *other = sessions_find(sessions, session->id ^ 1), *next;
+    struct hg_session *other = sessions_find(sessions, session->id ^ 1);
 
     if (other != NULL && !other->is_open)
         sessions_remove(sessions, other);
-    for (other = sessions->open.first; other != NULL; other = next) {
+    sessions_replace(sessions, &sessions->open, session);
+    sessions_replace(sessions, &sessions->lost, session);
+    if (sessions->open.count + sessions->lost.count == HG_SESSIONS_MAX)
+        sessions_remove(sessions,
+                        sessions->lost.first != NULL ? sessions->lost.first : sessions->open.first);
+    list_remove(&sessions->offers, session);
+    session->is_open = true;
+    list_add(&sessions->open, session);
+}
+
+/* Drop those of a list in whose place a session is. */
+static void sessions_replace(struct hg_sessions *sessions, const struct hg_session_list *list,
+                             const struct hg_session *session)
+{
+    struct hg_session *other, *next;
+
+    for (other = list->first; other != NULL; other = next) {
         next = other->next;
         if (session_replaces(session, other))
             sessions_remove(sessions, other);
     }
-    if (sessions->open.count == HG_SESSIONS_MAX)
-        sessions_remove(sessions, sessions->open.first);
-    list_remove(&sessions->offers, session);
-    session->is_open = true;
-    list_add(&sessions->open, session);
 }
 
 static bool session_replaces(const struct hg_session *session, const struct hg_session *older)
@@ -167,7 +215,7 @@ static bool sessions_grow(struct hg_sessions *sessions)
     const uint32_t old_count = sessions->bucket_count;
     struct hg_session **old = sessions->buckets, **buckets;
 
-    if (sessions->offers.count + sessions->open.count < old_count)
+    if (sessions->offers.count + sessions->open.count + sessions->lost.count < old_count)
         return true;
     buckets = calloc(old_count == 0 ? BUCKETS_MIN : 2 * old_count, sizeof(struct hg_session *));
     if (buckets == NULL)
@@ -227,6 +275,8 @@ static void sessions_remove(struct hg_sessions *sessions, struct hg_session *ses
 static struct hg_session_list *list_of(struct hg_sessions *sessions,
                                        const struct hg_session *session)
 {
+    if (session->lost_ns != 0)
+        return &sessions->lost;
     return session->is_open ? &sessions->open : &sessions->offers;
 }
 

@@ -17,6 +17,9 @@
 /* Sessions of a context, of which that used last goes first when there are more. */
 #define HG_SESSIONS_MAX UINT32_C(16384)
 
+/* How long a lost origin's are kept: what it sent before is still read, or it may live. */
+#define HG_LOST_NS UINT64_C(10000000000)
+
 struct hg_session_list {
     struct hg_session *first; /* the oldest, linked by next */
     struct hg_session *last;
@@ -29,6 +32,7 @@ struct hg_sessions {
     uint32_t bucket_count;       /* a power of 2 */
     struct hg_session_list offers;
     struct hg_session_list open;
+    struct hg_session_list lost; /* likewise open, but of origins that were lost */
 };
 
 void hg_sessions_init(struct hg_sessions *sessions);
@@ -49,5 +53,12 @@ hg_return_t hg_sessions_offer(hg_context_t *context, struct hg_session *session)
 struct hg_session *hg_sessions_check(hg_context_t *context, uint8_t path, na_addr_t *source,
                                      char *header, size_t size, na_tag_t tag, uint64_t *number_p,
                                      hg_return_t *ret_p);
+
+/*
+ * The origin at an address was lost: its sessions are dropped by a HELLO, or the notice of another
+ * one, that comes later than HG_LOST_NS. What is sealed by them after that is refused, as by any
+ * session that is not there.
+ */
+void hg_sessions_lose(hg_context_t *context, uint8_t path, na_addr_t *source);
 
 #endif /* HG_SESSIONS_H */
