@@ -21,6 +21,7 @@
 #include "hostile.h"
 #include "hostile_peer.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -36,6 +37,7 @@
 #define ATTEMPTS        20
 #define TRIES_UNTIL_CUT 5
 #define WAIT_MS         90000
+#define OFFERS_MS       11000 /* until an offer that nothing follows is forgotten */
 /* Where a HELLO says what counts, and a HELLO_ACK has its code. */
 #define SHARE_AT   107u
 #define CONFIRM_AT 171u
@@ -208,7 +210,7 @@ static bool is_sent(enum hostile_kind kind, bool by_caller)
     }
 }
 
-/* Those that are counted at once, or those that are counted later. Returns how many there were. */
+/* Those that are counted at once, or those that are counted later. Returns how many. */
 static uint32_t attack_kind(uint32_t caller, enum hostile_kind kind, bool is_later)
 {
     uint32_t done = 0;
@@ -230,7 +232,10 @@ static uint32_t attack_kind(uint32_t caller, enum hostile_kind kind, bool is_lat
     return done;
 }
 
-/* Each kind that they send. What is counted later is waited for, so that it hides nothing. */
+/*
+ * Each kind that they send. What is counted later is waited for, at least once and until no offer
+ * can be left, so that it is not taken for the count of the next kind.
+ */
 static void attack_all(uint32_t caller, const enum hostile_kind *kinds, uint32_t count)
 {
     hostile_peer_renew(&peers[caller]);
@@ -244,7 +249,10 @@ static void attack_all(uint32_t caller, const enum hostile_kind *kinds, uint32_t
 
         (void) attack_kind(caller, kinds[i], false);
         before = refused();
-        wait_until_refused(before + attack_kind(caller, kinds[i], true));
+        if (attack_kind(caller, kinds[i], true) != 0) {
+            wait_until_refused(before + 1);
+            (void) poll(NULL, 0, OFFERS_MS);
+        }
     }
 }
 
