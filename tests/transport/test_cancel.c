@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -106,7 +107,24 @@ static void a_reply_that_comes_too_late_is_dropped(void **state)
     pair_close(&child, &end, peer);
 }
 
-/* Queued behind a peer that naps: what was cancelled is not sent, the others keep their order. */
+/* Stops the peer until it is resumed; one that is no child of ours naps. */
+static void peer_stop(struct end *end, na_addr_t *peer, const struct child *child)
+{
+    if (child->agent < 0) {
+        assert_int_equal(kill(child->pid, SIGSTOP), 0);
+        return;
+    }
+    assert_int_equal(end_command(end, peer, PEER_NAP, 300, 0, 0, NULL, NULL), NA_SUCCESS);
+    end_progress(end, 20);
+}
+
+static void peer_resume(const struct child *child)
+{
+    if (child->agent < 0)
+        assert_int_equal(kill(child->pid, SIGCONT), 0);
+}
+
+/* Queued behind a peer that stands: what was cancelled is not sent, the others keep their order. */
 static void queued_sends_are_cancelled(void **state)
 {
     struct event *events = calloc(SENDS, sizeof(*events));
@@ -123,8 +141,7 @@ static void queued_sends_are_cancelled(void **state)
     end_check_peer(&end, peer);
     size = NA_Msg_get_max_unexpected_size(end.na_class);
     bufs = calloc(SENDS, size);
-    assert_int_equal(end_command(&end, peer, PEER_NAP, 300, 0, 0, NULL, NULL), NA_SUCCESS);
-    end_progress(&end, 20);
+    peer_stop(&end, peer, &child);
     for (uint32_t i = 0; i < SENDS; i++) {
         const struct peer_request request = {.command = PEER_COUNT, .a = i};
 
@@ -137,6 +154,7 @@ static void queued_sends_are_cancelled(void **state)
     }
     for (uint32_t i = 1; i < SENDS; i += 1 + i % 3)
         assert_int_equal(NA_Cancel(end.na_class, end.context, ops[i]), NA_SUCCESS);
+    peer_resume(&child);
     for (uint32_t i = 0; i < SENDS; i++) {
         assert_true(event_wait(&end, &events[i], TEST_WAIT_MS));
         assert_true(events[i].ret == NA_SUCCESS || events[i].ret == NA_CANCELED);
