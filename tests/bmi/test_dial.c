@@ -26,30 +26,46 @@ static int stranger_connect(int port, const char *name)
     return fd;
 }
 
-static void test_listener_is_dialed(void **state)
+/* Two listeners, the first of which takes a stranger for the second. Returns the stranger. */
+static int sides_open(struct side *a, struct side *b, BMI_addr_t *to_b_p)
 {
     struct BMI_unexpected_info info;
+    int fd;
+
+    side_open(a, 0);
+    side_open(b, 0);
+    fd = stranger_connect(a->port, b->name);
+    info = sides_wait_unexpected(a, NULL);
+    assert_memory_equal(info.buffer, "fake", 4);
+    *to_b_p = side_lookup(a, b);
+    assert_int_equal(info.addr, *to_b_p); /* so far the stranger is b */
+    assert_int_equal(BMI_unexpected_free(info.addr, info.buffer), 0);
+    assert_int_equal(BMI_set_info(*to_b_p, BMI_INC_ADDR_REF, NULL), 0);
+    return fd;
+}
+
+static void check_reached(struct side *a, struct side *b, BMI_addr_t to_b)
+{
+    struct BMI_unexpected_info info;
+
+    side_send_unexpected(a, to_b, "for b", 5, 1);
+    info = sides_wait_unexpected(b, a);
+    assert_memory_equal(info.buffer, "for b", 5);
+    BMI_instance_use(b->instance);
+    assert_int_equal(BMI_unexpected_free(info.addr, info.buffer), 0);
+}
+
+static void test_listener_is_dialed(void **state)
+{
     struct side a, b;
     BMI_addr_t to_b;
     char byte;
     int fd;
 
     (void) state;
-    side_open(&a, 0);
-    side_open(&b, 0);
-    fd = stranger_connect(a.port, b.name);
-    info = sides_wait_unexpected(&a, NULL);
-    assert_memory_equal(info.buffer, "fake", 4);
-    to_b = side_lookup(&a, &b);
-    assert_int_equal(info.addr, to_b); /* so far the stranger is b */
-    assert_int_equal(BMI_unexpected_free(info.addr, info.buffer), 0);
-    assert_int_equal(BMI_set_info(to_b, BMI_INC_ADDR_REF, NULL), 0);
+    fd = sides_open(&a, &b, &to_b);
     assert_int_equal(BMI_set_info(to_b, BMI_DIAL, NULL), 0);
-    side_send_unexpected(&a, to_b, "for b", 5, 1);
-    info = sides_wait_unexpected(&b, &a);
-    assert_memory_equal(info.buffer, "for b", 5);
-    BMI_instance_use(b.instance);
-    assert_int_equal(BMI_unexpected_free(info.addr, info.buffer), 0);
+    check_reached(&a, &b, to_b);
     assert_int_equal(recv(fd, &byte, 1, MSG_DONTWAIT), -1);
     (void) close(fd);
     side_close(&a);
@@ -60,29 +76,17 @@ static void test_listener_is_dialed(void **state)
 static void test_stranger_that_reads_nothing(void **state)
 {
     static uint8_t large[16000000];
-    struct BMI_unexpected_info info;
     struct side a, b;
     BMI_addr_t to_b;
     int fd;
 
     (void) state;
-    side_open(&a, 0);
-    side_open(&b, 0);
-    fd = stranger_connect(a.port, b.name);
-    info = sides_wait_unexpected(&a, NULL);
-    BMI_instance_use(a.instance);
-    assert_int_equal(BMI_unexpected_free(info.addr, info.buffer), 0);
-    to_b = side_lookup(&a, &b);
-    assert_int_equal(BMI_set_info(to_b, BMI_INC_ADDR_REF, NULL), 0);
+    fd = sides_open(&a, &b, &to_b);
     assert_int_not_equal(side_send(&a, to_b, large, sizeof(large), 2, large), 0);
     assert_int_equal(BMI_set_info(to_b, BMI_DIAL, NULL), 0);
     sides_wait(&a, NULL, 1);
     assert_true(side_take(&a, large).error < 0);
-    side_send_unexpected(&a, to_b, "for b", 5, 1);
-    info = sides_wait_unexpected(&b, &a);
-    assert_memory_equal(info.buffer, "for b", 5);
-    BMI_instance_use(b.instance);
-    assert_int_equal(BMI_unexpected_free(info.addr, info.buffer), 0);
+    check_reached(&a, &b, to_b);
     (void) close(fd);
     side_close(&a);
     side_close(&b);

@@ -126,6 +126,18 @@ static bool is_request(const struct message *message)
            message->bytes[message->header + 1] == 'Q';
 }
 
+/* The last that was taken. */
+static struct message *taken_request(void)
+{
+    struct message *request = NULL;
+
+    for (int i = 0; i < taken_count; i++)
+        if (is_request(taken[i]))
+            request = taken[i];
+    assert_non_null(request);
+    return request;
+}
+
 static void injected(const struct na_cb_info *info)
 {
     atomic_fetch_add((atomic_int *) info->arg, 1);
@@ -268,7 +280,7 @@ static void replayed_is_refused(void **state)
 /* A message that is sent back to its sender, as a request and as a response. */
 static void reflected_is_refused(void **state)
 {
-    struct message back, *request = NULL;
+    struct message back, *request;
     struct outcome outcome = {0};
     struct pair pair;
     hg_handle_t handle;
@@ -282,10 +294,7 @@ static void reflected_is_refused(void **state)
     assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
     pair_wait_held(&pair, &pair.target, 1);
     is_taking = false;
-    for (int i = 0; i < taken_count; i++)
-        if (is_request(taken[i]))
-            request = taken[i];
-    assert_non_null(request);
+    request = taken_request();
     back = *request;
     back.na_class = HG_Class_get_na(pair.target.hg_class);
     back.context = pair.target.context->na_context[HG_PATH_MAIN];
@@ -472,7 +481,7 @@ static void swapped_response_is_refused(void **state)
 /* A request of one origin that another one sends, who has the key as well. */
 static void a_session_is_its_origins(void **state)
 {
-    struct message stolen, *own = NULL;
+    struct message stolen, *own;
     struct pair pair, other = {0};
     uint64_t before;
 
@@ -488,10 +497,7 @@ static void a_session_is_its_origins(void **state)
     assert_int_not_equal(call_hooked(&pair, edit_request, sizeof(struct hg_core_header_request)),
                          HG_SUCCESS);
     is_taking = false;
-    for (int i = 0; i < taken_count; i++)
-        if (is_request(taken[i]))
-            own = taken[i];
-    assert_non_null(own);
+    own = taken_request();
     stolen = *own;
     stolen.na_class = HG_Class_get_na(other.origin.hg_class);
     stolen.context = other.origin.context->na_context[HG_PATH_MAIN];
@@ -1004,8 +1010,8 @@ static void lost_age(struct hg_sessions *sessions)
 /* The session of a lost peer goes some time later, and what was sealed by it is refused. */
 static void a_lost_peers_session_is_dropped(void **state)
 {
-    struct message *request = NULL;
     struct pair pair, other = {0};
+    struct message *request;
     struct hg_sessions *sessions;
 
     (void) state;
@@ -1014,10 +1020,7 @@ static void a_lost_peers_session_is_dropped(void **state)
     is_taking = true;
     pair_echo(&pair, 10);
     is_taking = false;
-    for (int i = 0; i < taken_count; i++)
-        if (is_request(taken[i]))
-            request = taken[i];
-    assert_non_null(request);
+    request = taken_request();
     hg_sessions_lose(pair.target.context, HG_PATH_MAIN, sessions->open.first->na_addr);
     assert_int_equal(sessions->open.count, 0);
     assert_int_equal(sessions->lost.count, 1);
@@ -1176,7 +1179,7 @@ static void killed_peers_leave_no_sessions(void **state)
 /* The releases before sessions had tags, in version 1. */
 static void an_older_release_is_refused(void **state)
 {
-    struct message *request = NULL;
+    struct message *request;
     struct pair pair;
 
     (void) state;
@@ -1184,10 +1187,7 @@ static void an_older_release_is_refused(void **state)
     is_taking = true;
     pair_echo(&pair, 10);
     is_taking = false;
-    for (int i = 0; i < taken_count; i++)
-        if (is_request(taken[i]))
-            request = taken[i];
-    assert_non_null(request);
+    request = taken_request();
     request->bytes[request->header + offsetof(struct hg_core_header_request, protocol)] =
         HG_CORE_PROTOCOL_VERSION;
     inject(&pair, request);

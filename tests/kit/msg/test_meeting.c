@@ -247,8 +247,12 @@ static void test_second_key(void **state)
     const struct key_pair before = {OLD, NULL}, mixed = {NEW, OLD}, other = {OLD, NEW},
                           after = {NEW, NULL}, none = {NULL, NULL}, third = {THIRD, NULL},
                           thirds = {THIRD, "mellon"};
+    static const char *const words[] = {NEW, THIRD, "mellon"};
+    struct kit_auth_secret *secrets[3]; /* so that each is stretched once */
 
     (void) state;
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(kit_auth_secret_open("test", words[i], &secrets[i]), 0);
     check_rotation(&before, &mixed, true);
     check_rotation(&mixed, &mixed, true);
     check_rotation(&other, &mixed, true);
@@ -258,6 +262,8 @@ static void test_second_key(void **state)
     check_rotation(&third, &mixed, false);
     check_rotation(&thirds, &mixed, false);
     check_rotation(&none, &none, true);
+    for (uint32_t i = 0; i < 3; i++)
+        kit_auth_secret_close(secrets[i]);
 }
 
 /* A service changes its key: one process after the other begins again, the others work on. */

@@ -4,115 +4,27 @@
  * session that is there, to a call that is under way, and to callers that have the key.
  */
 
-#include "kit_base.h"
-#include "msg_sim.h"
+#include "keyed.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define KEY      "open sesame"
 #define HELLO_AT (sizeof(struct wire_header) + sizeof(struct wire_record))
-
-static struct kit_auth_secret *kept; /* so that it is stretched once */
-
-/* A frame that was taken out of the network. */
-struct frame {
-    uint8_t data[SIM_FRAME_MAX];
-    uint64_t size;
-};
-
-static int key_keep(void **state)
-{
-    (void) state;
-    kit_host = &sim_host;
-    return kit_auth_secret_open("test", KEY, &kept);
-}
-
-static int key_drop(void **state)
-{
-    (void) state;
-    kit_auth_secret_close(kept);
-    return 0;
-}
-
-static struct na_plugin_class *node_open(struct sim_net *net, const char *name)
-{
-    struct na_plugin_init init = sim_init();
-
-    init.auth_key = KEY;
-    return sim_open(net, name, &init);
-}
 
 /* Two that do not know each other. */
 static int pair_setup(void **state)
 {
     static struct sim_pair pair;
 
-    memset(&pair, 0, sizeof(pair));
-    sim_net_setup(&pair.net);
-    pair.a = node_open(&pair.net, "a");
-    pair.b = node_open(&pair.net, "b");
-    pair.ca = sim_context(pair.a, 0);
-    pair.cb = sim_context(pair.b, 0);
-    pair.b_at_a = sim_lookup(pair.a, "b");
+    keyed_open(&pair, KEY, KEY);
     *state = &pair;
-    return 0;
-}
-
-static int met_setup(void **state)
-{
-    struct sim_pair *pair;
-
-    (void) pair_setup(state);
-    pair = *state;
-    sim_meet(pair->ca, pair->cb, pair->b_at_a, &pair->a_at_b);
-    return 0;
-}
-
-static int pair_teardown(void **state)
-{
-    struct sim_pair *pair = *state;
-
-    kit_msg_addr_free(pair->a, pair->b_at_a);
-    if (pair->a_at_b != NULL)
-        kit_msg_addr_free(pair->b, pair->a_at_b);
-    sim_close(pair->a, pair->ca);
-    sim_close(pair->b, pair->cb);
-    assert_int_equal(sim_allocations, 0);
     return 0;
 }
 
 static struct kit_session *session_of(struct na_plugin_class *node)
 {
     return &node->endpoint.state->session;
-}
-
-/* The first frame that waits for the node. */
-static void take(struct na_plugin_class *node, struct frame *frame)
-{
-    struct sim_packet *packet = node->inbox_first;
-
-    assert_non_null(packet);
-    node->inbox_first = packet->next;
-    if (node->inbox_first == NULL)
-        node->inbox_last = NULL;
-    frame->size = packet->size;
-    memcpy(frame->data, packet->data, packet->size);
-    free(packet);
-}
-
-static void hand_over(struct na_plugin_class *node, struct na_plugin_context *context,
-                      const struct frame *frame)
-{
-    sim_inject(node, frame->data, frame->size);
-    sim_poll(context, NULL, 1);
-}
-
-static void post(struct na_plugin_context *context, struct sim_op *receive, char buf[8])
-{
-    memset(receive, 0, sizeof(*receive));
-    assert_int_equal(kit_msg_recv_unexpected(context, receive, buf, 8, NULL), 0);
 }
 
 static void send_text(struct na_plugin_context *context, struct sim_op *send,
@@ -124,17 +36,11 @@ static void send_text(struct na_plugin_context *context, struct sim_op *send,
 }
 
 /* A message from a to b arrives. */
-static void check_alive(const struct sim_pair *pair)
+static void pair_check(const struct sim_pair *pair)
 {
-    struct sim_op send, receive;
-    char buf[8];
+    const struct way way = way_of(pair, 0);
 
-    post(pair->cb, &receive, buf);
-    send_text(pair->ca, &send, pair->b_at_a, "alive");
-    sim_poll_until(pair->ca, pair->cb, &receive);
-    assert_int_equal(receive.status, 0);
-    assert_string_equal(buf, "alive");
-    kit_msg_addr_free(pair->b, receive.source);
+    check_alive(&way);
 }
 
 static void ticks_pass(struct na_plugin_context *context, uint32_t count)
@@ -190,7 +96,7 @@ static void test_copy_of_sealed_hello(void **state)
     assert_int_equal(lost, 0);
     assert_int_equal(session_of(pair->b)->offers, 0);
     assert_false(msg_peer_of(pair->b_at_a)->base.auth->has_exchange);
-    check_alive(pair);
+    pair_check(pair);
 }
 
 /* What somebody without the key says: a HELLO under a name, with a share that fits any key. */
@@ -257,7 +163,7 @@ static void test_offers_shut_nobody_out(void **state)
     assert_int_equal(session_of(pair->b)->offers, OFFERS);
     assert_int_equal(session_of(pair->b)->refused, 100);
     pair->b->lose = 0;
-    check_alive(pair);
+    pair_check(pair);
 }
 
 /* A caller that goes away counts as one that has not the key, also when it says the same again. */
@@ -315,7 +221,7 @@ static void test_forged_while_a_call_hangs(void **state)
     sim_poll_until(pair->ca, pair->cb, &receive);
     assert_string_equal(buf, "hangs");
     kit_msg_addr_free(pair->b, receive.source);
-    check_alive(pair);
+    pair_check(pair);
 }
 
 /* Where a peer is nobody says but the peer. */
@@ -338,7 +244,7 @@ static void test_forged_raw_address(void **state)
     assert_null(peer->raw);
     while (pair->a->inbox_first != NULL)
         take(pair->a, &frame);
-    check_alive(pair);
+    pair_check(pair);
     assert_int_equal(peer->raw_size, 2);
     assert_memory_equal(peer->raw, "a", 2);
 }
@@ -379,7 +285,7 @@ static void test_answer_that_is_out_of_date(void **state)
     }
     assert_int_equal(wait.completions, 1);
     assert_int_equal(wait.status, NA_PLUGIN_HOSTUNREACH);
-    check_alive(pair);
+    pair_check(pair);
 }
 
 /*
@@ -436,7 +342,7 @@ static uint64_t other_names(struct na_plugin_class *node)
 static void test_led_to_another(void **state)
 {
     struct sim_pair *pair = *state;
-    struct na_plugin_class *c = node_open(&pair->net, "c");
+    struct na_plugin_class *c = keyed_node(pair, "c", &(struct key_pair){KEY, NULL});
     struct na_plugin_context *cc = sim_context(c, 0);
     struct sim_op send, receive;
     struct frame frame;
@@ -463,7 +369,7 @@ static void test_led_to_nobody_else(void **state)
 {
     struct sim_pair *pair = *state;
 
-    check_alive(pair);
+    pair_check(pair);
     assert_int_equal(other_names(pair->a), 0);
     assert_int_equal(other_names(pair->b), 0);
 }
@@ -492,9 +398,9 @@ static void check_made_up_names(struct sim_pair *pair, uint32_t flags)
     hellos_of_many(pair->b, pair->cb, flags, 2100);
     assert_int_equal(state->frame_count, frames);
     assert_true(pair->b->opened - pair->b->closed <= WAYS + peers);
-    check_alive(pair);
+    pair_check(pair);
     ticks_pass(pair->cb, 3); /* the others have had their time */
-    c = node_open(&pair->net, "c");
+    c = keyed_node(pair, "c", &(struct key_pair){KEY, NULL});
     cc = sim_context(c, 0);
     b_at_c = sim_lookup(c, "b");
     post(pair->cb, &receive, buf);
@@ -531,16 +437,16 @@ static void test_made_up_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_copy_of_sealed_hello, met_setup, pair_teardown),
-        cmocka_unit_test_setup_teardown(test_offers_shut_nobody_out, pair_setup, pair_teardown),
-        cmocka_unit_test_setup_teardown(test_guesses_are_counted, pair_setup, pair_teardown),
-        cmocka_unit_test_setup_teardown(test_forged_while_a_call_hangs, pair_setup, pair_teardown),
-        cmocka_unit_test_setup_teardown(test_answer_that_is_out_of_date, pair_setup, pair_teardown),
-        cmocka_unit_test_setup_teardown(test_first_frame_proves, pair_setup, pair_teardown),
-        cmocka_unit_test_setup_teardown(test_led_to_another, pair_setup, pair_teardown),
-        cmocka_unit_test_setup_teardown(test_led_to_nobody_else, met_setup, pair_teardown),
-        cmocka_unit_test_setup_teardown(test_made_up_names, met_setup, pair_teardown),
-        cmocka_unit_test_setup_teardown(test_forged_raw_address, pair_setup, pair_teardown),
+        cmocka_unit_test_setup_teardown(test_copy_of_sealed_hello, met_setup, met_teardown),
+        cmocka_unit_test_setup_teardown(test_offers_shut_nobody_out, pair_setup, met_teardown),
+        cmocka_unit_test_setup_teardown(test_guesses_are_counted, pair_setup, met_teardown),
+        cmocka_unit_test_setup_teardown(test_forged_while_a_call_hangs, pair_setup, met_teardown),
+        cmocka_unit_test_setup_teardown(test_answer_that_is_out_of_date, pair_setup, met_teardown),
+        cmocka_unit_test_setup_teardown(test_first_frame_proves, pair_setup, met_teardown),
+        cmocka_unit_test_setup_teardown(test_led_to_another, pair_setup, met_teardown),
+        cmocka_unit_test_setup_teardown(test_led_to_nobody_else, met_setup, met_teardown),
+        cmocka_unit_test_setup_teardown(test_made_up_names, met_setup, met_teardown),
+        cmocka_unit_test_setup_teardown(test_forged_raw_address, pair_setup, met_teardown),
     };
 
     return cmocka_run_group_tests(tests, key_keep, key_drop);
