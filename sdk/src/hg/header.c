@@ -26,6 +26,8 @@ static uint32_t hg_header_hash_of(const char *header, uint32_t payload_hash);
 static hg_return_t hg_header_check(struct hg_handle *handle, struct hg_msg *msg, size_t size,
                                    uint16_t magic, uint8_t version, uint8_t flags,
                                    bool is_known_magic);
+static inline hg_return_t hg_header_check_proof(struct hg_handle *handle, const struct hg_msg *msg,
+                                                bool is_request, na_tag_t tag);
 static hg_return_t hg_header_check_key(struct hg_handle *handle, const struct hg_msg *msg,
                                        bool is_request, na_tag_t tag);
 static hg_return_t hg_header_check_sealed_request(struct hg_handle *handle,
@@ -52,7 +54,7 @@ hg_return_t hg_header_check_request(struct hg_handle *handle, struct hg_msg *msg
     is_known = header->hg == HG_CORE_REQUEST_MAGIC || header->hg == HG_CORE_ABANDON_MAGIC;
     ret = hg_header_check(handle, msg, size, header->hg, header->protocol, header->flags, is_known);
     if (ret == HG_SUCCESS)
-        ret = hg_header_check_key(handle, msg, true, tag);
+        ret = hg_header_check_proof(handle, msg, true, tag);
     return ret;
 }
 
@@ -74,7 +76,7 @@ hg_return_t hg_header_check_response(struct hg_handle *handle, struct hg_msg *ms
     is_known = header->hg == HG_CORE_RESPONSE_MAGIC || header->hg == HG_CORE_ACK_MAGIC;
     ret = hg_header_check(handle, msg, size, header->hg, header->protocol, header->flags, is_known);
     if (ret == HG_SUCCESS)
-        ret = hg_header_check_key(handle, msg, false, 0);
+        ret = hg_header_check_proof(handle, msg, false, 0);
     /* It is of anybody, and so is what it says. */
     if (ret == HG_PERMISSION && !(header->flags & HG_CORE_HEADER_HAS_SEAL) &&
         header->ret_code == HG_HOSTUNREACH)
@@ -199,6 +201,17 @@ static hg_return_t hg_header_check(struct hg_handle *handle, struct hg_msg *msg,
     msg->used = size - offset;
     msg->has_payload = true;
     return HG_SUCCESS;
+}
+
+/* A message without a seal, HELLO or checksum has nothing to check where no key is set. */
+static inline hg_return_t hg_header_check_proof(struct hg_handle *handle, const struct hg_msg *msg,
+                                                bool is_request, na_tag_t tag)
+{
+    const struct hg_rpc_class *hg_class = hg_rpc_class(handle->info.hg_class);
+
+    if (util_likely(!((msg->flags | hg_class->msg_flags[handle->path]) & HG_HEADER_SEALS)))
+        return HG_SUCCESS;
+    return hg_header_check_key(handle, msg, is_request, tag);
 }
 
 /* Whether it is from who has our key, or we have none and it says nothing of one. */

@@ -381,6 +381,42 @@ static void test_forged_hellos(void **state)
     keyed_close(&pair);
 }
 
+#define ANSWERS 40
+#define USES    16 /* answers that a share of ours is used for at most */
+
+/* A share of ours is not used for ever. */
+static void test_shares_change(void **state)
+{
+    struct sim_pair pair;
+    struct sim_op send = {0};
+    struct frame hello, frame;
+    uint8_t shares[ANSWERS][KIT_AUTH_SHARE];
+    const uint64_t at =
+        sizeof(struct wire_header) + sizeof(struct wire_record) + sizeof(struct kit_hello_wire);
+
+    (void) state;
+    keyed_open(&pair, KEY, KEY);
+    assert_int_equal(kit_msg_send_unexpected(pair.ca, &send, "x", 2, NULL, pair.b_at_a, 0, 1), 0);
+    take(pair.b, &hello);
+    for (uint32_t i = 0; i < ANSWERS; i++) {
+        forge(&hello, &frame);
+        hand_over(pair.b, pair.cb, &frame);
+        take(pair.a, &frame);
+        memcpy(shares[i], frame.data + at, KIT_AUTH_SHARE);
+    }
+    for (uint32_t i = 0; i < ANSWERS; i++) {
+        uint32_t uses = 0;
+
+        for (uint32_t k = 0; k < ANSWERS; k++)
+            uses += memcmp(shares[i], shares[k], KIT_AUTH_SHARE) == 0;
+        assert_in_range(uses, 1, USES);
+    }
+    hand_over(pair.b, pair.cb, &hello);
+    sim_poll_until(pair.ca, pair.cb, &send);
+    assert_int_equal(send.status, 0);
+    keyed_close(&pair);
+}
+
 /* Also those of one that the program has an address of. */
 static void test_offers_of_known_peers_expire(void **state)
 {
@@ -779,6 +815,7 @@ int main(void)
         cmocka_unit_test(test_ciphers),
         cmocka_unit_test(test_one_guess_for_each_key),
         cmocka_unit_test(test_forged_hellos),
+        cmocka_unit_test(test_shares_change),
         cmocka_unit_test(test_offers_of_known_peers_expire),
         cmocka_unit_test(test_offers_without_memory),
         cmocka_unit_test(test_one_encrypts),
