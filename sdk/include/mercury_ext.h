@@ -15,7 +15,8 @@ struct hg_ext_counters {
     uint64_t refused_header_count;   /* Messages that are too short, or contradict themselves */
     uint64_t refused_checksum_count; /* Messages whose checksum does not match */
     uint64_t unknown_rpc_count;      /* Requests for ids not registered, one-way ones included */
-    uint64_t late_response_count;    /* Responses that nobody waits for any more */
+    uint64_t late_response_count;    /* Responses to RPCs that had ended, of those that the
+                                      * transport did not drop */
     uint64_t send_error_count;       /* Messages that the transport could not send */
     uint64_t sm_req_sent_count;      /* Requests that auto_sm sent through shared memory */
     uint64_t sm_req_recv_count;      /* Requests received so */

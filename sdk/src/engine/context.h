@@ -55,7 +55,7 @@ struct hg_context {
     pthread_mutex_t trigger_lock;
     pthread_cond_t trigger_cond;
 
-    /* Operations that are not handles: bulk transfers, lookups, cancelled forwards. */
+    /* Operations that are not handles: bulk transfers, lookups, forwards that drain. */
     _Alignas(UTIL_CACHE_LINE) _Atomic int32_t op_count;
     _Atomic int32_t exposing_count; /* forwards whose targets may be transferring */
 

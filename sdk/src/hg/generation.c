@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Generations number the uses of an origin's handles. Tag and cookie of an RPC are made of one, so
- * a response, an acknowledgement or a ABANDON messages that comes late is known by it.
+ * a response, an acknowledgement or an ABANDON message that comes late is known by it.
  *
  * A context may follow one of the same id at the same address, with the same slots. Its handles
  * count on from where those of all contexts that are gone have come to. The first context of a
