@@ -124,7 +124,7 @@ static int32_t class_listen(struct na_plugin_class *na_class, const struct na_pl
         ret = kit_location_resolve_local(&location, init->ip_subnet, init->addr_format, &place,
                                          reason);
     if (ret != NA_PLUGIN_SUCCESS) {
-        BMI_NA_LOG_ERROR("'%.100s' is not a place to be at: %s",
+        BMI_NA_LOG_ERROR("cannot listen at '%.100s': %s",
                          init->address != NULL ? init->address : "", reason);
         return ret;
     }

@@ -25,7 +25,7 @@ int32_t library_open(struct library *library, struct sockaddr_storage *place)
     (void) snprintf(name, sizeof(name), BMI_NA_PREFIX "%s", host);
     ret = BMI_initialize("bmi_tcp", name, BMI_INIT_SERVER | BMI_TCP_BIND_SPECIFIC);
     if (ret != 0) {
-        BMI_NA_LOG_ERROR("BMI cannot listen at %s: %s", host, bmi_na_reason(ret));
+        BMI_NA_LOG_ERROR("cannot listen at '%s': %s", host, bmi_na_reason(ret));
         return bmi_na_status(ret);
     }
     library->is_open = true;

@@ -136,7 +136,7 @@ static int32_t library_start(const struct sockaddr_storage *place, bool is_last)
         return NA_PLUGIN_SUCCESS;
     }
     if (is_last)
-        BMI_NA_LOG_ERROR("BMI cannot listen at %s: %s", host, bmi_na_reason(ret));
+        BMI_NA_LOG_ERROR("cannot listen at '%s': %s", host, bmi_na_reason(ret));
     return bmi_na_status(ret);
 }
 

@@ -3,6 +3,8 @@
 
 #include "fault.h"
 
+#include <errno.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -27,7 +29,8 @@ bool fault_timer_open(struct fault_context *context)
         epoll_add(context->epoll_fd, context->inner_fd) &&
         epoll_add(context->epoll_fd, context->timer_fd))
         return true;
-    FAULT_ERROR("no descriptors for a context; raise the limit (ulimit -n)");
+    FAULT_ERROR("no descriptor to wait on (%s); is the limit of descriptors (ulimit -n) too low?",
+                strerror(errno));
     fault_timer_close(context);
     return false;
 }

@@ -25,7 +25,7 @@ int32_t mpi_addr_lookup(struct na_plugin_class *na_class, const char *string,
     if (name != NULL)
         ret = address_canonical(na_class, name, canonical);
     if (ret == NA_PLUGIN_INVALID_ARG)
-        MPI_LOG_ERROR("'%s' is no address of " MPI_PLUGIN_NAME "+%s: it is %s", string,
+        MPI_LOG_ERROR("'%s' is not an address of " MPI_PLUGIN_NAME "+%s: it is %s", string,
                       na_class->fabric.protocol,
                       na_class->is_dynamic
                           ? "the name of a port as the target printed it, '#' and a number"

@@ -285,7 +285,8 @@ static void port_accepted(MPI_Comm comm)
 
     (void) MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     if (!hello_receive(comm, &hello)) {
-        MPI_LOG_WARNING("somebody connected who did not say who it is");
+        MPI_LOG_WARNING("refused a connection: its process sent no HELLO of this protocol; both "
+                        "sides must use the same release");
         comm_refuse(comm);
         return;
     }

@@ -3,6 +3,7 @@
 
 #include "mpi_class.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -154,7 +155,7 @@ static int32_t class_name(struct na_plugin_class *na_class)
         return ret;
     }
     if (kit_key_draw(&random) != NA_PLUGIN_SUCCESS) {
-        MPI_LOG_ERROR("no random numbers");
+        MPI_LOG_ERROR("no random numbers (%s)", strerror(errno));
         return NA_PLUGIN_IO_ERROR;
     }
     (void) snprintf(na_class->name, sizeof(na_class->name), MPI_ORIGIN_PREFIX "%016llx%016llx",

@@ -3,6 +3,7 @@
 
 #include "ofi.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,7 +61,7 @@ int32_t ofi_class_initialize(const struct na_plugin_init *init, struct na_host_c
     kit_list_init(&na_class->moves);
     ret = kit_regions_open(&na_class->regions);
     if (ret != NA_PLUGIN_SUCCESS)
-        OFI_LOG_ERROR("the system has no random numbers");
+        OFI_LOG_ERROR("no random numbers (%s)", strerror(errno));
     else
         ret = ofi_class_open(na_class, init, info);
     if (ret != NA_PLUGIN_SUCCESS) {

@@ -3,6 +3,8 @@
 
 #include "ofi.h"
 
+#include <errno.h>
+#include <string.h>
 #include <sys/uio.h>
 
 /* Keys that were taken by chance: try others. */
@@ -61,7 +63,7 @@ int32_t ofi_random_key(struct na_plugin_class *na_class, uint64_t *key_p)
     int32_t ret = kit_key_take(&na_class->regions.keys, &random);
 
     if (ret != NA_PLUGIN_SUCCESS)
-        OFI_LOG_ERROR("no random numbers for the keys of memory");
+        OFI_LOG_ERROR("no random numbers for the keys of memory (%s)", strerror(errno));
     else
         *key_p = random.word[1] & na_class->key_mask;
     return ret;

@@ -3,6 +3,7 @@
 
 #include "ofi.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <net/if.h>
 #include <stdio.h>
@@ -163,7 +164,7 @@ static int32_t ofi_source_draw_name(struct ofi_source *source)
     struct kit_key random;
 
     if (kit_key_draw(&random) != NA_PLUGIN_SUCCESS) {
-        OFI_LOG_ERROR("no random numbers for the name of an endpoint");
+        OFI_LOG_ERROR("no random numbers for the name of an endpoint (%s)", strerror(errno));
         return NA_PLUGIN_IO_ERROR;
     }
     (void) snprintf(source->name, sizeof(source->name),

@@ -29,8 +29,8 @@ int32_t sm_conn_make(struct na_plugin_addr *peer, uint32_t remote_id, struct sm_
     struct sm_conn *conn;
 
     if (remote_id >= peer->header.max_contexts) {
-        SM_LOG_ERROR("context %u of %s, which has %u", remote_id, peer->name,
-                     peer->header.max_contexts);
+        SM_LOG_ERROR("there is no context %u at %s, which was opened for max_contexts %u",
+                     remote_id, peer->name, peer->header.max_contexts);
         return NA_PLUGIN_INVALID_ARG;
     }
     kit_lock_take(&na_class->lock);

@@ -57,12 +57,13 @@ int32_t sm_context_create(struct na_plugin_class *na_class, struct na_host_conte
 
     (void) host_context;
     if (id >= na_class->max_contexts) {
-        SM_LOG_ERROR("context %u of %u", id, na_class->max_contexts);
+        SM_LOG_ERROR("there is no context %u: the class was opened for max_contexts %u", id,
+                     na_class->max_contexts);
         return NA_PLUGIN_INVALID_ARG;
     }
     context = &na_class->contexts[id];
     if (sm_load(&context->active)) {
-        SM_LOG_ERROR("context %u exists already", id);
+        SM_LOG_ERROR("context %u exists already; take another id", id);
         return NA_PLUGIN_EXIST;
     }
     sm_store_release(&context->active, true);

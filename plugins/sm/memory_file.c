@@ -37,7 +37,7 @@ int32_t sm_memory_create(struct sm_segment *segment, const char *name, uint64_t 
     if (fd < 0 && errno == EINVAL) /* before Linux 6.3 */
         fd = memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0) {
-        SM_LOG_ERROR("no memory file (%s)%s: memfd_create must be allowed", strerror(errno),
+        SM_LOG_ERROR("no shared-memory file (%s)%s: memfd_create must be allowed", strerror(errno),
                      sm_error_hint(errno));
         return sm_error_status(errno);
     }

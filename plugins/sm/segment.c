@@ -75,7 +75,8 @@ int32_t sm_segment_publish(struct na_plugin_class *na_class)
     sm_store_release(&segment->header->magic, SM_MAGIC);
     if (pwrite(segment->file_fd, &magic, sizeof(magic), 0) == (ssize_t) sizeof(magic))
         return NA_PLUGIN_SUCCESS;
-    SM_LOG_ERROR("%s cannot be written (%s)", segment->path, strerror(errno));
+    SM_LOG_ERROR("%s cannot be written (%s)%s", segment->path, strerror(errno),
+                 sm_error_hint(errno));
     return sm_error_status(errno);
 }
 

@@ -131,7 +131,7 @@ static int32_t sm_wake_descriptor_make(struct na_plugin_context *context)
     if (context->timer_fd < 0 || context->epoll_fd < 0 ||
         epoll_ctl(context->epoll_fd, EPOLL_CTL_ADD, context->wake_fd, &event) != 0 ||
         epoll_ctl(context->epoll_fd, EPOLL_CTL_ADD, context->timer_fd, &event) != 0) {
-        SM_LOG_ERROR("no wait descriptor (%s)%s", strerror(errno), sm_error_hint(errno));
+        SM_LOG_ERROR("no descriptor to wait on (%s)%s", strerror(errno), sm_error_hint(errno));
         return NA_PLUGIN_NOMEM;
     }
     return NA_PLUGIN_SUCCESS;

@@ -45,8 +45,8 @@ int32_t ucx_name_listen(struct na_plugin_class *na_class, const struct na_plugin
         ret = kit_location_resolve_local(&location, init->ip_subnet, init->addr_format, &address,
                                          reason);
     if (ret != NA_PLUGIN_SUCCESS) {
-        UCX_LOG_ERROR("'%.100s' is not a place to be at: %s",
-                      init->address != NULL ? init->address : "", reason);
+        UCX_LOG_ERROR("cannot listen at '%.100s': %s", init->address != NULL ? init->address : "",
+                      reason);
         return ret;
     }
     if (init->listen != 0 || location.host[0] != '\0')
@@ -102,7 +102,7 @@ static int32_t address_listen(struct na_plugin_class *na_class,
         getsockname(na_class->listen_fd, (struct sockaddr *) &bound, &size) != 0) {
         int error = errno;
 
-        UCX_LOG_ERROR("%s cannot be listened at: %s", text, strerror(error));
+        UCX_LOG_ERROR("cannot listen at '%s': %s", text, strerror(error));
         switch (error) {
         case EADDRINUSE:
             return NA_PLUGIN_ADDRINUSE;

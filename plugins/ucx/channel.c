@@ -382,7 +382,7 @@ static void channel_take(struct ucx_channel *channel)
         if (channel->failure == NA_PLUGIN_PERMISSION)
             kit_msg_refused(&channel->na_class->fabric, channel->link->name, complaint);
         if (complaint == NULL && !channel_say_hello(channel))
-            complaint = "no memory to introduce us, or it sent no share";
+            complaint = "it sent no share of the key, or memory is missing";
         channel->in_done = 0;
         channel->in_size = UCX_HELLO_HEAD;
     } else if (channel->in_done != UCX_HELLO_HEAD) {

@@ -48,8 +48,8 @@ struct ucx_link *ucx_link_named(struct na_plugin_class *na_class, const struct u
     if (link == NULL || kit_key_is_equal(&name->secret, &link->secret))
         return link;
     if (!link->is_warned)
-        UCX_LOG_WARNING("a message in the name of %s that is not from there is dropped, and "
-                        "further ones are without a word",
+        UCX_LOG_WARNING("dropped a message in the name of %s that is not from there; further ones "
+                        "are not logged",
                         link->name);
     link->is_warned = true;
     return NULL;

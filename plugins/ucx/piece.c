@@ -276,7 +276,7 @@ static struct ucx_link *message_link(const struct ucx_worker *worker,
 
 static void message_fail_link(struct ucx_link *link, const char *what)
 {
-    UCX_LOG_WARNING("a message of %s %s", link->name, what);
+    UCX_LOG_WARNING("dropped a message of %s: it %s", link->name, what);
     link->is_failing = true;
     link->failure = UCS_ERR_CONNECTION_RESET;
     ucx_link_trouble(link);

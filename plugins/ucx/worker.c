@@ -375,13 +375,15 @@ static int32_t worker_watch(struct na_plugin_class *na_class)
 
     na_class->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (na_class->epoll_fd < 0) {
-        UCX_LOG_ERROR("no descriptor to wait on: %s", strerror(errno));
+        UCX_LOG_ERROR(
+            "no descriptor to wait on (%s); is the limit of descriptors (ulimit -n) too low?",
+            strerror(errno));
         return NA_PLUGIN_NOMEM;
     }
     if (na_class->listen_fd < 0 ||
         epoll_ctl(na_class->epoll_fd, EPOLL_CTL_ADD, na_class->listen_fd, &event) == 0)
         return NA_PLUGIN_SUCCESS;
-    UCX_LOG_ERROR("the listening socket cannot be watched: %s", strerror(errno));
+    UCX_LOG_ERROR("a socket cannot be watched: %s", strerror(errno));
     return NA_PLUGIN_NOMEM;
 }
 

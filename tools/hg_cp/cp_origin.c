@@ -120,7 +120,7 @@ static bool origin_connect(struct cp_origin *origin, const char *address)
     cp_source_catch_bus_errors();
     origin->context = HG_Context_create(origin->hg_class);
     if (origin->context == NULL) {
-        tool_error("cannot create a context");
+        tool_error("cannot create a context; see the line before");
         return false;
     }
     ret = HG_Addr_lookup2(origin->hg_class, address, &origin->address);

@@ -13,6 +13,6 @@ bool cp_protocol_register(hg_class_t *hg_class, hg_rpc_cb_t open, hg_rpc_cb_t pu
     ids->close = MERCURY_REGISTER(hg_class, "hg_cp_close", cp_close_in_t, cp_close_out_t, close);
     if (ids->open != 0 && ids->pull != 0 && ids->close != 0)
         return true;
-    tool_error("cannot register the RPCs");
+    tool_error("cannot register the RPCs; see the line before");
     return false;
 }

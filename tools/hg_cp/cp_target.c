@@ -104,7 +104,7 @@ static bool target_open(struct cp_target *target)
         return false;
     target->context = HG_Context_create(target->hg_class);
     if (target->context == NULL)
-        tool_error("cannot create a context");
+        tool_error("cannot create a context; see the line before");
     return target->context != NULL;
 }
 

@@ -14,7 +14,7 @@ bool perf_rpc_register(hg_class_t *hg_class, hg_rpc_cb_t echo, hg_rpc_cb_t bulk,
     ids->bulk = MERCURY_REGISTER(hg_class, "hg_perf_bulk", perf_bulk_in_t, perf_bulk_out_t, bulk);
     if (ids->echo != 0 && ids->bulk != 0)
         return true;
-    tool_error("cannot register the RPCs");
+    tool_error("cannot register the RPCs; see the line before");
     return false;
 }
 

@@ -105,7 +105,8 @@ static bool target_open(struct target *target)
     for (unsigned int i = 0; i < options->threads; i++) {
         target->contexts[i] = HG_Context_create_id(target->hg_class, (uint8_t) i);
         if (target->contexts[i] == NULL) {
-            tool_error("cannot create context %u of %u", i + 1, options->threads);
+            tool_error("cannot create context %u of %u; see the line before", i + 1,
+                       options->threads);
             return false;
         }
         target->context_count++;

@@ -22,12 +22,13 @@ int32_t kit_msg_context_create(struct na_plugin_class *na_class,
     (void) host_context;
     kit_msg_lock(endpoint);
     if (id >= state->max_contexts) {
-        MSG_LOG_ERROR(endpoint, "context %u of %u", id, state->max_contexts);
+        MSG_LOG_ERROR(endpoint, "there is no context %u: the class was opened for max_contexts %u",
+                      id, state->max_contexts);
         goto out;
     }
     context = &state->contexts[id];
     if (context->active) {
-        MSG_LOG_ERROR(endpoint, "context %u exists already", id);
+        MSG_LOG_ERROR(endpoint, "context %u exists already; take another id", id);
         ret = NA_PLUGIN_EXIST;
         goto out;
     }

@@ -8,6 +8,7 @@
 #include "msg_state.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
@@ -48,7 +49,9 @@ int32_t kit_msg_wait_setup(struct msg_endpoint *state)
     state->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     if (state->timer_fd >= 0)
         return NA_PLUGIN_SUCCESS;
-    MSG_LOG_ERROR(state->endpoint, "no timer descriptor: errno %d", errno);
+    MSG_LOG_ERROR(state->endpoint,
+                  "no descriptor to wait on (%s); is the limit of descriptors (ulimit -n) too low?",
+                  strerror(errno));
     return NA_PLUGIN_NOMEM;
 }
 
@@ -70,7 +73,9 @@ int32_t kit_msg_wait_setup_context(struct msg_context *context)
         wait_watch_fd(context->epoll_fd, EPOLL_CTL_ADD, context->event_fd, false) &&
         wait_watch_fd(context->epoll_fd, EPOLL_CTL_ADD, endpoint->state->timer_fd, false))
         return NA_PLUGIN_SUCCESS;
-    MSG_LOG_ERROR(endpoint, "no descriptor to wait on: errno %d", errno);
+    MSG_LOG_ERROR(endpoint,
+                  "no descriptor to wait on (%s); is the limit of descriptors (ulimit -n) too low?",
+                  strerror(errno));
     kit_msg_wait_teardown_context(context);
     return NA_PLUGIN_NOMEM;
 }
@@ -105,7 +110,10 @@ void kit_msg_wait_fd_changed(struct kit_endpoint *endpoint)
     for (uint32_t i = 0; fd >= 0 && i < state->max_contexts; i++)
         if (state->contexts[i].epoll_fd >= 0 &&
             !wait_watch_fd(state->contexts[i].epoll_fd, EPOLL_CTL_ADD, fd, state->is_paused))
-            MSG_LOG_ERROR(endpoint, "no descriptor to wait on: errno %d", errno);
+            MSG_LOG_ERROR(
+                endpoint,
+                "no descriptor to wait on (%s); is the limit of descriptors (ulimit -n) too low?",
+                strerror(errno));
 }
 
 /* It polls. */

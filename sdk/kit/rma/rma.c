@@ -6,6 +6,7 @@
 
 #include "rma_state.h"
 
+#include <errno.h>
 #include <string.h>
 
 #define CONFIG_PIECE_SIZE (UINT32_C(256) << 10)
@@ -42,7 +43,7 @@ int32_t kit_rma_open(const struct kit_rma_config *config, struct kit_rma **kit_r
     rma->regions = config->regions != NULL ? config->regions : &rma->own_regions;
     ret = config->regions == NULL ? kit_regions_open(&rma->own_regions) : NA_PLUGIN_SUCCESS;
     if (ret != NA_PLUGIN_SUCCESS) {
-        KIT_LOG(NA_PLUGIN_LOG_ERROR, config->plugin, "the system has no random numbers");
+        KIT_LOG(NA_PLUGIN_LOG_ERROR, config->plugin, "no random numbers (%s)", strerror(errno));
         kit_host->mem_free(rma);
         return ret;
     }

@@ -43,7 +43,7 @@ int32_t kit_session_open(struct kit_session *session, const struct kit_session_c
     session->has_aes = session->secret != NULL && kit_auth_has_aes();
     ret = kit_key_take(&session->keys, &drawn);
     if (ret != NA_PLUGIN_SUCCESS) {
-        SESSION_LOG_ERROR(session, "no random numbers: errno %d", errno);
+        SESSION_LOG_ERROR(session, "no random numbers (%s)", strerror(errno));
         return ret;
     }
     session->incarnation = drawn.word[0];
@@ -106,7 +106,7 @@ int32_t kit_peer_make(struct kit_session *session, const char *name, struct kit_
         return NA_PLUGIN_NOMEM;
     }
     if (!peer_new_token(peer)) {
-        SESSION_LOG_ERROR(session, "no random numbers for one more peer: errno %d", errno);
+        SESSION_LOG_ERROR(session, "no random numbers for one more peer (%s)", strerror(errno));
         kit_peer_auth_free(peer);
         kit_host->mem_free(peer);
         return NA_PLUGIN_IO_ERROR;
@@ -297,7 +297,9 @@ static int32_t slots_grow(struct kit_session *session)
     struct kit_session_slot *slots;
 
     if (count > KIT_SESSION_PEERS_MAX) {
-        SESSION_LOG_ERROR(session, "%u peers are known, which is the limit", session->peer_count);
+        SESSION_LOG_ERROR(
+            session, "%u peers are known, which is the limit; free addresses that are not needed",
+            session->peer_count);
         return NA_PLUGIN_NOMEM;
     }
     slots = kit_host->mem_alloc(count * sizeof(*slots), 0);

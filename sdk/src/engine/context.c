@@ -4,8 +4,10 @@
 #include "engine/log.h"
 #include "engine/progress.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -166,7 +168,9 @@ static hg_return_t hg_context_open_wait(hg_context_t *context)
     context->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     context->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (context->event_fd < 0 || context->epoll_fd < 0) {
-        HG_LOG_ERROR("cannot create a wait descriptor: are there too many open files?");
+        HG_LOG_ERROR(
+            "no descriptor to wait on (%s); is the limit of descriptors (ulimit -n) too low?",
+            strerror(errno));
         return HG_NOMEM;
     }
     fds[count++] = context->event_fd;
@@ -174,7 +178,8 @@ static hg_return_t hg_context_open_wait(hg_context_t *context)
         struct epoll_event event = {.events = EPOLLIN, .data.fd = fds[i]};
 
         if (epoll_ctl(context->epoll_fd, EPOLL_CTL_ADD, fds[i], &event) != 0) {
-            HG_LOG_ERROR("cannot wait on descriptor %d of the transport", fds[i]);
+            HG_LOG_ERROR("cannot wait on descriptor %d of the transport (%s)", fds[i],
+                         strerror(errno));
             return HG_IO_ERROR;
         }
     }

@@ -256,7 +256,9 @@ static hg_return_t hg_forward_check(const struct hg_handle *handle)
         return HG_FAULT;
     }
     if (!atomic_load_explicit(&handle->rpc->is_registered, memory_order_relaxed)) {
-        HG_LOG_ERROR("cannot forward RPC %#" PRIx64 ": it was deregistered", handle->info.id);
+        HG_LOG_ERROR("cannot forward RPC %#" PRIx64
+                     ": it was deregistered; call HG_Register() first",
+                     handle->info.id);
         return HG_NOENTRY;
     }
     if (util_likely(atomic_load_explicit(&handle->state, memory_order_acquire) == HG_HANDLE_IDLE))

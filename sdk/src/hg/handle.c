@@ -309,7 +309,7 @@ void hg_handle_drop_other_end(struct hg_handle *handle)
 
 bool UTIL_COLD hg_handle_refuse(const struct hg_handle *handle, const char *purpose)
 {
-    HG_LOG_ERROR("cannot %s handle %p: %s", purpose, (const void *) handle,
+    HG_LOG_ERROR("cannot %s a handle, %p: %s", purpose, (const void *) handle,
                  handle == HG_HANDLE_NULL ? "pass one"
                                           : "it was destroyed as often as it was referenced");
     return false;

@@ -173,8 +173,8 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_payload_decode(struct hg_handle *handle
     if (util_likely(ret == HG_SUCCESS))
         hg_handle_ref(handle); /* dropped by hg_payload_free() */
     else
-        HG_LOG_ERROR("cannot decode %" PRIu64 " bytes of RPC %#" PRIx64 ": %s", size,
-                     handle->info.id, HG_Error_to_string(ret));
+        HG_LOG_ERROR("cannot decode the data of RPC %#" PRIx64 ", %" PRIu64 " bytes: %s",
+                     handle->info.id, size, HG_Error_to_string(ret));
     return ret;
 }
 
@@ -189,7 +189,8 @@ static UTIL_ALWAYS_INLINE hg_return_t hg_payload_check(const struct hg_handle *h
     }
     if (util_likely(proc_cb != NULL))
         return HG_SUCCESS;
-    HG_LOG_ERROR("RPC %#" PRIx64 " has no proc function for this", handle->info.id);
+    HG_LOG_ERROR("RPC %#" PRIx64 " was registered without a proc function for this; pass one",
+                 handle->info.id);
     return HG_FAULT;
 }
 

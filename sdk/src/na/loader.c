@@ -341,7 +341,7 @@ static bool record_open(struct na_record *record, uint32_t core_owner)
     if (record->handle == NULL) {
         error = dlerror();
         record_set(record, NA_LOADER_STAGE_OPEN, NA_LOADER_OPEN_FAILED,
-                   error != NULL ? error : "dlopen failed");
+                   error != NULL ? error : "the system's loader gives no reason");
         return false;
     }
     return true;

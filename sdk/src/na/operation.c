@@ -66,8 +66,8 @@ void NA_Op_destroy(na_class_t *na_class, na_op_id_t *op_id)
     if (op_id == NULL)
         return;
     if (na_class != op_id->na_class) {
-        NA_LOG_ERROR("operation %p is of class %p, not %p, and stays", (void *) op_id,
-                     (void *) op_id->na_class, (void *) na_class);
+        NA_LOG_ERROR("operation %p is of class %p, not %p, and stays; pass its own class",
+                     (void *) op_id, (void *) op_id->na_class, (void *) na_class);
         return;
     }
     state = op_mark_destroyed(op_id);
