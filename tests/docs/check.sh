@@ -5,7 +5,7 @@
 #     links       links between files lead somewhere, as do those to headings
 #     code        each block of C in docs/ is a part of a file in examples/, as it stands there
 #     inside      files, functions and structures that docs/architecture.md names are there, where it says
-#     messages    messages that docs/messages.md explains are those of the code
+#     messages    docs/messages.md has a row for each message of level error and warning, and none for others
 #     words       spelling, and words that the design has others for
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -115,16 +115,80 @@ inside() {
     [ "$count" -ge 80 ] || fail "$page: $count names were found; the patterns fit it no more"
 }
 
-# Strings that the compiler joins are joined.
+# The messages of these sources, and reasons that become a part of one, "file:line<tab>text" each. What na_conformance
+# says of a plugin is its report; messages.awk reads only what it says of its own command line.
+collect_messages() {
+    find sdk/src sdk/kit plugins tools -name '*.[ch]' \
+        \( ! -path 'tools/na_conformance/*' -o -name main.c -o -name options.c \) -print | sort |
+        xargs awk -f tests/docs/messages.awk
+}
+
+# A message has a row when it contains a text in backticks of the row's first cell; a row has to say something in each cell,
+# and is the only one of some message, so that none can get lost. A section whose heading names a folder in backticks, such as
+# `sm`, is of the messages of that folder alone. Strings in not_messages.txt are none, or parts of messages that have a row.
 messages() {
-    local message
-    while read -r message; do
-        fail "docs/messages.md: no code says '$message'"
-    done < <(find sdk/src sdk/kit plugins -name '*.c' -exec cat {} + | tr '\n' ' ' |
-        sed -E 's/" +"//g' | awk '
-        NR == FNR { if (split($0, part, "`") > 2 && /^\| `/) wanted[part[2]]; next }
-        { for (message in wanted) if (index($0, message)) delete wanted[message] }
-        END { for (message in wanted) print message }' docs/messages.md -)
+    find sdk/src sdk/kit plugins tools -name '*.[ch]' \
+        \( ! -path 'tools/na_conformance/*' -o -name main.c -o -name options.c \) -print | sort |
+        xargs awk -f tests/docs/messages.awk
+}
+
+# A message has a row when it contains a text in backticks of the row's first cell; a row has to say something in each cell.
+# Each row is the only one of some message, so that none can get lost. A section whose heading names a folder in backticks, such as `sm`, is of the messages of that folder alone. Strings in
+# not_messages.txt are none, or parts of messages that have a row.
+messages() {
+    local collected complaints line
+    collected=$(collect_messages)
+    [ "$(wc -l <<<"$collected")" -ge 900 ] ||
+        fail "$(wc -l <<<"$collected") messages were found; messages.awk fits the sources no more"
+    complaints=$(awk -F '\t' -v page=docs/messages.md -v others=tests/docs/not_messages.txt '
+        BEGIN {
+            while ((getline line < others) > 0)
+                is_other[line] = 1
+            while ((getline line < page) > 0) {
+                number++
+                if (line ~ /^## /)
+                    folder = split(line, part, "`") > 2 ? part[2] "/" : ""
+                if (line !~ /^\| *`/)
+                    continue
+                if (split(line, cell, "|") != 5 || cell[3] !~ /[a-z]/ || cell[4] !~ /[a-z]/)
+                    print page ":" number ": this is no row of three cells"
+                if (cell[2] ~ /%/)
+                    print page ":" number ": a line of the log has no conversion such as %s"
+                for (i = 2; i <= split(cell[2], part, "`"); i += 2) {
+                    text[++texts] = part[i]
+                    place[texts] = page ":" number
+                    of[texts] = folder
+                    row[texts] = number
+                }
+            }
+        }
+        $2 in is_other { is_other[$2] = 2; next }
+        {
+            rows = last = 0
+            for (i = 1; i <= texts; i++)
+                if (index($2, text[i]) && index($1, of[i])) {
+                    used[i] = 1
+                    rows += row[i] != last
+                    last = row[i]
+                }
+            if (rows == 1)
+                is_needed[last] = 1
+            if (rows == 0)
+                print $1 ": no row of " page " explains: " $2
+        }
+        END {
+            for (i = 1; i <= texts; i++)
+                if (!used[i])
+                    print place[i] ": no message says: " text[i]
+                else if (!is_needed[row[i]])
+                    print place[i] ": other rows explain these messages as well: " text[i]
+            for (line in is_other)
+                if (is_other[line] == 1)
+                    print others ": no source has this: " line
+        }' <<<"$collected")
+    while read -r line; do
+        fail "$line"
+    done < <(grep . <<<"$complaints" || true)
 }
 
 words() {
