@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Doxygen's input filter for pages: headings get the names that GitHub gives them, behind the page's,
-# and links to headings use them; links to programs and headers lead to where the site has them.
+# and links to headings use them; links to programs and headers lead to where the site has them. Decisions
+# are below their index.
 
 function anchor(text)
 {
@@ -37,5 +38,11 @@ FNR == 1 {
         $0 = substr($0, 1, RSTART + 1) target substr($0, RSTART + RLENGTH)
     }
     gsub(/\]\([^)#:]*sdk\/include\//, "](@ref ")
+}
+FILENAME ~ /decisions\/README\.md$/ && match($0, /^\| \[[0-9]+\]\([^)]*\)/) {
+    split(substr($0, 4, RLENGTH - 4), part, /\]\(/)
+    gsub(/[-.]/, "_", part[2])
+    sub(/_md$/, "", part[2])
+    $0 = "| @subpage md_docs_decisions_" part[2] " \"" part[1] "\"" substr($0, RSTART + RLENGTH)
 }
 { print }

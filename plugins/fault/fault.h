@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A plugin that wraps another one and disturbs it: messages get lost, late or out of order, cancel
- * is refused for a while, the endpoint dies. docs/decisions/0013-fault-plugin.md says what each
- * fault means.
+ * is refused for a while, the endpoint dies. docs/transports/fault.md says what each fault means.
  */
 
 #ifndef FAULT_H

@@ -5,6 +5,7 @@
 #     links       links between files lead somewhere, as do those to headings
 #     code        each block of C in docs/ is a part of a file in examples/, as it stands there
 #     inside      files, functions and structures that docs/architecture.md names are there, where it says
+#     decisions   docs/decisions has an index, and each decision its parts
 #     messages    docs/messages.md has a row for each message of level error and warning, and none for others
 #     words       spelling, and words that the design has others for
 set -euo pipefail
@@ -113,6 +114,28 @@ inside() {
         count=$((count + 1))
     done < <(grep -oE '`hg_[a-z_]+\.[a-z_]+`' <<<"$text" | tr -d '`' | grep -vE '\.[ch]$' | tr . ' ' | sort -u)
     [ "$count" -ge 80 ] || fail "$page: $count names were found; the patterns fit it no more"
+}
+
+# A decision is one question, the choice, and what was rejected; the index has a line for each.
+decisions() {
+    local index=docs/decisions/README.md page number part status count=0
+    for page in docs/decisions/[0-9]*.md; do
+        number=$(sed -nE '1s/^# ([0-9]+)\. .*/\1/p' "$page")
+        [ "$(printf %04d "${number:-0}")" = "$(basename "$page" | cut -c 1-4)" ] ||
+            fail "$page does not begin with its number"
+        status=$(sed -nE "s/^\| \[$number\]\(${page##*/}\) \| [^|]{10,} \| ([^|]*) \|$/\1/p" $index)
+        [[ $status =~ ^(in force|replaced by [0-9]+( and [0-9]+)*|in force, but for .*\ [0-9]+)$ ]] ||
+            fail "$index does not say what $page asks, and whether it is in force"
+        for number in $(grep -oE '[0-9]+' <<<"$status"); do
+            grep -q "^| \[$number\](" $index || fail "$index: $page is replaced by $number, which is not there"
+        done
+        for part in Question Choice Rejected; do
+            [ "$(grep -cE "^(\*\*)?$part([.:]|\*\*,)" "$page")" = 1 ] || fail "$page has not one part '$part'"
+        done
+        count=$((count + 1))
+    done
+    [ "$count" -eq "$(grep -cE '^\| \[[0-9]+\]' $index)" ] || fail "$index has other lines than one for each decision"
+    [ -z "$(ls docs/decisions | cut -c 1-4 | sort | uniq -d)" ] || fail "two decisions have the same number"
 }
 
 # The messages of these sources, and reasons that become a part of one, "file:line<tab>text" each. What na_conformance
