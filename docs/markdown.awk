@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Doxygen's input filter for pages: headings get the names that GitHub gives them, behind the page's,
-# and links to headings use them; links to programs and headers lead to where the site has them. Decisions
-# are below their index.
+# and links to headings use them; links to programs and headers lead to where the site has them. Pictures
+# are as wide as there is room, and decisions are below their index.
 
 function anchor(text)
 {
@@ -38,6 +38,11 @@ FNR == 1 {
         $0 = substr($0, 1, RSTART + 1) target substr($0, RSTART + RLENGTH)
     }
     gsub(/\]\([^)#:]*sdk\/include\//, "](@ref ")
+}
+!fenced && match($0, /^!\[[^]]*\]\([^)]*\.svg\)$/) {
+    split(substr($0, 3), part, /\]\(/)
+    sub(/.*\//, "", part[2])
+    $0 = "<img src=\"" substr(part[2], 1, length(part[2]) - 1) "\" alt=\"" part[1] "\" style=\"max-width: 100%\"/>"
 }
 FILENAME ~ /decisions\/README\.md$/ && match($0, /^\| \[[0-9]+\]\([^)]*\)/) {
     split(substr($0, 4, RLENGTH - 4), part, /\]\(/)

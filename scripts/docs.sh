@@ -12,6 +12,8 @@ export AMALGAM_VERSION
 rm -rf "$AMALGAM_DOCS_OUTPUT"
 mkdir -p "$AMALGAM_DOCS_OUTPUT"
 doxygen docs/Doxyfile
+# What Doxygen did not understand stays in a page as it is, without a warning.
+! grep -nE '@(section|subpage|ref|code|verbatim)\b' "$AMALGAM_DOCS_OUTPUT"/html/*.html || die "the lines above are left over"
 
 # Manual pages are of the headers alone.
 doxygen - <<END

@@ -16,7 +16,7 @@ die() {
 }
 
 # Prints the Debian packages that are missing for the named purposes: build, test, clang, tsan,
-# abi, packages, docs, words, format, verbs. What is there is found by using it, so that the same check holds on other systems.
+# abi, packages, docs, pictures, words, format, verbs. What is there is found by using it, so that the same check holds on other systems.
 missing_packages() {
     local purpose
     for purpose in "$@"; do
@@ -68,6 +68,7 @@ missing_packages() {
             command -v depmod >/dev/null || [ -x /sbin/depmod ] || echo kmod
             ;;
         docs) command -v doxygen >/dev/null || echo doxygen ;;
+        pictures) command -v dot >/dev/null || echo graphviz ;;
         words) command -v codespell >/dev/null || echo codespell ;;
         format) command -v clang-format >/dev/null || echo clang-format ;;
         esac

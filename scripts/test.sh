@@ -35,7 +35,7 @@ install_for() {
         gcc) purposes+=" abi" ;;
         asan) ;;
         clang | format | packages) purposes+=" $stage" ;;
-        docs) purposes+=" docs words" ;;
+        docs) purposes+=" docs pictures words" ;;
         tsan | fuzz) purposes+=" clang tsan" ;;
         verbs) ! scripts/verbs.sh check >/dev/null || purposes+=" verbs" ;;
         *) die "unknown stage '$stage'; there are format, docs, gcc, clang, asan, tsan, fuzz, packages and verbs" ;;
@@ -67,7 +67,7 @@ run_stage() {
 docs() {
     local check
     scripts/docs.sh || return 1
-    for check in functions links code inside decisions messages words; do
+    for check in functions links code inside pictures decisions messages words; do
         tests/docs/check.sh "$check" || return 1
     done
 }

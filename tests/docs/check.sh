@@ -5,6 +5,7 @@
 #     links       links between files lead somewhere, as do those to headings
 #     code        each block of C in docs/ is a part of a file in examples/, as it stands there
 #     inside      files, functions and structures that docs/architecture.md names are there, where it says
+#     pictures    pictures are drawn from their text, are shown by a page, and name what is there
 #     decisions   docs/decisions has an index, and each decision its parts
 #     messages    docs/messages.md has a row for each message of level error and warning, and none for others
 #     words       spelling, and words that the design has others for
@@ -72,7 +73,7 @@ code() {
 # Usage: find_inside <file as the page names it>
 find_inside() {
     local folder
-    for folder in sdk/src sdk .; do
+    for folder in sdk/src sdk . sdk/include sdk/kit; do
         [ ! -e "$folder/$1" ] || { echo "$folder/$1" && return; }
     done
     return 1
@@ -84,6 +85,13 @@ has_function() {
     grep -rqE --include='*.[ch]' "^(#define |[A-Za-z][A-Za-z_0-9 ,*]* \\*?|)$1\\(" "${@:2}"
 }
 
+# Usage: has_member <structure> <member>
+has_member() {
+    awk -v start="^struct $1 [{]" -v member="[ *]$2([[][^;]*)?[;,]" '
+        $0 ~ start { inside = 1 } inside && $0 ~ member { found = 1 } /^}/ { inside = 0 }
+        END { exit !found }' $(find sdk/src -name '*.[ch]')
+}
+
 # `name()` (`file`: that file has it; `name()` alone: one of them has it. A member is `structure.member`.
 inside() {
     local page=docs/architecture.md text name file count=0
@@ -93,10 +101,10 @@ inside() {
         count=$((count + 1))
     done < <(grep -oE '`[a-z_./]+(/|\.[ch]|\.sh)`' <<<"$text" | tr -d '`' | sort -u)
     while read -r name; do
-        has_function "$name" sdk/src sdk/include sdk/kit ||
+        has_function "$name" sdk/src sdk/include sdk/kit plugins ||
             fail "$page names $name(), which is not there"
         count=$((count + 1))
-    done < <(grep -oE '`[A-Za-z_0-9]+\(\)`' <<<"$text" | tr -d '`()' | grep -vx epoll_wait | sort -u)
+    done < <(grep -oE '`[A-Za-z_0-9]+\(\)`' <<<"$text" | tr -d '`()' | grep -vxE 'epoll_wait|fork' | sort -u)
     while read -r name file; do
         has_function "$name" "$(find_inside "$file")" || fail "$page says that $name() is in $file"
         count=$((count + 1))
@@ -107,13 +115,40 @@ inside() {
     done < <(grep -oE '`(struct |enum )?[a-z_]+(\.[a-z_]+)?`' <<<"$text" | tr -d '`' |
         sed -nE 's/^(struct|enum) ([a-z_]+)$/\2/p; s/^(hg_[a-z_]+)\.([a-z_]+)$/\1/p' | grep -vx h | sort -u)
     while read -r name file; do
-        awk -v start="^struct $name [{]" -v member="[ *]$file([[][^;]*)?[;,]" '
-            $0 ~ start { inside = 1 } inside && $0 ~ member { found = 1 } /^}/ { inside = 0 }
-            END { exit !found }' $(find sdk/src -name '*.h') ||
-            fail "$page names $name.$file, which is not there"
+        has_member "$name" "$file" || fail "$page names $name.$file, which is not there"
         count=$((count + 1))
     done < <(grep -oE '`hg_[a-z_]+\.[a-z_]+`' <<<"$text" | tr -d '`' | grep -vE '\.[ch]$' | tr . ' ' | sort -u)
     [ "$count" -ge 80 ] || fail "$page: $count names were found; the patterns fit it no more"
+}
+
+# In a picture name() (file) and structure.member are what they are in the page above. Lines end with \n or \l.
+pictures() {
+    local text words name file picture count=0
+    scripts/pictures.sh --check || fail "pictures are not as they should be"
+    for text in docs/pictures/*.dot; do
+        words=$(sed -E 's|^ *//.*||; s/\\[nl]/ /g' "$text")
+        while read -r name; do
+            has_function "$name" sdk/src sdk/include sdk/kit plugins || fail "$text names $name(), which is not there"
+            count=$((count + 1))
+        done < <(grep -oE '[A-Za-z_0-9]+\(\)' <<<"$words" | tr -d '()' | sort -u)
+        while read -r name file; do
+            has_function "$name" "$(find_inside "$file")" || fail "$text says that $name() is in $file"
+            count=$((count + 1))
+        done < <(grep -oE '[A-Za-z_0-9]+\(\) +\([a-z_/]+/[a-z_]+\.[ch]\)' <<<"$words" | tr -d '()' | sort -u)
+        while read -r file; do
+            find_inside "$file" >/dev/null || fail "$text names $file, which is not there"
+        done < <(grep -oE '[a-z_]+(/[a-z_]+)*(\.[ch]|/)([^A-Za-z_>/]|$)' <<<"$words" | grep -oE '^[a-z_/]+(\.[ch]|/)?' |
+            sort -u)
+        while read -r name file; do
+            has_member "$name" "$file" || fail "$text names $name.$file, which is not there"
+            count=$((count + 1))
+        done < <(grep -oE '\b[hn][ga]_[a-z_]+\.[a-z_]+' <<<"$words" | grep -vE '\.(h|c|so)$' | tr . ' ' | sort -u)
+        picture=${text%.dot}.svg
+        grep -qwF "$picture" docs/Doxyfile || fail "docs/Doxyfile does not bring $picture to the site"
+        grep -qE "!\[[^]]{30,}\]\(([a-z/]+/)?pictures/${picture##*/}\)$" "${pages[@]}" ||
+            fail "no page shows $picture in a line of its own, with words for those who do not see it"
+    done
+    [ "$count" -ge 60 ] || fail "$count names were found in pictures; the patterns fit them no more"
 }
 
 # A decision is one question, the choice, and what was rejected; the index has a line for each.

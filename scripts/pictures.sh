@@ -1,0 +1,85 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Draws docs/pictures/*.dot, beside each an SVG of the same name, which is committed too, so that pages of
+# forges show it:
+#     scripts/pictures.sh             draws those whose text has changed, installs Graphviz if it is missing
+#     scripts/pictures.sh --all       draws all of them anew
+#     scripts/pictures.sh --check     fails when one is not of the current text, or is drawn with a warning
+# An SVG says of which text it is by a sum: versions of Graphviz draw the same text differently, so that
+# files cannot be compared. Without Graphviz --check compares sums alone.
+. "$(dirname "$0")/lib.sh"
+
+pictures=docs/pictures
+
+main() {
+    case ${1-} in
+    '') draw_changed ;;
+    --all) draw_all ;;
+    --check) check ;;
+    *) die "usage: pictures.sh [--all | --check]" ;;
+    esac
+}
+
+draw_changed() {
+    local text
+    install_missing pictures
+    for text in "$pictures"/*.dot; do
+        is_current "$text" || draw "$text" "${text%.dot}.svg"
+    done
+}
+
+draw_all() {
+    local text
+    install_missing pictures
+    for text in "$pictures"/*.dot; do
+        draw "$text" "${text%.dot}.svg"
+    done
+}
+
+# Usage: sum_of <text>
+sum_of() {
+    sha256sum <"$1" | cut -c 1-64
+}
+
+# Usage: is_current <text>
+is_current() {
+    grep -qsxF "<!-- $(basename "$1"), sha256 $(sum_of "$1") -->" "${1%.dot}.svg"
+}
+
+# Usage: draw <text> <SVG>; an error or a warning of Graphviz ends it. Names of nodes, which a browser
+# would show as tool tips, are left out, as is what says when and by what it was drawn.
+draw() {
+    local warnings
+    warnings=$(mktemp)
+    dot -Tsvg "$1" 2>"$warnings" | awk -v sum="<!-- $(basename "$1"), sha256 $(sum_of "$1") -->" '
+        /^<!-- / { in_comment = 1 }
+        in_comment { if (/-->/) in_comment = 0; next }
+        /^<title>.*<\/title>$/ { next }
+        { print }
+        /^<\?xml/ { print sum }' >"$2.new" || { cat "$warnings" >&2; die "dot cannot draw $1"; }
+    [ ! -s "$warnings" ] || { cat "$warnings" >&2; rm -f "$warnings" "$2.new"; die "dot warns of $1"; }
+    rm -f "$warnings"
+    mv "$2.new" "$2"
+}
+
+check() {
+    local text picture failed=0
+    folder=$(mktemp -d)
+    trap 'rm -rf "$folder"' EXIT
+    for text in "$pictures"/*.dot; do
+        is_current "$text" || {
+            echo "FAIL: ${text%.dot}.svg is not drawn from $text as it is: scripts/pictures.sh draws it" >&2
+            failed=1
+        }
+        ! command -v dot >/dev/null || (draw "$text" "$folder/drawn.svg") || failed=1
+    done
+    for picture in "$pictures"/*.svg; do
+        [ -e "${picture%.svg}.dot" ] || {
+            echo "FAIL: $picture has no text that it is drawn from" >&2
+            failed=1
+        }
+    done
+    return $failed
+}
+
+main "$@"
