@@ -7,6 +7,7 @@
 #     inside      files, functions and structures that docs/architecture.md names are there, where it says
 #     pictures    pictures are drawn from their text, are shown by a page, and name what is there
 #     decisions   docs/decisions has an index, and each decision its parts
+#     versions    the release has one number, also where packages say it
 #     messages    docs/messages.md has a row for each message of level error and warning, and none for others
 #     words       spelling, and words that the design has others for
 set -euo pipefail
@@ -171,6 +172,21 @@ decisions() {
     done
     [ "$count" -eq "$(grep -cE '^\| \[[0-9]+\]' $index)" ] || fail "$index has other lines than one for each decision"
     [ -z "$(ls docs/decisions | cut -c 1-4 | sort | uniq -d)" ] || fail "two decisions have the same number"
+}
+
+versions() {
+    local release deb rpm header spec
+    release=$(sed -nE 's/^project\(amalgam VERSION ([0-9.]+) .*/\1/p' CMakeLists.txt)
+    deb=$(sed -nE '1s/^amalgam \(([0-9.]+)-[0-9]+\) .*/\1/p' packaging/debian/changelog)
+    rpm=$(sed -nE 's/^Version: +([0-9.]+)$/\1/p' packaging/rpm/amalgam.spec)
+    [ -n "$release" ] || fail "CMakeLists.txt has no version"
+    [ "$deb" = "$release" ] || fail "the release is $release, and packaging/debian/changelog begins with $deb"
+    [ "$rpm" = "$release" ] || fail "the release is $release, and packaging/rpm/amalgam.spec says $rpm"
+    grep -qE "^\* .* - ${release//./\\.}-[0-9]+$" packaging/rpm/amalgam.spec ||
+        fail "%changelog of packaging/rpm/amalgam.spec does not have $release"
+    header=$(sed -nE 's/^#define NA_PLUGIN_ABI_M(AJ|IN)OR ([0-9]+)u?.*/\2/p' sdk/include/na_plugin.h | paste -sd.)
+    spec=$(sed -nE 's/^%global abi_m(aj|in)or ([0-9]+)$/\2/p' packaging/rpm/amalgam.spec | paste -sd.)
+    [ "$header" = "$spec" ] || fail "the plugin ABI is $header, and packaging/rpm/amalgam.spec says $spec"
 }
 
 # The messages of these sources, and reasons that become a part of one, "file:line<tab>text" each. What na_conformance
