@@ -81,6 +81,18 @@ static void rpc_measures_payloads_larger_than_a_message(void **state)
     (void) json_object_put(sane_result());
 }
 
+/* No more operations than have a start in the time that is measured. */
+static void every_spaces_operations(void **state)
+{
+    struct json_object *object;
+
+    (void) state;
+    tool_run(&run, hg_perf, TEST_INIT, "rpc", "--every", "1000", "--seconds", "0.2", "--json");
+    object = sane_result();
+    assert_in_range((uint64_t) tool_json_number(object, "count"), 1, 201);
+    (void) json_object_put(object);
+}
+
 static void rpc_measures_threads_with_a_context_each(void **state)
 {
     (void) state;
@@ -380,6 +392,8 @@ static void refuses_wrong_command_lines_with_code_2(void **state)
     assert_int_equal(run.code, 2);
     tool_run(&run, hg_perf, TEST_INIT, "rpc", "--in-flight", "0");
     assert_int_equal(run.code, 2);
+    tool_run(&run, hg_perf, TEST_INIT, "rpc", "--every", "50", "--in-flight", "2");
+    assert_int_equal(run.code, 2);
     tool_run(&run, hg_perf, TEST_INIT, "rpc", "--seconds", "soon");
     assert_int_equal(run.code, 2);
     tool_run(&run, hg_perf);
@@ -419,6 +433,7 @@ int main(int argc, char *argv[])
         cmocka_unit_test(rpc_measures_busy_with_many_in_flight),
         cmocka_unit_test(rpc_measures_in_each_loop),
         cmocka_unit_test(rpc_measures_payloads_larger_than_a_message),
+        cmocka_unit_test(every_spaces_operations),
         cmocka_unit_test(rpc_measures_threads_with_a_context_each),
         cmocka_unit_test(rpc_says_what_the_memory_of_a_peer_is),
         cmocka_unit_test(bulk_measures_pull_and_push),

@@ -38,6 +38,8 @@ static const char help_text[] =
     "                       target's, unless --target is given\n"
     "    --size BYTES       payload; k, M and G are powers of 1024\n"
     "    --in-flight N      operations that each thread keeps outstanding (default 1)\n"
+    "    --every US         rpc, bulk: start an operation so many microseconds after the last one\n"
+    "                       started, or when that has ended; the origin spins in between\n"
     "    --seconds S        measured time (default 2; limits 5, each point of a sweep 0.5)\n"
     "    --busy             both sides poll and never sleep\n"
     "    --loop LOOP        how threads make progress and run callbacks, but in na:\n"
@@ -115,13 +117,15 @@ enum option_id {
     OPTION_JSON,
     OPTION_ADDRESS_FD,
     OPTION_KEY_FILE,
-    OPTION_ENCRYPT
+    OPTION_ENCRYPT,
+    OPTION_EVERY
 };
 
 static const struct option long_options[] = {
     {"init", required_argument, NULL, OPTION_INIT},
     {"size", required_argument, NULL, OPTION_SIZE},
     {"in-flight", required_argument, NULL, OPTION_IN_FLIGHT},
+    {"every", required_argument, NULL, OPTION_EVERY},
     {"seconds", required_argument, NULL, OPTION_SECONDS},
     {"busy", no_argument, NULL, OPTION_BUSY},
     {"loop", required_argument, NULL, OPTION_LOOP},
@@ -175,6 +179,7 @@ static const struct {
 } option_modes[] = {
     {OPTION_SIZE, MODES_TARGET | MODE(PERF_LIMITS)},
     {OPTION_IN_FLIGHT, MODES_TARGET},
+    {OPTION_EVERY, MODE(PERF_RPC) | MODE(PERF_BULK)},
     {OPTION_LOOP, MODE(PERF_RPC) | MODE(PERF_BULK) | MODE(PERF_IDLE) | MODE(PERF_SWEEP)},
     {OPTION_PUSH, MODE(PERF_BULK)},
     {OPTION_TRANSFERS, MODE(PERF_BULK)},
@@ -295,6 +300,8 @@ static bool option_apply_number(struct perf_options *options, int id, const char
         return tool_parse_size("--size", value, 1, PERF_SIZE_MAX, &options->size);
     case OPTION_IN_FLIGHT:
         return tool_parse_uint("--in-flight", value, 1, PERF_IN_FLIGHT_MAX, &options->in_flight);
+    case OPTION_EVERY:
+        return tool_parse_uint("--every", value, 1, 1000000, &options->every_us);
     case OPTION_TRANSFERS:
         return tool_parse_uint("--transfers", value, 1, PERF_TRANSFERS_MAX, &options->transfers);
     case OPTION_SECONDS:
@@ -450,6 +457,10 @@ static bool options_check(struct perf_options *options)
     if ((options->given & (1U << (OPTION_LOOP - TOOL_OPTION_FIRST))) != 0 && options->clients > 1 &&
         options->loop != PERF_LOOP_EVENT) {
         tool_error("--loop: threads that serve several --clients wait for events");
+        return false;
+    }
+    if (options->every_us > 0 && (options->in_flight > 1 || options->clients > 1)) {
+        tool_error("--every: a thread that waits has one operation in flight, and one client");
         return false;
     }
     if (options->listen && options->target != NULL) {

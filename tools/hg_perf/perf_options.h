@@ -59,6 +59,7 @@ struct perf_options {
     const char *target;      /* address of a target that runs already, or NULL */
     const char *output;      /* sweep: beginning of the names of the files it writes */
     uint64_t size;           /* payload bytes; 0: the mode's default */
+    unsigned int every_us;   /* between the starts of two operations; 0: at once */
     unsigned int in_flight;  /* operations that one thread keeps outstanding */
     unsigned int transfers;  /* bulk: of each RPC */
     unsigned int threads;    /* origin threads of one client, and target threads */

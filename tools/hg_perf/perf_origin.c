@@ -102,6 +102,7 @@ static void slot_start(struct origin_slot *slot, uint64_t now);
 static hg_return_t slot_rpc_done(const struct hg_cb_info *info);
 static hg_return_t slot_bulk_done(const struct hg_cb_info *info);
 static void slot_done(struct origin_slot *slot, uint64_t now, hg_return_t ret);
+static uint64_t slot_wait(const struct origin_slot *slot);
 
 const struct perf_origin_ops perf_origin_hg_ops = {origin_open, origin_measure, origin_close};
 
@@ -459,5 +460,17 @@ static void slot_done(struct origin_slot *slot, uint64_t now, hg_return_t ret)
     }
     perf_window_complete(worker->window, slot->start_ns, now);
     if (!worker->window->closed)
-        slot_start(slot, now);
+        slot_start(slot, worker->options->every_us == 0 ? now : slot_wait(slot));
+}
+
+/* Until the next operation is to start. Asleep the origin would wake late. */
+static uint64_t slot_wait(const struct origin_slot *slot)
+{
+    const uint64_t next = slot->start_ns + slot->worker->options->every_us * UINT64_C(1000);
+    uint64_t now;
+
+    do
+        now = tool_clock_ns();
+    while (now < next);
+    return now;
 }

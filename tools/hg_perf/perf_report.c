@@ -130,6 +130,7 @@ static void report_add_params(struct json_object *object, const struct perf_opti
     tool_json_add_string(params, "target", options->target);
     tool_json_add_uint(params, "size", options->size);
     tool_json_add_uint(params, "in_flight", options->in_flight);
+    tool_json_add_uint(params, "every_us", options->every_us);
     tool_json_add_uint(params, "threads", options->threads);
     tool_json_add_uint(params, "clients", options->clients);
     tool_json_add_uint(params, "processes", result->processes);
