@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Installs what is missing, builds, and runs every test; the stages can be chosen:
-#     scripts/test.sh [format] [docs] [gcc] [clang] [asan] [tsan] [fuzz] [packages] [verbs]
+#     scripts/test.sh [format] [docs] [gcc] [release] [clang] [asan] [tsan] [fuzz] [packages] [verbs]
 # Without arguments all but verbs, which takes virtual machines.
 . "$(dirname "$0")/lib.sh"
 
 main() {
-    local stages="${*:-format docs gcc clang asan tsan fuzz packages}" stage before failed=0
+    local stages="${*:-format docs gcc release clang asan tsan fuzz packages}" stage before failed=0
     local start=$SECONDS
     install_for $stages
     before=$(shared_memory)
@@ -33,12 +33,12 @@ install_for() {
     for stage in "$@"; do
         case $stage in
         gcc) purposes+=" abi" ;;
-        asan) ;;
+        release | asan) ;;
         clang | format | packages) purposes+=" $stage" ;;
         docs) purposes+=" docs pictures words" ;;
         tsan | fuzz) purposes+=" clang tsan" ;;
         verbs) ! scripts/verbs.sh check >/dev/null || purposes+=" verbs" ;;
-        *) die "unknown stage '$stage'; there are format, docs, gcc, clang, asan, tsan, fuzz, packages and verbs" ;;
+        *) die "unknown stage '$stage'; there are format, docs, gcc, release, clang, asan, tsan, fuzz, packages, verbs" ;;
         esac
     done
     install_missing $purposes
@@ -53,6 +53,7 @@ run_stage() {
     case $1 in
     format) scripts/format.sh --check || result=FAILED ;;
     docs) docs || result=FAILED ;;
+    release) release || result=FAILED ;;
     fuzz) fuzz || result=FAILED ;;
     verbs) verbs || result=FAILED ;;
     # Packages of the debug information are half of the time, and nothing here looks at them.
@@ -70,6 +71,13 @@ docs() {
     for check in functions links code inside pictures decisions versions messages words; do
         tests/docs/check.sh "$check" || return 1
     done
+}
+
+# What is installed, without a warning: at -O3 the compiler sees what it does not see in the builds
+# that are tested. The preset itself lets warnings pass, for other compilers have others.
+release() {
+    cmake --preset release -DAMALGAM_WERROR=ON &&
+        cmake --build --preset release -j "$jobs" -- --quiet
 }
 
 # Each target for 40 seconds, beginning with the corpus that is kept; several share a processor. Sets

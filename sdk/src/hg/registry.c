@@ -30,8 +30,8 @@ static void hg_rpc_table_insert(struct hg_rpc_table *table, struct hg_rpc *rpc);
 static hg_return_t hg_registry_reserve(struct hg_registry *registry);
 static struct hg_rpc *hg_registry_insert(struct hg_registry *registry, hg_id_t id);
 static void hg_registry_free_data(struct hg_registry *registry, struct hg_rpc *rpc);
-static hg_return_t hg_class_find_rpc(const hg_class_t *hg_class, hg_id_t id, const char *function,
-                                     struct hg_rpc **rpc_p);
+static struct hg_rpc *hg_class_find_rpc(const hg_class_t *hg_class, hg_id_t id,
+                                        const char *function, hg_return_t *ret_p);
 
 hg_return_t hg_registry_init(struct hg_registry *registry)
 {
@@ -193,10 +193,10 @@ hg_return_t HG_Register(hg_class_t *hg_class, hg_id_t id, hg_proc_cb_t in_proc_c
 
 hg_return_t HG_Deregister(hg_class_t *hg_class, hg_id_t id)
 {
-    struct hg_rpc *rpc;
-    hg_return_t ret = hg_class_find_rpc(hg_class, id, __func__, &rpc);
+    hg_return_t ret;
+    struct hg_rpc *rpc = hg_class_find_rpc(hg_class, id, __func__, &ret);
 
-    if (ret != HG_SUCCESS)
+    if (rpc == NULL)
         return ret;
     atomic_store_explicit(&rpc->is_registered, false, memory_order_release);
     atomic_store(&rpc->no_response, false);
@@ -233,10 +233,10 @@ hg_return_t HG_Registered_proc_cb(hg_class_t *hg_class, hg_id_t id, uint8_t *fla
 hg_return_t HG_Register_data(hg_class_t *hg_class, hg_id_t id, void *data,
                              void (*free_callback)(void *))
 {
-    struct hg_rpc *rpc;
-    hg_return_t ret = hg_class_find_rpc(hg_class, id, __func__, &rpc);
+    hg_return_t ret;
+    struct hg_rpc *rpc = hg_class_find_rpc(hg_class, id, __func__, &ret);
 
-    if (ret != HG_SUCCESS)
+    if (rpc == NULL)
         return ret;
     /* Data that were there stay the program's: it may have freed them. */
     (void) pthread_mutex_lock(&hg_rpc_class(hg_class)->registry.lock);
@@ -257,10 +257,10 @@ void *HG_Registered_data(hg_class_t *hg_class, hg_id_t id)
 
 hg_return_t HG_Registered_disable_response(hg_class_t *hg_class, hg_id_t id, uint8_t disable)
 {
-    struct hg_rpc *rpc;
-    hg_return_t ret = hg_class_find_rpc(hg_class, id, __func__, &rpc);
+    hg_return_t ret;
+    struct hg_rpc *rpc = hg_class_find_rpc(hg_class, id, __func__, &ret);
 
-    if (ret != HG_SUCCESS)
+    if (rpc == NULL)
         return ret;
     atomic_store(&rpc->no_response, disable != 0);
     return HG_SUCCESS;
@@ -275,23 +275,29 @@ hg_return_t HG_Registered_disabled_response(hg_class_t *hg_class, hg_id_t id, ui
         HG_LOG_ERROR("cannot look the response of RPC %#" PRIx64 " up: disabled_p is NULL", id);
         return HG_INVALID_ARG;
     }
-    ret = hg_class_find_rpc(hg_class, id, __func__, &rpc);
-    if (ret != HG_SUCCESS)
+    rpc = hg_class_find_rpc(hg_class, id, __func__, &ret);
+    if (rpc == NULL)
         return ret;
     *disabled_p = atomic_load(&rpc->no_response) ? HG_TRUE : HG_FALSE;
     return HG_SUCCESS;
 }
 
-static hg_return_t hg_class_find_rpc(const hg_class_t *hg_class, hg_id_t id, const char *function,
-                                     struct hg_rpc **rpc_p)
+/* The entry of an id, or NULL with the reason in *ret_p. */
+static struct hg_rpc *hg_class_find_rpc(const hg_class_t *hg_class, hg_id_t id,
+                                        const char *function, hg_return_t *ret_p)
 {
-    if (!hg_class_is_usable(hg_class))
-        return hg_class_refuse(hg_class, function);
-    *rpc_p = hg_registry_find(&hg_rpc_class(hg_class)->registry, id);
-    if (*rpc_p != NULL)
-        return HG_SUCCESS;
-    HG_LOG_ERROR("RPC %#" PRIx64 " is not registered; call HG_Register() first", id);
-    return HG_NOENTRY;
+    struct hg_rpc *rpc;
+
+    if (!hg_class_is_usable(hg_class)) {
+        *ret_p = hg_class_refuse(hg_class, function);
+        return NULL;
+    }
+    rpc = hg_registry_find(&hg_rpc_class(hg_class)->registry, id);
+    if (rpc == NULL) {
+        HG_LOG_ERROR("RPC %#" PRIx64 " is not registered; call HG_Register() first", id);
+        *ret_p = HG_NOENTRY;
+    }
+    return rpc;
 }
 
 /* The entry of an id, made if there is none; the lock is held. */
