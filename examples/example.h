@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * What the examples share, so that each can show one idea: stop at an error, open and close a class
- * with one context, make progress, call and answer.
- */
+/* What the examples share, so that each can show one idea: stop at an error, open and close a class
+ * with one context, make progress, call and answer. */
 #ifndef EXAMPLE_H
 #define EXAMPLE_H
 
 #include <mercury.h>
+#include <mercury_ext.h>
 #include <mercury_macros.h>
 
 #include <signal.h>
@@ -30,8 +29,7 @@ struct example_call {
     hg_return_t ret;
 };
 
-/* Set by a signal and read by every thread that makes progress. */
-static atomic_bool example_stopped;
+static atomic_bool example_stopped; /* by a signal; every thread that makes progress reads it */
 
 static inline void example_check(hg_return_t ret, const char *what)
 {
@@ -67,13 +65,8 @@ static inline bool example_open(struct example *example, int argc, char **argv,
         exit(EXIT_FAILURE); /* the log says why */
     signal(SIGTERM, example_stop);
     signal(SIGINT, example_stop);
+    CHECK(HG_Class_set_default_deadline(example->hg_class, 60000)); /* ms, whatever peers do */
     return is_target;
-}
-
-static inline void example_close(struct example *example)
-{
-    CHECK(HG_Context_destroy(example->context));
-    CHECK(HG_Finalize(example->hg_class));
 }
 
 /* Waits for at most 100 ms, then runs the callbacks and handlers that are due. */
@@ -86,6 +79,19 @@ static inline void example_progress(hg_context_t *context)
         CHECK(ret);
     while (count > 0 && HG_Trigger(context, 0, 16, &count) == HG_SUCCESS)
         ;
+}
+
+/* A target takes no more requests, and finishes those that it has. */
+static inline void example_close(struct example *example)
+{
+    struct hg_diag_counters counters;
+
+    CHECK(HG_Context_unpost(example->context));
+    while (HG_Class_get_counters(example->hg_class, &counters) == HG_SUCCESS &&
+           counters.rpc_req_recv_active_count > 0)
+        example_progress(example->context);
+    CHECK(HG_Context_destroy(example->context));
+    CHECK(HG_Finalize(example->hg_class));
 }
 
 static inline void example_print_address(const struct example *example)
@@ -113,8 +119,7 @@ static inline hg_return_t example_called(const struct hg_cb_info *info)
 {
     struct example_call *call = info->arg;
 
-    call->ret = info->ret;
-    call->done = true;
+    *call = (struct example_call){true, info->ret};
     return HG_SUCCESS;
 }
 
