@@ -8,7 +8,8 @@
  *     id = MERCURY_REGISTER(hg_class, "open", open_in_t, open_out_t, open_cb);
  *
  * A field is ((type)(name)); there may be any number of them. `type` is any name for which a
- * routine hg_proc_<type> exists, one generated here included. Needs no Boost; its preprocessor
+ * routine hg_proc_<type> exists, one generated here included. Those of strings are in
+ * mercury_proc_string.h; floating-point numbers have none. Needs no Boost; its preprocessor
  * header is included where HG_HAS_BOOST is defined, for programs that count on its names.
  */
 #ifndef MERCURY_MACROS_H

@@ -66,6 +66,13 @@ hello)
     origin hello Ada
     expect <<<"Hello, Ada."
     ;;
+types)
+    origin types 5
+    expect <<<"5 numbers from 0.5 to 4.5, mean 2.5"
+    # These do not fit a message.
+    origin types 100000
+    expect <<<"100000 numbers from 0.5 to 99999.5, mean 50000.0"
+    ;;
 bulk | pipelined_bulk)
     origin bulk
     expect <<<"16777216 bytes, sum correct"
