@@ -14,9 +14,10 @@
 
 #include "mercury_types.h"
 
-/* What others may do with the memory. */
-#define HG_BULK_READ_ONLY  (1 << 0) /* pull from it */
-#define HG_BULK_WRITE_ONLY (1 << 1) /* push to it */
+/* What may be done with the memory: by peers, and by transfers of this process that have it as
+ * their local side. */
+#define HG_BULK_READ_ONLY  (1 << 0) /* peers pull from it, or it is pushed from here */
+#define HG_BULK_WRITE_ONLY (1 << 1) /* peers push to it, or it is pulled into from here */
 #define HG_BULK_READWRITE  (HG_BULK_READ_ONLY | HG_BULK_WRITE_ONLY)
 
 /* Options of HG_Bulk_serialize(). */

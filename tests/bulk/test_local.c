@@ -4,6 +4,9 @@
  */
 #include "bulk_fixture.h"
 
+#include <stdarg.h>
+#include <stdio.h>
+
 static hg_return_t self_transfer(struct pair *pair, hg_bulk_op_t op, hg_bulk_t origin,
                                  hg_size_t origin_offset, hg_bulk_t local, hg_size_t local_offset,
                                  hg_size_t size)
@@ -257,6 +260,41 @@ static void descriptor_without_bytes_works(void **state)
     memory_free(&b);
 }
 
+static char line[512]; /* the last one that was logged */
+
+static int keep_line(FILE *stream, const char *format, ...)
+{
+    va_list args;
+    int ret;
+
+    (void) stream;
+    va_start(args, format);
+    ret = vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    return ret;
+}
+
+/* Memory that is pulled into has to be writable for the transfer, not only for peers. This runs
+ * before a test that has the same line written more often than one place may. */
+static void the_log_says_which_flags_are_needed(void **state)
+{
+    struct pair *pair = *state;
+    static const hg_size_t sizes[1] = {64};
+    struct memory a;
+    struct memory b;
+
+    memory_make(&a, pair->target.hg_class, 1, sizes, HG_BULK_READ_ONLY, 1);
+    memory_make(&b, pair->target.hg_class, 1, sizes, HG_BULK_READ_ONLY, 2);
+    HG_Set_log_func(keep_line);
+    assert_int_equal(self_transfer(pair, HG_BULK_PULL, a.bulk, 0, b.bulk, 0, 64), HG_PERMISSION);
+    assert_non_null(strstr(line, "HG_BULK_READ_ONLY there and HG_BULK_WRITE_ONLY here"));
+    assert_int_equal(self_transfer(pair, HG_BULK_PUSH, a.bulk, 0, b.bulk, 0, 64), HG_PERMISSION);
+    assert_non_null(strstr(line, "HG_BULK_WRITE_ONLY there and HG_BULK_READ_ONLY here"));
+    HG_Set_log_func(NULL);
+    memory_free(&a);
+    memory_free(&b);
+}
+
 static void access_flags_hold_on_both_sides(void **state)
 {
     struct pair *pair = *state;
@@ -332,6 +370,7 @@ int main(void)
         cmocka_unit_test(own_descriptor_that_comes_back_is_recognized),
         cmocka_unit_test(self_transfers_copy),
         cmocka_unit_test(descriptor_without_bytes_works),
+        cmocka_unit_test(the_log_says_which_flags_are_needed),
         cmocka_unit_test(access_flags_hold_on_both_sides),
         cmocka_unit_test(transfers_that_make_no_sense_are_refused),
     };

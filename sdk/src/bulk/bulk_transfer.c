@@ -176,9 +176,12 @@ static hg_return_t hg_bulk_access_check(const struct hg_bulk_request *request)
     if ((request->origin->access & origin_needs) == 0 ||
         (request->local->access & local_needs) == 0 ||
         (canonical != NULL && (canonical->access & origin_needs) == 0)) {
-        HG_LOG_ERROR("%s is not allowed: origin's descriptor has flags 0x%x, the local one 0x%x",
+        HG_LOG_ERROR("%s is not allowed: origin's descriptor has flags 0x%x, the local one 0x%x; "
+                     "%s there and %s here are needed",
                      is_pull ? "pull" : "push", (unsigned int) request->origin->access,
-                     (unsigned int) request->local->access);
+                     (unsigned int) request->local->access,
+                     is_pull ? "HG_BULK_READ_ONLY" : "HG_BULK_WRITE_ONLY",
+                     is_pull ? "HG_BULK_WRITE_ONLY" : "HG_BULK_READ_ONLY");
         return HG_PERMISSION;
     }
     return HG_SUCCESS;
