@@ -201,15 +201,6 @@ collect_messages() {
 # and is the only one of some message, so that none can get lost. A section whose heading names a folder in backticks, such as
 # `sm`, is of the messages of that folder alone. Strings in not_messages.txt are none, or parts of messages that have a row.
 messages() {
-    find sdk/src sdk/kit plugins tools -name '*.[ch]' \
-        \( ! -path 'tools/na_conformance/*' -o -name main.c -o -name options.c \) -print | sort |
-        xargs awk -f tests/docs/messages.awk
-}
-
-# A message has a row when it contains a text in backticks of the row's first cell; a row has to say something in each cell.
-# Each row is the only one of some message, so that none can get lost. A section whose heading names a folder in backticks, such as `sm`, is of the messages of that folder alone. Strings in
-# not_messages.txt are none, or parts of messages that have a row.
-messages() {
     local collected complaints line
     collected=$(collect_messages)
     [ "$(wc -l <<<"$collected")" -ge 900 ] ||
