@@ -4,7 +4,8 @@
 #     functions   public functions say what they return, which threads may call them, since when
 #     links       links between files lead somewhere, as do those to headings
 #     code        each block of C in docs/ is a part of a file in examples/, as it stands there
-#     inside      files, functions and structures that docs/architecture.md names are there, where it says
+#     inside      files, functions, structures, macros and tests that docs/architecture.md names are there, where it says; who
+#                 writes and reads members of a handle
 #     pictures    pictures are drawn from their text, are shown by a page, and name what is there
 #     decisions   docs/decisions has an index, and each decision its parts
 #     versions    the release has one number, also where packages say it
@@ -90,7 +91,7 @@ has_function() {
 has_member() {
     awk -v start="^struct $1 [{]" -v member="[ *]$2([[][^;]*)?[;,]" '
         $0 ~ start { inside = 1 } inside && $0 ~ member { found = 1 } /^}/ { inside = 0 }
-        END { exit !found }' $(find sdk/src -name '*.[ch]')
+        END { exit !found }' $(find sdk/src sdk/include -name '*.[ch]')
 }
 
 # `name()` (`file`: that file has it; `name()` alone: one of them has it. A member is `structure.member`.
@@ -102,7 +103,7 @@ inside() {
         count=$((count + 1))
     done < <(grep -oE '`[a-z_./]+(/|\.[ch]|\.sh)`' <<<"$text" | tr -d '`' | sort -u)
     while read -r name; do
-        has_function "$name" sdk/src sdk/include sdk/kit plugins ||
+        has_function "$name" sdk/src sdk/include sdk/kit plugins tools ||
             fail "$page names $name(), which is not there"
         count=$((count + 1))
     done < <(grep -oE '`[A-Za-z_0-9]+\(\)`' <<<"$text" | tr -d '`()' | grep -vxE 'epoll_wait|fork' | sort -u)
@@ -118,8 +119,40 @@ inside() {
     while read -r name file; do
         has_member "$name" "$file" || fail "$page names $name.$file, which is not there"
         count=$((count + 1))
-    done < <(grep -oE '`hg_[a-z_]+\.[a-z_]+`' <<<"$text" | tr -d '`' | grep -vE '\.[ch]$' | tr . ' ' | sort -u)
-    [ "$count" -ge 80 ] || fail "$page: $count names were found; the patterns fit it no more"
+    done < <(grep -oE '`[hn][ga]_[a-z_]+\.[a-z_]+`' <<<"$text" | tr -d '`' | grep -vE '\.[ch]$' | tr . ' ' | sort -u)
+    while read -r name; do
+        grep -rqw "$name" sdk/src sdk/include sdk/kit || fail "$page names $name, which is not there"
+        count=$((count + 1))
+    done < <(grep -oE '`(HG|NA|KIT)_[A-Z_]+`' <<<"$text" | tr -d '`' | sort -u)
+    while read -r name; do
+        grep -rqw --include=CMakeLists.txt "$name" tests || fail "$page names the test $name, which is not there"
+        count=$((count + 1))
+    done < <(grep -oE '\btest `[a-z_]+`' <<<"$text" | tr -d '`' | cut -d ' ' -f 2 | sort -u)
+    [ "$count" -ge 150 ] || fail "$page: $count names were found; the patterns fit it no more"
+    members "$page"
+}
+
+# Usage: modules; the files of hg/ in a list, without their ends, each once.
+modules() {
+    sed -E 's|.*/||; s|\.[ch]$||' | sort -u | paste -sd ' '
+}
+
+# Usage: members <page>; its list of a handle's members, "- `name`, ...: written by a, b; read by c.", is as the code is. A
+# handle is known by the name of the variable. What more there is to say of a row stands in brackets.
+members() {
+    local owner='\b(handle|origin|target|awaiting|other|hello)->' name writers readers write found count=0
+    while IFS=: read -r name writers readers; do
+        has_member hg_handle "$name" || fail "$1 has a row for hg_handle.$name, which is not there"
+        write="(atomic_(store|exchange|compare_exchange)[a-z_]*\(&([a-z]+->)?$owner$name\b|$owner$name \|?= )"
+        found=$(grep -lE "$write" sdk/src/hg/*.[ch] | modules)
+        [ "$writers" = "$found" ] || fail "$1 says that $writers write hg_handle.$name; it is $found"
+        found=$(sed -snE "s/$write//g; /$owner$name\b/F" sdk/src/hg/*.[ch] | modules)
+        [ "$readers" = "most modules" ] || [ "$readers" = "$found" ] ||
+            fail "$1 says that $readers read hg_handle.$name; it is $found"
+        count=$((count + 1))
+    done < <(sed -nE '/^Beside the state a handle has/,/^#/p' "$1" | tr '\n' ' ' | sed -E 's/ - `/\n- `/g' | tr -s ' ' |
+        sed -nE 's/^- `([a-z_]+)`.*: written by ([a-z, ]+); read by ([a-z, ]+[a-z]).*/\1:\2:\3/p' | tr -d ,)
+    [ "$count" -ge 10 ] || fail "$1: $count members were found; the pattern fits its list no more"
 }
 
 # In a picture name() (file) and structure.member are what they are in the page above. Lines end with \n or \l.
