@@ -8,6 +8,7 @@ option(AMALGAM_BUILD_MERCURY
     "Build what lets programs find us as Mercury: utilities, mercury.pc, CMake package mercury" OFF)
 option(AMALGAM_BUILD_TESTS "Build the tests (needs cmocka)" ${PROJECT_IS_TOP_LEVEL})
 option(AMALGAM_BUILD_TOOLS "Build hg_info, hg_perf, hg_cp and na_conformance" ON)
+option(AMALGAM_BUILD_COMPARE "Build what scripts/compare.sh measures beside hg_perf; needs gRPC, ZeroMQ, nng, Cap'n Proto, UCX, Open MPI" OFF)
 option(AMALGAM_WERROR "Turn warnings into errors" OFF)
 set(AMALGAM_SANITIZE "" CACHE STRING
     "Sanitizers for everything, e.g. 'address,undefined' or 'thread'; empty for none")

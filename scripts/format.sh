@@ -13,7 +13,7 @@ install_missing format
 version=$(clang-format --version | grep -oE '[0-9]+' | head -n 1)
 [ "$version" = 14 ] || die "clang-format is version $version; .clang-format is written for 14"
 sources=$(find sdk plugins plugin-template examples dropin tools tests abi-tests -path 'abi-tests/v*' -prune -o -name '*.[ch]' -print -o \
-    -name '*.cpp' -print | sort)
+    -name '*.[ch]pp' -print | sort)
 clang-format $action $sources
 
 # Comments are left as they are written, so their width is checked here.

@@ -16,7 +16,7 @@ die() {
 }
 
 # Prints the Debian packages that are missing for the named purposes: build, test, clang, tsan,
-# abi, packages, docs, pictures, words, format, verbs. What is there is found by using it, so that the same check holds on other systems.
+# abi, packages, docs, pictures, words, format, verbs, compare. What is there is found by using it, so that the same check holds on other systems.
 missing_packages() {
     local purpose
     for purpose in "$@"; do
@@ -67,7 +67,24 @@ missing_packages() {
             command -v cpio >/dev/null || echo cpio
             command -v depmod >/dev/null || [ -x /sbin/depmod ] || echo kmod
             ;;
-        docs) command -v doxygen >/dev/null || echo doxygen ;;
+        compare)
+            compiles g++ c++ '' || echo g++
+            command -v python3 >/dev/null || echo python3-minimal
+            command -v mpiexec.openmpi >/dev/null || echo openmpi-bin
+            command -v chrt >/dev/null || echo util-linux
+            command -v protoc >/dev/null || echo protobuf-compiler
+            command -v grpc_cpp_plugin >/dev/null || echo protobuf-compiler-grpc
+            command -v capnp >/dev/null || echo capnproto
+            has_module grpc++ || echo libgrpc++-dev
+            has_module protobuf || echo libprotobuf-dev
+            has_module capnp-rpc || echo libcapnp-dev
+            has_module libzmq || echo libzmq3-dev
+            has_header nng/nng.h || echo libnng-dev
+            ;;
+        docs)
+            command -v doxygen >/dev/null || echo doxygen
+            command -v python3 >/dev/null || echo python3-minimal
+            ;;
         pictures) command -v dot >/dev/null || echo graphviz ;;
         words) command -v codespell >/dev/null || echo codespell ;;
         format) command -v clang-format >/dev/null || echo clang-format ;;

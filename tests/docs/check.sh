@@ -10,6 +10,7 @@
 #     decisions   docs/decisions has an index, and each decision its parts
 #     versions    the release has one number, also where packages say it
 #     messages    docs/messages.md has a row for each message of level error and warning, and none for others
+#     performance tables and pictures of docs/performance.md are those that its data give
 #     words       spelling, and words that the design has others for
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -287,6 +288,27 @@ messages() {
     while read -r line; do
         fail "$line"
     done < <(grep . <<<"$complaints" || true)
+}
+
+performance() {
+    local folder file line
+    command -v python3 >/dev/null || {
+        echo "Skipped: there is no python3"
+        exit 77
+    }
+    folder=$(mktemp -d)
+    trap "rm -rf '$folder'" EXIT
+    scripts/compare.sh --draw "$folder"
+    for file in docs/pictures/performance-*.svg "$folder"/performance-*.svg; do
+        file=${file##*/}
+        cmp -s "$folder/$file" "docs/pictures/$file" ||
+            fail "docs/pictures/$file is not what docs/pictures/performance.json gives"
+        grep -q "(pictures/$file)" docs/performance.md || fail "docs/performance.md does not show $file"
+    done
+    while read -r line; do
+        fail "docs/performance.md is not what its data give: $line"
+    done < <(diff docs/performance.md "$folder/performance.md" | grep '^[<>]')
+    [ "$(grep -c '^|' docs/performance.md)" -ge 60 ] || fail "docs/performance.md has lost its tables"
 }
 
 words() {

@@ -1,0 +1,41 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# Measures Amalgam beside what a reader may choose instead, and redraws docs/performance.md from the numbers:
+#     scripts/compare.sh [ROUNDS [SECONDS]]   measures (5 rounds, 0.12 s a number: ten minutes), then draws
+#     scripts/compare.sh --draw [FOLDER]      draws the pictures and the page of what was measured, into FOLDER
+# The numbers are docs/pictures/performance.json. As root both sides have real-time priority, so that what
+# else the machine does comes in less.
+. "$(dirname "$0")/lib.sh"
+
+data=docs/pictures/performance.json
+build=build/compare
+
+main() {
+    local folder
+    case ${1-} in
+    --draw)
+        folder=${2-}
+        [ -z "$folder" ] || [ -d "$folder" ] || die "$folder is no folder"
+        draw "${folder:-docs/pictures}" "${folder:-docs}/performance.md"
+        ;;
+    --* | -*) die "usage: compare.sh [ROUNDS [SECONDS]] or compare.sh --draw [FOLDER]" ;;
+    *)
+        install_missing build compare
+        cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DAMALGAM_BUILD_TESTS=OFF -DAMALGAM_BUILD_COMPARE=ON >/dev/null
+        cmake --build "$build" -j "$jobs" -- --quiet
+        say "Measuring"
+        mkdir -p "$(dirname "$data")"
+        python3 -B tools/compare/measure.py "$build/bin" "$build/performance.json" "$@"
+        mv "$build/performance.json" "$data"
+        draw docs/pictures docs/performance.md
+        say "docs/performance.md and its pictures are drawn anew"
+        ;;
+    esac
+}
+
+# Usage: draw <folder of the pictures> <page>
+draw() {
+    python3 -B tools/compare/draw.py "$data" docs/performance.md "$@"
+}
+
+main "$@"
