@@ -61,6 +61,13 @@ struct endpoint {
         check(HG_Class_set_data(hg_class, this, nullptr), "HG_Class_set_data");
     }
 
+    ~endpoint()
+    {
+        (void) HG_Bulk_free(local);
+        (void) HG_Context_destroy(context);
+        (void) HG_Finalize(hg_class);
+    }
+
     void progress()
     {
         unsigned int count;
@@ -77,7 +84,7 @@ struct endpoint {
     hg_context_t *context;
     hg_id_t echo_id, pull_id;
     std::vector<char> memory; /* of the target: a block for each transfer at a time */
-    hg_bulk_t local;
+    hg_bulk_t local = HG_BULK_NULL;
 };
 
 static endpoint &endpoint_of(hg_handle_t handle)
@@ -159,6 +166,14 @@ static hg_return_t pull_blocks(hg_handle_t handle)
     return HG_SUCCESS;
 }
 
+/* na+sm has files, which a target that is killed leaves behind. */
+static volatile std::sig_atomic_t stopped;
+
+static void stop(int)
+{
+    stopped = 1;
+}
+
 static void serve(const compare_options &options,
                   const std::function<void(const std::string &)> &report)
 {
@@ -176,8 +191,10 @@ static void serve(const compare_options &options,
     }
     check(HG_Addr_self(own.hg_class, &self), "HG_Addr_self");
     check(HG_Addr_to_string(own.hg_class, text, &size, self), "HG_Addr_to_string");
+    (void) HG_Addr_free(own.hg_class, self);
+    (void) std::signal(SIGTERM, stop);
     report(text);
-    for (;;)
+    while (stopped == 0)
         own.progress();
 }
 
@@ -227,8 +244,6 @@ static void drive(const compare_options &options, const std::string &target, com
     (void) HG_Bulk_free(in.data);
     (void) HG_Destroy(handle);
     (void) HG_Addr_free(own.hg_class, address);
-    (void) HG_Context_destroy(own.context);
-    (void) HG_Finalize(own.hg_class);
 }
 
 int main(int argc, char **argv)

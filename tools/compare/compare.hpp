@@ -97,7 +97,7 @@ class compare_window
             first_ = last_ = now;
             return true;
         }
-        if (last_ >= until_)
+        if (closed_)
             return false;
         if (options_.pause_us > 0)
             (void) usleep(options_.pause_us);
@@ -105,7 +105,8 @@ class compare_window
         last_ = now;
         if (samples_.size() < samples_.capacity())
             samples_.push_back(uint32_t(std::min<uint64_t>(now - start, UINT32_MAX)));
-        return now < until_;
+        closed_ = now >= until_ && count_ >= COUNT_MIN;
+        return !closed_;
     }
 
     void close()
@@ -118,6 +119,9 @@ class compare_window
     }
 
   private:
+    /* A slow one has more time rather than no result. */
+    static constexpr uint64_t COUNT_MIN = 3;
+
     double quantile(double part)
     {
         auto at = samples_.begin() + std::ptrdiff_t(double(samples_.size() - 1) * part);
@@ -131,12 +135,13 @@ class compare_window
     const std::atomic<bool> &started_;
     std::vector<uint32_t> samples_;
     uint64_t from_ = 0, until_ = 0, first_ = 0, last_ = 0, count_ = 0;
+    bool closed_ = false;
 };
 
 struct compare_program {
     const char *name;
     std::string version;
-    /* Announces where the target is reached, and answers until the process is killed. */
+    /* Announces where the target is reached, and answers until SIGTERM comes. */
     void (*serve)(const compare_options &, const std::function<void(const std::string &)> &);
     /* Connects the clients, opens the window, keeps requests in flight until it closes. */
     void (*drive)(const compare_options &, const std::string &address, compare_window &);
@@ -259,7 +264,7 @@ inline int compare_main(int argc, char **argv, const compare_program &program)
         failed += waitpid(origins[i], &status, 0) != origins[i] || status != 0;
         rate += results[i].seconds > 0 ? double(results[i].count) / results[i].seconds : 0;
     }
-    (void) kill(target, SIGKILL);
+    (void) kill(target, SIGTERM);
     (void) waitpid(target, &status, 0);
     compare_check(failed == 0, "an origin failed");
     compare_print(program, rate, results[0].p50_us, results[0].p99_us);

@@ -91,12 +91,12 @@ def environment(contender):
 
 
 def run(command, environment):
-    """The JSON object that a command prints, with real-time priority where that is allowed; a second attempt is made
-    when the first one fails, because others use this machine, too."""
+    """The JSON object that a command prints, with real-time priority where that is allowed; further attempts are
+    made when one fails, because others use this machine, too."""
     if os.geteuid() == 0:
         command = ["chrt", "-r", "10"] + command
-    for last in False, True:
-        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=240)
+    for last in False, False, True:
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=240, check=False)
         text = done.stdout.decode()
         try:
             return json.loads(text[text.index("{"):text.rindex("}") + 1])
