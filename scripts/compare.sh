@@ -1,8 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Measures Amalgam beside what a reader may choose instead, and redraws docs/performance.md from the numbers:
-#     scripts/compare.sh [ROUNDS [SECONDS]]   measures (5 rounds, 0.12 s a number: ten minutes), then draws
-#     scripts/compare.sh --draw [FOLDER]      draws the pictures and the page of what was measured, into FOLDER
+#     scripts/compare.sh [ROUNDS [SECONDS [EXPERIMENT]]]
+#                                          measures (5 rounds, 0.12 s a number: eleven minutes), then draws; one
+#                                          experiment of tools/compare/plan.py alone is renewed
+#     scripts/compare.sh --draw [FOLDER]   draws the pictures and the page of what was measured, into FOLDER
 # The numbers are docs/pictures/performance.json. As root both sides have real-time priority, so that what
 # else the machine does comes in less.
 . "$(dirname "$0")/lib.sh"
@@ -18,13 +20,14 @@ main() {
         [ -z "$folder" ] || [ -d "$folder" ] || die "$folder is no folder"
         draw "${folder:-docs/pictures}" "${folder:-docs}/performance.md"
         ;;
-    --* | -*) die "usage: compare.sh [ROUNDS [SECONDS]] or compare.sh --draw [FOLDER]" ;;
+    --* | -*) die "usage: compare.sh [ROUNDS [SECONDS [EXPERIMENT]]] or compare.sh --draw [FOLDER]" ;;
     *)
         install_missing build compare
         cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DAMALGAM_BUILD_TESTS=OFF -DAMALGAM_BUILD_COMPARE=ON >/dev/null
         cmake --build "$build" -j "$jobs" -- --quiet
         say "Measuring"
         mkdir -p "$(dirname "$data")"
+        cp "$data" "$build/performance.json" 2>/dev/null || true
         python3 -B tools/compare/measure.py "$build/bin" "$build/performance.json" "$@"
         mv "$build/performance.json" "$data"
         draw docs/pictures docs/performance.md

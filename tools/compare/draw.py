@@ -160,7 +160,8 @@ def machine(data):
     libraries = ", ".join(f"{name} {version}" for name, version in versions.items())
     return (f"- A {kind}: {about['processors']} processors ({about['processor']}), Linux {kernel}, {system}, {compiler}, built with "
             f"`CMAKE_BUILD_TYPE=Release`.\n- {libraries}.\n"
-            f"- Medians of {data.raw['rounds']} rounds, in which all take turns; {data.raw['seconds']} s for each number.\n")
+            f"- Medians of {data.raw['rounds']} rounds, in which all take turns; {data.raw['seconds']} s for each number, "
+            f"{data.raw['seconds'] * plan.CLIENT_TIMES:g} s with many clients.\n")
 
 
 def beside(data):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Measures everything of plan.py in turns and writes the data file: measure.py BINARIES FILE [ROUNDS [SECONDS]]"""
+"""Measures everything of plan.py in turns and writes the data file, or renews one experiment in it:
+measure.py BINARIES FILE [ROUNDS [SECONDS [EXPERIMENT]]]"""
 
 import json
 import os
@@ -19,14 +20,29 @@ def main():
     binaries, path = sys.argv[1], sys.argv[2]
     rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 5
     seconds = sys.argv[4] if len(sys.argv) > 4 else "0.12"
+    only = sys.argv[5] if len(sys.argv) > 5 else None
     points, values, versions = list(plan.points()), {}, {}
+    if only:
+        points = [point for point in points if point[0] == only]
+        values = values_of_others(path, only)
     begin = time.monotonic()
     for i in range(rounds):
         for point in points:
             if i % 2 == 0 or not plan.is_slow_to_start(point):
                 values.setdefault(point, []).append(measure(binaries, seconds, versions, *point))
         print(f"round {i + 1} of {rounds}: {time.monotonic() - begin:.0f} s", flush=True)
-    write(path, versions_of(binaries, versions), rounds, seconds, values)
+    if only:
+        with open(path, encoding="utf-8") as file:
+            known = json.load(file)["versions"]
+    else:
+        known = versions_of(binaries, versions)
+    write(path, known, rounds, seconds, values)
+
+
+def values_of_others(path, only):
+    with open(path, encoding="utf-8") as file:
+        return {(point["experiment"], point["of"], point["mode"], point["x"], point["in_flight"]): point["values"]
+                for point in json.load(file)["points"] if point["experiment"] != only}
 
 
 def measure(binaries, seconds, versions, experiment, key, mode, x, in_flight):
@@ -41,7 +57,8 @@ def measure(binaries, seconds, versions, experiment, key, mode, x, in_flight):
         program, command = "compare_" + contender.program, options(experiment, contender, mode, x, in_flight)
     if experiment == "paced":
         command += ["--pause", str(plan.PAUSE_US)]
-    command = [f"{binaries}/{program}"] + command + ["--seconds", seconds]
+    times = plan.CLIENT_TIMES if experiment == "clients" else 1
+    command = [f"{binaries}/{program}"] + command + ["--seconds", f"{float(seconds) * times:g}"]
     result = run(mpi(contender, command), environment(contender))
     if "name" in result:
         versions[contender.program] = result["version"]
@@ -144,9 +161,10 @@ def write(path, versions, rounds, seconds, values):
         file.write('"versions": %s,\n' % json.dumps(versions))
         file.write('"rounds": %d, "seconds": %s,\n"points": [\n' % (rounds, seconds))
         lines = []
-        for (experiment, key, mode, x, in_flight), series in values.items():
+        for point in plan.points():
+            experiment, key, mode, x, in_flight = point
             lines.append(json.dumps({"experiment": experiment, "of": key, "mode": mode, "x": x, "in_flight": in_flight,
-                                     "unit": UNITS[experiment], "values": series}))
+                                     "unit": UNITS[experiment], "values": values[point]}))
         file.write(",\n".join(lines) + "\n]}\n")
 
 

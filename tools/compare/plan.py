@@ -6,6 +6,7 @@ BULK_SIZES = [64 << 10, 1 << 20, 16 << 20]
 BULK_IN_FLIGHT = 4
 CLIENTS = [1, 10, 100, 1000]
 CLIENT_PROCESSES = 4
+CLIENT_TIMES = 4  # as long as everything else: five processes share two processors
 PAUSE_US = 1000
 ENCODED_SIZES = [8, 64, 512, 4096]
 BLOCKS = [64 << 10, 256 << 10, 1 << 20, 4 << 20]
