@@ -80,12 +80,12 @@ release() {
         cmake --build --preset release -j "$jobs" -- --quiet
 }
 
-# Each target for 40 seconds, beginning with the corpus that is kept; several share a processor. Sets
+# Each target for half a minute, beginning with the corpus that is kept; several share a processor. Sets
 # counts of the caller.
 fuzz() {
     local out="build/fuzz.out" status=0
     mkdir -p build
-    FUZZ_JOBS=$((3 * jobs)) scripts/fuzz.sh 40 | tee "$out" || status=1
+    FUZZ_JOBS=$((3 * jobs)) scripts/fuzz.sh 30 | tee "$out" || status=1
     counts=$(awk '$NF == "passed" { count++; sum += $2 }
         END { printf "%d targets, %d inputs", count, sum }' "$out")
     [ $status -eq 0 ] || findings+=$(fuzz_findings "$out")$'\n'
