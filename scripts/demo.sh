@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Installs what is missing, builds and installs to build/demo/prefix, shows the transports, copies
-# 256 MiB from one process to another over shared memory, and measures.
+# 256 MiB from one process to another over shared memory, and measures. Arguments are options of CMake.
 . "$(dirname "$0")/lib.sh"
 
 prefix="$root/build/demo/prefix"
@@ -10,7 +10,7 @@ target=
 
 main() {
     install_missing build
-    build
+    build "$@"
     export PATH="$prefix/bin:$PATH"
     trap clean_up EXIT
     trap 'exit 1' INT TERM
@@ -26,7 +26,7 @@ build() {
     say "Building into build/demo"
     mkdir -p build
     cmake -S . -B build/demo -G Ninja -DCMAKE_BUILD_TYPE=Release -DAMALGAM_BUILD_TESTS=OFF \
-        -DCMAKE_INSTALL_PREFIX="$prefix" >build/demo.log || die "cmake failed, see build/demo.log"
+        -DCMAKE_INSTALL_PREFIX="$prefix" "$@" >build/demo.log || die "cmake failed, see build/demo.log"
     cmake --build build/demo -j "$jobs" -- --quiet
     cmake --install build/demo >>build/demo.log
     echo "installed in $prefix"

@@ -4,6 +4,7 @@
 #     functions   public functions say what they return, which threads may call them, since when
 #     links       links between files lead somewhere, as do those to headings
 #     code        each block of C in docs/ is a part of a file in examples/, as it stands there
+#     blocks      each block of commands runs in a test, or tests/docs/not_run.txt says why not
 #     inside      files, functions, structures, macros and tests that docs/architecture.md names are there, where it says; who
 #                 writes and reads members of a handle
 #     pictures    pictures are drawn from their text, are shown by a page, and name what is there
@@ -28,6 +29,36 @@ functions() {
         fail "$line"
     done < <(awk -f tests/docs/functions.awk sdk/include/mercury*.h sdk/include/na.h \
         sdk/include/na_ext.h sdk/include/na_mpi.h sdk/include/na_sm.h)
+}
+
+# The first line of each block that is neither a part of an example nor run by commands.sh, from the page
+# on, has a line in not_run.txt, "PAGE: FIRST LINE", below a comment that says why.
+blocks() {
+    local page run is_run entry heads known=tests/docs/not_run.txt
+    heads=$(mktemp)
+    trap "rm -f '$heads'" EXIT
+    run=$(sed -nE 's/^foreach\(page (.*)\)$/\1/p' tests/docs/CMakeLists.txt)
+    for page in "${pages[@]}"; do
+        [[ " $run " == *" $page "* ]] && is_run=1 || is_run=0
+        block_heads "$page" "$is_run"
+    done >"$heads"
+    while IFS= read -r entry; do
+        grep -qxF -e "$entry" "$known" || fail "not run, and not in $known: $entry"
+    done <"$heads"
+    while IFS= read -r entry; do
+        grep -qxF -e "$entry" "$heads" || fail "$known: no page has this block any more: $entry"
+    done < <(grep -vE '^(#|$)' "$known")
+}
+
+# Usage: block_heads <page> <1: its sh is run>
+block_heads() {
+    awk -v page="$1" -v run="$2" '
+        /^```/ && !fenced { fenced = 1; skip = /^```c$/ || (/^```sh$/ && run); head = !skip; next }
+        /^```$/ { fenced = 0; last = ""; next }
+        fenced { if (head) print page ": " $0; head = 0; next }
+        /^    [^ ]/ && last == "" && !list { sub(/^ +/, ""); print page ": " $0; last = $0; next }
+        { last = $0 }
+        /^[^ ]/ { list = /^([-*]|[0-9]+\.) / }' "$1"
 }
 
 # Usage: headings <page>; the names that GitHub gives them.
