@@ -5,6 +5,7 @@
 #include "transport/transport_test.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -199,7 +200,8 @@ static bool is_hung_up(int fd, struct end *end)
     while (now_ms() < limit) {
         ssize_t size = recv(fd, buf, sizeof(buf), MSG_DONTWAIT);
 
-        if (size == 0)
+        /* A reset, where not all that was said had been read. */
+        if (size == 0 || (size < 0 && errno == ECONNRESET))
             return true;
         end_progress(end, 0);
     }

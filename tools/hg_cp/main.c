@@ -17,7 +17,7 @@
 #include "hg_cp/cp_target.h"
 
 /* How long a target may take to open its endpoint. */
-#define TARGET_TIMEOUT_MS 20000U
+#define TARGET_TIMEOUT_MS 60000U
 #define CP_KEY_VARIABLE   "HG_CP_KEY"
 
 static int copy_through_own_target(const struct cp_options *options);

@@ -23,7 +23,7 @@
 #define PERF_KEY_VARIABLE "HG_PERF_KEY"
 
 /* How long a target may take to open its endpoint. */
-#define TARGET_TIMEOUT_MS 20000U
+#define TARGET_TIMEOUT_MS 60000U
 
 /* What a measurement and the limits that it takes turns with share. */
 struct comparison {
