@@ -203,7 +203,8 @@ static bool flow_pass(struct hostile *hostile, struct flow *flow, struct flow *b
             hostile->last[flow->number][message->kind] = *message;
         is_good = message_write(flow->to, message);
     }
-    if (is_good && held != NULL) {
+    /* Behind one of the transport's own nothing would have changed places. */
+    if (is_good && held != NULL && message->kind != HOSTILE_OTHER) {
         is_good = message_write(flow->to, held);
         hostile->done++;
         flow->held = NULL;
