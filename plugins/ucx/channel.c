@@ -396,7 +396,9 @@ static void channel_take(struct ucx_channel *channel)
     } else {
         complaint = ucx_hello_head(channel->in, &channel->in_size);
     }
-    if (complaint != NULL && channel->fd >= 0)
+    if (complaint != NULL && channel->failure == NA_PLUGIN_PERMISSION)
+        channel_failed(channel, complaint); /* it counts as refused */
+    else if (complaint != NULL && channel->fd >= 0)
         channel_malformed(channel, complaint);
 }
 

@@ -135,6 +135,40 @@ static void processes_with_a_common_key_meet(void **state)
     check_pair(&thirds, &both, false);
 }
 
+/* Which keys there are is no matter of form: whoever finds a key wrong counts it, once. */
+static void a_refused_key_is_not_malformed(void **state)
+{
+    static const struct keys none = {NULL, NULL};
+    static const struct {
+        const struct keys *caller, *called;
+        uint64_t refused[2]; /* as the caller counts, and the called one */
+    } cases[] = {
+        {&none, &before, {1, 0}},
+        {&before, &none, {1, 0}},
+        {&third, &before, {0, 1}},
+    };
+
+    (void) state;
+    for (uint32_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct side sides[2];
+        struct pending *send;
+
+        open_keyed(&sides[0], cases[i].caller);
+        open_keyed(&sides[1], cases[i].called);
+        send = send_to(&sides[0], sides[1].na_class->name);
+        poll_until(&sides[0], &sides[1], send);
+        assert_int_equal(send->status, NA_PLUGIN_PERMISSION);
+        for (uint32_t k = 0; k < 2; k++) {
+            const struct kit_session *session = &sides[k].na_class->fabric.state->session;
+
+            assert_int_equal(session->refused, cases[i].refused[k]);
+            assert_int_equal(session->bad, 0);
+            side_close(&sides[k]);
+        }
+        free(send);
+    }
+}
+
 /* A socket where nobody is, and its name. */
 static int listen_at(char name[KIT_NAME_MAX])
 {
@@ -319,6 +353,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(processes_with_a_common_key_meet),
+        cmocka_unit_test(a_refused_key_is_not_malformed),
         cmocka_unit_test(who_refuses_is_called_once_for_each_key),
         cmocka_unit_test(who_has_no_share_hears_nothing),
         cmocka_unit_test(a_code_counts_for_its_own_share),
