@@ -12,6 +12,9 @@
 #define AUTH_KEYS      "amalgam session keys 1"
 #define AUTH_CONTEXT   "amalgam1" /* crypto_kdf's */
 
+/* So much of the stack is wiped where libsodium's functions have left on it what they returned. */
+#define AUTH_STACK 16384u
+
 struct kit_auth_secret {
     struct kit_auth_secret *next;
     uint32_t refs;
@@ -111,6 +114,7 @@ bool kit_auth_exchange_end(const struct kit_auth_exchange *exchange,
     sodium_memzero(point, sizeof(point));
     sodium_memzero(master, sizeof(master));
     sodium_memzero(&state, sizeof(state));
+    sodium_stackzero(AUTH_STACK);
     return true;
 }
 
@@ -182,6 +186,7 @@ static struct kit_auth_secret *secret_make(const char *text)
     }
     sodium_memzero(stretched, sizeof(stretched));
     sodium_memzero(wide, sizeof(wide));
+    sodium_stackzero(AUTH_STACK);
     return secret;
 }
 
