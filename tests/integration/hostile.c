@@ -218,6 +218,7 @@ static bool flow_pass(struct hostile *hostile, struct flow *flow, struct flow *b
 static bool flow_attack(struct hostile *hostile, struct flow *flow, struct flow *back,
                         struct hostile_message *message)
 {
+    static struct hostile_message refusal;
     const struct hostile_order *order = &hostile->order;
     const struct hostile_message *kept = &hostile->kept[flow->number][message->kind];
 
@@ -237,6 +238,10 @@ static bool flow_attack(struct hostile *hostile, struct flow *flow, struct flow 
     case HOSTILE_EDIT:
         message->data[message->at + order->place % message->frame_size] ^= 0x10;
         return message_write(flow->to, message);
+    case HOSTILE_REFUSE:
+        refusal = *message;
+        hostile_stream_refuse(&flow->stream, &refusal);
+        return message_write(flow->to, &refusal) && message_write(flow->to, message);
     default: /* it is done when another one has passed */
         flow->held = malloc(sizeof(*message));
         if (flow->held != NULL)

@@ -45,6 +45,7 @@ enum hostile_attack {
     HOSTILE_REORDER,
     HOSTILE_EDIT,
     HOSTILE_ATTACKS,
+    HOSTILE_REFUSE = HOSTILE_ATTACKS, /* a refusal goes ahead of it, under its token */
 };
 
 /* What is to be done to the next message of a kind, of one of the two processes. */

@@ -5,6 +5,7 @@
  */
 #include "hostile_stream.h"
 
+#include "kit_session.h"
 #include "wire.h"
 
 #include <endian.h>
@@ -213,4 +214,18 @@ void hostile_stream_shorten(const struct hostile_stream *stream, struct hostile_
     memmove(end - size, end, message->size - message->at - message->frame_size);
     message->size -= size;
     message->frame_size -= size;
+}
+
+void hostile_stream_refuse(const struct hostile_stream *stream, struct hostile_message *message)
+{
+    const struct wire_record record = {.kind = htole16(WIRE_REFUSAL),
+                                       .tag = htole32(KIT_REFUSAL_OTHER_KEY)};
+    struct wire_header header;
+
+    hostile_stream_shorten(stream, message, message->frame_size - sizeof(header) - sizeof(record),
+                           true);
+    memcpy(&header, message->data + message->at, sizeof(header));
+    header.flags = 0;
+    memcpy(message->data + message->at, &header, sizeof(header));
+    memcpy(message->data + message->at + sizeof(header), &record, sizeof(record));
 }

@@ -39,4 +39,7 @@ void hostile_stream_classify(const struct hostile_stream *stream, struct hostile
 void hostile_stream_shorten(const struct hostile_stream *stream, struct hostile_message *message,
                             size_t size, bool is_told);
 
+/* Makes a refusal of a frame that is not compact, under the token that it says. */
+void hostile_stream_refuse(const struct hostile_stream *stream, struct hostile_message *message);
+
 #endif

@@ -318,6 +318,26 @@ static void a_bye_is_refused(void **state)
     close_all();
 }
 
+/* Who sees a token can say in its name that the key is wrong: no call fails by that. */
+static void a_refusal_is_not_believed(void **state)
+{
+    (void) state;
+    open_all(false);
+    for (uint32_t i = 0; i < 4; i++) {
+        const struct hostile_order order = {
+            .kind = HOSTILE_RECORD, .from = i % 2, .attack = HOSTILE_REFUSE};
+        const uint32_t caller = i / 2;
+
+        call_until_answered(caller, 1 - caller, false);
+        hostile_arm(&hostile, &order);
+        assert_true(hostile_peer_call(&peers[caller], &peers[1 - caller], false));
+        assert_int_equal(hostile_done(&hostile), 1);
+        assert_true(hostile_peer_call(&peers[1 - caller], &peers[caller], false));
+    }
+    (void) refused(); /* nothing was wrong */
+    close_all();
+}
+
 /*
  * Who has the key and a descriptor may use it, as long as the class is open: the memory and the key
  * are the same afterwards, and it is of no use. Over ucx its user knows that already.
@@ -353,6 +373,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(each_kind_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(each_encrypted_kind_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(a_bye_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_refusal_is_not_believed, setup, teardown),
         cmocka_unit_test_setup_teardown(a_descriptor_ends_with_its_class, setup, teardown),
     };
 
