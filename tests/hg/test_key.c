@@ -224,6 +224,46 @@ static void keys_are_changed_process_by_process(void **state)
     }
 }
 
+/* Where the transport encrypts, RPCs of all sizes; none with a side that does not. */
+static void both_sides_encrypt_or_neither(void **state)
+{
+    struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
+
+    (void) state;
+    info.na_init_info.auth_key = "open sesame";
+    if (hg_seals()) {
+        info.encrypt = true;
+        assert_null(test_class_open(HG_TRUE, &info));
+        return;
+    }
+    for (int who = 1; who <= 3; who++) { /* the origin, the target, both */
+        struct pair pair = {0};
+        hg_handle_t handle;
+        struct blob in;
+
+        info.encrypt = (who & 1) != 0;
+        side_open(&pair.origin, &info);
+        info.encrypt = (who & 2) != 0;
+        side_open(&pair.target, &info);
+        pair.addr = side_lookup(&pair.origin, &pair.target);
+        assert_int_equal(
+            NA_Class_has_capability(HG_Class_get_na(pair.origin.hg_class), "encrypted"), who & 1);
+        blob_make(&in, 10, 1);
+        handle = pair_create(&pair, RPC_ECHO);
+        assert_int_equal(pair_call(&pair, handle, &in), who == 3 ? HG_SUCCESS : HG_PERMISSION);
+        (void) HG_Destroy(handle);
+        free(in.data);
+        assert_int_equal(atomic_load(&pair.target.handled), who == 3);
+        if (who == 3) {
+            pair_echo(&pair, 0);
+            pair_echo(&pair, (uint32_t) HG_Class_get_input_eager_size(pair.origin.hg_class) - 4);
+            pair_echo(&pair, pair_large(&pair));
+            assert_int_equal(transport_refused(&pair), 0);
+        }
+        pair_close(&pair);
+    }
+}
+
 /* Any bit of a message counts, also of one with a key. */
 static void altered_message_is_refused(void **state)
 {
@@ -280,6 +320,7 @@ int main(void)
         cmocka_unit_test(equal_keys_understand_each_other),
         cmocka_unit_test(other_keys_are_refused),
         cmocka_unit_test(keys_are_changed_process_by_process),
+        cmocka_unit_test(both_sides_encrypt_or_neither),
         cmocka_unit_test(altered_message_is_refused),
         cmocka_unit_test(altered_payload_is_refused),
     };
