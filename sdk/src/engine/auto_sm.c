@@ -39,17 +39,18 @@ void hg_auto_sm_open(hg_class_t *hg_class, const struct na_init_info *main_init_
                      const char *info_string, bool listen)
 {
     struct na_init_info na_init_info = *main_init_info;
+    na_class_t *main_class = hg_class->paths[HG_PATH_MAIN].na_class;
     struct hg_class_path *path = &hg_class->paths[HG_PATH_SM];
     bool is_same = false;
     char picked[128];
 
-    if (main_init_info->encrypt) {
+    /* An endpoint that the program opened may encrypt without HG being asked to. */
+    if (main_init_info->encrypt || NA_Class_has_capability(main_class, "encrypted")) {
         HG_LOG_WARNING("auto_sm: shared memory is not encrypted; peers on this node are reached as "
                        "others are");
         return;
     }
-    if (!hg_auto_sm_pick(hg_class->paths[HG_PATH_MAIN].na_class, picked, sizeof(picked),
-                         &is_same)) {
+    if (!hg_auto_sm_pick(main_class, picked, sizeof(picked), &is_same)) {
         HG_LOG_WARNING("auto_sm: no node-local transport is usable; peers on this node are "
                        "reached as others are");
         return;
