@@ -322,6 +322,156 @@ static void reflected_is_refused(void **state)
     pair_end(&pair);
 }
 
+/* It has no magic any more: nobody answers. */
+static na_return_t lose_hello(struct message *message, char *bytes)
+{
+    if (is_hello(message))
+        bytes[message->header] ^= 1;
+    return NA_SUCCESS;
+}
+
+static void wait_taken(const struct pair *pair, int count)
+{
+    for (const uint64_t start = now_ms(); taken_count < count;) {
+        assert_true(now_ms() - start < WAIT_MS);
+        pair_progress(pair);
+    }
+}
+
+/* A HELLO that is sent back is answered by its own sender, whose key fits. */
+static void own_answer_is_refused(void **state)
+{
+    struct outcome outcome = {0};
+    struct message sent_back;
+    struct pair pair;
+    hg_addr_t origin;
+    hg_handle_t handle;
+    struct blob in;
+
+    (void) state;
+    pair_open_keyed(&pair);
+    origin = side_lookup(&pair.target, &pair.origin);
+    blob_make(&in, 10, 1);
+    handle = pair_create(&pair, RPC_ECHO);
+    is_taking = true;
+    hook = lose_hello;
+    assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
+    wait_taken(&pair, 1);
+    hook = NULL;
+    /* First the HELLO in the target's name, and then its answer. */
+    for (int i = 0; i < 2; i++) {
+        wait_taken(&pair, i + 1);
+        assert_true(is_hello(taken[i]));
+        assert_int_equal(taken[i]->is_expected, i == 1);
+        sent_back = *taken[i];
+        sent_back.na_class = HG_Class_get_na(pair.target.hg_class);
+        sent_back.context = pair.target.context->na_context[HG_PATH_MAIN];
+        sent_back.addr = origin->na_addr[HG_PATH_MAIN];
+        inject(&pair, &sent_back);
+    }
+    is_taking = false;
+    pair_wait_for(&pair, &outcome.count, 1);
+    assert_int_equal(outcome.ret, HG_PERMISSION);
+    assert_int_equal(refused(&pair.origin), 1);
+    assert_int_equal(atomic_load(&pair.origin.handled) + atomic_load(&pair.target.handled), 0);
+    (void) HG_Destroy(handle);
+    free(in.data);
+    pair_echo(&pair, 10);
+    assert_int_equal(HG_Addr_free(pair.target.hg_class, origin), HG_SUCCESS);
+    pair_end(&pair);
+}
+
+/* A request that is sealed, with the session's key, as what is expected is, and as it has to be. */
+static void a_request_has_a_requests_number(void **state)
+{
+    struct hg_session *session;
+    struct message *request;
+    struct pair pair;
+    hg_handle_t handle;
+    struct blob in;
+
+    (void) state;
+    pair_open_keyed(&pair);
+    blob_make(&in, 10, 1);
+    handle = pair_create(&pair, RPC_ECHO);
+    is_taking = true;
+    assert_int_equal(pair_call(&pair, handle, &in), HG_SUCCESS);
+    is_taking = false;
+    request = taken_request();
+    session = handle->session;
+    assert_non_null(session);
+    request->tag = 0; /* that of what is expected */
+    hg_session_seal_expected(session, request->bytes + request->header,
+                             request->size - request->header, session->id);
+    inject(&pair, request);
+    wait_refused(&pair, &pair.target, 1);
+    assert_int_equal(atomic_load(&pair.target.handled), 1);
+    (void) hg_session_seal(session, request->bytes + request->header,
+                           request->size - request->header, request->tag);
+    inject(&pair, request);
+    pair_wait_for(&pair, &pair.target.handled, 2);
+    assert_int_equal(refused(&pair.target), 1);
+    (void) HG_Destroy(handle);
+    free(in.data);
+    pair_echo(&pair, 10);
+    pair_end(&pair);
+}
+
+/* Likewise a response, by the target's keys. */
+static void a_response_has_a_responses_number(void **state)
+{
+    struct hg_core_header_response header = {.flags = HG_CORE_HEADER_HAS_SEAL,
+                                             .protocol = HG_CORE_SEALED_VERSION,
+                                             .hg = htole16(HG_CORE_RESPONSE_MAGIC),
+                                             .id = htole64(RPC_HOLD)};
+    const size_t size = sizeof(header) + sizeof(struct hg_core_header_seal);
+    struct hg_session *session;
+    struct message response;
+    struct pair pair;
+    struct blob in;
+
+    (void) state;
+    pair_open_keyed(&pair);
+    blob_make(&in, 10, 1);
+    for (int is_expected = 0; is_expected < 2; is_expected++) {
+        hg_handle_t handle = pair_create(&pair, RPC_HOLD);
+        struct outcome outcome = {0};
+        uint64_t id;
+
+        assert_int_equal(HG_Forward(handle, outcome_set, &outcome, &in), HG_SUCCESS);
+        pair_wait_held(&pair, &pair.target, 1);
+        header.cookie = htole16((uint16_t) handle->cookie);
+        header.cookie_high = (uint8_t) (handle->cookie >> 16);
+        memset(&response, 0, sizeof(response));
+        response.na_class = HG_Class_get_na(pair.target.hg_class);
+        response.context = pair.target.context->na_context[HG_PATH_MAIN];
+        response.addr = pair.target.held[0]->source.na_addr[HG_PATH_MAIN];
+        response.is_expected = true;
+        response.header = NA_Msg_get_expected_header_size(response.na_class);
+        response.size = response.header + size;
+        memcpy(response.bytes + response.header, &header, sizeof(header));
+        /* Both are about this request. */
+        session = pair.target.held[0]->session;
+        id = session->id;
+        session->id = handle->number;
+        if (is_expected)
+            hg_session_seal_expected(session, response.bytes + response.header, size,
+                                     handle->number);
+        else
+            (void) hg_session_seal(session, response.bytes + response.header, size, 0);
+        session->id = id;
+        inject_as(&pair, &response, &response, handle->tag);
+        pair_wait_for(&pair, &outcome.count, 1);
+        assert_int_equal(outcome.ret, is_expected ? HG_SUCCESS : HG_PERMISSION);
+        assert_int_equal(refused(&pair.origin), 1);
+        side_respond_held(&pair.target, NULL);
+        (void) HG_Destroy(handle);
+    }
+    free(in.data);
+    pair_echo(&pair, 10);
+    pair_end(&pair);
+}
+
 static na_return_t edit_request(struct message *message, char *bytes)
 {
     if (is_request(message))
@@ -1202,6 +1352,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(replayed_is_refused),
         cmocka_unit_test(reflected_is_refused),
+        cmocka_unit_test(own_answer_is_refused),
+        cmocka_unit_test(a_request_has_a_requests_number),
+        cmocka_unit_test(a_response_has_a_responses_number),
         cmocka_unit_test(each_byte_is_sealed),
         cmocka_unit_test(swapped_response_is_refused),
         cmocka_unit_test(a_session_is_its_origins),
