@@ -7,6 +7,7 @@
 #include "hg/class.h"
 #include "hg/context.h"
 #include "hg/handle.h"
+#include "hg/sessions.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -98,6 +99,7 @@ void hg_counters_retire(hg_class_t *hg_class, hg_context_t *context)
     _Atomic uint64_t *sum = (_Atomic uint64_t *) &hg_class->retired;
     size_t i;
 
+    hg_sessions_end(context);
     hg_context_collect(context);
     for (i = 0; i < HG_COUNTER_COUNT; i++)
         atomic_fetch_add_explicit(&sum[i], hg_counters_at(&context->counters, i),
@@ -121,6 +123,7 @@ void hg_counters_add(hg_class_t *hg_class, struct hg_counters_sum *sum)
     (void) pthread_mutex_lock(&hg_class->lock);
     hg_diag_add(&hg_class->retired, &sum->diag, &sum->ext);
     for (context = hg_class->contexts; context != NULL; context = context->next) {
+        hg_sessions_lapse(context);
         hg_context_collect(context);
         hg_diag_add(&context->counters, &sum->diag, &sum->ext);
         sum->diag.rpc_req_recv_active_count += hg_context_count_active(context);
@@ -244,22 +247,22 @@ static void hg_diag_log(const char *what, const struct hg_counters_sum *sum)
         "counters of %s: requests %" PRIu64 " sent, %" PRIu64 " received, %" PRIu64
         " active; responses %" PRIu64 " sent, %" PRIu64 " received; extra data %" PRIu64
         " in, %" PRIu64 " out; bulk transfers %" PRIu64 "; refused: magic %" PRIu64
-        ", version %" PRIu64 ", header %" PRIu64 ", checksum %" PRIu64 "; unknown RPCs %" PRIu64
-        "; late responses %" PRIu64 "; send errors %" PRIu64 "; through auto_sm: %" PRIu64
-        " requests sent, %" PRIu64 " received, %" PRIu64 " bulk transfers; timed out: %" PRIu64
-        ", of which %" PRIu64 " were taken from the transport; forwards: %" PRIu64
-        " succeeded, %" PRIu64 " cancelled, %" PRIu64 " timed out, %" PRIu64
-        " failed; retried: %" PRIu64 "; bytes of requests: %" PRIu64 " sent, %" PRIu64
-        " received; of responses: %" PRIu64 " sent, %" PRIu64
-        " received; of bulk transfers: %" PRIu64 "; extra data for the budget: %" PRIu64
-        " waited, %" PRIu64 " refused",
+        ", version %" PRIu64 ", header %" PRIu64 ", checksum %" PRIu64 ", key %" PRIu64
+        "; unknown RPCs %" PRIu64 "; late responses %" PRIu64 "; send errors %" PRIu64
+        "; through auto_sm: %" PRIu64 " requests sent, %" PRIu64 " received, %" PRIu64
+        " bulk transfers; timed out: %" PRIu64 ", of which %" PRIu64
+        " were taken from the transport; forwards: %" PRIu64 " succeeded, %" PRIu64
+        " cancelled, %" PRIu64 " timed out, %" PRIu64 " failed; retried: %" PRIu64
+        "; bytes of requests: %" PRIu64 " sent, %" PRIu64 " received; of responses: %" PRIu64
+        " sent, %" PRIu64 " received; of bulk transfers: %" PRIu64
+        "; extra data for the budget: %" PRIu64 " waited, %" PRIu64 " refused",
         what, diag->rpc_req_sent_count, diag->rpc_req_recv_count, diag->rpc_req_recv_active_count,
         diag->rpc_resp_sent_count, diag->rpc_resp_recv_count, diag->rpc_req_extra_count,
         diag->rpc_resp_extra_count, diag->bulk_count, ext->refused_magic_count,
         ext->refused_version_count, ext->refused_header_count, ext->refused_checksum_count,
-        ext->unknown_rpc_count, ext->late_response_count, ext->send_error_count,
-        ext->sm_req_sent_count, ext->sm_req_recv_count, ext->sm_bulk_count, ext->timeout_count,
-        ext->parked_count, ext->forward_done_count, ext->forward_canceled_count,
+        ext->refused_key_count, ext->unknown_rpc_count, ext->late_response_count,
+        ext->send_error_count, ext->sm_req_sent_count, ext->sm_req_recv_count, ext->sm_bulk_count,
+        ext->timeout_count, ext->parked_count, ext->forward_done_count, ext->forward_canceled_count,
         ext->forward_timeout_count, ext->forward_error_count, ext->retry_count, ext->req_sent_bytes,
         ext->req_recv_bytes, ext->resp_sent_bytes, ext->resp_recv_bytes, ext->bulk_bytes,
         ext->overflow_queued_count, ext->overflow_refused_count);

@@ -22,7 +22,7 @@
 
 #define BUCKETS_MIN 64u
 
-static void sessions_lapse(hg_context_t *context, uint64_t now_ns);
+static void sessions_lapse(hg_context_t *context, uint32_t most, uint64_t least_ns);
 static void sessions_forget_lost(struct hg_sessions *sessions, uint64_t now_ns);
 static bool sessions_grow(struct hg_sessions *sessions);
 static struct hg_session **sessions_link(struct hg_sessions *sessions, uint64_t id);
@@ -63,7 +63,7 @@ hg_return_t hg_sessions_offer(hg_context_t *context, struct hg_session *session)
     hg_return_t ret = HG_SUCCESS;
 
     (void) pthread_mutex_lock(&sessions->lock);
-    sessions_lapse(context, session->made_ns);
+    sessions_lapse(context, HG_OFFERS_MAX - 1, HG_OFFERS_NS);
     sessions_forget_lost(sessions, session->made_ns);
     if (sessions_grow(sessions))
         sessions_add(sessions, session);
@@ -73,6 +73,24 @@ hg_return_t hg_sessions_offer(hg_context_t *context, struct hg_session *session)
     if (ret != HG_SUCCESS)
         hg_session_unref(session);
     return ret;
+}
+
+void hg_sessions_lapse(hg_context_t *context)
+{
+    struct hg_sessions *sessions = &hg_rpc_context(context)->sessions;
+
+    (void) pthread_mutex_lock(&sessions->lock);
+    sessions_lapse(context, HG_OFFERS_MAX, HG_OFFERS_NS);
+    (void) pthread_mutex_unlock(&sessions->lock);
+}
+
+void hg_sessions_end(hg_context_t *context)
+{
+    struct hg_sessions *sessions = &hg_rpc_context(context)->sessions;
+
+    (void) pthread_mutex_lock(&sessions->lock);
+    sessions_lapse(context, 0, 0);
+    (void) pthread_mutex_unlock(&sessions->lock);
 }
 
 struct hg_session *hg_sessions_check(hg_context_t *context, uint8_t path, na_addr_t *source,
@@ -191,14 +209,18 @@ static bool session_replaces(const struct hg_session *session, const struct hg_s
            NA_Addr_cmp(session->na_class, session->na_addr, older->na_addr);
 }
 
-/* Offers that nothing followed, or that are too many. */
-static void sessions_lapse(hg_context_t *context, uint64_t now_ns)
+/*
+ * Drop offers that nothing followed for so long, and the oldest of more than so many. The clock is
+ * read under the lock: no offer is of a later time.
+ */
+static void sessions_lapse(hg_context_t *context, uint32_t most, uint64_t least_ns)
 {
     struct hg_sessions *sessions = &hg_rpc_context(context)->sessions;
+    const uint64_t now_ns = sessions->offers.first != NULL ? hg_clock_ns() : 0;
     struct hg_session *offer;
 
     while ((offer = sessions->offers.first) != NULL &&
-           (now_ns - offer->made_ns > HG_OFFERS_NS || sessions->offers.count >= HG_OFFERS_MAX)) {
+           (now_ns - offer->made_ns > least_ns || sessions->offers.count > most)) {
         struct hg_session *other = sessions_find(sessions, offer->id ^ 1);
 
         if (other != NULL)

@@ -10,7 +10,10 @@
 
 #include <pthread.h>
 
-/* What strangers make a context hold: so many offers, and while more come for so long. */
+/*
+ * What strangers make a context hold: so many offers, and until another one comes, or the counters
+ * are read, after so long.
+ */
 #define HG_OFFERS_MAX UINT32_C(4096)
 #define HG_OFFERS_NS  UINT64_C(10000000000)
 
@@ -42,9 +45,15 @@ void hg_sessions_fini(struct hg_sessions *sessions);
  * Keep a session that a HELLO asked for as an offer: it changes nothing until something comes that
  * is sealed by it. Takes over the reference. What was offered under the other key of the same
  * HELLO has the same id but for the lowest bit. Offers that come to nothing are counted as callers
- * with another key.
+ * with another key when the next one comes, and by the two functions below.
  */
 hg_return_t hg_sessions_offer(hg_context_t *context, struct hg_session *session);
+
+/* Drop and count what was not proved in time. The counters of the context are about to be read. */
+void hg_sessions_lapse(hg_context_t *context);
+
+/* Drop and count all offers: nothing is received any more. */
+void hg_sessions_end(hg_context_t *context);
 
 /*
  * The session of a sealed request, with a reference, or NULL: *ret_p is HG_PERMISSION if it is not
