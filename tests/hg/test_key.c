@@ -184,6 +184,73 @@ static void other_keys_are_refused(void **state)
     check_refused("abracadabra", NULL);
 }
 
+/* What is warned of, line by line. */
+static char warned[8192];
+
+static int keep_warning(FILE *stream, const char *format, ...)
+{
+    const size_t used = strlen(warned);
+    va_list args;
+
+    (void) stream;
+    va_start(args, format);
+    (void) vsnprintf(warned + used, sizeof(warned) - used, format, args);
+    va_end(args);
+    return 0;
+}
+
+static int warnings(const char *text)
+{
+    int count = 0;
+
+    for (const char *at = warned; (at = strstr(at, text)) != NULL; at++)
+        count++;
+    return count;
+}
+
+/* Both sides are told, once, which of them has a key. */
+static void the_log_says_who_has_a_key(void **state)
+{
+    static const char *const texts[] = {
+        "it has a key (auth_key) and we have none, or its handler returned",
+        "we have a key (auth_key), and its sender has none",
+        "its sender has a key (auth_key), and we have none",
+        "it has no seal: its sender has no key (auth_key), or refused ours",
+        "an answer to HELLO: the auth_key of its sender is not ours",
+    };
+    static const struct {
+        const char *keys[2]; /* of origin and target */
+        int warnings[5];     /* of each text, if HG seals */
+    } cases[] = {
+        {{NULL, "open sesame"}, {1, 1, 0, 0, 0}},
+        {{"open sesame", NULL}, {0, 0, 1, 1, 0}},
+        {{"abracadabra", "open sesame"}, {0, 0, 0, 0, 1}},
+        {{NULL, NULL}, {0, 0, 0, 0, 0}},
+    };
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const hg_return_t ret = i < 3 ? HG_PERMISSION : HG_SUCCESS;
+        struct pair pair = {0};
+        hg_handle_t handle;
+        struct blob in;
+
+        keyed_open(&pair, cases[i].keys[0], cases[i].keys[1], HG_CHECKSUM_NONE);
+        blob_make(&in, 10, 1);
+        handle = pair_create(&pair, RPC_ECHO);
+        warned[0] = '\0';
+        HG_Set_log_func(keep_warning);
+        for (int k = 0; k < 3; k++)
+            assert_int_equal(pair_call(&pair, handle, &in), ret);
+        HG_Set_log_func(NULL);
+        for (size_t k = 0; k < sizeof(texts) / sizeof(texts[0]); k++)
+            assert_int_equal(warnings(texts[k]), hg_seals() ? cases[i].warnings[k] : 0);
+        (void) HG_Destroy(handle);
+        free(in.data);
+        pair_close(&pair);
+    }
+}
+
 /* While a service changes its key, its processes call each other in any order. */
 static void keys_are_changed_process_by_process(void **state)
 {
@@ -319,6 +386,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_keys_understand_each_other),
         cmocka_unit_test(other_keys_are_refused),
+        cmocka_unit_test(the_log_says_who_has_a_key),
         cmocka_unit_test(keys_are_changed_process_by_process),
         cmocka_unit_test(both_sides_encrypt_or_neither),
         cmocka_unit_test(altered_message_is_refused),

@@ -296,6 +296,7 @@ static void hg_class_set_options(struct hg_rpc_class *hg_class, const struct hg_
     hg_class->no_overflow = info->no_overflow;
     hg_class->release_input_early = info->release_input_early != 0;
     hg_class->stats = info->stats != 0;
+    hg_class->has_key = options->auth_key != NULL;
     hg_class->post_init = info->request_post_init;
     hg_class->post_incr = info->request_post_incr > 0 ? (uint32_t) info->request_post_incr : 0;
     atomic_init(&hg_class->overflow_ms, HG_OVERFLOW_TIMEOUT_DEFAULT);

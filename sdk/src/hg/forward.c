@@ -50,6 +50,7 @@ static void hg_forward_sent(const struct na_cb_info *info);
 static void hg_forward_received(const struct na_cb_info *info);
 static bool hg_forward_accept(struct hg_handle *handle, size_t size, hg_return_t *ret_p);
 static hg_return_t hg_forward_post_again(struct hg_handle *handle);
+static void hg_forward_no_output(struct hg_handle *handle, hg_return_t ret);
 static bool hg_forward_refuse(struct hg_handle *handle,
                               const struct hg_core_header_response *header, hg_return_t *ret_p);
 static void hg_forward_fetched(struct hg_handle *handle, hg_return_t ret);
@@ -498,14 +499,14 @@ static bool hg_forward_accept(struct hg_handle *handle, size_t size, hg_return_t
     }
     *ret_p = (hg_return_t) header.ret_code;
     if (header.hg == HG_CORE_ACK_MAGIC) {
-        handle->out.has_payload = false;
+        hg_forward_no_output(handle, *ret_p);
         return true;
     }
     hg_count_own(&handle->resp_count);
     hg_count_own_add(&handle->resp_bytes, size - handle->out.header);
     if (util_likely(!(header.flags & HG_CORE_HEADER_MORE_DATA))) {
-        if (header.ret_code != HG_SUCCESS)
-            handle->out.has_payload = false;
+        if (util_unlikely(header.ret_code != HG_SUCCESS))
+            hg_forward_no_output(handle, *ret_p);
         return true;
     }
     *ret_p = hg_overflow_fetch(handle, HG_OUTPUT, hg_forward_fetched);
@@ -514,6 +515,26 @@ static bool hg_forward_accept(struct hg_handle *handle, size_t size, hg_return_t
     handle->out.has_payload = false;
     hg_control_send_ack(handle, *ret_p);
     return true;
+}
+
+/*
+ * The target has sent no output. A refusal for want of a key has no mark of its own: a handler
+ * may have returned the same.
+ */
+static void UTIL_COLD hg_forward_no_output(struct hg_handle *handle, hg_return_t ret)
+{
+    struct hg_rpc_class *rpc_class = hg_rpc_class(handle->info.hg_class);
+
+    handle->out.has_payload = false;
+    if (ret != HG_PERMISSION || rpc_class->has_key)
+        return;
+    HG_LOG_WRITE(atomic_exchange_explicit(&rpc_class->has_told_of_key, true, memory_order_relaxed)
+                     ? NA_LOG_LEVEL_DEBUG
+                     : NA_LOG_LEVEL_WARNING,
+                 "a peer refused RPC %#" PRIx64
+                 ": it has a key (auth_key) and we have none, or its handler returned "
+                 "HG_PERMISSION",
+                 handle->info.id);
 }
 
 /* A response that is not taken. One that is sealed, or late, ends nothing. False: as above. */

@@ -30,6 +30,8 @@ static inline hg_return_t hg_header_check_proof(struct hg_handle *handle, const 
                                                 bool is_request, na_tag_t tag);
 static hg_return_t hg_header_check_key(struct hg_handle *handle, const struct hg_msg *msg,
                                        bool is_request, na_tag_t tag);
+static const char *hg_header_key_reason(hg_return_t ret, bool has_key, bool is_request,
+                                        uint8_t flags);
 static hg_return_t hg_header_check_sealed_request(struct hg_handle *handle,
                                                   const struct hg_msg *msg, na_tag_t tag);
 static hg_return_t hg_header_check_sealed_response(struct hg_handle *handle,
@@ -239,12 +241,26 @@ hg_header_check_key(struct hg_handle *handle, const struct hg_msg *msg, bool is_
     if (ret != HG_SUCCESS && ret != HG_AGAIN)
         HG_LOG_WRITE(hg_count_level(&handle->info.context->counters.refused_key),
                      "refused a message: %s",
-                     ret == HG_HOSTUNREACH ? "there is no such session here (any more)"
-                     : ret == HG_CANCELED  ? "it has come before"
-                                           : "the auth_key of its sender is not ours");
+                     hg_header_key_reason(ret, has_key, is_request, msg->flags));
     if (ret == HG_SUCCESS && (msg->flags & HG_CORE_HEADER_HAS_HASH))
         ret = hg_header_check_hash(handle, msg);
     return ret;
+}
+
+/* A response without a seal is also what those send who have the key and refused a message. */
+static const char *hg_header_key_reason(hg_return_t ret, bool has_key, bool is_request,
+                                        uint8_t flags)
+{
+    if (ret == HG_HOSTUNREACH)
+        return "there is no such session here (any more)";
+    if (ret == HG_CANCELED)
+        return "it has come before";
+    if (!has_key)
+        return "its sender has a key (auth_key), and we have none";
+    if (flags & (HG_CORE_HEADER_HAS_SEAL | HG_CORE_HEADER_HELLO))
+        return "the auth_key of its sender is not ours";
+    return is_request ? "we have a key (auth_key), and its sender has none"
+                      : "it has no seal: its sender has no key (auth_key), or refused ours";
 }
 
 static hg_return_t hg_header_check_sealed_request(struct hg_handle *handle,
