@@ -106,7 +106,8 @@ static bool hg_seals(void)
 {
     const char *init = test_init_string();
 
-    return strncmp(init, "na+", 3) == 0 || strncmp(init, "loop", 4) == 0;
+    return strncmp(init, "na+", 3) == 0 || strncmp(init, "fault+na+", 9) == 0 ||
+           strncmp(init, "loop", 4) == 0;
 }
 
 /* What the transport refused because of a key, on both sides. */
