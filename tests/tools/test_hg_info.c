@@ -146,6 +146,21 @@ static void checks_that_what_is_opened_moves_data(void **state)
     assert_null(strstr(run.out, "FAILED"));
 }
 
+/* Both ends are where the init string says, and not one of them where the transport prefers. */
+static void checks_at_the_address_that_is_given(void **state)
+{
+    char name[32], init[128];
+
+    (void) state;
+    (void) snprintf(name, sizeof(name), "check-%d", (int) getpid());
+    (void) snprintf(init, sizeof(init), "%s://%s", test_init_string(),
+                    test_is_sm() ? name : "127.0.0.1");
+    tool_run(&run, hg_info, "--check", init);
+    assert_int_equal(run.code, 0);
+    assert_non_null(strstr(run.out, "\nok      push to a child, "));
+    assert_null(strstr(run.out, "FAILED"));
+}
+
 static void checks_with_the_reason_where_it_cannot_be_opened(void **state)
 {
     (void) state;
@@ -200,6 +215,7 @@ int main(int argc, char *argv[])
         cmocka_unit_test(says_what_an_init_string_picks_and_why),
         cmocka_unit_test(fails_with_a_reason_when_nothing_can_be_opened),
         cmocka_unit_test(checks_that_what_is_opened_moves_data),
+        cmocka_unit_test(checks_at_the_address_that_is_given),
         cmocka_unit_test(checks_with_the_reason_where_it_cannot_be_opened),
         cmocka_unit_test(checks_find_a_plugin_that_reports_data_it_did_not_move),
         cmocka_unit_test(refuses_unknown_options_with_code_2),

@@ -122,12 +122,42 @@ static void origins_leave_out_the_addresses_of_an_init_string(void **state)
     }
 }
 
+static void a_second_endpoint_is_on_the_same_host_and_takes_no_name(void **state)
+{
+    static const struct {
+        const char *init;
+        bool is_node_local;
+        const char *beside;
+    } strings[] = {
+        {"ucx+tcp://127.0.0.1", false, "ucx+tcp://127.0.0.1"},
+        {"ofi+tcp://127.0.0.1:7000", false, "ofi+tcp://127.0.0.1"},
+        {"ofi+tcp://eth0/[fe80::1%eth0]:7000", false, "ofi+tcp://eth0/[fe80::1%eth0]"},
+        {"ofi+tcp://[::1]", false, "ofi+tcp://[::1]"},
+        {"ofi+tcp://:7000", false, "ofi+tcp"},
+        {"ofi+tcp://h:1?a=b:c,ucx+all://i:2", false, "ofi+tcp://h?a=b:c,ucx+all://i"},
+        {"na+sm://name", true, "na+sm"},
+        {"na+sm://name?rma=copy", true, "na+sm://?rma=copy"},
+        {"auto", false, "auto"},
+        {"", false, ""},
+    };
+
+    (void) state;
+    for (size_t i = 0; i < sizeof(strings) / sizeof(strings[0]); i++) {
+        char *init = tool_endpoint_beside_init(strings[i].init, strings[i].is_node_local);
+
+        assert_non_null(init);
+        assert_string_equal(init, strings[i].beside);
+        free(init);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(progress_does_not_sleep_after_a_callback),
         cmocka_unit_test(an_event_round_says_that_callbacks_ran),
         cmocka_unit_test(origins_leave_out_the_addresses_of_an_init_string),
+        cmocka_unit_test(a_second_endpoint_is_on_the_same_host_and_takes_no_name),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

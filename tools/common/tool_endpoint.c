@@ -15,6 +15,7 @@
 /* Callbacks that one round may run. */
 #define TRIGGER_MAX 64
 
+static size_t host_length(const char *address, size_t length);
 static int log_until_signal(FILE *stream, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -91,6 +92,35 @@ char *tool_endpoint_origin_init(const char *init)
     return origin_init;
 }
 
+char *tool_endpoint_beside_init(const char *init, bool is_node_local)
+{
+    char *beside_init = strdup(init), *to = beside_init;
+    const char *from = init;
+
+    while (to != NULL && *from != '\0') {
+        const char *address = from + strlen("://");
+        size_t length, host, options;
+
+        if (strncmp(from, "://", strlen("://")) != 0) {
+            *to++ = *from++;
+            continue;
+        }
+        length = strcspn(address, "?,");
+        host = is_node_local ? 0 : host_length(address, length);
+        options = strcspn(address + length, ",");
+        if (host + options > 0) {
+            memcpy(to, from, strlen("://") + host);
+            to += strlen("://") + host;
+            memcpy(to, address + length, options);
+            to += options;
+        }
+        from = address + length + options;
+    }
+    if (to != NULL)
+        *to = '\0';
+    return beside_init;
+}
+
 hg_return_t tool_endpoint_progress(hg_context_t *context, unsigned int timeout_ms)
 {
     unsigned int count = 0;
@@ -119,6 +149,15 @@ hg_return_t tool_endpoint_event_round(hg_context_t *context, unsigned int *trigg
 hg_return_t tool_endpoint_result(hg_return_t ret)
 {
     return ret == HG_TIMEOUT || ret == HG_INTERRUPT || ret == HG_AGAIN ? HG_SUCCESS : ret;
+}
+
+/* An IPv6 address is in brackets, so that its colons begin no port. */
+static size_t host_length(const char *address, size_t length)
+{
+    for (size_t i = length; i > 0 && address[i - 1] != ']'; i--)
+        if (address[i - 1] == ':')
+            return i - 1;
+    return length;
 }
 
 static int log_until_signal(FILE *stream, const char *format, ...)

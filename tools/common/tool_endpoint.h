@@ -29,6 +29,11 @@ bool tool_endpoint_is_node_local(const na_class_t *na_class);
  * addresses, which are the target's. The caller frees it; NULL without memory. */
 char *tool_endpoint_origin_init(const char *init);
 
+/* The init string of a second endpoint beside one that was opened with init: no name is taken
+ * twice. On other transports than those within a node a port is left out, and the host stays, so
+ * that both are on one network. Options stay. The caller frees it; NULL without memory. */
+char *tool_endpoint_beside_init(const char *init, bool is_node_local);
+
 /* One round of a service's loop: runs the callbacks of what is complete; when there were none,
  * makes progress, for at most timeout_ms. Who waits for something looks for it between rounds. */
 hg_return_t tool_endpoint_progress(hg_context_t *context, unsigned int timeout_ms);

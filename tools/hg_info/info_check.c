@@ -51,6 +51,7 @@ struct check_call {
     check_out_t out;
 };
 
+static bool check_child(struct check_end *end, const char *init);
 static bool check_open(struct check_end *end, const char *init, bool says);
 static void check_close(struct check_end *end);
 static bool check_peer(struct check_end *end, const char *address, const char *who);
@@ -67,25 +68,17 @@ static bool check_say(const char *step, const char *who, hg_return_t ret, uint64
 
 int info_check(const char *init)
 {
-    const char *const args[] = {"--check", init, NULL};
-    char *own_init = tool_endpoint_origin_init(init), self[TOOL_ADDRESS_SIZE];
-    struct tool_target target = {0};
+    char self[TOOL_ADDRESS_SIZE];
     struct check_end end = {0};
     bool works;
 
     tool_signal_install();
-    works = own_init != NULL && check_open(&end, own_init, true) &&
-            tool_endpoint_address(end.hg_class, self, sizeof(self));
+    works = check_open(&end, init, true) && tool_endpoint_address(end.hg_class, self, sizeof(self));
     if (works) {
         works = check_peer(&end, self, "itself");
-        if (tool_target_start(&target, args, CHECK_LIMIT_MS))
-            works = check_peer(&end, target.address, "a child") && works;
-        else
-            works = check_say("start of", "a child", HG_NOENTRY, tool_clock_ns());
+        works = check_child(&end, init) && works;
     }
-    tool_target_stop(&target);
     check_close(&end);
-    free(own_init);
     return works ? TOOL_EXIT_OK : TOOL_EXIT_FAILED;
 }
 
@@ -105,6 +98,23 @@ int info_check_target(const char *init, int address_fd)
     return works ? TOOL_EXIT_OK : TOOL_EXIT_FAILED;
 }
 
+/* The child listens where this process does, at another port. */
+static bool check_child(struct check_end *end, const char *init)
+{
+    char *child_init = tool_endpoint_beside_init(init, tool_endpoint_is_node_local(end->na_class));
+    const char *const args[] = {"--check", child_init, NULL};
+    struct tool_target target = {0};
+    bool works;
+
+    if (child_init != NULL && tool_target_start(&target, args, CHECK_LIMIT_MS))
+        works = check_peer(end, target.address, "a child");
+    else
+        works = check_say("start of", "a child", HG_NOENTRY, tool_clock_ns());
+    tool_target_stop(&target);
+    free(child_init);
+    return works;
+}
+
 static bool check_open(struct check_end *end, const char *init, bool says)
 {
     struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
@@ -121,7 +131,7 @@ static bool check_open(struct check_end *end, const char *init, bool says)
     end->hg_class = HG_Init_opt2(init, true, HG_VERSION(2, 4), &info);
     end->context = end->hg_class != NULL ? HG_Context_create(end->hg_class) : NULL;
     if (end->memory == NULL || end->context == NULL) {
-        printf("FAILED  open %s: no class or context of HG\n", init);
+        printf("FAILED  open %s: it opened, and HG cannot use it; the log says why\n", init);
         return false;
     }
     end->id =
