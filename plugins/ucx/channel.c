@@ -48,6 +48,7 @@ static struct ucx_link *channel_match(struct ucx_channel *channel, const struct 
 static bool link_is_of(const struct ucx_link *link, const struct ucx_hello *hello);
 static bool link_is_alive(const struct ucx_link *link);
 static void channel_malformed(struct ucx_channel *channel, const char *reason);
+static const char *channel_end(const struct ucx_channel *channel, int error);
 static void channel_failed(struct ucx_channel *channel, const char *reason);
 
 /* Begins to connect to the link's name, which is an address of a socket. */
@@ -355,7 +356,7 @@ static void channel_read(struct ucx_channel *channel)
         if (size < 0 && errno == EAGAIN)
             return;
         if (size <= 0) {
-            channel_failed(channel, size == 0 ? "it closed its connection" : strerror(errno));
+            channel_failed(channel, channel_end(channel, size == 0 ? 0 : errno));
             return;
         }
         if (is_met && rest == UCX_GOODBYE && channel->link != NULL) {
@@ -646,6 +647,14 @@ static void channel_malformed(struct ucx_channel *channel, const char *reason)
     channel_failed(channel, reason);
 }
 
+/* A connection may also end because the way to the other process does: the system says why. */
+static const char *channel_end(const struct ucx_channel *channel, int error)
+{
+    if (channel->is_met && (error == 0 || error == ECONNRESET))
+        return "its process closed the connection";
+    return error == 0 ? "it closed its connection" : strerror(error);
+}
+
 /*
  * A link that was never made fails at once; frames may still lie behind one that was. A second
  * socket that did not come about is no loss.
@@ -662,7 +671,7 @@ static void channel_failed(struct ucx_channel *channel, const char *reason)
     }
     ucx_channel_close(channel);
     if (link->phase == UCX_LINK_READY && (channel->is_met || kit_list_empty(&link->channels)))
-        ucx_link_hung_up(link);
+        ucx_link_hung_up(link, reason);
     else if (link->phase == UCX_LINK_DIALING && kit_list_empty(&link->channels))
         ucx_link_fail(link, failure != 0 ? failure : NA_PLUGIN_HOSTUNREACH, reason);
 }

@@ -127,9 +127,10 @@ void ucx_link_trouble(struct ucx_link *link)
         kit_list_append(&link->na_class->trouble, &link->trouble);
 }
 
-/* Its process is gone or has closed: what it sent before may still come. */
-void ucx_link_hung_up(struct ucx_link *link)
+/* Its process or the way to it is gone, or it has closed: what it sent before may still come. */
+void ucx_link_hung_up(struct ucx_link *link, const char *reason)
 {
+    (void) snprintf(link->hung_up, sizeof(link->hung_up), "%s", reason);
     link->phase = UCX_LINK_DYING;
     link->deadline = kit_host->clock_ns() + UCX_GRACE_NS;
     ucx_link_trouble(link);
@@ -154,8 +155,10 @@ void ucx_link_fail(struct ucx_link *link, int32_t status, const char *reason)
     if (link->is_shared && !link->has_goodbye)
         ucx_worker_suspect(link->worker);
     link->peer = NULL;
-    if (peer == NULL)
+    if (peer == NULL) {
+        UCX_LOG_INFO("the link to %s ended: %s", link->name, reason);
         return;
+    }
     ucx_peer(peer)->link = NULL;
     kit_peer_failed(peer, status, reason);
 }
@@ -166,7 +169,7 @@ void ucx_link_end(struct ucx_link *link)
     if (link->phase != UCX_LINK_FAILED && link->is_failing)
         ucx_link_fail(link, NA_PLUGIN_HOSTUNREACH, ucs_status_string(link->failure));
     if (link->phase == UCX_LINK_DYING && kit_host->clock_ns() >= link->deadline)
-        ucx_link_fail(link, NA_PLUGIN_HOSTUNREACH, "its process closed the connection");
+        ucx_link_fail(link, NA_PLUGIN_HOSTUNREACH, link->hung_up);
     if (link->phase != UCX_LINK_FAILED || !link_endpoint_is_closed(link))
         return;
     ucx_requests_forget(link);

@@ -163,6 +163,7 @@ struct ucx_link {
     bool is_shared;   /* it writes to our shared memory */
     bool is_stream;   /* all goes through sockets */
     bool has_goodbye; /* it said that it closes */
+    char hung_up[64]; /* why it is dying */
     bool is_joined;   /* UCX has connected us to its worker */
     struct ucx_worker *worker;
     enum ucx_lanes lanes;
@@ -405,7 +406,7 @@ struct ucx_link_name ucx_link_name(const struct ucx_link *link);
 struct ucx_link *ucx_link_named(struct na_plugin_class *na_class, const struct ucx_link_name *name);
 struct ucx_link *ucx_link_create(struct na_plugin_class *na_class, const char *name);
 void ucx_link_fail(struct ucx_link *link, int32_t status, const char *reason);
-void ucx_link_hung_up(struct ucx_link *link);
+void ucx_link_hung_up(struct ucx_link *link, const char *reason);
 void ucx_link_trouble(struct ucx_link *link);
 void ucx_link_end(struct ucx_link *link);
 bool ucx_link_has_lane(struct ucx_link *link, const char *const *words);
