@@ -494,6 +494,7 @@ void ucx_auth_wipe(struct ucx_channel *channel);
 bool ucx_address_learn(struct ucx_worker *worker);
 const char *ucx_address_check(struct ucx_worker *ours, void *address, size_t size, bool is_near,
                               uint64_t *uuid_p);
+void ucx_address_hide_shared(struct ucx_worker *ours, void *address, size_t size);
 
 /* probe.c */
 bool ucx_probe_progress(struct na_plugin_class *na_class);

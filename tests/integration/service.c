@@ -34,8 +34,17 @@ static hg_return_t echo_done(const struct hg_cb_info *info);
 
 bool service_open(struct service *service, const char *init_string, bool listen)
 {
+    return service_open_with_key(service, init_string, listen, NULL);
+}
+
+bool service_open_with_key(struct service *service, const char *init_string, bool listen,
+                           const char *key)
+{
+    struct hg_init_info info = HG_INIT_INFO_INITIALIZER;
+
     memset(service, 0, sizeof(*service));
-    service->hg_class = HG_Init(init_string, listen);
+    info.na_init_info.auth_key = key;
+    service->hg_class = HG_Init_opt2(init_string, listen, HG_VERSION(2, 4), &info);
     if (service->hg_class == NULL)
         return false;
     service->context = HG_Context_create(service->hg_class);

@@ -30,6 +30,10 @@ struct service {
  * open. */
 bool service_open(struct service *service, const char *init_string, bool listen);
 
+/* The same with an auth_key; NULL: without. */
+bool service_open_with_key(struct service *service, const char *init_string, bool listen,
+                           const char *key);
+
 /* Closes what service_open opened; false when the library says that something is still in use. */
 bool service_close(struct service *service);
 

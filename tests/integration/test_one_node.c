@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Target and origin in two network namespaces of one node, which they share but for the network, as
+ * two containers may: a transport that finds out that they are on one node wakes each of them
+ * nevertheless, with a key and without one.
+ */
+#include "child.h"
+#include "hosts.h"
+#include "service.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define ECHOES   200
+#define LIMIT_MS 5000 /* a timer would take twice as long for all of them */
+
+static int role_target(const char *init_string, const char *key);
+static int role_origin(const char *init_string, const char *key);
+
+static void echoes_wait_for_no_timer(const char *key)
+{
+    const char *transport = test_init_string();
+    struct child target, origin;
+    char init[256], line[512], address[512];
+    long ms = -1;
+
+    (void) snprintf(init, sizeof(init), "%s://10.77.0.1:7121", transport);
+    assert_true(child_start(&target, (const char *const[]){"target", init, key, NULL}));
+    (void) snprintf(init, sizeof(init), "%s://10.77.0.2", transport);
+    assert_true(child_start(&origin, (const char *const[]){"origin", init, key, NULL}));
+    assert_true(child_read_line(&target, line, sizeof(line), 10000));
+    assert_string_equal(line, "entered");
+    assert_true(child_read_line(&origin, line, sizeof(line), 10000));
+    assert_string_equal(line, "entered");
+    assert_true(hosts_join(target.pid, "10.77.0.1/24", origin.pid, "10.77.0.2/24"));
+
+    assert_true(child_tell(&target, "open"));
+    assert_true(child_read_line(&target, address, sizeof(address), 20000));
+    assert_true(child_tell(&origin, address));
+    assert_true(child_read_line(&origin, line, sizeof(line), 60000));
+    print_message("%d echoes: %s\n", ECHOES, line);
+    assert_int_equal(sscanf(line, "%ld ms", &ms), 1);
+    assert_in_range(ms, 0, LIMIT_MS);
+    assert_int_equal(child_collect(&origin, 20000), 0);
+    assert_true(child_tell(&target, "stop"));
+    assert_int_equal(child_collect(&target, 20000), 0);
+}
+
+static void without_a_key(void **state)
+{
+    (void) state;
+    echoes_wait_for_no_timer("");
+}
+
+static void with_a_key(void **state)
+{
+    (void) state;
+    echoes_wait_for_no_timer("a key of this test");
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_a_key),
+        cmocka_unit_test(with_a_key),
+    };
+    char reason[256];
+
+    if (argc == 4 && strcmp(argv[1], "target") == 0)
+        return role_target(argv[2], argv[3][0] != '\0' ? argv[3] : NULL);
+    if (argc == 4 && strcmp(argv[1], "origin") == 0)
+        return role_origin(argv[2], argv[3][0] != '\0' ? argv[3] : NULL);
+    if (!hosts_possible(reason, sizeof(reason))) {
+        printf("skipped: %s\n", reason);
+        return 77;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+static int role_target(const char *init_string, const char *key)
+{
+    struct service service;
+    char line[64];
+
+    if (!host_enter() || !(printf("entered\n"), fflush(stdout) == 0) ||
+        !child_hear(line, sizeof(line)) ||
+        !service_open_with_key(&service, init_string, true, key) ||
+        !service_print_address(&service))
+        return 1;
+    while (!child_is_told())
+        service_run(&service, NULL, 20);
+    return service_close(&service) ? 0 : 2;
+}
+
+/* Prints how long echoes took, one after the other, but for the first one, which connects. */
+static int role_origin(const char *init_string, const char *key)
+{
+    struct service service;
+    hg_addr_t address = HG_ADDR_NULL;
+    char target[512];
+    hg_return_t ret = HG_SUCCESS;
+    long long begun = 0;
+
+    if (!host_enter() || !(printf("entered\n"), fflush(stdout) == 0) ||
+        !child_hear(target, sizeof(target)) ||
+        !service_open_with_key(&service, init_string, false, key) ||
+        HG_Addr_lookup2(service.hg_class, target, &address) != HG_SUCCESS)
+        return 1;
+    for (uint64_t i = 0; i <= ECHOES && ret == HG_SUCCESS; i++) {
+        ret = service_echo(&service, address, i, "from the same node", 20000);
+        if (i == 0)
+            begun = now_ms();
+    }
+    if (ret == HG_SUCCESS)
+        printf("%lld ms\n", now_ms() - begun);
+    else
+        printf("%s\n", HG_Error_to_string(ret));
+    fflush(stdout);
+    HG_Addr_free(service.hg_class, address);
+    return service_close(&service) ? 0 : 3;
+}
