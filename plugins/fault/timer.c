@@ -29,8 +29,10 @@ bool fault_timer_open(struct fault_context *context)
         epoll_add(context->epoll_fd, context->inner_fd) &&
         epoll_add(context->epoll_fd, context->timer_fd))
         return true;
-    FAULT_ERROR("no descriptor to wait on (%s); is the limit of descriptors (ulimit -n) too low?",
-                strerror(errno));
+    FAULT_ERROR(
+        "no descriptor to wait on (%s); the limit of descriptors (ulimit -n) may be too low, "
+        "or a seccomp filter refuses the call",
+        strerror(errno));
     fault_timer_close(context);
     return false;
 }

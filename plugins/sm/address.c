@@ -45,7 +45,7 @@ int32_t sm_addr_lookup(struct na_plugin_class *na_class, const char *name,
     if (ret != NA_PLUGIN_NOENTRY)
         return ret;
     if (sm_addr_is_number(endpoint)) {
-        SM_LOG_DEBUG("'%s': no endpoint of this name lives on this node for this user", name);
+        SM_LOG_INFO("'%s': no endpoint of this name lives on this node for this user", name);
         return sm_peer_get_absent(na_class, endpoint, addr_p);
     }
     SM_LOG_ERROR("'%s': no endpoint of this name lives on this node for this user", name);

@@ -375,9 +375,9 @@ static int32_t worker_watch(struct na_plugin_class *na_class)
 
     na_class->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (na_class->epoll_fd < 0) {
-        UCX_LOG_ERROR(
-            "no descriptor to wait on (%s); is the limit of descriptors (ulimit -n) too low?",
-            strerror(errno));
+        UCX_LOG_ERROR("no descriptor to wait on (%s); the limit of descriptors (ulimit -n) may be "
+                      "too low, or a seccomp filter refuses the call",
+                      strerror(errno));
         return NA_PLUGIN_NOMEM;
     }
     if (na_class->listen_fd < 0 ||

@@ -169,7 +169,8 @@ static hg_return_t hg_context_open_wait(hg_context_t *context)
     context->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (context->event_fd < 0 || context->epoll_fd < 0) {
         HG_LOG_ERROR(
-            "no descriptor to wait on (%s); is the limit of descriptors (ulimit -n) too low?",
+            "no descriptor to wait on (%s); the limit of descriptors (ulimit -n) may be too "
+            "low, or a seccomp filter refuses the call",
             strerror(errno));
         return HG_NOMEM;
     }
