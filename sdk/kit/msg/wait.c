@@ -14,6 +14,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+static void log_no_descriptor(const struct kit_endpoint *endpoint);
 static bool wait_watch_fd(int epoll_fd, int operation, int fd, bool is_paused);
 static void wait_timer_set(struct msg_endpoint *state);
 static uint64_t wait_retry_delay(struct msg_endpoint *state);
@@ -49,10 +50,16 @@ int32_t kit_msg_wait_setup(struct msg_endpoint *state)
     state->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     if (state->timer_fd >= 0)
         return NA_PLUGIN_SUCCESS;
-    MSG_LOG_ERROR(state->endpoint,
-                  "no descriptor to wait on (%s); is the limit of descriptors (ulimit -n) too low?",
-                  strerror(errno));
+    log_no_descriptor(state->endpoint);
     return NA_PLUGIN_NOMEM;
+}
+
+static void log_no_descriptor(const struct kit_endpoint *endpoint)
+{
+    MSG_LOG_ERROR(endpoint,
+                  "no descriptor to wait on (%s); the limit of descriptors (ulimit -n) may be too "
+                  "low, or a seccomp filter refuses the call",
+                  strerror(errno));
 }
 
 int32_t kit_msg_wait_setup_context(struct msg_context *context)
@@ -73,9 +80,7 @@ int32_t kit_msg_wait_setup_context(struct msg_context *context)
         wait_watch_fd(context->epoll_fd, EPOLL_CTL_ADD, context->event_fd, false) &&
         wait_watch_fd(context->epoll_fd, EPOLL_CTL_ADD, endpoint->state->timer_fd, false))
         return NA_PLUGIN_SUCCESS;
-    MSG_LOG_ERROR(endpoint,
-                  "no descriptor to wait on (%s); is the limit of descriptors (ulimit -n) too low?",
-                  strerror(errno));
+    log_no_descriptor(endpoint);
     kit_msg_wait_teardown_context(context);
     return NA_PLUGIN_NOMEM;
 }
@@ -110,10 +115,7 @@ void kit_msg_wait_fd_changed(struct kit_endpoint *endpoint)
     for (uint32_t i = 0; fd >= 0 && i < state->max_contexts; i++)
         if (state->contexts[i].epoll_fd >= 0 &&
             !wait_watch_fd(state->contexts[i].epoll_fd, EPOLL_CTL_ADD, fd, state->is_paused))
-            MSG_LOG_ERROR(
-                endpoint,
-                "no descriptor to wait on (%s); is the limit of descriptors (ulimit -n) too low?",
-                strerror(errno));
+            log_no_descriptor(endpoint);
 }
 
 /* It polls. */
