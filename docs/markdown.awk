@@ -32,12 +32,12 @@ FNR == 1 {
 }
 # Files of examples/ lie beside the pages of the site; a header is a page of the reference.
 !fenced {
-    while (match($0, /\]\([^)#:]*\/[A-Za-z0-9_]+\.(c|cpp|txt|build)\)/)) {
+    gsub(/\]\([^)#:]*sdk\/include\//, "](@ref ")
+    while (match($0, /\]\([^)#:]*\/[A-Za-z0-9_-]+\.(c|cpp|h|txt|build|yaml|json)\)/)) {
         target = substr($0, RSTART + 2, RLENGTH - 2)
         sub(/.*\//, "", target)
         $0 = substr($0, 1, RSTART + 1) target substr($0, RSTART + RLENGTH)
     }
-    gsub(/\]\([^)#:]*sdk\/include\//, "](@ref ")
 }
 !fenced && match($0, /^!\[[^]]*\]\([^)]*\.svg\)$/) {
     split(substr($0, 3), part, /\]\(/)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One-way RPCs: the origin's callback runs when an event is sent, and the target does not answer.
- * Messages from one context to another keep their order, so an RPC that is answered, sent behind
- * the events, tells that they have been handled.
+ * Messages from one context to another keep their order. So where one thread triggers, and inputs
+ * fit a message, the answer to a later RPC says that the events before it were handled.
  *     events --listen na+sm
  *     events ADDRESS            sends 10000 events
  */

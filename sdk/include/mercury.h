@@ -393,9 +393,9 @@ HG_PUBLIC hg_context_t *HG_Context_create_id(hg_class_t *hg_class,
  *
  * \param context [IN]   context, or NULL, which does nothing
  *
- * \return HG_SUCCESS; HG_BUSY if after half a second handles are not destroyed or operations run
- * (the log says how many), then the context stays, receives as before, and destroying it may be
- * tried again; an NA error code
+ * \return HG_SUCCESS; HG_BUSY if after half a second (five while responses are sent) handles are
+ * not destroyed or operations run (the log says how many), then the context stays, receives as
+ * before, and destroying it may be tried again; an NA error code
  *
  * One thread, when no other uses the context. \since 1.0
  */
