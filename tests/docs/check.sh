@@ -343,7 +343,7 @@ performance() {
 }
 
 words() {
-    local line
+    local line term
     command -v codespell >/dev/null || {
         echo "Skipped: there is no codespell"
         exit 77
@@ -351,10 +351,14 @@ words() {
     while read -r line; do
         fail "spelling: $line"
     done < <(codespell --ignore-words tests/docs/spelling.txt "${pages[@]}" CHANGELOG.md examples \
-        sdk/include docs/decisions || true)
+        sdk plugins plugin-template tools docs/decisions || true)
     while read -r line; do
         fail "another word: $line"
-    done < <(grep -nwiEf tests/docs/words.txt "${pages[@]}" examples/* || true)
+    done < <(grep -nwiEf tests/docs/words.txt "${pages[@]}" docs/decisions/*.md examples/* || true)
+    while read -r term; do
+        grep -rqiwF -e "$term" sdk plugins $(ls docs/*.md | grep -vxF docs/glossary.md) ||
+            fail "docs/glossary.md explains '$term', which nothing says any more"
+    done < <(sed -nE 's/^\| ([^|`]+) \| .*/\1/p' docs/glossary.md | sed -E 's/, (of|in|for) .*//; s/, +/\n/g' | grep -vxE 'term|-+')
 }
 
 "$1"
