@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Public functions whose comment does not say what they return, which threads may call them, since
-# which version, or what a parameter is: a line each. Run over the public headers.
+# which version, what a parameter is, or in what unit a time is: a line each. Run over the public headers.
 
 /^\/\*\*/ { comment = ""; in_comment = 1 }
 in_comment { comment = comment $0 "\n"; in_comment = !/\*\//; next }
-/^(HG|NA|HG_UTIL)_PUBLIC |^static (HG|NA)?_?(INLINE|inline) / { declaration = ""; in_declaration = 1 }
+/^(extern )?(HG|NA|HG_UTIL)_PUBLIC( |$)|^static (HG|NA)?_?(INLINE|inline) / { declaration = ""; in_declaration = 1 }
 in_declaration {
     declaration = declaration " " $0
     if (/[;{]$|^\{/) {
@@ -24,7 +24,7 @@ function check(name, parameters, count, part, i, word)
     sub(/.*[ *]/, "", name)
     if (comment ~ /\\copydoc/ || name ~ /_inline$/)
         return
-    if (declaration !~ /(PUBLIC|INLINE|inline) void [a-zA-Z]/ && comment !~ /\\return/)
+    if (declaration !~ /(PUBLIC|INLINE|inline) void [a-zA-Z]/ && comment !~ /\\return +[A-Za-z0-9]/)
         print FILENAME ": " name " does not say what it returns"
     if (comment !~ /thread/)
         print FILENAME ": " name " does not say which threads may call it"
@@ -41,5 +41,7 @@ function check(name, parameters, count, part, i, word)
         sub(/.*[ *]/, "", word)
         if (word != "void" && word != "..." && comment !~ ("\\\\param " word "[ \n]"))
             print FILENAME ": " name " does not say what " word " is"
+        if (word ~ /timeout|_ms$/ && comment !~ /milliseconds|seconds/)
+            print FILENAME ": " name " does not say in what unit " word " is"
     }
 }
