@@ -13,26 +13,18 @@ pictures=docs/pictures
 
 main() {
     case ${1-} in
-    '') draw_changed ;;
-    --all) draw_all ;;
+    '' | --all) draw_texts "$@" ;;
     --check) check ;;
     *) die "usage: pictures.sh [--all | --check]" ;;
     esac
 }
 
-draw_changed() {
+# Usage: draw_texts [--all]
+draw_texts() {
     local text
     install_missing pictures
     for text in "$pictures"/*.dot; do
-        is_current "$text" || draw "$text" "${text%.dot}.svg"
-    done
-}
-
-draw_all() {
-    local text
-    install_missing pictures
-    for text in "$pictures"/*.dot; do
-        draw "$text" "${text%.dot}.svg"
+        [ $# -eq 0 ] && is_current "$text" || draw "$text" "${text%.dot}.svg"
     done
 }
 

@@ -380,8 +380,11 @@ static void channel_take(struct ucx_channel *channel)
 
     if (channel->is_dialed && !channel->is_challenged) {
         complaint = ucx_auth_challenged(channel, channel->in);
-        if (channel->failure == NA_PLUGIN_PERMISSION)
+        if (channel->failure == NA_PLUGIN_PERMISSION) {
             kit_msg_refused(&channel->na_class->fabric, channel->link->name, complaint);
+            channel_failed(channel, complaint);
+            return;
+        }
         if (complaint == NULL && !channel_say_hello(channel))
             complaint = "it sent no share of the key, or memory is missing";
         channel->in_done = 0;
@@ -397,9 +400,7 @@ static void channel_take(struct ucx_channel *channel)
     } else {
         complaint = ucx_hello_head(channel->in, &channel->in_size);
     }
-    if (complaint != NULL && channel->failure == NA_PLUGIN_PERMISSION)
-        channel_failed(channel, complaint); /* it counts as refused */
-    else if (complaint != NULL && channel->fd >= 0)
+    if (complaint != NULL && channel->fd >= 0)
         channel_malformed(channel, complaint);
 }
 

@@ -15,6 +15,7 @@
 /* Callbacks that one round may run. */
 #define TRIGGER_MAX 64
 
+static char *init_without(const char *init, bool keeps_host, bool keeps_options);
 static size_t host_length(const char *address, size_t length);
 static int log_until_signal(FILE *stream, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -78,47 +79,12 @@ bool tool_endpoint_is_node_local(const na_class_t *na_class)
 
 char *tool_endpoint_origin_init(const char *init)
 {
-    char *origin_init = strdup(init), *to = origin_init;
-    const char *from = init;
-
-    while (to != NULL && *from != '\0') {
-        if (strncmp(from, "://", 3) == 0)
-            from += strcspn(from, ","); /* the next one of a list of preferences */
-        else
-            *to++ = *from++;
-    }
-    if (to != NULL)
-        *to = '\0';
-    return origin_init;
+    return init_without(init, false, false);
 }
 
 char *tool_endpoint_beside_init(const char *init, bool is_node_local)
 {
-    char *beside_init = strdup(init), *to = beside_init;
-    const char *from = init;
-
-    while (to != NULL && *from != '\0') {
-        const char *address = from + strlen("://");
-        size_t length, host, options;
-
-        if (strncmp(from, "://", strlen("://")) != 0) {
-            *to++ = *from++;
-            continue;
-        }
-        length = strcspn(address, "?,");
-        host = is_node_local ? 0 : host_length(address, length);
-        options = strcspn(address + length, ",");
-        if (host + options > 0) {
-            memcpy(to, from, strlen("://") + host);
-            to += strlen("://") + host;
-            memcpy(to, address + length, options);
-            to += options;
-        }
-        from = address + length + options;
-    }
-    if (to != NULL)
-        *to = '\0';
-    return beside_init;
+    return init_without(init, !is_node_local, true);
 }
 
 hg_return_t tool_endpoint_progress(hg_context_t *context, unsigned int timeout_ms)
@@ -149,6 +115,37 @@ hg_return_t tool_endpoint_event_round(hg_context_t *context, unsigned int *trigg
 hg_return_t tool_endpoint_result(hg_return_t ret)
 {
     return ret == HG_TIMEOUT || ret == HG_INTERRUPT || ret == HG_AGAIN ? HG_SUCCESS : ret;
+}
+
+/* A copy without the addresses of each choice, or with what is kept of them. */
+static char *init_without(const char *init, bool keeps_host, bool keeps_options)
+{
+    char *copy = strdup(init), *to = copy;
+    const char *from = init;
+
+    while (to != NULL && *from != '\0') {
+        const char *address = from + strlen("://");
+        size_t length, host, options;
+
+        if (strncmp(from, "://", strlen("://")) != 0) {
+            *to++ = *from++;
+            continue;
+        }
+        length = strcspn(address, "?,");
+        options = strcspn(address + length, ",");
+        from = address + length + options;
+        host = keeps_host ? host_length(address, length) : 0;
+        options = keeps_options ? options : 0;
+        if (host + options > 0) {
+            memcpy(to, "://", strlen("://"));
+            memcpy(to + strlen("://"), address, host);
+            memcpy(to + strlen("://") + host, address + length, options);
+            to += strlen("://") + host + options;
+        }
+    }
+    if (to != NULL)
+        *to = '\0';
+    return copy;
 }
 
 /* An IPv6 address is in brackets, so that its colons begin no port. */
