@@ -5,6 +5,7 @@
  */
 #include "child.h"
 #include "hosts.h"
+#include "hosts_pair.h"
 #include "service.h"
 
 #include <setjmp.h>
@@ -41,7 +42,6 @@ struct load {
     int none_left;
 };
 
-static int role_target(const char *init_string);
 static int role_origin(const char *init_string);
 static bool load_open(struct load *load, const char *init_string, const char *target);
 static hg_return_t call_start(struct call *call);
@@ -51,21 +51,14 @@ static void at_address(char *text, size_t size, const char *address);
 static void cable_pulled_during_rpcs_and_bulk_loses_nothing(void **state)
 {
     struct child target, origin;
-    char init[256], line[512], address[512];
+    char target_init[256], origin_init[256], line[512], address[512];
     unsigned long succeeded = 0, failed = 0, twice = 1;
     int open = -1, echo = -1;
 
     (void) state;
-    at_address(init, sizeof(init), "10.77.0.1:7117");
-    assert_true(child_start(&target, (const char *const[]){"target", init, NULL}));
-    at_address(init, sizeof(init), "10.77.0.2");
-    assert_true(child_start(&origin, (const char *const[]){"origin", init, NULL}));
-    assert_true(child_read_line(&target, line, sizeof(line), 10000));
-    assert_string_equal(line, "entered");
-    assert_true(child_read_line(&origin, line, sizeof(line), 10000));
-    assert_string_equal(line, "entered");
-    assert_true(hosts_join(target.pid, "10.77.0.1/24", origin.pid, "10.77.0.2/24"));
-
+    at_address(target_init, sizeof(target_init), HOSTS_TARGET ":7117");
+    at_address(origin_init, sizeof(origin_init), HOSTS_ORIGIN);
+    hosts_start(&target, &origin, target_init, origin_init, NULL, 10000);
     assert_true(child_tell(&target, "open"));
     assert_true(child_read_line(&target, address, sizeof(address), 20000));
     assert_true(child_tell(&origin, address));
@@ -100,7 +93,7 @@ int main(int argc, char **argv)
     char reason[256];
 
     if (argc == 3 && strcmp(argv[1], "target") == 0)
-        return role_target(argv[2]);
+        return host_serve(argv[2], NULL);
     if (argc == 3 && strcmp(argv[1], "origin") == 0)
         return role_origin(argv[2]);
     if (!hosts_possible(reason, sizeof(reason))) {
@@ -108,21 +101,6 @@ int main(int argc, char **argv)
         return 77;
     }
     return cmocka_run_group_tests(tests, NULL, NULL);
-}
-
-/* Enters its host, opens the service when the test says so, and serves until it is told to stop. */
-static int role_target(const char *init_string)
-{
-    struct service service;
-    char line[64];
-
-    if (!host_enter() || !(printf("entered\n"), fflush(stdout) == 0) ||
-        !child_hear(line, sizeof(line)) || !service_open(&service, init_string, true) ||
-        !service_print_address(&service))
-        return 1;
-    while (!child_is_told())
-        service_run(&service, NULL, 20);
-    return service_close(&service) ? 0 : 2;
 }
 
 /*
@@ -135,8 +113,7 @@ static int role_origin(const char *init_string)
     char target[512];
     hg_return_t echo;
 
-    if (!host_enter() || !(printf("entered\n"), fflush(stdout) == 0) ||
-        !child_hear(target, sizeof(target)) || !load_open(&load, init_string, target))
+    if (!host_begin(target, sizeof(target)) || !load_open(&load, init_string, target))
         return 1;
     for (int i = 0; i < RPCS + PULLS; i++) {
         if (call_start(&load.calls[i]) != HG_SUCCESS)

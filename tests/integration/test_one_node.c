@@ -6,6 +6,7 @@
  */
 #include "child.h"
 #include "hosts.h"
+#include "hosts_pair.h"
 #include "service.h"
 
 #include <setjmp.h>
@@ -21,26 +22,18 @@
 #define ECHOES   200
 #define LIMIT_MS 5000 /* a timer would take twice as long for all of them */
 
-static int role_target(const char *init_string, const char *key);
 static int role_origin(const char *init_string, const char *key);
 
 static void echoes_wait_for_no_timer(const char *key)
 {
     const char *transport = test_init_string();
     struct child target, origin;
-    char init[256], line[512], address[512];
+    char target_init[256], origin_init[256], line[512], address[512];
     long ms = -1;
 
-    (void) snprintf(init, sizeof(init), "%s://10.77.0.1:7121", transport);
-    assert_true(child_start(&target, (const char *const[]){"target", init, key, NULL}));
-    (void) snprintf(init, sizeof(init), "%s://10.77.0.2", transport);
-    assert_true(child_start(&origin, (const char *const[]){"origin", init, key, NULL}));
-    assert_true(child_read_line(&target, line, sizeof(line), 10000));
-    assert_string_equal(line, "entered");
-    assert_true(child_read_line(&origin, line, sizeof(line), 10000));
-    assert_string_equal(line, "entered");
-    assert_true(hosts_join(target.pid, "10.77.0.1/24", origin.pid, "10.77.0.2/24"));
-
+    (void) snprintf(target_init, sizeof(target_init), "%s://" HOSTS_TARGET ":7121", transport);
+    (void) snprintf(origin_init, sizeof(origin_init), "%s://" HOSTS_ORIGIN, transport);
+    hosts_start(&target, &origin, target_init, origin_init, key, 10000);
     assert_true(child_tell(&target, "open"));
     assert_true(child_read_line(&target, address, sizeof(address), 20000));
     assert_true(child_tell(&origin, address));
@@ -74,7 +67,7 @@ int main(int argc, char **argv)
     char reason[256];
 
     if (argc == 4 && strcmp(argv[1], "target") == 0)
-        return role_target(argv[2], argv[3][0] != '\0' ? argv[3] : NULL);
+        return host_serve(argv[2], argv[3][0] != '\0' ? argv[3] : NULL);
     if (argc == 4 && strcmp(argv[1], "origin") == 0)
         return role_origin(argv[2], argv[3][0] != '\0' ? argv[3] : NULL);
     if (!hosts_possible(reason, sizeof(reason))) {
@@ -82,21 +75,6 @@ int main(int argc, char **argv)
         return 77;
     }
     return cmocka_run_group_tests(tests, NULL, NULL);
-}
-
-static int role_target(const char *init_string, const char *key)
-{
-    struct service service;
-    char line[64];
-
-    if (!host_enter() || !(printf("entered\n"), fflush(stdout) == 0) ||
-        !child_hear(line, sizeof(line)) ||
-        !service_open_with_key(&service, init_string, true, key) ||
-        !service_print_address(&service))
-        return 1;
-    while (!child_is_told())
-        service_run(&service, NULL, 20);
-    return service_close(&service) ? 0 : 2;
 }
 
 /* Prints how long echoes took, one after the other, but for the first one, which connects. */
@@ -108,8 +86,7 @@ static int role_origin(const char *init_string, const char *key)
     hg_return_t ret = HG_SUCCESS;
     long long begun = 0;
 
-    if (!host_enter() || !(printf("entered\n"), fflush(stdout) == 0) ||
-        !child_hear(target, sizeof(target)) ||
+    if (!host_begin(target, sizeof(target)) ||
         !service_open_with_key(&service, init_string, false, key) ||
         HG_Addr_lookup2(service.hg_class, target, &address) != HG_SUCCESS)
         return 1;

@@ -6,6 +6,7 @@
  */
 #include "child.h"
 #include "hosts.h"
+#include "hosts_pair.h"
 #include "service.h"
 
 #include <setjmp.h>
@@ -19,8 +20,6 @@
 
 #include <cmocka.h>
 
-#define TARGET_HOST "10.77.0.1"
-#define ORIGIN_HOST "10.77.0.2"
 #define RPCS        8
 #define PULL_SIZE   (8u << 20)
 #define PULL_ROUNDS 1000000u
@@ -35,7 +34,6 @@ struct pending {
     hg_bulk_t memory;
 };
 
-static int role_target(const char *init_string);
 static int role_origin(const char *init_string);
 static void tell(const char *what, int value);
 static hg_return_t echo_at_last(struct service *service, hg_addr_t address);
@@ -45,7 +43,7 @@ static void pending_free(struct pending *pending);
 static void at_address(char *text, size_t size, const char *address);
 static unsigned int connections_to_accept(pid_t pid);
 static int expect(struct child *child, const char *what);
-static void hosts_start(struct child *target, struct child *origin);
+static void hosts_meet(struct child *target, struct child *origin);
 static void hosts_end(struct child *target, struct child *origin);
 
 static void silence_is_an_error_and_its_end_is_not(void **state)
@@ -53,17 +51,17 @@ static void silence_is_an_error_and_its_end_is_not(void **state)
     struct child target, origin;
 
     (void) state;
-    hosts_start(&target, &origin);
+    hosts_meet(&target, &origin);
     assert_true(child_tell(&origin, "begin"));
     assert_int_equal(expect(&origin, "begun"), RPCS + 1);
-    assert_true(host_silence(target.pid, ORIGIN_HOST, true));
-    assert_true(host_silence(origin.pid, TARGET_HOST, true));
+    assert_true(host_silence(target.pid, HOSTS_ORIGIN, true));
+    assert_true(host_silence(origin.pid, HOSTS_TARGET, true));
     assert_true(child_tell(&origin, "wait"));
     assert_int_equal(expect(&origin, "unreachable"), RPCS + 1);
     assert_true(child_tell(&origin, "new"));
     assert_int_equal(expect(&origin, "echo"), HG_HOSTUNREACH);
-    assert_true(host_silence(target.pid, ORIGIN_HOST, false));
-    assert_true(host_silence(origin.pid, TARGET_HOST, false));
+    assert_true(host_silence(target.pid, HOSTS_ORIGIN, false));
+    assert_true(host_silence(origin.pid, HOSTS_TARGET, false));
     assert_true(child_tell(&origin, "again"));
     assert_int_equal(expect(&origin, "echo"), HG_SUCCESS);
     hosts_end(&target, &origin);
@@ -76,7 +74,7 @@ static void standing_still_is_no_silence(void **state)
     unsigned int queued;
 
     (void) state;
-    hosts_start(&target, &origin);
+    hosts_meet(&target, &origin);
     assert_int_equal(kill(target.pid, SIGSTOP), 0);
     assert_true(child_tell(&origin, "still"));
     usleep(STILL_US);
@@ -97,7 +95,7 @@ int main(int argc, char **argv)
     char reason[256];
 
     if (argc == 3 && strcmp(argv[1], "target") == 0)
-        return role_target(argv[2]);
+        return host_serve(argv[2], NULL);
     if (argc == 3 && strcmp(argv[1], "origin") == 0)
         return role_origin(argv[2]);
     if (!hosts_possible(reason, sizeof(reason))) {
@@ -107,17 +105,13 @@ int main(int argc, char **argv)
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
-static void hosts_start(struct child *target, struct child *origin)
+static void hosts_meet(struct child *target, struct child *origin)
 {
-    char init[256], address[512];
+    char target_init[256], origin_init[256], address[512];
 
-    at_address(init, sizeof(init), TARGET_HOST ":7119");
-    assert_true(child_start(target, (const char *const[]){"target", init, NULL}));
-    at_address(init, sizeof(init), ORIGIN_HOST);
-    assert_true(child_start(origin, (const char *const[]){"origin", init, NULL}));
-    assert_int_equal(expect(target, "entered"), 0);
-    assert_int_equal(expect(origin, "entered"), 0);
-    assert_true(hosts_join(target->pid, TARGET_HOST "/24", origin->pid, ORIGIN_HOST "/24"));
+    at_address(target_init, sizeof(target_init), HOSTS_TARGET ":7119");
+    at_address(origin_init, sizeof(origin_init), HOSTS_ORIGIN);
+    hosts_start(target, origin, target_init, origin_init, NULL, END_MS + 20000);
     assert_true(child_tell(target, "open"));
     assert_true(child_read_line(target, address, sizeof(address), END_MS));
     assert_true(child_tell(origin, address));
@@ -145,23 +139,6 @@ static int expect(struct child *child, const char *what)
     return value;
 }
 
-static int role_target(const char *init_string)
-{
-    struct service service;
-    char line[64];
-
-    if (!host_enter())
-        return 1;
-    tell("entered", 0);
-    if (!child_hear(line, sizeof(line)) || !service_open(&service, init_string, true) ||
-        !service_print_address(&service))
-        return 1;
-    while (!child_is_told())
-        service_run(&service, NULL, 20);
-    /* What it works on for an origin that went silent has ended, or ends in time. */
-    return service_close(&service) ? 0 : 2;
-}
-
 static int role_origin(const char *init_string)
 {
     struct service service, other;
@@ -169,10 +146,7 @@ static int role_origin(const char *init_string)
     char word[512], target[512];
     hg_addr_t address, again;
 
-    if (!host_enter())
-        return 1;
-    tell("entered", 0);
-    if (!child_hear(target, sizeof(target)) || !service_open(&service, init_string, false) ||
+    if (!host_begin(target, sizeof(target)) || !service_open(&service, init_string, false) ||
         HG_Addr_lookup2(service.hg_class, target, &address) != HG_SUCCESS)
         return 1;
     tell("echo", (int) service_echo(&service, address, 1, "hello", END_MS));
