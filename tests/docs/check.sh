@@ -126,32 +126,51 @@ has_member() {
         END { exit !found }' $(find sdk/src sdk/include -name '*.[ch]')
 }
 
+# The next three look at what a page or a picture names, a line each, and raise count of the caller.
+# Usage: names_functions <page> <file or folder>...; "name"
+names_functions() {
+    local name
+    while read -r name; do
+        has_function "$name" "${@:2}" || fail "$1 names $name(), which is not there"
+        count=$((count + 1))
+    done
+}
+
+# Usage: names_places <page>; "name file"
+names_places() {
+    local name file
+    while read -r name file; do
+        has_function "$name" "$(find_inside "$file")" || fail "$1 says that $name() is in $file"
+        count=$((count + 1))
+    done
+}
+
+# Usage: names_members <page>; "structure member"
+names_members() {
+    local name member
+    while read -r name member; do
+        has_member "$name" "$member" || fail "$1 names $name.$member, which is not there"
+        count=$((count + 1))
+    done
+}
+
 # `name()` (`file`: that file has it; `name()` alone: one of them has it. A member is `structure.member`.
 inside() {
-    local page=docs/architecture.md text name file count=0
+    local page=docs/architecture.md text name count=0
     text=$(tr '\n' ' ' <$page)
     while read -r name; do
-        file=$(find_inside "$name") || fail "$page names $name, which is not there"
+        find_inside "$name" >/dev/null || fail "$page names $name, which is not there"
         count=$((count + 1))
     done < <(grep -oE '`[a-z_./]+(/|\.[ch]|\.sh)`' <<<"$text" | tr -d '`' | sort -u)
-    while read -r name; do
-        has_function "$name" sdk/src sdk/include sdk/kit plugins tools ||
-            fail "$page names $name(), which is not there"
-        count=$((count + 1))
-    done < <(grep -oE '`[A-Za-z_0-9]+\(\)`' <<<"$text" | tr -d '`()' | grep -vxE 'epoll_wait|fork' | sort -u)
-    while read -r name file; do
-        has_function "$name" "$(find_inside "$file")" || fail "$page says that $name() is in $file"
-        count=$((count + 1))
-    done < <(grep -oE '`[A-Za-z_0-9]+\(\)` \(`[a-z_/]+\.[ch]`' <<<"$text" | tr -d '`()' | sort -u)
+    names_functions $page sdk/src sdk/include sdk/kit plugins tools < <(grep -oE '`[A-Za-z_0-9]+\(\)`' <<<"$text" |
+        tr -d '`()' | grep -vxE 'epoll_wait|fork' | sort -u)
+    names_places $page < <(grep -oE '`[A-Za-z_0-9]+\(\)` \(`[a-z_/]+\.[ch]`' <<<"$text" | tr -d '`()' | sort -u)
     while read -r name; do
         grep -rqE "^(struct|enum) $name \{" sdk/src || fail "$page names struct $name, which is not there"
         count=$((count + 1))
     done < <(grep -oE '`(struct |enum )?[a-z_]+(\.[a-z_]+)?`' <<<"$text" | tr -d '`' |
         sed -nE 's/^(struct|enum) ([a-z_]+)$/\2/p; s/^(hg_[a-z_]+)\.([a-z_]+)$/\1/p' | grep -vx h | sort -u)
-    while read -r name file; do
-        has_member "$name" "$file" || fail "$page names $name.$file, which is not there"
-        count=$((count + 1))
-    done < <(grep -oE '`[hn][ga]_[a-z_]+\.[a-z_]+`' <<<"$text" | tr -d '`' | grep -vE '\.[ch]$' | tr . ' ' | sort -u)
+    names_members $page < <(grep -oE '`[hn][ga]_[a-z_]+\.[a-z_]+`' <<<"$text" | tr -d '`' | grep -vE '\.[ch]$' | tr . ' ' | sort -u)
     while read -r name; do
         grep -rqw "$name" sdk/src sdk/include sdk/kit || fail "$page names $name, which is not there"
         count=$((count + 1))
@@ -189,26 +208,18 @@ members() {
 
 # In a picture name() (file) and structure.member are what they are in the page above. Lines end with \n or \l.
 pictures() {
-    local text words name file picture count=0
+    local text words file picture count=0
     scripts/pictures.sh --check || fail "pictures are not as they should be"
     for text in docs/pictures/*.dot; do
         words=$(sed -E 's|^ *//.*||; s/\\[nl]/ /g' "$text")
-        while read -r name; do
-            has_function "$name" sdk/src sdk/include sdk/kit plugins || fail "$text names $name(), which is not there"
-            count=$((count + 1))
-        done < <(grep -oE '[A-Za-z_0-9]+\(\)' <<<"$words" | tr -d '()' | sort -u)
-        while read -r name file; do
-            has_function "$name" "$(find_inside "$file")" || fail "$text says that $name() is in $file"
-            count=$((count + 1))
-        done < <(grep -oE '[A-Za-z_0-9]+\(\) +\([a-z_/]+/[a-z_]+\.[ch]\)' <<<"$words" | tr -d '()' | sort -u)
+        names_functions "$text" sdk/src sdk/include sdk/kit plugins \
+            < <(grep -oE '[A-Za-z_0-9]+\(\)' <<<"$words" | tr -d '()' | sort -u)
+        names_places "$text" < <(grep -oE '[A-Za-z_0-9]+\(\) +\([a-z_/]+/[a-z_]+\.[ch]\)' <<<"$words" | tr -d '()' | sort -u)
         while read -r file; do
             find_inside "$file" >/dev/null || fail "$text names $file, which is not there"
         done < <(grep -oE '[a-z_]+(/[a-z_]+)*(\.[ch]|/)([^A-Za-z_>/]|$)' <<<"$words" | grep -oE '^[a-z_/]+(\.[ch]|/)?' |
             sort -u)
-        while read -r name file; do
-            has_member "$name" "$file" || fail "$text names $name.$file, which is not there"
-            count=$((count + 1))
-        done < <(grep -oE '\b[hn][ga]_[a-z_]+\.[a-z_]+' <<<"$words" | grep -vE '\.(h|c|so)$' | tr . ' ' | sort -u)
+        names_members "$text" < <(grep -oE '\b[hn][ga]_[a-z_]+\.[a-z_]+' <<<"$words" | grep -vE '\.(h|c|so)$' | tr . ' ' | sort -u)
         picture=${text%.dot}.svg
         grep -qwF "$picture" docs/Doxyfile || fail "docs/Doxyfile does not bring $picture to the site"
         grep -qE "!\[[^]]{30,}\]\(([a-z/]+/)?pictures/${picture##*/}\)$" "${pages[@]}" ||
