@@ -19,8 +19,8 @@
 
 #include <cmocka.h>
 
-#define ECHOES   200
-#define LIMIT_MS 5000 /* a timer would take twice as long for all of them */
+#define ECHOES  200
+#define SOON_MS 25 /* a timer of the transport wakes after 50 */
 
 static int role_origin(const char *init_string, const char *key);
 
@@ -29,7 +29,7 @@ static void echoes_wait_for_no_timer(const char *key)
     const char *transport = test_init_string();
     struct child target, origin;
     char target_init[256], origin_init[256], line[512], address[512];
-    long ms = -1;
+    int soon = -1;
 
     (void) snprintf(target_init, sizeof(target_init), "%s://" HOSTS_TARGET ":7121", transport);
     (void) snprintf(origin_init, sizeof(origin_init), "%s://" HOSTS_ORIGIN, transport);
@@ -39,8 +39,8 @@ static void echoes_wait_for_no_timer(const char *key)
     assert_true(child_tell(&origin, address));
     assert_true(child_read_line(&origin, line, sizeof(line), 60000));
     print_message("%d echoes: %s\n", ECHOES, line);
-    assert_int_equal(sscanf(line, "%ld ms", &ms), 1);
-    assert_in_range(ms, 0, LIMIT_MS);
+    assert_int_equal(sscanf(line, "%d soon", &soon), 1);
+    assert_in_range(soon, ECHOES / 2, ECHOES); /* a busy machine makes some late, not most */
     assert_int_equal(child_collect(&origin, 20000), 0);
     assert_true(child_tell(&target, "stop"));
     assert_int_equal(child_collect(&target, 20000), 0);
@@ -77,26 +77,27 @@ int main(int argc, char **argv)
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
-/* Prints how long echoes took, one after the other, but for the first one, which connects. */
+/* Prints how many echoes came soon, one after the other, but for the first one, which connects. */
 static int role_origin(const char *init_string, const char *key)
 {
     struct service service;
     hg_addr_t address = HG_ADDR_NULL;
     char target[512];
     hg_return_t ret = HG_SUCCESS;
-    long long begun = 0;
+    int soon = 0;
 
     if (!host_begin(target, sizeof(target)) ||
         !service_open_with_key(&service, init_string, false, key) ||
         HG_Addr_lookup2(service.hg_class, target, &address) != HG_SUCCESS)
         return 1;
     for (uint64_t i = 0; i <= ECHOES && ret == HG_SUCCESS; i++) {
+        const long long begun = now_ms();
+
         ret = service_echo(&service, address, i, "from the same node", 20000);
-        if (i == 0)
-            begun = now_ms();
+        soon += i > 0 && now_ms() - begun < SOON_MS;
     }
     if (ret == HG_SUCCESS)
-        printf("%lld ms\n", now_ms() - begun);
+        printf("%d soon\n", soon);
     else
         printf("%s\n", HG_Error_to_string(ret));
     fflush(stdout);
