@@ -40,10 +40,10 @@ void ofi_stuck_look(struct na_plugin_class *na_class)
     struct ofi_stuck *stuck = &na_class->stuck;
     uint64_t now;
 
+    ofi_unidentified_look(na_class);
     if (!stuck->is_possible || na_class->endpoint == NULL ||
         (na_class->wait_fd < 0 && !na_class->is_listening))
         return;
-    ofi_unidentified_look(na_class);
     now = kit_host->clock_ns();
     if (stuck->has_received)
         ofi_is_healthy(stuck, now);

@@ -41,7 +41,7 @@ void ofi_unidentified_open(struct na_plugin_class *na_class)
     int fd;
 
     ofi_unidentified_close(na_class);
-    if (!na_class->stuck.is_possible || !na_class->is_listening || na_class->wait_fd < 0 ||
+    if (!na_class->protocol.tcp_port || !na_class->is_listening || na_class->wait_fd < 0 ||
         fi_getname(&na_class->endpoint->fid, &own, &size) != 0)
         return;
     na_class->own_port = ofi_socket_port(&own);

@@ -436,6 +436,11 @@ int main(void)
         cmocka_unit_test(silent_connections_are_closed),
         cmocka_unit_test(silent_connections_leave_room_for_others),
     };
+    /* libfabric's TCP provider without a layer above it. */
+    const struct CMUnitTest alone[] = {
+        cmocka_unit_test(silent_connections_are_closed),
+        cmocka_unit_test(silent_connections_leave_room_for_others),
+    };
     struct na_host host = plugin_host;
     int ret;
 
@@ -443,9 +448,10 @@ int main(void)
     host.op_complete_recv = completed_recv;
     kit_host = &host;
     assert_int_equal(setenv("FI_OFI_RXM_MSG_RX_SIZE", BUFFERS, 1), 0);
-    ret = cmocka_run_group_tests_name("ofi+tcp", tests, NULL, NULL);
     protocol = "tcp;ofi_rxm";
-    ret += cmocka_run_group_tests_name("ofi+tcp;ofi_rxm", tests, NULL, NULL);
+    ret = cmocka_run_group_tests_name("ofi+tcp;ofi_rxm", tests, NULL, NULL);
+    protocol = FI_VERSION_LT(fi_version(), FI_VERSION(1, 18)) ? "net" : "tcp";
+    ret += cmocka_run_group_tests_name(protocol, alone, NULL, NULL);
     ofi_enumerate_cleanup();
     return ret;
 }
