@@ -3,7 +3,8 @@
 # What holds of the documentation without a build; one of
 #     functions   public functions say what they return, which threads may call them, since when
 #     links       links between files lead somewhere, as do those to headings
-#     code        each block of C in docs/ is a part of a file in examples/, as it stands there
+#     code        each block of C, C++, CMake and Meson in docs/ is a part of a file in examples/, as it stands there; and each
+#                 of these files has a page that shows a part of it and links to it
 #     blocks      each block of commands runs in a test, or tests/docs/not_run.txt says why not
 #     inside      files, functions, structures, macros and tests that docs/architecture.md names are there, where it says; who
 #                 writes and reads members of a handle
@@ -86,22 +87,29 @@ links() {
         sed -E 's/\]\(([^)]*)\)$/\1/')
 }
 
-# Lines are compared without their indentation.
+# Lines are compared without their indentation. A block that several files have shows none of them.
 code() {
-    local page block
+    local page block files shown=
     for page in docs/*.md docs/transports/*.md; do
         while IFS= read -r -d '' block; do
-            awk -v block="$block" '
-                function plain(text) { gsub(/(^|\n)[ \t]+/, "\n", text); return text }
-                BEGIN { RS = "\001"; block = plain("\n" block) }
-                index(plain("\n" $0), block) { found = 1 }
-                END { exit !found }' examples/*.c examples/*.cpp examples/*.h examples/CMakeLists.txt \
-                examples/meson.build ||
-                fail "$page: a block is in none of the examples: ${block:0:100}"
+            files=$(with_block "$block" examples/*.c examples/*.cpp examples/*.h examples/CMakeLists.txt examples/meson.build)
+            [ -n "$files" ] || fail "$page: a block is in none of the examples: ${block:0:100}"
+            ! grep -qF "/$files)" "$page" || shown+=" $files"
         done < <(awk '/^```$/ && in_block { in_block = 0; printf "%s%c", text, 0; next }
             in_block { text = text $0 "\n" }
             /^```(c|cpp|cmake|meson)$/ { in_block = 1; text = "" }' "$page")
     done
+    for page in examples/*; do
+        [[ $page == *.md || " $shown " == *" $page "* ]] || fail "no page of docs/ shows a part of $page and links to it"
+    done
+}
+
+# Usage: with_block <block> <file>...; prints the files that have it, a line each.
+with_block() {
+    awk -v block="$1" '
+        function plain(text) { gsub(/(^|\n)[ \t]+/, "\n", text); return text }
+        BEGIN { RS = "\001"; block = plain("\n" block) }
+        index(plain("\n" $0), block) { print FILENAME }' "${@:2}"
 }
 
 # Usage: find_inside <file as the page names it>
