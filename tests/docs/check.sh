@@ -54,7 +54,7 @@ blocks() {
 # Usage: block_heads <page> <1: its sh is run>
 block_heads() {
     awk -v page="$1" -v run="$2" '
-        /^```/ && !fenced { fenced = 1; skip = /^```c$/ || (/^```sh$/ && run); head = !skip; next }
+        /^```/ && !fenced { fenced = 1; skip = /^```(c|cpp|cmake|meson)$/ || (/^```sh$/ && run); head = !skip; next }
         /^```$/ { fenced = 0; last = ""; next }
         fenced { if (head) print page ": " $0; head = 0; next }
         /^    [^ ]/ && last == "" && !list { sub(/^ +/, ""); print page ": " $0; last = $0; next }
