@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# What holds of the documentation without a build; one of
+# What holds of the documentation without a build:
+#     check.sh CHECK [FOLDER]
+# FOLDER has the pages as they are installed; without it they are those of the tree. CHECK is one of
 #     functions   public functions say what they return, which threads may call them, since when
 #     links       links between files lead somewhere, as do those to headings
 #     code        each block of C, C++, CMake and Meson in docs/ is a part of a file in examples/, as it stands there; and each
@@ -15,7 +17,7 @@
 #     performance tables and pictures of docs/performance.md are those that its data give
 #     words       spelling, and words that the design has others for
 set -euo pipefail
-cd "$(dirname "$0")/../.."
+cd "${2:-$(dirname "$0")/../..}"
 failures=0
 pages=(README.md CONTRIBUTING.md SECURITY.md examples/README.md docs/*.md docs/transports/*.md)
 
@@ -69,6 +71,9 @@ headings() {
 
 links() {
     local page target file heading folder
+    for page in "${pages[@]}"; do
+        [ -e "$page" ] || fail "there is no $page"
+    done
     while IFS=: read -r page target; do
         folder=.
         [[ $page != */* ]] || folder=${page%/*}
