@@ -15,7 +15,7 @@
 #     versions    the release has one number, also where packages say it
 #     messages    docs/messages.md has a row for each message of level error and warning, and none for others
 #     performance tables and pictures of docs/performance.md are those that its data give
-#     words       spelling, and words that the design has others for
+#     words       spelling, words that docs/glossary.md has others for, in pages and in the prose of sources, and its terms
 set -euo pipefail
 cd "${2:-$(dirname "$0")/../..}"
 failures=0
@@ -366,8 +366,9 @@ performance() {
     [ "$(grep -c '^|' docs/performance.md)" -ge 60 ] || fail "docs/performance.md has lost its tables"
 }
 
+# A word in backticks of the table in docs/glossary.md is refused, with the endings of a verb or a plural.
 words() {
-    local line term
+    local line term refused prose
     command -v codespell >/dev/null || {
         echo "Skipped: there is no codespell"
         exit 77
@@ -376,13 +377,25 @@ words() {
         fail "spelling: $line"
     done < <(codespell --ignore-words tests/docs/spelling.txt "${pages[@]}" CHANGELOG.md examples \
         sdk plugins plugin-template tools docs/decisions || true)
+    refused=$(sed -n '/^## Not this word, but that$/,$p' docs/glossary.md | sed -nE 's/^\| ([^|]*`[^|]*) \|.*/\1/p' |
+        grep -oE '`[^`]+`' | tr -d '`' | paste -sd '|')
+    [ "$(tr '|' '\n' <<<"$refused" | wc -l)" -ge 20 ] || fail "docs/glossary.md has lost its table of other words"
+    prose=$(sources | xargs awk -f tests/docs/prose.awk "${pages[@]}" docs/decisions/*.md CHANGELOG.md docs/pictures/*.dot)
+    [ "$(wc -l <<<"$prose")" -ge 20000 ] || fail "prose.awk fits the sources no more"
     while read -r line; do
-        fail "another word: $line"
-    done < <(grep -nwiEf tests/docs/words.txt "${pages[@]}" docs/decisions/*.md examples/* || true)
+        fail "docs/glossary.md has another word: ${line:0:200}"
+    done < <(grep -wiE "($refused)(s|d|ed|ing)?" <<<"$prose" || true)
     while read -r term; do
         grep -rqiwF -e "$term" sdk plugins $(ls docs/*.md | grep -vxF docs/glossary.md) ||
             fail "docs/glossary.md explains '$term', which nothing says any more"
-    done < <(sed -nE 's/^\| ([^|`]+) \| .*/\1/p' docs/glossary.md | sed -E 's/, (of|in|for) .*//; s/, +/\n/g' | grep -vxE 'term|-+')
+    done < <(sed "/^## Not this word/,\$d" docs/glossary.md | sed -nE 's/^\| ([^|`]+) \| .*/\1/p' |
+        sed -E 's/, (of|in|for) .*//; s/, +/\n/g' | grep -vxE 'term|-+')
+}
+
+# Usage: sources; prints the files whose comments are prose of ours.
+sources() {
+    find sdk plugins plugin-template tools examples dropin tests scripts cmake packaging -type f \
+        \( -name '*.[ch]' -o -name '*.cpp' -o -name '*.sh' -o -name '*.py' -o -name '*.awk' -o -name '*.cmake' -o -name CMakeLists.txt \)
 }
 
 "$1"
