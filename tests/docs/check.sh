@@ -12,8 +12,9 @@
 #                 writes and reads members of a handle
 #     pictures    pictures are drawn from their text, are shown by a page, and name what is there
 #     decisions   docs/decisions has an index, and each decision its parts
-#     versions    the release has one number, also where packages say it
-#     messages    docs/messages.md has a row for each message of level error and warning, and none for others
+#     versions    the release has one number, also where packages say it; docs/upgrading.md has those of what travels
+#     messages    docs/messages.md has a row for each message of level error and warning, and none for others; those that
+#                 docs/upgrading.md quotes are there
 #     performance tables and pictures of docs/performance.md are those that its data give
 #     words       spelling, words that docs/glossary.md has others for, in pages and in the prose of sources, and its terms
 set -euo pipefail
@@ -276,6 +277,19 @@ versions() {
     header=$(sed -nE 's/^#define NA_PLUGIN_ABI_M(AJ|IN)OR ([0-9]+)u?.*/\2/p' sdk/include/na_plugin.h | paste -sd.)
     spec=$(sed -nE 's/^%global abi_m(aj|in)or ([0-9]+)$/\2/p' packaging/rpm/amalgam.spec | paste -sd.)
     [ "$header" = "$spec" ] || fail "the plugin ABI is $header, and packaging/rpm/amalgam.spec says $spec"
+    versions_of_what_travels
+}
+
+# A row of docs/upgrading.md ends with the number that the sources have, for each format in the row of docs/releasing.md.
+versions_of_what_travels() {
+    local name number defined count=0
+    while read -r name; do
+        number=$(sed -nE "s/^\| .*\(\`$name\`\) \|.* \| ([0-9]+) \|\$/\1/p" docs/upgrading.md)
+        defined=$(grep -rhE "^#define $name " sdk plugins | awk '{ sub(/u$/, "", $3); print $3 }')
+        [ "$((defined))" = "$number" ] || fail "docs/upgrading.md does not say that $name is $defined"
+        count=$((count + 1))
+    done < <(grep '^| what travels |' docs/releasing.md | grep -oE '`[A-Z_]+_VERSION`' | tr -d '`')
+    [ "$count" -ge 7 ] || fail "docs/releasing.md does not list the versions of what travels"
 }
 
 # The messages of these sources, and reasons that become a part of one, "file:line<tab>text" each. What na_conformance
@@ -343,6 +357,9 @@ messages() {
     while read -r line; do
         fail "$line"
     done < <(grep . <<<"$complaints" || true)
+    while read -r line; do
+        grep -qF -e "$line" <<<"$collected" || fail "docs/upgrading.md quotes '$line', which no message says"
+    done < <(sed -nE '/^\| over \|/,/^$/p' docs/upgrading.md | cut -d '|' -f 3 | grep -oE '`[^`]+`' | tr -d '`')
 }
 
 performance() {
