@@ -5,6 +5,7 @@
 # FOLDER has the pages as they are installed; without it they are those of the tree. CHECK is one of
 #     functions   public functions say what they return, which threads may call them, since when
 #     links       links between files lead somewhere, as do those to headings
+#     beginnings  a page begins with a paragraph of what it is for
 #     code        each block of C, C++, CMake and Meson in docs/ is a part of a file in examples/, as it stands there; and each
 #                 of these files has a page that shows a part of it and links to it
 #     blocks      each block of commands runs in a test, or tests/docs/not_run.txt says why not
@@ -91,6 +92,15 @@ links() {
         fi
     done < <(grep -oHE '\]\([^) ]+\)' "${pages[@]}" docs/decisions/*.md CHANGELOG.md |
         sed -E 's/\]\(([^)]*)\)$/\1/')
+}
+
+# Before a list, a table, a block, a picture or another heading.
+beginnings() {
+    local page
+    for page in "${pages[@]}" docs/decisions/README.md CHANGELOG.md; do
+        awk 'NR == 1 { ok = /^# ./ } NR == 2 { ok = ok && $0 == "" } NR == 3 { exit } END { exit !(ok && /^[^-|`#! \t0-9]/) }' "$page" ||
+            fail "$page does not begin with a paragraph that says what it is for"
+    done
 }
 
 # Lines are compared without their indentation. A block that several files have shows none of them.
