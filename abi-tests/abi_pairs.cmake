@@ -97,6 +97,19 @@ function(abi_add_release release)
     set_target_properties(abi_${release}_program PROPERTIES SKIP_BUILD_RPATH ON
         RUNTIME_OUTPUT_DIRECTORY "${ABI_BINARY_DIR}/${release}")
 
+    # The README's, in two processes of two releases over one plugin.
+    add_executable(abi_${release}_sum "${PROJECT_BINARY_DIR}/tests/readme/sum.c")
+    target_include_directories(abi_${release}_sum PRIVATE "${ABI_INCLUDE_${release}}")
+    target_link_libraries(abi_${release}_sum PRIVATE
+        abi_${release}_stub_amalgam-hg abi_${release}_stub_amalgam-na)
+    set_target_properties(abi_${release}_sum PROPERTIES SKIP_BUILD_RPATH ON
+        RUNTIME_OUTPUT_DIRECTORY "${ABI_BINARY_DIR}/${release}")
+    add_test(NAME abi_${release}_and_todays_processes_talk
+        COMMAND bash "${CMAKE_CURRENT_SOURCE_DIR}/mixed.sh" "$<TARGET_FILE:abi_${release}_sum>" "${core_dir}/lib"
+            "${AMALGAM_BUILD_LIBDIR}" "${AMALGAM_BUILD_PLUGINDIR}")
+    set_tests_properties(abi_${release}_and_todays_processes_talk PROPERTIES LABELS abi TIMEOUT 900
+        SKIP_RETURN_CODE 77 FIXTURES_REQUIRED abi_${release}_core)
+
     abi_add_core(${release} "${core_dir}")
     abi_add_pairs(${release} its "${core_dir}/lib")
     abi_add_pairs(${release} minor1 "${ABI_BINARY_DIR}/minor1/core/lib")

@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The prefix: headers, pkg-config files, the CMake package, and what writers of plugins begin with. Nothing in it names the prefix, so
-# that it can be moved. Plugins and tools install themselves where they are declared.
+# The prefix: headers, pkg-config files, the CMake package, the pages, and what writers of plugins begin with. Nothing in it names the
+# prefix, so that it can be moved. Plugins and tools install themselves where they are declared.
 
 include(CMakePackageConfigHelpers)
 
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/sdk/include/"
     DESTINATION "${AMALGAM_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h")
-install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
-foreach(name abi-policy compatibility fork mercury probes silent-network writing-a-plugin)
-    install(FILES "${PROJECT_SOURCE_DIR}/docs/${name}.md" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+# All pages, and what they link to, in the places that they have here, so that their links lead somewhere.
+foreach(name README CHANGELOG CONTRIBUTING SECURITY)
+    install(FILES "${PROJECT_SOURCE_DIR}/${name}.md" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 endforeach()
+install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs" DESTINATION "${CMAKE_INSTALL_DOCDIR}"
+    FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.json")
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/examples" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/packaging/kubernetes" DESTINATION "${CMAKE_INSTALL_DOCDIR}/packaging")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/plugin-template"
     DESTINATION "${CMAKE_INSTALL_DATADIR}/amalgam" USE_SOURCE_PERMISSIONS)
 

@@ -37,7 +37,7 @@ endfunction()
 
 # amalgam_add_network_plugin(<name> SOURCES <file>... [LIBS <lib>...] [DEFINITIONS <def>...])
 #
-# A plugin on top of the kit's message layer. Its rooms are also the target
+# A plugin on top of the kit's message layer. Its modules are also the target
 # amalgam-plugin-<name>, for the tests of what it keeps inside.
 function(amalgam_add_network_plugin name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBS;DEFINITIONS")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Doxygen's input filter for pages: headings get the names that GitHub gives them, behind the page's,
-# and links to headings use them; links to programs and headers lead to where the site has them. Pictures
+# and links to headings use them; links to programs lead to where the site has them. Pictures
 # are as wide as there is room, and decisions are below their index.
 
 function anchor(text)
@@ -30,9 +30,8 @@ FNR == 1 {
         $0 = substr($0, 1, RSTART - 1) "](#" target "-" substr($0, RSTART + RLENGTH)
     }
 }
-# Files of examples/ lie beside the pages of the site; a header is a page of the reference.
+# Files of examples/ lie beside the pages of the site.
 !fenced {
-    gsub(/\]\([^)#:]*sdk\/include\//, "](@ref ")
     while (match($0, /\]\([^)#:]*\/[A-Za-z0-9_-]+\.(c|cpp|h|txt|build|yaml|json)\)/)) {
         target = substr($0, RSTART + 2, RLENGTH - 2)
         sub(/.*\//, "", target)

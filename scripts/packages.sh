@@ -54,6 +54,7 @@ build_deb() {
     (cd "$work/deb" && ls ./*.deb)
     lintian --allow-root --fail-on error "$work"/deb/*.changes || die "lintian finds errors"
     build_client
+    check_pages
 }
 
 # A program, by what the packages put into the file system alone.
@@ -69,6 +70,13 @@ build_client() {
             $(pkg-config --cflags --libs amalgam-hg)
         LD_LIBRARY_PATH=$(dirname "$PKG_CONFIG_PATH") "$prefix/client"
     ) || die "no program can be built with libamalgam-dev"
+}
+
+# What pages link to is in the package that has them, as it is named there.
+check_pages() {
+    local prefix="$work/deb/doc"
+    dpkg-deb -x "$work"/deb/libamalgam-doc_*.deb "$prefix"
+    bash tests/docs/check.sh links "$prefix/usr/share/doc/libamalgam-doc" || die "pages of libamalgam-doc link to nothing"
 }
 
 try_in_clean_root() {

@@ -31,7 +31,7 @@ extern "C" {
 HG_UTIL_PUBLIC int hg_thread_mutex_init(hg_thread_mutex_t *mutex);
 
 /**
- * Make a mutex for short sections: who waits spins for a while before it sleeps.
+ * Make a mutex for short sections: a thread that waits spins for a while before it sleeps.
  *
  * \param mutex [OUT]   mutex
  *

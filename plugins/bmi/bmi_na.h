@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the rooms of this plugin share. Messages are the kit's (kit_msg.h), in frames that travel as
- * BMI's unexpected messages; put and get are kit_remote.h's, whose pieces are expected ones.
+ * What the modules of this plugin share. Messages are the kit's (kit_msg.h), in frames that travel
+ * as BMI's unexpected messages; put and get are kit_remote.h's, whose pieces are expected ones.
  */
 
 #ifndef BMI_NA_H

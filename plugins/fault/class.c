@@ -30,7 +30,7 @@ static void load_extensions(struct fault_class *fault_class);
 static void limit_segments(struct fault_class *fault_class, struct na_plugin_class_info *info);
 static void load_extension(const struct na_plugin *inner, const char *id, void *copy, size_t size);
 
-/* Who asked for counters. */
+/* The requests for counters. */
 struct asking {
     na_plugin_counter_fn report;
     void *arg;

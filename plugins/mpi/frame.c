@@ -151,7 +151,7 @@ int32_t mpi_receives_post(struct mpi_link *link, uint32_t count)
     return ret;
 }
 
-/* Who answers keeps up with what it is sent, mostly: it is asked less often. */
+/* A peer that answers keeps up with what it is sent, mostly: it is asked less often. */
 static bool frame_is_sync(struct mpi_link *link)
 {
     uint32_t heard;

@@ -370,7 +370,7 @@ static void link_dialed(struct mpi_link *link)
     link->deadline = 0;
 }
 
-/* Who uses it is told, and lets go of it. */
+/* Its users are told, and let go of it. */
 static void link_fail(struct mpi_link *link, const char *reason)
 {
     link_dialed(link);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the rooms of this plugin share. Messages are frames of kit_msg.h, puts and gets pieces
+ * What the modules of this plugin share. Messages are frames of kit_msg.h, puts and gets pieces
  * of kit_rma.h, both as MPI messages. All that MPI reads or writes lies in buffers of ours:
  * MPI cannot be told to let go of memory, so the user's is copied.
  */
@@ -100,7 +100,7 @@ struct mpi_source {
 
 /* One message that MPI works on, with the memory that it works on. */
 struct mpi_job {
-    struct kit_link node; /* of a pool, of the posted or held ones, of the remains */
+    struct kit_link node; /* of a pool, of the posted or deferred ones, of the remains */
     struct mpi_link *link;
     enum mpi_job_kind kind;
     uint32_t index; /* in the class's requests; UINT32_MAX: in none */

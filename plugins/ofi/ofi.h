@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the rooms of this plugin share; the message layer is kit_msg.h. */
+/* What the modules of this plugin share; the message layer is kit_msg.h. */
 
 #ifndef OFI_H
 #define OFI_H

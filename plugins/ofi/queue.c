@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The completion queue: what it brings goes to those who wait for it. */
+/* The completion queue: what it brings goes to the operations that wait for it. */
 
 #include "ofi.h"
 

@@ -32,8 +32,8 @@ static uint64_t processor_ns(void);
 
 /*
  * Sets aside what UCX will open for one more peer. False: there are not so many. They are counted
- * anew, for UCX may have accepted any number of strangers since the last time; when they are many,
- * counting takes a while, and what is set aside for others has to do in between.
+ * anew, for UCX may have accepted any number of unidentified connections since the last time; when
+ * they are many, counting takes a while, and what is set aside for others has to do in between.
  */
 bool ucx_descriptors_take_peer(struct na_plugin_class *na_class)
 {

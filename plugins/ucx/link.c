@@ -314,7 +314,7 @@ static void link_error(void *arg, ucp_ep_h ep, ucs_status_t status)
 }
 
 /*
- * Who called hears from us when UCX has connected us to its worker: before that UCX 1.13 ends the
+ * The caller gets an answer when UCX has connected us to its worker: before that UCX 1.13 ends the
  * process when the caller has asked it for a connection and dies.
  */
 static void link_join(struct ucx_link *link)

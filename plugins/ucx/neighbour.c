@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Whether a connection comes from a process of this node and user: the kernel is asked whose the
- * socket at its other end is (sock_diag). Who is of the same user could end this process anyway,
- * so UCX may believe what it says of shared memory.
+ * socket at its other end is (sock_diag). A process of the same user could end this one
+ * anyway, so UCX may believe what it says of shared memory.
  */
 
 #include "ucx.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The private objects of the plugin and what its rooms offer each other. Everything that is
+ * The private objects of the plugin and what its modules offer each other. Everything that is
  * reached through an endpoint is guarded by the lock of its message layer.
  */
 
@@ -244,7 +244,7 @@ struct ucx_peer {
     struct ucx_link *link;
 };
 
-/* Who names a link has to say this: it goes before a frame with a HELLO. */
+/* A frame that names a link has to say this: it goes before a frame with a HELLO. */
 struct ucx_link_name {
     uint64_t link;         /* the receiver's id of the link */
     struct kit_key secret; /* the receiver's, of that link */
@@ -490,7 +490,7 @@ bool ucx_auth_turn(struct ucx_link *link);
 const char *ucx_auth_check(struct ucx_channel *channel, uint8_t *data, uint32_t size);
 void ucx_auth_wipe(struct ucx_channel *channel);
 
-/* worker_address.c: what strangers send, before UCX sees it */
+/* worker_address.c: what unidentified peers send, before UCX sees it */
 bool ucx_address_learn(struct ucx_worker *worker);
 const char *ucx_address_check(struct ucx_worker *ours, void *address, size_t size, bool is_near,
                               uint64_t *uuid_p);

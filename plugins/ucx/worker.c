@@ -289,8 +289,8 @@ static void worker_configure_tcp(struct na_plugin_class *na_class, ucp_config_t 
      * peer gone closes the peer's endpoint, and UCX ends the process at that one's event. */
     if (getenv("UCX_TCP_MAX_POLL") == NULL)
         worker_configure(config, "MAX_POLL", "1");
-    /* Who is gone before the connection is made is not called again: another process may have got
-     * the port, and UCX ends the process at what that says. */
+    /* A peer that is gone before the connection is made is not called again: another process may
+     * have got the port, and UCX ends the process at what that says. */
     if (getenv("UCX_TCP_MAX_CONN_RETRIES") == NULL)
         worker_configure(config, "MAX_CONN_RETRIES", "1");
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Addresses of UCX's workers that strangers sent. UCX believes every byte of one and ends the
- * process at some that are wrong, so what can be held against anything is, before UCX sees it: the
+ * Addresses of UCX's workers that unidentified peers sent. UCX believes every byte of one and ends
+ * the process at some that are wrong, so what can be checked is checked before UCX sees it: the
  * form, which every part and length has to fit exactly, what transports say that we have, too, and
  * that TCP addresses have a route.
  * The form is that of UCX up to 1.13 and those behind it that write the same: whether the UCX at
@@ -90,7 +90,7 @@ bool ucx_address_learn(struct ucx_worker *worker)
 
 /*
  * NULL: UCX may see it. Else what is wrong. A transport that cannot be what it says is made one
- * that nobody has; so is shared memory unless the stranger is near: of this node and user.
+ * that nobody has; so is shared memory unless the sender is near: of this node and user.
  */
 const char *ucx_address_check(struct ucx_worker *ours, void *address, size_t size, bool is_near,
                               uint64_t *uuid_p)

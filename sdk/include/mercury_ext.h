@@ -460,7 +460,7 @@ typedef void (*hg_peer_lost_cb_t)(hg_class_t *hg_class, hg_addr_t addr, hg_retur
 
 /**
  * Have a function called for each peer that is lost, also if no RPC waits for it, so that a service
- * gives up what it keeps for its clients: see NA_Class_set_peer_lost(). A peer that closes in good
+ * frees what it keeps for its clients: see NA_Class_set_peer_lost(). A peer that closes in good
  * order is lost, too. With auto_sm a peer has an address over each of the two transports, and is
  * lost over both.
  *

@@ -93,7 +93,7 @@ HG_UTIL_PUBLIC void hg_request_destroy(hg_request_t *request);
 HG_UTIL_PUBLIC void hg_request_reset(hg_request_t *request);
 
 /**
- * Complete a request and wake who waits for it; usually called by a callback. The request may be
+ * Complete a request and wake its waiter; usually called by a callback. The request may be
  * destroyed by its waiter as soon as this has begun.
  *
  * \param request [IN]      request

@@ -75,7 +75,7 @@ void message_send(int fd, const struct wire_header *header, const void *data);
 /* The next bytes; the side makes progress meanwhile. */
 void socket_receive(struct side *side, int fd, void *data, size_t size);
 
-/* True when there is something to do: who waits would not sleep. */
+/* True when there is something to do: a wait would not sleep. */
 bool side_is_awake(struct side *side);
 
 /* Fills with what depends on the seed; true when it is that. */

@@ -26,7 +26,7 @@ static int stranger_connect(int port, const char *name)
     return fd;
 }
 
-/* Two listeners, the first of which takes a stranger for the second. Returns the stranger. */
+/* Two listeners, the first of which takes another process for the second. Returns its socket. */
 static int sides_open(struct side *a, struct side *b, BMI_addr_t *to_b_p)
 {
     struct BMI_unexpected_info info;
@@ -38,7 +38,7 @@ static int sides_open(struct side *a, struct side *b, BMI_addr_t *to_b_p)
     info = sides_wait_unexpected(a, NULL);
     assert_memory_equal(info.buffer, "fake", 4);
     *to_b_p = side_lookup(a, b);
-    assert_int_equal(info.addr, *to_b_p); /* so far the stranger is b */
+    assert_int_equal(info.addr, *to_b_p); /* so far the other process is b */
     assert_int_equal(BMI_unexpected_free(info.addr, info.buffer), 0);
     assert_int_equal(BMI_set_info(*to_b_p, BMI_INC_ADDR_REF, NULL), 0);
     return fd;
@@ -72,7 +72,7 @@ static void test_listener_is_dialed(void **state)
     side_close(&b);
 }
 
-/* What waits to leave for the stranger, which reads nothing, does not keep us from the listener. */
+/* What waits to leave for the other, which reads nothing, does not keep us from the listener. */
 static void test_stranger_that_reads_nothing(void **state)
 {
     static uint8_t large[16000000];

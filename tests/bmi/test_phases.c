@@ -164,7 +164,7 @@ static void cancel_everywhere(bool is_put)
         else
             whole++;
     }
-    print_message("given up %u times, at every phase\n", given_up);
+    print_message("abandoned %u times, at every phase\n", given_up);
     assert_true(given_up > 3);
     assert_int_equal(whole, 3);
     check_whole(is_put);

@@ -1,20 +1,25 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# What holds of the documentation without a build; one of
+# What holds of the documentation without a build:
+#     check.sh CHECK [FOLDER]
+# FOLDER has the pages as they are installed; without it they are those of the tree. CHECK is one of
 #     functions   public functions say what they return, which threads may call them, since when
 #     links       links between files lead somewhere, as do those to headings
-#     code        each block of C in docs/ is a part of a file in examples/, as it stands there
+#     beginnings  a page begins with a paragraph of what it is for
+#     code        each block of C, C++, CMake and Meson in docs/ is a part of a file in examples/, as it stands there; and each
+#                 of these files has a page that shows a part of it and links to it
 #     blocks      each block of commands runs in a test, or tests/docs/not_run.txt says why not
 #     inside      files, functions, structures, macros and tests that docs/architecture.md names are there, where it says; who
 #                 writes and reads members of a handle
 #     pictures    pictures are drawn from their text, are shown by a page, and name what is there
 #     decisions   docs/decisions has an index, and each decision its parts
-#     versions    the release has one number, also where packages say it
-#     messages    docs/messages.md has a row for each message of level error and warning, and none for others
+#     versions    the release has one number, also where packages say it; docs/upgrading.md has those of what travels
+#     messages    docs/messages.md has a row for each message of level error and warning, and none for others; those that
+#                 docs/upgrading.md quotes are there
 #     performance tables and pictures of docs/performance.md are those that its data give
-#     words       spelling, and words that the design has others for
+#     words       spelling, words that docs/glossary.md has others for, in pages and in the prose of sources, and its terms
 set -euo pipefail
-cd "$(dirname "$0")/../.."
+cd "${2:-$(dirname "$0")/../..}"
 failures=0
 pages=(README.md CONTRIBUTING.md SECURITY.md examples/README.md docs/*.md docs/transports/*.md)
 
@@ -53,7 +58,7 @@ blocks() {
 # Usage: block_heads <page> <1: its sh is run>
 block_heads() {
     awk -v page="$1" -v run="$2" '
-        /^```/ && !fenced { fenced = 1; skip = /^```c$/ || (/^```sh$/ && run); head = !skip; next }
+        /^```/ && !fenced { fenced = 1; skip = /^```(c|cpp|cmake|meson)$/ || (/^```sh$/ && run); head = !skip; next }
         /^```$/ { fenced = 0; last = ""; next }
         fenced { if (head) print page ": " $0; head = 0; next }
         /^    [^ ]/ && last == "" && !list { sub(/^ +/, ""); print page ": " $0; last = $0; next }
@@ -68,6 +73,9 @@ headings() {
 
 links() {
     local page target file heading folder
+    for page in "${pages[@]}"; do
+        [ -e "$page" ] || fail "there is no $page"
+    done
     while IFS=: read -r page target; do
         folder=.
         [[ $page != */* ]] || folder=${page%/*}
@@ -86,22 +94,38 @@ links() {
         sed -E 's/\]\(([^)]*)\)$/\1/')
 }
 
-# Lines are compared without their indentation.
+# Before a list, a table, a block, a picture or another heading.
+beginnings() {
+    local page
+    for page in "${pages[@]}" docs/decisions/README.md CHANGELOG.md; do
+        awk 'NR == 1 { ok = /^# ./ } NR == 2 { ok = ok && $0 == "" } NR == 3 { exit } END { exit !(ok && /^[^-|`#! \t0-9]/) }' "$page" ||
+            fail "$page does not begin with a paragraph that says what it is for"
+    done
+}
+
+# Lines are compared without their indentation. A block that several files have shows none of them.
 code() {
-    local page block
+    local page block files shown=
     for page in docs/*.md docs/transports/*.md; do
         while IFS= read -r -d '' block; do
-            awk -v block="$block" '
-                function plain(text) { gsub(/(^|\n)[ \t]+/, "\n", text); return text }
-                BEGIN { RS = "\001"; block = plain("\n" block) }
-                index(plain("\n" $0), block) { found = 1 }
-                END { exit !found }' examples/*.c examples/*.cpp examples/*.h examples/CMakeLists.txt \
-                examples/meson.build ||
-                fail "$page: a block is in none of the examples: ${block:0:100}"
+            files=$(with_block "$block" examples/*.c examples/*.cpp examples/*.h examples/CMakeLists.txt examples/meson.build)
+            [ -n "$files" ] || fail "$page: a block is in none of the examples: ${block:0:100}"
+            ! grep -qF "/$files)" "$page" || shown+=" $files"
         done < <(awk '/^```$/ && in_block { in_block = 0; printf "%s%c", text, 0; next }
             in_block { text = text $0 "\n" }
             /^```(c|cpp|cmake|meson)$/ { in_block = 1; text = "" }' "$page")
     done
+    for page in examples/*; do
+        [[ $page == *.md || " $shown " == *" $page "* ]] || fail "no page of docs/ shows a part of $page and links to it"
+    done
+}
+
+# Usage: with_block <block> <file>...; prints the files that have it, a line each.
+with_block() {
+    awk -v block="$1" '
+        function plain(text) { gsub(/(^|\n)[ \t]+/, "\n", text); return text }
+        BEGIN { RS = "\001"; block = plain("\n" block) }
+        index(plain("\n" $0), block) { print FILENAME }' "${@:2}"
 }
 
 # Usage: find_inside <file as the page names it>
@@ -263,6 +287,19 @@ versions() {
     header=$(sed -nE 's/^#define NA_PLUGIN_ABI_M(AJ|IN)OR ([0-9]+)u?.*/\2/p' sdk/include/na_plugin.h | paste -sd.)
     spec=$(sed -nE 's/^%global abi_m(aj|in)or ([0-9]+)$/\2/p' packaging/rpm/amalgam.spec | paste -sd.)
     [ "$header" = "$spec" ] || fail "the plugin ABI is $header, and packaging/rpm/amalgam.spec says $spec"
+    versions_of_what_travels
+}
+
+# A row of docs/upgrading.md ends with the number that the sources have, for each format in the row of docs/releasing.md.
+versions_of_what_travels() {
+    local name number defined count=0
+    while read -r name; do
+        number=$(sed -nE "s/^\| .*\(\`$name\`\) \|.* \| ([0-9]+) \|\$/\1/p" docs/upgrading.md)
+        defined=$(grep -rhE "^#define $name " sdk plugins | awk '{ sub(/u$/, "", $3); print $3 }')
+        [ "$((defined))" = "$number" ] || fail "docs/upgrading.md does not say that $name is $defined"
+        count=$((count + 1))
+    done < <(grep '^| what travels |' docs/releasing.md | grep -oE '`[A-Z_]+_VERSION`' | tr -d '`')
+    [ "$count" -ge 7 ] || fail "docs/releasing.md does not list the versions of what travels"
 }
 
 # The messages of these sources, and reasons that become a part of one, "file:line<tab>text" each. What na_conformance
@@ -330,6 +367,9 @@ messages() {
     while read -r line; do
         fail "$line"
     done < <(grep . <<<"$complaints" || true)
+    while read -r line; do
+        grep -qF -e "$line" <<<"$collected" || fail "docs/upgrading.md quotes '$line', which no message says"
+    done < <(sed -nE '/^\| over \|/,/^$/p' docs/upgrading.md | cut -d '|' -f 3 | grep -oE '`[^`]+`' | tr -d '`')
 }
 
 performance() {
@@ -353,8 +393,9 @@ performance() {
     [ "$(grep -c '^|' docs/performance.md)" -ge 60 ] || fail "docs/performance.md has lost its tables"
 }
 
+# A word in backticks of the table in docs/glossary.md is refused, with the endings of a verb or a plural.
 words() {
-    local line term
+    local line term refused prose
     command -v codespell >/dev/null || {
         echo "Skipped: there is no codespell"
         exit 77
@@ -363,13 +404,25 @@ words() {
         fail "spelling: $line"
     done < <(codespell --ignore-words tests/docs/spelling.txt "${pages[@]}" CHANGELOG.md examples \
         sdk plugins plugin-template tools docs/decisions || true)
+    refused=$(sed -n '/^## Not this word, but that$/,$p' docs/glossary.md | sed -nE 's/^\| ([^|]*`[^|]*) \|.*/\1/p' |
+        grep -oE '`[^`]+`' | tr -d '`' | paste -sd '|')
+    [ "$(tr '|' '\n' <<<"$refused" | wc -l)" -ge 20 ] || fail "docs/glossary.md has lost its table of other words"
+    prose=$(sources | xargs awk -f tests/docs/prose.awk "${pages[@]}" docs/decisions/*.md CHANGELOG.md docs/pictures/*.dot)
+    [ "$(wc -l <<<"$prose")" -ge 20000 ] || fail "prose.awk fits the sources no more"
     while read -r line; do
-        fail "another word: $line"
-    done < <(grep -nwiEf tests/docs/words.txt "${pages[@]}" docs/decisions/*.md examples/* || true)
+        fail "docs/glossary.md has another word: ${line:0:200}"
+    done < <(grep -wiE "($refused)(s|d|ed|ing)?" <<<"$prose" || true)
     while read -r term; do
         grep -rqiwF -e "$term" sdk plugins $(ls docs/*.md | grep -vxF docs/glossary.md) ||
             fail "docs/glossary.md explains '$term', which nothing says any more"
-    done < <(sed -nE 's/^\| ([^|`]+) \| .*/\1/p' docs/glossary.md | sed -E 's/, (of|in|for) .*//; s/, +/\n/g' | grep -vxE 'term|-+')
+    done < <(sed "/^## Not this word/,\$d" docs/glossary.md | sed -nE 's/^\| ([^|`]+) \| .*/\1/p' |
+        sed -E 's/, (of|in|for) .*//; s/, +/\n/g' | grep -vxE 'term|-+')
+}
+
+# Usage: sources; prints the files whose comments are prose of ours.
+sources() {
+    find sdk plugins plugin-template tools examples dropin tests scripts cmake packaging -type f \
+        \( -name '*.[ch]' -o -name '*.cpp' -o -name '*.sh' -o -name '*.py' -o -name '*.awk' -o -name '*.cmake' -o -name CMakeLists.txt \)
 }
 
 "$1"

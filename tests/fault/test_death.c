@@ -64,7 +64,7 @@ static void operations_fail_after_the_death(void **state)
         NA_SUCCESS);
     assert_int_equal(send_until_death(&end, &peer, addr), 7);
 
-    /* Who waits for one peer hears of it, now and later; who waits for anybody waits on. */
+    /* A receive from one peer learns of it, now and later; one from any peer goes on waiting. */
     assert_true(ends_wait(&end, &peer, &expected[0], TEST_WAIT_MS));
     assert_int_equal(expected[0].ret, NA_HOSTUNREACH);
     assert_int_equal(

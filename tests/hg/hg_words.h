@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The words by which origins tell a target that they gave up. */
+/* The control messages by which origins tell a target that they abandoned an RPC. */
 #ifndef TESTS_HG_WORDS_H
 #define TESTS_HG_WORDS_H
 
@@ -11,7 +11,7 @@
 #include "hg/generation.h"
 #include "hg/handle.h"
 
-/* How many origins said to the target that they gave up. */
+/* How many origins said to the target that they abandoned an RPC. */
 static inline uint32_t words_kept(const struct pair *pair)
 {
     struct hg_controls *controls = &hg_rpc_context(pair->target.context)->controls;

@@ -177,7 +177,7 @@ static void rpc_that_its_target_believes_given_up_ends(void **state)
     pair_echo(pair, pair_large(pair));
 }
 
-/* Keep the origin from saying that it gives up, or let it. */
+/* Keep the origin from sending ABANDON, or let it. */
 static void hold_back_words(struct pair *pair, bool is_held_back)
 {
     struct hg_controls *controls = &hg_rpc_context(pair->origin.context)->controls;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The timer wheel, against a plain list: what is due, when to look again, removing and hastening.
+ * The timer wheel, against a plain list: what is due, when to look again, removing and moving
+ * forward.
  */
 #include "engine/timer.h"
 

@@ -166,7 +166,7 @@ static void origin_is_told_of_its_response_only(void **state)
     pair_close(&pair);
 }
 
-/* Handlers that take their time: origins give up long before the responses. */
+/* Handlers that take their time: origins abandon the RPCs long before the responses. */
 enum {
     RPC_LATER = 60,
     LATER_MAX = 300

@@ -35,6 +35,7 @@ main() {
     syntax
     packages_of_the_container
     no_lists_of_files
+    pages
     [ "$checks" -ge 150 ] || fail "only $checks checks were made: the patterns fit the recipes no more"
     finish "$checks checks of the recipes"
 }
@@ -179,6 +180,16 @@ no_lists_of_files() {
         expect "$recipe lists files that CMake installs" \
             test -z "$(grep -E '(na_|lib)[a-z_-]+\.(so|a)|\.(pc|h)\b' "$recipe")"
     done
+}
+
+# Pages link to each other, so the .deb and the .rpm take the folder of them whole.
+pages() {
+    local folder
+    folder=$(sed -nE 's/.*-DCMAKE_INSTALL_DOCDIR=([^ ]+).*/usr\/\1/p' $rules)
+    expect "$rules does not say where pages are installed" test -n "$folder"
+    expect "packaging/debian/${folder##*/}.install does not take all of $folder" \
+        grep -qxF -e "$folder" "packaging/debian/${folder##*/}.install"
+    expect "$spec does not take all pages" grep -qxF '%doc %{_datadir}/doc/amalgam' $spec
 }
 
 scratch=$(mktemp -d)

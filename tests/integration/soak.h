@@ -86,7 +86,7 @@ struct soak_options {
     uint64_t seed;
     uint32_t window;
     uint32_t peers;
-    uint32_t seconds; /* gives up issuing after that long; 0: never */
+    uint32_t seconds; /* stops issuing after that long; 0: never */
 };
 
 /* What became of operations of one kind. */

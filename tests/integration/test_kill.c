@@ -23,7 +23,7 @@
 #define ERROR_WITHIN_MS 1000
 /* Sanitizers and a loaded machine stretch the second; the point is that the wait is bounded. */
 #define SLACK_MS 20000
-/* A transport may have to wait until the system has given up the address of the dead. */
+/* A transport may have to wait until the system has released the address of the dead. */
 #define RESTART_TRIES   100
 #define SUCCESSOR_TRIES 30
 

@@ -178,7 +178,7 @@ static int role_origin(const char *init_string)
     return service_close(&service) ? 0 : 5;
 }
 
-/* The first ones may fail: each side learns from the other that it was given up. */
+/* The first ones may fail: each side learns that the other one has abandoned it. */
 static hg_return_t echo_at_last(struct service *service, hg_addr_t address)
 {
     const long long end = now_ms() + END_MS;

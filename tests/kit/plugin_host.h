@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A host for tests of the plugin's rooms: memory, the clock, and a log that is kept to be read. */
+/* A host for tests of a plugin's modules: memory, the clock, and a log that is kept to be read. */
 
 #ifndef PLUGIN_HOST_H
 #define PLUGIN_HOST_H

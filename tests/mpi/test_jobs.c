@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The rooms of the plugin that deal with messages, with MPI and the message layer played by this
+ * The modules of the plugin that deal with messages, with MPI and the message layer played by this
  * file: here MPI takes as long as we like for each message, fails when it is told to, and has them
  * done in any order, which MPI itself does rarely.
  */
@@ -254,7 +254,7 @@ int MPI_Error_string(int error, char *text, int *length)
 }
 
 /* ------------------------------------------------------------------------------------------------
- * The message layer, and the other rooms
+ * The message layer, and the other modules
  */
 
 bool kit_msg_frame_received(struct kit_endpoint *endpoint, void *data, uint64_t size,

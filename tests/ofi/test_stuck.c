@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Strangers that connect over TCP, begin a message and go away, until the provider receives nothing
- * any more: the endpoint is opened anew, what was under way fails, and honest peers come back by
- * themselves. Connections that end early leave no descriptor behind, whatever errno was, and those
- * that say nothing are closed, the oldest first when they are many.
+ * Unidentified connections over TCP that begin a message and end, until the provider receives
+ * nothing any more: the endpoint is opened anew, what was under way fails, and honest peers come
+ * back by themselves. Connections that end early leave no descriptor behind, whatever errno was,
+ * and those that say nothing are closed, the oldest first when they are many.
  */
 
 #include "ofi_side.h"

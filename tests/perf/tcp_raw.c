@@ -10,7 +10,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-/* A read gives up after this: the other process may have nothing to say before a barrier. */
+/* A read ends after this: the other process may have nothing to say before a barrier. */
 #define READ_US 1000
 
 struct posted {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * More peers than there are descriptors for: some are refused, the others are served. And callers
- * that say nothing, again and again, as many as the process may have descriptors. And strangers at
- * UCX's own port, who leave it one or two.
+ * that say nothing, again and again, as many as the process may have descriptors. And unidentified
+ * connections at UCX's own port, which leave it one or two.
  */
 
 #include "transport/transport_test.h"
@@ -33,7 +33,7 @@
 #define SILENT  50 /* at least: a quarter of what is not left to others */
 #define HONEST  10 /* origins, beside the callers that say nothing */
 #define SIZE    64
-#define FEW     80 /* the limit where strangers take them all */
+#define FEW     80 /* the limit where unidentified connections take them all */
 #define WAIT_MS 60000
 #define BASE    10 /* which a process has before it opens anything */
 

@@ -35,7 +35,8 @@ char *tool_endpoint_origin_init(const char *init);
 char *tool_endpoint_beside_init(const char *init, bool is_node_local);
 
 /* One round of a service's loop: runs the callbacks of what is complete; when there were none,
- * makes progress, for at most timeout_ms. Who waits for something looks for it between rounds. */
+ * makes progress, for at most timeout_ms. A caller that waits for something looks for it between
+ * rounds. */
 hg_return_t tool_endpoint_progress(hg_context_t *context, unsigned int timeout_ms);
 
 /* The same for loops that wait for descriptors themselves: never sleeps. *triggered is how many

@@ -42,7 +42,7 @@ static const char help_text[] =
     "    --part-size BYTES    origin: what one RPC offers (default 64M)\n"
     "    --force              overwrite a file that exists; needed on both sides\n"
     "    --sync               target: a file is on disk before it has its name\n"
-    "    --timeout S          give up after S seconds without progress (default 60)\n"
+    "    --timeout S          end after S seconds without progress (default 60)\n"
     "    --dir DIR            target: where files go (default: the current directory)\n"
     "    --address-file FILE  target: write the address to FILE, too\n"
     "    --key-file FILE      the first line of FILE is a key that both sides have to have, up to\n"

@@ -178,6 +178,6 @@ static bool digest_read(struct cp_source *source, XXH3_state_t *state, void *buf
         }
         (void) XXH3_128bits_update(state, buffer, (size_t) got);
     }
-    (void) snprintf(source->text, sizeof(source->text), "the copy was given up");
+    (void) snprintf(source->text, sizeof(source->text), "the copy was abandoned");
     return false;
 }

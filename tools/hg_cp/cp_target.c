@@ -118,7 +118,7 @@ static void target_clean(const struct cp_target *target)
                   removed == 1 ? "" : "s", target->options->dir);
 }
 
-/* Copies that are under way are given up, and what they have written is removed. */
+/* Copies that are under way are abandoned, and what they have written is removed. */
 static void target_close(struct cp_target *target)
 {
     uint64_t end = tool_clock_ns() + (uint64_t) ABORT_MS * 1000000;

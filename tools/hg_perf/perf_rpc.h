@@ -11,7 +11,7 @@
 #include <mercury_macros.h>
 
 /* Input and output of the echo RPC: size bytes in all, of which the first eight are this number
- * itself. With 8 there is nothing else: the null RPC. Who decodes sets data and capacity before. */
+ * itself. With 8 there is nothing else: the null RPC. The decoder sets data and capacity before. */
 struct perf_payload {
     uint64_t size;
     void *data;        /* size - 8 bytes */

@@ -271,7 +271,7 @@ static bool run_phase(struct run *run, unsigned int phase, double seconds)
         if (tool_signal_received() != 0 || run_process_failed(run, i, phase))
             return false;
         if (tool_clock_ns() > end) {
-            tool_error("an origin process does not finish; giving up after %u s", PHASE_TIMEOUT_S);
+            tool_error("an origin process does not finish in %u s; ending", PHASE_TIMEOUT_S);
             return false;
         }
         /* While they measure, this process keeps off their cores. */

@@ -175,7 +175,7 @@ uint64_t conf_polled(void)
     return atomic_load(&polled);
 }
 
-/* Who waits for a processor between the two has one of them from before. */
+/* A thread that waits for a processor between the two has one of them from before. */
 uint64_t conf_now_ms(void)
 {
     static _Thread_local uint64_t latest;

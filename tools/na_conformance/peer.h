@@ -23,7 +23,7 @@ enum conf_peer_kind {
     CONF_PEER_LISTEN,   /* `count` receives on each context (0: none), `mode` */
     CONF_PEER_SEND,     /* `count` messages with `size` bytes after the header to `text`, on
                            `context` to `dest`; tags `tag`, +1 ..; `mode`; replies when done */
-    CONF_PEER_START,    /* the same; replies at once, and gives up when one is refused */
+    CONF_PEER_START,    /* the same; replies at once, and stops when one is refused */
     CONF_PEER_REPORT,   /* values: counted, out of order, with wrong content; text: last source */
     CONF_PEER_EXPOSE,   /* `size` bytes filled with seed 1, in `count` pieces with flags `mode` */
     CONF_PEER_HIDE,     /* deregisters */

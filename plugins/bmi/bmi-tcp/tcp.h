@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the rooms of this implementation share. */
+/* What the modules of this implementation share. */
 
 #ifndef BMI_TCP_H
 #define BMI_TCP_H

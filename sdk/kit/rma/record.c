@@ -332,7 +332,7 @@ static bool record_fits(const struct kit_rma_transfer *transfer, const struct rm
     }
 }
 
-/* Who asks for an answer gets one: that all was sent, or that nobody is there. */
+/* A peer that asks for an answer gets one: that all was sent, or that nobody is there. */
 static void record_stale(struct kit_rma *rma, void *peer, const struct rma_record *record)
 {
     bool is_from_origin = (record->flags & RMA_FROM_ORIGIN) != 0;

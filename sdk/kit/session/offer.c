@@ -356,8 +356,8 @@ static void answer_take(struct kit_peer *peer, const struct kit_hello *hello,
 }
 
 /*
- * Who answers has the key, but need not be the one that was called: a process may have several
- * names and be behind a forwarder, so that this is no error.
+ * The peer that answers has the key, but need not be the one that was called: a process may have
+ * several names and be behind a forwarder, so that this is no error.
  */
 static void name_compare(const struct kit_peer *peer, const struct kit_hello *hello)
 {

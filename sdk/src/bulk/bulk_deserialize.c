@@ -152,8 +152,8 @@ static hg_return_t hg_bulk_receive(struct hg_bulk *bulk, const struct hg_bulk_wi
 }
 
 /*
- * One of ours that came back. Who knows its name may have altered the rest: it has to be what we
- * made, or it gives no more than any descriptor of a stranger does.
+ * A descriptor of ours that came back. A peer that knows its name may have altered the rest: it has
+ * to be what we made, or it gives no more than the descriptor of any other process does.
  */
 static void hg_bulk_canonical_set(struct hg_bulk *bulk, const struct hg_bulk_wire *wire)
 {

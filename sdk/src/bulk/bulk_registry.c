@@ -135,7 +135,7 @@ static bool hg_bulk_name_draw(struct hg_bulk_name *name)
     if (hg_bulk_names_left == 0) {
         if (!hg_random_bytes(hg_bulk_names, sizeof(hg_bulk_names))) {
             HG_LOG_ERROR("cannot name a bulk descriptor: the system gives no random numbers; here "
-                         "it is one of a stranger when it comes back");
+                         "it counts as another process's when it comes back");
             return false;
         }
         hg_bulk_names_left = HG_BULK_NAMES;

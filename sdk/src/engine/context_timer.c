@@ -56,8 +56,8 @@ static bool hg_timers_open_fd(hg_context_t *context)
     fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     event.data.fd = fd;
     if (fd < 0 || epoll_ctl(context->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
-        HG_LOG_WARNING("cannot wait for deadlines on a descriptor; who waits on that of "
-                       "HG_Event_get_wait_fd() sees them late");
+        HG_LOG_WARNING("cannot wait for deadlines on a descriptor; a program that waits on that "
+                       "of HG_Event_get_wait_fd() sees them late");
         if (fd >= 0)
             (void) close(fd);
         return false;

@@ -2,8 +2,8 @@
 /*
  * Progress and triggering: polling, sleeping, and waking who sleeps.
  *
- * Who goes to sleep first says so in `waiters` and then looks at the queue; who pushes first
- * pushes and then looks at `waiters`. Both steps are sequentially consistent, so one of the two
+ * A thread that goes to sleep first says so in `waiters` and then polls the queue; one that pushes
+ * first pushes and then reads `waiters`. Both steps are sequentially consistent, so one of the two
  * sees the other. `is_signaled` keeps all but the first of several pushes from writing to the
  * eventfd.
  */
@@ -375,7 +375,7 @@ static hg_return_t hg_context_poll_for(hg_context_t *context, uint64_t start, ui
         polled_ns = hg_clock_ns() - start;
         if (polled_ns >= ns)
             return HG_TIMEOUT;
-        /* Who is waited for may be waiting for this processor. */
+        /* The peer that is waited for may be waiting for this processor. */
         if (polled_ns >= HG_POLL_NS_ALONE)
             (void) sched_yield();
     }
@@ -458,7 +458,7 @@ static void hg_context_tune(hg_context_t *context, enum hg_poll kind, uint64_t s
     atomic_store_explicit(&context->poll_ns[kind], poll_ns, memory_order_relaxed);
 }
 
-/* Who polls finds nothing most of the time. */
+/* A poll finds nothing most of the time. */
 static UTIL_ALWAYS_INLINE unsigned int hg_context_run(hg_context_t *context, unsigned int max_count)
 {
     if (mpsc_queue_is_empty(&context->queue))

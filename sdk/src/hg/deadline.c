@@ -91,8 +91,8 @@ uint32_t hg_deadline_left(const struct hg_handle *handle)
 }
 
 /*
- * Who ends the last part but the timer's keeps it until the timer is disarmed. If that fires just
- * now it ends the operation instead.
+ * The thread that ends the last part but the timer's keeps it until the timer is disarmed. If that
+ * fires just now it ends the operation instead.
  */
 bool hg_deadline_part_drop(struct hg_handle *handle)
 {

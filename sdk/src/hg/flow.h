@@ -25,8 +25,8 @@ struct hg_flow {
 bool hg_flow_enter(struct hg_handle *handle, size_t payload, uint8_t flags, hg_return_t *ret_p);
 
 /*
- * A forward that was counted ended: start who waits. True if it did not: it waits again because the
- * transport refused it.
+ * A forward that was counted ended: start those that wait. True if it did not: it waits again
+ * because the transport refused it.
  */
 bool hg_flow_leave(struct hg_handle *handle);
 

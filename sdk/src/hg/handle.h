@@ -158,8 +158,8 @@ hg_return_t hg_handle_open_ack(struct hg_handle *handle);
 hg_return_t hg_handle_set_path(struct hg_handle *handle, enum hg_path path);
 
 /*
- * Take one from a counter of which the caller holds one; true if it was the last. Who holds the
- * only one needs no locked instruction to know it.
+ * Take one from a counter of which the caller holds one; true if it was the last. The holder of
+ * the only one needs no locked instruction to know it.
  */
 static inline bool hg_counter_drop(_Atomic int32_t *counter)
 {

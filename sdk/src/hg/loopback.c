@@ -4,7 +4,7 @@
  * handle, which is queued where a received one would be. Extra buffers change hands.
  *
  * While both handles belong to one RPC each points to the other; a lock of the class protects that.
- * Who takes the two apart first, the response, a cancel or the end of the target's handle, decides
+ * What takes the two apart first, the response, a cancel or the end of the target's handle, decides
  * how the RPC ends. That both are of one RPC they know for longer, to count references.
  */
 #include "hg/loopback.h"

@@ -11,8 +11,8 @@
  *
  * What a class fetches and holds of that has a budget, see budget.c.
  *
- * The hash is XXH3 of the data: memory that was pulled too late, when its owner has given up and
- * reused it, does not reach a handler.
+ * The hash is XXH3 of the data: memory that was pulled too late, when its owner has abandoned the
+ * RPC and reused it, does not reach a handler.
  */
 #include "hg/overflow.h"
 
@@ -120,7 +120,7 @@ hg_return_t hg_overflow_fetch(struct hg_handle *handle, hg_op_t op,
     if (ret == HG_SUCCESS)
         ret = hg_overflow_enter(handle, extra, &is_waiting);
     if (util_unlikely(is_waiting)) {
-        /* Or it waited, and is in other hands. Who sleeps does so until its time at the most. */
+        /* Or it waited, and is in other hands. A sleeper wakes at its time at the latest. */
         hg_context_wake(context);
         return HG_SUCCESS;
     }

@@ -11,8 +11,8 @@
 #include <pthread.h>
 
 /*
- * What strangers make a context hold: so many offers, and until another one comes, or the counters
- * are read, after so long.
+ * What unidentified peers make a context hold: so many offers, and until another one comes, or the
+ * counters are read, after so long.
  */
 #define HG_OFFERS_MAX UINT32_C(4096)
 #define HG_OFFERS_NS  UINT64_C(10000000000)

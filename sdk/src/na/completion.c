@@ -60,7 +60,7 @@ na_return_t NA_Trigger(na_context_t *context, unsigned int max_count, unsigned i
             *actual_count = 0;
         return na_fork_refused(__func__);
     }
-    /* Who polls finds nothing most of the time. */
+    /* A poll finds nothing most of the time. */
     if (!mpsc_queue_is_empty(&context->queue))
         count = context->is_alone ? trigger_alone(context, max_count)
                                   : trigger_some(context, max_count);

@@ -154,7 +154,7 @@ static void add_unselected(const struct attempt *attempt, na_return_t ret,
 {
     const struct na_init_choice *choice = attempt->choice, *before = attempt->before;
 
-    /* Who comes from elsewhere may have meant a list of transports. */
+    /* A user of another library may have meant a list of transports. */
     if (ret == NA_PROTONOSUPPORT && choice->plugin == NULL && choice->protocol != NULL &&
         before != NULL && before->plugin != NULL && before->address == NULL)
         text_append(why, "; if it belongs to the choice before it, write %s+%s;%s", before->plugin,

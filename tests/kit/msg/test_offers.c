@@ -103,7 +103,7 @@ static void test_copy_of_sealed_hello(void **state)
 static void hello_make(struct frame *frame, const char *name, uint32_t flags,
                        const uint8_t share[KIT_AUTH_SHARE])
 {
-    static const char raw[] = "of-the-stranger";
+    static const char raw[] = "of-the-unknown";
     const uint16_t name_size = (uint16_t) strlen(name);
     const uint32_t key_size =
         (flags & KIT_HELLO_HAS_KEY) != 0 ? (uint32_t) sizeof(struct kit_hello_key) : 0;

@@ -388,7 +388,7 @@ static void test_lost_frame(void **state)
     }
 }
 
-/* A slow peer is never given up. */
+/* A slow peer is never abandoned. */
 static void test_slow_peer(void **state)
 {
     struct sim_pair *pair = *state;
