@@ -3,7 +3,7 @@
 # What holds of the documentation without a build; one of
 #     functions   public functions say what they return, which threads may call them, since when
 #     links       links between files lead somewhere, as do those to headings
-#     code        each block of C in docs/ is a part of a file in examples/, as it stands there
+#     code        each block of C in a page is a part of a file in examples/, as it stands there
 #     blocks      each block of commands runs in a test, or tests/docs/not_run.txt says why not
 #     inside      files, functions, structures, macros and tests that docs/architecture.md names are there, where it says; who
 #                 writes and reads members of a handle
@@ -16,6 +16,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 failures=0
+fences='c|cpp|cmake|meson' # kinds of blocks that are parts of examples
 pages=(README.md CONTRIBUTING.md SECURITY.md examples/README.md docs/*.md docs/transports/*.md)
 
 fail() {
@@ -31,17 +32,18 @@ functions() {
         sdk/include/na_ext.h sdk/include/na_mpi.h sdk/include/na_sm.h)
 }
 
-# The first line of each block that is neither a part of an example nor run by commands.sh, from the page
-# on, has a line in not_run.txt, "PAGE: FIRST LINE", below a comment that says why.
+# The first line of each block that is neither a part of an example, which `code` looks after, nor run by commands.sh, from
+# the page on, has a line in not_run.txt, "PAGE: FIRST LINE", below a comment that says why.
 blocks() {
-    local page run is_run entry heads known=tests/docs/not_run.txt
+    local page run skipped entry heads known=tests/docs/not_run.txt
     heads=$(mktemp)
     trap "rm -f '$heads'" EXIT
     run=$(sed -nE 's/^foreach\(page (.*)\)$/\1/p' tests/docs/CMakeLists.txt)
-    for page in "${pages[@]}"; do
-        [[ " $run " == *" $page "* ]] && is_run=1 || is_run=0
-        block_heads "$page" "$is_run"
+    for page in $(every_page); do
+        [[ " $run " == *" $page "* ]] && skipped="$fences|sh" || skipped=$fences
+        awk -f tests/docs/blocks.awk "$page" | sed -nE "/^($skipped): /!s|^[a-z]+: |$page: |p"
     done >"$heads"
+    [ "$(wc -l <"$heads")" -ge 30 ] || fail "$(wc -l <"$heads") blocks were found; blocks.awk fits the pages no more"
     while IFS= read -r entry; do
         grep -qxF -e "$entry" "$known" || fail "not run, and not in $known: $entry"
     done <"$heads"
@@ -50,15 +52,8 @@ blocks() {
     done < <(grep -vE '^(#|$)' "$known")
 }
 
-# Usage: block_heads <page> <1: its sh is run>
-block_heads() {
-    awk -v page="$1" -v run="$2" '
-        /^```/ && !fenced { fenced = 1; skip = /^```c$/ || (/^```sh$/ && run); head = !skip; next }
-        /^```$/ { fenced = 0; last = ""; next }
-        fenced { if (head) print page ": " $0; head = 0; next }
-        /^    [^ ]/ && last == "" && !list { sub(/^ +/, ""); print page ": " $0; last = $0; next }
-        { last = $0 }
-        /^[^ ]/ { list = /^([-*]|[0-9]+\.) / }' "$1"
+every_page() {
+    find . -name '*.md' ! -path './build/*' ! -path './.git/*' -printf '%P\n' | sort
 }
 
 # Usage: headings <page>; the names that GitHub gives them.
@@ -86,10 +81,11 @@ links() {
         sed -E 's/\]\(([^)]*)\)$/\1/')
 }
 
-# Lines are compared without their indentation.
+# Lines are compared without their indentation. The first block of the README is a program of its own, which commands.sh
+# compiles.
 code() {
     local page block
-    for page in docs/*.md docs/transports/*.md; do
+    for page in $(every_page); do
         while IFS= read -r -d '' block; do
             awk -v block="$block" '
                 function plain(text) { gsub(/(^|\n)[ \t]+/, "\n", text); return text }
@@ -98,9 +94,10 @@ code() {
                 END { exit !found }' examples/*.c examples/*.cpp examples/*.h examples/CMakeLists.txt \
                 examples/meson.build ||
                 fail "$page: a block is in none of the examples: ${block:0:100}"
-        done < <(awk '/^```$/ && in_block { in_block = 0; printf "%s%c", text, 0; next }
+        done < <(awk -v kinds="$fences" -v skip="$([ "$page" != README.md ] || echo 1)" '
+            /^```$/ && in_block { in_block = 0; if (!skip) printf "%s%c", text, 0; skip = 0; next }
             in_block { text = text $0 "\n" }
-            /^```(c|cpp|cmake|meson)$/ { in_block = 1; text = "" }' "$page")
+            $0 ~ "^```(" kinds ")$" { in_block = 1; text = "" }' "$page")
     done
 }
 
