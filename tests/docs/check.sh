@@ -11,6 +11,7 @@
 #     decisions   docs/decisions has an index, and each decision its parts
 #     versions    the release has one number, also where packages say it
 #     messages    docs/messages.md has a row for each message of level error and warning, and none for others
+#     options     variables of the environment, options of init strings and of tools, and counters are in a page, and no others
 #     performance tables and pictures of docs/performance.md are those that its data give
 #     words       spelling, and words that the design has others for
 set -euo pipefail
@@ -327,6 +328,83 @@ messages() {
     while read -r line; do
         fail "$line"
     done < <(grep . <<<"$complaints" || true)
+}
+
+# Usage: missing <what to say> <list> <list>; each line of the first list is one of the second.
+missing() {
+    local name
+    while read -r name; do
+        fail "$1 $name"
+    done < <(comm -23 <(sort -u <<<"$2") <(sort -u <<<"$3") | grep . || true)
+}
+
+# What pages may name although no source does: variables of the libraries below, what is not defined on purpose, and options
+# of mpiexec, Slurm, Podman and programs of this tree that are not installed.
+libraries='FI_LOG_LEVEL|FI_GETWAIT|FI_CXI_DEFAULT_VNI|FI_VERBS_IFACE|UCX_LOG_LEVEL|[HN][GA]_HAS_DEBUG'
+programs='allow-run-as-root|build-arg|cap-add|cpu-bind|cpus-per-task|draw|gpu-bind|ipc|isolation|mca|mpi|ntasks-per-socket'
+programs+='|oversubscribe|shm-size|window'
+
+# What users may set, and what they may read: each is in a page, and what a page names is there.
+options() {
+    local sources text found known
+    sources=$(find sdk plugins tools dropin -name '*.[ch]')
+    text=$(cat "${pages[@]}" plugin-template/README.md | sed -E ':again; /\\$/ { N; s/\\\n/ /; b again }')
+    named_variables
+    named_options
+    named_tool_options
+    named_counters
+}
+
+# A call of getenv() that has no name in it takes one of a *_VARIABLE. Names of UCX are often without their beginning.
+named_variables() {
+    found=$(grep -ohE '(getenv|setenv)\("[A-Z_]+"|_VARIABLE +"[A-Z_]+"' $sources | cut -d '"' -f 2)
+    known=$(grep -ohE '\b[A-Z]+_[A-Z0-9_]+\b' <<<"$text")
+    [ "$(wc -l <<<"$found")" -ge 20 ] || fail "few variables were found; the pattern fits the sources no more"
+    missing "no page explains the variable" "$found" "$known"
+    missing "a page names what no source does:" \
+        "$(grep -E '^(AMALGAM|HG|NA|FI|UCX)_' <<<"$known" | grep -vxE "$libraries")" \
+        "$(grep -rohE '\b[A-Z]+_[A-Z0-9_]+' sdk plugins tools dropin cmake CMakeLists.txt
+            grep -ohE '"[A-Z_]+"' plugins/ucx/*.c | tr -d '"' | sed 's/^/UCX_/')"
+}
+
+# Of init strings.
+named_options() {
+    found=$(sed -nE 's/.*option(s|_names)\[\] = \{(.*)NULL\};/\2/p' $sources plugin-template/src/*.c | grep -oE '[a-z_]+'
+        sed -nE 's/^ *\{"([a-z_]+)", OPTION_.*/\1/p' plugins/fault/options.c)
+    [ "$(wc -l <<<"$found")" -ge 11 ] || fail "few options of init strings were found; the pattern fits the sources no more"
+    known=$(grep -oE '[`?&][a-z_]+[=`]' <<<"$text" | tr -d '`?&=')
+    missing "no page explains the option of an init string" "$found" "$known"
+    missing "a page has an option that no init string takes:" \
+        "$(grep -oE '[?&][a-z_]+=' <<<"$text" | tr -d '?&=' | grep -vx name)" "$found"
+}
+
+# The page of each is the help, which becomes a manual page; but of those between two processes of a tool.
+named_tool_options() {
+    local tool
+    for tool in hg_info hg_perf hg_cp na_conformance; do
+        found=$(sed -nE 's/^ *\{"([a-z-]+)", (no|required)_argument.*/--\1/p' tools/$tool/*options.c)
+        [ -n "$found" ] || fail "no options of $tool were found; the pattern fits the sources no more"
+        known=$(grep -E '^ *"    ' tools/$tool/*options.c | grep -oE -- '--[a-z-]+')
+        missing "$tool --help does not explain" "$(grep -vxE -e '--(address-fd|peer-.*)' <<<"$found")" "$known"
+        missing "$tool --help explains what it does not take:" "$known" "$found"
+        missing "a page has what $tool does not take:" "$(grep -oE "\b$tool\b[^\`|;&)]*" <<<"$text" | grep -oE -- ' --[a-z-]+' | tr -d ' ')" "$found"
+    done
+    missing "a page names an option that no tool has:" \
+        "$(grep -oE '`--[a-z-]+' <<<"$text" | tr -d '`' | grep -vxE -e "--($programs)")" \
+        "$(sed -nE 's/^ *\{"([a-z-]+)", (no|required)_argument.*/--\1/p' tools/*/*options.c)"
+}
+
+named_counters() {
+    found=$(sed -nE '/^struct hg_(diag|ext)_counters/,/^\}/s/^ *uint64_t ([a-z_]+);.*/\1/p' sdk/include/mercury*.h
+        sed -nE 's/^ *(FIRST|GROUP|GAUGE)\("([a-z_]+)".*/\2/p' sdk/src/metrics/prometheus.c
+        sed -nE 's/^ *\{"(na_[a-z_]+)", .*/\1/p' sdk/src/na/counters.c
+        grep -ohE '(\breport\(arg, |\[FAULT_[A-Z_]+\] = )"[a-z_]+"' $sources | sed -E 's/.*"(.*)"/na_<plugin>_\1/')
+    [ "$(wc -l <<<"$found")" -ge 90 ] || fail "$(wc -l <<<"$found") counters were found; the patterns fit the sources no more"
+    known=$(grep -oE '`[a-z_<>]+`' <<<"$text" | tr -d '`')
+    missing "no page explains the counter" "$found" "$known"
+    missing "a page names a counter that is not there:" \
+        "$(grep -E '_total$|^(rpc|bulk|sm|refused|forward|overflow|req|resp)_.*(_count|_bytes)$|^na_<plugin>_' <<<"$known" |
+            grep -v '<name>' | sed -E '/^na_/s/_total$//')" "$found"
 }
 
 performance() {
