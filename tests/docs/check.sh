@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # What holds of the documentation without a build; one of
-#     functions   public functions say what they return, which threads may call them, since when
+#     functions   public functions, those of the plugin ABI and those of the kit say what a caller has to know
 #     links       links between files lead somewhere, as do those to headings
 #     code        each block of C in a page is a part of a file in examples/, as it stands there
 #     blocks      each block of commands runs in a test, or tests/docs/not_run.txt says why not
@@ -29,8 +29,8 @@ functions() {
     local line
     while read -r line; do
         fail "$line"
-    done < <(awk -f tests/docs/functions.awk sdk/include/mercury*.h sdk/include/na.h \
-        sdk/include/na_ext.h sdk/include/na_mpi.h sdk/include/na_sm.h)
+    done < <(awk -v least=400 -f tests/docs/functions.awk sdk/include/mercury*.h sdk/include/na.h sdk/include/na_ext.h \
+        sdk/include/na_mpi.h sdk/include/na_sm.h dropin/include/*.h $(find sdk/src -name '*.c'))
 }
 
 # The first line of each block that is neither a part of an example, which `code` looks after, nor run by commands.sh, from
