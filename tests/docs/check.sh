@@ -29,8 +29,12 @@ functions() {
     local line
     while read -r line; do
         fail "$line"
-    done < <(awk -v least=400 -f tests/docs/functions.awk sdk/include/mercury*.h sdk/include/na.h sdk/include/na_ext.h \
-        sdk/include/na_mpi.h sdk/include/na_sm.h dropin/include/*.h $(find sdk/src -name '*.c'))
+    done < <(
+        awk -v least=400 -f tests/docs/functions.awk sdk/include/mercury*.h sdk/include/na.h sdk/include/na_ext.h \
+            sdk/include/na_mpi.h sdk/include/na_sm.h dropin/include/*.h $(find sdk/src -name '*.c')
+        awk -v least=65 -f tests/docs/plugin_functions.awk abi-tests/v1.0/include/na_plugin.h sdk/include/na_plugin*.h
+        awk -v least=250 -f tests/docs/kit_functions.awk sdk/kit/*/kit_*.h
+    )
 }
 
 # The first line of each block that is neither a part of an example, which `code` looks after, nor run by commands.sh, from
