@@ -52,7 +52,7 @@
  * How the ABI grows: functions are only appended to a table, and each table says its size. Either
  * side treats what lies past the other's size as absent. Families that not every fabric has are
  * tables of their own, fetched by get_extension. The layout of every struct here is frozen by
- * static assertions. What a comment does not call newer ("Since 1.1") is there since 1.0.
+ * static assertions. What a comment does not call newer is there since 1.0.
  */
 
 #ifndef NA_PLUGIN_H
