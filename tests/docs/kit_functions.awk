@@ -65,7 +65,7 @@ function check(    type) {
         report("anything")
         return
     }
-    if ((first section comment) !~ /lock|thread/)
+    if ((first section comment) !~ /[^b]lock|thread/)
         report("under which lock or by which threads it is called")
     if ((first comment) !~ /[Ss]ince 1\.[0-9]/)
         report("since which version it is there")
