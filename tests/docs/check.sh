@@ -390,7 +390,8 @@ named_tool_options() {
         known=$(grep -E '^ *"    ' tools/$tool/*options.c | grep -oE -- '--[a-z-]+')
         missing "$tool --help does not explain" "$(grep -vxE -e '--(address-fd|peer-.*)' <<<"$found")" "$known"
         missing "$tool --help explains what it does not take:" "$known" "$found"
-        missing "a page has what $tool does not take:" "$(grep -oE "\b$tool\b[^\`|;&)]*" <<<"$text" | grep -oE -- ' --[a-z-]+' | tr -d ' ')" "$found"
+        missing "a page has what $tool does not take:" \
+            "$(grep -oE "\b$tool\b[^\`|;&)]*" <<<"$text" | grep -oE -- ' --[a-z-]+' | tr -d ' ')" "$found"
     done
     missing "a page names an option that no tool has:" \
         "$(grep -oE '`--[a-z-]+' <<<"$text" | tr -d '`' | grep -vxE -e "--($programs)")" \

@@ -84,7 +84,8 @@ function check(    type, parameters, count, part, i) {
     sub(/\)[^)]*$/, "", parameters)
     while (match(parameters, /\(\*[a-z_]*\)\([^)]*\)/)) { # a function: its own parameters do not count
         i = index(substr(parameters, RSTART), ")")
-        parameters = substr(parameters, 1, RSTART - 1) "*" substr(parameters, RSTART + 2, i - 3) substr(parameters, RSTART + RLENGTH)
+        parameters = substr(parameters, 1, RSTART - 1) "*" substr(parameters, RSTART + 2, i - 3) \
+            substr(parameters, RSTART + RLENGTH)
     }
     count = split(parameters, part, ",")
     for (i = 1; i <= count; i++)
@@ -103,7 +104,8 @@ function check_parameter(text,    word) {
     }
     if (text ~ /[*[]/ && direction[word] == "")
         report("whether " word " is [IN] or [OUT]")
-    if (text ~ /\*\*|hg_(handle|addr|bulk|proc)_t \*/ && direction[word] == "OUT" && meaning[word] !~ owner && description !~ owner)
+    if (text ~ /\*\*|hg_(handle|addr|bulk|proc)_t \*/ && direction[word] == "OUT" && \
+        meaning[word] !~ owner && description !~ owner)
         report("whose it is what " word " receives")
     if (meaning[word] ~ /^ *as (in|there|for)/)
         return

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Functions of the kit, and those that a plugin gives it in tables, whose comment leaves out what a caller has to know: a line each.
-# Run over the kit's public headers. A comment is of all functions up to the next empty line. The first comment of a header, or the
-# heading of a section, says under which lock or by which threads its functions are called, and since which version they are there.
-# The function's own says
-#   - what is returned: of a status NA_PLUGIN_SUCCESS and the others, of a bool what true or false means, of something else what;
+# Functions of the kit, and those that a plugin gives it in tables, whose comment leaves out what a caller has to know: a
+# line each. Run over the kit's public headers. A comment is of all functions up to the next empty line. The first comment
+# of a header, or the heading of a section, says under which lock or by which threads its functions are called, and since
+# which version they are there. The function's own says
+#   - what is returned: of a status NA_PLUGIN_SUCCESS and the others, of a bool what true or false means;
 #   - of an object that comes out, as result or by a pointer to a pointer, who ends it or how long it lives;
 #   - the unit of a time: the name ends in _ns or _ms, or the comment has it.
 
@@ -31,7 +31,8 @@ in_comment {
     next
 }
 /^$/ { comment = "" }
-(/^(static inline |extern )?[a-z][a-z_0-9 ]*\**[ *]kit_[a-z_0-9]+\(/ || /^    [a-z][a-z_0-9 ]*\**\(\*[a-z_]+\)\(/) && !in_declaration {
+!in_declaration && (/^(static inline |extern )?[a-z][a-z_0-9 ]*\**[ *]kit_[a-z_0-9]+\(/ ||
+    /^    [a-z][a-z_0-9 ]*\**\(\*[a-z_]+\)\(/) {
     declaration = ""
     in_declaration = 1
 }

@@ -37,7 +37,8 @@ in_comment {
 /^$/ { comment = "" }
 /^struct [a-z_]+ \{/ { structure = $2; of_structure = comment; comment = "" }
 /^\};/ { structure = of_structure = "" }
-match($0, /\(\*[a-z_0-9]+\)\(|na_plugin_(log|entry_v1)\(/) && !/^[ *]*[a-z_]+ = / && !in_declaration && (/^(typedef|static|NA_PLUGIN_EXPORT)/ || structure != "") {
+!in_declaration && (/^(typedef|static|NA_PLUGIN_EXPORT)/ || structure != "") &&
+    match($0, /\(\*[a-z_0-9]+\)\(|na_plugin_(log|entry_v1)\(/) {
     declaration = ""
     name = substr($0, RSTART, RLENGTH - 1)
     gsub(/[(*)]/, "", name)
