@@ -406,8 +406,8 @@ HG_PUBLIC hg_return_t HG_Context_destroy(hg_context_t *context);
  *
  * \param context [IN]   context
  *
- * \return HG_SUCCESS, also if it did not receive; HG_INVALID_ARG if context is NULL; an NA error
- * code
+ * \return HG_SUCCESS, also if it did not receive; HG_INVALID_ARG if context is NULL;
+ * HG_TIMEOUT if the transport does not cancel its receives in time; an NA error code
  *
  * One thread. \since 1.0
  */
@@ -704,7 +704,8 @@ HG_PUBLIC hg_return_t HG_Addr_self(hg_class_t *hg_class, hg_addr_t *addr_p);
  * \param addr [IN]         address
  * \param new_addr_p [OUT]  the same peer, to be freed by HG_Addr_free() by itself
  *
- * \return HG_SUCCESS; HG_INVALID_ARG if an argument is NULL or addr belongs to another class
+ * \return HG_SUCCESS; HG_INVALID_ARG if an argument is NULL or addr belongs to another class;
+ * HG_NOMEM; an NA error code
  *
  * Any thread. \since 1.0
  */
@@ -785,7 +786,8 @@ HG_PUBLIC hg_return_t HG_Destroy(hg_handle_t handle);
  * \param id [IN]        registered RPC id; 0 keeps the present one, if there is one
  *
  * \return HG_SUCCESS; HG_INVALID_ARG if handle is NULL, was received from an origin, or addr
- * belongs to another class; HG_BUSY if an operation runs; HG_NOENTRY if the id is not registered
+ * belongs to another class; HG_BUSY if an operation runs; HG_NOENTRY if the id is not registered;
+ * HG_AGAIN if as many handles are in use as the transport has tags for; HG_NOMEM; an NA error code
  *
  * One thread at a time. \since 1.0
  */

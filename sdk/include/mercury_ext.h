@@ -71,8 +71,9 @@ extern "C" {
  * \param hg_class_p [OUT]     class, to be closed by HG_Finalize(), or NULL on failure
  *
  * \return HG_SUCCESS; HG_INVALID_ARG if hg_class_p, the init string or an option is wrong;
- * HG_NOMEM; HG_MSGSIZE or HG_OPNOTSUPPORTED if the transport's messages or tags are too small; the
- * code of NA_Initialize_reason(). The log has a line that says more
+ * HG_FAULT if the system has nothing to make a secret of auth_key with; HG_NOMEM; HG_MSGSIZE
+ * or HG_OPNOTSUPPORTED if the transport's messages or tags are too small; the code of
+ * NA_Initialize_reason(). The log has a line that says more
  *
  * Any thread. \since 1.0
  */

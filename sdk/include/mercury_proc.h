@@ -94,7 +94,7 @@ HG_PUBLIC hg_return_t hg_proc_create(hg_class_t *hg_class, hg_proc_hash_t hash, 
  * \param hash [IN]         checksum to keep, HG_NOHASH for none
  * \param proc_p [OUT]      the processor, to be freed by hg_proc_free()
  *
- * \return HG_SUCCESS, or what hg_proc_create() and hg_proc_reset() return
+ * \return as hg_proc_create() and hg_proc_reset()
  *
  * Any thread. \since 1.0
  */

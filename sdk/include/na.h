@@ -12,7 +12,8 @@
  * stay valid until its callback runs. Callbacks only run in NA_Trigger().
  *
  * Wrong arguments give NA_INVALID_ARG and one line in the log that says what was wrong; that code
- * is not repeated below where it only means a NULL pointer.
+ * is not repeated below where it only means a NULL pointer. NA_FAULT says that a plugin has done
+ * what it must not, such as success without a result.
  *
  * Forks: objects that a child of fork() inherited are its parent's. Functions that would change or
  * send something, those that destroy included, return NA_PERMISSION for them in the child (or NULL,
@@ -841,9 +842,10 @@ NA_PUBLIC na_return_t NA_Mem_handle_deserialize(na_class_t *na_class,
  *
  * \return NA_SUCCESS: the callback will be called, with the result. All others: it will not.
  *         NA_OVERFLOW if the range is not inside both handles; NA_PERMISSION if the handle does not
- *         allow it; NA_AGAIN if resources are short: progress and try again; NA_BUSY if the
- *         operation is outstanding; NA_HOSTUNREACH if the peer is known to be gone; others of the
- *         plugin. A plugin may report each of these by the callback instead.
+ *         allow it; NA_OPNOTSUPPORTED if the class has no RMA; NA_AGAIN if resources are short:
+ *         progress and try again; NA_BUSY if the operation is outstanding; NA_HOSTUNREACH if the
+ *         peer is known to be gone; others of the plugin. A plugin may report each of these by the
+ *         callback instead.
  *
  * Any thread. \since 1.0
  */

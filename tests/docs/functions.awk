@@ -3,8 +3,8 @@
 # Doxygen's form, and over the sources behind them. A comment says
 #   - of each parameter what it is, and of a pointer whether it is read or written: \param name [IN], [OUT] or [IN,OUT];
 #   - of an object that comes out, by \return or an [OUT], whose it is: what frees it, or who owns it, or how long it is valid;
-#   - what is returned; of a status each code that the function itself has in its source, unless the first comment of the
-#     header says when every function returns it;
+#   - what is returned; of a status each code that stands in the function's source, or in that of functions of the same file
+#     whose status it returns, unless the first comment of the header says when every function returns it;
 #   - in what unit times and sizes are, which threads may call it, and since which version it is there.
 
 BEGIN {
@@ -14,6 +14,9 @@ BEGIN {
     codes = "(HG|NA)_(SUCCESS|PERMISSION|NOENTRY|INTERRUPT|AGAIN|NOMEM|ACCESS|FAULT|BUSY|EXIST|NODEV|INVALID_ARG" \
         "|PROTOCOL_ERROR|OVERFLOW|MSGSIZE|PROTONOSUPPORT|OPNOTSUPPORTED|ADDRINUSE|ADDRNOTAVAIL|HOSTUNREACH|TIMEOUT" \
         "|CANCELED|IO_ERROR|HOSTFIREWALL|CHECKSUM_ERROR|NA_ERROR|OTHER_ERROR)"
+    # These share a function with others, and have no size, tag or name that it would refuse.
+    reported["NA_Msg_recv_unexpected", "NA_OVERFLOW"] = reported["NA_Msg_multi_recv_unexpected", "NA_OVERFLOW"] = 1
+    reported["NA_Msg_multi_recv_unexpected", "NA_MSGSIZE"] = reported["HG_Register", "HG_EXIST"] = 1
 }
 
 FNR == 1 { comment = first = name = ""; in_comment = in_declaration = 0 }
@@ -22,11 +25,14 @@ FILENAME ~ /\.c$/ {
     if (match($0, /^[a-z].*[ *][A-Za-z_0-9]+\(/)) {
         name = substr($0, 1, RLENGTH - 1)
         sub(/.*[ *]/, "", name)
-    }
-    if (name in header)
-        note_codes($0)
-    if (/^}/)
+        if (!/^static/ && name in header)
+            file[name] = FILENAME
+        name = FILENAME " " name
+    } else if (/^}/) {
         name = ""
+    } else if (name != "") {
+        note_codes($0)
+    }
     next
 }
 
@@ -67,13 +73,14 @@ function check(    type, parameters, count, part, i) {
     header[name] = FILENAME
     functions++
     said[name] = first comment
-    if (match(result, /as [A-Za-z_0-9]+\(\)/))
-        like[name] = substr(result, RSTART + 3, RLENGTH - 5)
+    if (result ~ / as /)
+        like[name] = result
     if (type !~ / void *$/ && result == "")
         report("what it returns")
     if (type ~ /\*/ && result !~ owner && description !~ owner)
         report("whose it is what it returns")
-    if (type ~ / (hg|na)_return_t *$/ && result !~ codes "|as (there|[A-Za-z_0-9]+\\(\\))")
+    is_status[name] = type ~ / (hg|na)_return_t *$/
+    if (is_status[name] && result !~ codes "|as (there|[A-Za-z_0-9]+\\(\\))")
         report("which codes it returns")
     if (last !~ /thread/)
         report("which threads may call it")
@@ -154,25 +161,59 @@ function divide(text,    lines, count, i, line, current) {
 function note_codes(line,    code) {
     gsub("[=!]= (" codes ")", "", line)
     sub(/\/\*.*/, "", line)
+    if (line ~ /return|ret =/)
+        calls[name] = calls[name] " " line
     if (line !~ /return|ret =|[?:]/)
         return
     while (match(line, "(^|[^A-Z_])" codes "($|[^A-Z_])")) {
         code = substr(line, RSTART, RLENGTH)
         gsub(/[^A-Z_]/, "", code)
         line = substr(line, RSTART + RLENGTH - 1)
-        if (substr(code, 1, 2) == toupper(substr(name, 1, 2)) && !says(name, code) && !((name, code) in reported)) {
-            reported[name, code] = 1
-            print header[name] ": " name " does not say that it returns " code ", as in " FILENAME ":" FNR
-        }
+        if (!((name, code) in place))
+            found[name] = found[name] " " code
+        place[name, code] = FILENAME ":" FNR
     }
 }
 
-# What a function returns "as" another one does is said there.
-function says(name, code) {
-    return said[name] ~ code || like[name] != "" && says(like[name], code)
+# What `name` returns because `inner`, of the same file, does.
+function check_codes(name, inner,    key, part, count, i, line, called) {
+    key = file[name] " " inner
+    if ((name, inner) in visited)
+        return
+    visited[name, inner] = 1
+    count = split(found[key], part, " ")
+    for (i = 1; i <= count; i++)
+        if (substr(part[i], 1, 2) == toupper(substr(name, 1, 2)) && !says(name, part[i]) && !((name, part[i]) in reported)) {
+            reported[name, part[i]] = 1
+            print header[name] ": " name " does not say that it returns " part[i] ", as in " place[key, part[i]]
+        }
+    line = calls[key]
+    while (match(line, /[a-z_0-9]+\(/)) {
+        called = substr(line, RSTART, RLENGTH - 1)
+        line = substr(line, RSTART + RLENGTH)
+        if ((file[name] " " called) in found || (file[name] " " called) in calls)
+            check_codes(name, called)
+    }
+}
+
+# What a function returns "as" others do is said there.
+function says(name, code,    text, other) {
+    if (said[name] ~ code)
+        return 1
+    text = like[name]
+    while (match(text, /[A-Za-z_0-9]+\(\)/)) {
+        other = substr(text, RSTART, RLENGTH - 2)
+        text = substr(text, RSTART + RLENGTH)
+        if (other != name && other in said && says(other, code))
+            return 1
+    }
+    return 0
 }
 
 END {
+    for (name in file)
+        if (is_status[name])
+            check_codes(name, name)
     if (functions < least)
         print functions " functions were found; the patterns fit the headers no more"
 }
