@@ -268,10 +268,11 @@ versions() {
 }
 
 # The messages of these sources, and reasons that become a part of one, "file:line<tab>text" each. What a check of
-# na_conformance says, in a file of its own, is its report: the promise stands beside it.
+# na_conformance says, in a file of its own, is its report: the promise stands beside it. Of scripts one is installed.
 collect_messages() {
     find sdk/src sdk/kit plugins tools dropin/src -name '*.[ch]' ! -path 'tools/na_conformance/check*.c' -print | sort |
         xargs awk -f tests/docs/messages.awk
+    sed -nE 's/.*\bdie "(.*)".*/plugin-template\/rename.sh\t\1/p' plugin-template/rename.sh
 }
 
 # A message has a row when it contains a text in backticks of the row's first cell; a row has to say something in each cell,
